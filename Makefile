@@ -1,0 +1,52 @@
+# transportbench: see README.md. `make help` lists the targets.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+
+# How long each fuzz target runs.
+FUZZTIME ?= 5s
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: bench
+bench: ## compare every transport that this machine can run
+	@scripts/setup.sh bench
+	@scripts/build.sh
+	@bin/transportbench sweep results/standard.yaml --out results/local/bench-$$(date -u +%Y%m%dT%H%M%SZ)
+
+.PHONY: bench-peers
+bench-peers: ## compare transports with their libraries' own benchmarks
+	@scripts/bench-peers.sh
+
+.PHONY: test
+test: ## check and test everything, set-up included
+	@scripts/setup.sh test
+	@scripts/test.sh $(FUZZTIME)
+
+.PHONY: test-rdma
+test-rdma: ## test verbs: on Soft-RoCE in QEMU, or on DEVICE=mlx5_0
+	@scripts/test-rdma.sh $(DEVICE)
+
+.PHONY: build
+build: ## build bin/transportbench and bin/plugins/transport-*
+	@scripts/build.sh
+
+.PHONY: lint
+lint: ## vet, lint and check the import rules
+	@scripts/lint.sh
+
+.PHONY: generate
+generate: ## regenerate the protobuf code and the published JSON Schema
+	@scripts/generate.sh
+
+.PHONY: fuzz
+fuzz: ## run every fuzz target for FUZZTIME (5s)
+	@scripts/fuzz.sh $(FUZZTIME)
+
+.PHONY: clean
+clean: ## remove what was built; results stay
+	rm -rf bin

@@ -1,0 +1,2 @@
+// Command transport-copyrpc is the plugin of the copyrpc transport.
+package main

@@ -1,0 +1,2 @@
+// Command transport-shm is the plugin of the shared-memory transport.
+package main

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/compare"
+	"transportbench/core/result"
+)
+
+// duels runs ab so often, of 10 repeats a side each, and returns the reports.
+func duels(b *testing.B, times int, a, other string) []compare.Report {
+	b.Helper()
+	var reports []compare.Report
+	for range times {
+		i := command(b, "ab", "--transport", "shm", "--profile", "pingpong", "--a", a, "--b", other, "--repeats", "10", "--most", "10",
+			"--limit", "1h", "--duration", "100ms", "--warmup", "50ms", "--format", "json")
+		i.cmd.Args = append(i.cmd.Args, "--out", i.out)
+		_ = i.cmd.Run() // a verdict is an exit code
+		var r compare.Report
+		require.NoError(b, json.Unmarshal(i.stdout.Bytes(), &r), i.stderr.String())
+		reports = append(reports, r)
+	}
+	return reports
+}
+
+// BenchmarkSameAgainstSame compares a configuration with itself 20 times. The
+// share of comparisons in which anything is BETTER or WORSE must stay within
+// alpha.
+func BenchmarkSameAgainstSame(b *testing.B) {
+	const times = 20
+	for b.Loop() {
+		wrong := 0
+		for _, r := range duels(b, times, "", "") {
+			if r.Count(compare.Better)+r.Count(compare.Worse) > 0 {
+				wrong++
+			}
+		}
+		b.ReportMetric(float64(wrong)/times, "false-share")
+	}
+}
+
+// BenchmarkSlowDownOf5Percent burns a twentieth of the median latency before
+// each call, and reports how often that is found with 10 repeats, and what it
+// is found to be.
+func BenchmarkSlowDownOf5Percent(b *testing.B) {
+	i := command(b, "run", "--json", "--transport", "shm", "--profile", "pingpong", "--duration", "500ms", "--repeats", "6")
+	_ = i.cmd.Run()
+	r, err := result.Parse(i.stdout.Bytes())
+	require.NoError(b, err, i.stderr.String())
+	burn := fmt.Sprintf("burn=%dns", int(math.Round(r.Summary[result.LatencyP50].Median/20)))
+	const times = 10
+	for b.Loop() {
+		found, sum := 0, 0.0
+		for _, report := range duels(b, times, "", burn) {
+			for _, c := range report.Changes {
+				if c.Metric == result.LatencyP50 && c.Change != nil {
+					sum += *c.Change
+					if c.Verdict == compare.Worse {
+						found++
+					}
+				}
+			}
+		}
+		b.ReportMetric(float64(found)/times, "found-share")
+		b.ReportMetric(sum/times/0.05, "of-5-percent")
+	}
+	b.Log(strings.TrimPrefix(burn, "burn="))
+}

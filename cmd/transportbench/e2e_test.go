@@ -1,0 +1,383 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/result"
+)
+
+// bin has the command and its plugins, built once as scripts/build.sh does.
+var bin string
+
+func TestMain(m *testing.M) { os.Exit(buildAndRun(m)) }
+
+func buildAndRun(m *testing.M) int {
+	var err error
+	if bin, err = os.MkdirTemp("", "transportbench-e2e-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(bin)
+	for output, arguments := range map[string][]string{
+		"transportbench":        {"transportbench/cmd/transportbench"},
+		"plugins/transport-shm": {"transportbench/cmd/transport-shm"},
+		// Without its native library, as CGO_ENABLED=0 builds it.
+		"plugins/transport-copyrpc": {"transportbench/cmd/transport-copyrpc"},
+		// Other settings of the compiler make another runtime.
+		"mixed/transport-shm": {"-gcflags=-l", "transportbench/cmd/transport-shm"},
+	} {
+		arguments = append([]string{"build", "-buildvcs=false", "-trimpath", "-o", filepath.Join(bin, output)}, arguments...)
+		build := exec.Command("go", arguments...)
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := build.CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "go %s: %v\n%s", strings.Join(arguments, " "), err, out)
+			return 1
+		}
+	}
+	return m.Run()
+}
+
+// window is long enough for operations to complete in it also where everything
+// else wants the processors; a run that completes none fails.
+const window = "400ms"
+
+// short are the options of a run that is over soon.
+var short = []string{"--transport", "shm", "--duration", window, "--warmup", "20ms", "--repeats", "2"}
+
+// invocation is one run of the built command.
+type invocation struct {
+	cmd            *exec.Cmd
+	out, tmp       string // results, and TMPDIR
+	stdout, stderr bytes.Buffer
+}
+
+func command(t testing.TB, args ...string) *invocation {
+	t.Helper()
+	i := &invocation{out: filepath.Join(t.TempDir(), "results"), tmp: shortTempDir(t)}
+	if args[0] == "run" || args[0] == "bench" {
+		args = append([]string{args[0], "--out", i.out}, args[1:]...)
+	}
+	i.cmd = exec.Command(filepath.Join(bin, "transportbench"), args...)
+	i.cmd.Env = append(os.Environ(), "XDG_CONFIG_HOME="+t.TempDir(), "TMPDIR="+i.tmp)
+	i.cmd.Stdout, i.cmd.Stderr = &i.stdout, &i.stderr
+	return i
+}
+
+// shortTempDir is one whose path a socket's fits into.
+func shortTempDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "tb")
+	require.NoError(t, err)
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+// wait returns the exit code once the command and all its plugins are gone.
+func (i *invocation) wait(t *testing.T) int {
+	t.Helper()
+	err := i.cmd.Wait()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) {
+		require.NoError(t, err)
+	}
+	requireNothingLeft(t, i.tmp)
+	return i.cmd.ProcessState.ExitCode()
+}
+
+func (i *invocation) run(t *testing.T) int {
+	t.Helper()
+	require.NoError(t, i.cmd.Start())
+	return i.wait(t)
+}
+
+// TestLoads runs what a load can be made of, each over a real transport with
+// every response verified.
+func TestLoads(t *testing.T) {
+	sizes := filepath.Join(t.TempDir(), "sizes.txt")
+	require.NoError(t, os.WriteFile(sizes, []byte("0 1\n32 5\n1000 3\n5KiB 1\n"), 0o600))
+	for name, args := range map[string][]string{
+		"ycsb-d":   {"--profile", "ycsb-d", "--keys", "1000", "--in-flight", "4"},
+		"kvcache":  {"--profile", "kvcache"},
+		"bulk":     {"--profile", "bulk"},
+		"hotspot":  {"--distribution", "hotspot", "--mix", "read:0.4,write:0.4,lookup:0.1,insert:0.1"},
+		"any size": {"--value-size", "file:" + sizes, "--keys", "8", "--clients", "2", "--in-flight", "8", "--daemons", "2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			i := command(t, append(append([]string{"run", "--json"}, short...), args...)...)
+			require.Zero(t, i.run(t), i.stderr.String())
+			r, err := result.Parse(i.stdout.Bytes())
+			require.NoError(t, err)
+			verified := slices.IndexFunc(r.Checks, func(c result.Check) bool { return c.Name == "verified" })
+			require.True(t, r.Checks[verified].OK, r.Checks[verified].Message)
+			if name == "any size" {
+				require.Equal(t, "histogram:0=1,32=5,1000=3,5KiB=1", r.Config.ValueSize.String())
+			}
+		})
+	}
+}
+
+var topologies = []string{"client-server", "mesh-direct", "mesh-proxied"}
+
+// TestTopologies runs every topology over every transport that needs nothing
+// but this machine.
+func TestTopologies(t *testing.T) {
+	for _, topology := range topologies {
+		for _, transport := range []string{"shm", "copyrpc"} {
+			for name, args := range map[string][]string{
+				"plain":     {},
+				"many":      {"--ranks", "3", "--daemons", "2", "--clients", "3", "--in-flight", "4"},
+				"immediate": {"--flush", "immediate", "--in-flight", "2"},
+				"open loop": {"--rate", "2000", "--in-flight", "64", "--profile", "kvcache"},
+			} {
+				t.Run(topology+"/"+transport+"/"+name, func(t *testing.T) {
+					args := append([]string{"run", "--json", "--transport", transport, "--topology", topology,
+						"--duration", window, "--warmup", "20ms", "--repeats", "1"}, args...)
+					i := command(t, args...)
+					i.run(t) // a rate that this machine cannot keep now is no fault of the program
+					r, err := result.Parse(i.stdout.Bytes())
+					require.NoError(t, err, i.stderr.String())
+					verified := slices.IndexFunc(r.Checks, func(c result.Check) bool { return c.Name == "verified" })
+					require.True(t, r.Checks[verified].OK, r.Checks[verified].Message)
+				})
+			}
+		}
+	}
+}
+
+func TestBadLoads(t *testing.T) {
+	sizes := filepath.Join(t.TempDir(), "sizes.txt")
+	require.NoError(t, os.WriteFile(sizes, []byte("32 5\n64 x\n"), 0o600))
+	for problem, args := range map[string][]string{
+		"--rate: 0 op/s is outside":              {"--rate", "0"},
+		"--remote-share: 1.5 is outside 0 to 1":  {"--remote-share", "1.5", "--topology", "mesh-direct"},
+		"--remote-share: in client-server every": {"--remote-share", "0.5"},
+		"--idle: park: a daemon of mesh-proxied": {"--idle", "park", "--topology", "mesh-proxied"},
+		`--topology: "mesh" is not one of`:       {"--topology", "mesh"},
+		"--daemons: 9 daemons for 8 keys":        {"--daemons", "9", "--keys", "8"},
+		`sizes.txt: line 2: "x" is not a weig`:   {"--value-size", "file:" + sizes},
+	} {
+		i := command(t, append([]string{"run"}, args...)...)
+		require.Equal(t, 2, i.run(t))
+		require.Contains(t, i.stderr.String(), problem)
+		require.Equal(t, 1, strings.Count(i.stderr.String(), "\n"), i.stderr.String())
+	}
+}
+
+// plugins returns the processes that run a plugin from bin.
+func plugins(t *testing.T) []int {
+	t.Helper()
+	links, err := filepath.Glob("/proc/[0-9]*/exe")
+	require.NoError(t, err)
+	var pids []int
+	for _, link := range links {
+		if exe, err := os.Readlink(link); err == nil && strings.HasPrefix(exe, bin) && strings.Contains(exe, "/transport-") {
+			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(link)))
+			require.NoError(t, err)
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// requireNothingLeft waits for the plugins to be gone, and their files.
+func requireNothingLeft(t *testing.T, tmp string) {
+	t.Helper()
+	require.Eventually(t, func() bool { return len(plugins(t)) == 0 }, 10*time.Second, 10*time.Millisecond, "plugins live on")
+	sockets, err := filepath.Glob(filepath.Join(tmp, "transportbench-*", "*", "*", "plugin*"))
+	require.NoError(t, err)
+	require.Empty(t, sockets)
+	segments, err := filepath.Glob("/dev/shm/transportbench*")
+	require.NoError(t, err)
+	require.Empty(t, segments)
+}
+
+// results reads the files that were written, with the schema's check.
+func (i *invocation) results(t *testing.T) []*result.Result {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(i.out, "*.json"))
+	require.NoError(t, err)
+	var all []*result.Result
+	for _, path := range paths {
+		r, err := result.Read(path)
+		require.NoError(t, err)
+		all = append(all, r)
+	}
+	return all
+}
+
+func TestRun(t *testing.T) {
+	i := command(t, append([]string{"run"}, short...)...)
+	require.Zero(t, i.run(t), i.stderr.String())
+	require.Contains(t, i.stdout.String(), "throughput")
+	require.Contains(t, i.stderr.String(), "shm kv: repeat 2 of 2 done")
+
+	results := i.results(t)
+	require.Len(t, results, 1)
+	r := results[0]
+	require.Len(t, r.Repeats, 2)
+	require.Equal(t, "shm", r.Plugin.Name)
+	require.Len(t, r.Plugin.SHA256, 64)
+	require.NotZero(t, r.Repeats[0].Ranks[1].Clients[0].Reads)
+	require.NotZero(t, r.Repeats[0].Ranks[1].Clients[0].VerifiedSums)
+	require.NotNil(t, r.Repeats[0].FloorBefore)
+	require.NotEqual(t, r.Placement[0].PID, r.Placement[1].PID, "two separate processes")
+}
+
+func TestJSON(t *testing.T) {
+	i := command(t, append([]string{"run", "--json", "--in-flight", "32", "--set", "ring=lamport"}, short...)...)
+	require.Zero(t, i.run(t), i.stderr.String())
+	r, err := result.Parse(i.stdout.Bytes())
+	require.NoError(t, err, "the result and nothing else")
+	require.Equal(t, 32, r.Config.InFlight)
+	require.Equal(t, "lamport", r.Config.Options["ring"])
+	require.NoError(t, result.Validate(i.stdout.Bytes()))
+	require.Len(t, i.results(t), 1)
+}
+
+func TestBench(t *testing.T) {
+	i := command(t, "bench", "--duration", window, "--warmup", "20ms", "--repeats", "2")
+	require.Zero(t, i.run(t), i.stderr.String())
+	for _, row := range []string{`pingpong +shm +memfd`, `kv +shm +memfd`, `pingpong +copyrpc +soft`, `kv +copyrpc +soft`} {
+		require.Regexp(t, `(?m)^`+row, i.stdout.String())
+	}
+	require.Contains(t, i.stdout.String(), "floor of shm (memfd): ")
+	require.Len(t, i.results(t), 4)
+}
+
+func TestBadInput(t *testing.T) {
+	cases := []struct {
+		name   string
+		args   []string
+		code   int
+		stderr string
+	}{
+		{"value over the transport's limit", []string{"--value-size", "1GiB", "--keys", "1"}, 2, "--value-size"},
+		{"spin with more threads than cores", []string{"--clients", "1024", "--idle", "spin"}, 2, "--idle"},
+		{"key range of zero", []string{"--keys", "0"}, 2, "--keys"},
+		{"unknown ring", []string{"--set", "ring=lampert"}, 2, `did you mean "lamport"?`},
+		{"unwritable results", []string{"--out", "/proc/nowhere"}, 2, "results directory"},
+		{"missing plugin", []string{"--transport", "shn"}, 2, `did you mean "shm"?`},
+		{"plugin of another runtime", []string{"--plugin-dir", "mixed"}, 5, "--allow-mixed-runtime"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			i := command(t, append(append([]string{"run"}, short...), c.args...)...)
+			i.cmd.Dir = bin
+			require.Equal(t, c.code, i.run(t), i.stderr.String())
+			lines := strings.Split(strings.TrimSpace(i.stderr.String()), "\n")
+			last := lines[len(lines)-1]
+			require.True(t, strings.HasPrefix(last, "transportbench: "), last)
+			require.Contains(t, last, c.stderr)
+			require.Empty(t, i.results(t))
+		})
+	}
+	i := command(t, append([]string{"run", "--allow-mixed-runtime", "--plugin-dir", filepath.Join(bin, "mixed")}, short...)...)
+	require.Zero(t, i.run(t), i.stderr.String())
+}
+
+// begin starts a run that would take long, and returns when it says line.
+func begin(t *testing.T, line string, args ...string) *invocation {
+	t.Helper()
+	i := command(t, append([]string{"run", "--transport", "shm", "--warmup", "10ms", "--repeats", "10000"}, args...)...)
+	i.cmd.Stderr = nil
+	stderr, err := i.cmd.StderrPipe()
+	require.NoError(t, err)
+	require.NoError(t, i.cmd.Start())
+	lines := bufio.NewScanner(stderr)
+	for lines.Scan() {
+		if strings.Contains(lines.Text(), line) {
+			go func() { _, _ = io.Copy(io.Discard, stderr) }()
+			return i
+		}
+		i.stderr.WriteString(lines.Text() + "\n")
+	}
+	require.Fail(t, "it ended early", i.stderr.String())
+	return nil
+}
+
+func TestInterruptKeepsWhatIsComplete(t *testing.T) {
+	i := begin(t, "repeat 3 of 10000", "--duration", "20ms")
+	require.NoError(t, i.cmd.Process.Signal(os.Interrupt))
+	require.Equal(t, 130, i.wait(t))
+	results := i.results(t)
+	require.Len(t, results, 1)
+	require.True(t, results[0].Incomplete)
+	require.GreaterOrEqual(t, len(results[0].Repeats), 2)
+	require.Contains(t, i.stdout.String(), "incomplete: interrupted")
+}
+
+func TestSecondInterruptKillsAtOnce(t *testing.T) {
+	i := begin(t, "repeat 1 of", "--duration", "30s")
+	for _, pid := range plugins(t) { // so that a clean end takes its time
+		require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
+	}
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		for i.cmd.Process.Signal(os.Interrupt) == nil {
+			time.Sleep(20 * time.Millisecond)
+		}
+	}()
+	i.wait(t)
+	<-gone
+	status, ok := i.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	require.True(t, ok)
+	require.True(t, status.Signaled() && status.Signal() == syscall.SIGINT, "it ended with %v", i.cmd.ProcessState)
+}
+
+func TestNothingSurvivesAKilledHost(t *testing.T) {
+	i := begin(t, "repeat 1 of", "--duration", "30s")
+	require.Len(t, plugins(t), 2)
+	require.NoError(t, i.cmd.Process.Kill())
+	i.wait(t)
+}
+
+// TestPluginThatDiesIsNamed kills one rank in its window: the run ends, and what
+// the other recorded is kept.
+func TestPluginThatDiesIsNamed(t *testing.T) {
+	for _, topology := range topologies {
+		t.Run(topology, func(t *testing.T) {
+			i := begin(t, "repeat 1 of", "--duration", "30s", "--topology", topology)
+			require.NoError(t, syscall.Kill(plugins(t)[1], syscall.SIGKILL))
+			require.Equal(t, 1, i.wait(t))
+			results := i.results(t)
+			require.Len(t, results, 1)
+			require.True(t, results[0].Incomplete)
+			require.Contains(t, results[0].Failure.Error, "died: signal: killed")
+			ranks := results[0].FailedRepeat.Ranks
+			require.Len(t, ranks, 2)
+			survivor := ranks[1-results[0].Failure.Rank]
+			require.NotZero(t, len(survivor.Daemons)+len(survivor.Clients))
+		})
+	}
+}
+
+func TestPluginsAndDoctor(t *testing.T) {
+	i := command(t, "plugins", "list")
+	require.Zero(t, i.run(t))
+	require.Regexp(t, `(?m)^shm +\S+ +memfd.*yes`, i.stdout.String())
+
+	i = command(t, "plugins", "show", "shm", "--json")
+	require.Zero(t, i.run(t))
+	require.True(t, json.Valid(i.stdout.Bytes()))
+
+	i = command(t, "doctor")
+	require.Contains(t, []int{0, 1}, i.run(t))
+	require.Contains(t, i.stdout.String(), "cores")
+}

@@ -1,0 +1,179 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"transportbench/cmd/transportbench/internal/options"
+	"transportbench/cmd/transportbench/internal/present"
+	"transportbench/core/compare"
+	"transportbench/core/config"
+	"transportbench/core/result"
+	"transportbench/core/runner"
+	"transportbench/core/sweep"
+)
+
+// abFlags are the flags of ab that are no options of a run.
+type abFlags struct {
+	comparison
+	a, b, within string
+	limit        time.Duration
+	most         int
+}
+
+func (a *app) abCommand() *cobra.Command {
+	f := new(abFlags)
+	cmd := &cobra.Command{
+		Use: "ab --a OPTIONS --b OPTIONS", Short: "Run two configurations in turn until it is known which is better", Args: noArgs,
+		Long: `ab measures one repeat of A and one of B in turn, until the interval of the first
+metric's change is narrow enough or the time is up, and gives the verdict of diff
+from A to B. OPTIONS are option=value pairs with spaces between them, a
+transport's own included; the other flags hold for both.
+
+The end is decided by the interval's width, never by the verdict, so that looking
+after every repeat makes no difference out of noise. --repeats is the least.
+
+` + exitHelp,
+		Example: `  transportbench ab --a 'transport=shm ring=lamport' --b 'transport=shm ring=fastforward' --in-flight 32
+  transportbench ab --a in-flight=1 --b in-flight=2 --within 0.5% --limit 10m`,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.ab(cmd, f) },
+	}
+	options.AddRun(cmd.Flags(), map[string]string{options.KeyOut: filepath.Join(options.DefaultOut, "ab-TIME")})
+	f.add(cmd.Flags())
+	flags := cmd.Flags()
+	flags.StringVar(&f.a, "a", "", "options of A, such as 'transport=shm in-flight=32'")
+	flags.StringVar(&f.b, "b", "", "options of B")
+	flags.StringVar(&f.within, "within", "1%", "narrow enough: half of the interval's width")
+	flags.DurationVar(&f.limit, "limit", 5*time.Minute, "end after this time")
+	flags.IntVar(&f.most, "most", 1000, "end after so many repeats of each")
+	a.addCompletion(cmd)
+	return cmd
+}
+
+func (a *app) ab(cmd *cobra.Command, f *abFlags) error {
+	settings, err := a.settingsOf(cmd, options.WithoutRun(cmd.Flags()), nil, nil)
+	if err != nil {
+		return err
+	}
+	o, err := f.options()
+	if err != nil {
+		return err
+	}
+	within, err := share(f.within)
+	if err != nil || !(within > 0) {
+		return usagef("--within: %q is not a share such as 1%%", f.within)
+	}
+	base, _, err := readSpec(new(sweepFlags), cmd.Flags(), nil)
+	if err != nil {
+		return err
+	}
+	if len(base.Axes) > 0 {
+		return usagef("--%s: ab takes one value; what differs stands in --a and --b", base.Axes[0].Name)
+	}
+	if !cmd.Flags().Changed(options.KeyOut) && settings.Out == options.DefaultOut {
+		settings.Out = filepath.Join(options.DefaultOut, "ab-"+a.began.UTC().Format("20060102T150405Z"))
+	}
+	s, err := a.newSession(settings)
+	if err != nil {
+		return err
+	}
+	m, configs, err := s.sides(cmd.Context(), base, f)
+	if err != nil {
+		return err
+	}
+	return s.duel(cmd.Context(), m, f, &sweep.Duel{
+		A: configs[0], B: configs[1], Within: within, Least: base.Repeats, Most: max(f.most, base.Repeats),
+		Limit: f.limit, Seed: base.Seed, Compare: o,
+	})
+}
+
+// sides resolves the two configurations.
+func (s *session) sides(ctx context.Context, base *sweep.Spec, f *abFlags) (*matrix, [2]config.Config, error) {
+	var configs [2]config.Config
+	both := sweep.NewSpec() // for the transports that it names
+	var specs [2]*sweep.Spec
+	for i, side := range []struct{ flag, text string }{{"--a", f.a}, {"--b", f.b}} {
+		spec := sweep.NewSpec()
+		spec.Repeats = base.Repeats
+		for name, value := range base.Base {
+			spec.Base[name] = value
+		}
+		for _, item := range strings.Fields(side.text) {
+			name, value, found := strings.Cut(strings.TrimPrefix(item, "--"), "=")
+			if !found || name == "" {
+				return nil, configs, usagef("%s: %q is not of the form option=value", side.flag, item)
+			}
+			spec.Base[sweep.Option(name)] = value
+		}
+		specs[i] = spec
+		both.Include = append(both.Include, spec.Base)
+	}
+	m, err := s.matrix(ctx, both)
+	if err != nil {
+		return nil, configs, err
+	}
+	for i, spec := range specs {
+		plan, err := sweep.Expand(spec, m)
+		if err != nil {
+			return nil, configs, m.explain(err)
+		}
+		if len(plan.Cells) != 1 {
+			return nil, configs, usagef("ab takes one transport on each side")
+		}
+		cell := &plan.Cells[0]
+		if cell.Unavailable != "" {
+			return nil, configs, fmt.Errorf("%s: %s", cell.Config.Transport, cell.Unavailable)
+		}
+		configs[i] = cell.Config
+	}
+	return m, configs, nil
+}
+
+// duel runs it and shows what it came to.
+func (s *session) duel(ctx context.Context, m *matrix, f *abFlags, d *sweep.Duel) error {
+	progress := present.NewSweepProgress(s.stderr)
+	defer progress.Close()
+	pool := sweep.NewPool()
+	defer pool.Close()
+	measure, err := s.measureWith(m, pool, progress)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	d.Measure, d.Round = measure, pool.Empty
+	d.Begin = func(side string, repeat int) runner.Observer {
+		return progress.Begin(sweep.State{
+			Label: side, Repeat: repeat, Repeats: d.Most, Step: repeat, Steps: d.Most,
+			Left: max(0, d.Limit-time.Since(began)),
+		})
+	}
+	d.Judged = func(repeats int, r *compare.Report) { fmt.Fprintln(progress, present.Standing(repeats, r)) }
+	v, interrupted := d.Run(ctx)
+	progress.Close()
+	if v == nil {
+		var identity *compare.IdentityError
+		if errors.As(interrupted, &identity) {
+			return identity
+		}
+		return interrupted
+	}
+	for _, r := range []*result.Result{v.A, v.B} {
+		if _, err := result.Write(s.settings.Out, r); err != nil {
+			return err
+		}
+	}
+	if err := s.showDiff(&f.comparison, v.Report); err != nil {
+		return err
+	}
+	s.note("%s after %d repeats of each; results in %s", v.Ended, len(v.A.Repeats), s.settings.Out)
+	if interrupted != nil {
+		return interrupted
+	}
+	return verdictOf(v.Report, len(d.Compare.Thresholds) > 0)
+}

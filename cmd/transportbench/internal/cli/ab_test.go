@@ -1,0 +1,65 @@
+package cli
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/result"
+	"transportbench/core/runner"
+)
+
+func TestAB(t *testing.T) {
+	run := func(args ...string) *command {
+		c := &command{T: t, out: filepath.Join(t.TempDir(), "made")}
+		c.run = oneRepeat
+		c.execute(append([]string{"ab", "--plugin-dir", pluginDir(t, "fake", "other", "stub"), "--out", c.out}, args...)...)
+		return c
+	}
+	code := func(args ...string) (int, *command) {
+		c := &command{T: t, out: filepath.Join(t.TempDir(), "made"), run: oneRepeat}
+		return c.execute(append([]string{"ab", "--plugin-dir", pluginDir(t, "fake", "other", "stub"), "--out", c.out}, args...)...), c
+	}
+	c := run("--transport", "fake", "--a", "in-flight=2", "--b", "in-flight=1 ring=onesided")
+	require.Contains(t, c.stdout, "fake in_flight=2 ring=lamport -> fake in_flight=1 ring=onesided")
+	require.Regexp(t, `throughput +2.00 M op/s +1.00 M op/s +-50.0% .* WORSE`, c.stdout)
+	require.Contains(t, c.stderr, "the interval is narrow enough after 10 repeats of each")
+	results := c.results()
+	require.Len(t, results, 2)
+	require.Len(t, results[0].Repeats, 10)
+
+	for _, one := range []struct {
+		args   []string
+		code   int
+		stderr string
+	}{
+		{[]string{"--a", "transport=fake in-flight=1", "--b", "transport=other in-flight=2"}, ExitOK, ""},
+		{[]string{"--transport", "fake", "--a", "in-flight=2", "--b", "in-flight=1"}, ExitRegression, "WORSE"},
+		{[]string{"--transport", "fake", "--a", "in-flight=2", "--b", "in-flight=1", "--fail-on", "throughput<-60%"}, ExitOK, ""},
+		{[]string{"--transport", "fake", "--repeats", "2", "--most", "2"}, ExitTooLittle, "too few repeats"},
+		{[]string{"--transport", "fake", "--in-flight", "1,2"}, ExitUsage, "--in-flight: ab takes one value"},
+		{[]string{"--transport", "fake", "--a", "in-flight"}, ExitUsage, "not of the form option=value"},
+		{[]string{"--transport", "fake", "--a", "rnig=x"}, ExitUsage, `did you mean "ring"?`},
+		{[]string{"--transport", "fake", "--within", "0"}, ExitUsage, "--within"},
+		{[]string{"--transport", "stub"}, ExitInternal, "install libfake-dev"},
+		{[]string{"--transport", "all"}, ExitUsage, "one transport on each side"},
+	} {
+		got, c := code(one.args...)
+		require.Equal(t, one.code, got, "%v: %s", one.args, c.stderr)
+		require.Contains(t, c.stderr, one.stderr)
+	}
+
+	ctx, cancel := context.WithCancel(context.Background())
+	n := 0
+	c = &command{T: t, ctx: ctx, run: func(ctx context.Context, req runner.Request, obs runner.Observer) (*result.Result, error) {
+		if n++; n == 5 {
+			cancel()
+			return nil, ctx.Err()
+		}
+		return oneRepeat(ctx, req, obs)
+	}}
+	require.Equal(t, ExitInterrupted, c.execute("ab", "--plugin-dir", pluginDir(t, "fake"), "--transport", "fake", "--out", filepath.Join(t.TempDir(), "made")))
+	require.Contains(t, c.stderr, "interrupted after 2 repeats")
+}

@@ -1,0 +1,492 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/config"
+	"transportbench/core/plugin"
+	"transportbench/core/plugin/host"
+	"transportbench/core/result"
+	"transportbench/core/runner"
+	"transportbench/core/transport"
+)
+
+// TestMain lets this binary be a plugin too: under the name of one it answers
+// `describe` as that one would.
+func TestMain(m *testing.M) {
+	if name, ok := strings.CutPrefix(filepath.Base(os.Args[0]), "transport-"); ok {
+		os.Exit(describePlugin(name))
+	}
+	os.Exit(m.Run())
+}
+
+func describePlugin(name string) int {
+	d := &driver{info: transport.Info{
+		Name: name, Version: "1.2.3", Summary: "for tests", Providers: []string{"memory"},
+		Capabilities: transport.Capabilities{Ordered: true, TellsPeerLost: true},
+		Limits:       transport.Limits{MaxPayload: 64 << 10, InlineSize: 48, Peers: 16},
+		Options: []transport.Option{
+			{Name: "ring", Type: transport.TypeString, Default: "lamport", Allowed: []string{"lamport", "onesided"}, Help: "the algorithm"},
+			{Name: "slots", Type: transport.TypeInt, Default: "64", Min: 1, Max: 1024, Help: "of a ring"},
+		},
+	}}
+	switch name {
+	case "stub":
+		d.info.Unavailable = "built without libfake: install libfake-dev"
+	case "crash":
+		fmt.Fprintln(os.Stderr, "panic: no such luck")
+		return 2
+	case "other":
+		d.info.Options = []transport.Option{{Name: "pages", Type: transport.TypeInt, Default: "8", Help: "of memory"}}
+	}
+	if err := json.NewEncoder(os.Stdout).Encode(plugin.Describe(d)); err != nil {
+		return 1
+	}
+	return 0
+}
+
+type driver struct{ info transport.Info }
+
+func (d *driver) Info() transport.Info { return d.info }
+func (d *driver) Open(context.Context, transport.Config) (transport.Transport, error) {
+	return nil, transport.ErrUnsupported
+}
+
+// pluginDir makes a directory with plugins of these names.
+func pluginDir(t *testing.T, names ...string) string {
+	t.Helper()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	dir := t.TempDir()
+	for _, name := range names {
+		require.NoError(t, os.Symlink(self, filepath.Join(dir, "transport-"+name)))
+	}
+	return dir
+}
+
+// command is one command line, with what stands in for the runner.
+type command struct {
+	*testing.T
+	run     func(context.Context, runner.Request, runner.Observer) (*result.Result, error)
+	plugins []string
+	ctx     context.Context
+
+	out            string // directory of results
+	stdout, stderr string
+}
+
+// execute runs the command line and returns its exit code.
+func (c *command) execute(args ...string) int {
+	c.Helper()
+	c.Setenv("XDG_CONFIG_HOME", c.TempDir())
+	if c.out == "" {
+		c.out = c.TempDir()
+	}
+	if c.plugins == nil {
+		c.plugins = []string{"fake", "other", "stub"}
+	}
+	if c.ctx == nil {
+		c.ctx = context.Background()
+	}
+	// What the case itself says stands behind, and wins.
+	switch args[0] {
+	case "run", "bench":
+		args = slices.Insert(slices.Clone(args), 1, "--plugin-dir", pluginDir(c.T, c.plugins...), "--out", c.out)
+	case "plugins":
+		args = slices.Insert(slices.Clone(args), 1, "--plugin-dir", pluginDir(c.T, c.plugins...))
+	}
+	var stdout, stderr bytes.Buffer
+	a := &app{program: "bin/transportbench", args: args, stdout: &stdout, stderr: &stderr, began: time.Now(), run: c.run}
+	if a.run == nil {
+		a.run = succeed
+	}
+	code := a.main(c.ctx)
+	c.stdout, c.stderr = stdout.String(), stderr.String()
+	return code
+}
+
+// results reads the files that were written.
+func (c *command) results() []*result.Result {
+	c.Helper()
+	paths, err := filepath.Glob(filepath.Join(c.out, "*.json"))
+	require.NoError(c, err)
+	var all []*result.Result
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		require.NoError(c, err)
+		r := new(result.Result)
+		require.NoError(c, json.Unmarshal(text, r))
+		all = append(all, r)
+	}
+	return all
+}
+
+// succeed is a run of which all goes well.
+func succeed(_ context.Context, req runner.Request, obs runner.Observer) (*result.Result, error) {
+	obs.Progress(runner.State{Phase: runner.PhaseLaunch, Repeats: 1})
+	obs.Progress(runner.State{Phase: runner.PhaseRepeat, Repeat: 1, Repeats: 1, OpsPerSec: 1e6, P50: 900, P99: 1100})
+	obs.Progress(runner.State{Phase: runner.PhaseClose, Repeats: 1})
+	plugin := req.Plugin
+	plugin.Provider = "memory"
+	return &result.Result{
+		SchemaVersion: result.SchemaVersion, Kind: result.KindRun, ID: result.NewID(), StartedAt: time.Now(),
+		Argv: req.Argv, Tool: req.Tool, Plugin: plugin, Config: req.Config, Environment: req.Environment,
+		Summary: map[string]result.Metric{result.Throughput: result.Summarize(result.Throughput, []float64{1e6})},
+		Checks:  []result.Check{{Name: "verified", OK: true, Severity: result.Error, Message: "all responses were right"}},
+	}, nil
+}
+
+func failWith(err error) func(context.Context, runner.Request, runner.Observer) (*result.Result, error) {
+	return func(context.Context, runner.Request, runner.Observer) (*result.Result, error) { return nil, err }
+}
+
+func distrust(ctx context.Context, req runner.Request, obs runner.Observer) (*result.Result, error) {
+	r, err := succeed(ctx, req, obs)
+	r.Checks[0].OK, r.Checks[0].Message = false, "3 responses were wrong"
+	return r, err
+}
+
+func TestExitCodesAndErrors(t *testing.T) {
+	t.Setenv("TRANSPORTBENCH_REATTACH", "")
+	blocked := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(blocked, nil, 0o600))
+	unavailable := transport.NewOpError("fake", "open", transport.Unavailable("no device: plug one in"))
+	died := &host.ExitError{Plugin: "fake", PID: 7, State: "exit status 2", Reason: "panic: x", Output: []string{"line one", "line two"}}
+	cases := []struct {
+		name   string
+		args   string
+		run    func(context.Context, runner.Request, runner.Observer) (*result.Result, error)
+		out    string
+		code   int
+		stderr []string
+	}{
+		{name: "help", args: "help", code: ExitOK},
+		{name: "version", args: "version", code: ExitOK},
+		{name: "run", args: "run --transport fake", code: ExitOK},
+		{name: "unknown command", args: "rnu", code: ExitUsage, stderr: []string{`unknown command "rnu"`, `did you mean "run"?`}},
+		{name: "unknown subcommand", args: "plugins lits", code: ExitUsage, stderr: []string{`did you mean "list"?`}},
+		{name: "unknown flag", args: "run --client 3", code: ExitUsage, stderr: []string{`unknown flag --client; did you mean "--clients"?`}},
+		{name: "argument", args: "run fake", code: ExitUsage, stderr: []string{`takes no arguments, and got "fake"`}},
+		{name: "show nothing", args: "plugins show", code: ExitUsage, stderr: []string{"the name of one transport"}},
+		{name: "show a near miss", args: "plugins show fke", code: ExitUsage, stderr: []string{`did you mean "fake"?`}},
+		{name: "ill-typed", args: "run --transport fake --clients many", code: ExitUsage, stderr: []string{`--clients: "many" is not a whole number`}},
+		{name: "key range of zero", args: "run --transport fake --keys 0", code: ExitUsage, stderr: []string{"--keys: 0 is outside 1"}},
+		{name: "missing plugin", args: "run --transport fkae", code: ExitUsage, stderr: []string{`--transport:`, `did you mean "fake"?`}},
+		{name: "unknown option of the transport", args: "run --transport fake --set rng=onesided", code: ExitUsage,
+			stderr: []string{`--set: option "rng": unknown; did you mean "ring"?`}},
+		{name: "value that the option does not allow", args: "run --transport fake --set ring=onsided", code: ExitUsage,
+			stderr: []string{`--set: option "ring"`, `did you mean "onesided"?`}},
+		{name: "option out of bounds", args: "run --transport fake --set slots=9999", code: ExitUsage, stderr: []string{"9999 is outside 1 to 1024"}},
+		{name: "no plugin directory", args: "run --transport fake --plugin-dir /no/such", code: ExitUsage, stderr: []string{"--plugin-dir: /no/such"}},
+		{name: "stub by name", args: "run --transport stub", code: ExitInternal,
+			stderr: []string{"stub: unavailable: built without libfake: install libfake-dev"}},
+		{name: "option beyond a limit", args: "run --transport fake", code: ExitUsage,
+			run:    failWith(&config.Error{Option: "value-size", Problem: "too large; use less"}),
+			stderr: []string{"--value-size: too large; use less"}},
+		{name: "unavailable when opened", args: "run --transport fake", code: ExitInternal,
+			run: failWith(&runner.RankError{Op: "prepare", Err: unavailable}), stderr: []string{"no device: plug one in"}},
+		{name: "crash", args: "run --transport fake", code: ExitInternal,
+			run: failWith(died), stderr: []string{"plugin fake (pid 7) died: exit status 2: panic: x"}},
+		{name: "failed check", args: "run --transport fake", code: ExitThreshold, run: distrust, stderr: []string{"failed a check"}},
+		{name: "failed check in bench", args: "bench --transport fake", code: ExitThreshold, run: distrust, stderr: []string{"failed a check"}},
+		{name: "unwritable results", args: "run --transport fake", out: filepath.Join(blocked, "x"), code: ExitUsage,
+			stderr: []string{"results directory", "choose another directory with --out"}},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			cmd := &command{T: t, run: c.run, out: c.out}
+			require.Equal(t, c.code, cmd.execute(strings.Fields(c.args)...), cmd.stderr)
+			for _, want := range c.stderr {
+				require.Contains(t, cmd.stderr, want)
+			}
+			if c.code == ExitOK {
+				return
+			}
+			lines := strings.Split(strings.TrimSpace(cmd.stderr), "\n")
+			require.True(t, strings.HasPrefix(lines[len(lines)-1], "transportbench: "), "the last line is the error: %q", lines)
+			require.NotContains(t, cmd.stderr+cmd.stdout, "Usage:", "no dump of the usage")
+		})
+	}
+}
+
+func TestVerboseShowsTheChain(t *testing.T) {
+	died := &host.ExitError{Plugin: "fake", PID: 7, State: "exit status 2", Output: []string{"line one", "line two"}}
+	cmd := &command{T: t, run: failWith(&runner.RankError{Rank: 1, Op: "run", Err: died})}
+	require.Equal(t, ExitInternal, cmd.execute("run", "--transport", "fake", "-v"))
+	for _, want := range []string{"transportbench: rank 1: run: plugin fake", "*runner.RankError", "*host.ExitError", "| line two"} {
+		require.Contains(t, cmd.stderr, want)
+	}
+	cmd.execute("run", "--transport", "fake")
+	require.NotContains(t, cmd.stderr, "line two")
+}
+
+func TestVerboseNamesTheConfigurationFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "c.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("transport: fake\nset:\n  ring: onesided\n"), 0o600))
+	cmd := &command{T: t}
+	require.Equal(t, ExitOK, cmd.execute("run", "-v", "--config", file), cmd.stderr)
+	require.Contains(t, cmd.stderr, "options from "+file)
+	require.Equal(t, map[string]string{"ring": "onesided", "slots": "64"}, cmd.results()[0].Config.Options)
+
+	require.NoError(t, os.WriteFile(file, []byte("transport: fake\nset:\n  rings: onesided\n"), 0o600))
+	require.Equal(t, ExitUsage, cmd.execute("run", "--config", file))
+	require.Contains(t, cmd.stderr, `set in `+file+`: option "rings": unknown; did you mean "ring"?`)
+}
+
+func TestJSONIsAloneOnStandardOutput(t *testing.T) {
+	cmd := &command{T: t}
+	require.Equal(t, ExitOK, cmd.execute("run", "--transport", "fake", "--json"))
+	r, err := result.Parse([]byte(cmd.stdout))
+	if err == nil {
+		require.Equal(t, "fake", r.Plugin.Name)
+	}
+	decoder := json.NewDecoder(strings.NewReader(cmd.stdout))
+	var only map[string]any
+	require.NoError(t, decoder.Decode(&only))
+	require.Equal(t, "run", only["kind"])
+	require.ErrorIs(t, decoder.Decode(&only), io.EOF)
+	require.Contains(t, cmd.stderr, "repeat 1 of 1")
+	require.Len(t, cmd.results(), 1, "the file is written too")
+
+	require.Equal(t, ExitOK, cmd.execute("run", "--transport", "fake,other", "--json"))
+	decoder = json.NewDecoder(strings.NewReader(cmd.stdout))
+	for range 2 {
+		require.NoError(t, decoder.Decode(&only))
+	}
+	require.ErrorIs(t, decoder.Decode(&only), io.EOF)
+
+	for _, args := range [][]string{{"version"}, {"plugins", "list"}, {"plugins", "show", "fake"}, {"doctor"}} {
+		cmd.execute(append(args, "--json")...)
+		require.True(t, json.Valid([]byte(cmd.stdout)), "%v: %s", args, cmd.stdout)
+	}
+}
+
+func TestAllListsWhatCannotRun(t *testing.T) {
+	cmd := &command{T: t}
+	require.Equal(t, ExitOK, cmd.execute("run", "--transport", "all"))
+	require.Regexp(t, `(?m)^kv +fake +memory`, cmd.stdout)
+	require.Regexp(t, `(?m)^kv +other +memory`, cmd.stdout)
+	require.Contains(t, cmd.stdout, "stub did not run: stub: unavailable: built without libfake")
+	require.Len(t, cmd.results(), 2)
+
+	t.Run("by name it is a failure, and holds nothing up", func(t *testing.T) {
+		cmd := &command{T: t}
+		require.Equal(t, ExitInternal, cmd.execute("run", "--transport", "stub,fake"))
+		require.Len(t, cmd.results(), 1)
+	})
+	t.Run("one that crashes when asked", func(t *testing.T) {
+		cmd := &command{T: t, plugins: []string{"crash", "fake"}}
+		require.Equal(t, ExitInternal, cmd.execute("run", "--transport", "all"))
+		require.Contains(t, cmd.stdout, "crash did not run: ")
+		require.Contains(t, cmd.stdout, "no such luck")
+		require.Len(t, cmd.results(), 1)
+	})
+	t.Run("one that finds out when opened", func(t *testing.T) {
+		unavailable := fmt.Errorf("rank 0: %w", transport.Unavailable("no device"))
+		cmd := &command{T: t, run: func(ctx context.Context, req runner.Request, obs runner.Observer) (*result.Result, error) {
+			if req.Plugin.Name == "other" {
+				return nil, unavailable
+			}
+			return succeed(ctx, req, obs)
+		}}
+		require.Equal(t, ExitOK, cmd.execute("run", "--transport", "all"))
+		require.Contains(t, cmd.stdout, "other did not run: rank 0: unavailable: no device")
+		require.Equal(t, ExitInternal, cmd.execute("run", "--transport", "fake,other"))
+	})
+	t.Run("none", func(t *testing.T) {
+		cmd := &command{T: t, plugins: []string{"stub"}}
+		require.Equal(t, ExitInternal, cmd.execute("run", "--transport", "all"))
+		require.Contains(t, cmd.stderr, "built without libfake")
+	})
+}
+
+func TestSetOfSeveralTransportsGoesToThoseThatHaveIt(t *testing.T) {
+	got := map[string]map[string]string{}
+	cmd := &command{T: t, run: func(ctx context.Context, req runner.Request, obs runner.Observer) (*result.Result, error) {
+		got[req.Config.Transport] = req.Config.Options
+		return succeed(ctx, req, obs)
+	}}
+	require.Equal(t, ExitOK, cmd.execute("run", "--transport", "fake,other", "--set", "ring=onesided", "--set", "pages=9"))
+	require.Equal(t, map[string]map[string]string{
+		"fake": {"ring": "onesided", "slots": "64"}, "other": {"pages": "9"},
+	}, got)
+	require.Equal(t, ExitUsage, cmd.execute("run", "--transport", "fake,other", "--set", "pges=9"))
+	require.Contains(t, cmd.stderr, `did you mean "pages"?`)
+}
+
+func TestInterruptKeepsWhatIsComplete(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cmd := &command{T: t, ctx: ctx, run: func(ctx context.Context, req runner.Request, obs runner.Observer) (*result.Result, error) {
+		r, _ := succeed(ctx, req, obs)
+		cancel()
+		r.Incomplete, r.IncompleteReason = true, "interrupted after 1 of 10 repeats"
+		return r, context.Canceled
+	}}
+	require.Equal(t, ExitInterrupted, cmd.execute("run", "--transport", "fake,other"))
+	require.Len(t, cmd.results(), 1, "the second never started")
+	require.Contains(t, cmd.stdout, "incomplete")
+	require.Contains(t, cmd.stderr, "transportbench: interrupted")
+}
+
+func TestRequest(t *testing.T) {
+	var req runner.Request
+	cmd := &command{T: t, run: func(_ context.Context, r runner.Request, _ runner.Observer) (*result.Result, error) {
+		req = r
+		return nil, errors.New("enough")
+	}}
+	require.Equal(t, ExitInternal, cmd.execute("run", "--transport", "fake", "--in-flight", "32", "--value-size", "4KiB"))
+	require.Equal(t, 32, req.Config.InFlight)
+	require.Equal(t, config.FixedSize(4096), req.Config.ValueSize)
+	require.Equal(t, "fake", req.Config.Transport)
+	require.Equal(t, []string{"transportbench", "run"}, req.Argv[:2])
+	require.Contains(t, req.Argv, "4KiB")
+	require.NotEmpty(t, req.CPUs)
+	require.Len(t, req.Plugin.SHA256, 64)
+	require.Len(t, req.Plugin.RuntimeDigest, 64)
+	require.Equal(t, "1.2.3", req.Plugin.Version)
+	require.NotEmpty(t, req.Environment.Identity.Kernel)
+}
+
+func TestBench(t *testing.T) {
+	var loads []string
+	cmd := &command{T: t, run: func(ctx context.Context, req runner.Request, obs runner.Observer) (*result.Result, error) {
+		c := req.Config
+		loads = append(loads, fmt.Sprintf("%s %s %d x%d %v", c.Transport, c.Profile, c.InFlight, c.Repeats, c.Duration))
+		return succeed(ctx, req, obs)
+	}}
+	t.Setenv("TRANSPORTBENCH_IN_FLIGHT", "7") // is not bench's to set
+	require.Equal(t, ExitOK, cmd.execute("bench"), cmd.stderr)
+	require.Equal(t, []string{
+		"fake pingpong 1 x10 500ms", "other pingpong 1 x10 500ms", "fake kv 32 x10 500ms", "other kv 32 x10 500ms",
+	}, loads)
+	for _, want := range []string{"floor of fake (memory)", "The results are in " + cmd.out, "What to try next", "stub did not run"} {
+		require.Contains(t, cmd.stdout, want)
+	}
+	require.Equal(t, ExitUsage, cmd.execute("bench", "--in-flight", "3"))
+}
+
+func TestBenchListsWhatATransportCannotTake(t *testing.T) {
+	limited := func(ctx context.Context, req runner.Request, obs runner.Observer) (*result.Result, error) {
+		if req.Config.Transport == "other" && req.Config.InFlight > 5 {
+			return nil, &config.Error{Option: "in-flight",
+				Problem: "32 calls in flight, and transport other takes 5 on a connection; use --in-flight 5 or less"}
+		}
+		return succeed(ctx, req, obs)
+	}
+	cmd := &command{T: t, run: limited}
+	require.Equal(t, ExitOK, cmd.execute("bench"), cmd.stderr)
+	require.Contains(t, cmd.stdout,
+		"\nother cannot run kv: 32 calls in flight, and transport other takes 5 on a connection\n")
+	require.True(t, strings.HasPrefix(cmd.stdout, "transportbench "), cmd.stdout)
+	require.Contains(t, cmd.stdout, "  bin/transportbench run --transport fake")
+	require.NotContains(t, cmd.stdout+cmd.stderr, "this command")
+	require.Equal(t, ExitUsage, cmd.execute("run", "--transport", "fake,other", "--in-flight", "32"))
+}
+
+func TestRunOfSeveralSaysWhatTheFloorIs(t *testing.T) {
+	cmd := &command{T: t, run: succeed}
+	require.Equal(t, ExitOK, cmd.execute("run", "--transport", "fake,other"), cmd.stderr)
+	require.Contains(t, cmd.stdout, "floor of other (memory): ")
+}
+
+func TestLostOutputIsAFailure(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	require.NoError(t, err)
+	defer full.Close()
+	var stderr bytes.Buffer
+	a := &app{args: []string{"version"}, stdout: full, stderr: &stderr, began: time.Now()}
+	require.Equal(t, ExitInternal, a.main(t.Context()))
+	require.Contains(t, stderr.String(), "no space left")
+	stderr.Reset()
+	a = &app{args: []string{"run", "--help"}, stdout: full, stderr: &stderr, began: time.Now()}
+	require.Equal(t, ExitInternal, a.main(t.Context()))
+	require.Contains(t, stderr.String(), "write to standard output")
+}
+
+func TestProfiles(t *testing.T) {
+	c := command{T: t}
+	require.Equal(t, ExitOK, c.execute("profiles", "list"))
+	for _, name := range []string{"pingpong", "kv", "ycsb-a", "ycsb-b", "ycsb-c", "ycsb-d", "ycsb-f", "kvcache", "bulk"} {
+		require.Contains(t, c.stdout, "\n"+name+" ")
+	}
+	require.Equal(t, ExitOK, c.execute("profiles", "list", "--json"))
+	var list []profile
+	require.NoError(t, json.Unmarshal([]byte(c.stdout), &list))
+	require.Equal(t, "pingpong", list[0].Name)
+	require.Equal(t, "1", list[0].Options["read-ratio"])
+
+	// What show writes is a profile that comes to the same.
+	require.Equal(t, ExitOK, c.execute("profiles", "show", "kvcache"))
+	path := filepath.Join(t.TempDir(), "mine.yaml")
+	changed := strings.Replace(c.stdout, "bytes-per-token: 4\n", "bytes-per-token: 1KiB\n", 1)
+	require.NoError(t, os.WriteFile(path, []byte(changed), 0o600))
+	var cfg config.Config
+	c.run = func(ctx context.Context, req runner.Request, o runner.Observer) (*result.Result, error) {
+		cfg = req.Config
+		return succeed(ctx, req, o)
+	}
+	require.Equal(t, ExitOK, c.execute("run", "--transport", "fake", "--profile", path), c.stderr)
+	require.Equal(t, "mine.yaml", cfg.Profile)
+	require.Equal(t, 128<<10, cfg.ValueSize.Max())
+	require.Equal(t, 16, cfg.Pattern.Len())
+	require.Equal(t, ExitOK, c.execute("profiles", "show", path, "--json"))
+	require.Contains(t, c.stdout, `"bytes-per-token": "1KiB"`)
+
+	for content, problem := range map[string]string{
+		"red-ratio: 1\n":       `unknown key "red-ratio"; did you mean "read-ratio"?`,
+		"profile: kv\n":        `unknown key "profile"`,
+		"transport: shm\n":     `unknown key "transport"`,
+		"keys: many\n":         "keys in " + path + `: "many" is not a whole number`,
+		"daemons: 2000\n":      "daemons in " + path + ": 2000 is outside",
+		"keys: [1]\n":          "keys in " + path + ": is not a plain value",
+		"keys: [1\n":           "--profile: " + path,
+		"value-size: file:x\n": "value-size in " + path + ": x: no such file",
+	} {
+		require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
+		for _, args := range [][]string{{"profiles", "show", path}, {"run", "--transport", "fake", "--profile", path}} {
+			require.Equal(t, ExitUsage, c.execute(args...), content)
+			require.Contains(t, c.stderr, problem)
+			require.Equal(t, 1, strings.Count(c.stderr, "\n"), c.stderr)
+		}
+	}
+	require.Equal(t, ExitUsage, c.execute("profiles", "show", "ycsb-g"))
+	require.Contains(t, c.stderr, "did you mean")
+	require.Equal(t, ExitUsage, c.execute("profiles", "show", "ycsb-long-name"))
+	require.Equal(t, ExitUsage, c.execute("profiles", "show", "/no/such.yaml"))
+	require.Contains(t, c.stderr, "no such file")
+	require.Equal(t, ExitUsage, c.execute("profiles", "show"))
+}
+
+func TestPlugins(t *testing.T) {
+	cmd := &command{T: t, plugins: []string{"fake", "stub", "crash"}}
+	require.Equal(t, ExitOK, cmd.execute("plugins", "list"))
+	require.Regexp(t, `(?m)^fake +1\.2\.3 +memory +yes +[0-9a-f]{12} +/.*/transport-fake$`, cmd.stdout)
+	require.Regexp(t, `(?m)^stub +1\.2\.3 +memory +no: built without libfake: install libfake-dev`, cmd.stdout)
+	require.Regexp(t, `(?m)^crash +- +- +no: .*no such luck`, cmd.stdout)
+
+	require.Equal(t, ExitOK, cmd.execute("plugins", "show", "fake"))
+	for _, want := range []string{"fake 1.2.3: for tests", "ordered, tells peer lost", "payload 64KiB, inline 48, in flight unbounded, peers 16",
+		"lamport, onesided", "1 to 1024"} {
+		require.Contains(t, cmd.stdout, want)
+	}
+	require.Equal(t, ExitOK, cmd.execute("plugins", "show", "fake", "--json"))
+	var shown struct {
+		Description plugin.Description `json:"description"`
+	}
+	require.NoError(t, json.Unmarshal([]byte(cmd.stdout), &shown))
+	require.Len(t, shown.Description.Info.Options, 2)
+	require.Equal(t, ExitInternal, cmd.execute("plugins", "show", "crash"))
+}

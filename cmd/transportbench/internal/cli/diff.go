@@ -1,0 +1,264 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"transportbench/cmd/transportbench/internal/present"
+	"transportbench/core/compare"
+	"transportbench/core/result/set"
+	"transportbench/core/transport"
+)
+
+// comparison is how to compare, as the flags of diff and ab say it.
+type comparison struct {
+	alpha, floor            string
+	metrics, across, ignore []string
+	failOn                  []string
+	failOnFile, format      string
+	along                   string
+	all                     bool
+}
+
+// The formats of a comparison.
+const (
+	formatTable    = "table"
+	formatMarkdown = "markdown"
+	formatJSON     = "json"
+	formatCSV      = "csv"
+)
+
+var diffFormats = []string{formatTable, formatMarkdown, formatJSON, formatCSV}
+
+func (c *comparison) add(flags *pflag.FlagSet) {
+	flags.StringVar(&c.alpha, "alpha", "0.05", "level of the verdicts, over all comparisons together")
+	flags.StringVar(&c.floor, "floor", "2%", "least change that counts")
+	flags.StringSliceVar(&c.metrics, "metric", nil, "metrics to compare, a comma list, or all; default: "+strings.Join(compare.DefaultMetrics, ","))
+	flags.StringVar(&c.format, "format", formatTable, strings.Join(diffFormats, ", "))
+	flags.StringArrayVar(&c.failOn, "fail-on", nil, "threshold, repeatable: 'throughput<-3%', 'shm: latency_p99>+10%', 'floor_ratio>8'")
+	flags.StringVar(&c.failOnFile, "fail-on-file", "", "file with one threshold a line")
+}
+
+func (a *app) diffCommand() *cobra.Command {
+	c := new(comparison)
+	cmd := &cobra.Command{
+		Use: "diff OLD NEW", Short: "Compare two sets of results, or one along an option",
+		Long: `diff matches the cells of two sets by configuration and says what changed: per
+metric the change with its 95% interval, the Holm-adjusted p of the Mann-Whitney
+test over repeats, and a verdict. A set is a directory of results, its index, a
+single result, or published figures.
+
+With --along AXIS it compares within one set: which transport (or which value of
+any other option) wins where, and by how much.
+
+Without --fail-on a cell that is WORSE ends the command with 3. With it, the
+thresholds alone decide, with 4: METRIC<CHANGE% or METRIC>CHANGE% for significant
+changes, without the percent sign for the new median; cells may be chosen before
+a colon by transport or option ('transport=shm,in_flight=3*: throughput<-3%').
+
+` + exitHelp,
+		Example: `  transportbench diff results/v0.1.0/my-machine results/local
+  transportbench diff old/ new/ --metric throughput --fail-on 'throughput<-3%'
+  transportbench diff --along transport results/local
+  transportbench diff old.json new.json --across kernel --format markdown`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			want := 2
+			if c.along != "" {
+				want = 1
+			}
+			if len(args) != want {
+				return usagef("%s takes %d sets of results, and got %d; see %s --help", cmd.CommandPath(), want, len(args), cmd.CommandPath())
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if _, err := a.settings(cmd, nil, nil); err != nil {
+				return err
+			}
+			o, err := c.options()
+			if err != nil {
+				return err
+			}
+			if c.along != "" {
+				return a.along(c, o, args[0])
+			}
+			return a.diff(c, o, args[0], args[1])
+		},
+	}
+	c.add(cmd.Flags())
+	cmd.Flags().StringVar(&c.along, "along", "", "compare the values of this option within one set: transport, in-flight, ring, ...")
+	cmd.Flags().StringSliceVar(&c.across, "across", nil, "keys of the environment that may differ, a comma list, or all")
+	cmd.Flags().StringSliceVar(&c.ignore, "ignore", nil, "options that do not tell cells apart, such as duration")
+	cmd.Flags().BoolVar(&c.all, "all", false, "show the cells that are the same too, however many")
+	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(diffFormats, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+// options checks what the flags say.
+func (c *comparison) options() (compare.Options, error) {
+	o := compare.Defaults()
+	var err error
+	if o.Alpha, err = share(c.alpha); err != nil || !(o.Alpha > 0 && o.Alpha < 1) {
+		return o, usagef("--alpha: %q is not a number between 0 and 1", c.alpha)
+	}
+	if o.Floor, err = share(c.floor); err != nil || !(o.Floor >= 0 && o.Floor < 1) {
+		return o, usagef("--floor: %q is not a share such as 2%% or 0.02", c.floor)
+	}
+	if !slices.Contains(diffFormats, c.format) {
+		return o, usagef("--format: %q is not one of %s%s", c.format, strings.Join(diffFormats, ", "), transport.SuggestionFor(c.format, diffFormats))
+	}
+	if err := c.readMetrics(&o); err != nil {
+		return o, err
+	}
+	o.Across, o.Ignore = c.across, underscored(c.ignore)
+	return o, c.readThresholds(&o)
+}
+
+func (c *comparison) readMetrics(o *compare.Options) error {
+	switch {
+	case len(c.metrics) == 1 && c.metrics[0] == "all":
+		o.Metrics = compare.AllMetrics()
+	case len(c.metrics) > 0:
+		o.Metrics = underscored(c.metrics)
+		for _, name := range o.Metrics {
+			if err := compare.CheckMetric(name); err != nil {
+				return usagef("--metric: %v", err)
+			}
+		}
+	}
+	return nil
+}
+
+func (c *comparison) readThresholds(o *compare.Options) error {
+	for _, text := range c.failOn {
+		t, err := compare.ParseThreshold(text)
+		if err != nil {
+			return usagef("--fail-on: %v", err)
+		}
+		o.Thresholds = append(o.Thresholds, t)
+	}
+	if c.failOnFile != "" {
+		f, err := os.Open(c.failOnFile)
+		if err != nil {
+			return usagef("--fail-on-file: %v", err)
+		}
+		defer f.Close()
+		list, err := compare.ReadThresholds(f)
+		if err != nil {
+			return usagef("--fail-on-file: %s: %v", c.failOnFile, err)
+		}
+		o.Thresholds = append(o.Thresholds, list...)
+	}
+	for _, t := range o.Thresholds { // what has a limit is looked at
+		if !slices.Contains(o.Metrics, t.Metric) {
+			o.Metrics = append(o.Metrics[:len(o.Metrics):len(o.Metrics)], t.Metric)
+		}
+	}
+	return nil
+}
+
+// share reads "2%" and "0.02".
+func share(text string) (float64, error) {
+	if number, found := strings.CutSuffix(strings.TrimSpace(text), "%"); found {
+		v, err := strconv.ParseFloat(number, 64)
+		return v / 100, err
+	}
+	return strconv.ParseFloat(text, 64)
+}
+
+func underscored(names []string) []string {
+	var list []string
+	for _, name := range names {
+		list = append(list, strings.ReplaceAll(strings.TrimSpace(name), "-", "_"))
+	}
+	return list
+}
+
+// badInput is a file that the user named and that cannot be read as results.
+func badInput(err error) error { return &usageError{oneLine(err)} }
+
+func (a *app) diff(c *comparison, o compare.Options, oldPath, newPath string) error {
+	old, new, err := set.LoadBoth(oldPath, newPath)
+	if err != nil {
+		return badInput(err)
+	}
+	report, err := compare.Diff(old, new, o)
+	if err != nil {
+		return err
+	}
+	if err := a.showDiff(c, report); err != nil {
+		return err
+	}
+	return verdictOf(report, len(o.Thresholds) > 0)
+}
+
+func (a *app) showDiff(c *comparison, report *compare.Report) error {
+	switch c.format {
+	case formatJSON:
+		return writeJSON(a.stdout, report)
+	case formatCSV:
+		return present.DiffCSV(a.stdout, report)
+	}
+	present.Diff(a.stdout, report, c.all, c.format == formatMarkdown)
+	return nil
+}
+
+// verdictOf is what a comparison comes to as an exit code: what became worse
+// counts before what could not be compared, and that before what was measured
+// too seldom. Published figures are looked at, and judge nothing.
+func verdictOf(r *compare.Report, thresholds bool) error {
+	switch {
+	case len(r.Broken) > 0:
+		b := r.Broken[0]
+		return &distrustError{fmt.Sprintf("%d cells are beyond their thresholds; the first: %s: %s", len(r.Broken), b.Cell, b.Threshold)}
+	case !thresholds && r.Count(compare.Worse) > 0:
+		return &regressionError{fmt.Sprintf("%d of %d comparisons are WORSE", r.Count(compare.Worse), len(r.Changes))}
+	}
+	for i := range r.Changes {
+		if c := &r.Changes[i]; c.Verdict == compare.Incomparable && c.Change == nil {
+			return &incomparableError{fmt.Sprintf("%s cannot be compared: %s", c.Cell, c.Note)}
+		}
+	}
+	if n := r.TooLittle(); n > 0 {
+		return &tooLittleError{fmt.Sprintf("%d of %d comparisons have too few repeats for a verdict; it takes %d on each side, or fewer metrics and cells", n, len(r.Changes), r.Needed())}
+	}
+	return nil
+}
+
+func (a *app) along(c *comparison, o compare.Options, path string) error {
+	if len(o.Thresholds) > 0 {
+		return usagef("--fail-on is for two sets: within one nothing is old")
+	}
+	s, err := set.Load(path)
+	if err != nil {
+		return badInput(err)
+	}
+	o.Across = c.across
+	ranking, err := compare.Along(s, c.along, o)
+	var unmatched *compare.UnmatchedError
+	switch {
+	case errors.As(err, &unmatched):
+		return &incomparableError{fmt.Sprintf("%s: no two cells differ in %s alone", path, c.along)}
+	case err != nil:
+		var identity *compare.IdentityError
+		if errors.As(err, &identity) {
+			return err
+		}
+		return badInput(err)
+	}
+	switch c.format {
+	case formatJSON:
+		return writeJSON(a.stdout, ranking)
+	case formatCSV:
+		return present.RankingCSV(a.stdout, ranking)
+	}
+	present.Ranking(a.stdout, ranking, c.format == formatMarkdown)
+	return nil
+}

@@ -1,0 +1,141 @@
+package cli
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/compare"
+	"transportbench/core/result"
+	"transportbench/core/result/set"
+)
+
+// setOf writes a set of one transport with one cell for each centre, whose ten
+// repeats lie within 0.5% of it.
+func setOf(t *testing.T, edit func(*set.Set), centres ...float64) string {
+	t.Helper()
+	s := set.New()
+	s.Environments = []set.Environment{{Identity: map[string]string{"cpu": "some"}, Volatile: map[string]string{}}}
+	for i, centre := range centres {
+		c := set.Cell{
+			Config:  map[string]string{"transport": "shm", "in_flight": string(rune('1' + i))},
+			Status:  set.Measured,
+			Samples: map[string][]float64{},
+		}
+		for repeat := range 10 {
+			c.Samples[result.Throughput] = append(c.Samples[result.Throughput], centre*(1+0.001*float64(repeat-5)))
+		}
+		s.Cells = append(s.Cells, c)
+	}
+	if edit != nil {
+		edit(s)
+	}
+	dir := t.TempDir()
+	require.NoError(t, s.WriteIndex(dir))
+	return dir
+}
+
+func TestDiffExitCodes(t *testing.T) {
+	old := setOf(t, nil, 1e6, 2e6)
+	slower := setOf(t, nil, 1e6, 1.9e6)
+	otherCPU := setOf(t, func(s *set.Set) { s.Environments[0].Identity["cpu"] = "another" }, 1e6, 2e6)
+	few := setOf(t, func(s *set.Set) {
+		for i := range s.Cells {
+			s.Cells[i].Samples[result.Throughput] = s.Cells[i].Samples[result.Throughput][:2]
+		}
+	}, 1e6, 2e6)
+	failed := setOf(t, func(s *set.Set) {
+		s.Cells[1] = set.Cell{Config: s.Cells[1].Config, Status: set.Failed, Reason: "it crashed"}
+	}, 1e6, 2e6)
+	elsewhere := setOf(t, func(s *set.Set) { s.Cells[0].Config["transport"] = "erpc" }, 1e6)
+	thresholds := filepath.Join(t.TempDir(), "limits")
+	require.NoError(t, os.WriteFile(thresholds, []byte("# limits\nin-flight=2: throughput<-3%\n"), 0o600))
+	broken := filepath.Join(t.TempDir(), "broken.json")
+	require.NoError(t, os.WriteFile(broken, []byte("{\n\"kind\": NaN}"), 0o600))
+
+	for _, c := range []struct {
+		name   string
+		args   []string
+		code   int
+		stderr string
+	}{
+		{"the same", []string{old, old}, ExitOK, ""},
+		{"slower", []string{old, slower}, ExitRegression, "1 of 2 comparisons are WORSE"},
+		{"faster", []string{slower, old}, ExitOK, ""},
+		{"within the threshold", []string{old, slower, "--fail-on", "throughput<-10%"}, ExitOK, ""},
+		{"beyond the threshold", []string{old, slower, "--fail-on", "throughput<-3%"}, ExitThreshold, "shm in_flight=2: throughput<-3%"},
+		{"beyond one of a file", []string{old, slower, "--fail-on-file", thresholds}, ExitThreshold, "in_flight=2"},
+		{"of another cell", []string{old, slower, "--fail-on", "in_flight=1: throughput<-3%"}, ExitOK, ""},
+		{"another machine", []string{old, otherCPU}, ExitIncomparable, "cpu (some and another); to compare them nevertheless, use --across cpu"},
+		{"across machines", []string{old, otherCPU, "--across", "cpu"}, ExitOK, ""},
+		{"too few repeats", []string{few, few}, ExitTooLittle, "too few repeats"},
+		{"a cell failed", []string{old, failed}, ExitIncomparable, "it crashed"},
+		{"nothing in common", []string{old, elsewhere}, ExitIncomparable, "none of 2 cells has a counterpart"},
+		{"along", []string{"--along", "in-flight", old}, ExitOK, ""},
+		{"along what does not vary", []string{"--along", "transport", old}, ExitIncomparable, "no two cells differ in transport alone"},
+		{"along what there is not", []string{"--along", "colour", old}, ExitUsage, `no cell has the option "colour"`},
+		{"along with a threshold", []string{"--along", "transport", old, "--fail-on", "throughput<-1%"}, ExitUsage, "--fail-on"},
+		{"one set", []string{old}, ExitUsage, "takes 2 sets"},
+		{"no such set", []string{old, "/nonexistent"}, ExitUsage, "/nonexistent"},
+		{"broken JSON", []string{old, broken}, ExitUsage, "line 2 column 9"},
+		{"unknown metric", []string{old, old, "--metric", "thruput"}, ExitUsage, `did you mean "throughput"`},
+		{"unknown format", []string{old, old, "--format", "cvs"}, ExitUsage, `did you mean "csv"`},
+		{"bad alpha", []string{old, old, "--alpha", "2"}, ExitUsage, "--alpha"},
+		{"bad floor", []string{old, old, "--floor", "x"}, ExitUsage, "--floor"},
+		{"bad threshold", []string{old, old, "--fail-on", "slow"}, ExitUsage, "--fail-on"},
+		{"no threshold file", []string{old, old, "--fail-on-file", "/nonexistent"}, ExitUsage, "--fail-on-file"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cmd := &command{T: t}
+			require.Equal(t, c.code, cmd.execute(append([]string{"diff"}, c.args...)...), cmd.stderr)
+			require.Contains(t, cmd.stderr, c.stderr)
+			require.LessOrEqual(t, strings.Count(cmd.stderr, "\n"), 1)
+		})
+	}
+}
+
+func TestDiffFormats(t *testing.T) {
+	old, slower := setOf(t, nil, 1e6, 2e6), setOf(t, nil, 1e6, 1.9e6)
+	cmd := &command{T: t}
+	cmd.execute("diff", old, slower)
+	require.Regexp(t, `(?m)^shm in_flight=2 +throughput +2.00 M op/s +1.90 M op/s +-5.00% +\S+ to \S+ +<?0.\d+ +WORSE$`, cmd.stdout)
+	require.Less(t, strings.Index(cmd.stdout, "in_flight=2"), strings.Index(cmd.stdout, "in_flight=1"), "the largest change first")
+	require.Contains(t, cmd.stdout, "1 WORSE, 1 SAME (alpha 0.05 over 2 tests")
+
+	cmd.execute("diff", old, slower, "--format", "markdown")
+	require.Contains(t, cmd.stdout, "| shm in_flight=2 | throughput |")
+
+	cmd.execute("diff", old, slower, "--format", "json")
+	var report compare.Report
+	require.NoError(t, json.Unmarshal([]byte(cmd.stdout), &report))
+	require.Equal(t, compare.Worse, report.Changes[0].Verdict)
+
+	cmd.execute("diff", old, slower, "--format", "csv")
+	rows, err := csv.NewReader(strings.NewReader(cmd.stdout)).ReadAll()
+	require.NoError(t, err)
+	require.Len(t, rows, 3)
+
+	for _, format := range diffFormats {
+		require.Zero(t, cmd.execute("diff", "--along", "in_flight", old, "--format", format), cmd.stderr)
+		require.Contains(t, cmd.stdout, "throughput")
+	}
+}
+
+// Published figures stand beside what was measured, and are never taken for it.
+func TestDiffWithPublishedFigures(t *testing.T) {
+	const root = "../../../../results/"
+	cmd := &command{T: t}
+	published, measured := root+"published/copyrpc.json", root+"v0.1.0/amd-epyc-2core-vm"
+	require.Equal(t, ExitIncomparable, cmd.execute("diff", published, measured))
+	require.Contains(t, cmd.stderr, "--across source")
+	require.Zero(t, cmd.execute("diff", published, measured, "--across", "source"), cmd.stderr)
+	require.Contains(t, cmd.stdout, "a published figure, not measured here: copyrpc Performance Analysis")
+	require.NotRegexp(t, `BETTER|WORSE|SAME`, cmd.stdout)
+	require.Regexp(t, `(?m)^shm .*in_flight=1 .*throughput +1.58 M op/s`, cmd.stdout)
+	require.Zero(t, cmd.execute("export", root+"published/kvstore.json"), cmd.stderr)
+}

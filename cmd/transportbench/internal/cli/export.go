@@ -1,0 +1,125 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"transportbench/core/result"
+	"transportbench/core/result/export"
+	"transportbench/core/result/set"
+	"transportbench/core/transport"
+)
+
+var exportFormats = []string{"csv", "benchfmt", "hdr", "openmetrics", "json"}
+
+func (a *app) exportCommand() *cobra.Command {
+	var format, output string
+	cmd := &cobra.Command{
+		Use: "export SET", Short: "Write results in other tools' formats",
+		Long: `export reads a set of results (a directory, its index, a file) and writes it as
+
+  csv          a line for each repeat, a column for each metric
+  benchfmt     the Go benchmark format: benchstat compares two of them
+  hdr          an HDR V2 log of the service times, an interval for each repeat;
+               with --output DIR/ also a percentile table (.hgrm) for each cell
+  openmetrics  gauges with medians and intervals
+  json         the set as a single file, with all results in it
+
+` + exitHelp,
+		Example: `  transportbench export --format benchfmt old/ > old.txt
+  transportbench export --format hdr results/local --output histograms/`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usagef("%s takes one set of results, and got %d", cmd.CommandPath(), len(args))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if _, err := a.settings(cmd, nil, nil); err != nil {
+				return err
+			}
+			if !slices.Contains(exportFormats, format) {
+				return usagef("--format: %q is not one of %s%s", format, strings.Join(exportFormats, ", "), transport.SuggestionFor(format, exportFormats))
+			}
+			s, err := set.Load(args[0])
+			if err != nil {
+				return badInput(err)
+			}
+			return a.export(s, format, output)
+		},
+	}
+	cmd.Flags().StringVar(&format, "format", "csv", strings.Join(exportFormats, ", "))
+	cmd.Flags().StringVarP(&output, "output", "o", "", "file to write; for hdr also a directory; else standard output")
+	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(exportFormats, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+func (a *app) export(s *set.Set, format, output string) error {
+	write := func(w io.Writer) error { return exportTo(w, s, format) }
+	switch info, err := os.Stat(output); {
+	case output == "":
+		return write(a.stdout)
+	case format == "hdr" && (strings.HasSuffix(output, "/") || err == nil && info.IsDir()):
+		return exportHistograms(s, output)
+	}
+	if err := result.Replace(output, write); err != nil {
+		return usagef("--output: %v", err)
+	}
+	return nil
+}
+
+func exportTo(w io.Writer, s *set.Set, format string) error {
+	switch format {
+	case "csv":
+		return export.CSV(w, s)
+	case "benchfmt":
+		return export.Benchfmt(w, s)
+	case "hdr":
+		return export.HDRLog(w, s)
+	case "openmetrics":
+		return export.OpenMetrics(w, s)
+	default:
+		return s.EncodeWhole(w)
+	}
+}
+
+// exportHistograms writes a log, and a percentile table for each cell.
+func exportHistograms(s *set.Set, dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return usagef("--output: %v", err)
+	}
+	err := result.Replace(filepath.Join(dir, "service-time.hlog"), func(w io.Writer) error { return export.HDRLog(w, s) })
+	if err != nil {
+		return err
+	}
+	varying := set.Varying(s.Cells)
+	for i := range s.Cells {
+		if s.Cells[i].Status != set.Measured {
+			continue
+		}
+		name := fmt.Sprintf("%04d-%s.hgrm", i, fileName(s.Cells[i].Label(varying)))
+		err := result.Replace(filepath.Join(dir, name), func(w io.Writer) error { return export.Percentiles(w, s, i) })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fileName keeps a label from becoming a path, or too long for a name.
+func fileName(label string) string {
+	name := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("=._-", r) {
+			return r
+		}
+		return '_'
+	}, label)
+	const most = 150
+	return name[:min(len(name), most)]
+}

@@ -1,0 +1,97 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"transportbench/core/measure"
+	"transportbench/core/plugin"
+	"transportbench/core/plugin/host"
+	"transportbench/core/runner"
+)
+
+// launcher starts the ranks of one transport on this machine, or connects to
+// those that run in a debugger.
+type launcher struct {
+	plugin   *host.Plugin
+	options  host.LaunchOptions
+	attached []plugin.Reattach // by rank; none is to start them
+}
+
+func newLauncher(p *host.Plugin, opts host.LaunchOptions) (*launcher, error) {
+	l := &launcher{plugin: p, options: opts}
+	all, err := host.Reattachments()
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range all {
+		if r.Transport == p.Name {
+			l.attached = append(l.attached, r)
+		}
+	}
+	return l, nil
+}
+
+// Launch implements [runner.Launcher].
+func (l *launcher) Launch(ctx context.Context, rank int) (runner.Process, error) {
+	var (
+		p   *host.Process
+		err error
+	)
+	switch {
+	case len(l.attached) == 0:
+		p, err = l.plugin.Launch(ctx, l.options)
+	case rank < len(l.attached):
+		p, err = host.Attach(ctx, l.attached[rank], l.options)
+	default:
+		err = fmt.Errorf("%s has %d of the plugins of transport %s, and there are more ranks; add this one or unset it",
+			plugin.EnvReattach, len(l.attached), l.plugin.Name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return process{p, l.options.Logger}, nil
+}
+
+// process is a rank whose end is nobody's to handle but the log's.
+type process struct {
+	*host.Process
+	logger *slog.Logger
+}
+
+// Kill implements [runner.Process].
+func (p process) Kill() {
+	if err := p.Process.Kill(); err != nil {
+		p.logger.Error("a plugin does not end", "error", err)
+	}
+}
+
+// machine is what every run on this machine has in common.
+type machine struct {
+	cpus        []measure.CPU
+	environment measure.Environment
+}
+
+// readMachine reads it, with the processors that this process may use only.
+func readMachine() (machine, error) {
+	online, err := measure.Topology()
+	if err != nil {
+		return machine{}, err
+	}
+	allowed, err := measure.AllowedCPUs()
+	if err != nil {
+		return machine{}, err
+	}
+	may := map[int]bool{}
+	for _, id := range allowed {
+		may[id] = true
+	}
+	m := machine{environment: measure.ReadEnvironment()}
+	for _, cpu := range online {
+		if may[cpu.ID] {
+			m.cpus = append(m.cpus, cpu)
+		}
+	}
+	return m, nil
+}

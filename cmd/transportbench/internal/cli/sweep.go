@@ -1,0 +1,373 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"transportbench/cmd/transportbench/internal/options"
+	"transportbench/cmd/transportbench/internal/present"
+	"transportbench/core/config"
+	"transportbench/core/plugin/host"
+	"transportbench/core/result"
+	"transportbench/core/result/set"
+	"transportbench/core/runner"
+	"transportbench/core/sweep"
+	"transportbench/core/transport"
+)
+
+// sweepFlags are the flags of sweep that are no options of a run.
+type sweepFlags struct {
+	payload, order   string
+	orderSeed        uint64
+	limit, cellLimit time.Duration
+	dryRun, resume   bool
+}
+
+func (a *app) sweepCommand() *cobra.Command {
+	f := new(sweepFlags)
+	cmd := &cobra.Command{
+		Use: "sweep [FILE]", Short: "Measure a matrix of configurations",
+		Long: `sweep measures every combination of its axes, from a file (YAML, TOML or JSON),
+from flags whose values are comma lists, or both: a flag takes the place of what
+the file says. Repeats are interleaved: one of every cell, in an order shuffled
+by seed, then the next.
+
+Results go to a directory with one file for each cell and an index. Every
+finished repeat is on disk; after Ctrl-C, a crash or a power cut the same command
+with --resume goes on. A cell that fails is recorded with its error.
+
+What is measured comes from the file and the flags alone, not from variables or
+the configuration file, so that a committed sweep means the same everywhere.
+
+` + exitHelp,
+		Example: `  transportbench sweep matrix.yaml
+  transportbench sweep --transport shm,ucxam --payload 32,4KiB,64KiB --in-flight 1,32
+  transportbench sweep matrix.yaml --dry-run
+  transportbench sweep matrix.yaml --resume`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usagef("%s takes one file, and got %q besides", cmd.CommandPath(), args[1])
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return a.sweep(cmd, f, args) },
+	}
+	options.AddRun(cmd.Flags(), map[string]string{options.KeyOut: filepath.Join(options.DefaultOut, "sweep-NAME")})
+	options.AddJSON(cmd.Flags())
+	flags := cmd.Flags()
+	flags.StringVar(&f.payload, "payload", "", "the same as --value-size")
+	flags.StringVar(&f.order, "order", sweep.Interleaved, sweep.Interleaved+" or "+sweep.Sequential)
+	flags.Uint64Var(&f.orderSeed, "order-seed", 1, "shuffles the cells within a round")
+	flags.DurationVar(&f.limit, "limit", 0, "end the sweep after this time; --resume goes on")
+	flags.DurationVar(&f.cellLimit, "cell-limit", 0, "give a cell up where one repeat takes longer")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "print the cells and the expected time, and measure nothing")
+	flags.BoolVar(&f.resume, "resume", false, "go on with the sweep in --out")
+	a.addCompletion(cmd)
+	return cmd
+}
+
+func (a *app) sweep(cmd *cobra.Command, f *sweepFlags, args []string) error {
+	settings, err := a.settingsOf(cmd, options.WithoutRun(cmd.Flags()), nil, nil)
+	if err != nil {
+		return err
+	}
+	spec, name, err := readSpec(f, cmd.Flags(), args)
+	if err != nil {
+		return err
+	}
+	s := &session{app: a, settings: settings}
+	m, err := s.matrix(cmd.Context(), spec)
+	if err != nil {
+		return err
+	}
+	plan, err := sweep.Expand(spec, m)
+	if err != nil {
+		return m.explain(err)
+	}
+	if name == "" {
+		name = plan.Digest()[:8]
+	}
+	if !cmd.Flags().Changed(options.KeyOut) && settings.Out == options.DefaultOut {
+		settings.Out = filepath.Join(options.DefaultOut, "sweep-"+name)
+	}
+	if f.dryRun {
+		present.Plan(a.stdout, plan)
+		fmt.Fprintln(a.stdout, present.PlanSummary(plan))
+		return nil
+	}
+	return s.sweepAll(cmd.Context(), m, plan, spec, f.resume)
+}
+
+// readSpec reads the file, if there is one, and puts the flags above it.
+func readSpec(f *sweepFlags, flags *pflag.FlagSet, args []string) (spec *sweep.Spec, name string, err error) {
+	spec = sweep.NewSpec()
+	if len(args) == 1 {
+		text, err := os.ReadFile(args[0])
+		if err != nil {
+			return nil, "", usagef("%v", err)
+		}
+		if spec, err = sweep.Parse(args[0], text); err != nil {
+			return nil, "", usagef("%s: %v", args[0], err)
+		}
+		name = strings.TrimSuffix(filepath.Base(args[0]), filepath.Ext(args[0]))
+	}
+	flags.Visit(func(flag *pflag.Flag) {
+		values := strings.Split(flag.Value.String(), ",")
+		switch {
+		case flag.Name == "repeats":
+			if n, nerr := fmt.Sscan(flag.Value.String(), &spec.Repeats); n != 1 || nerr != nil {
+				err = usagef("--repeats: %q is not a whole number", flag.Value)
+			}
+		case flag.Name == options.KeyTransport, flag.Name == "payload", options.IsOption(flag.Name):
+			spec.Set(flag.Name, values)
+		case flag.Name == "order":
+			spec.Order = f.order
+		case flag.Name == "order-seed":
+			spec.Seed = f.orderSeed
+		case flag.Name == "limit":
+			spec.Limit = f.limit
+		case flag.Name == "cell-limit":
+			spec.CellLimit = f.cellLimit
+		}
+	})
+	for _, item := range options.SetItems(flags) {
+		option, values, found := strings.Cut(item, "=")
+		if !found || option == "" {
+			return nil, "", usagef("--set: %q is not of the form key=value", item)
+		}
+		spec.Set(option, strings.Split(values, ","))
+	}
+	if err == nil {
+		if wrong := spec.Check(); wrong != nil {
+			err = usagef("%v", wrong)
+		}
+	}
+	return spec, name, err
+}
+
+// matrix is the transports of a sweep. It implements [sweep.Resolver].
+type matrix struct {
+	entries map[string]*entry
+}
+
+// matrix describes the plugins that a sweep names.
+func (s *session) matrix(ctx context.Context, spec *sweep.Spec) (*matrix, error) {
+	names := map[string]bool{}
+	tables := []map[string]string{spec.Base}
+	for _, axis := range spec.Axes {
+		tables = append(tables, axis.Values...)
+	}
+	for _, values := range append(tables, spec.Include...) {
+		if name, has := values["transport"]; has {
+			names[name] = true
+		}
+	}
+	if len(names) == 0 {
+		names[config.Default().Transport] = true
+	}
+	var (
+		entries []*entry
+		err     error
+	)
+	if names[options.All] {
+		entries, err = s.catalog(ctx, s.settings.PluginDir)
+	} else {
+		entries, err = s.find(ctx, s.settings.PluginDir, slices.Sorted(maps.Keys(names)))
+	}
+	if err != nil {
+		return nil, err
+	}
+	m := &matrix{map[string]*entry{}}
+	for _, e := range entries {
+		m.entries[e.Name] = e
+	}
+	if len(m.entries) == 0 {
+		return nil, s.nothingRuns(nil)
+	}
+	return m, nil
+}
+
+// Own implements [sweep.Resolver].
+func (m *matrix) Own(name string) ([]string, bool) {
+	e, ok := m.entries[name]
+	if !ok {
+		return nil, name == options.All
+	}
+	var names []string
+	for _, o := range e.description.Info.Options {
+		names = append(names, o.Name)
+	}
+	return names, true
+}
+
+// Transports implements [sweep.Resolver].
+func (m *matrix) Transports() []string { return slices.Sorted(maps.Keys(m.entries)) }
+
+// IsOption implements [sweep.Resolver].
+func (m *matrix) IsOption(name string) bool { return options.IsOption(name) }
+
+// Resolve implements [sweep.Resolver].
+func (m *matrix) Resolve(name string, values, own map[string]string) (config.Config, string, error) {
+	e := m.entries[name]
+	c, err := options.Build(values)
+	if err != nil {
+		return c, "", err
+	}
+	c.Transport, c.Options = name, map[string]string{}
+	if e.err != nil {
+		return c, e.unavailable(), nil
+	}
+	complete, err := transport.ParseOptions(e.description.Info.Options, own)
+	if err != nil {
+		return c, "", err
+	}
+	c.Options = complete.Map()
+	return c, e.unavailable(), nil
+}
+
+// explain makes mistakes in a sweep's options those of the user.
+func (m *matrix) explain(err error) error {
+	var unknown *sweep.UnknownOptionError
+	var setting *config.Error
+	var own *transport.OptionError
+	switch {
+	case errors.As(err, &unknown):
+		return usagef("%v%s", err, transport.SuggestionFor(unknown.Name, append(options.Names(), unknown.Own...)))
+	case errors.As(err, &setting), errors.As(err, &own):
+		return err
+	}
+	return usagef("%v", err)
+}
+
+// sweepAll measures a plan.
+func (s *session) sweepAll(ctx context.Context, m *matrix, plan *sweep.Plan, spec *sweep.Spec, resume bool) error {
+	if err := result.CheckWritable(s.settings.Out); err != nil {
+		return &options.Error{Problem: err.Error(), Err: err}
+	}
+	if resume && !sweep.Exists(s.settings.Out) {
+		return usagef("--resume: %s has no sweep", s.settings.Out)
+	}
+	var err error
+	if s.machine, err = readMachine(); err != nil {
+		return err
+	}
+	origin, err := s.origin(m, plan)
+	if err != nil {
+		return err
+	}
+	s.note("%s, in %s", present.PlanSummary(plan), s.settings.Out)
+	progress := present.NewSweepProgress(s.stderr)
+	defer progress.Close()
+	pool := sweep.NewPool()
+	defer pool.Close()
+	measure, err := s.measureWith(m, pool, progress)
+	if err != nil {
+		return err
+	}
+	outcome, interrupted := sweep.Run(ctx, plan, sweep.Options{
+		Dir: s.settings.Out, Origin: origin, Resume: resume, Measure: measure, Watcher: progress,
+		Round: pool.Empty, Limit: spec.Limit, CellLimit: spec.CellLimit,
+	})
+	progress.Close()
+	if outcome == nil {
+		var changed *sweep.ChangedError
+		if errors.As(interrupted, &changed) || errors.Is(interrupted, sweep.ErrExists) {
+			return usagef("%v", interrupted)
+		}
+		return interrupted
+	}
+	if err := s.showSweep(outcome); err != nil {
+		return err
+	}
+	if interrupted != nil {
+		s.note("the same sweep with --resume --out %s goes on from here", s.settings.Out)
+		return interrupted
+	}
+	return sweepVerdict(outcome, plan)
+}
+
+// origin is what the sweep is made with.
+func (s *session) origin(m *matrix, plan *sweep.Plan) (sweep.Origin, error) {
+	origin := sweep.Origin{Plugins: map[string]string{}}
+	for i := range plan.Cells {
+		name := plan.Cells[i].Config.Transport
+		if _, known := origin.Plugins[name]; known {
+			continue
+		}
+		sum, err := m.entries[name].SHA256()
+		if err != nil {
+			return origin, err
+		}
+		origin.Plugins[name] = sum
+	}
+	var err error
+	origin.Machine, err = set.Flatten(s.machine.environment.Identity)
+	return origin, err
+}
+
+// measureWith makes runs in processes of a pool. One that runs in a debugger is
+// no process of the pool's.
+func (s *session) measureWith(m *matrix, pool *sweep.Pool, progress *present.SweepProgress) (sweep.Measure, error) {
+	launchers := map[string]runner.Launcher{}
+	for name, e := range m.entries {
+		l, err := newLauncher(e.Plugin, s.launchOptions(progress))
+		if err != nil {
+			return nil, err
+		}
+		launchers[name] = l
+		if len(l.attached) == 0 {
+			launchers[name] = pool.Launcher(name, l)
+		}
+	}
+	return func(ctx context.Context, c config.Config, obs runner.Observer) (*result.Result, error) {
+		req, err := s.request(job{m.entries[c.Transport], c}, launchers[c.Transport], time.Now())
+		if err != nil {
+			return nil, err
+		}
+		r, err := s.run(ctx, req, obs)
+		if errors.Is(err, host.ErrMixedRuntime) {
+			err = fmt.Errorf("%w; build it anew, or use --allow-mixed-runtime", err)
+		}
+		return r, err
+	}, nil
+}
+
+func (s *session) showSweep(outcome *sweep.Outcome) error {
+	if s.settings.JSON {
+		return outcome.Set.Encode(s.stdout)
+	}
+	present.Set(s.stdout, outcome.Set)
+	fmt.Fprintf(s.stdout, "\nresults in %s\n", s.settings.Out)
+	return nil
+}
+
+// sweepVerdict is what a sweep comes to as an exit code.
+func sweepVerdict(outcome *sweep.Outcome, plan *sweep.Plan) error {
+	switch {
+	case outcome.Failed > 0:
+		return fmt.Errorf("%d of %d cells failed; --resume tries them again", outcome.Failed, len(plan.Cells))
+	case outcome.OutOfTime:
+		return &tooLittleError{fmt.Sprintf("the time limit ended the sweep with %d of %d cells complete; --resume goes on", outcome.Complete, len(plan.Cells))}
+	}
+	for i := range outcome.Set.Cells {
+		for _, d := range outcome.Set.Cells[i].Doubts {
+			if d.Severity == result.Error {
+				return &distrustError{fmt.Sprintf("%s: check %s failed: %s", outcome.Set.Cells[i].Label(set.Varying(outcome.Set.Cells)), d.Check, d.Message)}
+			}
+		}
+	}
+	if outcome.Complete == 0 {
+		return errors.New("no cell could be measured; the table says why")
+	}
+	return nil
+}

@@ -1,0 +1,199 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/cmd/transportbench/internal/options"
+	"transportbench/core/rank"
+	"transportbench/core/result"
+	"transportbench/core/result/set"
+	"transportbench/core/runner"
+	"transportbench/core/sweep"
+)
+
+// oneRepeat is a run of one repeat that goes well.
+func oneRepeat(_ context.Context, req runner.Request, obs runner.Observer) (*result.Result, error) {
+	obs.Progress(runner.State{Phase: runner.PhaseRepeat, Repeat: 1, Repeats: 1, OpsPerSec: 1e6, P50: 900, P99: 1100})
+	repeat := result.Repeat{
+		Samples: map[string]float64{result.Throughput: 1e6 * float64(req.Config.InFlight)},
+		Ranks: []rank.Report{{Clients: []rank.ClientReport{{
+			ElapsedNS: uint64(req.Config.Duration), Reads: 9, VerifiedKeys: 9, VerifiedSums: 9,
+		}}}},
+	}
+	return &result.Result{
+		SchemaVersion: result.SchemaVersion, Kind: result.KindRun, ID: result.NewID(), Config: req.Config,
+		Plugin: req.Plugin, Environment: req.Environment, Argv: req.Argv,
+		Repeats: []result.Repeat{repeat}, Summary: result.SummarizeRepeats([]result.Repeat{repeat}),
+	}, nil
+}
+
+// sweep runs the command with plugins, and results in c.out.
+func (c *command) sweep(args ...string) int {
+	c.Helper()
+	if c.plugins == nil {
+		c.plugins = []string{"fake", "other", "stub"}
+	}
+	if c.out == "" {
+		c.out = filepath.Join(c.TempDir(), "made")
+	}
+	if c.run == nil {
+		c.run = oneRepeat
+	}
+	return c.execute(append([]string{"sweep", "--plugin-dir", pluginDir(c.T, c.plugins...), "--out", c.out}, args...)...)
+}
+
+func TestSweepFromFlags(t *testing.T) {
+	c := &command{T: t}
+	args := []string{"--transport", "fake,other", "--payload", "32,4KiB", "--in-flight", "1,8", "--set", "ring=lamport,onesided", "--repeats", "2"}
+	require.Zero(t, c.sweep(append(args, "--dry-run")...), c.stderr)
+	require.Contains(t, c.stdout, "12 cells, 2 repeats each (interleaved), about ")
+	require.Regexp(t, `(?m)^ +1 +fake in_flight=1 value_size=32 ring=lamport +about`, c.stdout)
+	require.NoDirExists(t, c.out)
+
+	require.Zero(t, c.sweep(args...), c.stderr)
+	require.Contains(t, c.stderr, "12 cells")
+	require.Contains(t, c.stderr, "repeat 2 of 2")
+	require.Contains(t, c.stderr, "fake in_flight=8 value_size=4KiB ring=onesided: throughput 8.00 M op/s")
+	require.Contains(t, c.stdout, "results in "+c.out)
+	s, err := set.Load(c.out)
+	require.NoError(t, err)
+	require.Len(t, s.Cells, 12)
+	require.Equal(t, []float64{1e6, 1e6}, s.Cells[0].Samples[result.Throughput])
+
+	require.Equal(t, ExitUsage, c.sweep(args...))
+	require.Contains(t, c.stderr, "--resume goes on with it")
+	require.Zero(t, c.sweep(append(args, "--resume")...))
+	require.Equal(t, ExitUsage, c.sweep(append(args, "--resume", "--in-flight", "1,9")...))
+	require.Contains(t, c.stderr, "6 cells are new and 6 are gone")
+}
+
+func sweepFile(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "matrix.yaml")
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
+
+func TestSweepFromFile(t *testing.T) {
+	path := sweepFile(t, "repeats: 2\nbase: {profile: pingpong, set: {ring: onesided}}\naxes: {transport: all, in-flight: [1, 2]}\n")
+	c := &command{T: t}
+	require.Zero(t, c.sweep(path, "--json"), c.stderr)
+	s, err := set.Parse([]byte(c.stdout), "stdout")
+	require.NoError(t, err)
+	require.Len(t, s.Cells, 6)
+	counts := map[set.Status]int{}
+	for _, cell := range s.Cells {
+		counts[cell.Status]++
+		require.Equal(t, "pingpong", cell.Config["profile"])
+		require.Equal(t, "1", cell.Config["read_ratio"], "the profile's")
+		if cell.Transport() == "fake" {
+			require.Equal(t, "onesided", cell.Config["options.ring"])
+		}
+		if cell.Status == set.Unavailable {
+			require.Contains(t, cell.Reason, "install libfake-dev")
+		}
+	}
+	require.Equal(t, map[set.Status]int{set.Measured: 4, set.Unavailable: 2}, counts)
+
+	c = &command{T: t}
+	require.Zero(t, c.sweep(path, "--transport", "fake", "--in-flight", "4", "--repeats", "1", "--dry-run"), c.stderr)
+	require.Contains(t, c.stdout, "1 cell, 1 repeat each", "flags stand above the file")
+}
+
+func TestSweepMistakes(t *testing.T) {
+	good := sweepFile(t, "axes: {in-flight: [1, 2]}\nbase: {transport: fake}\n")
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{good, good}, "takes one file"},
+		{[]string{"/nonexistent.yaml"}, "/nonexistent.yaml"},
+		{[]string{sweepFile(t, "axis: {a: 1}")}, `unknown key "axis"`},
+		{[]string{"--transport", "fake", "--in-flight", "1,x"}, `in-flight: "x" is not a whole number`},
+		{[]string{"--transport", "fake", "--in-flight", "0,1"}, "--in-flight: 0 is outside"},
+		{[]string{"--transport", "fake", "--set", "rnig=lamport"}, `unknown option "rnig"; did you mean "ring"?`},
+		{[]string{"--transport", "fake", "--set", "ring=lampert"}, `did you mean "lamport"?`},
+		{[]string{"--transport", "fake", "--set", "ring"}, "not of the form key=value"},
+		{[]string{"--transport", "fake,fkae"}, "fkae"},
+		{[]string{"--transport", "fake", "--repeats", "x"}, "--repeats"},
+		{[]string{"--transport", "fake", "--repeats", "0"}, "repeats: 0 is outside"},
+		{[]string{"--transport", "fake", "--order", "random"}, `order: "random"`},
+		{[]string{"--transport", "fake", "--resume"}, "has no sweep"},
+		{[]string{"--transport", "fake", "--out", "/proc/none"}, "results directory"},
+	} {
+		cmd := &command{T: t}
+		code := cmd.sweep(c.args...)
+		require.Contains(t, cmd.stderr, c.want)
+		require.Equal(t, 1, strings.Count(cmd.stderr, "\n"), cmd.stderr)
+		if !slices.Contains(c.args, "fake,fkae") { // as run has it
+			require.Equal(t, ExitUsage, code, c.args)
+		}
+	}
+}
+
+func TestSweepOutcomes(t *testing.T) {
+	fail := func(ctx context.Context, req runner.Request, obs runner.Observer) (*result.Result, error) {
+		if req.Config.InFlight == 2 {
+			return nil, errors.New("rank 1: run: it crashed")
+		}
+		return oneRepeat(ctx, req, obs)
+	}
+	c := &command{T: t, run: fail}
+	args := []string{"--transport", "fake", "--in-flight", "1,2", "--repeats", "2"}
+	require.Equal(t, ExitInternal, c.sweep(args...))
+	require.Contains(t, c.stderr, "1 of 2 cells failed")
+	require.Contains(t, c.stdout, "fake in_flight=2: failed: rank 1: run: it crashed")
+	c.run = oneRepeat
+	require.Zero(t, c.sweep(append(args, "--resume")...), c.stderr)
+
+	doubtful := func(ctx context.Context, req runner.Request, obs runner.Observer) (*result.Result, error) {
+		r, err := oneRepeat(ctx, req, obs)
+		r.Repeats[0].Ranks[0].Clients[0].Lost = 1
+		return r, err
+	}
+	c = &command{T: t, run: doubtful}
+	require.Equal(t, ExitThreshold, c.sweep("--transport", "fake", "--repeats", "1"))
+
+	c = &command{T: t}
+	require.Equal(t, ExitInternal, c.sweep("--transport", "stub"))
+	require.Contains(t, c.stderr, "no cell could be measured")
+
+	c = &command{T: t}
+	require.Equal(t, ExitTooLittle, c.sweep("--transport", "fake", "--in-flight", "1,2", "--limit", "1ns"))
+	require.Contains(t, c.stderr, "--resume goes on")
+
+	ctx, cancel := context.WithCancel(context.Background())
+	c = &command{T: t, ctx: ctx, run: func(ctx context.Context, req runner.Request, obs runner.Observer) (*result.Result, error) {
+		cancel()
+		return nil, ctx.Err()
+	}}
+	require.Equal(t, ExitInterrupted, c.sweep("--transport", "fake"))
+}
+
+// The committed sweep is the standard comparison.
+func TestStandardSweepIsTheStandardComparison(t *testing.T) {
+	const path = "../../../../results/standard.yaml"
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	spec, err := sweep.Parse(path, text)
+	require.NoError(t, err)
+	require.Equal(t, options.All, spec.Base["transport"])
+	require.Equal(t, benchDefaults["duration"], spec.Base["duration"])
+	require.Equal(t, benchDefaults["repeats"], fmt.Sprint(spec.Repeats))
+	require.Len(t, spec.Axes, 1)
+	require.Equal(t, benchCases, spec.Axes[0].Values)
+
+	c := &command{T: t, plugins: []string{"fake", "other"}}
+	require.Zero(t, c.sweep(path, "--dry-run"), c.stderr)
+	require.Contains(t, c.stdout, "4 cells, 10 repeats each")
+	require.Contains(t, c.stdout, "fake in_flight=32 read_ratio=0.5")
+}

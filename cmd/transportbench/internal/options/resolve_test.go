@@ -1,0 +1,310 @@
+package options
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/config"
+	"transportbench/core/workload"
+)
+
+// given is what a user gave in each place; file is YAML.
+type given struct {
+	args            []string
+	env             map[string]string
+	file            string
+	defaults, fixed map[string]string
+}
+
+func resolve(t *testing.T, g given) (*Settings, error) {
+	t.Helper()
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	for name, value := range g.env {
+		t.Setenv(name, value)
+	}
+	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	AddCommon(flags)
+	AddJSON(flags)
+	AddRun(flags, g.defaults)
+	args := g.args
+	if g.file != "" {
+		args = append(args, "--config", write(t, "config.yaml", g.file))
+	}
+	require.NoError(t, flags.Parse(args))
+	return Resolve(flags, g.defaults, g.fixed)
+}
+
+func write(t *testing.T, name, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
+	return path
+}
+
+func TestDefaults(t *testing.T) {
+	s, err := resolve(t, given{args: []string{"--profile", "pingpong"}})
+	require.NoError(t, err)
+	want := config.Default()
+	want.Profile, want.ReadRatio = "pingpong", 1
+	require.Equal(t, want, s.Config)
+	require.Equal(t, []string{"shm"}, s.Transports)
+	require.Equal(t, DefaultOut, s.Out)
+	require.Empty(t, s.File)
+	require.False(t, s.JSON || s.Verbose || s.AllowMixed)
+}
+
+func TestPrecedence(t *testing.T) {
+	flag := []string{"--read-ratio", "0.1"}
+	env := map[string]string{"TRANSPORTBENCH_READ_RATIO": "0.2"}
+	file := "read-ratio: 0.3\n"
+	defaults := map[string]string{"read-ratio": "0.4"}
+	profile := "--profile=pingpong" // says 1
+	cases := []struct {
+		name  string
+		given given
+		want  float64
+	}{
+		{"fixed by the command", given{append(flag, profile), env, file, defaults, map[string]string{"read-ratio": "0"}}, 0},
+		{"flag", given{append(flag, profile), env, file, defaults, nil}, 0.1},
+		{"variable", given{[]string{profile}, env, file, defaults, nil}, 0.2},
+		{"file", given{[]string{profile}, nil, file, defaults, nil}, 0.3},
+		{"profile", given{[]string{profile}, nil, "", defaults, nil}, 1},
+		{"profile from the file", given{nil, nil, "profile: pingpong\n", nil, nil}, 1},
+		{"profile from a variable", given{nil, map[string]string{"TRANSPORTBENCH_PROFILE": "pingpong"}, "", nil, nil}, 1},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			s, err := resolve(t, c.given)
+			require.NoError(t, err)
+			require.InDelta(t, c.want, s.Config.ReadRatio, 0)
+		})
+	}
+	s, err := resolve(t, given{defaults: map[string]string{"repeats": "7"}})
+	require.NoError(t, err)
+	require.Equal(t, 7, s.Config.Repeats, "the command's own default, which no profile sets")
+}
+
+func TestEveryOptionFromEverywhere(t *testing.T) {
+	want := config.Config{
+		Transport: "shm", Options: map[string]string{},
+		Profile: "pingpong", Topology: "mesh-direct", Ranks: 3, Daemons: 2, Clients: 4, InFlight: 5,
+		Keys: 6, ValueSize: config.FixedSize(4096), ReadRatio: 0.25, Distribution: "zipfian", Theta: 0.5, Seed: 7,
+		TokensPerBlock: 128, BytesPerToken: 32, Mix: config.Mix{{Op: config.OpRead, Share: 0.5}, {Op: config.OpLookup, Share: 0.5}}, HotKeys: 0.1, HotShare: 0.9,
+		RemoteShare: 0.75, Rate: 12_500, Arrival: "constant",
+		Flush: "immediate", Idle: "yield", Pin: false,
+		Warmup: config.Duration(time.Second), Duration: config.Duration(1500 * time.Millisecond), Repeats: 8,
+		VerifyEvery: 9, SampleEvery: 10, Burn: 11,
+	}
+	var args []string
+	env := map[string]string{}
+	file := ""
+	for _, o := range configOptions {
+		text := o.show(&want)
+		if o.name == keyPattern {
+			continue // a mix stands for it
+		}
+		require.NotEqual(t, o.show(ptr(config.Default())), text, o.name)
+		args = append(args, "--"+o.name+"="+text)
+		env[variable(o.name)] = text
+		file += o.name + ": " + text + "\n"
+	}
+	for name, g := range map[string]given{"flags": {args: args}, "variables": {env: env}, "file": {file: file}} {
+		t.Run(name, func(t *testing.T) {
+			s, err := resolve(t, g)
+			require.NoError(t, err)
+			require.Equal(t, want, s.Config)
+		})
+	}
+}
+
+func ptr[T any](v T) *T { return &v }
+
+func TestSettings(t *testing.T) {
+	s, err := resolve(t, given{args: []string{"--json", "-v", "--allow-mixed-runtime", "--out", "x", "--plugin-dir=y",
+		"--transport", "shm, tcpx,shm"}})
+	require.NoError(t, err)
+	require.True(t, s.JSON && s.Verbose && s.AllowMixed)
+	require.Equal(t, "x", s.Out)
+	require.Equal(t, "y", s.PluginDir)
+	require.Equal(t, []string{"shm", "tcpx"}, s.Transports)
+
+	s, err = resolve(t, given{file: "transport: [shm, ucxam]\nverbose: true\nout: z\n"})
+	require.NoError(t, err)
+	require.Equal(t, []string{"shm", "ucxam"}, s.Transports)
+	require.True(t, s.Verbose)
+	require.Equal(t, "z", s.Out)
+}
+
+func TestSetIsMergedByKey(t *testing.T) {
+	s, err := resolve(t, given{
+		args: []string{"--set", "a=flag", "--set", "list=x,y=z"},
+		env:  map[string]string{"TRANSPORTBENCH_SET": "a=env,b=env"},
+		file: "set:\n  a: file\n  b: file\n  c: 4KiB\n  d: 7\n  e: true\n",
+	})
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{
+		"a": "flag", "b": "env", "c": "4KiB", "d": "7", "e": "true", "list": "x,y=z",
+	}, s.Set)
+}
+
+func TestFileFormats(t *testing.T) {
+	for name, content := range map[string]string{
+		"c.yaml": "in-flight: 32\nset:\n  ring: onesided\n",
+		"c.toml": "in-flight = 32\n[set]\nring = \"onesided\"\n",
+		"c.json": `{"in-flight": 32, "set": {"ring": "onesided"}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := write(t, name, content)
+			s, err := resolve(t, given{args: []string{"--config", path}})
+			require.NoError(t, err)
+			require.Equal(t, 32, s.Config.InFlight)
+			require.Equal(t, map[string]string{"ring": "onesided"}, s.Set)
+			require.Equal(t, path, s.File)
+		})
+	}
+}
+
+func TestUserFileIsReadAndNamed(t *testing.T) {
+	home := t.TempDir()
+	path := filepath.Join(home, "transportbench", "config.yaml")
+	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	require.NoError(t, os.WriteFile(path, []byte("clients: 3\n"), 0o600))
+	t.Setenv("XDG_CONFIG_HOME", home)
+	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	AddCommon(flags)
+	s, err := Resolve(flags, nil, nil)
+	require.NoError(t, err)
+	require.Equal(t, 3, s.Config.Clients)
+	require.Equal(t, path, s.File)
+}
+
+func TestMistakesNameTheirSourceAndTheRemedy(t *testing.T) {
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	cases := []struct {
+		name  string
+		given given
+		want  []string
+	}{
+		{"unknown variable", given{env: map[string]string{"TRANSPORTBENCH_IN_FLIHT": "3"}},
+			[]string{"TRANSPORTBENCH_IN_FLIHT: unknown variable", `did you mean "TRANSPORTBENCH_IN_FLIGHT"?`}},
+		{"unknown key", given{file: "in_flight: 3\n"},
+			[]string{"config.yaml: unknown key", `did you mean "in-flight"?`}},
+		{"file that names a file", given{file: "config: x\n"}, []string{"cannot name another"}},
+		{"no such file", given{args: []string{"--config", "/no/such.yaml"}}, []string{"--config", "/no/such.yaml: no such file"}},
+		{"file of another kind", given{args: []string{"--config", write(t, "c.conf", "x")}}, []string{"--config", ".yaml, .toml or .json"}},
+		{"broken file", given{file: "a: [\n"}, []string{"--config", "config.yaml"}},
+		{"list in a file", given{file: "clients: [1, 2]\n"}, []string{"clients in", "not a plain value"}},
+		{"set that is no table", given{file: "set: 3\n"}, []string{"set in", "not a table"}},
+		{"ill-typed flag", given{args: []string{"--clients=many"}}, []string{`--clients: "many" is not a whole number`}},
+		{"ill-typed switch", given{args: []string{"--pin=perhaps"}}, []string{`--pin: "perhaps" is not true or false`}},
+		{"ill-typed variable", given{env: map[string]string{"TRANSPORTBENCH_DURATION": "5"}},
+			[]string{`TRANSPORTBENCH_DURATION: "5" is not a duration such as 500ms`}},
+		{"ill-typed in a file", given{file: "pin: perhaps\n"}, []string{"pin in", `"perhaps" is not true or false`}},
+		{"out of bounds flag", given{args: []string{"--keys=0"}}, []string{"--keys: 0 is outside 1"}},
+		{"out of bounds variable", given{env: map[string]string{"TRANSPORTBENCH_KEYS": "0"}}, []string{"TRANSPORTBENCH_KEYS: 0 is outside 1"}},
+		{"out of bounds in a file", given{file: "repeats: 0\n"}, []string{"repeats in", "0 is outside 1"}},
+		{"more daemons than keys", given{args: []string{"--daemons=3", "--keys=2"}}, []string{"--daemons: 3 daemons for 2 keys", "--keys 3"}},
+		{"no such histogram", given{args: []string{"--value-size=file:/no/such"}}, []string{"--value-size: /no/such: no such file"}},
+		{"directory for a histogram", given{args: []string{"--value-size=file:/"}}, []string{"--value-size: /: is a directory"}},
+		{"broken histogram", given{args: []string{"--value-size=file:" + write(t, "h", "64 9\n65\n")}}, []string{"--value-size: ", "line 2", "not a size and a weight"}},
+		{"broken histogram in a file", given{file: "value-size: histogram:64\n"}, []string{"value-size in", "size=weight"}},
+		{"size of another kind", given{args: []string{"--value-size=normal:5"}}, []string{"--value-size:", "uniform:64-4KiB"}},
+		{"mix that is not 1", given{args: []string{"--mix=read:0.5,write:0.4"}}, []string{"--mix: the shares add up to 0.9"}},
+		{"unknown operation", given{env: map[string]string{"TRANSPORTBENCH_PATTERN": "reed:1"}}, []string{"TRANSPORTBENCH_PATTERN:", `did you mean "read"?`}},
+		{"unknown distribution", given{args: []string{"--distribution=latst"}}, []string{"--distribution:", `did you mean "latest"?`}},
+		{"unknown profile", given{args: []string{"--profile=pingpon"}}, []string{"--profile:", `did you mean "pingpong"?`}},
+		{"unknown profile in a file", given{file: "profile: k\n"}, []string{"profile in", "is not one of"}},
+		{"set without a value", given{args: []string{"--set", "ring"}}, []string{`--set: "ring" is not of the form key=value`}},
+		{"all among others", given{args: []string{"--transport", "all,shm"}}, []string{"--transport: all stands alone"}},
+		{"an empty transport", given{args: []string{"--transport", "shm,"}}, []string{"--transport: a name is empty"}},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := resolve(t, c.given)
+			for _, want := range c.want {
+				require.ErrorContains(t, err, want)
+			}
+			require.NotContains(t, err.Error(), "\n")
+		})
+	}
+}
+
+func TestProfilesSetKnownKeys(t *testing.T) {
+	for _, p := range workload.Profiles() {
+		for key := range p.Set {
+			require.Contains(t, keys(), key, p.Name)
+		}
+		_, err := resolve(t, given{args: []string{"--profile", p.Name}})
+		require.NoError(t, err)
+	}
+}
+
+func TestWhatStandsInForAnotherOption(t *testing.T) {
+	var lookups config.Pattern
+	require.NoError(t, lookups.Set("lookup:7,read:6,write:3"))
+	inserts := config.Mix{{Op: config.OpRead, Share: 0.95}, {Op: config.OpInsert, Share: 0.05}}
+	half := config.Mix{{Op: config.OpRead, Share: 0.5}, {Op: config.OpWrite, Share: 0.5}}
+	cases := []struct {
+		name    string
+		given   given
+		mix     config.Mix
+		pattern config.Pattern
+		size    int
+		token   config.Size
+	}{
+		{"profile's mix", given{args: []string{"--profile=ycsb-d"}}, inserts, nil, 1000, 0},
+		{"a ratio above it", given{args: []string{"--profile=ycsb-d", "--read-ratio=0.9"}}, nil, nil, 1000, 0},
+		{"a ratio in the file above it", given{args: []string{"--profile=ycsb-d"}, file: "read-ratio: 0.9\n"}, nil, nil, 1000, 0},
+		{"a ratio beside a mix", given{args: []string{"--mix=read:0.5,write:0.5", "--read-ratio=0.9"}}, half, nil, 32, 0},
+		{"a ratio below a mix", given{args: []string{"--mix=read:0.5,write:0.5"}, file: "read-ratio: 0.9\n"}, half, nil, 32, 0},
+		{"profile's pattern", given{args: []string{"--profile=kvcache"}}, nil, lookups, 512, 4},
+		{"a mix above it", given{args: []string{"--profile=kvcache", "--mix=read:0.5,write:0.5"}}, half, nil, 512, 4},
+		{"a pattern above a mix", given{args: []string{"--profile=ycsb-d", "--pattern=lookup:7,read:6,write:3"}}, nil, lookups, 1000, 0},
+		{"no pattern", given{args: []string{"--profile=kvcache", "--pattern=none"}}, nil, nil, 512, 4},
+		{"larger tokens", given{args: []string{"--profile=kvcache", "--bytes-per-token=128KiB"}}, nil, lookups, 16 << 20, 128 << 10},
+		{"larger blocks", given{args: []string{"--profile=kvcache", "--tokens-per-block=256"}}, nil, lookups, 1024, 4},
+		{"a size above it", given{args: []string{"--profile=kvcache", "--value-size=1KiB"}}, nil, lookups, 1024, 0},
+		{"a variable above the file", given{env: map[string]string{"TRANSPORTBENCH_VALUE_SIZE": "7"}, file: "tokens-per-block: 2\nbytes-per-token: 4\n"}, nil, nil, 7, 0},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			s, err := resolve(t, c.given)
+			require.NoError(t, err)
+			require.Equal(t, c.mix, s.Config.Mix)
+			require.Equal(t, c.pattern, s.Config.Pattern)
+			require.Equal(t, config.FixedSize(config.Size(c.size)), s.Config.ValueSize)
+			require.Equal(t, c.token, s.Config.BytesPerToken)
+		})
+	}
+	for problem, args := range map[string][]string{
+		"--value-size: is not the 512 that":      {"--tokens-per-block=128", "--bytes-per-token=4", "--value-size=1KiB"},
+		"--pattern: stands beside a mix":         {"--pattern=read:1", "--mix=read:1"},
+		"--bytes-per-token: 9223372036854775807": {"--profile=kvcache", "--bytes-per-token=9223372036854775807"},
+	} {
+		_, err := resolve(t, given{args: args})
+		require.ErrorContains(t, err, problem)
+	}
+}
+
+func TestSizesFromAFile(t *testing.T) {
+	path := write(t, "sizes.txt", "# of a trace\n64 9\n4KiB 1\n")
+	for _, g := range []given{
+		{args: []string{"--value-size", "file:" + path}},
+		{file: "value-size: file:" + path + "\n"},
+		{env: map[string]string{"TRANSPORTBENCH_VALUE_SIZE": "file:" + path}},
+	} {
+		s, err := resolve(t, g)
+		require.NoError(t, err)
+		require.Equal(t, "histogram:64=9,4KiB=1", s.Config.ValueSize.String())
+	}
+}
+
+func TestOtherVariablesAreNotOurs(t *testing.T) {
+	_, err := resolve(t, given{env: map[string]string{"TRANSPORTBENCH_PLUGIN_PATH": "/x", "TRANSPORTBENCH_LOG_LEVEL": "debug"}})
+	require.NoError(t, err)
+}

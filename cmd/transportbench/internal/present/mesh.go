@@ -1,0 +1,137 @@
+package present
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+
+	"transportbench/core/rank"
+	"transportbench/core/result"
+)
+
+// mostRanks is how many ranks a table shows; the others are in the file.
+const mostRanks = 8
+
+// mesh writes what the daemons of a mesh did, and how the time of a remote
+// request divides.
+func mesh(w io.Writer, r *result.Result) {
+	if !r.Config.Mesh() {
+		return
+	}
+	loops(w, result.LoopsOf(r.Repeats))
+	phases(w, r.Repeats)
+	stages(w, r.Repeats)
+}
+
+// loops writes a row for each rank.
+func loops(w io.Writer, list []result.Loop) {
+	if len(list) == 0 {
+		return
+	}
+	proxied := list[0].Proxy != nil
+	header := []any{"rank", "loops/s", "empty", "served"}
+	if proxied {
+		header = append(header, "clients", "local", "remote", "resp", "incoming")
+	}
+	header = append(header, "flush", "pressure", "loops/req")
+	t := newTable(w, header...)
+	columns := make([]int, len(header))
+	for i := range columns {
+		columns[i] = i + 1
+	}
+	rightAlign(t, columns...)
+	for _, l := range list[:min(len(list), mostRanks)] {
+		t.AppendRow(loopRow(l, proxied))
+	}
+	fmt.Fprintln(w, "the daemons' loop: counts for each turn of it")
+	t.Render()
+	if more := len(list) - mostRanks; more > 0 {
+		fmt.Fprintf(w, "and %s more, which the result has\n", count(more, "rank"))
+	}
+	fmt.Fprintln(w)
+}
+
+func loopRow(l result.Loop, proxied bool) table.Row {
+	c := l.Counts
+	each := func(n uint64) string { return quotient(n, c.Loops) }
+	row := table.Row{strconv.Itoa(l.Rank), magnitude(l.PerSecond), portion(float64(c.EmptyLoops) / float64(max(c.Loops, 1))), each(c.Requests)}
+	if proxied {
+		p := l.Proxy
+		row = append(row, each(p.FromClients), each(p.Local), each(p.Remote), each(p.Responses), each(p.Incoming))
+	}
+	return append(row, each(c.Flushes), each(c.BackPressure), quotient(c.Loops, c.Requests))
+}
+
+// quotient is a dash where there is nothing to divide by.
+func quotient(n, by uint64) string {
+	if by == 0 {
+		return "-"
+	}
+	return digits(float64(n) / float64(by))
+}
+
+// magnitude writes a number with the rates' scales and without their unit.
+func magnitude(perSecond float64) string {
+	s := scaleFor(perSecond, rateScales)
+	return trimmed(digits(perSecond/s.factor), s.suffix[:len(s.suffix)-len("op/s")])
+}
+
+func portion(share float64) string { return strconv.FormatFloat(100*share, 'f', 1, 64) + "%" }
+
+// phases writes the times of the loop's phases.
+func phases(w io.Writer, repeats []result.Repeat) {
+	of, err := result.PhasesOf(repeats)
+	whole := of[rank.PhaseLoop]
+	if err != nil || whole.Samples == 0 {
+		return // the check of the samples says so
+	}
+	t := newTable(w, "phase of a loop", "mean", "p50", "p90", "p99", "max", "share")
+	rightAlign(t, 2, 3, 4, 5, 6, 7)
+	row := func(name string) {
+		s, timed := of[name]
+		if !timed {
+			return
+		}
+		share := "-"
+		if name != rank.PhaseTurnaround {
+			share = portion(s.Mean / whole.Mean)
+		}
+		t.AppendRow(table.Row{name, Time(s.Mean), Time(s.P50), Time(s.P90), Time(s.P99), Time(s.Max), share})
+	}
+	for _, name := range rank.PhaseNames {
+		row(name)
+	}
+	row(rank.PhaseLoop)
+	row(rank.PhaseTurnaround)
+	t.Render()
+	fmt.Fprintln(w)
+}
+
+// stageHelp says from what to what a stage is.
+var stageHelp = map[string]string{
+	rank.StageNames[0]: "issued, until the daemon polls it",
+	rank.StageNames[1]: "until its doorbell rings",
+	rank.StageNames[2]: "until the response is polled",
+	rank.StageNames[3]: "until the client polls that",
+}
+
+// stages writes how the service time of a remote request divides.
+func stages(w io.Writer, repeats []result.Repeat) {
+	s, err := result.StagesOf(repeats)
+	if err != nil || s == nil {
+		return // the check of the stages says so
+	}
+	t := newTable(w, "stage of a remote request", "mean", "p50", "p99", "share", "")
+	rightAlign(t, 2, 3, 4, 5)
+	for i, name := range s.Names {
+		part := s.Spreads[i]
+		t.AppendRow(table.Row{name, Time(part.Mean), Time(part.P50), Time(part.P99), portion(part.Mean / s.Whole.Mean), stageHelp[name]})
+	}
+	rest := 1 - s.Explained()
+	t.AppendRow(table.Row{"unexplained", Time(rest * s.Whole.Mean), "", "", portion(rest), "the mean less those of the stages"})
+	t.AppendRow(table.Row{"whole", Time(s.Whole.Mean), Time(s.Whole.P50), Time(s.Whole.P99), portion(1), "service time"})
+	t.Render()
+	fmt.Fprintln(w)
+}

@@ -1,0 +1,141 @@
+package present
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/config"
+	"transportbench/core/measure"
+	"transportbench/core/rank"
+	"transportbench/core/result"
+)
+
+func timing(t *testing.T, values ...uint64) rank.TimingReport {
+	t.Helper()
+	h := measure.NewHistogram()
+	sum := uint64(0)
+	for _, v := range values {
+		h.Record(v)
+		sum += v
+	}
+	text, err := h.Encode()
+	require.NoError(t, err)
+	return rank.TimingReport{Histogram: text, Samples: uint64(len(values)), MeanNS: float64(sum) / float64(len(values))}
+}
+
+// meshSample is a result of a mesh; every rank has other figures.
+func meshSample(t *testing.T, topology string, ranks int) *result.Result {
+	t.Helper()
+	r := sample("shm", "kv", 3.1e6)
+	c := &r.Config
+	c.Topology, c.Ranks, c.Clients, c.InFlight = topology, ranks, 4, 8
+	r.Summary[result.LocalMean] = metric(result.LocalMean, 610, 590, 640)
+	r.Summary[result.RemoteMean] = metric(result.RemoteMean, 1510, 1490, 1550)
+	r.Summary[result.EmptyLoops] = metric(result.EmptyLoops, 0.1012, 0.09, 0.11)
+	for i := range ranks {
+		n := uint64(1_000_000 + 100_000*i)
+		d := rank.DaemonReport{
+			ElapsedNS: 1e9, Loops: 2 * n, EmptyLoops: n / 5, Requests: n, Flushes: n * 9 / 10, BackPressure: n / 1000,
+			Phases: map[string]rank.TimingReport{
+				"poll": timing(t, 40, 50, 60), "serve": timing(t, 80, 90, 1000), "flush": timing(t, 30, 40, 60),
+				rank.PhaseLoop: timing(t, 200, 240, 1210), rank.PhaseTurnaround: timing(t, 190, 200, 1100),
+			},
+		}
+		report := rank.Report{Rank: i, Daemons: []rank.DaemonReport{d}, Clients: []rank.ClientReport{{}}}
+		if c.Proxied() {
+			report.Daemons[0].Phases["scan"] = timing(t, 50, 60, 90)
+			report.Daemons[0].Proxy = &rank.ProxyReport{
+				FromClients: n, Local: n / 2, Remote: n / 2, Responses: n / 2, Incoming: n / 2, Held: n / 2000,
+			}
+			remote := timing(t, 1400, 1500, 1630)
+			report.Clients[0] = rank.ClientReport{Remote: &remote, Stages: map[string]rank.TimingReport{
+				rank.StageNames[0]: timing(t, 200, 240), rank.StageNames[1]: timing(t, 150, 160),
+				rank.StageNames[2]: timing(t, 800, 840), rank.StageNames[3]: timing(t, 230, 250),
+			}}
+		}
+		r.Repeats[0].Ranks = append(r.Repeats[0].Ranks, report)
+	}
+	return r
+}
+
+func requireNarrow(t *testing.T, text string) {
+	t.Helper()
+	_, tables, found := strings.Cut(text, "the daemons' loop:")
+	require.True(t, found)
+	for line := range strings.Lines(tables) {
+		require.LessOrEqual(t, utf8.RuneCountInString(strings.TrimSuffix(line, "\n")), 100, "%s", line)
+	}
+}
+
+func TestMeshes(t *testing.T) {
+	var out bytes.Buffer
+	r := meshSample(t, config.TopologyMeshProxied, 2)
+	r.Config.RemoteShare = 0.5
+	Result(&out, r)
+	golden(t, "result_proxied.txt", out.String())
+	requireNarrow(t, out.String())
+
+	out.Reset()
+	r = meshSample(t, config.TopologyMeshDirect, 11)
+	r.Config.Rate = 1.5e6
+	r.Summary[result.OfferedLoad] = metric(result.OfferedLoad, 1.5e6, 1.49e6, 1.51e6)
+	r.Summary[result.ResponseP50] = metric(result.ResponseP50, 1800, 1700, 1900)
+	r.Summary[result.ScheduleLagP99] = metric(result.ScheduleLagP99, 900, 800, 1000)
+	Result(&out, r)
+	golden(t, "result_direct.txt", out.String())
+	requireNarrow(t, out.String())
+}
+
+func TestMeshWithoutFigures(t *testing.T) {
+	var out bytes.Buffer
+	r := meshSample(t, config.TopologyMeshProxied, 2)
+	for i := range r.Repeats[0].Ranks { // as daemons are whose window was cut short at once
+		report := &r.Repeats[0].Ranks[i]
+		report.Daemons = []rank.DaemonReport{{Proxy: &rank.ProxyReport{}}}
+		report.Clients = []rank.ClientReport{{}}
+	}
+	Result(&out, r)
+	require.NotContains(t, out.String(), "NaN")
+	require.NotContains(t, out.String(), "phase of a loop")
+	require.NotContains(t, out.String(), "stage of a remote request")
+	out.Reset()
+	r.Repeats = nil
+	Result(&out, r)
+	require.NotContains(t, out.String(), "the daemons' loop:")
+}
+
+func TestTitle(t *testing.T) {
+	r := sample("shm", "kv", 1)
+	for _, c := range []struct {
+		edit func(*config.Config)
+		want string
+	}{
+		{func(*config.Config) {}, ""},
+		{func(c *config.Config) { c.Rate = 20_000 }, ", open loop of 20.0 K op/s (poisson)"},
+		{func(c *config.Config) { c.Topology = config.TopologyMeshDirect }, ", mesh-direct"},
+		{func(c *config.Config) {
+			c.Topology, c.RemoteShare, c.Rate, c.Arrival = config.TopologyMeshProxied, 0.25, 1e6, config.ArrivalConstant
+		}, ", mesh-proxied (25% remote), open loop of 1.00 M op/s (constant)"},
+	} {
+		r.Config = config.Default()
+		c.edit(&r.Config)
+		require.Equal(t, "shm 0.1.0 (memfd), profile kv"+c.want, Title(r))
+	}
+	require.Contains(t, Load(r.Config), "2 ranks, 2 daemons, 2 clients, ")
+}
+
+func TestFailedRepeatIsOneLine(t *testing.T) {
+	var out bytes.Buffer
+	r := sample("shm", "kv", 1)
+	r.Incomplete, r.IncompleteReason = true, "failed after 1 of 10 repeats: rank 1: run: plugin shm (pid 7) died: signal: killed"
+	r.Checks = append(r.Checks, result.Check{Name: "complete", Severity: result.Error, Message: r.IncompleteReason})
+	r.FailedRepeat = &result.Repeat{Index: 1, Samples: map[string]float64{result.Throughput: 1.25e6}}
+	Trust(&out, r)
+	require.Equal(t, "incomplete: "+r.IncompleteReason+"; the result has what was recorded of repeat 2, at 1.25 M op/s\n", strings.SplitAfter(out.String(), "\n")[0])
+	require.Equal(t, 1, strings.Count(out.String(), "signal: killed"))
+	require.Equal(t, "incomplete", verdict(r))
+}

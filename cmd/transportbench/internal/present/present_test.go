@@ -1,0 +1,130 @@
+package present
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/config"
+	"transportbench/core/doctor"
+	"transportbench/core/result"
+	"transportbench/core/transport"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		require.NoError(t, os.WriteFile(path, []byte(got), 0o644))
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, string(want), got)
+}
+
+func metric(name string, median float64, bounds ...float64) result.Metric {
+	d := result.Define(name)
+	m := result.Metric{Unit: d.Unit, Better: d.Better, Median: median, N: 10}
+	if len(bounds) == 2 {
+		m.Low, m.High = &bounds[0], &bounds[1]
+	}
+	return m
+}
+
+func sample(name, profile string, throughput float64) *result.Result {
+	c := config.Default()
+	c.Transport, c.Profile = name, profile
+	return &result.Result{
+		Plugin: result.Plugin{Name: name, Version: "0.1.0", Provider: "memfd"},
+		Config: c,
+		Summary: map[string]result.Metric{
+			result.Throughput:      metric(result.Throughput, throughput, throughput*0.99, throughput*1.02),
+			result.LatencyP50:      metric(result.LatencyP50, 131, 129, 133),
+			result.LatencyP99:      metric(result.LatencyP99, 1412, 1390, 1500),
+			result.LatencyP999:     metric(result.LatencyP999, 999_960, 900_000, 1_100_000),
+			result.Floor:           metric(result.Floor, 120.4, 119, 121),
+			result.FloorRatio:      metric(result.FloorRatio, 1.088, 1.07, 1.1),
+			result.OpTimeRatio:     metric(result.OpTimeRatio, 0.318, 0.31, 0.32),
+			result.CPUPerOp:        metric(result.CPUPerOp, 78.4, 78, 79),
+			result.Goodput:         metric(result.Goodput, throughput*32, throughput*31, throughput*33),
+			result.HarnessOverhead: {Unit: "ns/op", Better: result.Lower, Median: 12.31, N: 1},
+		},
+		Repeats: []result.Repeat{{FloorBefore: &transport.Floor{Name: "cache-line bounce", RoundTrip: 120}}},
+		Checks: []result.Check{
+			{Name: "verified", OK: true, Severity: result.Error},
+			{Name: "oversubscription", OK: true, Severity: result.Warning},
+		},
+	}
+}
+
+func TestResult(t *testing.T) {
+	var out bytes.Buffer
+	r := sample("shm", "kv", 26.4e6)
+	Result(&out, r)
+	golden(t, "result.txt", out.String())
+
+	out.Reset()
+	r.Summary[result.Throughput] = metric(result.Throughput, 26.4e6)
+	r.Checks = append(r.Checks,
+		result.Check{Name: "littles_law", Severity: result.Warning, Message: "the residual is 7%, over 5%"},
+		result.Check{Name: "verified", Severity: result.Error, Message: "3 responses were wrong"})
+	r.Incomplete, r.IncompleteReason = true, "interrupted after 1 of 10 repeats"
+	Result(&out, r)
+	golden(t, "result_failed.txt", out.String())
+}
+
+func TestComparison(t *testing.T) {
+	var out bytes.Buffer
+	bad := sample("tcpx", "kv", 0.8e6)
+	bad.Plugin.Provider = "host"
+	bad.Checks[0].OK, bad.Checks[1].OK = false, false
+	delete(bad.Summary, result.FloorRatio)
+	bad.Repeats = []result.Repeat{{FloorNote: "the transport has no probe"}}
+	results := []*result.Result{sample("shm", "pingpong", 7.1e6), bad, sample("shm", "kv", 26.4e6)}
+	Comparison(&out, results, []Missing{
+		{Transport: "ucxam", Reason: "built without libucx: install libucx-dev"},
+		{Transport: "unixgram", Profile: "kv", Reason: "32 calls in flight, and it takes 5"},
+	})
+	out.WriteString("\n")
+	Floors(&out, results)
+	golden(t, "comparison.txt", out.String())
+}
+
+func TestFindings(t *testing.T) {
+	var out bytes.Buffer
+	Findings(&out, []doctor.Finding{
+		{Name: "cores", Value: "2 online", Status: doctor.OK, Meaning: "enough for one pair"},
+		{Name: "governor", Value: "powersave", Status: doctor.Warn, Meaning: "The clock moves.", Remedy: "cpupower frequency-set -g performance"},
+		{Name: "memfd", Value: "refused", Status: doctor.Bad, Meaning: "No shared memory.", Remedy: "mount /proc"},
+		{Name: "rdma", Value: "none", Status: doctor.Note, Meaning: "No hardware numbers."},
+	})
+	golden(t, "findings.txt", out.String())
+	out.Reset()
+	Findings(&out, []doctor.Finding{{Name: "cores", Value: "2 online", Status: doctor.OK}})
+	require.Contains(t, out.String(), "Nothing to mend.")
+}
+
+func TestUnits(t *testing.T) {
+	for want, got := range map[string]string{
+		"0 ns": Time(0), "1.50 ns": Time(1.5), "99.9 ns": Time(99.94), "100 ns": Time(99.96), "1.00 us": Time(999.6),
+		"12.3 us": Time(12_345), "1.00 ms": Time(999_960), "2.50 s": Time(2.5e9), "0.0012 ns": Time(0.0012),
+		"812 op/s": Rate(812), "25.3 M op/s": Rate(25.34e6), "1.00 G op/s": Rate(1e9),
+	} {
+		require.Equal(t, want, got)
+	}
+	once := result.Metric{Unit: "ns", Median: 3, N: 1}
+	require.Equal(t, "measured once", Interval(once))
+	few := result.Metric{Unit: "ns", Median: 3, N: 5}
+	require.Equal(t, "no interval from 5 repeats", Interval(few))
+	require.Equal(t, "1.32", Value(result.Metric{Unit: "ratio", Median: 1.321}))
+	require.Equal(t, "7.00 widgets", Value(result.Metric{Unit: "widgets", Median: 7}))
+	require.Equal(t, "1.2s", Left(1234*time.Millisecond))
+	require.Equal(t, "12s", Left(12345*time.Millisecond))
+}

@@ -1,0 +1,98 @@
+package present
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/runner"
+)
+
+// aRun is what a run of two repeats tells its observer.
+var aRun = []runner.State{
+	{Phase: runner.PhaseLaunch, Repeats: 2, Left: 2300 * time.Millisecond},
+	{Phase: runner.PhaseWarmup, Repeats: 2, Left: 2300 * time.Millisecond},
+	{Phase: runner.PhaseWarmup, Repeats: 2, OpsPerSec: 1e6, P50: 900, P99: 1100, Left: 2200 * time.Millisecond},
+	{Phase: runner.PhaseFloor, Repeats: 2, Left: 2 * time.Second},
+	{Phase: runner.PhaseRepeat, Repeat: 1, Repeats: 2, Left: 2 * time.Second},
+	{Phase: runner.PhaseRepeat, Repeat: 1, Repeats: 2, OpsPerSec: 2.5e6, P50: 350, P99: 1250, Left: 1500 * time.Millisecond},
+	{Phase: runner.PhaseRepeat, Repeat: 1, Repeats: 2, OpsPerSec: 2.6e6, P50: 340, P99: 1240, Left: time.Second},
+	{Phase: runner.PhaseFloor, Repeat: 1, Repeats: 2, Left: time.Second},
+	{Phase: runner.PhaseFloor, Repeat: 2, Repeats: 2, Left: time.Second},
+	{Phase: runner.PhaseRepeat, Repeat: 2, Repeats: 2, OpsPerSec: 2.4e6, P50: 360, P99: 1260, Left: time.Millisecond},
+	{Phase: runner.PhaseFloor, Repeat: 2, Repeats: 2},
+	{Phase: runner.PhaseClose, Repeats: 2},
+}
+
+func TestPlainProgressHasALineForEachBeginAndEnd(t *testing.T) {
+	var out bytes.Buffer
+	p := NewProgress(&out, "shm kv")
+	for _, s := range aRun {
+		p.Progress(s)
+	}
+	p.Close()
+	require.Equal(t, `shm kv: launch
+shm kv: warmup
+shm kv: repeat 1 of 2
+shm kv: repeat 1 of 2 done: 2.60 M op/s, p50 340 ns, p99 1.24 us
+shm kv: repeat 2 of 2
+shm kv: repeat 2 of 2 done: 2.40 M op/s, p50 360 ns, p99 1.26 us
+`, out.String())
+}
+
+// A warm-up that ends before its limit makes the time left jump: the bar goes
+// on from there, and never back.
+func TestProgressOfAShortWarmup(t *testing.T) {
+	var out bytes.Buffer
+	p := NewProgress(&out, "shm kv")
+	p.width = func() int { return 120 }
+	states := []runner.State{
+		{Phase: runner.PhaseLaunch, Repeats: 2, Left: 4 * time.Second},
+		{Phase: runner.PhaseWarmup, Repeats: 2, Left: 4 * time.Second},
+		{Phase: runner.PhaseWarmup, Repeats: 2, OpsPerSec: 1e6, Left: 3800 * time.Millisecond},
+		{Phase: runner.PhaseFloor, Repeat: 1, Repeats: 2, Left: 2 * time.Second},
+		{Phase: runner.PhaseRepeat, Repeat: 1, Repeats: 2, Left: 2 * time.Second},
+		{Phase: runner.PhaseClose, Repeats: 2},
+	}
+	done := 0
+	for _, s := range states {
+		out.Reset()
+		p.Progress(s)
+		bar := strings.Count(out.String(), "=")
+		require.GreaterOrEqual(t, bar, done)
+		done = bar
+		require.Contains(t, out.String(), Left(s.Left)+" left")
+	}
+	require.Positive(t, done)
+	p.Close()
+}
+
+func TestTerminalProgressKeepsToOneLine(t *testing.T) {
+	for _, width := range []int{200, 80, 40, 10} {
+		var out bytes.Buffer
+		p := NewProgress(&out, "shm kv")
+		p.width = func() int { return width }
+		for _, s := range aRun {
+			p.Progress(s)
+		}
+		_, err := p.Write([]byte("level=ERROR msg=oops\n"))
+		require.NoError(t, err)
+		p.Close()
+
+		log, rest, found := strings.Cut(out.String(), "level=ERROR msg=oops\n")
+		require.True(t, found)
+		require.True(t, strings.HasSuffix(log, "\r\x1b[K"), "the log has a line of its own")
+		require.NotContains(t, log, "\n")
+		require.Equal(t, "\r\x1b[K", rest, "the line is gone at the end")
+		for frame := range strings.SplitSeq(strings.ReplaceAll(log, "\x1b[K", ""), "\r") {
+			require.LessOrEqual(t, len(frame), width, "%q", frame)
+		}
+		if width >= 80 {
+			require.Contains(t, log, "shm kv: repeat 1 of 2 [")
+			require.Contains(t, log, "2.60 M op/s, p50 340 ns, p99 1.24 us, 1s left")
+		}
+	}
+}

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"bufio"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/result/set"
+)
+
+// matrix is a sweep that is over soon.
+var matrix = []string{"sweep", "--transport", "shm", "--in-flight", "1,4,16", "--payload", "32,1KiB",
+	"--repeats", "2", "--duration", window, "--warmup", "10ms"}
+
+// swept are the exit codes of a sweep that went through. On a busy machine a
+// client may not get its turn within a short window, which fails a check.
+var swept = []int{0, 4}
+
+func loadSet(t *testing.T, dir string) *set.Set {
+	t.Helper()
+	s, err := set.Load(dir)
+	require.NoError(t, err)
+	return s
+}
+
+func TestSweepIsASetThatCanBeCompared(t *testing.T) {
+	i := command(t, matrix...)
+	i.cmd.Args = append(i.cmd.Args, "--out", i.out)
+	require.Contains(t, swept, i.run(t), i.stderr.String())
+	s := loadSet(t, i.out)
+	require.Len(t, s.Cells, 6)
+	processes := map[int]bool{}
+	for _, c := range s.Cells {
+		require.Len(t, c.Samples["throughput"], 2)
+		results, err := s.Results(&c)
+		require.NoError(t, err)
+		for _, p := range results[0].Placement {
+			processes[p.PID] = true
+		}
+	}
+	require.Len(t, processes, 2, "plugins stay up over a round")
+
+	d := command(t, "diff", i.out, i.out)
+	// Two repeats are too few; a window in which nothing happened compares with
+	// nothing.
+	require.Contains(t, []int{5, 6}, d.run(t), d.stderr.String())
+	require.Contains(t, d.stdout.String(), "shm in_flight=16 value_size=1KiB")
+	x := command(t, "export", "--format", "hdr", i.out)
+	require.Zero(t, x.run(t), x.stderr.String())
+	require.Contains(t, x.stdout.String(), "Tag=shm_in_flight=4_value_size=32")
+}
+
+// Whether the host is interrupted or killed, what is done is not done again.
+func TestSweepGoesOnAfterItsEnd(t *testing.T) {
+	for name, signal := range map[string]syscall.Signal{"interrupted": syscall.SIGINT, "killed": syscall.SIGKILL} {
+		t.Run(name, func(t *testing.T) {
+			i := command(t, append(matrix, "--order", "sequential")...)
+			i.cmd.Args = append(i.cmd.Args, "--out", i.out)
+			require.NoError(t, i.cmd.Start())
+			require.Eventually(t, func() bool {
+				done, err := filepath.Glob(filepath.Join(i.out, "cells", "*.json"))
+				require.NoError(t, err)
+				return len(done) > 0
+			}, 60*time.Second, time.Millisecond)
+			require.NoError(t, i.cmd.Process.Signal(signal))
+			i.wait(t)
+			if signal == syscall.SIGINT {
+				require.Contains(t, i.stderr.String(), "with --resume --out "+i.out+" goes on")
+			}
+			before := map[string]time.Time{}
+			for _, pattern := range []string{"cells/*.json", "repeats/*/*.json"} {
+				paths, err := filepath.Glob(filepath.Join(i.out, pattern))
+				require.NoError(t, err)
+				for _, path := range paths {
+					info, err := os.Stat(path)
+					require.NoError(t, err)
+					before[path] = info.ModTime()
+				}
+			}
+			loadSet(t, i.out) // it can be read as it is
+
+			again := command(t, append(matrix, "--order", "sequential", "--resume")...)
+			again.cmd.Args = append(again.cmd.Args, "--out", i.out)
+			require.Contains(t, swept, again.run(t), again.stderr.String())
+			require.Len(t, loadSet(t, i.out).Cells, 6)
+			for path, written := range before {
+				if info, err := os.Stat(path); err == nil && strings.Contains(path, "cells") {
+					require.Equal(t, written, info.ModTime(), "%s was measured again", path)
+				}
+			}
+		})
+	}
+}
+
+// A plugin that dies in the midst costs its cell, and the sweep goes on.
+func TestSweepSurvivesAPluginThatDies(t *testing.T) {
+	i := command(t, "sweep", "--transport", "shm", "--in-flight", "1,4", "--repeats", "1", "--duration", "2s", "--warmup", "10ms")
+	i.cmd.Args = append(i.cmd.Args, "--out", i.out)
+	i.cmd.Stderr = nil
+	stderr, err := i.cmd.StderrPipe()
+	require.NoError(t, err)
+	require.NoError(t, i.cmd.Start())
+	killed := false
+	lines := bufio.NewScanner(stderr)
+	for lines.Scan() {
+		i.stderr.WriteString(lines.Text() + "\n")
+		if strings.Contains(lines.Text(), "repeat 1 of 1") && !killed {
+			killed = true
+			require.Eventually(t, func() bool { return len(plugins(t)) == 2 }, 30*time.Second, time.Millisecond)
+			require.NoError(t, syscall.Kill(plugins(t)[0], syscall.SIGKILL))
+		}
+	}
+	require.Equal(t, 1, i.wait(t), i.stderr.String())
+	require.True(t, killed)
+	counts := map[set.Status]int{}
+	for _, c := range loadSet(t, i.out).Cells {
+		counts[c.Status]++
+	}
+	require.Equal(t, map[set.Status]int{set.Measured: 1, set.Failed: 1}, counts, i.stderr.String())
+}

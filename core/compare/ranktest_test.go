@@ -1,0 +1,164 @@
+package compare
+
+import (
+	"math"
+	"math/bits"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/aclements/go-moremath/stats"
+	"github.com/stretchr/testify/require"
+)
+
+func sortedSample(r *rand.Rand, n int, centre, spread, step float64) []float64 {
+	values := make([]float64, n)
+	for i := range values {
+		values[i] = centre * (1 + spread*r.NormFloat64())
+		if step > 0 {
+			values[i] = math.Round(values[i]/step) * step
+		}
+	}
+	slices.Sort(values)
+	return values
+}
+
+// Without ties the library is the reference.
+func TestRankTestAgreesWithReference(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 100 {
+		n, m := 1+r.IntN(14), 1+r.IntN(14)
+		a, b := sortedSample(r, n, 1000, 0.02, 0), sortedSample(r, m, 1000+float64(r.IntN(40)), 0.02, 0)
+		want, err := stats.MannWhitneyUTest(a, b, stats.LocationDiffers)
+		require.NoError(t, err)
+		require.InDelta(t, want.P, rankTest(a, b), 1e-9, "%v %v", a, b)
+	}
+}
+
+// With ties, it is all ways to deal the values at hand.
+func TestRankTestWithTiesIsAPermutationTest(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 3))
+	for range 60 {
+		n, m := 1+r.IntN(6), 1+r.IntN(6)
+		a, b := sortedSample(r, n, 1000, 0.02, 20), sortedSample(r, m, 1000+float64(r.IntN(60)), 0.02, 20)
+		all := slices.Concat(a, b)
+		observed := wins(a, b)
+		below, above, total := 0, 0, 0
+		for chosen := range 1 << (n + m) {
+			if bits.OnesCount(uint(chosen)) != n {
+				continue
+			}
+			var x, y []float64
+			for i, v := range all {
+				if chosen>>i&1 == 1 {
+					x = append(x, v)
+				} else {
+					y = append(y, v)
+				}
+			}
+			total++
+			if w := wins(x, y); w <= observed {
+				below++
+			}
+			if w := wins(x, y); w >= observed {
+				above++
+			}
+		}
+		want := min(1, 2*float64(min(below, above))/float64(total))
+		require.InDelta(t, want, rankTest(a, b), 1e-9, "%v %v", a, b)
+	}
+}
+
+// wins is twice the U statistic by its definition.
+func wins(a, b []float64) int {
+	w := 0
+	for _, x := range a {
+		for _, y := range b {
+			switch {
+			case x > y:
+				w += 2
+			case x == y:
+				w++
+			}
+		}
+	}
+	return w
+}
+
+func TestRankTestOfLargeSamples(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for range 20 {
+		a, b := sortedSample(r, 40, 1000, 0.02, 1), sortedSample(r, 40, 1005, 0.02, 1)
+		want, err := stats.MannWhitneyUTest(a, b, stats.LocationDiffers)
+		require.NoError(t, err)
+		require.InDelta(t, want.P, rankTest(a, b), 0.02)
+	}
+	same := slices.Repeat([]float64{5}, 50)
+	require.Equal(t, 1.0, rankTest(same, same))
+	require.Equal(t, 1.0, rankTest(nil, same))
+}
+
+func TestLeast(t *testing.T) {
+	require.InDelta(t, 2.0/184756, least(10, 10), 1e-12)
+	require.InDelta(t, least(10, 10), rankTest([]float64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, []float64{11, 12, 13, 14, 15, 16, 17, 18, 19, 20}), 1e-12)
+	require.Equal(t, 4, repeatsFor(0.05, 1)) // 3 against 3 reach 0.1
+	require.Equal(t, 11, repeatsFor(0.05, 10_000))
+}
+
+// The interval excludes 1 exactly where the test rejects.
+func TestIntervalBelongsToTheTest(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	for range 150 {
+		n, m := 4+r.IntN(9), 4+r.IntN(12)
+		a, b := sortedSample(r, n, 1000, 0.02, 0), sortedSample(r, m, 1000*(1+0.04*r.NormFloat64()), 0.02, 0)
+		ratio, low, high := shift(a, b, 0.05)
+		require.LessOrEqual(t, low, ratio)
+		require.LessOrEqual(t, ratio, high)
+		require.Equal(t, rankTest(a, b) <= 0.05, low > 1 || high < 1, "%v %v", a, b)
+	}
+	_, low, high := shift([]float64{1, 2, 3}, []float64{1, 2, 3}, 0.05)
+	require.Zero(t, low)
+	require.True(t, math.IsInf(high, 1))
+}
+
+func TestIntervalCovers(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 8))
+	for _, n := range []int{6, 10, 30} {
+		covered := 0
+		const trials = 200
+		for range trials {
+			_, low, high := shift(sortedSample(r, n, 1000, 0.02, 0), sortedSample(r, n, 1050, 0.02, 0), 0.05)
+			if low <= 1.05 && 1.05 <= high {
+				covered++
+			}
+		}
+		require.GreaterOrEqual(t, covered, trials*92/100, "of %d repeats", n)
+	}
+}
+
+func TestShiftOfLargeSamples(t *testing.T) {
+	r := rand.New(rand.NewPCG(9, 9))
+	ratio, low, high := shift(sortedSample(r, 2000, 1000, 0.02, 0), sortedSample(r, 2000, 1100, 0.02, 0), 0.05)
+	require.InDelta(t, 1.1, ratio, 0.005)
+	require.Less(t, low, ratio)
+	require.Greater(t, high, ratio)
+}
+
+func TestHolm(t *testing.T) {
+	// The worked example of the method's page in R: p.adjust(p, "holm").
+	require.InDeltaSlice(t, []float64{0.04, 0.06, 0.06, 0.06}, holm([]float64{0.01, 0.02, 0.03, 0.04}), 1e-12)
+	require.InDeltaSlice(t, []float64{0.3, 0.003, 0.9}, holm([]float64{0.15, 0.001, 0.9}), 1e-12)
+	require.Empty(t, holm(nil))
+}
+
+func BenchmarkRankTest(b *testing.B) {
+	r := rand.New(rand.NewPCG(1, 1))
+	for _, n := range []int{10, 20} {
+		x, y := sortedSample(r, n, 1000, 0.02, 1), sortedSample(r, n, 1001, 0.02, 1)
+		b.Run(map[int]string{10: "10", 20: "20"}[n], func(b *testing.B) {
+			for b.Loop() {
+				rankTest(x, y)
+			}
+		})
+	}
+}

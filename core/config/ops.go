@@ -1,0 +1,186 @@
+package config
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"transportbench/core/transport"
+)
+
+// The names of operations, in [Mix] and [Pattern].
+const (
+	OpRead   = "read"   // of an entry
+	OpWrite  = "write"  // of an entry that is there
+	OpLookup = "lookup" // of an entry's header: whether it is there, and its version
+	OpInsert = "insert" // write of the next key of a client's own sequence
+	OpRMW    = "rmw"    // read of an entry, then a write of the same
+)
+
+// OpNames has all of them.
+func OpNames() []string { return []string{OpRead, OpWrite, OpLookup, OpInsert, OpRMW} }
+
+// MaxPattern is the most operations that a pattern may have.
+const MaxPattern = 1 << 16
+
+// none is how an empty mix or pattern is written in flags and files.
+const none = "none"
+
+// Mix is the share of each operation among all, written
+// "read:0.95,insert:0.05". The empty mix leaves it to Config.ReadRatio.
+type Mix []OpShare
+
+// OpShare is one operation's share, 0 to 1.
+type OpShare struct {
+	Op    string
+	Share float64
+}
+
+func (m Mix) String() string {
+	return joinOps(m, func(s OpShare) string { return s.Op + ":" + strconv.FormatFloat(s.Share, 'g', -1, 64) })
+}
+
+// Set reads what String writes.
+func (m *Mix) Set(text string) error {
+	parsed, err := parseOps(text, func(op, share string) (OpShare, error) {
+		f, err := strconv.ParseFloat(share, 64)
+		if err != nil {
+			err = fmt.Errorf("%q is not a share of %s such as 0.5", share, op)
+		}
+		return OpShare{op, f}, err
+	})
+	*m = parsed
+	return err
+}
+
+// MarshalText implements [encoding.TextMarshaler].
+func (m Mix) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (m *Mix) UnmarshalText(text []byte) error { return m.Set(string(text)) }
+
+func (m Mix) validate() error {
+	if len(m) == 0 {
+		return nil
+	}
+	sum := 0.0
+	names := make([]string, len(m))
+	for i, s := range m {
+		if !(s.Share >= 0 && s.Share <= 1) {
+			return fmt.Errorf("the share %g of %s is outside 0 to 1", s.Share, s.Op)
+		}
+		names[i] = s.Op
+		sum += s.Share
+	}
+	if err := checkOps(names); err != nil {
+		return err
+	}
+	if math.Abs(sum-1) > 1e-6 {
+		return fmt.Errorf("the shares add up to %g and not to 1", sum)
+	}
+	return nil
+}
+
+// Pattern is a fixed cycle of operations, written "lookup:7,read:6,write:3":
+// so many of each, in that order, and then again. One cycle is an iteration.
+type Pattern []OpCount
+
+// OpCount is a number of operations, 1 at least, one after the other.
+type OpCount struct {
+	Op    string
+	Count int
+}
+
+// Len returns the number of operations in one iteration.
+func (p Pattern) Len() int {
+	n := 0
+	for _, c := range p {
+		n += c.Count
+	}
+	return n
+}
+
+func (p Pattern) String() string {
+	return joinOps(p, func(c OpCount) string { return c.Op + ":" + strconv.Itoa(c.Count) })
+}
+
+// Set reads what String writes.
+func (p *Pattern) Set(text string) error {
+	parsed, err := parseOps(text, func(op, count string) (OpCount, error) {
+		n, err := strconv.Atoi(count)
+		if err != nil {
+			err = fmt.Errorf("%q is not a number of %s such as 3", count, op)
+		}
+		return OpCount{op, n}, err
+	})
+	*p = parsed
+	return err
+}
+
+// MarshalText implements [encoding.TextMarshaler].
+func (p Pattern) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (p *Pattern) UnmarshalText(text []byte) error { return p.Set(string(text)) }
+
+func (p Pattern) validate() error {
+	total := 0
+	for _, c := range p {
+		if c.Count < 1 || c.Count > MaxPattern {
+			return fmt.Errorf("%d of %s is outside 1 to %d", c.Count, c.Op, MaxPattern)
+		}
+		if total += c.Count; total > MaxPattern {
+			return fmt.Errorf("more than %d operations in one iteration", MaxPattern)
+		}
+		if err := checkOps([]string{c.Op}); err != nil { // the same one may come again
+			return err
+		}
+	}
+	return nil
+}
+
+// checkOps refuses unknown names, and names that stand twice.
+func checkOps(names []string) error {
+	for i, name := range names {
+		if known := OpNames(); !slices.Contains(known, name) {
+			return fmt.Errorf("%q is not one of %s%s", name, strings.Join(known, ", "), transport.SuggestionFor(name, known))
+		}
+		if slices.Contains(names[:i], name) {
+			return fmt.Errorf("%s stands twice", name)
+		}
+	}
+	return nil
+}
+
+func joinOps[T any](list []T, show func(T) string) string {
+	if len(list) == 0 {
+		return none
+	}
+	parts := make([]string, len(list))
+	for i, item := range list {
+		parts[i] = show(item)
+	}
+	return strings.Join(parts, ",")
+}
+
+// parseOps reads a list of op:number; "none" and nothing are the empty list.
+func parseOps[T any](text string, parse func(op, number string) (T, error)) ([]T, error) {
+	if text == "" || text == none {
+		return nil, nil
+	}
+	var list []T
+	for item := range strings.SplitSeq(text, ",") {
+		op, number, found := strings.Cut(item, ":")
+		if !found {
+			return nil, fmt.Errorf("%q is not of the form operation:number", shorten(item))
+		}
+		parsed, err := parse(strings.TrimSpace(op), strings.TrimSpace(number))
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, parsed)
+	}
+	return list, nil
+}

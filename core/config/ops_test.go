@@ -1,0 +1,46 @@
+package config
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestMixAndPatternAreReadAsWritten(t *testing.T) {
+	for text, want := range map[string]Mix{
+		"none": nil, "read:1": {{OpRead, 1}},
+		"read:0.5,rmw:0.25,lookup:0.25": {{OpRead, 0.5}, {OpRMW, 0.25}, {OpLookup, 0.25}},
+	} {
+		var m Mix
+		require.NoError(t, m.Set(text))
+		require.Equal(t, want, m)
+		require.Equal(t, text, m.String())
+		require.NoError(t, m.validate())
+	}
+	var m Mix
+	require.NoError(t, m.Set(" read : 0.5 , write:0.5"))
+	require.Equal(t, Mix{{OpRead, 0.5}, {OpWrite, 0.5}}, m)
+	require.NoError(t, m.Set(""))
+	require.Empty(t, m)
+
+	var p Pattern
+	require.NoError(t, p.Set("lookup:7,read:6,write:3"))
+	require.Equal(t, Pattern{{OpLookup, 7}, {OpRead, 6}, {OpWrite, 3}}, p)
+	require.Equal(t, "lookup:7,read:6,write:3", p.String())
+	require.Equal(t, 16, p.Len())
+	require.NoError(t, p.validate())
+	require.NoError(t, Pattern{{OpRead, 1}, {OpWrite, 1}, {OpRead, 1}}.validate(), "an operation may come again")
+	require.NoError(t, p.Set("none"))
+	require.Empty(t, p)
+}
+
+func TestMixAndPatternRefuse(t *testing.T) {
+	for text, problem := range map[string]string{
+		"read": "not of the form", "read:": "not a share", "read:half": "not a share", ",": "not of the form", "read:1,": "not of the form",
+	} {
+		var m Mix
+		require.ErrorContains(t, m.Set(text), problem, text)
+	}
+	var p Pattern
+	require.ErrorContains(t, p.Set("read:0.5"), "not a number of read")
+}

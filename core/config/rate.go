@@ -1,0 +1,89 @@
+package config
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Rate is an open-loop load in op/s; 0 stands for a closed loop.
+type Rate float64
+
+// The rates' bounds: the schedule is kept in ticks of a nanosecond or less.
+const (
+	minRate = 0.001
+	maxRate = 1e9
+)
+
+const closedLoop = "closed"
+
+func (r Rate) String() string {
+	if r == 0 {
+		return closedLoop
+	}
+	return strconv.FormatFloat(float64(r), 'g', -1, 64)
+}
+
+// Set parses "closed", or a rate with an optional k or M behind it.
+func (r *Rate) Set(text string) error {
+	if text == closedLoop {
+		*r = 0
+		return nil
+	}
+	digits, factor := text, 1.0
+	for suffix, f := range map[string]float64{"k": 1e3, "M": 1e6} {
+		if rest, ok := strings.CutSuffix(text, suffix); ok {
+			digits, factor = rest, f
+		}
+	}
+	value, err := strconv.ParseFloat(digits, 64)
+	if err != nil {
+		return fmt.Errorf("%q is not a rate such as 5000, 200k or 1.5M, nor %q", text, closedLoop)
+	}
+	value *= factor
+	if !(value >= minRate && value <= maxRate) { // a NaN fails too
+		return fmt.Errorf("%g op/s is outside %g to %g; %q is a load without a schedule", value, minRate, maxRate, closedLoop)
+	}
+	*r = Rate(value)
+	return nil
+}
+
+// Arrivals of an open-loop load.
+const (
+	// ArrivalPoisson has exponential gaps, as independent users make them.
+	ArrivalPoisson = "poisson"
+	// ArrivalConstant has equal gaps.
+	ArrivalConstant = "constant"
+)
+
+// ByHash as the share of remote requests leaves it to the keys.
+const ByHash Share = -1
+
+// Share is a fraction of requests, or ByHash.
+type Share float64
+
+func (s Share) String() string {
+	if s == ByHash {
+		return byHash
+	}
+	return strconv.FormatFloat(float64(s), 'g', -1, 64)
+}
+
+const byHash = "hash"
+
+// Set parses "hash" or a fraction.
+func (s *Share) Set(text string) error {
+	if text == byHash {
+		*s = ByHash
+		return nil
+	}
+	value, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return fmt.Errorf("%q is neither a share from 0 to 1 nor %q", text, byHash)
+	}
+	if !(value >= 0 && value <= 1) {
+		return fmt.Errorf("%g is outside 0 to 1", value)
+	}
+	*s = Share(value)
+	return nil
+}

@@ -1,0 +1,248 @@
+package config
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"transportbench/core/transport"
+)
+
+// Sizes says how large values are: one size, every size of a range alike, or a
+// histogram. Its zero value is the fixed size 0. It is not to be changed once
+// made, so that copies may share it.
+//
+// In flags and files it is written "4KiB", "uniform:64-4KiB" or
+// "histogram:64=9,4KiB=1"; in JSON a fixed size is a plain number and the
+// others are strings.
+type Sizes struct {
+	least, most Size
+	// buckets is the histogram: sizes in ascending order, weights above 0.
+	// It is nil for the others.
+	buckets []SizeWeight
+}
+
+// SizeWeight is one line of a histogram: a size in bytes, and how often it
+// occurs relative to the others.
+type SizeWeight struct {
+	Size   Size
+	Weight float64
+}
+
+// Bounds of a histogram: MaxSizeWeights is the number of its distinct sizes,
+// and MaxHistogramFile the length of its file in bytes.
+const (
+	MaxSizeWeights   = 4096
+	MaxHistogramFile = 1 << 20
+)
+
+const (
+	prefixUniform   = "uniform:"
+	prefixHistogram = "histogram:"
+)
+
+// FixedSize makes every value n bytes long.
+func FixedSize(n Size) Sizes { return Sizes{least: n, most: n} }
+
+// UniformSizes makes every size from least to most bytes, both included,
+// equally likely.
+func UniformSizes(least, most Size) (Sizes, error) {
+	if least < 0 || least > most {
+		return Sizes{}, fmt.Errorf("sizes from %s to %s: the first must not be above the second", least, most)
+	}
+	return Sizes{least: least, most: most}, nil
+}
+
+// HistogramSizes makes sizes as likely as their weights say. The order does not
+// matter, and weights of the same size are added.
+func HistogramSizes(weights []SizeWeight) (Sizes, error) {
+	sorted := slices.Clone(weights)
+	slices.SortStableFunc(sorted, func(a, b SizeWeight) int { return cmp.Compare(a.Size, b.Size) })
+	var s Sizes
+	total := 0.0
+	for _, w := range sorted {
+		if w.Size < 0 || !(w.Weight >= 0) || math.IsInf(w.Weight, 1) {
+			return s, fmt.Errorf("size %d with weight %g: neither may be negative, nor the weight infinite", int64(w.Size), w.Weight)
+		}
+		if w.Weight == 0 {
+			continue
+		}
+		total += w.Weight
+		if last := len(s.buckets) - 1; last >= 0 && s.buckets[last].Size == w.Size {
+			s.buckets[last].Weight += w.Weight
+		} else {
+			s.buckets = append(s.buckets, w)
+		}
+	}
+	switch n := len(s.buckets); {
+	case n == 0:
+		return s, fmt.Errorf("a histogram without any size")
+	case n > MaxSizeWeights:
+		return s, fmt.Errorf("%d different sizes, and a histogram takes %d", n, MaxSizeWeights)
+	case math.IsInf(total, 1):
+		return s, fmt.Errorf("weights whose sum is too large")
+	case n == 1:
+		return FixedSize(s.buckets[0].Size), nil
+	}
+	s.least, s.most = s.buckets[0].Size, s.buckets[len(s.buckets)-1].Size
+	return s, nil
+}
+
+// ReadHistogram reads a histogram of at most [MaxHistogramFile] bytes: a size
+// and a weight on each line, with blanks between them. Sizes may have units;
+// "#" begins a comment; empty lines are skipped. The error is one line that has
+// the number of the line that is wrong.
+func ReadHistogram(r io.Reader) (Sizes, error) {
+	data, err := io.ReadAll(io.LimitReader(r, MaxHistogramFile+1))
+	if err != nil {
+		return Sizes{}, err
+	}
+	if len(data) > MaxHistogramFile {
+		return Sizes{}, fmt.Errorf("longer than %s: use fewer sizes", Size(MaxHistogramFile))
+	}
+	var weights []SizeWeight
+	number := 0
+	for line := range strings.Lines(string(data)) {
+		number++
+		text, _, _ := strings.Cut(line, "#")
+		fields := strings.Fields(text)
+		if len(fields) == 0 {
+			continue
+		}
+		if len(fields) != 2 {
+			return Sizes{}, fmt.Errorf("line %d: %q is not a size and a weight", number, shorten(text))
+		}
+		w, err := parseSizeWeight(fields[0], fields[1])
+		if err != nil {
+			return Sizes{}, fmt.Errorf("line %d: %w", number, err)
+		}
+		weights = append(weights, w)
+	}
+	return HistogramSizes(weights)
+}
+
+func parseSizeWeight(size, weight string) (w SizeWeight, err error) {
+	if err := w.Size.Set(size); err != nil {
+		return w, fmt.Errorf("%q is not a size", shorten(size))
+	}
+	if w.Weight, err = strconv.ParseFloat(weight, 64); err != nil || !(w.Weight >= 0) || math.IsInf(w.Weight, 1) {
+		return w, fmt.Errorf("%q is not a weight, a number from 0", shorten(weight))
+	}
+	return w, nil
+}
+
+// shorten keeps what a file says from filling an error.
+func shorten(text string) string {
+	const most = 40
+	if text = strings.TrimSpace(text); len(text) > most {
+		return text[:most] + "..."
+	}
+	return text
+}
+
+// Max returns the largest size in bytes.
+func (s Sizes) Max() int { return int(s.most) }
+
+// Min returns the smallest size in bytes.
+func (s Sizes) Min() int { return int(s.least) }
+
+// Fixed says whether there is one size only, which is then Max.
+func (s Sizes) Fixed() bool { return s.least == s.most }
+
+// Mean returns the mean size in bytes.
+func (s Sizes) Mean() float64 {
+	if s.buckets == nil {
+		return (float64(s.least) + float64(s.most)) / 2
+	}
+	sum, total := 0.0, 0.0
+	for _, b := range s.buckets {
+		sum += float64(b.Size) * b.Weight
+		total += b.Weight
+	}
+	return sum / total
+}
+
+// Histogram returns the sizes of a histogram in ascending order, and nil for a
+// fixed size and a range. The caller owns it.
+func (s Sizes) Histogram() []SizeWeight { return slices.Clone(s.buckets) }
+
+func (s Sizes) String() string {
+	switch {
+	case s.buckets != nil:
+		parts := make([]string, len(s.buckets))
+		for i, b := range s.buckets {
+			parts[i] = b.Size.String() + "=" + strconv.FormatFloat(b.Weight, 'g', -1, 64)
+		}
+		return prefixHistogram + strings.Join(parts, ",")
+	case s.Fixed():
+		return s.most.String()
+	default:
+		return prefixUniform + s.least.String() + "-" + s.most.String()
+	}
+}
+
+// Set reads what String writes.
+func (s *Sizes) Set(text string) (err error) {
+	if list, found := strings.CutPrefix(text, prefixHistogram); found {
+		*s, err = parseHistogram(list)
+		return err
+	}
+	if span, found := strings.CutPrefix(text, prefixUniform); found {
+		low, high, found := strings.Cut(span, "-")
+		var least, most Size
+		if !found || least.Set(low) != nil || most.Set(high) != nil {
+			return fmt.Errorf("%q is not a range of sizes such as uniform:64-4KiB", text)
+		}
+		*s, err = UniformSizes(least, most)
+		return err
+	}
+	n, err := transport.ParseSize(text)
+	if err != nil {
+		return fmt.Errorf("%q is not a size such as 4KiB, nor uniform:64-4KiB, nor a histogram", shorten(text))
+	}
+	*s = FixedSize(Size(n))
+	return nil
+}
+
+func parseHistogram(list string) (Sizes, error) {
+	var weights []SizeWeight
+	for item := range strings.SplitSeq(list, ",") {
+		size, weight, found := strings.Cut(item, "=")
+		if !found {
+			return Sizes{}, fmt.Errorf("%q is not of the form size=weight", shorten(item))
+		}
+		w, err := parseSizeWeight(size, weight)
+		if err != nil {
+			return Sizes{}, err
+		}
+		weights = append(weights, w)
+	}
+	return HistogramSizes(weights)
+}
+
+// MarshalJSON implements [json.Marshaler].
+func (s Sizes) MarshalJSON() ([]byte, error) {
+	if s.Fixed() {
+		return json.Marshal(int64(s.most))
+	}
+	return json.Marshal(s.String())
+}
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (s *Sizes) UnmarshalJSON(data []byte) error {
+	var n int64
+	if err := json.Unmarshal(data, &n); err == nil {
+		*s = FixedSize(Size(n))
+		return nil
+	}
+	var text string
+	if err := json.Unmarshal(data, &text); err != nil {
+		return fmt.Errorf("sizes are neither a number nor a string: %w", err)
+	}
+	return s.Set(text)
+}

@@ -1,0 +1,162 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"transportbench/core/transport"
+)
+
+// Error is an option that is wrong by itself or beside the others.
+type Error struct {
+	Option  string // the flag's name, without dashes
+	Problem string // what is wrong, and the remedy
+}
+
+func (e *Error) Error() string { return fmt.Sprintf("--%s: %s", e.Option, e.Problem) }
+
+// Validate reports the first option that is out of bounds as an [*Error].
+func (c *Config) Validate() error {
+	for _, check := range []func(*Config) *Error{checkEnums, checkNumbers, checkFractions, checkTimes, checkKeys, checkOperations, checkTokens, checkLoad} {
+		if err := check(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkEnums(c *Config) *Error {
+	enums := []struct {
+		option, value string
+		allowed       []string
+	}{
+		{"topology", c.Topology, topologies()},
+		{"distribution", c.Distribution, Distributions()},
+		{"arrival", c.Arrival, []string{ArrivalPoisson, ArrivalConstant}},
+		{"flush", c.Flush, []string{FlushLoop, FlushImmediate}},
+		{"idle", c.Idle, []string{IdleAuto, IdleSpin, IdleYield, IdlePark}},
+	}
+	for _, e := range enums {
+		if !slices.Contains(e.allowed, e.value) {
+			return &Error{e.option, fmt.Sprintf("%q is not one of %s%s", e.value,
+				strings.Join(e.allowed, ", "), transport.SuggestionFor(e.value, e.allowed))}
+		}
+	}
+	return nil
+}
+
+func checkNumbers(c *Config) *Error {
+	bounds := []struct {
+		option         string
+		value, low, up int
+	}{
+		{"ranks", c.Ranks, 2, MaxRanks},
+		{"daemons", c.Daemons, 1, MaxThreads},
+		{"clients", c.Clients, 1, MaxThreads},
+		{"in-flight", c.InFlight, 1, MaxInFlight},
+		{"keys", c.Keys, 1, MaxKeys},
+		{"tokens-per-block", c.TokensPerBlock, 0, MaxTokens},
+		{"bytes-per-token", int(c.BytesPerToken), 0, MaxValueSize},
+		{"value-size", c.ValueSize.Min(), 0, MaxValueSize},
+		{"value-size", c.ValueSize.Max(), 0, MaxValueSize},
+		{"repeats", c.Repeats, 1, MaxRepeats},
+		{"verify-every", c.VerifyEvery, 1, 1 << 30},
+		{"sample-every", c.SampleEvery, 0, 1 << 30},
+	}
+	for _, b := range bounds {
+		if b.value < b.low || b.value > b.up {
+			return &Error{b.option, fmt.Sprintf("%d is outside %d to %d", b.value, b.low, b.up)}
+		}
+	}
+	return nil
+}
+
+// checkFractions is written so that a NaN fails too.
+func checkFractions(c *Config) *Error {
+	for _, share := range []struct {
+		option string
+		value  float64
+	}{{"read-ratio", c.ReadRatio}, {"hot-keys", c.HotKeys}, {"hot-share", c.HotShare}} {
+		if !(share.value >= 0 && share.value <= 1) {
+			return &Error{share.option, fmt.Sprintf("%g is outside 0 to 1", share.value)}
+		}
+	}
+	switch {
+	case !(c.Theta > 0 && c.Theta < 1):
+		return &Error{"theta", fmt.Sprintf("%g is outside 0 to 1, both excluded", c.Theta)}
+	case c.Distribution == DistributionHotspot && (c.HotKeys == 0 || c.HotKeys == 1):
+		return &Error{"hot-keys", fmt.Sprintf("%g of the keys leaves none that are %s", c.HotKeys, map[float64]string{0: "hot", 1: "cold"}[c.HotKeys])}
+	}
+	return nil
+}
+
+func checkTimes(c *Config) *Error {
+	switch {
+	case c.Duration < Duration(time.Millisecond):
+		return &Error{"duration", fmt.Sprintf("%v is shorter than 1ms", c.Duration)}
+	case c.Burn < 0 || c.Burn > Duration(time.Second):
+		return &Error{"burn", fmt.Sprintf("%v is outside 0s to 1s", c.Burn)}
+	case c.Warmup < 0:
+		return &Error{"warmup", fmt.Sprintf("%v is negative", c.Warmup)}
+	}
+	return nil
+}
+
+func checkKeys(c *Config) *Error {
+	switch {
+	case c.TotalKeys() > MaxKeys:
+		return &Error{"keys", fmt.Sprintf("%d on each of %d ranks are more than %d together", c.Keys, c.ServingRanks(), MaxKeys)}
+	case c.Daemons > c.Keys:
+		return &Error{"daemons", fmt.Sprintf("%d daemons for %d keys leave some without any; use --keys %d or more", c.Daemons, c.Keys, c.Daemons)}
+	}
+	return nil
+}
+
+func checkOperations(c *Config) *Error {
+	if err := c.Mix.validate(); err != nil {
+		return &Error{"mix", err.Error()}
+	}
+	if err := c.Pattern.validate(); err != nil {
+		return &Error{"pattern", err.Error()}
+	}
+	if len(c.Mix) > 0 && len(c.Pattern) > 0 {
+		return &Error{"pattern", "stands beside a mix; use --mix none or --pattern none"}
+	}
+	return nil
+}
+
+func checkTokens(c *Config) *Error {
+	if c.BytesPerToken == 0 {
+		return nil
+	}
+	if c.TokensPerBlock == 0 {
+		return &Error{"bytes-per-token", "there are no tokens; set --tokens-per-block too"}
+	}
+	if want := FixedSize(c.BlockSize()); want.Max() > MaxValueSize {
+		return &Error{"bytes-per-token", fmt.Sprintf("blocks of %s are larger than %s", want, Size(MaxValueSize))}
+	} else if !c.ValueSize.Fixed() || c.ValueSize.Max() != want.Max() {
+		return &Error{"value-size", fmt.Sprintf("is not the %s that tokens-per-block and bytes-per-token make; leave it out, or use --bytes-per-token 0", want)}
+	}
+	return nil
+}
+
+// BlockSize returns the bytes of a block of tokens, 0 where
+// Config.BytesPerToken is.
+func (c *Config) BlockSize() Size { return Size(c.TokensPerBlock) * c.BytesPerToken }
+
+// checkLoad looks at the options of meshes and open loops.
+func checkLoad(c *Config) *Error {
+	switch {
+	case c.RemoteShare != ByHash && !(c.RemoteShare >= 0 && c.RemoteShare <= 1):
+		return &Error{"remote-share", fmt.Sprintf("%g is outside 0 to 1", float64(c.RemoteShare))}
+	case c.RemoteShare != ByHash && !c.Mesh():
+		return &Error{"remote-share", "in client-server every request goes to rank 0; use --topology mesh-direct or mesh-proxied, or leave it out"}
+	case c.Rate != 0 && !(c.Rate >= minRate && c.Rate <= maxRate):
+		return &Error{"rate", fmt.Sprintf("%g op/s is outside %g to %g", float64(c.Rate), minRate, maxRate)}
+	case c.Proxied() && c.Idle == IdlePark:
+		return &Error{"idle", "park: a daemon of mesh-proxied listens to clients and to other ranks and can park for one of them only; use auto, spin or yield"}
+	}
+	return nil
+}

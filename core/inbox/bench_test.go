@@ -1,0 +1,56 @@
+package inbox
+
+import (
+	"fmt"
+	"testing"
+
+	"transportbench/core/transport"
+)
+
+// BenchmarkPath takes calls and replies of 48 bytes through both workers on one
+// thread, so that no cache line moves: what is left is the code.
+func BenchmarkPath(b *testing.B) {
+	for _, name := range Rings()[1:] {
+		for _, batch := range []int{1, 32} {
+			b.Run(fmt.Sprintf("ring=%s/batch=%d", name, batch), func(b *testing.B) {
+				benchmarkPath(b, name, batch)
+			})
+		}
+	}
+}
+
+func benchmarkPath(b *testing.B, name string, batch int) {
+	caller, server := connected(b, func(c *Config) { c.Ring, c.Slots = name, slotsFor(name, batch) })
+	calls := make([]transport.Op, batch)
+	payload := make([]byte, 48)
+	for i := range calls {
+		calls[i] = transport.Op{Kind: transport.OpCall, Token: transport.Token(i), Payload: payload}
+	}
+	replies := make([]transport.Op, batch)
+	events := make([]transport.Event, 64)
+	b.ReportAllocs()
+	for done := 0; done < b.N; done += batch {
+		_, _ = caller.Post(calls)
+		_ = caller.Flush()
+		n, _ := server.Poll(events)
+		for i := range n {
+			replies[i].Kind = transport.OpReply
+			replies[i].Peer = events[i].Peer
+			replies[i].Token = events[i].Token
+			replies[i].Payload = events[i].Payload
+		}
+		_, _ = server.Post(replies[:n])
+		_ = server.Flush()
+		for got := 0; got < batch; {
+			n, _ := caller.Poll(events)
+			got += n
+		}
+	}
+}
+
+func slotsFor(name string, batch int) int {
+	if name == Inplace && batch == 1 {
+		return 1
+	}
+	return 64
+}

@@ -1,0 +1,151 @@
+package host
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+	"unicode"
+
+	"transportbench/core/plugin"
+)
+
+const (
+	// describeTimeout bounds `describe`, which touches no hardware.
+	describeTimeout = 10 * time.Second
+	// describeMax is the most bytes that a description may have.
+	describeMax = 1 << 20
+	// reapTimeout is how long a process may take to vanish after SIGKILL.
+	reapTimeout = 5 * time.Second
+)
+
+// Describe starts the plugin with `describe` and returns its answer. It takes
+// no longer than two seconds, or until ctx ends.
+func (p *Plugin) Describe(ctx context.Context) (plugin.Description, error) {
+	ctx, cancel := context.WithTimeout(ctx, describeTimeout)
+	defer cancel()
+	output, err := p.describe(ctx)
+	if err != nil {
+		return plugin.Description{}, err
+	}
+	return p.parseDescription(output)
+}
+
+// describe returns what the plugin printed. The process is gone when it
+// returns.
+func (p *Plugin) describe(ctx context.Context) ([]byte, error) {
+	if err := p.check(); err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(p.Path, "describe")
+	cmd.Env = pluginEnvironment(os.Environ())
+	c, err := startChild(cmd)
+	if err != nil {
+		return nil, startError(p.Name, p.Path, err)
+	}
+	defer c.stdout.Close()
+	defer c.stderr.Close()
+
+	var complaints tail
+	errorsRead := make(chan struct{})
+	go func() {
+		defer close(errorsRead)
+		_, _ = io.Copy(&complaints, c.stderr)
+	}()
+	var output []byte
+	outputRead := make(chan struct{})
+	go func() {
+		defer close(outputRead)
+		output, _ = io.ReadAll(io.LimitReader(c.stdout, describeMax+1))
+		if len(output) > describeMax {
+			c.kill()
+		}
+	}()
+
+	select {
+	case <-c.exited:
+	case <-ctx.Done():
+		c.kill()
+		if err := awaitExit(c); err != nil {
+			return nil, fmt.Errorf("plugin %s: %w", p.Name, err)
+		}
+		if ctx.Err() == context.DeadlineExceeded {
+			return nil, fmt.Errorf("plugin %s: `%s describe` did not end in time and was killed: %w", p.Name, p.Path, ctx.Err())
+		}
+		return nil, ctx.Err()
+	}
+	<-outputRead
+	<-errorsRead
+	if len(output) > describeMax {
+		return nil, notAPlugin(p, "printed more than 1 MiB")
+	}
+	if !c.state().Success() {
+		return nil, exitError(p.Name, c.state(), &complaints)
+	}
+	return output, nil
+}
+
+// awaitExit waits for a process that has been killed.
+func awaitExit(c *child) error {
+	timeout := time.NewTimer(reapTimeout)
+	defer timeout.Stop()
+	select {
+	case <-c.exited:
+		return nil
+	case <-timeout.C:
+		return fmt.Errorf("process %d does not die: it hangs in the kernel, which /proc/%d/stack shows to root",
+			c.cmd.Process.Pid, c.cmd.Process.Pid)
+	}
+}
+
+func (p *Plugin) parseDescription(output []byte) (plugin.Description, error) {
+	// A native library may have said something before.
+	lines := bytes.Split(bytes.TrimSpace(output), []byte{'\n'})
+	last := lines[len(lines)-1]
+	var d plugin.Description
+	if err := json.Unmarshal(last, &d); err != nil || d.Info.Name == "" {
+		return d, notAPlugin(p, fmt.Sprintf("printed %q", abbreviate(string(last))))
+	}
+	return d, p.checkDescription(d)
+}
+
+// checkDescription refuses a plugin that this host cannot talk to, or that is
+// not what its file's name says.
+func (p *Plugin) checkDescription(d plugin.Description) error {
+	if d.ProtocolVersion != plugin.ProtocolVersion {
+		return fmt.Errorf("plugin %s speaks version %d of the control protocol and this host version %d: build both from one version",
+			p.Name, d.ProtocolVersion, plugin.ProtocolVersion)
+	}
+	if d.Info.Name != p.Name {
+		return fmt.Errorf("plugin %s: %s is the transport %q: call the file transport-%s", p.Name, p.Path, d.Info.Name, d.Info.Name)
+	}
+	return nil
+}
+
+var errNotAPlugin = errors.New("not a transportbench plugin")
+
+func notAPlugin(p *Plugin, evidence string) error {
+	return fmt.Errorf("plugin %s: %s is %w: its `describe` %s", p.Name, p.Path, errNotAPlugin, evidence)
+}
+
+// abbreviate keeps an error in one readable line, whatever a program printed.
+func abbreviate(text string) string {
+	const most = 120
+	text = strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, text)
+	text = strings.Join(strings.Fields(text), " ")
+	if runes := []rune(text); len(runes) > most {
+		return string(runes[:most]) + "..."
+	}
+	return text
+}

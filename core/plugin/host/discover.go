@@ -1,0 +1,153 @@
+package host
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"transportbench/core/config"
+	"transportbench/core/transport"
+)
+
+// EnvPluginPath lists directories with plugins, separated by colons.
+const EnvPluginPath = "TRANSPORTBENCH_PLUGIN_PATH"
+
+// fileName is what a plugin's file is called; the group is the transport.
+var fileName = regexp.MustCompile(`^transport-([a-z0-9]+)$`)
+
+// Plugin is the binary of one transport. It is safe for use from several
+// goroutines.
+type Plugin struct {
+	Name string // of the transport
+	Path string // absolute
+
+	digest func() (string, error)
+}
+
+func newPlugin(name, path string) *Plugin {
+	return &Plugin{Name: name, Path: path, digest: sync.OnceValues(func() (string, error) { return sha256Of(path) })}
+}
+
+// SHA256 returns the digest of the binary in hex, read once. A launch checks
+// that the file still has it.
+func (p *Plugin) SHA256() (string, error) { return p.digest() }
+
+func sha256Of(path string) (string, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, file); err != nil {
+		return "", fmt.Errorf("reading %s: %w", path, err)
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// check refuses a file that somebody else could have put there.
+func (p *Plugin) check() error {
+	info, err := os.Stat(p.Path)
+	if err != nil {
+		return fmt.Errorf("plugin %s: %w", p.Name, err)
+	}
+	if info.Mode().Perm()&0o002 != 0 {
+		return fmt.Errorf("plugin %s: everybody may write to %s: chmod o-w %s", p.Name, p.Path, p.Path)
+	}
+	return nil
+}
+
+// Dirs returns the directories in which plugins are looked for, in order:
+// explicit where it is not empty, those of EnvPluginPath, and then `plugins`
+// beside the executable and the executable's own directory. Neither the working
+// directory nor $PATH is ever searched.
+func Dirs(explicit string) ([]string, error) {
+	var dirs []string
+	if explicit != "" {
+		dir, err := filepath.Abs(explicit)
+		if err != nil {
+			return nil, err
+		}
+		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+			return nil, &config.Error{Option: "plugin-dir", Problem: fmt.Sprintf("%s is not a directory", explicit)}
+		}
+		dirs = append(dirs, dir)
+	}
+	for _, dir := range filepath.SplitList(os.Getenv(EnvPluginPath)) {
+		if dir == "" {
+			continue
+		}
+		if !filepath.IsAbs(dir) {
+			return nil, fmt.Errorf("%s: %q is not absolute, and plugins are never taken from the working directory",
+				EnvPluginPath, dir)
+		}
+		dirs = append(dirs, filepath.Clean(dir))
+	}
+	executable, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("finding the plugins beside the executable: %w", err)
+	}
+	beside := filepath.Dir(executable)
+	return append(dirs, filepath.Join(beside, "plugins"), beside), nil
+}
+
+// Discover returns the plugins in dirs, sorted by name. Where several
+// directories have one of the same name, the first counts. A directory that
+// does not exist has none.
+func Discover(dirs []string) []*Plugin {
+	found := map[string]*Plugin{}
+	for _, dir := range dirs {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			continue
+		}
+		for _, entry := range entries {
+			m := fileName.FindStringSubmatch(entry.Name())
+			if m == nil || found[m[1]] != nil {
+				continue
+			}
+			path := filepath.Join(dir, entry.Name())
+			// Stat, since a link to a binary is as good as one.
+			info, err := os.Stat(path)
+			if err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o111 != 0 {
+				found[m[1]] = newPlugin(m[1], path)
+			}
+		}
+	}
+	plugins := make([]*Plugin, 0, len(found))
+	for _, p := range found {
+		plugins = append(plugins, p)
+	}
+	slices.SortFunc(plugins, func(a, b *Plugin) int { return strings.Compare(a.Name, b.Name) })
+	return plugins
+}
+
+// Find returns the plugin of the transport name. Where there is none, the error
+// is a [*config.Error] that says what there is.
+func Find(name string, dirs []string) (*Plugin, error) {
+	plugins := Discover(dirs)
+	names := make([]string, len(plugins))
+	for i, p := range plugins {
+		if p.Name == name {
+			return p, nil
+		}
+		names[i] = p.Name
+	}
+	problem := fmt.Sprintf("there is no plugin %q in %s", name, strings.Join(dirs, ", "))
+	switch hint := transport.SuggestionFor(name, names); {
+	case hint != "":
+		problem += hint
+	case len(names) > 0:
+		problem += "; there are " + strings.Join(names, ", ")
+	default:
+		problem += ", nor any other: build them (make build), or name their directory with --plugin-dir"
+	}
+	return nil, &config.Error{Option: "transport", Problem: problem}
+}

@@ -1,0 +1,233 @@
+package host
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core"
+	"transportbench/core/config"
+)
+
+func TestDirs(t *testing.T) {
+	executable, err := os.Executable()
+	require.NoError(t, err)
+	beside := filepath.Dir(executable)
+	explicit := t.TempDir()
+
+	t.Setenv(EnvPluginPath, "")
+	dirs, err := Dirs("")
+	require.NoError(t, err)
+	require.Equal(t, []string{filepath.Join(beside, "plugins"), beside}, dirs)
+
+	t.Setenv(EnvPluginPath, "/one::/two/")
+	dirs, err = Dirs(explicit)
+	require.NoError(t, err)
+	require.Equal(t, []string{explicit, "/one", "/two", filepath.Join(beside, "plugins"), beside}, dirs)
+
+	t.Setenv(EnvPluginPath, "relative")
+	_, err = Dirs("")
+	require.ErrorContains(t, err, `"relative" is not absolute`)
+
+	var wrong *config.Error
+	_, err = Dirs(filepath.Join(explicit, "missing"))
+	require.ErrorAs(t, err, &wrong)
+	require.Equal(t, "plugin-dir", wrong.Option)
+}
+
+func TestDiscover(t *testing.T) {
+	first, second := t.TempDir(), t.TempDir()
+	put := func(dir, name string, mode os.FileMode) {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(name), mode))
+	}
+	put(first, "transport-shm", 0o755)
+	put(second, "transport-shm", 0o755) // hidden by the first
+	put(second, "transport-erpc", 0o755)
+	put(first, "transport-data", 0o644)    // not executable
+	put(first, "transport-Upper", 0o755)   // not a name
+	put(first, "transport-shm.old", 0o755) // neither
+	put(first, "transporter", 0o755)
+	require.NoError(t, os.Mkdir(filepath.Join(first, "transport-dir"), 0o755))
+	require.NoError(t, os.Symlink(filepath.Join(second, "transport-erpc"), filepath.Join(first, "transport-link")))
+	require.NoError(t, os.Symlink("/nowhere", filepath.Join(first, "transport-broken")))
+
+	found := Discover([]string{"/does/not/exist", first, second})
+	var paths []string
+	for _, p := range found {
+		paths = append(paths, p.Path)
+	}
+	require.Equal(t, []string{
+		filepath.Join(second, "transport-erpc"), filepath.Join(first, "transport-link"), filepath.Join(first, "transport-shm"),
+	}, paths)
+	require.Empty(t, Discover(nil))
+}
+
+func TestFind(t *testing.T) {
+	dirs := plugins(t, "shm", "erpc")
+	p, err := Find("erpc", dirs)
+	require.NoError(t, err)
+	require.Equal(t, "erpc", p.Name)
+	for name, says := range map[string]string{
+		"shn":              `did you mean "shm"?`,
+		"somethingdistant": "there are erpc, shm",
+		"../../bin/sh":     "there is no plugin",
+		"":                 "there is no plugin",
+	} {
+		_, err := Find(name, dirs)
+		var wrong *config.Error
+		require.ErrorAs(t, err, &wrong)
+		require.Equal(t, "transport", wrong.Option)
+		require.ErrorContains(t, err, says)
+		require.ErrorContains(t, err, dirs[0])
+	}
+	_, err = Find("shm", []string{t.TempDir()})
+	require.ErrorContains(t, err, "make build")
+}
+
+func TestDescribe(t *testing.T) {
+	p := find(t, "fake")
+	d, err := p.Describe(context.Background())
+	require.NoError(t, err)
+	require.Equal(t, fakeDriver{"fake"}.Info(), d.Info)
+	require.Equal(t, core.RuntimeDigest(), d.RuntimeDigest)
+	require.Equal(t, core.Version, d.Version)
+	noChildren(t)
+}
+
+func TestDescribeFails(t *testing.T) {
+	for name, says := range map[string]string{
+		"flood":    "is not a transportbench plugin: its `describe` printed more than 1 MiB",
+		"quitter":  "is not a transportbench plugin",
+		"failing":  "died: exit status 7: the license has expired",
+		"crashing": "died: exit status 2: SIGSEGV: segmentation violation",
+		"imposter": "call the file transport-somethingelse",
+		"garbage":  "did not end in time and was killed",
+		"silent":   "did not end in time and was killed",
+		"deaf":     "did not end in time and was killed",
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx := context.Background()
+			if strings.Contains(says, "in time") {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, soon)
+				defer cancel()
+			}
+			_, err := find(t, name).Describe(ctx)
+			require.ErrorContains(t, err, says)
+			require.NotContains(t, err.Error(), "\n")
+			noChildren(t)
+		})
+	}
+}
+
+// Files that the kernel or the dynamic loader will not run; describe and launch
+// say the same.
+func TestFilesThatDoNotRun(t *testing.T) {
+	ls, err := os.ReadFile("/bin/ls")
+	require.NoError(t, err)
+	replaced := func(t *testing.T, old, with string) string {
+		if len(old) != len(with) || !bytes.Contains(ls, []byte(old)) {
+			t.Skipf("/bin/ls here does not mention %s", old)
+		}
+		return string(bytes.ReplaceAll(ls, []byte(old), []byte(with)))
+	}
+	for name, c := range map[string]struct {
+		content func(*testing.T) string
+		says    string
+	}{
+		"not a program": {
+			func(*testing.T) string { return "\x7fELF and nothing else" }, "is not a program for this machine"},
+		"a script": {
+			func(*testing.T) string { return "#!/bin/sh\necho hello\n" }, "is not a transportbench plugin"},
+		"no interpreter": {
+			func(*testing.T) string { return "#!/nowhere/sh\n" }, "the dynamic loader that"},
+		"no loader": {
+			func(t *testing.T) string { return replaced(t, "/ld-linux", "/zz-linux") }, "the dynamic loader that"},
+		"missing known library": {
+			func(t *testing.T) string { return replaced(t, "libselinux.so.1", "libucp.so.99999") },
+			"plugin x: libucp.so.99999 is missing: install libucx0"},
+		"missing other library": {
+			func(t *testing.T) string { return replaced(t, "libselinux.so.1", "libqwerty9.so.1") },
+			"plugin x: libqwerty9.so.1 is missing: install the package that has it"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := file(t, "x", c.content(t))
+			_, err := p.Describe(context.Background())
+			require.ErrorContains(t, err, c.says)
+			_, err = p.Launch(context.Background(), LaunchOptions{})
+			require.ErrorContains(t, err, c.says)
+			require.NotContains(t, err.Error(), "\n")
+			noSockets(t)
+			noChildren(t)
+		})
+	}
+}
+
+func TestMissingLibrary(t *testing.T) {
+	for line, want := range map[string]string{
+		"/x/transport-ucxam: error while loading shared libraries: libucp.so.0: cannot open shared object file: No such file or directory": "libucp.so.0 is missing: install libucx0",
+		"x: error while loading shared libraries: libibverbs.so.1: file too short":                                                         "cannot load libibverbs.so.1: file too short",
+		"panic: error": "",
+	} {
+		require.Equal(t, want, missingLibrary(line))
+	}
+}
+
+func TestChangedFileIsRefused(t *testing.T) {
+	content := []byte("#!/bin/sh\nexit 0\n")
+	p := file(t, "x", string(content))
+	sum, err := p.SHA256()
+	require.NoError(t, err)
+	require.Len(t, sum, 64)
+	require.NoError(t, os.WriteFile(p.Path, append(content, '#'), 0o755))
+	_, err = p.Launch(context.Background(), LaunchOptions{})
+	require.ErrorContains(t, err, "has changed since this command started")
+	noSockets(t)
+}
+
+func TestWorldWritableFileIsRefused(t *testing.T) {
+	p := file(t, "x", "#!/bin/sh\n")
+	require.NoError(t, os.Chmod(p.Path, 0o777))
+	_, err := p.Launch(context.Background(), LaunchOptions{})
+	require.ErrorContains(t, err, "chmod o-w "+p.Path)
+	_, err = p.Describe(context.Background())
+	require.ErrorContains(t, err, "chmod o-w "+p.Path)
+}
+
+func TestPluginEnvironment(t *testing.T) {
+	got := pluginEnvironment([]string{
+		"HOME=/root", "SHELL=/bin/sh", "UCX_TLS=tcp", "GOMAXPROCS=1", "GOGC=off", "LC_ALL=C", "EDITOR=vi", "GODEBUG=gctrace=1",
+	})
+	require.Equal(t, []string{"HOME=/root", "UCX_TLS=tcp", "LC_ALL=C", "GODEBUG=asyncpreemptoff=1,gctrace=1"}, got)
+	require.Equal(t, []string{"GODEBUG=asyncpreemptoff=1"}, pluginEnvironment(nil))
+}
+
+func TestTail(t *testing.T) {
+	write := func(chunks ...string) *tail {
+		out := &tail{}
+		for _, c := range chunks {
+			n, err := out.Write([]byte(c))
+			require.NoError(t, err)
+			require.Equal(t, len(c), n)
+		}
+		return out
+	}
+	require.Empty(t, write().gist())
+	require.Equal(t, []string{"one", "two"}, write("on", "e\n\ntw", "o").all())
+	require.Equal(t, "panic: x", write("panic: x\n\ngoroutine 1\n", "main.main()\n").gist())
+	require.Equal(t, "careful: no", write(`{"@level":"error","@message":"careful","error":"no"}`+"\n").gist())
+	require.Equal(t, `{"other":1}`, write(`{"other":1}`+"\n").gist())
+
+	long := write("panic: early\n")
+	for range 10 * tailLines {
+		_, _ = long.Write(append(bytes.Repeat([]byte("x"), 10*tailLineMax), '\n'))
+	}
+	require.Len(t, long.all(), tailLines)
+	require.Len(t, long.all()[0], tailLineMax)
+	require.Equal(t, "panic: early", long.gist())
+}

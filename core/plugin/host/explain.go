@@ -1,0 +1,108 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"regexp"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// ExitError is a plugin that ended without being asked to.
+type ExitError struct {
+	Plugin string
+	PID    int
+	// State is how it ended, as the kernel says: "exit status 1", "signal:
+	// segmentation fault (core dumped)".
+	State string
+	// Reason is the line of its output that most likely says why; it may be
+	// empty.
+	Reason string
+	// Output is the last of what it wrote.
+	Output []string
+}
+
+func (e *ExitError) Error() string {
+	text := fmt.Sprintf("plugin %s (pid %d) died: %s", e.Plugin, e.PID, e.State)
+	if e.Reason != "" {
+		text += ": " + e.Reason
+	}
+	return text
+}
+
+// LastOutput is Output, for callers that know this error by what it can tell.
+func (e *ExitError) LastOutput() []string { return e.Output }
+
+// exitError explains how a process of plugin ended, from its state and output.
+func exitError(plugin string, state *os.ProcessState, output *tail) error {
+	lines := output.all()
+	for _, line := range lines {
+		if problem := missingLibrary(line); problem != "" {
+			return fmt.Errorf("plugin %s: %s", plugin, problem)
+		}
+	}
+	return &ExitError{
+		Plugin: plugin, PID: state.Pid(), State: state.String(), Reason: output.gist(), Output: lines,
+	}
+}
+
+var loaderComplaint = regexp.MustCompile(`error while loading shared libraries: ([^:]+): (.+)$`)
+
+// libraryPackages are the Debian packages of the libraries that transports
+// use, by what the file's name begins with.
+var libraryPackages = []struct{ prefix, remedy string }{
+	{"libucp.so", "install libucx0"},
+	{"libuct.so", "install libucx0"},
+	{"libucs.so", "install libucx0"},
+	{"libucm.so", "install libucx0"},
+	{"libibverbs.so", "install libibverbs1"},
+	{"librdmacm.so", "install librdmacm1"},
+	{"libmlx5.so", "install ibverbs-providers"},
+	{"libefa.so", "install ibverbs-providers"},
+	{"libnl-", "install libnl-3-200 and libnl-route-3-200"},
+	{"libnuma.so", "install libnuma1"},
+	{"libfabric.so", "install libfabric1"},
+	{"libcuda.so", "install the NVIDIA driver (libcuda1)"},
+	{"libcudart.so", "install the CUDA runtime (libcudart)"},
+}
+
+// missingLibrary turns the dynamic loader's complaint into what to install; it
+// returns "" for any other line.
+func missingLibrary(line string) string {
+	m := loaderComplaint.FindStringSubmatch(line)
+	if m == nil {
+		return ""
+	}
+	library, why := m[1], m[2]
+	if !strings.Contains(why, "No such file") {
+		return fmt.Sprintf("cannot load %s: %s", library, why)
+	}
+	for _, known := range libraryPackages {
+		if strings.HasPrefix(library, known.prefix) {
+			return fmt.Sprintf("%s is missing: %s", library, known.remedy)
+		}
+	}
+	return fmt.Sprintf("%s is missing: install the package that has it, or set LD_LIBRARY_PATH", library)
+}
+
+// startError explains why the kernel did not execute a plugin's file.
+func startError(plugin, path string, err error) error {
+	switch {
+	case errors.Is(err, unix.ENOEXEC):
+		return fmt.Errorf("plugin %s: %s is not a program for this machine: build it here (make build)", plugin, path)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("plugin %s: %s may not be executed: chmod +x, and no noexec file system: %w", plugin, path, err)
+	case errors.Is(err, fs.ErrNotExist) && exists(path):
+		return fmt.Errorf("plugin %s: the dynamic loader that %s names is missing: build it here (make build)", plugin, path)
+	default:
+		return fmt.Errorf("plugin %s: starting %s: %w", plugin, path, err)
+	}
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}

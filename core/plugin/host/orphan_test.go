@@ -1,0 +1,278 @@
+package host
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	goplugin "github.com/hashicorp/go-plugin"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"transportbench/core/plugin"
+	"transportbench/core/plugin/internal/wire"
+	"transportbench/core/rank"
+)
+
+// startHost starts another process that launches a plugin, and returns it with
+// the lines that it prints.
+func startHost(t *testing.T, name string) (*exec.Cmd, *bufio.Scanner) {
+	t.Helper()
+	return startHostIn(t, plugins(t, name)[0], name)
+}
+
+func startHostIn(t *testing.T, dir, name string) (*exec.Cmd, *bufio.Scanner) {
+	t.Helper()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	host := exec.Command(self, dir, name)
+	host.Args[0] = hostHelper
+	host.Stderr = os.Stderr
+	stdout, err := host.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, host.Start())
+	t.Cleanup(func() {
+		_ = host.Process.Kill()
+		_ = host.Wait()
+	})
+	return host, bufio.NewScanner(stdout)
+}
+
+func TestNothingSurvivesAKilledHost(t *testing.T) {
+	host, lines := startHost(t, "fake")
+	require.True(t, lines.Scan())
+	require.True(t, lines.Scan(), "the host did not launch its plugin")
+	pid, err := strconv.Atoi(lines.Text())
+	require.NoError(t, err)
+	noSockets(t) // it is connected
+	pidfd, err := unix.PidfdOpen(pid, 0)
+	require.NoError(t, err)
+	defer unix.Close(pidfd)
+	require.NoError(t, host.Process.Kill())
+	awaitEnd(t, pidfd)
+	noSockets(t)
+}
+
+// A plugin that spins on every core and reads no pipe is the kernel's to end.
+func TestDeafPluginEndsWithItsHost(t *testing.T) {
+	dir := plugins(t, "deaf")[0]
+	host, lines := startHostIn(t, dir, "deaf")
+	require.True(t, lines.Scan())
+	var pid int
+	require.Eventually(t, func() bool {
+		text, _ := os.ReadFile(filepath.Join(dir, "pid"))
+		pid, _ = strconv.Atoi(string(text))
+		return pid != 0
+	}, 30*time.Second, time.Millisecond)
+	pidfd, err := unix.PidfdOpen(pid, 0)
+	require.NoError(t, err)
+	defer unix.Close(pidfd)
+	require.NoError(t, host.Process.Kill())
+	awaitEnd(t, pidfd)
+	_ = host.Wait()
+	sweepUntilGone(t)
+}
+
+// sweepUntilGone sweeps after a host that was killed; the kernel drops its lock
+// a moment later.
+func sweepUntilGone(t *testing.T) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		sweep(userDir())
+		_, err := os.Stat(userDir())
+		return os.IsNotExist(err)
+	}, 30*time.Second, time.Millisecond)
+}
+
+// A host that is killed before it is connected leaves a directory, and the next
+// one takes it away.
+func TestNextHostSweeps(t *testing.T) {
+	host, lines := startHost(t, "mute") // which keeps a launch going
+	require.True(t, lines.Scan())
+	var sockets []string
+	require.Eventually(t, func() bool {
+		sockets, _ = filepath.Glob(filepath.Join(userDir(), "*", "plugin-dir*", "socket"))
+		return len(sockets) == 1
+	}, 30*time.Second, time.Millisecond)
+
+	sweep(userDir())
+	require.FileExists(t, sockets[0], "its host lives")
+	require.NoError(t, host.Process.Kill())
+	_ = host.Wait()
+	sweepUntilGone(t)
+}
+
+func TestSweepTouchesNothingElse(t *testing.T) {
+	parent := t.TempDir()
+	target := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(parent, "file"), nil, 0o600))
+	require.NoError(t, os.Symlink(target, filepath.Join(parent, "link")))
+	require.NoError(t, os.Mkdir(filepath.Join(parent, "1-2"), 0o700))
+	sweep(parent)
+	require.FileExists(t, filepath.Join(parent, "file"))
+	require.DirExists(t, target)
+	require.NoDirExists(t, filepath.Join(parent, "1-2"))
+	sweep(filepath.Join(parent, "missing"))
+}
+
+func TestUserDirMustBePrivate(t *testing.T) {
+	t.Setenv("TMPDIR", shortDir(t))
+	require.NoError(t, os.Mkdir(userDir(), 0o755))
+	_, err := newRunDir()
+	require.ErrorContains(t, err, "is not a private directory of this user")
+	require.NoError(t, os.Chmod(userDir(), 0o700))
+	dir, err := newRunDir()
+	require.NoError(t, err)
+	dir.remove()
+	require.NoDirExists(t, userDir())
+}
+
+// A socket's path has 107 bytes, and some cluster's TMPDIR nearly as many.
+func TestLongTemporaryDirectory(t *testing.T) {
+	long := filepath.Join(shortDir(t), strings.Repeat("x", 90))
+	require.NoError(t, os.Mkdir(long, 0o700))
+	plugin := find(t, "fake")
+	t.Setenv("TMPDIR", long)
+	p, err := plugin.Launch(context.Background(), LaunchOptions{})
+	require.NoError(t, err)
+	require.NoError(t, p.Kill())
+}
+
+func shortDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "tb")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	return dir
+}
+
+// startServing starts a plugin as a host would, but without the launcher, so
+// that nothing but the pipe tells it of its host's end.
+func startServing(t *testing.T, dir string) (cmd *exec.Cmd, parent *os.File) {
+	t.Helper()
+	theirs, parent, err := os.Pipe()
+	require.NoError(t, err)
+	defer theirs.Close()
+	cmd = exec.Command(find(t, "fake").Path, "serve")
+	cmd.Env = []string{
+		wire.Handshake.MagicCookieKey + "=" + wire.Handshake.MagicCookieValue,
+		goplugin.EnvUnixSocketDir + "=" + dir,
+		fmt.Sprintf("%s=%d", wire.EnvParent, firstExtraFile),
+	}
+	cmd.ExtraFiles = []*os.File{theirs}
+	stdout, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	require.NoError(t, err)
+	require.Contains(t, line, "|unix|"+dir+"/")
+	return cmd, parent
+}
+
+func TestPluginEndsWithItsPipe(t *testing.T) {
+	base := shortDir(t)
+	dir := filepath.Join(base, "transportbench-0", "1-2", "plugin-dir3")
+	require.NoError(t, os.MkdirAll(dir, 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(base, "not-ours"), nil, 0o600))
+	cmd, parent := startServing(t, dir)
+	sockets, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, sockets, 1)
+
+	require.NoError(t, parent.Close())
+	err = cmd.Wait()
+	require.ErrorContains(t, err, "exit status 3")
+	require.NoDirExists(t, filepath.Join(base, "transportbench-0"))
+	require.FileExists(t, filepath.Join(base, "not-ours"))
+}
+
+func TestReattach(t *testing.T) {
+	ctx := context.Background()
+	cmd := exec.Command(find(t, "fake").Path, "serve", "--debug")
+	stdout, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	lines := bufio.NewScanner(stdout)
+	var text string
+	for text == "" && lines.Scan() {
+		if value, ok := strings.CutPrefix(lines.Text(), plugin.EnvReattach+"="); ok {
+			text = strings.Trim(value, "'")
+		}
+	}
+	t.Setenv(plugin.EnvReattach, text+text)
+	list, err := Reattachments()
+	require.NoError(t, err)
+	require.Len(t, list, 2, "lists behind each other are one")
+	require.Equal(t, cmd.Process.Pid, list[0].PID)
+
+	for range 2 { // a plugin outlives the host that was attached to it
+		p, err := Attach(ctx, list[0], LaunchOptions{})
+		require.NoError(t, err)
+		require.Equal(t, cmd.Process.Pid, p.PID())
+		prepared, err := do(ctx, p, "")
+		require.NoError(t, err)
+		require.Equal(t, cmd.Process.Pid, prepared.PID)
+		require.NoError(t, p.Kill())
+		<-p.Exited()
+		require.NoError(t, p.Err())
+		require.ErrorIs(t, p.Connect(ctx, nil), ErrKilled)
+	}
+
+	p, err := Attach(ctx, list[0], LaunchOptions{})
+	require.NoError(t, err)
+	running := make(chan struct{})
+	failed := make(chan error, 1)
+	go func() {
+		_, err := p.Run(ctx, rank.Phase{}, func() { close(running) }, func(rank.Progress) {})
+		failed <- err
+	}()
+	<-running
+	require.NoError(t, cmd.Process.Signal(unix.SIGTERM))
+	require.ErrorContains(t, <-failed, "closed the connection")
+	<-p.Exited()
+	require.ErrorContains(t, p.Err(), "closed the connection")
+	require.NoError(t, p.Kill())
+	for lines.Scan() {
+	}
+	require.NoError(t, cmd.Wait())
+
+	_, err = Attach(ctx, list[0], LaunchOptions{})
+	require.ErrorContains(t, err, "is it still running?")
+}
+
+func TestParseReattach(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                                  "",
+		"[]":                                "",
+		"{":                                 "copy the lines",
+		"[{}]":                              "is no address",
+		`[{"network":"udp","address":"x"}]`: "is no address",
+	} {
+		_, err := parseReattach(text)
+		if want == "" {
+			require.NoError(t, err)
+		} else {
+			require.ErrorContains(t, err, want)
+		}
+	}
+}
+
+func FuzzParseReattach(f *testing.F) {
+	f.Add(`[{"network":"tcp","address":"x"}][]`)
+	f.Fuzz(func(t *testing.T, text string) {
+		list, err := parseReattach(text)
+		for _, r := range list {
+			require.NotEmpty(t, r.Address)
+		}
+		if err != nil {
+			require.Empty(t, list)
+		}
+	})
+}

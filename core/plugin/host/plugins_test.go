@@ -1,0 +1,302 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	goplugin "github.com/hashicorp/go-plugin"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"transportbench/core/plugin"
+	"transportbench/core/rank"
+	"transportbench/core/transport"
+)
+
+// The test binary is also the plugins and hosts that the tests start: what it
+// is depends on the name it is called by, as a link in a directory of plugins.
+func TestMain(m *testing.M) {
+	me := filepath.Base(os.Args[0])
+	if name, ok := strings.CutPrefix(me, "transport-"); ok {
+		actAsPlugin(name)
+	}
+	if me == hostHelper {
+		actAsHost()
+	}
+	// A process under the race detector sleeps for a second before it exits,
+	// unless told otherwise.
+	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
+		panic(err)
+	}
+	// Sockets of these tests and of nobody else; the name must be short.
+	tmp, err := os.MkdirTemp("/tmp", "tb")
+	if err != nil {
+		panic(err)
+	}
+	if err := os.Setenv("TMPDIR", tmp); err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	if left, _ := os.ReadDir(tmp); code == 0 && len(left) > 0 {
+		fmt.Fprintf(os.Stderr, "left behind in %s: %v\n", tmp, left)
+		code = 1
+	}
+	_ = os.RemoveAll(tmp)
+	os.Exit(code)
+}
+
+// plugins returns plugins of the given names, all of them this test binary.
+func plugins(t testing.TB, names ...string) []string {
+	t.Helper()
+	dir := t.TempDir()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	for _, name := range names {
+		require.NoError(t, os.Symlink(self, filepath.Join(dir, "transport-"+name)))
+	}
+	return []string{dir}
+}
+
+func find(t testing.TB, name string) *Plugin {
+	t.Helper()
+	p, err := Find(name, plugins(t, name))
+	require.NoError(t, err)
+	return p
+}
+
+// file makes a plugin of arbitrary content.
+func file(t *testing.T, name, content string) *Plugin {
+	t.Helper()
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "transport-"+name), []byte(content), 0o755))
+	p, err := Find(name, []string{dir})
+	require.NoError(t, err)
+	return p
+}
+
+// actAsPlugin never returns.
+func actAsPlugin(name string) {
+	forever := func() { _, _ = unix.Poll(nil, -1) }
+	switch name {
+	case "garbage":
+		fmt.Println("hello, I am some other program")
+		forever()
+	case "flood":
+		for {
+			if _, err := os.Stdout.Write(make([]byte, 1<<16)); err != nil {
+				forever()
+			}
+		}
+	case "silent":
+		forever()
+	case "quitter":
+		os.Exit(0)
+	case "failing":
+		fmt.Fprintln(os.Stderr, "some warning")
+		fmt.Fprintln(os.Stderr, "the license has expired")
+		os.Exit(7)
+	case "crashing":
+		crash()
+	case "deaf": // ignores what can be ignored, spins, and says nothing
+		signal.Ignore()
+		leaveNumber()
+		for range 2 * runtime.NumCPU() {
+			go spin()
+		}
+		forever()
+	case "closing", "mute", "otherversion":
+		handshakeOnly(name)
+	case "imposter":
+		plugin.Serve(fakeDriver{"somethingelse"}, newFakeRank)
+	default:
+		plugin.Serve(fakeDriver{name}, newFakeRank)
+	}
+	os.Exit(99)
+}
+
+// spin keeps a core without ever calling a function, where a plugin's runtime
+// would take it away.
+func spin() {
+	var n atomic.Uint64
+	for n.Add(1) != 0 {
+	}
+}
+
+// leaveNumber leaves this process's number where the tests find it.
+func leaveNumber() {
+	path := filepath.Join(filepath.Dir(os.Args[0]), "pid")
+	if err := os.WriteFile(path+".new", []byte(strconv.Itoa(os.Getpid())), 0o600); err != nil {
+		panic(err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		panic(err)
+	}
+}
+
+// handshakeOnly shakes hands as it should, and then does not serve.
+func handshakeOnly(name string) {
+	path := filepath.Join(os.Getenv(goplugin.EnvUnixSocketDir), "socket")
+	listener, err := net.Listen("unix", path)
+	if err != nil {
+		panic(err)
+	}
+	version := plugin.ProtocolVersion
+	if name == "otherversion" {
+		version = 99
+	}
+	fmt.Printf("1|%d|unix|%s|grpc|\n", version, path)
+	for {
+		conn, err := listener.Accept()
+		if err != nil {
+			panic(err)
+		}
+		if name == "closing" {
+			_ = conn.Close()
+		}
+	}
+}
+
+// crash is how native code dies.
+func crash() {
+	_ = unix.Kill(os.Getpid(), unix.SIGSEGV)
+	_, _ = unix.Poll(nil, -1)
+}
+
+type fakeDriver struct{ name string }
+
+func (d fakeDriver) Info() transport.Info {
+	return transport.Info{Name: d.name, Version: "1.2.3", Summary: "a fake for tests", Providers: []string{"none"}}
+}
+
+func (d fakeDriver) Open(context.Context, transport.Config) (transport.Transport, error) {
+	return nil, transport.ErrUnsupported
+}
+
+// fakeRank does what the option "do" of its plan says.
+type fakeRank struct {
+	do   string
+	stop chan struct{}
+}
+
+func newFakeRank(transport.Driver) rank.Control { return &fakeRank{stop: make(chan struct{}, 1)} }
+
+func (f *fakeRank) Prepare(_ context.Context, plan rank.Plan) (rank.Prepared, error) {
+	f.do = plan.Config.Options["do"]
+	prepared := rank.Prepared{PID: os.Getpid()}
+	switch f.do {
+	case "panic":
+		panic("boom")
+	case "crash":
+		crash()
+	case "fail":
+		return prepared, transport.NewOpError("fake", "open", transport.Unavailable("no device: install one"))
+	case "chatter":
+		junk := make([]byte, 1<<20) // over any buffer, and no line in it
+		for _, fd := range []int{1, 2} {
+			for rest := junk; len(rest) > 0; {
+				n, err := unix.Write(fd, rest)
+				if err != nil && !errors.Is(err, unix.EINTR) {
+					return prepared, err
+				}
+				rest = rest[max(n, 0):]
+			}
+		}
+		fmt.Println(strings.Repeat("to standard output\n", 1<<16))
+	case "log":
+		slog.Warn("careful", "rank", plan.Rank)
+		slog.Debug("detail")
+	case "child":
+		child := exec.Command(os.Args[0])
+		child.Args[0] = "transport-silent"
+		child.Stdout, child.Stderr = os.NewFile(1, "stdout"), os.NewFile(2, "stderr")
+		err := child.Start()
+		if err == nil {
+			prepared.PID = child.Process.Pid
+		}
+		return prepared, err
+	}
+	return prepared, nil
+}
+
+func (f *fakeRank) Connect(context.Context, []rank.RankWorkers) error { return nil }
+
+func (f *fakeRank) Overhead(context.Context, time.Duration) (rank.Overhead, error) {
+	return rank.Overhead{PerOpNS: 1}, nil
+}
+
+func (f *fakeRank) Probe(context.Context, rank.Probe) (transport.Floor, error) {
+	return transport.Floor{}, transport.ErrUnsupported
+}
+
+func (f *fakeRank) Run(ctx context.Context, _ rank.Phase, started func(), progress func(rank.Progress)) (rank.Report, error) {
+	started()
+	if f.do == "spin" {
+		signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+		for range 2 * runtime.NumCPU() {
+			go spin()
+		}
+	}
+	progress(rank.Progress{Ops: 1})
+	select {
+	case <-f.stop:
+	case <-ctx.Done():
+	}
+	return rank.Report{Rank: 1, Stopped: true}, nil
+}
+
+func (f *fakeRank) Advance(_ context.Context, to rank.Stage) error {
+	if to == rank.StageStopped {
+		f.stop <- struct{}{}
+	}
+	return nil
+}
+
+func (f *fakeRank) Close(context.Context) error {
+	if f.do == "never closes" {
+		select {}
+	}
+	return nil
+}
+
+// do prepares p with an option for fakeRank.
+func do(ctx context.Context, p rank.Control, what string) (rank.Prepared, error) {
+	var plan rank.Plan
+	plan.Rank = 4
+	plan.Config.Options = map[string]string{"do": what}
+	return p.Prepare(ctx, plan)
+}
+
+const hostHelper = "host-helper"
+
+// actAsHost launches the plugin named by its arguments, prints the plugin's
+// process number where the launch succeeds, and waits to be killed.
+func actAsHost() {
+	dir, name := os.Args[1], os.Args[2]
+	p, err := Find(name, []string{dir})
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println("launching")
+	process, err := p.Launch(context.Background(), LaunchOptions{})
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(process.PID())
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	_, _ = unix.Poll(nil, -1)
+}

@@ -1,0 +1,165 @@
+package host
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"sync"
+
+	"github.com/hashicorp/go-hclog"
+	goplugin "github.com/hashicorp/go-plugin"
+	"github.com/hashicorp/go-plugin/runner"
+
+	"transportbench/core/plugin/internal/wire"
+)
+
+// pluginRunner starts one plugin for go-plugin, in whose place it decides how
+// the process begins and ends.
+type pluginRunner struct {
+	plugin *Plugin
+	sha256 string
+	cmd    *exec.Cmd
+	output *tail
+
+	// parent is this end of the pipe that tells the plugin of its host's end.
+	parent *os.File
+	stdout *handshakeReader
+	stderr *endReader
+	// exited is closed when the process is reaped and all that it wrote to
+	// stderr is read.
+	exited chan struct{}
+
+	mu     sync.Mutex // orders kill and Start
+	child  *child
+	killed bool
+}
+
+var _ runner.Runner = (*pluginRunner)(nil)
+
+func newRunner(p *Plugin, sum string, env []string) *pluginRunner {
+	cmd := exec.Command(p.Path, "serve")
+	cmd.Env = env
+	return &pluginRunner{plugin: p, sha256: sum, cmd: cmd, output: &tail{}, exited: make(chan struct{})}
+}
+
+// adopt makes r the runner of a go-plugin client, which has things to tell the
+// process in its environment.
+func (r *pluginRunner) adopt(_ hclog.Logger, spec *exec.Cmd, _ string) (runner.Runner, error) {
+	r.cmd.Env = append(r.cmd.Env, spec.Env...)
+	return r, nil
+}
+
+var errKilled = errors.New("killed before it started")
+
+// Start implements [runner.Runner], as do the methods below.
+func (r *pluginRunner) Start(context.Context) error {
+	if err := r.verify(); err != nil {
+		return err
+	}
+	theirs, ours, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer theirs.Close()
+	r.cmd.ExtraFiles = []*os.File{theirs}
+	r.cmd.Env = append(r.cmd.Env, wire.EnvParent+"="+strconv.Itoa(firstExtraFile))
+
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.killed {
+		ours.Close()
+		return errKilled
+	}
+	c, err := startChild(r.cmd)
+	if err != nil {
+		ours.Close()
+		return startError(r.plugin.Name, r.plugin.Path, err)
+	}
+	r.child, r.parent = c, ours
+	r.stdout = &handshakeReader{source: c.stdout, rest: r.output}
+	r.stderr = &endReader{source: c.stderr, ended: make(chan struct{})}
+	go r.watch()
+	return nil
+}
+
+// firstExtraFile is the descriptor that exec gives the first of ExtraFiles.
+const firstExtraFile = 3
+
+// verify checks that the file is still the one that was looked at.
+func (r *pluginRunner) verify() error {
+	sum, err := hex.DecodeString(r.sha256)
+	if err != nil {
+		return err
+	}
+	secure := goplugin.SecureConfig{Checksum: sum, Hash: sha256.New()} // good for one check
+	same, err := secure.Check(r.plugin.Path)
+	if err != nil {
+		return fmt.Errorf("plugin %s: verifying %s: %w", r.plugin.Name, r.plugin.Path, err)
+	}
+	if !same {
+		return fmt.Errorf("plugin %s: %s has changed since this command started: start it again", r.plugin.Name, r.plugin.Path)
+	}
+	return nil
+}
+
+func (r *pluginRunner) watch() {
+	<-r.child.exited
+	<-r.stderr.ended
+	r.parent.Close()
+	close(r.exited)
+}
+
+func (r *pluginRunner) Wait(context.Context) error {
+	<-r.child.exited
+	if state := r.child.state(); !state.Success() {
+		return errors.New(state.String())
+	}
+	return nil
+}
+
+// Kill sends SIGKILL to the process group, now or, where the process has not
+// started, by not starting it.
+func (r *pluginRunner) Kill(context.Context) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.killed = true
+	if r.child != nil {
+		r.child.kill()
+	}
+	return nil
+}
+
+// started returns the process, or nil where there never was one.
+func (r *pluginRunner) started() *child {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.child
+}
+
+func (r *pluginRunner) Stdout() io.ReadCloser { return r.stdout }
+func (r *pluginRunner) Stderr() io.ReadCloser { return r.stderr }
+func (r *pluginRunner) Name() string          { return r.plugin.Path }
+
+func (r *pluginRunner) ID() string {
+	if c := r.started(); c != nil {
+		return strconv.Itoa(c.cmd.Process.Pid)
+	}
+	return ""
+}
+
+// Diagnose has nothing to add: the launch explains a failed start by itself.
+func (r *pluginRunner) Diagnose(context.Context) string { return "" }
+
+func (r *pluginRunner) PluginToHost(network, address string) (string, string, error) {
+	return network, address, nil
+}
+
+func (r *pluginRunner) HostToPlugin(network, address string) (string, string, error) {
+	return network, address, nil
+}

@@ -1,0 +1,257 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/rank"
+	"transportbench/core/transport"
+)
+
+func ignore()                      {}
+func ignoreProgress(rank.Progress) {}
+
+func TestRunDeliversInOrder(t *testing.T) {
+	seen := make(chan struct{}) // the host has had the first progress
+	c := linkOne(t, &fakeRank{run: func(_ context.Context, p rank.Phase, started func(), progress func(rank.Progress)) (rank.Report, error) {
+		require.Equal(t, rank.Phase{Warmup: true, Duration: time.Second, SampleEvery: 8}, p)
+		started()
+		started() // once is enough
+		progress(rank.Progress{Ops: 1, RecentP99: 7.5})
+		<-seen
+		return rank.Report{Rank: 2, SampleEvery: 16, Clients: []rank.ClientReport{{Reads: 5}}}, nil
+	}})
+	var events []string
+	report, err := c.Run(context.Background(), rank.Phase{Warmup: true, Duration: time.Second, SampleEvery: 8},
+		func() { events = append(events, "started") },
+		func(p rank.Progress) {
+			require.Equal(t, rank.Progress{Ops: 1, RecentP99: 7.5}, p)
+			events = append(events, "progress")
+			close(seen)
+		})
+	require.NoError(t, err)
+	require.Equal(t, []string{"started", "progress"}, events)
+	require.Equal(t, rank.Report{Rank: 2, SampleEvery: 16, Clients: []rank.ClientReport{{Reads: 5}}}, report)
+}
+
+// A host that is slow to read must not hold up the rank: progress is dropped.
+func TestProgressNeverBlocksTheRank(t *testing.T) {
+	ranDone := make(chan struct{})
+	c := linkOne(t, &fakeRank{run: func(_ context.Context, _ rank.Phase, started func(), progress func(rank.Progress)) (rank.Report, error) {
+		defer close(ranDone)
+		started()
+		for i := range 100_000 { // megabytes, over any flow-control window
+			progress(rank.Progress{Ops: uint64(i)})
+		}
+		return rank.Report{Rank: 1}, nil
+	}})
+	last := uint64(0)
+	report, err := c.Run(context.Background(), rank.Phase{},
+		func() { <-ranDone }, // the host reads nothing before the rank is done
+		func(p rank.Progress) {
+			require.GreaterOrEqual(t, p.Ops, last)
+			last = p.Ops
+		})
+	require.NoError(t, err)
+	require.Equal(t, 1, report.Rank)
+}
+
+// The last progress says that the clients have drained, on which the host waits.
+// It arrives, whatever was not sent before it and however soon the rank ends.
+func TestLastProgressIsNeverLost(t *testing.T) {
+	for name, hold := range map[string]bool{"the rank ends at once": false, "the rank waits to be stopped": true} {
+		t.Run(name, func(t *testing.T) {
+			stopped := make(chan struct{}, 1)
+			c := linkOne(t, &fakeRank{
+				run: func(_ context.Context, _ rank.Phase, started func(), progress func(rank.Progress)) (rank.Report, error) {
+					started()
+					for i := range 100 {
+						progress(rank.Progress{Ops: uint64(i)})
+					}
+					progress(rank.Progress{Ops: 100, Drained: true})
+					if hold {
+						<-stopped
+					}
+					return rank.Report{}, nil
+				},
+				advance: func(context.Context, rank.Stage) error { stopped <- struct{}{}; return nil },
+			})
+			for range 200 {
+				drained := make(chan struct{})
+				last := rank.Progress{}
+				advanced := make(chan error, 1)
+				go func() {
+					if !hold {
+						advanced <- nil
+						return
+					}
+					<-drained
+					advanced <- c.Advance(context.Background(), rank.StageStopped)
+				}()
+				_, err := c.Run(context.Background(), rank.Phase{}, ignore, func(p rank.Progress) {
+					last = p
+					if p.Drained {
+						close(drained)
+					}
+				})
+				require.NoError(t, err)
+				require.NoError(t, <-advanced)
+				require.Equal(t, rank.Progress{Ops: 100, Drained: true}, last)
+			}
+		})
+	}
+}
+
+// A rank one of whose threads failed still tells what was recorded.
+func TestFailedRunBringsItsReport(t *testing.T) {
+	c := linkOne(t, &fakeRank{run: func(_ context.Context, _ rank.Phase, started func(), _ func(rank.Progress)) (rank.Report, error) {
+		started()
+		return rank.Report{Rank: 3, Clients: []rank.ClientReport{{Reads: 5}}}, transport.NewOpError("shm", "call", transport.ErrPeerDown)
+	}})
+	report, err := c.Run(context.Background(), rank.Phase{}, ignore, ignoreProgress)
+	require.ErrorIs(t, err, transport.ErrPeerDown)
+	require.Equal(t, rank.Report{Rank: 3, Clients: []rank.ClientReport{{Reads: 5}}}, report)
+}
+
+func TestRunFails(t *testing.T) {
+	c := linkOne(t, &fakeRank{run: func(context.Context, rank.Phase, func(), func(rank.Progress)) (rank.Report, error) {
+		return rank.Report{}, transport.NewOpError("shm", "poll", transport.ErrCorrupt)
+	}})
+	_, err := c.Run(context.Background(), rank.Phase{}, func() { t.Error("never started") }, ignoreProgress)
+	require.ErrorIs(t, err, transport.ErrCorrupt)
+	require.EqualError(t, err, "shm: poll: peer broke the protocol")
+}
+
+// The end of the context asks the rank to stop, and the report still comes.
+func TestEndOfContextBringsAShortReport(t *testing.T) {
+	stopped := make(chan struct{})
+	c := linkOne(t, &fakeRank{
+		run: func(_ context.Context, _ rank.Phase, started func(), _ func(rank.Progress)) (rank.Report, error) {
+			started()
+			<-stopped
+			return rank.Report{Rank: 1, Stopped: true}, nil
+		},
+		advance: func(_ context.Context, to rank.Stage) error {
+			require.Equal(t, rank.StageStopped, to)
+			close(stopped)
+			return nil
+		},
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	report, err := c.Run(ctx, rank.Phase{}, cancel, ignoreProgress)
+	require.NoError(t, err)
+	require.True(t, report.Stopped)
+	_, err = c.Run(ctx, rank.Phase{}, ignore, ignoreProgress)
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+// A rank that heeds no stop costs stopTimeout and no more.
+func TestRankThatDoesNotStop(t *testing.T) {
+	for name, advance := range map[string]func(context.Context, rank.Stage) error{
+		"says that it will":  func(context.Context, rank.Stage) error { return nil },
+		"says that it won't": func(context.Context, rank.Stage) error { return errors.New("no") },
+		"says nothing":       func(ctx context.Context, _ rank.Stage) error { <-ctx.Done(); return ctx.Err() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := linkOne(t, &fakeRank{advance: advance, run: func(ctx context.Context, _ rank.Phase, started func(), _ func(rank.Progress)) (rank.Report, error) {
+				started()
+				<-ctx.Done() // the broken stream
+				return rank.Report{}, ctx.Err()
+			}})
+			c.stopTimeout = 20 * time.Millisecond
+			ctx, cancel := context.WithCancel(context.Background())
+			_, err := c.Run(ctx, rank.Phase{}, cancel, ignoreProgress)
+			require.ErrorIs(t, err, context.Canceled)
+		})
+	}
+}
+
+// A host that comes after one which vanished finds a fresh rank.
+func TestPrepareReplacesAnAbandonedRank(t *testing.T) {
+	var made, closed []int
+	c, server := link(t, func() rank.Control {
+		number := len(made)
+		made = append(made, number)
+		return &fakeRank{
+			prepare: func(context.Context, rank.Plan) (rank.Prepared, error) { return rank.Prepared{PID: number}, nil },
+			advance: func(context.Context, rank.Stage) error { return nil },
+			close:   func(context.Context) error { closed = append(closed, number); return nil },
+		}
+	})
+	for want := range 2 {
+		prepared, err := c.Prepare(context.Background(), rank.Plan{})
+		require.NoError(t, err)
+		require.Equal(t, want, prepared.PID)
+	}
+	require.Equal(t, []int{0}, closed)
+	require.NoError(t, server.Shutdown(context.Background()))
+	require.Equal(t, []int{0, 1}, closed)
+	require.NoError(t, server.Shutdown(context.Background()), "nothing is left to close")
+}
+
+// A rank has one call at a time, so that its close waits for the phase that its
+// stop has ended.
+func TestShutdownWaitsForThePhase(t *testing.T) {
+	stopped, ran := make(chan struct{}), false
+	c, server := link(t, func() rank.Control {
+		return &fakeRank{
+			run: func(_ context.Context, _ rank.Phase, started func(), _ func(rank.Progress)) (rank.Report, error) {
+				started()
+				<-stopped
+				ran = true
+				return rank.Report{Stopped: true}, nil
+			},
+			advance: func(context.Context, rank.Stage) error { close(stopped); return nil },
+			close: func(context.Context) error {
+				if !ran {
+					return errors.New("closed under a running phase")
+				}
+				return nil
+			},
+		}
+	})
+	closed := make(chan error, 1)
+	report, err := c.Run(context.Background(), rank.Phase{}, func() {
+		go func() { closed <- server.Shutdown(context.Background()) }()
+	}, ignoreProgress)
+	require.NoError(t, err)
+	require.True(t, report.Stopped)
+	require.NoError(t, <-closed)
+}
+
+func TestShutdownIsBounded(t *testing.T) {
+	release := make(chan struct{})
+	defer close(release)
+	forever := func(context.Context) error { <-release; return nil }
+	nothing := func(context.Context) error { return nil }
+	stage := func(f func(context.Context) error) func(context.Context, rank.Stage) error {
+		return func(ctx context.Context, _ rank.Stage) error { return f(ctx) }
+	}
+	for name, f := range map[string]*fakeRank{
+		"stop":  {advance: stage(forever), close: nothing},
+		"close": {advance: stage(nothing), close: forever},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := NewServer(nil, func() rank.Control { return f })
+			server.current()
+			ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+			defer cancel()
+			require.ErrorIs(t, server.Shutdown(ctx), context.DeadlineExceeded)
+		})
+	}
+}
+
+func TestCallsEndWithTheirContext(t *testing.T) {
+	c := linkOne(t, &fakeRank{prepare: func(ctx context.Context, _ rank.Plan) (rank.Prepared, error) {
+		<-ctx.Done()
+		return rank.Prepared{}, ctx.Err()
+	}})
+	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+	defer cancel()
+	_, err := c.Prepare(ctx, rank.Plan{})
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+}

@@ -1,0 +1,243 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/test/bufconn"
+
+	"transportbench/core/config"
+	"transportbench/core/plugin/controlpb"
+	"transportbench/core/rank"
+	"transportbench/core/transport"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// fakeRank answers with what it was given; a nil function fails the test by
+// panicking.
+type fakeRank struct {
+	prepare  func(context.Context, rank.Plan) (rank.Prepared, error)
+	connect  func(context.Context, []rank.RankWorkers) error
+	overhead func(context.Context, time.Duration) (rank.Overhead, error)
+	probe    func(context.Context, rank.Probe) (transport.Floor, error)
+	run      func(context.Context, rank.Phase, func(), func(rank.Progress)) (rank.Report, error)
+	advance  func(context.Context, rank.Stage) error
+	close    func(context.Context) error
+}
+
+func (f *fakeRank) Prepare(ctx context.Context, p rank.Plan) (rank.Prepared, error) {
+	return f.prepare(ctx, p)
+}
+func (f *fakeRank) Connect(ctx context.Context, w []rank.RankWorkers) error { return f.connect(ctx, w) }
+func (f *fakeRank) Overhead(ctx context.Context, d time.Duration) (rank.Overhead, error) {
+	return f.overhead(ctx, d)
+}
+func (f *fakeRank) Probe(ctx context.Context, p rank.Probe) (transport.Floor, error) {
+	return f.probe(ctx, p)
+}
+func (f *fakeRank) Run(ctx context.Context, p rank.Phase, s func(), g func(rank.Progress)) (rank.Report, error) {
+	return f.run(ctx, p, s, g)
+}
+func (f *fakeRank) Advance(ctx context.Context, to rank.Stage) error { return f.advance(ctx, to) }
+func (f *fakeRank) Close(ctx context.Context) error                  { return f.close(ctx) }
+
+// link connects a client to a server with the given ranks, in one process.
+func link(t *testing.T, newRank func() rank.Control) (*Client, *Server) {
+	t.Helper()
+	listener := bufconn.Listen(1 << 16)
+	server := NewServer([]byte(`{"info":{"name":"fake"}}`), newRank)
+	g := grpc.NewServer(grpc.MaxRecvMsgSize(math.MaxInt32))
+	controlpb.RegisterControlServer(g, server)
+	served := make(chan error, 1)
+	go func() { served <- g.Serve(listener) }()
+	conn, err := grpc.NewClient("passthrough:///fake",
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }),
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32)))
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		require.NoError(t, conn.Close())
+		g.Stop()
+		require.NoError(t, <-served)
+	})
+	return NewClient(conn, nil), server
+}
+
+func linkOne(t *testing.T, f *fakeRank) *Client {
+	c, _ := link(t, func() rank.Control { return f })
+	return c
+}
+
+func TestArgumentsAndResultsSurvive(t *testing.T) {
+	ctx := context.Background()
+	plan := rank.Plan{Rank: 3, Config: config.Default(), CPUs: []int{0, -1}, Idle: "spin"}
+	plan.Config.Options = map[string]string{"ring": "lamport"}
+	prepared := rank.Prepared{
+		Workers:    rank.RankWorkers{Rank: 3, Daemons: [][]byte{{0, 255}}, Clients: [][]byte{{}, {7}}},
+		Properties: transport.Properties{Provider: "memfd", Limits: transport.Limits{Peers: 4}},
+		PID:        42, CPUs: []string{"0", "0-1"}, Waits: true,
+	}
+	overhead := rank.Overhead{PerOpNS: 12.5, StampNS: 9}
+	probe := rank.Probe{
+		Near: rank.Thread{Rank: 3, Daemon: -1, Client: 1}, Far: rank.Thread{Rank: 0, Daemon: 2, Client: -1},
+		Initiate: true, Duration: time.Millisecond,
+	}
+	floor := transport.Floor{Name: "bounce", RoundTrip: 120.5, Samples: 1000}
+	closed := false
+	var stages []rank.Stage
+	c := linkOne(t, &fakeRank{
+		prepare: func(_ context.Context, got rank.Plan) (rank.Prepared, error) {
+			require.Equal(t, plan, got)
+			return prepared, nil
+		},
+		connect: func(_ context.Context, got []rank.RankWorkers) error {
+			require.Equal(t, []rank.RankWorkers{prepared.Workers}, got)
+			return nil
+		},
+		overhead: func(_ context.Context, d time.Duration) (rank.Overhead, error) {
+			require.Equal(t, time.Second, d)
+			return overhead, nil
+		},
+		probe: func(_ context.Context, got rank.Probe) (transport.Floor, error) {
+			require.Equal(t, probe, got)
+			return floor, nil
+		},
+		advance: func(_ context.Context, to rank.Stage) error {
+			stages = append(stages, to)
+			return nil
+		},
+		close: func(context.Context) error { closed = true; return nil },
+	})
+	description, err := c.Describe(ctx)
+	require.NoError(t, err)
+	require.JSONEq(t, `{"info":{"name":"fake"}}`, string(description))
+	gotPrepared, err := c.Prepare(ctx, plan)
+	require.NoError(t, err)
+	require.Equal(t, prepared, gotPrepared)
+	require.NoError(t, c.Connect(ctx, []rank.RankWorkers{prepared.Workers}))
+	gotOverhead, err := c.Overhead(ctx, time.Second)
+	require.NoError(t, err)
+	require.Equal(t, overhead, gotOverhead)
+	gotFloor, err := c.Probe(ctx, probe)
+	require.NoError(t, err)
+	require.Equal(t, floor, gotFloor)
+	require.NoError(t, c.Advance(ctx, rank.StageDraining))
+	require.NoError(t, c.Close(ctx))
+	require.Equal(t, []rank.Stage{rank.StageDraining, rank.StageStopped}, stages, "a rank is stopped before it is closed")
+	require.True(t, closed)
+	require.NoError(t, c.Close(ctx), "a rank that is closed stays so")
+}
+
+// Many workers' addresses are more than gRPC's default of 4 MiB.
+func TestLongMessages(t *testing.T) {
+	workers := []rank.RankWorkers{{Daemons: [][]byte{make([]byte, 6<<20)}}}
+	c := linkOne(t, &fakeRank{connect: func(_ context.Context, got []rank.RankWorkers) error {
+		require.Equal(t, workers, got)
+		return nil
+	}})
+	require.NoError(t, c.Connect(context.Background(), workers))
+}
+
+// foreign is an error type that the host does not know.
+type foreign struct{ err error }
+
+func (f *foreign) Error() string { return "foreign: " + f.err.Error() }
+func (f *foreign) Unwrap() error { return f.err }
+
+func TestErrorsKeepTextAndType(t *testing.T) {
+	opError := transport.NewOpError("shm", "open", transport.Unavailable("/dev/shm is full: free %d bytes", 4096))
+	for name, c := range map[string]struct {
+		err error
+		is  []error
+	}{
+		"unsupported":        {transport.ErrUnsupported, []error{transport.ErrUnsupported}},
+		"peer down":          {fmt.Errorf("x: %w", transport.ErrPeerDown), []error{transport.ErrPeerDown}},
+		"too large":          {&foreign{transport.ErrTooLarge}, []error{transport.ErrTooLarge}},
+		"closed":             {errors.Join(transport.ErrClosed, errors.New("and more")), []error{transport.ErrClosed}},
+		"corrupt":            {fmt.Errorf("a %w and a %w", transport.ErrCorrupt, context.Canceled), []error{transport.ErrCorrupt, context.Canceled}},
+		"unavailable":        {fmt.Errorf("preparing rank 1: %w", opError), []error{transport.ErrUnavailable}},
+		"deadline":           {fmt.Errorf("connect: %w", context.DeadlineExceeded), []error{context.DeadlineExceeded}},
+		"plain":              {errors.New("plain text: ünïcode, \"quotes\""), nil},
+		"not UTF-8":          {errors.New("bad \xff byte"), nil},
+		"text like a status": {errors.New("rpc error: code = Unavailable"), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			client := linkOne(t, &fakeRank{connect: func(context.Context, []rank.RankWorkers) error { return c.err }})
+			err := client.Connect(context.Background(), nil)
+			require.Error(t, err)
+			if name != "not UTF-8" { // which gRPC cannot carry
+				require.Equal(t, c.err.Error(), err.Error())
+			}
+			for _, sentinel := range c.is {
+				require.ErrorIs(t, err, sentinel)
+			}
+			for _, sentinel := range sentinels {
+				require.Equal(t, errors.Is(c.err, sentinel), errors.Is(err, sentinel), "%v", sentinel)
+			}
+		})
+	}
+}
+
+func TestErrorsKeepFields(t *testing.T) {
+	fail := func(t *testing.T, sent error) error {
+		c := linkOne(t, &fakeRank{prepare: func(context.Context, rank.Plan) (rank.Prepared, error) {
+			return rank.Prepared{}, sent
+		}})
+		_, err := c.Prepare(context.Background(), rank.Plan{})
+		require.EqualError(t, err, sent.Error())
+		return err
+	}
+	t.Run("config.Error", func(t *testing.T) {
+		want := &config.Error{Option: "ranks", Problem: "1 is outside 2 to 1024"}
+		var got *config.Error
+		require.ErrorAs(t, fail(t, fmt.Errorf("rank 0: %w", want)), &got)
+		require.Equal(t, want, got)
+	})
+	t.Run("OptionError", func(t *testing.T) {
+		want := &transport.OptionError{Option: "rong", Problem: `unknown; did you mean "ring"?`}
+		var got *transport.OptionError
+		require.ErrorAs(t, fail(t, want), &got)
+		require.Equal(t, want, got)
+	})
+	t.Run("OpError", func(t *testing.T) {
+		for _, peer := range []transport.PeerID{0, 7, transport.NoPeer} {
+			want := &transport.OpError{Transport: "shm", Op: "connect", Peer: peer, Err: transport.ErrPeerDown}
+			var got *transport.OpError
+			require.ErrorAs(t, fail(t, fmt.Errorf("%w (%w)", want, fs.ErrNotExist)), &got)
+			require.Equal(t, want, got)
+		}
+	})
+}
+
+func TestDeepErrorsAreCut(t *testing.T) {
+	err := errors.New("core")
+	for range 10 * maxDepth {
+		err = fmt.Errorf("%w", err)
+	}
+	c := linkOne(t, &fakeRank{connect: func(context.Context, []rank.RankWorkers) error { return err }})
+	require.EqualError(t, c.Connect(context.Background(), nil), "core")
+}
+
+func FuzzFailureNeverPanics(f *testing.F) {
+	f.Add("text", int32(3), 2)
+	f.Fuzz(func(t *testing.T, text string, kind int32, depth int) {
+		failure := &controlpb.Failure{Text: text, Kind: controlpb.Kind(kind)}
+		for range min(max(depth, 0), 100) {
+			failure = &controlpb.Failure{Text: text, Kind: controlpb.Kind(kind), Causes: []*controlpb.Failure{failure}}
+		}
+		err := decodeFailure(failure, 0)
+		require.NotNil(t, err)
+		_ = err.Error()
+	})
+}

@@ -1,0 +1,73 @@
+package plugin
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"transportbench/core/transport"
+)
+
+// MicroRequest is the argument of a plugin's `micro`, as JSON: which measurements it is
+// to take, and how.
+type MicroRequest struct {
+	Options  map[string]string `json:"options,omitempty"`
+	Names    []string          `json:"names,omitempty"` // empty for all
+	Duration time.Duration     `json:"duration_ns"`     // of each
+}
+
+// MicroAnswer is a line that a plugin's `micro` prints.
+type MicroAnswer struct {
+	transport.Measurement
+	Error string `json:"error,omitempty"`
+}
+
+const microProcessors = 4
+
+// micro takes the measurements, until it is asked to end.
+func micro(driver transport.Driver, text string, stdout, stderr io.Writer) int {
+	// A measurement may have two polling threads. Where there are no more processors,
+	// whoever comes back from a system call would have to wait for one of them.
+	runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), microProcessors))
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	encoder := json.NewEncoder(stdout)
+	if err := measure(ctx, driver, text, func(m transport.Measurement) error { return encoder.Encode(MicroAnswer{Measurement: m}) }); err != nil {
+		_ = encoder.Encode(MicroAnswer{Error: err.Error()})
+		fmt.Fprintln(stderr, err)
+		return exitInternal
+	}
+	return exitOK
+}
+
+func measure(ctx context.Context, driver transport.Driver, text string, report func(transport.Measurement) error) error {
+	var request MicroRequest
+	if err := json.Unmarshal([]byte(text), &request); err != nil {
+		return fmt.Errorf("micro: %w", err)
+	}
+	name := driver.Info().Name
+	m, ok := driver.(transport.Microbenchmarker)
+	if !ok {
+		return fmt.Errorf("the transport %s has no microbenchmarks", name)
+	}
+	known := m.Microbenchmarks()
+	for _, wanted := range request.Names {
+		if !slices.Contains(known, wanted) {
+			return fmt.Errorf("%s has no microbenchmark %q%s; it has %s", name, wanted, transport.SuggestionFor(wanted, known), strings.Join(known, ", "))
+		}
+	}
+	options, err := transport.ParseOptions(driver.Info().Options, request.Options)
+	if err != nil {
+		return err
+	}
+	wanted := func(name string) bool { return len(request.Names) == 0 || slices.Contains(request.Names, name) }
+	return m.Microbenchmark(ctx, options, wanted, request.Duration, report)
+}

@@ -1,0 +1,516 @@
+package rank
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"transportbench/core/config"
+	"transportbench/core/kv"
+	"transportbench/core/measure"
+	"transportbench/core/transport"
+	"transportbench/core/transporttest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// wrapped is a driver whose workers pass through wrap.
+type wrapped struct {
+	transport.Driver
+	wrap func(transport.Worker) transport.Worker
+}
+
+func (d wrapped) Open(ctx context.Context, cfg transport.Config) (transport.Transport, error) {
+	tr, err := d.Driver.Open(ctx, cfg)
+	return wrappedTransport{tr, d.wrap}, err
+}
+
+type wrappedTransport struct {
+	transport.Transport
+	wrap func(transport.Worker) transport.Worker
+}
+
+func (t wrappedTransport) NewWorker(index int) (transport.Worker, error) {
+	w, err := t.Transport.NewWorker(index)
+	if err != nil {
+		return nil, err
+	}
+	return t.wrap(w), nil
+}
+
+func testConfig() config.Config {
+	cfg := config.Default()
+	cfg.Transport = "memory"
+	cfg.Keys, cfg.InFlight = 64, 8
+	return cfg
+}
+
+// cluster prepares and connects all ranks of a configuration in this process.
+func cluster(t *testing.T, driver transport.Driver, cfg config.Config, idle string) []*Rank {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	t.Cleanup(cancel)
+	ranks := make([]*Rank, cfg.Ranks)
+	var workers []RankWorkers
+	for i := range ranks {
+		ranks[i] = New(driver, slog.New(slog.DiscardHandler))
+		t.Cleanup(func() { require.NoError(t, ranks[i].Close(ctx)) })
+		daemons, clients := cfg.Threads(i)
+		pollers := daemons + clients
+		cpus := make([]int, pollers)
+		for j := range cpus {
+			cpus[j] = -1
+		}
+		prepared, err := ranks[i].Prepare(ctx, Plan{Rank: i, Config: cfg, CPUs: cpus, Idle: idle})
+		require.NoError(t, err)
+		require.Len(t, prepared.CPUs, pollers)
+		workers = append(workers, prepared.Workers)
+	}
+	for i := range ranks {
+		require.NoError(t, ranks[i].Connect(ctx, workers))
+	}
+	return ranks
+}
+
+// runAll goes through one phase on all ranks, as a host does, and returns the
+// report of rank 0 and those of the others.
+func runAll(t *testing.T, ranks []*Rank, phase Phase) (first Report, others []Report, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	errs := make([]error, len(ranks))
+	reports := make([]Report, len(ranks))
+	var started, calling, running sync.WaitGroup
+	for i, r := range ranks {
+		started.Add(1)
+		calls := len(r.clients()) > 0
+		if calls {
+			calling.Add(1)
+		}
+		running.Go(func() {
+			var begun, drained sync.Once
+			reports[i], errs[i] = r.Run(ctx, phase, func() { begun.Do(started.Done) }, func(p Progress) {
+				if p.Drained {
+					drained.Do(calling.Done)
+				}
+			})
+			begun.Do(started.Done)
+			if calls {
+				drained.Do(calling.Done)
+			}
+		})
+	}
+	started.Wait()
+	for _, r := range ranks {
+		require.NoError(t, r.Advance(ctx, StageMeasuring))
+	}
+	calling.Wait()
+	for _, r := range ranks {
+		require.NoError(t, r.Advance(ctx, StageStopped))
+	}
+	running.Wait()
+	return reports[0], reports[1:], errors.Join(errs...)
+}
+
+// stopWhen ends the clients' phases early, once each of them has taken enough
+// latencies, however long that takes.
+func stopWhen(t *testing.T, ranks []*Rank, samples uint64) {
+	done := func() bool {
+		for _, r := range ranks {
+			for _, c := range r.clients() {
+				if c.live.count.Load() < samples {
+					return false
+				}
+			}
+		}
+		return true
+	}
+	for deadline := time.Now().Add(30 * time.Second); !done(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Errorf("not every client took %d latencies in 30 s", samples)
+			break
+		}
+	}
+	for _, r := range ranks {
+		if len(r.clients()) > 0 {
+			_ = r.Advance(context.Background(), StageDraining)
+		}
+	}
+}
+
+// runUntil goes through a phase that lasts until stopWhen.
+func runUntil(t *testing.T, ranks []*Rank, sampleEvery int, samples uint64) (first Report, others []Report) {
+	for _, r := range ranks { // of the last phase
+		for _, c := range r.clients() {
+			c.live.reset()
+		}
+	}
+	stopped := make(chan struct{})
+	go func() { defer close(stopped); stopWhen(t, ranks, samples) }()
+	first, others, err := runAll(t, ranks, Phase{Duration: time.Hour, SampleEvery: sampleEvery})
+	<-stopped
+	require.NoError(t, err)
+	return first, others
+}
+
+func TestClientServer(t *testing.T) {
+	shapes := map[string]func(*config.Config){
+		"one of each":     func(*config.Config) {},
+		"many":            func(c *config.Config) { c.Ranks, c.Daemons, c.Clients = 3, 2, 3 },
+		"one in flight":   func(c *config.Config) { c.InFlight = 1 },
+		"immediate flush": func(c *config.Config) { c.Flush = config.FlushImmediate },
+		"zipfian":         func(c *config.Config) { c.Distribution = config.DistributionZipfian },
+		"large values":    func(c *config.Config) { c.ValueSize = config.FixedSize(5000) },
+		"empty values":    func(c *config.Config) { c.ValueSize = config.FixedSize(0) },
+		"one key":         func(c *config.Config) { c.Keys = 1 },
+		"writes only":     func(c *config.Config) { c.ReadRatio = 0 },
+		"lookups and inserts": func(c *config.Config) {
+			c.Distribution, c.Mix = config.DistributionLatest, config.Mix{
+				{Op: config.OpRead, Share: 0.5}, {Op: config.OpLookup, Share: 0.3}, {Op: config.OpInsert, Share: 0.2}}
+		},
+		"sizes from 0": func(c *config.Config) {
+			require.NoError(t, c.ValueSize.Set("histogram:0=1,8=1,600=1,601=1"))
+			c.Keys, c.Ranks, c.Clients = 4, 3, 3 // many write what others read
+		},
+		"some checksums": func(c *config.Config) { c.VerifyEvery = 10 },
+	}
+	for name, shape := range shapes {
+		for _, idle := range []string{config.IdleYield, config.IdlePark} {
+			t.Run(name+"/"+idle, func(t *testing.T) {
+				cfg := testConfig()
+				shape(&cfg)
+				// Poison proves that the loops keep no payload beyond a poll.
+				driver := wrapped{transporttest.NewMemoryDriver(), transporttest.Poison}
+				ranks := cluster(t, driver, cfg, idle)
+				for range 2 {
+					server, clients := runUntil(t, ranks, 4, 100)
+					checkReports(t, cfg, server, clients)
+				}
+			})
+		}
+	}
+}
+
+// checkReports holds the clients' counts against the daemons'.
+func checkReports(t *testing.T, cfg config.Config, server Report, clients []Report) {
+	require.Len(t, server.Daemons, cfg.Daemons)
+	require.Len(t, clients, cfg.Ranks-1)
+	var ops, drained, served uint64
+	for _, r := range clients {
+		require.True(t, r.Stopped)
+		require.Len(t, r.Clients, cfg.Clients)
+		for _, c := range r.Clients {
+			require.Empty(t, c.Failures)
+			require.Zero(t, c.Lost)
+			done := c.Reads + c.Writes + c.Lookups
+			require.Positive(t, done)
+			require.Equal(t, done, c.VerifiedKeys)
+			if cfg.VerifyEvery == 1 {
+				require.Equal(t, c.Reads, c.VerifiedSums)
+			} else {
+				require.Equal(t, c.Reads/uint64(cfg.VerifyEvery), c.VerifiedSums)
+			}
+			if cfg.ValueSize.Fixed() && len(cfg.Mix) == 0 {
+				require.EqualValues(t, done*uint64(cfg.ValueSize.Max()), c.PayloadBytes)
+			} else {
+				require.Less(t, c.PayloadBytes, done*uint64(cfg.ValueSize.Max()))
+			}
+			require.InDelta(t, float64(done)/4, float64(c.Samples), 4*float64(cfg.InFlight)+float64(done)/8)
+			latency, err := measure.DecodeHistogram(c.Latency)
+			require.NoError(t, err)
+			require.EqualValues(t, c.Samples, latency.Count())
+			ops += done
+			drained += c.Drained
+		}
+	}
+	for _, d := range server.Daemons {
+		require.Zero(t, d.Rejected)
+		if len(cfg.Mix) == 0 {
+			require.Equal(t, d.Requests, d.Gets+d.Puts)
+		} else { // lookups are neither
+			require.Greater(t, d.Requests, d.Gets+d.Puts)
+		}
+		served += d.Requests
+	}
+	// The daemons' window ends a moment before or after the clients'.
+	require.Positive(t, served)
+	require.LessOrEqual(t, served, ops+drained)
+}
+
+// TestMeasuredLoopDoesNotAllocate takes a million requests through client and
+// daemon on one thread.
+func TestMeasuredLoopDoesNotAllocate(t *testing.T) {
+	for _, flush := range []string{config.FlushLoop, config.FlushImmediate} {
+		cfg := testConfig()
+		cfg.InFlight, cfg.Flush = 32, flush
+		ranks := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield)
+		daemon, client := ranks[0].threads[0].daemon, ranks[1].threads[0].client
+		client.begin(8, time.Hour)
+		require.NoError(t, client.enter(1))
+		var loop error
+		allocations := testing.AllocsPerRun(1, func() {
+			for client.counts.ops < 1_000_000 && loop == nil {
+				loop = errors.Join(client.turn(true), daemon.turn())
+			}
+		})
+		require.NoError(t, loop)
+		require.Zero(t, allocations)
+		require.NoError(t, client.drainInTest(daemon))
+	}
+}
+
+// drainInTest empties what is in flight, with the daemon on the same thread.
+func (c *client) drainInTest(d *daemon) error {
+	for c.inFlight > 0 {
+		if err := errors.Join(c.turn(false), d.turn()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// spoiler changes events on their way to a client.
+type spoiler struct {
+	transport.Worker
+	spoil func(*transport.Event)
+}
+
+func (s spoiler) Poll(events []transport.Event) (int, error) {
+	n, err := s.Worker.Poll(events)
+	for i := range events[:n] {
+		if events[i].Kind == transport.EventResponse {
+			events[i].Payload = append([]byte(nil), events[i].Payload...)
+			s.spoil(&events[i])
+		}
+	}
+	return n, err
+}
+
+func TestWrongResponsesAreCounted(t *testing.T) {
+	for failure, spoil := range map[string]func(*transport.Event){
+		kv.FailureChecksum.String(): func(e *transport.Event) {
+			if len(e.Payload) > kv.HeaderSize {
+				e.Payload[len(e.Payload)-1] ^= 1
+			}
+		},
+		kv.FailureKey.String():    func(e *transport.Event) { e.Payload[1] ^= 1 },
+		kv.FailureStatus.String(): func(e *transport.Event) { e.Payload[0] = 1 },
+		kv.FailureShort.String():  func(e *transport.Event) { e.Payload = e.Payload[:7] },
+		kv.FailureSize.String(): func(e *transport.Event) {
+			e.Payload = append(e.Payload, 0)
+		},
+		kv.FailureStale.String():  func(e *transport.Event) { copy(e.Payload[8:], []byte{0, 0, 0, 0x80}) },
+		"failed by the transport": func(e *transport.Event) { e.Status = transport.StatusFailed },
+	} {
+		t.Run(failure, func(t *testing.T) {
+			driver := wrapped{transporttest.NewMemoryDriver(), func(w transport.Worker) transport.Worker { return spoiler{w, spoil} }}
+			_, clients := runUntil(t, cluster(t, driver, testConfig(), config.IdleYield), 1, 100)
+			require.Positive(t, clients[0].Clients[0].Failures[failure], "%v", clients[0].Clients[0].Failures)
+		})
+	}
+}
+
+// TestWrongTwice: both halves of a read-modify-write may be wrong, and it is one
+// operation. Reads are verified as seldom as all others.
+func TestWrongTwice(t *testing.T) {
+	cfg := testConfig()
+	cfg.InFlight, cfg.VerifyEvery = 1, 2
+	require.NoError(t, cfg.Mix.Set("rmw:1"))
+	ranks := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield)
+	daemon, client := ranks[0].threads[0].daemon, ranks[1].threads[0].client
+	take := func(ops uint64) {
+		client.begin(1, time.Hour)
+		require.NoError(t, client.enter(1))
+		for client.counts.ops < ops {
+			require.NoError(t, errors.Join(client.turn(true), daemon.turn()))
+		}
+		require.NoError(t, client.drainInTest(daemon))
+	}
+	take(100)
+	require.EqualValues(t, 50, client.counts.sums)
+	client.worker = spoiler{client.worker, func(e *transport.Event) { e.Payload = e.Payload[:7] }}
+	take(100)
+	report, err := client.report(ThreadReport{})
+	require.NoError(t, err)
+	require.Zero(t, report.VerifiedKeys)
+	require.GreaterOrEqual(t, report.Failures[kv.FailureShort.String()], uint64(200))
+}
+
+func TestResponsesToNobody(t *testing.T) {
+	// Every token is moved to one that no call has.
+	driver := wrapped{transporttest.NewMemoryDriver(), func(w transport.Worker) transport.Worker {
+		return spoiler{w, func(e *transport.Event) { e.Token += 1 << 40 }}
+	}}
+	ranks := cluster(t, driver, testConfig(), config.IdleYield)
+	client, daemon := ranks[1].threads[0].client, ranks[0].threads[0].daemon
+	client.begin(1, time.Hour)
+	client.issue(1)
+	for client.counts.unknownToken == 0 {
+		require.NoError(t, errors.Join(client.turn(true), daemon.turn()))
+	}
+	require.Equal(t, map[string]uint64{"unknown token": 1}, client.failures())
+	client.inFlight = 0
+}
+
+// holder keeps back what a client polls while it is told to.
+type holder struct {
+	transport.Worker
+	holding *atomic.Bool
+}
+
+func (h holder) Poll(events []transport.Event) (int, error) {
+	if h.holding.Load() {
+		return 0, nil
+	}
+	return h.Worker.Poll(events)
+}
+
+func TestLateAnswersDoNotSpoilTheNextPhase(t *testing.T) {
+	var holding atomic.Bool
+	driver := wrapped{transporttest.NewMemoryDriver(), func(w transport.Worker) transport.Worker { return w }}
+	ranks := cluster(t, driver, testConfig(), config.IdleYield)
+	client := ranks[1].threads[0].client
+	client.worker = holder{client.worker, &holding}
+	client.drainLimit = 10 * time.Millisecond
+
+	holding.Store(true)
+	_, clients, err := runAll(t, ranks, Phase{Duration: 10 * time.Millisecond, SampleEvery: 1})
+	require.NoError(t, err)
+	require.EqualValues(t, 8, clients[0].Clients[0].Lost)
+
+	// They are still open, and a new phase would have twice as many.
+	_, clients, err = runAll(t, ranks, Phase{Duration: 10 * time.Millisecond, SampleEvery: 1})
+	require.ErrorContains(t, err, "8 calls of the last phase were not answered")
+	require.Zero(t, clients[0].Clients[0].ElapsedNS, "it had no window")
+
+	holding.Store(false)
+	client.drainLimit = 10 * time.Second
+	server, clients := runUntil(t, ranks, 1, 100)
+	require.Empty(t, clients[0].Clients[0].Failures)
+	require.Zero(t, clients[0].Clients[0].Lost)
+	require.LessOrEqual(t, client.prepared.len(), 16)
+	require.Zero(t, client.timed, "a call that is timed and not seen would end at no time at all")
+	require.Zero(t, server.Daemons[0].Rejected)
+}
+
+func TestDrainingCutsAPhaseShort(t *testing.T) {
+	ranks := cluster(t, transporttest.NewMemoryDriver(), testConfig(), config.IdleYield)
+	_, clients := runUntil(t, ranks, 1, 100)
+	require.True(t, clients[0].Stopped)
+	require.Positive(t, clients[0].Clients[0].Reads)
+}
+
+func TestCancelledContextEndsAPhase(t *testing.T) {
+	ranks := cluster(t, transporttest.NewMemoryDriver(), testConfig(), config.IdlePark)
+	ctx, cancel := context.WithCancel(context.Background())
+	report, err := ranks[0].Run(ctx, Phase{Duration: time.Hour}, cancel, func(Progress) {})
+	require.NoError(t, err)
+	require.True(t, report.Stopped)
+}
+
+func TestLostServerEndsThePhase(t *testing.T) {
+	ranks := cluster(t, transporttest.NewMemoryDriver(), testConfig(), config.IdleYield)
+	require.NoError(t, ranks[0].Close(context.Background()))
+	begin := func() { _ = ranks[1].Advance(context.Background(), StageMeasuring) }
+	report, err := ranks[1].Run(context.Background(), Phase{Duration: time.Hour}, begin, func(Progress) {})
+	require.Len(t, report.Clients, 1, "what was recorded until then")
+	require.ErrorIs(t, err, transport.ErrPeerDown)
+}
+
+func TestWarmupAdvisesSampling(t *testing.T) {
+	cfg := testConfig()
+	ranks := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield)
+	_, clients, err := runAll(t, ranks, Phase{Warmup: true, Duration: 20 * time.Millisecond})
+	require.NoError(t, err)
+	require.Positive(t, clients[0].SampleEvery)
+
+	cfg.SampleEvery = 3
+	ranks = cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield)
+	_, clients, err = runAll(t, ranks, Phase{Warmup: true, Duration: 20 * time.Millisecond})
+	require.NoError(t, err)
+	require.Equal(t, 3, clients[0].SampleEvery)
+}
+
+// TestSamplingCountsProcessorTime: where clients share a processor, their time
+// for an operation is not what stamping it takes from.
+func TestSamplingCountsProcessorTime(t *testing.T) {
+	ranks := cluster(t, transporttest.NewMemoryDriver(), testConfig(), config.IdleYield)
+	advise := func(c ClientReport) int { return ranks[1].adviseSampling([]ClientReport{c}) }
+	alone := advise(ClientReport{ElapsedNS: 1e6, Lookups: 1e4, Thread: ThreadReport{CPUNS: 1e6}})
+	require.Greater(t, alone, 1)
+	require.Equal(t, alone, advise(ClientReport{ElapsedNS: 1e9, Reads: 1e4, Thread: ThreadReport{CPUNS: 1e6}}))
+	require.Equal(t, 1, advise(ClientReport{ElapsedNS: 1e9, Reads: 1e4}), "where it is not known")
+}
+
+func TestProbe(t *testing.T) {
+	ranks := cluster(t, transporttest.NewMemoryDriver(), testConfig(), config.IdleYield)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	server, caller := Thread{Rank: 0, Daemon: 0, Client: -1}, Thread{Rank: 1, Daemon: -1, Client: 0}
+	far := make(chan error, 1)
+	go func() {
+		_, err := ranks[0].Probe(ctx, Probe{Near: server, Far: caller, Duration: 5 * time.Millisecond})
+		far <- err
+	}()
+	floor, err := ranks[1].Probe(ctx, Probe{Near: caller, Far: server, Initiate: true, Duration: 5 * time.Millisecond})
+	require.NoError(t, err)
+	require.NoError(t, <-far)
+	require.Positive(t, floor.RoundTrip)
+	_, err = ranks[1].Probe(ctx, Probe{Near: Thread{Rank: 1, Daemon: -1, Client: 7}, Far: server})
+	require.ErrorContains(t, err, "no client 7 of rank 1")
+}
+
+func TestOverhead(t *testing.T) {
+	cfg := testConfig()
+	cfg.Burn = config.Duration(time.Second)
+	ranks := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleSpin)
+	o, err := ranks[1].Overhead(t.Context(), 10*time.Millisecond)
+	require.NoError(t, err)
+	require.Positive(t, o.PerOpNS)
+	require.Less(t, o.PerOpNS, float64(cfg.Burn), "a burn is no part of the harness")
+	require.Positive(t, o.StampNS)
+	_, err = ranks[0].Overhead(t.Context(), time.Millisecond)
+	require.ErrorContains(t, err, "no clients")
+}
+
+func TestPrepareRefuses(t *testing.T) {
+	prepare := func(change func(*Plan)) error {
+		plan := Plan{Rank: 1, Config: testConfig(), CPUs: []int{-1}, Idle: config.IdleYield}
+		change(&plan)
+		r := New(transporttest.NewMemoryDriver(), slog.New(slog.DiscardHandler))
+		_, err := r.Prepare(t.Context(), plan)
+		return errors.Join(err, r.Close(t.Context()))
+	}
+	require.NoError(t, prepare(func(*Plan) {}))
+	var option *transport.OptionError
+	require.ErrorAs(t, prepare(func(p *Plan) { p.Config.Options = map[string]string{"no-such": "1"} }), &option)
+	var configError *config.Error
+	require.ErrorAs(t, prepare(func(p *Plan) { p.Config.Keys = 0 }), &configError)
+	require.ErrorContains(t, prepare(func(p *Plan) { p.CPUs = nil }), "0 processors for 1 polling threads")
+	require.ErrorContains(t, prepare(func(p *Plan) { p.CPUs = []int{1 << 12} }), "--pin=false")
+}
+
+func TestSampler(t *testing.T) {
+	for _, every := range []int{1, 2, 7, 64, 1000} {
+		t.Run(fmt.Sprint(every), func(t *testing.T) {
+			s := newSampler(every, 42)
+			const ops = 2_000_000
+			taken := 0
+			for range ops {
+				if s.take() {
+					taken++
+				}
+			}
+			require.InEpsilon(t, float64(ops)/float64(every), float64(taken), 0.05)
+		})
+	}
+	require.Equal(t, 1, sampleEveryFor(10, 1000))
+	require.Equal(t, 32, sampleEveryFor(30, 100))
+	require.LessOrEqual(t, 30/float64(sampleEveryFor(30, 30)), 30*stampBudget)
+}

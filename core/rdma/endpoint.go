@@ -1,0 +1,53 @@
+package rdma
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+)
+
+// endpointSize is the length of an endpoint in binary without its soft part.
+const endpointSize = 36
+
+// MarshalBinary encodes an endpoint in 36 bytes, so that it fits a datagram of any
+// MTU; one of the soft device takes some hundred more. Little-endian: provider u8,
+// type u8, LID u16, number, sequence, QKey, MTU u32, GID 16 bytes.
+func (e Endpoint) MarshalBinary() ([]byte, error) {
+	b := make([]byte, endpointSize)
+	if e.Provider == Soft {
+		b[0] = 1
+	}
+	b[1] = byte(e.Type)
+	binary.LittleEndian.PutUint16(b[2:], e.LID)
+	binary.LittleEndian.PutUint32(b[4:], e.Number)
+	binary.LittleEndian.PutUint32(b[8:], e.Sequence)
+	binary.LittleEndian.PutUint32(b[12:], e.QKey)
+	binary.LittleEndian.PutUint32(b[16:], uint32(e.MTU))
+	copy(b[20:], e.GID)
+	if e.Soft == nil {
+		return b, nil
+	}
+	soft, err := json.Marshal(e.Soft)
+	return append(b, soft...), err
+}
+
+// UnmarshalBinary decodes what MarshalBinary made.
+func (e *Endpoint) UnmarshalBinary(b []byte) error {
+	if len(b) < endpointSize {
+		return errors.New("endpoint is too short")
+	}
+	*e = Endpoint{
+		Provider: Verbs, Type: QueuePairType(b[1]),
+		LID:      binary.LittleEndian.Uint16(b[2:]),
+		Number:   binary.LittleEndian.Uint32(b[4:]),
+		Sequence: binary.LittleEndian.Uint32(b[8:]),
+		QKey:     binary.LittleEndian.Uint32(b[12:]),
+		MTU:      int(binary.LittleEndian.Uint32(b[16:])),
+	}
+	if b[0] == 0 {
+		e.GID = append([]byte(nil), b[20:endpointSize]...)
+		return nil
+	}
+	e.Provider, e.Soft = Soft, &SoftEndpoint{}
+	return json.Unmarshal(b[endpointSize:], e.Soft)
+}

@@ -1,0 +1,271 @@
+//go:build ibverbs
+
+#include "shim.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <string.h>
+
+enum { CHUNK = 32 };
+
+// rdma.Opcode
+static const enum ibv_wr_opcode send_opcodes[] = {
+	[1] = IBV_WR_RDMA_WRITE, [2] = IBV_WR_RDMA_WRITE_WITH_IMM, [3] = IBV_WR_SEND,
+	[4] = IBV_WR_SEND_WITH_IMM, [5] = IBV_WR_RDMA_READ,
+};
+enum { OP_SEND = 3, OP_SEND_IMMEDIATE = 4, OP_READ = 5, OP_RECEIVE = 6, OP_RECEIVE_WRITE = 7 };
+enum { FLAG_SIGNALED = 1, FLAG_INLINE = 2 };
+
+static int check(const struct tb_pair *pair, const struct tb_send *r)
+{
+	if (r->opcode < 1 || r->opcode > OP_READ)
+		return TB_OPCODE;
+	if ((r->flags & FLAG_INLINE) && r->length > pair->max_inline)
+		return TB_INLINE;
+	if (!pair->max_datagram)
+		return 0;
+	if (r->opcode != OP_SEND && r->opcode != OP_SEND_IMMEDIATE)
+		return TB_OPCODE;
+	if (r->peer >= pair->peer_count)
+		return TB_PEER;
+	if (r->length > pair->max_datagram)
+		return TB_DATAGRAM;
+	return 0;
+}
+
+static void translate(const struct tb_pair *pair, const struct tb_send *r, struct ibv_send_wr *wr, struct ibv_sge *sge)
+{
+	wr->wr_id = r->id;
+	wr->sg_list = sge;
+	wr->num_sge = r->length != 0;
+	wr->opcode = send_opcodes[r->opcode];
+	wr->send_flags = (r->flags & FLAG_SIGNALED ? IBV_SEND_SIGNALED : 0) | (r->flags & FLAG_INLINE ? IBV_SEND_INLINE : 0);
+	wr->imm_data = htonl(r->immediate);
+	sge->addr = r->local;
+	sge->length = r->length;
+	sge->lkey = r->local_key;
+	if (pair->max_datagram) {
+		wr->wr.ud.ah = pair->peers[r->peer].ah;
+		wr->wr.ud.remote_qpn = pair->peers[r->peer].number;
+		wr->wr.ud.remote_qkey = pair->peers[r->peer].qkey;
+	} else {
+		wr->wr.rdma.remote_addr = r->remote;
+		wr->wr.rdma.rkey = r->remote_key;
+	}
+}
+
+int tb_post_send(struct tb_pair *pair, const struct tb_send *requests, int n, int *error)
+{
+	struct ibv_send_wr list[CHUNK], *bad;
+	struct ibv_sge sges[CHUNK];
+	int posted = 0;
+
+	*error = 0;
+	while (posted < n && !*error) {
+		int count = 0, failed;
+		for (; count < CHUNK && posted + count < n; count++) {
+			const struct tb_send *r = &requests[posted + count];
+			if ((*error = check(pair, r)))
+				break;
+			translate(pair, r, &list[count], &sges[count]);
+			list[count].next = 0;
+			if (count)
+				list[count - 1].next = &list[count];
+		}
+		if (!count)
+			break;
+		bad = 0;
+		failed = ibv_post_send(pair->qp, list, &bad);
+		if (failed) {
+			*error = failed < 0 ? -failed : failed;
+			return posted + (bad ? (int)(bad - list) : 0);
+		}
+		posted += count;
+	}
+	return posted;
+}
+
+int tb_post_receive(struct ibv_qp *qp, struct ibv_srq *srq, const struct tb_receive *requests, int n, int *error)
+{
+	struct ibv_recv_wr list[CHUNK], *bad;
+	struct ibv_sge sges[CHUNK];
+	int posted = 0;
+
+	*error = 0;
+	while (posted < n) {
+		int count = 0, failed;
+		for (; count < CHUNK && posted + count < n; count++) {
+			const struct tb_receive *r = &requests[posted + count];
+			list[count].wr_id = r->id;
+			list[count].next = 0;
+			list[count].sg_list = &sges[count];
+			list[count].num_sge = r->length != 0;
+			sges[count].addr = r->local;
+			sges[count].length = r->length;
+			sges[count].lkey = r->local_key;
+			if (count)
+				list[count - 1].next = &list[count];
+		}
+		bad = 0;
+		failed = srq ? ibv_post_srq_recv(srq, list, &bad) : ibv_post_recv(qp, list, &bad);
+		if (failed) {
+			*error = failed < 0 ? -failed : failed;
+			return posted + (bad ? (int)(bad - list) : 0);
+		}
+		posted += count;
+	}
+	return posted;
+}
+
+static uint32_t cookie_of(const struct tb_cq *cq, uint32_t number)
+{
+	for (uint32_t i = number * 2654435769u;; i++) {
+		const struct tb_cookie *c = &cq->cookies[i & cq->mask];
+		if (c->number == number)
+			return c->cookie;
+		if (!c->number)
+			return UINT32_MAX;
+	}
+}
+
+static uint8_t opcode_of(enum ibv_wc_opcode opcode)
+{
+	switch (opcode) {
+	case IBV_WC_RDMA_WRITE:
+		return 1; // or with immediate: the requester's completion does not say
+	case IBV_WC_SEND:
+		return OP_SEND;
+	case IBV_WC_RDMA_READ:
+		return OP_READ;
+	case IBV_WC_RECV:
+		return OP_RECEIVE;
+	case IBV_WC_RECV_RDMA_WITH_IMM:
+		return OP_RECEIVE_WRITE;
+	default:
+		return 0;
+	}
+}
+
+int tb_poll(struct tb_cq *cq, struct tb_completion *completions, int n)
+{
+	struct ibv_wc list[CHUNK];
+	int polled = 0;
+
+	while (polled < n) {
+		int want = n - polled < CHUNK ? n - polled : CHUNK;
+		int got = ibv_poll_cq(cq->cq, want, list);
+		if (got < 0)
+			return polled ? polled : -EIO;
+		for (int i = 0; i < got; i++) {
+			const struct ibv_wc *wc = &list[i];
+			struct tb_completion *c = &completions[polled++];
+			c->id = wc->wr_id;
+			c->pair = cookie_of(cq, wc->qp_num);
+			c->status = wc->status;
+			c->vendor = wc->vendor_err;
+			c->opcode = 0;
+			c->has_immediate = 0;
+			if (wc->status != IBV_WC_SUCCESS)
+				continue;
+			c->opcode = opcode_of(wc->opcode);
+			c->length = wc->byte_len;
+			c->source = wc->src_qp;
+			c->has_immediate = (wc->wc_flags & IBV_WC_WITH_IMM) != 0;
+			c->immediate = ntohl(wc->imm_data);
+		}
+		if (got < want)
+			break;
+	}
+	return polled;
+}
+
+int tb_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attributes)
+{
+	return ibv_query_port(context, port, attributes);
+}
+
+struct ibv_mr *tb_register(struct ibv_pd *pd, void *memory, size_t length, int access)
+{
+	return ibv_reg_mr(pd, memory, length, access);
+}
+
+ssize_t tb_query_gids(struct ibv_context *context, struct ibv_gid_entry *entries, size_t max)
+{
+	return ibv_query_gid_table(context, entries, max, 0);
+}
+
+static void fill_path(struct ibv_ah_attr *ah, uint8_t port, uint16_t lid, int global, const uint8_t gid[16], uint8_t gid_index)
+{
+	memset(ah, 0, sizeof *ah);
+	ah->port_num = port;
+	ah->dlid = lid;
+	if (global) {
+		ah->is_global = 1;
+		memcpy(ah->grh.dgid.raw, gid, 16);
+		ah->grh.sgid_index = gid_index;
+		ah->grh.hop_limit = 64;
+	}
+}
+
+struct ibv_ah *tb_address_handle(struct ibv_pd *pd, uint8_t port, uint16_t lid, int global, uint8_t gid[16], uint8_t gid_index)
+{
+	struct ibv_ah_attr ah;
+
+	fill_path(&ah, port, lid, global, gid, gid_index);
+	return ibv_create_ah(pd, &ah);
+}
+
+int tb_init(struct ibv_qp *qp, uint8_t port, uint32_t qkey)
+{
+	struct ibv_qp_attr a = {.qp_state = IBV_QPS_INIT, .port_num = port};
+	int mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
+
+	if (qp->qp_type == IBV_QPT_UD) {
+		a.qkey = qkey;
+		mask |= IBV_QP_QKEY;
+	} else {
+		a.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+		mask |= IBV_QP_ACCESS_FLAGS;
+	}
+	return ibv_modify_qp(qp, &a, mask);
+}
+
+int tb_connect(struct ibv_qp *qp, const struct tb_path *path)
+{
+	struct ibv_qp_attr a = {
+		.qp_state = IBV_QPS_RTR,
+		.path_mtu = path->mtu,
+		.dest_qp_num = path->number,
+		.rq_psn = path->sequence,
+		.max_dest_rd_atomic = path->reads,
+		.min_rnr_timer = path->not_ready_timer,
+	};
+	int failed;
+
+	fill_path(&a.ah_attr, path->port, path->lid, path->global, path->gid, path->gid_index);
+	failed = ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+					       IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+	if (failed)
+		return failed;
+	memset(&a, 0, sizeof a);
+	a.qp_state = IBV_QPS_RTS;
+	a.timeout = path->timeout;
+	a.retry_cnt = path->retries;
+	a.rnr_retry = path->not_ready_retries;
+	a.sq_psn = path->own_sequence;
+	a.max_rd_atomic = path->reads;
+	return ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+					     IBV_QP_MAX_QP_RD_ATOMIC);
+}
+
+int tb_ready_datagrams(struct ibv_qp *qp)
+{
+	struct ibv_qp_attr a = {.qp_state = IBV_QPS_RTR};
+	int failed = ibv_modify_qp(qp, &a, IBV_QP_STATE);
+
+	if (failed)
+		return failed;
+	memset(&a, 0, sizeof a);
+	a.qp_state = IBV_QPS_RTS;
+	return ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_SQ_PSN);
+}

@@ -1,0 +1,147 @@
+package rdma
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Provider is which device carries the bytes.
+type Provider string
+
+// The providers. Auto takes verbs where there is a device with an active port,
+// and soft otherwise; Attributes say which.
+const (
+	Auto  Provider = "auto"
+	Verbs Provider = "verbs"
+	Soft  Provider = "soft"
+)
+
+// The errors that callers tell apart, with [errors.Is].
+var (
+	// ErrUnavailable: there is no such device here; the text says why.
+	ErrUnavailable = errors.New("unavailable")
+	// ErrQueueFull: a queue has no room. Poll completions and try again.
+	ErrQueueFull = errors.New("queue is full")
+	// ErrClosed: the device or object is closed.
+	ErrClosed = errors.New("closed")
+	// ErrInvalid: a request or setting that no device takes.
+	ErrInvalid = errors.New("invalid")
+	// ErrPeer: the peer's endpoint is of no live queue pair that fits.
+	ErrPeer = errors.New("peer cannot be reached")
+)
+
+// AnyGID leaves the choice of the GID index to Open.
+const AnyGID = -1
+
+// Options say which device to open. The zero value, but for GIDIndex, is the
+// first that will do.
+type Options struct {
+	Provider Provider // "" is Auto
+	// Device is the name of a device ("mlx5_0"), "" for the first with an
+	// active port. Port is 0 for the first active one. Verbs only.
+	Device string
+	Port   int
+	// GIDIndex is the entry of the port's GID table, or AnyGID: for RoCE the
+	// first of version 2 with an IPv4 address, else the first of version 2,
+	// else 0. Verbs only.
+	GIDIndex int
+}
+
+// Open opens a device. Soft never stands in for Verbs unless the provider is
+// Auto; then the error is Soft's alone.
+func Open(o Options) (Device, error) {
+	switch o.Provider {
+	case Soft:
+		if o.Device != "" {
+			return nil, fmt.Errorf("%w: the soft provider has no device %q", ErrInvalid, o.Device)
+		}
+		return openSoft()
+	case Verbs:
+		return openVerbs(o)
+	case Auto, "":
+		device, err := openVerbs(o)
+		if err == nil {
+			return device, nil
+		}
+		// Who names a device wants that one.
+		if o.Device != "" || o.Port != 0 || !errors.Is(err, ErrUnavailable) {
+			return nil, err
+		}
+		return openSoft()
+	default:
+		return nil, fmt.Errorf("%w: provider %q is not one of %s, %s, %s", ErrInvalid, o.Provider, Auto, Verbs, Soft)
+	}
+}
+
+// VerbsUnavailable says in one line why Verbs cannot be opened here whatever the
+// options, or nothing. It touches no device.
+func VerbsUnavailable() string { return strings.TrimSpace(verbsMissing) }
+
+func unavailable(format string, args ...any) error {
+	return fmt.Errorf("%w: %w", ErrUnavailable, fmt.Errorf(format, args...))
+}
+
+func invalid(format string, args ...any) error {
+	return fmt.Errorf("%w: %w", ErrInvalid, fmt.Errorf(format, args...))
+}
+
+// check refuses what no device takes.
+func (c *QueuePairConfig) check() error {
+	switch {
+	case c.Type != ReliableConnected && c.Type != UnreliableDatagram:
+		return invalid("%v", c.Type)
+	case c.Completions == nil:
+		return invalid("queue pair without a completion queue")
+	case c.SendDepth < 1:
+		return invalid("send queue of %d requests", c.SendDepth)
+	case c.Shared == nil && c.ReceiveDepth < 1:
+		return invalid("receive queue of %d requests", c.ReceiveDepth)
+	case c.MaxInline < 0:
+		return invalid("inline size of %d bytes", c.MaxInline)
+	}
+	return nil
+}
+
+// complete checks the options and fills in defaults.
+func (o ConnectOptions) complete(local, remote Endpoint) (ConnectOptions, error) {
+	within := func(name string, value *int, low, high, standard int) error {
+		if *value == 0 {
+			*value = standard
+		} else if *value < low || *value > high {
+			return invalid("%s of %d: want %d to %d", name, *value, low, high)
+		}
+		return nil
+	}
+	for _, err := range []error{
+		within("timeout exponent", &o.Timeout, 1, 31, 14),
+		within("retry count", &o.Retries, 1, 7, 7),
+		within("receiver-not-ready retry count", &o.ReceiverNotReadyRetries, 1, 6, 7),
+		within("receiver-not-ready timer", &o.ReceiverNotReadyTimer, 1, 31, 12),
+		within("number of READs in flight", &o.ReadsInFlight, 1, 128, 1),
+	} {
+		if err != nil {
+			return o, err
+		}
+	}
+	if o.MTU == 0 {
+		o.MTU = min(local.MTU, remote.MTU)
+	}
+	if _, ok := mtuCode(o.MTU); !ok {
+		return o, invalid("path MTU of %d bytes: want 256, 512, 1024, 2048 or 4096", o.MTU)
+	}
+	if o.MTU > local.MTU || o.MTU > remote.MTU {
+		return o, invalid("path MTU of %d bytes: the ports have %d and %d", o.MTU, local.MTU, remote.MTU)
+	}
+	return o, nil
+}
+
+// mtuCode is the encoding of ibv_mtu.
+func mtuCode(bytes int) (code int, ok bool) {
+	for code, b := range [...]int{1: 256, 2: 512, 3: 1024, 4: 2048, 5: 4096} {
+		if b == bytes && b > 0 {
+			return code, true
+		}
+	}
+	return 0, false
+}

@@ -1,0 +1,179 @@
+package rdma
+
+import "time"
+
+// receive takes messages off the wire.
+func (q *softQueuePair) receive(completions []Completion) (n int) {
+	if !q.joined {
+		if q.joined = q.wire.load64(wireClaim) == q.peerNonce; !q.joined {
+			return 0
+		}
+	}
+	wanted := false
+	for n < len(completions) && !q.deaf {
+		at := q.slots.offset(q.received)
+		word := q.wire.load64(at) // pairs with the store in put
+		if uint32(word) != q.slots.generation(q.received) {
+			break
+		}
+		opcode, flags, length := unpackSlot(word)
+		if opcode != Write {
+			if q.receives.head == q.receives.tail {
+				q.notReady(flags >> slotRetries)
+				break
+			}
+			c := &completions[n]
+			c.Status = q.take(at, opcode, flags, length, c)
+			n++
+			if q.deaf {
+				break
+			}
+		} else if status := q.apply(at, flags, length); status != StatusOK {
+			q.refuse(status)
+			break
+		}
+		q.received++
+		wanted = wanted || flags&slotAck != 0
+	}
+	if wanted || q.received-q.told >= (q.mask+1)/4 {
+		q.tell()
+	}
+	return n
+}
+
+// tell lets the sender know what was taken.
+func (q *softQueuePair) tell() {
+	q.wire.store64(wireHead, q.received) // pairs with the load in learn
+	q.told = q.received
+}
+
+// take receives a message that consumes a receive.
+func (q *softQueuePair) take(at uintptr, opcode Opcode, flags uint8, length uint16, c *Completion) Status {
+	q.stalled = 0
+	r := &q.receives.queue[q.receives.head&uint64(len(q.receives.queue)-1)]
+	q.receives.head++
+	c.ID = r.ID
+	c.QueuePair = q.config.Cookie
+	c.Source = 0
+	c.Vendor = 0
+	c.Immediate = *q.wire.plain32(at + slotImmediate)
+	c.HasImmediate = 1
+	c.Length = uint32(length)
+	if length == slotLong {
+		c.Length = *q.wire.plain32(at + slotLength)
+	}
+	switch opcode {
+	case WriteWithImmediate:
+		c.Opcode = ReceiveWriteImmediate
+		if status := q.apply(at, flags, length); status != StatusOK {
+			q.refuse(status)
+			return StatusLocalProtection
+		}
+		return StatusOK
+	case Send:
+		c.HasImmediate = 0
+	case SendWithImmediate:
+	default:
+		q.refuse(StatusRemoteInvalid)
+		return StatusLocalOperation
+	}
+	c.Opcode = Receive
+	if c.Length > r.Length {
+		q.refuse(StatusRemoteInvalid)
+		return StatusLocalLength
+	}
+	if c.Length == 0 {
+		return StatusOK
+	}
+	target, ok := q.device.local(r.LocalKey, r.Local, c.Length, 0)
+	if !ok {
+		q.refuse(StatusRemoteOperation)
+		return StatusLocalProtection
+	}
+	if !q.fetch(target, at, length) {
+		q.refuse(StatusRemoteInvalid)
+		return StatusLocalOperation
+	}
+	return StatusOK
+}
+
+// apply carries out the write that a message asks for; the status is the
+// requester's.
+func (q *softQueuePair) apply(at uintptr, flags uint8, length uint16) Status {
+	if length == 0 || flags&slotPlaced != 0 {
+		return StatusOK
+	}
+	size := uint32(length)
+	if length == slotLong {
+		size = *q.wire.plain32(at + slotLength)
+	}
+	target, ok := q.device.local(*q.wire.plain32(at + slotKey), *q.wire.plain64(at + slotAddress), size, RemoteWrite)
+	if !ok {
+		return StatusRemoteAccess
+	}
+	if !q.fetch(target, at, length) {
+		return StatusRemoteInvalid
+	}
+	return StatusOK
+}
+
+// fetch copies a message's payload, from its slot or from the sender's region.
+func (q *softQueuePair) fetch(target []byte, at uintptr, length uint16) bool {
+	if length != slotLong {
+		if int(length) > slotInline {
+			return false
+		}
+		copy(target, q.wire.slice(at+slotPayload, int(length)))
+		return true
+	}
+	source, ok := q.remote.resolve(*q.wire.plain32(at + slotSourceKey), *q.wire.plain64(at + slotSource), uint32(len(target)), 0)
+	if ok {
+		copy(target, source)
+	}
+	return ok
+}
+
+// retriesForever is the receiver-not-ready retry count that has no end.
+const retriesForever = 7
+
+// notReadyTimers is the time between two tries by the timer's code, in
+// microseconds: InfiniBand Architecture Specification, volume 1, table 45.
+var notReadyTimers = [32]int64{655360, 10, 20, 30, 40, 60, 80, 120, 160, 240, 320, 480, 640, 960, 1280, 1920,
+	2560, 3840, 5120, 7680, 10240, 15360, 20480, 30720, 40960, 61440, 81920, 122880, 163840, 245760, 327680, 491520}
+
+// notReady counts a message that finds no receive, once, and refuses it when the
+// sender's patience is at an end.
+func (q *softQueuePair) notReady(retries uint8) {
+	if q.stalled == 0 {
+		q.stalled = max(time.Now().UnixNano(), 1)
+		q.device.notReady.Add(1)
+		return
+	}
+	timer := notReadyTimers[q.options.ReceiverNotReadyTimer] * int64(time.Microsecond)
+	if retries < retriesForever && time.Now().UnixNano()-q.stalled > (int64(retries)+1)*timer {
+		q.refuse(StatusReceiverNotReadyOut)
+	}
+}
+
+// refuse tells the sender that the message at hand fails, and how; nothing more is
+// taken. Both queue pairs are in the error state then, but for a receive that was
+// missing.
+func (q *softQueuePair) refuse(status Status) {
+	q.tell()
+	q.wire.store32(wireNak, uint32(status)) // pairs with the load in lost
+	q.deaf = true
+	q.failed = q.failed || status != StatusReceiverNotReadyOut
+}
+
+// flushReceives gives back the receives of a queue pair in the error state.
+func (q *softQueuePair) flushReceives(completions []Completion) (n int) {
+	for n < len(completions) && q.receives.head != q.receives.tail {
+		c := &completions[n]
+		c.ID = q.receives.queue[q.receives.head&uint64(len(q.receives.queue)-1)].ID
+		c.QueuePair = q.config.Cookie
+		c.Status = StatusFlushed
+		q.receives.head++
+		n++
+	}
+	return n
+}

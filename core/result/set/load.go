@@ -1,0 +1,403 @@
+package set
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"transportbench/core/result"
+	"transportbench/core/result/published"
+)
+
+// maxFileSize bounds what is taken into memory of one file.
+const maxFileSize = 2 << 30
+
+// Load reads a set from a file or directory. Errors name the file and, where
+// it is the text that is wrong, line and column.
+//
+// A directory with an index is read through it; a result file whose length is
+// not the index's is read anew. A directory without one is searched for result
+// files, also below it, and what is no JSON file is passed over.
+func Load(path string) (*Set, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading results: %w", err)
+	}
+	if !info.IsDir() {
+		s, err := loadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		s.Source, s.dir = path, filepath.Dir(path)
+		return s, nil
+	}
+	s, err := loadIndexed(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		s, err = loadLoose(path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.Source, s.dir = path, path
+	return s, nil
+}
+
+// LoadBoth is [Load] of two sets at once.
+func LoadBoth(a, b string) (*Set, *Set, error) {
+	var (
+		sets    [2]*Set
+		errs    [2]error
+		reading sync.WaitGroup
+	)
+	for i, path := range []string{a, b} {
+		reading.Go(func() { sets[i], errs[i] = Load(path) })
+	}
+	reading.Wait()
+	return sets[0], sets[1], cmp.Or(errs[0], errs[1])
+}
+
+func loadFile(path string) (*Set, error) {
+	data, err := readAll(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading results: %w", err)
+	}
+	s, err := Parse(data, filepath.Base(path))
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", path, err)
+	}
+	return s, nil
+}
+
+func readAll(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if info.Size() > maxFileSize {
+		return nil, fmt.Errorf("%s: larger than %d bytes: not a result", path, maxFileSize)
+	}
+	return os.ReadFile(path)
+}
+
+// Parse reads a document of any kind. name is the file's, for the cells.
+func Parse(data []byte, name string) (*Set, error) {
+	head, err := result.Identify(data)
+	if err != nil {
+		return nil, err
+	}
+	switch head.Kind {
+	case Kind:
+		return parseSet(data, head.SchemaVersion)
+	case published.Kind:
+		document, err := published.Parse(data)
+		if err != nil {
+			return nil, err
+		}
+		return fromPublished(document), nil
+	}
+	r, err := result.Parse(data)
+	if err != nil {
+		return nil, err
+	}
+	s := New()
+	return s, s.Add(r, File{name, int64(len(data))})
+}
+
+func parseSet(data []byte, version string) (*Set, error) {
+	major, _, _ := strings.Cut(version, ".")
+	if want, _, _ := strings.Cut(SchemaVersion, "."); major != want {
+		return nil, fmt.Errorf("%w: its schema is %q, and this transportbench reads sets of %s.x",
+			result.ErrNewer, version, want)
+	}
+	s := new(Set)
+	if err := json.Unmarshal(data, s); err != nil {
+		return nil, result.Located(data, err)
+	}
+	return s, s.check()
+}
+
+// check refuses what the types alone would let pass.
+func (s *Set) check() error {
+	statuses := []Status{Measured, Failed, Unavailable, Published}
+	for i := range s.Cells {
+		c := &s.Cells[i]
+		wrong := func(format string, args ...any) error {
+			return fmt.Errorf("cells[%d]: %s", i, fmt.Sprintf(format, args...))
+		}
+		switch {
+		case c.Transport() == "":
+			return wrong("config has no transport")
+		case !slices.Contains(statuses, c.Status):
+			return wrong("status %q is not one of %v", c.Status, statuses)
+		case c.Environment < -1 || c.Environment >= len(s.Environments):
+			return wrong("environment %d is none of the set's %d", c.Environment, len(s.Environments))
+		case c.Status == Measured && len(c.Samples) == 0:
+			return wrong("it is measured and has no samples")
+		}
+		for name, values := range c.Samples {
+			if len(values) == 0 {
+				return wrong("metric %q has no samples", name)
+			}
+			for _, v := range values {
+				if math.IsNaN(v) || math.IsInf(v, 0) {
+					return wrong("metric %q is not finite", name)
+				}
+			}
+		}
+		for _, f := range c.Files {
+			if !filepath.IsLocal(f.Name) {
+				return wrong("file %q lies outside of the set", f.Name)
+			}
+		}
+		if c.Samples == nil {
+			c.Samples = map[string][]float64{}
+		}
+	}
+	return nil
+}
+
+// loadIndexed reads a directory that has an index.
+func loadIndexed(dir string) (*Set, error) {
+	path := filepath.Join(dir, IndexName)
+	if _, err := os.Stat(path); err != nil {
+		return nil, err
+	}
+	s, err := loadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var stale []string
+	for i := range s.Cells {
+		for _, f := range s.Cells[i].Files {
+			info, err := os.Stat(filepath.Join(dir, f.Name))
+			switch {
+			case err != nil:
+				return nil, fmt.Errorf("reading %s: cells[%d]: %w", path, i, err)
+			case info.Size() != f.Bytes:
+				stale = append(stale, f.Name)
+			}
+		}
+	}
+	if len(stale) == 0 {
+		return s, nil
+	}
+	return s.renewed(dir, stale)
+}
+
+// renewed reads the files that have changed since the index was written.
+func (s *Set) renewed(dir string, stale []string) (*Set, error) {
+	var kept []Cell
+	again := map[string]bool{}
+	for _, c := range s.Cells {
+		if !slices.ContainsFunc(c.Files, func(f File) bool { return slices.Contains(stale, f.Name) }) {
+			kept = append(kept, c)
+			continue
+		}
+		for _, f := range c.Files {
+			again[f.Name] = true
+		}
+	}
+	s.Cells = kept
+	for _, name := range stale {
+		if !again[name] {
+			continue
+		}
+		if err := s.addFile(dir, name); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+func (s *Set) addFile(dir, name string) error {
+	path := filepath.Join(dir, name)
+	r, err := result.Read(path)
+	if err != nil {
+		return err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	return s.Add(r, File{name, info.Size()})
+}
+
+// loadLoose reads every result file below a directory. A set below it counts
+// through its index.
+func loadLoose(dir string) (*Set, error) {
+	var files []string
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && path != dir && strings.HasPrefix(entry.Name(), "."):
+			return filepath.SkipDir
+		case entry.Type().IsRegular() && filepath.Ext(path) == ".json" && !strings.HasPrefix(entry.Name(), "."):
+			files = append(files, path)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading results: %w", err)
+	}
+	indexed := map[string]bool{} // directories
+	for _, path := range files {
+		if filepath.Base(path) == IndexName {
+			indexed[filepath.Dir(path)] = true
+		}
+	}
+	files = slices.DeleteFunc(files, func(path string) bool {
+		return filepath.Base(path) != IndexName && below(filepath.Dir(path), indexed)
+	})
+	if len(files) == 0 {
+		return nil, fmt.Errorf("reading results: %s has no result files", dir)
+	}
+	return loadAll(dir, files)
+}
+
+func below(dir string, indexed map[string]bool) bool {
+	for ; ; dir = filepath.Dir(dir) {
+		if indexed[dir] {
+			return true
+		}
+		if dir == filepath.Dir(dir) {
+			return false
+		}
+	}
+}
+
+// loadAll reads files side by side and puts them together in their order.
+func loadAll(dir string, files []string) (*Set, error) {
+	sets, errs := make([]*Set, len(files)), make([]error, len(files))
+	var reading sync.WaitGroup
+	turn := make(chan struct{}, runtime.GOMAXPROCS(0))
+	for i, path := range files {
+		turn <- struct{}{}
+		reading.Go(func() {
+			defer func() { <-turn }()
+			if filepath.Base(path) == IndexName {
+				sets[i], errs[i] = loadIndexed(filepath.Dir(path))
+			} else {
+				sets[i], errs[i] = loadFile(path)
+			}
+			if errs[i] == nil {
+				var prefix string
+				prefix, errs[i] = filepath.Rel(dir, filepath.Dir(path))
+				sets[i].move(prefix)
+			}
+		})
+	}
+	reading.Wait()
+	if err := errors.Join(errs...); err != nil {
+		first, _, _ := strings.Cut(err.Error(), "\n")
+		return nil, errors.New(first)
+	}
+	whole := sets[0]
+	for _, s := range sets[1:] {
+		whole.Include(s)
+	}
+	return whole, nil
+}
+
+func (s *Set) move(prefix string) {
+	for i := range s.Cells {
+		for f := range s.Cells[i].Files {
+			s.Cells[i].Files[f].Name = filepath.Join(prefix, s.Cells[i].Files[f].Name)
+		}
+	}
+}
+
+// Include adds the cells of another set. Those of a configuration, provider,
+// runtime and machine that are here already become more repeats.
+func (s *Set) Include(other *Set) {
+	type place struct {
+		key              string
+		provider, digest string
+		environment      int
+		status           Status
+		reason           string
+	}
+	at := func(c *Cell) place {
+		return place{c.Key(), c.Plugin.Provider, c.Plugin.RuntimeDigest, c.Environment, c.Status, c.Reason}
+	}
+	known := map[place]int{}
+	for i := range s.Cells {
+		known[at(&s.Cells[i])] = i
+	}
+	for _, c := range other.Cells {
+		if c.Environment >= 0 {
+			c.Environment = s.environment(other.Machine(&c))
+		}
+		here := at(&c)
+		if i, found := known[here]; found && c.Status == Measured {
+			s.Cells[i].Merge(c)
+			continue
+		}
+		known[here] = len(s.Cells)
+		s.Cells = append(s.Cells, c)
+	}
+}
+
+func fromPublished(document *published.Document) *Set {
+	s := New()
+	s.CreatedAt = document.Date
+	for _, row := range document.Rows {
+		c := Cell{
+			Config: map[string]string{}, Status: Published, Environment: -1,
+			Reason:    document.Source,
+			Samples:   map[string][]float64{},
+			StartedAt: document.Date,
+			Plugin:    Plugin{Name: row.Config["transport"]},
+		}
+		for name, value := range row.Config {
+			c.Config[name] = value
+		}
+		for name, figure := range row.Metrics {
+			c.Samples[name] = []float64{figure.Value}
+		}
+		if row.Contradiction != "" {
+			c.Doubts = append(c.Doubts, Doubt{"published", result.Error, row.Contradiction})
+		}
+		s.Cells = append(s.Cells, c)
+	}
+	return s
+}
+
+// Results are the results behind a cell, read from the set's directory where
+// the set does not have them itself. An index that was taken away from its
+// directory has none, which is an error.
+func (s *Set) Results(c *Cell) ([]*result.Result, error) {
+	if len(c.Results) > 0 || len(c.Files) == 0 {
+		return c.Results, nil
+	}
+	var list []*result.Result
+	for _, f := range c.Files {
+		r, err := result.Read(filepath.Join(s.dir, f.Name))
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, r)
+	}
+	return list, nil
+}
+
+// EncodeWhole is [Set.Encode] with the results of every cell in it, and no names
+// of files. It reads the results of one cell at a time.
+func (s *Set) EncodeWhole(w io.Writer) error {
+	return s.encode(w, func(c Cell) (Cell, error) {
+		var err error
+		c.Results, err = s.Results(&c)
+		c.Files = nil
+		return c, err
+	})
+}

@@ -1,0 +1,224 @@
+package result
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Encode writes r as indented JSON with a newline at its end.
+func Encode(w io.Writer, r *Result) error {
+	text, err := json.MarshalIndent(normalized(r), "", "  ")
+	if err != nil {
+		return fmt.Errorf("encoding result: %w", err)
+	}
+	if _, err := w.Write(append(text, '\n')); err != nil {
+		return fmt.Errorf("writing result: %w", err)
+	}
+	return nil
+}
+
+// normalized returns a copy whose empty lists and maps are written as such
+// rather than as null, and whose times are in UTC.
+func normalized(r *Result) *Result {
+	c := *r
+	c.StartedAt = c.StartedAt.UTC()
+	c.Argv = notNil(c.Argv)
+	c.Placement = append([]Placement{}, c.Placement...)
+	for i := range c.Placement {
+		c.Placement[i].CPUs = notNil(c.Placement[i].CPUs)
+		c.Placement[i].Affinity = notNil(c.Placement[i].Affinity)
+	}
+	c.Setup.Steps = notNil(c.Setup.Steps)
+	c.Checks = notNil(c.Checks)
+	c.Repeats = append([]Repeat{}, c.Repeats...)
+	for i := range c.Repeats {
+		repeat := &c.Repeats[i]
+		repeat.StartedAt = repeat.StartedAt.UTC()
+		repeat.Ranks = notNil(repeat.Ranks)
+		if repeat.Samples == nil {
+			repeat.Samples = map[string]float64{}
+		}
+	}
+	c.Environment.Identity.RDMA = slices.Clone(c.Environment.Identity.RDMA)
+	for i := range c.Environment.Identity.RDMA {
+		device := &c.Environment.Identity.RDMA[i]
+		device.Ports = notNil(device.Ports)
+	}
+	if c.Summary == nil {
+		c.Summary = map[string]Metric{}
+	}
+	if c.Config.Options == nil {
+		c.Config.Options = map[string]string{}
+	}
+	return &c
+}
+
+func notNil[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}
+
+// FileName is the name under which [Write] stores r:
+// <transport>-<profile>-<UTC time>-<short id>.json.
+func FileName(r *Result) string {
+	return fmt.Sprintf("%s-%s-%s-%s.json", fileWord(r.Config.Transport), fileWord(r.Config.Profile),
+		r.StartedAt.UTC().Format("20060102T150405Z"), ShortID(r.ID))
+}
+
+// fileWord keeps a name from becoming a path.
+func fileWord(name string) string {
+	word := strings.Map(func(c rune) rune {
+		switch {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '_':
+			return c
+		default:
+			return '_'
+		}
+	}, name)
+	return word[:min(len(word), 64)]
+}
+
+// Write stores r in dir, which it makes where it does not exist, and returns
+// the file's path. The file appears complete and durable or not at all, and
+// never takes the place of another. Its errors are an [*IOError].
+func Write(dir string, r *Result) (path string, err error) {
+	var text bytes.Buffer
+	if err := Encode(&text, r); err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", &IOError{"making the results directory", dir, err}
+	}
+	path = filepath.Join(dir, FileName(r))
+	if err := writeFile(path, text.Bytes()); err != nil {
+		return "", &IOError{"writing the result", path, err}
+	}
+	return path, nil
+}
+
+func writeFile(path string, text []byte) error {
+	return place(path, moveWithoutReplacing, func(w io.Writer) error { _, err := w.Write(text); return err })
+}
+
+// Replace stores what write writes at path, whole and durable or not at all.
+// What was there before stays until then.
+func Replace(path string, write func(io.Writer) error) error { return place(path, os.Rename, write) }
+
+// place writes a temporary file beside path and moves it there.
+func place(path string, move func(from, to string) error, write func(io.Writer) error) (err error) {
+	dir := filepath.Dir(path)
+	f, err := os.CreateTemp(dir, TemporaryFiles)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			os.Remove(f.Name())
+		}
+	}()
+	err = write(f)
+	if err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err = move(f.Name(), path); err != nil {
+		return err
+	}
+	return SyncDir(dir)
+}
+
+// TemporaryFiles is the pattern of files that are being written. One that is
+// left was its writer's last.
+const TemporaryFiles = ".result-*.tmp"
+
+// moveWithoutReplacing renames a file and fails with EEXIST where the new name
+// is taken.
+func moveWithoutReplacing(from, to string) error {
+	err := unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE)
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
+		// Some network file systems lack the flag, and have hard links.
+		if err = os.Link(from, to); err == nil {
+			return os.Remove(from)
+		}
+	}
+	return err
+}
+
+// SyncDir makes a directory's entries durable.
+func SyncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// CheckWritable finds out whether [Write] can store a result in dir, and
+// leaves nothing behind. A directory that does not exist yet is fine where it
+// can be made. Its errors are an [*IOError].
+func CheckWritable(dir string) error {
+	const op = "checking the results directory"
+	existing := filepath.Clean(dir)
+	for {
+		info, err := os.Stat(existing)
+		switch {
+		case err == nil && !info.IsDir():
+			return &IOError{op, dir, &os.PathError{Op: "stat", Path: existing, Err: unix.ENOTDIR}}
+		case err == nil:
+			if err := tryFile(existing); err != nil {
+				return &IOError{op, dir, err}
+			}
+			return nil
+		case !errors.Is(err, os.ErrNotExist) || existing == filepath.Dir(existing):
+			return &IOError{op, dir, err}
+		}
+		existing = filepath.Dir(existing)
+	}
+}
+
+// tryFile writes enough to a file in dir to notice a full disk.
+func tryFile(dir string) error {
+	f, err := os.CreateTemp(dir, ".writable-*.tmp")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	_, err = f.Write(make([]byte, 64<<10))
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+// IOError is a result that could not be stored. It reads as one line that ends
+// in the remedy.
+type IOError struct {
+	Op   string // what was tried
+	Path string // the file or directory
+	Err  error
+}
+
+func (e *IOError) Error() string {
+	// The path in e.Err is a temporary file's at times, and would confuse.
+	cause, remedy := e.Err, "choose another directory with --out"
+	var errno unix.Errno
+	if errors.As(e.Err, &errno) {
+		cause = errno
+	}
+	switch errno {
+	case unix.ENOSPC, unix.EDQUOT:
+		remedy = "free some space or " + remedy
+	case unix.EACCES, unix.EPERM, unix.EROFS:
+		remedy = "make it writable or " + remedy
+	}
+	return fmt.Sprintf("%s: %s: %v; %s", e.Op, e.Path, cause, remedy)
+}
+
+func (e *IOError) Unwrap() error { return e.Err }

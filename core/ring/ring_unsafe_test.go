@@ -1,0 +1,270 @@
+package ring
+
+import (
+	"bytes"
+	"encoding/binary"
+	"runtime"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// alignedMemory is heap memory, so that the race detector sees the ring.
+func alignedMemory(n int) []byte {
+	words := make([]uint64, (n+2*lineSize)/8)
+	b := unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), len(words)*8)
+	skip := -int(uintptr(unsafe.Pointer(&words[0]))) & (lineSize - 1)
+	return b[skip : skip+n]
+}
+
+func newRing(t testing.TB, a Algorithm, g Geometry) (*Producer, *Consumer) {
+	b := alignedMemory(g.Bytes())
+	p, err := NewProducer(b, a, g)
+	require.NoError(t, err)
+	c, err := NewConsumer(b, a, g)
+	require.NoError(t, err)
+	return p, c
+}
+
+func eachAlgorithm(t *testing.T, f func(t *testing.T, a Algorithm)) {
+	for a := range algorithmNames {
+		t.Run(Algorithm(a).String(), func(t *testing.T) { f(t, Algorithm(a)) })
+	}
+}
+
+func pattern(token uint64, n int) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(token)*31 + byte(i)*7 + byte(i>>8)
+	}
+	return b
+}
+
+func TestEveryLength(t *testing.T) {
+	eachAlgorithm(t, func(t *testing.T, a Algorithm) {
+		g := Geometry{Slots: 8, Arena: 1024}
+		p, c := newRing(t, a, g)
+		for lap := range 3 {
+			for n := range g.MaxPayload() + 1 {
+				token := uint64(lap)<<40 | uint64(n)
+				require.NoError(t, p.Push(KindB, token, pattern(token, n)))
+				p.Publish()
+				var m Message
+				ok, err := c.Pop(&m)
+				require.NoError(t, err)
+				require.True(t, ok)
+				require.Equal(t, KindB, m.Kind)
+				require.Equal(t, token, m.Token)
+				require.True(t, bytes.Equal(pattern(token, n), m.Payload), "length %d", n)
+				c.Release()
+			}
+		}
+		require.ErrorIs(t, p.Push(KindA, 0, make([]byte, g.MaxPayload()+1)), ErrTooLong)
+	})
+}
+
+func TestFullRingRecovers(t *testing.T) {
+	eachAlgorithm(t, func(t *testing.T, a Algorithm) {
+		p, c := newRing(t, a, Geometry{Slots: 8})
+		for lap := range 5 {
+			n := 0
+			for ; p.Push(KindA, uint64(n), nil) == nil; n++ {
+			}
+			require.ErrorIs(t, p.Push(KindA, 0, nil), ErrFull)
+			require.GreaterOrEqual(t, n, 6, "lap %d: all but the untold quarter", lap)
+			p.Publish()
+			for i := range n {
+				var m Message
+				ok, err := c.Pop(&m)
+				require.NoError(t, err)
+				require.True(t, ok)
+				require.EqualValues(t, i, m.Token)
+			}
+			ok, err := c.Pop(&Message{})
+			require.NoError(t, err)
+			require.False(t, ok, "nothing was released, so nothing new can be there")
+			c.Release()
+		}
+	})
+}
+
+func TestVisibility(t *testing.T) {
+	eachAlgorithm(t, func(t *testing.T, a Algorithm) {
+		p, c := newRing(t, a, Geometry{Slots: 8})
+		for range 3 {
+			require.NoError(t, p.Push(KindA, 1, nil))
+		}
+		require.Equal(t, a == Lamport, c.Empty())
+		p.Publish()
+		require.False(t, c.Empty())
+	})
+}
+
+// TestModel compares a ring with a queue under random batches of random sizes.
+func TestModel(t *testing.T) {
+	eachAlgorithm(t, func(t *testing.T, a Algorithm) {
+		rapid.Check(t, func(rt *rapid.T) {
+			g := Geometry{Slots: 1 << rapid.IntRange(2, 5).Draw(rt, "slots"), Arena: 1 << rapid.IntRange(8, 12).Draw(rt, "arena")}
+			p, c := newRing(t, a, g)
+			var queue []Message
+			visible, borrowed := 0, 0
+			token := uint64(0)
+			rt.Repeat(map[string]func(*rapid.T){
+				"push": func(rt *rapid.T) {
+					payload := pattern(token, rapid.IntRange(0, g.MaxPayload()).Draw(rt, "length"))
+					if err := p.Push(KindA, token, payload); err == nil {
+						queue = append(queue, Message{KindA, token, payload})
+						token++
+					} else {
+						require.ErrorIs(rt, err, ErrFull)
+					}
+					if a != Lamport {
+						visible = len(queue)
+					}
+				},
+				"publish": func(*rapid.T) { p.Publish(); visible = len(queue) },
+				"pop": func(rt *rapid.T) {
+					var m Message
+					ok, err := c.Pop(&m)
+					require.NoError(rt, err)
+					require.Equal(rt, borrowed < visible, ok)
+					if ok {
+						require.Equal(rt, queue[borrowed].Token, m.Token)
+						require.True(rt, bytes.Equal(queue[borrowed].Payload, m.Payload))
+						borrowed++
+					}
+				},
+				"release": func(*rapid.T) {
+					c.Release()
+					queue, visible, borrowed = queue[borrowed:], visible-borrowed, 0
+				},
+				"drained ring takes the longest": func(rt *rapid.T) {
+					if len(queue) != 0 {
+						return
+					}
+					payload := pattern(token, g.MaxPayload())
+					require.NoError(rt, p.Push(KindA, token, payload))
+					queue = append(queue, Message{KindA, token, payload})
+					token++
+					if a != Lamport {
+						visible = 1
+					}
+				},
+			})
+		})
+	})
+}
+
+// TestConcurrent runs both sides at once; under -race the detector checks the
+// ordering that the comments at the atomics claim.
+func TestConcurrent(t *testing.T) {
+	eachAlgorithm(t, func(t *testing.T, a Algorithm) {
+		const messages = 100_000
+		g := Geometry{Slots: 16, Arena: 1024}
+		p, c := newRing(t, a, g)
+		done := make(chan error, 1)
+		go func() {
+			for token := uint64(0); token < messages; token++ {
+				payload := pattern(token, int(token*7)%(g.MaxPayload()+1))
+				for {
+					err := p.Push(KindA, token, payload)
+					if err == nil {
+						break
+					}
+					if err != ErrFull {
+						done <- err
+						return
+					}
+					p.Publish()
+					runtime.Gosched()
+				}
+				if token%5 == 0 {
+					p.Publish()
+				}
+			}
+			p.Publish()
+			done <- nil
+		}()
+		for token := uint64(0); token < messages; {
+			var m Message
+			ok, err := c.Pop(&m)
+			require.NoError(t, err)
+			if !ok {
+				c.Release()
+				runtime.Gosched()
+				continue
+			}
+			if m.Token != token || !bytes.Equal(m.Payload, pattern(token, int(token*7)%(g.MaxPayload()+1))) {
+				t.Fatalf("message %d arrived as %d with %d bytes", token, m.Token, len(m.Payload))
+			}
+			token++
+			if token%3 == 0 {
+				c.Release()
+			}
+		}
+		require.NoError(t, <-done)
+	})
+}
+
+func TestZeroAllocations(t *testing.T) {
+	eachAlgorithm(t, func(t *testing.T, a Algorithm) {
+		p, c := newRing(t, a, Geometry{Slots: 8, Arena: 4096})
+		small, large := make([]byte, 32), make([]byte, 1000)
+		var m Message
+		require.Zero(t, testing.AllocsPerRun(1000, func() {
+			_ = p.Push(KindA, 1, small)
+			_ = p.Push(KindA, 1, large)
+			p.Publish()
+			_, _ = c.Pop(&m)
+			_, _ = c.Pop(&m)
+			c.Release()
+		}))
+	})
+}
+
+func TestGeometryIsChecked(t *testing.T) {
+	for _, g := range []Geometry{{}, {Slots: 3}, {Slots: 2}, {Slots: -8}, {Slots: 8, Arena: 100}, {Slots: 8, Arena: 128}, {Slots: 8, Arena: 1 << 40}} {
+		require.Error(t, g.Check(), "%+v", g)
+	}
+	g := Geometry{Slots: 8}
+	_, err := NewProducer(alignedMemory(g.Bytes())[:100], Lamport, g)
+	require.ErrorContains(t, err, "bytes")
+	_, err = NewConsumer(alignedMemory(g.Bytes() + 8)[8:], Lamport, g)
+	require.ErrorContains(t, err, "aligned")
+}
+
+// FuzzHostileMemory lets a peer write anything anywhere; the ring must answer
+// with messages inside its memory or with an error, and never fault.
+func FuzzHostileMemory(f *testing.F) {
+	f.Add(uint8(0), []byte{0, 0, 1, 0xff, 0xff})
+	f.Add(uint8(1), bytes.Repeat([]byte{1, 0}, 40))
+	f.Add(uint8(2), []byte{})
+	f.Fuzz(func(t *testing.T, which uint8, scribble []byte) {
+		g := Geometry{Slots: 8, Arena: 1024}
+		b := alignedMemory(g.Bytes())
+		p, err := NewProducer(b, Algorithm(which%3), g)
+		require.NoError(t, err)
+		c, err := NewConsumer(b, Algorithm(which%3), g)
+		require.NoError(t, err)
+		inside := func(payload []byte) bool {
+			start, low := uintptr(unsafe.Pointer(unsafe.SliceData(payload))), uintptr(unsafe.Pointer(unsafe.SliceData(b)))
+			return len(payload) == 0 || start >= low && start+uintptr(len(payload)) <= low+uintptr(len(b))
+		}
+		for len(scribble) >= 6 {
+			at := int(binary.LittleEndian.Uint16(scribble)) % (len(b) - 4)
+			copy(b[at:], scribble[2:6])
+			if p.Push(KindA, 9, scribble) != ErrCorrupt {
+				p.Publish()
+			}
+			var m Message
+			if ok, err := c.Pop(&m); err == nil && ok {
+				require.True(t, inside(m.Payload))
+				require.LessOrEqual(t, len(m.Payload), g.MaxPayload())
+			}
+			c.Release()
+			scribble = scribble[6:]
+		}
+	})
+}

@@ -1,0 +1,6 @@
+//go:build amd64 || arm64
+
+package shm
+
+// pause tells the processor that the thread spins. It does not leave the core.
+func pause()

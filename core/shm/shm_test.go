@@ -1,0 +1,183 @@
+package shm
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestSegmentIsShared(t *testing.T) {
+	for _, backing := range []Backing{Memfd, Named} {
+		t.Run(string(backing), func(t *testing.T) {
+			mine, err := Create("shmtest", 8192, backing)
+			require.NoError(t, err)
+			theirs, err := Open(mine.Ref())
+			require.NoError(t, err)
+			require.Len(t, theirs.Bytes(), 8192)
+			Word64(mine.Bytes(), 4096).Store(42)
+			require.EqualValues(t, 42, Word64(theirs.Bytes(), 4096).Load())
+
+			// The name can go while the memory stays.
+			require.NoError(t, mine.Unlink())
+			require.NoError(t, mine.Unlink())
+			Word64(theirs.Bytes(), 8).Store(7)
+			require.EqualValues(t, 7, Word64(mine.Bytes(), 8).Load())
+
+			require.NoError(t, mine.Close())
+			require.NoError(t, mine.Close())
+			_, err = Open(mine.Ref())
+			require.Error(t, err)
+			require.NoError(t, theirs.Close())
+		})
+	}
+	left, err := filepath.Glob(filepath.Join(NamedDir, "shmtest-*"))
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
+
+func TestSealedAgainstResizing(t *testing.T) {
+	s, err := Create("shmtest", 4096, Memfd)
+	require.NoError(t, err)
+	defer s.Close()
+	require.ErrorIs(t, unix.Ftruncate(s.fd, 0), unix.EPERM)
+	require.ErrorIs(t, unix.Ftruncate(s.fd, 8192), unix.EPERM)
+}
+
+func TestOpenRefuses(t *testing.T) {
+	s, err := Create("shmtest", 4096, Memfd)
+	require.NoError(t, err)
+	defer s.Close()
+	short := s.Ref()
+	short.Size = 8192
+	for name, ref := range map[string]Ref{
+		"wrong size":        short,
+		"no such process":   {PID: 1 << 22, FD: 3, Size: 4096},
+		"no such name":      {Name: "transportbench-no-such", Size: 4096},
+		"path out":          {Name: "../tmp/x", Size: 4096},
+		"hidden name":       {Name: "..", Size: 4096},
+		"a terminal":        {PID: os.Getpid(), FD: 0, Size: 4096},
+		"zero size":         {PID: os.Getpid(), FD: s.fd},
+		"another backing":   {Name: "", PID: 0, FD: 0, Size: 4096},
+		"directory as name": {Name: ".", Size: 4096},
+	} {
+		_, err := Open(ref)
+		require.Error(t, err, name)
+	}
+	_, err = Create("shmtest", 4096, "paper")
+	require.ErrorContains(t, err, "paper")
+}
+
+func TestNamedTakesItsMemoryAtOnce(t *testing.T) {
+	var stat unix.Statfs_t
+	require.NoError(t, unix.Statfs(NamedDir, &stat))
+	if stat.Blocks == 0 {
+		t.Skipf("%s has no size limit here, so it cannot be full", NamedDir)
+	}
+	_, err := Create("shmtest", int(stat.Blocks+1)*int(stat.Bsize), Named)
+	require.ErrorIs(t, err, unix.ENOSPC)
+	require.ErrorContains(t, err, "no room")
+	left, err := filepath.Glob(filepath.Join(NamedDir, "shmtest-*"))
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
+
+func TestWordsAreAligned(t *testing.T) {
+	memory := make([]byte, 64)
+	require.Panics(t, func() { Word64(memory, 4+1) })
+	require.Panics(t, func() { Word32(memory, 62) })
+	require.NotPanics(t, func() { Word32(memory, 60).Store(1) })
+}
+
+func TestFutex(t *testing.T) {
+	var word atomic.Uint32
+	FutexWait(&word, 1, time.Hour) // the word does not hold 1: no wait
+
+	before := time.Now()
+	FutexWait(&word, 0, 5*time.Millisecond)
+	require.GreaterOrEqual(t, time.Since(before), 4*time.Millisecond)
+
+	woken := make(chan struct{})
+	go func() {
+		for word.Load() == 0 {
+			FutexWait(&word, 0, time.Minute)
+		}
+		close(woken)
+	}()
+	word.Store(1)
+	for {
+		FutexWake(&word)
+		select {
+		case <-woken:
+			return
+		default:
+		}
+	}
+}
+
+func TestBounce(t *testing.T) {
+	var line atomic.Uint64
+	for range 2 { // the line serves again
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		var far sync.WaitGroup
+		far.Go(func() {
+			roundTrip, samples, err := Bounce(ctx, &line, false, 0)
+			require.NoError(t, err)
+			require.Zero(t, roundTrip)
+			require.Zero(t, samples)
+		})
+		roundTrip, samples, err := Bounce(ctx, &line, true, time.Millisecond)
+		require.NoError(t, err)
+		far.Wait()
+		require.Positive(t, roundTrip)
+		require.Positive(t, samples)
+		require.Zero(t, line.Load())
+		cancel()
+	}
+}
+
+func TestBounceAlone(t *testing.T) {
+	for _, initiate := range []bool{true, false} {
+		var line atomic.Uint64
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+		_, _, err := Bounce(ctx, &line, initiate, time.Millisecond)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		cancel()
+	}
+}
+
+// TestBounceCancelled cancels both sides at any moment, again and again on the
+// same line, and lets a hostile peer write into it.
+func TestBounceCancelled(t *testing.T) {
+	var line atomic.Uint64
+	for i := range 60 {
+		ctx, cancel := context.WithCancel(context.Background())
+		var sides sync.WaitGroup
+		for _, initiate := range []bool{true, false} {
+			sides.Go(func() { _, _, _ = Bounce(ctx, &line, initiate, time.Hour) })
+		}
+		for range i % 7 {
+			line.Store(bounceOver)
+			time.Sleep(100 * time.Microsecond)
+		}
+		cancel()
+		sides.Wait()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	var far sync.WaitGroup
+	far.Go(func() { _, _, _ = Bounce(ctx, &line, false, 0) })
+	roundTrip, _, err := Bounce(ctx, &line, true, time.Millisecond)
+	require.NoError(t, err)
+	require.Positive(t, roundTrip)
+	far.Wait()
+}

@@ -1,0 +1,49 @@
+package shm
+
+import (
+	"fmt"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Word32 returns the 32-bit word at an offset of shared memory, for use with
+// sync/atomic alone. It panics where the offset is out of bounds or unaligned:
+// offsets are constants or were checked.
+func Word32(memory []byte, offset int) *atomic.Uint32 {
+	return (*atomic.Uint32)(word(memory, offset, 4))
+}
+
+// Word64 is Word32 for 64 bits.
+func Word64(memory []byte, offset int) *atomic.Uint64 {
+	return (*atomic.Uint64)(word(memory, offset, 8))
+}
+
+func word(memory []byte, offset, size int) unsafe.Pointer {
+	p := unsafe.Pointer(&memory[offset : offset+size][0])
+	if uintptr(p)%uintptr(size) != 0 {
+		panic(fmt.Sprintf("word at offset %d is not aligned to %d bytes", offset, size))
+	}
+	return p
+}
+
+const (
+	futexWait = 0 // FUTEX_WAIT, shared between processes
+	futexWake = 1 // FUTEX_WAKE
+)
+
+// FutexWait parks the thread until FutexWake on the same word, unless the word
+// does not hold value any more, and for timeout at most; it may also return
+// for no reason. The word may be shared between processes.
+func FutexWait(w *atomic.Uint32, value uint32, timeout time.Duration) {
+	limit := unix.NsecToTimespec(timeout.Nanoseconds())
+	// Every error (EAGAIN, EINTR, ETIMEDOUT) means: look at the word again.
+	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(w)), futexWait, uintptr(value), uintptr(unsafe.Pointer(&limit)), 0, 0)
+}
+
+// FutexWake wakes every thread that is parked on the word. It does not block.
+func FutexWake(w *atomic.Uint32) {
+	_, _, _ = unix.RawSyscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(w)), futexWake, 1<<30, 0, 0, 0)
+}

@@ -1,0 +1,79 @@
+package transport
+
+import (
+	"context"
+	"time"
+)
+
+// The interfaces below are optional for a [Worker]. The runtime looks for each
+// once, when the worker is made.
+
+// Waiter is a worker that can give its core away while there is nothing to
+// poll.
+type Waiter interface {
+	// Wait blocks until Poll may have something, Wake is called, or timeout
+	// has passed, whichever is first; it may return early for no reason. A
+	// Wake or an arrival since the last Poll makes it return at once.
+	Wait(timeout time.Duration) error
+	// Wake ends the current or next Wait. Any thread may call it.
+	Wake()
+}
+
+// StatsReader is a worker that counts. The names are the transport's own, and
+// the values only grow.
+type StatsReader interface {
+	// ReadStats appends the worker's counters to dst. It runs on the worker's
+	// thread, outside of measured windows.
+	ReadStats(dst []Stat) []Stat
+}
+
+// Stat is one counter.
+type Stat struct {
+	Name  string `json:"name"`
+	Help  string `json:"help"`
+	Value uint64 `json:"value"`
+}
+
+// Prober is a worker that can measure its floor: the least that its medium can
+// cost between the two threads, with no harness and no protocol.
+type Prober interface {
+	// Probe measures against peer for about d. Both sides call it at about
+	// the same time, one with initiate true; that side gets the reading, and
+	// the other a zero Floor. No call is in flight meanwhile. It gives up
+	// when ctx ends, so that a peer that does not take part costs no more.
+	Probe(ctx context.Context, peer PeerID, initiate bool, d time.Duration) (Floor, error)
+}
+
+// Floor is a reading of a [Prober].
+type Floor struct {
+	// Name says what was measured ("cache-line bounce", "raw UDP ping-pong").
+	Name string `json:"name"`
+	// RoundTrip is the median round trip in nanoseconds.
+	RoundTrip float64 `json:"round_trip_ns"`
+	// Bandwidth is in bytes per second; 0 where the probe does not stream.
+	Bandwidth float64 `json:"bandwidth,omitempty"`
+	// Samples is the number of round trips behind the median.
+	Samples int `json:"samples"`
+}
+
+// Microbenchmarker is a [Driver] that can measure its medium piece by piece, without
+// the transport on top: what an operation of the device, the kernel or the library
+// costs by itself.
+type Microbenchmarker interface {
+	// Microbenchmarks lists the names of the measurements.
+	Microbenchmarks() []string
+	// Microbenchmark takes those that wanted says yes to, about d each, with the
+	// transport's options, and reports each as it is there. It blocks, and ends
+	// early when ctx does.
+	Microbenchmark(ctx context.Context, options Values, wanted func(name string) bool, d time.Duration, report func(Measurement) error) error
+}
+
+// Measurement is a reading of a [Microbenchmarker]. What it does not measure is 0.
+type Measurement struct {
+	Name      string  `json:"name"`
+	Size      int     `json:"size"`                 // bytes of a message
+	Latency   float64 `json:"latency_ns,omitempty"` // median
+	Rate      float64 `json:"rate,omitempty"`       // messages per second
+	Bandwidth float64 `json:"bandwidth,omitempty"`  // bytes per second
+	Samples   int     `json:"samples"`
+}

@@ -1,0 +1,197 @@
+package transport
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// OptionType is the type of an option's value.
+type OptionType string
+
+// The types of options, and how a value is written.
+const (
+	TypeBool     OptionType = "bool"     // true, false
+	TypeInt      OptionType = "int"      // 42
+	TypeSize     OptionType = "size"     // bytes: 4096, 4KiB, 1MiB, 2GiB
+	TypeDuration OptionType = "duration" // 5ms, 1.5s
+	TypeString   OptionType = "string"
+)
+
+// Option is one entry of a transport's flat schema. Flags, help and
+// documentation come from it.
+type Option struct {
+	Name    string     `json:"name"` // lower case, words joined by hyphens
+	Type    OptionType `json:"type"`
+	Default string     `json:"default"`
+	Help    string     `json:"help"`
+	// Allowed lists the only values of a string option; empty allows all.
+	Allowed []string `json:"allowed,omitempty"`
+	// Min and Max bound an int, size (bytes) or duration (nanoseconds)
+	// option; both 0 is no bound.
+	Min int64 `json:"min,omitempty"`
+	Max int64 `json:"max,omitempty"`
+}
+
+// OptionError says which option is wrong and what would be right.
+type OptionError struct {
+	Option  string
+	Problem string
+}
+
+func (e *OptionError) Error() string { return fmt.Sprintf("option %q: %s", e.Option, e.Problem) }
+
+// Values holds the options of a transport, complete and checked: every option
+// of the schema has a value. Its getters panic on a name or type that the
+// schema lacks, since that is a fault of the program and not of its user.
+type Values struct {
+	values map[string]value
+}
+
+type value struct {
+	option Option
+	text   string
+	number int64 // int, size, duration; 0 or 1 for bool
+}
+
+// ParseOptions checks raw against schema and fills in the defaults. An unknown
+// name, an ill-typed value and one out of bounds are each an [*OptionError].
+func ParseOptions(schema []Option, raw map[string]string) (Values, error) {
+	v := Values{values: make(map[string]value, len(schema))}
+	names := make([]string, 0, len(schema))
+	for _, o := range schema {
+		names = append(names, o.Name)
+		text, given := raw[o.Name]
+		if !given {
+			text = o.Default
+		}
+		parsed, err := parseValue(o, text)
+		if err != nil {
+			return Values{}, err
+		}
+		v.values[o.Name] = parsed
+	}
+	for name := range raw {
+		if _, known := v.values[name]; !known {
+			return Values{}, &OptionError{Option: name, Problem: "unknown" + SuggestionFor(name, names)}
+		}
+	}
+	return v, nil
+}
+
+func parseValue(o Option, text string) (value, error) {
+	v := value{option: o, text: text}
+	var err error
+	switch o.Type {
+	case TypeBool:
+		var b bool
+		b, err = strconv.ParseBool(text)
+		if b {
+			v.number = 1
+		}
+	case TypeInt:
+		v.number, err = strconv.ParseInt(text, 10, 64)
+	case TypeSize:
+		v.number, err = ParseSize(text)
+	case TypeDuration:
+		var d time.Duration
+		d, err = time.ParseDuration(text)
+		v.number = int64(d)
+	case TypeString:
+		if len(o.Allowed) > 0 && !slices.Contains(o.Allowed, text) {
+			return v, &OptionError{o.Name, fmt.Sprintf("%q is not one of %s%s",
+				text, strings.Join(o.Allowed, ", "), SuggestionFor(text, o.Allowed))}
+		}
+		return v, nil
+	default:
+		panic(fmt.Sprintf("option %q has unknown type %q", o.Name, o.Type))
+	}
+	if err != nil {
+		return v, &OptionError{o.Name, fmt.Sprintf("%q is not a %s", text, o.Type)}
+	}
+	if (o.Min != 0 || o.Max != 0) && (v.number < o.Min || v.number > o.Max) {
+		return v, &OptionError{o.Name, fmt.Sprintf("%s is outside %s to %s",
+			text, formatNumber(o.Type, o.Min), formatNumber(o.Type, o.Max))}
+	}
+	return v, nil
+}
+
+func formatNumber(t OptionType, n int64) string {
+	switch t {
+	case TypeSize:
+		return FormatSize(n)
+	case TypeDuration:
+		return time.Duration(n).String()
+	default:
+		return strconv.FormatInt(n, 10)
+	}
+}
+
+func (v Values) get(name string, t OptionType) value {
+	got, ok := v.values[name]
+	if !ok || got.option.Type != t {
+		panic(fmt.Sprintf("no option %q of type %s in the schema", name, t))
+	}
+	return got
+}
+
+// Bool returns a bool option.
+func (v Values) Bool(name string) bool { return v.get(name, TypeBool).number != 0 }
+
+// Int returns an int option.
+func (v Values) Int(name string) int { return int(v.get(name, TypeInt).number) }
+
+// Size returns a size option in bytes.
+func (v Values) Size(name string) int { return int(v.get(name, TypeSize).number) }
+
+// Duration returns a duration option.
+func (v Values) Duration(name string) time.Duration {
+	return time.Duration(v.get(name, TypeDuration).number)
+}
+
+// String returns a string option.
+func (v Values) String(name string) string { return v.get(name, TypeString).text }
+
+// Map returns all values as text, for a result's configuration.
+func (v Values) Map() map[string]string {
+	m := make(map[string]string, len(v.values))
+	for name, got := range v.values {
+		m[name] = got.text
+	}
+	return m
+}
+
+var sizeUnits = []struct {
+	suffix string
+	bytes  int64
+}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"B", 1}}
+
+// ParseSize reads a number of bytes: digits, alone or followed by B, KiB, MiB
+// or GiB.
+func ParseSize(text string) (int64, error) {
+	digits, unit := text, int64(1)
+	for _, u := range sizeUnits {
+		if d, found := strings.CutSuffix(text, u.suffix); found {
+			digits, unit = strings.TrimSpace(d), u.bytes
+			break
+		}
+	}
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil || n < 0 || n > math.MaxInt64/unit {
+		return 0, fmt.Errorf("%q is not a size: write bytes, or a number with KiB, MiB or GiB", text)
+	}
+	return n * unit, nil
+}
+
+// FormatSize writes a number of bytes with the largest unit that divides it.
+func FormatSize(n int64) string {
+	for _, u := range sizeUnits {
+		if n != 0 && n%u.bytes == 0 && u.bytes > 1 {
+			return fmt.Sprintf("%d%s", n/u.bytes, u.suffix)
+		}
+	}
+	return strconv.FormatInt(n, 10)
+}

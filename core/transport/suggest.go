@@ -1,0 +1,39 @@
+package transport
+
+import "fmt"
+
+// SuggestionFor returns `; did you mean "x"?` for the known name that is
+// closest to a mistyped one, or nothing where none is close.
+func SuggestionFor(name string, known []string) string {
+	best, bestDistance := "", len(name)/3+2
+	for _, k := range known {
+		if d := editDistance(name, k); d < bestDistance {
+			best, bestDistance = k, d
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf("; did you mean %q?", best)
+}
+
+// editDistance is Levenshtein's, over bytes.
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			substitute := diagonal
+			if a[i] != b[j] {
+				substitute++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(substitute, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

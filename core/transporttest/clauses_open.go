@@ -1,0 +1,178 @@
+package transporttest
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/transport"
+)
+
+var infoClauses = []clause{
+	{name: "info/names", run: infoNames,
+		says: "Info names the transport in lower case letters and digits, with a version, one line of summary and its providers, the same each time."},
+	{name: "info/options", run: infoOptions,
+		says: "Every option has a name of words joined by hyphens, help, and a default that parses; unknown names do not parse."},
+	{name: "info/limits", run: infoLimits,
+		says: "A transport takes payloads and at least one peer; InlineSize is within MaxPayload, and no limit is negative."},
+	{name: "info/touches-nothing", run: infoTouchesNothing, alone: true,
+		says: "Info answers at once and touches neither hardware, memory nor sockets."},
+}
+
+var openClauses = []clause{
+	{name: "open/twice", run: openTwice,
+		says: "A driver opens several ranks in one process, and closing one leaves the others alone."},
+	{name: "open/again", run: openAgain,
+		says: "Close releases everything, so that a driver can be opened any number of times."},
+	{name: "open/properties", run: openProperties,
+		says: "Properties name one of Info's providers, and limits that cover the configuration."},
+	{name: "open/capabilities", run: openCapabilities,
+		says: "Info's capabilities hold under the default options, and a worker is a Waiter exactly where Waits is declared."},
+	{name: "open/worker-indices", run: openWorkerIndices,
+		says: "NewWorker takes the indices 0 to Workers-1, each once, and makes a worker of its own for each."},
+	{name: "open/address", run: openAddress,
+		says: "Address is constant."},
+}
+
+var transportName = regexp.MustCompile(`^[a-z0-9]+$`)
+
+func infoNames(t *trial) {
+	info := t.suite.Driver.Info()
+	require.Regexp(t, transportName, info.Name, "the name")
+	require.NotEmpty(t, info.Version, "the version")
+	require.NotEmpty(t, strings.TrimSpace(info.Summary), "the summary")
+	require.NotContains(t, info.Summary, "\n", "the summary is one line")
+	require.NotEmpty(t, info.Providers, "the providers")
+	require.NotContains(t, info.Providers, "", "the providers")
+	require.Equal(t, info, t.suite.Driver.Info(), "the second Info")
+}
+
+var optionName = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
+
+func infoOptions(t *trial) {
+	options := t.suite.Driver.Info().Options
+	seen := map[string]bool{}
+	for _, o := range options {
+		require.Regexp(t, optionName, o.Name, "an option's name")
+		require.False(t, seen[o.Name], "option %q is there twice", o.Name)
+		seen[o.Name] = true
+		require.NotEmpty(t, strings.TrimSpace(o.Help), "the help of option %q", o.Name)
+		require.LessOrEqual(t, o.Min, o.Max, "the bounds of option %q", o.Name)
+	}
+	_, err := transport.ParseOptions(options, nil)
+	require.NoError(t, err, "parsing the defaults")
+	_, err = transport.ParseOptions(options, t.suite.Options)
+	require.NoError(t, err, "parsing Suite.Options")
+	var wrong *transport.OptionError
+	_, err = transport.ParseOptions(options, map[string]string{"no-such-option": ""})
+	require.ErrorAs(t, err, &wrong, "parsing an unknown option")
+}
+
+func infoLimits(t *trial) {
+	for _, limits := range []transport.Limits{t.suite.Driver.Info().Limits, t.traits.properties.Limits} {
+		require.Positive(t, limits.MaxPayload, "MaxPayload")
+		require.Positive(t, limits.Peers, "Peers")
+		require.GreaterOrEqual(t, limits.InFlight, 0, "InFlight")
+		require.GreaterOrEqual(t, limits.InlineSize, 0, "InlineSize")
+		require.LessOrEqual(t, limits.InlineSize, limits.MaxPayload, "InlineSize against MaxPayload")
+	}
+}
+
+func infoTouchesNothing(t *trial) {
+	before := census(t)
+	for range 100 {
+		t.suite.Driver.Info()
+	}
+	before.compare(t)
+}
+
+func openTwice(t *trial) {
+	c, center, others := t.star(min(3, t.traits.properties.Limits.Peers+1))
+	for peer := range others {
+		center.call(transport.PeerID(peer), pattern(1, 16))
+	}
+	c.drain()
+	if len(others) > 1 {
+		c.closeRank(1)
+		center.call(1, pattern(2, 16))
+		c.drain()
+	}
+}
+
+// reopenings is more than any pool of rings, ports or names that a transport
+// could draw from without giving back.
+const reopenings = 50
+
+func openAgain(t *trial) {
+	for range reopenings {
+		c, a, _ := t.pair(layout{inFlight: 2, maxPayload: 64})
+		a.call(0, pattern(1, min(64, c.layout.maxPayload)))
+		c.drain()
+		c.close()
+	}
+}
+
+func openProperties(t *trial) {
+	c := t.open(layout{})
+	for _, r := range c.ranks {
+		p := r.Properties()
+		require.Contains(t, t.traits.info.Providers, p.Provider, "Properties.Provider")
+		require.GreaterOrEqual(t, p.Limits.MaxPayload, c.layout.maxPayload,
+			"Limits.MaxPayload against Config.MaxPayload")
+		require.GreaterOrEqual(t, p.Limits.Peers, c.layout.peers, "Limits.Peers against Config.Peers")
+		if p.Limits.InFlight != 0 {
+			require.GreaterOrEqual(t, p.Limits.InFlight, c.layout.inFlight,
+				"Limits.InFlight against Config.InFlight")
+		}
+		require.Equal(t, p, r.Properties(), "the second Properties")
+	}
+}
+
+func openCapabilities(t *trial) {
+	properties := t.traits.properties
+	if len(t.suite.Options) == 0 && len(t.traits.info.Providers) == 1 {
+		require.Equal(t, t.traits.info.Capabilities, properties.Capabilities,
+			"Properties.Capabilities against Info's, under the default options")
+	}
+	require.Equal(t, properties.Capabilities.Waits, t.traits.waiter,
+		"Capabilities.Waits against whether the worker implements Waiter")
+}
+
+func openWorkerIndices(t *trial) {
+	peers := min(3, t.traits.properties.Limits.Peers)
+	l := layout{ranks: 2, workers: 3, peers: peers}.complete(t)
+	c := &cluster{trial: t, layout: l}
+	t.Cleanup(c.close)
+	for r := range l.ranks {
+		opened, err := t.openRank(r, l)
+		require.NoError(t, err, "Open")
+		c.ranks = append(c.ranks, &rank{Transport: opened})
+		for _, index := range []int{2, 0, 1} { // in any order
+			c.nodes = append(c.nodes, c.newNode(r, index))
+		}
+	}
+	for i, n := range c.nodes {
+		for _, other := range c.nodes[:i] {
+			require.NotEqual(t, other.worker.Address(), n.worker.Address(), "the addresses of two workers")
+		}
+	}
+	for i := range l.workers {
+		c.join(c.nodes[i], c.nodes[l.workers+i])
+		c.nodes[i].call(0, pattern(uint64(i), 16))
+	}
+	c.drain()
+}
+
+func openAddress(t *trial) {
+	c := t.open(layout{})
+	a, b := c.nodes[0], c.nodes[1]
+	before := string(a.worker.Address())
+	require.NotEmpty(t, before, "the address")
+	require.Equal(t, before, string(a.worker.Address()), "the address asked for again")
+	c.join(a, b)
+	require.Equal(t, before, string(a.worker.Address()), "the address after Connect")
+	a.call(0, pattern(1, 16))
+	c.drain()
+	require.Equal(t, before, string(a.worker.Address()), "the address after a call")
+}

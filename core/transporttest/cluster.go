@@ -1,0 +1,218 @@
+package transporttest
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+
+	"transportbench/core/transport"
+)
+
+// layout is what a clause wants to be opened. Zeros stand for two ranks of one
+// worker, room for all workers of the other ranks, and the suite's sizes.
+type layout struct {
+	ranks, workers, peers int
+	inFlight, maxPayload  int
+}
+
+func (l layout) complete(t *trial) layout {
+	set := func(field *int, standard int) {
+		if *field == 0 {
+			*field = standard
+		}
+	}
+	set(&l.ranks, 2)
+	set(&l.workers, 1)
+	set(&l.peers, (l.ranks-1)*l.workers)
+	set(&l.inFlight, t.suite.InFlight)
+	set(&l.inFlight, 16)
+	set(&l.maxPayload, t.suite.MaxPayload)
+	set(&l.maxPayload, 64<<10)
+
+	limits := t.traits.info.Limits
+	l.maxPayload = min(l.maxPayload, limits.MaxPayload)
+	if limits.InFlight > 0 {
+		l.inFlight = min(l.inFlight, limits.InFlight)
+	}
+	return l
+}
+
+// cluster is the ranks of one clause, all in this process.
+type cluster struct {
+	trial  *trial
+	layout layout
+	limits transport.Limits
+	ranks  []*rank
+	nodes  []*node
+}
+
+type rank struct {
+	transport.Transport
+	closed bool
+}
+
+func (t *trial) openRank(number int, l layout) (transport.Transport, error) {
+	options, err := transport.ParseOptions(t.traits.info.Options, t.suite.Options)
+	if err != nil {
+		return nil, err
+	}
+	return t.suite.Driver.Open(t.Context(), transport.Config{
+		Rank: number, Workers: l.workers, Peers: l.peers,
+		InFlight: l.inFlight, MaxPayload: l.maxPayload, Options: options,
+		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+	})
+}
+
+// open opens the ranks and makes their workers, unconnected; nodes are in the
+// order of ranks, then workers. Everything is closed after the clause.
+func (t *trial) open(l layout) *cluster {
+	l = l.complete(t)
+	c := &cluster{trial: t, layout: l}
+	t.Cleanup(c.close)
+	for r := range l.ranks {
+		opened, err := t.openRank(r, l)
+		if err != nil {
+			t.fatalf("Open of rank %d: %v", r, err)
+		}
+		c.ranks = append(c.ranks, &rank{Transport: opened})
+		for w := range l.workers {
+			c.nodes = append(c.nodes, c.newNode(r, w))
+		}
+	}
+	c.limits = c.ranks[0].Properties().Limits
+	return c
+}
+
+func (c *cluster) newNode(r, index int) *node {
+	worker, err := c.ranks[r].NewWorker(index)
+	if err != nil {
+		c.trial.fatalf("NewWorker(%d) of rank %d: %v", index, r, err)
+	}
+	return &node{
+		trial: c.trial, cluster: c, rank: c.ranks[r], worker: worker,
+		name:    fmt.Sprintf("worker %d of rank %d", index, r),
+		events:  make([]transport.Event, 32),
+		waiting: map[transport.Token]call{},
+		lost:    map[transport.PeerID]bool{},
+	}
+}
+
+// close is the clause's end: every transport that is still open is closed.
+func (c *cluster) close() {
+	for i, r := range c.ranks {
+		if !r.closed {
+			r.closed = true
+			if err := r.Close(); err != nil {
+				c.trial.Errorf("Transport.Close of rank %d: %v", i, err)
+			}
+		}
+	}
+}
+
+// depth is how many calls the transport was opened for on one connection.
+func (c *cluster) depth() int {
+	if c.limits.InFlight > 0 {
+		return min(c.layout.inFlight, c.limits.InFlight)
+	}
+	return c.layout.inFlight
+}
+
+// connect makes b known to a, under a's next free number; b is not asked.
+func (c *cluster) connect(a, b *node) transport.PeerID {
+	peer := transport.PeerID(len(a.peers))
+	c.connectAs(a, b, peer)
+	return peer
+}
+
+func (c *cluster) connectAs(a, b *node, peer transport.PeerID) {
+	for len(a.peers) <= int(peer) {
+		a.peers = append(a.peers, nil)
+	}
+	a.peers[peer] = b
+	ctx, cancel := context.WithCancel(c.trial.Context())
+	defer cancel()
+	if err := a.worker.Connect(ctx, peer, slices.Clone(b.worker.Address())); err != nil {
+		c.trial.fatalf("%s: Connect to %s: %v", a.name, b.name, err)
+	}
+}
+
+// join connects two nodes both ways and returns what a calls b and b calls a.
+func (c *cluster) join(a, b *node) (ab, ba transport.PeerID) {
+	return c.connect(a, b), c.connect(b, a)
+}
+
+// pair opens two ranks of one worker, which know each other as peer 0.
+func (t *trial) pair(l layout) (*cluster, *node, *node) {
+	c := t.open(l)
+	c.join(c.nodes[0], c.nodes[1])
+	return c, c.nodes[0], c.nodes[1]
+}
+
+// star opens ranks of one worker; the first is connected to all the others,
+// as peers 0, 1 and so on, and is peer 0 of each.
+func (t *trial) star(ranks int) (*cluster, *node, []*node) {
+	c := t.open(layout{ranks: ranks})
+	for _, n := range c.nodes[1:] {
+		c.join(c.nodes[0], n)
+	}
+	return c, c.nodes[0], c.nodes[1:]
+}
+
+// step lets every open node flush, poll and answer once.
+func (c *cluster) step() {
+	for _, n := range c.nodes {
+		n.step()
+	}
+}
+
+// until steps the cluster until done.
+func (c *cluster) until(what string, done func() bool) {
+	for spins := 0; !done(); spins++ {
+		c.trial.pause(spins, "%s", what)
+		c.step()
+	}
+}
+
+// drain waits until every call has its response.
+func (c *cluster) drain() {
+	c.until("the responses to all calls", func() bool {
+		for _, n := range c.nodes {
+			if !n.closed && (len(n.waiting) > 0 || len(n.outbox) > 0) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// settle shows that nothing more is to come: one more call goes around every
+// connection, behind whatever there is, and some more polls find nothing.
+func (c *cluster) settle() {
+	for _, n := range c.nodes {
+		for peer, other := range n.peers {
+			if other != nil && !n.closed && !other.closed {
+				n.call(transport.PeerID(peer), nil)
+			}
+		}
+	}
+	c.drain()
+	for range 100 {
+		c.step()
+	}
+}
+
+// closeRank closes a transport, and not its workers one by one.
+func (c *cluster) closeRank(number int) {
+	r := c.ranks[number]
+	r.closed = true
+	for _, n := range c.nodes {
+		if n.rank == r {
+			n.closed = true
+		}
+	}
+	if err := r.Close(); err != nil {
+		c.trial.fatalf("Transport.Close of rank %d: %v", number, err)
+	}
+}

@@ -1,0 +1,342 @@
+package transporttest
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/transport"
+)
+
+// fake is a Memory with one fault. The functions that are set make the fault;
+// each gets the sound thing and changes it.
+type fake struct {
+	name   string
+	clause string // must catch it
+	says   string // is part of the clause's report
+	hangs  bool   // the clause ends at its limit
+
+	info       func(*fakeDriver, *transport.Info)
+	open       func(*fakeDriver) error
+	properties func(*transport.Properties)
+	transport  func(*fakeTransport)
+	worker     func(*fakeWorker)
+	shape      func(transport.Worker) transport.Worker // what NewWorker returns in the end
+	kill       func(*fakeDriver, *memoryTransport)
+}
+
+type fakeDriver struct {
+	*Memory
+	fake     *fake
+	released chan struct{} // closed at the end of the test; what hangs, hangs on it
+
+	mu         sync.Mutex
+	opened     int
+	transports []*fakeTransport
+	workers    []*fakeWorker
+	atEnd      []func()
+	data       sync.Mutex // for faults of the data path
+}
+
+func (f *fake) driver(t *testing.T) *fakeDriver {
+	d := &fakeDriver{Memory: NewMemoryDriver(), fake: f, released: make(chan struct{})}
+	t.Cleanup(func() {
+		close(d.released)
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		for _, f := range d.atEnd {
+			f()
+		}
+	})
+	return d
+}
+
+func (f *fake) suite(t *testing.T) *Suite {
+	d := f.driver(t)
+	return &Suite{Driver: d, Kill: func(t transport.Transport) {
+		sound := t.(*fakeTransport).memoryTransport
+		if f.kill != nil {
+			f.kill(d, sound)
+			return
+		}
+		d.Memory.Kill(sound)
+	}}
+}
+
+func (d *fakeDriver) Info() transport.Info {
+	info := d.Memory.Info()
+	if d.fake.info != nil {
+		d.fake.info(d, &info)
+	}
+	return info
+}
+
+func (d *fakeDriver) Open(ctx context.Context, cfg transport.Config) (transport.Transport, error) {
+	d.mu.Lock()
+	d.opened++
+	d.mu.Unlock()
+	if d.fake.open != nil {
+		if err := d.fake.open(d); err != nil {
+			return nil, err
+		}
+	}
+	sound, err := d.Memory.Open(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	t := &fakeTransport{memoryTransport: sound.(*memoryTransport), driver: d}
+	t.newWorker, t.close = t.memoryTransport.NewWorker, t.memoryTransport.Close
+	if d.fake.transport != nil {
+		d.fake.transport(t)
+	}
+	d.mu.Lock()
+	d.transports = append(d.transports, t)
+	d.mu.Unlock()
+	return t, nil
+}
+
+type fakeTransport struct {
+	*memoryTransport
+	driver    *fakeDriver
+	newWorker func(int) (transport.Worker, error)
+	close     func() error
+}
+
+func (t *fakeTransport) Properties() transport.Properties {
+	p := t.memoryTransport.Properties()
+	if t.driver.fake.properties != nil {
+		t.driver.fake.properties(&p)
+	}
+	return p
+}
+
+func (t *fakeTransport) NewWorker(index int) (transport.Worker, error) {
+	sound, err := t.newWorker(index)
+	if err != nil {
+		return nil, err
+	}
+	m := sound.(*memoryWorker)
+	w := &fakeWorker{memoryWorker: m, driver: t.driver, transport: t, index: index,
+		address: m.Address, connect: m.Connect, post: m.Post, flush: m.Flush, poll: m.Poll,
+		close: m.Close, wait: m.Wait, wake: m.Wake, probe: m.Probe, readStats: m.ReadStats}
+	if t.driver.fake.worker != nil {
+		t.driver.fake.worker(w)
+	}
+	t.driver.mu.Lock()
+	t.driver.workers = append(t.driver.workers, w)
+	t.driver.mu.Unlock()
+	if t.driver.fake.shape != nil {
+		return t.driver.fake.shape(w), nil
+	}
+	return w, nil
+}
+
+func (t *fakeTransport) Close() error { return t.close() }
+
+// fakeWorker has every method in a field.
+type fakeWorker struct {
+	*memoryWorker
+	driver    *fakeDriver
+	transport *fakeTransport
+	index     int
+	handedOut []byte // what the last Poll returned, where handOut is in force
+
+	address   func() []byte
+	connect   func(context.Context, transport.PeerID, []byte) error
+	post      func([]transport.Op) (int, error)
+	flush     func() error
+	poll      func([]transport.Event) (int, error)
+	close     func() error
+	wait      func(time.Duration) error
+	wake      func()
+	probe     func(context.Context, transport.PeerID, bool, time.Duration) (transport.Floor, error)
+	readStats func([]transport.Stat) []transport.Stat
+}
+
+func (w *fakeWorker) Address() []byte { return w.address() }
+func (w *fakeWorker) Connect(ctx context.Context, peer transport.PeerID, address []byte) error {
+	return w.connect(ctx, peer, address)
+}
+func (w *fakeWorker) Post(ops []transport.Op) (int, error)            { return w.post(ops) }
+func (w *fakeWorker) Flush() error                                    { return w.flush() }
+func (w *fakeWorker) Poll(events []transport.Event) (int, error)      { return w.poll(events) }
+func (w *fakeWorker) Close() error                                    { return w.close() }
+func (w *fakeWorker) Wait(timeout time.Duration) error                { return w.wait(timeout) }
+func (w *fakeWorker) Wake()                                           { w.wake() }
+func (w *fakeWorker) ReadStats(dst []transport.Stat) []transport.Stat { return w.readStats(dst) }
+func (w *fakeWorker) Probe(ctx context.Context, peer transport.PeerID, initiate bool, d time.Duration) (transport.Floor, error) {
+	return w.probe(ctx, peer, initiate, d)
+}
+
+// editOps changes copies of the ops before they are posted.
+func (w *fakeWorker) editOps(edit func(ops []transport.Op)) {
+	sound := w.post
+	w.post = func(ops []transport.Op) (int, error) {
+		edited := append([]transport.Op(nil), ops...)
+		edit(edited)
+		return sound(edited)
+	}
+}
+
+// editEvents changes what was polled.
+func (w *fakeWorker) editEvents(edit func(e *transport.Event)) {
+	w.filterEvents(func(e *transport.Event) bool {
+		edit(e)
+		return true
+	})
+}
+
+// filterEvents keeps some of what was polled.
+func (w *fakeWorker) filterEvents(keep func(e *transport.Event) bool) {
+	sound := w.poll
+	w.poll = func(events []transport.Event) (int, error) {
+		n, err := sound(events)
+		kept := 0
+		for i := range events[:n] {
+			if e := events[i]; keep(&e) {
+				events[kept] = e
+				kept++
+			}
+		}
+		return kept, err
+	}
+}
+
+// editRequests changes a copy of each request's payload.
+func (w *fakeWorker) editRequests(edit func(payload []byte) []byte) {
+	w.editEvents(func(e *transport.Event) {
+		if e.Kind == transport.EventRequest {
+			e.Payload = edit(append([]byte(nil), e.Payload...))
+			e.Size = len(e.Payload)
+		}
+	})
+}
+
+// hang never returns, as far as a clause can see.
+func (d *fakeDriver) hang() { <-d.released }
+
+// fakeLimits are tried one after another where a clause can fail by its limit
+// alone: on a busy machine the short one may be over too early.
+var fakeLimits = []time.Duration{500 * time.Millisecond, 10 * time.Second}
+
+// caught returns nil if the clause fails for the reason that it should.
+func (f *fake) caught(t *testing.T, c clause) (err error) {
+	tr, err := survey(f.suite(t))
+	if err != nil {
+		return fmt.Errorf("surveying the fake: %w", err)
+	}
+	if missing := c.missing(tr); missing != "" {
+		return fmt.Errorf("the clause would not run: the fake lacks %s", missing)
+	}
+	limits := fakeLimits
+	if !f.hangs {
+		limits = limits[1:]
+	}
+	for _, limit := range limits {
+		s := f.suite(t)
+		s.Timeout = limit
+		failed, lines := try(s, tr, c)
+		report := strings.Join(lines, "\n")
+		switch {
+		case !failed:
+			return fmt.Errorf("%s passes a transport that %s", c.name, f.name)
+		case strings.Contains(report, f.says):
+			return nil
+		}
+		err = fmt.Errorf("%s fails, but does not say %q:\n%s", c.name, f.says, report)
+	}
+	return err
+}
+
+func clauseNamed(t *testing.T, name string) clause {
+	for _, c := range clauses() {
+		if c.name == name {
+			return c
+		}
+	}
+	t.Fatalf("no clause %q", name)
+	return clause{}
+}
+
+// TestFakesAreCaught tries many fakes at once: most of those that take time
+// wait for a limit.
+func TestFakesAreCaught(t *testing.T) {
+	list := fakes()
+	results := make([]error, len(list))
+	places := make(chan struct{}, 8)
+	var all sync.WaitGroup
+	for i, f := range list {
+		if c := clauseNamed(t, f.clause); !c.alone {
+			all.Go(func() {
+				places <- struct{}{}
+				defer func() { <-places }()
+				results[i] = f.caught(t, c)
+			})
+		}
+	}
+	all.Wait()
+	for i, f := range list {
+		if !clauseNamed(t, f.clause).alone {
+			t.Run(f.clause+" "+f.name, func(t *testing.T) { require.NoError(t, results[i]) })
+		}
+	}
+}
+
+// TestFakesAreCaughtAlone has the clauses that measure the whole process.
+func TestFakesAreCaughtAlone(t *testing.T) {
+	for _, f := range fakes() {
+		if c := clauseNamed(t, f.clause); c.alone {
+			t.Run(c.name+" "+f.name, func(t *testing.T) { require.NoError(t, f.caught(t, c)) })
+		}
+	}
+}
+
+// TestEveryClauseCatchesAFake shows, with the two tests above, that no clause
+// is empty.
+func TestEveryClauseCatchesAFake(t *testing.T) {
+	caught := map[string]bool{}
+	for _, f := range fakes() {
+		require.NotEmpty(t, f.says, f.name)
+		caught[f.clause] = true
+	}
+	seen := map[string]bool{}
+	for _, c := range clauses() {
+		require.True(t, caught[c.name], "no fake fails %s", c.name)
+		require.False(t, seen[c.name], "two clauses are called %s", c.name)
+		require.NotEmpty(t, c.says, c.name)
+		seen[c.name] = true
+	}
+}
+
+// TestFakeWithoutFault shows that what the clauses catch is the fault.
+func TestFakeWithoutFault(t *testing.T) {
+	Run(t, *(&fake{}).suite(t))
+}
+
+func TestPoisonConforms(t *testing.T) {
+	Run(t, *(&fake{shape: Poison}).suite(t))
+}
+
+// TestWithoutOptionalParts runs what is left when nothing beyond the contract
+// is declared.
+func TestWithoutOptionalParts(t *testing.T) {
+	bare := fake{
+		info: func(_ *fakeDriver, info *transport.Info) {
+			info.Capabilities = transport.Capabilities{Reliable: true}
+		},
+		properties: func(p *transport.Properties) {
+			p.Capabilities = transport.Capabilities{Reliable: true}
+			p.Limits.InFlight = 0
+		},
+		worker: func(w *fakeWorker) {
+			w.filterEvents(func(e *transport.Event) bool { return e.Kind != transport.EventPeerLost })
+		},
+		shape: func(w transport.Worker) transport.Worker { return struct{ transport.Worker }{w} },
+	}
+	Run(t, *bare.suite(t))
+}

@@ -1,0 +1,214 @@
+package transporttest
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"transportbench/core/transport"
+)
+
+func fakes() []fake {
+	return slices.Concat(openFakes, connectFakes, closeFakes, waitFakes, optionalFakes,
+		echoFakes, postFakes, flowFakes, pollFakes, callFakes, threadFakes, peerFakes, allocFakes)
+}
+
+var errFault = errors.New("fault")
+
+// leakFile opens a descriptor that only the end of the test closes.
+func (d *fakeDriver) leakFile() {
+	f, err := os.Open(os.DevNull)
+	if err != nil {
+		panic(err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.atEnd = append(d.atEnd, func() { f.Close() })
+}
+
+var openFakes = []fake{
+	{name: "has a name in capitals", clause: "info/names", says: "the name",
+		info: func(_ *fakeDriver, info *transport.Info) { info.Name = "Memory" }},
+	{name: "says something else each time", clause: "info/names", says: "the second Info",
+		info: func(d *fakeDriver, info *transport.Info) {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			d.opened++
+			info.Version = fmt.Sprint(d.opened)
+		}},
+	{name: "has an option without help", clause: "info/options", says: "the help of option",
+		info: func(_ *fakeDriver, info *transport.Info) { info.Options[0].Help = " " }},
+	{name: "has an option twice", clause: "info/options", says: "is there twice",
+		info: func(_ *fakeDriver, info *transport.Info) {
+			info.Options = append(info.Options, info.Options[0])
+		}},
+	{name: "takes no peers", clause: "info/limits", says: "Peers",
+		info: func(_ *fakeDriver, info *transport.Info) { info.Limits.Peers = 0 }},
+	{name: "has an inline size over its limit", clause: "info/limits", says: "InlineSize against MaxPayload",
+		info: func(_ *fakeDriver, info *transport.Info) { info.Limits.InlineSize = info.Limits.MaxPayload + 1 }},
+	{name: "opens a device in Info", clause: "info/touches-nothing", says: "descriptors are left",
+		info: func(d *fakeDriver, _ *transport.Info) { d.leakFile() }},
+
+	{name: "closes all ranks with one", clause: "open/twice", says: "closed",
+		transport: func(t *fakeTransport) {
+			t.close = func() error {
+				for _, other := range t.driver.transports {
+					other.memoryTransport.Close()
+				}
+				return nil
+			}
+		}},
+	{name: "opens only once in a process", clause: "open/twice", says: "Open of rank 1",
+		open: failAfter(1)},
+	{name: "never gives an opening back", clause: "open/again", says: "Open of rank",
+		open: failAfter(64)},
+	{name: "opens another provider", clause: "open/properties", says: "Properties.Provider",
+		properties: func(p *transport.Properties) { p.Provider = "other" }},
+	{name: "opens less than was asked for", clause: "open/properties", says: "Limits.MaxPayload",
+		properties: func(p *transport.Properties) { p.Limits.MaxPayload = 100 }},
+	{name: "declares Waits and does not implement it", clause: "open/capabilities", says: "implements Waiter",
+		shape: func(w transport.Worker) transport.Worker { return struct{ transport.Worker }{w} }},
+	{name: "waits and does not declare it", clause: "open/capabilities", says: "implements Waiter",
+		info:       func(_ *fakeDriver, info *transport.Info) { info.Capabilities.Waits = false },
+		properties: func(p *transport.Properties) { p.Capabilities.Waits = false }},
+	{name: "does less than Info says", clause: "open/capabilities", says: "against Info's",
+		properties: func(p *transport.Properties) { p.Capabilities.Ordered = false }},
+	{name: "makes workers in one order only", clause: "open/worker-indices", says: "NewWorker(2)",
+		transport: func(t *fakeTransport) {
+			next := 0
+			t.newWorker = func(index int) (transport.Worker, error) {
+				if index != next {
+					return nil, errFault
+				}
+				next++
+				return t.memoryTransport.NewWorker(index)
+			}
+		}},
+	{name: "has one address for all workers", clause: "open/worker-indices", says: "the addresses of two workers",
+		worker: func(w *fakeWorker) { w.address = func() []byte { return make([]byte, 8) } }},
+	{name: "has a new address each time", clause: "open/address", says: "the address asked for again",
+		worker: func(w *fakeWorker) {
+			calls := byte(0)
+			w.address = func() []byte {
+				calls++
+				return append(slices.Clone(w.memoryWorker.Address()), calls)
+			}
+			w.connect = func(ctx context.Context, peer transport.PeerID, address []byte) error {
+				return w.memoryWorker.Connect(ctx, peer, address[:8])
+			}
+		}},
+}
+
+func failAfter(openings int) func(*fakeDriver) error {
+	return func(d *fakeDriver) error {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if d.opened > openings {
+			return errFault
+		}
+		return nil
+	}
+}
+
+// discard loses what has arrived on a connection.
+func (c *memoryConnection) discard() {
+	for {
+		if _, _, _, ok := c.receive.pop(); !ok {
+			c.receive.release()
+			return
+		}
+	}
+}
+
+// isConnected says whether a worker with this number has connected to w.
+func (w *fakeWorker) isConnected(number uint64) bool {
+	for _, other := range w.driver.workers {
+		if other.number == number {
+			for _, c := range other.active {
+				if c.remote == w.memoryWorker {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+var connectFakes = []fake{
+	{name: "wants the older worker to connect first", clause: "connect/either-order", says: "Connect to",
+		worker: func(w *fakeWorker) {
+			w.connect = func(ctx context.Context, peer transport.PeerID, address []byte) error {
+				number := binary.LittleEndian.Uint64(address)
+				if number < w.number && !w.isConnected(number) {
+					return errFault
+				}
+				return w.memoryWorker.Connect(ctx, peer, address)
+			}
+		}},
+	{name: "wants the younger worker to connect first", clause: "connect/either-order", says: "Connect to",
+		worker: func(w *fakeWorker) {
+			w.connect = func(ctx context.Context, peer transport.PeerID, address []byte) error {
+				number := binary.LittleEndian.Uint64(address)
+				if number > w.number && !w.isConnected(number) {
+					return errFault
+				}
+				return w.memoryWorker.Connect(ctx, peer, address)
+			}
+		}},
+	{name: "waits for the peer to connect", clause: "connect/does-not-wait", says: "did not return", hangs: true,
+		worker: func(w *fakeWorker) {
+			w.connect = func(ctx context.Context, peer transport.PeerID, address []byte) error {
+				if !w.isConnected(binary.LittleEndian.Uint64(address)) {
+					w.driver.hang()
+				}
+				return w.memoryWorker.Connect(ctx, peer, address)
+			}
+		}},
+	{name: "drops what came before Connect", clause: "connect/call-before-peer", says: "the responses to all calls", hangs: true,
+		worker: func(w *fakeWorker) {
+			w.connect = func(ctx context.Context, peer transport.PeerID, address []byte) error {
+				err := w.memoryWorker.Connect(ctx, peer, address)
+				w.connection(peer).discard()
+				return err
+			}
+		}},
+	{name: "refuses calls before the peer's Connect", clause: "connect/call-before-peer", says: "Post before the peer's Connect",
+		worker: func(w *fakeWorker) {
+			w.post = func(ops []transport.Op) (int, error) {
+				if !w.isConnected(w.connection(ops[0].Peer).remote.number) {
+					return 0, w.connection(ops[0].Peer).down
+				}
+				return w.memoryWorker.Post(ops)
+			}
+		}},
+	{name: "drops all connections' messages in Connect", clause: "connect/late", says: "the responses to all calls", hangs: true,
+		worker: func(w *fakeWorker) {
+			w.connect = func(ctx context.Context, peer transport.PeerID, address []byte) error {
+				for _, c := range w.active {
+					c.discard()
+				}
+				return w.memoryWorker.Connect(ctx, peer, address)
+			}
+		}},
+	{name: "numbers peers in the order of Connect", clause: "connect/numbers", says: "peer",
+		worker: func(w *fakeWorker) {
+			w.editEvents(func(e *transport.Event) {
+				e.Peer = transport.PeerID(slices.Index(w.active, w.connection(e.Peer)))
+			})
+		}},
+	{name: "swaps two peers", clause: "connect/numbers", says: "peer",
+		worker: func(w *fakeWorker) {
+			w.editOps(func(ops []transport.Op) {
+				for i := range ops {
+					if ops[i].Kind == transport.OpCall && ops[i].Peer < 2 {
+						ops[i].Peer ^= 1
+					}
+				}
+			})
+		}},
+	{name: "has room for 16 peers", clause: "connect/many", says: "Connect to",
+		worker: func(w *fakeWorker) { w.limits.Peers = 16 }},
+}

@@ -1,0 +1,167 @@
+package transporttest
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"transportbench/core/transport"
+)
+
+var waitFakes = []fake{
+	{name: "forgets its timeout", clause: "wait/timeout", says: "did not return", hangs: true,
+		worker: func(w *fakeWorker) {
+			w.wait = func(time.Duration) error { w.driver.hang(); return nil }
+		}},
+	{name: "never blocks", clause: "wait/blocks", says: "none of 100 waits",
+		worker: func(w *fakeWorker) { w.wait = func(time.Duration) error { return nil } }},
+	{name: "loses the wakeup between Poll and Wait", clause: "wait/arrival-before", says: "did not return", hangs: true,
+		worker: func(w *fakeWorker) {
+			w.wait = func(timeout time.Duration) error {
+				select {
+				case <-w.bell:
+				default:
+				}
+				return w.blockUntilReleased(timeout)
+			}
+		}},
+	{name: "sees only what came before Wait", clause: "wait/arrival-during", says: "did not return", hangs: true,
+		worker: func(w *fakeWorker) {
+			w.wait = func(timeout time.Duration) error {
+				select {
+				case <-w.bell:
+				default:
+					w.driver.hang()
+				}
+				return nil
+			}
+		}},
+	{name: "forgets a Wake without a Wait", clause: "wait/wake-before", says: "did not return", hangs: true,
+		worker: func(w *fakeWorker) {
+			var waiting atomic.Bool
+			w.wait = func(timeout time.Duration) error {
+				waiting.Store(true)
+				defer waiting.Store(false)
+				return w.blockUntilReleased(timeout)
+			}
+			w.wake = func() {
+				if waiting.Load() {
+					w.memoryWorker.Wake()
+				}
+			}
+		}},
+	{name: "ignores Wake", clause: "wait/wake-during", says: "was not ended by Wake", hangs: true,
+		worker: func(w *fakeWorker) {
+			w.wait = w.blockUntilReleased
+			w.wake = func() {}
+		}},
+	{name: "sleeps through the loss of a peer", clause: "wait/peer-lost", says: "did not return", hangs: true,
+		worker: func(w *fakeWorker) {
+			w.wait = w.blockUntilReleased
+			w.close = func() error {
+				err := w.memoryWorker.Close()
+				for _, c := range w.active {
+					select {
+					case <-c.remote.bell:
+					default:
+					}
+				}
+				return err
+			}
+		}},
+}
+
+// blockUntilReleased is a sound Wait that the end of the test ends too.
+func (w *fakeWorker) blockUntilReleased(timeout time.Duration) error {
+	select {
+	case <-w.bell:
+	case <-time.After(timeout):
+	case <-w.driver.released:
+	}
+	return nil
+}
+
+var optionalFakes = []fake{
+	{name: "counts without help", clause: "stats/names", says: "the help of counter",
+		worker: func(w *fakeWorker) {
+			w.readStats = func(dst []transport.Stat) []transport.Stat {
+				dst = w.memoryWorker.ReadStats(dst)
+				dst[len(dst)-1].Help = ""
+				return dst
+			}
+		}},
+	{name: "renames its counters", clause: "stats/names", says: "the name of counter",
+		worker: func(w *fakeWorker) {
+			w.readStats = func(dst []transport.Stat) []transport.Stat {
+				dst = w.memoryWorker.ReadStats(dst)
+				dst[len(dst)-1].Name = fmt.Sprint(w.posted)
+				return dst
+			}
+		}},
+	{name: "drops the counters before its own", clause: "stats/append", says: "what ReadStats was to append to",
+		worker: func(w *fakeWorker) {
+			w.readStats = func([]transport.Stat) []transport.Stat { return w.memoryWorker.ReadStats(nil) }
+		}},
+	{name: "starts to count again at each reading", clause: "stats/grow", says: "the value of counter",
+		worker: func(w *fakeWorker) {
+			w.readStats = func(dst []transport.Stat) []transport.Stat {
+				dst = w.memoryWorker.ReadStats(dst)
+				w.posted, w.polled = 0, 0
+				return dst
+			}
+		}},
+	{name: "probes without a sample", clause: "probe/reading", says: "Floor.Samples",
+		worker: func(w *fakeWorker) {
+			w.probe = func(ctx context.Context, peer transport.PeerID, initiate bool, d time.Duration) (transport.Floor, error) {
+				floor, err := w.memoryWorker.Probe(ctx, peer, initiate, d)
+				floor.Samples = 0
+				return floor, err
+			}
+		}},
+	{name: "gives both sides a reading", clause: "probe/reading", says: "the Floor of the other side",
+		worker: func(w *fakeWorker) {
+			w.probe = func(ctx context.Context, peer transport.PeerID, initiate bool, d time.Duration) (transport.Floor, error) {
+				floor, err := w.memoryWorker.Probe(ctx, peer, initiate, d)
+				floor.RoundTrip++
+				return floor, err
+			}
+		}},
+	{name: "probes on after its context", clause: "probe/alone", says: "did not return", hangs: true,
+		worker: func(w *fakeWorker) {
+			w.probe = func(ctx context.Context, _ transport.PeerID, _ bool, _ time.Duration) (transport.Floor, error) {
+				w.driver.hang()
+				return transport.Floor{}, ctx.Err()
+			}
+		}},
+	{name: "finds nothing wrong with a probe alone", clause: "probe/alone", says: "of a side that is alone",
+		worker: func(w *fakeWorker) {
+			w.probe = func(ctx context.Context, peer transport.PeerID, initiate bool, d time.Duration) (transport.Floor, error) {
+				floor, _ := w.memoryWorker.Probe(ctx, peer, initiate, d)
+				return floor, nil
+			}
+		}},
+	{name: "keeps a credit for each probe", clause: "probe/then-calls", says: "calls in flight from", hangs: true,
+		worker: func(w *fakeWorker) {
+			w.probe = func(ctx context.Context, peer transport.PeerID, initiate bool, d time.Duration) (transport.Floor, error) {
+				w.limits.InFlight--
+				return w.memoryWorker.Probe(ctx, peer, initiate, d)
+			}
+		}},
+	{name: "takes the ball of a probe for a message", clause: "probe/then-calls", says: "no call in flight has",
+		worker: func(w *fakeWorker) {
+			balls := 0
+			w.probe = func(ctx context.Context, peer transport.PeerID, initiate bool, d time.Duration) (transport.Floor, error) {
+				balls++
+				return w.memoryWorker.Probe(ctx, peer, initiate, d)
+			}
+			w.poll = func(events []transport.Event) (int, error) {
+				if balls > 0 && len(events) > 0 {
+					balls--
+					events[0] = transport.Event{Kind: transport.EventResponse, Token: transport.Token(probeEnd)}
+					return 1, nil
+				}
+				return w.memoryWorker.Poll(events)
+			}
+		}},
+}

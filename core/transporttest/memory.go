@@ -1,0 +1,265 @@
+package transporttest
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"sync"
+	"time"
+
+	"transportbench/core/transport"
+)
+
+// The limits of [Memory]; an open transport has those of its Config.
+const (
+	memoryMaxPayload = 16 << 20
+	memoryInFlight   = 1 << 16
+	memoryPeers      = 1024
+)
+
+// Memory is a correct transport between workers of one process, for the tests
+// of whatever uses a transport. It is as strict as the contract allows:
+// nothing arrives before Flush, and a payload lies in a ring that is written
+// to again after the next Poll.
+//
+// The workers of one Memory reach each other and no others. The zero value is
+// ready to use.
+type Memory struct {
+	mu      sync.Mutex
+	workers map[uint64]*memoryWorker // open ones, by what their addresses say
+	links   map[linkKey]*memoryLink
+	last    uint64
+}
+
+// linkKey is the numbers of two workers, the lower one first.
+type linkKey [2]uint64
+
+// memoryLink is what the two ends of a connection share. rings[0] leads from
+// the worker with the lower number to the other, rings[1] back.
+type memoryLink struct {
+	rings [2]*memoryRing
+	probe memoryProbe
+}
+
+// NewMemoryDriver returns a driver whose workers reach each other.
+func NewMemoryDriver() *Memory { return &Memory{} }
+
+// Info implements [transport.Driver].
+func (m *Memory) Info() transport.Info {
+	return transport.Info{
+		Name: "memory", Version: "1", Summary: "within one process, for tests",
+		Providers: []string{"heap"},
+		Capabilities: transport.Capabilities{Ordered: true, Reliable: true,
+			ZeroCopyReceive: true, Waits: true, TellsPeerLost: true},
+		Limits: transport.Limits{MaxPayload: memoryMaxPayload, InlineSize: inlinePayload,
+			InFlight: memoryInFlight, Peers: memoryPeers},
+		Options: []transport.Option{{Name: "ring-size", Type: transport.TypeSize,
+			Default: "16KiB", Min: 4 << 10, Max: 64 << 20,
+			Help: "least bytes of the ring in each direction; what the calls in flight need is added"}},
+	}
+}
+
+// Open implements [transport.Driver].
+func (m *Memory) Open(_ context.Context, cfg transport.Config) (transport.Transport, error) {
+	if cfg.MaxPayload > memoryMaxPayload || cfg.InFlight > memoryInFlight || cfg.Peers > memoryPeers {
+		return nil, openError(fmt.Errorf("%w: more than the limits %+v was asked for",
+			transport.ErrUnsupported, m.Info().Limits))
+	}
+	return &memoryTransport{driver: m, config: cfg, ringSize: cfg.Options.Size("ring-size")}, nil
+}
+
+func openError(err error) error { return transport.NewOpError("memory", "open", err) }
+
+// Kill ends the rank without a farewell, for Suite.Kill: what it posted and
+// did not flush is lost.
+func (m *Memory) Kill(t transport.Transport) {
+	for _, w := range t.(*memoryTransport).made() {
+		w.die()
+	}
+}
+
+// memoryTransport is one rank.
+type memoryTransport struct {
+	driver   *Memory
+	config   transport.Config
+	ringSize int
+
+	mu      sync.Mutex
+	workers map[int]*memoryWorker // by index
+	closed  bool
+}
+
+// Properties implements [transport.Transport].
+func (t *memoryTransport) Properties() transport.Properties {
+	info := t.driver.Info()
+	limits := info.Limits
+	limits.MaxPayload = max(t.config.MaxPayload, inlinePayload)
+	limits.InFlight = max(t.config.InFlight, 1)
+	return transport.Properties{Provider: "heap", Capabilities: info.Capabilities, Limits: limits}
+}
+
+// NewWorker implements [transport.Transport].
+func (t *memoryTransport) NewWorker(index int) (transport.Worker, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case t.closed:
+		return nil, transport.NewOpError("memory", "new worker", transport.ErrClosed)
+	case index < 0 || index >= t.config.Workers || t.workers[index] != nil:
+		return nil, transport.NewOpError("memory", "new worker", fmt.Errorf(
+			"%w: index %d is used already or not below %d", transport.ErrUnsupported, index, t.config.Workers))
+	}
+	if t.workers == nil {
+		t.workers = map[int]*memoryWorker{}
+	}
+	w := t.driver.newWorker(t)
+	t.workers[index] = w
+	return w, nil
+}
+
+func (t *memoryTransport) made() []*memoryWorker {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var all []*memoryWorker
+	for _, w := range t.workers {
+		all = append(all, w)
+	}
+	return all
+}
+
+// Close implements [transport.Transport].
+func (t *memoryTransport) Close() error {
+	for _, w := range t.made() {
+		w.Close()
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.closed = true
+	return nil
+}
+
+func (m *Memory) newWorker(t *memoryTransport) *memoryWorker {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.workers == nil {
+		m.workers, m.links = map[uint64]*memoryWorker{}, map[linkKey]*memoryLink{}
+	}
+	m.last++
+	w := &memoryWorker{
+		driver: m, number: m.last, limits: t.Properties().Limits, ringSize: t.ringSize,
+		address: binary.LittleEndian.AppendUint64(nil, m.last),
+		bell:    make(chan struct{}, 1),
+	}
+	m.workers[w.number] = w
+	return w
+}
+
+// Address implements [transport.Worker].
+func (w *memoryWorker) Address() []byte { return w.address }
+
+// Connect implements [transport.Worker]. It does not block.
+func (w *memoryWorker) Connect(_ context.Context, peer transport.PeerID, address []byte) error {
+	refuse := func(err error) error {
+		return &transport.OpError{Transport: "memory", Op: "connect", Peer: peer, Err: err}
+	}
+	if w.gone.Load() {
+		return refuse(transport.ErrClosed)
+	}
+	if len(address) != 8 {
+		return refuse(fmt.Errorf("%w: an address of %d bytes is not one of this transport",
+			transport.ErrUnsupported, len(address)))
+	}
+	if int64(peer) >= int64(w.limits.Peers) || w.connection(peer) != nil {
+		return refuse(fmt.Errorf("%w: the peer's number is used already or not below %d",
+			transport.ErrUnsupported, w.limits.Peers))
+	}
+	remote, link := w.driver.link(w, binary.LittleEndian.Uint64(address))
+	if remote == nil {
+		return refuse(fmt.Errorf("%w: its worker is closed", transport.ErrPeerDown))
+	}
+	w.attach(peer, remote, link)
+	return nil
+}
+
+// link returns an open worker and what it shares with w.
+func (m *Memory) link(w *memoryWorker, number uint64) (*memoryWorker, *memoryLink) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	remote := m.workers[number]
+	if remote == nil {
+		return nil, nil
+	}
+	key := linkKey{min(w.number, number), max(w.number, number)}
+	link := m.links[key]
+	if link == nil {
+		size := ringCapacity(w.ringSize, w.limits.InFlight, w.limits.MaxPayload)
+		link = &memoryLink{rings: [2]*memoryRing{newMemoryRing(size), newMemoryRing(size)}}
+		m.links[key] = link
+	}
+	return remote, link
+}
+
+func (w *memoryWorker) attach(peer transport.PeerID, remote *memoryWorker, link *memoryLink) {
+	for len(w.connections) <= int(peer) {
+		w.connections = append(w.connections, nil)
+	}
+	refusal := func(err error) error {
+		return &transport.OpError{Transport: "memory", Op: "post", Peer: peer, Err: err}
+	}
+	c := &memoryConnection{peer: peer, remote: remote, probe: &link.probe,
+		send: link.rings[0], receive: link.rings[1],
+		down: refusal(transport.ErrPeerDown), tooLarge: refusal(transport.ErrTooLarge)}
+	if w.number > remote.number {
+		c.send, c.receive = c.receive, c.send
+	}
+	w.connections[peer] = c
+	w.active = append(w.active, c)
+}
+
+// die makes the worker one that its peers have lost.
+func (w *memoryWorker) die() {
+	w.driver.mu.Lock()
+	defer w.driver.mu.Unlock()
+	delete(w.driver.workers, w.number)
+	for key := range w.driver.links {
+		if key[0] == w.number || key[1] == w.number {
+			delete(w.driver.links, key)
+		}
+	}
+	w.gone.Store(true) // pairs with the load in collect
+	for _, c := range w.active {
+		c.remote.Wake()
+	}
+}
+
+// Close implements [transport.Worker].
+func (w *memoryWorker) Close() error {
+	if !w.gone.Load() {
+		w.die()
+	}
+	return nil
+}
+
+// Wait implements [transport.Waiter].
+func (w *memoryWorker) Wait(timeout time.Duration) error {
+	if w.timer == nil {
+		w.timer = time.NewTimer(timeout)
+	} else {
+		w.timer.Reset(timeout)
+	}
+	defer w.timer.Stop()
+	select {
+	case <-w.bell:
+	case <-w.timer.C:
+	}
+	return nil
+}
+
+// Wake implements [transport.Waiter]. The bell stays rung until a Wait hears
+// it, so that no arrival between a Poll and a Wait is lost.
+func (w *memoryWorker) Wake() {
+	select {
+	case w.bell <- struct{}{}:
+	default:
+	}
+}

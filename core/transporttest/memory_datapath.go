@@ -1,0 +1,164 @@
+package transporttest
+
+import (
+	"sync/atomic"
+	"time"
+
+	"transportbench/core/transport"
+)
+
+// memoryWorker is one worker of [Memory].
+type memoryWorker struct {
+	driver   *Memory
+	number   uint64
+	address  []byte
+	limits   transport.Limits
+	ringSize int
+
+	connections []*memoryConnection // by PeerID, nil where there is none
+	active      []*memoryConnection // in the order of Connect
+	first       int                 // of active, whose turn it is in Poll
+
+	gone  atomic.Bool   // closed or killed; read by the peers
+	bell  chan struct{} // holds one ring
+	timer *time.Timer
+
+	posted, polled, flushes, shorts uint64
+}
+
+type memoryConnection struct {
+	peer     transport.PeerID
+	remote   *memoryWorker
+	send     *memoryRing
+	receive  *memoryRing
+	probe    *memoryProbe
+	inFlight int
+	lost     bool // told as lost
+
+	down, tooLarge error
+}
+
+var (
+	errPostClosed  error = transport.NewOpError("memory", "post", transport.ErrClosed)
+	errFlushClosed error = transport.NewOpError("memory", "flush", transport.ErrClosed)
+	errPollClosed  error = transport.NewOpError("memory", "poll", transport.ErrClosed)
+	errKind        error = transport.NewOpError("memory", "post", transport.ErrUnsupported)
+)
+
+func (w *memoryWorker) connection(peer transport.PeerID) *memoryConnection {
+	if uint64(peer) >= uint64(len(w.connections)) {
+		return nil
+	}
+	return w.connections[peer]
+}
+
+// Post implements [transport.Worker]. An op to a peer that was never connected
+// allocates its error.
+func (w *memoryWorker) Post(ops []transport.Op) (int, error) {
+	if w.gone.Load() {
+		return 0, errPostClosed
+	}
+	for i := range ops {
+		taken, err := w.post(&ops[i])
+		if err != nil {
+			return i, err
+		}
+		if !taken {
+			w.shorts++
+			return i, nil
+		}
+	}
+	return len(ops), nil
+}
+
+func (w *memoryWorker) post(op *transport.Op) (taken bool, err error) {
+	if op.Kind != transport.OpCall && op.Kind != transport.OpReply {
+		return false, errKind
+	}
+	c := w.connection(op.Peer)
+	switch {
+	case c == nil:
+		return false, &transport.OpError{Transport: "memory", Op: "post", Peer: op.Peer, Err: transport.ErrPeerDown}
+	case c.remote.gone.Load():
+		return false, c.down
+	case len(op.Payload) > w.limits.MaxPayload:
+		return false, c.tooLarge
+	case op.Kind == transport.OpCall && c.inFlight >= w.limits.InFlight:
+		return false, nil
+	}
+	kind := transport.EventRequest
+	if op.Kind == transport.OpReply {
+		kind = transport.EventResponse
+	}
+	if !c.send.push(kind, op.Token, op.Payload) {
+		return false, nil
+	}
+	if op.Kind == transport.OpCall {
+		c.inFlight++
+	}
+	w.posted++
+	return true, nil
+}
+
+// Flush implements [transport.Worker].
+func (w *memoryWorker) Flush() error {
+	if w.gone.Load() {
+		return errFlushClosed
+	}
+	w.flushes++
+	for _, c := range w.active {
+		if c.send.publish() {
+			c.remote.Wake()
+		}
+	}
+	return nil
+}
+
+// Poll implements [transport.Worker].
+func (w *memoryWorker) Poll(events []transport.Event) (int, error) {
+	if w.gone.Load() {
+		return 0, errPollClosed
+	}
+	for _, c := range w.active {
+		c.receive.release()
+	}
+	n := 0
+	for i := range w.active {
+		n += w.active[(w.first+i)%len(w.active)].collect(events[n:])
+	}
+	w.first++
+	w.polled += uint64(n)
+	return n, nil
+}
+
+// collect fills events from one connection.
+func (c *memoryConnection) collect(events []transport.Event) int {
+	// Read before the ring: what the peer published before it went is then
+	// seen. Pairs with the store in die.
+	gone := c.remote.gone.Load()
+	for n := range events {
+		kind, token, payload, ok := c.receive.pop()
+		if !ok {
+			if gone && !c.lost {
+				c.lost = true
+				events[n] = transport.Event{Kind: transport.EventPeerLost, Peer: c.peer}
+				return n + 1
+			}
+			return n
+		}
+		if kind == transport.EventResponse {
+			c.inFlight--
+		}
+		events[n] = transport.Event{Kind: kind, Peer: c.peer, Token: token, Payload: payload, Size: len(payload)}
+	}
+	return len(events)
+}
+
+// ReadStats implements [transport.StatsReader].
+func (w *memoryWorker) ReadStats(dst []transport.Stat) []transport.Stat {
+	return append(dst,
+		transport.Stat{Name: "posted", Help: "ops taken by Post", Value: w.posted},
+		transport.Stat{Name: "polled", Help: "events returned by Poll", Value: w.polled},
+		transport.Stat{Name: "flushes", Help: "calls of Flush", Value: w.flushes},
+		transport.Stat{Name: "short_posts", Help: "calls of Post that found no room", Value: w.shorts})
+}

@@ -1,0 +1,103 @@
+package transporttest
+
+import (
+	"encoding/binary"
+	"math/bits"
+	"sync/atomic"
+
+	"transportbench/core/transport"
+)
+
+// A message in a ring is a header and its payload, in one piece and in whole
+// units. A header of kind 0 fills the ring up to its end.
+const (
+	ringUnit      = 64
+	ringHeader    = 16
+	inlinePayload = ringUnit - ringHeader
+)
+
+// memoryRing has one producer and one consumer. Positions count bytes from the
+// beginning of time.
+type memoryRing struct {
+	buf  []byte
+	head atomic.Uint64 // everything below is published; stored by publish, paired with the load in pop
+	tail atomic.Uint64 // everything below is free again; stored by release, paired with the load in push
+
+	written  uint64 // the producer's: end of what was pushed
+	consumed uint64 // the consumer's: end of what was popped
+}
+
+func newMemoryRing(capacity int) *memoryRing { return &memoryRing{buf: make([]byte, capacity)} }
+
+func ringSpace(payload int) int {
+	return (ringHeader + payload + ringUnit - 1) / ringUnit * ringUnit
+}
+
+// ringCapacity returns a power of two, with room for two of the largest
+// messages, so that one finds room in one piece wherever an empty ring begins,
+// and for four times the calls in flight when they are small: a direction
+// carries calls and replies, and the replies polled last are not yet released.
+func ringCapacity(least, inFlight, maxPayload int) int {
+	need := max(least, 2*ringSpace(maxPayload), 4*inFlight*ringUnit)
+	return 1 << bits.Len(uint(need-1))
+}
+
+// push appends a message that publish will show, if there is room.
+func (r *memoryRing) push(kind transport.EventKind, token transport.Token, payload []byte) bool {
+	need := uint64(ringSpace(len(payload)))
+	offset := r.written & uint64(len(r.buf)-1)
+	rest := uint64(len(r.buf)) - offset
+	fill := uint64(0)
+	if rest < need {
+		fill = rest
+	}
+	if r.written+fill+need-r.tail.Load() > uint64(len(r.buf)) {
+		return false
+	}
+	if fill > 0 {
+		writeHeader(r.buf[offset:], 0, 0, int(fill))
+		offset = 0
+	}
+	writeHeader(r.buf[offset:], kind, token, len(payload))
+	copy(r.buf[offset+ringHeader:], payload)
+	r.written += fill + need
+	return true
+}
+
+func writeHeader(b []byte, kind transport.EventKind, token transport.Token, size int) {
+	binary.LittleEndian.PutUint32(b, uint32(size))
+	b[4] = byte(kind)
+	binary.LittleEndian.PutUint64(b[8:], uint64(token))
+}
+
+// publish shows what was pushed and says whether there was anything.
+func (r *memoryRing) publish() bool {
+	if r.head.Load() == r.written {
+		return false
+	}
+	r.head.Store(r.written)
+	return true
+}
+
+// pop returns the next published message. Its payload stays until release.
+func (r *memoryRing) pop() (kind transport.EventKind, token transport.Token, payload []byte, ok bool) {
+	head := r.head.Load()
+	for r.consumed < head {
+		offset := r.consumed & uint64(len(r.buf)-1)
+		header := r.buf[offset : offset+ringHeader]
+		size := uint64(binary.LittleEndian.Uint32(header))
+		kind = transport.EventKind(header[4])
+		if kind == 0 {
+			r.consumed += size
+			continue
+		}
+		token = transport.Token(binary.LittleEndian.Uint64(header[8:]))
+		start := offset + ringHeader
+		r.consumed += uint64(ringSpace(int(size)))
+		return kind, token, r.buf[start : start+size : start+size], true
+	}
+	return 0, 0, nil, false
+}
+
+// release gives all that was popped back to the producer.
+func (r *memoryRing) release() { r.tail.Store(r.consumed) }

@@ -1,0 +1,59 @@
+package transporttest
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+)
+
+// patternHeader is the seed and the size that a long enough pattern starts with.
+const patternHeader = 16
+
+// pattern returns size bytes that differ for each seed and from their own
+// neighbourhood, so that a shifted, mixed up or stale byte shows.
+func pattern(seed uint64, size int) []byte {
+	p := make([]byte, size)
+	fillPattern(p, seed)
+	return p
+}
+
+func fillPattern(p []byte, seed uint64) {
+	var word [8]byte
+	state := seed*0x9e3779b97f4a7c15 + uint64(len(p))
+	for i := 0; i < len(p); i += len(word) {
+		state ^= state << 13
+		state ^= state >> 7
+		state ^= state << 17
+		state += 0x9e3779b97f4a7c15
+		binary.LittleEndian.PutUint64(word[:], state)
+		copy(p[i:], word[:])
+	}
+	if len(p) >= patternHeader {
+		binary.LittleEndian.PutUint64(p, seed)
+		binary.LittleEndian.PutUint64(p[8:], uint64(len(p)))
+	}
+}
+
+// leastChecked is the size of the smallest pattern that can be verified by
+// itself: one word shows that the seed is right.
+const leastChecked = patternHeader + 8
+
+// checkPattern verifies a pattern by itself.
+func checkPattern(p []byte) error {
+	if len(p) < leastChecked {
+		return fmt.Errorf("%d bytes are too few", len(p))
+	}
+	seed, size := binary.LittleEndian.Uint64(p), binary.LittleEndian.Uint64(p[8:])
+	if size != uint64(len(p)) {
+		return fmt.Errorf("%d bytes that were sent as %d", len(p), size)
+	}
+	for i, b := range pattern(seed, len(p)) {
+		if p[i] != b {
+			return fmt.Errorf("byte %d of %d is %#x, sent as %#x", i, len(p), p[i], b)
+		}
+	}
+	return nil
+}
+
+// dice is a source of random numbers that is the same in each run.
+func dice() *rand.Rand { return rand.New(rand.NewPCG(1, 2)) }

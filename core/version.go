@@ -1,0 +1,46 @@
+package core
+
+import "runtime/debug"
+
+// Version is the release of the runtime and of the command, a semantic version.
+const Version = "0.2.0"
+
+// revision is set by the linker (-X transportbench/core.revision=...) in
+// builds that carry no version control data of their own.
+var revision string
+
+// BuildRevision returns the commit that this binary was built from, with
+// "+modified" behind it where the tree differed, or "unknown". In a plugin
+// outside this repository it is that plugin's own commit.
+func BuildRevision() string {
+	if revision != "" {
+		return revision
+	}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return unknownRevision
+	}
+	return revisionOf(info.Settings)
+}
+
+const unknownRevision = "unknown"
+
+func revisionOf(settings []debug.BuildSetting) string {
+	commit, modified := "", false
+	for _, s := range settings {
+		switch s.Key {
+		case "vcs.revision":
+			commit = s.Value
+		case "vcs.modified":
+			modified = s.Value == "true"
+		}
+	}
+	switch {
+	case commit == "":
+		return unknownRevision
+	case modified:
+		return commit + "+modified"
+	default:
+		return commit
+	}
+}

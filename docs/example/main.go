@@ -1,0 +1,8 @@
+// Command transport-unixgram is the plugin of a transport over Unix datagram
+// sockets. It is the example of docs/write-a-transport.md: complete, and no
+// larger than it must be.
+package main
+
+import "transportbench/core/plugin"
+
+func main() { plugin.Main(driver{}) }

@@ -1,0 +1,122 @@
+package docs_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/result"
+)
+
+// goBlock is a Go code block of the guide, with the mark that says from which
+// file it is.
+var goBlock = regexp.MustCompile("(?s)<!-- excerpt ([^ ]+) -->\n```go\n(.*?)```\n")
+
+// TestExcerpts finds code of the guide that the example does not have.
+func TestExcerpts(t *testing.T) {
+	guide, err := os.ReadFile("write-a-transport.md")
+	require.NoError(t, err)
+	blocks := goBlock.FindAllStringSubmatch(string(guide), -1)
+	require.Len(t, blocks, strings.Count(string(guide), "```go\n"), "a Go block has no mark, or is followed by no end")
+	require.NotEmpty(t, blocks)
+	for _, block := range blocks {
+		file, excerpt := block[1], block[2]
+		source, err := os.ReadFile(file)
+		require.NoError(t, err)
+		// Whole lines, so that no line of the guide is the half of one.
+		require.True(t, strings.Contains("\n"+string(source), "\n"+excerpt), "%s has no such lines:\n%s", file, excerpt)
+	}
+}
+
+// command runs a program in dir, and returns what it wrote to standard output.
+func command(t *testing.T, dir, name string, args ...string) string {
+	t.Helper()
+	stdout, stderr, err := try(t, dir, name, args...)
+	require.NoError(t, err, "%s %s\n%s%s", name, strings.Join(args, " "), stdout, stderr)
+	return stdout
+}
+
+func try(t *testing.T, dir, name string, args ...string) (stdout, stderr string, err error) {
+	t.Helper()
+	// The path of a control socket must be short.
+	tmp, err := os.MkdirTemp("/tmp", "tb")
+	require.NoError(t, err)
+	defer os.RemoveAll(tmp)
+	var out, complaints bytes.Buffer
+	cmd := exec.Command(name, args...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &out, &complaints
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "TMPDIR="+tmp, "XDG_CONFIG_HOME="+tmp)
+	err = cmd.Run()
+	return out.String(), complaints.String(), err
+}
+
+// noteFiles looks at the files that child processes will read, so that a change
+// of one is not answered from go test's cache.
+func noteFiles(t *testing.T, dirs ...string) {
+	t.Helper()
+	for _, dir := range dirs {
+		require.NoError(t, filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+			if err == nil {
+				_, err = os.Stat(path)
+			}
+			return err
+		}))
+	}
+}
+
+// TestExample does with the example what the guide tells its reader to do.
+func TestExample(t *testing.T) {
+	const example = "example"
+	noteFiles(t, example, "../core", "../cmd/transportbench")
+	bin := t.TempDir()
+	transportbench := filepath.Join(bin, "transportbench")
+	plugins := filepath.Join(bin, "elsewhere")
+
+	_, complaint, err := try(t, example, "go", "build", "-buildvcs=false", "-o", filepath.Join(plugins, "transport-unixgram"), ".")
+	require.NoError(t, err, "%s\nwhere go.mod is out of date: cd docs/example && go mod tidy", complaint)
+	require.Empty(t, command(t, example, "gofmt", "-l", "."), "not formatted")
+	command(t, example, "go", "vet", "./...")
+	command(t, example, "go", "test", "./...")
+	command(t, "..", "go", "build", "-buildvcs=false", "-o", transportbench, "./cmd/transportbench")
+
+	require.Contains(t, command(t, bin, transportbench, "plugins", "list", "--plugin-dir", plugins), "unixgram")
+	require.Contains(t, command(t, bin, transportbench, "plugins", "show", "unixgram", "--plugin-dir", plugins), "batch")
+	t.Setenv("TRANSPORTBENCH_PLUGIN_PATH", plugins)
+	var list json.RawMessage
+	require.NoError(t, json.Unmarshal([]byte(command(t, bin, transportbench, "plugins", "list", "--json")), &list))
+	require.Contains(t, string(list), `"unixgram"`)
+
+	run := []string{"run", "--transport", "unixgram", "--set", "batch=4",
+		"--duration", "500ms", "--repeats", "2", "--json", "--out", filepath.Join(bin, "results")}
+	r, err := result.Parse([]byte(command(t, bin, transportbench, run...)))
+	require.NoError(t, err)
+	require.Equal(t, "unixgram", r.Plugin.Name)
+	require.Equal(t, "4", r.Config.Options["batch"])
+	require.Len(t, r.Repeats, 2)
+	require.False(t, r.Incomplete)
+	for _, metric := range []string{result.Throughput, result.LatencyP50, result.Floor, result.FloorRatio} {
+		require.Positive(t, r.Summary[metric].Median, metric)
+	}
+	require.Equal(t, "raw datagram ping-pong", r.Repeats[0].FloorBefore.Name)
+	verified := false
+	for _, check := range r.Checks {
+		require.True(t, check.OK || check.Severity != result.Error, check.Message)
+		verified = verified || check.Name == "verified" && check.OK
+	}
+	require.True(t, verified, "no check says that the responses were verified")
+
+	_, complaint, err = try(t, bin, transportbench, append(run, "--in-flight", "65536")...)
+	require.Error(t, err)
+	require.Contains(t, complaint, "transport unixgram takes")
+	_, complaint, err = try(t, bin, transportbench, append(run, "--set", "bach=4")...)
+	require.Error(t, err)
+	require.Contains(t, complaint, `did you mean "batch"?`)
+}

@@ -1,0 +1,43 @@
+package copyrpc
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"transportbench/core/transport"
+	"transportbench/core/transporttest"
+)
+
+func TestMain(m *testing.M) {
+	if runRank() {
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// kill ends a rank's queue pairs without a farewell, as the kernel does with those of
+// a process that dies.
+func kill(t transport.Transport) {
+	r := t.(*rank)
+	for _, w := range r.workers {
+		for _, p := range w.slots {
+			_ = p.qp.Close()
+		}
+		_ = w.manager.qp.Close()
+	}
+}
+
+func TestConformance(t *testing.T) {
+	for _, o := range []map[string]string{
+		{},
+		{"credit": "read"},
+		{"inline": "0", "signal-interval": "1", "send-depth": "8"},
+	} {
+		o["provider"] = "soft"
+		o["keepalive"] = "5ms"
+		t.Run(o["credit"]+o["inline"], func(t *testing.T) {
+			transporttest.Run(t, transporttest.Suite{Driver: Driver{}, Options: o, Kill: kill})
+		})
+	}
+}

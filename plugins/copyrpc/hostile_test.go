@@ -1,0 +1,207 @@
+package copyrpc
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/rdma"
+	"transportbench/core/transport"
+)
+
+// connected returns two workers of this process that know each other as peer 0, with
+// the connection up.
+func connected(t testing.TB, cfg transport.Config, raw map[string]string) (a, b *worker) {
+	options, err := transport.ParseOptions(schema, raw)
+	require.NoError(t, err)
+	cfg.Workers, cfg.Peers, cfg.Options = 1, 1, options
+	workers := make([]*worker, 2)
+	for i := range workers {
+		tr, err := Driver{}.Open(context.Background(), cfg)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, tr.Close()) })
+		w, err := tr.NewWorker(0)
+		require.NoError(t, err)
+		workers[i] = w.(*worker)
+	}
+	a, b = workers[0], workers[1]
+	require.NoError(t, a.Connect(context.Background(), 0, b.Address()))
+	require.NoError(t, b.Connect(context.Background(), 0, a.Address()))
+	var none [1]transport.Event
+	for deadline := time.Now().Add(30 * time.Second); a.peers[0].state != up || b.peers[0].state != up; {
+		require.True(t, time.Now().Before(deadline), "the connection does not come up")
+		for _, w := range workers {
+			n, err := w.Poll(none[:])
+			require.NoError(t, err)
+			require.Zero(t, n)
+		}
+	}
+	return a, b
+}
+
+var small = transport.Config{InFlight: 4, MaxPayload: 256}
+
+// write is what a peer can do to another's ring whatever its protocol.
+func (w *worker) writeRaw(t testing.TB, content []byte, immediate uint32) {
+	p := w.peers[0]
+	copy(p.ring, content)
+	_, err := p.qp.PostSend([]rdma.SendRequest{{Opcode: rdma.WriteWithImmediate, Local: p.local, LocalKey: w.region.LocalKey,
+		Length: uint32(len(content)), Remote: p.remote, RemoteKey: p.key, Immediate: immediate}})
+	require.NoError(t, err)
+}
+
+func batchOf(returned, receives, count, length uint32, messages ...byte) []byte {
+	b := make([]byte, headerSize)
+	putHeader(b, returned, receives, count, length)
+	return append(b, messages...)
+}
+
+func message(id, length uint32) []byte {
+	return []byte{byte(id), byte(id >> 8), byte(id >> 16), byte(id >> 24), byte(length), byte(length >> 8), byte(length >> 16), byte(length >> 24)}
+}
+
+func TestPeersThatBreakTheProtocol(t *testing.T) {
+	for name, c := range map[string]struct {
+		content   []byte
+		immediate uint32
+	}{
+		"more than the ring":         {nil, 1 << 20},
+		"no messages":                {batchOf(0, 0, 0, 16), 1},
+		"shorter than its header":    {batchOf(0, 0, 1, 8), 1},
+		"longer than what was sent":  {batchOf(0, 0, 1, 64, message(0, 0)...), 1},
+		"a message over its batch":   {batchOf(0, 0, 1, 32, message(0, 1000)...), 1},
+		"a message of 4 GiB":         {batchOf(0, 0, 1, 32, message(0, 1<<32-1)...), 1},
+		"more messages than fit":     {batchOf(0, 0, 3, 32, append(message(0, 0), message(1, 0)...)...), 1},
+		"a call that there is not":   {batchOf(0, 0, 1, 24, message(1000, 0)...), 1},
+		"a call twice":               {batchOf(0, 0, 2, 32, append(message(3, 0), message(3, 0)...)...), 1},
+		"a response to nothing":      {batchOf(0, 0, 1, 24, message(responseBit|1, 0)...), 1},
+		"credit that was never used": {batchOf(99, 0, 1, 24, message(0, 0)...), 1},
+		"receives never consumed":    {batchOf(0, 99, 1, 24, message(0, 0)...), 1},
+		"a filler over what came":    {batchOf(0, 0, fillerCount, 16), 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, b := connected(t, small, soft())
+			a.writeRaw(t, c.content, c.immediate)
+			var events [8]transport.Event
+			n, err := b.Poll(events[:])
+			require.ErrorIs(t, err, transport.ErrCorrupt)
+			var op *transport.OpError
+			require.ErrorAs(t, err, &op)
+			require.EqualValues(t, 0, op.Peer)
+			lost := false
+			for range 2 {
+				for _, e := range events[:n] {
+					lost = lost || e.Kind == transport.EventPeerLost
+				}
+				n, err = b.Poll(events[:])
+				require.NoError(t, err)
+			}
+			require.True(t, lost, "the peer is told as lost")
+			_, err = b.Post([]transport.Op{{Kind: transport.OpCall}})
+			require.ErrorIs(t, err, transport.ErrPeerDown)
+		})
+	}
+}
+
+// TestCreditWordThatLies: what a peer writes one-sided is checked when it is read.
+func TestCreditWordThatLies(t *testing.T) {
+	a, _ := connected(t, small, soft())
+	a.peers[0].credit.Store(packCredit(1<<20, 7))
+	call := []transport.Op{{Kind: transport.OpCall, Payload: make([]byte, 256)}}
+	var events [4]transport.Event
+	a.settings.batches = 0 // no room, so that the word is looked at
+	_, err := a.Post(call)
+	require.NoError(t, err)
+	require.NoError(t, a.Flush())
+	_, err = a.Poll(events[:])
+	require.ErrorIs(t, err, transport.ErrCorrupt)
+}
+
+func TestAddressesThatLie(t *testing.T) {
+	a, b := connected(t, small, soft())
+	options, err := transport.ParseOptions(schema, soft())
+	require.NoError(t, err)
+	cfg := small
+	cfg.Workers, cfg.Peers, cfg.Options = 1, 4, options
+	tr, err := Driver{}.Open(context.Background(), cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, tr.Close()) })
+	w, err := tr.NewWorker(0)
+	require.NoError(t, err)
+	var good announcement
+	require.NoError(t, json.Unmarshal(a.Address(), &good))
+	for name, c := range map[string]struct {
+		lie  func(*announcement)
+		says string
+	}{
+		"ring of no power of two": {func(a *announcement) { a.Ring = 100_000 }, "ring of 100000 bytes"},
+		"ring of nothing":         {func(a *announcement) { a.Ring = 0 }, "ring of 0 bytes"},
+		"ring beyond all":         {func(a *announcement) { a.Ring = 1 << 62 }, "ring of"},
+		"share over the ring":     {func(a *announcement) { a.Allowance = a.Ring }, "calls of"},
+		"calls over the ring":     {func(a *announcement) { a.Calls = 1 << 30 }, "calls of"},
+		"no calls":                {func(a *announcement) { a.Calls = 0 }, "0 calls"},
+		"other options":           {func(a *announcement) { a.Ring *= 2 }, "same options"},
+		"other credit":            {func(a *announcement) { a.Credit = creditRead }, "same options"},
+		"another provider":        {func(a *announcement) { a.Endpoint.Provider = rdma.Verbs }, "provider"},
+		"another version":         {func(a *announcement) { a.Version = 9 }, "version 9"},
+		"no such queue pair":      {func(a *announcement) { a.Endpoint.Soft.Nonce++ }, "queue pair"},
+	} {
+		lying := good
+		copied := *good.Endpoint.Soft
+		lying.Endpoint.Soft = &copied
+		c.lie(&lying)
+		encoded, err := json.Marshal(lying)
+		require.NoError(t, err)
+		require.ErrorContains(t, w.Connect(context.Background(), 1, encoded), c.says, name)
+	}
+	require.Error(t, w.Connect(context.Background(), 1, []byte("no address")))
+	require.ErrorContains(t, b.Connect(context.Background(), 5, w.Address()), "opened for 1 peers")
+}
+
+// FuzzHostileRing lets a peer write anything to a ring and tell any length of it.
+func FuzzHostileRing(f *testing.F) {
+	f.Add(batchOf(0, 0, 1, 24, message(0, 0)...), uint32(1), uint8(0))
+	f.Add(batchOf(0, 0, fillerCount, 16), uint32(2048), uint8(3))
+	f.Add(batchOf(1, 1, 2, 48, append(message(0, 8), message(1, 0)...)...), uint32(2), uint8(1))
+	f.Fuzz(func(t *testing.T, content []byte, immediate uint32, calls uint8) {
+		a, b := connected(t, small, soft())
+		call := []transport.Op{{Kind: transport.OpCall, Payload: make([]byte, 100)}}
+		for range calls % 4 {
+			_, _ = b.Post(call)
+		}
+		_ = b.Flush()
+		var events [16]transport.Event
+		for range 3 {
+			a.writeRaw(t, content[:min(len(content), len(a.peers[0].ring))], immediate)
+			n, _ := b.Poll(events[:])
+			for _, e := range events[:n] {
+				for _, octet := range e.Payload { // every byte can be read
+					_ = octet
+				}
+				if e.Kind == transport.EventRequest {
+					_, _ = b.Post([]transport.Op{{Kind: transport.OpReply, Peer: e.Peer, Token: e.Token, Payload: e.Payload}})
+				}
+			}
+			_ = b.Flush()
+		}
+	})
+}
+
+// FuzzDatagram lets anybody send datagrams.
+func FuzzDatagram(f *testing.F) {
+	f.Add([]byte("not one of ours"), uint8(kindHello))
+	f.Fuzz(func(t *testing.T, tail []byte, kind uint8) {
+		a, b := connected(t, small, soft())
+		header := make([]byte, 24, 24+len(tail))
+		putHeader(header, helloMagic, uint32(kind), uint32(a.nonce), uint32(a.nonce>>32))
+		copy(header[16:], []byte{byte(b.nonce), byte(b.nonce >> 8), byte(b.nonce >> 16), byte(b.nonce >> 24),
+			byte(b.nonce >> 32), byte(b.nonce >> 40), byte(b.nonce >> 48), byte(b.nonce >> 56)})
+		b.manager.take(append(header, tail...))
+		var events [4]transport.Event
+		_, err := b.Poll(events[:])
+		require.NoError(t, err)
+	})
+}

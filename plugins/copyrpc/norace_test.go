@@ -1,0 +1,5 @@
+//go:build !race
+
+package copyrpc
+
+const raceDetector = false

@@ -1,0 +1,289 @@
+package copyrpc
+
+import (
+	"encoding/binary"
+
+	"transportbench/core/rdma"
+	"transportbench/core/transport"
+)
+
+// managerTurns is every how many polls datagrams are looked for while no connection
+// is missing: a peer may have lost the last one.
+const managerTurns = 1 << 10
+
+// Poll implements [transport.Worker].
+func (w *worker) Poll(events []transport.Event) (n int, err error) {
+	if w.closed {
+		return 0, transport.NewOpError(name, "poll", transport.ErrClosed)
+	}
+	if len(w.owing) > 0 {
+		w.settle()
+	}
+	if len(w.held) > 0 {
+		w.letGo()
+	}
+	if w.polls++; w.manager.missing > 0 || w.polls%managerTurns == 0 {
+		w.manager.progress()
+	}
+	if ticks := w.rank.ticks.Load(); ticks != w.sweeping {
+		w.sweeping = ticks
+		w.sweep()
+	}
+	if len(w.stuck) > 0 {
+		w.retry()
+	}
+	if err := w.collect(); err != nil {
+		return 0, err
+	}
+	if len(w.ready) > 0 {
+		n = w.deliver(events)
+	}
+	if len(w.gone) > 0 {
+		n += w.tellLost(events[n:])
+	}
+	if len(w.broken) > 0 {
+		p := w.broken[len(w.broken)-1]
+		w.broken = w.broken[:len(w.broken)-1]
+		return n, p.errors.corrupt
+	}
+	return n, nil
+}
+
+// collect takes completions.
+func (w *worker) collect() error {
+	n, err := w.cq.Poll(w.completions)
+	if err != nil {
+		return transport.NewOpError(name, "poll", err)
+	}
+	for i := range w.completions[:n] {
+		c := &w.completions[i]
+		p := w.slots[c.QueuePair]
+		switch {
+		case c.Status != rdma.StatusOK:
+			w.lose(p)
+		case c.Opcode == rdma.ReceiveWriteImmediate:
+			w.posts--
+			p.taken++
+			w.arrive(p, c.Immediate)
+		case c.ID == positionID:
+			p.reading = false
+			word := p.fetched.Load()
+			if !p.restore(uint32(word), uint32(word>>32)) {
+				w.corrupted(p)
+			}
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	return w.refill()
+}
+
+// arrive books what an immediate tells of.
+func (w *worker) arrive(p *peer, immediate uint32) {
+	if p.state == connecting {
+		w.bringUp(p) // who writes is connected
+	}
+	if immediate == farewell {
+		w.lose(p)
+		return
+	}
+	p.arrived += uint64(immediate) * unit
+	if p.arrived-p.released > w.settings.ring {
+		w.corrupted(p)
+		return
+	}
+	if !p.isReady && p.state <= up {
+		p.isReady = true
+		w.ready = append(w.ready, p)
+	}
+}
+
+// deliver hands out what has arrived.
+func (w *worker) deliver(events []transport.Event) (n int) {
+	for i := 0; i < len(w.ready) && n < len(events); {
+		at := w.turn + i
+		if at >= len(w.ready) {
+			at -= len(w.ready)
+		}
+		p := w.ready[at]
+		got, ok := w.parse(p, events[n:])
+		if got > 0 && !p.isHeld {
+			p.isHeld = true
+			w.held = append(w.held, p)
+		}
+		n += got
+		if !ok {
+			w.corrupted(p)
+		}
+		if p.parsed != p.arrived {
+			i++
+			continue
+		}
+		p.isReady = false
+		last := len(w.ready) - 1
+		w.ready[at] = w.ready[last]
+		w.ready = w.ready[:last]
+		if w.turn >= last {
+			w.turn = 0
+		}
+		if p.state == dying {
+			w.bury(p)
+		}
+	}
+	// Whom the events' end cut off comes first next time.
+	if w.turn++; w.turn >= len(w.ready) {
+		w.turn = 0
+	}
+	return n
+}
+
+// parse makes events of one peer's messages; it says no where they make no sense.
+func (w *worker) parse(p *peer, events []transport.Event) (n int, ok bool) {
+	mask := w.settings.ring - 1
+	for n < len(events) && (p.parsed != p.arrived || p.left > 0) {
+		if p.left == 0 {
+			if !w.open(p) {
+				return n, false
+			}
+			continue
+		}
+		at := p.parsed & mask
+		if p.end-p.parsed < messageHeader {
+			return n, false
+		}
+		word := binary.LittleEndian.Uint64(p.inbox[at:])
+		length := word >> 32
+		if messageSpace(int(length)) > p.end-p.parsed {
+			return n, false
+		}
+		e := &events[n]
+		if !w.book(p, uint32(word), e) {
+			return n, false
+		}
+		at += messageHeader
+		e.Status = transport.StatusOK
+		e.Peer = p.id
+		e.Payload = p.inbox[at : at+length : at+length]
+		e.Size = int(length)
+		n++
+		p.parsed += messageSpace(int(length))
+		if p.left--; p.left == 0 {
+			p.parsed = roundUp(p.end)
+		}
+	}
+	return n, true
+}
+
+// open begins a batch.
+func (w *worker) open(p *peer) bool {
+	size := w.settings.ring
+	b := p.inbox[p.parsed&(size-1):]
+	credit := binary.LittleEndian.Uint64(b)
+	word := binary.LittleEndian.Uint64(b[headerCount:])
+	count, length := uint32(word), word>>32
+	if w.settings.credit == creditPiggyback && !p.restore(uint32(credit), uint32(credit>>32)) {
+		return false
+	}
+	left := size - p.parsed&(size-1)
+	if count == fillerCount {
+		p.parsed += left
+		w.hold(p)
+		return p.parsed <= p.arrived
+	}
+	p.end = p.parsed + length
+	if count == 0 || length < headerSize || length > left || roundUp(p.end) > p.arrived {
+		return false
+	}
+	p.parsed += headerSize
+	p.left = count
+	return true
+}
+
+// hold has the next Poll let go what was parsed, where no event does.
+func (w *worker) hold(p *peer) {
+	if !p.isHeld {
+		p.isHeld = true
+		w.held = append(w.held, p)
+	}
+}
+
+// book books a message and says what kind of event it is.
+func (w *worker) book(p *peer, id uint32, e *transport.Event) bool {
+	if id&responseBit == 0 {
+		if int(id) >= len(p.owed) || p.owed[id] {
+			return false
+		}
+		p.owed[id] = true
+		e.Kind = transport.EventRequest
+		e.Token = transport.Token(id)
+		return true
+	}
+	id &^= responseBit
+	t := &p.calls
+	if int(id) >= len(t.waiting) || !t.waiting[id] {
+		return false
+	}
+	t.waiting[id] = false
+	t.inFlight--
+	t.answered = append(t.answered, id)
+	e.Kind = transport.EventResponse
+	e.Token = t.tokens[id]
+	return true
+}
+
+// lose takes a peer for lost. What has arrived from it comes first.
+func (w *worker) lose(p *peer) {
+	if p.state > up {
+		return
+	}
+	if p.state == connecting {
+		w.manager.missing--
+	}
+	p.state = dying
+	if !p.isReady {
+		w.bury(p)
+	}
+}
+
+// bury has Poll tell of a lost peer.
+func (w *worker) bury(p *peer) {
+	p.state = lost
+	w.gone = append(w.gone, p)
+}
+
+// corrupted cuts a peer off that broke the protocol: nothing more of it is handed
+// out.
+func (w *worker) corrupted(p *peer) {
+	if p.state == lost {
+		return
+	}
+	w.lose(p)
+	p.parsed = p.arrived
+	w.broken = append(w.broken, p)
+}
+
+// tellLost tells of lost peers.
+func (w *worker) tellLost(events []transport.Event) (n int) {
+	for n < len(events) && len(w.gone) > 0 {
+		last := len(w.gone) - 1
+		events[n] = transport.Event{Kind: transport.EventPeerLost, Peer: w.gone[last].id}
+		w.gone = w.gone[:last]
+		n++
+	}
+	return n
+}
+
+// sweep tries the connections with empty writes, which fail where the peer is dead.
+func (w *worker) sweep() {
+	for _, p := range w.slots {
+		if p.state != up {
+			continue
+		}
+		r := &w.requests[0]
+		*r = rdma.SendRequest{ID: keepaliveID, Opcode: rdma.Write, Flags: rdma.Signaled, Remote: p.there, RemoteKey: p.key}
+		if n, _ := p.qp.PostSend(w.requests[:1]); n == 1 {
+			w.counts.keepalives++
+		}
+	}
+}

@@ -1,0 +1,361 @@
+package copyrpc
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/transport"
+)
+
+// rankVariable makes the test binary one rank, in a process of its own: it prints its
+// address, reads those of all, calls, and serves until standard input ends. Each line
+// that it prints is a report.
+const rankVariable = "COPYRPC_TEST_RANK"
+
+// rankConfig is what a rank is to do.
+type rankConfig struct {
+	Rank     int               `json:"rank"`
+	Ranks    int               `json:"ranks"`
+	Options  map[string]string `json:"options"`
+	Calls    int               `json:"calls"` // to each other rank; < 0 is without end
+	InFlight int               `json:"in_flight"`
+	Payload  int               `json:"payload"`
+}
+
+// report is a line that a rank prints.
+type report struct {
+	Address  string            `json:"address,omitempty"`
+	Answered int               `json:"answered"`
+	Served   int               `json:"served"`
+	Lost     []int             `json:"lost,omitempty"` // ranks
+	Done     bool              `json:"done"`
+	Stats    map[string]uint64 `json:"stats,omitempty"`
+}
+
+func runRank() bool {
+	text := os.Getenv(rankVariable)
+	if text == "" {
+		return false
+	}
+	var c rankConfig
+	err := json.Unmarshal([]byte(text), &c)
+	if err == nil {
+		err = serveRank(c, os.Stdin, os.Stdout)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	return true
+}
+
+// caller is a rank's loop: calls to every peer and echoes of what they call.
+type caller struct {
+	rankConfig
+	w      transport.Worker
+	sent   []int // by peer
+	flying []int
+	lost   []bool
+	report report
+}
+
+func serveRank(c rankConfig, in io.Reader, out io.Writer) error {
+	options, err := transport.ParseOptions(schema, c.Options)
+	if err != nil {
+		return err
+	}
+	tr, err := Driver{}.Open(context.Background(), transport.Config{Rank: c.Rank, Workers: 1, Peers: c.Ranks - 1,
+		InFlight: c.InFlight, MaxPayload: c.Payload, Options: options})
+	if err != nil {
+		return err
+	}
+	defer tr.Close()
+	w, err := tr.NewWorker(0)
+	if err != nil {
+		return err
+	}
+	lines := bufio.NewReader(in)
+	encoder := json.NewEncoder(out)
+	if err := encoder.Encode(report{Address: string(w.Address())}); err != nil {
+		return err
+	}
+	line, err := lines.ReadBytes('\n')
+	if err != nil {
+		return err
+	}
+	var addresses []string
+	if err := json.Unmarshal(line, &addresses); err != nil {
+		return err
+	}
+	k := &caller{rankConfig: c, w: w, sent: make([]int, c.Ranks), flying: make([]int, c.Ranks), lost: make([]bool, c.Ranks)}
+	for rank, address := range addresses {
+		if rank != c.Rank {
+			if err := w.Connect(context.Background(), transport.PeerID(rank), []byte(address)); err != nil {
+				return err
+			}
+		}
+	}
+	var over atomic.Bool
+	go func() {
+		_, _ = lines.ReadByte()
+		over.Store(true)
+	}()
+	for told := (report{}); !over.Load(); {
+		if err := k.turn(); err != nil {
+			return err
+		}
+		if now := k.report; now.Done != told.Done || len(now.Lost) != len(told.Lost) || now.Answered > told.Answered+500 && c.Calls < 0 {
+			told = now
+			if err := encoder.Encode(now); err != nil {
+				return err
+			}
+		}
+	}
+	k.report.Stats = map[string]uint64{}
+	for _, s := range w.(transport.StatsReader).ReadStats(nil) {
+		k.report.Stats[s.Name] = s.Value
+	}
+	return encoder.Encode(k.report)
+}
+
+// payload is a call's: who calls whom for the how-manieth time, and as many bytes as
+// that makes.
+func (k *caller) payload(from, to, number int) []byte {
+	b := make([]byte, min(16+number*7%1500, k.Payload))
+	binary.LittleEndian.PutUint64(b, uint64(number))
+	binary.LittleEndian.PutUint32(b[8:], uint32(from))
+	binary.LittleEndian.PutUint32(b[12:], uint32(to))
+	for i := 16; i < len(b); i++ {
+		b[i] = byte(number + i*3 + from)
+	}
+	return b
+}
+
+// turn posts what may be posted, and takes what has come.
+func (k *caller) turn() error {
+	for rank := range k.Ranks {
+		for rank != k.Rank && !k.lost[rank] && k.flying[rank] < k.InFlight && (k.Calls < 0 || k.sent[rank] < k.Calls) {
+			op := transport.Op{Kind: transport.OpCall, Peer: transport.PeerID(rank), Token: transport.Token(k.sent[rank]),
+				Payload: k.payload(k.Rank, rank, k.sent[rank])}
+			n, err := k.w.Post([]transport.Op{op})
+			if err != nil {
+				return err
+			}
+			if n == 0 {
+				break
+			}
+			k.sent[rank]++
+			k.flying[rank]++
+		}
+	}
+	if err := k.w.Flush(); err != nil {
+		return err
+	}
+	var events [32]transport.Event
+	n, err := k.w.Poll(events[:])
+	if err != nil {
+		return err
+	}
+	for _, e := range events[:n] {
+		if err := k.take(e); err != nil {
+			return err
+		}
+	}
+	k.report.Done = true
+	for rank := range k.Ranks {
+		if rank != k.Rank && !k.lost[rank] && (k.Calls < 0 || k.sent[rank] < k.Calls || k.flying[rank] > 0) {
+			k.report.Done = false
+		}
+	}
+	return nil
+}
+
+func (k *caller) take(e transport.Event) error {
+	rank := int(e.Peer)
+	switch e.Kind {
+	case transport.EventPeerLost:
+		k.lost[rank] = true
+		k.report.Lost = append(k.report.Lost, rank)
+	case transport.EventRequest:
+		if number := int(binary.LittleEndian.Uint64(e.Payload)); !bytes.Equal(e.Payload, k.payload(rank, k.Rank, number)) {
+			return fmt.Errorf("rank %d: request %d of rank %d is damaged", k.Rank, number, rank)
+		}
+		k.report.Served++
+		n, err := k.w.Post([]transport.Op{{Kind: transport.OpReply, Peer: e.Peer, Token: e.Token, Payload: e.Payload}})
+		if err != nil || n != 1 {
+			return fmt.Errorf("rank %d: a reply to rank %d was not taken: %w", k.Rank, rank, err)
+		}
+	case transport.EventResponse:
+		if !bytes.Equal(e.Payload, k.payload(k.Rank, rank, int(e.Token))) {
+			return fmt.Errorf("rank %d: response %d of rank %d is damaged", k.Rank, e.Token, rank)
+		}
+		k.flying[rank]--
+		k.report.Answered++
+	}
+	return nil
+}
+
+// process is a rank, seen from the test.
+type process struct {
+	t       *testing.T
+	command *exec.Cmd
+	in      io.WriteCloser
+	reports chan report
+}
+
+// startRanks starts processes, each with its configuration, and connects all to all.
+func startRanks(t *testing.T, configs ...rankConfig) []*process {
+	var ranks []*process
+	var addresses []string
+	for i, c := range configs {
+		c.Rank, c.Ranks = i, len(configs)
+		text, err := json.Marshal(c)
+		require.NoError(t, err)
+		p := &process{t: t, command: exec.Command(os.Args[0]), reports: make(chan report, 1000)}
+		p.command.Env = append(os.Environ(), rankVariable+"="+string(text))
+		p.command.Stderr = os.Stderr
+		p.in, err = p.command.StdinPipe()
+		require.NoError(t, err)
+		out, err := p.command.StdoutPipe()
+		require.NoError(t, err)
+		require.NoError(t, p.command.Start())
+		read := make(chan struct{})
+		go func() {
+			defer close(read)
+			defer close(p.reports)
+			lines := bufio.NewScanner(out)
+			lines.Buffer(nil, 1<<20)
+			for lines.Scan() {
+				var r report
+				if json.Unmarshal(lines.Bytes(), &r) == nil {
+					p.reports <- r
+				}
+			}
+		}()
+		t.Cleanup(func() { _ = p.command.Process.Kill(); <-read; _ = p.command.Wait() })
+		ranks = append(ranks, p)
+		addresses = append(addresses, p.next("its address").Address)
+	}
+	line, err := json.Marshal(addresses)
+	require.NoError(t, err)
+	for _, p := range ranks {
+		_, err := p.in.Write(append(line, '\n'))
+		require.NoError(t, err)
+	}
+	return ranks
+}
+
+// next is the rank's next report.
+func (p *process) next(what string) report {
+	p.t.Helper()
+	select {
+	case r, ok := <-p.reports:
+		require.True(p.t, ok, "the rank died before %s", what)
+		return r
+	case <-time.After(2 * time.Minute):
+		require.FailNow(p.t, "waited in vain", "for %s", what)
+		panic("unreachable")
+	}
+}
+
+// until reads reports until one is as wanted.
+func (p *process) until(what string, wanted func(report) bool) report {
+	p.t.Helper()
+	for {
+		if r := p.next(what); wanted(r) {
+			return r
+		}
+	}
+}
+
+// end lets a rank end and returns its last report.
+func (p *process) end() (last report) {
+	p.t.Helper()
+	require.NoError(p.t, p.in.Close())
+	return p.until("its last report", func(r report) bool { return r.Stats != nil })
+}
+
+func done(r report) bool { return r.Done }
+
+// clientServer runs callers against one rank that only serves.
+func clientServer(t *testing.T, clients, calls int, options map[string]string) {
+	c := rankConfig{Options: options, InFlight: 32, Payload: 2048}
+	configs := []rankConfig{c}
+	c.Calls = calls
+	for range clients {
+		configs = append(configs, c)
+	}
+	// Clients call each other too; the server none.
+	ranks := startRanks(t, configs...)
+	for _, p := range ranks[1:] {
+		p.until("all responses", done)
+	}
+	for i, p := range ranks {
+		r := p.end()
+		if i == 0 {
+			require.Zero(t, r.Answered)
+			require.Equal(t, calls*clients, r.Served, "calls served")
+		} else {
+			require.Equal(t, calls*clients, r.Answered, "calls answered at rank %d", i)
+		}
+		require.Zero(t, r.Stats["receiver_not_ready"], "receiver not ready at rank %d", i)
+		require.LessOrEqual(t, r.Stats["doorbells"], r.Stats["batches"]+r.Stats["credit_only"]+r.Stats["position_reads"], "doorbells")
+	}
+}
+
+// mesh lets every rank call every other.
+func mesh(t *testing.T, size, calls int, options map[string]string) {
+	c := rankConfig{Options: options, InFlight: 16, Payload: 1024, Calls: calls}
+	configs := make([]rankConfig, size)
+	for i := range configs {
+		configs[i] = c
+	}
+	ranks := startRanks(t, configs...)
+	for _, p := range ranks {
+		p.until("all responses", done)
+	}
+	for i, p := range ranks {
+		r := p.end()
+		require.Equal(t, calls*(size-1), r.Answered, "calls answered at rank %d", i)
+		require.Equal(t, calls*(size-1), r.Served, "calls served at rank %d", i)
+	}
+}
+
+// killed ends one of three ranks by SIGKILL under load: the others are told, and go
+// on with each other.
+func killed(t *testing.T, options map[string]string) {
+	c := rankConfig{Options: options, InFlight: 8, Payload: 512, Calls: -1}
+	ranks := startRanks(t, c, c, c)
+	for _, p := range ranks {
+		p.next("calls to be answered")
+	}
+	require.NoError(t, ranks[2].command.Process.Kill())
+	for _, p := range ranks[:2] {
+		before := p.until("the loss to be told", func(r report) bool { return len(r.Lost) > 0 })
+		require.Equal(t, []int{2}, before.Lost)
+		after := p.until("calls to the other", func(r report) bool { return r.Answered > before.Answered+1000 })
+		require.Equal(t, []int{2}, after.Lost)
+	}
+}
+
+// killedIdle is killed without load: the keepalive finds out.
+func killedIdle(t *testing.T, options map[string]string) {
+	c := rankConfig{Options: options, InFlight: 8, Payload: 512, Calls: 10}
+	ranks := startRanks(t, c, c)
+	ranks[0].until("all responses", done)
+	ranks[1].until("all responses", done)
+	require.NoError(t, ranks[1].command.Process.Kill())
+	ranks[0].until("the loss to be told", func(r report) bool { return len(r.Lost) == 1 })
+}

@@ -1,0 +1,49 @@
+package shm
+
+import (
+	"transportbench/core/inbox"
+	"transportbench/core/shm"
+	"transportbench/core/transport"
+)
+
+const (
+	name    = "shm"
+	version = "0.1.0"
+)
+
+// schema is the transport's options.
+var schema = []transport.Option{
+	{
+		Name: "ring", Type: transport.TypeString, Default: inbox.Auto, Allowed: inbox.Rings(),
+		Help: "inplace answers a call in its own cache line; the others have a ring for each direction and differ in how its sides see each other's progress; auto is inplace for one call in flight and fastforward for more",
+	},
+	{
+		Name: "slots", Type: transport.TypeInt, Default: "0", Max: inbox.MaxSlots,
+		Help: "messages in a ring, a power of two, or slots for inplace; 0 fits the run: twice the calls in flight and at least 64, or for inplace one more than the calls in flight",
+	},
+	{
+		Name: "arena", Type: transport.TypeSize, Default: "0", Max: 4 * inbox.MaxPayload,
+		Help: "bytes of a ring for payloads that do not fit a slot, a power of two; 0 fits the run's payloads and calls in flight",
+	},
+	{
+		Name: "backing", Type: transport.TypeString, Default: string(shm.Memfd), Allowed: []string{string(shm.Memfd), string(shm.Named)},
+		Help: "memfd leaves nothing behind; named (/dev/shm) serves where /proc is closed to the peers, and a run that is killed while it starts can leave files there",
+	},
+	{
+		Name: "hot-rings", Type: transport.TypeInt, Default: "4", Max: inbox.MaxPeers,
+		Help: "rings that a worker goes on polling however idle they are; the others ring its bell",
+	},
+}
+
+// resolve puts the options and the counts of a run together.
+func resolve(cfg transport.Config) inbox.Config {
+	return inbox.Config{
+		Name:     name,
+		Ring:     cfg.Options.String("ring"),
+		Slots:    cfg.Options.Int("slots"),
+		Arena:    cfg.Options.Size("arena"),
+		Backing:  shm.Backing(cfg.Options.String("backing")),
+		HotRings: cfg.Options.Int("hot-rings"),
+		Workers:  cfg.Workers, Peers: cfg.Peers, InFlight: cfg.InFlight, MaxPayload: cfg.MaxPayload,
+	}
+}

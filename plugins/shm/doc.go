@@ -1,0 +1,3 @@
+// Package shm is the shared-memory transport: core/inbox as a plugin, with its
+// ring, sizes and backing as options.
+package shm

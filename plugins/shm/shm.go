@@ -1,0 +1,36 @@
+package shm
+
+import (
+	"context"
+
+	"transportbench/core/inbox"
+	"transportbench/core/ring"
+	"transportbench/core/shm"
+	"transportbench/core/transport"
+)
+
+// Driver opens the shared-memory transport.
+type Driver struct{}
+
+var _ transport.Driver = Driver{}
+
+// Info implements [transport.Driver].
+func (Driver) Info() transport.Info {
+	return transport.Info{
+		Name: name, Version: version,
+		Summary:      "rings in shared memory between processes of one host",
+		Providers:    []string{string(shm.Memfd), string(shm.Named)},
+		Capabilities: inbox.Capabilities,
+		Limits:       transport.Limits{MaxPayload: inbox.MaxPayload, InlineSize: ring.CallInlineSize, Peers: inbox.MaxPeers},
+		Options:      schema,
+	}
+}
+
+// Open implements [transport.Driver].
+func (Driver) Open(_ context.Context, cfg transport.Config) (transport.Transport, error) {
+	t, err := inbox.Open(resolve(cfg))
+	if err != nil {
+		return nil, err // not t, which is a pointer
+	}
+	return t, nil
+}

@@ -1,0 +1,69 @@
+package ucxam
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+
+	"transportbench/plugins/ucxam/internal/ucp"
+)
+
+// address is what a worker tells its peers: UCX's own address, and what the
+// headers of its messages are checked against.
+type address struct {
+	nonce  uint64
+	window uint32
+	layout uint32 // of UCX's shared memory
+	ucp    []byte
+}
+
+// addressMagic says what the bytes are, and their version.
+const addressMagic = "ucxam1\x00\x00"
+
+const (
+	nonceAt   = len(addressMagic)
+	windowAt  = nonceAt + 8
+	layoutAt  = windowAt + 4
+	sumAt     = layoutAt + 4
+	bodyAt    = sumAt + 4
+	mostOfUCX = 64 << 10
+)
+
+func (a address) encode() []byte {
+	b := append([]byte(addressMagic), make([]byte, bodyAt-nonceAt)...)
+	binary.LittleEndian.PutUint64(b[nonceAt:], a.nonce)
+	binary.LittleEndian.PutUint32(b[windowAt:], a.window)
+	binary.LittleEndian.PutUint32(b[layoutAt:], a.layout)
+	b = append(b, a.ucp...)
+	binary.LittleEndian.PutUint32(b[sumAt:], checksum(b))
+	return b
+}
+
+// decodeAddress reads what encode wrote. UCX trusts the bytes of an address, so
+// that damaged ones must not reach it.
+func decodeAddress(b []byte) (address, error) {
+	if len(b) <= bodyAt || len(b) > bodyAt+mostOfUCX || string(b[:nonceAt]) != addressMagic {
+		return address{}, errors.New("not the address of a worker of this transport")
+	}
+	if sum := binary.LittleEndian.Uint32(b[sumAt:]); sum != checksum(b) {
+		return address{}, errors.New("the address is damaged: its checksum differs")
+	}
+	a := address{
+		nonce:  binary.LittleEndian.Uint64(b[nonceAt:]),
+		window: binary.LittleEndian.Uint32(b[windowAt:]),
+		layout: binary.LittleEndian.Uint32(b[layoutAt:]),
+		ucp:    b[bodyAt:],
+	}
+	if a.nonce&^ucp.NonceMask != 0 || a.window == 0 {
+		return address{}, fmt.Errorf("the address is of another version of this transport (nonce %#x, window %d)", a.nonce, a.window)
+	}
+	return a, nil
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// checksum covers all but itself.
+func checksum(b []byte) uint32 {
+	return crc32.Update(crc32.Checksum(b[:sumAt], castagnoli), castagnoli, b[bodyAt:])
+}

@@ -1,0 +1,174 @@
+package ucxam
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/transport"
+	"transportbench/plugins/ucxam/internal/ucp"
+)
+
+// hostile connects a worker to one of package ucp's own, which sends what this
+// transport never would.
+func hostile(t testing.TB) (w *worker, h *ucp.Worker) {
+	needUCX(t)
+	same := map[string]string{optionTLS: "posix", optionVariables: "UCX_POSIX_FIFO_SIZE=256"}
+	tr, w, err := open(role{Options: same, MaxPayload: 4096})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, tr.Close()) })
+	other, err := transport.ParseOptions(schema, same)
+	require.NoError(t, err)
+	opened, err := Driver{}.Open(t.Context(), transport.Config{Workers: 1, Peers: 1, InFlight: 64, MaxPayload: 8192, Options: other})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, opened.Close()) })
+	made, err := opened.NewWorker(0)
+	require.NoError(t, err)
+	its := made.(*worker)
+	a, err := decodeAddress(its.Address())
+	require.NoError(t, err)
+	a.window = uint32(w.window)
+	require.NoError(t, w.Connect(t.Context(), 0, a.encode()))
+	b, err := decodeAddress(w.Address())
+	require.NoError(t, err)
+	_, err = its.ucp.Connect(0, b.nonce, b.ucp)
+	require.NoError(t, err)
+	return w, its.ucp
+}
+
+// cutOff expects ErrCorrupt, then the loss, and nothing else, of what h has sent.
+func cutOff(t *testing.T, w *worker, h *ucp.Worker, before int) {
+	h.Flush()
+	events := make([]transport.Event, 16)
+	for polls := 0; ; polls++ {
+		require.Less(t, polls, 1_000_000, "the peer was not cut off")
+		h.Progress()
+		n, err := w.Poll(events)
+		before -= n
+		if err != nil {
+			require.ErrorIs(t, err, transport.ErrCorrupt)
+			break
+		}
+	}
+	require.Zero(t, before, "messages before the one that is wrong")
+	require.Equal(t, transport.EventPeerLost, next(t, w).Kind)
+	n, err := w.Poll(events)
+	require.NoError(t, err)
+	require.Zero(t, n)
+	_, err = w.Post([]transport.Op{{Kind: transport.OpCall}})
+	require.ErrorIs(t, err, transport.ErrPeerDown)
+}
+
+func TestHostilePeerIsCutOff(t *testing.T) {
+	t.Run("reply to no call", func(t *testing.T) {
+		w, h := hostile(t)
+		require.True(t, h.Stage(0, ucp.Reply, 1, nil))
+		cutOff(t, w, h, 0)
+	})
+	t.Run("more calls than the window", func(t *testing.T) {
+		w, h := hostile(t)
+		for i := range w.window + 1 {
+			require.True(t, h.Stage(0, ucp.Call, uint64(i), []byte("call")))
+		}
+		cutOff(t, w, h, w.window)
+	})
+	t.Run("unknown kind", func(t *testing.T) {
+		w, h := hostile(t)
+		for _, kind := range []ucp.Kind{200} {
+			require.True(t, h.Stage(0, kind, 1, nil))
+		}
+		cutOff(t, w, h, 0)
+	})
+	t.Run("no kind", func(t *testing.T) {
+		w, h := hostile(t)
+		require.True(t, h.Stage(0, 0, 1, nil))
+		cutOff(t, w, h, 0)
+	})
+	t.Run("too large", func(t *testing.T) {
+		w, h := hostile(t)
+		require.True(t, h.Stage(0, ucp.Call, 1, make([]byte, 5000)))
+		cutOff(t, w, h, 0)
+	})
+	t.Run("a flood that is never polled", func(t *testing.T) {
+		w, h := hostile(t)
+		for range 1000 {
+			for h.Stage(0, ucp.Call, 1, []byte("flood")) {
+			}
+			h.Flush()
+			h.Progress()
+			w.ucp.Progress() // without taking anything
+		}
+		cutOff(t, w, h, w.window)
+	})
+}
+
+// TestStrangersAreDropped: probe messages outside of a probe are nothing.
+func TestStrangersAreDropped(t *testing.T) {
+	w, h := hostile(t)
+	for kind := ucp.Kind(4); kind <= 6; kind++ {
+		require.True(t, h.Stage(0, kind, 1<<40, nil))
+	}
+	require.True(t, h.Stage(0, ucp.Call, 9, []byte("honest")))
+	h.Flush()
+	e := next(t, w)
+	require.Equal(t, transport.EventRequest, e.Kind)
+	require.Equal(t, "honest", string(e.Payload))
+}
+
+func TestAddressesThatLie(t *testing.T) {
+	_, w, err := openWith(t, map[string]string{optionTLS: "posix"})
+	require.NoError(t, err)
+	_, other, err := openWith(t, map[string]string{optionTLS: "posix"})
+	require.NoError(t, err)
+	good, err := decodeAddress(other.Address())
+	require.NoError(t, err)
+	for name, bytes := range map[string][]byte{
+		"nothing":        nil,
+		"not an address": []byte("127.0.0.1:80"),
+		"cut short":      other.Address()[:len(other.Address())-1],
+		"another window": address{nonce: good.nonce, window: good.window + 1, layout: good.layout, ucp: good.ucp}.encode(),
+		"another layout": address{nonce: good.nonce, window: good.window, layout: good.layout + 1, ucp: good.ucp}.encode(),
+		"another nonce":  address{nonce: good.nonce | 1, window: good.window, layout: good.layout, ucp: good.ucp}.encode(),
+	} {
+		t.Run(name, func(t *testing.T) { require.Error(t, w.Connect(t.Context(), 0, bytes)) })
+	}
+	require.NoError(t, w.Connect(t.Context(), 0, other.Address()))
+	require.Error(t, w.Connect(t.Context(), 0, other.Address()), "twice")
+	require.Error(t, w.Connect(t.Context(), 1, other.Address()), "a number beyond the configuration")
+}
+
+// FuzzDecodeAddress: what is accepted is what encode writes, and damage is seen.
+func FuzzDecodeAddress(f *testing.F) {
+	f.Add(address{nonce: rand.Uint64() & ucp.NonceMask, window: 16, ucp: []byte("address")}.encode(), uint16(0), byte(0))
+	f.Add([]byte(addressMagic), uint16(3), byte(1))
+	f.Fuzz(func(t *testing.T, b []byte, at uint16, change byte) {
+		a, err := decodeAddress(b)
+		if err != nil {
+			return
+		}
+		require.Equal(t, b, a.encode())
+		if change != 0 {
+			b[int(at)%len(b)] ^= change
+			_, err = decodeAddress(b)
+			require.Error(t, err)
+		}
+	})
+}
+
+// FuzzParseVariables: what is read says again what was given.
+func FuzzParseVariables(f *testing.F) {
+	f.Add("UCX_TLS=a,b,UCX_X=1")
+	f.Add("UCX_=,=UCX_A")
+	f.Fuzz(func(t *testing.T, text string) {
+		given, err := parseVariables(text)
+		if err != nil {
+			return
+		}
+		for name, value := range given {
+			require.NotEmpty(t, name)
+			require.NotEmpty(t, value)
+			require.NotContains(t, value, "\x00")
+		}
+	})
+}

@@ -1,0 +1,102 @@
+//go:build ucx && cgo
+
+// The floor: a ping-pong of C loops over the worker's own connection. What it
+// leaves out is the ring, the crossings and all of Go.
+
+#include "shim_internal.h"
+
+#include <time.h>
+
+enum { BATCH = 16, PAYLOAD = 8 };
+
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + t.tv_nsec;
+}
+
+static void send_probe(uam_worker *w, uam_peer *p, uint64_t kind, uint64_t token)
+{
+	uam_shared *s = &w->shared;
+	if (s->small.left == 0 || p->state != PEER_UP)
+		return; // a peer that takes no part has not read what is there
+	uint32_t slot = uam_pool_take(&s->small);
+	uam_header *h = (uam_header *)uam_pool_at(&s->small, slot);
+	h->token = token;
+	h->origin = w->shared.nonce | kind;
+	w->small_param.user_data = &w->refs[slot];
+	void *request = ucp_am_send_nbx(p->ep, AM_SMALL, h, sizeof *h + PAYLOAD, NULL, 0, &w->small_param);
+	if (UCS_PTR_IS_PTR(request))
+		w->shared.pending++;
+	else
+		uam_give_slot(s, slot);
+}
+
+// trip is one ping and its pong; it says whether there was one before the end.
+static int trip(uam_worker *w, uam_peer *p, uint64_t token, uint64_t end)
+{
+	w->heard_kind = 0;
+	send_probe(w, p, UAM_PING, token);
+	for (uint32_t spins = 1;; spins++) {
+		uam_progress(w);
+		if (w->heard_kind == UAM_PONG && w->heard_token == token)
+			return 1;
+		if ((spins & 255) == 0 && (p->state != PEER_UP || now_ns() > end))
+			return 0;
+	}
+}
+
+// uam_probe_lead makes trips for a slice of time and appends the mean of each
+// batch to trips, in nanoseconds. It returns -1 where the peer is lost.
+int uam_probe_lead(uam_worker *w, uint32_t peer, uint32_t session, uint64_t slice_ns, double *trips, uint32_t *filled, uint32_t most)
+{
+	uam_peer *p = &w->peers[peer];
+	uint64_t start = now_ns(), end = start + slice_ns;
+	w->probing = 1;
+	while (p->state == PEER_UP && start < end && *filled < most) {
+		int done = 0;
+		while (done < BATCH && trip(w, p, (uint64_t)session << 32 | ++w->probe_number, end))
+			done++;
+		uint64_t now = now_ns();
+		if (done == BATCH)
+			trips[(*filled)++] = (double)(now - start) / BATCH;
+		start = now;
+	}
+	w->probing = 0;
+	return p->state == PEER_UP ? 0 : -1;
+}
+
+void uam_probe_end(uam_worker *w, uint32_t peer, uint32_t session)
+{
+	send_probe(w, &w->peers[peer], UAM_PING_END, (uint64_t)session << 32);
+	uam_progress(w);
+}
+
+// uam_probe_follow answers pings for a slice of time. Those of a session up to
+// done are left over from a probe that failed. It returns 1 when the leader has
+// ended the session that is being answered, and -1 where the peer is lost.
+int uam_probe_follow(uam_worker *w, uint32_t peer, uint64_t slice_ns, uint32_t done, uint32_t *current)
+{
+	uam_peer *p = &w->peers[peer];
+	uint64_t end = now_ns() + slice_ns;
+	int result = 0;
+	w->probing = 1;
+	for (uint32_t spins = 1; result == 0; spins++) {
+		w->heard_kind = 0;
+		uam_progress(w);
+		uint32_t session = w->heard_token >> 32;
+		if (w->heard_kind == UAM_PING && w->heard_peer == peer && session > done) {
+			*current = session;
+			send_probe(w, p, UAM_PONG, w->heard_token);
+		} else if (w->heard_kind == UAM_PING_END && session == *current && *current > done) {
+			result = 1;
+		} else if (p->state != PEER_UP) {
+			result = -1;
+		} else if ((spins & 255) == 0 && now_ns() > end) {
+			break;
+		}
+	}
+	w->probing = 0;
+	return result;
+}

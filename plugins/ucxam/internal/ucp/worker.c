@@ -1,0 +1,311 @@
+//go:build ucx && cgo
+
+#include "shim_internal.h"
+
+#include <sys/mman.h>
+
+static uint64_t round_up(uint64_t n, uint64_t unit) { return (n + unit - 1) / unit * unit; }
+
+static uint64_t power_of_two(uint64_t n)
+{
+	uint64_t p = 1;
+	while (p < n)
+		p *= 2;
+	return p;
+}
+
+static ucs_status_t make_pool(uam_pool *p, uint64_t payload, uint32_t count)
+{
+	p->stride = round_up(sizeof(uam_header) + payload, 64);
+	p->count = p->left = count;
+	p->free = malloc(count * sizeof *p->free + 1);
+	if (p->free == NULL)
+		return UCS_ERR_NO_MEMORY;
+	// The slot that was used last is taken first, so that a quiet worker
+	// touches few of them.
+	for (uint32_t i = 0; i < count; i++)
+		p->free[i] = count - 1 - i;
+	return UCS_OK;
+}
+
+// map_memory maps size bytes and registers them with UCX.
+static ucs_status_t map_memory(uam_worker *w, size_t size, char **base, ucp_mem_h *handle)
+{
+	void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (at == MAP_FAILED)
+		return UCS_ERR_NO_MEMORY;
+	ucp_mem_map_params_t params = {
+		.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
+		.address = at,
+		.length = size,
+	};
+	ucs_status_t status = ucp_mem_map(w->context->ucp, &params, handle);
+	if (status != UCS_OK) {
+		munmap(at, size);
+		return status;
+	}
+	*base = at;
+	return UCS_OK;
+}
+
+static void unmap_memory(uam_worker *w, char *base, size_t size, ucp_mem_h handle)
+{
+	if (base == NULL)
+		return;
+	ucp_mem_unmap(w->context->ucp, handle);
+	munmap(base, size);
+}
+
+// larges is how many slots there are for large messages.
+static uint32_t larges(const uam_config *cfg, uint64_t stride)
+{
+	if (cfg->max_payload <= cfg->eager && cfg->max_payload <= cfg->small)
+		return 0;
+	uint64_t wanted = (uint64_t)cfg->peers * cfg->window * 2, room = cfg->large_bytes / stride;
+	if (wanted > room)
+		wanted = room;
+	return wanted < 2 ? 2 : wanted;
+}
+
+static ucs_status_t make_memory(uam_worker *w)
+{
+	uam_config *cfg = &w->config;
+	uam_shared *s = &w->shared;
+	uint64_t small = cfg->small < cfg->max_payload ? cfg->small : cfg->max_payload;
+	uint64_t messages = (uint64_t)cfg->peers * cfg->window * 2 + 64;
+	uint32_t smalls = messages < 65536 ? messages : 65536;
+	uint64_t stride = round_up(sizeof(uam_header) + cfg->max_payload, 64);
+	uint32_t large = cfg->max_payload > cfg->small ? larges(cfg, stride) : 0;
+	ucs_status_t status;
+	if ((status = make_pool(&s->small, small, smalls)) != UCS_OK ||
+	    (status = make_pool(&s->large, cfg->max_payload, large)) != UCS_OK ||
+	    (status = make_pool(&w->landing, cfg->max_payload, larges(cfg, stride))) != UCS_OK)
+		return status;
+
+	w->memory_size = smalls * s->small.stride + large * s->large.stride;
+	status = map_memory(w, w->memory_size, &w->memory, &w->send_memory);
+	if (status != UCS_OK)
+		return status;
+	s->small.base = w->memory;
+	s->large.base = w->memory + smalls * s->small.stride;
+	w->landing_size = w->landing.count * w->landing.stride;
+	if (w->landing_size != 0) {
+		status = map_memory(w, w->landing_size, &w->landing_base, &w->landing_memory);
+		if (status != UCS_OK)
+			return status;
+		w->landing.base = w->landing_base;
+	}
+	uint64_t entries = power_of_two(messages + cfg->peers);
+	s->mask = entries - 1;
+	w->arena_size = power_of_two(entries * 256);
+	if (w->arena_size > 4 << 20)
+		w->arena_size = 4 << 20;
+	if (w->arena_size < 256 << 10)
+		w->arena_size = 256 << 10;
+	w->waiting_size = messages;
+	w->early_size = messages;
+	w->index_mask = power_of_two(2 * (uint64_t)cfg->peers + 2) - 1;
+	s->sends = calloc(smalls + large, sizeof *s->sends);
+	w->refs = calloc(smalls + large, sizeof *w->refs);
+	s->ring = calloc(entries, sizeof *s->ring);
+	w->arena = malloc(w->arena_size);
+	w->fetches = calloc(w->landing.count + 1, sizeof *w->fetches);
+	w->waiting = calloc(w->waiting_size, sizeof *w->waiting);
+	w->early = calloc(w->early_size, sizeof *w->early);
+	w->index = calloc(w->index_mask + 1, sizeof *w->index);
+	w->peers = calloc(cfg->peers, sizeof *w->peers);
+	if (!s->sends || !w->refs || !s->ring || !w->arena || !w->fetches || !w->waiting || !w->early || !w->index || !w->peers)
+		return UCS_ERR_NO_MEMORY;
+	for (uint32_t slot = 0; slot < smalls + large; slot++)
+		w->refs[slot] = (slot_ref){ w, slot };
+	return UCS_OK;
+}
+
+static void send_done(void *request, ucs_status_t status, void *arg)
+{
+	slot_ref *ref = arg;
+	ref->worker->shared.pending--;
+	uam_give_slot(&ref->worker->shared, ref->slot);
+	// What a failure means, the endpoint's error handler hears.
+	(void)status;
+	ucp_request_free(request);
+}
+
+static void make_params(uam_worker *w)
+{
+	w->small_param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
+	w->small_param.cb.send = send_done;
+	w->large_param = w->small_param;
+	w->large_param.op_attr_mask |= UCP_OP_ATTR_FIELD_MEMH;
+	w->large_param.memh = w->send_memory;
+}
+
+ucs_status_t uam_worker_open(uam_context *c, const uam_config *cfg, uint64_t nonce, uam_worker **out)
+{
+	uam_worker *w = calloc(1, sizeof *w);
+	if (w == NULL)
+		return UCS_ERR_NO_MEMORY;
+	w->context = c;
+	w->config = *cfg;
+	w->shared.nonce = nonce;
+	// A worker may go from one thread to another, and is used by one at a time.
+	ucp_worker_params_t params = {
+		.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
+		.thread_mode = UCS_THREAD_MODE_SERIALIZED,
+	};
+	ucs_status_t status = ucp_worker_create(c->ucp, &params, &w->ucp);
+	if (status != UCS_OK) {
+		free(w);
+		return status;
+	}
+	ucp_worker_attr_t attr = { .field_mask = UCP_WORKER_ATTR_FIELD_MAX_AM_HEADER };
+	if ((status = ucp_worker_query(w->ucp, &attr)) == UCS_OK) {
+		uint64_t most = attr.max_am_header - sizeof(uam_header);
+		if (w->config.eager > most)
+			w->config.eager = most;
+		if ((status = make_memory(w)) == UCS_OK) {
+			make_params(w);
+			status = uam_set_handlers(w);
+		}
+	}
+	if (status != UCS_OK) {
+		uam_worker_close(w);
+		return status;
+	}
+	*out = w;
+	return UCS_OK;
+}
+
+uam_shared *uam_worker_shared(uam_worker *w) { return &w->shared; }
+
+uint64_t uam_worker_eager(uam_worker *w) { return w->config.eager; }
+
+int uam_worker_descriptor(uam_worker *w)
+{
+	int descriptor;
+	if (!w->config.wakeup || ucp_worker_get_efd(w->ucp, &descriptor) != UCS_OK)
+		return -1;
+	return descriptor;
+}
+
+// uam_worker_address returns a copy, which the caller frees.
+ucs_status_t uam_worker_address(uam_worker *w, void **address, size_t *length)
+{
+	ucp_address_t *own;
+	ucs_status_t status = ucp_worker_get_address(w->ucp, &own, length);
+	if (status != UCS_OK)
+		return status;
+	*address = malloc(*length);
+	if (*address != NULL)
+		memcpy(*address, own, *length);
+	ucp_worker_release_address(w->ucp, own);
+	return *address == NULL ? UCS_ERR_NO_MEMORY : UCS_OK;
+}
+
+static void endpoint_closed(void *request, ucs_status_t status, void *arg)
+{
+	(void)status;
+	uam_peer *p = arg;
+	p->worker->closing--;
+	p->close_request = NULL;
+	if (!p->worker->destroyed)
+		ucp_request_free(request);
+}
+
+static void close_endpoint(uam_worker *w, uam_peer *p, int force)
+{
+	if (p->ep == NULL)
+		return;
+	ucp_request_param_t param = {
+		.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS,
+		.flags = force && w->config.peer_errors ? UCP_EP_CLOSE_FLAG_FORCE : 0,
+		.cb.send = endpoint_closed,
+		.user_data = p,
+	};
+	ucp_ep_h ep = p->ep;
+	p->ep = NULL;
+	w->closing++;
+	void *request = ucp_ep_close_nbx(ep, &param);
+	if (UCS_PTR_IS_PTR(request))
+		p->close_request = request;
+	else
+		w->closing--;
+}
+
+// uam_bury closes the endpoints of lost peers, for which nothing is flushed.
+void uam_bury(uam_worker *w)
+{
+	w->dead = 0;
+	for (uint32_t i = 0; i < w->config.peers; i++)
+		if (w->peers[i].state == PEER_LOST)
+			close_endpoint(w, &w->peers[i], 1);
+}
+
+// uam_cut ends the connection to a peer that broke the protocol.
+void uam_cut(uam_worker *w, uint32_t id) { uam_lose(w, &w->peers[id], UAM_CLOSED); }
+
+// uam_farewell tells all peers that the worker closes, and closes the
+// endpoints behind what was sent before.
+void uam_farewell(uam_worker *w)
+{
+	w->closed = 1;
+	for (uint32_t i = 0; i < w->config.peers; i++) {
+		uam_peer *p = &w->peers[i];
+		if (p->state != PEER_UP)
+			continue;
+		uam_send_control(w, p, UAM_FAREWELL, 0);
+		p->state = PEER_LOST;
+		close_endpoint(w, p, 0);
+	}
+	uam_bury(w);
+}
+
+uint32_t uam_drain(uam_worker *w, uint32_t rounds)
+{
+	while (rounds-- > 0 && w->closing + w->shared.pending > 0)
+		uam_progress(w);
+	return w->closing + w->shared.pending;
+}
+
+void uam_worker_close(uam_worker *w)
+{
+	w->closed = 1;
+	for (; w->shared.ring && w->released < w->shared.arrived; w->released++) {
+		uam_arrival *a = &w->shared.ring[w->released & w->shared.mask];
+		if (a->route == HELD_DESCRIPTOR)
+			ucp_am_data_release(w->ucp, a->held);
+		else if (a->route == HELD_HEAP)
+			free(a->held);
+	}
+	for (; w->waiting_count > 0; w->waiting_count--) {
+		ucp_am_data_release(w->ucp, w->waiting[w->waiting_head].descriptor);
+		w->waiting_head = (w->waiting_head + 1) % w->waiting_size;
+	}
+	for (uint32_t i = 0; w->peers && i < w->config.peers; i++)
+		close_endpoint(w, &w->peers[i], 1);
+	uam_drain(w, 1000);
+	// What cannot be flushed is given up. UCX insists that its requests are
+	// freed before it ends them itself.
+	w->destroyed = 1;
+	for (uint32_t i = 0; w->peers && i < w->config.peers; i++)
+		if (w->peers[i].close_request != NULL)
+			ucp_request_free(w->peers[i].close_request);
+	ucp_worker_destroy(w->ucp);
+	unmap_memory(w, w->memory, w->memory_size, w->send_memory);
+	unmap_memory(w, w->landing_base, w->landing_size, w->landing_memory);
+	for (uint32_t i = 0; i < w->early_count; i++)
+		free(w->early[i].data);
+	free(w->shared.small.free);
+	free(w->shared.large.free);
+	free(w->landing.free);
+	free(w->shared.sends);
+	free(w->refs);
+	free(w->shared.ring);
+	free(w->arena);
+	free(w->fetches);
+	free(w->waiting);
+	free(w->early);
+	free(w->index);
+	free(w->peers);
+	free(w);
+}

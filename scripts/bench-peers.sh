@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# Compares transports with the benchmarks that come with their libraries, in
+# turn and on the same processors: every BenchmarkPeers of a plugin. One whose
+# peer is not installed says so and is skipped.
+set -euo pipefail
+# shellcheck source=scripts/lib.sh
+. "$(dirname "$0")/lib.sh"
+# shellcheck source=scripts/native.sh
+. scripts/native.sh
+
+need_go
+tags=$(all_native_tags)
+CGO_ENABLED=0
+[ -z "$tags" ] || CGO_ENABLED=1
+export CGO_ENABLED
+mapfile -t packages < <(grep -rlE '^func BenchmarkPeers\(' --include='*_test.go' plugins | xargs -r -n1 dirname | sort -u)
+for package in "${packages[@]}"; do
+	go test -v -tags "$tags" -run '^$' -bench '^BenchmarkPeers$' -benchtime 1x "./$package"
+done

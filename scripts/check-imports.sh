@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# The import rules that the linter cannot see: it reads the files of one
+# platform and one set of build tags, and these rules hold for all files.
+#
+#   - unsafe stands in *_unsafe.go (and generated) files alone
+#   - import "C" stands in the internal package of a native library alone
+#   - no plugin imports another
+set -euo pipefail
+# shellcheck source=scripts/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+bad=0
+complain() {
+	printf '%s\n' "$1" >&2
+	bad=1
+}
+
+# importers PATH prints the files that import exactly PATH, in either form of
+# import declaration.
+importers() {
+	grep -rlE --include='*.go' "^(import)?[[:space:]]*([A-Za-z0-9_.]+[[:space:]]+)?\"$1\"" \
+		core plugins cmd 2>/dev/null || true
+}
+
+for file in $(importers unsafe); do
+	case $file in
+	*_unsafe.go | *_unsafe_test.go | *.pb.go) ;;
+	*) complain "$file: imports unsafe; move what needs it to a file named *_unsafe.go" ;;
+	esac
+done
+
+for file in $(importers C); do
+	case $file in
+	plugins/*/internal/* | core/rdma/internal/*) ;;
+	*) complain "$file: imports \"C\"; native libraries are bound in plugins/NAME/internal or core/rdma/internal" ;;
+	esac
+done
+
+for file in $(importers 'transportbench/plugins/[^"]*'); do
+	case $file in plugins/*) ;; *) continue ;; esac
+	own=$(cut -d/ -f1-2 <<<"$file")
+	if grep -E '"transportbench/plugins/' "$file" | grep -qvE "\"transportbench/$own(/[^\"]*)?\""; then
+		complain "$file: imports another plugin; what two share belongs to core/shm, core/ring or core/rdma"
+	fi
+done
+
+exit $bad

@@ -1,0 +1,70 @@
+# shellcheck shell=bash
+# Functions that the other scripts share. Source it; it changes to the
+# repository's root.
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
+
+say() { printf 'transportbench: %s\n' "$*" >&2; }
+
+die() {
+	say "$@"
+	exit 1
+}
+
+have() { command -v "$1" >/dev/null 2>&1; }
+
+# revision prints the commit that the build is made from, with "+modified"
+# behind it where the tree differs.
+revision() {
+	local commit
+	if ! have git || ! commit=$(git rev-parse --verify --quiet HEAD 2>/dev/null); then
+		echo unknown
+	elif [ -n "$(git status --porcelain -- core plugins cmd go.mod go.sum)" ]; then
+		echo "$commit+modified"
+	else
+		echo "$commit"
+	fi
+}
+
+# as_root runs a command with the rights to install packages, and never waits
+# for a password where nobody could type it.
+as_root() {
+	if [ "$(id -u)" = 0 ]; then
+		"$@"
+	elif ! have sudo; then
+		say "not root, and there is no sudo; run as root: $*"
+		return 1
+	elif [ -n "${CI:-}" ] || ! [ -t 0 ]; then
+		sudo -n "$@"
+	else
+		sudo "$@"
+	fi
+}
+
+# install_packages WHY PACKAGE... installs Debian packages.
+install_packages() {
+	local why=$1
+	shift
+	if ! have apt-get; then
+		say "$why, and this system has no apt: install what Debian calls $*"
+		return 1
+	fi
+	say "installing $* with apt: $why"
+	local quiet=(-qq -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=120)
+	as_root env DEBIAN_FRONTEND=noninteractive apt-get update "${quiet[@]}" >&2 ||
+		say "apt-get update failed; trying with the package lists at hand"
+	as_root env DEBIAN_FRONTEND=noninteractive \
+		apt-get install -y --no-install-recommends "${quiet[@]}" "$@" >&2 || {
+		say "apt could not install $*; install it by hand, then try again"
+		return 1
+	}
+}
+
+# need_go fails where Go is missing or cannot build this module.
+need_go() {
+	have go || die "Go is not installed: see https://go.dev/doc/install"
+	local wanted complaint
+	wanted=$(sed -n 's/^go //p' go.mod)
+	complaint=$(go list -m 2>&1 >/dev/null) ||
+		die "this module needs Go $wanted or later: ${complaint:-$(go version)}"
+}

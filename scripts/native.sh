@@ -1,0 +1,63 @@
+# shellcheck shell=bash
+# Which plugins want a native library. Source it after lib.sh.
+#
+# A plugin that is not in the table is built without cgo. One that is gets the
+# build tag of each of its libraries that pkg-config finds; where one is
+# missing the plugin is built as a stub, or without the provider that needs it,
+# and says itself what to install.
+
+# plugin  pkg-config name  Debian package  build tag
+native_table() {
+	cat "${NATIVE_TABLE:-/dev/fd/3}" 3<<-'TABLE'
+	ucxam ucx libucx-dev ucx
+	copyrpc  libibverbs  libibverbs-dev  ibverbs
+	TABLE
+}
+
+# plugins prints the name of every plugin in the tree.
+plugins() {
+	local dir
+	for dir in cmd/transport-*/; do
+		[ -d "$dir" ] || continue
+		dir=${dir%/}
+		echo "${dir#cmd/transport-}"
+	done
+}
+
+# native_rows PLUGIN prints the plugin's lines of the table.
+native_rows() { native_table | awk -v plugin="$1" '$1 == plugin'; }
+
+native_found() { have pkg-config && pkg-config --exists "$1"; }
+
+# native_compiler prints the C compiler that cgo will use, or fails.
+native_compiler() {
+	local cc=${CC:-gcc}
+	have "${cc%% *}" && echo "$cc"
+}
+
+# native_tags PLUGIN prints the build tags, comma-separated, of the plugin's
+# libraries that can be used.
+native_tags() {
+	native_compiler >/dev/null || return 0
+	native_rows "$1" | while read -r _ library _ tag; do
+		if native_found "$library"; then echo "$tag"; fi
+	done | sort -u | paste -sd, -
+}
+
+# native_missing PLUGIN prints the Debian packages that the plugin lacks.
+native_missing() {
+	[ -n "$(native_rows "$1")" ] || return 0
+	have pkg-config || echo pkg-config
+	native_compiler >/dev/null || printf '%s\n' gcc libc6-dev
+	native_rows "$1" | while read -r _ library package _; do
+		native_found "$library" || echo "$package"
+	done
+}
+
+# all_native_tags prints the tags of every plugin, for tools that look at the
+# whole tree.
+all_native_tags() {
+	local plugin
+	for plugin in $(plugins); do native_tags "$plugin" | tr , '\n'; done |
+		sed '/^$/d' | sort -u | paste -sd, -
+}

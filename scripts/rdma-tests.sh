@@ -1,0 +1,84 @@
+#!/usr/bin/env bash
+# Runs the tests that test-rdma.sh built, on an RDMA device of this machine.
+#
+#	rdma-tests.sh DIRECTORY DEVICE [PEER LINK ADDRESS]
+#
+# PEER is a device that the first reaches over a wire, LINK a program that can "cut" and
+# "mend" this wire and take the first one's interface "down" and "up", and ADDRESS the
+# first device's own IP address.
+set -euo pipefail
+work=$1
+export RDMA_TEST_DEVICE=$2 RDMA_TEST_PEER=${3:-} RDMA_TEST_LINK=${4:-}
+cd "$(dirname "$0")/.."
+
+step() { printf '== %s (%ss)\n' "$*" "$SECONDS"; }
+
+step "verbs device: conformance"
+(cd core/rdma && "$work/rdma.test" -test.run 'Verbs' -test.timeout 5m)
+step "copyrpc: conformance, processes, faults"
+(cd plugins/copyrpc && "$work/copyrpc.test" -test.run 'Verbs' -test.timeout 5m)
+
+# Our microbenchmarks beside perftest, and a round trip of copyrpc beside both. Ratios
+# are what to look at: the guest is emulated.
+address=${5:-}
+if [ -z "$address" ]; then
+	echo "perftest is left out: it wants an IP address of the device"
+	exit 0
+fi
+step "perftest and our microbenchmarks"
+
+# nanoseconds reads "9.37 us" and prints 9370.
+nanoseconds() { awk '{ print $1 * ($2 == "us" ? 1e3 : $2 == "ms" ? 1e6 : $2 == "s" ? 1e9 : 1) }'; }
+
+# perftest PROGRAM ARGUMENTS... prints its typical time in nanoseconds.
+perftest() {
+	local server typical
+	"$@" -d "$RDMA_TEST_DEVICE" -x 1 -F -s 32 -n 2000 >/dev/null 2>&1 &
+	server=$!
+	sleep 1
+	typical=$(timeout 60 "$@" -d "$RDMA_TEST_DEVICE" -x 1 -F -s 32 -n 2000 "$address" 2>/dev/null | awk '$1 == 32 { print $5 * 1000 }') || true
+	kill "$server" 2>/dev/null || true
+	wait "$server" || true
+	echo "${typical:-0}"
+}
+
+# again prints what a command prints, of the first of three tries in which it prints
+# anything: under emulation a plugin may take longer to start than the command waits.
+again() {
+	local output
+	for _ in 1 2 3; do
+		output=$("$@") || true
+		[ -z "$output" ] || break
+	done
+	echo "${output:-0}"
+}
+
+micro() {
+	"$work/transportbench" micro copyrpc --plugin-dir "$work" --set provider=verbs --set device="$RDMA_TEST_DEVICE" --duration 1s "$1" |
+		awk -v name="$1" '$1 == name { print $3, $4 }' | nanoseconds
+}
+
+ratio() { awk -v a="$1" -v b="$2" 'BEGIN { if (b > 0) printf "%.2f", a / b; else printf "unknown" }'; }
+
+beside() { # MEASUREMENT PERFTEST ARGUMENTS...
+	local name=$1 ours theirs
+	shift
+	theirs=$(perftest "$@")
+	ours=$(again micro "$name")
+	printf '%-18s %8.0f ns   %-20s %8.0f ns   ratio %s\n' "$name" "$ours" "$*" "$theirs" "$(ratio "$ours" "$theirs")"
+}
+
+beside write-latency ib_write_lat
+beside send-latency ib_send_lat
+beside read-latency ib_read_lat
+beside ud-send-latency ib_send_lat -c UD
+
+write=$(perftest ib_write_lat)
+round_trip() {
+	"$work/transportbench" run --transport copyrpc --plugin-dir "$work" --set provider=verbs --set device="$RDMA_TEST_DEVICE" --in-flight 1 \
+		--duration 2s --warmup 1s --repeats 2 --out /tmp/rdma-results 2>/dev/null | awk '$1 == "latency_p50" { print $2, $3 }' | nanoseconds
+}
+trip=$(again round_trip)
+printf 'a round trip of copyrpc %.0f ns, twice ib_write_lat %.0f ns: ratio %s\n' "$trip" "$(awk -v w="$write" 'BEGIN { print 2 * w }')" \
+	"$(ratio "$trip" "$(awk -v w="$write" 'BEGIN { print 2 * w }')")"
+step "done"

@@ -1,0 +1,180 @@
+#!/usr/bin/env bash
+# Tests of setup.sh, build.sh, native.sh and the checks, against a small module
+# of their own and with fakes of the programs that they ask.
+set -euo pipefail
+# shellcheck source=scripts/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+root=$PWD
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+failures=0
+
+fail() {
+	printf 'FAIL %s: %s\n' "$current" "$1" >&2
+	[ ! -s "$scratch/output" ] || sed 's/^/    /' "$scratch/output" >&2
+	failures=$((failures + 1))
+}
+
+# expect WORDS... says that the last output has all of them.
+expect() {
+	local words
+	for words in "$@"; do
+		grep -qF -- "$words" "$scratch/output" || fail "the output lacks: $words"
+	done
+}
+
+refuse() { ! grep -qF -- "$1" "$scratch/output" || fail "the output has: $1"; }
+
+# with_output runs a command with its output kept; its status is the result.
+with_output() { "$@" >"$scratch/output" 2>&1; }
+
+# fake NAME writes a program from standard input, first in PATH.
+fake() {
+	{ echo '#!/bin/bash' && cat; } >"$scratch/fakes/$1"
+	chmod +x "$scratch/fakes/$1"
+}
+
+# new_module makes a tree with the scripts and one native plugin, "plain" and
+# "native", and a PATH in which neither apt nor sudo does anything.
+new_module() {
+	current=$1
+	rm -rf "$scratch/module" "$scratch/fakes"
+	mkdir -p "$scratch/module/cmd/"{transportbench,transport-plain,transport-native} \
+		"$scratch/module/"{core/pure,plugins/plain/internal,plugins/native} "$scratch/fakes"
+	cd "$scratch/module"
+	cp -r "$root/scripts" .
+	printf 'module transportbench\n\ngo 1.25.0\n' >go.mod
+	printf 'package main\n\nfunc main() {}\n' | tee cmd/transportbench/main.go >cmd/transport-plain/main.go
+	printf '//go:build !fakelib\n\npackage main\n\nfunc main() { println("stub") }\n' >cmd/transport-native/stub.go
+	printf '//go:build fakelib && cgo\n\npackage main\n\nimport "C"\n\nfunc main() { println("native") }\n' \
+		>cmd/transport-native/native.go
+	printf 'native fakelib libfake-dev fakelib\n' >"$scratch/table"
+	fake pkg-config <<<'exit 1'
+	fake apt-get <<<'echo "apt-get $*"; case "$*" in *install*) '"$scratch"'/on-install;; esac'
+	# shellcheck disable=SC2016 # it is the fake that expands them
+	fake sudo <<<'echo "sudo $*"; [ "$1" = -n ] && shift; "$@"'
+	fake id <<<'echo 0'
+	printf '#!/bin/bash\n' >"$scratch/on-install"
+	chmod +x "$scratch/on-install"
+}
+
+found() { fake pkg-config <<<'[ "$*" = "--exists fakelib" ]'; }
+
+with_fakes() {
+	with_output env PATH="$scratch/fakes:$PATH" NATIVE_TABLE="$scratch/table" CI=true GOFLAGS=-mod=mod "$@"
+}
+
+new_module "a plugin whose library is missing is built as a stub"
+with_fakes scripts/build.sh || fail "build.sh failed"
+expect "native transport is a stub" "libfake-dev"
+with_output bin/plugins/transport-native && expect stub
+[ -x bin/plugins/transport-plain ] || fail "the other plugin was held up"
+
+new_module "a plugin whose library is there is built with its tag and cgo"
+found
+with_fakes scripts/build.sh || fail "build.sh failed"
+refuse stub
+with_output bin/plugins/transport-native && expect native
+
+new_module "without a C compiler a library that is there makes a stub too"
+found
+with_fakes env CC=no-such-compiler scripts/build.sh || fail "build.sh failed"
+expect "native transport is a stub" "gcc libc6-dev"
+
+new_module "a plugin that does not build leaves no old one behind"
+mkdir -p bin/plugins && touch bin/plugins/transport-plain bin/plugins/transport-gone
+echo 'broken' >cmd/transport-plain/main.go
+! with_fakes scripts/build.sh || fail "build.sh did not fail"
+expect "the plain transport does not build"
+[ ! -e bin/plugins/transport-plain ] || fail "the old plugin is still there"
+
+new_module "a plugin that left the tree leaves bin"
+mkdir -p bin/plugins && touch bin/plugins/transport-gone
+with_fakes scripts/build.sh || fail "build.sh failed"
+[ ! -e bin/plugins/transport-gone ] || fail "the plugin is still there"
+
+new_module "setup says nothing where nothing is missing"
+found
+with_fakes scripts/setup.sh bench || fail "setup.sh failed"
+[ ! -s "$scratch/output" ] || fail "it said something"
+
+new_module "setup installs what is missing and says why"
+with_fakes scripts/setup.sh bench || fail "setup.sh failed"
+expect "installing libfake-dev with apt: the native transport needs it" \
+	"apt-get update" "apt-get install -y --no-install-recommends" "libfake-dev"
+refuse "sudo"
+
+new_module "setup uses sudo without a prompt where it is not root"
+fake id <<<'echo 1000'
+with_fakes scripts/setup.sh bench || fail "setup.sh failed"
+expect "sudo -n env DEBIAN_FRONTEND=noninteractive apt-get install"
+
+new_module "a library that cannot be had holds nothing up"
+printf '#!/bin/bash\nexit 100\n' >"$scratch/on-install"
+with_fakes scripts/setup.sh bench || fail "setup.sh failed"
+expect "apt could not install libfake-dev" "going on without the native transport"
+
+new_module "a system without apt is told what to install"
+rm "$scratch/fakes/apt-get"
+for tool in bash dirname sed awk sort paste cat env; do ln -s "$(command -v $tool)" "$scratch/fakes/$tool"; done
+ln -s "$(command -v go)" "$scratch/fakes/go"
+ln -s "$(command -v gcc)" "$scratch/fakes/gcc"
+with_output env PATH="$scratch/fakes" NATIVE_TABLE="$scratch/table" GOFLAGS=-mod=mod scripts/setup.sh bench ||
+	fail "setup.sh failed"
+expect "this system has no apt" "libfake-dev"
+
+new_module "a missing or old Go is named"
+fake go <<<'echo "go: go.mod requires go >= 1.25.0 (running go 1.19)" >&2; exit 1'
+! with_fakes scripts/setup.sh bench || fail "setup.sh did not fail"
+expect "needs Go 1.25.0 or later" "running go 1.19"
+
+new_module "the import rules hold for files of every platform and tag"
+printf 'package pure\n\nimport (\n\t"fmt"\n\tu "unsafe"\n)\n' >core/pure/pure_arm64.go
+printf '//go:build cgo\n\npackage plain\n\nimport "C"\n' >plugins/plain/plain.go
+printf 'package native\n\nimport "transportbench/plugins/plain"\n' >plugins/native/native.go
+! with_output scripts/check-imports.sh || fail "check-imports.sh did not fail"
+expect "core/pure/pure_arm64.go: imports unsafe" 'plugins/plain/plain.go: imports "C"' \
+	"plugins/native/native.go: imports another plugin"
+
+new_module "what the import rules allow passes"
+rm -r cmd/transport-native
+printf 'package pure\n\nimport "unsafe"\n' >core/pure/memory_unsafe.go
+printf 'package lib\n\nimport "C"\n' >plugins/plain/internal/lib.go
+printf 'package plain\n\nimport _ "transportbench/plugins/plain/internal"\n' >plugins/plain/plain.go
+with_output scripts/check-imports.sh || fail "check-imports.sh failed"
+
+new_module "a package without doc.go is named"
+printf 'package pure\n' >core/pure/pure.go
+! with_output scripts/check-docs.sh || fail "check-docs.sh did not fail"
+expect "core/pure: no doc.go"
+printf '// Package pure is pure.\npackage pure\n' >core/pure/doc.go
+with_output scripts/check-docs.sh || true
+refuse "core/pure"
+
+new_module "fuzzing reports a target that fails, and its input"
+printf 'package pure\n' >core/pure/pure.go
+cat >core/pure/pure_test.go <<'GO'
+package pure
+
+import "testing"
+
+func FuzzGood(f *testing.F) { f.Fuzz(func(t *testing.T, b []byte) {}) }
+
+func FuzzBad(f *testing.F) {
+	f.Add([]byte("seed"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if len(b) > 0 {
+			t.Fatal("too long")
+		}
+	})
+}
+GO
+! with_fakes scripts/fuzz.sh 20x || fail "fuzz.sh did not fail"
+expect "FuzzBad in core/pure found an input that fails" "too long"
+sed -i 's/len(b) > 0/len(b) < 0/' core/pure/pure_test.go
+with_fakes scripts/fuzz.sh 20x || fail "fuzz.sh failed"
+expect "fuzz core/pure FuzzBad" "fuzz core/pure FuzzGood"
+
+[ $failures = 0 ] || die "$failures checks of the scripts failed"
+echo "ok  scripts"

@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# Installs what is missing, and says nothing where nothing is.
+#
+#	setup.sh bench   what it takes to build everything and run it
+#	setup.sh test    that, and what the tests want
+set -euo pipefail
+# shellcheck source=scripts/lib.sh
+. "$(dirname "$0")/lib.sh"
+# shellcheck source=scripts/native.sh
+. scripts/native.sh
+
+need_go
+
+# A library that cannot be had costs its own plugin only.
+for plugin in $(plugins); do
+	mapfile -t missing < <(native_missing "$plugin")
+	if [ ${#missing[@]} -gt 0 ]; then
+		install_packages "the $plugin transport needs it" "${missing[@]}" ||
+			say "going on without the $plugin transport"
+	fi
+done
+
+if [ "${1:-bench}" = test ]; then
+	if ! native_compiler >/dev/null; then
+		install_packages "the race detector needs a C compiler" gcc libc6-dev
+	fi
+	if ! have protoc; then
+		install_packages "the generated code is checked with it" protobuf-compiler ||
+			say "going on without protoc"
+	fi
+	if ! have shellcheck; then
+		install_packages "the scripts are checked with it" shellcheck ||
+			say "going on without shellcheck"
+	fi
+fi
