@@ -343,6 +343,9 @@ func TestStoppedPeerLivesOn(t *testing.T) {
 			call(t, w, 1, []byte("before"))
 			require.Equal(t, transport.EventResponse, next(t, w).Kind)
 			require.NoError(t, c.cmd.Process.Signal(unix.SIGSTOP))
+			// The signal is only on its way: a thread that polls on another
+			// processor may answer before it stands still.
+			require.NoError(t, unix.Waitid(unix.P_PID, c.cmd.Process.Pid, nil, unix.WSTOPPED, nil))
 			call(t, w, 2, []byte("while it stands still"))
 			events := make([]transport.Event, 1)
 			for begin := time.Now(); time.Since(begin) < 200*time.Millisecond; {
