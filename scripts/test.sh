@@ -38,10 +38,23 @@ fi
 step "fuzz"
 scripts/fuzz.sh "${1:-5s}"
 
+# tests runs go test with these arguments over these packages. A test that fails
+# is run again by itself, twice at most: on two shared processors a test can lose
+# them for seconds. What passed only then is listed as such at the end, and is a
+# fault to be found; a data race, a package that fails as a whole and more than
+# five failures are never run again.
+tests() {
+	local packages=$1
+	shift
+	GOFLAGS=-buildvcs=false go tool -modfile=tools/go.mod gotestsum --format standard-quiet \
+		--rerun-fails=2 --rerun-fails-max-failures=5 --rerun-fails-run-root-test \
+		--rerun-fails-abort-on-data-race --packages "$packages" -- -tags "$tags" "$@"
+}
+
 # cmd holds no shared memory of its own, and its tests build and run binaries.
 step "race"
-CGO_ENABLED=1 go test -race -tags "$tags" ./core/... ./plugins/...
+CGO_ENABLED=1 tests "./core/... ./plugins/..." -race
 
 # One package at a time: some run benchmarks, which want the processors.
 step "test"
-go test -p 1 -tags "$tags" ./...
+tests ./... -p 1
