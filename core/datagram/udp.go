@@ -1,0 +1,366 @@
+package datagram
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"transportbench/core/transport"
+)
+
+// Offload says whether a udp port hands the kernel several datagrams as one
+// (UDP_SEGMENT), and takes several as one (UDP_GRO); see udp(7).
+type Offload string
+
+// The values of Offload. OffloadAuto uses what the kernel and the way to the
+// remote have; OffloadOn fails without.
+const (
+	OffloadAuto Offload = "auto"
+	OffloadOn   Offload = "on"
+	OffloadOff  Offload = "off"
+)
+
+const (
+	// UDPMaxMTU is the largest datagram in bytes that fits an IPv4 or IPv6 packet
+	// over an interface of 64 KiB, as the loopback is.
+	UDPMaxMTU = 65536 - 48 - 1
+	// UDPEthernetMTU is the largest that fits an Ethernet frame over IPv4;
+	// over IPv6 it is 20 bytes less.
+	UDPEthernetMTU = 1472
+
+	udpDefaultBatch  = 64
+	udpDefaultBuffer = 4 << 20
+	maxBatch         = 1024
+)
+
+// UDPOptions say how to make a udp port. The zero value of each field but Address
+// is its default.
+type UDPOptions struct {
+	// Address is what the socket is bound to, and what peers reach it by: an
+	// address of an interface of this host. Its port is 0 for any that is free.
+	Address netip.AddrPort
+	// MTU is the largest datagram in bytes; 0 is what the interface that has
+	// Address takes.
+	MTU int
+	// Batch is the most datagrams between two flushes; 0 is 64.
+	Batch int
+	// SendBuffer and ReceiveBuffer are the bytes to ask of the kernel for the
+	// socket's buffers; 0 is 4 MiB. What it granted is in Notes.
+	SendBuffer, ReceiveBuffer int
+	// Offload; "" is OffloadAuto.
+	Offload Offload
+	// BusyPoll is how long the kernel polls the network device when there is
+	// nothing to receive (SO_BUSY_POLL); 0 is the system's setting. It is of no use
+	// on the loopback.
+	BusyPoll time.Duration
+}
+
+// UDP is a port on a socket. It implements [Port] and [Waiter].
+type UDP struct {
+	fd      int
+	waker   waker
+	options UDPOptions
+	mtu     int
+	local   netip.AddrPort
+	scope   uint32 // index of the interface that has it
+	address []byte
+	notes   map[string]string
+	closed  bool
+
+	remotes []*udpRemote // by Remote; nil where none is open
+	send    udpSend
+	receive udpReceive
+	counts  udpCounts
+}
+
+var (
+	_ Port   = (*UDP)(nil)
+	_ Waiter = (*UDP)(nil)
+)
+
+// udpRemote is a remote's socket address, as the kernel wants it.
+type udpRemote struct {
+	name   sockaddr
+	length uint32
+	source Source
+}
+
+// OpenUDP makes a socket and binds it. It fails where the address is not of this
+// host, or not one that peers could reach it by.
+func OpenUDP(o UDPOptions) (*UDP, error) {
+	if err := o.complete(); err != nil {
+		return nil, err
+	}
+	p := &UDP{options: o, fd: -1, notes: map[string]string{}}
+	if err := p.open(); err != nil {
+		return nil, errors.Join(fmt.Errorf("udp socket of %v: %w", o.Address, err), p.Close())
+	}
+	return p, nil
+}
+
+func (o *UDPOptions) complete() error {
+	if !o.Address.IsValid() || o.Address.Addr().IsUnspecified() || o.Address.Addr().IsMulticast() {
+		return fmt.Errorf("udp socket of %v: that is no address that a peer could send to; give one of an interface", o.Address)
+	}
+	o.Address = netip.AddrPortFrom(o.Address.Addr().Unmap(), o.Address.Port())
+	if o.Batch == 0 {
+		o.Batch = udpDefaultBatch
+	}
+	if o.SendBuffer == 0 {
+		o.SendBuffer = udpDefaultBuffer
+	}
+	if o.ReceiveBuffer == 0 {
+		o.ReceiveBuffer = udpDefaultBuffer
+	}
+	if o.Offload == "" {
+		o.Offload = OffloadAuto
+	}
+	switch {
+	case o.MTU != 0 && (o.MTU < 1 || o.MTU > UDPMaxMTU):
+		return fmt.Errorf("mtu of %d bytes: a udp datagram has %d at most", o.MTU, UDPMaxMTU)
+	case o.Batch < 1 || o.Batch > maxBatch:
+		return fmt.Errorf("batch of %d datagrams is outside 1 to %d", o.Batch, maxBatch)
+	case o.Offload != OffloadAuto && o.Offload != OffloadOn && o.Offload != OffloadOff:
+		return fmt.Errorf("offload %q is not one of auto, on, off", o.Offload)
+	}
+	return nil
+}
+
+func (p *UDP) open() (err error) {
+	family := unix.AF_INET
+	if p.options.Address.Addr().Is6() {
+		family = unix.AF_INET6
+	}
+	if p.fd, err = unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0); err != nil {
+		return err
+	}
+	if err = p.waker.open(); err != nil {
+		return err
+	}
+	if err := p.bind(); err != nil {
+		return err
+	}
+	if err := p.tune(family); err != nil {
+		return err
+	}
+	if err := p.send.make(p.options.Batch, p.mtu); err != nil {
+		return err
+	}
+	if err := p.receive.make(p.options.Batch, p.mtu, p.receive.coalesces); err != nil {
+		return err
+	}
+	p.address = udpAddress{p.local, p.mtu}.encode()
+	return nil
+}
+
+// bind takes the address, and the MTU of its interface where no other was asked
+// for. The way from an address to itself is the loopback's, whatever interface has
+// it: so the interface is looked for.
+func (p *UDP) bind() error {
+	wanted := p.options.Address
+	i, err := interfaceOf(wanted.Addr())
+	if err != nil {
+		return err
+	}
+	p.scope = uint32(i.Index)
+	if err := unix.Bind(p.fd, systemAddress(wanted, p.scope)); err != nil {
+		return err
+	}
+	bound, err := unix.Getsockname(p.fd)
+	if err != nil {
+		return err
+	}
+	p.local = netip.AddrPortFrom(wanted.Addr().WithZone(""), portOf(bound))
+	if p.mtu = p.options.MTU; p.mtu == 0 {
+		p.mtu = min(i.MTU-headers(p.local.Addr()), UDPMaxMTU)
+	}
+	if p.mtu < 1 {
+		return fmt.Errorf("interface %s has an MTU of %d bytes, too few for a datagram", i.Name, i.MTU)
+	}
+	return nil
+}
+
+// headers is how many bytes IP and UDP put before a datagram.
+func headers(a netip.Addr) int {
+	if a.Is4() {
+		return 28
+	}
+	return 48
+}
+
+// tune sets the socket's options.
+func (p *UDP) tune(family int) error {
+	p.notes["address"] = p.local.String()
+	p.notes["mtu"] = fmt.Sprint(p.mtu)
+	// Fragments that get lost take the others with them: a datagram that does not
+	// fit the path is refused instead.
+	level, option, value := unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO
+	if family == unix.AF_INET6 {
+		level, option, value = unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_DO
+	}
+	if err := unix.SetsockoptInt(p.fd, level, option, value); err != nil {
+		return err
+	}
+	if err := unix.SetsockoptInt(p.fd, unix.SOL_SOCKET, unix.SO_RXQ_OVFL, 1); err != nil {
+		return err
+	}
+	for _, b := range []struct {
+		note          string
+		option, force int
+		size          int
+	}{
+		{"send-buffer", unix.SO_SNDBUF, unix.SO_SNDBUFFORCE, p.options.SendBuffer},
+		{"receive-buffer", unix.SO_RCVBUF, unix.SO_RCVBUFFORCE, p.options.ReceiveBuffer},
+	} {
+		// Root may exceed the limit (net.core.rmem_max and wmem_max).
+		if unix.SetsockoptInt(p.fd, unix.SOL_SOCKET, b.force, b.size) != nil {
+			if err := unix.SetsockoptInt(p.fd, unix.SOL_SOCKET, b.option, b.size); err != nil {
+				return err
+			}
+		}
+		// The kernel doubles it, for its own structures: socket(7).
+		granted, err := unix.GetsockoptInt(p.fd, unix.SOL_SOCKET, b.option)
+		if err != nil {
+			return err
+		}
+		p.notes[b.note] = transport.FormatSize(int64(granted / 2))
+	}
+	if p.options.BusyPoll > 0 {
+		if err := unix.SetsockoptInt(p.fd, unix.SOL_SOCKET, unix.SO_BUSY_POLL, int(p.options.BusyPoll.Microseconds())); err != nil {
+			return fmt.Errorf("busy polling for %v: %w; it takes CAP_NET_ADMIN", p.options.BusyPoll, err)
+		}
+	}
+	return p.tuneOffload()
+}
+
+func (p *UDP) tuneOffload() error {
+	if p.options.Offload != OffloadOff {
+		_, errSegment := unix.GetsockoptInt(p.fd, unix.IPPROTO_UDP, unix.UDP_SEGMENT)
+		p.send.segments = errSegment == nil
+		errCoalesce := unix.SetsockoptInt(p.fd, unix.IPPROTO_UDP, unix.UDP_GRO, 1)
+		p.receive.coalesces = errCoalesce == nil
+		if err := errors.Join(errSegment, errCoalesce); err != nil && p.options.Offload == OffloadOn {
+			return fmt.Errorf("offload: UDP_SEGMENT and UDP_GRO: %w; they take Linux 5.0", err)
+		}
+	}
+	p.notes["offload"] = fmt.Sprintf("segment=%v gro=%v", p.send.segments, p.receive.coalesces)
+	return nil
+}
+
+// udpCounts are what ReadStats tells.
+type udpCounts struct {
+	sent, sentBytes, sendCalls, sendErrors, full, segmented, unsegmented       uint64
+	received, receivedBytes, receiveCalls, receiveErrors, coalesced, truncated uint64
+	drops                                                                      uint64
+}
+
+// ReadStats implements [Port].
+func (p *UDP) ReadStats(dst []transport.Stat) []transport.Stat {
+	if !p.closed {
+		// What the kernel says with a packet is only what it dropped before it.
+		if counter, ok := dropsOf(p.fd); ok {
+			p.dropped(counter)
+		}
+	}
+	c := &p.counts
+	return append(dst,
+		transport.Stat{Name: "datagrams_sent", Help: "datagrams that the kernel took", Value: c.sent},
+		transport.Stat{Name: "bytes_sent", Help: "bytes of these datagrams", Value: c.sentBytes},
+		transport.Stat{Name: "send_calls", Help: "calls of sendto and sendmmsg", Value: c.sendCalls},
+		transport.Stat{Name: "send_errors", Help: "datagrams that the kernel refused, and which are lost", Value: c.sendErrors},
+		transport.Stat{Name: "send_buffer_full", Help: "flushes that found the socket's send buffer full", Value: c.full},
+		transport.Stat{Name: "segmented", Help: "messages that the kernel cut into several datagrams (UDP_SEGMENT)", Value: c.segmented},
+		transport.Stat{Name: "segmentation_refused", Help: "times that the kernel would not cut a message, after which datagrams go one by one", Value: c.unsegmented},
+		transport.Stat{Name: "datagrams_received", Help: "datagrams handed out", Value: c.received},
+		transport.Stat{Name: "bytes_received", Help: "bytes of these datagrams", Value: c.receivedBytes},
+		transport.Stat{Name: "receive_calls", Help: "calls of recvmsg and recvmmsg that found something", Value: c.receiveCalls},
+		transport.Stat{Name: "receive_errors", Help: "errors that the socket told of earlier datagrams", Value: c.receiveErrors},
+		transport.Stat{Name: "coalesced", Help: "messages that were several datagrams (UDP_GRO)", Value: c.coalesced},
+		transport.Stat{Name: "datagrams_too_long", Help: "datagrams thrown away since they were over the MTU", Value: c.truncated},
+		transport.Stat{Name: "receive_drops", Help: "packets that the kernel threw away since the socket's receive buffer was full", Value: c.drops},
+	)
+}
+
+// Address implements [Port].
+func (p *UDP) Address() []byte { return p.address }
+
+// MTU implements [Port].
+func (p *UDP) MTU() int { return p.mtu }
+
+// Notes implements [Port].
+func (p *UDP) Notes() map[string]string { return p.notes }
+
+// Open implements [Port].
+func (p *UDP) Open(address []byte) (Remote, error) {
+	if p.closed {
+		return 0, ErrClosed
+	}
+	a, err := decodeUDPAddress(address)
+	if err != nil {
+		return 0, err
+	}
+	switch {
+	case a.addr.Addr().Is4() != p.local.Addr().Is4():
+		return 0, fmt.Errorf("%v cannot be reached from %v: one is IPv4 and the other IPv6", a.addr, p.local)
+	case a.mtu != p.mtu:
+		return 0, fmt.Errorf("the mtu of %v is %d and that of %v %d: set mtu to the smaller on both sides", a.addr, a.mtu, p.local, p.mtu)
+	}
+	path, err := pathMTU(p.local.Addr(), a.addr, p.scope)
+	if err != nil {
+		return 0, fmt.Errorf("no way from %v to %v: %w", p.local, a.addr, err)
+	}
+	if room := path - headers(a.addr.Addr()); p.mtu > room {
+		return 0, fmt.Errorf("the way from %v to %v takes datagrams of %d bytes at most: set mtu to that, and not %d", p.local, a.addr, room, p.mtu)
+	}
+	r := &udpRemote{}
+	r.length = r.name.set(a.addr, p.scope)
+	r.source = r.name.source()
+	for i, taken := range p.remotes {
+		if taken == nil {
+			p.remotes[i] = r
+			return Remote(i), nil
+		}
+	}
+	p.remotes = append(p.remotes, r)
+	return Remote(len(p.remotes) - 1), nil
+}
+
+// Release implements [Port].
+func (p *UDP) Release(r Remote) {
+	if int(r) < len(p.remotes) {
+		p.remotes[r] = nil
+	}
+}
+
+// Source implements [Port].
+func (p *UDP) Source(r Remote) Source { return p.remotes[r].source }
+
+// Close implements [Port].
+func (p *UDP) Close() error {
+	if p.closed {
+		return nil
+	}
+	p.closed = true
+	var err error
+	if p.fd >= 0 {
+		err = unix.Close(p.fd)
+	}
+	return errors.Join(err, p.waker.close(), p.send.free(), p.receive.free())
+}
+
+// Wait implements [Waiter].
+func (p *UDP) Wait(timeout time.Duration) error {
+	if p.closed {
+		return ErrClosed
+	}
+	if p.receive.next < p.receive.filled {
+		return nil
+	}
+	return p.waker.wait(p.fd, timeout)
+}
+
+// Wake implements [Waiter].
+func (p *UDP) Wake() { p.waker.wake() }
