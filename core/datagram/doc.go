@@ -6,7 +6,7 @@
 //   - verbs: an unreliable datagram (UD) queue pair of core/rdma, on an RDMA
 //     device or on its software device
 //
-// and [Faults] wraps any of them in a bad network.
+// and [Faulty] puts any of them into a bad network.
 //
 // # Contract
 //
