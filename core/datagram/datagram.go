@@ -21,7 +21,8 @@ type Port interface {
 
 	// Open makes the port whose Address is given known, as a small dense number
 	// that Release makes free for use again. It does not wait for that port, and
-	// may be called again for the same address. It refuses, with the remedy, an
+	// may be called again for the same address. A port hears the remotes that it has
+	// open; others it may hear or not. It refuses, with the remedy, an
 	// address of another provider or MTU, and one that the path's MTU is too small
 	// for. The caller may keep the address only for as long as the call.
 	Open(address []byte) (Remote, error)
