@@ -1,6 +1,7 @@
 package datagram
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -20,7 +21,8 @@ type Port interface {
 
 	// Open makes the port whose Address is given known, as a small dense number
 	// that Release makes free for use again. It does not wait for that port, and
-	// may be called again for the same address. It refuses, with the remedy, an
+	// may be called again for the same address. A port hears the remotes that it has
+	// open; others it may hear or not. It refuses, with the remedy, an
 	// address of another provider or MTU, and one that the path's MTU is too small
 	// for. The caller may keep the address only for as long as the call.
 	Open(address []byte) (Remote, error)
@@ -95,4 +97,23 @@ type Waiter interface {
 	Wait(timeout time.Duration) error
 	// Wake ends the current or next Wait. Any thread may call it.
 	Wake()
+}
+
+// AsWaiter returns the [Waiter] of a port that is one.
+func AsWaiter(p Port) (Waiter, bool) {
+	if f, ok := p.(*Faulty); ok {
+		w, ok := AsWaiter(f.port)
+		return faultyWaiter{f, w}, ok
+	}
+	w, ok := p.(Waiter)
+	return w, ok
+}
+
+// Prober is a port that can measure the least that its medium can cost.
+type Prober interface {
+	// Probe measures the floor between this port and a remote for about d. Both
+	// sides call it at about the same time, each with the other as its remote, one
+	// with initiate true; that side gets the reading, and the other a zero Floor.
+	// It gives up when ctx ends.
+	Probe(ctx context.Context, to Remote, initiate bool, d time.Duration) (transport.Floor, error)
 }

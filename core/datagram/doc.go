@@ -6,12 +6,12 @@
 //   - verbs: an unreliable datagram (UD) queue pair of core/rdma, on an RDMA
 //     device or on its software device
 //
-// and [Faults] wraps any of them in a bad network.
+// and [Faulty] puts any of them into a bad network.
 //
 // # Contract
 //
 // A port belongs to one thread. It knows the ports that it sends to as remotes,
-// and anybody who knows its address may send to it. A datagram arrives once, more
+// hears them, and may hear anybody else who knows its address. A datagram arrives once, more
 // than once or never, in any order, and its bytes are whatever somebody sent:
 // nothing about them but the length bound has been checked. What arrives is as
 // long as what was sent, or is dropped.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -71,6 +72,11 @@ type UDP struct {
 	closed  bool
 
 	remotes []*udpRemote // by Remote; nil where none is open
+	// only is the remote that the socket is connected to, where there is no other.
+	// settled says that all in its queue came from there.
+	only    *udpRemote
+	settled bool
+
 	send    udpSend
 	receive udpReceive
 	counts  udpCounts
@@ -130,11 +136,7 @@ func (o *UDPOptions) complete() error {
 }
 
 func (p *UDP) open() (err error) {
-	family := unix.AF_INET
-	if p.options.Address.Addr().Is6() {
-		family = unix.AF_INET6
-	}
-	if p.fd, err = unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0); err != nil {
+	if p.fd, err = newSocket(p.options.Address.Addr()); err != nil {
 		return err
 	}
 	if err = p.waker.open(); err != nil {
@@ -143,13 +145,13 @@ func (p *UDP) open() (err error) {
 	if err := p.bind(); err != nil {
 		return err
 	}
-	if err := p.tune(family); err != nil {
+	if err := p.tune(); err != nil {
 		return err
 	}
 	if err := p.send.make(p.options.Batch, p.mtu); err != nil {
 		return err
 	}
-	if err := p.receive.make(p.options.Batch, p.mtu, p.receive.coalesces); err != nil {
+	if err := p.receive.make(p.options.Batch, p.mtu); err != nil {
 		return err
 	}
 	p.address = udpAddress{p.local, p.mtu}.encode()
@@ -166,14 +168,9 @@ func (p *UDP) bind() error {
 		return err
 	}
 	p.scope = uint32(i.Index)
-	if err := unix.Bind(p.fd, systemAddress(wanted, p.scope)); err != nil {
+	if p.local, err = bindTo(p.fd, wanted, p.scope); err != nil {
 		return err
 	}
-	bound, err := unix.Getsockname(p.fd)
-	if err != nil {
-		return err
-	}
-	p.local = netip.AddrPortFrom(wanted.Addr().WithZone(""), portOf(bound))
 	if p.mtu = p.options.MTU; p.mtu == 0 {
 		p.mtu = min(i.MTU-headers(p.local.Addr()), UDPMaxMTU)
 	}
@@ -192,19 +189,16 @@ func headers(a netip.Addr) int {
 }
 
 // tune sets the socket's options.
-func (p *UDP) tune(family int) error {
+func (p *UDP) tune() error {
 	p.notes["address"] = p.local.String()
 	p.notes["mtu"] = fmt.Sprint(p.mtu)
 	// Fragments that get lost take the others with them: a datagram that does not
 	// fit the path is refused instead.
 	level, option, value := unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO
-	if family == unix.AF_INET6 {
+	if p.local.Addr().Is6() {
 		level, option, value = unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_DO
 	}
 	if err := unix.SetsockoptInt(p.fd, level, option, value); err != nil {
-		return err
-	}
-	if err := unix.SetsockoptInt(p.fd, unix.SOL_SOCKET, unix.SO_RXQ_OVFL, 1); err != nil {
 		return err
 	}
 	for _, b := range []struct {
@@ -239,30 +233,32 @@ func (p *UDP) tune(family int) error {
 func (p *UDP) tuneOffload() error {
 	if p.options.Offload != OffloadOff {
 		_, errSegment := unix.GetsockoptInt(p.fd, unix.IPPROTO_UDP, unix.UDP_SEGMENT)
-		p.send.segments = errSegment == nil
-		errCoalesce := unix.SetsockoptInt(p.fd, unix.IPPROTO_UDP, unix.UDP_GRO, 1)
-		p.receive.coalesces = errCoalesce == nil
+		_, errCoalesce := unix.GetsockoptInt(p.fd, unix.IPPROTO_UDP, unix.UDP_GRO)
+		p.send.segments, p.receive.mayCoalesce = errSegment == nil, errCoalesce == nil
 		if err := errors.Join(errSegment, errCoalesce); err != nil && p.options.Offload == OffloadOn {
 			return fmt.Errorf("offload: UDP_SEGMENT and UDP_GRO: %w; they take Linux 5.0", err)
 		}
 	}
-	p.notes["offload"] = fmt.Sprintf("segment=%v gro=%v", p.send.segments, p.receive.coalesces)
+	p.notes["offload"] = fmt.Sprintf("segment=%v gro=%v", p.send.segments, p.receive.mayCoalesce)
+	if p.options.Offload == OffloadOn {
+		p.coalesce()
+	}
 	return nil
 }
 
 // udpCounts are what ReadStats tells.
 type udpCounts struct {
-	sent, sentBytes, sendCalls, sendErrors, full, segmented, unsegmented       uint64
-	received, receivedBytes, receiveCalls, receiveErrors, coalesced, truncated uint64
-	drops                                                                      uint64
+	sent, sentBytes, sendCalls, sendErrors, full, segmented, unsegmented                uint64
+	received, receivedBytes, receiveCalls, receiveErrors, refused, coalesced, truncated uint64
+	drops                                                                               uint64
 }
 
 // ReadStats implements [Port].
 func (p *UDP) ReadStats(dst []transport.Stat) []transport.Stat {
 	if !p.closed {
-		// What the kernel says with a packet is only what it dropped before it.
+		// The kernel's counter has 32 bits.
 		if counter, ok := dropsOf(p.fd); ok {
-			p.dropped(counter)
+			p.counts.drops += uint64(counter - uint32(p.counts.drops))
 		}
 	}
 	c := &p.counts
@@ -277,7 +273,8 @@ func (p *UDP) ReadStats(dst []transport.Stat) []transport.Stat {
 		transport.Stat{Name: "datagrams_received", Help: "datagrams handed out", Value: c.received},
 		transport.Stat{Name: "bytes_received", Help: "bytes of these datagrams", Value: c.receivedBytes},
 		transport.Stat{Name: "receive_calls", Help: "calls of recvmsg and recvmmsg that found something", Value: c.receiveCalls},
-		transport.Stat{Name: "receive_errors", Help: "errors that the socket told of earlier datagrams", Value: c.receiveErrors},
+		transport.Stat{Name: "receive_errors", Help: "errors of the socket other than of a refusal", Value: c.receiveErrors},
+		transport.Stat{Name: "refused", Help: "times that a host told that nobody listens on a port, which costs no other datagram", Value: c.refused},
 		transport.Stat{Name: "coalesced", Help: "messages that were several datagrams (UDP_GRO)", Value: c.coalesced},
 		transport.Stat{Name: "datagrams_too_long", Help: "datagrams thrown away since they were over the MTU", Value: c.truncated},
 		transport.Stat{Name: "receive_drops", Help: "packets that the kernel threw away since the socket's receive buffer was full", Value: c.drops},
@@ -318,20 +315,46 @@ func (p *UDP) Open(address []byte) (Remote, error) {
 	r := &udpRemote{}
 	r.length = r.name.set(a.addr, p.scope)
 	r.source = r.name.source()
-	for i, taken := range p.remotes {
-		if taken == nil {
-			p.remotes[i] = r
-			return Remote(i), nil
+	i := slices.Index(p.remotes, nil)
+	if i < 0 {
+		i = len(p.remotes)
+		p.remotes = append(p.remotes, nil)
+	}
+	p.remotes[i] = r
+	p.connect()
+	return Remote(i), nil
+}
+
+// connect connects the socket while there is one remote only: the kernel then looks
+// for the way there once, and not for each datagram, in either direction.
+func (p *UDP) connect() {
+	var only *udpRemote
+	for _, r := range p.remotes {
+		if r != nil && only != nil && r.source != only.source {
+			only = nil
+			break
+		}
+		if r != nil {
+			only = r
 		}
 	}
-	p.remotes = append(p.remotes, r)
-	return Remote(len(p.remotes) - 1), nil
+	if only == p.only || only != nil && p.only != nil && only.source == p.only.source {
+		return
+	}
+	p.settled = false
+	if p.only = only; only == nil {
+		only = &udpRemote{length: unix.SizeofSockaddrInet4} // AF_UNSPEC dissolves it
+	}
+	if connect(p.fd, &only.name, only.length) != 0 {
+		p.only = nil // datagrams go without
+	}
 }
 
 // Release implements [Port].
 func (p *UDP) Release(r Remote) {
 	if int(r) < len(p.remotes) {
 		p.remotes[r] = nil
+		p.connect()
 	}
 }
 

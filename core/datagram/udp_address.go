@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 
 	"golang.org/x/sys/unix"
 )
@@ -90,15 +91,58 @@ func systemAddress(a netip.AddrPort, scope uint32) unix.Sockaddr {
 	return s
 }
 
-// portOf is the port that bind(2) chose.
-func portOf(s unix.Sockaddr) uint16 {
-	switch s := s.(type) {
-	case *unix.SockaddrInet4:
-		return uint16(s.Port)
-	case *unix.SockaddrInet6:
-		return uint16(s.Port)
+// bindTo binds a socket. Where any port will do it looks for one and asks for that:
+// a socket whose port the kernel chose loses it when a connection is dissolved.
+func bindTo(fd int, wanted netip.AddrPort, scope uint32) (netip.AddrPort, error) {
+	for tries := 0; ; tries++ {
+		a, err := wanted, error(nil)
+		if wanted.Port() == 0 {
+			if a, err = freePort(wanted.Addr(), scope); err != nil {
+				return a, err
+			}
+		}
+		err = unix.Bind(fd, systemAddress(a, scope))
+		// Somebody may have been faster.
+		if wanted.Port() != 0 || tries == 100 || !errors.Is(err, unix.EADDRINUSE) {
+			return netip.AddrPortFrom(a.Addr().WithZone(""), a.Port()), os.NewSyscallError("bind", err)
+		}
 	}
-	return 0
+}
+
+// freePort is a port that is free, until somebody takes it.
+func freePort(a netip.Addr, scope uint32) (free netip.AddrPort, err error) {
+	fd, err := newSocket(a)
+	if err != nil {
+		return free, err
+	}
+	defer func() { err = errors.Join(err, unix.Close(fd)) }()
+	if err := unix.Bind(fd, systemAddress(netip.AddrPortFrom(a, 0), scope)); err != nil {
+		return free, os.NewSyscallError("bind", err)
+	}
+	bound, err := unix.Getsockname(fd)
+	if err != nil {
+		return free, os.NewSyscallError("getsockname", err)
+	}
+	switch s := bound.(type) {
+	case *unix.SockaddrInet4:
+		return netip.AddrPortFrom(a, uint16(s.Port)), nil
+	case *unix.SockaddrInet6:
+		return netip.AddrPortFrom(a, uint16(s.Port)), nil
+	}
+	return free, fmt.Errorf("bound to %v", bound)
+}
+
+// newSocket makes a socket of an address's family.
+func newSocket(a netip.Addr) (int, error) {
+	family := unix.AF_INET
+	if a.Is6() {
+		family = unix.AF_INET6
+	}
+	fd, err := unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return -1, os.NewSyscallError("socket", err)
+	}
+	return fd, nil
 }
 
 // interfaceOf finds the interface that has an address.
@@ -129,20 +173,20 @@ func interfaceOf(a netip.Addr) (net.Interface, error) {
 // pathMTU asks the kernel for the MTU of the way between two addresses, with a
 // socket that sends nothing.
 func pathMTU(from netip.Addr, to netip.AddrPort, scope uint32) (mtu int, err error) {
-	family, level, option := unix.AF_INET, unix.IPPROTO_IP, unix.IP_MTU
+	level, option := unix.IPPROTO_IP, unix.IP_MTU
 	if to.Addr().Is6() {
-		family, level, option = unix.AF_INET6, unix.IPPROTO_IPV6, unix.IPV6_MTU
+		level, option = unix.IPPROTO_IPV6, unix.IPV6_MTU
 	}
-	fd, err := unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	fd, err := newSocket(from)
 	if err != nil {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, unix.Close(fd)) }()
 	if err := unix.Bind(fd, systemAddress(netip.AddrPortFrom(from, 0), scope)); err != nil {
-		return 0, err
+		return 0, os.NewSyscallError("bind", err)
 	}
 	if err := unix.Connect(fd, systemAddress(to, scope)); err != nil {
-		return 0, err
+		return 0, os.NewSyscallError("connect", err)
 	}
 	return unix.GetsockoptInt(fd, level, option)
 }

@@ -30,6 +30,7 @@ type udpRun struct {
 	start, size int // in the arena
 	segment     int // bytes of each datagram but the last
 	datagrams   int
+	refused     bool // an error was taken for an earlier one's
 }
 
 // maxSegments is UDP_MAX_SEGMENTS of linux/udp.h in the oldest kernels that have
@@ -61,15 +62,18 @@ func (s *udpSend) free() error { return unmap(&s.arena) }
 
 // udpReceive is what was fetched and not handed out yet.
 type udpReceive struct {
-	arena     []byte
-	stride    int // bytes from buffer to buffer
-	room      int // bytes of a buffer
-	next      int // message that is handed out
-	filled    int // messages
-	offset    int // in the next message
-	segment   int // bytes of its datagrams, but the last
-	streak    int // messages to ask for: grows while there are some
-	coalesces bool
+	arena   []byte
+	stride  int  // bytes from buffer to buffer
+	room    int  // bytes of a buffer
+	next    int  // message that is handed out
+	filled  int  // messages
+	offset  int  // in the next message
+	segment int  // bytes of its datagrams, but the last
+	streak  int  // messages to ask for: grows while there are some
+	bare    bool // what was fetched has no name: it is from the only remote
+
+	mayCoalesce bool
+	coalesces   bool // and since then always, as messages in the queue may be several datagrams
 
 	headers  []messageHeader // by message
 	vectors  []unix.Iovec
@@ -81,9 +85,9 @@ type udpReceive struct {
 // places in the cache: so they do not.
 const bufferSkew = 5 * 64
 
-func (r *udpReceive) make(batch, mtu int, coalesces bool) (err error) {
+func (r *udpReceive) make(batch, mtu int) (err error) {
 	r.room = mtu
-	if coalesces {
+	if r.mayCoalesce {
 		r.room = 1 << 16
 	}
 	r.stride = (r.room+63)&^63 + bufferSkew

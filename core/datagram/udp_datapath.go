@@ -55,14 +55,13 @@ func (p *UDP) Flush() error {
 		case run.datagrams > 1 && !s.segments:
 			errno = p.sendPieces(run)
 		case s.first+1 == s.count && run.datagrams == 1:
-			p.counts.sendCalls++
-			if errno = sendTo(p.fd, s.arena[run.start:run.start+run.size], &run.to.name, run.to.length); errno == 0 {
+			if errno = p.sendOne(run, run.size); errno == 0 {
 				p.sent(1)
 			}
 		default:
 			var n int
 			p.counts.sendCalls++
-			if n, errno = sendMessages(p.fd, s.prepare()); errno == 0 {
+			if n, errno = sendMessages(p.fd, p.prepare()); errno == 0 {
 				p.sent(n)
 			}
 		}
@@ -74,9 +73,20 @@ func (p *UDP) Flush() error {
 	return nil
 }
 
+// sendOne sends the first datagram of a run.
+func (p *UDP) sendOne(run *udpRun, size int) unix.Errno {
+	p.counts.sendCalls++
+	data := p.send.arena[run.start : run.start+size]
+	if run.to == p.only {
+		return sendTo(p.fd, data, nil, 0)
+	}
+	return sendTo(p.fd, data, &run.to.name, run.to.length)
+}
+
 // prepare fills in the headers of the runs that are to go in one call: up to the
 // first that has to go in pieces.
-func (s *udpSend) prepare() []messageHeader {
+func (p *UDP) prepare() []messageHeader {
+	s := &p.send
 	end := s.first
 	for ; end < s.count; end++ {
 		run := &s.runs[end]
@@ -84,7 +94,10 @@ func (s *udpSend) prepare() []messageHeader {
 			break
 		}
 		h := &s.headers[end].header
-		h.Name, h.Namelen = &run.to.name[0], run.to.length
+		h.Name, h.Namelen = nil, 0
+		if run.to != p.only {
+			h.Name, h.Namelen = &run.to.name[0], run.to.length
+		}
 		s.vectors[end].Base = &s.arena[run.start]
 		s.vectors[end].SetLen(run.size)
 		h.Control = nil
@@ -111,9 +124,7 @@ func (p *UDP) sent(runs int) {
 	}
 }
 
-// overcome says whether to go on after an error of the first run. An error that
-// an earlier datagram left at the socket, as that of a port nobody listens on, is
-// no other than the loss of this one.
+// overcome says whether to go on after an error of the first run.
 func (p *UDP) overcome(errno unix.Errno) bool {
 	run := &p.send.runs[p.send.first]
 	switch {
@@ -124,6 +135,11 @@ func (p *UDP) overcome(errno unix.Errno) bool {
 		// The interface cannot do it, or a segment does not fit its MTU.
 		p.counts.unsegmented++
 		p.send.segments = false
+		return true
+	case errno == unix.ECONNREFUSED && !run.refused:
+		// An earlier datagram was refused, and not this one.
+		p.counts.refused++
+		run.refused = true
 		return true
 	}
 	p.counts.sendErrors += uint64(run.datagrams)
@@ -136,8 +152,7 @@ func (p *UDP) overcome(errno unix.Errno) bool {
 func (p *UDP) sendPieces(run *udpRun) unix.Errno {
 	for run.datagrams > 0 {
 		size := min(run.segment, run.size)
-		p.counts.sendCalls++
-		switch errno := sendTo(p.fd, p.send.arena[run.start:run.start+size], &run.to.name, run.to.length); errno {
+		switch errno := p.sendOne(run, size); errno {
 		case 0:
 			p.counts.sent++
 			p.counts.sentBytes += uint64(size)
@@ -182,28 +197,68 @@ func (p *UDP) fetch(most int) {
 		h.SetControllen(len(r.controls[i]))
 	}
 	r.next, r.filled, r.offset = 0, 0, 0
-	var errno unix.Errno
-	n := 1
-	if limit := min(most, r.streak, len(r.headers)); limit > 1 {
-		n, errno = receiveMessages(p.fd, r.headers[:limit])
-	} else {
-		errno = receiveMessage(p.fd, &r.headers[0])
-	}
-	if errno != 0 {
-		r.streak = 1
-		if errno != unix.EAGAIN {
-			p.counts.receiveErrors++
+	n, errno := p.ask(min(most, r.streak, len(r.headers)))
+	switch errno {
+	case 0:
+		p.counts.receiveCalls++
+		r.filled = n
+		p.look()
+		r.streak = min(2*r.streak, len(r.headers))
+		if r.streak >= coalesceFrom && r.mayCoalesce && !r.coalesces {
+			p.coalesce()
 		}
 		return
+	case unix.EAGAIN:
+		p.settled = p.only != nil
+	case unix.ECONNREFUSED:
+		p.counts.refused++
+	default:
+		p.counts.receiveErrors++
 	}
-	p.counts.receiveCalls++
-	r.streak = min(2*r.streak, len(r.headers))
-	r.filled = n
-	p.look()
+	r.streak = 1
+}
+
+// coalesceFrom is how many messages are asked for at once, having come one behind
+// the other, before the kernel is to hand out several as one: what it says along
+// with them takes time, which one that comes alone is spared.
+const coalesceFrom = 16
+
+func (p *UDP) coalesce() {
+	r := &p.receive
+	r.coalesces = coalesce(p.fd) == 0
+	r.mayCoalesce = r.coalesces
+}
+
+// ask makes the cheapest call that will do for at most that many messages.
+func (p *UDP) ask(most int) (n int, errno unix.Errno) {
+	r := &p.receive
+	r.bare = false
+	switch {
+	case most > 1:
+		return receiveMessages(p.fd, r.headers[:most])
+	case r.coalesces:
+		return 1, receiveMessage(p.fd, &r.headers[0])
+	}
+	name := &r.names[0]
+	if r.bare = p.settled; r.bare {
+		name = nil
+	}
+	length, errno := receiveFrom(p.fd, r.buffer(0), name)
+	if errno != 0 {
+		return 0, errno
+	}
+	h := &r.headers[0]
+	h.length = uint32(min(length, r.room))
+	h.header.Flags = 0
+	if length > r.room {
+		h.header.Flags = unix.MSG_TRUNC
+	}
+	h.header.SetControllen(0) // fetch makes room again
+	return 1, 0
 }
 
 // look reads what the kernel says about the next message: the length of the
-// datagrams that it is made of, and how many were thrown away before it.
+// datagrams that it is made of.
 func (p *UDP) look() {
 	r := &p.receive
 	r.segment = int(r.headers[r.next].length)
@@ -212,12 +267,9 @@ func (p *UDP) look() {
 		length := int(binary.NativeEndian.Uint64(control))
 		level, kind := binary.NativeEndian.Uint32(control[8:]), binary.NativeEndian.Uint32(control[12:])
 		value := binary.NativeEndian.Uint32(control[unix.SizeofCmsghdr:])
-		switch {
-		case level == unix.IPPROTO_UDP && kind == unix.UDP_GRO:
+		if level == unix.IPPROTO_UDP && kind == unix.UDP_GRO {
 			r.segment = max(int(value), 1)
 			p.counts.coalesced++
-		case level == unix.SOL_SOCKET && kind == unix.SO_RXQ_OVFL:
-			p.dropped(value)
 		}
 		length = (length + 7) &^ 7
 		left -= length
@@ -226,11 +278,6 @@ func (p *UDP) look() {
 		}
 		control = control[length:]
 	}
-}
-
-// dropped takes note of the kernel's counter, which has 32 bits.
-func (p *UDP) dropped(counter uint32) {
-	p.counts.drops += uint64(counter - uint32(p.counts.drops))
 }
 
 // take hands out the next datagram of what was fetched, if it is sound.
@@ -242,7 +289,11 @@ func (p *UDP) take(packet *Packet) bool {
 	if ok {
 		end := r.offset + size
 		packet.Data = r.buffer(r.next)[r.offset:end:end]
-		packet.Source = r.names[r.next].source()
+		if r.bare {
+			packet.Source = p.only.source
+		} else {
+			packet.Source = r.names[r.next].source()
+		}
 		p.counts.received++
 		p.counts.receivedBytes += uint64(size)
 	} else {
