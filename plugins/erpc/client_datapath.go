@@ -221,6 +221,14 @@ func (w *worker) checkTimeout(s *slot, now int64) {
 	w.pump(p, now)
 }
 
+// forgive takes the time in which this thread did not look for answers off what the
+// slots have waited.
+func (w *worker) forgive(away int64) {
+	for s := w.first; s != nil; s = s.next {
+		s.progress += away
+	}
+}
+
 // activate puts a slot into the list of those that wait for answers.
 func (w *worker) activate(s *slot) {
 	if s.active {

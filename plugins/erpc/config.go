@@ -205,7 +205,7 @@ type settings struct {
 	auto     string // why it is what it is, where nobody asked for it
 	udp      datagram.UDPOptions
 	address  string // udp
-	port     int // udp: of heartbeats; 0 for any
+	port     int    // udp: of heartbeats; 0 for any
 	device   rdma.Options
 	mtu      int
 	batch    int

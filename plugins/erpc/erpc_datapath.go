@@ -70,6 +70,10 @@ func (w *worker) Poll(events []transport.Event) (n int, err error) {
 		return 0, transport.NewOpError(name, "poll", transport.ErrClosed)
 	}
 	now := w.clock()
+	if away := now - w.polled; away > w.settings.rto/scansPerTimeout {
+		w.forgive(away)
+	}
+	w.polled = now
 	if w.next == w.received {
 		w.next = 0
 		if w.received, err = w.port.Receive(w.packets); err != nil {

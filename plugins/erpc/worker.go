@@ -38,6 +38,7 @@ type worker struct {
 	pending  bool              // sent to since the last flush of the port
 	head     [headerSize]byte
 	wheel    *wheel
+	polled   int64  // when the last Poll was
 	scanAt   int64  // when timers are looked at next
 	first    *slot  // of those that wait for answers
 	deaths   uint32 // heart.deaths as last seen
