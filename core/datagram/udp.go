@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"os"
 	"slices"
 	"time"
 
@@ -63,6 +64,7 @@ type UDPOptions struct {
 type UDP struct {
 	fd      int
 	waker   waker
+	probe   udpProbe
 	options UDPOptions
 	mtu     int
 	local   netip.AddrPort
@@ -89,9 +91,10 @@ var (
 
 // udpRemote is a remote's socket address, as the kernel wants it.
 type udpRemote struct {
-	name   sockaddr
-	length uint32
-	source Source
+	name    sockaddr
+	length  uint32
+	source  Source
+	address udpAddress
 }
 
 // OpenUDP makes a socket and binds it. It fails where the address is not of this
@@ -154,7 +157,10 @@ func (p *UDP) open() (err error) {
 	if err := p.receive.make(p.options.Batch, p.mtu); err != nil {
 		return err
 	}
-	p.address = udpAddress{p.local, p.mtu}.encode()
+	if err := p.probe.open(p.local.Addr(), p.scope, p.options.SendBuffer, p.options.ReceiveBuffer); err != nil {
+		return err
+	}
+	p.address = udpAddress{p.local, p.mtu, p.probe.port}.encode()
 	return nil
 }
 
@@ -209,18 +215,11 @@ func (p *UDP) tune() error {
 		{"send-buffer", unix.SO_SNDBUF, unix.SO_SNDBUFFORCE, p.options.SendBuffer},
 		{"receive-buffer", unix.SO_RCVBUF, unix.SO_RCVBUFFORCE, p.options.ReceiveBuffer},
 	} {
-		// Root may exceed the limit (net.core.rmem_max and wmem_max).
-		if unix.SetsockoptInt(p.fd, unix.SOL_SOCKET, b.force, b.size) != nil {
-			if err := unix.SetsockoptInt(p.fd, unix.SOL_SOCKET, b.option, b.size); err != nil {
-				return err
-			}
-		}
-		// The kernel doubles it, for its own structures: socket(7).
-		granted, err := unix.GetsockoptInt(p.fd, unix.SOL_SOCKET, b.option)
+		granted, err := setBuffer(p.fd, b.option, b.force, b.size)
 		if err != nil {
 			return err
 		}
-		p.notes[b.note] = transport.FormatSize(int64(granted / 2))
+		p.notes[b.note] = transport.FormatSize(int64(granted))
 	}
 	if p.options.BusyPoll > 0 {
 		if err := unix.SetsockoptInt(p.fd, unix.SOL_SOCKET, unix.SO_BUSY_POLL, int(p.options.BusyPoll.Microseconds())); err != nil {
@@ -228,6 +227,19 @@ func (p *UDP) tune() error {
 		}
 	}
 	return p.tuneOffload()
+}
+
+// setBuffer sizes one of a socket's buffers and returns what the kernel grants.
+func setBuffer(fd, option, force, size int) (granted int, err error) {
+	// Root may exceed the limit (net.core.rmem_max and wmem_max).
+	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, force, size) != nil {
+		if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, option, size); err != nil {
+			return 0, os.NewSyscallError("setsockopt", err)
+		}
+	}
+	// The kernel doubles it, for structures of its own: socket(7).
+	granted, err = unix.GetsockoptInt(fd, unix.SOL_SOCKET, option)
+	return granted / 2, os.NewSyscallError("getsockopt", err)
 }
 
 func (p *UDP) tuneOffload() error {
@@ -312,7 +324,7 @@ func (p *UDP) Open(address []byte) (Remote, error) {
 	if room := path - headers(a.addr.Addr()); p.mtu > room {
 		return 0, fmt.Errorf("the way from %v to %v takes datagrams of %d bytes at most: set mtu to that, and not %d", p.local, a.addr, room, p.mtu)
 	}
-	r := &udpRemote{}
+	r := &udpRemote{address: a}
 	r.length = r.name.set(a.addr, p.scope)
 	r.source = r.name.source()
 	i := slices.Index(p.remotes, nil)
@@ -371,7 +383,7 @@ func (p *UDP) Close() error {
 	if p.fd >= 0 {
 		err = unix.Close(p.fd)
 	}
-	return errors.Join(err, p.waker.close(), p.send.free(), p.receive.free())
+	return errors.Join(err, p.probe.close(), p.waker.close(), p.send.free(), p.receive.free())
 }
 
 // Wait implements [Waiter].

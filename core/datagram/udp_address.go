@@ -12,14 +12,16 @@ import (
 )
 
 // udpAddress is what a udp port tells its peers, in udpAddressSize bytes: kind and
-// version, MTU u32, IP address in 16 bytes, port u16; big-endian.
+// version, MTU u32, IP address in 16 bytes, port u16, port of the probe u16;
+// big-endian.
 type udpAddress struct {
-	addr netip.AddrPort
-	mtu  int
+	addr  netip.AddrPort
+	mtu   int
+	probe uint16
 }
 
 const (
-	udpAddressSize  = 24
+	udpAddressSize  = 26
 	udpAddressMagic = 'u'<<8 | 1
 )
 
@@ -29,14 +31,15 @@ func (a udpAddress) encode() []byte {
 	b = binary.BigEndian.AppendUint32(b, uint32(a.mtu))
 	ip := a.addr.Addr().As16()
 	b = append(b, ip[:]...)
-	return binary.BigEndian.AppendUint16(b, a.addr.Port())
+	b = binary.BigEndian.AppendUint16(b, a.addr.Port())
+	return binary.BigEndian.AppendUint16(b, a.probe)
 }
 
 func decodeUDPAddress(b []byte) (udpAddress, error) {
 	if len(b) != udpAddressSize || binary.BigEndian.Uint16(b) != udpAddressMagic {
 		return udpAddress{}, errors.New("the address is not one of a udp port: the peer has another provider")
 	}
-	a := udpAddress{mtu: int(binary.BigEndian.Uint32(b[2:]))}
+	a := udpAddress{mtu: int(binary.BigEndian.Uint32(b[2:])), probe: binary.BigEndian.Uint16(b[24:])}
 	ip := netip.AddrFrom16([16]byte(b[6:22])).Unmap()
 	a.addr = netip.AddrPortFrom(ip, binary.BigEndian.Uint16(b[22:]))
 	if ip.IsUnspecified() || ip.IsMulticast() || a.addr.Port() == 0 {

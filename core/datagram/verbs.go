@@ -51,10 +51,12 @@ type Verbs struct {
 	stride   int  // of receive buffers
 	routed   bool // what is before a datagram says which host sent it
 	failed   error
+	probe    *Verbs // a port for the probe alone; its own is nil
+	probed   uint64 // nonce of the probe that was answered last
 	closed   bool
 
 	remotes []*verbsRemote
-	known   map[string]rdma.PeerHandle // by address: handles live as long as the queue pair
+	known   map[string]rdma.PeerHandle // by endpoint: handles live as long as the queue pair
 
 	send    verbsSend
 	receive verbsReceive
@@ -68,6 +70,7 @@ var _ Port = (*Verbs)(nil)
 type verbsRemote struct {
 	handle rdma.PeerHandle
 	source Source
+	probe  []byte // address of the remote's port for the probe
 }
 
 // verbsSend is the batch and the send queue behind it. A send's number gives its
@@ -105,7 +108,9 @@ func OpenVerbs(device rdma.Device, o VerbsOptions) (*Verbs, error) {
 		return nil, err
 	}
 	p := &Verbs{options: o, device: device, known: map[string]rdma.PeerHandle{}}
-	if err := p.open(); err != nil {
+	o.Batch, o.SendDepth, o.ReceiveDepth, o.SignalInterval = probeMost, min(2*probeMost, o.SendDepth), min(4*probeMost, o.ReceiveDepth), 1
+	p.probe = &Verbs{options: o, device: device, known: map[string]rdma.PeerHandle{}}
+	if err := errors.Join(p.probe.open(), p.open()); err != nil {
 		return nil, errors.Join(fmt.Errorf("UD queue pair on %s: %w", device.Attributes().Name, err), p.Close())
 	}
 	return p, nil
@@ -157,7 +162,7 @@ func (p *Verbs) open() (err error) {
 	p.endpoint = p.qp.Endpoint()
 	// Peers tell by it whether datagrams fit, and not by the device's.
 	p.endpoint.MTU = o.MTU
-	if p.address, err = p.endpoint.MarshalBinary(); err != nil {
+	if err := p.makeAddress(); err != nil {
 		return err
 	}
 	// Without a global route the 40 bytes before a datagram say nothing.
@@ -177,6 +182,31 @@ func (p *Verbs) open() (err error) {
 		r.spare = append(r.spare, p.receiveInto(uint32(i)))
 	}
 	return p.refillWith(o.ReceiveDepth)
+}
+
+// makeAddress: lengths of the whole and of the endpoint, u16, big-endian; the endpoint;
+// the address of the port for the probe.
+func (p *Verbs) makeAddress() error {
+	endpoint, err := p.endpoint.MarshalBinary()
+	if err != nil {
+		return err
+	}
+	var probe []byte
+	if p.probe != nil {
+		probe = p.probe.address
+	}
+	b := binary.BigEndian.AppendUint16(nil, uint16(4+len(endpoint)+len(probe)))
+	b = binary.BigEndian.AppendUint16(b, uint16(len(endpoint)))
+	p.address = slices.Concat(b, endpoint, probe)
+	return nil
+}
+
+func splitAddress(address []byte) (e rdma.Endpoint, probe []byte, err error) {
+	if len(address) < 4 || len(address) != int(binary.BigEndian.Uint16(address)) || len(address)-4 < int(binary.BigEndian.Uint16(address[2:])) {
+		return e, nil, fmt.Errorf("%d bytes is not its length", len(address))
+	}
+	end := 4 + int(binary.BigEndian.Uint16(address[2:]))
+	return e, address[end:], e.UnmarshalBinary(address[4:end])
 }
 
 // receiveInto is the request that receives into a buffer.
@@ -214,22 +244,22 @@ func (p *Verbs) Open(address []byte) (Remote, error) {
 	if p.closed {
 		return 0, ErrClosed
 	}
-	var e rdma.Endpoint
-	if err := e.UnmarshalBinary(address); err != nil {
+	e, probe, err := splitAddress(address)
+	if err != nil {
 		return 0, fmt.Errorf("the address is not one of a verbs port: %w", err)
 	}
 	if e.MTU != p.options.MTU {
 		return 0, fmt.Errorf("the mtu of the remote port is %d and this one's %d: set mtu to the smaller on both sides", e.MTU, p.options.MTU)
 	}
-	handle, ok := p.known[string(address)]
+	key := string(address[4 : len(address)-len(probe)])
+	handle, ok := p.known[key]
 	if !ok {
-		var err error
 		if handle, err = p.qp.AddPeer(e); err != nil {
 			return 0, err
 		}
-		p.known[string(address)] = handle
+		p.known[key] = handle
 	}
-	r := &verbsRemote{handle: handle, source: p.sourceOf(e)}
+	r := &verbsRemote{handle: handle, source: p.sourceOf(e), probe: slices.Clone(probe)}
 	if i := slices.Index(p.remotes, nil); i >= 0 {
 		p.remotes[i] = r
 		return Remote(i), nil
@@ -295,6 +325,9 @@ func (p *Verbs) Close() error {
 	}
 	p.closed = true
 	var errs []error
+	if p.probe != nil {
+		errs = append(errs, p.probe.Close())
+	}
 	if p.qp != nil {
 		errs = append(errs, p.qp.Close())
 	}
