@@ -51,6 +51,8 @@ const (
 	probeMost      = 64 // answers to one request
 	probePatience  = 2 * time.Millisecond
 	probeFarewells = 25
+	// Under a limited rate it takes so long for what is on its way to arrive.
+	probeMostPatience = 200 * time.Millisecond
 )
 
 type probeHead struct {
@@ -192,7 +194,7 @@ func (p *probe) roundTrip() bool {
 // returns how many answers come per second.
 func (p *probe) answers(d time.Duration, requests, size, count int) float64 {
 	p.number++ // tells answers from those of another measurement
-	inFlight, got, waiting := 0, 0, 0
+	inFlight, got, waiting, patience := 0, 0, 0, probePatience
 	start := time.Now()
 	from, before, heard := start, 0, start
 	for looks := 0; !p.stopped.Load(); looks++ {
@@ -218,9 +220,10 @@ func (p *probe) answers(d time.Duration, requests, size, count int) float64 {
 		switch {
 		case n > 0:
 			heard = now
-		case now.Sub(heard) > probePatience: // what is missing was lost, or is late
+		case now.Sub(heard) > patience: // what is missing was lost, or is late: ask for less
 			p.number++
 			inFlight, waiting, heard = 0, 0, now
+			requests, patience = max(requests/2, 1), min(2*patience, probeMostPatience)
 		}
 		if before == 0 && now.Sub(start) > d/5 {
 			from, before = now, got
