@@ -70,6 +70,9 @@ type ClientReport struct {
 	Transport []transport.Stat `json:"transport,omitempty"`
 }
 
+// Ops is what the client completed in the window.
+func (c *ClientReport) Ops() uint64 { return c.Reads + c.Writes + c.Lookups }
+
 // OperationReport is one kind of operation.
 type OperationReport struct {
 	Count   uint64       `json:"count"` // completed in the window
