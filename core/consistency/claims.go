@@ -35,9 +35,10 @@ func (w Work) Check() []result.Check {
 	if apart(real, w.PerSecond) <= printed {
 		return nil
 	}
-	return failed("work", result.Error, w.PerSecond, real, "%s %s in %s are %s and not %s; %s/s would take %s%s",
-		format.Digits(w.Amount), w.Unit, format.Time(w.Seconds*1e9), rateOf(real, w.Unit), rateOf(w.PerSecond, w.Unit),
-		rateOf(w.PerSecond, w.Unit)[:len(rateOf(w.PerSecond, w.Unit))-2], format.Time(w.Amount/w.PerSecond*1e9), slip(w.PerSecond/real, w.Unit))
+	claimed := rateOf(w.PerSecond, w.Unit)
+	return failed("work", result.Error, w.PerSecond, real, "%s %s in %s are %s and not %s, for which it takes %s%s",
+		format.Digits(w.Amount), w.Unit, format.Time(w.Seconds*1e9), rateOf(real, w.Unit), claimed,
+		format.Time(w.Amount/w.PerSecond*1e9), slip(w.PerSecond/real, w.Unit))
 }
 
 // slip names the mistake that a wrong factor looks like.
@@ -51,7 +52,7 @@ func slip(factor float64, unit string) string {
 	case factor > 1.5 && apart(factor, math.Round(factor)) <= 0.02:
 		return fmt.Sprintf(". It is %.0f times as much: was it counted for each of %.0f?", math.Round(factor), math.Round(factor))
 	case factor < 1/1.5 && apart(1/factor, math.Round(1/factor)) <= 0.02:
-		return fmt.Sprintf(". It is 1/%.0f of it: was it counted for one of %.0f?", math.Round(1/factor), math.Round(1/factor))
+		return fmt.Sprintf(". It is 1/%.0f of it: was it counted for one of %.0f, or over a longer time?", math.Round(1/factor), math.Round(1/factor))
 	}
 	return ""
 }
@@ -88,8 +89,8 @@ func (l Loop) Check() (list []result.Check) {
 		seconds := each * l.Turns / l.PerSecond[name]
 		if apart(seconds, l.Seconds) > printed {
 			list = append(list, failed("counters", result.Error, seconds, l.Seconds,
-				"%s: %s %s in each of %s turns are %s, which at %s a second took %s s and not %s s",
-				l.What, format.Digits(each), name, large(l.Turns), large(each*l.Turns), large(l.PerSecond[name]),
+				"%s: %.3g %s in each of %s turns are %s, which at %s a second took %s s and not %s s",
+				l.What, each, name, large(l.Turns), large(each*l.Turns), large(l.PerSecond[name]),
 				format.Digits(seconds), format.Digits(l.Seconds))...)
 		}
 	}
@@ -128,7 +129,7 @@ func (s Sum) Check() []result.Check {
 	var known, unknown []string
 	for _, p := range s.Parts {
 		sum += p.Count * p.Each
-		text := format.Digits(p.Count) + " " + p.Name
+		text := fmt.Sprintf("%g %s", p.Count, p.Name)
 		if p.Count == 1 {
 			text = p.Name
 		}
@@ -209,7 +210,7 @@ func (r Ratio) Check() []result.Check {
 	if claimedLow < low*(1-printed) || claimedHigh > high*(1+printed) {
 		severity, judged = result.Error, "which they do not give"
 	}
-	return failed("ratio", severity, claimedHigh, high, "%s: from %s to %s is a factor of %s, and %s is claimed, %s",
+	return failed("ratio", severity, claimedHigh, high, "%s: %s over %s is a factor of %s, and %s is claimed, %s",
 		r.What, span(r.From, r.Unit), span(r.To, r.Unit), span([]float64{low, high}, ""), span(r.Claimed, ""), judged)
 }
 
@@ -244,7 +245,7 @@ func (p Percentiles) Check() []result.Check {
 	if p.Combined != Averaged || p.Over < 2 {
 		return nil
 	}
-	return failed("averaged_percentiles", result.Error, float64(p.Over), 1,
+	return failed("averaged_percentiles", result.Warning, float64(p.Over), 1,
 		"the percentiles are averages over %d %s, which are no percentiles of anything: the p99 of all calls may be anywhere between the lowest and the highest p99 of the %s; merge histograms instead",
 		p.Over, p.Of, p.Of)
 }

@@ -241,7 +241,7 @@ func iteration(f Figures) []result.Check {
 		return nil
 	}
 	whole := float64(f.Load.InFlight) / rate * 1e9
-	s := Sum{What: fmt.Sprintf("an iteration, %s at a time and %s a second,", format.Digits(float64(f.Load.InFlight)), format.Digits(rate)),
+	s := Sum{What: fmt.Sprintf("an iteration, %d at a time and %s a second,", f.Load.InFlight, format.Digits(rate)),
 		Whole: whole, Unit: "ns"}
 	for _, part := range f.Load.Pattern {
 		each, known := f.Values[part.Op+"_p50"]
