@@ -8,6 +8,7 @@ import (
 	"transportbench/core/consistency"
 	"transportbench/core/rank"
 	"transportbench/core/result"
+	"transportbench/core/result/format"
 )
 
 // evidence is what the figures are taken from: the repeats of one
@@ -69,7 +70,7 @@ func gather(list []*result.Result) (*evidence, error) {
 	if len(e.repeats) == 0 {
 		return nil, fmt.Errorf("result %s has no complete repeat: %s", result.ShortID(list[0].ID), list[0].IncompleteReason)
 	}
-	e.sum()
+	e.totals = sum(e.repeats)
 	if e.ops == 0 {
 		return nil, fmt.Errorf("result %s has no completed operation", result.ShortID(list[0].ID))
 	}
@@ -81,34 +82,37 @@ func gather(list []*result.Result) (*evidence, error) {
 	return e, err
 }
 
-func (e *evidence) sum() {
+// sum adds repeats up.
+func sum(repeats []result.Repeat) (t totals) {
 	var floors []float64
-	for i := range e.repeats {
-		r := &e.repeats[i]
+	n := float64(len(repeats))
+	for i := range repeats {
+		r := &repeats[i]
 		clients := r.Clients()
 		for j := range clients {
 			c := &clients[j]
-			e.ops += float64(c.Ops())
-			e.clientTime += float64(c.ElapsedNS)
-			e.clientCPU += float64(c.Thread.CPUNS)
-			e.polls += float64(c.Polls)
-			e.emptyPolls += float64(c.EmptyPolls)
-			e.throughput += result.PerSecond(c.Ops(), c.ElapsedNS) / float64(len(e.repeats))
+			t.ops += float64(c.Ops())
+			t.clientTime += float64(c.ElapsedNS)
+			t.clientCPU += float64(c.Thread.CPUNS)
+			t.polls += float64(c.Polls)
+			t.emptyPolls += float64(c.EmptyPolls)
+			t.throughput += result.PerSecond(c.Ops(), c.ElapsedNS) / n
 		}
-		e.inFlight += consistency.InFlightOf(clients) / float64(len(e.repeats))
+		t.inFlight += consistency.InFlightOf(clients) / n
 		for _, d := range r.Daemons() {
-			e.requests += float64(d.Requests)
-			e.daemonTime += float64(d.ElapsedNS)
-			e.daemonCPU += float64(d.Thread.CPUNS)
-			e.loops += float64(d.Loops)
-			e.emptyLoops += float64(d.EmptyLoops)
-			e.flushes += float64(d.Flushes)
+			t.requests += float64(d.Requests)
+			t.daemonTime += float64(d.ElapsedNS)
+			t.daemonCPU += float64(d.Thread.CPUNS)
+			t.loops += float64(d.Loops)
+			t.emptyLoops += float64(d.EmptyLoops)
+			t.flushes += float64(d.Flushes)
 		}
 		if floor, has := r.Samples[result.Floor]; has && floor > 0 {
 			floors = append(floors, floor)
 		}
 	}
-	e.floor = geometric(floors)
+	t.floor = geometric(floors)
+	return t
 }
 
 // meanLatency is over all clients, each as often as it has operations, by
@@ -182,6 +186,10 @@ func (e *evidence) missing() []string {
 			note = text
 		}
 		lines = append(lines, "no floor, and so no round trip to compare with: "+note)
+	}
+	if turnaround := e.phases[rank.PhaseTurnaround].Mean; e.floor > 0 && turnaround > 0 && e.floor+turnaround > e.meanLatency() {
+		lines = append(lines, fmt.Sprintf("no parts of an operation: the floor (%s) and the daemon's turnaround (%s) come to more than its %s; the floor may have moved",
+			format.Time(e.floor), format.Time(turnaround), format.Time(e.meanLatency())))
 	}
 	if len(e.phases) == 0 {
 		lines = append(lines, "no times of the daemons' loop: none was sampled")

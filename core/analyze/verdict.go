@@ -1,7 +1,9 @@
 package analyze
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"transportbench/core/rank"
 	"transportbench/core/result/format"
@@ -44,7 +46,11 @@ func (e *evidence) verdict(a *Analysis, s stations) Verdict {
 		v.Message = fmt.Sprintf("%s with %s for each request, %s requests a turn. More daemons on cores of their own would give more.",
 			upper(v.Why), format.Time(e.daemonTime*s.daemon/max(e.requests, 1)), format.Digits(s.batch))
 	default:
-		e.transportVerdict(&v, s)
+		e.transportVerdict(&v, a, s)
+		return v
+	}
+	if least := min(clientBusy, s.daemon); least >= saturated {
+		v.Message += fmt.Sprintf(" The other side is busy %.0f%% as well, and would be the next bound.", 100*least)
 	}
 	return v
 }
@@ -66,23 +72,27 @@ func (e *evidence) openVerdict(v Verdict) Verdict {
 }
 
 // transportVerdict is for calls that wait while every thread has time to spare.
-func (e *evidence) transportVerdict(v *Verdict, s stations) {
+func (e *evidence) transportVerdict(v *Verdict, a *Analysis, s stations) {
 	v.Bound = ByTransport
 	latency := e.meanLatency()
 	calls := format.Count(e.configured(), "call")
 	v.Why = fmt.Sprintf("%s in flight, %s each", calls, format.Time(latency))
-	v.Message = fmt.Sprintf("%s of %s in the mean allow %s, and no thread is busy all the time", upper(calls)+" in flight", format.Time(latency),
-		format.Rate(float64(e.configured())/latency*1e9))
+	v.Message = fmt.Sprintf("%s in flight, %s each in the mean, and no thread is busy all the time", upper(calls), format.Time(latency))
 	if e.floor > 0 {
 		v.Why += fmt.Sprintf(", %s times the floor", format.Digits(latency/e.floor))
-		v.Message += fmt.Sprintf(". The medium's round trip is %s of it, so that the throughput could be %s times as high",
+		v.Message += fmt.Sprintf(". The medium's round trip is %s of that: with nothing else the throughput would be %s times as high",
 			format.Time(e.floor), format.Digits(latency/e.floor))
 	}
 	if s.daemon < 0 && e.phases[rank.PhaseLoop].Samples == 0 {
 		v.Bound = ByNothing
 		v.Why = "the results have no times of the daemons' loop"
 	}
-	v.Message += ". More calls in flight would give more; which of its parts is longest says what would make a call shorter."
+	if len(a.Breakdowns) > 0 && a.Breakdowns[0].Name != loopName && a.Breakdowns[0].Name != processorName {
+		b := &a.Breakdowns[0]
+		longest := slices.MaxFunc(b.Parts, func(a, b Part) int { return cmp.Compare(a.Mean, b.Mean) })
+		v.Message += fmt.Sprintf(". The longest part is %q, %.0f%% of %s", longest.Name, 100*longest.Share, b.of())
+	}
+	v.Message += ". More calls in flight would give more."
 }
 
 // weigh lists the figures that the verdict comes from.
