@@ -85,7 +85,7 @@ func TestObjective(t *testing.T) {
 	// The interval of 5 us goes up to 5.5 us.
 	require.Equal(t, []string{Yes, Yes, Yes, Perhaps, No, No}, meets)
 	require.Equal(t, 2, *u.Most, "what certainly meets it")
-	require.Contains(t, u.Message, "3.50 M op/s (95% interval 3.46 to 3.53) under p99<5.2us, with in_flight=4")
+	require.Contains(t, u.Message, "3.50 M op/s (95% interval 3.46 to 3.54) under p99<5.2us, with in_flight=4")
 
 	// 10 M over 3.5 M, and over 3.535 M and 3.465 M.
 	require.Len(t, u.Servers, 1)
