@@ -102,7 +102,9 @@ func one(w io.Writer, c *AnalyzedCell, detail bool) {
 	}
 	fmt.Fprintln(w)
 	predictions(w, c.Predictions)
-	events(w, a, detail)
+	if detail || counted(a) {
+		events(w, a)
+	}
 	for _, line := range a.Missing {
 		paragraph(w, 0, 2, "missing: "+line)
 	}
@@ -177,13 +179,21 @@ var (
 	software = []string{"voluntary_switches", "involuntary_switches", "migrations", "minor_faults", "major_faults"}
 )
 
-// events writes what the kernel and the processor counted on each thread: with
-// detail, or where there are hardware counters.
-func events(w io.Writer, a *analyze.Analysis, detail bool) {
-	counted := len(a.Threads) > 0 && a.Threads[0].IPC != nil
-	if !detail && !counted {
-		return
+// Events writes what the kernel and the processor counted on each polling
+// thread, or why they did not.
+func Events(w io.Writer, r *result.Result) {
+	if a, err := analyze.Results([]*result.Result{r}); err == nil { // else there is no window to count in
+		fmt.Fprintln(w)
+		events(w, a)
 	}
+}
+
+// counted says whether there are hardware counters.
+func counted(a *analyze.Analysis) bool {
+	return slices.ContainsFunc(a.Threads, func(e analyze.ThreadEvents) bool { return len(e.PerOp) > 0 })
+}
+
+func events(w io.Writer, a *analyze.Analysis) {
 	t := newTable(w, "thread", "voluntary/s", "involuntary/s", "migrations/s", "minor faults/s", "major faults/s")
 	rightAlign(t, 2, 3, 4, 5, 6)
 	for i := range a.Threads {
@@ -195,7 +205,7 @@ func events(w io.Writer, a *analyze.Analysis, detail bool) {
 	}
 	t.Render()
 	fmt.Fprintln(w)
-	if !counted {
+	if !counted(a) {
 		paragraph(w, 0, 2, "no hardware counters: "+a.NoCounters)
 		fmt.Fprintln(w)
 		return
