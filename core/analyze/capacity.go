@@ -2,6 +2,16 @@ package analyze
 
 import "transportbench/core/result"
 
+// CapacityOptions are what is asked of a set.
+type CapacityOptions struct {
+	Objective *Objective // nil is none
+	// Rate is the metric that counts as throughput. Empty is the throughput, or
+	// what a set has instead: iterations, or tokens.
+	Rate string
+	// Target is the rate that servers are counted for; 0 is none.
+	Target float64
+}
+
 // Capacity is what the loads of a set allow.
 type Capacity struct {
 	// Rate is the metric of throughput, and Objective that of the times: what
@@ -18,7 +28,7 @@ type Capacity struct {
 
 // Objective is an upper limit on a time, such as p99<50us.
 type Objective struct {
-	Metric string  `json:"metric"` // latency_p99, response_p99, read_p50, ...
+	Metric string  `json:"metric"` // p99, read_p50, ...
 	Limit  float64 `json:"limit_ns"`
 	Text   string  `json:"text"` // as it was given
 }

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 
+	"transportbench/core/consistency"
 	"transportbench/core/result"
 	"transportbench/core/result/published"
 )
@@ -161,6 +162,9 @@ func (s *Set) check() error {
 		}
 		if c.Samples == nil {
 			c.Samples = map[string][]float64{}
+		}
+		if c.Status == Measured {
+			c.doubt(consistency.OfText(c.Config, c.Samples))
 		}
 	}
 	return nil
@@ -365,6 +369,8 @@ func fromPublished(document *published.Document) *Set {
 		for name, figure := range row.Metrics {
 			c.Samples[name] = []float64{figure.Value}
 		}
+		c.doubt(row.Findings())
+		c.doubt(document.Findings())
 		if row.Contradiction != "" {
 			c.Doubts = append(c.Doubts, Doubt{"published", result.Error, row.Contradiction})
 		}
