@@ -7,14 +7,17 @@ import (
 	"transportbench/core/result"
 )
 
-// curves takes the loads of each set from its capacity.
-func (b *builder) curves() error {
+// curves takes the loads of each set from its capacity. A set that has none
+// leaves a note.
+func (b *builder) curves() {
 	b.doc.Curves = []curve{}
 	for i, s := range b.sets {
 		capacity, err := analyze.CapacityOf(s, analyze.CapacityOptions{Objective: b.Objective})
 		if err != nil {
-			return fmt.Errorf("%s: %w", s.Source, err)
+			b.doc.Notes = append(b.doc.Notes, fmt.Sprintf("%s: %v", b.doc.Sets[i].Name, err))
+			continue
 		}
+		b.doc.Notes = append(b.doc.Notes, capacity.Notes...)
 		for _, c := range capacity.Curves {
 			if len(c.Points) == 0 {
 				continue
@@ -30,7 +33,6 @@ func (b *builder) curves() error {
 			b.doc.Curves = append(b.doc.Curves, mine)
 		}
 	}
-	return nil
 }
 
 // mostOf is the point of a curve with the most throughput, under the objective

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -146,11 +147,12 @@ func changesOf(d diff, metric string) changeList {
 	floor := d.Report.Floor
 	l.Zero, l.BandX = at(0), at(-floor/(1+floor))
 	l.BandW = at(floor) - l.BandX
-	for _, change := range []float64{-0.9, -0.75, -0.5, -0.25, -0.1, -0.05, 0, 0.05, 0.1, 0.25, 0.5, 1, 3, 9} {
+	for _, change := range []float64{0, 1, -0.5, 0.5, -0.25, 0.1, -0.1, 0.05, -0.05, 3, -0.75, 9, -0.9} {
 		if x := at(change); math.Abs(math.Log1p(change)) <= reach && farFrom(l.Ticks, x) {
 			l.Ticks = append(l.Ticks, tick{x, tickText(change)})
 		}
 	}
+	slices.SortFunc(l.Ticks, func(a, b tick) int { return cmp.Compare(a.X, b.X) })
 	for _, i := range shown {
 		l.Rows = append(l.Rows, rowOf(&d.Report.Changes[i], d.Cells[i], at))
 	}

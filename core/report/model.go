@@ -26,6 +26,8 @@ type document struct {
 	// shown.
 	Metrics []metricColumn `json:"metrics"`
 	Curves  []curve        `json:"curves"`
+	// Notes say which loads have no curve, and why.
+	Notes []string `json:"notes,omitempty"`
 	// Findings are what speaks against the numbers, and Stacks where time goes.
 	Findings []findingGroup `json:"findings"`
 	Stacks   []stack        `json:"stacks"`

@@ -2,6 +2,8 @@ package report
 
 import (
 	"slices"
+	"unicode"
+	"unicode/utf8"
 
 	"transportbench/core/analyze"
 	"transportbench/core/result/format"
@@ -9,10 +11,10 @@ import (
 
 // breakdown is one kind of time, taken apart for each cell that has it.
 type breakdown struct {
-	Name, Title string
-	Legend      []legendPart
-	Rows        []barRow
-	More        int // cells that are in the table only
+	Title  string
+	Legend []legendPart
+	Rows   []barRow
+	More   int // cells that are in the table only
 }
 
 type legendPart struct {
@@ -49,10 +51,10 @@ func (b *builder) breakdowns() []breakdown {
 			continue
 		}
 		for _, d := range brief.analysis.Breakdowns {
-			at := slices.IndexFunc(list, func(have breakdown) bool { return have.Name == d.Name })
+			at := slices.IndexFunc(list, func(have breakdown) bool { return have.Title == heading(d.Name) })
 			if at < 0 {
 				at = len(list)
-				list = append(list, breakdown{Name: d.Name, Title: d.Title})
+				list = append(list, breakdown{Title: heading(d.Name)})
 			}
 			list[at].add(cell, b.doc.Cells.Label[cell], d)
 		}
@@ -76,7 +78,7 @@ func (b *builder) stacks() {
 			if !known {
 				i = len(b.doc.Stacks)
 				at[d.Name] = i
-				b.doc.Stacks = append(b.doc.Stacks, stack{Title: d.Title})
+				b.doc.Stacks = append(b.doc.Stacks, stack{Title: heading(d.Name)})
 			}
 			b.doc.Stacks[i].add(cell, d)
 		}
@@ -160,4 +162,11 @@ func (l *breakdown) scale() {
 	if i := slices.IndexFunc(l.Legend, func(p legendPart) bool { return p.Class == "unexplained" }); i < 0 {
 		l.Legend = append(l.Legend, legendPart{analyze.Unexplained, "the whole less its parts", "unexplained"})
 	}
+}
+
+// heading makes a heading of a breakdown's name; its title may have figures of
+// one cell.
+func heading(name string) string {
+	r, size := utf8.DecodeRuneInString(name)
+	return string(unicode.ToUpper(r)) + name[size:]
 }

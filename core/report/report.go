@@ -59,9 +59,7 @@ func Build(ctx context.Context, sets []*set.Set, o Options) (*Page, error) {
 	if err := b.details(ctx); err != nil {
 		return nil, err
 	}
-	if err := b.curves(); err != nil {
-		return nil, err
-	}
+	b.curves()
 	b.diffs()
 	b.findings()
 	b.stacks()

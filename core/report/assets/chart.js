@@ -26,7 +26,7 @@ function tracePath(c, shape, x, y, r) {
 
 // key is the swatch of a curve in a legend.
 function key(series, dash, shape) {
-  const s = svg("svg", { class: "key s" + (series % 8), width: 30, height: 12, "aria-hidden": "true" });
+  const s = svg("svg", { class: series < 0 ? "key" : "key s" + (series % 8), width: 30, height: 12, "aria-hidden": "true" });
   s.append(svg("line", { x1: 1, x2: 29, y1: 6, y2: 6, "stroke-dasharray": dash.join(" ") }));
   if (shape) {
     const parts = [];
@@ -53,15 +53,19 @@ function logSplits(low, high) {
   return list;
 }
 
-function rangeOf(values, log) {
-  if (values.length === 0) return log ? [1, 10] : [0, 1];
-  let low = Infinity, high = -Infinity;
-  for (const v of values) {
-    low = Math.min(low, v);
-    high = Math.max(high, v);
+// rangeOf holds all points, and their whiskers unless those are far longer than
+// the points lie apart.
+function rangeOf(points, axis, log) {
+  let low = Infinity, high = -Infinity, from = Infinity, to = -Infinity;
+  for (const p of points) {
+    low = Math.min(low, p[axis]);
+    high = Math.max(high, p[axis]);
+    from = Math.min(from, p[axis + "l"] ?? p[axis]);
+    to = Math.max(to, p[axis + "h"] ?? p[axis]);
   }
-  if (log) return [low / 1.25, high * 1.25];
-  return [0, high * 1.06 || 1];
+  if (low > high) return log ? [1, 10] : [0, 1];
+  if (log) return [Math.max(from, low / 3) / 1.25, Math.min(to, high * 3) * 1.25];
+  return [0, Math.min(to, high * 1.3) * 1.06 || 1];
 }
 
 // drawChart draws spec into host: {label, height, x, y, curves}. An axis has
@@ -72,8 +76,7 @@ function drawChart(host, spec) {
   chart.points = spec.curves.flatMap((curve) => curve.points.map((p) => ({ ...p, curve })));
   const fits = (p) => (!spec.x.log || p.x > 0) && (!spec.y.log || p.y > 0);
   chart.points = chart.points.filter(fits);
-  const all = (axis, low, high) => chart.points.flatMap((p) => [p[axis], p[low] ?? p[axis], p[high] ?? p[axis]]).filter((v) => !(spec[axis].log && v <= 0));
-  chart.full = { x: spec.x.range || rangeOf(all("x", "xl", "xh"), spec.x.log), y: rangeOf(all("y", "yl", "yh"), spec.y.log) };
+  chart.full = { x: spec.x.range || rangeOf(chart.points, "x", spec.x.log), y: rangeOf(chart.points, "y", spec.y.log) };
   const box = el("div", { class: "chart", tabindex: "0", role: "group", "aria-roledescription": "chart",
     "aria-label": `${spec.label}. ${count(chart.points.length, "point")}; the arrow keys go from one to the next, Enter opens its cell.` });
   host.append(box);

@@ -11,7 +11,7 @@ function restOf(curve) {
 function drawCurves() {
   for (const open of [false, true]) {
     const id = open ? "open" : "closed", host = document.getElementById("curves-" + id);
-    const curves = report.doc.curves.map((c, i) => ({ ...c, id: i })).filter((c) => c.open === open)
+    const curves = report.doc.curves.filter((c) => c.open === open)
       .map((c) => ({ ...c, points: c.points.filter((p) => visible(p.cell)) })).filter((c) => c.points.length);
     host.hidden = curves.length === 0;
     if (!curves.length) {
@@ -26,17 +26,22 @@ function drawCurves() {
       legendOf(curves, rests, redraw), panels, folded("curves-" + id, "The points, as a table", () => curveTable()));
     const figures = ["p50", "p99", "p999"].map((p) => el("figure", {}, el("figcaption", {}, p.replace("p999", "p99.9"))));
     panels.append(...figures); // before they are drawn: the others' places shape each one's width
-    ["p50", "p99", "p999"].forEach((p, i) => panel(figures[i], curves.filter((c) => !look.hidden.has(c.id)), rests, open, p, look[id]));
+    ["p50", "p99", "p999"].forEach((p, i) => panel(figures[i], curves.filter((c) => !look.hidden.has(restOf(c))), rests, open, p, look[id]));
   }
 }
 
+// legendOf has the transports by colour and shape, and the configurations by
+// dash; those can be hidden.
 function legendOf(curves, rests, redraw) {
-  return el("ul", { class: "legend" }, curves.map((c) => el("li", {}, el("button", {
-    type: "button", "aria-pressed": String(!look.hidden.has(c.id)), onclick: () => {
-      look.hidden.has(c.id) ? look.hidden.delete(c.id) : look.hidden.add(c.id);
-      redraw();
-    },
-  }, key(c.series, dashOf(rests, c), shapes[c.series % shapes.length]), seriesName(c.series) + (rests.length > 1 || restOf(c) ? " " + restOf(c) : "")))));
+  const series = [...new Set(curves.map((c) => c.series))];
+  return el("div", {},
+    el("ul", { class: "legend plain" }, series.map((s) => el("li", {}, key(s, [], shapes[s % shapes.length]), seriesName(s)))),
+    rests.length < 2 ? null : el("ul", { class: "legend" }, rests.map((rest, i) => el("li", {}, el("button", {
+      type: "button", "aria-pressed": String(!look.hidden.has(rest)), onclick: () => {
+        look.hidden.has(rest) ? look.hidden.delete(rest) : look.hidden.add(rest);
+        redraw();
+      },
+    }, key(-1, dashes[i % dashes.length]), rest || "the same for all")))));
 }
 
 function dashOf(rests, curve) { return dashes[rests.indexOf(restOf(curve)) % dashes.length]; }
@@ -92,7 +97,7 @@ async function drawSpectrum() {
     el("p", { class: "controls" }, el("label", {}, "Load ", el("select", { id: "spectrum-load", onchange: (e) => { look.group = e.target.value; drawSpectrum(); } },
       [...all.keys()].map((name) => el("option", { value: name, selected: name === look.group }, name)))),
     toggle("logarithmic time", look.spectrum.y, (on) => { look.spectrum.y = on; drawSpectrum(); })),
-    el("ul", { class: "legend plain" }, curves.map((c) => el("li", {}, key(c.series, c.dash), `${labelOf(c.cell).split(" ")[0]}, ${c.kind} time`))),
+    el("ul", { class: "legend plain" }, curves.map((c) => el("li", {}, key(c.series, c.dash), `${report.doc.sets.length > 1 ? report.doc.sets[report.doc.cells.set[c.cell]].name + " " : ""}${seriesName(c.series)}, ${c.kind} time`))),
     figure, folded("spectrum", "The percentiles, as a table", () => spectrumTable(curves)));
   if (!curves.length) return figure.append(el("p", { class: "note" }, "These cells have no histograms."));
   const longest = Math.max(...curves.map((c) => c.points.length));

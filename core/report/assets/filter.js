@@ -32,8 +32,26 @@ function applyFilter() {
     if (!map.hidden) maps++;
   }
   document.getElementById("heat-none").hidden = maps > 0;
-  for (const list of document.querySelectorAll("[data-bars]")) list.hidden = list.querySelector("[data-c]") !== null && !list.querySelector("[data-c]:not(.off)");
+  for (const list of document.querySelectorAll("[data-bars]")) {
+    list.hidden = list.querySelector("[data-c]") !== null && !list.querySelector("[data-c]:not(.off)");
+    shorten(list);
+  }
   document.getElementById("shown").textContent = `${shownCells.length} of ${count(report.doc.cells.label.length, "cell")}`;
+}
+
+const barsAtOnce = 15;
+
+// shorten leaves the first bars of a long list, until more are asked for.
+function shorten(list) {
+  const rows = [...list.querySelectorAll(".bar-row[data-c]:not(.off)")], all = list.dataset.all === "yes";
+  rows.forEach((row, i) => row.classList.toggle("rest", !all && i >= barsAtOnce));
+  list.querySelector(".more-bars")?.remove();
+  if (rows.length <= barsAtOnce) return;
+  list.append(el("button", { type: "button", class: "more-bars", onclick: () => {
+    list.dataset.all = all ? "no" : "yes";
+    shorten(list);
+    list.querySelector(".more-bars").focus();
+  } }, all ? `only the first ${barsAtOnce}` : `all ${rows.length}`));
 }
 
 function drawFilters(changed) {

@@ -145,6 +145,7 @@ function drawTables() {
     ...s.parts.map((p, j) => ({ name: p, right: true, text: (r) => (r.means[j] == null ? "-" : number(r.means[j], "ns")), key: (r) => r.means[j] ?? null })),
     { name: "whole", right: true, text: (r) => number(r.whole, "ns"), key: (r) => r.whole }], s.rows.filter((r) => visible(r.cell))))));
   put("changes-table", ...d.diffs.filter((x) => x.report).map((x, i) => folded("diff" + i, `All changes to ${d.sets[x.new].name}, as a table`, () => changeTable(x))));
+  put("curve-notes", ...d.notes?.length ? [el("details", {}, el("summary", {}, count(d.notes.length, "load") + " without a curve"), el("ul", { class: "notes" }, d.notes.slice(0, 100).map((t) => el("li", {}, t))))] : []);
   put("trust-more", findingTable(), folded("machines", "The machine, as a table", () => el("div", {}, d.environments.map((e, i) => machineTable(e, i)))));
   put("all-table", table("Every cell", [
     { name: "cell", node: (c) => cellLink(c), key: labelOf },
