@@ -138,7 +138,9 @@ func (p *probe) looked(found bool) {
 }
 
 func (p *probe) post(h probeHead, size, n int) int {
-	h.nonce = p.nonce
+	if h.nonce == 0 {
+		h.nonce = p.nonce
+	}
 	h.put(p.out[:])
 	return p.link.post(p.out[:], size, n)
 }
@@ -266,20 +268,21 @@ func (p *probe) answer(last *uint64) (over bool) {
 				h.size > p.mtu || h.size < probeSize && h.kind == probeRequest || h.count > probeMost {
 				continue
 			}
-			if p.nonce == 0 {
-				p.nonce = h.nonce
-			}
-			switch {
-			case h.nonce != p.nonce:
-			case h.kind == probeOver:
+			if h.kind == probeOver {
+				if h.nonce != p.nonce {
+					continue // of a probe that was given up
+				}
 				*last = p.nonce
 				p.post(probeHead{kind: probeEnded}, probeSize, 1)
 				return true
-			case sum.count > 0 && (sum.size != h.size || sum.number != h.number):
-				p.reply(&sum)
-				sum = h
+			}
+			// What a probe left behind that was given up comes before the others.
+			p.nonce = h.nonce
+			switch {
+			case sum.size == h.size && sum.number == h.number && sum.nonce == h.nonce:
+				sum.count += h.count
 			default:
-				h.count += sum.count
+				p.reply(&sum)
 				sum = h
 			}
 			most = probeMost
@@ -295,7 +298,7 @@ func (p *probe) answer(last *uint64) (over bool) {
 // reply sends the answers to requests.
 func (p *probe) reply(h *probeHead) {
 	for h.count > 0 {
-		n := p.post(probeHead{kind: probeAnswer, number: h.number}, h.size, min(h.count, probeMost))
+		n := p.post(probeHead{kind: probeAnswer, nonce: h.nonce, number: h.number}, h.size, min(h.count, probeMost))
 		if n == 0 {
 			return // they are lost
 		}
