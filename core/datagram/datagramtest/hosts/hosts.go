@@ -17,6 +17,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// wireName is the interface at either end.
+const wireName = "wire"
+
 // Wire is what joins the two hosts.
 type Wire struct {
 	// Rate limits each direction, in bytes per second; 0 is no limit.
@@ -84,19 +87,18 @@ func newHost(number byte) (h *Host, err error) {
 
 // join lays the wire.
 func join(hosts [2]*Host, w Wire) error {
-	const name = "wire"
 	here, err := netlink.NewHandleAt(hosts[0].space)
 	if err != nil {
 		return err
 	}
 	defer here.Close()
-	pair := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: name, MTU: w.MTU}, PeerName: name, PeerMTU: uint32(w.MTU),
+	pair := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: wireName, MTU: w.MTU}, PeerName: wireName, PeerMTU: uint32(w.MTU),
 		PeerNamespace: netlink.NsFd(hosts[1].space)}
 	if err := here.LinkAdd(pair); err != nil {
 		return fmt.Errorf("making a veth pair: %w", err)
 	}
 	for _, h := range hosts {
-		if err := h.up(name, w); err != nil {
+		if err := h.up(w); err != nil {
 			return err
 		}
 	}
@@ -104,7 +106,7 @@ func join(hosts [2]*Host, w Wire) error {
 }
 
 // up takes a host's interfaces up.
-func (h *Host) up(name string, w Wire) error {
+func (h *Host) up(w Wire) error {
 	handle, err := netlink.NewHandleAt(h.space)
 	if err != nil {
 		return err
@@ -114,7 +116,7 @@ func (h *Host) up(name string, w Wire) error {
 	if err != nil {
 		return err
 	}
-	wire, err := handle.LinkByName(name)
+	wire, err := handle.LinkByName(wireName)
 	if err != nil {
 		return err
 	}
@@ -157,4 +159,18 @@ func (h *Host) Do(f func() error) error {
 		done <- err
 	}()
 	return <-done
+}
+
+// Carried is how many bytes have come to the host over the wire.
+func (h *Host) Carried() (uint64, error) {
+	handle, err := netlink.NewHandleAt(h.space)
+	if err != nil {
+		return 0, err
+	}
+	defer handle.Close()
+	wire, err := handle.LinkByName(wireName)
+	if err != nil {
+		return 0, err
+	}
+	return wire.Attrs().Statistics.RxBytes, nil
 }
