@@ -1,7 +1,7 @@
 // The page of one cell: its figures, configuration, environment, checks and raw
 // samples.
 
-async function openCell(cell) {
+async function openCell(cell, again) {
   const page = document.getElementById("page"), d = report.doc, c = d.cells;
   const detail = await detailOf(cell);
   const part = (title, ...nodes) => el("section", {}, el("h3", {}, title), nodes);
@@ -26,6 +26,7 @@ async function openCell(cell) {
   show(true);
   document.title = labelOf(cell) + " · transportbench";
   for (const draw of page.querySelectorAll(".later")) draw.dispatchEvent(new Event("draw"));
+  if (again) return;
   heading.focus({ preventScroll: true });
   window.scrollTo(0, 0);
 }
