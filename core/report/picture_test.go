@@ -17,7 +17,7 @@ func TestPicture(t *testing.T) {
 		t.Skip("it draws docs/report.png: run go test ./core/report -run TestPicture -update")
 	}
 	b := newTab(t)
-	b.do(chromedp.EmulateViewport(1100, 860))
+	b.do(chromedp.EmulateViewport(1100, 1180))
 	b.open(rendered(t, build(t, committed(t))))
 	picture, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
 	require.NoError(t, err)
