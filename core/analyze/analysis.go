@@ -1,6 +1,10 @@
 package analyze
 
-import "transportbench/core/result"
+import (
+	"strings"
+
+	"transportbench/core/result"
+)
 
 // Analysis is what the results of one configuration say.
 type Analysis struct {
@@ -74,10 +78,16 @@ type Finding struct {
 // Breakdown is a time and what it consists of. All times are means in
 // nanoseconds.
 type Breakdown struct {
-	Name  string  `json:"name"`  // "remote request", "daemon's loop", "operation"
+	Name  string  `json:"name"`  // "remote request", "operation", "daemon's loop", "processor time"
 	Title string  `json:"title"` // for people
 	Whole float64 `json:"whole_ns"`
 	Parts []Part  `json:"parts"`
+}
+
+// of names the whole in a sentence.
+func (b *Breakdown) of() string {
+	name, _, _ := strings.Cut(b.Title, ",")
+	return name
 }
 
 // Part is one part of a breakdown.

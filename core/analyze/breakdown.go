@@ -2,9 +2,18 @@ package analyze
 
 import (
 	"fmt"
+	"math"
 
 	"transportbench/core/rank"
 	"transportbench/core/result/format"
+)
+
+// The names of breakdowns.
+const (
+	remoteName    = "remote request"
+	operationName = "operation"
+	loopName      = "daemon's loop"
+	processorName = "processor time"
 )
 
 // breakdowns are where time goes, the remote request's first where there is one.
@@ -24,6 +33,9 @@ func finish(b Breakdown, help string) Breakdown {
 	for _, p := range b.Parts {
 		rest -= p.Mean
 	}
+	if math.Abs(rest) < 1e-6*b.Whole { // what adding up rounded
+		rest = 0
+	}
 	b.Parts = append(b.Parts, Part{Name: Unexplained, Mean: rest, Help: help})
 	for i := range b.Parts {
 		b.Parts[i].Share = b.Parts[i].Mean / b.Whole
@@ -37,7 +49,7 @@ func (e *evidence) remoteRequest() (Breakdown, bool) {
 	if e.stages == nil {
 		return Breakdown{}, false
 	}
-	b := Breakdown{Name: "remote request", Title: "a remote request, from its client's call to the response", Whole: e.stages.Whole.Mean}
+	b := Breakdown{Name: remoteName, Title: "a remote request, from its client's call to the response", Whole: e.stages.Whole.Mean}
 	for i, name := range e.stages.Names {
 		mean := e.stages.Spreads[i].Mean
 		if name != rank.StageNames[2] {
@@ -76,7 +88,7 @@ func (e *evidence) operation() (Breakdown, bool) {
 	if e.stages != nil || e.floor == 0 || turnaround == 0 {
 		return Breakdown{}, false
 	}
-	b := Breakdown{Name: "operation", Title: "an operation, from its client's call to the response", Whole: e.meanLatency()}
+	b := Breakdown{Name: operationName, Title: "an operation, from its client's call to the response", Whole: e.meanLatency()}
 	if e.floor+turnaround > b.Whole {
 		return Breakdown{}, false
 	}
@@ -97,8 +109,8 @@ func (e *evidence) loop() (Breakdown, bool) {
 	if whole.Samples == 0 {
 		return Breakdown{}, false
 	}
-	b := Breakdown{Name: "daemon's loop", Whole: whole.Mean, Title: fmt.Sprintf("a turn of a daemon's loop; %s of %s turns found nothing",
-		format.Digits(100*e.emptyLoops/e.loops)+"%", counted(e.loops))}
+	b := Breakdown{Name: loopName, Whole: whole.Mean, Title: fmt.Sprintf("a turn of a daemon's loop; %s of %s turns found nothing",
+		percent(e.emptyLoops/e.loops), counted(e.loops))}
 	for _, name := range rank.PhaseNames {
 		if p, timed := e.phases[name]; timed {
 			b.Parts = append(b.Parts, Part{Name: name, Mean: p.Mean, Help: phaseHelp[name]})
@@ -120,7 +132,7 @@ func (e *evidence) processor() (Breakdown, bool) {
 		return Breakdown{}, false
 	}
 	harness := min(e.overhead.PerOpNS, e.clientCPU/e.ops)
-	b := Breakdown{Name: "processor time", Title: "processor time of an operation, waiting by spinning included", Whole: (e.clientCPU + e.daemonCPU) / e.ops}
+	b := Breakdown{Name: processorName, Title: "processor time of an operation, waiting by spinning included", Whole: (e.clientCPU + e.daemonCPU) / e.ops}
 	b.Parts = []Part{
 		{Name: "harness", Mean: harness, Help: "a client's loop against a transport that completes at once"},
 		{Name: "clients", Mean: e.clientCPU/e.ops - harness, Help: "the rest of the clients' threads: the transport, and waiting"},

@@ -27,15 +27,13 @@ func (e *evidence) limit(s stations) *Limit {
 		if share < 1 {
 			what += fmt.Sprintf(", and %.0f%% of the requests need one", 100*share)
 		}
-		add("round trip", float64(e.configured())/mean*1e9, "%s, with %d calls in flight", what, e.configured())
+		add("round trip", float64(e.configured())/mean*1e9, "%s, and %s in flight", what, calls(e.configured()))
 	}
-	if s.daemon > 0 && e.requests > 0 {
-		each := s.daemon * e.daemonTime / e.requests
-		perOp := e.requests / e.ops // a read-modify-write is two
-		add("daemons", float64(e.daemons())/each/perOp*1e9, "%s work %s on each request", format.Count(e.daemons(), "daemon"), format.Time(each))
+	if s.perOp > 0 {
+		add("daemons", float64(e.daemons())/s.perOp*1e9, "a daemon works %s on each operation; %s", format.Time(s.perOp), thereAre(e.daemons()))
 	}
 	if each := e.overhead.PerOpNS; each > 0 {
-		add("harness", float64(e.clients())/each*1e9, "%s spend %s on each operation against a transport that completes at once", format.Count(e.clients(), "client"), format.Time(each))
+		add("harness", float64(e.clients())/each*1e9, "a client's loop takes %s an operation with a transport that completes at once; %s", format.Time(each), thereAre(e.clients()))
 	}
 	if c, over := e.failedCheck("oversubscribed"); over {
 		each := (e.clientCPU + e.daemonCPU) / e.ops
@@ -85,4 +83,18 @@ func (e *evidence) transported() float64 {
 		}
 	}
 	return float64(remote) / float64(max(all, 1))
+}
+
+func calls(n int) string {
+	if n == 1 {
+		return "1 call is"
+	}
+	return fmt.Sprintf("%d calls are", n)
+}
+
+func thereAre(n int) string {
+	if n == 1 {
+		return "there is 1"
+	}
+	return fmt.Sprintf("there are %d", n)
 }

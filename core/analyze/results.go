@@ -8,12 +8,14 @@ import (
 	"transportbench/core/consistency"
 	"transportbench/core/rank"
 	"transportbench/core/result"
+	"transportbench/core/result/format"
 )
 
 // evidence is what the figures are taken from: the repeats of one
 // configuration.
 type evidence struct {
 	cfg      config.Config
+	spins    bool // polling threads never give their processors away
 	repeats  []result.Repeat
 	checks   []result.Check
 	overhead rank.Overhead
@@ -31,8 +33,8 @@ type totals struct {
 	clientCPU, daemonCPU       float64
 	polls, emptyPolls          float64
 	loops, emptyLoops, flushes float64
-	throughput                 float64 // op/s of all clients, mean over repeats
-	inFlight                   float64 // by Little's law, mean over repeats
+	throughput                 float64 // op/s of all clients, the median over repeats
+	inFlight                   float64 // by Little's law, likewise
 	floor                      float64 // geometric mean over repeats; 0 without
 }
 
@@ -44,14 +46,13 @@ func Results(list []*result.Result) (*Analysis, error) {
 		return nil, err
 	}
 	first := list[0]
+	s := e.stations()
 	a := &Analysis{
 		Transport: first.Plugin.Name, Provider: first.Plugin.Provider, Repeats: len(e.repeats),
 		Findings: findings(list), Breakdowns: e.breakdowns(), Law: e.law(), Losses: e.losses(),
 		Threads: e.threads(), NoCounters: noCounters(e.repeats),
 	}
-	s := e.stations()
-	a.Model = e.model(s)
-	a.Limit = e.limit(s)
+	a.Model, a.Limit = e.model(s), e.limit(s)
 	a.Verdict = e.verdict(a, s)
 	a.Missing = e.missing()
 	return a, nil
@@ -61,7 +62,10 @@ func gather(list []*result.Result) (*evidence, error) {
 	if len(list) == 0 {
 		return nil, errors.New("there is no result to analyse")
 	}
-	e := &evidence{cfg: list[0].Config, overhead: list[0].Overhead}
+	e := &evidence{cfg: list[0].Config, overhead: list[0].Overhead, spins: true}
+	for _, p := range list[0].Placement {
+		e.spins = e.spins && p.Idle == config.IdleSpin
+	}
 	for _, r := range list {
 		e.repeats = append(e.repeats, r.Repeats...)
 		e.checks = append(e.checks, r.Checks...)
@@ -69,7 +73,7 @@ func gather(list []*result.Result) (*evidence, error) {
 	if len(e.repeats) == 0 {
 		return nil, fmt.Errorf("result %s has no complete repeat: %s", result.ShortID(list[0].ID), list[0].IncompleteReason)
 	}
-	e.sum()
+	e.totals = sum(e.repeats)
 	if e.ops == 0 {
 		return nil, fmt.Errorf("result %s has no completed operation", result.ShortID(list[0].ID))
 	}
@@ -81,34 +85,39 @@ func gather(list []*result.Result) (*evidence, error) {
 	return e, err
 }
 
-func (e *evidence) sum() {
-	var floors []float64
-	for i := range e.repeats {
-		r := &e.repeats[i]
+// sum adds repeats up.
+func sum(repeats []result.Repeat) (t totals) {
+	var floors, throughputs, inFlight []float64
+	for i := range repeats {
+		r := &repeats[i]
 		clients := r.Clients()
+		throughput := 0.0
 		for j := range clients {
 			c := &clients[j]
-			e.ops += float64(c.Ops())
-			e.clientTime += float64(c.ElapsedNS)
-			e.clientCPU += float64(c.Thread.CPUNS)
-			e.polls += float64(c.Polls)
-			e.emptyPolls += float64(c.EmptyPolls)
-			e.throughput += result.PerSecond(c.Ops(), c.ElapsedNS) / float64(len(e.repeats))
+			t.ops += float64(c.Ops())
+			t.clientTime += float64(c.ElapsedNS)
+			t.clientCPU += float64(c.Thread.CPUNS)
+			t.polls += float64(c.Polls)
+			t.emptyPolls += float64(c.EmptyPolls)
+			throughput += result.PerSecond(c.Ops(), c.ElapsedNS)
 		}
-		e.inFlight += consistency.InFlightOf(clients) / float64(len(e.repeats))
+		throughputs = append(throughputs, throughput)
+		inFlight = append(inFlight, consistency.InFlightOf(clients))
 		for _, d := range r.Daemons() {
-			e.requests += float64(d.Requests)
-			e.daemonTime += float64(d.ElapsedNS)
-			e.daemonCPU += float64(d.Thread.CPUNS)
-			e.loops += float64(d.Loops)
-			e.emptyLoops += float64(d.EmptyLoops)
-			e.flushes += float64(d.Flushes)
+			t.requests += float64(d.Requests)
+			t.daemonTime += float64(d.ElapsedNS)
+			t.daemonCPU += float64(d.Thread.CPUNS)
+			t.loops += float64(d.Loops)
+			t.emptyLoops += float64(d.EmptyLoops)
+			t.flushes += float64(d.Flushes)
 		}
 		if floor, has := r.Samples[result.Floor]; has && floor > 0 {
 			floors = append(floors, floor)
 		}
 	}
-	e.floor = geometric(floors)
+	t.floor = geometric(floors)
+	t.throughput, t.inFlight = median(throughputs), median(inFlight)
+	return t
 }
 
 // meanLatency is over all clients, each as often as it has operations, by
@@ -182,6 +191,10 @@ func (e *evidence) missing() []string {
 			note = text
 		}
 		lines = append(lines, "no floor, and so no round trip to compare with: "+note)
+	}
+	if turnaround := e.phases[rank.PhaseTurnaround].Mean; e.floor > 0 && turnaround > 0 && e.floor+turnaround > e.meanLatency() {
+		lines = append(lines, fmt.Sprintf("no parts of an operation: the floor (%s) and the daemon's turnaround (%s) come to more than its %s; the floor may have moved",
+			format.Time(e.floor), format.Time(turnaround), format.Time(e.meanLatency())))
 	}
 	if len(e.phases) == 0 {
 		lines = append(lines, "no times of the daemons' loop: none was sampled")

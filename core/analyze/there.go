@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"transportbench/core/result"
 	"transportbench/core/result/set"
@@ -20,6 +21,9 @@ func MeasuredThere(s *set.Set, c *set.Cell, change string) *result.Metric {
 		name = strings.ReplaceAll(name, "-", "_")
 		if !slices.Contains([]string{"clients", "in_flight", "daemons", "remote_share", "burn"}, name) {
 			return nil // which no option sets
+		}
+		if d, err := time.ParseDuration(value); err == nil && name == "burn" {
+			value = d.String() // as results have it
 		}
 		wanted[name] = value
 		changed = append(changed, name)

@@ -1,7 +1,9 @@
 package analyze
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"transportbench/core/rank"
 	"transportbench/core/result/format"
@@ -27,6 +29,12 @@ func (e *evidence) verdict(a *Analysis, s stations) Verdict {
 	if e.open() {
 		return e.openVerdict(v)
 	}
+	if e.spins && s.running < saturated {
+		v.Bound = ByProcessors
+		v.Why = fmt.Sprintf("threads had a processor %.0f%% of the time", 100*s.running)
+		v.Message = fmt.Sprintf("Polling threads never give their processors away, and had one for %.0f%% of the time: something else runs here. Measure on a quieter machine; ratios within a repeat still hold.", 100*s.running)
+		return v
+	}
 	daemonCalls := e.configured() / max(e.daemons(), 1)
 	clientBusy := s.client
 	if e.cfg.InFlight == 1 { // it waits for that one; what its loop takes is certain only
@@ -37,14 +45,18 @@ func (e *evidence) verdict(a *Analysis, s stations) Verdict {
 		v.Bound = ByClients
 		v.Why = fmt.Sprintf("clients are busy %.0f%% of the time", 100*clientBusy)
 		v.Message = fmt.Sprintf("%s: of %s an operation takes a client, the harness is %s and the rest the transport's work on this side. More clients on cores of their own would give more.",
-			upper(v.Why), format.Time(e.clientTime*clientBusy/e.ops), format.Time(e.overhead.PerOpNS))
+			upper(v.Why), format.Time(float64(e.clients())/e.throughput*1e9*clientBusy), format.Time(e.overhead.PerOpNS))
 	case s.daemon >= saturated && daemonCalls > 1:
 		v.Bound = ByDaemons
 		v.Why = fmt.Sprintf("daemons are busy %.0f%% of the time", 100*s.daemon)
-		v.Message = fmt.Sprintf("%s with %s for each request, %s requests a turn. More daemons on cores of their own would give more.",
-			upper(v.Why), format.Time(e.daemonTime*s.daemon/max(e.requests, 1)), format.Digits(s.batch))
+		v.Message = fmt.Sprintf("%s with %s for each operation, %s requests a turn. More daemons on cores of their own would give more.",
+			upper(v.Why), format.Time(s.perOp), format.Digits(s.batch))
 	default:
-		e.transportVerdict(&v, s)
+		e.transportVerdict(&v, a, s)
+		return v
+	}
+	if least := min(clientBusy, s.daemon); least >= saturated {
+		v.Message += fmt.Sprintf(" The other side is busy %.0f%% as well, and would be the next bound.", 100*least)
 	}
 	return v
 }
@@ -66,23 +78,27 @@ func (e *evidence) openVerdict(v Verdict) Verdict {
 }
 
 // transportVerdict is for calls that wait while every thread has time to spare.
-func (e *evidence) transportVerdict(v *Verdict, s stations) {
+func (e *evidence) transportVerdict(v *Verdict, a *Analysis, s stations) {
 	v.Bound = ByTransport
 	latency := e.meanLatency()
 	calls := format.Count(e.configured(), "call")
 	v.Why = fmt.Sprintf("%s in flight, %s each", calls, format.Time(latency))
-	v.Message = fmt.Sprintf("%s of %s in the mean allow %s, and no thread is busy all the time", upper(calls)+" in flight", format.Time(latency),
-		format.Rate(float64(e.configured())/latency*1e9))
+	v.Message = fmt.Sprintf("%s in flight, %s each in the mean, and no thread is busy all the time", upper(calls), format.Time(latency))
 	if e.floor > 0 {
 		v.Why += fmt.Sprintf(", %s times the floor", format.Digits(latency/e.floor))
-		v.Message += fmt.Sprintf(". The medium's round trip is %s of it, so that the throughput could be %s times as high",
+		v.Message += fmt.Sprintf(". The medium's round trip is %s of that: with nothing else the throughput would be %s times as high",
 			format.Time(e.floor), format.Digits(latency/e.floor))
 	}
 	if s.daemon < 0 && e.phases[rank.PhaseLoop].Samples == 0 {
 		v.Bound = ByNothing
 		v.Why = "the results have no times of the daemons' loop"
 	}
-	v.Message += ". More calls in flight would give more; which of its parts is longest says what would make a call shorter."
+	if len(a.Breakdowns) > 0 && a.Breakdowns[0].Name != loopName && a.Breakdowns[0].Name != processorName {
+		b := &a.Breakdowns[0]
+		longest := slices.MaxFunc(b.Parts, func(a, b Part) int { return cmp.Compare(a.Mean, b.Mean) })
+		v.Message += fmt.Sprintf(". The longest part is %q, %.0f%% of %s", longest.Name, 100*longest.Share, b.of())
+	}
+	v.Message += ". More calls in flight would give more."
 }
 
 // weigh lists the figures that the verdict comes from.
@@ -98,6 +114,9 @@ func (e *evidence) weigh(a *Analysis, s stations) []string {
 	if s.client >= 0 && e.cfg.InFlight > 1 {
 		lines = append(lines, fmt.Sprintf("clients busy %.0f%%: %.1f%% of %s polls found nothing, at %s each", 100*s.client,
 			100*e.emptyPolls/max(e.polls, 1), counted(e.polls), format.Time(s.emptyTurn)))
+	}
+	if s.running < saturated {
+		lines = append(lines, fmt.Sprintf("polling threads had a processor for %.0f%% of the windows", 100*s.running))
 	}
 	lines = append(lines, fmt.Sprintf("harness %s an operation, %.0f%% of a client's time", format.Time(e.overhead.PerOpNS), 100*s.harness))
 	return lines

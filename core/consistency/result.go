@@ -36,7 +36,7 @@ func first(list []result.Check) []result.Check {
 	}
 	for i, c := range kept {
 		if more := count[c.Name] - 1; more > 0 {
-			kept[i].Message += fmt.Sprintf(" (and so in %s more)", format.Count(more, "repeat"))
+			kept[i].Message += fmt.Sprintf(" (and %d more like it)", more)
 		}
 	}
 	return kept

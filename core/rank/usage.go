@@ -70,7 +70,9 @@ func (u *usage) since() ThreadReport {
 	if events := u.counters.read(); events != nil && u.events != nil {
 		r.Counters = make(map[string]uint64, len(events))
 		for name, value := range events {
-			r.Counters[name] = value - u.events[name]
+			if began, had := u.events[name]; had {
+				r.Counters[name] = value - began
+			}
 		}
 	}
 	return r

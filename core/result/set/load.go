@@ -373,9 +373,13 @@ func fromPublished(document *published.Document) *Set {
 		for name, figure := range row.Metrics {
 			c.Samples[name] = []float64{figure.Value}
 		}
-		c.doubt(row.Findings())
+		found := row.Findings()
+		for i := range found {
+			found[i].Message = row.Name + ": " + found[i].Message
+		}
+		c.doubt(found)
 		c.doubt(document.Findings())
-		if row.Contradiction != "" {
+		if row.Contradiction != "" && !slices.ContainsFunc(c.Doubts, func(d Doubt) bool { return d.Severity == result.Error }) {
 			c.Doubts = append(c.Doubts, Doubt{"published", result.Error, row.Contradiction})
 		}
 		s.Cells = append(s.Cells, c)

@@ -211,8 +211,9 @@ func (s *Set) NewCell(r *result.Result, files ...File) (Cell, error) {
 // doubt adds what was found when the cell was read, but for what a check had
 // found when it was written.
 func (c *Cell) doubt(found []result.Check) {
+	known := slices.Clone(c.Doubts)
 	for _, check := range found {
-		if !slices.ContainsFunc(c.Doubts, func(d Doubt) bool { return d.Check == check.Name }) {
+		if !slices.ContainsFunc(known, func(d Doubt) bool { return d.Check == check.Name }) {
 			c.Doubts = append(c.Doubts, Doubt{check.Name, check.Severity, check.Message})
 		}
 	}

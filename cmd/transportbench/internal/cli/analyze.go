@@ -189,10 +189,14 @@ func predict(of *analyze.Analysis, change string) (analyze.Prediction, error) {
 
 // analysisVerdict fails where something says that figures must not be used.
 func analysisVerdict(r *present.Analysis) error {
+	wrong := 0
 	for i := range r.Cells {
-		if f, has := r.Cells[i].Wrong(); has {
-			return &distrustError{fmt.Sprintf("%s: %s: %s", r.Cells[i].Cell, f.Name, f.Message)}
+		if r.Cells[i].Wrong() {
+			wrong++
 		}
+	}
+	if wrong > 0 {
+		return &distrustError{fmt.Sprintf("%d of %d cells have figures that must not be used; the errors above say why", wrong, len(r.Cells))}
 	}
 	return nil
 }

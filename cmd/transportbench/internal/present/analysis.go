@@ -3,6 +3,7 @@ package present
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -45,14 +46,9 @@ func (c *AnalyzedCell) findings() []analyze.Finding {
 	return list
 }
 
-// Wrong is the first finding by which the cell's figures must not be used.
-func (c *AnalyzedCell) Wrong() (analyze.Finding, bool) {
-	for _, f := range c.findings() {
-		if f.Severity == result.Error {
-			return f, true
-		}
-	}
-	return analyze.Finding{}, false
+// Wrong says that a finding is an error: the cell's figures must not be used.
+func (c *AnalyzedCell) Wrong() bool {
+	return slices.ContainsFunc(c.findings(), func(f analyze.Finding) bool { return f.Severity == result.Error })
 }
 
 // width is what lines are broken at.
@@ -106,7 +102,9 @@ func one(w io.Writer, c *AnalyzedCell, detail bool) {
 	}
 	fmt.Fprintln(w)
 	predictions(w, c.Predictions)
-	events(w, a, detail)
+	if detail || counted(a) {
+		events(w, a)
+	}
 	for _, line := range a.Missing {
 		paragraph(w, 0, 2, "missing: "+line)
 	}
@@ -131,7 +129,7 @@ func limits(w io.Writer, l *analyze.Limit) {
 	if l == nil {
 		return
 	}
-	heading(w, fmt.Sprintf("the limit: %s were measured, %.0f%% of the %s that %s allows at most",
+	heading(w, fmt.Sprintf("the limit: %s were measured, %.0f%% of the %s that are possible at most (%s)",
 		format.Rate(l.Measured), 100*l.Share, format.Rate(l.Throughput), l.Bounds[0].Name))
 	t := newTable(w, "bound", "at most", "")
 	rightAlign(t, 2)
@@ -181,13 +179,21 @@ var (
 	software = []string{"voluntary_switches", "involuntary_switches", "migrations", "minor_faults", "major_faults"}
 )
 
-// events writes what the kernel and the processor counted on each thread: with
-// detail, or where there are hardware counters.
-func events(w io.Writer, a *analyze.Analysis, detail bool) {
-	counted := len(a.Threads) > 0 && a.Threads[0].IPC != nil
-	if !detail && !counted {
-		return
+// Events writes what the kernel and the processor counted on each polling
+// thread, or why they did not.
+func Events(w io.Writer, r *result.Result) {
+	if a, err := analyze.Results([]*result.Result{r}); err == nil { // else there is no window to count in
+		fmt.Fprintln(w)
+		events(w, a)
 	}
+}
+
+// counted says whether there are hardware counters.
+func counted(a *analyze.Analysis) bool {
+	return slices.ContainsFunc(a.Threads, func(e analyze.ThreadEvents) bool { return len(e.PerOp) > 0 })
+}
+
+func events(w io.Writer, a *analyze.Analysis) {
 	t := newTable(w, "thread", "voluntary/s", "involuntary/s", "migrations/s", "minor faults/s", "major faults/s")
 	rightAlign(t, 2, 3, 4, 5, 6)
 	for i := range a.Threads {
@@ -199,7 +205,7 @@ func events(w io.Writer, a *analyze.Analysis, detail bool) {
 	}
 	t.Render()
 	fmt.Fprintln(w)
-	if !counted {
+	if !counted(a) {
 		paragraph(w, 0, 2, "no hardware counters: "+a.NoCounters)
 		fmt.Fprintln(w)
 		return
@@ -255,7 +261,7 @@ func overview(w io.Writer, cells []AnalyzedCell) {
 	}
 	if analyzed > 0 {
 		t.Render()
-		fmt.Fprintln(w, "--cell chooses one, which is then explained in full")
+		fmt.Fprint(w, "--cell chooses one, which is then explained in full\n\n")
 	}
 	for i := range cells {
 		c := &cells[i]
@@ -273,37 +279,41 @@ func overview(w io.Writer, cells []AnalyzedCell) {
 	allFindings(w, cells)
 }
 
-// allFindings writes what speaks against each cell. What is the same of several is
-// written once.
+// allFindings writes what speaks against the cells. What one check found in
+// several is told of the first.
 func allFindings(w io.Writer, cells []AnalyzedCell) {
-	whose := map[string][]string{}
-	var order []analyze.Finding
+	type group struct {
+		analyze.Finding
+		cells []string
+	}
+	var groups []*group
+	known := map[string]*group{}
 	for i := range cells {
 		for _, f := range cells[i].findings() {
-			key := f.Name + f.Message
-			if whose[key] == nil {
-				order = append(order, f)
+			key := string(f.Severity) + f.Name
+			if cells[i].Status == set.Published { // whose figures are each their own
+				key += f.Message
 			}
-			whose[key] = append(whose[key], cells[i].Cell)
+			if known[key] == nil {
+				known[key] = &group{Finding: f}
+				groups = append(groups, known[key])
+			}
+			known[key].cells = append(known[key].cells, cells[i].Cell)
 		}
-	}
-	if len(order) > 0 {
-		fmt.Fprintln(w)
 	}
 	for _, severity := range []result.Severity{result.Error, result.Warning} {
-		for _, f := range order {
-			if f.Severity != severity {
+		for _, g := range groups {
+			if g.Severity != severity {
 				continue
 			}
-			of := whose[f.Name+f.Message]
-			name := of[0]
-			if len(of) > 1 {
-				name = fmt.Sprintf("%d cells", len(of))
+			of := g.cells[0]
+			if more := len(g.cells) - 1; more > 0 {
+				of += fmt.Sprintf(" and %s", format.Count(more, "other"))
 			}
-			paragraph(w, 0, 2, fmt.Sprintf("%s: %s: %s: %s", f.Severity, name, f.Name, f.Message))
+			paragraph(w, 0, 2, fmt.Sprintf("%s: %s: %s: %s", g.Severity, g.Name, of, g.Message))
 		}
 	}
-	if len(order) == 0 {
+	if len(groups) == 0 {
 		fmt.Fprintln(w, "nothing speaks against these figures")
 	}
 }

@@ -4,11 +4,12 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
 
 	"transportbench/core/analyze"
+	"transportbench/core/result"
 	"transportbench/core/result/format"
 )
 
@@ -37,7 +38,7 @@ func curve(w io.Writer, c *analyze.Capacity, u *analyze.Curve) {
 		loop = "open loop"
 	}
 	paragraph(w, 0, 2, fmt.Sprintf("%s (%s): %s", u.Label, loop, u.Message))
-	header := []any{u.Axis, c.Rate, "95% interval", u.Metric, "95% interval"}
+	header := []any{"load", c.Rate, "95% interval", u.Metric, "95% interval"}
 	if c.Objective != nil {
 		header = append(header, c.Objective.Text)
 	}
@@ -45,42 +46,49 @@ func curve(w io.Writer, c *analyze.Capacity, u *analyze.Curve) {
 	rightAlign(t, 2, 3, 4, 5)
 	for i := range u.Points {
 		p := &u.Points[i]
-		row := table.Row{p.Load, format.Value(p.Rate), interval(p.Rate.N, format.Interval(p.Rate)), format.Value(p.Latency), interval(p.Latency.N, format.Interval(p.Latency))}
+		row := table.Row{p.Load, format.Value(p.Rate), interval(p.Rate), format.Value(p.Latency), interval(p.Latency)}
 		if c.Objective != nil {
 			row = append(row, p.Meets)
 		}
-		t.AppendRow(append(row, remarks(u, i)))
+		t.AppendRow(append(row, remarks(p)))
 	}
 	t.Render()
+	operating(w, u)
 	servers(w, c, u)
 }
 
-// interval shortens the reason why there is none.
-func interval(n int, text string) string {
-	if strings.Contains(text, " to ") {
-		return text
+// operating writes the points that are recommended.
+func operating(w io.Writer, u *analyze.Curve) {
+	if len(u.Operating) == 0 {
+		return
 	}
-	return fmt.Sprintf("none (n=%d)", n)
+	fmt.Fprintln(w)
+	t := newTable(w, "for", "load", "throughput", u.Metric, "why")
+	rightAlign(t, 3, 4)
+	for _, o := range u.Operating {
+		p := &u.Points[o.Point]
+		t.AppendRow(table.Row{o.Name, p.Load, format.Value(p.Rate), format.Value(p.Latency), text.WrapSoft(o.Why, 34)})
+	}
+	t.Render()
 }
 
-// remarks are what a point is: recommended, past the peak, or not to be used.
-func remarks(u *analyze.Curve, point int) string {
-	var list []string
-	if u.Most != nil && *u.Most == point {
-		list = append(list, "most under the objective")
+// interval is a dash where there is none.
+func interval(m result.Metric) string {
+	if m.Low == nil {
+		return "-"
 	}
-	for _, o := range u.Operating {
-		if o.Point == point {
-			list = append(list, o.Name)
-		}
+	return format.Interval(m)
+}
+
+// remarks say what speaks against choosing a point.
+func remarks(p *analyze.Point) string {
+	switch {
+	case p.Unusable != "":
+		return "a check failed"
+	case p.Past:
+		return "past the peak"
 	}
-	if u.Points[point].Past {
-		list = append(list, "past the peak")
-	}
-	if u.Points[point].Unusable != "" {
-		list = append(list, "not used: a check failed")
-	}
-	return strings.Join(list, ", ")
+	return ""
 }
 
 func servers(w io.Writer, c *analyze.Capacity, u *analyze.Curve) {
