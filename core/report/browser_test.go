@@ -171,7 +171,7 @@ const overflow = `(() => {
   const wide = document.documentElement.clientWidth, list = [];
   for (const e of document.querySelectorAll("body *")) {
     const r = e.getBoundingClientRect();
-    if (r.width === 0 || r.right <= wide + 1 && r.left >= -1 || e.closest(".scroll, .skip, .uplot, svg")) continue;
+    if (r.width === 0 || r.right <= wide + 1 && r.left >= -1 || e.closest(".skip") || e.parentElement.closest(".scroll, .uplot, svg")) continue;
     list.push(e.tagName + "." + e.className + "#" + e.id + " " + Math.round(r.left) + ".." + Math.round(r.right));
   }
   if (document.documentElement.scrollWidth > wide + 1) list.push("the page: " + document.documentElement.scrollWidth + " of " + wide);

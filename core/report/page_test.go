@@ -191,13 +191,13 @@ func TestNarrowPrintAndDark(t *testing.T) {
 	b.open(pageOf()(t))
 	for _, width := range []int64{320, 390, 794, 1100} {
 		b.do(chromedp.EmulateViewport(width, 800))
-		b.await(fmt.Sprintf(`window.innerWidth === %d && [...document.querySelectorAll("#main .uplot")].every((u) => u.getBoundingClientRect().right <= %d)`, width, width))
+		b.await(fmt.Sprintf(`window.innerWidth === %d && [...document.querySelectorAll("#main .uplot canvas")].every((u) => u.getBoundingClientRect().right <= %d)`, width, width))
 		require.Empty(t, eval[string](b, overflow), "%d wide", width)
 	}
 	b.do(chromedp.EmulateViewport(390, 800))
 	eval[bool](b, `location.hash = "cell-17"; true`)
 	b.await(`!document.getElementById("page").hidden`)
-	b.await(`[...document.querySelectorAll("#page .uplot")].every((u) => u.getBoundingClientRect().right <= 390)`)
+	b.await(`[...document.querySelectorAll("#page .uplot canvas")].every((u) => u.getBoundingClientRect().right <= 390)`)
 	require.Empty(t, eval[string](b, overflow), "the page of a cell")
 	eval[bool](b, `location.hash = "back"; true`)
 	b.await(`document.getElementById("page").hidden`)
@@ -211,7 +211,7 @@ func TestNarrowPrintAndDark(t *testing.T) {
 	b.media("print", "prefers-color-scheme", "dark")
 	b.do(chromedp.EmulateViewport(700, 900))
 	b.await(`getComputedStyle(document.body).backgroundColor === "rgb(255, 255, 255)"`)
-	b.await(`[...document.querySelectorAll("#main .uplot")].every((u) => u.getBoundingClientRect().right <= 701)`)
+	b.await(`[...document.querySelectorAll("#main .uplot canvas")].every((u) => u.getBoundingClientRect().right <= 701)`)
 	require.Empty(t, eval[string](b, overflow), "in print")
 	require.Equal(t, "none", eval[string](b, `getComputedStyle(document.getElementById("filters")).display`))
 	require.Empty(t, eval[string](b, contrasts), "print")
@@ -282,7 +282,7 @@ func TestSeveralSetsInBrowser(t *testing.T) {
 	b.await(`document.getElementById("shown").textContent === "30 of 60 cells"`)
 	require.Equal(t, 6, eval[int](b, `document.querySelectorAll(".card").length`))
 	b.do(chromedp.EmulateViewport(390, 800))
-	b.await(`window.innerWidth === 390 && [...document.querySelectorAll("#main .uplot")].every((u) => u.getBoundingClientRect().right <= 390)`)
+	b.await(`window.innerWidth === 390 && [...document.querySelectorAll("#main .uplot canvas")].every((u) => u.getBoundingClientRect().right <= 390)`)
 	require.Empty(t, eval[string](b, overflow))
 }
 
