@@ -22,12 +22,13 @@ type address struct {
 	Sockets  int            `json:"sockets"`
 	Chunk    int            `json:"chunk"`
 	Request  int            `json:"request"`
+	Window   int            `json:"window"` // of receives
 	InFlight int            `json:"in_flight"`
 	Payload  int            `json:"payload"`
 }
 
 func (s *settings) announce(nonce []byte, at netip.AddrPort) address {
-	return address{Nonce: nonce, At: at, Mode: s.mode.name, Sockets: s.sockets, Chunk: s.chunk, Request: s.request,
+	return address{Nonce: nonce, At: at, Mode: s.mode.name, Sockets: s.sockets, Chunk: s.chunk, Request: s.request, Window: s.receiveWindow,
 		InFlight: s.inFlight, Payload: s.payload}
 }
 
@@ -51,6 +52,8 @@ func (s *settings) decodeAddress(encoded []byte) (a address, err error) {
 		}
 	}
 	switch {
+	case a.Window < 1 || a.Window > requests:
+		return a, fmt.Errorf("the peer has announced a window of %d receives, and there are 1 to %d", a.Window, requests)
 	case a.InFlight != s.inFlight:
 		return a, fmt.Errorf("the peer was opened for %d calls in flight, this side for %d", a.InFlight, s.inFlight)
 	case a.Payload != s.payload:

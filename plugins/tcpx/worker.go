@@ -175,6 +175,7 @@ func (w *worker) newPeer(id transport.PeerID, a address) (p *peer, err error) {
 			noCall:      opError("post", id, fmt.Errorf("reply: %w: no request waits for it", transport.ErrUnsupported)),
 			corrupt:     opError("poll", id, transport.ErrCorrupt),
 		}}
+	p.comm.window = uint64(a.Window)
 	for i := range p.sockets {
 		p.sockets[i] = -1
 	}
