@@ -72,11 +72,9 @@ const (
 	helloMagic = 0x31787063_74627274 // "trbtcpx1"
 )
 
-// Uses of a socket: the control socket, data sockets from 1 on, or one of a probe's.
-const (
-	useControl = 0
-	useProbe   = 255
-)
+// useProbe is the use of a probe's first socket, and the next ones are below. The
+// control socket of a connection is 0, and its data sockets are from 1 on.
+const useProbe = 255
 
 func encodeHello(called, caller []byte, use uint8) []byte {
 	b := make([]byte, helloSize)
