@@ -74,6 +74,9 @@ func newHostUnpacker(workers int) (unpacker, error) {
 }
 
 func (u *hostUnpacker) register(bounce []byte) error {
+	if !aligned(bounce) {
+		return errMisaligned
+	}
 	u.bounce = bounce
 	return nil
 }
