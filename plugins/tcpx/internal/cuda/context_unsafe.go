@@ -205,16 +205,19 @@ func (c *Context) HostFree(memory []byte) error {
 	return c.check("cuMemFreeHost", C.tcu_host_free(c.d, unsafe.Pointer(unsafe.SliceData(memory))))
 }
 
-// Alloc allocates memory of the GPU, aligned to at least 256 bytes.
-func (c *Context) Alloc(size int) (Address, error) {
-	var address C.tcu_address
-	err := c.check("cuMemAlloc", C.tcu_alloc(c.d, C.size_t(size), &address))
-	return Address(address), err
+// AllocRing allocates memory of the GPU and maps it twice in a row, so that what wraps
+// around is contiguous. It rounds the size up to what the GPU maps in, mostly 2 MiB, and
+// returns that; the memory has twice as many addresses. What is written through one
+// mapping is seen through the other by what is launched after.
+func (c *Context) AllocRing(size int) (Address, int, error) {
+	whole, address, call := C.size_t(size), C.tcu_address(0), (*C.char)(nil)
+	code := C.tcu_alloc_ring(c.d, c.device, &whole, &address, &call)
+	return Address(address), int(whole), c.check(C.GoString(call), code)
 }
 
-// Free gives memory of the GPU back.
-func (c *Context) Free(a Address) error {
-	return c.check("cuMemFree", C.tcu_free(c.d, C.tcu_address(a)))
+// FreeRing gives back what AllocRing returned.
+func (c *Context) FreeRing(a Address, size int) error {
+	return c.check("cuMemUnmap", C.tcu_free_ring(c.d, C.size_t(size), C.tcu_address(a)))
 }
 
 // CopyIn copies registered or pinned host memory to the GPU, in the stream's order. The

@@ -76,8 +76,9 @@ func TestContext(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, block, 2*DescriptorSize)
 	require.NotEqual(t, uint64(uintptr(unsafe.Pointer(unsafe.SliceData(block)))), uint64(descriptors), "the GPU's address is another")
-	destination, err := c.Alloc(4096)
+	destination, size, err := c.AllocRing(4096)
 	require.NoError(t, err)
+	require.Equal(t, 1<<16, size, "what this driver maps in")
 	require.NoError(t, c.CopyIn(stream, destination, []byte("..........")))
 
 	list := unsafe.Slice((*Descriptor)(unsafe.Pointer(unsafe.SliceData(block))), 2)
@@ -95,8 +96,11 @@ func TestContext(t *testing.T) {
 	require.NoError(t, c.CopyOut(stream, out, destination))
 	require.NoError(t, c.Synchronize(stream))
 	require.Equal(t, "789..0123.", string(out))
+	require.NoError(t, c.CopyOut(stream, out, destination+Address(size)-2))
+	require.NoError(t, c.CopyOut(stream, out[:8], destination+Address(size)))
+	require.Equal(t, "789..012", string(out[:8]), "the same memory again")
 
-	require.NoError(t, c.Free(destination))
+	require.NoError(t, c.FreeRing(destination, size))
 	require.NoError(t, c.HostFree(block))
 	require.NoError(t, c.Unregister(bounce))
 	require.NoError(t, c.DestroyEvent(event))
@@ -118,7 +122,9 @@ func TestErrorsAreTheDrivers(t *testing.T) {
 	event, err := c.NewEvent()
 	require.NoError(t, err)
 	before := live(t, c)
+	ring := func() error { _, _, err := c.AllocRing(1); return err }
 	for call, do := range map[string]func() error{
+		"cuMemGetAllocationGranularity": ring, "cuMemAddressReserve": ring, "cuMemCreate": ring, "cuMemMap": ring, "cuMemSetAccess": ring,
 		"cuInit":                   func() error { _, err := Open(library, 0); return err },
 		"cuDevicePrimaryCtxRetain": func() error { _, err := Open(library, 0); return err },
 		"cuModuleLoadData":         func() error { _, err := Open(library, 0); return err },
@@ -126,7 +132,6 @@ func TestErrorsAreTheDrivers(t *testing.T) {
 		"cuStreamCreate":           func() error { _, err := c.NewStream(); return err },
 		"cuEventQuery":             func() error { _, err := c.Query(event); return err },
 		"cuStreamSynchronize":      func() error { return c.Synchronize(stream) },
-		"cuMemAlloc":               func() error { _, err := c.Alloc(1); return err },
 		"cuLaunchKernel":           func() error { return c.Launch(stream, 0, 1, 0, 0) },
 	} {
 		t.Setenv("FAIL", call)

@@ -15,6 +15,24 @@ enum {
 	HOST_DEVICEMAP = 2,       // CU_MEMHOSTREGISTER_DEVICEMAP, CU_MEMHOSTALLOC_DEVICEMAP
 };
 
+// CUmemLocation, CUmemAllocationProp and CUmemAccessDesc.
+struct location {
+	int type; // CU_MEM_LOCATION_TYPE_DEVICE
+	int id;
+};
+struct properties {
+	int type; // CU_MEM_ALLOCATION_TYPE_PINNED
+	int handle_types;
+	struct location location;
+	void *unused;
+	unsigned char flags[8];
+};
+struct access {
+	struct location location;
+	int flags; // CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+};
+enum { LOCATION_DEVICE = 1, TYPE_PINNED = 1, ACCESS_READWRITE = 3, GRANULARITY_MINIMUM = 0 };
+
 // FUNCTIONS lists what is looked up: the member, the symbol and the parameters.
 #define FUNCTIONS(F)                                                                         \
 	F(error_name, cuGetErrorName, (int, const char **))                                  \
@@ -42,8 +60,14 @@ enum {
 	F(host_address, cuMemHostGetDevicePointer_v2, (tcu_address *, void *, unsigned))     \
 	F(host_alloc, cuMemHostAlloc, (void **, size_t, unsigned))                           \
 	F(host_free, cuMemFreeHost, (void *))                                                \
-	F(alloc, cuMemAlloc_v2, (tcu_address *, size_t))                                     \
-	F(free, cuMemFree_v2, (tcu_address))                                                 \
+	F(granularity, cuMemGetAllocationGranularity, (size_t *, const struct properties *, int)) \
+	F(create, cuMemCreate, (uint64_t *, size_t, const struct properties *, uint64_t))    \
+	F(drop, cuMemRelease, (uint64_t))                                                    \
+	F(reserve, cuMemAddressReserve, (tcu_address *, size_t, size_t, tcu_address, uint64_t)) \
+	F(unreserve, cuMemAddressFree, (tcu_address, size_t))                                \
+	F(map, cuMemMap, (tcu_address, size_t, size_t, uint64_t, uint64_t))                  \
+	F(unmap, cuMemUnmap, (tcu_address, size_t))                                          \
+	F(set_access, cuMemSetAccess, (tcu_address, size_t, const struct access *, size_t))  \
 	F(copy_in, cuMemcpyHtoDAsync_v2, (tcu_address, const void *, size_t, void *))        \
 	F(copy_out, cuMemcpyDtoHAsync_v2, (void *, tcu_address, size_t, void *))             \
 	F(launch, cuLaunchKernel,                                                            \
@@ -168,8 +192,56 @@ tcu_result tcu_host_alloc(struct tcu_driver *d, size_t size, void **memory, tcu_
 }
 
 tcu_result tcu_host_free(struct tcu_driver *d, void *memory) { return d->host_free(memory); }
-tcu_result tcu_alloc(struct tcu_driver *d, size_t size, tcu_address *address) { return d->alloc(address, size); }
-tcu_result tcu_free(struct tcu_driver *d, tcu_address address) { return d->free(address); }
+
+tcu_result tcu_alloc_ring(struct tcu_driver *d, int device, size_t *size, tcu_address *address, const char **call)
+{
+	struct location location = {LOCATION_DEVICE, device};
+	struct properties properties = {.type = TYPE_PINNED, .location = location};
+	struct access access = {location, ACCESS_READWRITE};
+	size_t unit;
+	*call = "cuMemGetAllocationGranularity";
+	tcu_result result = d->granularity(&unit, &properties, GRANULARITY_MINIMUM);
+	if (result != 0)
+		return result;
+	size_t n = *size = (*size + unit - 1) / unit * unit;
+	*call = "cuMemAddressReserve";
+	result = d->reserve(address, 2 * n, 0, 0, 0);
+	if (result != 0)
+		return result;
+	uint64_t memory;
+	*call = "cuMemCreate";
+	result = d->create(&memory, n, &properties, 0);
+	if (result != 0)
+		goto unreserve;
+	*call = "cuMemMap";
+	result = d->map(*address, n, 0, memory, 0);
+	if (result == 0) {
+		result = d->map(*address + n, n, 0, memory, 0);
+		if (result != 0)
+			d->unmap(*address, n);
+	}
+	// The mappings keep the memory from here on.
+	d->drop(memory);
+	if (result != 0)
+		goto unreserve;
+	*call = "cuMemSetAccess";
+	result = d->set_access(*address, 2 * n, &access, 1);
+	if (result == 0)
+		return 0;
+	d->unmap(*address, n);
+	d->unmap(*address + n, n);
+unreserve:
+	d->unreserve(*address, 2 * n);
+	return result;
+}
+
+tcu_result tcu_free_ring(struct tcu_driver *d, size_t size, tcu_address address)
+{
+	tcu_result first = d->unmap(address, size), second = d->unmap(address + size, size);
+	tcu_result last = d->unreserve(address, 2 * size);
+	return first != 0 ? first : second != 0 ? second : last;
+}
+
 
 tcu_result tcu_copy_in(struct tcu_driver *d, tcu_address to, const void *from, size_t size, uintptr_t stream)
 {

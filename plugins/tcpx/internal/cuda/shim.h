@@ -40,8 +40,12 @@ tcu_result tcu_register(struct tcu_driver *d, void *memory, size_t size, tcu_add
 tcu_result tcu_unregister(struct tcu_driver *d, void *memory);
 tcu_result tcu_host_alloc(struct tcu_driver *d, size_t size, void **memory, tcu_address *address);
 tcu_result tcu_host_free(struct tcu_driver *d, void *memory);
-tcu_result tcu_alloc(struct tcu_driver *d, size_t size, tcu_address *address);
-tcu_result tcu_free(struct tcu_driver *d, tcu_address address);
+
+// tcu_alloc_ring takes memory of a device and maps it twice in a row. *size is rounded
+// up to what the device maps in. *call is the one whose result it is.
+tcu_result tcu_alloc_ring(struct tcu_driver *d, int device, size_t *size, tcu_address *address, const char **call);
+tcu_result tcu_free_ring(struct tcu_driver *d, size_t size, tcu_address address);
+
 tcu_result tcu_copy_in(struct tcu_driver *d, tcu_address to, const void *from, size_t size, uintptr_t stream);
 tcu_result tcu_copy_out(struct tcu_driver *d, void *to, tcu_address from, size_t size, uintptr_t stream);
 tcu_result tcu_launch(struct tcu_driver *d, void *function, unsigned blocks, unsigned threads, uintptr_t stream,

@@ -6,10 +6,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// The calls here are raw: they never block, and Go's scheduler need not hear of them.
+
 // dontNeed is setsockopt(SO_DEVMEM_DONTNEED), which other than any other option returns
 // a number. It does not block or allocate.
 func dontNeed(socket int, ranges []tokenRange) (int, error) {
-	taken, _, errno := unix.Syscall6(unix.SYS_SETSOCKOPT, uintptr(socket), unix.SOL_SOCKET, unix.SO_DEVMEM_DONTNEED,
+	taken, _, errno := unix.RawSyscall6(unix.SYS_SETSOCKOPT, uintptr(socket), unix.SOL_SOCKET, unix.SO_DEVMEM_DONTNEED,
 		uintptr(unsafe.Pointer(unsafe.SliceData(ranges))), uintptr(len(ranges))*unsafe.Sizeof(tokenRange{}), 0)
 	if errno != 0 {
 		return 0, errno
@@ -32,18 +34,18 @@ func NewReceiver(buffers, pieces int) *Receiver {
 }
 
 // Receive takes bytes from a socket without blocking: n of them, at most as many as the
-// buffers have room for. Bytes that are in the dmabuf are told of by control, for
+// buffers have room for, in at most so many pieces. Bytes that are in the dmabuf are told of by control, for
 // [Control], and others are in the buffers, from the first on. Without control messages
 // all of them are. The errno of a socket that has nothing is EAGAIN. Control is valid
 // until the next call. It does not allocate.
-func (r *Receiver) Receive(socket int, buffers [][]byte) (n int, control []byte, err error) {
+func (r *Receiver) Receive(socket int, buffers [][]byte, pieces int) (n int, control []byte, err error) {
 	for i, b := range buffers {
 		r.vectors[i].Base = unsafe.SliceData(b)
 		r.vectors[i].SetLen(len(b))
 	}
 	r.message.SetIovlen(len(buffers))
-	r.message.SetControllen(len(r.control))
-	got, _, errno := unix.Syscall(unix.SYS_RECVMSG, uintptr(socket), uintptr(unsafe.Pointer(&r.message)), unix.MSG_SOCK_DEVMEM|unix.MSG_DONTWAIT)
+	r.message.SetControllen(min(pieces*controlSpace, len(r.control)))
+	got, _, errno := unix.RawSyscall(unix.SYS_RECVMSG, uintptr(socket), uintptr(unsafe.Pointer(&r.message)), unix.MSG_SOCK_DEVMEM|unix.MSG_DONTWAIT)
 	if errno != 0 {
 		return 0, nil, errno
 	}

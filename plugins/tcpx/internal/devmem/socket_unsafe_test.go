@@ -34,16 +34,16 @@ func TestReceiveOrdinaryBytes(t *testing.T) {
 	socket, sender := connection(t)
 	r := NewReceiver(2, 16)
 	buffers := [][]byte{make([]byte, 10), make([]byte, 90)}
-	_, _, err := r.Receive(socket, buffers)
+	_, _, err := r.Receive(socket, buffers, 16)
 	require.ErrorIs(t, err, unix.EAGAIN)
-	require.Zero(t, testing.AllocsPerRun(10, func() { _, _, _ = r.Receive(socket, buffers) }))
+	require.Zero(t, testing.AllocsPerRun(10, func() { _, _, _ = r.Receive(socket, buffers, 16) }))
 
 	_, err = sender.Write([]byte("0123456789abcdef"))
 	require.NoError(t, err)
 	n := 0
 	require.Eventually(t, func() bool {
 		var control []byte
-		n, control, err = r.Receive(socket, buffers)
+		n, control, err = r.Receive(socket, buffers, 16)
 		require.Empty(t, control)
 		return err == nil
 	}, time.Minute, time.Millisecond)
@@ -51,7 +51,7 @@ func TestReceiveOrdinaryBytes(t *testing.T) {
 	require.True(t, bytes.HasPrefix(append(buffers[0], buffers[1]...), []byte("0123456789abcdef")))
 
 	require.NoError(t, sender.Close())
-	require.Eventually(t, func() bool { n, _, err = r.Receive(socket, buffers); return err == nil }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { n, _, err = r.Receive(socket, buffers, 16); return err == nil }, time.Minute, time.Millisecond)
 	require.Zero(t, n, "the end of the stream")
 }
 

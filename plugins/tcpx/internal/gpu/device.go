@@ -17,8 +17,8 @@ type Device interface {
 	Unregister(memory []byte) error
 	HostAlloc(size int) ([]byte, cuda.Address, error)
 	HostFree(memory []byte) error
-	Alloc(size int) (cuda.Address, error)
-	Free(a cuda.Address) error
+	AllocRing(size int) (cuda.Address, int, error)
+	FreeRing(a cuda.Address, size int) error
 	CopyIn(s cuda.Stream, to cuda.Address, from []byte) error
 	CopyOut(s cuda.Stream, to []byte, from cuda.Address) error
 	Launch(s cuda.Stream, descriptors cuda.Address, count int, source, destination cuda.Address) error

@@ -104,8 +104,8 @@ type Unpacker struct {
 	closing error // of tearDown
 	device  Device
 	streams []cuda.Stream
-	source  cuda.Address // of bounce
-	buffers map[cuda.Address]bool
+	source  cuda.Address         // of bounce
+	rings   map[cuda.Address]int // their sizes
 }
 
 // Counts is what an unpacker has done. Values only grow.
@@ -129,7 +129,7 @@ type counts struct {
 // Open opens the device and makes all that unpacking needs. It blocks while the driver
 // compiles the kernel. The error is the device's.
 func Open(config Config) (*Unpacker, error) {
-	u := &Unpacker{config: config, jobs: make(chan job, 2*Requests), buffers: map[cuda.Address]bool{}}
+	u := &Unpacker{config: config, jobs: make(chan job, 2*Requests), rings: map[cuda.Address]int{}}
 	opened := make(chan error)
 	u.finished.Go(func() { u.launcher(opened) })
 	if err := <-opened; err != nil {
@@ -154,22 +154,24 @@ func (u *Unpacker) Register(bounce []byte) error {
 	})
 }
 
-// Allocate takes size bytes of the GPU's memory, aligned to at least 256.
-func (u *Unpacker) Allocate(size int) (a cuda.Address, err error) {
+// AllocateRing takes the GPU's memory, mapped twice in a row: size bytes rounded up to
+// whole, as many as the GPU maps in, at an address that has twice as many behind it.
+func (u *Unpacker) AllocateRing(size int) (a cuda.Address, whole int, err error) {
 	err = u.call(func() (err error) {
-		if a, err = u.device.Alloc(size); err == nil {
-			u.buffers[a] = true
+		if a, whole, err = u.device.AllocRing(size); err == nil {
+			u.rings[a] = whole
 		}
 		return err
 	})
-	return a, err
+	return a, whole, err
 }
 
-// Free gives back what Allocate took.
+// Free gives back what AllocateRing took.
 func (u *Unpacker) Free(a cuda.Address) error {
 	return u.call(func() error {
-		delete(u.buffers, a)
-		return u.device.Free(a)
+		size := u.rings[a]
+		delete(u.rings, a)
+		return u.device.FreeRing(a, size)
 	})
 }
 

@@ -61,8 +61,9 @@ func run(t *testing.T, config gpu.Config, size int, fake *gputest.Device, open f
 		}
 	}()
 	require.NoError(t, u.Register(memory))
-	to, err := u.Allocate(size)
+	to, whole, err := u.AllocateRing(size)
 	require.NoError(t, err)
+	require.GreaterOrEqual(t, whole, size)
 	test(&bench{Unpacker: u, t: t, fake: fake, bounce: memory, to: to, size: size})
 }
 
@@ -125,7 +126,8 @@ func TestUnpackAlignmentsAndLengths(t *testing.T) {
 		}{
 			"short": {[]uint32{0, 1, 2, 15, 16, 17, 31, 32, 33, 63, 511, 512, 513}, all, 1 << 20},
 			"page":  {[]uint32{4095, 4096, 4097}, all, 4 << 20},
-			"chunk": {[]uint32{512<<10 - 1, 512 << 10, 512<<10 + 1}, []int{0, 1, 8}, 15 << 20},
+			"chunk": {[]uint32{512<<10 - 1, 512 << 10, 512<<10 + 1}, []int{0, 8}, 7 << 20},
+			"odd":   {[]uint32{512<<10 - 1}, []int{5}, 1 << 20},
 		} {
 			t.Run(fmt.Sprintf("%s/%s", mode, name), func(t *testing.T) {
 				on(t, gpu.Config{Mode: mode, Descriptors: 256 * len(pieces.lengths)}, pieces.size, func(b *bench) {
@@ -293,6 +295,27 @@ func TestEarlyConsumeIsCaught(t *testing.T) {
 	})
 }
 
+// TestRingsWrapAround: what is unpacked over the end of a ring is at its beginning, and
+// what is read over the end is what is there.
+func TestRingsWrapAround(t *testing.T) {
+	for _, mode := range []gpu.Mode{gpu.Kernel, gpu.CopyEngine} {
+		on(t, gpu.Config{Mode: mode, Descriptors: 1}, 4096, func(b *bench) {
+			ring, size, err := b.AllocateRing(4096)
+			require.NoError(t, err)
+			copy(b.bounce, "wraps around")
+			b.Block(0)[0] = cuda.Descriptor{Length: 12}
+			require.NoError(t, b.Submit(0, 1, ring+cuda.Address(size)-5, 12))
+			b.wait(0)
+			got := make([]byte, 12)
+			require.NoError(t, b.Read(got, ring+cuda.Address(size)-5))
+			require.Equal(t, "wraps around", string(got))
+			require.NoError(t, b.Read(got[:7], ring))
+			require.Equal(t, " around", string(got[:7]))
+			require.NoError(t, b.Free(ring))
+		})
+	}
+}
+
 func TestNoneMovesNothing(t *testing.T) {
 	on(t, gpu.Config{Mode: gpu.None, Descriptors: 1}, 4096, func(b *bench) {
 		require.NoError(t, b.Write(b.to, []byte("before")))
@@ -357,7 +380,7 @@ func TestDeviceFailures(t *testing.T) {
 		require.ErrorContains(t, err, "fails on purpose: "+call)
 		require.Empty(t, fake.Mistakes(), call)
 	}
-	for _, call := range []string{"Register", "Alloc", "CopyOut", "Synchronize", "Launch", "Record", "Query"} {
+	for _, call := range []string{"Register", "AllocRing", "CopyOut", "Synchronize", "Launch", "Record", "Query"} {
 		fake := &gputest.Device{}
 		run(t, gpu.Config{Mode: gpu.Kernel, Descriptors: 1}, 64, fake, func() (gpu.Device, error) { return fake.Open() }, func(b *bench) {
 			fake.Fail(call)
@@ -365,8 +388,8 @@ func TestDeviceFailures(t *testing.T) {
 			switch call {
 			case "Register":
 				err = b.Register(make([]byte, 64))
-			case "Alloc":
-				_, err = b.Allocate(1)
+			case "AllocRing":
+				_, _, err = b.AllocateRing(1)
 			case "CopyOut", "Synchronize":
 				err = b.Read(make([]byte, 1), b.to)
 			default:

@@ -75,8 +75,8 @@ func (u *Unpacker) tearDown() error {
 	for _, s := range u.streams {
 		errs = append(errs, u.device.Synchronize(s))
 	}
-	for a := range u.buffers {
-		errs = append(errs, u.device.Free(a))
+	for a, size := range u.rings {
+		errs = append(errs, u.device.FreeRing(a, size))
 	}
 	if u.bounce != nil {
 		errs = append(errs, u.device.Unregister(u.bounce))

@@ -5,10 +5,13 @@
 //
 // The call named by the environment variable FAIL fails with code 2.
 
+#define _GNU_SOURCE
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #define GPU ((uint64_t)1 << 62)
 #define FAILS(call) do { const char *f = getenv("FAIL"); if (f && !strcmp(f, call)) return 2; } while (0)
@@ -73,20 +76,63 @@ int cuMemHostGetDevicePointer_v2(uint64_t *a, void *p, unsigned flags)
 }
 int cuMemHostAlloc(void **p, size_t n, unsigned flags) { *p = aligned_alloc(4096, (n + 4095) / 4096 * 4096); live++; return flags != 3; }
 int cuMemFreeHost(void *p) { free(p); live--; return 0; }
-int cuMemAlloc_v2(uint64_t *a, size_t n)
-{
-	FAILS("cuMemAlloc");
-	*a = (uint64_t)(uintptr_t)aligned_alloc(4096, (n + 4095) / 4096 * 4096) | GPU;
-	live++;
-	return 0;
-}
 static char *host(uint64_t a)
 {
 	if (!(a & GPU))
 		abort();
 	return (char *)(uintptr_t)(a & ~GPU);
 }
-int cuMemFree_v2(uint64_t a) { free(host(a)); live--; return 0; }
+
+struct location { int type, id; };
+struct properties { int type, handles; struct location location; void *unused; unsigned char flags[8]; };
+struct access { struct location location; int flags; };
+
+static int is_pinned(const struct properties *p)
+{
+	static const unsigned char none[8];
+	return p->type == 1 && p->handles == 0 && p->location.type == 1 && p->location.id >= 7 && !p->unused && !memcmp(p->flags, none, 8);
+}
+int cuMemGetAllocationGranularity(size_t *unit, const struct properties *p, int option)
+{
+	FAILS("cuMemGetAllocationGranularity");
+	*unit = 1 << 16;
+	return !is_pinned(p) || option != 0;
+}
+int cuMemAddressReserve(uint64_t *a, size_t n, size_t alignment, uint64_t at, uint64_t flags)
+{
+	FAILS("cuMemAddressReserve");
+	*a = (uint64_t)(uintptr_t)mmap(NULL, n, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) | GPU;
+	live++;
+	return alignment || at || flags;
+}
+int cuMemAddressFree(uint64_t a, size_t n) { live--; return munmap(host(a), n); }
+int cuMemCreate(uint64_t *handle, size_t n, const struct properties *p, uint64_t flags)
+{
+	FAILS("cuMemCreate");
+	int fd = memfd_create("gpu", 0);
+	*handle = fd;
+	live++;
+	return !is_pinned(p) || flags || ftruncate(fd, n);
+}
+int cuMemRelease(uint64_t handle) { live--; return close(handle); }
+int cuMemMap(uint64_t a, size_t n, size_t offset, uint64_t handle, uint64_t flags)
+{
+	FAILS("cuMemMap");
+	live++;
+	return offset || flags || mmap(host(a), n, PROT_NONE, MAP_SHARED | MAP_FIXED, handle, 0) == MAP_FAILED;
+}
+int cuMemUnmap(uint64_t a, size_t n)
+{
+	live--;
+	return mmap(host(a), n, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED;
+}
+int cuMemSetAccess(uint64_t a, size_t n, const struct access *access, size_t count)
+{
+	FAILS("cuMemSetAccess");
+	if (count != 1 || access->location.type != 1 || access->location.id < 7 || access->flags != 3)
+		return 1;
+	return mprotect(host(a), n, PROT_READ | PROT_WRITE);
+}
 int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t n, void *s) { memcpy(host(to), from, n); return s == NULL; }
 int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t n, void *s) { memcpy(to, host(from), n); return s == NULL; }
 int cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,

@@ -291,23 +291,38 @@ func (d *Device) HostFree(memory []byte) error {
 	return err
 }
 
-// Alloc makes memory of the device.
-func (d *Device) Alloc(size int) (cuda.Address, error) {
-	err := d.enter("Alloc")
+// ringUnit is what the device maps memory in.
+const ringUnit = 64 << 10
+
+// AllocRing makes memory of the device. Its second half is kept the same as the first.
+func (d *Device) AllocRing(size int) (cuda.Address, int, error) {
+	err := d.enter("AllocRing")
 	defer d.mu.Unlock()
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	d.made["memory"]++
-	return d.add(make([]byte, size), false), nil
+	whole := (size + ringUnit - 1) / ringUnit * ringUnit
+	return d.add(make([]byte, 2*whole), false), whole, nil
 }
 
-// Free gives it up.
-func (d *Device) Free(a cuda.Address) error {
-	err := d.enter("Free")
+// FreeRing gives it up.
+func (d *Device) FreeRing(a cuda.Address, size int) error {
+	err := d.enter("FreeRing")
 	defer d.mu.Unlock()
-	d.remove(func(r region) bool { return !r.pinned && r.address == a })
+	d.remove(func(r region) bool { return !r.pinned && r.address == a && len(r.memory) == 2*size })
 	return err
+}
+
+// mirror copies what was written to one half of a ring to the other.
+func (r *region) mirror(at, n int) {
+	half := len(r.memory) / 2
+	if first := min(at+n, half); at < first {
+		copy(r.memory[at+half:], r.memory[at:first])
+	}
+	if second := max(at, half); second < at+n {
+		copy(r.memory[second-half:], r.memory[second:at+n])
+	}
 }
 
 // CopyIn copies later.
@@ -320,6 +335,7 @@ func (d *Device) CopyIn(s cuda.Stream, to cuda.Address, from []byte) error {
 	d.queue(s, "copy", func() {
 		if r, at := d.find(to, len(from)); r != nil {
 			copy(r.memory[at:], from)
+			r.mirror(at, len(from))
 		}
 	})
 	return nil
@@ -403,6 +419,7 @@ func (d *Device) unpack(from, to cuda.Address, length uint32) {
 			written[k]++
 		}
 	})
+	output.mirror(o, int(length))
 	for k, times := range written[:length] {
 		if times != 1 {
 			d.mistake("byte %d of a piece is written %d times", k, times)
