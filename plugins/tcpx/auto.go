@@ -2,33 +2,43 @@ package tcpx
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
 // modeAuto takes hardware where there is some.
 const modeAuto = "auto"
 
-// resolveMode finds the mode of a name. With auto it is the first, from the one with the
-// most hardware on, that can be opened here, and what it took goes into autoNote.
-func (s *settings) resolveMode(name string) {
+// resolveMode finds the mode of a name, and who unpacks in it. With auto it is the mode
+// with the most hardware that has this unpacking and can be opened here.
+func (s *settings) resolveMode(name string) error {
+	wanted := s.unpack
 	var reasons []string
 	for i := len(modes) - 1; i >= 0; i-- {
 		m := &modes[i]
 		if name != modeAuto && name != m.name {
 			continue
 		}
-		s.mode = m
+		s.mode, s.unpack = m, wanted
+		if wanted == unpackAuto {
+			s.unpack = m.unpacks[0]
+		}
+		if !slices.Contains(m.unpacks, s.unpack) {
+			if name != modeAuto {
+				return refuse("unpack", "mode %s has no %s, only %s", m.name, s.unpack, strings.Join(m.unpacks, ", "))
+			}
+			reasons = append(reasons, fmt.Sprintf("mode %s has no %s", m.name, s.unpack))
+			continue
+		}
 		if name != modeAuto {
-			return
+			return nil
 		}
 		err := m.available(s)
 		if err == nil {
-			break
+			s.autoNote = strings.Join(append([]string{m.name}, reasons...), "; ")
+			return nil
 		}
-		reasons = append(reasons, fmt.Sprint(err))
+		reasons = append(reasons, err.Error())
 	}
-	s.autoNote = s.mode.name
-	if len(reasons) > 0 {
-		s.autoNote += ", since " + strings.Join(reasons, "; ")
-	}
+	return refuse("mode", "auto finds none: %s", strings.Join(reasons, "; "))
 }

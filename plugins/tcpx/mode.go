@@ -111,4 +111,4 @@ type mode struct {
 }
 
 // modes are in the order in which they are shown; the first is the default.
-var modes = []mode{hostMode}
+var modes = []mode{hostMode, gpuMode, devmemMode}

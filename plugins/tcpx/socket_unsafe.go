@@ -147,4 +147,3 @@ func (r *noticeReader) next(fd int) (notice zeroCopyNotice, ok bool) {
 	}
 	return zeroCopyNotice{first: e.Info, last: e.Data, copied: e.Code&codeCopied != 0}, true
 }
-

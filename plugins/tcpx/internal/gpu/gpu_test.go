@@ -151,7 +151,7 @@ func TestUnpackAlignmentsAndLengths(t *testing.T) {
 // TestManyChunks sends chunks of random pieces through all requests, several at a time,
 // and has each request's bounce memory written again as soon as it is done.
 func TestManyChunks(t *testing.T) {
-	const chunk, chunks = 64 << 10, 400
+	const chunk, chunks = 16 << 10, 200
 	for _, mode := range []gpu.Mode{gpu.Kernel, gpu.CopyEngine} {
 		t.Run(string(mode), func(t *testing.T) {
 			on(t, gpu.Config{Mode: mode, Descriptors: 64}, gpu.Requests*chunk, func(b *bench) {
