@@ -185,8 +185,8 @@ func resolve(cfg transport.Config) (*settings, error) {
 	// largest beside one that is on its way.
 	s.staging = powerOfTwo(max(s.sendWindow*s.request, 2*s.payload, ringUnit))
 	// One message that is being assembled, those that were handed out with the last
-	// Poll, and a window of requests to come.
-	s.slots = (s.payload+s.request-1)/s.request + 1 + 2*requests
+	// Poll, and a window of requests to come. All together are a multiple of ringUnit.
+	s.slots = ((s.payload+s.request-1)/s.request + 2*requests + ringUnit/pageSize) &^ (ringUnit/pageSize - 1)
 	return s, nil
 }
 
@@ -262,7 +262,7 @@ func refuse(option, format string, args ...any) error {
 
 // limits are those of the open transport.
 func (s *settings) limits() transport.Limits {
-	return transport.Limits{MaxPayload: s.payload, InFlight: s.inFlight, Peers: s.peers}
+	return transport.Limits{MaxPayload: s.payload, InFlight: s.inFlight, Peers: maxPeers}
 }
 
 func (s *settings) capabilities() transport.Capabilities {

@@ -64,9 +64,11 @@ func sendBytes(fd int, b []byte) (int, error) {
 }
 
 // receiveBytes is receive into one stretch of memory.
-func receiveBytes(fd int, b []byte) (int, error) {
+func receiveBytes(fd int, b []byte) (int, error) { return receiveFlags(fd, b, 0) }
+
+func receiveFlags(fd int, b []byte, flags int) (int, error) {
 	n, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)),
-		unix.MSG_DONTWAIT, 0, 0)
+		uintptr(flags|unix.MSG_DONTWAIT), 0, 0)
 	return received(int(n), errno)
 }
 
