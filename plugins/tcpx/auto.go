@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"transportbench/core/transport"
 )
 
 // modeAuto takes hardware where there is some.
@@ -41,4 +43,21 @@ func (s *settings) resolveMode(name string) error {
 		reasons = append(reasons, err.Error())
 	}
 	return refuse("mode", "auto finds none: %s", strings.Join(reasons, "; "))
+}
+
+// describe adds what the mode opened to the properties.
+func (s *settings) describe(p *transport.Properties) {
+	if s.onGPU() {
+		p.Libraries = map[string]string{"cuda": s.device.Driver}
+		p.Notes["gpu"] = s.device.Device
+	}
+	if s.mode.name == devmemMode.name {
+		p.Notes["interface"] = s.options.String("interface")
+	}
+	if s.fault != faultNone {
+		p.Notes["fault"] = s.fault
+	}
+	if s.autoNote != "" {
+		p.Notes["auto"] = s.autoNote
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"transportbench/core/transport"
+	"transportbench/plugins/tcpx/internal/cuda"
 )
 
 const (
@@ -143,8 +144,11 @@ type settings struct {
 	mode    *mode
 	unpack  string // never auto
 	fault   string
+	// The faults of the data path.
+	oneTag, noWindow bool
 
-	autoNote string // what mode auto took, and why nothing before it; else empty
+	device   cuda.Description // the GPU's, once it was opened
+	autoNote string           // what mode auto took, and why nothing before it; else empty
 
 	unpackWorkers int
 	chunk         int
@@ -187,6 +191,9 @@ func resolve(cfg transport.Config) (*settings, error) {
 	// One message that is being assembled, those that were handed out with the last
 	// Poll, and a window of requests to come. All together are a multiple of ringUnit.
 	s.slots = ((s.payload+s.request-1)/s.request + 2*requests + ringUnit/pageSize) &^ (ringUnit/pageSize - 1)
+	if s.onGPU() {
+		s.slots = s.wholeSlots(s.slots)
+	}
 	return s, nil
 }
 
@@ -200,6 +207,7 @@ func resolveOptions(o transport.Values) (*settings, error) {
 		congestion: o.String("congestion-control"), socketBuffer: o.Size("socket-buffer"), zeroCopy: o.String("zero-copy"),
 		fault: o.String("fault"), hot: o.String("source") == sourceHot, timeout: o.Duration("timeout"),
 	}
+	s.oneTag, s.noWindow = s.fault == faultOneTag, s.fault == faultNoWindow
 	if err := s.checkSizes(); err != nil {
 		return nil, err
 	}

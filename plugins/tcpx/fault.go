@@ -15,6 +15,9 @@ const (
 	faultOneTag       = "one-tag"                // every request has the same tag; the receiver refuses the second
 )
 
+// theOneTag is the tag that every chunk had there.
+const theOneTag = 99
+
 var faultOption = transport.Option{
 	Name: "fault", Type: transport.TypeString, Default: faultNone,
 	Allowed: []string{faultNone, faultFreshStreams, faultNoWindow, faultEarlyConsume, faultOneTag},

@@ -48,6 +48,7 @@ func gpuAvailable(s *settings) error {
 		defer runtime.UnlockOSThread()
 		d, err := openDevice(s.options.Int("gpu"))
 		if err == nil {
+			s.device = d.Description()
 			err = d.Close()
 		}
 		opened <- err
@@ -81,7 +82,26 @@ func (g *gpuUnpacker) register(bounce []byte) error { return g.unpacker.Register
 
 func (g *gpuUnpacker) allocate(size int) (buffer, error) {
 	address, whole, err := g.unpacker.AllocateRing(size)
+	if err == nil && whole != size {
+		err = errors.Join(fmt.Errorf("%w: the GPU maps a ring of %d bytes as %d", transport.ErrUnsupported, size, whole), g.unpacker.Free(address))
+	}
 	return buffer{device: uint64(address), size: 2 * whole}, err
+}
+
+// ringStep is what GPUs map memory in, or a multiple of it.
+const ringStep = 2 << 20
+
+// wholeSlots rounds a number of slots up so that the ring of them is whole steps.
+func (s *settings) wholeSlots(slots int) int {
+	step := ringStep / gcd(ringStep, s.request)
+	return (slots + step - 1) / step * step
+}
+
+func gcd(a, b int) int {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
 }
 
 func (g *gpuUnpacker) free(b buffer) error {
@@ -95,11 +115,6 @@ func (g *gpuUnpacker) free(b buffer) error {
 // blocks, and is for the time outside of windows.
 func (g *gpuUnpacker) read(into []byte, from buffer) error {
 	return g.unpacker.Read(into, cuda.Address(from.device))
-}
-
-func (g *gpuUnpacker) describe() (libraries, notes map[string]string) {
-	d := g.unpacker.Description()
-	return map[string]string{"cuda": d.Driver}, map[string]string{"gpu": d.Device}
 }
 
 func (g *gpuUnpacker) counters(dst []transport.Stat) []transport.Stat {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -335,6 +336,37 @@ func TestNoneMovesNothing(t *testing.T) {
 		require.Equal(t, "before", string(got))
 		require.Zero(t, b.Counts().Launches+b.Counts().Copies)
 	})
+}
+
+// quiet is a device that does nothing and allocates nothing.
+type quiet struct{ gpu.Device }
+
+func (quiet) Launch(cuda.Stream, cuda.Address, int, cuda.Address, cuda.Address) error { return nil }
+func (quiet) Record(cuda.Event, cuda.Stream) error                                    { return nil }
+func (quiet) Query(cuda.Event) (bool, error)                                          { return true, nil }
+
+// TestDataPathDoesNotAllocate, nor does the launcher.
+func TestDataPathDoesNotAllocate(t *testing.T) {
+	fake := &gputest.Device{}
+	u, err := gpu.Open(gpu.Config{Mode: gpu.Kernel, Descriptors: 1, Open: func() (gpu.Device, error) {
+		d, err := fake.Open()
+		return quiet{d}, err
+	}})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, u.Close()) }()
+	require.NoError(t, u.Register(make([]byte, 64)))
+	u.Block(0)[0] = cuda.Descriptor{Length: 1}
+	round := func() {
+		if err := u.Submit(0, 1, 0, 1); err != nil {
+			t.Error(err)
+		}
+		for ready := false; !ready; runtime.Gosched() {
+			ready, _ = u.Done(0)
+		}
+	}
+	// Others of the process, such as the runtime's own goroutines, may allocate now and
+	// then; what the data path allocates it does each time.
+	require.Less(t, testing.AllocsPerRun(1000, round), 1.0)
 }
 
 // TestDescriptorsAreChecked: what a peer's numbers lead to never leaves the memory.
