@@ -216,6 +216,7 @@ func (u *Unpacker) fail(err error) bool {
 	if err == nil {
 		return false
 	}
-	u.failure.CompareAndSwap(nil, &err)
+	kept := err // so that err itself stays on the stack
+	u.failure.CompareAndSwap(nil, &kept)
 	return true
 }
