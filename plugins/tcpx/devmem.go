@@ -45,9 +45,11 @@ const linearPages = 4 * maxVectors
 func (s *settings) devmem() devmem.Options {
 	return devmem.Options{
 		Interface: s.options.String("interface"), Queue: s.options.Int("queue"), Split: s.options.Bool("header-split"),
-		Size: headroom * (requests + max(s.peers, 1)) * s.request, Extra: linearPages * pageSize,
+		Size: s.dmabufSize(), Extra: linearPages * pageSize,
 	}
 }
+
+func (s *settings) dmabufSize() int { return headroom * (requests + max(s.peers, 1)) * s.request }
 
 func devmemAvailable(s *settings) error {
 	if err := devmem.Climb(s.devmem()); err != nil {
@@ -79,8 +81,8 @@ type devmemIntake struct {
 	receiver interface {
 		Receive(socket int, buffers [][]byte, pieces int) (n int, control []byte, err error)
 	}
-	newTokens func(socket int) *devmem.Tokens
-	sync      bool // the processor reads what the NIC has written
+	dontNeed func(socket int, ranges []devmem.TokenRange) (int, error)
+	sync     bool // the processor reads what the NIC has written
 
 	buffers [][]byte       // of one receive
 	pieces  []devmem.Piece // of one receive
@@ -135,7 +137,7 @@ func newDevmemIntake(s *settings) (intake, error) {
 func newDmabufIntake(id uint32, size int, memory []byte, s *settings) *devmemIntake {
 	d := &devmemIntake{
 		binding: &devmem.Binding{ID: id, Memory: memory}, size: size,
-		receiver: devmem.NewReceiver(maxVectors, maxFragments), newTokens: devmem.NewTokens,
+		receiver: devmem.NewReceiver(maxVectors, maxFragments), dontNeed: devmem.DontNeed,
 		buffers: make([][]byte, maxVectors), pieces: make([]devmem.Piece, maxFragments),
 		pages: make([]uint32, linearPages), users: make([]uint16, linearPages),
 		// A piece takes a page of the dmabuf at least, mostly.

@@ -107,7 +107,7 @@ func (d *devmemIntake) hold(fd int, token uint32) uint32 {
 		d.touched = make([]*devmemSocket, 0, len(d.sockets))
 	}
 	if d.sockets[fd] == nil {
-		d.sockets[fd] = &devmemSocket{tokens: d.newTokens(fd)}
+		d.sockets[fd] = &devmemSocket{tokens: devmem.NewTokens(fd, d.dontNeed)}
 	}
 	i := d.free[len(d.free)-1]
 	d.free = d.free[:len(d.free)-1]

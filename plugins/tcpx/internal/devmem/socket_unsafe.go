@@ -8,11 +8,11 @@ import (
 
 // The calls here are raw: they never block, and Go's scheduler need not hear of them.
 
-// dontNeed is setsockopt(SO_DEVMEM_DONTNEED), which other than any other option returns
-// a number. It does not block or allocate.
-func dontNeed(socket int, ranges []tokenRange) (int, error) {
+// DontNeed is setsockopt(SO_DEVMEM_DONTNEED), which other than any other option returns
+// a number: how many pieces the kernel took back, in order. It does not block or allocate.
+func DontNeed(socket int, ranges []TokenRange) (int, error) {
 	taken, _, errno := unix.RawSyscall6(unix.SYS_SETSOCKOPT, uintptr(socket), unix.SOL_SOCKET, unix.SO_DEVMEM_DONTNEED,
-		uintptr(unsafe.Pointer(unsafe.SliceData(ranges))), uintptr(len(ranges))*unsafe.Sizeof(tokenRange{}), 0)
+		uintptr(unsafe.Pointer(unsafe.SliceData(ranges))), uintptr(len(ranges))*unsafe.Sizeof(TokenRange{}), 0)
 	if errno != 0 {
 		return 0, errno
 	}

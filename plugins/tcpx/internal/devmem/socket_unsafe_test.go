@@ -60,19 +60,19 @@ func TestReceiveOrdinaryBytes(t *testing.T) {
 func TestDontNeedIsTheKernels(t *testing.T) {
 	needKernel(t)
 	socket, _ := connection(t)
-	taken, err := dontNeed(socket, make([]tokenRange, maxRanges))
+	taken, err := DontNeed(socket, make([]TokenRange, maxRanges))
 	require.NoError(t, err)
 	require.Zero(t, taken)
-	_, err = dontNeed(socket, make([]tokenRange, maxRanges+1))
+	_, err = DontNeed(socket, make([]TokenRange, maxRanges+1))
 	require.ErrorIs(t, err, unix.EINVAL)
 
-	tokens := NewTokens(socket)
+	tokens := NewTokens(socket, DontNeed)
 	require.NoError(t, tokens.Add(9))
 	require.ErrorIs(t, tokens.Flush(), ErrTokens)
 
 	other, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	require.NoError(t, err)
 	defer unix.Close(other)
-	_, err = dontNeed(other, make([]tokenRange, 1))
+	_, err = DontNeed(other, make([]TokenRange, 1))
 	require.ErrorIs(t, err, unix.EBADF)
 }

@@ -12,8 +12,8 @@ const (
 	maxFrags  = 1024
 )
 
-// tokenRange is struct dmabuf_token: count tokens from start on.
-type tokenRange struct{ start, count uint32 }
+// TokenRange is struct dmabuf_token: Count tokens from Start on.
+type TokenRange struct{ Start, Count uint32 }
 
 // ErrTokens: the kernel does not know tokens that it gave out, so that their memory is
 // lost until the socket is closed.
@@ -24,29 +24,30 @@ var ErrTokens = errors.New("the kernel took back fewer pieces than it was given"
 // methods do not allocate; they belong to one thread.
 type Tokens struct {
 	socket int
-	batch  [maxRanges]tokenRange
+	batch  [maxRanges]TokenRange
 	ranges int
 	frags  int
 
-	// dontNeed is the system call, except in tests. It returns how many were taken
-	// back.
-	dontNeed func(socket int, ranges []tokenRange) (int, error)
+	dontNeed func(socket int, ranges []TokenRange) (int, error)
 }
 
-// NewTokens makes the batch of a socket, which stays the caller's.
-func NewTokens(socket int) *Tokens { return &Tokens{socket: socket, dontNeed: dontNeed} }
+// NewTokens makes the batch of a socket, which stays the caller's. dontNeed is [DontNeed],
+// except in tests.
+func NewTokens(socket int, dontNeed func(socket int, ranges []TokenRange) (int, error)) *Tokens {
+	return &Tokens{socket: socket, dontNeed: dontNeed}
+}
 
 // Add gives back a token, at the latest with the next Flush. The error is Flush's.
 func (t *Tokens) Add(token uint32) error {
-	if last := t.ranges - 1; last >= 0 && t.batch[last].start+t.batch[last].count == token && token != 0 {
-		t.batch[last].count++
+	if last := t.ranges - 1; last >= 0 && t.batch[last].Start+t.batch[last].Count == token && token != 0 {
+		t.batch[last].Count++
 	} else {
 		if t.ranges == maxRanges {
 			if err := t.Flush(); err != nil {
 				return err
 			}
 		}
-		t.batch[t.ranges] = tokenRange{start: token, count: 1}
+		t.batch[t.ranges] = TokenRange{Start: token, Count: 1}
 		t.ranges++
 	}
 	if t.frags++; t.frags == maxFrags {
@@ -78,12 +79,12 @@ func (t *Tokens) drop(n int) {
 	t.frags -= n
 	left := 0
 	for _, r := range t.batch[:t.ranges] {
-		if gone := min(n, int(r.count)); gone > 0 {
+		if gone := min(n, int(r.Count)); gone > 0 {
 			n -= gone
-			r.start += uint32(gone)
-			r.count -= uint32(gone)
+			r.Start += uint32(gone)
+			r.Count -= uint32(gone)
 		}
-		if r.count > 0 {
+		if r.Count > 0 {
 			t.batch[left] = r
 			left++
 		}

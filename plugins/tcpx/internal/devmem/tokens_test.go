@@ -17,20 +17,20 @@ type xarray struct {
 	calls int
 }
 
-func (x *xarray) dontNeed(_ int, ranges []tokenRange) (taken int, err error) {
+func (x *xarray) dontNeed(_ int, ranges []TokenRange) (taken int, err error) {
 	x.calls++
 	if len(ranges) == 0 || len(ranges) > maxRanges {
 		return 0, unix.EINVAL
 	}
 	asked := 0
 	for _, r := range ranges {
-		for i := range r.count {
+		for i := range r.Count {
 			asked++
 			if taken == x.limit {
 				continue
 			}
-			if x.out[r.start+i] {
-				delete(x.out, r.start+i)
+			if x.out[r.Start+i] {
+				delete(x.out, r.Start+i)
 				taken++
 			}
 		}
@@ -55,7 +55,7 @@ func TestTokensComeBackOnce(t *testing.T) {
 		for _, token := range tokens {
 			x.out[token] = true
 		}
-		batch := &Tokens{dontNeed: x.dontNeed}
+		batch := NewTokens(0, x.dontNeed)
 		for _, token := range tokens {
 			require.NoError(t, batch.Add(token))
 		}
@@ -69,14 +69,14 @@ func TestTokensComeBackOnce(t *testing.T) {
 
 func TestTokensFollowingEachOtherAreOneRange(t *testing.T) {
 	x := &xarray{t: t, out: map[uint32]bool{}, limit: maxFrags}
-	batch := &Tokens{dontNeed: x.dontNeed}
+	batch := NewTokens(0, x.dontNeed)
 	for token := range uint32(2 * maxFrags) {
 		x.out[token] = true
 		require.NoError(t, batch.Add(token))
 	}
 	require.Equal(t, 2, x.calls)
 	require.Empty(t, x.out)
-	batch.dontNeed = func(_ int, ranges []tokenRange) (int, error) { return len(ranges), nil }
+	batch.dontNeed = func(_ int, ranges []TokenRange) (int, error) { return len(ranges), nil }
 	require.Zero(t, testing.AllocsPerRun(5, func() {
 		for token := range uint32(100) {
 			_ = batch.Add(3 * token)
@@ -89,7 +89,7 @@ func TestTokensFollowingEachOtherAreOneRange(t *testing.T) {
 // others from coming back.
 func TestLostTokens(t *testing.T) {
 	x := &xarray{t: t, out: map[uint32]bool{1: true, 3: true}, limit: maxFrags}
-	batch := &Tokens{dontNeed: x.dontNeed}
+	batch := NewTokens(0, x.dontNeed)
 	for _, token := range []uint32{1, 2, 3} {
 		require.NoError(t, batch.Add(token))
 	}
@@ -98,10 +98,10 @@ func TestLostTokens(t *testing.T) {
 	require.NoError(t, batch.Flush(), "they are given up")
 
 	failing := errors.New("broken")
-	batch.dontNeed = func(int, []tokenRange) (int, error) { return 0, failing }
+	batch.dontNeed = func(int, []TokenRange) (int, error) { return 0, failing }
 	require.NoError(t, batch.Add(1))
 	require.ErrorIs(t, batch.Flush(), failing)
-	batch.dontNeed = func(int, []tokenRange) (int, error) { return 5, nil }
+	batch.dontNeed = func(int, []TokenRange) (int, error) { return 5, nil }
 	require.NoError(t, batch.Add(1))
 	require.ErrorIs(t, batch.Flush(), ErrTokens, "more than were given")
 }
