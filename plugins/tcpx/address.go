@@ -22,12 +22,13 @@ type address struct {
 	Sockets  int            `json:"sockets"`
 	Chunk    int            `json:"chunk"`
 	Request  int            `json:"request"`
+	Window   int            `json:"window"` // of receives
 	InFlight int            `json:"in_flight"`
 	Payload  int            `json:"payload"`
 }
 
 func (s *settings) announce(nonce []byte, at netip.AddrPort) address {
-	return address{Nonce: nonce, At: at, Mode: s.mode.name, Sockets: s.sockets, Chunk: s.chunk, Request: s.request,
+	return address{Nonce: nonce, At: at, Mode: s.mode.name, Sockets: s.sockets, Chunk: s.chunk, Request: s.request, Window: s.receiveWindow,
 		InFlight: s.inFlight, Payload: s.payload}
 }
 
@@ -51,6 +52,8 @@ func (s *settings) decodeAddress(encoded []byte) (a address, err error) {
 		}
 	}
 	switch {
+	case a.Window < 1 || a.Window > requests:
+		return a, fmt.Errorf("the peer has announced a window of %d receives, and there are 1 to %d", a.Window, requests)
 	case a.InFlight != s.inFlight:
 		return a, fmt.Errorf("the peer was opened for %d calls in flight, this side for %d", a.InFlight, s.inFlight)
 	case a.Payload != s.payload:
@@ -69,11 +72,9 @@ const (
 	helloMagic = 0x31787063_74627274 // "trbtcpx1"
 )
 
-// Uses of a socket: the control socket, data sockets from 1 on, or one of a probe's.
-const (
-	useControl = 0
-	useProbe   = 255
-)
+// useProbe is the use of a probe's first socket, and the next ones are below. The
+// control socket of a connection is 0, and its data sockets are from 1 on.
+const useProbe = 255
 
 func encodeHello(called, caller []byte, use uint8) []byte {
 	b := make([]byte, helloSize)

@@ -127,6 +127,7 @@ type lane struct {
 type comm struct {
 	settings *settings
 	zeroCopy bool
+	window   uint64 // most receives that the peer has posted and not consumed
 	intake   intake
 	unpacks  *unpacking
 	counts   *counts
@@ -206,7 +207,7 @@ func newUnpacking(s *settings) (in intake, u *unpacking, err error) {
 // newComm makes a comm without sockets. messages is how many messages of the peer's
 // may be announced and not delivered.
 func newComm(s *settings, in intake, u *unpacking, messages int, counts *counts) *comm {
-	c := &comm{settings: s, intake: in, unpacks: u, counts: counts,
+	c := &comm{settings: s, window: requests, intake: in, unpacks: u, counts: counts,
 		control: newControl(messages), lanes: make([]lane, s.sockets), inbox: newRingOf[record](messages)}
 	fragments := maxFragments
 	if s.mode.newIntake == nil {

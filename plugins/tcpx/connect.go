@@ -180,9 +180,12 @@ func (w *worker) seat(a *arrival) bool {
 			return false
 		}
 	case p.state == lost:
-	case a.use == useProbe:
-		p.dropProbe()
-		p.probe = a.fd
+	case useProbe-int(a.use) < len(p.probes):
+		probe := &p.probes[useProbe-a.use]
+		if *probe >= 0 {
+			_ = unix.Close(*probe)
+		}
+		*probe = a.fd
 		return true
 	case int(a.use) < len(p.sockets) && p.sockets[a.use] < 0 && p.state == connecting:
 		p.sockets[a.use] = a.fd

@@ -31,7 +31,7 @@ func (w *worker) Post(ops []transport.Op) (int, error) {
 			if op.Token >= transport.Token(len(p.owed)) || !p.owed[op.Token] {
 				return i, p.errors.noCall
 			}
-			if taken = p.append(recordReply, uint32(op.Token), op.Payload); taken {
+			if taken = p.clear(len(op.Payload)) && p.append(recordReply, uint32(op.Token), op.Payload); taken {
 				p.owed[op.Token] = false
 			}
 		default:
@@ -63,6 +63,28 @@ func (p *peer) call(op *transport.Op) bool {
 	t.tokens[number] = op.Token
 	t.waiting[number] = true
 	return true
+}
+
+// clear says whether a reply of so many bytes goes out with the next Flush, as far as
+// the window and the peer's receives go. A call may wait for these, since its caller
+// polls for the response; who replies may never poll again. A reply that takes more than
+// a window goes when nothing else is under way, and needs its sender to poll.
+func (p *peer) clear(size int) bool {
+	c, s := p.comm, p.w.settings
+	need := (p.posted - p.cut + uint64(size) + uint64(s.request) - 1) / uint64(s.request)
+	if !c.idleLanes() {
+		return false
+	}
+	if p.free() < need {
+		p.freeSends()
+	}
+	return p.free() >= need || p.cut == p.posted && c.sendFreed == c.sendPosted && need > uint64(s.sendWindow)
+}
+
+// free is how many requests can be sent now.
+func (p *peer) free() uint64 {
+	c := p.comm
+	return min(uint64(p.w.settings.sendWindow)-(c.sendPosted-c.sendFreed), c.creditCount-min(c.creditCount, c.sendPosted))
 }
 
 // append puts a message into the stream, if there is room for all of it.

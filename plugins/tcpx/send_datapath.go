@@ -62,10 +62,11 @@ func (c *comm) freeSend() bool {
 	return true
 }
 
-// acknowledged says whether the peer has all of a send. A credit for the slot that
-// the request was in says so at no cost; else the sockets are asked.
+// acknowledged says whether the peer has all of a send. A credit that is a window of
+// receives further on says so at no cost; else the sockets are asked, and may say so
+// late, since TCP delays acknowledgements.
 func (c *comm) acknowledged(r *sendRequest, number uint64) bool {
-	consumed := c.creditCount > number+requests
+	consumed := c.creditCount > number+c.window
 	if consumed && !c.zeroCopy {
 		return true
 	}

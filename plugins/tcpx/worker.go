@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -37,6 +38,7 @@ type worker struct {
 
 	ready  []unix.EpollEvent
 	pollFD []unix.PollFd
+	source []byte // of the floor's stream; nil until it is measured
 
 	closed    bool
 	destroyed bool
@@ -61,7 +63,7 @@ type peer struct {
 	began   int64
 	sockets []int // -1 where there is none yet; the control socket first
 	dialing []dialing
-	probe   int // a socket on which the peer wants to probe; -1 for none
+	probes  []int // sockets on which the peer wants to probe; -1 where there is none
 	comm    *comm
 
 	// The stream out. Positions count its bytes from the beginning, and byte i of it
@@ -165,7 +167,7 @@ func (w *worker) Address() []byte { return w.address }
 // newPeer makes a connection's memory and posts its receives.
 func (w *worker) newPeer(id transport.PeerID, a address) (p *peer, err error) {
 	s := w.settings
-	p = &peer{w: w, id: id, address: a, began: clock(), probe: -1, sockets: make([]int, s.sockets+1),
+	p = &peer{w: w, id: id, address: a, began: clock(), sockets: slices.Repeat([]int{-1}, s.sockets+1), probes: slices.Repeat([]int{-1}, s.sockets),
 		comm: newComm(s, w.intake, w.unpacks, 2*s.inFlight, &w.counts), totals: make([]int, s.slots),
 		calls: newCalls(s.inFlight), owed: make([]bool, s.inFlight),
 		errors: peerErrors{
@@ -175,9 +177,7 @@ func (w *worker) newPeer(id transport.PeerID, a address) (p *peer, err error) {
 			noCall:      opError("post", id, fmt.Errorf("reply: %w: no request waits for it", transport.ErrUnsupported)),
 			corrupt:     opError("poll", id, transport.ErrCorrupt),
 		}}
-	for i := range p.sockets {
-		p.sockets[i] = -1
-	}
+	p.comm.window = uint64(a.Window)
 	if p.staging, err = newRing("transportbench-tcpx-staging", s.staging); err != nil {
 		return nil, err
 	}
@@ -195,7 +195,7 @@ func (w *worker) discard(p *peer) error {
 
 // closeSockets closes what is open of a connection, with a farewell if it is up.
 func (p *peer) closeSockets() (err error) {
-	p.dropProbe()
+	p.dropProbes()
 	p.dialing = nil
 	if p.comm.control.fd >= 0 {
 		return p.comm.shut()
@@ -208,13 +208,6 @@ func (p *peer) closeSockets() (err error) {
 		}
 	}
 	return err
-}
-
-func (p *peer) dropProbe() {
-	if p.probe >= 0 {
-		_ = unix.Close(p.probe)
-		p.probe = -1
-	}
 }
 
 // Close implements [transport.Worker]. The payloads that were handed out stay readable
@@ -257,6 +250,9 @@ func (w *worker) destroy() error {
 		if p != nil {
 			p.comm.settle(true)
 		}
+	}
+	if w.source != nil {
+		errs = append(errs, unix.Munmap(w.source))
 	}
 	if w.unpacks == nil {
 		return errors.Join(errs...)

@@ -53,21 +53,24 @@ func (w *worker) Poll(events []transport.Event) (n int, err error) {
 func (w *worker) look() {
 	w.polls++
 	rest := w.polls%restEvery == 0
-	if len(w.connecting) > 0 || rest {
-		w.connect()
-	}
 	if len(w.settling) > 0 {
 		w.settle()
 	}
-	if len(w.peers) <= directPeers {
-		return
-	}
-	for i := range readiness(w.epoll, w.ready) {
-		if id := uint32(w.ready[i].Fd); id != noPeer && int(id) < len(w.peers) && w.peers[id] != nil {
-			w.peers[id].readable = true
+	many := len(w.peers) > directPeers
+	called := len(w.connecting) > 0 || rest && len(w.arrivals) > 0
+	if many || rest {
+		for i := range readiness(w.epoll, w.ready) {
+			if id := uint32(w.ready[i].Fd); id == noPeer {
+				called = true
+			} else if int(id) < len(w.peers) && w.peers[id] != nil {
+				w.peers[id].readable = true
+			}
 		}
 	}
-	if rest {
+	if called {
+		w.connect()
+	}
+	if many && rest {
 		if p := w.peers[int(w.polls/restEvery)%len(w.peers)]; p != nil {
 			p.readable = true
 		}
