@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -60,11 +62,11 @@ func options(t *testing.T, raw map[string]string) transport.Values {
 	return v
 }
 
-// reading is the transport with a copy of each payload in the host's memory, so that the
+// readingDriver is the transport with a copy of each payload in the host's memory, so that the
 // suite can verify what is in the GPU's.
-type reading struct{ Driver }
+type readingDriver struct{ Driver }
 
-func (d reading) Open(ctx context.Context, cfg transport.Config) (transport.Transport, error) {
+func (d readingDriver) Open(ctx context.Context, cfg transport.Config) (transport.Transport, error) {
 	t, err := d.Driver.Open(ctx, cfg)
 	if err != nil {
 		return nil, err
@@ -121,9 +123,9 @@ func TestConformanceOnGPU(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			prepare(t)
 			suite := transporttest.Suite{
-				Driver: reading{}, Timeout: time.Minute, MaxPayload: 5000,
+				Driver: readingDriver{}, Timeout: time.Minute, MaxPayload: 5000,
 				Kill:    func(r transport.Transport) { kill(r.(*readingRank).rank) },
-				Options: map[string]string{"mode": "gpu", "chunk": "4KiB"},
+				Options: map[string]string{"mode": "gpu", "chunk": "16KiB"},
 				Skip:    map[string]string{},
 			}
 			for _, clause := range []string{"alloc/small", "alloc/large"} {
@@ -301,4 +303,62 @@ func TestModesOfHardwareSayWhyNot(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "gpu", r.Properties().Provider)
 	require.NoError(t, r.Close())
+}
+
+// TestStreamOnGPU is a transfer between two comms that is copied back and verified: the
+// kernel and the copy engine bring every byte, none brings none.
+func TestStreamOnGPU(t *testing.T) {
+	for name, prepare := range map[string]func(*testing.T){"fake": fakeGPUs, "real": needGPU} {
+		for _, unpack := range []string{unpackKernel, unpackCopyEngine, unpackNone} {
+			t.Run(name+"/"+unpack, func(t *testing.T) {
+				prepare(t)
+				const size = 1<<20 + 12345
+				s, err := resolveOptions(options(t, map[string]string{"mode": "gpu", "unpack": unpack, "chunk": "64KiB", "sockets": "2"}))
+				require.NoError(t, err)
+				a, b, err := newEndpoints(s)
+				require.NoError(t, err)
+				source := make([]byte, size)
+				fill(source)
+
+				var stopped atomic.Bool
+				sent := make(chan error, 1)
+				go func() {
+					rest := source
+					sent <- a.send(&stopped, 0, func() (part []byte) {
+						part, rest = rest[:min(s.request, len(rest))], rest[min(s.request, len(rest)):]
+						return part
+					})
+				}()
+				n, err := b.receive(&stopped, 0, func(number uint64) buffer {
+					return b.destination.slice(int(number)%64*s.request, s.request)
+				})
+				require.NoError(t, err)
+				require.NoError(t, <-sent)
+				require.Equal(t, size, n)
+
+				got := make([]byte, size)
+				require.NoError(t, b.unpacks.unpacker.(*gpuUnpacker).read(got, b.destination))
+				require.Equal(t, unpack != unpackNone, bytes.Equal(source, got))
+				counts := b.unpacks.unpacker.(*gpuUnpacker).unpacker.Counts()
+				switch unpack {
+				case unpackKernel:
+					require.Equal(t, uint64(17), counts.Launches, "one for each request")
+					require.Zero(t, counts.Copies)
+				case unpackCopyEngine:
+					require.Equal(t, counts.Descriptors, counts.Copies, "one for each fragment")
+					require.GreaterOrEqual(t, counts.Copies, uint64(size/pageSize))
+				default:
+					require.Zero(t, counts.Launches+counts.Copies)
+				}
+				require.NoError(t, a.close())
+				require.NoError(t, b.close())
+			})
+		}
+	}
+}
+
+// fill makes bytes that are not the same anywhere.
+func fill(b []byte) {
+	random := rand.NewChaCha8([32]byte{1})
+	_, _ = random.Read(b) // it returns no error
 }
