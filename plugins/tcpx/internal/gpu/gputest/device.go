@@ -395,11 +395,13 @@ func (d *Device) run(block cuda.Address, count int, source, destination cuda.Add
 	if err := binary.Read(bytes.NewReader(r.memory[at:]), binary.LittleEndian, descriptors); err != nil {
 		panic(err) // Descriptor has fixed-size fields
 	}
-	for i := range d.regions {
-		clear(d.regions[i].written)
-	}
 	for _, piece := range descriptors {
 		d.unpack(source+cuda.Address(piece.Source), destination+cuda.Address(piece.Destination), piece.Length)
+	}
+	for _, piece := range descriptors { // each launch may write a byte once
+		if r, at := d.find(destination+cuda.Address(piece.Destination), int(piece.Length)); r != nil {
+			clear(r.written[at : at+int(piece.Length)])
+		}
 	}
 }
 
