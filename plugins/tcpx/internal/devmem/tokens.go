@@ -15,8 +15,8 @@ const (
 // TokenRange is struct dmabuf_token: Count tokens from Start on.
 type TokenRange struct{ Start, Count uint32 }
 
-// ErrTokens: the kernel does not know tokens that it gave out, so that their memory is
-// lost until the socket is closed.
+// ErrTokens says that the kernel does not know tokens that it gave out, so that their
+// memory is lost until the socket is closed.
 var ErrTokens = errors.New("the kernel took back fewer pieces than it was given")
 
 // Tokens collects the tokens of one socket's pieces and gives them back in batches, since
