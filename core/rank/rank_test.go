@@ -437,15 +437,13 @@ func TestWarmupAdvisesSampling(t *testing.T) {
 	require.Equal(t, 3, clients[0].SampleEvery)
 }
 
-// TestSamplingCountsProcessorTime: where clients share a processor, their time
-// for an operation is not what stamping it takes from.
 func TestSamplingCountsProcessorTime(t *testing.T) {
-	ranks := cluster(t, transporttest.NewMemoryDriver(), testConfig(), config.IdleYield)
-	advise := func(c ClientReport) int { return ranks[1].adviseSampling([]ClientReport{c}) }
-	alone := advise(ClientReport{ElapsedNS: 1e6, Lookups: 1e4, Thread: ThreadReport{CPUNS: 1e6}})
-	require.Greater(t, alone, 1)
-	require.Equal(t, alone, advise(ClientReport{ElapsedNS: 1e9, Reads: 1e4, Thread: ThreadReport{CPUNS: 1e6}}))
-	require.Equal(t, 1, advise(ClientReport{ElapsedNS: 1e9, Reads: 1e4}), "where it is not known")
+	quick := ClientReport{ElapsedNS: 1e9, Lookups: 1e4, Thread: ThreadReport{CPUNS: 1e6}}
+	slow := ClientReport{ElapsedNS: 1e9, Reads: 5e3, Writes: 5e3, Thread: ThreadReport{CPUNS: 2e6}}
+	idle := ClientReport{ElapsedNS: 1e9, Thread: ThreadReport{CPUNS: 1e6}}
+	require.InDelta(t, 100, busyPerOp([]ClientReport{idle, slow, quick}), 1e-9)
+	require.InDelta(t, 1e5, busyPerOp([]ClientReport{{ElapsedNS: 1e9, Reads: 1e4}}), 1e-9, "elapsed, where it is not known")
+	require.Greater(t, sampleEveryFor(20, 100), sampleEveryFor(20, 1e5))
 }
 
 func TestProbe(t *testing.T) {

@@ -9,7 +9,12 @@ import (
 	"transportbench/core/transporttest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if runServer() {
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // kill ends a rank's sockets without a farewell, as the kernel does with those of a
 // process that dies.

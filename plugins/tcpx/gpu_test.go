@@ -315,7 +315,7 @@ func TestStreamOnGPU(t *testing.T) {
 				const size = 1<<20 + 12345
 				s, err := resolveOptions(options(t, map[string]string{"mode": "gpu", "unpack": unpack, "chunk": "64KiB", "sockets": "2"}))
 				require.NoError(t, err)
-				a, b, err := newEndpoints(s)
+				a, b, err := newEndpoints(s, 64*s.request)
 				require.NoError(t, err)
 				source := make([]byte, size)
 				fill(source)

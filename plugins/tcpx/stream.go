@@ -26,22 +26,22 @@ type endpoint struct {
 }
 
 // newEndpoints makes two sides that are connected over the loopback device, or
-// whatever settings.address is.
-func newEndpoints(s *settings) (a, b *endpoint, err error) {
+// whatever settings.address is. The second has a destination of so many bytes.
+func newEndpoints(s *settings, destination int) (a, b *endpoint, err error) {
 	near, far, err := s.connectedPair(s.sockets + 1)
 	if err != nil {
 		return nil, nil, err
 	}
-	if a, err = newEndpoint(s, near); err != nil {
+	if a, err = newEndpoint(s, near, 0); err != nil {
 		return nil, nil, errors.Join(err, closeAll(far))
 	}
-	if b, err = newEndpoint(s, far); err != nil {
+	if b, err = newEndpoint(s, far, destination); err != nil {
 		return nil, nil, errors.Join(err, a.close())
 	}
 	return a, b, nil
 }
 
-func newEndpoint(s *settings, sockets []int) (*endpoint, error) {
+func newEndpoint(s *settings, sockets []int, destination int) (*endpoint, error) {
 	in, u, err := newUnpacking(s)
 	if err != nil {
 		return nil, errors.Join(err, closeAll(sockets))
@@ -52,11 +52,9 @@ func newEndpoint(s *settings, sockets []int) (*endpoint, error) {
 	if s.zeroCopyFor(s.address) {
 		err = e.comm.useZeroCopy()
 	}
-	if err == nil {
-		e.destination, err = u.allocate(footprint)
+	if err == nil && destination > 0 {
+		e.destination, err = u.allocate(destination)
 	}
-	touch(e.destination.host[:min(footprint, len(e.destination.host))])
-	touch(in.memory())
 	if err != nil {
 		return nil, errors.Join(err, e.close())
 	}
@@ -90,13 +88,13 @@ func (e *endpoint) send(stopped *atomic.Bool, tag uint64, next func() []byte) er
 		}
 		c.stall.waiting = more
 		before := c.counts.sentBytes
-		done, err := c.testSend(c.sendFreed)
-		if err != nil {
+		if err := c.progress(); err != nil {
 			return err
 		}
-		for done && c.freeSend() {
+		freed := c.sendFreed
+		for c.freeSend() {
 		}
-		if err := rest(stopped, !done && before == c.counts.sentBytes); err != nil {
+		if err := rest(stopped, freed == c.sendFreed && before == c.counts.sentBytes); err != nil {
 			return err
 		}
 	}
@@ -115,13 +113,7 @@ func (e *endpoint) receive(stopped *atomic.Bool, tag uint64, next func(number ui
 			}
 		}
 		before := c.counts.receivedBytes
-		var err error
-		if c.receiveDone < c.receivePosted {
-			_, _, err = c.testReceive(c.receiveDone)
-		} else { // all of the window is being unpacked
-			err = c.progress()
-		}
-		if err != nil {
+		if err := c.progress(); err != nil {
 			return bytes, err
 		}
 		for c.doneReceive() {
@@ -174,11 +166,13 @@ func (r reading) bandwidth() float64 { return float64(r.bytes) / r.elapsed.Secon
 // stream sends from one thread to another for about d, from a source of the footprint
 // that the settings ask for.
 func stream(ctx context.Context, s *settings, source []byte, d time.Duration) (r reading, err error) {
-	a, b, err := newEndpoints(s)
+	a, b, err := newEndpoints(s, footprint)
 	if err != nil {
 		return r, err
 	}
 	defer func() { err = errors.Join(err, a.close(), b.close()) }()
+	touch(b.destination.host[:min(footprint, len(b.destination.host))])
+	touch(b.intake.memory())
 	var stopped atomic.Bool
 	defer context.AfterFunc(ctx, func() { stopped.Store(true) })()
 

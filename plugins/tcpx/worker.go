@@ -118,35 +118,39 @@ type peerErrors struct {
 	down, tooLarge, unsupported, noCall, corrupt error
 }
 
-func newWorker(s *settings) (w *worker, err error) {
-	w = &worker{settings: s, nonce: make([]byte, nonceSize), byNonce: map[[nonceSize]byte]*peer{},
+func newWorker(s *settings) (*worker, error) {
+	w := &worker{settings: s, nonce: make([]byte, nonceSize), byNonce: map[[nonceSize]byte]*peer{},
 		listener: -1, epoll: -1, wake: -1, ready: make([]unix.EpollEvent, s.peers+1),
 		dirty: make([]*peer, 0, s.peers), gone: make([]*peer, 0, s.peers), broken: make([]*peer, 0, s.peers), settling: make([]*peer, 0, s.peers)}
 	_, _ = rand.Read(w.nonce) // never fails
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, w.Close(), w.destroy())
-		}
-	}()
-	fd, at, err := s.listen()
+	if err := w.open(); err != nil {
+		return nil, errors.Join(err, w.Close(), w.destroy())
+	}
+	return w, nil
+}
+
+// open takes what a worker needs. Where it fails, close and destroy release what it has
+// taken.
+func (w *worker) open() error {
+	fd, at, err := w.settings.listen()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	w.listener = fd
-	if w.address, err = json.Marshal(s.announce(w.nonce, at)); err != nil {
-		return nil, err
+	if w.address, err = json.Marshal(w.settings.announce(w.nonce, at)); err != nil {
+		return err
 	}
 	if w.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
-		return nil, fmt.Errorf("epoll_create: %w", err)
+		return fmt.Errorf("epoll_create: %w", err)
 	}
 	if err = w.watch(w.listener, noPeer); err != nil {
-		return nil, err
+		return err
 	}
 	if w.wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
-		return nil, fmt.Errorf("eventfd: %w", err)
+		return fmt.Errorf("eventfd: %w", err)
 	}
-	w.intake, w.unpacks, err = newUnpacking(s)
-	return w, err
+	w.intake, w.unpacks, err = newUnpacking(w.settings)
+	return err
 }
 
 // noPeer is what epoll says of the listener.
