@@ -51,6 +51,7 @@ const (
 	slotSourceKey = 28 // u32: of the sender's region
 	slotSource    = 32 // u64: address in it
 	slotInline    = slotSize - slotPayload
+	slotFirst     = 64 - slotPayload // of them, those in the line of the first word
 
 	slotLong = 0xffff // in place of the inline length
 )
@@ -87,7 +88,7 @@ func (s slots) offset(sequence uint64) uintptr {
 	return wireSlots + uintptr(sequence&s.mask)*slotSize
 }
 
-func (s slots) generation(sequence uint64) uint32 { return uint32(sequence>>s.lapShift) + 1 }
+func (s slots) generation(sequence uint64) uint32 { return uint32(sequence>>(s.lapShift&63)) + 1 }
 
 // powerOfTwo rounds up.
 func powerOfTwo(n int) int { return 1 << bits.Len(uint(max(n, 1)-1)) }

@@ -18,6 +18,7 @@ type softCompletionQueue struct {
 	pairs    []*softQueuePair
 	turn     int // which pair the next Poll starts with
 	signaled int // requests that will complete here
+	polls    uint
 	closed   bool
 }
 
@@ -93,7 +94,7 @@ type softQueuePair struct {
 	// those from freed on have their place.
 	entries                []softEntry
 	reads                  []SendRequest // by the entry's index: READs that wait
-	mask                   uint64
+	mask, depth            uint64
 	posted, scanned, freed uint64
 
 	// RC: the peer, whose wire is written.
@@ -102,6 +103,7 @@ type softQueuePair struct {
 	outer     *shm.Segment
 	out       words
 	options   ConnectOptions
+	patience  uint8  // the receiver-not-ready retry count, as flags of slots
 	sent      uint64 // messages put on the wire
 	taken     uint64 // of them, known to be taken by the peer
 	deferred  uint64 // messages up to here have effects that come with their taking
@@ -143,7 +145,7 @@ func (d *softDevice) NewQueuePair(c QueuePairConfig) (QueuePair, error) {
 	}
 	depth := powerOfTwo(c.SendDepth)
 	q := &softQueuePair{device: d, cq: cq, config: c, nonce: rand.Uint64() | 1,
-		entries: make([]softEntry, depth), reads: make([]SendRequest, depth), mask: uint64(depth - 1)}
+		entries: make([]softEntry, depth), reads: make([]SendRequest, depth), mask: uint64(depth - 1), depth: uint64(c.SendDepth)}
 	if c.Shared == nil {
 		q.receives = newSoftReceives(d, c.ReceiveDepth)
 	} else if q.receives, ok = c.Shared.(*softReceives); !ok || q.receives.device != d {
@@ -252,6 +254,7 @@ func (q *softQueuePair) Connect(remote Endpoint, options ConnectOptions) error {
 		return errors.Join(err, segment.Close(), q.device.leave(r))
 	}
 	q.remote, q.outer, q.out, q.options = r, segment, wire, options
+	q.patience = uint8(options.ReceiverNotReadyRetries) << slotRetries
 	q.peerNonce = remote.Soft.Nonce
 	return nil
 }

@@ -43,6 +43,7 @@ type worker struct {
 	completions []rdma.Completion
 	receives    []rdma.ReceiveRequest // all alike, of no bytes
 	posts       int                   // receives in the shared queue
+	few         int                   // of them, as many as want more to be posted
 	sweeping    uint32                // rank.ticks as last seen
 	polls       uint32
 
@@ -178,7 +179,7 @@ func newWorker(r *rank) (w *worker, err error) {
 	s := r.settings
 	w = &worker{settings: s, rank: r, nonce: rand.Uint64() | 1, byNonce: map[uint64]*peer{},
 		slots: make([]*peer, 0, s.peers), completions: make([]rdma.Completion, 64), receives: make([]rdma.ReceiveRequest, 64),
-		sweeping: r.ticks.Load()}
+		few: s.receives() * 2 / 3, sweeping: r.ticks.Load()}
 	if w.cq, err = r.device.NewCompletionQueue(s.completions()); err != nil {
 		return nil, err
 	}
