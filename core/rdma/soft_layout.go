@@ -6,12 +6,15 @@ import "math/bits"
 // write are two cache lines apart. Each is written by one side only, but for
 // claims.
 const (
-	// A directory tells peers where a device's regions lie.
-	directoryMagic   = 0x7462_7264_6d61_0001 // "tbrdma", layout 1
+	// A directory tells peers where a device's regions lie, and has its bells.
+	directoryMagic   = 0x7462_7264_6d61_0002 // "tbrdma", layout 2
 	directoryEntries = 4096                  // its header's size, and where entries start
 	entrySize        = 64
 	maxRegions       = 1024
-	directorySize    = directoryEntries + maxRegions*entrySize
+	directoryBells   = directoryEntries + maxRegions*entrySize
+	maxBells         = 256
+	bellSize         = 256
+	directorySize    = directoryBells + maxBells*bellSize
 
 	magicOffset = 0 // u64, of directories and wires
 	nonceOffset = 8 // u64, tells this one from every other
@@ -23,11 +26,16 @@ const (
 	entryLength  = 16 // u64
 	entryFD      = 24 // u32: of the segment, in the owner's process
 
+	// Within a bell.
+	bellSequence = 0   // u32: grows when it is rung; the word to sleep on
+	bellWaiting  = 128 // u32: 1 while its owner sleeps, or is about to
+
 	// A wire is where a queue pair's messages arrive; it belongs to the
 	// receiving side.
-	wireMagic      = 0x7462_7769_7265_0001 // "tbwire", layout 1
+	wireMagic      = 0x7462_7769_7265_0002 // "tbwire", layout 2
 	wireDepth      = 16                    // u32: slots of an RC wire, lanes of a UD wire
 	wireQKey       = 20                    // u32
+	wireBell       = 24                    // u32: which of its device's bells its owner sleeps on, from 1; 0 is none
 	wireState      = 128                   // u32: stateOpen, stateClosed; written by the owner
 	wireNak        = 132                   // u32: Status by which the owner refused a message
 	wireHead       = 256                   // u64: messages taken; written by the owner

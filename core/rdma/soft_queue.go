@@ -19,6 +19,7 @@ type softCompletionQueue struct {
 	turn     int // which pair the next Poll starts with
 	signaled int // requests that will complete here
 	polls    uint
+	bell     *softBell // nil where nobody waits
 	closed   bool
 }
 
@@ -100,6 +101,7 @@ type softQueuePair struct {
 	// RC: the peer, whose wire is written.
 	remote    *softRemote
 	peerNonce uint64
+	alarm     alarm // the peer's
 	outer     *shm.Segment
 	out       words
 	options   ConnectOptions
@@ -184,6 +186,9 @@ func (q *softQueuePair) makeWire(depth int) (err error) {
 	*q.wire.plain64(nonceOffset) = q.nonce
 	*q.wire.plain32(wireDepth) = uint32(depth)
 	*q.wire.plain32(wireQKey) = q.config.QKey
+	if q.cq.bell != nil {
+		*q.wire.plain32(wireBell) = uint32(q.cq.bell.index + 1)
+	}
 	q.wire.store32(wireState, stateOpen)
 	q.wire.store64(magicOffset, wireMagic)
 	if q.config.Type == ReliableConnected {
@@ -254,6 +259,7 @@ func (q *softQueuePair) Connect(remote Endpoint, options ConnectOptions) error {
 		return errors.Join(err, segment.Close(), q.device.leave(r))
 	}
 	q.remote, q.outer, q.out, q.options = r, segment, wire, options
+	q.alarm = r.alarm(wire)
 	q.patience = uint8(options.ReceiverNotReadyRetries) << slotRetries
 	q.peerNonce = remote.Soft.Nonce
 	return nil
@@ -269,6 +275,9 @@ func (q *softQueuePair) Close() error {
 		q.tell()
 	}
 	q.wire.store32(wireState, stateClosed)
+	if q.remote != nil {
+		q.alarm.ringIfWaiting()
+	}
 	q.cq.signaled -= q.signaled
 	q.cq.pairs = slices.DeleteFunc(q.cq.pairs, func(p *softQueuePair) bool { return p == q })
 	q.cq.turn = 0

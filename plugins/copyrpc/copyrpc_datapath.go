@@ -46,7 +46,7 @@ func (w *worker) Post(ops []transport.Op) (int, error) {
 		default:
 			return i, p.errors.unsupported
 		}
-		if !taken {
+		if w.refused = !taken; w.refused {
 			return i, nil
 		}
 		if !p.isDirty {

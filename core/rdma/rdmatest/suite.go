@@ -24,7 +24,7 @@ func Run(t *testing.T, s Suite) {
 	if s.Timeout == 0 {
 		s.Timeout = 30 * time.Second
 	}
-	for _, group := range [][]test{connectedTests, errorTests, datagramTests, deviceTests} {
+	for _, group := range [][]test{connectedTests, errorTests, datagramTests, bellTests, deviceTests} {
 		for _, c := range group {
 			t.Run(c.name, func(t *testing.T) { c.run(t, &s) })
 		}
@@ -42,6 +42,7 @@ type side struct {
 	suite  *Suite
 	device rdma.Device
 	cq     rdma.CompletionQueue
+	bell   rdma.Bell               // nil unless wanted
 	srq    rdma.SharedReceiveQueue // nil where the queue pair has its own
 	qp     rdma.QueuePair
 	memory *rdma.Region
@@ -60,6 +61,7 @@ type setup struct {
 	qkey     uint32
 	connect  rdma.ConnectOptions
 	separate bool // leave the sides unconnected
+	bell     bool
 }
 
 const (
@@ -102,6 +104,10 @@ func (s *Suite) side(t *testing.T, c setup) *side {
 	x := &side{t: t, suite: s, device: device, depth: c.depth}
 	x.cq, err = device.NewCompletionQueue(4 * c.depth)
 	require.NoError(t, err)
+	if c.bell {
+		x.bell, err = device.NewBell(x.cq)
+		require.NoError(t, err)
+	}
 	config := rdma.QueuePairConfig{Type: c.kind, Completions: x.cq, SendDepth: c.depth, ReceiveDepth: c.depth,
 		MaxInline: c.inline, Cookie: 7, QKey: c.qkey}
 	if c.shared {
