@@ -13,10 +13,25 @@ cd "$(dirname "$0")/.."
 
 step() { printf '== %s (%ss)\n' "$*" "$SECONDS"; }
 
+# tests FOLDER BINARY runs its tests of verbs there. As in test.sh, those that fail run
+# again by themselves, twice at most, and are named: an emulated guest on two shared
+# processors can be without them for seconds.
+tests() {
+	local run='Verbs' failed again
+	for again in 1 2 ''; do
+		(cd "$1" && "$2" -test.run "$run" -test.timeout 20m) 2>&1 | tee "/tmp/${2##*/}.log" && return
+		failed=$(sed -n 's/^--- FAIL: \([^ ]*\) .*/\1/p' "/tmp/${2##*/}.log" | sort -u | paste -sd'|')
+		# What fails as a whole, or in too many places, is no matter of time.
+		[ -n "$failed" ] && [ -n "$again" ] && [ "$(tr '|' '\n' <<<"$failed" | wc -l)" -le 5 ] || return 1
+		run="^($failed)\$"
+		printf 'these run again: %s\n' "$failed"
+	done
+}
+
 step "verbs device: conformance"
-(cd core/rdma && "$work/rdma.test" -test.run 'Verbs' -test.timeout 5m)
+tests core/rdma "$work/rdma.test"
 step "copyrpc: conformance, processes, faults"
-(cd plugins/copyrpc && "$work/copyrpc.test" -test.run 'Verbs' -test.timeout 5m)
+tests plugins/copyrpc "$work/copyrpc.test"
 
 # Our microbenchmarks beside perftest, and a round trip of copyrpc beside both. Ratios
 # are what to look at: the guest is emulated.

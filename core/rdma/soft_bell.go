@@ -31,18 +31,18 @@ func alarmAt(directory *shm.Segment, i int) alarm {
 	return alarm{sequence: shm.Word32(directory.Bytes(), at+bellSequence), waiting: shm.Word32(directory.Bytes(), at+bellWaiting)}
 }
 
-// ringIfWaiting wakes who sleeps, after something was stored that is to be seen. The
-// load may run ahead of that store. Wait makes up for it with a barrier between saying
-// that it sleeps and looking again: either it sees what was stored, or this sees it
-// waiting.
-func (a alarm) ringIfWaiting() {
-	if a.waiting.Load() != 0 {
+// ringIfWaiting wakes a wire's owner that sleeps, after something was stored that it is
+// to see. The load may run ahead of that store. Wait makes up for it with a barrier
+// between saying that it sleeps and looking again: either it sees what was stored, or
+// this sees it waiting.
+func (a *alarm) ringIfWaiting(wire words) {
+	if wire.load64(wireState)&stateWaiting != 0 {
 		a.ring()
 	}
 }
 
 // ring ends the current or next Wait.
-func (a alarm) ring() {
+func (a *alarm) ring() {
 	a.sequence.Add(1)
 	// Pairs with the store of waiting before sequence is looked at.
 	if a.waiting.Load() != 0 {
@@ -91,14 +91,25 @@ func (b *softBell) Wait(timeout time.Duration) error {
 	}
 	if b.sequence.Load() == b.heard {
 		b.waiting.Store(1)
+		b.say(stateOpen | stateWaiting)
 		shm.Barrier() // pairs with ringIfWaiting
 		if !b.something() && b.sequence.Load() == b.heard {
 			shm.FutexWait(b.sequence, b.heard, timeout)
 		}
+		b.say(stateOpen)
 		b.waiting.Store(0)
 	}
 	b.heard = b.sequence.Load()
 	return nil
+}
+
+// say tells all that may send here.
+func (b *softBell) say(state uint64) {
+	for _, c := range b.queues {
+		for _, q := range c.pairs {
+			q.wire.store64(wireState, state)
+		}
+	}
 }
 
 // Ring implements [Bell].

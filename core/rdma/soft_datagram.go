@@ -97,7 +97,7 @@ func (q *softQueuePair) datagram(r *SendRequest, e *softEntry) error {
 		return nil
 	}
 	p := &q.peers[r.Peer]
-	if p.wire.load32(wireQKey) != p.qkey || p.wire.load32(wireState) != stateOpen {
+	if p.wire.load32(wireQKey) != p.qkey || uint32(p.wire.load64(wireState)) != stateOpen {
 		return nil
 	}
 	kind := datagramPlain
@@ -106,7 +106,7 @@ func (q *softQueuePair) datagram(r *SendRequest, e *softEntry) error {
 	}
 	// A full lane drops, and so does one that its receiver has damaged.
 	_ = p.lane.Push(kind, uint64(q.number)<<32|uint64(r.Immediate), payload)
-	p.alarm.ringIfWaiting()
+	p.alarm.ringIfWaiting(p.wire)
 	return nil
 }
 

@@ -57,7 +57,7 @@ func (q *softQueuePair) PostSend(requests []SendRequest) (int, error) {
 // is then for post.
 func (q *softQueuePair) short(r *SendRequest) bool {
 	if r.Opcode != WriteWithImmediate || r.Flags != Inline || int(r.Length) > q.config.MaxInline ||
-		q.posted-q.freed >= q.depth || !q.works() || q.gone() {
+		q.posted-q.freed >= q.depth || !q.works() {
 		return false
 	}
 	at := q.slots.offset(q.sent)
@@ -67,7 +67,7 @@ func (q *softQueuePair) short(r *SendRequest) bool {
 	q.out.copyWords(at+slotPayload, payload)
 	// Pairs with the load in receive.
 	q.out.store64(at, packSlot(q.slots.generation(q.sent), WriteWithImmediate, q.patience, uint16(r.Length)))
-	q.alarm.ringIfWaiting()
+	q.alarm.ringIfWaiting(q.out)
 	q.sent++
 	q.deferred = q.sent
 	// The peer looks at the next slot's first line all the time; the second can be had
@@ -211,7 +211,7 @@ func (q *softQueuePair) put(r *SendRequest, flags uint8, inline []byte) {
 	}
 	// Pairs with the load in receive.
 	q.out.store64(at, packSlot(q.slots.generation(q.sent), r.Opcode, flags, length))
-	q.alarm.ringIfWaiting()
+	q.alarm.ringIfWaiting(q.out)
 	q.sent++
 	if flags&slotPlaced == 0 {
 		q.deferred = q.sent
@@ -226,7 +226,7 @@ func (q *softQueuePair) nudge() {
 	}
 	at := q.slots.offset(q.sent)
 	q.out.store64(at, packSlot(q.slots.generation(q.sent), Write, slotAck, 0)) // pairs with the load in receive
-	q.alarm.ringIfWaiting()
+	q.alarm.ringIfWaiting(q.out)
 	q.sent++
 }
 
@@ -390,5 +390,5 @@ func (q *softQueuePair) works() bool { return q.remote != nil && !q.closed && !q
 
 // gone says whether the peer has closed or died.
 func (q *softQueuePair) gone() bool {
-	return q.remote.dead.Load() || q.out.load32(wireState) != stateOpen
+	return q.remote.dead.Load() || uint32(q.out.load64(wireState)) != stateOpen
 }

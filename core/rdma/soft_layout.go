@@ -36,16 +36,17 @@ const (
 	wireDepth      = 16                    // u32: slots of an RC wire, lanes of a UD wire
 	wireQKey       = 20                    // u32
 	wireBell       = 24                    // u32: which of its device's bells its owner sleeps on, from 1; 0 is none
-	wireState      = 128                   // u32: stateOpen, stateClosed; written by the owner
-	wireNak        = 132                   // u32: Status by which the owner refused a message
+	wireState      = 128                   // u64: stateOpen or stateClosed, and stateWaiting; written by the owner
+	wireNak        = 136                   // u32: Status by which the owner refused a message
 	wireHead       = 256                   // u64: messages taken; written by the owner
 	wireClaim      = 384                   // u64: nonce of the sender's own wire; of a UD wire the lanes claimed
 	wireProbe      = 512                   // u64: the line of Bounce
 	wireSlots      = 4096
 	wireHeaderSize = wireSlots
 
-	stateOpen   = 1
-	stateClosed = 2
+	stateOpen    = 1
+	stateClosed  = 2
+	stateWaiting = 1 << 32 // besides: the owner sleeps on its bell, or is about to
 
 	// Within a slot of an RC wire. A slot is four cache lines, of which a short
 	// message needs the first.

@@ -189,7 +189,7 @@ func (q *softQueuePair) makeWire(depth int) (err error) {
 	if q.cq.bell != nil {
 		*q.wire.plain32(wireBell) = uint32(q.cq.bell.index + 1)
 	}
-	q.wire.store32(wireState, stateOpen)
+	q.wire.store64(wireState, stateOpen)
 	q.wire.store64(magicOffset, wireMagic)
 	if q.config.Type == ReliableConnected {
 		q.slots = newSlots(depth)
@@ -274,9 +274,9 @@ func (q *softQueuePair) Close() error {
 	if q.joined && q.lanes == nil {
 		q.tell()
 	}
-	q.wire.store32(wireState, stateClosed)
+	q.wire.store64(wireState, stateClosed)
 	if q.remote != nil {
-		q.alarm.ringIfWaiting()
+		q.alarm.ringIfWaiting(q.out)
 	}
 	q.cq.signaled -= q.signaled
 	q.cq.pairs = slices.DeleteFunc(q.cq.pairs, func(p *softQueuePair) bool { return p == q })

@@ -135,7 +135,7 @@ func bellOwnCompletion(t *testing.T, s *Suite) {
 
 // bellPeerClosed waits while the peer goes: a request is done then or fails.
 func bellPeerClosed(t *testing.T, s *Suite) {
-	a, b := s.pair(t, setup{bell: true, connect: rdma.ConnectOptions{Timeout: 8, Retries: 1, MTU: s.Connect.MTU}})
+	a, b := s.pair(t, setup{bell: true, connect: s.Impatient})
 	a.post(toward(a.request(rdma.Write, 1, 0, 16), b, 0))
 	var closed sync.WaitGroup
 	closed.Go(func() {

@@ -15,6 +15,9 @@ type Suite struct {
 	Open func() (rdma.Device, error)
 	// Connect are the options of connections; the zero value is the defaults.
 	Connect rdma.ConnectOptions
+	// Impatient are the options of connections whose peer goes away: how long that
+	// takes to be found out. The zero value is 2 ms.
+	Impatient rdma.ConnectOptions
 	// Timeout limits each wait; 0 is 30 seconds.
 	Timeout time.Duration
 }
@@ -23,6 +26,9 @@ type Suite struct {
 func Run(t *testing.T, s Suite) {
 	if s.Timeout == 0 {
 		s.Timeout = 30 * time.Second
+	}
+	if s.Impatient == (rdma.ConnectOptions{}) {
+		s.Impatient = rdma.ConnectOptions{Timeout: 8, Retries: 1, MTU: s.Connect.MTU}
 	}
 	for _, group := range [][]test{connectedTests, errorTests, datagramTests, bellTests, deviceTests} {
 		for _, c := range group {
