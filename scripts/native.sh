@@ -11,6 +11,7 @@ native_table() {
 	cat "${NATIVE_TABLE:-/dev/fd/3}" 3<<-'TABLE'
 	ucxam ucx libucx-dev ucx
 	copyrpc  libibverbs  libibverbs-dev  ibverbs
+	erpc  libibverbs  libibverbs-dev  ibverbs
 	TABLE
 }
 

@@ -39,6 +39,7 @@ func buildAndRun(m *testing.M) int {
 		"plugins/transport-shm": {"transportbench/cmd/transport-shm"},
 		// Without its native library, as CGO_ENABLED=0 builds it.
 		"plugins/transport-copyrpc": {"transportbench/cmd/transport-copyrpc"},
+		"plugins/transport-erpc":    {"transportbench/cmd/transport-erpc"},
 		// Other settings of the compiler make another runtime.
 		"mixed/transport-shm": {"-gcflags=-l", "transportbench/cmd/transport-shm"},
 	} {
@@ -138,7 +139,7 @@ var topologies = []string{"client-server", "mesh-direct", "mesh-proxied"}
 // but this machine.
 func TestTopologies(t *testing.T) {
 	for _, topology := range topologies {
-		for _, transport := range []string{"shm", "copyrpc"} {
+		for _, transport := range []string{"shm", "copyrpc", "erpc"} {
 			for name, args := range map[string][]string{
 				"plain":     {},
 				"many":      {"--ranks", "3", "--daemons", "2", "--clients", "3", "--in-flight", "4"},
@@ -253,11 +254,11 @@ func TestJSON(t *testing.T) {
 func TestBench(t *testing.T) {
 	i := command(t, "bench", "--duration", window, "--warmup", "20ms", "--repeats", "2")
 	require.Zero(t, i.run(t), i.stderr.String())
-	for _, row := range []string{`pingpong +shm +memfd`, `kv +shm +memfd`, `pingpong +copyrpc +soft`, `kv +copyrpc +soft`} {
+	for _, row := range []string{`pingpong +shm +memfd`, `kv +shm +memfd`, `pingpong +copyrpc +soft`, `kv +copyrpc +soft`, `pingpong +erpc +udp`, `kv +erpc +udp`} {
 		require.Regexp(t, `(?m)^`+row, i.stdout.String())
 	}
 	require.Contains(t, i.stdout.String(), "floor of shm (memfd): ")
-	require.Len(t, i.results(t), 4)
+	require.Len(t, i.results(t), 6)
 }
 
 func TestBadInput(t *testing.T) {
