@@ -255,6 +255,9 @@ func (c *comm) shut() error {
 	}
 	for i := range c.lanes {
 		if l := &c.lanes[i]; l.fd >= 0 {
+			if f, follows := c.intake.(forgetter); follows {
+				f.forget(l.fd)
+			}
 			errs = append(errs, unix.Close(l.fd))
 			l.fd = -1
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"transportbench/core/transport"
+	"transportbench/plugins/tcpx/internal/cuda"
 )
 
 const (
@@ -49,8 +50,8 @@ const (
 // schema is the transport's options, those of the modes last.
 var schema = append([]transport.Option{
 	{
-		Name: "mode", Type: transport.TypeString, Default: modes[0].name, Allowed: modeNames(),
-		Help: "what bounce memory is: host has pages in memory and unpacks with processors",
+		Name: "mode", Type: transport.TypeString, Default: modes[0].name, Allowed: append(modeNames(), modeAuto),
+		Help: "what bounce memory is: host has pages in memory and unpacks with processors; gpu has them unpacked by a GPU into its memory; devmem has the NIC fill a dmabuf; auto takes the last of these that this machine can, and says what it took",
 	},
 	{
 		Name: "unpack", Type: transport.TypeString, Default: unpackAuto, Allowed: unpackKinds(),
@@ -108,6 +109,7 @@ var schema = append([]transport.Option{
 		Name: "timeout", Type: transport.TypeDuration, Default: "10s", Min: int64(10 * time.Millisecond), Max: int64(time.Hour),
 		Help: "how long sent bytes may go without an acknowledgement before the peer is lost",
 	},
+	faultOption,
 }, modeOptions()...)
 
 func modeNames() (names []string) {
@@ -141,6 +143,12 @@ type settings struct {
 	options transport.Values
 	mode    *mode
 	unpack  string // never auto
+	fault   string
+	// The faults of the data path.
+	oneTag, noWindow bool
+
+	device   cuda.Description // the GPU's, once it was opened
+	autoNote string           // what mode auto took, and why nothing before it; else empty
 
 	unpackWorkers int
 	chunk         int
@@ -183,6 +191,9 @@ func resolve(cfg transport.Config) (*settings, error) {
 	// One message that is being assembled, those that were handed out with the last
 	// Poll, and a window of requests to come. All together are a multiple of ringUnit.
 	s.slots = ((s.payload+s.request-1)/s.request + 2*requests + ringUnit/pageSize) &^ (ringUnit/pageSize - 1)
+	if s.onGPU() {
+		s.slots = s.wholeSlots(s.slots)
+	}
 	return s, nil
 }
 
@@ -194,20 +205,13 @@ func resolveOptions(o transport.Values) (*settings, error) {
 		sendWindow: o.Int("send-window"), receiveWindow: o.Int("receive-window"),
 		sockets: o.Int("sockets"), leastLoaded: o.String("striping") == stripeLeastLoaded,
 		congestion: o.String("congestion-control"), socketBuffer: o.Size("socket-buffer"), zeroCopy: o.String("zero-copy"),
-		hot: o.String("source") == sourceHot, timeout: o.Duration("timeout"),
+		fault: o.String("fault"), hot: o.String("source") == sourceHot, timeout: o.Duration("timeout"),
 	}
-	for i := range modes {
-		if modes[i].name == o.String("mode") {
-			s.mode = &modes[i]
-		}
-	}
-	if s.unpack == unpackAuto {
-		s.unpack = s.mode.unpacks[0]
-	}
-	if !slices.Contains(s.mode.unpacks, s.unpack) {
-		return nil, refuse("unpack", "mode %s has no %s, only %s", s.mode.name, s.unpack, strings.Join(s.mode.unpacks, ", "))
-	}
+	s.oneTag, s.noWindow = s.fault == faultOneTag, s.fault == faultNoWindow
 	if err := s.checkSizes(); err != nil {
+		return nil, err
+	}
+	if err := s.resolveMode(o.String("mode")); err != nil {
 		return nil, err
 	}
 	address, err := netip.ParseAddr(o.String("address"))
@@ -272,7 +276,7 @@ func (s *settings) limits() transport.Limits {
 func (s *settings) capabilities() transport.Capabilities {
 	c := capabilities
 	c.InterNode = !s.address.IsLoopback()
-	c.DeviceMemory = s.mode.name != hostMode.name
+	c.DeviceMemory = s.onGPU()
 	return c
 }
 

@@ -88,6 +88,15 @@ type intake interface {
 	close() error
 }
 
+// forgetter is an intake that remembers sockets. It hears of the end of each before the
+// descriptor is closed and can be another socket's.
+type forgetter interface{ forget(fd int) }
+
+// counter is an unpacker or an intake that counts.
+type counter interface {
+	counters(dst []transport.Stat) []transport.Stat
+}
+
 // Values of the option unpack.
 const (
 	unpackAuto = "auto"
@@ -111,4 +120,4 @@ type mode struct {
 }
 
 // modes are in the order in which they are shown; the first is the default.
-var modes = []mode{hostMode}
+var modes = []mode{hostMode, gpuMode, devmemMode}

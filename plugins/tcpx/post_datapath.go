@@ -208,7 +208,7 @@ func (p *peer) pump() error {
 	}
 	c.stall.waiting = false
 	for p.posted-p.cut >= uint64(s.request) || p.cut < p.flushed {
-		if c.sendPosted-c.sendFreed >= uint64(s.sendWindow) {
+		if c.sendPosted-c.sendFreed >= uint64(s.sendWindow) && !s.noWindow {
 			if p.freeSends(); c.sendPosted-c.sendFreed >= uint64(s.sendWindow) {
 				c.stall.waiting = true
 				break
@@ -218,8 +218,13 @@ func (p *peer) pump() error {
 		if p.posted-p.cut < size {
 			size = p.flushed - p.cut
 		}
-		number, err := c.isend(p.source(size), c.sendPosted)
+		tag := c.sendPosted
+		if s.oneTag {
+			tag = theOneTag
+		}
+		number, err := c.isend(p.source(size), tag)
 		if err != nil {
+			c.err = err
 			return err
 		}
 		c.sends[number%requests].at = p.cut

@@ -202,6 +202,11 @@ func (w *worker) ReadStats(dst []transport.Stat) []transport.Stat {
 		transport.Stat{Name: "process_cpu_ns", Help: "processor time of the whole process; over received_bytes, what a byte costs", Value: k.cpuNS},
 		transport.Stat{Name: "setup_ns", Help: "time from Connect until the sockets were there, over all peers; not part of any transfer", Value: k.setupNS},
 	)
+	for _, part := range []any{w.unpacks.unpacker, w.intake} {
+		if c, counts := part.(counter); counts {
+			dst = c.counters(dst)
+		}
+	}
 	return k.appendTimes(dst)
 }
 

@@ -48,6 +48,9 @@ func open(cfg transport.Config) (*rank, error) {
 	if err := s.mode.available(s); err != nil {
 		return nil, err
 	}
+	if s.autoNote != "" && cfg.Logger != nil {
+		cfg.Logger.Info("tcpx: mode auto took " + s.autoNote)
+	}
 	limit, unlimited := lockable()
 	if err := s.checkLocked(max(cfg.Workers, 1), limit, unlimited); err != nil {
 		return nil, err
@@ -71,7 +74,7 @@ type rank struct {
 // Properties implements [transport.Transport].
 func (r *rank) Properties() transport.Properties {
 	s := r.settings
-	return transport.Properties{
+	p := transport.Properties{
 		Provider: s.mode.name, Capabilities: s.capabilities(), Limits: s.limits(),
 		Notes: map[string]string{
 			"unpack":             s.unpack,
@@ -81,6 +84,8 @@ func (r *rank) Properties() transport.Properties {
 			"windows":            fmt.Sprintf("%d sends, %d receives", s.sendWindow, s.receiveWindow),
 		},
 	}
+	s.describe(&p)
+	return p
 }
 
 // congestionInForce is the congestion control that sockets have.
