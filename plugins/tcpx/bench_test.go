@@ -3,7 +3,6 @@ package tcpx
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"net"
 	"os/exec"
 	"strconv"
@@ -25,7 +24,7 @@ const peerRounds = 12
 func BenchmarkPeers(b *testing.B) {
 	source, err := newSource()
 	require.NoError(b, err)
-	defer unix.Munmap(source)
+	defer func() { require.NoError(b, unix.Munmap(source)) }()
 	for _, sockets := range []string{"1", "4"} {
 		b.Run("raw/sockets="+sockets, func(b *testing.B) {
 			s := testSettings(b, map[string]string{"sockets": sockets})
@@ -109,6 +108,6 @@ func iperf3(b *testing.B, streams string) float64 {
 			} `json:"sum_received"`
 		} `json:"end"`
 	}
-	require.NoError(b, json.Unmarshal(out, &report), fmt.Sprintf("%s", out))
+	require.NoError(b, json.Unmarshal(out, &report), string(out))
 	return report.End.Received.BitsPerSecond / 8
 }

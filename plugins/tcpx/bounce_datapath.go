@@ -38,7 +38,7 @@ func (p *pool) receive(fd, want int, last fragment, more []fragment) (grown uint
 	for n -= int(grown); n > 0; n -= pageSize {
 		page := p.free[len(p.free)-1]
 		p.free = p.free[:len(p.free)-1]
-		more[count] = fragment{source: page * pageSize, length: uint32(min(n, pageSize))}
+		more[count] = fragment{source: page * pageSize, length: uint32(min(n, pageSize)), token: page}
 		count++
 	}
 	return grown, count, nil
@@ -47,7 +47,7 @@ func (p *pool) receive(fd, want int, last fragment, more []fragment) (grown uint
 // give implements [intake]. A fragment is a page.
 func (p *pool) give(fragments []fragment, reserved int) {
 	for i := len(fragments) - 1; i >= 0; i-- {
-		p.free = append(p.free, fragments[i].source/pageSize)
+		p.free = append(p.free, fragments[i].token)
 	}
 	p.unclaimed += reserved
 }

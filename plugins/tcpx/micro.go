@@ -45,7 +45,7 @@ func (Driver) Microbenchmark(ctx context.Context, options transport.Values, want
 	return nil
 }
 
-func measure(ctx context.Context, options transport.Values, wanted func(string) bool, d time.Duration, report func(transport.Measurement) error) error {
+func measure(ctx context.Context, options transport.Values, wanted func(string) bool, d time.Duration, report func(transport.Measurement) error) (err error) {
 	s, err := resolve(transport.Config{Options: options})
 	if err != nil {
 		return err
@@ -57,7 +57,7 @@ func measure(ctx context.Context, options transport.Values, wanted func(string) 
 	if err != nil {
 		return err
 	}
-	defer unix.Munmap(source)
+	defer func() { err = errors.Join(err, unix.Munmap(source)) }()
 	for _, m := range microbenchmarks {
 		if !wanted(m.name) {
 			continue

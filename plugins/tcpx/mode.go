@@ -21,7 +21,7 @@ type descriptor struct {
 type fragment struct {
 	source uint32 // offset in bounce memory
 	length uint32
-	token  uint32 // what the kernel wants back for it, in mode devmem
+	token  uint32 // what it is given back by: its page, or the kernel's name for it
 }
 
 // buffer is where a request is unpacked to.

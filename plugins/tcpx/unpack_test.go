@@ -319,7 +319,11 @@ func TestUnpackWorkers(t *testing.T) {
 	for _, workers := range []int{1, 3, unpackSlots} {
 		u, err := newHostUnpacker(workers)
 		require.NoError(t, err)
-		bounce := random(uint64(workers), unpackSlots*pageSize)
+		bounce, err := newRing("transportbench-tcpx-test", unpackSlots*pageSize)
+		require.NoError(t, err)
+		bounce = bounce[:unpackSlots*pageSize]
+		copy(bounce, random(uint64(workers), len(bounce)))
+		require.ErrorIs(t, u.register(bounce[1:]), errMisaligned)
 		require.NoError(t, u.register(bounce))
 		destination := make([]byte, len(bounce))
 		for round := range 3 {
@@ -347,5 +351,6 @@ func TestUnpackWorkers(t *testing.T) {
 		require.NoError(t, u.close())
 		require.NoError(t, u.close())
 		require.True(t, bytes.Equal(bounce[:pageSize], destination[:pageSize]), "launched before close")
+		require.NoError(t, freeRing(bounce[:2*len(bounce)]))
 	}
 }
