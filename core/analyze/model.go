@@ -93,13 +93,13 @@ func (n network) calibrated(throughput float64) network {
 
 // model takes the stations' times from the results.
 func (e *evidence) model(s stations) *Model {
-	if e.open() || s.daemon <= 0 || e.requests == 0 {
+	if e.open() || s.perOp == 0 {
 		return nil
 	}
 	m := &Model{
 		Clients: e.cfg.Clients, Daemons: e.cfg.Daemons, InFlight: e.cfg.InFlight,
 		CallingRanks: e.cfg.CallingRanks(), ServingRanks: e.cfg.ServingRanks(), Transported: e.transported(), RemoteShare: 1,
-		ClientTime: e.overhead.PerOpNS, DaemonTime: s.daemon * e.daemonTime / e.ops, RoundTrip: e.floor,
+		ClientTime: e.overhead.PerOpNS, DaemonTime: s.perOp, RoundTrip: e.floor,
 		Measured: e.throughput / float64(max(e.clients(), 1)),
 	}
 	if c, over := e.failedCheck("oversubscribed"); over {

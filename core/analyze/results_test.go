@@ -149,10 +149,14 @@ func TestVerdicts(t *testing.T) {
 		{"daemon", func(r *result.Result) {
 			each(r, func(_ *rank.DaemonReport, c *rank.ClientReport) { c.EmptyPolls = 3_000_000 })
 		},
-			ByDaemons, []string{"busy 92%", "920 ns for each request", "5.00 requests a turn"}},
+			ByDaemons, []string{"busy 92%", "920 ns for each operation", "5.00 requests a turn"}},
 		{"nobody is busy", idle, ByTransport, []string{"4 calls in flight, 3.90 us each", "1.00 us of that", "3.90 times as high", `"turnaround", 51%`}},
 		{"one call in flight", func(r *result.Result) { r.Config.InFlight = 1 }, ByTransport, nil},
 		{"oversubscribed", check("oversubscribed"), ByProcessors, []string{"8000 polling threads share 2 processors", "2.00 us", "1.00 M op/s at most"}},
+		{"disturbed", func(r *result.Result) {
+			each(r, func(d *rank.DaemonReport, c *rank.ClientReport) { d.Thread.CPUNS, c.Thread.CPUNS = 4e8, 4e8 })
+		},
+			ByProcessors, []string{"had one for 40% of the time"}},
 		{"late", func(r *result.Result) { r.Config.Rate = 1e6; check("schedule_lag")(r) }, BySchedule, []string{"so it is"}},
 		{"behind", func(r *result.Result) { r.Config.Rate = 1e6; check("rate")(r) }, ByTransport, []string{"so it is"}},
 		{"kept", func(r *result.Result) { r.Config.Rate = 1e6 }, ByLoad, []string{"1.00 M op/s asked for were kept"}},
