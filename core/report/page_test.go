@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -208,7 +209,13 @@ func TestNarrowPrintAndDark(t *testing.T) {
 	b.media("", "prefers-color-scheme", "dark")
 	b.await(fmt.Sprintf(`%s !== %q`, background, light))
 	require.Empty(t, eval[string](b, contrasts), "dark")
+	// A printer has measured the page when the colours change.
+	eval[bool](b, `document.querySelectorAll("canvas").forEach((c) => { c.dataset.stays = "yes"; }); true`)
+	pixels := `document.querySelector("#spectrum canvas").toDataURL()`
+	before := eval[string](b, pixels)
 	b.media("print", "prefers-color-scheme", "dark")
+	b.await(pixels + " !== " + strconv.Quote(before))
+	require.True(t, eval[bool](b, `[...document.querySelectorAll("canvas")].every((c) => c.dataset.stays)`))
 	b.do(chromedp.EmulateViewport(700, 900))
 	b.await(`getComputedStyle(document.body).backgroundColor === "rgb(255, 255, 255)"`)
 	b.await(`[...document.querySelectorAll("#main .uplot canvas")].every((u) => u.getBoundingClientRect().right <= 701)`)

@@ -60,7 +60,7 @@ function listenToWindow() {
     clearTimeout(resizing);
     resizing = setTimeout(redrawCurves, 100);
   });
-  for (const query of ["(prefers-color-scheme: dark)", "print"]) matchMedia(query).addEventListener("change", redrawCurves);
+  for (const query of ["(prefers-color-scheme: dark)", "print"]) matchMedia(query).addEventListener("change", recolor);
   window.addEventListener("keydown", (e) => {
     if (e.key === "Escape" && !document.getElementById("page").hidden) location.hash = "back";
   });
