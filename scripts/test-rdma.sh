@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tests the verbs device and copyrpc on it.
+# Tests the verbs device, datagrams and copyrpc on it.
 #
 #	test-rdma.sh          on Soft-RoCE, in a guest that QEMU emulates
 #	test-rdma.sh DEVICE   on an RDMA device of this machine, such as mlx5_0
@@ -40,6 +40,7 @@ missing() {
 build() {
 	mkdir -p "$work"
 	CGO_ENABLED=1 go test -c -tags ibverbs -o "$work/rdma.test" ./core/rdma
+	CGO_ENABLED=1 go test -c -tags ibverbs -o "$work/datagram.test" ./core/datagram
 	CGO_ENABLED=1 go test -c -tags ibverbs -o "$work/copyrpc.test" ./plugins/copyrpc
 	CGO_ENABLED=0 go build -o "$work/transportbench" ./cmd/transportbench
 	CGO_ENABLED=1 go build -tags ibverbs -o "$work/transport-copyrpc" ./cmd/transport-copyrpc
@@ -83,7 +84,8 @@ guest() {
 	image=$(find "$kernel/boot" -name 'vmlinuz-*')
 	say "running the tests on Soft-RoCE in QEMU; the log is $log"
 	# KVM hangs in some nested machines, and this has to run in all of them.
-	timeout --foreground 600 qemu-system-x86_64 -nodefaults -nographic -no-reboot -machine q35 -accel tcg,thread=multi -cpu max \
+	# The guest ends with this script, however that ends.
+	setpriv --pdeathsig TERM timeout --foreground 1800 qemu-system-x86_64 -nodefaults -nographic -no-reboot -machine q35 -accel tcg,thread=multi -cpu max \
 		-smp 2 -m 3072 -kernel "$image" -initrd "$work/initramfs.gz" -serial stdio \
 		-virtfs local,path=/,mount_tag=host,security_model=none,readonly=on,multidevs=remap \
 		-append "console=ttyS0 quiet panic=-1 mitigations=off tsc=reliable clocksource=tsc tree=$PWD" </dev/null | sed -u 's/\r$//' | tee "$log" | sed -un "/== /,\$p" || true

@@ -29,10 +29,8 @@ func (e *evidence) limit(s stations) *Limit {
 		}
 		add("round trip", float64(e.configured())/mean*1e9, "%s, and %s in flight", what, calls(e.configured()))
 	}
-	if s.daemon > 0 && e.requests > 0 {
-		each := s.daemon * e.daemonTime / e.requests
-		perOp := e.requests / e.ops // a read-modify-write is two
-		add("daemons", float64(e.daemons())/each/perOp*1e9, "a daemon works %s on each request; %s", format.Time(each), thereAre(e.daemons()))
+	if s.perOp > 0 {
+		add("daemons", float64(e.daemons())/s.perOp*1e9, "a daemon works %s on each operation; %s", format.Time(s.perOp), thereAre(e.daemons()))
 	}
 	if each := e.overhead.PerOpNS; each > 0 {
 		add("harness", float64(e.clients())/each*1e9, "a client's loop takes %s an operation with a transport that completes at once; %s", format.Time(each), thereAre(e.clients()))

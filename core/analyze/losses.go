@@ -152,7 +152,7 @@ func (e *evidence) harnessLoss() []Loss {
 	if each == 0 || e.clientTime == 0 {
 		return nil
 	}
-	share := each * e.ops / e.clientTime
+	share := each * e.throughput / float64(max(e.clients(), 1)) / 1e9
 	return []Loss{{Name: "harness", PerOp: each, Share: share, Message: fmt.Sprintf(
 		"the harness takes a client %s of each operation (%s of it to verify checksums), %.0f%% of its time; much of it while the transport works",
 		format.Time(each), format.Time(e.overhead.VerifyNS), 100*share)}}

@@ -15,6 +15,7 @@ import (
 // configuration.
 type evidence struct {
 	cfg      config.Config
+	spins    bool // polling threads never give their processors away
 	repeats  []result.Repeat
 	checks   []result.Check
 	overhead rank.Overhead
@@ -32,8 +33,8 @@ type totals struct {
 	clientCPU, daemonCPU       float64
 	polls, emptyPolls          float64
 	loops, emptyLoops, flushes float64
-	throughput                 float64 // op/s of all clients, mean over repeats
-	inFlight                   float64 // by Little's law, mean over repeats
+	throughput                 float64 // op/s of all clients, the median over repeats
+	inFlight                   float64 // by Little's law, likewise
 	floor                      float64 // geometric mean over repeats; 0 without
 }
 
@@ -45,14 +46,13 @@ func Results(list []*result.Result) (*Analysis, error) {
 		return nil, err
 	}
 	first := list[0]
+	s := e.stations()
 	a := &Analysis{
 		Transport: first.Plugin.Name, Provider: first.Plugin.Provider, Repeats: len(e.repeats),
 		Findings: findings(list), Breakdowns: e.breakdowns(), Law: e.law(), Losses: e.losses(),
 		Threads: e.threads(), NoCounters: noCounters(e.repeats),
 	}
-	s := e.stations()
-	a.Model = e.model(s)
-	a.Limit = e.limit(s)
+	a.Model, a.Limit = e.model(s), e.limit(s)
 	a.Verdict = e.verdict(a, s)
 	a.Missing = e.missing()
 	return a, nil
@@ -62,7 +62,10 @@ func gather(list []*result.Result) (*evidence, error) {
 	if len(list) == 0 {
 		return nil, errors.New("there is no result to analyse")
 	}
-	e := &evidence{cfg: list[0].Config, overhead: list[0].Overhead}
+	e := &evidence{cfg: list[0].Config, overhead: list[0].Overhead, spins: true}
+	for _, p := range list[0].Placement {
+		e.spins = e.spins && p.Idle == config.IdleSpin
+	}
 	for _, r := range list {
 		e.repeats = append(e.repeats, r.Repeats...)
 		e.checks = append(e.checks, r.Checks...)
@@ -84,11 +87,11 @@ func gather(list []*result.Result) (*evidence, error) {
 
 // sum adds repeats up.
 func sum(repeats []result.Repeat) (t totals) {
-	var floors []float64
-	n := float64(len(repeats))
+	var floors, throughputs, inFlight []float64
 	for i := range repeats {
 		r := &repeats[i]
 		clients := r.Clients()
+		throughput := 0.0
 		for j := range clients {
 			c := &clients[j]
 			t.ops += float64(c.Ops())
@@ -96,9 +99,10 @@ func sum(repeats []result.Repeat) (t totals) {
 			t.clientCPU += float64(c.Thread.CPUNS)
 			t.polls += float64(c.Polls)
 			t.emptyPolls += float64(c.EmptyPolls)
-			t.throughput += result.PerSecond(c.Ops(), c.ElapsedNS) / n
+			throughput += result.PerSecond(c.Ops(), c.ElapsedNS)
 		}
-		t.inFlight += consistency.InFlightOf(clients) / n
+		throughputs = append(throughputs, throughput)
+		inFlight = append(inFlight, consistency.InFlightOf(clients))
 		for _, d := range r.Daemons() {
 			t.requests += float64(d.Requests)
 			t.daemonTime += float64(d.ElapsedNS)
@@ -112,6 +116,7 @@ func sum(repeats []result.Repeat) (t totals) {
 		}
 	}
 	t.floor = geometric(floors)
+	t.throughput, t.inFlight = median(throughputs), median(inFlight)
 	return t
 }
 

@@ -1,6 +1,7 @@
 package analyze
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -13,8 +14,16 @@ import (
 	"transportbench/core/transport"
 )
 
+// timings keeps what timing has made: a histogram is large, and tests want the
+// same ones again and again.
+var timings = map[string]rank.TimingReport{}
+
 // timing has so many samples of each time.
 func timing(t require.TestingT, counts map[uint64]int) rank.TimingReport {
+	key := fmt.Sprint(counts)
+	if made, known := timings[key]; known {
+		return made
+	}
 	h := measure.NewHistogram()
 	sum, n := 0.0, 0
 	for ns, count := range counts {
@@ -26,7 +35,8 @@ func timing(t require.TestingT, counts map[uint64]int) rank.TimingReport {
 	}
 	encoded, err := h.Encode()
 	require.NoError(t, err)
-	return rank.TimingReport{Histogram: encoded, MeanNS: sum / float64(n), Samples: uint64(n)}
+	timings[key] = rank.TimingReport{Histogram: encoded, MeanNS: sum / float64(n), Samples: uint64(n)}
+	return timings[key]
 }
 
 func always(t require.TestingT, ns uint64) rank.TimingReport {
@@ -149,10 +159,14 @@ func TestVerdicts(t *testing.T) {
 		{"daemon", func(r *result.Result) {
 			each(r, func(_ *rank.DaemonReport, c *rank.ClientReport) { c.EmptyPolls = 3_000_000 })
 		},
-			ByDaemons, []string{"busy 92%", "920 ns for each request", "5.00 requests a turn"}},
+			ByDaemons, []string{"busy 92%", "920 ns for each operation", "5.00 requests a turn"}},
 		{"nobody is busy", idle, ByTransport, []string{"4 calls in flight, 3.90 us each", "1.00 us of that", "3.90 times as high", `"turnaround", 51%`}},
 		{"one call in flight", func(r *result.Result) { r.Config.InFlight = 1 }, ByTransport, nil},
 		{"oversubscribed", check("oversubscribed"), ByProcessors, []string{"8000 polling threads share 2 processors", "2.00 us", "1.00 M op/s at most"}},
+		{"disturbed", func(r *result.Result) {
+			each(r, func(d *rank.DaemonReport, c *rank.ClientReport) { d.Thread.CPUNS, c.Thread.CPUNS = 4e8, 4e8 })
+		},
+			ByProcessors, []string{"had one for 40% of the time"}},
 		{"late", func(r *result.Result) { r.Config.Rate = 1e6; check("schedule_lag")(r) }, BySchedule, []string{"so it is"}},
 		{"behind", func(r *result.Result) { r.Config.Rate = 1e6; check("rate")(r) }, ByTransport, []string{"so it is"}},
 		{"kept", func(r *result.Result) { r.Config.Rate = 1e6 }, ByLoad, []string{"1.00 M op/s asked for were kept"}},

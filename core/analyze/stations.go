@@ -19,8 +19,13 @@ type stations struct {
 	busyTurn, emptyTurn float64
 	// batch is how many requests a turn that found something served.
 	batch float64
+	// perOp is what an operation keeps daemons busy for, in ns; 0 likewise.
+	perOp float64
 	// harness is the share of a client's time that the harness itself took.
 	harness float64
+	// running is the share of the windows in which polling threads had a
+	// processor; 1 where the kernel does not say.
+	running float64
 }
 
 // stations computes them. Some turns are timed, and those that found nothing are
@@ -36,26 +41,38 @@ func (e *evidence) stations() stations {
 	for i := range e.repeats {
 		list = append(list, stationsOf(sum(e.repeats[i:i+1]), timedTurns(&e.repeats[i])))
 	}
-	median := func(of func(*stations) float64) float64 {
+	over := func(of func(*stations) float64) float64 {
 		values := make([]float64, len(list))
 		for i := range list {
 			values[i] = of(&list[i])
 		}
-		slices.Sort(values)
-		return (values[(len(values)-1)/2] + values[len(values)/2]) / 2
+		return median(values)
 	}
 	return stations{
-		daemon:    median(func(s *stations) float64 { return s.daemon }),
-		client:    median(func(s *stations) float64 { return s.client }),
-		busyTurn:  median(func(s *stations) float64 { return s.busyTurn }),
-		emptyTurn: median(func(s *stations) float64 { return s.emptyTurn }),
-		batch:     median(func(s *stations) float64 { return s.batch }),
-		harness:   e.overhead.PerOpNS * e.ops / e.clientTime,
+		daemon:    over(func(s *stations) float64 { return s.daemon }),
+		client:    over(func(s *stations) float64 { return s.client }),
+		busyTurn:  over(func(s *stations) float64 { return s.busyTurn }),
+		emptyTurn: over(func(s *stations) float64 { return s.emptyTurn }),
+		batch:     over(func(s *stations) float64 { return s.batch }),
+		perOp:     over(func(s *stations) float64 { return s.perOp }),
+		running:   over(func(s *stations) float64 { return s.running }),
+		harness:   e.overhead.PerOpNS * e.throughput / float64(max(e.clients(), 1)) / 1e9,
 	}
 }
 
+func median(values []float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	slices.Sort(values)
+	return (values[(len(values)-1)/2] + values[len(values)/2]) / 2
+}
+
 func stationsOf(t totals, timed *measure.Histogram) stations {
-	s := stations{daemon: unknown, client: unknown}
+	s := stations{daemon: unknown, client: unknown, running: 1}
+	if t.clientCPU > 0 && t.daemonCPU > 0 {
+		s.running = (t.clientCPU + t.daemonCPU) / (t.clientTime + t.daemonTime)
+	}
 	busy := t.loops - t.emptyLoops
 	if busy == 0 {
 		return s
@@ -78,6 +95,7 @@ func stationsOf(t totals, timed *measure.Histogram) stations {
 	}
 	s.busyTurn = min(max(s.busyTurn-longer, 0), turn/(1-empty))
 	s.daemon = (1 - empty) * s.busyTurn / turn
+	s.perOp = s.daemon * available / t.ops
 	if own := min(t.clientCPU, t.clientTime); own > 0 && s.emptyTurn > 0 {
 		s.client = max(0, 1-t.emptyPolls*s.emptyTurn/own)
 	}

@@ -29,6 +29,12 @@ func (e *evidence) verdict(a *Analysis, s stations) Verdict {
 	if e.open() {
 		return e.openVerdict(v)
 	}
+	if e.spins && s.running < saturated {
+		v.Bound = ByProcessors
+		v.Why = fmt.Sprintf("threads had a processor %.0f%% of the time", 100*s.running)
+		v.Message = fmt.Sprintf("Polling threads never give their processors away, and had one for %.0f%% of the time: something else runs here. Measure on a quieter machine; ratios within a repeat still hold.", 100*s.running)
+		return v
+	}
 	daemonCalls := e.configured() / max(e.daemons(), 1)
 	clientBusy := s.client
 	if e.cfg.InFlight == 1 { // it waits for that one; what its loop takes is certain only
@@ -39,12 +45,12 @@ func (e *evidence) verdict(a *Analysis, s stations) Verdict {
 		v.Bound = ByClients
 		v.Why = fmt.Sprintf("clients are busy %.0f%% of the time", 100*clientBusy)
 		v.Message = fmt.Sprintf("%s: of %s an operation takes a client, the harness is %s and the rest the transport's work on this side. More clients on cores of their own would give more.",
-			upper(v.Why), format.Time(e.clientTime*clientBusy/e.ops), format.Time(e.overhead.PerOpNS))
+			upper(v.Why), format.Time(float64(e.clients())/e.throughput*1e9*clientBusy), format.Time(e.overhead.PerOpNS))
 	case s.daemon >= saturated && daemonCalls > 1:
 		v.Bound = ByDaemons
 		v.Why = fmt.Sprintf("daemons are busy %.0f%% of the time", 100*s.daemon)
-		v.Message = fmt.Sprintf("%s with %s for each request, %s requests a turn. More daemons on cores of their own would give more.",
-			upper(v.Why), format.Time(e.daemonTime*s.daemon/max(e.requests, 1)), format.Digits(s.batch))
+		v.Message = fmt.Sprintf("%s with %s for each operation, %s requests a turn. More daemons on cores of their own would give more.",
+			upper(v.Why), format.Time(s.perOp), format.Digits(s.batch))
 	default:
 		e.transportVerdict(&v, a, s)
 		return v
@@ -108,6 +114,9 @@ func (e *evidence) weigh(a *Analysis, s stations) []string {
 	if s.client >= 0 && e.cfg.InFlight > 1 {
 		lines = append(lines, fmt.Sprintf("clients busy %.0f%%: %.1f%% of %s polls found nothing, at %s each", 100*s.client,
 			100*e.emptyPolls/max(e.polls, 1), counted(e.polls), format.Time(s.emptyTurn)))
+	}
+	if s.running < saturated {
+		lines = append(lines, fmt.Sprintf("polling threads had a processor for %.0f%% of the windows", 100*s.running))
 	}
 	lines = append(lines, fmt.Sprintf("harness %s an operation, %.0f%% of a client's time", format.Time(e.overhead.PerOpNS), 100*s.harness))
 	return lines

@@ -26,6 +26,7 @@ type brief struct {
 	checks   []result.Check
 	rates    [][]float64 // of its windows
 	warmups  []result.Warmup
+	versions []string // of the command
 	analysis *analyze.Analysis
 }
 
@@ -90,6 +91,7 @@ func detailOf(s *set.Set, c *set.Cell) (detail, brief) {
 		}
 		d.Runs = append(d.Runs, runOf(r, file))
 		repeats = append(repeats, r.Repeats...)
+		known.versions = append(known.versions, r.Tool.Version)
 		known.checks = append(known.checks, r.Checks...)
 		d.Rates = append(d.Rates, ratesOf(r)...)
 		if r.Setup.Warmup != nil {

@@ -13,7 +13,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -247,11 +246,4 @@ func detailsIn(t testing.TB, page []byte, doc *document) []detail {
 	}
 	require.Len(t, all, len(doc.Cells.Label))
 	return all
-}
-
-func cellNamed(t testing.TB, doc *document, label string) int {
-	t.Helper()
-	i := slices.Index(doc.Cells.Label, label)
-	require.GreaterOrEqual(t, i, 0, "no cell %q among %q", label, doc.Cells.Label)
-	return i
 }

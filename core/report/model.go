@@ -11,7 +11,7 @@ import (
 type document struct {
 	Title        string        `json:"title"`
 	Machine      string        `json:"machine"`
-	Version      string        `json:"version"` // of the plugins
+	Version      string        `json:"version"` // of the commands that measured
 	Date         string        `json:"date"`
 	Live         bool          `json:"live,omitempty"`
 	Objective    string        `json:"objective,omitempty"`

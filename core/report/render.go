@@ -46,7 +46,7 @@ var loadStatic = sync.OnceValue(func() *static {
 	}
 	s := &static{
 		body:   template.Must(template.New("page").Parse(read("page.html"))),
-		script: read(scripts...),
+		script: "/*!\n" + read("uPlot.LICENSE") + "*/\n" + read(scripts...),
 		style:  read("uPlot.min.css", "style.css"),
 	}
 	s.policy = fmt.Sprintf("default-src 'none'; script-src '%s'; style-src '%s'; img-src data:; base-uri 'none'; form-action 'none'", hashOf(s.script), hashOf(s.style))

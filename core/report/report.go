@@ -54,11 +54,11 @@ func Build(ctx context.Context, sets []*set.Set, o Options) (*Page, error) {
 	if len(b.cells) == 0 {
 		return nil, errors.New("there is no cell to report on")
 	}
-	b.describe()
 	b.columns()
 	if err := b.details(ctx); err != nil {
 		return nil, err
 	}
+	b.describe()
 	b.curves()
 	b.diffs()
 	b.findings()
@@ -118,7 +118,9 @@ func (b *builder) describe() {
 			} else if m := machineOf(s.Machine(cell)); m != "" {
 				add(&machines, m)
 			}
-			add(&versions, cell.Plugin.Version)
+			for _, version := range b.briefs[b.first[i]+c].versions {
+				add(&versions, version)
+			}
 			if at := cell.StartedAt; !at.IsZero() {
 				start = earliest(start, at)
 				from, to = earliest(from, at), latest(to, at)

@@ -322,6 +322,9 @@ func TestPublishedFigures(t *testing.T) {
 
 // The bound of the file's size, with histograms, phases and ten repeats in all.
 func TestSizeOfTwoHundredCells(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the size is the same without the race detector, and takes a tenth of the time")
+	}
 	var list []load
 	for i := 0; len(list) < 200; i++ {
 		for _, l := range loads() {

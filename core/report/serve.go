@@ -84,7 +84,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 			server.Close()
 		}
 		cancel()
-		<-failed
+		_ = <-failed // it tells that the server was closed
 	}
 	stop()
 	watcher.Wait()

@@ -1,7 +1,7 @@
 // The page of one cell: its figures, configuration, environment, checks and raw
 // samples.
 
-async function openCell(cell) {
+async function openCell(cell, again) {
   const page = document.getElementById("page"), d = report.doc, c = d.cells;
   const detail = await detailOf(cell);
   const part = (title, ...nodes) => el("section", {}, el("h3", {}, title), nodes);
@@ -26,6 +26,7 @@ async function openCell(cell) {
   show(true);
   document.title = labelOf(cell) + " · transportbench";
   for (const draw of page.querySelectorAll(".later")) draw.dispatchEvent(new Event("draw"));
+  if (again) return;
   heading.focus({ preventScroll: true });
   window.scrollTo(0, 0);
 }
@@ -50,7 +51,7 @@ function figureTable(cell) {
   const rows = report.doc.metrics.filter((m) => m.median[cell] !== null).map((m) => metricOf(cell, m.name));
   return table("Medians over the repeats", [
     { name: "metric", text: (m) => m.name, key: (m) => m.name }, { name: "median", right: true, text: value }, { name: "95% interval", right: true, text: interval },
-    { name: "repeats", right: true, text: (m) => String(m.n) }, { name: "", text: (m) => report.metrics.get(m.name).help }], rows);
+    { name: "repeats", right: true, text: (m) => String(m.n) }, { name: "meaning", text: (m) => report.metrics.get(m.name).help }], rows);
 }
 
 function spectrumOf(cell, detail) {
@@ -66,7 +67,7 @@ function spectrumOf(cell, detail) {
 
 function breakdownTable(b) {
   return table(`${b.title}: means`, [{ name: "part", text: (p) => p.name }, { name: "mean", right: true, text: (p) => number(p.mean_ns, "ns") },
-    { name: "share", right: true, text: (p) => digits(100 * p.share) + "%" }, { name: "", text: (p) => p.help || "" }],
+    { name: "share", right: true, text: (p) => digits(100 * p.share) + "%" }, { name: "meaning", text: (p) => p.help || "" }],
   [...b.parts, { name: "whole", mean_ns: b.whole_ns, share: 1 }]);
 }
 
@@ -78,7 +79,7 @@ function checkTable(detail) {
   const rows = [...all, ...more, ...found].sort((a, b) => a.ok - b.ok);
   if (!rows.length) return el("p", { class: "note" }, "There are no checks.");
   return table("Checks, those that failed first", [
-    { name: "check", text: (c) => c.name, key: (c) => c.name }, { name: "", node: (c) => (c.ok ? "ok" : el("strong", { class: c.severity }, c.severity)), key: (c) => String(c.ok) }, { name: "", text: (c) => c.message }], rows);
+    { name: "check", text: (c) => c.name, key: (c) => c.name }, { name: "outcome", node: (c) => (c.ok ? "ok" : el("strong", { class: c.severity }, c.severity)), key: (c) => String(c.ok) }, { name: "message", text: (c) => c.message }], rows);
 }
 
 function sampleTable(detail) {

@@ -3,7 +3,7 @@
 
 const shapes = ["circle", "square", "triangle", "diamond", "down", "plus", "cross", "star"];
 const dashes = [[], [7, 4], [2, 3], [9, 3, 2, 3], [14, 4], [4, 2, 1, 2]];
-let printing = false;
+const charts = new Set();
 
 function color(name) { return getComputedStyle(document.documentElement).getPropertyValue(name).trim(); }
 
@@ -98,7 +98,17 @@ function drawChart(host, spec) {
   }, [chart.full.x, chart.full.y], box);
   chart.plot.over.append(chart.ring);
   listen(chart);
+  charts.add(chart);
   return chart;
+}
+
+// recolor paints all charts anew in the same places, for another scheme of
+// colours. A printer has measured the page by then: nothing may move.
+function recolor() {
+  for (const chart of charts) {
+    if (chart.box.isConnected) chart.plot.redraw(false);
+    else charts.delete(chart);
+  }
 }
 
 function widthOf(host) { return Math.max(240, Math.floor(host.getBoundingClientRect().width)); }

@@ -106,8 +106,8 @@ async function drawSpectrum() {
 }
 
 function tens(low, high) {
-  const list = [];
-  for (let v = 1; v <= high; v *= 10) list.push(...(v >= low ? [v] : []), ...(v === 1 && 2 >= low && 2 <= high ? [2] : []));
+  const list = low <= 2 && high >= 2 ? [2] : [];
+  for (let v = 10; v <= high; v *= 10) if (v >= low) list.push(v);
   return list;
 }
 

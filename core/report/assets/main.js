@@ -12,21 +12,25 @@ function drawAll() {
 
 async function begin() {
   await loadDocument();
-  if (!filter.series.size) resetFilter();
+  resetFilter();
+  await draw(false);
+}
+
+async function draw(again) {
   drawFilters(drawAll);
   drawHeatControls();
   if (!report.metrics.has(heatMetric)) heatMetric = "throughput";
   if (heatMetric !== "throughput") paintHeat();
   document.body.classList.remove("no-script");
   await drawAll();
-  await route();
+  await route(again);
 }
 
-async function route() {
+async function route(again) {
   const cell = /^#cell-(\d+)$/.exec(location.hash);
   if (cell && Number(cell[1]) < report.doc.cells.label.length) {
     if (document.getElementById("page").hidden) scrolled = window.scrollY;
-    return openCell(Number(cell[1]));
+    return openCell(Number(cell[1]), again === true);
   }
   if (!document.getElementById("page").hidden) {
     show(false);
@@ -49,17 +53,39 @@ function redrawCurves() {
 let width = 0, resizing = 0;
 function listenToWindow() {
   width = window.innerWidth;
-  window.addEventListener("hashchange", route);
+  window.addEventListener("hashchange", () => route());
   window.addEventListener("resize", () => {
     if (window.innerWidth === width) return;
     width = window.innerWidth;
     clearTimeout(resizing);
     resizing = setTimeout(redrawCurves, 100);
   });
-  for (const query of ["(prefers-color-scheme: dark)", "print"]) matchMedia(query).addEventListener("change", redrawCurves);
+  for (const query of ["(prefers-color-scheme: dark)", "print"]) matchMedia(query).addEventListener("change", recolor);
   window.addEventListener("keydown", (e) => {
     if (e.key === "Escape" && !document.getElementById("page").hidden) location.hash = "back";
   });
+}
+
+// choices are what a reader chose, by names: numbers change as cells are added.
+function choices() {
+  const d = report.doc, cell = /^#cell-(\d+)$/.exec(location.hash);
+  return {
+    off: new Set([...d.series.keys()].filter((i) => !filter.series.has(i)).map(seriesName)),
+    axes: [...filter.axes].map(([i, v]) => [d.axes[i].name, d.axes[i].values[v]]),
+    cell: cell ? d.cells.label[Number(cell[1])] : null,
+  };
+}
+
+function restore(chosen) {
+  const d = report.doc;
+  resetFilter();
+  for (const i of d.series.keys()) if (chosen.off.has(seriesName(i))) filter.series.delete(i);
+  for (const [name, v] of chosen.axes) {
+    const i = d.axes.findIndex((a) => a.name === name), at = i < 0 ? -1 : d.axes[i].values.indexOf(v);
+    if (at >= 0) filter.axes.set(i, at);
+  }
+  const cell = d.cells.label.indexOf(chosen.cell);
+  if (cell >= 0) history.replaceState(null, "", "#cell-" + cell);
 }
 
 // follow takes over what the server's page became.
@@ -79,12 +105,10 @@ function follow() {
       document.body.append(...page.querySelectorAll("script[type='text/plain']"));
       for (const id of ["heat", "phases", "changes", "trust"]) document.getElementById(id).replaceWith(page.getElementById(id));
       document.querySelector(".top .meta").replaceWith(page.querySelector(".top .meta"));
-      const before = { series: report.doc.series.length, sets: report.doc.sets.length, axes: JSON.stringify(report.doc.axes) };
+      const chosen = choices();
       await loadDocument();
-      for (let i = before.series; i < report.doc.series.length; i++) filter.series.add(i);
-      if (before.axes !== JSON.stringify(report.doc.axes)) filter.axes = new Map();
-      document.body.classList.remove("no-script");
-      await begin();
+      restore(chosen);
+      await draw(true);
       window.scrollTo(0, y);
       if (focus) document.getElementById(focus)?.focus({ preventScroll: true });
       state.textContent = `live, ${count(report.doc.cells.label.length, "cell")} at ${new Date().toLocaleTimeString()}`;

@@ -190,5 +190,5 @@ function machineTable(e, i) {
   const pairs = (kind, list) => Object.entries(list || {}).sort().map(([k, v]) => ({ kind, k, v }));
   return table(report.doc.environments.length > 1 ? `Machine ${i + 1}` : "Machine", [
     { name: "property", text: (r) => r.k }, { name: "value", text: (r) => r.v || "-" },
-    { name: "", text: (r) => r.kind }], [...pairs("must agree in a comparison", e.identity), ...pairs("may explain a difference", e.volatile)]);
+    { name: "role", text: (r) => r.kind }], [...pairs("must agree in a comparison", e.identity), ...pairs("may explain a difference", e.volatile)]);
 }
