@@ -21,8 +21,9 @@ type Model struct {
 	ClientTime float64 `json:"client_ns"`
 	DaemonTime float64 `json:"daemon_ns"`
 	// Delay is the rest of an operation's time, so chosen that the model gives
-	// the throughput that was measured. RoundTrip is the part of it that each
-	// transported request spends on the medium: the floor, 0 where unknown.
+	// the throughput that was measured; where a station is saturated, which hides
+	// it, the floor. RoundTrip is the part of it that each transported request
+	// spends on the medium: the floor, 0 where unknown.
 	Delay     float64 `json:"delay_ns"`
 	RoundTrip float64 `json:"round_trip_ns"`
 	// Local and Remote are the mean times of such requests in a mesh, and
@@ -109,8 +110,20 @@ func (e *evidence) model(s stations) *Model {
 		m.Local, m.Remote, m.RemoteShare = local, remote, share
 		m.Expected = float64(m.InFlight) / consistency.MixedMean(local, remote, share) * 1e9
 	}
-	m.Delay = m.network().calibrated(e.throughput / 1e9).delay
+	if m.InFlight > 1 && s.client > 0 { // with one, waiting for it looks like work
+		m.ClientTime = max(m.ClientTime, s.client*float64(e.clients())/e.throughput*1e9)
+	}
+	n := m.network()
+	m.Delay = n.calibrated(e.throughput / 1e9).delay
+	if m.RoundTrip > 0 && n.calls > max(n.clients, n.daemons) && e.throughput/1e9 >= saturated*n.most() {
+		m.Delay = m.Transported * m.RoundTrip
+	}
 	return m
+}
+
+// most is the throughput at which a station is busy all the time.
+func (n network) most() float64 {
+	return min(float64(n.clients)/n.client, float64(n.daemons)/n.daemon)
 }
 
 func (m *Model) network() network {

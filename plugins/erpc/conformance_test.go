@@ -10,6 +10,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if runServer() {
+		return
+	}
 	goleak.VerifyTestMain(m)
 }
 
