@@ -28,6 +28,10 @@ if [ "${1:-bench}" = test ]; then
 		install_packages "the generated code is checked with it" protobuf-compiler ||
 			say "going on without protoc"
 	fi
+	if ! have chromium && ! have chromium-browser && ! have google-chrome; then
+		install_packages "the report is tested in it" chromium fonts-dejavu-core ||
+			say "going on without Chromium"
+	fi
 	if ! have shellcheck; then
 		install_packages "the scripts are checked with it" shellcheck ||
 			say "going on without shellcheck"

@@ -3,6 +3,8 @@ package measure
 import (
 	"fmt"
 	"runtime/metrics"
+	"strconv"
+	"strings"
 
 	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
@@ -13,6 +15,10 @@ type ThreadUsage struct {
 	CPUNS       uint64 // time on a processor, in nanoseconds
 	Voluntary   uint64 // switches because the thread waited
 	Involuntary uint64 // switches because the scheduler took the processor away
+	MinorFaults uint64 // pages that were in memory
+	MajorFaults uint64 // pages that had to be read
+	// Migrations to another processor; 0 where the kernel does not tell.
+	Migrations uint64
 }
 
 // ReadThreadUsage reads the counts of the calling thread, which must be locked
@@ -31,7 +37,24 @@ func ReadThreadUsage() (ThreadUsage, error) {
 		CPUNS:       uint64(cpu.Nano()),
 		Voluntary:   uint64(usage.Nvcsw),
 		Involuntary: uint64(usage.Nivcsw),
+		MinorFaults: uint64(usage.Minflt),
+		MajorFaults: uint64(usage.Majflt),
+		Migrations:  migrations(Root("/").Text("proc/thread-self/sched")),
 	}, nil
+}
+
+// migrations finds their number in what the kernel says of a thread's
+// scheduling (kernel/sched/debug.c), which few are built without. The counter
+// of perf events would need rights.
+func migrations(sched string) uint64 {
+	for line := range strings.Lines(sched) {
+		name, value, found := strings.Cut(line, ":")
+		if found && strings.TrimSpace(name) == "se.nr_migrations" {
+			n, _ := strconv.ParseUint(strings.TrimSpace(value), 10, 64)
+			return n
+		}
+	}
+	return 0
 }
 
 // Sub returns what was counted since an earlier reading of the same thread.
@@ -40,6 +63,9 @@ func (u ThreadUsage) Sub(earlier ThreadUsage) ThreadUsage {
 		CPUNS:       u.CPUNS - earlier.CPUNS,
 		Voluntary:   u.Voluntary - earlier.Voluntary,
 		Involuntary: u.Involuntary - earlier.Involuntary,
+		MinorFaults: u.MinorFaults - earlier.MinorFaults,
+		MajorFaults: u.MajorFaults - earlier.MajorFaults,
+		Migrations:  u.Migrations - earlier.Migrations,
 	}
 }
 

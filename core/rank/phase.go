@@ -243,14 +243,21 @@ func (r *Rank) adviseSampling(clients []ClientReport) int {
 	if len(clients) == 0 {
 		return 0
 	}
-	opTime := math.Inf(1)
+	return sampleEveryFor(sampleCost(measure.Calibrated()), busyPerOp(clients))
+}
+
+// busyPerOp is the least processor time that a client took for an operation, in
+// nanoseconds. Where clients share a processor, their time for an operation is
+// not what stamping it takes from.
+func busyPerOp(clients []ClientReport) float64 {
+	least := math.Inf(1)
 	for i := range clients {
 		c := &clients[i]
 		if ops := c.Reads + c.Writes + c.Lookups; ops > 0 {
-			opTime = min(opTime, float64(c.Thread.Busy(c.ElapsedNS))/float64(ops))
+			least = min(least, float64(c.Thread.Busy(c.ElapsedNS))/float64(ops))
 		}
 	}
-	return sampleEveryFor(sampleCost(measure.Calibrated()), opTime)
+	return least
 }
 
 func isPeerDown(err error) bool { return errors.Is(err, transport.ErrPeerDown) }

@@ -70,6 +70,9 @@ type ClientReport struct {
 	Transport []transport.Stat `json:"transport,omitempty"`
 }
 
+// Ops is what the client completed in the window.
+func (c *ClientReport) Ops() uint64 { return c.Reads + c.Writes + c.Lookups }
+
 // OperationReport is one kind of operation.
 type OperationReport struct {
 	Count   uint64       `json:"count"` // completed in the window
@@ -157,9 +160,23 @@ type ThreadReport struct {
 	CPUNS       uint64 `json:"cpu_ns"`
 	Voluntary   uint64 `json:"voluntary_switches"`
 	Involuntary uint64 `json:"involuntary_switches"`
+	// MinorFaults are pages that the thread touched first and that were in
+	// memory, MajorFaults those that had to be read, and Migrations its moves to
+	// another processor, 0 where the kernel does not tell.
+	MinorFaults uint64 `json:"minor_faults,omitempty"`
+	MajorFaults uint64 `json:"major_faults,omitempty"`
+	Migrations  uint64 `json:"migrations,omitempty"`
 	// Counters are hardware counters by name; empty with a reason in
 	// ProcessReport.NoCounters.
 	Counters map[string]uint64 `json:"counters,omitempty"`
+}
+
+// Software are the events that the kernel counts on every machine, by name.
+func (t *ThreadReport) Software() map[string]uint64 {
+	return map[string]uint64{
+		"voluntary_switches": t.Voluntary, "involuntary_switches": t.Involuntary, "migrations": t.Migrations,
+		"minor_faults": t.MinorFaults, "major_faults": t.MajorFaults,
+	}
 }
 
 // Busy returns how long the thread was on a processor in a window that lasted

@@ -65,11 +65,14 @@ func (u *usage) since() ThreadReport {
 	if errors.Join(u.err, err) == nil {
 		d := now.Sub(u.thread)
 		r.CPUNS, r.Voluntary, r.Involuntary = d.CPUNS, d.Voluntary, d.Involuntary
+		r.MinorFaults, r.MajorFaults, r.Migrations = d.MinorFaults, d.MajorFaults, d.Migrations
 	}
 	if events := u.counters.read(); events != nil && u.events != nil {
 		r.Counters = make(map[string]uint64, len(events))
 		for name, value := range events {
-			r.Counters[name] = value - u.events[name]
+			if began, had := u.events[name]; had {
+				r.Counters[name] = value - began
+			}
 		}
 	}
 	return r

@@ -12,7 +12,7 @@ import (
 )
 
 // SchemaVersion is the version that this package writes.
-const SchemaVersion = "1.1.0"
+const SchemaVersion = "1.2.0"
 
 // KindRun is the kind of a result of one transport under one configuration.
 const KindRun = "run"
@@ -143,6 +143,32 @@ type Repeat struct {
 	FloorBefore *transport.Floor `json:"floor_before,omitempty"`
 	FloorAfter  *transport.Floor `json:"floor_after,omitempty"`
 	FloorNote   string           `json:"floor_note,omitempty"`
+}
+
+// Clients are the reports of all clients, by rank.
+func (r *Repeat) Clients() []rank.ClientReport {
+	var clients []rank.ClientReport
+	for _, report := range r.Ranks {
+		clients = append(clients, report.Clients...)
+	}
+	return clients
+}
+
+// Daemons are the reports of all daemons, by rank.
+func (r *Repeat) Daemons() []rank.DaemonReport {
+	var daemons []rank.DaemonReport
+	for _, report := range r.Ranks {
+		daemons = append(daemons, report.Daemons...)
+	}
+	return daemons
+}
+
+// PerSecond is the rate of a count in a window; 0 for one without length.
+func PerSecond(count, elapsedNS uint64) float64 {
+	if elapsedNS == 0 {
+		return 0
+	}
+	return float64(count) / float64(elapsedNS) * 1e9
 }
 
 // Metric is a median over repeats and its 95% interval.

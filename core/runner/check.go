@@ -37,6 +37,7 @@ var checks = []check{
 	{"verified", result.Error, checkVerified},
 	{"stopped_early", result.Error, checkStoppedEarly},
 	{"rate", result.Error, checkRate},
+	{"consistent", result.Error, checkConsistent},
 	{"overlong", result.Warning, checkOverlong},
 	{"counters", result.Warning, checkCounters},
 	{"littles_law", result.Warning, checkLittlesLaw},

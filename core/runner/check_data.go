@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"transportbench/core/config"
+	"transportbench/core/consistency"
 	"transportbench/core/result"
 )
 
@@ -23,9 +24,9 @@ func checkVerified(e evidence) finding {
 	unsummed := false
 	cfg := e.result.Config
 	for i := range e.result.Repeats {
-		for _, c := range clientsOf(&e.result.Repeats[i]) {
+		for _, c := range e.result.Repeats[i].Clients() {
 			read := c.Reads + c.Operations[config.OpRMW].Count
-			done += ops(c)
+			done += c.Ops()
 			reads += read
 			sums += c.VerifiedSums
 			lost += c.Lost
@@ -35,14 +36,14 @@ func checkVerified(e evidence) finding {
 				wrong += n
 				looked += n // a wrong response was looked at, too
 			}
-			unchecked += ops(c) - min(looked, ops(c))
+			unchecked += c.Ops() - min(looked, c.Ops())
 			due := read / uint64(max(cfg.VerifyEvery, 1))
 			const slack = 100 // sampling starts anywhere
 			if cfg.ValueSize.Max() > 0 && (cfg.VerifyEvery <= 1 && c.VerifiedSums < read || due > slack && c.VerifiedSums == 0) {
 				unsummed = true
 			}
 		}
-		for _, d := range daemonsOf(&e.result.Repeats[i]) {
+		for _, d := range e.result.Repeats[i].Daemons() {
 			rejected += d.Rejected
 		}
 	}
@@ -101,10 +102,10 @@ func checkOverlong(e evidence) finding {
 	f := finding{limit: 1.05 + float64(5*time.Millisecond)/window}
 	see := func(elapsedNS uint64) { f.value = max(f.value, float64(elapsedNS)/window) }
 	for i := range e.result.Repeats {
-		for _, c := range clientsOf(&e.result.Repeats[i]) {
+		for _, c := range e.result.Repeats[i].Clients() {
 			see(c.ElapsedNS)
 		}
-		for _, d := range daemonsOf(&e.result.Repeats[i]) {
+		for _, d := range e.result.Repeats[i].Daemons() {
 			see(d.ElapsedNS)
 		}
 	}
@@ -128,7 +129,7 @@ func checkCounters(e evidence) finding {
 	f := finding{limit: share + float64(apart)/float64(window)}
 	for i := range e.result.Repeats {
 		requests := uint64(0)
-		for _, d := range daemonsOf(&e.result.Repeats[i]) {
+		for _, d := range e.result.Repeats[i].Daemons() {
 			requests += d.Requests
 			if p := d.Proxy; p != nil && (p.FromClients != p.Local+p.Remote || d.Requests != p.Local+p.Incoming) {
 				return finding{value: 1, limit: f.limit, message: fmt.Sprintf(
@@ -136,7 +137,7 @@ func checkCounters(e evidence) finding {
 					p.FromClients, p.Local, p.Remote, d.Requests, p.Incoming)}
 			}
 		}
-		clients := clientsOf(&e.result.Repeats[i])
+		clients := e.result.Repeats[i].Clients()
 		done := totalOps(clients)
 		for _, c := range clients {
 			done += c.Operations[config.OpRMW].Count
@@ -160,12 +161,9 @@ func checkLittlesLaw(e evidence) finding {
 	worst := 0.0
 	configured := 0.0
 	for i := range e.result.Repeats {
-		clients := clientsOf(&e.result.Repeats[i])
+		clients := e.result.Repeats[i].Clients()
 		configured = float64(len(clients) * e.result.Config.InFlight)
-		found := 0.0
-		for _, c := range clients {
-			found += rate(ops(c), c.ElapsedNS) * c.MeanNS / 1e9
-		}
+		found := consistency.InFlightOf(clients)
 		if residual := math.Abs(found-configured) / max(configured, 1); residual >= f.value {
 			f.value, worst = residual, found
 		}
@@ -183,11 +181,22 @@ func checkLittlesLaw(e evidence) finding {
 	return f
 }
 
+// checkConsistent asks whether the metrics of each repeat fit together. What may
+// be chance is left to the checks that know more.
+func checkConsistent(e evidence) finding {
+	wrong := slices.DeleteFunc(consistency.Result(e.result), func(c result.Check) bool { return c.Severity != result.Error })
+	f := finding{ok: len(wrong) == 0, value: float64(len(wrong)), message: "the metrics of each repeat fit together"}
+	if !f.ok {
+		f.message = wrong[0].Message
+	}
+	return f
+}
+
 // checkSamples finds latency samples that did not reach the histogram.
 func checkSamples(e evidence) finding {
 	taken, kept := uint64(0), uint64(0)
 	for i := range e.result.Repeats {
-		for _, c := range clientsOf(&e.result.Repeats[i]) {
+		for _, c := range e.result.Repeats[i].Clients() {
 			taken += c.Samples
 		}
 		merged, err := result.Histograms(e.result.Repeats[i].Latency)
@@ -216,8 +225,8 @@ func checkSamplingCost(e evidence) finding {
 	f := finding{limit: 0.02}
 	perOp := e.result.Overhead.StampNS / float64(max(e.sampleEvery, 1))
 	for i := range e.result.Repeats {
-		for _, c := range clientsOf(&e.result.Repeats[i]) {
-			f.value = max(f.value, perOp*rate(ops(c), c.Thread.Busy(c.ElapsedNS))/1e9)
+		for _, c := range e.result.Repeats[i].Clients() {
+			f.value = max(f.value, perOp*result.PerSecond(c.Ops(), c.Thread.Busy(c.ElapsedNS))/1e9)
 		}
 	}
 	f.ok = f.value <= f.limit

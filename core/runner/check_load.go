@@ -43,10 +43,10 @@ func checkRate(e evidence) finding {
 	var worst struct{ due, done uint64 }
 	for i := range e.result.Repeats {
 		var due, done, under uint64
-		for _, c := range clientsOf(&e.result.Repeats[i]) {
+		for _, c := range e.result.Repeats[i].Clients() {
 			if c.Open != nil {
 				due += c.Open.Scheduled
-				done += ops(c)
+				done += c.Ops()
 				under += min(c.Drained+c.Lost+1, uint64(e.result.Config.InFlight))
 			}
 		}
@@ -108,7 +108,7 @@ func checkDrift(e evidence) finding {
 	f := finding{ok: true, limit: 0.1}
 	judged := 0
 	for i := range e.result.Repeats {
-		clients := clientsOf(&e.result.Repeats[i])
+		clients := e.result.Repeats[i].Clients()
 		sum, ok := sumSlices(clients)
 		if !ok {
 			continue
@@ -196,7 +196,7 @@ func checkLoopTimingCost(e evidence) finding {
 	f := finding{ok: true, limit: 0.02}
 	every := 0
 	for i := range e.result.Repeats {
-		for _, d := range daemonsOf(&e.result.Repeats[i]) {
+		for _, d := range e.result.Repeats[i].Daemons() {
 			if d.PhaseEvery == 0 || d.ElapsedNS == 0 {
 				continue
 			}

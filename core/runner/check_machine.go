@@ -6,6 +6,7 @@ import (
 
 	"transportbench/core/config"
 	"transportbench/core/rank"
+	"transportbench/core/result"
 )
 
 // The checks of this file ask whether the machine disturbed the measurement.
@@ -44,7 +45,7 @@ func checkFloorStable(e evidence) finding {
 func checkFairness(e evidence) finding {
 	f := finding{value: 1, limit: 0.5}
 	for i := range e.result.Repeats {
-		f.value = min(f.value, fairness(clientsOf(&e.result.Repeats[i])))
+		f.value = min(f.value, fairness(e.result.Repeats[i].Clients()))
 	}
 	f.ok = f.value >= f.limit
 	f.message = fmt.Sprintf("the slowest client runs at %.2f of the median client's rate or better", f.value)
@@ -89,13 +90,13 @@ func checkInvoluntarySwitches(e evidence) finding {
 		return f
 	}
 	add := func(t rank.ThreadReport, elapsedNS uint64) {
-		f.value = max(f.value, rate(t.Involuntary, elapsedNS))
+		f.value = max(f.value, result.PerSecond(t.Involuntary, elapsedNS))
 	}
 	for i := range e.result.Repeats {
-		for _, c := range clientsOf(&e.result.Repeats[i]) {
+		for _, c := range e.result.Repeats[i].Clients() {
 			add(c.Thread, c.ElapsedNS)
 		}
-		for _, d := range daemonsOf(&e.result.Repeats[i]) {
+		for _, d := range e.result.Repeats[i].Daemons() {
 			add(d.Thread, d.ElapsedNS)
 		}
 	}

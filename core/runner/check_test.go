@@ -127,6 +127,7 @@ func TestChecksFail(t *testing.T) {
 			}
 		}, 0, "no latency was sampled"},
 		{"samples", func(e *evidence) { e.result.Repeats[0].Latency = "rubbish" }, 1, "decoding histogram"},
+		{"consistent", func(e *evidence) { e.result.Repeats[1].Samples[result.FloorRatio] *= 2 }, 1, "repeat 2: latency_p50 over floor is"},
 		{"sampling_cost", func(e *evidence) { e.sampleEvery = 1 }, 0.04, "up to 4.00% of a client's processor time"},
 		{"sampling_cost", func(e *evidence) { client(e).Thread.CPUNS /= 100 }, 0.04, "up to 4.00%"},
 		{"floor_stable", func(e *evidence) {

@@ -15,7 +15,7 @@ import (
 // metrics. What cannot be told, such as a ratio to a floor that was not
 // measured, is left out.
 func fillSamples(cfg config.Config, repeat *result.Repeat) error {
-	clients := clientsOf(repeat)
+	clients := repeat.Clients()
 	samples := map[string]float64{}
 	repeat.Samples = samples
 	put := func(name string, value float64) {
@@ -28,9 +28,9 @@ func fillSamples(cfg config.Config, repeat *result.Repeat) error {
 	}
 	throughput, goodput, blocks := 0.0, 0.0, 0.0
 	for _, c := range clients {
-		throughput += rate(ops(c), c.ElapsedNS)
-		goodput += rate(c.PayloadBytes, c.ElapsedNS)
-		blocks += rate(c.Reads+c.Writes, c.ElapsedNS)
+		throughput += result.PerSecond(c.Ops(), c.ElapsedNS)
+		goodput += result.PerSecond(c.PayloadBytes, c.ElapsedNS)
+		blocks += result.PerSecond(c.Reads+c.Writes, c.ElapsedNS)
 	}
 	put(result.Throughput, throughput)
 	put(result.Goodput, goodput)
@@ -101,7 +101,7 @@ func putOperations(clients []rank.ClientReport, put func(string, float64)) error
 		}
 		if c.Iterations != nil {
 			encoded[result.Iteration] = append(encoded[result.Iteration], c.Iterations.Histogram)
-			iterations += rate(c.Iterations.Samples, c.ElapsedNS)
+			iterations += result.PerSecond(c.Iterations.Samples, c.ElapsedNS)
 		}
 	}
 	for name, histograms := range encoded {
@@ -154,7 +154,7 @@ func putOpen(repeat *result.Repeat, clients []rank.ClientReport, put func(string
 			return nil
 		}
 		responses, lags = append(responses, c.Open.Response.Histogram), append(lags, c.Open.Lag.Histogram)
-		offered += rate(c.Open.Scheduled, c.ElapsedNS)
+		offered += result.PerSecond(c.Open.Scheduled, c.ElapsedNS)
 	}
 	if len(clients) == 0 {
 		return nil
@@ -188,55 +188,28 @@ func putOpen(repeat *result.Repeat, clients []rank.ClientReport, put func(string
 // emptyLoops is the share of the daemons' loops that found nothing.
 func emptyLoops(repeat *result.Repeat) float64 {
 	loops, empty := uint64(0), uint64(0)
-	for _, d := range daemonsOf(repeat) {
+	for _, d := range repeat.Daemons() {
 		loops += d.Loops
 		empty += d.EmptyLoops
 	}
 	return float64(empty) / float64(loops)
 }
 
-func clientsOf(repeat *result.Repeat) []rank.ClientReport {
-	var clients []rank.ClientReport
-	for _, r := range repeat.Ranks {
-		clients = append(clients, r.Clients...)
-	}
-	return clients
-}
-
-func daemonsOf(repeat *result.Repeat) []rank.DaemonReport {
-	var daemons []rank.DaemonReport
-	for _, r := range repeat.Ranks {
-		daemons = append(daemons, r.Daemons...)
-	}
-	return daemons
-}
-
-// ops is what a client completed in the window.
-func ops(c rank.ClientReport) uint64 { return c.Reads + c.Writes + c.Lookups }
-
 func totalOps(clients []rank.ClientReport) uint64 {
 	n := uint64(0)
 	for _, c := range clients {
-		n += ops(c)
+		n += c.Ops()
 	}
 	return n
-}
-
-// rate is per second; 0 for a window without length.
-func rate(count, elapsedNS uint64) float64 {
-	if elapsedNS == 0 {
-		return 0
-	}
-	return float64(count) / float64(elapsedNS) * 1e9
 }
 
 // cpuTime is the processor time of all polling threads, in nanoseconds.
 func cpuTime(repeat *result.Repeat) uint64 {
 	total := uint64(0)
-	for _, c := range clientsOf(repeat) {
+	for _, c := range repeat.Clients() {
 		total += c.Thread.CPUNS
 	}
-	for _, d := range daemonsOf(repeat) {
+	for _, d := range repeat.Daemons() {
 		total += d.Thread.CPUNS
 	}
 	return total
@@ -250,7 +223,7 @@ func fairness(clients []rank.ClientReport) float64 {
 	}
 	rates := make([]float64, len(clients))
 	for i, c := range clients {
-		rates[i] = rate(ops(c), c.ElapsedNS)
+		rates[i] = result.PerSecond(c.Ops(), c.ElapsedNS)
 	}
 	slices.Sort(rates)
 	median := (rates[(len(rates)-1)/2] + rates[len(rates)/2]) / 2

@@ -52,6 +52,9 @@ type Floor struct {
 	RoundTrip float64 `json:"round_trip_ns"`
 	// Bandwidth is in bytes per second; 0 where the probe does not stream.
 	Bandwidth float64 `json:"bandwidth,omitempty"`
+	// Rate is round trips of small messages per second, with many in flight; 0
+	// where the probe does not measure it.
+	Rate float64 `json:"rate,omitempty"`
 	// Samples is the number of round trips behind the median.
 	Samples int `json:"samples"`
 }

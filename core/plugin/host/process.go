@@ -143,8 +143,10 @@ func (l *launch) end(grace time.Duration) error {
 	return nil
 }
 
-// watchConnection closes exited when conn, which is ready, breaks.
+// watchConnection closes exited when conn, which has answered a call, breaks.
 func watchConnection(ctx context.Context, conn *grpc.ClientConn, exited chan<- struct{}) {
+	// gRPC lets calls through before it says that it is ready.
+	conn.WaitForStateChange(ctx, connectivity.Connecting)
 	conn.WaitForStateChange(ctx, connectivity.Ready)
 	close(exited)
 }

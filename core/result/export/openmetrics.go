@@ -34,7 +34,7 @@ func baseUnit(unit string) (name string, factor float64) {
 func OpenMetrics(w io.Writer, s *set.Set) error {
 	varying := set.Varying(s.Cells)
 	b := bufio.NewWriter(w)
-	for _, metric := range metricsOf(s) {
+	for _, metric := range set.Metrics(s.Cells) {
 		d := result.Define(metric)
 		unit, factor := baseUnit(d.Unit)
 		family := "transportbench_" + labelName(metric)

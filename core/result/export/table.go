@@ -15,25 +15,6 @@ import (
 	"transportbench/core/result/set"
 )
 
-// metricsOf are the metrics that any cell has: the known ones in the order in
-// which they are shown, then others by name.
-func metricsOf(s *set.Set) []string {
-	present := map[string]bool{}
-	for i := range s.Cells {
-		for name := range s.Cells[i].Samples {
-			present[name] = true
-		}
-	}
-	var names []string
-	for _, d := range result.Definitions {
-		if present[d.Name] {
-			names = append(names, d.Name)
-			delete(present, d.Name)
-		}
-	}
-	return append(names, slices.Sorted(maps.Keys(present))...)
-}
-
 func number(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 
 // CSV writes a line for each repeat of each cell, and one for a cell without
@@ -41,7 +22,7 @@ func number(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 // for each metric with its unit. What is measured once a run stands in the
 // first repeat's line.
 func CSV(w io.Writer, s *set.Set) error {
-	varying, metrics := set.Varying(s.Cells), metricsOf(s)
+	varying, metrics := set.Varying(s.Cells), set.Metrics(s.Cells)
 	out := csv.NewWriter(w)
 	header := []string{"transport", "version", "provider", "status", "reason"}
 	for _, name := range varying {
@@ -99,7 +80,7 @@ func repeats(c *set.Cell) int {
 // vary, units are METRIC-UNIT, and what is the same for a machine stands in
 // configuration lines. Cells without samples are comments.
 func Benchfmt(w io.Writer, s *set.Set) error {
-	varying, metrics := set.Varying(s.Cells), metricsOf(s)
+	varying, metrics := set.Varying(s.Cells), set.Metrics(s.Cells)
 	b := bufio.NewWriter(w)
 	for _, name := range metrics {
 		if better := result.Define(name).Better; better == result.Higher || better == result.Lower {

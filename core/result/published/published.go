@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"transportbench/core/consistency"
 	"transportbench/core/result"
 )
 
@@ -18,7 +19,7 @@ import (
 const Kind = "published"
 
 // SchemaVersion is the version of the document.
-const SchemaVersion = "1.0.0"
+const SchemaVersion = "1.1.0"
 
 // Document is the figures of one source.
 type Document struct {
@@ -31,7 +32,9 @@ type Document struct {
 	Date time.Time `json:"date,omitzero"`
 	// Conditions are what the source says of machine, software and load.
 	Conditions map[string]string `json:"conditions"`
-	Rows       []Row             `json:"rows"`
+	// Percentiles says how those of the rows came about, where it is told.
+	Percentiles *consistency.Percentiles `json:"percentiles,omitempty"`
+	Rows        []Row                    `json:"rows"`
 }
 
 // Row is one configuration and its figures.
@@ -43,8 +46,17 @@ type Row struct {
 	Conditions map[string]string `json:"conditions,omitempty"`
 	// Metrics are by our names where the meaning is ours, and else by others.
 	Metrics map[string]Figure `json:"metrics"`
-	// Work is for figures that must fit together.
-	Work []Work `json:"work,omitempty"`
+	// Expected says that the source expects the figures and did not measure
+	// them.
+	Expected bool `json:"expected,omitempty"`
+	// The others are claims of the source, in figures that must fit together:
+	// amounts and rates, counters of a loop, wholes and their parts, limits,
+	// and factors.
+	Work   []consistency.Work  `json:"work,omitempty"`
+	Loops  []consistency.Loop  `json:"loops,omitempty"`
+	Sums   []consistency.Sum   `json:"sums,omitempty"`
+	Limits []consistency.Limit `json:"limits,omitempty"`
+	Ratios []consistency.Ratio `json:"ratios,omitempty"`
 	// SingleRun says that there was one repeat, so that nobody knows how far
 	// the figures would have moved in another.
 	SingleRun bool `json:"single_run"`
@@ -57,18 +69,6 @@ type Figure struct {
 	Value float64 `json:"value"`
 	Unit  string  `json:"unit"`
 }
-
-// Work is an amount, the time that it took, and the rate that the source gives
-// for it.
-type Work struct {
-	Amount    float64 `json:"amount"`
-	Unit      string  `json:"unit"` // B, op, token
-	Seconds   float64 `json:"seconds"`
-	PerSecond float64 `json:"per_second"`
-}
-
-// tolerance is what sources lose by rounding: "3.9 ms" is within 1.3%.
-const tolerance = 0.05
 
 // Read reads a file of published figures; errors name it.
 func Read(path string) (*Document, error) {
@@ -132,25 +132,58 @@ func (r *Row) Check() error {
 			return fmt.Errorf("metric %s is in %s, and our %s is in %s", name, figure.Unit, name, known.Unit)
 		}
 	}
+	for _, w := range r.Work {
+		if err := w.Valid(); err != nil {
+			return err
+		}
+	}
 	if r.Contradiction != "" {
 		return nil
 	}
-	for _, w := range r.Work {
-		if err := w.Check(); err != nil {
-			return fmt.Errorf("%w; correct it, or say so in its contradiction", err)
+	for _, c := range r.Findings() {
+		if c.Severity == result.Error {
+			return fmt.Errorf("%s; correct it, or say so in its contradiction", c.Message)
 		}
 	}
 	return nil
 }
 
-// Check says whether amount, time and rate fit together.
-func (w Work) Check() error {
-	if !(w.Amount > 0 && w.Seconds > 0 && w.PerSecond > 0) {
-		return errors.New("an amount, a time or a rate is not above 0")
+// Findings are what does not fit together in a row, whatever it says of itself.
+func (r *Row) Findings() []result.Check {
+	f := consistency.Figures{Load: consistency.LoadOfText(r.Config), Values: map[string]float64{}, Printed: true}
+	for name, figure := range r.Metrics {
+		f.Values[name] = figure.Value
 	}
-	real := w.Amount / w.Seconds
-	if math.Abs(real/w.PerSecond-1) > tolerance {
-		return fmt.Errorf("%.4g %s in %.4g s are %.4g %s/s and not %.4g", w.Amount, w.Unit, w.Seconds, real, w.Unit, w.PerSecond)
+	list := claims(r.Work)
+	list = append(list, claims(r.Loops)...)
+	list = append(list, claims(r.Sums)...)
+	list = append(list, claims(r.Limits)...)
+	list = append(list, claims(r.Ratios)...)
+	return append(list, consistency.Check(f)...)
+}
+
+func claims[T interface{ Check() []result.Check }](of []T) (list []result.Check) {
+	for _, claim := range of {
+		list = append(list, claim.Check()...)
 	}
-	return nil
+	return list
+}
+
+// Findings are what does not fit together in the document as a whole.
+func (d *Document) Findings() []result.Check {
+	var list []result.Check
+	if d.Percentiles != nil {
+		list = d.Percentiles.Check()
+	}
+	expected := 0
+	for i := range d.Rows {
+		if d.Rows[i].Expected {
+			expected++
+		}
+	}
+	if expected > 0 {
+		list = append(list, result.Check{Name: "expected", Severity: result.Warning, Value: float64(expected), Message: fmt.Sprintf(
+			"%d of %d rows are what the authors expect; nobody measured them, and a factor between two of them is an expectation, too", expected, len(d.Rows))})
+	}
+	return list
 }

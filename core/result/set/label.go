@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"transportbench/core/config"
+	"transportbench/core/result"
 	"transportbench/core/transport"
 )
 
@@ -86,6 +88,9 @@ func Label(config map[string]string, varying []string) string {
 
 // Value writes an option's value for people.
 func Value(option, value string) string {
+	if share, err := strconv.ParseFloat(value, 64); err == nil && option == "remote_share" {
+		return config.Share(share).String()
+	}
 	if n, err := strconv.ParseInt(value, 10, 64); err == nil && strings.HasSuffix(option, "_size") {
 		return transport.FormatSize(n)
 	}
@@ -159,4 +164,25 @@ func CompareValues(a, b string) int {
 		return cmp.Compare(x, y)
 	}
 	return cmp.Compare(a, b)
+}
+
+// Metrics are those that any cell has: the known ones in the order in which
+// they are shown, then others by name.
+func Metrics(cells ...[]Cell) []string {
+	present := map[string]bool{}
+	for _, list := range cells {
+		for i := range list {
+			for name := range list[i].Samples {
+				present[name] = true
+			}
+		}
+	}
+	var names []string
+	for _, d := range result.Definitions {
+		if present[d.Name] {
+			names = append(names, d.Name)
+			delete(present, d.Name)
+		}
+	}
+	return append(names, slices.Sorted(maps.Keys(present))...)
 }

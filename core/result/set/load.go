@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 
+	"transportbench/core/consistency"
 	"transportbench/core/result"
 	"transportbench/core/result/published"
 )
@@ -28,22 +29,26 @@ const maxFileSize = 2 << 30
 // A directory with an index is read through it; a result file whose length is
 // not the index's is read anew. A directory without one is searched for result
 // files, also below it, and what is no JSON file is passed over.
-func Load(path string) (*Set, error) {
+func Load(path string) (*Set, error) { return (*Loader)(nil).Load(path) }
+
+// Load is [Load]; what was read before and has not changed is not read again.
+func (l *Loader) Load(path string) (*Set, error) {
+	defer l.forget()
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, fmt.Errorf("reading results: %w", err)
 	}
 	if !info.IsDir() {
-		s, err := loadFile(path)
+		s, err := l.file(path)
 		if err != nil {
 			return nil, err
 		}
 		s.Source, s.dir = path, filepath.Dir(path)
 		return s, nil
 	}
-	s, err := loadIndexed(path)
+	s, err := l.loadIndexed(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		s, err = loadLoose(path)
+		s, err = l.loadLoose(path)
 	}
 	if err != nil {
 		return nil, err
@@ -162,17 +167,20 @@ func (s *Set) check() error {
 		if c.Samples == nil {
 			c.Samples = map[string][]float64{}
 		}
+		if c.Status == Measured {
+			c.doubt(consistency.OfText(c.Config, c.Samples))
+		}
 	}
 	return nil
 }
 
 // loadIndexed reads a directory that has an index.
-func loadIndexed(dir string) (*Set, error) {
+func (l *Loader) loadIndexed(dir string) (*Set, error) {
 	path := filepath.Join(dir, IndexName)
 	if _, err := os.Stat(path); err != nil {
 		return nil, err
 	}
-	s, err := loadFile(path)
+	s, err := l.file(path)
 	if err != nil {
 		return nil, err
 	}
@@ -234,7 +242,7 @@ func (s *Set) addFile(dir, name string) error {
 
 // loadLoose reads every result file below a directory. A set below it counts
 // through its index.
-func loadLoose(dir string) (*Set, error) {
+func (l *Loader) loadLoose(dir string) (*Set, error) {
 	var files []string
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		switch {
@@ -262,7 +270,7 @@ func loadLoose(dir string) (*Set, error) {
 	if len(files) == 0 {
 		return nil, fmt.Errorf("reading results: %s has no result files", dir)
 	}
-	return loadAll(dir, files)
+	return l.loadAll(dir, files)
 }
 
 func below(dir string, indexed map[string]bool) bool {
@@ -277,7 +285,7 @@ func below(dir string, indexed map[string]bool) bool {
 }
 
 // loadAll reads files side by side and puts them together in their order.
-func loadAll(dir string, files []string) (*Set, error) {
+func (l *Loader) loadAll(dir string, files []string) (*Set, error) {
 	sets, errs := make([]*Set, len(files)), make([]error, len(files))
 	var reading sync.WaitGroup
 	turn := make(chan struct{}, runtime.GOMAXPROCS(0))
@@ -286,9 +294,9 @@ func loadAll(dir string, files []string) (*Set, error) {
 		reading.Go(func() {
 			defer func() { <-turn }()
 			if filepath.Base(path) == IndexName {
-				sets[i], errs[i] = loadIndexed(filepath.Dir(path))
+				sets[i], errs[i] = l.loadIndexed(filepath.Dir(path))
 			} else {
-				sets[i], errs[i] = loadFile(path)
+				sets[i], errs[i] = l.file(path)
 			}
 			if errs[i] == nil {
 				var prefix string
@@ -365,7 +373,13 @@ func fromPublished(document *published.Document) *Set {
 		for name, figure := range row.Metrics {
 			c.Samples[name] = []float64{figure.Value}
 		}
-		if row.Contradiction != "" {
+		found := row.Findings()
+		for i := range found {
+			found[i].Message = row.Name + ": " + found[i].Message
+		}
+		c.doubt(found)
+		c.doubt(document.Findings())
+		if row.Contradiction != "" && !slices.ContainsFunc(c.Doubts, func(d Doubt) bool { return d.Severity == result.Error }) {
 			c.Doubts = append(c.Doubts, Doubt{"published", result.Error, row.Contradiction})
 		}
 		s.Cells = append(s.Cells, c)

@@ -41,6 +41,7 @@ func TestSchemaFiles(t *testing.T) {
 			},
 		}
 		require.NoError(t, reflector.AddGoComments(s.pkg, s.dir))
+		require.NoError(t, reflector.AddGoComments("transportbench/core/consistency", "../../consistency"))
 		schema := reflector.Reflect(s.of)
 		schema.ID = invopop.ID(s.id)
 		text, err := json.MarshalIndent(schema, "", "  ")

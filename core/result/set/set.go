@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"transportbench/core/consistency"
 	"transportbench/core/measure"
 	"transportbench/core/result"
 )
@@ -203,7 +204,19 @@ func (s *Set) NewCell(r *result.Result, files ...File) (Cell, error) {
 			c.Doubts = append(c.Doubts, Doubt{check.Name, check.Severity, check.Message})
 		}
 	}
+	c.doubt(consistency.OfText(c.Config, c.Samples))
 	return c, nil
+}
+
+// doubt adds what was found when the cell was read, but for what a check had
+// found when it was written.
+func (c *Cell) doubt(found []result.Check) {
+	known := slices.Clone(c.Doubts)
+	for _, check := range found {
+		if !slices.ContainsFunc(known, func(d Doubt) bool { return d.Check == check.Name }) {
+			c.Doubts = append(c.Doubts, Doubt{check.Name, check.Severity, check.Message})
+		}
+	}
 }
 
 // momentary are the volatile values that differ whenever one looks.

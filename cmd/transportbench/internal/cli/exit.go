@@ -91,8 +91,8 @@ func exitCode(err error) int {
 	}
 }
 
-// report writes an error in one line, and with verbose all that is behind it.
-func report(w io.Writer, err error, verbose bool) {
+// reportError writes an error in one line, and with verbose all that is behind it.
+func reportError(w io.Writer, err error, verbose bool) {
 	if errors.Is(err, context.Canceled) && !verbose {
 		fmt.Fprintln(w, "transportbench: interrupted")
 		return

@@ -70,7 +70,7 @@ func (a *app) main(ctx context.Context) int {
 		err = fmt.Errorf("write to standard output: %w", out.err)
 	}
 	if err != nil {
-		report(a.stderr, err, a.verbose)
+		reportError(a.stderr, err, a.verbose)
 	}
 	return exitCode(err)
 }
@@ -97,7 +97,7 @@ the profile, else from the defaults.
 	plugins := &cobra.Command{Use: "plugins", Short: "List and show transports"}
 	group(plugins)
 	plugins.AddCommand(a.pluginsListCommand(), a.pluginsShowCommand())
-	root.AddCommand(a.runCommand(), a.benchCommand(), a.sweepCommand(), a.diffCommand(), a.abCommand(), a.exportCommand(), a.microCommand(),
+	root.AddCommand(a.runCommand(), a.benchCommand(), a.sweepCommand(), a.diffCommand(), a.abCommand(), a.analyzeCommand(), a.reportCommand(), a.serveCommand(), a.exportCommand(), a.microCommand(),
 		plugins, a.profilesCommand(), a.doctorCommand(), a.versionCommand())
 	root.SetFlagErrorFunc(flagError)
 	return root

@@ -91,6 +91,9 @@ func (s *session) show() error {
 	single := len(s.results)+len(absent) == 1
 	if single && len(s.results) == 1 {
 		present.Result(s.stdout, s.results[0])
+		if s.verbose {
+			present.Events(s.stdout, s.results[0])
+		}
 	} else if !single {
 		present.Comparison(s.stdout, s.results, absent)
 		if len(s.results) > 0 {

@@ -12,6 +12,7 @@ import (
 
 	"transportbench/core/compare"
 	"transportbench/core/result"
+	"transportbench/core/result/format"
 )
 
 // renderTable writes a table for people: plain, or as Markdown.
@@ -42,13 +43,13 @@ func Diff(w io.Writer, r *compare.Report, all, markdown bool) {
 			continue
 		}
 		t.AppendRow(table.Row{c.Cell, c.Metric, median(c.Old), median(c.New),
-			percent(c.Change), percents(c.Low, c.High), probability(c.PHolm), string(c.Verdict)})
+			format.Percent(c.Change), format.Percents(c.Low, c.High), format.Probability(c.PHolm), string(c.Verdict)})
 	}
 	if t.Length() > 0 {
 		renderTable(t, markdown)
 	}
 	if hidden > 0 {
-		fmt.Fprintf(w, "%s with the verdict SAME not shown; --all shows them\n", count(hidden, "row"))
+		fmt.Fprintf(w, "%s with the verdict SAME not shown; --all shows them\n", format.Count(hidden, "row"))
 	}
 	if len(r.Means) > 0 {
 		fmt.Fprintln(w)
@@ -64,17 +65,17 @@ func Diff(w io.Writer, r *compare.Report, all, markdown bool) {
 
 func breach(b compare.Breach) string {
 	if b.Relative {
-		return "changed by " + percent(&b.Value)
+		return "changed by " + format.Percent(&b.Value)
 	}
 	d := result.Define(b.Metric)
-	return "is " + Value(result.Metric{Unit: d.Unit, Median: b.Value})
+	return "is " + format.Value(result.Metric{Unit: d.Unit, Median: b.Value})
 }
 
 func diffMeans(w io.Writer, r *compare.Report, markdown bool) {
 	t := newTable(w, "transport", "metric", "cells", "geometric mean of the changes")
 	rightAlign(t, 3, 4)
 	for _, m := range r.Means {
-		t.AppendRow(table.Row{m.Transport, m.Metric, m.Cells, percent(&m.Change)})
+		t.AppendRow(table.Row{m.Transport, m.Metric, m.Cells, format.Percent(&m.Change)})
 	}
 	renderTable(t, markdown)
 }
@@ -134,9 +135,9 @@ func DiffSummary(r *compare.Report) string {
 		parts = []string{"nothing to compare"}
 	}
 	text := fmt.Sprintf("%s (alpha %g over %s, changes below %g%% do not count)",
-		strings.Join(parts, ", "), r.Alpha, count(r.Tests, "test"), 100*r.Floor)
+		strings.Join(parts, ", "), r.Alpha, format.Count(r.Tests, "test"), 100*r.Floor)
 	if n := r.TooLittle(); n > 0 {
-		text += fmt.Sprintf("\n%d of them have too few repeats for a verdict among %s: it takes %d on each side", n, count(r.Tests, "test"), r.Needed())
+		text += fmt.Sprintf("\n%d of them have too few repeats for a verdict among %s: it takes %d on each side", n, format.Count(r.Tests, "test"), r.Needed())
 	}
 	return text
 }
@@ -145,37 +146,7 @@ func median(m *result.Metric) string {
 	if m == nil {
 		return "-"
 	}
-	return Value(*m)
-}
-
-// percent writes a share as a signed percentage, large ones as a factor.
-func percent(change *float64) string {
-	switch {
-	case change == nil:
-		return "-"
-	case *change >= 9:
-		return fmt.Sprintf("x%s", digits(1+*change))
-	case math.Abs(*change) >= 0.0995:
-		return fmt.Sprintf("%+.1f%%", 100**change)
-	}
-	return fmt.Sprintf("%+.2f%%", 100**change)
-}
-
-func percents(low, high *float64) string {
-	if low == nil || high == nil {
-		return "-"
-	}
-	return percent(low) + " to " + percent(high)
-}
-
-func probability(p *float64) string {
-	switch {
-	case p == nil:
-		return "-"
-	case *p < 0.0001:
-		return "<0.0001"
-	}
-	return strconv.FormatFloat(*p, 'f', 4, 64)
+	return format.Value(*m)
 }
 
 // DiffCSV writes one line for each change, with plain numbers.
@@ -225,11 +196,11 @@ func Ranking(w io.Writer, r *compare.Ranking, markdown bool) {
 		first, second := race.Runners[0], race.Runners[1]
 		var rest []string
 		for _, runner := range race.Runners[2:] {
-			rest = append(rest, fmt.Sprintf("%s (%s)", runner.Value, percent(runner.Behind)))
+			rest = append(rest, fmt.Sprintf("%s (%s)", runner.Value, format.Percent(runner.Behind)))
 		}
-		t.AppendRow(table.Row{race.Cell, race.Metric, winner, first.Value + " " + Value(first.Metric),
-			percent(second.Behind), percents(second.Low, second.High), probability(second.PHolm),
-			second.Value + " " + Value(second.Metric), strings.Join(rest, ", ")})
+		t.AppendRow(table.Row{race.Cell, race.Metric, winner, first.Value + " " + format.Value(first.Metric),
+			format.Percent(second.Behind), format.Percents(second.Low, second.High), format.Probability(second.PHolm),
+			second.Value + " " + format.Value(second.Metric), strings.Join(rest, ", ")})
 	}
 	renderTable(t, markdown)
 	fmt.Fprintln(w)
@@ -244,7 +215,7 @@ func Ranking(w io.Writer, r *compare.Ranking, markdown bool) {
 		fmt.Fprintf(w, "compared across different %s\n", d)
 	}
 	fmt.Fprintf(w, "%s, %d undecided (alpha %g over %s, leads below %g%% do not count)\n",
-		count(len(r.Races), "race"), undecided, r.Alpha, count(r.Tests, "test"), 100*r.Floor)
+		format.Count(len(r.Races), "race"), undecided, r.Alpha, format.Count(r.Tests, "test"), 100*r.Floor)
 	if tooLittle > 0 {
 		fmt.Fprintf(w, "%d of them have too few repeats to be decided\n", tooLittle)
 	}
@@ -269,8 +240,8 @@ func Standing(repeats int, r *compare.Report) string {
 	var parts []string
 	for i := range r.Changes {
 		if c := &r.Changes[i]; c.Metric == result.Throughput || len(r.Changes) == 1 {
-			parts = append(parts, fmt.Sprintf("%s %s (%s) %s", c.Metric, percent(c.Change), percents(c.Low, c.High), c.Verdict))
+			parts = append(parts, fmt.Sprintf("%s %s (%s) %s", c.Metric, format.Percent(c.Change), format.Percents(c.Low, c.High), c.Verdict))
 		}
 	}
-	return fmt.Sprintf("after %s: %s", count(repeats, "repeat"), strings.Join(parts, ", "))
+	return fmt.Sprintf("after %s: %s", format.Count(repeats, "repeat"), strings.Join(parts, ", "))
 }

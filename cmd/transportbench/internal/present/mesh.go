@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"transportbench/core/rank"
 	"transportbench/core/result"
+	"transportbench/core/result/format"
 )
 
 // mostRanks is how many ranks a table shows; the others are in the file.
@@ -48,7 +50,7 @@ func loops(w io.Writer, list []result.Loop) {
 	fmt.Fprintln(w, "the daemons' loop: counts for each turn of it")
 	t.Render()
 	if more := len(list) - mostRanks; more > 0 {
-		fmt.Fprintf(w, "and %s more, which the result has\n", count(more, "rank"))
+		fmt.Fprintf(w, "and %s more, which the result has\n", format.Count(more, "rank"))
 	}
 	fmt.Fprintln(w)
 }
@@ -69,13 +71,12 @@ func quotient(n, by uint64) string {
 	if by == 0 {
 		return "-"
 	}
-	return digits(float64(n) / float64(by))
+	return format.Digits(float64(n) / float64(by))
 }
 
 // magnitude writes a number with the rates' scales and without their unit.
 func magnitude(perSecond float64) string {
-	s := scaleFor(perSecond, rateScales)
-	return trimmed(digits(perSecond/s.factor), s.suffix[:len(s.suffix)-len("op/s")])
+	return strings.TrimSpace(strings.TrimSuffix(format.Rate(perSecond), "op/s"))
 }
 
 func portion(share float64) string { return strconv.FormatFloat(100*share, 'f', 1, 64) + "%" }
@@ -98,7 +99,7 @@ func phases(w io.Writer, repeats []result.Repeat) {
 		if name != rank.PhaseTurnaround {
 			share = portion(s.Mean / whole.Mean)
 		}
-		t.AppendRow(table.Row{name, Time(s.Mean), Time(s.P50), Time(s.P90), Time(s.P99), Time(s.Max), share})
+		t.AppendRow(table.Row{name, format.Time(s.Mean), format.Time(s.P50), format.Time(s.P90), format.Time(s.P99), format.Time(s.Max), share})
 	}
 	for _, name := range rank.PhaseNames {
 		row(name)
@@ -127,11 +128,11 @@ func stages(w io.Writer, repeats []result.Repeat) {
 	rightAlign(t, 2, 3, 4, 5)
 	for i, name := range s.Names {
 		part := s.Spreads[i]
-		t.AppendRow(table.Row{name, Time(part.Mean), Time(part.P50), Time(part.P99), portion(part.Mean / s.Whole.Mean), stageHelp[name]})
+		t.AppendRow(table.Row{name, format.Time(part.Mean), format.Time(part.P50), format.Time(part.P99), portion(part.Mean / s.Whole.Mean), stageHelp[name]})
 	}
 	rest := 1 - s.Explained()
-	t.AppendRow(table.Row{"unexplained", Time(rest * s.Whole.Mean), "", "", portion(rest), "the mean less those of the stages"})
-	t.AppendRow(table.Row{"whole", Time(s.Whole.Mean), Time(s.Whole.P50), Time(s.Whole.P99), portion(1), "service time"})
+	t.AppendRow(table.Row{"unexplained", format.Time(rest * s.Whole.Mean), "", "", portion(rest), "the mean less those of the stages"})
+	t.AppendRow(table.Row{"whole", format.Time(s.Whole.Mean), format.Time(s.Whole.P50), format.Time(s.Whole.P99), portion(1), "service time"})
 	t.Render()
 	fmt.Fprintln(w)
 }

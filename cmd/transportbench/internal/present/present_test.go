@@ -13,6 +13,7 @@ import (
 	"transportbench/core/config"
 	"transportbench/core/doctor"
 	"transportbench/core/result"
+	"transportbench/core/result/format"
 	"transportbench/core/transport"
 )
 
@@ -113,18 +114,18 @@ func TestFindings(t *testing.T) {
 
 func TestUnits(t *testing.T) {
 	for want, got := range map[string]string{
-		"0 ns": Time(0), "1.50 ns": Time(1.5), "99.9 ns": Time(99.94), "100 ns": Time(99.96), "1.00 us": Time(999.6),
-		"12.3 us": Time(12_345), "1.00 ms": Time(999_960), "2.50 s": Time(2.5e9), "0.0012 ns": Time(0.0012),
-		"812 op/s": Rate(812), "25.3 M op/s": Rate(25.34e6), "1.00 G op/s": Rate(1e9),
+		"0 ns": format.Time(0), "1.50 ns": format.Time(1.5), "99.9 ns": format.Time(99.94), "100 ns": format.Time(99.96), "1.00 us": format.Time(999.6),
+		"12.3 us": format.Time(12_345), "1.00 ms": format.Time(999_960), "2.50 s": format.Time(2.5e9), "0.0012 ns": format.Time(0.0012),
+		"812 op/s": format.Rate(812), "25.3 M op/s": format.Rate(25.34e6), "1.00 G op/s": format.Rate(1e9),
 	} {
 		require.Equal(t, want, got)
 	}
 	once := result.Metric{Unit: "ns", Median: 3, N: 1}
-	require.Equal(t, "measured once", Interval(once))
+	require.Equal(t, "measured once", format.Interval(once))
 	few := result.Metric{Unit: "ns", Median: 3, N: 5}
-	require.Equal(t, "no interval from 5 repeats", Interval(few))
-	require.Equal(t, "1.32", Value(result.Metric{Unit: "ratio", Median: 1.321}))
-	require.Equal(t, "7.00 widgets", Value(result.Metric{Unit: "widgets", Median: 7}))
+	require.Equal(t, "no interval from 5 repeats", format.Interval(few))
+	require.Equal(t, "1.32", format.Value(result.Metric{Unit: "ratio", Median: 1.321}))
+	require.Equal(t, "7.00 widgets", format.Value(result.Metric{Unit: "widgets", Median: 7}))
 	require.Equal(t, "1.2s", Left(1234*time.Millisecond))
 	require.Equal(t, "12s", Left(12345*time.Millisecond))
 }

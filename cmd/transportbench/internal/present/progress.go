@@ -9,6 +9,7 @@ import (
 	"github.com/cheggaaa/pb/v3"
 	"golang.org/x/sys/unix"
 
+	"transportbench/core/result/format"
 	"transportbench/core/runner"
 )
 
@@ -104,7 +105,7 @@ func (p *Progress) print(s runner.State) {
 
 // Figures writes throughput and latency as they were of late.
 func Figures(s runner.State) string {
-	return fmt.Sprintf("%s, p50 %s, p99 %s", Rate(s.OpsPerSec), Time(s.P50), Time(s.P99))
+	return fmt.Sprintf("%s, p50 %s, p99 %s", format.Rate(s.OpsPerSec), format.Time(s.P50), format.Time(s.P99))
 }
 
 func phaseName(s runner.State) string {

@@ -13,6 +13,7 @@ import (
 	"transportbench/core/config"
 	"transportbench/core/measure"
 	"transportbench/core/result"
+	"transportbench/core/result/format"
 )
 
 // Result writes one result: what ran, its metrics, and what is wrong with it.
@@ -22,7 +23,7 @@ func Result(w io.Writer, r *result.Result) {
 	rightAlign(t, 2, 3)
 	for _, d := range result.Definitions {
 		if m, ok := r.Summary[d.Name]; ok {
-			t.AppendRow(table.Row{d.Name, Value(m), Interval(m), d.Help})
+			t.AppendRow(table.Row{d.Name, format.Value(m), format.Interval(m), d.Help})
 		}
 	}
 	t.Render()
@@ -43,7 +44,7 @@ func Title(r *result.Result) string {
 		}
 	}
 	if c.Rate > 0 {
-		title += fmt.Sprintf(", open loop of %s (%s)", Rate(float64(c.Rate)), c.Arrival)
+		title += fmt.Sprintf(", open loop of %s (%s)", format.Rate(float64(c.Rate)), c.Arrival)
 	}
 	return title
 }
@@ -51,11 +52,11 @@ func Title(r *result.Result) string {
 // Load says in one line what was asked of a transport.
 func Load(c config.Config) string {
 	parts := []string{
-		count(c.Ranks, "rank"), count(c.ServingRanks()*c.Daemons, "daemon"), count(c.CallingRanks()*c.Clients, "client"),
+		format.Count(c.Ranks, "rank"), format.Count(c.ServingRanks()*c.Daemons, "daemon"), format.Count(c.CallingRanks()*c.Clients, "client"),
 		fmt.Sprintf("%d in flight", c.InFlight),
 		values(c.ValueSize),
 		operations(&c),
-		fmt.Sprintf("%s (%s)", count(c.TotalKeys(), "key"), c.Distribution),
+		fmt.Sprintf("%s (%s)", format.Count(c.TotalKeys(), "key"), c.Distribution),
 		fmt.Sprintf("%d x %v", c.Repeats, c.Duration),
 	}
 	return strings.Join(parts, ", ")
@@ -68,7 +69,7 @@ func values(s config.Sizes) string {
 	case s.Histogram() == nil:
 		return fmt.Sprintf("values of %d to %d B", s.Min(), s.Max())
 	default:
-		return fmt.Sprintf("values of %d to %d B (%s)", s.Min(), s.Max(), count(len(s.Histogram()), "size"))
+		return fmt.Sprintf("values of %d to %d B (%s)", s.Min(), s.Max(), format.Count(len(s.Histogram()), "size"))
 	}
 }
 
@@ -92,24 +93,10 @@ func operations(c *config.Config) string {
 
 // Heading says what measured, and on what machine.
 func Heading(w io.Writer, version string, id measure.Identity) {
-	fmt.Fprintf(w, "transportbench %s on %s\n\n", version, Machine(id))
+	fmt.Fprintf(w, "transportbench %s on %s\n\n", version, machine(id))
 }
 
-// Machine says in one line what a result is recorded on.
-func Machine(id measure.Identity) string {
-	where := "bare metal"
-	if id.Virtualisation != "" {
-		where = "a virtual machine (" + id.Virtualisation + ")"
-	}
-	return fmt.Sprintf("%s, %s, %s", id.CPU, count(id.Cores, "core"), where)
-}
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
+func machine(id measure.Identity) string { return format.Machine(id.CPU, id.Cores, id.Virtualisation) }
 
 // Trust says what speaks against using a result's numbers.
 func Trust(w io.Writer, r *result.Result) {
@@ -121,7 +108,7 @@ func Trust(w io.Writer, r *result.Result) {
 		fmt.Fprintf(w, "%s: %s: %s\n", c.Severity, c.Name, c.Message)
 	}
 	if len(failed) == 0 {
-		fmt.Fprintf(w, "%s passed, none failed\n", count(len(r.Checks), "check"))
+		fmt.Fprintf(w, "%s passed, none failed\n", format.Count(len(r.Checks), "check"))
 	}
 }
 
@@ -132,7 +119,7 @@ func failedRepeat(r *result.Result) string {
 	}
 	text := fmt.Sprintf("; the result has what was recorded of repeat %d", r.FailedRepeat.Index+1)
 	if rate := r.FailedRepeat.Samples[result.Throughput]; rate > 0 {
-		text += ", at " + Rate(rate)
+		text += ", at " + format.Rate(rate)
 	}
 	return text
 }
@@ -176,9 +163,9 @@ func Comparison(w io.Writer, results []*result.Result, missing []Missing) {
 		for _, r := range ranked(results) {
 			t.AppendRow(table.Row{
 				r.Config.Profile, r.Plugin.Name, r.Plugin.Provider,
-				cell(r, result.Throughput, Value), cell(r, result.Throughput, Interval),
-				cell(r, result.LatencyP50, Value), cell(r, result.LatencyP99, Value), cell(r, result.LatencyP999, Value),
-				cell(r, result.Floor, Value), cell(r, result.FloorRatio, Value), cell(r, result.OpTimeRatio, Value), cell(r, result.CPUPerOp, Value),
+				cell(r, result.Throughput, format.Value), cell(r, result.Throughput, format.Interval),
+				cell(r, result.LatencyP50, format.Value), cell(r, result.LatencyP99, format.Value), cell(r, result.LatencyP999, format.Value),
+				cell(r, result.Floor, format.Value), cell(r, result.FloorRatio, format.Value), cell(r, result.OpTimeRatio, format.Value), cell(r, result.CPUPerOp, format.Value),
 				verdict(r),
 			})
 		}
@@ -237,7 +224,7 @@ func trust(failed []result.Severity, incomplete bool) string {
 		parts = append(parts, fmt.Sprintf("%d FAILED", n))
 	}
 	if n := counts[result.Warning]; n > 0 {
-		parts = append(parts, count(n, "warning"))
+		parts = append(parts, format.Count(n, "warning"))
 	}
 	if incomplete {
 		parts = append(parts, "incomplete")

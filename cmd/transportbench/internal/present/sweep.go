@@ -10,6 +10,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"transportbench/core/result"
+	"transportbench/core/result/format"
 	"transportbench/core/result/set"
 	"transportbench/core/runner"
 	"transportbench/core/sweep"
@@ -86,7 +87,7 @@ func summaryOf(c *set.Cell) string {
 	var parts []string
 	for _, name := range []string{result.Throughput, result.LatencyP50, result.LatencyP99} {
 		if values := c.Samples[name]; len(values) > 0 {
-			parts = append(parts, name+" "+Value(result.Summarize(name, values)))
+			parts = append(parts, name+" "+format.Value(result.Summarize(name, values)))
 		}
 	}
 	if n := len(c.Doubts); n > 0 {
@@ -148,7 +149,7 @@ func Plan(w io.Writer, p *sweep.Plan) {
 
 // PlanSummary says in one line how large a sweep is and how long it takes.
 func PlanSummary(p *sweep.Plan) string {
-	return fmt.Sprintf("%s, %s each (%s), about %s", count(len(p.Cells), "cell"), count(p.Repeats, "repeat"), p.Order, Left(p.Expected()))
+	return fmt.Sprintf("%s, %s each (%s), about %s", format.Count(len(p.Cells), "cell"), format.Count(p.Repeats, "repeat"), p.Order, Left(p.Expected()))
 }
 
 // Set writes one row for each cell of a set.
@@ -163,9 +164,9 @@ func Set(w io.Writer, s *set.Set) {
 			continue
 		}
 		t.AppendRow(table.Row{c.Label(varying), c.Plugin.Provider,
-			sampled(c, result.Throughput, Value), sampled(c, result.Throughput, Interval),
-			sampled(c, result.LatencyP50, Value), sampled(c, result.LatencyP99, Value),
-			sampled(c, result.FloorRatio, Value), doubts(c)})
+			sampled(c, result.Throughput, format.Value), sampled(c, result.Throughput, format.Interval),
+			sampled(c, result.LatencyP50, format.Value), sampled(c, result.LatencyP99, format.Value),
+			sampled(c, result.FloorRatio, format.Value), doubts(c)})
 	}
 	t.Render()
 	for i := range s.Cells {

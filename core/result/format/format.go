@@ -1,4 +1,4 @@
-package present
+package format
 
 import (
 	"fmt"
@@ -33,9 +33,9 @@ func scaleFor(value float64, scales []scale) scale {
 	return best
 }
 
-// digits writes a number with three significant digits, and more only where
+// Digits writes a number with three significant digits, and more only where
 // the whole part has more.
-func digits(value float64) string {
+func Digits(value float64) string {
 	switch magnitude := math.Abs(value); {
 	case magnitude >= 99.95 || magnitude == 0:
 		return strconv.FormatFloat(value, 'f', 0, 64)
@@ -52,7 +52,7 @@ func digits(value float64) string {
 
 func scaled(value float64, scales []scale) string {
 	s := scaleFor(value, scales)
-	return digits(value/s.factor) + " " + s.suffix
+	return Digits(value/s.factor) + " " + s.suffix
 }
 
 // Time writes a time in nanoseconds.
@@ -81,9 +81,7 @@ func scalesOf(unit string) (scales []scale, suffix string) {
 
 // Value writes a metric's median.
 func Value(m result.Metric) string {
-	scales, suffix := scalesOf(m.Unit)
-	s := scaleFor(m.Median, scales)
-	return trimmed(digits(m.Median/s.factor), s.suffix+suffix)
+	return Number(m.Median, m.Unit)
 }
 
 // Interval writes a metric's 95% interval in the unit that Value chooses, or
@@ -97,12 +95,70 @@ func Interval(m result.Metric) string {
 	}
 	scales, _ := scalesOf(m.Unit)
 	s := scaleFor(m.Median, scales)
-	return digits(*m.Low/s.factor) + " to " + digits(*m.High/s.factor)
+	return Digits(*m.Low/s.factor) + " to " + Digits(*m.High/s.factor)
 }
 
-func trimmed(number, unit string) string {
+func join(number, unit string) string {
 	if unit == "" {
 		return number
 	}
 	return number + " " + unit
+}
+
+// Count writes a number of things, such as "1 core" and "2 cores".
+func Count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// Percent writes a share as a signed percentage, large ones as a factor.
+func Percent(change *float64) string {
+	switch {
+	case change == nil:
+		return "-"
+	case *change >= 9:
+		return fmt.Sprintf("x%s", Digits(1+*change))
+	case math.Abs(*change) >= 0.0995:
+		return fmt.Sprintf("%+.1f%%", 100**change)
+	}
+	return fmt.Sprintf("%+.2f%%", 100**change)
+}
+
+// Percents writes an interval of shares; without one a dash.
+func Percents(low, high *float64) string {
+	if low == nil || high == nil {
+		return "-"
+	}
+	return Percent(low) + " to " + Percent(high)
+}
+
+// Probability writes a p-value; without one a dash.
+func Probability(p *float64) string {
+	switch {
+	case p == nil:
+		return "-"
+	case *p < 0.0001:
+		return "<0.0001"
+	}
+	return strconv.FormatFloat(*p, 'f', 4, 64)
+}
+
+// Machine says in one line what a result was recorded on. hypervisor is empty
+// on bare metal.
+func Machine(cpu string, cores int, hypervisor string) string {
+	where := "bare metal"
+	if hypervisor != "" {
+		where = "a virtual machine (" + hypervisor + ")"
+	}
+	return fmt.Sprintf("%s, %s, %s", cpu, Count(cores, "core"), where)
+}
+
+// Number writes a value of a unit that metrics have, such as "ns" or "op/s";
+// one of another unit is written as it is.
+func Number(value float64, unit string) string {
+	scales, suffix := scalesOf(unit)
+	s := scaleFor(value, scales)
+	return join(Digits(value/s.factor), s.suffix+suffix)
 }

@@ -1,0 +1,2 @@
+// Command transport-erpc is the plugin of the erpc transport.
+package main

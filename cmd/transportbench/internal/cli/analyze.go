@@ -1,0 +1,232 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"transportbench/cmd/transportbench/internal/options"
+	"transportbench/cmd/transportbench/internal/present"
+	"transportbench/core/analyze"
+	"transportbench/core/compare"
+	"transportbench/core/config"
+	"transportbench/core/result"
+	"transportbench/core/result/set"
+)
+
+// question is what the flags of analyze ask.
+type question struct {
+	knee                     bool
+	slo, target, rate, cells string
+	whatIf                   []string
+}
+
+func (a *app) analyzeCommand() *cobra.Command {
+	q := new(question)
+	cmd := &cobra.Command{
+		Use: "analyze RESULT|SET", Short: "Say where the time goes, and what bounds the throughput",
+		Long: `analyze reads results, or a set of them, and says in words where the time of an
+operation goes, what bounds the throughput, and what speaks against the figures.
+It measures nothing. Of several cells it shows a line each; --cell chooses.
+
+--knee, --slo and --target read the cells that differ in load alone (clients and
+calls in flight, or the rate of open loops) as one curve: the most throughput
+under an objective, operating points, and how many servers a target takes.
+
+--what-if predicts another configuration from a queueing model:
+` + analyze.Changes + `.
+
+Published figures are examined for what does not fit together.
+
+` + exitHelp,
+		Example: `  transportbench analyze results/local/shm-kv-20260101T000000Z-0123abcd.json
+  transportbench analyze results/local --slo 'p99<50us' --target 10M
+  transportbench analyze results/local --cell shm,in_flight=1 --what-if rtt=2us,clients=16
+  transportbench analyze results/published/kvstore.json --slo 'read_p50<30ms'`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usagef("%s takes one result or set of results, and got %d; see %s --help", cmd.CommandPath(), len(args), cmd.CommandPath())
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := a.settings(cmd, nil, nil)
+			if err != nil {
+				return err
+			}
+			o, err := q.options()
+			if err != nil {
+				return err
+			}
+			return a.analyze(q, o, args[0], s.JSON)
+		},
+	}
+	flags := cmd.Flags()
+	flags.BoolVar(&q.knee, "knee", false, "curves over load, their knees and operating points")
+	flags.StringVar(&q.slo, "slo", "", "objective, such as 'p99<50us': the most throughput under it")
+	flags.StringVar(&q.target, "target", "", "throughput to count servers for, such as 10M")
+	flags.StringVar(&q.rate, "rate-metric", "", "metric that counts as throughput; default: throughput, or iterations or tokens where there is none")
+	flags.StringVar(&q.cells, "cell", "", "cells to look at: a transport, or option=value,... with wildcards")
+	flags.StringArrayVar(&q.whatIf, "what-if", nil, "changes to predict, such as rtt=2us,clients=16; repeatable")
+	options.AddJSON(flags)
+	return cmd
+}
+
+// options checks what the flags say.
+func (q *question) options() (o analyze.CapacityOptions, err error) {
+	if q.slo != "" {
+		objective, err := analyze.ParseObjective(q.slo)
+		if err != nil {
+			return o, usagef("--slo: %v", err)
+		}
+		o.Objective = &objective
+	}
+	if q.target != "" {
+		var target config.Rate
+		if err := target.Set(q.target); err != nil || target == 0 {
+			return o, usagef("--target: %q is not a rate such as 200k or 10M", q.target)
+		}
+		o.Target = float64(target)
+	}
+	if q.rate != "" {
+		o.Rate = strings.ReplaceAll(q.rate, "-", "_")
+		if err := compare.CheckMetric(o.Rate); err != nil {
+			return o, usagef("--rate-metric: %v", err)
+		}
+		if d := result.Define(o.Rate); !strings.HasSuffix(d.Unit, "/s") {
+			return o, usagef("--rate-metric: %s is no rate", o.Rate)
+		}
+	}
+	if err := set.CheckPattern(q.cells); err != nil {
+		return o, usagef("--cell: %v", err)
+	}
+	return o, nil
+}
+
+// curves says whether something is asked that is read from curves.
+func (q *question) curves() bool { return q.knee || q.slo != "" || q.target != "" }
+
+func (a *app) analyze(q *question, o analyze.CapacityOptions, path string, asJSON bool) error {
+	s, err := set.Load(path)
+	if err != nil {
+		return badInput(err)
+	}
+	s.Cells = slices.DeleteFunc(s.Cells, func(c set.Cell) bool { return !set.Match(q.cells, c.Config) })
+	if len(s.Cells) == 0 {
+		return usagef("--cell: no cell of %s is %q; they have %s", path, q.cells, "the options that transportbench export --format csv lists")
+	}
+	report := present.Analysis{Kind: "analysis", Source: path}
+	if q.curves() {
+		if report.Capacity, err = analyze.CapacityOf(s, o); err != nil {
+			return &tooLittleError{err.Error()}
+		}
+	}
+	if !q.curves() || len(q.whatIf) > 0 {
+		if report.Cells, err = a.analyzeCells(s, q.whatIf); err != nil {
+			return err
+		}
+	}
+	if asJSON {
+		err = writeJSON(a.stdout, &report)
+	} else {
+		present.Analyze(a.stdout, &report, a.verbose)
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(analysisVerdict(&report), capacityVerdict(q, report.Capacity))
+}
+
+// analyzeCells analyses every cell; one that was not measured says why.
+func (a *app) analyzeCells(s *set.Set, whatIf []string) ([]present.AnalyzedCell, error) {
+	varying := set.Varying(s.Cells)
+	list := make([]present.AnalyzedCell, len(s.Cells))
+	usable := 0
+	for i := range s.Cells {
+		c := &s.Cells[i]
+		list[i] = present.AnalyzedCell{Cell: c.Label(varying), Config: c.Config, Status: c.Status, Reason: c.Reason, Doubts: c.Doubts}
+		results, err := s.Results(c)
+		if err != nil {
+			return nil, badInput(err)
+		}
+		if c.Status != set.Measured {
+			continue
+		}
+		if list[i].Analysis, err = analyze.Results(results); err != nil {
+			list[i].Reason = err.Error()
+			continue
+		}
+		usable++
+		for _, change := range whatIf {
+			p, err := predict(list[i].Analysis, change)
+			if err != nil {
+				return nil, err
+			}
+			p.There = analyze.MeasuredThere(s, c, change)
+			list[i].Predictions = append(list[i].Predictions, p)
+		}
+	}
+	published := slices.ContainsFunc(s.Cells, func(c set.Cell) bool { return c.Status == set.Published })
+	if usable == 0 && !published {
+		return nil, &tooLittleError{fmt.Sprintf("%s: no cell has a complete repeat; the first: %s: %s", s.Source, list[0].Cell, list[0].Reason)}
+	}
+	return list, nil
+}
+
+func predict(of *analyze.Analysis, change string) (analyze.Prediction, error) {
+	if of.Model == nil {
+		return analyze.Prediction{}, &tooLittleError{"--what-if: the result has no model: it is of an open loop, or the daemons' loop was not timed"}
+	}
+	p, err := of.Model.Predict(change)
+	if err != nil {
+		return p, usagef("--what-if: %v", err)
+	}
+	return p, nil
+}
+
+// analysisVerdict fails where something says that figures must not be used.
+func analysisVerdict(r *present.Analysis) error {
+	wrong := 0
+	for i := range r.Cells {
+		if r.Cells[i].Wrong() {
+			wrong++
+		}
+	}
+	if wrong > 0 {
+		return &distrustError{fmt.Sprintf("%d of %d cells have figures that must not be used; the errors above say why", wrong, len(r.Cells))}
+	}
+	return nil
+}
+
+// capacityVerdict fails where the objective is met nowhere, or nobody knows.
+func capacityVerdict(q *question, c *analyze.Capacity) error {
+	if c == nil {
+		return nil
+	}
+	met, perhaps, knees := 0, 0, 0
+	for i := range c.Curves {
+		u := &c.Curves[i]
+		if u.Knee != nil {
+			knees++
+		}
+		switch {
+		case u.Most == nil:
+		case u.Points[*u.Most].Meets == analyze.Yes:
+			met++
+		default:
+			perhaps++
+		}
+	}
+	switch {
+	case q.slo != "" && met == 0 && perhaps > 0:
+		return &tooLittleError{fmt.Sprintf("%s is met by medians alone; it takes 6 repeats for an interval", q.slo)}
+	case q.slo != "" && met == 0:
+		return &distrustError{fmt.Sprintf("no load keeps %s", q.slo)}
+	case q.knee && knees == 0:
+		return &tooLittleError{"a knee needs three loads at least that can be used"}
+	}
+	return nil
+}

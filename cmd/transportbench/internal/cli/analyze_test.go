@@ -1,0 +1,137 @@
+package cli
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/cmd/transportbench/internal/present"
+	"transportbench/core/analyze"
+	"transportbench/core/result"
+	"transportbench/core/result/set"
+)
+
+const (
+	committedSet = "../../../../results/v0.2.0/amd-epyc-2core-vm"
+	published    = "../../../../results/published/"
+)
+
+func committedCell(t *testing.T, transport string) string {
+	t.Helper()
+	paths, err := filepath.Glob(committedSet + "/cells/" + transport + "-*.json")
+	require.NoError(t, err)
+	require.NotEmpty(t, paths)
+	return paths[0]
+}
+
+// timed gives cells latencies, so that they make a curve.
+func timed(s *set.Set) {
+	for i := range s.Cells {
+		c := &s.Cells[i]
+		c.Config["clients"] = "1"
+		for range c.Samples[result.Throughput] {
+			c.Samples[result.LatencyP99] = append(c.Samples[result.LatencyP99], float64(1000*(i+1)))
+		}
+	}
+}
+
+func TestAnalyzeExitCodes(t *testing.T) {
+	curve := setOf(t, timed, 1e6, 2e6, 2.5e6)
+	two := setOf(t, timed, 1e6, 2e6)
+	few := setOf(t, func(s *set.Set) {
+		timed(s)
+		for i := range s.Cells {
+			for name := range s.Cells[i].Samples {
+				s.Cells[i].Samples[name] = s.Cells[i].Samples[name][:2]
+			}
+		}
+	}, 1e6, 2e6, 2.5e6)
+	broken := filepath.Join(t.TempDir(), "broken.json")
+	require.NoError(t, os.WriteFile(broken, []byte("{}"), 0o600))
+	wrong := wronged(t)
+
+	cmd := &command{T: t}
+	for _, test := range []struct {
+		want int
+		says string // on either stream
+		args []string
+	}{
+		{ExitOK, "in flight", []string{committedCell(t, "shm")}},
+		{ExitOK, "of its limit", []string{committedSet}},
+		{ExitOK, "bound", []string{committedSet, "--cell", "shm,in_flight=1"}},
+		{ExitOK, "low latency", []string{curve, "--knee"}},
+		{ExitOK, "2.00 M op/s", []string{curve, "--slo", "p99<2.5us"}},
+		{ExitOK, "10 servers", []string{curve, "--slo", "p99<2.5us", "--target", "19M"}},
+		{ExitUsage, "takes one result", nil},
+		{ExitUsage, "no such file", []string{"/nonexistent"}},
+		{ExitUsage, "kind", []string{broken}},
+		{ExitUsage, "no objective", []string{curve, "--slo", "p99"}},
+		{ExitUsage, "not a rate", []string{curve, "--target", "closed"}},
+		{ExitUsage, "is no rate", []string{curve, "--rate-metric", "latency-p99"}},
+		{ExitUsage, "unknown metric", []string{curve, "--rate-metric", "through"}},
+		{ExitUsage, "no cell", []string{curve, "--cell", "tcpx"}},
+		{ExitUsage, "pattern", []string{curve, "--cell", "[", "--knee"}},
+		{ExitUsage, `did you mean "clients"`, []string{committedCell(t, "shm"), "--what-if", "client_s=3"}},
+		{ExitThreshold, "no load keeps", []string{curve, "--slo", "p99<500ns"}},
+		{ExitThreshold, "2.68 GB/s and not 20.0 GB/s", []string{published + "tcpx.json"}},
+		{ExitThreshold, "merged histogram has", []string{wrong}},
+		{ExitTooLittle, "three loads", []string{two, "--knee"}},
+		{ExitTooLittle, "6 repeats", []string{few, "--slo", "p99<2.5us"}},
+		{ExitTooLittle, "response_p99", []string{curve, "--slo", "response_p99<1us"}},
+		{ExitTooLittle, "no cell has a complete repeat", []string{curve}}, // an index has none
+	} {
+		code := cmd.execute(append([]string{"analyze"}, test.args...)...)
+		require.Equal(t, test.want, code, "%v: %s%s", test.args, cmd.stdout, cmd.stderr)
+		require.Contains(t, strings.Join(strings.Fields(cmd.stdout+cmd.stderr), " "), test.says, "%v", test.args)
+	}
+}
+
+// wronged is a committed result whose file somebody changed.
+func wronged(t *testing.T) string {
+	t.Helper()
+	r, err := result.Read(committedCell(t, "shm"))
+	require.NoError(t, err)
+	r.Repeats[1].Samples[result.LatencyP99] *= 2
+	path := filepath.Join(t.TempDir(), "wronged.json")
+	f, err := os.Create(path)
+	require.NoError(t, err)
+	require.NoError(t, result.Encode(f, r))
+	require.NoError(t, f.Close())
+	return path
+}
+
+func TestAnalyzeAsJSON(t *testing.T) {
+	cmd := &command{T: t}
+	require.Zero(t, cmd.execute("analyze", committedSet, "--json", "--what-if", "burn=1us", "--slo", "p99<1s"), cmd.stderr)
+	var report present.Analysis
+	require.NoError(t, json.Unmarshal([]byte(cmd.stdout), &report))
+	require.Equal(t, "analysis", report.Kind)
+	require.Len(t, report.Cells, 6)
+	for _, c := range report.Cells {
+		require.NotEmpty(t, c.Analysis.Verdict.Bound, c.Cell)
+		require.Positive(t, c.Predictions[0].Throughput)
+		require.Less(t, c.Predictions[0].Throughput, c.Predictions[0].Measured)
+	}
+	require.Equal(t, analyze.Yes, report.Capacity.Curves[0].Points[0].Meets)
+}
+
+// The figures of an analysis are those of the export.
+func TestAnalysisAndExportAgree(t *testing.T) {
+	s, err := set.Load(committedSet)
+	require.NoError(t, err)
+	c, err := analyze.CapacityOf(s, analyze.CapacityOptions{})
+	require.NoError(t, err)
+	for _, u := range c.Curves {
+		for _, p := range u.Points {
+			require.Equal(t, result.Summarize(result.Throughput, s.Cells[p.Cell].Samples[result.Throughput]), p.Rate)
+			results, err := s.Results(&s.Cells[p.Cell])
+			require.NoError(t, err)
+			require.Equal(t, results[0].Summary[result.Throughput], p.Rate)
+			require.Equal(t, results[0].Summary[u.Metric], p.Latency)
+		}
+	}
+}

@@ -1,0 +1,62 @@
+package cli
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestReport(t *testing.T) {
+	old, new := setOf(t, nil, 1e6, 2e6), setOf(t, nil, 1e6, 1.9e6)
+	out := filepath.Join(t.TempDir(), "report.html")
+	cmd := &command{T: t}
+	require.Zero(t, cmd.execute("report", old, new, "-o", out), cmd.stderr)
+	require.Empty(t, cmd.stdout)
+	require.Contains(t, cmd.stderr, out+": some")
+	page, err := os.ReadFile(out)
+	require.NoError(t, err)
+	require.True(t, strings.HasPrefix(string(page), "<!DOCTYPE html>"))
+	require.Contains(t, string(page), "WORSE")
+	require.NotRegexp(t, `(src|href)="(https?:)?//`, string(page), "nothing is fetched from a network")
+
+	require.Zero(t, cmd.execute("report", old, "-o", "-"), cmd.stderr)
+	require.True(t, strings.HasPrefix(cmd.stdout, "<!DOCTYPE html>"))
+}
+
+func TestReportAndServeErrors(t *testing.T) {
+	one := setOf(t, nil, 1e6)
+	busy, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer busy.Close()
+	_, port, err := net.SplitHostPort(busy.Addr().String())
+	require.NoError(t, err)
+	_, err = strconv.Atoi(port)
+	require.NoError(t, err)
+	for _, c := range []struct {
+		name   string
+		args   []string
+		stderr string
+	}{
+		{"no set", []string{"report"}, "takes one set of results or more"},
+		{"no such set", []string{"report", "/nonexistent"}, "/nonexistent"},
+		{"no such directory", []string{"report", one, "-o", "/nonexistent/report.html"}, "--output"},
+		{"bad objective", []string{"report", one, "--slo", "fast"}, "--slo"},
+		{"two sets", []string{"serve", one, one}, "takes one set of results, and got 2"},
+		{"nothing to serve", []string{"serve", "/nonexistent"}, "/nonexistent"},
+		{"busy port", []string{"serve", one, "--port", port}, "port " + port + " is in use"},
+		{"bad port", []string{"serve", one, "--port", "70000"}, "--port"},
+		{"too often", []string{"serve", one, "--every", "1ms"}, "--every"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cmd := &command{T: t}
+			require.Equal(t, ExitUsage, cmd.execute(c.args...), cmd.stderr)
+			require.Contains(t, cmd.stderr, c.stderr)
+			require.Equal(t, 1, strings.Count(cmd.stderr, "\n"))
+		})
+	}
+}

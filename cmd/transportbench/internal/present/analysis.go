@@ -1,0 +1,319 @@
+package present
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+
+	"transportbench/core/analyze"
+	"transportbench/core/result"
+	"transportbench/core/result/format"
+	"transportbench/core/result/set"
+)
+
+// Analysis is what analyze found in a result or a set.
+type Analysis struct {
+	Kind     string            `json:"kind"` // "analysis"
+	Source   string            `json:"source"`
+	Cells    []AnalyzedCell    `json:"cells,omitempty"`
+	Capacity *analyze.Capacity `json:"capacity,omitempty"`
+}
+
+// AnalyzedCell is one cell and what its results say.
+type AnalyzedCell struct {
+	Cell        string               `json:"cell"`
+	Config      map[string]string    `json:"config"`
+	Status      set.Status           `json:"status"`
+	Reason      string               `json:"reason,omitempty"`
+	Doubts      []set.Doubt          `json:"doubts,omitempty"`
+	Analysis    *analyze.Analysis    `json:"analysis,omitempty"`
+	Predictions []analyze.Prediction `json:"predictions,omitempty"`
+}
+
+// findings are those of the analysis, or without one the cell's doubts.
+func (c *AnalyzedCell) findings() []analyze.Finding {
+	if c.Analysis != nil {
+		return c.Analysis.Findings
+	}
+	var list []analyze.Finding
+	for _, d := range c.Doubts {
+		list = append(list, analyze.Finding{Name: d.Check, Severity: d.Severity, Message: d.Message})
+	}
+	return list
+}
+
+// Wrong says that a finding is an error: the cell's figures must not be used.
+func (c *AnalyzedCell) Wrong() bool {
+	return slices.ContainsFunc(c.findings(), func(f analyze.Finding) bool { return f.Severity == result.Error })
+}
+
+// width is what lines are broken at.
+const width = 98
+
+// paragraph writes a text with an indent, broken into lines; those after the
+// first are indented by hang more.
+func paragraph(w io.Writer, indent, hang int, what string) {
+	for i, line := range strings.Split(text.WrapSoft(what, width-indent-hang), "\n") {
+		if i == 1 {
+			indent += hang
+		}
+		fmt.Fprintf(w, "%s%s\n", strings.Repeat(" ", indent), strings.TrimRight(line, " "))
+	}
+}
+
+// Analyze writes an analysis: one cell whole, of several a line each. With
+// detail the events of threads and the evidence follow.
+func Analyze(w io.Writer, a *Analysis, detail bool) {
+	switch {
+	case len(a.Cells) == 1 && a.Cells[0].Analysis != nil:
+		one(w, &a.Cells[0], detail)
+	case len(a.Cells) > 0:
+		overview(w, a.Cells)
+	}
+	if a.Capacity != nil {
+		if len(a.Cells) > 0 {
+			fmt.Fprintln(w)
+		}
+		capacity(w, a.Capacity)
+	}
+}
+
+// one writes one cell's analysis.
+func one(w io.Writer, c *AnalyzedCell, detail bool) {
+	a := c.Analysis
+	fmt.Fprintf(w, "%s, %s\n\n", c.Cell, format.Count(a.Repeats, "repeat"))
+	paragraph(w, 0, 2, fmt.Sprintf("%s: %s", strings.ToUpper(string(a.Verdict.Bound)), a.Verdict.Message))
+	for _, line := range a.Verdict.Evidence {
+		paragraph(w, 2, 2, "- "+line)
+	}
+	fmt.Fprintln(w)
+	for i := range a.Breakdowns {
+		breakdown(w, &a.Breakdowns[i])
+	}
+	limits(w, a.Limit)
+	model(w, a.Model)
+	heading(w, "what it lost")
+	for _, l := range a.Losses {
+		paragraph(w, 2, 2, "- "+l.Message)
+	}
+	fmt.Fprintln(w)
+	predictions(w, c.Predictions)
+	if detail || counted(a) {
+		events(w, a)
+	}
+	for _, line := range a.Missing {
+		paragraph(w, 0, 2, "missing: "+line)
+	}
+	writeFindings(w, a.Findings)
+}
+
+func heading(w io.Writer, what string) { fmt.Fprintln(w, what) }
+
+func breakdown(w io.Writer, b *analyze.Breakdown) {
+	t := newTable(w, b.Name, "mean", "share", "")
+	rightAlign(t, 2, 3)
+	for _, p := range b.Parts {
+		t.AppendRow(table.Row{p.Name, format.Time(p.Mean), portion(p.Share), p.Help})
+	}
+	t.AppendRow(table.Row{"whole", format.Time(b.Whole), portion(1), ""})
+	heading(w, b.Title)
+	t.Render()
+	fmt.Fprintln(w)
+}
+
+func limits(w io.Writer, l *analyze.Limit) {
+	if l == nil {
+		return
+	}
+	heading(w, fmt.Sprintf("the limit: %s were measured, %.0f%% of the %s that are possible at most (%s)",
+		format.Rate(l.Measured), 100*l.Share, format.Rate(l.Throughput), l.Bounds[0].Name))
+	t := newTable(w, "bound", "at most", "")
+	rightAlign(t, 2)
+	for _, b := range l.Bounds {
+		t.AppendRow(table.Row{b.Name, format.Rate(b.Throughput), text.WrapSoft(b.Message, 64)})
+	}
+	t.Render()
+	fmt.Fprintln(w)
+}
+
+func model(w io.Writer, m *analyze.Model) {
+	if m == nil {
+		return
+	}
+	heading(w, "the model: what a call of a closed loop goes through")
+	paragraph(w, 2, 2, fmt.Sprintf("- a client works %s on it, a daemon %s, and %s pass elsewhere; %d x %s with %d in flight each",
+		format.Time(m.ClientTime), format.Time(m.DaemonTime), format.Time(m.Delay), m.CallingRanks, format.Count(m.Clients, "client"), m.InFlight))
+	if m.Expected > 0 {
+		paragraph(w, 2, 2, fmt.Sprintf("- %.0f%% of the requests go to other ranks and take %s, the others %s: a client should complete %s, and completed %s (%+.1f%%)",
+			100*m.RemoteShare, format.Time(m.Remote), format.Time(m.Local), format.Rate(m.Expected), format.Rate(m.Measured), 100*(m.Measured/m.Expected-1)))
+	}
+	fmt.Fprintln(w)
+}
+
+func predictions(w io.Writer, list []analyze.Prediction) {
+	if len(list) == 0 {
+		return
+	}
+	heading(w, "what if")
+	for _, p := range list {
+		paragraph(w, 2, 2, "- "+p.Message+there(p))
+	}
+	fmt.Fprintln(w)
+}
+
+// there says how a prediction compares with what was measured.
+func there(p analyze.Prediction) string {
+	if p.There == nil {
+		return ""
+	}
+	return fmt.Sprintf("; the set has it: %s were measured (the prediction is %+.0f%% off)", format.Value(*p.There), 100*(p.Throughput/p.There.Median-1))
+}
+
+// The events that a table of threads has, in its order.
+var (
+	hardware = []string{"cycles", "instructions", "branch_misses", "cache_references", "cache_misses", "l1d_load_misses", "llc_loads", "llc_load_misses"}
+	software = []string{"voluntary_switches", "involuntary_switches", "migrations", "minor_faults", "major_faults"}
+)
+
+// Events writes what the kernel and the processor counted on each polling
+// thread, or why they did not.
+func Events(w io.Writer, r *result.Result) {
+	if a, err := analyze.Results([]*result.Result{r}); err == nil { // else there is no window to count in
+		fmt.Fprintln(w)
+		events(w, a)
+	}
+}
+
+// counted says whether there are hardware counters.
+func counted(a *analyze.Analysis) bool {
+	return slices.ContainsFunc(a.Threads, func(e analyze.ThreadEvents) bool { return len(e.PerOp) > 0 })
+}
+
+func events(w io.Writer, a *analyze.Analysis) {
+	t := newTable(w, "thread", "voluntary/s", "involuntary/s", "migrations/s", "minor faults/s", "major faults/s")
+	rightAlign(t, 2, 3, 4, 5, 6)
+	for i := range a.Threads {
+		row := table.Row{threadName(&a.Threads[i])}
+		for _, name := range software {
+			row = append(row, format.Digits(a.Threads[i].PerSecond[name]))
+		}
+		t.AppendRow(row)
+	}
+	t.Render()
+	fmt.Fprintln(w)
+	if !counted(a) {
+		paragraph(w, 0, 2, "no hardware counters: "+a.NoCounters)
+		fmt.Fprintln(w)
+		return
+	}
+	t = newTable(w, "for each op of the thread", "IPC", "cycles", "instr", "branch miss", "cache ref", "cache miss", "L1d miss", "LLC load", "LLC miss")
+	rightAlign(t, 2, 3, 4, 5, 6, 7, 8, 9, 10)
+	for i := range a.Threads {
+		e := &a.Threads[i]
+		row := table.Row{threadName(e), "-"}
+		if e.IPC != nil {
+			row[1] = format.Digits(*e.IPC)
+		}
+		for _, name := range hardware {
+			if v, has := e.PerOp[name]; has {
+				row = append(row, format.Digits(v))
+			} else {
+				row = append(row, "-")
+			}
+		}
+		t.AppendRow(row)
+	}
+	t.Render()
+	fmt.Fprintln(w)
+}
+
+func threadName(e *analyze.ThreadEvents) string { return fmt.Sprintf("rank %d %s", e.Rank, e.Thread) }
+
+func writeFindings(w io.Writer, list []analyze.Finding) {
+	if len(list) == 0 {
+		fmt.Fprintln(w, "nothing speaks against these figures")
+	}
+	for _, f := range list {
+		paragraph(w, 0, 2, fmt.Sprintf("%s: %s: %s", f.Severity, f.Name, f.Message))
+	}
+}
+
+// overview writes a line for each cell, then what speaks against them.
+func overview(w io.Writer, cells []AnalyzedCell) {
+	analyzed := 0
+	t := newTable(w, "cell", "throughput", "of its limit", "bound by", "")
+	rightAlign(t, 2, 3)
+	for i := range cells {
+		c := &cells[i]
+		if c.Analysis == nil {
+			continue
+		}
+		analyzed++
+		throughput, share := "-", "-"
+		if l := c.Analysis.Limit; l != nil {
+			throughput, share = format.Rate(l.Measured), fmt.Sprintf("%.0f%%", 100*l.Share)
+		}
+		t.AppendRow(table.Row{text.WrapSoft(c.Cell, 30), throughput, share, string(c.Analysis.Verdict.Bound), text.WrapSoft(c.Analysis.Verdict.Why, 30)})
+	}
+	if analyzed > 0 {
+		t.Render()
+		fmt.Fprint(w, "--cell chooses one, which is then explained in full\n\n")
+	}
+	for i := range cells {
+		c := &cells[i]
+		switch {
+		case c.Status == set.Published:
+		case c.Analysis == nil:
+			paragraph(w, 0, 2, fmt.Sprintf("%s: %s: %s", c.Cell, c.Status, c.Reason))
+		}
+	}
+	for i := range cells {
+		for _, p := range cells[i].Predictions {
+			paragraph(w, 0, 2, fmt.Sprintf("what if: %s: %s%s", cells[i].Cell, p.Message, there(p)))
+		}
+	}
+	allFindings(w, cells)
+}
+
+// allFindings writes what speaks against the cells. What one check found in
+// several is told of the first.
+func allFindings(w io.Writer, cells []AnalyzedCell) {
+	type group struct {
+		analyze.Finding
+		cells []string
+	}
+	var groups []*group
+	known := map[string]*group{}
+	for i := range cells {
+		for _, f := range cells[i].findings() {
+			key := string(f.Severity) + f.Name
+			if cells[i].Status == set.Published { // whose figures are each their own
+				key += f.Message
+			}
+			if known[key] == nil {
+				known[key] = &group{Finding: f}
+				groups = append(groups, known[key])
+			}
+			known[key].cells = append(known[key].cells, cells[i].Cell)
+		}
+	}
+	for _, severity := range []result.Severity{result.Error, result.Warning} {
+		for _, g := range groups {
+			if g.Severity != severity {
+				continue
+			}
+			of := g.cells[0]
+			if more := len(g.cells) - 1; more > 0 {
+				of += fmt.Sprintf(" and %s", format.Count(more, "other"))
+			}
+			paragraph(w, 0, 2, fmt.Sprintf("%s: %s: %s: %s", g.Severity, g.Name, of, g.Message))
+		}
+	}
+	if len(groups) == 0 {
+		fmt.Fprintln(w, "nothing speaks against these figures")
+	}
+}

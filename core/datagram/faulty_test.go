@@ -1,0 +1,219 @@
+package datagram
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/bits"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// through sends n datagrams from one faulty port to another and returns those that
+// arrived, in order.
+func through(t *testing.T, n int, send, receive Faults) (arrived [][]byte, a, b *Faulty) {
+	var x [2]*Faulty
+	for i := range x {
+		f, err := NewFaulty(openUDP(t, UDPOptions{MTU: 1472}), Faults{}, Faults{})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, f.Close()) })
+		x[i] = f
+	}
+	a, b = x[0], x[1]
+	to := openTo(t, a, b)
+	openTo(t, b, a)
+	require.NoError(t, a.Inject(send, Faults{}))
+	require.NoError(t, b.Inject(Faults{}, receive))
+	packets := make([]Packet, 16)
+	poll := func() int {
+		_, err := a.Receive(packets)
+		require.NoError(t, err)
+		count, err := b.Receive(packets)
+		require.NoError(t, err)
+		for _, p := range packets[:count] {
+			arrived = append(arrived, bytes.Clone(p.Data))
+		}
+		return count
+	}
+	for i := range n {
+		head := make([]byte, 8)
+		binary.BigEndian.PutUint64(head, uint64(i))
+		require.True(t, a.Send(to, head, bytes.Repeat([]byte{byte(i)}, 24)))
+		require.NoError(t, a.Flush())
+		poll()
+	}
+	// All that the one port sent the other one has received, and nothing is held back.
+	for deadline := time.Now().Add(patience); ; {
+		require.NoError(t, a.Flush())
+		if poll() == 0 && len(a.outward.held) == 0 && len(b.inward.held) == 0 &&
+			counter(a, "datagrams_sent") == counter(b, "datagrams_received") {
+			break
+		}
+		require.True(t, time.Now().Before(deadline), "waited in vain for the last datagrams")
+	}
+	require.Zero(t, counter(b, "receive_drops"))
+	return arrived, a, b
+}
+
+const trials = 4000
+
+// share checks that a count is near the share of the trials, by six sigma.
+func share(t *testing.T, count uint64, probability float64, what string) {
+	require.InDelta(t, trials*probability, float64(count), 6*math.Sqrt(trials*probability*(1-probability)), what)
+}
+
+func TestFaults(t *testing.T) {
+	const p = 0.1
+	for name, f := range map[string]Faults{
+		"none": {}, "dropped": {Drop: p}, "corrupted": {Corrupt: p}, "duplicated": {Duplicate: p}, "reordered": {Reorder: p}, "delayed": {Delay: p},
+	} {
+		for _, direction := range []string{"send", "receive"} {
+			t.Run(direction+"-"+name, func(t *testing.T) {
+				send, receive := f, Faults{}
+				if direction == "receive" {
+					send, receive = Faults{}, f
+				}
+				arrived, a, b := through(t, trials, send, receive)
+				port := a
+				if direction == "receive" {
+					port = b
+				}
+				hit := uint64(0)
+				if name != "none" {
+					hit = counter(port, "fault_"+direction+"_"+name)
+					share(t, hit, p, name)
+				}
+				checkFaults(t, name, hit, arrived)
+			})
+		}
+	}
+}
+
+// checkFaults looks at what is left of numbered datagrams after hit of them had a fault.
+func checkFaults(t *testing.T, name string, hit uint64, arrived [][]byte) {
+	whole := map[uint64]int{}
+	damaged, late := uint64(0), uint64(0)
+	highest := uint64(0)
+	for _, data := range arrived {
+		require.Len(t, data, 32)
+		i := binary.BigEndian.Uint64(data)
+		if i >= trials || !bytes.Equal(data[8:], bytes.Repeat([]byte{byte(i)}, 24)) {
+			damaged++
+			continue
+		}
+		whole[i]++
+		if i < highest {
+			late++
+		}
+		highest = max(highest, i)
+	}
+	wantArrived, wantDamaged, wantTwice := uint64(trials), uint64(0), uint64(0)
+	switch name {
+	case "dropped":
+		wantArrived -= hit
+	case "corrupted":
+		wantDamaged = hit
+	case "duplicated":
+		wantArrived += hit
+		wantTwice = hit
+	}
+	require.EqualValues(t, wantArrived, len(arrived), "datagrams that arrived")
+	if name == "corrupted" {
+		// Two bits that are turned over may be the same one, and a number may become
+		// another that fits its body.
+		require.InDelta(t, float64(wantDamaged), float64(damaged), float64(wantDamaged)/20+3)
+		return
+	}
+	require.Equal(t, wantDamaged, damaged, "datagrams with other bytes")
+	twice := uint64(0)
+	for _, n := range whole {
+		require.LessOrEqual(t, n, 2)
+		twice += uint64(n) - 1
+	}
+	require.Equal(t, wantTwice, twice, "datagrams that arrived twice")
+	switch name {
+	case "reordered":
+		require.Greater(t, late, hit/2, "datagrams that others overtook")
+	case "delayed":
+	case "duplicated": // the second one may come behind later ones
+	default:
+		require.Zero(t, late, "datagrams out of order")
+	}
+}
+
+func TestFaultsBySeed(t *testing.T) {
+	run := func(seed uint64) (all []string) {
+		arrived, _, _ := through(t, 300, Faults{Drop: 0.2, Corrupt: 0.2, Seed: seed}, Faults{})
+		for _, data := range arrived {
+			all = append(all, string(data))
+		}
+		return all
+	}
+	first := run(1)
+	require.Equal(t, first, run(1))
+	require.NotEqual(t, first, run(2))
+}
+
+func TestCorruptTurnsBits(t *testing.T) {
+	var s side
+	s.inject(Faults{}, 1)
+	s.corrupt(nil)
+	require.Zero(t, s.counts.corrupted)
+	for range 1000 {
+		data := make([]byte, 20)
+		s.corrupt(data)
+		turned := 0
+		for _, b := range data {
+			turned += bits.OnesCount8(b)
+		}
+		require.LessOrEqual(t, turned, maxFlips)
+	}
+	require.EqualValues(t, 1000, s.counts.corrupted)
+}
+
+// TestHeldBack: what is delayed goes by time alone, what is overtaken goes also when
+// nothing comes behind it, and Wait does not sleep over either.
+func TestHeldBack(t *testing.T) {
+	for _, f := range []Faults{{Delay: 1}, {Reorder: 1}, {Duplicate: 1, Delay: 1}} {
+		for name, sides := range map[string][2]Faults{"send": {f, {}}, "receive": {{}, f}} {
+			t.Run(fmt.Sprint(name, f), func(t *testing.T) {
+				arrived, _, b := through(t, 1, sides[0], sides[1])
+				require.Len(t, arrived, 1+int(f.Duplicate))
+				w, ok := AsWaiter(b)
+				require.True(t, ok)
+				require.NoError(t, w.Wait(time.Millisecond))
+			})
+		}
+	}
+}
+
+// TestHeldMost: when too many are held back the rest passes.
+func TestHeldMost(t *testing.T) {
+	f, err := NewFaulty(openUDP(t, UDPOptions{MTU: 100}), Faults{Delay: 1, DelayBy: time.Hour}, Faults{})
+	require.NoError(t, err)
+	defer f.Close()
+	b := openUDP(t, UDPOptions{MTU: 100})
+	to := openTo(t, f, b)
+	for i := range heldMost + 1 {
+		require.True(t, f.Send(to, []byte{byte(i)}, nil))
+	}
+	require.NoError(t, f.Flush())
+	require.EqualValues(t, 1, counter(f, "fault_send_spared"))
+	receiveUntil(t, b, "the one that passed", func(data []byte, _ Source) bool { return data[0] == heldMost })
+	f.Release(to) // and all that is held back for it
+	require.Empty(t, f.outward.held)
+	require.Len(t, f.outward.spare, heldMost)
+}
+
+func TestFaultsRefused(t *testing.T) {
+	p := openUDP(t, UDPOptions{MTU: 100})
+	for _, f := range []Faults{{Drop: 1.1}, {Corrupt: -0.1}, {Duplicate: math.NaN()}, {DelayBy: -1}} {
+		_, err := NewFaulty(p, f, Faults{})
+		require.Error(t, err)
+		_, err = NewFaulty(p, Faults{}, f)
+		require.Error(t, err)
+	}
+}

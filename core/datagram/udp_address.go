@@ -1,0 +1,195 @@
+package datagram
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// udpAddress is what a udp port tells its peers, in udpAddressSize bytes: kind and
+// version, MTU u32, IP address in 16 bytes, port u16, port of the probe u16;
+// big-endian.
+type udpAddress struct {
+	addr  netip.AddrPort
+	mtu   int
+	probe uint16
+}
+
+const (
+	udpAddressSize  = 26
+	udpAddressMagic = 'u'<<8 | 1
+)
+
+func (a udpAddress) encode() []byte {
+	b := make([]byte, 0, udpAddressSize)
+	b = binary.BigEndian.AppendUint16(b, udpAddressMagic)
+	b = binary.BigEndian.AppendUint32(b, uint32(a.mtu))
+	ip := a.addr.Addr().As16()
+	b = append(b, ip[:]...)
+	b = binary.BigEndian.AppendUint16(b, a.addr.Port())
+	return binary.BigEndian.AppendUint16(b, a.probe)
+}
+
+func decodeUDPAddress(b []byte) (udpAddress, error) {
+	if len(b) != udpAddressSize || binary.BigEndian.Uint16(b) != udpAddressMagic {
+		return udpAddress{}, errors.New("the address is not one of a udp port: the peer has another provider")
+	}
+	a := udpAddress{mtu: int(binary.BigEndian.Uint32(b[2:])), probe: binary.BigEndian.Uint16(b[24:])}
+	ip := netip.AddrFrom16([16]byte(b[6:22])).Unmap()
+	a.addr = netip.AddrPortFrom(ip, binary.BigEndian.Uint16(b[22:]))
+	if ip.IsUnspecified() || ip.IsMulticast() || a.addr.Port() == 0 {
+		return a, fmt.Errorf("%v is no address that a datagram could be sent to", a.addr)
+	}
+	return a, nil
+}
+
+// sockaddr is a struct sockaddr_in or sockaddr_in6, as ip(7) and ipv6(7) have them.
+type sockaddr [unix.SizeofSockaddrInet6]byte
+
+// set fills in an address, of the interface that scope names where it is a
+// link-local one, and returns its length.
+func (s *sockaddr) set(a netip.AddrPort, scope uint32) uint32 {
+	*s = sockaddr{}
+	binary.BigEndian.PutUint16(s[2:], a.Port())
+	if a.Addr().Is4() {
+		binary.NativeEndian.PutUint16(s[:], unix.AF_INET)
+		ip := a.Addr().As4()
+		copy(s[4:], ip[:])
+		return unix.SizeofSockaddrInet4
+	}
+	binary.NativeEndian.PutUint16(s[:], unix.AF_INET6)
+	ip := a.Addr().As16()
+	copy(s[8:], ip[:])
+	if a.Addr().IsLinkLocalUnicast() {
+		binary.NativeEndian.PutUint32(s[24:], scope)
+	}
+	return unix.SizeofSockaddrInet6
+}
+
+// source is the address as a Source. The flow label is left out: it is not the
+// peer's identity.
+func (s *sockaddr) source() Source {
+	port := uint64(binary.BigEndian.Uint16(s[2:]))
+	if binary.NativeEndian.Uint16(s[:]) == unix.AF_INET {
+		return Source{Low: uint64(binary.BigEndian.Uint32(s[4:])), Port: port}
+	}
+	return Source{High: binary.BigEndian.Uint64(s[8:]), Low: binary.BigEndian.Uint64(s[16:]),
+		Port: port | uint64(binary.NativeEndian.Uint32(s[24:]))<<32}
+}
+
+// systemAddress is an address for bind(2) and connect(2).
+func systemAddress(a netip.AddrPort, scope uint32) unix.Sockaddr {
+	if a.Addr().Is4() {
+		return &unix.SockaddrInet4{Port: int(a.Port()), Addr: a.Addr().As4()}
+	}
+	s := &unix.SockaddrInet6{Port: int(a.Port()), Addr: a.Addr().As16()}
+	if a.Addr().IsLinkLocalUnicast() {
+		s.ZoneId = scope
+	}
+	return s
+}
+
+// bindTo binds a socket. Where any port will do it looks for one and asks for that:
+// a socket whose port the kernel chose loses it when a connection is dissolved.
+func bindTo(fd int, wanted netip.AddrPort, scope uint32) (netip.AddrPort, error) {
+	for tries := 0; ; tries++ {
+		a, err := wanted, error(nil)
+		if wanted.Port() == 0 {
+			if a, err = freePort(wanted.Addr(), scope); err != nil {
+				return a, err
+			}
+		}
+		err = unix.Bind(fd, systemAddress(a, scope))
+		// Somebody may have been faster.
+		if wanted.Port() != 0 || tries == 100 || !errors.Is(err, unix.EADDRINUSE) {
+			return netip.AddrPortFrom(a.Addr().WithZone(""), a.Port()), os.NewSyscallError("bind", err)
+		}
+	}
+}
+
+// freePort is a port that is free, until somebody takes it.
+func freePort(a netip.Addr, scope uint32) (free netip.AddrPort, err error) {
+	fd, err := newSocket(a)
+	if err != nil {
+		return free, err
+	}
+	defer func() { err = errors.Join(err, unix.Close(fd)) }()
+	if err := unix.Bind(fd, systemAddress(netip.AddrPortFrom(a, 0), scope)); err != nil {
+		return free, os.NewSyscallError("bind", err)
+	}
+	bound, err := unix.Getsockname(fd)
+	if err != nil {
+		return free, os.NewSyscallError("getsockname", err)
+	}
+	switch s := bound.(type) {
+	case *unix.SockaddrInet4:
+		return netip.AddrPortFrom(a, uint16(s.Port)), nil
+	case *unix.SockaddrInet6:
+		return netip.AddrPortFrom(a, uint16(s.Port)), nil
+	}
+	return free, fmt.Errorf("bound to %v", bound)
+}
+
+// newSocket makes a socket of an address's family.
+func newSocket(a netip.Addr) (int, error) {
+	family := unix.AF_INET
+	if a.Is6() {
+		family = unix.AF_INET6
+	}
+	fd, err := unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return -1, os.NewSyscallError("socket", err)
+	}
+	return fd, nil
+}
+
+// interfaceOf finds the interface that has an address.
+func interfaceOf(a netip.Addr) (net.Interface, error) {
+	all, err := net.Interfaces()
+	if err != nil {
+		return net.Interface{}, err
+	}
+	for _, i := range all {
+		if a.Zone() != "" && a.Zone() != i.Name {
+			continue
+		}
+		addresses, err := i.Addrs()
+		if err != nil {
+			continue // it may have gone since
+		}
+		for _, n := range addresses {
+			prefix, err := netip.ParsePrefix(n.String())
+			// All of 127.0.0.0/8 is the loopback's.
+			if err == nil && (prefix.Addr().Unmap() == a.WithZone("") || a.IsLoopback() && prefix.Contains(a)) {
+				return i, nil
+			}
+		}
+	}
+	return net.Interface{}, fmt.Errorf("no interface has the address %v", a)
+}
+
+// pathMTU asks the kernel for the MTU of the way between two addresses, with a
+// socket that sends nothing.
+func pathMTU(from netip.Addr, to netip.AddrPort, scope uint32) (mtu int, err error) {
+	level, option := unix.IPPROTO_IP, unix.IP_MTU
+	if to.Addr().Is6() {
+		level, option = unix.IPPROTO_IPV6, unix.IPV6_MTU
+	}
+	fd, err := newSocket(from)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, unix.Close(fd)) }()
+	if err := unix.Bind(fd, systemAddress(netip.AddrPortFrom(from, 0), scope)); err != nil {
+		return 0, os.NewSyscallError("bind", err)
+	}
+	if err := unix.Connect(fd, systemAddress(to, scope)); err != nil {
+		return 0, os.NewSyscallError("connect", err)
+	}
+	return unix.GetsockoptInt(fd, level, option)
+}

@@ -1,0 +1,133 @@
+package datagram
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"transportbench/core/transport"
+)
+
+var _ Prober = (*UDP)(nil)
+
+// udpProbe is the socket of the floor, which is not the port's own: no datagram of
+// the one gets into the other.
+type udpProbe struct {
+	fd   int // 0 where there is none
+	port uint16
+	last uint64 // nonce of the probe that was answered last
+}
+
+func (q *udpProbe) open(a netip.Addr, scope uint32, sendBuffer, receiveBuffer int) (err error) {
+	if q.fd, err = newSocket(a); err != nil {
+		return err
+	}
+	bound, err := bindTo(q.fd, netip.AddrPortFrom(a, 0), scope)
+	if err != nil {
+		return err
+	}
+	q.port = bound.Port()
+	if _, err := setBuffer(q.fd, unix.SO_SNDBUF, unix.SO_SNDBUFFORCE, sendBuffer); err != nil {
+		return err
+	}
+	_, err = setBuffer(q.fd, unix.SO_RCVBUF, unix.SO_RCVBUFFORCE, receiveBuffer)
+	return err
+}
+
+func (q *udpProbe) close() error {
+	if q.fd == 0 {
+		return nil
+	}
+	err := unix.Close(q.fd)
+	q.fd = 0
+	return err
+}
+
+// Probe implements [Prober]: connected sockets of their own, with the plain calls of
+// the kernel for one datagram, sendmmsg and recvmmsg for many, and no segmentation
+// offload.
+func (p *UDP) Probe(ctx context.Context, to Remote, initiate bool, d time.Duration) (transport.Floor, error) {
+	if p.closed {
+		return transport.Floor{}, ErrClosed
+	}
+	r := p.remotes[to]
+	name := sockaddr{}
+	length := name.set(netip.AddrPortFrom(r.address.addr.Addr(), r.address.probe), p.scope)
+	if errno := connect(p.probe.fd, &name, length); errno != 0 {
+		return transport.Floor{}, fmt.Errorf("connecting to the probe of %v: %w", r.address.addr, errno)
+	}
+	l := newUDPLink(p.probe.fd, p.mtu)
+	for l.take(probeMost) > 0 { // what a probe that was given up left behind
+	}
+	f, err := measure(ctx, l, p.mtu, initiate, d, &p.probe.last)
+	if f.RoundTrip > 0 {
+		f.Name = "raw UDP ping-pong"
+	}
+	return f, err
+}
+
+// udpLink is the bare socket.
+type udpLink struct {
+	fd       int
+	out      []byte
+	in       []byte
+	stride   int
+	sends    [probeMost]messageHeader
+	receives [probeMost]messageHeader
+	outward  unix.Iovec // all datagrams of a call are the same
+	inward   [probeMost]unix.Iovec
+}
+
+func newUDPLink(fd, mtu int) *udpLink {
+	l := &udpLink{fd: fd, out: make([]byte, mtu), stride: (mtu+63)&^63 + bufferSkew}
+	l.in = make([]byte, probeMost*l.stride)
+	l.outward.Base = &l.out[0]
+	for i := range probeMost {
+		l.sends[i].header.Iov = &l.outward
+		l.sends[i].header.SetIovlen(1)
+		l.inward[i].Base = &l.in[i*l.stride]
+		l.inward[i].SetLen(mtu)
+		l.receives[i].header.Iov = &l.inward[i]
+		l.receives[i].header.SetIovlen(1)
+	}
+	return l
+}
+
+func (l *udpLink) post(head []byte, size, n int) int {
+	copy(l.out, head)
+	if n == 1 {
+		if sendTo(l.fd, l.out[:size], nil, 0) != 0 {
+			return 0
+		}
+		return 1
+	}
+	l.outward.SetLen(size)
+	sent, errno := sendMessages(l.fd, l.sends[:min(n, probeMost)])
+	if errno != 0 {
+		return 0
+	}
+	return sent
+}
+
+func (l *udpLink) take(most int) int {
+	if most == 1 {
+		length, errno := receiveFrom(l.fd, l.in[:l.stride], nil)
+		if errno != 0 {
+			return 0
+		}
+		l.receives[0].length = uint32(min(length, l.stride))
+		return 1
+	}
+	n, errno := receiveMessages(l.fd, l.receives[:min(most, probeMost)])
+	if errno != 0 {
+		return 0
+	}
+	return n
+}
+
+func (l *udpLink) head(i int) []byte {
+	return l.in[i*l.stride:][:min(int(l.receives[i].length), probeSize)]
+}

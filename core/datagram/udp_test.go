@@ -1,0 +1,343 @@
+package datagram
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"transportbench/core/transport"
+)
+
+const patience = 60 * time.Second
+
+func openUDP(t *testing.T, o UDPOptions) *UDP {
+	if !o.Address.IsValid() {
+		o.Address = netip.MustParseAddrPort("127.0.0.1:0")
+	}
+	p, err := OpenUDP(o)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	return p
+}
+
+func openTo(t *testing.T, p, other Port) Remote {
+	r, err := p.Open(other.Address())
+	require.NoError(t, err)
+	return r
+}
+
+func counter(p Port, name string) uint64 {
+	stats := p.ReadStats(nil)
+	return stats[slices.IndexFunc(stats, func(s transport.Stat) bool { return s.Name == name })].Value
+}
+
+// receiveUntil collects what arrives until done says that it is enough.
+func receiveUntil(t *testing.T, p Port, what string, done func(data []byte, source Source) bool) {
+	t.Helper()
+	packets := make([]Packet, 16)
+	for deadline := time.Now().Add(patience); ; {
+		n, err := p.Receive(packets)
+		require.NoError(t, err)
+		for _, packet := range packets[:n] {
+			if done(packet.Data, packet.Source) {
+				return
+			}
+		}
+		require.True(t, time.Now().Before(deadline), "waited in vain for %s", what)
+	}
+}
+
+func TestUDPRefusesOptions(t *testing.T) {
+	here := netip.MustParseAddrPort("127.0.0.1:0")
+	taken := openUDP(t, UDPOptions{})
+	for says, o := range map[string]UDPOptions{
+		"no address that a peer could send to": {Address: netip.MustParseAddrPort("0.0.0.0:0")},
+		"give one of an interface":             {},
+		"no interface has the address":         {Address: netip.MustParseAddrPort("192.0.2.1:0")},
+		"address already in use":               {Address: taken.local},
+		"mtu of 70000 bytes":                   {Address: here, MTU: 70000},
+		"batch of -1 datagrams":                {Address: here, Batch: -1},
+		`offload "maybe"`:                      {Address: here, Offload: "maybe"},
+	} {
+		_, err := OpenUDP(o)
+		require.ErrorContains(t, err, says)
+	}
+}
+
+// TestUDPRefusesPeers: what could never work is said when the remote is opened.
+func TestUDPRefusesPeers(t *testing.T) {
+	a := openUDP(t, UDPOptions{MTU: 2000})
+	b := openUDP(t, UDPOptions{MTU: 1000})
+	_, err := a.Open(b.Address())
+	require.ErrorContains(t, err, "set mtu to the smaller on both sides")
+	c := openUDP(t, UDPOptions{MTU: 2000, Address: netip.MustParseAddrPort("[::1]:0")})
+	_, err = a.Open(c.Address())
+	require.ErrorContains(t, err, "one is IPv4 and the other IPv6")
+	nowhere := udpAddress{addr: netip.MustParseAddrPort("255.255.255.255:9"), mtu: 2000}
+	_, err = a.Open(nowhere.encode())
+	require.ErrorContains(t, err, "no way from")
+}
+
+// TestUDPStrangers: whatever somebody sends to the port's address arrives as it is, or
+// not at all, and never as if it were a remote's.
+func TestUDPStrangers(t *testing.T) {
+	for name, remotes := range map[string]int{"connected": 1, "unconnected": 2} {
+		t.Run(name, func(t *testing.T) {
+			a := openUDP(t, UDPOptions{MTU: 1472})
+			var known []*UDP
+			sources := map[Source]bool{}
+			for range remotes {
+				b := openUDP(t, UDPOptions{MTU: 1472})
+				sources[a.Source(openTo(t, a, b))] = true
+				known = append(known, b)
+			}
+			stranger, err := net.Dial("udp", a.local.String())
+			require.NoError(t, err)
+			defer stranger.Close()
+			random := rand.New(rand.NewPCG(7, 7))
+			sent := map[[32]byte]bool{}
+			for i := range 500 {
+				junk := make([]byte, random.IntN(3000))
+				for k := range junk {
+					junk[k] = byte(random.Uint32())
+				}
+				sent[sha256.Sum256(junk)] = true
+				_, _ = stranger.Write(junk) // refused where the port is connected
+				if i%50 == 0 {
+					_, _ = a.Receive(make([]Packet, 4))
+				}
+			}
+			b := known[0]
+			require.True(t, b.Send(openTo(t, b, a), []byte("the real one"), nil))
+			require.NoError(t, b.Flush())
+			receiveUntil(t, a, "the remote's datagram", func(data []byte, source Source) bool {
+				if sources[source] {
+					require.Equal(t, "the real one", string(data))
+					return true
+				}
+				require.LessOrEqual(t, len(data), 1472)
+				require.True(t, sent[sha256.Sum256(data)], "a datagram of %d bytes that nobody sent", len(data))
+				return false
+			})
+			if remotes == 2 {
+				require.Positive(t, counter(a, "datagrams_too_long"))
+			}
+		})
+	}
+}
+
+// TestUDPQueueBeforeConnection: what a stranger sent before there was a remote is not
+// taken for the remote's.
+func TestUDPQueueBeforeConnection(t *testing.T) {
+	a, b := openUDP(t, UDPOptions{}), openUDP(t, UDPOptions{})
+	stranger, err := net.Dial("udp", a.local.String())
+	require.NoError(t, err)
+	defer stranger.Close()
+	for range 3 {
+		_, err = stranger.Write([]byte("forged"))
+		require.NoError(t, err)
+	}
+	r := openTo(t, a, b)
+	require.NotNil(t, a.only)
+	require.True(t, b.Send(openTo(t, b, a), []byte("real"), nil))
+	require.NoError(t, b.Flush())
+	receiveUntil(t, a, "the remote's datagram", func(data []byte, source Source) bool {
+		require.Equal(t, string(data) == "real", source == a.Source(r))
+		return string(data) == "real"
+	})
+}
+
+// TestUDPRefusals: a port that is gone refuses, which the others do not feel.
+func TestUDPRefusals(t *testing.T) {
+	a, b := openUDP(t, UDPOptions{}), openUDP(t, UDPOptions{})
+	gone := openUDP(t, UDPOptions{})
+	r := openTo(t, a, gone)
+	require.NoError(t, gone.Close())
+	for deadline := time.Now().Add(patience); counter(a, "refused") == 0; {
+		require.True(t, a.Send(r, []byte("anybody?"), nil))
+		require.NoError(t, a.Flush())
+		_, err := a.Receive(make([]Packet, 4))
+		require.NoError(t, err)
+		require.True(t, time.Now().Before(deadline), "waited in vain for a refusal")
+	}
+	require.True(t, a.Send(r, []byte("again"), nil)) // leaves an error at the socket
+	require.NoError(t, a.Flush())
+	to := openTo(t, a, b)
+	require.True(t, a.Send(to, []byte("hello"), nil))
+	require.NoError(t, a.Flush())
+	receiveUntil(t, b, "the datagram to the other remote", func(data []byte, _ Source) bool { return string(data) == "hello" })
+}
+
+// TestUDPDrops: every datagram that the kernel took was received or is counted.
+func TestUDPDrops(t *testing.T) {
+	for _, offload := range []Offload{OffloadOn, OffloadOff} {
+		t.Run(string(offload), func(t *testing.T) {
+			a := openUDP(t, UDPOptions{MTU: 1000, Offload: offload})
+			b := openUDP(t, UDPOptions{MTU: 1000, Offload: offload, ReceiveBuffer: 16 << 10})
+			to, body := openTo(t, a, b), make([]byte, 1000)
+			openTo(t, b, a)
+			for i := range 2000 {
+				body[0] = byte(i) // in runs of one length, and alone
+				for !a.Send(to, body[:1000-i%7/6], nil) {
+					require.NoError(t, a.Flush())
+				}
+			}
+			require.NoError(t, a.Flush())
+			require.EqualValues(t, 2000, counter(a, "datagrams_sent"))
+			arrived := uint64(0)
+			count := func(data []byte) {
+				require.True(t, len(data) == 1000 || len(data) == 999)
+				arrived++
+			}
+			packets := make([]Packet, 64)
+			// The kernel may be late, and a drop may be of several datagrams at once.
+			for deadline := time.Now().Add(patience); ; {
+				n, err := b.Receive(packets)
+				require.NoError(t, err)
+				for _, p := range packets[:n] {
+					count(p.Data)
+				}
+				drops := counter(b, "receive_drops")
+				require.LessOrEqual(t, arrived+drops, uint64(2000))
+				if drops > 0 && (offload == OffloadOn || arrived+drops == 2000) {
+					break
+				}
+				require.True(t, time.Now().Before(deadline), "%d arrived and %d were dropped, of 2000", arrived, drops)
+			}
+			// There is room again.
+			sent := time.Time{}
+			for deadline := time.Now().Add(patience); ; {
+				if time.Since(sent) > 10*time.Millisecond {
+					require.True(t, a.Send(to, []byte("after"), nil))
+					require.NoError(t, a.Flush())
+					sent = time.Now()
+				}
+				n, err := b.Receive(packets)
+				require.NoError(t, err)
+				if slices.ContainsFunc(packets[:n], func(p Packet) bool { return string(p.Data) == "after" }) {
+					break
+				}
+				require.True(t, time.Now().Before(deadline), "waited in vain for a datagram after the flood")
+			}
+		})
+	}
+}
+
+// TestUDPWithoutSegmentation: a kernel that will not segment costs the offload and no
+// datagram.
+func TestUDPWithoutSegmentation(t *testing.T) {
+	a, b := openUDP(t, UDPOptions{MTU: 1000}), openUDP(t, UDPOptions{MTU: 1000})
+	to := openTo(t, a, b)
+	// Without checksums the kernel refuses: udp_send_skb of net/ipv4/udp.c.
+	require.NoError(t, unix.SetsockoptInt(a.fd, unix.SOL_SOCKET, unix.SO_NO_CHECK, 1))
+	want := map[string]bool{}
+	for i := range 20 {
+		data := bytes.Repeat([]byte{byte(i)}, 100)
+		want[string(data)] = true
+		require.True(t, a.Send(to, data, nil))
+	}
+	require.NoError(t, a.Flush())
+	require.EqualValues(t, 1, counter(a, "segmentation_refused"))
+	receiveUntil(t, b, "all datagrams", func(data []byte, _ Source) bool {
+		require.True(t, want[string(data)])
+		delete(want, string(data))
+		return len(want) == 0
+	})
+	require.Zero(t, counter(a, "send_errors"))
+}
+
+// TestUDPCoalesces: bursts go through the kernel as one message, both ways.
+func TestUDPCoalesces(t *testing.T) {
+	a, b := openUDP(t, UDPOptions{MTU: 1000}), openUDP(t, UDPOptions{MTU: 1000})
+	to := openTo(t, a, b)
+	for deadline := time.Now().Add(patience); counter(b, "coalesced") == 0; {
+		for range 64 {
+			_ = a.Send(to, make([]byte, 100), nil)
+		}
+		require.NoError(t, a.Flush())
+		for range 8 {
+			_, err := b.Receive(make([]Packet, 16))
+			require.NoError(t, err)
+		}
+		require.True(t, time.Now().Before(deadline), "waited in vain for the kernel to hand out several at once")
+	}
+	require.Positive(t, counter(a, "segmented"))
+	require.Less(t, counter(b, "receive_calls"), counter(b, "datagrams_received"))
+}
+
+func TestUDPNotes(t *testing.T) {
+	a := openUDP(t, UDPOptions{ReceiveBuffer: 1 << 20, SendBuffer: 1 << 20})
+	require.Contains(t, a.Notes()["address"], "127.0.0.1:")
+	require.NotEmpty(t, a.Notes()["receive-buffer"])
+	require.NotEmpty(t, a.Notes()["send-buffer"])
+	require.Contains(t, a.Notes()["offload"], "segment=")
+}
+
+// FuzzUDPAddress: no address does harm, and what can be decoded is what was encoded.
+func FuzzUDPAddress(f *testing.F) {
+	f.Add(udpAddress{addr: netip.MustParseAddrPort("127.0.0.1:80"), mtu: 1472, probe: 81}.encode())
+	f.Add(udpAddress{addr: netip.MustParseAddrPort("[fe80::1]:80"), mtu: 1452, probe: 81}.encode())
+	f.Fuzz(func(t *testing.T, address []byte) {
+		a, err := decodeUDPAddress(address)
+		if err != nil {
+			return
+		}
+		require.Equal(t, address, a.encode())
+		var s sockaddr
+		s.set(a.addr, 3)
+		require.EqualValues(t, a.addr.Port(), uint16(s.source().Port))
+	})
+}
+
+// FuzzProbe: a side that answers a probe survives what anybody sends it.
+func FuzzProbe(f *testing.F) {
+	head := make([]byte, probeSize)
+	for _, h := range []probeHead{{kind: probeRequest, alone: true, count: 1, size: 64, nonce: 1}, {kind: probeOver, nonce: 1},
+		{kind: probeRequest, count: 65535, size: 1 << 31, nonce: 2}} {
+		h.put(head)
+		f.Add(slices.Clone(head))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		l := &fuzzLink{t: t, in: data}
+		p := &probe{link: l, mtu: 1000}
+		l.ended = func() { p.stopped.Store(true) }
+		var last uint64
+		p.answer(&last)
+	})
+}
+
+// fuzzLink hands out what the fuzzer made, in pieces.
+type fuzzLink struct {
+	t     *testing.T
+	in    []byte
+	now   []byte
+	ended func()
+}
+
+func (l *fuzzLink) post(head []byte, size, n int) int {
+	require.GreaterOrEqual(l.t, size, len(head))
+	require.LessOrEqual(l.t, size, 1000)
+	require.Positive(l.t, n)
+	require.LessOrEqual(l.t, n, probeMost)
+	return n
+}
+
+func (l *fuzzLink) take(int) int {
+	if len(l.in) == 0 {
+		l.ended()
+		return 0
+	}
+	n := min(len(l.in), probeSize)
+	l.now, l.in = l.in[:n], l.in[n:]
+	return 1
+}
+
+func (l *fuzzLink) head(int) []byte { return l.now }

@@ -1,0 +1,104 @@
+// Making elements. Text from result files only ever becomes text.
+
+function el(name, attributes, ...children) {
+  const e = document.createElement(name);
+  for (const [key, v] of Object.entries(attributes || {})) {
+    if (v === undefined || v === null || v === false) continue;
+    if (key.startsWith("on")) e.addEventListener(key.slice(2), v);
+    else if (v === true) e.setAttribute(key, "");
+    else e.setAttribute(key, v);
+  }
+  e.append(...children.flat().filter((c) => c !== null && c !== undefined && c !== false));
+  return e;
+}
+
+function svg(name, attributes, ...children) {
+  const e = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const [key, v] of Object.entries(attributes || {})) e.setAttribute(key, v);
+  e.append(...children);
+  return e;
+}
+
+function cellLink(cell, text) { return el("a", { href: "#cell-" + cell }, text === undefined ? labelOf(cell) : text); }
+
+function swatch(series) { return el("span", { class: "sw s" + (series % 8), "aria-hidden": "true" }); }
+
+const rowsAtOnce = 100;
+
+// table makes a table of columns {name, right, text(row) or node(row), key(row)},
+// sorted by a click on a column's name, so many rows at a time.
+function table(caption, columns, rows) {
+  let shown = rowsAtOnce, order = rows, by = -1, down = false;
+  const body = el("tbody"), more = el("p", { class: "note" });
+  const heads = columns.map((c, i) => {
+    if (!c.key) return el("th", { scope: "col", class: c.right ? "right" : null }, c.name);
+    return el("th", { scope: "col", class: c.right ? "right" : null },
+      el("button", { type: "button", onclick: () => sortBy(i) }, c.name));
+  });
+  function sortBy(i) {
+    down = by === i ? !down : false;
+    by = i;
+    const key = columns[i].key;
+    order = [...rows].sort((a, b) => compareKeys(key(a), key(b)) * (down ? -1 : 1));
+    heads.forEach((h, j) => (j === i ? h.setAttribute("aria-sort", down ? "descending" : "ascending") : h.removeAttribute("aria-sort")));
+    draw();
+  }
+  function draw() {
+    body.replaceChildren(...order.slice(0, shown).map((row) =>
+      el("tr", {}, columns.map((c, i) => {
+        const content = c.node ? c.node(row) : c.text(row);
+        return i === 0 ? el("th", { scope: "row" }, content) : el("td", { class: c.right ? "right" : null }, content);
+      }))));
+    more.hidden = order.length <= shown;
+    more.replaceChildren(`${Math.min(shown, order.length)} of ${order.length} rows. `,
+      el("button", { type: "button", onclick: () => { shown += 5 * rowsAtOnce; draw(); } }, "more"));
+  }
+  draw();
+  return el("div", {}, el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
+    el("table", {}, el("caption", {}, caption), el("thead", {}, el("tr", {}, heads)), body)), more);
+}
+
+function compareKeys(a, b) {
+  if (a === null || a === undefined) return 1;
+  if (b === null || b === undefined) return -1;
+  return typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b), undefined, { numeric: true });
+}
+
+// folded is a table that is made when it is opened.
+const folds = new Set();
+function folded(id, title, make) {
+  const d = el("details", { class: "table" }, el("summary", {}, title));
+  const fill = () => {
+    if (d.open && !d.dataset.filled) {
+      d.dataset.filled = "yes";
+      d.append(make());
+    }
+  };
+  d.addEventListener("toggle", () => {
+    fill();
+    d.open ? folds.add(id) : folds.delete(id);
+  });
+  if (folds.has(id)) {
+    d.open = true;
+    fill();
+  }
+  return d;
+}
+
+function metricColumn(name, title) {
+  return { name: title || name, right: true, text: (cell) => value(metricOf(cell, name)), key: (cell) => metricOf(cell, name)?.median ?? null };
+}
+
+function intervalColumn(name) {
+  return { name: "95% interval", right: true, text: (cell) => interval(metricOf(cell, name)) };
+}
+
+// choice is a labelled row of radio buttons that looks like one control.
+function choice(name, label, options, now, pick) {
+  return el("fieldset", { class: "choice" }, el("legend", {}, label), options.map(([v, text]) =>
+    el("label", {}, el("input", { type: "radio", name, value: v, checked: v === now, onchange: () => pick(v) }), el("span", {}, text))));
+}
+
+function toggle(label, on, pick) {
+  return el("label", { class: "toggle" }, el("input", { type: "checkbox", checked: on, onchange: (e) => pick(e.target.checked) }), label);
+}

@@ -1,0 +1,138 @@
+// Start, the way between the overview and the cells, and news of a live page.
+
+let scrolled = 0;
+
+function drawAll() {
+  applyFilter();
+  drawStrip();
+  drawCurves();
+  drawTables();
+  return drawSpectrum();
+}
+
+async function begin() {
+  await loadDocument();
+  resetFilter();
+  await draw(false);
+}
+
+async function draw(again) {
+  drawFilters(drawAll);
+  drawHeatControls();
+  if (!report.metrics.has(heatMetric)) heatMetric = "throughput";
+  if (heatMetric !== "throughput") paintHeat();
+  document.body.classList.remove("no-script");
+  await drawAll();
+  await route(again);
+}
+
+async function route(again) {
+  const cell = /^#cell-(\d+)$/.exec(location.hash);
+  if (cell && Number(cell[1]) < report.doc.cells.label.length) {
+    if (document.getElementById("page").hidden) scrolled = window.scrollY;
+    return openCell(Number(cell[1]), again === true);
+  }
+  if (!document.getElementById("page").hidden) {
+    show(false);
+    document.title = report.doc.title + " · transportbench";
+    if (location.hash === "#back" || location.hash === "") window.scrollTo(0, scrolled);
+    else document.querySelector(location.hash)?.scrollIntoView();
+  }
+}
+
+function redrawCurves() {
+  if (!document.getElementById("main").hidden) {
+    drawCurves();
+    drawSpectrum();
+  } else for (const f of document.querySelectorAll("#page .later")) {
+    f.replaceChildren();
+    f.dispatchEvent(new Event("draw"));
+  }
+}
+
+let width = 0, resizing = 0;
+function listenToWindow() {
+  width = window.innerWidth;
+  window.addEventListener("hashchange", () => route());
+  window.addEventListener("resize", () => {
+    if (window.innerWidth === width) return;
+    width = window.innerWidth;
+    clearTimeout(resizing);
+    resizing = setTimeout(redrawCurves, 100);
+  });
+  for (const query of ["(prefers-color-scheme: dark)", "print"]) matchMedia(query).addEventListener("change", recolor);
+  window.addEventListener("keydown", (e) => {
+    if (e.key === "Escape" && !document.getElementById("page").hidden) location.hash = "back";
+  });
+}
+
+// choices are what a reader chose, by names: numbers change as cells are added.
+function choices() {
+  const d = report.doc, cell = /^#cell-(\d+)$/.exec(location.hash);
+  return {
+    off: new Set([...d.series.keys()].filter((i) => !filter.series.has(i)).map(seriesName)),
+    axes: [...filter.axes].map(([i, v]) => [d.axes[i].name, d.axes[i].values[v]]),
+    cell: cell ? d.cells.label[Number(cell[1])] : null,
+  };
+}
+
+function restore(chosen) {
+  const d = report.doc;
+  resetFilter();
+  for (const i of d.series.keys()) if (chosen.off.has(seriesName(i))) filter.series.delete(i);
+  for (const [name, v] of chosen.axes) {
+    const i = d.axes.findIndex((a) => a.name === name), at = i < 0 ? -1 : d.axes[i].values.indexOf(v);
+    if (at >= 0) filter.axes.set(i, at);
+  }
+  const cell = d.cells.label.indexOf(chosen.cell);
+  if (cell >= 0) history.replaceState(null, "", "#cell-" + cell);
+}
+
+// follow takes over what the server's page became.
+function follow() {
+  const state = document.getElementById("live"), pause = document.getElementById("pause");
+  let waiting = false, busy = false;
+  const update = async () => {
+    if (busy || pause.getAttribute("aria-pressed") === "true") {
+      waiting = true;
+      return;
+    }
+    [busy, waiting] = [true, false];
+    try {
+      const page = new DOMParser().parseFromString(await (await fetch("/")).text(), "text/html");
+      const y = window.scrollY, focus = document.activeElement?.id;
+      for (const old of document.querySelectorAll("script[type='text/plain']")) old.remove();
+      document.body.append(...page.querySelectorAll("script[type='text/plain']"));
+      for (const id of ["heat", "phases", "changes", "trust"]) document.getElementById(id).replaceWith(page.getElementById(id));
+      document.querySelector(".top .meta").replaceWith(page.querySelector(".top .meta"));
+      const chosen = choices();
+      await loadDocument();
+      restore(chosen);
+      await draw(true);
+      window.scrollTo(0, y);
+      if (focus) document.getElementById(focus)?.focus({ preventScroll: true });
+      state.textContent = `live, ${count(report.doc.cells.label.length, "cell")} at ${new Date().toLocaleTimeString()}`;
+    } catch (e) {
+      state.textContent = "the server did not answer: " + e.message;
+    }
+    busy = false;
+    if (waiting) update();
+  };
+  pause.addEventListener("click", () => {
+    const paused = pause.getAttribute("aria-pressed") !== "true";
+    pause.setAttribute("aria-pressed", String(paused));
+    if (!paused && waiting) update();
+  });
+  const events = new EventSource("/events");
+  events.addEventListener("changed", update);
+  events.addEventListener("error", () => { state.textContent = "the server is gone; this is what it showed last"; });
+}
+
+listenToWindow();
+begin().then(() => {
+  document.documentElement.dataset.ready = "yes";
+  if (report.doc.live) follow();
+}).catch((e) => {
+  document.getElementById("main").prepend(el("p", { class: "notice" }, "This page cannot be shown: " + e.message + ". It needs a browser of 2023 or later."));
+  throw e;
+});

@@ -1,0 +1,93 @@
+package erpc
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// TestExchange takes an exchange through all its packets, at both sides.
+func TestExchange(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		unit := rapid.IntRange(1, 100).Draw(t, "unit")
+		request := rapid.IntRange(0, 1000).Draw(t, "request")
+		response := rapid.IntRange(0, 1000).Draw(t, "response")
+		client := exchange{requestSize: request, requestPackets: packetsOf(request, unit)}
+		var server exchange
+		sent, arrived, returned := 0, 0, 0
+		for client.responsePackets == 0 || sent < client.limit() {
+			number, size := sent, 0
+			sent++
+			if number < client.requestPackets {
+				from, to := piece(number, request, unit)
+				size = to - from
+				h := header{kind: kindRequest, number: uint32(number), size: uint32(request)}
+				if number == 0 {
+					require.True(t, server.begin(&h, size, unit, 1000))
+				}
+				require.Equal(t, inOrder, server.requested(&h, size, number, unit))
+				if number > 0 {
+					require.Equal(t, past, server.requested(&h, size, number+1, unit))
+					require.Equal(t, future, server.requested(&h, size, number-1, unit))
+				}
+				arrived += size
+			} else {
+				h := header{kind: kindPull, number: uint32(number)}
+				require.Equal(t, inOrder, server.pulled(&h, 0, number))
+				require.Equal(t, bad, server.pulled(&h, 1, number))
+			}
+			if arrived == request && number >= server.requestPackets-1 && server.responsePackets == 0 {
+				server.responseSize, server.responsePackets = response, packetsOf(response, unit)
+			}
+			h := header{kind: kindCredit, number: uint32(number)}
+			size = 0
+			if i := number - (server.requestPackets - 1); i >= 0 {
+				from, to := piece(i, response, unit)
+				h.kind, h.size, size = kindResponse, uint32(response), to-from
+			}
+			returned += size
+			require.Equal(t, bad, client.answer(&h, size+1, number, sent, unit, 1000))
+			require.Equal(t, future, client.answer(&h, size, number, number, unit, 1000), "an answer to what was not sent")
+			require.Equal(t, inOrder, client.answer(&h, size, number, sent, unit, 1000))
+			require.Equal(t, past, client.answer(&h, size, number+1, sent, unit, 1000))
+		}
+		require.Equal(t, client.requestPackets+client.responsePackets-1, sent)
+		require.Equal(t, []int{request, response}, []int{arrived, returned})
+	})
+}
+
+// FuzzExchange: whatever a packet says, a verdict that lets it in means that its data
+// has its place in the message.
+func FuzzExchange(f *testing.F) {
+	f.Add(uint32(0), uint32(5), uint8(kindRequest), 5, 0, 1, 16, 100, 40)
+	f.Add(uint32(3), uint32(90), uint8(kindResponse), 10, 3, 4, 16, 100, 40)
+	f.Fuzz(func(t *testing.T, number, size uint32, k uint8, data, received, sent, unit, largest, request int) {
+		number &= 1<<numberBits - 1
+		size &= maxMessage
+		if unit < 1 || unit > 1<<16 || largest < 0 || largest > maxMessage || request < 0 || request > largest ||
+			data < 0 || data > unit || received < 0 || sent < 0 {
+			return
+		}
+		h := header{kind: kind(k), number: number, size: size}
+		var server exchange
+		if server.begin(&h, data, unit, largest) {
+			require.LessOrEqual(t, server.requestSize, largest)
+			require.LessOrEqual(t, data, server.requestSize)
+		}
+		server = exchange{requestSize: request, requestPackets: packetsOf(request, unit)}
+		if server.requested(&h, data, received, unit) == inOrder {
+			require.LessOrEqual(t, received*unit+data, request)
+		}
+		client := server
+		if k != uint8(kindCredit) && k != uint8(kindResponse) {
+			return
+		}
+		if client.answer(&h, data, received, sent, unit, largest) == inOrder && h.kind == kindResponse {
+			i := received - (client.requestPackets - 1)
+			require.GreaterOrEqual(t, i, 0)
+			require.LessOrEqual(t, client.responseSize, largest)
+			require.LessOrEqual(t, i*unit+data, client.responseSize)
+		}
+	})
+}

@@ -1,0 +1,45 @@
+package erpc
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+func TestHeaderRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		h := header{
+			request: rapid.Uint32().Draw(t, "request"),
+			session: rapid.Uint16().Draw(t, "session"),
+			kind:    kind(rapid.IntRange(1, int(kindEnd)-1).Draw(t, "kind")),
+			number:  rapid.Uint32Range(0, 1<<numberBits-1).Draw(t, "number"),
+			size:    rapid.Uint32Range(0, maxMessage).Draw(t, "size"),
+		}
+		var b [headerSize]byte
+		h.put(&b)
+		require.Equal(t, h, parse(b[:]))
+	})
+}
+
+// TestCheck: a packet is sound as it was sealed, and neither with another key nor with
+// any bit turned over.
+func TestCheck(t *testing.T) {
+	for _, size := range []int{0, 1, 7, 32, 1456} {
+		body := make([]byte, size)
+		for i := range body {
+			body[i] = byte(i)
+		}
+		var head [headerSize]byte
+		(&header{request: 77, session: 3, kind: kindResponse, number: 9, size: uint32(size)}).put(&head)
+		sealPacket(0xabcdef, &head, body)
+		packet := append(head[:], body...)
+		require.True(t, sound(0xabcdef, packet, len(packet)))
+		require.False(t, sound(0xabcdee, packet, len(packet)))
+		for bit := range 8 * len(packet) {
+			packet[bit/8] ^= 1 << (bit % 8)
+			require.False(t, sound(0xabcdef, packet, len(packet)), "bit %d of %d bytes", bit, size)
+			packet[bit/8] ^= 1 << (bit % 8)
+		}
+	}
+}

@@ -1,0 +1,125 @@
+package erpc
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/datagram"
+	"transportbench/core/transport"
+)
+
+const second = int64(time.Second)
+
+// mixed are messages of one packet for the most part.
+func mixed(largest int) func(*rand.Rand) int {
+	return func(r *rand.Rand) int {
+		if r.IntN(4) > 0 {
+			return r.IntN(64)
+		}
+		return r.IntN(largest + 1)
+	}
+}
+
+// TestNetworkFaults: through all faults, every request is executed once and answered
+// once, with its own bytes, and nothing leaks.
+func TestNetworkFaults(t *testing.T) {
+	hard := datagram.Faults{Drop: 0.05, Duplicate: 0.05, Reorder: 0.05, Corrupt: 0.02, Delay: 0.02, DelayBy: 12 * time.Millisecond}
+	for name, c := range map[string]struct {
+		faults  datagram.Faults
+		options map[string]string
+	}{
+		"none":        {},
+		"drop":        {faults: datagram.Faults{Drop: 0.1}},
+		"duplicate":   {faults: datagram.Faults{Duplicate: 0.3}},
+		"reorder":     {faults: datagram.Faults{Reorder: 0.3}},
+		"corrupt":     {faults: datagram.Faults{Corrupt: 0.1}},
+		"late":        {faults: datagram.Faults{Delay: 0.1, DelayBy: 20 * time.Millisecond}},
+		"all":         {faults: hard},
+		"one slot":    {faults: hard, options: map[string]string{"window": "1"}},
+		"one credit":  {faults: hard, options: map[string]string{"credits": "1"}},
+		"eRPC's":      {faults: hard, options: map[string]string{"window": "8", "credits": "32", "timely-low": "50us", "timely-high": "1ms", "timely-min-rtt": "2us"}},
+		"not paced":   {faults: hard, options: map[string]string{"congestion": "none"}},
+		"whole, slow": {options: map[string]string{"link-rate": "20000000", "timely-low": "1us", "timely-high": "10us", "rto": "50ms"}},
+		"slow":        {faults: hard, options: map[string]string{"link-rate": "20000000", "timely-low": "1us", "timely-high": "10us"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var runs [2]counts
+			for i := range runs {
+				n := newNetwork(42, c.faults)
+				s := settingsOf(t, transport.Config{Workers: 1, Peers: 1, InFlight: 20, MaxPayload: 3000}, c.options)
+				a, b := n.member(t, s, 256, 400, mixed(3000)), n.member(t, s, 256, 400, mixed(3000))
+				b.defers = true
+				join(t, a, b)
+				n.run(t, 100*second, a, b)
+				for _, m := range []*member{a, b} {
+					require.Equal(t, 400, m.answered)
+					require.Equal(t, 400, m.served)
+					m.requireAtRest()
+				}
+				if c.faults == (datagram.Faults{}) {
+					require.Zero(t, a.w.counts.outOfOrder+a.w.counts.timeouts, "packets out of order, and timeouts, in a network that is whole")
+				}
+				if c.faults.Corrupt > 0 {
+					require.NotZero(t, a.w.counts.corrupt)
+				}
+				if c.faults.Drop > 0 {
+					require.NotZero(t, a.w.counts.timeouts)
+				}
+				runs[i] = a.w.counts
+			}
+			require.Equal(t, runs[0], runs[1], "the same seed, and another course of things")
+		})
+	}
+}
+
+// TestNetworkStar: many clients of one server, through faults.
+func TestNetworkStar(t *testing.T) {
+	n := newNetwork(7, datagram.Faults{Drop: 0.02, Duplicate: 0.02, Reorder: 0.02})
+	s := settingsOf(t, transport.Config{Workers: 1, Peers: 16, InFlight: 8, MaxPayload: 1000}, nil)
+	server := n.member(t, s, 256, 20, mixed(1000))
+	members := []*member{server}
+	for range 16 {
+		client := n.member(t, s, 256, 100, mixed(1000))
+		join(t, client, server)
+		members = append(members, client)
+	}
+	n.run(t, 100*second, members...)
+	for _, m := range members {
+		m.requireAtRest()
+	}
+	require.Equal(t, 16*20, server.answered)
+}
+
+// TestNetworkRequestNumbersWrap: the numbers of requests begin again at 0.
+func TestNetworkRequestNumbersWrap(t *testing.T) {
+	n := newNetwork(3, datagram.Faults{Drop: 0.02, Duplicate: 0.05, Reorder: 0.05})
+	s := settingsOf(t, transport.Config{Workers: 1, Peers: 1, InFlight: 8, MaxPayload: 64}, map[string]string{"window": "8"})
+	a, b := n.member(t, s, 256, 400, mixed(64)), n.member(t, s, 256, 400, mixed(64))
+	join(t, a, b)
+	for _, m := range []*member{a, b} {
+		p := m.w.sessions[0]
+		for i := range p.slots {
+			p.slots[i].request -= 20 * 8
+			p.served[i].request -= 20 * 8
+		}
+	}
+	n.run(t, 100*second, a, b)
+	a.requireAtRest()
+	b.requireAtRest()
+}
+
+// TestNetworkLarge: messages of 8 MiB and beyond, both ways.
+func TestNetworkLarge(t *testing.T) {
+	const size = maxMessage
+	n := newNetwork(5, datagram.Faults{Drop: 0.0005})
+	s := settingsOf(t, transport.Config{Workers: 1, Peers: 1, InFlight: 1, MaxPayload: size}, nil)
+	whole := func(*rand.Rand) int { return size }
+	a, b := n.member(t, s, 8192, 1, whole), n.member(t, s, 8192, 0, whole)
+	join(t, a, b)
+	n.run(t, 100*second, a, b)
+	require.Equal(t, size, a.bytes)
+	a.requireAtRest()
+}
