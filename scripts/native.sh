@@ -7,11 +7,15 @@
 # and says itself what to install.
 
 # plugin  pkg-config name  Debian package  build tag
+#
+# A plugin that opens its library at run time needs a C compiler and no more: its
+# pkg-config name is a dash.
 native_table() {
 	cat "${NATIVE_TABLE:-/dev/fd/3}" 3<<-'TABLE'
 	ucxam ucx libucx-dev ucx
 	copyrpc  libibverbs  libibverbs-dev  ibverbs
 	erpc  libibverbs  libibverbs-dev  ibverbs
+	tcpx  -  gcc  cuda
 	TABLE
 }
 
@@ -28,7 +32,7 @@ plugins() {
 # native_rows PLUGIN prints the plugin's lines of the table.
 native_rows() { native_table | awk -v plugin="$1" '$1 == plugin'; }
 
-native_found() { have pkg-config && pkg-config --exists "$1"; }
+native_found() { [ "$1" = - ] || { have pkg-config && pkg-config --exists "$1"; }; }
 
 # native_compiler prints the C compiler that cgo will use, or fails.
 native_compiler() {

@@ -62,7 +62,7 @@ ip rule del pref 0
 rdma link add rxe0 type rxe netdev v0 || exit 1
 rdma link add rxe1 type rxe netdev v1 || exit 1
 ulimit -l unlimited
-scripts/rdma-tests.sh $tree/bin/rdma rxe0 rxe1 /rdma-link 10.77.0.1
+scripts/rdma-tests.sh $tree/bin/rdma rxe0 rxe1 /rdma-link
 START
 $busybox chroot /root /bin/bash /start-rdma && echo "rdma tests: passed" || echo "rdma tests: failed"
 $busybox poweroff -f

@@ -83,7 +83,8 @@ guest() {
 	image=$(find "$kernel/boot" -name 'vmlinuz-*')
 	say "running the tests on Soft-RoCE in QEMU; the log is $log"
 	# KVM hangs in some nested machines, and this has to run in all of them.
-	timeout --foreground 600 qemu-system-x86_64 -nodefaults -nographic -no-reboot -machine q35 -accel tcg,thread=multi -cpu max \
+	# The guest ends with this script, however that ends.
+	setpriv --pdeathsig TERM timeout --foreground 1800 qemu-system-x86_64 -nodefaults -nographic -no-reboot -machine q35 -accel tcg,thread=multi -cpu max \
 		-smp 2 -m 3072 -kernel "$image" -initrd "$work/initramfs.gz" -serial stdio \
 		-virtfs local,path=/,mount_tag=host,security_model=none,readonly=on,multidevs=remap \
 		-append "console=ttyS0 quiet panic=-1 mitigations=off tsc=reliable clocksource=tsc tree=$PWD" </dev/null | sed -u 's/\r$//' | tee "$log" | sed -un "/== /,\$p" || true

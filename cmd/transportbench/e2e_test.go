@@ -40,6 +40,7 @@ func buildAndRun(m *testing.M) int {
 		// Without its native library, as CGO_ENABLED=0 builds it.
 		"plugins/transport-copyrpc": {"transportbench/cmd/transport-copyrpc"},
 		"plugins/transport-erpc":    {"transportbench/cmd/transport-erpc"},
+		"plugins/transport-tcpx":    {"transportbench/cmd/transport-tcpx"},
 		// Other settings of the compiler make another runtime.
 		"mixed/transport-shm": {"-gcflags=-l", "transportbench/cmd/transport-shm"},
 	} {
@@ -116,6 +117,7 @@ func TestLoads(t *testing.T) {
 		"ycsb-d":   {"--profile", "ycsb-d", "--keys", "1000", "--in-flight", "4"},
 		"kvcache":  {"--profile", "kvcache"},
 		"bulk":     {"--profile", "bulk"},
+		"striped":  {"--profile", "bulk", "--transport", "tcpx", "--set", "sockets=2"},
 		"hotspot":  {"--distribution", "hotspot", "--mix", "read:0.4,write:0.4,lookup:0.1,insert:0.1"},
 		"any size": {"--value-size", "file:" + sizes, "--keys", "8", "--clients", "2", "--in-flight", "8", "--daemons", "2"},
 	} {
@@ -139,7 +141,7 @@ var topologies = []string{"client-server", "mesh-direct", "mesh-proxied"}
 // but this machine.
 func TestTopologies(t *testing.T) {
 	for _, topology := range topologies {
-		for _, transport := range []string{"shm", "copyrpc", "erpc"} {
+		for _, transport := range []string{"shm", "copyrpc", "erpc", "tcpx"} {
 			for name, args := range map[string][]string{
 				"plain":     {},
 				"many":      {"--ranks", "3", "--daemons", "2", "--clients", "3", "--in-flight", "4"},
@@ -254,11 +256,12 @@ func TestJSON(t *testing.T) {
 func TestBench(t *testing.T) {
 	i := command(t, "bench", "--duration", window, "--warmup", "20ms", "--repeats", "2")
 	require.Zero(t, i.run(t), i.stderr.String())
-	for _, row := range []string{`pingpong +shm +memfd`, `kv +shm +memfd`, `pingpong +copyrpc +soft`, `kv +copyrpc +soft`, `pingpong +erpc +udp`, `kv +erpc +udp`} {
+	for _, row := range []string{`pingpong +shm +memfd`, `kv +shm +memfd`, `pingpong +copyrpc +soft`, `kv +copyrpc +soft`, `pingpong +erpc +udp`, `kv +erpc +udp`,
+		`pingpong +tcpx +host`, `kv +tcpx +host`} {
 		require.Regexp(t, `(?m)^`+row, i.stdout.String())
 	}
 	require.Contains(t, i.stdout.String(), "floor of shm (memfd): ")
-	require.Len(t, i.results(t), 6)
+	require.Len(t, i.results(t), 8)
 }
 
 func TestBadInput(t *testing.T) {

@@ -45,13 +45,16 @@ func through(t *testing.T, n int, send, receive Faults) (arrived [][]byte, a, b 
 		require.NoError(t, a.Flush())
 		poll()
 	}
-	// The loopback is done when Flush returns; what is left is held back.
-	for quiet := 0; quiet < 50 || len(a.outward.held) > 0 || len(b.inward.held) > 0; quiet++ {
+	// All that the one port sent the other one has received, and nothing is held back.
+	for deadline := time.Now().Add(patience); ; {
 		require.NoError(t, a.Flush())
-		if poll() > 0 {
-			quiet = 0
+		if poll() == 0 && len(a.outward.held) == 0 && len(b.inward.held) == 0 &&
+			counter(a, "datagrams_sent") == counter(b, "datagrams_received") {
+			break
 		}
+		require.True(t, time.Now().Before(deadline), "waited in vain for the last datagrams")
 	}
+	require.Zero(t, counter(b, "receive_drops"))
 	return arrived, a, b
 }
 

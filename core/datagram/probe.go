@@ -51,6 +51,8 @@ const (
 	probeMost      = 64 // answers to one request
 	probePatience  = 2 * time.Millisecond
 	probeFarewells = 25
+	// Under a limited rate it takes so long for what is on its way to arrive.
+	probeMostPatience = 200 * time.Millisecond
 )
 
 type probeHead struct {
@@ -136,7 +138,9 @@ func (p *probe) looked(found bool) {
 }
 
 func (p *probe) post(h probeHead, size, n int) int {
-	h.nonce = p.nonce
+	if h.nonce == 0 {
+		h.nonce = p.nonce
+	}
 	h.put(p.out[:])
 	return p.link.post(p.out[:], size, n)
 }
@@ -192,7 +196,7 @@ func (p *probe) roundTrip() bool {
 // returns how many answers come per second.
 func (p *probe) answers(d time.Duration, requests, size, count int) float64 {
 	p.number++ // tells answers from those of another measurement
-	inFlight, got, waiting := 0, 0, 0
+	inFlight, got, waiting, patience := 0, 0, 0, probePatience
 	start := time.Now()
 	from, before, heard := start, 0, start
 	for looks := 0; !p.stopped.Load(); looks++ {
@@ -218,9 +222,10 @@ func (p *probe) answers(d time.Duration, requests, size, count int) float64 {
 		switch {
 		case n > 0:
 			heard = now
-		case now.Sub(heard) > probePatience: // what is missing was lost, or is late
+		case now.Sub(heard) > patience: // what is missing was lost, or is late: ask for less
 			p.number++
 			inFlight, waiting, heard = 0, 0, now
+			requests, patience = max(requests/2, 1), min(2*patience, probeMostPatience)
 		}
 		if before == 0 && now.Sub(start) > d/5 {
 			from, before = now, got
@@ -263,20 +268,21 @@ func (p *probe) answer(last *uint64) (over bool) {
 				h.size > p.mtu || h.size < probeSize && h.kind == probeRequest || h.count > probeMost {
 				continue
 			}
-			if p.nonce == 0 {
-				p.nonce = h.nonce
-			}
-			switch {
-			case h.nonce != p.nonce:
-			case h.kind == probeOver:
+			if h.kind == probeOver {
+				if h.nonce != p.nonce {
+					continue // of a probe that was given up
+				}
 				*last = p.nonce
 				p.post(probeHead{kind: probeEnded}, probeSize, 1)
 				return true
-			case sum.count > 0 && (sum.size != h.size || sum.number != h.number):
-				p.reply(&sum)
-				sum = h
+			}
+			// What a probe left behind that was given up comes before the others.
+			p.nonce = h.nonce
+			switch {
+			case sum.size == h.size && sum.number == h.number && sum.nonce == h.nonce:
+				sum.count += h.count
 			default:
-				h.count += sum.count
+				p.reply(&sum)
 				sum = h
 			}
 			most = probeMost
@@ -292,7 +298,7 @@ func (p *probe) answer(last *uint64) (over bool) {
 // reply sends the answers to requests.
 func (p *probe) reply(h *probeHead) {
 	for h.count > 0 {
-		n := p.post(probeHead{kind: probeAnswer, number: h.number}, h.size, min(h.count, probeMost))
+		n := p.post(probeHead{kind: probeAnswer, nonce: h.nonce, number: h.number}, h.size, min(h.count, probeMost))
 		if n == 0 {
 			return // they are lost
 		}

@@ -71,6 +71,7 @@ type UDP struct {
 	scope   uint32 // index of the interface that has it
 	address []byte
 	notes   map[string]string
+	granted int // bytes of the receive buffer
 	closed  bool
 
 	remotes []*udpRemote // by Remote; nil where none is open
@@ -220,6 +221,7 @@ func (p *UDP) tune() error {
 			return err
 		}
 		p.notes[b.note] = transport.FormatSize(int64(granted))
+		p.granted = granted // the last is what counts
 	}
 	if p.options.BusyPoll > 0 {
 		if err := unix.SetsockoptInt(p.fd, unix.SOL_SOCKET, unix.SO_BUSY_POLL, int(p.options.BusyPoll.Microseconds())); err != nil {
@@ -302,6 +304,10 @@ func (p *UDP) MTU() int { return p.mtu }
 // Notes implements [Port].
 func (p *UDP) Notes() map[string]string { return p.notes }
 
+// ReceiveBuffer is how many bytes the kernel holds for the port at most, its own
+// structures for each packet among them, which outweigh small datagrams by far.
+func (p *UDP) ReceiveBuffer() int { return 2 * p.granted }
+
 // Open implements [Port].
 func (p *UDP) Open(address []byte) (Remote, error) {
 	if p.closed {
@@ -338,8 +344,14 @@ func (p *UDP) Open(address []byte) (Remote, error) {
 }
 
 // connect connects the socket while there is one remote only: the kernel then looks
-// for the way there once, and not for each datagram, in either direction.
+// for the way there once, and not for each datagram, in either direction. One of IPv6
+// stays as it is: the kernel would go on hearing the old remote's host alone when the
+// connection is dissolved, as it forgets its port and not its address (__udp_disconnect
+// of net/ipv4/udp.c).
 func (p *UDP) connect() {
+	if p.local.Addr().Is6() {
+		return
+	}
 	var only *udpRemote
 	for _, r := range p.remotes {
 		if r != nil && only != nil && r.source != only.source {

@@ -192,30 +192,41 @@ func TestUDPDrops(t *testing.T) {
 			}
 			require.NoError(t, a.Flush())
 			require.EqualValues(t, 2000, counter(a, "datagrams_sent"))
-			require.Positive(t, counter(b, "receive_drops"))
-			packets := make([]Packet, 64)
-			arrived := 0
-			receiveUntil(t, b, "what was not dropped", func([]byte, Source) bool {
+			arrived := uint64(0)
+			count := func(data []byte) {
+				require.True(t, len(data) == 1000 || len(data) == 999)
 				arrived++
-				n := 1
-				for n > 0 { // all is there: the loopback is done when sendmmsg returns
-					var err error
-					n, err = b.Receive(packets)
-					require.NoError(t, err)
-					arrived += n
+			}
+			packets := make([]Packet, 64)
+			// The kernel may be late, and a drop may be of several datagrams at once.
+			for deadline := time.Now().Add(patience); ; {
+				n, err := b.Receive(packets)
+				require.NoError(t, err)
+				for _, p := range packets[:n] {
+					count(p.Data)
 				}
-				return true
-			})
-			drops := counter(b, "receive_drops")
-			if offload == OffloadOff {
-				require.EqualValues(t, 2000, uint64(arrived)+drops)
-			} else { // a drop may be of many
-				require.Less(t, uint64(arrived)+drops, uint64(2000))
+				drops := counter(b, "receive_drops")
+				require.LessOrEqual(t, arrived+drops, uint64(2000))
+				if drops > 0 && (offload == OffloadOn || arrived+drops == 2000) {
+					break
+				}
+				require.True(t, time.Now().Before(deadline), "%d arrived and %d were dropped, of 2000", arrived, drops)
 			}
 			// There is room again.
-			require.True(t, a.Send(to, []byte("after"), nil))
-			require.NoError(t, a.Flush())
-			receiveUntil(t, b, "a datagram after the flood", func(data []byte, _ Source) bool { return string(data) == "after" })
+			sent := time.Time{}
+			for deadline := time.Now().Add(patience); ; {
+				if time.Since(sent) > 10*time.Millisecond {
+					require.True(t, a.Send(to, []byte("after"), nil))
+					require.NoError(t, a.Flush())
+					sent = time.Now()
+				}
+				n, err := b.Receive(packets)
+				require.NoError(t, err)
+				if slices.ContainsFunc(packets[:n], func(p Packet) bool { return string(p.Data) == "after" }) {
+					break
+				}
+				require.True(t, time.Now().Before(deadline), "waited in vain for a datagram after the flood")
+			}
 		})
 	}
 }
@@ -249,7 +260,7 @@ func TestUDPCoalesces(t *testing.T) {
 	to := openTo(t, a, b)
 	for deadline := time.Now().Add(patience); counter(b, "coalesced") == 0; {
 		for range 64 {
-			require.True(t, a.Send(to, make([]byte, 100), nil))
+			_ = a.Send(to, make([]byte, 100), nil)
 		}
 		require.NoError(t, a.Flush())
 		for range 8 {

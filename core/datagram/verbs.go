@@ -239,6 +239,9 @@ func (p *Verbs) Notes() map[string]string {
 	return notes
 }
 
+// ReceiveDepth is how many datagrams may arrive between two calls of Receive.
+func (p *Verbs) ReceiveDepth() int { return p.options.ReceiveDepth }
+
 // Open implements [Port].
 func (p *Verbs) Open(address []byte) (Remote, error) {
 	if p.closed {

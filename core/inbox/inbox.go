@@ -9,8 +9,6 @@ import (
 	"os"
 	"sync/atomic"
 
-	"golang.org/x/sys/unix"
-
 	"transportbench/core/shm"
 )
 
@@ -206,25 +204,4 @@ func decodeAddress(b []byte) (address, error) {
 		return a, errors.New("peer is on another host, and shared memory reaches one host only")
 	}
 	return a, nil
-}
-
-// The commands of membarrier(2), from linux/membarrier.h.
-const (
-	membarrierGlobalExpedited         = 1 << 1
-	membarrierRegisterGlobalExpedited = 1 << 2
-)
-
-// registerBarrier makes this process take part in the barriers of others.
-func registerBarrier() error {
-	_, _, errno := unix.Syscall(unix.SYS_MEMBARRIER, membarrierRegisterGlobalExpedited, 0, 0)
-	if errno != 0 {
-		return fmt.Errorf("membarrier: %w (it needs Linux 4.16 with CONFIG_MEMBARRIER)", errno)
-	}
-	return nil
-}
-
-// barrier makes every thread of every registered process pass a full memory
-// barrier before it returns.
-func barrier() {
-	_, _, _ = unix.RawSyscall(unix.SYS_MEMBARRIER, membarrierGlobalExpedited, 0, 0)
 }

@@ -34,7 +34,7 @@ func Open(cfg Config) (*Transport, error) {
 	if err != nil {
 		return nil, transport.NewOpError(cfg.Name, "open", err)
 	}
-	if err := registerBarrier(); err != nil {
+	if err := shm.RegisterBarrier(); err != nil {
 		return nil, transport.NewOpError(cfg.Name, "open", transport.Unavailable("%w", err))
 	}
 	watch, err := shm.NewWatcher()

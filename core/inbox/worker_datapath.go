@@ -163,7 +163,7 @@ func (w *worker) retire(r *inbound, at int) bool {
 	}
 	r.idle = 0
 	r.armed.Store(1)
-	barrier() // pairs with Flush
+	shm.Barrier() // pairs with Flush
 	if !r.peer.link.empty() && r.armed.CompareAndSwap(1, 0) {
 		return false
 	}
@@ -263,7 +263,7 @@ func (w *worker) Wait(timeout time.Duration) error {
 	for _, r := range w.active {
 		r.armed.Store(1)
 	}
-	barrier() // pairs with Flush
+	shm.Barrier() // pairs with Flush
 	for _, r := range w.active {
 		if r.dying || !r.peer.link.empty() {
 			for _, r := range w.active {

@@ -61,7 +61,11 @@ func cluster(t *testing.T, driver transport.Driver, cfg config.Config, idle stri
 	var workers []RankWorkers
 	for i := range ranks {
 		ranks[i] = New(driver, slog.New(slog.DiscardHandler))
-		t.Cleanup(func() { require.NoError(t, ranks[i].Close(ctx)) })
+		t.Cleanup(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+			defer cancel()
+			require.NoError(t, ranks[i].Close(ctx))
+		})
 		daemons, clients := cfg.Threads(i)
 		pollers := daemons + clients
 		cpus := make([]int, pollers)
@@ -255,7 +259,7 @@ func TestMeasuredLoopDoesNotAllocate(t *testing.T) {
 		require.NoError(t, client.enter(1))
 		var loop error
 		allocations := testing.AllocsPerRun(1, func() {
-			for client.counts.ops < 1_000_000 && loop == nil {
+			for client.counts.ops < 200_000 && loop == nil {
 				loop = errors.Join(client.turn(true), daemon.turn())
 			}
 		})

@@ -86,6 +86,8 @@ func invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrInvalid, fmt.Errorf(format, args...))
 }
 
+var errBellLate = invalid("bell of a completion queue that has one, or has queue pairs")
+
 // check refuses what no device takes.
 func (c *QueuePairConfig) check() error {
 	switch {

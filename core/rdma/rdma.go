@@ -1,6 +1,9 @@
 package rdma
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // Access is what a region's memory may be used for by other devices. Its own
 // device may always read and write it.
@@ -182,6 +185,10 @@ type Device interface {
 
 	NewQueuePair(QueuePairConfig) (QueuePair, error)
 
+	// NewBell makes a bell for completion queues that have no queue pairs yet.
+	// A queue has one bell at most.
+	NewBell(queues ...CompletionQueue) (Bell, error)
+
 	// ReceiverNotReady counts messages of this device that found no receive
 	// posted, as far as the device tells; it may count those of other users of
 	// the same hardware.
@@ -221,6 +228,20 @@ type CompletionQueue interface {
 	// Poll fills completions with those that are there, without blocking, and
 	// returns how many. An error says that the queue is lost.
 	Poll(completions []Completion) (n int, err error)
+	Close() error
+}
+
+// Bell lets the owner of completion queues sleep until one of them may have something.
+// Who never waits pays a load for each request, or nothing.
+type Bell interface {
+	// Wait blocks until polling one of the queues may find something, Ring is
+	// called, or timeout has passed; it may return early for no reason. It is for
+	// the queues' own thread. What was there before, and a Ring since the last
+	// Wait, make it return at once. A WRITE without an immediate that completes
+	// nothing here does not end it on verbs.
+	Wait(timeout time.Duration) error
+	// Ring ends the current or next Wait. Any thread may call it.
+	Ring()
 	Close() error
 }
 

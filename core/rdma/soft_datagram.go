@@ -36,6 +36,7 @@ type softPeer struct {
 	wire    words
 	qkey    uint32 // as announced; who has another one is not heard
 	lane    *ring.Producer
+	alarm   alarm
 }
 
 // AddPeer implements [QueuePair]. It claims a lane for as long as the peer's queue
@@ -48,7 +49,7 @@ func (q *softQueuePair) AddPeer(remote Endpoint) (PeerHandle, error) {
 	if err != nil {
 		return 0, err
 	}
-	p := softPeer{remote: r, segment: segment, wire: wire, qkey: remote.QKey}
+	p := softPeer{remote: r, segment: segment, wire: wire, qkey: remote.QKey, alarm: r.alarm(wire)}
 	if p.lane, err = claimLane(segment, wire); err != nil {
 		_ = segment.Close()
 		_ = q.device.leave(r)
@@ -96,7 +97,7 @@ func (q *softQueuePair) datagram(r *SendRequest, e *softEntry) error {
 		return nil
 	}
 	p := &q.peers[r.Peer]
-	if p.wire.load32(wireQKey) != p.qkey || p.wire.load32(wireState) != stateOpen {
+	if p.wire.load32(wireQKey) != p.qkey || uint32(p.wire.load64(wireState)) != stateOpen {
 		return nil
 	}
 	kind := datagramPlain
@@ -105,6 +106,7 @@ func (q *softQueuePair) datagram(r *SendRequest, e *softEntry) error {
 	}
 	// A full lane drops, and so does one that its receiver has damaged.
 	_ = p.lane.Push(kind, uint64(q.number)<<32|uint64(r.Immediate), payload)
+	p.alarm.ringIfWaiting(p.wire)
 	return nil
 }
 

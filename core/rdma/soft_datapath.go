@@ -1,5 +1,7 @@
 package rdma
 
+import "transportbench/core/shm"
+
 // PostReceive implements [SharedReceiveQueue].
 func (r *softReceives) PostReceive(requests []ReceiveRequest) (int, error) {
 	if r.closed {
@@ -39,45 +41,79 @@ var (
 
 // PostSend implements [QueuePair].
 func (q *softQueuePair) PostSend(requests []SendRequest) (int, error) {
-	if q.closed {
-		return 0, ErrClosed
-	}
-	datagrams := q.config.Type == UnreliableDatagram
-	if q.remote == nil && !datagrams {
-		return 0, errNotConnected
-	}
 	for i := range requests {
-		r := &requests[i]
-		if q.posted-q.freed >= uint64(q.config.SendDepth) {
-			return i, ErrQueueFull
+		if q.short(&requests[i]) {
+			continue
 		}
-		if r.Flags&Inline != 0 && int(r.Length) > q.config.MaxInline {
-			return i, errInlineLength
+		if err := q.post(&requests[i]); err != nil {
+			return i, err
 		}
-		if r.Flags&Signaled != 0 && q.cq.signaled >= q.cq.capacity {
-			return i, errOverrun
-		}
-		e := &q.entries[q.posted&q.mask]
-		e.status, e.waits = StatusOK, false
-		if datagrams {
-			if err := q.datagram(r, e); err != nil {
-				return i, err
-			}
-		} else {
-			if r.Opcode < Write || r.Opcode > Read {
-				return i, errOpcode
-			}
-			q.request(r, e)
-		}
-		e.id, e.opcode, e.length = r.ID, r.Opcode, r.Length
-		e.need = q.sent
-		if e.signed = r.Flags&Signaled != 0; e.signed {
-			q.signaled++
-			q.cq.signaled++
-		}
-		q.posted++
 	}
 	return len(requests), nil
+}
+
+// short posts what a ring posts most, a short batch, in few steps: an unsignaled inline
+// WRITE WITH IMMEDIATE on a connection that works. It says no to everything else, which
+// is then for post.
+func (q *softQueuePair) short(r *SendRequest) bool {
+	if r.Opcode != WriteWithImmediate || r.Flags != Inline || int(r.Length) > q.config.MaxInline ||
+		q.posted-q.freed >= q.depth || !q.works() {
+		return false
+	}
+	at := q.slots.offset(q.sent)
+	payload := bytesAt(r.Local, int(r.Length))
+	*q.out.plain64(at + slotImmediate) = uint64(r.Immediate) | uint64(r.RemoteKey)<<32
+	*q.out.plain64(at + slotAddress) = r.Remote
+	q.out.copyWords(at+slotPayload, payload)
+	// Pairs with the load in receive.
+	q.out.store64(at, packSlot(q.slots.generation(q.sent), WriteWithImmediate, q.patience, uint16(r.Length)))
+	q.alarm.ringIfWaiting(q.out)
+	q.sent++
+	q.deferred = q.sent
+	// The peer looks at the next slot's first line all the time; the second can be had
+	// for writing already now.
+	shm.PrefetchWrite(q.out.plain32(q.slots.offset(q.sent) + 64))
+	e := &q.entries[q.posted&q.mask]
+	q.posted++
+	*e = softEntry{id: r.ID, need: q.sent, length: r.Length, opcode: WriteWithImmediate}
+	return true
+}
+
+// post posts any request.
+func (q *softQueuePair) post(r *SendRequest) error {
+	datagrams := q.config.Type == UnreliableDatagram
+	switch {
+	case q.closed:
+		return ErrClosed
+	case q.remote == nil && !datagrams:
+		return errNotConnected
+	case q.posted-q.freed >= q.depth:
+		return ErrQueueFull
+	case r.Flags&Inline != 0 && int(r.Length) > q.config.MaxInline:
+		return errInlineLength
+	case r.Flags&Signaled != 0 && q.cq.signaled >= q.cq.capacity:
+		return errOverrun
+	}
+	e := &q.entries[q.posted&q.mask]
+	e.status, e.waits = StatusOK, false
+	if datagrams {
+		if err := q.datagram(r, e); err != nil {
+			return err
+		}
+	} else {
+		if r.Opcode < Write || r.Opcode > Read {
+			return errOpcode
+		}
+		q.request(r, e)
+	}
+	e.id, e.opcode, e.length = r.ID, r.Opcode, r.Length
+	e.need = q.sent
+	if e.signed = r.Flags&Signaled != 0; e.signed {
+		q.signaled++
+		q.cq.signaled++
+	}
+	q.posted++
+	return nil
 }
 
 // request carries out a request of an RC queue pair as far as that goes now.
@@ -95,7 +131,7 @@ func (q *softQueuePair) request(r *SendRequest, e *softEntry) {
 		return
 	}
 	oneSided := r.Opcode == Write || r.Opcode == WriteWithImmediate
-	flags := uint8(q.options.ReceiverNotReadyRetries) << slotRetries
+	flags := q.patience
 	if r.Flags&Signaled != 0 {
 		flags |= slotAck
 	}
@@ -175,6 +211,7 @@ func (q *softQueuePair) put(r *SendRequest, flags uint8, inline []byte) {
 	}
 	// Pairs with the load in receive.
 	q.out.store64(at, packSlot(q.slots.generation(q.sent), r.Opcode, flags, length))
+	q.alarm.ringIfWaiting(q.out)
 	q.sent++
 	if flags&slotPlaced == 0 {
 		q.deferred = q.sent
@@ -189,6 +226,7 @@ func (q *softQueuePair) nudge() {
 	}
 	at := q.slots.offset(q.sent)
 	q.out.store64(at, packSlot(q.slots.generation(q.sent), Write, slotAck, 0)) // pairs with the load in receive
+	q.alarm.ringIfWaiting(q.out)
 	q.sent++
 }
 
@@ -225,11 +263,16 @@ func (q *softQueuePair) fail(e *softEntry, status Status) {
 	q.failed = true
 }
 
+// lossPolls is every how many polls a peer is looked after to which only requests went
+// that ask for no completion.
+const lossPolls = 32
+
 // Poll implements [CompletionQueue].
 func (c *softCompletionQueue) Poll(completions []Completion) (n int, err error) {
 	if c.closed {
 		return 0, ErrClosed
 	}
+	c.polls++
 	for i := range c.pairs {
 		at := c.turn + i
 		if at >= len(c.pairs) {
@@ -241,7 +284,7 @@ func (c *softCompletionQueue) Poll(completions []Completion) (n int, err error) 
 		} else if q.remote != nil && uint32(q.wire.load64(q.slots.offset(q.received))) == q.slots.generation(q.received) {
 			n += q.receive(completions[n:])
 		}
-		if q.scanned != q.posted {
+		if q.scanned != q.posted && (q.signaled > 0 || q.waiting > 0 || q.failed || c.polls%lossPolls == 0) {
 			n += q.complete(completions[n:])
 		}
 		if q.failed && q.config.Shared == nil {
@@ -342,7 +385,10 @@ func (q *softQueuePair) lost() Status {
 	return StatusOK
 }
 
+// works says whether this is a connection, and neither closed nor in the error state.
+func (q *softQueuePair) works() bool { return q.remote != nil && !q.closed && !q.failed }
+
 // gone says whether the peer has closed or died.
 func (q *softQueuePair) gone() bool {
-	return q.remote.dead.Load() || q.out.load32(wireState) != stateOpen
+	return q.remote.dead.Load() || uint32(q.out.load64(wireState)) != stateOpen
 }

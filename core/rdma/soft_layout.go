@@ -6,12 +6,15 @@ import "math/bits"
 // write are two cache lines apart. Each is written by one side only, but for
 // claims.
 const (
-	// A directory tells peers where a device's regions lie.
-	directoryMagic   = 0x7462_7264_6d61_0001 // "tbrdma", layout 1
+	// A directory tells peers where a device's regions lie, and has its bells.
+	directoryMagic   = 0x7462_7264_6d61_0002 // "tbrdma", layout 2
 	directoryEntries = 4096                  // its header's size, and where entries start
 	entrySize        = 64
 	maxRegions       = 1024
-	directorySize    = directoryEntries + maxRegions*entrySize
+	directoryBells   = directoryEntries + maxRegions*entrySize
+	maxBells         = 256
+	bellSize         = 256
+	directorySize    = directoryBells + maxBells*bellSize
 
 	magicOffset = 0 // u64, of directories and wires
 	nonceOffset = 8 // u64, tells this one from every other
@@ -23,25 +26,32 @@ const (
 	entryLength  = 16 // u64
 	entryFD      = 24 // u32: of the segment, in the owner's process
 
+	// Within a bell.
+	bellSequence = 0   // u32: grows when it is rung; the word to sleep on
+	bellWaiting  = 128 // u32: 1 while its owner sleeps, or is about to
+
 	// A wire is where a queue pair's messages arrive; it belongs to the
 	// receiving side.
-	wireMagic      = 0x7462_7769_7265_0001 // "tbwire", layout 1
+	wireMagic      = 0x7462_7769_7265_0002 // "tbwire", layout 2
 	wireDepth      = 16                    // u32: slots of an RC wire, lanes of a UD wire
 	wireQKey       = 20                    // u32
-	wireState      = 128                   // u32: stateOpen, stateClosed; written by the owner
-	wireNak        = 132                   // u32: Status by which the owner refused a message
+	wireBell       = 24                    // u32: which of its device's bells its owner sleeps on, from 1; 0 is none
+	wireState      = 128                   // u64: stateOpen or stateClosed, and stateWaiting; written by the owner
+	wireNak        = 136                   // u32: Status by which the owner refused a message
 	wireHead       = 256                   // u64: messages taken; written by the owner
 	wireClaim      = 384                   // u64: nonce of the sender's own wire; of a UD wire the lanes claimed
 	wireProbe      = 512                   // u64: the line of Bounce
 	wireSlots      = 4096
 	wireHeaderSize = wireSlots
 
-	stateOpen   = 1
-	stateClosed = 2
+	stateOpen    = 1
+	stateClosed  = 2
+	stateWaiting = 1 << 32 // besides: the owner sleeps on its bell, or is about to
 
-	// Within a slot of an RC wire. A slot is four cache lines, of which a short
-	// message needs the first.
-	slotSize      = 256
+	// Within a slot of an RC wire. A slot is six cache lines, of which a short
+	// message needs the first. With a power of two the first lines of all slots
+	// would meet in a quarter of the cache, and drive each other out of it.
+	slotSize      = 6 * 64
 	slotWord      = 0  // u64, see packSlot; stored last
 	slotImmediate = 8  // u32
 	slotKey       = 12 // u32: of the region that is written
@@ -51,6 +61,7 @@ const (
 	slotSourceKey = 28 // u32: of the sender's region
 	slotSource    = 32 // u64: address in it
 	slotInline    = slotSize - slotPayload
+	slotFirst     = 64 - slotPayload // of them, those in the line of the first word
 
 	slotLong = 0xffff // in place of the inline length
 )
@@ -87,7 +98,7 @@ func (s slots) offset(sequence uint64) uintptr {
 	return wireSlots + uintptr(sequence&s.mask)*slotSize
 }
 
-func (s slots) generation(sequence uint64) uint32 { return uint32(sequence>>s.lapShift) + 1 }
+func (s slots) generation(sequence uint64) uint32 { return uint32(sequence>>(s.lapShift&63)) + 1 }
 
 // powerOfTwo rounds up.
 func powerOfTwo(n int) int { return 1 << bits.Len(uint(max(n, 1)-1)) }

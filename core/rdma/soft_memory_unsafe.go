@@ -27,6 +27,9 @@ func (m words) load64(offset uintptr) uint64 {
 	return atomic.LoadUint64((*uint64)(unsafe.Add(m.base, offset)))
 }
 
+// touch asks for a cache line that will be read, and does not wait for it.
+func (m words) touch(offset uintptr) { _ = m.load64(offset) }
+
 func (m words) store32(offset uintptr, v uint32) {
 	shm.StoreRelease32((*uint32)(unsafe.Add(m.base, offset)), v)
 }
@@ -49,19 +52,23 @@ func (m words) slice(offset uintptr, n int) []byte {
 	return unsafe.Slice((*byte)(unsafe.Add(m.base, offset)), n)
 }
 
-// copyWords copies eight bytes at a time. What is sent was often written just before,
-// in words, and a wider load would have to wait until those stores have reached the
-// cache.
+// copyWords is copyShort into shared memory.
 func (m words) copyWords(offset uintptr, source []byte) {
-	to := unsafe.Add(m.base, offset)
-	from := unsafe.Pointer(unsafe.SliceData(source))
+	copyShort(m.slice(offset, len(source)), source)
+}
+
+// copyShort copies what is short eight bytes at a time. It was often written just before,
+// in words, or will be read so: a load that is wider than the store it reads from has to
+// wait until that has reached the cache. to is as long as source at least.
+func copyShort(to, source []byte) {
+	t, f := unsafe.Pointer(unsafe.SliceData(to)), unsafe.Pointer(unsafe.SliceData(source))
 	n := uintptr(len(source))
 	i := uintptr(0)
 	for ; i+8 <= n; i += 8 {
-		*(*uint64)(unsafe.Add(to, i)) = *(*uint64)(unsafe.Add(from, i))
+		*(*uint64)(unsafe.Add(t, i)) = *(*uint64)(unsafe.Add(f, i))
 	}
 	for ; i < n; i++ {
-		*(*byte)(unsafe.Add(to, i)) = *(*byte)(unsafe.Add(from, i))
+		*(*byte)(unsafe.Add(t, i)) = *(*byte)(unsafe.Add(f, i))
 	}
 }
 

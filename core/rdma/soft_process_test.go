@@ -157,7 +157,7 @@ func TestBetweenProcesses(t *testing.T) {
 	e, there, child := startChild(t)
 	write := rdma.SendRequest{Opcode: rdma.WriteWithImmediate, Flags: rdma.Signaled, Local: e.region.Address,
 		LocalKey: e.region.LocalKey, Remote: there.Region.Address, RemoteKey: there.Region.Key}
-	for round, n := range []int{1, 40, 232, 233, 5000, 1 << 19} {
+	for round, n := range []int{1, 40, 360, 361, 5000, 1 << 19} {
 		for i := range n {
 			e.region.Bytes[i] = byte(i*7 + round)
 		}

@@ -18,6 +18,8 @@ type softCompletionQueue struct {
 	pairs    []*softQueuePair
 	turn     int // which pair the next Poll starts with
 	signaled int // requests that will complete here
+	polls    uint
+	bell     *softBell // nil where nobody waits
 	closed   bool
 }
 
@@ -93,15 +95,17 @@ type softQueuePair struct {
 	// those from freed on have their place.
 	entries                []softEntry
 	reads                  []SendRequest // by the entry's index: READs that wait
-	mask                   uint64
+	mask, depth            uint64
 	posted, scanned, freed uint64
 
 	// RC: the peer, whose wire is written.
 	remote    *softRemote
 	peerNonce uint64
+	alarm     alarm // the peer's
 	outer     *shm.Segment
 	out       words
 	options   ConnectOptions
+	patience  uint8  // the receiver-not-ready retry count, as flags of slots
 	sent      uint64 // messages put on the wire
 	taken     uint64 // of them, known to be taken by the peer
 	deferred  uint64 // messages up to here have effects that come with their taking
@@ -143,7 +147,7 @@ func (d *softDevice) NewQueuePair(c QueuePairConfig) (QueuePair, error) {
 	}
 	depth := powerOfTwo(c.SendDepth)
 	q := &softQueuePair{device: d, cq: cq, config: c, nonce: rand.Uint64() | 1,
-		entries: make([]softEntry, depth), reads: make([]SendRequest, depth), mask: uint64(depth - 1)}
+		entries: make([]softEntry, depth), reads: make([]SendRequest, depth), mask: uint64(depth - 1), depth: uint64(c.SendDepth)}
 	if c.Shared == nil {
 		q.receives = newSoftReceives(d, c.ReceiveDepth)
 	} else if q.receives, ok = c.Shared.(*softReceives); !ok || q.receives.device != d {
@@ -182,7 +186,10 @@ func (q *softQueuePair) makeWire(depth int) (err error) {
 	*q.wire.plain64(nonceOffset) = q.nonce
 	*q.wire.plain32(wireDepth) = uint32(depth)
 	*q.wire.plain32(wireQKey) = q.config.QKey
-	q.wire.store32(wireState, stateOpen)
+	if q.cq.bell != nil {
+		*q.wire.plain32(wireBell) = uint32(q.cq.bell.index + 1)
+	}
+	q.wire.store64(wireState, stateOpen)
 	q.wire.store64(magicOffset, wireMagic)
 	if q.config.Type == ReliableConnected {
 		q.slots = newSlots(depth)
@@ -252,6 +259,8 @@ func (q *softQueuePair) Connect(remote Endpoint, options ConnectOptions) error {
 		return errors.Join(err, segment.Close(), q.device.leave(r))
 	}
 	q.remote, q.outer, q.out, q.options = r, segment, wire, options
+	q.alarm = r.alarm(wire)
+	q.patience = uint8(options.ReceiverNotReadyRetries) << slotRetries
 	q.peerNonce = remote.Soft.Nonce
 	return nil
 }
@@ -265,7 +274,10 @@ func (q *softQueuePair) Close() error {
 	if q.joined && q.lanes == nil {
 		q.tell()
 	}
-	q.wire.store32(wireState, stateClosed)
+	q.wire.store64(wireState, stateClosed)
+	if q.remote != nil {
+		q.alarm.ringIfWaiting(q.out)
+	}
 	q.cq.signaled -= q.signaled
 	q.cq.pairs = slices.DeleteFunc(q.cq.pairs, func(p *softQueuePair) bool { return p == q })
 	q.cq.turn = 0

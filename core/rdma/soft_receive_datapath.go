@@ -16,6 +16,8 @@ func (q *softQueuePair) receive(completions []Completion) (n int) {
 		if uint32(word) != q.slots.generation(q.received) {
 			break
 		}
+		// The payload's second line comes while this decides what to do with it.
+		q.wire.touch(at + 64)
 		opcode, flags, length := unpackSlot(word)
 		if opcode != Write {
 			if q.receives.head == q.receives.tail {
@@ -44,6 +46,7 @@ func (q *softQueuePair) receive(completions []Completion) (n int) {
 // tell lets the sender know what was taken.
 func (q *softQueuePair) tell() {
 	q.wire.store64(wireHead, q.received) // pairs with the load in learn
+	q.alarm.ringIfWaiting(q.out)
 	q.told = q.received
 }
 
@@ -65,6 +68,9 @@ func (q *softQueuePair) take(at uintptr, opcode Opcode, flags uint8, length uint
 	switch opcode {
 	case WriteWithImmediate:
 		c.Opcode = ReceiveWriteImmediate
+		if length <= slotInline && q.place(at, length) {
+			return StatusOK
+		}
 		if status := q.apply(at, flags, length); status != StatusOK {
 			q.refuse(status)
 			return StatusLocalProtection
@@ -95,6 +101,19 @@ func (q *softQueuePair) take(at uintptr, opcode Opcode, flags uint8, length uint
 		return StatusLocalOperation
 	}
 	return StatusOK
+}
+
+// place puts a short write's payload into its region, and says no where that does not
+// hold it.
+func (q *softQueuePair) place(at uintptr, length uint16) bool {
+	key := *q.wire.plain32(at + slotKey)
+	s := &q.device.regions[keyIndex(key)]
+	offset, ok := covers(s.address, uint64(len(s.bytes)), *q.wire.plain64(at + slotAddress), uint32(length))
+	if !ok || key == 0 || s.key.Load() != key || s.access&RemoteWrite == 0 {
+		return false
+	}
+	copyShort(s.bytes[offset:], q.wire.slice(at+slotPayload, int(length)))
+	return true
 }
 
 // apply carries out the write that a message asks for; the status is the
@@ -161,6 +180,7 @@ func (q *softQueuePair) notReady(retries uint8) {
 func (q *softQueuePair) refuse(status Status) {
 	q.tell()
 	q.wire.store32(wireNak, uint32(status)) // pairs with the load in lost
+	q.alarm.ringIfWaiting(q.out)
 	q.deaf = true
 	q.failed = q.failed || status != StatusReceiverNotReadyOut
 }

@@ -61,7 +61,7 @@ func (d *softDevice) remote(e *SoftEndpoint) (*softRemote, error) {
 	// Watching first: if the directory can still be opened afterwards, the
 	// process that is watched is its owner and not a later one of its number.
 	if r.pid != os.Getpid() {
-		handle, err := d.watch.Add(r.pid, func() { r.dead.Store(true) })
+		handle, err := d.watch.Add(r.pid, func() { r.dead.Store(true); d.ringAll() })
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrPeer, err)
 		}
@@ -73,6 +73,14 @@ func (d *softDevice) remote(e *SoftEndpoint) (*softRemote, error) {
 	}
 	d.remotes[e.Device] = r
 	return r, nil
+}
+
+// alarm is the bell of a wire's owner.
+func (r *softRemote) alarm(wire words) alarm {
+	if i := wire.load32(wireBell); i > 0 && i <= maxBells {
+		return alarmAt(r.directory, int(i-1))
+	}
+	return nobody
 }
 
 func (r *softRemote) open(e *SoftEndpoint) error {

@@ -11,9 +11,12 @@ import (
 )
 
 type verbsCompletionQueue struct {
-	device *verbsDevice
-	cq     *ibverbs.CQ
-	closed bool
+	device  *verbsDevice
+	cq      *ibverbs.CQ
+	bell    *verbsBell   // nil where nobody waits
+	pairs   int          // made so far
+	pending []Completion // taken by Wait, for the next Poll
+	closed  bool
 }
 
 // NewCompletionQueue implements [Device].
@@ -102,6 +105,7 @@ func (d *verbsDevice) NewQueuePair(c QueuePairConfig) (QueuePair, error) {
 	if err != nil {
 		return nil, d.whyNoPair(o, err)
 	}
+	cq.pairs++
 	q := &verbsQueuePair{device: d, pair: pair, config: c, sequence: rand.Uint32() & (1<<24 - 1),
 		shared: c.Shared != nil, ready: c.Type == UnreliableDatagram}
 	return q, d.adopt(q, closePairs)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -34,7 +35,9 @@ func verbs(t *testing.T) rdma.Options {
 
 func TestVerbsConformance(t *testing.T) {
 	o := verbs(t)
-	rdmatest.Run(t, rdmatest.Suite{Open: func() (rdma.Device, error) { return rdma.Open(o) }})
+	// Patient, since an emulated guest may be without a processor for long.
+	rdmatest.Run(t, rdmatest.Suite{Open: func() (rdma.Device, error) { return rdma.Open(o) }, Timeout: 2 * time.Minute,
+		Connect: rdma.ConnectOptions{Timeout: 17}, Impatient: rdma.ConnectOptions{Timeout: 16, Retries: 1}})
 }
 
 // lockedVariable makes the test binary ask for more locked memory than it may have, as a

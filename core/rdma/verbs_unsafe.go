@@ -27,6 +27,11 @@ func (c *verbsCompletionQueue) Poll(completions []Completion) (int, error) {
 	if len(completions) == 0 {
 		return 0, nil
 	}
+	if len(c.pending) > 0 {
+		n := copy(completions, c.pending)
+		c.pending = c.pending[n:]
+		return n, nil
+	}
 	n := c.cq.Poll(unsafe.Pointer(unsafe.SliceData(completions)), len(completions))
 	if n < 0 {
 		return 0, errPoll

@@ -64,6 +64,9 @@ func waitBlocks(t *trial) {
 
 func waitArrivalBefore(t *trial) {
 	c, a, b := t.pair(layout{})
+	// Until the connection stands, a message may not go before its sender polls.
+	a.call(0, pattern(0, 16))
+	c.drain()
 	for i := range uint64(50) {
 		require.Empty(t, b.poll(b.events))
 		a.call(0, pattern(i, 16))

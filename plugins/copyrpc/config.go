@@ -107,6 +107,7 @@ type settings struct {
 	depth     int
 	batches   int
 	credit    string // creditPiggyback or creditRead
+	fetches   bool   // whether it is creditRead, for data paths
 	keepalive time.Duration
 }
 
@@ -119,6 +120,7 @@ func resolve(cfg transport.Config) (settings, error) {
 		peers:   max(cfg.Peers, 1), inline: o.Size("inline"), signal: o.Int("signal-interval"), depth: o.Int("send-depth"),
 		batches: o.Int("batches"), credit: o.String("credit"), keepalive: o.Duration("keepalive"),
 	}
+	s.fetches = s.credit == creditRead
 	switch {
 	case cfg.MaxPayload > maxPayload:
 		return s, fmt.Errorf("%w: %d bytes, and the limit is %d", transport.ErrTooLarge, cfg.MaxPayload, maxPayload)

@@ -18,7 +18,7 @@ func TestOptionsThatCannotBe(t *testing.T) {
 	}{
 		"ring of no power of two": {soft("ring", "100000"), 64, "100000 bytes is not a power of two; 128KiB is the next"},
 		"ring for less":           {soft("ring", "64KiB"), 64 << 10, "64KiB has a share of 8192 bytes"},
-		"inline":                  {soft("inline", "512"), 64, "inline size of 512 bytes: the soft device grants 232"},
+		"inline":                  {soft("inline", "512"), 64, "inline size of 512 bytes: the soft device grants 360"},
 		"mtu":                     {soft("mtu", "1000"), 64, "1000 is not 256"},
 		"signal interval":         {soft("signal-interval", "100"), 64, "over half of send-depth"},
 		"batches":                 {soft("batches", "2"), 64, "2 is below 4"},

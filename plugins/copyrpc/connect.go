@@ -95,12 +95,9 @@ const (
 	helloSize  = 44
 )
 
-func newManager(w *worker) (m *manager, err error) {
+func newManager(w *worker, cq rdma.CompletionQueue) (m *manager, err error) {
 	d := w.rank.device
-	m = &manager{worker: w, handles: map[*peer]rdma.PeerHandle{}, polled: make([]rdma.Completion, 16)}
-	if m.cq, err = d.NewCompletionQueue(managerReceives + managerDepth); err != nil {
-		return nil, err
-	}
+	m = &manager{worker: w, cq: cq, handles: map[*peer]rdma.PeerHandle{}, polled: make([]rdma.Completion, 16)}
 	m.qp, err = d.NewQueuePair(rdma.QueuePairConfig{Type: rdma.UnreliableDatagram, Completions: m.cq, SendDepth: managerDepth,
 		ReceiveDepth: managerReceives, QKey: managerQKey, Peers: w.settings.peers + 1})
 	if err != nil {

@@ -37,6 +37,7 @@ func capabilities(p rdma.Provider) transport.Capabilities {
 		InterNode:       p == rdma.Verbs,
 		OneSided:        p == rdma.Verbs,
 		ZeroCopyReceive: true,
+		Waits:           true,
 		TellsPeerLost:   true,
 	}
 }
@@ -76,6 +77,9 @@ type rank struct {
 	mu      sync.Mutex
 	workers []*worker
 	closed  bool
+
+	bellsMu sync.Mutex
+	bells   []rdma.Bell // of the workers, for tick
 }
 
 func (r *rank) provider() rdma.Provider { return r.device.Attributes().Provider }
@@ -156,6 +160,11 @@ func (r *rank) tick() {
 		select {
 		case <-t.C:
 			r.ticks.Add(1)
+			r.bellsMu.Lock()
+			for _, b := range r.bells {
+				b.Ring() // who waits may have a peer to try
+			}
+			r.bellsMu.Unlock()
 		case <-r.stop:
 			return
 		}
@@ -176,6 +185,9 @@ func (r *rank) NewWorker(index int) (transport.Worker, error) {
 		return nil, transport.NewOpError(name, "new worker", err)
 	}
 	r.workers[index] = w
+	r.bellsMu.Lock()
+	r.bells = append(r.bells, w.bell)
+	r.bellsMu.Unlock()
 	return w, nil
 }
 

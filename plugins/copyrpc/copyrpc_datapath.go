@@ -46,7 +46,7 @@ func (w *worker) Post(ops []transport.Op) (int, error) {
 		default:
 			return i, p.errors.unsupported
 		}
-		if !taken {
+		if w.refused = !taken; w.refused {
 			return i, nil
 		}
 		if !p.isDirty {
@@ -136,12 +136,38 @@ func (w *worker) Flush() error {
 	}
 	for _, p := range w.dirty {
 		p.isDirty = false
-		if p.state <= up {
+		if p.state <= up && !w.writeOpen(p) {
 			w.write(p)
 		}
 	}
 	w.dirty = w.dirty[:0]
 	return nil
+}
+
+// writeOpen asks the device to write the open batch, where nothing waits before it and
+// nothing is to be waited for. It says no where write has to see to it.
+func (w *worker) writeOpen(p *peer) bool {
+	if p.batches > 0 || p.count == 0 || p.state != up || p.sent-p.returned >= uint32(w.settings.batches) || w.settings.fetches {
+		return false
+	}
+	end := p.cursor.end()
+	b := batch{start: p.cursor.start, length: uint32(p.cursor.next - p.cursor.start), span: uint32(end - p.cursor.start), count: p.count}
+	w.prepare(p, &b, &w.requests[0])
+	if n, _ := p.qp.PostSend(w.requests[:1]); n == 0 {
+		return false
+	}
+	p.count = 0
+	p.cursor = cursor{start: end, next: end}
+	p.written = end
+	p.sent++
+	p.told, p.toldOf = p.released, p.taken
+	w.counts.doorbells++
+	w.counts.batches++
+	w.counts.messages += uint64(b.count)
+	if b.length <= uint32(w.settings.inline) {
+		w.counts.inline++
+	}
+	return true
 }
 
 // write asks the device to write what was flushed, with one doorbell. Where that has
@@ -173,7 +199,7 @@ func (w *worker) write(p *peer) {
 		w.counts.held++
 	}
 	// In time, so that what is fetched comes before there is nothing left.
-	if w.settings.credit == creditRead && (p.cursor.start-p.freed > w.settings.callLimit*3/4 || p.sent-p.returned > uint32(w.settings.batches)/2) {
+	if w.settings.fetches && (p.cursor.start-p.freed > w.settings.callLimit*3/4 || p.sent-p.returned > uint32(w.settings.batches)/2) {
 		w.fetch(p)
 	}
 }

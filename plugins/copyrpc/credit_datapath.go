@@ -30,7 +30,7 @@ func (p *peer) restore(returned, receives uint32) bool {
 // look takes credit that came by itself, when there is too little. With credit:
 // read it has to be fetched.
 func (w *worker) look(p *peer) {
-	if w.settings.credit == creditRead {
+	if w.settings.fetches {
 		w.fetch(p)
 		return
 	}
@@ -67,9 +67,11 @@ func (w *worker) letGo() {
 	for _, p := range w.held {
 		p.isHeld = false
 		p.released = p.parsed &^ (unit - 1)
-		p.calls.free = append(p.calls.free, p.calls.answered...)
+		for _, id := range p.calls.answered {
+			p.calls.free = append(p.calls.free, id)
+		}
 		p.calls.answered = p.calls.answered[:0]
-		if w.settings.credit == creditRead {
+		if w.settings.fetches {
 			p.position.Store(packCredit(p.released, p.taken)) // for the peer's READ
 		} else if !p.isOwing && w.owes(p) {
 			p.isOwing = true
@@ -127,12 +129,9 @@ func (w *worker) tell(p *peer) bool {
 	return true
 }
 
-// refill posts receives when a third of them is gone.
+// refill posts receives, which is due when a third of them is gone.
 func (w *worker) refill() error {
 	all := w.settings.receives()
-	if w.posts > all*2/3 {
-		return nil
-	}
 	for w.posts < all {
 		n, err := w.srq.PostReceive(w.receives[:min(len(w.receives), all-w.posts)])
 		w.posts += n

@@ -32,11 +32,11 @@ func (w *worker) Poll(events []transport.Event) (n int, err error) {
 	if len(w.stuck) > 0 {
 		w.retry()
 	}
-	if err := w.collect(); err != nil {
-		return 0, err
-	}
 	if len(w.ready) > 0 {
 		n = w.deliver(events)
+	}
+	if n, err = w.collect(events, n); err != nil {
+		return n, err
 	}
 	if len(w.gone) > 0 {
 		n += w.tellLost(events[n:])
@@ -49,13 +49,13 @@ func (w *worker) Poll(events []transport.Event) (n int, err error) {
 	return n, nil
 }
 
-// collect takes completions.
-func (w *worker) collect() error {
-	n, err := w.cq.Poll(w.completions)
+// collect takes completions, and hands out what they tell of behind the first n events.
+func (w *worker) collect(events []transport.Event, n int) (int, error) {
+	found, err := w.cq.Poll(w.completions)
 	if err != nil {
-		return transport.NewOpError(name, "poll", err)
+		return n, transport.NewOpError(name, "poll", err)
 	}
-	for i := range w.completions[:n] {
+	for i := range w.completions[:found] {
 		c := &w.completions[i]
 		p := w.slots[c.QueuePair]
 		switch {
@@ -64,7 +64,9 @@ func (w *worker) collect() error {
 		case c.Opcode == rdma.ReceiveWriteImmediate:
 			w.posts--
 			p.taken++
-			w.arrive(p, c.Immediate)
+			if w.arrive(p, c.Immediate) {
+				n += w.hand(p, events[n:])
+			}
 		case c.ID == positionID:
 			p.reading = false
 			word := p.fetched.Load()
@@ -73,33 +75,47 @@ func (w *worker) collect() error {
 			}
 		}
 	}
-	if n == 0 {
-		return nil
+	if w.posts <= w.few {
+		return n, w.refill()
 	}
-	return w.refill()
+	return n, nil
 }
 
-// arrive books what an immediate tells of.
-func (w *worker) arrive(p *peer, immediate uint32) {
+// arrive books what an immediate tells of, and says whether that can be handed out now.
+func (w *worker) arrive(p *peer, immediate uint32) bool {
 	if p.state == connecting {
 		w.bringUp(p) // who writes is connected
 	}
 	if immediate == farewell {
 		w.lose(p)
-		return
+		return false
 	}
 	p.arrived += uint64(immediate) * unit
 	if p.arrived-p.released > w.settings.ring {
 		w.corrupted(p)
-		return
+		return false
 	}
-	if !p.isReady && p.state <= up {
+	return !p.isReady && p.state <= up
+}
+
+// hand hands out what has just arrived. What the events do not hold makes the peer
+// ready.
+func (w *worker) hand(p *peer, events []transport.Event) int {
+	n, ok := w.parse(p, events)
+	if n > 0 {
+		w.hold(p)
+	}
+	if !ok {
+		w.corrupted(p)
+	}
+	if p.parsed != p.arrived {
 		p.isReady = true
 		w.ready = append(w.ready, p)
 	}
+	return n
 }
 
-// deliver hands out what has arrived.
+// deliver hands out what arrived before and did not fit the events then.
 func (w *worker) deliver(events []transport.Event) (n int) {
 	for i := 0; i < len(w.ready) && n < len(events); {
 		at := w.turn + i
@@ -108,9 +124,8 @@ func (w *worker) deliver(events []transport.Event) (n int) {
 		}
 		p := w.ready[at]
 		got, ok := w.parse(p, events[n:])
-		if got > 0 && !p.isHeld {
-			p.isHeld = true
-			w.held = append(w.held, p)
+		if got > 0 {
+			w.hold(p)
 		}
 		n += got
 		if !ok {
@@ -140,25 +155,27 @@ func (w *worker) deliver(events []transport.Event) (n int) {
 
 // parse makes events of one peer's messages; it says no where they make no sense.
 func (w *worker) parse(p *peer, events []transport.Event) (n int, ok bool) {
-	mask := w.settings.ring - 1
-	for n < len(events) && (p.parsed != p.arrived || p.left > 0) {
+	mask := uint64(len(p.inbox)) - 1
+	for n < len(events) {
 		if p.left == 0 {
+			if p.parsed == p.arrived {
+				break
+			}
 			if !w.open(p) {
 				return n, false
 			}
 			continue
 		}
 		at := p.parsed & mask
-		if p.end-p.parsed < messageHeader {
+		left := p.end - p.parsed
+		if left < messageHeader {
 			return n, false
 		}
 		word := binary.LittleEndian.Uint64(p.inbox[at:])
-		length := word >> 32
-		if messageSpace(int(length)) > p.end-p.parsed {
-			return n, false
-		}
+		id, length := uint32(word), word>>32
+		space := messageSpace(int(length))
 		e := &events[n]
-		if !w.book(p, uint32(word), e) {
+		if space > left || !p.book(id, e) {
 			return n, false
 		}
 		at += messageHeader
@@ -167,7 +184,7 @@ func (w *worker) parse(p *peer, events []transport.Event) (n int, ok bool) {
 		e.Payload = p.inbox[at : at+length : at+length]
 		e.Size = int(length)
 		n++
-		p.parsed += messageSpace(int(length))
+		p.parsed += space
 		if p.left--; p.left == 0 {
 			p.parsed = roundUp(p.end)
 		}
@@ -177,22 +194,22 @@ func (w *worker) parse(p *peer, events []transport.Event) (n int, ok bool) {
 
 // open begins a batch.
 func (w *worker) open(p *peer) bool {
-	size := w.settings.ring
-	b := p.inbox[p.parsed&(size-1):]
+	size := uint64(len(p.inbox))
+	at := p.parsed & (size - 1)
+	b := p.inbox[at:]
 	credit := binary.LittleEndian.Uint64(b)
 	word := binary.LittleEndian.Uint64(b[headerCount:])
 	count, length := uint32(word), word>>32
-	if w.settings.credit == creditPiggyback && !p.restore(uint32(credit), uint32(credit>>32)) {
+	if !w.settings.fetches && !p.restore(uint32(credit), uint32(credit>>32)) {
 		return false
 	}
-	left := size - p.parsed&(size-1)
 	if count == fillerCount {
-		p.parsed += left
+		p.parsed += size - at
 		w.hold(p)
 		return p.parsed <= p.arrived
 	}
 	p.end = p.parsed + length
-	if count == 0 || length < headerSize || length > left || roundUp(p.end) > p.arrived {
+	if count == 0 || length < headerSize || length > size-at || roundUp(p.end) > p.arrived {
 		return false
 	}
 	p.parsed += headerSize
@@ -200,7 +217,7 @@ func (w *worker) open(p *peer) bool {
 	return true
 }
 
-// hold has the next Poll let go what was parsed, where no event does.
+// hold has the next Poll let go what was parsed.
 func (w *worker) hold(p *peer) {
 	if !p.isHeld {
 		p.isHeld = true
@@ -209,7 +226,7 @@ func (w *worker) hold(p *peer) {
 }
 
 // book books a message and says what kind of event it is.
-func (w *worker) book(p *peer, id uint32, e *transport.Event) bool {
+func (p *peer) book(id uint32, e *transport.Event) bool {
 	if id&responseBit == 0 {
 		if int(id) >= len(p.owed) || p.owed[id] {
 			return false

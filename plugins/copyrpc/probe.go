@@ -132,7 +132,7 @@ func (w *worker) ping(p *peer, number uint64) error {
 		if !errors.Is(err, rdma.ErrQueueFull) {
 			return err
 		}
-		if err := w.collect(); err != nil || p.state != up {
+		if _, err := w.collect(nil, 0); err != nil || p.state != up {
 			return errors.Join(err, transport.ErrPeerDown)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -150,10 +151,10 @@ func (k *caller) turn() error {
 			op := transport.Op{Kind: transport.OpCall, Peer: transport.PeerID(rank), Token: transport.Token(k.sent[rank]),
 				Payload: k.payload(k.Rank, rank, k.sent[rank])}
 			n, err := k.w.Post([]transport.Op{op})
-			if err != nil {
+			if err != nil && !errors.Is(err, transport.ErrPeerDown) {
 				return err
 			}
-			if n == 0 {
+			if n == 0 { // no room, or the loss is about to be told
 				break
 			}
 			k.sent[rank]++
@@ -194,6 +195,9 @@ func (k *caller) take(e transport.Event) error {
 		}
 		k.report.Served++
 		n, err := k.w.Post([]transport.Op{{Kind: transport.OpReply, Peer: e.Peer, Token: e.Token, Payload: e.Payload}})
+		if errors.Is(err, transport.ErrPeerDown) {
+			return nil
+		}
 		if err != nil || n != 1 {
 			return fmt.Errorf("rank %d: a reply to rank %d was not taken: %w", k.Rank, rank, err)
 		}

@@ -26,6 +26,14 @@ const (
 	linkVariable   = "RDMA_TEST_LINK"
 )
 
+// An emulated guest may be without a processor for long, and a peer that does not answer
+// must not be taken for dead then. impatient is what finds a dead one in a second all
+// the same, patient what outlasts programs that are run meanwhile.
+var (
+	impatient = []string{"timeout", "16", "retries", "2"}
+	patient   = []string{"timeout", "20", "retries", "7"}
+)
+
 // verbs are the options of the device under test.
 func verbs(t *testing.T, more ...string) map[string]string {
 	name := os.Getenv(deviceVariable)
@@ -35,7 +43,7 @@ func verbs(t *testing.T, more ...string) map[string]string {
 	}
 	require.NoError(t, err)
 	require.NoError(t, d.Close())
-	o := map[string]string{"provider": "verbs", "device": name}
+	o := map[string]string{"provider": "verbs", "device": name, "timeout": "17"}
 	for i := 0; i < len(more); i += 2 {
 		o[more[i]] = more[i+1]
 	}
@@ -43,8 +51,7 @@ func verbs(t *testing.T, more ...string) map[string]string {
 }
 
 func TestVerbsConformance(t *testing.T) {
-	// Short timeouts, so that a peer which is killed is found out soon.
-	o := verbs(t, "timeout", "10", "retries", "3")
+	o := verbs(t, impatient...)
 	transporttest.Run(t, transporttest.Suite{Driver: Driver{}, Options: o, Kill: kill, MaxPayload: 8 << 10, Timeout: 2 * time.Minute})
 }
 
@@ -58,9 +65,9 @@ func TestVerbsMeshTiny(t *testing.T) {
 	mesh(t, 3, 500, verbs(t, "batches", "4", "send-depth", "8", "signal-interval", "4", "inline", "0"))
 }
 
-func TestVerbsKilled(t *testing.T) { killed(t, verbs(t, "timeout", "12", "retries", "3")) }
+func TestVerbsKilled(t *testing.T) { killed(t, verbs(t, impatient...)) }
 
-func TestVerbsKilledIdle(t *testing.T) { killedIdle(t, verbs(t, "timeout", "12", "retries", "3")) }
+func TestVerbsKilledIdle(t *testing.T) { killedIdle(t, verbs(t, impatient...)) }
 
 func TestVerbsMTU(t *testing.T) {
 	for _, mtu := range []string{"256", "512", "1024", "2048", "4096"} {
@@ -87,7 +94,7 @@ func acrossWire(t *testing.T, more ...string) (here, there rankConfig, link func
 // TestVerbsWireCutAndMended: calls go on after the wire was cut for less than the
 // retries last.
 func TestVerbsWireCutAndMended(t *testing.T) {
-	here, there, link := acrossWire(t, "timeout", "16", "retries", "7")
+	here, there, link := acrossWire(t, patient...)
 	ranks := startRanks(t, here, there)
 	before := ranks[0].next("calls to be answered")
 	link("cut")
@@ -101,7 +108,7 @@ func TestVerbsWireCutAndMended(t *testing.T) {
 
 // TestVerbsRetriesExhausted: a wire that stays cut costs the peer.
 func TestVerbsRetriesExhausted(t *testing.T) {
-	here, there, link := acrossWire(t, "timeout", "10", "retries", "2")
+	here, there, link := acrossWire(t, impatient...)
 	ranks := startRanks(t, here, there)
 	ranks[0].next("calls to be answered")
 	link("cut")
@@ -115,7 +122,7 @@ func TestVerbsRetriesExhausted(t *testing.T) {
 // to send, and so costs both sides their peer; a device whose port is down is refused;
 // and when the link is up again so is everything.
 func TestVerbsLinkDownAndUp(t *testing.T) {
-	here, there, link := acrossWire(t, "timeout", "10", "retries", "2")
+	here, there, link := acrossWire(t, impatient...)
 	ranks := startRanks(t, here, there)
 	ranks[0].next("calls to be answered")
 	link("down")

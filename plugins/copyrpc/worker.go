@@ -23,6 +23,7 @@ type worker struct {
 	address  []byte
 	cq       rdma.CompletionQueue
 	srq      rdma.SharedReceiveQueue
+	bell     rdma.Bell // of cq and the manager's
 	region   *rdma.Region
 	manager  *manager
 
@@ -43,8 +44,10 @@ type worker struct {
 	completions []rdma.Completion
 	receives    []rdma.ReceiveRequest // all alike, of no bytes
 	posts       int                   // receives in the shared queue
+	few         int                   // of them, as many as want more to be posted
 	sweeping    uint32                // rank.ticks as last seen
 	polls       uint32
+	refused     bool // Post last found no room
 
 	closed bool
 	counts counts
@@ -53,7 +56,7 @@ type worker struct {
 // counts are what ReadStats tells.
 type counts struct {
 	batches, messages, fillers, doorbells, inline, credits, reads uint64
-	ringFull, noCredit, held, keepalives                          uint64
+	ringFull, noCredit, held, keepalives, parked                  uint64
 }
 
 // Where a connection is.
@@ -178,7 +181,7 @@ func newWorker(r *rank) (w *worker, err error) {
 	s := r.settings
 	w = &worker{settings: s, rank: r, nonce: rand.Uint64() | 1, byNonce: map[uint64]*peer{},
 		slots: make([]*peer, 0, s.peers), completions: make([]rdma.Completion, 64), receives: make([]rdma.ReceiveRequest, 64),
-		sweeping: r.ticks.Load()}
+		few: s.receives() * 2 / 3, sweeping: r.ticks.Load()}
 	if w.cq, err = r.device.NewCompletionQueue(s.completions()); err != nil {
 		return nil, err
 	}
@@ -188,7 +191,14 @@ func newWorker(r *rank) (w *worker, err error) {
 	if w.region, err = r.device.Allocate(s.peers*s.region(), rdma.RemoteRead|rdma.RemoteWrite); err != nil {
 		return nil, fmt.Errorf("rings of %d peers, %s each: %w", s.peers, transport.FormatSize(int64(s.region())), err)
 	}
-	if w.manager, err = newManager(w); err != nil {
+	datagrams, err := r.device.NewCompletionQueue(managerReceives + managerDepth)
+	if err != nil {
+		return nil, err
+	}
+	if w.bell, err = r.device.NewBell(w.cq, datagrams); err != nil {
+		return nil, err
+	}
+	if w.manager, err = newManager(w, datagrams); err != nil {
 		return nil, err
 	}
 	if w.address, err = json.Marshal(w.announce()); err != nil {
@@ -336,6 +346,7 @@ func (w *worker) ReadStats(dst []transport.Stat) []transport.Stat {
 		transport.Stat{Name: "held_batches", Help: "flushes that waited for the peer's receives or the send queue", Value: c.held},
 		transport.Stat{Name: "position_reads", Help: "RDMA READs of a peer's position (credit: read)", Value: c.reads},
 		transport.Stat{Name: "keepalives", Help: "empty writes on idle connections", Value: c.keepalives},
+		transport.Stat{Name: "parked", Help: "waits that gave the core away", Value: c.parked},
 		transport.Stat{Name: "receiver_not_ready", Help: "messages of the device that found no receive, as far as it tells", Value: w.rank.device.ReceiverNotReady()},
 	)
 }

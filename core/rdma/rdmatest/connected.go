@@ -26,7 +26,7 @@ var connectedTests = []test{
 	{"rc/both-ways", rcBothWays},
 }
 
-var lengths = []int{0, 1, 7, 32, 33, 63, 64, 65, 231, 232, 233, 255, 256, 257, 1000, 1024, 1025, 4095, 4096, 4097, 65536, 1 << 20}
+var lengths = []int{0, 1, 7, 32, 33, 63, 64, 65, 231, 255, 256, 257, 359, 360, 361, 1000, 1024, 1025, 4095, 4096, 4097, 65536, 1 << 20}
 
 func rcWrite(t *testing.T, s *Suite) {
 	a, b := s.pair(t, setup{})
@@ -213,7 +213,7 @@ func rcReceiveQueueBound(t *testing.T, s *Suite) {
 func rcOrder(t *testing.T, s *Suite) {
 	a, b := s.pair(t, setup{shared: true})
 	const stride = 2048
-	sizes := []int{0, 8, 40, 300, 2000, 64, 232, 233}
+	sizes := []int{0, 8, 40, 300, 2000, 64, 360, 361}
 	b.receive(depth, 0, 0)
 	next, received := 0, 0
 	for received < 40*depth {
@@ -251,7 +251,7 @@ func rcOrder(t *testing.T, s *Suite) {
 // rcReadAfterWrite reads back what it has just written, in one postlist.
 func rcReadAfterWrite(t *testing.T, s *Suite) {
 	a, b := s.pair(t, setup{})
-	for i, n := range []int{8, 64, 232, 233, 5000} {
+	for i, n := range []int{8, 64, 360, 361, 5000} {
 		b.receive(1, 0, 0)
 		clear(b.bytes(0, n))
 		fill(a.bytes(0, n), i)

@@ -120,7 +120,7 @@ func errorPeerClosed(t *testing.T, s *Suite) {
 			if n == 0 && opcode == rdma.Read {
 				continue
 			}
-			a, b := s.pair(t, setup{connect: rdma.ConnectOptions{Timeout: 8, Retries: 1, MTU: s.Connect.MTU}})
+			a, b := s.pair(t, setup{connect: s.Impatient})
 			b.receive(1, 0, 5000)
 			a.post(toward(a.request(rdma.Write, 1, 0, 16), b, 0))
 			a.succeed(b, 1, rdma.Write)

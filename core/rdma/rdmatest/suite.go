@@ -15,6 +15,9 @@ type Suite struct {
 	Open func() (rdma.Device, error)
 	// Connect are the options of connections; the zero value is the defaults.
 	Connect rdma.ConnectOptions
+	// Impatient are the options of connections whose peer goes away: how long that
+	// takes to be found out. The zero value is 2 ms.
+	Impatient rdma.ConnectOptions
 	// Timeout limits each wait; 0 is 30 seconds.
 	Timeout time.Duration
 }
@@ -24,7 +27,10 @@ func Run(t *testing.T, s Suite) {
 	if s.Timeout == 0 {
 		s.Timeout = 30 * time.Second
 	}
-	for _, group := range [][]test{connectedTests, errorTests, datagramTests, deviceTests} {
+	if s.Impatient == (rdma.ConnectOptions{}) {
+		s.Impatient = rdma.ConnectOptions{Timeout: 8, Retries: 1, MTU: s.Connect.MTU}
+	}
+	for _, group := range [][]test{connectedTests, errorTests, datagramTests, bellTests, deviceTests} {
 		for _, c := range group {
 			t.Run(c.name, func(t *testing.T) { c.run(t, &s) })
 		}
@@ -42,6 +48,7 @@ type side struct {
 	suite  *Suite
 	device rdma.Device
 	cq     rdma.CompletionQueue
+	bell   rdma.Bell               // nil unless wanted
 	srq    rdma.SharedReceiveQueue // nil where the queue pair has its own
 	qp     rdma.QueuePair
 	memory *rdma.Region
@@ -60,6 +67,7 @@ type setup struct {
 	qkey     uint32
 	connect  rdma.ConnectOptions
 	separate bool // leave the sides unconnected
+	bell     bool
 }
 
 const (
@@ -102,6 +110,10 @@ func (s *Suite) side(t *testing.T, c setup) *side {
 	x := &side{t: t, suite: s, device: device, depth: c.depth}
 	x.cq, err = device.NewCompletionQueue(4 * c.depth)
 	require.NoError(t, err)
+	if c.bell {
+		x.bell, err = device.NewBell(x.cq)
+		require.NoError(t, err)
+	}
 	config := rdma.QueuePairConfig{Type: c.kind, Completions: x.cq, SendDepth: c.depth, ReceiveDepth: c.depth,
 		MaxInline: c.inline, Cookie: 7, QKey: c.qkey}
 	if c.shared {

@@ -182,20 +182,46 @@ func (m *Memory) Deregister() error {
 // CQ is a completion queue, and which cookie belongs to which of its queue pairs.
 type CQ struct {
 	cq      *C.struct_tb_cq
+	channel *C.struct_ibv_comp_channel
 	cookies map[uint32]uint32
 }
 
-// NewCQ makes a completion queue of at least that many entries.
+// NewCQ makes a completion queue of at least that many entries, with a completion
+// channel that does not block.
 func (c *Context) NewCQ(entries int) (*CQ, error) {
-	cq, err := C.ibv_create_cq(c.context, C.int(entries), nil, nil, 0)
+	channel, err := C.ibv_create_comp_channel(c.context)
+	if channel == nil {
+		return nil, fmt.Errorf("ibv_create_comp_channel: %w", err)
+	}
+	if err := unix.SetNonblock(int(channel.fd), true); err != nil {
+		C.ibv_destroy_comp_channel(channel)
+		return nil, fmt.Errorf("completion channel: %w", err)
+	}
+	cq, err := C.ibv_create_cq(c.context, C.int(entries), nil, channel, 0)
 	if cq == nil {
+		C.ibv_destroy_comp_channel(channel)
 		return nil, fmt.Errorf("ibv_create_cq of %d entries: %w", entries, err)
 	}
-	q := &CQ{cq: (*C.struct_tb_cq)(C.calloc(1, C.sizeof_struct_tb_cq)), cookies: map[uint32]uint32{}}
+	q := &CQ{cq: (*C.struct_tb_cq)(C.calloc(1, C.sizeof_struct_tb_cq)), channel: channel, cookies: map[uint32]uint32{}}
 	q.cq.cq = cq
 	q.rebuild()
 	return q, nil
 }
+
+// Channel is the descriptor that can be read after the next completion, once Notify
+// has asked for that.
+func (q *CQ) Channel() int { return int(q.channel.fd) }
+
+// Notify asks for an event with the next completion.
+func (q *CQ) Notify() error {
+	if code := C.tb_notify(q.cq.cq); code != 0 {
+		return fmt.Errorf("ibv_req_notify_cq: %w", unix.Errno(code))
+	}
+	return nil
+}
+
+// Clear takes the channel's events.
+func (q *CQ) Clear() { C.tb_clear(q.channel) }
 
 // rebuild makes the table that tb_poll looks at.
 func (q *CQ) rebuild() {
@@ -229,6 +255,9 @@ func (q *CQ) Close() error {
 	}
 	C.free(unsafe.Pointer(q.cq.cookies))
 	C.free(unsafe.Pointer(q.cq))
+	if code := C.ibv_destroy_comp_channel(q.channel); code != 0 {
+		return fmt.Errorf("ibv_destroy_comp_channel: %w", unix.Errno(code))
+	}
 	return nil
 }
 

@@ -179,6 +179,20 @@ int tb_poll(struct tb_cq *cq, struct tb_completion *completions, int n)
 	return polled;
 }
 
+int tb_notify(struct ibv_cq *cq)
+{
+	return ibv_req_notify_cq(cq, 0);
+}
+
+void tb_clear(struct ibv_comp_channel *channel)
+{
+	struct ibv_cq *cq;
+	void *context;
+
+	while (!ibv_get_cq_event(channel, &cq, &context))
+		ibv_ack_cq_events(cq, 1);
+}
+
 int tb_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attributes)
 {
 	return ibv_query_port(context, port, attributes);

@@ -59,6 +59,11 @@ int tb_post_receive(struct ibv_qp *qp, struct ibv_srq *srq, const struct tb_rece
 // tb_poll returns the number of completions, or a negative errno.
 int tb_poll(struct tb_cq *cq, struct tb_completion *completions, int n);
 
+// tb_notify asks for an event with the next completion, and tb_clear takes the events
+// of a channel that does not block.
+int tb_notify(struct ibv_cq *cq);
+void tb_clear(struct ibv_comp_channel *channel);
+
 // These are macros or inline functions in the header.
 int tb_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attributes);
 struct ibv_mr *tb_register(struct ibv_pd *pd, void *memory, size_t length, int access);

@@ -1,0 +1,2 @@
+// Command transport-tcpx is the plugin of the tcpx transport.
+package main

@@ -1,0 +1,8 @@
+package main
+
+import (
+	"transportbench/core/plugin"
+	"transportbench/plugins/tcpx"
+)
+
+func main() { plugin.Main(tcpx.Driver{}) }

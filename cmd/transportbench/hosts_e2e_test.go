@@ -1,0 +1,63 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/datagram/datagramtest/hosts"
+	"transportbench/core/result"
+)
+
+// TestBetweenHosts runs ranks on two hosts, with addresses of their own and a wire of
+// a limited rate between them.
+func TestBetweenHosts(t *testing.T) {
+	if _, err := exec.LookPath("nsenter"); err != nil {
+		t.Skip("ranks are put into namespaces with nsenter (util-linux)")
+	}
+	for name, args := range map[string][]string{
+		"small":      {"--in-flight", "16"},
+		"large":      {"--value-size", "256KiB", "--keys", "16", "--in-flight", "4"},
+		"mesh":       {"--topology", "mesh-proxied", "--in-flight", "4"},
+		"congestion": {"--value-size", "64KiB", "--keys", "64", "--in-flight", "32", "--set", "congestion=none"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, b := hosts.Pair(t, hosts.Wire{Rate: 60 << 20})
+			args := append([]string{"run", "--json", "--transport", "erpc", "--plugin-dir", onHosts(t, "transport-erpc", a, b),
+				"--set", "provider=udp", "--set", "address=10.77.0.0/24", "--ranks", "2",
+				"--duration", window, "--warmup", "20ms", "--repeats", "1"}, args...)
+			i := command(t, args...)
+			i.run(t) // how fast it goes is not the question here
+			r, err := result.Parse(i.stdout.Bytes())
+			require.NoError(t, err, i.stderr.String())
+			verified := slices.IndexFunc(r.Checks, func(c result.Check) bool { return c.Name == "verified" })
+			require.True(t, r.Checks[verified].OK, r.Checks[verified].Message)
+			require.Positive(t, r.Summary[result.Throughput].Median)
+			for _, h := range []*hosts.Host{a, b} {
+				carried, err := h.Carried()
+				require.NoError(t, err)
+				require.Greater(t, carried, uint64(10_000), "bytes that came over the wire")
+			}
+		})
+	}
+}
+
+// onHosts makes a directory with a plugin of which the first process runs on one host,
+// and the others on the other.
+func onHosts(t *testing.T, plugin string, first, others *hosts.Host) string {
+	dir := t.TempDir()
+	script := fmt.Sprintf(`#!/bin/sh
+real=%q
+[ "$1" = serve ] || exec "$real" "$@"
+host=%q
+mkdir %q 2>/dev/null || host=%q
+exec nsenter --net="$host" "$real" "$@"
+`, filepath.Join(bin, "plugins", plugin), first.Path(), filepath.Join(dir, "first"), others.Path())
+	require.NoError(t, os.WriteFile(filepath.Join(dir, plugin), []byte(script), 0o755))
+	return dir
+}

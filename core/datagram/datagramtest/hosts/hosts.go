@@ -1,0 +1,176 @@
+// Package hosts makes two hosts for tests out of one: network namespaces of their own,
+// joined by a wire, whose rate can be limited. Nothing of them outlives the test's
+// process, however it ends.
+package hosts
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"runtime"
+	"testing"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+)
+
+// wireName is the interface at either end.
+const wireName = "wire"
+
+// Wire is what joins the two hosts.
+type Wire struct {
+	// Rate limits each direction, in bytes per second; 0 is no limit.
+	Rate uint64
+	// Queue is the bytes that wait for a limited wire before some are lost; 0 is
+	// 256 KiB.
+	Queue uint32
+	// MTU of the interfaces; 0 is Ethernet's 1500.
+	MTU int
+}
+
+// Host is one of them.
+type Host struct {
+	Address  netip.Addr // IPv4
+	Address6 netip.Addr
+	space    netns.NsHandle
+}
+
+// Pair makes two hosts, which end with the test. It skips the test, with the reason,
+// where the machine or the user's rights do not allow it; with the variable
+// CI_REQUIRE_NAMESPACES it fails instead.
+func Pair(t testing.TB, w Wire) (a, b *Host) {
+	t.Helper()
+	if w.Queue == 0 {
+		w.Queue = 256 << 10
+	}
+	if w.MTU == 0 {
+		w.MTU = 1500
+	}
+	cannot := t.Skipf
+	if os.Getenv("CI_REQUIRE_NAMESPACES") != "" {
+		cannot = t.Fatalf
+	}
+	var both [2]*Host
+	for i := range both {
+		h, err := newHost(byte(i + 1))
+		if err != nil {
+			cannot("two hosts take network namespaces, and so CAP_SYS_ADMIN: %v", err)
+		}
+		both[i] = h
+		t.Cleanup(func() { _ = h.space.Close() })
+	}
+	if err := join(both, w); err != nil {
+		cannot("two hosts take a veth pair and, for a limited rate, the queueing discipline tbf: %v", err)
+	}
+	return both[0], both[1]
+}
+
+// newHost makes a namespace on a thread that ends with it.
+func newHost(number byte) (h *Host, err error) {
+	h = &Host{Address: netip.AddrFrom4([4]byte{10, 77, 0, number}),
+		Address6: netip.MustParseAddr(fmt.Sprintf("fd77::%d", number))}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // and not unlocked: the thread is of no other use
+		if err = unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			return
+		}
+		h.space, err = netns.Get()
+	}()
+	<-done
+	return h, err
+}
+
+// join lays the wire.
+func join(hosts [2]*Host, w Wire) error {
+	here, err := netlink.NewHandleAt(hosts[0].space)
+	if err != nil {
+		return err
+	}
+	defer here.Close()
+	pair := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: wireName, MTU: w.MTU}, PeerName: wireName, PeerMTU: uint32(w.MTU),
+		PeerNamespace: netlink.NsFd(hosts[1].space)}
+	if err := here.LinkAdd(pair); err != nil {
+		return fmt.Errorf("making a veth pair: %w", err)
+	}
+	for _, h := range hosts {
+		if err := h.up(w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// up takes a host's interfaces up.
+func (h *Host) up(w Wire) error {
+	handle, err := netlink.NewHandleAt(h.space)
+	if err != nil {
+		return err
+	}
+	defer handle.Close()
+	loopback, err := handle.LinkByName("lo")
+	if err != nil {
+		return err
+	}
+	wire, err := handle.LinkByName(wireName)
+	if err != nil {
+		return err
+	}
+	errs := []error{handle.LinkSetUp(loopback)}
+	for _, a := range []netip.Prefix{netip.PrefixFrom(h.Address, 24), netip.PrefixFrom(h.Address6, 64)} {
+		// Nobody else is there whom the address could belong to.
+		errs = append(errs, handle.AddrAdd(wire, &netlink.Addr{Flags: unix.IFA_F_NODAD,
+			IPNet: &net.IPNet{IP: a.Addr().AsSlice(), Mask: net.CIDRMask(a.Bits(), a.Addr().BitLen())}}))
+	}
+	if errs = append(errs, handle.LinkSetUp(wire)); w.Rate > 0 {
+		// A burst must have room for what the kernel sends as one.
+		errs = append(errs, handle.QdiscAdd(&netlink.Tbf{
+			QdiscAttrs: netlink.QdiscAttrs{LinkIndex: wire.Attrs().Index, Handle: netlink.MakeHandle(1, 0), Parent: netlink.HANDLE_ROOT},
+			Rate:       w.Rate, Limit: w.Queue, Buffer: uint32(float64(128<<10) / float64(w.Rate) * netlink.TIME_UNITS_PER_SEC * netlink.TickInUsec()),
+		}))
+	}
+	return errors.Join(errs...)
+}
+
+// Path is the namespace's file, for nsenter(1), for as long as the test lives.
+func (h *Host) Path() string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), int(h.space)) }
+
+// Do runs f on a thread in the host. What f opens stays there.
+func (h *Host) Do(f func() error) error {
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		home, err := netns.Get()
+		if err == nil {
+			err = netns.Set(h.space)
+		}
+		if err != nil {
+			done <- err
+			return // with the thread
+		}
+		err = f()
+		if back := errors.Join(netns.Set(home), home.Close()); back == nil {
+			runtime.UnlockOSThread()
+		}
+		done <- err
+	}()
+	return <-done
+}
+
+// Carried is how many bytes have come to the host over the wire.
+func (h *Host) Carried() (uint64, error) {
+	handle, err := netlink.NewHandleAt(h.space)
+	if err != nil {
+		return 0, err
+	}
+	defer handle.Close()
+	wire, err := handle.LinkByName(wireName)
+	if err != nil {
+		return 0, err
+	}
+	return wire.Attrs().Statistics.RxBytes, nil
+}

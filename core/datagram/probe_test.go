@@ -1,0 +1,115 @@
+package datagram
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/transport"
+)
+
+// lossyLink is one end of a link in memory that holds so many datagrams, and drops
+// some of them.
+type lossyLink struct {
+	mu     *sync.Mutex
+	in     *[][]byte
+	out    *[][]byte
+	random *rand.Rand
+	loss   float64
+	room   int
+	heads  [][]byte
+}
+
+func lossyLinks(loss float64, room int) (a, b *lossyLink) {
+	var mu sync.Mutex
+	var toA, toB [][]byte
+	a = &lossyLink{mu: &mu, in: &toA, out: &toB, random: rand.New(rand.NewPCG(1, 1)), loss: loss, room: room}
+	b = &lossyLink{mu: &mu, in: &toB, out: &toA, random: rand.New(rand.NewPCG(2, 2)), loss: loss, room: room}
+	return a, b
+}
+
+func (l *lossyLink) post(head []byte, _, n int) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for range n {
+		if len(*l.out) < l.room && l.random.Float64() >= l.loss {
+			*l.out = append(*l.out, slices.Clone(head))
+		}
+	}
+	return n
+}
+
+func (l *lossyLink) take(most int) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := min(most, len(*l.in))
+	l.heads = append(l.heads[:0], (*l.in)[:n]...)
+	*l.in = (*l.in)[n:]
+	return n
+}
+
+func (l *lossyLink) head(i int) []byte { return l.heads[i] }
+
+// TestProbeWhateverIsLost: as long as both sides take part there is a reading.
+func TestProbeWhateverIsLost(t *testing.T) {
+	for _, c := range []struct {
+		loss float64
+		room int
+	}{{0, 1 << 20}, {0.05, 1 << 20}, {0, 10}, {0.05, 3}} {
+		a, b := lossyLinks(c.loss, c.room)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		var last [2]uint64
+		for range 2 {
+			var wait sync.WaitGroup
+			var theirs error
+			wait.Go(func() {
+				// The last word may be lost as often as it is said.
+				_, theirs = measure(ctx, b, 600, false, 4*time.Millisecond, &last[1])
+			})
+			f, err := measure(ctx, a, 600, true, 4*time.Millisecond, &last[0])
+			wait.Wait()
+			require.NoError(t, err)
+			require.NoError(t, theirs)
+			require.Positive(t, f.RoundTrip)
+			require.Positive(t, f.Rate)
+			require.Positive(t, f.Bandwidth)
+			a, b = b, a
+			last[0], last[1] = last[1], last[0]
+		}
+		cancel()
+	}
+}
+
+// TestProbeAfterOneGivenUp: what a probe leaves behind that nobody took part in does
+// not end the next, nor keep it from beginning.
+func TestProbeAfterOneGivenUp(t *testing.T) {
+	a, b := lossyLinks(0, 1<<20)
+	var last uint64
+	for range 3 {
+		short, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
+		_, err := measure(short, a, 600, true, time.Millisecond, new(uint64))
+		cancel()
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+	}
+	// The farewell of one that this side had left already.
+	head := make([]byte, probeSize)
+	stray := probeHead{kind: probeOver, nonce: 99}
+	stray.put(head)
+	a.post(head, probeSize, 1)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	var wait sync.WaitGroup
+	var theirs error
+	wait.Go(func() { _, theirs = measure(ctx, b, 600, false, time.Millisecond, &last) })
+	var f transport.Floor
+	f, err := measure(ctx, a, 600, true, time.Millisecond, new(uint64))
+	wait.Wait()
+	require.NoError(t, err)
+	require.NoError(t, theirs)
+	require.Positive(t, f.Samples)
+}

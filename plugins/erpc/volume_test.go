@@ -1,0 +1,79 @@
+package erpc
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/transport"
+)
+
+// volumeVariable asks for a number of requests at each rate of loss, instead of some.
+const volumeVariable = "ERPC_TEST_VOLUME"
+
+// opened makes workers of ranks of their own, each connected to all others.
+func opened(t testing.TB, workers int, cfg transport.Config, raw map[string]string) []*worker {
+	var all []*worker
+	for i := range workers {
+		cfg.Rank, cfg.Workers, cfg.Peers = i, 1, workers-1
+		var err error
+		cfg.Options, err = transport.ParseOptions(schema, raw)
+		require.NoError(t, err)
+		r, err := Driver{}.Open(t.Context(), cfg)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, r.Close()) })
+		w, err := r.NewWorker(0)
+		require.NoError(t, err)
+		all = append(all, w.(*worker))
+	}
+	return all
+}
+
+// TestVolume: at each rate of loss, with duplicates and reordering, every request is
+// executed once and answered once with its own bytes, and nothing leaks.
+func TestVolume(t *testing.T) {
+	requests := 4000
+	if text := os.Getenv(volumeVariable); text != "" {
+		var err error
+		requests, err = strconv.Atoi(text)
+		require.NoError(t, err)
+	}
+	for _, provider := range []string{providerUDP, providerSoft} {
+		for _, loss := range []int{0, 1000, 10_000, 50_000} {
+			t.Run(fmt.Sprintf("%s/%g%%", provider, float64(loss)/1e4), func(t *testing.T) {
+				// On the way out and on the way in, each with half of the chance.
+				half := strconv.Itoa(loss / 2)
+				options := map[string]string{"provider": provider, "mtu": "256", "rto": "1ms", "rto-backoff": "2",
+					"fault-drop": half, "fault-duplicate": half, "fault-reorder": half}
+				workers := opened(t, 2, transport.Config{InFlight: 64, MaxPayload: 1000}, options)
+				a, b := newMember(t, workers[0], 1, requests/2, mixed(600)), newMember(t, workers[1], 2, requests/2, mixed(600))
+				join(t, a, b)
+				begin := time.Now()
+				both := []*member{a, b}
+				for slices.ContainsFunc(both, func(m *member) bool { return !m.done() }) {
+					a.turn()
+					b.turn()
+				}
+				took := time.Since(begin)
+				// What is late finds nobody that waits for it.
+				for end := time.Now().Add(20 * time.Millisecond); time.Now().Before(end); {
+					a.turn()
+					b.turn()
+				}
+				for _, m := range both {
+					require.Equal(t, requests/2, m.answered)
+					require.Equal(t, requests/2, m.served)
+					m.requireAtRest()
+				}
+				c := a.w.counts
+				t.Logf("%d requests in %v, %.0f/s; at one of both: %d timeouts, %d packets sent again, %d answers twice, %d out of order",
+					requests, took.Round(time.Millisecond), float64(requests)/took.Seconds(), c.timeouts, c.retransmitted, c.duplicates, c.outOfOrder)
+			})
+		}
+	}
+}

@@ -1,0 +1,62 @@
+package tcpx
+
+import "golang.org/x/sys/unix"
+
+// progress moves what can be moved, in both directions. An error ends the comm.
+func (c *comm) progress() error {
+	if c.err != nil || c.control.fd < 0 {
+		return c.err
+	}
+	err := c.advance()
+	if err != nil {
+		c.err = err
+	}
+	return err
+}
+
+func (c *comm) advance() error {
+	if err := c.readControl(); err != nil {
+		return err
+	}
+	if err := c.progressReceives(); err != nil {
+		return err
+	}
+	if err := c.progressSends(); err != nil {
+		return err
+	}
+	if _, err := c.control.flush(); err != nil {
+		return err
+	}
+	if c.polls++; c.polls%inspectEvery == 0 {
+		if err := c.inspect(); err != nil {
+			return err
+		}
+	}
+	c.stall.book(c)
+	return nil
+}
+
+// inspectEvery is how many progresses pass between two looks at data sockets that
+// nothing is expected of.
+const inspectEvery = 256
+
+// inspect finds data sockets that were closed while nothing was expected of them.
+func (c *comm) inspect() error {
+	for i := range c.lanes {
+		l := &c.lanes[i]
+		if !l.expected.empty() {
+			continue
+		}
+		if err := peek(l.fd); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// peek says whether a socket was closed by the peer.
+func peek(fd int) error {
+	var b [1]byte
+	_, err := receiveFlags(fd, b[:], unix.MSG_PEEK)
+	return err
+}

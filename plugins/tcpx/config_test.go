@@ -1,0 +1,122 @@
+package tcpx
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"transportbench/core/transport"
+)
+
+// openWith opens a rank with some options.
+func openWith(options map[string]string) (transport.Transport, error) {
+	values, err := transport.ParseOptions(schema, options)
+	if err != nil {
+		return nil, err
+	}
+	return Driver{}.Open(context.Background(), transport.Config{Workers: 1, Peers: 2, InFlight: 4, MaxPayload: 1 << 20, Options: values})
+}
+
+// TestRefusals: bad input is refused when the transport is opened, before there is a
+// socket, and by the name of what is wrong.
+func TestRefusals(t *testing.T) {
+	for option, c := range map[string]struct {
+		options map[string]string
+		problem string
+	}{
+		"chunk":              {map[string]string{"chunk": "0"}, "0 bytes would never get anywhere"},
+		"chunk ":             {map[string]string{"chunk": "8MiB"}, "is outside 0 to 4MiB"},
+		"chunk  ":            {map[string]string{"chunk": "5000"}, "not a multiple of the page size"},
+		"request":            {map[string]string{"request": "256KiB"}, "less than a chunk"},
+		"request ":           {map[string]string{"request": "768KiB"}, "not a multiple of the chunk"},
+		"send-window":        {map[string]string{"send-window": "17"}, "17 is outside 1 to 16"},
+		"send-window ":       {map[string]string{"send-window": "0"}, "0 is outside 1 to 16"},
+		"receive-window":     {map[string]string{"receive-window": "17"}, "17 is outside 1 to 16"},
+		"sockets":            {map[string]string{"sockets": "17"}, "17 is outside 1 to 16"},
+		"congestion-control": {map[string]string{"congestion-control": "cubik"}, `did you mean "cubic"?`},
+		"unpack":             {map[string]string{"unpack": "none"}, "none leaves payloads in bounce memory"},
+		"address":            {map[string]string{"address": "localhost"}, "not an IP address"},
+		"mode":               {map[string]string{"mode": "hots"}, "is not one of"},
+	} {
+		_, err := openWith(c.options)
+		var wrong *transport.OptionError
+		require.ErrorAs(t, err, &wrong, option)
+		require.Contains(t, c.options, wrong.Option, option)
+		require.Contains(t, wrong.Problem, c.problem)
+	}
+}
+
+// TestAddressElsewhere: an address that this host does not have is refused by the first
+// worker, which is what listens.
+func TestAddressElsewhere(t *testing.T) {
+	tr, err := openWith(map[string]string{"address": "192.0.2.1"})
+	require.NoError(t, err)
+	defer tr.Close()
+	_, err = tr.NewWorker(0)
+	var wrong *transport.OptionError
+	require.ErrorAs(t, err, &wrong)
+	require.Equal(t, "address", wrong.Option)
+}
+
+func TestLockedMemory(t *testing.T) {
+	s := testSettings(t, map[string]string{"zero-copy": "on"})
+	err := s.checkLocked(2, 8<<20, false)
+	var wrong *transport.OptionError
+	require.ErrorAs(t, err, &wrong)
+	require.Equal(t, "zero-copy", wrong.Option)
+	require.Contains(t, wrong.Problem, "ulimit -l")
+	require.NoError(t, s.checkLocked(2, 8<<20, true), "whoever has CAP_IPC_LOCK")
+	require.NoError(t, s.checkLocked(1, 12*512<<10, false))
+	s.zeroCopy = zeroCopyOff
+	require.NoError(t, s.checkLocked(2, 0, false))
+}
+
+// TestAddressDoesNotFit: two sides that were set up differently say so when they connect.
+func TestAddressDoesNotFit(t *testing.T) {
+	open := func(more map[string]string) *worker {
+		tr, err := openWith(more)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, tr.Close()) })
+		w, err := tr.NewWorker(0)
+		require.NoError(t, err)
+		return w.(*worker)
+	}
+	a := open(nil)
+	for option, value := range map[string]string{"sockets": "2", "chunk": "256KiB", "request": "1MiB"} {
+		b := open(map[string]string{option: value})
+		err := b.Connect(context.Background(), 0, a.Address())
+		var wrong *transport.OptionError
+		require.ErrorAs(t, err, &wrong)
+		require.Equal(t, option, wrong.Option)
+		require.Contains(t, wrong.Problem, "the peer has announced")
+	}
+	for _, address := range []string{"", "{}", "null", `{"nonce":"AAAA","at":"127.0.0.1:1"}`, string(a.Address()[:20])} {
+		require.ErrorContains(t, a.Connect(context.Background(), 0, []byte(address)), "not an address")
+	}
+	require.ErrorContains(t, a.Connect(context.Background(), 0, a.Address()), "the worker's own")
+}
+
+// TestCongestionControlIsPinned: what the option says is what the sockets have.
+func TestCongestionControlIsPinned(t *testing.T) {
+	for _, control := range []string{"cubic", "reno"} {
+		if tryCongestion(control) != nil {
+			continue
+		}
+		s := testSettings(t, map[string]string{"congestion-control": control})
+		near, far, err := s.connectedPair(1)
+		require.NoError(t, err)
+		for _, fd := range append(near, far...) {
+			got, err := unix.GetsockoptString(fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION)
+			require.NoError(t, err)
+			require.Equal(t, control, got)
+		}
+		require.NoError(t, closeAll(near))
+		require.NoError(t, closeAll(far))
+	}
+	tr, err := openWith(map[string]string{"congestion-control": "reno"})
+	require.NoError(t, err)
+	require.Equal(t, "reno", tr.Properties().Notes["congestion_control"])
+	require.NoError(t, tr.Close())
+}

@@ -1,0 +1,41 @@
+package tcpx
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"transportbench/core/transport"
+	"transportbench/core/transporttest"
+)
+
+func TestMain(m *testing.M) {
+	if runServer() {
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// kill ends a rank's sockets without a farewell, as the kernel does with those of a
+// process that dies.
+func kill(t transport.Transport) {
+	for _, w := range t.(*rank).workers {
+		for _, p := range w.peers {
+			p.comm.err = errFarewell // so that none is sent
+			_ = p.comm.shut()
+		}
+	}
+}
+
+func TestConformance(t *testing.T) {
+	for name, options := range map[string]map[string]string{
+		"default": {},
+		"striped": {"sockets": "4", "chunk": "4KiB", "request": "16KiB", "striping": "least-loaded", "unpack-workers": "2"},
+		"tiny":    {"sockets": "2", "chunk": "4KiB", "send-window": "1", "receive-window": "1"},
+		"zero":    {"zero-copy": "on", "chunk": "64KiB"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			transporttest.Run(t, transporttest.Suite{Driver: Driver{}, Options: options, Kill: kill})
+		})
+	}
+}

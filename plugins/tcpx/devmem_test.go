@@ -1,0 +1,229 @@
+package tcpx
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+	"pgregory.net/rapid"
+
+	"transportbench/core/transporttest"
+	"transportbench/plugins/tcpx/internal/devmem"
+	"transportbench/plugins/tcpx/internal/devmem/devmemtest"
+)
+
+const testBinding = 7
+
+// nic is a NIC of tests with the kernel above it: it delivers the streams of sockets in
+// pieces of the dmabuf, in bytes of the buffers, and in neither.
+type nic struct {
+	t       rapid.TB
+	d       *devmemIntake
+	random  *rand.Rand
+	streams map[int][]byte            // by socket: what has not come yet
+	tokens  map[int]map[uint32]uint32 // by socket: the page of each token
+	free    []uint32                  // pages of the dmabuf
+	next    uint32                    // token
+}
+
+// Receive implements the intake's receiver.
+func (n *nic) Receive(socket int, buffers [][]byte, pieces int) (got int, control []byte, err error) {
+	stream := n.streams[socket]
+	room := 0
+	for _, b := range buffers {
+		room += len(b)
+	}
+	require.Positive(n.t, room)
+	require.Positive(n.t, pieces)
+	switch way := n.random.IntN(10); {
+	case len(stream) == 0:
+		return 0, nil, unix.EAGAIN
+	case way == 0:
+		return 0, nil, unix.EINTR
+	case way == 1: // ordinary bytes
+		got = n.random.IntN(min(room, len(stream))) + 1
+		scatter(buffers, 0, stream[:got])
+		n.streams[socket] = stream[got:]
+		return got, nil, nil
+	}
+	linear := 0
+	for range n.random.IntN(pieces) + 1 {
+		size := min(n.random.IntN(2*pageSize)+1, room-got, len(stream))
+		if size == 0 {
+			break
+		}
+		if n.random.IntN(3) == 0 || len(n.free) == 0 {
+			scatter(buffers, linear, stream[:size])
+			linear += size
+			control = append(control, devmemtest.Linear(uint32(size))...)
+		} else {
+			size = min(size, pageSize)
+			page := n.free[len(n.free)-1]
+			n.free = n.free[:len(n.free)-1]
+			at := int(page)*pageSize + n.random.IntN(pageSize-size+1)
+			copy(n.d.memory()[at:], stream[:size])
+			n.next++
+			n.tokens[socket][n.next] = page
+			control = append(control, devmemtest.Dmabuf(uint64(at), uint32(size), n.next, testBinding)...)
+		}
+		got, stream = got+size, stream[size:]
+	}
+	n.streams[socket] = stream
+	return got, control, nil
+}
+
+// scatter writes bytes to buffers from an offset on.
+func scatter(buffers [][]byte, at int, from []byte) {
+	for _, b := range buffers {
+		if at < len(b) {
+			from = from[copy(b[at:], from):]
+			at = 0
+		} else {
+			at -= len(b)
+		}
+	}
+}
+
+func (n *nic) dontNeed(socket int, ranges []devmem.TokenRange) (taken int, err error) {
+	for _, r := range ranges {
+		for i := range r.Count {
+			page, out := n.tokens[socket][r.Start+i]
+			require.True(n.t, out, "token %d of socket %d is given back, and is not out", r.Start+i, socket)
+			delete(n.tokens[socket], r.Start+i)
+			n.free = append(n.free, page)
+			taken++
+		}
+	}
+	return taken, nil
+}
+
+// newNIC makes an intake over a NIC of tests.
+func newNIC(t rapid.TB, seed uint64, sockets, bytes int) *nic {
+	s := &settings{request: 64 << 10, peers: 1}
+	size := s.dmabufSize()
+	n := &nic{t: t, random: rand.New(rand.NewPCG(seed, 1)), streams: map[int][]byte{}, tokens: map[int]map[uint32]uint32{}}
+	n.d = newDmabufIntake(testBinding, size, make([]byte, size+linearPages*pageSize), s)
+	n.d.receiver, n.d.dontNeed = n, n.dontNeed
+	for page := range size / pageSize {
+		n.free = append(n.free, uint32(page))
+	}
+	for socket := range sockets {
+		stream := make([]byte, bytes)
+		for i := range stream {
+			stream[i] = byte(n.random.Uint32())
+		}
+		n.streams[socket], n.tokens[socket] = stream, map[uint32]uint32{}
+	}
+	return n
+}
+
+// TestDevmemIntake: whatever the pieces are, the fragments are the stream in order; all
+// tokens and pages come back, those of a socket that ends with it.
+func TestDevmemIntake(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const sockets, size = 3, 300 << 10
+		n := newNIC(t, rapid.Uint64().Draw(t, "seed"), sockets, size)
+		want, got := map[int][]byte{}, map[int][]byte{}
+		for socket, stream := range n.streams {
+			want[socket] = stream
+		}
+		ended := -1
+		if rapid.Bool().Draw(t, "a socket ends") {
+			ended = 1
+		}
+		var held [][]fragment
+		for rounds := 0; len(n.streams[0])+len(n.streams[1])+len(n.streams[2]) > 0; rounds++ {
+			require.Less(t, rounds, 100000, "it does not get on")
+			socket := n.random.IntN(sockets)
+			more := make([]fragment, n.random.IntN(40))
+			grown, count, err := n.d.receive(socket, n.random.IntN(100<<10)+1, fragment{}, more)
+			require.NoError(t, err)
+			require.Zero(t, grown)
+			for _, f := range more[:count] {
+				got[socket] = append(got[socket], n.d.memory()[f.source:f.source+f.length]...)
+			}
+			held = append(held, more[:count])
+			for len(held) > n.random.IntN(20) { // consumed in no order
+				i := n.random.IntN(len(held))
+				n.d.give(held[i], 0)
+				held[i] = held[len(held)-1]
+				held = held[:len(held)-1]
+			}
+			if socket == ended && len(n.streams[socket]) < size/2 {
+				n.d.forget(socket)
+				for _, page := range n.tokens[socket] { // the kernel does that
+					n.free = append(n.free, page)
+				}
+				n.tokens[socket] = map[uint32]uint32{}
+				want[socket], n.streams[socket] = got[socket], nil
+				ended = -1
+			}
+		}
+		for _, f := range held {
+			n.d.give(f, 0)
+		}
+		for socket := range sockets {
+			require.True(t, bytes.Equal(want[socket], got[socket]), "socket %d", socket)
+			require.Empty(t, n.tokens[socket])
+		}
+		require.Len(t, n.d.pages, linearPages)
+		require.Len(t, n.free, n.d.size/pageSize)
+		require.Len(t, n.d.free, len(n.d.held))
+	})
+}
+
+// told is a receiver that returns the same again and again.
+type told struct {
+	n       int
+	control []byte
+}
+
+func (r told) Receive(int, [][]byte, int) (int, []byte, error) { return r.n, r.control, nil }
+
+// TestDevmemIntakeRefuses what no kernel says.
+func TestDevmemIntakeRefuses(t *testing.T) {
+	more := make([]fragment, 8)
+	for name, c := range map[string]struct {
+		told told
+		err  error
+	}{
+		"the end":               {told{0, nil}, errSocketClosed},
+		"more than came":        {told{10, devmemtest.Dmabuf(0, 11, 1, testBinding)}, devmem.ErrControl},
+		"more linear than came": {told{10, devmemtest.Linear(11)}, devmem.ErrControl},
+		"less than came":        {told{10, devmemtest.Dmabuf(0, 9, 1, testBinding)}, devmem.ErrControl},
+		"another binding":       {told{10, devmemtest.Dmabuf(0, 10, 1, testBinding+1)}, devmem.ErrBinding},
+	} {
+		n := newNIC(t, 1, 0, 0)
+		n.d.receiver = c.told
+		_, _, err := n.d.receive(3, 100, fragment{}, more)
+		require.ErrorIs(t, err, c.err, name)
+	}
+	n := newNIC(t, 1, 1, 1<<20)
+	n.d.receiver = told{10, devmemtest.Dmabuf(0, 10, 1, testBinding)}
+	n.d.dontNeed = func(int, []devmem.TokenRange) (int, error) { return 0, nil }
+	_, count, err := n.d.receive(0, 100, fragment{}, more)
+	require.NoError(t, err)
+	n.d.give(more[:count], 0)
+	_, _, err = n.d.receive(0, 100, fragment{}, more)
+	require.ErrorIs(t, err, devmem.ErrTokens, "a leak is told of with the next receive")
+	require.ErrorIs(t, n.d.close(), devmem.ErrTokens)
+}
+
+// TestConformanceOverDevmemIntake runs the suite with the intake of mode devmem and no
+// binding: recvmsg is the real one, and all bytes come as those of a flow that is
+// steered to another queue.
+func TestConformanceOverDevmemIntake(t *testing.T) {
+	unbound := modes
+	defer func() { modes = unbound }()
+	modes = append([]mode{}, modes...)
+	m := &modes[len(modes)-1]
+	require.Equal(t, devmemMode.name, m.name)
+	m.available = func(*settings) error { return nil }
+	m.newIntake = func(s *settings) (intake, error) {
+		return newDmabufIntake(testBinding, s.dmabufSize(), make([]byte, s.dmabufSize()+linearPages*pageSize), s), nil
+	}
+	transporttest.Run(t, transporttest.Suite{Driver: Driver{}, Kill: kill, MaxPayload: 20000,
+		Options: map[string]string{"mode": "devmem", "chunk": "16KiB", "sockets": "2"}})
+}

@@ -1,0 +1,54 @@
+package tcpx
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// explain says where the time of a stream went, each side for itself: why it is not
+// faster.
+func (r reading) explain() string {
+	return fmt.Sprintf("%.1f Gb/s, %d requests; sender: %s; receiver: %s",
+		r.bandwidth()*8/1e9, r.receive.consumes, r.send.explain(r.sendCPU, r.elapsed, causeWindow, causePages),
+		r.receive.explain(r.receiver, r.elapsed, causePages, causes))
+}
+
+// explain lists the shares of a side's time, the largest first, and the means of its
+// windows. The causes are those from first to before end.
+func (k *counts) explain(cpu, elapsed time.Duration, first, end cause) string {
+	type share struct {
+		of    float64
+		named string
+	}
+	whole := float64(max(elapsed, 1))
+	shares := []share{
+		{float64(k.sendCallNS) / whole, "sending"}, {float64(k.receiveCallNS) / whole, "receiving"},
+		{float64(k.unpackNS) / whole, "unpacking (all requests)"},
+	}
+	for c := first; c < end; c++ {
+		shares = append(shares, share{float64(k.stalls[c]) / whole, strings.TrimSuffix(causeNames[c].name, "_ns")})
+	}
+	slices.SortStableFunc(shares, func(a, b share) int {
+		switch {
+		case a.of > b.of:
+			return -1
+		case a.of < b.of:
+			return 1
+		}
+		return 0
+	})
+	var text strings.Builder
+	for _, s := range shares {
+		if s.of >= 0.005 {
+			fmt.Fprintf(&text, "%s %.0f%%, ", s.named, 100*s.of)
+		}
+	}
+	busy := float64(max(k.busyNS, 1))
+	moved := float64(max(k.sentBytes, k.receivedBytes, 1))
+	fmt.Fprintf(&text, "windows %.1f sends, %.1f in flight, %.1f pending, %.2f copies a byte, %.2f processor seconds a GB",
+		float64(k.sendOccupancy)/busy, float64(k.flightOccupancy)/busy, float64(k.pendingOccupancy)/busy,
+		float64(k.staged+k.unpackedBytes)/moved, cpu.Seconds()/moved*1e9)
+	return text.String()
+}

@@ -1,0 +1,23 @@
+package tcpx
+
+import (
+	"transportbench/plugins/tcpx/internal/cuda"
+	"transportbench/plugins/tcpx/internal/gpu"
+)
+
+// launch implements [unpacker]. The descriptors go into the slot's pinned block, where
+// the GPU reads them.
+func (g *gpuUnpacker) launch(slot int, descriptors []descriptor, to buffer) error {
+	block := g.unpacker.Block(slot)
+	if len(descriptors) > len(block) {
+		return gpu.ErrDescriptor
+	}
+	for i := range descriptors {
+		d := &descriptors[i]
+		block[i] = cuda.Descriptor{Source: d.source, Length: d.length, Destination: d.destination}
+	}
+	return g.unpacker.Submit(slot, len(descriptors), cuda.Address(to.device), to.size)
+}
+
+// done implements [unpacker].
+func (g *gpuUnpacker) done(slot int) (bool, error) { return g.unpacker.Done(slot) }

@@ -1,0 +1,280 @@
+package tcpx
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"transportbench/core/transport"
+)
+
+// connectedWorkers makes two workers that know each other as peer 0, and are connected.
+func connectedWorkers(tb testing.TB, cfg transport.Config, options map[string]string) (a, b *worker) {
+	tb.Helper()
+	values, err := transport.ParseOptions(schema, options)
+	require.NoError(tb, err)
+	cfg.Workers, cfg.Options = 1, values
+	var workers []*worker
+	for range 2 {
+		tr, err := Driver{}.Open(context.Background(), cfg)
+		require.NoError(tb, err)
+		tb.Cleanup(func() { require.NoError(tb, tr.Close()) })
+		w, err := tr.NewWorker(0)
+		require.NoError(tb, err)
+		workers = append(workers, w.(*worker))
+	}
+	a, b = workers[0], workers[1]
+	require.NoError(tb, a.Connect(context.Background(), 0, b.Address()))
+	require.NoError(tb, b.Connect(context.Background(), 0, a.Address()))
+	eventually(tb, "the connection", func() bool {
+		for _, w := range workers {
+			_, err := w.Poll(nil)
+			require.NoError(tb, err)
+		}
+		return a.peers[0].state == up && b.peers[0].state == up
+	})
+	return a, b
+}
+
+// lie has the peer of a victim say something that no honest peer says.
+func lie(liar *worker, records ...record) {
+	c := liar.peers[0].comm
+	for _, r := range records {
+		c.control.put(r)
+	}
+	_, _ = c.control.flush()
+}
+
+// TestLies: a peer that breaks the protocol is cut off: Poll returns ErrCorrupt once,
+// tells the loss once, and the worker goes on.
+func TestLies(t *testing.T) {
+	const request, payload = 512 << 10, 1 << 20
+	chunk := record{kind: recordChunk, index: 0, size: 100, total: 100}
+	with := func(r record, change func(*record)) record { change(&r); return r }
+	for what, records := range map[string][]record{
+		"a kind that there is not":        {{kind: 99}},
+		"no kind":                         {{}},
+		"a credit out of turn":            {{kind: recordCredit, index: 5}},
+		"a credit beyond the ring":        {{kind: recordCredit}},
+		"a chunk of a later request":      {with(chunk, func(r *record) { r.index = 3 })},
+		"a chunk of no data socket":       {with(chunk, func(r *record) { r.lane = 1 })},
+		"a chunk that begins late":        {with(chunk, func(r *record) { r.offset = 10 })},
+		"a chunk that ends late":          {with(chunk, func(r *record) { r.total = 99 })},
+		"a chunk of nothing":              {with(chunk, func(r *record) { r.size = 0 })},
+		"another total later on":          {with(chunk, func(r *record) { r.total = 200 }), with(chunk, func(r *record) { r.offset, r.total = 100, 300 })},
+		"a request larger than its room":  {with(chunk, func(r *record) { r.size, r.total = request+1, request+1 })},
+		"4 GiB":                           {with(chunk, func(r *record) { r.size, r.offset, r.total = 1<<32-1, 0, 1<<32-1 })},
+		"another tag":                     {with(chunk, func(r *record) { r.tag = 1 })},
+		"a message out of turn":           {{kind: recordCall, tag: 7}},
+		"a message larger than the run's": {{kind: recordCall, size: payload + 1}},
+		"a call of no number":             {{kind: recordCall, offset: 4}},
+		"a call twice":                    {{kind: recordCall, offset: 1}, {kind: recordCall, offset: 1, tag: 1}},
+		"a reply to nothing":              {{kind: recordReply, offset: 0}},
+		"more messages than can be":       make([]record, 0),
+		"a message that ends in two":      {{kind: recordCall, size: 150}, chunk, with(chunk, func(r *record) { r.index, r.tag = 1, 1 })},
+		"a refusal for a tag":             {{kind: recordRefusal, index: refusalTag}},
+		"a refusal for its size":          {{kind: recordRefusal, index: refusalTruncated}},
+		"a refusal for an unknown reason": {{kind: recordRefusal, index: 77}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			victim, liar := connectedWorkers(t, transport.Config{Peers: 2, InFlight: 4, MaxPayload: payload}, nil)
+			if len(records) == 0 {
+				for i := range uint64(100) {
+					records = append(records, record{kind: recordCall, size: 100, tag: i})
+				}
+			}
+			lie(liar, records...)
+			if what == "a message that ends in two" {
+				_, err := sendBytes(liar.peers[0].comm.lanes[0].fd, make([]byte, 200))
+				require.NoError(t, err)
+			}
+			events := make([]transport.Event, 4)
+			corrupt, lost := 0, 0
+			look := func() {
+				n, err := victim.Poll(events)
+				if err != nil {
+					require.ErrorIs(t, err, transport.ErrCorrupt)
+					corrupt++
+				}
+				for _, e := range events[:n] {
+					if e.Kind == transport.EventPeerLost {
+						lost++
+					}
+				}
+			}
+			eventually(t, "the loss", func() bool { look(); return lost > 0 })
+			for range 1000 {
+				look()
+			}
+			require.Equal(t, 1, corrupt, "errors of Poll")
+			require.Equal(t, 1, lost, "losses told")
+			_, err := victim.Post([]transport.Op{{Kind: transport.OpCall}})
+			require.ErrorIs(t, err, transport.ErrPeerDown)
+		})
+	}
+}
+
+// TestFarewellIsNoLie: one that closes is lost, and did nothing wrong.
+func TestFarewellIsNoLie(t *testing.T) {
+	a, b := connectedWorkers(t, transport.Config{Peers: 1, InFlight: 4, MaxPayload: 100}, nil)
+	require.NoError(t, b.Close())
+	events := make([]transport.Event, 4)
+	eventually(t, "the loss", func() bool {
+		n, err := a.Poll(events)
+		require.NoError(t, err)
+		return n == 1 && events[0].Kind == transport.EventPeerLost
+	})
+}
+
+// TestStrangers: who connects and does not say hello properly is dropped, and the
+// connection of an honest peer comes about all the same.
+func TestStrangers(t *testing.T) {
+	values, err := transport.ParseOptions(schema, map[string]string{"timeout": "20ms"})
+	require.NoError(t, err)
+	tr, err := Driver{}.Open(context.Background(), transport.Config{Workers: 1, Peers: 1, InFlight: 4, MaxPayload: 100, Options: values})
+	require.NoError(t, err)
+	defer tr.Close()
+	opened, err := tr.NewWorker(0)
+	require.NoError(t, err)
+	w := opened.(*worker)
+	a, err := w.settings.decodeAddress(w.Address())
+	require.NoError(t, err)
+	stranger := make([]byte, nonceSize)
+	_, _ = rand.Read(stranger)
+	hellos := map[string][]byte{
+		"nothing":          nil,
+		"a part":           encodeHello(w.nonce, stranger, 0)[:20],
+		"noise":            make([]byte, helloSize),
+		"for another":      encodeHello(stranger, w.nonce, 0),
+		"and goes at once": encodeHello(w.nonce, stranger, 1),
+	}
+	var fds []int
+	for what, hello := range hellos {
+		fd, err := w.settings.dial(a.At)
+		require.NoError(t, err)
+		eventually(t, "a stranger's hello", func() bool {
+			if len(hello) > 0 {
+				n, err := sendHello(fd, hello)
+				require.NoError(t, err)
+				hello = hello[n:]
+			}
+			return len(hello) == 0
+		})
+		if what == "and goes at once" {
+			require.NoError(t, unix.Close(fd))
+			continue
+		}
+		fds = append(fds, fd)
+	}
+	for _, fd := range fds {
+		eventually(t, "a stranger to be dropped", func() bool {
+			_, err := w.Poll(nil)
+			require.NoError(t, err)
+			return peek(fd) != nil
+		})
+	}
+	require.NoError(t, closeAll(fds))
+	eventually(t, "nobody to be left", func() bool {
+		_, err := w.Poll(nil)
+		require.NoError(t, err)
+		return len(w.arrivals) == 0
+	})
+}
+
+// TestProbeOfStrangers: the sockets of a probe that was given up do not stop the next.
+func TestProbeGivenUp(t *testing.T) {
+	a, b := connectedWorkers(t, transport.Config{Peers: 1, InFlight: 4, MaxPayload: 100}, map[string]string{"sockets": "2"})
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_, err := a.Probe(ctx, 0, true, 1)
+	require.ErrorIs(t, err, context.Canceled)
+	_, err = b.Probe(ctx, 0, false, 1)
+	require.True(t, errors.Is(err, context.Canceled), "%v", err)
+}
+
+// FuzzControl: whatever a peer says over the control socket, a comm takes it or refuses
+// it, and nothing else.
+func FuzzControl(f *testing.F) {
+	seed := func(records ...record) {
+		var b []byte
+		for _, r := range records {
+			one := make([]byte, recordSize)
+			r.put(one)
+			b = append(b, one...)
+		}
+		f.Add(b)
+	}
+	seed(record{kind: recordCredit, size: 4096})
+	seed(record{kind: recordChunk, size: 100, total: 100}, record{kind: recordCall, size: 100})
+	seed(record{kind: recordChunk, size: 4096, total: 8192}, record{kind: recordChunk, offset: 4096, size: 4096, total: 8192})
+	f.Fuzz(func(t *testing.T, said []byte) {
+		s := testSettings(t, map[string]string{"chunk": "4KiB", "request": "8KiB"})
+		in, err := newPool(s.request, 1)
+		require.NoError(t, err)
+		u := &unpacking{unpacker: &hostUnpacker{}}
+		c := newComm(s, in, u, 4, &counts{})
+		destination := make([]byte, requests*s.request)
+		for i := range requests {
+			_, err := c.irecv(buffer{host: destination[i*s.request:][:s.request], size: s.request}, uint64(i))
+			require.NoError(t, err)
+		}
+		for len(said) >= recordSize {
+			var r record
+			r.get(said)
+			said = said[recordSize:]
+			if c.accept(&r) != nil {
+				break
+			}
+			require.LessOrEqual(t, c.creditCount-c.sendActive, uint64(requests))
+			require.LessOrEqual(t, c.receiveAnnounced, c.receivePosted)
+			require.LessOrEqual(t, c.receiveBegun, c.receiveAnnounced+1)
+			require.NoError(t, c.progressReceivesWithoutSockets())
+		}
+		c.err = errProtocol
+		require.True(t, c.settle(true))
+		require.Equal(t, cap(in.free), in.unclaimed)
+		require.NoError(t, in.close())
+	})
+}
+
+// progressReceivesWithoutSockets is progressReceives without data sockets.
+func (c *comm) progressReceivesWithoutSockets() error {
+	lanes := c.lanes
+	c.lanes = nil
+	defer func() { c.lanes = lanes }()
+	return c.progressReceives()
+}
+
+// FuzzHello: only a hello for this worker is one.
+func FuzzHello(f *testing.F) {
+	called := make([]byte, nonceSize)
+	f.Add(encodeHello(called, called, 3))
+	f.Add(encodeHello(called, called, 3)[1:])
+	f.Fuzz(func(t *testing.T, hello []byte) {
+		caller, use, ok := decodeHello(hello, called)
+		if ok {
+			again := encodeHello(called, caller[:], use)
+			require.Equal(t, again[:8+2*nonceSize+1], hello[:8+2*nonceSize+1])
+		}
+	})
+}
+
+// FuzzAddress: an address that is taken has what the code relies on.
+func FuzzAddress(f *testing.F) {
+	s := testSettings(f, nil)
+	f.Add([]byte(`{"nonce":"AAAAAAAAAAAAAAAAAAAAAA==","at":"127.0.0.1:1","sockets":1,"chunk":524288,"request":524288,"window":16,"in_flight":1,"payload":1}`))
+	f.Fuzz(func(t *testing.T, encoded []byte) {
+		a, err := s.decodeAddress(encoded)
+		if err != nil {
+			return
+		}
+		require.Len(t, a.Nonce, nonceSize)
+		require.Equal(t, s.sockets, a.Sockets)
+		require.True(t, a.Window >= 1 && a.Window <= requests)
+		require.True(t, a.At.Addr().Is4())
+	})
+}

@@ -1,0 +1,252 @@
+//go:build cuda && cgo
+
+package cuda
+
+/*
+#cgo CFLAGS: -O2 -Wall -Wextra
+#cgo LDFLAGS: -ldl
+#include <stdlib.h>
+#include "shim.h"
+*/
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"unsafe"
+)
+
+// Context is the primary context of one GPU, with the unpack kernel loaded. CUDA keeps
+// the current context per thread, so all methods are called on the OS thread that
+// called Open, one at a time.
+type Context struct {
+	d           *C.struct_tcu_driver
+	device      C.int
+	module      unsafe.Pointer
+	function    unsafe.Pointer
+	description Description
+}
+
+// drivers are those that were loaded, by name. The driver has threads of its own and
+// is not made to be unloaded.
+var (
+	mu      sync.Mutex
+	drivers = map[string]*C.struct_tcu_driver{}
+)
+
+func load(library string) (*C.struct_tcu_driver, error) {
+	mu.Lock()
+	defer mu.Unlock()
+	if d := drivers[library]; d != nil {
+		return d, nil
+	}
+	name := C.CString(library)
+	defer C.free(unsafe.Pointer(name))
+	var message [512]C.char
+	d := C.tcu_load(name, &message[0], C.size_t(len(message)))
+	if d == nil {
+		return nil, errors.New(C.GoString(&message[0]))
+	}
+	drivers[library] = d
+	return d, nil
+}
+
+// Open loads the driver from library (for [Library]'s place see ld.so(8)), takes the
+// GPU with this ordinal, from 0, and compiles the kernel for it, which can take
+// seconds. The calling goroutine has locked its OS thread. An error of the loader is
+// given in its own words, one of the driver's is an [*Error].
+func Open(library string, ordinal int) (*Context, error) {
+	d, err := load(library)
+	if err != nil {
+		return nil, err
+	}
+	c := &Context{d: d, device: -1}
+	if err := c.open(ordinal); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+func (c *Context) open(ordinal int) error {
+	if err := c.check("cuInit", C.tcu_init(c.d)); err != nil {
+		return err
+	}
+	var encoded, count C.int
+	if err := c.check("cuDriverGetVersion", C.tcu_version(c.d, &encoded)); err != nil {
+		return err
+	}
+	if err := c.check("cuDeviceGetCount", C.tcu_device_count(c.d, &count)); err != nil {
+		return err
+	}
+	if ordinal >= int(count) {
+		return fmt.Errorf("there is no GPU %d: the driver has %d of them", ordinal, int(count))
+	}
+	var device C.int
+	if err := c.check("cuDeviceGet", C.tcu_device(c.d, &device, C.int(ordinal))); err != nil {
+		return err
+	}
+	var name [128]C.char
+	if err := c.check("cuDeviceGetName", C.tcu_device_name(c.d, &name[0], C.int(len(name)), device)); err != nil {
+		return err
+	}
+	c.description = Description{Device: C.GoString(&name[0]), Driver: version(int(encoded))}
+	var context unsafe.Pointer
+	if err := c.check("cuDevicePrimaryCtxRetain", C.tcu_retain(c.d, &context, device)); err != nil {
+		return err
+	}
+	c.device = device
+	if err := c.check("cuCtxSetCurrent", C.tcu_set_current(c.d, context)); err != nil {
+		return err
+	}
+	return c.loadKernel()
+}
+
+func (c *Context) loadKernel() error {
+	text, entry := C.CString(kernel), C.CString(Entry)
+	defer C.free(unsafe.Pointer(text))
+	defer C.free(unsafe.Pointer(entry))
+	if err := c.check("cuModuleLoadData", C.tcu_load_module(c.d, &c.module, unsafe.Pointer(text))); err != nil {
+		c.module = nil
+		return err
+	}
+	return c.check("cuModuleGetFunction", C.tcu_function(c.d, &c.function, c.module, entry))
+}
+
+func (c *Context) check(call string, code C.tcu_result) error {
+	if code == 0 {
+		return nil
+	}
+	e := &Error{Call: call, Code: int(code), Name: "unknown error", Text: "the driver has no words for it"}
+	if name := C.tcu_error_name(c.d, code); name != nil {
+		e.Name = C.GoString(name)
+	}
+	if text := C.tcu_error_text(c.d, code); text != nil {
+		e.Text = C.GoString(text)
+	}
+	return e
+}
+
+// Description says what the context runs on.
+func (c *Context) Description() Description { return c.description }
+
+// NewStream makes a stream that does not wait for the default one.
+func (c *Context) NewStream() (Stream, error) {
+	var s C.uintptr_t
+	err := c.check("cuStreamCreate", C.tcu_new_stream(c.d, &s))
+	return Stream(s), err
+}
+
+// DestroyStream gives a stream up.
+func (c *Context) DestroyStream(s Stream) error {
+	return c.check("cuStreamDestroy", C.tcu_destroy_stream(c.d, C.uintptr_t(s)))
+}
+
+// Synchronize blocks until all work of the stream is done.
+func (c *Context) Synchronize(s Stream) error {
+	return c.check("cuStreamSynchronize", C.tcu_synchronize(c.d, C.uintptr_t(s)))
+}
+
+// NewEvent makes an event without timing, which is the cheap kind.
+func (c *Context) NewEvent() (Event, error) {
+	var e C.uintptr_t
+	err := c.check("cuEventCreate", C.tcu_new_event(c.d, &e))
+	return Event(e), err
+}
+
+// DestroyEvent gives an event up.
+func (c *Context) DestroyEvent(e Event) error {
+	return c.check("cuEventDestroy", C.tcu_destroy_event(c.d, C.uintptr_t(e)))
+}
+
+// Record puts the event behind all work of the stream.
+func (c *Context) Record(e Event, s Stream) error {
+	return c.check("cuEventRecord", C.tcu_record(c.d, C.uintptr_t(e), C.uintptr_t(s)))
+}
+
+// notReady is CUDA_ERROR_NOT_READY.
+const notReady = 600
+
+// Query says whether the stream has come by the event. It does not block.
+func (c *Context) Query(e Event) (bool, error) {
+	code := C.tcu_query(c.d, C.uintptr_t(e))
+	if code == notReady {
+		return false, nil
+	}
+	return code == 0, c.check("cuEventQuery", code)
+}
+
+// Register pins host memory, which the caller owns and keeps mapped until Unregister,
+// and returns its address for the GPU.
+func (c *Context) Register(memory []byte) (Address, error) {
+	var address C.tcu_address
+	err := c.check("cuMemHostRegister", C.tcu_register(c.d, unsafe.Pointer(unsafe.SliceData(memory)), C.size_t(len(memory)), &address))
+	return Address(address), err
+}
+
+// Unregister ends what Register began.
+func (c *Context) Unregister(memory []byte) error {
+	return c.check("cuMemHostUnregister", C.tcu_unregister(c.d, unsafe.Pointer(unsafe.SliceData(memory))))
+}
+
+// HostAlloc allocates pinned host memory, aligned to a page, and returns it with its
+// address for the GPU. It is the caller's until HostFree.
+func (c *Context) HostAlloc(size int) ([]byte, Address, error) {
+	var memory unsafe.Pointer
+	var address C.tcu_address
+	if err := c.check("cuMemHostAlloc", C.tcu_host_alloc(c.d, C.size_t(size), &memory, &address)); err != nil {
+		return nil, 0, err
+	}
+	return unsafe.Slice((*byte)(memory), size), Address(address), nil
+}
+
+// HostFree gives back what HostAlloc returned.
+func (c *Context) HostFree(memory []byte) error {
+	return c.check("cuMemFreeHost", C.tcu_host_free(c.d, unsafe.Pointer(unsafe.SliceData(memory))))
+}
+
+// AllocRing allocates memory of the GPU and maps it twice in a row, so that what wraps
+// around is contiguous. It rounds the size up to what the GPU maps in, mostly 2 MiB, and
+// returns that; the memory has twice as many addresses. What is written through one
+// mapping is seen through the other by what is launched after.
+func (c *Context) AllocRing(size int) (Address, int, error) {
+	whole, address, call := C.size_t(size), C.tcu_address(0), (*C.char)(nil)
+	code := C.tcu_alloc_ring(c.d, c.device, &whole, &address, &call)
+	return Address(address), int(whole), c.check(C.GoString(call), code)
+}
+
+// FreeRing gives back what AllocRing returned.
+func (c *Context) FreeRing(a Address, size int) error {
+	return c.check("cuMemUnmap", C.tcu_free_ring(c.d, C.size_t(size), C.tcu_address(a)))
+}
+
+// CopyIn copies registered or pinned host memory to the GPU, in the stream's order. The
+// memory is in use until the stream has come by.
+func (c *Context) CopyIn(s Stream, to Address, from []byte) error {
+	return c.check("cuMemcpyHtoDAsync", C.tcu_copy_in(c.d, C.tcu_address(to), unsafe.Pointer(unsafe.SliceData(from)), C.size_t(len(from)), C.uintptr_t(s)))
+}
+
+// CopyOut copies memory of the GPU to registered or pinned host memory, likewise.
+func (c *Context) CopyOut(s Stream, to []byte, from Address) error {
+	return c.check("cuMemcpyDtoHAsync", C.tcu_copy_out(c.d, unsafe.Pointer(unsafe.SliceData(to)), C.tcu_address(from), C.size_t(len(to)), C.uintptr_t(s)))
+}
+
+// Launch starts the unpack kernel over count descriptors, of which there is at least
+// one, in the stream's order.
+func (c *Context) Launch(s Stream, descriptors Address, count int, source, destination Address) error {
+	return c.check("cuLaunchKernel", C.tcu_launch(c.d, c.function, C.uint(Blocks(count)), Block, C.uintptr_t(s),
+		C.tcu_address(descriptors), C.uint32_t(count), C.tcu_address(source), C.tcu_address(destination)))
+}
+
+// Close gives up the context. What was made with it is given up before.
+func (c *Context) Close() error {
+	var errs []error
+	if c.module != nil {
+		errs = append(errs, c.check("cuModuleUnload", C.tcu_unload_module(c.d, c.module)))
+	}
+	if c.device >= 0 {
+		errs = append(errs, c.check("cuCtxSetCurrent", C.tcu_set_current(c.d, nil)),
+			c.check("cuDevicePrimaryCtxRelease", C.tcu_release(c.d, c.device)))
+	}
+	return errors.Join(errs...)
+}

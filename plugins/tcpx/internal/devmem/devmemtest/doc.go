@@ -1,0 +1,3 @@
+// Package devmemtest writes control messages as the kernel does, for tests of what reads
+// them.
+package devmemtest

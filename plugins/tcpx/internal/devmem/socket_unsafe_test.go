@@ -1,0 +1,78 @@
+package devmem
+
+import (
+	"bytes"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// connection is a TCP connection over loopback: the descriptor of one side, and the
+// other side.
+func connection(t *testing.T) (int, net.Conn) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer listener.Close()
+	sender, err := net.Dial("tcp", listener.Addr().String())
+	require.NoError(t, err)
+	accepted, err := listener.Accept()
+	require.NoError(t, err)
+	file, err := accepted.(*net.TCPConn).File()
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = file.Close(); _ = accepted.Close(); _ = sender.Close() })
+	return int(file.Fd()), sender
+}
+
+// TestReceiveOrdinaryBytes: without a binding the same call receives into the buffers,
+// and tells nothing of a dmabuf.
+func TestReceiveOrdinaryBytes(t *testing.T) {
+	needKernel(t)
+	socket, sender := connection(t)
+	r := NewReceiver(2, 16)
+	buffers := [][]byte{make([]byte, 10), make([]byte, 90)}
+	_, _, err := r.Receive(socket, buffers, 16)
+	require.ErrorIs(t, err, unix.EAGAIN)
+	require.Zero(t, testing.AllocsPerRun(10, func() { _, _, _ = r.Receive(socket, buffers, 16) }))
+
+	_, err = sender.Write([]byte("0123456789abcdef"))
+	require.NoError(t, err)
+	n := 0
+	require.Eventually(t, func() bool {
+		var control []byte
+		n, control, err = r.Receive(socket, buffers, 16)
+		require.Empty(t, control)
+		return err == nil
+	}, time.Minute, time.Millisecond)
+	require.Equal(t, 16, n)
+	require.True(t, bytes.HasPrefix(append(buffers[0], buffers[1]...), []byte("0123456789abcdef")))
+
+	require.NoError(t, sender.Close())
+	require.Eventually(t, func() bool { n, _, err = r.Receive(socket, buffers, 16); return err == nil }, time.Minute, time.Millisecond)
+	require.Zero(t, n, "the end of the stream")
+}
+
+// TestDontNeedIsTheKernels: the limit that batches keep to is the running kernel's, and
+// it takes back nothing that it has not given.
+func TestDontNeedIsTheKernels(t *testing.T) {
+	needKernel(t)
+	socket, _ := connection(t)
+	taken, err := DontNeed(socket, make([]TokenRange, maxRanges))
+	require.NoError(t, err)
+	require.Zero(t, taken)
+	_, err = DontNeed(socket, make([]TokenRange, maxRanges+1))
+	require.ErrorIs(t, err, unix.EINVAL)
+
+	tokens := NewTokens(socket, DontNeed)
+	require.NoError(t, tokens.Add(9))
+	require.ErrorIs(t, tokens.Flush(), ErrTokens)
+
+	other, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	require.NoError(t, err)
+	defer unix.Close(other)
+	_, err = DontNeed(other, make([]TokenRange, 1))
+	require.ErrorIs(t, err, unix.EBADF)
+}

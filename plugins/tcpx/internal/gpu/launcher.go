@@ -1,0 +1,222 @@
+package gpu
+
+import (
+	"errors"
+	"runtime"
+	"time"
+
+	"transportbench/plugins/tcpx/internal/cuda"
+)
+
+// queue is the jobs of one stream in order of their launches.
+type queue struct {
+	jobs     [Requests]job
+	first, n int
+}
+
+func (q *queue) push(j job) {
+	q.jobs[(q.first+q.n)%Requests] = j
+	q.n++
+}
+
+func (q *queue) pop() {
+	q.first = (q.first + 1) % Requests
+	q.n--
+}
+
+// launcher is the goroutine that drives the device. It tells opened whether there is
+// one, and ends when jobs is closed.
+func (u *Unpacker) launcher(opened chan<- error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	device, err := u.config.Open()
+	if err != nil {
+		opened <- err
+		return
+	}
+	u.device = device
+	if err := u.setUp(); err != nil {
+		opened <- errors.Join(err, u.tearDown())
+		return
+	}
+	opened <- nil
+	u.serve()
+	u.closing = u.tearDown()
+}
+
+func (u *Unpacker) setUp() error {
+	u.description = u.device.Description()
+	var err error
+	for range streams {
+		s, err := u.device.NewStream()
+		if err != nil {
+			return err
+		}
+		u.counts.streams.Add(1)
+		u.streams = append(u.streams, s)
+	}
+	for i := range u.requests {
+		r := &u.requests[i]
+		if r.event, err = u.device.NewEvent(); err != nil {
+			return err
+		}
+		u.counts.events.Add(1)
+		if r.memory, r.address, err = u.device.HostAlloc(u.config.Descriptors * cuda.DescriptorSize); err != nil {
+			return err
+		}
+		r.descriptors = descriptors(r.memory)
+	}
+	return nil
+}
+
+// tearDown gives up what setUp made, in reverse, also where it came to half of it only.
+func (u *Unpacker) tearDown() error {
+	var errs []error
+	for _, s := range u.streams {
+		errs = append(errs, u.device.Synchronize(s))
+	}
+	for a, size := range u.rings {
+		errs = append(errs, u.device.FreeRing(a, size))
+	}
+	if u.bounce != nil {
+		errs = append(errs, u.device.Unregister(u.bounce))
+	}
+	for i := range u.requests {
+		r := &u.requests[i]
+		if r.memory != nil {
+			r.descriptors = nil
+			errs = append(errs, u.device.HostFree(r.memory))
+		}
+		if r.event != 0 {
+			errs = append(errs, u.device.DestroyEvent(r.event))
+		}
+	}
+	for _, s := range u.streams {
+		errs = append(errs, u.device.DestroyStream(s))
+	}
+	return errors.Join(append(errs, u.device.Close())...)
+}
+
+// serve launches what is submitted and asks the events of what was launched. It sleeps
+// only when nothing is under way.
+func (u *Unpacker) serve() {
+	var queues [streams]queue
+	underWay, next := 0, 0
+	for {
+		var j job
+		open := true
+		switch {
+		case underWay == 0:
+			j, open = <-u.jobs
+		case underWay < Requests:
+			select {
+			case j, open = <-u.jobs:
+			default:
+			}
+		}
+		switch {
+		case !open:
+			return // tearDown waits for the streams
+		case j.do != nil:
+			j.do()
+		case j.request != nil:
+			if u.launch(&j, u.streams[next]) {
+				queues[next].push(j)
+				underWay++
+			}
+			next = (next + 1) % streams
+		}
+		finished := u.ask(&queues)
+		underWay -= finished
+		if underWay > 0 && finished == 0 && j.request == nil {
+			runtime.Gosched()
+		}
+	}
+}
+
+// launch starts unpacking and returns whether there is an event to wait for. The event
+// is recorded last in the stream, so that it covers everything of the chunk.
+func (u *Unpacker) launch(j *job, stream cuda.Stream) bool {
+	j.launched = time.Now()
+	if u.config.Fault == FreshStreams {
+		u.fail(u.launchAlone(j))
+		u.finish(j)
+		return false
+	}
+	return !u.fail(u.start(j, stream)) && !u.fail(u.device.Record(j.request.event, stream))
+}
+
+func (u *Unpacker) start(j *job, stream cuda.Stream) error {
+	if u.config.Mode == Kernel {
+		u.counts.launches.Add(1)
+		return u.device.Launch(stream, j.request.address, j.count, u.source, j.destination)
+	}
+	for _, d := range j.request.descriptors[:j.count] {
+		if d.Length == 0 {
+			continue
+		}
+		u.counts.copies.Add(1)
+		from := u.bounce[d.Source : uint64(d.Source)+uint64(d.Length)]
+		if err := u.device.CopyIn(stream, j.destination+cuda.Address(d.Destination), from); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// launchAlone is the fault: everything is made for one chunk, and waited for.
+func (u *Unpacker) launchAlone(j *job) error {
+	stream, err := u.device.NewStream()
+	if err != nil {
+		return err
+	}
+	u.counts.streams.Add(1)
+	event, err := u.device.NewEvent()
+	if err != nil {
+		return errors.Join(err, u.device.DestroyStream(stream))
+	}
+	u.counts.events.Add(1)
+	return errors.Join(u.start(j, stream), u.device.Record(event, stream), u.device.Synchronize(stream),
+		u.device.DestroyEvent(event), u.device.DestroyStream(stream))
+}
+
+// ask queries the oldest event of each stream until one is not ready, and returns how
+// many were.
+func (u *Unpacker) ask(queues *[streams]queue) (finished int) {
+	for i := range queues {
+		q := &queues[i]
+		for q.n > 0 {
+			j := &q.jobs[q.first]
+			ready, err := u.device.Query(j.request.event)
+			if !u.fail(err) && !ready {
+				break
+			}
+			u.finish(j)
+			q.pop()
+			finished++
+		}
+	}
+	return finished
+}
+
+// finish counts a chunk and tells the data path of it.
+func (u *Unpacker) finish(j *job) {
+	c := &u.counts
+	c.chunks.Add(1)
+	c.descriptors.Add(uint64(j.count))
+	c.bytes.Add(j.bytes)
+	c.unpacking.Add(uint64(time.Since(j.launched)))
+	// Pairs with Done's load.
+	j.request.state.Store(done)
+}
+
+// fail keeps the first error, which the data path then returns for everything: after
+// one, a context of CUDA answers all calls with it.
+func (u *Unpacker) fail(err error) bool {
+	if err == nil {
+		return false
+	}
+	kept := err // so that err itself stays on the stack
+	u.failure.CompareAndSwap(nil, &kept)
+	return true
+}

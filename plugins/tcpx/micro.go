@@ -1,0 +1,95 @@
+package tcpx
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"transportbench/core/transport"
+)
+
+var _ transport.Microbenchmarker = Driver{}
+
+// microbenchmark is a measurement, as the options have it but for one thing.
+type microbenchmark struct {
+	name   string
+	change func(*settings)
+}
+
+var microbenchmarks = []microbenchmark{
+	{name: microRaw},
+	{name: "stream", change: func(*settings) {}},
+	{name: "stream-no-unpack", change: func(s *settings) { s.unpack = unpackNone }},
+	{name: "stream-one-request", change: func(s *settings) { s.sendWindow, s.receiveWindow = 1, 1 }},
+}
+
+// microRaw is the floor: the same sockets and source, without the transport.
+const microRaw = "raw-stream"
+
+// Microbenchmarks implements [transport.Microbenchmarker].
+func (Driver) Microbenchmarks() (names []string) {
+	for _, m := range microbenchmarks {
+		names = append(names, m.name)
+	}
+	return names
+}
+
+// Microbenchmark implements [transport.Microbenchmarker]: streams of requests between
+// two threads, in the options' mode, and without the transport.
+func (Driver) Microbenchmark(ctx context.Context, options transport.Values, wanted func(string) bool, d time.Duration, report func(transport.Measurement) error) error {
+	if err := measure(ctx, options, wanted, d, report); err != nil {
+		return transport.NewOpError(name, "micro", err)
+	}
+	return nil
+}
+
+func measure(ctx context.Context, options transport.Values, wanted func(string) bool, d time.Duration, report func(transport.Measurement) error) (err error) {
+	s, err := resolve(transport.Config{Options: options})
+	if err != nil {
+		return err
+	}
+	if err := s.mode.available(s); err != nil {
+		return err
+	}
+	source, err := newSource()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, unix.Munmap(source)) }()
+	for _, m := range microbenchmarks {
+		if !wanted(m.name) {
+			continue
+		}
+		result, err := m.run(ctx, *s, source, d)
+		if err != nil {
+			if errors.Is(err, context.Canceled) {
+				return nil
+			}
+			return err
+		}
+		if err := report(result); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m microbenchmark) run(ctx context.Context, s settings, source []byte, d time.Duration) (transport.Measurement, error) {
+	result := transport.Measurement{Name: m.name, Size: s.chunk}
+	if m.change == nil {
+		f, err := rawStream(ctx, &s, source, d)
+		result.Latency, result.Samples, result.Bandwidth = f.roundTrip/2, f.samples, f.bandwidth
+		result.Rate = f.bandwidth / float64(s.chunk)
+		return result, err
+	}
+	m.change(&s)
+	r, err := stream(ctx, &s, source, d)
+	if err != nil {
+		return result, err
+	}
+	result.Samples, result.Bandwidth = int(r.receive.consumes), r.bandwidth()
+	result.Rate = r.bandwidth() / float64(s.chunk)
+	return result, nil
+}

@@ -1,0 +1,121 @@
+package tcpx
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"transportbench/core/transport"
+)
+
+var _ transport.Prober = (*worker)(nil)
+
+// Probe implements [transport.Prober], on sockets of its own: as many as a connection
+// has for data, with the same settings. Round trips take half of the time, and a
+// stream from a source of the footprint that the options ask for the other half.
+func (w *worker) Probe(ctx context.Context, id transport.PeerID, initiate bool, d time.Duration) (floor transport.Floor, err error) {
+	if w.closed {
+		return floor, opError("probe", id, transport.ErrClosed)
+	}
+	if int(id) >= len(w.peers) || w.peers[id] == nil || w.peers[id].state == lost {
+		return floor, opError("probe", id, transport.ErrPeerDown)
+	}
+	var stopped atomic.Bool
+	defer context.AfterFunc(ctx, func() { stopped.Store(true) })()
+	p := w.peers[id]
+	if initiate {
+		floor, err = p.lead(&stopped, d)
+	} else {
+		err = p.follow(&stopped)
+	}
+	if err == nil {
+		return floor, nil
+	}
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return transport.Floor{}, opError("probe", id, fmt.Errorf("the peer does not take part: %w", err))
+}
+
+// lead dials the sockets and measures.
+func (p *peer) lead(stopped *atomic.Bool, d time.Duration) (floor transport.Floor, err error) {
+	w, s := p.w, p.w.settings
+	if w.source == nil {
+		if w.source, err = newSource(); err != nil {
+			return floor, err
+		}
+	}
+	var fds []int
+	defer func() { err = errors.Join(err, closeAll(fds)) }()
+	for i := range s.sockets {
+		fd, err := s.dial(p.address.At)
+		if err != nil {
+			return floor, err
+		}
+		fds = append(fds, fd)
+		hello := encodeHello(p.address.Nonce, w.nonce, uint8(useProbe-i))
+		if err := rawExchange(stopped, fd, hello, sendHello); err != nil {
+			return floor, err
+		}
+	}
+	f, err := rawLead(stopped, fds, s, w.source, d)
+	if err != nil {
+		return floor, err
+	}
+	return transport.Floor{Name: "raw TCP ping-pong", RoundTrip: f.roundTrip, Samples: f.samples, Bandwidth: f.bandwidth}, nil
+}
+
+// sendHello is sendBytes on a socket that may not be connected yet.
+func sendHello(fd int, b []byte) (int, error) {
+	n, err := sendBytes(fd, b)
+	if err == unix.ENOTCONN {
+		err = nil
+	}
+	return n, err
+}
+
+// follow waits for the sockets and answers. Those of a probe that was given up have
+// ended, and new ones take their place.
+func (p *peer) follow(stopped *atomic.Bool) error {
+	for {
+		for !p.allProbes() {
+			p.w.connect()
+			if err := rest(stopped, true); err != nil {
+				return err
+			}
+			runtime.Gosched()
+		}
+		err := rawFollow(stopped, p.probes, p.w.settings)
+		p.dropProbes()
+		if err != errSocketClosed && !errors.Is(err, unix.ECONNRESET) && !errors.Is(err, unix.EPIPE) {
+			return err
+		}
+	}
+}
+
+// allProbes says whether all sockets of a probe are there.
+func (p *peer) allProbes() bool {
+	all := true
+	for i, fd := range p.probes {
+		if fd >= 0 && peek(fd) != nil {
+			_ = unix.Close(fd)
+			p.probes[i] = -1
+		}
+		all = all && p.probes[i] >= 0
+	}
+	return all
+}
+
+func (p *peer) dropProbes() {
+	for i, fd := range p.probes {
+		if fd >= 0 {
+			_ = unix.Close(fd)
+			p.probes[i] = -1
+		}
+	}
+}

@@ -1,0 +1,64 @@
+package tcpx
+
+import "encoding/binary"
+
+// Kinds of control records.
+const (
+	// recordCredit: the sender of the record has posted the receive index, of size
+	// bytes, under tag; so many and no more may be sent for it.
+	recordCredit = iota + 1
+	// recordChunk: size bytes of request index follow on a data socket, from offset
+	// on. The request has total bytes and this tag.
+	recordChunk
+	// recordCall and recordReply: a message of size bytes comes next in the stream of
+	// bytes. offset is the call's number and tag counts messages.
+	recordCall
+	recordReply
+	// recordRefusal: the sender of the record has given the connection up for the
+	// reason in index.
+	recordRefusal
+	// recordFarewell: the sender of the record closes.
+	recordFarewell
+)
+
+// Reasons of a refusal.
+const (
+	refusalTag = iota + 1
+	refusalTruncated
+)
+
+// recordSize is the bytes of a control record, little-endian:
+//
+//	kind u8 | lane u8 | index u16 | size u32 | offset u32 | total u32 | tag u64
+const recordSize = 24
+
+// record is one control record.
+type record struct {
+	kind   uint8
+	lane   uint8
+	index  uint16
+	size   uint32
+	offset uint32
+	total  uint32
+	tag    uint64
+}
+
+func (r *record) put(b []byte) {
+	_ = b[recordSize-1]
+	b[0], b[1] = r.kind, r.lane
+	binary.LittleEndian.PutUint16(b[2:], r.index)
+	binary.LittleEndian.PutUint32(b[4:], r.size)
+	binary.LittleEndian.PutUint32(b[8:], r.offset)
+	binary.LittleEndian.PutUint32(b[12:], r.total)
+	binary.LittleEndian.PutUint64(b[16:], r.tag)
+}
+
+func (r *record) get(b []byte) {
+	_ = b[recordSize-1]
+	r.kind, r.lane = b[0], b[1]
+	r.index = binary.LittleEndian.Uint16(b[2:])
+	r.size = binary.LittleEndian.Uint32(b[4:])
+	r.offset = binary.LittleEndian.Uint32(b[8:])
+	r.total = binary.LittleEndian.Uint32(b[12:])
+	r.tag = binary.LittleEndian.Uint64(b[16:])
+}

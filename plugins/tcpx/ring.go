@@ -1,0 +1,31 @@
+package tcpx
+
+import "math/bits"
+
+// ring is a queue of bounded size.
+type ring[T any] struct {
+	list        []T
+	first, last uint // run freely
+}
+
+// newRingOf makes a queue with room for size.
+func newRingOf[T any](size int) ring[T] { return ring[T]{list: make([]T, powerOfTwo(size))} }
+
+func (r *ring[T]) len() int    { return int(r.last - r.first) }
+func (r *ring[T]) full() bool  { return r.len() == len(r.list) }
+func (r *ring[T]) empty() bool { return r.last == r.first }
+
+// push appends an element, for which there must be room, to be filled.
+func (r *ring[T]) push() *T {
+	t := &r.list[r.last&uint(len(r.list)-1)]
+	r.last++
+	return t
+}
+
+// head is the oldest element, of which there must be one.
+func (r *ring[T]) head() *T { return &r.list[r.first&uint(len(r.list)-1)] }
+
+func (r *ring[T]) pop() { r.first++ }
+
+// powerOfTwo rounds up.
+func powerOfTwo(n int) int { return 1 << bits.Len(uint(max(n, 1)-1)) }

@@ -1,0 +1,89 @@
+package tcpx
+
+import (
+	"errors"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"transportbench/core/transport"
+)
+
+var _ transport.Waiter = (*worker)(nil)
+
+// Wait implements [transport.Waiter].
+func (w *worker) Wait(timeout time.Duration) error {
+	if w.closed {
+		return transport.NewOpError(name, "wait", transport.ErrClosed)
+	}
+	if len(w.gone) > 0 || len(w.broken) > 0 || len(w.settling) > 0 {
+		return nil
+	}
+	list := append(w.pollFD[:0], unix.PollFd{Fd: int32(w.wake), Events: unix.POLLIN}, unix.PollFd{Fd: int32(w.listener), Events: unix.POLLIN})
+	for _, a := range w.arrivals {
+		if a.have < helloSize {
+			list = append(list, unix.PollFd{Fd: int32(a.fd), Events: unix.POLLIN})
+		}
+	}
+	for _, p := range w.peers {
+		if p == nil || p.state == lost {
+			continue
+		}
+		var now bool
+		if list, now = p.interests(list); now {
+			w.pollFD = list
+			return nil
+		}
+	}
+	w.pollFD = list
+	limit := unix.NsecToTimespec(int64(max(timeout, 0)))
+	if _, err := unix.Ppoll(list, &limit, nil); err != nil && !errors.Is(err, unix.EINTR) {
+		return transport.NewOpError(name, "wait", err)
+	}
+	if list[0].Revents != 0 {
+		var count [8]byte
+		_, _ = unix.Read(w.wake, count[:]) // EAGAIN: it was for an earlier Wait
+	}
+	if list[1].Revents != 0 {
+		w.connect()
+	}
+	return nil
+}
+
+// interests appends what a peer waits for. now says that Poll has something already,
+// or that it is the unpacker, which tells nobody, that is waited for.
+func (p *peer) interests(list []unix.PollFd) (_ []unix.PollFd, now bool) {
+	for _, d := range p.dialing {
+		list = append(list, unix.PollFd{Fd: int32(d.fd), Events: unix.POLLOUT})
+	}
+	c := p.comm
+	if p.state != up {
+		return list, false
+	}
+	if c.err != nil || c.receiveConsumed < c.receiveComplete || !c.inbox.empty() && p.gathered >= int(c.inbox.head().size) {
+		return list, true
+	}
+	events := int16(unix.POLLIN)
+	if c.control.head < c.control.tail {
+		events |= unix.POLLOUT
+	}
+	list = append(list, unix.PollFd{Fd: int32(c.control.fd), Events: events})
+	for i := range c.lanes {
+		l := &c.lanes[i]
+		events := int16(unix.POLLRDHUP)
+		if !l.expected.empty() {
+			events |= unix.POLLIN
+		}
+		if l.count > 0 {
+			events |= unix.POLLOUT
+		}
+		list = append(list, unix.PollFd{Fd: int32(l.fd), Events: events})
+	}
+	return list, false
+}
+
+// Wake implements [transport.Waiter].
+func (w *worker) Wake() {
+	one := [8]byte{1}
+	_, _ = unix.Write(w.wake, one[:]) // EAGAIN: a wake-up is there already
+}
