@@ -33,6 +33,9 @@ type Model struct {
 	Remote   float64 `json:"remote_ns,omitempty"`
 	Expected float64 `json:"expected_per_client,omitempty"`
 	Measured float64 `json:"measured_per_client"`
+	// Running is the share of the windows in which polling threads that never
+	// give their processors away had one; 1 for others.
+	Running float64 `json:"running"`
 	// Processors and CPUPerOp bound a load whose threads share processors; 0
 	// where each has its own.
 	Processors int     `json:"processors,omitempty"`
@@ -101,7 +104,10 @@ func (e *evidence) model(s stations) *Model {
 		Clients: e.cfg.Clients, Daemons: e.cfg.Daemons, InFlight: e.cfg.InFlight,
 		CallingRanks: e.cfg.CallingRanks(), ServingRanks: e.cfg.ServingRanks(), Transported: e.transported(), RemoteShare: 1,
 		ClientTime: e.overhead.PerOpNS, DaemonTime: s.perOp, RoundTrip: e.floor,
-		Measured: e.throughput / float64(max(e.clients(), 1)),
+		Measured: e.throughput / float64(max(e.clients(), 1)), Running: 1,
+	}
+	if e.spins {
+		m.Running = s.running
 	}
 	if c, over := e.failedCheck("oversubscribed"); over {
 		m.Processors, m.CPUPerOp = int(c.Limit), (e.clientCPU+e.daemonCPU)/e.ops

@@ -95,6 +95,14 @@ func TestPredictKnowsProcessors(t *testing.T) {
 	require.Contains(t, p.Message, "2 processors hold it down")
 }
 
+func TestPredictSaysThatThreadsLostTheirProcessors(t *testing.T) {
+	m := model()
+	m.Running = 0.4
+	p, err := m.Predict("clients=16")
+	require.NoError(t, err)
+	require.Contains(t, p.Message, "a processor 40% of the time alone")
+}
+
 func TestPredictRefuses(t *testing.T) {
 	for change, want := range map[string]string{
 		"":                               "not of the form",
