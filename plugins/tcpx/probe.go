@@ -90,7 +90,7 @@ func (p *peer) follow(stopped *atomic.Bool) error {
 			}
 			runtime.Gosched()
 		}
-		err := rawFollow(stopped, p.probes, p.w.settings)
+		_, err := rawFollow(stopped, p.probes, p.w.settings)
 		p.dropProbes()
 		if err != errSocketClosed && !errors.Is(err, unix.ECONNRESET) && !errors.Is(err, unix.EPIPE) {
 			return err

@@ -160,6 +160,9 @@ type rawFloor struct {
 	roundTrip float64 // nanoseconds, median
 	samples   int
 	bandwidth float64 // bytes per second
+	bytes     int     // of the stream
+	sender    time.Duration
+	receiver  time.Duration // processor times of the stream; the receiver's in rawStream alone
 }
 
 // rawLead measures over connected sockets, which end with it, half of d each: round
@@ -171,34 +174,37 @@ func rawLead(stopped *atomic.Bool, fds []int, s *settings, source []byte, d time
 	}
 	slices.Sort(trips)
 	f.roundTrip, f.samples = trips[len(trips)/2], len(trips)
-	start := time.Now()
-	bytes, err := rawSend(stopped, slices.Clone(fds), s, source, d/2)
+	start, before := time.Now(), threadTime()
+	f.bytes, err = rawSend(stopped, slices.Clone(fds), s, source, d/2)
 	if err != nil {
 		return f, err
 	}
+	f.sender = threadTime() - before
 	var total [rawMessage]byte
 	if err := rawExchange(stopped, fds[0], total[:], receiveBytes); err != nil {
 		return f, err
 	}
-	if got := binary.LittleEndian.Uint64(total[:]); got != uint64(bytes) {
-		return f, fmt.Errorf("%d bytes were sent and the peer says it received %d", bytes, got)
+	if got := binary.LittleEndian.Uint64(total[:]); got != uint64(f.bytes) {
+		return f, fmt.Errorf("%d bytes were sent and the peer says it received %d", f.bytes, got)
 	}
-	f.bandwidth = float64(bytes) / time.Since(start).Seconds()
+	f.bandwidth = float64(f.bytes) / time.Since(start).Seconds()
 	return f, nil
 }
 
-// rawFollow is the other side of rawLead.
-func rawFollow(stopped *atomic.Bool, fds []int, s *settings) error {
+// rawFollow is the other side of rawLead. It returns the processor time of the stream.
+func rawFollow(stopped *atomic.Bool, fds []int, s *settings) (processor time.Duration, err error) {
 	if err := rawPong(stopped, fds[0]); err != nil {
-		return err
+		return 0, err
 	}
+	before := threadTime()
 	bytes, err := rawReceive(stopped, fds, make([]byte, s.chunk))
 	if err != nil {
-		return err
+		return 0, err
 	}
+	processor = threadTime() - before
 	var total [rawMessage]byte
 	binary.LittleEndian.PutUint64(total[:], uint64(bytes))
-	return rawExchange(stopped, fds[0], total[:], sendBytes)
+	return processor, rawExchange(stopped, fds[0], total[:], sendBytes)
 }
 
 // rawStream is the floor between two threads of this process.
@@ -211,6 +217,7 @@ func rawStream(ctx context.Context, s *settings, source []byte, d time.Duration)
 	var stopped atomic.Bool
 	defer context.AfterFunc(ctx, func() { stopped.Store(true) })()
 	var leadErr, followErr error
+	var receiver time.Duration
 	var both sync.WaitGroup
 	run := func(into *error, f func() error) {
 		both.Go(func() {
@@ -225,7 +232,11 @@ func rawStream(ctx context.Context, s *settings, source []byte, d time.Duration)
 		f, err = rawLead(&stopped, near, s, source, d)
 		return err
 	})
-	run(&followErr, func() error { return rawFollow(&stopped, far, s) })
+	run(&followErr, func() (err error) {
+		receiver, err = rawFollow(&stopped, far, s)
+		return err
+	})
 	both.Wait()
+	f.receiver = receiver
 	return f, errors.Join(ctx.Err(), leadErr, followErr)
 }
