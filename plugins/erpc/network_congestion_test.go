@@ -72,6 +72,9 @@ func incast(t *testing.T, clients, calls int, congestion string) (goodput float6
 // TestNetworkIncast: with sixteen clients the way to a server stays in use, and congestion
 // control is why.
 func TestNetworkIncast(t *testing.T) {
+	if raceDetector {
+		t.Skip("one thread and much arithmetic, of which the race detector makes ten times as much")
+	}
 	alone, _, _, _ := incast(t, 1, 400, congestionTimely)
 	timely, dropped, timeouts, longest := incast(t, 16, 200, congestionTimely)
 	none, droppedNone, timeoutsNone, longestNone := incast(t, 16, 200, congestionNone)

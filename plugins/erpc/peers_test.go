@@ -204,6 +204,7 @@ func (p *peers) load(inFlight int, d time.Duration, trips int, tell func(time.Du
 		free, total, done := inFlight, 0, 0
 		begin := time.Now()
 		last, from := begin, begin
+		told := trips == math.MaxInt // nobody is
 		for warm := false; ; {
 			n, err := w.Post(ops[:free])
 			free -= n
@@ -224,13 +225,14 @@ func (p *peers) load(inFlight int, d time.Duration, trips int, tell func(time.Du
 			if done >= trips {
 				if warm {
 					tell(now.Sub(last) / time.Duration(done))
+					told = true
 				}
 				last, done = now, 0
 			}
 			if !warm && now.Sub(begin) > d/4 {
 				warm, from, total = true, now, 0
 			}
-			if warm && now.Sub(from) > d && total > 0 {
+			if warm && now.Sub(from) > d && total > 0 && told {
 				rate = float64(total) / now.Sub(from).Seconds()
 				break
 			}
