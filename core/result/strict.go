@@ -175,7 +175,10 @@ func (s *scanner) object() error {
 		}
 		s.names = append(s.names, name)
 		s.space()
-		if s.pos == len(s.data) || s.data[s.pos] != ':' {
+		switch {
+		case s.pos == len(s.data):
+			return s.fail("it breaks off")
+		case s.data[s.pos] != ':':
 			return s.fail("a colon is missing")
 		}
 		s.pos++

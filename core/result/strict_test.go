@@ -22,6 +22,7 @@ func TestCheckJSONNamesThePlace(t *testing.T) {
 		{`[-]`, "no number"},
 		{`{"a": 1`, "column 8: it breaks off"},
 		{`{"a`, "breaks off in a string"},
+		{`{"a"`, "column 5: it breaks off"},
 		{`{"a" 1}`, "a colon is missing"},
 		{`{a: 1}`, "a name in quotes"},
 		{`[1 2]`, "a comma or ']' is missing"},

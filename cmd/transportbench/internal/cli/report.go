@@ -80,11 +80,11 @@ each later set is compared with the first. It opens from disk without a network.
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "report.html", "file to write; - is standard output")
 	f.add(cmd)
+	cmd.Flags().StringSliceVar(&f.across, "across", nil, "keys of the environment that may differ between sets, a comma list, or all")
+	cmd.Flags().StringSliceVar(&f.ignore, "ignore", nil, "options that do not tell cells apart, such as duration")
 	return cmd
 }
 
 func (f *reportFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.slo, "slo", "", "the objective of the verdict strip, such as p99<50us")
-	cmd.Flags().StringSliceVar(&f.across, "across", nil, "keys of the environment that may differ between sets, a comma list, or all")
-	cmd.Flags().StringSliceVar(&f.ignore, "ignore", nil, "options that do not tell cells apart, such as duration")
 }
