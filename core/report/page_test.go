@@ -14,6 +14,7 @@ import (
 
 	"transportbench/core/result"
 	"transportbench/core/result/format"
+	"transportbench/core/result/set"
 )
 
 // pageOf is the page that most tests look at.
@@ -293,8 +294,23 @@ func TestSeveralSetsInBrowser(t *testing.T) {
 	require.Empty(t, eval[string](b, overflow))
 }
 
-// Chapters of the committed results, and of figures that were published, are
-// shown without a word in the console.
+// A set may have one cell, which leaves nothing to vary, or one that never ran.
+func TestSmallSetsInBrowser(t *testing.T) {
+	failed := set.New()
+	failed.Cells = []set.Cell{{Config: map[string]string{"transport": "shm"}, Status: set.Failed, Reason: "it crashed", Environment: -1, Samples: map[string][]float64{}}}
+	for name, s := range map[string]*set.Set{"one": fakeSet(t, loads()[:1], 2, 1), "failed": failed} {
+		t.Run(name, func(t *testing.T) {
+			b := newTab(t)
+			b.open(rendered(t, build(t, s)))
+			require.Equal(t, "1 of 1 cell", eval[string](b, `document.getElementById("shown").textContent`))
+			eval[bool](b, everyFold)
+			eval[bool](b, `location.hash = "cell-0"; true`)
+			b.await(`document.querySelector("#page h2") !== null`)
+		})
+	}
+}
+
+// The committed results are shown without a word in the console.
 func TestCommittedResultsInBrowser(t *testing.T) {
 	b := newTab(t)
 	b.open(rendered(t, build(t, committed(t))))

@@ -84,7 +84,7 @@ func (p *Page) Render(w io.Writer) error {
 	}
 	b := bufio.NewWriter(w)
 	fmt.Fprintf(b, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta http-equiv=\"Content-Security-Policy\" content=\"%s\">\n", policy)
-	fmt.Fprintf(b, "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<meta name=\"color-scheme\" content=\"light dark\">\n<title>%s · transportbench</title>\n", template.HTMLEscapeString(p.doc.Title))
+	fmt.Fprintf(b, "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<meta name=\"color-scheme\" content=\"light dark\">\n<link rel=\"icon\" href=\"data:,\">\n<title>%s · transportbench</title>\n", template.HTMLEscapeString(p.doc.Title))
 	fmt.Fprintf(b, "<style>%s</style>\n</head>\n<body class=\"no-script\">\n", s.style)
 	if _, err := body.WriteTo(b); err != nil {
 		return err

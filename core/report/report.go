@@ -46,7 +46,9 @@ type Page struct {
 // cannot be read costs its cell the details, and the cell's page says so. It is
 // an error where no set has a cell.
 func Build(ctx context.Context, sets []*set.Set, o Options) (*Page, error) {
-	b := &builder{Options: o, sets: sets, doc: &document{Live: o.Live, ChunkSize: chunkSize, Grid: grid()}}
+	b := &builder{Options: o, sets: sets, doc: &document{Live: o.Live, ChunkSize: chunkSize, Grid: grid(),
+		// What may be empty is a list all the same for the script.
+		Environments: []environment{}, Axes: []axis{}, Metrics: []metricColumn{}, Cells: cells{Axes: [][]int{}}}}
 	for _, s := range sets {
 		s.Sort()
 	}

@@ -25,13 +25,13 @@ const (
 
 // rawExchange sends or receives all of b.
 func rawExchange(stopped *atomic.Bool, fd int, b []byte, do func(int, []byte) (int, error)) error {
-	for len(b) > 0 {
+	for spins := 0; len(b) > 0; {
 		n, err := do(fd, b)
 		if err != nil {
 			return err
 		}
 		b = b[n:]
-		if err := rest(stopped, n == 0); err != nil {
+		if err := rest(stopped, &spins, n == 0); err != nil {
 			return err
 		}
 	}
@@ -88,6 +88,7 @@ func rawSend(stopped *atomic.Bool, fds []int, s *settings, source []byte, d time
 	lanes := make([]sending, len(fds))
 	parts := s.walkChunks(source)
 	start := time.Now()
+	spins := 0
 	for ending, open := false, len(fds); open > 0; {
 		moved := false
 		for i, fd := range fds {
@@ -114,7 +115,7 @@ func rawSend(stopped *atomic.Bool, fds []int, s *settings, source []byte, d time
 			bytes += n
 			moved = moved || n > 0
 		}
-		if err := rest(stopped, !moved); err != nil {
+		if err := rest(stopped, &spins, !moved); err != nil {
 			return bytes, err
 		}
 	}
@@ -131,6 +132,7 @@ func (s *settings) walkChunks(source []byte) func() []byte {
 // rawReceive reads what comes over the sockets, until all have ended.
 func rawReceive(stopped *atomic.Bool, fds []int, buffer []byte) (bytes int, err error) {
 	ended := make([]bool, len(fds))
+	spins := 0
 	for open := len(fds); open > 0; {
 		moved := false
 		for i, fd := range fds {
@@ -148,7 +150,7 @@ func rawReceive(stopped *atomic.Bool, fds []int, buffer []byte) (bytes int, err 
 			bytes += n
 			moved = moved || n > 0
 		}
-		if err := rest(stopped, !moved); err != nil {
+		if err := rest(stopped, &spins, !moved); err != nil {
 			return bytes, err
 		}
 	}
