@@ -223,7 +223,8 @@ func (w *worker) checkTimeout(s *slot, now int64) {
 }
 
 // forgive takes the time in which this thread did not look for answers off what the
-// slots have waited.
+// slots have waited. A part of an RTO always counts, so that a loop which is slow all the
+// time comes to its timeouts after some turns.
 func (w *worker) forgive(away int64) {
 	for s := w.first; s != nil; s = s.next {
 		s.progress += away

@@ -39,7 +39,7 @@ func TestConformance(t *testing.T) {
 		"lossy": {"provider": "udp", "mtu": "1472", "rto": "1ms", "rto-backoff": "2", "fault-drop": "1000", "fault-duplicate": "1000",
 			"fault-reorder": "1000", "fault-corrupt": "1000", "fault-delay": "1000", "link-rate": "200000000", "timely-low": "1us", "timely-high": "100us"},
 	} {
-		o["keepalive"], o["peer-timeout"] = "50ms", "2s"
+		o["keepalive"], o["peer-timeout"] = "50ms", "4s"
 		t.Run(name, func(t *testing.T) {
 			suite := transporttest.Suite{Driver: Driver{}, Options: o, Kill: kill, Timeout: time.Minute}
 			if o["mtu"] != "" {

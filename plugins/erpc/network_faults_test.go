@@ -123,3 +123,15 @@ func TestNetworkLarge(t *testing.T) {
 	require.Equal(t, size, a.bytes)
 	a.requireAtRest()
 }
+
+// TestNetworkSlowLoop: losses are found as well where each turn of the loop is longer than
+// what counts of it.
+func TestNetworkSlowLoop(t *testing.T) {
+	n := newNetwork(8, datagram.Faults{Drop: 0.2})
+	n.tick = 20 * int64(time.Millisecond)
+	s := settingsOf(t, transport.Config{Workers: 1, Peers: 1, InFlight: 4, MaxPayload: 1000}, nil)
+	a, b := n.member(t, s, 256, 50, mixed(1000)), n.member(t, s, 256, 50, mixed(1000))
+	join(t, a, b)
+	n.run(t, 1000*second, a, b)
+	require.NotZero(t, a.w.counts.timeouts)
+}

@@ -168,10 +168,12 @@ func TestKilledAndStartedAgain(t *testing.T) {
 		"soft": {"provider": "soft"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			options["keepalive"], options["peer-timeout"] = "20ms", "1s"
-			mine := map[string]string{"provider": options["provider"], "keepalive": "20ms", "peer-timeout": "1s"}
-			w := opened(t, 1, transport.Config{Peers: 3, InFlight: 8, MaxPayload: 1000}, mine)[0]
-			for id := range transport.PeerID(3) {
+			t.Parallel()
+			// Long for a process that does not run all the time.
+			options["peer-timeout"] = "1h"
+			mine := map[string]string{"provider": options["provider"], "keepalive": "50ms", "peer-timeout": "4s"}
+			w := opened(t, 1, transport.Config{Peers: 2, InFlight: 8, MaxPayload: 1000}, mine)[0]
+			for id := range transport.PeerID(2) {
 				s := startServer(t, options)
 				s.connect(t, w, id)
 				echo(t, w, id, 300)
