@@ -30,6 +30,8 @@ tests() {
 
 step "verbs device: conformance"
 tests core/rdma "$work/rdma.test"
+step "datagrams over UD: conformance"
+tests core/datagram "$work/datagram.test"
 step "copyrpc: conformance, processes, faults"
 tests plugins/copyrpc "$work/copyrpc.test"
 

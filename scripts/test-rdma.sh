@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tests the verbs device and copyrpc on it.
+# Tests the verbs device, datagrams and copyrpc on it.
 #
 #	test-rdma.sh          on Soft-RoCE, in a guest that QEMU emulates
 #	test-rdma.sh DEVICE   on an RDMA device of this machine, such as mlx5_0
@@ -40,6 +40,7 @@ missing() {
 build() {
 	mkdir -p "$work"
 	CGO_ENABLED=1 go test -c -tags ibverbs -o "$work/rdma.test" ./core/rdma
+	CGO_ENABLED=1 go test -c -tags ibverbs -o "$work/datagram.test" ./core/datagram
 	CGO_ENABLED=1 go test -c -tags ibverbs -o "$work/copyrpc.test" ./plugins/copyrpc
 	CGO_ENABLED=0 go build -o "$work/transportbench" ./cmd/transportbench
 	CGO_ENABLED=1 go build -tags ibverbs -o "$work/transport-copyrpc" ./cmd/transport-copyrpc

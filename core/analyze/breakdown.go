@@ -33,7 +33,7 @@ func finish(b Breakdown, help string) Breakdown {
 	for _, p := range b.Parts {
 		rest -= p.Mean
 	}
-	if math.Abs(rest) < 1e-6*b.Whole { // what adding up rounded
+	if math.Abs(rest) < 1e-4*b.Whole { // what adding up rounded
 		rest = 0
 	}
 	b.Parts = append(b.Parts, Part{Name: Unexplained, Mean: rest, Help: help})
@@ -77,7 +77,7 @@ var stageHelp = map[string]string{
 
 func transportHelp(name string) string {
 	if name == "transport" {
-		return "the rest from doorbell to completion: the transport, and waiting to be polled"
+		return "the rest: the transport, and waiting to be polled"
 	}
 	return "until the response is polled: both ways, and the far daemon's turn"
 }
@@ -143,6 +143,9 @@ func (e *evidence) processor() (Breakdown, bool) {
 
 // counted writes a number of things with three digits.
 func counted(n float64) string {
+	if n < 1000 {
+		return fmt.Sprintf("%.0f", n)
+	}
 	text := format.Rate(n)
 	return text[:len(text)-len(" op/s")]
 }

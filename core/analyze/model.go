@@ -21,8 +21,9 @@ type Model struct {
 	ClientTime float64 `json:"client_ns"`
 	DaemonTime float64 `json:"daemon_ns"`
 	// Delay is the rest of an operation's time, so chosen that the model gives
-	// the throughput that was measured. RoundTrip is the part of it that each
-	// transported request spends on the medium: the floor, 0 where unknown.
+	// the throughput that was measured; where a station is saturated, which hides
+	// it, the floor. RoundTrip is the part of it that each transported request
+	// spends on the medium: the floor, 0 where unknown.
 	Delay     float64 `json:"delay_ns"`
 	RoundTrip float64 `json:"round_trip_ns"`
 	// Local and Remote are the mean times of such requests in a mesh, and
@@ -32,6 +33,9 @@ type Model struct {
 	Remote   float64 `json:"remote_ns,omitempty"`
 	Expected float64 `json:"expected_per_client,omitempty"`
 	Measured float64 `json:"measured_per_client"`
+	// Running is the share of the windows in which polling threads that never
+	// give their processors away had one; 1 for others.
+	Running float64 `json:"running"`
 	// Processors and CPUPerOp bound a load whose threads share processors; 0
 	// where each has its own.
 	Processors int     `json:"processors,omitempty"`
@@ -100,7 +104,10 @@ func (e *evidence) model(s stations) *Model {
 		Clients: e.cfg.Clients, Daemons: e.cfg.Daemons, InFlight: e.cfg.InFlight,
 		CallingRanks: e.cfg.CallingRanks(), ServingRanks: e.cfg.ServingRanks(), Transported: e.transported(), RemoteShare: 1,
 		ClientTime: e.overhead.PerOpNS, DaemonTime: s.perOp, RoundTrip: e.floor,
-		Measured: e.throughput / float64(max(e.clients(), 1)),
+		Measured: e.throughput / float64(max(e.clients(), 1)), Running: 1,
+	}
+	if e.spins {
+		m.Running = s.running
 	}
 	if c, over := e.failedCheck("oversubscribed"); over {
 		m.Processors, m.CPUPerOp = int(c.Limit), (e.clientCPU+e.daemonCPU)/e.ops
@@ -109,8 +116,20 @@ func (e *evidence) model(s stations) *Model {
 		m.Local, m.Remote, m.RemoteShare = local, remote, share
 		m.Expected = float64(m.InFlight) / consistency.MixedMean(local, remote, share) * 1e9
 	}
-	m.Delay = m.network().calibrated(e.throughput / 1e9).delay
+	if m.InFlight > 1 && s.client > 0 { // with one, waiting for it looks like work
+		m.ClientTime = max(m.ClientTime, s.client*float64(e.clients())/e.throughput*1e9)
+	}
+	n := m.network()
+	m.Delay = n.calibrated(e.throughput / 1e9).delay
+	if m.RoundTrip > 0 && n.calls > max(n.clients, n.daemons) && e.throughput/1e9 >= saturated*n.most() {
+		m.Delay = m.Transported * m.RoundTrip
+	}
 	return m
+}
+
+// most is the throughput at which a station is busy all the time.
+func (n network) most() float64 {
+	return min(float64(n.clients)/n.client, float64(n.daemons)/n.daemon)
 }
 
 func (m *Model) network() network {

@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"transportbench/core/config"
+	"transportbench/core/rank"
 	"transportbench/core/result"
 )
 
@@ -94,6 +95,14 @@ func TestPredictKnowsProcessors(t *testing.T) {
 	require.Contains(t, p.Message, "2 processors hold it down")
 }
 
+func TestPredictSaysThatThreadsLostTheirProcessors(t *testing.T) {
+	m := model()
+	m.Running = 0.4
+	p, err := m.Predict("clients=16")
+	require.NoError(t, err)
+	require.Contains(t, p.Message, "a processor 40% of the time alone")
+}
+
 func TestPredictRefuses(t *testing.T) {
 	for change, want := range map[string]string{
 		"":                               "not of the form",
@@ -134,11 +143,20 @@ func FuzzPredict(f *testing.F) {
 func TestModelOfAResult(t *testing.T) {
 	m := analysed(t, nil).Model
 	near(t, 920, m.DaemonTime)
-	require.Equal(t, 100.0, m.ClientTime)
+	near(t, 980, m.ClientTime) // busy 98% of the time, with several calls in flight
+	near(t, 1000, m.Delay, "the floor: a client that is busy all the time hides the delay")
 	near(t, 1000, m.RoundTrip)
 	near(t, 1e6, m.Measured)
 	p, err := m.Predict("clients=1")
 	require.NoError(t, err)
 	near(t, 1e6, p.Throughput)
 	require.Nil(t, analysed(t, func(r *result.Result) { r.Config.Rate = config.Rate(1e6) }).Model)
+
+	one := analysed(t, func(r *result.Result) {
+		r.Config.InFlight = 1
+		each(r, func(_ *rank.DaemonReport, c *rank.ClientReport) { c.Reads, c.Writes = 100_000, 100_000 })
+	}).Model
+	require.Equal(t, 100.0, one.ClientTime, "what its loop takes")
+	near(t, 4600, one.DaemonTime)
+	require.InEpsilon(t, 300, one.Delay, 0.02) // of the 5 us that an operation takes; a bin of 4.6 us is 5 ns wide
 }

@@ -110,6 +110,9 @@ func (m *Model) against(measured *Model, change string) Prediction {
 			limit = fmt.Sprintf("; %s hold it down, which an operation takes %s of", format.Count(m.Processors, "processor"), format.Time(m.CPUPerOp))
 		}
 	}
+	if measured.Running > 0 && measured.Running < saturated {
+		limit += fmt.Sprintf("; its threads had a processor %.0f%% of the time alone, of which the model knows nothing", 100*measured.Running)
+	}
 	p.Latency = float64(m.calls()) / p.Throughput * 1e9
 	p.Message = fmt.Sprintf("with %s the model expects %s (now %s), %s each in the mean%s", change,
 		format.Rate(p.Throughput), format.Rate(p.Measured), format.Time(p.Latency), limit)

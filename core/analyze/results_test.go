@@ -1,6 +1,7 @@
 package analyze
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -13,8 +14,16 @@ import (
 	"transportbench/core/transport"
 )
 
+// timings keeps what timing has made: a histogram is large, and tests want the
+// same ones again and again.
+var timings = map[string]rank.TimingReport{}
+
 // timing has so many samples of each time.
 func timing(t require.TestingT, counts map[uint64]int) rank.TimingReport {
+	key := fmt.Sprint(counts)
+	if made, known := timings[key]; known {
+		return made
+	}
 	h := measure.NewHistogram()
 	sum, n := 0.0, 0
 	for ns, count := range counts {
@@ -26,7 +35,8 @@ func timing(t require.TestingT, counts map[uint64]int) rank.TimingReport {
 	}
 	encoded, err := h.Encode()
 	require.NoError(t, err)
-	return rank.TimingReport{Histogram: encoded, MeanNS: sum / float64(n), Samples: uint64(n)}
+	timings[key] = rank.TimingReport{Histogram: encoded, MeanNS: sum / float64(n), Samples: uint64(n)}
+	return timings[key]
 }
 
 func always(t require.TestingT, ns uint64) rank.TimingReport {

@@ -25,6 +25,9 @@ func TestUDPBetweenHosts(t *testing.T) {
 		"without-offload": {wire: hosts.Wire{MTU: 9000}, options: datagram.UDPOptions{Offload: datagram.OffloadOff}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if c.ipv6 {
+				needIPv6(t)
+			}
 			a, b := hosts.Pair(t, c.wire)
 			turn := 0
 			datagramtest.Run(t, datagramtest.Suite{Open: func() (p datagram.Port, err error) {

@@ -19,6 +19,9 @@ type udpSend struct {
 	batch     int
 	segments  bool // runs of more than one datagram go in one message
 
+	direct messageHeader // of a datagram that goes from where it lies
+	parts  [2]unix.Iovec
+
 	headers  []messageHeader // by run
 	vectors  []unix.Iovec
 	controls [][24]byte // UDP_SEGMENT, as cmsg(3) has it
@@ -33,6 +36,17 @@ type udpRun struct {
 	refused     bool // an error was taken for an earlier one's
 }
 
+const (
+	// directFrom is the length in bytes from which a datagram is not copied into
+	// the batch.
+	directFrom = 16 << 10
+	// sendMost and receiveMost are the bytes of a batch, either way, beyond which a
+	// part of them should go first: the far side can work meanwhile, and all stays
+	// in a core's cache.
+	sendMost    = 128 << 10
+	receiveMost = 256 << 10
+)
+
 // maxSegments is UDP_MAX_SEGMENTS of linux/udp.h in the oldest kernels that have
 // it; it is larger since.
 const maxSegments = 64
@@ -40,9 +54,11 @@ const maxSegments = 64
 func (s *udpSend) make(batch, mtu int) (err error) {
 	s.batch = batch
 	// One byte more, for an empty datagram at the end to have an address.
-	if s.arena, err = unix.Mmap(-1, 0, batch*mtu+1, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS); err != nil {
+	size := min(batch*min(mtu, directFrom), max(sendMost, min(mtu, directFrom))) + 1
+	if s.arena, err = unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS); err != nil {
 		return fmt.Errorf("mapping a batch of %d datagrams of %d bytes: %w", batch, mtu, err)
 	}
+	s.direct.header.Iov = &s.parts[0]
 	s.runs = make([]udpRun, batch)
 	s.headers = make([]messageHeader, batch)
 	s.vectors = make([]unix.Iovec, batch)

@@ -17,6 +17,12 @@ func (p *UDP) Send(to Remote, head, body []byte) bool {
 	if s.datagrams == s.batch || p.closed {
 		return false
 	}
+	if size >= directFrom {
+		return p.sendDirect(r, head, body)
+	}
+	if s.used+size >= len(s.arena) {
+		return false
+	}
 	start := s.used
 	copy(s.arena[start:], head)
 	copy(s.arena[start+len(head):], body)
@@ -28,6 +34,54 @@ func (p *UDP) Send(to Remote, head, body []byte) bool {
 	s.runs[s.count] = udpRun{to: r, start: start, size: size, segment: size, datagrams: 1}
 	s.count++
 	return true
+}
+
+// sendDirect sends a long datagram from where it lies: its copying would cost more
+// than a call of the kernel.
+func (p *UDP) sendDirect(r *udpRemote, head, body []byte) bool {
+	s := &p.send
+	if s.count > 0 {
+		if p.Flush() != nil || s.count > 0 {
+			return false
+		}
+	}
+	d := &s.direct
+	d.name(r, p.only)
+	n := 0
+	for _, part := range [...][]byte{head, body} {
+		if len(part) > 0 {
+			s.parts[n].Base = &part[0]
+			s.parts[n].SetLen(len(part))
+			n++
+		}
+	}
+	d.header.SetIovlen(n)
+	errno := sendMessage(p.fd, d)
+	if errno == unix.ECONNREFUSED { // of an earlier datagram
+		p.counts.refused++
+		errno = sendMessage(p.fd, d)
+	}
+	s.parts = [2]unix.Iovec{}
+	p.counts.sendCalls++
+	switch errno {
+	case 0:
+		p.counts.sent++
+		p.counts.sentBytes += uint64(len(head) + len(body))
+	case unix.EAGAIN:
+		p.counts.full++
+		return false
+	default:
+		p.counts.sendErrors++
+	}
+	return true
+}
+
+// name says where a message goes, unless the socket is connected to that remote.
+func (m *messageHeader) name(to, only *udpRemote) {
+	m.header.Name, m.header.Namelen = nil, 0
+	if to != only {
+		m.header.Name, m.header.Namelen = &to.name[0], to.length
+	}
 }
 
 // append makes a datagram part of a run where it may be: all datagrams of a run
@@ -94,10 +148,7 @@ func (p *UDP) prepare() []messageHeader {
 			break
 		}
 		h := &s.headers[end].header
-		h.Name, h.Namelen = nil, 0
-		if run.to != p.only {
-			h.Name, h.Namelen = &run.to.name[0], run.to.length
-		}
+		s.headers[end].name(run.to, p.only)
 		s.vectors[end].Base = &s.arena[run.start]
 		s.vectors[end].SetLen(run.size)
 		h.Control = nil
@@ -203,7 +254,7 @@ func (p *UDP) fetch(most int) {
 		p.counts.receiveCalls++
 		r.filled = n
 		p.look()
-		r.streak = min(2*r.streak, len(r.headers))
+		r.streak = r.nextStreak()
 		if r.streak >= coalesceFrom && r.mayCoalesce && !r.coalesces {
 			p.coalesce()
 		}
@@ -216,6 +267,19 @@ func (p *UDP) fetch(most int) {
 		p.counts.receiveErrors++
 	}
 	r.streak = 1
+}
+
+// nextStreak is how many messages to ask for next, after some have come: twice as
+// many, unless they are so long that their buffers would not stay in the cache.
+func (r *udpReceive) nextStreak() int {
+	total := 0
+	for i := range r.filled {
+		total += int(r.headers[i].length)
+	}
+	if total > receiveMost {
+		return max(r.streak/2, 2)
+	}
+	return min(2*r.streak, len(r.headers))
 }
 
 // coalesceFrom is how many messages are asked for at once, having come one behind

@@ -78,8 +78,8 @@ func TestUDPRefusesPeers(t *testing.T) {
 	b := openUDP(t, UDPOptions{MTU: 1000})
 	_, err := a.Open(b.Address())
 	require.ErrorContains(t, err, "set mtu to the smaller on both sides")
-	c := openUDP(t, UDPOptions{MTU: 2000, Address: netip.MustParseAddrPort("[::1]:0")})
-	_, err = a.Open(c.Address())
+	six := udpAddress{addr: netip.MustParseAddrPort("[::1]:9"), mtu: 2000}
+	_, err = a.Open(six.encode())
 	require.ErrorContains(t, err, "one is IPv4 and the other IPv6")
 	nowhere := udpAddress{addr: netip.MustParseAddrPort("255.255.255.255:9"), mtu: 2000}
 	_, err = a.Open(nowhere.encode())

@@ -21,6 +21,11 @@ func sendMessages(fd int, headers []messageHeader) (n int, errno unix.Errno) {
 	return int(r), errno
 }
 
+func sendMessage(fd int, header *messageHeader) unix.Errno {
+	_, _, errno := unix.RawSyscall(unix.SYS_SENDMSG, uintptr(fd), uintptr(unsafe.Pointer(&header.header)), 0)
+	return errno
+}
+
 func receiveMessages(fd int, headers []messageHeader) (n int, errno unix.Errno) {
 	r, _, errno := unix.RawSyscall6(unix.SYS_RECVMMSG, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(headers))), uintptr(len(headers)), 0, 0, 0)
 	return int(r), errno

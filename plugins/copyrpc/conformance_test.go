@@ -2,6 +2,7 @@ package copyrpc
 
 import (
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -37,7 +38,7 @@ func TestConformance(t *testing.T) {
 		o["provider"] = "soft"
 		o["keepalive"] = "5ms"
 		t.Run(o["credit"]+o["inline"], func(t *testing.T) {
-			transporttest.Run(t, transporttest.Suite{Driver: Driver{}, Options: o, Kill: kill})
+			transporttest.Run(t, transporttest.Suite{Driver: Driver{}, Options: o, Kill: kill, Timeout: time.Minute})
 		})
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -51,7 +52,7 @@ func (Driver) Open(_ context.Context, cfg transport.Config) (transport.Transport
 	device, err := rdma.Open(s.device)
 	if err != nil {
 		if errors.Is(err, rdma.ErrUnavailable) {
-			err = transport.Unavailable("%w", err)
+			err = transport.Unavailable("%s", strings.TrimPrefix(err.Error(), rdma.ErrUnavailable.Error()+": "))
 		}
 		return nil, transport.NewOpError(name, "open", err)
 	}

@@ -67,9 +67,7 @@ func (w *worker) letGo() {
 	for _, p := range w.held {
 		p.isHeld = false
 		p.released = p.parsed &^ (unit - 1)
-		for _, id := range p.calls.answered {
-			p.calls.free = append(p.calls.free, id)
-		}
+		p.calls.free = append(p.calls.free, p.calls.answered...)
 		p.calls.answered = p.calls.answered[:0]
 		if w.settings.fetches {
 			p.position.Store(packCredit(p.released, p.taken)) // for the peer's READ

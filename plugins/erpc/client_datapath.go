@@ -73,7 +73,8 @@ func (w *worker) pump(p *session, now int64) {
 // for, since that is what may be too much for the network.
 func (w *worker) pace(s *slot, number int, now int64) {
 	p := s.session
-	if !w.settings.timely || p.timely.rate == w.settings.congestion.link && p.sendAt <= now {
+	// Behind one that waits, a packet would arrive out of order.
+	if s.held == 0 && (!w.settings.timely || p.timely.rate == w.settings.congestion.link && p.sendAt <= now) {
 		w.counts.bypassed++
 		w.transmit(s, number, now)
 		return
@@ -85,7 +86,7 @@ func (w *worker) pace(s *slot, number int, now int64) {
 	}
 	at := max(p.sendAt, now)
 	p.sendAt = at + int64(float64(to-from+headerSize)*1e9/p.timely.rate)
-	if at > now && w.hold(p, kindRequest, s.request, number, now, at) {
+	if (at > now || s.held > 0) && w.hold(p, kindRequest, s.request, number, now, at) {
 		s.held++
 		w.counts.paced++
 		return
@@ -222,7 +223,8 @@ func (w *worker) checkTimeout(s *slot, now int64) {
 }
 
 // forgive takes the time in which this thread did not look for answers off what the
-// slots have waited.
+// slots have waited. A part of an RTO always counts, so that a loop which is slow all the
+// time comes to its timeouts after some turns.
 func (w *worker) forgive(away int64) {
 	for s := w.first; s != nil; s = s.next {
 		s.progress += away

@@ -70,7 +70,7 @@ func (w *worker) Poll(events []transport.Event) (n int, err error) {
 		return 0, transport.NewOpError(name, "poll", transport.ErrClosed)
 	}
 	now := w.clock()
-	if away := now - w.polled; away > w.settings.rto/scansPerTimeout {
+	if away := now - w.polled - w.settings.rto/scansPerTimeout; away > 0 {
 		w.forgive(away)
 	}
 	w.polled = now

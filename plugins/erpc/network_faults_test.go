@@ -31,18 +31,19 @@ func TestNetworkFaults(t *testing.T) {
 		faults  datagram.Faults
 		options map[string]string
 	}{
-		"none":       {},
-		"drop":       {faults: datagram.Faults{Drop: 0.1}},
-		"duplicate":  {faults: datagram.Faults{Duplicate: 0.3}},
-		"reorder":    {faults: datagram.Faults{Reorder: 0.3}},
-		"corrupt":    {faults: datagram.Faults{Corrupt: 0.1}},
-		"late":       {faults: datagram.Faults{Delay: 0.1, DelayBy: 20 * time.Millisecond}},
-		"all":        {faults: hard},
-		"one slot":   {faults: hard, options: map[string]string{"window": "1"}},
-		"one credit": {faults: hard, options: map[string]string{"credits": "1"}},
-		"eRPC's":     {faults: hard, options: map[string]string{"window": "8", "credits": "32", "timely-low": "50us", "timely-high": "1ms", "timely-min-rtt": "2us"}},
-		"not paced":  {faults: hard, options: map[string]string{"congestion": "none"}},
-		"slow":       {faults: hard, options: map[string]string{"link-rate": "20000000", "timely-low": "1us", "timely-high": "10us"}},
+		"none":        {},
+		"drop":        {faults: datagram.Faults{Drop: 0.1}},
+		"duplicate":   {faults: datagram.Faults{Duplicate: 0.3}},
+		"reorder":     {faults: datagram.Faults{Reorder: 0.3}},
+		"corrupt":     {faults: datagram.Faults{Corrupt: 0.1}},
+		"late":        {faults: datagram.Faults{Delay: 0.1, DelayBy: 20 * time.Millisecond}},
+		"all":         {faults: hard},
+		"one slot":    {faults: hard, options: map[string]string{"window": "1"}},
+		"one credit":  {faults: hard, options: map[string]string{"credits": "1"}},
+		"eRPC's":      {faults: hard, options: map[string]string{"window": "8", "credits": "32", "timely-low": "50us", "timely-high": "1ms", "timely-min-rtt": "2us"}},
+		"not paced":   {faults: hard, options: map[string]string{"congestion": "none"}},
+		"whole, slow": {options: map[string]string{"link-rate": "20000000", "timely-low": "1us", "timely-high": "10us", "rto": "50ms"}},
+		"slow":        {faults: hard, options: map[string]string{"link-rate": "20000000", "timely-low": "1us", "timely-high": "10us"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var runs [2]counts
@@ -57,6 +58,9 @@ func TestNetworkFaults(t *testing.T) {
 					require.Equal(t, 400, m.answered)
 					require.Equal(t, 400, m.served)
 					m.requireAtRest()
+				}
+				if c.faults == (datagram.Faults{}) {
+					require.Zero(t, a.w.counts.outOfOrder+a.w.counts.timeouts, "packets out of order, and timeouts, in a network that is whole")
 				}
 				if c.faults.Corrupt > 0 {
 					require.NotZero(t, a.w.counts.corrupt)
@@ -118,4 +122,16 @@ func TestNetworkLarge(t *testing.T) {
 	n.run(t, 100*second, a, b)
 	require.Equal(t, size, a.bytes)
 	a.requireAtRest()
+}
+
+// TestNetworkSlowLoop: losses are found as well where each turn of the loop is longer than
+// what counts of it.
+func TestNetworkSlowLoop(t *testing.T) {
+	n := newNetwork(8, datagram.Faults{Drop: 0.2})
+	n.tick = 20 * int64(time.Millisecond)
+	s := settingsOf(t, transport.Config{Workers: 1, Peers: 1, InFlight: 4, MaxPayload: 1000}, nil)
+	a, b := n.member(t, s, 256, 50, mixed(1000)), n.member(t, s, 256, 50, mixed(1000))
+	join(t, a, b)
+	n.run(t, 1000*second, a, b)
+	require.NotZero(t, a.w.counts.timeouts)
 }

@@ -25,6 +25,7 @@ type network struct {
 	ports  []*simulated
 	faults datagram.Faults
 	delay  int64 // of every packet
+	tick   int64 // between two turns of members that have something to do
 
 	flying  flights
 	carried uint64
@@ -75,7 +76,7 @@ func (f *flights) Pop() any {
 }
 
 func newNetwork(seed uint64, faults datagram.Faults) *network {
-	return &network{random: rand.New(rand.NewPCG(seed, 1)), faults: faults, delay: 5000}
+	return &network{random: rand.New(rand.NewPCG(seed, 1)), faults: faults, delay: 5000, tick: 1000}
 }
 
 func (n *network) port(mtu int) *simulated {
@@ -372,8 +373,7 @@ func (m *member) requireAtRest() {
 
 // step lets time pass until there is something to do, which is a tick at least.
 func (n *network) step(members []*member) {
-	const tick = 1000
-	next := n.now + 50*tick
+	next := n.now + 50*n.tick
 	if len(n.flying) > 0 {
 		next = n.flying[0].at
 	}
@@ -384,7 +384,7 @@ func (n *network) step(members []*member) {
 		}
 		next = min(next, m.w.scanAt)
 	}
-	n.pass(max(next-n.now, tick))
+	n.pass(max(next-n.now, n.tick))
 }
 
 // run has the members take turns until all is done, and then for as long as late packets

@@ -20,7 +20,7 @@ const volumeVariable = "ERPC_TEST_VOLUME"
 func opened(t testing.TB, workers int, cfg transport.Config, raw map[string]string) []*worker {
 	var all []*worker
 	for i := range workers {
-		cfg.Rank, cfg.Workers, cfg.Peers = i, 1, workers-1
+		cfg.Rank, cfg.Workers, cfg.Peers = i, 1, max(cfg.Peers, workers-1)
 		var err error
 		cfg.Options, err = transport.ParseOptions(schema, raw)
 		require.NoError(t, err)

@@ -3,8 +3,11 @@ package tcpx
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"math"
 	"net"
 	"os/exec"
+	"runtime"
 	"strconv"
 	"testing"
 	"time"
@@ -30,21 +33,24 @@ func BenchmarkPeers(b *testing.B) {
 			s := testSettings(b, map[string]string{"sockets": sockets})
 			b.ResetTimer()
 			for range b.N {
-				var raw, ours float64
+				var raw, ours rates
 				var why reading
 				for range peerRounds {
 					f, err := rawStream(context.Background(), s, source, 200*time.Millisecond)
 					require.NoError(b, err)
-					raw = max(raw, f.bandwidth)
+					raw.best(f.bandwidth, f.bytes, f.sender, f.receiver)
 					r, err := stream(context.Background(), s, source, 100*time.Millisecond)
 					require.NoError(b, err)
-					if r.bandwidth() > ours {
-						ours, why = r.bandwidth(), r
+					if ours.best(r.bandwidth(), r.bytes, r.sendCPU, r.receiver) {
+						why = r
 					}
 				}
-				b.ReportMetric(raw*8/1e9, "raw-Gb/s")
-				b.ReportMetric(ours*8/1e9, "Gb/s")
-				b.ReportMetric(ours/raw, "ours/raw")
+				b.ReportMetric(raw.wall*8/1e9, "raw-Gb/s")
+				b.ReportMetric(ours.wall*8/1e9, "Gb/s")
+				b.ReportMetric(ours.wall/raw.wall, "ours/raw")
+				b.ReportMetric(raw.processor*8/1e9, "raw-cpu-Gb/s")
+				b.ReportMetric(ours.processor*8/1e9, "cpu-Gb/s")
+				b.ReportMetric(ours.processor/raw.processor, "cpu-ours/raw")
 				b.Log(why.explain())
 			}
 		})
@@ -71,6 +77,154 @@ func BenchmarkPeers(b *testing.B) {
 			b.ReportMetric(max(best["1"], best["4"])/max(peers["1"], peers["4"]), "ours/iperf3")
 		}
 	})
+}
+
+// BenchmarkWork takes both sides of a stream and of the raw loop through one thread, in
+// turn, and counts the processor time of each side, which is there to be told also while
+// others have the processors: the side that takes more of it is what bounds a stream
+// between two processors.
+func BenchmarkWork(b *testing.B) {
+	source, err := newSource()
+	require.NoError(b, err)
+	defer func() { require.NoError(b, unix.Munmap(source)) }()
+	for _, options := range []map[string]string{{}, {"sockets": "4"}, {"unpack": "none"}, {"source": "hot"}} {
+		b.Run(fmt.Sprint(options), func(b *testing.B) {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			s := testSettings(b, options)
+			for range b.N {
+				raw, ours := [2]float64{math.Inf(1), math.Inf(1)}, [2]float64{math.Inf(1), math.Inf(1)}
+				for range 3 * peerRounds {
+					least(&raw, rawWork(b, s, source))
+					least(&ours, work(b, s, source))
+				}
+				b.ReportMetric(raw[0], "raw-send-us/chunk")
+				b.ReportMetric(raw[1], "raw-receive-us/chunk")
+				b.ReportMetric(ours[0], "send-us/chunk")
+				b.ReportMetric(ours[1], "receive-us/chunk")
+				b.ReportMetric(max(raw[0], raw[1])/max(ours[0], ours[1]), "ours/raw")
+			}
+		})
+	}
+}
+
+// least keeps the reading with the least time of its longer side.
+func least(best *[2]float64, now [2]float64) {
+	if max(now[0], now[1]) < max(best[0], best[1]) {
+		*best = now
+	}
+}
+
+// workChunks is how many chunks a reading of BenchmarkWork is of.
+const workChunks = 256
+
+// work is the processor time of a chunk in microseconds, of the sender and the receiver.
+func work(b *testing.B, s *settings, source []byte) (times [2]float64) {
+	from, to, err := newEndpoints(s, footprint)
+	require.NoError(b, err)
+	defer func() {
+		require.NoError(b, from.close())
+		require.NoError(b, to.close())
+	}()
+	touch(to.destination.host[:footprint])
+	parts := s.walk(source)
+	sends, receives := from.comm, to.comm
+	turn := func(times *[2]float64) {
+		at := threadTime()
+		for sends.freeSend() {
+		}
+		for sends.sendPosted-sends.sendFreed < uint64(s.sendWindow) {
+			_, err := sends.isend(vector{parts()}, sends.sendPosted)
+			require.NoError(b, err)
+		}
+		for before := uint64(1); before != from.counts.sentBytes; {
+			before = from.counts.sentBytes
+			require.NoError(b, sends.progress())
+		}
+		sent := threadTime()
+		for receives.receivePosted-receives.receiveConsumed < uint64(s.receiveWindow) {
+			slot := int(receives.receivePosted) % (footprint / s.request)
+			_, err := receives.irecv(to.destination.slice(slot*s.request, s.request), receives.receivePosted)
+			require.NoError(b, err)
+		}
+		for before := uint64(1); before != to.counts.receivedBytes; {
+			before = to.counts.receivedBytes
+			require.NoError(b, receives.progress())
+			for receives.doneReceive() {
+			}
+			for receives.consumed(receives.receiveConsumed) == nil {
+			}
+		}
+		times[0] += float64((sent - at).Nanoseconds())
+		times[1] += float64((threadTime() - sent).Nanoseconds())
+	}
+	for range 2 { // the first warms up
+		times = [2]float64{}
+		for until := to.counts.consumes + workChunks; to.counts.consumes < until; {
+			turn(&times)
+		}
+	}
+	return [2]float64{times[0] / workChunks / 1e3, times[1] / workChunks / 1e3}
+}
+
+// rawWork is work of the raw loop, with as much under way.
+func rawWork(b *testing.B, s *settings, source []byte) (times [2]float64) {
+	near, far, err := s.connectedPair(s.sockets)
+	require.NoError(b, err)
+	defer func() {
+		require.NoError(b, closeAll(near))
+		require.NoError(b, closeAll(far))
+	}()
+	parts, buffer := s.walkChunks(source), make([]byte, s.chunk)
+	left := make([][]byte, len(near))
+	underWay := 0
+	for range 2 {
+		times = [2]float64{}
+		for received := 0; received < workChunks*s.chunk; {
+			at := threadTime()
+			for moved := true; moved && underWay < s.sendWindow*s.request; {
+				moved = false
+				for i, fd := range near {
+					if len(left[i]) == 0 {
+						left[i] = parts()
+					}
+					n, err := sendBytes(fd, left[i])
+					require.NoError(b, err)
+					left[i] = left[i][n:]
+					underWay += n
+					moved = moved || n > 0
+				}
+			}
+			sent := threadTime()
+			for moved := true; moved; {
+				moved = false
+				for _, fd := range far {
+					n, err := receiveBytes(fd, buffer)
+					require.NoError(b, err)
+					received += n
+					underWay -= n
+					moved = moved || n > 0
+				}
+			}
+			times[0] += float64((sent - at).Nanoseconds())
+			times[1] += float64((threadTime() - sent).Nanoseconds())
+		}
+	}
+	return [2]float64{times[0] / workChunks / 1e3, times[1] / workChunks / 1e3}
+}
+
+// rates are bandwidths in bytes per second: by the clock, and by the processor time of
+// the thread that took more of it, which is what the clock would show if nothing else ran.
+type rates struct{ wall, processor float64 }
+
+// best keeps the best of each, and says whether the first is new.
+func (r *rates) best(wall float64, bytes int, sender, receiver time.Duration) bool {
+	r.processor = max(r.processor, float64(bytes)/max(sender, receiver).Seconds())
+	if wall <= r.wall {
+		return false
+	}
+	r.wall = wall
+	return true
 }
 
 // testSettings are resolved settings of some options.

@@ -62,6 +62,7 @@ func (d *devmemIntake) accept(fd, n int, control []byte, more []fragment) (count
 	}
 	d.counts.calls++
 	used, left := 0, n // bytes of the linear pages, bytes not told of
+	before := d.counts.pieces
 	for _, p := range d.pieces[:told] {
 		if left -= int(p.Size); left < 0 {
 			return count, devmem.ErrControl
@@ -80,7 +81,7 @@ func (d *devmemIntake) accept(fd, n int, control []byte, more []fragment) (count
 	if left != 0 {
 		return count, devmem.ErrControl
 	}
-	if d.sync {
+	if d.sync && d.counts.pieces > before {
 		err = d.binding.Sync()
 	}
 	return count, err

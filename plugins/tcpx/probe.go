@@ -82,15 +82,15 @@ func sendHello(fd int, b []byte) (int, error) {
 // follow waits for the sockets and answers. Those of a probe that was given up have
 // ended, and new ones take their place.
 func (p *peer) follow(stopped *atomic.Bool) error {
-	for {
+	for spins := 0; ; {
 		for !p.allProbes() {
 			p.w.connect()
-			if err := rest(stopped, true); err != nil {
+			if err := rest(stopped, &spins, true); err != nil {
 				return err
 			}
 			runtime.Gosched()
 		}
-		err := rawFollow(stopped, p.probes, p.w.settings)
+		_, err := rawFollow(stopped, p.probes, p.w.settings)
 		p.dropProbes()
 		if err != errSocketClosed && !errors.Is(err, unix.ECONNRESET) && !errors.Is(err, unix.EPIPE) {
 			return err

@@ -25,13 +25,13 @@ const (
 
 // rawExchange sends or receives all of b.
 func rawExchange(stopped *atomic.Bool, fd int, b []byte, do func(int, []byte) (int, error)) error {
-	for len(b) > 0 {
+	for spins := 0; len(b) > 0; {
 		n, err := do(fd, b)
 		if err != nil {
 			return err
 		}
 		b = b[n:]
-		if err := rest(stopped, n == 0); err != nil {
+		if err := rest(stopped, &spins, n == 0); err != nil {
 			return err
 		}
 	}
@@ -88,6 +88,7 @@ func rawSend(stopped *atomic.Bool, fds []int, s *settings, source []byte, d time
 	lanes := make([]sending, len(fds))
 	parts := s.walkChunks(source)
 	start := time.Now()
+	spins := 0
 	for ending, open := false, len(fds); open > 0; {
 		moved := false
 		for i, fd := range fds {
@@ -114,7 +115,7 @@ func rawSend(stopped *atomic.Bool, fds []int, s *settings, source []byte, d time
 			bytes += n
 			moved = moved || n > 0
 		}
-		if err := rest(stopped, !moved); err != nil {
+		if err := rest(stopped, &spins, !moved); err != nil {
 			return bytes, err
 		}
 	}
@@ -131,6 +132,7 @@ func (s *settings) walkChunks(source []byte) func() []byte {
 // rawReceive reads what comes over the sockets, until all have ended.
 func rawReceive(stopped *atomic.Bool, fds []int, buffer []byte) (bytes int, err error) {
 	ended := make([]bool, len(fds))
+	spins := 0
 	for open := len(fds); open > 0; {
 		moved := false
 		for i, fd := range fds {
@@ -148,7 +150,7 @@ func rawReceive(stopped *atomic.Bool, fds []int, buffer []byte) (bytes int, err 
 			bytes += n
 			moved = moved || n > 0
 		}
-		if err := rest(stopped, !moved); err != nil {
+		if err := rest(stopped, &spins, !moved); err != nil {
 			return bytes, err
 		}
 	}
@@ -160,6 +162,9 @@ type rawFloor struct {
 	roundTrip float64 // nanoseconds, median
 	samples   int
 	bandwidth float64 // bytes per second
+	bytes     int     // of the stream
+	sender    time.Duration
+	receiver  time.Duration // processor times of the stream; the receiver's in rawStream alone
 }
 
 // rawLead measures over connected sockets, which end with it, half of d each: round
@@ -171,34 +176,37 @@ func rawLead(stopped *atomic.Bool, fds []int, s *settings, source []byte, d time
 	}
 	slices.Sort(trips)
 	f.roundTrip, f.samples = trips[len(trips)/2], len(trips)
-	start := time.Now()
-	bytes, err := rawSend(stopped, slices.Clone(fds), s, source, d/2)
+	start, before := time.Now(), threadTime()
+	f.bytes, err = rawSend(stopped, slices.Clone(fds), s, source, d/2)
 	if err != nil {
 		return f, err
 	}
+	f.sender = threadTime() - before
 	var total [rawMessage]byte
 	if err := rawExchange(stopped, fds[0], total[:], receiveBytes); err != nil {
 		return f, err
 	}
-	if got := binary.LittleEndian.Uint64(total[:]); got != uint64(bytes) {
-		return f, fmt.Errorf("%d bytes were sent and the peer says it received %d", bytes, got)
+	if got := binary.LittleEndian.Uint64(total[:]); got != uint64(f.bytes) {
+		return f, fmt.Errorf("%d bytes were sent and the peer says it received %d", f.bytes, got)
 	}
-	f.bandwidth = float64(bytes) / time.Since(start).Seconds()
+	f.bandwidth = float64(f.bytes) / time.Since(start).Seconds()
 	return f, nil
 }
 
-// rawFollow is the other side of rawLead.
-func rawFollow(stopped *atomic.Bool, fds []int, s *settings) error {
+// rawFollow is the other side of rawLead. It returns the processor time of the stream.
+func rawFollow(stopped *atomic.Bool, fds []int, s *settings) (processor time.Duration, err error) {
 	if err := rawPong(stopped, fds[0]); err != nil {
-		return err
+		return 0, err
 	}
+	before := threadTime()
 	bytes, err := rawReceive(stopped, fds, make([]byte, s.chunk))
 	if err != nil {
-		return err
+		return 0, err
 	}
+	processor = threadTime() - before
 	var total [rawMessage]byte
 	binary.LittleEndian.PutUint64(total[:], uint64(bytes))
-	return rawExchange(stopped, fds[0], total[:], sendBytes)
+	return processor, rawExchange(stopped, fds[0], total[:], sendBytes)
 }
 
 // rawStream is the floor between two threads of this process.
@@ -211,6 +219,7 @@ func rawStream(ctx context.Context, s *settings, source []byte, d time.Duration)
 	var stopped atomic.Bool
 	defer context.AfterFunc(ctx, func() { stopped.Store(true) })()
 	var leadErr, followErr error
+	var receiver time.Duration
 	var both sync.WaitGroup
 	run := func(into *error, f func() error) {
 		both.Go(func() {
@@ -225,7 +234,11 @@ func rawStream(ctx context.Context, s *settings, source []byte, d time.Duration)
 		f, err = rawLead(&stopped, near, s, source, d)
 		return err
 	})
-	run(&followErr, func() error { return rawFollow(&stopped, far, s) })
+	run(&followErr, func() (err error) {
+		receiver, err = rawFollow(&stopped, far, s)
+		return err
+	})
 	both.Wait()
+	f.receiver = receiver
 	return f, errors.Join(ctx.Err(), leadErr, followErr)
 }

@@ -132,11 +132,8 @@ func (c *comm) progressReceives() error {
 		c.holding += pages
 		c.receiveReserved++
 	}
-	c.moved = 0
-	for i := range c.lanes {
-		if err := c.receiveTasks(&c.lanes[i]); err != nil {
-			return err
-		}
+	if err := c.receiveTasks(); err != nil {
+		return err
 	}
 	for c.receiveComplete < c.receiveReserved {
 		r := &c.receives[c.receiveComplete%requests]
@@ -152,24 +149,50 @@ func (c *comm) progressReceives() error {
 	return c.collect()
 }
 
-// receiveTasks takes in what has come over one data socket.
-func (c *comm) receiveTasks(l *lane) error {
-	for !l.expected.empty() && c.moved < mostMoved {
-		t := l.expected.head()
-		if t.number >= c.receiveReserved {
-			return nil
+// mostReceived bounds what one progress receives. What has come is then unpacked while it
+// is in the caches, and its pages are used again.
+const mostReceived = 512 << 10
+
+// receiveTasks takes in what has come over data sockets, for the oldest requests first.
+func (c *comm) receiveTasks() error {
+	empty := 0 // set of sockets that have nothing
+	for received := 0; received < mostReceived; {
+		at := c.oldestTask(empty)
+		if at < 0 {
+			break
 		}
-		r := &c.receives[t.number%requests]
-		n, err := c.receiveTask(l, t, r)
-		if n == 0 {
+		l := &c.lanes[at]
+		t := l.expected.head()
+		n, err := c.receiveTask(l, t, &c.receives[t.number%requests])
+		if err != nil {
 			return err
 		}
-		c.moved += n
+		if n == 0 {
+			empty |= 1 << at
+			continue
+		}
+		received += n
 		if t.done == t.size {
 			l.expected.pop()
 		}
 	}
 	return nil
+}
+
+// oldestTask is the data socket with the oldest chunk that can be received, without those
+// of a set; -1 for none.
+func (c *comm) oldestTask(without int) int {
+	best, oldest := -1, c.receiveReserved
+	for i := range c.lanes {
+		l := &c.lanes[i]
+		if without&(1<<i) != 0 || l.expected.empty() {
+			continue
+		}
+		if number := l.expected.head().number; number < oldest {
+			best, oldest = i, number
+		}
+	}
+	return best
 }
 
 // receiveTask takes in what has come of a chunk.

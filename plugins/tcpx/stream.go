@@ -77,6 +77,7 @@ func (e *endpoint) close() error {
 func (e *endpoint) send(stopped *atomic.Bool, tag uint64, next func() []byte) error {
 	c := e.comm
 	window := uint64(c.settings.sendWindow)
+	spins := 0
 	for more := true; more || c.sendFreed < c.sendPosted; {
 		c.stall.waiting = false
 		for more && c.sendPosted-c.sendFreed < window {
@@ -94,7 +95,7 @@ func (e *endpoint) send(stopped *atomic.Bool, tag uint64, next func() []byte) er
 		freed := c.sendFreed
 		for c.freeSend() {
 		}
-		if err := rest(stopped, freed == c.sendFreed && before == c.counts.sentBytes); err != nil {
+		if err := rest(stopped, &spins, freed == c.sendFreed && before == c.counts.sentBytes); err != nil {
 			return err
 		}
 	}
@@ -106,6 +107,7 @@ func (e *endpoint) send(stopped *atomic.Bool, tag uint64, next func() []byte) er
 func (e *endpoint) receive(stopped *atomic.Bool, tag uint64, next func(number uint64) buffer) (bytes int, err error) {
 	c := e.comm
 	window := uint64(c.settings.receiveWindow)
+	spins := 0
 	for ended := false; !ended; {
 		for c.receivePosted-c.receiveConsumed < window {
 			if _, err := c.irecv(next(c.receivePosted), tag+c.receivePosted); err != nil {
@@ -129,7 +131,7 @@ func (e *endpoint) receive(stopped *atomic.Bool, tag uint64, next func(number ui
 			bytes += size
 			ended = size == 0
 		}
-		if err := rest(stopped, consumed == c.receiveConsumed && before == c.counts.receivedBytes); err != nil {
+		if err := rest(stopped, &spins, consumed == c.receiveConsumed && before == c.counts.receivedBytes); err != nil {
 			return bytes, err
 		}
 	}
@@ -138,13 +140,21 @@ func (e *endpoint) receive(stopped *atomic.Bool, tag uint64, next func(number ui
 
 var errStopped = errors.New("stopped")
 
-// rest gives the processor to others when there was nothing to do, without Go's
-// scheduler, and ends what was stopped.
-func rest(stopped *atomic.Bool, idle bool) error {
+// spinsBeforeRest is how many turns in vain a thread takes: longer than any answer of a
+// thread that runs. The other side has no processor then, and may be waiting for this one's.
+const spinsBeforeRest = 256
+
+// rest ends what was stopped, and gives the processor to others after many turns in a row
+// in which there was nothing to do, without Go's scheduler.
+func rest(stopped *atomic.Bool, spins *int, idle bool) error {
 	if stopped.Load() {
 		return errStopped
 	}
-	if idle {
+	if *spins++; !idle {
+		*spins = 0
+	}
+	if *spins >= spinsBeforeRest {
+		*spins = 0
 		_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
 	}
 	return nil

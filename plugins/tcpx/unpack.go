@@ -1,13 +1,9 @@
 package tcpx
 
 import (
-	"errors"
-	"fmt"
 	"runtime"
 	"sync"
 	"sync/atomic"
-
-	"golang.org/x/sys/unix"
 )
 
 // unpackCPU is the unpacking of mode host: processors copy.
@@ -28,7 +24,7 @@ const (
 	slotDone
 )
 
-// hostUnpacker copies with the calling thread, or with threads of its own. Each of
+// hostUnpacker copies with the calling thread, or with goroutines of its own. Each of
 // these has the slots of its number modulo theirs.
 type hostUnpacker struct {
 	bounce []byte
@@ -47,26 +43,23 @@ type hostSlot struct {
 	_           [64]byte
 }
 
-// copier is a thread that copies.
+// copier is a goroutine that copies.
 type copier struct {
 	u     *hostUnpacker
 	first int // slot
 	step  int
 	// asleep is set before the last look at the slots: a launch that comes after
-	// that look sees it, and rings the bell, an eventfd.
+	// that look sees it, and rings the bell.
 	asleep atomic.Bool
-	bell   int
+	bell   chan struct{}
 	stop   atomic.Bool
 }
 
 func newHostUnpacker(workers int) (unpacker, error) {
 	u := &hostUnpacker{}
+	moreThreads(workers)
 	for i := range workers {
-		bell, err := unix.Eventfd(0, unix.EFD_CLOEXEC)
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("an eventfd for an unpack worker: %w", err), u.close())
-		}
-		c := &copier{u: u, first: i, step: workers, bell: bell}
+		c := &copier{u: u, first: i, step: workers, bell: make(chan struct{}, 1)}
 		u.copier = append(u.copier, c)
 		u.ended.Go(c.run)
 	}
@@ -98,21 +91,28 @@ func (u *hostUnpacker) close() error {
 		c.ring()
 	}
 	u.ended.Wait()
-	var errs []error
-	for _, c := range u.copier {
-		errs = append(errs, unix.Close(c.bell))
-	}
-	return errors.Join(errs...)
+	moreThreads(-len(u.copier))
+	return nil
 }
+
+// moreThreads has Go run more threads at once, or fewer again: those that poll never give
+// theirs away, and the runtime has as many as poll and one.
+func moreThreads(n int) {
+	if n != 0 {
+		threads.Lock()
+		defer threads.Unlock()
+		runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0)+n, 1))
+	}
+}
+
+var threads sync.Mutex
 
 // sleepAfter is how many looks in a row that find nothing a copier takes before it
 // sleeps: a few microseconds, less than what a wake-up costs.
-const sleepAfter = 2000
+const sleepAfter = 500
 
 // run copies until it is told to stop, and then what was launched before.
 func (c *copier) run() {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
 	for idle := 0; ; {
 		if c.look() {
 			idle = 0
@@ -127,8 +127,7 @@ func (c *copier) run() {
 		idle = 0
 		c.asleep.Store(true)
 		if !c.look() && !c.stop.Load() {
-			var count [8]byte
-			_, _ = unix.Read(c.bell, count[:]) // EINTR: one more look is no harm
+			<-c.bell
 		}
 		c.asleep.Store(false)
 	}

@@ -1,8 +1,13 @@
 package tcpx
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"os"
 	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
 // volumeVariable has TestThousandTransfers run, which takes minutes.
@@ -15,4 +20,73 @@ func TestThousandTransfers(t *testing.T) {
 		t.Skip("1000 transfers of up to 64 MiB; run with " + volumeVariable + "=1")
 	}
 	transfers(t, 1000, 64<<20)
+}
+
+// TestChunksCostTheSame: the hundred thousandth chunk takes as many system calls as the
+// first, allocates as little, and needs no more pages.
+func TestChunksCostTheSame(t *testing.T) {
+	total := 100_000
+	if raceDetector {
+		total = 5_000
+	}
+	a, b := pair(t, map[string]string{"chunk": "4KiB", "sockets": "2"}, 1<<20)
+	data := random(7, 4<<10)
+	one := func() {
+		for a.comm.sendPosted-a.comm.sendFreed < requests && b.comm.receivePosted-b.comm.receiveConsumed < requests {
+			_, _ = b.comm.irecv(b.destination.slice(0, len(data)), b.comm.receivePosted)
+			_, _ = a.comm.isend(vector{data}, a.comm.sendPosted)
+		}
+		if a.comm.progress() != nil || b.comm.progress() != nil {
+			panic("the comm broke")
+		}
+		for b.comm.doneReceive() {
+		}
+		for b.comm.consumed(b.comm.receiveConsumed) == nil {
+		}
+		for a.comm.freeSend() {
+		}
+	}
+	perChunk := func(chunks uint64) (calls float64) {
+		before := a.counts.sendCalls + b.counts.receiveCalls
+		from := b.counts.consumes
+		for b.counts.consumes < from+chunks {
+			one()
+		}
+		return float64(a.counts.sendCalls+b.counts.receiveCalls-before) / float64(b.counts.consumes-from)
+	}
+	first := perChunk(1000)
+	perChunk(uint64(total) - 2000)
+	last := perChunk(1000)
+	require.InDelta(t, first, last, 0.5, "system calls of a chunk")
+	require.LessOrEqual(t, b.counts.receivePeak, uint64(requests))
+	require.Zero(t, testing.AllocsPerRun(100, one), "allocations")
+}
+
+// TestTransfers sends transfers of random sizes with random options; the whole number
+// and sizes of it are in volume_test.go.
+func TestTransfers(t *testing.T) { transfers(t, 12, 2<<20) }
+
+// transfers checks n transfers of up to most bytes, byte for byte.
+func transfers(t *testing.T, n, most int) {
+	dice := rand.New(rand.NewPCG(uint64(n), 1))
+	pick := func(values ...string) string { return values[dice.IntN(len(values))] }
+	data := random(9, most)
+	for i := range n {
+		chunk := pageSize << dice.IntN(8)
+		options := map[string]string{
+			"chunk": fmt.Sprint(chunk), "request": fmt.Sprint(chunk << dice.IntN(3)),
+			"send-window": fmt.Sprint(1 + dice.IntN(requests)), "receive-window": fmt.Sprint(1 + dice.IntN(requests)),
+			"sockets": fmt.Sprint(1 + dice.IntN(6)), "striping": pick(stripeRoundRobin, stripeLeastLoaded),
+			"unpack-workers": fmt.Sprint(dice.IntN(4)), "zero-copy": pick(zeroCopyOff, zeroCopyOff, zeroCopyOn),
+		}
+		size := dice.IntN(most + 1)
+		if dice.IntN(8) == 0 {
+			size = dice.IntN(20)
+		}
+		transferOnce(t, options, data[:size], time.Duration(dice.IntN(300))*time.Microsecond)
+		if t.Failed() {
+			t.Logf("transfer %d of %d bytes with %v", i, size, options)
+			return
+		}
+	}
 }

@@ -57,7 +57,9 @@ func faultFlood(t *testing.T, s *Suite) {
 		flood[pattern(i, min(n, a.MTU()))] = true
 	}
 	deadline := time.Now().Add(s.Timeout)
-	for i := range 20_000 {
+	// Far more than any buffer has room for.
+	for i, bytes := 0, 0; i < 20_000 && bytes < 64<<20; i++ {
+		bytes += min(lengths[i%3], a.MTU())
 		d := pattern(i%3, min(lengths[i%3], a.MTU()))
 		if !a.Send(to, []byte(d[:8]), []byte(d[8:])) {
 			a.flush()

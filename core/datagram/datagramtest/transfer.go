@@ -277,7 +277,7 @@ func transferThreads(t *testing.T, s *Suite) {
 	x := s.nodes(t, 2)
 	a, b := x[0], x[1]
 	toB, toA := a.to(b), b.to(a)
-	const rounds = 150
+	const rounds = 50
 	deadline := time.Now().Add(s.Timeout)
 	var wait sync.WaitGroup
 	wait.Go(func() { // answers until it is told to stop

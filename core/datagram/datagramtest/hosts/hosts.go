@@ -1,6 +1,3 @@
-// Package hosts makes two hosts for tests out of one: network namespaces of their own,
-// joined by a wire, whose rate can be limited. Nothing of them outlives the test's
-// process, however it ends.
 package hosts
 
 import (
@@ -121,7 +118,11 @@ func (h *Host) up(w Wire) error {
 		return err
 	}
 	errs := []error{handle.LinkSetUp(loopback)}
-	for _, a := range []netip.Prefix{netip.PrefixFrom(h.Address, 24), netip.PrefixFrom(h.Address6, 64)} {
+	addresses := []netip.Prefix{netip.PrefixFrom(h.Address, 24)}
+	if _, err := os.Stat("/proc/net/if_inet6"); err == nil { // the kernel has IPv6
+		addresses = append(addresses, netip.PrefixFrom(h.Address6, 64))
+	}
+	for _, a := range addresses {
 		// Nobody else is there whom the address could belong to.
 		errs = append(errs, handle.AddrAdd(wire, &netlink.Addr{Flags: unix.IFA_F_NODAD,
 			IPNet: &net.IPNet{IP: a.Addr().AsSlice(), Mask: net.CIDRMask(a.Bits(), a.Addr().BitLen())}}))

@@ -1,0 +1,198 @@
+package erpc
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/datagram"
+	"transportbench/core/transport"
+)
+
+// target is a worker with a session that is up, calls in flight in it, and a request
+// that it has not answered; and the port of its peer, from which an attacker sends.
+type target struct {
+	network *network
+	victim  *member
+	peer    *member
+	session *session
+}
+
+func newTarget(t testing.TB) *target {
+	n := newNetwork(1, datagram.Faults{})
+	s := settingsOf(t, transport.Config{Workers: 1, Peers: 2, InFlight: 4, MaxPayload: 600}, map[string]string{"window": "8"})
+	small := func(*rand.Rand) int { return 16 }
+	a, b := n.member(t, s, 256, 1, small), n.member(t, s, 256, 1, small)
+	join(t, a, b)
+	n.run(t, second, a, b)
+	for i := range 3 {
+		_, err := a.w.Post([]transport.Op{{Kind: transport.OpCall, Token: transport.Token(100 + i), Payload: make([]byte, 300*i)}})
+		require.NoError(t, err)
+	}
+	require.NoError(t, a.w.Flush())
+	return &target{network: n, victim: a, peer: b, session: a.w.sessions[0]}
+}
+
+// deliver lets bytes arrive at the victim, as if from a port.
+func (x *target) deliver(from int, packets ...[]byte) (events []transport.Event) {
+	p := x.victim.w.port.(*simulated)
+	for _, b := range packets {
+		p.arrived = append(p.arrived, b)
+		p.from = append(p.from, from)
+	}
+	for range len(packets)/len(x.victim.events) + 1 {
+		n, _ := x.victim.w.Poll(x.victim.events)
+		events = append(events, x.victim.events[:n]...)
+	}
+	return events
+}
+
+// packet makes one that has a header and a right check for a key.
+func packet(h header, key uint32, body []byte) []byte {
+	var head [headerSize]byte
+	h.put(&head)
+	sealPacket(key, &head, body)
+	return append(head[:], body...)
+}
+
+// next is the header of the request that the victim would run next.
+func (x *target) next(size int) header {
+	s := &x.session.served[3]
+	return header{request: s.request + 8, session: x.session.number, kind: kindRequest, size: uint32(size)}
+}
+
+// TestHostilePackets: each is counted under what is wrong with it, and none reaches the
+// caller.
+func TestHostilePackets(t *testing.T) {
+	x := newTarget(t)
+	w, key, body := x.victim.w, x.session.key, make([]byte, 32)
+	peer, stranger := x.peer.w.port.(*simulated).number, x.network.port(256).number
+	with := func(change func(*header)) header {
+		h := x.next(32)
+		change(&h)
+		return h
+	}
+	for name, c := range map[string]struct {
+		packet []byte
+		from   int
+		count  *uint64
+	}{
+		"empty":                    {nil, peer, &w.counts.malformed},
+		"short":                    {make([]byte, headerSize-1), peer, &w.counts.malformed},
+		"zeros":                    {make([]byte, headerSize), peer, &w.counts.corrupt},
+		"wrong key":                {packet(x.next(32), key+1, body), peer, &w.counts.corrupt},
+		"from elsewhere":           {packet(x.next(32), key, body), stranger, &w.counts.forged},
+		"unknown session":          {packet(with(func(h *header) { h.session = 77 }), key, body), peer, &w.counts.strangers},
+		"cut off":                  {packet(x.next(32), key, body)[:40], peer, &w.counts.corrupt},
+		"shorter than it says":     {packet(x.next(33), key, body), peer, &w.counts.malformed},
+		"longer than it says":      {packet(x.next(31), key, body), peer, &w.counts.malformed},
+		"oversized":                {packet(x.next(601), key, make([]byte, 240)), peer, &w.counts.malformed},
+		"no kind":                  {packet(with(func(h *header) { h.kind = 0 }), key, body), peer, &w.counts.malformed},
+		"kind of the handshake":    {packet(with(func(h *header) { h.kind = kindHello }), key, body), peer, &w.counts.malformed},
+		"old request":              {packet(with(func(h *header) { h.request -= 16 }), key, body), peer, &w.counts.stale},
+		"request too far ahead":    {packet(with(func(h *header) { h.request += 8 }), key, body), peer, &w.counts.stale},
+		"middle of a request":      {packet(with(func(h *header) { h.number, h.size = 1, 272 }), key, body), peer, &w.counts.outOfOrder},
+		"pull of nothing":          {packet(with(func(h *header) { h.kind = kindPull }), key, nil), peer, &w.counts.stale},
+		"answer to nothing":        {packet(with(func(h *header) { h.kind = kindResponse; h.request = 4000 }), key, body), peer, &w.counts.duplicates},
+		"handshake, no key":        {packet(header{session: noSession, kind: kindHello}, key, body), peer, &w.counts.corrupt},
+		"handshake of a stranger":  {packet(header{session: noSession, kind: kindHello}, w.key, make([]byte, offerSize)), stranger, &w.counts.strangers},
+		"handshake, nonsense":      {packet(header{session: noSession, kind: kindPing}, w.key, x.hello()[headerSize:]), peer, &w.counts.malformed},
+		"handshake from elsewhere": {x.hello(), stranger, &w.counts.forged},
+		"farewell from elsewhere":  {packet(header{session: noSession, kind: kindBye}, w.key, x.hello()[headerSize:headerSize+8]), stranger, &w.counts.forged},
+	} {
+		before := *c.count
+		require.Empty(t, x.deliver(c.from, c.packet), name)
+		require.Equal(t, before+1, *c.count, name)
+	}
+	require.Equal(t, up, x.session.state)
+
+	events := x.deliver(peer, packet(x.next(32), key, body))
+	require.Len(t, events, 1, "the same without a fault")
+	require.Equal(t, transport.EventRequest, events[0].Kind)
+	require.Empty(t, x.deliver(peer, packet(header{request: uint32(events[0].Token), session: x.session.number, kind: kindRequest, size: 32}, key, body)), "a request that comes again")
+}
+
+// hello is one that the victim's peer would say.
+func (x *target) hello() []byte {
+	o := x.peer.w.offer(x.peer.w.sessions[0])
+	var body [offerSize]byte
+	o.put(&body)
+	return packet(header{session: noSession, kind: kindHello, size: offerSize}, x.victim.w.key, body[:])
+}
+
+// TestOtherOptions: a peer that was opened with other options is cut off, and told to be
+// lost.
+func TestOtherOptions(t *testing.T) {
+	n := newNetwork(1, datagram.Faults{})
+	cfg := transport.Config{Workers: 1, Peers: 1, InFlight: 4, MaxPayload: 64}
+	a := n.member(t, settingsOf(t, cfg, map[string]string{"window": "8"}), 256, 0, mixed(64))
+	b := n.member(t, settingsOf(t, cfg, map[string]string{"window": "16"}), 256, 0, mixed(64))
+	join(t, a, b)
+	broke, told := 0, 0
+	for range 100 {
+		for _, m := range []*member{a, b} {
+			k, err := m.w.Poll(m.events)
+			if err != nil {
+				require.ErrorIs(t, err, transport.ErrCorrupt)
+				broke++
+			}
+			for _, e := range m.events[:k] {
+				require.Equal(t, transport.EventPeerLost, e.Kind)
+				told++
+			}
+		}
+		n.pass(10_000)
+	}
+	require.NotZero(t, broke)
+	require.Equal(t, 2, told)
+}
+
+// FuzzPackets: whatever arrives, even from the session's own peer with a right check,
+// nothing crashes, events are within bounds, and credits stay within theirs. What does not
+// have both reaches nobody.
+func FuzzPackets(f *testing.F) {
+	f.Add([]byte{3, 40, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16})
+	f.Add([]byte{0, 0, 1, 5, 2, 255, 3, 16, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x41, 0, 16, 0, 0, 0})
+	f.Fuzz(func(t *testing.T, script []byte) {
+		x := newTarget(t)
+		w, p := x.victim.w, x.session
+		peer, stranger := x.peer.w.port.(*simulated).number, x.network.port(256).number
+		for len(script) >= 2 {
+			how, size := script[0], int(script[1])
+			script = script[2:]
+			b := append([]byte(nil), script[:min(size, len(script))]...)
+			script = script[len(b):]
+			from, key := peer, p.key
+			if how&1 != 0 {
+				from = stranger
+			}
+			if how&8 != 0 {
+				key = w.key
+			}
+			sealed := how&2 == 0 && len(b) >= headerSize
+			if sealed {
+				h := parse(b)
+				if h.session = p.number; how&8 != 0 {
+					h.session = noSession
+				}
+				if how&4 != 0 { // near to what fits
+					h.request = p.served[h.request%8].request + uint32(how>>4)&8
+					h.number, h.size = h.number%8, h.size%640
+				}
+				b = packet(h, key, b[headerSize:])
+			}
+			for _, e := range x.deliver(from, b) {
+				require.True(t, sealed && from == peer, "an event that an outsider is the cause of")
+				require.LessOrEqual(t, e.Size, 600)
+				require.Len(t, e.Payload, e.Size)
+				if e.Kind == transport.EventRequest && how&16 != 0 {
+					_, _ = w.Post([]transport.Op{{Kind: transport.OpReply, Peer: e.Peer, Token: e.Token, Payload: make([]byte, 500)}})
+				}
+			}
+			require.GreaterOrEqual(t, p.credits, 0)
+			require.LessOrEqual(t, p.credits, p.total)
+			x.network.now += 1_000_000
+		}
+	})
+}

@@ -1,0 +1,284 @@
+package erpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"os"
+	"os/exec"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"transportbench/core/transport"
+)
+
+// BenchmarkPeers runs this transport over udp, the floor of its medium and, where it
+// is installed, sockperf in turn on the same two processors, and prints their ratios.
+// make bench-peers runs it; ERPC_PEERS_ROUNDS sets how often each is run, of which the
+// best counts.
+func BenchmarkPeers(b *testing.B) {
+	if runtime.NumCPU() < 2 {
+		b.Skip("two processors are needed, and there is one")
+	}
+	rounds := 20
+	if n, err := strconv.Atoi(os.Getenv("ERPC_PEERS_ROUNDS")); err == nil && n > 0 {
+		rounds = n
+	}
+	cpus := peerCPUs()
+	fmt.Printf("this transport over udp, its floor and sockperf in turn on processors %d and %d, best of %d\n", cpus[0], cpus[1], rounds)
+	const size = 32
+	least, most := best{math.Inf(1), true}, best{0, false}
+	floor, one, theirs := least, least, least
+	floorRate, many := most, most
+	floorBandwidth, large := most, most
+	for range rounds {
+		if t := sockperf(b, cpus, size); t > 0 {
+			theirs.take(t)
+		}
+		p := newPeers(b, cpus, size, 64)
+		f := p.floor()
+		floor.take(f.RoundTrip)
+		floorRate.take(f.Rate)
+		one.take(p.roundTrip(100 * time.Millisecond))
+		many.take(p.rate(64, 100*time.Millisecond))
+		p.close()
+		p = newPeers(b, cpus, 8<<20, 2)
+		floorBandwidth.take(p.floor().Bandwidth)
+		large.take(p.rate(2, 300*time.Millisecond) * (8 << 20))
+		p.close()
+	}
+	fmt.Printf("1 in flight, %d B:       floor %6.0f ns, erpc %6.0f ns: %.2f x the floor\n", size, floor.value, one.value, one.value/floor.value)
+	if math.IsInf(theirs.value, 1) {
+		fmt.Println("sockperf is not installed: apt install sockperf")
+	} else {
+		fmt.Printf("1 in flight, %d B:       sockperf %6.0f ns: erpc %.2f x sockperf\n", size, theirs.value, one.value/theirs.value)
+	}
+	fmt.Printf("64 in flight, %d B:      floor %8.0f/s, erpc %8.0f/s round trips: %.2f x the floor\n", size, floorRate.value, many.value, many.value/floorRate.value)
+	fmt.Printf("responses of 8 MiB:      floor %.2f GB/s, erpc %.2f GB/s: %.2f x the floor\n", floorBandwidth.value/1e9, large.value/1e9, large.value/floorBandwidth.value)
+}
+
+// best keeps the best of several readings: the least, or the most.
+type best struct {
+	value float64
+	least bool
+}
+
+func (v *best) take(x float64) {
+	if v.least {
+		v.value = min(v.value, x)
+	} else {
+		v.value = max(v.value, x)
+	}
+}
+
+// peerCPUs are the first two processors that this process may use.
+func peerCPUs() (cpus [2]int) {
+	var set unix.CPUSet
+	if unix.SchedGetaffinity(0, &set) != nil {
+		return [2]int{0, 1}
+	}
+	for cpu, n := 0, 0; cpu < 1024 && n < 2; cpu++ {
+		if set.IsSet(cpu) {
+			cpus[n] = cpu
+			n++
+		}
+	}
+	return cpus
+}
+
+// sockperfLine is the median one way, in microseconds.
+var sockperfLine = regexp.MustCompile(`percentile 50\.000 *= *([0-9.]+)`)
+
+// sockperf returns the median of its round trips in nanoseconds, or 0 where it is not
+// installed.
+func sockperf(b *testing.B, cpus [2]int, size int) float64 {
+	if _, err := exec.LookPath("sockperf"); err != nil {
+		return 0
+	}
+	socket, err := net.ListenPacket("udp", "127.0.0.1:0")
+	require.NoError(b, err)
+	_, port, _ := net.SplitHostPort(socket.LocalAddr().String())
+	require.NoError(b, socket.Close())
+	command := func(cpu int, args ...string) *exec.Cmd {
+		return exec.Command("taskset", slices.Concat([]string{"-c", fmt.Sprint(cpu), "sockperf"}, args, []string{"-i", "127.0.0.1", "-p", port, "--nonblocked"})...)
+	}
+	server := command(cpus[0], "server")
+	require.NoError(b, server.Start())
+	defer func() { _ = server.Process.Kill(); _ = server.Wait() }()
+	var output []byte
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); {
+		// sockperf cannot run for less than a second.
+		output, err = command(cpus[1], "ping-pong", "-m", fmt.Sprint(size), "-t", "1").CombinedOutput()
+		if found := sockperfLine.FindSubmatch(output); found != nil && err == nil {
+			oneWay, err := strconv.ParseFloat(string(found[1]), 64)
+			require.NoError(b, err)
+			return 2000 * oneWay
+		}
+	}
+	b.Fatalf("sockperf: %v\n%s", err, output)
+	return 0
+}
+
+// peers are two ranks, of which the second answers on a thread of its own.
+type peers struct {
+	b        *testing.B
+	ranks    [2]transport.Transport
+	workers  [2]transport.Worker
+	cpus     [2]int
+	response int
+}
+
+func newPeers(b *testing.B, cpus [2]int, response, inFlight int) *peers {
+	p := &peers{b: b, cpus: cpus, response: response}
+	options, err := transport.ParseOptions(schema, map[string]string{"provider": "udp"})
+	require.NoError(b, err)
+	for i := range p.ranks {
+		p.ranks[i], err = Driver{}.Open(b.Context(), transport.Config{Rank: i, Workers: 1, Peers: 1, InFlight: inFlight,
+			MaxPayload: response, Options: options})
+		require.NoError(b, err)
+		p.workers[i], err = p.ranks[i].NewWorker(0)
+		require.NoError(b, err)
+	}
+	for i, w := range p.workers {
+		require.NoError(b, w.Connect(b.Context(), 0, p.workers[1-i].Address()))
+	}
+	return p
+}
+
+func (p *peers) close() {
+	for _, r := range p.ranks {
+		require.NoError(p.b, r.Close())
+	}
+}
+
+// beside runs one function on each side, on threads that keep their processors.
+func (p *peers) beside(there, here func()) {
+	var wait sync.WaitGroup
+	for i, f := range []func(){here, there} {
+		wait.Go(func() {
+			runtime.LockOSThread() // and not unlocked: the thread stays where it is
+			var set unix.CPUSet
+			set.Set(p.cpus[1-i])
+			if err := unix.SchedSetaffinity(0, &set); err != nil {
+				p.b.Error(err)
+			}
+			f()
+		})
+	}
+	wait.Wait()
+}
+
+func (p *peers) floor() (f transport.Floor) {
+	ctx, cancel := context.WithTimeout(p.b.Context(), time.Minute)
+	defer cancel()
+	var errs [2]error
+	const d = 200 * time.Millisecond
+	p.beside(func() { _, errs[1] = p.workers[1].(transport.Prober).Probe(ctx, 0, false, d) },
+		func() { f, errs[0] = p.workers[0].(transport.Prober).Probe(ctx, 0, true, d) })
+	require.NoError(p.b, errors.Join(errs[:]...))
+	return f
+}
+
+// load keeps calls in flight for d, after a fourth of it to warm up, and tells each
+// of so many round trips how long they took.
+func (p *peers) load(inFlight int, d time.Duration, trips int, tell func(time.Duration)) (rate float64) {
+	var stop atomic.Bool
+	p.beside(func() { p.serve(&stop) }, func() {
+		defer stop.Store(true)
+		w, events := p.workers[0], make([]transport.Event, 64)
+		ops := make([]transport.Op, inFlight)
+		for i := range ops {
+			ops[i] = transport.Op{Kind: transport.OpCall, Token: transport.Token(i), Payload: make([]byte, 32)}
+		}
+		free, total, done := inFlight, 0, 0
+		begin := time.Now()
+		last, from := begin, begin
+		told := trips == math.MaxInt // nobody is
+		for warm := false; ; {
+			n, err := w.Post(ops[:free])
+			free -= n
+			if err = errors.Join(err, w.Flush()); err != nil {
+				p.b.Error(err)
+				return
+			}
+			if n, err = w.Poll(events); err != nil {
+				p.b.Error(err)
+				return
+			}
+			free += n
+			total += n
+			if done += n; done < trips && n == 0 {
+				continue
+			}
+			now := time.Now()
+			if done >= trips {
+				if warm {
+					tell(now.Sub(last) / time.Duration(done))
+					told = true
+				}
+				last, done = now, 0
+			}
+			if !warm && now.Sub(begin) > d/4 {
+				warm, from, total = true, now, 0
+			}
+			if warm && now.Sub(from) > d && total > 0 && told {
+				rate = float64(total) / now.Sub(from).Seconds()
+				break
+			}
+		}
+		for free < inFlight {
+			n, _ := w.Poll(events)
+			free += n
+		}
+	})
+	return rate
+}
+
+// serve answers until it is told to stop.
+func (p *peers) serve(stop *atomic.Bool) {
+	w, events, response := p.workers[1], make([]transport.Event, 64), make([]byte, p.response)
+	replies := make([]transport.Op, 0, 1024)
+	for !stop.Load() {
+		n, err := w.Poll(events)
+		if err != nil {
+			p.b.Error(err)
+			return
+		}
+		for _, e := range events[:n] {
+			replies = append(replies, transport.Op{Kind: transport.OpReply, Peer: e.Peer, Token: e.Token, Payload: response})
+		}
+		if len(replies) == 0 {
+			continue
+		}
+		taken, err := w.Post(replies)
+		if err = errors.Join(err, w.Flush()); err != nil {
+			p.b.Error(err)
+			return
+		}
+		replies = replies[:copy(replies, replies[taken:])]
+	}
+}
+
+// roundTrip is the median of one call at a time, in nanoseconds.
+func (p *peers) roundTrip(d time.Duration) float64 {
+	times := make([]time.Duration, 0, 1<<16)
+	p.load(1, d, 8, func(t time.Duration) { times = append(times, t) })
+	slices.Sort(times)
+	return float64(times[len(times)/2])
+}
+
+// rate is calls per second.
+func (p *peers) rate(inFlight int, d time.Duration) float64 {
+	return p.load(inFlight, d, math.MaxInt, func(time.Duration) {})
+}

@@ -1,0 +1,233 @@
+package erpc
+
+import (
+	"bufio"
+	"context"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/transport"
+)
+
+// serverVariable makes the test binary a rank that answers what it is asked, under the
+// options in it, "name=value" with commas between. It prints its address, reads that of its
+// one peer, and ends with its standard input.
+const serverVariable = "ERPC_TEST_SERVER"
+
+func runServer() bool {
+	text := os.Getenv(serverVariable)
+	if text == "" {
+		return false
+	}
+	if err := serve(text, os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	return true
+}
+
+func serve(text string, in io.Reader, out io.Writer) error {
+	raw := map[string]string{}
+	for _, o := range strings.Split(text, ",") {
+		key, value, _ := strings.Cut(o, "=")
+		raw[key] = value
+	}
+	options, err := transport.ParseOptions(schema, raw)
+	if err != nil {
+		return err
+	}
+	r, err := Driver{}.Open(context.Background(), transport.Config{Rank: 1, Workers: 1, Peers: 1, InFlight: 8, MaxPayload: 1000, Options: options})
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	w, err := r.NewWorker(0)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(out, base64.StdEncoding.EncodeToString(w.Address()))
+	lines := bufio.NewReader(in)
+	line, err := lines.ReadString('\n')
+	if err != nil {
+		return err
+	}
+	address, err := base64.StdEncoding.DecodeString(strings.TrimSpace(line))
+	if err == nil {
+		err = w.Connect(context.Background(), 0, address)
+	}
+	if err != nil {
+		return err
+	}
+	over := make(chan struct{})
+	go func() {
+		_, _ = lines.ReadByte()
+		close(over)
+	}()
+	events := make([]transport.Event, 16)
+	for {
+		select {
+		case <-over:
+			return nil
+		default:
+		}
+		n, err := w.Poll(events)
+		if err != nil {
+			return err
+		}
+		for _, e := range events[:n] {
+			if e.Kind == transport.EventPeerLost {
+				return nil
+			}
+			if _, err := w.Post([]transport.Op{{Kind: transport.OpReply, Peer: e.Peer, Token: e.Token, Payload: e.Payload}}); err != nil {
+				return err
+			}
+		}
+		if err := w.Flush(); err != nil {
+			return err
+		}
+	}
+}
+
+// server is a rank in a process of its own.
+type server struct {
+	command *exec.Cmd
+	in      io.WriteCloser
+	address []byte
+}
+
+func startServer(t *testing.T, options map[string]string) *server {
+	var text []string
+	for key, value := range options {
+		text = append(text, key+"="+value)
+	}
+	s := &server{command: exec.Command(os.Args[0])}
+	s.command.Env = append(os.Environ(), serverVariable+"="+strings.Join(text, ","))
+	s.command.Stderr = os.Stderr
+	var err error
+	s.in, err = s.command.StdinPipe()
+	require.NoError(t, err)
+	out, err := s.command.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, s.command.Start())
+	t.Cleanup(func() {
+		_ = s.command.Process.Kill()
+		_ = s.command.Wait()
+	})
+	line, err := bufio.NewReader(out).ReadString('\n')
+	require.NoError(t, err)
+	s.address, err = base64.StdEncoding.DecodeString(strings.TrimSpace(line))
+	require.NoError(t, err)
+	return s
+}
+
+// connect makes the worker and the server peers of each other.
+func (s *server) connect(t *testing.T, w *worker, id transport.PeerID) {
+	require.NoError(t, w.Connect(t.Context(), id, s.address))
+	_, err := fmt.Fprintln(s.in, base64.StdEncoding.EncodeToString(w.Address()))
+	require.NoError(t, err)
+}
+
+// echo calls peer so often, and has all responses.
+func echo(t *testing.T, w *worker, id transport.PeerID, calls int) {
+	events := make([]transport.Event, 16)
+	sent, answered := 0, 0
+	size := func(i int) int { return i * 37 % 1000 }
+	for deadline := time.Now().Add(2 * time.Minute); answered < calls; {
+		require.True(t, time.Now().Before(deadline), "%d of %d responses", answered, calls)
+		for sent < calls && sent-answered < 8 {
+			n, err := w.Post([]transport.Op{{Kind: transport.OpCall, Peer: id, Token: transport.Token(sent), Payload: message(uint64(sent), size(sent), 0)}})
+			require.NoError(t, err)
+			sent += n
+		}
+		require.NoError(t, w.Flush())
+		n, err := w.Poll(events)
+		require.NoError(t, err)
+		for _, e := range events[:n] {
+			require.Equal(t, transport.EventResponse, e.Kind)
+			(&member{t: t}).verify(e.Payload, uint64(e.Token), size(int(e.Token)), 0)
+			answered++
+		}
+	}
+}
+
+// TestKilledAndStartedAgain: a server that is killed is told as lost, with calls in flight
+// and without. One that is started again, even at the same port, is connected anew and
+// called; nothing of its former life gets in the way.
+func TestKilledAndStartedAgain(t *testing.T) {
+	for name, options := range map[string]map[string]string{
+		"udp":  {"provider": "udp", "udp-port": freePorts(t)},
+		"soft": {"provider": "soft"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			// Long for a process that does not run all the time.
+			options["peer-timeout"] = "1h"
+			mine := map[string]string{"provider": options["provider"], "keepalive": "50ms", "peer-timeout": "4s"}
+			w := opened(t, 1, transport.Config{Peers: 2, InFlight: 8, MaxPayload: 1000}, mine)[0]
+			for id := range transport.PeerID(2) {
+				s := startServer(t, options)
+				s.connect(t, w, id)
+				echo(t, w, id, 300)
+				if id == 1 {
+					_, err := w.Post([]transport.Op{{Kind: transport.OpCall, Peer: id}})
+					require.NoError(t, err)
+				}
+				require.NoError(t, s.command.Process.Kill())
+				_ = s.command.Wait()
+				awaitLoss(t, w, id)
+				_, err := w.Post([]transport.Op{{Kind: transport.OpCall, Peer: id}})
+				require.ErrorIs(t, err, transport.ErrPeerDown)
+			}
+		})
+	}
+}
+
+func awaitLoss(t *testing.T, w *worker, id transport.PeerID) {
+	events := make([]transport.Event, 16)
+	for deadline := time.Now().Add(2 * time.Minute); ; {
+		require.True(t, time.Now().Before(deadline), "the loss is not told")
+		n, err := w.Poll(events)
+		require.NoError(t, err)
+		for _, e := range events[:n] {
+			if e.Kind == transport.EventPeerLost {
+				require.Equal(t, id, e.Peer)
+				return
+			}
+		}
+	}
+}
+
+// TestFarewell: a server that closes says so, long before its silence would.
+func TestFarewell(t *testing.T) {
+	w := opened(t, 1, transport.Config{InFlight: 8, MaxPayload: 1000}, map[string]string{"provider": "udp", "peer-timeout": "1h"})[0]
+	s := startServer(t, map[string]string{"provider": "udp"})
+	s.connect(t, w, 0)
+	echo(t, w, 0, 10)
+	require.NoError(t, s.in.Close())
+	awaitLoss(t, w, 0)
+}
+
+// freePorts finds two ports in a row for a rank of one worker, below those that are given
+// to sockets which ask for any.
+func freePorts(t *testing.T) string {
+	free := func(port int) bool {
+		c, err := net.ListenPacket("udp4", fmt.Sprintf("127.0.0.1:%d", port))
+		return err == nil && c.Close() == nil
+	}
+	for port := 20_000 + os.Getpid()%5000*2; port < 32_000; port += 2 {
+		if free(port) && free(port+1) {
+			return fmt.Sprint(port)
+		}
+	}
+	require.Fail(t, "no two free ports in a row")
+	return ""
+}

@@ -1,0 +1,5 @@
+//go:build race
+
+package erpc
+
+const raceDetector = true
