@@ -84,7 +84,9 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 			server.Close()
 		}
 		cancel()
-		_ = <-failed // it tells that the server was closed
+		if err = <-failed; errors.Is(err, http.ErrServerClosed) {
+			err = nil
+		}
 	}
 	stop()
 	watcher.Wait()

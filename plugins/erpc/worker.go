@@ -70,9 +70,8 @@ type session struct {
 	watch  *watch
 
 	// Known from the handshake.
-	there      uint16 // number in packets that go
-	thereKey   uint32 // key of packets that go
-	mayCredits int    // the most credits that the peer has room for
+	there    uint16 // number in packets that go
+	thereKey uint32 // key of packets that go
 
 	helloAt    int64 // when the next handshake packet goes
 	helloAfter int64
