@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Every package states its purpose in a doc.go of its own.
+# Every package states its purpose in a doc.go of its own, and no file has the marks
+# of a merge that was not finished.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -11,4 +12,7 @@ for dir in $(find core plugins cmd -name '*.go' -not -path '*/testdata/*' -print
 		bad=1
 	fi
 done
+if git rev-parse --git-dir >/dev/null 2>&1 && git grep -nE '^(<<<<<<<|>>>>>>>) ' -- . >&2; then
+	bad=1
+fi
 exit $bad

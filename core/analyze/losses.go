@@ -86,7 +86,7 @@ func (e *evidence) pressureLoss() []Loss {
 		}
 	}
 	if clients+daemons+held == 0 {
-		return []Loss{{Name: "back_pressure", Message: "the transport had room for every message: nothing was lost to back-pressure or credits"}}
+		return []Loss{{Name: "back_pressure", Message: "the transport had room for every message that was offered: no client and no daemon was refused"}}
 	}
 	share := float64(clients+daemons) / e.ops
 	text := fmt.Sprintf("the transport took fewer messages than offered %s times, %s of an operation: at clients %s, at daemons %s times",
@@ -99,7 +99,7 @@ func (e *evidence) pressureLoss() []Loss {
 
 // scarce are parts of the names of a transport's own counters that tell of
 // something that ran out.
-var scarce = []string{"credit", "full", "stall", "retransmi", "receiver_not_ready", "held", "pending", "drop"}
+var scarce = []string{"credit", "full", "stall", "retransmi", "receiver_not_ready", "held", "sends_pending", "drop"}
 
 // transportLosses are the transport's own counters of what ran out. They grow
 // from the start of a rank, so that it is their growth from the first repeat to
@@ -118,8 +118,18 @@ func (e *evidence) transportLosses() []Loss {
 		if ops == 0 || !(grown > 0) || !slices.ContainsFunc(scarce, func(part string) bool { return strings.Contains(name, part) }) {
 			continue
 		}
-		list = append(list, Loss{Name: name, Share: grown / ops, Message: fmt.Sprintf("the transport's %s (%s): %s, %s of an operation",
-			name, s.help, counted(grown), percent(grown/ops))})
+		loss := Loss{Name: name}
+		if strings.HasSuffix(name, "_ns") {
+			loss.PerOp = grown / ops
+			loss.Message = fmt.Sprintf("the transport's %s (%s): %s, %s for each operation", name, s.help, format.Time(grown), format.Time(grown/ops))
+		} else {
+			loss.Share = grown / ops
+			loss.Message = fmt.Sprintf("the transport's %s (%s): %s, one in %s operations", name, s.help, counted(grown), counted(max(ops/grown, 1)))
+			if grown > ops {
+				loss.Message = fmt.Sprintf("the transport's %s (%s): %s, %.1f for each operation", name, s.help, counted(grown), grown/ops)
+			}
+		}
+		list = append(list, loss)
 	}
 	slices.SortFunc(list, func(a, b Loss) int { return cmp.Compare(a.Name, b.Name) })
 	return list

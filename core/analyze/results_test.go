@@ -310,7 +310,7 @@ func TestLosses(t *testing.T) {
 	require.Equal(t, "flush", a.Losses[0].Name, "the largest first")
 
 	none := analysed(t, nil)
-	require.Contains(t, none.Losses[len(none.Losses)-1].Message, "had room for every message")
+	require.Contains(t, none.Losses[len(none.Losses)-1].Message, "had room for every message that was offered")
 }
 
 func TestEvents(t *testing.T) {

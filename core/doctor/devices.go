@@ -9,22 +9,22 @@ import (
 	"strings"
 )
 
-// noUser goes with devices and libraries that only transports to come will use.
-const noUser = "No transport of this version uses it."
+// rdmaUsers says who uses an RDMA device.
+const rdmaUsers = "copyrpc and erpc use it with provider=verbs, and ucxam where UCX does."
 
 // rdma has a finding for each device.
 func (x *examiner) rdma() []Finding {
 	devices := x.environment.Identity.RDMA
 	if len(devices) == 0 {
 		return []Finding{{Name: "rdma", Value: "no device", Status: Note,
-			Meaning: "No transport of this version uses one."}}
+			Meaning: "copyrpc and erpc run on their software providers here, and ucxam on shared memory or TCP."}}
 	}
 	reachable := slices.ContainsFunc(x.root.Names("dev/infiniband"), func(name string) bool {
 		return strings.HasPrefix(name, "uverbs")
 	})
 	var findings []Finding
 	for _, device := range devices {
-		f := Finding{Name: "rdma " + device.Name, Status: OK, Meaning: noUser}
+		f := Finding{Name: "rdma " + device.Name, Status: OK, Meaning: rdmaUsers}
 		parts := []string{strings.TrimSpace(device.Type + " firmware " + device.Firmware)}
 		active := false
 		for _, port := range device.Ports {
@@ -46,37 +46,39 @@ func (x *examiner) rdma() []Finding {
 			f.Remedy = "check the cable, and the subnet manager (InfiniBand) or the interface (ip link set up)"
 		case strings.HasPrefix(device.Name, "rxe"), strings.HasPrefix(device.Name, "siw"):
 			f.Status = Note
-			f.Meaning = "It is RDMA in software over an ordinary interface: right for trying verbs, wrong for their speed. " + noUser
+			f.Meaning = "It is RDMA in software over an ordinary interface: right for trying verbs, wrong for their speed. " + rdmaUsers
 		}
 		findings = append(findings, f)
 	}
 	return findings
 }
 
-// library is a native library that a transport to come binds.
+// library is a native library that a transport binds.
 type library struct {
 	soname  string // without the version: "libucp.so"
 	pkg     string // Debian's package of the library, for its version
 	header  string // below /usr/include; empty where none is needed
 	install string
+	use     string
 }
 
 var nativeLibraries = []library{
-	{"libibverbs.so", "libibverbs1", "infiniband/verbs.h", "apt-get install libibverbs-dev ibverbs-providers"},
-	{"libucp.so", "libucx0", "ucp/api/ucp.h", "apt-get install libucx-dev"},
-	{"libcuda.so", "libcuda1", "", "install NVIDIA's driver; the library comes with it"},
+	{"libibverbs.so", "libibverbs1", "infiniband/verbs.h", "apt-get install libibverbs-dev ibverbs-providers",
+		"copyrpc and erpc reach RDMA devices through it (provider=verbs)."},
+	{"libucp.so", "libucx0", "ucp/api/ucp.h", "apt-get install libucx-dev", "ucxam is built on it."},
+	{"libcuda.so", "libcuda1", "", "install NVIDIA's driver; the library comes with it",
+		"tcpx reaches GPUs through it (mode=gpu)."},
 }
 
 func (x *examiner) libraries() []Finding {
 	dirs := x.libraryDirs()
 	var findings []Finding
 	for _, lib := range nativeLibraries {
-		f := Finding{Name: strings.TrimSuffix(lib.soname, ".so"), Status: OK, Meaning: noUser}
+		f := Finding{Name: strings.TrimSuffix(lib.soname, ".so"), Status: OK, Meaning: lib.use}
 		switch file := x.findLibrary(dirs, lib.soname); {
 		case file == "":
 			f.Value, f.Status = "not installed", Note
-			f.Meaning = noUser
-			f.Remedy = "not needed yet; " + lib.install
+			f.Remedy = lib.install
 		default:
 			f.Value = file
 			if version := x.packageVersion(lib.pkg); version != "" {
@@ -84,8 +86,8 @@ func (x *examiner) libraries() []Finding {
 			}
 			if lib.header != "" && !x.hasHeader(lib.header) {
 				f.Status = Note
-				f.Meaning = noUser + " The headers to build against it are missing."
-				f.Remedy = "not needed yet; " + lib.install
+				f.Meaning = lib.use + " The headers to build against it are missing."
+				f.Remedy = lib.install
 			}
 		}
 		findings = append(findings, f)

@@ -65,6 +65,9 @@ func (a *app) ab(cmd *cobra.Command, f *abFlags) error {
 	if err != nil {
 		return err
 	}
+	if flags := cmd.Flags(); !flags.Changed("a") && !flags.Changed("b") {
+		return usagef("ab compares two configurations: say with --a and --b in what they differ, such as --a ring=lamport --b ring=onesided")
+	}
 	within, err := share(f.within)
 	if err != nil || !(within > 0) {
 		return usagef("--within: %q is not a share such as 1%%", f.within)

@@ -38,13 +38,14 @@ func TestAB(t *testing.T) {
 		{[]string{"--a", "transport=fake in-flight=1", "--b", "transport=other in-flight=2"}, ExitOK, ""},
 		{[]string{"--transport", "fake", "--a", "in-flight=2", "--b", "in-flight=1"}, ExitRegression, "WORSE"},
 		{[]string{"--transport", "fake", "--a", "in-flight=2", "--b", "in-flight=1", "--fail-on", "throughput<-60%"}, ExitOK, ""},
-		{[]string{"--transport", "fake", "--repeats", "2", "--most", "2"}, ExitTooLittle, "too few repeats"},
-		{[]string{"--transport", "fake", "--in-flight", "1,2"}, ExitUsage, "--in-flight: ab takes one value"},
+		{[]string{"--transport", "fake", "--a", "", "--repeats", "2", "--most", "2"}, ExitTooLittle, "too few repeats"},
+		{[]string{"--transport", "fake", "--a", "", "--in-flight", "1,2"}, ExitUsage, "--in-flight: ab takes one value"},
 		{[]string{"--transport", "fake", "--a", "in-flight"}, ExitUsage, "not of the form option=value"},
 		{[]string{"--transport", "fake", "--a", "rnig=x"}, ExitUsage, `did you mean "ring"?`},
-		{[]string{"--transport", "fake", "--within", "0"}, ExitUsage, "--within"},
-		{[]string{"--transport", "stub"}, ExitInternal, "install libfake-dev"},
-		{[]string{"--transport", "all"}, ExitUsage, "one transport on each side"},
+		{[]string{"--transport", "fake", "--a", "", "--within", "0"}, ExitUsage, "--within"},
+		{[]string{"--transport", "stub", "--a", ""}, ExitInternal, "install libfake-dev"},
+		{[]string{"--transport", "fake"}, ExitUsage, "--a and --b"},
+		{[]string{"--transport", "all", "--a", ""}, ExitUsage, "one transport on each side"},
 	} {
 		got, c := code(one.args...)
 		require.Equal(t, one.code, got, "%v: %s", one.args, c.stderr)
@@ -60,6 +61,6 @@ func TestAB(t *testing.T) {
 		}
 		return oneRepeat(ctx, req, obs)
 	}}
-	require.Equal(t, ExitInterrupted, c.execute("ab", "--plugin-dir", pluginDir(t, "fake"), "--transport", "fake", "--out", filepath.Join(t.TempDir(), "made")))
+	require.Equal(t, ExitInterrupted, c.execute("ab", "--plugin-dir", pluginDir(t, "fake"), "--transport", "fake", "--b", "", "--out", filepath.Join(t.TempDir(), "made")))
 	require.Contains(t, c.stderr, "interrupted after 2 repeats")
 }

@@ -121,6 +121,9 @@ func readSpec(f *sweepFlags, flags *pflag.FlagSet, args []string) (spec *sweep.S
 		}
 		name = strings.TrimSuffix(filepath.Base(args[0]), filepath.Ext(args[0]))
 	}
+	if flags.Changed("payload") && flags.Changed("value-size") {
+		return nil, "", usagef("--payload is the same as --value-size: give one of them")
+	}
 	flags.Visit(func(flag *pflag.Flag) {
 		values := strings.Split(flag.Value.String(), ",")
 		switch {

@@ -94,7 +94,7 @@ func (p *Progress) print(s runner.State) {
 	if p.last.Phase == runner.PhaseRepeat {
 		figures := ""
 		if p.last.OpsPerSec > 0 { // a short repeat is over before anybody says how it goes
-			figures = ": " + Figures(p.last)
+			figures = ", lately " + Figures(p.last)
 		}
 		fmt.Fprintf(p.out, "%s: %s done%s\n", p.label, phaseName(p.last), figures)
 	}

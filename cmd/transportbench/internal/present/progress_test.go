@@ -37,9 +37,9 @@ func TestPlainProgressHasALineForEachBeginAndEnd(t *testing.T) {
 	require.Equal(t, `shm kv: launch
 shm kv: warmup
 shm kv: repeat 1 of 2
-shm kv: repeat 1 of 2 done: 2.60 M op/s, p50 340 ns, p99 1.24 us
+shm kv: repeat 1 of 2 done, lately 2.60 M op/s, p50 340 ns, p99 1.24 us
 shm kv: repeat 2 of 2
-shm kv: repeat 2 of 2 done: 2.40 M op/s, p50 360 ns, p99 1.26 us
+shm kv: repeat 2 of 2 done, lately 2.40 M op/s, p50 360 ns, p99 1.26 us
 `, out.String())
 }
 
