@@ -49,6 +49,9 @@ const (
 	beatSize    = 8
 	heartBatch  = 64
 	heartBuffer = 1 << 18
+	// heartRounds is how many batches one beat takes in for each watch: more than peers
+	// with the shortest keepalive send in that time, and not without end, whoever sends.
+	heartRounds = 16
 )
 
 // newHeart takes the port when there is no error.
@@ -118,7 +121,7 @@ func (h *heart) forget() {
 
 // turn is one beat.
 func (h *heart) turn() {
-	for {
+	for range heartRounds * (len(h.watches) + 1) {
 		n, err := h.port.Receive(h.packets)
 		if err != nil || n == 0 {
 			break

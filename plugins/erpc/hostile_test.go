@@ -148,6 +148,24 @@ func TestOtherOptions(t *testing.T) {
 	require.Equal(t, 2, told)
 }
 
+// flood is a port to which somebody sends without end.
+type flood struct{ datagram.Port }
+
+func (flood) Flush() error { return nil }
+func (flood) Receive(packets []datagram.Packet) (int, error) {
+	for i := range packets {
+		packets[i] = datagram.Packet{Data: make([]byte, headerSize+beatSize)}
+	}
+	return len(packets), nil
+}
+
+// TestHeartbeatsEndInAFlood: a beat ends, and with it what waits for the heart, such as
+// Connect and Close, however much arrives.
+func TestHeartbeatsEndInAFlood(t *testing.T) {
+	h := &heart{port: flood{}, packets: make([]datagram.Packet, heartBatch)}
+	h.turn()
+}
+
 // FuzzPackets: whatever arrives, even from the session's own peer with a right check,
 // nothing crashes, events are within bounds, and credits stay within theirs. What does not
 // have both reaches nobody.
