@@ -91,7 +91,9 @@ func (c *comm) expect(k *record) error {
 	offset, size, total := int(k.offset), int(k.size), int(k.total)
 	switch {
 	case number == c.receivePosted || uint64(k.index) != number%requests || int(k.lane) >= len(c.lanes),
-		offset != r.announced, offset+size > total, size == 0 && total > 0, offset > 0 && total != r.total:
+		offset != r.announced, offset+size > total, size == 0 && total > 0, offset > 0 && total != r.total,
+		// A chunk begins a page, and pages are set aside for the bytes of a request.
+		size%pageSize != 0 && offset+size < total:
 		return errProtocol
 	case k.tag != r.tag:
 		return c.refuse(refusalTag, errTagMismatch)
