@@ -119,6 +119,28 @@ func TestLies(t *testing.T) {
 	}
 }
 
+// TestCreditsThatNobodyTakes: a peer that goes through receives whose credits it has not
+// read is refused before there is no room for more credits.
+func TestCreditsThatNobodyTakes(t *testing.T) {
+	s := testSettings(t, nil)
+	in, err := newPool(s.request, 1)
+	require.NoError(t, err)
+	c := newComm(s, in, &unpacking{unpacker: &hostUnpacker{}}, 0, &counts{})
+	for i := range uint64(10_000) {
+		if _, err = c.irecv(buffer{}, i); err != nil {
+			break
+		}
+		require.NoError(t, c.accept(&record{kind: recordChunk, index: uint16(i % requests), tag: i}))
+		require.NoError(t, c.progressReceives())
+		require.True(t, c.doneReceive())
+		require.NoError(t, c.consumed(i))
+	}
+	require.ErrorIs(t, err, transport.ErrCorrupt)
+	require.ErrorIs(t, c.progress(), transport.ErrCorrupt, "the comm is over")
+	require.True(t, c.settle(true))
+	require.NoError(t, in.close())
+}
+
 // TestFarewellIsNoLie: one that closes is lost, and did nothing wrong.
 func TestFarewellIsNoLie(t *testing.T) {
 	a, b := connectedWorkers(t, transport.Config{Peers: 1, InFlight: 4, MaxPayload: 100}, nil)

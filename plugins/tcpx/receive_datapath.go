@@ -10,6 +10,11 @@ func (c *comm) irecv(to buffer, tag uint64) (number uint64, err error) {
 		return 0, errNoFreeRequest
 	case to.size > c.settings.request:
 		return 0, errRequestSize
+	case c.control.room() < recordSize+roomForLast:
+		// Honest peers have room for a ring of credits: this one goes through receives
+		// and reads nothing.
+		c.err = errProtocol
+		return 0, c.err
 	}
 	number = c.receivePosted
 	r := &c.receives[number%requests]
