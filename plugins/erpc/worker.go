@@ -288,7 +288,7 @@ func (w *worker) connect(id transport.PeerID, address []byte) error {
 	}
 	p.nonce, p.greet, p.remote, p.source = there.Nonce, greeting(there.Nonce), remote, w.port.Source(remote)
 	if w.heart != nil {
-		if p.watch, err = w.heart.watch(there.Heart, there.Nonce); err != nil {
+		if p.watch, err = w.heart.watch(there.Heart, there.Nonce, w.nonce); err != nil {
 			w.port.Release(remote)
 			return errors.Join(err, unix.Munmap(p.memory))
 		}
