@@ -100,7 +100,7 @@ func (w *worker) drive(p *peer, events []transport.Event, n int) int {
 // wait to be acknowledged only are freed when their room is wanted.
 func (p *peer) resting() bool {
 	c := p.comm
-	return p.inboxEmpty() && c.receiveBegun == c.receiveConsumed && c.sendCut == c.sendPosted && c.idleLanes() &&
+	return c.err == nil && p.inboxEmpty() && c.receiveBegun == c.receiveConsumed && c.sendCut == c.sendPosted && c.idleLanes() &&
 		p.cut == p.flushed && c.control.head == c.control.tail && c.receivePosted-c.receiveConsumed >= uint64(p.w.settings.receiveWindow)
 }
 
