@@ -210,8 +210,8 @@ func (w *worker) checkTimeout(s *slot, now int64) {
 	w.counts.timeouts++
 	s.timeouts++
 	if w.settings.timely {
-		// A packet that did not come back was on its way for that long at least.
-		w.measure(p, now, w.settings.rto)
+		// A packet that did not come back is a sign of congestion as a long one is.
+		w.measure(p, now, max(w.settings.rto, int64(w.settings.congestion.high)))
 	}
 	p.credits += s.sent - s.received
 	s.before = max(s.before, s.sent)

@@ -128,20 +128,20 @@ var schema = []transport.Option{
 		Help: "timely: bytes per second that a session never falls below",
 	},
 	{
-		Name: "timely-step", Type: transport.TypeSize, Default: "5000000", Min: 1, Max: 1 << 40,
-		Help: "timely: additive increase of the rate in bytes per second",
+		Name: "timely-step", Type: transport.TypeSize, Default: "0", Max: 1 << 40,
+		Help: "timely: additive increase of the rate in bytes per second; 0 is 5000000 for verbs, ten times as much for the others",
 	},
 	{
 		Name: "timely-min-rtt", Type: transport.TypeDuration, Default: "0s", Max: int64(time.Minute),
-		Help: "timely: least round trip; 0 is 2us for verbs, 200us for the others",
+		Help: "timely: least round trip; 0 is 2us for verbs, 1ms for the others",
 	},
 	{
 		Name: "timely-low", Type: transport.TypeDuration, Default: "0s", Max: int64(time.Minute),
-		Help: "timely: round trips below this always raise the rate; 0 is 50us for verbs, 2ms for the others",
+		Help: "timely: round trips below this always raise the rate; 0 is 50us for verbs, 10ms for the others",
 	},
 	{
 		Name: "timely-high", Type: transport.TypeDuration, Default: "0s", Max: int64(time.Minute),
-		Help: "timely: round trips above this always lower the rate; 0 is 1ms for verbs, 20ms for the others",
+		Help: "timely: round trips above this always lower the rate; 0 is 1ms for verbs, 50ms for the others",
 	},
 	{
 		Name: "timely-alpha", Type: transport.TypeInt, Default: "460000", Min: 1, Max: million,
@@ -296,9 +296,9 @@ func (s *settings) chooseProvider() error {
 
 func (s *settings) resolveTimely(o transport.Values) error {
 	// Between threads of a host, a round trip is as long as one of them is moved aside.
-	defaults := timelyParameters{minRTT: 2e3, low: 50e3, high: 1e6, link: 12 << 30}
+	defaults := timelyParameters{minRTT: 2e3, low: 50e3, high: 1e6, step: 5e6, link: 12 << 30}
 	if s.provider != providerVerbs {
-		defaults = timelyParameters{minRTT: 200e3, low: 2e6, high: 20e6, link: 10 << 30}
+		defaults = timelyParameters{minRTT: 1e6, low: 10e6, high: 50e6, step: 50e6, link: 10 << 30}
 	}
 	orDefault := func(value, fallback float64) float64 {
 		if value == 0 {
@@ -311,7 +311,7 @@ func (s *settings) resolveTimely(o transport.Values) error {
 		low:    orDefault(float64(o.Duration("timely-low")), defaults.low),
 		high:   orDefault(float64(o.Duration("timely-high")), defaults.high),
 		link:   orDefault(float64(o.Size("link-rate")), defaults.link),
-		least:  float64(o.Size("timely-least-rate")), step: float64(o.Size("timely-step")),
+		least:  float64(o.Size("timely-least-rate")), step: orDefault(float64(o.Size("timely-step")), defaults.step),
 		alpha: float64(o.Int("timely-alpha")) / million, beta: float64(o.Int("timely-beta")) / million, hyper: o.Int("timely-hyper"),
 	}
 	switch c := &s.congestion; {

@@ -46,7 +46,7 @@ func incast(t *testing.T, clients, calls int, congestion string) (goodput float6
 	n.tick = 4000
 	s := settingsOf(t, transport.Config{Workers: 1, Peers: 16, InFlight: 4, MaxPayload: 16 << 10}, map[string]string{
 		"congestion": congestion, "window": "8", "credits": "32", "rto": "5ms",
-		"link-rate": "1000000000", "timely-low": "50us", "timely-high": "1ms", "timely-min-rtt": "10us"})
+		"link-rate": "1000000000", "timely-low": "50us", "timely-high": "1ms", "timely-min-rtt": "10us", "timely-step": "5000000"})
 	request := false
 	sizes := func(*rand.Rand) int {
 		request = !request
