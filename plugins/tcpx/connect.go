@@ -145,11 +145,14 @@ func (p *peer) sayHello() error {
 // join makes a peer's sockets its comm's.
 func (w *worker) join(p *peer) error {
 	control := p.sockets[0]
-	p.comm.attach(control, p.sockets[1:])
+	err := p.comm.attach(control, p.sockets[1:])
 	for i := range p.sockets {
 		p.sockets[i] = -1
 	}
 	p.state = up
+	if err != nil {
+		return err
+	}
 	w.counts.setupNS += uint64(clock() - p.began)
 	if w.settings.zeroCopyFor(p.address.At.Addr()) {
 		if err := p.comm.useZeroCopy(); err != nil {
