@@ -21,10 +21,12 @@ type udpProbe struct {
 	last uint64 // nonce of the probe that was answered last
 }
 
-func (q *udpProbe) open(a netip.Addr, scope uint32, sendBuffer, receiveBuffer int) (err error) {
-	if q.fd, err = newSocket(a); err != nil {
+func (q *udpProbe) open(a netip.Addr, scope uint32, sendBuffer, receiveBuffer int) error {
+	fd, err := newSocket(a)
+	if err != nil {
 		return err
 	}
+	q.fd = fd
 	bound, err := bindTo(q.fd, netip.AddrPortFrom(a, 0), scope)
 	if err != nil {
 		return err

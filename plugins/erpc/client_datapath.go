@@ -224,10 +224,11 @@ func (w *worker) checkTimeout(s *slot, now int64) {
 
 // forgive takes the time in which this thread did not look for answers off what the
 // slots have waited. A part of an RTO always counts, so that a loop which is slow all the
-// time comes to its timeouts after some turns.
-func (w *worker) forgive(away int64) {
+// time comes to its timeouts after some turns. What was sent since then has waited for
+// less, and owes nothing to the time before it.
+func (w *worker) forgive(away, now int64) {
 	for s := w.first; s != nil; s = s.next {
-		s.progress += away
+		s.progress = min(s.progress+away, now)
 	}
 }
 

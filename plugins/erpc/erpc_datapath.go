@@ -71,7 +71,7 @@ func (w *worker) Poll(events []transport.Event) (n int, err error) {
 	}
 	now := w.clock()
 	if away := now - w.polled - w.settings.rto/scansPerTimeout; away > 0 {
-		w.forgive(away)
+		w.forgive(away, now)
 	}
 	w.polled = now
 	if w.next == w.received {

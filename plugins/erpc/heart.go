@@ -16,7 +16,8 @@ import (
 // process that does not poll is not dead. It is the part of eRPC's session management
 // that tells of failures.
 //
-// A beat is a ping with the nonce of a worker, and the pong that has it too. A peer is
+// A beat is a ping with the nonce of a worker, and the pong that has it too, as long as
+// that worker is not closed. A peer is
 // dead that left so many pings in a row unanswered. They are counted when the next one
 // goes, so that a rank that was not running itself blames nobody.
 type heart struct {
@@ -39,7 +40,8 @@ type heart struct {
 type watch struct {
 	remote datagram.Remote
 	source datagram.Source
-	nonce  uint64
+	nonce  uint64 // of the peer's worker
+	local  uint64 // of this rank's
 	missed int
 	up     atomic.Bool // the peer's rank knows of the session, and so watches this one
 	dead   atomic.Bool
@@ -49,6 +51,9 @@ const (
 	beatSize    = 8
 	heartBatch  = 64
 	heartBuffer = 1 << 18
+	// heartRounds is how many batches one beat takes in for each watch: more than peers
+	// with the shortest keepalive send in that time, and not without end, whoever sends.
+	heartRounds = 16
 )
 
 // newHeart takes the port when there is no error.
@@ -73,9 +78,9 @@ func (h *heart) run() {
 	}
 }
 
-// watch begins to ask after a worker, whose rank's heart is at an address. The address
-// stays the caller's.
-func (h *heart) watch(address []byte, nonce uint64) (*watch, error) {
+// watch begins to ask after a worker, whose rank's heart is at an address, and to answer
+// for a local one. The address stays the caller's.
+func (h *heart) watch(address []byte, nonce, local uint64) (*watch, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
@@ -85,7 +90,7 @@ func (h *heart) watch(address []byte, nonce uint64) (*watch, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &watch{remote: remote, source: h.port.Source(remote), nonce: nonce}
+	w := &watch{remote: remote, source: h.port.Source(remote), nonce: nonce, local: local}
 	h.watches = append(h.watches, w)
 	return w, nil
 }
@@ -118,7 +123,7 @@ func (h *heart) forget() {
 
 // turn is one beat.
 func (h *heart) turn() {
-	for {
+	for range heartRounds * (len(h.watches) + 1) {
 		n, err := h.port.Receive(h.packets)
 		if err != nil || n == 0 {
 			break
@@ -147,7 +152,8 @@ func (h *heart) turn() {
 }
 
 // take books what arrived. Pings are answered to those that are watched, which is all
-// who may ask.
+// who may ask, and for workers that are not closed: the farewells of one may all be lost,
+// and others of its rank go on.
 func (h *heart) take(packet *datagram.Packet) {
 	if len(packet.Data) != headerSize+beatSize {
 		return
@@ -160,7 +166,7 @@ func (h *heart) take(packet *datagram.Packet) {
 	for _, w := range h.watches {
 		switch {
 		case w.source != packet.Source:
-		case head.kind == kindPing:
+		case head.kind == kindPing && w.local == nonce:
 			h.say(w, kindPong, nonce)
 			return
 		case head.kind == kindPong && w.nonce == nonce:

@@ -1,6 +1,7 @@
 package erpc
 
 import (
+	"encoding/binary"
 	"math/rand/v2"
 	"testing"
 
@@ -146,6 +147,53 @@ func TestOtherOptions(t *testing.T) {
 	}
 	require.NotZero(t, broke)
 	require.Equal(t, 2, told)
+}
+
+// flood is a port to which somebody sends without end.
+type flood struct{ datagram.Port }
+
+func (flood) Flush() error { return nil }
+func (flood) Receive(packets []datagram.Packet) (int, error) {
+	for i := range packets {
+		packets[i] = datagram.Packet{Data: make([]byte, headerSize+beatSize)}
+	}
+	return len(packets), nil
+}
+
+// TestHeartbeatsEndInAFlood: a beat ends, and with it what waits for the heart, such as
+// Connect and Close, however much arrives.
+func TestHeartbeatsEndInAFlood(t *testing.T) {
+	h := &heart{port: flood{}, packets: make([]datagram.Packet, heartBatch)}
+	h.turn()
+}
+
+// answers counts what is sent.
+type answers struct {
+	flood
+	count int
+}
+
+func (a *answers) Send(datagram.Remote, []byte, []byte) bool {
+	a.count++
+	return true
+}
+
+// TestHeartbeatsOfTheClosed: a worker that is closed is not answered for, also where
+// another one of its rank has the same peer.
+func TestHeartbeatsOfTheClosed(t *testing.T) {
+	const open, closed = 11, 22
+	port := &answers{}
+	h := &heart{port: port, watches: []*watch{{nonce: 1, local: open}}}
+	ping := func(nonce uint64, from datagram.Source) int {
+		var body [beatSize]byte
+		binary.LittleEndian.PutUint64(body[:], nonce)
+		before := port.count
+		h.take(&datagram.Packet{Data: packet(header{session: noSession, kind: kindPing, size: beatSize}, greeting(nonce), body[:]), Source: from})
+		return port.count - before
+	}
+	require.Equal(t, 1, ping(open, datagram.Source{}))
+	require.Zero(t, ping(closed, datagram.Source{}))
+	require.Zero(t, ping(open, datagram.Source{Port: 7}), "a stranger's")
 }
 
 // FuzzPackets: whatever arrives, even from the session's own peer with a right check,

@@ -135,3 +135,20 @@ func TestNetworkSlowLoop(t *testing.T) {
 	n.run(t, 1000*second, a, b)
 	require.NotZero(t, a.w.counts.timeouts)
 }
+
+// TestNetworkLossAfterRest: what is lost is sent again an RTO later, also where the worker
+// had not polled for long before it was posted.
+func TestNetworkLossAfterRest(t *testing.T) {
+	n := newNetwork(9, datagram.Faults{})
+	s := settingsOf(t, transport.Config{Workers: 1, Peers: 1, InFlight: 4, MaxPayload: 100}, nil)
+	a, b := n.member(t, s, 256, 1, mixed(100)), n.member(t, s, 256, 0, mixed(100))
+	join(t, a, b)
+	n.run(t, second, a, b)
+	n.pass(100 * second)
+	n.faults.Drop = 1
+	a.calls++
+	a.turn()
+	n.faults.Drop = 0
+	require.Less(t, n.run(t, second, a, b), 2*s.rto)
+	require.EqualValues(t, 1, a.w.counts.timeouts)
+}

@@ -206,8 +206,10 @@ func (w *worker) newSession(id transport.PeerID) (*session, error) {
 			noCall:      opError("post", id, fmt.Errorf("reply: %w: no request waits for it", transport.ErrUnsupported)),
 			corrupt:     opError("poll", id, transport.ErrCorrupt),
 		}}
+	// As many packets of a call as can be on their way at once.
+	stamps := min(w.credits, 2*packetsOf(s.payload, w.unit)-1)
 	for i := range p.slots {
-		p.slots[i] = slot{session: p, index: i, call: -1, request: uint32(i - s.window), stamps: make([]int64, w.credits)}
+		p.slots[i] = slot{session: p, index: i, call: -1, request: uint32(i - s.window), stamps: make([]int64, stamps)}
 		p.served[i].request = uint32(i - s.window)
 	}
 	whole := 0 // reassembly buffers: none where every message is one packet
@@ -286,7 +288,7 @@ func (w *worker) connect(id transport.PeerID, address []byte) error {
 	}
 	p.nonce, p.greet, p.remote, p.source = there.Nonce, greeting(there.Nonce), remote, w.port.Source(remote)
 	if w.heart != nil {
-		if p.watch, err = w.heart.watch(there.Heart, there.Nonce); err != nil {
+		if p.watch, err = w.heart.watch(there.Heart, there.Nonce, w.nonce); err != nil {
 			w.port.Release(remote)
 			return errors.Join(err, unix.Munmap(p.memory))
 		}

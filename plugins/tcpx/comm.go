@@ -3,6 +3,7 @@ package tcpx
 import (
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -223,13 +224,20 @@ func newComm(s *settings, in intake, u *unpacking, messages int, counts *counts)
 	return c
 }
 
-// attach gives the comm its connected sockets, which it owns from now on. What was
-// posted before goes out with the next progress.
-func (c *comm) attach(control int, data []int) {
+// attach gives the comm its connected sockets, which it owns from now on, also with an
+// error. What was posted before goes out with the next progress.
+//
+// A peer that lives and does not poll lets data sockets run full, and the kernel counts
+// the time until there is room again as one without an acknowledgement
+// (tcp_probe_timer of net/ipv4/tcp_timer.c). So the control socket alone, which has room,
+// tells of a host that has vanished.
+func (c *comm) attach(control int, data []int) (err error) {
 	for i, fd := range data {
 		c.lanes[i].fd = fd
+		err = errors.Join(err, os.NewSyscallError("TCP_USER_TIMEOUT", unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, 0)))
 	}
 	c.control.fd = control
+	return err
 }
 
 // useZeroCopy has large requests sent with MSG_ZEROCOPY.

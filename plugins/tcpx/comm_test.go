@@ -209,6 +209,33 @@ func TestNothingIsSentWithoutCredit(t *testing.T) {
 	})
 }
 
+// TestPatience: a receiver that takes nothing in for longer than the timeout is not lost,
+// though its sockets are full.
+func TestPatience(t *testing.T) {
+	a, b := pair(t, map[string]string{"timeout": "200ms", "socket-buffer": "64KiB"}, 4<<20)
+	data := random(8, 512<<10)
+	for i := range uint64(4) {
+		_, err := b.comm.irecv(b.destination.slice(int(i)*len(data), len(data)), i)
+		require.NoError(t, err)
+		_, err = a.comm.isend(vector{data}, i)
+		require.NoError(t, err)
+	}
+	eventually(t, "the credits", func() bool {
+		require.NoError(t, b.comm.progress())
+		require.NoError(t, a.comm.progress())
+		return a.counts.sentBytes > 0
+	})
+	for start := time.Now(); time.Since(start) < 1500*time.Millisecond; time.Sleep(time.Millisecond) {
+		require.NoError(t, a.comm.progress())
+	}
+	require.Less(t, a.counts.sentBytes, uint64(4*len(data)))
+	eventually(t, "all bytes", func() bool {
+		require.NoError(t, a.comm.progress())
+		require.NoError(t, b.comm.progress())
+		return b.comm.receiveComplete == 4
+	})
+}
+
 // sizes are those at which something begins or ends.
 func sizes(request int) []int {
 	list := []int{0, 1, 15, 16, 17, 4095, 4096, 4097, 8191, 8192, 8193, 65535, 65537}

@@ -107,7 +107,7 @@ var schema = append([]transport.Option{
 	},
 	{
 		Name: "timeout", Type: transport.TypeDuration, Default: "10s", Min: int64(10 * time.Millisecond), Max: int64(time.Hour),
-		Help: "how long sent bytes may go without an acknowledgement before the peer is lost",
+		Help: "how long a peer's host may leave the control socket without an answer before the peer is lost",
 	},
 	faultOption,
 }, modeOptions()...)

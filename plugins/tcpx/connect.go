@@ -95,14 +95,35 @@ func (w *worker) connect() {
 			w.lose(p, err)
 			return true
 		}
-		if len(p.dialing) > 0 || slices.Contains(p.sockets, -1) {
+		if len(p.dialing) > 0 {
 			return false
+		}
+		if slices.Contains(p.sockets, -1) {
+			err := p.seated()
+			if err != nil {
+				w.lose(p, err)
+			}
+			return err != nil
 		}
 		if err := w.join(p); err != nil {
 			w.lose(p, err)
 		}
 		return true
 	})
+}
+
+// seated is nil while all sockets that have come are open: one that has ended before the
+// others came is of a peer that will not dial them any more.
+func (p *peer) seated() error {
+	for _, fd := range p.sockets {
+		if fd < 0 {
+			continue
+		}
+		if err := peek(fd); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // sayHello sends what is left of hellos.
@@ -124,11 +145,14 @@ func (p *peer) sayHello() error {
 // join makes a peer's sockets its comm's.
 func (w *worker) join(p *peer) error {
 	control := p.sockets[0]
-	p.comm.attach(control, p.sockets[1:])
+	err := p.comm.attach(control, p.sockets[1:])
 	for i := range p.sockets {
 		p.sockets[i] = -1
 	}
 	p.state = up
+	if err != nil {
+		return err
+	}
 	w.counts.setupNS += uint64(clock() - p.began)
 	if w.settings.zeroCopyFor(p.address.At.Addr()) {
 		if err := p.comm.useZeroCopy(); err != nil {

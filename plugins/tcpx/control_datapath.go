@@ -14,7 +14,8 @@ type control struct {
 // and both leave some for credits, of which there are no more than requests, and for
 // a last word.
 const (
-	roomForCredits = (requests + 2) * recordSize
+	roomForLast    = 2 * recordSize
+	roomForCredits = requests*recordSize + roomForLast
 	roomForChunks  = roomForCredits + 64*recordSize
 )
 

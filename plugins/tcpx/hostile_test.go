@@ -3,6 +3,7 @@ package tcpx
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"testing"
 
@@ -65,7 +66,8 @@ func TestLies(t *testing.T) {
 		"a chunk that begins late":        {with(chunk, func(r *record) { r.offset = 10 })},
 		"a chunk that ends late":          {with(chunk, func(r *record) { r.total = 99 })},
 		"a chunk of nothing":              {with(chunk, func(r *record) { r.size = 0 })},
-		"another total later on":          {with(chunk, func(r *record) { r.total = 200 }), with(chunk, func(r *record) { r.offset, r.total = 100, 300 })},
+		"another total later on":          {with(chunk, func(r *record) { r.size, r.total = 4096, 5000 }), with(chunk, func(r *record) { r.offset, r.total = 4096, 6000 })},
+		"a chunk that is less than pages": {with(chunk, func(r *record) { r.total = 200 })},
 		"a request larger than its room":  {with(chunk, func(r *record) { r.size, r.total = request+1, request+1 })},
 		"4 GiB":                           {with(chunk, func(r *record) { r.size, r.offset, r.total = 1<<32-1, 0, 1<<32-1 })},
 		"another tag":                     {with(chunk, func(r *record) { r.tag = 1 })},
@@ -116,6 +118,28 @@ func TestLies(t *testing.T) {
 			require.ErrorIs(t, err, transport.ErrPeerDown)
 		})
 	}
+}
+
+// TestCreditsThatNobodyTakes: a peer that goes through receives whose credits it has not
+// read is refused before there is no room for more credits.
+func TestCreditsThatNobodyTakes(t *testing.T) {
+	s := testSettings(t, nil)
+	in, err := newPool(s.request, 1)
+	require.NoError(t, err)
+	c := newComm(s, in, &unpacking{unpacker: &hostUnpacker{}}, 0, &counts{})
+	for i := range uint64(10_000) {
+		if _, err = c.irecv(buffer{}, i); err != nil {
+			break
+		}
+		require.NoError(t, c.accept(&record{kind: recordChunk, index: uint16(i % requests), tag: i}))
+		require.NoError(t, c.progressReceives())
+		require.True(t, c.doneReceive())
+		require.NoError(t, c.consumed(i))
+	}
+	require.ErrorIs(t, err, transport.ErrCorrupt)
+	require.ErrorIs(t, c.progress(), transport.ErrCorrupt, "the comm is over")
+	require.True(t, c.settle(true))
+	require.NoError(t, in.close())
 }
 
 // TestFarewellIsNoLie: one that closes is lost, and did nothing wrong.
@@ -185,7 +209,47 @@ func TestStrangers(t *testing.T) {
 	})
 }
 
-// TestProbeOfStrangers: the sockets of a probe that was given up do not stop the next.
+// TestHalfConnected: a peer that goes before all of its sockets are there is lost.
+func TestHalfConnected(t *testing.T) {
+	values, err := transport.ParseOptions(schema, nil)
+	require.NoError(t, err)
+	tr, err := Driver{}.Open(context.Background(), transport.Config{Workers: 1, Peers: 1, InFlight: 4, MaxPayload: 100, Options: values})
+	require.NoError(t, err)
+	defer tr.Close()
+	opened, err := tr.NewWorker(0)
+	require.NoError(t, err)
+	w := opened.(*worker)
+	first := make([]byte, nonceSize) // the smallest: who has it dials
+	a, err := w.settings.decodeAddress(w.Address())
+	require.NoError(t, err)
+	address, err := json.Marshal(w.settings.announce(first, a.At))
+	require.NoError(t, err)
+	require.NoError(t, w.Connect(context.Background(), 0, address))
+
+	fd, err := w.settings.dial(a.At)
+	require.NoError(t, err)
+	hello := encodeHello(w.nonce, first, 0)
+	eventually(t, "the socket to have its place", func() bool {
+		if len(hello) > 0 {
+			n, err := sendHello(fd, hello)
+			require.NoError(t, err)
+			hello = hello[n:]
+		}
+		n, err := w.Poll(make([]transport.Event, 1))
+		require.NoError(t, err)
+		require.Zero(t, n)
+		return w.peers[0].sockets[0] >= 0
+	})
+	require.NoError(t, unix.Close(fd))
+	eventually(t, "the loss", func() bool {
+		events := make([]transport.Event, 1)
+		n, err := w.Poll(events)
+		require.NoError(t, err)
+		return n == 1 && events[0].Kind == transport.EventPeerLost
+	})
+}
+
+// TestProbeGivenUp: the sockets of a probe that was given up do not stop the next.
 func TestProbeGivenUp(t *testing.T) {
 	a, b := connectedWorkers(t, transport.Config{Peers: 1, InFlight: 4, MaxPayload: 100}, map[string]string{"sockets": "2"})
 	ctx, cancel := context.WithCancel(context.Background())

@@ -10,6 +10,11 @@ func (c *comm) irecv(to buffer, tag uint64) (number uint64, err error) {
 		return 0, errNoFreeRequest
 	case to.size > c.settings.request:
 		return 0, errRequestSize
+	case c.control.room() < recordSize+roomForLast:
+		// Honest peers have room for a ring of credits: this one goes through receives
+		// and reads nothing.
+		c.err = errProtocol
+		return 0, c.err
 	}
 	number = c.receivePosted
 	r := &c.receives[number%requests]
@@ -91,7 +96,9 @@ func (c *comm) expect(k *record) error {
 	offset, size, total := int(k.offset), int(k.size), int(k.total)
 	switch {
 	case number == c.receivePosted || uint64(k.index) != number%requests || int(k.lane) >= len(c.lanes),
-		offset != r.announced, offset+size > total, size == 0 && total > 0, offset > 0 && total != r.total:
+		offset != r.announced, offset+size > total, size == 0 && total > 0, offset > 0 && total != r.total,
+		// A chunk begins a page, and pages are set aside for the bytes of a request.
+		size%pageSize != 0 && offset+size < total:
 		return errProtocol
 	case k.tag != r.tag:
 		return c.refuse(refusalTag, errTagMismatch)

@@ -48,8 +48,8 @@ func newEndpoint(s *settings, sockets []int, destination int) (*endpoint, error)
 	}
 	e := &endpoint{intake: in, unpacks: u}
 	e.comm = newComm(s, in, u, 0, &e.counts)
-	e.comm.attach(sockets[0], sockets[1:])
-	if s.zeroCopyFor(s.address) {
+	err = e.comm.attach(sockets[0], sockets[1:])
+	if err == nil && s.zeroCopyFor(s.address) {
 		err = e.comm.useZeroCopy()
 	}
 	if err == nil && destination > 0 {

@@ -51,7 +51,9 @@ func (w *worker) Wait(timeout time.Duration) error {
 }
 
 // interests appends what a peer waits for. now says that Poll has something already,
-// or that it is the unpacker, which tells nobody, that is waited for.
+// or that it is the unpacker, which tells nobody, that is waited for. It sends the credits
+// that were held, and takes in the kernel's notices of zero-copy: until then, sockets would
+// be ready for ever.
 func (p *peer) interests(list []unix.PollFd) (_ []unix.PollFd, now bool) {
 	for _, d := range p.dialing {
 		list = append(list, unix.PollFd{Fd: int32(d.fd), Events: unix.POLLOUT})
@@ -63,6 +65,7 @@ func (p *peer) interests(list []unix.PollFd) (_ []unix.PollFd, now bool) {
 	if c.err != nil || c.receiveConsumed < c.receiveComplete || !c.inbox.empty() && p.gathered >= int(c.inbox.head().size) {
 		return list, true
 	}
+	_, _ = c.control.flush() // the next Poll finds an error
 	events := int16(unix.POLLIN)
 	if c.control.head < c.control.tail {
 		events |= unix.POLLOUT
@@ -70,6 +73,9 @@ func (p *peer) interests(list []unix.PollFd) (_ []unix.PollFd, now bool) {
 	list = append(list, unix.PollFd{Fd: int32(c.control.fd), Events: events})
 	for i := range c.lanes {
 		l := &c.lanes[i]
+		if l.notices != l.sends {
+			c.readNotices(l)
+		}
 		events := int16(unix.POLLRDHUP)
 		if !l.expected.empty() {
 			events |= unix.POLLIN

@@ -96,10 +96,11 @@ func (w *worker) drive(p *peer, events []transport.Event, n int) int {
 	return n
 }
 
-// resting says whether there is nothing to do for a peer that has sent nothing.
+// resting says whether there is nothing to do for a peer that has sent nothing. Sends that
+// wait to be acknowledged only are freed when their room is wanted.
 func (p *peer) resting() bool {
 	c := p.comm
-	return p.inboxEmpty() && c.receiveBegun == c.receiveConsumed && c.sendFreed == c.sendPosted &&
+	return c.err == nil && p.inboxEmpty() && c.receiveBegun == c.receiveConsumed && c.sendCut == c.sendPosted && c.idleLanes() &&
 		p.cut == p.flushed && c.control.head == c.control.tail && c.receivePosted-c.receiveConsumed >= uint64(p.w.settings.receiveWindow)
 }
 

@@ -1,0 +1,68 @@
+package tcpx
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"transportbench/core/transport"
+)
+
+// oneCall has a call answered.
+func oneCall(t *testing.T, a, b *worker, size int) {
+	_, err := a.Post([]transport.Op{{Kind: transport.OpCall, Payload: make([]byte, size)}})
+	require.NoError(t, err)
+	require.NoError(t, a.Flush())
+	events, answered := make([]transport.Event, 4), false
+	eventually(t, "the response", func() bool {
+		n, err := b.Poll(events)
+		require.NoError(t, err)
+		for _, e := range events[:n] {
+			taken, err := b.Post([]transport.Op{{Kind: transport.OpReply, Token: e.Token, Payload: make([]byte, size)}})
+			require.NoError(t, err)
+			require.Equal(t, 1, taken)
+		}
+		require.NoError(t, b.Flush())
+		n, err = a.Poll(events)
+		require.NoError(t, err)
+		answered = answered || n == 1
+		return answered
+	})
+}
+
+// TestPeersRest: when all is said, nobody's sockets are read before they have something,
+// also when the last sends have not been freed yet.
+func TestPeersRest(t *testing.T) {
+	a, b := connectedWorkers(t, transport.Config{Peers: 1, InFlight: 4, MaxPayload: 100}, nil)
+	oneCall(t, a, b, 100)
+	eventually(t, "rest", func() bool {
+		for _, w := range []*worker{a, b} {
+			n, err := w.Poll(make([]transport.Event, 4))
+			require.NoError(t, err)
+			require.Zero(t, n)
+		}
+		return a.peers[0].resting() && b.peers[0].resting()
+	})
+}
+
+// TestWaitWaits: a worker with nothing to do waits for its sockets, and is not told by one
+// again and again of what it does not look at.
+func TestWaitWaits(t *testing.T) {
+	const size = 256 << 10
+	a, b := connectedWorkers(t, transport.Config{Peers: 1, InFlight: 4, MaxPayload: size}, map[string]string{"zero-copy": "on"})
+	oneCall(t, a, b, size)
+	eventually(t, "sockets that have nothing to tell", func() bool {
+		quiet := true
+		for _, w := range []*worker{a, b} {
+			n, err := w.Poll(make([]transport.Event, 4))
+			require.NoError(t, err)
+			require.Zero(t, n)
+			list, now := w.peers[0].interests(nil)
+			ready, err := unix.Poll(list, 0)
+			require.NoError(t, err)
+			quiet = quiet && !now && ready == 0
+		}
+		return quiet
+	})
+}
