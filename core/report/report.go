@@ -31,14 +31,15 @@ type Options struct {
 
 // Page is a report that is ready to be written.
 type Page struct {
-	doc     *document
-	chunks  [][]byte // compressed details
-	trust   []trustRow
-	phases  []breakdown
-	heat    []heatMap
-	changes []changeList
-	traces  []traces
-	warmups string
+	doc        *document
+	chunks     [][]byte // compressed details
+	trust      []trustRow
+	phases     []breakdown
+	heat       []heatMap
+	heatAcross string
+	changes    []changeList
+	traces     []traces
+	warmups    string
 }
 
 // Build computes a report of one set, or of several: then each later one is
@@ -66,7 +67,7 @@ func Build(ctx context.Context, sets []*set.Set, o Options) (*Page, error) {
 	b.findings()
 	b.stacks()
 	p := &Page{doc: b.doc, chunks: b.chunks}
-	p.heat = b.heatMaps()
+	p.heat, p.heatAcross = b.heatMaps(), b.heatAcross()
 	p.phases = b.breakdowns()
 	p.changes = b.changeLists()
 	p.trust = b.trustRows()

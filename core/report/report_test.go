@@ -188,7 +188,7 @@ func TestHeatMap(t *testing.T) {
 	p := build(t, s)
 	require.Len(t, p.heat, 1)
 	m := p.heat[0]
-	require.Equal(t, []heatColumn{{"32", 25}, {"4KiB", 75}}, m.Columns)
+	require.Equal(t, []heatColumn{{"32"}, {"4KiB"}}, m.Columns)
 	var shares [][]string
 	for _, row := range m.Rows {
 		var list []string
@@ -201,6 +201,17 @@ func TestHeatMap(t *testing.T) {
 	require.Equal(t, 6, m.Rows[0].Cells[0].Level)
 	require.Equal(t, 2, m.Rows[0].Cells[1].Level)
 	require.Equal(t, "failed", m.Rows[2].Cells[0].Text)
+	require.Contains(t, string(rendered(t, p)), "Transports by payload")
+}
+
+// Where the payload does not vary, the columns are loads, and say so.
+func TestHeatMapByLoad(t *testing.T) {
+	p := build(t, fakeSet(t, []load{{"shm", "client-server", 1, 32, 0}, {"shm", "client-server", 4, 32, 0}, {"shm", "mesh-proxied", 4, 32, 0}}, 3, 1))
+	require.Len(t, p.heat, 1)
+	require.Contains(t, p.heat[0].Columns, heatColumn{"topology=\u200bclient-server", "in_flight=\u200b4"})
+	page := string(rendered(t, p))
+	require.Contains(t, page, "Transports by load")
+	require.NotContains(t, page, "y payload<")
 }
 
 func TestSeveralSets(t *testing.T) {
