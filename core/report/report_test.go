@@ -386,3 +386,18 @@ func TestDay(t *testing.T) {
 	require.Equal(t, "5.00 us", measureText(5000, "ns"))
 	require.Equal(t, "1 core", format.Count(1, "core"))
 }
+
+// The sentence on warm-ups speaks of no others where there are none.
+func TestWarmups(t *testing.T) {
+	steady, limit := result.Warmup{LastedMS: 210, Ended: result.WarmupSteady}, result.Warmup{LastedMS: 900, Ended: result.WarmupLimit}
+	for want, ends := range map[string][]result.Warmup{
+		"": nil,
+		"Of 2 warm-ups, 2 ended since the throughput was steady; they lasted 210 ms to 210 ms.":                                        {steady, steady},
+		"Of 1 warm-up, 1 ended at the limit of their time; they lasted 900 ms to 900 ms.":                                              {limit},
+		"Of 3 warm-ups, 2 ended since the throughput was steady and 1 ended at the limit of their time; they lasted 210 ms to 900 ms.": {steady, limit, steady},
+	} {
+		b := &builder{briefs: make([]brief, 1)}
+		b.briefs[0].warmups = ends
+		require.Equal(t, want, b.warmups())
+	}
+}
