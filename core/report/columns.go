@@ -22,7 +22,7 @@ func (b *builder) columns() {
 		c.Status = append(c.Status, string(cell.Status))
 		c.Reason = append(c.Reason, cell.Reason)
 		c.Worst = append(c.Worst, string(worst(cell.Doubts)))
-		c.Doubts = append(c.Doubts, len(cell.Doubts))
+		c.Warnings = append(c.Warnings, warnings(cell.Doubts))
 	}
 	for i, s := range b.sets {
 		for range s.Cells {
@@ -43,6 +43,16 @@ func worst(doubts []set.Doubt) result.Severity {
 		w = max(w, slices.Index(severities, d.Severity))
 	}
 	return severities[w]
+}
+
+func warnings(doubts []set.Doubt) int {
+	n := 0
+	for _, d := range doubts {
+		if d.Severity == result.Warning {
+			n++
+		}
+	}
+	return n
 }
 
 // seriesOf finds the series of a cell, or makes it. A cell that never ran has

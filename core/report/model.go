@@ -94,10 +94,10 @@ type cells struct {
 	Open        []bool   `json:"open"` // an open loop
 	Status      []string `json:"status"`
 	Reason      []string `json:"reason"`
-	// Worst is the severity of the worst check that failed, and Doubts how many
-	// did.
-	Worst  []string `json:"worst"`
-	Doubts []int    `json:"doubts"`
+	// Worst is the severity of the worst check that failed, and Warnings how many
+	// warned.
+	Worst    []string `json:"worst"`
+	Warnings []int    `json:"warnings"`
 	// Bound and Why are the analysis's verdict, where there is one.
 	Bound []string `json:"bound"`
 	Why   []string `json:"why"`

@@ -187,6 +187,16 @@ func TestFormatInBrowser(t *testing.T) {
 	}
 }
 
+// A card says what its figures are in, and counts warnings by that name.
+func TestCard(t *testing.T) {
+	b := newTab(t)
+	b.open(pageOf()(t))
+	card := eval[string](b, `document.querySelector(".card").innerText`)
+	require.Regexp(t, `95% [0-9.]+ to [0-9.]+ M op/s\n`, card)
+	require.Regexp(t, `(?m)^1 warning$`, card)
+	require.NotContains(t, eval[string](b, `document.body.innerText`), "doubt")
+}
+
 // Nothing reaches beyond a phone, a sheet of paper, or a narrow window.
 func TestNarrowPrintAndDark(t *testing.T) {
 	b := newTab(t)

@@ -80,6 +80,11 @@ function interval(m) {
   return digits(m.low / s[0]) + " to " + digits(m.high / s[0]);
 }
 
+function intervalWithUnit(m) {
+  const [list, suffix] = scalesOf(m.unit), name = scaleFor(m.median, list)[1] + suffix;
+  return interval(m) + (m.n > 1 && m.low !== null && m.high !== null && name ? " " + name : "");
+}
+
 function percent(change) {
   if (change === null || change === undefined) return "-";
   if (change >= 9) return "x" + digits(1 + change);
