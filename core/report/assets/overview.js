@@ -165,7 +165,7 @@ function changeTable(x) {
     { name: "old", right: true, text: (c) => m(c.old, c.unit) }, { name: "new", right: true, text: (c) => m(c.new, c.unit) },
     { name: "change", right: true, text: (c) => percent(c.change), key: (c) => c.change }, { name: "95% interval", right: true, text: (c) => percents(c.low, c.high) },
     { name: "p (Holm)", right: true, text: (c) => probability(c.p_holm), key: (c) => c.p_holm }, { name: "verdict", text: (c) => c.verdict, key: (c) => c.verdict },
-    { name: "note", text: (c) => c.note || "" }], rows.filter((c) => c.at < 0 || visible(c.at))),
+    { name: "note", long: true, text: (c) => c.note || "" }], rows.filter((c) => c.at < 0 || visible(c.at))),
   notesOf(x.report));
 }
 
@@ -182,7 +182,7 @@ function findingTable() {
     { name: "finding", node: (f) => el("span", { class: f.severity }, f.check), key: (f) => f.check },
     { name: "severity", text: (f) => f.severity, key: (f) => ["info", "warning", "error"].indexOf(f.severity) },
     { name: "cells", right: true, text: (f) => String(f.here.length), key: (f) => f.here.length },
-    { name: "of the first", node: (f) => el("span", {}, f.example + " ") },
+    { name: "of the first", long: true, node: (f) => el("span", {}, f.example + " ") },
     { name: "which", node: (f) => el("details", {}, el("summary", {}, count(f.here.length, "cell")), el("ul", { class: "cells" }, f.here.slice(0, 100).map((c) => el("li", {}, cellLink(c))))) },
   ], rows);
 }
