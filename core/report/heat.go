@@ -69,11 +69,11 @@ func (b *builder) heatPlace(cell int) heatPlace {
 	p := heatPlace{row: b.doc.Series[b.doc.Cells.Series[cell]].String()}
 	var rest []string
 	for _, name := range b.varying {
-		value, has := c.Config[name]
+		value, has := b.named(c, name)
 		if !has {
 			continue
 		}
-		own, isOwn := strings.CutPrefix(name, "options.")
+		own, isOwn := strings.CutPrefix(name, ownPrefix)
 		switch shown := set.Value(name, value); {
 		case isOwn:
 			p.row += " " + own + "=" + shown

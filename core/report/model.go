@@ -79,6 +79,7 @@ func (s series) String() string {
 // axis is an option that varies, with its values in order.
 type axis struct {
 	Name   string   `json:"name"`
+	Own    bool     `json:"own,omitempty"` // a transport's own option
 	Values []string `json:"values"`
 	Shown  []string `json:"shown"` // the values as people read them
 }

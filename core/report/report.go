@@ -83,6 +83,7 @@ type builder struct {
 	cells   []*set.Cell // of all sets, as numbered
 	first   []int       // number of each set's first cell
 	varying []string
+	naming  map[string][]string // of each transport, the options that name its cells
 	chunks  [][]byte
 	briefs  []brief // of each cell
 }
@@ -98,7 +99,28 @@ func (b *builder) number() {
 		lists[i] = s.Cells
 	}
 	b.varying = set.Varying(lists...)
+	b.naming = naming(b.cells, b.varying)
 }
+
+// naming leaves out of the options that vary those of each transport's own of
+// which it has one value: another transport's option by that name is another.
+func naming(cells []*set.Cell, varying []string) map[string][]string {
+	of := map[string][]set.Cell{}
+	for _, c := range cells {
+		of[c.Transport()] = append(of[c.Transport()], *c)
+	}
+	names := map[string][]string{}
+	for transport, list := range of {
+		within := set.Varying(list)
+		names[transport] = slices.DeleteFunc(slices.Clone(varying), func(name string) bool {
+			return strings.HasPrefix(name, ownPrefix) && !slices.Contains(within, name)
+		})
+	}
+	return names
+}
+
+// ownPrefix is before the names of a transport's own options.
+const ownPrefix = "options."
 
 // describe says what the report is about.
 func (b *builder) describe() {

@@ -401,3 +401,29 @@ func TestWarmups(t *testing.T) {
 		require.Equal(t, want, b.warmups())
 	}
 }
+
+// A transport's own options name what varies within that transport alone.
+func TestOwnOptionsNameTheirTransportAlone(t *testing.T) {
+	s := set.New()
+	for _, c := range [][]string{{"shm", "1", "auto"}, {"shm", "1", "lamport"}, {"shm", "4", "auto"}, {"copyrpc", "1", "0"}, {"copyrpc", "4", "0"}} {
+		s.Cells = append(s.Cells, set.Cell{Config: map[string]string{"transport": c[0], "in_flight": c[1], "options.ring": c[2], "duration": "1s"}, Status: set.Measured,
+			Environment: -1, Samples: map[string][]float64{result.Throughput: {1}, result.LatencyP99: {1}}})
+	}
+	p := build(t, s)
+	require.Equal(t, []string{"copyrpc in_flight=1", "copyrpc in_flight=4", "shm in_flight=1 ring=auto", "shm in_flight=1 ring=lamport", "shm in_flight=4 ring=auto"}, p.doc.Cells.Label)
+	require.Equal(t, axis{"ring", true, []string{"auto", "lamport"}, []string{"auto", "lamport"}}, p.doc.Axes[1])
+	require.Equal(t, []int{-1, -1, 0, 1, 0}, p.doc.Cells.Axes[1])
+	var rows, curves []string
+	for _, row := range p.heat[0].Rows {
+		rows = append(rows, row.Label)
+	}
+	for _, c := range p.doc.Curves {
+		curves = append(curves, c.Label)
+	}
+	require.Equal(t, []string{"copyrpc", "shm ring=auto", "shm ring=lamport"}, rows)
+	require.ElementsMatch(t, rows, curves)
+
+	b := newTab(t)
+	b.open(rendered(t, p))
+	require.Equal(t, "in_flight=1: 3, in_flight=4: 2", eval[string](b, `[...groups()].map(([name, cells]) => name + ": " + cells.length).join(", ")`))
+}
