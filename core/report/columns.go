@@ -17,12 +17,12 @@ func (b *builder) columns() {
 	c.Bound, c.Why = make([]string, n), make([]string, n)
 	for _, cell := range b.cells {
 		c.Series = append(c.Series, b.seriesOf(cell))
-		c.Label = append(c.Label, cell.Label(b.varying))
+		c.Label = append(c.Label, cell.Label(b.naming[cell.Transport()]))
 		c.Open = append(c.Open, openLoop(cell))
 		c.Status = append(c.Status, string(cell.Status))
 		c.Reason = append(c.Reason, cell.Reason)
 		c.Worst = append(c.Worst, string(worst(cell.Doubts)))
-		c.Doubts = append(c.Doubts, len(cell.Doubts))
+		c.Warnings = append(c.Warnings, warnings(cell.Doubts))
 	}
 	for i, s := range b.sets {
 		for range s.Cells {
@@ -43,6 +43,16 @@ func worst(doubts []set.Doubt) result.Severity {
 		w = max(w, slices.Index(severities, d.Severity))
 	}
 	return severities[w]
+}
+
+func warnings(doubts []set.Doubt) int {
+	n := 0
+	for _, d := range doubts {
+		if d.Severity == result.Warning {
+			n++
+		}
+	}
+	return n
 }
 
 // seriesOf finds the series of a cell, or makes it. A cell that never ran has
@@ -66,9 +76,9 @@ func (b *builder) seriesOf(c *set.Cell) int {
 // transport's own options vary within the transport only.
 func (b *builder) axes() {
 	for _, name := range b.varying {
-		a := axis{Name: strings.TrimPrefix(name, "options.")}
+		a := axis{Name: strings.TrimPrefix(name, ownPrefix), Own: strings.HasPrefix(name, ownPrefix)}
 		for _, c := range b.cells {
-			if v, has := c.Config[name]; has && !slices.Contains(a.Values, v) {
+			if v, has := b.named(c, name); has && !slices.Contains(a.Values, v) {
 				a.Values = append(a.Values, v)
 			}
 		}
@@ -79,13 +89,19 @@ func (b *builder) axes() {
 		column := make([]int, len(b.cells))
 		for i, c := range b.cells {
 			column[i] = -1
-			if v, has := c.Config[name]; has {
+			if v, has := b.named(c, name); has {
 				column[i] = slices.Index(a.Values, v)
 			}
 		}
 		b.doc.Axes = append(b.doc.Axes, a)
 		b.doc.Cells.Axes = append(b.doc.Cells.Axes, column)
 	}
+}
+
+// named is a cell's value of an option, where that is part of its name.
+func (b *builder) named(c *set.Cell, option string) (value string, has bool) {
+	value, has = c.Config[option]
+	return value, has && slices.Contains(b.naming[c.Transport()], option)
 }
 
 // machines puts the environments of all sets behind one another.

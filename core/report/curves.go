@@ -5,6 +5,7 @@ import (
 
 	"transportbench/core/analyze"
 	"transportbench/core/result"
+	"transportbench/core/result/set"
 )
 
 // curves takes the loads of each set from its capacity. A set that has none
@@ -23,7 +24,7 @@ func (b *builder) curves() {
 				continue
 			}
 			mine := curve{
-				Set: i, Series: b.doc.Cells.Series[b.first[i]+c.Points[0].Cell], Label: c.Label, Open: c.Open, Axis: c.Axis,
+				Set: i, Series: b.doc.Cells.Series[b.first[i]+c.Points[0].Cell], Label: set.Label(c.Config, b.naming[c.Transport]), Open: c.Open, Axis: c.Axis,
 				Metric: c.Metric, Knee: c.Knee, Most: mostOf(&c, b.Objective != nil), Operating: c.Operating, Message: c.Message,
 				Points: []point{},
 			}

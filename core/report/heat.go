@@ -9,18 +9,17 @@ import (
 	"transportbench/core/result/set"
 )
 
-// heatMap is the throughput of series by payload, relative to the best of each
-// column, for cells that differ in nothing else.
+// heatMap is the throughput of series by payload, or by load where the payload
+// does not vary, relative to the best of each column, for cells that differ in
+// nothing else.
 type heatMap struct {
 	Title   string
 	Columns []heatColumn
 	Rows    []heatRow
 }
 
-type heatColumn struct {
-	Label string
-	X     float64 // of its middle, in percent
-}
+// heatColumn is a column's name in the words between which it may wrap.
+type heatColumn []string
 
 type heatRow struct {
 	Label  string
@@ -70,11 +69,11 @@ func (b *builder) heatPlace(cell int) heatPlace {
 	p := heatPlace{row: b.doc.Series[b.doc.Cells.Series[cell]].String()}
 	var rest []string
 	for _, name := range b.varying {
-		value, has := c.Config[name]
+		value, has := b.named(c, name)
 		if !has {
 			continue
 		}
-		own, isOwn := strings.CutPrefix(name, "options.")
+		own, isOwn := strings.CutPrefix(name, ownPrefix)
 		switch shown := set.Value(name, value); {
 		case isOwn:
 			p.row += " " + own + "=" + shown
@@ -114,7 +113,7 @@ func (b *builder) heatMap(title string, cells []int, places []heatPlace) heatMap
 	width := 100 / float64(len(columns))
 	best := make([]float64, len(columns))
 	for i, column := range columns {
-		m.Columns = append(m.Columns, heatColumn{column, width * (float64(i) + 0.5)})
+		m.Columns = append(m.Columns, columnHead(column))
 		for _, row := range rows {
 			if cell, found := at[heatPlace{title, row, column}]; found {
 				if v, has := b.metric(cell, result.Throughput); has {
@@ -143,6 +142,20 @@ func (b *builder) heatMap(title string, cells []int, places []heatPlace) heatMap
 		m.Rows = append(m.Rows, r)
 	}
 	return m
+}
+
+// columnHead lets a name wrap between its options, and only one that is wider
+// than the column between an option and its value, at a space without width.
+func columnHead(name string) heatColumn {
+	return strings.Fields(strings.ReplaceAll(name, "=", "=\u200b"))
+}
+
+// heatAcross is what the columns of the maps are.
+func (b *builder) heatAcross() string {
+	if slices.Contains(b.varying, payload) {
+		return "payload"
+	}
+	return "load"
 }
 
 // sortColumns orders the columns by payload, where that is what they are.

@@ -79,6 +79,7 @@ func (s series) String() string {
 // axis is an option that varies, with its values in order.
 type axis struct {
 	Name   string   `json:"name"`
+	Own    bool     `json:"own,omitempty"` // a transport's own option
 	Values []string `json:"values"`
 	Shown  []string `json:"shown"` // the values as people read them
 }
@@ -94,10 +95,10 @@ type cells struct {
 	Open        []bool   `json:"open"` // an open loop
 	Status      []string `json:"status"`
 	Reason      []string `json:"reason"`
-	// Worst is the severity of the worst check that failed, and Doubts how many
-	// did.
-	Worst  []string `json:"worst"`
-	Doubts []int    `json:"doubts"`
+	// Worst is the severity of the worst check that failed, and Warnings how many
+	// warned.
+	Worst    []string `json:"worst"`
+	Warnings []int    `json:"warnings"`
 	// Bound and Why are the analysis's verdict, where there is one.
 	Bound []string `json:"bound"`
 	Why   []string `json:"why"`

@@ -178,13 +178,32 @@ func TestFormatInBrowser(t *testing.T) {
 			want = append(want, format.Interval(m))
 		}
 	}
-	for _, v := range []float64{-0.5, -0.004, 0, 0.01, 0.2, 3, 12} {
+	// Halfway between two figures, and as close to it as can be.
+	for _, v := range []float64{520.5, 521.5, 100.5, 1e5 + 0.5, 20.25, 20.75, 2.125, 2.375, 0.0625, 0.1875, 1.005} {
+		for _, near := range []float64{v, math.Nextafter(v, 0), math.Nextafter(v, 1e9), -v} {
+			calls, want = append(calls, fmt.Sprintf("digits(%v)", near)), append(want, format.Digits(near))
+		}
+	}
+	for _, p := range []float64{0.00011, 0.03125, 0.09375, 0.28125, 0.5} {
+		calls, want = append(calls, fmt.Sprintf("probability(%v)", p)), append(want, format.Probability(&p))
+	}
+	for _, v := range []float64{0.00125, 0.0025, 0.125, 0.0625, 0.28125, 0.40625, 0.3334375, -0.5, -0.004, 0, 0.01, 0.2, 3, 12} {
 		calls, want = append(calls, fmt.Sprintf("percent(%v)", v)), append(want, format.Percent(&v))
 	}
 	got := eval[[]string](b, "["+strings.Join(calls, ",")+"]")
 	for i := range want {
 		require.Equal(t, want[i], got[i], calls[i])
 	}
+}
+
+// A card says what its figures are in, and counts warnings by that name.
+func TestCard(t *testing.T) {
+	b := newTab(t)
+	b.open(pageOf()(t))
+	card := eval[string](b, `document.querySelector(".card").innerText`)
+	require.Regexp(t, `95% [0-9.]+ to [0-9.]+ M op/s\n`, card)
+	require.Regexp(t, `(?m)^1 warning$`, card)
+	require.NotContains(t, eval[string](b, `document.body.innerText`), "doubt")
 }
 
 // Nothing reaches beyond a phone, a sheet of paper, or a narrow window.

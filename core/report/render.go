@@ -67,7 +67,7 @@ func (p *Page) Render(w io.Writer) error {
 	s := loadStatic()
 	var body bytes.Buffer
 	err := s.body.Execute(&body, map[string]any{
-		"Doc": p.doc, "Heat": p.heat, "Phases": p.phases, "Changes": p.changes, "Trust": p.trust,
+		"Doc": p.doc, "Heat": p.heat, "HeatAcross": p.heatAcross, "Phases": p.phases, "Changes": p.changes, "Trust": p.trust,
 		"Traces": p.traces, "Warmups": p.warmups,
 		"Cells": format.Count(len(p.doc.Cells.Label), "cell"), "UPlot": uPlotVersion,
 	})

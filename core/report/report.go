@@ -31,14 +31,15 @@ type Options struct {
 
 // Page is a report that is ready to be written.
 type Page struct {
-	doc     *document
-	chunks  [][]byte // compressed details
-	trust   []trustRow
-	phases  []breakdown
-	heat    []heatMap
-	changes []changeList
-	traces  []traces
-	warmups string
+	doc        *document
+	chunks     [][]byte // compressed details
+	trust      []trustRow
+	phases     []breakdown
+	heat       []heatMap
+	heatAcross string
+	changes    []changeList
+	traces     []traces
+	warmups    string
 }
 
 // Build computes a report of one set, or of several: then each later one is
@@ -66,7 +67,7 @@ func Build(ctx context.Context, sets []*set.Set, o Options) (*Page, error) {
 	b.findings()
 	b.stacks()
 	p := &Page{doc: b.doc, chunks: b.chunks}
-	p.heat = b.heatMaps()
+	p.heat, p.heatAcross = b.heatMaps(), b.heatAcross()
 	p.phases = b.breakdowns()
 	p.changes = b.changeLists()
 	p.trust = b.trustRows()
@@ -82,6 +83,7 @@ type builder struct {
 	cells   []*set.Cell // of all sets, as numbered
 	first   []int       // number of each set's first cell
 	varying []string
+	naming  map[string][]string // of each transport, the options that name its cells
 	chunks  [][]byte
 	briefs  []brief // of each cell
 }
@@ -97,7 +99,28 @@ func (b *builder) number() {
 		lists[i] = s.Cells
 	}
 	b.varying = set.Varying(lists...)
+	b.naming = naming(b.cells, b.varying)
 }
+
+// naming leaves out of the options that vary those of each transport's own of
+// which it has one value: another transport's option by that name is another.
+func naming(cells []*set.Cell, varying []string) map[string][]string {
+	of := map[string][]set.Cell{}
+	for _, c := range cells {
+		of[c.Transport()] = append(of[c.Transport()], *c)
+	}
+	names := map[string][]string{}
+	for transport, list := range of {
+		within := set.Varying(list)
+		names[transport] = slices.DeleteFunc(slices.Clone(varying), func(name string) bool {
+			return strings.HasPrefix(name, ownPrefix) && !slices.Contains(within, name)
+		})
+	}
+	return names
+}
+
+// ownPrefix is before the names of a transport's own options.
+const ownPrefix = "options."
 
 // describe says what the report is about.
 func (b *builder) describe() {

@@ -173,36 +173,6 @@ func TestTitleSaysMachineVersionAndDate(t *testing.T) {
 	require.Contains(t, string(rendered(t, p)), "<title>Some CPU, 8 cores, bare metal, version 0.3.0, 2026-03-04 · transportbench</title>")
 }
 
-// The heat map's shares are of the best of each column.
-func TestHeatMap(t *testing.T) {
-	s := set.New()
-	for _, c := range []struct {
-		transport, size string
-		rate            float64
-	}{{"a", "32", 100}, {"b", "32", 50}, {"a", "4096", 10}, {"b", "4096", 40}} {
-		s.Cells = append(s.Cells, set.Cell{Config: map[string]string{"transport": c.transport, "value_size": c.size, "duration": "1s"}, Status: set.Measured,
-			Environment: -1, Samples: map[string][]float64{result.Throughput: {c.rate}}})
-	}
-	s.Cells = append(s.Cells, set.Cell{Config: map[string]string{"transport": "c", "value_size": "32", "duration": "1s"}, Status: set.Failed, Reason: "it crashed",
-		Environment: -1, Samples: map[string][]float64{}})
-	p := build(t, s)
-	require.Len(t, p.heat, 1)
-	m := p.heat[0]
-	require.Equal(t, []heatColumn{{"32", 25}, {"4KiB", 75}}, m.Columns)
-	var shares [][]string
-	for _, row := range m.Rows {
-		var list []string
-		for _, c := range row.Cells {
-			list = append(list, row.Label+" "+c.Share)
-		}
-		shares = append(shares, list)
-	}
-	require.Equal(t, [][]string{{"a 100%", "a 25.0%"}, {"b 50.0%", "b 100%"}, {"c -"}}, shares)
-	require.Equal(t, 6, m.Rows[0].Cells[0].Level)
-	require.Equal(t, 2, m.Rows[0].Cells[1].Level)
-	require.Equal(t, "failed", m.Rows[2].Cells[0].Text)
-}
-
 func TestSeveralSets(t *testing.T) {
 	old, new, far := fakeSet(t, loads(), 10, 1), fakeSet(t, loads(), 10, 1.3), fakeSet(t, loads(), 10, 1)
 	old.Source, new.Source, far.Source = "results/v1/box", "results/v2/box", "results/v3/box"
@@ -374,4 +344,19 @@ func TestDay(t *testing.T) {
 	require.Equal(t, "12.0%", percentOf(0.12))
 	require.Equal(t, "5.00 us", measureText(5000, "ns"))
 	require.Equal(t, "1 core", format.Count(1, "core"))
+}
+
+// The sentence on warm-ups speaks of no others where there are none.
+func TestWarmups(t *testing.T) {
+	steady, limit := result.Warmup{LastedMS: 210, Ended: result.WarmupSteady}, result.Warmup{LastedMS: 900, Ended: result.WarmupLimit}
+	for want, ends := range map[string][]result.Warmup{
+		"": nil,
+		"Of 2 warm-ups, 2 ended since the throughput was steady; they lasted 210 ms to 210 ms.":                                        {steady, steady},
+		"Of 1 warm-up, 1 ended at the limit of their time; they lasted 900 ms to 900 ms.":                                              {limit},
+		"Of 3 warm-ups, 2 ended since the throughput was steady and 1 ended at the limit of their time; they lasted 210 ms to 900 ms.": {steady, limit, steady},
+	} {
+		b := &builder{briefs: make([]brief, 1)}
+		b.briefs[0].warmups = ends
+		require.Equal(t, want, b.warmups())
+	}
 }

@@ -142,6 +142,13 @@ func (b *builder) warmups() string {
 		return ""
 	}
 	slices.Sort(lasted)
-	return fmt.Sprintf("Of %s, %d ended since the throughput was steady, and the others at their limit; they lasted %s to %s.",
-		format.Count(len(lasted), "warm-up"), steady, format.Time(lasted[0]), format.Time(lasted[len(lasted)-1]))
+	var ended []string
+	if steady > 0 {
+		ended = append(ended, fmt.Sprintf("%d ended since the throughput was steady", steady))
+	}
+	if others := len(lasted) - steady; others > 0 {
+		ended = append(ended, fmt.Sprintf("%d ended at the limit of their time", others))
+	}
+	return fmt.Sprintf("Of %s, %s; they lasted %s to %s.",
+		format.Count(len(lasted), "warm-up"), strings.Join(ended, " and "), format.Time(lasted[0]), format.Time(lasted[len(lasted)-1]))
 }

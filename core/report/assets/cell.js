@@ -79,7 +79,7 @@ function checkTable(detail) {
   const rows = [...all, ...more, ...found].sort((a, b) => a.ok - b.ok);
   if (!rows.length) return el("p", { class: "note" }, "There are no checks.");
   return table("Checks, those that failed first", [
-    { name: "check", text: (c) => c.name, key: (c) => c.name }, { name: "outcome", node: (c) => (c.ok ? "ok" : el("strong", { class: c.severity }, c.severity)), key: (c) => String(c.ok) }, { name: "message", text: (c) => c.message }], rows);
+    { name: "check", text: (c) => c.name, key: (c) => c.name }, { name: "outcome", node: (c) => (c.ok ? "ok" : el("strong", { class: c.severity }, c.severity)), key: (c) => String(c.ok) }, { name: "message", long: true, text: (c) => c.message }], rows);
 }
 
 function sampleTable(detail) {

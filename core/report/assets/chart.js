@@ -90,7 +90,7 @@ function drawChart(host, spec) {
   });
   const scale = (which) => ({ time: false, distr: spec[which].log ? 3 : 1, range: () => (chart.zoom || chart.full)[which] });
   chart.plot = new uPlot({
-    width: widthOf(host), height: spec.height || 300, legend: { show: false }, padding: [8, 14, 0, 0],
+    width: widthOf(host), height: spec.height || 300, legend: { show: false }, padding: [8, 28, 0, 0],
     scales: { x: scale("x"), y: scale("y") }, series: [{}, { show: true, stroke: "transparent", points: { show: false } }],
     axes: [axis("x", { size: 30, space: 60 }), axis("y", { size: 62, space: 34 })],
     cursor: { x: false, y: false, points: { show: false }, drag: { x: true, y: true, setScale: false, uni: 20 } },

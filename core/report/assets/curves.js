@@ -64,14 +64,21 @@ function panel(figure, curves, rests, open, p, scale) {
 
 function short(v, unit) { return number(v, unit).replace(/ ?op\/s$/, "").trim(); }
 
-// groups are the cells of each load, over all transports.
+// optionsOf writes a cell's options that vary: those of its load, or those of its
+// transport's own.
+function optionsOf(cell, own) {
+  const d = report.doc, list = [];
+  d.axes.forEach((a, i) => { if (Boolean(a.own) === own && d.cells.axes[i][cell] >= 0) list.push(`${a.name}=${a.shown[d.cells.axes[i][cell]]}`); });
+  return list.join(" ");
+}
+
+// groups are the cells of each load, over all transports, whatever their own
+// options.
 function groups() {
   const all = new Map();
   for (const cell of shownCells) {
     if (report.doc.cells.status[cell] !== "measured") continue;
-    const d = report.doc, own = [];
-    d.axes.forEach((a, i) => { if (d.cells.axes[i][cell] >= 0) own.push(`${a.name}=${a.shown[d.cells.axes[i][cell]]}`); });
-    const name = own.join(" ") || "all";
+    const name = optionsOf(cell, false) || "all";
     all.set(name, [...(all.get(name) || []), cell]);
   }
   return all;
@@ -84,11 +91,11 @@ async function drawSpectrum() {
   if (!all.has(look.group)) look.group = [...all].reduce((best, g) => (g[1].length > best[1].length ? g : best))[0];
   const cells = all.get(look.group).slice(0, 24), details = await Promise.all(cells.map(detailOf));
   if (turn !== spectrumTurn) return;
-  const curves = [], grid = report.doc.grid;
+  const curves = [], grid = report.doc.grid, variants = [...new Set(cells.map((c) => optionsOf(c, true)).filter(Boolean))];
   cells.forEach((cell, i) => {
     for (const [kind, values] of [["service", details[i].service], ["response", details[i].response]]) {
       if (!values || !values.length) continue;
-      curves.push({ series: report.doc.cells.series[cell], dash: kind === "response" ? [6, 4] : [], points: values.map((v, j) => ({
+      curves.push({ series: report.doc.cells.series[cell], dash: kind === "response" ? [6, 4] : spectrumDash(variants.indexOf(optionsOf(cell, true))), points: values.map((v, j) => ({
         x: 1 / (1 - grid[j]), y: v, cell, lines: [labelOf(cell), `${shareText(grid[j])} of the ${kind} times are at most ${number(v, "ns")}`] })), kind, cell });
     }
   });
@@ -97,13 +104,16 @@ async function drawSpectrum() {
     el("p", { class: "controls" }, el("label", {}, "Load ", el("select", { id: "spectrum-load", onchange: (e) => { look.group = e.target.value; drawSpectrum(); } },
       [...all.keys()].map((name) => el("option", { value: name, selected: name === look.group }, name)))),
     toggle("logarithmic time", look.spectrum.y, (on) => { look.spectrum.y = on; drawSpectrum(); })),
-    el("ul", { class: "legend plain" }, curves.map((c) => el("li", {}, key(c.series, c.dash), `${report.doc.sets.length > 1 ? report.doc.sets[report.doc.cells.set[c.cell]].name + " " : ""}${seriesName(c.series)}, ${c.kind} time`))),
+    el("ul", { class: "legend plain" }, curves.map((c) => el("li", {}, key(c.series, c.dash), `${report.doc.sets.length > 1 ? report.doc.sets[report.doc.cells.set[c.cell]].name + " " : ""}${[seriesName(c.series), optionsOf(c.cell, true)].filter(Boolean).join(" ")}, ${c.kind} time`))),
     figure, folded("spectrum", "The percentiles, as a table", () => spectrumTable(curves)));
   if (!curves.length) return figure.append(el("p", { class: "note" }, "These cells have no histograms."));
   const longest = Math.max(...curves.map((c) => c.points.length));
   drawChart(figure, { label: "Percentile spectrum, " + look.group, height: 320, curves,
     x: { title: "percentile: 1/(1-p), logarithmic", log: true, text: (v) => shareText(1 - 1 / v), range: [1, 1.3 / (1 - grid[longest - 1])], ticks: tens }, y: { title: "time", log: look.spectrum.y, text: (v) => number(v, "ns") } });
 }
+
+// spectrumDash tells apart a transport's values of its own options.
+function spectrumDash(variant) { return variant < 1 ? [] : dashes[2 + ((variant - 1) % (dashes.length - 2))]; }
 
 function tens(low, high) {
   const list = low <= 2 && high >= 2 ? [2] : [];

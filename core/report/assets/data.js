@@ -53,12 +53,21 @@ function scaleFor(value, list) {
   return best;
 }
 
+// fixed is toFixed, but takes what lies halfway between two to the even one, as
+// Go does. Halfway is exactly there: all digits of the number are looked at that
+// a double of this size has.
+function fixed(value, places) {
+  const rounded = value.toFixed(places), all = value.toFixed(places + 60), cut = all.slice(0, -60);
+  const halfway = /^50*$/.test(all.slice(-60)), even = /[02468]\.?$/.test(cut);
+  return halfway && even ? cut.replace(/\.$/, "") : rounded;
+}
+
 function digits(value) {
   const size = Math.abs(value);
-  if (size >= 99.95 || size === 0) return value.toFixed(0);
-  if (size >= 9.995) return value.toFixed(1);
-  if (size >= 0.9995) return value.toFixed(2);
-  if (size >= 0.01) return value.toFixed(3);
+  if (size >= 99.95 || size === 0) return fixed(value, 0);
+  if (size >= 9.995) return fixed(value, 1);
+  if (size >= 0.9995) return fixed(value, 2);
+  if (size >= 0.01) return fixed(value, 3);
   const [mantissa, exponent] = value.toExponential(1).split("e");
   const short = mantissa.replace(/\.0$/, "");
   if (Number(exponent) >= -4) return String(Number(short + "e" + exponent));
@@ -80,10 +89,15 @@ function interval(m) {
   return digits(m.low / s[0]) + " to " + digits(m.high / s[0]);
 }
 
+function intervalWithUnit(m) {
+  const [list, suffix] = scalesOf(m.unit), name = scaleFor(m.median, list)[1] + suffix;
+  return interval(m) + (m.n > 1 && m.low !== null && m.high !== null && name ? " " + name : "");
+}
+
 function percent(change) {
   if (change === null || change === undefined) return "-";
   if (change >= 9) return "x" + digits(1 + change);
-  const text = (100 * change).toFixed(Math.abs(change) >= 0.0995 ? 1 : 2);
+  const text = fixed(100 * change, Math.abs(change) >= 0.0995 ? 1 : 2);
   return (text.startsWith("-") ? "" : "+") + text + "%";
 }
 
@@ -93,7 +107,7 @@ function percents(low, high) {
 
 function probability(p) {
   if (p === null || p === undefined) return "-";
-  return p < 0.0001 ? "<0.0001" : p.toFixed(4);
+  return p < 0.0001 ? "<0.0001" : fixed(p, 4);
 }
 
 function count(n, what) { return n === 1 ? "1 " + what : n + " " + what + "s"; }

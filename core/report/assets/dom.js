@@ -25,8 +25,8 @@ function swatch(series) { return el("span", { class: "sw s" + (series % 8), "ari
 
 const rowsAtOnce = 100;
 
-// table makes a table of columns {name, right, text(row) or node(row), key(row)},
-// sorted by a click on a column's name, so many rows at a time.
+// table makes a table of columns {name, right, long, text(row) or node(row),
+// key(row)}, where long is of sentences, sorted by a click on a column's name, so many rows at a time.
 function table(caption, columns, rows) {
   let shown = rowsAtOnce, order = rows, by = -1, down = false;
   const body = el("tbody"), more = el("p", { class: "note" });
@@ -47,7 +47,7 @@ function table(caption, columns, rows) {
     body.replaceChildren(...order.slice(0, shown).map((row) =>
       el("tr", {}, columns.map((c, i) => {
         const content = c.node ? c.node(row) : c.text(row);
-        return i === 0 ? el("th", { scope: "row" }, content) : el("td", { class: c.right ? "right" : null }, content);
+        return i === 0 ? el("th", { scope: "row" }, content) : el("td", { class: c.right ? "right" : c.long ? "long" : null }, content);
       }))));
     more.hidden = order.length <= shown;
     more.replaceChildren(`${Math.min(shown, order.length)} of ${order.length} rows. `,

@@ -42,7 +42,7 @@ function card(b, most) {
   return el("li", { class: "card", "data-cell": b.cell },
     el("h4", {}, swatch(b.series), seriesName(b.series), d.sets.length > 1 ? el("span", { class: "set" }, d.sets[b.set].name) : null),
     el("p", { class: "big" }, cellLink(b.cell, value(b.rate))), bar,
-    el("p", {}, el("span", { class: "quiet" }, "95% "), interval(b.rate)),
+    el("p", {}, el("span", { class: "quiet" }, "95% "), intervalWithUnit(b.rate)),
     el("dl", {},
       el("dt", {}, b.open ? "response" : "latency"), el("dd", {}, `p50 ${value(p50)}, p99 ${value(p99)}`),
       ratio ? [el("dt", {}, "floor"), el("dd", {}, [ratio.time ? `p50 is ${value(ratio.time)} x` : null, ratio.op ? `an op takes ${value(ratio.op)} x` : null].filter(Boolean).join(", "))] : null,
@@ -51,10 +51,11 @@ function card(b, most) {
     doubtsOf(b.cell));
 }
 
+// doubtsOf counts warnings as the tables of the terminal do.
 function doubtsOf(cell) {
   const c = report.doc.cells;
-  if (!c.worst[cell]) return null;
-  return el("p", { class: c.worst[cell] }, c.worst[cell] === "error" ? "failed: do not use" : count(c.doubts[cell], "doubt"));
+  if (c.worst[cell] !== "error" && !c.warnings[cell]) return null;
+  return el("p", { class: c.worst[cell] }, c.worst[cell] === "error" ? "failed: do not use" : count(c.warnings[cell], "warning"));
 }
 
 function curveTable() {
@@ -152,7 +153,7 @@ function drawTables() {
     metricColumn("throughput"), intervalColumn("throughput"), metricColumn("latency_p50", "p50"), metricColumn("latency_p99", "p99"), metricColumn("latency_p999", "p99.9"),
     ...(report.metrics.has("response_p99") ? [metricColumn("response_p50", "response p50"), metricColumn("response_p99", "response p99")] : []),
     metricColumn("floor_ratio", "p50/floor"), metricColumn("op_time_ratio", "op/floor"), metricColumn("cpu_per_op", "CPU/op"),
-    { name: "checks", node: (c) => (d.cells.status[c] === "measured" ? doubtsOf(c) || "ok" : `${d.cells.status[c]}: ${d.cells.reason[c]}`), key: (c) => d.cells.doubts[c] },
+    { name: "checks", node: (c) => (d.cells.status[c] === "measured" ? doubtsOf(c) || "ok" : `${d.cells.status[c]}: ${d.cells.reason[c]}`), key: (c) => (d.cells.worst[c] === "error" ? 1e6 : d.cells.warnings[c]) },
   ], shownCells));
 }
 
@@ -164,7 +165,7 @@ function changeTable(x) {
     { name: "old", right: true, text: (c) => m(c.old, c.unit) }, { name: "new", right: true, text: (c) => m(c.new, c.unit) },
     { name: "change", right: true, text: (c) => percent(c.change), key: (c) => c.change }, { name: "95% interval", right: true, text: (c) => percents(c.low, c.high) },
     { name: "p (Holm)", right: true, text: (c) => probability(c.p_holm), key: (c) => c.p_holm }, { name: "verdict", text: (c) => c.verdict, key: (c) => c.verdict },
-    { name: "note", text: (c) => c.note || "" }], rows.filter((c) => c.at < 0 || visible(c.at))),
+    { name: "note", long: true, text: (c) => c.note || "" }], rows.filter((c) => c.at < 0 || visible(c.at))),
   notesOf(x.report));
 }
 
@@ -181,7 +182,7 @@ function findingTable() {
     { name: "finding", node: (f) => el("span", { class: f.severity }, f.check), key: (f) => f.check },
     { name: "severity", text: (f) => f.severity, key: (f) => ["info", "warning", "error"].indexOf(f.severity) },
     { name: "cells", right: true, text: (f) => String(f.here.length), key: (f) => f.here.length },
-    { name: "of the first", node: (f) => el("span", {}, f.example + " ") },
+    { name: "of the first", long: true, node: (f) => el("span", {}, f.example + " ") },
     { name: "which", node: (f) => el("details", {}, el("summary", {}, count(f.here.length, "cell")), el("ul", { class: "cells" }, f.here.slice(0, 100).map((c) => el("li", {}, cellLink(c))))) },
   ], rows);
 }
