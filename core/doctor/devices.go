@@ -71,7 +71,7 @@ var nativeLibraries = []library{
 }
 
 func (x *examiner) libraries() []Finding {
-	dirs := x.libraryDirs()
+	dirs := x.loaderDirs()
 	var findings []Finding
 	for _, lib := range nativeLibraries {
 		f := Finding{Name: strings.TrimSuffix(lib.soname, ".so"), Status: OK, Meaning: lib.use}
@@ -102,10 +102,10 @@ func (x *examiner) hasHeader(header string) bool {
 // triplets names the directories of Debian's libraries by architecture.
 var triplets = map[string]string{"amd64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu"}
 
-// libraryDirs lists where the loader looks, first to last, without the
+// loaderDirs lists where the loader looks, first to last, without the
 // directories of other architectures.
-func (x *examiner) libraryDirs() []string {
-	dirs := filepath.SplitList(x.libraryPath)
+func (x *examiner) loaderDirs() []string {
+	dirs := filepath.SplitList(x.loaderPath)
 	for _, name := range x.root.Names("etc/ld.so.conf.d") {
 		for line := range strings.Lines(x.root.Text("etc/ld.so.conf.d", name)) {
 			dirs = append(dirs, strings.TrimSpace(line))

@@ -37,16 +37,16 @@ type Finding struct {
 func Examine(ctx context.Context) []Finding {
 	defaults := config.Default()
 	x := examiner{
-		root:        "/",
-		arch:        runtime.GOARCH,
-		libraryPath: os.Getenv("LD_LIBRARY_PATH"),
-		pollers:     defaults.Daemons + (defaults.Ranks-1)*defaults.Clients,
-		allowed:     measure.AllowedCPUs,
-		clock:       liveClock,
-		counters:    tryCounters,
-		filesystem:  statFilesystem,
-		shareMemfd:  shareMemfd,
-		openPidfd:   openPidfd,
+		root:       "/",
+		arch:       runtime.GOARCH,
+		loaderPath: os.Getenv("LD_LIBRARY_PATH"),
+		pollers:    defaults.Daemons + (defaults.Ranks-1)*defaults.Clients,
+		allowed:    measure.AllowedCPUs,
+		clock:      liveClock,
+		counters:   tryCounters,
+		filesystem: statFilesystem,
+		shareMemfd: shareMemfd,
+		openPidfd:  openPidfd,
 	}
 	return x.examine(ctx)
 }
@@ -56,7 +56,7 @@ func Examine(ctx context.Context) []Finding {
 type examiner struct {
 	root        measure.Root
 	arch        string // Go's name of it
-	libraryPath string // LD_LIBRARY_PATH
+	loaderPath  string // LD_LIBRARY_PATH
 	pollers     int    // polling threads of a run with default options
 	environment measure.Environment
 

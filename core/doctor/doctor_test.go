@@ -188,7 +188,7 @@ func TestFaults(t *testing.T) {
 		{"another architecture's library", files{verbs: "-", "usr/lib/i386-linux-gnu/libibverbs.so.1": "",
 			"etc/ld.so.conf.d/i386.conf": "/usr/lib/i386-linux-gnu\n"}, nil, "libibverbs", Note, "not installed"},
 		{"no headers", files{"usr/include/infiniband/verbs.h": "-"}, nil, "libibverbs", Note, "headers"},
-		{"library by LD_LIBRARY_PATH", files{"home/ucx/lib/libucp.so.0": ""}, func(x *examiner) { x.libraryPath = "relative:/home/ucx/lib" }, "libucp", OK, "/home/ucx/lib/libucp.so.0"},
+		{"library by LD_LIBRARY_PATH", files{"opt/ucx/lib/libucp.so.0": ""}, func(x *examiner) { x.loaderPath = "relative:/opt/ucx/lib" }, "libucp", OK, "/opt/ucx/lib/libucp.so.0"},
 	}
 	for _, test := range tests {
 		t.Run(test.fault, func(t *testing.T) {

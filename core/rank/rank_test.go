@@ -259,7 +259,7 @@ func TestMeasuredLoopDoesNotAllocate(t *testing.T) {
 		require.NoError(t, client.enter(1))
 		var loop error
 		allocations := testing.AllocsPerRun(1, func() {
-			for client.counts.ops < 200_000 && loop == nil {
+			for client.counts.ops < 1_000_000 && loop == nil {
 				loop = errors.Join(client.turn(true), daemon.turn())
 			}
 		})

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -115,12 +116,26 @@ func writeFile(path string, text []byte) error {
 // What was there before stays until then.
 func Replace(path string, write func(io.Writer) error) error { return place(path, os.Rename, write) }
 
+// writing names the file that was asked for, in an error of the temporary one that
+// it was to be made from.
+func writing(path string, err error) error {
+	var open *fs.PathError
+	var move *os.LinkError
+	switch {
+	case errors.As(err, &move):
+		err = move.Err
+	case errors.As(err, &open):
+		err = open.Err
+	}
+	return &fs.PathError{Op: "write", Path: path, Err: err}
+}
+
 // place writes a temporary file beside path and moves it there.
 func place(path string, move func(from, to string) error, write func(io.Writer) error) (err error) {
 	dir := filepath.Dir(path)
 	f, err := os.CreateTemp(dir, TemporaryFiles)
 	if err != nil {
-		return err
+		return writing(path, err)
 	}
 	defer func() {
 		if err != nil {
@@ -132,7 +147,7 @@ func place(path string, move func(from, to string) error, write func(io.Writer) 
 		return err
 	}
 	if err = move(f.Name(), path); err != nil {
-		return err
+		return writing(path, err)
 	}
 	return SyncDir(dir)
 }

@@ -182,6 +182,7 @@ func TestExitCodesAndErrors(t *testing.T) {
 		{name: "argument", args: "run fake", code: ExitUsage, stderr: []string{`takes no arguments, and got "fake"`}},
 		{name: "show nothing", args: "plugins show", code: ExitUsage, stderr: []string{"the name of one transport"}},
 		{name: "show a near miss", args: "plugins show fke", code: ExitUsage, stderr: []string{`did you mean "fake"?`}},
+		{name: "flag near miss", args: "run --inflight 3", code: ExitUsage, stderr: []string{`did you mean "--in-flight"? See transportbench run --help`}},
 		{name: "ill-typed", args: "run --transport fake --clients many", code: ExitUsage, stderr: []string{`--clients: "many" is not a whole number`}},
 		{name: "key range of zero", args: "run --transport fake --keys 0", code: ExitUsage, stderr: []string{"--keys: 0 is outside 1"}},
 		{name: "missing plugin", args: "run --transport fkae", code: ExitUsage, stderr: []string{`--transport:`, `did you mean "fake"?`}},

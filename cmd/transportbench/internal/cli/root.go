@@ -115,8 +115,7 @@ func group(cmd *cobra.Command) {
 		for _, sub := range cmd.Commands() {
 			names = append(names, sub.Name())
 		}
-		return usagef("unknown command %q for %q%s; see %s --help",
-			args[0], cmd.CommandPath(), transport.SuggestionFor(args[0], names), cmd.CommandPath())
+		return usagef("unknown command %q for %q%s", args[0], cmd.CommandPath(), suggestion(cmd, args[0], names))
 	}
 }
 
@@ -134,10 +133,18 @@ func flagError(cmd *cobra.Command, err error) error {
 		name := unknown.GetSpecifiedName()
 		var names []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
-		return usagef("unknown flag --%s%s; see %s --help",
-			name, transport.SuggestionFor("--"+name, names), cmd.CommandPath())
+		return usagef("unknown flag --%s%s", name, suggestion(cmd, "--"+name, names))
 	}
-	return usagef("%s; see %s --help", strings.TrimSuffix(err.Error(), "."), cmd.CommandPath())
+	return usagef("%s%s", strings.TrimSuffix(err.Error(), "."), suggestion(cmd, "", nil))
+}
+
+// suggestion ends a line on a wrong word: the near miss, where there is one, and
+// where the right ones are listed.
+func suggestion(cmd *cobra.Command, word string, known []string) string {
+	if near := transport.SuggestionFor(word, known); near != "" {
+		return near + " See " + cmd.CommandPath() + " --help"
+	}
+	return "; see " + cmd.CommandPath() + " --help"
 }
 
 // settings resolves the options of a command. From here on errors are as

@@ -91,7 +91,11 @@ func (p *Progress) print(s runner.State) {
 	if s.Phase == p.last.Phase && s.Repeat == p.last.Repeat {
 		return
 	}
-	if p.last.Phase == runner.PhaseRepeat {
+	switch {
+	case p.last.Phase != runner.PhaseRepeat:
+	case s.Phase == runner.PhaseClose: // a whole one is followed by a probe of the floor
+		fmt.Fprintf(p.out, "%s: %s ended early\n", p.label, phaseName(p.last))
+	default:
 		figures := ""
 		if p.last.OpsPerSec > 0 { // a short repeat is over before anybody says how it goes
 			figures = ", lately " + Figures(p.last)

@@ -27,6 +27,15 @@ var aRun = []runner.State{
 	{Phase: runner.PhaseClose, Repeats: 2},
 }
 
+func TestPlainProgressTellsARepeatThatEndedEarly(t *testing.T) {
+	var out bytes.Buffer
+	p := NewProgress(&out, "shm kv")
+	p.Progress(runner.State{Phase: runner.PhaseRepeat, Repeat: 1, Repeats: 2, OpsPerSec: 2.5e6, P50: 350, P99: 1250})
+	p.Progress(runner.State{Phase: runner.PhaseClose, Repeats: 2})
+	p.Close()
+	require.Equal(t, "shm kv: repeat 1 of 2\nshm kv: repeat 1 of 2 ended early\n", out.String())
+}
+
 func TestPlainProgressHasALineForEachBeginAndEnd(t *testing.T) {
 	var out bytes.Buffer
 	p := NewProgress(&out, "shm kv")
