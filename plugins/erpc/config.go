@@ -105,7 +105,7 @@ var schema = []transport.Option{
 	},
 	{
 		Name: "checksum", Type: transport.TypeString, Default: checkAll, Allowed: []string{checkAll, checkHeader},
-		Help: "what a packet's CRC-32C covers: all of it, or its header only, where the medium can be trusted with the rest. The same at all ranks",
+		Help: "what a packet's check, a CRC-32, covers: all of it, or its header only, where the medium can be trusted with the rest. The same at all ranks",
 	},
 	{
 		Name: "rto", Type: transport.TypeDuration, Default: "5ms", Min: int64(10 * time.Microsecond), Max: int64(time.Minute),
