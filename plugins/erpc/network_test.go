@@ -237,11 +237,15 @@ func newMember(t testing.TB, w *worker, seed uint64, calls int, sizes func(*rand
 func join(t testing.TB, a, b *member) {
 	require.NoError(t, a.w.Connect(t.Context(), transport.PeerID(len(a.made)), b.w.Address()))
 	require.NoError(t, b.w.Connect(t.Context(), transport.PeerID(len(b.made)), a.w.Address()))
-	for _, m := range []*member{a, b} {
-		m.made = append(m.made, 0)
-		m.waiting = append(m.waiting, map[uint64]int{})
-		m.executed = append(m.executed, nil)
-	}
+	a.joined()
+	b.joined()
+}
+
+// joined makes room for one more peer.
+func (m *member) joined() {
+	m.made = append(m.made, 0)
+	m.waiting = append(m.waiting, map[uint64]int{})
+	m.executed = append(m.executed, nil)
 }
 
 // A message says who it is: its number, and bytes that follow from that and its place.
