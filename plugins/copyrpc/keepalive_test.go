@@ -32,6 +32,7 @@ func TestKeepaliveThatNeverCompletes(t *testing.T) {
 		var kinds []transport.EventKind
 		for deadline := time.Now().Add(30 * time.Second); len(kinds) == 0 || kinds[len(kinds)-1] != transport.EventPeerLost; {
 			require.True(t, time.Now().Before(deadline), "the loss is not told; events %v", kinds)
+			w.sweep()
 			n, err := w.Poll(events[:])
 			require.NoError(t, err)
 			for _, e := range events[:n] {
