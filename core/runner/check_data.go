@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"transportbench/core/config"
-	"transportbench/core/rank"
 	"transportbench/core/consistency"
+	"transportbench/core/rank"
 	"transportbench/core/result"
 )
 
