@@ -315,3 +315,11 @@ func TestConformanceOverDevmemIntake(t *testing.T) {
 	transporttest.Run(t, transporttest.Suite{Driver: Driver{}, Kill: kill, MaxPayload: 20000,
 		Options: map[string]string{"mode": "devmem", "chunk": "16KiB", "sockets": "2"}})
 }
+
+// TestControlInDmabuf: the kernel answers EFAULT to who reads bytes in a dmabuf as others,
+// as it does to who reads to nowhere.
+func TestControlInDmabuf(t *testing.T) {
+	_, err := received(-1, unix.EFAULT)
+	require.ErrorIs(t, err, transport.ErrUnavailable)
+	require.ErrorContains(t, err, "steer data sockets")
+}
