@@ -33,6 +33,8 @@ var (
 	errMisaligned = errors.New("memory is not aligned to 4 KiB")
 	// errProtocol: the peer sent what no honest one sends. The comm is over.
 	errProtocol = fmt.Errorf("tcpx: %w", transport.ErrCorrupt)
+	// errInDmabuf: bytes that are not for mode devmem's intake went where it takes them.
+	errInDmabuf = transport.Unavailable("mode devmem: a control socket's bytes went into the dmabuf: the NIC's rules must steer data sockets to the queue, by their ports, and no others")
 	// errFarewell: the peer has closed the connection.
 	errFarewell = errors.New("the peer has closed")
 )

@@ -184,6 +184,9 @@ func (w *worker) seat(a *arrival) bool {
 	if a.have < helloSize {
 		n, err := receiveBytes(a.fd, a.hello[a.have:])
 		a.have += n
+		if errors.Is(err, transport.ErrUnavailable) {
+			w.failed = append(w.failed, transport.NewOpError(name, "poll", err))
+		}
 		if err != nil || a.have < helloSize && clock()-a.since > int64(w.settings.timeout) {
 			_ = unix.Close(a.fd)
 			return true

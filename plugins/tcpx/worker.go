@@ -32,6 +32,7 @@ type worker struct {
 	dirty    []*peer // posted to since the last Flush
 	gone     []*peer // lost, and not told yet
 	broken   []*peer // cut off, and the error not returned yet
+	failed   []error // of this side, for which peers were cut off, not returned yet
 	settling []*peer // lost, and some of what came is being unpacked
 	turn     int     // the peer that the next Poll starts with
 	polls    uint
