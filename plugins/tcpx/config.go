@@ -82,6 +82,10 @@ var schema = append([]transport.Option{
 		Help: "data sockets of a connection, the same on all ranks",
 	},
 	{
+		Name: "threads", Type: transport.TypeInt, Default: "0", Max: maxSockets,
+		Help: "threads of each connection that serve its data sockets, at most one for each; 0 leaves them to the thread that polls",
+	},
+	{
 		Name: "striping", Type: transport.TypeString, Default: stripeRoundRobin, Allowed: []string{stripeRoundRobin, stripeLeastLoaded},
 		Help: "which data socket takes the next chunk: each in turn, or the one with the least to send",
 	},
@@ -156,6 +160,7 @@ type settings struct {
 	sendWindow    int
 	receiveWindow int
 	sockets       int
+	threads       int
 	leastLoaded   bool
 	congestion    string
 	socketBuffer  int
@@ -203,7 +208,7 @@ func resolveOptions(o transport.Values) (*settings, error) {
 		unpack: o.String("unpack"), unpackWorkers: o.Int("unpack-workers"),
 		chunk: o.Size("chunk"), request: o.Size("request"),
 		sendWindow: o.Int("send-window"), receiveWindow: o.Int("receive-window"),
-		sockets: o.Int("sockets"), leastLoaded: o.String("striping") == stripeLeastLoaded,
+		sockets: o.Int("sockets"), threads: o.Int("threads"), leastLoaded: o.String("striping") == stripeLeastLoaded,
 		congestion: o.String("congestion-control"), socketBuffer: o.Size("socket-buffer"), zeroCopy: o.String("zero-copy"),
 		fault: o.String("fault"), hot: o.String("source") == sourceHot, timeout: o.Duration("timeout"),
 	}
@@ -213,6 +218,9 @@ func resolveOptions(o transport.Values) (*settings, error) {
 	}
 	if err := s.resolveMode(o.String("mode")); err != nil {
 		return nil, err
+	}
+	if s.threads > 0 && s.mode.newIntake != nil {
+		return nil, refuse("threads", "mode %s receives where the NIC has put the bytes, which is for the thread that polls; use 0", s.mode.name)
 	}
 	address, err := netip.ParseAddr(o.String("address"))
 	if err != nil {
@@ -242,6 +250,9 @@ func (s *settings) checkSizes() error {
 		if window < 1 || window > requests {
 			return refuse(option, "%d is outside 1 to %d, which is the ring of requests", window, requests)
 		}
+	}
+	if s.threads > s.sockets {
+		return refuse("threads", "%d are more than there are data sockets, %d, and each serves one at least", s.threads, s.sockets)
 	}
 	return nil
 }

@@ -159,6 +159,9 @@ func (w *worker) join(p *peer) error {
 			return err
 		}
 	}
+	if err := p.comm.startHelpers(&w.waker); err != nil {
+		return err
+	}
 	return w.watch(control, uint32(p.id))
 }
 

@@ -24,7 +24,7 @@ func (k *counts) explain(cpu, elapsed time.Duration, first, end cause) string {
 	}
 	whole := float64(max(elapsed, 1))
 	shares := []share{
-		{float64(k.sendCallNS) / whole, "sending"}, {float64(k.receiveCallNS) / whole, "receiving"},
+		{float64(k.calls[callSendNS]) / whole, "sending"}, {float64(k.calls[callReceiveNS]) / whole, "receiving"},
 		{float64(k.unpackNS) / whole, "unpacking (all requests)"},
 	}
 	for c := first; c < end; c++ {

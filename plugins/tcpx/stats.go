@@ -16,18 +16,16 @@ func clock() int64 { return int64(time.Since(started)) }
 
 // counts are what a worker has counted, over all of its connections. They only grow.
 type counts struct {
-	sends, receives, credits, chunks          uint64
-	sentBytes, receivedBytes, unpackedBytes   uint64
-	sendCalls, receiveCalls, again, noBuffers uint64
-	zeroSends, zeroCopied                     uint64
-	launches, descriptors                     uint64
-	sendPeak, receivePeak, pendingPeak        uint64
-	retransmits, cpuNS                        uint64
+	sends, receives, credits, chunks        uint64
+	sentBytes, receivedBytes, unpackedBytes uint64
+	calls                                   callCounts
+	launches, descriptors                   uint64
+	sendPeak, receivePeak, pendingPeak      uint64
+	retransmits, cpuNS                      uint64
 
 	sendNS                                           uint64 // posted to acknowledged
 	arriveNS, unpackNS, consumeNS                    uint64 // posted, complete, unpacked, consumed
 	consumes                                         uint64
-	sendCallNS, receiveCallNS                        uint64
 	firstPost, lastConsume                           int64
 	stalls                                           [causes]uint64
 	busyNS                                           uint64
@@ -178,6 +176,14 @@ func (w *worker) ReadStats(dst []transport.Stat) []transport.Stat {
 			retransmitted += p.comm.retransmits()
 		}
 	}
+	for _, p := range w.peers {
+		if p == nil {
+			continue
+		}
+		for _, h := range p.comm.helpers {
+			p.comm.takeCalls(h)
+		}
+	}
 	k.cpuNS = max(k.cpuNS, processTime())
 	dst = append(dst,
 		transport.Stat{Name: "messages", Help: "messages posted", Value: k.messages},
@@ -187,17 +193,17 @@ func (w *worker) ReadStats(dst []transport.Stat) []transport.Stat {
 		transport.Stat{Name: "chunks", Help: "chunks sent", Value: k.chunks},
 		transport.Stat{Name: "sent_bytes", Help: "bytes sent over data sockets", Value: k.sentBytes},
 		transport.Stat{Name: "received_bytes", Help: "bytes that came over data sockets", Value: k.receivedBytes},
-		transport.Stat{Name: "send_calls", Help: "system calls that sent data or tried to", Value: k.sendCalls},
-		transport.Stat{Name: "receive_calls", Help: "system calls that received data or tried to", Value: k.receiveCalls},
-		transport.Stat{Name: "again", Help: "system calls that found a data socket full (EAGAIN)", Value: k.again},
-		transport.Stat{Name: "nobufs", Help: "system calls for which the kernel had no memory (ENOBUFS)", Value: k.noBuffers},
+		transport.Stat{Name: "send_calls", Help: "system calls that sent data or tried to", Value: k.calls[callSends]},
+		transport.Stat{Name: "receive_calls", Help: "system calls that received data or tried to", Value: k.calls[callReceives]},
+		transport.Stat{Name: "again", Help: "system calls that found a data socket full (EAGAIN)", Value: k.calls[callAgain]},
+		transport.Stat{Name: "nobufs", Help: "system calls for which the kernel had no memory (ENOBUFS)", Value: k.calls[callNoBuffers]},
 		transport.Stat{Name: "staged_bytes", Help: "bytes copied by Post; over sent_bytes, the copies of a byte before the kernel's", Value: k.staged},
 		transport.Stat{Name: "direct_bytes", Help: "bytes sent by Post right from the payload", Value: k.direct},
 		transport.Stat{Name: "unpacked_bytes", Help: "bytes unpacked; over received_bytes, the copies of a byte after the kernel's", Value: k.unpackedBytes},
 		transport.Stat{Name: "unpacks", Help: "requests unpacked", Value: k.launches},
 		transport.Stat{Name: "descriptors", Help: "fragments unpacked; over unpacks, the descriptors of a request", Value: k.descriptors},
-		transport.Stat{Name: "zero_copy_sends", Help: "system calls that sent with MSG_ZEROCOPY", Value: k.zeroSends},
-		transport.Stat{Name: "zero_copy_copied", Help: "of them, those that the kernel copied after all", Value: k.zeroCopied},
+		transport.Stat{Name: "zero_copy_sends", Help: "system calls that sent with MSG_ZEROCOPY", Value: k.calls[callZeroSends]},
+		transport.Stat{Name: "zero_copy_copied", Help: "of them, those that the kernel copied after all", Value: k.calls[callZeroCopied]},
 		transport.Stat{Name: "retransmits", Help: "segments that TCP sent again (TCP_INFO)", Value: retransmitted},
 		transport.Stat{Name: "process_cpu_ns", Help: "processor time of the whole process; over received_bytes, what a byte costs", Value: k.cpuNS},
 		transport.Stat{Name: "setup_ns", Help: "time from Connect until the sockets were there, over all peers; not part of any transfer", Value: k.setupNS},
@@ -228,8 +234,8 @@ func (k *counts) appendTimes(dst []transport.Stat) []transport.Stat {
 		transport.Stat{Name: "receives_done_ns", Help: "time from posted to all bytes in bounce memory, over all receives", Value: k.arriveNS},
 		transport.Stat{Name: "receives_unpack_ns", Help: "time from there to unpacked, over all receives", Value: k.unpackNS},
 		transport.Stat{Name: "receives_consume_ns", Help: "time from there to consumed, over all receives", Value: k.consumeNS},
-		transport.Stat{Name: "send_call_ns", Help: "time in system calls that sent data", Value: k.sendCallNS},
-		transport.Stat{Name: "receive_call_ns", Help: "time in system calls that received data", Value: k.receiveCallNS},
+		transport.Stat{Name: "send_call_ns", Help: "time in system calls that sent data", Value: k.calls[callSendNS]},
+		transport.Stat{Name: "receive_call_ns", Help: "time in system calls that received data", Value: k.calls[callReceiveNS]},
 	)
 	for i, c := range causeNames {
 		dst = append(dst, transport.Stat{Name: c.name, Help: c.help, Value: k.stalls[i]})
