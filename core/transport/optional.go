@@ -34,6 +34,18 @@ type Stat struct {
 	Value uint64 `json:"value"`
 }
 
+// DeviceReader is a worker that leaves payloads in device memory.
+type DeviceReader interface {
+	// ReadDevice copies the first len(into) bytes of a payload, at most its Size,
+	// from device memory; peer and place are those of its event. It blocks, and is
+	// for the time outside of measured windows, on the worker's thread.
+	//
+	// Device memory is used again later than the host's: a payload can be read
+	// until the next Poll, and for as long after it as there is no error and
+	// there says so.
+	ReadDevice(peer PeerID, place uint64, into []byte) (there bool, err error)
+}
+
 // Prober is a worker that can measure its floor: the least that its medium can
 // cost between the two threads, with no harness and no protocol.
 type Prober interface {

@@ -162,6 +162,7 @@ type comm struct {
 	receiveConsumed  uint64
 	holding          int // pages
 
+	heads    *heads       // nil but where messages go to device memory
 	inbox    ring[record] // messages announced, for the worker
 	messages uint64
 

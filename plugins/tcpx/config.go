@@ -173,6 +173,7 @@ type settings struct {
 	inFlight int
 	payload  int // bytes of the largest message
 	staging  int // bytes of a connection's send memory
+	head     int // bytes of each message that do not stay in device memory
 	slots    int // requests that fit a connection's destination ring
 }
 
@@ -190,6 +191,7 @@ func resolve(cfg transport.Config) (*settings, error) {
 		return nil, fmt.Errorf("%w: %d calls in flight on one connection, and the limit is %d", transport.ErrUnsupported, cfg.InFlight, maxInFlight)
 	}
 	s.peers, s.inFlight, s.payload = max(cfg.Peers, 1), max(cfg.InFlight, 1), max(cfg.MaxPayload, 1)
+	s.head = min(max(cfg.Head, 0), s.payload)
 	// A message is posted whole or not at all, so that there must be room for the
 	// largest beside one that is on its way.
 	s.staging = powerOfTwo(max(s.sendWindow*s.request, 2*s.payload, ringUnit))
@@ -197,7 +199,7 @@ func resolve(cfg transport.Config) (*settings, error) {
 	// Poll, and a window of requests to come. All together are a multiple of ringUnit.
 	s.slots = ((s.payload+s.request-1)/s.request + 2*requests + ringUnit/pageSize) &^ (ringUnit/pageSize - 1)
 	if s.onGPU() {
-		s.slots = s.wholeSlots(s.slots)
+		s.slots = s.deviceSlots(s.slots)
 	}
 	return s, nil
 }

@@ -82,7 +82,7 @@ type devmemIntake struct {
 		Receive(socket int, buffers [][]byte, pieces int) (n int, control []byte, err error)
 	}
 	dontNeed func(socket int, ranges []devmem.TokenRange) (int, error)
-	sync     bool // the processor reads what the NIC has written
+	sync     bool // the processor reads what the NIC has written, or the heads of it
 
 	buffers [][]byte       // of one receive
 	pieces  []devmem.Piece // of one receive
@@ -129,7 +129,7 @@ func newDevmemIntake(s *settings) (intake, error) {
 	}
 	d := newDmabufIntake(b.ID, o.Size, b.Memory, s)
 	d.binding = b
-	d.sync = s.unpack == unpackCPU
+	d.sync = s.unpack == unpackCPU || s.head > 0
 	return d, nil
 }
 

@@ -98,6 +98,12 @@ type placer interface {
 	place(size int, to []fragment) []fragment
 }
 
+// reader is an unpacker to device memory.
+type reader interface {
+	// read copies a part of a buffer back, after all that was launched before. It blocks.
+	read(into []byte, from buffer) error
+}
+
 // counter is an unpacker or an intake that counts.
 type counter interface {
 	counters(dst []transport.Stat) []transport.Stat

@@ -251,6 +251,11 @@ func (c *comm) launch() error {
 			if last < 0 {
 				return nil
 			}
+			if c.heads != nil {
+				if err := c.heads.take(&c.inbox, c.intake.memory(), r); err != nil {
+					return err
+				}
+			}
 			r.slot = c.unpacks.idle[last]
 			if err := c.unpacks.launch(r.slot, r.descriptors, r.to); err != nil {
 				r.slot = -1

@@ -184,6 +184,9 @@ func (w *worker) newPeer(id transport.PeerID, a address) (p *peer, err error) {
 			corrupt:     opError("poll", id, transport.ErrCorrupt),
 		}}
 	p.comm.window = uint64(a.Window)
+	if s.onGPU() && s.head > 0 {
+		p.comm.heads = newHeads(s.head, &p.comm.inbox)
+	}
 	if p.staging, err = newRing("transportbench-tcpx-staging", s.staging); err != nil {
 		return nil, err
 	}

@@ -22,6 +22,7 @@ var errorTests = []test{
 	{"errors/receive-too-short", errorReceiveTooShort},
 	{"errors/receiver-not-ready", errorReceiverNotReady},
 	{"errors/peer-closed", errorPeerClosed},
+	{"errors/completions-of-closed", errorCompletionsOfClosed},
 	{"errors/connect", errorConnect},
 	{"errors/unconnected", errorUnconnected},
 	{"errors/closed", errorClosed},
@@ -131,6 +132,20 @@ func errorPeerClosed(t *testing.T, s *Suite) {
 			require.Equal(t, rdma.StatusRetryExceeded, c.Status, "%v of %d bytes: %v", opcode, n, c.Status)
 		}
 	}
+}
+
+// errorCompletionsOfClosed: what completed before a queue pair was closed, and was not
+// polled by then, is never polled.
+func errorCompletionsOfClosed(t *testing.T, s *Suite) {
+	a, b := s.pair(t, setup{})
+	b.receive(2, 0, 0)
+	for i := range 2 {
+		a.post(toward(a.request(rdma.WriteWithImmediate, uint64(i), 0, 16), b, 0))
+		until("the message", func() bool { return len(b.queue) > i }, b) // and not a
+	}
+	require.NoError(t, a.qp.Close())
+	b.queue = nil
+	quiet(a, b)
 }
 
 func errorConnect(t *testing.T, s *Suite) {
