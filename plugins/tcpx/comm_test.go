@@ -200,7 +200,7 @@ func TestNothingIsSentWithoutCredit(t *testing.T) {
 	}
 	require.Zero(t, a.counts.sentBytes)
 	require.Equal(t, posted, a.comm.sends[0].state)
-	require.Positive(t, a.counts.stalls[causeCredit], "time that waited for credit")
+	require.Positive(t, a.counts.spent.by[causeCredit], "time that waited for credit")
 	_, err = b.comm.irecv(b.destination.slice(0, 1000), 1)
 	require.NoError(t, err)
 	eventually(t, "the bytes", func() bool {

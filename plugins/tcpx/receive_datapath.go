@@ -257,10 +257,12 @@ func (c *comm) launch() error {
 				}
 			}
 			r.slot = c.unpacks.idle[last]
+			begin := clock()
 			if err := c.unpacks.launch(r.slot, r.descriptors, r.to); err != nil {
 				r.slot = -1
 				return err
 			}
+			c.counts.calls[callUnpackNS] += uint64(clock() - begin)
 			c.unpacks.idle = c.unpacks.idle[:last]
 			c.counts.launches++
 			c.counts.descriptors += uint64(len(r.descriptors))

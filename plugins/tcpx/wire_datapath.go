@@ -21,6 +21,7 @@ const (
 	callSendNS
 	callReceives
 	callReceiveNS
+	callUnpackNS // of unpackers
 	callAgain
 	callNoBuffers
 	callZeroSends
