@@ -214,6 +214,7 @@ func (p *peer) pump() error {
 		if c.sendPosted-c.sendFreed >= uint64(s.sendWindow) && !s.noWindow {
 			if p.freeSends(); c.sendPosted-c.sendFreed >= uint64(s.sendWindow) {
 				c.stall.waiting = true
+				c.stall.begin(c, clock())
 				break
 			}
 		}

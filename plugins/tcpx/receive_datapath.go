@@ -107,6 +107,7 @@ func (c *comm) expect(k *record) error {
 	}
 	if offset == 0 {
 		r.state, r.total = active, total
+		c.stall.begin(c, clock())
 		c.receiveBegun++
 	}
 	r.announced += size

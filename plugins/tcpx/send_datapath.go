@@ -24,6 +24,7 @@ func (c *comm) isend(source vector, tag uint64) (number uint64, err error) {
 	r.state, r.tag, r.source, r.size = posted, tag, source, size
 	r.assigned, r.written, r.lanes = 0, 0, 0
 	r.posted = clock()
+	c.stall.begin(c, r.posted)
 	c.sendPosted++
 	c.counts.sends++
 	c.counts.sendPeak = max(c.counts.sendPeak, c.sendPosted-c.sendFreed)

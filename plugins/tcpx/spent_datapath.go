@@ -63,19 +63,31 @@ type stalls struct {
 	received uint64             // bytes
 }
 
+// begin is called when there is something to do, and books from then on.
+func (s *stalls) begin(c *comm, now int64) {
+	if s.last != 0 {
+		return
+	}
+	s.last, s.received = now, c.counts.receivedBytes
+	for i := range works {
+		s.worked[i] = c.counts.calls[works[i].call]
+	}
+}
+
 // book adds the time since the last progress to what it went into, and to the occupancy of
 // the connection's windows.
 func (s *stalls) book(c *comm) {
-	sends, flight, pending := c.sendPosted-c.sendFreed, c.receiveBegun-c.receiveComplete, c.receiveComplete-c.receiveConsumed
-	if c.sendCut == c.sendPosted && flight == 0 && pending == 0 && !s.waiting && c.idleLanes() {
-		s.last = 0
+	if s.last == 0 {
 		return
 	}
+	sends, flight, pending := c.sendPosted-c.sendFreed, c.receiveBegun-c.receiveComplete, c.receiveComplete-c.receiveConsumed
 	now := clock()
 	k := c.counts
-	begins := s.last == 0
 	passed := uint64(now - s.last)
 	s.last = now
+	if c.sendCut == c.sendPosted && flight == 0 && pending == 0 && !s.waiting && c.idleLanes() {
+		s.last = 0
+	}
 	var part spent
 	waited := passed
 	for i := range works {
@@ -87,9 +99,6 @@ func (s *stalls) book(c *comm) {
 	}
 	received := k.receivedBytes != s.received
 	s.received = k.receivedBytes
-	if begins {
-		return
-	}
 	part.busy = passed
 	part.send, part.flight, part.pending = passed*sends, passed*flight, passed*pending
 	if int(sends) >= c.settings.sendWindow {

@@ -251,12 +251,13 @@ func onThread(f func()) time.Duration {
 	return threadTime() - before
 }
 
+// threadTime is exact: getrusage(2) may count in ticks.
 func threadTime() time.Duration {
-	var u unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_THREAD, &u); err != nil {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
 		return 0
 	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	return time.Duration(t.Nano())
 }
 
 // connectedPair makes n connections of this process with itself.
