@@ -110,6 +110,10 @@ var schema = append([]transport.Option{
 		Help: "IP address to listen on, which peers connect to",
 	},
 	{
+		Name: "connect-timeout", Type: transport.TypeDuration, Default: "1m", Min: int64(10 * time.Millisecond), Max: int64(24 * time.Hour),
+		Help: "a peer whose sockets are not all there for so long, in which its worker polls, is lost",
+	},
+	{
 		Name: "timeout", Type: transport.TypeDuration, Default: "10s", Min: int64(10 * time.Millisecond), Max: int64(time.Hour),
 		Help: "how long a peer's host may leave the control socket without an answer before the peer is lost",
 	},
@@ -168,6 +172,7 @@ type settings struct {
 	hot           bool // source
 	address       netip.Addr
 	timeout       time.Duration
+	patience      time.Duration // with peers that do not connect
 
 	peers    int
 	inFlight int
@@ -213,6 +218,7 @@ func resolveOptions(o transport.Values) (*settings, error) {
 		sockets: o.Int("sockets"), threads: o.Int("threads"), leastLoaded: o.String("striping") == stripeLeastLoaded,
 		congestion: o.String("congestion-control"), socketBuffer: o.Size("socket-buffer"), zeroCopy: o.String("zero-copy"),
 		fault: o.String("fault"), hot: o.String("source") == sourceHot, timeout: o.Duration("timeout"),
+		patience: o.Duration("connect-timeout"),
 	}
 	s.oneTag, s.noWindow = s.fault == faultOneTag, s.fault == faultNoWindow
 	if err := s.checkSizes(); err != nil {

@@ -27,6 +27,7 @@ type worker struct {
 	peers      []*peer // by PeerID; nil where none is connected
 	byNonce    map[[nonceSize]byte]*peer
 	connecting []*peer
+	lookedAt   int64 // at who is connecting
 	arrivals   []*arrival
 
 	dirty    []*peer // posted to since the last Flush
@@ -61,6 +62,7 @@ type peer struct {
 	address address
 	state   peerState
 	began   int64
+	awaited int64 // time in which the worker polled and this one had not connected
 	sockets []int // -1 where there is none yet; the control socket first
 	dialing []dialing
 	probes  []int // sockets on which the peer wants to probe; -1 where there is none
