@@ -319,6 +319,7 @@ func (w *worker) Close() error {
 	if w.closed {
 		return nil
 	}
+	_, _ = w.collect(nil, 0) // who is gone already needs no farewell
 	waiting := 0
 	for _, p := range w.slots {
 		switch p.state {

@@ -115,22 +115,29 @@ func errorReceiverNotReady(t *testing.T, s *Suite) {
 	quiet(a, b)
 }
 
+// errorPeerClosed waits for the retries of all cases at once.
 func errorPeerClosed(t *testing.T, s *Suite) {
+	var wait []func()
 	for _, opcode := range []rdma.Opcode{rdma.Write, rdma.WriteWithImmediate, rdma.Send, rdma.Read} {
 		for _, n := range []int{0, 16, 5000} {
 			if n == 0 && opcode == rdma.Read {
 				continue
 			}
-			a, b := s.pair(t, setup{connect: s.Impatient})
+			a, b := s.pair(t, setup{connect: s.Impatient, memory: 64 << 10})
 			b.receive(1, 0, 5000)
 			a.post(toward(a.request(rdma.Write, 1, 0, 16), b, 0))
 			a.succeed(b, 1, rdma.Write)
 			require.NoError(t, b.qp.Close())
 			require.NoError(t, b.qp.Close())
 			a.post(toward(a.request(opcode, 2, 0, n), b, 0))
-			c := a.next(b)
-			require.Equal(t, rdma.StatusRetryExceeded, c.Status, "%v of %d bytes: %v", opcode, n, c.Status)
+			wait = append(wait, func() {
+				c := a.next(b)
+				require.Equal(t, rdma.StatusRetryExceeded, c.Status, "%v of %d bytes: %v", opcode, n, c.Status)
+			})
 		}
+	}
+	for _, w := range wait {
+		w()
 	}
 }
 
