@@ -9,6 +9,9 @@ set -euo pipefail
 . scripts/native.sh
 
 need_go
+have sockperf && have iperf3 && have ucx_perftest ||
+	install_packages "transports are compared with them" sockperf iperf3 ucx-utils ||
+	say "going on with those that are there"
 tags=$(all_native_tags)
 CGO_ENABLED=0
 [ -z "$tags" ] || CGO_ENABLED=1

@@ -6,7 +6,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"testing"
 
@@ -307,117 +306,6 @@ func TestMeansAreGeometric(t *testing.T) {
 	require.Equal(t, 2, report.Means[0].Cells)
 }
 
-func TestThresholds(t *testing.T) {
-	r := rand.New(rand.NewPCG(6, 1))
-	old, new := newSet(cell(nil, noisy(r, 10, 1e6, 0.005)...)), newSet(cell(nil, noisy(r, 10, 0.96e6, 0.005)...))
-	for text, broken := range map[string]bool{
-		"throughput<-3%":                          true,
-		"throughput < -5%":                        false,
-		"throughput>+1%":                          false,
-		"shm: throughput<-3%":                     true,
-		"transport=s*,in-flight=1:throughput<-3%": true,
-		"ring=auto: throughput<-3%":               true,
-		"in_flight=2: throughput<-3%":             false,
-		"nope=1: throughput<-3%":                  false,
-		"throughput<980000":                       true,
-		"throughput<9e5":                          false,
-	} {
-		threshold, err := ParseThreshold(text)
-		require.NoError(t, err, text)
-		o := Defaults()
-		o.Thresholds = []Threshold{threshold}
-		report, err := Diff(old, new, o)
-		require.NoError(t, err)
-		require.Equal(t, broken, len(report.Broken) > 0, text)
-	}
-	// Noise breaks no threshold.
-	threshold, err := ParseThreshold("throughput<-3%")
-	require.NoError(t, err)
-	o := Defaults()
-	o.Thresholds = []Threshold{threshold}
-	report, err := Diff(newSet(cell(nil, 1, 2, 3, 4)), newSet(cell(nil, 0.9, 1.8, 2.7, 3.6)), o)
-	require.NoError(t, err)
-	require.Empty(t, report.Broken)
-
-	for text, want := range map[string]string{
-		"throughput": "no threshold", "throughput<": "no threshold", "throughput<1e999%": "no number",
-		"thruput<-3%": `did you mean "throughput"`, "[: throughput<1%": "pattern",
-	} {
-		_, err := ParseThreshold(text)
-		require.ErrorContains(t, err, want, text)
-	}
-}
-
-func FuzzParseThreshold(f *testing.F) {
-	f.Add("shm: throughput<-3%")
-	f.Fuzz(func(t *testing.T, text string) {
-		threshold, err := ParseThreshold(text)
-		if err == nil {
-			require.False(t, math.IsNaN(threshold.Limit))
-			set.Match(threshold.Pattern, map[string]string{"transport": "shm"})
-		}
-	})
-}
-
-func TestAlong(t *testing.T) {
-	r := rand.New(rand.NewPCG(7, 1))
-	add := func(transport, inFlight, ring string, centre float64) set.Cell {
-		config := map[string]string{"transport": transport, "in_flight": inFlight}
-		c := cell(config, noisy(r, 10, centre, 0.005)...)
-		c.Plugin.Provider = transport
-		if ring != "" {
-			c.Config["options.ring"] = ring
-		}
-		return c
-	}
-	s := newSet(
-		add("shm", "1", "", 1e6), add("ucxam", "1", "", 2e6), add("erpc", "1", "", 1.9e6),
-		add("shm", "8", "", 8e6), add("ucxam", "8", "", 8e6),
-		add("shm", "64", "", 8e6),
-	)
-	ranking, err := Along(s, "transport", Defaults())
-	require.NoError(t, err)
-	require.Len(t, ranking.Races, 2, "64 in flight has no rival")
-	require.Equal(t, 3, ranking.Tests)
-	first := ranking.Races[0]
-	require.Equal(t, "in_flight=1", first.Cell)
-	require.Equal(t, "ucxam", first.Winner)
-	require.Equal(t, []string{"ucxam", "erpc", "shm"}, []string{first.Runners[0].Value, first.Runners[1].Value, first.Runners[2].Value})
-	require.InDelta(t, 1.0, *first.Runners[2].Behind, 0.02)
-	require.Empty(t, ranking.Races[1].Winner)
-	require.Equal(t, Win{result.Throughput, "ucxam", 1, 2}, ranking.Wins[0])
-
-	s = newSet(add("shm", "1", "lamport", 1e6), add("shm", "1", "onesided", 2e6), add("shm", "1", "third", 2e6))
-	for _, axis := range []string{"ring", "options.ring"} {
-		ranking, err = Along(s, axis, Defaults())
-		require.NoError(t, err)
-		require.Len(t, ranking.Races, 1)
-	}
-	_, err = Along(s, "in-flight", Defaults())
-	require.Error(t, err, "there is one value only")
-	_, err = Along(s, "colour", Defaults())
-	require.ErrorContains(t, err, `no cell has the option "colour"`)
-
-	s.Environments = append(s.Environments, set.Environment{Identity: map[string]string{"cpu": "other"}})
-	s.Cells[1].Environment = 1
-	_, err = Along(s, "ring", Defaults())
-	require.ErrorContains(t, err, "cpu (some and other)")
-}
-
-// Several cells of one transport are told apart by their own options.
-func TestAlongNamesVariants(t *testing.T) {
-	r := rand.New(rand.NewPCG(8, 1))
-	s := newSet(
-		cell(map[string]string{"options.ring": "lamport"}, noisy(r, 10, 1e6, 0.01)...),
-		cell(map[string]string{"options.ring": "onesided"}, noisy(r, 10, 3e6, 0.01)...),
-		cell(map[string]string{"transport": "ucxam"}, noisy(r, 10, 2e6, 0.01)...),
-	)
-	ranking, err := Along(s, "transport", Defaults())
-	require.NoError(t, err)
-	require.Equal(t, "shm ring=onesided", ranking.Races[0].Winner)
-	require.Equal(t, "all", ranking.Races[0].Cell)
-}
-
 // Files of every schema version that was released can be compared with those of
 // today.
 func TestReleasedSchemaVersions(t *testing.T) {
@@ -438,62 +326,4 @@ func TestReleasedSchemaVersions(t *testing.T) {
 	}
 	require.True(t, versions["1.0.0"])
 	require.True(t, versions[result.SchemaVersion], "add a result of schema %s to testdata/released", result.SchemaVersion)
-}
-
-func TestPairwise(t *testing.T) {
-	r := rand.New(rand.NewPCG(9, 1))
-	a := newSet(cell(map[string]string{"options.ring": "x"}, noisy(r, 10, 1e6, 0.005)...))
-	b := newSet(cell(map[string]string{"options.ring": "y"}, noisy(r, 10, 1.2e6, 0.005)...))
-	b.Cells[0].Plugin.Provider = "other"
-	report, err := Pairwise(a, b, Defaults())
-	require.NoError(t, err)
-	require.Equal(t, "shm ring=x -> shm ring=y", report.Changes[0].Cell)
-	require.Equal(t, Better, report.Changes[0].Verdict)
-	_, err = Pairwise(a, newSet(), Defaults())
-	require.Error(t, err)
-}
-
-// large is a set of so many cells with three metrics, tied as histograms tie.
-func large(cells int, seed uint64) *set.Set {
-	r := rand.New(rand.NewPCG(seed, 1))
-	s := newSet()
-	for i := range cells {
-		config := map[string]string{"in_flight": fmt.Sprint(i%100 + 1), "value_size": fmt.Sprint(i / 100)}
-		for o := range 20 {
-			config[fmt.Sprint("some_option_", o)] = "and its value"
-		}
-		c := cell(config, noisy(r, 10, 1e6, 0.01)...)
-		for _, metric := range []string{"goodput", "latency_p50", "latency_p90", "latency_p99", "latency_p999", "latency_max",
-			"floor", "floor_ratio", "op_time_ratio", "cpu_per_op", "client_fairness"} {
-			values := noisy(r, 10, 1000, 0.01)
-			for v := range values {
-				values[v] = math.Round(values[v])
-			}
-			c.Samples[metric] = values
-		}
-		s.Cells = append(s.Cells, c)
-	}
-	return s
-}
-
-// BenchmarkDiffOfTenThousand reads and compares two sets of 10,000 cells; the
-// limits are 5 s and 1 GiB.
-func BenchmarkDiffOfTenThousand(b *testing.B) {
-	var paths []string
-	for i := range uint64(2) {
-		dir := b.TempDir()
-		require.NoError(b, large(10_000, i).WriteIndex(dir))
-		paths = append(paths, dir)
-	}
-	runtime.GC()
-	for b.Loop() {
-		old, new, err := set.LoadBoth(paths[0], paths[1])
-		require.NoError(b, err)
-		_, err = Diff(old, new, Defaults())
-		require.NoError(b, err)
-	}
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	b.ReportMetric(b.Elapsed().Seconds()/float64(b.N)/5, "of-the-time-limit")
-	b.ReportMetric(float64(m.Sys)/(1<<30), "of-the-memory-limit")
 }

@@ -184,3 +184,15 @@ func parseOps[T any](text string, parse func(op, number string) (T, error)) ([]T
 	}
 	return list, nil
 }
+
+// ReadsValues says whether any operation asks for a value.
+func (c *Config) ReadsValues() bool {
+	reads := func(op string) bool { return op == OpRead || op == OpRMW }
+	switch {
+	case len(c.Pattern) > 0:
+		return slices.ContainsFunc(c.Pattern, func(p OpCount) bool { return reads(p.Op) })
+	case len(c.Mix) > 0:
+		return slices.ContainsFunc(c.Mix, func(m OpShare) bool { return reads(m.Op) && m.Share > 0 })
+	}
+	return c.ReadRatio > 0
+}

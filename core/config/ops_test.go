@@ -44,3 +44,21 @@ func TestMixAndPatternRefuse(t *testing.T) {
 	var p Pattern
 	require.ErrorContains(t, p.Set("read:0.5"), "not a number of read")
 }
+
+func TestReadsValues(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*Config)
+		reads  bool
+	}{
+		"reads and writes": {func(c *Config) {}, true},
+		"writes":           {func(c *Config) { c.ReadRatio = 0 }, false},
+		"mix":              {func(c *Config) { c.ReadRatio, c.Mix = 1, Mix{{OpWrite, 0.5}, {OpLookup, 0.5}, {OpRead, 0}} }, false},
+		"rmw":              {func(c *Config) { c.ReadRatio, c.Mix = 0, Mix{{OpWrite, 0.5}, {OpRMW, 0.5}} }, true},
+		"pattern":          {func(c *Config) { c.Pattern = Pattern{{OpWrite, 128}} }, false},
+		"reading pattern":  {func(c *Config) { c.ReadRatio, c.Pattern = 0, Pattern{{OpWrite, 1}, {OpRead, 1}} }, true},
+	} {
+		cfg := Default()
+		c.change(&cfg)
+		require.Equal(t, c.reads, cfg.ReadsValues(), name)
+	}
+}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync"
+	"time"
 
 	"transportbench/core/rdma"
 	"transportbench/core/transport"
@@ -16,7 +18,9 @@ const (
 	verbsDefaultSignal = 64
 	verbsDefaultInline = 60 // what every adapter grants
 	verbsDefaultDepth  = 512
-	verbsMaxPeers      = 1024
+
+	// VerbsMaxPeers is the most that VerbsOptions.Peers may be.
+	VerbsMaxPeers = 1024
 )
 
 // VerbsOptions say how to make a verbs port. The zero value of each field is its
@@ -39,7 +43,7 @@ type VerbsOptions struct {
 	Peers int
 }
 
-// Verbs is a port on a UD queue pair. It implements [Port].
+// Verbs is a port on a UD queue pair. It implements [Port] and [Waiter].
 type Verbs struct {
 	options  VerbsOptions
 	device   rdma.Device
@@ -55,6 +59,9 @@ type Verbs struct {
 	probed   uint64 // nonce of the probe that was answered last
 	closed   bool
 
+	waking sync.Mutex // Wake is any thread's, and must not ring what was closed
+	bell   rdma.Bell  // nil for the port of a probe, and once it is closed
+
 	remotes []*verbsRemote
 	known   map[string]rdma.PeerHandle // by endpoint: handles live as long as the queue pair
 
@@ -64,7 +71,10 @@ type Verbs struct {
 	counts  verbsCounts
 }
 
-var _ Port = (*Verbs)(nil)
+var (
+	_ Port   = (*Verbs)(nil)
+	_ Waiter = (*Verbs)(nil)
+)
 
 // verbsRemote is a remote's address handle.
 type verbsRemote struct {
@@ -141,8 +151,8 @@ func (o *VerbsOptions) complete(a rdma.Attributes) error {
 		return fmt.Errorf("receive depth of %d is outside 1 to %d, which %s has", o.ReceiveDepth, a.MaxReceiveDepth, a.Name)
 	case o.SignalInterval < 1 || o.SignalInterval > o.SendDepth/2:
 		return fmt.Errorf("signal interval of %d is outside 1 to half of the send depth, %d", o.SignalInterval, o.SendDepth)
-	case o.Peers < 1 || o.Peers > verbsMaxPeers:
-		return fmt.Errorf("%d peers is outside 1 to %d", o.Peers, verbsMaxPeers)
+	case o.Peers < 1 || o.Peers > VerbsMaxPeers:
+		return fmt.Errorf("%d peers is outside 1 to %d", o.Peers, VerbsMaxPeers)
 	}
 	return nil
 }
@@ -151,6 +161,11 @@ func (p *Verbs) open() (err error) {
 	o := &p.options
 	if p.cq, err = p.device.NewCompletionQueue(o.SendDepth + o.ReceiveDepth); err != nil {
 		return err
+	}
+	if p.probe != nil {
+		if p.bell, err = p.device.NewBell(p.cq); err != nil {
+			return err
+		}
 	}
 	// The key's highest bit would make it a privileged one.
 	p.qp, err = p.device.NewQueuePair(rdma.QueuePairConfig{Type: rdma.UnreliableDatagram, Completions: p.cq,
@@ -293,6 +308,38 @@ func (p *Verbs) Release(r Remote) {
 // Source implements [Port].
 func (p *Verbs) Source(r Remote) Source { return p.remotes[r].source }
 
+// Wait implements [Waiter].
+func (p *Verbs) Wait(timeout time.Duration) error {
+	if p.closed {
+		return ErrClosed
+	}
+	if p.failed != nil || p.receive.head != p.receive.tail {
+		return nil
+	}
+	return p.bell.Wait(max(timeout, 0))
+}
+
+// Wake implements [Waiter].
+func (p *Verbs) Wake() {
+	p.waking.Lock()
+	defer p.waking.Unlock()
+	if p.bell != nil {
+		p.bell.Ring()
+	}
+}
+
+// closeBell has later wakes do nothing.
+func (p *Verbs) closeBell() error {
+	p.waking.Lock()
+	defer p.waking.Unlock()
+	if p.bell == nil {
+		return nil
+	}
+	err := p.bell.Close()
+	p.bell = nil
+	return err
+}
+
 // verbsCounts are what ReadStats tells.
 type verbsCounts struct {
 	sent, sentBytes, doorbells, signaled, full         uint64
@@ -334,6 +381,7 @@ func (p *Verbs) Close() error {
 	if p.qp != nil {
 		errs = append(errs, p.qp.Close())
 	}
+	errs = append(errs, p.closeBell())
 	if p.cq != nil {
 		errs = append(errs, p.cq.Close())
 	}

@@ -67,3 +67,11 @@ func headerFailure(first uint64) Failure {
 	}
 	return FailureKey
 }
+
+// Intact says whether a PUT has the value that its header promises.
+func Intact(request []byte) bool {
+	if len(request) < HeaderSize || request[0] != opPut {
+		return false
+	}
+	return checksum(request[HeaderSize:], word(request)>>8) == uint32(word(request[8:])>>32)
+}

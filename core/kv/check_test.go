@@ -120,3 +120,22 @@ func TestFailuresHaveNames(t *testing.T) {
 	}
 	require.Len(t, seen, NumFailures)
 }
+
+func TestIntact(t *testing.T) {
+	for _, size := range []int{0, 1, 31, 32, 600} {
+		request := EncodePut(make([]byte, HeaderSize+size), 7, size, 1)
+		require.True(t, Intact(request))
+		for i := range request {
+			if i >= 8 && i < 12 { // the version, which no checksum covers
+				continue
+			}
+			request[i] ^= 1
+			require.False(t, Intact(request), "byte %d of %d", i, len(request))
+			request[i] ^= 1
+		}
+		require.False(t, Intact(request[:len(request)-1]))
+		require.False(t, Intact(append(request, 0)))
+	}
+	require.False(t, Intact(EncodeGet(make([]byte, HeaderSize), 7)))
+	require.False(t, Intact(nil))
+}

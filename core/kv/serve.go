@@ -57,16 +57,44 @@ func (s *Store) put(first uint64, sum uint32, value []byte, header *[HeaderSize]
 	if !found {
 		return reject(header, first, statusMissing)
 	}
-	length := HeaderSize + len(value)
+	entry := s.renew(at, first, HeaderSize+len(value), sum, header)
+	copy(entry[HeaderSize:], value)
+	return header[:], OutcomePut
+}
+
+// renew gives an entry its next version, which has a length and a checksum, and
+// writes its header to header as well.
+func (s *Store) renew(at, first uint64, length int, sum uint32, header *[HeaderSize]byte) (entry []byte) {
 	if s.length(at) != length {
 		s.setLength(at, length)
 		s.resized = true
 	}
-	entry := s.entry(at, length)
+	entry = s.entry(at, length)
 	version := binary.LittleEndian.Uint32(entry[8:]) + 1
 	putHeader(entry, first&^0xff|statusOK, version, sum)
-	copy(entry[HeaderSize:], value)
 	putHeader(header[:], first&^0xff|statusOK, version, sum)
+	return entry
+}
+
+// ServeHead answers a PUT of size bytes whose value stays in memory that the store
+// cannot read: head is its first HeaderSize bytes, or more. Whoever can read the value
+// verifies it, with [Intact]. The entry has the version, length and checksum of the new
+// value and the bytes of an old one, so that a GET of it would be answered with what
+// [Check] finds damaged. All other requests are rejected; otherwise it is as Serve.
+func (s *Store) ServeHead(head []byte, size int, header *[HeaderSize]byte) (response []byte, outcome Outcome) {
+	if len(head) < HeaderSize {
+		return reject(header, 0, statusBad)
+	}
+	first := binary.LittleEndian.Uint64(head)
+	rest := binary.LittleEndian.Uint64(head[8:])
+	if first&0xff != opPut || uint32(rest) != 0 || size < HeaderSize || size-HeaderSize > s.maxValue {
+		return reject(header, first, statusBad)
+	}
+	at, found := s.find(first &^ 0xff)
+	if !found {
+		return reject(header, first, statusMissing)
+	}
+	s.renew(at, first, size, uint32(rest>>32), header)
 	return header[:], OutcomePut
 }
 

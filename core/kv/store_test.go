@@ -223,3 +223,42 @@ func TestProbesAreFew(t *testing.T) {
 		})
 	}
 }
+
+// TestServeHead: a PUT by its head is answered as a whole one is, and a GET of it is
+// found to be damaged.
+func TestServeHead(t *testing.T) {
+	const key, size = 5, 32
+	s := filledStore(t, 8, size)
+	whole := filledStore(t, 8, size)
+	var header [HeaderSize]byte
+	for round := range uint64(2) {
+		put := EncodePut(make([]byte, HeaderSize+size), key, size, round)
+		want, _ := respond(t, whole, put)
+		got, outcome := s.ServeHead(put[:HeaderSize], len(put), &header)
+		require.Equal(t, OutcomePut, outcome)
+		require.Equal(t, want, got)
+	}
+	entry, _ := respond(t, s, EncodeGet(make([]byte, HeaderSize), key))
+	_, failure := Check(entry, key, 3, size, true)
+	require.Equal(t, FailureChecksum, failure)
+
+	shorter := EncodePut(make([]byte, HeaderSize+size), key, 3, 1)
+	_, outcome := s.ServeHead(shorter[:HeaderSize], len(shorter), &header)
+	require.Equal(t, OutcomePut, outcome)
+	require.True(t, s.Resized())
+
+	for name, c := range map[string]struct {
+		head []byte
+		size int
+	}{
+		"short":         {shorter[:HeaderSize-1], 19},
+		"no head":       {shorter[:HeaderSize], HeaderSize - 1},
+		"too large":     {shorter[:HeaderSize], HeaderSize + size + 1},
+		"a get":         {EncodeGet(make([]byte, HeaderSize), key), HeaderSize},
+		"another key":   {EncodePut(make([]byte, HeaderSize), 1000, 0, 1), HeaderSize},
+		"has a version": {append(append([]byte{}, shorter[:8]...), 1, 0, 0, 0, 0, 0, 0, 0), 19},
+	} {
+		_, outcome := s.ServeHead(c.head, c.size, &header)
+		require.Equal(t, OutcomeRejected, outcome, name)
+	}
+}

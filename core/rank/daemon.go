@@ -1,6 +1,7 @@
 package rank
 
 import (
+	"errors"
 	"fmt"
 
 	"transportbench/core/config"
@@ -27,7 +28,8 @@ type daemon struct {
 	headers [][kv.HeaderSize]byte
 	next    int // in headers, circular
 
-	proxy *proxy // nil but in mesh-proxied
+	proxy  *proxy     // nil but in mesh-proxied
+	device *deviceLog // nil but where payloads stay in device memory
 
 	counts daemonCounts
 	// atEnd is what counts was when the window ended.
@@ -42,6 +44,7 @@ type daemonCounts struct {
 	loops, empty, requests, gets, puts, lookups, rejected, flushes, backPressure uint64
 	window                                                                       uint64 // ticks
 	fromClients, local, remote, responses, incoming, held                        uint64 // of mesh-proxied
+	left                                                                         uint64 // of puts, in device memory
 }
 
 // newDaemon makes the daemon with an index within its rank, on a worker, and
@@ -96,7 +99,12 @@ func newStore(w wiring, index int) (*kv.Store, error) {
 	return store, nil
 }
 
-func (d *daemon) close() error { return d.store.Close() }
+func (d *daemon) close() error {
+	if d.device != nil {
+		return errors.Join(d.store.Close(), d.device.close())
+	}
+	return d.store.Close()
+}
 
 // begin forgets the last phase.
 func (d *daemon) begin() {
@@ -116,6 +124,11 @@ func (d *daemon) report(thread ThreadReport) (DaemonReport, error) {
 			FromClients: n.fromClients, Local: n.local, Remote: n.remote,
 			Responses: n.responses, Incoming: n.incoming, Held: n.held,
 		}
+	}
+	if d.device != nil {
+		device := d.device.report
+		device.Values = n.left
+		r.Device = &device
 	}
 	if d.stats != nil {
 		r.Transport = d.stats.ReadStats(nil)

@@ -18,6 +18,9 @@ func (d *daemon) run(s *stage, atBegin, atEnd func()) error {
 	}
 	atBegin()
 	d.counts, d.ended = daemonCounts{}, false
+	if d.device != nil {
+		d.device.begin()
+	}
 	d.loop.reset()
 	d.start = d.clock.Now()
 	for {
@@ -26,7 +29,7 @@ func (d *daemon) run(s *stage, atBegin, atEnd func()) error {
 				d.end(atEnd)
 			}
 			if now == StageStopped {
-				return nil
+				return d.stopped()
 			}
 		}
 		if err := d.turn(); err != nil {
@@ -45,6 +48,14 @@ func (d *daemon) end(atEnd func()) {
 	d.atEnd = d.counts
 	d.loop.stop()
 	atEnd()
+}
+
+// stopped is what is left to do when nobody calls any more.
+func (d *daemon) stopped() error {
+	if d.device == nil {
+		return nil
+	}
+	return d.device.inspect()
 }
 
 // turn goes through the loop once.
@@ -151,7 +162,15 @@ func (d *daemon) answer(e *transport.Event, out *outbox) {
 		d.next = 0
 	}
 	d.counts.requests++
-	payload, outcome := d.store.Serve(e.Payload, header)
+	var payload []byte
+	var outcome kv.Outcome
+	if d.device != nil && len(e.Payload) < e.Size {
+		if payload, outcome = d.device.serve(d.store, e, header); outcome == kv.OutcomePut {
+			d.counts.left++
+		}
+	} else {
+		payload, outcome = d.store.Serve(e.Payload, header)
+	}
 	switch outcome {
 	case kv.OutcomeGet:
 		d.counts.gets++

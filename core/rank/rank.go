@@ -121,12 +121,18 @@ func (r *Rank) open(ctx context.Context) error {
 	w := r.wiring()
 	r.transport, err = r.driver.Open(ctx, transport.Config{
 		Rank: r.plan.Rank, Workers: w.workers(), Peers: w.peers(), InFlight: w.cfg.CallsPerConnection(),
-		MaxPayload: kv.HeaderSize + cfg.ValueSize.Max(), Options: options, Logger: r.logger,
+		MaxPayload: kv.HeaderSize + cfg.ValueSize.Max(), Head: kv.HeaderSize, Options: options, Logger: r.logger,
 	})
 	if err != nil {
 		return err
 	}
-	if r.transport.Properties().Capabilities.BorrowsOnSend {
+	capabilities := r.transport.Properties().Capabilities
+	if capabilities.DeviceMemory {
+		if err := deviceProblem(&cfg); err != nil {
+			return err
+		}
+	}
+	if capabilities.BorrowsOnSend {
 		return fmt.Errorf("transport %s borrows what it sends: %w by this runtime, which posts entries of the store", cfg.Transport, transport.ErrUnsupported)
 	}
 	if cfg.Proxied() {
@@ -160,6 +166,9 @@ func (r *Rank) prepareThread(t *thread, index int) (affinity string, err error) 
 	}
 	if t.name.isDaemon() {
 		t.daemon, err = newDaemon(w, t.name.Daemon, r.plan.Idle, t.worker)
+		if err == nil && r.transport.Properties().Capabilities.DeviceMemory {
+			t.daemon.device, err = newDeviceLog(&cfg, t.worker)
+		}
 	} else {
 		t.client, err = newClient(w, cfg.CallerNumber(r.plan.Rank)*cfg.Clients+t.name.Client, r.plan.Idle, t.worker)
 	}

@@ -68,6 +68,8 @@ type ClientReport struct {
 	Slices    []uint64         `json:"slices,omitempty"`
 	Thread    ThreadReport     `json:"thread"`
 	Transport []transport.Stat `json:"transport,omitempty"`
+	// Series are the worker's own, over as many parts of the window.
+	Series []transport.Series `json:"series,omitempty"`
 }
 
 // Ops is what the client completed in the window.
@@ -130,6 +132,8 @@ type DaemonReport struct {
 	BackPressure uint64 `json:"back_pressure"`
 	// Proxy is present in mesh-proxied.
 	Proxy *ProxyReport `json:"proxy,omitempty"`
+	// Device is present where payloads stay in device memory.
+	Device *DeviceReport `json:"device,omitempty"`
 	// Phases are sampled times of the loop: PhaseNames, PhaseLoop and
 	// PhaseTurnaround.
 	Phases map[string]TimingReport `json:"phases,omitempty"`
@@ -139,6 +143,9 @@ type DaemonReport struct {
 	PhaseNS    float64          `json:"phase_cost_ns,omitempty"`
 	Thread     ThreadReport     `json:"thread"`
 	Transport  []transport.Stat `json:"transport,omitempty"`
+	// Series are the worker's own, over as many equal parts of the window as a client
+	// has slices.
+	Series []transport.Series `json:"series,omitempty"`
 }
 
 // ProxyReport is what a daemon of mesh-proxied did for its own rank's clients.
@@ -153,6 +160,15 @@ type ProxyReport struct {
 	// Held counts the loops that left clients waiting because the transport had
 	// no room for what they had asked before.
 	Held uint64 `json:"held"`
+}
+
+// DeviceReport is what became of written values that stayed in device memory.
+type DeviceReport struct {
+	Values uint64 `json:"values"` // left there in the window
+	// Verified and Wrong count the last of them, as many as were still there, which
+	// were copied back after the window; those that came in the drain are among them.
+	Verified uint64 `json:"verified"`
+	Wrong    uint64 `json:"wrong"`
 }
 
 // ThreadReport is what the kernel says of one polling thread over the window.

@@ -44,11 +44,13 @@ type Opcode uint8
 
 // The opcodes of requests, and of their completions.
 const (
-	Write              Opcode = iota + 1 // RDMA WRITE
-	WriteWithImmediate                   // RDMA WRITE WITH IMMEDIATE
-	Send                                 // SEND
-	SendWithImmediate                    // SEND WITH IMMEDIATE
-	Read                                 // RDMA READ
+	// Write is RDMA WRITE. Nothing tells the target when it is there, and its
+	// bytes come in any order: who looks at memory for it must bear with half of it.
+	Write              Opcode = iota + 1
+	WriteWithImmediate        // RDMA WRITE WITH IMMEDIATE
+	Send                      // SEND
+	SendWithImmediate         // SEND WITH IMMEDIATE
+	Read                      // RDMA READ
 	// Receive completes a receive that a SEND consumed, and
 	// ReceiveWriteImmediate one that a WRITE WITH IMMEDIATE consumed.
 	Receive
@@ -297,7 +299,8 @@ type QueuePair interface {
 	PostReceive(requests []ReceiveRequest) (n int, err error)
 
 	// Close gives up what has not completed; see
-	// Attributes.DeliversAfterClose. It is idempotent.
+	// Attributes.DeliversAfterClose. No completion of this queue pair is
+	// polled any more. It is idempotent.
 	Close() error
 }
 

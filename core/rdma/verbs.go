@@ -156,15 +156,16 @@ func (d *verbsDevice) chooseGID(o Options, ports int) error {
 	return nil
 }
 
-// libraryVersion is read from the shared library's file name.
-func libraryVersion() string {
+// libraryVersion is read from the shared library's file name, once: where files come over
+// a network that takes longer than all else in openVerbs.
+var libraryVersion = sync.OnceValue(func() string {
 	for _, dir := range []string{"/usr/lib/*-linux-gnu", "/usr/lib64", "/usr/lib"} {
 		if found, _ := filepath.Glob(filepath.Join(dir, "libibverbs.so.1.*")); len(found) > 0 {
 			return strings.TrimPrefix(filepath.Base(found[0]), "libibverbs.so.")
 		}
 	}
 	return "unknown"
-}
+})
 
 func (d *verbsDevice) Attributes() Attributes { return d.attributes }
 

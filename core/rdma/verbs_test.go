@@ -37,7 +37,7 @@ func TestVerbsConformance(t *testing.T) {
 	o := verbs(t)
 	// Patient, since an emulated guest may be without a processor for long.
 	rdmatest.Run(t, rdmatest.Suite{Open: func() (rdma.Device, error) { return rdma.Open(o) }, Timeout: 2 * time.Minute,
-		Connect: rdma.ConnectOptions{Timeout: 17}, Impatient: rdma.ConnectOptions{Timeout: 16, Retries: 1}})
+		Connect: rdma.ConnectOptions{Timeout: 17}, Impatient: rdma.ConnectOptions{Timeout: 17, Retries: 2}})
 }
 
 // lockedVariable makes the test binary ask for more locked memory than it may have, as a

@@ -10,6 +10,7 @@ import (
 
 	"transportbench/core/config"
 	"transportbench/core/consistency"
+	"transportbench/core/rank"
 	"transportbench/core/result"
 )
 
@@ -20,6 +21,8 @@ import (
 // responses that nobody looked at.
 func checkVerified(e evidence) finding {
 	var done, reads, sums, unchecked, lost, rejected, wrong uint64
+	var device rank.DeviceReport
+	unread := uint64(0) // values in device memory, of daemons that verified none
 	failures := map[string]uint64{}
 	unsummed := false
 	cfg := e.result.Config
@@ -45,6 +48,14 @@ func checkVerified(e evidence) finding {
 		}
 		for _, d := range e.result.Repeats[i].Daemons() {
 			rejected += d.Rejected
+			if d.Device != nil {
+				device.Values += d.Device.Values
+				device.Verified += d.Device.Verified
+				device.Wrong += d.Device.Wrong
+				if d.Device.Values > 0 && d.Device.Verified+d.Device.Wrong == 0 {
+					unread += d.Device.Values
+				}
+			}
 		}
 	}
 	var problems []string
@@ -54,7 +65,8 @@ func checkVerified(e evidence) finding {
 	for _, p := range []struct {
 		count uint64
 		what  string
-	}{{lost, "calls lost"}, {rejected, "requests rejected"}, {unchecked, "responses not checked"}} {
+	}{{lost, "calls lost"}, {rejected, "requests rejected"}, {unchecked, "responses not checked"},
+		{device.Wrong, "values wrong in device memory"}, {unread, "values in device memory of which none was copied back"}} {
 		if p.count > 0 {
 			problems = append(problems, fmt.Sprintf("%d %s", p.count, p.what))
 		}
@@ -62,7 +74,7 @@ func checkVerified(e evidence) finding {
 	if unsummed {
 		problems = append(problems, fmt.Sprintf("only %d checksums verified for %d reads", sums, reads))
 	}
-	f := finding{ok: len(problems) == 0, value: float64(wrong + lost + rejected + unchecked)}
+	f := finding{ok: len(problems) == 0, value: float64(wrong + lost + rejected + unchecked + device.Wrong + unread)}
 	switch {
 	case len(e.result.Repeats) == 0:
 		f.ok, f.message = false, "no repeat was completed"
@@ -75,6 +87,9 @@ func checkVerified(e evidence) finding {
 			done, min(sums, reads), reads, cfg.VerifyEvery)
 	default:
 		f.message = fmt.Sprintf("all %d responses are right, checksums included", done)
+	}
+	if f.ok && device.Values > 0 {
+		f.message += fmt.Sprintf("; of %d values that stayed in device memory the last %d were copied back after the windows, and are right", device.Values, device.Verified)
 	}
 	return f
 }

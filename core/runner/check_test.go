@@ -104,6 +104,8 @@ func TestChecksFail(t *testing.T) {
 		{"verified", func(e *evidence) { client(e).Lost = 4 }, 4, "4 calls lost"},
 		{"verified", func(e *evidence) { client(e).VerifiedKeys -= 5 }, 5, "5 responses not checked"},
 		{"verified", func(e *evidence) { daemon(e).Rejected = 6 }, 6, "6 requests rejected"},
+		{"verified", func(e *evidence) { daemon(e).Device = &rank.DeviceReport{Values: 9, Verified: 3, Wrong: 2} }, 2, "2 values wrong in device memory"},
+		{"verified", func(e *evidence) { daemon(e).Device = &rank.DeviceReport{Values: 9} }, 9, "9 values in device memory of which none was copied back"},
 		{"verified", func(e *evidence) { client(e).VerifiedSums-- }, 0, "checksums verified for"},
 		{"verified", func(e *evidence) { e.result.Config.VerifyEvery = 10; client(e).VerifiedSums = 0 }, 0, "checksums verified for"},
 		{"verified", func(e *evidence) {

@@ -155,7 +155,8 @@ func settings(v any) (map[string]string, error) {
 	return flat, nil
 }
 
-// Option is the name of an option, of those that a sweep file may use.
+// Option is the name of the option that a sweep file calls name: payload is value-size,
+// and underscores do as well as hyphens.
 func Option(name string) string {
 	name = strings.ReplaceAll(strings.ToLower(strings.TrimSpace(name)), "_", "-")
 	if name == "payload" {

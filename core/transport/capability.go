@@ -21,7 +21,8 @@ type Capabilities struct {
 	Waits bool `json:"waits"`
 	// TellsPeerLost: a peer that closes or dies is told as [EventPeerLost].
 	TellsPeerLost bool `json:"tells_peer_lost"`
-	// DeviceMemory: payloads may stay in device memory; see [Event].
+	// DeviceMemory: payloads may stay in device memory, but for their heads; see
+	// [Event]. Workers implement [DeviceReader].
 	DeviceMemory bool `json:"device_memory"`
 }
 

@@ -34,6 +34,40 @@ type Stat struct {
 	Value uint64 `json:"value"`
 }
 
+// DeviceReader is a worker that leaves payloads in device memory.
+type DeviceReader interface {
+	// ReadDevice copies the first len(into) bytes of a payload, at most its Size,
+	// from device memory; peer and place are those of its event. It blocks, and is
+	// for the time outside of measured windows, on the worker's thread.
+	//
+	// Device memory is used again later than the host's: a payload can be read
+	// until the next Poll, and for as long after it as there is no error and
+	// there says so.
+	ReadDevice(peer PeerID, place uint64, into []byte) (there bool, err error)
+}
+
+// Tracer is a worker that can tell how it did in the course of a window.
+type Tracer interface {
+	// BeginTrace has the worker note from now on, for about d, how it does in each of
+	// so many equal parts of that time. It runs on the worker's thread, right before a
+	// measured window, and may allocate.
+	BeginTrace(parts int, d time.Duration)
+	// ReadTrace appends what was noted since the last BeginTrace to dst. It runs on the
+	// worker's thread, outside of measured windows.
+	ReadTrace(dst []Series) []Series
+}
+
+// Series is a quantity in the course of a window.
+type Series struct {
+	Name string `json:"name"`
+	Help string `json:"help"`
+	// Remedy is set for what holds the worker up, and says what would make it less; the
+	// values are shares of time then.
+	Remedy string `json:"remedy,omitempty"`
+	// Values are one for each part of the window, in order.
+	Values []float64 `json:"values"`
+}
+
 // Prober is a worker that can measure its floor: the least that its medium can
 // cost between the two threads, with no harness and no protocol.
 type Prober interface {

@@ -1,13 +1,20 @@
 package transport
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // SuggestionFor returns `; did you mean "x"?` for the known name that is
-// closest to a mistyped one, or nothing where none is close.
+// closest to a mistyped one or begins with it, or nothing where none is close.
 func SuggestionFor(name string, known []string) string {
 	best, bestDistance := "", len(name)/3+2
 	for _, k := range known {
-		if d := editDistance(name, k); d < bestDistance {
+		d := editDistance(name, k)
+		if len(name) >= 3 && strings.HasPrefix(k, name) {
+			d = min(d, 1)
+		}
+		if d < bestDistance {
 			best, bestDistance = k, d
 		}
 	}

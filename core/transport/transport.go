@@ -50,6 +50,7 @@ type Config struct {
 	Peers      int    // connections of one worker
 	InFlight   int    // calls in flight on one connection, in each direction
 	MaxPayload int    // bytes of the largest payload that will be posted
+	Head       int    // bytes of each payload that must not stay in device memory
 	Options    Values // parsed by ParseOptions from the driver's schema
 	Logger     *slog.Logger
 }
@@ -180,7 +181,9 @@ const (
 )
 
 // Event is something that arrived. Size is the payload's length in bytes also
-// where the bytes stay in device memory and Payload is nil.
+// where it stays in device memory: Payload is then its first Config.Head bytes,
+// or all of it where it has no more, and a [DeviceReader] reads the whole of it
+// at Place.
 type Event struct {
 	Kind    EventKind
 	Status  Status
@@ -188,4 +191,5 @@ type Event struct {
 	Token   Token
 	Payload []byte
 	Size    int
+	Place   uint64 // only where Payload is not the whole payload
 }

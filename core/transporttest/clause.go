@@ -33,7 +33,7 @@ func (c *clause) missing(tr traits) string {
 func clauses() []clause {
 	return slices.Concat(infoClauses, openClauses, connectClauses, echoClauses,
 		postClauses, flowClauses, flushClauses, pollClauses, callClauses, threadClauses, peerClauses,
-		closeClauses, errorClauses, waitClauses, statsClauses, probeClauses,
+		closeClauses, errorClauses, waitClauses, statsClauses, probeClauses, deviceClauses,
 		allocClauses)
 }
 

@@ -22,6 +22,7 @@
 // not drop, such as the loopback device.
 //
 // The package also has what the users of a transport need in their tests:
-// [Memory], a correct transport within one process, and [Poison], which makes
-// a payload that is held too long visible.
+// [Memory], a correct transport within one process, [Device], the same with
+// payloads in device memory, and [Poison], which makes a payload that is held
+// too long visible.
 package transporttest

@@ -13,7 +13,7 @@ import (
 
 func fakes() []fake {
 	return slices.Concat(openFakes, connectFakes, closeFakes, waitFakes, optionalFakes,
-		echoFakes, postFakes, flowFakes, pollFakes, callFakes, threadFakes, peerFakes, allocFakes)
+		echoFakes, postFakes, flowFakes, pollFakes, callFakes, threadFakes, peerFakes, deviceFakes, allocFakes)
 }
 
 var errFault = errors.New("fault")

@@ -103,8 +103,9 @@ func (n *node) poll(events []transport.Event) []transport.Event {
 	if got < 0 || got > len(events) {
 		n.trial.fatalf("%s: Poll into %d events returned %d", n.name, len(events), got)
 	}
-	for _, e := range events[:got] {
-		n.check(e)
+	for i := range events[:got] {
+		n.fetch(&events[i])
+		n.check(events[i])
 	}
 	return events[:got]
 }
@@ -125,7 +126,6 @@ func (n *node) check(e transport.Event) {
 		}
 	case e.Status != transport.StatusOK:
 		n.trial.fatalf("%s: event with status %d", n.name, e.Status)
-	case e.Payload == nil && n.trial.traits.properties.Capabilities.DeviceMemory:
 	case e.Size != len(e.Payload):
 		n.trial.fatalf("%s: event of Size %d with a payload of %d bytes", n.name, e.Size, len(e.Payload))
 	}
@@ -163,9 +163,7 @@ func (n *node) response(e transport.Event) {
 	if want.peer != e.Peer {
 		n.trial.fatalf("%s: response from peer %d to a call to peer %d", n.name, e.Peer, want.peer)
 	}
-	if e.Payload != nil || !n.trial.traits.properties.Capabilities.DeviceMemory {
-		n.sameBytes("response", e.Payload, want.payload)
-	}
+	n.sameBytes("response", e.Payload, want.payload)
 	delete(n.waiting, e.Token)
 	n.answered++
 }

@@ -25,7 +25,7 @@ type announcement struct {
 	Credit    string        `json:"credit"`
 }
 
-const wireVersion = 1
+const wireVersion = 2
 
 func (w *worker) announce() announcement {
 	s := &w.settings

@@ -34,9 +34,13 @@ func (w *worker) look(p *peer) {
 		w.fetch(p)
 		return
 	}
-	// Written by the peer's device, in one piece, after what it tells of.
-	word := p.credit.Load()
-	if !p.restore(uint32(word), uint32(word>>32)) {
+	w.restore(p, p.credit)
+}
+
+// restore takes credit from a word. One that is being written is old news.
+func (w *worker) restore(p *peer, from twin) {
+	word, whole := from.load()
+	if whole && !p.restore(uint32(word), uint32(word>>32)) {
 		w.corrupted(p)
 	}
 }
@@ -52,7 +56,7 @@ func (w *worker) fetch(p *peer) {
 	r.Flags = rdma.Signaled
 	r.Local = p.control + fetchedOffset
 	r.LocalKey = w.region.LocalKey
-	r.Length = 8
+	r.Length = twinSize
 	r.Remote = p.there + positionOffset
 	r.RemoteKey = p.key
 	if n, _ := p.qp.PostSend(w.requests[:1]); n == 1 {
@@ -70,7 +74,7 @@ func (w *worker) letGo() {
 		p.calls.free = append(p.calls.free, p.calls.answered...)
 		p.calls.answered = p.calls.answered[:0]
 		if w.settings.fetches {
-			p.position.Store(packCredit(p.released, p.taken)) // for the peer's READ
+			p.position.store(packCredit(p.released, p.taken)) // for the peer's READ
 		} else if !p.isOwing && w.owes(p) {
 			p.isOwing = true
 			w.owing = append(w.owing, p)
@@ -105,17 +109,17 @@ func (w *worker) tell(p *peer) bool {
 	if p.state != up {
 		return false
 	}
-	p.scratch.Store(packCredit(p.released, p.taken))
+	p.scratch.store(packCredit(p.released, p.taken))
 	r := &w.requests[0]
 	r.ID = creditID
 	r.Opcode = rdma.Write
 	r.Local = p.control + scratchOffset
 	r.LocalKey = w.region.LocalKey
-	r.Length = 8
+	r.Length = twinSize
 	r.Remote = p.there + creditOffset
 	r.RemoteKey = p.key
 	r.Flags = w.signal(p)
-	if w.settings.inline >= 8 {
+	if w.settings.inline >= twinSize {
 		r.Flags |= rdma.Inline
 	}
 	if n, _ := p.qp.PostSend(w.requests[:1]); n == 0 {

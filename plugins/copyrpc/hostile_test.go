@@ -109,7 +109,7 @@ func TestPeersThatBreakTheProtocol(t *testing.T) {
 // TestCreditWordThatLies: what a peer writes one-sided is checked when it is read.
 func TestCreditWordThatLies(t *testing.T) {
 	a, _ := connected(t, small, soft())
-	a.peers[0].credit.Store(packCredit(1<<20, 7))
+	a.peers[0].credit.store(packCredit(1<<20, 7))
 	call := []transport.Op{{Kind: transport.OpCall, Payload: make([]byte, 256)}}
 	var events [4]transport.Event
 	a.settings.batches = 0 // no room, so that the word is looked at

@@ -69,10 +69,9 @@ func (w *worker) collect(events []transport.Event, n int) (int, error) {
 			}
 		case c.ID == positionID:
 			p.reading = false
-			word := p.fetched.Load()
-			if !p.restore(uint32(word), uint32(word>>32)) {
-				w.corrupted(p)
-			}
+			w.restore(p, p.fetched)
+		case c.ID == keepaliveID:
+			p.tried = 0
 		}
 	}
 	if w.posts <= w.few {
@@ -291,15 +290,23 @@ func (w *worker) tellLost(events []transport.Event) (n int) {
 	return n
 }
 
-// sweep tries the connections with empty writes, which fail where the peer is dead.
+// sweep tries the connections with empty writes, one at a time, which fail where the peer
+// is dead. One that never completes costs the peer as well: see patience.
 func (w *worker) sweep() {
 	for _, p := range w.slots {
 		if p.state != up {
 			continue
 		}
+		if p.tried > 0 {
+			if p.tried++; p.tried > w.patience {
+				w.abandon(p)
+			}
+			continue
+		}
 		r := &w.requests[0]
 		*r = rdma.SendRequest{ID: keepaliveID, Opcode: rdma.Write, Flags: rdma.Signaled, Remote: p.there, RemoteKey: p.key}
 		if n, _ := p.qp.PostSend(w.requests[:1]); n == 1 {
+			p.tried = 1
 			w.counts.keepalives++
 		}
 	}

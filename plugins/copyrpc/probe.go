@@ -10,12 +10,11 @@ import (
 	"time"
 
 	"transportbench/core/rdma"
-	"transportbench/core/shm"
 	"transportbench/core/transport"
 )
 
 // Probe implements [transport.Prober]: on the soft device the two threads bounce a
-// cache line, on verbs they write eight bytes to and fro, as ib_write_lat does.
+// cache line, on verbs they write a number to and fro, as ib_write_lat does.
 func (w *worker) Probe(ctx context.Context, id transport.PeerID, initiate bool, d time.Duration) (transport.Floor, error) {
 	if w.closed {
 		return transport.Floor{}, opError("probe", id, transport.ErrClosed)
@@ -59,14 +58,16 @@ const pingOver = 1 << 63
 // here. A number is larger than every one before, so that those which an earlier probe
 // left behind do not count.
 func (w *worker) pingPong(ctx context.Context, p *peer, initiate bool, d time.Duration) (median float64, samples int, err error) {
-	word := shm.Word64(w.region.Bytes, p.slot*w.settings.region()+2*int(w.settings.ring)+probeOffset)
+	word := twinAt(w.region.Bytes, p.slot*w.settings.region()+2*int(w.settings.ring)+probeOffset)
 	var stopped atomic.Bool
 	defer context.AfterFunc(ctx, func() { stopped.Store(true) })()
 	if !initiate {
 		for spins := 1; !stopped.Load(); spins++ {
-			w.answer(spins)
-			number := word.Load()
-			if number&^pingOver <= p.pinged {
+			if err := w.answer(p, spins); err != nil {
+				return 0, 0, err
+			}
+			number, whole := word.load()
+			if !whole || number&^pingOver <= p.pinged {
 				continue
 			}
 			p.pinged = number &^ pingOver
@@ -90,8 +91,13 @@ func (w *worker) pingPong(ctx context.Context, p *peer, initiate bool, d time.Du
 		if err := w.ping(p, number); err != nil {
 			return 0, 0, err
 		}
-		for spins := 1; word.Load() != number; spins++ {
-			w.answer(spins)
+		for spins := 1; ; spins++ {
+			if echo, whole := word.load(); whole && echo == number {
+				break
+			}
+			if err := w.answer(p, spins); err != nil {
+				return 0, 0, err
+			}
 			if stopped.Load() {
 				return 0, 0, context.Cause(ctx)
 			}
@@ -107,21 +113,30 @@ func (w *worker) pingPong(ctx context.Context, p *peer, initiate bool, d time.Du
 }
 
 // answer looks for datagrams now and then: the peer may have lost the one that told it
-// of the connection, and would never take part.
-func (w *worker) answer(spins int) {
-	if spins%managerTurns == 0 {
-		w.manager.progress()
+// of the connection, and would never take part. And it looks whether there still is a
+// connection.
+func (w *worker) answer(p *peer, spins int) error {
+	if spins%managerTurns != 0 {
+		return nil
 	}
+	w.manager.progress()
+	if _, err := w.collect(nil, 0); err != nil {
+		return err
+	}
+	if p.state != up {
+		return transport.ErrPeerDown
+	}
+	return nil
 }
 
 // ping writes a number into the peer's word.
 func (w *worker) ping(p *peer, number uint64) error {
 	at := p.slot*w.settings.region() + 2*int(w.settings.ring) + pingOffset
-	shm.Word64(w.region.Bytes, at).Store(number)
+	twinAt(w.region.Bytes, at).store(number)
 	r := &w.requests[0]
-	*r = rdma.SendRequest{ID: creditID, Opcode: rdma.Write, Flags: w.signal(p), Length: 8,
+	*r = rdma.SendRequest{ID: creditID, Opcode: rdma.Write, Flags: w.signal(p), Length: twinSize,
 		Local: w.region.Address + uint64(at), LocalKey: w.region.LocalKey, Remote: p.there + probeOffset, RemoteKey: p.key}
-	if w.settings.inline >= 8 {
+	if w.settings.inline >= twinSize {
 		r.Flags |= rdma.Inline
 	}
 	for {

@@ -31,7 +31,7 @@ const (
 // the same, patient what outlasts programs that are run meanwhile.
 var (
 	impatient = []string{"timeout", "16", "retries", "2"}
-	patient   = []string{"timeout", "20", "retries", "7"}
+	patient   = []string{"timeout", "18", "retries", "7"}
 )
 
 // verbs are the options of the device under test.

@@ -5,12 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
-	"sync/atomic"
 	"time"
 
 	"transportbench/core/rdma"
-	"transportbench/core/shm"
 	"transportbench/core/transport"
 )
 
@@ -46,6 +45,7 @@ type worker struct {
 	posts       int                   // receives in the shared queue
 	few         int                   // of them, as many as want more to be posted
 	sweeping    uint32                // rank.ticks as last seen
+	patience    int                   // sweeps that a keepalive may take
 	polls       uint32
 	refused     bool // Post last found no room
 
@@ -111,14 +111,15 @@ type peer struct {
 
 	// Words for one-sided access: what the peer writes and reads here, and what
 	// this side writes and reads there.
-	credit   *atomic.Uint64 // written by the peer: units and receives it returns
-	position *atomic.Uint64 // read by the peer: the same of this side
-	scratch  *atomic.Uint64 // source of credit writes
-	fetched  *atomic.Uint64 // target of position reads
-	control  uint64         // address of the words here
-	there    uint64         // address of the words at the peer
+	credit   twin   // written by the peer: units and receives it returns
+	position twin   // read by the peer: the same of this side
+	scratch  twin   // source of credit writes
+	fetched  twin   // target of position reads
+	control  uint64 // address of the words here
+	there    uint64 // address of the words at the peer
 
 	pinged uint64 // the highest number of a ping-pong
+	tried  int    // sweeps since a keepalive was posted that has not completed; 0 is none
 
 	calls callTable
 	owed  []bool // by call: a request that was polled and not answered
@@ -178,7 +179,7 @@ type peerErrors struct {
 const (
 	creditOffset   = 0
 	scratchOffset  = 128
-	fetchedOffset  = 136
+	fetchedOffset  = 144
 	positionOffset = 256
 	probeOffset    = 384 // written by the peer
 	pingOffset     = 512
@@ -192,7 +193,7 @@ func newWorker(r *rank) (w *worker, err error) {
 	s := r.settings
 	w = &worker{settings: s, rank: r, nonce: rand.Uint64() | 1, byNonce: map[uint64]*peer{},
 		slots: make([]*peer, 0, s.peers), completions: make([]rdma.Completion, 64), receives: make([]rdma.ReceiveRequest, 64),
-		few: s.receives() * 2 / 3, sweeping: r.ticks.Load()}
+		few: s.receives() * 2 / 3, sweeping: r.ticks.Load(), patience: s.patience(r.provider())}
 	for _, list := range []*[]*peer{&w.dirty, &w.stuck, &w.ready, &w.held, &w.owing, &w.gone, &w.broken} {
 		*list = apart[*peer](s.peers)[:0]
 	}
@@ -236,8 +237,8 @@ func (w *worker) newPeer(id transport.PeerID, nonce uint64) (*peer, error) {
 	p := &peer{id: id, nonce: nonce, slot: slot,
 		ring: memory[at : at+size : at+size], local: w.region.Address + uint64(at),
 		inbox: memory[at+size : at+2*size : at+2*size], control: w.region.Address + uint64(control),
-		credit: shm.Word64(memory, control+creditOffset), position: shm.Word64(memory, control+positionOffset),
-		scratch: shm.Word64(memory, control+scratchOffset), fetched: shm.Word64(memory, control+fetchedOffset),
+		credit: twinAt(memory, control+creditOffset), position: twinAt(memory, control+positionOffset),
+		scratch: twinAt(memory, control+scratchOffset), fetched: twinAt(memory, control+fetchedOffset),
 		calls: newCallTable(s.calls, s.calls/2), owed: apart[bool](s.calls),
 		errors: peerErrors{
 			down:        opError("post", id, transport.ErrPeerDown),
@@ -297,6 +298,31 @@ func (w *worker) Connect(_ context.Context, id transport.PeerID, address []byte)
 	return nil
 }
 
+// slowestWire is the rate in bytes per second at which a full ring at least goes out.
+const slowestWire = 16 << 20
+
+// patience is how many sweeps a keepalive is waited for. Devices promise that a request
+// ends when its retries are used up, in four times their timeouts at most (InfiniBand
+// Architecture Specification, volume 1, 9.7.6.1.3), and do not always keep it: on Soft-RoCE
+// of Linux 6.1 a send that fails, as with the interface down, stops the retries of what was
+// sent before, and nothing completes any more. The software device completes when the peer
+// polls, which may be never, and knows by itself when that is dead.
+func (s *settings) patience(p rdma.Provider) int {
+	if p != rdma.Verbs {
+		return math.MaxInt
+	}
+	retries := 4 * time.Duration(s.connect.Retries+1) * (4096 * time.Nanosecond << s.connect.Timeout)
+	before := time.Duration(s.ring) * time.Second / slowestWire // what it may have to wait for
+	return int((retries+before)/s.keepalive) + 2
+}
+
+// abandon ends a connection that the device does not end. With its queue pair closed the
+// peer finds out too.
+func (w *worker) abandon(p *peer) {
+	_ = p.qp.Close()
+	w.lose(p)
+}
+
 // lingerLimit is how long Close waits for the farewells to be on their way, where the
 // device drops what a queue pair that closes has not sent.
 const lingerLimit = 50 * time.Millisecond
@@ -307,6 +333,7 @@ func (w *worker) Close() error {
 	if w.closed {
 		return nil
 	}
+	_, _ = w.collect(nil, 0) // who is gone already needs no farewell
 	waiting := 0
 	for _, p := range w.slots {
 		switch p.state {

@@ -202,8 +202,7 @@ func (w *worker) measure(p *session, now, rtt int64) {
 // checkTimeout has a slot without progress send again from where it is known to have
 // arrived. While packets of it are in the wheel they are late by themselves.
 func (w *worker) checkTimeout(s *slot, now int64) {
-	late := now - s.progress
-	if s.held > 0 || late < w.settings.rto<<min(s.timeouts, w.settings.backoff) {
+	if s.held > 0 || now-s.progress < w.timeout(s) {
 		return
 	}
 	p := s.session
@@ -222,13 +221,26 @@ func (w *worker) checkTimeout(s *slot, now int64) {
 	w.pump(p, now)
 }
 
+// timeout is how long a slot may be without progress.
+func (w *worker) timeout(s *slot) int64 {
+	return w.settings.rto << min(s.timeouts, w.settings.backoff)
+}
+
 // forgive takes the time in which this thread did not look for answers off what the
 // slots have waited. A part of an RTO always counts, so that a loop which is slow all the
 // time comes to its timeouts after some turns. What was sent since then has waited for
-// less, and owes nothing to the time before it.
+// less, and owes nothing to the time before it. A handshake waits for as much longer.
 func (w *worker) forgive(away, now int64) {
 	for s := w.first; s != nil; s = s.next {
 		s.progress = min(s.progress+away, now)
+	}
+	if w.missing == 0 {
+		return
+	}
+	for _, p := range w.sessions {
+		if p != nil && p.state == connecting {
+			p.patience += away
+		}
 	}
 }
 

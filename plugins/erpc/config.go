@@ -105,7 +105,7 @@ var schema = []transport.Option{
 	},
 	{
 		Name: "checksum", Type: transport.TypeString, Default: checkAll, Allowed: []string{checkAll, checkHeader},
-		Help: "what a packet's CRC-32C covers: all of it, or its header only, where the medium can be trusted with the rest. The same at all ranks",
+		Help: "what a packet's check, a CRC-32, covers: all of it, or its header only, where the medium can be trusted with the rest. The same at all ranks",
 	},
 	{
 		Name: "rto", Type: transport.TypeDuration, Default: "5ms", Min: int64(10 * time.Microsecond), Max: int64(time.Minute),
@@ -167,6 +167,10 @@ var schema = []transport.Option{
 		Name: "peer-timeout", Type: transport.TypeDuration, Default: "5s", Min: int64(time.Millisecond), Max: int64(24 * time.Hour),
 		Help: "a peer whose process does not answer for so long is lost; at least three times keepalive",
 	},
+	{
+		Name: "connect-timeout", Type: transport.TypeDuration, Default: "1m", Min: int64(time.Millisecond), Max: int64(24 * time.Hour),
+		Help: "a peer that does not answer the handshake for so long, in which its worker polls, is lost",
+	},
 	faultOption("drop", "of not being sent, or not being received"),
 	faultOption("duplicate", "of being there twice"),
 	faultOption("reorder", "of changing places with the next"),
@@ -220,7 +224,8 @@ type settings struct {
 	congestion timelyParameters
 	place      int64
 	keepalive  time.Duration
-	silence    int // heartbeats without an answer that make a peer lost
+	silence    int   // heartbeats without an answer that make a peer lost
+	patience   int64 // with a handshake
 }
 
 func resolve(cfg transport.Config) (settings, error) {
@@ -234,6 +239,7 @@ func resolve(cfg transport.Config) (settings, error) {
 		window: o.Int("window"), credits: o.Int("credits"), checkAll: o.String("checksum") == checkAll,
 		rto: int64(o.Duration("rto")), backoff: o.Int("rto-backoff"), timely: o.String("congestion") == congestionTimely,
 		place: int64(o.Duration("wheel-place")), keepalive: o.Duration("keepalive"),
+		patience: int64(o.Duration("connect-timeout")),
 	}
 	part := func(option string) float64 { return float64(o.Int(option)) / million }
 	s.faults = datagram.Faults{Drop: part("fault-drop"), Duplicate: part("fault-duplicate"), Reorder: part("fault-reorder"),
@@ -340,6 +346,31 @@ func resolveAddress(text string, local []netip.Prefix) (netip.Addr, error) {
 		has = append(has, l.Addr().String())
 	}
 	return netip.Addr{}, &transport.OptionError{Option: "address", Problem: fmt.Sprintf("this host has no address in %v; it has %s", network, strings.Join(has, ", "))}
+}
+
+// Bounds of what a worker takes that grows by the product of options.
+const (
+	maxEntries    = 1 << 22 // of a pacing wheel
+	maxTimestamps = 1 << 25 // of a session
+)
+
+// fits says whether the options, each in its bounds, are too much together.
+func (s *settings) fits(credits, unit int) error {
+	if most := maxEntries / wheelEntries(s.peers, 1); credits > most {
+		return &transport.OptionError{Option: "credits", Problem: fmt.Sprintf(
+			"%d for each of %d peers are more packets than the pacing wheel holds, which is %d; %d is the most", credits, s.peers, maxEntries, most)}
+	}
+	if most := maxTimestamps / s.timestamps(credits, unit); s.window > most {
+		return &transport.OptionError{Option: "window", Problem: fmt.Sprintf(
+			"%d slots of %d packets each take more than %d timestamps; %d is the most, or set mtu higher or credits lower",
+			s.window, s.timestamps(credits, unit), maxTimestamps, powerOfTwo(most+1)/2)}
+	}
+	return nil
+}
+
+// timestamps is how many packets of a call can be on their way at once.
+func (s *settings) timestamps(credits, unit int) int {
+	return min(credits, 2*packetsOf(s.payload, unit)-1)
 }
 
 // limits are those of the open transport, whose packets carry unit bytes of data.

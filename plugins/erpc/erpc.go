@@ -32,6 +32,7 @@ func capabilities(provider string) transport.Capabilities {
 	return transport.Capabilities{
 		Reliable:      true,
 		InterNode:     provider != providerSoft,
+		Waits:         true,
 		TellsPeerLost: true,
 	}
 }
@@ -89,7 +90,7 @@ func (r *rank) open() error {
 		return fmt.Errorf("%w: %d bytes in packets of %d are more than %d packets; raise mtu",
 			transport.ErrTooLarge, r.settings.payload, r.unit, maxPackets)
 	}
-	return nil
+	return r.settings.fits(r.source.credits(&r.settings), r.unit)
 }
 
 func (r *rank) Properties() transport.Properties {

@@ -74,6 +74,9 @@ func (w *worker) Poll(events []transport.Event) (n int, err error) {
 		w.forgive(away, now)
 	}
 	w.polled = now
+	if len(w.told) > 0 {
+		w.clear()
+	}
 	if w.next == w.received {
 		w.next = 0
 		if w.received, err = w.port.Receive(w.packets); err != nil {

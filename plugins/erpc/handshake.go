@@ -196,6 +196,14 @@ func (w *worker) bringUp(p *session, o *offer, now int64) {
 	w.pump(p, now)
 }
 
+// giveUp takes a peer for lost that was connected to and never answered, and says so in
+// case that it comes yet.
+func (w *worker) giveUp(p *session) {
+	w.counts.abandoned++
+	w.bye(p)
+	w.lose(p)
+}
+
 // lose takes a peer for lost.
 func (w *worker) lose(p *session) {
 	if p.state == lost {
@@ -225,8 +233,10 @@ func (w *worker) corrupted(p *session) {
 func (w *worker) tellLost(events []transport.Event) (n int) {
 	for n < len(events) && len(w.gone) > 0 {
 		last := len(w.gone) - 1
-		events[n] = transport.Event{Kind: transport.EventPeerLost, Peer: w.gone[last].id}
+		p := w.gone[last]
+		events[n] = transport.Event{Kind: transport.EventPeerLost, Peer: p.id}
 		w.gone = w.gone[:last]
+		w.told = append(w.told, p)
 		n++
 	}
 	return n

@@ -72,21 +72,32 @@ func parse(b []byte) header {
 	}
 }
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+var castagnoli, ieee = crc32.MakeTable(crc32.Castagnoli), crc32.MakeTable(crc32.IEEE)
 
-// sealPacket writes the check into a header: a CRC-32C that begins with the
-// receiver's key, which it told in the handshake. So it shows damage, and a packet of
-// somebody who does not know the key.
-func sealPacket(key uint32, head *[headerSize]byte, body []byte) {
-	check := crc32.Update(key, castagnoli, head[4:])
-	if len(body) > 0 {
-		check = crc32.Update(check, castagnoli, body)
+// longBody is the length in bytes from which the check takes the body with the polynomial
+// of IEEE 802.3 and not that of Castagnoli. Both find the same damage; the processor is
+// quicker with the first from some length on, the more so where the data is not in its
+// cache, since Go reads it in order and the other in three places at a time.
+const longBody = 1 << 10
+
+// checkOf is a CRC-32 that begins with the receiver's key, which it told in the handshake.
+// So it shows damage, and a packet of somebody who does not know the key. head is without
+// the check.
+func checkOf(key uint32, head, body []byte) uint32 {
+	check := crc32.Update(key, castagnoli, head)
+	if len(body) < longBody {
+		return crc32.Update(check, castagnoli, body)
 	}
-	binary.LittleEndian.PutUint32(head[:], check)
+	return crc32.Update(check, ieee, body)
+}
+
+// sealPacket writes the check of the header and a body into a header.
+func sealPacket(key uint32, head *[headerSize]byte, body []byte) {
+	binary.LittleEndian.PutUint32(head[:], checkOf(key, head[4:], body))
 }
 
 // sound says whether a packet's check is right. covered is how much of the packet it
 // covers.
 func sound(key uint32, packet []byte, covered int) bool {
-	return crc32.Update(key, castagnoli, packet[4:covered]) == binary.LittleEndian.Uint32(packet)
+	return checkOf(key, packet[4:headerSize], packet[headerSize:covered]) == binary.LittleEndian.Uint32(packet)
 }

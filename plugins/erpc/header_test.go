@@ -25,7 +25,7 @@ func TestHeaderRoundTrip(t *testing.T) {
 // TestCheck: a packet is sound as it was sealed, and neither with another key nor with
 // any bit turned over.
 func TestCheck(t *testing.T) {
-	for _, size := range []int{0, 1, 7, 32, 1456} {
+	for _, size := range []int{0, 1, 7, 32, longBody - 1, longBody, 1456} {
 		body := make([]byte, size)
 		for i := range body {
 			body[i] = byte(i)

@@ -42,6 +42,7 @@ type watch struct {
 	source datagram.Source
 	nonce  uint64 // of the peer's worker
 	local  uint64 // of this rank's
+	wake   func() // has that look for deaths
 	missed int
 	up     atomic.Bool // the peer's rank knows of the session, and so watches this one
 	dead   atomic.Bool
@@ -79,8 +80,8 @@ func (h *heart) run() {
 }
 
 // watch begins to ask after a worker, whose rank's heart is at an address, and to answer
-// for a local one. The address stays the caller's.
-func (h *heart) watch(address []byte, nonce, local uint64) (*watch, error) {
+// for a local one, which it wakes when that one is dead. The address stays the caller's.
+func (h *heart) watch(address []byte, nonce, local uint64, wake func()) (*watch, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
@@ -90,7 +91,7 @@ func (h *heart) watch(address []byte, nonce, local uint64) (*watch, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &watch{remote: remote, source: h.port.Source(remote), nonce: nonce, local: local}
+	w := &watch{remote: remote, source: h.port.Source(remote), nonce: nonce, local: local, wake: wake}
 	h.watches = append(h.watches, w)
 	return w, nil
 }
@@ -117,6 +118,7 @@ func (h *heart) forget() {
 			return false
 		}
 		h.port.Release(w.remote)
+		w.wake()
 		return true
 	})
 }
@@ -146,8 +148,8 @@ func (h *heart) turn() {
 	}
 	_ = h.port.Flush()
 	if deaths > 0 {
-		h.forget()
 		h.deaths.Add(deaths) // after the marks: a worker looks at those when it sees this
+		h.forget()
 	}
 }
 

@@ -22,6 +22,10 @@ func (w *worker) accept(packet *datagram.Packet, e *transport.Event, now int64) 
 		return false
 	}
 	p := w.sessions[h.session]
+	if p == nil {
+		w.counts.strangers++
+		return false
+	}
 	covered := len(packet.Data)
 	if !w.settings.checkAll {
 		covered = headerSize
@@ -86,6 +90,7 @@ func (w *worker) turnWheel(now int64) {
 			return
 		}
 		p := w.sessions[e.session]
+		p.inWheel--
 		if p.state != up {
 			continue
 		}
@@ -107,7 +112,11 @@ func (w *worker) turnWheel(now int64) {
 
 // hold puts a packet into the wheel. Without room there it counts as lost on the way.
 func (w *worker) hold(p *session, k kind, request uint32, number int, now, at int64) bool {
-	return w.wheel.put(entry{session: p.number, kind: k, request: request, number: uint32(number)}, now, at)
+	if !w.wheel.put(entry{session: p.number, kind: k, request: request, number: uint32(number)}, now, at) {
+		return false
+	}
+	p.inWheel++
+	return true
 }
 
 // scan looks at what happens by time: slots without progress, sessions that are not up
@@ -121,7 +130,11 @@ func (w *worker) scan(now int64) {
 	}
 	if w.missing > 0 {
 		for _, p := range w.sessions {
-			if p.state == connecting && now >= p.helloAt {
+			switch {
+			case p == nil || p.state != connecting:
+			case now >= p.patience:
+				w.giveUp(p)
+			case now >= p.helloAt:
 				w.hello(p, now)
 			}
 		}
@@ -132,7 +145,7 @@ func (w *worker) scan(now int64) {
 	if deaths := w.heart.deaths.Load(); deaths != w.deaths {
 		w.deaths = deaths
 		for _, p := range w.sessions {
-			if p.watch != nil && p.watch.dead.Load() {
+			if p != nil && p.watch != nil && p.watch.dead.Load() {
 				w.lose(p)
 			}
 		}

@@ -7,7 +7,7 @@ type counts struct {
 	calls, requests, backlogged, backlogFull, noCredit, pulls       uint64
 	timeouts, retransmitted, duplicates, repeated, stale            uint64
 	outOfOrder, malformed, corrupt, forged, strangers, early        uint64
-	refused, handshakes                                             uint64
+	refused, handshakes, abandoned, parked                          uint64
 	bypassed, paced, rateBypassed, rateSamples, rateFell, rateLeast uint64
 	rateSum                                                         uint64
 }
@@ -35,6 +35,8 @@ func (w *worker) ReadStats(dst []transport.Stat) []transport.Stat {
 		transport.Stat{Name: "early", Help: "packets of sessions that were not connected yet, or not any more", Value: c.early},
 		transport.Stat{Name: "send_refused", Help: "packets that the device had no room for, and that were held for a moment", Value: c.refused},
 		transport.Stat{Name: "handshakes", Help: "packets of the handshake sent", Value: c.handshakes},
+		transport.Stat{Name: "handshakes_abandoned", Help: "peers that were connected to and taken for lost, since they never answered", Value: c.abandoned},
+		transport.Stat{Name: "parked", Help: "times that the thread gave its core away", Value: c.parked},
 		transport.Stat{Name: "wheel_bypassed", Help: "packets that a client sent without a look at the pacing wheel", Value: c.bypassed},
 		transport.Stat{Name: "paced", Help: "packets that waited in the pacing wheel for the session's rate", Value: c.paced},
 		transport.Stat{Name: "rate_bypassed", Help: "round trips that needed no computation, since the network is not congested", Value: c.rateBypassed},

@@ -43,6 +43,19 @@ func newWheel(width, horizon int64, capacity int) *wheel {
 	return w
 }
 
+// wheelEntries is how many packets may wait in a worker's wheel: each has a credit, or
+// answers one that had.
+func wheelEntries(peers, credits int) int { return 2 * peers * credits }
+
+// next is when the first packet is due, where there is one.
+func (w *wheel) next() int64 {
+	at := w.cursor
+	for w.places[at&w.mask].first < 0 {
+		at++
+	}
+	return at * w.width
+}
+
 // maxPlaces bounds a wheel's memory: beyond, places get wider.
 const maxPlaces = 1 << 16
 

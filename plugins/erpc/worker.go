@@ -18,6 +18,7 @@ import (
 type worker struct {
 	settings *settings
 	port     datagram.Port
+	waiter   datagram.Waiter // nil where the port cannot wait
 	heart    *heart
 	clock    func() int64 // nanoseconds, from any beginning
 	unit     int          // bytes of data in a packet
@@ -27,9 +28,10 @@ type worker struct {
 	address  []byte
 
 	peers    []*session          // by PeerID; nil where none is connected
-	sessions []*session          // by the number in packets
+	sessions []*session          // by the number in packets; nil where it is free
 	byNonce  map[uint64]*session // by the nonce of the peer's worker
 	gone     []*session          // lost, and not told yet
+	told     []*session          // lost and told: their places are free soon
 	broken   []*session          // cut off, and the error not returned yet
 
 	packets  []datagram.Packet // of the last Receive
@@ -75,10 +77,12 @@ type session struct {
 
 	helloAt    int64 // when the next handshake packet goes
 	helloAfter int64
+	patience   int64 // when a handshake without an answer is given up
 
 	// The client's side.
 	credits  int
 	total    int // credits when none is used
+	inWheel  int // packets of both sides
 	slots    []slot
 	free     []int32 // slots that have no call
 	want     fifo    // slots that have something to send
@@ -180,9 +184,9 @@ func newWorker(s *settings, port datagram.Port, h *heart, credits int, clock fun
 	w := &worker{settings: s, port: port, heart: h, clock: clock, unit: port.MTU() - headerSize, credits: credits,
 		nonce: rand.Uint64() | 1, byNonce: map[uint64]*session{}, packets: make([]datagram.Packet, s.batch)}
 	w.key = greeting(w.nonce)
-	// A packet in the wheel has a credit, or answers one that had.
+	w.waiter, _ = datagram.AsWaiter(port)
 	horizon := int64(float64(credits*port.MTU()) / s.congestion.least * 1e9)
-	w.wheel = newWheel(s.place, horizon, s.peers*credits*2)
+	w.wheel = newWheel(s.place, horizon, wheelEntries(s.peers, credits))
 	var err error
 	w.address, err = encodeAddress(w)
 	return w, err
@@ -195,7 +199,7 @@ func (w *worker) Address() []byte { return w.address }
 func (w *worker) newSession(id transport.PeerID) (*session, error) {
 	s := w.settings
 	p := &session{
-		id: id, number: uint16(len(w.sessions)), key: rand.Uint32(),
+		id: id, number: uint16(w.place()), key: rand.Uint32(),
 		credits: w.credits, total: w.credits, slots: make([]slot, s.window), free: downFrom(s.window), want: newFifo(s.window),
 		calls: make([]call, s.inFlight), spare: downFrom(s.inFlight), backlog: newFifo(s.inFlight),
 		timely: timely{rate: s.congestion.link}, served: make([]serverSlot, s.window), stride: (s.payload + 63) &^ 63,
@@ -206,8 +210,7 @@ func (w *worker) newSession(id transport.PeerID) (*session, error) {
 			noCall:      opError("post", id, fmt.Errorf("reply: %w: no request waits for it", transport.ErrUnsupported)),
 			corrupt:     opError("poll", id, transport.ErrCorrupt),
 		}}
-	// As many packets of a call as can be on their way at once.
-	stamps := min(w.credits, 2*packetsOf(s.payload, w.unit)-1)
+	stamps := s.timestamps(w.credits, w.unit)
 	for i := range p.slots {
 		p.slots[i] = slot{session: p, index: i, call: -1, request: uint32(i - s.window), stamps: make([]int64, stamps)}
 		p.served[i].request = uint32(i - s.window)
@@ -267,9 +270,10 @@ func (w *worker) connect(id transport.PeerID, address []byte) error {
 	switch {
 	case int(id) < len(w.peers) && w.peers[id] != nil:
 		return errors.New("already connected")
-	case int(id) >= maxPeers || len(w.sessions) == maxPeers:
+	case int(id) >= maxPeers:
 		return fmt.Errorf("%w: peers are numbered below %d", transport.ErrUnsupported, maxPeers)
 	}
+	w.clear()
 	there, err := decodeAddress(address)
 	if err != nil {
 		return err
@@ -288,7 +292,7 @@ func (w *worker) connect(id transport.PeerID, address []byte) error {
 	}
 	p.nonce, p.greet, p.remote, p.source = there.Nonce, greeting(there.Nonce), remote, w.port.Source(remote)
 	if w.heart != nil {
-		if p.watch, err = w.heart.watch(there.Heart, there.Nonce, w.nonce); err != nil {
+		if p.watch, err = w.heart.watch(there.Heart, there.Nonce, w.nonce, w.Wake); err != nil {
 			w.port.Release(remote)
 			return errors.Join(err, unix.Munmap(p.memory))
 		}
@@ -297,10 +301,15 @@ func (w *worker) connect(id transport.PeerID, address []byte) error {
 		w.peers = append(w.peers, nil)
 	}
 	w.peers[id] = p
-	w.sessions = append(w.sessions, p)
+	if int(p.number) == len(w.sessions) {
+		w.sessions = append(w.sessions, nil)
+	}
+	w.sessions[p.number] = p
 	w.byNonce[there.Nonce] = p
 	w.missing++
-	w.hello(p, w.clock())
+	now := w.clock()
+	p.patience = now + w.settings.patience
+	w.hello(p, now)
 	return w.port.Flush()
 }
 
@@ -316,14 +325,15 @@ func (w *worker) Close() error {
 	w.closed = true
 	for range farewells {
 		for _, p := range w.sessions {
-			w.bye(p)
+			if p != nil {
+				w.bye(p)
+			}
 		}
 		_ = w.port.Flush()
 	}
 	for _, p := range w.sessions {
-		if p.watch != nil {
-			w.heart.unwatch(p.watch)
-			p.watch = nil
+		if p != nil {
+			w.unwatch(p)
 		}
 	}
 	return nil
@@ -333,7 +343,9 @@ func (w *worker) Close() error {
 func (w *worker) release() error {
 	errs := []error{w.port.Close()}
 	for _, p := range w.sessions {
-		errs = append(errs, unix.Munmap(p.memory))
+		if p != nil {
+			errs = append(errs, unix.Munmap(p.memory))
+		}
 	}
 	w.sessions = nil
 	return errors.Join(errs...)

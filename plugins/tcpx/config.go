@@ -82,6 +82,10 @@ var schema = append([]transport.Option{
 		Help: "data sockets of a connection, the same on all ranks",
 	},
 	{
+		Name: "threads", Type: transport.TypeInt, Default: "0", Max: maxSockets,
+		Help: "threads of each connection that serve its data sockets, at most one for each; 0 leaves them to the thread that polls",
+	},
+	{
 		Name: "striping", Type: transport.TypeString, Default: stripeRoundRobin, Allowed: []string{stripeRoundRobin, stripeLeastLoaded},
 		Help: "which data socket takes the next chunk: each in turn, or the one with the least to send",
 	},
@@ -104,6 +108,10 @@ var schema = append([]transport.Option{
 	{
 		Name: "address", Type: transport.TypeString, Default: "127.0.0.1",
 		Help: "IP address to listen on, which peers connect to",
+	},
+	{
+		Name: "connect-timeout", Type: transport.TypeDuration, Default: "1m", Min: int64(10 * time.Millisecond), Max: int64(24 * time.Hour),
+		Help: "a peer whose sockets are not all there for so long, in which its worker polls, is lost",
 	},
 	{
 		Name: "timeout", Type: transport.TypeDuration, Default: "10s", Min: int64(10 * time.Millisecond), Max: int64(time.Hour),
@@ -156,6 +164,7 @@ type settings struct {
 	sendWindow    int
 	receiveWindow int
 	sockets       int
+	threads       int
 	leastLoaded   bool
 	congestion    string
 	socketBuffer  int
@@ -163,11 +172,13 @@ type settings struct {
 	hot           bool // source
 	address       netip.Addr
 	timeout       time.Duration
+	patience      time.Duration // with peers that do not connect
 
 	peers    int
 	inFlight int
 	payload  int // bytes of the largest message
 	staging  int // bytes of a connection's send memory
+	head     int // bytes of each message that do not stay in device memory
 	slots    int // requests that fit a connection's destination ring
 }
 
@@ -185,6 +196,7 @@ func resolve(cfg transport.Config) (*settings, error) {
 		return nil, fmt.Errorf("%w: %d calls in flight on one connection, and the limit is %d", transport.ErrUnsupported, cfg.InFlight, maxInFlight)
 	}
 	s.peers, s.inFlight, s.payload = max(cfg.Peers, 1), max(cfg.InFlight, 1), max(cfg.MaxPayload, 1)
+	s.head = min(max(cfg.Head, 0), s.payload)
 	// A message is posted whole or not at all, so that there must be room for the
 	// largest beside one that is on its way.
 	s.staging = powerOfTwo(max(s.sendWindow*s.request, 2*s.payload, ringUnit))
@@ -192,7 +204,7 @@ func resolve(cfg transport.Config) (*settings, error) {
 	// Poll, and a window of requests to come. All together are a multiple of ringUnit.
 	s.slots = ((s.payload+s.request-1)/s.request + 2*requests + ringUnit/pageSize) &^ (ringUnit/pageSize - 1)
 	if s.onGPU() {
-		s.slots = s.wholeSlots(s.slots)
+		s.slots = s.deviceSlots(s.slots)
 	}
 	return s, nil
 }
@@ -203,9 +215,10 @@ func resolveOptions(o transport.Values) (*settings, error) {
 		unpack: o.String("unpack"), unpackWorkers: o.Int("unpack-workers"),
 		chunk: o.Size("chunk"), request: o.Size("request"),
 		sendWindow: o.Int("send-window"), receiveWindow: o.Int("receive-window"),
-		sockets: o.Int("sockets"), leastLoaded: o.String("striping") == stripeLeastLoaded,
+		sockets: o.Int("sockets"), threads: o.Int("threads"), leastLoaded: o.String("striping") == stripeLeastLoaded,
 		congestion: o.String("congestion-control"), socketBuffer: o.Size("socket-buffer"), zeroCopy: o.String("zero-copy"),
 		fault: o.String("fault"), hot: o.String("source") == sourceHot, timeout: o.Duration("timeout"),
+		patience: o.Duration("connect-timeout"),
 	}
 	s.oneTag, s.noWindow = s.fault == faultOneTag, s.fault == faultNoWindow
 	if err := s.checkSizes(); err != nil {
@@ -213,6 +226,9 @@ func resolveOptions(o transport.Values) (*settings, error) {
 	}
 	if err := s.resolveMode(o.String("mode")); err != nil {
 		return nil, err
+	}
+	if s.threads > 0 && s.mode.newIntake != nil {
+		return nil, refuse("threads", "mode %s receives where the NIC has put the bytes, which is for the thread that polls; use 0", s.mode.name)
 	}
 	address, err := netip.ParseAddr(o.String("address"))
 	if err != nil {
@@ -242,6 +258,9 @@ func (s *settings) checkSizes() error {
 		if window < 1 || window > requests {
 			return refuse(option, "%d is outside 1 to %d, which is the ring of requests", window, requests)
 		}
+	}
+	if s.threads > s.sockets {
+		return refuse("threads", "%d are more than there are data sockets, %d, and each serves one at least", s.threads, s.sockets)
 	}
 	return nil
 }

@@ -20,6 +20,11 @@ func (p *peer) deliver(events []transport.Event, n int) (int, error) {
 		if p.destination.host != nil {
 			at := int(p.read%uint64(len(p.totals)))*p.w.settings.request + p.offset
 			payload = p.destination.host[at : at+size : at+size]
+		} else {
+			if p.comm.heads != nil {
+				payload = p.comm.heads.of(inbox.first, size)
+			}
+			events[n].Place = p.read*uint64(p.w.settings.request) + uint64(p.offset)
 		}
 		p.step(size)
 		inbox.pop()

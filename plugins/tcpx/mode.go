@@ -92,6 +92,18 @@ type intake interface {
 // descriptor is closed and can be another socket's.
 type forgetter interface{ forget(fd int) }
 
+// placer is an intake that can say where bytes will be before they come. place appends
+// the fragments of a chunk of so many bytes, each a page.
+type placer interface {
+	place(size int, to []fragment) []fragment
+}
+
+// reader is an unpacker to device memory.
+type reader interface {
+	// read copies a part of a buffer back, after all that was launched before. It blocks.
+	read(into []byte, from buffer) error
+}
+
 // counter is an unpacker or an intake that counts.
 type counter interface {
 	counters(dst []transport.Stat) []transport.Stat

@@ -17,13 +17,16 @@ func (r *ring[T]) empty() bool { return r.last == r.first }
 
 // push appends an element, for which there must be room, to be filled.
 func (r *ring[T]) push() *T {
-	t := &r.list[r.last&uint(len(r.list)-1)]
+	t := r.at(r.last)
 	r.last++
 	return t
 }
 
+// at is the element that was pushed after so many others.
+func (r *ring[T]) at(number uint) *T { return &r.list[number&uint(len(r.list)-1)] }
+
 // head is the oldest element, of which there must be one.
-func (r *ring[T]) head() *T { return &r.list[r.first&uint(len(r.list)-1)] }
+func (r *ring[T]) head() *T { return r.at(r.first) }
 
 func (r *ring[T]) pop() { r.first++ }
 

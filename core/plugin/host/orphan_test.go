@@ -199,6 +199,7 @@ func TestReattach(t *testing.T) {
 	stdout, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
+	t.Cleanup(func() { _ = cmd.Process.Kill() }) // of which there is nothing left unless the test failed
 	lines := bufio.NewScanner(stdout)
 	var text string
 	for text == "" && lines.Scan() {

@@ -76,9 +76,11 @@ func (s *side) await(number int) error {
 		return nil
 	}
 	word := shm.Word32(s.region.Bytes, sendRoom)
-	for word.Load() != uint32(number) && !s.stopped.Load() {
-		// The soft device moves bytes when it is polled.
-		if s.soft {
+	// Whatever order its bytes come in, the word is that number only with the last that
+	// differs.
+	for spins := 1; word.Load() != uint32(number) && !s.stopped.Load(); spins++ {
+		// The soft device moves bytes when it is polled, and a connection may break.
+		if s.soft || spins%pollEvery == 0 {
 			if err := s.poll(); err != nil {
 				return err
 			}
@@ -86,6 +88,9 @@ func (s *side) await(number int) error {
 	}
 	return s.poll()
 }
+
+// pollEvery is every how many looks at memory completions are looked for as well.
+const pollEvery = 1 << 10
 
 // send sends the message with that number, alone.
 func (s *side) send(number int) error {

@@ -22,6 +22,7 @@ var errorTests = []test{
 	{"errors/receive-too-short", errorReceiveTooShort},
 	{"errors/receiver-not-ready", errorReceiverNotReady},
 	{"errors/peer-closed", errorPeerClosed},
+	{"errors/completions-of-closed", errorCompletionsOfClosed},
 	{"errors/connect", errorConnect},
 	{"errors/unconnected", errorUnconnected},
 	{"errors/closed", errorClosed},
@@ -114,23 +115,44 @@ func errorReceiverNotReady(t *testing.T, s *Suite) {
 	quiet(a, b)
 }
 
+// errorPeerClosed waits for the retries of all cases at once.
 func errorPeerClosed(t *testing.T, s *Suite) {
+	var wait []func()
 	for _, opcode := range []rdma.Opcode{rdma.Write, rdma.WriteWithImmediate, rdma.Send, rdma.Read} {
 		for _, n := range []int{0, 16, 5000} {
 			if n == 0 && opcode == rdma.Read {
 				continue
 			}
-			a, b := s.pair(t, setup{connect: s.Impatient})
+			a, b := s.pair(t, setup{connect: s.Impatient, memory: 64 << 10})
 			b.receive(1, 0, 5000)
 			a.post(toward(a.request(rdma.Write, 1, 0, 16), b, 0))
 			a.succeed(b, 1, rdma.Write)
 			require.NoError(t, b.qp.Close())
 			require.NoError(t, b.qp.Close())
 			a.post(toward(a.request(opcode, 2, 0, n), b, 0))
-			c := a.next(b)
-			require.Equal(t, rdma.StatusRetryExceeded, c.Status, "%v of %d bytes: %v", opcode, n, c.Status)
+			wait = append(wait, func() {
+				c := a.next(b)
+				require.Equal(t, rdma.StatusRetryExceeded, c.Status, "%v of %d bytes: %v", opcode, n, c.Status)
+			})
 		}
 	}
+	for _, w := range wait {
+		w()
+	}
+}
+
+// errorCompletionsOfClosed: what completed before a queue pair was closed, and was not
+// polled by then, is never polled.
+func errorCompletionsOfClosed(t *testing.T, s *Suite) {
+	a, b := s.pair(t, setup{})
+	b.receive(2, 0, 0)
+	for i := range 2 {
+		a.post(toward(a.request(rdma.WriteWithImmediate, uint64(i), 0, 16), b, 0))
+		until("the message", func() bool { return len(b.queue) > i }, b) // and not a
+	}
+	require.NoError(t, a.qp.Close())
+	b.queue = nil
+	quiet(a, b)
 }
 
 func errorConnect(t *testing.T, s *Suite) {

@@ -2,12 +2,14 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"sync"
 
 	"transportbench/cmd/transportbench/internal/present"
+	"transportbench/core/config"
 	"transportbench/core/plugin"
 	"transportbench/core/plugin/host"
 	"transportbench/core/transport"
@@ -70,6 +72,20 @@ func (a *app) find(ctx context.Context, dir string, names []string) ([]*entry, e
 		plugins = append(plugins, p)
 	}
 	return describe(ctx, plugins), nil
+}
+
+// findArgument returns the plugin of a transport that an argument names, and that gave a
+// description.
+func (a *app) findArgument(ctx context.Context, dir, name string) (*entry, error) {
+	entries, err := a.find(ctx, dir, []string{name})
+	var wrong *config.Error
+	if errors.As(err, &wrong) { // which blames a flag
+		return nil, usagef("%s", wrong.Problem)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return entries[0], entries[0].err
 }
 
 func describe(ctx context.Context, plugins []*host.Plugin) []*entry {

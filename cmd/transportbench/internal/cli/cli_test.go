@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,141 +22,6 @@ import (
 	"transportbench/core/runner"
 	"transportbench/core/transport"
 )
-
-// TestMain lets this binary be a plugin too: under the name of one it answers
-// `describe` as that one would.
-func TestMain(m *testing.M) {
-	if name, ok := strings.CutPrefix(filepath.Base(os.Args[0]), "transport-"); ok {
-		os.Exit(describePlugin(name))
-	}
-	os.Exit(m.Run())
-}
-
-func describePlugin(name string) int {
-	d := &driver{info: transport.Info{
-		Name: name, Version: "1.2.3", Summary: "for tests", Providers: []string{"memory"},
-		Capabilities: transport.Capabilities{Ordered: true, TellsPeerLost: true},
-		Limits:       transport.Limits{MaxPayload: 64 << 10, InlineSize: 48, Peers: 16},
-		Options: []transport.Option{
-			{Name: "ring", Type: transport.TypeString, Default: "lamport", Allowed: []string{"lamport", "onesided"}, Help: "the algorithm"},
-			{Name: "slots", Type: transport.TypeInt, Default: "64", Min: 1, Max: 1024, Help: "of a ring"},
-		},
-	}}
-	switch name {
-	case "stub":
-		d.info.Unavailable = "built without libfake: install libfake-dev"
-	case "crash":
-		fmt.Fprintln(os.Stderr, "panic: no such luck")
-		return 2
-	case "other":
-		d.info.Options = []transport.Option{{Name: "pages", Type: transport.TypeInt, Default: "8", Help: "of memory"}}
-	}
-	if err := json.NewEncoder(os.Stdout).Encode(plugin.Describe(d)); err != nil {
-		return 1
-	}
-	return 0
-}
-
-type driver struct{ info transport.Info }
-
-func (d *driver) Info() transport.Info { return d.info }
-func (d *driver) Open(context.Context, transport.Config) (transport.Transport, error) {
-	return nil, transport.ErrUnsupported
-}
-
-// pluginDir makes a directory with plugins of these names.
-func pluginDir(t *testing.T, names ...string) string {
-	t.Helper()
-	self, err := os.Executable()
-	require.NoError(t, err)
-	dir := t.TempDir()
-	for _, name := range names {
-		require.NoError(t, os.Symlink(self, filepath.Join(dir, "transport-"+name)))
-	}
-	return dir
-}
-
-// command is one command line, with what stands in for the runner.
-type command struct {
-	*testing.T
-	run     func(context.Context, runner.Request, runner.Observer) (*result.Result, error)
-	plugins []string
-	ctx     context.Context
-
-	out            string // directory of results
-	stdout, stderr string
-}
-
-// execute runs the command line and returns its exit code.
-func (c *command) execute(args ...string) int {
-	c.Helper()
-	c.Setenv("XDG_CONFIG_HOME", c.TempDir())
-	if c.out == "" {
-		c.out = c.TempDir()
-	}
-	if c.plugins == nil {
-		c.plugins = []string{"fake", "other", "stub"}
-	}
-	if c.ctx == nil {
-		c.ctx = context.Background()
-	}
-	// What the case itself says stands behind, and wins.
-	switch args[0] {
-	case "run", "bench":
-		args = slices.Insert(slices.Clone(args), 1, "--plugin-dir", pluginDir(c.T, c.plugins...), "--out", c.out)
-	case "plugins":
-		args = slices.Insert(slices.Clone(args), 1, "--plugin-dir", pluginDir(c.T, c.plugins...))
-	}
-	var stdout, stderr bytes.Buffer
-	a := &app{program: "bin/transportbench", args: args, stdout: &stdout, stderr: &stderr, began: time.Now(), run: c.run}
-	if a.run == nil {
-		a.run = succeed
-	}
-	code := a.main(c.ctx)
-	c.stdout, c.stderr = stdout.String(), stderr.String()
-	return code
-}
-
-// results reads the files that were written.
-func (c *command) results() []*result.Result {
-	c.Helper()
-	paths, err := filepath.Glob(filepath.Join(c.out, "*.json"))
-	require.NoError(c, err)
-	var all []*result.Result
-	for _, path := range paths {
-		text, err := os.ReadFile(path)
-		require.NoError(c, err)
-		r := new(result.Result)
-		require.NoError(c, json.Unmarshal(text, r))
-		all = append(all, r)
-	}
-	return all
-}
-
-// succeed is a run of which all goes well.
-func succeed(_ context.Context, req runner.Request, obs runner.Observer) (*result.Result, error) {
-	obs.Progress(runner.State{Phase: runner.PhaseLaunch, Repeats: 1})
-	obs.Progress(runner.State{Phase: runner.PhaseRepeat, Repeat: 1, Repeats: 1, OpsPerSec: 1e6, P50: 900, P99: 1100})
-	obs.Progress(runner.State{Phase: runner.PhaseClose, Repeats: 1})
-	plugin := req.Plugin
-	plugin.Provider = "memory"
-	return &result.Result{
-		SchemaVersion: result.SchemaVersion, Kind: result.KindRun, ID: result.NewID(), StartedAt: time.Now(),
-		Argv: req.Argv, Tool: req.Tool, Plugin: plugin, Config: req.Config, Environment: req.Environment,
-		Summary: map[string]result.Metric{result.Throughput: result.Summarize(result.Throughput, []float64{1e6})},
-		Checks:  []result.Check{{Name: "verified", OK: true, Severity: result.Error, Message: "all responses were right"}},
-	}, nil
-}
-
-func failWith(err error) func(context.Context, runner.Request, runner.Observer) (*result.Result, error) {
-	return func(context.Context, runner.Request, runner.Observer) (*result.Result, error) { return nil, err }
-}
-
-func distrust(ctx context.Context, req runner.Request, obs runner.Observer) (*result.Result, error) {
-	r, err := succeed(ctx, req, obs)
-	r.Checks[0].OK, r.Checks[0].Message = false, "3 responses were wrong"
-	return r, err
-}
 
 func TestExitCodesAndErrors(t *testing.T) {
 	t.Setenv("TRANSPORTBENCH_REATTACH", "")
@@ -182,6 +46,10 @@ func TestExitCodesAndErrors(t *testing.T) {
 		{name: "argument", args: "run fake", code: ExitUsage, stderr: []string{`takes no arguments, and got "fake"`}},
 		{name: "show nothing", args: "plugins show", code: ExitUsage, stderr: []string{"the name of one transport"}},
 		{name: "show a near miss", args: "plugins show fke", code: ExitUsage, stderr: []string{`did you mean "fake"?`}},
+		{name: "micro of none", args: "micro fke", code: ExitUsage, stderr: []string{`transportbench: there is no plugin "fke"`}},
+		{name: "another name of a flag", args: "run --payload 1x", code: ExitUsage, stderr: []string{`--value-size: "1x" is not a size`}},
+		{name: "flag that was begun", args: "report --out x", code: ExitUsage, stderr: []string{`did you mean "--output"?`}},
+		{name: "near miss of a shell", args: "completion bsh", code: ExitUsage, stderr: []string{`did you mean "bash"? See transportbench completion --help`}},
 		{name: "flag near miss", args: "run --inflight 3", code: ExitUsage, stderr: []string{`did you mean "--in-flight"? See transportbench run --help`}},
 		{name: "ill-typed", args: "run --transport fake --clients many", code: ExitUsage, stderr: []string{`--clients: "many" is not a whole number`}},
 		{name: "key range of zero", args: "run --transport fake --keys 0", code: ExitUsage, stderr: []string{"--keys: 0 is outside 1"}},

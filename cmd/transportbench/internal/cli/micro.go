@@ -32,16 +32,13 @@ no run: there is neither load nor result file.`,
 			if err != nil {
 				return err
 			}
-			entries, err := a.find(cmd.Context(), s.PluginDir, args[:1])
+			e, err := a.findArgument(cmd.Context(), s.PluginDir, args[0])
 			if err != nil {
-				return err
-			}
-			if err := entries[0].err; err != nil {
 				return err
 			}
 			var list []transport.Measurement
 			request := plugin.MicroRequest{Options: s.Set, Names: args[1:], Duration: time.Duration(s.Config.Duration)}
-			err = entries[0].Micro(cmd.Context(), request, func(m transport.Measurement) error {
+			err = e.Micro(cmd.Context(), request, func(m transport.Measurement) error {
 				list = append(list, m)
 				return nil
 			})

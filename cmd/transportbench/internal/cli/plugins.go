@@ -58,17 +58,14 @@ func (a *app) pluginsShowCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			entries, err := a.find(cmd.Context(), s.PluginDir, args)
+			e, err := a.findArgument(cmd.Context(), s.PluginDir, args[0])
 			if err != nil {
 				return err
 			}
-			if err := entries[0].err; err != nil {
-				return err
-			}
 			if s.JSON {
-				return writeJSON(a.stdout, entries[0].present())
+				return writeJSON(a.stdout, e.present())
 			}
-			present.PluginDetails(a.stdout, entries[0].present())
+			present.PluginDetails(a.stdout, e.present())
 			return nil
 		},
 	}

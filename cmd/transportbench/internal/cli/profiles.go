@@ -1,12 +1,14 @@
 package cli
 
 import (
+	"errors"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"transportbench/cmd/transportbench/internal/options"
 	"transportbench/cmd/transportbench/internal/present"
+	"transportbench/core/config"
 	"transportbench/core/workload"
 )
 
@@ -68,6 +70,10 @@ be such a file too, which is then checked.`,
 				return err
 			}
 			p, err := options.FindProfile(args[0])
+			var wrong *config.Error
+			if errors.As(err, &wrong) { // which blames a flag
+				return usagef("%s", wrong.Problem)
+			}
 			if err != nil {
 				return err
 			}

@@ -100,6 +100,10 @@ the profile, else from the defaults.
 	root.AddCommand(a.runCommand(), a.benchCommand(), a.sweepCommand(), a.diffCommand(), a.abCommand(), a.analyzeCommand(), a.reportCommand(), a.serveCommand(), a.exportCommand(), a.microCommand(),
 		plugins, a.profilesCommand(), a.doctorCommand(), a.versionCommand())
 	root.SetFlagErrorFunc(flagError)
+	root.InitDefaultCompletionCmd(a.args...)
+	if completion, _, err := root.Find([]string{"completion"}); err == nil && completion != root {
+		group(completion)
+	}
 	return root
 }
 

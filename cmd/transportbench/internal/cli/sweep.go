@@ -27,7 +27,7 @@ import (
 
 // sweepFlags are the flags of sweep that are no options of a run.
 type sweepFlags struct {
-	payload, order   string
+	order            string
 	orderSeed        uint64
 	limit, cellLimit time.Duration
 	dryRun, resume   bool
@@ -65,7 +65,6 @@ the configuration file, so that a committed sweep means the same everywhere.
 	options.AddRun(cmd.Flags(), map[string]string{options.KeyOut: filepath.Join(options.DefaultOut, "sweep-NAME")})
 	options.AddJSON(cmd.Flags())
 	flags := cmd.Flags()
-	flags.StringVar(&f.payload, "payload", "", "the same as --value-size")
 	flags.StringVar(&f.order, "order", sweep.Interleaved, sweep.Interleaved+" or "+sweep.Sequential)
 	flags.Uint64Var(&f.orderSeed, "order-seed", 1, "shuffles the cells within a round")
 	flags.DurationVar(&f.limit, "limit", 0, "end the sweep after this time; --resume goes on")
@@ -121,9 +120,6 @@ func readSpec(f *sweepFlags, flags *pflag.FlagSet, args []string) (spec *sweep.S
 		}
 		name = strings.TrimSuffix(filepath.Base(args[0]), filepath.Ext(args[0]))
 	}
-	if flags.Changed("payload") && flags.Changed("value-size") {
-		return nil, "", usagef("--payload is the same as --value-size: give one of them")
-	}
 	flags.Visit(func(flag *pflag.Flag) {
 		values := strings.Split(flag.Value.String(), ",")
 		switch {
@@ -131,7 +127,7 @@ func readSpec(f *sweepFlags, flags *pflag.FlagSet, args []string) (spec *sweep.S
 			if n, nerr := fmt.Sscan(flag.Value.String(), &spec.Repeats); n != 1 || nerr != nil {
 				err = usagef("--repeats: %q is not a whole number", flag.Value)
 			}
-		case flag.Name == options.KeyTransport, flag.Name == "payload", options.IsOption(flag.Name):
+		case flag.Name == options.KeyTransport, options.IsOption(flag.Name):
 			spec.Set(flag.Name, values)
 		case flag.Name == "order":
 			spec.Order = f.order

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"transportbench/core/config"
+	"transportbench/core/sweep"
 )
 
 // The keys that are no part of a run's configuration. Each is a flag, a
@@ -51,7 +52,7 @@ func AddJSON(flags *pflag.FlagSet) { addSettings(flags, KeyJSON) }
 
 // AddRun adds the flags of a command that runs transports, all but those that
 // it leaves out because it sets them itself. defaults are the command's own, by
-// key.
+// key. The flags go by the names that a sweep file has for them, too.
 func AddRun(flags *pflag.FlagSet, defaults map[string]string, leaveOut ...string) {
 	addSettings(flags, KeyTransport, KeySet, KeyOut, KeyAllowMixed)
 	initial := config.Default()
@@ -60,6 +61,9 @@ func AddRun(flags *pflag.FlagSet, defaults map[string]string, leaveOut ...string
 			addText(flags, o.name, o.kind, o.show(&initial), o.help)
 		}
 	}
+	flags.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		return pflag.NormalizedName(sweep.Option(name))
+	})
 	flags.Lookup(KeyTransport).DefValue = initial.Transport
 	for key, value := range defaults {
 		flags.Lookup(key).DefValue = value

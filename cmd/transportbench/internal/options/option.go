@@ -44,7 +44,7 @@ var configOptions = []option{
 	number("in-flight", "calls in flight of each client", func(c *config.Config) *int { return &c.InFlight }),
 	number("keys", "distinct keys of each serving rank", func(c *config.Config) *int { return &c.Keys }),
 	{
-		name: keyValueSize, kind: "sizes", help: "bytes of a value: 32, 4KiB, uniform:64-4KiB, or file:PATH, a histogram with a size and a weight on each line",
+		name: keyValueSize, kind: "sizes", help: "bytes of a value: 32, 4KiB, uniform:64-4KiB, or file:PATH, a histogram with a size and a weight on each line; --payload is the same",
 		read: readSizes,
 		show: func(c *config.Config) string { return c.ValueSize.String() },
 	},

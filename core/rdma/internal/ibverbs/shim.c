@@ -117,14 +117,15 @@ int tb_post_receive(struct ibv_qp *qp, struct ibv_srq *srq, const struct tb_rece
 	return posted;
 }
 
-static uint32_t cookie_of(const struct tb_cq *cq, uint32_t number)
+// cookie_of returns -1 where there is no such queue pair any more.
+static int64_t cookie_of(const struct tb_cq *cq, uint32_t number)
 {
 	for (uint32_t i = number * 2654435769u;; i++) {
 		const struct tb_cookie *c = &cq->cookies[i & cq->mask];
 		if (c->number == number)
 			return c->cookie;
 		if (!c->number)
-			return UINT32_MAX;
+			return -1;
 	}
 }
 
@@ -158,9 +159,14 @@ int tb_poll(struct tb_cq *cq, struct tb_completion *completions, int n)
 			return polled ? polled : -EIO;
 		for (int i = 0; i < got; i++) {
 			const struct ibv_wc *wc = &list[i];
-			struct tb_completion *c = &completions[polled++];
+			struct tb_completion *c = &completions[polled];
+			int64_t cookie = cookie_of(cq, wc->qp_num);
+			// Soft-RoCE leaves completions of a queue pair that was destroyed.
+			if (cookie < 0)
+				continue;
+			polled++;
+			c->pair = cookie;
 			c->id = wc->wr_id;
-			c->pair = cookie_of(cq, wc->qp_num);
 			c->status = wc->status;
 			c->vendor = wc->vendor_err;
 			c->opcode = 0;

@@ -3,7 +3,8 @@
 // of the host with a high bit set, so that one that is taken for the other is found out.
 // An event is ready when it is asked for the second time.
 //
-// The call named by the environment variable FAIL fails with code 2.
+// The call named by the environment variable FAIL fails with code 2. Compiled with
+// DAMAGE, the kernel gets the last byte of each launch wrong.
 
 #define _GNU_SOURCE
 #include <stdint.h>
@@ -150,6 +151,10 @@ int cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, 
 		memcpy(&n, descriptor + 4, 4);
 		memcpy(&to, descriptor + 8, 8);
 		memcpy(host(*(uint64_t *)parameters[3]) + to, host(*(uint64_t *)parameters[2]) + from, n);
+#ifdef DAMAGE
+		if (i == count - 1 && n)
+			host(*(uint64_t *)parameters[3])[to + n - 1] ^= 1;
+#endif
 	}
 	return 0;
 }

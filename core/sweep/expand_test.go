@@ -1,0 +1,145 @@
+package sweep
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func parse(t *testing.T, text string) *Spec {
+	t.Helper()
+	s, err := Parse("s.yaml", []byte(text))
+	require.NoError(t, err)
+	return s
+}
+
+func cellsOf(t *testing.T, s *Spec) []string {
+	t.Helper()
+	p, err := Expand(s, resolver{})
+	require.NoError(t, err)
+	var cells []string
+	for i := range p.Cells {
+		c := &p.Cells[i].Config
+		text := fmt.Sprintf("%s %d %s", c.Transport, c.InFlight, c.ValueSize)
+		for _, name := range slices.Sorted(maps.Keys(c.Options)) {
+			text += " " + name + "=" + c.Options[name]
+		}
+		cells = append(cells, text)
+	}
+	return cells
+}
+
+func TestExpand(t *testing.T) {
+	require.Equal(t, []string{
+		"shm 1 32 ring=a", "shm 1 4KiB ring=a", "shm 8 32 ring=a", "shm 8 4KiB ring=a",
+		"erpc 1 32", "erpc 1 4KiB", // the axis ring is not erpc's
+		"erpc 64 32",
+	}, cellsOf(t, parse(t, `
+base: {value-size: 32}
+axes:
+  transport: [shm, erpc]
+  in-flight: [1, 8]
+  payload: [32, 4KiB]
+  ring: a
+exclude:
+  - {transport: erpc, in-flight: 8}
+include:
+  - {transport: erpc, in-flight: 64}
+`)))
+	require.Equal(t, []string{"shm 1 32 ring=x", "shm 1 32 ring=y", "erpc 1 32 mtu=9"}, cellsOf(t, parse(t, `
+axes: {transport: [shm, erpc], shm.ring: [x, y]}
+base: {set: {mtu: 9}}
+`)))
+	require.Equal(t, []string{"erpc 1 32", "erpc 4 1KiB", "shm 1 32", "shm 4 1KiB"}, cellsOf(t, parse(t, `
+base: {transport: all}
+axes:
+  load:
+    - {in-flight: 1}
+    - {in-flight: 4, value_size: 1KiB}
+`)))
+	require.Equal(t, []string{"shm 1 32"}, cellsOf(t, parse(t, "repeats: 3\norder: sequential\n")))
+}
+
+func TestSpecOfEveryFormatIsTheSame(t *testing.T) {
+	yaml := parse(t, "repeats: 3\nlimit: 1m\nbase: {in-flight: 4}\naxes: {transport: [shm, erpc]}\n")
+	toml, err := Parse("s.toml", []byte("repeats = 3\nlimit = \"1m\"\n[base]\nin-flight = 4\n[axes]\ntransport = [\"shm\", \"erpc\"]\n"))
+	require.NoError(t, err)
+	json, err := Parse("s.json", []byte(`{"repeats": 3, "limit": "1m", "base": {"in-flight": 4}, "axes": {"transport": ["shm", "erpc"]}}`))
+	require.NoError(t, err)
+	require.Equal(t, yaml, toml)
+	require.Equal(t, yaml, json)
+	require.Equal(t, time.Minute, yaml.Limit)
+
+	flags := NewSpec()
+	flags.Repeats, flags.Limit = 3, time.Minute
+	flags.Set("transport", []string{"shm", "erpc"})
+	flags.Set("in_flight", []string{"4"})
+	require.Equal(t, yaml, flags)
+}
+
+func TestBadSpecs(t *testing.T) {
+	for text, want := range map[string]string{
+		"axis: {a: 1}":                `unknown key "axis"; did you mean "axes"?`,
+		"repeats: 0":                  "repeats: 0 is outside",
+		"repeats: many":               "repeats:",
+		"order: interleavd":           `did you mean "interleaved"?`,
+		"limit: -1s":                  "negative",
+		"limit: soon":                 "limit:",
+		"axes: [a]":                   "axes: is not a table",
+		"axes: {in-flight: []}":       "has no values",
+		"axes: {in-flight: [[1]]}":    "neither plain nor a table",
+		"exclude: {a: b}":             "exclude: is not a list",
+		"base: {a: [1]}":              "a is not a plain value",
+		"base: {in-flight: 1":         "yaml",
+		"base: {}\nbase: {}":          "base",
+		"axes: {in-flight: [x]}":      "not a number",
+		"axes: {colour: [red]}":       `unknown option "colour"`,
+		"base: {repeats: 3}":          "repeats is one for the whole sweep",
+		"axes: {transport: [tcpx]}":   `no plugin for "tcpx"`,
+		"exclude: [{in-flight: 9}]":   "exclude: item 1 matches no cell",
+		"exclude: [{transport: shm}]": "no cell is left",
+		"axes: {in-flight: [" + strings.Repeat("1,", 99_999) + "1], value-size: [1, 2]}": "more than",
+	} {
+		s, err := Parse("s.yaml", []byte(text))
+		if err == nil {
+			_, err = Expand(s, resolver{})
+		}
+		require.ErrorContains(t, err, want, "%.60s", text)
+		require.NotContains(t, err.Error(), "\n")
+	}
+	_, err := Parse("s.txt", nil)
+	require.ErrorContains(t, err, "must end in .yaml")
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add("axes: {transport: [shm, erpc], in-flight: [1, 2]}\nexclude: [{in-flight: 2}]")
+	f.Fuzz(func(t *testing.T, text string) {
+		s, err := Parse("s.yaml", []byte(text))
+		if err == nil {
+			_, _ = Expand(s, resolver{})
+		}
+	})
+}
+
+func TestOrder(t *testing.T) {
+	p := &Plan{Cells: make([]Cell, 20), Repeats: 3, Order: Interleaved, Seed: 1}
+	steps := p.steps()
+	require.Len(t, steps, 60)
+	var rounds [3][]int
+	for i, s := range steps {
+		require.Equal(t, i/20, s.repeat, "a round is over before the next begins")
+		rounds[s.repeat] = append(rounds[s.repeat], s.cell)
+	}
+	require.NotEqual(t, rounds[0], rounds[1])
+	require.ElementsMatch(t, rounds[0], rounds[1])
+	require.Equal(t, steps, p.steps(), "the seed decides")
+	p.Seed = 2
+	require.NotEqual(t, steps, p.steps())
+	p.Order = Sequential
+	require.Equal(t, step{0, 1}, p.steps()[1])
+}

@@ -1,0 +1,71 @@
+package copyrpc
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/rdma"
+	"transportbench/core/transport"
+)
+
+// TestKeepaliveThatNeverCompletes: a device that tells nothing costs the peer, and the peer
+// this side. A peer of the soft device that does not poll stands for it.
+func TestKeepaliveThatNeverCompletes(t *testing.T) {
+	a, b := connected(t, small, soft("keepalive", "1h"))
+	_, err := a.Post([]transport.Op{{Kind: transport.OpCall, Payload: make([]byte, 8)}})
+	require.NoError(t, err)
+	require.NoError(t, a.Flush())
+	a.patience = 3
+	var events [4]transport.Event
+	for range a.patience {
+		a.sweep()
+		n, err := a.Poll(events[:])
+		require.NoError(t, err)
+		require.Zero(t, n)
+	}
+	require.EqualValues(t, 1, a.counts.keepalives, "keepalives on their way at once")
+	a.sweep()
+	for _, w := range []*worker{a, b} {
+		var kinds []transport.EventKind
+		for deadline := time.Now().Add(30 * time.Second); len(kinds) == 0 || kinds[len(kinds)-1] != transport.EventPeerLost; {
+			require.True(t, time.Now().Before(deadline), "the loss is not told; events %v", kinds)
+			w.sweep()
+			n, err := w.Poll(events[:])
+			require.NoError(t, err)
+			for _, e := range events[:n] {
+				kinds = append(kinds, e.Kind)
+			}
+		}
+	}
+}
+
+// TestKeepaliveAgain: the next one goes when the last has completed.
+func TestKeepaliveAgain(t *testing.T) {
+	a, b := connected(t, small, soft("keepalive", "1h"))
+	var events [4]transport.Event
+	for i := range 10 {
+		a.sweep()
+		for deadline := time.Now().Add(30 * time.Second); a.peers[0].tried > 0; {
+			require.True(t, time.Now().Before(deadline), "the keepalive does not complete")
+			for _, w := range []*worker{a, b} {
+				_, err := w.Poll(events[:])
+				require.NoError(t, err)
+			}
+		}
+		require.EqualValues(t, i+1, a.counts.keepalives)
+	}
+}
+
+func TestPatience(t *testing.T) {
+	s := settings{connect: rdma.ConnectOptions{Timeout: 14, Retries: 7}, ring: 1 << 20, keepalive: 250 * time.Millisecond}
+	require.Equal(t, math.MaxInt, s.patience(rdma.Soft))
+	// Eight times 67 ms, four times as long at most, and what a ring takes: 2.2 s.
+	require.Equal(t, 10, s.patience(rdma.Verbs))
+	s = settings{connect: rdma.ConnectOptions{Timeout: 31, Retries: 7}, ring: maxRing, keepalive: time.Hour}
+	require.Greater(t, s.patience(rdma.Verbs), 70, "no overflow")
+	s = settings{connect: rdma.ConnectOptions{Timeout: 1, Retries: 1}, ring: leastRing, keepalive: time.Hour}
+	require.Equal(t, 2, s.patience(rdma.Verbs), "one whole interval at least")
+}

@@ -1,0 +1,119 @@
+package tcpx
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/transport"
+)
+
+// TestHeads: however messages are cut into requests and these into fragments, the first
+// bytes of each are found, also after empty ones and over the ends of requests.
+func TestHeads(t *testing.T) {
+	const size, capacity = 16, 8
+	for seed := range uint64(50) {
+		random := rand.New(rand.NewPCG(seed, 3))
+		inbox := newRingOf[record](capacity)
+		h := newHeads(size, &inbox)
+		var stream []byte // announced and not cut yet
+		want := map[uint][]byte{}
+		for range 200 {
+			for !inbox.full() && random.IntN(3) > 0 {
+				message := make([]byte, []int{0, 1, 15, 16, 17, 100, 5000}[random.IntN(7)])
+				fill(message, uint64(inbox.last))
+				want[inbox.last] = message
+				inbox.push().size = uint32(len(message))
+				stream = append(stream, message...)
+			}
+			if len(stream) == 0 {
+				inbox.first = inbox.last // empty ones
+				continue
+			}
+			r := &receiveRequest{total: random.IntN(min(len(stream), 4000)) + 1}
+			bounce := make([]byte, 64<<10)
+			for at := 0; at < r.total; {
+				n := min(random.IntN(700)+1, r.total-at)
+				source := at + 8192*(1+len(r.descriptors)%7) // no two of them overlap
+				copy(bounce[source:], stream[at:at+n])
+				r.descriptors = append(r.descriptors, descriptor{uint32(source), uint32(n), uint64(at)})
+				at += n
+			}
+			random.Shuffle(len(r.descriptors), func(i, k int) {
+				r.descriptors[i], r.descriptors[k] = r.descriptors[k], r.descriptors[i]
+			})
+			require.NoError(t, h.take(&inbox, bounce, r))
+			stream = stream[r.total:]
+			for left := len(stream); !inbox.empty(); { // what is there is delivered
+				rest := 0
+				for k := inbox.first + 1; k != inbox.last; k++ {
+					rest += len(want[k])
+				}
+				if left > rest {
+					break
+				}
+				message := want[inbox.first]
+				require.Equal(t, message[:min(size, len(message))], h.of(inbox.first, len(message)), "message %d of seed %d", inbox.first, seed)
+				inbox.pop()
+			}
+		}
+		require.Positive(t, inbox.first)
+	}
+}
+
+// TestHeadsRefuse bytes that no message was announced for, and requests with a hole.
+func TestHeadsRefuse(t *testing.T) {
+	inbox := newRingOf[record](4)
+	h := newHeads(16, &inbox)
+	r := &receiveRequest{total: 10, descriptors: []descriptor{{0, 10, 0}}}
+	require.ErrorIs(t, h.take(&inbox, make([]byte, 100), r), transport.ErrCorrupt)
+	inbox.push().size = 10
+	r.descriptors = []descriptor{{0, 5, 0}, {5, 4, 6}}
+	require.ErrorIs(t, h.take(&inbox, make([]byte, 100), r), transport.ErrCorrupt)
+}
+
+// TestReadDevice: payloads stay for a while, and what is not there is said not to be.
+func TestReadDevice(t *testing.T) {
+	fakeGPUs(t)
+	a, b := pairOf(t, map[string]string{"mode": "gpu", "chunk": "64KiB"}, nil)
+	var places []uint64
+	payload := make([]byte, 60<<10)
+	into := make([]byte, len(payload))
+	there := 0
+	for i := range 300 {
+		fill(payload, uint64(i))
+		a.post(t, payload)
+		e := b.await(t, a)
+		require.Equal(t, payload[:testHead], e.Payload)
+		places = append(places, e.Place)
+		_, err := b.worker.Post([]transport.Op{{Kind: transport.OpReply, Token: e.Token}})
+		require.NoError(t, err)
+		require.NoError(t, b.worker.Flush())
+		a.await(t, b)
+	}
+	for i := len(places) - 1; i >= 0; i-- {
+		is, err := b.worker.ReadDevice(0, places[i], into)
+		require.NoError(t, err)
+		if !is {
+			break
+		}
+		there++
+		fill(payload, uint64(i))
+		require.Equal(t, payload, into)
+	}
+	require.GreaterOrEqual(t, there, keptMessages)
+	require.Less(t, there, len(places))
+
+	_, err := b.worker.ReadDevice(7, 0, into)
+	require.ErrorIs(t, err, transport.ErrPeerDown)
+	_, err = b.worker.ReadDevice(0, places[len(places)-1], make([]byte, b.worker.settings.payload+1))
+	require.ErrorIs(t, err, transport.ErrTooLarge)
+	require.NoError(t, b.rank.Close())
+	_, err = b.worker.ReadDevice(0, 0, into)
+	require.ErrorIs(t, err, transport.ErrClosed)
+
+	host, _ := pairOf(t, nil, nil)
+	_, err = host.worker.ReadDevice(0, 0, into)
+	require.ErrorIs(t, err, transport.ErrUnsupported)
+}
