@@ -191,10 +191,12 @@ func TestKilledAndStartedAgain(t *testing.T) {
 	}
 }
 
+// awaitLoss sleeps until there is something to poll, which a loss is.
 func awaitLoss(t *testing.T, w *worker, id transport.PeerID) {
 	events := make([]transport.Event, 16)
 	for deadline := time.Now().Add(2 * time.Minute); ; {
 		require.True(t, time.Now().Before(deadline), "the loss is not told")
+		require.NoError(t, w.Wait(time.Hour))
 		n, err := w.Poll(events)
 		require.NoError(t, err)
 		for _, e := range events[:n] {

@@ -1,0 +1,59 @@
+package erpc
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/transport"
+)
+
+// TestWaitThroughLoss: workers that sleep whenever there is nothing to poll, for as long
+// as it takes, wake up for what has to be sent again, and for what waits in the wheel.
+func TestWaitThroughLoss(t *testing.T) {
+	for _, provider := range []string{providerUDP, providerSoft} {
+		t.Run(provider, func(t *testing.T) {
+			workers := opened(t, 2, transport.Config{InFlight: 4, MaxPayload: 5000}, map[string]string{"provider": provider, "mtu": "512",
+				"rto": "1ms", "rto-backoff": "2", "fault-drop": "20000", "fault-reorder": "10000", "fault-duplicate": "10000",
+				"link-rate": "50000000", "timely-least-rate": "5000000", "timely-low": "1us", "timely-high": "10us"})
+			a, b := newMember(t, workers[0], 1, 150, mixed(4000)), newMember(t, workers[1], 2, 0, mixed(4000))
+			join(t, a, b)
+			var over atomic.Bool
+			var both sync.WaitGroup
+			both.Go(func() {
+				for !over.Load() {
+					served := b.served
+					if b.turn(); b.served > served {
+						continue
+					}
+					if err := b.w.Wait(time.Hour); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+			for !a.done() {
+				answered := a.answered
+				if a.turn(); a.answered > answered {
+					continue
+				}
+				if err := a.w.Wait(time.Hour); err != nil {
+					t.Error(err)
+					break
+				}
+			}
+			over.Store(true)
+			b.w.Wake()
+			both.Wait()
+			require.Equal(t, 150, a.answered)
+			require.Equal(t, 150, b.served)
+			require.NotZero(t, a.w.counts.timeouts)
+			require.NotZero(t, a.w.counts.paced)
+			require.NotZero(t, a.w.counts.parked)
+			require.NotZero(t, b.w.counts.parked)
+		})
+	}
+}
