@@ -41,7 +41,7 @@ func verbs(t *testing.T, more ...string) map[string]string {
 // TestVerbsConformance has a peer-timeout that an emulated guest does not reach by being
 // without a processor, and packets of which its larger messages take some.
 func TestVerbsConformance(t *testing.T) {
-	o := verbs(t, "keepalive", "50ms", "peer-timeout", "4s", "mtu", "1024")
+	o := verbs(t, "keepalive", "50ms", "peer-timeout", "8s", "mtu", "1024")
 	transporttest.Run(t, transporttest.Suite{Driver: Driver{}, Options: o, Kill: kill, MaxPayload: 8 << 10, Timeout: 2 * time.Minute})
 }
 
@@ -51,7 +51,7 @@ func TestVerbsKilledAndStartedAgain(t *testing.T) {
 	if peer := os.Getenv(peerVariable); peer != "" {
 		theirs["device"] = peer
 	}
-	w := opened(t, 1, transport.Config{Peers: 2, InFlight: 8, MaxPayload: 1000}, verbs(t, "keepalive", "50ms", "peer-timeout", "4s"))[0]
+	w := opened(t, 1, transport.Config{Peers: 2, InFlight: 8, MaxPayload: 1000}, verbs(t, "keepalive", "50ms", "peer-timeout", "8s"))[0]
 	for id := range transport.PeerID(2) {
 		s := startServer(t, theirs)
 		s.connect(t, w, id)
