@@ -25,6 +25,9 @@ type Analysis struct {
 	// Losses are what policies of the runtime and room in the transport took,
 	// the largest first.
 	Losses []Loss `json:"losses"`
+	// OverTime is what the transport tells of itself in the course of a window: for each
+	// side what holds it up, the largest share of time first, then the other series.
+	OverTime []Course `json:"over_time,omitempty"`
 	// Threads are the events of polling threads; see Events.
 	Threads []ThreadEvents `json:"threads"`
 	// NoCounters says why there are no hardware counters.

@@ -50,7 +50,7 @@ func Results(list []*result.Result) (*Analysis, error) {
 	a := &Analysis{
 		Transport: first.Plugin.Name, Provider: first.Plugin.Provider, Repeats: len(e.repeats),
 		Findings: findings(list), Breakdowns: e.breakdowns(), Law: e.law(), Losses: e.losses(),
-		Threads: e.threads(), NoCounters: noCounters(e.repeats),
+		OverTime: e.courses(), Threads: e.threads(), NoCounters: noCounters(e.repeats),
 	}
 	a.Model, a.Limit = e.model(s), e.limit(s)
 	a.Verdict = e.verdict(a, s)

@@ -115,6 +115,11 @@ func (e *evidence) weigh(a *Analysis, s stations) []string {
 		lines = append(lines, fmt.Sprintf("clients busy %.0f%%: %.1f%% of %s polls found nothing, at %s each", 100*s.client,
 			100*e.emptyPolls/max(e.polls, 1), counted(e.polls), format.Time(s.emptyTurn)))
 	}
+	for _, side := range []string{clientSide, daemonSide} {
+		if c, held := hold(a.OverTime, side); held {
+			lines = append(lines, fmt.Sprintf("what holds the transport of the %s up most is %s, %.0f%% of the time: %s", side, c.Name, 100*c.Mean, c.Help))
+		}
+	}
 	if s.running < saturated {
 		lines = append(lines, fmt.Sprintf("polling threads had a processor for %.0f%% of the windows", 100*s.running))
 	}

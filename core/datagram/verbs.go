@@ -18,7 +18,9 @@ const (
 	verbsDefaultSignal = 64
 	verbsDefaultInline = 60 // what every adapter grants
 	verbsDefaultDepth  = 512
-	verbsMaxPeers      = 1024
+
+	// VerbsMaxPeers is the most that VerbsOptions.Peers may be.
+	VerbsMaxPeers = 1024
 )
 
 // VerbsOptions say how to make a verbs port. The zero value of each field is its
@@ -149,8 +151,8 @@ func (o *VerbsOptions) complete(a rdma.Attributes) error {
 		return fmt.Errorf("receive depth of %d is outside 1 to %d, which %s has", o.ReceiveDepth, a.MaxReceiveDepth, a.Name)
 	case o.SignalInterval < 1 || o.SignalInterval > o.SendDepth/2:
 		return fmt.Errorf("signal interval of %d is outside 1 to half of the send depth, %d", o.SignalInterval, o.SendDepth)
-	case o.Peers < 1 || o.Peers > verbsMaxPeers:
-		return fmt.Errorf("%d peers is outside 1 to %d", o.Peers, verbsMaxPeers)
+	case o.Peers < 1 || o.Peers > VerbsMaxPeers:
+		return fmt.Errorf("%d peers is outside 1 to %d", o.Peers, VerbsMaxPeers)
 	}
 	return nil
 }

@@ -113,23 +113,23 @@ func TestRateBeyondReach(t *testing.T) {
 
 func TestSeries(t *testing.T) {
 	var s series
-	s.reset(20 * numSlices)
+	s.reset(20 * Slices)
 	s.start(1000)
-	for tick := range uint64(20 * numSlices) {
+	for tick := range uint64(20 * Slices) {
 		s.record(1000+tick, tick+1)
 	}
 	list := s.report()
-	require.Len(t, list, numSlices)
+	require.Len(t, list, Slices)
 	for _, ops := range list {
 		require.EqualValues(t, 20, ops)
 	}
-	s.reset(20 * numSlices)
+	s.reset(20 * Slices)
 	s.start(0)
 	s.record(30, 7)
 	require.Nil(t, s.report(), "cut short")
-	s.record(20*numSlices-1, 9)
+	s.record(20*Slices-1, 9)
 	require.Equal(t, uint64(7), s.report()[1])
-	require.Equal(t, uint64(2), s.report()[numSlices-1])
+	require.Equal(t, uint64(2), s.report()[Slices-1])
 }
 
 func TestTrace(t *testing.T) {

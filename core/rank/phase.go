@@ -7,6 +7,7 @@ import (
 	"math"
 	"runtime"
 	"runtime/debug"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -102,6 +103,20 @@ type threadResult struct {
 	err    error
 }
 
+// trace adds the worker's series, in three digits.
+func (result *threadResult) trace(list []transport.Series) {
+	for i := range list {
+		for k, v := range list[i].Values {
+			list[i].Values[k], _ = strconv.ParseFloat(strconv.FormatFloat(v, 'g', 3, 64), 64)
+		}
+	}
+	if result.daemon != nil {
+		result.daemon.Series = list
+	} else {
+		result.client.Series = list
+	}
+}
+
 // collect puts the threads' results into a report, those of threads that failed
 // included, and returns the first error.
 func (run *phaseRun) collect(report *Report) (err error) {
@@ -140,7 +155,7 @@ func (r *Rank) launch(sampleEvery int, duration time.Duration) *phaseRun {
 	for i, t := range r.threads {
 		go func() {
 			t.work <- func() {
-				r.runThread(t, &run.results[i], run)
+				r.runThread(t, &run.results[i], run, duration)
 				if t.client != nil && calling.Add(-1) == 0 {
 					close(run.drained)
 				}
@@ -154,10 +169,16 @@ func (r *Rank) launch(sampleEvery int, duration time.Duration) *phaseRun {
 }
 
 // runThread is the phase of one thread, on that thread.
-func (r *Rank) runThread(t *thread, result *threadResult, run *phaseRun) {
+func (r *Rank) runThread(t *thread, result *threadResult, run *phaseRun, window time.Duration) {
 	var before *usage
 	var report ThreadReport
-	atBegin := func() { before = newUsage(t.counters) }
+	tracer, traces := t.worker.(transport.Tracer)
+	atBegin := func() {
+		if traces {
+			tracer.BeginTrace(Slices, window)
+		}
+		before = newUsage(t.counters)
+	}
 	atEnd := func() { report = before.since() }
 	run.entered.Done()
 	if t.daemon != nil {
@@ -168,6 +189,9 @@ func (r *Rank) runThread(t *thread, result *threadResult, run *phaseRun) {
 		result.err = t.client.run(&r.stage, atBegin, atEnd)
 		client, err := t.client.report(report)
 		result.client, result.err = &client, errors.Join(result.err, err)
+	}
+	if traces {
+		result.trace(tracer.ReadTrace(nil))
 	}
 	if result.err != nil {
 		r.advance(StageStopped)

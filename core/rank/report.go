@@ -68,6 +68,8 @@ type ClientReport struct {
 	Slices    []uint64         `json:"slices,omitempty"`
 	Thread    ThreadReport     `json:"thread"`
 	Transport []transport.Stat `json:"transport,omitempty"`
+	// Series are the worker's own, over as many parts of the window.
+	Series []transport.Series `json:"series,omitempty"`
 }
 
 // Ops is what the client completed in the window.
@@ -141,6 +143,9 @@ type DaemonReport struct {
 	PhaseNS    float64          `json:"phase_cost_ns,omitempty"`
 	Thread     ThreadReport     `json:"thread"`
 	Transport  []transport.Stat `json:"transport,omitempty"`
+	// Series are the worker's own, over as many equal parts of the window as a client
+	// has slices.
+	Series []transport.Series `json:"series,omitempty"`
 }
 
 // ProxyReport is what a daemon of mesh-proxied did for its own rank's clients.

@@ -1,7 +1,7 @@
 package rank
 
-// numSlices is how many parts of a window are counted apart.
-const numSlices = 20
+// Slices is how many parts of a window are counted apart.
+const Slices = 20
 
 // series counts operations by part of the window, so that drift shows. It is
 // told of sampled operations only.
@@ -9,16 +9,16 @@ type series struct {
 	length uint64 // ticks
 	next   uint64 // ticks: where the current part ends
 	at     int
-	done   [numSlices]uint64 // operations completed until the end of each part
+	done   [Slices]uint64 // operations completed until the end of each part
 }
 
-func (s *series) reset(window uint64) { *s = series{length: window / numSlices} }
+func (s *series) reset(window uint64) { *s = series{length: window / Slices} }
 
 func (s *series) start(now uint64) { s.next = now + s.length }
 
 // record notes that ops operations were completed by now.
 func (s *series) record(now, ops uint64) {
-	for now >= s.next && s.at < numSlices-1 {
+	for now >= s.next && s.at < Slices-1 {
 		// What came since the last sample belongs to the part before.
 		s.at++
 		s.done[s.at] = s.done[s.at-1]
@@ -30,10 +30,10 @@ func (s *series) record(now, ops uint64) {
 // report returns the operations of each part, and nothing where the window was
 // cut short.
 func (s *series) report() []uint64 {
-	if s.at < numSlices-1 {
+	if s.at < Slices-1 {
 		return nil
 	}
-	list := make([]uint64, numSlices)
+	list := make([]uint64, Slices)
 	before := uint64(0)
 	for i, done := range s.done {
 		list[i] = done - min(before, done)

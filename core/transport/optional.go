@@ -46,6 +46,28 @@ type DeviceReader interface {
 	ReadDevice(peer PeerID, place uint64, into []byte) (there bool, err error)
 }
 
+// Tracer is a worker that can tell how it did in the course of a window.
+type Tracer interface {
+	// BeginTrace has the worker note from now on, for about d, how it does in each of
+	// so many equal parts of that time. It runs on the worker's thread, right before a
+	// measured window, and may allocate.
+	BeginTrace(parts int, d time.Duration)
+	// ReadTrace appends what was noted since the last BeginTrace to dst. It runs on the
+	// worker's thread, outside of measured windows.
+	ReadTrace(dst []Series) []Series
+}
+
+// Series is a quantity in the course of a window.
+type Series struct {
+	Name string `json:"name"`
+	Help string `json:"help"`
+	// Remedy is set for what holds the worker up, and says what would make it less; the
+	// values are shares of time then.
+	Remedy string `json:"remedy,omitempty"`
+	// Values are one for each part of the window, in order.
+	Values []float64 `json:"values"`
+}
+
 // Prober is a worker that can measure its floor: the least that its medium can
 // cost between the two threads, with no harness and no protocol.
 type Prober interface {

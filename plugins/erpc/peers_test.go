@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"math"
 	"net"
-	"os"
 	"os/exec"
 	"regexp"
-	"runtime"
 	"slices"
 	"strconv"
 	"sync"
@@ -18,9 +16,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 
 	"transportbench/core/transport"
+	"transportbench/core/transporttest"
 )
 
 // BenchmarkPeers runs this transport over udp, the floor of its medium and, where it
@@ -28,20 +26,14 @@ import (
 // make bench-peers runs it; ERPC_PEERS_ROUNDS sets how often each is run, of which the
 // best counts.
 func BenchmarkPeers(b *testing.B) {
-	if runtime.NumCPU() < 2 {
-		b.Skip("two processors are needed, and there is one")
-	}
-	rounds := 20
-	if n, err := strconv.Atoi(os.Getenv("ERPC_PEERS_ROUNDS")); err == nil && n > 0 {
-		rounds = n
-	}
-	cpus := peerCPUs()
+	cpus, rounds := transporttest.Processors(b), transporttest.Rounds("ERPC_PEERS_ROUNDS", 20)
 	fmt.Printf("this transport over udp, its floor and sockperf in turn on processors %d and %d, best of %d\n", cpus[0], cpus[1], rounds)
 	const size = 32
 	least, most := best{math.Inf(1), true}, best{0, false}
 	floor, one, theirs := least, least, least
 	floorRate, many := most, most
 	floorBandwidth, large := most, most
+	var ratios []float64 // of pairs of these: the floor's best is now and then far beyond its others
 	for range rounds {
 		if t := sockperf(b, cpus, size); t > 0 {
 			theirs.take(t)
@@ -54,8 +46,12 @@ func BenchmarkPeers(b *testing.B) {
 		many.take(p.rate(64, 100*time.Millisecond))
 		p.close()
 		p = newPeers(b, cpus, 8<<20, 2)
-		floorBandwidth.take(p.floor().Bandwidth)
-		large.take(p.rate(2, 300*time.Millisecond) * (8 << 20))
+		for range 3 { // each as long as the other
+			f, ours := p.floor().Bandwidth, p.rate(2, 50*time.Millisecond)*(8<<20)
+			floorBandwidth.take(f)
+			large.take(ours)
+			ratios = append(ratios, ours/f)
+		}
 		p.close()
 	}
 	fmt.Printf("1 in flight, %d B:       floor %6.0f ns, erpc %6.0f ns: %.2f x the floor\n", size, floor.value, one.value, one.value/floor.value)
@@ -65,7 +61,9 @@ func BenchmarkPeers(b *testing.B) {
 		fmt.Printf("1 in flight, %d B:       sockperf %6.0f ns: erpc %.2f x sockperf\n", size, theirs.value, one.value/theirs.value)
 	}
 	fmt.Printf("64 in flight, %d B:      floor %8.0f/s, erpc %8.0f/s round trips: %.2f x the floor\n", size, floorRate.value, many.value, many.value/floorRate.value)
-	fmt.Printf("responses of 8 MiB:      floor %.2f GB/s, erpc %.2f GB/s: %.2f x the floor\n", floorBandwidth.value/1e9, large.value/1e9, large.value/floorBandwidth.value)
+	slices.Sort(ratios)
+	fmt.Printf("responses of 8 MiB:      floor %.2f GB/s, erpc %.2f GB/s: %.2f x the floor, median of pairs %.2f\n",
+		floorBandwidth.value/1e9, large.value/1e9, large.value/floorBandwidth.value, ratios[len(ratios)/2])
 }
 
 // best keeps the best of several readings: the least, or the most.
@@ -80,21 +78,6 @@ func (v *best) take(x float64) {
 	} else {
 		v.value = max(v.value, x)
 	}
-}
-
-// peerCPUs are the first two processors that this process may use.
-func peerCPUs() (cpus [2]int) {
-	var set unix.CPUSet
-	if unix.SchedGetaffinity(0, &set) != nil {
-		return [2]int{0, 1}
-	}
-	for cpu, n := 0, 0; cpu < 1024 && n < 2; cpu++ {
-		if set.IsSet(cpu) {
-			cpus[n] = cpu
-			n++
-		}
-	}
-	return cpus
 }
 
 // sockperfLine is the median one way, in microseconds.
@@ -167,10 +150,7 @@ func (p *peers) beside(there, here func()) {
 	var wait sync.WaitGroup
 	for i, f := range []func(){here, there} {
 		wait.Go(func() {
-			runtime.LockOSThread() // and not unlocked: the thread stays where it is
-			var set unix.CPUSet
-			set.Set(p.cpus[1-i])
-			if err := unix.SchedSetaffinity(0, &set); err != nil {
+			if err := transporttest.Pin(p.cpus[1-i]); err != nil {
 				p.b.Error(err)
 			}
 			f()

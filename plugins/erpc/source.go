@@ -91,6 +91,12 @@ type verbsSource struct {
 // spareReceives are for the packets of handshakes.
 const spareReceives = 64
 
+// spareSenders is how many more than its peers may send to a port of the software device,
+// which keeps a place for each that ever did: a peer that is started again takes another.
+const spareSenders = 32
+
+func senders(peers int) int { return min(peers+spareSenders, datagram.VerbsMaxPeers) }
+
 func openVerbs(s *settings) (source, error) {
 	device, err := rdma.Open(s.device)
 	if err != nil {
@@ -106,9 +112,9 @@ func openVerbs(s *settings) (source, error) {
 
 func (v *verbsSource) port(worker int) (datagram.Port, error) {
 	s := v.settings
-	o := datagram.VerbsOptions{MTU: s.mtu, Batch: s.batch, Peers: s.peers + 1, ReceiveDepth: v.receives(v.credits(s))}
+	o := datagram.VerbsOptions{MTU: s.mtu, Batch: s.batch, Peers: senders(s.peers), ReceiveDepth: v.receives(v.credits(s))}
 	if worker < 0 {
-		o.Peers, o.ReceiveDepth, o.Batch = s.peers*s.workers+1, 4*s.peers*s.workers+spareReceives, heartBatch
+		o.Peers, o.ReceiveDepth, o.Batch = senders(s.peers*s.workers), 4*s.peers*s.workers+spareReceives, heartBatch
 	}
 	p, err := datagram.OpenVerbs(v.device, o)
 	if err != nil {

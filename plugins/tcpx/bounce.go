@@ -20,7 +20,10 @@ type pool struct {
 	list      vectors
 }
 
-var _ intake = (*pool)(nil)
+var (
+	_ intake = (*pool)(nil)
+	_ placer = (*pool)(nil)
+)
 
 // newPool makes bounce memory for a worker with so many connections: a ring's worth
 // of requests, and one more for each connection.

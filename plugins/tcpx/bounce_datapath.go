@@ -44,6 +44,16 @@ func (p *pool) receive(fd, want int, last fragment, more []fragment) (grown uint
 	return grown, count, nil
 }
 
+// place implements [placer].
+func (p *pool) place(size int, to []fragment) []fragment {
+	for ; size > 0; size -= pageSize {
+		page := p.free[len(p.free)-1]
+		p.free = p.free[:len(p.free)-1]
+		to = append(to, fragment{source: page * pageSize, length: uint32(min(size, pageSize)), token: page})
+	}
+	return to
+}
+
 // give implements [intake]. A fragment is a page.
 func (p *pool) give(fragments []fragment, reserved int) {
 	for i := len(fragments) - 1; i >= 0; i-- {

@@ -33,6 +33,8 @@ var (
 	errMisaligned = errors.New("memory is not aligned to 4 KiB")
 	// errProtocol: the peer sent what no honest one sends. The comm is over.
 	errProtocol = fmt.Errorf("tcpx: %w", transport.ErrCorrupt)
+	// errInDmabuf: bytes that are not for mode devmem's intake went where it takes them.
+	errInDmabuf = transport.Unavailable("mode devmem: a control socket's bytes went into the dmabuf: the NIC's rules must steer data sockets to the queue, by their ports, and no others")
 	// errFarewell: the peer has closed the connection.
 	errFarewell = errors.New("the peer has closed")
 )
@@ -105,22 +107,20 @@ type receiveTask struct {
 	last               int // index of its last fragment; -1 for none
 }
 
-// lane is a data socket.
+// lane is a data socket, as its comm sees it.
 type lane struct {
-	fd int
+	wire
+	served *served // what is shared with the helper that serves it; nil for none
 
 	tasks    [laneTasks]sendTask
 	first    int // of tasks
 	count    int
 	queued   int    // bytes of the tasks that are to be sent
 	position uint64 // bytes sent since the beginning
-	full     bool   // the socket had no room at the last try
-	starved  bool   // the kernel had no memory for zero-copy at the last try
-
-	sends   uint32 // zero-copy sends
-	notices uint32 // of them, those that the kernel is done with
 
 	expected ring[receiveTask]
+	handed   uint   // of expected, those that the helper has
+	arrived  uint64 // bytes that came since the beginning; counted with a helper only
 }
 
 // comm is one connection. comm_datapath.go, send_datapath.go, receive_datapath.go and
@@ -137,8 +137,8 @@ type comm struct {
 	control control
 	lanes   []lane
 	next    int // lane that round robin takes
-	list    vectors
-	notices noticeReader
+	caller  caller
+	helpers []*helper // nil where the comm's thread serves the sockets
 	polls   uint
 	moved   int // bytes in this progress
 
@@ -211,6 +211,7 @@ func newUnpacking(s *settings) (in intake, u *unpacking, err error) {
 func newComm(s *settings, in intake, u *unpacking, messages int, counts *counts) *comm {
 	c := &comm{settings: s, window: requests, intake: in, unpacks: u, counts: counts,
 		control: newControl(messages), lanes: make([]lane, s.sockets), inbox: newRingOf[record](messages)}
+	c.caller.calls = &counts.calls
 	fragments := maxFragments
 	if s.mode.newIntake == nil {
 		fragments = s.request / pageSize
@@ -220,7 +221,7 @@ func newComm(s *settings, in intake, u *unpacking, messages int, counts *counts)
 		c.receives[i].descriptors = make([]descriptor, 0, fragments)
 	}
 	for i := range c.lanes {
-		c.lanes[i] = lane{fd: -1, expected: newRingOf[receiveTask](requests * s.request / s.chunk)}
+		c.lanes[i] = lane{wire: wire{fd: -1}, expected: newRingOf[receiveTask](requests * s.request / s.chunk)}
 	}
 	return c
 }
@@ -247,31 +248,46 @@ func (c *comm) useZeroCopy() error {
 		if err := unix.SetsockoptInt(c.lanes[i].fd, unix.SOL_SOCKET, unix.SO_ZEROCOPY, 1); err != nil {
 			return fmt.Errorf("SO_ZEROCOPY: %w", err)
 		}
+		c.lanes[i].zeroCopy = true
 	}
 	c.zeroCopy = true
 	return nil
 }
 
 // shut closes the sockets, after a farewell if all is well. What is being unpacked is
-// given back by settle.
+// given back by settle, which also closes what helpers are about to let go of.
 func (c *comm) shut() error {
 	c.leave()
-	c.counts.retransmits += c.retransmits()
-	var errs []error
-	if c.control.fd >= 0 {
-		errs = append(errs, unix.Close(c.control.fd))
-		c.control.fd = -1
-	}
-	for i := range c.lanes {
-		if l := &c.lanes[i]; l.fd >= 0 {
-			if f, follows := c.intake.(forgetter); follows {
-				f.forget(l.fd)
-			}
-			errs = append(errs, unix.Close(l.fd))
-			l.fd = -1
+	if !c.stopHelpers(false) {
+		for i := range c.lanes {
+			_ = unix.Shutdown(c.lanes[i].fd, unix.SHUT_RDWR) // ENOTCONN: the peer was first
 		}
+		return c.closeSocket(&c.control.fd)
+	}
+	return errors.Join(c.closeSocket(&c.control.fd), c.closeLanes())
+}
+
+func (c *comm) closeLanes() error {
+	var errs []error
+	for i := range c.lanes {
+		l := &c.lanes[i]
+		if f, follows := c.intake.(forgetter); follows && l.fd >= 0 {
+			f.forget(l.fd)
+		}
+		errs = append(errs, c.closeSocket(&l.fd))
 	}
 	return errors.Join(errs...)
+}
+
+// closeSocket closes what is open, and marks it.
+func (c *comm) closeSocket(fd *int) error {
+	if *fd < 0 {
+		return nil
+	}
+	c.counts.retransmits += retransmits(*fd)
+	err := unix.Close(*fd)
+	*fd = -1
+	return err
 }
 
 // leave says farewell, as far as there is room for it, and ends the comm.
@@ -288,8 +304,12 @@ func (c *comm) leave() {
 }
 
 // settle gives bounce pages and slots of the unpacker back. It waits for what is being
-// unpacked, if wait is set, and otherwise says whether nothing is left.
+// unpacked and for helpers, if wait is set, and otherwise says whether nothing is left.
 func (c *comm) settle(wait bool) bool {
+	if !c.stopHelpers(wait) {
+		return false
+	}
+	_ = c.closeLanes() // helpers had them when the others were closed
 	for c.receiveConsumed < c.receivePosted {
 		r := &c.receives[c.receiveConsumed%requests]
 		for r.slot >= 0 {
@@ -312,18 +332,17 @@ func (c *comm) settle(wait bool) bool {
 
 // retransmits is how many segments the sockets had to send again.
 func (c *comm) retransmits() (n uint64) {
-	count := func(fd int) {
-		if info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO); err == nil {
-			n += uint64(info.Total_retrans)
-		}
-	}
-	if c.control.fd >= 0 {
-		count(c.control.fd)
-	}
+	n = retransmits(c.control.fd)
 	for i := range c.lanes {
-		if fd := c.lanes[i].fd; fd >= 0 {
-			count(fd)
-		}
+		n += retransmits(c.lanes[i].fd)
 	}
 	return n
+}
+
+func retransmits(fd int) uint64 {
+	info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
+	if err != nil { // also of a socket that is closed
+		return 0
+	}
+	return uint64(info.Total_retrans)
 }

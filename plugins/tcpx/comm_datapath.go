@@ -24,6 +24,9 @@ func (c *comm) advance() error {
 	if err := c.progressSends(); err != nil {
 		return err
 	}
+	if err := c.helperFailure(); err != nil {
+		return err
+	}
 	if !c.mayHoldCredits() {
 		if _, err := c.control.flush(); err != nil {
 			return err

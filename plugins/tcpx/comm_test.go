@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -199,7 +200,7 @@ func TestNothingIsSentWithoutCredit(t *testing.T) {
 	}
 	require.Zero(t, a.counts.sentBytes)
 	require.Equal(t, posted, a.comm.sends[0].state)
-	require.Positive(t, a.counts.stalls[causeCredit], "time that waited for credit")
+	require.Positive(t, a.counts.spent.by[causeCredit], "time that waited for credit")
 	_, err = b.comm.irecv(b.destination.slice(0, 1000), 1)
 	require.NoError(t, err)
 	eventually(t, "the bytes", func() bool {
@@ -253,6 +254,8 @@ func TestSizes(t *testing.T) {
 		{"sockets": "4", "chunk": "4KiB", "request": "512KiB"},
 		{"sockets": "3", "chunk": "16KiB", "request": "1MiB", "striping": "least-loaded", "unpack-workers": "3"},
 		{"chunk": "64KiB", "zero-copy": "on", "sockets": "2"},
+		{"chunk": "4KiB", "request": "512KiB", "sockets": "3", "threads": "1"},
+		{"chunk": "64KiB", "request": "256KiB", "sockets": "4", "threads": "4", "zero-copy": "on", "unpack-workers": "1"},
 	} {
 		t.Run(fmt.Sprint(options), func(t *testing.T) {
 			a, b := pair(t, options, 2<<20)
@@ -323,7 +326,7 @@ func TestLeastLoaded(t *testing.T) {
 	require.Equal(t, 0, a.comm.choose(), "the other has no task slot")
 	a.comm.lanes[0].count = laneTasks
 	require.Equal(t, -1, a.comm.choose())
-	a.comm.lanes[0] = lane{fd: a.comm.lanes[0].fd, expected: a.comm.lanes[0].expected}
+	a.comm.lanes[0] = lane{wire: a.comm.lanes[0].wire, expected: a.comm.lanes[0].expected}
 	a.comm.lanes[1].count = 0
 	_ = b
 }
@@ -331,9 +334,10 @@ func TestLeastLoaded(t *testing.T) {
 // TestKilledDataSocket: a data socket that dies in the middle of a transfer ends it on
 // both sides, and nothing is kept; see the checks of pair.
 func TestKilledDataSocket(t *testing.T) {
-	for _, side := range []string{"sender", "receiver"} {
-		t.Run(side, func(t *testing.T) {
-			a, b := pair(t, map[string]string{"sockets": "2", "unpack-workers": "1"}, 8<<20)
+	for name, threads := range map[string]string{"sender": "0", "receiver": "0", "sender with helpers": "2", "receiver with helpers": "1"} {
+		side, _, _ := strings.Cut(name, " ")
+		t.Run(name, func(t *testing.T) {
+			a, b := pair(t, map[string]string{"sockets": "2", "threads": threads, "unpack-workers": "1"}, 8<<20)
 			data := random(6, 512<<10)
 			for i := range uint64(requests) {
 				_, err := b.comm.irecv(b.destination.slice(int(i)*len(data), len(data)), i)

@@ -82,6 +82,10 @@ var schema = append([]transport.Option{
 		Help: "data sockets of a connection, the same on all ranks",
 	},
 	{
+		Name: "threads", Type: transport.TypeInt, Default: "0", Max: maxSockets,
+		Help: "threads of each connection that serve its data sockets, at most one for each; 0 leaves them to the thread that polls",
+	},
+	{
 		Name: "striping", Type: transport.TypeString, Default: stripeRoundRobin, Allowed: []string{stripeRoundRobin, stripeLeastLoaded},
 		Help: "which data socket takes the next chunk: each in turn, or the one with the least to send",
 	},
@@ -104,6 +108,10 @@ var schema = append([]transport.Option{
 	{
 		Name: "address", Type: transport.TypeString, Default: "127.0.0.1",
 		Help: "IP address to listen on, which peers connect to",
+	},
+	{
+		Name: "connect-timeout", Type: transport.TypeDuration, Default: "1m", Min: int64(10 * time.Millisecond), Max: int64(24 * time.Hour),
+		Help: "a peer whose sockets are not all there for so long, in which its worker polls, is lost",
 	},
 	{
 		Name: "timeout", Type: transport.TypeDuration, Default: "10s", Min: int64(10 * time.Millisecond), Max: int64(time.Hour),
@@ -156,6 +164,7 @@ type settings struct {
 	sendWindow    int
 	receiveWindow int
 	sockets       int
+	threads       int
 	leastLoaded   bool
 	congestion    string
 	socketBuffer  int
@@ -163,6 +172,7 @@ type settings struct {
 	hot           bool // source
 	address       netip.Addr
 	timeout       time.Duration
+	patience      time.Duration // with peers that do not connect
 
 	peers    int
 	inFlight int
@@ -205,9 +215,10 @@ func resolveOptions(o transport.Values) (*settings, error) {
 		unpack: o.String("unpack"), unpackWorkers: o.Int("unpack-workers"),
 		chunk: o.Size("chunk"), request: o.Size("request"),
 		sendWindow: o.Int("send-window"), receiveWindow: o.Int("receive-window"),
-		sockets: o.Int("sockets"), leastLoaded: o.String("striping") == stripeLeastLoaded,
+		sockets: o.Int("sockets"), threads: o.Int("threads"), leastLoaded: o.String("striping") == stripeLeastLoaded,
 		congestion: o.String("congestion-control"), socketBuffer: o.Size("socket-buffer"), zeroCopy: o.String("zero-copy"),
 		fault: o.String("fault"), hot: o.String("source") == sourceHot, timeout: o.Duration("timeout"),
+		patience: o.Duration("connect-timeout"),
 	}
 	s.oneTag, s.noWindow = s.fault == faultOneTag, s.fault == faultNoWindow
 	if err := s.checkSizes(); err != nil {
@@ -215,6 +226,9 @@ func resolveOptions(o transport.Values) (*settings, error) {
 	}
 	if err := s.resolveMode(o.String("mode")); err != nil {
 		return nil, err
+	}
+	if s.threads > 0 && s.mode.newIntake != nil {
+		return nil, refuse("threads", "mode %s receives where the NIC has put the bytes, which is for the thread that polls; use 0", s.mode.name)
 	}
 	address, err := netip.ParseAddr(o.String("address"))
 	if err != nil {
@@ -244,6 +258,9 @@ func (s *settings) checkSizes() error {
 		if window < 1 || window > requests {
 			return refuse(option, "%d is outside 1 to %d, which is the ring of requests", window, requests)
 		}
+	}
+	if s.threads > s.sockets {
+		return refuse("threads", "%d are more than there are data sockets, %d, and each serves one at least", s.threads, s.sockets)
 	}
 	return nil
 }

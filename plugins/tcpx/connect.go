@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -66,6 +67,7 @@ func (w *worker) Connect(_ context.Context, id transport.PeerID, encoded []byte)
 	w.peers[id] = p
 	w.byNonce[nonce] = p
 	w.connecting = append(w.connecting, p)
+	w.lookedAt = clock()
 	w.connect() // on one host this is often all
 	return nil
 }
@@ -84,11 +86,25 @@ func (p *peer) dial() error {
 	return nil
 }
 
+// longestTurn is how much of the time between two looks counts as waiting: a worker that
+// does not poll cannot know that a peer does not connect.
+const longestTurn = int64(100 * time.Millisecond)
+
+// errNoConnection: a peer is lost that never connected.
+var errNoConnection = errors.New("the peer did not connect within connect-timeout")
+
 // connect goes on with the connections that are not there yet.
 func (w *worker) connect() {
 	w.acceptAll()
+	now := clock()
+	turn := min(now-w.lookedAt, longestTurn)
+	w.lookedAt = now
 	w.connecting = slices.DeleteFunc(w.connecting, func(p *peer) bool {
 		if p.state != connecting {
+			return true
+		}
+		if p.awaited += turn; p.awaited > int64(w.settings.patience) {
+			w.lose(p, errNoConnection)
 			return true
 		}
 		if err := p.sayHello(); err != nil {
@@ -159,6 +175,9 @@ func (w *worker) join(p *peer) error {
 			return err
 		}
 	}
+	if err := p.comm.startHelpers(&w.waker); err != nil {
+		return err
+	}
 	return w.watch(control, uint32(p.id))
 }
 
@@ -184,6 +203,9 @@ func (w *worker) seat(a *arrival) bool {
 	if a.have < helloSize {
 		n, err := receiveBytes(a.fd, a.hello[a.have:])
 		a.have += n
+		if errors.Is(err, transport.ErrUnavailable) {
+			w.failed = append(w.failed, transport.NewOpError(name, "poll", err))
+		}
 		if err != nil || a.have < helloSize && clock()-a.since > int64(w.settings.timeout) {
 			_ = unix.Close(a.fd)
 			return true

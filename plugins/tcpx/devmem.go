@@ -3,6 +3,7 @@ package tcpx
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"transportbench/core/transport"
 	"transportbench/plugins/tcpx/internal/devmem"
@@ -39,13 +40,15 @@ var devmemMode = mode{
 const headroom = 6
 
 // linearPages is how many pages there are for bytes that the NIC did not put into the
-// dmabuf: a few calls' worth.
-const linearPages = 4 * maxVectors
+// dmabuf: enough for all that may be under way, should every flow go astray.
+func (s *settings) linearPages() int {
+	return (requests+max(s.peers, 1))*s.request/pageSize + maxVectors
+}
 
 func (s *settings) devmem() devmem.Options {
 	return devmem.Options{
 		Interface: s.options.String("interface"), Queue: s.options.Int("queue"), Split: s.options.Bool("header-split"),
-		Size: s.dmabufSize(), Extra: linearPages * pageSize,
+		Size: s.dmabufSize(), Extra: s.linearPages() * pageSize,
 	}
 }
 
@@ -71,8 +74,9 @@ func newDevmemUnpacker(s *settings) (unpacker, error) {
 // noToken is the token of a fragment that the kernel wants nothing back for.
 const noToken = ^uint32(0)
 
-// maxDevmemSize is what the offset of a fragment can tell.
-const maxDevmemSize = 1<<32 - linearPages*pageSize
+// maxDevmemSize is what the offset of a fragment can tell, for the dmabuf and the linear
+// pages.
+const maxDevmemSize = 1 << 32
 
 // devmemIntake takes bytes where the NIC has put them.
 type devmemIntake struct {
@@ -98,8 +102,29 @@ type devmemIntake struct {
 	unit      int
 	spare     int
 	failed    error // of give, which cannot say so itself
-	counts    devmemCounts
-	closed    bool
+
+	starved  int   // receives in a row without room, with nothing given back in between
+	since    int64 // the first of them
+	patience time.Duration
+	starving starving
+	counts   devmemCounts
+	closed   bool
+}
+
+// starving are the errors of an intake that has no room and gets none back, by what is used
+// up. Their causes are outside of this process.
+type starving struct{ pages, tokens, fragments error }
+
+func newStarving(s *settings) starving {
+	name := s.options.String("interface")
+	return starving{
+		pages: transport.Unavailable("mode devmem: all %d pages for bytes that the NIC has not put into the dmabuf are in use, by requests that are not complete: "+
+			"steer the flow to the queue (ethtool -N %s flow-type tcp4 dst-ip ADDRESS queue N) and split headers (ethtool -G %s tcp-data-split on)", s.linearPages(), name, name),
+		tokens: transport.Unavailable("mode devmem: all %d places for pieces of the dmabuf are in use, by requests that are not complete: "+
+			"the NIC's packets are too small; use a larger MTU (ip link set %s mtu 9000), or a smaller request", s.dmabufSize()/pageSize, name),
+		fragments: transport.Unavailable("mode devmem: a request has come in %d pieces and is not complete: "+
+			"the NIC's packets are too small for it; use a larger MTU (ip link set %s mtu 9000), or a smaller request", maxFragments, name),
+	}
 }
 
 // devmemCounts are what an intake has counted. They only grow.
@@ -119,9 +144,9 @@ type heldToken struct {
 
 func newDevmemIntake(s *settings) (intake, error) {
 	o := s.devmem()
-	if o.Size > maxDevmemSize {
-		return nil, refuse("request", "mode devmem would want a dmabuf of %s for %d peers, and the limit is %s",
-			transport.FormatSize(int64(o.Size)), s.peers, transport.FormatSize(maxDevmemSize))
+	if whole := o.Size + o.Extra; whole > maxDevmemSize {
+		return nil, refuse("request", "mode devmem would want %s of memory for %d peers, and the limit is %s",
+			transport.FormatSize(int64(whole)), s.peers, transport.FormatSize(maxDevmemSize))
 	}
 	b, err := devmem.Open(o)
 	if err != nil {
@@ -139,10 +164,11 @@ func newDmabufIntake(id uint32, size int, memory []byte, s *settings) *devmemInt
 		binding: &devmem.Binding{ID: id, Memory: memory}, size: size,
 		receiver: devmem.NewReceiver(maxVectors, maxFragments), dontNeed: devmem.DontNeed,
 		buffers: make([][]byte, maxVectors), pieces: make([]devmem.Piece, maxFragments),
-		pages: make([]uint32, linearPages), users: make([]uint16, linearPages),
+		pages: make([]uint32, s.linearPages()), users: make([]uint16, s.linearPages()),
 		// A piece takes a page of the dmabuf at least, mostly.
 		held: make([]heldToken, size/pageSize), free: make([]uint32, size/pageSize),
 		unclaimed: (requests + s.peers) * s.request / pageSize, unit: s.request / pageSize, spare: s.peers,
+		patience: s.timeout, starving: newStarving(s),
 	}
 	for i := range d.pages {
 		d.pages[i] = uint32(i)

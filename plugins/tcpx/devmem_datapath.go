@@ -1,8 +1,11 @@
 package tcpx
 
 import (
+	"time"
+
 	"golang.org/x/sys/unix"
 
+	"transportbench/core/transport"
 	"transportbench/plugins/tcpx/internal/devmem"
 )
 
@@ -21,14 +24,14 @@ func (d *devmemIntake) reserve(pages int, held bool) bool {
 // and never grows; what does not goes to linear pages.
 func (d *devmemIntake) receive(fd, want int, _ fragment, more []fragment) (grown uint32, count int, err error) {
 	if d.failed != nil {
-		return 0, 0, d.failed
+		return 0, 0, transport.Unavailable("mode devmem: %w", d.failed)
 	}
 	// A linear piece may end in the middle of a page, so that there may be a fragment
 	// for each piece and one for each page.
 	buffers := min((want+pageSize-1)/pageSize, len(d.pages), len(d.buffers), len(more)/2)
 	pieces := min(len(more)-buffers, len(d.free), len(d.pieces))
 	if buffers == 0 || pieces == 0 {
-		return 0, 0, nil
+		return 0, 0, d.starve(len(more))
 	}
 	for i := range buffers {
 		page := d.linear(d.pages[len(d.pages)-1-i])
@@ -47,6 +50,30 @@ func (d *devmemIntake) receive(fd, want int, _ fragment, more []fragment) (grown
 	return 0, count, err
 }
 
+// starvedReceives is how many receives without room there are, at the least, before that
+// is an error: a thread that has not polled for long comes to give room back first.
+const starvedReceives = 1000
+
+// starve is told of a receive that had no room, with so many fragments left to its
+// request. It is an error when nothing was given back for long: what holds all the room
+// then is waiting for more.
+func (d *devmemIntake) starve(fragments int) error {
+	now := clock()
+	if d.starved == 0 {
+		d.since = now
+	}
+	d.starved++
+	switch {
+	case d.starved < starvedReceives || time.Duration(now-d.since) < d.patience:
+		return nil
+	case fragments < 2:
+		return d.starving.fragments
+	case len(d.pages) == 0:
+		return d.starving.pages
+	}
+	return d.starving.tokens
+}
+
 // linear is where a linear page is in bounce memory.
 func (d *devmemIntake) linear(page uint32) int { return d.size + int(page)*pageSize }
 
@@ -54,18 +81,19 @@ func (d *devmemIntake) linear(page uint32) int { return d.size + int(page)*pageS
 func (d *devmemIntake) accept(fd, n int, control []byte, more []fragment) (count int, err error) {
 	told, err := devmem.Control(control, d.binding.ID, uint64(d.size), d.pieces)
 	if err != nil {
-		return 0, err
+		return 0, transport.Unavailable("mode devmem: %w", err)
 	}
 	if told == 0 { // ordinary bytes: the flow is steered to another queue
 		d.pieces[0] = devmem.Piece{Size: uint32(n), Linear: true}
 		told = 1
 	}
 	d.counts.calls++
+	d.starved = 0
 	used, left := 0, n // bytes of the linear pages, bytes not told of
 	before := d.counts.pieces
 	for _, p := range d.pieces[:told] {
 		if left -= int(p.Size); left < 0 {
-			return count, devmem.ErrControl
+			return count, transport.Unavailable("mode devmem: %w", devmem.ErrControl)
 		}
 		if p.Linear {
 			count = d.acceptLinear(used, int(p.Size), more, count)
@@ -79,7 +107,7 @@ func (d *devmemIntake) accept(fd, n int, control []byte, more []fragment) (count
 	}
 	d.pages = d.pages[:len(d.pages)-(used+pageSize-1)/pageSize]
 	if left != 0 {
-		return count, devmem.ErrControl
+		return count, transport.Unavailable("mode devmem: %w", devmem.ErrControl)
 	}
 	if d.sync && d.counts.pieces > before {
 		err = d.binding.Sync()
@@ -118,6 +146,7 @@ func (d *devmemIntake) hold(fd int, token uint32) uint32 {
 
 // give implements [intake].
 func (d *devmemIntake) give(fragments []fragment, reserved int) {
+	d.starved = 0
 	d.unclaimed += reserved
 	for _, f := range fragments {
 		if f.token == noToken {

@@ -4,13 +4,17 @@ import (
 	"bytes"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"transportbench/core/transport"
 	"transportbench/core/transporttest"
 	"transportbench/plugins/tcpx/internal/devmem"
 	"transportbench/plugins/tcpx/internal/devmem/devmemtest"
+	"transportbench/plugins/tcpx/internal/gpu"
+	"transportbench/plugins/tcpx/internal/gpu/gputest"
 )
 
 const testBinding = 7
@@ -100,10 +104,12 @@ func (n *nic) dontNeed(socket int, ranges []devmem.TokenRange) (taken int, err e
 
 // newNIC makes an intake over a NIC of tests.
 func newNIC(t testing.TB, seed uint64, sockets, bytes int) *nic {
-	s := &settings{request: 8 << 10, peers: 1}
+	v, err := transport.ParseOptions(schema, map[string]string{"interface": "eth7"})
+	require.NoError(t, err)
+	s := &settings{options: v, request: 8 << 10, peers: 1, timeout: time.Minute}
 	size := s.dmabufSize()
 	n := &nic{t: t, random: rand.New(rand.NewPCG(seed, 1)), streams: map[int][]byte{}, tokens: map[int]map[uint32]uint32{}}
-	n.d = newDmabufIntake(testBinding, size, make([]byte, size+linearPages*pageSize), s)
+	n.d = newDmabufIntake(testBinding, size, make([]byte, size+s.linearPages()*pageSize), s)
 	n.d.receiver, n.d.dontNeed = n, n.dontNeed
 	for page := range size / pageSize {
 		n.free = append(n.free, uint32(page))
@@ -165,7 +171,7 @@ func TestDevmemIntake(t *testing.T) {
 			require.True(t, bytes.Equal(want[socket], got[socket]), "socket %d", socket)
 			require.Empty(t, n.tokens[socket])
 		}
-		require.Len(t, n.d.pages, linearPages)
+		require.Len(t, n.d.pages, len(n.d.users))
 		require.Len(t, n.free, n.d.size/pageSize)
 		require.Len(t, n.d.free, len(n.d.held))
 	}
@@ -208,19 +214,112 @@ func TestDevmemIntakeRefuses(t *testing.T) {
 	require.ErrorIs(t, n.d.close(), devmem.ErrTokens)
 }
 
-// TestConformanceOverDevmemIntake runs the suite with the intake of mode devmem and no
-// binding: recvmsg is the real one, and all bytes come as those of a flow that is
-// steered to another queue.
-func TestConformanceOverDevmemIntake(t *testing.T) {
-	unbound := modes
-	defer func() { modes = unbound }()
+// TestDevmemIntakeStarves: where what holds all the room waits for more, that is an error
+// with the remedy, and not a wait without end; what is given back makes all well again.
+func TestDevmemIntakeStarves(t *testing.T) {
+	for name, c := range map[string]struct {
+		told  told
+		more  int // fragments of a request
+		words string
+	}{
+		"steered elsewhere": {told{pageSize, nil}, 8, "steer the flow to the queue (ethtool -N eth7"},
+		"not split":         {told{pageSize, devmemtest.Linear(pageSize)}, 8, "tcp-data-split on"},
+		"small pieces":      {told{10, devmemtest.Dmabuf(0, 10, 1, testBinding)}, 8, "places for pieces of the dmabuf"},
+		"many pieces":       {told{10, devmemtest.Dmabuf(0, 10, 1, testBinding)}, 1, "a request has come in 2048 pieces"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNIC(t, 1, 1, 0)
+			n.d.receiver = c.told
+			n.d.dontNeed = func(_ int, ranges []devmem.TokenRange) (taken int, err error) {
+				for _, r := range ranges {
+					taken += int(r.Count)
+				}
+				return taken, nil
+			}
+			var held []fragment
+			receive := func() error {
+				more := make([]fragment, c.more)
+				_, count, err := n.d.receive(0, pageSize, fragment{}, more)
+				held = append(held, more[:count]...)
+				return err
+			}
+			for n.d.starved < 2*starvedReceives {
+				require.NoError(t, receive(), "it may take a while")
+			}
+			n.d.patience = 0
+			err := receive()
+			require.ErrorIs(t, err, transport.ErrUnavailable)
+			require.ErrorContains(t, err, c.words)
+			require.ErrorContains(t, err, "eth7")
+			n.d.give(held, 0)
+			require.NoError(t, receive())
+		})
+	}
+}
+
+// TestOwnFailuresAreTold: what fails on this side is Poll's error, with its words, before
+// the peer is told as lost.
+func TestOwnFailuresAreTold(t *testing.T) {
+	lost := func(t *testing.T, a, b *side, words string) {
+		b.post(t, []byte("payload"))
+		_, err := a.poll(t, b)
+		require.ErrorIs(t, err, transport.ErrUnavailable)
+		require.ErrorContains(t, err, words)
+		require.Equal(t, transport.EventPeerLost, a.await(t, b).Kind)
+	}
+	t.Run("NIC", func(t *testing.T) {
+		overPlainTCP(t)
+		a, b := pairOf(t, map[string]string{"mode": "devmem"}, nil)
+		b.post(t, []byte("payload"))
+		a.await(t, b)
+		a.worker.intake.(*devmemIntake).failed = devmem.ErrTokens
+		lost(t, a, b, "tcpx: poll peer 0: unavailable: mode devmem: the kernel took back fewer pieces")
+	})
+	t.Run("GPU", func(t *testing.T) {
+		var first *gputest.Device // opened for the first worker, after one to look whether it can be
+		opened := 0
+		replaceDevice(t, func(int) (gpu.Device, error) {
+			d := &gputest.Device{}
+			if opened++; opened == 2 {
+				first = d
+			}
+			return d.Open()
+		})
+		a, b := pairOf(t, map[string]string{"mode": "gpu"}, nil)
+		b.post(t, []byte("payload"))
+		a.await(t, b)
+		first.Fail("Launch")
+		lost(t, a, b, "tcpx: poll peer 0: unavailable: mode gpu: fails on purpose: Launch")
+		first.Fail("")
+	})
+}
+
+// overPlainTCP has mode devmem without a binding: all bytes come as those of a flow that
+// is steered to another queue.
+func overPlainTCP(t *testing.T) {
+	bound := modes
+	t.Cleanup(func() { modes = bound })
 	modes = append([]mode{}, modes...)
 	m := &modes[len(modes)-1]
 	require.Equal(t, devmemMode.name, m.name)
 	m.available = func(*settings) error { return nil }
 	m.newIntake = func(s *settings) (intake, error) {
-		return newDmabufIntake(testBinding, s.dmabufSize(), make([]byte, s.dmabufSize()+linearPages*pageSize), s), nil
+		return newDmabufIntake(testBinding, s.dmabufSize(), make([]byte, s.dmabufSize()+s.linearPages()*pageSize), s), nil
 	}
+}
+
+// TestConformanceOverDevmemIntake runs the suite with the intake of mode devmem and no
+// binding: recvmsg is the real one.
+func TestConformanceOverDevmemIntake(t *testing.T) {
+	overPlainTCP(t)
 	transporttest.Run(t, transporttest.Suite{Driver: Driver{}, Kill: kill, MaxPayload: 20000,
 		Options: map[string]string{"mode": "devmem", "chunk": "16KiB", "sockets": "2"}})
+}
+
+// TestControlInDmabuf: the kernel answers EFAULT to who reads bytes in a dmabuf as others,
+// as it does to who reads to nowhere.
+func TestControlInDmabuf(t *testing.T) {
+	_, err := received(-1, unix.EFAULT)
+	require.ErrorIs(t, err, transport.ErrUnavailable)
+	require.ErrorContains(t, err, "steer data sockets")
 }

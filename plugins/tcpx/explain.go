@@ -11,8 +11,8 @@ import (
 // faster.
 func (r reading) explain() string {
 	return fmt.Sprintf("%.1f Gb/s, %d requests; sender: %s; receiver: %s",
-		r.bandwidth()*8/1e9, r.receive.consumes, r.send.explain(r.sendCPU, r.elapsed, causeWindow, causePages),
-		r.receive.explain(r.receiver, r.elapsed, causePages, causes))
+		r.bandwidth()*8/1e9, r.receive.consumes, r.send.explain(r.sendCPU, r.elapsed, causeSending, causeReceiving),
+		r.receive.explain(r.receiver, r.elapsed, causeReceiving, causes))
 }
 
 // explain lists the shares of a side's time, the largest first, and the means of its
@@ -23,12 +23,9 @@ func (k *counts) explain(cpu, elapsed time.Duration, first, end cause) string {
 		named string
 	}
 	whole := float64(max(elapsed, 1))
-	shares := []share{
-		{float64(k.sendCallNS) / whole, "sending"}, {float64(k.receiveCallNS) / whole, "receiving"},
-		{float64(k.unpackNS) / whole, "unpacking (all requests)"},
-	}
+	var shares []share
 	for c := first; c < end; c++ {
-		shares = append(shares, share{float64(k.stalls[c]) / whole, strings.TrimSuffix(causeNames[c].name, "_ns")})
+		shares = append(shares, share{float64(k.spent.by[c]) / whole, strings.TrimSuffix(causeNames[c].name, "_ns")})
 	}
 	slices.SortStableFunc(shares, func(a, b share) int {
 		switch {
@@ -45,10 +42,10 @@ func (k *counts) explain(cpu, elapsed time.Duration, first, end cause) string {
 			fmt.Fprintf(&text, "%s %.0f%%, ", s.named, 100*s.of)
 		}
 	}
-	busy := float64(max(k.busyNS, 1))
+	busy := float64(max(k.spent.busy, 1))
 	moved := float64(max(k.sentBytes, k.receivedBytes, 1))
 	fmt.Fprintf(&text, "windows %.1f sends, %.1f in flight, %.1f pending, %.2f copies a byte, %.2f processor seconds a GB",
-		float64(k.sendOccupancy)/busy, float64(k.flightOccupancy)/busy, float64(k.pendingOccupancy)/busy,
+		float64(k.spent.send)/busy, float64(k.spent.flight)/busy, float64(k.spent.pending)/busy,
 		float64(k.staged+k.unpackedBytes)/moved, cpu.Seconds()/moved*1e9)
 	return text.String()
 }

@@ -1,6 +1,7 @@
 package tcpx
 
 import (
+	"transportbench/core/transport"
 	"transportbench/plugins/tcpx/internal/cuda"
 	"transportbench/plugins/tcpx/internal/gpu"
 )
@@ -16,8 +17,19 @@ func (g *gpuUnpacker) launch(slot int, descriptors []descriptor, to buffer) erro
 		d := &descriptors[i]
 		block[i] = cuda.Descriptor{Source: d.source, Length: d.length, Destination: d.destination}
 	}
-	return g.unpacker.Submit(slot, len(descriptors), cuda.Address(to.device), to.size)
+	return failed(g.unpacker.Submit(slot, len(descriptors), cuda.Address(to.device), to.size))
 }
 
 // done implements [unpacker].
-func (g *gpuUnpacker) done(slot int) (bool, error) { return g.unpacker.Done(slot) }
+func (g *gpuUnpacker) done(slot int) (bool, error) {
+	done, err := g.unpacker.Done(slot)
+	return done, failed(err)
+}
+
+// failed makes an error of the GPU one of this side, which no peer has to do with.
+func failed(err error) error {
+	if err == nil {
+		return nil
+	}
+	return transport.Unavailable("mode gpu: %w", err)
+}

@@ -3,7 +3,6 @@ package tcpx
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"testing"
 
@@ -211,42 +210,16 @@ func TestStrangers(t *testing.T) {
 
 // TestHalfConnected: a peer that goes before all of its sockets are there is lost.
 func TestHalfConnected(t *testing.T) {
-	values, err := transport.ParseOptions(schema, nil)
-	require.NoError(t, err)
-	tr, err := Driver{}.Open(context.Background(), transport.Config{Workers: 1, Peers: 1, InFlight: 4, MaxPayload: 100, Options: values})
-	require.NoError(t, err)
-	defer tr.Close()
-	opened, err := tr.NewWorker(0)
-	require.NoError(t, err)
-	w := opened.(*worker)
-	first := make([]byte, nonceSize) // the smallest: who has it dials
-	a, err := w.settings.decodeAddress(w.Address())
-	require.NoError(t, err)
-	address, err := json.Marshal(w.settings.announce(first, a.At))
-	require.NoError(t, err)
-	require.NoError(t, w.Connect(context.Background(), 0, address))
-
-	fd, err := w.settings.dial(a.At)
-	require.NoError(t, err)
-	hello := encodeHello(w.nonce, first, 0)
+	w, hello := alone(t, nil)
+	fd := dialled(t, w, hello)
 	eventually(t, "the socket to have its place", func() bool {
-		if len(hello) > 0 {
-			n, err := sendHello(fd, hello)
-			require.NoError(t, err)
-			hello = hello[n:]
-		}
 		n, err := w.Poll(make([]transport.Event, 1))
 		require.NoError(t, err)
 		require.Zero(t, n)
 		return w.peers[0].sockets[0] >= 0
 	})
 	require.NoError(t, unix.Close(fd))
-	eventually(t, "the loss", func() bool {
-		events := make([]transport.Event, 1)
-		n, err := w.Poll(events)
-		require.NoError(t, err)
-		return n == 1 && events[0].Kind == transport.EventPeerLost
-	})
+	untilLost(t, w)
 }
 
 // TestProbeGivenUp: the sockets of a probe that was given up do not stop the next.

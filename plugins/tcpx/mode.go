@@ -92,6 +92,12 @@ type intake interface {
 // descriptor is closed and can be another socket's.
 type forgetter interface{ forget(fd int) }
 
+// placer is an intake that can say where bytes will be before they come. place appends
+// the fragments of a chunk of so many bytes, each a page.
+type placer interface {
+	place(size int, to []fragment) []fragment
+}
+
 // reader is an unpacker to device memory.
 type reader interface {
 	// read copies a part of a buffer back, after all that was launched before. It blocks.

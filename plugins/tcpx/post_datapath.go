@@ -71,6 +71,9 @@ func (p *peer) call(op *transport.Op) bool {
 // a window goes when nothing else is under way, and needs its sender to poll.
 func (p *peer) clear(size int) bool {
 	c, s := p.comm, p.w.settings
+	if len(c.helpers) > 0 {
+		c.takeSent()
+	}
 	need := (p.posted - p.cut + uint64(size) + uint64(s.request) - 1) / uint64(s.request)
 	if !c.idleLanes() {
 		return false
@@ -100,7 +103,7 @@ func (p *peer) append(kind uint8, number uint32, payload []byte) bool {
 	c.control.put(record{kind: kind, size: uint32(size), offset: number, tag: p.said})
 	p.said++
 	p.w.counts.messages++
-	if size >= leastDirect && p.state == up && !c.zeroCopy {
+	if size >= leastDirect && p.state == up && !c.zeroCopy && c.settings.threads == 0 {
 		p.direct(payload)
 		return true
 	}
@@ -211,6 +214,7 @@ func (p *peer) pump() error {
 		if c.sendPosted-c.sendFreed >= uint64(s.sendWindow) && !s.noWindow {
 			if p.freeSends(); c.sendPosted-c.sendFreed >= uint64(s.sendWindow) {
 				c.stall.waiting = true
+				c.stall.begin(c, clock())
 				break
 			}
 		}

@@ -22,19 +22,19 @@ const serverVariable = "TCPX_TEST_SERVER"
 const serverPayload = 4 << 20
 
 func runServer() bool {
-	sockets := os.Getenv(serverVariable)
-	if sockets == "" {
+	sockets, threads, asked := strings.Cut(os.Getenv(serverVariable), " ")
+	if !asked {
 		return false
 	}
-	if err := serve(sockets); err != nil {
+	if err := serve(sockets, threads); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 	return true
 }
 
-func openForProcess(sockets string) (transport.Transport, transport.Worker, error) {
-	values, err := transport.ParseOptions(schema, map[string]string{"sockets": sockets})
+func openForProcess(sockets, threads string) (transport.Transport, transport.Worker, error) {
+	values, err := transport.ParseOptions(schema, map[string]string{"sockets": sockets, "threads": threads})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -46,8 +46,8 @@ func openForProcess(sockets string) (transport.Transport, transport.Worker, erro
 	return tr, w, err
 }
 
-func serve(sockets string) error {
-	_, w, err := openForProcess(sockets)
+func serve(sockets, threads string) error {
+	_, w, err := openForProcess(sockets, threads)
 	if err != nil {
 		return err
 	}
@@ -86,10 +86,11 @@ func serve(sockets string) error {
 // TestKilledProcess kills a peer in the middle of large transfers: the loss is told, what
 // was in flight is given up, and all pages and sockets come back.
 func TestKilledProcess(t *testing.T) {
-	for _, sockets := range []string{"1", "3"} {
-		t.Run(sockets, func(t *testing.T) {
+	for _, connection := range []string{"1 0", "3 0", "3 2"} {
+		sockets, threads, _ := strings.Cut(connection, " ")
+		t.Run(connection, func(t *testing.T) {
 			server := exec.Command(os.Args[0])
-			server.Env = append(os.Environ(), serverVariable+"="+sockets)
+			server.Env = append(os.Environ(), serverVariable+"="+connection)
 			server.Stderr = os.Stderr
 			in, err := server.StdinPipe()
 			require.NoError(t, err)
@@ -100,7 +101,7 @@ func TestKilledProcess(t *testing.T) {
 			address, err := bufio.NewReader(out).ReadString('\n')
 			require.NoError(t, err)
 
-			tr, opened, err := openForProcess(sockets)
+			tr, opened, err := openForProcess(sockets, threads)
 			require.NoError(t, err)
 			defer tr.Close()
 			w := opened.(*worker)
@@ -134,7 +135,7 @@ func TestKilledProcess(t *testing.T) {
 			})
 			_, err = w.Post(call)
 			require.ErrorIs(t, err, transport.ErrPeerDown)
-			require.Empty(t, w.settling)
+			eventually(t, "helpers to let go", func() bool { w.settle(); return len(w.settling) == 0 })
 			pages := w.intake.(*pool)
 			require.Equal(t, cap(pages.free), pages.unclaimed, "bounce pages")
 			require.Equal(t, -1, w.peers[0].comm.control.fd, "the control socket")

@@ -107,6 +107,7 @@ func (c *comm) expect(k *record) error {
 	}
 	if offset == 0 {
 		r.state, r.total = active, total
+		c.stall.begin(c, clock())
 		c.receiveBegun++
 	}
 	r.announced += size
@@ -162,6 +163,11 @@ const mostReceived = 512 << 10
 
 // receiveTasks takes in what has come over data sockets, for the oldest requests first.
 func (c *comm) receiveTasks() error {
+	if c.helpers != nil {
+		c.handReceives()
+		c.takeReceived()
+		return nil
+	}
 	empty := 0 // set of sockets that have nothing
 	for received := 0; received < mostReceived; {
 		at := c.oldestTask(empty)
@@ -211,8 +217,7 @@ func (c *comm) receiveTask(l *lane, t *receiveTask, r *receiveRequest) (n int, e
 	have := len(r.fragments)
 	begin := clock()
 	grown, count, err := c.intake.receive(l.fd, t.size-t.done, last, r.fragments[have:cap(r.fragments)])
-	c.counts.receiveCallNS += uint64(clock() - begin)
-	c.counts.receiveCalls++
+	c.caller.received(begin)
 	if err != nil || grown == 0 && count == 0 {
 		return 0, err
 	}
@@ -253,10 +258,12 @@ func (c *comm) launch() error {
 				}
 			}
 			r.slot = c.unpacks.idle[last]
+			begin := clock()
 			if err := c.unpacks.launch(r.slot, r.descriptors, r.to); err != nil {
 				r.slot = -1
 				return err
 			}
+			c.counts.calls[callUnpackNS] += uint64(clock() - begin)
 			c.unpacks.idle = c.unpacks.idle[:last]
 			c.counts.launches++
 			c.counts.descriptors += uint64(len(r.descriptors))

@@ -22,11 +22,11 @@ func (r *ring[T]) push() *T {
 	return t
 }
 
+// at is the element that was pushed after so many others.
+func (r *ring[T]) at(number uint) *T { return &r.list[number&uint(len(r.list)-1)] }
+
 // head is the oldest element, of which there must be one.
 func (r *ring[T]) head() *T { return r.at(r.first) }
-
-// at is an element by its number, from first to last, which runs freely.
-func (r *ring[T]) at(number uint) *T { return &r.list[number&uint(len(r.list)-1)] }
 
 func (r *ring[T]) pop() { r.first++ }
 

@@ -1,7 +1,5 @@
 package tcpx
 
-import "golang.org/x/sys/unix"
-
 const (
 	// mostMoved bounds what one progress sends or receives, so that the rest of a
 	// thread's work gets its turn.
@@ -26,6 +24,7 @@ func (c *comm) isend(source vector, tag uint64) (number uint64, err error) {
 	r.state, r.tag, r.source, r.size = posted, tag, source, size
 	r.assigned, r.written, r.lanes = 0, 0, 0
 	r.posted = clock()
+	c.stall.begin(c, r.posted)
 	c.sendPosted++
 	c.counts.sends++
 	c.counts.sendPeak = max(c.counts.sendPeak, c.sendPosted-c.sendFreed)
@@ -87,18 +86,12 @@ func (c *comm) acknowledged(r *sendRequest, number uint64) bool {
 	return true
 }
 
-// readNotices books the zero-copy sends that the kernel is done with. TCP completes
-// them in order.
+// readNotices takes in the kernel's notices of zero-copy on a data socket.
 func (c *comm) readNotices(l *lane) {
-	for {
-		n, ok := c.notices.next(l.fd)
-		if !ok {
-			return
-		}
-		l.notices = n.last + 1
-		if n.copied {
-			c.counts.zeroCopied += uint64(n.last - n.first + 1)
-		}
+	if l.served == nil {
+		c.caller.readNotices(&l.wire)
+	} else {
+		l.notices = l.served.notices.Load()
 	}
 }
 
@@ -197,10 +190,17 @@ func (c *comm) assign(to int, r *sendRequest, size int) {
 	r.state = transmitting
 	c.next = (to + 1) % len(c.lanes)
 	c.counts.chunks++
+	if l.served != nil {
+		l.handSend(c.helpers[to%len(c.helpers)], &r.source, r.assigned-size, size)
+	}
 }
 
-// sendTasks sends what data sockets have, and says whether any bytes went.
+// sendTasks sends what data sockets have, or takes in what helpers have sent, and says
+// whether any bytes went.
 func (c *comm) sendTasks() (any bool, err error) {
+	if c.helpers != nil {
+		return c.takeSent(), nil
+	}
 	for i := range c.lanes {
 		l := &c.lanes[i]
 		for l.count > 0 && c.moved < mostMoved {
@@ -221,65 +221,33 @@ func (c *comm) sendTasks() (any bool, err error) {
 // sendTask sends of a data socket's oldest task what the socket takes.
 func (c *comm) sendTask(index int, l *lane) (int, error) {
 	t := &l.tasks[l.first]
-	r := t.request
-	c.gather(&r.source, t.offset+t.done, t.size-t.done)
-	flags := 0
-	if c.zeroCopy && c.list.size >= leastZeroCopy {
-		flags = unix.MSG_ZEROCOPY
+	n, err := c.caller.send(&l.wire, &t.request.source, t.offset+t.done, t.size-t.done)
+	if n > 0 {
+		c.sent(index, l, n)
 	}
-	begin := clock()
-	n, err := c.list.send(l.fd, flags)
-	l.starved = err == unix.ENOBUFS
-	if l.starved {
-		c.counts.noBuffers++
-		if c.readNotices(l); l.notices == l.sends { // nothing under way that would free memory
-			flags = 0
-			n, err = c.list.send(l.fd, 0)
-		}
-		if err == unix.ENOBUFS {
-			err = nil
-		}
-	}
-	c.counts.sendCallNS += uint64(clock() - begin)
-	c.counts.sendCalls++
-	if l.full = n == 0; l.full {
-		if !l.starved {
-			c.counts.again++
-		}
-		return 0, err
-	}
-	if flags != 0 {
-		l.sends++
-		c.counts.zeroSends++
-	}
-	c.counts.sentBytes += uint64(n)
-	l.position += uint64(n)
-	l.queued -= n
-	t.done += n
-	r.written += n
-	r.marks[index] = laneMark{position: l.position, notices: l.sends}
-	if t.done == t.size {
-		t.request = nil
-		l.first = (l.first + 1) % laneTasks
-		l.count--
-	}
-	if r.written == r.size {
-		r.state = inactive
-	}
-	return n, nil
+	return n, err
 }
 
-// gather lists size bytes of a request's source, from offset on.
-func (c *comm) gather(source *vector, offset, size int) {
-	c.list.reset()
-	size = min(size, mostMoved)
-	if first := source[0]; offset < len(first) {
-		part := first[offset:min(len(first), offset+size)]
-		c.list.add(part)
-		offset, size = len(first), size-len(part)
-	}
-	if size > 0 {
-		offset -= len(source[0])
-		c.list.add(source[1][offset : offset+size])
+// sent books bytes that a data socket has taken, of its oldest tasks.
+func (c *comm) sent(index int, l *lane, bytes int) {
+	c.counts.sentBytes += uint64(bytes)
+	l.position += uint64(bytes)
+	l.queued -= bytes
+	for bytes > 0 {
+		t := &l.tasks[l.first]
+		r := t.request
+		n := min(bytes, t.size-t.done)
+		bytes -= n
+		t.done += n
+		r.written += n
+		r.marks[index] = laneMark{position: l.position - uint64(bytes), notices: l.sends}
+		if r.written == r.size {
+			r.state = inactive
+		}
+		if t.done == t.size {
+			t.request = nil
+			l.first = (l.first + 1) % laneTasks
+			l.count--
+		}
 	}
 }

@@ -91,6 +91,8 @@ func received(n int, errno unix.Errno) (int, error) {
 		return n, nil
 	case errno == unix.EAGAIN || errno == unix.EINTR:
 		return 0, nil
+	case errno == unix.EFAULT: // what the kernel says where it cannot read the bytes itself
+		return 0, errInDmabuf
 	default:
 		return 0, errno
 	}

@@ -47,10 +47,14 @@ func newEndpoint(s *settings, sockets []int, destination int) (*endpoint, error)
 		return nil, errors.Join(err, closeAll(sockets))
 	}
 	e := &endpoint{intake: in, unpacks: u}
+	moreThreads(s.threads)
 	e.comm = newComm(s, in, u, 0, &e.counts)
 	err = e.comm.attach(sockets[0], sockets[1:])
 	if err == nil && s.zeroCopyFor(s.address) {
 		err = e.comm.useZeroCopy()
+	}
+	if err == nil {
+		err = e.comm.startHelpers(nil)
 	}
 	if err == nil && destination > 0 {
 		e.destination, err = u.allocate(destination)
@@ -65,6 +69,7 @@ func newEndpoint(s *settings, sockets []int, destination int) (*endpoint, error)
 func (e *endpoint) close() error {
 	err := e.comm.shut()
 	e.comm.settle(true)
+	moreThreads(-e.comm.settings.threads)
 	if e.destination.size > 0 {
 		err = errors.Join(err, e.unpacks.free(e.destination))
 		e.destination = buffer{}
@@ -246,12 +251,13 @@ func onThread(f func()) time.Duration {
 	return threadTime() - before
 }
 
+// threadTime is exact: getrusage(2) may count in ticks.
 func threadTime() time.Duration {
-	var u unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_THREAD, &u); err != nil {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
 		return 0
 	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	return time.Duration(t.Nano())
 }
 
 // connectedPair makes n connections of this process with itself.

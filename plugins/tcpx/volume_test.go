@@ -47,12 +47,12 @@ func TestChunksCostTheSame(t *testing.T) {
 		}
 	}
 	perChunk := func(chunks uint64) (calls float64) {
-		before := a.counts.sendCalls + b.counts.receiveCalls
+		before := a.counts.calls[callSends] + b.counts.calls[callReceives]
 		from := b.counts.consumes
 		for b.counts.consumes < from+chunks {
 			one()
 		}
-		return float64(a.counts.sendCalls+b.counts.receiveCalls-before) / float64(b.counts.consumes-from)
+		return float64(a.counts.calls[callSends]+b.counts.calls[callReceives]-before) / float64(b.counts.consumes-from)
 	}
 	// Of some, the least: where the kernel is late with what was sent, the receiver looks
 	// in vain meanwhile.
@@ -81,11 +81,11 @@ func transfers(t *testing.T, n, most int) {
 	pick := func(values ...string) string { return values[dice.IntN(len(values))] }
 	data := random(9, most)
 	for i := range n {
-		chunk := pageSize << dice.IntN(8)
+		chunk, sockets := pageSize<<dice.IntN(8), 1+dice.IntN(6)
 		options := map[string]string{
 			"chunk": fmt.Sprint(chunk), "request": fmt.Sprint(chunk << dice.IntN(3)),
 			"send-window": fmt.Sprint(1 + dice.IntN(requests)), "receive-window": fmt.Sprint(1 + dice.IntN(requests)),
-			"sockets": fmt.Sprint(1 + dice.IntN(6)), "striping": pick(stripeRoundRobin, stripeLeastLoaded),
+			"sockets": fmt.Sprint(sockets), "threads": fmt.Sprint(dice.IntN(sockets + 1)), "striping": pick(stripeRoundRobin, stripeLeastLoaded),
 			"unpack-workers": fmt.Sprint(dice.IntN(4)), "zero-copy": pick(zeroCopyOff, zeroCopyOff, zeroCopyOn),
 		}
 		size := dice.IntN(most + 1)

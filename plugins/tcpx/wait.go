@@ -19,7 +19,9 @@ func (w *worker) Wait(timeout time.Duration) error {
 	if len(w.gone) > 0 || len(w.broken) > 0 || len(w.settling) > 0 {
 		return nil
 	}
-	list := append(w.pollFD[:0], unix.PollFd{Fd: int32(w.wake), Events: unix.POLLIN}, unix.PollFd{Fd: int32(w.listener), Events: unix.POLLIN})
+	w.waker.waiting.Store(true) // pairs with the load in rouse
+	defer w.waker.waiting.Store(false)
+	list := append(w.pollFD[:0], unix.PollFd{Fd: int32(w.waker.fd), Events: unix.POLLIN}, unix.PollFd{Fd: int32(w.listener), Events: unix.POLLIN})
 	for _, a := range w.arrivals {
 		if a.have < helloSize {
 			list = append(list, unix.PollFd{Fd: int32(a.fd), Events: unix.POLLIN})
@@ -41,8 +43,7 @@ func (w *worker) Wait(timeout time.Duration) error {
 		return transport.NewOpError(name, "wait", err)
 	}
 	if list[0].Revents != 0 {
-		var count [8]byte
-		_, _ = unix.Read(w.wake, count[:]) // EAGAIN: it was for an earlier Wait
+		w.waker.drain()
 	}
 	if list[1].Revents != 0 {
 		w.connect()
@@ -62,7 +63,7 @@ func (p *peer) interests(list []unix.PollFd) (_ []unix.PollFd, now bool) {
 	if p.state != up {
 		return list, false
 	}
-	if c.err != nil || c.receiveConsumed < c.receiveComplete || !c.inbox.empty() && p.gathered >= int(c.inbox.head().size) {
+	if c.err != nil || c.helped() || c.receiveConsumed < c.receiveComplete || !c.inbox.empty() && p.gathered >= int(c.inbox.head().size) {
 		return list, true
 	}
 	_, _ = c.control.flush() // the next Poll finds an error
@@ -73,15 +74,17 @@ func (p *peer) interests(list []unix.PollFd) (_ []unix.PollFd, now bool) {
 	list = append(list, unix.PollFd{Fd: int32(c.control.fd), Events: events})
 	for i := range c.lanes {
 		l := &c.lanes[i]
-		if l.notices != l.sends {
-			c.readNotices(l)
-		}
 		events := int16(unix.POLLRDHUP)
-		if !l.expected.empty() {
-			events |= unix.POLLIN
-		}
-		if l.count > 0 {
-			events |= unix.POLLOUT
+		if len(c.helpers) == 0 { // who wait for the rest, and wake this thread
+			if l.notices != l.sends {
+				c.readNotices(l)
+			}
+			if !l.expected.empty() {
+				events |= unix.POLLIN
+			}
+			if l.count > 0 {
+				events |= unix.POLLOUT
+			}
 		}
 		list = append(list, unix.PollFd{Fd: int32(l.fd), Events: events})
 	}
@@ -90,6 +93,5 @@ func (p *peer) interests(list []unix.PollFd) (_ []unix.PollFd, now bool) {
 
 // Wake implements [transport.Waiter].
 func (w *worker) Wake() {
-	one := [8]byte{1}
-	_, _ = unix.Write(w.wake, one[:]) // EAGAIN: a wake-up is there already
+	w.waker.wake()
 }

@@ -19,19 +19,21 @@ type worker struct {
 	nonce    []byte // tells this worker from every other
 	address  []byte
 	listener int
-	epoll    int // the control sockets, and the listener
-	wake     int // an eventfd, for Wait
+	epoll    int   // the control sockets, and the listener
+	waker    waker // for Wait
 	intake   intake
 	unpacks  *unpacking
 
 	peers      []*peer // by PeerID; nil where none is connected
 	byNonce    map[[nonceSize]byte]*peer
 	connecting []*peer
+	lookedAt   int64 // at who is connecting
 	arrivals   []*arrival
 
 	dirty    []*peer // posted to since the last Flush
 	gone     []*peer // lost, and not told yet
 	broken   []*peer // cut off, and the error not returned yet
+	failed   []error // of this side, for which peers were cut off, not returned yet
 	settling []*peer // lost, and some of what came is being unpacked
 	turn     int     // the peer that the next Poll starts with
 	polls    uint
@@ -61,6 +63,7 @@ type peer struct {
 	address address
 	state   peerState
 	began   int64
+	awaited int64 // time in which the worker polled and this one had not connected
 	sockets []int // -1 where there is none yet; the control socket first
 	dialing []dialing
 	probes  []int // sockets on which the peer wants to probe; -1 where there is none
@@ -120,7 +123,7 @@ type peerErrors struct {
 
 func newWorker(s *settings) (*worker, error) {
 	w := &worker{settings: s, nonce: make([]byte, nonceSize), byNonce: map[[nonceSize]byte]*peer{},
-		listener: -1, epoll: -1, wake: -1, ready: make([]unix.EpollEvent, s.peers+1),
+		listener: -1, epoll: -1, waker: waker{fd: -1}, ready: make([]unix.EpollEvent, s.peers+1),
 		dirty: make([]*peer, 0, s.peers), gone: make([]*peer, 0, s.peers), broken: make([]*peer, 0, s.peers), settling: make([]*peer, 0, s.peers)}
 	_, _ = rand.Read(w.nonce) // never fails
 	if err := w.open(); err != nil {
@@ -146,10 +149,12 @@ func (w *worker) open() error {
 	if err = w.watch(w.listener, noPeer); err != nil {
 		return err
 	}
-	if w.wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
+	if w.waker.fd, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
 		return fmt.Errorf("eventfd: %w", err)
 	}
-	w.intake, w.unpacks, err = newUnpacking(w.settings)
+	if w.intake, w.unpacks, err = newUnpacking(w.settings); err == nil {
+		moreThreads(w.settings.peers * w.settings.threads)
+	}
 	return err
 }
 
@@ -250,13 +255,13 @@ func (w *worker) destroy() error {
 	}
 	w.destroyed = true
 	var errs []error
-	if w.wake >= 0 {
-		errs = append(errs, unix.Close(w.wake))
-	}
 	for _, p := range w.peers {
 		if p != nil {
 			p.comm.settle(true)
 		}
+	}
+	if w.waker.fd >= 0 {
+		errs = append(errs, unix.Close(w.waker.fd))
 	}
 	if w.source != nil {
 		errs = append(errs, unix.Munmap(w.source))
@@ -264,6 +269,7 @@ func (w *worker) destroy() error {
 	if w.unpacks == nil {
 		return errors.Join(errs...)
 	}
+	moreThreads(-w.settings.peers * w.settings.threads)
 	for _, p := range w.peers {
 		if p != nil {
 			errs = append(errs, w.freeMemory(p))

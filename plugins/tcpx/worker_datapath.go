@@ -35,6 +35,11 @@ func (w *worker) Poll(events []transport.Event) (n int, err error) {
 			}
 		}
 	}
+	if len(w.failed) > 0 {
+		err := w.failed[len(w.failed)-1]
+		w.failed = w.failed[:len(w.failed)-1]
+		return n, err
+	}
 	if len(w.broken) > 0 {
 		p := w.broken[len(w.broken)-1]
 		w.broken = w.broken[:len(w.broken)-1]
@@ -145,12 +150,16 @@ func (p *peer) postReceives() {
 	}
 }
 
-// lose cuts a peer off. Poll tells it, and first, if it broke the protocol, the error.
+// lose cuts a peer off. Poll tells it, and first the error, if the peer broke the protocol
+// or this side's GPU or NIC has failed.
 func (w *worker) lose(p *peer, err error) {
 	if p.state == lost {
 		return
 	}
 	p.state = lost
+	if errors.Is(err, transport.ErrUnavailable) {
+		w.failed = append(w.failed, opError("poll", p.id, err))
+	}
 	if errors.Is(err, transport.ErrCorrupt) || err == errTagMismatch || err == errTruncated {
 		w.broken = append(w.broken, p)
 	}

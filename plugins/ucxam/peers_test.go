@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,9 +15,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 
 	"transportbench/core/transport"
+	"transportbench/core/transporttest"
 )
 
 // BenchmarkPeers runs UCX's own ucx_perftest and this transport in turn on the
@@ -32,45 +31,14 @@ func BenchmarkPeers(b *testing.B) {
 	if _, err := exec.LookPath("ucx_perftest"); err != nil {
 		b.Skip("ucx_perftest is not installed: apt install ucx-utils")
 	}
-	if runtime.NumCPU() < 2 {
-		b.Skip("two processors are needed, and there is one")
-	}
-	rounds := 8
-	if n, err := strconv.Atoi(os.Getenv("UCXAM_PEERS_ROUNDS")); err == nil && n > 0 {
-		rounds = n
-	}
-	fmt.Printf("UCX's ucx_perftest and this transport in turn on processors %d and %d, best of %d\n", peerCPUs()[0], peerCPUs()[1], rounds)
+	cpus, rounds := transporttest.Processors(b), transporttest.Rounds("UCXAM_PEERS_ROUNDS", 8)
+	fmt.Printf("UCX's ucx_perftest and this transport in turn on processors %d and %d, best of %d\n", cpus[0], cpus[1], rounds)
 	for _, lane := range []string{"posix", "tcp"} {
 		for _, size := range []int{8, 64} {
 			comparePingPong(b, lane, size, rounds)
 		}
 		compareRate(b, lane, 64, rounds)
 	}
-}
-
-// peerCPUs are the first two processors that this process may use.
-func peerCPUs() (cpus [2]int) {
-	var set unix.CPUSet
-	if unix.SchedGetaffinity(0, &set) != nil {
-		return [2]int{0, 1}
-	}
-	for cpu, n := 0, 0; cpu < 1024 && n < 2; cpu++ {
-		if set.IsSet(cpu) {
-			cpus[n] = cpu
-			n++
-		}
-	}
-	return cpus
-}
-
-func pin(cpu int) error {
-	runtime.LockOSThread()
-	if cpu < 0 {
-		return nil
-	}
-	var set unix.CPUSet
-	set.Set(cpu)
-	return unix.SchedSetaffinity(0, &set)
 }
 
 func comparePingPong(b *testing.B, lane string, size, rounds int) {
@@ -101,7 +69,7 @@ type reading struct{ latency, rate float64 } // microseconds one way; messages a
 // perftestLine is its last line with -v: iterations, latencies, bandwidths and rates.
 var perftestLine = regexp.MustCompile(`^\d+(,[0-9.]+){7}$`)
 
-func perftest(b testing.TB, lane, test string, size int) reading {
+func perftest(b *testing.B, lane, test string, size int) reading {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(b, err)
 	_, port, _ := net.SplitHostPort(listener.Addr().String())
@@ -115,7 +83,7 @@ func perftest(b testing.TB, lane, test string, size int) reading {
 		cmd.Env = append(os.Environ(), "UCX_TLS="+lane+",self")
 		return cmd
 	}
-	cpus := peerCPUs()
+	cpus := transporttest.Processors(b)
 	server := command(cpus[0])
 	require.NoError(b, server.Start())
 	defer func() { _ = server.Process.Kill(); _ = server.Wait() }()
@@ -151,8 +119,8 @@ type measured struct {
 func init() { childRoles["call"] = callFor }
 
 // runOurs measures this transport between two processes.
-func runOurs(b testing.TB, lane string, size, inFlight int) (m measured) {
-	cpus := peerCPUs()
+func runOurs(b *testing.B, lane string, size, inFlight int) (m measured) {
+	cpus := transporttest.Processors(b)
 	r := role{Name: "echo", Options: map[string]string{optionTLS: lane}, MaxPayload: max(size, 64), InFlight: inFlight,
 		Size: size, Duration: 300 * time.Millisecond, CPU: cpus[0]}
 	if inFlight == 1 {

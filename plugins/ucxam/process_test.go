@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"transportbench/core/transport"
+	"transportbench/core/transporttest"
 )
 
 // childVariable makes the test binary a rank of its own, which takes its role
@@ -62,7 +63,7 @@ func playRole(in io.Reader, out io.Writer, text string) error {
 	if err != nil {
 		return err
 	}
-	if err := pin(r.CPU); err != nil {
+	if err := transporttest.Pin(r.CPU); err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "%x\n", w.Address())

@@ -101,6 +101,13 @@ func one(w io.Writer, c *AnalyzedCell, detail bool) {
 		paragraph(w, 2, 2, "- "+l.Message)
 	}
 	fmt.Fprintln(w)
+	if len(a.OverTime) > 0 {
+		heading(w, "why the transport is not faster, by what it tells itself")
+		for _, c := range a.OverTime {
+			paragraph(w, 2, 2, "- "+c.Message)
+		}
+		fmt.Fprintln(w)
+	}
 	predictions(w, c.Predictions)
 	if detail || counted(a) {
 		events(w, a)

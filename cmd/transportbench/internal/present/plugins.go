@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
 
 	"transportbench/core/plugin"
 	"transportbench/core/transport"
@@ -70,7 +71,7 @@ func PluginDetails(w io.Writer, p Plugin) {
 	fmt.Fprintln(w, "\nOptions, for --set key=value:")
 	t := newTable(w, "key", "type", "default", "allowed", "")
 	for _, o := range info.Options {
-		t.AppendRow(table.Row{o.Name, o.Type, o.Default, allowed(o), o.Help})
+		t.AppendRow(table.Row{o.Name, o.Type, text.WrapSoft(o.Default, 12), text.WrapSoft(allowed(o), 20), text.WrapSoft(o.Help, 32)})
 	}
 	t.Render()
 }

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 
 	"transportbench/core/config"
 	"transportbench/core/doctor"
+	"transportbench/core/plugin"
 	"transportbench/core/result"
 	"transportbench/core/result/format"
 	"transportbench/core/transport"
@@ -128,4 +130,24 @@ func TestUnits(t *testing.T) {
 	require.Equal(t, "7.00 widgets", format.Value(result.Metric{Unit: "widgets", Median: 7}))
 	require.Equal(t, "1.2s", Left(1234*time.Millisecond))
 	require.Equal(t, "12s", Left(12345*time.Millisecond))
+}
+
+// TestPluginOptionsFit: the options of a plugin are told in lines that a terminal has room
+// for, and in full.
+func TestPluginOptionsFit(t *testing.T) {
+	help := "a long explanation of what this option does, which values it takes and when to use which of them, in many words"
+	var out bytes.Buffer
+	PluginDetails(&out, Plugin{Name: "fake", Description: &plugin.Description{Info: transport.Info{Name: "fake", Options: []transport.Option{
+		{Name: "congestion-control", Type: transport.TypeDuration, Default: "a default of several words", Help: help,
+			Allowed: []string{"a default of several words", "none", "fresh-streams", "no-window", "early-consume", "one-tag"}},
+	}}}})
+	_, options, found := strings.Cut(out.String(), "for --set key=value:\n")
+	require.True(t, found)
+	words := options
+	for _, line := range strings.Split(options, "\n") {
+		require.LessOrEqual(t, len(line), 100, "%q", line)
+	}
+	for _, word := range strings.Fields(help + " early-consume, several") {
+		require.Contains(t, words, word)
+	}
 }

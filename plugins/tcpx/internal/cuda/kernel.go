@@ -18,6 +18,9 @@ const (
 //go:embed unpack.ptx
 var kernel string
 
+// PTX returns the kernel's text.
+func PTX() string { return kernel }
+
 // Descriptor is one piece of a chunk: where it lies in the bounce memory, how long it
 // is, and where it belongs in the destination.
 type Descriptor struct {

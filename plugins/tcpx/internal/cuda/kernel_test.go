@@ -1,136 +1,190 @@
 package cuda
 
 import (
+	"bytes"
+	"encoding/binary"
+	"errors"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
+	"maps"
+	"math/rand/v2"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"transportbench/plugins/tcpx/internal/cuda/ptxtest"
 )
-
-// code is the kernel without comments, a line each, spaces as one.
-func code() []string {
-	var lines []string
-	for line := range strings.Lines(kernel) {
-		line, _, _ = strings.Cut(line, "//")
-		if line = strings.Join(strings.Fields(line), " "); line != "" {
-			lines = append(lines, line)
-		}
-	}
-	return lines
-}
-
-func TestKernelIsWhatTheHostTakesItFor(t *testing.T) {
-	text := strings.Join(code(), "\n")
-	require.True(t, strings.HasPrefix(text, ".version 6.0\n.target sm_70\n.address_size 64\n"))
-	require.Contains(t, text, fmt.Sprintf(".visible .entry %s(\n.param .u64 descriptors,\n.param .u32 count,\n.param .u64 source,\n.param .u64 destination\n)\n.reqntid %d, 1, 1\n",
-		Entry, Block), "the parameters that Launch passes, in order")
-
-	warps := 1 << number(t, text, `shl\.b32 %r2, %r0, (\d+);`)
-	require.Equal(t, Block/Warp, warps, "descriptors of a block")
-	require.Equal(t, Warp, 1<<number(t, text, `shr\.u32 %r3, %r1, (\d+);`), "threads of a warp")
-	require.Equal(t, Warp-1, number(t, text, `and\.b32 %r1, %r1, (\d+);`), "the lane's bits")
-	require.Equal(t, DescriptorSize, number(t, text, `mul\.wide\.u32 %a1, %r2, (\d+);`))
-	require.Contains(t, text, "ld.global.v2.u32 {%r5, %r6}, [%a0];\nld.global.u64 %a2, [%a0+8];", "the descriptor's fields")
-
-	for _, width := range []int{16, 8, 4, 2} {
-		loop := section(t, text, fmt.Sprintf("WIDE%d:", width), "bra LOOP"+strconv.Itoa(width)+";")
-		require.Equal(t, width, number(t, loop, `and\.b32 %r10, %r6, -(\d+);`), "the part that goes at this width")
-		require.Equal(t, width, 1<<number(t, loop, `shl\.b32 %r9, %r1, (\d+);`), "a lane's place")
-		require.Equal(t, Warp*width, number(t, loop, `add\.u32 %r9, %r9, (\d+);`), "what the warp moves in a turn")
-		require.Equal(t, width, bytesOf(t, loop, "ld"))
-		require.Equal(t, width, bytesOf(t, loop, "st"))
-		require.Contains(t, text, fmt.Sprintf("and.b32 %%r8, %%r7, %d;\nsetp.eq.u32 %%p0, %%r8, 0;\n@%%p0 bra WIDE%d;", width-1, width))
-	}
-	tail := section(t, text, "TAIL:", "bra BYTES;")
-	require.Equal(t, Warp, number(t, tail, `add\.u32 %r9, %r9, (\d+);`))
-	require.Equal(t, 1, bytesOf(t, tail, "ld"))
-	require.Equal(t, 1, bytesOf(t, tail, "st"))
-}
-
-func number(t *testing.T, text, pattern string) int {
-	t.Helper()
-	found := regexp.MustCompile(pattern).FindAllStringSubmatch(text, -1)
-	require.Len(t, found, 1, pattern)
-	n, err := strconv.Atoi(found[0][1])
-	require.NoError(t, err)
-	return n
-}
-
-func section(t *testing.T, text, from, to string) string {
-	t.Helper()
-	_, text, found := strings.Cut(text, from)
-	require.True(t, found, from)
-	text, _, found = strings.Cut(text, to)
-	require.True(t, found, to)
-	return text
-}
-
-// bytesOf returns how much the only global load or store of a loop moves.
-func bytesOf(t *testing.T, text, kind string) int {
-	t.Helper()
-	found := regexp.MustCompile(kind+`\.global(\.v[24])?\.u(\d+) `).FindAllStringSubmatch(text, -1)
-	require.Len(t, found, 1, kind)
-	bits, err := strconv.Atoi(found[0][2])
-	require.NoError(t, err)
-	if vector := found[0][1]; vector != "" {
-		bits *= int(vector[2] - '0')
-	}
-	return bits / 8
-}
-
-// TestKernelNamesWhatItHas: every label that is branched to, and every register, is
-// declared. It finds the slips of the hand, not all that an assembler would.
-func TestKernelNamesWhatItHas(t *testing.T) {
-	declared := map[string]int{}
-	labels, reached := map[string]bool{}, map[string]bool{}
-	for _, line := range code() {
-		if reg := regexp.MustCompile(`^\.reg \.\w+ (%\w)<(\d+)>;$`).FindStringSubmatch(line); reg != nil {
-			n, err := strconv.Atoi(reg[2])
-			require.NoError(t, err)
-			declared[reg[1]] = n
-			continue
-		}
-		if label, found := strings.CutSuffix(line, ":"); found {
-			require.False(t, labels[label], "label %s twice", label)
-			labels[label] = true
-			continue
-		}
-		if target := regexp.MustCompile(`\bbra (\w+);$`).FindStringSubmatch(line); target != nil {
-			reached[target[1]] = true
-		}
-		for _, use := range regexp.MustCompile(`(%[pra])(\d+)\b`).FindAllStringSubmatch(line, -1) {
-			n, err := strconv.Atoi(use[2])
-			require.NoError(t, err)
-			require.Less(t, n, declared[use[1]], "%s in %q", use[0], line)
-		}
-		if !strings.HasPrefix(line, ".") && !strings.ContainsAny(line[:1], "{})") {
-			require.True(t, strings.HasSuffix(line, ";"), line)
-		}
-	}
-	for label := range reached {
-		require.True(t, labels[label], "no label %s", label)
-	}
-}
-
-func TestKernelAssembles(t *testing.T) {
-	ptxas, err := exec.LookPath("ptxas")
-	if err != nil {
-		t.Skipf("the kernel goes unassembled: %v; it is in NVIDIA's CUDA toolkit", err)
-	}
-	file := filepath.Join(t.TempDir(), "unpack.ptx")
-	require.NoError(t, os.WriteFile(file, []byte(kernel), 0o600))
-	output, err := exec.Command(ptxas, "--warning-as-error", "--output-file", os.DevNull, "--gpu-name", "sm_70", file).CombinedOutput()
-	require.NoError(t, err, string(output))
-}
 
 func TestBlocks(t *testing.T) {
 	for count, blocks := range map[int]int{1: 1, 8: 1, 9: 2, 16: 2, 17: 3, 2048: 256} {
 		require.Equal(t, blocks, Blocks(count), count)
+	}
+}
+
+func TestKernelIsWhatTheHostTakesItFor(t *testing.T) {
+	k, err := ptxtest.Parse(kernel)
+	require.NoError(t, err)
+	require.Equal(t, Entry, k.Name)
+	require.Equal(t, Block, k.Threads)
+	require.Contains(t, kernel, "\n.version 6.0\n.target sm_70\n.address_size 64\n", "what old drivers take")
+	require.Regexp(t, `\(\s+\.param \.u64 descriptors,\s+\.param \.u32 count,\s+\.param \.u64 source,\s+\.param \.u64 destination\s+\)`, kernel,
+		"the parameters that Launch passes, in order")
+}
+
+// card is the memory of a GPU, with places for the descriptors, the source and the
+// destination. It complains of what a GPU would not forgive.
+type card struct {
+	memory  []byte
+	written []byte      // by byte: how often
+	widths  map[int]int // of loads from the source: how many
+}
+
+const (
+	base          = 1 << 40
+	descriptorsAt = 0
+	sourceAt      = 256 << 10
+	destinationAt = 512 << 10
+	cardSize      = 2 << 20
+	// far is in all destinations: they are more than 32 bits.
+	far = 5 << 32
+)
+
+func (c *card) place(address uint64, n, from, to int) (int, error) {
+	if address%uint64(n) != 0 {
+		return 0, fmt.Errorf("%d bytes at %#x, which is misaligned", n, address)
+	}
+	at := address - base
+	if at < uint64(from) || at+uint64(n) > uint64(to) {
+		return 0, fmt.Errorf("%d bytes at offset %#x, which is not there", n, at)
+	}
+	return int(at), nil
+}
+
+func (c *card) Load(address uint64, into []byte) error {
+	at, err := c.place(address, len(into), descriptorsAt, destinationAt)
+	if err != nil {
+		return err
+	}
+	copy(into, c.memory[at:])
+	if at >= sourceAt {
+		c.widths[len(into)]++
+	}
+	return nil
+}
+
+func (c *card) Store(address uint64, from []byte) error {
+	at, err := c.place(address, len(from), destinationAt, cardSize)
+	if err != nil {
+		return err
+	}
+	copy(c.memory[at:], from)
+	for i := range from {
+		c.written[at+i]++
+	}
+	return nil
+}
+
+// unpack runs a kernel over a piece for each length and each pair of alignments, and says
+// what is wrong with what it did. Behind the descriptors are some that it is not given.
+func unpack(text string, lengths []uint32, alignments []int) error {
+	k, err := ptxtest.Parse(text)
+	if err != nil {
+		return err
+	}
+	c := &card{memory: make([]byte, cardSize), written: make([]byte, cardSize), widths: map[int]int{}}
+	_, _ = rand.NewChaCha8([32]byte{1}).Read(c.memory) // it returns no error
+	want := bytes.Clone(c.memory)
+	times, widths := make([]byte, cardSize), map[int]int{}
+	var list []byte
+	count, to := 0, 16
+	for _, length := range lengths {
+		for _, from := range alignments {
+			for _, align := range alignments {
+				source := (count*7919%(200<<10))&^15 + from
+				destination := to + align
+				list = binary.LittleEndian.AppendUint32(list, uint32(source))
+				list = binary.LittleEndian.AppendUint32(list, length)
+				list = binary.LittleEndian.AppendUint64(list, far+uint64(destination))
+				copy(want[destinationAt+destination:], want[sourceAt+source:][:length])
+				for i := range length {
+					times[destinationAt+destination+int(i)]++
+				}
+				width := 16
+				for (from|align)%width != 0 {
+					width /= 2
+				}
+				if whole := int(length) / width; whole > 0 {
+					widths[width] += whole
+				}
+				if rest := int(length) % width; rest > 0 {
+					widths[1] += rest
+				}
+				to = (destination + int(length) + 31) &^ 15 // with room in between
+				count++
+			}
+		}
+	}
+	copy(want, list)
+	copy(want[len(list):], bytes.Repeat([]byte{1, 0, 0, 0}, 64)) // one byte from 1 to 0x100000001
+	copy(c.memory, want[:sourceAt])
+	if err := k.Run(Blocks(count), []uint64{base, uint64(count), base + sourceAt, base + destinationAt - far}, c); err != nil {
+		return err
+	}
+	switch {
+	case !bytes.Equal(times, c.written):
+		return errors.New("a byte is not written once")
+	case !bytes.Equal(want, c.memory):
+		return errors.New("a byte is wrong")
+	case !maps.Equal(widths, c.widths):
+		return fmt.Errorf("loads by their width are %v, and the widest are %v", c.widths, widths)
+	}
+	return nil
+}
+
+func sixteen() (all []int) {
+	for i := range 16 {
+		all = append(all, i)
+	}
+	return all
+}
+
+// TestKernelUnpacks runs the text itself, thread by thread.
+func TestKernelUnpacks(t *testing.T) {
+	require.NoError(t, unpack(kernel, []uint32{0, 1, 2, 15, 16, 17, 31, 32, 33, 511, 512, 513, 1100}, sixteen()))
+	require.NoError(t, unpack(kernel, []uint32{4095, 4096, 4097}, []int{0, 1, 4, 6, 8}))
+}
+
+// TestWrongKernelsAreFound changes each constant of the code, one at a time and both
+// ways, and each width: no such kernel passes for the right one.
+func TestWrongKernelsAreFound(t *testing.T) {
+	_, code, found := strings.Cut(kernel, ".reg .b64")
+	require.True(t, found)
+	offset := len(kernel) - len(code)
+	wrong := map[string]string{}
+	change := func(pattern string, to func(string) []string) (n int) {
+		for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatchIndex(code, -1) {
+			from, end := offset+m[2], offset+m[3]
+			line := strings.Count(kernel[:from], "\n") + 1
+			for _, text := range to(kernel[from:end]) {
+				wrong[fmt.Sprintf("line %d: %s for %s", line, text, kernel[from:end])] = kernel[:from] + text + kernel[end:]
+				n++
+			}
+		}
+		return n
+	}
+	constants := change(`(?m)[ +](-?\d+)[;\]]`, func(s string) []string {
+		n, err := strconv.Atoi(s)
+		require.NoError(t, err)
+		return []string{strconv.Itoa(n + 1), strconv.Itoa(n - 1)}
+	})
+	require.Equal(t, 2*26, constants, "all constants of the code")
+	widths := map[string]string{"v2.u32": "v2.u16", "v4.u32": "v4.u16", "u64": "u32", "u32": "u16", "u16": "u8", "u8": "u16"}
+	require.Equal(t, 12, change(`(?:ld|st)\.global\.(\S+)`, func(s string) []string { return []string{widths[s]} }))
+	require.Equal(t, 6, change(`setp\.(ge)\.`, func(string) []string { return []string{"eq"} }))
+	for name, text := range wrong {
+		err := unpack(text, []uint32{1, 17, 33, 47, 1100}, []int{0, 1, 2, 4, 8})
+		require.Error(t, err, name)
 	}
 }

@@ -100,7 +100,9 @@ func open(options Options, on system) (*Binding, error) {
 	b := &Binding{options: options, system: on}
 	for _, rung := range rungs {
 		if err := rung.try(b); err != nil {
-			err.Rung = rung.name
+			if err.Rung == "" {
+				err.Rung = rung.name
+			}
 			if closing := b.Close(); closing != nil {
 				err.Err = errors.Join(err.Err, closing)
 			}
@@ -260,8 +262,12 @@ func (b *Binding) tryDriver() *RungError {
 	case err == nil:
 		err = errors.New("the kernel bound a descriptor that does not exist")
 	}
-	name := b.options.Interface
-	return &RungError{Err: fmt.Errorf("%s takes no dmabuf: %w", name, err), Remedy: "use a NIC whose driver has queue management and netmem, and a kernel with CONFIG_NET_DEVMEM"}
+	return b.driverCannot(err)
+}
+
+func (b *Binding) driverCannot(err error) *RungError {
+	return &RungError{Rung: RungDriver, Err: fmt.Errorf("%s takes no dmabuf: %w", b.options.Interface, err),
+		Remedy: "use a NIC whose driver has queue management and netmem, and a kernel with CONFIG_NET_DEVMEM"}
 }
 
 func (b *Binding) tryExporter() *RungError {
@@ -275,6 +281,9 @@ func (b *Binding) tryExporter() *RungError {
 
 func (b *Binding) tryBind() *RungError {
 	id, err := b.netdev.bind(b.index, b.Queue, b.exported.descriptor)
+	if errors.Is(err, unix.EOPNOTSUPP) { // kernels differ in what they look at first, the descriptor or the driver
+		return b.driverCannot(err)
+	}
 	if err != nil {
 		return &RungError{Err: fmt.Errorf("queue %d of %s: %w", b.Queue, b.options.Interface, err),
 			Remedy: "no XDP or AF_XDP socket may use the queue, hds-thresh must be 0, and the driver able to restart it"}

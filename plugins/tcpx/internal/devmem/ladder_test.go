@@ -244,6 +244,7 @@ func TestLadderToTheTop(t *testing.T) {
 		{RungSplit, "cannot split headers", with(func(n *nic) { n.silent = true })},
 		{RungDriver, "operation not supported", with(func(n *nic) { n.driver = genltest.Error(int(unix.EOPNOTSUPP)) })},
 		{RungExporter, "no such file or directory; modprobe udmabuf", with(func(n *nic) { n.export = &os.PathError{Op: "open", Path: exporter, Err: unix.ENOENT} })},
+		{RungDriver, name + " takes no dmabuf: operation not supported", with(func(n *nic) { n.bindErr = genltest.Error(int(unix.EOPNOTSUPP)) })},
 		{RungBind, "queue 3 of " + name + ": device or resource busy", with(func(n *nic) { n.bindErr = genltest.Error(int(unix.EBUSY)) })},
 	} {
 		_, err := open(options, c.nic.system())

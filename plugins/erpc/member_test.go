@@ -1,0 +1,187 @@
+package erpc
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/transport"
+)
+
+// member is a worker with a load that is verified, in a simulated network or a real one.
+type member struct {
+	t      testing.TB
+	w      *worker
+	random *rand.Rand
+	events []transport.Event
+	calls  int // to be made, to each peer
+	sizes  func(*rand.Rand) int
+	defers bool // replies are kept for a while, and go in any order
+
+	made     []int            // by peer
+	waiting  []map[uint64]int // by peer: size of the response, by token
+	executed [][]uint64       // by peer: bit i: request i
+	served   int
+	replies  []transport.Op
+	answered int
+	bytes    int // of responses
+}
+
+func (n *network) member(t testing.TB, s *settings, mtu, calls int, sizes func(*rand.Rand) int) *member {
+	w, err := newWorker(s, n.port(mtu), nil, s.credits, func() int64 { return n.now })
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		require.NoError(t, w.Close())
+		require.NoError(t, w.release())
+	})
+	return newMember(t, w, n.random.Uint64(), calls, sizes)
+}
+
+func newMember(t testing.TB, w *worker, seed uint64, calls int, sizes func(*rand.Rand) int) *member {
+	return &member{t: t, w: w, random: rand.New(rand.NewPCG(seed, 2)), events: make([]transport.Event, 16), calls: calls, sizes: sizes}
+}
+
+func join(t testing.TB, a, b *member) {
+	require.NoError(t, a.w.Connect(t.Context(), transport.PeerID(len(a.made)), b.w.Address()))
+	require.NoError(t, b.w.Connect(t.Context(), transport.PeerID(len(b.made)), a.w.Address()))
+	a.joined()
+	b.joined()
+}
+
+// joined makes room for one more peer.
+func (m *member) joined() {
+	m.made = append(m.made, 0)
+	m.waiting = append(m.waiting, map[uint64]int{})
+	m.executed = append(m.executed, nil)
+}
+
+// A message says who it is: its number, and bytes that follow from that and its place.
+// A request says besides how long its response is to be.
+const messageHead = 16
+
+func message(number uint64, size, response int) []byte {
+	b := make([]byte, max(size, messageHead))
+	binary.LittleEndian.PutUint64(b, number)
+	binary.LittleEndian.PutUint64(b[8:], uint64(response))
+	copy(b[messageHead:], pattern()[number%251:])
+	return b
+}
+
+// pattern is long enough for the rest of every message, from several places on.
+var pattern = sync.OnceValue(func() []byte {
+	b := make([]byte, maxMessage+251)
+	for i := range b {
+		b[i] = byte(i % 251)
+	}
+	return b
+})
+
+func (m *member) verify(b []byte, number uint64, size, response int) {
+	if len(b) != max(size, messageHead) || binary.LittleEndian.Uint64(b) != number || binary.LittleEndian.Uint64(b[8:]) != uint64(response) ||
+		!bytes.Equal(pattern()[number%251:][:len(b)-messageHead], b[messageHead:]) {
+		require.Fail(m.t, "wrong bytes", "message %d of %d bytes has %d, or others than were sent", number, size, len(b))
+	}
+}
+
+// turn is what a runtime's loop does.
+func (m *member) turn() {
+	for peer := range m.made {
+		for m.made[peer] < m.calls {
+			number := uint64(m.made[peer] + 1)
+			size, response := m.sizes(m.random), m.sizes(m.random)
+			n, err := m.w.Post([]transport.Op{{Kind: transport.OpCall, Peer: transport.PeerID(peer), Token: transport.Token(number),
+				Payload: message(number, size, response)}})
+			require.NoError(m.t, err)
+			if n == 0 {
+				break
+			}
+			m.waiting[peer][number] = response
+			m.made[peer]++
+		}
+	}
+	require.NoError(m.t, m.w.Flush())
+	n, err := m.w.Poll(m.events)
+	require.NoError(m.t, err)
+	for i := range m.events[:n] {
+		m.take(&m.events[i])
+	}
+	m.reply()
+	require.NoError(m.t, m.w.Flush())
+}
+
+func (m *member) take(e *transport.Event) {
+	number := binary.LittleEndian.Uint64(e.Payload)
+	switch e.Kind {
+	case transport.EventRequest:
+		response := int(binary.LittleEndian.Uint64(e.Payload[8:]))
+		m.verify(e.Payload, number, len(e.Payload), response)
+		m.execute(e.Peer, number)
+		m.replies = append(m.replies, transport.Op{Kind: transport.OpReply, Peer: e.Peer, Token: e.Token, Payload: message(number, response, 0)})
+	case transport.EventResponse:
+		response, waits := m.waiting[e.Peer][uint64(e.Token)]
+		require.True(m.t, waits, "call %d to peer %d is answered twice", e.Token, e.Peer)
+		delete(m.waiting[e.Peer], uint64(e.Token))
+		m.verify(e.Payload, uint64(e.Token), response, 0)
+		m.answered++
+		m.bytes += len(e.Payload)
+	default:
+		require.Fail(m.t, "an event that nothing is the cause of", "%+v", e)
+	}
+}
+
+// execute notes that a request was run, which it may be once.
+func (m *member) execute(peer transport.PeerID, number uint64) {
+	for uint64(len(m.executed[peer])) <= number/64 {
+		m.executed[peer] = append(m.executed[peer], 0)
+	}
+	word, bit := &m.executed[peer][number/64], uint64(1)<<(number%64)
+	if *word&bit != 0 {
+		require.Fail(m.t, "executed twice", "request %d of peer %d", number, peer)
+	}
+	*word |= bit
+	m.served++
+}
+
+func (m *member) reply() {
+	if m.defers {
+		m.random.Shuffle(len(m.replies), func(i, j int) { m.replies[i], m.replies[j] = m.replies[j], m.replies[i] })
+	}
+	for len(m.replies) > 0 && (!m.defers || m.random.IntN(4) > 0) {
+		last := len(m.replies) - 1
+		n, err := m.w.Post(m.replies[last:])
+		require.NoError(m.t, err)
+		require.Equal(m.t, 1, n, "a reply always finds room")
+		m.replies = m.replies[:last]
+	}
+}
+
+func (m *member) done() bool {
+	for peer := range m.made {
+		if m.made[peer] < m.calls || len(m.waiting[peer]) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// requireAtRest checks that nothing leaked: all credits, slots and calls are there.
+func (m *member) requireAtRest() {
+	w := m.w
+	require.Nil(m.t, w.first, "slots that wait for answers")
+	require.Empty(m.t, m.replies)
+	for _, p := range w.sessions {
+		require.Equal(m.t, up, p.state)
+		require.Equal(m.t, p.total, p.credits, "credits")
+		require.Len(m.t, p.free, len(p.slots), "free slots")
+		require.Len(m.t, p.spare, len(p.calls), "calls that are not in use")
+		require.True(m.t, p.backlog.empty())
+		for i := range p.slots {
+			require.Zero(m.t, p.slots[i].held, "packets of a slot in the wheel")
+		}
+	}
+	require.Zero(m.t, w.wheel.count, "packets in the wheel")
+}

@@ -1,0 +1,103 @@
+package tcpx
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"transportbench/core/transport"
+)
+
+// alone is a worker that was told of a peer which dials it and never does. It returns what
+// of a hello that peer could say.
+func alone(t *testing.T, options map[string]string) (w *worker, hello []byte) {
+	t.Helper()
+	values, err := transport.ParseOptions(schema, options)
+	require.NoError(t, err)
+	tr, err := Driver{}.Open(context.Background(), transport.Config{Workers: 1, Peers: 1, InFlight: 4, MaxPayload: 100, Options: values})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, tr.Close()) })
+	opened, err := tr.NewWorker(0)
+	require.NoError(t, err)
+	w = opened.(*worker)
+	first := make([]byte, nonceSize) // the smallest: who has it dials
+	a, err := w.settings.decodeAddress(w.Address())
+	require.NoError(t, err)
+	address, err := json.Marshal(w.settings.announce(first, a.At))
+	require.NoError(t, err)
+	require.NoError(t, w.Connect(context.Background(), 0, address))
+	return w, encodeHello(w.nonce, first, 0)
+}
+
+// dialled is a socket to a worker, over which bytes have been said.
+func dialled(t *testing.T, w *worker, said []byte) int {
+	t.Helper()
+	a, err := w.settings.decodeAddress(w.Address())
+	require.NoError(t, err)
+	fd, err := w.settings.dial(a.At)
+	require.NoError(t, err)
+	eventually(t, "what is said to go", func() bool {
+		if len(said) > 0 {
+			n, err := sendHello(fd, said)
+			require.NoError(t, err)
+			said = said[n:]
+		}
+		return len(said) == 0
+	})
+	return fd
+}
+
+// untilLost polls until a loss is told.
+func untilLost(t *testing.T, w *worker) {
+	t.Helper()
+	events := make([]transport.Event, 1)
+	eventually(t, "the loss", func() bool {
+		n, err := w.Poll(events)
+		require.NoError(t, err)
+		return n == 1 && events[0].Kind == transport.EventPeerLost
+	})
+}
+
+// TestNeverConnected: a peer that dies before it has said anything, or lives and says too
+// little, is told as lost; what was posted to it is given up, and no socket stays.
+func TestNeverConnected(t *testing.T) {
+	for name, sockets := range map[string]int{"no socket": 0, "one of two": 1, "half a hello": -1} {
+		t.Run(name, func(t *testing.T) {
+			w, hello := alone(t, map[string]string{"connect-timeout": "50ms", "timeout": "10ms"})
+			n, err := w.Post([]transport.Op{{Kind: transport.OpCall, Payload: make([]byte, 100)}})
+			require.NoError(t, err)
+			require.Equal(t, 1, n)
+			require.NoError(t, w.Flush())
+			if sockets != 0 {
+				if sockets < 0 {
+					hello = hello[:20]
+				}
+				fd := dialled(t, w, hello)
+				defer func() { require.NoError(t, unix.Close(fd)) }()
+			}
+			untilLost(t, w)
+			require.GreaterOrEqual(t, w.peers[0].awaited, int64(w.settings.patience))
+			_, err = w.Post([]transport.Op{{Kind: transport.OpCall}})
+			require.ErrorIs(t, err, transport.ErrPeerDown)
+			require.Empty(t, w.connecting)
+			require.Equal(t, []int{-1, -1}, w.peers[0].sockets)
+		})
+	}
+}
+
+// TestPatienceIsOfPolls: time in which a worker does not poll is not held against a peer.
+func TestPatienceIsOfPolls(t *testing.T) {
+	w, _ := alone(t, map[string]string{"connect-timeout": "1h"})
+	p := w.peers[0]
+	for range 3 {
+		w.lookedAt -= int64(30 * 60 * 1e9) // half an hour
+		before := p.awaited
+		_, err := w.Poll(nil)
+		require.NoError(t, err)
+		require.Equal(t, before+longestTurn, p.awaited)
+		require.Equal(t, connecting, p.state)
+	}
+}

@@ -1,0 +1,97 @@
+package tcpx
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestHelpersServe: with threads, data sockets are read and written by these alone, and each
+// has its own.
+func TestHelpersServe(t *testing.T) {
+	a, b := pair(t, map[string]string{"sockets": "3", "threads": "2", "chunk": "16KiB", "request": "256KiB"}, 1<<20)
+	data := random(11, 200_001)
+	require.True(t, bytes.Equal(data, exchange(t, a, b, data)))
+	for _, e := range []*endpoint{a, b} {
+		require.Len(t, e.comm.helpers, 2)
+		require.Equal(t, []*served{e.comm.lanes[0].served, e.comm.lanes[2].served}, e.comm.helpers[0].served)
+		require.Equal(t, []*served{e.comm.lanes[1].served}, e.comm.helpers[1].served)
+		require.Zero(t, e.counts.calls, "calls of the comm's thread")
+	}
+	eventually(t, "calls to be published", func() bool {
+		for _, h := range a.comm.helpers {
+			a.comm.takeCalls(h)
+		}
+		for _, h := range b.comm.helpers {
+			b.comm.takeCalls(h)
+		}
+		return a.counts.calls[callSends] >= 13 && b.counts.calls[callReceives] >= 13
+	})
+}
+
+// TestHelpersSleep: a helper with nothing to do waits in the kernel, and wakes up for what is
+// handed over and for what comes.
+func TestHelpersSleep(t *testing.T) {
+	a, b := pair(t, map[string]string{"sockets": "2", "threads": "2"}, 1<<20)
+	asleep := func() bool {
+		for _, e := range []*endpoint{a, b} {
+			for _, h := range e.comm.helpers {
+				if !h.bell.waiting.Load() {
+					return false
+				}
+			}
+		}
+		return true
+	}
+	for round := range 3 {
+		eventually(t, "all helpers to sleep", asleep)
+		data := random(uint64(round), 100_000)
+		require.True(t, bytes.Equal(data, exchange(t, a, b, data)), "round %d", round)
+	}
+	// The receiver's helper waits for bytes that are announced and have not come.
+	_, err := b.comm.irecv(b.destination.slice(0, 1000), 9)
+	require.NoError(t, err)
+	require.NoError(t, b.comm.accept(&record{kind: recordChunk, index: uint16(b.comm.receiveAnnounced % requests), size: 1000, total: 1000, tag: 9}))
+	require.NoError(t, b.comm.progress())
+	eventually(t, "all helpers to sleep", asleep)
+	_, err = sendBytes(a.comm.lanes[0].fd, data1000)
+	require.NoError(t, err)
+	eventually(t, "the bytes", func() bool {
+		require.NoError(t, b.comm.progress())
+		return b.comm.receiveComplete == b.comm.receivePosted
+	})
+}
+
+var data1000 = random(12, 1000)
+
+// TestHelperWakesTheWorker: a worker that waits is woken by what its helpers have done, and
+// by a socket that one of them finds closed.
+func TestHelperWakesTheWorker(t *testing.T) {
+	w := &waker{fd: -1}
+	w.rouse() // nobody waits: nothing is written
+	var none *waker
+	none.rouse()
+
+	a, b := pair(t, map[string]string{"threads": "1"}, 1<<20)
+	require.False(t, b.comm.helped())
+	_, err := b.comm.irecv(b.destination.slice(0, 1000), 9)
+	require.NoError(t, err)
+	_, err = a.comm.isend(vector{data1000}, 9)
+	require.NoError(t, err)
+	eventually(t, "the sender's helper", func() bool {
+		require.NoError(t, b.comm.progress())
+		if a.comm.helped() {
+			return true
+		}
+		require.NoError(t, a.comm.progress())
+		return a.counts.sentBytes > 0
+	})
+	eventually(t, "the receiver's helper", func() bool {
+		if b.comm.helped() {
+			return true
+		}
+		require.NoError(t, b.comm.progress())
+		return b.counts.receivedBytes > 0
+	})
+}
