@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tests the verbs device, datagrams and copyrpc on it.
+# Tests the verbs device, datagrams, copyrpc and erpc on it.
 #
 #	test-rdma.sh          on Soft-RoCE, in a guest that QEMU emulates
 #	test-rdma.sh DEVICE   on an RDMA device of this machine, such as mlx5_0
@@ -42,8 +42,9 @@ build() {
 	CGO_ENABLED=1 go test -c -tags ibverbs -o "$work/rdma.test" ./core/rdma
 	CGO_ENABLED=1 go test -c -tags ibverbs -o "$work/datagram.test" ./core/datagram
 	CGO_ENABLED=1 go test -c -tags ibverbs -o "$work/copyrpc.test" ./plugins/copyrpc
+	CGO_ENABLED=1 go test -c -tags ibverbs -o "$work/erpc.test" ./plugins/erpc
 	CGO_ENABLED=0 go build -o "$work/transportbench" ./cmd/transportbench
-	CGO_ENABLED=1 go build -tags ibverbs -o "$work/transport-copyrpc" ./cmd/transport-copyrpc
+	CGO_ENABLED=1 go build -tags ibverbs -o "$work/" ./cmd/transport-copyrpc ./cmd/transport-erpc
 }
 
 # fetch_kernel downloads Debian's kernel once and unpacks what the guest needs of it.

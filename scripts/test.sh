@@ -35,6 +35,9 @@ else
 	say "protoc is not installed: the generated code goes unchecked"
 fi
 
+step "verbs"
+scripts/test-rdma.sh
+
 step "fuzz"
 scripts/fuzz.sh "${1:-5s}"
 

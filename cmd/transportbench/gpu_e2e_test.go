@@ -44,7 +44,7 @@ func TestRunOnGPU(t *testing.T) {
 	plugins, sound := buildForGPU(t), driver(t)
 	run := func(libraries string, args ...string) (*invocation, int) {
 		i := command(t, append([]string{"run", "--json", "--plugin-dir", plugins, "--transport", "tcpx",
-			"--duration", window, "--warmup", "20ms", "--repeats", "2"}, args...)...)
+			"--duration", window, "--warmup", "20ms", "--repeats", "1"}, args...)...)
 		i.cmd.Env = append(i.cmd.Env, "LD_LIBRARY_PATH="+libraries)
 		return i, i.run(t)
 	}
@@ -68,12 +68,13 @@ func TestRunOnGPU(t *testing.T) {
 			require.Contains(t, check.Message, "were copied back after the windows, and are right")
 			require.Equal(t, "gpu", r.Plugin.Provider)
 			require.Equal(t, "GPU of tests 7", r.Plugin.Notes["gpu"])
-			for k := range r.Repeats {
-				for _, d := range r.Repeats[k].Daemons() {
-					require.Positive(t, d.Device.Values)
-					require.Positive(t, d.Device.Verified)
-				}
+			values, verified := uint64(0), uint64(0)
+			for _, d := range r.Repeats[0].Daemons() {
+				values += d.Device.Values
+				verified += d.Device.Verified
 			}
+			require.Positive(t, values)
+			require.Positive(t, verified)
 			if name == "auto" {
 				require.Contains(t, r.Plugin.Notes["auto"], "gpu; unavailable: mode devmem: ")
 			}

@@ -135,7 +135,7 @@ func (q *softQueuePair) something() bool {
 		}
 	}
 	if q.remote != nil && q.lanes == nil {
-		if !q.deaf && uint32(q.wire.load64(q.slots.offset(q.received))) == q.slots.generation(q.received) {
+		if !q.deaf && q.arrived() {
 			return true
 		}
 		q.learn()

@@ -281,7 +281,7 @@ func (c *softCompletionQueue) Poll(completions []Completion) (n int, err error) 
 		q := c.pairs[at]
 		if q.lanes != nil {
 			n += q.receiveDatagrams(completions[n:])
-		} else if q.remote != nil && uint32(q.wire.load64(q.slots.offset(q.received))) == q.slots.generation(q.received) {
+		} else if q.remote != nil && q.arrived() {
 			n += q.receive(completions[n:])
 		}
 		if q.scanned != q.posted && (q.signaled > 0 || q.waiting > 0 || q.failed || c.polls%lossPolls == 0) {

@@ -21,6 +21,8 @@ type softCompletionQueue struct {
 	polls    uint
 	bell     *softBell // nil where nobody waits
 	closed   bool
+
+	_ [128]byte // what lies behind may be another thread's
 }
 
 // NewCompletionQueue implements [Device].
@@ -49,6 +51,8 @@ type softReceives struct {
 	tail   uint64
 	limit  uint64
 	closed bool
+
+	_ [128]byte // what lies behind may be another thread's
 }
 
 // NewSharedReceiveQueue implements [Device].
@@ -117,6 +121,8 @@ type softQueuePair struct {
 	claimed int // lanes that senders claimed, as last seen
 	lane    int // which one the next Poll starts with
 	peers   []softPeer
+
+	_ [128]byte // what lies behind may be another thread's
 }
 
 // softEntry is a request in a send queue.

@@ -131,8 +131,8 @@ const sliceTime = 100 * time.Microsecond
 // slices at the lowest floor, the near ones, the middle one and one at the fast end, and the
 // middle of the ratio of an operation to its own floor, over near and over all slices.
 func BenchmarkTwoThreads(b *testing.B) {
-	for _, c := range []struct{ peers, inFlight int }{{1, 1}, {1, 32}, {8, 256}} {
-		b.Run(fmt.Sprintf("peers=%d/in-flight=%d", c.peers, c.inFlight), func(b *testing.B) {
+	for _, c := range []struct{ peers, inFlight, payload int }{{1, 1, 32}, {1, 1, 48}, {1, 32, 48}, {8, 256, 48}} {
+		b.Run(fmt.Sprintf("peers=%d/in-flight=%d/payload=%d", c.peers, c.inFlight, c.payload), func(b *testing.B) {
 			caller, servers := star(b, c.peers, c.inFlight)
 			var turn atomic.Int64 // odd while both probe; -1 is the end
 			var wait sync.WaitGroup
@@ -159,7 +159,7 @@ func BenchmarkTwoThreads(b *testing.B) {
 					return probe(caller, true)
 				}
 				before := bounce()
-				load := newLoad(caller, c.peers, c.inFlight)
+				load := newLoad(caller, c.peers, c.inFlight, c.payload)
 				least := 20 * c.peers * c.inFlight // what waited during the probes must not count
 				for done, ops := 0, least; done < b.N; {
 					start := time.Now()
@@ -217,7 +217,7 @@ func probe(w *worker, initiate bool) float64 {
 	return f.RoundTrip
 }
 
-// load makes calls of 48 bytes, evenly to all peers, with so many in flight to each.
+// load makes calls, evenly to all peers, with so many in flight to each.
 type load struct {
 	w       *worker
 	ops     []transport.Op // to be posted
@@ -225,8 +225,8 @@ type load struct {
 	payload []byte
 }
 
-func newLoad(w *worker, peers, inFlight int) *load {
-	l := &load{w: w, ops: make([]transport.Op, 0, peers*inFlight), events: make([]transport.Event, 64), payload: make([]byte, 48)}
+func newLoad(w *worker, peers, inFlight, payload int) *load {
+	l := &load{w: w, ops: make([]transport.Op, 0, peers*inFlight), events: make([]transport.Event, 64), payload: make([]byte, payload)}
 	for i := range inFlight {
 		for peer := range peers {
 			l.ops = append(l.ops, transport.Op{Kind: transport.OpCall, Peer: transport.PeerID(peer), Token: transport.Token(i), Payload: l.payload})

@@ -27,10 +27,10 @@ const (
 )
 
 // An emulated guest may be without a processor for long, and a peer that does not answer
-// must not be taken for dead then. impatient is what finds a dead one in a second all
+// must not be taken for dead then. impatient is what finds a dead one in two seconds all
 // the same, patient what outlasts programs that are run meanwhile.
 var (
-	impatient = []string{"timeout", "16", "retries", "2"}
+	impatient = []string{"timeout", "17", "retries", "2"}
 	patient   = []string{"timeout", "18", "retries", "7"}
 )
 

@@ -51,6 +51,8 @@ type worker struct {
 
 	closed bool
 	counts counts
+
+	_ [128]byte // what lies behind may be another thread's
 }
 
 // counts are what ReadStats tells.
@@ -124,6 +126,8 @@ type peer struct {
 
 	isDirty, isStuck, isReady, isHeld, isOwing bool
 	errors                                     peerErrors
+
+	_ [128]byte // what lies behind may be another thread's
 }
 
 // callTable is the calls of one connection: their tokens by the number that goes
@@ -139,12 +143,19 @@ type callTable struct {
 }
 
 func newCallTable(calls, limit int) callTable {
-	t := callTable{tokens: make([]transport.Token, calls), waiting: make([]bool, calls),
-		free: make([]uint32, calls), answered: make([]uint32, 0, calls), limit: limit}
+	t := callTable{tokens: apart[transport.Token](calls), waiting: apart[bool](calls),
+		free: apart[uint32](calls), answered: apart[uint32](calls)[:0], limit: limit}
 	for i := range t.free {
 		t.free[i] = uint32(calls - 1 - i)
 	}
 	return t
+}
+
+// apart makes a slice whose cache lines have nothing else in them. Small ones that two
+// threads write would else lie in one line, which goes to and fro between them.
+func apart[T any](n int) []T {
+	const margin = 128 // elements, and so bytes at least
+	return make([]T, margin+n+margin)[margin : margin+n : margin+n]
 }
 
 // batch is one that is complete and waits for its request.
@@ -183,6 +194,9 @@ func newWorker(r *rank) (w *worker, err error) {
 	w = &worker{settings: s, rank: r, nonce: rand.Uint64() | 1, byNonce: map[uint64]*peer{},
 		slots: make([]*peer, 0, s.peers), completions: make([]rdma.Completion, 64), receives: make([]rdma.ReceiveRequest, 64),
 		few: s.receives() * 2 / 3, sweeping: r.ticks.Load(), patience: s.patience(r.provider())}
+	for _, list := range []*[]*peer{&w.dirty, &w.stuck, &w.ready, &w.held, &w.owing, &w.gone, &w.broken} {
+		*list = apart[*peer](s.peers)[:0]
+	}
 	if w.cq, err = r.device.NewCompletionQueue(s.completions()); err != nil {
 		return nil, err
 	}
@@ -225,7 +239,7 @@ func (w *worker) newPeer(id transport.PeerID, nonce uint64) (*peer, error) {
 		inbox: memory[at+size : at+2*size : at+2*size], control: w.region.Address + uint64(control),
 		credit: twinAt(memory, control+creditOffset), position: twinAt(memory, control+positionOffset),
 		scratch: twinAt(memory, control+scratchOffset), fetched: twinAt(memory, control+fetchedOffset),
-		calls: newCallTable(s.calls, s.calls/2), owed: make([]bool, s.calls),
+		calls: newCallTable(s.calls, s.calls/2), owed: apart[bool](s.calls),
 		errors: peerErrors{
 			down:        opError("post", id, transport.ErrPeerDown),
 			tooLarge:    opError("post", id, transport.ErrTooLarge),

@@ -10,6 +10,9 @@
 // chunks, which are striped over the data sockets; a control record tells the
 // receiver of each. Data sockets carry payload and nothing else.
 //
+// The thread that polls serves the sockets, or helpers do (see helper.go): threads that are
+// given chunks and count bytes.
+//
 // A receive has two stages: in flight, until all of its bytes are in bounce memory,
 // and pending, until they are unpacked. Then it can be consumed, which gives its
 // pages back. A send is free when its bytes are acknowledged.

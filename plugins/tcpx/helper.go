@@ -159,18 +159,20 @@ func (c *comm) stopHelpers(wait bool) bool {
 func (h *helper) run() {
 	runtime.LockOSThread()
 	defer close(h.ended)
-	for idle := 0; !h.stop.Load(); {
+	for busy := clock(); !h.stop.Load(); {
 		if h.serve() {
-			idle = 0
-			continue
-		}
-		if idle++; idle >= sleepAfter {
-			idle = 0
+			busy = clock()
+		} else if clock()-busy > helperSpin {
 			h.sleep()
+			busy = clock()
 		}
 	}
 	h.publish()
 }
+
+// helperSpin is how long a helper looks in vain before it sleeps, in nanoseconds: about what
+// a wake-up costs.
+const helperSpin = 10_000
 
 // sleep waits for a socket that something is to be done with, or for the bell.
 func (h *helper) sleep() {

@@ -1,0 +1,65 @@
+//go:build ibverbs
+
+package erpc
+
+import (
+	"errors"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/rdma"
+	"transportbench/core/transport"
+	"transportbench/core/transporttest"
+)
+
+// What make test-rdma says: the device to test, without which a test that finds none is
+// skipped, and a second one that the first reaches over a wire.
+const (
+	deviceVariable = "RDMA_TEST_DEVICE"
+	peerVariable   = "RDMA_TEST_PEER"
+)
+
+// verbs are the options of the device under test.
+func verbs(t *testing.T, more ...string) map[string]string {
+	name := os.Getenv(deviceVariable)
+	d, err := rdma.Open(rdma.Options{Provider: rdma.Verbs, Device: name, GIDIndex: rdma.AnyGID})
+	if name == "" && errors.Is(err, rdma.ErrUnavailable) {
+		t.Skipf("%v; make test-rdma runs it on Soft-RoCE", err)
+	}
+	require.NoError(t, err)
+	require.NoError(t, d.Close())
+	o := map[string]string{"provider": providerVerbs, "device": name}
+	for i := 0; i < len(more); i += 2 {
+		o[more[i]] = more[i+1]
+	}
+	return o
+}
+
+// TestVerbsConformance has a peer-timeout that an emulated guest does not reach by being
+// without a processor, and packets of which its larger messages take some.
+func TestVerbsConformance(t *testing.T) {
+	o := verbs(t, "keepalive", "50ms", "peer-timeout", "8s", "mtu", "1024")
+	transporttest.Run(t, transporttest.Suite{Driver: Driver{}, Options: o, Kill: kill, MaxPayload: 8 << 10, Timeout: 2 * time.Minute})
+}
+
+// TestVerbsKilledAndStartedAgain is across the wire where there is one.
+func TestVerbsKilledAndStartedAgain(t *testing.T) {
+	theirs := verbs(t, "peer-timeout", "1h")
+	if peer := os.Getenv(peerVariable); peer != "" {
+		theirs["device"] = peer
+	}
+	w := opened(t, 1, transport.Config{Peers: 2, InFlight: 8, MaxPayload: 1000}, verbs(t, "keepalive", "50ms", "peer-timeout", "8s"))[0]
+	for id := range transport.PeerID(2) {
+		s := startServer(t, theirs)
+		s.connect(t, w, id)
+		echo(t, w, id, 300)
+		require.NoError(t, s.command.Process.Kill())
+		_ = s.command.Wait()
+		awaitLoss(t, w, id)
+		_, err := w.Post([]transport.Op{{Kind: transport.OpCall, Peer: id}})
+		require.ErrorIs(t, err, transport.ErrPeerDown)
+	}
+}
