@@ -63,6 +63,27 @@ func TestHelpersSleep(t *testing.T) {
 	})
 }
 
+// TestAcknowledgedBehindHelpers: a helper is ahead of what the comm has seen of it, and what
+// it sent since is no acknowledgement of what went before.
+func TestAcknowledgedBehindHelpers(t *testing.T) {
+	a, b := pair(t, nil, 1<<20)
+	l := &a.comm.lanes[0]
+	more := make([]byte, 1<<20)
+	eventually(t, "the socket to be full", func() bool {
+		n, err := sendBytes(l.fd, more)
+		require.NoError(t, err)
+		return n == 0 && unacknowledged(l.fd) > 2000
+	})
+	r := &sendRequest{lanes: 1}
+	r.marks[0].position, l.position = 1000, 1000
+	require.False(t, a.comm.acknowledged(r, 0))
+	eventually(t, "all to be acknowledged", func() bool {
+		_, err := receiveBytes(b.comm.lanes[0].fd, more)
+		require.NoError(t, err)
+		return a.comm.acknowledged(r, 0)
+	})
+}
+
 var data1000 = random(12, 1000)
 
 // TestHelperWakesTheWorker: a worker that waits is woken by what its helpers have done, and
