@@ -16,7 +16,7 @@ func (w *worker) Wait(timeout time.Duration) error {
 	if w.closed {
 		return transport.NewOpError(name, "wait", transport.ErrClosed)
 	}
-	if len(w.gone) > 0 || len(w.broken) > 0 || len(w.settling) > 0 {
+	if len(w.gone) > 0 || len(w.failed) > 0 || len(w.broken) > 0 || len(w.settling) > 0 {
 		return nil
 	}
 	w.waker.waiting.Store(true) // pairs with the load in rouse
