@@ -63,6 +63,44 @@ func TestHelpersSleep(t *testing.T) {
 	})
 }
 
+// TestNoWaitWithRoomToSend: Post takes in what a helper has sent, so that nothing wakes the
+// worker for it any more. It does not wait while there is room for what comes next.
+func TestNoWaitWithRoomToSend(t *testing.T) {
+	a, b := pair(t, map[string]string{"threads": "1", "chunk": "4KiB", "request": "256KiB"}, 1<<20)
+	c, l := a.comm, &a.comm.lanes[0]
+	p := &peer{w: &worker{settings: c.settings}, comm: c, state: up}
+	waits := func() bool { _, now := p.interests(nil); return !now }
+	data := random(13, 256<<10)
+	_, err := b.comm.irecv(b.destination.slice(0, len(data)), 0)
+	require.NoError(t, err)
+	eventually(t, "the credit", func() bool {
+		require.NoError(t, b.comm.progress())
+		require.NoError(t, c.readControl())
+		return c.creditCount == 1
+	})
+	require.True(t, waits())
+	_, err = c.isend(vector{data}, 0)
+	require.NoError(t, err)
+	c.sendActive = 1
+	require.True(t, c.cut())
+	require.False(t, c.cut(), "all task slots are taken")
+	eventually(t, "the helper", func() bool { return l.served.sent.Load() == laneTasks*4<<10 })
+	require.False(t, waits(), "the helper has sent")
+	require.True(t, c.takeSent())
+	require.False(t, c.helped())
+	require.False(t, waits(), "task slots are free")
+	eventually(t, "the bytes", func() bool {
+		require.NoError(t, c.progress())
+		require.NoError(t, b.comm.progress())
+		return b.comm.receiveComplete == 1 && l.count == 0
+	})
+	require.True(t, waits(), "all is sent")
+	p.flushed = 1
+	require.False(t, waits(), "there is room in the window")
+	c.settings.sendWindow = 1
+	require.True(t, waits(), "there is none")
+}
+
 // TestAcknowledgedBehindHelpers: a helper is ahead of what the comm has seen of it, and what
 // it sent since is no acknowledgement of what went before.
 func TestAcknowledgedBehindHelpers(t *testing.T) {

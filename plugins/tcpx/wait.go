@@ -63,7 +63,7 @@ func (p *peer) interests(list []unix.PollFd) (_ []unix.PollFd, now bool) {
 	if p.state != up {
 		return list, false
 	}
-	if c.err != nil || c.helped() || c.receiveConsumed < c.receiveComplete || !c.inbox.empty() && p.gathered >= int(c.inbox.head().size) {
+	if c.err != nil || c.helped() || p.sendable() || c.receiveConsumed < c.receiveComplete || !c.inbox.empty() && p.gathered >= int(c.inbox.head().size) {
 		return list, true
 	}
 	_, _ = c.control.flush() // the next Poll finds an error
@@ -89,6 +89,14 @@ func (p *peer) interests(list []unix.PollFd) (_ []unix.PollFd, now bool) {
 		list = append(list, unix.PollFd{Fd: int32(l.fd), Events: events})
 	}
 	return list, false
+}
+
+// sendable says whether there is something to send and room for it. Post takes in what makes
+// room, and may then leave it at that.
+func (p *peer) sendable() bool {
+	c := p.comm
+	return p.cut < p.flushed && c.sendPosted-c.sendFreed < uint64(p.w.settings.sendWindow) ||
+		c.sendCut < c.sendActive && c.choose() >= 0 && c.control.room() >= roomForCredits+recordSize
 }
 
 // Wake implements [transport.Waiter].
