@@ -101,6 +101,33 @@ func TestNoWaitWithRoomToSend(t *testing.T) {
 	require.True(t, waits(), "there is none")
 }
 
+// TestNoWaitWithoutPages: the pages that a connection waits for are given back by another,
+// which nothing tells it.
+func TestNoWaitWithoutPages(t *testing.T) {
+	a, b := pair(t, map[string]string{"threads": "1"}, 1<<20)
+	c, pages := b.comm, b.intake.(*pool)
+	p := &peer{w: &worker{settings: c.settings}, comm: c, state: up}
+	waits := func() bool { _, now := p.interests(nil); return !now }
+	_, err := c.irecv(b.destination.slice(0, len(data1000)), 0)
+	require.NoError(t, err)
+	require.NoError(t, c.accept(&record{kind: recordChunk, size: 1000, total: 1000}))
+	all := pages.unclaimed
+	pages.unclaimed = 0 // another connection has them
+	require.NoError(t, c.progress())
+	require.Zero(t, c.receiveReserved)
+	require.False(t, waits())
+	pages.unclaimed = all
+	require.NoError(t, c.progress())
+	require.True(t, waits(), "for the bytes")
+	_, err = sendBytes(a.comm.lanes[0].fd, data1000)
+	require.NoError(t, err)
+	eventually(t, "the helper", func() bool { return !waits() })
+	eventually(t, "the bytes", func() bool {
+		require.NoError(t, c.progress())
+		return c.receiveComplete == 1
+	})
+}
+
 // TestAcknowledgedBehindHelpers: a helper is ahead of what the comm has seen of it, and what
 // it sent since is no acknowledgement of what went before.
 func TestAcknowledgedBehindHelpers(t *testing.T) {

@@ -63,7 +63,7 @@ func (p *peer) interests(list []unix.PollFd) (_ []unix.PollFd, now bool) {
 	if p.state != up {
 		return list, false
 	}
-	if c.err != nil || c.helped() || p.sendable() || c.receiveConsumed < c.receiveComplete || !c.inbox.empty() && p.gathered >= int(c.inbox.head().size) {
+	if c.err != nil || c.helped() || p.sendable() || c.unplaced() || c.receiveConsumed < c.receiveComplete || !c.inbox.empty() && p.gathered >= int(c.inbox.head().size) {
 		return list, true
 	}
 	_, _ = c.control.flush() // the next Poll finds an error
@@ -98,6 +98,10 @@ func (p *peer) sendable() bool {
 	return p.cut < p.flushed && c.sendPosted-c.sendFreed < uint64(p.w.settings.sendWindow) ||
 		c.sendCut < c.sendActive && c.choose() >= 0 && c.control.room() >= roomForCredits+recordSize
 }
+
+// unplaced says whether bytes may have come that a helper has no pages for. Another connection
+// may have given some back since. Without helpers the socket says that there is something.
+func (c *comm) unplaced() bool { return len(c.helpers) > 0 && c.receiveReserved < c.receiveBegun }
 
 // Wake implements [transport.Waiter].
 func (w *worker) Wake() {
