@@ -94,6 +94,18 @@ func TestDataPort(t *testing.T) {
 	}
 }
 
+// TestOverIPv6: where connections come from is told apart as well.
+func TestOverIPv6(t *testing.T) {
+	options := map[string]string{"address": "::1", "sockets": "2"}
+	listener, _, err := testSettings(t, options).listen(0)
+	if err != nil {
+		t.Skip("no IPv6 here: ", err)
+	}
+	require.NoError(t, unix.Close(listener))
+	a, b := connectedWorkers(t, transport.Config{Peers: 1, InFlight: 4, MaxPayload: 100}, options)
+	oneCall(t, a, b, 100)
+}
+
 // TestDataPortTaken: one line that names the option, the port and what to do.
 func TestDataPortTaken(t *testing.T) {
 	newTestWorker(t, openOn(t, 3, 1), 0)

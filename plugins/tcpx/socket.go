@@ -147,7 +147,7 @@ func (s *settings) listen(port uint16) (fd int, at netip.AddrPort, err error) {
 func (s *settings) cannotListen(port uint16, err error) error {
 	switch {
 	case port != 0 && errors.Is(err, unix.EADDRINUSE):
-		return refuse("data-port", "port %d of %s is taken (`ss -tanp sport = %d` shows by whom); choose another one, or 0 for any", port, s.address, port)
+		return refuse("data-port", "port %d of %s is taken (`ss -tanp sport = %d` shows by whom); use another one, or 0 for any, which ranks that share an address need", port, s.address, port)
 	case port != 0 && errors.Is(err, unix.EACCES):
 		return refuse("data-port", "port %d is for privileged processes; use one from 1024 on", port)
 	default:
