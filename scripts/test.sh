@@ -36,7 +36,7 @@ else
 fi
 
 step "verbs"
-scripts/test-rdma.sh
+RDMA_LIMIT=600 scripts/test-rdma.sh
 
 step "fuzz"
 scripts/fuzz.sh "${1:-5s}"

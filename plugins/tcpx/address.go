@@ -17,7 +17,8 @@ const nonceSize = 16
 // address is what a worker tells its peers of itself.
 type address struct {
 	Nonce    []byte         `json:"nonce"`
-	At       netip.AddrPort `json:"at"`
+	At       netip.AddrPort `json:"at"`        // of control sockets and probes
+	DataPort uint16         `json:"data_port"` // of data sockets, at the same IP address
 	Mode     string         `json:"mode"`
 	Sockets  int            `json:"sockets"`
 	Chunk    int            `json:"chunk"`
@@ -27,14 +28,14 @@ type address struct {
 	Payload  int            `json:"payload"`
 }
 
-func (s *settings) announce(nonce []byte, at netip.AddrPort) address {
-	return address{Nonce: nonce, At: at, Mode: s.mode.name, Sockets: s.sockets, Chunk: s.chunk, Request: s.request, Window: s.receiveWindow,
+func (s *settings) announce(nonce []byte, at netip.AddrPort, dataPort uint16) address {
+	return address{Nonce: nonce, At: at, DataPort: dataPort, Mode: s.mode.name, Sockets: s.sockets, Chunk: s.chunk, Request: s.request, Window: s.receiveWindow,
 		InFlight: s.inFlight, Payload: s.payload}
 }
 
 // decodeAddress reads a peer's address and refuses one that does not fit.
 func (s *settings) decodeAddress(encoded []byte) (a address, err error) {
-	if err := json.Unmarshal(encoded, &a); err != nil || len(a.Nonce) != nonceSize || !a.At.IsValid() {
+	if err := json.Unmarshal(encoded, &a); err != nil || len(a.Nonce) != nonceSize || !a.At.IsValid() || a.DataPort == 0 {
 		return a, fmt.Errorf("not an address of this transport: %.40q", encoded)
 	}
 	for _, field := range []struct {
@@ -64,31 +65,52 @@ func (s *settings) decodeAddress(encoded []byte) (a address, err error) {
 	return a, nil
 }
 
-// helloSize is the bytes that a socket begins with, from who dials:
+// helloSize is the bytes that a control socket or a probe's begins with, from who dials:
 //
-//	magic u64 | nonce of the worker that is called | nonce of the one that calls | use u8 | 7 bytes of 0
+//	magic u64 | nonce of the worker that is called | nonce of the one that calls | use u8 | 7 bytes of 0 |
+//	ports that the connection's data sockets come from, in their order, 16 of u16, those there are not 0
+//
+// A data socket says nothing: what it carried would go where the NIC puts payloads.
 const (
-	helloSize  = 8 + 2*nonceSize + 8
-	helloMagic = 0x31787063_74627274 // "trbtcpx1"
+	helloUse   = 8 + 2*nonceSize
+	helloPorts = helloUse + 8
+	helloSize  = helloPorts + 2*maxSockets
+	helloMagic = 0x32787063_74627274 // "trbtcpx2"
 )
 
-// useProbe is the use of a probe's first socket, and the next ones are below. The
-// control socket of a connection is 0, and its data sockets are from 1 on.
-const useProbe = 255
+// useProbe is the use of a probe's first socket, and the next ones are below.
+const (
+	useControl = 0
+	useProbe   = 255
+)
 
-func encodeHello(called, caller []byte, use uint8) []byte {
+type hello struct {
+	caller [nonceSize]byte
+	use    uint8
+	ports  [maxSockets]uint16 // of the control socket's alone
+}
+
+func (h *hello) encode(called []byte) []byte {
 	b := make([]byte, helloSize)
 	binary.LittleEndian.PutUint64(b, helloMagic)
 	copy(b[8:], called)
-	copy(b[8+nonceSize:], caller)
-	b[8+2*nonceSize] = use
+	copy(b[8+nonceSize:], h.caller[:])
+	b[helloUse] = h.use
+	for i, port := range h.ports {
+		binary.LittleEndian.PutUint16(b[helloPorts+2*i:], port)
+	}
 	return b
 }
 
-// decodeHello reads who calls, if it is the worker of that nonce who is called.
-func decodeHello(b, called []byte) (caller [nonceSize]byte, use uint8, ok bool) {
+// decodeHello reads who calls, if it is the worker of that nonce who is called, and for a
+// use that there is.
+func decodeHello(b, called []byte) (h hello, ok bool) {
 	if len(b) != helloSize || binary.LittleEndian.Uint64(b) != helloMagic || !bytes.Equal(b[8:8+nonceSize], called) {
-		return caller, 0, false
+		return h, false
 	}
-	return [nonceSize]byte(b[8+nonceSize:]), b[8+2*nonceSize], true
+	h.caller, h.use = [nonceSize]byte(b[8+nonceSize:]), b[helloUse]
+	for i := range h.ports {
+		h.ports[i] = binary.LittleEndian.Uint16(b[helloPorts+2*i:])
+	}
+	return h, h.use == useControl || useProbe-int(h.use) < maxSockets
 }

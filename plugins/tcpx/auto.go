@@ -53,6 +53,7 @@ func (s *settings) describe(p *transport.Properties) {
 	}
 	if s.mode.name == devmemMode.name {
 		p.Notes["interface"] = s.options.String("interface")
+		p.Notes["data_port"] = fmt.Sprint(s.dataPort)
 	}
 	if s.fault != faultNone {
 		p.Notes["fault"] = s.fault

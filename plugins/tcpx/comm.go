@@ -34,7 +34,7 @@ var (
 	// errProtocol: the peer sent what no honest one sends. The comm is over.
 	errProtocol = fmt.Errorf("tcpx: %w", transport.ErrCorrupt)
 	// errInDmabuf: bytes that are not for mode devmem's intake went where it takes them.
-	errInDmabuf = transport.Unavailable("mode devmem: a control socket's bytes went into the dmabuf: the NIC's rules must steer data sockets to the queue, by their ports, and no others")
+	errInDmabuf = transport.Unavailable("mode devmem: bytes that are not a data socket's went into the dmabuf: the NIC's rules must steer the port of the option data-port to the queue, as dst-port and as src-port, and nothing else")
 	// errFarewell: the peer has closed the connection.
 	errFarewell = errors.New("the peer has closed")
 )

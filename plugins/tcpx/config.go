@@ -26,6 +26,7 @@ const (
 	maxPeers    = 256
 	maxInFlight = 1 << 16
 	maxPayload  = 1 << 30
+	maxPort     = 1<<16 - 1
 )
 
 // Values of the option striping.
@@ -110,6 +111,10 @@ var schema = append([]transport.Option{
 		Help: "IP address to listen on, which peers connect to",
 	},
 	{
+		Name: "data-port", Type: transport.TypeInt, Default: "0", Max: maxPort,
+		Help: "port on which data sockets arrive, and nothing else, so that a NIC can be told to steer them; worker n has data-port+n; 0 takes any free ones",
+	},
+	{
 		Name: "connect-timeout", Type: transport.TypeDuration, Default: "1m", Min: int64(10 * time.Millisecond), Max: int64(24 * time.Hour),
 		Help: "a peer whose sockets are not all there for so long, in which its worker polls, is lost",
 	},
@@ -171,6 +176,7 @@ type settings struct {
 	zeroCopy      string
 	hot           bool // source
 	address       netip.Addr
+	dataPort      int
 	timeout       time.Duration
 	patience      time.Duration // with peers that do not connect
 
@@ -195,6 +201,9 @@ func resolve(cfg transport.Config) (*settings, error) {
 	case cfg.InFlight > maxInFlight:
 		return nil, fmt.Errorf("%w: %d calls in flight on one connection, and the limit is %d", transport.ErrUnsupported, cfg.InFlight, maxInFlight)
 	}
+	if last := s.dataPort + max(cfg.Workers, 1) - 1; s.dataPort > 0 && last > maxPort {
+		return nil, refuse("data-port", "%d workers take a port each, and the last would be %d; use %d or less", cfg.Workers, last, s.dataPort-last+maxPort)
+	}
 	s.peers, s.inFlight, s.payload = max(cfg.Peers, 1), max(cfg.InFlight, 1), max(cfg.MaxPayload, 1)
 	s.head = min(max(cfg.Head, 0), s.payload)
 	// A message is posted whole or not at all, so that there must be room for the
@@ -218,7 +227,7 @@ func resolveOptions(o transport.Values) (*settings, error) {
 		sockets: o.Int("sockets"), threads: o.Int("threads"), leastLoaded: o.String("striping") == stripeLeastLoaded,
 		congestion: o.String("congestion-control"), socketBuffer: o.Size("socket-buffer"), zeroCopy: o.String("zero-copy"),
 		fault: o.String("fault"), hot: o.String("source") == sourceHot, timeout: o.Duration("timeout"),
-		patience: o.Duration("connect-timeout"),
+		patience: o.Duration("connect-timeout"), dataPort: o.Int("data-port"),
 	}
 	s.oneTag, s.noWindow = s.fault == faultOneTag, s.fault == faultNoWindow
 	if err := s.checkSizes(); err != nil {

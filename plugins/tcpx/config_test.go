@@ -41,6 +41,7 @@ func TestRefusals(t *testing.T) {
 		"congestion-control": {map[string]string{"congestion-control": "cubik"}, `did you mean "cubic"?`},
 		"unpack":             {map[string]string{"unpack": "none"}, "none leaves payloads in bounce memory"},
 		"address":            {map[string]string{"address": "localhost"}, "not an IP address"},
+		"data-port":          {map[string]string{"data-port": "65536"}, "is outside 0 to 65535"},
 		"mode":               {map[string]string{"mode": "hots"}, "is not one of"},
 	} {
 		_, err := openWith(c.options)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -13,24 +14,49 @@ import (
 	"transportbench/core/transport"
 )
 
-// Of two workers the one with the smaller nonce dials all sockets of a connection, and
-// says with the first bytes of each who it is and what the socket is for. Poll drives
+// Of two workers the one with the smaller nonce dials all sockets of a connection. Control
+// sockets and probes go to one port, and say with their first bytes who calls and what the
+// socket is for. Data sockets go to another, by which a NIC can tell them, and say nothing:
+// the hello of the control socket has the ports that they come from. Poll drives all of
 // that; it allocates then, before there is anything to measure.
 
-// dialing is a socket that was dialled and has not said hello in full.
+// dialing is a socket that was dialled, and is not connected or has not said hello in full.
 type dialing struct {
 	fd    int
-	hello []byte // what is left of it
+	hello []byte // what is left of it; none of a data socket
 }
 
-// arrival is a socket that was accepted.
+// arrival is a control socket or a probe's that was accepted.
 type arrival struct {
-	fd     int
-	hello  []byte
-	have   int
-	since  int64
-	caller [nonceSize]byte // once hello is complete
-	use    uint8
+	fd    int
+	from  netip.AddrPort
+	said  []byte
+	have  int
+	since int64
+	hello hello // once all of it was said
+}
+
+// unclaimed is a data socket that was accepted, and has no place yet.
+type unclaimed struct {
+	fd    int
+	from  netip.AddrPort
+	since int64
+}
+
+// origin is where the data sockets of a connection come from.
+type origin struct {
+	address netip.Addr
+	ports   [maxSockets]uint16 // in the order of the sockets; 0 where there is none
+}
+
+func (a *arrival) origin() origin { return origin{address: a.from.Addr(), ports: a.hello.ports} }
+
+// index is the number of the data socket that comes from there, or -1.
+func (o origin) index(from netip.AddrPort) int {
+	if o.address != from.Addr() {
+		return -1
+	}
+	return slices.Index(o.ports[:], from.Port())
 }
 
 // Connect implements [transport.Worker].
@@ -74,15 +100,25 @@ func (w *worker) Connect(_ context.Context, id transport.PeerID, encoded []byte)
 
 // dial begins to connect all sockets of a peer.
 func (p *peer) dial() error {
-	w := p.w
-	for use := range w.settings.sockets + 1 {
-		fd, err := w.settings.dial(p.address.At)
+	h := hello{caller: [nonceSize]byte(p.w.nonce), use: useControl}
+	data := netip.AddrPortFrom(p.address.At.Addr(), p.address.DataPort)
+	for i := range p.w.settings.sockets {
+		fd, err := p.w.settings.dial(data)
 		if err != nil {
 			return err
 		}
-		p.sockets[use] = fd
-		p.dialing = append(p.dialing, dialing{fd: fd, hello: encodeHello(p.address.Nonce, w.nonce, uint8(use))})
+		p.sockets[1+i] = fd
+		p.dialing = append(p.dialing, dialing{fd: fd})
+		if h.ports[i], err = ownPort(fd); err != nil {
+			return err
+		}
 	}
+	fd, err := p.w.settings.dial(p.address.At)
+	if err != nil {
+		return err
+	}
+	p.sockets[0] = fd
+	p.dialing = append(p.dialing, dialing{fd: fd, hello: h.encode(p.address.Nonce)})
 	return nil
 }
 
@@ -107,7 +143,7 @@ func (w *worker) connect() {
 			w.lose(p, errNoConnection)
 			return true
 		}
-		if err := p.sayHello(); err != nil {
+		if err := p.goOn(); err != nil {
 			w.lose(p, err)
 			return true
 		}
@@ -142,15 +178,22 @@ func (p *peer) seated() error {
 	return nil
 }
 
-// sayHello sends what is left of hellos.
-func (p *peer) sayHello() error {
+// goOn sends what is left of the hello, and strikes off the sockets that are done.
+func (p *peer) goOn() error {
 	left := p.dialing[:0]
 	for _, d := range p.dialing {
-		n, err := sendBytes(d.fd, d.hello)
-		if err != nil && err != unix.ENOTCONN { // which is a handshake on its way
+		there, err := established(d.fd)
+		if err != nil {
 			return err
 		}
-		if d.hello = d.hello[n:]; len(d.hello) > 0 {
+		if there && len(d.hello) > 0 {
+			n, err := sendBytes(d.fd, d.hello)
+			if err != nil {
+				return err
+			}
+			d.hello = d.hello[n:]
+		}
+		if !there || len(d.hello) > 0 {
 			left = append(left, d)
 		}
 	}
@@ -184,24 +227,32 @@ func (w *worker) join(p *peer) error {
 // acceptAll takes the connections that have come, and reads their hellos.
 func (w *worker) acceptAll() {
 	for len(w.arrivals) < w.mostArrivals() {
-		fd, ok, err := w.settings.accept(w.listener)
-		if err != nil || !ok {
+		fd, from, err := w.settings.accept(w.listener)
+		if err != nil || fd < 0 {
 			break
 		}
-		w.arrivals = append(w.arrivals, &arrival{fd: fd, hello: make([]byte, helloSize), since: clock()})
+		w.arrivals = append(w.arrivals, &arrival{fd: fd, from: from, said: make([]byte, helloSize), since: clock()})
+	}
+	for len(w.unclaimed) < w.mostArrivals() {
+		fd, from, err := w.settings.accept(w.dataDoor)
+		if err != nil || fd < 0 {
+			break
+		}
+		w.unclaimed = append(w.unclaimed, unclaimed{fd: fd, from: from, since: clock()})
 	}
 	w.arrivals = slices.DeleteFunc(w.arrivals, w.seat)
+	w.unclaimed = slices.DeleteFunc(w.unclaimed, w.claim)
 }
 
-// mostArrivals is how many sockets honest peers can have waiting: those of all of them,
-// and probes.
+// mostArrivals is how many sockets honest peers can have waiting at a port: those of all
+// of them, and probes.
 func (w *worker) mostArrivals() int { return 2*w.settings.peers*(w.settings.sockets+1) + 8 }
 
 // seat finds the peer of an arrival, and says whether the arrival is done with. One
 // whose peer is not connected yet waits.
 func (w *worker) seat(a *arrival) bool {
 	if a.have < helloSize {
-		n, err := receiveBytes(a.fd, a.hello[a.have:])
+		n, err := receiveBytes(a.fd, a.said[a.have:])
 		a.have += n
 		if errors.Is(err, transport.ErrUnavailable) {
 			w.failed = append(w.failed, transport.NewOpError(name, "poll", err))
@@ -214,29 +265,47 @@ func (w *worker) seat(a *arrival) bool {
 			return false
 		}
 		var ok bool
-		if a.caller, a.use, ok = decodeHello(a.hello, w.nonce); !ok {
+		if a.hello, ok = decodeHello(a.said, w.nonce); !ok {
 			_ = unix.Close(a.fd)
 			return true
 		}
 	}
-	p := w.byNonce[a.caller]
+	p, use := w.byNonce[a.hello.caller], a.hello.use
 	switch {
 	case p == nil:
 		if peek(a.fd) == nil {
 			return false
 		}
 	case p.state == lost:
-	case useProbe-int(a.use) < len(p.probes):
-		probe := &p.probes[useProbe-a.use]
+	case useProbe-int(use) < len(p.probes):
+		probe := &p.probes[useProbe-use]
 		if *probe >= 0 {
 			_ = unix.Close(*probe)
 		}
 		*probe = a.fd
 		return true
-	case int(a.use) < len(p.sockets) && p.sockets[a.use] < 0 && p.state == connecting:
-		p.sockets[a.use] = a.fd
+	case use == useControl && p.sockets[0] < 0 && p.state == connecting:
+		p.sockets[0], p.from = a.fd, a.origin()
 		return true
 	}
 	_ = unix.Close(a.fd)
+	return true
+}
+
+// claim finds the place of a data socket, and says whether the socket is done with. One
+// waits as long as the control socket that has told of it waits for its peer, and for a
+// while where none has, yet.
+func (w *worker) claim(u unclaimed) bool {
+	for _, p := range w.connecting {
+		if i := p.from.index(u.from); i >= 0 && 1+i < len(p.sockets) && p.sockets[1+i] < 0 && p.state == connecting {
+			p.sockets[1+i] = u.fd
+			return true
+		}
+	}
+	expected := slices.ContainsFunc(w.arrivals, func(a *arrival) bool { return a.origin().index(u.from) >= 0 })
+	if (expected || clock()-u.since <= int64(w.settings.timeout)) && peek(u.fd) == nil {
+		return false
+	}
+	_ = unix.Close(u.fd)
 	return true
 }

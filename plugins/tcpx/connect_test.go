@@ -3,6 +3,7 @@ package tcpx
 import (
 	"context"
 	"encoding/json"
+	"net/netip"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -26,10 +27,17 @@ func alone(t *testing.T, options map[string]string) (w *worker, hello []byte) {
 	first := make([]byte, nonceSize) // the smallest: who has it dials
 	a, err := w.settings.decodeAddress(w.Address())
 	require.NoError(t, err)
-	address, err := json.Marshal(w.settings.announce(first, a.At))
+	address, err := json.Marshal(w.settings.announce(first, a.At, a.DataPort))
 	require.NoError(t, err)
 	require.NoError(t, w.Connect(context.Background(), 0, address))
-	return w, encodeHello(w.nonce, first, 0)
+	return w, greeting(first, w.nonce)
+}
+
+// greeting is a control socket's hello.
+func greeting(caller, called []byte, ports ...uint16) []byte {
+	h := hello{caller: [nonceSize]byte(caller), use: useControl}
+	copy(h.ports[:], ports)
+	return h.encode(called)
 }
 
 // dialled is a socket to a worker, over which bytes have been said.
@@ -37,7 +45,12 @@ func dialled(t *testing.T, w *worker, said []byte) int {
 	t.Helper()
 	a, err := w.settings.decodeAddress(w.Address())
 	require.NoError(t, err)
-	fd, err := w.settings.dial(a.At)
+	return dialledTo(t, w, a.At, said)
+}
+
+func dialledTo(t *testing.T, w *worker, at netip.AddrPort, said []byte) int {
+	t.Helper()
+	fd, err := w.settings.dial(at)
 	require.NoError(t, err)
 	eventually(t, "what is said to go", func() bool {
 		if len(said) > 0 {

@@ -58,10 +58,37 @@ func devmemAvailable(s *settings) error {
 	if err := devmem.Climb(s.devmem()); err != nil {
 		return transport.Unavailable("mode devmem: %w", err)
 	}
+	if err := s.checkSteering(); err != nil {
+		return err
+	}
 	if s.onGPU() {
 		return gpuAvailable(s)
 	}
 	return nil
+}
+
+// checkSteering refuses data sockets that no rule of a NIC can name.
+func (s *settings) checkSteering() error {
+	if s.dataPort == 0 {
+		return transport.Unavailable("mode devmem: data-port is 0, which is another port each time, and the NIC steers data sockets by their port: set data-port=5201, say, and then %s", s.steering())
+	}
+	return nil
+}
+
+// steering is what steers the data sockets to the queue. One end of a connection has the
+// port of its own, the other end that of its peer.
+func (s *settings) steering() string {
+	flow, port, queue := "tcp4", "PORT", "N"
+	if s.address.Is6() {
+		flow = "tcp6"
+	}
+	if s.dataPort > 0 {
+		port = fmt.Sprint(s.dataPort)
+	}
+	if chosen := s.options.Int("queue"); chosen >= 0 {
+		queue = fmt.Sprint(chosen)
+	}
+	return fmt.Sprintf("ethtool -N %s flow-type %s dst-port %s queue %s, and again with src-port", s.options.String("interface"), flow, port, queue)
 }
 
 func newDevmemUnpacker(s *settings) (unpacker, error) {
@@ -119,7 +146,7 @@ func newStarving(s *settings) starving {
 	name := s.options.String("interface")
 	return starving{
 		pages: transport.Unavailable("mode devmem: all %d pages for bytes that the NIC has not put into the dmabuf are in use, by requests that are not complete: "+
-			"steer the flow to the queue (ethtool -N %s flow-type tcp4 dst-ip ADDRESS queue N) and split headers (ethtool -G %s tcp-data-split on)", s.linearPages(), name, name),
+			"steer the data sockets to the queue (%s) and split headers (ethtool -G %s tcp-data-split on)", s.linearPages(), s.steering(), name),
 		tokens: transport.Unavailable("mode devmem: all %d places for pieces of the dmabuf are in use, by requests that are not complete: "+
 			"the NIC's packets are too small; use a larger MTU (ip link set %s mtu 9000), or a smaller request", s.dmabufSize()/pageSize, name),
 		fragments: transport.Unavailable("mode devmem: a request has come in %d pieces and is not complete: "+

@@ -222,7 +222,7 @@ func TestDevmemIntakeStarves(t *testing.T) {
 		more  int // fragments of a request
 		words string
 	}{
-		"steered elsewhere": {told{pageSize, nil}, 8, "steer the flow to the queue (ethtool -N eth7"},
+		"steered elsewhere": {told{pageSize, nil}, 8, "(ethtool -N eth7 flow-type tcp4 dst-port PORT queue N, and again with src-port)"},
 		"not split":         {told{pageSize, devmemtest.Linear(pageSize)}, 8, "tcp-data-split on"},
 		"small pieces":      {told{10, devmemtest.Dmabuf(0, 10, 1, testBinding)}, 8, "places for pieces of the dmabuf"},
 		"many pieces":       {told{10, devmemtest.Dmabuf(0, 10, 1, testBinding)}, 1, "a request has come in 2048 pieces"},
@@ -321,5 +321,6 @@ func TestConformanceOverDevmemIntake(t *testing.T) {
 func TestControlInDmabuf(t *testing.T) {
 	_, err := received(-1, unix.EFAULT)
 	require.ErrorIs(t, err, transport.ErrUnavailable)
-	require.ErrorContains(t, err, "steer data sockets")
+	require.ErrorContains(t, err, "the port of the option data-port")
+	require.NoError(t, peeked(received(-1, unix.EFAULT)), "a socket with such bytes is open")
 }

@@ -8,7 +8,8 @@
 // direction it has a ring of 16 requests. A receive is announced to the sender,
 // which is the sender's credit: nothing is sent before. A request is cut into
 // chunks, which are striped over the data sockets; a control record tells the
-// receiver of each. Data sockets carry payload and nothing else.
+// receiver of each. Data sockets carry payload and nothing else, and arrive at a port of
+// their own (see connect.go).
 //
 // The thread that polls serves the sockets, or helpers do (see helper.go): threads that are
 // given chunks and count bytes.

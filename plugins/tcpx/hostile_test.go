@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"net/netip"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -27,17 +28,22 @@ func connectedWorkers(tb testing.TB, cfg transport.Config, options map[string]st
 		require.NoError(tb, err)
 		workers = append(workers, w.(*worker))
 	}
-	a, b = workers[0], workers[1]
+	meet(tb, workers[0], workers[1])
+	return workers[0], workers[1]
+}
+
+// meet connects two workers.
+func meet(tb testing.TB, a, b *worker) {
+	tb.Helper()
 	require.NoError(tb, a.Connect(context.Background(), 0, b.Address()))
 	require.NoError(tb, b.Connect(context.Background(), 0, a.Address()))
 	eventually(tb, "the connection", func() bool {
-		for _, w := range workers {
+		for _, w := range []*worker{a, b} {
 			_, err := w.Poll(nil)
 			require.NoError(tb, err)
 		}
 		return a.peers[0].state == up && b.peers[0].state == up
 	})
-	return a, b
 }
 
 // lie has the peer of a victim say something that no honest peer says.
@@ -168,14 +174,17 @@ func TestStrangers(t *testing.T) {
 	require.NoError(t, err)
 	stranger := make([]byte, nonceSize)
 	_, _ = rand.Read(stranger)
+	door := netip.AddrPortFrom(a.At.Addr(), a.DataPort)
+	data := hello{caller: [nonceSize]byte(stranger), use: 1}
 	hellos := map[string][]byte{
-		"nothing":          nil,
-		"a part":           encodeHello(w.nonce, stranger, 0)[:20],
-		"noise":            make([]byte, helloSize),
-		"for another":      encodeHello(stranger, w.nonce, 0),
-		"and goes at once": encodeHello(w.nonce, stranger, 1),
+		"for a data socket": data.encode(w.nonce),
+		"nothing":           nil,
+		"a part":            greeting(stranger, w.nonce)[:20],
+		"noise":             make([]byte, helloSize),
+		"for another":       greeting(w.nonce, stranger),
+		"and goes at once":  greeting(stranger, w.nonce),
 	}
-	var fds []int
+	fds := []int{dialledTo(t, w, door, nil), dialledTo(t, w, door, greeting(stranger, w.nonce, 1, 2, 3))}
 	for what, hello := range hellos {
 		fd, err := w.settings.dial(a.At)
 		require.NoError(t, err)
@@ -204,7 +213,7 @@ func TestStrangers(t *testing.T) {
 	eventually(t, "nobody to be left", func() bool {
 		_, err := w.Poll(nil)
 		require.NoError(t, err)
-		return len(w.arrivals) == 0
+		return len(w.arrivals)+len(w.unclaimed) == 0
 	})
 }
 
@@ -289,13 +298,15 @@ func (c *comm) progressReceivesWithoutSockets() error {
 // FuzzHello: only a hello for this worker is one.
 func FuzzHello(f *testing.F) {
 	called := make([]byte, nonceSize)
-	f.Add(encodeHello(called, called, 3))
-	f.Add(encodeHello(called, called, 3)[1:])
-	f.Fuzz(func(t *testing.T, hello []byte) {
-		caller, use, ok := decodeHello(hello, called)
+	honest := hello{caller: [nonceSize]byte{7}, use: useControl, ports: [maxSockets]uint16{40000, 40001, maxSockets - 1: maxPort}}
+	f.Add(honest.encode(called))
+	f.Add(honest.encode(called)[1:])
+	f.Fuzz(func(t *testing.T, said []byte) {
+		h, ok := decodeHello(said, called)
 		if ok {
-			again := encodeHello(called, caller[:], use)
-			require.Equal(t, again[:8+2*nonceSize+1], hello[:8+2*nonceSize+1])
+			again := h.encode(called)
+			require.Equal(t, again[:helloUse+1], said[:helloUse+1])
+			require.Equal(t, again[helloPorts:], said[helloPorts:])
 		}
 	})
 }
@@ -303,7 +314,7 @@ func FuzzHello(f *testing.F) {
 // FuzzAddress: an address that is taken has what the code relies on.
 func FuzzAddress(f *testing.F) {
 	s := testSettings(f, nil)
-	f.Add([]byte(`{"nonce":"AAAAAAAAAAAAAAAAAAAAAA==","at":"127.0.0.1:1","sockets":1,"chunk":524288,"request":524288,"window":16,"in_flight":1,"payload":1}`))
+	f.Add([]byte(`{"nonce":"AAAAAAAAAAAAAAAAAAAAAA==","at":"127.0.0.1:1","data_port":2,"sockets":1,"chunk":524288,"request":524288,"window":16,"in_flight":1,"payload":1}`))
 	f.Fuzz(func(t *testing.T, encoded []byte) {
 		a, err := s.decodeAddress(encoded)
 		if err != nil {
@@ -313,5 +324,6 @@ func FuzzAddress(f *testing.F) {
 		require.Equal(t, s.sockets, a.Sockets)
 		require.True(t, a.Window >= 1 && a.Window <= requests)
 		require.True(t, a.At.Addr().Is4())
+		require.NotZero(t, a.DataPort)
 	})
 }

@@ -58,8 +58,8 @@ func (p *peer) lead(stopped *atomic.Bool, d time.Duration) (floor transport.Floo
 			return floor, err
 		}
 		fds = append(fds, fd)
-		hello := encodeHello(p.address.Nonce, w.nonce, uint8(useProbe-i))
-		if err := rawExchange(stopped, fd, hello, sendHello); err != nil {
+		h := hello{caller: [nonceSize]byte(w.nonce), use: uint8(useProbe - i)}
+		if err := rawExchange(stopped, fd, h.encode(p.address.Nonce), sendHello); err != nil {
 			return floor, err
 		}
 	}

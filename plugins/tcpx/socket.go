@@ -103,30 +103,64 @@ func socketAddress(a netip.AddrPort) unix.Sockaddr {
 	return &unix.SockaddrInet6{Port: int(a.Port()), Addr: a.Addr().As16()}
 }
 
-// listen makes a listening socket on a port that the kernel chooses.
-func (s *settings) listen() (fd int, at netip.AddrPort, err error) {
+// addrPort is an address in the kernel's form as Go has it.
+func addrPort(a unix.Sockaddr) netip.AddrPort {
+	switch a := a.(type) {
+	case *unix.SockaddrInet4:
+		return netip.AddrPortFrom(netip.AddrFrom4(a.Addr), uint16(a.Port))
+	case *unix.SockaddrInet6:
+		return netip.AddrPortFrom(netip.AddrFrom16(a.Addr), uint16(a.Port))
+	}
+	return netip.AddrPort{}
+}
+
+// ownPort is the port of a socket that listens or was dialled.
+func ownPort(fd int) (uint16, error) {
+	own, err := unix.Getsockname(fd)
+	if err != nil {
+		return 0, fmt.Errorf("getsockname: %w", err)
+	}
+	return addrPort(own).Port(), nil
+}
+
+// listen makes a listening socket on a port, or for 0 on one that the kernel chooses.
+func (s *settings) listen(port uint16) (fd int, at netip.AddrPort, err error) {
 	if fd, err = s.newSocket(); err != nil {
 		return -1, at, err
 	}
-	if err = unix.Bind(fd, socketAddress(netip.AddrPortFrom(s.address, 0))); err != nil {
-		err = refuse("address", "this host cannot listen on %s: %v", s.address, err)
+	// Connections of an earlier run may linger on the port.
+	if err = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); err != nil {
+		err = fmt.Errorf("SO_REUSEADDR: %w", err)
+	} else if err = unix.Bind(fd, socketAddress(netip.AddrPortFrom(s.address, port))); err != nil {
+		err = s.cannotListen(port, err)
 	} else if err = unix.Listen(fd, unix.SOMAXCONN); err != nil {
-		err = fmt.Errorf("listen: %w", err)
+		err = s.cannotListen(port, err)
+	} else {
+		port, err = ownPort(fd)
 	}
 	if err != nil {
 		return -1, at, errors.Join(err, unix.Close(fd))
 	}
-	own, err := unix.Getsockname(fd)
-	if err != nil {
-		return -1, at, errors.Join(fmt.Errorf("getsockname: %w", err), unix.Close(fd))
+	return fd, netip.AddrPortFrom(s.address, port), nil
+}
+
+func (s *settings) cannotListen(port uint16, err error) error {
+	switch {
+	case port != 0 && errors.Is(err, unix.EADDRINUSE):
+		return refuse("data-port", "port %d of %s is taken (`ss -tanp sport = %d` shows by whom); use another one, or 0 for any, which ranks that share an address need", port, s.address, port)
+	case port != 0 && errors.Is(err, unix.EACCES):
+		return refuse("data-port", "port %d is for privileged processes; use one from 1024 on", port)
+	default:
+		return refuse("address", "this host cannot listen on %s: %v", s.address, err)
 	}
-	switch own := own.(type) {
-	case *unix.SockaddrInet4:
-		at = netip.AddrPortFrom(s.address, uint16(own.Port))
-	case *unix.SockaddrInet6:
-		at = netip.AddrPortFrom(s.address, uint16(own.Port))
+}
+
+// dataPortOf is the port of a worker's data sockets, or 0 for any.
+func (s *settings) dataPortOf(worker int) uint16 {
+	if s.dataPort == 0 {
+		return 0
 	}
-	return fd, at, nil
+	return uint16(s.dataPort + worker)
 }
 
 // dial begins to connect.
@@ -141,18 +175,34 @@ func (s *settings) dial(to netip.AddrPort) (int, error) {
 	return fd, nil
 }
 
-// accept takes the next connection, or none.
-func (s *settings) accept(listener int) (fd int, ok bool, err error) {
-	fd, _, err = unix.Accept4(listener, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
+// established says whether a socket that was dialled is connected by now.
+func established(fd int) (bool, error) {
+	failure, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ERROR)
+	switch {
+	case err != nil:
+		return false, fmt.Errorf("SO_ERROR: %w", err)
+	case failure != 0:
+		return false, fmt.Errorf("connect: %w", unix.Errno(failure))
+	}
+	_, err = unix.Getpeername(fd)
+	if err == unix.ENOTCONN {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// accept takes the next connection and where it comes from. fd is -1 where there is none.
+func (s *settings) accept(listener int) (fd int, from netip.AddrPort, err error) {
+	fd, a, err := unix.Accept4(listener, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
 	switch {
 	case err == nil:
 		if err = s.prepare(fd); err != nil {
-			return -1, false, errors.Join(err, unix.Close(fd))
+			return -1, from, errors.Join(err, unix.Close(fd))
 		}
-		return fd, true, nil
+		return fd, addrPort(a), nil
 	case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.EINTR), errors.Is(err, unix.ECONNABORTED):
-		return -1, false, nil
+		return -1, from, nil
 	default:
-		return -1, false, fmt.Errorf("accept: %w", err)
+		return -1, from, fmt.Errorf("accept: %w", err)
 	}
 }

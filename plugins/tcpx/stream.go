@@ -262,7 +262,7 @@ func threadTime() time.Duration {
 
 // connectedPair makes n connections of this process with itself.
 func (s *settings) connectedPair(n int) (near, far []int, err error) {
-	listener, at, err := s.listen()
+	listener, at, err := s.listen(0)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -278,12 +278,12 @@ func (s *settings) connectedPair(n int) (near, far []int, err error) {
 			return near, far, err
 		}
 		near = append(near, fd)
-		for ok := false; !ok; {
+		for fd = -1; fd < 0; {
 			poll := []unix.PollFd{{Fd: int32(listener), Events: unix.POLLIN}}
 			if _, err := unix.Poll(poll, int(s.timeout.Milliseconds())); err != nil && err != unix.EINTR {
 				return near, far, fmt.Errorf("poll: %w", err)
 			}
-			if fd, ok, err = s.accept(listener); err != nil {
+			if fd, _, err = s.accept(listener); err != nil {
 				return near, far, err
 			}
 		}

@@ -107,7 +107,7 @@ func (r *rank) NewWorker(index int) (transport.Worker, error) {
 	if index < 0 || index >= len(r.workers) || r.workers[index] != nil {
 		return nil, transport.NewOpError(name, "new worker", fmt.Errorf("index %d is taken or outside 0 to %d", index, len(r.workers)-1))
 	}
-	w, err := newWorker(r.settings)
+	w, err := newWorker(r.settings, index)
 	if err != nil {
 		return nil, transport.NewOpError(name, "new worker", err)
 	}

@@ -21,7 +21,8 @@ func (w *worker) Wait(timeout time.Duration) error {
 	}
 	w.waker.waiting.Store(true) // pairs with the load in rouse
 	defer w.waker.waiting.Store(false)
-	list := append(w.pollFD[:0], unix.PollFd{Fd: int32(w.waker.fd), Events: unix.POLLIN}, unix.PollFd{Fd: int32(w.listener), Events: unix.POLLIN})
+	list := append(w.pollFD[:0], unix.PollFd{Fd: int32(w.waker.fd), Events: unix.POLLIN},
+		unix.PollFd{Fd: int32(w.listener), Events: unix.POLLIN}, unix.PollFd{Fd: int32(w.dataDoor), Events: unix.POLLIN})
 	for _, a := range w.arrivals {
 		if a.have < helloSize {
 			list = append(list, unix.PollFd{Fd: int32(a.fd), Events: unix.POLLIN})
@@ -45,7 +46,7 @@ func (w *worker) Wait(timeout time.Duration) error {
 	if list[0].Revents != 0 {
 		w.waker.drain()
 	}
-	if list[1].Revents != 0 {
+	if list[1].Revents|list[2].Revents != 0 {
 		w.connect()
 	}
 	return nil

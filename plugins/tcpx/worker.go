@@ -18,8 +18,9 @@ type worker struct {
 	settings *settings
 	nonce    []byte // tells this worker from every other
 	address  []byte
-	listener int
-	epoll    int   // the control sockets, and the listener
+	listener int   // for control sockets and probes
+	dataDoor int   // the listener for data sockets
+	epoll    int   // the control sockets, and the listeners
 	waker    waker // for Wait
 	intake   intake
 	unpacks  *unpacking
@@ -29,6 +30,7 @@ type worker struct {
 	connecting []*peer
 	lookedAt   int64 // at who is connecting
 	arrivals   []*arrival
+	unclaimed  []unclaimed
 
 	dirty    []*peer // posted to since the last Flush
 	gone     []*peer // lost, and not told yet
@@ -65,6 +67,7 @@ type peer struct {
 	began   int64
 	awaited int64 // time in which the worker polled and this one had not connected
 	sockets []int // -1 where there is none yet; the control socket first
+	from    origin
 	dialing []dialing
 	probes  []int // sockets on which the peer wants to probe; -1 where there is none
 	comm    *comm
@@ -121,12 +124,12 @@ type peerErrors struct {
 	down, tooLarge, unsupported, noCall, corrupt error
 }
 
-func newWorker(s *settings) (*worker, error) {
+func newWorker(s *settings, index int) (*worker, error) {
 	w := &worker{settings: s, nonce: make([]byte, nonceSize), byNonce: map[[nonceSize]byte]*peer{},
-		listener: -1, epoll: -1, waker: waker{fd: -1}, ready: make([]unix.EpollEvent, s.peers+1),
+		listener: -1, dataDoor: -1, epoll: -1, waker: waker{fd: -1}, ready: make([]unix.EpollEvent, s.peers+2),
 		dirty: make([]*peer, 0, s.peers), gone: make([]*peer, 0, s.peers), broken: make([]*peer, 0, s.peers), settling: make([]*peer, 0, s.peers)}
 	_, _ = rand.Read(w.nonce) // never fails
-	if err := w.open(); err != nil {
+	if err := w.open(index); err != nil {
 		return nil, errors.Join(err, w.Close(), w.destroy())
 	}
 	return w, nil
@@ -134,19 +137,24 @@ func newWorker(s *settings) (*worker, error) {
 
 // open takes what a worker needs. Where it fails, close and destroy release what it has
 // taken.
-func (w *worker) open() error {
-	fd, at, err := w.settings.listen()
+func (w *worker) open(index int) error {
+	fd, at, err := w.settings.listen(0)
 	if err != nil {
 		return err
 	}
 	w.listener = fd
-	if w.address, err = json.Marshal(w.settings.announce(w.nonce, at)); err != nil {
+	fd, data, err := w.settings.listen(w.settings.dataPortOf(index))
+	if err != nil {
+		return err
+	}
+	w.dataDoor = fd
+	if w.address, err = json.Marshal(w.settings.announce(w.nonce, at, data.Port())); err != nil {
 		return err
 	}
 	if w.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return fmt.Errorf("epoll_create: %w", err)
 	}
-	if err = w.watch(w.listener, noPeer); err != nil {
+	if err = errors.Join(w.watch(w.listener, noPeer), w.watch(w.dataDoor, noPeer)); err != nil {
 		return err
 	}
 	if w.waker.fd, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
@@ -158,7 +166,7 @@ func (w *worker) open() error {
 	return err
 }
 
-// noPeer is what epoll says of the listener.
+// noPeer is what epoll says of the listeners.
 const noPeer = ^uint32(0)
 
 // watch has Poll told when there is something to read.
@@ -240,7 +248,11 @@ func (w *worker) Close() error {
 		_ = unix.Close(a.fd)
 	}
 	w.arrivals = nil
-	for _, fd := range []int{w.listener, w.epoll} {
+	for _, u := range w.unclaimed {
+		_ = unix.Close(u.fd)
+	}
+	w.unclaimed = nil
+	for _, fd := range []int{w.listener, w.dataDoor, w.epoll} {
 		if fd >= 0 {
 			errs = append(errs, unix.Close(fd))
 		}

@@ -62,7 +62,7 @@ func (w *worker) look() {
 		w.settle()
 	}
 	many := len(w.peers) > directPeers
-	called := len(w.connecting) > 0 || rest && len(w.arrivals) > 0
+	called := len(w.connecting) > 0 || rest && len(w.arrivals)+len(w.unclaimed) > 0
 	if many || rest {
 		for i := range readiness(w.epoll, w.ready) {
 			if id := uint32(w.ready[i].Fd); id == noPeer {
