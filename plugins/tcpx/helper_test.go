@@ -63,6 +63,92 @@ func TestHelpersSleep(t *testing.T) {
 	})
 }
 
+// TestNoWaitWithRoomToSend: Post takes in what a helper has sent, so that nothing wakes the
+// worker for it any more. It does not wait while there is room for what comes next.
+func TestNoWaitWithRoomToSend(t *testing.T) {
+	a, b := pair(t, map[string]string{"threads": "1", "chunk": "4KiB", "request": "256KiB"}, 1<<20)
+	c, l := a.comm, &a.comm.lanes[0]
+	p := &peer{w: &worker{settings: c.settings}, comm: c, state: up}
+	waits := func() bool { _, now := p.interests(nil); return !now }
+	data := random(13, 256<<10)
+	_, err := b.comm.irecv(b.destination.slice(0, len(data)), 0)
+	require.NoError(t, err)
+	eventually(t, "the credit", func() bool {
+		require.NoError(t, b.comm.progress())
+		require.NoError(t, c.readControl())
+		return c.creditCount == 1
+	})
+	require.True(t, waits())
+	_, err = c.isend(vector{data}, 0)
+	require.NoError(t, err)
+	c.sendActive = 1
+	require.True(t, c.cut())
+	require.False(t, c.cut(), "all task slots are taken")
+	eventually(t, "the helper", func() bool { return l.served.sent.Load() == laneTasks*4<<10 })
+	require.False(t, waits(), "the helper has sent")
+	require.True(t, c.takeSent())
+	require.False(t, c.helped())
+	require.False(t, waits(), "task slots are free")
+	eventually(t, "the bytes", func() bool {
+		require.NoError(t, c.progress())
+		require.NoError(t, b.comm.progress())
+		return b.comm.receiveComplete == 1 && l.count == 0
+	})
+	require.True(t, waits(), "all is sent")
+	p.flushed = 1
+	require.False(t, waits(), "there is room in the window")
+	c.settings.sendWindow = 1
+	require.True(t, waits(), "there is none")
+}
+
+// TestNoWaitWithoutPages: the pages that a connection waits for are given back by another,
+// which nothing tells it.
+func TestNoWaitWithoutPages(t *testing.T) {
+	a, b := pair(t, map[string]string{"threads": "1"}, 1<<20)
+	c, pages := b.comm, b.intake.(*pool)
+	p := &peer{w: &worker{settings: c.settings}, comm: c, state: up}
+	waits := func() bool { _, now := p.interests(nil); return !now }
+	_, err := c.irecv(b.destination.slice(0, len(data1000)), 0)
+	require.NoError(t, err)
+	require.NoError(t, c.accept(&record{kind: recordChunk, size: 1000, total: 1000}))
+	all := pages.unclaimed
+	pages.unclaimed = 0 // another connection has them
+	require.NoError(t, c.progress())
+	require.Zero(t, c.receiveReserved)
+	require.False(t, waits())
+	pages.unclaimed = all
+	require.NoError(t, c.progress())
+	require.True(t, waits(), "for the bytes")
+	_, err = sendBytes(a.comm.lanes[0].fd, data1000)
+	require.NoError(t, err)
+	eventually(t, "the helper", func() bool { return !waits() })
+	eventually(t, "the bytes", func() bool {
+		require.NoError(t, c.progress())
+		return c.receiveComplete == 1
+	})
+}
+
+// TestAcknowledgedBehindHelpers: a helper is ahead of what the comm has seen of it, and what
+// it sent since is no acknowledgement of what went before.
+func TestAcknowledgedBehindHelpers(t *testing.T) {
+	a, b := pair(t, nil, 1<<20)
+	l := &a.comm.lanes[0]
+	more := make([]byte, 1<<20)
+	eventually(t, "the socket to be full", func() bool {
+		n, err := sendBytes(l.fd, more)
+		require.NoError(t, err)
+		return n == 0 && unacknowledged(l.fd) > 2000
+	})
+	r := &sendRequest{lanes: 1}
+	r.marks[0].position, l.position = 1000, 1000
+	require.False(t, a.comm.acknowledged(r, 0))
+	eventually(t, "all to be acknowledged", func() bool {
+		_, err := receiveBytes(b.comm.lanes[0].fd, more)
+		require.NoError(t, err)
+		return a.comm.acknowledged(r, 0)
+	})
+}
+
 var data1000 = random(12, 1000)
 
 // TestHelperWakesTheWorker: a worker that waits is woken by what its helpers have done, and

@@ -79,7 +79,9 @@ func (c *comm) acknowledged(r *sendRequest, number uint64) bool {
 				return false
 			}
 		}
-		if !consumed && l.position-uint64(unacknowledged(l.fd)) < r.marks[i].position {
+		// Signed: of what a helper has sent and the comm has not seen, there can be more
+		// without an acknowledgement than there was before.
+		if !consumed && int64(l.position)-int64(unacknowledged(l.fd)) < int64(r.marks[i].position) {
 			return false
 		}
 	}

@@ -114,9 +114,7 @@ func (s *stalls) book(c *comm) {
 		part.by[why] += waited
 	}
 	k.spent.add(&part)
-	if to := k.trace.at(now); to != nil {
-		to.add(&part)
-	}
+	k.trace.add(now, &part)
 }
 
 func (s *spent) add(part *spent) {
@@ -129,6 +127,22 @@ func (s *spent) add(part *spent) {
 	for i, n := range part.by {
 		s.by[i] += n
 	}
+}
+
+// addShare adds what is for n nanoseconds of the time of a part.
+func (s *spent) addShare(part *spent, n int64) {
+	if n == int64(part.busy) {
+		s.add(part)
+		return
+	}
+	scale := float64(n) / float64(part.busy)
+	of := func(n uint64) uint64 { return uint64(scale * float64(n)) }
+	share := spent{busy: uint64(n), send: of(part.send), flight: of(part.flight), pending: of(part.pending),
+		sendFull: of(part.sendFull), receiveFull: of(part.receiveFull)}
+	for i, n := range part.by {
+		share.by[i] = of(n)
+	}
+	s.add(&share)
 }
 
 // idleLanes says whether no data socket has anything to send.

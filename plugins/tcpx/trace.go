@@ -61,14 +61,21 @@ func (t *trace) series(dst []transport.Series) []transport.Series {
 	return dst
 }
 
-// at is the part that a time is in; nil for none.
-func (t *trace) at(now int64) *spent {
+// add books time of a connection that ends now. What reaches over the ends of parts is
+// divided among them evenly, and what is outside of them all is left out.
+func (t *trace) add(now int64, spent *spent) {
 	for now >= t.next && t.now < len(t.parts) {
 		t.now++
 		t.next += t.length
 	}
-	if t.now >= len(t.parts) {
-		return nil
+	from := now - int64(spent.busy)
+	for at, end := t.now, t.next; at >= 0; at, end = at-1, end-t.length {
+		begin := end - t.length
+		if at < len(t.parts) {
+			t.parts[at].addShare(spent, min(now, end)-max(from, begin))
+		}
+		if from >= begin {
+			return
+		}
 	}
-	return &t.parts[t.now]
 }

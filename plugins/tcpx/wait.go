@@ -16,7 +16,7 @@ func (w *worker) Wait(timeout time.Duration) error {
 	if w.closed {
 		return transport.NewOpError(name, "wait", transport.ErrClosed)
 	}
-	if len(w.gone) > 0 || len(w.broken) > 0 || len(w.settling) > 0 {
+	if len(w.gone) > 0 || len(w.failed) > 0 || len(w.broken) > 0 || len(w.settling) > 0 {
 		return nil
 	}
 	w.waker.waiting.Store(true) // pairs with the load in rouse
@@ -64,7 +64,7 @@ func (p *peer) interests(list []unix.PollFd) (_ []unix.PollFd, now bool) {
 	if p.state != up {
 		return list, false
 	}
-	if c.err != nil || c.helped() || c.receiveConsumed < c.receiveComplete || !c.inbox.empty() && p.gathered >= int(c.inbox.head().size) {
+	if c.err != nil || c.helped() || p.sendable() || c.unplaced() || c.receiveConsumed < c.receiveComplete || !c.inbox.empty() && p.gathered >= int(c.inbox.head().size) {
 		return list, true
 	}
 	_, _ = c.control.flush() // the next Poll finds an error
@@ -91,6 +91,18 @@ func (p *peer) interests(list []unix.PollFd) (_ []unix.PollFd, now bool) {
 	}
 	return list, false
 }
+
+// sendable says whether there is something to send and room for it. Post takes in what makes
+// room, and may then leave it at that.
+func (p *peer) sendable() bool {
+	c := p.comm
+	return p.cut < p.flushed && c.sendPosted-c.sendFreed < uint64(p.w.settings.sendWindow) ||
+		c.sendCut < c.sendActive && c.choose() >= 0 && c.control.room() >= roomForCredits+recordSize
+}
+
+// unplaced says whether bytes may have come that a helper has no pages for. Another connection
+// may have given some back since. Without helpers the socket says that there is something.
+func (c *comm) unplaced() bool { return len(c.helpers) > 0 && c.receiveReserved < c.receiveBegun }
 
 // Wake implements [transport.Waiter].
 func (w *worker) Wake() {
