@@ -28,7 +28,49 @@ func TestKeepaliveThatNeverCompletes(t *testing.T) {
 	}
 	require.EqualValues(t, 1, a.counts.keepalives, "keepalives on their way at once")
 	a.sweep()
-	for _, w := range []*worker{a, b} {
+	bothLose(t, a, b)
+}
+
+// TestNoRoomForKeepalive: a send queue that is full, and of which nothing completes, costs
+// the peer too.
+func TestNoRoomForKeepalive(t *testing.T) {
+	a, b := connected(t, transport.Config{InFlight: 32, MaxPayload: 256}, soft("keepalive", "1h", "send-depth", "8", "signal-interval", "4"))
+	fill := func() {
+		for range 16 {
+			_, err := a.Post([]transport.Op{{Kind: transport.OpCall, Payload: make([]byte, 8)}})
+			require.NoError(t, err)
+			require.NoError(t, a.Flush())
+		}
+	}
+	fill()
+	a.patience = 3
+	var events [64]transport.Event
+	a.sweep()
+	a.sweep()
+	require.Zero(t, a.counts.keepalives, "the queue has room")
+	for deadline := time.Now().Add(30 * time.Second); a.peers[0].tried > 0; {
+		require.True(t, time.Now().Before(deadline), "nothing completes")
+		_, err := b.Poll(events[:])
+		require.NoError(t, err)
+		_, err = a.Poll(events[:])
+		require.NoError(t, err)
+	}
+	fill()
+	for range a.patience {
+		a.sweep()
+		n, err := a.Poll(events[:])
+		require.NoError(t, err)
+		require.Zero(t, n)
+	}
+	require.Zero(t, a.counts.keepalives, "the queue has room")
+	a.sweep()
+	bothLose(t, a, b)
+}
+
+// bothLose has both sides poll until each has told of the loss of the other.
+func bothLose(t *testing.T, workers ...*worker) {
+	var events [64]transport.Event
+	for _, w := range workers {
 		var kinds []transport.EventKind
 		for deadline := time.Now().Add(30 * time.Second); len(kinds) == 0 || kinds[len(kinds)-1] != transport.EventPeerLost; {
 			require.True(t, time.Now().Before(deadline), "the loss is not told; events %v", kinds)

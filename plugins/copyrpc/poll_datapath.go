@@ -70,14 +70,25 @@ func (w *worker) collect(events []transport.Event, n int) (int, error) {
 		case c.ID == positionID:
 			p.reading = false
 			w.restore(p, p.fetched)
+			p.completed()
 		case c.ID == keepaliveID:
-			p.tried = 0
+			p.tried, p.isTrying = 0, false
+		default:
+			p.completed()
 		}
 	}
 	if w.posts <= w.few {
 		return n, w.refill()
 	}
 	return n, nil
+}
+
+// completed is for requests other than keepalives: one of them makes room for a keepalive
+// that found none.
+func (p *peer) completed() {
+	if !p.isTrying {
+		p.tried = 0
+	}
 }
 
 // arrive books what an immediate tells of, and says whether that can be handed out now.
@@ -291,7 +302,8 @@ func (w *worker) tellLost(events []transport.Event) (n int) {
 }
 
 // sweep tries the connections with empty writes, one at a time, which fail where the peer
-// is dead. One that never completes costs the peer as well: see patience.
+// is dead. One that never completes costs the peer as well, and so does a send queue that
+// has no room for one and of which nothing completes: see patience.
 func (w *worker) sweep() {
 	for _, p := range w.slots {
 		if p.state != up {
@@ -300,14 +312,20 @@ func (w *worker) sweep() {
 		if p.tried > 0 {
 			if p.tried++; p.tried > w.patience {
 				w.abandon(p)
+				continue
 			}
+		}
+		if p.isTrying {
 			continue
 		}
 		r := &w.requests[0]
 		*r = rdma.SendRequest{ID: keepaliveID, Opcode: rdma.Write, Flags: rdma.Signaled, Remote: p.there, RemoteKey: p.key}
-		if n, _ := p.qp.PostSend(w.requests[:1]); n == 1 {
-			p.tried = 1
+		switch n, _ := p.qp.PostSend(w.requests[:1]); {
+		case n == 1:
+			p.tried, p.isTrying = 1, true
 			w.counts.keepalives++
+		case p.tried == 0:
+			p.tried = 1
 		}
 	}
 }

@@ -119,12 +119,13 @@ type peer struct {
 	there    uint64 // address of the words at the peer
 
 	pinged uint64 // the highest number of a ping-pong
-	tried  int    // sweeps since a keepalive was posted that has not completed; 0 is none
+	tried  int    // sweeps since a keepalive was posted, or found no room; 0 once something completed
 
 	calls callTable
 	owed  []bool // by call: a request that was polled and not answered
 
 	isDirty, isStuck, isReady, isHeld, isOwing bool
+	isTrying                                   bool // a keepalive is on its way
 	errors                                     peerErrors
 
 	_ [128]byte // what lies behind may be another thread's

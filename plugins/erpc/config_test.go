@@ -33,3 +33,12 @@ func TestTooMuchTogether(t *testing.T) {
 		})
 	}
 }
+
+// TestTooManyPeers: they are refused before the first of them connects.
+func TestTooManyPeers(t *testing.T) {
+	options, err := transport.ParseOptions(schema, map[string]string{"provider": providerSoft})
+	require.NoError(t, err)
+	_, err = Driver{}.Open(t.Context(), transport.Config{Workers: 1, Peers: 1025, InFlight: 1, MaxPayload: 64, Options: options})
+	require.ErrorIs(t, err, transport.ErrUnsupported)
+	require.ErrorContains(t, err, "1025 peers")
+}

@@ -62,17 +62,13 @@ func realIncast(t *testing.T, requests, clients int, congestion string) (goodput
 		members = append(members, client)
 	}
 	begin := time.Now()
-	for slices.ContainsFunc(members, func(m *member) bool { return !m.done() }) {
+	for !every(members, (*member).done) {
 		for _, m := range members {
 			m.turn()
 		}
 	}
 	took := time.Since(begin)
-	for end := time.Now().Add(50 * time.Millisecond); time.Now().Before(end); { // for what is late
-		for _, m := range members {
-			m.turn()
-		}
-	}
+	rest(t, 50*time.Millisecond, members...)
 	for _, m := range members[1:] {
 		require.Equal(t, requests/clients, m.answered)
 		m.requireAtRest()

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -166,6 +168,23 @@ func (m *member) done() bool {
 		}
 	}
 	return true
+}
+
+func every(members []*member, is func(*member) bool) bool {
+	return !slices.ContainsFunc(members, func(m *member) bool { return !is(m) })
+}
+
+// rest has members that are done poll for a while, since what is late must find nobody
+// that waits for it, and then until their wheels are empty: a packet that turned out not
+// to be needed has its time there all the same.
+func rest(t testing.TB, while time.Duration, members ...*member) {
+	empty := func(m *member) bool { return m.w.wheel.count == 0 }
+	for begin := time.Now(); time.Since(begin) < while || !every(members, empty); {
+		require.Less(t, time.Since(begin), 30*time.Second, "packets stay in the wheel")
+		for _, m := range members {
+			m.turn()
+		}
+	}
 }
 
 // requireAtRest checks that nothing leaked: all credits, slots and calls are there.

@@ -132,3 +132,28 @@ func answer(t *testing.T, w *worker, id transport.PeerID, other transport.Worker
 		}
 	}
 }
+
+// TestPayloadOfLostPeer: what a Poll handed out stays where it is until the next one, also
+// where that Poll told of the peer's loss and another peer is connected meanwhile.
+func TestPayloadOfLostPeer(t *testing.T) {
+	n := newNetwork(3, datagram.Faults{})
+	s := settingsOf(t, transport.Config{Workers: 1, Peers: 2, InFlight: 4, MaxPayload: 10_000}, nil)
+	a, b, c := n.member(t, s, 256, 0, nil), n.member(t, s, 256, 0, nil), n.member(t, s, 256, 0, nil)
+	join(t, a, b)
+	for range 10 {
+		a.turn()
+		b.turn()
+		n.pass(n.delay)
+	}
+	_, err := b.w.Post([]transport.Op{{Kind: transport.OpCall, Payload: message(7, 5000, 0)}}) // some packets
+	require.NoError(t, err)
+	require.NoError(t, b.w.Flush())
+	require.NoError(t, b.w.Close())
+	n.pass(n.delay)
+	count, err := a.w.Poll(a.events)
+	require.NoError(t, err)
+	require.Equal(t, 2, count)
+	require.Equal(t, transport.EventPeerLost, a.events[1].Kind)
+	require.NoError(t, a.w.Connect(t.Context(), 1, c.w.Address()))
+	a.verify(a.events[0].Payload, 7, 5000, 0)
+}

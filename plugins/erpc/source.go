@@ -98,6 +98,9 @@ const spareSenders = 32
 func senders(peers int) int { return min(peers+spareSenders, datagram.VerbsMaxPeers) }
 
 func openVerbs(s *settings) (source, error) {
+	if s.peers > datagram.VerbsMaxPeers {
+		return nil, fmt.Errorf("%w: %d peers of one worker, and provider %s has %d at most", transport.ErrUnsupported, s.peers, s.provider, datagram.VerbsMaxPeers)
+	}
 	device, err := rdma.Open(s.device)
 	if err != nil {
 		return nil, err

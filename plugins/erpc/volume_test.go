@@ -3,7 +3,6 @@ package erpc
 import (
 	"fmt"
 	"os"
-	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -55,16 +54,12 @@ func TestVolume(t *testing.T) {
 				join(t, a, b)
 				begin := time.Now()
 				both := []*member{a, b}
-				for slices.ContainsFunc(both, func(m *member) bool { return !m.done() }) {
+				for !every(both, (*member).done) {
 					a.turn()
 					b.turn()
 				}
 				took := time.Since(begin)
-				// What is late finds nobody that waits for it.
-				for end := time.Now().Add(20 * time.Millisecond); time.Now().Before(end); {
-					a.turn()
-					b.turn()
-				}
+				rest(t, 20*time.Millisecond, both...)
 				for _, m := range both {
 					require.Equal(t, requests/2, m.answered)
 					require.Equal(t, requests/2, m.served)

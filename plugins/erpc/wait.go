@@ -33,8 +33,8 @@ func (w *worker) Wait(timeout time.Duration) error {
 		err = w.waiter.Wait(time.Duration(until - now))
 	}
 	// Sleep counts as time in which the worker polled, since answers would have ended it,
-	// and what the kernel took to wake it does not.
-	w.polled = min(w.clock(), until)
+	// and what the kernel took to wake it does not. What was before is forgiven already.
+	w.polled = max(now, min(w.clock(), until))
 	w.scanAt = min(w.scanAt, w.polled)
 	if err != nil {
 		return transport.NewOpError(name, "wait", err)

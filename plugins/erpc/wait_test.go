@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"transportbench/core/datagram"
 	"transportbench/core/transport"
 )
 
@@ -57,3 +58,33 @@ func TestWaitThroughLoss(t *testing.T) {
 		})
 	}
 }
+
+// TestWaitForgivesOnce: time in which nobody polled counts against no handshake, and is not
+// given to it twice where a Wait comes behind it.
+func TestWaitForgivesOnce(t *testing.T) {
+	n := newNetwork(1, datagram.Faults{})
+	s := settingsOf(t, transport.Config{Workers: 1, Peers: 1, InFlight: 4, MaxPayload: 100}, nil)
+	a, b := n.member(t, s, 256, 0, nil), n.member(t, s, 256, 0, nil)
+	a.w.waiter = sleeper{n}
+	require.NoError(t, a.w.Connect(t.Context(), 0, b.w.Address()))
+	left := func() int64 { return a.w.sessions[0].patience - n.now }
+	for range 20 {
+		before := left()
+		_, err := a.w.Poll(a.events)
+		require.NoError(t, err)
+		n.pass(second)
+		require.NoError(t, a.w.Wait(time.Hour))
+		_, err = a.w.Poll(a.events)
+		require.NoError(t, err)
+		require.Less(t, left(), before)
+	}
+}
+
+// sleeper waits in virtual time.
+type sleeper struct{ network *network }
+
+func (s sleeper) Wait(timeout time.Duration) error {
+	s.network.pass(int64(timeout))
+	return nil
+}
+func (s sleeper) Wake() {}

@@ -273,7 +273,6 @@ func (w *worker) connect(id transport.PeerID, address []byte) error {
 	case int(id) >= maxPeers:
 		return fmt.Errorf("%w: peers are numbered below %d", transport.ErrUnsupported, maxPeers)
 	}
-	w.clear()
 	there, err := decodeAddress(address)
 	if err != nil {
 		return err
