@@ -50,7 +50,8 @@ const (
 	probeStream    = 1 << 20
 	probeMost      = 64 // answers to one request
 	probePatience  = 2 * time.Millisecond
-	probeFarewells = 25
+	probeFarewells = 25 // some seconds
+	probeEnds      = 3
 	// Under a limited rate it takes so long for what is on its way to arrive.
 	probeMostPatience = 200 * time.Millisecond
 )
@@ -237,12 +238,15 @@ func (p *probe) answers(d time.Duration, requests, size, count int) float64 {
 	return 0
 }
 
-// end tells the other side that it is over, which may be gone already.
+// end tells the other side that it is over, again and again: while that one is without a
+// processor, what it has to receive first may leave no room for a farewell, and it waits
+// for one without end. It may be gone already.
 func (p *probe) end() {
 	var h probeHead
+	patience := probePatience
 	for range probeFarewells {
 		p.post(probeHead{kind: probeOver, alone: true}, probeSize, 1)
-		for sent := time.Now(); !p.stopped.Load() && time.Since(sent) < probePatience; {
+		for sent := time.Now(); !p.stopped.Load() && time.Since(sent) < patience; {
 			n := p.link.take(probeMost)
 			p.looked(n > 0)
 			for i := range n {
@@ -251,6 +255,7 @@ func (p *probe) end() {
 				}
 			}
 		}
+		patience = min(2*patience, probeMostPatience)
 	}
 }
 
@@ -273,7 +278,10 @@ func (p *probe) answer(last *uint64) (over bool) {
 					continue // of a probe that was given up
 				}
 				*last = p.nonce
-				p.post(probeHead{kind: probeEnded}, probeSize, 1)
+				// Some may be lost, and there may be no room yet.
+				for tries := 0; tries < 1<<12 && p.post(probeHead{kind: probeEnded}, probeSize, probeEnds) == 0; tries++ {
+					p.looked(false)
+				}
 				return true
 			}
 			// What a probe left behind that was given up comes before the others.

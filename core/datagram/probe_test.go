@@ -113,3 +113,37 @@ func TestProbeAfterOneGivenUp(t *testing.T) {
 	require.NoError(t, theirs)
 	require.Positive(t, f.Samples)
 }
+
+// awayLink is a way to a side that has no room for farewells for a while.
+type awayLink struct {
+	*lossyLink
+	first time.Time // of them
+}
+
+func (l *awayLink) post(head []byte, size, n int) int {
+	var h probeHead
+	if h.get(head) && h.kind == probeOver {
+		if l.first.IsZero() {
+			l.first = time.Now()
+		}
+		if time.Since(l.first) < 150*time.Millisecond {
+			return n
+		}
+	}
+	return l.lossyLink.post(head, size, n)
+}
+
+// TestProbeFarewellsLast: a side that could not be told for a while that it is over is told
+// then, and does not wait for its context to end.
+func TestProbeFarewellsLast(t *testing.T) {
+	a, b := lossyLinks(0, 1<<20)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	var wait sync.WaitGroup
+	var theirs error
+	wait.Go(func() { _, theirs = measure(ctx, b, 600, false, time.Millisecond, new(uint64)) })
+	_, err := measure(ctx, &awayLink{lossyLink: a}, 600, true, time.Millisecond, new(uint64))
+	wait.Wait()
+	require.NoError(t, err)
+	require.NoError(t, theirs)
+}
