@@ -5,12 +5,6 @@ package ibverbs
 /*
 #cgo pkg-config: libibverbs
 #cgo CFLAGS: -O2 -Wall -Wextra
-#cgo noescape tb_post_send
-#cgo nocallback tb_post_send
-#cgo noescape tb_post_receive
-#cgo nocallback tb_post_receive
-#cgo noescape tb_poll
-#cgo nocallback tb_poll
 #include <stdlib.h>
 #include "shim.h"
 */
@@ -21,13 +15,6 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
-)
-
-// Sizes of what crosses the boundary, for the caller to compare with its own types.
-const (
-	SendSize       = C.sizeof_struct_tb_send
-	ReceiveSize    = C.sizeof_struct_tb_receive
-	CompletionSize = C.sizeof_struct_tb_completion
 )
 
 // What PostSend finds wrong with a request, beside errno.
@@ -242,12 +229,6 @@ func (q *CQ) rebuild() {
 	}
 }
 
-// Poll fills n completions at p, of CompletionSize bytes each, and returns how many
-// it filled or a negative errno.
-func (q *CQ) Poll(p unsafe.Pointer, n int) int {
-	return int(C.tb_poll(q.cq, (*C.struct_tb_completion)(p), C.int(n)))
-}
-
 // Close destroys the queue.
 func (q *CQ) Close() error {
 	if code := C.ibv_destroy_cq(q.cq.cq); code != 0 {
@@ -274,13 +255,6 @@ func (c *Context) NewSRQ(receives int) (*SRQ, error) {
 		return nil, fmt.Errorf("ibv_create_srq of %d receives: %w", receives, err)
 	}
 	return &SRQ{srq}, nil
-}
-
-// PostReceive posts n requests at p, of ReceiveSize bytes each; code is an errno.
-func (s *SRQ) PostReceive(p unsafe.Pointer, n int) (posted, code int) {
-	var failed C.int
-	posted = int(C.tb_post_receive(nil, s.srq, (*C.struct_tb_receive)(p), C.int(n), &failed))
-	return posted, int(failed)
 }
 
 // Close destroys the queue.
@@ -394,21 +368,6 @@ func (p *Pair) AddPeer(o Path, qkey uint32) (uint32, error) {
 	unsafe.Slice(p.pair.peers, int(n)+1)[n] = C.struct_tb_peer{ah: ah, number: C.uint32_t(o.Number), qkey: C.uint32_t(qkey)}
 	p.pair.peer_count++
 	return uint32(n), nil
-}
-
-// PostSend posts n requests at at, of SendSize bytes each; code is an errno, or one of
-// the Bad values.
-func (p *Pair) PostSend(at unsafe.Pointer, n int) (posted, code int) {
-	var failed C.int
-	posted = int(C.tb_post_send(p.pair, (*C.struct_tb_send)(at), C.int(n), &failed))
-	return posted, int(failed)
-}
-
-// PostReceive is for queue pairs with receives of their own.
-func (p *Pair) PostReceive(at unsafe.Pointer, n int) (posted, code int) {
-	var failed C.int
-	posted = int(C.tb_post_receive(p.pair.qp, nil, (*C.struct_tb_receive)(at), C.int(n), &failed))
-	return posted, int(failed)
 }
 
 // Close destroys the queue pair and its address handles.

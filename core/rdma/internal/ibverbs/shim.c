@@ -54,18 +54,19 @@ static void translate(const struct tb_pair *pair, const struct tb_send *r, struc
 	}
 }
 
-int tb_post_send(struct tb_pair *pair, const struct tb_send *requests, int n, int *error)
+int tb_post_send(struct tb_send_call *call)
 {
+	struct tb_pair *pair = call->pair;
 	struct ibv_send_wr list[CHUNK], *bad;
 	struct ibv_sge sges[CHUNK];
-	int posted = 0;
+	int posted = 0, n = call->n;
 
-	*error = 0;
-	while (posted < n && !*error) {
+	call->error = 0;
+	while (posted < n && !call->error) {
 		int count = 0, failed;
 		for (; count < CHUNK && posted + count < n; count++) {
-			const struct tb_send *r = &requests[posted + count];
-			if ((*error = check(pair, r)))
+			const struct tb_send *r = &call->requests[posted + count];
+			if ((call->error = check(pair, r)))
 				break;
 			translate(pair, r, &list[count], &sges[count]);
 			list[count].next = 0;
@@ -77,7 +78,7 @@ int tb_post_send(struct tb_pair *pair, const struct tb_send *requests, int n, in
 		bad = 0;
 		failed = ibv_post_send(pair->qp, list, &bad);
 		if (failed) {
-			*error = failed < 0 ? -failed : failed;
+			call->error = failed < 0 ? -failed : failed;
 			return posted + (bad ? (int)(bad - list) : 0);
 		}
 		posted += count;
@@ -85,17 +86,17 @@ int tb_post_send(struct tb_pair *pair, const struct tb_send *requests, int n, in
 	return posted;
 }
 
-int tb_post_receive(struct ibv_qp *qp, struct ibv_srq *srq, const struct tb_receive *requests, int n, int *error)
+int tb_post_receive(struct tb_receive_call *call)
 {
 	struct ibv_recv_wr list[CHUNK], *bad;
 	struct ibv_sge sges[CHUNK];
-	int posted = 0;
+	int posted = 0, n = call->n;
 
-	*error = 0;
+	call->error = 0;
 	while (posted < n) {
 		int count = 0, failed;
 		for (; count < CHUNK && posted + count < n; count++) {
-			const struct tb_receive *r = &requests[posted + count];
+			const struct tb_receive *r = &call->requests[posted + count];
 			list[count].wr_id = r->id;
 			list[count].next = 0;
 			list[count].sg_list = &sges[count];
@@ -107,9 +108,9 @@ int tb_post_receive(struct ibv_qp *qp, struct ibv_srq *srq, const struct tb_rece
 				list[count - 1].next = &list[count];
 		}
 		bad = 0;
-		failed = srq ? ibv_post_srq_recv(srq, list, &bad) : ibv_post_recv(qp, list, &bad);
+		failed = call->srq ? ibv_post_srq_recv(call->srq, list, &bad) : ibv_post_recv(call->qp, list, &bad);
 		if (failed) {
-			*error = failed < 0 ? -failed : failed;
+			call->error = failed < 0 ? -failed : failed;
 			return posted + (bad ? (int)(bad - list) : 0);
 		}
 		posted += count;
@@ -147,10 +148,11 @@ static uint8_t opcode_of(enum ibv_wc_opcode opcode)
 	}
 }
 
-int tb_poll(struct tb_cq *cq, struct tb_completion *completions, int n)
+int tb_poll(struct tb_poll_call *call)
 {
+	struct tb_cq *cq = call->cq;
 	struct ibv_wc list[CHUNK];
-	int polled = 0;
+	int polled = 0, n = call->n;
 
 	while (polled < n) {
 		int want = n - polled < CHUNK ? n - polled : CHUNK;
@@ -159,7 +161,7 @@ int tb_poll(struct tb_cq *cq, struct tb_completion *completions, int n)
 			return polled ? polled : -EIO;
 		for (int i = 0; i < got; i++) {
 			const struct ibv_wc *wc = &list[i];
-			struct tb_completion *c = &completions[polled];
+			struct tb_completion *c = &call->completions[polled];
 			int64_t cookie = cookie_of(cq, wc->qp_num);
 			// Soft-RoCE leaves completions of a queue pair that was destroyed.
 			if (cookie < 0)

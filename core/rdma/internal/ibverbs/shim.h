@@ -52,12 +52,32 @@ struct tb_cq {
 // What is wrong with a request, beside values of errno.
 enum { TB_INLINE = -1, TB_OPCODE = -2, TB_PEER = -3, TB_DATAGRAM = -4 };
 
-// Each posts in order and returns how many it took; error says why not all.
-int tb_post_send(struct tb_pair *pair, const struct tb_send *requests, int n, int *error);
-int tb_post_receive(struct ibv_qp *qp, struct ibv_srq *srq, const struct tb_receive *requests, int n, int *error);
+// The data path is called with one pointer to arguments, as core/ccall does.
 
-// tb_poll returns the number of completions, or a negative errno.
-int tb_poll(struct tb_cq *cq, struct tb_completion *completions, int n);
+// Each posts n requests in order and returns how many it took; error says why not all.
+struct tb_send_call {
+	struct tb_pair *pair;
+	const struct tb_send *requests;
+	int n, error;
+};
+int tb_post_send(struct tb_send_call *call);
+
+// One of qp and srq is null.
+struct tb_receive_call {
+	struct ibv_qp *qp;
+	struct ibv_srq *srq;
+	const struct tb_receive *requests;
+	int n, error;
+};
+int tb_post_receive(struct tb_receive_call *call);
+
+// tb_poll takes n completions at most, and returns how many or a negative errno.
+struct tb_poll_call {
+	struct tb_cq *cq;
+	struct tb_completion *completions;
+	int n;
+};
+int tb_poll(struct tb_poll_call *call);
 
 // tb_notify asks for an event with the next completion, and tb_clear takes the events
 // of a channel that does not block.

@@ -7,7 +7,11 @@ package ucp
 */
 import "C"
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"transportbench/core/ccall"
+)
 
 // Arrival is one message that has arrived. Data is nil for an empty payload.
 type Arrival struct {
@@ -55,24 +59,14 @@ func (w *Worker) Stage(peer uint32, kind Kind, token uint64, payload []byte) boo
 // Unsent says whether there is something for Flush to do.
 func (w *Worker) Unsent() bool { return w.s.queued|w.s.pending != 0 }
 
-// asmcgocall is the runtime's own switch to the system stack and into C. A call
-// through cgo does the same between handing its processor to the scheduler and
-// asking for it back, in five times the time. That serves calls which block.
-// Those made here do not: they are as bounded as a function of Go that polls,
-// and never call back.
-//
-//go:linkname asmcgocall runtime.asmcgocall
-//go:noescape
-func asmcgocall(fn, arg unsafe.Pointer) int32
-
 // Flush sends what was staged. While UCX could not send at once, it lets UCX
 // progress a few times.
-func (w *Worker) Flush() { asmcgocall(C.uam_flush, unsafe.Pointer(w.c)) }
+func (w *Worker) Flush() { ccall.Call(C.uam_flush, unsafe.Pointer(w.c)) }
 
 // Progress gives the arrivals that were taken back to the shim and lets UCX
 // progress: once where something is ready, else until something is, at most
 // WorkerConfig.Bound times.
-func (w *Worker) Progress() { asmcgocall(C.uam_poll, unsafe.Pointer(w.c)) }
+func (w *Worker) Progress() { ccall.Call(C.uam_poll, unsafe.Pointer(w.c)) }
 
 // Ready returns how many arrivals there are to take.
 func (w *Worker) Ready() int { return int(w.s.arrived - w.s.taken) }
