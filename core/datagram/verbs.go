@@ -10,13 +10,13 @@ import (
 	"time"
 
 	"transportbench/core/rdma"
-	"transportbench/core/transport"
 )
 
 const (
 	verbsDefaultBatch  = 64
 	verbsDefaultSignal = 64
-	verbsDefaultInline = 60 // what every adapter grants
+	verbsDefaultInline = 188 // as perftest's, which most adapters grant
+	verbsLeastInline   = 60  // what every adapter grants
 	verbsDefaultDepth  = 512
 
 	// VerbsMaxPeers is the most that VerbsOptions.Peers may be.
@@ -36,8 +36,9 @@ type VerbsOptions struct {
 	// SignalInterval is every how many sends one asks for a completion; 0 is 64.
 	// It is half of SendDepth at most.
 	SignalInterval int
-	// Inline is the longest datagram that goes within its request; 0 is 60 bytes,
-	// and -1 none. The device must grant it.
+	// Inline is the longest datagram that goes within its request; 0 is 188 bytes, or
+	// 60 where the device does not grant that, and -1 none. What is asked for the device
+	// must grant.
 	Inline int
 	// Peers is how many peers may send to a port on the software device; 0 is 64.
 	Peers int
@@ -49,7 +50,7 @@ type Verbs struct {
 	device   rdma.Device
 	cq       rdma.CompletionQueue
 	qp       rdma.QueuePair
-	region   *rdma.Region // send buffers, then receive buffers
+	region   *rdma.Region // send buffers, then those of inline datagrams, then receive buffers
 	endpoint rdma.Endpoint
 	address  []byte
 	stride   int  // of receive buffers
@@ -87,6 +88,7 @@ type verbsRemote struct {
 // buffer and tells which sends a completion covers.
 type verbsSend struct {
 	requests []rdma.SendRequest // the batch
+	inline   int                // bytes from one inline datagram of the batch to the next
 	first    int                // that has not been posted
 	count    int
 	next     uint64 // number of the next send
@@ -137,9 +139,7 @@ func (o *VerbsOptions) complete(a rdma.Attributes) error {
 	fill(&o.SendDepth, min(verbsDefaultDepth, a.MaxSendDepth))
 	fill(&o.ReceiveDepth, min(verbsDefaultDepth, a.MaxReceiveDepth))
 	fill(&o.SignalInterval, min(verbsDefaultSignal, max(o.SendDepth/2, 1)))
-	fill(&o.Inline, verbsDefaultInline)
 	fill(&o.Peers, 64)
-	o.Inline = max(o.Inline, 0)
 	switch {
 	case o.MTU < 1 || o.MTU > a.MTU:
 		return fmt.Errorf("mtu of %d bytes: %s port %d has %d", o.MTU, a.Name, a.Port, a.MTU)
@@ -167,13 +167,9 @@ func (p *Verbs) open() (err error) {
 			return err
 		}
 	}
-	// The key's highest bit would make it a privileged one.
-	p.qp, err = p.device.NewQueuePair(rdma.QueuePairConfig{Type: rdma.UnreliableDatagram, Completions: p.cq,
-		SendDepth: o.SendDepth, ReceiveDepth: o.ReceiveDepth, MaxInline: o.Inline, QKey: rand.Uint32() >> 1, Peers: o.Peers})
-	if err != nil {
+	if err := p.makePair(); err != nil {
 		return err
 	}
-	o.Inline = min(o.Inline, p.qp.MaxInline())
 	p.endpoint = p.qp.Endpoint()
 	// Peers tell by it whether datagrams fit, and not by the device's.
 	p.endpoint.MTU = o.MTU
@@ -183,7 +179,7 @@ func (p *Verbs) open() (err error) {
 	// Without a global route the 40 bytes before a datagram say nothing.
 	p.routed = p.endpoint.Provider == rdma.Verbs && p.endpoint.LID == 0
 	p.stride = (rdma.GlobalRouteHeaderSize + o.MTU + 63) &^ 63
-	if p.region, err = p.device.Allocate(o.SendDepth*o.MTU+64+o.ReceiveDepth*p.stride, 0); err != nil {
+	if p.region, err = p.device.Allocate(p.receiveOffset(uint32(o.ReceiveDepth)), 0); err != nil {
 		return err
 	}
 	p.polled = make([]rdma.Completion, 64)
@@ -197,6 +193,26 @@ func (p *Verbs) open() (err error) {
 		r.spare = append(r.spare, p.receiveInto(uint32(i)))
 	}
 	return p.refillWith(o.ReceiveDepth)
+}
+
+// makePair makes the queue pair, with as much inline as it is granted.
+func (p *Verbs) makePair() (err error) {
+	o := &p.options
+	wanted := []int{max(o.Inline, 0)}
+	if o.Inline == 0 {
+		wanted = []int{verbsDefaultInline, verbsLeastInline}
+	}
+	for _, inline := range wanted {
+		// The key's highest bit would make it a privileged one.
+		p.qp, err = p.device.NewQueuePair(rdma.QueuePairConfig{Type: rdma.UnreliableDatagram, Completions: p.cq,
+			SendDepth: o.SendDepth, ReceiveDepth: o.ReceiveDepth, MaxInline: inline, QKey: rand.Uint32() >> 1, Peers: o.Peers})
+		if err == nil {
+			o.Inline = min(inline, p.qp.MaxInline())
+			p.send.inline = (o.Inline + 63) &^ 63
+			return nil
+		}
+	}
+	return err
 }
 
 // makeAddress: lengths of the whole and of the endpoint, u16, big-endian; the endpoint;
@@ -230,9 +246,21 @@ func (p *Verbs) receiveInto(buffer uint32) rdma.ReceiveRequest {
 		Length: uint32(rdma.GlobalRouteHeaderSize + p.options.MTU), LocalKey: p.region.LocalKey}
 }
 
+// sendOffset is where a send of that number has its buffer in the region.
+func (p *Verbs) sendOffset(number uint64) int {
+	return int(number%uint64(p.options.SendDepth)) * p.options.MTU
+}
+
+// inlineOffset is where an inline datagram of the batch lies until it is posted. Its
+// request takes it along, so there is one place for each in the batch: few enough to stay
+// in the cache, which send buffers, each a page behind the last, never are.
+func (p *Verbs) inlineOffset(i int) int {
+	return (p.options.SendDepth*p.options.MTU+63)&^63 + i*p.send.inline
+}
+
 // receiveOffset is where a receive buffer lies in the region.
 func (p *Verbs) receiveOffset(buffer uint32) int {
-	return (p.options.SendDepth*p.options.MTU+63)&^63 + int(buffer)*p.stride
+	return p.inlineOffset(p.options.Batch) + int(buffer)*p.stride
 }
 
 // Address implements [Port].
@@ -338,34 +366,6 @@ func (p *Verbs) closeBell() error {
 	err := p.bell.Close()
 	p.bell = nil
 	return err
-}
-
-// verbsCounts are what ReadStats tells.
-type verbsCounts struct {
-	sent, sentBytes, doorbells, signaled, full         uint64
-	received, receivedBytes, polls, refills, truncated uint64
-}
-
-// ReadStats implements [Port].
-func (p *Verbs) ReadStats(dst []transport.Stat) []transport.Stat {
-	c := &p.counts
-	notReady := uint64(0)
-	if !p.closed {
-		notReady = p.device.ReceiverNotReady()
-	}
-	return append(dst,
-		transport.Stat{Name: "datagrams_sent", Help: "datagrams that the device took", Value: c.sent},
-		transport.Stat{Name: "bytes_sent", Help: "bytes of these datagrams", Value: c.sentBytes},
-		transport.Stat{Name: "send_calls", Help: "postlists: doorbells rung for datagrams", Value: c.doorbells},
-		transport.Stat{Name: "sends_signaled", Help: "datagrams that asked for a completion", Value: c.signaled},
-		transport.Stat{Name: "send_queue_full", Help: "flushes that found the send queue full", Value: c.full},
-		transport.Stat{Name: "datagrams_received", Help: "datagrams handed out", Value: c.received},
-		transport.Stat{Name: "bytes_received", Help: "bytes of these datagrams", Value: c.receivedBytes},
-		transport.Stat{Name: "receive_calls", Help: "polls of the completion queue that found something", Value: c.polls},
-		transport.Stat{Name: "receive_refills", Help: "postlists of receives", Value: c.refills},
-		transport.Stat{Name: "datagrams_too_long", Help: "datagrams thrown away since they were over the MTU", Value: c.truncated},
-		transport.Stat{Name: "receive_drops", Help: "datagrams that found no receive, of all ports of the device as far as it tells", Value: notReady},
-	)
 }
 
 // Close implements [Port].

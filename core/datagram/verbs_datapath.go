@@ -27,15 +27,15 @@ func (p *Verbs) Send(to Remote, head, body []byte) bool {
 			return false
 		}
 	}
-	offset := int(s.next%uint64(p.options.SendDepth)) * p.options.MTU
+	flags, key, offset := rdma.SendFlags(0), p.region.LocalKey, p.sendOffset(s.next)
+	if size <= p.options.Inline {
+		flags, key, offset = rdma.Inline, 0, p.inlineOffset(s.count)
+	}
 	copy(p.region.Bytes[offset:], head)
 	copy(p.region.Bytes[offset+len(head):], body)
 	q := &s.requests[s.count]
-	*q = rdma.SendRequest{ID: s.next, Opcode: rdma.Send, Peer: r.handle, Local: p.region.Address + uint64(offset),
-		Length: uint32(size), LocalKey: p.region.LocalKey}
-	if size <= p.options.Inline {
-		q.Flags, q.LocalKey = rdma.Inline, 0
-	}
+	*q = rdma.SendRequest{ID: s.next, Opcode: rdma.Send, Flags: flags, Peer: r.handle,
+		Local: p.region.Address + uint64(offset), Length: uint32(size), LocalKey: key}
 	s.next++
 	if s.next%uint64(p.options.SignalInterval) == 0 {
 		q.Flags |= rdma.Signaled
