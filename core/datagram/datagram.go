@@ -43,7 +43,8 @@ type Port interface {
 	Send(to Remote, head, body []byte) bool
 
 	// Flush rings the doorbell for all that was sent since the last one. Where
-	// the device is full it keeps the rest for the next Flush, which is no error.
+	// the device is full it keeps the rest for the next Flush or Receive, which is no
+	// error.
 	// What is lost on the way, a remote that refuses among it, is not told
 	// either, but counted. The only error is ErrClosed and a device that failed
 	// for good.

@@ -2,13 +2,16 @@ package datagram_test
 
 import (
 	"net/netip"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"transportbench/core/datagram"
 	"transportbench/core/datagram/datagramtest"
 	"transportbench/core/datagram/datagramtest/hosts"
+	"transportbench/core/transport"
 )
 
 // TestUDPBetweenHosts runs the conformance suite with every second port on another
@@ -73,4 +76,41 @@ func TestUDPPathTooSmall(t *testing.T) {
 	}
 	_, err := x[0].Open(x[1].Address())
 	require.ErrorContains(t, err, "takes datagrams of 1372 bytes at most: set mtu to that")
+}
+
+// TestUDPKeepsWhatTheWireCannotTake: what a flush left since the socket's buffer was full
+// goes out while its port only receives.
+func TestUDPKeepsWhatTheWireCannotTake(t *testing.T) {
+	a, b := hosts.Pair(t, hosts.Wire{Rate: 4 << 20})
+	var x [2]datagram.Port
+	for i, h := range []*hosts.Host{a, b} {
+		p, err := onHost{host: h}.open(datagram.UDPOptions{Address: netip.AddrPortFrom(h.Address, 0), SendBuffer: 8 << 10, Offload: datagram.OffloadOff})
+		require.NoError(t, err)
+		defer p.Close()
+		x[i] = p
+	}
+	to, err := x[0].Open(x[1].Address())
+	require.NoError(t, err)
+	_, err = x[1].Open(x[0].Address())
+	require.NoError(t, err)
+	full := func(s transport.Stat) bool { return s.Name == "send_buffer_full" && s.Value > 0 }
+	sent := 0
+	for !slices.ContainsFunc(x[0].ReadStats(nil), full) { // the wire takes a burst at first
+		require.Less(t, sent, 10_000, "the socket's buffer is never full")
+		for range 16 {
+			if x[0].Send(to, make([]byte, 1400), nil) {
+				sent++
+			}
+		}
+		require.NoError(t, x[0].Flush())
+	}
+	packets, arrived := make([]datagram.Packet, 64), 0
+	require.Eventually(t, func() bool {
+		_, err := x[0].Receive(packets)
+		require.NoError(t, err)
+		n, err := x[1].Receive(packets)
+		require.NoError(t, err)
+		arrived += n
+		return arrived == sent
+	}, 30*time.Second, 100*time.Microsecond, "what was kept never went")
 }

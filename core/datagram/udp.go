@@ -371,7 +371,7 @@ func (p *UDP) Wait(timeout time.Duration) error {
 	if p.receive.next < p.receive.filled {
 		return nil
 	}
-	return p.waker.wait(p.fd, timeout)
+	return p.waker.wait(p.fd, p.send.kept, timeout)
 }
 
 // Wake implements [Waiter].

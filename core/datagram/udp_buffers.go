@@ -18,6 +18,7 @@ type udpSend struct {
 	datagrams int // in all runs, sent or not
 	batch     int
 	segments  bool // runs of more than one datagram go in one message
+	kept      bool // the last flush left some
 
 	direct messageHeader // of a datagram that goes from where it lies
 	parts  [2]unix.Iovec

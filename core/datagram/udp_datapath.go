@@ -120,10 +120,11 @@ func (p *UDP) Flush() error {
 			}
 		}
 		if errno != 0 && !p.overcome(errno) {
+			s.kept = true
 			return nil
 		}
 	}
-	s.first, s.count, s.used, s.datagrams = 0, 0, 0, 0
+	s.first, s.count, s.used, s.datagrams, s.kept = 0, 0, 0, 0, false
 	return nil
 }
 
@@ -224,6 +225,9 @@ func (p *UDP) sendPieces(run *udpRun) unix.Errno {
 func (p *UDP) Receive(packets []Packet) (n int, err error) {
 	if p.closed {
 		return 0, ErrClosed
+	}
+	if p.send.kept {
+		_ = p.Flush() // its only error is that of a closed port
 	}
 	r := &p.receive
 	if r.next == r.filled && len(packets) > 0 {

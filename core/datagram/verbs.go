@@ -90,6 +90,7 @@ type verbsSend struct {
 	requests []rdma.SendRequest // the batch
 	inline   int                // bytes from one inline datagram of the batch to the next
 	first    int                // that has not been posted
+	kept     bool               // the last flush left some
 	count    int
 	next     uint64 // number of the next send
 	done     uint64 // sends that have completed

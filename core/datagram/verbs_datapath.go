@@ -66,12 +66,13 @@ func (p *Verbs) Flush() error {
 			return p.failed
 		case tries > 0:
 			p.counts.full++
+			s.kept = true
 			return p.failed
 		default:
 			p.poll()
 		}
 	}
-	s.first, s.count = 0, 0
+	s.first, s.count, s.kept = 0, 0, false
 	return p.failed
 }
 
@@ -90,6 +91,9 @@ func (p *Verbs) Receive(packets []Packet) (n int, err error) {
 	}
 	if r.head == r.tail {
 		p.poll()
+	}
+	if p.send.kept {
+		_ = p.Flush() // Receive returns the same error
 	}
 	for n < len(packets) && r.head != r.tail {
 		a := r.arrived[r.head%uint64(len(r.arrived))]

@@ -37,9 +37,12 @@ func (w *waker) wake() {
 	_, _ = unix.Write(w.file, one[:])
 }
 
-// wait waits until the socket can be read, for wake, or for timeout.
-func (w *waker) wait(socket int, timeout time.Duration) error {
+// wait waits until the socket can be read, or also written, for wake, or for timeout.
+func (w *waker) wait(socket int, write bool, timeout time.Duration) error {
 	fds := [2]unix.PollFd{{Fd: int32(socket), Events: unix.POLLIN}, {Fd: int32(w.file), Events: unix.POLLIN}}
+	if write {
+		fds[0].Events |= unix.POLLOUT
+	}
 	limit := unix.NsecToTimespec(max(timeout, 0).Nanoseconds())
 	if _, err := unix.Ppoll(fds[:], &limit, nil); err != nil && !errors.Is(err, unix.EINTR) {
 		return os.NewSyscallError("ppoll", err)
