@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -21,17 +22,20 @@ func TestBetweenHosts(t *testing.T) {
 		t.Skip("ranks are put into namespaces with nsenter (util-linux)")
 	}
 	for name, args := range map[string][]string{
-		"small":      {"--in-flight", "16"},
-		"large":      {"--value-size", "256KiB", "--keys", "16", "--in-flight", "4"},
-		"mesh":       {"--topology", "mesh-proxied", "--in-flight", "4"},
-		"congestion": {"--value-size", "64KiB", "--keys", "64", "--in-flight", "32", "--set", "congestion=none"},
+		"erpc-small":      {"--set", "provider=udp", "--in-flight", "16"},
+		"erpc-large":      {"--set", "provider=udp", "--value-size", "256KiB", "--keys", "16", "--in-flight", "4"},
+		"erpc-mesh":       {"--set", "provider=udp", "--topology", "mesh-proxied", "--in-flight", "4"},
+		"erpc-congestion": {"--set", "provider=udp", "--value-size", "64KiB", "--keys", "64", "--in-flight", "32", "--set", "congestion=none"},
+		"tcpx-small":      {"--in-flight", "4"},
+		"tcpx-large":      {"--value-size", "1MiB", "--keys", "16", "--in-flight", "2"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			transport, _, _ := strings.Cut(name, "-")
 			a, b := hosts.Pair(t, hosts.Wire{Rate: 60 << 20})
 			// Long windows: where time-outs and a busy machine come together, an
 			// operation can take half a second.
-			args := append([]string{"run", "--json", "--transport", "erpc", "--plugin-dir", onHosts(t, "transport-erpc", a, b),
-				"--set", "provider=udp", "--set", "address=10.77.0.0/24", "--ranks", "2",
+			args := append([]string{"run", "--json", "--transport", transport, "--plugin-dir", onHosts(t, "transport-"+transport, a, b),
+				"--set", "address=10.77.0.0/24", "--ranks", "2",
 				"--duration", "3s", "--warmup", "20ms", "--repeats", "1"}, args...)
 			i := command(t, args...)
 			i.run(t) // how fast it goes is not the question here

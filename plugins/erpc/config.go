@@ -3,7 +3,6 @@ package erpc
 import (
 	"fmt"
 	"math/bits"
-	"net/netip"
 	"strings"
 	"time"
 
@@ -52,7 +51,7 @@ var schema = []transport.Option{
 	},
 	{
 		Name: "address", Type: transport.TypeString, Default: "127.0.0.1",
-		Help: "udp: the address that a rank's sockets are bound to; with a prefix length, such as 10.0.0.0/24, the address that this host has in that network",
+		Help: "udp: IP address that a rank's sockets are bound to, or a network such as 10.0.0.0/24, for the address that each host has there",
 	},
 	{
 		Name: "udp-port", Type: transport.TypeInt, Default: "0", Max: 65535,
@@ -327,25 +326,6 @@ func (s *settings) resolveTimely(o transport.Values) error {
 		return &transport.OptionError{Option: "timely-least-rate", Problem: fmt.Sprintf("%.0f is over the link's rate, %.0f", c.least, c.link)}
 	}
 	return nil
-}
-
-// resolveAddress gives the udp address, which may be meant as that of an interface.
-func resolveAddress(text string, local []netip.Prefix) (netip.Addr, error) {
-	if a, err := netip.ParseAddr(text); err == nil {
-		return a, nil
-	}
-	network, err := netip.ParsePrefix(text)
-	if err != nil {
-		return netip.Addr{}, &transport.OptionError{Option: "address", Problem: fmt.Sprintf("%q is neither an address nor a network such as 10.0.0.0/24", text)}
-	}
-	var has []string
-	for _, l := range local {
-		if network.Contains(l.Addr()) {
-			return l.Addr(), nil
-		}
-		has = append(has, l.Addr().String())
-	}
-	return netip.Addr{}, &transport.OptionError{Option: "address", Problem: fmt.Sprintf("this host has no address in %v; it has %s", network, strings.Join(has, ", "))}
 }
 
 // Bounds of what a worker takes that grows by the product of options.

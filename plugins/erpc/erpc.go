@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
 	"transportbench/core/datagram"
@@ -46,7 +47,7 @@ func (Driver) Open(_ context.Context, cfg transport.Config) (transport.Transport
 	r := &rank{settings: s, workers: make([]*worker, cfg.Workers)}
 	if err := r.open(); err != nil {
 		if errors.Is(err, rdma.ErrUnavailable) {
-			err = transport.Unavailable("%w", err)
+			err = transport.Unavailable("%s", strings.TrimPrefix(err.Error(), rdma.ErrUnavailable.Error()+": "))
 		}
 		return nil, transport.NewOpError(name, "open", errors.Join(err, r.Close()))
 	}

@@ -3,7 +3,6 @@ package erpc
 import (
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 
 	"transportbench/core/datagram"
@@ -25,17 +24,7 @@ type udpSource struct {
 }
 
 func openUDP(s *settings) (source, error) {
-	var local []netip.Prefix
-	addresses, err := net.InterfaceAddrs()
-	if err != nil {
-		return nil, fmt.Errorf("addresses of this host: %w", err)
-	}
-	for _, a := range addresses {
-		if prefix, err := netip.ParsePrefix(a.String()); err == nil {
-			local = append(local, prefix)
-		}
-	}
-	address, err := resolveAddress(s.address, local)
+	address, err := transport.LocalAddress("address", s.address)
 	if err != nil {
 		return nil, err
 	}

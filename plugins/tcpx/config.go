@@ -108,7 +108,7 @@ var schema = append([]transport.Option{
 	},
 	{
 		Name: "address", Type: transport.TypeString, Default: "127.0.0.1",
-		Help: "IP address to listen on, which peers connect to",
+		Help: "IP address to listen on, which peers connect to, or a network such as 10.0.0.0/24, for the address that each host has there",
 	},
 	{
 		Name: "data-port", Type: transport.TypeInt, Default: "0", Max: maxPort,
@@ -239,11 +239,10 @@ func resolveOptions(o transport.Values) (*settings, error) {
 	if s.threads > 0 && s.mode.newIntake != nil {
 		return nil, refuse("threads", "mode %s receives where the NIC has put the bytes, which is for the thread that polls; use 0", s.mode.name)
 	}
-	address, err := netip.ParseAddr(o.String("address"))
-	if err != nil {
-		return nil, refuse("address", "%q is not an IP address", o.String("address"))
+	var err error
+	if s.address, err = transport.LocalAddress("address", o.String("address")); err != nil {
+		return nil, err
 	}
-	s.address = address.Unmap()
 	return s, s.checkCongestion()
 }
 

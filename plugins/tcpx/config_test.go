@@ -40,7 +40,7 @@ func TestRefusals(t *testing.T) {
 		"threads  ":          {map[string]string{"threads": "1", "mode": "devmem"}, "mode devmem receives where the NIC"},
 		"congestion-control": {map[string]string{"congestion-control": "cubik"}, `did you mean "cubic"?`},
 		"unpack":             {map[string]string{"unpack": "none"}, "none leaves payloads in bounce memory"},
-		"address":            {map[string]string{"address": "localhost"}, "not an IP address"},
+		"address":            {map[string]string{"address": "localhost"}, "neither an IP address nor a network"},
 		"data-port":          {map[string]string{"data-port": "65536"}, "is outside 0 to 65535"},
 		"mode":               {map[string]string{"mode": "hots"}, "is not one of"},
 	} {
