@@ -227,10 +227,6 @@ func (w *worker) newSession(id transport.PeerID) (*session, error) {
 		return nil, fmt.Errorf("buffers of a session, %s: %w; fewer calls in flight or a smaller payload want less",
 			transport.FormatSize(int64(requests+responses+2*whole)), err)
 	}
-	if p.stride >= hugePage {
-		// Where the kernel has none, the buffers are as good as without.
-		_ = unix.Madvise(p.memory, unix.MADV_HUGEPAGE)
-	}
 	rest := p.memory
 	take := func(n int) (b []byte) {
 		b, rest = rest[:n:n], rest[n:]
@@ -239,10 +235,6 @@ func (w *worker) newSession(id transport.PeerID) (*session, error) {
 	p.requests, p.responses, p.answers, p.arriving = take(requests), take(responses), take(whole), take(whole)
 	return p, nil
 }
-
-// hugePage is the size from which a buffer has pages of that size to itself. Smaller ones
-// would take memory for their neighbours that are not in use.
-const hugePage = 2 << 20
 
 // buffer is the i-th of equal ones.
 func (p *session) buffer(of []byte, i, size int) []byte {
