@@ -43,8 +43,8 @@ type Port interface {
 	Send(to Remote, head, body []byte) bool
 
 	// Flush rings the doorbell for all that was sent since the last one. Where
-	// the device is full it keeps the rest for the next Flush or Receive, which is no
-	// error.
+	// the device is full it keeps the rest for the next Flush, which is no error; and
+	// Receive flushes too while there is such a rest.
 	// What is lost on the way, a remote that refuses among it, is not told
 	// either, but counted. The only error is ErrClosed and a device that failed
 	// for good.
@@ -92,8 +92,8 @@ var errMisuse = errors.New("datagram over the MTU, or to a remote that is not op
 
 // Waiter is a port that can give its core away while there is nothing to receive.
 type Waiter interface {
-	// Wait blocks until Receive may have something, Wake is called, or timeout
-	// has passed, whichever is first; it may return early for no reason. A Wake
+	// Wait blocks until Receive may have something or may send what a flush kept, Wake
+	// is called, or timeout has passed, whichever is first; it may return early for no reason. A Wake
 	// or an arrival since the last Receive makes it return at once.
 	Wait(timeout time.Duration) error
 	// Wake ends the current or next Wait. Any thread may call it.

@@ -1,7 +1,7 @@
 package datagram_test
 
 import (
-	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -18,7 +18,7 @@ type sparing struct {
 
 func (s sparing) NewQueuePair(c rdma.QueuePairConfig) (rdma.QueuePair, error) {
 	if c.MaxInline > s.grants {
-		return nil, errors.New("inline size: the device grants less")
+		return nil, fmt.Errorf("%w: inline size", rdma.ErrInvalid)
 	}
 	return s.Device.NewQueuePair(c)
 }
@@ -32,7 +32,7 @@ func TestInlineIsWhatIsGranted(t *testing.T) {
 	}{
 		{grants: 360, inline: "188"},
 		{grants: 100, inline: "60"},
-		{grants: 10},
+		{grants: 32, inline: "0"},
 		{grants: 100, asked: 100, inline: "100"},
 		{grants: 100, asked: 101},
 		{grants: 0, asked: -1, inline: "0"},

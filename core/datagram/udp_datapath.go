@@ -62,7 +62,7 @@ func (p *UDP) sendDirect(r *udpRemote, head, body []byte) bool {
 		errno = sendMessage(p.fd, d)
 	}
 	s.parts = [2]unix.Iovec{}
-	p.counts.sendCalls++
+	p.countSend(errno)
 	switch errno {
 	case 0:
 		p.counts.sent++
@@ -114,13 +114,16 @@ func (p *UDP) Flush() error {
 			}
 		default:
 			var n int
-			p.counts.sendCalls++
 			if n, errno = sendMessages(p.fd, p.prepare()); errno == 0 {
 				p.sent(n)
 			}
+			p.countSend(errno)
 		}
 		if errno != 0 && !p.overcome(errno) {
-			s.kept = true
+			if !s.kept { // and not found to be so again by a Receive
+				s.kept = true
+				p.counts.full++
+			}
 			return nil
 		}
 	}
@@ -130,12 +133,23 @@ func (p *UDP) Flush() error {
 
 // sendOne sends the first datagram of a run.
 func (p *UDP) sendOne(run *udpRun, size int) unix.Errno {
-	p.counts.sendCalls++
 	data := p.send.arena[run.start : run.start+size]
+	var errno unix.Errno
 	if run.to == p.only {
-		return sendTo(p.fd, data, nil, 0)
+		errno = sendTo(p.fd, data, nil, 0)
+	} else {
+		errno = sendTo(p.fd, data, &run.to.name, run.to.length)
 	}
-	return sendTo(p.fd, data, &run.to.name, run.to.length)
+	p.countSend(errno)
+	return errno
+}
+
+// countSend counts a call, unless the socket had no room: how often that is found depends
+// on how often the port is polled.
+func (p *UDP) countSend(errno unix.Errno) {
+	if errno != unix.EAGAIN {
+		p.counts.sendCalls++
+	}
 }
 
 // prepare fills in the headers of the runs that are to go in one call: up to the
@@ -181,7 +195,6 @@ func (p *UDP) overcome(errno unix.Errno) bool {
 	run := &p.send.runs[p.send.first]
 	switch {
 	case errno == unix.EAGAIN:
-		p.counts.full++
 		return false
 	case run.datagrams > 1 && p.send.segments && (errno == unix.EINVAL || errno == unix.EIO || errno == unix.EOPNOTSUPP):
 		// The interface cannot do it, or a segment does not fit its MTU.

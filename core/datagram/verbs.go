@@ -16,7 +16,7 @@ const (
 	verbsDefaultBatch  = 64
 	verbsDefaultSignal = 64
 	verbsDefaultInline = 188 // as perftest's, which most adapters grant
-	verbsLeastInline   = 60  // what every adapter grants
+	verbsLeastInline   = 60  // as eRPC's, which older ones grant
 	verbsDefaultDepth  = 512
 
 	// VerbsMaxPeers is the most that VerbsOptions.Peers may be.
@@ -37,8 +37,8 @@ type VerbsOptions struct {
 	// It is half of SendDepth at most.
 	SignalInterval int
 	// Inline is the longest datagram that goes within its request; 0 is 188 bytes, or
-	// 60 where the device does not grant that, and -1 none. What is asked for the device
-	// must grant.
+	// 60 or none where the device does not grant that, and -1 none. What is asked for the
+	// device must grant.
 	Inline int
 	// Peers is how many peers may send to a port on the software device; 0 is 64.
 	Peers int
@@ -201,7 +201,7 @@ func (p *Verbs) makePair() (err error) {
 	o := &p.options
 	wanted := []int{max(o.Inline, 0)}
 	if o.Inline == 0 {
-		wanted = []int{verbsDefaultInline, verbsLeastInline}
+		wanted = []int{verbsDefaultInline, verbsLeastInline, 0}
 	}
 	for _, inline := range wanted {
 		// The key's highest bit would make it a privileged one.
@@ -211,6 +211,9 @@ func (p *Verbs) makePair() (err error) {
 			o.Inline = min(inline, p.qp.MaxInline())
 			p.send.inline = (o.Inline + 63) &^ 63
 			return nil
+		}
+		if !errors.Is(err, rdma.ErrInvalid) {
+			break // it was not for the size
 		}
 	}
 	return err

@@ -53,7 +53,9 @@ func (p *Verbs) Flush() error {
 	s := &p.send
 	for tries := 0; s.first < s.count; tries++ {
 		n, err := p.qp.PostSend(s.requests[s.first:s.count])
-		p.counts.doorbells++
+		if n > 0 {
+			p.counts.doorbells++
+		}
 		for _, q := range s.requests[s.first : s.first+n] {
 			p.counts.sentBytes += uint64(q.Length)
 		}
@@ -65,8 +67,10 @@ func (p *Verbs) Flush() error {
 			p.fail(err)
 			return p.failed
 		case tries > 0:
-			p.counts.full++
-			s.kept = true
+			if !s.kept {
+				s.kept = true
+				p.counts.full++
+			}
 			return p.failed
 		default:
 			p.poll()
@@ -89,10 +93,7 @@ func (p *Verbs) Receive(packets []Packet) (n int, err error) {
 			p.fail(err)
 		}
 	}
-	if r.head == r.tail {
-		p.poll()
-	}
-	if p.send.kept {
+	if r.head == r.tail && p.poll() > 0 && p.send.kept {
 		_ = p.Flush() // Receive returns the same error
 	}
 	for n < len(packets) && r.head != r.tail {
@@ -135,13 +136,13 @@ func routeSource(header []byte) (high, low uint64) {
 	return 0, 0xffff<<32 | uint64(binary.BigEndian.Uint32(header[32:]))
 }
 
-// poll takes completions: it frees sends and lines up arrivals. It takes no more
-// than there is room for, as there is for every receive.
-func (p *Verbs) poll() {
+// poll takes completions, and says how many: it frees sends and lines up arrivals. It takes
+// no more than there is room for, as there is for every receive.
+func (p *Verbs) poll() (n int) {
 	n, err := p.cq.Poll(p.polled)
 	if err != nil {
 		p.fail(err)
-		return
+		return 0
 	}
 	if n > 0 {
 		p.counts.polls++
@@ -167,6 +168,7 @@ func (p *Verbs) poll() {
 			}
 		}
 	}
+	return n
 }
 
 // refillWith posts spare receives, the first n.

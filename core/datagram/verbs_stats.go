@@ -20,7 +20,7 @@ func (p *Verbs) ReadStats(dst []transport.Stat) []transport.Stat {
 		transport.Stat{Name: "bytes_sent", Help: "bytes of these datagrams", Value: c.sentBytes},
 		transport.Stat{Name: "send_calls", Help: "postlists: doorbells rung for datagrams", Value: c.doorbells},
 		transport.Stat{Name: "sends_signaled", Help: "datagrams that asked for a completion", Value: c.signaled},
-		transport.Stat{Name: "send_queue_full", Help: "flushes that found the send queue full", Value: c.full},
+		transport.Stat{Name: "send_queue_full", Help: "times that the send queue was found full and a datagram had to wait", Value: c.full},
 		transport.Stat{Name: "datagrams_received", Help: "datagrams handed out", Value: c.received},
 		transport.Stat{Name: "bytes_received", Help: "bytes of these datagrams", Value: c.receivedBytes},
 		transport.Stat{Name: "receive_calls", Help: "polls of the completion queue that found something", Value: c.polls},
