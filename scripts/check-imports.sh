@@ -40,7 +40,7 @@ for file in $(importers 'transportbench/plugins/[^"]*'); do
 	case $file in plugins/*) ;; *) continue ;; esac
 	own=$(cut -d/ -f1-2 <<<"$file")
 	if grep -E '"transportbench/plugins/' "$file" | grep -qvE "\"transportbench/$own(/[^\"]*)?\""; then
-		complain "$file: imports another plugin; what two share belongs to core/shm, core/ring, core/rdma, core/datagram or core/ccall"
+		complain "$file: imports another plugin; what two share belongs to core/inbox, core/shm, core/ring, core/rdma, core/datagram or core/ccall"
 	fi
 done
 

@@ -9,6 +9,8 @@ set -euo pipefail
 work=$1
 export RDMA_TEST_DEVICE=$2 RDMA_TEST_PEER=${3:-} RDMA_TEST_LINK=${4:-}
 cd "$(dirname "$0")/.."
+results=$(mktemp -d)/results
+trap 'rm -rf "$(dirname "$results")"' EXIT
 
 step() { printf '== %s (%ss)\n' "$*" "$SECONDS"; }
 
@@ -90,13 +92,17 @@ micro() {
 # round_trip prints the least median of some short windows: between the host's processors
 # a line takes four times as long in some seconds as in others, and a window is in one kind.
 round_trip() { # TRANSPORT
-	rm -rf /tmp/rdma-results
-	timeout 60 "$work/transportbench" run --transport "$1" --plugin-dir "$work" --set provider=verbs --set device="$RDMA_TEST_DEVICE" --in-flight 1 \
-		--duration 200ms --warmup 500ms --repeats 6 --out /tmp/rdma-results >/dev/null 2>&1 || return 1
-	"$work/transportbench" export --format csv /tmp/rdma-results | awk -F, '
+	rm -rf "$results"
+	if ! timeout 60 "$work/transportbench" run --transport "$1" --plugin-dir "$work" --set provider=verbs --set device="$RDMA_TEST_DEVICE" --in-flight 1 \
+		--duration 200ms --warmup 500ms --repeats 6 --out "$results" >/dev/null 2>"$results.log"; then
+		# It may have measured, and a check have failed: that is no figure either.
+		printf '%s round trip: %s\n' "$1" "$(tail -n 1 "$results.log")" >&2
+		return 1
+	fi
+	"$work/transportbench" export --format csv "$results" | awk -F, '
 		NR == 1 { for (i = 1; i <= NF; i++) if ($i ~ /^latency_p50/) column = i; next }
-		!least || $column < least { least = $column }
-		END { print least }'
+		column && $column + 0 > 0 && (!least || $column + 0 < least) { least = $column + 0 }
+		END { if (least) print least }'
 }
 
 # least prints the least of some tries of a command and the least of those of another, in

@@ -10,39 +10,39 @@ import (
 // LocalAddress returns the IP address that an option's text stands for: itself, or of a
 // network, such as 10.0.0.0/24, the address that this host has there. So one text serves
 // ranks of several hosts. It does not look whether the host has an address that is given as
-// such, which binding tells. The error is a [OptionError] of that option.
+// such, which binding tells. The error names the option, unless this host's addresses cannot
+// be listed.
 func LocalAddress(option, text string) (netip.Addr, error) {
-	var local []netip.Addr
-	addresses, err := net.InterfaceAddrs()
+	if a, err := netip.ParseAddr(text); err == nil {
+		return a.Unmap(), nil
+	}
+	network, err := netip.ParsePrefix(text)
 	if err != nil {
-		return netip.Addr{}, fmt.Errorf("addresses of this host: %w", err)
+		return netip.Addr{}, &OptionError{Option: option, Problem: fmt.Sprintf("%q is neither an IP address nor a network such as 10.0.0.0/24", text)}
 	}
-	for _, a := range addresses {
-		if prefix, err := netip.ParsePrefix(a.String()); err == nil {
-			local = append(local, prefix.Addr())
-		}
+	local, err := net.InterfaceAddrs()
+	if err != nil {
+		return netip.Addr{}, fmt.Errorf("%s %v: addresses of this host: %w", option, network, err)
 	}
-	a, problem := localAddress(text, local)
-	if problem != "" {
-		return a, &OptionError{Option: option, Problem: problem}
+	a, has := within(network, local)
+	if !a.IsValid() {
+		return a, &OptionError{Option: option, Problem: fmt.Sprintf("this host has no address in %v; it has %s", network, strings.Join(has, ", "))}
 	}
 	return a, nil
 }
 
-func localAddress(text string, local []netip.Addr) (a netip.Addr, problem string) {
-	if a, err := netip.ParseAddr(text); err == nil {
-		return a.Unmap(), ""
-	}
-	network, err := netip.ParsePrefix(text)
-	if err != nil {
-		return a, fmt.Sprintf("%q is neither an IP address nor a network such as 10.0.0.0/24", text)
-	}
-	var has []string
+// within returns the first address that lies in a network, and all that it looked at. Those
+// of a link alone are of no use without the link's name, which a network does not tell.
+func within(network netip.Prefix, local []net.Addr) (a netip.Addr, has []string) {
 	for _, l := range local {
-		if network.Contains(l) {
-			return l, ""
+		prefix, err := netip.ParsePrefix(l.String())
+		if err != nil || prefix.Addr().Is6() && prefix.Addr().IsLinkLocalUnicast() {
+			continue
 		}
-		has = append(has, l.String())
+		if network.Contains(prefix.Addr()) {
+			return prefix.Addr(), nil
+		}
+		has = append(has, prefix.Addr().String())
 	}
-	return a, fmt.Sprintf("this host has no address in %v; it has %s", network, strings.Join(has, ", "))
+	return a, has
 }
