@@ -93,8 +93,8 @@ var errMisuse = errors.New("datagram over the MTU, or to a remote that is not op
 // Waiter is a port that can give its core away while there is nothing to receive.
 type Waiter interface {
 	// Wait blocks until Receive may have something or may send what a flush kept, Wake
-	// is called, or timeout has passed, whichever is first; it may return early for no reason. A Wake
-	// or an arrival since the last Receive makes it return at once.
+	// is called, or timeout has passed, whichever is first; it may return early for no
+	// reason. A Wake or an arrival since the last Receive makes it return at once.
 	Wait(timeout time.Duration) error
 	// Wake ends the current or next Wait. Any thread may call it.
 	Wake()

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"transportbench/core/transport"
 )
 
 // Provider is which device carries the bytes.
@@ -19,8 +21,9 @@ const (
 
 // The errors that callers tell apart, with [errors.Is].
 var (
-	// ErrUnavailable: there is no such device here; the text says why.
-	ErrUnavailable = errors.New("unavailable")
+	// ErrUnavailable: there is no such device here; the text says why. It is a
+	// transport's own, which then cannot run either.
+	ErrUnavailable = transport.ErrUnavailable
 	// ErrQueueFull: a queue has no room. Poll completions and try again.
 	ErrQueueFull = errors.New("queue is full")
 	// ErrClosed: the device or object is closed.
@@ -77,10 +80,6 @@ func Open(o Options) (Device, error) {
 // VerbsUnavailable says in one line why Verbs cannot be opened here whatever the
 // options, or nothing. It touches no device.
 func VerbsUnavailable() string { return strings.TrimSpace(verbsMissing) }
-
-func unavailable(format string, args ...any) error {
-	return fmt.Errorf("%w: %w", ErrUnavailable, fmt.Errorf(format, args...))
-}
 
 func invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrInvalid, fmt.Errorf(format, args...))

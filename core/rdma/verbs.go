@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"transportbench/core/rdma/internal/ibverbs"
+	"transportbench/core/transport"
 )
 
 // verbsMissing says why there are no verbs.
@@ -45,14 +46,14 @@ const (
 func openVerbs(o Options) (Device, error) {
 	names, err := ibverbs.Devices()
 	if err != nil {
-		return nil, unavailable("listing RDMA devices: %w; is the kernel module ib_uverbs loaded?", err)
+		return nil, transport.Unavailable("listing RDMA devices: %w; is the kernel module ib_uverbs loaded?", err)
 	}
 	if len(names) == 0 {
-		return nil, unavailable("no RDMA device on this machine; docs/rdma.md says how to set up Soft-RoCE")
+		return nil, transport.Unavailable("no RDMA device on this machine; docs/rdma.md says how to set up Soft-RoCE")
 	}
 	if o.Device != "" {
 		if !slices.Contains(names, o.Device) {
-			return nil, unavailable("no RDMA device %q; there is %s", o.Device, strings.Join(names, ", "))
+			return nil, transport.Unavailable("no RDMA device %q; there is %s", o.Device, strings.Join(names, ", "))
 		}
 		names = []string{o.Device}
 	}
@@ -70,7 +71,7 @@ func openVerbs(o Options) (Device, error) {
 func openDevice(name string, o Options) (*verbsDevice, error) {
 	context, err := ibverbs.Open(name)
 	if err != nil {
-		return nil, unavailable("opening RDMA device %s: %w", name, err)
+		return nil, transport.Unavailable("opening RDMA device %s: %w", name, err)
 	}
 	d := &verbsDevice{context: context, objects: map[io.Closer]int{}}
 	if err := d.choose(name, o); err != nil {
@@ -84,10 +85,10 @@ func openDevice(name string, o Options) (*verbsDevice, error) {
 func (d *verbsDevice) choose(name string, o Options) error {
 	limits, err := d.context.Limits()
 	if err != nil {
-		return unavailable("%s: %w", name, err)
+		return transport.Unavailable("%s: %w", name, err)
 	}
 	if o.Port > limits.Ports {
-		return unavailable("%s has no port %d; it has %d", name, o.Port, limits.Ports)
+		return transport.Unavailable("%s has no port %d; it has %d", name, o.Port, limits.Ports)
 	}
 	first, last := max(o.Port, 1), o.Port
 	if o.Port == 0 {
@@ -96,13 +97,13 @@ func (d *verbsDevice) choose(name string, o Options) error {
 	number := 0
 	for i := first; i <= last; i++ {
 		if d.port, err = d.context.Port(i); err != nil {
-			return unavailable("%s port %d: %w", name, i, err)
+			return transport.Unavailable("%s port %d: %w", name, i, err)
 		}
 		if d.port.Active {
 			number = i
 			break
 		}
-		err = unavailable("%s port %d is down (%s): bring its network interface up, or its cable in", name, i, d.port.State)
+		err = transport.Unavailable("%s port %d is down (%s): bring its network interface up, or its cable in", name, i, d.port.State)
 	}
 	if number == 0 {
 		return err
@@ -122,7 +123,7 @@ func (d *verbsDevice) chooseGID(o Options, ports int) error {
 	a := &d.attributes
 	all, err := d.context.GIDs(ports)
 	if err != nil {
-		return unavailable("%s: %w", a.Name, err)
+		return transport.Unavailable("%s: %w", a.Name, err)
 	}
 	best, bestRank := ibverbs.GID{Index: -1}, -1
 	var indices []string
@@ -149,7 +150,7 @@ func (d *verbsDevice) chooseGID(o Options, ports int) error {
 		}
 	}
 	if best.Index < 0 {
-		return unavailable("%s port %d has no GID of index %d; its table has %s (show_gids, or /sys/class/infiniband/%s/ports/%d/gids)",
+		return transport.Unavailable("%s port %d has no GID of index %d; its table has %s (show_gids, or /sys/class/infiniband/%s/ports/%d/gids)",
 			a.Name, a.Port, o.GIDIndex, strings.Join(indices, ", "), a.Name, a.Port)
 	}
 	a.GIDIndex, a.GID, d.gid = best.Index, netip.AddrFrom16(best.Raw).String(), best.Raw

@@ -2,7 +2,9 @@
 
 package rdma
 
+import "transportbench/core/transport"
+
 // verbsMissing says why there are no verbs.
 const verbsMissing = "built without libibverbs; install libibverbs-dev and a C compiler, and build again (make build)"
 
-func openVerbs(Options) (Device, error) { return nil, unavailable(verbsMissing) }
+func openVerbs(Options) (Device, error) { return nil, transport.Unavailable("%s", verbsMissing) }

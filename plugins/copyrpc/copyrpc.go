@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -51,9 +50,6 @@ func (Driver) Open(_ context.Context, cfg transport.Config) (transport.Transport
 	}
 	device, err := rdma.Open(s.device)
 	if err != nil {
-		if errors.Is(err, rdma.ErrUnavailable) {
-			err = transport.Unavailable("%s", strings.TrimPrefix(err.Error(), rdma.ErrUnavailable.Error()+": "))
-		}
 		return nil, transport.NewOpError(name, "open", err)
 	}
 	r := &rank{settings: s, device: device, workers: make([]*worker, cfg.Workers), stop: make(chan struct{})}

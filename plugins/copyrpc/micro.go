@@ -2,10 +2,8 @@ package copyrpc
 
 import (
 	"context"
-	"errors"
 	"time"
 
-	"transportbench/core/rdma"
 	"transportbench/core/rdma/rdmaperf"
 	"transportbench/core/transport"
 )
@@ -29,9 +27,6 @@ func (Driver) Microbenchmark(ctx context.Context, options transport.Values, want
 	err = rdmaperf.Run(ctx, o, wanted, func(r rdmaperf.Reading) error {
 		return report(transport.Measurement{Name: r.Name, Size: r.Size, Latency: r.Latency, Rate: r.Rate, Bandwidth: r.Bandwidth, Samples: r.Samples})
 	})
-	if errors.Is(err, rdma.ErrUnavailable) {
-		err = transport.Unavailable("%w", err)
-	}
 	if err != nil {
 		return transport.NewOpError(name, "micro", err)
 	}

@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 
 	"transportbench/core/datagram"
-	"transportbench/core/rdma"
 	"transportbench/core/transport"
 )
 
@@ -46,9 +44,6 @@ func (Driver) Open(_ context.Context, cfg transport.Config) (transport.Transport
 	}
 	r := &rank{settings: s, workers: make([]*worker, cfg.Workers)}
 	if err := r.open(); err != nil {
-		if errors.Is(err, rdma.ErrUnavailable) {
-			err = transport.Unavailable("%s", strings.TrimPrefix(err.Error(), rdma.ErrUnavailable.Error()+": "))
-		}
 		return nil, transport.NewOpError(name, "open", errors.Join(err, r.Close()))
 	}
 	if s.auto != "" && cfg.Logger != nil {
