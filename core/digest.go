@@ -17,9 +17,12 @@ import (
 
 // sources are the packages that a plugin links as the measured runtime, the
 // building blocks of its links between client and daemon included, and
-// core/config, whose types are part of what travels between host and rank.
+// core/base/config, whose types are part of what travels between host and rank.
 //
-//go:embed config/*.go inbox/*.go kv/*.go measure/*.go measure/*.s rank/*.go ring/*.go shm/*.go shm/*.s transport/*.go workload/*.go
+//go:embed base/config/*.go base/machine/*.go base/machine/*.s base/record/*.go
+//go:embed fabric/shm/*.go fabric/shm/*.s fabric/shm/inbox/*.go fabric/shm/ring/*.go
+//go:embed runtime/kv/*.go runtime/rank/*.go runtime/workload/*.go
+//go:embed transport/*.go
 var sources embed.FS
 
 // toolchain are the build settings that change what the compiler makes of the

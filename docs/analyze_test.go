@@ -7,10 +7,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"transportbench/core/analyze"
-	"transportbench/core/result"
-	"transportbench/core/result/format"
-	"transportbench/core/result/set"
+	"transportbench/core/lab/analyze"
+	"transportbench/core/lab/result"
+	"transportbench/core/lab/result/format"
+	"transportbench/core/lab/result/set"
 )
 
 // The page's predictions are those of the committed set, and so are the

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"transportbench/core/result"
+	"transportbench/core/lab/result"
 )
 
 func resultsPage(t *testing.T) string {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"transportbench/core/result"
+	"transportbench/core/lab/result"
 )
 
 // goBlock is a Go code block of the guide, with the mark that says from which

@@ -31,8 +31,8 @@ done
 
 for file in $(importers C); do
 	case $file in
-	plugins/*/internal/* | core/rdma/internal/*) ;;
-	*) complain "$file: imports \"C\"; native libraries are bound in plugins/NAME/internal or core/rdma/internal" ;;
+	plugins/*/internal/* | core/fabric/rdma/internal/*) ;;
+	*) complain "$file: imports \"C\"; native libraries are bound in plugins/NAME/internal or core/fabric/rdma/internal" ;;
 	esac
 done
 
@@ -40,7 +40,7 @@ for file in $(importers 'transportbench/plugins/[^"]*'); do
 	case $file in plugins/*) ;; *) continue ;; esac
 	own=$(cut -d/ -f1-2 <<<"$file")
 	if grep -E '"transportbench/plugins/' "$file" | grep -qvE "\"transportbench/$own(/[^\"]*)?\""; then
-		complain "$file: imports another plugin; what two share belongs to core/inbox, core/shm, core/ring, core/rdma, core/datagram or core/ccall"
+		complain "$file: imports another plugin; what two share belongs to core/fabric"
 	fi
 done
 

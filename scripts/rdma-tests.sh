@@ -31,9 +31,9 @@ tests() {
 }
 
 step "verbs device: conformance"
-tests core/rdma "$work/rdma.test"
+tests core/fabric/rdma "$work/rdma.test"
 step "datagrams over UD: conformance"
-tests core/datagram "$work/datagram.test"
+tests core/fabric/datagram "$work/datagram.test"
 step "copyrpc: conformance, processes, faults"
 tests plugins/copyrpc "$work/copyrpc.test"
 step "erpc: conformance, processes"

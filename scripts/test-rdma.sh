@@ -40,8 +40,8 @@ missing() {
 
 build() {
 	mkdir -p "$work"
-	CGO_ENABLED=1 go test -c -tags ibverbs -o "$work/rdma.test" ./core/rdma
-	CGO_ENABLED=1 go test -c -tags ibverbs -o "$work/datagram.test" ./core/datagram
+	CGO_ENABLED=1 go test -c -tags ibverbs -o "$work/rdma.test" ./core/fabric/rdma
+	CGO_ENABLED=1 go test -c -tags ibverbs -o "$work/datagram.test" ./core/fabric/datagram
 	CGO_ENABLED=1 go test -c -tags ibverbs -o "$work/copyrpc.test" ./plugins/copyrpc
 	CGO_ENABLED=1 go test -c -tags ibverbs -o "$work/erpc.test" ./plugins/erpc
 	CGO_ENABLED=0 go build -o "$work/transportbench" ./cmd/transportbench

@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"transportbench/core/compare"
-	"transportbench/core/result"
+	"transportbench/core/lab/compare"
+	"transportbench/core/lab/result"
 )
 
 // duels runs ab so often, of 10 repeats a side each, and returns the reports.

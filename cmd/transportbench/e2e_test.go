@@ -19,7 +19,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"transportbench/core/result"
+	"transportbench/core/lab/result"
 )
 
 // bin has the command and its plugins, built once as scripts/build.sh does.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"transportbench/core/result"
+	"transportbench/core/lab/result"
 )
 
 // buildForGPU builds tcpx as a machine with a C compiler does.

@@ -11,8 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"transportbench/core/datagram/datagramtest/hosts"
-	"transportbench/core/result"
+	"transportbench/core/fabric/datagram/datagramtest/hosts"
+	"transportbench/core/lab/result"
 )
 
 // TestBetweenHosts runs ranks on two hosts, with addresses of their own and a wire of

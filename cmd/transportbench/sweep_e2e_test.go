@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"transportbench/core/result/set"
+	"transportbench/core/lab/result/set"
 )
 
 // matrix is a sweep that is over soon.

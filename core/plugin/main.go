@@ -8,8 +8,9 @@ import (
 	"os"
 	"slices"
 
+	"transportbench/core/base/record"
 	"transportbench/core/plugin/internal/wire"
-	"transportbench/core/rank"
+	"transportbench/core/runtime/rank"
 	"transportbench/core/transport"
 )
 
@@ -24,17 +25,17 @@ const (
 // Main is the main function of a plugin: it does what the command line asks for
 // with driver, and ends the process.
 func Main(driver transport.Driver) {
-	Serve(driver, func(d transport.Driver) rank.Control { return rank.New(d, slog.Default()) })
+	Serve(driver, func(d transport.Driver) record.Control { return rank.New(d, slog.Default()) })
 }
 
 // Serve does what the command line asks for, with the ranks that newRank
 // makes, one after the other, and ends the process. [Main] is what plugins
 // call; this one is for those who bring a rank of their own.
-func Serve(driver transport.Driver, newRank func(transport.Driver) rank.Control) {
+func Serve(driver transport.Driver, newRank func(transport.Driver) record.Control) {
 	os.Exit(serve(driver, newRank, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-func serve(driver transport.Driver, newRank func(transport.Driver) rank.Control, args []string, stdout, stderr io.Writer) int {
+func serve(driver transport.Driver, newRank func(transport.Driver) record.Control, args []string, stdout, stderr io.Writer) int {
 	is := func(words ...string) bool { return slices.Equal(args, words) }
 	switch {
 	case is("describe"):
@@ -63,8 +64,8 @@ func serve(driver transport.Driver, newRank func(transport.Driver) rank.Control,
 	}
 }
 
-func newServer(driver transport.Driver, newRank func(transport.Driver) rank.Control) *wire.Server {
-	return wire.NewServer(Describe(driver).json(), func() rank.Control { return newRank(driver) })
+func newServer(driver transport.Driver, newRank func(transport.Driver) record.Control) *wire.Server {
+	return wire.NewServer(Describe(driver).json(), func() record.Control { return newRank(driver) })
 }
 
 // explain tells a person who starts a plugin by hand what it is.

@@ -19,8 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"transportbench/core"
+	"transportbench/core/base/record"
 	"transportbench/core/plugin/internal/wire"
-	"transportbench/core/rank"
 	"transportbench/core/transport"
 )
 
@@ -36,7 +36,7 @@ func (d fakeDriver) Open(context.Context, transport.Config) (transport.Transport
 	return nil, transport.ErrUnsupported
 }
 
-func noRank(transport.Driver) rank.Control { panic("no rank was asked for") }
+func noRank(transport.Driver) record.Control { panic("no rank was asked for") }
 
 type brokenWriter struct{}
 

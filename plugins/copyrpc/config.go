@@ -5,7 +5,7 @@ import (
 	"math/bits"
 	"time"
 
-	"transportbench/core/rdma"
+	"transportbench/core/fabric/rdma"
 	"transportbench/core/transport"
 )
 

@@ -8,7 +8,7 @@ import (
 	"math/bits"
 	"time"
 
-	"transportbench/core/rdma"
+	"transportbench/core/fabric/rdma"
 	"transportbench/core/transport"
 )
 

@@ -1,7 +1,7 @@
 package copyrpc
 
 import (
-	"transportbench/core/rdma"
+	"transportbench/core/fabric/rdma"
 	"transportbench/core/transport"
 )
 

@@ -1,6 +1,6 @@
 package copyrpc
 
-import "transportbench/core/rdma"
+import "transportbench/core/fabric/rdma"
 
 // packCredit is the word in which credit goes by itself: units let go and receives
 // taken, in all.

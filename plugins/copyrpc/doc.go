@@ -25,5 +25,5 @@
 // makes an RC queue pair and says so in datagrams until the peer has done the same;
 // Poll drives that. What is posted meanwhile waits in the send ring.
 //
-// The device is that of core/rdma, verbs or soft.
+// The device is that of core/fabric/rdma, verbs or soft.
 package copyrpc

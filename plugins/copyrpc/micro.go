@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"transportbench/core/rdma/rdmaperf"
+	"transportbench/core/fabric/rdma/rdmaperf"
 	"transportbench/core/transport"
 )
 

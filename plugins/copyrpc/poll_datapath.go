@@ -3,7 +3,7 @@ package copyrpc
 import (
 	"encoding/binary"
 
-	"transportbench/core/rdma"
+	"transportbench/core/fabric/rdma"
 	"transportbench/core/transport"
 )
 

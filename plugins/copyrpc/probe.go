@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"transportbench/core/rdma"
+	"transportbench/core/fabric/rdma"
 	"transportbench/core/transport"
 )
 

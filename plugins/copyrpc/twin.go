@@ -3,7 +3,7 @@ package copyrpc
 import (
 	"sync/atomic"
 
-	"transportbench/core/shm"
+	"transportbench/core/fabric/shm"
 )
 
 // twin is a number that the peer's device writes or reads while this side looks at it or

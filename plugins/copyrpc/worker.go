@@ -9,7 +9,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"transportbench/core/rdma"
+	"transportbench/core/fabric/rdma"
 	"transportbench/core/transport"
 )
 

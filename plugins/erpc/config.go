@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"transportbench/core/datagram"
-	"transportbench/core/rdma"
+	"transportbench/core/fabric/datagram"
+	"transportbench/core/fabric/rdma"
 	"transportbench/core/transport"
 )
 

@@ -1,6 +1,6 @@
 // Package erpc is RPC over unreliable datagrams, after eRPC (Kalia, Kaminsky,
 // Andersen: "Datacenter RPCs can be general and fast", NSDI 2019). Datagrams are those
-// of core/datagram: kernel sockets, or UD queue pairs of an RDMA device or of the
+// of core/fabric/datagram: kernel sockets, or UD queue pairs of an RDMA device or of the
 // software device.
 //
 // # Sessions

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"sync"
 
-	"transportbench/core/datagram"
+	"transportbench/core/fabric/datagram"
 	"transportbench/core/transport"
 )
 

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"transportbench/core/datagram"
+	"transportbench/core/fabric/datagram"
 	"transportbench/core/transport"
 )
 

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"transportbench/core/datagram"
+	"transportbench/core/fabric/datagram"
 )
 
 // heart asks for the life of the peers' ranks and tells them of this one's, from a port

@@ -1,7 +1,7 @@
 package erpc
 
 import (
-	"transportbench/core/datagram"
+	"transportbench/core/fabric/datagram"
 	"transportbench/core/transport"
 )
 

@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"transportbench/core/datagram"
+	"transportbench/core/fabric/datagram"
 	"transportbench/core/transport"
 )
 

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"net/netip"
 
-	"transportbench/core/datagram"
-	"transportbench/core/rdma"
+	"transportbench/core/fabric/datagram"
+	"transportbench/core/fabric/rdma"
 	"transportbench/core/transport"
 )
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"transportbench/core/rdma"
+	"transportbench/core/fabric/rdma"
 	"transportbench/core/transport"
 	"transportbench/core/transporttest"
 )

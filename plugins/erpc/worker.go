@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"transportbench/core/datagram"
+	"transportbench/core/fabric/datagram"
 	"transportbench/core/transport"
 )
 

@@ -1,8 +1,8 @@
 package shm
 
 import (
-	"transportbench/core/inbox"
-	"transportbench/core/shm"
+	"transportbench/core/fabric/shm"
+	"transportbench/core/fabric/shm/inbox"
 	"transportbench/core/transport"
 )
 

@@ -3,9 +3,9 @@ package shm
 import (
 	"context"
 
-	"transportbench/core/inbox"
-	"transportbench/core/ring"
-	"transportbench/core/shm"
+	"transportbench/core/fabric/shm"
+	"transportbench/core/fabric/shm/inbox"
+	"transportbench/core/fabric/shm/ring"
 	"transportbench/core/transport"
 )
 

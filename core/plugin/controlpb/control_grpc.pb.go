@@ -8,6 +8,7 @@ package controlpb
 
 import (
 	context "context"
+
 	grpc "google.golang.org/grpc"
 	codes "google.golang.org/grpc/codes"
 	status "google.golang.org/grpc/status"
@@ -34,7 +35,7 @@ const (
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
 // Control is what a host asks of one rank. The methods are those of Control in
-// core/rank, which says what each does; Describe comes before all of them.
+// core/runtime/rank, which says what each does; Describe comes before all of them.
 // An error carries a Failure in the details of its status.
 type ControlClient interface {
 	Describe(ctx context.Context, in *DescribeRequest, opts ...grpc.CallOption) (*DescribeResponse, error)
@@ -151,7 +152,7 @@ func (c *controlClient) Close(ctx context.Context, in *CloseRequest, opts ...grp
 // for forward compatibility.
 //
 // Control is what a host asks of one rank. The methods are those of Control in
-// core/rank, which says what each does; Describe comes before all of them.
+// core/runtime/rank, which says what each does; Describe comes before all of them.
 // An error carries a Failure in the details of its status.
 type ControlServer interface {
 	Describe(context.Context, *DescribeRequest) (*DescribeResponse, error)

@@ -1,9 +1,9 @@
 // Package controlpb is the control protocol between a host and a rank, as
 // generated from control.proto. core/plugin/internal/wire turns it into
-// [transportbench/core/rank.Control] at either end.
+// [transportbench/core/runtime/rank.Control] at either end.
 //
-// Arguments and results travel as the JSON of the Go types in core/rank and
-// core/transport, inside bytes fields. Both ends link the same core/rank, which
+// Arguments and results travel as the JSON of the Go types in core/runtime/rank and
+// core/transport, inside bytes fields. Both ends link the same core/runtime/rank, which
 // the runtime digest guarantees, so one definition serves both, and a field
 // added there needs no second one here. Only what the protocol itself looks at
 // is a protobuf field: which event of a run this is, and what kind of error.

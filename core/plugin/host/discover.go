@@ -12,7 +12,7 @@ import (
 	"strings"
 	"sync"
 
-	"transportbench/core/config"
+	"transportbench/core/base/config"
 	"transportbench/core/transport"
 )
 

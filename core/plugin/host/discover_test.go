@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"transportbench/core"
-	"transportbench/core/config"
+	"transportbench/core/base/config"
 )
 
 func TestDirs(t *testing.T) {

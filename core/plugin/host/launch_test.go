@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"transportbench/core"
-	"transportbench/core/rank"
+	"transportbench/core/base/record"
 	"transportbench/core/transport"
 )
 
@@ -55,11 +55,11 @@ func TestLifeOfAPlugin(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, p.PID(), prepared.PID)
 	require.NoError(t, p.Connect(ctx, nil))
-	_, err = p.Probe(ctx, rank.Probe{})
+	_, err = p.Probe(ctx, record.Probe{})
 	require.ErrorIs(t, err, transport.ErrUnsupported)
-	report, err := p.Run(ctx, rank.Phase{}, func() {
-		go func() { _ = p.Advance(ctx, rank.StageStopped) }()
-	}, func(rank.Progress) {})
+	report, err := p.Run(ctx, record.Phase{}, func() {
+		go func() { _ = p.Advance(ctx, record.StageStopped) }()
+	}, func(record.Progress) {})
 	require.NoError(t, err)
 	require.True(t, report.Stopped)
 	require.NoError(t, p.Close(ctx))
@@ -183,7 +183,7 @@ func TestPluginThatDies(t *testing.T) {
 		running := make(chan struct{})
 		failed := make(chan error, 1)
 		go func() {
-			_, err := p.Run(context.Background(), rank.Phase{}, func() { close(running) }, func(rank.Progress) {})
+			_, err := p.Run(context.Background(), record.Phase{}, func() { close(running) }, func(record.Progress) {})
 			failed <- err
 		}()
 		<-running
@@ -214,7 +214,7 @@ func TestKillIsBounded(t *testing.T) {
 		running := make(chan struct{})
 		failed := make(chan error, 1)
 		go func() {
-			_, err := p.Run(context.Background(), rank.Phase{}, func() { close(running) }, func(rank.Progress) {})
+			_, err := p.Run(context.Background(), record.Phase{}, func() { close(running) }, func(record.Progress) {})
 			failed <- err
 		}()
 		select { // its loops may keep even that from being told

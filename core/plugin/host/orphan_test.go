@@ -16,9 +16,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"transportbench/core/base/record"
 	"transportbench/core/plugin"
 	"transportbench/core/plugin/internal/wire"
-	"transportbench/core/rank"
 )
 
 // startHost starts another process that launches a plugin, and returns it with
@@ -231,7 +231,7 @@ func TestReattach(t *testing.T) {
 	running := make(chan struct{})
 	failed := make(chan error, 1)
 	go func() {
-		_, err := p.Run(ctx, rank.Phase{}, func() { close(running) }, func(rank.Progress) {})
+		_, err := p.Run(ctx, record.Phase{}, func() { close(running) }, func(record.Progress) {})
 		failed <- err
 	}()
 	<-running

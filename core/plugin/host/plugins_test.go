@@ -23,8 +23,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"transportbench/core/base/record"
 	"transportbench/core/plugin"
-	"transportbench/core/rank"
 	"transportbench/core/transport"
 )
 
@@ -193,11 +193,11 @@ type fakeRank struct {
 	stop chan struct{}
 }
 
-func newFakeRank(transport.Driver) rank.Control { return &fakeRank{stop: make(chan struct{}, 1)} }
+func newFakeRank(transport.Driver) record.Control { return &fakeRank{stop: make(chan struct{}, 1)} }
 
-func (f *fakeRank) Prepare(_ context.Context, plan rank.Plan) (rank.Prepared, error) {
+func (f *fakeRank) Prepare(_ context.Context, plan record.Plan) (record.Prepared, error) {
 	f.do = plan.Config.Options["do"]
-	prepared := rank.Prepared{PID: os.Getpid()}
+	prepared := record.Prepared{PID: os.Getpid()}
 	switch f.do {
 	case "panic":
 		panic("boom")
@@ -233,17 +233,17 @@ func (f *fakeRank) Prepare(_ context.Context, plan rank.Plan) (rank.Prepared, er
 	return prepared, nil
 }
 
-func (f *fakeRank) Connect(context.Context, []rank.RankWorkers) error { return nil }
+func (f *fakeRank) Connect(context.Context, []record.RankWorkers) error { return nil }
 
-func (f *fakeRank) Overhead(context.Context, time.Duration) (rank.Overhead, error) {
-	return rank.Overhead{PerOpNS: 1}, nil
+func (f *fakeRank) Overhead(context.Context, time.Duration) (record.Overhead, error) {
+	return record.Overhead{PerOpNS: 1}, nil
 }
 
-func (f *fakeRank) Probe(context.Context, rank.Probe) (transport.Floor, error) {
+func (f *fakeRank) Probe(context.Context, record.Probe) (transport.Floor, error) {
 	return transport.Floor{}, transport.ErrUnsupported
 }
 
-func (f *fakeRank) Run(ctx context.Context, _ rank.Phase, started func(), progress func(rank.Progress)) (rank.Report, error) {
+func (f *fakeRank) Run(ctx context.Context, _ record.Phase, started func(), progress func(record.Progress)) (record.Report, error) {
 	started()
 	if f.do == "spin" {
 		signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
@@ -251,16 +251,16 @@ func (f *fakeRank) Run(ctx context.Context, _ rank.Phase, started func(), progre
 			go spin()
 		}
 	}
-	progress(rank.Progress{Ops: 1})
+	progress(record.Progress{Ops: 1})
 	select {
 	case <-f.stop:
 	case <-ctx.Done():
 	}
-	return rank.Report{Rank: 1, Stopped: true}, nil
+	return record.Report{Rank: 1, Stopped: true}, nil
 }
 
-func (f *fakeRank) Advance(_ context.Context, to rank.Stage) error {
-	if to == rank.StageStopped {
+func (f *fakeRank) Advance(_ context.Context, to record.Stage) error {
+	if to == record.StageStopped {
 		f.stop <- struct{}{}
 	}
 	return nil
@@ -274,8 +274,8 @@ func (f *fakeRank) Close(context.Context) error {
 }
 
 // do prepares p with an option for fakeRank.
-func do(ctx context.Context, p rank.Control, what string) (rank.Prepared, error) {
-	var plan rank.Plan
+func do(ctx context.Context, p record.Control, what string) (record.Prepared, error) {
+	var plan record.Plan
 	plan.Rank = 4
 	plan.Config.Options = map[string]string{"do": what}
 	return p.Prepare(ctx, plan)

@@ -10,13 +10,13 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/connectivity"
 
+	"transportbench/core/base/record"
 	"transportbench/core/plugin"
 	"transportbench/core/plugin/internal/wire"
-	"transportbench/core/rank"
 )
 
 // Process is one rank: a plugin's process and the connection to it. Its methods
-// are those of [rank.Control], with the errors of the rank, or an [*ExitError]
+// are those of [record.Control], with the errors of the rank, or an [*ExitError]
 // where the plugin died. It is safe for use from several goroutines.
 type Process struct {
 	*wire.Client
@@ -36,7 +36,7 @@ type Process struct {
 	killErr  error
 }
 
-var _ rank.Control = (*Process)(nil)
+var _ record.Control = (*Process)(nil)
 
 // ErrKilled is what calls return that come after Kill, or were under way.
 var ErrKilled = errors.New("the plugin has been ended")

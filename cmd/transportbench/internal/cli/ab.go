@@ -12,11 +12,11 @@ import (
 
 	"transportbench/cmd/transportbench/internal/options"
 	"transportbench/cmd/transportbench/internal/present"
-	"transportbench/core/compare"
-	"transportbench/core/config"
-	"transportbench/core/result"
-	"transportbench/core/runner"
-	"transportbench/core/sweep"
+	"transportbench/core/base/config"
+	"transportbench/core/lab/compare"
+	"transportbench/core/lab/result"
+	"transportbench/core/lab/runner"
+	"transportbench/core/lab/sweep"
 )
 
 // abFlags are the flags of ab that are no options of a run.

@@ -7,8 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"transportbench/core/result"
-	"transportbench/core/runner"
+	"transportbench/core/lab/result"
+	"transportbench/core/lab/runner"
 )
 
 func TestAB(t *testing.T) {

@@ -10,11 +10,11 @@ import (
 
 	"transportbench/cmd/transportbench/internal/options"
 	"transportbench/cmd/transportbench/internal/present"
-	"transportbench/core/analyze"
-	"transportbench/core/compare"
-	"transportbench/core/config"
-	"transportbench/core/result"
-	"transportbench/core/result/set"
+	"transportbench/core/base/config"
+	"transportbench/core/lab/analyze"
+	"transportbench/core/lab/compare"
+	"transportbench/core/lab/result"
+	"transportbench/core/lab/result/set"
 )
 
 // question is what the flags of analyze ask.

@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"transportbench/cmd/transportbench/internal/present"
-	"transportbench/core/analyze"
-	"transportbench/core/result"
-	"transportbench/core/result/set"
+	"transportbench/core/lab/analyze"
+	"transportbench/core/lab/result"
+	"transportbench/core/lab/result/set"
 )
 
 const (

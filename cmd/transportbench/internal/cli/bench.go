@@ -11,7 +11,7 @@ import (
 	"transportbench/cmd/transportbench/internal/options"
 	"transportbench/cmd/transportbench/internal/present"
 	"transportbench/core"
-	"transportbench/core/result"
+	"transportbench/core/lab/result"
 )
 
 // benchCases are the loads of the standard comparison: the round trip, and

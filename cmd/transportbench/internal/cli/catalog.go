@@ -9,7 +9,7 @@ import (
 	"sync"
 
 	"transportbench/cmd/transportbench/internal/present"
-	"transportbench/core/config"
+	"transportbench/core/base/config"
 	"transportbench/core/plugin"
 	"transportbench/core/plugin/host"
 	"transportbench/core/transport"

@@ -15,11 +15,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"transportbench/core/config"
+	"transportbench/core/base/config"
+	"transportbench/core/lab/result"
+	"transportbench/core/lab/runner"
 	"transportbench/core/plugin"
 	"transportbench/core/plugin/host"
-	"transportbench/core/result"
-	"transportbench/core/runner"
 	"transportbench/core/transport"
 )
 

@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"transportbench/cmd/transportbench/internal/present"
-	"transportbench/core/compare"
-	"transportbench/core/result/set"
+	"transportbench/core/lab/compare"
+	"transportbench/core/lab/result/set"
 	"transportbench/core/transport"
 )
 

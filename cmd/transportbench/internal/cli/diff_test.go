@@ -10,9 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"transportbench/core/compare"
-	"transportbench/core/result"
-	"transportbench/core/result/set"
+	"transportbench/core/lab/compare"
+	"transportbench/core/lab/result"
+	"transportbench/core/lab/result/set"
 )
 
 // setOf writes a set of one transport with one cell for each centre, whose ten

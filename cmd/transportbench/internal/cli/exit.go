@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"transportbench/cmd/transportbench/internal/options"
-	"transportbench/core/compare"
-	"transportbench/core/config"
+	"transportbench/core/base/config"
+	"transportbench/core/lab/compare"
 	"transportbench/core/plugin/host"
 	"transportbench/core/transport"
 )

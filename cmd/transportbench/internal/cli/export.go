@@ -10,9 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"transportbench/core/result"
-	"transportbench/core/result/export"
-	"transportbench/core/result/set"
+	"transportbench/core/lab/result"
+	"transportbench/core/lab/result/export"
+	"transportbench/core/lab/result/set"
 	"transportbench/core/transport"
 )
 

@@ -14,9 +14,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"transportbench/core/lab/result"
+	"transportbench/core/lab/runner"
 	"transportbench/core/plugin"
-	"transportbench/core/result"
-	"transportbench/core/runner"
 	"transportbench/core/transport"
 )
 

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"log/slog"
 
-	"transportbench/core/measure"
+	"transportbench/core/base/machine"
+	"transportbench/core/lab/runner"
 	"transportbench/core/plugin"
 	"transportbench/core/plugin/host"
-	"transportbench/core/runner"
 )
 
 // launcher starts the ranks of one transport on this machine, or connects to
@@ -67,27 +67,27 @@ func (p process) Kill() {
 	}
 }
 
-// machine is what every run on this machine has in common.
-type machine struct {
-	cpus        []measure.CPU
-	environment measure.Environment
+// thisMachine is what all runs on this machine have in common.
+type thisMachine struct {
+	cpus        []machine.CPU
+	environment machine.Environment
 }
 
 // readMachine reads it, with the processors that this process may use only.
-func readMachine() (machine, error) {
-	online, err := measure.Topology()
+func readMachine() (thisMachine, error) {
+	online, err := machine.Topology()
 	if err != nil {
-		return machine{}, err
+		return thisMachine{}, err
 	}
-	allowed, err := measure.AllowedCPUs()
+	allowed, err := machine.AllowedCPUs()
 	if err != nil {
-		return machine{}, err
+		return thisMachine{}, err
 	}
 	may := map[int]bool{}
 	for _, id := range allowed {
 		may[id] = true
 	}
-	m := machine{environment: measure.ReadEnvironment()}
+	m := thisMachine{environment: machine.ReadEnvironment()}
 	for _, cpu := range online {
 		if may[cpu.ID] {
 			m.cpus = append(m.cpus, cpu)

@@ -9,7 +9,7 @@ import (
 	"transportbench/cmd/transportbench/internal/options"
 	"transportbench/cmd/transportbench/internal/present"
 	"transportbench/core"
-	"transportbench/core/doctor"
+	"transportbench/core/lab/doctor"
 )
 
 func (a *app) doctorCommand() *cobra.Command {

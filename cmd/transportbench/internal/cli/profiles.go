@@ -8,8 +8,7 @@ import (
 
 	"transportbench/cmd/transportbench/internal/options"
 	"transportbench/cmd/transportbench/internal/present"
-	"transportbench/core/config"
-	"transportbench/core/workload"
+	"transportbench/core/base/config"
 )
 
 func (a *app) profilesCommand() *cobra.Command {
@@ -35,13 +34,13 @@ func (a *app) profilesListCommand() *cobra.Command {
 				return err
 			}
 			var list []profile
-			for _, p := range workload.Profiles() {
+			for _, p := range config.Profiles() {
 				list = append(list, profile{p.Name, p.Summary, p.Set})
 			}
 			if s.JSON {
 				return writeJSON(a.stdout, list)
 			}
-			present.Profiles(a.stdout, workload.Profiles())
+			present.Profiles(a.stdout, config.Profiles())
 			return nil
 		},
 	}
@@ -93,7 +92,7 @@ be such a file too, which is then checked.`,
 // completeProfiles offers the names of profiles to a shell, or else files.
 func completeProfiles(_ *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
 	var names []string
-	for _, p := range workload.Profiles() {
+	for _, p := range config.Profiles() {
 		if strings.HasPrefix(p.Name, begun) {
 			names = append(names, p.Name+"\t"+p.Summary)
 		}

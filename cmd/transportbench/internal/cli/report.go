@@ -5,11 +5,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"transportbench/core/analyze"
-	"transportbench/core/compare"
-	"transportbench/core/report"
-	"transportbench/core/result"
-	"transportbench/core/result/set"
+	"transportbench/core/lab/analyze"
+	"transportbench/core/lab/compare"
+	"transportbench/core/lab/report"
+	"transportbench/core/lab/result"
+	"transportbench/core/lab/result/set"
 )
 
 // reportFlags are the flags that report and serve share.

@@ -15,8 +15,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"transportbench/cmd/transportbench/internal/options"
-	"transportbench/core/result"
-	"transportbench/core/runner"
+	"transportbench/core/lab/result"
+	"transportbench/core/lab/runner"
 	"transportbench/core/transport"
 )
 

@@ -8,7 +8,7 @@ import (
 
 	"transportbench/cmd/transportbench/internal/options"
 	"transportbench/cmd/transportbench/internal/present"
-	"transportbench/core/result"
+	"transportbench/core/lab/result"
 )
 
 func (a *app) runCommand() *cobra.Command {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"transportbench/core/report"
+	"transportbench/core/lab/report"
 )
 
 const defaultPort = 8420

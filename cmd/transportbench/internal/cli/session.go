@@ -12,10 +12,10 @@ import (
 	"transportbench/cmd/transportbench/internal/options"
 	"transportbench/cmd/transportbench/internal/present"
 	"transportbench/core"
-	"transportbench/core/config"
+	"transportbench/core/base/config"
+	"transportbench/core/lab/result"
+	"transportbench/core/lab/runner"
 	"transportbench/core/plugin/host"
-	"transportbench/core/result"
-	"transportbench/core/runner"
 	"transportbench/core/transport"
 )
 
@@ -30,7 +30,7 @@ type job struct {
 type session struct {
 	*app
 	settings *options.Settings
-	machine  machine
+	machine  thisMachine
 	results  []*result.Result
 	paths    []string // of the results' files
 	missing  []missing

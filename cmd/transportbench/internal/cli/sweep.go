@@ -16,12 +16,12 @@ import (
 
 	"transportbench/cmd/transportbench/internal/options"
 	"transportbench/cmd/transportbench/internal/present"
-	"transportbench/core/config"
+	"transportbench/core/base/config"
+	"transportbench/core/lab/result"
+	"transportbench/core/lab/result/set"
+	"transportbench/core/lab/runner"
+	"transportbench/core/lab/sweep"
 	"transportbench/core/plugin/host"
-	"transportbench/core/result"
-	"transportbench/core/result/set"
-	"transportbench/core/runner"
-	"transportbench/core/sweep"
 	"transportbench/core/transport"
 )
 

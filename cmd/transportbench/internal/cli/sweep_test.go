@@ -13,11 +13,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"transportbench/cmd/transportbench/internal/options"
-	"transportbench/core/rank"
-	"transportbench/core/result"
-	"transportbench/core/result/set"
-	"transportbench/core/runner"
-	"transportbench/core/sweep"
+	"transportbench/core/base/record"
+	"transportbench/core/lab/result"
+	"transportbench/core/lab/result/set"
+	"transportbench/core/lab/runner"
+	"transportbench/core/lab/sweep"
 )
 
 // oneRepeat is a run of one repeat that goes well.
@@ -25,7 +25,7 @@ func oneRepeat(_ context.Context, req runner.Request, obs runner.Observer) (*res
 	obs.Progress(runner.State{Phase: runner.PhaseRepeat, Repeat: 1, Repeats: 1, OpsPerSec: 1e6, P50: 900, P99: 1100})
 	repeat := result.Repeat{
 		Samples: map[string]float64{result.Throughput: 1e6 * float64(req.Config.InFlight)},
-		Ranks: []rank.Report{{Clients: []rank.ClientReport{{
+		Ranks: []record.Report{{Clients: []record.ClientReport{{
 			ElapsedNS: uint64(req.Config.Duration), Reads: 9, VerifiedKeys: 9, VerifiedSums: 9,
 		}}}},
 	}

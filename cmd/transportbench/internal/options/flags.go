@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"transportbench/core/config"
-	"transportbench/core/sweep"
+	"transportbench/core/base/config"
+	"transportbench/core/lab/sweep"
 )
 
 // The keys that are no part of a run's configuration. Each is a flag, a

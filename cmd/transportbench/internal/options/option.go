@@ -8,8 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"transportbench/core/config"
-	"transportbench/core/workload"
+	"transportbench/core/base/config"
 )
 
 // option is one field of a run's configuration, as flags, variables and files
@@ -89,7 +88,7 @@ var configOptions = []option{
 
 func profileOption() option {
 	var names []string
-	for _, p := range workload.Profiles() {
+	for _, p := range config.Profiles() {
 		names = append(names, p.Name)
 	}
 	return text("profile", "sets several options at once: "+orList(names),

@@ -12,14 +12,13 @@ import (
 
 	"github.com/spf13/cast"
 
-	"transportbench/core/config"
-	"transportbench/core/workload"
+	"transportbench/core/base/config"
 )
 
 // Profile is a profile that is built in, or a user's own in a file. The options
 // that it sets are not checked yet.
 type Profile struct {
-	workload.Profile
+	config.Profile
 	Path string // of the file; empty for one that is built in
 }
 
@@ -32,14 +31,14 @@ const keyProfile = "profile"
 func FindProfile(name string) (Profile, error) {
 	extensions := []string{".yaml", ".yml", ".toml", ".json"}
 	if !strings.Contains(name, "/") && !slices.Contains(extensions, filepath.Ext(name)) {
-		p, err := workload.ProfileByName(name)
+		p, err := config.ProfileByName(name)
 		var unknown *config.Error
 		if errors.As(err, &unknown) && !strings.Contains(unknown.Problem, "did you mean") {
 			err = &config.Error{Option: unknown.Option, Problem: unknown.Problem + "; a file's name ends in .yaml, .toml or .json"}
 		}
 		return Profile{Profile: p}, err
 	}
-	p := Profile{Profile: workload.Profile{Name: filepath.Base(name), Summary: "of the file " + name, Set: map[string]string{}}, Path: name}
+	p := Profile{Profile: config.Profile{Name: filepath.Base(name), Summary: "of the file " + name, Set: map[string]string{}}, Path: name}
 	values, err := readKeys(name, keyProfile, profileKeys())
 	if err != nil {
 		return p, err

@@ -9,13 +9,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"transportbench/core/config"
-	"transportbench/core/workload"
+	"transportbench/core/base/config"
 )
 
 // TestWrittenProfilesAreReadBack: as they are, and with all comments taken away.
 func TestWrittenProfilesAreReadBack(t *testing.T) {
-	for _, built := range workload.Profiles() {
+	for _, built := range config.Profiles() {
 		t.Run(built.Name, func(t *testing.T) {
 			p, err := FindProfile(built.Name)
 			require.NoError(t, err)

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/spf13/viper"
 
-	"transportbench/core/config"
+	"transportbench/core/base/config"
 	"transportbench/core/transport"
 )
 

@@ -9,8 +9,7 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 
-	"transportbench/core/config"
-	"transportbench/core/workload"
+	"transportbench/core/base/config"
 )
 
 // given is what a user gave in each place; file is YAML.
@@ -235,7 +234,7 @@ func TestMistakesNameTheirSourceAndTheRemedy(t *testing.T) {
 }
 
 func TestProfilesSetKnownKeys(t *testing.T) {
-	for _, p := range workload.Profiles() {
+	for _, p := range config.Profiles() {
 		for key := range p.Set {
 			require.Contains(t, keys(), key, p.Name)
 		}

@@ -6,8 +6,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"transportbench/core/config"
-	"transportbench/core/workload"
+	"transportbench/core/base/config"
 )
 
 // IsOption says whether name is an option of every run, rather than of a
@@ -35,7 +34,7 @@ func Build(values map[string]string) (config.Config, error) {
 	if given, has := values["profile"]; has {
 		name = given
 	}
-	profile, err := workload.ProfileByName(name)
+	profile, err := config.ProfileByName(name)
 	if err != nil {
 		return c, err
 	}

@@ -9,10 +9,10 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 
-	"transportbench/core/analyze"
-	"transportbench/core/result"
-	"transportbench/core/result/format"
-	"transportbench/core/result/set"
+	"transportbench/core/lab/analyze"
+	"transportbench/core/lab/result"
+	"transportbench/core/lab/result/format"
+	"transportbench/core/lab/result/set"
 )
 
 // Analysis is what analyze found in a result or a set.

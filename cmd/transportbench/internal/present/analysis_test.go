@@ -7,9 +7,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"transportbench/core/analyze"
-	"transportbench/core/result"
-	"transportbench/core/result/set"
+	"transportbench/core/lab/analyze"
+	"transportbench/core/lab/result"
+	"transportbench/core/lab/result/set"
 )
 
 const committed = "../../../../results/v0.2.0/amd-epyc-2core-vm"

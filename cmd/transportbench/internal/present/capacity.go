@@ -8,9 +8,9 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 
-	"transportbench/core/analyze"
-	"transportbench/core/result"
-	"transportbench/core/result/format"
+	"transportbench/core/lab/analyze"
+	"transportbench/core/lab/result"
+	"transportbench/core/lab/result/format"
 )
 
 // capacity writes the curves of a set: a sentence, the points, and what is

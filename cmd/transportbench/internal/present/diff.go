@@ -10,9 +10,9 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
-	"transportbench/core/compare"
-	"transportbench/core/result"
-	"transportbench/core/result/format"
+	"transportbench/core/lab/compare"
+	"transportbench/core/lab/result"
+	"transportbench/core/lab/result/format"
 )
 
 // renderTable writes a table for people: plain, or as Markdown.

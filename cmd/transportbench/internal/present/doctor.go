@@ -6,7 +6,7 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
-	"transportbench/core/doctor"
+	"transportbench/core/lab/doctor"
 )
 
 // Findings writes what the machine is like, and then what to do about that

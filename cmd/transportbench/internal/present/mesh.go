@@ -8,9 +8,9 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
-	"transportbench/core/rank"
-	"transportbench/core/result"
-	"transportbench/core/result/format"
+	"transportbench/core/base/record"
+	"transportbench/core/lab/result"
+	"transportbench/core/lab/result/format"
 )
 
 // mostRanks is how many ranks a table shows; the others are in the file.
@@ -84,7 +84,7 @@ func portion(share float64) string { return strconv.FormatFloat(100*share, 'f', 
 // phases writes the times of the loop's phases.
 func phases(w io.Writer, repeats []result.Repeat) {
 	of, err := result.PhasesOf(repeats)
-	whole := of[rank.PhaseLoop]
+	whole := of[record.PhaseLoop]
 	if err != nil || whole.Samples == 0 {
 		return // the check of the samples says so
 	}
@@ -96,26 +96,26 @@ func phases(w io.Writer, repeats []result.Repeat) {
 			return
 		}
 		share := "-"
-		if name != rank.PhaseTurnaround {
+		if name != record.PhaseTurnaround {
 			share = portion(s.Mean / whole.Mean)
 		}
 		t.AppendRow(table.Row{name, format.Time(s.Mean), format.Time(s.P50), format.Time(s.P90), format.Time(s.P99), format.Time(s.Max), share})
 	}
-	for _, name := range rank.PhaseNames {
+	for _, name := range record.PhaseNames {
 		row(name)
 	}
-	row(rank.PhaseLoop)
-	row(rank.PhaseTurnaround)
+	row(record.PhaseLoop)
+	row(record.PhaseTurnaround)
 	t.Render()
 	fmt.Fprintln(w)
 }
 
 // stageHelp says from what to what a stage is.
 var stageHelp = map[string]string{
-	rank.StageNames[0]: "issued, until the daemon polls it",
-	rank.StageNames[1]: "until its doorbell rings",
-	rank.StageNames[2]: "until the response is polled",
-	rank.StageNames[3]: "until the client polls that",
+	record.StageNames[0]: "issued, until the daemon polls it",
+	record.StageNames[1]: "until its doorbell rings",
+	record.StageNames[2]: "until the response is polled",
+	record.StageNames[3]: "until the client polls that",
 }
 
 // stages writes how the service time of a remote request divides.

@@ -8,15 +8,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"transportbench/core/config"
-	"transportbench/core/measure"
-	"transportbench/core/rank"
-	"transportbench/core/result"
+	"transportbench/core/base/config"
+	"transportbench/core/base/record"
+	"transportbench/core/lab/result"
 )
 
-func timing(t *testing.T, values ...uint64) rank.TimingReport {
+func timing(t *testing.T, values ...uint64) record.TimingReport {
 	t.Helper()
-	h := measure.NewHistogram()
+	h := record.NewHistogram()
 	sum := uint64(0)
 	for _, v := range values {
 		h.Record(v)
@@ -24,7 +23,7 @@ func timing(t *testing.T, values ...uint64) rank.TimingReport {
 	}
 	text, err := h.Encode()
 	require.NoError(t, err)
-	return rank.TimingReport{Histogram: text, Samples: uint64(len(values)), MeanNS: float64(sum) / float64(len(values))}
+	return record.TimingReport{Histogram: text, Samples: uint64(len(values)), MeanNS: float64(sum) / float64(len(values))}
 }
 
 // meshSample is a result of a mesh; every rank has other figures.
@@ -38,23 +37,23 @@ func meshSample(t *testing.T, topology string, ranks int) *result.Result {
 	r.Summary[result.EmptyLoops] = metric(result.EmptyLoops, 0.1012, 0.09, 0.11)
 	for i := range ranks {
 		n := uint64(1_000_000 + 100_000*i)
-		d := rank.DaemonReport{
+		d := record.DaemonReport{
 			ElapsedNS: 1e9, Loops: 2 * n, EmptyLoops: n / 5, Requests: n, Flushes: n * 9 / 10, BackPressure: n / 1000,
-			Phases: map[string]rank.TimingReport{
+			Phases: map[string]record.TimingReport{
 				"poll": timing(t, 40, 50, 60), "serve": timing(t, 80, 90, 1000), "flush": timing(t, 30, 40, 60),
-				rank.PhaseLoop: timing(t, 200, 240, 1210), rank.PhaseTurnaround: timing(t, 190, 200, 1100),
+				record.PhaseLoop: timing(t, 200, 240, 1210), record.PhaseTurnaround: timing(t, 190, 200, 1100),
 			},
 		}
-		report := rank.Report{Rank: i, Daemons: []rank.DaemonReport{d}, Clients: []rank.ClientReport{{}}}
+		report := record.Report{Rank: i, Daemons: []record.DaemonReport{d}, Clients: []record.ClientReport{{}}}
 		if c.Proxied() {
 			report.Daemons[0].Phases["scan"] = timing(t, 50, 60, 90)
-			report.Daemons[0].Proxy = &rank.ProxyReport{
+			report.Daemons[0].Proxy = &record.ProxyReport{
 				FromClients: n, Local: n / 2, Remote: n / 2, Responses: n / 2, Incoming: n / 2, Held: n / 2000,
 			}
 			remote := timing(t, 1400, 1500, 1630)
-			report.Clients[0] = rank.ClientReport{Remote: &remote, Stages: map[string]rank.TimingReport{
-				rank.StageNames[0]: timing(t, 200, 240), rank.StageNames[1]: timing(t, 150, 160),
-				rank.StageNames[2]: timing(t, 800, 840), rank.StageNames[3]: timing(t, 230, 250),
+			report.Clients[0] = record.ClientReport{Remote: &remote, Stages: map[string]record.TimingReport{
+				record.StageNames[0]: timing(t, 200, 240), record.StageNames[1]: timing(t, 150, 160),
+				record.StageNames[2]: timing(t, 800, 840), record.StageNames[3]: timing(t, 230, 250),
 			}}
 		}
 		r.Repeats[0].Ranks = append(r.Repeats[0].Ranks, report)
@@ -95,8 +94,8 @@ func TestMeshWithoutFigures(t *testing.T) {
 	r := meshSample(t, config.TopologyMeshProxied, 2)
 	for i := range r.Repeats[0].Ranks { // as daemons are whose window was cut short at once
 		report := &r.Repeats[0].Ranks[i]
-		report.Daemons = []rank.DaemonReport{{Proxy: &rank.ProxyReport{}}}
-		report.Clients = []rank.ClientReport{{}}
+		report.Daemons = []record.DaemonReport{{Proxy: &record.ProxyReport{}}}
+		report.Clients = []record.ClientReport{{}}
 	}
 	Result(&out, r)
 	require.NotContains(t, out.String(), "NaN")

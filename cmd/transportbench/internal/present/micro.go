@@ -5,7 +5,7 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
-	"transportbench/core/result/format"
+	"transportbench/core/lab/result/format"
 	"transportbench/core/transport"
 )
 

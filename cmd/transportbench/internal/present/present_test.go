@@ -11,11 +11,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"transportbench/core/config"
-	"transportbench/core/doctor"
+	"transportbench/core/base/config"
+	"transportbench/core/lab/doctor"
+	"transportbench/core/lab/result"
+	"transportbench/core/lab/result/format"
 	"transportbench/core/plugin"
-	"transportbench/core/result"
-	"transportbench/core/result/format"
 	"transportbench/core/transport"
 )
 

@@ -3,13 +3,13 @@ package present
 import (
 	"io"
 
-	"github.com/jedib0t/go-pretty/v6/table"
+	"transportbench/core/base/config"
 
-	"transportbench/core/workload"
+	"github.com/jedib0t/go-pretty/v6/table"
 )
 
 // Profiles writes one row for each profile.
-func Profiles(w io.Writer, profiles []workload.Profile) {
+func Profiles(w io.Writer, profiles []config.Profile) {
 	t := newTable(w, "name", "load")
 	for _, p := range profiles {
 		t.AppendRow(table.Row{p.Name, p.Summary})

@@ -9,8 +9,8 @@ import (
 	"github.com/cheggaaa/pb/v3"
 	"golang.org/x/sys/unix"
 
-	"transportbench/core/result/format"
-	"transportbench/core/runner"
+	"transportbench/core/lab/result/format"
+	"transportbench/core/lab/runner"
 )
 
 // Progress shows how a run goes: as one line that is written over on a

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"transportbench/core/runner"
+	"transportbench/core/lab/runner"
 )
 
 // aRun is what a run of two repeats tells its observer.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"transportbench/core/result"
+	"transportbench/core/lab/result"
 )
 
 // published is a block of a document that shows committed results: its first
@@ -73,7 +73,7 @@ func readPublished(t *testing.T, root, dir string) []*result.Result {
 		results = append(results, r)
 	}
 	for _, r := range results {
-		require.Equal(t, machine(results[0].Environment.Identity), machine(r.Environment.Identity), "%s has results of several machines", dir)
+		require.Equal(t, machineName(results[0].Environment.Identity), machineName(r.Environment.Identity), "%s has results of several machines", dir)
 	}
 	slices.SortFunc(results, func(a, b *result.Result) int { return a.StartedAt.Compare(b.StartedAt) })
 	return results

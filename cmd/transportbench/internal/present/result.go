@@ -10,10 +10,10 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
-	"transportbench/core/config"
-	"transportbench/core/measure"
-	"transportbench/core/result"
-	"transportbench/core/result/format"
+	"transportbench/core/base/config"
+	"transportbench/core/base/machine"
+	"transportbench/core/lab/result"
+	"transportbench/core/lab/result/format"
 )
 
 // Result writes one result: what ran, its metrics, and what is wrong with it.
@@ -92,11 +92,13 @@ func operations(c *config.Config) string {
 }
 
 // Heading says what measured, and on what machine.
-func Heading(w io.Writer, version string, id measure.Identity) {
-	fmt.Fprintf(w, "transportbench %s on %s\n\n", version, machine(id))
+func Heading(w io.Writer, version string, id machine.Identity) {
+	fmt.Fprintf(w, "transportbench %s on %s\n\n", version, machineName(id))
 }
 
-func machine(id measure.Identity) string { return format.Machine(id.CPU, id.Cores, id.Virtualisation) }
+func machineName(id machine.Identity) string {
+	return format.Machine(id.CPU, id.Cores, id.Virtualisation)
+}
 
 // Trust says what speaks against using a result's numbers.
 func Trust(w io.Writer, r *result.Result) {

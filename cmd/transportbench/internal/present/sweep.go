@@ -9,11 +9,11 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
-	"transportbench/core/result"
-	"transportbench/core/result/format"
-	"transportbench/core/result/set"
-	"transportbench/core/runner"
-	"transportbench/core/sweep"
+	"transportbench/core/lab/result"
+	"transportbench/core/lab/result/format"
+	"transportbench/core/lab/result/set"
+	"transportbench/core/lab/runner"
+	"transportbench/core/lab/sweep"
 )
 
 // SweepProgress shows how a sweep goes: a line for each cell that is done, and

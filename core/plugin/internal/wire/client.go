@@ -11,8 +11,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"transportbench/core/base/record"
 	"transportbench/core/plugin/controlpb"
-	"transportbench/core/rank"
 	"transportbench/core/transport"
 )
 
@@ -33,7 +33,7 @@ type Client struct {
 	stopTimeout time.Duration
 }
 
-var _ rank.Control = (*Client)(nil)
+var _ record.Control = (*Client)(nil)
 
 // NewClient calls the rank at the far end of conn. Where the connection breaks,
 // the error that callers get is what lost makes of gRPC's; lost may be nil.
@@ -52,9 +52,9 @@ func (c *Client) Describe(ctx context.Context) ([]byte, error) {
 	return resp.GetDescription(), c.failure(ctx, "describe", err)
 }
 
-// Prepare implements [rank.Control].
-func (c *Client) Prepare(ctx context.Context, plan rank.Plan) (rank.Prepared, error) {
-	var prepared rank.Prepared
+// Prepare implements [record.Control].
+func (c *Client) Prepare(ctx context.Context, plan record.Plan) (record.Prepared, error) {
+	var prepared record.Prepared
 	data, err := encode("plan", plan, nil)
 	if err != nil {
 		return prepared, err
@@ -66,8 +66,8 @@ func (c *Client) Prepare(ctx context.Context, plan rank.Plan) (rank.Prepared, er
 	return prepared, decode("prepared", resp.GetPrepared(), &prepared)
 }
 
-// Connect implements [rank.Control].
-func (c *Client) Connect(ctx context.Context, workers []rank.RankWorkers) error {
+// Connect implements [record.Control].
+func (c *Client) Connect(ctx context.Context, workers []record.RankWorkers) error {
 	data, err := encode("workers", workers, nil)
 	if err != nil {
 		return err
@@ -76,9 +76,9 @@ func (c *Client) Connect(ctx context.Context, workers []rank.RankWorkers) error 
 	return c.failure(ctx, "connect", err)
 }
 
-// Overhead implements [rank.Control].
-func (c *Client) Overhead(ctx context.Context, d time.Duration) (rank.Overhead, error) {
-	var overhead rank.Overhead
+// Overhead implements [record.Control].
+func (c *Client) Overhead(ctx context.Context, d time.Duration) (record.Overhead, error) {
+	var overhead record.Overhead
 	resp, err := c.stub.Overhead(ctx, &controlpb.OverheadRequest{DurationNs: int64(d)})
 	if err != nil {
 		return overhead, c.failure(ctx, "overhead", err)
@@ -86,8 +86,8 @@ func (c *Client) Overhead(ctx context.Context, d time.Duration) (rank.Overhead, 
 	return overhead, decode("overhead", resp.GetOverhead(), &overhead)
 }
 
-// Probe implements [rank.Control].
-func (c *Client) Probe(ctx context.Context, probe rank.Probe) (transport.Floor, error) {
+// Probe implements [record.Control].
+func (c *Client) Probe(ctx context.Context, probe record.Probe) (transport.Floor, error) {
 	var floor transport.Floor
 	data, err := encode("probe", probe, nil)
 	if err != nil {
@@ -100,15 +100,15 @@ func (c *Client) Probe(ctx context.Context, probe rank.Probe) (transport.Floor, 
 	return floor, decode("floor", resp.GetFloor(), &floor)
 }
 
-// Advance implements [rank.Control]. It is bounded in time.
-func (c *Client) Advance(ctx context.Context, to rank.Stage) error {
+// Advance implements [record.Control]. It is bounded in time.
+func (c *Client) Advance(ctx context.Context, to record.Stage) error {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	_, err := c.stub.Advance(ctx, &controlpb.AdvanceRequest{Stage: uint32(to)})
 	return c.failure(ctx, "advance", err)
 }
 
-// Close implements [rank.Control]. It is bounded in time.
+// Close implements [record.Control]. It is bounded in time.
 func (c *Client) Close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
@@ -116,16 +116,16 @@ func (c *Client) Close(ctx context.Context) error {
 	return c.failure(ctx, "close", err)
 }
 
-// Run implements [rank.Control]. It keeps the stream open beyond the end of ctx: that end stops the
+// Run implements [record.Control]. It keeps the stream open beyond the end of ctx: that end stops the
 // phase, and the report of the short phase still comes, within
 // stopTimeout.
-func (c *Client) Run(ctx context.Context, phase rank.Phase, started func(), progress func(rank.Progress)) (rank.Report, error) {
+func (c *Client) Run(ctx context.Context, phase record.Phase, started func(), progress func(record.Progress)) (record.Report, error) {
 	if err := ctx.Err(); err != nil {
-		return rank.Report{}, fmt.Errorf("run: %w", err)
+		return record.Report{}, fmt.Errorf("run: %w", err)
 	}
 	data, err := encode("phase", phase, nil)
 	if err != nil {
-		return rank.Report{}, err
+		return record.Report{}, err
 	}
 	streamCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -133,34 +133,34 @@ func (c *Client) Run(ctx context.Context, phase rank.Phase, started func(), prog
 
 	stream, err := c.stub.Run(streamCtx, &controlpb.RunRequest{Phase: data})
 	if err != nil {
-		return rank.Report{}, c.failure(ctx, "run", err)
+		return record.Report{}, c.failure(ctx, "run", err)
 	}
-	var report *rank.Report
+	var report *record.Report
 	for {
 		event, err := stream.Recv()
 		switch {
 		case errors.Is(err, io.EOF) && report != nil:
 			return *report, nil
 		case errors.Is(err, io.EOF):
-			return rank.Report{}, c.lost(errors.New("run: the plugin sent no report"))
+			return record.Report{}, c.lost(errors.New("run: the plugin sent no report"))
 		case err != nil && report != nil:
 			return *report, c.failure(ctx, "run", err)
 		case err != nil:
-			return rank.Report{}, c.failure(ctx, "run", err)
+			return record.Report{}, c.failure(ctx, "run", err)
 		}
 		switch e := event.GetEvent().(type) {
 		case *controlpb.RunEvent_Started:
 			started()
 		case *controlpb.RunEvent_Progress:
-			var p rank.Progress
+			var p record.Progress
 			if err := decode("progress", e.Progress, &p); err != nil {
-				return rank.Report{}, err
+				return record.Report{}, err
 			}
 			progress(p)
 		case *controlpb.RunEvent_Report:
-			report = &rank.Report{}
+			report = &record.Report{}
 			if err := decode("report", e.Report, report); err != nil {
-				return rank.Report{}, err
+				return record.Report{}, err
 			}
 		}
 	}
@@ -172,7 +172,7 @@ func (c *Client) stopRun(run context.Context, giveUp context.CancelFunc) {
 	defer giveUp()
 	ctx, cancel := context.WithTimeout(run, c.stopTimeout)
 	defer cancel()
-	if c.Advance(ctx, rank.StageStopped) == nil {
+	if c.Advance(ctx, record.StageStopped) == nil {
 		<-ctx.Done()
 	}
 }

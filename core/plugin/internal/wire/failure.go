@@ -6,7 +6,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"transportbench/core/config"
+	"transportbench/core/base/config"
 	"transportbench/core/plugin/controlpb"
 	"transportbench/core/transport"
 )

@@ -8,51 +8,51 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"transportbench/core/rank"
+	"transportbench/core/base/record"
 	"transportbench/core/transport"
 )
 
-func ignore()                      {}
-func ignoreProgress(rank.Progress) {}
+func ignore()                        {}
+func ignoreProgress(record.Progress) {}
 
 func TestRunDeliversInOrder(t *testing.T) {
 	seen := make(chan struct{}) // the host has had the first progress
-	c := linkOne(t, &fakeRank{run: func(_ context.Context, p rank.Phase, started func(), progress func(rank.Progress)) (rank.Report, error) {
-		require.Equal(t, rank.Phase{Warmup: true, Duration: time.Second, SampleEvery: 8}, p)
+	c := linkOne(t, &fakeRank{run: func(_ context.Context, p record.Phase, started func(), progress func(record.Progress)) (record.Report, error) {
+		require.Equal(t, record.Phase{Warmup: true, Duration: time.Second, SampleEvery: 8}, p)
 		started()
 		started() // once is enough
-		progress(rank.Progress{Ops: 1, RecentP99: 7.5})
+		progress(record.Progress{Ops: 1, RecentP99: 7.5})
 		<-seen
-		return rank.Report{Rank: 2, SampleEvery: 16, Clients: []rank.ClientReport{{Reads: 5}}}, nil
+		return record.Report{Rank: 2, SampleEvery: 16, Clients: []record.ClientReport{{Reads: 5}}}, nil
 	}})
 	var events []string
-	report, err := c.Run(context.Background(), rank.Phase{Warmup: true, Duration: time.Second, SampleEvery: 8},
+	report, err := c.Run(context.Background(), record.Phase{Warmup: true, Duration: time.Second, SampleEvery: 8},
 		func() { events = append(events, "started") },
-		func(p rank.Progress) {
-			require.Equal(t, rank.Progress{Ops: 1, RecentP99: 7.5}, p)
+		func(p record.Progress) {
+			require.Equal(t, record.Progress{Ops: 1, RecentP99: 7.5}, p)
 			events = append(events, "progress")
 			close(seen)
 		})
 	require.NoError(t, err)
 	require.Equal(t, []string{"started", "progress"}, events)
-	require.Equal(t, rank.Report{Rank: 2, SampleEvery: 16, Clients: []rank.ClientReport{{Reads: 5}}}, report)
+	require.Equal(t, record.Report{Rank: 2, SampleEvery: 16, Clients: []record.ClientReport{{Reads: 5}}}, report)
 }
 
 // A host that is slow to read must not hold up the rank: progress is dropped.
 func TestProgressNeverBlocksTheRank(t *testing.T) {
 	ranDone := make(chan struct{})
-	c := linkOne(t, &fakeRank{run: func(_ context.Context, _ rank.Phase, started func(), progress func(rank.Progress)) (rank.Report, error) {
+	c := linkOne(t, &fakeRank{run: func(_ context.Context, _ record.Phase, started func(), progress func(record.Progress)) (record.Report, error) {
 		defer close(ranDone)
 		started()
 		for i := range 100_000 { // megabytes, over any flow-control window
-			progress(rank.Progress{Ops: uint64(i)})
+			progress(record.Progress{Ops: uint64(i)})
 		}
-		return rank.Report{Rank: 1}, nil
+		return record.Report{Rank: 1}, nil
 	}})
 	last := uint64(0)
-	report, err := c.Run(context.Background(), rank.Phase{},
+	report, err := c.Run(context.Background(), record.Phase{},
 		func() { <-ranDone }, // the host reads nothing before the rank is done
-		func(p rank.Progress) {
+		func(p record.Progress) {
 			require.GreaterOrEqual(t, p.Ops, last)
 			last = p.Ops
 		})
@@ -67,22 +67,22 @@ func TestLastProgressIsNeverLost(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			stopped := make(chan struct{}, 1)
 			c := linkOne(t, &fakeRank{
-				run: func(_ context.Context, _ rank.Phase, started func(), progress func(rank.Progress)) (rank.Report, error) {
+				run: func(_ context.Context, _ record.Phase, started func(), progress func(record.Progress)) (record.Report, error) {
 					started()
 					for i := range 100 {
-						progress(rank.Progress{Ops: uint64(i)})
+						progress(record.Progress{Ops: uint64(i)})
 					}
-					progress(rank.Progress{Ops: 100, Drained: true})
+					progress(record.Progress{Ops: 100, Drained: true})
 					if hold {
 						<-stopped
 					}
-					return rank.Report{}, nil
+					return record.Report{}, nil
 				},
-				advance: func(context.Context, rank.Stage) error { stopped <- struct{}{}; return nil },
+				advance: func(context.Context, record.Stage) error { stopped <- struct{}{}; return nil },
 			})
 			for range 200 {
 				drained := make(chan struct{})
-				last := rank.Progress{}
+				last := record.Progress{}
 				advanced := make(chan error, 1)
 				go func() {
 					if !hold {
@@ -90,9 +90,9 @@ func TestLastProgressIsNeverLost(t *testing.T) {
 						return
 					}
 					<-drained
-					advanced <- c.Advance(context.Background(), rank.StageStopped)
+					advanced <- c.Advance(context.Background(), record.StageStopped)
 				}()
-				_, err := c.Run(context.Background(), rank.Phase{}, ignore, func(p rank.Progress) {
+				_, err := c.Run(context.Background(), record.Phase{}, ignore, func(p record.Progress) {
 					last = p
 					if p.Drained {
 						close(drained)
@@ -100,7 +100,7 @@ func TestLastProgressIsNeverLost(t *testing.T) {
 				})
 				require.NoError(t, err)
 				require.NoError(t, <-advanced)
-				require.Equal(t, rank.Progress{Ops: 100, Drained: true}, last)
+				require.Equal(t, record.Progress{Ops: 100, Drained: true}, last)
 			}
 		})
 	}
@@ -108,20 +108,20 @@ func TestLastProgressIsNeverLost(t *testing.T) {
 
 // A rank one of whose threads failed still tells what was recorded.
 func TestFailedRunBringsItsReport(t *testing.T) {
-	c := linkOne(t, &fakeRank{run: func(_ context.Context, _ rank.Phase, started func(), _ func(rank.Progress)) (rank.Report, error) {
+	c := linkOne(t, &fakeRank{run: func(_ context.Context, _ record.Phase, started func(), _ func(record.Progress)) (record.Report, error) {
 		started()
-		return rank.Report{Rank: 3, Clients: []rank.ClientReport{{Reads: 5}}}, transport.NewOpError("shm", "call", transport.ErrPeerDown)
+		return record.Report{Rank: 3, Clients: []record.ClientReport{{Reads: 5}}}, transport.NewOpError("shm", "call", transport.ErrPeerDown)
 	}})
-	report, err := c.Run(context.Background(), rank.Phase{}, ignore, ignoreProgress)
+	report, err := c.Run(context.Background(), record.Phase{}, ignore, ignoreProgress)
 	require.ErrorIs(t, err, transport.ErrPeerDown)
-	require.Equal(t, rank.Report{Rank: 3, Clients: []rank.ClientReport{{Reads: 5}}}, report)
+	require.Equal(t, record.Report{Rank: 3, Clients: []record.ClientReport{{Reads: 5}}}, report)
 }
 
 func TestRunFails(t *testing.T) {
-	c := linkOne(t, &fakeRank{run: func(context.Context, rank.Phase, func(), func(rank.Progress)) (rank.Report, error) {
-		return rank.Report{}, transport.NewOpError("shm", "poll", transport.ErrCorrupt)
+	c := linkOne(t, &fakeRank{run: func(context.Context, record.Phase, func(), func(record.Progress)) (record.Report, error) {
+		return record.Report{}, transport.NewOpError("shm", "poll", transport.ErrCorrupt)
 	}})
-	_, err := c.Run(context.Background(), rank.Phase{}, func() { t.Error("never started") }, ignoreProgress)
+	_, err := c.Run(context.Background(), record.Phase{}, func() { t.Error("never started") }, ignoreProgress)
 	require.ErrorIs(t, err, transport.ErrCorrupt)
 	require.EqualError(t, err, "shm: poll: peer broke the protocol")
 }
@@ -130,41 +130,41 @@ func TestRunFails(t *testing.T) {
 func TestEndOfContextBringsAShortReport(t *testing.T) {
 	stopped := make(chan struct{})
 	c := linkOne(t, &fakeRank{
-		run: func(_ context.Context, _ rank.Phase, started func(), _ func(rank.Progress)) (rank.Report, error) {
+		run: func(_ context.Context, _ record.Phase, started func(), _ func(record.Progress)) (record.Report, error) {
 			started()
 			<-stopped
-			return rank.Report{Rank: 1, Stopped: true}, nil
+			return record.Report{Rank: 1, Stopped: true}, nil
 		},
-		advance: func(_ context.Context, to rank.Stage) error {
-			require.Equal(t, rank.StageStopped, to)
+		advance: func(_ context.Context, to record.Stage) error {
+			require.Equal(t, record.StageStopped, to)
 			close(stopped)
 			return nil
 		},
 	})
 	ctx, cancel := context.WithCancel(context.Background())
-	report, err := c.Run(ctx, rank.Phase{}, cancel, ignoreProgress)
+	report, err := c.Run(ctx, record.Phase{}, cancel, ignoreProgress)
 	require.NoError(t, err)
 	require.True(t, report.Stopped)
-	_, err = c.Run(ctx, rank.Phase{}, ignore, ignoreProgress)
+	_, err = c.Run(ctx, record.Phase{}, ignore, ignoreProgress)
 	require.ErrorIs(t, err, context.Canceled)
 }
 
 // A rank that heeds no stop costs stopTimeout and no more.
 func TestRankThatDoesNotStop(t *testing.T) {
-	for name, advance := range map[string]func(context.Context, rank.Stage) error{
-		"says that it will":  func(context.Context, rank.Stage) error { return nil },
-		"says that it won't": func(context.Context, rank.Stage) error { return errors.New("no") },
-		"says nothing":       func(ctx context.Context, _ rank.Stage) error { <-ctx.Done(); return ctx.Err() },
+	for name, advance := range map[string]func(context.Context, record.Stage) error{
+		"says that it will":  func(context.Context, record.Stage) error { return nil },
+		"says that it won't": func(context.Context, record.Stage) error { return errors.New("no") },
+		"says nothing":       func(ctx context.Context, _ record.Stage) error { <-ctx.Done(); return ctx.Err() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := linkOne(t, &fakeRank{advance: advance, run: func(ctx context.Context, _ rank.Phase, started func(), _ func(rank.Progress)) (rank.Report, error) {
+			c := linkOne(t, &fakeRank{advance: advance, run: func(ctx context.Context, _ record.Phase, started func(), _ func(record.Progress)) (record.Report, error) {
 				started()
 				<-ctx.Done() // the broken stream
-				return rank.Report{}, ctx.Err()
+				return record.Report{}, ctx.Err()
 			}})
 			c.stopTimeout = 20 * time.Millisecond
 			ctx, cancel := context.WithCancel(context.Background())
-			_, err := c.Run(ctx, rank.Phase{}, cancel, ignoreProgress)
+			_, err := c.Run(ctx, record.Phase{}, cancel, ignoreProgress)
 			require.ErrorIs(t, err, context.Canceled)
 		})
 	}
@@ -173,17 +173,17 @@ func TestRankThatDoesNotStop(t *testing.T) {
 // A host that comes after one which vanished finds a fresh rank.
 func TestPrepareReplacesAnAbandonedRank(t *testing.T) {
 	var made, closed []int
-	c, server := link(t, func() rank.Control {
+	c, server := link(t, func() record.Control {
 		number := len(made)
 		made = append(made, number)
 		return &fakeRank{
-			prepare: func(context.Context, rank.Plan) (rank.Prepared, error) { return rank.Prepared{PID: number}, nil },
-			advance: func(context.Context, rank.Stage) error { return nil },
+			prepare: func(context.Context, record.Plan) (record.Prepared, error) { return record.Prepared{PID: number}, nil },
+			advance: func(context.Context, record.Stage) error { return nil },
 			close:   func(context.Context) error { closed = append(closed, number); return nil },
 		}
 	})
 	for want := range 2 {
-		prepared, err := c.Prepare(context.Background(), rank.Plan{})
+		prepared, err := c.Prepare(context.Background(), record.Plan{})
 		require.NoError(t, err)
 		require.Equal(t, want, prepared.PID)
 	}
@@ -197,15 +197,15 @@ func TestPrepareReplacesAnAbandonedRank(t *testing.T) {
 // stop has ended.
 func TestShutdownWaitsForThePhase(t *testing.T) {
 	stopped, ran := make(chan struct{}), false
-	c, server := link(t, func() rank.Control {
+	c, server := link(t, func() record.Control {
 		return &fakeRank{
-			run: func(_ context.Context, _ rank.Phase, started func(), _ func(rank.Progress)) (rank.Report, error) {
+			run: func(_ context.Context, _ record.Phase, started func(), _ func(record.Progress)) (record.Report, error) {
 				started()
 				<-stopped
 				ran = true
-				return rank.Report{Stopped: true}, nil
+				return record.Report{Stopped: true}, nil
 			},
-			advance: func(context.Context, rank.Stage) error { close(stopped); return nil },
+			advance: func(context.Context, record.Stage) error { close(stopped); return nil },
 			close: func(context.Context) error {
 				if !ran {
 					return errors.New("closed under a running phase")
@@ -215,7 +215,7 @@ func TestShutdownWaitsForThePhase(t *testing.T) {
 		}
 	})
 	closed := make(chan error, 1)
-	report, err := c.Run(context.Background(), rank.Phase{}, func() {
+	report, err := c.Run(context.Background(), record.Phase{}, func() {
 		go func() { closed <- server.Shutdown(context.Background()) }()
 	}, ignoreProgress)
 	require.NoError(t, err)
@@ -228,15 +228,15 @@ func TestShutdownIsBounded(t *testing.T) {
 	defer close(release)
 	forever := func(context.Context) error { <-release; return nil }
 	nothing := func(context.Context) error { return nil }
-	stage := func(f func(context.Context) error) func(context.Context, rank.Stage) error {
-		return func(ctx context.Context, _ rank.Stage) error { return f(ctx) }
+	stage := func(f func(context.Context) error) func(context.Context, record.Stage) error {
+		return func(ctx context.Context, _ record.Stage) error { return f(ctx) }
 	}
 	for name, f := range map[string]*fakeRank{
 		"stop":  {advance: stage(forever), close: nothing},
 		"close": {advance: stage(nothing), close: forever},
 	} {
 		t.Run(name, func(t *testing.T) {
-			server := NewServer(nil, func() rank.Control { return f })
+			server := NewServer(nil, func() record.Control { return f })
 			server.current()
 			ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
 			defer cancel()
@@ -246,12 +246,12 @@ func TestShutdownIsBounded(t *testing.T) {
 }
 
 func TestCallsEndWithTheirContext(t *testing.T) {
-	c := linkOne(t, &fakeRank{prepare: func(ctx context.Context, _ rank.Plan) (rank.Prepared, error) {
+	c := linkOne(t, &fakeRank{prepare: func(ctx context.Context, _ record.Plan) (record.Prepared, error) {
 		<-ctx.Done()
-		return rank.Prepared{}, ctx.Err()
+		return record.Prepared{}, ctx.Err()
 	}})
 	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
 	defer cancel()
-	_, err := c.Prepare(ctx, rank.Plan{})
+	_, err := c.Prepare(ctx, record.Plan{})
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 }

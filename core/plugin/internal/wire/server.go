@@ -10,8 +10,8 @@ import (
 
 	"google.golang.org/grpc"
 
+	"transportbench/core/base/record"
 	"transportbench/core/plugin/controlpb"
-	"transportbench/core/rank"
 )
 
 // Server is the plugin's end: it calls a rank on behalf of the host.
@@ -19,10 +19,10 @@ type Server struct {
 	controlpb.UnimplementedControlServer
 
 	description []byte
-	newRank     func() rank.Control
+	newRank     func() record.Control
 
 	mu   sync.Mutex
-	rank rank.Control // nil before the first call and after Close
+	rank record.Control // nil before the first call and after Close
 
 	// calls is held for reading by every call that is under way, but for Advance,
 	// and for writing by the one that closes the rank.
@@ -31,12 +31,12 @@ type Server struct {
 
 // NewServer serves ranks that newRank makes, one at a time. description is what
 // Describe answers, in JSON.
-func NewServer(description []byte, newRank func() rank.Control) *Server {
+func NewServer(description []byte, newRank func() record.Control) *Server {
 	return &Server{description: description, newRank: newRank}
 }
 
 // current returns the rank, making it where there is none.
-func (s *Server) current() rank.Control {
+func (s *Server) current() record.Control {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.rank == nil {
@@ -46,7 +46,7 @@ func (s *Server) current() rank.Control {
 }
 
 // take returns the rank and forgets it; nil where there is none.
-func (s *Server) take() rank.Control {
+func (s *Server) take() record.Control {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.rank
@@ -65,7 +65,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	closed := make(chan error, 1)
 	go func() {
 		// A phase under way is a call under way.
-		stopErr := r.Advance(ctx, rank.StageStopped)
+		stopErr := r.Advance(ctx, record.StageStopped)
 		s.calls.Lock()
 		defer s.calls.Unlock()
 		closed <- errors.Join(stopErr, r.Close(ctx))
@@ -86,7 +86,7 @@ func (s *Server) Describe(context.Context, *controlpb.DescribeRequest) (*control
 // Prepare implements [controlpb.ControlServer]. It begins with a new rank. One that is left of a host which vanished,
 // in a plugin that runs under a debugger, is closed first.
 func (s *Server) Prepare(ctx context.Context, req *controlpb.PrepareRequest) (*controlpb.PrepareResponse, error) {
-	var plan rank.Plan
+	var plan record.Plan
 	if err := decode("plan", req.GetPlan(), &plan); err != nil {
 		return nil, toStatus(err)
 	}
@@ -102,7 +102,7 @@ func (s *Server) Prepare(ctx context.Context, req *controlpb.PrepareRequest) (*c
 
 // Connect implements [controlpb.ControlServer].
 func (s *Server) Connect(ctx context.Context, req *controlpb.ConnectRequest) (*controlpb.ConnectResponse, error) {
-	var workers []rank.RankWorkers
+	var workers []record.RankWorkers
 	if err := decode("workers", req.GetWorkers(), &workers); err != nil {
 		return nil, toStatus(err)
 	}
@@ -122,7 +122,7 @@ func (s *Server) Overhead(ctx context.Context, req *controlpb.OverheadRequest) (
 
 // Probe implements [controlpb.ControlServer].
 func (s *Server) Probe(ctx context.Context, req *controlpb.ProbeRequest) (*controlpb.ProbeResponse, error) {
-	var probe rank.Probe
+	var probe record.Probe
 	if err := decode("probe", req.GetProbe(), &probe); err != nil {
 		return nil, toStatus(err)
 	}
@@ -135,7 +135,7 @@ func (s *Server) Probe(ctx context.Context, req *controlpb.ProbeRequest) (*contr
 
 // Advance implements [controlpb.ControlServer].
 func (s *Server) Advance(ctx context.Context, req *controlpb.AdvanceRequest) (*controlpb.AdvanceResponse, error) {
-	return &controlpb.AdvanceResponse{}, toStatus(s.current().Advance(ctx, rank.Stage(req.GetStage())))
+	return &controlpb.AdvanceResponse{}, toStatus(s.current().Advance(ctx, record.Stage(req.GetStage())))
 }
 
 // Close implements [controlpb.ControlServer].
@@ -145,7 +145,7 @@ func (s *Server) Close(ctx context.Context, _ *controlpb.CloseRequest) (*control
 
 // Run implements [controlpb.ControlServer].
 func (s *Server) Run(req *controlpb.RunRequest, stream grpc.ServerStreamingServer[controlpb.RunEvent]) error {
-	var phase rank.Phase
+	var phase record.Phase
 	if err := decode("phase", req.GetPhase(), &phase); err != nil {
 		return toStatus(err)
 	}
@@ -160,14 +160,14 @@ func (s *Server) Run(req *controlpb.RunRequest, stream grpc.ServerStreamingServe
 // may.
 type run struct {
 	stream   grpc.ServerStreamingServer[controlpb.RunEvent]
-	started  chan struct{}      // closed by the callback
-	progress chan rank.Progress // the newest only
+	started  chan struct{}        // closed by the callback
+	progress chan record.Progress // the newest only
 	done     chan outcome
 	told     bool // started has been sent
 }
 
 type outcome struct {
-	report rank.Report
+	report record.Report
 	err    error
 }
 
@@ -175,12 +175,12 @@ func newRun(stream grpc.ServerStreamingServer[controlpb.RunEvent]) *run {
 	return &run{
 		stream:   stream,
 		started:  make(chan struct{}),
-		progress: make(chan rank.Progress, 1),
+		progress: make(chan record.Progress, 1),
 		done:     make(chan outcome, 1),
 	}
 }
 
-func (r *run) run(control rank.Control, phase rank.Phase) {
+func (r *run) run(control record.Control, phase record.Phase) {
 	var once sync.Once
 	started := func() { once.Do(func() { close(r.started) }) }
 	report, err := control.Run(r.stream.Context(), phase, started, r.offer)
@@ -189,7 +189,7 @@ func (r *run) run(control rank.Control, phase rank.Phase) {
 
 // offer replaces a progress that has not been sent yet. The last one is always
 // sent: nothing replaces it, and forward looks for it before it ends.
-func (r *run) offer(p rank.Progress) {
+func (r *run) offer(p record.Progress) {
 	for {
 		select {
 		case r.progress <- p:
@@ -213,7 +213,7 @@ func (r *run) forward() error {
 			broken = r.stream.Send(e)
 		}
 	}
-	tell := func(p rank.Progress) {
+	tell := func(p record.Progress) {
 		if data, err := encode("progress", p, nil); err == nil {
 			send(&controlpb.RunEvent{Event: &controlpb.RunEvent_Progress{Progress: data}})
 		}

@@ -16,9 +16,9 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/test/bufconn"
 
-	"transportbench/core/config"
+	"transportbench/core/base/config"
+	"transportbench/core/base/record"
 	"transportbench/core/plugin/controlpb"
-	"transportbench/core/rank"
 	"transportbench/core/transport"
 )
 
@@ -27,33 +27,35 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // fakeRank answers with what it was given; a nil function fails the test by
 // panicking.
 type fakeRank struct {
-	prepare  func(context.Context, rank.Plan) (rank.Prepared, error)
-	connect  func(context.Context, []rank.RankWorkers) error
-	overhead func(context.Context, time.Duration) (rank.Overhead, error)
-	probe    func(context.Context, rank.Probe) (transport.Floor, error)
-	run      func(context.Context, rank.Phase, func(), func(rank.Progress)) (rank.Report, error)
-	advance  func(context.Context, rank.Stage) error
+	prepare  func(context.Context, record.Plan) (record.Prepared, error)
+	connect  func(context.Context, []record.RankWorkers) error
+	overhead func(context.Context, time.Duration) (record.Overhead, error)
+	probe    func(context.Context, record.Probe) (transport.Floor, error)
+	run      func(context.Context, record.Phase, func(), func(record.Progress)) (record.Report, error)
+	advance  func(context.Context, record.Stage) error
 	close    func(context.Context) error
 }
 
-func (f *fakeRank) Prepare(ctx context.Context, p rank.Plan) (rank.Prepared, error) {
+func (f *fakeRank) Prepare(ctx context.Context, p record.Plan) (record.Prepared, error) {
 	return f.prepare(ctx, p)
 }
-func (f *fakeRank) Connect(ctx context.Context, w []rank.RankWorkers) error { return f.connect(ctx, w) }
-func (f *fakeRank) Overhead(ctx context.Context, d time.Duration) (rank.Overhead, error) {
+func (f *fakeRank) Connect(ctx context.Context, w []record.RankWorkers) error {
+	return f.connect(ctx, w)
+}
+func (f *fakeRank) Overhead(ctx context.Context, d time.Duration) (record.Overhead, error) {
 	return f.overhead(ctx, d)
 }
-func (f *fakeRank) Probe(ctx context.Context, p rank.Probe) (transport.Floor, error) {
+func (f *fakeRank) Probe(ctx context.Context, p record.Probe) (transport.Floor, error) {
 	return f.probe(ctx, p)
 }
-func (f *fakeRank) Run(ctx context.Context, p rank.Phase, s func(), g func(rank.Progress)) (rank.Report, error) {
+func (f *fakeRank) Run(ctx context.Context, p record.Phase, s func(), g func(record.Progress)) (record.Report, error) {
 	return f.run(ctx, p, s, g)
 }
-func (f *fakeRank) Advance(ctx context.Context, to rank.Stage) error { return f.advance(ctx, to) }
-func (f *fakeRank) Close(ctx context.Context) error                  { return f.close(ctx) }
+func (f *fakeRank) Advance(ctx context.Context, to record.Stage) error { return f.advance(ctx, to) }
+func (f *fakeRank) Close(ctx context.Context) error                    { return f.close(ctx) }
 
 // link connects a client to a server with the given ranks, in one process.
-func link(t *testing.T, newRank func() rank.Control) (*Client, *Server) {
+func link(t *testing.T, newRank func() record.Control) (*Client, *Server) {
 	t.Helper()
 	listener := bufconn.Listen(1 << 16)
 	server := NewServer([]byte(`{"info":{"name":"fake"}}`), newRank)
@@ -75,45 +77,45 @@ func link(t *testing.T, newRank func() rank.Control) (*Client, *Server) {
 }
 
 func linkOne(t *testing.T, f *fakeRank) *Client {
-	c, _ := link(t, func() rank.Control { return f })
+	c, _ := link(t, func() record.Control { return f })
 	return c
 }
 
 func TestArgumentsAndResultsSurvive(t *testing.T) {
 	ctx := context.Background()
-	plan := rank.Plan{Rank: 3, Config: config.Default(), CPUs: []int{0, -1}, Idle: "spin"}
+	plan := record.Plan{Rank: 3, Config: config.Default(), CPUs: []int{0, -1}, Idle: "spin"}
 	plan.Config.Options = map[string]string{"ring": "lamport"}
-	prepared := rank.Prepared{
-		Workers:    rank.RankWorkers{Rank: 3, Daemons: [][]byte{{0, 255}}, Clients: [][]byte{{}, {7}}},
+	prepared := record.Prepared{
+		Workers:    record.RankWorkers{Rank: 3, Daemons: [][]byte{{0, 255}}, Clients: [][]byte{{}, {7}}},
 		Properties: transport.Properties{Provider: "memfd", Limits: transport.Limits{Peers: 4}},
 		PID:        42, CPUs: []string{"0", "0-1"}, Waits: true,
 	}
-	overhead := rank.Overhead{PerOpNS: 12.5, StampNS: 9}
-	probe := rank.Probe{
-		Near: rank.Thread{Rank: 3, Daemon: -1, Client: 1}, Far: rank.Thread{Rank: 0, Daemon: 2, Client: -1},
+	overhead := record.Overhead{PerOpNS: 12.5, StampNS: 9}
+	probe := record.Probe{
+		Near: record.Thread{Rank: 3, Daemon: -1, Client: 1}, Far: record.Thread{Rank: 0, Daemon: 2, Client: -1},
 		Initiate: true, Duration: time.Millisecond,
 	}
 	floor := transport.Floor{Name: "bounce", RoundTrip: 120.5, Samples: 1000}
 	closed := false
-	var stages []rank.Stage
+	var stages []record.Stage
 	c := linkOne(t, &fakeRank{
-		prepare: func(_ context.Context, got rank.Plan) (rank.Prepared, error) {
+		prepare: func(_ context.Context, got record.Plan) (record.Prepared, error) {
 			require.Equal(t, plan, got)
 			return prepared, nil
 		},
-		connect: func(_ context.Context, got []rank.RankWorkers) error {
-			require.Equal(t, []rank.RankWorkers{prepared.Workers}, got)
+		connect: func(_ context.Context, got []record.RankWorkers) error {
+			require.Equal(t, []record.RankWorkers{prepared.Workers}, got)
 			return nil
 		},
-		overhead: func(_ context.Context, d time.Duration) (rank.Overhead, error) {
+		overhead: func(_ context.Context, d time.Duration) (record.Overhead, error) {
 			require.Equal(t, time.Second, d)
 			return overhead, nil
 		},
-		probe: func(_ context.Context, got rank.Probe) (transport.Floor, error) {
+		probe: func(_ context.Context, got record.Probe) (transport.Floor, error) {
 			require.Equal(t, probe, got)
 			return floor, nil
 		},
-		advance: func(_ context.Context, to rank.Stage) error {
+		advance: func(_ context.Context, to record.Stage) error {
 			stages = append(stages, to)
 			return nil
 		},
@@ -125,24 +127,24 @@ func TestArgumentsAndResultsSurvive(t *testing.T) {
 	gotPrepared, err := c.Prepare(ctx, plan)
 	require.NoError(t, err)
 	require.Equal(t, prepared, gotPrepared)
-	require.NoError(t, c.Connect(ctx, []rank.RankWorkers{prepared.Workers}))
+	require.NoError(t, c.Connect(ctx, []record.RankWorkers{prepared.Workers}))
 	gotOverhead, err := c.Overhead(ctx, time.Second)
 	require.NoError(t, err)
 	require.Equal(t, overhead, gotOverhead)
 	gotFloor, err := c.Probe(ctx, probe)
 	require.NoError(t, err)
 	require.Equal(t, floor, gotFloor)
-	require.NoError(t, c.Advance(ctx, rank.StageDraining))
+	require.NoError(t, c.Advance(ctx, record.StageDraining))
 	require.NoError(t, c.Close(ctx))
-	require.Equal(t, []rank.Stage{rank.StageDraining, rank.StageStopped}, stages, "a rank is stopped before it is closed")
+	require.Equal(t, []record.Stage{record.StageDraining, record.StageStopped}, stages, "a rank is stopped before it is closed")
 	require.True(t, closed)
 	require.NoError(t, c.Close(ctx), "a rank that is closed stays so")
 }
 
 // Many workers' addresses are more than gRPC's default of 4 MiB.
 func TestLongMessages(t *testing.T) {
-	workers := []rank.RankWorkers{{Daemons: [][]byte{make([]byte, 6<<20)}}}
-	c := linkOne(t, &fakeRank{connect: func(_ context.Context, got []rank.RankWorkers) error {
+	workers := []record.RankWorkers{{Daemons: [][]byte{make([]byte, 6<<20)}}}
+	c := linkOne(t, &fakeRank{connect: func(_ context.Context, got []record.RankWorkers) error {
 		require.Equal(t, workers, got)
 		return nil
 	}})
@@ -173,7 +175,7 @@ func TestErrorsKeepTextAndType(t *testing.T) {
 		"text like a status": {errors.New("rpc error: code = Unavailable"), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			client := linkOne(t, &fakeRank{connect: func(context.Context, []rank.RankWorkers) error { return c.err }})
+			client := linkOne(t, &fakeRank{connect: func(context.Context, []record.RankWorkers) error { return c.err }})
 			err := client.Connect(context.Background(), nil)
 			require.Error(t, err)
 			if name != "not UTF-8" { // which gRPC cannot carry
@@ -191,10 +193,10 @@ func TestErrorsKeepTextAndType(t *testing.T) {
 
 func TestErrorsKeepFields(t *testing.T) {
 	fail := func(t *testing.T, sent error) error {
-		c := linkOne(t, &fakeRank{prepare: func(context.Context, rank.Plan) (rank.Prepared, error) {
-			return rank.Prepared{}, sent
+		c := linkOne(t, &fakeRank{prepare: func(context.Context, record.Plan) (record.Prepared, error) {
+			return record.Prepared{}, sent
 		}})
-		_, err := c.Prepare(context.Background(), rank.Plan{})
+		_, err := c.Prepare(context.Background(), record.Plan{})
 		require.EqualError(t, err, sent.Error())
 		return err
 	}
@@ -225,7 +227,7 @@ func TestDeepErrorsAreCut(t *testing.T) {
 	for range 10 * maxDepth {
 		err = fmt.Errorf("%w", err)
 	}
-	c := linkOne(t, &fakeRank{connect: func(context.Context, []rank.RankWorkers) error { return err }})
+	c := linkOne(t, &fakeRank{connect: func(context.Context, []record.RankWorkers) error { return err }})
 	require.EqualError(t, c.Connect(context.Background(), nil), "core")
 }
 

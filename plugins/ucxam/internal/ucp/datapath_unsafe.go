@@ -10,7 +10,7 @@ import "C"
 import (
 	"unsafe"
 
-	"transportbench/core/ccall"
+	"transportbench/core/fabric/ccall"
 )
 
 // Arrival is one message that has arrived. Data is nil for an empty payload.

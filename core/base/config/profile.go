@@ -1,0 +1,120 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+
+	"transportbench/core/transport"
+)
+
+// Profile is a named set of option values, between the defaults and whatever
+// the user sets by file, variable or flag.
+type Profile struct {
+	Name    string
+	Summary string            // one line
+	Set     map[string]string // values as text, by the flag's name without dashes
+}
+
+// profiles are in the order in which they are shown.
+var profiles = []Profile{
+	{
+		Name:    "pingpong",
+		Summary: "one client, one read of 32 bytes in flight: the round trip and nothing else",
+		Set: map[string]string{
+			"clients":      "1",
+			"in-flight":    "1",
+			"value-size":   "32",
+			"read-ratio":   "1",
+			"keys":         "1024",
+			"distribution": DistributionUniform,
+		},
+	},
+	{
+		Name:    "kv",
+		Summary: "benchkv's load: half reads, half writes of 32 bytes over 1024 keys a rank, drawn uniformly, one in flight",
+		Set: map[string]string{
+			"in-flight":    "1",
+			"value-size":   "32",
+			"read-ratio":   "0.5",
+			"keys":         "1024",
+			"distribution": DistributionUniform,
+		},
+	},
+	ycsb("ycsb-a", "YCSB's workload A, a session store: half reads, half updates, zipfian",
+		map[string]string{"read-ratio": "0.5"}),
+	ycsb("ycsb-b", "YCSB's workload B, tags of photos: 95% reads, 5% updates, zipfian",
+		map[string]string{"read-ratio": "0.95"}),
+	ycsb("ycsb-c", "YCSB's workload C, a cache of profiles: reads only, zipfian",
+		map[string]string{"read-ratio": "1"}),
+	ycsb("ycsb-d", "YCSB's workload D, status updates: 95% reads of what is latest, 5% insertions",
+		map[string]string{"mix": "read:0.95,insert:0.05", "distribution": DistributionLatest}),
+	ycsb("ycsb-f", "YCSB's workload F, records of users: half reads, half read-modify-writes, zipfian",
+		map[string]string{"mix": "read:0.5,rmw:0.5"}),
+	{
+		Name:    "kvcache",
+		Summary: "a cache of attention keys and values: iterations of 7 lookups, 6 reads and 3 writes of blocks of 128 tokens",
+		Set: map[string]string{
+			"in-flight":        "1",
+			"tokens-per-block": "128",
+			"bytes-per-token":  "4",
+			"pattern":          "lookup:7,read:6,write:3",
+			"keys":             "1024",
+			"distribution":     DistributionUniform,
+		},
+	},
+	{
+		Name:    "bulk",
+		Summary: "transfers of 64 MiB, each written in 128 chunks of 512 KiB, 12 of them in flight",
+		Set: map[string]string{
+			"in-flight":    "12",
+			"value-size":   "512KiB",
+			"pattern":      "write:128",
+			"keys":         "128",
+			"distribution": DistributionSequential,
+		},
+	},
+}
+
+// ycsb has what YCSB's core workloads have in common: records of 10 fields of
+// 100 bytes, and clients that wait for each answer. A record is one value here
+// and is written whole, as YCSB does it with writeallfields; without, it updates
+// one field. YCSB leaves the number of records to its user: 100,000 of them, 100
+// MB, are more than fits the caches of a core. Workload E, of scans, has no
+// counterpart.
+func ycsb(name, summary string, set map[string]string) Profile {
+	all := map[string]string{
+		"in-flight":    "1",
+		"value-size":   "1000",
+		"keys":         "100000",
+		"distribution": DistributionZipfian,
+		"theta":        "0.99",
+	}
+	maps.Copy(all, set)
+	return Profile{Name: name, Summary: summary, Set: all}
+}
+
+// Profiles returns all profiles in the order in which they are shown. The caller
+// owns what it gets.
+func Profiles() []Profile {
+	all := make([]Profile, len(profiles))
+	for i, p := range profiles {
+		p.Set = maps.Clone(p.Set)
+		all[i] = p
+	}
+	return all
+}
+
+// ProfileByName finds a profile. The error is a [*Error] that names the
+// near miss.
+func ProfileByName(name string) (Profile, error) {
+	var names []string
+	for _, p := range Profiles() {
+		if p.Name == name {
+			return p, nil
+		}
+		names = append(names, p.Name)
+	}
+	return Profile{}, &Error{Option: "profile", Problem: fmt.Sprintf("%q is not one of %s%s",
+		name, strings.Join(names, ", "), transport.SuggestionFor(name, names))}
+}

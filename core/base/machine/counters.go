@@ -1,0 +1,280 @@
+package machine
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/bits"
+
+	"golang.org/x/sys/unix"
+)
+
+// Counters counts hardware events of one thread. It is not safe for concurrent
+// use.
+type Counters struct {
+	kernel   perfKernel
+	groups   []*counterGroup
+	userOnly bool
+}
+
+// perfKernel is the kernel's part, and another in tests.
+type perfKernel interface {
+	// open opens a counter of the calling thread in the group that leader leads,
+	// or -1 in one of its own.
+	open(event hardwareEvent, leader int, userOnly bool) (fd int, err error)
+	read(fd int, buffer []byte) (n int, err error)
+	close(fd int) error
+}
+
+type hardwareEvent struct {
+	name   string
+	kind   uint32 // PERF_TYPE_*
+	config uint64
+}
+
+// cacheReads is the configuration of reads of a cache (perf_event_open(2)): the
+// cache, the operation and its result, a byte each.
+func cacheReads(cache, outcome uint64) uint64 {
+	return cache | unix.PERF_COUNT_HW_CACHE_OP_READ<<8 | outcome<<16
+}
+
+// The events of one group are on the processor together or not at all, so that
+// ratios within it are exact. Small groups fit where virtual machines and the
+// NMI watchdog leave few counters, and take turns where not all of them do.
+var hardwareEvents = [][]hardwareEvent{
+	{
+		{"cycles", unix.PERF_TYPE_HARDWARE, unix.PERF_COUNT_HW_CPU_CYCLES},
+		{"instructions", unix.PERF_TYPE_HARDWARE, unix.PERF_COUNT_HW_INSTRUCTIONS},
+		{"branch_misses", unix.PERF_TYPE_HARDWARE, unix.PERF_COUNT_HW_BRANCH_MISSES},
+	},
+	{
+		{"cache_references", unix.PERF_TYPE_HARDWARE, unix.PERF_COUNT_HW_CACHE_REFERENCES},
+		{"cache_misses", unix.PERF_TYPE_HARDWARE, unix.PERF_COUNT_HW_CACHE_MISSES},
+	},
+	{
+		{"l1d_load_misses", unix.PERF_TYPE_HW_CACHE, cacheReads(unix.PERF_COUNT_HW_CACHE_L1D, unix.PERF_COUNT_HW_CACHE_RESULT_MISS)},
+		{"llc_loads", unix.PERF_TYPE_HW_CACHE, cacheReads(unix.PERF_COUNT_HW_CACHE_LL, unix.PERF_COUNT_HW_CACHE_RESULT_ACCESS)},
+		{"llc_load_misses", unix.PERF_TYPE_HW_CACHE, cacheReads(unix.PERF_COUNT_HW_CACHE_LL, unix.PERF_COUNT_HW_CACHE_RESULT_MISS)},
+	},
+}
+
+// OpenCounters begins to count cycles, instructions, branch_misses,
+// cache_references, cache_misses, l1d_load_misses, llc_loads and
+// llc_load_misses of the calling thread, which must stay locked to its
+// goroutine. Events that the processor lacks are left out. Where there are
+// none, or the kernel denies them, it fails with a [*CountersError].
+func OpenCounters() (*Counters, error) {
+	return openCounters(linuxPerf{}, Root("/").Text("proc/sys/kernel/perf_event_paranoid"))
+}
+
+func openCounters(kernel perfKernel, paranoid string) (*Counters, error) {
+	c := &Counters{kernel: kernel}
+	// What the first event may count, all may: it settles the scope.
+	probe, err := kernel.open(hardwareEvents[0][0], -1, false)
+	if errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) {
+		c.userOnly = true
+		probe, err = kernel.open(hardwareEvents[0][0], -1, true)
+	}
+	if err != nil {
+		return nil, explainCounters(err, paranoid)
+	}
+	_ = kernel.close(probe)
+	for _, events := range hardwareEvents {
+		c.open(events)
+	}
+	if len(c.groups) == 0 {
+		return nil, explainCounters(unix.ENOENT, "")
+	}
+	return c, nil
+}
+
+func (c *Counters) open(events []hardwareEvent) {
+	var group *counterGroup
+	for _, event := range events {
+		if group != nil {
+			if fd, err := c.kernel.open(event, group.fds[0], c.userOnly); err == nil {
+				group.add(event.name, fd)
+				continue
+			}
+		}
+		// The first of its group, or one that does not fit into it.
+		if fd, err := c.kernel.open(event, -1, c.userOnly); err == nil {
+			group = &counterGroup{}
+			group.add(event.name, fd)
+			c.groups = append(c.groups, group)
+		}
+	}
+}
+
+// linuxPerf is perf_event_open(2).
+type linuxPerf struct{}
+
+func (linuxPerf) open(event hardwareEvent, leader int, userOnly bool) (int, error) {
+	attr := unix.PerfEventAttr{
+		Type:        event.kind,
+		Size:        unix.PERF_ATTR_SIZE_VER5,
+		Config:      event.config,
+		Read_format: unix.PERF_FORMAT_GROUP | unix.PERF_FORMAT_TOTAL_TIME_ENABLED | unix.PERF_FORMAT_TOTAL_TIME_RUNNING,
+	}
+	if userOnly {
+		attr.Bits = unix.PerfBitExcludeKernel | unix.PerfBitExcludeHv
+	}
+	const thisThread, anyCPU = 0, -1
+	return unix.PerfEventOpen(&attr, thisThread, anyCPU, leader, unix.PERF_FLAG_FD_CLOEXEC)
+}
+
+func (linuxPerf) read(fd int, buffer []byte) (int, error) { return unix.Read(fd, buffer) }
+func (linuxPerf) close(fd int) error                      { return unix.Close(fd) }
+
+// UserOnly says that events in the kernel are not counted, for want of rights.
+func (c *Counters) UserOnly() bool { return c.userOnly }
+
+// Read returns how often each event has happened since OpenCounters. Values
+// never decrease. Where the processor's counters were shared out over time they
+// are scaled up to the whole of it. Events of a group that had no turn at all
+// since the last Read although the thread ran are left out; it fails where that
+// leaves none, or a group cannot be read.
+func (c *Counters) Read() (map[string]uint64, error) {
+	if len(c.groups) == 0 {
+		return nil, errors.New("reading hardware counters: they are closed")
+	}
+	counts := make(map[string]uint64)
+	var noTurn error
+	for _, g := range c.groups {
+		switch err := g.read(c.kernel); {
+		case errors.Is(err, errNoTurn):
+			noTurn = err
+			continue
+		case err != nil:
+			return nil, fmt.Errorf("reading hardware counters: %w", err)
+		}
+		for i, name := range g.names {
+			counts[name] = g.totals[i]
+		}
+	}
+	if len(counts) == 0 {
+		return nil, fmt.Errorf("reading hardware counters: %w", noTurn)
+	}
+	return counts, nil
+}
+
+// Close stops counting.
+func (c *Counters) Close() error {
+	var errs []error
+	for _, g := range c.groups {
+		for _, fd := range g.fds {
+			errs = append(errs, c.kernel.close(fd))
+		}
+	}
+	c.groups = nil
+	return errors.Join(errs...)
+}
+
+// counterGroup is a set of events with a common schedule. The first descriptor
+// leads.
+type counterGroup struct {
+	fds     []int
+	names   []string
+	values  []uint64 // as last read
+	totals  []uint64 // scaled
+	enabled uint64
+	running uint64
+}
+
+func (g *counterGroup) add(name string, fd int) {
+	g.fds = append(g.fds, fd)
+	g.names = append(g.names, name)
+	g.values = append(g.values, 0)
+	g.totals = append(g.totals, 0)
+}
+
+// errNoTurn is that of a group which was not on the processor.
+var errNoTurn = errors.New("no turn on the processor")
+
+func (g *counterGroup) read(kernel perfKernel) error {
+	// The kernel's layout: number of events, time enabled, time running, values.
+	const header = 3
+	buffer := make([]byte, 8*(header+len(g.fds)))
+	n, err := kernel.read(g.fds[0], buffer)
+	if err != nil {
+		return err
+	}
+	if n != len(buffer) {
+		return fmt.Errorf("the kernel returned %d bytes instead of %d", n, len(buffer))
+	}
+	if events := binary.NativeEndian.Uint64(buffer); events != uint64(len(g.fds)) {
+		return fmt.Errorf("the kernel returned %d events instead of %d", events, len(g.fds))
+	}
+	word := func(i int) uint64 { return binary.NativeEndian.Uint64(buffer[8*i:]) }
+	values := make([]uint64, len(g.fds))
+	for i := range values {
+		values[i] = word(header + i)
+	}
+	return g.account(word(1), word(2), values)
+}
+
+// account adds what happened since the last reading, scaled by the share of
+// that time in which the group counted.
+func (g *counterGroup) account(enabled, running uint64, values []uint64) error {
+	wasEnabled, wasRunning := enabled-g.enabled, running-g.running
+	if wasRunning == 0 && wasEnabled > 0 {
+		// What it counts from now on is told; how much it missed is not known.
+		g.enabled, g.running = enabled, running
+		return fmt.Errorf("%v had %w: another profiler or the NMI watchdog holds its counters; "+
+			"stop it, or sysctl kernel.nmi_watchdog=0", g.names, errNoTurn)
+	}
+	for i, value := range values {
+		g.totals[i] += scaleCount(value-g.values[i], wasEnabled, wasRunning)
+		g.values[i] = value
+	}
+	g.enabled, g.running = enabled, running
+	return nil
+}
+
+// scaleCount returns count*enabled/running; running is at most enabled.
+func scaleCount(count, enabled, running uint64) uint64 {
+	if running == 0 || running >= enabled {
+		return count
+	}
+	hi, lo := bits.Mul64(count, enabled)
+	if hi >= running {
+		return ^uint64(0)
+	}
+	scaled, _ := bits.Div64(hi, lo, running)
+	return scaled
+}
+
+// CountersError says why hardware events cannot be counted.
+type CountersError struct {
+	Reason string
+	Remedy string
+	Err    error // of the system call
+}
+
+func (e *CountersError) Error() string {
+	return fmt.Sprintf("hardware counters are unavailable: %v: %s; %s", e.Err, e.Reason, e.Remedy)
+}
+
+func (e *CountersError) Unwrap() error { return e.Err }
+
+func explainCounters(err error, paranoid string) *CountersError {
+	explained := &CountersError{Err: err}
+	switch {
+	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
+		explained.Reason = fmt.Sprintf("kernel.perf_event_paranoid is %q, or a container's seccomp profile forbids it", paranoid)
+		explained.Remedy = "sysctl kernel.perf_event_paranoid=2, or grant CAP_PERFMON"
+	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.ENODEV), errors.Is(err, unix.EINVAL):
+		explained.Reason = "this machine shows no performance monitoring unit"
+		explained.Remedy = "in a virtual machine, enable the virtual PMU on its host"
+	case errors.Is(err, unix.ENOSYS):
+		explained.Reason = "the kernel is built without perf events, or a sandbox hides them"
+		explained.Remedy = "run outside of the sandbox"
+	case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE):
+		explained.Reason = "too many files are open"
+		explained.Remedy = "raise the limit on open files (ulimit -n)"
+	default:
+		explained.Reason = "perf_event_open failed"
+		explained.Remedy = "look for its cause in the kernel's log (dmesg)"
+	}
+	return explained
+}

@@ -1,0 +1,142 @@
+package machine
+
+import (
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+	"pgregory.net/rapid"
+)
+
+// onThread runs f on a thread of its own that ends with it, so that a changed
+// affinity goes away too.
+func onThread(f func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread()
+		f()
+	}()
+	<-done
+}
+
+func TestThreadUsage(t *testing.T) {
+	onThread(func() {
+		start, err := ReadThreadUsage()
+		if !assertNoError(t, err) {
+			return
+		}
+		// Until 2 ms of processor time have passed, however long that takes.
+		var used ThreadUsage
+		for used.CPUNS < 2e6 {
+			now, err := ReadThreadUsage()
+			if !assertNoError(t, err) {
+				return
+			}
+			used = now.Sub(start)
+		}
+		// A sleep in the kernel is a voluntary switch and costs little time.
+		pause := unix.NsecToTimespec(int64(5 * time.Millisecond))
+		_ = unix.Nanosleep(&pause, nil)
+		after, err := ReadThreadUsage()
+		if assertNoError(t, err) && after.Sub(start).Voluntary <= used.Voluntary {
+			t.Errorf("no voluntary switch counted for a sleep: %+v then %+v", used, after.Sub(start))
+		}
+	})
+}
+
+func assertNoError(t *testing.T, err error) bool {
+	if err != nil {
+		t.Error(err)
+	}
+	return err == nil
+}
+
+func TestPin(t *testing.T) {
+	allowed, err := AllowedCPUs()
+	require.NoError(t, err)
+	require.NotEmpty(t, allowed)
+	for _, cpu := range allowed {
+		onThread(func() {
+			if !assertNoError(t, Pin(cpu)) {
+				return
+			}
+			got, err := AllowedCPUs()
+			if assertNoError(t, err) && !slices.Equal(got, []int{cpu}) {
+				t.Errorf("pinned to %d, may run on %v", cpu, got)
+			}
+			list, err := Affinity()
+			if assertNoError(t, err) && list != FormatCPUList([]int{cpu}) {
+				t.Errorf("pinned to %d, affinity is %q", cpu, list)
+			}
+		})
+	}
+	for _, cpu := range []int{-1, maxCPUs - 1, maxCPUs} {
+		onThread(func() {
+			if err := Pin(cpu); err == nil {
+				t.Errorf("pinned to cpu %d", cpu)
+			}
+		})
+	}
+}
+
+func TestCPUList(t *testing.T) {
+	for _, test := range []struct {
+		cpus []int
+		want string
+	}{{nil, ""}, {[]int{0}, "0"}, {[]int{0, 1}, "0-1"}, {[]int{0, 1, 2, 8, 10, 11}, "0-2,8,10-11"}} {
+		require.Equal(t, test.want, FormatCPUList(test.cpus))
+	}
+	for _, bad := range []string{",", "1,", "a", "3-1", "1,1", "2,1", "-1", "0-", "0-99999999", "0-16384"} {
+		_, err := ParseCPUList(bad)
+		require.Error(t, err, "%q", bad)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		cpus := rapid.SliceOfNDistinct(rapid.IntRange(0, maxCPUs-1), 0, 40, rapid.ID[int]).Draw(t, "cpus")
+		slices.Sort(cpus)
+		back, err := ParseCPUList(FormatCPUList(cpus))
+		require.NoError(t, err)
+		require.True(t, slices.Equal(cpus, back), "%v", back)
+	})
+}
+
+func FuzzParseCPUList(f *testing.F) {
+	f.Add("0-3,8")
+	f.Add("0-16383")
+	f.Fuzz(func(t *testing.T, text string) {
+		cpus, err := ParseCPUList(text)
+		if err != nil {
+			return
+		}
+		require.True(t, slices.IsSorted(cpus))
+		again, err := ParseCPUList(FormatCPUList(cpus))
+		require.NoError(t, err)
+		require.Equal(t, cpus, again)
+	})
+}
+
+func TestPeakRSS(t *testing.T) {
+	before, err := PeakRSS()
+	require.NoError(t, err)
+	// More than has ever been resident, by far more than the kernel's counting
+	// of pages lags behind.
+	size := int(before) + 64<<20
+	memory, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	require.NoError(t, err)
+	for i := 0; i < size; i += 4096 {
+		memory[i] = 1
+	}
+	require.NoError(t, unix.Munmap(memory))
+	after, err := PeakRSS()
+	require.NoError(t, err)
+	require.Greater(t, after, before+32<<20)
+}
+
+func TestGCCycles(t *testing.T) {
+	before := GCCycles()
+	runtime.GC()
+	require.Greater(t, GCCycles(), before)
+}

@@ -1,0 +1,76 @@
+package machine
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// CPU is one online logical processor and its place in the machine. A place
+// that the kernel does not tell is -1.
+type CPU struct {
+	ID      int `json:"id"`
+	Core    int `json:"core"`    // unique within the package; shared by SMT siblings
+	Package int `json:"package"` // socket
+	Node    int `json:"node"`    // NUMA node
+	Cache   int `json:"cache"`   // the last-level cache that it shares, by the kernel's id
+}
+
+// Topology returns the online processors in ascending order. Places that sysfs
+// lacks are -1; only where it lists no processors at all is that an error.
+func Topology() ([]CPU, error) { return Root("/").Topology() }
+
+// Topology is the function of the same name below another root.
+func (r Root) Topology() ([]CPU, error) {
+	const base = "sys/devices/system/cpu"
+	online, err := ParseCPUList(r.Text(base, "online"))
+	if err != nil {
+		return nil, fmt.Errorf("reading topology: %w", err)
+	}
+	if len(online) == 0 {
+		return nil, fmt.Errorf("reading topology: %s lists no processors; is sysfs mounted?", r.Path(base, "online"))
+	}
+	cpus := make([]CPU, len(online))
+	for i, id := range online {
+		dir := base + "/cpu" + strconv.Itoa(id)
+		cpus[i] = CPU{
+			ID:      id,
+			Core:    r.number(dir, "topology/core_id"),
+			Package: r.number(dir, "topology/physical_package_id"),
+			Node:    -1,
+			Cache:   r.number(dir, "cache/index3/id"),
+		}
+		for _, name := range r.Names(dir) {
+			if node, found := strings.CutPrefix(name, "node"); found {
+				cpus[i].Node = parseNumber(node)
+			}
+		}
+	}
+	return cpus, nil
+}
+
+func (r Root) number(elements ...string) int { return parseNumber(r.Text(elements...)) }
+
+// parseNumber returns -1 for what is not a number.
+func parseNumber(text string) int {
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		return -1
+	}
+	return n
+}
+
+// Cores returns the number of physical cores among cpus. Where cores are not
+// told, each processor counts as one.
+func Cores(cpus []CPU) int {
+	type core struct{ pkg, id, cpu int }
+	seen := make(map[core]bool)
+	for _, c := range cpus {
+		k := core{pkg: c.Package, id: c.Core, cpu: -1}
+		if c.Core < 0 {
+			k.cpu = c.ID
+		}
+		seen[k] = true
+	}
+	return len(seen)
+}

@@ -1,0 +1,107 @@
+package record
+
+import (
+	"fmt"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// The range and resolution of every [Histogram], in nanoseconds. They are the
+// same everywhere so that any two can be merged.
+const (
+	HistogramMin    = 1
+	HistogramMax    = 60_000_000_000
+	HistogramDigits = 3
+)
+
+// Histogram counts durations from 1 ns to 60 s in buckets that are 0.1% wide.
+// It is for one thread at a time; merge those of several.
+type Histogram struct {
+	hdr *hdrhistogram.Histogram
+	// sum is kept beside the buckets so that the mean is exact.
+	sum float64
+}
+
+// NewHistogram returns an empty histogram. It allocates all of its memory,
+// about 220 KiB, here.
+func NewHistogram() *Histogram {
+	return &Histogram{hdr: hdrhistogram.New(HistogramMin, HistogramMax, HistogramDigits)}
+}
+
+// Record counts one duration in nanoseconds; what lies outside of the range
+// counts as its nearest end. It does not allocate.
+func (h *Histogram) Record(ns uint64) {
+	value := int64(min(max(ns, HistogramMin), HistogramMax))
+	h.sum += float64(value)
+	// Fails only outside of the range and after 2^63 records.
+	_ = h.hdr.RecordValue(value)
+}
+
+// Merge adds the counts of other, which stays as it is.
+func (h *Histogram) Merge(other *Histogram) {
+	h.hdr.Merge(other.hdr)
+	h.sum += other.sum
+}
+
+// Quantile returns the duration in nanoseconds that a share q of the records,
+// from 0 to 1, does not exceed; 0 where there are none. A q outside of the
+// range counts as its nearest end.
+func (h *Histogram) Quantile(q float64) float64 {
+	return float64(h.hdr.ValueAtPercentile(q * 100))
+}
+
+// Count returns the number of records.
+func (h *Histogram) Count() uint64 { return uint64(h.hdr.TotalCount()) }
+
+// Mean returns the mean in nanoseconds, or 0 where there are no records. It is
+// exact for what was recorded and merged, and good to the buckets' width for
+// what was decoded.
+func (h *Histogram) Mean() float64 {
+	if h.Count() == 0 {
+		return 0
+	}
+	return h.sum / float64(h.Count())
+}
+
+// StdDev returns the standard deviation of what was recorded, to the width of a
+// bucket; 0 where that is nothing.
+func (h *Histogram) StdDev() float64 { return h.hdr.StdDev() }
+
+// Max returns the upper end of the highest bucket in use, in nanoseconds.
+func (h *Histogram) Max() uint64 {
+	if h.Count() == 0 {
+		return 0
+	}
+	return uint64(h.hdr.Max())
+}
+
+// Reset forgets all records and keeps the memory.
+func (h *Histogram) Reset() {
+	h.hdr.Reset()
+	h.sum = 0
+}
+
+// Encode returns the histogram in HDR's V2 compressed format, as base64.
+func (h *Histogram) Encode() (string, error) {
+	encoded, err := h.hdr.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
+	if err != nil {
+		return "", fmt.Errorf("encoding histogram: %w", err)
+	}
+	return string(encoded), nil
+}
+
+// DecodeHistogram reads what [Histogram.Encode] wrote. One of another range or
+// resolution is an error.
+func DecodeHistogram(encoded string) (*Histogram, error) {
+	hdr, err := hdrhistogram.Decode([]byte(encoded))
+	if err != nil {
+		return nil, fmt.Errorf("decoding histogram: %w", err)
+	}
+	if hdr.LowestTrackableValue() != HistogramMin || hdr.HighestTrackableValue() != HistogramMax ||
+		hdr.SignificantFigures() != HistogramDigits {
+		return nil, fmt.Errorf("decoding histogram: it covers %d to %d at %d digits instead of %d to %d at %d",
+			hdr.LowestTrackableValue(), hdr.HighestTrackableValue(), hdr.SignificantFigures(),
+			HistogramMin, int64(HistogramMax), HistogramDigits)
+	}
+	return &Histogram{hdr: hdr, sum: hdr.Mean() * float64(hdr.TotalCount())}, nil
+}

@@ -1,0 +1,119 @@
+package record
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+func TestHistogramAgainstSortedValues(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		values := rapid.SliceOfN(rapid.Uint64Range(0, 2*HistogramMax), 1, 200).Draw(t, "values")
+		split := rapid.IntRange(0, len(values)).Draw(t, "split")
+
+		// Two threads' records, merged and sent to the host.
+		h, other := NewHistogram(), NewHistogram()
+		for i, v := range values {
+			if i < split {
+				h.Record(v)
+			} else {
+				other.Record(v)
+			}
+		}
+		h.Merge(other)
+		encoded, err := h.Encode()
+		require.NoError(t, err)
+		decoded, err := DecodeHistogram(encoded)
+		require.NoError(t, err)
+
+		sum := 0.0
+		clamped := make([]uint64, len(values))
+		for i, v := range values {
+			clamped[i] = min(max(v, HistogramMin), HistogramMax)
+			sum += float64(clamped[i])
+		}
+		slices.Sort(clamped)
+		const width = 1e-3
+		require.InEpsilon(t, sum/float64(len(values)), h.Mean(), 1e-12)
+		require.InEpsilon(t, h.Mean(), decoded.Mean(), width)
+		for _, got := range []*Histogram{h, decoded} {
+			require.EqualValues(t, len(values), got.Count())
+			require.InEpsilon(t, clamped[len(clamped)-1], got.Max(), width)
+			require.InEpsilon(t, clamped[0], got.Quantile(0), width)
+			require.InEpsilon(t, clamped[len(clamped)-1], got.Quantile(1), width)
+			q := rapid.Float64Range(0.001, 1).Draw(t, "q")
+			// The library rounds the rank to the nearest record.
+			rank := min(max(int(q*float64(len(clamped))+0.5), 1), len(clamped))
+			require.InEpsilon(t, clamped[rank-1], got.Quantile(q), width)
+		}
+		require.EqualValues(t, len(values)-split, other.Count())
+	})
+}
+
+func TestHistogramEdges(t *testing.T) {
+	h := NewHistogram()
+	require.Zero(t, h.Count())
+	require.Zero(t, h.Mean())
+	require.Zero(t, h.Max())
+	require.Zero(t, h.Quantile(0.5))
+
+	h.Record(0)
+	require.EqualValues(t, 1, h.Quantile(0.5))
+	h.Record(math.MaxUint64)
+	require.EqualValues(t, 2, h.Count())
+	require.InEpsilon(t, HistogramMax, h.Max(), 1e-3)
+	require.Equal(t, h.Quantile(0), h.Quantile(-3))
+	require.Equal(t, h.Quantile(1), h.Quantile(7))
+
+	h.Reset()
+	require.Zero(t, h.Count())
+	require.Zero(t, h.Mean())
+	h.Record(7)
+	require.EqualValues(t, 7, h.Mean())
+}
+
+func TestDecodeHistogramRefuses(t *testing.T) {
+	other, err := hdrhistogram.New(1, 1000, 2).Encode(hdrhistogram.V2CompressedEncodingCookieBase)
+	require.NoError(t, err)
+	for _, bad := range []string{"", "AAAA", "not base64!", string(other)} {
+		_, err := DecodeHistogram(bad)
+		require.ErrorContains(t, err, "decoding histogram", "%q", bad)
+	}
+}
+
+func FuzzDecodeHistogram(f *testing.F) {
+	h := NewHistogram()
+	for _, v := range []uint64{1, 120, 120, 5_000_000} {
+		h.Record(v)
+	}
+	encoded, err := h.Encode()
+	require.NoError(f, err)
+	f.Add(encoded)
+	f.Add(encoded[:len(encoded)/2])
+	f.Fuzz(func(t *testing.T, encoded string) {
+		h, err := DecodeHistogram(encoded)
+		if err != nil {
+			require.Nil(t, h)
+			return
+		}
+		merged := NewHistogram()
+		merged.Merge(h)
+		require.Equal(t, h.Count(), merged.Count())
+		require.LessOrEqual(t, h.Quantile(0.5), h.Quantile(0.99))
+	})
+}
+
+func TestHistogramStdDev(t *testing.T) {
+	h := NewHistogram()
+	require.Zero(t, h.StdDev())
+	for range 3 {
+		h.Record(1000)
+	}
+	require.Zero(t, h.StdDev())
+	h.Record(3000) // mean 1500
+	require.InEpsilon(t, math.Sqrt((3*500*500+1500*1500)/4), h.StdDev(), 1e-3)
+}

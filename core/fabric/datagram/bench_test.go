@@ -1,0 +1,149 @@
+package datagram_test
+
+import (
+	"context"
+	"encoding/binary"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/fabric/datagram"
+	"transportbench/core/transport"
+)
+
+// BenchmarkUDP has a port beside its floor, in turn: round trips of 64 bytes, then
+// many of 32, then long datagrams. The metrics are ratios to the floor of the same
+// minute, the best of several.
+func BenchmarkUDP(b *testing.B) {
+	for name, o := range map[string]datagram.UDPOptions{
+		"loopback":         {},
+		"ethernet":         {MTU: datagram.UDPEthernetMTU},
+		"ethernet-without": {MTU: datagram.UDPEthernetMTU, Offload: datagram.OffloadOff},
+	} {
+		b.Run(name, func(b *testing.B) { beside(b, udp(o)) })
+	}
+}
+
+// echo answers every datagram until it is stopped.
+func echo(p datagram.Port, to datagram.Remote, count, size int, stop *atomic.Bool) {
+	packets := make([]datagram.Packet, 64)
+	body := make([]byte, size)
+	for !stop.Load() {
+		n, _ := p.Receive(packets)
+		for i := range n {
+			for range count {
+				for !p.Send(to, packets[i].Data[:16], body[16:]) {
+					_ = p.Flush()
+				}
+			}
+		}
+		if n > 0 {
+			_ = p.Flush()
+		}
+	}
+}
+
+// phase tells answers from those that were given up.
+var phase uint32
+
+// ask keeps requests in flight for d, and returns answers per second.
+func ask(p datagram.Port, to datagram.Remote, inFlight, count int, d time.Duration) float64 {
+	packets := make([]datagram.Packet, 64)
+	request := make([]byte, 32)
+	phase++
+	binary.NativeEndian.PutUint32(request, phase)
+	out, answers, got := 0, 0, 0
+	start := time.Now()
+	heard := start
+	for looks := 1; ; looks++ {
+		for ; out < inFlight; out++ {
+			_ = p.Send(to, request, nil)
+		}
+		_ = p.Flush()
+		n, _ := p.Receive(packets)
+		for i := range n {
+			if binary.NativeEndian.Uint32(packets[i].Data) == phase {
+				got++
+				if answers++; answers == count {
+					answers, out = 0, out-1
+				}
+			}
+		}
+		if looks%16 != 0 {
+			continue
+		}
+		now := time.Now()
+		if n > 0 {
+			heard = now
+		} else if now.Sub(heard) > 2*time.Millisecond {
+			phase++
+			binary.NativeEndian.PutUint32(request, phase)
+			out, answers, heard = 0, 0, now
+		}
+		if now.Sub(start) > d {
+			return float64(got) / now.Sub(start).Seconds()
+		}
+	}
+}
+
+func beside(b *testing.B, open func() (datagram.Port, error)) {
+	var x [2]datagram.Port
+	for i := range x {
+		p, err := open()
+		require.NoError(b, err)
+		defer p.Close()
+		x[i] = p
+	}
+	to, err := x[0].Open(x[1].Address())
+	require.NoError(b, err)
+	from, err := x[1].Open(x[0].Address())
+	require.NoError(b, err)
+	const each = 5 * time.Millisecond
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	during := func(there, here func()) {
+		var wait sync.WaitGroup
+		wait.Go(func() { runtime.LockOSThread(); there() })
+		here()
+		wait.Wait()
+	}
+	load := func(inFlight, count, size int) (rate float64) {
+		var stop atomic.Bool
+		during(func() { echo(x[1], from, count, size, &stop) }, func() {
+			rate = ask(x[0], to, inFlight, count, each)
+			stop.Store(true)
+		})
+		return rate
+	}
+	size := x[0].MTU()
+	window := max(1<<20/size, 2)
+	var floors []transport.Floor
+	var one, many, long []float64
+	for b.Loop() {
+		var f transport.Floor
+		during(func() { _, _ = x[1].(datagram.Prober).Probe(context.Background(), from, false, 4*each) },
+			func() { f, err = x[0].(datagram.Prober).Probe(context.Background(), to, true, 4*each) })
+		require.NoError(b, err)
+		floors = append(floors, f)
+		one = append(one, 1e9/load(1, 1, 32))
+		many = append(many, load(64, 1, 32))
+		count := min(max(window/2, 1), 64)
+		long = append(long, load(max(window/count, 2), count, size)*float64(size))
+	}
+	least, rate, bandwidth := floors[0].RoundTrip, 0.0, 0.0
+	for _, f := range floors {
+		least, rate, bandwidth = min(least, f.RoundTrip), max(rate, f.Rate), max(bandwidth, f.Bandwidth)
+	}
+	b.ReportMetric(least, "floor-ns")
+	b.ReportMetric(slices.Min(one)/least, "round-trip/floor")
+	b.ReportMetric(rate, "floor-rate/s")
+	b.ReportMetric(slices.Max(many)/rate, "rate/floor")
+	b.ReportMetric(bandwidth/1e9, "floor-GB/s")
+	b.ReportMetric(slices.Max(long)/bandwidth, "bandwidth/floor")
+	b.ReportMetric(0, "ns/op")
+}

@@ -1,0 +1,162 @@
+package datagramtest
+
+import (
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/fabric/datagram"
+)
+
+// Suite says what to test.
+type Suite struct {
+	// Open makes a port. Any two of one suite reach each other.
+	Open func() (datagram.Port, error)
+	// Lossy says that the ports lose, duplicate and reorder what little the tests
+	// send. Of others it is expected that they do not, but not demanded: a
+	// datagram that does not come is sent again after a while.
+	Lossy bool
+	// Timeout limits each wait; 0 is 60 seconds.
+	Timeout time.Duration
+}
+
+// Run runs every test as a subtest of t.
+func Run(t *testing.T, s Suite) {
+	if s.Timeout == 0 {
+		s.Timeout = 60 * time.Second
+	}
+	for _, group := range [][]test{transferTests, controlTests, faultTests} {
+		for _, c := range group {
+			t.Run(c.name, func(t *testing.T) { c.run(t, &s) })
+		}
+	}
+}
+
+type test struct {
+	name string
+	run  func(*testing.T, *Suite)
+}
+
+// node is a port with what has arrived at it.
+type node struct {
+	datagram.Port
+	t       *testing.T
+	suite   *Suite
+	packets []datagram.Packet
+	arrived []message
+	known   map[string]bool // what was sent to it before, and may arrive again
+}
+
+// message is a packet that was copied.
+type message struct {
+	data   string
+	source datagram.Source
+}
+
+func (s *Suite) node(t *testing.T) *node {
+	p, err := s.Open()
+	require.NoError(t, err, "opening a port")
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	return &node{Port: p, t: t, suite: s, packets: make([]datagram.Packet, 64), known: map[string]bool{}}
+}
+
+func (s *Suite) nodes(t *testing.T, n int) (nodes []*node) {
+	for range n {
+		nodes = append(nodes, s.node(t))
+	}
+	return nodes
+}
+
+// to opens a way to another node.
+func (n *node) to(other *node) datagram.Remote {
+	r, err := n.Open(other.Address())
+	require.NoError(n.t, err, "opening a remote")
+	return r
+}
+
+// poll receives once.
+func (n *node) poll() {
+	count, err := n.Receive(n.packets)
+	require.NoError(n.t, err, "receiving")
+	for _, p := range n.packets[:count] {
+		n.arrived = append(n.arrived, message{string(p.Data), p.Source})
+	}
+}
+
+// take returns what has arrived, and forgets it.
+func (n *node) take() []message {
+	arrived := n.arrived
+	n.arrived = nil
+	return arrived
+}
+
+// send appends to the batch, and flushes where it is full.
+func (n *node) send(to datagram.Remote, data string) {
+	for deadline := time.Now().Add(n.suite.Timeout); !n.Send(to, []byte(data[:len(data)/3]), []byte(data[len(data)/3:])); {
+		n.flush()
+		n.poll() // a device may make room only then
+		require.True(n.t, time.Now().Before(deadline), "waited in vain for the device to take a datagram")
+	}
+}
+
+func (n *node) flush() { require.NoError(n.t, n.Flush(), "flushing") }
+
+// resend is how long what does not arrive is waited for before it is sent again.
+func (s *Suite) resend() time.Duration {
+	if s.Lossy {
+		return 2 * time.Millisecond
+	}
+	return 20 * time.Millisecond
+}
+
+// deliver sends datagrams, all of them different, and waits until each has arrived
+// at the other node at least once, with nothing else among them.
+func (n *node) deliver(to datagram.Remote, other *node, source datagram.Source, data ...string) {
+	n.t.Helper()
+	want := map[string]bool{}
+	for _, d := range data {
+		want[d] = true
+		n.send(to, d)
+	}
+	n.flush()
+	n.arrive(other, to, source, want)
+}
+
+// arrive waits until the datagrams that were sent to the other node are all there.
+func (n *node) arrive(other *node, to datagram.Remote, source datagram.Source, want map[string]bool) {
+	n.t.Helper()
+	missing := maps.Clone(want)
+	maps.Copy(other.known, want)
+	sent := time.Now()
+	for deadline := sent.Add(n.suite.Timeout); len(missing) > 0; {
+		other.poll()
+		n.poll()
+		for _, m := range other.take() {
+			require.True(n.t, other.known[m.data], "a datagram of %d bytes that nobody sent", len(m.data))
+			if want[m.data] {
+				require.Equal(n.t, source, m.source, "where a datagram came from")
+			}
+			delete(missing, m.data)
+		}
+		if now := time.Now(); now.Sub(sent) > n.suite.resend() {
+			require.True(n.t, now.Before(deadline), "waited in vain for %d of %d datagrams", len(missing), len(want))
+			sent = now
+			for d := range missing {
+				n.send(to, d)
+			}
+			n.flush()
+		}
+	}
+}
+
+// pattern is a datagram of n bytes, which a seed tells from others of its length
+// where it has at least two bytes.
+func pattern(seed, n int) string {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(seed + i*(seed>>8|1) + i>>8)
+	}
+	return string(b)
+}

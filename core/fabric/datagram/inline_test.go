@@ -1,0 +1,52 @@
+package datagram_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/fabric/datagram"
+	"transportbench/core/fabric/rdma"
+)
+
+// sparing is a device that grants little inline.
+type sparing struct {
+	rdma.Device
+	grants int
+}
+
+func (s sparing) NewQueuePair(c rdma.QueuePairConfig) (rdma.QueuePair, error) {
+	if c.MaxInline > s.grants {
+		return nil, fmt.Errorf("%w: inline size", rdma.ErrInvalid)
+	}
+	return s.Device.NewQueuePair(c)
+}
+
+// TestInlineIsWhatIsGranted: a port that was asked for nothing takes less, and one that was
+// asked for a size does not.
+func TestInlineIsWhatIsGranted(t *testing.T) {
+	for _, test := range []struct {
+		grants, asked int
+		inline        string // none where the port is refused
+	}{
+		{grants: 360, inline: "188"},
+		{grants: 100, inline: "60"},
+		{grants: 32, inline: "0"},
+		{grants: 100, asked: 100, inline: "100"},
+		{grants: 100, asked: 101},
+		{grants: 0, asked: -1, inline: "0"},
+	} {
+		d, err := rdma.Open(rdma.Options{Provider: rdma.Soft})
+		require.NoError(t, err)
+		p, err := datagram.OpenVerbs(sparing{d, test.grants}, datagram.VerbsOptions{Inline: test.asked})
+		if test.inline == "" {
+			require.ErrorContains(t, err, "inline size", test)
+		} else {
+			require.NoError(t, err, test)
+			require.Equal(t, test.inline, p.Notes()["inline"], test)
+			require.NoError(t, p.Close())
+		}
+		require.NoError(t, d.Close())
+	}
+}

@@ -1,0 +1,108 @@
+package datagram_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/fabric/datagram"
+	"transportbench/core/fabric/rdma"
+)
+
+// counted is the value of a port's counter.
+func counted(p datagram.Port, name string) int {
+	for _, s := range p.ReadStats(nil) {
+		if s.Name == name {
+			return int(s.Value)
+		}
+	}
+	return -1
+}
+
+// narrow is a device whose queue pairs take only so many sends.
+type narrow struct {
+	rdma.Device
+	made []*narrowPair
+}
+
+type narrowPair struct {
+	rdma.QueuePair
+	room int
+}
+
+func (d *narrow) NewQueuePair(c rdma.QueuePairConfig) (rdma.QueuePair, error) {
+	q, err := d.Device.NewQueuePair(c)
+	d.made = append(d.made, &narrowPair{q, 1000})
+	return d.made[len(d.made)-1], err
+}
+
+func (q *narrowPair) PostSend(requests []rdma.SendRequest) (int, error) {
+	n, err := q.QueuePair.PostSend(requests[:min(len(requests), q.room)])
+	q.room -= n
+	if err == nil && n < len(requests) {
+		err = rdma.ErrQueueFull
+	}
+	return n, err
+}
+
+// TestVerbsKeepsWhatTheQueueCannotTake: what a flush left goes with Receive, once a
+// completion tells of room, before what was sent later and with what it was.
+func TestVerbsKeepsWhatTheQueueCannotTake(t *testing.T) {
+	var x [2]*datagram.Verbs
+	var devices [2]*narrow
+	for i := range x {
+		d, err := rdma.Open(rdma.Options{Provider: rdma.Soft})
+		require.NoError(t, err)
+		defer d.Close()
+		devices[i] = &narrow{Device: d}
+		x[i], err = datagram.OpenVerbs(devices[i], datagram.VerbsOptions{SignalInterval: 1})
+		require.NoError(t, err)
+		defer x[i].Close()
+	}
+	a, b := x[0], x[1]
+	pair := devices[0].made[len(devices[0].made)-1] // after that of the probe
+	to, err := a.Open(b.Address())
+	require.NoError(t, err)
+	back, err := b.Open(a.Address())
+	require.NoError(t, err)
+	next := byte(0)
+	send := func(n int) {
+		for range n {
+			require.True(t, a.Send(to, []byte{next}, make([]byte, 20)))
+			next++
+		}
+	}
+	packets := make([]datagram.Packet, 64)
+	receive := func(p *datagram.Verbs) []datagram.Packet {
+		n, err := p.Receive(packets)
+		require.NoError(t, err)
+		return packets[:n]
+	}
+
+	pair.room = 3
+	send(10)
+	require.NoError(t, a.Flush())
+	require.Equal(t, 3, counted(a, "datagrams_sent"))
+	pair.room = 4
+	send(2)
+	require.True(t, b.Send(back, []byte("completes"), nil))
+	require.NoError(t, b.Flush())
+	require.Eventually(t, func() bool { receive(a); return counted(a, "datagrams_sent") == 7 }, time.Minute, time.Microsecond)
+	for range 100 {
+		receive(a)
+	}
+	require.Equal(t, 7, counted(a, "datagrams_sent"))
+	require.Equal(t, 1, counted(a, "send_queue_full"), "it is full, however often that is found")
+	require.Equal(t, 2, counted(a, "send_calls"), "postlists that took something")
+	pair.room = 100
+	require.NoError(t, a.Flush())
+	for want := byte(0); want < next; {
+		for _, p := range receive(b) {
+			require.Equal(t, want, p.Data[0])
+			require.Len(t, p.Data, 21)
+			want++
+		}
+		receive(a)
+	}
+}

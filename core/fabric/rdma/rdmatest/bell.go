@@ -1,0 +1,191 @@
+package rdmatest
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/fabric/rdma"
+)
+
+var bellTests = []test{
+	{"bell/timeout", bellTimeout},
+	{"bell/blocks", bellBlocks},
+	{"bell/arrival-before", bellArrivalBefore},
+	{"bell/arrival-during", bellArrivalDuring},
+	{"bell/own-completion", bellOwnCompletion},
+	{"bell/peer-closed", bellPeerClosed},
+	{"bell/ring", bellRing},
+	{"bell/refuses", bellRefuses},
+}
+
+// await polls, and waits where nothing is found, until n completions more have come. It
+// may run beside the test's goroutine, so it fails without ending anybody.
+func (x *side) await(n int) bool {
+	deadline := time.Now().Add(x.suite.Timeout)
+	for have := len(x.queue); len(x.queue) < have+n; {
+		before := len(x.queue)
+		if x.poll(); len(x.queue) > before {
+			continue
+		}
+		if err := x.bell.Wait(x.suite.Timeout); err != nil {
+			x.t.Errorf("Wait: %v", err)
+			return false
+		}
+		if time.Now().After(deadline) {
+			x.t.Errorf("Wait was not ended by a completion")
+			return false
+		}
+	}
+	return true
+}
+
+func bellTimeout(t *testing.T, s *Suite) {
+	a, _ := s.pair(t, setup{bell: true})
+	for _, timeout := range []time.Duration{0, time.Microsecond, time.Millisecond} {
+		require.NoError(t, a.bell.Wait(timeout))
+	}
+}
+
+// bellBlocks has many tries, as Wait may return early.
+func bellBlocks(t *testing.T, s *Suite) {
+	a, _ := s.pair(t, setup{bell: true})
+	const timeout = 4 * time.Millisecond
+	for range 100 {
+		start := time.Now()
+		require.NoError(t, a.bell.Wait(timeout))
+		if time.Since(start) >= timeout/2 {
+			return
+		}
+	}
+	t.Fatal("no Wait blocks with nothing to poll")
+}
+
+func bellArrivalBefore(t *testing.T, s *Suite) {
+	a, b := s.pair(t, setup{bell: true})
+	for i := range 20 {
+		b.receive(1, 0, 0)
+		a.post(toward(a.request(rdma.WriteWithImmediate, uint64(i), 0, 8), b, 0))
+		require.True(t, b.await(1))
+		require.Equal(t, rdma.ReceiveWriteImmediate, b.queue[0].Opcode)
+		b.queue = nil
+		a.succeed(b, uint64(i), rdma.WriteWithImmediate)
+	}
+}
+
+// bellArrivalDuring is a ping-pong of two threads that wait for each other.
+func bellArrivalDuring(t *testing.T, s *Suite) {
+	for _, kind := range []rdma.QueuePairType{rdma.ReliableConnected, rdma.UnreliableDatagram} {
+		a, b := s.pair(t, setup{bell: true, kind: kind})
+		send := func(x, y *side) func() {
+			r := x.request(rdma.SendWithImmediate, 1, 0, 8)
+			r.Flags = 0
+			if kind == rdma.UnreliableDatagram {
+				r.Peer = x.peer(y)
+			}
+			return func() { x.post(r) }
+		}
+		aSends, bSends := send(a, b), send(b, a)
+		a.receive(depth/2, 4096, 64)
+		b.receive(depth/2, 4096, 64)
+		var both sync.WaitGroup
+		both.Go(func() {
+			for range depth / 2 {
+				aSends()
+				if !a.await(1) {
+					return
+				}
+			}
+		})
+		both.Go(func() {
+			for range depth / 2 {
+				if !b.await(1) {
+					return
+				}
+				bSends()
+			}
+		})
+		both.Wait()
+		for _, c := range append(a.queue, b.queue...) {
+			require.Equal(t, rdma.StatusOK, c.Status, "%v", c.Status)
+		}
+	}
+}
+
+// bellOwnCompletion waits for requests to complete at a peer that waits as well.
+func bellOwnCompletion(t *testing.T, s *Suite) {
+	a, b := s.pair(t, setup{bell: true})
+	const n = 10
+	b.receive(n, 0, 0)
+	var both sync.WaitGroup
+	both.Go(func() {
+		for i := range n {
+			a.post(toward(a.request(rdma.WriteWithImmediate, uint64(i), 0, 8), b, 0))
+			if !a.await(1) {
+				return
+			}
+		}
+	})
+	both.Go(func() { b.await(n) })
+	both.Wait()
+}
+
+// bellPeerClosed waits while the peer goes: a request is done then or fails.
+func bellPeerClosed(t *testing.T, s *Suite) {
+	a, b := s.pair(t, setup{bell: true, connect: s.Impatient})
+	a.post(toward(a.request(rdma.Write, 1, 0, 16), b, 0))
+	var closed sync.WaitGroup
+	closed.Go(func() {
+		time.Sleep(time.Millisecond)
+		if err := b.qp.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	a.await(1)
+	closed.Wait()
+}
+
+func bellRing(t *testing.T, s *Suite) {
+	a, _ := s.pair(t, setup{bell: true})
+	a.bell.Ring()
+	start := time.Now()
+	require.NoError(t, a.bell.Wait(s.Timeout))
+	const rounds = 20
+	var entering atomic.Int32
+	var rung sync.WaitGroup
+	rung.Go(func() {
+		for round := range int32(rounds) {
+			for entering.Load() <= round {
+				time.Sleep(100 * time.Microsecond)
+			}
+			a.bell.Ring()
+		}
+	})
+	for range rounds {
+		entering.Add(1)
+		require.NoError(t, a.bell.Wait(s.Timeout))
+	}
+	rung.Wait()
+	require.Less(t, time.Since(start), s.Timeout, "Wait was not ended by Ring")
+}
+
+func bellRefuses(t *testing.T, s *Suite) {
+	a, b := s.pair(t, setup{})
+	_, err := a.device.NewBell(a.cq)
+	require.ErrorIs(t, err, rdma.ErrInvalid, "a queue that has a queue pair")
+	_, err = a.device.NewBell(b.cq)
+	require.ErrorIs(t, err, rdma.ErrInvalid, "a queue of another device")
+	cq, err := a.device.NewCompletionQueue(1)
+	require.NoError(t, err)
+	bell, err := a.device.NewBell(cq)
+	require.NoError(t, err)
+	_, err = a.device.NewBell(cq)
+	require.ErrorIs(t, err, rdma.ErrInvalid, "a queue that has a bell")
+	require.NoError(t, bell.Close())
+	require.NoError(t, bell.Close())
+	require.ErrorIs(t, bell.Wait(0), rdma.ErrClosed)
+	require.NoError(t, cq.Close())
+}

@@ -1,0 +1,144 @@
+package rdmatest
+
+import (
+	"encoding/json"
+	"runtime/debug"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/fabric/rdma"
+)
+
+var deviceTests = []test{
+	{"device/attributes", deviceAttributes},
+	{"device/endpoint-as-json", deviceEndpoint},
+	{"device/memory", deviceMemory},
+	{"device/many-pairs", deviceManyPairs},
+	{"device/reopen", deviceReopen},
+	{"device/no-allocation", deviceNoAllocation},
+}
+
+func deviceAttributes(t *testing.T, s *Suite) {
+	a, _ := s.pair(t, setup{separate: true})
+	at := a.device.Attributes()
+	require.Contains(t, []rdma.Provider{rdma.Verbs, rdma.Soft}, at.Provider)
+	require.NotEmpty(t, at.Name)
+	require.NotEmpty(t, at.Link)
+	require.Positive(t, at.Port)
+	require.Contains(t, []int{256, 512, 1024, 2048, 4096}, at.MTU)
+	for name, limit := range map[string]int{"queue pairs": at.MaxQueuePairs, "send depth": at.MaxSendDepth,
+		"receive depth": at.MaxReceiveDepth, "shared receives": at.MaxShared, "completions": at.MaxCompletions,
+		"message": at.MaxMessage, "reads": at.MaxReadsInFlight} {
+		require.Positive(t, limit, name)
+	}
+}
+
+// deviceEndpoint connects through what a caller would send over a socket.
+func deviceEndpoint(t *testing.T, s *Suite) {
+	a, b := s.pair(t, setup{separate: true})
+	through := func(x *side) (e rdma.Endpoint) {
+		encoded, err := json.Marshal(x.qp.Endpoint())
+		require.NoError(t, err)
+		require.NoError(t, json.Unmarshal(encoded, &e))
+		require.Equal(t, x.qp.Endpoint(), e)
+		return e
+	}
+	require.NoError(t, a.qp.Connect(through(b), s.Connect))
+	require.NoError(t, b.qp.Connect(through(a), s.Connect))
+	a.post(toward(a.request(rdma.Write, 1, 0, 16), b, 0))
+	a.succeed(b, 1, rdma.Write)
+}
+
+func deviceMemory(t *testing.T, s *Suite) {
+	a, b := s.pair(t, setup{})
+	// A key must not outlive its region, also where the next has its place.
+	for i := range 20 {
+		r, err := a.device.Allocate(4096+i, allAccess)
+		require.NoError(t, err)
+		require.Len(t, r.Bytes, 4096+i)
+		require.Equal(t, make([]byte, 4096+i), r.Bytes, "new memory")
+		require.Zero(t, r.Address%4096, "alignment of the address")
+		fill(r.Bytes, i)
+		require.NoError(t, r.Close())
+		require.NoError(t, r.Close())
+	}
+	a.post(toward(a.request(rdma.Write, 1, 0, 16), b, 0))
+	a.succeed(b, 1, rdma.Write)
+}
+
+// deviceManyPairs has several queue pairs on one completion queue and one shared
+// receive queue on each side.
+func deviceManyPairs(t *testing.T, s *Suite) {
+	c := setup{shared: true}.complete(s)
+	a, b := s.side(t, c), s.side(t, c)
+	const pairs = 6
+	var mine []rdma.QueuePair
+	for i := range uint32(pairs) {
+		ends := [2]rdma.QueuePair{}
+		for k, x := range []*side{a, b} {
+			qp, err := x.device.NewQueuePair(rdma.QueuePairConfig{Type: rdma.ReliableConnected, Completions: x.cq,
+				Shared: x.srq, SendDepth: 16, MaxInline: 32, Cookie: 100 + i})
+			require.NoError(t, err)
+			ends[k] = qp
+		}
+		require.NoError(t, ends[0].Connect(ends[1].Endpoint(), s.Connect))
+		require.NoError(t, ends[1].Connect(ends[0].Endpoint(), s.Connect))
+		mine = append(mine, ends[0])
+	}
+	b.receive(depth, 0, 0)
+	seen := map[uint32]uint32{}
+	for round := range uint32(30) {
+		for i, qp := range mine {
+			r := toward(a.request(rdma.WriteWithImmediate, uint64(i), 0, 24), b, i*64)
+			r.Immediate = round
+			if round%8 != 7 {
+				r.Flags = 0
+			}
+			n, err := qp.PostSend([]rdma.SendRequest{r})
+			require.NoError(t, err)
+			require.Equal(t, 1, n)
+		}
+		until("all messages of a round", func() bool { return len(b.queue) == pairs }, b, a)
+		for _, c := range b.queue {
+			require.Equal(t, rdma.StatusOK, c.Status)
+			require.Equal(t, seen[c.QueuePair], c.Immediate, "order on queue pair %d", c.QueuePair)
+			seen[c.QueuePair]++
+		}
+		b.receive(len(b.queue), 0, 0)
+		b.queue = nil
+		a.poll()
+	}
+	require.Len(t, seen, pairs)
+}
+
+func deviceReopen(t *testing.T, s *Suite) {
+	for range 20 {
+		t.Run("again", func(t *testing.T) {
+			a, b := s.pair(t, setup{memory: 64 << 10})
+			a.post(toward(a.request(rdma.Write, 1, 0, 16), b, 0))
+			a.succeed(b, 1, rdma.Write)
+		})
+	}
+}
+
+func deviceNoAllocation(t *testing.T, s *Suite) {
+	a, b := s.pair(t, setup{shared: true})
+	requests := []rdma.SendRequest{toward(a.request(rdma.WriteWithImmediate, 1, 0, 32), b, 0),
+		toward(a.request(rdma.WriteWithImmediate, 2, 0, 5000), b, 0)}
+	receives := make([]rdma.ReceiveRequest, 2)
+	completions := make([]rdma.Completion, 8)
+	round := func() {
+		_, _ = b.srq.PostReceive(receives)
+		_, _ = a.qp.PostSend(requests)
+		for sent, received := 0, 0; sent < 2 || received < 2; {
+			n, _ := a.cq.Poll(completions)
+			sent += n
+			n, _ = b.cq.Poll(completions)
+			received += n
+		}
+	}
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	round()
+	require.Zero(t, testing.AllocsPerRun(100, round), "allocations in posting and polling")
+}

@@ -1,0 +1,180 @@
+package rdma
+
+import (
+	"fmt"
+
+	"transportbench/core/fabric/shm"
+	"transportbench/core/fabric/shm/ring"
+)
+
+// A UD queue pair's wire has a lane for each sender: a ring of messages that the
+// sender fills and the receiver drains. A lane that is full drops, as a switch
+// does.
+const (
+	laneAlgorithm = ring.FastForward
+	laneSlots     = 256
+	laneArena     = 256 << 10
+)
+
+var (
+	laneGeometry = ring.Geometry{Slots: laneSlots, Arena: laneArena}
+	laneSize     = (laneGeometry.Bytes() + 4095) &^ 4095
+)
+
+// laneMemory is where a lane lies in its wire.
+func laneMemory(wire []byte, i int) []byte {
+	return wire[wireHeaderSize+i*laneSize:][:laneSize]
+}
+
+// softLane is a lane at its receiver.
+type softLane struct{ consumer *ring.Consumer }
+
+// softPeer is a UD queue pair that this one sends to.
+type softPeer struct {
+	remote  *softRemote
+	segment *shm.Segment
+	wire    words
+	qkey    uint32 // as announced; who has another one is not heard
+	lane    *ring.Producer
+	alarm   alarm
+}
+
+// AddPeer implements [QueuePair]. It claims a lane for as long as the peer's queue
+// pair lives.
+func (q *softQueuePair) AddPeer(remote Endpoint) (PeerHandle, error) {
+	if q.config.Type != UnreliableDatagram {
+		return 0, invalid("AddPeer of a %v queue pair", q.config.Type)
+	}
+	r, segment, wire, err := q.reach(remote)
+	if err != nil {
+		return 0, err
+	}
+	p := softPeer{remote: r, segment: segment, wire: wire, qkey: remote.QKey, alarm: r.alarm(wire)}
+	if p.lane, err = claimLane(segment, wire); err != nil {
+		_ = segment.Close()
+		_ = q.device.leave(r)
+		return 0, err
+	}
+	q.peers = append(q.peers, p)
+	return PeerHandle(len(q.peers) - 1), nil
+}
+
+func claimLane(segment *shm.Segment, wire words) (*ring.Producer, error) {
+	lanes := uint64(wire.load32(wireDepth))
+	if uint64(len(segment.Bytes())) != wireHeaderSize+lanes*uint64(laneSize) {
+		return nil, fmt.Errorf("%w: its queue pair has %d lanes, which does not fit its size", ErrPeer, lanes)
+	}
+	for {
+		index := wire.load64(wireClaim)
+		if index >= lanes {
+			return nil, fmt.Errorf("%w: all %d peers of its queue pair are taken", ErrPeer, lanes)
+		}
+		if wire.swap64(wireClaim, index, index+1) {
+			return ring.NewProducer(laneMemory(segment.Bytes(), int(index)), laneAlgorithm, laneGeometry)
+		}
+	}
+}
+
+// A lane's message is the payload. Its token has the number of the sending queue
+// pair and the immediate; its kind says whether there is one.
+const (
+	datagramPlain     = ring.KindA
+	datagramImmediate = ring.KindB
+)
+
+// datagram sends a datagram, which is done at once.
+func (q *softQueuePair) datagram(r *SendRequest, e *softEntry) error {
+	switch {
+	case r.Opcode != Send && r.Opcode != SendWithImmediate:
+		return errOpcode
+	case int(r.Peer) >= len(q.peers):
+		return errNoPeer
+	case r.Length > softMTU:
+		return errDatagramLength
+	}
+	payload, ok := q.payload(r, e)
+	if !ok {
+		return nil
+	}
+	p := &q.peers[r.Peer]
+	if p.wire.load32(wireQKey) != p.qkey || uint32(p.wire.load64(wireState)) != stateOpen {
+		return nil
+	}
+	kind := datagramPlain
+	if r.Opcode == SendWithImmediate {
+		kind = datagramImmediate
+	}
+	// A full lane drops, and so does one that its receiver has damaged.
+	_ = p.lane.Push(kind, uint64(q.number)<<32|uint64(r.Immediate), payload)
+	p.alarm.ringIfWaiting(p.wire)
+	return nil
+}
+
+// receiveDatagrams takes datagrams off the lanes.
+func (q *softQueuePair) receiveDatagrams(completions []Completion) (n int) {
+	if claimed := q.wire.load64(wireClaim); claimed <= uint64(len(q.lanes)) {
+		q.claimed = int(claimed)
+	}
+	for i := range q.claimed {
+		at := q.lane + i
+		if at >= q.claimed {
+			at -= q.claimed
+		}
+		lane := q.lanes[at].consumer
+		var m ring.Message
+		popped := false
+		for n < len(completions) {
+			// A lane that its sender has damaged stays silent.
+			if ok, _ := lane.Pop(&m); !ok {
+				break
+			}
+			popped = true
+			n += q.deliver(&m, &completions[n])
+		}
+		if popped {
+			lane.Release()
+		}
+	}
+	if q.lane++; q.lane >= q.claimed {
+		q.lane = 0
+	}
+	return n
+}
+
+// deliver puts a datagram into a receive, or drops it where there is none.
+func (q *softQueuePair) deliver(m *ring.Message, c *Completion) int {
+	if q.receives.head == q.receives.tail {
+		q.device.notReady.Add(1)
+		return 0
+	}
+	r := &q.receives.queue[q.receives.head&uint64(len(q.receives.queue)-1)]
+	q.receives.head++
+	c.ID = r.ID
+	c.QueuePair = q.config.Cookie
+	c.Opcode = Receive
+	c.Status = StatusOK
+	c.Vendor = 0
+	c.Length = uint32(GlobalRouteHeaderSize + len(m.Payload))
+	c.Source = uint32(m.Token >> 32)
+	c.Immediate = uint32(m.Token)
+	c.HasImmediate = 0
+	if m.Kind == datagramImmediate {
+		c.HasImmediate = 1
+	}
+	if c.Length > r.Length {
+		c.Status = StatusLocalLength
+		return 1
+	}
+	target, ok := q.device.local(r.LocalKey, r.Local, c.Length, 0)
+	if !ok {
+		c.Status = StatusLocalProtection
+		return 1
+	}
+	// Version 6, and nothing that a receiver could use but the length.
+	header := target[:GlobalRouteHeaderSize]
+	clear(header)
+	header[0] = 6 << 4
+	header[4], header[5] = byte(len(m.Payload)>>8), byte(len(m.Payload))
+	copy(target[GlobalRouteHeaderSize:], m.Payload)
+	return 1
+}

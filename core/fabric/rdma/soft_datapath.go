@@ -1,0 +1,394 @@
+package rdma
+
+import "transportbench/core/fabric/shm"
+
+// PostReceive implements [SharedReceiveQueue].
+func (r *softReceives) PostReceive(requests []ReceiveRequest) (int, error) {
+	if r.closed {
+		return 0, ErrClosed
+	}
+	for i := range requests {
+		if r.tail-r.head >= r.limit {
+			return i, ErrQueueFull
+		}
+		r.queue[r.tail&uint64(len(r.queue)-1)] = requests[i]
+		r.tail++
+	}
+	return len(requests), nil
+}
+
+// PostReceive implements [QueuePair].
+func (q *softQueuePair) PostReceive(requests []ReceiveRequest) (int, error) {
+	switch {
+	case q.closed:
+		return 0, ErrClosed
+	case q.config.Shared != nil:
+		return 0, errSharedReceives
+	}
+	return q.receives.PostReceive(requests)
+}
+
+// Errors of data paths, made beforehand.
+var (
+	errSharedReceives = invalid("receive of a queue pair with a shared receive queue")
+	errNotConnected   = invalid("request on a queue pair that is not connected")
+	errInlineLength   = invalid("inline request longer than the queue pair takes")
+	errOpcode         = invalid("opcode that this type of queue pair does not have")
+	errNoPeer         = invalid("datagram to a peer that was not added")
+	errDatagramLength = invalid("datagram longer than the MTU")
+	errOverrun        = invalid("completion queue overrun")
+)
+
+// PostSend implements [QueuePair].
+func (q *softQueuePair) PostSend(requests []SendRequest) (int, error) {
+	for i := range requests {
+		if q.short(&requests[i]) {
+			continue
+		}
+		if err := q.post(&requests[i]); err != nil {
+			return i, err
+		}
+	}
+	return len(requests), nil
+}
+
+// short posts what a ring posts most, a short batch, in few steps: an unsignaled inline
+// WRITE WITH IMMEDIATE on a connection that works. It says no to everything else, which
+// is then for post.
+func (q *softQueuePair) short(r *SendRequest) bool {
+	if r.Opcode != WriteWithImmediate || r.Flags != Inline || int(r.Length) > q.config.MaxInline ||
+		q.posted-q.freed >= q.depth || !q.works() {
+		return false
+	}
+	at := q.slots.offset(q.sent)
+	payload := bytesAt(r.Local, int(r.Length))
+	*q.out.plain64(at + slotImmediate) = uint64(r.Immediate) | uint64(r.RemoteKey)<<32
+	*q.out.plain64(at + slotAddress) = r.Remote
+	q.out.copyWords(at+slotPayload, payload)
+	// Pairs with the load in receive.
+	q.out.store64(at, packSlot(q.slots.generation(q.sent), WriteWithImmediate, q.patience, uint16(r.Length)))
+	q.alarm.ringIfWaiting(q.out)
+	q.sent++
+	q.deferred = q.sent
+	// The peer looks at the next slot's first line all the time; the second can be had
+	// for writing already now.
+	shm.PrefetchWrite(q.out.plain32(q.slots.offset(q.sent) + 64))
+	e := &q.entries[q.posted&q.mask]
+	q.posted++
+	*e = softEntry{id: r.ID, need: q.sent, length: r.Length, opcode: WriteWithImmediate}
+	return true
+}
+
+// post posts any request.
+func (q *softQueuePair) post(r *SendRequest) error {
+	datagrams := q.config.Type == UnreliableDatagram
+	switch {
+	case q.closed:
+		return ErrClosed
+	case q.remote == nil && !datagrams:
+		return errNotConnected
+	case q.posted-q.freed >= q.depth:
+		return ErrQueueFull
+	case r.Flags&Inline != 0 && int(r.Length) > q.config.MaxInline:
+		return errInlineLength
+	case r.Flags&Signaled != 0 && q.cq.signaled >= q.cq.capacity:
+		return errOverrun
+	}
+	e := &q.entries[q.posted&q.mask]
+	e.status, e.waits = StatusOK, false
+	if datagrams {
+		if err := q.datagram(r, e); err != nil {
+			return err
+		}
+	} else {
+		if r.Opcode < Write || r.Opcode > Read {
+			return errOpcode
+		}
+		q.request(r, e)
+	}
+	e.id, e.opcode, e.length = r.ID, r.Opcode, r.Length
+	e.need = q.sent
+	if e.signed = r.Flags&Signaled != 0; e.signed {
+		q.signaled++
+		q.cq.signaled++
+	}
+	q.posted++
+	return nil
+}
+
+// request carries out a request of an RC queue pair as far as that goes now.
+func (q *softQueuePair) request(r *SendRequest, e *softEntry) {
+	payload, ok := q.payload(r, e)
+	if !ok {
+		return
+	}
+	if q.gone() {
+		q.fail(e, StatusRetryExceeded)
+		return
+	}
+	if r.Opcode == Read {
+		q.read(r, e, payload)
+		return
+	}
+	oneSided := r.Opcode == Write || r.Opcode == WriteWithImmediate
+	flags := q.patience
+	if r.Flags&Signaled != 0 {
+		flags |= slotAck
+	}
+	if len(payload) <= slotInline && (len(payload) > 0 || r.Opcode != Write) {
+		q.put(r, flags, payload) // the receiver checks the key
+		return
+	}
+	if oneSided && len(payload) > 0 {
+		target, ok := q.remote.resolve(r.RemoteKey, r.Remote, r.Length, RemoteWrite)
+		if !ok {
+			q.fail(e, StatusRemoteAccess)
+			return
+		}
+		// What the peer has yet to fetch from the wire comes first.
+		if q.caughtUp() {
+			copy(target, payload)
+			flags |= slotPlaced
+		}
+	}
+	if r.Opcode == Write && (len(payload) == 0 || flags&slotPlaced != 0) {
+		if r.Flags&Signaled != 0 {
+			q.nudge()
+		}
+		return // nobody is told
+	}
+	q.put(r, flags, nil)
+}
+
+// payload is what a request sends, or where a READ goes; where there is none the
+// request has failed.
+func (q *softQueuePair) payload(r *SendRequest, e *softEntry) (payload []byte, ok bool) {
+	switch {
+	case q.failed:
+		q.fail(e, StatusFlushed)
+		return nil, false
+	case r.Length == 0:
+		return nil, true
+	case r.Flags&Inline != 0:
+		return bytesAt(r.Local, int(r.Length)), true
+	}
+	if payload, ok = q.device.local(r.LocalKey, r.Local, r.Length, 0); !ok {
+		q.fail(e, StatusLocalProtection)
+	}
+	return payload, ok
+}
+
+// caughtUp says whether the peer has taken every message that it applies itself.
+func (q *softQueuePair) caughtUp() bool {
+	if q.taken < q.deferred {
+		q.learn()
+	}
+	return q.taken >= q.deferred
+}
+
+// learn reads how far the peer is; pairs with its store in tell.
+func (q *softQueuePair) learn() {
+	if head := q.out.load64(wireHead); head-q.taken <= q.sent-q.taken {
+		q.taken = head
+	}
+}
+
+// put puts a message on the peer's wire. There is a slot for each request of the
+// send queue, so there is room.
+func (q *softQueuePair) put(r *SendRequest, flags uint8, inline []byte) {
+	at := q.slots.offset(q.sent)
+	length := uint16(len(inline))
+	*q.out.plain32(at + slotImmediate) = r.Immediate
+	*q.out.plain32(at + slotKey) = r.RemoteKey
+	*q.out.plain64(at + slotAddress) = r.Remote
+	if inline == nil && r.Length > 0 {
+		length = slotLong
+		*q.out.plain32(at + slotLength) = r.Length
+		*q.out.plain32(at + slotSourceKey) = r.LocalKey
+		*q.out.plain64(at + slotSource) = r.Local
+	} else {
+		q.out.copyWords(at+slotPayload, inline)
+	}
+	// Pairs with the load in receive.
+	q.out.store64(at, packSlot(q.slots.generation(q.sent), r.Opcode, flags, length))
+	q.alarm.ringIfWaiting(q.out)
+	q.sent++
+	if flags&slotPlaced == 0 {
+		q.deferred = q.sent
+	}
+}
+
+// nudge asks the peer to tell that it has taken all that is on its wire, for a
+// request that puts nothing there itself. The message is a write of no bytes.
+func (q *softQueuePair) nudge() {
+	if q.taken == q.sent {
+		return
+	}
+	at := q.slots.offset(q.sent)
+	q.out.store64(at, packSlot(q.slots.generation(q.sent), Write, slotAck, 0)) // pairs with the load in receive
+	q.alarm.ringIfWaiting(q.out)
+	q.sent++
+}
+
+// read carries out a READ, now or when the peer has taken what comes before it.
+func (q *softQueuePair) read(r *SendRequest, e *softEntry, target []byte) {
+	if q.caughtUp() {
+		q.readNow(r, e, target)
+		if r.Flags&Signaled != 0 {
+			q.nudge()
+		}
+		return
+	}
+	e.waits = true
+	q.waiting++
+	q.reads[q.posted&q.mask] = *r
+	q.nudge()
+}
+
+func (q *softQueuePair) readNow(r *SendRequest, e *softEntry, target []byte) {
+	if len(target) == 0 {
+		return
+	}
+	source, ok := q.remote.resolve(r.RemoteKey, r.Remote, r.Length, RemoteRead)
+	if !ok {
+		q.fail(e, StatusRemoteAccess)
+		return
+	}
+	copy(target, source)
+}
+
+// fail makes a request one that fails, and the queue pair flush all that follows.
+func (q *softQueuePair) fail(e *softEntry, status Status) {
+	e.status = status
+	q.failed = true
+}
+
+// lossPolls is every how many polls a peer is looked after to which only requests went
+// that ask for no completion.
+const lossPolls = 32
+
+// Poll implements [CompletionQueue].
+func (c *softCompletionQueue) Poll(completions []Completion) (n int, err error) {
+	if c.closed {
+		return 0, ErrClosed
+	}
+	c.polls++
+	for i := range c.pairs {
+		at := c.turn + i
+		if at >= len(c.pairs) {
+			at -= len(c.pairs)
+		}
+		q := c.pairs[at]
+		if q.lanes != nil {
+			n += q.receiveDatagrams(completions[n:])
+		} else if q.remote != nil && q.arrived() {
+			n += q.receive(completions[n:])
+		}
+		if q.scanned != q.posted && (q.signaled > 0 || q.waiting > 0 || q.failed || c.polls%lossPolls == 0) {
+			n += q.complete(completions[n:])
+		}
+		if q.failed && q.config.Shared == nil {
+			n += q.flushReceives(completions[n:])
+		}
+	}
+	// Whom the end of completions cut off comes first next time.
+	if c.turn++; c.turn >= len(c.pairs) {
+		c.turn = 0
+	}
+	return n, nil
+}
+
+// complete completes requests, in order.
+func (q *softQueuePair) complete(completions []Completion) (n int) {
+	lost := q.lost()
+	if q.signaled == 0 && q.waiting == 0 && !q.failed && lost == StatusOK {
+		return 0
+	}
+	for n < len(completions) && q.scanned != q.posted {
+		e := &q.entries[q.scanned&q.mask]
+		if q.taken < e.need {
+			q.learn()
+		}
+		if e.waits && (q.failed || q.taken >= e.need) {
+			q.finish(e)
+		}
+		if e.waits || q.taken < e.need {
+			if lost == StatusOK {
+				break
+			}
+			// The first request that the peer did not take says why; those
+			// after it are flushed.
+			if e.waits {
+				e.waits = false
+				q.waiting--
+			}
+			e.status = lost
+			q.failed = true
+			lost = StatusFlushed
+			q.taken = q.sent
+		} else if q.failed && e.status == StatusOK && lost == StatusFlushed {
+			e.status = StatusFlushed
+		}
+		if e.signed {
+			q.signaled--
+			q.cq.signaled--
+		}
+		q.scanned++
+		if !e.signed && e.status == StatusOK {
+			continue
+		}
+		q.freed = q.scanned
+		c := &completions[n]
+		c.ID = e.id
+		c.QueuePair = q.config.Cookie
+		c.Length = e.length
+		c.Opcode = completed[e.opcode]
+		c.Status = e.status
+		c.HasImmediate = 0
+		c.Vendor = 0
+		n++
+	}
+	return n
+}
+
+// finish carries out the READ at scanned, which had to wait.
+func (q *softQueuePair) finish(e *softEntry) {
+	e.waits = false
+	q.waiting--
+	if q.failed {
+		e.status = StatusFlushed
+		return
+	}
+	r := &q.reads[q.scanned&q.mask]
+	if target, ok := q.device.local(r.LocalKey, r.Local, r.Length, 0); ok {
+		q.readNow(r, e, target)
+	} else {
+		q.fail(e, StatusLocalProtection)
+	}
+}
+
+// completed is what a request's completion says: not whether it had an immediate.
+var completed = [...]Opcode{Write: Write, WriteWithImmediate: Write, Send: Send, SendWithImmediate: Send, Read: Read}
+
+// lost says how requests end that the peer will not take any more; StatusOK is
+// that it may yet.
+func (q *softQueuePair) lost() Status {
+	if q.remote == nil || q.taken == q.sent && q.waiting == 0 {
+		return StatusOK
+	}
+	if nak := q.out.load32(wireNak); nak != 0 { // pairs with the store in refuse
+		return Status(nak)
+	}
+	if q.gone() {
+		return StatusRetryExceeded
+	}
+	return StatusOK
+}
+
+// works says whether this is a connection, and neither closed nor in the error state.
+func (q *softQueuePair) works() bool { return q.remote != nil && !q.closed && !q.failed }
+
+// gone says whether the peer has closed or died.
+func (q *softQueuePair) gone() bool {
+	return q.remote.dead.Load() || uint32(q.out.load64(wireState)) != stateOpen
+}

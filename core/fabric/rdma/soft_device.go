@@ -1,0 +1,194 @@
+package rdma
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+
+	"transportbench/core/fabric/shm"
+)
+
+// Limits of the soft device.
+const (
+	softMTU        = 4096
+	softMaxDepth   = 1 << 16
+	softMaxPairs   = 1 << 16
+	softMaxMessage = 1 << 30
+)
+
+// softDevice is one opening of the soft device. Data paths read its regions, and
+// everything else is under its lock.
+type softDevice struct {
+	nonce     uint64
+	boot      string
+	directory *shm.Segment
+	entries   words
+	watch     *shm.Watcher
+	notReady  atomic.Uint64
+
+	regions [maxRegions]softRegion
+
+	mu         sync.Mutex
+	closed     bool
+	nextNumber uint32
+	nextKey    uint8
+	bells      [maxBells]*softBell
+	remotes    map[uint64]*softRemote // by the nonce of their directory
+	objects    map[io.Closer]struct{} // what Close closes
+}
+
+// softRegion is registered memory, under its own key.
+type softRegion struct {
+	key     atomic.Uint32 // stored last and cleared first
+	access  Access
+	address uint64
+	bytes   []byte
+}
+
+func openSoft() (Device, error) {
+	if err := shm.RegisterBarrier(); err != nil { // bells need it
+		return nil, fmt.Errorf("opening the soft RDMA device: %w", err)
+	}
+	directory, err := shm.Create("transportbench-rdma", directorySize, shm.Memfd)
+	if err != nil {
+		return nil, fmt.Errorf("opening the soft RDMA device: %w", err)
+	}
+	watch, err := shm.NewWatcher()
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("opening the soft RDMA device: %w", err), directory.Close())
+	}
+	entries, err := newWords(directory.Bytes(), directorySize)
+	if err != nil {
+		return nil, err
+	}
+	d := &softDevice{
+		nonce: rand.Uint64() | 1, boot: shm.BootID(), directory: directory, entries: entries, watch: watch,
+		nextNumber: 1 + rand.Uint32()%(1<<23), remotes: map[uint64]*softRemote{}, objects: map[io.Closer]struct{}{},
+	}
+	*entries.plain64(nonceOffset) = d.nonce
+	entries.store64(magicOffset, directoryMagic)
+	return d, nil
+}
+
+func (d *softDevice) Attributes() Attributes {
+	return Attributes{
+		Provider: Soft, Name: "soft", Port: 1, Link: "memory", MTU: softMTU,
+		MaxQueuePairs: softMaxPairs, MaxSendDepth: softMaxDepth, MaxReceiveDepth: softMaxDepth,
+		MaxShared: 1 << 24, MaxCompletions: 1 << 24, MaxMessage: softMaxMessage, MaxReadsInFlight: 128,
+		DeliversAfterClose: true,
+	}
+}
+
+func (d *softDevice) ReceiverNotReady() uint64 { return d.notReady.Load() }
+
+// Allocate implements [Device]. Each region is a segment of its own, which peers
+// map when they first use its key.
+func (d *softDevice) Allocate(size int, access Access) (*Region, error) {
+	if size < 1 {
+		return nil, invalid("region of %d bytes", size)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return nil, ErrClosed
+	}
+	index := -1
+	for i := range d.regions {
+		if d.regions[i].key.Load() == 0 {
+			index = i
+			break
+		}
+	}
+	if index < 0 {
+		return nil, fmt.Errorf("%w: the soft device has %d regions at most", ErrInvalid, maxRegions)
+	}
+	segment, err := shm.Create("transportbench-region", size, shm.Memfd)
+	if err != nil {
+		return nil, err
+	}
+	if d.nextKey++; d.nextKey == 0 {
+		d.nextKey = 1
+	}
+	key := uint32(index)<<keyShift | uint32(d.nextKey)
+	s := &d.regions[index]
+	s.access, s.bytes, s.address = access, segment.Bytes(), addressOf(segment.Bytes())
+	s.key.Store(key)
+	entry := uintptr(directoryEntries + index*entrySize)
+	*d.entries.plain32(entry + entryAccess) = uint32(access)
+	*d.entries.plain64(entry + entryAddress) = s.address
+	*d.entries.plain64(entry + entryLength) = uint64(size)
+	*d.entries.plain32(entry + entryFD) = uint32(segment.Ref().FD)
+	d.entries.store32(entry+entryKey, key) // pairs with the load in resolve
+	r := &Region{Bytes: segment.Bytes(), Address: s.address, LocalKey: key,
+		Remote: RemoteRegion{Address: s.address, Key: key, Length: uint64(size)}}
+	r.close = func() error { return d.release(r, index, segment) }
+	d.objects[r] = struct{}{}
+	return r, nil
+}
+
+func (d *softDevice) release(r *Region, index int, segment *shm.Segment) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.entries.store32(uintptr(directoryEntries+index*entrySize+entryKey), 0)
+	d.regions[index].key.Store(0)
+	delete(d.objects, r)
+	return segment.Close()
+}
+
+// local returns registered memory of this device.
+func (d *softDevice) local(key uint32, address uint64, length uint32, access Access) ([]byte, bool) {
+	r := &d.regions[keyIndex(key)]
+	if key == 0 || r.key.Load() != key || r.access&access != access {
+		return nil, false
+	}
+	offset, ok := covers(r.address, uint64(len(r.bytes)), address, length)
+	if !ok {
+		return nil, false
+	}
+	return r.bytes[offset : offset+uint64(length)], true
+}
+
+// adopt has Close close an object.
+func (d *softDevice) adopt(o io.Closer) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return ErrClosed
+	}
+	d.objects[o] = struct{}{}
+	return nil
+}
+
+func (d *softDevice) disown(o io.Closer) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.objects, o)
+}
+
+// Close implements [Device]: queue pairs first, since they use the rest.
+func (d *softDevice) Close() error {
+	d.mu.Lock()
+	if d.closed {
+		d.mu.Unlock()
+		return nil
+	}
+	d.closed = true
+	var pairs, others []io.Closer
+	for o := range d.objects {
+		if _, ok := o.(QueuePair); ok {
+			pairs = append(pairs, o)
+		} else {
+			others = append(others, o)
+		}
+	}
+	d.mu.Unlock()
+	var errs []error
+	for _, o := range append(pairs, others...) {
+		errs = append(errs, o.Close())
+	}
+	d.watch.Close()
+	return errors.Join(append(errs, d.directory.Close())...)
+}

@@ -1,0 +1,194 @@
+package rdma_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"transportbench/core/fabric/rdma"
+)
+
+// childVariable makes the test binary serve in a process of its own: it prints how
+// it is reached, reads how the parent is, and sends back what is written to it.
+const childVariable = "RDMA_TEST_CHILD"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(childVariable) != "" {
+		if err := serveChild(os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// reach is what two sides tell each other.
+type reach struct {
+	Endpoint rdma.Endpoint     `json:"endpoint"`
+	Region   rdma.RemoteRegion `json:"region"`
+}
+
+// end is a queue pair with memory and receives.
+type end struct {
+	device rdma.Device
+	cq     rdma.CompletionQueue
+	qp     rdma.QueuePair
+	region *rdma.Region
+}
+
+func newEnd() (*end, error) {
+	d, err := rdma.Open(rdma.Options{Provider: rdma.Soft})
+	if err != nil {
+		return nil, err
+	}
+	e := &end{device: d}
+	if e.cq, err = d.NewCompletionQueue(64); err != nil {
+		return nil, err
+	}
+	e.qp, err = d.NewQueuePair(rdma.QueuePairConfig{Type: rdma.ReliableConnected, Completions: e.cq, SendDepth: 16, ReceiveDepth: 16})
+	if err != nil {
+		return nil, err
+	}
+	if e.region, err = d.Allocate(1<<20, rdma.RemoteRead|rdma.RemoteWrite); err != nil {
+		return nil, err
+	}
+	_, err = e.qp.PostReceive(make([]rdma.ReceiveRequest, 8))
+	return e, err
+}
+
+// exchange connects over a pair of streams.
+func (e *end) exchange(in io.Reader, out io.Writer) (there reach, err error) {
+	if err := json.NewEncoder(out).Encode(reach{e.qp.Endpoint(), e.region.Remote}); err != nil {
+		return there, err
+	}
+	if err := json.NewDecoder(in).Decode(&there); err != nil {
+		return there, err
+	}
+	return there, e.qp.Connect(there.Endpoint, rdma.ConnectOptions{})
+}
+
+func serveChild(in io.Reader, out io.Writer) error {
+	e, err := newEnd()
+	if err != nil {
+		return err
+	}
+	there, err := e.exchange(in, out)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(out, "connected")
+	completions := make([]rdma.Completion, 8)
+	for {
+		n, err := e.cq.Poll(completions)
+		if err != nil {
+			return err
+		}
+		for _, c := range completions[:n] {
+			if c.Status != rdma.StatusOK {
+				return fmt.Errorf("completion of %d: %v", c.ID, c.Status)
+			}
+			if c.Opcode != rdma.ReceiveWriteImmediate {
+				continue
+			}
+			if _, err := e.qp.PostReceive(make([]rdma.ReceiveRequest, 1)); err != nil {
+				return err
+			}
+			// The immediate says how many bytes there are.
+			r := rdma.SendRequest{Opcode: rdma.WriteWithImmediate, Flags: rdma.Signaled, Immediate: c.Immediate, Length: c.Immediate,
+				Local: e.region.Address, LocalKey: e.region.LocalKey, Remote: there.Region.Address, RemoteKey: there.Region.Key}
+			if _, err := e.qp.PostSend([]rdma.SendRequest{r}); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// startChild starts a child and connects to it.
+func startChild(t *testing.T) (*end, reach, *exec.Cmd) {
+	e, err := newEnd()
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, e.device.Close()) })
+	child := exec.Command(os.Args[0])
+	child.Env = append(os.Environ(), childVariable+"=1")
+	child.Stderr = os.Stderr
+	in, err := child.StdinPipe()
+	require.NoError(t, err)
+	out, err := child.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, child.Start())
+	t.Cleanup(func() { _ = child.Process.Kill(); _ = child.Wait() })
+	lines := bufio.NewReader(out)
+	line, err := lines.ReadBytes('\n')
+	require.NoError(t, err)
+	var there reach
+	require.NoError(t, json.Unmarshal(line, &there))
+	require.NoError(t, e.qp.Connect(there.Endpoint, rdma.ConnectOptions{}))
+	require.NoError(t, json.NewEncoder(in).Encode(reach{e.qp.Endpoint(), e.region.Remote}))
+	connected, err := lines.ReadString('\n')
+	require.NoError(t, err)
+	require.Equal(t, "connected\n", connected)
+	return e, there, child
+}
+
+// next waits for a completion.
+func (e *end) next(t *testing.T) rdma.Completion {
+	var c [1]rdma.Completion
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); {
+		n, err := e.cq.Poll(c[:])
+		require.NoError(t, err)
+		if n == 1 {
+			return c[0]
+		}
+	}
+	require.FailNow(t, "no completion in 30 s")
+	panic("unreachable")
+}
+
+func TestBetweenProcesses(t *testing.T) {
+	e, there, child := startChild(t)
+	write := rdma.SendRequest{Opcode: rdma.WriteWithImmediate, Flags: rdma.Signaled, Local: e.region.Address,
+		LocalKey: e.region.LocalKey, Remote: there.Region.Address, RemoteKey: there.Region.Key}
+	for round, n := range []int{1, 40, 360, 361, 5000, 1 << 19} {
+		for i := range n {
+			e.region.Bytes[i] = byte(i*7 + round)
+		}
+		write.Length, write.Immediate = uint32(n), uint32(n)
+		_, err := e.qp.PostSend([]rdma.SendRequest{write})
+		require.NoError(t, err)
+		for back := false; !back; {
+			c := e.next(t)
+			require.Equal(t, rdma.StatusOK, c.Status)
+			if c.Opcode == rdma.ReceiveWriteImmediate {
+				back = true
+				require.EqualValues(t, n, c.Length)
+				_, err := e.qp.PostReceive(make([]rdma.ReceiveRequest, 1))
+				require.NoError(t, err)
+			}
+		}
+		for i := range n {
+			require.Equal(t, byte(i*7+round), e.region.Bytes[i])
+		}
+	}
+
+	require.NoError(t, child.Process.Kill())
+	_ = child.Wait()
+	for {
+		_, err := e.qp.PostSend([]rdma.SendRequest{write})
+		require.NoError(t, err)
+		c := e.next(t)
+		if c.Status == rdma.StatusOK {
+			continue // from before the death was known
+		}
+		require.Equal(t, rdma.StatusRetryExceeded, c.Status, "%v", c.Status)
+		return
+	}
+}

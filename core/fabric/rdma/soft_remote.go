@@ -1,0 +1,184 @@
+package rdma
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+
+	"transportbench/core/fabric/shm"
+)
+
+// SoftEndpoint is what an [Endpoint] of the soft device has besides.
+type SoftEndpoint struct {
+	Boot      string  `json:"boot"` // which host
+	Device    uint64  `json:"device"`
+	Directory shm.Ref `json:"directory"`
+	Wire      shm.Ref `json:"wire"`
+	Nonce     uint64  `json:"nonce"` // of the wire
+}
+
+// softRemote is a peer's device: what its queue pairs here share.
+type softRemote struct {
+	users     int // under the device's lock
+	nonce     uint64
+	pid       int
+	directory *shm.Segment
+	entries   words
+	watching  int
+	dead      atomic.Bool
+
+	mu       sync.Mutex // of mapping
+	mappings [maxRegions]atomic.Pointer[softMapping]
+	mapped   []*shm.Segment
+}
+
+// softMapping is a peer's region, seen from here.
+type softMapping struct {
+	key     uint32
+	access  Access
+	address uint64
+	bytes   []byte
+}
+
+// remote opens a peer's device, or takes the one that is open; leave gives it
+// back.
+func (d *softDevice) remote(e *SoftEndpoint) (*softRemote, error) {
+	if e.Boot != d.boot {
+		return nil, fmt.Errorf("%w: it is on another host, and the soft device reaches one host only", ErrPeer)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return nil, ErrClosed
+	}
+	if r, ok := d.remotes[e.Device]; ok {
+		r.users++
+		return r, nil
+	}
+	r := &softRemote{users: 1, nonce: e.Device, pid: e.Directory.PID}
+	// Watching first: if the directory can still be opened afterwards, the
+	// process that is watched is its owner and not a later one of its number.
+	if r.pid != os.Getpid() {
+		handle, err := d.watch.Add(r.pid, func() { r.dead.Store(true); d.ringAll() })
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrPeer, err)
+		}
+		r.watching = handle
+	}
+	if err := r.open(e); err != nil {
+		d.watch.Remove(r.watching)
+		return nil, fmt.Errorf("%w: %w", ErrPeer, err)
+	}
+	d.remotes[e.Device] = r
+	return r, nil
+}
+
+// alarm is the bell of a wire's owner.
+func (r *softRemote) alarm(wire words) alarm {
+	if i := wire.load32(wireBell); i > 0 && i <= maxBells {
+		return alarmAt(r.directory, int(i-1))
+	}
+	return nobody
+}
+
+func (r *softRemote) open(e *SoftEndpoint) error {
+	segment, err := shm.Open(e.Directory)
+	if err != nil {
+		return err
+	}
+	r.directory = segment
+	r.entries, err = newWords(segment.Bytes(), directorySize)
+	if err == nil && (r.entries.load64(magicOffset) != directoryMagic || r.entries.load64(nonceOffset) != e.Device) {
+		err = errors.New("its device is gone, or was made by another version")
+	}
+	if err != nil {
+		return errors.Join(err, segment.Close())
+	}
+	return nil
+}
+
+// leave gives a peer's device back; the last user closes it.
+func (d *softDevice) leave(r *softRemote) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if r.users--; r.users > 0 {
+		return nil
+	}
+	delete(d.remotes, r.nonce)
+	d.watch.Remove(r.watching)
+	errs := []error{r.directory.Close()}
+	for _, segment := range r.mapped {
+		errs = append(errs, segment.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// resolve returns registered memory of the peer. Its key must be in force now,
+// though the memory stays mapped afterwards.
+func (r *softRemote) resolve(key uint32, address uint64, length uint32, access Access) ([]byte, bool) {
+	index := keyIndex(key)
+	// Pairs with the store in Allocate.
+	if key == 0 || r.entries.load32(uintptr(directoryEntries+index*entrySize+entryKey)) != key {
+		return nil, false
+	}
+	m := r.mappings[index].Load()
+	if m == nil || m.key != key {
+		if m = r.remap(index, key); m == nil {
+			return nil, false
+		}
+	}
+	if m.access&access != access {
+		return nil, false
+	}
+	offset, ok := covers(m.address, uint64(len(m.bytes)), address, length)
+	if !ok {
+		return nil, false
+	}
+	return m.bytes[offset : offset+uint64(length)], true
+}
+
+// remap maps a region on its first use.
+func (r *softRemote) remap(index, key uint32) *softMapping {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if m := r.mappings[index].Load(); m != nil && m.key == key {
+		return m
+	}
+	entry := uintptr(directoryEntries + index*entrySize)
+	length := *r.entries.plain64(entry + entryLength)
+	if length > 1<<46 {
+		return nil
+	}
+	segment, err := shm.Open(shm.Ref{PID: r.pid, FD: int(*r.entries.plain32(entry + entryFD)), Size: int(length)})
+	if err != nil {
+		return nil
+	}
+	m := &softMapping{key: key, access: Access(*r.entries.plain32(entry + entryAccess)),
+		address: *r.entries.plain64(entry + entryAddress), bytes: segment.Bytes()}
+	// What was read belongs together only if the key is still there.
+	if r.entries.load32(entry+entryKey) != key {
+		_ = segment.Close()
+		return nil
+	}
+	r.mapped = append(r.mapped, segment)
+	r.mappings[index].Store(m)
+	return m
+}
+
+// openWire maps a peer's wire and checks that it is the one that was announced.
+func openWire(e *SoftEndpoint) (*shm.Segment, words, error) {
+	segment, err := shm.Open(e.Wire)
+	if err != nil {
+		return nil, words{}, fmt.Errorf("%w: %w", ErrPeer, err)
+	}
+	m, err := newWords(segment.Bytes(), wireHeaderSize)
+	if err == nil && (m.load64(magicOffset) != wireMagic || m.load64(nonceOffset) != e.Nonce) {
+		err = errors.New("its queue pair is gone, or was made by another version")
+	}
+	if err != nil {
+		return nil, words{}, errors.Join(fmt.Errorf("%w: %w", ErrPeer, err), segment.Close())
+	}
+	return segment, m, nil
+}

@@ -1,0 +1,254 @@
+//go:build ibverbs
+
+package rdma
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"transportbench/core/fabric/rdma/internal/ibverbs"
+	"transportbench/core/transport"
+)
+
+// verbsMissing says why there are no verbs.
+const verbsMissing = ""
+
+// verbsDevice is an open port of an RDMA device.
+type verbsDevice struct {
+	context    *ibverbs.Context
+	attributes Attributes
+	port       ibverbs.Port
+	gid        [16]byte
+	notReady   uint64 // counted before Open
+
+	mu      sync.Mutex
+	closed  bool
+	objects map[io.Closer]int // what Close closes, and when: queue pairs first
+}
+
+// The order in which objects are closed.
+const (
+	closePairs = iota
+	closeQueues
+	closeMemory
+)
+
+func openVerbs(o Options) (Device, error) {
+	names, err := ibverbs.Devices()
+	if err != nil {
+		return nil, transport.Unavailable("listing RDMA devices: %w; is the kernel module ib_uverbs loaded?", err)
+	}
+	if len(names) == 0 {
+		return nil, transport.Unavailable("no RDMA device on this machine; docs/rdma.md says how to set up Soft-RoCE")
+	}
+	if o.Device != "" {
+		if !slices.Contains(names, o.Device) {
+			return nil, transport.Unavailable("no RDMA device %q; there is %s", o.Device, strings.Join(names, ", "))
+		}
+		names = []string{o.Device}
+	}
+	var errs []error
+	for _, name := range names {
+		d, err := openDevice(name, o)
+		if err == nil {
+			return d, nil
+		}
+		errs = append(errs, err)
+	}
+	return nil, errors.Join(errs...)
+}
+
+func openDevice(name string, o Options) (*verbsDevice, error) {
+	context, err := ibverbs.Open(name)
+	if err != nil {
+		return nil, transport.Unavailable("opening RDMA device %s: %w", name, err)
+	}
+	d := &verbsDevice{context: context, objects: map[io.Closer]int{}}
+	if err := d.choose(name, o); err != nil {
+		return nil, errors.Join(err, context.Close())
+	}
+	d.notReady = d.countNotReady()
+	return d, nil
+}
+
+// choose takes the port and its GID.
+func (d *verbsDevice) choose(name string, o Options) error {
+	limits, err := d.context.Limits()
+	if err != nil {
+		return transport.Unavailable("%s: %w", name, err)
+	}
+	if o.Port > limits.Ports {
+		return transport.Unavailable("%s has no port %d; it has %d", name, o.Port, limits.Ports)
+	}
+	first, last := max(o.Port, 1), o.Port
+	if o.Port == 0 {
+		last = limits.Ports
+	}
+	number := 0
+	for i := first; i <= last; i++ {
+		if d.port, err = d.context.Port(i); err != nil {
+			return transport.Unavailable("%s port %d: %w", name, i, err)
+		}
+		if d.port.Active {
+			number = i
+			break
+		}
+		err = transport.Unavailable("%s port %d is down (%s): bring its network interface up, or its cable in", name, i, d.port.State)
+	}
+	if number == 0 {
+		return err
+	}
+	d.attributes = Attributes{Provider: Verbs, Name: name, Port: number, Link: "InfiniBand", MTU: d.port.MTU,
+		Libraries:     map[string]string{"libibverbs": libraryVersion()},
+		MaxQueuePairs: limits.Pairs, MaxSendDepth: limits.Depth, MaxReceiveDepth: limits.Depth, MaxShared: limits.Shared,
+		MaxCompletions: limits.Completions, MaxMessage: d.port.MaxMessage, MaxReadsInFlight: limits.Reads}
+	if d.port.Ethernet {
+		d.attributes.Link = "Ethernet"
+	}
+	return d.chooseGID(o, limits.Ports)
+}
+
+// chooseGID takes the entry that is asked for, or the one that works most often.
+func (d *verbsDevice) chooseGID(o Options, ports int) error {
+	a := &d.attributes
+	all, err := d.context.GIDs(ports)
+	if err != nil {
+		return transport.Unavailable("%s: %w", a.Name, err)
+	}
+	best, bestRank := ibverbs.GID{Index: -1}, -1
+	var indices []string
+	for _, g := range all {
+		if g.Port != a.Port {
+			continue
+		}
+		indices = append(indices, strconv.Itoa(g.Index))
+		rank := 0
+		switch {
+		case o.GIDIndex != AnyGID:
+			rank = -1
+			if g.Index == o.GIDIndex {
+				rank = 0
+			}
+		case !d.port.Ethernet:
+		case g.Version2 && netip.AddrFrom16(g.Raw).Is4In6():
+			rank = 2
+		case g.Version2:
+			rank = 1
+		}
+		if rank > bestRank {
+			best, bestRank = g, rank
+		}
+	}
+	if best.Index < 0 {
+		return transport.Unavailable("%s port %d has no GID of index %d; its table has %s (show_gids, or /sys/class/infiniband/%s/ports/%d/gids)",
+			a.Name, a.Port, o.GIDIndex, strings.Join(indices, ", "), a.Name, a.Port)
+	}
+	a.GIDIndex, a.GID, d.gid = best.Index, netip.AddrFrom16(best.Raw).String(), best.Raw
+	return nil
+}
+
+// libraryVersion is read from the shared library's file name, once: where files come over
+// a network that takes longer than all else in openVerbs.
+var libraryVersion = sync.OnceValue(func() string {
+	for _, dir := range []string{"/usr/lib/*-linux-gnu", "/usr/lib64", "/usr/lib"} {
+		if found, _ := filepath.Glob(filepath.Join(dir, "libibverbs.so.1.*")); len(found) > 0 {
+			return strings.TrimPrefix(filepath.Base(found[0]), "libibverbs.so.")
+		}
+	}
+	return "unknown"
+})
+
+func (d *verbsDevice) Attributes() Attributes { return d.attributes }
+
+// countNotReady adds up the counters that drivers have for it: of mlx5 and rxe.
+func (d *verbsDevice) countNotReady() (sum uint64) {
+	dir := fmt.Sprintf("/sys/class/infiniband/%s/ports/%d/hw_counters", d.attributes.Name, d.attributes.Port)
+	for _, name := range []string{"rnr_nak_retry_err", "out_of_buffer", "send_rnr_err", "rcvd_rnr_err"} {
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			continue
+		}
+		n, _ := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64)
+		sum += n
+	}
+	return sum
+}
+
+func (d *verbsDevice) ReceiverNotReady() uint64 { return d.countNotReady() - d.notReady }
+
+func (d *verbsDevice) adopt(o io.Closer, order int) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return ErrClosed
+	}
+	d.objects[o] = order
+	return nil
+}
+
+func (d *verbsDevice) disown(o io.Closer) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.objects, o)
+}
+
+func (d *verbsDevice) isClosed() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.closed
+}
+
+// Close implements [Device].
+func (d *verbsDevice) Close() error {
+	d.mu.Lock()
+	if d.closed {
+		d.mu.Unlock()
+		return nil
+	}
+	d.closed = true
+	var objects [closeMemory + 1][]io.Closer
+	for o, order := range d.objects {
+		objects[order] = append(objects[order], o)
+	}
+	d.mu.Unlock()
+	var errs []error
+	for _, o := range slices.Concat(objects[:]...) {
+		errs = append(errs, o.Close())
+	}
+	return errors.Join(append(errs, d.context.Close())...)
+}
+
+// Allocate implements [Device].
+func (d *verbsDevice) Allocate(size int, access Access) (*Region, error) {
+	if size < 1 {
+		return nil, invalid("region of %d bytes", size)
+	}
+	if d.isClosed() {
+		return nil, ErrClosed
+	}
+	bytes, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	if err != nil {
+		return nil, fmt.Errorf("mapping %d bytes: %w", size, err)
+	}
+	memory, err := d.context.Register(bytes, uint32(access))
+	if err != nil {
+		return nil, errors.Join(describe(err, size), unix.Munmap(bytes))
+	}
+	r := &Region{Bytes: bytes, Address: memory.Address, LocalKey: memory.LocalKey,
+		Remote: RemoteRegion{Address: memory.Address, Key: memory.RemoteKey, Length: uint64(size)}}
+	r.close = func() error {
+		d.disown(r)
+		return errors.Join(memory.Deregister(), unix.Munmap(bytes))
+	}
+	return r, d.adopt(r, closeMemory)
+}

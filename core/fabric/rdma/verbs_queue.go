@@ -1,0 +1,219 @@
+//go:build ibverbs
+
+package rdma
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"transportbench/core/fabric/rdma/internal/ibverbs"
+)
+
+type verbsCompletionQueue struct {
+	device  *verbsDevice
+	cq      *ibverbs.CQ
+	bell    *verbsBell   // nil where nobody waits
+	pairs   int          // made so far
+	pending []Completion // taken by Wait, for the next Poll
+	closed  bool
+}
+
+// NewCompletionQueue implements [Device].
+func (d *verbsDevice) NewCompletionQueue(capacity int) (CompletionQueue, error) {
+	if capacity < 1 || capacity > d.attributes.MaxCompletions {
+		return nil, invalid("completion queue of %d entries: %s has %d at most", capacity, d.attributes.Name, d.attributes.MaxCompletions)
+	}
+	cq, err := d.context.NewCQ(capacity)
+	if err != nil {
+		return nil, err
+	}
+	c := &verbsCompletionQueue{device: d, cq: cq}
+	return c, d.adopt(c, closeQueues)
+}
+
+func (c *verbsCompletionQueue) Close() error {
+	if c.closed {
+		return nil
+	}
+	c.closed = true
+	c.device.disown(c)
+	return c.cq.Close()
+}
+
+type verbsReceives struct {
+	device *verbsDevice
+	srq    *ibverbs.SRQ
+	closed bool
+}
+
+// NewSharedReceiveQueue implements [Device].
+func (d *verbsDevice) NewSharedReceiveQueue(capacity int) (SharedReceiveQueue, error) {
+	if capacity < 1 || capacity > d.attributes.MaxShared {
+		return nil, invalid("shared receive queue of %d entries: %s has %d at most", capacity, d.attributes.Name, d.attributes.MaxShared)
+	}
+	srq, err := d.context.NewSRQ(capacity)
+	if err != nil {
+		return nil, err
+	}
+	s := &verbsReceives{device: d, srq: srq}
+	return s, d.adopt(s, closeQueues)
+}
+
+func (s *verbsReceives) Close() error {
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	s.device.disown(s)
+	return s.srq.Close()
+}
+
+type verbsQueuePair struct {
+	device   *verbsDevice
+	pair     *ibverbs.Pair
+	config   QueuePairConfig
+	sequence uint32
+	shared   bool
+	ready    bool // to send
+	closed   bool
+}
+
+// NewQueuePair implements [Device].
+func (d *verbsDevice) NewQueuePair(c QueuePairConfig) (QueuePair, error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	a := &d.attributes
+	if c.SendDepth > a.MaxSendDepth || c.ReceiveDepth > a.MaxReceiveDepth {
+		return nil, invalid("queue of %d requests: %s has %d at most", max(c.SendDepth, c.ReceiveDepth), a.Name, a.MaxSendDepth)
+	}
+	cq, ok := c.Completions.(*verbsCompletionQueue)
+	if !ok || cq.device != d {
+		return nil, invalid("completion queue of another device")
+	}
+	o := ibverbs.PairConfig{Datagrams: c.Type == UnreliableDatagram, CQ: cq.cq, Send: c.SendDepth, Receive: c.ReceiveDepth,
+		Inline: c.MaxInline, MTU: a.MTU, Port: a.Port, Cookie: c.Cookie, QKey: c.QKey}
+	if c.Shared != nil {
+		srq, ok := c.Shared.(*verbsReceives)
+		if !ok || srq.device != d {
+			return nil, invalid("shared receive queue of another device")
+		}
+		o.SRQ = srq.srq
+	}
+	pair, err := d.context.NewPair(o)
+	if err != nil {
+		return nil, d.whyNoPair(o, err)
+	}
+	cq.pairs++
+	q := &verbsQueuePair{device: d, pair: pair, config: c, sequence: rand.Uint32() & (1<<24 - 1),
+		shared: c.Shared != nil, ready: c.Type == UnreliableDatagram}
+	return q, d.adopt(q, closePairs)
+}
+
+// whyNoPair finds out whether it was for the inline size, and what the device grants.
+func (d *verbsDevice) whyNoPair(o ibverbs.PairConfig, err error) error {
+	err = fmt.Errorf("making a queue pair on %s: ibv_create_qp: %w", d.attributes.Name, err)
+	wanted := o.Inline
+	grants := func(n int) bool {
+		o.Inline = n
+		pair, err := d.context.NewPair(o)
+		if err != nil {
+			return false
+		}
+		return pair.Close() == nil
+	}
+	if wanted == 0 || !grants(0) {
+		return err
+	}
+	low, high := 0, wanted
+	for low+1 < high {
+		if middle := (low + high) / 2; grants(middle) {
+			low = middle
+		} else {
+			high = middle
+		}
+	}
+	return invalid("inline size of %d bytes: %s grants %d at most", wanted, d.attributes.Name, low)
+}
+
+func (q *verbsQueuePair) MaxInline() int { return q.pair.Inline }
+
+func (q *verbsQueuePair) Endpoint() Endpoint {
+	return Endpoint{Provider: Verbs, Type: q.config.Type, Number: q.pair.Number, Sequence: q.sequence, QKey: q.config.QKey,
+		LID: q.device.port.LID, GID: slices.Clone(q.device.gid[:]), MTU: q.device.attributes.MTU}
+}
+
+// path is the way to a remote.
+func (q *verbsQueuePair) path(remote Endpoint) (ibverbs.Path, error) {
+	p := ibverbs.Path{Port: q.device.attributes.Port, GIDIndex: q.device.attributes.GIDIndex, LID: remote.LID, Number: remote.Number,
+		Sequence: remote.Sequence, Own: q.sequence}
+	switch {
+	case q.closed:
+		return p, ErrClosed
+	case remote.Provider != Verbs:
+		return p, fmt.Errorf("%w: its provider is %q, and this one's is %q", ErrPeer, remote.Provider, Verbs)
+	case remote.Type != q.config.Type:
+		return p, fmt.Errorf("%w: its queue pair is %v, and this one %v", ErrPeer, remote.Type, q.config.Type)
+	case len(remote.GID) != len(p.GID):
+		return p, fmt.Errorf("%w: its GID has %d bytes", ErrPeer, len(remote.GID))
+	}
+	copy(p.GID[:], remote.GID)
+	// RoCE has no other way; in an InfiniBand subnet the LID will do.
+	p.Global = q.device.port.Ethernet || remote.LID == 0
+	return p, nil
+}
+
+// Connect implements [QueuePair].
+func (q *verbsQueuePair) Connect(remote Endpoint, options ConnectOptions) error {
+	if q.config.Type != ReliableConnected {
+		return invalid("Connect of a %v queue pair", q.config.Type)
+	}
+	if q.ready {
+		return invalid("Connect of a queue pair that is connected")
+	}
+	o, err := options.complete(q.Endpoint(), remote)
+	if err != nil {
+		return err
+	}
+	p, err := q.path(remote)
+	if err != nil {
+		return err
+	}
+	p.MTU, _ = mtuCode(o.MTU)
+	p.Timeout, p.Retries, p.NotReadyRetries, p.NotReadyTimer = o.Timeout, o.Retries, o.ReceiverNotReadyRetries, o.ReceiverNotReadyTimer
+	if p.Reads = o.ReadsInFlight; p.Reads > q.device.attributes.MaxReadsInFlight {
+		return invalid("number of READs in flight of %d: %s has %d at most", p.Reads, q.device.attributes.Name, q.device.attributes.MaxReadsInFlight)
+	}
+	if err := q.pair.Connect(p); err != nil {
+		return fmt.Errorf("%w: %w", ErrPeer, err)
+	}
+	q.ready = true
+	return nil
+}
+
+// AddPeer implements [QueuePair].
+func (q *verbsQueuePair) AddPeer(remote Endpoint) (PeerHandle, error) {
+	if q.config.Type != UnreliableDatagram {
+		return 0, invalid("AddPeer of a %v queue pair", q.config.Type)
+	}
+	p, err := q.path(remote)
+	if err != nil {
+		return 0, err
+	}
+	h, err := q.pair.AddPeer(p, remote.QKey)
+	if err != nil {
+		return 0, fmt.Errorf("%w: %w", ErrPeer, err)
+	}
+	return PeerHandle(h), nil
+}
+
+// Close implements [QueuePair].
+func (q *verbsQueuePair) Close() error {
+	if q.closed {
+		return nil
+	}
+	q.closed = true
+	q.device.disown(q)
+	return q.pair.Close()
+}

@@ -1,0 +1,133 @@
+package ring_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"transportbench/core/fabric/shm"
+	"transportbench/core/fabric/shm/ring"
+)
+
+// BenchmarkRoundTrip echoes 32 bytes through two rings between two pinned
+// threads and reports the time per message as a ratio to the floor, a cache
+// line that the same two cores bounce, probed before and after.
+func BenchmarkRoundTrip(b *testing.B) {
+	for _, name := range ring.Algorithms() {
+		for _, depth := range []int{1, 8, 32, 128} {
+			b.Run(fmt.Sprintf("ring=%s/in-flight=%d", name, depth), func(b *testing.B) {
+				a, err := ring.ParseAlgorithm(name)
+				if err != nil {
+					b.Fatal(err)
+				}
+				benchmarkRoundTrip(b, a, depth)
+			})
+		}
+	}
+}
+
+type pair struct {
+	producer *ring.Producer
+	consumer *ring.Consumer
+}
+
+func newPair(b *testing.B, a ring.Algorithm) pair {
+	g := ring.Geometry{Slots: 128}
+	words := make([]uint64, g.Bytes()/8+16)
+	memory := unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), len(words)*8)
+	memory = memory[-int(uintptr(unsafe.Pointer(&words[0])))&127:]
+	p, err := ring.NewProducer(memory, a, g)
+	if err != nil {
+		b.Fatal(err)
+	}
+	c, err := ring.NewConsumer(memory, a, g)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return pair{p, c}
+}
+
+// onCPU runs f on a thread of its own that stays on one processor.
+func onCPU(cpu int, f func()) (done chan struct{}) {
+	done = make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // and never unlocked: the thread ends with its affinity
+		var set unix.CPUSet
+		set.Set(cpu)
+		_ = unix.SchedSetaffinity(0, &set)
+		f()
+	}()
+	return done
+}
+
+func floor() float64 {
+	var line struct {
+		_ [128]byte
+		v atomic.Uint64
+		_ [128]byte
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	var roundTrip float64
+	far := onCPU(1, func() { _, _, _ = shm.Bounce(ctx, &line.v, false, 0) })
+	<-onCPU(0, func() { roundTrip, _, _ = shm.Bounce(ctx, &line.v, true, 5*time.Millisecond) })
+	<-far
+	return roundTrip
+}
+
+func benchmarkRoundTrip(b *testing.B, a ring.Algorithm, depth int) {
+	if runtime.NumCPU() < 2 {
+		b.Skip("a ring between two threads needs two processors")
+	}
+	calls, replies := newPair(b, a), newPair(b, a)
+	before := floor()
+	var stop atomic.Bool
+	server := onCPU(1, func() {
+		var m ring.Message
+		for !stop.Load() {
+			for {
+				ok, _ := calls.consumer.Pop(&m)
+				if !ok {
+					break
+				}
+				_ = replies.producer.Push(ring.KindB, m.Token, m.Payload)
+			}
+			replies.producer.Publish()
+			calls.consumer.Release()
+		}
+	})
+	b.ResetTimer()
+	<-onCPU(0, func() {
+		payload := make([]byte, 32)
+		inFlight := 0
+		var m ring.Message
+		for done := 0; done < b.N; {
+			for ; inFlight < depth; inFlight++ {
+				_ = calls.producer.Push(ring.KindA, 7, payload)
+			}
+			calls.producer.Publish()
+			for {
+				ok, _ := replies.consumer.Pop(&m)
+				if !ok {
+					break
+				}
+				inFlight--
+				done++
+			}
+			replies.consumer.Release()
+		}
+	})
+	b.StopTimer()
+	stop.Store(true)
+	<-server
+	after := floor()
+	b.ReportMetric((before+after)/2, "floor-ns")
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/((before+after)/2), "x-floor")
+}

@@ -1,0 +1,53 @@
+package ring
+
+import (
+	"fmt"
+	"sync/atomic"
+	"unsafe"
+
+	"transportbench/core/fabric/shm"
+)
+
+// memory is shared bytes as words. The offsets come from a layout and are in
+// bounds for the geometry that it was made for.
+type memory struct {
+	bytes []byte // keeps a heap-backed ring alive
+	base  unsafe.Pointer
+}
+
+func newMemory(b []byte, need int) (memory, error) {
+	if len(b) < need {
+		return memory{}, fmt.Errorf("ring needs %d bytes and was given %d", need, len(b))
+	}
+	base := unsafe.Pointer(unsafe.SliceData(b))
+	if uintptr(base)%SlotSize != 0 {
+		return memory{}, fmt.Errorf("ring memory is not aligned to %d bytes", SlotSize)
+	}
+	return memory{bytes: b, base: base}, nil
+}
+
+func (m memory) load32(offset uintptr) uint32 {
+	return atomic.LoadUint32((*uint32)(unsafe.Add(m.base, offset)))
+}
+
+func (m memory) store32(offset uintptr, v uint32) {
+	shm.StoreRelease32((*uint32)(unsafe.Add(m.base, offset)), v)
+}
+
+func (m memory) load64(offset uintptr) uint64 {
+	return atomic.LoadUint64((*uint64)(unsafe.Add(m.base, offset)))
+}
+
+func (m memory) store64(offset uintptr, v uint64) {
+	shm.StoreRelease64((*uint64)(unsafe.Add(m.base, offset)), v)
+}
+
+// The plain accesses are ordered by an atomic one on a flag or an index: they
+// come before the store that publishes and after the load that sees it.
+
+func (m memory) plain32(offset uintptr) *uint32 { return (*uint32)(unsafe.Add(m.base, offset)) }
+func (m memory) plain64(offset uintptr) *uint64 { return (*uint64)(unsafe.Add(m.base, offset)) }
+
+func (m memory) slice(offset uintptr, n int) []byte {
+	return unsafe.Slice((*byte)(unsafe.Add(m.base, offset)), n)
+}

@@ -1,0 +1,151 @@
+package analyze
+
+import (
+	"fmt"
+	"math"
+
+	"transportbench/core/base/record"
+	"transportbench/core/lab/result/format"
+)
+
+// The names of breakdowns.
+const (
+	remoteName    = "remote request"
+	operationName = "operation"
+	loopName      = "daemon's loop"
+	processorName = "processor time"
+)
+
+// breakdowns are where time goes, the remote request's first where there is one.
+func (e *evidence) breakdowns() []Breakdown {
+	list := []Breakdown{}
+	for _, make := range []func() (Breakdown, bool){e.remoteRequest, e.operation, e.loop, e.processor} {
+		if b, ok := make(); ok {
+			list = append(list, b)
+		}
+	}
+	return list
+}
+
+// finish adds the shares, and the part that the others leave.
+func finish(b Breakdown, help string) Breakdown {
+	rest := b.Whole
+	for _, p := range b.Parts {
+		rest -= p.Mean
+	}
+	if math.Abs(rest) < 1e-4*b.Whole { // what adding up rounded
+		rest = 0
+	}
+	b.Parts = append(b.Parts, Part{Name: Unexplained, Mean: rest, Help: help})
+	for i := range b.Parts {
+		b.Parts[i].Share = b.Parts[i].Mean / b.Whole
+	}
+	return b
+}
+
+// remoteRequest is the service time of a remote request of mesh-proxied. Of the
+// stage on the other side of the doorbell, floor and turnaround are known apart.
+func (e *evidence) remoteRequest() (Breakdown, bool) {
+	if e.stages == nil {
+		return Breakdown{}, false
+	}
+	b := Breakdown{Name: remoteName, Title: "a remote request, from its client's call to the response", Whole: e.stages.Whole.Mean}
+	for i, name := range e.stages.Names {
+		mean := e.stages.Spreads[i].Mean
+		if name != record.StageNames[2] {
+			b.Parts = append(b.Parts, Part{Name: name, Mean: mean, Help: stageHelp[name]})
+			continue
+		}
+		turnaround := e.phases[record.PhaseTurnaround].Mean
+		if known := e.floor + turnaround; known < mean && e.floor > 0 && turnaround > 0 {
+			b.Parts = append(b.Parts,
+				Part{Name: "medium", Mean: e.floor, Help: "the floor: a round trip of the bare medium"},
+				Part{Name: "far turnaround", Mean: turnaround, Help: "the far daemon, from its poll to its doorbell"})
+			mean -= known
+			name = "transport"
+		}
+		b.Parts = append(b.Parts, Part{Name: name, Mean: mean, Help: transportHelp(name)})
+	}
+	return finish(b, "what the stages, sampled apart, leave of the mean"), true
+}
+
+var stageHelp = map[string]string{
+	record.StageNames[0]: "until its own rank's daemon has polled it",
+	record.StageNames[1]: "until the doorbell to the other rank has rung",
+	record.StageNames[3]: "until the client has polled the response",
+}
+
+func transportHelp(name string) string {
+	if name == "transport" {
+		return "the rest: the transport, and waiting to be polled"
+	}
+	return "until the response is polled: both ways, and the far daemon's turn"
+}
+
+// operation is the service time of any operation.
+func (e *evidence) operation() (Breakdown, bool) {
+	turnaround := e.phases[record.PhaseTurnaround].Mean
+	if e.stages != nil || e.floor == 0 || turnaround == 0 {
+		return Breakdown{}, false
+	}
+	b := Breakdown{Name: operationName, Title: "an operation, from its client's call to the response", Whole: e.meanLatency()}
+	if e.floor+turnaround > b.Whole {
+		return Breakdown{}, false
+	}
+	b.Parts = []Part{
+		{Name: "medium", Mean: e.floor, Help: "the floor: a round trip of the bare medium"},
+		{Name: "turnaround", Mean: turnaround, Help: "the daemon, from its poll to its doorbell"},
+	}
+	help := "the transport, and waiting to be polled"
+	if e.cfg.InFlight > 1 && !e.open() {
+		help += fmt.Sprintf(" behind %s", format.Count(e.cfg.InFlight-1, "other call"))
+	}
+	return finish(b, help), true
+}
+
+// loop is a turn of the daemons' loop.
+func (e *evidence) loop() (Breakdown, bool) {
+	whole := e.phases[record.PhaseLoop]
+	if whole.Samples == 0 {
+		return Breakdown{}, false
+	}
+	b := Breakdown{Name: loopName, Whole: whole.Mean, Title: fmt.Sprintf("a turn of a daemon's loop; %s of %s turns found nothing",
+		percent(e.emptyLoops/e.loops), counted(e.loops))}
+	for _, name := range record.PhaseNames {
+		if p, timed := e.phases[name]; timed {
+			b.Parts = append(b.Parts, Part{Name: name, Mean: p.Mean, Help: phaseHelp[name]})
+		}
+	}
+	return finish(b, "what the phases leave"), true
+}
+
+var phaseHelp = map[string]string{
+	"poll":  "taking what peers have sent out of the transport",
+	"serve": "answering requests out of the store, handing on responses",
+	"scan":  "looking at the links of the rank's own clients",
+	"flush": "posting what is due and ringing the doorbell",
+}
+
+// processor is what processor time an operation takes, and whose.
+func (e *evidence) processor() (Breakdown, bool) {
+	if e.clientCPU == 0 || e.daemonCPU == 0 {
+		return Breakdown{}, false
+	}
+	harness := min(e.overhead.PerOpNS, e.clientCPU/e.ops)
+	b := Breakdown{Name: processorName, Title: "processor time of an operation, waiting by spinning included", Whole: (e.clientCPU + e.daemonCPU) / e.ops}
+	b.Parts = []Part{
+		{Name: "harness", Mean: harness, Help: "a client's loop against a transport that completes at once"},
+		{Name: "clients", Mean: e.clientCPU/e.ops - harness, Help: "the rest of the clients' threads: the transport, and waiting"},
+		{Name: "daemons", Mean: e.daemonCPU / e.ops, Help: "the daemons' threads"},
+	}
+	return finish(b, "what these leave"), true
+}
+
+// counted writes a number of things with three digits.
+func counted(n float64) string {
+	if n < 1000 {
+		return fmt.Sprintf("%.0f", n)
+	}
+	text := format.Rate(n)
+	return text[:len(text)-len(" op/s")]
+}

@@ -1,0 +1,349 @@
+package analyze
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"transportbench/core/lab/result"
+	"transportbench/core/lab/result/format"
+	"transportbench/core/lab/result/set"
+)
+
+// KneeMethod is how knees are found.
+const KneeMethod = "Kleinrock's power: where throughput over median latency is highest"
+
+// ErrNoCurve is wrapped where a set has nothing that capacity can be told from.
+var ErrNoCurve = errors.New("no cells to tell capacity from")
+
+// loadAxes are the options that make load, of closed and of open loops.
+var loadAxes = map[bool][]string{false: {"clients", "in_flight"}, true: {"rate"}}
+
+// CapacityOf puts the cells of a set that differ in load alone together as
+// curves, and reads from them what was asked for. It fails with [ErrNoCurve]
+// where no cell has the rate and the time.
+func CapacityOf(s *set.Set, o CapacityOptions) (*Capacity, error) {
+	c := &Capacity{Objective: o.Objective, KneeMethod: KneeMethod, Target: o.Target, Rate: cmp.Or(o.Rate, rateMetric(s))}
+	type group struct {
+		open  bool
+		cells []int
+	}
+	groups := map[string]*group{}
+	var keys []string
+	for i := range s.Cells {
+		cell := &s.Cells[i]
+		if len(cell.Samples[c.Rate]) == 0 {
+			continue
+		}
+		open := cell.Config["rate"] != "" && cell.Config["rate"] != "0"
+		key := fmt.Sprintf("%t %d %s %s %s\n%s", open, cell.Environment, cell.Plugin.Provider, cell.Plugin.RuntimeDigest, source(cell), cell.Key(loadAxes[open]...))
+		if groups[key] == nil {
+			groups[key] = &group{open: open}
+			keys = append(keys, key)
+		}
+		groups[key].cells = append(groups[key].cells, i)
+	}
+	for _, key := range keys {
+		g := groups[key]
+		curve, err := newCurve(s, g.cells, g.open, c)
+		if err != nil {
+			c.Notes = append(c.Notes, err.Error())
+			continue
+		}
+		c.Curves = append(c.Curves, *curve)
+	}
+	if len(c.Curves) == 0 {
+		return nil, fmt.Errorf("%w: %s", ErrNoCurve, cmp.Or(strings.Join(c.Notes, "; "), "none has "+c.Rate))
+	}
+	return c, nil
+}
+
+// source tells the documents apart that published figures come from.
+func source(c *set.Cell) string {
+	if c.Status == set.Published {
+		return c.Reason
+	}
+	return ""
+}
+
+// rateMetric is the throughput, or what cells have in its place.
+func rateMetric(s *set.Set) string {
+	for _, name := range []string{result.Throughput, result.IterationRate, result.TokenRate} {
+		for i := range s.Cells {
+			if len(s.Cells[i].Samples[name]) > 0 {
+				return name
+			}
+		}
+	}
+	return result.Throughput
+}
+
+func newCurve(s *set.Set, cells []int, open bool, c *Capacity) (*Curve, error) {
+	first := &s.Cells[cells[0]]
+	u := &Curve{Transport: first.Transport(), Open: open, Config: maps.Clone(first.Config)}
+	for _, name := range loadAxes[open] {
+		delete(u.Config, name)
+	}
+	varying := slices.DeleteFunc(set.Varying(s.Cells), func(name string) bool { return slices.Contains(loadAxes[open], name) })
+	u.Label = first.Label(varying)
+	axes := varyingAxes(s, cells, open)
+	u.Axis = strings.Join(axes, ", ")
+	if u.Metric = timeMetric(s, cells, open, c.Objective); u.Metric == "" {
+		wanted := "time"
+		if c.Objective != nil {
+			wanted = c.Objective.metric(open)
+		}
+		return nil, fmt.Errorf("%s: no cell has the metric %s", u.Label, wanted)
+	}
+	for _, i := range cells {
+		if p, ok := newPoint(s, i, axes, u.Metric, c); ok {
+			u.Points = append(u.Points, p)
+		}
+	}
+	if len(u.Points) == 0 {
+		return nil, fmt.Errorf("%s: no cell has both %s and %s", u.Label, c.Rate, u.Metric)
+	}
+	slices.SortStableFunc(u.Points, func(a, b Point) int {
+		return cmp.Compare(loadOf(s.Cells[a.Cell].Config, open), loadOf(s.Cells[b.Cell].Config, open))
+	})
+	u.read(s, c)
+	return u, nil
+}
+
+// varyingAxes are the options of load that differ, or all where none does.
+func varyingAxes(s *set.Set, cells []int, open bool) []string {
+	var axes []string
+	for _, name := range loadAxes[open] {
+		if slices.ContainsFunc(cells, func(i int) bool { return s.Cells[i].Config[name] != s.Cells[cells[0]].Config[name] }) {
+			axes = append(axes, name)
+		}
+	}
+	if len(axes) == 0 {
+		return loadAxes[open]
+	}
+	return axes
+}
+
+// timeMetric is that of the objective, or the first of the usual ones that the
+// cells have.
+func timeMetric(s *set.Set, cells []int, open bool, o *Objective) string {
+	candidates := []string{result.LatencyP99, "read_p99", result.LatencyP50, "read_p50"}
+	if open {
+		candidates = []string{result.ResponseP99, result.ResponseP50}
+	}
+	if o != nil {
+		candidates = []string{o.metric(open)}
+	}
+	for _, name := range candidates {
+		if slices.ContainsFunc(cells, func(i int) bool { return len(s.Cells[i].Samples[name]) > 0 }) {
+			return name
+		}
+	}
+	return ""
+}
+
+// loadOf orders the points of a curve.
+func loadOf(config map[string]string, open bool) float64 {
+	load := 1.0
+	for _, name := range loadAxes[open] {
+		if v, err := strconv.ParseFloat(config[name], 64); err == nil {
+			load *= v
+		}
+	}
+	return load
+}
+
+func newPoint(s *set.Set, i int, axes []string, metric string, c *Capacity) (Point, bool) {
+	cell := &s.Cells[i]
+	if len(cell.Samples[metric]) == 0 {
+		return Point{}, false
+	}
+	p := Point{Cell: i, Rate: result.Summarize(c.Rate, cell.Samples[c.Rate]), Latency: result.Summarize(metric, cell.Samples[metric])}
+	var loads []string
+	for _, name := range axes {
+		if value, has := cell.Config[name]; has {
+			loads = append(loads, name+"="+value)
+		}
+	}
+	p.Load = strings.Join(loads, " ")
+	for _, d := range cell.Doubts {
+		// Of figures of others there are no better ones; their doubts are shown.
+		if d.Severity == result.Error && cell.Status == set.Measured {
+			p.Unusable = fmt.Sprintf("check %s failed: %s", d.Check, d.Message)
+			break
+		}
+	}
+	if c.Objective != nil {
+		p.Meets = meets(p.Latency, c.Objective.Limit)
+	}
+	return p, true
+}
+
+// The values of Point.Meets.
+const (
+	Yes     = "yes"
+	Perhaps = "perhaps"
+	No      = "no"
+)
+
+// meets judges by the interval's upper end; without an interval nobody knows.
+func meets(m result.Metric, limit float64) string {
+	switch {
+	case m.High != nil && *m.High < limit:
+		return Yes
+	case m.Median < limit:
+		return Perhaps
+	}
+	return No
+}
+
+// read finds the points that are asked for.
+func (u *Curve) read(s *set.Set, c *Capacity) {
+	best := 0.0
+	for i := range u.Points {
+		p := &u.Points[i]
+		p.Past = p.Rate.Median < best
+		if p.Unusable == "" {
+			best = max(best, p.Rate.Median)
+		}
+	}
+	u.Knee = u.knee(s)
+	u.Operating = u.operating()
+	if c.Objective != nil {
+		for _, how := range []string{Yes, Perhaps} {
+			if u.Most == nil {
+				u.Most = u.best(func(p *Point) float64 { return p.Rate.Median }, func(p *Point) bool { return p.Meets == how })
+			}
+		}
+	}
+	if c.Target > 0 {
+		u.Servers = u.servers(c)
+	}
+	u.Message = u.message(c)
+}
+
+// best is the usable point with the highest score among those that are taken.
+func (u *Curve) best(score func(*Point) float64, take func(*Point) bool) *int {
+	var found *int
+	for i := range u.Points {
+		p := &u.Points[i]
+		if p.Unusable == "" && take(p) && (found == nil || score(p) > score(&u.Points[*found])) {
+			found = new(i)
+		}
+	}
+	return found
+}
+
+func anyPoint(*Point) bool { return true }
+
+// knee needs three points: of two one is always the better.
+func (u *Curve) knee(s *set.Set) *int {
+	median := func(p *Point) float64 {
+		family, _, _ := strings.Cut(u.Metric, "_p")
+		if values := s.Cells[p.Cell].Samples[family+"_p50"]; len(values) > 0 {
+			return result.Summarize(u.Metric, values).Median
+		}
+		return p.Latency.Median
+	}
+	usable := 0
+	for i := range u.Points {
+		if u.Points[i].Unusable == "" {
+			usable++
+		}
+	}
+	if usable < 3 {
+		return nil
+	}
+	return u.best(func(p *Point) float64 { return p.Rate.Median / median(p) }, anyPoint)
+}
+
+// Which points are near the best: within 10% of the lowest latency, and within
+// 5% of the highest rate.
+const (
+	nearLatency = 1.1
+	nearRate    = 0.95
+)
+
+// operating are the points that suit four kinds of users.
+func (u *Curve) operating() []Operating {
+	rate := func(p *Point) float64 { return p.Rate.Median }
+	quick := u.best(func(p *Point) float64 { return -p.Latency.Median }, anyPoint)
+	most := u.best(rate, anyPoint)
+	if quick == nil || most == nil {
+		return []Operating{}
+	}
+	least, peak := u.Points[*quick].Latency.Median, u.Points[*most].Rate.Median
+	low := u.best(rate, func(p *Point) bool { return p.Latency.Median <= nearLatency*least })
+	list := []Operating{{"low latency", *low, fmt.Sprintf("most throughput with a %s within 10%% of the lowest, %s", u.Metric, format.Time(least))}}
+	if u.Knee != nil {
+		list = append(list, Operating{"balanced", *u.Knee, "the knee: most throughput for its latency"})
+	}
+	for i := range u.Points {
+		if u.Points[i].Unusable == "" && u.Points[i].Rate.Median >= nearRate*peak {
+			list = append(list, Operating{"high throughput", i, "the least load within 5% of the most throughput"})
+			break
+		}
+	}
+	return append(list, Operating{"maximum", *most, "the most throughput there was"})
+}
+
+// servers counts them for the objective, or else for each operating point.
+func (u *Curve) servers(c *Capacity) []Need {
+	switch {
+	case c.Objective != nil && u.Most == nil:
+		return nil
+	case c.Objective != nil:
+		return []Need{u.need(c.Objective.Text, *u.Most, c.Target)}
+	}
+	var list []Need
+	for _, o := range u.Operating {
+		list = append(list, u.need(o.Name, o.Point, c.Target))
+	}
+	return list
+}
+
+func (u *Curve) need(name string, point int, target float64) Need {
+	rate := u.Points[point].Rate
+	servers := func(each float64) int { return int(math.Ceil(target / each)) }
+	n := Need{Name: name, Point: point, Servers: servers(rate.Median)}
+	if rate.Low != nil && rate.High != nil && *rate.Low > 0 {
+		n.Low, n.High = new(servers(*rate.High)), new(servers(*rate.Low))
+	}
+	return n
+}
+
+// message says the curve's main figure in a sentence.
+func (u *Curve) message(c *Capacity) string {
+	interval := func(m result.Metric) string {
+		if m.Low == nil {
+			return format.Value(m) + " (" + format.Interval(m) + ")"
+		}
+		return format.Value(m) + " (95% interval " + format.Interval(m) + ")"
+	}
+	if c.Objective == nil {
+		if len(u.Operating) == 0 {
+			return "no point can be used"
+		}
+		p := u.Points[u.Operating[len(u.Operating)-1].Point]
+		return fmt.Sprintf("at most %s, with %s and a %s of %s", interval(p.Rate), p.Load, u.Metric, format.Value(p.Latency))
+	}
+	if u.Most == nil {
+		least := u.best(func(p *Point) float64 { return -p.Latency.Median }, anyPoint)
+		if least == nil {
+			return "no point can be used"
+		}
+		p := u.Points[*least]
+		return fmt.Sprintf("no load keeps %s: the lowest %s is %s, with %s", c.Objective.Text, u.Metric, interval(p.Latency), p.Load)
+	}
+	p := u.Points[*u.Most]
+	text := fmt.Sprintf("%s under %s, with %s and a %s of %s", interval(p.Rate), c.Objective.Text, p.Load, u.Metric, interval(p.Latency))
+	if p.Meets == Perhaps {
+		text += "; by the median alone, more repeats would tell"
+	}
+	return text
+}

@@ -1,0 +1,100 @@
+package analyze
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"transportbench/core/lab/result"
+	"transportbench/core/lab/result/format"
+)
+
+// limit is the least of what each station allows (asymptotic bounds of
+// operational analysis; Denning and Buzen, The Operational Analysis of Queueing
+// Network Models, 1978).
+func (e *evidence) limit(s stations) *Limit {
+	l := &Limit{Measured: e.throughput}
+	add := func(name string, throughput float64, format string, args ...any) {
+		if throughput > 0 {
+			l.Bounds = append(l.Bounds, LimitBound{name, throughput, fmt.Sprintf(format, args...)})
+		}
+	}
+	if e.open() {
+		add("load", float64(e.cfg.Rate), "the rate that was asked for")
+	} else if share := e.transported(); e.floor > 0 && share > 0 {
+		mean := share * e.floor
+		what := fmt.Sprintf("a round trip of the bare medium takes %s", format.Time(e.floor))
+		if share < 1 {
+			what += fmt.Sprintf(", and %.0f%% of the requests need one", 100*share)
+		}
+		add("round trip", float64(e.configured())/mean*1e9, "%s, and %s in flight", what, calls(e.configured()))
+	}
+	if s.perOp > 0 {
+		add("daemons", float64(e.daemons())/s.perOp*1e9, "a daemon works %s on each operation; %s", format.Time(s.perOp), thereAre(e.daemons()))
+	}
+	if each := e.overhead.PerOpNS; each > 0 {
+		add("harness", float64(e.clients())/each*1e9, "a client's loop takes %s an operation with a transport that completes at once; %s", format.Time(each), thereAre(e.clients()))
+	}
+	if c, over := e.failedCheck("oversubscribed"); over {
+		each := (e.clientCPU + e.daemonCPU) / e.ops
+		add("processors", c.Limit/each*1e9, "%g processors, and an operation takes %s of them, waiting included", c.Limit, format.Time(each))
+	}
+	if len(l.Bounds) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(l.Bounds, func(a, b LimitBound) int { return cmp.Compare(a.Throughput, b.Throughput) })
+	l.Throughput = l.Bounds[0].Throughput
+	l.Share = l.Measured / l.Throughput
+	return l
+}
+
+// mix returns the mean times of local and remote requests of a mesh and the
+// share of remote ones, as counted; ok is false where there are not both kinds.
+func (e *evidence) mix() (local, remote, share float64, ok bool) {
+	var near, far, nearTime, farTime float64
+	for i := range e.repeats {
+		for _, c := range e.repeats[i].Clients() {
+			if c.Local != nil && c.Remote != nil {
+				near, nearTime = near+float64(c.Local.Samples), nearTime+c.Local.MeanNS*float64(c.Local.Samples)
+				far, farTime = far+float64(c.Remote.Samples), farTime+c.Remote.MeanNS*float64(c.Remote.Samples)
+			}
+		}
+	}
+	if near == 0 || far == 0 {
+		return 0, 0, 0, false
+	}
+	return nearTime / near, farTime / far, far / (near + far), true
+}
+
+// transported is the part of the requests that go over the transport: in
+// mesh-proxied those to other ranks, else all.
+func (e *evidence) transported() float64 {
+	if !e.cfg.Proxied() {
+		return 1
+	}
+	if _, _, share, ok := e.mix(); ok {
+		return share
+	}
+	all, remote := uint64(0), uint64(0)
+	for _, l := range result.LoopsOf(e.repeats) {
+		if l.Proxy != nil {
+			all += l.Proxy.FromClients
+			remote += l.Proxy.Remote
+		}
+	}
+	return float64(remote) / float64(max(all, 1))
+}
+
+func calls(n int) string {
+	if n == 1 {
+		return "1 call is"
+	}
+	return fmt.Sprintf("%d calls are", n)
+}
+
+func thereAre(n int) string {
+	if n == 1 {
+		return "there is 1"
+	}
+	return fmt.Sprintf("there are %d", n)
+}

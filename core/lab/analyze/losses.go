@@ -1,0 +1,181 @@
+package analyze
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"transportbench/core/base/config"
+	"transportbench/core/base/record"
+	"transportbench/core/lab/result"
+	"transportbench/core/lab/result/format"
+)
+
+// losses are what policies and room took, the largest first.
+func (e *evidence) losses() []Loss {
+	list := []Loss{}
+	for _, of := range []func() []Loss{e.flushLoss, e.scanLoss, e.pressureLoss, e.transportLosses, e.harnessLoss} {
+		list = append(list, of()...)
+	}
+	slices.SortStableFunc(list, func(a, b Loss) int {
+		return cmp.Or(cmp.Compare(b.PerOp, a.PerOp), cmp.Compare(b.Share, a.Share))
+	})
+	return list
+}
+
+// flushLoss is what a message waits for its doorbell. In mesh-proxied a stage
+// has it; elsewhere a reply waits on average for half of the others of its turn.
+func (e *evidence) flushLoss() []Loss {
+	policy := fmt.Sprintf("--flush %s", e.cfg.Flush)
+	if e.stages != nil {
+		wait := e.stages.Spreads[1].Mean
+		return []Loss{{Name: "flush", PerOp: wait, Share: wait / e.stages.Whole.Mean, Message: fmt.Sprintf(
+			"a forwarded request waits %s for its doorbell (%s), %.1f%% of a remote request's time", format.Time(wait), policy, 100*wait/e.stages.Whole.Mean)}}
+	}
+	turn, busy := e.phases[record.PhaseTurnaround].Mean, e.loops-e.emptyLoops
+	if turn == 0 || busy <= 0 {
+		return nil
+	}
+	if e.cfg.Flush == config.FlushImmediate {
+		bell := e.phases["flush"].Mean * e.loops / max(e.flushes, 1)
+		return []Loss{{Name: "flush", PerOp: bell, Share: bell / e.meanLatency(), Message: fmt.Sprintf(
+			"each reply rings its own doorbell (%s), which takes a daemon %s", policy, format.Time(bell))}}
+	}
+	batch := max(1, e.requests/busy)
+	if batch < 1.05 {
+		return nil // each turn answers one, at whose end its doorbell rings
+	}
+	wait := turn * (batch - 1) / (2 * batch)
+	return []Loss{{Name: "flush", PerOp: wait, Share: wait / e.meanLatency(), Message: fmt.Sprintf(
+		"a turn answers %s at once and rings one doorbell (%s): of its %s a reply waits %s for the others, in the mean, and shares the doorbell with them",
+		format.Digits(batch)+" requests", policy, format.Time(turn), format.Time(wait))}}
+}
+
+// scanLoss is what looking at the clients' links takes a daemon.
+func (e *evidence) scanLoss() []Loss {
+	scan, timed := e.phases["scan"]
+	fromClients := 0.0
+	for _, l := range result.LoopsOf(e.repeats) {
+		if l.Proxy != nil {
+			fromClients += float64(l.Proxy.FromClients)
+		}
+	}
+	if !timed || fromClients == 0 {
+		return nil
+	}
+	each := scan.Mean * e.loops / fromClients
+	share := scan.Mean / e.phases[record.PhaseLoop].Mean
+	return []Loss{{Name: "scan", PerOp: each, Share: each / e.meanLatency(), Message: fmt.Sprintf(
+		"scanning the clients' links is %.1f%% of a daemon's loop: %s a turn, %s for each request that it finds", 100*share, format.Time(scan.Mean), format.Time(each))}}
+}
+
+// pressureLoss counts the turns that the transport had no room in.
+func (e *evidence) pressureLoss() []Loss {
+	var clients, daemons, held uint64
+	for i := range e.repeats {
+		for _, c := range e.repeats[i].Clients() {
+			clients += c.BackPressure
+		}
+		for _, d := range e.repeats[i].Daemons() {
+			daemons += d.BackPressure
+			if d.Proxy != nil {
+				held += d.Proxy.Held
+			}
+		}
+	}
+	if clients+daemons+held == 0 {
+		return []Loss{{Name: "back_pressure", Message: "the transport had room for every message that was offered: no client and no daemon was refused"}}
+	}
+	share := float64(clients+daemons) / e.ops
+	text := fmt.Sprintf("the transport took fewer messages than offered %s times, %s of an operation: at clients %s, at daemons %s times",
+		counted(float64(clients+daemons)), percent(share), counted(float64(clients)), counted(float64(daemons)))
+	if held > 0 {
+		text += fmt.Sprintf("; in %s turns (%s) daemons left their clients waiting for it", counted(float64(held)), percent(float64(held)/e.loops))
+	}
+	return []Loss{{Name: "back_pressure", Share: share, Message: text + "; give the transport more room, or have fewer calls in flight"}}
+}
+
+// scarce are parts of the names of a transport's own counters that tell of
+// something that ran out.
+var scarce = []string{"credit", "full", "stall", "retransmi", "receiver_not_ready", "held", "sends_pending", "drop"}
+
+// transportLosses are the transport's own counters of what ran out. They grow
+// from the start of a rank, so that it is their growth from the first repeat to
+// the last that is told, for each operation in it.
+func (e *evidence) transportLosses() []Loss {
+	first, last := e.stats(0), e.stats(len(e.repeats)-1)
+	ops := 0.0
+	for i := range e.repeats[1:] {
+		for _, c := range e.repeats[i+1].Clients() {
+			ops += float64(c.Ops())
+		}
+	}
+	var list []Loss
+	for name, s := range last {
+		grown := s.value - first[name].value
+		if ops == 0 || !(grown > 0) || !slices.ContainsFunc(scarce, func(part string) bool { return strings.Contains(name, part) }) {
+			continue
+		}
+		loss := Loss{Name: name}
+		if strings.HasSuffix(name, "_ns") {
+			loss.PerOp = grown / ops
+			loss.Message = fmt.Sprintf("the transport's %s (%s): %s, %s for each operation", name, s.help, format.Time(grown), format.Time(grown/ops))
+		} else {
+			loss.Share = grown / ops
+			loss.Message = fmt.Sprintf("the transport's %s (%s): %s, one in %s operations", name, s.help, counted(grown), counted(max(ops/grown, 1)))
+			if grown > ops {
+				loss.Message = fmt.Sprintf("the transport's %s (%s): %s, %.1f for each operation", name, s.help, counted(grown), grown/ops)
+			}
+		}
+		list = append(list, loss)
+	}
+	slices.SortFunc(list, func(a, b Loss) int { return cmp.Compare(a.Name, b.Name) })
+	return list
+}
+
+type stat struct {
+	help  string
+	value float64
+}
+
+func (e *evidence) stats(repeat int) map[string]stat {
+	sum := map[string]stat{}
+	r := &e.repeats[repeat]
+	for _, c := range r.Clients() {
+		for _, s := range c.Transport {
+			sum[s.Name] = stat{s.Help, sum[s.Name].value + float64(s.Value)}
+		}
+	}
+	for _, d := range r.Daemons() {
+		for _, s := range d.Transport {
+			sum[s.Name] = stat{s.Help, sum[s.Name].value + float64(s.Value)}
+		}
+	}
+	return sum
+}
+
+// harnessLoss is what the harness costs a client.
+func (e *evidence) harnessLoss() []Loss {
+	each := e.overhead.PerOpNS
+	if each == 0 || e.clientTime == 0 {
+		return nil
+	}
+	share := each * e.throughput / float64(max(e.clients(), 1)) / 1e9
+	verify := ""
+	if e.overhead.VerifyNS < each { // they are measured apart
+		verify = fmt.Sprintf(" (%s of it to verify checksums)", format.Time(e.overhead.VerifyNS))
+	}
+	return []Loss{{Name: "harness", PerOp: each, Share: share, Message: fmt.Sprintf(
+		"the harness takes a client %s of each operation%s, %.0f%% of its time; much of it while the transport works",
+		format.Time(each), verify, 100*share)}}
+}
+
+// percent writes a share with as many digits as a small one needs.
+func percent(share float64) string {
+	if share > 0 && share < 0.0005 {
+		return fmt.Sprintf("%.2g%%", 100*share)
+	}
+	return fmt.Sprintf("%.1f%%", 100*math.Abs(share))
+}

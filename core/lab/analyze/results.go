@@ -1,0 +1,206 @@
+package analyze
+
+import (
+	"errors"
+	"fmt"
+
+	"transportbench/core/base/config"
+	"transportbench/core/base/record"
+	"transportbench/core/lab/consistency"
+	"transportbench/core/lab/result"
+	"transportbench/core/lab/result/format"
+)
+
+// evidence is what the figures are taken from: the repeats of one
+// configuration.
+type evidence struct {
+	cfg      config.Config
+	spins    bool // polling threads never give their processors away
+	repeats  []result.Repeat
+	checks   []result.Check
+	overhead record.Overhead
+	// phases and stages are nil where nothing was timed.
+	phases map[string]result.Spread
+	stages *result.Stages
+
+	totals
+}
+
+// totals are sums over all repeats. Times are in ns of one thread.
+type totals struct {
+	ops, requests              float64
+	clientTime, daemonTime     float64 // length of the windows
+	clientCPU, daemonCPU       float64
+	polls, emptyPolls          float64
+	loops, emptyLoops, flushes float64
+	throughput                 float64 // op/s of all clients, the median over repeats
+	inFlight                   float64 // by Little's law, likewise
+	floor                      float64 // geometric mean over repeats; 0 without
+}
+
+// Results analyses the results of one configuration: a run, or several whose
+// repeats count together. It fails where there is no complete repeat.
+func Results(list []*result.Result) (*Analysis, error) {
+	e, err := gather(list)
+	if err != nil {
+		return nil, err
+	}
+	first := list[0]
+	s := e.stations()
+	a := &Analysis{
+		Transport: first.Plugin.Name, Provider: first.Plugin.Provider, Repeats: len(e.repeats),
+		Findings: findings(list), Breakdowns: e.breakdowns(), Law: e.law(), Losses: e.losses(),
+		OverTime: e.courses(), Threads: e.threads(), NoCounters: noCounters(e.repeats),
+	}
+	a.Model, a.Limit = e.model(s), e.limit(s)
+	a.Verdict = e.verdict(a, s)
+	a.Missing = e.missing()
+	return a, nil
+}
+
+func gather(list []*result.Result) (*evidence, error) {
+	if len(list) == 0 {
+		return nil, errors.New("there is no result to analyse")
+	}
+	e := &evidence{cfg: list[0].Config, overhead: list[0].Overhead, spins: true}
+	for _, p := range list[0].Placement {
+		e.spins = e.spins && p.Idle == config.IdleSpin
+	}
+	for _, r := range list {
+		e.repeats = append(e.repeats, r.Repeats...)
+		e.checks = append(e.checks, r.Checks...)
+	}
+	if len(e.repeats) == 0 {
+		return nil, fmt.Errorf("result %s has no complete repeat: %s", result.ShortID(list[0].ID), list[0].IncompleteReason)
+	}
+	e.totals = sum(e.repeats)
+	if e.ops == 0 {
+		return nil, fmt.Errorf("result %s has no completed operation", result.ShortID(list[0].ID))
+	}
+	var err error
+	if e.phases, err = result.PhasesOf(e.repeats); err != nil {
+		return nil, err
+	}
+	e.stages, err = result.StagesOf(e.repeats)
+	return e, err
+}
+
+// sum adds repeats up.
+func sum(repeats []result.Repeat) (t totals) {
+	var floors, throughputs, inFlight []float64
+	for i := range repeats {
+		r := &repeats[i]
+		clients := r.Clients()
+		throughput := 0.0
+		for j := range clients {
+			c := &clients[j]
+			t.ops += float64(c.Ops())
+			t.clientTime += float64(c.ElapsedNS)
+			t.clientCPU += float64(c.Thread.CPUNS)
+			t.polls += float64(c.Polls)
+			t.emptyPolls += float64(c.EmptyPolls)
+			throughput += result.PerSecond(c.Ops(), c.ElapsedNS)
+		}
+		throughputs = append(throughputs, throughput)
+		inFlight = append(inFlight, consistency.InFlightOf(clients))
+		for _, d := range r.Daemons() {
+			t.requests += float64(d.Requests)
+			t.daemonTime += float64(d.ElapsedNS)
+			t.daemonCPU += float64(d.Thread.CPUNS)
+			t.loops += float64(d.Loops)
+			t.emptyLoops += float64(d.EmptyLoops)
+			t.flushes += float64(d.Flushes)
+		}
+		if floor, has := r.Samples[result.Floor]; has && floor > 0 {
+			floors = append(floors, floor)
+		}
+	}
+	t.floor = geometric(floors)
+	t.throughput, t.inFlight = median(throughputs), median(inFlight)
+	return t
+}
+
+// meanLatency is over all clients, each as often as it has operations, by
+// Little's law turned round.
+func (e *evidence) meanLatency() float64 { return e.inFlight / e.throughput * 1e9 }
+
+// clients and configured are those of the configuration.
+func (e *evidence) clients() int    { return e.cfg.TotalClients() }
+func (e *evidence) configured() int { return e.clients() * e.cfg.InFlight }
+func (e *evidence) daemons() int    { return e.cfg.ServingRanks() * e.cfg.Daemons }
+
+// open says that the load has a schedule.
+func (e *evidence) open() bool { return e.cfg.Rate > 0 }
+
+// failedCheck returns a check that failed.
+func (e *evidence) failedCheck(name string) (result.Check, bool) {
+	for _, c := range e.checks {
+		if c.Name == name && !c.OK {
+			return c, true
+		}
+	}
+	return result.Check{}, false
+}
+
+// law is absent for an open loop, which keeps no number of calls in flight.
+func (e *evidence) law() *Law {
+	if e.open() {
+		return nil
+	}
+	configured := float64(e.configured())
+	return &Law{
+		Throughput: e.throughput, Latency: e.meanLatency(), Found: e.inFlight, Configured: configured,
+		Residual: (configured - e.inFlight) / configured,
+	}
+}
+
+// findings are the failed checks of all results, each once, and what does not
+// fit together when the files are read.
+func findings(list []*result.Result) []Finding {
+	found := []Finding{}
+	seen := map[string]bool{}
+	for _, severity := range []result.Severity{result.Error, result.Warning, result.Info} {
+		for _, r := range list {
+			for _, c := range append(failedOf(r), consistency.Result(r)...) {
+				if c.Severity == severity && !seen[c.Name] {
+					seen[c.Name] = true
+					found = append(found, Finding{c.Name, c.Severity, c.Message})
+				}
+			}
+		}
+	}
+	return found
+}
+
+func failedOf(r *result.Result) []result.Check {
+	var list []result.Check
+	for _, c := range r.Checks {
+		if !c.OK {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// missing says what the results do not have.
+func (e *evidence) missing() []string {
+	var lines []string
+	if e.floor == 0 {
+		note := "the results do not say why"
+		if text := e.repeats[0].FloorNote; text != "" {
+			note = text
+		}
+		lines = append(lines, "no floor, and so no round trip to compare with: "+note)
+	}
+	if turnaround := e.phases[record.PhaseTurnaround].Mean; e.floor > 0 && turnaround > 0 && e.floor+turnaround > e.meanLatency() {
+		lines = append(lines, fmt.Sprintf("no parts of an operation: the floor (%s) and the daemon's turnaround (%s) come to more than its %s; the floor may have moved",
+			format.Time(e.floor), format.Time(turnaround), format.Time(e.meanLatency())))
+	}
+	if len(e.phases) == 0 {
+		lines = append(lines, "no times of the daemons' loop: none was sampled")
+	}
+	if e.cfg.Proxied() && e.stages == nil {
+		lines = append(lines, "no stages: no remote request was taken apart")
+	}
+	return lines
+}

@@ -1,0 +1,369 @@
+package analyze
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/base/config"
+	"transportbench/core/base/record"
+	"transportbench/core/lab/result"
+	"transportbench/core/transport"
+)
+
+// timings keeps what timing has made: a histogram is large, and tests want the
+// same ones again and again.
+var timings = map[string]record.TimingReport{}
+
+// timing has so many samples of each time.
+func timing(t require.TestingT, counts map[uint64]int) record.TimingReport {
+	key := fmt.Sprint(counts)
+	if made, known := timings[key]; known {
+		return made
+	}
+	h := record.NewHistogram()
+	sum, n := 0.0, 0
+	for ns, count := range counts {
+		for range count {
+			h.Record(ns)
+		}
+		sum += float64(ns) * float64(count)
+		n += count
+	}
+	encoded, err := h.Encode()
+	require.NoError(t, err)
+	timings[key] = record.TimingReport{Histogram: encoded, MeanNS: sum / float64(n), Samples: uint64(n)}
+	return timings[key]
+}
+
+func always(t require.TestingT, ns uint64) record.TimingReport {
+	return timing(t, map[uint64]int{ns: 1000})
+}
+
+// measured is one client with 4 calls in flight of 3.9 us each, a million in a
+// second, and one daemon. Of its million turns 800,000 take 100 ns and find
+// nothing; the others take 4.6 us and serve five requests each.
+func measured(t require.TestingT) *result.Result {
+	cfg := config.Default()
+	cfg.InFlight, cfg.Duration = 4, config.Duration(time.Second)
+	const second = 1_000_000_000
+	r := &result.Result{
+		ID: result.NewID(), Config: cfg, Overhead: record.Overhead{PerOpNS: 100, VerifyNS: 20, StampNS: 30},
+		Plugin: result.Plugin{Name: "shm", Provider: "memfd"},
+	}
+	for i := range 6 {
+		latency := timing(t, map[uint64]int{3900: 1000})
+		repeat := result.Repeat{
+			Index: i, Latency: latency.Histogram,
+			Samples: map[string]float64{result.Throughput: 1e6, result.Floor: 1000, result.LatencyP50: 3900, result.FloorRatio: 3.9},
+			Ranks: []record.Report{
+				{Rank: 0, Daemons: []record.DaemonReport{{
+					ElapsedNS: second, Loops: 1_000_000, EmptyLoops: 800_000, Requests: 1_000_000, Flushes: 200_000,
+					Thread: record.ThreadReport{CPUNS: second, Involuntary: 7},
+					Phases: map[string]record.TimingReport{
+						"poll": always(t, 300), "serve": always(t, 400), "flush": always(t, 200),
+						record.PhaseLoop:       timing(t, map[uint64]int{100: 8000, 4600: 2000}),
+						record.PhaseTurnaround: always(t, 2000),
+					},
+				}}},
+				{Rank: 1, Clients: []record.ClientReport{{
+					ElapsedNS: second, Reads: 600_000, Writes: 400_000, Polls: 400_000, EmptyPolls: 200_000,
+					Latency: latency.Histogram, MeanNS: 3900, Samples: 1000,
+					Thread: record.ThreadReport{CPUNS: second, Voluntary: 3},
+				}}},
+			},
+			FloorBefore: &transport.Floor{RoundTrip: 1000}, FloorAfter: &transport.Floor{RoundTrip: 1000},
+		}
+		r.Repeats = append(r.Repeats, repeat)
+	}
+	r.Summary = result.SummarizeRepeats(r.Repeats)
+	return r
+}
+
+func analysed(t *testing.T, edit func(*result.Result)) *Analysis {
+	t.Helper()
+	r := measured(t)
+	if edit != nil {
+		edit(r)
+	}
+	a, err := Results([]*result.Result{r})
+	require.NoError(t, err)
+	return a
+}
+
+// each edits every repeat's daemon and client.
+func each(r *result.Result, edit func(*record.DaemonReport, *record.ClientReport)) {
+	for i := range r.Repeats {
+		edit(&r.Repeats[i].Ranks[0].Daemons[0], &r.Repeats[i].Ranks[1].Clients[0])
+	}
+}
+
+func near(t *testing.T, want, got float64, what ...any) {
+	t.Helper()
+	require.InEpsilon(t, want, got, 0.002, what...) // a histogram's bin
+}
+
+func TestLaw(t *testing.T) {
+	a := analysed(t, nil)
+	near(t, 3.9, a.Law.Found)
+	require.Equal(t, 4.0, a.Law.Configured)
+	near(t, 0.025, a.Law.Residual)
+	near(t, 3900, a.Law.Latency)
+	require.Nil(t, analysed(t, func(r *result.Result) { r.Config.Rate = 1e6 }).Law)
+}
+
+func TestStations(t *testing.T) {
+	e, err := gather([]*result.Result{measured(t)})
+	require.NoError(t, err)
+	s := e.stations()
+	near(t, 0.92, s.daemon) // 200,000 x 4.6 us in a second
+	near(t, 4600, s.busyTurn)
+	require.InEpsilon(t, 100, s.emptyTurn, 0.01) // bins of 4.6 us are 0.1% wide
+	near(t, 5, s.batch)
+	near(t, 0.98, s.client) // 200,000 empty polls of 100 ns
+	near(t, 0.1, s.harness)
+
+	// Timed turns took 50 ns more than all of them, as their number says.
+	longer := measured(t)
+	each(longer, func(d *record.DaemonReport, _ *record.ClientReport) {
+		d.Phases[record.PhaseLoop] = timing(t, map[uint64]int{150: 8000, 4650: 2000})
+	})
+	e, err = gather([]*result.Result{longer})
+	require.NoError(t, err)
+	require.InEpsilon(t, 4600, e.stations().busyTurn, 0.01)
+	require.InEpsilon(t, 100, e.stations().emptyTurn, 0.01)
+}
+
+func TestVerdicts(t *testing.T) {
+	check := func(name string) func(r *result.Result) {
+		return func(r *result.Result) {
+			r.Checks = append(r.Checks, result.Check{Name: name, Severity: result.Warning, Value: 8000, Limit: 2, Message: "so it is"})
+		}
+	}
+	idle := func(r *result.Result) { // 200,000 turns of 2 us, and empty ones of 750 ns
+		each(r, func(d *record.DaemonReport, c *record.ClientReport) {
+			d.Phases[record.PhaseLoop] = timing(t, map[uint64]int{750: 8000, 2000: 2000})
+			c.EmptyPolls = 390_000 // of 750 ns: busy 71%
+		})
+	}
+	for _, test := range []struct {
+		name string
+		edit func(*result.Result)
+		want Bound
+		text []string
+	}{
+		{"both are busy, the client more", nil, ByClients, []string{"busy 98%", "harness is 100 ns", "other side is busy 92%"}},
+		{"daemon", func(r *result.Result) {
+			each(r, func(_ *record.DaemonReport, c *record.ClientReport) { c.EmptyPolls = 3_000_000 })
+		},
+			ByDaemons, []string{"busy 92%", "920 ns for each operation", "5.00 requests a turn"}},
+		{"nobody is busy", idle, ByTransport, []string{"4 calls in flight, 3.90 us each", "1.00 us of that", "3.90 times as high", `"turnaround", 51%`}},
+		{"one call in flight", func(r *result.Result) { r.Config.InFlight = 1 }, ByTransport, nil},
+		{"oversubscribed", check("oversubscribed"), ByProcessors, []string{"8000 polling threads share 2 processors", "2.00 us", "1.00 M op/s at most"}},
+		{"disturbed", func(r *result.Result) {
+			each(r, func(d *record.DaemonReport, c *record.ClientReport) { d.Thread.CPUNS, c.Thread.CPUNS = 4e8, 4e8 })
+		},
+			ByProcessors, []string{"had one for 40% of the time"}},
+		{"late", func(r *result.Result) { r.Config.Rate = 1e6; check("schedule_lag")(r) }, BySchedule, []string{"so it is"}},
+		{"behind", func(r *result.Result) { r.Config.Rate = 1e6; check("rate")(r) }, ByTransport, []string{"so it is"}},
+		{"kept", func(r *result.Result) { r.Config.Rate = 1e6 }, ByLoad, []string{"1.00 M op/s asked for were kept"}},
+	} {
+		v := analysed(t, test.edit).Verdict
+		require.Equal(t, test.want, v.Bound, "%s: %s", test.name, v.Message)
+		require.LessOrEqual(t, len(v.Why), 60, "%s: %q is for a narrow column", test.name, v.Why)
+		for _, text := range test.text {
+			require.Contains(t, v.Message, text, test.name)
+		}
+		require.NotEmpty(t, v.Evidence)
+	}
+	untimed := func(r *result.Result) {
+		each(r, func(d *record.DaemonReport, _ *record.ClientReport) { d.Phases = nil })
+	}
+	a := analysed(t, untimed)
+	require.Equal(t, ByNothing, a.Verdict.Bound)
+	require.Contains(t, a.Missing[0], "none was sampled")
+}
+
+func TestLimit(t *testing.T) {
+	l := analysed(t, nil).Limit
+	require.Equal(t, []string{"daemons", "round trip", "harness"}, []string{l.Bounds[0].Name, l.Bounds[1].Name, l.Bounds[2].Name})
+	near(t, 1e6/0.92, l.Throughput)
+	near(t, 0.92, l.Share)
+	near(t, 4e6, l.Bounds[1].Throughput) // 4 calls, 1 us each
+	near(t, 1e7, l.Bounds[2].Throughput) // 100 ns an operation
+
+	open := analysed(t, func(r *result.Result) { r.Config.Rate = 0.5e6 }).Limit
+	require.Equal(t, "load", open.Bounds[0].Name)
+}
+
+func TestBreakdowns(t *testing.T) {
+	a := analysed(t, nil)
+	operation := a.Breakdowns[0]
+	require.Equal(t, "operation", operation.Name)
+	near(t, 3900, operation.Whole)
+	near(t, 1000, operation.Parts[0].Mean)
+	near(t, 2000, operation.Parts[1].Mean)
+	require.Equal(t, Unexplained, operation.Parts[2].Name)
+	near(t, 900, operation.Parts[2].Mean)
+	near(t, 900.0/3900, operation.Parts[2].Share)
+
+	loop := a.Breakdowns[1]
+	near(t, 1000, loop.Whole)
+	near(t, 100, loop.Parts[3].Mean) // 1000 less 300, 400 and 200
+	require.Contains(t, loop.Title, "80.0% of 6.00 M turns")
+
+	cpu := a.Breakdowns[2]
+	near(t, 2000, cpu.Whole)
+	near(t, 900, cpu.Parts[1].Mean)
+	for _, b := range a.Breakdowns {
+		total := 0.0
+		for _, p := range b.Parts {
+			total += p.Share
+		}
+		near(t, 1, total, b.Name)
+	}
+}
+
+// A mesh of two ranks, each with a client whose requests are half remote.
+func proxied(t require.TestingT) *result.Result {
+	r := measured(t)
+	r.Config.Topology = config.TopologyMeshProxied
+	for i := range r.Repeats {
+		for j := range r.Repeats[i].Ranks {
+			d, c := r.Repeats[i].Ranks[0].Daemons[:1:1], r.Repeats[i].Ranks[1].Clients[:1:1]
+			if j == 0 {
+				d[0].Proxy = &record.ProxyReport{FromClients: 1_000_000, Local: 500_000, Remote: 500_000, Responses: 500_000, Incoming: 500_000, Held: 1000}
+				d[0].Phases["scan"] = always(t, 100)
+				local, remote := always(t, 1800), always(t, 6000)
+				c[0].Local, c[0].Remote = &local, &remote
+				c[0].Stages = map[string]record.TimingReport{}
+				for k, ns := range []uint64{400, 200, 4800, 300} {
+					c[0].Stages[record.StageNames[k]] = always(t, ns)
+				}
+			}
+			r.Repeats[i].Ranks[j].Daemons, r.Repeats[i].Ranks[j].Clients = d, c
+		}
+	}
+	return r
+}
+
+func TestStagesOfARemoteRequest(t *testing.T) {
+	a, err := Results([]*result.Result{proxied(t)})
+	require.NoError(t, err)
+	b := a.Breakdowns[0]
+	require.Equal(t, "remote request", b.Name)
+	near(t, 6000, b.Whole)
+	means := map[string]float64{}
+	for _, p := range b.Parts {
+		means[p.Name] = p.Mean
+	}
+	near(t, 400, means["client_to_daemon"])
+	near(t, 200, means["daemon_to_flush"])
+	near(t, 1000, means["medium"])
+	near(t, 2000, means["far turnaround"])
+	near(t, 1800, means["transport"]) // 4800 less both
+	near(t, 300, means["completion_to_client"])
+	near(t, 300, means[Unexplained]) // 6000 less 5700
+
+	// Half at 1.8 us and half at 6 us are 3.9 us: four in flight complete 1.026 M.
+	near(t, 4/3.9e-6, a.Model.Expected)
+	near(t, 1e6, a.Model.Measured)
+	near(t, 0.5, a.Model.RemoteShare)
+	near(t, 0.5, a.Model.Transported)
+	// 8 calls of 2 clients, half of which take 1 us at least.
+	for _, bound := range a.Limit.Bounds {
+		if bound.Name == "round trip" {
+			near(t, 16e6, bound.Throughput)
+		}
+	}
+	losses := map[string]Loss{}
+	for _, l := range a.Losses {
+		losses[l.Name] = l
+	}
+	near(t, 200, losses["flush"].PerOp)
+	near(t, 200.0/6000, losses["flush"].Share)
+	near(t, 100, losses["scan"].PerOp) // a turn for each request
+	require.Contains(t, losses["back_pressure"].Message, "in 12.0 K turns (0.1%) daemons left their clients waiting")
+}
+
+func TestLosses(t *testing.T) {
+	a := analysed(t, func(r *result.Result) {
+		each(r, func(d *record.DaemonReport, c *record.ClientReport) { c.BackPressure = 1000 })
+		for i := range r.Repeats {
+			c := &r.Repeats[i].Ranks[1].Clients[0]
+			c.Transport = []transport.Stat{{Name: "ring_full", Help: "no slot", Value: uint64(1000 * (i + 1))}, {Name: "posted", Value: uint64(i)}}
+		}
+	})
+	losses := map[string]Loss{}
+	for _, l := range a.Losses {
+		losses[l.Name] = l
+	}
+	// Of five replies in 2 us one waits for the other four, another for three...
+	near(t, 800, losses["flush"].PerOp)
+	near(t, 0.001, losses["back_pressure"].Share)
+	near(t, 0.001, losses["ring_full"].Share) // 5000 in the last five repeats of a million each
+	require.NotContains(t, losses, "posted")
+	near(t, 100, losses["harness"].PerOp)
+	require.Equal(t, "flush", a.Losses[0].Name, "the largest first")
+
+	none := analysed(t, nil)
+	require.Contains(t, none.Losses[len(none.Losses)-1].Message, "had room for every message that was offered")
+}
+
+func TestEvents(t *testing.T) {
+	a := analysed(t, func(r *result.Result) {
+		each(r, func(_ *record.DaemonReport, c *record.ClientReport) {
+			c.Thread.Counters = map[string]uint64{"cycles": 3_000_000_000, "instructions": 6_000_000_000, "llc_load_misses": 500_000}
+			c.Thread.Migrations = 2
+		})
+		r.Repeats[0].Ranks[0].Process.NoCounters = "no rights"
+	})
+	daemon, client := a.Threads[0], a.Threads[1]
+	require.Equal(t, "daemon 0", daemon.Thread)
+	require.Nil(t, daemon.IPC)
+	require.Equal(t, 7.0, daemon.PerSecond["involuntary_switches"])
+	require.Equal(t, 2.0, *client.IPC)
+	require.Equal(t, map[string]float64{"cycles": 3000, "instructions": 6000, "llc_load_misses": 0.5}, client.PerOp)
+	require.Equal(t, 2.0, client.PerSecond["migrations"])
+	require.Equal(t, "no rights", a.NoCounters)
+}
+
+func TestFindings(t *testing.T) {
+	a := analysed(t, func(r *result.Result) {
+		r.Checks = []result.Check{{Name: "drift", Severity: result.Warning, Message: "it fell"}, {Name: "verified", OK: true, Severity: result.Error}}
+		r.Repeats[2].Samples[result.FloorRatio] = 7
+	})
+	require.Len(t, a.Findings, 2)
+	require.Equal(t, result.Error, a.Findings[0].Severity)
+	require.Contains(t, a.Findings[0].Message, "repeat 3: latency_p50 over floor is 3.90 us over 1.00 us, 3.90, and not 7.00")
+	require.Equal(t, Finding{"drift", result.Warning, "it fell"}, a.Findings[1])
+}
+
+func TestResultsRefuses(t *testing.T) {
+	_, err := Results(nil)
+	require.Error(t, err)
+	r := measured(t)
+	r.Repeats, r.IncompleteReason = nil, "it was interrupted"
+	_, err = Results([]*result.Result{r})
+	require.ErrorContains(t, err, "it was interrupted")
+	r = measured(t)
+	each(r, func(_ *record.DaemonReport, c *record.ClientReport) { c.Reads, c.Writes = 0, 0 })
+	_, err = Results([]*result.Result{r})
+	require.ErrorContains(t, err, "no completed operation")
+	r = measured(t)
+	each(r, func(d *record.DaemonReport, _ *record.ClientReport) {
+		d.Phases[record.PhaseLoop] = record.TimingReport{Histogram: "rubbish"}
+	})
+	_, err = Results([]*result.Result{r})
+	require.Error(t, err)
+}
+
+// Several results of one configuration count as more repeats of it.
+func TestResultsPoolsRepeats(t *testing.T) {
+	a, err := Results([]*result.Result{measured(t), measured(t)})
+	require.NoError(t, err)
+	require.Equal(t, 12, a.Repeats)
+	near(t, 3.9, a.Law.Found)
+}

@@ -1,0 +1,70 @@
+package compare
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/lab/result"
+	"transportbench/core/lab/result/set"
+)
+
+func TestAlong(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 1))
+	add := func(transport, inFlight, ring string, centre float64) set.Cell {
+		config := map[string]string{"transport": transport, "in_flight": inFlight}
+		c := cell(config, noisy(r, 10, centre, 0.005)...)
+		c.Plugin.Provider = transport
+		if ring != "" {
+			c.Config["options.ring"] = ring
+		}
+		return c
+	}
+	s := newSet(
+		add("shm", "1", "", 1e6), add("ucxam", "1", "", 2e6), add("erpc", "1", "", 1.9e6),
+		add("shm", "8", "", 8e6), add("ucxam", "8", "", 8e6),
+		add("shm", "64", "", 8e6),
+	)
+	ranking, err := Along(s, "transport", Defaults())
+	require.NoError(t, err)
+	require.Len(t, ranking.Races, 2, "64 in flight has no rival")
+	require.Equal(t, 3, ranking.Tests)
+	first := ranking.Races[0]
+	require.Equal(t, "in_flight=1", first.Cell)
+	require.Equal(t, "ucxam", first.Winner)
+	require.Equal(t, []string{"ucxam", "erpc", "shm"}, []string{first.Runners[0].Value, first.Runners[1].Value, first.Runners[2].Value})
+	require.InDelta(t, 1.0, *first.Runners[2].Behind, 0.02)
+	require.Empty(t, ranking.Races[1].Winner)
+	require.Equal(t, Win{result.Throughput, "ucxam", 1, 2}, ranking.Wins[0])
+
+	s = newSet(add("shm", "1", "lamport", 1e6), add("shm", "1", "onesided", 2e6), add("shm", "1", "third", 2e6))
+	for _, axis := range []string{"ring", "options.ring"} {
+		ranking, err = Along(s, axis, Defaults())
+		require.NoError(t, err)
+		require.Len(t, ranking.Races, 1)
+	}
+	_, err = Along(s, "in-flight", Defaults())
+	require.Error(t, err, "there is one value only")
+	_, err = Along(s, "colour", Defaults())
+	require.ErrorContains(t, err, `no cell has the option "colour"`)
+
+	s.Environments = append(s.Environments, set.Environment{Identity: map[string]string{"cpu": "other"}})
+	s.Cells[1].Environment = 1
+	_, err = Along(s, "ring", Defaults())
+	require.ErrorContains(t, err, "cpu (some and other)")
+}
+
+// Several cells of one transport are told apart by their own options.
+func TestAlongNamesVariants(t *testing.T) {
+	r := rand.New(rand.NewPCG(8, 1))
+	s := newSet(
+		cell(map[string]string{"options.ring": "lamport"}, noisy(r, 10, 1e6, 0.01)...),
+		cell(map[string]string{"options.ring": "onesided"}, noisy(r, 10, 3e6, 0.01)...),
+		cell(map[string]string{"transport": "ucxam"}, noisy(r, 10, 2e6, 0.01)...),
+	)
+	ranking, err := Along(s, "transport", Defaults())
+	require.NoError(t, err)
+	require.Equal(t, "shm ring=onesided", ranking.Races[0].Winner)
+	require.Equal(t, "all", ranking.Races[0].Cell)
+}

@@ -1,0 +1,351 @@
+package compare
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+	"sync"
+
+	"transportbench/core/lab/result"
+	"transportbench/core/lab/result/set"
+)
+
+// Options are how to compare.
+type Options struct {
+	Alpha float64 // between 0 and 1
+	Floor float64 // as a share, from 0
+	// Metrics are compared where both sides have them.
+	Metrics []string
+	// Across are keys of the identity that may differ; "all" is every one.
+	Across []string
+	// Ignore are options of the configuration that do not tell cells apart.
+	Ignore []string
+	// Thresholds are limits that changes must keep.
+	Thresholds []Threshold
+}
+
+// DefaultMetrics are compared unless others are asked for. The others follow
+// from these mostly, and each test more makes all of them less sharp.
+var DefaultMetrics = []string{result.Throughput, result.LatencyP50, result.LatencyP99, "response_p50", "response_p99"}
+
+// AllMetrics are those that can become better or worse.
+func AllMetrics() []string {
+	var names []string
+	for _, d := range result.Definitions {
+		if d.Better != result.None {
+			names = append(names, d.Name)
+		}
+	}
+	return names
+}
+
+// Defaults returns the options where nothing else is said.
+func Defaults() Options { return Options{Alpha: 0.05, Floor: 0.02, Metrics: DefaultMetrics} }
+
+// Diff compares two sets. Sets whose identities differ in a key that is not
+// among Across are an [*IdentityError], and those that have no configuration
+// in common an [*UnmatchedError].
+func Diff(old, new *set.Set, o Options) (*Report, error) {
+	m := match(old, new, o.Ignore)
+	if len(m.pairs) == 0 {
+		return nil, &UnmatchedError{len(old.Cells), len(new.Cells), apart(m.onlyOld, m.onlyNew)}
+	}
+	varying := set.Varying(old.Cells, new.Cells)
+	r, err := report(old, new, m, o, func(p pair) string {
+		if p.new.Status == set.Published {
+			return p.old.Label(varying)
+		}
+		return p.new.Label(varying)
+	})
+	if err != nil {
+		return nil, err
+	}
+	r.OnlyOld, r.OnlyNew = singles(m.onlyOld, varying), singles(m.onlyNew, varying)
+	return r, nil
+}
+
+// Pairwise compares the cells of two sets by their places, whatever their
+// configurations: what differs between them is what is being compared, the
+// provider included.
+func Pairwise(old, new *set.Set, o Options) (*Report, error) {
+	if len(old.Cells) != len(new.Cells) || len(old.Cells) == 0 {
+		return nil, &UnmatchedError{Old: len(old.Cells), New: len(new.Cells)}
+	}
+	var m matched
+	for i := range old.Cells {
+		m.pairs = append(m.pairs, pair{&old.Cells[i], &new.Cells[i]})
+	}
+	o.Across = append(slices.Clone(o.Across), "provider")
+	varying := set.Varying(old.Cells, new.Cells)
+	return report(old, new, m, o, func(p pair) string {
+		a, b := p.old.Label(varying), p.new.Label(varying)
+		if a == b {
+			return a
+		}
+		return a + " -> " + b
+	})
+}
+
+// report compares pairs of cells.
+func report(old, new *set.Set, m matched, o Options, label func(pair) string) (*Report, error) {
+	differences := identityDifferences(old, new, m.pairs)
+	forbidden := slices.DeleteFunc(slices.Clone(differences), func(d Difference) bool {
+		return slices.Contains(o.Across, d.Key) || slices.Contains(o.Across, "all")
+	})
+	if len(forbidden) > 0 {
+		return nil, &IdentityError{forbidden}
+	}
+	r := &Report{
+		Kind: "diff", Old: old.Source, New: new.Source, Alpha: o.Alpha, Floor: o.Floor,
+		Across: differences, Notes: volatileNotes(old, new, m),
+		Changes: comparePairs(m.pairs, o, label),
+	}
+	judge(r.Changes, o)
+	r.Tests = tests(r.Changes)
+	r.Means = means(r.Changes)
+	r.Broken = breaches(r.Changes, o.Thresholds, o.Alpha)
+	sortByEffect(r.Changes)
+	return r, nil
+}
+
+// comparePairs makes the changes of all pairs, on all processors.
+func comparePairs(pairs []pair, o Options, label func(pair) string) []Change {
+	lists := make([][]Change, len(pairs))
+	var working sync.WaitGroup
+	workers := runtime.GOMAXPROCS(0)
+	for w := range workers {
+		working.Go(func() {
+			for i := w; i < len(pairs); i += workers {
+				lists[i] = comparePair(pairs[i], o, label(pairs[i]))
+			}
+		})
+	}
+	working.Wait()
+	return slices.Concat(lists...)
+}
+
+func comparePair(p pair, o Options, label string) []Change {
+	blank := Change{Cell: label, Transport: p.new.Transport(), Config: p.new.Config}
+	if why, both := unusable(p); why != "" {
+		if both {
+			return nil
+		}
+		blank.Verdict, blank.Note = Incomparable, why
+		blank.Metric = firstCommon(p, o.Metrics)
+		return []Change{blank}
+	}
+	note := pairNote(p)
+	var changes []Change
+	for _, name := range o.Metrics {
+		a, b := p.old.Samples[name], p.new.Samples[name]
+		if len(a) == 0 || len(b) == 0 {
+			continue
+		}
+		c := blank
+		c.Note = note
+		fill(&c, name, a, b, o.Alpha)
+		if p.old.Status == set.Published || p.new.Status == set.Published {
+			c.Verdict, c.P, c.Low, c.High = Incomparable, nil, nil, nil
+		}
+		changes = append(changes, c)
+	}
+	return changes
+}
+
+// unusable says why a pair cannot be compared. both is where neither side has
+// anything, of which nothing can be said.
+func unusable(p pair) (why string, both bool) {
+	a, b := lacking(p.old), lacking(p.new)
+	switch {
+	case a != "" && b != "":
+		return a, p.old.Status != set.Measured && p.new.Status != set.Measured
+	case a != "":
+		return "old: " + a, false
+	case b != "":
+		return "new: " + b, false
+	}
+	return "", false
+}
+
+// lacking says why a cell's numbers cannot be used.
+func lacking(c *set.Cell) string {
+	switch c.Status {
+	case set.Failed:
+		return "failed: " + c.Reason
+	case set.Unavailable:
+		return "unavailable: " + c.Reason
+	}
+	for _, d := range c.Doubts {
+		if d.Severity == result.Error {
+			return fmt.Sprintf("check %s failed: %s", d.Check, d.Message)
+		}
+	}
+	return ""
+}
+
+func firstCommon(p pair, metrics []string) string {
+	for _, name := range metrics {
+		if len(p.old.Samples[name])+len(p.new.Samples[name]) > 0 {
+			return name
+		}
+	}
+	return metrics[0]
+}
+
+// pairNote tells what a reader of the change should know.
+func pairNote(p pair) string {
+	switch {
+	case p.old.Status == set.Published:
+		return "old is a published figure, not measured here: " + p.old.Reason
+	case p.new.Status == set.Published:
+		return "new is a published figure, not measured here: " + p.new.Reason
+	case p.old.Incomplete || p.new.Incomplete:
+		return "a run was cut short"
+	}
+	if floor := floorMoved(p); floor != "" {
+		return floor
+	}
+	return ""
+}
+
+// floorMoved notices that the medium itself changed: by more than 10%, and
+// surely.
+func floorMoved(p pair) string {
+	a, b := sorted(p.old.Samples[result.Floor]), sorted(p.new.Samples[result.Floor])
+	if len(a) == 0 || len(b) == 0 || !(a[0] > 0 && b[0] > 0) {
+		return ""
+	}
+	const much = 0.1
+	ratio, low, high := shift(a, b, 0.05)
+	if math.Abs(ratio-1) < much || low <= 1 && high >= 1 {
+		return ""
+	}
+	return fmt.Sprintf("the floor moved by %+.0f%%: it is not the transport alone that changed", 100*(ratio-1))
+}
+
+func sorted(values []float64) []float64 { return slices.Sorted(slices.Values(values)) }
+
+// fill compares the samples of one metric. The verdict comes later, when all
+// tests are known.
+func fill(c *Change, metric string, a, b []float64, alpha float64) {
+	d := result.Define(metric)
+	c.Metric, c.Unit, c.Better = metric, d.Unit, d.Better
+	before, after := result.Summarize(metric, a), result.Summarize(metric, b)
+	c.Old, c.New = &before, &after
+	a, b = sorted(a), sorted(b)
+	if !(a[0] > 0 && b[0] > 0) {
+		c.Verdict = Incomparable
+		c.Note = "there are values that are not above 0"
+		return
+	}
+	ratio, low, high := shift(a, b, alpha)
+	c.Change = new(ratio - 1)
+	if low > 0 {
+		c.Low, c.High = new(low-1), new(high-1)
+	}
+	c.P = new(rankTest(a, b))
+}
+
+// judge gives every change its verdict.
+func judge(changes []Change, o Options) {
+	var tested []*Change
+	var p []float64
+	for i := range changes {
+		c := &changes[i]
+		if c.Verdict == "" && c.Better != result.None {
+			tested, p = append(tested, c), append(p, *c.P)
+		}
+	}
+	for i, adjusted := range holm(p) {
+		tested[i].PHolm = new(adjusted)
+	}
+	for i := range changes {
+		if c := &changes[i]; c.Verdict == "" {
+			c.Verdict = verdict(c, o)
+			c.TooLittle = c.Verdict == Ambiguous && c.Better != result.None && tooLittle(c, o.Alpha, len(p))
+		}
+	}
+}
+
+func verdict(c *Change, o Options) Verdict {
+	change := *c.Change
+	switch {
+	case c.PHolm != nil && *c.PHolm < o.Alpha && math.Abs(change) >= o.Floor:
+		if (change > 0) == (c.Better == result.Higher) {
+			return Better
+		}
+		return Worse
+	case c.Low != nil && *c.Low > -o.Floor && *c.High < o.Floor:
+		return Same
+	}
+	return Ambiguous
+}
+
+// tooLittle says whether the repeats, and not the noise, kept a change from a
+// verdict: no outcome could have been significant, or this one would have been
+// but for the other tests, below which so few repeats cannot get.
+func tooLittle(c *Change, alpha float64, tests int) bool {
+	p := least(c.Old.N, c.New.N)
+	return p >= alpha || *c.P < alpha && p*float64(tests) >= alpha
+}
+
+func tests(changes []Change) int {
+	n := 0
+	for i := range changes {
+		if changes[i].PHolm != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// Needed is how many repeats a side it takes that one of the report's tests can
+// be significant.
+func (r *Report) Needed() int { return repeatsFor(r.Alpha, r.Tests) }
+
+// means takes the geometric mean of each transport's and metric's changes.
+func means(changes []Change) []Mean {
+	type place struct{ transport, metric string }
+	logs := map[place][]float64{}
+	for i := range changes {
+		if c := &changes[i]; c.Change != nil && c.Verdict != Incomparable {
+			at := place{c.Transport, c.Metric}
+			logs[at] = append(logs[at], math.Log1p(*c.Change))
+		}
+	}
+	list := []Mean{}
+	for at, values := range logs {
+		sum := 0.0
+		for _, v := range values {
+			sum += v
+		}
+		list = append(list, Mean{at.transport, at.metric, result.Define(at.metric).Better,
+			len(values), math.Expm1(sum / float64(len(values)))})
+	}
+	slices.SortFunc(list, func(a, b Mean) int {
+		return cmp.Or(cmp.Compare(a.Transport, b.Transport), cmp.Compare(a.Metric, b.Metric))
+	})
+	return list
+}
+
+// sortByEffect puts the largest change first, whichever its direction, and what
+// cannot be compared last.
+func sortByEffect(changes []Change) {
+	effect := func(c *Change) float64 {
+		if c.Verdict == Incomparable || c.Change == nil {
+			return -1
+		}
+		return math.Abs(math.Log1p(*c.Change))
+	}
+	slices.SortStableFunc(changes, func(a, b Change) int { return cmp.Compare(effect(&b), effect(&a)) })
+}
+
+func singles(cells []*set.Cell, varying []string) []Single {
+	var list []Single
+	for _, c := range cells {
+		list = append(list, Single{c.Label(varying), string(c.Status), c.Reason})
+	}
+	return list
+}

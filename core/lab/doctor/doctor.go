@@ -1,0 +1,137 @@
+package doctor
+
+import (
+	"context"
+	"os"
+	"runtime"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"transportbench/core/base/config"
+	"transportbench/core/base/machine"
+)
+
+// Status ranks a finding.
+type Status string
+
+// The statuses, from best to worst.
+const (
+	OK   Status = "ok"   // as it should be
+	Note Status = "note" // worth knowing; the numbers hold
+	Warn Status = "warn" // the numbers suffer
+	Bad  Status = "bad"  // something will not run
+)
+
+// Finding is one fact about the machine.
+type Finding struct {
+	Name    string `json:"name"`
+	Value   string `json:"value"` // what was found; never empty
+	Status  Status `json:"status"`
+	Meaning string `json:"meaning"`          // for the results, one sentence
+	Remedy  string `json:"remedy,omitempty"` // empty where there is nothing to mend
+}
+
+// Examine looks at the machine, in about 20 ms and without changing it. When
+// ctx ends it returns what it has found until then.
+func Examine(ctx context.Context) []Finding {
+	defaults := config.Default()
+	x := examiner{
+		root:       "/",
+		arch:       runtime.GOARCH,
+		loaderPath: os.Getenv("LD_LIBRARY_PATH"),
+		pollers:    defaults.Daemons + (defaults.Ranks-1)*defaults.Clients,
+		allowed:    machine.AllowedCPUs,
+		clock:      liveClock,
+		counters:   tryCounters,
+		filesystem: statFilesystem,
+		shareMemfd: shareMemfd,
+		openPidfd:  openPidfd,
+	}
+	return x.examine(ctx)
+}
+
+// examiner holds what the findings are made from. Tests give another root and
+// other answers of the kernel.
+type examiner struct {
+	root        machine.Root
+	arch        string // Go's name of it
+	loaderPath  string // LD_LIBRARY_PATH
+	pollers     int    // polling threads of a run with default options
+	environment machine.Environment
+
+	allowed    func() ([]int, error)
+	clock      func() (name, fault string)
+	counters   func() (userOnly bool, err error)
+	filesystem func(path string) (size, free uint64, err error)
+	shareMemfd func() error
+	openPidfd  func() error
+}
+
+func (x *examiner) examine(ctx context.Context) []Finding {
+	x.environment = x.root.Environment()
+	var findings []Finding
+	for _, look := range []func() []Finding{
+		one(x.cores), one(x.quota), one(x.load), one(x.governor), one(x.turbo), one(x.smt),
+		one(x.virtualisation), one(x.isolation), one(x.numa),
+		one(x.timeSource), one(x.perfEvents), one(x.mitigations), one(x.aslr),
+		one(x.hugePages), one(x.transparentHugePages), one(x.lockedMemory), one(x.devShm), one(x.memfd),
+		x.rdma, x.libraries,
+	} {
+		if ctx.Err() != nil {
+			break
+		}
+		findings = append(findings, look()...)
+	}
+	return findings
+}
+
+func one(look func() Finding) func() []Finding {
+	return func() []Finding { return []Finding{look()} }
+}
+
+func liveClock() (name, fault string) {
+	clock := machine.Calibrated()
+	return clock.Name(), clock.Fallback()
+}
+
+func tryCounters() (userOnly bool, err error) {
+	counters, err := machine.OpenCounters()
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = counters.Close() }()
+	return counters.UserOnly(), nil
+}
+
+func statFilesystem(path string) (size, free uint64, err error) {
+	var stat unix.Statfs_t
+	if err := unix.Statfs(path, &stat); err != nil {
+		return 0, 0, err
+	}
+	block := uint64(stat.Bsize)
+	return stat.Blocks * block, stat.Bavail * block, nil
+}
+
+// shareMemfd opens an anonymous file a second time through /proc, as a peer
+// process does.
+func shareMemfd() error {
+	fd, err := unix.MemfdCreate("transportbench-doctor", unix.MFD_CLOEXEC)
+	if err != nil {
+		return os.NewSyscallError("memfd_create", err)
+	}
+	defer func() { _ = unix.Close(fd) }()
+	again, err := os.OpenFile("/proc/"+strconv.Itoa(os.Getpid())+"/fd/"+strconv.Itoa(fd), os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	return again.Close()
+}
+
+func openPidfd() error {
+	fd, err := unix.PidfdOpen(os.Getpid(), 0)
+	if err != nil {
+		return err
+	}
+	return unix.Close(fd)
+}

@@ -1,0 +1,225 @@
+package report
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"transportbench/core/lab/analyze"
+	"transportbench/core/lab/result"
+	"transportbench/core/lab/result/set"
+)
+
+// chunkSize is how many cells' details are packed together: a page of one
+// unpacks so many.
+const chunkSize = 16
+
+// brief is what the overview needs of a cell's results.
+type brief struct {
+	checks   []result.Check
+	rates    [][]float64 // of its windows
+	warmups  []result.Warmup
+	versions []string // of the command
+	analysis *analyze.Analysis
+}
+
+// details reads the results of all cells and packs what their pages show. Only
+// so many cells as are packed together are in memory at a time.
+func (b *builder) details(ctx context.Context) error {
+	b.briefs = make([]brief, len(b.cells))
+	turn := make(chan struct{}, runtime.GOMAXPROCS(0))
+	for from := 0; from < len(b.cells); from += chunkSize {
+		list := make([]detail, min(chunkSize, len(b.cells)-from))
+		var working sync.WaitGroup
+		for i := range list {
+			turn <- struct{}{}
+			working.Go(func() {
+				defer func() { <-turn }()
+				cell := from + i
+				list[i], b.briefs[cell] = b.cache.detailOf(b.sets[b.doc.Cells.Set[cell]], b.cells[cell])
+			})
+		}
+		working.Wait()
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		packed, err := pack(list)
+		if err != nil {
+			return err
+		}
+		b.chunks = append(b.chunks, packed)
+		for i := range list {
+			if a := b.briefs[from+i].analysis; a != nil {
+				b.doc.Cells.Bound[from+i], b.doc.Cells.Why[from+i] = string(a.Verdict.Bound), a.Verdict.Why
+			}
+		}
+	}
+	return nil
+}
+
+// detailOf reads the results behind a cell.
+func detailOf(s *set.Set, c *set.Cell) (detail, brief) {
+	d := detail{Config: c.Config, Plugin: c.Plugin, StartedAt: moment(c.StartedAt), Samples: c.Samples}
+	for _, doubt := range c.Doubts {
+		d.Doubts = append(d.Doubts, finding(doubt))
+	}
+	if c.Status == set.Failed || c.Status == set.Unavailable {
+		return d, brief{}
+	}
+	results, err := s.Results(c)
+	switch {
+	case err != nil:
+		d.Problem = "its results cannot be read: " + err.Error()
+		return d, brief{}
+	case len(results) == 0:
+		d.Problem = "the set has no results behind this cell"
+		return d, brief{}
+	}
+	var repeats []result.Repeat
+	known := brief{}
+	for i, r := range results {
+		file := ""
+		if i < len(c.Files) {
+			file = c.Files[i].Name
+		}
+		d.Runs = append(d.Runs, runOf(r, file))
+		repeats = append(repeats, r.Repeats...)
+		known.versions = append(known.versions, r.Tool.Version)
+		known.checks = append(known.checks, r.Checks...)
+		d.Rates = append(d.Rates, ratesOf(r)...)
+		if r.Setup.Warmup != nil {
+			known.warmups = append(known.warmups, *r.Setup.Warmup)
+		}
+	}
+	known.rates = d.Rates
+	d.Plugin = results[0].Plugin
+	if err := d.spectra(repeats); err != nil {
+		d.Problem = err.Error()
+	}
+	if known.analysis, err = analyze.Results(results); err != nil {
+		d.Problem = "it cannot be analysed: " + err.Error()
+	} else if _, err := json.Marshal(known.analysis); err != nil { // a figure that is none
+		d.Problem, known.analysis = "its analysis cannot be shown: "+err.Error(), nil
+	}
+	d.Analysis = known.analysis
+	return d, known
+}
+
+func moment(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format("2006-01-02 15:04:05 UTC")
+}
+
+func runOf(r *result.Result, file string) run {
+	why := r.IncompleteReason
+	if r.Failure != nil {
+		why = strings.TrimSpace(fmt.Sprintf("%s: rank %d, %s: %s", why, r.Failure.Rank, r.Failure.Operation, r.Failure.Error))
+	}
+	return run{
+		ID: r.ID, File: file, StartedAt: moment(r.StartedAt), Argv: r.Argv, Tool: r.Tool, Placement: r.Placement,
+		Setup: r.Setup, Checks: r.Checks, Incomplete: why,
+	}
+}
+
+// ratesOf are the operations per second in each slice of each repeat, over all
+// clients; nothing of a repeat that was cut short.
+func ratesOf(r *result.Result) [][]float64 {
+	var list [][]float64
+	for _, repeat := range r.Repeats {
+		var sums []float64
+		whole := true
+		for _, report := range repeat.Ranks {
+			for _, c := range report.Clients {
+				if sums == nil {
+					sums = make([]float64, len(c.Slices))
+				}
+				if whole = whole && len(c.Slices) == len(sums) && len(sums) > 0; !whole {
+					break
+				}
+				for i, n := range c.Slices {
+					sums[i] += float64(n)
+				}
+			}
+		}
+		if !whole || len(sums) == 0 {
+			continue
+		}
+		slice := time.Duration(r.Config.Duration).Seconds() / float64(len(sums))
+		for i := range sums {
+			sums[i] = math.Round(sums[i] / slice)
+		}
+		list = append(list, sums)
+	}
+	return list
+}
+
+// grid has the shares at which spectra are read: twelve to each factor of ten
+// of 1/(1-share), up to 1e7.
+func grid() []float64 {
+	const steps, decades = 12, 7
+	list := make([]float64, steps*decades+1)
+	for i := range list {
+		list[i] = 1 - math.Pow(10, -float64(i)/steps)
+	}
+	return list
+}
+
+// enough is how many samples must lie above a point of a spectrum.
+const enough = 10
+
+func (d *detail) spectra(repeats []result.Repeat) error {
+	var service, response []string
+	for _, r := range repeats {
+		service, response = append(service, r.Latency), append(response, r.Response)
+	}
+	var err error
+	if d.Service, err = spectrum(service); err != nil {
+		return err
+	}
+	d.Response, err = spectrum(response)
+	return err
+}
+
+// spectrum merges histograms and reads them at the shares of the grid.
+func spectrum(encoded []string) ([]float64, error) {
+	var merged *hdrhistogram.Histogram
+	for _, text := range encoded {
+		if text == "" {
+			continue
+		}
+		h, err := hdrhistogram.Decode([]byte(text))
+		if err != nil {
+			return nil, fmt.Errorf("decoding histogram: %w", err)
+		}
+		if merged == nil {
+			merged = h
+		} else {
+			merged.Merge(h)
+		}
+	}
+	if merged == nil {
+		return nil, nil
+	}
+	var percents []float64
+	for _, share := range grid() {
+		if float64(merged.TotalCount())*(1-share) < enough {
+			break
+		}
+		percents = append(percents, 100*share)
+	}
+	at := merged.ValueAtPercentiles(percents)
+	var values []float64
+	for _, p := range percents {
+		values = append(values, float64(at[p]))
+	}
+	return values, nil
+}

@@ -1,0 +1,183 @@
+package report
+
+import (
+	"slices"
+	"strings"
+
+	"transportbench/core/lab/result"
+	"transportbench/core/lab/result/format"
+	"transportbench/core/lab/result/set"
+)
+
+// heatMap is the throughput of series by payload, or by load where the payload
+// does not vary, relative to the best of each column, for cells that differ in
+// nothing else.
+type heatMap struct {
+	Title   string
+	Columns []heatColumn
+	Rows    []heatRow
+}
+
+// heatColumn is a column's name in the words between which it may wrap.
+type heatColumn []string
+
+type heatRow struct {
+	Label  string
+	Series int
+	Cells  []heatCell
+}
+
+type heatCell struct {
+	Cell        int
+	Label       string
+	X, W, Mid   float64 // percent
+	Level       int     // 0 worst to 6 best; -1 without a figure
+	Share, Text string
+}
+
+// heatKey is what the cells of one map have in common, and place where in it a
+// cell stands.
+type heatPlace struct{ title, row, column string }
+
+// heatMaps makes one map for each load.
+func (b *builder) heatMaps() []heatMap {
+	places := make([]heatPlace, len(b.cells))
+	order, inMap := []string{}, map[string][]int{}
+	for i := range b.cells {
+		places[i] = b.heatPlace(i)
+		title := places[i].title
+		if inMap[title] == nil {
+			order = append(order, title)
+		}
+		inMap[title] = append(inMap[title], i)
+	}
+	var maps []heatMap
+	for _, title := range order {
+		maps = append(maps, b.heatMap(title, inMap[title], places))
+	}
+	return maps
+}
+
+// payload is the option across.
+const payload = "value_size"
+
+// heatPlace puts a transport's own options into the row's name, the payload
+// into the column's, and all else into the map's. Where the payload does not
+// vary, there is one map, and all else is the column.
+func (b *builder) heatPlace(cell int) heatPlace {
+	c := b.cells[cell]
+	p := heatPlace{row: b.doc.Series[b.doc.Cells.Series[cell]].String()}
+	var rest []string
+	for _, name := range b.varying {
+		value, has := b.named(c, name)
+		if !has {
+			continue
+		}
+		own, isOwn := strings.CutPrefix(name, ownPrefix)
+		switch shown := set.Value(name, value); {
+		case isOwn:
+			p.row += " " + own + "=" + shown
+		case name == payload:
+			p.column = shown
+		default:
+			rest = append(rest, name+"="+shown)
+		}
+	}
+	text := strings.Join(rest, " ")
+	if slices.Contains(b.varying, payload) {
+		p.title = text
+	} else {
+		p.column = text
+	}
+	if len(b.sets) > 1 {
+		p.title = strings.TrimSpace(b.doc.Sets[b.doc.Cells.Set[cell]].Name + "  " + p.title)
+	}
+	return p
+}
+
+func (b *builder) heatMap(title string, cells []int, places []heatPlace) heatMap {
+	var columns, rows []string
+	at := map[heatPlace]int{}
+	for _, i := range cells {
+		p := places[i]
+		if !slices.Contains(columns, p.column) {
+			columns = append(columns, p.column)
+		}
+		if !slices.Contains(rows, p.row) {
+			rows = append(rows, p.row)
+		}
+		at[p] = i
+	}
+	b.sortColumns(columns, cells, places)
+	m := heatMap{Title: title}
+	width := 100 / float64(len(columns))
+	best := make([]float64, len(columns))
+	for i, column := range columns {
+		m.Columns = append(m.Columns, columnHead(column))
+		for _, row := range rows {
+			if cell, found := at[heatPlace{title, row, column}]; found {
+				if v, has := b.metric(cell, result.Throughput); has {
+					best[i] = max(best[i], v.Median)
+				}
+			}
+		}
+	}
+	for _, row := range rows {
+		r := heatRow{Label: row}
+		for i, column := range columns {
+			cell, found := at[heatPlace{title, row, column}]
+			if !found {
+				continue
+			}
+			r.Series = b.doc.Cells.Series[cell]
+			h := heatCell{Cell: cell, Label: b.doc.Cells.Label[cell], X: width * float64(i), W: width, Mid: width * (float64(i) + 0.5), Level: -1}
+			if v, has := b.metric(cell, result.Throughput); has {
+				share := shareOf(v.Median, best[i], result.Higher)
+				h.Level, h.Share, h.Text = level(share), percentOf(share), format.Value(v)
+			} else {
+				h.Share, h.Text = "-", b.doc.Cells.Status[cell]
+			}
+			r.Cells = append(r.Cells, h)
+		}
+		m.Rows = append(m.Rows, r)
+	}
+	return m
+}
+
+// columnHead lets a name wrap between its options, and only one that is wider
+// than the column between an option and its value, at a space without width.
+func columnHead(name string) heatColumn {
+	return strings.Fields(strings.ReplaceAll(name, "=", "=\u200b"))
+}
+
+// heatAcross is what the columns of the maps are.
+func (b *builder) heatAcross() string {
+	if slices.Contains(b.varying, payload) {
+		return "payload"
+	}
+	return "load"
+}
+
+// sortColumns orders the columns by payload, where that is what they are.
+func (b *builder) sortColumns(columns []string, cells []int, places []heatPlace) {
+	value := map[string]string{}
+	for _, i := range cells {
+		value[places[i].column] = b.cells[i].Config[payload]
+	}
+	slices.SortStableFunc(columns, func(x, y string) int { return set.CompareValues(value[x], value[y]) })
+}
+
+// levels are the shares of the best from which on a colour holds.
+var levels = []float64{0, 0.1, 0.25, 0.45, 0.65, 0.85, 0.97}
+
+func level(share float64) int {
+	at := 0
+	for i, from := range levels {
+		if share >= from {
+			at = i
+		}
+	}
+	return at
+}
+
+func percentOf(share float64) string { return format.Digits(100*share) + "%" }

@@ -1,0 +1,190 @@
+package report
+
+import (
+	"transportbench/core/lab/analyze"
+	"transportbench/core/lab/compare"
+	"transportbench/core/lab/result"
+)
+
+// document is what the page's script gets, besides the details of cells. Cells
+// are numbered over all sets, and described in columns: that is short.
+type document struct {
+	Title        string        `json:"title"`
+	Machine      string        `json:"machine"`
+	Version      string        `json:"version"` // of the commands that measured
+	Date         string        `json:"date"`
+	Live         bool          `json:"live,omitempty"`
+	Objective    string        `json:"objective,omitempty"`
+	Sets         []setInfo     `json:"sets"`
+	Environments []environment `json:"environments"`
+	// Series are what has a colour: a transport and its provider.
+	Series []series `json:"series"`
+	// Axes are the options that vary.
+	Axes  []axis `json:"axes"`
+	Cells cells  `json:"cells"`
+	// Metrics are the summaries of all cells, in the order in which they are
+	// shown.
+	Metrics []metricColumn `json:"metrics"`
+	Curves  []curve        `json:"curves"`
+	// Notes say which loads have no curve, and why.
+	Notes []string `json:"notes,omitempty"`
+	// Findings are what speaks against the numbers, and Stacks where time goes.
+	Findings []findingGroup `json:"findings"`
+	Stacks   []stack        `json:"stacks"`
+	Diffs    []diff         `json:"diffs"`
+	// ChunkSize is how many cells' details are packed together.
+	ChunkSize int `json:"chunk_size"`
+	// Grid has the shares at which spectra are read.
+	Grid []float64 `json:"grid"`
+}
+
+// stack is one kind of time, taken apart: means in ns.
+type stack struct {
+	Title string     `json:"title"`
+	Parts []string   `json:"parts"`
+	Rows  []stackRow `json:"rows"`
+}
+
+type stackRow struct {
+	Cell  int        `json:"cell"`
+	Whole float64    `json:"whole"`
+	Means []*float64 `json:"means"` // of the parts, null or missing where the cell has none
+}
+
+// setInfo is one of the report's sets.
+type setInfo struct {
+	Name   string `json:"name"`
+	Source string `json:"source"`
+	Date   string `json:"date"`
+	Cells  int    `json:"cells"`
+}
+
+type environment struct {
+	Identity map[string]string `json:"identity"`
+	Volatile map[string]string `json:"volatile"`
+}
+
+type series struct {
+	Transport string `json:"transport"`
+	Provider  string `json:"provider,omitempty"`
+}
+
+func (s series) String() string {
+	if s.Provider == "" {
+		return s.Transport
+	}
+	return s.Transport + " (" + s.Provider + ")"
+}
+
+// axis is an option that varies, with its values in order.
+type axis struct {
+	Name   string   `json:"name"`
+	Own    bool     `json:"own,omitempty"` // a transport's own option
+	Values []string `json:"values"`
+	Shown  []string `json:"shown"` // the values as people read them
+}
+
+// cells has a column for each property, with one entry for each cell.
+type cells struct {
+	Set    []int    `json:"set"`
+	Series []int    `json:"series"`
+	Label  []string `json:"label"`
+	// Axes has for each axis the index of each cell's value; -1 is none.
+	Axes        [][]int  `json:"axes"`
+	Environment []int    `json:"environment"`
+	Open        []bool   `json:"open"` // an open loop
+	Status      []string `json:"status"`
+	Reason      []string `json:"reason"`
+	// Worst is the severity of the worst check that failed, and Warnings how many
+	// warned.
+	Worst    []string `json:"worst"`
+	Warnings []int    `json:"warnings"`
+	// Bound and Why are the analysis's verdict, where there is one.
+	Bound []string `json:"bound"`
+	Why   []string `json:"why"`
+}
+
+// metricColumn is one metric of all cells. Cells without it have null.
+type metricColumn struct {
+	Name   string        `json:"name"`
+	Unit   string        `json:"unit"`
+	Better result.Better `json:"better"`
+	Help   string        `json:"help"`
+	Median []*float64    `json:"median"`
+	Low    []*float64    `json:"low"`
+	High   []*float64    `json:"high"`
+	N      []int         `json:"n"`
+}
+
+// curve is a configuration under several loads.
+type curve struct {
+	Series    int                 `json:"series"`
+	Set       int                 `json:"set"`
+	Label     string              `json:"label"`
+	Open      bool                `json:"open"`
+	Axis      string              `json:"axis"`
+	Metric    string              `json:"metric"`
+	Points    []point             `json:"points"`
+	Knee      *int                `json:"knee,omitempty"`
+	Most      *int                `json:"most,omitempty"` // the point for the strip
+	Operating []analyze.Operating `json:"operating"`
+	Message   string              `json:"message"`
+}
+
+type point struct {
+	Cell     int    `json:"cell"`
+	Load     string `json:"load"`
+	Meets    string `json:"meets,omitempty"`
+	Past     bool   `json:"past,omitempty"`
+	Unusable string `json:"unusable,omitempty"`
+}
+
+// diff is the comparison of two of the report's sets.
+type diff struct {
+	Old int `json:"old"`
+	New int `json:"new"`
+	// Refused says why the sets were not compared.
+	Refused string          `json:"refused,omitempty"`
+	Report  *compare.Report `json:"report,omitempty"`
+	// Cells has for each change the number of the new set's cell, or -1.
+	Cells []int `json:"cells,omitempty"`
+}
+
+// detail is what the page of one cell shows besides its summary. It is unpacked
+// when it is looked at.
+type detail struct {
+	Config    map[string]string    `json:"config"`
+	Plugin    any                  `json:"plugin"`
+	StartedAt string               `json:"started_at"`
+	Samples   map[string][]float64 `json:"samples"`
+	Doubts    []finding            `json:"doubts,omitempty"`
+	Runs      []run                `json:"runs,omitempty"`
+	// Service and Response are the merged histograms' values at the grid's
+	// shares, in ns, cut where fewer than ten samples remain.
+	Service  []float64 `json:"service,omitempty"`
+	Response []float64 `json:"response,omitempty"`
+	// Rates are the operations per second in each slice of each repeat.
+	Rates    [][]float64       `json:"rates,omitempty"`
+	Analysis *analyze.Analysis `json:"analysis,omitempty"`
+	// Problem says why there is no more.
+	Problem string `json:"problem,omitempty"`
+}
+
+type finding struct {
+	Check    string          `json:"check"`
+	Severity result.Severity `json:"severity"`
+	Message  string          `json:"message"`
+}
+
+// run is one result file behind a cell.
+type run struct {
+	ID         string             `json:"id"`
+	File       string             `json:"file,omitempty"`
+	StartedAt  string             `json:"started_at"`
+	Argv       []string           `json:"argv"`
+	Tool       result.Tool        `json:"tool"`
+	Placement  []result.Placement `json:"placement"`
+	Setup      result.Setup       `json:"setup"`
+	Checks     []result.Check     `json:"checks"`
+	Incomplete string             `json:"incomplete,omitempty"`
+}

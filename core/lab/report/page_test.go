@@ -1,0 +1,337 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/lab/result"
+	"transportbench/core/lab/result/format"
+	"transportbench/core/lab/result/set"
+)
+
+// pageOf is the page that most tests look at.
+var pageOf = sync.OnceValue(func() func(t testing.TB) []byte {
+	var once sync.Once
+	var page []byte
+	return func(t testing.TB) []byte {
+		once.Do(func() { page = rendered(t, build(t, fakeSet(t, loads(), 6, 1))) })
+		return page
+	}
+})
+
+func TestPageInBrowser(t *testing.T) {
+	b := newTab(t)
+	b.open(pageOf()(t))
+	require.Equal(t, "30 of 30 cells", eval[string](b, `document.getElementById("shown").textContent`))
+	require.Equal(t, 6, eval[int](b, `document.querySelectorAll(".card").length`), "three transports, closed and open loops")
+	require.Equal(t, 6, eval[int](b, `document.querySelectorAll("#curves .chart canvas").length`), "three percentiles, closed and open loops")
+	require.Positive(t, eval[int](b, `document.querySelectorAll("#phases .bar rect").length`))
+	// Something is painted in every chart but its axes: pixels of a series' colour.
+	require.True(t, eval[bool](b, `[...document.querySelectorAll("#curves canvas, #spectrum canvas")].every((c) => {
+		const want = [0x00, 0x67, 0xa8], d = c.getContext("2d").getImageData(0, 0, c.width, c.height).data;
+		for (let i = 0; i < d.length; i += 4) if (Math.abs(d[i] - want[0]) + Math.abs(d[i + 1] - want[1]) + Math.abs(d[i + 2] - want[2]) < 12 && d[i + 3] > 200) return true;
+		return false;
+	})`))
+	require.Empty(t, eval[string](b, `performance.getEntriesByType("resource").map((r) => r.name).filter((n) => !n.startsWith("data:")).join()`), "nothing is fetched")
+}
+
+func TestFilters(t *testing.T) {
+	b := newTab(t)
+	b.open(pageOf()(t))
+	points := `[...document.querySelectorAll("#curves-closed .chart")].map((c) => /(\d+) point/.exec(c.getAttribute("aria-label"))[1]).join()`
+	require.Equal(t, "21,21,21", eval[string](b, points))
+
+	b.do(chromedp.Click(`#filters input[name=series][value="0"]`))
+	b.await(`document.getElementById("shown").textContent === "20 of 30 cells"`)
+	require.Equal(t, "14,14,14", eval[string](b, points))
+	require.Equal(t, 4, eval[int](b, `document.querySelectorAll(".card").length`))
+	require.Zero(t, eval[int](b, `[...document.querySelectorAll(".heat-row:not(.off)")].filter((r) => r.getAttribute("aria-label").startsWith("copyrpc")).length`))
+	require.Zero(t, eval[int](b, `[...document.querySelectorAll("#phases .bar-row:not(.off)")].filter((r) => r.textContent.includes("copyrpc")).length`))
+
+	name := eval[string](b, `[...document.querySelectorAll("#filters .axis")].find((l) => l.textContent.startsWith("value_size")).querySelector("select").name`)
+	eval[bool](b, fmt.Sprintf(`(() => { const s = document.querySelector("select[name=%s]"); s.value = [...s.options].find((o) => o.text === "4KiB").value; s.dispatchEvent(new Event("change")); return true; })()`, name))
+	b.await(`document.getElementById("shown").textContent === "6 of 30 cells"`)
+	require.Equal(t, "6,6,6", eval[string](b, points))
+	require.True(t, eval[bool](b, `document.getElementById("curves-open").hidden`), "no open loop has that payload")
+	require.Equal(t, 6, eval[int](b, `document.querySelectorAll("#all-table tbody tr").length`))
+
+	b.do(chromedp.Click(`#reset`))
+	b.await(`document.getElementById("shown").textContent === "30 of 30 cells"`)
+	require.Equal(t, "21,21,21", eval[string](b, points))
+	require.Equal(t, "reset", eval[string](b, `document.activeElement.id`), "the focus stays")
+}
+
+func TestScalesAndMetrics(t *testing.T) {
+	b := newTab(t)
+	b.open(pageOf()(t))
+	// The heat map is drawn with throughput when the report is made; drawn again
+	// in the browser it is the same.
+	text := `[...document.querySelectorAll(".heat-row a")].map((a) => a.getAttribute("class") + a.textContent + a.getAttribute("aria-label")).join("|")`
+	drawn := eval[string](b, text)
+	require.Contains(t, drawn, "100%")
+	eval[bool](b, `paintHeat(); true`)
+	require.Equal(t, drawn, eval[string](b, text))
+	eval[bool](b, `(() => { const s = document.getElementById("heat-metric"); s.value = "latency_p99"; s.dispatchEvent(new Event("change")); return true; })()`)
+	repainted := eval[string](b, text)
+	require.NotEqual(t, drawn, repainted)
+	require.Contains(t, repainted, " us")
+
+	b.do(chromedp.Click(`#curves-closed .toggle:first-child input`))
+	b.await(`look.closed.x === true && document.querySelectorAll("#curves-closed canvas").length === 3`)
+	b.do(chromedp.Click(`#bars-absolute`))
+	b.await(`Math.max(...[...document.querySelectorAll("#phases figure:first-of-type svg.bar")].map((s) => parseFloat(s.querySelector("line").getAttribute("x1")))) <= 100.01`)
+	// Dragging zooms, and a double click goes back.
+	b.await(`document.querySelector("#curves-closed .u-over") !== null`)
+	ticks := `(() => { const r = document.querySelector("#curves-closed .u-over").getBoundingClientRect(); return [r.left, r.top, r.width, r.height]; })()`
+	eval[bool](b, `document.querySelector("#curves-closed .chart").scrollIntoView({block: "center", behavior: "instant"}); true`)
+	box := eval[[]float64](b, ticks)
+	before := eval[string](b, `document.querySelector("#curves-closed canvas").toDataURL()`)
+	b.do(chromedp.DragAndDropXY(box[0]+box[2]*0.3, box[1]+box[3]*0.3, box[0]+box[2]*0.6, box[1]+box[3]*0.7, 10))
+	b.await(fmt.Sprintf(`document.querySelector("#curves-closed canvas").toDataURL() !== %q`, before))
+	eval[bool](b, `document.querySelector("#curves-closed .u-over").dispatchEvent(new MouseEvent("dblclick", {bubbles: true})); true`)
+	b.await(fmt.Sprintf(`document.querySelector("#curves-closed canvas").toDataURL() === %q`, before))
+}
+
+// Every way that the mouse has, the keyboard has too.
+func TestKeyboard(t *testing.T) {
+	b := newTab(t)
+	b.open(pageOf()(t))
+	b.press(kb.Tab)
+	require.Equal(t, "skip", eval[string](b, `document.activeElement.className`))
+	b.press(kb.Tab)
+	require.Equal(t, "#verdict", eval[string](b, `document.activeElement.getAttribute("href")`))
+
+	eval[bool](b, `document.querySelector("#curves-closed .chart").focus(); true`)
+	b.press(kb.ArrowRight)
+	b.await(`!document.getElementById("tip").hidden`)
+	tip := eval[string](b, `document.getElementById("tip").innerText`)
+	require.Regexp(t, `throughput .* op/s \(.* to .*\)`, tip, "the interval is told")
+	require.Equal(t, "polite", eval[string](b, `document.getElementById("tip").getAttribute("aria-live")`))
+	b.press(kb.ArrowRight)
+	require.NotEqual(t, tip, eval[string](b, `document.getElementById("tip").innerText`))
+	b.press(kb.Enter)
+	b.await(`!document.getElementById("page").hidden && document.activeElement.tagName === "H2"`)
+	require.True(t, eval[bool](b, `document.getElementById("main").hidden`))
+	b.press(kb.Escape)
+	b.await(`document.getElementById("page").hidden && !document.getElementById("main").hidden`)
+
+	// All that can be used can be reached, and has a name.
+	require.Empty(t, eval[string](b, `[...document.querySelectorAll("button, select, input, a[href], [tabindex='0']")].filter((e) =>
+		!(e.getAttribute("aria-label") || e.textContent.trim() || e.labels?.length || e.title)).map((e) => e.outerHTML.slice(0, 80)).join()`))
+	require.Empty(t, eval[string](b, `[...document.querySelectorAll("svg:not([aria-hidden]):not([role])")].map((e) => e.outerHTML.slice(0, 80)).join()`))
+	require.True(t, eval[bool](b, `[...document.querySelectorAll("#curves > div:not(#curve-notes), #spectrum, #heat, #phases, #verdict")].every((s) => s.querySelector("details.table"))`), "a table behind each chart")
+	eval[bool](b, everyFold)
+	b.await(`document.querySelectorAll("table").length > 8`)
+	require.True(t, eval[bool](b, `[...document.querySelectorAll("table")].every((t) => t.caption.textContent && t.querySelectorAll("th[scope=col]").length)`))
+}
+
+// The page of a cell has its raw samples to the last digit.
+func TestCellPage(t *testing.T) {
+	page := pageOf()(t)
+	var doc document
+	unpacked(t, page, "data", &doc)
+	details := detailsIn(t, page, &doc)
+	b := newTab(t)
+	b.open(page)
+	for _, cell := range []int{0, 17, 29} {
+		eval[bool](b, fmt.Sprintf(`location.hash = "cell-%d"; true`, cell))
+		b.await(fmt.Sprintf(`document.querySelector("#page h2")?.textContent === %q`, doc.Cells.Label[cell]))
+		text := eval[string](b, `document.getElementById("page").innerText`)
+		for _, part := range []string{"Verdict", "Figures", "Checks", "Raw samples", "Configuration", "Environment", "Some CPU", "in_flight", "Percentiles"} {
+			require.Contains(t, text, part)
+		}
+		rows := eval[[][]string](b, `[...[...document.querySelectorAll("#page section")].find((s) => s.querySelector("h3").textContent === "Raw samples").querySelectorAll("tbody tr")].map((r) => [...r.children].map((c) => c.textContent))`)
+		require.Len(t, rows, len(details[cell].Samples))
+		for _, row := range rows {
+			var values []string
+			for _, v := range details[cell].Samples[row[0]] {
+				values = append(values, eval[string](b, fmt.Sprintf("String(%v)", v)))
+			}
+			require.Equal(t, values, row[2:], row[0])
+		}
+		b.await(`document.querySelector("#page canvas") !== null`)
+	}
+	eval[bool](b, `location.hash = "back"; true`)
+	b.await(`document.getElementById("page").hidden`)
+}
+
+// The page writes figures as the tables of the terminal do.
+func TestFormatInBrowser(t *testing.T) {
+	b := newTab(t)
+	b.open(pageOf()(t))
+	var calls, want []string
+	for _, unit := range []string{"ns", "op/s", "B/s", "ratio", "ns/op", "token/s"} {
+		for e := -6.0; e < 12; e += 0.37 {
+			v := math.Pow(10, e)
+			calls, want = append(calls, fmt.Sprintf("number(%v, %q)", v, unit)), append(want, format.Number(v, unit))
+			low, high := v*0.97, v*1.2
+			m := result.Metric{Unit: unit, Median: v, Low: &low, High: &high, N: 7}
+			calls = append(calls, fmt.Sprintf("interval({unit: %q, median: %v, low: %v, high: %v, n: 7})", unit, v, low, high))
+			want = append(want, format.Interval(m))
+		}
+	}
+	// Halfway between two figures, and as close to it as can be.
+	for _, v := range []float64{520.5, 521.5, 100.5, 1e5 + 0.5, 20.25, 20.75, 2.125, 2.375, 0.0625, 0.1875, 1.005} {
+		for _, near := range []float64{v, math.Nextafter(v, 0), math.Nextafter(v, 1e9), -v} {
+			calls, want = append(calls, fmt.Sprintf("digits(%v)", near)), append(want, format.Digits(near))
+		}
+	}
+	for _, p := range []float64{0.00011, 0.03125, 0.09375, 0.28125, 0.5} {
+		calls, want = append(calls, fmt.Sprintf("probability(%v)", p)), append(want, format.Probability(&p))
+	}
+	for _, v := range []float64{0.00125, 0.0025, 0.125, 0.0625, 0.28125, 0.40625, 0.3334375, -0.5, -0.004, 0, 0.01, 0.2, 3, 12} {
+		calls, want = append(calls, fmt.Sprintf("percent(%v)", v)), append(want, format.Percent(&v))
+	}
+	got := eval[[]string](b, "["+strings.Join(calls, ",")+"]")
+	for i := range want {
+		require.Equal(t, want[i], got[i], calls[i])
+	}
+}
+
+// A card says what its figures are in, and counts warnings by that name.
+func TestCard(t *testing.T) {
+	b := newTab(t)
+	b.open(pageOf()(t))
+	card := eval[string](b, `document.querySelector(".card").innerText`)
+	require.Regexp(t, `95% [0-9.]+ to [0-9.]+ M op/s\n`, card)
+	require.Regexp(t, `(?m)^1 warning$`, card)
+	require.NotContains(t, eval[string](b, `document.body.innerText`), "doubt")
+}
+
+// Nothing reaches beyond a phone, a sheet of paper, or a narrow window.
+func TestNarrowPrintAndDark(t *testing.T) {
+	b := newTab(t)
+	b.open(pageOf()(t))
+	for _, width := range []int64{320, 390, 794, 1100} {
+		b.do(chromedp.EmulateViewport(width, 800))
+		b.await(fmt.Sprintf(`window.innerWidth === %d && [...document.querySelectorAll("#main .uplot canvas")].every((u) => u.getBoundingClientRect().right <= %d)`, width, width))
+		require.Empty(t, eval[string](b, overflow), "%d wide", width)
+	}
+	b.do(chromedp.EmulateViewport(390, 800))
+	eval[bool](b, `location.hash = "cell-17"; true`)
+	b.await(`!document.getElementById("page").hidden`)
+	b.await(`[...document.querySelectorAll("#page .uplot canvas")].every((u) => u.getBoundingClientRect().right <= 390)`)
+	require.Empty(t, eval[string](b, overflow), "the page of a cell")
+	eval[bool](b, `location.hash = "back"; true`)
+	b.await(`document.getElementById("page").hidden`)
+
+	background := `getComputedStyle(document.body).backgroundColor`
+	b.media("", "prefers-color-scheme", "light")
+	light := eval[string](b, background)
+	b.media("", "prefers-color-scheme", "dark")
+	b.await(fmt.Sprintf(`%s !== %q`, background, light))
+	require.Empty(t, eval[string](b, contrasts), "dark")
+	// A printer has measured the page when the colours change.
+	eval[bool](b, `document.querySelectorAll("canvas").forEach((c) => { c.dataset.stays = "yes"; }); true`)
+	pixels := `document.querySelector("#spectrum canvas").toDataURL()`
+	before := eval[string](b, pixels)
+	b.media("print", "prefers-color-scheme", "dark")
+	b.await(pixels + " !== " + strconv.Quote(before))
+	require.True(t, eval[bool](b, `[...document.querySelectorAll("canvas")].every((c) => c.dataset.stays)`))
+	b.do(chromedp.EmulateViewport(700, 900))
+	b.await(`getComputedStyle(document.body).backgroundColor === "rgb(255, 255, 255)"`)
+	b.await(`[...document.querySelectorAll("#main .uplot canvas")].every((u) => u.getBoundingClientRect().right <= 701)`)
+	require.Empty(t, eval[string](b, overflow), "in print")
+	require.Equal(t, "none", eval[string](b, `getComputedStyle(document.getElementById("filters")).display`))
+	require.Empty(t, eval[string](b, contrasts), "print")
+	b.media("", "prefers-color-scheme", "light")
+	require.Empty(t, eval[string](b, contrasts), "light")
+	printed, err := chromedp.Run(b.ctx, chromedp.PrintToPDF(chromedp.PDFPrintBackground()))
+	require.NoError(t, err)
+	require.True(t, hasPrefixAny(string(printed), "%PDF"))
+}
+
+// contrasts lists text that stands out too little from what is behind it: less
+// than 4.5 to 1, which is what WCAG asks for.
+const contrasts = `(() => {
+  const channels = (c) => { const m = c.match(/[\d.]+/g).map(Number); return m.length > 3 && m[3] === 0 ? null : m; };
+  const light = (m) => { const [r, g, b] = m.slice(0, 3).map((v) => { v /= 255; return v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; }); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+  const behind = (e) => {
+    if (e.namespaceURI.endsWith("svg")) {
+      const rect = e.closest("a")?.querySelector("rect");
+      if (rect && getComputedStyle(rect).fill !== "none") return channels(getComputedStyle(rect).fill);
+    }
+    for (; e; e = e.parentElement) { const c = channels(getComputedStyle(e).backgroundColor); if (c) return c; }
+    return [255, 255, 255];
+  };
+  const bad = [];
+  for (const e of document.querySelectorAll("body *")) {
+    if (![...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim()) || !e.getClientRects().length || e.closest("script, style, title, .off, noscript")) continue;
+    const s = getComputedStyle(e), a = light(channels(e.namespaceURI.endsWith("svg") ? s.fill : s.color)), b = light(behind(e));
+    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    if (ratio < 4.5) bad.push(e.tagName + "." + e.getAttribute("class") + " " + e.textContent.slice(0, 20) + " " + ratio.toFixed(2));
+  }
+  return [...new Set(bad)].slice(0, 6).join("; ");
+})()`
+
+// Nothing in a result file becomes markup in the browser either, wherever it is
+// shown.
+func TestHostileNamesInBrowser(t *testing.T) {
+	b := newTab(t)
+	b.open(rendered(t, build(t, hostileSet(t), hostileSet(t))))
+	clean := func(where string) {
+		t.Helper()
+		eval[bool](b, everyFold)
+		b.await(`[...document.querySelectorAll("details.table[open]")].every((d) => d.dataset.filled)`)
+		require.Equal(t, "undefined", eval[string](b, `typeof hacked`), where)
+		require.Zero(t, eval[int](b, `document.querySelectorAll("img, [onload], [onerror], iframe").length`), where)
+	}
+	clean("overview")
+	eval[bool](b, `document.querySelector("#curves .chart").focus(); true`)
+	b.press(kb.ArrowRight)
+	b.await(`document.getElementById("tip").innerText.includes("<script>hacked=1")`)
+	for cell := range eval[int](b, `report.doc.cells.label.length`) {
+		eval[bool](b, fmt.Sprintf(`location.hash = "cell-%d"; true`, cell))
+		b.await(fmt.Sprintf(`location.hash === "#cell-%d" && document.querySelector("#page h2")?.textContent === labelOf(%d)`, cell, cell))
+		clean("cell")
+	}
+}
+
+// Two sets, and three of which one cannot be compared.
+func TestSeveralSetsInBrowser(t *testing.T) {
+	old, new := fakeSet(t, loads(), 6, 1), fakeSet(t, loads(), 6, 1.3)
+	old.Source, new.Source = "results/v1", "results/v2"
+	b := newTab(t)
+	b.open(rendered(t, build(t, old, new)))
+	require.Equal(t, 12, eval[int](b, `document.querySelectorAll(".card").length`))
+	require.Positive(t, eval[int](b, `document.querySelectorAll("#changes .bar-row[data-c]").length`))
+	eval[bool](b, everyFold)
+	b.await(`document.querySelector("#changes-table tbody tr") !== null`)
+	b.do(chromedp.Click(`#filters input[name=sets][value="0"]`))
+	b.await(`document.getElementById("shown").textContent === "30 of 60 cells"`)
+	require.Equal(t, 6, eval[int](b, `document.querySelectorAll(".card").length`))
+	b.do(chromedp.EmulateViewport(390, 800))
+	b.await(`window.innerWidth === 390 && [...document.querySelectorAll("#main .uplot canvas")].every((u) => u.getBoundingClientRect().right <= 390)`)
+	require.Empty(t, eval[string](b, overflow))
+}
+
+// A set may have one cell, which leaves nothing to vary, or one that never ran.
+func TestSmallSetsInBrowser(t *testing.T) {
+	failed := set.New()
+	failed.Cells = []set.Cell{{Config: map[string]string{"transport": "shm"}, Status: set.Failed, Reason: "it crashed", Environment: -1, Samples: map[string][]float64{}}}
+	for name, s := range map[string]*set.Set{"one": fakeSet(t, loads()[:1], 2, 1), "failed": failed} {
+		t.Run(name, func(t *testing.T) {
+			b := newTab(t)
+			b.open(rendered(t, build(t, s)))
+			require.Equal(t, "1 of 1 cell", eval[string](b, `document.getElementById("shown").textContent`))
+			eval[bool](b, everyFold)
+			eval[bool](b, `location.hash = "cell-0"; true`)
+			b.await(`document.querySelector("#page h2") !== null`)
+		})
+	}
+}
+
+// The committed results are shown without a word in the console.
+func TestCommittedResultsInBrowser(t *testing.T) {
+	b := newTab(t)
+	b.open(rendered(t, build(t, committed(t))))
+	require.Equal(t, 5, eval[int](b, `document.querySelectorAll(".card").length`), "one for each transport")
+}

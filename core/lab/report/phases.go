@@ -1,0 +1,172 @@
+package report
+
+import (
+	"slices"
+	"unicode"
+	"unicode/utf8"
+
+	"transportbench/core/lab/analyze"
+	"transportbench/core/lab/result/format"
+)
+
+// breakdown is one kind of time, taken apart for each cell that has it.
+type breakdown struct {
+	Title  string
+	Legend []legendPart
+	Rows   []barRow
+	More   int // cells that are in the table only
+}
+
+type legendPart struct {
+	Name, Help string
+	Class      string
+}
+
+type barRow struct {
+	Cell   int
+	Label  string
+	Whole  string
+	At     float64 // the whole, in percent of the row's width
+	Bars   []bar
+	Excess string // how much the parts are longer than the whole
+	// Longest is the longest row over this one: what lengths are divided by to
+	// be in proportion.
+	Longest float64
+}
+
+type bar struct {
+	X, W  float64 // percent
+	Class string
+	Text  string
+}
+
+// barsShown is how many bars of one kind are drawn; the table has all.
+const barsShown = 60
+
+// breakdowns collects the analyses' stacks by name. Only means are stacked.
+func (b *builder) breakdowns() []breakdown {
+	var list []breakdown
+	for cell, brief := range b.briefs {
+		if brief.analysis == nil {
+			continue
+		}
+		for _, d := range brief.analysis.Breakdowns {
+			at := slices.IndexFunc(list, func(have breakdown) bool { return have.Title == heading(d.Name) })
+			if at < 0 {
+				at = len(list)
+				list = append(list, breakdown{Title: heading(d.Name)})
+			}
+			list[at].add(cell, b.doc.Cells.Label[cell], d)
+		}
+	}
+	for i := range list {
+		list[i].scale()
+	}
+	return list
+}
+
+// stacks are the same for the tables, of all cells.
+func (b *builder) stacks() {
+	b.doc.Stacks = []stack{}
+	at := map[string]int{}
+	for cell, brief := range b.briefs {
+		if brief.analysis == nil {
+			continue
+		}
+		for _, d := range brief.analysis.Breakdowns {
+			i, known := at[d.Name]
+			if !known {
+				i = len(b.doc.Stacks)
+				at[d.Name] = i
+				b.doc.Stacks = append(b.doc.Stacks, stack{Title: heading(d.Name)})
+			}
+			b.doc.Stacks[i].add(cell, d)
+		}
+	}
+}
+
+func (s *stack) add(cell int, d analyze.Breakdown) {
+	row := stackRow{Cell: cell, Whole: d.Whole}
+	for _, p := range d.Parts {
+		at := slices.Index(s.Parts, p.Name)
+		if at < 0 {
+			at = len(s.Parts)
+			s.Parts = append(s.Parts, p.Name)
+		}
+		for len(row.Means) <= at {
+			row.Means = append(row.Means, nil)
+		}
+		row.Means[at] = &p.Mean
+	}
+	s.Rows = append(s.Rows, row)
+}
+
+func (l *breakdown) class(p analyze.Part) string {
+	if p.Name == analyze.Unexplained {
+		return "unexplained"
+	}
+	at := slices.IndexFunc(l.Legend, func(have legendPart) bool { return have.Name == p.Name })
+	if at < 0 {
+		at = len(l.Legend)
+		l.Legend = append(l.Legend, legendPart{p.Name, p.Help, partClass(at)})
+	}
+	return l.Legend[at].Class
+}
+
+const partColours = 8
+
+func partClass(i int) string { return "p" + string(rune('0'+i%partColours)) }
+
+// add makes a row whose bars are in nanoseconds, until they are scaled.
+func (l *breakdown) add(cell int, label string, d analyze.Breakdown) {
+	if len(l.Rows) == barsShown {
+		l.More++
+		return
+	}
+	row := barRow{Cell: cell, Label: label, Whole: format.Time(d.Whole), At: d.Whole}
+	x := 0.0
+	for _, p := range d.Parts {
+		class := l.class(p)
+		if p.Mean < 0 {
+			row.Excess = format.Time(-p.Mean)
+			continue
+		}
+		row.Bars = append(row.Bars, bar{X: x, W: p.Mean, Class: class, Text: p.Name + ": " + format.Time(p.Mean) + ", " + percentOf(p.Share)})
+		x += p.Mean
+	}
+	l.Rows = append(l.Rows, row)
+}
+
+// scale turns nanoseconds into percent of each row's own length.
+func (l *breakdown) scale() {
+	lengths := make([]float64, len(l.Rows))
+	for i, row := range l.Rows {
+		lengths[i] = row.At
+		for _, bar := range row.Bars {
+			lengths[i] = max(lengths[i], bar.X+bar.W)
+		}
+	}
+	longest := slices.Max(lengths)
+	for i, length := range lengths {
+		if length <= 0 {
+			continue
+		}
+		row := &l.Rows[i]
+		row.Longest = longest / length
+		row.At *= 100 / length
+		for j := range row.Bars {
+			row.Bars[j].X *= 100 / length
+			row.Bars[j].W *= 100 / length
+		}
+	}
+	if i := slices.IndexFunc(l.Legend, func(p legendPart) bool { return p.Class == "unexplained" }); i < 0 {
+		l.Legend = append(l.Legend, legendPart{analyze.Unexplained, "the whole less its parts", "unexplained"})
+	}
+}
+
+// heading makes a heading of a breakdown's name; its title may have figures of
+// one cell.
+func heading(name string) string {
+	r, size := utf8.DecodeRuneInString(name)
+	return string(unicode.ToUpper(r)) + name[size:]
+}

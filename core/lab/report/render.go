@@ -1,0 +1,99 @@
+package report
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"fmt"
+	"html/template"
+	"io"
+	"strings"
+	"sync"
+
+	"transportbench/core/lab/result/format"
+)
+
+// uPlotVersion is the version of what lies in assets.
+const uPlotVersion = "1.6.32"
+
+//go:embed assets
+var assets embed.FS
+
+// The script's parts, in order: each uses those before it.
+var scripts = []string{"uPlot.iife.min.js", "data.js", "dom.js", "chart.js", "filter.js", "overview.js", "curves.js", "cell.js", "main.js"}
+
+// static is what is the same on every page.
+type static struct {
+	body          *template.Template
+	script, style string
+	policy        string
+}
+
+var loadStatic = sync.OnceValue(func() *static {
+	read := func(names ...string) string {
+		var b strings.Builder
+		for _, name := range names {
+			text, err := assets.ReadFile("assets/" + name)
+			if err != nil {
+				panic(err) // it is embedded
+			}
+			b.Write(text)
+			b.WriteByte('\n')
+		}
+		return b.String()
+	}
+	s := &static{
+		body:   template.Must(template.New("page").Parse(read("page.html"))),
+		script: "/*!\n" + read("uPlot.LICENSE") + "*/\n" + read(scripts...),
+		style:  read("uPlot.min.css", "style.css"),
+	}
+	s.policy = fmt.Sprintf("default-src 'none'; script-src '%s'; style-src '%s'; img-src data:; base-uri 'none'; form-action 'none'", hashOf(s.script), hashOf(s.style))
+	return s
+})
+
+// hashOf is how a page's policy names the one script, or style, that it allows.
+func hashOf(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
+}
+
+// Title names machine, version and date, for people.
+func (p *Page) Title() string { return p.doc.Title }
+
+// Render writes the page as one HTML file.
+func (p *Page) Render(w io.Writer) error {
+	s := loadStatic()
+	var body bytes.Buffer
+	err := s.body.Execute(&body, map[string]any{
+		"Doc": p.doc, "Heat": p.heat, "HeatAcross": p.heatAcross, "Phases": p.phases, "Changes": p.changes, "Trust": p.trust,
+		"Traces": p.traces, "Warmups": p.warmups,
+		"Cells": format.Count(len(p.doc.Cells.Label), "cell"), "UPlot": uPlotVersion,
+	})
+	if err != nil {
+		return err
+	}
+	data, err := pack(p.doc)
+	if err != nil {
+		return err
+	}
+	policy := s.policy
+	if p.doc.Live {
+		policy += "; connect-src 'self'"
+	}
+	b := bufio.NewWriter(w)
+	fmt.Fprintf(b, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta http-equiv=\"Content-Security-Policy\" content=\"%s\">\n", policy)
+	fmt.Fprintf(b, "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<meta name=\"color-scheme\" content=\"light dark\">\n<link rel=\"icon\" href=\"data:,\">\n<title>%s · transportbench</title>\n", template.HTMLEscapeString(p.doc.Title))
+	fmt.Fprintf(b, "<style>%s</style>\n</head>\n<body class=\"no-script\">\n", s.style)
+	if _, err := body.WriteTo(b); err != nil {
+		return err
+	}
+	// Base64 has nothing that HTML could take for a tag.
+	fmt.Fprintf(b, "<script type=\"text/plain\" id=\"data\">%s</script>\n", text(data))
+	for i, chunk := range p.chunks {
+		fmt.Fprintf(b, "<script type=\"text/plain\" id=\"chunk-%d\">%s</script>\n", i, text(chunk))
+	}
+	fmt.Fprintf(b, "<script>%s</script>\n</body>\n</html>\n", s.script)
+	return b.Flush()
+}

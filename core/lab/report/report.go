@@ -1,0 +1,230 @@
+package report
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"transportbench/core/lab/analyze"
+	"transportbench/core/lab/compare"
+	"transportbench/core/lab/result/format"
+	"transportbench/core/lab/result/set"
+)
+
+// Options are how to report.
+type Options struct {
+	// Objective is what the verdict strip's throughput must keep; nil is none.
+	Objective *analyze.Objective
+	// Compare is how sets are compared, where there are several.
+	Compare compare.Options
+	// Live makes a page that asks its server for news.
+	Live bool
+
+	cache *cache // of details, for a page that is built again and again
+}
+
+// Page is a report that is ready to be written.
+type Page struct {
+	doc        *document
+	chunks     [][]byte // compressed details
+	trust      []trustRow
+	phases     []breakdown
+	heat       []heatMap
+	heatAcross string
+	changes    []changeList
+	traces     []traces
+	warmups    string
+}
+
+// Build computes a report of one set, or of several: then each later one is
+// compared with the first. It reads the results behind the cells; one that
+// cannot be read costs its cell the details, and the cell's page says so. It is
+// an error where no set has a cell.
+func Build(ctx context.Context, sets []*set.Set, o Options) (*Page, error) {
+	b := &builder{Options: o, sets: sets, doc: &document{Live: o.Live, ChunkSize: chunkSize, Grid: grid(),
+		// What may be empty is a list all the same for the script.
+		Environments: []environment{}, Axes: []axis{}, Metrics: []metricColumn{}, Cells: cells{Axes: [][]int{}}}}
+	for _, s := range sets {
+		s.Sort()
+	}
+	b.number()
+	if len(b.cells) == 0 {
+		return nil, errors.New("there is no cell to report on")
+	}
+	b.columns()
+	if err := b.details(ctx); err != nil {
+		return nil, err
+	}
+	b.describe()
+	b.curves()
+	b.diffs()
+	b.findings()
+	b.stacks()
+	p := &Page{doc: b.doc, chunks: b.chunks}
+	p.heat, p.heatAcross = b.heatMaps(), b.heatAcross()
+	p.phases = b.breakdowns()
+	p.changes = b.changeLists()
+	p.trust = b.trustRows()
+	p.traces, p.warmups = b.allTraces(), b.warmups()
+	return p, nil
+}
+
+// builder makes a document.
+type builder struct {
+	Options
+	sets    []*set.Set
+	doc     *document
+	cells   []*set.Cell // of all sets, as numbered
+	first   []int       // number of each set's first cell
+	varying []string
+	naming  map[string][]string // of each transport, the options that name its cells
+	chunks  [][]byte
+	briefs  []brief // of each cell
+}
+
+// number gives every cell its number.
+func (b *builder) number() {
+	lists := make([][]set.Cell, len(b.sets))
+	for i, s := range b.sets {
+		b.first = append(b.first, len(b.cells))
+		for c := range s.Cells {
+			b.cells = append(b.cells, &s.Cells[c])
+		}
+		lists[i] = s.Cells
+	}
+	b.varying = set.Varying(lists...)
+	b.naming = naming(b.cells, b.varying)
+}
+
+// naming leaves out of the options that vary those of each transport's own of
+// which it has one value: another transport's option by that name is another.
+func naming(cells []*set.Cell, varying []string) map[string][]string {
+	of := map[string][]set.Cell{}
+	for _, c := range cells {
+		of[c.Transport()] = append(of[c.Transport()], *c)
+	}
+	names := map[string][]string{}
+	for transport, list := range of {
+		within := set.Varying(list)
+		names[transport] = slices.DeleteFunc(slices.Clone(varying), func(name string) bool {
+			return strings.HasPrefix(name, ownPrefix) && !slices.Contains(within, name)
+		})
+	}
+	return names
+}
+
+// ownPrefix is before the names of a transport's own options.
+const ownPrefix = "options."
+
+// describe says what the report is about.
+func (b *builder) describe() {
+	names := setNames(b.sets)
+	var (
+		machines, versions []string
+		from, to           time.Time
+	)
+	add := func(list *[]string, text string) {
+		if text != "" && !slices.Contains(*list, text) {
+			*list = append(*list, text)
+		}
+	}
+	for i, s := range b.sets {
+		start := time.Time{}
+		for c := range s.Cells {
+			cell := &s.Cells[c]
+			if cell.Status == set.Published {
+				add(&machines, "published figures")
+			} else if m := machineOf(s.Machine(cell)); m != "" {
+				add(&machines, m)
+			}
+			for _, version := range b.briefs[b.first[i]+c].versions {
+				add(&versions, version)
+			}
+			if at := cell.StartedAt; !at.IsZero() {
+				start = earliest(start, at)
+				from, to = earliest(from, at), latest(to, at)
+			}
+		}
+		if start.IsZero() {
+			start = s.CreatedAt
+		}
+		b.doc.Sets = append(b.doc.Sets, setInfo{names[i], s.Source, day(start), len(s.Cells)})
+	}
+	b.doc.Machine = cmp.Or(strings.Join(machines, "; "), "an unknown machine")
+	b.doc.Version = strings.Join(versions, ", ")
+	b.doc.Date = day(from)
+	if day(to) != day(from) {
+		b.doc.Date += " to " + day(to)
+	}
+	if b.Objective != nil {
+		b.doc.Objective = b.Objective.Text
+	}
+	b.doc.Title = title(b.doc)
+}
+
+func title(d *document) string {
+	parts := []string{d.Machine}
+	if d.Version != "" {
+		parts = append(parts, "version "+d.Version)
+	}
+	if d.Date != "" {
+		parts = append(parts, d.Date)
+	}
+	return strings.Join(parts, ", ")
+}
+
+func machineOf(m set.Environment) string {
+	if m.Identity["cpu"] == "" {
+		return ""
+	}
+	cores, _ := strconv.Atoi(m.Identity["cores"])
+	return format.Machine(m.Identity["cpu"], cores, m.Identity["virtualisation"])
+}
+
+func earliest(a, b time.Time) time.Time {
+	if a.IsZero() || b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func latest(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+func day(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.DateOnly)
+}
+
+// setNames names sets by the ends of their paths, as much of them as it takes
+// to tell them apart.
+func setNames(sets []*set.Set) []string {
+	names := make([]string, len(sets))
+	for depth := 1; depth <= 6; depth++ {
+		seen := map[string]bool{}
+		for i, s := range sets {
+			parts := strings.Split(filepath.ToSlash(filepath.Clean(s.Source)), "/")
+			names[i] = strings.Join(parts[max(0, len(parts)-depth):], "/")
+			seen[names[i]] = true
+		}
+		if len(seen) == len(sets) {
+			return names
+		}
+	}
+	for i := range names {
+		names[i] = fmt.Sprintf("%d: %s", i+1, names[i])
+	}
+	return names
+}

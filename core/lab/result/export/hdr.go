@@ -1,0 +1,97 @@
+package export
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"transportbench/core/lab/result"
+	"transportbench/core/lab/result/set"
+)
+
+// HDRLog writes the service times of every repeat of every cell as an HDR V2
+// log of nanoseconds: one interval for each repeat, tagged with its cell.
+func HDRLog(w io.Writer, s *set.Set) error {
+	log := hdrhistogram.NewHistogramLogWriter(w)
+	if err := log.OutputLogFormatVersion(); err != nil {
+		return err
+	}
+	begun := false
+	varying := set.Varying(s.Cells)
+	return eachHistogram(s, func(c *set.Cell, at time.Time, window time.Duration, h *hdrhistogram.Histogram) error {
+		if !begun {
+			begun = true
+			if err := log.OutputStartTime(at.UnixMilli()); err != nil {
+				return err
+			}
+			if err := log.OutputLegend(); err != nil {
+				return err
+			}
+		}
+		h.SetTag(word(c.Label(varying)))
+		h.SetStartTimeMs(at.UnixMilli())
+		h.SetEndTimeMs(at.Add(window).UnixMilli())
+		return log.OutputIntervalHistogram(h)
+	})
+}
+
+// Percentiles writes one cell's service times as the table that HDR tools call
+// .hgrm, in microseconds as they do, over all repeats.
+func Percentiles(w io.Writer, s *set.Set, cell int) error {
+	one := *s
+	one.Cells = s.Cells[cell : cell+1]
+	var merged *hdrhistogram.Histogram
+	err := eachHistogram(&one, func(_ *set.Cell, _ time.Time, _ time.Duration, h *hdrhistogram.Histogram) error {
+		if merged == nil {
+			merged = h
+			return nil
+		}
+		merged.Merge(h)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if merged == nil {
+		return fmt.Errorf("%s has no histograms", s.Cells[cell].Label(nil))
+	}
+	const ticks, nsPerMicrosecond = 5, 1000
+	_, err = merged.PercentilesPrint(w, ticks, nsPerMicrosecond)
+	return err
+}
+
+// eachHistogram goes through the repeats of all cells that have results.
+func eachHistogram(s *set.Set, use func(*set.Cell, time.Time, time.Duration, *hdrhistogram.Histogram) error) error {
+	for i := range s.Cells {
+		c := &s.Cells[i]
+		if c.Status != set.Measured {
+			continue
+		}
+		results, err := s.Results(c)
+		if err != nil {
+			return err
+		}
+		for _, r := range results {
+			for _, repeat := range r.Repeats {
+				if err := useHistogram(c, r, repeat, use); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func useHistogram(c *set.Cell, r *result.Result, repeat result.Repeat,
+	use func(*set.Cell, time.Time, time.Duration, *hdrhistogram.Histogram) error) error {
+	if repeat.Latency == "" {
+		return nil
+	}
+	h, err := hdrhistogram.Decode([]byte(repeat.Latency))
+	if err != nil {
+		return fmt.Errorf("result %s: repeat %d: decoding histogram: %w", r.ID, repeat.Index, err)
+	}
+	return use(c, repeat.StartedAt, time.Duration(r.Config.Duration), h)
+}

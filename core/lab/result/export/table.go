@@ -1,0 +1,155 @@
+package export
+
+import (
+	"bufio"
+	"encoding/csv"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"transportbench/core/lab/result"
+	"transportbench/core/lab/result/set"
+)
+
+func number(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
+
+// CSV writes a line for each repeat of each cell, and one for a cell without
+// samples: transport, provider, status, the options that vary, and one column
+// for each metric with its unit. What is measured once a run stands in the
+// first repeat's line.
+func CSV(w io.Writer, s *set.Set) error {
+	varying, metrics := set.Varying(s.Cells), set.Metrics(s.Cells)
+	out := csv.NewWriter(w)
+	header := []string{"transport", "version", "provider", "status", "reason"}
+	for _, name := range varying {
+		header = append(header, strings.TrimPrefix(name, "options."))
+	}
+	header = append(header, "repeat")
+	for _, name := range metrics {
+		header = append(header, strings.TrimSpace(name+" "+unitWords(name)))
+	}
+	if err := out.Write(header); err != nil {
+		return err
+	}
+	for i := range s.Cells {
+		c := &s.Cells[i]
+		for repeat := range max(1, repeats(c)) {
+			row := []string{c.Transport(), c.Plugin.Version, c.Plugin.Provider, string(c.Status), c.Reason}
+			for _, name := range varying {
+				row = append(row, c.Config[name])
+			}
+			row = append(row, strconv.Itoa(repeat))
+			for _, name := range metrics {
+				value := ""
+				if values := c.Samples[name]; repeat < len(values) {
+					value = number(values[repeat])
+				}
+				row = append(row, value)
+			}
+			if err := out.Write(row); err != nil {
+				return err
+			}
+		}
+	}
+	out.Flush()
+	return out.Error()
+}
+
+func unitWords(metric string) string {
+	if unit := result.Define(metric).Unit; unit != "" && unit != "ratio" {
+		return "(" + unit + ")"
+	}
+	return ""
+}
+
+// repeats is how many samples the metric with the most has.
+func repeats(c *set.Cell) int {
+	n := 0
+	for _, values := range c.Samples {
+		n = max(n, len(values))
+	}
+	return n
+}
+
+// Benchfmt writes the Go benchmark format, one line for each repeat, so that
+// benchstat compares sets: the name has the transport and the options that
+// vary, units are METRIC-UNIT, and what is the same for a machine stands in
+// configuration lines. Cells without samples are comments.
+func Benchfmt(w io.Writer, s *set.Set) error {
+	varying, metrics := set.Varying(s.Cells), set.Metrics(s.Cells)
+	b := bufio.NewWriter(w)
+	for _, name := range metrics {
+		if better := result.Define(name).Better; better == result.Higher || better == result.Lower {
+			fmt.Fprintf(b, "Unit %s better=%s\n", benchUnit(name), better)
+		}
+	}
+	environment := -2
+	for i := range s.Cells {
+		c := &s.Cells[i]
+		if c.Environment != environment {
+			environment = c.Environment
+			identity := s.Machine(c).Identity
+			for _, name := range slices.Sorted(maps.Keys(identity)) {
+				fmt.Fprintf(b, "%s: %s\n", strings.ReplaceAll(name, "_", "-"), strings.ReplaceAll(identity[name], "\n", " "))
+			}
+		}
+		if len(c.Samples) == 0 {
+			fmt.Fprintf(b, "# %s: %s: %s\n", benchName(c, varying), c.Status, strings.ReplaceAll(c.Reason, "\n", " "))
+			continue
+		}
+		for repeat := range repeats(c) {
+			fmt.Fprintf(b, "%s 1", benchName(c, varying))
+			for _, name := range metrics {
+				if values := c.Samples[name]; repeat < len(values) {
+					fmt.Fprintf(b, " %s %s", number(values[repeat]), benchUnit(name))
+				}
+			}
+			fmt.Fprintln(b)
+		}
+	}
+	return b.Flush()
+}
+
+// benchUnit is a unit of its own for each metric; benchstat turns the ns at its
+// end into seconds.
+func benchUnit(metric string) string {
+	unit := result.Define(metric).Unit
+	if unit == "" || unit == "ratio" {
+		return metric
+	}
+	return metric + "-" + unit
+}
+
+func benchName(c *set.Cell, varying []string) string {
+	name := []rune(word(c.Transport()))
+	name[0] = unicode.ToUpper(name[0])
+	parts := []string{"Benchmark" + string(name)}
+	if c.Plugin.Provider != "" {
+		parts = append(parts, "provider="+word(c.Plugin.Provider))
+	}
+	for _, option := range varying {
+		if value, has := c.Config[option]; has {
+			parts = append(parts, word(strings.TrimPrefix(option, "options."))+"="+word(value))
+		}
+	}
+	return strings.Join(parts, "/")
+}
+
+// word makes one word of a value, for names in which spaces and slashes mean
+// something.
+func word(text string) string {
+	clean := strings.Map(func(r rune) rune {
+		if unicode.IsSpace(r) || r == '/' || r == ',' || !unicode.IsPrint(r) {
+			return '_'
+		}
+		return r
+	}, text)
+	if clean == "" {
+		return "_"
+	}
+	return clean
+}

@@ -1,0 +1,110 @@
+package result
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"transportbench/core/base/record"
+
+	"github.com/stretchr/testify/require"
+)
+
+func timing(t *testing.T, values ...uint64) record.TimingReport {
+	t.Helper()
+	h := record.NewHistogram()
+	sum := uint64(0)
+	for _, v := range values {
+		h.Record(v)
+		sum += v
+	}
+	text, err := h.Encode()
+	require.NoError(t, err)
+	r := record.TimingReport{Histogram: text, Samples: uint64(len(values))}
+	if len(values) > 0 {
+		r.MeanNS = float64(sum) / float64(len(values))
+	}
+	return r
+}
+
+func remoteClient(t *testing.T, samples, ns int, stages ...uint64) record.ClientReport {
+	remote := timing(t, slices.Repeat([]uint64{uint64(ns)}, samples)...)
+	c := record.ClientReport{Remote: &remote, Stages: map[string]record.TimingReport{}}
+	for i, ns := range stages {
+		c.Stages[record.StageNames[i]] = timing(t, ns)
+	}
+	return c
+}
+
+func TestStages(t *testing.T) {
+	repeats := []Repeat{
+		{Ranks: []record.Report{{Clients: []record.ClientReport{
+			remoteClient(t, 300, 1000, 100, 200, 300, 300),
+			remoteClient(t, 50, 7777), // none was taken apart
+			{},                        // of another topology
+		}}}},
+		{Ranks: []record.Report{{Clients: []record.ClientReport{remoteClient(t, 100, 3000, 900, 800, 700, 600)}}}},
+	}
+	s, err := StagesOf(repeats)
+	require.NoError(t, err)
+	require.Equal(t, record.StageNames, s.Names)
+	// Weighted by the clients' remote requests, though each has one trace.
+	require.InDelta(t, 0.75*1000+0.25*3000, s.Whole.Mean, 1e-9)
+	require.InDelta(t, (0.75*900+0.25*3000)/s.Whole.Mean, s.Explained(), 1e-9)
+	require.InDelta(t, 1000, s.Whole.P50, 1)
+	first := s.Spreads[0]
+	first.deviation = 0
+	require.Equal(t, Spread{Mean: 300, P50: 100, P90: 900, P99: 900, Max: 900, Samples: 2}, first)
+	// 300 of 1000 and 100 of 3000 have a deviation of 866, and 2 of 400 were
+	// taken apart.
+	require.InEpsilon(t, 3*866.0*math.Sqrt(1.0/2-1.0/400)/1500, s.Noise, 1e-2)
+
+	for _, none := range [][]Repeat{nil, {{Ranks: []record.Report{{Clients: []record.ClientReport{{}, remoteClient(t, 0, 0, 1, 2, 3, 4)}}}}}} {
+		s, err := StagesOf(none)
+		require.NoError(t, err)
+		require.Nil(t, s)
+	}
+	repeats[1].Ranks[0].Clients[0].Stages[record.StageNames[2]] = record.TimingReport{Histogram: "rubbish"}
+	_, err = StagesOf(repeats)
+	require.ErrorContains(t, err, "decoding histogram")
+}
+
+func TestLoops(t *testing.T) {
+	daemon := func(loops, empty uint64, proxy *record.ProxyReport, times ...uint64) record.DaemonReport {
+		return record.DaemonReport{
+			ElapsedNS: 1e9, Loops: loops, EmptyLoops: empty, Requests: 10, Flushes: 5, BackPressure: 1, Proxy: proxy,
+			Phases: map[string]record.TimingReport{record.PhaseLoop: timing(t, times...)},
+		}
+	}
+	proxy := &record.ProxyReport{FromClients: 10, Local: 4, Remote: 6, Responses: 6, Incoming: 6, Held: 2}
+	repeats := []Repeat{
+		{Ranks: []record.Report{
+			{Rank: 0, Daemons: []record.DaemonReport{daemon(1000, 100, proxy, 50), daemon(3000, 500, proxy, 70)}},
+			{Rank: 1},
+			{Rank: 2, Daemons: []record.DaemonReport{daemon(10, 0, nil)}},
+		}},
+		{Ranks: []record.Report{{Rank: 0, Daemons: []record.DaemonReport{daemon(2000, 0, proxy, 90), daemon(2000, 0, proxy, 90)}}}},
+	}
+	loops := LoopsOf(repeats)
+	require.Len(t, loops, 2)
+	first := loops[0]
+	require.InDelta(t, 2000, first.PerSecond, 1e-9, "of one daemon")
+	require.EqualValues(t, 8000, first.Counts.Loops)
+	require.EqualValues(t, 600, first.Counts.EmptyLoops)
+	require.EqualValues(t, 40, first.Counts.Requests)
+	require.EqualValues(t, 20, first.Counts.Flushes)
+	require.EqualValues(t, 4, first.Counts.BackPressure)
+	require.Equal(t, &record.ProxyReport{FromClients: 40, Local: 16, Remote: 24, Responses: 24, Incoming: 24, Held: 8}, first.Proxy)
+	require.Equal(t, 2, loops[1].Rank)
+	require.Nil(t, loops[1].Proxy)
+
+	phases, err := PhasesOf(repeats)
+	require.NoError(t, err)
+	require.Len(t, phases, 1)
+	whole := phases[record.PhaseLoop]
+	whole.deviation = 0
+	require.Equal(t, Spread{Mean: 75, P50: 70, P90: 90, P99: 90, Max: 90, Samples: 4}, whole)
+	repeats[0].Ranks[2].Daemons[0].Phases[record.PhaseLoop] = record.TimingReport{Histogram: "rubbish"}
+	_, err = PhasesOf(repeats)
+	require.ErrorContains(t, err, "decoding histogram")
+}

@@ -1,0 +1,189 @@
+package published
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"transportbench/core/lab/consistency"
+	"transportbench/core/lab/result"
+)
+
+// Kind is the kind of the document.
+const Kind = "published"
+
+// SchemaVersion is the version of the document.
+const SchemaVersion = "1.1.0"
+
+// Document is the figures of one source.
+type Document struct {
+	SchemaVersion string `json:"schema_version" jsonschema:"pattern=^1\\.[0-9]+\\.[0-9]+$"`
+	Kind          string `json:"kind" jsonschema:"enum=published"`
+	// Source is the document that has the figures.
+	Source string `json:"source"`
+	// Date is the document's, or that of the measurement; absent where it has
+	// neither.
+	Date time.Time `json:"date,omitzero"`
+	// Conditions are what the source says of machine, software and load.
+	Conditions map[string]string `json:"conditions"`
+	// Percentiles says how those of the rows came about, where it is told.
+	Percentiles *consistency.Percentiles `json:"percentiles,omitempty"`
+	Rows        []Row                    `json:"rows"`
+}
+
+// Row is one configuration and its figures.
+type Row struct {
+	Name string `json:"name"`
+	// Config has the options of ours that the source's configuration comes to,
+	// the transport at least, as text; see the set's cells.
+	Config     map[string]string `json:"config"`
+	Conditions map[string]string `json:"conditions,omitempty"`
+	// Metrics are by our names where the meaning is ours, and else by others.
+	Metrics map[string]Figure `json:"metrics"`
+	// Expected says that the source expects the figures and did not measure
+	// them.
+	Expected bool `json:"expected,omitempty"`
+	// The others are claims of the source, in figures that must fit together:
+	// amounts and rates, counters of a loop, wholes and their parts, limits,
+	// and factors.
+	Work   []consistency.Work  `json:"work,omitempty"`
+	Loops  []consistency.Loop  `json:"loops,omitempty"`
+	Sums   []consistency.Sum   `json:"sums,omitempty"`
+	Limits []consistency.Limit `json:"limits,omitempty"`
+	Ratios []consistency.Ratio `json:"ratios,omitempty"`
+	// SingleRun says that there was one repeat, so that nobody knows how far
+	// the figures would have moved in another.
+	SingleRun bool `json:"single_run"`
+	// Contradiction says which figures of the row exclude each other.
+	Contradiction string `json:"contradiction,omitempty"`
+}
+
+// Figure is a number with its unit.
+type Figure struct {
+	Value float64 `json:"value"`
+	Unit  string  `json:"unit"`
+}
+
+// Read reads a file of published figures; errors name it.
+func Read(path string) (*Document, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	d, err := Parse(data)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", path, err)
+	}
+	return d, nil
+}
+
+// Parse is [Read] of bytes. It refuses rows whose figures do not fit together
+// and that do not say so; see [Row.Check].
+func Parse(data []byte) (*Document, error) {
+	if err := result.CheckJSON(data); err != nil {
+		return nil, err
+	}
+	d := new(Document)
+	if err := json.Unmarshal(data, d); err != nil {
+		return nil, result.Located(data, err)
+	}
+	switch major, _, _ := strings.Cut(d.SchemaVersion, "."); {
+	case d.Kind != Kind:
+		return nil, fmt.Errorf("kind %q is not %q", d.Kind, Kind)
+	case major != "1":
+		return nil, fmt.Errorf("%w: its schema is %q, and this transportbench reads published figures of 1.x", result.ErrNewer, d.SchemaVersion)
+	case d.Source == "":
+		return nil, errors.New("it names no source")
+	case len(d.Rows) == 0:
+		return nil, errors.New("it has no rows")
+	}
+	for i := range d.Rows {
+		if err := d.Rows[i].Check(); err != nil {
+			return nil, fmt.Errorf("rows[%d] %q: %w", i, d.Rows[i].Name, err)
+		}
+	}
+	return d, nil
+}
+
+// Check refuses a row that lacks something, or whose amount, time and rate
+// exclude each other while it does not say so.
+func (r *Row) Check() error {
+	if r.Config["transport"] == "" {
+		return errors.New("its config names no transport")
+	}
+	if len(r.Metrics) == 0 {
+		return errors.New("it has no metrics")
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Metrics)) {
+		figure := r.Metrics[name]
+		known := result.Define(name)
+		switch {
+		case !(figure.Value > 0) || math.IsInf(figure.Value, 0):
+			return fmt.Errorf("metric %s: %g is not above 0", name, figure.Value)
+		case figure.Unit == "":
+			return fmt.Errorf("metric %s has no unit", name)
+		case known.Unit != "" && known.Unit != figure.Unit:
+			return fmt.Errorf("metric %s is in %s, and our %s is in %s", name, figure.Unit, name, known.Unit)
+		}
+	}
+	for _, w := range r.Work {
+		if err := w.Valid(); err != nil {
+			return err
+		}
+	}
+	if r.Contradiction != "" {
+		return nil
+	}
+	for _, c := range r.Findings() {
+		if c.Severity == result.Error {
+			return fmt.Errorf("%s; correct it, or say so in its contradiction", c.Message)
+		}
+	}
+	return nil
+}
+
+// Findings are what does not fit together in a row, whatever it says of itself.
+func (r *Row) Findings() []result.Check {
+	f := consistency.Figures{Load: consistency.LoadOfText(r.Config), Values: map[string]float64{}, Printed: true}
+	for name, figure := range r.Metrics {
+		f.Values[name] = figure.Value
+	}
+	list := claims(r.Work)
+	list = append(list, claims(r.Loops)...)
+	list = append(list, claims(r.Sums)...)
+	list = append(list, claims(r.Limits)...)
+	list = append(list, claims(r.Ratios)...)
+	return append(list, consistency.Check(f)...)
+}
+
+func claims[T interface{ Check() []result.Check }](of []T) (list []result.Check) {
+	for _, claim := range of {
+		list = append(list, claim.Check()...)
+	}
+	return list
+}
+
+// Findings are what does not fit together in the document as a whole.
+func (d *Document) Findings() []result.Check {
+	var list []result.Check
+	if d.Percentiles != nil {
+		list = d.Percentiles.Check()
+	}
+	expected := 0
+	for i := range d.Rows {
+		if d.Rows[i].Expected {
+			expected++
+		}
+	}
+	if expected > 0 {
+		list = append(list, result.Check{Name: "expected", Severity: result.Warning, Value: float64(expected), Message: fmt.Sprintf(
+			"%d of %d rows are what the authors expect; nobody measured them, and a factor between two of them is an expectation, too", expected, len(d.Rows))})
+	}
+	return list
+}

@@ -1,0 +1,166 @@
+package set
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"transportbench/core/lab/result"
+)
+
+// loadIndexed reads a directory that has an index.
+func (l *Loader) loadIndexed(dir string) (*Set, error) {
+	path := filepath.Join(dir, IndexName)
+	if _, err := os.Stat(path); err != nil {
+		return nil, err
+	}
+	s, err := l.file(path)
+	if err != nil {
+		return nil, err
+	}
+	var stale []string
+	for i := range s.Cells {
+		for _, f := range s.Cells[i].Files {
+			info, err := os.Stat(filepath.Join(dir, f.Name))
+			switch {
+			case err != nil:
+				return nil, fmt.Errorf("reading %s: cells[%d]: %w", path, i, err)
+			case info.Size() != f.Bytes:
+				stale = append(stale, f.Name)
+			}
+		}
+	}
+	if len(stale) == 0 {
+		return s, nil
+	}
+	return s.renewed(dir, stale)
+}
+
+// renewed reads the files that have changed since the index was written.
+func (s *Set) renewed(dir string, stale []string) (*Set, error) {
+	var kept []Cell
+	again := map[string]bool{}
+	for _, c := range s.Cells {
+		if !slices.ContainsFunc(c.Files, func(f File) bool { return slices.Contains(stale, f.Name) }) {
+			kept = append(kept, c)
+			continue
+		}
+		for _, f := range c.Files {
+			again[f.Name] = true
+		}
+	}
+	s.Cells = kept
+	for _, name := range stale {
+		if !again[name] {
+			continue
+		}
+		if err := s.addFile(dir, name); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+func (s *Set) addFile(dir, name string) error {
+	path := filepath.Join(dir, name)
+	r, err := result.Read(path)
+	if err != nil {
+		return err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	return s.Add(r, File{name, info.Size()})
+}
+
+// loadLoose reads every result file below a directory. A set below it counts
+// through its index.
+func (l *Loader) loadLoose(dir string) (*Set, error) {
+	var files []string
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && path != dir && strings.HasPrefix(entry.Name(), "."):
+			return filepath.SkipDir
+		case entry.Type().IsRegular() && filepath.Ext(path) == ".json" && !strings.HasPrefix(entry.Name(), "."):
+			files = append(files, path)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading results: %w", err)
+	}
+	indexed := map[string]bool{} // directories
+	for _, path := range files {
+		if filepath.Base(path) == IndexName {
+			indexed[filepath.Dir(path)] = true
+		}
+	}
+	files = slices.DeleteFunc(files, func(path string) bool {
+		return filepath.Base(path) != IndexName && below(filepath.Dir(path), indexed)
+	})
+	if len(files) == 0 {
+		return nil, fmt.Errorf("reading results: %s has no result files", dir)
+	}
+	return l.loadAll(dir, files)
+}
+
+func below(dir string, indexed map[string]bool) bool {
+	for ; ; dir = filepath.Dir(dir) {
+		if indexed[dir] {
+			return true
+		}
+		if dir == filepath.Dir(dir) {
+			return false
+		}
+	}
+}
+
+// loadAll reads files side by side and puts them together in their order.
+func (l *Loader) loadAll(dir string, files []string) (*Set, error) {
+	sets, errs := make([]*Set, len(files)), make([]error, len(files))
+	var reading sync.WaitGroup
+	turn := make(chan struct{}, runtime.GOMAXPROCS(0))
+	for i, path := range files {
+		turn <- struct{}{}
+		reading.Go(func() {
+			defer func() { <-turn }()
+			if filepath.Base(path) == IndexName {
+				sets[i], errs[i] = l.loadIndexed(filepath.Dir(path))
+			} else {
+				sets[i], errs[i] = l.file(path)
+			}
+			if errs[i] == nil {
+				var prefix string
+				prefix, errs[i] = filepath.Rel(dir, filepath.Dir(path))
+				sets[i].move(prefix)
+			}
+		})
+	}
+	reading.Wait()
+	if err := errors.Join(errs...); err != nil {
+		first, _, _ := strings.Cut(err.Error(), "\n")
+		return nil, errors.New(first)
+	}
+	whole := sets[0]
+	for _, s := range sets[1:] {
+		whole.Include(s)
+	}
+	return whole, nil
+}
+
+func (s *Set) move(prefix string) {
+	for i := range s.Cells {
+		for f := range s.Cells[i].Files {
+			s.Cells[i].Files[f].Name = filepath.Join(prefix, s.Cells[i].Files[f].Name)
+		}
+	}
+}

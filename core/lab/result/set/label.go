@@ -1,0 +1,188 @@
+package set
+
+import (
+	"cmp"
+	"maps"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"transportbench/core/base/config"
+	"transportbench/core/lab/result"
+	"transportbench/core/transport"
+)
+
+// ownPrefix begins the names of a transport's own options.
+const ownPrefix = "options."
+
+// Varying returns the options that concern the measurement and differ between
+// cells, the transport's name and its own options among them, in the order in
+// which they are shown.
+func Varying(cells ...[]Cell) []string {
+	first := map[string]string{}
+	count := map[string]int{} // of the complete configurations that have it
+	varies := map[string]bool{}
+	complete := 0
+	for _, list := range cells {
+		for i := range list {
+			one := 0
+			if _, whole := list[i].Config["duration"]; whole { // not that of a published figure
+				one = 1
+			}
+			complete += one
+			for name, value := range list[i].Config {
+				// Options of two transports have nothing in common but a name.
+				key := name
+				if strings.HasPrefix(name, ownPrefix) {
+					key = list[i].Config["transport"] + " " + name
+				}
+				if known, seen := first[key]; !seen {
+					first[key] = value
+				} else if known != value {
+					varies[name] = true
+				}
+				count[name] += one
+			}
+		}
+	}
+	var names []string
+	for name := range count {
+		// One that is left out of some varies too: it is zero there. A transport's
+		// own is the exception, since others do not have it.
+		if name != "transport" && Concerns(name) && (varies[name] || count[name] < complete && !strings.HasPrefix(name, ownPrefix)) {
+			names = append(names, name)
+		}
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b))
+	})
+	return names
+}
+
+// rank puts what shapes the load first and a transport's own options last.
+func rank(option string) int {
+	if strings.HasPrefix(option, ownPrefix) {
+		return 100
+	}
+	order := []string{"topology", "ranks", "daemons", "clients", "in_flight", "value_size", "read_ratio", "distribution"}
+	if i := slices.Index(order, option); i >= 0 {
+		return i
+	}
+	return 50
+}
+
+// Label names a cell for people: its transport and the options that vary.
+func (c *Cell) Label(varying []string) string { return Label(c.Config, varying) }
+
+// Label is [Cell.Label] of a configuration.
+func Label(config map[string]string, varying []string) string {
+	parts := []string{config["transport"]}
+	for _, name := range varying {
+		if value, has := config[name]; has {
+			parts = append(parts, strings.TrimPrefix(name, ownPrefix)+"="+Value(name, value))
+		}
+	}
+	return strings.Join(parts, " ")
+}
+
+// Value writes an option's value for people.
+func Value(option, value string) string {
+	if share, err := strconv.ParseFloat(value, 64); err == nil && option == "remote_share" {
+		return config.Share(share).String()
+	}
+	if n, err := strconv.ParseInt(value, 10, 64); err == nil && strings.HasSuffix(option, "_size") {
+		return transport.FormatSize(n)
+	}
+	return value
+}
+
+// Match says whether a configuration has the values of a pattern such as
+// "transport=shm,in_flight=3*": each a shell pattern. The empty pattern and
+// "*" match all, and a pattern without a name is one of the transport's. Own
+// options of a transport need no "options." before their names.
+func Match(pattern string, config map[string]string) bool {
+	if pattern == "" {
+		return true
+	}
+	for part := range strings.SplitSeq(pattern, ",") {
+		name, glob, named := strings.Cut(strings.TrimSpace(part), "=")
+		if !named {
+			name, glob = "transport", name
+		}
+		name = strings.ReplaceAll(name, "-", "_")
+		value, has := config[name]
+		if !has {
+			value, has = ownOption(config, name)
+		}
+		if !has {
+			return false
+		}
+		exact, _ := path.Match(glob, value)
+		shown, _ := path.Match(glob, Value(name, value))
+		if !exact && !shown {
+			return false
+		}
+	}
+	return true
+}
+
+func ownOption(config map[string]string, name string) (value string, has bool) {
+	for option, value := range config {
+		own, found := strings.CutPrefix(option, ownPrefix)
+		if found && strings.ReplaceAll(own, "-", "_") == name {
+			return value, true
+		}
+	}
+	return "", false
+}
+
+// CheckPattern refuses what [Match] could not read.
+func CheckPattern(pattern string) error {
+	_, err := path.Match(pattern, "")
+	return err
+}
+
+// Names returns every option that any cell has.
+func Names(cells ...[]Cell) []string {
+	all := map[string]bool{}
+	for _, list := range cells {
+		for i := range list {
+			for name := range list[i].Config {
+				all[name] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(all))
+}
+
+// CompareValues orders two values of an option: as numbers where both are.
+func CompareValues(a, b string) int {
+	x, errX := strconv.ParseFloat(a, 64)
+	y, errY := strconv.ParseFloat(b, 64)
+	if errX == nil && errY == nil {
+		return cmp.Compare(x, y)
+	}
+	return cmp.Compare(a, b)
+}
+
+// Metrics are those that any cell has: the known ones in the order in which
+// they are shown, then others by name.
+func Metrics(cells ...[]Cell) []string {
+	present := map[string]bool{}
+	for _, list := range cells {
+		for i := range list {
+			for name := range list[i].Samples {
+				present[name] = true
+			}
+		}
+	}
+	var names []string
+	for _, d := range result.Definitions {
+		if present[d.Name] {
+			names = append(names, d.Name)
+			delete(present, d.Name)
+		}
+	}
+	return append(names, slices.Sorted(maps.Keys(present))...)
+}

@@ -1,0 +1,264 @@
+package set
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/base/config"
+	"transportbench/core/base/machine"
+	"transportbench/core/lab/result"
+)
+
+// run is a result as short as the schema allows.
+func run(inFlight int, throughput ...float64) *result.Result {
+	r := &result.Result{
+		SchemaVersion: result.SchemaVersion, Kind: result.KindRun, ID: result.NewID(),
+		StartedAt: time.Date(2026, 3, 4, 5, 6, inFlight, 0, time.UTC),
+		Config:    config.Default(),
+		Plugin:    result.Plugin{Name: "shm", Provider: "memfd", RuntimeDigest: "d"},
+		Environment: machine.Environment{
+			Identity: machine.Identity{CPU: "some", RDMA: []machine.RDMADevice{{Name: "mlx5_0"}}},
+		},
+		Checks: []result.Check{{Name: "fairness", Severity: result.Warning, Message: "so so"}, {Name: "verified", OK: true, Severity: result.Error}},
+	}
+	r.Config.InFlight = inFlight
+	r.Config.Options = map[string]string{"ring": "auto"}
+	for i, v := range throughput {
+		r.Repeats = append(r.Repeats, result.Repeat{Index: i, Samples: map[string]float64{result.Throughput: v}})
+	}
+	r.Summary = result.SummarizeRepeats(r.Repeats)
+	r.Summary[result.HarnessOverhead] = result.Summarize(result.HarnessOverhead, []float64{30})
+	return r
+}
+
+func write(t testing.TB, dir string, runs ...*result.Result) []string {
+	t.Helper()
+	var paths []string
+	for _, r := range runs {
+		path, err := result.Write(dir, r)
+		require.NoError(t, err)
+		paths = append(paths, path)
+	}
+	return paths
+}
+
+func TestCellOfAResult(t *testing.T) {
+	s := New()
+	require.NoError(t, s.Add(run(4, 10, 20)))
+	c := s.Cells[0]
+	require.Equal(t, "shm", c.Transport())
+	require.Equal(t, "4", c.Config["in_flight"])
+	require.Equal(t, "auto", c.Config["options.ring"])
+	require.Equal(t, "1s", c.Config["duration"])
+	require.Equal(t, map[string][]float64{result.Throughput: {10, 20}, result.HarnessOverhead: {30}}, c.Samples)
+	require.Equal(t, []Doubt{{"fairness", result.Warning, "so so"}}, c.Doubts)
+	require.Equal(t, "some", s.Machine(&c).Identity["cpu"])
+	require.Contains(t, s.Machine(&c).Identity["rdma"], "mlx5_0")
+	require.NotContains(t, s.Machine(&c).Volatile, "load_average")
+}
+
+// Only what concerns the measurement tells cells apart.
+func TestKey(t *testing.T) {
+	base, other := run(4, 1), run(4, 1)
+	other.Config.Seed, other.Config.Repeats, other.Config.Profile, other.Config.Warmup, other.Config.SampleEvery = 9, 3, "pingpong", 7, 8
+	s := New()
+	require.NoError(t, s.Add(base))
+	require.NoError(t, s.Add(other))
+	require.Equal(t, s.Cells[0].Key(), s.Cells[1].Key())
+	for _, change := range []func(*config.Config){
+		func(c *config.Config) { c.Duration++ },
+		func(c *config.Config) { c.ValueSize = config.FixedSize(33) },
+		func(c *config.Config) { c.Options = map[string]string{"ring": "lamport"} },
+	} {
+		r := run(4, 1)
+		change(&r.Config)
+		one := New()
+		require.NoError(t, one.Add(r))
+		require.NotEqual(t, s.Cells[0].Key(), one.Cells[0].Key())
+	}
+	require.Len(t, ID(s.Cells[0].Key()), 16)
+}
+
+func TestLoadLooseDirectoryPoolsEqualCells(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, run(1, 1, 2), run(1, 3))
+	write(t, filepath.Join(dir, "below"), run(8, 4))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "README.md"), []byte("text"), 0o600))
+	s, err := Load(dir)
+	require.NoError(t, err)
+	require.Len(t, s.Cells, 2)
+	s.Sort()
+	require.ElementsMatch(t, []float64{1, 2, 3}, s.Cells[0].Samples[result.Throughput])
+	require.Len(t, s.Cells[0].Files, 2)
+	require.True(t, strings.HasPrefix(s.Cells[1].Files[0].Name, "below/"), s.Cells[1].Files[0].Name)
+	require.Len(t, s.Environments, 1)
+
+	_, err = Load(t.TempDir())
+	require.ErrorContains(t, err, "has no result files")
+	_, err = Load("/nonexistent")
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+func TestIndexIsReadAndRenewed(t *testing.T) {
+	dir := t.TempDir()
+	paths := write(t, dir, run(1, 1, 2), run(2, 3, 4))
+	s, err := Load(dir)
+	require.NoError(t, err)
+	require.NoError(t, s.WriteIndex(dir))
+	require.NoError(t, s.WriteIndex(dir), "an index may be replaced")
+
+	again, err := Load(dir)
+	require.NoError(t, err)
+	require.Equal(t, dir, again.Source)
+	require.Equal(t, s.Cells, again.Cells)
+	whole, err := Load(filepath.Dir(dir)) // through the index below it
+	require.NoError(t, err)
+	require.Len(t, whole.Cells, 2)
+
+	// A result that was edited counts as it is now.
+	text, err := os.ReadFile(paths[0])
+	require.NoError(t, err)
+	edited := strings.Replace(string(text), `"throughput": 2`, `"throughput": 2000`, 1)
+	require.NotEqual(t, string(text), edited)
+	require.NoError(t, os.WriteFile(paths[0], []byte(edited), 0o600))
+	again, err = Load(dir)
+	require.NoError(t, err)
+	again.Sort()
+	require.Equal(t, []float64{1, 2000}, again.Cells[0].Samples[result.Throughput])
+
+	require.NoError(t, os.Remove(paths[1]))
+	_, err = Load(dir)
+	require.ErrorContains(t, err, filepath.Base(paths[1]))
+	require.ErrorContains(t, err, "cells[1]")
+}
+
+func TestHostileFilesAreNamedWithThePlace(t *testing.T) {
+	var good bytes.Buffer
+	s := New()
+	require.NoError(t, s.Add(run(1, 1, 2)))
+	require.NoError(t, s.Encode(&good))
+	text := good.String()
+	edit := func(from, to string) string {
+		require.Contains(t, text, from)
+		return strings.Replace(text, from, to, 1)
+	}
+	for name, c := range map[string]struct{ text, want string }{
+		"truncated":      {text[:len(text)/2], "breaks off"},
+		"NaN":            {edit(`"throughput":[1,`, `"throughput":[NaN,`), "line 7 column"},
+		"huge number":    {edit(`"throughput":[1,`, `"throughput":[1e400,`), "1e400"},
+		"text":           {edit(`"throughput":[1,`, `"throughput":["1",`), "line 7 column"},
+		"duplicate":      {edit(`"kind"`, `"kind": "run", "kind"`), "stands twice"},
+		"nested":         {strings.Repeat("[", 100_000), "nested more than"},
+		"future":         {edit(`"1.0.0"`, `"2.0.0"`), "newer version"},
+		"no samples":     {edit(`"throughput":[1,2]`, `"throughput":[]`), `cells[0]: metric "throughput" has no samples`},
+		"no transport":   {edit(`"transport":"shm"`, `"nope":"shm"`), "cells[0]: config has no transport"},
+		"status":         {edit(`"status":"measured"`, `"status":"good"`), `cells[0]: status "good"`},
+		"environment":    {edit(`"environment":0`, `"environment":7`), "cells[0]: environment 7"},
+		"files":          {edit(`"samples"`, `"files":[{"name":"../../etc/passwd","bytes":1}],"samples"`), "outside of the set"},
+		"other kind":     {`{"schema_version": "1.0.0", "kind": "walk"}`, `kind "walk"`},
+		"no kind":        {`{}`, "not a result"},
+		"empty":          {"", "it is empty"},
+		"behind the end": {text + "{}", "more behind the end"},
+	} {
+		path := filepath.Join(t.TempDir(), "index.json")
+		require.NoError(t, os.WriteFile(path, []byte(c.text), 0o600))
+		for _, target := range []string{path, filepath.Dir(path)} {
+			_, err := Load(target)
+			require.ErrorContains(t, err, c.want, name)
+			require.ErrorContains(t, err, path, name)
+			require.NotContains(t, err.Error(), "\n", name)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	var good bytes.Buffer
+	s := New()
+	require.NoError(f, s.Add(run(1, 1, 2)))
+	require.NoError(f, s.Encode(&good))
+	f.Add(good.Bytes())
+	f.Add([]byte(`{"schema_version":"1.0.0","kind":"published","source":"s","rows":[{"config":{"transport":"x"},"metrics":{"throughput":{"value":1,"unit":"op/s"}}}]}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		s, err := Parse(data, "f")
+		if err != nil {
+			return
+		}
+		// What is accepted can be named, put together and written again.
+		Varying(s.Cells)
+		s.Sort()
+		whole := New()
+		whole.Include(s)
+		var text bytes.Buffer
+		require.NoError(t, whole.Encode(&text))
+		_, err = Parse(text.Bytes(), "f")
+		require.NoError(t, err)
+	})
+}
+
+func TestEncodedSetIsValidJSONOfOneCellALine(t *testing.T) {
+	s := New()
+	for i := range 3 {
+		require.NoError(t, s.Add(run(i+1, 1)))
+	}
+	var text bytes.Buffer
+	require.NoError(t, s.Encode(&text))
+	require.True(t, json.Valid(text.Bytes()))
+	require.Equal(t, 3, strings.Count(text.String(), "\n{\"config\""))
+}
+
+func TestLabels(t *testing.T) {
+	s := New()
+	for _, size := range []config.Size{32, 4096} {
+		r := run(1, 1)
+		r.Config.ValueSize = config.FixedSize(size)
+		require.NoError(t, s.Add(r))
+	}
+	varying := Varying(s.Cells)
+	require.Equal(t, []string{"value_size"}, varying)
+	require.Equal(t, "shm value_size=4KiB", s.Cells[1].Label(varying))
+	for pattern, want := range map[string]bool{
+		"": true, "shm": true, "*": true, "ucx*": false, "value-size=4KiB": true, "value_size=4096": true,
+		"shm,ring=a*": true, "shm,ring=b": false, "colour=red": false,
+	} {
+		require.Equal(t, want, Match(pattern, s.Cells[1].Config), pattern)
+	}
+	require.Negative(t, CompareConfigs(map[string]string{"transport": "a", "n": "9"}, map[string]string{"transport": "a", "n": "10"}))
+	require.Equal(t, -1, CompareValues("9", "10"))
+	require.Equal(t, 1, CompareValues("b", "a"))
+}
+
+func TestReplaceLeavesTheOldOnFailure(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "x")
+	require.NoError(t, os.WriteFile(path, []byte("old"), 0o600))
+	s := New()
+	s.Cells = []Cell{{Samples: map[string][]float64{"x": {inf()}}}}
+	require.Error(t, result.Replace(path, s.Encode))
+	kept, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, "old", string(kept))
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, entries, 1)
+}
+
+func inf() float64 {
+	var zero float64
+	return 1 / zero
+}
+
+func BenchmarkFlatten(b *testing.B) {
+	r := run(1, 1)
+	for b.Loop() {
+		if _, err := Flatten(r.Config); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

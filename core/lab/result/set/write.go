@@ -1,0 +1,59 @@
+package set
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"transportbench/core/lab/result"
+)
+
+// Encode writes the set as JSON, one cell a line: a set of thousands of cells
+// is read by programs, and compared line by line.
+func (s *Set) Encode(w io.Writer) error {
+	return s.encode(w, func(c Cell) (Cell, error) { return c, nil })
+}
+
+func (s *Set) encode(w io.Writer, complete func(Cell) (Cell, error)) error {
+	b := bufio.NewWriter(w)
+	fields := []struct {
+		name  string
+		value any
+	}{
+		{"schema_version", s.SchemaVersion}, {"kind", s.Kind}, {"created_at", s.CreatedAt.UTC()},
+		{"environments", s.Environments},
+	}
+	fmt.Fprint(b, "{\n")
+	for _, f := range fields {
+		text, err := json.Marshal(f.value)
+		if err != nil {
+			return fmt.Errorf("encoding the set: %w", err)
+		}
+		fmt.Fprintf(b, "%q: %s,\n", f.name, text)
+	}
+	fmt.Fprint(b, "\"cells\": [")
+	for i := range s.Cells {
+		c, err := complete(s.Cells[i])
+		if err != nil {
+			return err
+		}
+		text, err := json.Marshal(&c)
+		if err != nil {
+			return fmt.Errorf("encoding the set: cells[%d]: %w", i, err)
+		}
+		if i > 0 {
+			fmt.Fprint(b, ",")
+		}
+		fmt.Fprintf(b, "\n%s", text)
+	}
+	fmt.Fprint(b, "\n]}\n")
+	return b.Flush()
+}
+
+// WriteIndex stores the set as a directory's index, in the place of one that
+// may be there. The file is whole and durable, or the old one.
+func (s *Set) WriteIndex(dir string) error {
+	return result.Replace(filepath.Join(dir, IndexName), s.Encode)
+}

@@ -1,0 +1,145 @@
+package result
+
+import (
+	"math"
+	"slices"
+
+	"golang.org/x/perf/benchmath"
+
+	"transportbench/core/base/config"
+)
+
+// The names of the metrics.
+const (
+	Throughput      = "throughput"
+	Goodput         = "goodput"
+	LatencyP50      = "latency_p50"
+	LatencyP90      = "latency_p90"
+	LatencyP99      = "latency_p99"
+	LatencyP999     = "latency_p999"
+	LatencyMax      = "latency_max"
+	ResponseP50     = "response_p50"
+	ResponseP90     = "response_p90"
+	ResponseP99     = "response_p99"
+	ResponseP999    = "response_p999"
+	ResponseMax     = "response_max"
+	ScheduleLagP99  = "schedule_lag_p99"
+	OfferedLoad     = "offered_load"
+	LocalMean       = "latency_local_mean"
+	RemoteMean      = "latency_remote_mean"
+	EmptyLoops      = "empty_loops"
+	IterationRate   = "iterations"
+	TokenRate       = "tokens"
+	Floor           = "floor"
+	FloorRatio      = "floor_ratio"
+	OpTimeRatio     = "op_time_ratio"
+	CPUPerOp        = "cpu_per_op"
+	HarnessOverhead = "harness_overhead"
+	VerifyCost      = "verify_cost"
+	ClientFairness  = "client_fairness"
+)
+
+// Iteration is what percentiles of whole iterations of a pattern are named by,
+// as those of an operation are by the operation's name: "iteration_p50",
+// "lookup_p99".
+const Iteration = "iteration"
+
+// Definition is what a metric's name stands for.
+type Definition struct {
+	Name   string
+	Unit   string
+	Better Better
+	Help   string
+}
+
+// Definitions lists the known metrics in the order in which they are shown.
+var Definitions = []Definition{
+	{Throughput, "op/s", Higher, "operations per second, summed over the clients"},
+	{Goodput, "B/s", Higher, "value bytes read and written per second, without headers"},
+	{LatencyP50, "ns", Lower, "service time, median"},
+	{LatencyP90, "ns", Lower, "service time, 90th percentile"},
+	{LatencyP99, "ns", Lower, "service time, 99th percentile"},
+	{LatencyP999, "ns", Lower, "service time, 99.9th percentile"},
+	{LatencyMax, "ns", Lower, "service time, largest sample"},
+	{IterationRate, "iteration/s", Higher, "whole iterations of the pattern per second, summed over the clients"},
+	{TokenRate, "token/s", Higher, "tokens of the blocks read and written per second"},
+	{ResponseP50, "ns", Lower, "open loop: response time from the intended start, median"},
+	{ResponseP90, "ns", Lower, "open loop: response time, 90th percentile"},
+	{ResponseP99, "ns", Lower, "open loop: response time, 99th percentile"},
+	{ResponseP999, "ns", Lower, "open loop: response time, 99.9th percentile"},
+	{ResponseMax, "ns", Lower, "open loop: response time, largest sample"},
+	{ScheduleLagP99, "ns", Lower, "open loop: how late operations started, 99th percentile"},
+	{OfferedLoad, "op/s", None, "open loop: operations that were due per second"},
+	{LocalMean, "ns", Lower, "mesh: mean service time of requests to the client's own rank"},
+	{RemoteMean, "ns", Lower, "mesh: mean service time of requests to other ranks"},
+	{EmptyLoops, "ratio", None, "share of the daemons' loops that found nothing"},
+	{Floor, "ns", None, "round trip of the bare medium, mean of before and after the window"},
+	{FloorRatio, "ratio", Lower, "latency_p50 over floor"},
+	{OpTimeRatio, "ratio", Lower, "time per operation over floor"},
+	{CPUPerOp, "ns", Lower, "processor time of all polling threads per operation"},
+	{HarnessOverhead, "ns/op", Lower, "the harness's own cost, against a transport that completes at once"},
+	{VerifyCost, "ns/op", Lower, "the part of the overhead that verifies checksums"},
+	{ClientFairness, "ratio", Higher, "rate of the slowest client over that of the median client"},
+}
+
+func init() {
+	var list []Definition
+	for _, op := range append(config.OpNames(), Iteration) {
+		for _, percentile := range []struct{ name, help string }{{"p50", "median"}, {"p90", "90th percentile"}, {"p99", "99th percentile"}} {
+			help := "service time of " + op + " operations, "
+			if op == Iteration {
+				help = "time of a whole iteration, "
+			}
+			list = append(list, Definition{op + "_" + percentile.name, "ns", Lower, help + percentile.help})
+		}
+	}
+	at := slices.IndexFunc(Definitions, func(d Definition) bool { return d.Name == IterationRate })
+	Definitions = slices.Insert(Definitions, at, list...)
+}
+
+// Define returns the definition of a metric, and for an unknown name one that
+// claims nothing.
+func Define(name string) Definition {
+	for _, d := range Definitions {
+		if d.Name == name {
+			return d
+		}
+	}
+	return Definition{Name: name, Better: None}
+}
+
+const confidence = 0.95
+
+// Summarize returns the median and 95% interval of a metric over its samples,
+// one for each repeat. The interval comes from order statistics and assumes
+// nothing of the distribution. It panics without samples.
+func Summarize(name string, samples []float64) Metric {
+	if len(samples) == 0 {
+		panic("result: no samples of " + name)
+	}
+	d := Define(name)
+	sorted := append([]float64(nil), samples...)
+	s := benchmath.AssumeNothing.Summary(
+		benchmath.NewSample(sorted, &benchmath.DefaultThresholds), confidence)
+	m := Metric{Unit: d.Unit, Better: d.Better, Median: s.Center, N: len(samples)}
+	// With few samples one bound or both are infinite.
+	if !math.IsInf(s.Lo, 0) && !math.IsInf(s.Hi, 0) {
+		m.Low, m.High = &s.Lo, &s.Hi
+	}
+	return m
+}
+
+// SummarizeRepeats summarizes every metric that the repeats have samples of.
+func SummarizeRepeats(repeats []Repeat) map[string]Metric {
+	samples := map[string][]float64{}
+	for _, r := range repeats {
+		for name, value := range r.Samples {
+			samples[name] = append(samples[name], value)
+		}
+	}
+	summary := make(map[string]Metric, len(samples))
+	for name, values := range samples {
+		summary[name] = Summarize(name, values)
+	}
+	return summary
+}

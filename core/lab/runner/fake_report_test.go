@@ -1,0 +1,106 @@
+package runner
+
+import (
+	"sync"
+	"time"
+
+	"transportbench/core/base/config"
+	"transportbench/core/base/machine"
+	"transportbench/core/base/record"
+)
+
+// clientReport is a faultless client of one op a microsecond.
+func clientReport(d time.Duration) record.ClientReport {
+	n := uint64(d / time.Microsecond)
+	histogram := timingOf(100, 1000).Histogram
+	slices := make([]uint64, 20)
+	for i := range slices {
+		slices[i] = n / 20
+	}
+	return record.ClientReport{
+		ElapsedNS: uint64(d), Reads: n / 2, Writes: n - n/2, PayloadBytes: 32 * n,
+		VerifiedKeys: n, VerifiedSums: n / 2,
+		Latency: histogram, ReadLatency: histogram, Samples: 100, MeanNS: 1000, Slices: slices,
+		Thread: record.ThreadReport{CPUNS: uint64(d)},
+	}
+}
+
+// meshed adds what a client of a mesh has, half of whose requests are remote.
+func meshed(r record.ClientReport, cfg *config.Config) record.ClientReport {
+	if !cfg.Mesh() {
+		return r
+	}
+	r.Local, r.Remote = timingOf(50, 600), timingOf(50, 1400)
+	if cfg.Proxied() {
+		r.Stages = map[string]record.TimingReport{}
+		for _, name := range record.StageNames {
+			r.Stages[name] = *timingOf(10, 350)
+		}
+	}
+	return r
+}
+
+// timingOf has so many samples of one value.
+func timingOf(samples, ns uint64) *record.TimingReport {
+	key := [2]uint64{samples, ns}
+	text, known := encodedTimings.Load(key)
+	if !known {
+		h := record.NewHistogram()
+		for range samples {
+			h.Record(ns)
+		}
+		encoded, err := h.Encode()
+		if err != nil {
+			panic(err)
+		}
+		text, _ = encodedTimings.LoadOrStore(key, encoded)
+	}
+	return &record.TimingReport{Histogram: text.(string), MeanNS: float64(ns), Samples: samples}
+}
+
+// encodedTimings remembers histograms, which take long to encode.
+var encodedTimings sync.Map
+
+// daemonReport is a daemon that served so many requests, one a loop.
+func daemonReport(d time.Duration, requests uint64, cfg *config.Config) record.DaemonReport {
+	r := record.DaemonReport{
+		ElapsedNS: uint64(d), Loops: 2 * requests, EmptyLoops: requests, Requests: requests, Flushes: requests,
+		PhaseEvery: 64, PhaseNS: 100, Thread: record.ThreadReport{CPUNS: uint64(d)},
+		Phases: map[string]record.TimingReport{record.PhaseLoop: *timingOf(10, 400)},
+	}
+	for _, name := range record.PhaseNames {
+		r.Phases[name] = *timingOf(10, 100)
+	}
+	if cfg.Proxied() {
+		half := requests / 2
+		r.Proxy = &record.ProxyReport{
+			FromClients: requests, Local: requests - half, Remote: half, Responses: half, Incoming: half,
+		}
+	}
+	return r
+}
+
+// request asks for three repeats on a machine of four processors.
+func request(c *cluster) Request {
+	cfg := config.Default()
+	cfg.Repeats, cfg.Ranks = 3, 3
+	cfg.Warmup = config.Duration(300 * time.Millisecond)
+	return Request{Config: cfg, Launcher: c, CPUs: processors(4)}
+}
+
+// processors are n cores of one node.
+func processors(n int) []machine.CPU {
+	cpus := make([]machine.CPU, n)
+	for i := range cpus {
+		cpus[i] = machine.CPU{ID: i, Core: i}
+	}
+	return cpus
+}
+
+// meshRequest asks for two repeats of three ranks that all serve and call.
+func meshRequest(c *cluster, topology string) Request {
+	req := request(c)
+	req.Config.Topology, req.Config.Repeats, req.Config.RemoteShare = topology, 2, 0.5
+	req.CPUs = processors(6)
+	return req
+}

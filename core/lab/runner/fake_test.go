@@ -1,0 +1,401 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"transportbench/core/base/record"
+	"transportbench/core/transport"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// The operations of a fake rank, as a cluster's hooks and logs name them.
+const (
+	opLaunch   = "launch"
+	opPrepare  = "prepare"
+	opConnect  = "connect"
+	opOverhead = "overhead"
+	opProbe    = "probe"
+	opRun      = "run"
+	opMeasure  = "measure" // these three are Advance
+	opDrain    = "drain"
+	opStop     = "stop"
+	opClose    = "close"
+	opKill     = "kill"
+)
+
+var opOf = map[record.Stage]string{record.StageMeasuring: opMeasure, record.StageDraining: opDrain, record.StageStopped: opStop}
+
+// call is one operation that a rank was asked for; nth counts the same one
+// from 1.
+type call struct {
+	rank int
+	op   string
+	nth  int
+}
+
+var errBroken = errors.New("broken")
+
+// cluster launches fake ranks. The maps are set up before the run.
+type cluster struct {
+	fail  map[call]error // the call fails at once
+	hang  map[call]bool  // the call ends only when its rank is killed
+	polls map[call]bool  // the call ends only with its context, or the rank
+	hook  func(call)     // told of every call before it does anything
+
+	// dies has Runs that fail halfway through their window; whoever calls that
+	// rank loses it as a peer, and says so before it does itself.
+	dies  map[call]error
+	stuck map[call]bool // Runs that never come out of their window
+
+	prepared record.Prepared // what every rank says, but for its addresses
+	floor    transport.Floor
+	advice   int  // sampling that a warm-up advises
+	leave    bool // the server ends its measured Run early
+	steady   bool // ranks tell of an even throughput from the start
+	edit     func(*record.Report)
+
+	mu      sync.Mutex
+	log     []call
+	count   map[call]int
+	alive   map[int]int // launched and not killed, by rank
+	ready   map[int]bool
+	drained map[int]bool
+	lost    chan struct{} // closed when a rank has died
+	wrong   []string      // what came in the wrong order
+}
+
+func newCluster() *cluster {
+	return &cluster{
+		prepared: record.Prepared{
+			Properties: transport.Properties{Provider: "memfd", Limits: transport.Limits{MaxPayload: 1 << 20, Peers: 100}},
+			PID:        42, Waits: true,
+		},
+		floor: transport.Floor{Name: "bounce", RoundTrip: 500, Samples: 10}, advice: 7,
+		count: map[call]int{}, alive: map[int]int{}, ready: map[int]bool{}, drained: map[int]bool{},
+		lost: make(chan struct{}),
+	}
+}
+
+// note logs a call.
+func (c *cluster) note(r int, op string) call {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.count[call{r, op, 0}]++
+	this := call{r, op, c.count[call{r, op, 0}]}
+	c.log = append(c.log, this)
+	return this
+}
+
+// begin logs a call and does what the maps say about it.
+func (c *cluster) begin(ctx context.Context, r int, op string, dead <-chan struct{}) error {
+	return c.obey(ctx, c.note(r, op), dead)
+}
+
+func (c *cluster) obey(ctx context.Context, this call, dead <-chan struct{}) error {
+	if c.hook != nil {
+		c.hook(this)
+	}
+	if err := c.fail[this]; err != nil {
+		return err
+	}
+	switch {
+	case c.hang[this]:
+		<-dead
+		return errors.New("killed")
+	case c.polls[this]:
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-dead:
+			return errors.New("killed")
+		}
+	}
+	return nil
+}
+
+// calls are the logged operations of one rank, or with -1 of all.
+func (c *cluster) calls(r int) []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var ops []string
+	for _, l := range c.log {
+		if r < 0 || l.rank == r {
+			ops = append(ops, l.op)
+		}
+	}
+	return ops
+}
+
+func (c *cluster) requireAllKilled(t *testing.T) {
+	t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for r, n := range c.alive {
+		require.Zero(t, n, "rank %d lives on", r)
+	}
+}
+
+func (c *cluster) Launch(ctx context.Context, r int) (Process, error) {
+	p := &fakeRank{cluster: c, number: r, dead: make(chan struct{}), changed: make(chan struct{})}
+	never := make(chan struct{})
+	if err := c.begin(ctx, r, opLaunch, never); err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	c.alive[r]++
+	c.mu.Unlock()
+	return p, nil
+}
+
+type fakeRank struct {
+	*cluster
+	number int
+	plan   record.Plan
+	dead   chan struct{}
+	once   sync.Once
+
+	// These are guarded by the cluster's mutex.
+	stage   record.Stage
+	changed chan struct{} // closed when stage moves on
+}
+
+func (f *fakeRank) Kill() {
+	_ = f.begin(context.Background(), f.number, opKill, nil)
+	f.once.Do(func() {
+		close(f.dead)
+		f.mu.Lock()
+		f.alive[f.number]--
+		f.mu.Unlock()
+	})
+}
+
+func (f *fakeRank) Prepare(ctx context.Context, plan record.Plan) (record.Prepared, error) {
+	if err := f.begin(ctx, f.number, opPrepare, f.dead); err != nil {
+		return record.Prepared{}, err
+	}
+	f.plan = plan
+	p := f.prepared
+	p.Workers.Rank = f.number
+	daemons, _ := plan.Config.Threads(f.number)
+	for i, cpu := range plan.CPUs {
+		address := []byte{byte(f.number)}
+		if i < daemons {
+			p.Workers.Daemons = append(p.Workers.Daemons, address)
+		} else {
+			p.Workers.Clients = append(p.Workers.Clients, address)
+		}
+		p.CPUs = append(p.CPUs, string(rune('0'+cpu)))
+	}
+	return p, nil
+}
+
+func (f *fakeRank) Connect(ctx context.Context, workers []record.RankWorkers) error {
+	if err := f.begin(ctx, f.number, opConnect, f.dead); err != nil {
+		return err
+	}
+	for r, w := range workers {
+		if w.Rank != r || len(w.Daemons)+len(w.Clients) == 0 {
+			return errors.New("addresses are missing or out of order")
+		}
+	}
+	return nil
+}
+
+func (f *fakeRank) Overhead(ctx context.Context, _ time.Duration) (record.Overhead, error) {
+	return record.Overhead{PerOpNS: 12, VerifyNS: 3, StampNS: 40}, f.begin(ctx, f.number, opOverhead, f.dead)
+}
+
+func (f *fakeRank) Probe(ctx context.Context, p record.Probe) (transport.Floor, error) {
+	if err := f.begin(ctx, f.number, opProbe, f.dead); err != nil {
+		return transport.Floor{}, err
+	}
+	if p.Near.Rank != f.number || p.Far.Rank == f.number || p.Initiate != (f.number > 0) || !p.Initiate && p.Near.Client >= 0 {
+		return transport.Floor{}, errors.New("the wrong side, or the wrong worker")
+	}
+	if !p.Initiate {
+		return transport.Floor{}, nil
+	}
+	return f.floor, nil
+}
+
+func (f *fakeRank) Run(ctx context.Context, ph record.Phase, started func(), progress func(record.Progress)) (record.Report, error) {
+	this := f.note(f.number, opRun)
+	f.reset() // before a hook may ask for the next stage
+	if err := f.obey(ctx, this, f.dead); err != nil {
+		return record.Report{}, err
+	}
+	cfg := &f.plan.Config
+	started()
+	if f.leave && !ph.Warmup && cfg.Serves(f.number) {
+		return record.Report{}, nil
+	}
+	if err := f.wait(ctx, record.StageMeasuring, nil); err != nil {
+		return record.Report{}, err
+	}
+	begun := time.Now()
+	if death := f.dies[this]; death != nil {
+		return record.Report{}, f.die(ctx, ph, death)
+	}
+	if f.stuck[this] {
+		<-f.dead
+		return record.Report{}, errors.New("killed")
+	}
+	err := f.window(ctx, ph, progress)
+	elapsed := time.Since(begun)
+	report := f.report(ph, elapsed)
+	if err != nil {
+		return report, err
+	}
+	if cfg.Calls(f.number) {
+		f.mu.Lock()
+		f.drained[f.number] = true
+		f.mu.Unlock()
+		progress(record.Progress{Ops: uint64(elapsed / time.Microsecond), Elapsed: elapsed, Drained: true})
+	}
+	if cfg.Serves(f.number) {
+		err = f.wait(ctx, record.StageStopped, nil)
+	}
+	return report, err
+}
+
+// reset begins a phase.
+func (f *fakeRank) reset() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.stage = record.StageReady
+	f.ready[f.number], f.drained[f.number] = true, false
+}
+
+// errLost is what a client says of a peer that died.
+var errLost = transport.NewOpError("shm", "call", transport.ErrPeerDown)
+
+// wait returns when the phase has come to a stage, or at a time.
+func (f *fakeRank) wait(ctx context.Context, to record.Stage, until <-chan time.Time) error {
+	lost := f.lost
+	if !f.plan.Config.Calls(f.number) {
+		lost = nil // a daemon of client-server serves on
+	}
+	for {
+		f.mu.Lock()
+		far, changed := f.stage >= to, f.changed
+		f.mu.Unlock()
+		if far {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-until:
+			return nil
+		case <-lost:
+			return errLost
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-f.dead:
+			return errors.New("killed")
+		}
+	}
+}
+
+// window lasts until its time is over or somebody ends it.
+func (f *fakeRank) window(ctx context.Context, ph record.Phase, progress func(record.Progress)) error {
+	begun := time.Now()
+	tell := func(elapsed time.Duration) {
+		if f.plan.Config.Calls(f.number) {
+			ops := uint64(elapsed / time.Microsecond)
+			progress(record.Progress{Ops: ops, Elapsed: elapsed, RecentP50: 900, RecentP99: 1100 + float64(f.number)})
+		}
+	}
+	tell(time.Millisecond)
+	for elapsed := time.Duration(0); elapsed < ph.Duration; elapsed = time.Since(begun) {
+		next := ph.Duration - elapsed
+		if f.steady {
+			next = min(next, 25*time.Millisecond)
+		}
+		timer := time.NewTimer(next)
+		err := f.wait(ctx, record.StageDraining, timer.C)
+		timer.Stop()
+		if f.now() >= record.StageDraining || err != nil {
+			return err
+		}
+		if f.steady {
+			tell(time.Since(begun))
+		}
+	}
+	return nil
+}
+
+func (f *fakeRank) now() record.Stage {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.stage
+}
+
+// die ends a Run as the end of its process does: the peers know first.
+func (f *fakeRank) die(ctx context.Context, ph record.Phase, death error) error {
+	timer := time.NewTimer(ph.Duration / 2)
+	defer timer.Stop()
+	if err := f.wait(ctx, record.StageDraining, timer.C); err != nil {
+		return err
+	}
+	close(f.lost)
+	time.Sleep(100 * time.Millisecond)
+	return death
+}
+
+func (f *fakeRank) report(ph record.Phase, elapsed time.Duration) record.Report {
+	cfg := &f.plan.Config
+	report := record.Report{Rank: f.number, SampleEvery: ph.SampleEvery, Stopped: elapsed < ph.Duration}
+	if ph.Warmup {
+		report.SampleEvery = f.advice
+	}
+	daemons, clients := cfg.Threads(f.number)
+	for range clients {
+		report.Clients = append(report.Clients, meshed(clientReport(elapsed), cfg))
+	}
+	calls := uint64(cfg.CallingRanks()*cfg.Clients) * uint64(elapsed/time.Microsecond)
+	for range daemons {
+		report.Daemons = append(report.Daemons, daemonReport(elapsed, calls/uint64(cfg.ServingRanks()*cfg.Daemons), cfg))
+	}
+	if f.edit != nil && clients > 0 {
+		f.edit(&report)
+	}
+	return report
+}
+
+func (f *fakeRank) Advance(ctx context.Context, to record.Stage) error {
+	if err := f.begin(ctx, f.number, opOf[to], f.dead); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.checkOrder(to)
+	if to > f.stage {
+		f.stage = to
+		close(f.changed)
+		f.changed = make(chan struct{})
+	}
+	return nil
+}
+
+// checkOrder notes a stage that comes too early.
+func (f *fakeRank) checkOrder(to record.Stage) {
+	for r := range f.plan.Config.Ranks {
+		switch {
+		case to == record.StageMeasuring && !f.ready[r]:
+			f.wrong = append(f.wrong, fmt.Sprintf("rank %d measured before rank %d was in its loop", f.number, r))
+		case to == record.StageStopped && f.plan.Config.Calls(r) && !f.drained[r]:
+			f.wrong = append(f.wrong, fmt.Sprintf("rank %d was stopped before rank %d had drained", f.number, r))
+		}
+	}
+}
+
+func (f *fakeRank) Close(ctx context.Context) error { return f.begin(ctx, f.number, opClose, f.dead) }

@@ -1,0 +1,112 @@
+package runner
+
+import (
+	"cmp"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"transportbench/core/base/config"
+	"transportbench/core/base/machine"
+)
+
+func TestPlace(t *testing.T) {
+	smt := []machine.CPU{{ID: 0, Core: 0}, {ID: 1, Core: 0}, {ID: 2, Core: 1}, {ID: 3, Core: 1}}
+	nodes := []machine.CPU{{ID: 0, Core: 0, Node: 1}, {ID: 1, Core: 1, Node: 0}, {ID: 2, Core: 2, Node: 1}, {ID: 3, Core: 3, Node: 0}}
+	packages := []machine.CPU{{ID: 0, Core: 0, Package: 1}, {ID: 1, Core: 0, Package: 0}}
+	unknown := []machine.CPU{{ID: 4, Core: -1}, {ID: 6, Core: -1}}
+	for _, c := range []struct {
+		name                    string
+		ranks, daemons, clients int
+		cpus                    []machine.CPU
+		pin                     bool
+		idle                    string
+		want                    [][]int
+		wantIdle                string
+		oversubscribed          bool
+		topology                string // client-server where it is empty
+	}{
+		{"a processor each", 2, 1, 1, processors(2), true, "auto", [][]int{{0}, {1}}, "spin", false, ""},
+		{"daemons first", 3, 2, 2, processors(6), true, "spin", [][]int{{0, 1}, {2, 3}, {4, 5}}, "spin", false, ""},
+		{"round robin", 2, 1, 4, processors(2), true, "auto", [][]int{{0}, {1, 0, 1, 0}}, "yield", true, ""},
+		{"park as asked", 2, 1, 4, processors(2), true, "park", [][]int{{0}, {1, 0, 1, 0}}, "park", true, ""},
+		{"yield as asked", 2, 1, 1, processors(2), true, "yield", [][]int{{0}, {1}}, "yield", false, ""},
+		{"unpinned", 2, 1, 1, processors(2), false, "auto", [][]int{{-1}, {-1}}, "spin", false, ""},
+		{"unpinned and too many", 2, 1, 2, processors(2), false, "auto", [][]int{{-1}, {-1, -1}}, "yield", true, ""},
+		{"cores before siblings", 2, 1, 2, smt, true, "auto", [][]int{{0}, {2, 1}}, "spin", false, ""},
+		{"one node first", 2, 1, 2, nodes, true, "auto", [][]int{{1}, {3, 0}}, "spin", false, ""},
+		{"same core number in two packages", 2, 1, 1, packages, true, "auto", [][]int{{1}, {0}}, "spin", false, ""},
+		// A rank's threads are neighbours; with too few processors each rank
+		// keeps to its part of them, if the parts are even.
+		{"mesh", 2, 1, 2, processors(6), true, "auto", [][]int{{0, 1, 2}, {3, 4, 5}}, "spin", false, config.TopologyMeshProxied},
+		{"mesh of too few", 2, 1, 2, processors(2), true, "auto", [][]int{{0, 0, 0}, {1, 1, 1}}, "yield", true, config.TopologyMeshDirect},
+		{"mesh, parts of two", 2, 1, 2, processors(4), true, "auto", [][]int{{0, 1, 0}, {2, 3, 2}}, "yield", true, config.TopologyMeshProxied},
+		{"mesh, ranks that share", 4, 1, 1, processors(2), true, "auto", [][]int{{0, 0}, {0, 0}, {1, 1}, {1, 1}}, "yield", true, config.TopologyMeshProxied},
+		{"mesh, uneven", 3, 1, 1, processors(4), true, "auto", [][]int{{0, 1}, {2, 3}, {0, 1}}, "yield", true, config.TopologyMeshProxied},
+		{"unknown cores", 2, 1, 1, unknown, true, "auto", [][]int{{4}, {6}}, "spin", false, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cfg := config.Default()
+			cfg.Topology = cmp.Or(c.topology, cfg.Topology)
+			cfg.Ranks, cfg.Daemons, cfg.Clients, cfg.Pin, cfg.Idle = c.ranks, c.daemons, c.clients, c.pin, c.idle
+			plans, oversubscribed, err := Place(cfg, c.cpus)
+			require.NoError(t, err)
+			require.Equal(t, c.oversubscribed, oversubscribed)
+			require.Len(t, plans, len(c.want))
+			for r, p := range plans {
+				require.Equal(t, r, p.Rank)
+				require.Equal(t, c.want[r], p.CPUs)
+				require.Equal(t, c.wantIdle, p.Idle)
+				require.Equal(t, cfg, p.Config)
+			}
+		})
+	}
+}
+
+func TestPlaceRefusesToSpinOnSharedProcessors(t *testing.T) {
+	cfg := config.Default()
+	cfg.Clients, cfg.Idle = 16, config.IdleSpin
+	for _, pin := range []bool{true, false} {
+		cfg.Pin = pin
+		_, _, err := Place(cfg, processors(2))
+		var configErr *config.Error
+		require.ErrorAs(t, err, &configErr)
+		require.Equal(t, "idle", configErr.Option)
+		require.EqualError(t, err, "--idle: spin needs a processor for each polling thread, and 17 threads have 2; use --idle auto, or fewer ranks, daemons or clients")
+	}
+}
+
+func TestPlaceIsEven(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		cfg := config.Default()
+		cfg.Topology = rapid.SampledFrom([]string{
+			config.TopologyClientServer, config.TopologyMeshDirect, config.TopologyMeshProxied,
+		}).Draw(t, "topology")
+		cfg.Ranks = rapid.IntRange(2, 6).Draw(t, "ranks")
+		cfg.Daemons = rapid.IntRange(1, 5).Draw(t, "daemons")
+		cfg.Clients = rapid.IntRange(1, 20).Draw(t, "clients")
+		cpus := make([]machine.CPU, rapid.IntRange(1, 40).Draw(t, "cpus"))
+		for i := range cpus {
+			cpus[i] = machine.CPU{
+				ID: i, Core: rapid.IntRange(-1, 8).Draw(t, "core"),
+				Package: rapid.IntRange(0, 1).Draw(t, "package"), Node: rapid.IntRange(-1, 1).Draw(t, "node"),
+			}
+		}
+		plans, oversubscribed, err := Place(cfg, cpus)
+		require.NoError(t, err)
+		use := make([]int, len(cpus))
+		for _, p := range plans {
+			for _, cpu := range p.CPUs {
+				use[cpu]++
+			}
+		}
+		total, least, most := 0, use[0], use[0]
+		for _, n := range use {
+			total, least, most = total+n, min(least, n), max(most, n)
+		}
+		require.Equal(t, cfg.ServingRanks()*cfg.Daemons+cfg.CallingRanks()*cfg.Clients, total)
+		require.LessOrEqual(t, most-least, 1)
+		require.Equal(t, oversubscribed, most > 1)
+	})
+}

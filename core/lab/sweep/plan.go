@@ -1,0 +1,290 @@
+package sweep
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"transportbench/core/base/config"
+	"transportbench/core/lab/result/set"
+)
+
+// Resolver turns options into a configuration.
+type Resolver interface {
+	// Own returns the transport's own options by name. ok is false where the
+	// transport is not known.
+	Own(transport string) (names []string, ok bool)
+	// Transports are those that "all" stands for.
+	Transports() []string
+	// Resolve makes the configuration; own are the transport's own options. An
+	// error is a mistake in the options, and unavailable why the transport
+	// cannot run here, though the configuration is complete.
+	Resolve(transport string, values, own map[string]string) (c config.Config, unavailable string, err error)
+	// IsOption says whether every transport has the option.
+	IsOption(name string) bool
+}
+
+// Cell is one configuration of a sweep.
+type Cell struct {
+	ID     string        `json:"id"` // of the configuration's key
+	Config config.Config `json:"config"`
+	// Unavailable says why the cell cannot be measured on this machine.
+	Unavailable string `json:"unavailable,omitempty"`
+
+	flat map[string]string
+}
+
+// Flat is the configuration as a set's cell has it.
+func (c *Cell) Flat() map[string]string {
+	if c.flat == nil {
+		c.flat, _ = set.Flatten(c.Config)
+	}
+	return c.flat
+}
+
+// Plan is the cells of a sweep and how to go through them.
+type Plan struct {
+	Cells   []Cell `json:"cells"`
+	Repeats int    `json:"repeats"`
+	Order   string `json:"order"`
+	Seed    uint64 `json:"order_seed"`
+}
+
+func digest(text []byte) string {
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}
+
+// Expand makes the cells: every point of the axes that no exclusion takes out,
+// and the inclusions. An option that a transport does not have is left out of
+// its cells, and of cells that come to the same configuration one stays.
+func Expand(s *Spec, r Resolver) (*Plan, error) {
+	if err := s.Check(); err != nil {
+		return nil, err
+	}
+	s = s.withAll(r.Transports())
+	if err := s.checkNames(r); err != nil {
+		return nil, err
+	}
+	total := 1
+	for _, axis := range s.Axes {
+		if total *= len(axis.Values); total > MaxCells*10 {
+			return nil, fmt.Errorf("the axes have more than %d points; a sweep has at most %d cells", MaxCells*10, MaxCells)
+		}
+	}
+	p := &Plan{Repeats: s.Repeats, Order: s.Order, Seed: s.Seed}
+	seen := map[string]bool{}
+	used := make([]bool, len(s.Exclude))
+	add := func(values map[string]string, included bool) error {
+		cell, excluded, err := s.cell(values, r, used)
+		if err != nil || excluded && !included || seen[cell.ID] {
+			return err
+		}
+		seen[cell.ID] = true
+		if p.Cells = append(p.Cells, cell); len(p.Cells) > MaxCells {
+			return fmt.Errorf("there are more than %d cells", MaxCells)
+		}
+		return nil
+	}
+	for i := range total {
+		if err := add(s.point(i), false); err != nil {
+			return nil, err
+		}
+	}
+	for _, more := range s.Include {
+		values := maps.Clone(s.Base)
+		maps.Copy(values, more)
+		if err := add(values, true); err != nil {
+			return nil, err
+		}
+	}
+	if len(p.Cells) == 0 {
+		return nil, errors.New("no cell is left")
+	}
+	if i := slices.Index(used, false); i >= 0 {
+		return nil, fmt.Errorf("exclude: item %d matches no cell", i+1)
+	}
+	return p, nil
+}
+
+// withAll replaces the transport "all".
+func (s *Spec) withAll(transports []string) *Spec {
+	c := *s
+	if c.Base["transport"] == "all" {
+		c.Base = maps.Clone(c.Base)
+		c.Axes = slices.Clone(c.Axes)
+		c.Set("transport", transports)
+	}
+	for i, axis := range c.Axes {
+		if axis.Name != "transport" || len(axis.Values) != 1 || axis.Values[0]["transport"] != "all" {
+			continue
+		}
+		c.Axes = slices.Clone(c.Axes)
+		c.Axes[i].Values = nil
+		for _, name := range transports {
+			c.Axes[i].Values = append(c.Axes[i].Values, map[string]string{"transport": name})
+		}
+	}
+	return &c
+}
+
+// point is the options of one point of the axes; the last axis is the fastest.
+func (s *Spec) point(i int) map[string]string {
+	values := maps.Clone(s.Base)
+	for _, axis := range slices.Backward(s.Axes) {
+		maps.Copy(values, axis.Values[i%len(axis.Values)])
+		i /= len(axis.Values)
+	}
+	return values
+}
+
+// checkNames refuses options that no transport of the sweep has.
+func (s *Spec) checkNames(r Resolver) error {
+	tables := []map[string]string{s.Base}
+	for _, axis := range s.Axes {
+		tables = append(tables, axis.Values...)
+	}
+	tables = append(append(tables, s.Include...), s.Exclude...)
+	own := map[string]bool{}
+	for _, values := range tables {
+		if name, has := values["transport"]; has {
+			names, ok := r.Own(name)
+			if !ok && !strings.ContainsAny(name, "*?[") {
+				return fmt.Errorf("transport: there is no plugin for %q; see plugins list", name)
+			}
+			for _, option := range names {
+				own[option] = true
+				own[name+"."+option] = true
+			}
+		}
+	}
+	if s.Base["transport"] == "" && !slices.ContainsFunc(s.Axes, func(a Axis) bool { return a.Name == "transport" }) {
+		for _, name := range r.Transports() {
+			names, _ := r.Own(name)
+			for _, option := range names {
+				own[option] = true
+			}
+		}
+	}
+	for _, values := range tables {
+		for name := range values {
+			switch {
+			case name == "repeats":
+				return errors.New("repeats is one for the whole sweep: give it beside base and axes")
+			case name != "transport" && !r.IsOption(name) && !own[name]:
+				return &UnknownOptionError{name, slices.Sorted(maps.Keys(own))}
+			}
+		}
+	}
+	return nil
+}
+
+// UnknownOptionError is an option that no transport of the sweep has.
+type UnknownOptionError struct {
+	Name string
+	Own  []string // what the transports have
+}
+
+func (e *UnknownOptionError) Error() string { return fmt.Sprintf("unknown option %q", e.Name) }
+
+// cell resolves one point.
+func (s *Spec) cell(values map[string]string, r Resolver, used []bool) (c Cell, excluded bool, err error) {
+	name := values["transport"]
+	if name == "" {
+		name = config.Default().Transport
+	}
+	names, ok := r.Own(name)
+	if !ok {
+		return c, false, fmt.Errorf("transport: there is no plugin for %q; see plugins list", name)
+	}
+	general, own := map[string]string{}, map[string]string{}
+	for option, value := range values {
+		switch owner, below, dotted := strings.Cut(option, "."); {
+		case option == "transport":
+		case dotted && owner == name:
+			own[below] = value
+		case dotted:
+		case r.IsOption(option):
+			general[option] = value
+		case slices.Contains(names, option):
+			if _, set := values[name+"."+option]; !set {
+				own[option] = value
+			}
+		}
+	}
+	c.Config, c.Unavailable, err = r.Resolve(name, general, own)
+	if err != nil {
+		return c, false, err
+	}
+	c.Config.Repeats = s.Repeats
+	c.ID = set.ID(set.Key(c.Flat()))
+	for i, pattern := range s.Exclude {
+		if matches(pattern, c.Flat()) {
+			used[i], excluded = true, true
+		}
+	}
+	return c, excluded, nil
+}
+
+// matches says whether a cell has all values of an exclusion.
+func matches(pattern, flat map[string]string) bool {
+	for option, value := range pattern {
+		if _, own, dotted := strings.Cut(option, "."); dotted {
+			option = own
+		}
+		if !set.Match(option+"="+value, flat) {
+			return false
+		}
+	}
+	return true
+}
+
+// step is one repeat of one cell.
+type step struct{ cell, repeat int }
+
+// steps is the order of a sweep. A round is the same repeat of all cells, in an
+// order of its own.
+func (p *Plan) steps() []step {
+	list := make([]step, 0, len(p.Cells)*p.Repeats)
+	if p.Order == Sequential {
+		for c := range p.Cells {
+			for r := range p.Repeats {
+				list = append(list, step{c, r})
+			}
+		}
+		return list
+	}
+	for r := range p.Repeats {
+		for _, c := range rand.New(rand.NewPCG(p.Seed, uint64(r))).Perm(len(p.Cells)) {
+			list = append(list, step{c, r})
+		}
+	}
+	return list
+}
+
+// setUp is about what a repeat takes beside warm-up and window: preparing,
+// connecting, the harness's own cost and the floor.
+const setUp = 150 * time.Millisecond
+
+// Expected is about how long a repeat of the cell takes.
+func (c *Cell) Expected() time.Duration {
+	if c.Unavailable != "" {
+		return 0
+	}
+	return time.Duration(c.Config.Warmup) + time.Duration(c.Config.Duration) + setUp
+}
+
+// Expected is about how long the sweep takes.
+func (p *Plan) Expected() time.Duration {
+	total := time.Duration(0)
+	for i := range p.Cells {
+		total += p.Cells[i].Expected()
+	}
+	return total * time.Duration(p.Repeats)
+}

@@ -1,0 +1,292 @@
+package sweep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"transportbench/core/base/config"
+	"transportbench/core/lab/result"
+	"transportbench/core/lab/result/set"
+	"transportbench/core/lab/runner"
+	"transportbench/core/transport"
+)
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv("SWEEP_TEST_DIR"); dir != "" {
+		os.Exit(sweepUntilKilled(dir))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// resolver knows the transports shm, with the option ring, and erpc, with mtu.
+type resolver struct{}
+
+func (resolver) Own(name string) ([]string, bool) {
+	names, ok := map[string][]string{"shm": {"ring"}, "erpc": {"mtu"}, "stub": {}}[name]
+	return names, ok
+}
+func (resolver) Transports() []string { return []string{"erpc", "shm"} }
+func (resolver) IsOption(name string) bool {
+	return slices.Contains([]string{"in-flight", "value-size", "duration"}, name)
+}
+
+func (resolver) Resolve(name string, values, own map[string]string) (config.Config, string, error) {
+	c := config.Default()
+	c.Transport, c.Options, c.Warmup = name, maps.Clone(own), 0
+	if text, has := values["in-flight"]; has {
+		if _, err := fmt.Sscan(text, &c.InFlight); err != nil {
+			return c, "", errors.New("in-flight: not a number")
+		}
+	}
+	if text, has := values["value-size"]; has {
+		if err := c.ValueSize.Set(text); err != nil {
+			return c, "", err
+		}
+	}
+	if name == "stub" {
+		return c, "no such device", nil
+	}
+	return c, "", nil
+}
+
+// measured is a result of one repeat, as a run makes it.
+func measured(c config.Config, throughput float64) *result.Result {
+	repeat := result.Repeat{Samples: map[string]float64{result.Throughput: throughput}}
+	return &result.Result{
+		SchemaVersion: result.SchemaVersion, Kind: result.KindRun, ID: result.NewID(), StartedAt: time.Now(),
+		Config: c, Plugin: result.Plugin{Name: c.Transport, Provider: "memfd"},
+		Repeats: []result.Repeat{repeat}, Summary: result.SummarizeRepeats([]result.Repeat{repeat}),
+	}
+}
+
+// watcher keeps what it was told.
+type watcher struct {
+	begun []State
+	cells []string
+}
+
+func (w *watcher) Begin(s State) runner.Observer { w.begun = append(w.begun, s); return nil }
+func (w *watcher) Cell(s State, c *set.Cell) {
+	w.cells = append(w.cells, fmt.Sprintf("%s %s %d %s", s.Label, c.Status, len(c.Samples[result.Throughput]), c.Reason))
+}
+
+func plan(t *testing.T, text string) *Plan {
+	t.Helper()
+	p, err := Expand(parse(t, text), resolver{})
+	require.NoError(t, err)
+	return p
+}
+
+const matrix = "repeats: 3\naxes: {transport: [shm, erpc], in-flight: [1, 8]}\n"
+
+// good measures without fail.
+func good(_ context.Context, c config.Config, _ runner.Observer) (*result.Result, error) {
+	return measured(c, float64(c.InFlight)*1e6), nil
+}
+
+func TestSweep(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "made")
+	w := new(watcher)
+	rounds := 0
+	outcome, err := Run(t.Context(), plan(t, matrix), Options{Dir: dir, Measure: good, Watcher: w, Round: func() { rounds++ }})
+	require.NoError(t, err)
+	require.Equal(t, 4, outcome.Complete)
+	require.Equal(t, 2, rounds)
+	require.Len(t, w.begun, 12)
+	require.Equal(t, 12, w.begun[11].Step)
+	require.Len(t, w.cells, 4)
+
+	s, err := set.Load(dir)
+	require.NoError(t, err)
+	require.Len(t, s.Cells, 4)
+	for _, c := range s.Cells {
+		require.Len(t, c.Samples[result.Throughput], 3)
+		require.False(t, c.Incomplete)
+		results, err := s.Results(&c)
+		require.NoError(t, err)
+		require.Len(t, results, 1)
+		require.Len(t, results[0].Repeats, 3)
+		require.Equal(t, 3, results[0].Config.Repeats)
+	}
+	require.Equal(t, []string{"cells", "index.json", "repeats", "sweep.plan"}, names(t, dir))
+	require.Empty(t, names(t, filepath.Join(dir, "repeats")))
+
+	_, err = Run(t.Context(), plan(t, matrix), Options{Dir: dir, Measure: good, Watcher: w})
+	require.ErrorIs(t, err, ErrExists)
+	w = new(watcher)
+	outcome, err = Run(t.Context(), plan(t, matrix), Options{Dir: dir, Resume: true, Measure: good, Watcher: w})
+	require.NoError(t, err)
+	require.Equal(t, 4, outcome.Complete)
+	require.Empty(t, w.begun, "nothing is measured twice")
+}
+
+func names(t *testing.T, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	var list []string
+	for _, e := range entries {
+		list = append(list, e.Name())
+	}
+	return list
+}
+
+func TestCellsThatFailAreRecordedAndTheSweepGoesOn(t *testing.T) {
+	dir := t.TempDir()
+	w := new(watcher)
+	calls := 0
+	measure := func(ctx context.Context, c config.Config, obs runner.Observer) (*result.Result, error) {
+		switch {
+		case c.Transport == "erpc" && c.InFlight == 1:
+			return nil, fmt.Errorf("rank 1: run: the plugin\ncrashed")
+		case c.Transport == "erpc":
+			return nil, transport.Unavailable("no such %s", "NIC")
+		case c.InFlight == 8:
+			calls++
+			if calls == 2 {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+		}
+		return good(ctx, c, obs)
+	}
+	p := plan(t, "repeats: 3\naxes: {transport: [shm, erpc, stub], in-flight: [1, 8]}\nexclude: [{transport: stub, in-flight: 1}]\n")
+	outcome, err := Run(t.Context(), p, Options{Dir: dir, Measure: measure, Watcher: w, CellLimit: 50 * time.Millisecond})
+	require.NoError(t, err)
+	require.Equal(t, 1, outcome.Complete)
+	require.Equal(t, 2, outcome.Failed)
+
+	s, err := set.Load(dir)
+	require.NoError(t, err)
+	require.Len(t, s.Cells, 5)
+	got := map[string]set.Cell{}
+	for _, c := range s.Cells {
+		got[c.Transport()+c.Config["in_flight"]] = c
+	}
+	require.Equal(t, set.Measured, got["shm1"].Status)
+	require.Equal(t, set.Failed, got["shm8"].Status)
+	require.Equal(t, "a repeat took longer than the limit of 50ms", got["shm8"].Reason)
+	require.Len(t, got["shm8"].Samples[result.Throughput], 1)
+	require.Equal(t, "rank 1: run: the plugin; crashed", got["erpc1"].Reason)
+	require.Equal(t, set.Unavailable, got["erpc8"].Status)
+	require.Contains(t, got["erpc8"].Reason, "no such NIC")
+	require.Equal(t, set.Unavailable, got["stub8"].Status)
+	require.Len(t, w.begun, 3+2+1+1)
+
+	// The failed ones get another chance, and keep what they had.
+	w = new(watcher)
+	outcome, err = Run(t.Context(), p, Options{Dir: dir, Resume: true, Measure: good, Watcher: w})
+	require.NoError(t, err)
+	require.Equal(t, 4, outcome.Complete)
+	require.Len(t, w.begun, 2+3+3)
+}
+
+func TestInterruptAndResume(t *testing.T) {
+	dir := t.TempDir()
+	ctx, cancel := context.WithCancel(t.Context())
+	count := 0
+	stopping := func(ctx context.Context, c config.Config, obs runner.Observer) (*result.Result, error) {
+		if count++; count == 6 {
+			cancel()
+			return nil, ctx.Err()
+		}
+		return good(ctx, c, obs)
+	}
+	outcome, err := Run(ctx, plan(t, matrix), Options{Dir: dir, Measure: stopping, Watcher: new(watcher)})
+	require.ErrorIs(t, err, context.Canceled)
+	require.Zero(t, outcome.Complete)
+	s, err := set.Load(dir)
+	require.NoError(t, err)
+	require.Len(t, s.Cells, 4)
+	require.True(t, s.Cells[0].Incomplete)
+	require.NotEmpty(t, s.Cells[0].Files)
+
+	w := new(watcher)
+	outcome, err = Run(t.Context(), plan(t, matrix), Options{Dir: dir, Resume: true, Measure: good, Watcher: w})
+	require.NoError(t, err)
+	require.Equal(t, 4, outcome.Complete)
+	require.Len(t, w.begun, 12-5)
+}
+
+func TestTimeLimit(t *testing.T) {
+	dir := t.TempDir()
+	slow := func(ctx context.Context, c config.Config, obs runner.Observer) (*result.Result, error) {
+		time.Sleep(2 * time.Millisecond)
+		return good(ctx, c, obs)
+	}
+	outcome, err := Run(t.Context(), plan(t, matrix), Options{Dir: dir, Measure: slow, Watcher: new(watcher), Limit: time.Millisecond})
+	require.NoError(t, err)
+	require.True(t, outcome.OutOfTime)
+	require.Len(t, outcome.Set.Cells, 1)
+}
+
+func TestChangesAreNoticed(t *testing.T) {
+	dir := t.TempDir()
+	origin := Origin{Plugins: map[string]string{"shm": "aaa"}, Machine: map[string]string{"kernel": "6.1"}}
+	begun := Options{Dir: dir, Measure: good, Watcher: new(watcher), Origin: origin}
+	_, err := Run(t.Context(), plan(t, matrix), begun)
+	require.NoError(t, err)
+	begun.Resume = true
+	for text, want := range map[string]string{
+		strings.Replace(matrix, "8", "9", 1): "2 cells are new and 2 are gone",
+		strings.Replace(matrix, "3", "4", 1): "it had 3 repeats and has 4",
+		matrix + "order-seed: 2\n":           "its order or options",
+	} {
+		_, err = Run(t.Context(), plan(t, text), begun)
+		var changed *ChangedError
+		require.ErrorAs(t, err, &changed)
+		require.ErrorContains(t, err, want)
+	}
+	begun.Origin = Origin{Plugins: map[string]string{"shm": "bbb"}, Machine: origin.Machine}
+	_, err = Run(t.Context(), plan(t, matrix), begun)
+	require.ErrorContains(t, err, "plugin of transport shm")
+	begun.Origin = Origin{Plugins: origin.Plugins, Machine: map[string]string{"kernel": "6.2"}}
+	_, err = Run(t.Context(), plan(t, matrix), begun)
+	require.ErrorContains(t, err, `kernel was "6.1" and is "6.2"`)
+
+	begun.Origin = origin
+	require.NoError(t, os.WriteFile(filepath.Join(dir, planName), []byte("{\n\"kind\": 1"), 0o600))
+	_, err = Run(t.Context(), plan(t, matrix), begun)
+	require.ErrorContains(t, err, "line 2")
+	begun.Dir = filepath.Join(dir, "none")
+	_, err = Run(t.Context(), plan(t, matrix), begun)
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+func TestTwoSweepsInOneDirectory(t *testing.T) {
+	dir := t.TempDir()
+	inside := func(ctx context.Context, c config.Config, obs runner.Observer) (*result.Result, error) {
+		_, err := Run(ctx, plan(t, matrix), Options{Dir: dir, Resume: true, Measure: good, Watcher: new(watcher)})
+		require.ErrorContains(t, err, "another sweep is at work")
+		return good(ctx, c, obs)
+	}
+	_, err := Run(t.Context(), plan(t, matrix), Options{Dir: dir, Measure: inside, Watcher: new(watcher)})
+	require.NoError(t, err)
+}
+
+// A plugin that comes to another provider half way cannot be one cell.
+func TestRepeatsThatDoNotFitTogether(t *testing.T) {
+	count := 0
+	measure := func(ctx context.Context, c config.Config, obs runner.Observer) (*result.Result, error) {
+		r, err := good(ctx, c, obs)
+		if count++; count == 3 {
+			r.Plugin.Provider = "another"
+		}
+		return r, err
+	}
+	outcome, err := Run(t.Context(), plan(t, "repeats: 3\n"), Options{Dir: t.TempDir(), Measure: measure, Watcher: new(watcher)})
+	require.NoError(t, err)
+	require.Equal(t, 1, outcome.Failed)
+	require.Contains(t, outcome.Set.Cells[0].Reason, "not the same plugin")
+}

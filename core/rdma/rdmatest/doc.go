@@ -1,4 +1,0 @@
-// Package rdmatest is the conformance suite of core/rdma: what any device must
-// do, whoever carries the bytes. Each test opens the device twice and lets the two
-// sides talk.
-package rdmatest

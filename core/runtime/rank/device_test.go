@@ -1,0 +1,124 @@
+package rank
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/base/config"
+	"transportbench/core/base/record"
+	"transportbench/core/transport"
+	"transportbench/core/transporttest"
+)
+
+func deviceConfig() config.Config {
+	cfg := testConfig()
+	cfg.ReadRatio, cfg.ValueSize = 0, config.FixedSize(5000)
+	return cfg
+}
+
+// TestValuesInDeviceMemory: what is written stays there, the last of it is copied back
+// after each window and is right.
+func TestValuesInDeviceMemory(t *testing.T) {
+	for name, shape := range map[string]func(*config.Config){
+		"writes":             func(*config.Config) {},
+		"writes and lookups": func(c *config.Config) { require.NoError(t, c.Mix.Set("write:0.5,lookup:0.5")) },
+		"a pattern":          func(c *config.Config) { require.NoError(t, c.Pattern.Set("write:7")) },
+		"sizes from 0":       func(c *config.Config) { require.NoError(t, c.ValueSize.Set("histogram:0=1,1=1,600=1,601=1")) },
+		"a mesh":             func(c *config.Config) { c.Topology = config.TopologyMeshDirect },
+		"by proxies":         func(c *config.Config) { c.Topology = config.TopologyMeshProxied },
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := deviceConfig()
+			shape(&cfg)
+			ranks := cluster(t, &transporttest.Device{}, cfg, config.IdleYield)
+			for range 2 {
+				first, others := runUntil(t, ranks, 1, 2000)
+				for _, c := range others[0].Clients {
+					require.Empty(t, c.Failures)
+					require.Equal(t, c.Ops(), c.VerifiedKeys)
+				}
+				d := first.Daemons[0]
+				require.Zero(t, d.Rejected)
+				require.Positive(t, d.Device.Values)
+				require.LessOrEqual(t, d.Device.Values, d.Puts)
+				require.Zero(t, d.Device.Wrong)
+				require.Positive(t, d.Device.Verified)
+				require.LessOrEqual(t, d.Device.Verified, d.Device.Values+uint64(4*cfg.InFlight), "the window's, and the drain's")
+			}
+		})
+	}
+}
+
+// TestDamageInDeviceMemoryIsFound, wherever the byte is: in the header, at the value's
+// ends, or the value of another key.
+func TestDamageInDeviceMemoryIsFound(t *testing.T) {
+	for name, damage := range map[string]func([]byte){
+		"key":        func(p []byte) { p[1] ^= 1 },
+		"checksum":   func(p []byte) { p[15] ^= 1 },
+		"first byte": func(p []byte) { p[16] ^= 1 },
+		"last byte":  func(p []byte) { p[len(p)-1] ^= 0x80 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			first, others := runUntil(t, cluster(t, &transporttest.Device{Damage: damage}, deviceConfig(), config.IdleYield), 1, 100)
+			require.Empty(t, others[0].Clients[0].Failures, "nobody looks in the window")
+			require.Positive(t, first.Daemons[0].Device.Wrong)
+			require.Zero(t, first.Daemons[0].Device.Verified)
+		})
+	}
+}
+
+// blind is a worker that cannot read device memory.
+type blind struct{ transport.Worker }
+
+// forgetful uses device memory again at once.
+type forgetful struct{ transport.Worker }
+
+func (forgetful) ReadDevice(transport.PeerID, uint64, []byte) (bool, error) { return false, nil }
+
+// broken has a device that fails.
+type broken struct{ transport.Worker }
+
+func (broken) ReadDevice(transport.PeerID, uint64, []byte) (bool, error) {
+	return false, errors.New("the device is gone")
+}
+
+func TestDeviceMemoryThatCannotBeRead(t *testing.T) {
+	ranks := cluster(t, wrapped{&transporttest.Device{}, func(w transport.Worker) transport.Worker { return forgetful{w} }}, deviceConfig(), config.IdleYield)
+	first, _ := runUntil(t, ranks, 1, 100)
+	require.Positive(t, first.Daemons[0].Device.Values)
+	require.Zero(t, first.Daemons[0].Device.Verified, "the check `verified` makes an error of that")
+
+	ranks = cluster(t, wrapped{&transporttest.Device{}, func(w transport.Worker) transport.Worker { return broken{w} }}, deviceConfig(), config.IdleYield)
+	_, _, err := runAll(t, ranks, record.Phase{Duration: 20 * time.Millisecond, SampleEvery: 1})
+	require.ErrorContains(t, err, "copying a value back from device memory: the device is gone")
+}
+
+// TestDeviceMemoryIsRefused where the store could not do what is asked, or nothing would
+// be verified.
+func TestDeviceMemoryIsRefused(t *testing.T) {
+	prepare := func(driver transport.Driver, change func(*config.Config)) error {
+		cfg := deviceConfig()
+		change(&cfg)
+		r := New(driver, slog.New(slog.DiscardHandler))
+		_, err := r.Prepare(t.Context(), record.Plan{Rank: 0, Config: cfg, CPUs: []int{-1}, Idle: config.IdleYield})
+		return errors.Join(err, r.Close(context.Background()))
+	}
+	require.NoError(t, prepare(&transporttest.Device{}, func(*config.Config) {}))
+	for _, change := range []func(*config.Config){
+		func(c *config.Config) { c.ReadRatio = 0.1 },
+		func(c *config.Config) { c.Mix = config.Mix{{Op: config.OpRMW, Share: 1}} },
+		func(c *config.Config) { c.Pattern = config.Pattern{{Op: config.OpRead, Count: 1}} },
+	} {
+		err := prepare(&transporttest.Device{}, change)
+		require.ErrorIs(t, err, transport.ErrUnsupported)
+		require.ErrorContains(t, err, "--profile bulk")
+		require.NoError(t, prepare(transporttest.NewMemoryDriver(), change), "of other transports nothing is asked")
+	}
+	err := prepare(wrapped{&transporttest.Device{}, func(w transport.Worker) transport.Worker { return blind{w} }}, func(*config.Config) {})
+	require.ErrorContains(t, err, "cannot read them back")
+}

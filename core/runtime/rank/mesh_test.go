@@ -1,0 +1,196 @@
+package rank
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/base/config"
+	"transportbench/core/base/record"
+	"transportbench/core/runtime/kv"
+	"transportbench/core/runtime/workload"
+	"transportbench/core/transport"
+	"transportbench/core/transporttest"
+)
+
+func meshConfig(topology string) config.Config {
+	cfg := testConfig()
+	cfg.Topology = topology
+	return cfg
+}
+
+func TestMesh(t *testing.T) {
+	shapes := map[string]func(*config.Config){
+		"one of each":     func(*config.Config) {},
+		"many":            func(c *config.Config) { c.Ranks, c.Daemons, c.Clients = 3, 2, 3 },
+		"one in flight":   func(c *config.Config) { c.InFlight = 1 },
+		"immediate flush": func(c *config.Config) { c.Flush = config.FlushImmediate },
+		"large values":    func(c *config.Config) { c.ValueSize = config.FixedSize(5000) },
+		"all remote":      func(c *config.Config) { c.RemoteShare = 1 },
+		"none remote":     func(c *config.Config) { c.RemoteShare = 0 },
+		"open loop":       func(c *config.Config) { c.Rate = 20_000 },
+		"sizes that vary": func(c *config.Config) { require.NoError(t, c.ValueSize.Set("uniform:0-300")) },
+		"all operations": func(c *config.Config) {
+			require.NoError(t, c.Mix.Set("read:0.2,write:0.2,lookup:0.2,insert:0.2,rmw:0.2"))
+		},
+		"a pattern": func(c *config.Config) { require.NoError(t, c.Pattern.Set("lookup:7,read:6,write:3")) },
+	}
+	for _, topology := range []string{config.TopologyMeshDirect, config.TopologyMeshProxied} {
+		for name, shape := range shapes {
+			t.Run(topology+"/"+name, func(t *testing.T) {
+				cfg := meshConfig(topology)
+				shape(&cfg)
+				driver := wrapped{transporttest.NewMemoryDriver(), transporttest.Poison}
+				ranks := cluster(t, driver, cfg, config.IdleYield)
+				for range 2 {
+					first, others := runUntil(t, ranks, 2, 100)
+					checkMesh(t, cfg, append(others, first))
+				}
+			})
+		}
+	}
+}
+
+func checkMesh(t *testing.T, cfg config.Config, reports []record.Report) {
+	require.Len(t, reports, cfg.Ranks)
+	for _, r := range reports {
+		require.Len(t, r.Clients, cfg.Clients)
+		require.Len(t, r.Daemons, cfg.Daemons)
+		for _, c := range r.Clients {
+			require.Empty(t, c.Failures)
+			require.Zero(t, c.Lost)
+			require.Equal(t, c.Reads+c.Writes+c.Lookups, c.VerifiedKeys)
+			checkOperations(t, cfg, c)
+			require.Equal(t, c.Samples, c.Local.Samples+c.Remote.Samples)
+			switch cfg.RemoteShare {
+			case 0:
+				require.Zero(t, c.Remote.Samples)
+			case 1:
+				require.Zero(t, c.Local.Samples)
+			}
+			if cfg.Proxied() && cfg.RemoteShare == 1 {
+				require.Len(t, c.Stages, len(record.StageNames))
+			}
+			if cfg.Rate > 0 {
+				require.GreaterOrEqual(t, c.Open.Scheduled, c.Reads+c.Writes)
+				require.Equal(t, c.Samples, c.Open.Response.Samples)
+				require.GreaterOrEqual(t, c.Open.Response.MeanNS, c.MeanNS)
+			}
+		}
+		for _, d := range r.Daemons {
+			require.Zero(t, d.Rejected)
+			if d.Loops > 10*uint64(d.PhaseEvery) {
+				require.Positive(t, d.Phases[record.PhaseLoop].Samples)
+			}
+			if cfg.Proxied() {
+				require.Equal(t, d.Proxy.FromClients, d.Proxy.Local+d.Proxy.Remote)
+				require.Equal(t, d.Requests, d.Proxy.Local+d.Proxy.Incoming)
+			}
+		}
+	}
+}
+
+func checkOperations(t *testing.T, cfg config.Config, c record.ClientReport) {
+	count := uint64(0)
+	for name, o := range c.Operations {
+		require.Positive(t, o.Count, name)
+		count += o.Count
+	}
+	switch {
+	case len(cfg.Mix) > 0:
+		require.Len(t, c.Operations, workload.NumOps)
+		require.Equal(t, c.VerifiedKeys, count)
+	case len(cfg.Pattern) > 0:
+		require.Equal(t, c.VerifiedKeys, count)
+		// 16 operations each; those under way at either end are not whole.
+		require.InDelta(t, float64(count)/16, float64(c.Iterations.Samples), 4)
+		require.Positive(t, c.Iterations.MeanNS)
+	}
+}
+
+// TestRemoteShare counts where requests go.
+func TestRemoteShare(t *testing.T) {
+	cfg := meshConfig(config.TopologyMeshDirect)
+	cfg.Ranks, cfg.RemoteShare = 4, 0.25
+	r := newRoute(wiring{cfg, 2}, 7)
+	const draws = 100_000
+	to := make([]int, cfg.Ranks)
+	for i := range draws {
+		key, peer, remote := r.choose(uint64(i % cfg.TotalKeys()))
+		require.EqualValues(t, kv.RankOf(key, cfg.Ranks), peer)
+		require.Equal(t, peer != 2, remote)
+		to[peer]++
+	}
+	for rank, count := range to {
+		want := 0.25 / 3
+		if rank == 2 {
+			want = 0.75
+		}
+		require.InEpsilon(t, want*draws, count, 0.05)
+	}
+}
+
+// TestMeshDoesNotAllocate takes requests through clients, links, daemons and
+// the transport on one thread.
+func TestMeshDoesNotAllocate(t *testing.T) {
+	cfg := meshConfig(config.TopologyMeshProxied)
+	ranks := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield)
+	var clients []*client
+	var daemons []*daemon
+	for _, r := range ranks {
+		daemons = append(daemons, r.threads[0].daemon)
+		clients = append(clients, r.threads[1].client)
+		r.threads[1].client.begin(4, 1<<40)
+		require.NoError(t, r.threads[1].client.enter(1))
+	}
+	turn := func(measuring bool) {
+		for i := range clients {
+			require.NoError(t, clients[i].turn(measuring))
+			require.NoError(t, daemons[i].turn())
+		}
+	}
+	allocations := testing.AllocsPerRun(1, func() {
+		for clients[0].counts.ops < 100_000 {
+			turn(true)
+		}
+	})
+	require.Zero(t, allocations)
+	require.Positive(t, clients[0].mesh.stages[0].samples)
+	for clients[0].inFlight+clients[1].inFlight > 0 {
+		turn(false)
+	}
+}
+
+// TestResponsesToNoForward: one that came twice would free its place twice, and
+// two requests would share it.
+func TestResponsesToNoForward(t *testing.T) {
+	cfg := meshConfig(config.TopologyMeshProxied)
+	d := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield)[0].threads[0].daemon
+	for _, token := range []transport.Token{0, 1 << 40} {
+		event := transport.Event{Kind: transport.EventResponse, Token: token}
+		require.ErrorIs(t, d.respond(&event), transport.ErrCorrupt)
+	}
+	require.Len(t, d.proxy.free, len(d.proxy.forwards))
+}
+
+func TestWiring(t *testing.T) {
+	direct := wiring{meshConfig(config.TopologyMeshDirect), 1}
+	direct.cfg.Ranks, direct.cfg.Daemons, direct.cfg.Clients = 3, 2, 4
+	require.Equal(t, 6, direct.workers())
+	require.Equal(t, 12, direct.peers())
+	peer, err := direct.peer(record.Thread{Rank: 1, Daemon: 0, Client: -1}, record.Thread{Rank: 2, Daemon: -1, Client: 3})
+	require.NoError(t, err)
+	require.EqualValues(t, 11, peer)
+
+	proxied := wiring{direct.cfg, 1}
+	proxied.cfg.Topology = config.TopologyMeshProxied
+	require.Equal(t, 2, proxied.workers())
+	require.Equal(t, 2, proxied.peers())
+	for far, want := range map[int]transport.PeerID{0: 0, 2: 1} {
+		peer, err := proxied.peer(record.Thread{Rank: 1, Daemon: 1, Client: -1}, record.Thread{Rank: far, Daemon: 1, Client: -1})
+		require.NoError(t, err)
+		require.Equal(t, want, peer)
+	}
+	_, err = proxied.peer(record.Thread{Rank: 1, Daemon: 1, Client: -1}, record.Thread{Rank: 0, Daemon: 0, Client: -1})
+	require.ErrorContains(t, err, "have no connection")
+}

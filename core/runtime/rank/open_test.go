@@ -1,0 +1,153 @@
+package rank
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/base/config"
+	"transportbench/core/base/machine"
+	"transportbench/core/base/record"
+	"transportbench/core/transport"
+	"transportbench/core/transporttest"
+)
+
+func TestPaceKeepsItsRate(t *testing.T) {
+	clock := machine.Calibrated()
+	for _, arrival := range []string{config.ArrivalConstant, config.ArrivalPoisson} {
+		cfg := testConfig()
+		cfg.Rate, cfg.Arrival, cfg.Ranks, cfg.Clients = 1e6, arrival, 3, 2 // 250k each
+		p := newPace(cfg, clock, 1)
+		p.begin(1000)
+		const n = 200_000
+		gap := clock.Hertz() / 250_000
+		sum, squares, last := 0.0, 0.0, p.due
+		for range n {
+			p.next()
+			d := float64(p.due-last) / gap
+			sum += d
+			squares += d * d
+			last = p.due
+		}
+		mean := sum / n
+		deviation := math.Sqrt(squares/n - mean*mean)
+		require.InDelta(t, 1, mean, 0.02)
+		if arrival == config.ArrivalPoisson {
+			require.InDelta(t, 1, deviation, 0.05, "exponential gaps deviate by their mean")
+		} else {
+			require.InDelta(t, 0, deviation, 0.01)
+		}
+		require.EqualValues(t, 0, p.overdue(p.due-1))
+		require.EqualValues(t, 1, p.overdue(p.due))
+		require.EqualValues(t, 11, p.overdue(p.due+uint64(10.5*gap)))
+	}
+}
+
+// staller lets one poll take long, once it has delivered enough.
+type staller struct {
+	transport.Worker
+	after int
+	stall time.Duration
+}
+
+func (s *staller) Poll(events []transport.Event) (int, error) {
+	n, err := s.Worker.Poll(events)
+	if s.after -= n; s.after <= 0 && s.stall > 0 {
+		time.Sleep(s.stall)
+		s.stall = 0
+	}
+	return n, err
+}
+
+// TestStallShowsInResponseTime is coordinated omission: one call in flight meets
+// the stall, and all that were due meanwhile wait for it.
+func TestStallShowsInResponseTime(t *testing.T) {
+	const stall, rate, samples = 50 * time.Millisecond, 10_000, 5000
+	cfg := testConfig()
+	cfg.InFlight, cfg.Rate, cfg.Arrival = 1, rate, config.ArrivalConstant
+	ranks := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield)
+	client := ranks[1].threads[0].client
+	client.worker = &staller{client.worker, 1000, stall}
+	_, others := runUntil(t, ranks, 1, samples)
+	report := others[0].Clients[0]
+
+	service, err := record.DecodeHistogram(report.Latency)
+	require.NoError(t, err)
+	response, err := record.DecodeHistogram(report.Open.Response.Histogram)
+	require.NoError(t, err)
+	// 500 of 5000 were due in the stall; the median was not among them.
+	require.GreaterOrEqual(t, response.Quantile(0.999), float64(stall)*0.9)
+	require.Less(t, service.Quantile(0.5), float64(stall)/2)
+	require.GreaterOrEqual(t, response.Quantile(0.5), service.Quantile(0.5)*0.99)
+	// What waited for the call that was in flight is no lag of the schedule.
+	lag, err := record.DecodeHistogram(report.Open.Lag.Histogram)
+	require.NoError(t, err)
+	require.Less(t, lag.Quantile(0.5), float64(stall)/2)
+	require.GreaterOrEqual(t, report.Open.Scheduled, report.Reads+report.Writes)
+}
+
+// TestBurnInOpenLoop: calls are seldom issued in the turn that brings a
+// response, and each is to be burned for all the same.
+func TestBurnInOpenLoop(t *testing.T) {
+	const burn = time.Millisecond
+	cfg := testConfig()
+	cfg.Rate, cfg.Arrival, cfg.Burn = 200, config.ArrivalConstant, config.Duration(burn)
+	ranks := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield)
+	_, others := runUntil(t, ranks, 1, 20)
+	// A call goes out after its burn.
+	service, err := record.DecodeHistogram(others[0].Clients[0].Latency)
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, service.Quantile(0.5), float64(burn)*0.9)
+}
+
+// TestRateBeyondReach: what was due and not done is known.
+func TestRateBeyondReach(t *testing.T) {
+	cfg := testConfig()
+	cfg.InFlight, cfg.Rate = 1, config.Rate(900e6)
+	ranks := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield)
+	_, others := runUntil(t, ranks, 1, 1000)
+	report := others[0].Clients[0]
+	require.Greater(t, report.Open.Scheduled, 2*(report.Reads+report.Writes))
+}
+
+func TestSeries(t *testing.T) {
+	var s series
+	s.reset(20 * record.Slices)
+	s.start(1000)
+	for tick := range uint64(20 * record.Slices) {
+		s.record(1000+tick, tick+1)
+	}
+	list := s.report()
+	require.Len(t, list, record.Slices)
+	for _, ops := range list {
+		require.EqualValues(t, 20, ops)
+	}
+	s.reset(20 * record.Slices)
+	s.start(0)
+	s.record(30, 7)
+	require.Nil(t, s.report(), "cut short")
+	s.record(20*record.Slices-1, 9)
+	require.Equal(t, uint64(7), s.report()[1])
+	require.Equal(t, uint64(2), s.report()[record.Slices-1])
+}
+
+func TestTrace(t *testing.T) {
+	var tr trace
+	tr.begin(77)
+	require.True(t, tr.traced(77))
+	require.False(t, tr.traced(78))
+	tr.picked.Store(20)
+	tr.flushed.Store(25)
+	_, ok := tr.end(10, 100)
+	require.False(t, ok, "it never completed here")
+	tr.begin(77)
+	tr.picked.Store(20)
+	tr.flushed.Store(25)
+	tr.completed.Store(90)
+	stages, ok := tr.end(10, 100)
+	require.True(t, ok)
+	require.Equal(t, [4]uint64{10, 5, 65, 10}, stages)
+	require.False(t, tr.traced(77))
+}

@@ -1,0 +1,392 @@
+package rank
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"transportbench/core/base/config"
+	"transportbench/core/base/record"
+	"transportbench/core/transport"
+	"transportbench/core/transporttest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// wrapped is a driver whose workers pass through wrap.
+type wrapped struct {
+	transport.Driver
+	wrap func(transport.Worker) transport.Worker
+}
+
+func (d wrapped) Open(ctx context.Context, cfg transport.Config) (transport.Transport, error) {
+	tr, err := d.Driver.Open(ctx, cfg)
+	return wrappedTransport{tr, d.wrap}, err
+}
+
+type wrappedTransport struct {
+	transport.Transport
+	wrap func(transport.Worker) transport.Worker
+}
+
+func (t wrappedTransport) NewWorker(index int) (transport.Worker, error) {
+	w, err := t.Transport.NewWorker(index)
+	if err != nil {
+		return nil, err
+	}
+	return t.wrap(w), nil
+}
+
+func testConfig() config.Config {
+	cfg := config.Default()
+	cfg.Transport = "memory"
+	cfg.Keys, cfg.InFlight = 64, 8
+	return cfg
+}
+
+// cluster prepares and connects all ranks of a configuration in this process.
+func cluster(t *testing.T, driver transport.Driver, cfg config.Config, idle string) []*Rank {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	t.Cleanup(cancel)
+	ranks := make([]*Rank, cfg.Ranks)
+	var workers []record.RankWorkers
+	for i := range ranks {
+		ranks[i] = New(driver, slog.New(slog.DiscardHandler))
+		t.Cleanup(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+			defer cancel()
+			require.NoError(t, ranks[i].Close(ctx))
+		})
+		daemons, clients := cfg.Threads(i)
+		pollers := daemons + clients
+		cpus := make([]int, pollers)
+		for j := range cpus {
+			cpus[j] = -1
+		}
+		prepared, err := ranks[i].Prepare(ctx, record.Plan{Rank: i, Config: cfg, CPUs: cpus, Idle: idle})
+		require.NoError(t, err)
+		require.Len(t, prepared.CPUs, pollers)
+		workers = append(workers, prepared.Workers)
+	}
+	for i := range ranks {
+		require.NoError(t, ranks[i].Connect(ctx, workers))
+	}
+	return ranks
+}
+
+// runAll goes through one phase on all ranks, as a host does, and returns the
+// report of rank 0 and those of the others.
+func runAll(t *testing.T, ranks []*Rank, phase record.Phase) (first record.Report, others []record.Report, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	errs := make([]error, len(ranks))
+	reports := make([]record.Report, len(ranks))
+	var started, calling, running sync.WaitGroup
+	for i, r := range ranks {
+		started.Add(1)
+		calls := len(r.clients()) > 0
+		if calls {
+			calling.Add(1)
+		}
+		running.Go(func() {
+			var begun, drained sync.Once
+			reports[i], errs[i] = r.Run(ctx, phase, func() { begun.Do(started.Done) }, func(p record.Progress) {
+				if p.Drained {
+					drained.Do(calling.Done)
+				}
+			})
+			begun.Do(started.Done)
+			if calls {
+				drained.Do(calling.Done)
+			}
+		})
+	}
+	started.Wait()
+	for _, r := range ranks {
+		require.NoError(t, r.Advance(ctx, record.StageMeasuring))
+	}
+	calling.Wait()
+	for _, r := range ranks {
+		require.NoError(t, r.Advance(ctx, record.StageStopped))
+	}
+	running.Wait()
+	return reports[0], reports[1:], errors.Join(errs...)
+}
+
+// stopWhen ends the clients' phases early, once each of them has taken enough
+// latencies, however long that takes.
+func stopWhen(t *testing.T, ranks []*Rank, samples uint64) {
+	done := func() bool {
+		for _, r := range ranks {
+			for _, c := range r.clients() {
+				if c.live.count.Load() < samples {
+					return false
+				}
+			}
+		}
+		return true
+	}
+	for deadline := time.Now().Add(30 * time.Second); !done(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Errorf("not every client took %d latencies in 30 s", samples)
+			break
+		}
+	}
+	for _, r := range ranks {
+		if len(r.clients()) > 0 {
+			_ = r.Advance(context.Background(), record.StageDraining)
+		}
+	}
+}
+
+// runUntil goes through a phase that lasts until stopWhen.
+func runUntil(t *testing.T, ranks []*Rank, sampleEvery int, samples uint64) (first record.Report, others []record.Report) {
+	for _, r := range ranks { // of the last phase
+		for _, c := range r.clients() {
+			c.live.reset()
+		}
+	}
+	stopped := make(chan struct{})
+	go func() { defer close(stopped); stopWhen(t, ranks, samples) }()
+	first, others, err := runAll(t, ranks, record.Phase{Duration: time.Hour, SampleEvery: sampleEvery})
+	<-stopped
+	require.NoError(t, err)
+	return first, others
+}
+
+func TestClientServer(t *testing.T) {
+	shapes := map[string]func(*config.Config){
+		"one of each":     func(*config.Config) {},
+		"many":            func(c *config.Config) { c.Ranks, c.Daemons, c.Clients = 3, 2, 3 },
+		"one in flight":   func(c *config.Config) { c.InFlight = 1 },
+		"immediate flush": func(c *config.Config) { c.Flush = config.FlushImmediate },
+		"zipfian":         func(c *config.Config) { c.Distribution = config.DistributionZipfian },
+		"large values":    func(c *config.Config) { c.ValueSize = config.FixedSize(5000) },
+		"empty values":    func(c *config.Config) { c.ValueSize = config.FixedSize(0) },
+		"one key":         func(c *config.Config) { c.Keys = 1 },
+		"writes only":     func(c *config.Config) { c.ReadRatio = 0 },
+		"lookups and inserts": func(c *config.Config) {
+			c.Distribution, c.Mix = config.DistributionLatest, config.Mix{
+				{Op: config.OpRead, Share: 0.5}, {Op: config.OpLookup, Share: 0.3}, {Op: config.OpInsert, Share: 0.2}}
+		},
+		"sizes from 0": func(c *config.Config) {
+			require.NoError(t, c.ValueSize.Set("histogram:0=1,8=1,600=1,601=1"))
+			c.Keys, c.Ranks, c.Clients = 4, 3, 3 // many write what others read
+		},
+		"some checksums": func(c *config.Config) { c.VerifyEvery = 10 },
+	}
+	for name, shape := range shapes {
+		for _, idle := range []string{config.IdleYield, config.IdlePark} {
+			t.Run(name+"/"+idle, func(t *testing.T) {
+				cfg := testConfig()
+				shape(&cfg)
+				// Poison proves that the loops keep no payload beyond a poll.
+				driver := wrapped{transporttest.NewMemoryDriver(), transporttest.Poison}
+				ranks := cluster(t, driver, cfg, idle)
+				for range 2 {
+					server, clients := runUntil(t, ranks, 4, 100)
+					checkReports(t, cfg, server, clients)
+				}
+			})
+		}
+	}
+}
+
+// checkReports holds the clients' counts against the daemons'.
+func checkReports(t *testing.T, cfg config.Config, server record.Report, clients []record.Report) {
+	require.Len(t, server.Daemons, cfg.Daemons)
+	require.Len(t, clients, cfg.Ranks-1)
+	var ops, drained, served uint64
+	for _, r := range clients {
+		require.True(t, r.Stopped)
+		require.Len(t, r.Clients, cfg.Clients)
+		for _, c := range r.Clients {
+			require.Empty(t, c.Failures)
+			require.Zero(t, c.Lost)
+			done := c.Reads + c.Writes + c.Lookups
+			require.Positive(t, done)
+			require.Equal(t, done, c.VerifiedKeys)
+			if cfg.VerifyEvery == 1 {
+				require.Equal(t, c.Reads, c.VerifiedSums)
+			} else {
+				require.Equal(t, c.Reads/uint64(cfg.VerifyEvery), c.VerifiedSums)
+			}
+			if cfg.ValueSize.Fixed() && len(cfg.Mix) == 0 {
+				require.EqualValues(t, done*uint64(cfg.ValueSize.Max()), c.PayloadBytes)
+			} else {
+				require.Less(t, c.PayloadBytes, done*uint64(cfg.ValueSize.Max()))
+			}
+			require.InDelta(t, float64(done)/4, float64(c.Samples), 4*float64(cfg.InFlight)+float64(done)/8)
+			latency, err := record.DecodeHistogram(c.Latency)
+			require.NoError(t, err)
+			require.EqualValues(t, c.Samples, latency.Count())
+			ops += done
+			drained += c.Drained
+		}
+	}
+	for _, d := range server.Daemons {
+		require.Zero(t, d.Rejected)
+		if len(cfg.Mix) == 0 {
+			require.Equal(t, d.Requests, d.Gets+d.Puts)
+		} else { // lookups are neither
+			require.Greater(t, d.Requests, d.Gets+d.Puts)
+		}
+		served += d.Requests
+	}
+	// The daemons' window ends a moment before or after the clients'.
+	require.Positive(t, served)
+	require.LessOrEqual(t, served, ops+drained)
+}
+
+// TestMeasuredLoopDoesNotAllocate takes a million requests through client and
+// daemon on one thread.
+func TestMeasuredLoopDoesNotAllocate(t *testing.T) {
+	for _, flush := range []string{config.FlushLoop, config.FlushImmediate} {
+		cfg := testConfig()
+		cfg.InFlight, cfg.Flush = 32, flush
+		ranks := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield)
+		daemon, client := ranks[0].threads[0].daemon, ranks[1].threads[0].client
+		client.begin(8, time.Hour)
+		require.NoError(t, client.enter(1))
+		var loop error
+		allocations := testing.AllocsPerRun(1, func() {
+			for client.counts.ops < 1_000_000 && loop == nil {
+				loop = errors.Join(client.turn(true), daemon.turn())
+			}
+		})
+		require.NoError(t, loop)
+		require.Zero(t, allocations)
+		require.NoError(t, client.drainInTest(daemon))
+	}
+}
+
+// drainInTest empties what is in flight, with the daemon on the same thread.
+func (c *client) drainInTest(d *daemon) error {
+	for c.inFlight > 0 {
+		if err := errors.Join(c.turn(false), d.turn()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func TestDrainingCutsAPhaseShort(t *testing.T) {
+	ranks := cluster(t, transporttest.NewMemoryDriver(), testConfig(), config.IdleYield)
+	_, clients := runUntil(t, ranks, 1, 100)
+	require.True(t, clients[0].Stopped)
+	require.Positive(t, clients[0].Clients[0].Reads)
+}
+
+func TestCancelledContextEndsAPhase(t *testing.T) {
+	ranks := cluster(t, transporttest.NewMemoryDriver(), testConfig(), config.IdlePark)
+	ctx, cancel := context.WithCancel(context.Background())
+	report, err := ranks[0].Run(ctx, record.Phase{Duration: time.Hour}, cancel, func(record.Progress) {})
+	require.NoError(t, err)
+	require.True(t, report.Stopped)
+}
+
+func TestLostServerEndsThePhase(t *testing.T) {
+	ranks := cluster(t, transporttest.NewMemoryDriver(), testConfig(), config.IdleYield)
+	require.NoError(t, ranks[0].Close(context.Background()))
+	begin := func() { _ = ranks[1].Advance(context.Background(), record.StageMeasuring) }
+	report, err := ranks[1].Run(context.Background(), record.Phase{Duration: time.Hour}, begin, func(record.Progress) {})
+	require.Len(t, report.Clients, 1, "what was recorded until then")
+	require.ErrorIs(t, err, transport.ErrPeerDown)
+}
+
+func TestWarmupAdvisesSampling(t *testing.T) {
+	cfg := testConfig()
+	ranks := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield)
+	_, clients, err := runAll(t, ranks, record.Phase{Warmup: true, Duration: 20 * time.Millisecond})
+	require.NoError(t, err)
+	require.Positive(t, clients[0].SampleEvery)
+
+	cfg.SampleEvery = 3
+	ranks = cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield)
+	_, clients, err = runAll(t, ranks, record.Phase{Warmup: true, Duration: 20 * time.Millisecond})
+	require.NoError(t, err)
+	require.Equal(t, 3, clients[0].SampleEvery)
+}
+
+func TestSamplingCountsProcessorTime(t *testing.T) {
+	quick := record.ClientReport{ElapsedNS: 1e9, Lookups: 1e4, Thread: record.ThreadReport{CPUNS: 1e6}}
+	slow := record.ClientReport{ElapsedNS: 1e9, Reads: 5e3, Writes: 5e3, Thread: record.ThreadReport{CPUNS: 2e6}}
+	idle := record.ClientReport{ElapsedNS: 1e9, Thread: record.ThreadReport{CPUNS: 1e6}}
+	require.InDelta(t, 100, busyPerOp([]record.ClientReport{idle, slow, quick}), 1e-9)
+	require.InDelta(t, 1e5, busyPerOp([]record.ClientReport{{ElapsedNS: 1e9, Reads: 1e4}}), 1e-9, "elapsed, where it is not known")
+	require.Greater(t, sampleEveryFor(20, 100), sampleEveryFor(20, 1e5))
+}
+
+func TestProbe(t *testing.T) {
+	ranks := cluster(t, transporttest.NewMemoryDriver(), testConfig(), config.IdleYield)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	server, caller := record.Thread{Rank: 0, Daemon: 0, Client: -1}, record.Thread{Rank: 1, Daemon: -1, Client: 0}
+	far := make(chan error, 1)
+	go func() {
+		_, err := ranks[0].Probe(ctx, record.Probe{Near: server, Far: caller, Duration: 5 * time.Millisecond})
+		far <- err
+	}()
+	floor, err := ranks[1].Probe(ctx, record.Probe{Near: caller, Far: server, Initiate: true, Duration: 5 * time.Millisecond})
+	require.NoError(t, err)
+	require.NoError(t, <-far)
+	require.Positive(t, floor.RoundTrip)
+	_, err = ranks[1].Probe(ctx, record.Probe{Near: record.Thread{Rank: 1, Daemon: -1, Client: 7}, Far: server})
+	require.ErrorContains(t, err, "no client 7 of rank 1")
+}
+
+func TestOverhead(t *testing.T) {
+	cfg := testConfig()
+	cfg.Burn = config.Duration(time.Second)
+	ranks := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleSpin)
+	o, err := ranks[1].Overhead(t.Context(), 10*time.Millisecond)
+	require.NoError(t, err)
+	require.Positive(t, o.PerOpNS)
+	require.Less(t, o.PerOpNS, float64(cfg.Burn), "a burn is no part of the harness")
+	require.Positive(t, o.StampNS)
+	_, err = ranks[0].Overhead(t.Context(), time.Millisecond)
+	require.ErrorContains(t, err, "no clients")
+}
+
+func TestPrepareRefuses(t *testing.T) {
+	prepare := func(change func(*record.Plan)) error {
+		plan := record.Plan{Rank: 1, Config: testConfig(), CPUs: []int{-1}, Idle: config.IdleYield}
+		change(&plan)
+		r := New(transporttest.NewMemoryDriver(), slog.New(slog.DiscardHandler))
+		_, err := r.Prepare(t.Context(), plan)
+		return errors.Join(err, r.Close(t.Context()))
+	}
+	require.NoError(t, prepare(func(*record.Plan) {}))
+	var option *transport.OptionError
+	require.ErrorAs(t, prepare(func(p *record.Plan) { p.Config.Options = map[string]string{"no-such": "1"} }), &option)
+	var configError *config.Error
+	require.ErrorAs(t, prepare(func(p *record.Plan) { p.Config.Keys = 0 }), &configError)
+	require.ErrorContains(t, prepare(func(p *record.Plan) { p.CPUs = nil }), "0 processors for 1 polling threads")
+	require.ErrorContains(t, prepare(func(p *record.Plan) { p.CPUs = []int{1 << 12} }), "--pin=false")
+}
+
+func TestSampler(t *testing.T) {
+	for _, every := range []int{1, 2, 7, 64, 1000} {
+		t.Run(fmt.Sprint(every), func(t *testing.T) {
+			s := newSampler(every, 42)
+			const ops = 2_000_000
+			taken := 0
+			for range ops {
+				if s.take() {
+					taken++
+				}
+			}
+			require.InEpsilon(t, float64(ops)/float64(every), float64(taken), 0.05)
+		})
+	}
+	require.Equal(t, 1, sampleEveryFor(10, 1000))
+	require.Equal(t, 32, sampleEveryFor(30, 100))
+	require.LessOrEqual(t, 30/float64(sampleEveryFor(30, 30)), 30*stampBudget)
+}

@@ -1,0 +1,140 @@
+package rank
+
+import (
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/base/config"
+	"transportbench/core/base/record"
+	"transportbench/core/runtime/kv"
+	"transportbench/core/transport"
+	"transportbench/core/transporttest"
+)
+
+// spoiler changes events on their way to a client.
+type spoiler struct {
+	transport.Worker
+	spoil func(*transport.Event)
+}
+
+func (s spoiler) Poll(events []transport.Event) (int, error) {
+	n, err := s.Worker.Poll(events)
+	for i := range events[:n] {
+		if events[i].Kind == transport.EventResponse {
+			events[i].Payload = append([]byte(nil), events[i].Payload...)
+			s.spoil(&events[i])
+		}
+	}
+	return n, err
+}
+
+func TestWrongResponsesAreCounted(t *testing.T) {
+	for failure, spoil := range map[string]func(*transport.Event){
+		kv.FailureChecksum.String(): func(e *transport.Event) {
+			if len(e.Payload) > kv.HeaderSize {
+				e.Payload[len(e.Payload)-1] ^= 1
+			}
+		},
+		kv.FailureKey.String():    func(e *transport.Event) { e.Payload[1] ^= 1 },
+		kv.FailureStatus.String(): func(e *transport.Event) { e.Payload[0] = 1 },
+		kv.FailureShort.String():  func(e *transport.Event) { e.Payload = e.Payload[:7] },
+		kv.FailureSize.String(): func(e *transport.Event) {
+			e.Payload = append(e.Payload, 0)
+		},
+		kv.FailureStale.String():  func(e *transport.Event) { copy(e.Payload[8:], []byte{0, 0, 0, 0x80}) },
+		"failed by the transport": func(e *transport.Event) { e.Status = transport.StatusFailed },
+	} {
+		t.Run(failure, func(t *testing.T) {
+			driver := wrapped{transporttest.NewMemoryDriver(), func(w transport.Worker) transport.Worker { return spoiler{w, spoil} }}
+			_, clients := runUntil(t, cluster(t, driver, testConfig(), config.IdleYield), 1, 100)
+			require.Positive(t, clients[0].Clients[0].Failures[failure], "%v", clients[0].Clients[0].Failures)
+		})
+	}
+}
+
+// TestWrongTwice: both halves of a read-modify-write may be wrong, and it is one
+// operation. Reads are verified as seldom as all others.
+func TestWrongTwice(t *testing.T) {
+	cfg := testConfig()
+	cfg.InFlight, cfg.VerifyEvery = 1, 2
+	require.NoError(t, cfg.Mix.Set("rmw:1"))
+	ranks := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield)
+	daemon, client := ranks[0].threads[0].daemon, ranks[1].threads[0].client
+	take := func(ops uint64) {
+		client.begin(1, time.Hour)
+		require.NoError(t, client.enter(1))
+		for client.counts.ops < ops {
+			require.NoError(t, errors.Join(client.turn(true), daemon.turn()))
+		}
+		require.NoError(t, client.drainInTest(daemon))
+	}
+	take(100)
+	require.EqualValues(t, 50, client.counts.sums)
+	client.worker = spoiler{client.worker, func(e *transport.Event) { e.Payload = e.Payload[:7] }}
+	take(100)
+	report, err := client.report(record.ThreadReport{})
+	require.NoError(t, err)
+	require.Zero(t, report.VerifiedKeys)
+	require.GreaterOrEqual(t, report.Failures[kv.FailureShort.String()], uint64(200))
+}
+
+func TestResponsesToNobody(t *testing.T) {
+	// Every token is moved to one that no call has.
+	driver := wrapped{transporttest.NewMemoryDriver(), func(w transport.Worker) transport.Worker {
+		return spoiler{w, func(e *transport.Event) { e.Token += 1 << 40 }}
+	}}
+	ranks := cluster(t, driver, testConfig(), config.IdleYield)
+	client, daemon := ranks[1].threads[0].client, ranks[0].threads[0].daemon
+	client.begin(1, time.Hour)
+	client.issue(1)
+	for client.counts.unknownToken == 0 {
+		require.NoError(t, errors.Join(client.turn(true), daemon.turn()))
+	}
+	require.Equal(t, map[string]uint64{"unknown token": 1}, client.failures())
+	client.inFlight = 0
+}
+
+// holder keeps back what a client polls while it is told to.
+type holder struct {
+	transport.Worker
+	holding *atomic.Bool
+}
+
+func (h holder) Poll(events []transport.Event) (int, error) {
+	if h.holding.Load() {
+		return 0, nil
+	}
+	return h.Worker.Poll(events)
+}
+
+func TestLateAnswersDoNotSpoilTheNextPhase(t *testing.T) {
+	var holding atomic.Bool
+	driver := wrapped{transporttest.NewMemoryDriver(), func(w transport.Worker) transport.Worker { return w }}
+	ranks := cluster(t, driver, testConfig(), config.IdleYield)
+	client := ranks[1].threads[0].client
+	client.worker = holder{client.worker, &holding}
+	client.drainLimit = 10 * time.Millisecond
+
+	holding.Store(true)
+	_, clients, err := runAll(t, ranks, record.Phase{Duration: 10 * time.Millisecond, SampleEvery: 1})
+	require.NoError(t, err)
+	require.EqualValues(t, 8, clients[0].Clients[0].Lost)
+
+	// They are still open, and a new phase would have twice as many.
+	_, clients, err = runAll(t, ranks, record.Phase{Duration: 10 * time.Millisecond, SampleEvery: 1})
+	require.ErrorContains(t, err, "8 calls of the last phase were not answered")
+	require.Zero(t, clients[0].Clients[0].ElapsedNS, "it had no window")
+
+	holding.Store(false)
+	client.drainLimit = 10 * time.Second
+	server, clients := runUntil(t, ranks, 1, 100)
+	require.Empty(t, clients[0].Clients[0].Failures)
+	require.Zero(t, clients[0].Clients[0].Lost)
+	require.LessOrEqual(t, client.prepared.len(), 16)
+	require.Zero(t, client.timed, "a call that is timed and not seen would end at no time at all")
+	require.Zero(t, server.Daemons[0].Rejected)
+}

@@ -1,0 +1,73 @@
+package workload
+
+import (
+	"fmt"
+	"testing"
+
+	"transportbench/core/base/config"
+)
+
+func BenchmarkNext(b *testing.B) {
+	for _, distribution := range config.Distributions() {
+		for _, keys := range []int{1000, 1024, 1 << 20, 1 << 30} {
+			b.Run(fmt.Sprintf("%s/keys=%d", distribution, keys), func(b *testing.B) {
+				cfg := config.Default()
+				cfg.Distribution, cfg.Keys = distribution, keys
+				s, err := New(cfg, 0)
+				if err != nil {
+					b.Fatal(err)
+				}
+				b.ReportAllocs()
+				var sum uint64
+				var r Request
+				for b.Loop() {
+					s.Next(&r)
+					sum += r.Key
+				}
+				if sum == 0 {
+					b.Fatal("every key was 0")
+				}
+			})
+		}
+	}
+}
+
+func BenchmarkNextSize(b *testing.B) {
+	for _, text := range []string{"32", "uniform:64-4KiB", "histogram:64=9,1KiB=3,4KiB=1"} {
+		b.Run(text, func(b *testing.B) {
+			cfg := config.Default()
+			if err := cfg.ValueSize.Set(text); err != nil {
+				b.Fatal(err)
+			}
+			s, err := New(cfg, 0)
+			if err != nil {
+				b.Fatal(err)
+			}
+			var r Request
+			for b.Loop() {
+				s.Next(&r)
+			}
+		})
+	}
+}
+
+func BenchmarkNew(b *testing.B) {
+	cfg := config.Default()
+	cfg.Distribution, cfg.Keys = config.DistributionZipfian, config.MaxKeys
+	for b.Loop() {
+		if _, err := New(cfg, 0); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkRandom(b *testing.B) {
+	r := newRandom(1, 0)
+	var sum uint64
+	for range b.N { // not b.Loop, which would keep the state in memory
+		sum += r.next()
+	}
+	if sum == 0 {
+		b.Log("a sum of draws that happens to be 0") // keeps the loop
+	}
+}
