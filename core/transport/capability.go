@@ -5,18 +5,6 @@ package transport
 type Capabilities struct {
 	// Ordered: the requests of one peer are polled in the order of posting.
 	Ordered bool `json:"ordered"`
-	// Reliable: a message posted and flushed arrives as long as both sides
-	// live; without it the runtime sweeps for lost calls.
-	Reliable bool `json:"reliable"`
-	// InterNode: peers may live on other hosts.
-	InterNode bool `json:"inter_node"`
-	// OneSided: the far side's processor takes no part in moving the bytes.
-	OneSided bool `json:"one_sided"`
-	// ZeroCopyReceive: an event's payload lies where the medium put it.
-	ZeroCopyReceive bool `json:"zero_copy_receive"`
-	// BorrowsOnSend: a posted payload must stay unchanged until the call's
-	// response, or for a reply until the next Poll that returns no event.
-	BorrowsOnSend bool `json:"borrows_on_send"`
 	// Waits: workers implement [Waiter].
 	Waits bool `json:"waits"`
 	// TellsPeerLost: a peer that closes or dies is told as [EventPeerLost].

@@ -14,13 +14,15 @@
 // side polls it as a request with a token of the transport's, a reply handle;
 // the reply posted with that handle arrives as a response with the caller's
 // token. Requests and responses come in any order unless
-// [Capabilities.Ordered] says otherwise.
+// [Capabilities.Ordered] says otherwise. Every message that was posted and
+// flushed arrives exactly once while both sides live: a transport on a lossy
+// medium retransmits.
 //
 // Failures have three tiers. Back-pressure is a short count from Post and is
-// no error: the caller polls and tries again. The failure of one op is the
-// status of its event. A returned error is an [*OpError] around one of the
-// sentinels of this package and refuses the op, the peer or the worker, as the
-// sentinel says.
+// not an error: the caller polls and tries again. The loss of a peer is an
+// event, [EventPeerLost], and fails every call in flight to it. A returned
+// error is an [*OpError] around one of the sentinels of this package and
+// refuses the op, the peer or the worker, as the sentinel says.
 //
 // Package core/transporttest has a named test for every clause.
 package transport

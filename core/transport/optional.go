@@ -37,13 +37,13 @@ type Stat struct {
 // DeviceReader is a worker that leaves payloads in device memory.
 type DeviceReader interface {
 	// ReadDevice copies the first len(into) bytes of a payload, at most its Size,
-	// from device memory; peer and place are those of its event. It blocks, and is
+	// from device memory; peer and offset are those of its event. It blocks, and is
 	// for the time outside of measured windows, on the worker's thread.
 	//
 	// Device memory is used again later than the host's: a payload can be read
 	// until the next Poll, and for as long after it as there is no error and
 	// there says so.
-	ReadDevice(peer PeerID, place uint64, into []byte) (there bool, err error)
+	ReadDevice(peer PeerID, offset uint64, into []byte) (there bool, err error)
 }
 
 // Tracer is a worker that can tell how it did in the course of a window.

@@ -45,12 +45,14 @@ type Info struct {
 // let a transport size its memory once; they are the run's and hold for as
 // long as the transport is open.
 type Config struct {
-	Rank       int    // this rank's number, from 0
-	Workers    int    // calls of NewWorker to come
-	Peers      int    // connections of one worker
-	InFlight   int    // calls in flight on one connection, in each direction
-	MaxPayload int    // bytes of the largest payload that will be posted
-	Head       int    // bytes of each payload that must not stay in device memory
+	Rank       int // this rank's number, from 0
+	Workers    int // calls of NewWorker to come
+	Peers      int // connections of one worker
+	InFlight   int // calls in flight on one connection, in each direction
+	MaxPayload int // bytes of the largest payload that will be posted
+	// HostPrefix is how many leading bytes of each payload must be in host
+	// memory even if the rest stays in device memory.
+	HostPrefix int
 	Options    Values // parsed by ParseOptions from the driver's schema
 	Logger     *slog.Logger
 }
@@ -104,8 +106,8 @@ type Worker interface {
 	// Post takes ops in order and returns how many it took. Fewer than all
 	// with a nil error is back-pressure: poll, then post the rest again.
 	// With an error, ops[n] is the one that was refused, nothing of it was
-	// sent, and those before it were taken. A payload is copied or handed
-	// over before Post returns, unless Capabilities.BorrowsOnSend is set.
+	// sent, and those before it were taken. A payload is copied before
+	// Post returns; the caller may reuse its memory at once.
 	// What was posted may reach the peer at once, and does after Flush.
 	//
 	// Errors: ErrTooLarge, ErrUnsupported (this op), ErrPeerDown (this peer),
@@ -169,27 +171,15 @@ const (
 	EventPeerLost
 )
 
-// Status is the outcome of one op.
-type Status uint8
-
-const (
-	// StatusOK is success.
-	StatusOK Status = iota
-	// StatusFailed is a response in whose place the transport has an error of
-	// its own, such as retries used up; the payload is empty.
-	StatusFailed
-)
-
 // Event is something that arrived. Size is the payload's length in bytes also
-// where it stays in device memory: Payload is then its first Config.Head bytes,
+// where it stays in device memory: Payload is then its first Config.HostPrefix bytes,
 // or all of it where it has no more, and a [DeviceReader] reads the whole of it
-// at Place.
+// at DeviceOffset.
 type Event struct {
-	Kind    EventKind
-	Status  Status
-	Peer    PeerID
-	Token   Token
-	Payload []byte
-	Size    int
-	Place   uint64 // only where Payload is not the whole payload
+	Kind         EventKind
+	Peer         PeerID
+	Token        Token
+	Payload      []byte
+	Size         int
+	DeviceOffset uint64 // only where Payload is not the whole payload
 }

@@ -54,7 +54,6 @@ type need struct {
 
 var (
 	needsOrder    = need{"Capabilities.Ordered", func(tr traits) bool { return tr.properties.Capabilities.Ordered }}
-	needsCopy     = need{"a Post that copies", func(tr traits) bool { return !tr.properties.Capabilities.BorrowsOnSend }}
 	needsLostPeer = need{"Capabilities.TellsPeerLost", func(tr traits) bool { return tr.properties.Capabilities.TellsPeerLost }}
 	needsWaits    = need{"Capabilities.Waits", func(tr traits) bool { return tr.properties.Capabilities.Waits && tr.waiter }}
 	needsInFlight = need{"Limits.InFlight", func(tr traits) bool { return tr.properties.Limits.InFlight > 0 }}

@@ -10,14 +10,14 @@ import (
 
 var deviceClauses = []clause{
 	{name: "device/head", run: deviceHead, needs: []need{needsDevice},
-		says: "Of a payload in device memory an event has the first Config.Head bytes, or all where there are no more."},
+		says: "Of a payload in device memory an event has the first Config.HostPrefix bytes, or all where there are no more."},
 	{name: "device/read", run: deviceRead, needs: []need{needsDevice},
 		says: "ReadDevice reads the first bytes of a payload, as many as it is asked for, and as often."},
 	{name: "device/later", run: deviceLater, needs: []need{needsDevice},
 		says: "After the next Poll a payload in device memory is as it was, or ReadDevice says that it is not there."},
 }
 
-// headSize is the Config.Head of all that the suite opens.
+// headSize is the Config.HostPrefix of all that the suite opens.
 const headSize = 16
 
 var needsDevice = need{"Capabilities.DeviceMemory", func(tr traits) bool { return tr.properties.Capabilities.DeviceMemory }}
@@ -28,7 +28,7 @@ func (n *node) fetch(e *transport.Event) {
 		return
 	}
 	if head := min(headSize, e.Size); len(e.Payload) != head {
-		n.trial.fatalf("%s: %d bytes of a payload of %d, and Config.Head is %d", n.name, len(e.Payload), e.Size, headSize)
+		n.trial.fatalf("%s: %d bytes of a payload of %d, and Config.HostPrefix is %d", n.name, len(e.Payload), e.Size, headSize)
 	}
 	whole := make([]byte, e.Size)
 	if !n.read(e, whole) {
@@ -43,7 +43,7 @@ func (n *node) read(e *transport.Event, into []byte) (there bool) {
 	if !ok {
 		n.trial.fatalf("%s: declares device memory and is no DeviceReader", n.name)
 	}
-	there, err := reader.ReadDevice(e.Peer, e.Place, into)
+	there, err := reader.ReadDevice(e.Peer, e.DeviceOffset, into)
 	require.NoError(n.trial, err, "ReadDevice")
 	return there
 }

@@ -12,7 +12,7 @@ import (
 var postClauses = []clause{
 	{name: "post/nothing", run: postNothing,
 		says: "Post of no ops takes none and is no error."},
-	{name: "post/copies", run: postCopies, needs: []need{needsCopy},
+	{name: "post/copies", run: postCopies,
 		says: "A payload is copied or handed over before Post returns."},
 	{name: "post/too-large", run: postTooLarge, needs: []need{needsBound},
 		says: "A payload over Limits.MaxPayload is refused with ErrTooLarge: ops before it were taken, nothing of it was sent, the worker goes on."},

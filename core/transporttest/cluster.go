@@ -60,7 +60,7 @@ func (t *trial) openRank(number int, l layout) (transport.Transport, error) {
 	}
 	return t.suite.Driver.Open(t.Context(), transport.Config{
 		Rank: number, Workers: l.workers, Peers: l.peers,
-		InFlight: l.inFlight, MaxPayload: l.maxPayload, Head: headSize, Options: options,
+		InFlight: l.inFlight, MaxPayload: l.maxPayload, HostPrefix: headSize, Options: options,
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 }

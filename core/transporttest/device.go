@@ -11,7 +11,7 @@ import (
 const devicePlaces = 256
 
 // Device is [Memory] with payloads that stay in device memory, but for their heads: what
-// is beyond Config.Head is only reached through [transport.DeviceReader].
+// is beyond Config.HostPrefix is only reached through [transport.DeviceReader].
 type Device struct {
 	Memory
 	// Damage, where it is set, may change a payload when it is in device memory. It is
@@ -56,7 +56,7 @@ func (t *deviceTransport) NewWorker(index int) (transport.Worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &deviceWorker{wholeWorker: w.(*memoryWorker), head: t.config.Head, damage: t.device.Damage}, nil
+	return &deviceWorker{wholeWorker: w.(*memoryWorker), head: t.config.HostPrefix, damage: t.device.Damage}, nil
 }
 
 // wholeWorker is what a worker of Memory implements.
@@ -84,7 +84,7 @@ func (w *deviceWorker) Poll(events []transport.Event) (int, error) {
 		if e := &events[i]; len(e.Payload) > w.head {
 			place := &w.places[w.count%devicePlaces]
 			*place = append((*place)[:0], e.Payload...)
-			e.Payload, e.Place = e.Payload[:w.head:w.head], w.count
+			e.Payload, e.DeviceOffset = e.Payload[:w.head:w.head], w.count
 			w.count++
 			if w.damage != nil {
 				w.damage(*place)

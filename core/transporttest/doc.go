@@ -17,9 +17,7 @@
 // that calls [Run] must therefore not be parallel.
 //
 // What the suite cannot provoke through the interface, a transport tests by
-// itself: ErrCorrupt, StatusFailed, and the fate of messages on a medium that
-// loses them. A transport that is not Reliable runs here on a medium that does
-// not drop, such as the loopback device.
+// itself: ErrCorrupt, and delivery on a medium that drops messages.
 //
 // The package also has what the users of a transport need in their tests:
 // [Memory], a correct transport within one process, [Device], the same with

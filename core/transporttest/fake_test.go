@@ -327,10 +327,10 @@ func TestPoisonConforms(t *testing.T) {
 func TestWithoutOptionalParts(t *testing.T) {
 	bare := fake{
 		info: func(_ *fakeDriver, info *transport.Info) {
-			info.Capabilities = transport.Capabilities{Reliable: true}
+			info.Capabilities = transport.Capabilities{}
 		},
 		properties: func(p *transport.Properties) {
-			p.Capabilities = transport.Capabilities{Reliable: true}
+			p.Capabilities = transport.Capabilities{}
 			p.Limits.InFlight = 0
 		},
 		worker: func(w *fakeWorker) {

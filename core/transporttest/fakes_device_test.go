@@ -30,7 +30,7 @@ func (d *faultyDevice) ReadDevice(peer transport.PeerID, place uint64, into []by
 }
 
 var deviceFakes = []fake{
-	inDevice(fake{name: "leaves the heads in device memory", clause: "device/head", says: "0 bytes of a payload of 17, and Config.Head is 16"},
+	inDevice(fake{name: "leaves the heads in device memory", clause: "device/head", says: "0 bytes of a payload of 17, and Config.HostPrefix is 16"},
 		func(d *faultyDevice) {
 			d.poll = func(events []transport.Event) (int, error) {
 				n, err := d.deviceWorker.Poll(events)

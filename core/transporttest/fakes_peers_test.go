@@ -74,7 +74,7 @@ var peerFakes = []fake{
 				for _, c := range w.active {
 					if c.lost && c.inFlight > 0 && len(events) > 0 {
 						c.inFlight--
-						events[0] = transport.Event{Kind: transport.EventResponse, Peer: c.peer, Status: transport.StatusFailed}
+						events[0] = transport.Event{Kind: transport.EventResponse, Peer: c.peer}
 						return 1, nil
 					}
 				}

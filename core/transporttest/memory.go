@@ -48,9 +48,8 @@ func NewMemoryDriver() *Memory { return &Memory{} }
 func (m *Memory) Info() transport.Info {
 	return transport.Info{
 		Name: "memory", Version: "1", Summary: "within one process, for tests",
-		Providers: []string{"heap"},
-		Capabilities: transport.Capabilities{Ordered: true, Reliable: true,
-			ZeroCopyReceive: true, Waits: true, TellsPeerLost: true},
+		Providers:    []string{"heap"},
+		Capabilities: transport.Capabilities{Ordered: true, Waits: true, TellsPeerLost: true},
 		Limits: transport.Limits{MaxPayload: memoryMaxPayload, InlineSize: inlinePayload,
 			InFlight: memoryInFlight, Peers: memoryPeers},
 		Options: []transport.Option{{Name: "ring-size", Type: transport.TypeSize,

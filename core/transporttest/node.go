@@ -124,8 +124,6 @@ func (n *node) check(e transport.Event) {
 		if !n.peers[e.Peer].closed {
 			n.trial.fatalf("%s: peer %d told as lost, but it lives", n.name, e.Peer)
 		}
-	case e.Status != transport.StatusOK:
-		n.trial.fatalf("%s: event with status %d", n.name, e.Status)
 	case e.Size != len(e.Payload):
 		n.trial.fatalf("%s: event of Size %d with a payload of %d bytes", n.name, e.Size, len(e.Payload))
 	}

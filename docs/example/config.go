@@ -28,7 +28,6 @@ var schema = []transport.Option{
 // in order and loses none, but it copies them, and within one host only.
 var capabilities = transport.Capabilities{
 	Ordered:       true,
-	Reliable:      true,
 	TellsPeerLost: true,
 }
 

@@ -32,13 +32,9 @@ func (Driver) Info() transport.Info {
 
 func capabilities(p rdma.Provider) transport.Capabilities {
 	return transport.Capabilities{
-		Ordered:         true,
-		Reliable:        true,
-		InterNode:       p == rdma.Verbs,
-		OneSided:        p == rdma.Verbs,
-		ZeroCopyReceive: true,
-		Waits:           true,
-		TellsPeerLost:   true,
+		Ordered:       true,
+		Waits:         true,
+		TellsPeerLost: true,
 	}
 }
 

@@ -189,7 +189,6 @@ func (w *worker) parse(p *peer, events []transport.Event) (n int, ok bool) {
 			return n, false
 		}
 		at += messageHeader
-		e.Status = transport.StatusOK
 		e.Peer = p.id
 		e.Payload = p.inbox[at : at+length : at+length]
 		e.Size = int(length)

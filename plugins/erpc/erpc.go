@@ -29,8 +29,6 @@ func (Driver) Info() transport.Info {
 
 func capabilities(provider string) transport.Capabilities {
 	return transport.Capabilities{
-		Reliable:      true,
-		InterNode:     provider != providerSoft,
 		Waits:         true,
 		TellsPeerLost: true,
 	}

@@ -205,7 +205,7 @@ func resolve(cfg transport.Config) (*settings, error) {
 		return nil, refuse("data-port", "%d workers take a port each, and the last would be %d; use %d or less", cfg.Workers, last, s.dataPort-last+maxPort)
 	}
 	s.peers, s.inFlight, s.payload = max(cfg.Peers, 1), max(cfg.InFlight, 1), max(cfg.MaxPayload, 1)
-	s.head = min(max(cfg.Head, 0), s.payload)
+	s.head = min(max(cfg.HostPrefix, 0), s.payload)
 	// A message is posted whole or not at all, so that there must be room for the
 	// largest beside one that is on its way.
 	s.staging = powerOfTwo(max(s.sendWindow*s.request, 2*s.payload, ringUnit))
@@ -302,10 +302,9 @@ func (s *settings) limits() transport.Limits {
 
 func (s *settings) capabilities() transport.Capabilities {
 	c := capabilities
-	c.InterNode = !s.address.IsLoopback()
 	c.DeviceMemory = s.onGPU()
 	return c
 }
 
 // capabilities hold under the default options.
-var capabilities = transport.Capabilities{Ordered: true, Reliable: true, Waits: true, TellsPeerLost: true}
+var capabilities = transport.Capabilities{Ordered: true, Waits: true, TellsPeerLost: true}

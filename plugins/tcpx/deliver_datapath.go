@@ -24,7 +24,7 @@ func (p *peer) deliver(events []transport.Event, n int) (int, error) {
 			if p.comm.heads != nil {
 				payload = p.comm.heads.of(inbox.first, size)
 			}
-			events[n].Place = p.read*uint64(p.w.settings.request) + uint64(p.offset)
+			events[n].DeviceOffset = p.read*uint64(p.w.settings.request) + uint64(p.offset)
 		}
 		p.step(size)
 		inbox.pop()
@@ -75,7 +75,6 @@ func (p *peer) step(size int) {
 // stores and copied with wide loads, which stall on them.
 func setEvent(e *transport.Event, kind transport.EventKind, peer transport.PeerID, token transport.Token, payload []byte, size int) {
 	e.Kind = kind
-	e.Status = transport.StatusOK
 	e.Peer = peer
 	e.Token = token
 	e.Payload = payload

@@ -123,7 +123,7 @@ func pairOf(t *testing.T, both, first map[string]string, then ...func()) (a, b *
 				raw[k] = v
 			}
 		}
-		r, err := open(transport.Config{Rank: i, Workers: 1, Peers: 1, InFlight: 64, MaxPayload: 64 << 10, Head: testHead, Options: options(t, raw)})
+		r, err := open(transport.Config{Rank: i, Workers: 1, Peers: 1, InFlight: 64, MaxPayload: 64 << 10, HostPrefix: testHead, Options: options(t, raw)})
 		require.NoError(t, err)
 		w, err := r.NewWorker(0)
 		require.NoError(t, err)

@@ -86,7 +86,7 @@ func TestReadDevice(t *testing.T) {
 		a.post(t, payload)
 		e := b.await(t, a)
 		require.Equal(t, payload[:testHead], e.Payload)
-		places = append(places, e.Place)
+		places = append(places, e.DeviceOffset)
 		_, err := b.worker.Post([]transport.Op{{Kind: transport.OpReply, Token: e.Token}})
 		require.NoError(t, err)
 		require.NoError(t, b.worker.Flush())

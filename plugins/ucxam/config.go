@@ -89,8 +89,6 @@ var providers = []string{
 // capabilities are those of the default options. UCX keeps no order between
 // messages that are sent at once and ones that are fetched.
 var capabilities = transport.Capabilities{
-	Reliable:      true,
-	InterNode:     true,
 	TellsPeerLost: true,
 }
 

@@ -112,7 +112,6 @@ func (w *worker) Poll(events []transport.Event) (int, error) {
 		default: // cut off; only its loss is still told
 			continue
 		}
-		e.Status = transport.StatusOK
 		e.Peer = p.id
 		e.Token = transport.Token(a.Token)
 		e.Payload = a.Payload()

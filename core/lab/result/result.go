@@ -12,7 +12,7 @@ import (
 )
 
 // SchemaVersion is the version that this package writes.
-const SchemaVersion = "1.3.0"
+const SchemaVersion = "1.4.0"
 
 // KindRun is the kind of a result of one transport under one configuration.
 const KindRun = "run"

@@ -110,7 +110,7 @@ type clientCounts struct {
 	backPressure, polls, empty  uint64
 	drained, lost               uint64
 	failures                    [kv.NumFailures]uint64
-	unknownToken, failedByPeer  uint64
+	unknownToken                uint64
 	samples, latencySum, window uint64 // latencySum and window in ticks
 }
 
@@ -340,9 +340,6 @@ func (c *client) failures() map[string]uint64 {
 	}
 	if c.counts.unknownToken > 0 {
 		m["unknown token"] = c.counts.unknownToken
-	}
-	if c.counts.failedByPeer > 0 {
-		m["failed by the transport"] = c.counts.failedByPeer
 	}
 	return m
 }

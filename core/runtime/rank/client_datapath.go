@@ -219,8 +219,8 @@ func (c *client) endTrace(s *slot, now uint64) {
 // write goes out in the same slot.
 func (c *client) modify(s *slot, e *transport.Event) {
 	version, failure := kv.Check(e.Payload, s.key, s.minVersion, int(c.readSize), c.sumDue(1))
-	if failure != kv.FailureNone || e.Status != transport.StatusOK {
-		c.fail(e.Status, failure)
+	if failure != kv.FailureNone {
+		c.counts.failures[failure]++
 	} else {
 		c.counts.bytes += uint64(len(e.Payload) - kv.HeaderSize)
 		s.minVersion = version
@@ -239,9 +239,9 @@ func (c *client) complete(e *transport.Event, now uint64) {
 	c.counts.ops++
 	c.counts.byOp[s.op]++
 	version, failure := kv.Check(e.Payload, s.key, s.minVersion, int(s.wantSize), c.sumDue(s.reads))
-	if failure != kv.FailureNone || e.Status != transport.StatusOK {
+	if failure != kv.FailureNone {
 		c.counts.wrong++
-		c.fail(e.Status, failure)
+		c.counts.failures[failure]++
 	} else {
 		c.counts.bytes += uint64(len(e.Payload)-kv.HeaderSize) + uint64(s.written)
 		if seen := &c.seen[s.key&c.seenMask]; seen.key != s.key || int32(version-seen.version) > 0 {
@@ -266,14 +266,6 @@ func (c *client) sumDue(read uint8) bool {
 	c.verify = uint32(c.cfg.VerifyEvery)
 	c.counts.sums++
 	return true
-}
-
-func (c *client) fail(status transport.Status, failure kv.Failure) {
-	if status != transport.StatusOK {
-		c.counts.failedByPeer++
-	} else {
-		c.counts.failures[failure]++
-	}
 }
 
 func (c *client) record(index uint32, now uint64) {

@@ -12,7 +12,7 @@ func (l *deviceLog) serve(store *kv.Store, e *transport.Event, header *[kv.Heade
 	if outcome == kv.OutcomePut {
 		v := &l.list[l.count%mostInspected]
 		l.count++
-		v.place, v.peer, v.size = e.Place, e.Peer, int32(e.Size)
+		v.place, v.peer, v.size = e.DeviceOffset, e.Peer, int32(e.Size)
 		copy(v.head[:], e.Payload)
 	}
 	return response, outcome

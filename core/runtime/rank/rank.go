@@ -122,7 +122,7 @@ func (r *Rank) open(ctx context.Context) error {
 	w := r.wiring()
 	r.transport, err = r.driver.Open(ctx, transport.Config{
 		Rank: r.plan.Rank, Workers: w.workers(), Peers: w.peers(), InFlight: w.cfg.CallsPerConnection(),
-		MaxPayload: cfg.LargestMessage(), Head: kv.HeaderSize, Options: options, Logger: r.logger,
+		MaxPayload: cfg.LargestMessage(), HostPrefix: kv.HeaderSize, Options: options, Logger: r.logger,
 	})
 	if err != nil {
 		return err
@@ -132,9 +132,6 @@ func (r *Rank) open(ctx context.Context) error {
 		if err := deviceProblem(&cfg); err != nil {
 			return err
 		}
-	}
-	if capabilities.BorrowsOnSend {
-		return fmt.Errorf("transport %s borrows what it sends: %w by this runtime, which posts entries of the store", cfg.Transport, transport.ErrUnsupported)
 	}
 	if cfg.Proxied() {
 		r.links, err = openLinks(cfg)

@@ -45,8 +45,7 @@ func TestWrongResponsesAreCounted(t *testing.T) {
 		kv.FailureSize.String(): func(e *transport.Event) {
 			e.Payload = append(e.Payload, 0)
 		},
-		kv.FailureStale.String():  func(e *transport.Event) { copy(e.Payload[8:], []byte{0, 0, 0, 0x80}) },
-		"failed by the transport": func(e *transport.Event) { e.Status = transport.StatusFailed },
+		kv.FailureStale.String(): func(e *transport.Event) { copy(e.Payload[8:], []byte{0, 0, 0, 0x80}) },
 	} {
 		t.Run(failure, func(t *testing.T) {
 			driver := wrapped{transporttest.NewMemoryDriver(), func(w transport.Worker) transport.Worker { return spoiler{w, spoil} }}

@@ -38,12 +38,9 @@ func chosenRing(inFlight int) string {
 // Capabilities are those of every [Transport]; they do not depend on its
 // Config.
 var Capabilities = transport.Capabilities{
-	Ordered:         true,
-	Reliable:        true,
-	OneSided:        true,
-	ZeroCopyReceive: true,
-	Waits:           true,
-	TellsPeerLost:   true,
+	Ordered:       true,
+	Waits:         true,
+	TellsPeerLost: true,
 }
 
 // Config is what a transport is opened with. The counts are upper bounds, as in

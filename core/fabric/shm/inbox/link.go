@@ -129,7 +129,6 @@ func (l *slotLink) empty() bool { return l.answerer.Empty() && l.caller.Empty() 
 // narrow stores.
 func fill(e *transport.Event, peer transport.PeerID, m *ring.Message) {
 	e.Kind = transport.EventKind(m.Kind)
-	e.Status = transport.StatusOK
 	e.Peer = peer
 	e.Token = transport.Token(m.Token)
 	e.Payload = m.Payload

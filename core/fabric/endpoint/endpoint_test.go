@@ -1,0 +1,99 @@
+package endpoint
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/transport"
+)
+
+type worker struct{ index int }
+
+func TestWorkers(t *testing.T) {
+	s := NewWorkers[worker]("test", 2)
+	w, err := s.New(1, func() (*worker, error) { return &worker{1}, nil })
+	require.NoError(t, err)
+	require.Equal(t, 1, w.index)
+	for _, index := range []int{-1, 1, 2} {
+		_, err = s.New(index, func() (*worker, error) { t.Fatal("made"); return nil, nil })
+		require.ErrorContains(t, err, "test: new worker: index")
+	}
+	broken := errors.New("broken")
+	_, err = s.New(0, func() (*worker, error) { return nil, broken })
+	require.ErrorIs(t, err, broken)
+	_, err = s.New(0, func() (*worker, error) { return &worker{0}, nil })
+	require.NoError(t, err, "an index whose worker could not be made stays free")
+
+	calls := 0
+	release := func(workers []*worker) error {
+		calls++
+		return Each(workers, func(w *worker) error { return errors.New(string(rune('0' + w.index))) })
+	}
+	require.EqualError(t, s.Close(release), "1\n0", "in the order of their making")
+	require.NoError(t, s.Close(release))
+	require.Equal(t, 1, calls)
+	_, err = s.New(0, nil)
+	require.ErrorIs(t, err, transport.ErrClosed)
+}
+
+func TestPeers(t *testing.T) {
+	type peer struct{}
+	peers := NewPeers[peer](2, uint64(7))
+	require.NoError(t, peers.CheckID(1))
+	require.NoError(t, peers.CheckNonce(8))
+	require.Error(t, peers.CheckNonce(7), "the worker's own")
+	p := new(peer)
+	peers.Add(1, 8, p)
+	require.Equal(t, []*peer{nil, p}, peers.ByID)
+	require.Same(t, p, peers.Get(1))
+	require.Nil(t, peers.Get(0))
+	require.Nil(t, peers.Get(5))
+	require.Same(t, p, peers.Find(8))
+	require.Nil(t, peers.Find(9))
+	require.ErrorContains(t, peers.CheckID(1), "already connected")
+	require.ErrorIs(t, peers.CheckID(2), transport.ErrUnsupported)
+	require.ErrorContains(t, peers.CheckNonce(8), "connected already")
+}
+
+func TestLostPeersAreReportedOnceAndInOrder(t *testing.T) {
+	lost := NewLostPeers(3)
+	for _, id := range []transport.PeerID{2, 0, 1} {
+		lost.Add(id)
+	}
+	events := make([]transport.Event, 2)
+	require.Equal(t, 2, lost.Report(events))
+	require.Equal(t, []transport.Event{{Kind: transport.EventPeerLost, Peer: 2}, {Kind: transport.EventPeerLost, Peer: 0}}, events)
+	require.Equal(t, 1, lost.Len())
+	require.Equal(t, 0, lost.Report(nil))
+	require.Equal(t, 1, lost.Report(events))
+	require.Equal(t, transport.PeerID(1), events[0].Peer)
+	require.Equal(t, 0, lost.Report(events))
+	require.Zero(t, testing.AllocsPerRun(10, func() { lost.Add(1); lost.Report(events) }))
+}
+
+func TestErrors(t *testing.T) {
+	const name = Name("test")
+	require.NoError(t, name.Error("open", nil))
+	require.NoError(t, name.PeerError("connect", 3, nil))
+	require.EqualError(t, name.Error("open", errors.New("x")), "test: open: x")
+	errs := name.PeerErrors(3)
+	require.EqualError(t, errs.Down, "test: post peer 3: peer is down")
+	require.ErrorIs(t, errs.NoCall, transport.ErrUnsupported)
+	require.ErrorIs(t, errs.Corrupt, transport.ErrCorrupt)
+}
+
+func TestProbe(t *testing.T) {
+	const name = Name("test")
+	measure := func() (transport.Floor, error) { return transport.Floor{Samples: 1}, nil }
+	_, err := name.Probe(3, true, true, measure)
+	require.ErrorIs(t, err, transport.ErrClosed)
+	_, err = name.Probe(3, false, false, measure)
+	require.ErrorIs(t, err, transport.ErrPeerDown)
+	floor, err := name.Probe(3, false, true, measure)
+	require.NoError(t, err)
+	require.Equal(t, 1, floor.Samples)
+	_, err = name.Probe(3, false, true, func() (transport.Floor, error) { return transport.Floor{Samples: 1}, errors.New("x") })
+	require.EqualError(t, err, "test: probe peer 3: the peer does not take part: x")
+}

@@ -1,0 +1,89 @@
+package endpoint
+
+import (
+	"errors"
+	"fmt"
+
+	"transportbench/core/transport"
+)
+
+// Peers are the connections of one worker. A worker tells the workers of its peers
+// apart by their nonces, which their addresses carry.
+type Peers[P any, Nonce comparable] struct {
+	// ByID has the connections by PeerID, nil where there is none.
+	ByID []*P
+
+	own     Nonce
+	limit   int
+	byNonce map[Nonce]*P
+}
+
+// NewPeers returns an empty table for peers numbered below limit. own is the worker's
+// own nonce, to which it cannot connect.
+func NewPeers[P any, Nonce comparable](limit int, own Nonce) Peers[P, Nonce] {
+	return Peers[P, Nonce]{own: own, limit: limit, byNonce: map[Nonce]*P{}}
+}
+
+// CheckID returns an error if Connect cannot use id: it is taken, or too large.
+func (t *Peers[P, Nonce]) CheckID(id transport.PeerID) error {
+	switch {
+	case int(id) >= t.limit:
+		return fmt.Errorf("%w: peers are numbered below %d", transport.ErrUnsupported, t.limit)
+	case t.Get(id) != nil:
+		return errors.New("already connected")
+	}
+	return nil
+}
+
+// CheckNonce returns an error if Connect cannot use an address with this nonce: it is
+// connected, or the worker's own.
+func (t *Peers[P, Nonce]) CheckNonce(nonce Nonce) error {
+	if _, connected := t.byNonce[nonce]; connected || nonce == t.own {
+		return errors.New("the address is connected already, or the worker's own")
+	}
+	return nil
+}
+
+// Add enters a connection that CheckID and CheckNonce allowed.
+func (t *Peers[P, Nonce]) Add(id transport.PeerID, nonce Nonce, p *P) {
+	for len(t.ByID) <= int(id) {
+		t.ByID = append(t.ByID, nil)
+	}
+	t.ByID[id] = p
+	t.byNonce[nonce] = p
+}
+
+// Get returns the connection of a PeerID, or nil.
+func (t *Peers[P, Nonce]) Get(id transport.PeerID) *P {
+	if int(id) >= len(t.ByID) {
+		return nil
+	}
+	return t.ByID[id]
+}
+
+// Find returns the connection to the worker with this nonce, or nil.
+func (t *Peers[P, Nonce]) Find(nonce Nonce) *P { return t.byNonce[nonce] }
+
+// LostPeers queues the peers whose loss Poll has not reported yet.
+type LostPeers struct{ queue []transport.PeerID }
+
+// NewLostPeers returns a queue with room for limit peers; Add does not allocate.
+func NewLostPeers(limit int) LostPeers {
+	return LostPeers{queue: make([]transport.PeerID, 0, limit)}
+}
+
+// Add queues a peer.
+func (l *LostPeers) Add(peer transport.PeerID) { l.queue = append(l.queue, peer) }
+
+// Len returns how many peers are queued.
+func (l *LostPeers) Len() int { return len(l.queue) }
+
+// Report moves queued peers into events as EventPeerLost and returns how many it moved.
+func (l *LostPeers) Report(events []transport.Event) int {
+	n := min(len(events), len(l.queue))
+	for i, peer := range l.queue[:n] {
+		events[i] = transport.Event{Kind: transport.EventPeerLost, Peer: peer}
+	}
+	l.queue = l.queue[:copy(l.queue, l.queue[n:])]
+	return n
+}
