@@ -71,8 +71,8 @@ type rank struct {
 	workers []*worker
 	closed  bool
 
-	bellsMu sync.Mutex
-	bells   []rdma.Bell // of the workers, for tick
+	notifiersMu sync.Mutex
+	notifiers   []rdma.Notifier // of the workers, for tick
 }
 
 func (r *rank) provider() rdma.Provider { return r.device.Attributes().Provider }
@@ -153,11 +153,11 @@ func (r *rank) tick() {
 		select {
 		case <-t.C:
 			r.ticks.Add(1)
-			r.bellsMu.Lock()
-			for _, b := range r.bells {
-				b.Ring() // who waits may have a peer to try
+			r.notifiersMu.Lock()
+			for _, b := range r.notifiers {
+				b.Notify() // who waits may have a peer to try
 			}
-			r.bellsMu.Unlock()
+			r.notifiersMu.Unlock()
 		case <-r.stop:
 			return
 		}
@@ -178,9 +178,9 @@ func (r *rank) NewWorker(index int) (transport.Worker, error) {
 		return nil, transport.NewOpError(name, "new worker", err)
 	}
 	r.workers[index] = w
-	r.bellsMu.Lock()
-	r.bells = append(r.bells, w.bell)
-	r.bellsMu.Unlock()
+	r.notifiersMu.Lock()
+	r.notifiers = append(r.notifiers, w.notifier)
+	r.notifiersMu.Unlock()
 	return w, nil
 }
 

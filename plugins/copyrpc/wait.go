@@ -7,7 +7,7 @@ import (
 )
 
 // stuckWait bounds a wait for room: credit that comes by itself is a WRITE, which rings
-// no bell on verbs.
+// no notifier on verbs.
 const stuckWait = 100 * time.Microsecond
 
 // Wait implements [transport.Waiter].
@@ -19,7 +19,7 @@ func (w *worker) Wait(timeout time.Duration) error {
 	if len(w.ready)+len(w.gone)+len(w.broken)+len(w.held)+len(w.owing) > 0 || w.rank.ticks.Load() != w.sweeping {
 		return nil
 	}
-	// Poll looks at datagrams seldom, and they ring the bell as well.
+	// Poll looks at datagrams seldom, and they ring the notifier as well.
 	w.manager.progress()
 	if len(w.gone) > 0 {
 		return nil
@@ -31,8 +31,8 @@ func (w *worker) Wait(timeout time.Duration) error {
 		timeout = min(timeout, stuckWait)
 	}
 	w.counts.parked++
-	return w.bell.Wait(timeout)
+	return w.notifier.Wait(timeout)
 }
 
 // Wake implements [transport.Waiter].
-func (w *worker) Wake() { w.bell.Ring() }
+func (w *worker) Wake() { w.notifier.Notify() }

@@ -22,7 +22,7 @@ type worker struct {
 	address  []byte
 	cq       rdma.CompletionQueue
 	srq      rdma.SharedReceiveQueue
-	bell     rdma.Bell // of cq and the manager's
+	notifier rdma.Notifier // of cq and the manager's
 	region   *rdma.Region
 	manager  *manager
 
@@ -211,7 +211,7 @@ func newWorker(r *rank) (w *worker, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if w.bell, err = r.device.NewBell(w.cq, datagrams); err != nil {
+	if w.notifier, err = r.device.NewNotifier(w.cq, datagrams); err != nil {
 		return nil, err
 	}
 	if w.manager, err = newManager(w, datagrams); err != nil {

@@ -60,8 +60,8 @@ type Verbs struct {
 	probed   uint64 // nonce of the probe that was answered last
 	closed   bool
 
-	waking sync.Mutex // Wake is any thread's, and must not ring what was closed
-	bell   rdma.Bell  // nil for the port of a probe, and once it is closed
+	waking   sync.Mutex    // Wake is any thread's, and must not ring what was closed
+	notifier rdma.Notifier // nil for the port of a probe, and once it is closed
 
 	remotes []*verbsRemote
 	known   map[string]rdma.PeerHandle // by endpoint: handles live as long as the queue pair
@@ -164,7 +164,7 @@ func (p *Verbs) open() (err error) {
 		return err
 	}
 	if p.probe != nil {
-		if p.bell, err = p.device.NewBell(p.cq); err != nil {
+		if p.notifier, err = p.device.NewNotifier(p.cq); err != nil {
 			return err
 		}
 	}
@@ -348,27 +348,27 @@ func (p *Verbs) Wait(timeout time.Duration) error {
 	if p.failed != nil || p.receive.head != p.receive.tail {
 		return nil
 	}
-	return p.bell.Wait(max(timeout, 0))
+	return p.notifier.Wait(max(timeout, 0))
 }
 
 // Wake implements [Waiter].
 func (p *Verbs) Wake() {
 	p.waking.Lock()
 	defer p.waking.Unlock()
-	if p.bell != nil {
-		p.bell.Ring()
+	if p.notifier != nil {
+		p.notifier.Notify()
 	}
 }
 
-// closeBell has later wakes do nothing.
-func (p *Verbs) closeBell() error {
+// closeNotifier has later wakes do nothing.
+func (p *Verbs) closeNotifier() error {
 	p.waking.Lock()
 	defer p.waking.Unlock()
-	if p.bell == nil {
+	if p.notifier == nil {
 		return nil
 	}
-	err := p.bell.Close()
-	p.bell = nil
+	err := p.notifier.Close()
+	p.notifier = nil
 	return err
 }
 
@@ -385,7 +385,7 @@ func (p *Verbs) Close() error {
 	if p.qp != nil {
 		errs = append(errs, p.qp.Close())
 	}
-	errs = append(errs, p.closeBell())
+	errs = append(errs, p.closeNotifier())
 	if p.cq != nil {
 		errs = append(errs, p.cq.Close())
 	}

@@ -85,7 +85,7 @@ func invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrInvalid, fmt.Errorf(format, args...))
 }
 
-var errBellLate = invalid("bell of a completion queue that has one, or has queue pairs")
+var errNotifierLate = invalid("notifier of a completion queue that has one, or has queue pairs")
 
 // check refuses what no device takes.
 func (c *QueuePairConfig) check() error {

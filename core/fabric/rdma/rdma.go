@@ -187,9 +187,9 @@ type Device interface {
 
 	NewQueuePair(QueuePairConfig) (QueuePair, error)
 
-	// NewBell makes a bell for completion queues that have no queue pairs yet.
-	// A queue has one bell at most.
-	NewBell(queues ...CompletionQueue) (Bell, error)
+	// NewNotifier makes a notifier for completion queues that have no queue pairs yet.
+	// A queue has one notifier at most.
+	NewNotifier(queues ...CompletionQueue) (Notifier, error)
 
 	// ReceiverNotReady counts messages of this device that found no receive
 	// posted, as far as the device tells; it may count those of other users of
@@ -233,17 +233,17 @@ type CompletionQueue interface {
 	Close() error
 }
 
-// Bell lets the owner of completion queues sleep until one of them may have something.
+// Notifier lets the owner of completion queues sleep until one of them may have something.
 // Who never waits pays a load for each request, or nothing.
-type Bell interface {
-	// Wait blocks until polling one of the queues may find something, Ring is
+type Notifier interface {
+	// Wait blocks until polling one of the queues may find something, Notify is
 	// called, or timeout has passed; it may return early for no reason. It is for
-	// the queues' own thread. What was there before, and a Ring since the last
+	// the queues' own thread. What was there before, and a Notify since the last
 	// Wait, make it return at once. A WRITE without an immediate that completes
 	// nothing here does not end it on verbs.
 	Wait(timeout time.Duration) error
-	// Ring ends the current or next Wait. Any thread may call it.
-	Ring()
+	// Notify ends the current or next Wait. Any thread may call it.
+	Notify()
 	Close() error
 }
 

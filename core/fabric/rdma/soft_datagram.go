@@ -31,12 +31,12 @@ type softLane struct{ consumer *ring.Consumer }
 
 // softPeer is a UD queue pair that this one sends to.
 type softPeer struct {
-	remote  *softRemote
-	segment *shm.Segment
-	wire    words
-	qkey    uint32 // as announced; who has another one is not heard
-	lane    *ring.Producer
-	alarm   alarm
+	remote   *softRemote
+	segment  *shm.Segment
+	wire     words
+	qkey     uint32 // as announced; who has another one is not heard
+	lane     *ring.Producer
+	notifier notifierWords
 }
 
 // AddPeer implements [QueuePair]. It claims a lane for as long as the peer's queue
@@ -49,7 +49,7 @@ func (q *softQueuePair) AddPeer(remote Endpoint) (PeerHandle, error) {
 	if err != nil {
 		return 0, err
 	}
-	p := softPeer{remote: r, segment: segment, wire: wire, qkey: remote.QKey, alarm: r.alarm(wire)}
+	p := softPeer{remote: r, segment: segment, wire: wire, qkey: remote.QKey, notifier: r.notifier(wire)}
 	if p.lane, err = claimLane(segment, wire); err != nil {
 		_ = segment.Close()
 		_ = q.device.leave(r)
@@ -106,7 +106,7 @@ func (q *softQueuePair) datagram(r *SendRequest, e *softEntry) error {
 	}
 	// A full lane drops, and so does one that its receiver has damaged.
 	_ = p.lane.Push(kind, uint64(q.number)<<32|uint64(r.Immediate), payload)
-	p.alarm.ringIfWaiting(p.wire)
+	p.notifier.notifyIfWaiting(p.wire)
 	return nil
 }
 

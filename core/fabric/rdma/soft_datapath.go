@@ -67,7 +67,7 @@ func (q *softQueuePair) short(r *SendRequest) bool {
 	q.out.copyWords(at+slotPayload, payload)
 	// Pairs with the load in receive.
 	q.out.store64(at, packSlot(q.slots.generation(q.sent), WriteWithImmediate, q.patience, uint16(r.Length)))
-	q.alarm.ringIfWaiting(q.out)
+	q.peerNotifier.notifyIfWaiting(q.out)
 	q.sent++
 	q.deferred = q.sent
 	// The peer looks at the next slot's first line all the time; the second can be had
@@ -211,7 +211,7 @@ func (q *softQueuePair) put(r *SendRequest, flags uint8, inline []byte) {
 	}
 	// Pairs with the load in receive.
 	q.out.store64(at, packSlot(q.slots.generation(q.sent), r.Opcode, flags, length))
-	q.alarm.ringIfWaiting(q.out)
+	q.peerNotifier.notifyIfWaiting(q.out)
 	q.sent++
 	if flags&slotPlaced == 0 {
 		q.deferred = q.sent
@@ -226,7 +226,7 @@ func (q *softQueuePair) nudge() {
 	}
 	at := q.slots.offset(q.sent)
 	q.out.store64(at, packSlot(q.slots.generation(q.sent), Write, slotAck, 0)) // pairs with the load in receive
-	q.alarm.ringIfWaiting(q.out)
+	q.peerNotifier.notifyIfWaiting(q.out)
 	q.sent++
 }
 

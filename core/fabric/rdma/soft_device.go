@@ -35,7 +35,7 @@ type softDevice struct {
 	closed     bool
 	nextNumber uint32
 	nextKey    uint8
-	bells      [maxBells]*softBell
+	notifiers  [maxNotifiers]*softNotifier
 	remotes    map[uint64]*softRemote // by the nonce of their directory
 	objects    map[io.Closer]struct{} // what Close closes
 }
@@ -49,7 +49,7 @@ type softRegion struct {
 }
 
 func openSoft() (Device, error) {
-	if err := shm.RegisterBarrier(); err != nil { // bells need it
+	if err := shm.RegisterBarrier(); err != nil { // notifiers need it
 		return nil, fmt.Errorf("opening the soft RDMA device: %w", err)
 	}
 	directory, err := shm.Create("transportbench-rdma", directorySize, shm.Memfd)

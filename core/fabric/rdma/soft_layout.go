@@ -6,15 +6,15 @@ import "math/bits"
 // write are two cache lines apart. Each is written by one side only, but for
 // claims.
 const (
-	// A directory tells peers where a device's regions lie, and has its bells.
-	directoryMagic   = 0x7462_7264_6d61_0002 // "tbrdma", layout 2
-	directoryEntries = 4096                  // its header's size, and where entries start
-	entrySize        = 64
-	maxRegions       = 1024
-	directoryBells   = directoryEntries + maxRegions*entrySize
-	maxBells         = 256
-	bellSize         = 256
-	directorySize    = directoryBells + maxBells*bellSize
+	// A directory tells peers where a device's regions lie, and has its notifiers.
+	directoryMagic     = 0x7462_7264_6d61_0002 // "tbrdma", layout 2
+	directoryEntries   = 4096                  // its header's size, and where entries start
+	entrySize          = 64
+	maxRegions         = 1024
+	directoryNotifiers = directoryEntries + maxRegions*entrySize
+	maxNotifiers       = 256
+	notifierSize       = 256
+	directorySize      = directoryNotifiers + maxNotifiers*notifierSize
 
 	magicOffset = 0 // u64, of directories and wires
 	nonceOffset = 8 // u64, tells this one from every other
@@ -26,16 +26,16 @@ const (
 	entryLength  = 16 // u64
 	entryFD      = 24 // u32: of the segment, in the owner's process
 
-	// Within a bell.
-	bellSequence = 0   // u32: grows when it is rung; the word to sleep on
-	bellWaiting  = 128 // u32: 1 while its owner sleeps, or is about to
+	// Within a notifier.
+	notifierSequence = 0   // u32: grows when it is rung; the word to sleep on
+	notifierWaiting  = 128 // u32: 1 while its owner sleeps, or is about to
 
 	// A wire is where a queue pair's messages arrive; it belongs to the
 	// receiving side.
 	wireMagic      = 0x7462_7769_7265_0002 // "tbwire", layout 2
 	wireDepth      = 16                    // u32: slots of an RC wire, lanes of a UD wire
 	wireQKey       = 20                    // u32
-	wireBell       = 24                    // u32: which of its device's bells its owner sleeps on, from 1; 0 is none
+	wireNotifier   = 24                    // u32: which of its device's notifiers its owner sleeps on, from 1; 0 is none
 	wireState      = 128                   // u64: stateOpen or stateClosed, and stateWaiting; written by the owner
 	wireNak        = 136                   // u32: Status by which the owner refused a message
 	wireHead       = 256                   // u64: messages taken; written by the owner
@@ -46,7 +46,7 @@ const (
 
 	stateOpen    = 1
 	stateClosed  = 2
-	stateWaiting = 1 << 32 // besides: the owner sleeps on its bell, or is about to
+	stateWaiting = 1 << 32 // besides: the owner sleeps on its notifier, or is about to
 
 	// Within a slot of an RC wire. A slot is six cache lines, of which a short
 	// message needs the first. With a power of two the first lines of all slots

@@ -19,7 +19,7 @@ type softCompletionQueue struct {
 	turn     int // which pair the next Poll starts with
 	signaled int // requests that will complete here
 	polls    uint
-	bell     *softBell // nil where nobody waits
+	notifier *softNotifier // nil where nobody waits
 	closed   bool
 
 	_ [128]byte // what lies behind may be another thread's
@@ -103,18 +103,18 @@ type softQueuePair struct {
 	posted, scanned, freed uint64
 
 	// RC: the peer, whose wire is written.
-	remote    *softRemote
-	peerNonce uint64
-	alarm     alarm // the peer's
-	outer     *shm.Segment
-	out       words
-	options   ConnectOptions
-	patience  uint8  // the receiver-not-ready retry count, as flags of slots
-	sent      uint64 // messages put on the wire
-	taken     uint64 // of them, known to be taken by the peer
-	deferred  uint64 // messages up to here have effects that come with their taking
-	signaled  int    // requests from scanned on that want a completion
-	waiting   int    // of them, READs that are not done yet
+	remote       *softRemote
+	peerNonce    uint64
+	peerNotifier notifierWords // the peer's
+	outer        *shm.Segment
+	out          words
+	options      ConnectOptions
+	patience     uint8  // the receiver-not-ready retry count, as flags of slots
+	sent         uint64 // messages put on the wire
+	taken        uint64 // of them, known to be taken by the peer
+	deferred     uint64 // messages up to here have effects that come with their taking
+	signaled     int    // requests from scanned on that want a completion
+	waiting      int    // of them, READs that are not done yet
 
 	// UD.
 	lanes   []softLane
@@ -192,8 +192,8 @@ func (q *softQueuePair) makeWire(depth int) (err error) {
 	*q.wire.plain64(nonceOffset) = q.nonce
 	*q.wire.plain32(wireDepth) = uint32(depth)
 	*q.wire.plain32(wireQKey) = q.config.QKey
-	if q.cq.bell != nil {
-		*q.wire.plain32(wireBell) = uint32(q.cq.bell.index + 1)
+	if q.cq.notifier != nil {
+		*q.wire.plain32(wireNotifier) = uint32(q.cq.notifier.index + 1)
 	}
 	q.wire.store64(wireState, stateOpen)
 	q.wire.store64(magicOffset, wireMagic)
@@ -265,7 +265,7 @@ func (q *softQueuePair) Connect(remote Endpoint, options ConnectOptions) error {
 		return errors.Join(err, segment.Close(), q.device.leave(r))
 	}
 	q.remote, q.outer, q.out, q.options = r, segment, wire, options
-	q.alarm = r.alarm(wire)
+	q.peerNotifier = r.notifier(wire)
 	q.patience = uint8(options.ReceiverNotReadyRetries) << slotRetries
 	q.peerNonce = remote.Soft.Nonce
 	return nil
@@ -282,7 +282,7 @@ func (q *softQueuePair) Close() error {
 	}
 	q.wire.store64(wireState, stateClosed)
 	if q.remote != nil {
-		q.alarm.ringIfWaiting(q.out)
+		q.peerNotifier.notifyIfWaiting(q.out)
 	}
 	q.cq.signaled -= q.signaled
 	q.cq.pairs = slices.DeleteFunc(q.cq.pairs, func(p *softQueuePair) bool { return p == q })

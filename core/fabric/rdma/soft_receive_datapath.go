@@ -54,7 +54,7 @@ func (q *softQueuePair) receive(completions []Completion) (n int) {
 // tell lets the sender know what was taken.
 func (q *softQueuePair) tell() {
 	q.wire.store64(wireHead, q.received) // pairs with the load in learn
-	q.alarm.ringIfWaiting(q.out)
+	q.peerNotifier.notifyIfWaiting(q.out)
 	q.told = q.received
 }
 
@@ -188,7 +188,7 @@ func (q *softQueuePair) notReady(retries uint8) {
 func (q *softQueuePair) refuse(status Status) {
 	q.tell()
 	q.wire.store32(wireNak, uint32(status)) // pairs with the load in lost
-	q.alarm.ringIfWaiting(q.out)
+	q.peerNotifier.notifyIfWaiting(q.out)
 	q.deaf = true
 	q.failed = q.failed || status != StatusReceiverNotReadyOut
 }

@@ -61,7 +61,7 @@ func (d *softDevice) remote(e *SoftEndpoint) (*softRemote, error) {
 	// Watching first: if the directory can still be opened afterwards, the
 	// process that is watched is its owner and not a later one of its number.
 	if r.pid != os.Getpid() {
-		handle, err := d.watch.Add(r.pid, func() { r.dead.Store(true); d.ringAll() })
+		handle, err := d.watch.Add(r.pid, func() { r.dead.Store(true); d.notifyAll() })
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrPeer, err)
 		}
@@ -75,12 +75,12 @@ func (d *softDevice) remote(e *SoftEndpoint) (*softRemote, error) {
 	return r, nil
 }
 
-// alarm is the bell of a wire's owner.
-func (r *softRemote) alarm(wire words) alarm {
-	if i := wire.load32(wireBell); i > 0 && i <= maxBells {
-		return alarmAt(r.directory, int(i-1))
+// alarm is the notifier of a wire's owner.
+func (r *softRemote) notifier(wire words) notifierWords {
+	if i := wire.load32(wireNotifier); i > 0 && i <= maxNotifiers {
+		return notifierWordsAt(r.directory, int(i-1))
 	}
-	return nobody
+	return noNotifier
 }
 
 func (r *softRemote) open(e *SoftEndpoint) error {

@@ -11,12 +11,12 @@ import (
 )
 
 type verbsCompletionQueue struct {
-	device  *verbsDevice
-	cq      *ibverbs.CQ
-	bell    *verbsBell   // nil where nobody waits
-	pairs   int          // made so far
-	pending []Completion // taken by Wait, for the next Poll
-	closed  bool
+	device   *verbsDevice
+	cq       *ibverbs.CQ
+	notifier *verbsNotifier // nil where nobody waits
+	pairs    int            // made so far
+	pending  []Completion   // taken by Wait, for the next Poll
+	closed   bool
 }
 
 // NewCompletionQueue implements [Device].

@@ -30,7 +30,7 @@ func Run(t *testing.T, s Suite) {
 	if s.Impatient == (rdma.ConnectOptions{}) {
 		s.Impatient = rdma.ConnectOptions{Timeout: 8, Retries: 1, MTU: s.Connect.MTU}
 	}
-	for _, group := range [][]test{connectedTests, errorTests, datagramTests, bellTests, deviceTests} {
+	for _, group := range [][]test{connectedTests, errorTests, datagramTests, notifierTests, deviceTests} {
 		for _, c := range group {
 			t.Run(c.name, func(t *testing.T) { c.run(t, &s) })
 		}
@@ -44,16 +44,16 @@ type test struct {
 
 // side is one device with what a test needs of it.
 type side struct {
-	t      *testing.T
-	suite  *Suite
-	device rdma.Device
-	cq     rdma.CompletionQueue
-	bell   rdma.Bell               // nil unless wanted
-	srq    rdma.SharedReceiveQueue // nil where the queue pair has its own
-	qp     rdma.QueuePair
-	memory *rdma.Region
-	depth  int
-	queue  []rdma.Completion // polled and not awaited yet
+	t        *testing.T
+	suite    *Suite
+	device   rdma.Device
+	cq       rdma.CompletionQueue
+	notifier rdma.Notifier           // nil unless wanted
+	srq      rdma.SharedReceiveQueue // nil where the queue pair has its own
+	qp       rdma.QueuePair
+	memory   *rdma.Region
+	depth    int
+	queue    []rdma.Completion // polled and not awaited yet
 }
 
 // setup says how the sides are made.
@@ -67,7 +67,7 @@ type setup struct {
 	qkey     uint32
 	connect  rdma.ConnectOptions
 	separate bool // leave the sides unconnected
-	bell     bool
+	notifier bool
 }
 
 const (
@@ -110,8 +110,8 @@ func (s *Suite) side(t *testing.T, c setup) *side {
 	x := &side{t: t, suite: s, device: device, depth: c.depth}
 	x.cq, err = device.NewCompletionQueue(4 * c.depth)
 	require.NoError(t, err)
-	if c.bell {
-		x.bell, err = device.NewBell(x.cq)
+	if c.notifier {
+		x.notifier, err = device.NewNotifier(x.cq)
 		require.NoError(t, err)
 	}
 	config := rdma.QueuePairConfig{Type: c.kind, Completions: x.cq, SendDepth: c.depth, ReceiveDepth: c.depth,

@@ -10,43 +10,43 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// verbsBell waits for the completion channels of some queues, and for an eventfd(2)
-// that Ring writes to.
-type verbsBell struct {
+// verbsNotifier waits for the completion channels of some queues, and for an eventfd(2)
+// that Notify writes to.
+type verbsNotifier struct {
 	device *verbsDevice
 	queues []*verbsCompletionQueue
 	ready  []unix.PollFd // the eventfd, then a channel for each queue
 	closed bool
 }
 
-// NewBell implements [Device].
-func (d *verbsDevice) NewBell(queues ...CompletionQueue) (Bell, error) {
-	b := &verbsBell{device: d}
+// NewNotifier implements [Device].
+func (d *verbsDevice) NewNotifier(queues ...CompletionQueue) (Notifier, error) {
+	b := &verbsNotifier{device: d}
 	for _, queue := range queues {
 		c, ok := queue.(*verbsCompletionQueue)
 		switch {
 		case !ok || c.device != d:
 			return nil, invalid("completion queue of another device")
-		case c.bell != nil || c.pairs > 0:
-			return nil, errBellLate
+		case c.notifier != nil || c.pairs > 0:
+			return nil, errNotifierLate
 		}
 		b.queues = append(b.queues, c)
 	}
 	rung, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	if err != nil {
-		return nil, fmt.Errorf("making a bell: eventfd: %w", err)
+		return nil, fmt.Errorf("making a notifier: eventfd: %w", err)
 	}
 	b.ready = append(b.ready, unix.PollFd{Fd: int32(rung), Events: unix.POLLIN})
 	for _, c := range b.queues {
-		c.bell = b
+		c.notifier = b
 		b.ready = append(b.ready, unix.PollFd{Fd: int32(c.cq.Channel()), Events: unix.POLLIN})
 	}
 	return b, d.adopt(b, closePairs)
 }
 
-// Wait implements [Bell]. A completion between the last Poll and Notify makes no event,
+// Wait implements [Notifier]. A completion between the last Poll and Notify makes no event,
 // so it is looked for in between; verbs do not let anybody look without taking.
-func (b *verbsBell) Wait(timeout time.Duration) error {
+func (b *verbsNotifier) Wait(timeout time.Duration) error {
 	if b.closed {
 		return ErrClosed
 	}
@@ -80,19 +80,19 @@ func (b *verbsBell) Wait(timeout time.Duration) error {
 	return nil
 }
 
-// Ring implements [Bell].
-func (b *verbsBell) Ring() {
+// Notify implements [Notifier].
+func (b *verbsNotifier) Notify() {
 	_, _ = unix.Write(int(b.ready[0].Fd), []byte{1, 0, 0, 0, 0, 0, 0, 0}) // it fails when full, and that rings too
 }
 
-// Close implements [Bell].
-func (b *verbsBell) Close() error {
+// Close implements [Notifier].
+func (b *verbsNotifier) Close() error {
 	if b.closed {
 		return nil
 	}
 	b.closed = true
 	for _, c := range b.queues {
-		c.bell = nil
+		c.notifier = nil
 	}
 	b.device.disown(b)
 	return unix.Close(int(b.ready[0].Fd))

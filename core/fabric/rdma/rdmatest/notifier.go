@@ -11,15 +11,15 @@ import (
 	"transportbench/core/fabric/rdma"
 )
 
-var bellTests = []test{
-	{"bell/timeout", bellTimeout},
-	{"bell/blocks", bellBlocks},
-	{"bell/arrival-before", bellArrivalBefore},
-	{"bell/arrival-during", bellArrivalDuring},
-	{"bell/own-completion", bellOwnCompletion},
-	{"bell/peer-closed", bellPeerClosed},
-	{"bell/ring", bellRing},
-	{"bell/refuses", bellRefuses},
+var notifierTests = []test{
+	{"notifier/timeout", notifierTimeout},
+	{"notifier/blocks", notifierBlocks},
+	{"notifier/arrival-before", notifierArrivalBefore},
+	{"notifier/arrival-during", notifierArrivalDuring},
+	{"notifier/own-completion", notifierOwnCompletion},
+	{"notifier/peer-closed", notifierPeerClosed},
+	{"notifier/ring", notifierRing},
+	{"notifier/refuses", notifierRefuses},
 }
 
 // await polls, and waits where nothing is found, until n completions more have come. It
@@ -31,7 +31,7 @@ func (x *side) await(n int) bool {
 		if x.poll(); len(x.queue) > before {
 			continue
 		}
-		if err := x.bell.Wait(x.suite.Timeout); err != nil {
+		if err := x.notifier.Wait(x.suite.Timeout); err != nil {
 			x.t.Errorf("Wait: %v", err)
 			return false
 		}
@@ -43,20 +43,20 @@ func (x *side) await(n int) bool {
 	return true
 }
 
-func bellTimeout(t *testing.T, s *Suite) {
-	a, _ := s.pair(t, setup{bell: true})
+func notifierTimeout(t *testing.T, s *Suite) {
+	a, _ := s.pair(t, setup{notifier: true})
 	for _, timeout := range []time.Duration{0, time.Microsecond, time.Millisecond} {
-		require.NoError(t, a.bell.Wait(timeout))
+		require.NoError(t, a.notifier.Wait(timeout))
 	}
 }
 
-// bellBlocks has many tries, as Wait may return early.
-func bellBlocks(t *testing.T, s *Suite) {
-	a, _ := s.pair(t, setup{bell: true})
+// notifierBlocks has many tries, as Wait may return early.
+func notifierBlocks(t *testing.T, s *Suite) {
+	a, _ := s.pair(t, setup{notifier: true})
 	const timeout = 4 * time.Millisecond
 	for range 100 {
 		start := time.Now()
-		require.NoError(t, a.bell.Wait(timeout))
+		require.NoError(t, a.notifier.Wait(timeout))
 		if time.Since(start) >= timeout/2 {
 			return
 		}
@@ -64,8 +64,8 @@ func bellBlocks(t *testing.T, s *Suite) {
 	t.Fatal("no Wait blocks with nothing to poll")
 }
 
-func bellArrivalBefore(t *testing.T, s *Suite) {
-	a, b := s.pair(t, setup{bell: true})
+func notifierArrivalBefore(t *testing.T, s *Suite) {
+	a, b := s.pair(t, setup{notifier: true})
 	for i := range 20 {
 		b.receive(1, 0, 0)
 		a.post(toward(a.request(rdma.WriteWithImmediate, uint64(i), 0, 8), b, 0))
@@ -76,10 +76,10 @@ func bellArrivalBefore(t *testing.T, s *Suite) {
 	}
 }
 
-// bellArrivalDuring is a ping-pong of two threads that wait for each other.
-func bellArrivalDuring(t *testing.T, s *Suite) {
+// notifierArrivalDuring is a ping-pong of two threads that wait for each other.
+func notifierArrivalDuring(t *testing.T, s *Suite) {
 	for _, kind := range []rdma.QueuePairType{rdma.ReliableConnected, rdma.UnreliableDatagram} {
-		a, b := s.pair(t, setup{bell: true, kind: kind})
+		a, b := s.pair(t, setup{notifier: true, kind: kind})
 		send := func(x, y *side) func() {
 			r := x.request(rdma.SendWithImmediate, 1, 0, 8)
 			r.Flags = 0
@@ -115,9 +115,9 @@ func bellArrivalDuring(t *testing.T, s *Suite) {
 	}
 }
 
-// bellOwnCompletion waits for requests to complete at a peer that waits as well.
-func bellOwnCompletion(t *testing.T, s *Suite) {
-	a, b := s.pair(t, setup{bell: true})
+// notifierOwnCompletion waits for requests to complete at a peer that waits as well.
+func notifierOwnCompletion(t *testing.T, s *Suite) {
+	a, b := s.pair(t, setup{notifier: true})
 	const n = 10
 	b.receive(n, 0, 0)
 	var both sync.WaitGroup
@@ -133,9 +133,9 @@ func bellOwnCompletion(t *testing.T, s *Suite) {
 	both.Wait()
 }
 
-// bellPeerClosed waits while the peer goes: a request is done then or fails.
-func bellPeerClosed(t *testing.T, s *Suite) {
-	a, b := s.pair(t, setup{bell: true, connect: s.Impatient})
+// notifierPeerClosed waits while the peer goes: a request is done then or fails.
+func notifierPeerClosed(t *testing.T, s *Suite) {
+	a, b := s.pair(t, setup{notifier: true, connect: s.Impatient})
 	a.post(toward(a.request(rdma.Write, 1, 0, 16), b, 0))
 	var closed sync.WaitGroup
 	closed.Go(func() {
@@ -148,11 +148,11 @@ func bellPeerClosed(t *testing.T, s *Suite) {
 	closed.Wait()
 }
 
-func bellRing(t *testing.T, s *Suite) {
-	a, _ := s.pair(t, setup{bell: true})
-	a.bell.Ring()
+func notifierRing(t *testing.T, s *Suite) {
+	a, _ := s.pair(t, setup{notifier: true})
+	a.notifier.Notify()
 	start := time.Now()
-	require.NoError(t, a.bell.Wait(s.Timeout))
+	require.NoError(t, a.notifier.Wait(s.Timeout))
 	const rounds = 20
 	var entering atomic.Int32
 	var rung sync.WaitGroup
@@ -161,31 +161,31 @@ func bellRing(t *testing.T, s *Suite) {
 			for entering.Load() <= round {
 				time.Sleep(100 * time.Microsecond)
 			}
-			a.bell.Ring()
+			a.notifier.Notify()
 		}
 	})
 	for range rounds {
 		entering.Add(1)
-		require.NoError(t, a.bell.Wait(s.Timeout))
+		require.NoError(t, a.notifier.Wait(s.Timeout))
 	}
 	rung.Wait()
-	require.Less(t, time.Since(start), s.Timeout, "Wait was not ended by Ring")
+	require.Less(t, time.Since(start), s.Timeout, "Wait was not ended by Notify")
 }
 
-func bellRefuses(t *testing.T, s *Suite) {
+func notifierRefuses(t *testing.T, s *Suite) {
 	a, b := s.pair(t, setup{})
-	_, err := a.device.NewBell(a.cq)
+	_, err := a.device.NewNotifier(a.cq)
 	require.ErrorIs(t, err, rdma.ErrInvalid, "a queue that has a queue pair")
-	_, err = a.device.NewBell(b.cq)
+	_, err = a.device.NewNotifier(b.cq)
 	require.ErrorIs(t, err, rdma.ErrInvalid, "a queue of another device")
 	cq, err := a.device.NewCompletionQueue(1)
 	require.NoError(t, err)
-	bell, err := a.device.NewBell(cq)
+	notifier, err := a.device.NewNotifier(cq)
 	require.NoError(t, err)
-	_, err = a.device.NewBell(cq)
-	require.ErrorIs(t, err, rdma.ErrInvalid, "a queue that has a bell")
-	require.NoError(t, bell.Close())
-	require.NoError(t, bell.Close())
-	require.ErrorIs(t, bell.Wait(0), rdma.ErrClosed)
+	_, err = a.device.NewNotifier(cq)
+	require.ErrorIs(t, err, rdma.ErrInvalid, "a queue that has a notifier")
+	require.NoError(t, notifier.Close())
+	require.NoError(t, notifier.Close())
+	require.ErrorIs(t, notifier.Wait(0), rdma.ErrClosed)
 	require.NoError(t, cq.Close())
 }

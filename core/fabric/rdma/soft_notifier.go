@@ -8,41 +8,41 @@ import (
 	"transportbench/core/fabric/shm"
 )
 
-// softBell is a word in the device's directory on which the owner of some completion
+// softNotifier is a word in the device's directory on which the owner of some completion
 // queues sleeps. Peers find it by the wires of the queue pairs that complete there.
-type softBell struct {
+type softNotifier struct {
 	device *softDevice
 	index  int
-	alarm
+	notifierWords
 	heard  uint32 // of sequence
 	queues []*softCompletionQueue
 	closed bool
 }
 
-// alarm is a bell as those see it who ring it.
-type alarm struct{ sequence, waiting *atomic.Uint32 }
+// alarm is a notifier as those see it who ring it.
+type notifierWords struct{ sequence, waiting *atomic.Uint32 }
 
-// nobody is the alarm of whoever has no bell.
-var nobody = alarm{sequence: new(atomic.Uint32), waiting: new(atomic.Uint32)}
+// nobody is the alarm of whoever has no notifier.
+var noNotifier = notifierWords{sequence: new(atomic.Uint32), waiting: new(atomic.Uint32)}
 
-// alarmAt is bell i of a directory.
-func alarmAt(directory *shm.Segment, i int) alarm {
-	at := directoryBells + i*bellSize
-	return alarm{sequence: shm.Word32(directory.Bytes(), at+bellSequence), waiting: shm.Word32(directory.Bytes(), at+bellWaiting)}
+// notifierWordsAt is notifier i of a directory.
+func notifierWordsAt(directory *shm.Segment, i int) notifierWords {
+	at := directoryNotifiers + i*notifierSize
+	return notifierWords{sequence: shm.Word32(directory.Bytes(), at+notifierSequence), waiting: shm.Word32(directory.Bytes(), at+notifierWaiting)}
 }
 
-// ringIfWaiting wakes a wire's owner that sleeps, after something was stored that it is
+// notifyIfWaiting wakes a wire's owner that sleeps, after something was stored that it is
 // to see. The load may run ahead of that store. Wait makes up for it with a barrier
 // between saying that it sleeps and looking again: either it sees what was stored, or
 // this sees it waiting.
-func (a *alarm) ringIfWaiting(wire words) {
+func (a *notifierWords) notifyIfWaiting(wire words) {
 	if wire.load64(wireState)&stateWaiting != 0 {
-		a.ring()
+		a.notify()
 	}
 }
 
 // ring ends the current or next Wait.
-func (a *alarm) ring() {
+func (a *notifierWords) notify() {
 	a.sequence.Add(1)
 	// Pairs with the store of waiting before sequence is looked at.
 	if a.waiting.Load() != 0 {
@@ -50,49 +50,49 @@ func (a *alarm) ring() {
 	}
 }
 
-// NewBell implements [Device].
-func (d *softDevice) NewBell(queues ...CompletionQueue) (Bell, error) {
-	b := &softBell{device: d}
+// NewNotifier implements [Device].
+func (d *softDevice) NewNotifier(queues ...CompletionQueue) (Notifier, error) {
+	b := &softNotifier{device: d}
 	for _, queue := range queues {
 		c, ok := queue.(*softCompletionQueue)
 		switch {
 		case !ok || c.device != d:
 			return nil, invalid("completion queue of another device")
-		case c.bell != nil || len(c.pairs) > 0:
-			return nil, errBellLate
+		case c.notifier != nil || len(c.pairs) > 0:
+			return nil, errNotifierLate
 		}
 		b.queues = append(b.queues, c)
 	}
 	d.mu.Lock()
 	b.index = -1
-	for i := range d.bells {
-		if d.bells[i] == nil {
+	for i := range d.notifiers {
+		if d.notifiers[i] == nil {
 			b.index = i
-			d.bells[i] = b
+			d.notifiers[i] = b
 			break
 		}
 	}
 	d.mu.Unlock()
 	if b.index < 0 {
-		return nil, fmt.Errorf("%w: the soft device has %d bells at most", ErrInvalid, maxBells)
+		return nil, fmt.Errorf("%w: the soft device has %d notifiers at most", ErrInvalid, maxNotifiers)
 	}
-	b.alarm = alarmAt(d.directory, b.index)
+	b.notifierWords = notifierWordsAt(d.directory, b.index)
 	b.heard = b.sequence.Load()
 	for _, c := range b.queues {
-		c.bell = b
+		c.notifier = b
 	}
 	return b, d.adopt(b)
 }
 
-// Wait implements [Bell].
-func (b *softBell) Wait(timeout time.Duration) error {
+// Wait implements [Notifier].
+func (b *softNotifier) Wait(timeout time.Duration) error {
 	if b.closed {
 		return ErrClosed
 	}
 	if b.sequence.Load() == b.heard {
 		b.waiting.Store(1)
 		b.say(stateOpen | stateWaiting)
-		shm.Barrier() // pairs with ringIfWaiting
+		shm.Barrier() // pairs with notifyIfWaiting
 		if !b.something() && b.sequence.Load() == b.heard {
 			shm.FutexWait(b.sequence, b.heard, timeout)
 		}
@@ -104,7 +104,7 @@ func (b *softBell) Wait(timeout time.Duration) error {
 }
 
 // say tells all that may send here.
-func (b *softBell) say(state uint64) {
+func (b *softNotifier) say(state uint64) {
 	for _, c := range b.queues {
 		for _, q := range c.pairs {
 			q.wire.store64(wireState, state)
@@ -112,11 +112,11 @@ func (b *softBell) say(state uint64) {
 	}
 }
 
-// Ring implements [Bell].
-func (b *softBell) Ring() { b.ring() }
+// Notify implements [Notifier].
+func (b *softNotifier) Notify() { b.notify() }
 
 // something says whether there is something to poll.
-func (b *softBell) something() bool {
+func (b *softNotifier) something() bool {
 	for _, c := range b.queues {
 		for _, q := range c.pairs {
 			if q.something() {
@@ -157,29 +157,29 @@ func (q *softQueuePair) something() bool {
 	return false
 }
 
-// Close implements [Bell].
-func (b *softBell) Close() error {
+// Close implements [Notifier].
+func (b *softNotifier) Close() error {
 	if b.closed {
 		return nil
 	}
 	b.closed = true
 	for _, c := range b.queues {
-		c.bell = nil
+		c.notifier = nil
 	}
 	b.device.mu.Lock()
-	b.device.bells[b.index] = nil
+	b.device.notifiers[b.index] = nil
 	b.device.mu.Unlock()
 	b.device.disown(b)
 	return nil
 }
 
-// ringAll has everybody look, since a peer died.
-func (d *softDevice) ringAll() {
+// notifyAll has everybody look, since a peer died.
+func (d *softDevice) notifyAll() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, b := range d.bells {
+	for _, b := range d.notifiers {
 		if b != nil && !d.closed {
-			b.ring()
+			b.notify()
 		}
 	}
 }
