@@ -1,5 +1,3 @@
-// Package pow2 rounds sizes to powers of two, so that rings can mask a position
-// instead of dividing it.
 package pow2
 
 import "math/bits"
