@@ -25,17 +25,18 @@ type Control interface {
 	// Probe measures the floor between one worker here and one elsewhere;
 	// the host asks both sides at the same time.
 	Probe(ctx context.Context, probe Probe) (transport.Floor, error)
-	// Run goes through one phase. Daemons serve from the start; clients wait
-	// until Advance says measuring, call until the phase's duration is over,
-	// and then drain. Daemons count for the same duration and go on serving
-	// until Advance says stopped or ctx ends; without daemons, Run returns when
-	// the clients have drained. started is called once, when the pollers are
-	// in their loops, and progress from time to time; neither may block.
-	// Where a thread fails, Run returns its error beside what all threads
+	// Run applies load for one window. Daemons serve from the start. Clients
+	// wait for StateMeasuring, call until the window's duration is over, and
+	// then drain. Daemons count for the same duration and serve until
+	// StateStopped or until ctx ends; a rank without daemons returns once its
+	// clients have drained. Run calls started once, when all polling threads
+	// are in their loops, and progress from time to time; neither may block.
+	// If a thread fails, Run returns its error together with what all threads
 	// recorded until then.
-	Run(ctx context.Context, phase Phase, started func(), progress func(Progress)) (Report, error)
-	// Advance moves the running phase on to a later stage; it never goes back.
-	Advance(ctx context.Context, to Stage) error
+	Run(ctx context.Context, window Window, started func(), progress func(Progress)) (Report, error)
+	// Advance moves the running window to a later state; an earlier state has
+	// no effect. It may be called while Run is in progress.
+	Advance(ctx context.Context, to State) error
 	// Close closes workers and transport. It does not end the process.
 	Close(ctx context.Context) error
 }
@@ -97,13 +98,14 @@ type Probe struct {
 	Duration time.Duration `json:"duration"`
 }
 
-// Phase is one stretch of load.
-type Phase struct {
-	// Warmup phases choose the latency sampling and are not measured.
+// Window is one stretch of load: the warm-up, or the measured window of a repeat.
+type Window struct {
+	// Warmup marks the warm-up, which is not measured and chooses the latency
+	// sampling of the measured windows.
 	Warmup   bool          `json:"warmup"`
 	Duration time.Duration `json:"duration"`
-	// SampleEvery is the latency sampling of a measured phase, as the warm-up
-	// chose it.
+	// SampleEvery is the latency sampling of a measured window: one op in
+	// SampleEvery is timed. The warm-up's Report has the value to use.
 	SampleEvery int `json:"sample_every"`
 }
 
@@ -118,14 +120,14 @@ type Progress struct {
 	Drained bool `json:"drained,omitempty"`
 }
 
-// Stage is how far a phase has come. The control side moves it on and every
-// loop looks at it, so that a loop which spins on every core still ends.
-type Stage uint32
+// State is the progress of a window. The host advances it, and every loop reads
+// it, so that loops end even if they spin on every core.
+type State uint32
 
-// The stages, in order.
+// The states, in order.
 const (
-	StageReady     Stage = iota + 1 // daemons serve uncounted; clients wait
-	StageMeasuring                  // calls are issued and counted
-	StageDraining                   // clients wait for what is in flight; daemons serve uncounted
-	StageStopped                    // all loops end
+	StateReady     State = iota + 1 // daemons serve but do not count; clients wait
+	StateMeasuring                  // clients issue calls; all count
+	StateDraining                   // clients wait for calls in flight; daemons serve but do not count
+	StateStopped                    // all loops end
 )

@@ -32,7 +32,7 @@ const (
 	opKill     = "kill"
 )
 
-var opOf = map[record.Stage]string{record.StageMeasuring: opMeasure, record.StageDraining: opDrain, record.StageStopped: opStop}
+var opOf = map[record.State]string{record.StateMeasuring: opMeasure, record.StateDraining: opDrain, record.StateStopped: opStop}
 
 // call is one operation that a rank was asked for; nth counts the same one
 // from 1.
@@ -164,7 +164,7 @@ type fakeRank struct {
 	once   sync.Once
 
 	// These are guarded by the cluster's mutex.
-	stage   record.Stage
+	stage   record.State
 	changed chan struct{} // closed when stage moves on
 }
 
@@ -227,7 +227,7 @@ func (f *fakeRank) Probe(ctx context.Context, p record.Probe) (transport.Floor, 
 	return f.floor, nil
 }
 
-func (f *fakeRank) Run(ctx context.Context, ph record.Phase, started func(), progress func(record.Progress)) (record.Report, error) {
+func (f *fakeRank) Run(ctx context.Context, ph record.Window, started func(), progress func(record.Progress)) (record.Report, error) {
 	this := f.note(f.number, opRun)
 	f.reset() // before a hook may ask for the next stage
 	if err := f.obey(ctx, this, f.dead); err != nil {
@@ -238,7 +238,7 @@ func (f *fakeRank) Run(ctx context.Context, ph record.Phase, started func(), pro
 	if f.leave && !ph.Warmup && cfg.Serves(f.number) {
 		return record.Report{}, nil
 	}
-	if err := f.wait(ctx, record.StageMeasuring, nil); err != nil {
+	if err := f.wait(ctx, record.StateMeasuring, nil); err != nil {
 		return record.Report{}, err
 	}
 	begun := time.Now()
@@ -262,7 +262,7 @@ func (f *fakeRank) Run(ctx context.Context, ph record.Phase, started func(), pro
 		progress(record.Progress{Ops: uint64(elapsed / time.Microsecond), Elapsed: elapsed, Drained: true})
 	}
 	if cfg.Serves(f.number) {
-		err = f.wait(ctx, record.StageStopped, nil)
+		err = f.wait(ctx, record.StateStopped, nil)
 	}
 	return report, err
 }
@@ -271,7 +271,7 @@ func (f *fakeRank) Run(ctx context.Context, ph record.Phase, started func(), pro
 func (f *fakeRank) reset() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.stage = record.StageReady
+	f.stage = record.StateReady
 	f.ready[f.number], f.drained[f.number] = true, false
 }
 
@@ -279,7 +279,7 @@ func (f *fakeRank) reset() {
 var errLost = transport.NewOpError("shm", "call", transport.ErrPeerDown)
 
 // wait returns when the phase has come to a stage, or at a time.
-func (f *fakeRank) wait(ctx context.Context, to record.Stage, until <-chan time.Time) error {
+func (f *fakeRank) wait(ctx context.Context, to record.State, until <-chan time.Time) error {
 	lost := f.lost
 	if !f.plan.Config.Calls(f.number) {
 		lost = nil // a daemon of client-server serves on
@@ -306,7 +306,7 @@ func (f *fakeRank) wait(ctx context.Context, to record.Stage, until <-chan time.
 }
 
 // window lasts until its time is over or somebody ends it.
-func (f *fakeRank) window(ctx context.Context, ph record.Phase, progress func(record.Progress)) error {
+func (f *fakeRank) window(ctx context.Context, ph record.Window, progress func(record.Progress)) error {
 	begun := time.Now()
 	tell := func(elapsed time.Duration) {
 		if f.plan.Config.Calls(f.number) {
@@ -321,9 +321,9 @@ func (f *fakeRank) window(ctx context.Context, ph record.Phase, progress func(re
 			next = min(next, 25*time.Millisecond)
 		}
 		timer := time.NewTimer(next)
-		err := f.wait(ctx, record.StageDraining, timer.C)
+		err := f.wait(ctx, record.StateDraining, timer.C)
 		timer.Stop()
-		if f.now() >= record.StageDraining || err != nil {
+		if f.now() >= record.StateDraining || err != nil {
 			return err
 		}
 		if f.steady {
@@ -333,17 +333,17 @@ func (f *fakeRank) window(ctx context.Context, ph record.Phase, progress func(re
 	return nil
 }
 
-func (f *fakeRank) now() record.Stage {
+func (f *fakeRank) now() record.State {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.stage
 }
 
 // die ends a Run as the end of its process does: the peers know first.
-func (f *fakeRank) die(ctx context.Context, ph record.Phase, death error) error {
+func (f *fakeRank) die(ctx context.Context, ph record.Window, death error) error {
 	timer := time.NewTimer(ph.Duration / 2)
 	defer timer.Stop()
-	if err := f.wait(ctx, record.StageDraining, timer.C); err != nil {
+	if err := f.wait(ctx, record.StateDraining, timer.C); err != nil {
 		return err
 	}
 	close(f.lost)
@@ -351,7 +351,7 @@ func (f *fakeRank) die(ctx context.Context, ph record.Phase, death error) error 
 	return death
 }
 
-func (f *fakeRank) report(ph record.Phase, elapsed time.Duration) record.Report {
+func (f *fakeRank) report(ph record.Window, elapsed time.Duration) record.Report {
 	cfg := &f.plan.Config
 	report := record.Report{Rank: f.number, SampleEvery: ph.SampleEvery, Stopped: elapsed < ph.Duration}
 	if ph.Warmup {
@@ -371,7 +371,7 @@ func (f *fakeRank) report(ph record.Phase, elapsed time.Duration) record.Report 
 	return report
 }
 
-func (f *fakeRank) Advance(ctx context.Context, to record.Stage) error {
+func (f *fakeRank) Advance(ctx context.Context, to record.State) error {
 	if err := f.begin(ctx, f.number, opOf[to], f.dead); err != nil {
 		return err
 	}
@@ -387,12 +387,12 @@ func (f *fakeRank) Advance(ctx context.Context, to record.Stage) error {
 }
 
 // checkOrder notes a stage that comes too early.
-func (f *fakeRank) checkOrder(to record.Stage) {
+func (f *fakeRank) checkOrder(to record.State) {
 	for r := range f.plan.Config.Ranks {
 		switch {
-		case to == record.StageMeasuring && !f.ready[r]:
+		case to == record.StateMeasuring && !f.ready[r]:
 			f.wrong = append(f.wrong, fmt.Sprintf("rank %d measured before rank %d was in its loop", f.number, r))
-		case to == record.StageStopped && f.plan.Config.Calls(r) && !f.drained[r]:
+		case to == record.StateStopped && f.plan.Config.Calls(r) && !f.drained[r]:
 			f.wrong = append(f.wrong, fmt.Sprintf("rank %d was stopped before rank %d had drained", f.number, r))
 		}
 	}

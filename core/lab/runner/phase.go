@@ -30,7 +30,7 @@ func numbers(from, to int) []int {
 // Servers are in their loops before any client calls, and stay there until the
 // last client is done. Where ctx ends or a rank fails, the others are asked to
 // stop and given some time to do so; their reports come beside the error.
-func (b *bench) phase(ctx context.Context, spec record.Phase) ([]record.Report, error) {
+func (b *bench) phase(ctx context.Context, spec record.Window) ([]record.Report, error) {
 	// The ranks do not see the end of ctx, but a call of Advance.
 	runCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -74,7 +74,7 @@ func (p *phase) cause(err error) error {
 // phase is one phase in progress.
 type phase struct {
 	b        *bench
-	spec     record.Phase
+	spec     record.Window
 	outcomes chan outcome // has room for every rank
 	begins   chan int     // likewise: ranks that are in their loops
 	drains   chan int     // likewise: ranks whose clients are done
@@ -107,7 +107,7 @@ func (p *phase) run(ctx, runCtx context.Context) error {
 		groups = groups[:1]
 	}
 	for _, group := range groups {
-		if err := p.advance(ctx, group, record.StageMeasuring); err != nil {
+		if err := p.advance(ctx, group, record.StateMeasuring); err != nil {
 			return err
 		}
 	}
@@ -122,7 +122,7 @@ func (p *phase) run(ctx, runCtx context.Context) error {
 		return err
 	}
 	p.settled, p.stopping = nil, true
-	if err := p.advance(ctx, p.b.servers(), record.StageStopped); err != nil {
+	if err := p.advance(ctx, p.b.servers(), record.StateStopped); err != nil {
 		return err
 	}
 	return p.wait(ctx, margin, p.b.all(), p.done)
@@ -173,7 +173,7 @@ func (p *phase) wait(ctx context.Context, limit time.Duration, who []int, far []
 			p.b.settled = true
 			// Its answers are awaited here: one that came late would end the
 			// window of the next phase.
-			if err := p.advance(ctx, p.b.callers(), record.StageDraining); err != nil {
+			if err := p.advance(ctx, p.b.callers(), record.StateDraining); err != nil {
 				return err
 			}
 		case <-timer.C:
@@ -199,7 +199,7 @@ func (p *phase) take(o outcome) error {
 }
 
 // advance moves the phase of some ranks on.
-func (p *phase) advance(ctx context.Context, who []int, to record.Stage) error {
+func (p *phase) advance(ctx context.Context, who []int, to record.State) error {
 	_, err := askAll(ctx, p.b.ranks, who, "advance", margin, func(ctx context.Context, r int) (struct{}, error) {
 		return struct{}{}, p.b.ranks.process(r).Advance(ctx, to)
 	})
@@ -219,10 +219,10 @@ func (p *phase) abort(ctx context.Context) {
 	for _, step := range []struct {
 		who []int
 		far []bool
-		to  record.Stage
+		to  record.State
 	}{
-		{p.b.callers(), p.drained, record.StageDraining},
-		{p.b.all(), p.done, record.StageStopped},
+		{p.b.callers(), p.drained, record.StateDraining},
+		{p.b.all(), p.done, record.StateStopped},
 	} {
 		var who []int
 		for _, r := range step.who {

@@ -273,7 +273,7 @@ func (b *bench) warmUp(ctx context.Context) error {
 	b.sampleEvery = b.cfg.SampleEvery
 	if b.cfg.Warmup > 0 {
 		start := time.Now()
-		reports, err := b.phase(ctx, record.Phase{
+		reports, err := b.phase(ctx, record.Window{
 			Warmup: true, Duration: time.Duration(b.cfg.Warmup), SampleEvery: b.cfg.SampleEvery,
 		})
 		if err != nil {
@@ -329,7 +329,7 @@ func (b *bench) repeat(ctx context.Context, i int) (result.Repeat, error) {
 	window := time.Duration(b.cfg.Duration)
 	b.progress.enter(PhaseRepeat, i+1, window)
 	repeat.StartedAt = time.Now()
-	repeat.Ranks, err = b.phase(ctx, record.Phase{Duration: window, SampleEvery: b.sampleEvery})
+	repeat.Ranks, err = b.phase(ctx, record.Window{Duration: window, SampleEvery: b.sampleEvery})
 	if err == nil {
 		b.progress.enter(PhaseFloor, i+1, probeDuration)
 		repeat.FloorAfter, err = b.floor(ctx)

@@ -57,8 +57,8 @@ func TestLifeOfAPlugin(t *testing.T) {
 	require.NoError(t, p.Connect(ctx, nil))
 	_, err = p.Probe(ctx, record.Probe{})
 	require.ErrorIs(t, err, transport.ErrUnsupported)
-	report, err := p.Run(ctx, record.Phase{}, func() {
-		go func() { _ = p.Advance(ctx, record.StageStopped) }()
+	report, err := p.Run(ctx, record.Window{}, func() {
+		go func() { _ = p.Advance(ctx, record.StateStopped) }()
 	}, func(record.Progress) {})
 	require.NoError(t, err)
 	require.True(t, report.Stopped)
@@ -183,7 +183,7 @@ func TestPluginThatDies(t *testing.T) {
 		running := make(chan struct{})
 		failed := make(chan error, 1)
 		go func() {
-			_, err := p.Run(context.Background(), record.Phase{}, func() { close(running) }, func(record.Progress) {})
+			_, err := p.Run(context.Background(), record.Window{}, func() { close(running) }, func(record.Progress) {})
 			failed <- err
 		}()
 		<-running
@@ -214,7 +214,7 @@ func TestKillIsBounded(t *testing.T) {
 		running := make(chan struct{})
 		failed := make(chan error, 1)
 		go func() {
-			_, err := p.Run(context.Background(), record.Phase{}, func() { close(running) }, func(record.Progress) {})
+			_, err := p.Run(context.Background(), record.Window{}, func() { close(running) }, func(record.Progress) {})
 			failed <- err
 		}()
 		select { // its loops may keep even that from being told

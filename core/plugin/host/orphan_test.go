@@ -231,7 +231,7 @@ func TestReattach(t *testing.T) {
 	running := make(chan struct{})
 	failed := make(chan error, 1)
 	go func() {
-		_, err := p.Run(ctx, record.Phase{}, func() { close(running) }, func(record.Progress) {})
+		_, err := p.Run(ctx, record.Window{}, func() { close(running) }, func(record.Progress) {})
 		failed <- err
 	}()
 	<-running

@@ -243,7 +243,7 @@ func (f *fakeRank) Probe(context.Context, record.Probe) (transport.Floor, error)
 	return transport.Floor{}, transport.ErrUnsupported
 }
 
-func (f *fakeRank) Run(ctx context.Context, _ record.Phase, started func(), progress func(record.Progress)) (record.Report, error) {
+func (f *fakeRank) Run(ctx context.Context, _ record.Window, started func(), progress func(record.Progress)) (record.Report, error) {
 	started()
 	if f.do == "spin" {
 		signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
@@ -259,8 +259,8 @@ func (f *fakeRank) Run(ctx context.Context, _ record.Phase, started func(), prog
 	return record.Report{Rank: 1, Stopped: true}, nil
 }
 
-func (f *fakeRank) Advance(_ context.Context, to record.Stage) error {
-	if to == record.StageStopped {
+func (f *fakeRank) Advance(_ context.Context, to record.State) error {
+	if to == record.StateStopped {
 		f.stop <- struct{}{}
 	}
 	return nil

@@ -20,16 +20,16 @@ const (
 // run is the client's loop for one phase; atBegin is called when its window
 // begins and atEnd when it ends. It returns when the stage has moved on and
 // nothing is in flight any more, or the drain's deadline has passed.
-func (c *client) run(s *stage, atBegin, atEnd func()) error {
+func (c *client) run(s *state, atBegin, atEnd func()) error {
 	// A call that the last phase gave up on may still be answered. With it in
 	// flight there would be more of them than the daemons make room for.
 	if err := c.drain(s); err != nil {
 		return err
 	}
 	if c.inFlight > 0 {
-		return fmt.Errorf("%d calls of the last phase were not answered within %v: the transport lost them, or the far side stands still", c.inFlight, 2*c.drainLimit)
+		return fmt.Errorf("%d calls of the last window were not answered within %v: the transport lost them, or the far side stands still", c.inFlight, 2*c.drainLimit)
 	}
-	for s.now() == record.StageReady {
+	for s.now() == record.StateReady {
 		if err := c.idle.pause(); err != nil {
 			return err
 		}
@@ -337,7 +337,7 @@ func (c *client) posted(n int) {
 
 // drain waits for what is in flight, for a bounded time. Calls that never got
 // an answer are counted as lost.
-func (c *client) drain(s *stage) error {
+func (c *client) drain(s *state) error {
 	// What was not posted yet is not in flight.
 	for i := len(c.ops) - 1; i >= 0; i-- {
 		index := uint32(c.ops[i].Token)
@@ -352,7 +352,7 @@ func (c *client) drain(s *stage) error {
 	}
 	c.ops = c.ops[:0]
 	deadline := c.clock.Now() + c.clock.Ticks(c.drainLimit)
-	for c.inFlight > 0 && s.now() != record.StageStopped && c.clock.Now() < deadline {
+	for c.inFlight > 0 && s.now() != record.StateStopped && c.clock.Now() < deadline {
 		if err := c.turn(false); err != nil {
 			return err
 		}

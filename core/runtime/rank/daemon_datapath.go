@@ -11,8 +11,8 @@ import (
 
 // run is the daemon's loop for one phase: poll, serve, scan, flush. It serves
 // from the start until it is stopped, and counts while the stage is measuring.
-func (d *daemon) run(s *stage, atBegin, atEnd func()) error {
-	for s.now() == record.StageReady {
+func (d *daemon) run(s *state, atBegin, atEnd func()) error {
+	for s.now() == record.StateReady {
 		if err := d.turn(); err != nil {
 			return err
 		}
@@ -25,11 +25,11 @@ func (d *daemon) run(s *stage, atBegin, atEnd func()) error {
 	d.loop.reset()
 	d.start = d.clock.Now()
 	for {
-		if now := s.now(); now != record.StageMeasuring {
+		if now := s.now(); now != record.StateMeasuring {
 			if !d.ended {
 				d.end(atEnd)
 			}
-			if now == record.StageStopped {
+			if now == record.StateStopped {
 				return d.stopped()
 			}
 		}

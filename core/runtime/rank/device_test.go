@@ -94,7 +94,7 @@ func TestDeviceMemoryThatCannotBeRead(t *testing.T) {
 	require.Zero(t, first.Daemons[0].Device.Verified, "the check `verified` makes an error of that")
 
 	ranks = cluster(t, wrapped{&transporttest.Device{}, func(w transport.Worker) transport.Worker { return broken{w} }}, deviceConfig(), config.IdleYield)
-	_, _, err := runAll(t, ranks, record.Phase{Duration: 20 * time.Millisecond, SampleEvery: 1})
+	_, _, err := runAll(t, ranks, record.Window{Duration: 20 * time.Millisecond, SampleEvery: 1})
 	require.ErrorContains(t, err, "copying a value back from device memory: the device is gone")
 }
 

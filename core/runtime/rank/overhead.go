@@ -56,15 +56,15 @@ func measureOverhead(plan record.Plan, d time.Duration) (o record.Overhead, err 
 	clock := machine.Calibrated()
 	o.StampNS = sampleCost(clock)
 	every := cfg.SampleEvery
-	var s stage
+	var s state
 	for range 2 { // the first round chooses the sampling and warms the caches
 		if every == 0 {
 			every = warmupSampling
 		}
 		c.begin(every, d/2)
 		s.reset()
-		s.advance(record.StageMeasuring)
-		timer := time.AfterFunc(d/2, func() { s.advance(record.StageDraining) })
+		s.advance(record.StateMeasuring)
+		timer := time.AfterFunc(d/2, func() { s.advance(record.StateDraining) })
 		err := c.run(&s, func() {}, func() {})
 		timer.Stop()
 		if err != nil {

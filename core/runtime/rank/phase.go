@@ -26,7 +26,7 @@ const (
 )
 
 // Run implements [Control].
-func (r *Rank) Run(ctx context.Context, phase record.Phase, started func(), progress func(record.Progress)) (record.Report, error) {
+func (r *Rank) Run(ctx context.Context, window record.Window, started func(), progress func(record.Progress)) (record.Report, error) {
 	if len(r.threads) == 0 {
 		return record.Report{}, errors.New("running a phase: the rank is not prepared")
 	}
@@ -35,21 +35,21 @@ func (r *Rank) Run(ctx context.Context, phase record.Phase, started func(), prog
 	collections := machine.GCCycles()
 	begun := make(chan struct{})
 	r.mu.Lock()
-	r.stage.reset()
+	r.state.reset()
 	r.begun = begun
 	r.mu.Unlock()
-	sampleEvery := phase.SampleEvery
+	sampleEvery := window.SampleEvery
 	if sampleEvery == 0 {
 		sampleEvery = warmupSampling
 	}
-	run := r.launch(sampleEvery, phase.Duration)
+	run := r.launch(sampleEvery, window.Duration)
 	run.entered.Wait()
 	started()
-	stopped := r.conduct(ctx, phase, begun, run, progress)
+	stopped := r.conduct(ctx, window, begun, run, progress)
 
 	report := record.Report{Rank: r.plan.Rank, SampleEvery: sampleEvery, Stopped: stopped, Process: r.processReport(collections)}
 	err := run.collect(&report)
-	if phase.Warmup {
+	if window.Warmup {
 		report.SampleEvery = r.adviseSampling(report.Clients)
 	}
 	if err != nil {
@@ -183,11 +183,11 @@ func (r *Rank) runThread(t *thread, result *threadResult, run *phaseRun, window 
 	atEnd := func() { report = before.since() }
 	run.entered.Done()
 	if t.daemon != nil {
-		result.err = t.daemon.run(&r.stage, atBegin, atEnd)
+		result.err = t.daemon.run(&r.state, atBegin, atEnd)
 		daemon, err := t.daemon.report(report)
 		result.daemon, result.err = &daemon, errors.Join(result.err, err)
 	} else {
-		result.err = t.client.run(&r.stage, atBegin, atEnd)
+		result.err = t.client.run(&r.state, atBegin, atEnd)
 		client, err := t.client.report(report)
 		result.client, result.err = &client, errors.Join(result.err, err)
 	}
@@ -195,16 +195,16 @@ func (r *Rank) runThread(t *thread, result *threadResult, run *phaseRun, window 
 		result.trace(tracer.ReadTrace(nil))
 	}
 	if result.err != nil {
-		r.advance(record.StageStopped)
+		r.advance(record.StateStopped)
 	}
 }
 
 // conduct moves the phase through its stages until all threads are done, and
 // says whether it was cut short.
-func (r *Rank) conduct(ctx context.Context, phase record.Phase, begun <-chan struct{}, run *phaseRun, progress func(record.Progress)) (stopped bool) {
+func (r *Rank) conduct(ctx context.Context, window record.Window, begun <-chan struct{}, run *phaseRun, progress func(record.Progress)) (stopped bool) {
 	var begin time.Time
 	every := progressEvery
-	if phase.Warmup {
+	if window.Warmup {
 		every = warmupProgressEvery
 	}
 	ticker := time.NewTicker(every)
@@ -222,13 +222,13 @@ func (r *Rank) conduct(ctx context.Context, phase record.Phase, begun <-chan str
 		case <-begun:
 			begun = nil
 			begin = time.Now()
-			window := time.NewTimer(phase.Duration)
+			window := time.NewTimer(window.Duration)
 			defer window.Stop()
 			over = window.C
 		case <-run.finished:
-			return stopped || begin.IsZero() || time.Since(begin) < phase.Duration
+			return stopped || begin.IsZero() || time.Since(begin) < window.Duration
 		case <-over:
-			r.advance(record.StageDraining)
+			r.advance(record.StateDraining)
 		case <-drained:
 			drained = nil
 			ticker.Stop()
@@ -241,9 +241,9 @@ func (r *Rank) conduct(ctx context.Context, phase record.Phase, begun <-chan str
 		case <-cancelled:
 			stopped = true
 			cancelled = nil
-			r.advance(record.StageStopped)
+			r.advance(record.StateStopped)
 		case <-ticker.C:
-			if r.stage.measuring() && !begin.IsZero() {
+			if r.state.measuring() && !begin.IsZero() {
 				progress(progressOf(clients, time.Since(begin)))
 			}
 		}

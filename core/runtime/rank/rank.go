@@ -25,7 +25,7 @@ type Rank struct {
 
 	transport transport.Transport
 	links     *inbox.Transport // of mesh-proxied
-	stage     stage
+	state     state
 
 	// mu guards what Advance looks at; it may come at any time.
 	mu      sync.Mutex
@@ -224,9 +224,9 @@ func (r *Rank) Probe(ctx context.Context, probe record.Probe) (floor transport.F
 }
 
 // Advance implements [Control].
-func (r *Rank) Advance(_ context.Context, to record.Stage) error {
+func (r *Rank) Advance(_ context.Context, to record.State) error {
 	r.advance(to)
-	if to == record.StageMeasuring {
+	if to == record.StateMeasuring {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if r.begun != nil {
@@ -238,8 +238,8 @@ func (r *Rank) Advance(_ context.Context, to record.Stage) error {
 }
 
 // advance moves the stage on and wakes who is parked.
-func (r *Rank) advance(to record.Stage) {
-	r.stage.advance(to)
+func (r *Rank) advance(to record.State) {
+	r.state.advance(to)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed { // the workers' memory may be gone
@@ -254,7 +254,7 @@ func (r *Rank) advance(to record.Stage) {
 
 // Close implements [Control].
 func (r *Rank) Close(ctx context.Context) error {
-	r.advance(record.StageStopped)
+	r.advance(record.StateStopped)
 	r.mu.Lock()
 	closed := r.closed
 	r.closed = true

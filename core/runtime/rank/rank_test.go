@@ -81,9 +81,9 @@ func cluster(t *testing.T, driver transport.Driver, cfg config.Config, idle stri
 	return ranks
 }
 
-// runAll goes through one phase on all ranks, as a host does, and returns the
+// runAll applies load for one window on all ranks, as a host does, and returns the
 // report of rank 0 and those of the others.
-func runAll(t *testing.T, ranks []*Rank, phase record.Phase) (first record.Report, others []record.Report, err error) {
+func runAll(t *testing.T, ranks []*Rank, window record.Window) (first record.Report, others []record.Report, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	errs := make([]error, len(ranks))
@@ -97,7 +97,7 @@ func runAll(t *testing.T, ranks []*Rank, phase record.Phase) (first record.Repor
 		}
 		running.Go(func() {
 			var begun, drained sync.Once
-			reports[i], errs[i] = r.Run(ctx, phase, func() { begun.Do(started.Done) }, func(p record.Progress) {
+			reports[i], errs[i] = r.Run(ctx, window, func() { begun.Do(started.Done) }, func(p record.Progress) {
 				if p.Drained {
 					drained.Do(calling.Done)
 				}
@@ -110,17 +110,17 @@ func runAll(t *testing.T, ranks []*Rank, phase record.Phase) (first record.Repor
 	}
 	started.Wait()
 	for _, r := range ranks {
-		require.NoError(t, r.Advance(ctx, record.StageMeasuring))
+		require.NoError(t, r.Advance(ctx, record.StateMeasuring))
 	}
 	calling.Wait()
 	for _, r := range ranks {
-		require.NoError(t, r.Advance(ctx, record.StageStopped))
+		require.NoError(t, r.Advance(ctx, record.StateStopped))
 	}
 	running.Wait()
 	return reports[0], reports[1:], errors.Join(errs...)
 }
 
-// stopWhen ends the clients' phases early, once each of them has taken enough
+// stopWhen ends the clients' windows early, once each of them has taken enough
 // latencies, however long that takes.
 func stopWhen(t *testing.T, ranks []*Rank, samples uint64) {
 	done := func() bool {
@@ -141,21 +141,21 @@ func stopWhen(t *testing.T, ranks []*Rank, samples uint64) {
 	}
 	for _, r := range ranks {
 		if len(r.clients()) > 0 {
-			_ = r.Advance(context.Background(), record.StageDraining)
+			_ = r.Advance(context.Background(), record.StateDraining)
 		}
 	}
 }
 
-// runUntil goes through a phase that lasts until stopWhen.
+// runUntil applies load for a window that lasts until stopWhen.
 func runUntil(t *testing.T, ranks []*Rank, sampleEvery int, samples uint64) (first record.Report, others []record.Report) {
-	for _, r := range ranks { // of the last phase
+	for _, r := range ranks { // of the last window
 		for _, c := range r.clients() {
 			c.live.reset()
 		}
 	}
 	stopped := make(chan struct{})
 	go func() { defer close(stopped); stopWhen(t, ranks, samples) }()
-	first, others, err := runAll(t, ranks, record.Phase{Duration: time.Hour, SampleEvery: sampleEvery})
+	first, others, err := runAll(t, ranks, record.Window{Duration: time.Hour, SampleEvery: sampleEvery})
 	<-stopped
 	require.NoError(t, err)
 	return first, others
@@ -287,7 +287,7 @@ func TestDrainingCutsAPhaseShort(t *testing.T) {
 func TestCancelledContextEndsAPhase(t *testing.T) {
 	ranks := cluster(t, transporttest.NewMemoryDriver(), testConfig(), config.IdlePark)
 	ctx, cancel := context.WithCancel(context.Background())
-	report, err := ranks[0].Run(ctx, record.Phase{Duration: time.Hour}, cancel, func(record.Progress) {})
+	report, err := ranks[0].Run(ctx, record.Window{Duration: time.Hour}, cancel, func(record.Progress) {})
 	require.NoError(t, err)
 	require.True(t, report.Stopped)
 }
@@ -295,8 +295,8 @@ func TestCancelledContextEndsAPhase(t *testing.T) {
 func TestLostServerEndsThePhase(t *testing.T) {
 	ranks := cluster(t, transporttest.NewMemoryDriver(), testConfig(), config.IdleYield)
 	require.NoError(t, ranks[0].Close(context.Background()))
-	begin := func() { _ = ranks[1].Advance(context.Background(), record.StageMeasuring) }
-	report, err := ranks[1].Run(context.Background(), record.Phase{Duration: time.Hour}, begin, func(record.Progress) {})
+	begin := func() { _ = ranks[1].Advance(context.Background(), record.StateMeasuring) }
+	report, err := ranks[1].Run(context.Background(), record.Window{Duration: time.Hour}, begin, func(record.Progress) {})
 	require.Len(t, report.Clients, 1, "what was recorded until then")
 	require.ErrorIs(t, err, transport.ErrPeerDown)
 }
@@ -304,13 +304,13 @@ func TestLostServerEndsThePhase(t *testing.T) {
 func TestWarmupAdvisesSampling(t *testing.T) {
 	cfg := testConfig()
 	ranks := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield)
-	_, clients, err := runAll(t, ranks, record.Phase{Warmup: true, Duration: 20 * time.Millisecond})
+	_, clients, err := runAll(t, ranks, record.Window{Warmup: true, Duration: 20 * time.Millisecond})
 	require.NoError(t, err)
 	require.Positive(t, clients[0].SampleEvery)
 
 	cfg.SampleEvery = 3
 	ranks = cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield)
-	_, clients, err = runAll(t, ranks, record.Phase{Warmup: true, Duration: 20 * time.Millisecond})
+	_, clients, err = runAll(t, ranks, record.Window{Warmup: true, Duration: 20 * time.Millisecond})
 	require.NoError(t, err)
 	require.Equal(t, 3, clients[0].SampleEvery)
 }

@@ -43,7 +43,7 @@ func TestWorkersAreTraced(t *testing.T) {
 	ranks := cluster(t, driver, cfg, config.IdleYield)
 	const window = 20 * time.Millisecond
 	for range 2 {
-		first, others, err := runAll(t, ranks, record.Phase{Duration: window, SampleEvery: 1})
+		first, others, err := runAll(t, ranks, record.Window{Duration: window, SampleEvery: 1})
 		require.NoError(t, err)
 		for _, series := range [][]transport.Series{first.Daemons[0].Series, others[0].Clients[0].Series} {
 			require.Len(t, series, 1)

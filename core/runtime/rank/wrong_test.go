@@ -119,13 +119,13 @@ func TestLateAnswersDoNotSpoilTheNextPhase(t *testing.T) {
 	client.drainLimit = 10 * time.Millisecond
 
 	holding.Store(true)
-	_, clients, err := runAll(t, ranks, record.Phase{Duration: 10 * time.Millisecond, SampleEvery: 1})
+	_, clients, err := runAll(t, ranks, record.Window{Duration: 10 * time.Millisecond, SampleEvery: 1})
 	require.NoError(t, err)
 	require.EqualValues(t, 8, clients[0].Clients[0].Lost)
 
-	// They are still open, and a new phase would have twice as many.
-	_, clients, err = runAll(t, ranks, record.Phase{Duration: 10 * time.Millisecond, SampleEvery: 1})
-	require.ErrorContains(t, err, "8 calls of the last phase were not answered")
+	// They are still open, and a new window would have twice as many.
+	_, clients, err = runAll(t, ranks, record.Window{Duration: 10 * time.Millisecond, SampleEvery: 1})
+	require.ErrorContains(t, err, "8 calls of the last window were not answered")
 	require.Zero(t, clients[0].Clients[0].ElapsedNS, "it had no window")
 
 	holding.Store(false)

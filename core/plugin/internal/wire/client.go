@@ -101,7 +101,7 @@ func (c *Client) Probe(ctx context.Context, probe record.Probe) (transport.Floor
 }
 
 // Advance implements [record.Control]. It is bounded in time.
-func (c *Client) Advance(ctx context.Context, to record.Stage) error {
+func (c *Client) Advance(ctx context.Context, to record.State) error {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	_, err := c.stub.Advance(ctx, &controlpb.AdvanceRequest{Stage: uint32(to)})
@@ -119,7 +119,7 @@ func (c *Client) Close(ctx context.Context) error {
 // Run implements [record.Control]. It keeps the stream open beyond the end of ctx: that end stops the
 // phase, and the report of the short phase still comes, within
 // stopTimeout.
-func (c *Client) Run(ctx context.Context, phase record.Phase, started func(), progress func(record.Progress)) (record.Report, error) {
+func (c *Client) Run(ctx context.Context, phase record.Window, started func(), progress func(record.Progress)) (record.Report, error) {
 	if err := ctx.Err(); err != nil {
 		return record.Report{}, fmt.Errorf("run: %w", err)
 	}
@@ -172,7 +172,7 @@ func (c *Client) stopRun(run context.Context, giveUp context.CancelFunc) {
 	defer giveUp()
 	ctx, cancel := context.WithTimeout(run, c.stopTimeout)
 	defer cancel()
-	if c.Advance(ctx, record.StageStopped) == nil {
+	if c.Advance(ctx, record.StateStopped) == nil {
 		<-ctx.Done()
 	}
 }

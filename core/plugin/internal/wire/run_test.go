@@ -17,8 +17,8 @@ func ignoreProgress(record.Progress) {}
 
 func TestRunDeliversInOrder(t *testing.T) {
 	seen := make(chan struct{}) // the host has had the first progress
-	c := linkOne(t, &fakeRank{run: func(_ context.Context, p record.Phase, started func(), progress func(record.Progress)) (record.Report, error) {
-		require.Equal(t, record.Phase{Warmup: true, Duration: time.Second, SampleEvery: 8}, p)
+	c := linkOne(t, &fakeRank{run: func(_ context.Context, p record.Window, started func(), progress func(record.Progress)) (record.Report, error) {
+		require.Equal(t, record.Window{Warmup: true, Duration: time.Second, SampleEvery: 8}, p)
 		started()
 		started() // once is enough
 		progress(record.Progress{Ops: 1, RecentP99: 7.5})
@@ -26,7 +26,7 @@ func TestRunDeliversInOrder(t *testing.T) {
 		return record.Report{Rank: 2, SampleEvery: 16, Clients: []record.ClientReport{{Reads: 5}}}, nil
 	}})
 	var events []string
-	report, err := c.Run(context.Background(), record.Phase{Warmup: true, Duration: time.Second, SampleEvery: 8},
+	report, err := c.Run(context.Background(), record.Window{Warmup: true, Duration: time.Second, SampleEvery: 8},
 		func() { events = append(events, "started") },
 		func(p record.Progress) {
 			require.Equal(t, record.Progress{Ops: 1, RecentP99: 7.5}, p)
@@ -41,7 +41,7 @@ func TestRunDeliversInOrder(t *testing.T) {
 // A host that is slow to read must not hold up the rank: progress is dropped.
 func TestProgressNeverBlocksTheRank(t *testing.T) {
 	ranDone := make(chan struct{})
-	c := linkOne(t, &fakeRank{run: func(_ context.Context, _ record.Phase, started func(), progress func(record.Progress)) (record.Report, error) {
+	c := linkOne(t, &fakeRank{run: func(_ context.Context, _ record.Window, started func(), progress func(record.Progress)) (record.Report, error) {
 		defer close(ranDone)
 		started()
 		for i := range 100_000 { // megabytes, over any flow-control window
@@ -50,7 +50,7 @@ func TestProgressNeverBlocksTheRank(t *testing.T) {
 		return record.Report{Rank: 1}, nil
 	}})
 	last := uint64(0)
-	report, err := c.Run(context.Background(), record.Phase{},
+	report, err := c.Run(context.Background(), record.Window{},
 		func() { <-ranDone }, // the host reads nothing before the rank is done
 		func(p record.Progress) {
 			require.GreaterOrEqual(t, p.Ops, last)
@@ -67,7 +67,7 @@ func TestLastProgressIsNeverLost(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			stopped := make(chan struct{}, 1)
 			c := linkOne(t, &fakeRank{
-				run: func(_ context.Context, _ record.Phase, started func(), progress func(record.Progress)) (record.Report, error) {
+				run: func(_ context.Context, _ record.Window, started func(), progress func(record.Progress)) (record.Report, error) {
 					started()
 					for i := range 100 {
 						progress(record.Progress{Ops: uint64(i)})
@@ -78,7 +78,7 @@ func TestLastProgressIsNeverLost(t *testing.T) {
 					}
 					return record.Report{}, nil
 				},
-				advance: func(context.Context, record.Stage) error { stopped <- struct{}{}; return nil },
+				advance: func(context.Context, record.State) error { stopped <- struct{}{}; return nil },
 			})
 			for range 200 {
 				drained := make(chan struct{})
@@ -90,9 +90,9 @@ func TestLastProgressIsNeverLost(t *testing.T) {
 						return
 					}
 					<-drained
-					advanced <- c.Advance(context.Background(), record.StageStopped)
+					advanced <- c.Advance(context.Background(), record.StateStopped)
 				}()
-				_, err := c.Run(context.Background(), record.Phase{}, ignore, func(p record.Progress) {
+				_, err := c.Run(context.Background(), record.Window{}, ignore, func(p record.Progress) {
 					last = p
 					if p.Drained {
 						close(drained)
@@ -108,20 +108,20 @@ func TestLastProgressIsNeverLost(t *testing.T) {
 
 // A rank one of whose threads failed still tells what was recorded.
 func TestFailedRunBringsItsReport(t *testing.T) {
-	c := linkOne(t, &fakeRank{run: func(_ context.Context, _ record.Phase, started func(), _ func(record.Progress)) (record.Report, error) {
+	c := linkOne(t, &fakeRank{run: func(_ context.Context, _ record.Window, started func(), _ func(record.Progress)) (record.Report, error) {
 		started()
 		return record.Report{Rank: 3, Clients: []record.ClientReport{{Reads: 5}}}, transport.NewOpError("shm", "call", transport.ErrPeerDown)
 	}})
-	report, err := c.Run(context.Background(), record.Phase{}, ignore, ignoreProgress)
+	report, err := c.Run(context.Background(), record.Window{}, ignore, ignoreProgress)
 	require.ErrorIs(t, err, transport.ErrPeerDown)
 	require.Equal(t, record.Report{Rank: 3, Clients: []record.ClientReport{{Reads: 5}}}, report)
 }
 
 func TestRunFails(t *testing.T) {
-	c := linkOne(t, &fakeRank{run: func(context.Context, record.Phase, func(), func(record.Progress)) (record.Report, error) {
+	c := linkOne(t, &fakeRank{run: func(context.Context, record.Window, func(), func(record.Progress)) (record.Report, error) {
 		return record.Report{}, transport.NewOpError("shm", "poll", transport.ErrCorrupt)
 	}})
-	_, err := c.Run(context.Background(), record.Phase{}, func() { t.Error("never started") }, ignoreProgress)
+	_, err := c.Run(context.Background(), record.Window{}, func() { t.Error("never started") }, ignoreProgress)
 	require.ErrorIs(t, err, transport.ErrCorrupt)
 	require.EqualError(t, err, "shm: poll: peer broke the protocol")
 }
@@ -130,41 +130,41 @@ func TestRunFails(t *testing.T) {
 func TestEndOfContextBringsAShortReport(t *testing.T) {
 	stopped := make(chan struct{})
 	c := linkOne(t, &fakeRank{
-		run: func(_ context.Context, _ record.Phase, started func(), _ func(record.Progress)) (record.Report, error) {
+		run: func(_ context.Context, _ record.Window, started func(), _ func(record.Progress)) (record.Report, error) {
 			started()
 			<-stopped
 			return record.Report{Rank: 1, Stopped: true}, nil
 		},
-		advance: func(_ context.Context, to record.Stage) error {
-			require.Equal(t, record.StageStopped, to)
+		advance: func(_ context.Context, to record.State) error {
+			require.Equal(t, record.StateStopped, to)
 			close(stopped)
 			return nil
 		},
 	})
 	ctx, cancel := context.WithCancel(context.Background())
-	report, err := c.Run(ctx, record.Phase{}, cancel, ignoreProgress)
+	report, err := c.Run(ctx, record.Window{}, cancel, ignoreProgress)
 	require.NoError(t, err)
 	require.True(t, report.Stopped)
-	_, err = c.Run(ctx, record.Phase{}, ignore, ignoreProgress)
+	_, err = c.Run(ctx, record.Window{}, ignore, ignoreProgress)
 	require.ErrorIs(t, err, context.Canceled)
 }
 
 // A rank that heeds no stop costs stopTimeout and no more.
 func TestRankThatDoesNotStop(t *testing.T) {
-	for name, advance := range map[string]func(context.Context, record.Stage) error{
-		"says that it will":  func(context.Context, record.Stage) error { return nil },
-		"says that it won't": func(context.Context, record.Stage) error { return errors.New("no") },
-		"says nothing":       func(ctx context.Context, _ record.Stage) error { <-ctx.Done(); return ctx.Err() },
+	for name, advance := range map[string]func(context.Context, record.State) error{
+		"says that it will":  func(context.Context, record.State) error { return nil },
+		"says that it won't": func(context.Context, record.State) error { return errors.New("no") },
+		"says nothing":       func(ctx context.Context, _ record.State) error { <-ctx.Done(); return ctx.Err() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := linkOne(t, &fakeRank{advance: advance, run: func(ctx context.Context, _ record.Phase, started func(), _ func(record.Progress)) (record.Report, error) {
+			c := linkOne(t, &fakeRank{advance: advance, run: func(ctx context.Context, _ record.Window, started func(), _ func(record.Progress)) (record.Report, error) {
 				started()
 				<-ctx.Done() // the broken stream
 				return record.Report{}, ctx.Err()
 			}})
 			c.stopTimeout = 20 * time.Millisecond
 			ctx, cancel := context.WithCancel(context.Background())
-			_, err := c.Run(ctx, record.Phase{}, cancel, ignoreProgress)
+			_, err := c.Run(ctx, record.Window{}, cancel, ignoreProgress)
 			require.ErrorIs(t, err, context.Canceled)
 		})
 	}
@@ -178,7 +178,7 @@ func TestPrepareReplacesAnAbandonedRank(t *testing.T) {
 		made = append(made, number)
 		return &fakeRank{
 			prepare: func(context.Context, record.Plan) (record.Prepared, error) { return record.Prepared{PID: number}, nil },
-			advance: func(context.Context, record.Stage) error { return nil },
+			advance: func(context.Context, record.State) error { return nil },
 			close:   func(context.Context) error { closed = append(closed, number); return nil },
 		}
 	})
@@ -199,13 +199,13 @@ func TestShutdownWaitsForThePhase(t *testing.T) {
 	stopped, ran := make(chan struct{}), false
 	c, server := link(t, func() record.Control {
 		return &fakeRank{
-			run: func(_ context.Context, _ record.Phase, started func(), _ func(record.Progress)) (record.Report, error) {
+			run: func(_ context.Context, _ record.Window, started func(), _ func(record.Progress)) (record.Report, error) {
 				started()
 				<-stopped
 				ran = true
 				return record.Report{Stopped: true}, nil
 			},
-			advance: func(context.Context, record.Stage) error { close(stopped); return nil },
+			advance: func(context.Context, record.State) error { close(stopped); return nil },
 			close: func(context.Context) error {
 				if !ran {
 					return errors.New("closed under a running phase")
@@ -215,7 +215,7 @@ func TestShutdownWaitsForThePhase(t *testing.T) {
 		}
 	})
 	closed := make(chan error, 1)
-	report, err := c.Run(context.Background(), record.Phase{}, func() {
+	report, err := c.Run(context.Background(), record.Window{}, func() {
 		go func() { closed <- server.Shutdown(context.Background()) }()
 	}, ignoreProgress)
 	require.NoError(t, err)
@@ -228,8 +228,8 @@ func TestShutdownIsBounded(t *testing.T) {
 	defer close(release)
 	forever := func(context.Context) error { <-release; return nil }
 	nothing := func(context.Context) error { return nil }
-	stage := func(f func(context.Context) error) func(context.Context, record.Stage) error {
-		return func(ctx context.Context, _ record.Stage) error { return f(ctx) }
+	stage := func(f func(context.Context) error) func(context.Context, record.State) error {
+		return func(ctx context.Context, _ record.State) error { return f(ctx) }
 	}
 	for name, f := range map[string]*fakeRank{
 		"stop":  {advance: stage(forever), close: nothing},

@@ -65,7 +65,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	closed := make(chan error, 1)
 	go func() {
 		// A phase under way is a call under way.
-		stopErr := r.Advance(ctx, record.StageStopped)
+		stopErr := r.Advance(ctx, record.StateStopped)
 		s.calls.Lock()
 		defer s.calls.Unlock()
 		closed <- errors.Join(stopErr, r.Close(ctx))
@@ -135,7 +135,7 @@ func (s *Server) Probe(ctx context.Context, req *controlpb.ProbeRequest) (*contr
 
 // Advance implements [controlpb.ControlServer].
 func (s *Server) Advance(ctx context.Context, req *controlpb.AdvanceRequest) (*controlpb.AdvanceResponse, error) {
-	return &controlpb.AdvanceResponse{}, toStatus(s.current().Advance(ctx, record.Stage(req.GetStage())))
+	return &controlpb.AdvanceResponse{}, toStatus(s.current().Advance(ctx, record.State(req.GetStage())))
 }
 
 // Close implements [controlpb.ControlServer].
@@ -145,7 +145,7 @@ func (s *Server) Close(ctx context.Context, _ *controlpb.CloseRequest) (*control
 
 // Run implements [controlpb.ControlServer].
 func (s *Server) Run(req *controlpb.RunRequest, stream grpc.ServerStreamingServer[controlpb.RunEvent]) error {
-	var phase record.Phase
+	var phase record.Window
 	if err := decode("phase", req.GetPhase(), &phase); err != nil {
 		return toStatus(err)
 	}
@@ -180,7 +180,7 @@ func newRun(stream grpc.ServerStreamingServer[controlpb.RunEvent]) *run {
 	}
 }
 
-func (r *run) run(control record.Control, phase record.Phase) {
+func (r *run) run(control record.Control, phase record.Window) {
 	var once sync.Once
 	started := func() { once.Do(func() { close(r.started) }) }
 	report, err := control.Run(r.stream.Context(), phase, started, r.offer)

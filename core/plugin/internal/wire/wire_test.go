@@ -31,8 +31,8 @@ type fakeRank struct {
 	connect  func(context.Context, []record.RankWorkers) error
 	overhead func(context.Context, time.Duration) (record.Overhead, error)
 	probe    func(context.Context, record.Probe) (transport.Floor, error)
-	run      func(context.Context, record.Phase, func(), func(record.Progress)) (record.Report, error)
-	advance  func(context.Context, record.Stage) error
+	run      func(context.Context, record.Window, func(), func(record.Progress)) (record.Report, error)
+	advance  func(context.Context, record.State) error
 	close    func(context.Context) error
 }
 
@@ -48,10 +48,10 @@ func (f *fakeRank) Overhead(ctx context.Context, d time.Duration) (record.Overhe
 func (f *fakeRank) Probe(ctx context.Context, p record.Probe) (transport.Floor, error) {
 	return f.probe(ctx, p)
 }
-func (f *fakeRank) Run(ctx context.Context, p record.Phase, s func(), g func(record.Progress)) (record.Report, error) {
+func (f *fakeRank) Run(ctx context.Context, p record.Window, s func(), g func(record.Progress)) (record.Report, error) {
 	return f.run(ctx, p, s, g)
 }
-func (f *fakeRank) Advance(ctx context.Context, to record.Stage) error { return f.advance(ctx, to) }
+func (f *fakeRank) Advance(ctx context.Context, to record.State) error { return f.advance(ctx, to) }
 func (f *fakeRank) Close(ctx context.Context) error                    { return f.close(ctx) }
 
 // link connects a client to a server with the given ranks, in one process.
@@ -97,7 +97,7 @@ func TestArgumentsAndResultsSurvive(t *testing.T) {
 	}
 	floor := transport.Floor{Name: "bounce", RoundTrip: 120.5, Samples: 1000}
 	closed := false
-	var stages []record.Stage
+	var stages []record.State
 	c := linkOne(t, &fakeRank{
 		prepare: func(_ context.Context, got record.Plan) (record.Prepared, error) {
 			require.Equal(t, plan, got)
@@ -115,7 +115,7 @@ func TestArgumentsAndResultsSurvive(t *testing.T) {
 			require.Equal(t, probe, got)
 			return floor, nil
 		},
-		advance: func(_ context.Context, to record.Stage) error {
+		advance: func(_ context.Context, to record.State) error {
 			stages = append(stages, to)
 			return nil
 		},
@@ -134,9 +134,9 @@ func TestArgumentsAndResultsSurvive(t *testing.T) {
 	gotFloor, err := c.Probe(ctx, probe)
 	require.NoError(t, err)
 	require.Equal(t, floor, gotFloor)
-	require.NoError(t, c.Advance(ctx, record.StageDraining))
+	require.NoError(t, c.Advance(ctx, record.StateDraining))
 	require.NoError(t, c.Close(ctx))
-	require.Equal(t, []record.Stage{record.StageDraining, record.StageStopped}, stages, "a rank is stopped before it is closed")
+	require.Equal(t, []record.State{record.StateDraining, record.StateStopped}, stages, "a rank is stopped before it is closed")
 	require.True(t, closed)
 	require.NoError(t, c.Close(ctx), "a rank that is closed stays so")
 }

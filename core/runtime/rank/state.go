@@ -8,14 +8,14 @@ import (
 
 // stage stands alone on its cache lines: it is read in every turn of every
 // loop and written a few times a phase.
-type stage struct {
+type state struct {
 	_ [128]byte
 	v atomic.Uint32
 	_ [124]byte
 }
 
 // advance moves to a later stage; it never goes back.
-func (s *stage) advance(to record.Stage) {
+func (s *state) advance(to record.State) {
 	for {
 		now := s.v.Load()
 		if now >= uint32(to) || s.v.CompareAndSwap(now, uint32(to)) {
@@ -24,6 +24,6 @@ func (s *stage) advance(to record.Stage) {
 	}
 }
 
-func (s *stage) reset()            { s.v.Store(uint32(record.StageReady)) }
-func (s *stage) now() record.Stage { return record.Stage(s.v.Load()) }
-func (s *stage) measuring() bool   { return s.now() == record.StageMeasuring }
+func (s *state) reset()            { s.v.Store(uint32(record.StateReady)) }
+func (s *state) now() record.State { return record.State(s.v.Load()) }
+func (s *state) measuring() bool   { return s.now() == record.StateMeasuring }
