@@ -22,12 +22,12 @@ type Analysis struct {
 	// where the results do not have what it takes, for which Missing has a line.
 	Model *Model `json:"model,omitempty"`
 	Limit *Limit `json:"limit,omitempty"`
-	// Losses are what policies of the runtime and room in the transport took,
+	// Overheads are what policies of the runtime and room in the transport took,
 	// the largest first.
-	Losses []Loss `json:"losses"`
+	Overheads []Overhead `json:"losses"`
 	// OverTime is what the transport tells of itself in the course of a window: for each
 	// side what holds it up, the largest share of time first, then the other series.
-	OverTime []Course `json:"over_time,omitempty"`
+	OverTime []TimeSeries `json:"over_time,omitempty"`
 	// Threads are the events of polling threads; see Events.
 	Threads []ThreadEvents `json:"threads"`
 	// NoCounters says why there are no hardware counters.
@@ -131,9 +131,9 @@ type LimitBound struct {
 	Message    string  `json:"message"`    // how it comes about
 }
 
-// Loss is time that something took of each operation, or turns of a loop that
+// Overhead is time that something took of each operation, or turns of a loop that
 // it spoilt.
-type Loss struct {
+type Overhead struct {
 	Name string `json:"name"` // flush, credits, scan, back_pressure, ...
 	// PerOp is in nanoseconds; 0 where only Share is known.
 	PerOp float64 `json:"per_op_ns"`

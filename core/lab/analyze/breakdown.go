@@ -131,7 +131,7 @@ func (e *evidence) processor() (Breakdown, bool) {
 	if e.clientCPU == 0 || e.daemonCPU == 0 {
 		return Breakdown{}, false
 	}
-	harness := min(e.overhead.PerOpNS, e.clientCPU/e.ops)
+	harness := min(e.harness.PerOpNS, e.clientCPU/e.ops)
 	b := Breakdown{Name: processorName, Title: "processor time of an operation, waiting by spinning included", Whole: (e.clientCPU + e.daemonCPU) / e.ops}
 	b.Parts = []Part{
 		{Name: "harness", Mean: harness, Help: "a client's loop against a transport that completes at once"},

@@ -171,7 +171,7 @@ func newPoint(s *set.Set, i int, axes []string, metric string, c *Capacity) (Poi
 		}
 	}
 	p.Load = strings.Join(loads, " ")
-	for _, d := range cell.Doubts {
+	for _, d := range cell.Warnings {
 		// Of figures of others there are no better ones; their doubts are shown.
 		if d.Severity == result.Error && cell.Status == set.Measured {
 			p.Unusable = fmt.Sprintf("check %s failed: %s", d.Check, d.Message)

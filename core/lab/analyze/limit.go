@@ -12,7 +12,7 @@ import (
 // limit is the least of what each station allows (asymptotic bounds of
 // operational analysis; Denning and Buzen, The Operational Analysis of Queueing
 // Network Models, 1978).
-func (e *evidence) limit(s stations) *Limit {
+func (e *evidence) limit(s utilization) *Limit {
 	l := &Limit{Measured: e.throughput}
 	add := func(name string, throughput float64, format string, args ...any) {
 		if throughput > 0 {
@@ -32,7 +32,7 @@ func (e *evidence) limit(s stations) *Limit {
 	if s.perOp > 0 {
 		add("daemons", float64(e.daemons())/s.perOp*1e9, "a daemon works %s on each operation; %s", format.Time(s.perOp), thereAre(e.daemons()))
 	}
-	if each := e.overhead.PerOpNS; each > 0 {
+	if each := e.harness.PerOpNS; each > 0 {
 		add("harness", float64(e.clients())/each*1e9, "a client's loop takes %s an operation with a transport that completes at once; %s", format.Time(each), thereAre(e.clients()))
 	}
 	if c, over := e.failedCheck("oversubscribed"); over {

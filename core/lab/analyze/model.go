@@ -96,14 +96,14 @@ func (n network) calibrated(throughput float64) network {
 }
 
 // model takes the stations' times from the results.
-func (e *evidence) model(s stations) *Model {
+func (e *evidence) model(s utilization) *Model {
 	if e.open() || s.perOp == 0 {
 		return nil
 	}
 	m := &Model{
 		Clients: e.cfg.Clients, Daemons: e.cfg.Daemons, InFlight: e.cfg.InFlight,
 		CallingRanks: e.cfg.CallingRanks(), ServingRanks: e.cfg.ServingRanks(), Transported: e.transported(), RemoteShare: 1,
-		ClientTime: e.overhead.PerOpNS, DaemonTime: s.perOp, RoundTrip: e.floor,
+		ClientTime: e.harness.PerOpNS, DaemonTime: s.perOp, RoundTrip: e.floor,
 		Measured: e.throughput / float64(max(e.clients(), 1)), Running: 1,
 	}
 	if e.spins {

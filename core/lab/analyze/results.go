@@ -14,11 +14,11 @@ import (
 // evidence is what the figures are taken from: the repeats of one
 // configuration.
 type evidence struct {
-	cfg      config.Config
-	spins    bool // polling threads never give their processors away
-	repeats  []result.Repeat
-	checks   []result.Check
-	overhead record.Overhead
+	cfg     config.Config
+	spins   bool // polling threads never give their processors away
+	repeats []result.Repeat
+	checks  []result.Check
+	harness record.Overhead
 	// phases and stages are nil where nothing was timed.
 	phases map[string]result.Spread
 	stages *result.Stages
@@ -46,11 +46,11 @@ func Results(list []*result.Result) (*Analysis, error) {
 		return nil, err
 	}
 	first := list[0]
-	s := e.stations()
+	s := e.utilization()
 	a := &Analysis{
 		Transport: first.Plugin.Name, Provider: first.Plugin.Provider, Repeats: len(e.repeats),
-		Findings: findings(list), Breakdowns: e.breakdowns(), Law: e.law(), Losses: e.losses(),
-		OverTime: e.courses(), Threads: e.threads(), NoCounters: noCounters(e.repeats),
+		Findings: findings(list), Breakdowns: e.breakdowns(), Law: e.law(), Overheads: e.overheads(),
+		OverTime: e.timeSeries(), Threads: e.threads(), NoCounters: noCounters(e.repeats),
 	}
 	a.Model, a.Limit = e.model(s), e.limit(s)
 	a.Verdict = e.verdict(a, s)
@@ -62,7 +62,7 @@ func gather(list []*result.Result) (*evidence, error) {
 	if len(list) == 0 {
 		return nil, errors.New("there is no result to analyse")
 	}
-	e := &evidence{cfg: list[0].Config, overhead: list[0].Overhead, spins: true}
+	e := &evidence{cfg: list[0].Config, harness: list[0].Overhead, spins: true}
 	for _, p := range list[0].Placement {
 		e.spins = e.spins && p.Idle == config.IdleSpin
 	}

@@ -117,7 +117,7 @@ func TestLaw(t *testing.T) {
 func TestStations(t *testing.T) {
 	e, err := gather([]*result.Result{measured(t)})
 	require.NoError(t, err)
-	s := e.stations()
+	s := e.utilization()
 	near(t, 0.92, s.daemon) // 200,000 x 4.6 us in a second
 	near(t, 4600, s.busyTurn)
 	require.InEpsilon(t, 100, s.emptyTurn, 0.01) // bins of 4.6 us are 0.1% wide
@@ -132,8 +132,8 @@ func TestStations(t *testing.T) {
 	})
 	e, err = gather([]*result.Result{longer})
 	require.NoError(t, err)
-	require.InEpsilon(t, 4600, e.stations().busyTurn, 0.01)
-	require.InEpsilon(t, 100, e.stations().emptyTurn, 0.01)
+	require.InEpsilon(t, 4600, e.utilization().busyTurn, 0.01)
+	require.InEpsilon(t, 100, e.utilization().emptyTurn, 0.01)
 }
 
 func TestVerdicts(t *testing.T) {
@@ -278,8 +278,8 @@ func TestStagesOfARemoteRequest(t *testing.T) {
 			near(t, 16e6, bound.Throughput)
 		}
 	}
-	losses := map[string]Loss{}
-	for _, l := range a.Losses {
+	losses := map[string]Overhead{}
+	for _, l := range a.Overheads {
 		losses[l.Name] = l
 	}
 	near(t, 200, losses["flush"].PerOp)
@@ -296,8 +296,8 @@ func TestLosses(t *testing.T) {
 			c.Transport = []transport.Stat{{Name: "ring_full", Help: "no slot", Value: uint64(1000 * (i + 1))}, {Name: "posted", Value: uint64(i)}}
 		}
 	})
-	losses := map[string]Loss{}
-	for _, l := range a.Losses {
+	losses := map[string]Overhead{}
+	for _, l := range a.Overheads {
 		losses[l.Name] = l
 	}
 	// Of five replies in 2 us one waits for the other four, another for three...
@@ -306,10 +306,10 @@ func TestLosses(t *testing.T) {
 	near(t, 0.001, losses["ring_full"].Share) // 5000 in the last five repeats of a million each
 	require.NotContains(t, losses, "posted")
 	near(t, 100, losses["harness"].PerOp)
-	require.Equal(t, "flush", a.Losses[0].Name, "the largest first")
+	require.Equal(t, "flush", a.Overheads[0].Name, "the largest first")
 
 	none := analysed(t, nil)
-	require.Contains(t, none.Losses[len(none.Losses)-1].Message, "had room for every message that was offered")
+	require.Contains(t, none.Overheads[len(none.Overheads)-1].Message, "had room for every message that was offered")
 }
 
 func TestEvents(t *testing.T) {

@@ -17,7 +17,7 @@ const saturated = 0.85
 // verdict weighs what is known, the certain before the likely: threads without
 // a processor, a harness that was late, a load that was kept, a station that is
 // busy all the time; and if none is, calls wait for the medium.
-func (e *evidence) verdict(a *Analysis, s stations) Verdict {
+func (e *evidence) verdict(a *Analysis, s utilization) Verdict {
 	v := Verdict{Evidence: e.weigh(a, s)}
 	if c, is := e.failedCheck("oversubscribed"); is {
 		v.Bound = ByProcessors
@@ -45,7 +45,7 @@ func (e *evidence) verdict(a *Analysis, s stations) Verdict {
 		v.Bound = ByClients
 		v.Why = fmt.Sprintf("clients are busy %.0f%% of the time", 100*clientBusy)
 		v.Message = fmt.Sprintf("%s: of %s an operation takes a client, the harness is %s and the rest the transport's work on this side. More clients on cores of their own would give more.",
-			upper(v.Why), format.Time(float64(e.clients())/e.throughput*1e9*clientBusy), format.Time(e.overhead.PerOpNS))
+			upper(v.Why), format.Time(float64(e.clients())/e.throughput*1e9*clientBusy), format.Time(e.harness.PerOpNS))
 	case s.daemon >= saturated && daemonCalls > 1:
 		v.Bound = ByDaemons
 		v.Why = fmt.Sprintf("daemons are busy %.0f%% of the time", 100*s.daemon)
@@ -78,7 +78,7 @@ func (e *evidence) openVerdict(v Verdict) Verdict {
 }
 
 // transportVerdict is for calls that wait while every thread has time to spare.
-func (e *evidence) transportVerdict(v *Verdict, a *Analysis, s stations) {
+func (e *evidence) transportVerdict(v *Verdict, a *Analysis, s utilization) {
 	v.Bound = ByTransport
 	latency := e.meanLatency()
 	calls := format.Count(e.configured(), "call")
@@ -102,7 +102,7 @@ func (e *evidence) transportVerdict(v *Verdict, a *Analysis, s stations) {
 }
 
 // weigh lists the figures that the verdict comes from.
-func (e *evidence) weigh(a *Analysis, s stations) []string {
+func (e *evidence) weigh(a *Analysis, s utilization) []string {
 	lines := []string{fmt.Sprintf("throughput %s, mean service time %s, %s", format.Rate(e.throughput), format.Time(e.meanLatency()), e.loadLine())}
 	if a.Law != nil {
 		lines = append(lines, fmt.Sprintf("Little's law: %s calls in flight found, %g configured, residual %.1f%%", format.Digits(a.Law.Found), a.Law.Configured, 100*a.Law.Residual))
@@ -116,14 +116,14 @@ func (e *evidence) weigh(a *Analysis, s stations) []string {
 			100*e.emptyPolls/max(e.polls, 1), counted(e.polls), format.Time(s.emptyTurn)))
 	}
 	for _, side := range []string{clientSide, daemonSide} {
-		if c, held := hold(a.OverTime, side); held {
+		if c, held := mainStall(a.OverTime, side); held {
 			lines = append(lines, fmt.Sprintf("what holds the transport of the %s up most is %s, %.0f%% of the time: %s", side, c.Name, 100*c.Mean, c.Help))
 		}
 	}
 	if s.running < saturated {
 		lines = append(lines, fmt.Sprintf("polling threads had a processor for %.0f%% of the windows", 100*s.running))
 	}
-	lines = append(lines, fmt.Sprintf("harness %s an operation, %.0f%% of a client's time", format.Time(e.overhead.PerOpNS), 100*s.harness))
+	lines = append(lines, fmt.Sprintf("harness %s an operation, %.0f%% of a client's time", format.Time(e.harness.PerOpNS), 100*s.harness))
 	return lines
 }
 

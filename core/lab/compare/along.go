@@ -20,28 +20,28 @@ type Ranking struct {
 	Tests  int     `json:"tests"`
 	// Across are the differences of identity that were allowed.
 	Across []Difference `json:"across,omitempty"`
-	Races  []Race       `json:"races"`
-	// Wins has for each metric and value in how many races it won.
-	Wins []Win `json:"wins"`
+	Groups []Candidates `json:"races"`
+	// Leaders has for each metric and value in how many races it won.
+	Leaders []Leader `json:"wins"`
 }
 
-// Race is one metric in cells that differ in the axis alone.
-type Race struct {
+// Candidates are one metric in cells that differ in the axis alone.
+type Candidates struct {
 	Cell   string        `json:"cell"` // what they have in common, for people
 	Metric string        `json:"metric"`
 	Unit   string        `json:"unit"`
 	Better result.Better `json:"better"`
-	// Runners are the values of the axis, the best median first.
-	Runners []Runner `json:"runners"`
-	// Winner is the first one where it is significantly better than the second,
+	// List has the values of the axis, the best median first.
+	List []Candidate `json:"runners"`
+	// Leader is the first one where it is significantly better than the second,
 	// by more than the floor; empty is undecided.
-	Winner string `json:"winner"`
+	Leader string `json:"winner"`
 	// TooLittle says that so few repeats could not have made a winner.
 	TooLittle bool `json:"too_little,omitempty"`
 }
 
-// Runner is one value of the axis.
-type Runner struct {
+// Candidate is one value of the axis.
+type Candidate struct {
 	Value  string        `json:"value"`
 	Metric result.Metric `json:"metric"`
 	// Behind is how the best relates to this one, as a change; absent for the
@@ -55,12 +55,12 @@ type Runner struct {
 	Verdict Verdict `json:"verdict,omitempty"`
 }
 
-// Win counts the races that a value won.
-type Win struct {
+// Leader counts the races that a value won.
+type Leader struct {
 	Metric string `json:"metric"`
 	Value  string `json:"value"`
 	Wins   int    `json:"wins"`
-	Races  int    `json:"races"` // in which it took part
+	Groups int    `json:"races"` // in which it took part
 }
 
 // Along compares the values of an option where all else is the same: the
@@ -77,7 +77,7 @@ func Along(s *set.Set, axis string, o Options) (*Ranking, error) {
 	if len(cells) == 0 {
 		return nil, &UnmatchedError{Old: len(s.Cells), New: len(s.Cells)}
 	}
-	r := &Ranking{Kind: "ranking", Source: s.Source, Axis: axis, Alpha: o.Alpha, Floor: o.Floor, Races: []Race{}, Wins: []Win{}}
+	r := &Ranking{Kind: "ranking", Source: s.Source, Axis: axis, Alpha: o.Alpha, Floor: o.Floor, Groups: []Candidates{}, Leaders: []Leader{}}
 	if r.Across, err = oneMachine(s, cells, o.Across); err != nil {
 		return nil, err
 	}
@@ -93,12 +93,12 @@ func Along(s *set.Set, axis string, o Options) (*Ranking, error) {
 	}
 	for _, key := range order {
 		for _, metric := range o.Metrics {
-			if race, ok := newRace(groups[key], axis, metric, drop, s, o); ok {
-				r.Races = append(r.Races, race)
+			if group, ok := newCandidates(groups[key], axis, metric, drop, s, o); ok {
+				r.Groups = append(r.Groups, group)
 			}
 		}
 	}
-	if len(r.Races) == 0 {
+	if len(r.Groups) == 0 {
 		return nil, &UnmatchedError{Old: len(s.Cells), New: len(s.Cells)}
 	}
 	r.judge(o)
@@ -156,17 +156,17 @@ func dropped(s *set.Set, axis string) []string {
 	return drop
 }
 
-func newRace(cells []*set.Cell, axis, metric string, drop []string, s *set.Set, o Options) (Race, bool) {
+func newCandidates(cells []*set.Cell, axis, metric string, drop []string, s *set.Set, o Options) (Candidates, bool) {
 	cells = slices.DeleteFunc(slices.Clone(cells), func(c *set.Cell) bool {
 		values := c.Samples[metric]
 		return len(values) == 0 || slices.Min(values) <= 0
 	})
 	d := result.Define(metric)
 	if len(cells) < 2 || d.Better == result.None {
-		return Race{}, false
+		return Candidates{}, false
 	}
 	varying := slices.DeleteFunc(set.Varying(s.Cells), func(name string) bool { return slices.Contains(drop, name) })
-	race := Race{Cell: commonLabel(cells[0], axis, varying), Metric: metric, Unit: d.Unit, Better: d.Better}
+	group := Candidates{Cell: commonLabel(cells[0], axis, varying), Metric: metric, Unit: d.Unit, Better: d.Better}
 	slices.SortStableFunc(cells, func(a, b *set.Cell) int {
 		x, y := result.Summarize(metric, a.Samples[metric]).Median, result.Summarize(metric, b.Samples[metric]).Median
 		if d.Better == result.Higher {
@@ -181,20 +181,20 @@ func newRace(cells []*set.Cell, axis, metric string, drop []string, s *set.Set, 
 		return 0
 	})
 	best := sorted(cells[0].Samples[metric])
-	names := runnerNames(cells, axis)
+	names := candidateNames(cells, axis)
 	for i, c := range cells {
-		runner := Runner{Value: names[i], Metric: result.Summarize(metric, c.Samples[metric])}
+		candidate := Candidate{Value: names[i], Metric: result.Summarize(metric, c.Samples[metric])}
 		if i > 0 {
 			own := sorted(c.Samples[metric])
 			ratio, low, high := shift(own, best, o.Alpha)
-			runner.Behind, runner.p = new(ratio-1), new(rankTest(own, best))
+			candidate.Behind, candidate.p = new(ratio-1), new(rankTest(own, best))
 			if low > 0 {
-				runner.Low, runner.High = new(low-1), new(high-1)
+				candidate.Low, candidate.High = new(low-1), new(high-1)
 			}
 		}
-		race.Runners = append(race.Runners, runner)
+		group.List = append(group.List, candidate)
 	}
-	return race, true
+	return group, true
 }
 
 func commonLabel(c *set.Cell, axis string, varying []string) string {
@@ -208,8 +208,8 @@ func commonLabel(c *set.Cell, axis string, varying []string) string {
 	return label
 }
 
-// runnerNames tells cells of one value apart by what else varies among them.
-func runnerNames(cells []*set.Cell, axis string) []string {
+// candidateNames tells cells of one value apart by what else varies among them.
+func candidateNames(cells []*set.Cell, axis string) []string {
 	names := make([]string, len(cells))
 	count := map[string]int{}
 	for i, c := range cells {
@@ -234,58 +234,58 @@ func runnerNames(cells []*set.Cell, axis string) []string {
 
 // judge adjusts the tests of all races and names the winners.
 func (r *Ranking) judge(o Options) {
-	var runners []*Runner
+	var candidates []*Candidate
 	var p []float64
-	for i := range r.Races {
-		for j := range r.Races[i].Runners {
-			if runner := &r.Races[i].Runners[j]; runner.p != nil {
-				runners, p = append(runners, runner), append(p, *runner.p)
+	for i := range r.Groups {
+		for j := range r.Groups[i].List {
+			if candidate := &r.Groups[i].List[j]; candidate.p != nil {
+				candidates, p = append(candidates, candidate), append(p, *candidate.p)
 			}
 		}
 	}
 	r.Tests = len(p)
 	for i, adjusted := range holm(p) {
-		runners[i].PHolm = new(adjusted)
+		candidates[i].PHolm = new(adjusted)
 	}
-	for i := range r.Races {
-		race := &r.Races[i]
-		for j := range race.Runners[1:] {
-			runner := &race.Runners[j+1]
-			c := Change{Better: race.Better, Change: runner.Behind, Low: runner.Low, High: runner.High,
-				P: runner.p, PHolm: runner.PHolm, Old: &runner.Metric, New: &race.Runners[0].Metric}
-			runner.Verdict = verdict(&c, o)
+	for i := range r.Groups {
+		group := &r.Groups[i]
+		for j := range group.List[1:] {
+			candidate := &group.List[j+1]
+			c := Change{Better: group.Better, Change: candidate.Behind, Low: candidate.Low, High: candidate.High,
+				P: candidate.p, PHolm: candidate.PHolm, Old: &candidate.Metric, New: &group.List[0].Metric}
+			candidate.Verdict = verdict(&c, o)
 			if j == 0 {
-				race.TooLittle = runner.Verdict == Ambiguous && tooLittle(&c, o.Alpha, r.Tests)
+				group.TooLittle = candidate.Verdict == Ambiguous && tooLittle(&c, o.Alpha, r.Tests)
 			}
 		}
-		if race.Runners[1].Verdict == Better {
-			race.Winner = race.Runners[0].Value
+		if group.List[1].Verdict == Better {
+			group.Leader = group.List[0].Value
 		}
 	}
-	r.Wins = r.count()
+	r.Leaders = r.count()
 }
 
-func (r *Ranking) count() []Win {
-	wins := map[string]map[string]*Win{}
-	for _, race := range r.Races {
-		if wins[race.Metric] == nil {
-			wins[race.Metric] = map[string]*Win{}
+func (r *Ranking) count() []Leader {
+	wins := map[string]map[string]*Leader{}
+	for _, group := range r.Groups {
+		if wins[group.Metric] == nil {
+			wins[group.Metric] = map[string]*Leader{}
 		}
-		for _, runner := range race.Runners {
-			w := wins[race.Metric][runner.Value]
+		for _, candidate := range group.List {
+			w := wins[group.Metric][candidate.Value]
 			if w == nil {
-				w = &Win{Metric: race.Metric, Value: runner.Value}
-				wins[race.Metric][runner.Value] = w
+				w = &Leader{Metric: group.Metric, Value: candidate.Value}
+				wins[group.Metric][candidate.Value] = w
 			}
-			w.Races++
-			if runner.Value == race.Winner {
+			w.Groups++
+			if candidate.Value == group.Leader {
 				w.Wins++
 			}
 		}
 	}
-	list := []Win{}
+	list := []Leader{}
 	for _, metric := range slices.Sorted(maps.Keys(wins)) {
-		values := slices.SortedFunc(maps.Values(wins[metric]), func(a, b *Win) int {
+		values := slices.SortedFunc(maps.Values(wins[metric]), func(a, b *Leader) int {
 			if a.Wins != b.Wins {
 				return b.Wins - a.Wins
 			}

@@ -28,21 +28,21 @@ func TestAlong(t *testing.T) {
 	)
 	ranking, err := Along(s, "transport", Defaults())
 	require.NoError(t, err)
-	require.Len(t, ranking.Races, 2, "64 in flight has no rival")
+	require.Len(t, ranking.Groups, 2, "64 in flight has no rival")
 	require.Equal(t, 3, ranking.Tests)
-	first := ranking.Races[0]
+	first := ranking.Groups[0]
 	require.Equal(t, "in_flight=1", first.Cell)
-	require.Equal(t, "ucxam", first.Winner)
-	require.Equal(t, []string{"ucxam", "erpc", "shm"}, []string{first.Runners[0].Value, first.Runners[1].Value, first.Runners[2].Value})
-	require.InDelta(t, 1.0, *first.Runners[2].Behind, 0.02)
-	require.Empty(t, ranking.Races[1].Winner)
-	require.Equal(t, Win{result.Throughput, "ucxam", 1, 2}, ranking.Wins[0])
+	require.Equal(t, "ucxam", first.Leader)
+	require.Equal(t, []string{"ucxam", "erpc", "shm"}, []string{first.List[0].Value, first.List[1].Value, first.List[2].Value})
+	require.InDelta(t, 1.0, *first.List[2].Behind, 0.02)
+	require.Empty(t, ranking.Groups[1].Leader)
+	require.Equal(t, Leader{result.Throughput, "ucxam", 1, 2}, ranking.Leaders[0])
 
 	s = newSet(add("shm", "1", "lamport", 1e6), add("shm", "1", "onesided", 2e6), add("shm", "1", "third", 2e6))
 	for _, axis := range []string{"ring", "options.ring"} {
 		ranking, err = Along(s, axis, Defaults())
 		require.NoError(t, err)
-		require.Len(t, ranking.Races, 1)
+		require.Len(t, ranking.Groups, 1)
 	}
 	_, err = Along(s, "in-flight", Defaults())
 	require.Error(t, err, "there is one value only")
@@ -65,6 +65,6 @@ func TestAlongNamesVariants(t *testing.T) {
 	)
 	ranking, err := Along(s, "transport", Defaults())
 	require.NoError(t, err)
-	require.Equal(t, "shm ring=onesided", ranking.Races[0].Winner)
-	require.Equal(t, "all", ranking.Races[0].Cell)
+	require.Equal(t, "shm ring=onesided", ranking.Groups[0].Leader)
+	require.Equal(t, "all", ranking.Groups[0].Cell)
 }

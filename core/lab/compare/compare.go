@@ -177,7 +177,7 @@ func lacking(c *set.Cell) string {
 	case set.Unavailable:
 		return "unavailable: " + c.Reason
 	}
-	for _, d := range c.Doubts {
+	for _, d := range c.Warnings {
 		if d.Severity == result.Error {
 			return fmt.Sprintf("check %s failed: %s", d.Check, d.Message)
 		}

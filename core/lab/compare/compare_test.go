@@ -250,7 +250,7 @@ func TestMatching(t *testing.T) {
 func TestUnusableCells(t *testing.T) {
 	good, failed, doubted := cell(nil, 1, 2, 3), cell(nil), cell(nil, 1, 2, 3)
 	failed.Status, failed.Reason = set.Failed, "rank 1: run: it crashed"
-	doubted.Doubts = []set.Doubt{{Check: "verified", Severity: result.Error, Message: "3 calls lost"}}
+	doubted.Warnings = []set.Warning{{Check: "verified", Severity: result.Error, Message: "3 calls lost"}}
 	for _, c := range []struct {
 		old, new set.Cell
 		note     string

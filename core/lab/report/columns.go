@@ -21,8 +21,8 @@ func (b *builder) columns() {
 		c.Open = append(c.Open, openLoop(cell))
 		c.Status = append(c.Status, string(cell.Status))
 		c.Reason = append(c.Reason, cell.Reason)
-		c.Worst = append(c.Worst, string(worst(cell.Doubts)))
-		c.Warnings = append(c.Warnings, warnings(cell.Doubts))
+		c.Worst = append(c.Worst, string(worst(cell.Warnings)))
+		c.Warnings = append(c.Warnings, warnings(cell.Warnings))
 	}
 	for i, s := range b.sets {
 		for range s.Cells {
@@ -37,7 +37,7 @@ func openLoop(c *set.Cell) bool {
 	return len(c.Samples[result.OfferedLoad]) > 0 || c.Config["rate"] != ""
 }
 
-func worst(doubts []set.Doubt) result.Severity {
+func worst(doubts []set.Warning) result.Severity {
 	w := 0
 	for _, d := range doubts {
 		w = max(w, slices.Index(severities, d.Severity))
@@ -45,7 +45,7 @@ func worst(doubts []set.Doubt) result.Severity {
 	return severities[w]
 }
 
-func warnings(doubts []set.Doubt) int {
+func warnings(doubts []set.Warning) int {
 	n := 0
 	for _, d := range doubts {
 		if d.Severity == result.Warning {

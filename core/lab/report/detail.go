@@ -67,8 +67,8 @@ func (b *builder) details(ctx context.Context) error {
 // detailOf reads the results behind a cell.
 func detailOf(s *set.Set, c *set.Cell) (detail, brief) {
 	d := detail{Config: c.Config, Plugin: c.Plugin, StartedAt: moment(c.StartedAt), Samples: c.Samples}
-	for _, doubt := range c.Doubts {
-		d.Doubts = append(d.Doubts, finding(doubt))
+	for _, doubt := range c.Warnings {
+		d.Warnings = append(d.Warnings, finding(doubt))
 	}
 	if c.Status == set.Failed || c.Status == set.Unavailable {
 		return d, brief{}

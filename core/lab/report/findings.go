@@ -40,7 +40,7 @@ func (b *builder) findings() {
 		}
 	}
 	for i, c := range b.cells {
-		for _, d := range c.Doubts {
+		for _, d := range c.Warnings {
 			add(i, d.Check, d.Severity, d.Message)
 		}
 		if a := b.briefs[i].analysis; a != nil {

@@ -157,7 +157,7 @@ type detail struct {
 	Plugin    any                  `json:"plugin"`
 	StartedAt string               `json:"started_at"`
 	Samples   map[string][]float64 `json:"samples"`
-	Doubts    []finding            `json:"doubts,omitempty"`
+	Warnings  []finding            `json:"doubts,omitempty"`
 	Runs      []run                `json:"runs,omitempty"`
 	// Service and Response are the merged histograms' values at the grid's
 	// shares, in ns, cut where fewer than ten samples remain.

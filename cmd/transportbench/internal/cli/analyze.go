@@ -147,7 +147,7 @@ func (a *app) analyzeCells(s *set.Set, whatIf []string) ([]present.AnalyzedCell,
 	usable := 0
 	for i := range s.Cells {
 		c := &s.Cells[i]
-		list[i] = present.AnalyzedCell{Cell: c.Label(varying), Config: c.Config, Status: c.Status, Reason: c.Reason, Doubts: c.Doubts}
+		list[i] = present.AnalyzedCell{Cell: c.Label(varying), Config: c.Config, Status: c.Status, Reason: c.Reason, Warnings: c.Warnings}
 		results, err := s.Results(c)
 		if err != nil {
 			return nil, badInput(err)

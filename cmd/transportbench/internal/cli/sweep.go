@@ -359,7 +359,7 @@ func sweepVerdict(outcome *sweep.Outcome, plan *sweep.Plan) error {
 		return &tooLittleError{fmt.Sprintf("the time limit ended the sweep with %d of %d cells complete; --resume goes on", outcome.Complete, len(plan.Cells))}
 	}
 	for i := range outcome.Set.Cells {
-		for _, d := range outcome.Set.Cells[i].Doubts {
+		for _, d := range outcome.Set.Cells[i].Warnings {
 			if d.Severity == result.Error {
 				return &distrustError{fmt.Sprintf("%s: check %s failed: %s", outcome.Set.Cells[i].Label(set.Varying(outcome.Set.Cells)), d.Check, d.Message)}
 			}

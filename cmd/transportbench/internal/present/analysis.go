@@ -29,7 +29,7 @@ type AnalyzedCell struct {
 	Config      map[string]string    `json:"config"`
 	Status      set.Status           `json:"status"`
 	Reason      string               `json:"reason,omitempty"`
-	Doubts      []set.Doubt          `json:"doubts,omitempty"`
+	Warnings    []set.Warning        `json:"doubts,omitempty"`
 	Analysis    *analyze.Analysis    `json:"analysis,omitempty"`
 	Predictions []analyze.Prediction `json:"predictions,omitempty"`
 }
@@ -40,7 +40,7 @@ func (c *AnalyzedCell) findings() []analyze.Finding {
 		return c.Analysis.Findings
 	}
 	var list []analyze.Finding
-	for _, d := range c.Doubts {
+	for _, d := range c.Warnings {
 		list = append(list, analyze.Finding{Name: d.Check, Severity: d.Severity, Message: d.Message})
 	}
 	return list
@@ -97,7 +97,7 @@ func one(w io.Writer, c *AnalyzedCell, detail bool) {
 	limits(w, a.Limit)
 	model(w, a.Model)
 	heading(w, "what it lost")
-	for _, l := range a.Losses {
+	for _, l := range a.Overheads {
 		paragraph(w, 2, 2, "- "+l.Message)
 	}
 	fmt.Fprintln(w)

@@ -184,8 +184,8 @@ func Ranking(w io.Writer, r *compare.Ranking, markdown bool) {
 	t := newTable(w, "cell", "metric", "winner", "best", "by", "95% interval", "p (Holm)", "before", "then")
 	rightAlign(t, 4, 5, 6, 7)
 	undecided, tooLittle := 0, 0
-	for _, race := range r.Races {
-		winner := race.Winner
+	for _, race := range r.Groups {
+		winner := race.Leader
 		if winner == "" {
 			winner = "undecided"
 			undecided++
@@ -193,9 +193,9 @@ func Ranking(w io.Writer, r *compare.Ranking, markdown bool) {
 		if race.TooLittle {
 			tooLittle++
 		}
-		first, second := race.Runners[0], race.Runners[1]
+		first, second := race.List[0], race.List[1]
 		var rest []string
-		for _, runner := range race.Runners[2:] {
+		for _, runner := range race.List[2:] {
 			rest = append(rest, fmt.Sprintf("%s (%s)", runner.Value, format.Percent(runner.Behind)))
 		}
 		t.AppendRow(table.Row{race.Cell, race.Metric, winner, first.Value + " " + format.Value(first.Metric),
@@ -206,8 +206,8 @@ func Ranking(w io.Writer, r *compare.Ranking, markdown bool) {
 	fmt.Fprintln(w)
 	wins := newTable(w, "metric", r.Axis, "wins", "of")
 	rightAlign(wins, 3, 4)
-	for _, win := range r.Wins {
-		wins.AppendRow(table.Row{win.Metric, win.Value, win.Wins, win.Races})
+	for _, win := range r.Leaders {
+		wins.AppendRow(table.Row{win.Metric, win.Value, win.Wins, win.Groups})
 	}
 	renderTable(wins, markdown)
 	fmt.Fprintln(w)
@@ -215,7 +215,7 @@ func Ranking(w io.Writer, r *compare.Ranking, markdown bool) {
 		fmt.Fprintf(w, "compared across different %s\n", d)
 	}
 	fmt.Fprintf(w, "%s, %d undecided (alpha %g over %s, leads below %g%% do not count)\n",
-		format.Count(len(r.Races), "race"), undecided, r.Alpha, format.Count(r.Tests, "test"), 100*r.Floor)
+		format.Count(len(r.Groups), "race"), undecided, r.Alpha, format.Count(r.Tests, "test"), 100*r.Floor)
 	if tooLittle > 0 {
 		fmt.Fprintf(w, "%d of them have too few repeats to be decided\n", tooLittle)
 	}
@@ -225,11 +225,11 @@ func Ranking(w io.Writer, r *compare.Ranking, markdown bool) {
 func RankingCSV(w io.Writer, r *compare.Ranking) error {
 	out := csv.NewWriter(w)
 	rows := [][]string{{"cell", "metric", "unit", "place", r.Axis, "median", "repeats", "behind", "behind_low", "behind_high", "p_holm", "winner"}}
-	for _, race := range r.Races {
-		for i, runner := range race.Runners {
+	for _, race := range r.Groups {
+		for i, runner := range race.List {
 			value, n := plainMetric(&runner.Metric)
 			rows = append(rows, []string{race.Cell, race.Metric, race.Unit, strconv.Itoa(i + 1), runner.Value, value, n,
-				plain(runner.Behind), plain(runner.Low), plain(runner.High), plain(runner.PHolm), race.Winner})
+				plain(runner.Behind), plain(runner.Low), plain(runner.High), plain(runner.PHolm), race.Leader})
 		}
 	}
 	return out.WriteAll(rows)

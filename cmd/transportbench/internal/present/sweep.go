@@ -90,7 +90,7 @@ func summaryOf(c *set.Cell) string {
 			parts = append(parts, name+" "+format.Value(result.Summarize(name, values)))
 		}
 	}
-	if n := len(c.Doubts); n > 0 {
+	if n := len(c.Warnings); n > 0 {
 		parts = append(parts, doubts(c))
 	}
 	return strings.Join(parts, ", ")
@@ -99,7 +99,7 @@ func summaryOf(c *set.Cell) string {
 // doubts counts the failed checks by severity.
 func doubts(c *set.Cell) string {
 	var severities []result.Severity
-	for _, d := range c.Doubts {
+	for _, d := range c.Warnings {
 		severities = append(severities, d.Severity)
 	}
 	return trust(severities, c.Incomplete)

@@ -167,7 +167,7 @@ func (s *Set) check() error {
 			c.Samples = map[string][]float64{}
 		}
 		if c.Status == Measured {
-			c.doubt(consistency.OfText(c.Config, c.Samples))
+			c.addWarnings(consistency.OfText(c.Config, c.Samples))
 		}
 	}
 	return nil
@@ -225,10 +225,10 @@ func fromPublished(document *published.Document) *Set {
 		for i := range found {
 			found[i].Message = row.Name + ": " + found[i].Message
 		}
-		c.doubt(found)
-		c.doubt(document.Findings())
-		if row.Contradiction != "" && !slices.ContainsFunc(c.Doubts, func(d Doubt) bool { return d.Severity == result.Error }) {
-			c.Doubts = append(c.Doubts, Doubt{"published", result.Error, row.Contradiction})
+		c.addWarnings(found)
+		c.addWarnings(document.Findings())
+		if row.Contradiction != "" && !slices.ContainsFunc(c.Warnings, func(d Warning) bool { return d.Severity == result.Error }) {
+			c.Warnings = append(c.Warnings, Warning{"published", result.Error, row.Contradiction})
 		}
 		s.Cells = append(s.Cells, c)
 	}

@@ -82,7 +82,7 @@ func (s *Set) clone() *Set {
 		for name, values := range cell.Samples {
 			cell.Samples[name] = slices.Clone(values)
 		}
-		cell.Doubts, cell.Files, cell.Results = slices.Clone(cell.Doubts), slices.Clone(cell.Files), slices.Clone(cell.Results)
+		cell.Warnings, cell.Files, cell.Results = slices.Clone(cell.Warnings), slices.Clone(cell.Files), slices.Clone(cell.Results)
 	}
 	return &c
 }

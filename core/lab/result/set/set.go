@@ -62,8 +62,8 @@ type Cell struct {
 	StartedAt   time.Time `json:"started_at"`
 	// Samples has each metric's values, one for each repeat that has it.
 	Samples map[string][]float64 `json:"samples"`
-	// Doubts are the checks that failed.
-	Doubts []Doubt `json:"doubts,omitempty"`
+	// Warnings are the checks that failed.
+	Warnings []Warning `json:"doubts,omitempty"`
 	// Incomplete says that repeats are missing.
 	Incomplete bool `json:"incomplete,omitempty"`
 	// Files are the results that the cell comes from, relative to the set's
@@ -94,8 +94,8 @@ type Plugin struct {
 	Provider      string `json:"provider,omitempty"`
 }
 
-// Doubt is a failed check.
-type Doubt struct {
+// Warning is a failed check.
+type Warning struct {
 	Check    string          `json:"check"`
 	Severity result.Severity `json:"severity" jsonschema:"enum=info,enum=warning,enum=error"`
 	Message  string          `json:"message"`
@@ -159,7 +159,7 @@ func (c *Cell) Merge(more Cell) {
 	for name, values := range more.Samples {
 		c.Samples[name] = append(c.Samples[name], values...)
 	}
-	c.Doubts = append(c.Doubts, more.Doubts...)
+	c.Warnings = append(c.Warnings, more.Warnings...)
 	c.Incomplete = c.Incomplete || more.Incomplete
 	c.Files = append(c.Files, more.Files...)
 	c.Results = append(c.Results, more.Results...)
@@ -201,20 +201,20 @@ func (s *Set) NewCell(r *result.Result, files ...File) (Cell, error) {
 	}
 	for _, check := range r.Checks {
 		if !check.OK {
-			c.Doubts = append(c.Doubts, Doubt{check.Name, check.Severity, check.Message})
+			c.Warnings = append(c.Warnings, Warning{check.Name, check.Severity, check.Message})
 		}
 	}
-	c.doubt(consistency.OfText(c.Config, c.Samples))
+	c.addWarnings(consistency.OfText(c.Config, c.Samples))
 	return c, nil
 }
 
-// doubt adds what was found when the cell was read, but for what a check had
+// addWarnings adds what was found when the cell was read, but for what a check had
 // found when it was written.
-func (c *Cell) doubt(found []result.Check) {
-	known := slices.Clone(c.Doubts)
+func (c *Cell) addWarnings(found []result.Check) {
+	known := slices.Clone(c.Warnings)
 	for _, check := range found {
-		if !slices.ContainsFunc(known, func(d Doubt) bool { return d.Check == check.Name }) {
-			c.Doubts = append(c.Doubts, Doubt{check.Name, check.Severity, check.Message})
+		if !slices.ContainsFunc(known, func(d Warning) bool { return d.Check == check.Name }) {
+			c.Warnings = append(c.Warnings, Warning{check.Name, check.Severity, check.Message})
 		}
 	}
 }

@@ -9,9 +9,9 @@ import (
 	"transportbench/core/transport"
 )
 
-// Course is a series of the transport's own in the course of a window, over all threads of
+// TimeSeries is a series of the transport's own in the course of a window, over all threads of
 // one side and all repeats.
-type Course struct {
+type TimeSeries struct {
 	Side string `json:"side"` // "clients" or "daemons"
 	Name string `json:"name"`
 	// Mean is over the parts of the window, Low and High are the least and the largest.
@@ -35,10 +35,10 @@ const (
 // negligible is the share of time from which on a hold is told.
 const negligible = 0.05
 
-// courses are what transports tell in the course of a window: for each side what holds it
+// timeSeries are what transports tell in the course of a window: for each side what holds it
 // up, the largest share first, and then the rest.
-func (e *evidence) courses() []Course {
-	clients, daemons := &courseSums{side: clientSide}, &courseSums{side: daemonSide}
+func (e *evidence) timeSeries() []TimeSeries {
+	clients, daemons := &seriesSums{side: clientSide}, &seriesSums{side: daemonSide}
 	for i := range e.repeats {
 		for _, c := range e.repeats[i].Clients() {
 			clients.add(c.Series)
@@ -47,26 +47,26 @@ func (e *evidence) courses() []Course {
 			daemons.add(d.Series)
 		}
 	}
-	return append(clients.courses(), daemons.courses()...)
+	return append(clients.timeSeries(), daemons.timeSeries()...)
 }
 
-// courseSums adds the series of threads up.
-type courseSums struct {
+// seriesSums adds the series of threads up.
+type seriesSums struct {
 	side    string
 	threads int
-	list    []Course
+	list    []TimeSeries
 }
 
-func (s *courseSums) add(series []transport.Series) {
+func (s *seriesSums) add(series []transport.Series) {
 	if len(series) == 0 {
 		return
 	}
 	s.threads++
 	for _, one := range series {
-		at := slices.IndexFunc(s.list, func(c Course) bool { return c.Name == one.Name })
+		at := slices.IndexFunc(s.list, func(c TimeSeries) bool { return c.Name == one.Name })
 		if at < 0 {
 			at = len(s.list)
-			s.list = append(s.list, Course{Side: s.side, Name: one.Name, Help: one.Help, Remedy: one.Remedy, Values: make([]float64, record.Slices)})
+			s.list = append(s.list, TimeSeries{Side: s.side, Name: one.Name, Help: one.Help, Remedy: one.Remedy, Values: make([]float64, record.Slices)})
 		}
 		for i, v := range one.Values[:min(len(one.Values), record.Slices)] {
 			s.list[at].Values[i] += v
@@ -74,7 +74,7 @@ func (s *courseSums) add(series []transport.Series) {
 	}
 }
 
-func (s *courseSums) courses() (told []Course) {
+func (s *seriesSums) timeSeries() (told []TimeSeries) {
 	for _, c := range s.list {
 		for i := range c.Values {
 			c.Values[i] /= float64(s.threads)
@@ -91,7 +91,7 @@ func (s *courseSums) courses() (told []Course) {
 			told = append(told, c)
 		}
 	}
-	slices.SortStableFunc(told, func(a, b Course) int {
+	slices.SortStableFunc(told, func(a, b TimeSeries) int {
 		switch {
 		case a.Remedy != "" && b.Remedy != "":
 			return cmp.Compare(b.Mean, a.Mean)
@@ -105,12 +105,12 @@ func (s *courseSums) courses() (told []Course) {
 	return told
 }
 
-// hold is what holds one side up most, of what was told of it.
-func hold(courses []Course, side string) (Course, bool) {
-	for _, c := range courses {
+// mainStall is what holds one side up most, of what was told of it.
+func mainStall(timeSeries []TimeSeries, side string) (TimeSeries, bool) {
+	for _, c := range timeSeries {
 		if c.Side == side && c.Remedy != "" {
 			return c, true
 		}
 	}
-	return Course{}, false
+	return TimeSeries{}, false
 }

@@ -8,9 +8,9 @@ import (
 	"transportbench/core/lab/result"
 )
 
-// stations are how busy the polling threads were. Shares are of the time that
+// utilization are how busy the polling threads were. Shares are of the time that
 // their threads had a processor.
-type stations struct {
+type utilization struct {
 	// daemon is the share of a daemon's time that went into turns that found
 	// something, client likewise; unknown where the results do not tell.
 	daemon, client float64
@@ -27,7 +27,7 @@ type stations struct {
 	running float64
 }
 
-// stations computes them. Some turns are timed, and those that found nothing are
+// utilization computes them. Some turns are timed, and those that found nothing are
 // the shortest, so that the upper part of the histogram are the others. Being
 // timed makes every turn longer by as much as the mean of the timed ones is
 // longer than that of all, which is known from their number. What an empty turn
@@ -35,27 +35,27 @@ type stations struct {
 //
 // Each is the median over the repeats: in one of them something else may have
 // had the processor.
-func (e *evidence) stations() stations {
-	var list []stations
+func (e *evidence) utilization() utilization {
+	var list []utilization
 	for i := range e.repeats {
-		list = append(list, stationsOf(sum(e.repeats[i:i+1]), timedTurns(&e.repeats[i])))
+		list = append(list, utilizationOf(sum(e.repeats[i:i+1]), timedTurns(&e.repeats[i])))
 	}
-	over := func(of func(*stations) float64) float64 {
+	over := func(of func(*utilization) float64) float64 {
 		values := make([]float64, len(list))
 		for i := range list {
 			values[i] = of(&list[i])
 		}
 		return median(values)
 	}
-	return stations{
-		daemon:    over(func(s *stations) float64 { return s.daemon }),
-		client:    over(func(s *stations) float64 { return s.client }),
-		busyTurn:  over(func(s *stations) float64 { return s.busyTurn }),
-		emptyTurn: over(func(s *stations) float64 { return s.emptyTurn }),
-		batch:     over(func(s *stations) float64 { return s.batch }),
-		perOp:     over(func(s *stations) float64 { return s.perOp }),
-		running:   over(func(s *stations) float64 { return s.running }),
-		harness:   e.overhead.PerOpNS * e.throughput / float64(max(e.clients(), 1)) / 1e9,
+	return utilization{
+		daemon:    over(func(s *utilization) float64 { return s.daemon }),
+		client:    over(func(s *utilization) float64 { return s.client }),
+		busyTurn:  over(func(s *utilization) float64 { return s.busyTurn }),
+		emptyTurn: over(func(s *utilization) float64 { return s.emptyTurn }),
+		batch:     over(func(s *utilization) float64 { return s.batch }),
+		perOp:     over(func(s *utilization) float64 { return s.perOp }),
+		running:   over(func(s *utilization) float64 { return s.running }),
+		harness:   e.harness.PerOpNS * e.throughput / float64(max(e.clients(), 1)) / 1e9,
 	}
 }
 
@@ -67,8 +67,8 @@ func median(values []float64) float64 {
 	return (values[(len(values)-1)/2] + values[len(values)/2]) / 2
 }
 
-func stationsOf(t totals, timed *record.Histogram) stations {
-	s := stations{daemon: unknown, client: unknown, running: 1}
+func utilizationOf(t totals, timed *record.Histogram) utilization {
+	s := utilization{daemon: unknown, client: unknown, running: 1}
 	if t.clientCPU > 0 && t.daemonCPU > 0 {
 		s.running = (t.clientCPU + t.daemonCPU) / (t.clientTime + t.daemonTime)
 	}

@@ -13,25 +13,25 @@ import (
 	"transportbench/core/lab/result/format"
 )
 
-// losses are what policies and room took, the largest first.
-func (e *evidence) losses() []Loss {
-	list := []Loss{}
-	for _, of := range []func() []Loss{e.flushLoss, e.scanLoss, e.pressureLoss, e.transportLosses, e.harnessLoss} {
+// overheads are what policies and room took, the largest first.
+func (e *evidence) overheads() []Overhead {
+	list := []Overhead{}
+	for _, of := range []func() []Overhead{e.flushOverhead, e.scanOverhead, e.pressureOverhead, e.transportOverheads, e.harnessOverhead} {
 		list = append(list, of()...)
 	}
-	slices.SortStableFunc(list, func(a, b Loss) int {
+	slices.SortStableFunc(list, func(a, b Overhead) int {
 		return cmp.Or(cmp.Compare(b.PerOp, a.PerOp), cmp.Compare(b.Share, a.Share))
 	})
 	return list
 }
 
-// flushLoss is what a message waits for its doorbell. In mesh-proxied a stage
+// flushOverhead is what a message waits for its doorbell. In mesh-proxied a stage
 // has it; elsewhere a reply waits on average for half of the others of its turn.
-func (e *evidence) flushLoss() []Loss {
+func (e *evidence) flushOverhead() []Overhead {
 	policy := fmt.Sprintf("--flush %s", e.cfg.Flush)
 	if e.stages != nil {
 		wait := e.stages.Spreads[1].Mean
-		return []Loss{{Name: "flush", PerOp: wait, Share: wait / e.stages.Whole.Mean, Message: fmt.Sprintf(
+		return []Overhead{{Name: "flush", PerOp: wait, Share: wait / e.stages.Whole.Mean, Message: fmt.Sprintf(
 			"a forwarded request waits %s for its doorbell (%s), %.1f%% of a remote request's time", format.Time(wait), policy, 100*wait/e.stages.Whole.Mean)}}
 	}
 	turn, busy := e.phases[record.PhaseTurnaround].Mean, e.loops-e.emptyLoops
@@ -40,7 +40,7 @@ func (e *evidence) flushLoss() []Loss {
 	}
 	if e.cfg.Flush == config.FlushImmediate {
 		bell := e.phases["flush"].Mean * e.loops / max(e.flushes, 1)
-		return []Loss{{Name: "flush", PerOp: bell, Share: bell / e.meanLatency(), Message: fmt.Sprintf(
+		return []Overhead{{Name: "flush", PerOp: bell, Share: bell / e.meanLatency(), Message: fmt.Sprintf(
 			"each reply rings its own doorbell (%s), which takes a daemon %s", policy, format.Time(bell))}}
 	}
 	batch := max(1, e.requests/busy)
@@ -48,13 +48,13 @@ func (e *evidence) flushLoss() []Loss {
 		return nil // each turn answers one, at whose end its doorbell rings
 	}
 	wait := turn * (batch - 1) / (2 * batch)
-	return []Loss{{Name: "flush", PerOp: wait, Share: wait / e.meanLatency(), Message: fmt.Sprintf(
+	return []Overhead{{Name: "flush", PerOp: wait, Share: wait / e.meanLatency(), Message: fmt.Sprintf(
 		"a turn answers %s at once and rings one doorbell (%s): of its %s a reply waits %s for the others, in the mean, and shares the doorbell with them",
 		format.Digits(batch)+" requests", policy, format.Time(turn), format.Time(wait))}}
 }
 
-// scanLoss is what looking at the clients' links takes a daemon.
-func (e *evidence) scanLoss() []Loss {
+// scanOverhead is what looking at the clients' links takes a daemon.
+func (e *evidence) scanOverhead() []Overhead {
 	scan, timed := e.phases["scan"]
 	fromClients := 0.0
 	for _, l := range result.LoopsOf(e.repeats) {
@@ -67,12 +67,12 @@ func (e *evidence) scanLoss() []Loss {
 	}
 	each := scan.Mean * e.loops / fromClients
 	share := scan.Mean / e.phases[record.PhaseLoop].Mean
-	return []Loss{{Name: "scan", PerOp: each, Share: each / e.meanLatency(), Message: fmt.Sprintf(
+	return []Overhead{{Name: "scan", PerOp: each, Share: each / e.meanLatency(), Message: fmt.Sprintf(
 		"scanning the clients' links is %.1f%% of a daemon's loop: %s a turn, %s for each request that it finds", 100*share, format.Time(scan.Mean), format.Time(each))}}
 }
 
-// pressureLoss counts the turns that the transport had no room in.
-func (e *evidence) pressureLoss() []Loss {
+// pressureOverhead counts the turns that the transport had no room in.
+func (e *evidence) pressureOverhead() []Overhead {
 	var clients, daemons, held uint64
 	for i := range e.repeats {
 		for _, c := range e.repeats[i].Clients() {
@@ -86,7 +86,7 @@ func (e *evidence) pressureLoss() []Loss {
 		}
 	}
 	if clients+daemons+held == 0 {
-		return []Loss{{Name: "back_pressure", Message: "the transport had room for every message that was offered: no client and no daemon was refused"}}
+		return []Overhead{{Name: "back_pressure", Message: "the transport had room for every message that was offered: no client and no daemon was refused"}}
 	}
 	share := float64(clients+daemons) / e.ops
 	text := fmt.Sprintf("the transport took fewer messages than offered %s times, %s of an operation: at clients %s, at daemons %s times",
@@ -94,17 +94,17 @@ func (e *evidence) pressureLoss() []Loss {
 	if held > 0 {
 		text += fmt.Sprintf("; in %s turns (%s) daemons left their clients waiting for it", counted(float64(held)), percent(float64(held)/e.loops))
 	}
-	return []Loss{{Name: "back_pressure", Share: share, Message: text + "; give the transport more room, or have fewer calls in flight"}}
+	return []Overhead{{Name: "back_pressure", Share: share, Message: text + "; give the transport more room, or have fewer calls in flight"}}
 }
 
 // scarce are parts of the names of a transport's own counters that tell of
 // something that ran out.
 var scarce = []string{"credit", "full", "stall", "retransmi", "receiver_not_ready", "held", "sends_pending", "drop"}
 
-// transportLosses are the transport's own counters of what ran out. They grow
+// transportOverheads are the transport's own counters of what ran out. They grow
 // from the start of a rank, so that it is their growth from the first repeat to
 // the last that is told, for each operation in it.
-func (e *evidence) transportLosses() []Loss {
+func (e *evidence) transportOverheads() []Overhead {
 	first, last := e.stats(0), e.stats(len(e.repeats)-1)
 	ops := 0.0
 	for i := range e.repeats[1:] {
@@ -112,26 +112,26 @@ func (e *evidence) transportLosses() []Loss {
 			ops += float64(c.Ops())
 		}
 	}
-	var list []Loss
+	var list []Overhead
 	for name, s := range last {
 		grown := s.value - first[name].value
 		if ops == 0 || !(grown > 0) || !slices.ContainsFunc(scarce, func(part string) bool { return strings.Contains(name, part) }) {
 			continue
 		}
-		loss := Loss{Name: name}
+		o := Overhead{Name: name}
 		if strings.HasSuffix(name, "_ns") {
-			loss.PerOp = grown / ops
-			loss.Message = fmt.Sprintf("the transport's %s (%s): %s, %s for each operation", name, s.help, format.Time(grown), format.Time(grown/ops))
+			o.PerOp = grown / ops
+			o.Message = fmt.Sprintf("the transport's %s (%s): %s, %s for each operation", name, s.help, format.Time(grown), format.Time(grown/ops))
 		} else {
-			loss.Share = grown / ops
-			loss.Message = fmt.Sprintf("the transport's %s (%s): %s, one in %s operations", name, s.help, counted(grown), counted(max(ops/grown, 1)))
+			o.Share = grown / ops
+			o.Message = fmt.Sprintf("the transport's %s (%s): %s, one in %s operations", name, s.help, counted(grown), counted(max(ops/grown, 1)))
 			if grown > ops {
-				loss.Message = fmt.Sprintf("the transport's %s (%s): %s, %.1f for each operation", name, s.help, counted(grown), grown/ops)
+				o.Message = fmt.Sprintf("the transport's %s (%s): %s, %.1f for each operation", name, s.help, counted(grown), grown/ops)
 			}
 		}
-		list = append(list, loss)
+		list = append(list, o)
 	}
-	slices.SortFunc(list, func(a, b Loss) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(list, func(a, b Overhead) int { return cmp.Compare(a.Name, b.Name) })
 	return list
 }
 
@@ -156,18 +156,18 @@ func (e *evidence) stats(repeat int) map[string]stat {
 	return sum
 }
 
-// harnessLoss is what the harness costs a client.
-func (e *evidence) harnessLoss() []Loss {
-	each := e.overhead.PerOpNS
+// harnessOverhead is what the harness costs a client.
+func (e *evidence) harnessOverhead() []Overhead {
+	each := e.harness.PerOpNS
 	if each == 0 || e.clientTime == 0 {
 		return nil
 	}
 	share := each * e.throughput / float64(max(e.clients(), 1)) / 1e9
 	verify := ""
-	if e.overhead.VerifyNS < each { // they are measured apart
-		verify = fmt.Sprintf(" (%s of it to verify checksums)", format.Time(e.overhead.VerifyNS))
+	if e.harness.VerifyNS < each { // they are measured apart
+		verify = fmt.Sprintf(" (%s of it to verify checksums)", format.Time(e.harness.VerifyNS))
 	}
-	return []Loss{{Name: "harness", PerOp: each, Share: share, Message: fmt.Sprintf(
+	return []Overhead{{Name: "harness", PerOp: each, Share: share, Message: fmt.Sprintf(
 		"the harness takes a client %s of each operation%s, %.0f%% of its time; much of it while the transport works",
 		format.Time(each), verify, 100*share)}}
 }
