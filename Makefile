@@ -39,10 +39,6 @@ build: ## build bin/transportbench and bin/plugins/transport-*
 lint: ## vet, lint and check the import rules
 	@scripts/lint.sh
 
-.PHONY: generate
-generate: ## regenerate the protobuf code and the published JSON Schema
-	@scripts/generate.sh
-
 .PHONY: fuzz
 fuzz: ## run every fuzz target for FUZZTIME (5s)
 	@scripts/fuzz.sh $(FUZZTIME)

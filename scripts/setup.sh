@@ -24,10 +24,6 @@ if [ "${1:-bench}" = test ]; then
 	if ! native_compiler >/dev/null; then
 		install_packages "the race detector needs a C compiler" gcc libc6-dev
 	fi
-	if ! have protoc; then
-		install_packages "the generated code is checked with it" protobuf-compiler ||
-			say "going on without protoc"
-	fi
 	if ! have chromium && ! have chromium-browser && ! have google-chrome; then
 		install_packages "the report is tested in it" chromium fonts-dejavu-core ||
 			say "going on without Chromium"

@@ -51,6 +51,9 @@ func parseReattach(text string) ([]plugin.Reattach, error) {
 // Attach connects to a plugin that runs already, within StartTimeout. Its
 // process is not this host's: Kill closes the connection only.
 func Attach(ctx context.Context, r plugin.Reattach, opts LaunchOptions) (*Process, error) {
+	if err := checkProtocol(r.Transport, r.ProtocolVersion); err != nil {
+		return nil, err
+	}
 	opts = opts.withDefaults()
 	ctx, cancel := context.WithTimeout(ctx, opts.StartTimeout)
 	defer cancel()

@@ -118,14 +118,23 @@ func (p *Plugin) parseDescription(output []byte) (plugin.Description, error) {
 // checkDescription refuses a plugin that this host cannot talk to, or that is
 // not what its file's name says.
 func (p *Plugin) checkDescription(d plugin.Description) error {
-	if d.ProtocolVersion != plugin.ProtocolVersion {
-		return fmt.Errorf("plugin %s speaks version %d of the control protocol and this host version %d: build both from one version",
-			p.Name, d.ProtocolVersion, plugin.ProtocolVersion)
+	if err := checkProtocol(p.Name, d.ProtocolVersion); err != nil {
+		return err
 	}
 	if d.Info.Name != p.Name {
 		return fmt.Errorf("plugin %s: %s is the transport %q: call the file transport-%s", p.Name, p.Path, d.Info.Name, d.Info.Name)
 	}
 	return nil
+}
+
+// checkProtocol refuses the plugin called name if it speaks another version of the control
+// protocol.
+func checkProtocol(name string, version int) error {
+	if version == plugin.ProtocolVersion {
+		return nil
+	}
+	return fmt.Errorf("plugin %s speaks version %d of the control protocol and this host version %d: build both from one version",
+		name, version, plugin.ProtocolVersion)
 }
 
 var errNotAPlugin = errors.New("not a transportbench plugin")

@@ -217,6 +217,11 @@ func (l *launch) fail(ctx context.Context, err error) error {
 	}
 	l.close()
 	<-l.runner.exited
+	// go-plugin's handshake has no typed error for a plugin of another version.
+	var version int
+	if n, _ := fmt.Sscanf(err.Error(), "incompatible API version with plugin. Plugin version: %d", &version); n == 1 {
+		return checkProtocol(l.plugin.Name, version)
+	}
 	var refused *refusal
 	switch {
 	case errors.As(err, &refused):

@@ -122,7 +122,7 @@ func TestFailedStarts(t *testing.T) {
 		"failing":      {says: []string{"died: exit status 7: the license has expired"}},
 		"crashing":     {says: []string{"died: exit status 2: SIGSEGV: segmentation violation"}},
 		"closing":      {says: []string{"is not a transportbench plugin"}},
-		"otherversion": {says: []string{"is not a transportbench plugin", "99"}},
+		"otherversion": {says: []string{"plugin otherversion speaks version 1 of the control protocol and this host version 2"}},
 		"imposter":     {says: []string{`is the transport "somethingelse": call the file transport-somethingelse`}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -157,7 +157,7 @@ func handshakeOnly(name string) {
 	}
 	version := plugin.ProtocolVersion
 	if name == "otherversion" {
-		version = 99
+		version = 1
 	}
 	fmt.Printf("1|%d|unix|%s|grpc|\n", version, path)
 	for {

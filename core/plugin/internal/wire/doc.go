@@ -1,6 +1,7 @@
-// Package wire puts [rank.Control] on gRPC: [Server] in the plugin and [Client]
-// in the host are the two ends of the protocol in core/plugin/controlpb, with
-// the constants that both must agree on. How a process is started and found is
-// not its concern: a client needs a connection only, so that a rank on another
-// host is reached in the same way as one that the host started.
+// Package wire carries [record.Control] over gRPC: [Server] is the plugin's end and [Client] the
+// host's. Messages are the JSON of the Go types in core/base/record, through a gRPC codec; there
+// is no .proto file. The package also holds the constants on which both ends must agree.
+//
+// A client needs a connection only: starting and finding processes is not its concern, so the
+// host reaches a rank on another machine in the same way as one that it started.
 package wire

@@ -3,100 +3,91 @@ package wire
 import (
 	"context"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-
 	"transportbench/core/base/config"
-	"transportbench/core/plugin/controlpb"
 	"transportbench/core/transport"
 )
 
-// sentinels are the errors that are told apart by identity.
-var sentinels = map[controlpb.Kind]error{
-	controlpb.Kind_KIND_UNSUPPORTED:       transport.ErrUnsupported,
-	controlpb.Kind_KIND_PEER_DOWN:         transport.ErrPeerDown,
-	controlpb.Kind_KIND_TOO_LARGE:         transport.ErrTooLarge,
-	controlpb.Kind_KIND_CLOSED:            transport.ErrClosed,
-	controlpb.Kind_KIND_CORRUPT:           transport.ErrCorrupt,
-	controlpb.Kind_KIND_UNAVAILABLE:       transport.ErrUnavailable,
-	controlpb.Kind_KIND_CANCELED:          context.Canceled,
-	controlpb.Kind_KIND_DEADLINE_EXCEEDED: context.DeadlineExceeded,
+// failure is the wire form of an error and of all errors that it wraps, so that errors.Is and
+// errors.As find in the host what they would find in the rank.
+type failure struct {
+	Text string `json:"text"` // of Error()
+	// Kind is one of the kinds below or a key of sentinels; "" is an error that only its text and
+	// its causes describe.
+	Kind string `json:"kind,omitempty"`
+	// Option and Problem are set for kindConfig and kindOption.
+	Option  string `json:"option,omitempty"`
+	Problem string `json:"problem,omitempty"`
+	// Transport, Op and Peer are set for kindOp.
+	Transport string           `json:"transport,omitempty"`
+	Op        string           `json:"op,omitempty"`
+	Peer      transport.PeerID `json:"peer,omitempty"`
+	Causes    []*failure       `json:"causes,omitempty"` // the errors that it wraps
 }
 
-// maxDepth bounds the tree of wrapped errors in either direction.
+const (
+	kindConfig = "config" // *config.Error
+	kindOption = "option" // *transport.OptionError
+	kindOp     = "op"     // *transport.OpError
+)
+
+// sentinels are the errors that callers compare by identity, by kind.
+var sentinels = map[string]error{
+	"unsupported":       transport.ErrUnsupported,
+	"peer_down":         transport.ErrPeerDown,
+	"too_large":         transport.ErrTooLarge,
+	"closed":            transport.ErrClosed,
+	"corrupt":           transport.ErrCorrupt,
+	"unavailable":       transport.ErrUnavailable,
+	"canceled":          context.Canceled,
+	"deadline_exceeded": context.DeadlineExceeded,
+}
+
+// maxDepth bounds the tree of wrapped errors in both directions.
 const maxDepth = 32
 
-// toStatus turns a rank's error into what gRPC carries. The code says nothing:
-// all that the host may ask for is in the details.
-func toStatus(err error) error {
+// encodeFailure returns the wire form of err, or nil if err is nil. It looks at the type of err
+// itself, never through it, so that each error keeps its position in the tree.
+func encodeFailure(err error, depth int) *failure {
 	if err == nil {
 		return nil
 	}
-	st := status.New(codes.Unknown, err.Error())
-	detailed, detailErr := st.WithDetails(encodeFailure(err, 0))
-	if detailErr != nil { // text that is not UTF-8
-		return st.Err()
-	}
-	return detailed.Err()
-}
-
-// encodeFailure describes err and, as its causes, what it unwraps to. It looks
-// at err itself and not through it, so that each error of a tree keeps its
-// place.
-func encodeFailure(err error, depth int) *controlpb.Failure {
-	f := &controlpb.Failure{Text: err.Error(), Kind: kindOf(err)}
+	f := &failure{Text: err.Error()}
 	switch e := err.(type) {
 	case *config.Error:
-		f.Option, f.Problem = e.Option, e.Problem
+		f.Kind, f.Option, f.Problem = kindConfig, e.Option, e.Problem
 	case *transport.OptionError:
-		f.Option, f.Problem = e.Option, e.Problem
+		f.Kind, f.Option, f.Problem = kindOption, e.Option, e.Problem
 	case *transport.OpError:
-		f.Transport, f.Op, f.Peer = e.Transport, e.Op, uint32(e.Peer)
+		f.Kind, f.Transport, f.Op, f.Peer = kindOp, e.Transport, e.Op, e.Peer
+	default:
+		for kind, sentinel := range sentinels {
+			if err == sentinel {
+				f.Kind = kind
+			}
+		}
 	}
 	if depth == maxDepth {
 		return f
 	}
 	for _, cause := range unwrap(err) {
-		f.Causes = append(f.Causes, encodeFailure(cause, depth+1))
+		if cause != nil {
+			f.Causes = append(f.Causes, encodeFailure(cause, depth+1))
+		}
 	}
 	return f
 }
 
-func kindOf(err error) controlpb.Kind {
-	switch err.(type) {
-	case *config.Error:
-		return controlpb.Kind_KIND_CONFIG_ERROR
-	case *transport.OptionError:
-		return controlpb.Kind_KIND_OPTION_ERROR
-	case *transport.OpError:
-		return controlpb.Kind_KIND_OP_ERROR
-	}
-	for kind, sentinel := range sentinels {
-		if err == sentinel {
-			return kind
-		}
-	}
-	return controlpb.Kind_KIND_OTHER
-}
-
 func unwrap(err error) []error {
-	var wrapped []error
 	switch e := err.(type) {
 	case interface{ Unwrap() error }:
-		wrapped = []error{e.Unwrap()}
+		return []error{e.Unwrap()}
 	case interface{ Unwrap() []error }:
-		wrapped = e.Unwrap()
+		return e.Unwrap()
 	}
-	causes := wrapped[:0:0]
-	for _, w := range wrapped {
-		if w != nil {
-			causes = append(causes, w)
-		}
-	}
-	return causes
+	return nil
 }
 
-// remoteError is an error of the far side whose type this side does not know.
+// remoteError is an error of the plugin whose type the host does not know.
 type remoteError struct {
 	text   string
 	causes []error
@@ -105,41 +96,32 @@ type remoteError struct {
 func (e *remoteError) Error() string   { return e.text }
 func (e *remoteError) Unwrap() []error { return e.causes }
 
-// decodeFailure is the inverse of encodeFailure, up to types that only the far
-// side knows.
-func decodeFailure(f *controlpb.Failure, depth int) error {
+// decodeFailure returns the error that f describes, or nil if f is nil. It is the inverse of
+// encodeFailure, except for types that only the plugin knows.
+func decodeFailure(f *failure, depth int) error {
+	if f == nil {
+		return nil
+	}
 	var causes []error
 	if depth < maxDepth {
-		for _, cause := range f.GetCauses() {
-			causes = append(causes, decodeFailure(cause, depth+1))
-		}
-	}
-	switch f.GetKind() {
-	case controlpb.Kind_KIND_CONFIG_ERROR:
-		return &config.Error{Option: f.GetOption(), Problem: f.GetProblem()}
-	case controlpb.Kind_KIND_OPTION_ERROR:
-		return &transport.OptionError{Option: f.GetOption(), Problem: f.GetProblem()}
-	case controlpb.Kind_KIND_OP_ERROR:
-		if len(causes) == 1 {
-			return &transport.OpError{
-				Transport: f.GetTransport(), Op: f.GetOp(), Peer: transport.PeerID(f.GetPeer()), Err: causes[0],
+		for _, cause := range f.Causes {
+			if err := decodeFailure(cause, depth+1); err != nil {
+				causes = append(causes, err)
 			}
 		}
-	default:
-		if sentinel, ok := sentinels[f.GetKind()]; ok {
-			return sentinel
+	}
+	switch f.Kind {
+	case kindConfig:
+		return &config.Error{Option: f.Option, Problem: f.Problem}
+	case kindOption:
+		return &transport.OptionError{Option: f.Option, Problem: f.Problem}
+	case kindOp:
+		if len(causes) == 1 {
+			return &transport.OpError{Transport: f.Transport, Op: f.Op, Peer: f.Peer, Err: causes[0]}
 		}
 	}
-	return &remoteError{text: f.GetText(), causes: causes}
-}
-
-// failureOf returns the rank's error inside a status, or nil where the error is
-// gRPC's own.
-func failureOf(st *status.Status) error {
-	for _, detail := range st.Details() {
-		if f, ok := detail.(*controlpb.Failure); ok {
-			return decodeFailure(f, 0)
-		}
+	if sentinel := sentinels[f.Kind]; sentinel != nil {
+		return sentinel
 	}
-	return nil
+	return &remoteError{text: f.Text, causes: causes}
 }

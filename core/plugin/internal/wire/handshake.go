@@ -6,13 +6,12 @@ import (
 
 	goplugin "github.com/hashicorp/go-plugin"
 	"google.golang.org/grpc"
-
-	"transportbench/core/plugin/controlpb"
 )
 
-// ProtocolVersion is the version of the control protocol and of what `describe`
-// prints. The runtime digest covers what travels inside the messages.
-const ProtocolVersion = 1
+// ProtocolVersion is the version of the control protocol and of the output of `describe`. The
+// fields of the messages need no version: both ends link the same core/base/record, which the
+// runtime digest checks. Version 1 carried the messages in protobuf.
+const ProtocolVersion = 2
 
 // Variables that a host sets for a plugin, beside go-plugin's own.
 const (
@@ -47,7 +46,7 @@ func (p *Plugin) GRPCServer(_ *goplugin.GRPCBroker, s *grpc.Server) error {
 	if p.Control == nil {
 		return errors.New("this end has no rank to serve")
 	}
-	controlpb.RegisterControlServer(s, p.Control)
+	p.Control.Register(s)
 	return nil
 }
 

@@ -11,31 +11,33 @@ import (
 	"google.golang.org/grpc"
 
 	"transportbench/core/base/record"
-	"transportbench/core/plugin/controlpb"
+	"transportbench/core/transport"
 )
 
-// Server is the plugin's end: it calls a rank on behalf of the host.
+// Server is the plugin's end of the control service: it calls a rank for the host.
 type Server struct {
-	controlpb.UnimplementedControlServer
-
-	description []byte
+	description json.RawMessage
 	newRank     func() record.Control
 
 	mu   sync.Mutex
 	rank record.Control // nil before the first call and after Close
 
-	// calls is held for reading by every call that is under way, but for Advance,
-	// and for writing by the one that closes the rank.
+	// Every call except Advance holds calls for reading; closing the rank holds it for writing.
 	calls sync.RWMutex
 }
 
-// NewServer serves ranks that newRank makes, one at a time. description is what
-// Describe answers, in JSON.
+// NewServer returns a server of ranks that newRank makes, one at a time. The host gets
+// description, which is JSON, as the answer to Describe.
 func NewServer(description []byte, newRank func() record.Control) *Server {
 	return &Server{description: description, newRank: newRank}
 }
 
-// current returns the rank, making it where there is none.
+// Register adds the control service to registrar.
+func (s *Server) Register(registrar grpc.ServiceRegistrar) {
+	registrar.RegisterService(&serviceDesc, s)
+}
+
+// current returns the rank, and makes one if there is none.
 func (s *Server) current() record.Control {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -45,7 +47,7 @@ func (s *Server) current() record.Control {
 	return s.rank
 }
 
-// take returns the rank and forgets it; nil where there is none.
+// take returns the rank, or nil if there is none, and forgets it.
 func (s *Server) take() record.Control {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,9 +56,8 @@ func (s *Server) take() record.Control {
 	return r
 }
 
-// Shutdown stops and closes the rank that there may be, once no other call is
-// under way. It returns when that is done or ctx ends, also where the rank heeds
-// neither.
+// Shutdown stops the rank, waits until no other call is in progress, and closes the rank. It does
+// nothing if there is no rank. It returns when ctx ends, even if the rank does not.
 func (s *Server) Shutdown(ctx context.Context) error {
 	r := s.take()
 	if r == nil {
@@ -64,7 +65,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 	closed := make(chan error, 1)
 	go func() {
-		// A phase under way is a call under way.
+		// The call of Run returns once the window has stopped.
 		stopErr := r.Advance(ctx, record.StateStopped)
 		s.calls.Lock()
 		defer s.calls.Unlock()
@@ -78,204 +79,115 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 }
 
-// Describe implements [controlpb.ControlServer].
-func (s *Server) Describe(context.Context, *controlpb.DescribeRequest) (*controlpb.DescribeResponse, error) {
-	return &controlpb.DescribeResponse{Description: s.description}, nil
-}
+func (s *Server) describe(context.Context, none) (json.RawMessage, error) { return s.description, nil }
 
-// Prepare implements [controlpb.ControlServer]. It begins with a new rank. One that is left of a host which vanished,
-// in a plugin that runs under a debugger, is closed first.
-func (s *Server) Prepare(ctx context.Context, req *controlpb.PrepareRequest) (*controlpb.PrepareResponse, error) {
-	var plan record.Plan
-	if err := decode("plan", req.GetPlan(), &plan); err != nil {
-		return nil, toStatus(err)
-	}
+// prepare makes a new rank. In a plugin that runs under a debugger, a host that vanished may have
+// left a rank; prepare closes it first.
+func (s *Server) prepare(ctx context.Context, plan record.Plan) (record.Prepared, error) {
 	if err := s.Shutdown(ctx); err != nil {
-		return nil, toStatus(fmt.Errorf("closing the rank of an earlier host: %w", err))
+		return record.Prepared{}, fmt.Errorf("closing the rank of an earlier host: %w", err)
 	}
 	s.calls.RLock()
 	defer s.calls.RUnlock()
-	prepared, err := s.current().Prepare(ctx, plan)
-	data, err := encode("prepared", prepared, err)
-	return &controlpb.PrepareResponse{Prepared: data}, toStatus(err)
+	return s.current().Prepare(ctx, plan)
 }
 
-// Connect implements [controlpb.ControlServer].
-func (s *Server) Connect(ctx context.Context, req *controlpb.ConnectRequest) (*controlpb.ConnectResponse, error) {
-	var workers []record.RankWorkers
-	if err := decode("workers", req.GetWorkers(), &workers); err != nil {
-		return nil, toStatus(err)
-	}
+func (s *Server) connect(ctx context.Context, workers []record.RankWorkers) (none, error) {
 	s.calls.RLock()
 	defer s.calls.RUnlock()
-	return &controlpb.ConnectResponse{}, toStatus(s.current().Connect(ctx, workers))
+	return none{}, s.current().Connect(ctx, workers)
 }
 
-// Overhead implements [controlpb.ControlServer].
-func (s *Server) Overhead(ctx context.Context, req *controlpb.OverheadRequest) (*controlpb.OverheadResponse, error) {
+func (s *Server) overhead(ctx context.Context, d time.Duration) (record.Overhead, error) {
 	s.calls.RLock()
 	defer s.calls.RUnlock()
-	overhead, err := s.current().Overhead(ctx, time.Duration(req.GetDurationNs()))
-	data, err := encode("overhead", overhead, err)
-	return &controlpb.OverheadResponse{Overhead: data}, toStatus(err)
+	return s.current().Overhead(ctx, d)
 }
 
-// Probe implements [controlpb.ControlServer].
-func (s *Server) Probe(ctx context.Context, req *controlpb.ProbeRequest) (*controlpb.ProbeResponse, error) {
-	var probe record.Probe
-	if err := decode("probe", req.GetProbe(), &probe); err != nil {
-		return nil, toStatus(err)
-	}
+func (s *Server) probe(ctx context.Context, probe record.Probe) (transport.Floor, error) {
 	s.calls.RLock()
 	defer s.calls.RUnlock()
-	floor, err := s.current().Probe(ctx, probe)
-	data, err := encode("floor", floor, err)
-	return &controlpb.ProbeResponse{Floor: data}, toStatus(err)
+	return s.current().Probe(ctx, probe)
 }
 
-// Advance implements [controlpb.ControlServer].
-func (s *Server) Advance(ctx context.Context, req *controlpb.AdvanceRequest) (*controlpb.AdvanceResponse, error) {
-	return &controlpb.AdvanceResponse{}, toStatus(s.current().Advance(ctx, record.State(req.GetStage())))
+func (s *Server) advance(ctx context.Context, to record.State) (none, error) {
+	return none{}, s.current().Advance(ctx, to)
 }
 
-// Close implements [controlpb.ControlServer].
-func (s *Server) Close(ctx context.Context, _ *controlpb.CloseRequest) (*controlpb.CloseResponse, error) {
-	return &controlpb.CloseResponse{}, toStatus(s.Shutdown(ctx))
-}
+func (s *Server) close(ctx context.Context, _ none) (none, error) { return none{}, s.Shutdown(ctx) }
 
-// Run implements [controlpb.ControlServer].
-func (s *Server) Run(req *controlpb.RunRequest, stream grpc.ServerStreamingServer[controlpb.RunEvent]) error {
-	var phase record.Window
-	if err := decode("phase", req.GetPhase(), &phase); err != nil {
-		return toStatus(err)
-	}
+// run runs one window and sends its events. When the stream breaks, its context ends the rank's
+// run, and run waits for that end because a rank runs one window at a time.
+func (s *Server) run(window record.Window, stream grpc.ServerStream) error {
 	s.calls.RLock()
 	defer s.calls.RUnlock()
-	r := newRun(stream)
-	go r.run(s.current(), phase)
-	return toStatus(r.forward())
-}
+	var (
+		started  = make(chan struct{})
+		progress = make(chan record.Progress, 1) // holds the newest that is not sent yet
+		done     = make(chan struct{})
+		report   record.Report
+		runErr   error
+	)
+	go func() {
+		defer close(done)
+		var once sync.Once
+		report, runErr = s.current().Run(stream.Context(), window,
+			func() { once.Do(func() { close(started) }) },
+			func(p record.Progress) { replace(progress, p) })
+	}()
 
-// run decouples the rank's callbacks, which must not block, from a stream that
-// may.
-type run struct {
-	stream   grpc.ServerStreamingServer[controlpb.RunEvent]
-	started  chan struct{}        // closed by the callback
-	progress chan record.Progress // the newest only
-	done     chan outcome
-	told     bool // started has been sent
-}
-
-type outcome struct {
-	report record.Report
-	err    error
-}
-
-func newRun(stream grpc.ServerStreamingServer[controlpb.RunEvent]) *run {
-	return &run{
-		stream:   stream,
-		started:  make(chan struct{}),
-		progress: make(chan record.Progress, 1),
-		done:     make(chan outcome, 1),
-	}
-}
-
-func (r *run) run(control record.Control, phase record.Window) {
-	var once sync.Once
-	started := func() { once.Do(func() { close(r.started) }) }
-	report, err := control.Run(r.stream.Context(), phase, started, r.offer)
-	r.done <- outcome{report, err}
-}
-
-// offer replaces a progress that has not been sent yet. The last one is always
-// sent: nothing replaces it, and forward looks for it before it ends.
-func (r *run) offer(p record.Progress) {
-	for {
-		select {
-		case r.progress <- p:
-			return
-		default:
+	var sendErr error
+	send := func(e event) {
+		if sendErr == nil {
+			sendErr = stream.SendMsg(e)
 		}
+	}
+	// The rank calls started before progress, so started goes first if both are ready.
+	pending := started
+	sendStarted := func() {
 		select {
-		case <-r.progress:
+		case <-pending:
+			pending = nil
+			send(event{Started: true})
 		default:
 		}
 	}
-}
-
-// forward sends events until the rank is done. Where the stream breaks, its
-// context ends the rank's run, and that end is awaited: a rank has one phase at
-// a time.
-func (r *run) forward() error {
-	var broken error
-	send := func(e *controlpb.RunEvent) {
-		if broken == nil {
-			broken = r.stream.Send(e)
-		}
-	}
-	tell := func(p record.Progress) {
-		if data, err := encode("progress", p, nil); err == nil {
-			send(&controlpb.RunEvent{Event: &controlpb.RunEvent_Progress{Progress: data}})
-		}
-	}
-	started := r.started
-	for {
+	for running := true; running; {
 		select {
-		case <-started:
-			started = nil
-			r.tellStarted(send)
-		case p := <-r.progress:
-			r.tellStarted(send)
-			tell(p)
-		case out := <-r.done:
-			r.tellStarted(send)
-			select {
-			case p := <-r.progress: // the last one must not be lost: it may say drained
-				tell(p)
-			default:
-			}
-			data, err := encode("report", out.report, nil)
-			if err != nil {
-				return errors.Join(out.err, err)
-			}
-			send(&controlpb.RunEvent{Event: &controlpb.RunEvent_Report{Report: data}})
-			if out.err != nil {
-				return out.err
-			}
-			return broken
+		case <-pending:
+			sendStarted()
+		case p := <-progress:
+			sendStarted()
+			send(event{Progress: &p})
+		case <-done:
+			running = false
 		}
 	}
-}
-
-// tellStarted sends started before anything else, once, and only where the rank
-// has said so.
-func (r *run) tellStarted(send func(*controlpb.RunEvent)) {
+	sendStarted()
 	select {
-	case <-r.started:
+	case p := <-progress: // the last one may report that the clients have drained
+		send(event{Progress: &p})
 	default:
-		return
 	}
-	if !r.told {
-		r.told = true
-		send(&controlpb.RunEvent{Event: &controlpb.RunEvent_Started{Started: &controlpb.Started{}}})
-	}
-}
-
-func decode(what string, data []byte, into any) error {
-	if err := json.Unmarshal(data, into); err != nil {
-		return fmt.Errorf("reading %s: %w; host and plugin are of different versions", what, err)
+	send(event{Report: &report, Error: encodeFailure(runErr, 0)})
+	if sendErr != nil {
+		return errors.Join(runErr, sendErr)
 	}
 	return nil
 }
 
-// encode passes err on, so that a call and its encoding are one step.
-func encode(what string, value any, err error) ([]byte, error) {
-	if err != nil {
-		return nil, err
+// replace puts p into newest, a channel that holds one value, in place of a value that nobody has
+// received. It never blocks when there is a single sender.
+func replace(newest chan record.Progress, p record.Progress) {
+	for {
+		select {
+		case newest <- p:
+			return
+		default:
+		}
+		select {
+		case <-newest:
+		default:
+		}
 	}
-	data, err := json.Marshal(value)
-	if err != nil {
-		return nil, fmt.Errorf("writing %s: %w", what, err)
-	}
-	return data, nil
 }

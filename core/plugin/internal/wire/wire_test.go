@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"math"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,7 +19,6 @@ import (
 
 	"transportbench/core/base/config"
 	"transportbench/core/base/record"
-	"transportbench/core/plugin/controlpb"
 	"transportbench/core/transport"
 )
 
@@ -60,7 +60,7 @@ func link(t *testing.T, newRank func() record.Control) (*Client, *Server) {
 	listener := bufconn.Listen(1 << 16)
 	server := NewServer([]byte(`{"info":{"name":"fake"}}`), newRank)
 	g := grpc.NewServer(grpc.MaxRecvMsgSize(math.MaxInt32))
-	controlpb.RegisterControlServer(g, server)
+	server.Register(g)
 	served := make(chan error, 1)
 	go func() { served <- g.Serve(listener) }()
 	conn, err := grpc.NewClient("passthrough:///fake",
@@ -178,9 +178,7 @@ func TestErrorsKeepTextAndType(t *testing.T) {
 			client := linkOne(t, &fakeRank{connect: func(context.Context, []record.RankWorkers) error { return c.err }})
 			err := client.Connect(context.Background(), nil)
 			require.Error(t, err)
-			if name != "not UTF-8" { // which gRPC cannot carry
-				require.Equal(t, c.err.Error(), err.Error())
-			}
+			require.Equal(t, strings.ToValidUTF8(c.err.Error(), "\uFFFD"), err.Error()) // JSON is UTF-8
 			for _, sentinel := range c.is {
 				require.ErrorIs(t, err, sentinel)
 			}
@@ -232,14 +230,15 @@ func TestDeepErrorsAreCut(t *testing.T) {
 }
 
 func FuzzFailureNeverPanics(f *testing.F) {
-	f.Add("text", int32(3), 2)
-	f.Fuzz(func(t *testing.T, text string, kind int32, depth int) {
-		failure := &controlpb.Failure{Text: text, Kind: controlpb.Kind(kind)}
-		for range min(max(depth, 0), 100) {
-			failure = &controlpb.Failure{Text: text, Kind: controlpb.Kind(kind), Causes: []*controlpb.Failure{failure}}
+	f.Add([]byte(`{"text":"a","kind":"op","causes":[{"text":"b","kind":"closed"},null]}`))
+	f.Add([]byte(`{"text":"a","causes":[{"kind":"config","option":"ranks","problem":"b"}]}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var received failure
+		if (jsonCodec{}).Unmarshal(data, &received) != nil {
+			return
 		}
-		err := decodeFailure(failure, 0)
-		require.NotNil(t, err)
+		err := decodeFailure(&received, 0)
+		require.Error(t, err)
 		_ = err.Error()
 	})
 }

@@ -1,0 +1,29 @@
+package wire
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"google.golang.org/grpc/encoding"
+)
+
+// codecName is the gRPC content subtype of the control service. go-plugin's own services on the
+// same connection keep protobuf.
+const codecName = "transportbench-json"
+
+func init() { encoding.RegisterCodec(jsonCodec{}) }
+
+// jsonCodec encodes messages as JSON, so that the Go types of core/base/record are the only
+// definition of what travels and is later written into results.
+type jsonCodec struct{}
+
+func (jsonCodec) Name() string { return codecName }
+
+func (jsonCodec) Marshal(message any) ([]byte, error) { return json.Marshal(message) }
+
+func (jsonCodec) Unmarshal(data []byte, message any) error {
+	if err := json.Unmarshal(data, message); err != nil {
+		return fmt.Errorf("%w; host and plugin are of different versions", err)
+	}
+	return nil
+}
