@@ -13,8 +13,8 @@ import (
 	"transportbench/core/lab/result"
 )
 
-// duels runs ab so often, of 10 repeats a side each, and returns the reports.
-func duels(b *testing.B, times int, a, other string) []compare.Report {
+// pairedTests runs ab the given number of times, with 10 repeats of each side, and returns the reports.
+func pairedTests(b *testing.B, times int, a, other string) []compare.Report {
 	b.Helper()
 	var reports []compare.Report
 	for range times {
@@ -36,7 +36,7 @@ func BenchmarkSameAgainstSame(b *testing.B) {
 	const times = 20
 	for b.Loop() {
 		wrong := 0
-		for _, r := range duels(b, times, "", "") {
+		for _, r := range pairedTests(b, times, "", "") {
 			if r.Count(compare.Better)+r.Count(compare.Worse) > 0 {
 				wrong++
 			}
@@ -57,7 +57,7 @@ func BenchmarkSlowDownOf5Percent(b *testing.B) {
 	const times = 10
 	for b.Loop() {
 		found, sum := 0, 0.0
-		for _, report := range duels(b, times, "", burn) {
+		for _, report := range pairedTests(b, times, "", burn) {
 			for _, c := range report.Changes {
 				if c.Metric == result.LatencyP50 && c.Change != nil {
 					sum += *c.Change

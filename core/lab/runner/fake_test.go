@@ -168,6 +168,8 @@ type fakeRank struct {
 	changed chan struct{} // closed when stage moves on
 }
 
+func (f *fakeRank) Exited() <-chan struct{} { return f.dead }
+
 func (f *fakeRank) Kill() {
 	_ = f.begin(context.Background(), f.number, opKill, nil)
 	f.once.Do(func() {

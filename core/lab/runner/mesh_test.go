@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"transportbench/core/base/config"
+	"transportbench/core/base/record"
 	"transportbench/core/lab/result"
 	"transportbench/core/transport"
 )
@@ -52,11 +53,8 @@ func TestMeshRun(t *testing.T) {
 	})
 }
 
-// death is how a process ends, as the launcher tells it.
-type death struct{}
-
-func (death) Error() string        { return "plugin shm (pid 7) died: signal: killed" }
-func (death) LastOutput() []string { return []string{"last", "words"} }
+// death is the error of a rank whose process ended.
+var death = &record.ExitError{Plugin: "shm", PID: 7, State: "signal: killed", Output: []string{"last", "words"}}
 
 func TestRankDiesInWindow(t *testing.T) {
 	for _, topology := range []string{config.TopologyClientServer, config.TopologyMeshDirect, config.TopologyMeshProxied} {
@@ -68,12 +66,12 @@ func TestRankDiesInWindow(t *testing.T) {
 					if topology != config.TopologyClientServer {
 						req = meshRequest(c, topology)
 					}
-					c.dies = map[call]error{{dead, opRun, 3}: death{}} // in the second window
+					c.dies = map[call]error{{dead, opRun, 3}: death} // in the second window
 					start := time.Now()
 					r, err := Run(t.Context(), req, nil)
 					require.LessOrEqual(t, time.Since(start), 3*time.Second, "two windows and no time limit")
 					requireRankError(t, err, dead, "run")
-					require.ErrorIs(t, err, death{}, "not the peers that lost it")
+					require.ErrorIs(t, err, death, "not the peers that lost it")
 					c.requireAllKilled(t)
 
 					require.True(t, r.Incomplete)

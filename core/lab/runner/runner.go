@@ -20,11 +20,14 @@ type Launcher interface {
 	Launch(ctx context.Context, rank int) (Process, error)
 }
 
-// Process is a rank that was launched.
+// Process is a rank that was launched. When its process ends without being
+// killed, its calls return a [*record.ExitError].
 type Process interface {
 	record.Control
-	// Kill ends the rank at once, whatever it is doing, and makes calls of it
-	// that are in progress return. It is bounded in time, idempotent, and
+	// Exited returns a channel that is closed once the process is gone.
+	Exited() <-chan struct{}
+	// Kill ends the process at once, whatever it is doing, and makes its calls
+	// in progress return. It is bounded in time, may be called again, and is
 	// called on every path.
 	Kill()
 }
@@ -143,9 +146,9 @@ func failureOf(err error) *result.Failure {
 	if errors.As(err, &rankErr) {
 		f.Rank, f.Operation = rankErr.Rank, rankErr.Op
 	}
-	var died interface{ LastOutput() []string }
+	var died *record.ExitError
 	if errors.As(err, &died) {
-		f.Output = died.LastOutput()
+		f.Output = died.Output
 	}
 	return f
 }

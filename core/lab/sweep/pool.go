@@ -60,24 +60,12 @@ func (p *Pool) take(key string) runner.Process {
 		process := list[len(list)-1]
 		p.idle[key] = list[:len(list)-1]
 		p.mu.Unlock()
-		if lives(process) {
+		select {
+		case <-process.Exited():
+			process.Kill()
+		default:
 			return process
 		}
-		process.Kill()
-	}
-}
-
-// lives says whether a process that can tell has not ended.
-func lives(process runner.Process) bool {
-	teller, tells := process.(interface{ Exited() <-chan struct{} })
-	if !tells {
-		return true
-	}
-	select {
-	case <-teller.Exited():
-		return false
-	default:
-		return true
 	}
 }
 

@@ -9,32 +9,9 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"transportbench/core/base/record"
 )
-
-// ExitError is a plugin that ended without being asked to.
-type ExitError struct {
-	Plugin string
-	PID    int
-	// State is how it ended, as the kernel says: "exit status 1", "signal:
-	// segmentation fault (core dumped)".
-	State string
-	// Reason is the line of its output that most likely says why; it may be
-	// empty.
-	Reason string
-	// Output is the last of what it wrote.
-	Output []string
-}
-
-func (e *ExitError) Error() string {
-	text := fmt.Sprintf("plugin %s (pid %d) died: %s", e.Plugin, e.PID, e.State)
-	if e.Reason != "" {
-		text += ": " + e.Reason
-	}
-	return text
-}
-
-// LastOutput is Output, for callers that know this error by what it can tell.
-func (e *ExitError) LastOutput() []string { return e.Output }
 
 // exitError explains how a process of plugin ended, from its state and output.
 func exitError(plugin string, state *os.ProcessState, output *tail) error {
@@ -44,7 +21,7 @@ func exitError(plugin string, state *os.ProcessState, output *tail) error {
 			return fmt.Errorf("plugin %s: %s", plugin, problem)
 		}
 	}
-	return &ExitError{
+	return &record.ExitError{
 		Plugin: plugin, PID: state.Pid(), State: state.String(), Reason: output.gist(), Output: lines,
 	}
 }

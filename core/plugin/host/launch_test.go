@@ -168,7 +168,7 @@ func TestPluginThatDies(t *testing.T) {
 			p := launch1(t, "fake", LaunchOptions{})
 			_, err := do(context.Background(), p, what)
 			require.ErrorContains(t, err, reason)
-			var exit *ExitError
+			var exit *record.ExitError
 			require.ErrorAs(t, err, &exit)
 			require.Equal(t, p.PID(), exit.PID)
 			require.NotEmpty(t, exit.Output)

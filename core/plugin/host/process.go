@@ -16,7 +16,7 @@ import (
 )
 
 // Process is one rank: a plugin's process and the connection to it. Its methods
-// are those of [record.Control], with the errors of the rank, or an [*ExitError]
+// are those of [record.Control], with the errors of the rank, or an [*record.ExitError]
 // where the plugin died. It is safe for use from several goroutines.
 type Process struct {
 	*wire.Client
@@ -52,7 +52,7 @@ func (p *Process) Description() plugin.Description { return p.description }
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
 // Err returns nil while the plugin lives and where Kill ended it, else why it
-// is gone: an [*ExitError].
+// is gone: an [*record.ExitError].
 func (p *Process) Err() error {
 	select {
 	case <-p.exited:

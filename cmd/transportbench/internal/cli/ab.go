@@ -90,9 +90,9 @@ func (a *app) ab(cmd *cobra.Command, f *abFlags) error {
 	if err != nil {
 		return err
 	}
-	return s.duel(cmd.Context(), m, f, &sweep.Duel{
-		A: configs[0], B: configs[1], Within: within, Least: base.Repeats, Most: max(f.most, base.Repeats),
-		Limit: f.limit, Seed: base.Seed, Compare: o,
+	return s.pairedTest(cmd.Context(), m, f, &sweep.PairedTest{
+		A: configs[0], B: configs[1], Within: within, MinRepeats: base.Repeats, MaxRepeats: max(f.most, base.Repeats),
+		TimeLimit: f.limit, Seed: base.Seed, Compare: o,
 	})
 }
 
@@ -138,8 +138,8 @@ func (s *session) sides(ctx context.Context, base *sweep.Spec, f *abFlags) (*mat
 	return m, configs, nil
 }
 
-// duel runs it and shows what it came to.
-func (s *session) duel(ctx context.Context, m *matrix, f *abFlags, d *sweep.Duel) error {
+// pairedTest runs test and shows its outcome.
+func (s *session) pairedTest(ctx context.Context, m *matrix, f *abFlags, test *sweep.PairedTest) error {
 	progress := present.NewSweepProgress(s.stderr)
 	defer progress.Close()
 	pool := sweep.NewPool()
@@ -149,15 +149,15 @@ func (s *session) duel(ctx context.Context, m *matrix, f *abFlags, d *sweep.Duel
 		return err
 	}
 	began := time.Now()
-	d.Measure, d.Round = measure, pool.Empty
-	d.Begin = func(side string, repeat int) runner.Observer {
+	test.Measure, test.BetweenRounds = measure, pool.Empty
+	test.Begin = func(side string, repeat int) runner.Observer {
 		return progress.Begin(sweep.State{
-			Label: side, Repeat: repeat, Repeats: d.Most, Step: repeat, Steps: d.Most,
-			Left: max(0, d.Limit-time.Since(began)),
+			Label: side, Repeat: repeat, Repeats: test.MaxRepeats, Step: repeat, Steps: test.MaxRepeats,
+			Left: max(0, test.TimeLimit-time.Since(began)),
 		})
 	}
-	d.Judged = func(repeats int, r *compare.Report) { fmt.Fprintln(progress, present.Standing(repeats, r)) }
-	v, interrupted := d.Run(ctx)
+	test.Judged = func(repeats int, r *compare.Report) { fmt.Fprintln(progress, present.Standing(repeats, r)) }
+	v, interrupted := test.Run(ctx)
 	progress.Close()
 	if v == nil {
 		var identity *compare.IdentityError
@@ -178,5 +178,5 @@ func (s *session) duel(ctx context.Context, m *matrix, f *abFlags, d *sweep.Duel
 	if interrupted != nil {
 		return interrupted
 	}
-	return verdictOf(v.Report, len(d.Compare.Thresholds) > 0)
+	return verdictOf(v.Report, len(test.Compare.Thresholds) > 0)
 }

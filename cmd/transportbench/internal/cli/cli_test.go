@@ -16,10 +16,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"transportbench/core/base/config"
+	"transportbench/core/base/record"
 	"transportbench/core/lab/result"
 	"transportbench/core/lab/runner"
 	"transportbench/core/plugin"
-	"transportbench/core/plugin/host"
 	"transportbench/core/transport"
 )
 
@@ -28,7 +28,7 @@ func TestExitCodesAndErrors(t *testing.T) {
 	blocked := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(blocked, nil, 0o600))
 	unavailable := transport.NewOpError("fake", "open", transport.Unavailable("no device: plug one in"))
-	died := &host.ExitError{Plugin: "fake", PID: 7, State: "exit status 2", Reason: "panic: x", Output: []string{"line one", "line two"}}
+	died := &record.ExitError{Plugin: "fake", PID: 7, State: "exit status 2", Reason: "panic: x", Output: []string{"line one", "line two"}}
 	cases := []struct {
 		name   string
 		args   string
@@ -92,10 +92,10 @@ func TestExitCodesAndErrors(t *testing.T) {
 }
 
 func TestVerboseShowsTheChain(t *testing.T) {
-	died := &host.ExitError{Plugin: "fake", PID: 7, State: "exit status 2", Output: []string{"line one", "line two"}}
+	died := &record.ExitError{Plugin: "fake", PID: 7, State: "exit status 2", Output: []string{"line one", "line two"}}
 	cmd := &command{T: t, run: failWith(&runner.RankError{Rank: 1, Op: "run", Err: died})}
 	require.Equal(t, ExitInternal, cmd.execute("run", "--transport", "fake", "-v"))
-	for _, want := range []string{"transportbench: rank 1: run: plugin fake", "*runner.RankError", "*host.ExitError", "| line two"} {
+	for _, want := range []string{"transportbench: rank 1: run: plugin fake", "*runner.RankError", "*record.ExitError", "| line two"} {
 		require.Contains(t, cmd.stderr, want)
 	}
 	cmd.execute("run", "--transport", "fake")

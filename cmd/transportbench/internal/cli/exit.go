@@ -9,6 +9,7 @@ import (
 
 	"transportbench/cmd/transportbench/internal/options"
 	"transportbench/core/base/config"
+	"transportbench/core/base/record"
 	"transportbench/core/lab/compare"
 	"transportbench/core/plugin/host"
 	"transportbench/core/transport"
@@ -112,11 +113,7 @@ func oneLine(err error) string {
 func chain(w io.Writer, err error, depth int) {
 	indent := strings.Repeat("  ", depth)
 	fmt.Fprintf(w, "%s%T: %s\n", indent, err, oneLine(err))
-	var died *host.ExitError
-	if d, ok := err.(*host.ExitError); ok { //nolint:errorlint // this link of the chain alone
-		died = d
-	}
-	if died != nil {
+	if died, ok := err.(*record.ExitError); ok { //nolint:errorlint // this link of the chain alone
 		for _, line := range died.Output {
 			fmt.Fprintf(w, "%s  | %s\n", indent, line)
 		}

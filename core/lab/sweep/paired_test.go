@@ -15,10 +15,10 @@ import (
 	"transportbench/core/lab/runner"
 )
 
-// duel is one of 1 against 2 in flight, whose throughputs have a spread.
-func duel(r *rand.Rand, a, b, spread float64) *Duel {
-	d := &Duel{
-		A: config.Default(), B: config.Default(), Within: 0.01, Least: 6, Most: 100, Compare: compare.Defaults(),
+// pairedTest compares 1 with 2 calls in flight, of throughputs a and b with a relative spread.
+func pairedTest(r *rand.Rand, a, b, spread float64) *PairedTest {
+	d := &PairedTest{
+		A: config.Default(), B: config.Default(), Within: 0.01, MinRepeats: 6, MaxRepeats: 100, Compare: compare.Defaults(),
 		Begin: func(string, int) runner.Observer { return nil },
 	}
 	d.B.InFlight = 2
@@ -32,15 +32,15 @@ func duel(r *rand.Rand, a, b, spread float64) *Duel {
 	return d
 }
 
-func TestDuelEndsWhenItIsKnown(t *testing.T) {
+func TestPairedTestEnds(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	rounds, judged := 0, 0
-	d := duel(r, 1e6, 0.9e6, 0.005)
-	d.Round = func() { rounds++ }
+	d := pairedTest(r, 1e6, 0.9e6, 0.005)
+	d.BetweenRounds = func() { rounds++ }
 	d.Judged = func(n int, _ *compare.Report) { judged = n }
 	v, err := d.Run(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, EndNarrow, v.Ended)
+	require.Equal(t, EndPrecise, v.Ended)
 	require.Equal(t, compare.Worse, v.Report.Changes[0].Verdict)
 	require.Less(t, len(v.A.Repeats), 30)
 	require.GreaterOrEqual(t, len(v.A.Repeats), 6)
@@ -48,29 +48,28 @@ func TestDuelEndsWhenItIsKnown(t *testing.T) {
 	require.Equal(t, len(v.A.Repeats)-1, rounds)
 	require.Equal(t, len(v.A.Repeats), judged)
 
-	v, err = duel(r, 1e6, 1e6, 0.3).Run(t.Context())
+	v, err = pairedTest(r, 1e6, 1e6, 0.3).Run(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, EndMost, v.Ended)
+	require.Equal(t, EndMaxRepeats, v.Ended)
 	require.Len(t, v.A.Repeats, 100)
 
-	d = duel(r, 1e6, 1e6, 0.3)
-	d.Limit = time.Nanosecond
+	d = pairedTest(r, 1e6, 1e6, 0.3)
+	d.TimeLimit = time.Nanosecond
 	v, err = d.Run(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, EndLimit, v.Ended)
+	require.Equal(t, EndTimeLimit, v.Ended)
 	require.Len(t, v.A.Repeats, 1)
 }
 
-// Looking after every round does not raise the share of false verdicts: with
-// the floor they are fewer than alpha allows, and without it no more than that,
-// give or take three standard deviations of the count.
-func TestDuelOfTheSame(t *testing.T) {
+// Comparing after every round does not raise the rate of false verdicts: with the floor, it is
+// below alpha; without it, it is alpha within three standard deviations of the count.
+func TestPairedTestOfEqualSides(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 1))
 	const trials = 60
 	for floor, most := range map[float64]int{0.02: trials * 5 / 100, 0: trials*5/100 + 5} {
 		wrong := 0
 		for range trials {
-			d := duel(r, 1e6, 1e6, 0.02)
+			d := pairedTest(r, 1e6, 1e6, 0.02)
 			d.Compare.Floor, d.Within = floor, 0.015
 			v, err := d.Run(t.Context())
 			require.NoError(t, err)
@@ -82,9 +81,9 @@ func TestDuelOfTheSame(t *testing.T) {
 	}
 }
 
-func TestDuelThatFailsOrIsInterrupted(t *testing.T) {
+func TestPairedTestFailsOrIsInterrupted(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 1))
-	d := duel(r, 1e6, 1e6, 0.3)
+	d := pairedTest(r, 1e6, 1e6, 0.3)
 	d.Measure = func(context.Context, config.Config, runner.Observer) (*result.Result, error) {
 		return nil, errors.New("it crashed")
 	}
@@ -92,8 +91,8 @@ func TestDuelThatFailsOrIsInterrupted(t *testing.T) {
 	require.ErrorContains(t, err, ": it crashed")
 
 	ctx, cancel := context.WithCancel(t.Context())
-	d = duel(r, 1e6, 1e6, 0.3)
-	d.Round = cancel
+	d = pairedTest(r, 1e6, 1e6, 0.3)
+	d.BetweenRounds = cancel
 	v, err := d.Run(ctx)
 	require.ErrorIs(t, err, context.Canceled)
 	require.Equal(t, EndStopped, v.Ended)

@@ -1,0 +1,179 @@
+package sweep
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"transportbench/core/base/config"
+	"transportbench/core/lab/compare"
+	"transportbench/core/lab/result"
+	"transportbench/core/lab/result/set"
+	"transportbench/core/lab/runner"
+)
+
+// PairedTest measures two configurations alternately until the change from A to B is known
+// precisely enough.
+type PairedTest struct {
+	A, B    config.Config
+	Measure Measure
+	// BetweenRounds is called between rounds; it may be nil.
+	BetweenRounds func()
+	// Begin is called before each run with its side, "A" or "B", and its repeat, from 1. The
+	// observer that it returns may be nil.
+	Begin func(side string, repeat int) runner.Observer
+	// Judged is called after each round with the comparison so far; it may be nil.
+	Judged func(repeats int, r *compare.Report)
+	// Within is the precision to reach: half the width of the confidence interval of the first
+	// metric's change, as a fraction.
+	Within float64
+	// MinRepeats and MaxRepeats bound the repeats of each side; MinRepeats is at least 1.
+	MinRepeats, MaxRepeats int
+	// TimeLimit bounds the whole test; 0 is no limit.
+	TimeLimit time.Duration
+	Seed      uint64
+	Compare   compare.Options
+}
+
+// EndReason is why a paired test ended, as text for the user.
+type EndReason string
+
+// The reasons.
+const (
+	EndPrecise    EndReason = "the interval is narrow enough"
+	EndMaxRepeats EndReason = "the repeats are used up"
+	EndTimeLimit  EndReason = "the time is up"
+	EndStopped    EndReason = "interrupted"
+)
+
+// PairedResult is the outcome of a paired test.
+type PairedResult struct {
+	A, B   *result.Result // with all repeats
+	Report *compare.Report
+	Ended  EndReason
+}
+
+// Run measures rounds of one repeat of each side, in an order drawn for each round, so that
+// neither side profits from being first.
+//
+// The width of the interval decides the end, never the verdict: a test that looks after every
+// round and stops at the first significant difference finds one sooner or later, even if there
+// is none.
+//
+// If ctx ends after at least one round, Run returns the outcome so far together with ctx's error.
+func (t *PairedTest) Run(ctx context.Context) (*PairedResult, error) {
+	began := time.Now()
+	random := rand.New(rand.NewPCG(t.Seed, 0))
+	sides := [2]*side{newSide("A", t.A), newSide("B", t.B)}
+	for n := 1; ; n++ {
+		if n > 1 && t.BetweenRounds != nil {
+			t.BetweenRounds()
+		}
+		var round [2]*result.Result
+		for _, i := range random.Perm(2) {
+			var err error
+			if round[i], err = t.measure(ctx, sides[i], n); err != nil {
+				if ctx.Err() == nil || n == 1 {
+					return nil, err
+				}
+				outcome, failed := t.conclude(sides, EndStopped)
+				if failed != nil {
+					return nil, failed
+				}
+				return outcome, ctx.Err()
+			}
+		}
+		for i, s := range sides {
+			if err := s.add(round[i]); err != nil {
+				return nil, err
+			}
+		}
+		report, err := compare.Pairwise(sides[0].set, sides[1].set, t.Compare)
+		if err != nil {
+			return nil, err
+		}
+		if t.Judged != nil {
+			t.Judged(n, report)
+		}
+		if reason := t.ended(report, n, began); reason != "" {
+			return t.conclude(sides, reason)
+		}
+	}
+}
+
+// side is one configuration and its results.
+type side struct {
+	config  config.Config // of one repeat
+	results []*result.Result
+	set     *set.Set // has one cell, with the samples of all results
+}
+
+func newSide(name string, c config.Config) *side {
+	c.Repeats = 1
+	s := &side{config: c, set: set.New()}
+	s.set.Source = name
+	return s
+}
+
+func (s *side) add(r *result.Result) error {
+	cell, err := s.set.NewCell(r)
+	if err != nil {
+		return err
+	}
+	s.results = append(s.results, r)
+	if len(s.set.Cells) == 0 {
+		s.set.Cells = append(s.set.Cells, cell)
+	} else {
+		s.set.Cells[0].Merge(cell)
+	}
+	return nil
+}
+
+func (t *PairedTest) measure(ctx context.Context, s *side, n int) (*result.Result, error) {
+	r, err := t.Measure(ctx, s.config, t.Begin(s.set.Source, n))
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", s.set.Source, err)
+	}
+	return r, nil
+}
+
+// ended returns why the test is over after n rounds, or "" if it is not.
+func (t *PairedTest) ended(report *compare.Report, n int, began time.Time) EndReason {
+	switch {
+	case n >= t.MinRepeats && t.precise(report):
+		return EndPrecise
+	case n >= t.MinRepeats && n >= t.MaxRepeats:
+		return EndMaxRepeats
+	case t.TimeLimit > 0 && time.Since(began) >= t.TimeLimit:
+		return EndTimeLimit
+	}
+	return ""
+}
+
+// precise reports whether the interval of the first metric's change is narrow enough.
+func (t *PairedTest) precise(report *compare.Report) bool {
+	for i := range report.Changes {
+		if c := &report.Changes[i]; c.Metric == t.Compare.Metrics[0] {
+			return c.Low != nil && (*c.High-*c.Low)/2 <= t.Within
+		}
+	}
+	return false
+}
+
+func (t *PairedTest) conclude(sides [2]*side, reason EndReason) (*PairedResult, error) {
+	outcome := &PairedResult{Ended: reason}
+	var err error
+	if outcome.Report, err = compare.Pairwise(sides[0].set, sides[1].set, t.Compare); err != nil {
+		return nil, err
+	}
+	for i, merged := range []**result.Result{&outcome.A, &outcome.B} {
+		if *merged, err = runner.Merge(sides[i].results); err != nil {
+			return nil, fmt.Errorf("%s: %w", sides[i].set.Source, err)
+		}
+	}
+	return outcome, nil
+}
