@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var twinNumbers = [][2]uint64{{0, 1}, {pingOver | 29, 30}, {29, pingOver | 30}, {0xff, 0x100}, {0x1ff, 0x200}, {1<<32 - 1, 1 << 32}, {7, 1<<56 | 8}}
+var twinNumbers = [][2]uint64{{0, 1}, {1<<63 | 29, 30}, {29, 1<<63 | 30}, {0xff, 0x100}, {0x1ff, 0x200}, {1<<32 - 1, 1 << 32}, {7, 1<<56 | 8}}
 
 func twinBytes(n uint64) (b [twinSize]byte) {
 	binary.LittleEndian.PutUint64(b[:], n)

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"transportbench/core/fabric/floor"
 	"transportbench/core/fabric/rdma"
 	"transportbench/core/transport"
 )
@@ -118,8 +119,8 @@ type peer struct {
 	control  uint64 // address of the words here
 	there    uint64 // address of the words at the peer
 
-	pinged uint64 // the highest number of a ping-pong
-	tried  int    // sweeps since a keepalive was posted, or found no room; 0 once something completed
+	pings floor.PingPong // of the probe, on verbs
+	tried int            // sweeps since a keepalive was posted, or found no room; 0 once something completed
 
 	calls callTable
 	owed  []bool // by call: a request that was polled and not answered

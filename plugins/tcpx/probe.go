@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -18,23 +17,21 @@ var _ transport.Prober = (*worker)(nil)
 // Probe implements [transport.Prober], on sockets of its own: as many as a connection
 // has for data, with the same settings. Round trips take half of the time, and a
 // stream from a source of the footprint that the options ask for the other half.
-func (w *worker) Probe(ctx context.Context, id transport.PeerID, initiate bool, d time.Duration) (floor transport.Floor, err error) {
+func (w *worker) Probe(ctx context.Context, id transport.PeerID, initiate bool, d time.Duration) (reading transport.Floor, err error) {
 	if w.closed {
-		return floor, opError("probe", id, transport.ErrClosed)
+		return reading, opError("probe", id, transport.ErrClosed)
 	}
 	if int(id) >= len(w.peers) || w.peers[id] == nil || w.peers[id].state == lost {
-		return floor, opError("probe", id, transport.ErrPeerDown)
+		return reading, opError("probe", id, transport.ErrPeerDown)
 	}
-	var stopped atomic.Bool
-	defer context.AfterFunc(ctx, func() { stopped.Store(true) })()
 	p := w.peers[id]
 	if initiate {
-		floor, err = p.lead(&stopped, d)
+		reading, err = p.lead(ctx, d)
 	} else {
-		err = p.follow(&stopped)
+		err = p.follow(ctx)
 	}
 	if err == nil {
-		return floor, nil
+		return reading, nil
 	}
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
@@ -43,11 +40,13 @@ func (w *worker) Probe(ctx context.Context, id transport.PeerID, initiate bool, 
 }
 
 // lead dials the sockets and measures.
-func (p *peer) lead(stopped *atomic.Bool, d time.Duration) (floor transport.Floor, err error) {
+func (p *peer) lead(ctx context.Context, d time.Duration) (reading transport.Floor, err error) {
+	stopped, release := stoppedBy(ctx)
+	defer release()
 	w, s := p.w, p.w.settings
 	if w.source == nil {
 		if w.source, err = newSource(); err != nil {
-			return floor, err
+			return reading, err
 		}
 	}
 	var fds []int
@@ -55,19 +54,16 @@ func (p *peer) lead(stopped *atomic.Bool, d time.Duration) (floor transport.Floo
 	for i := range s.sockets {
 		fd, err := s.dial(p.address.At)
 		if err != nil {
-			return floor, err
+			return reading, err
 		}
 		fds = append(fds, fd)
 		h := hello{caller: [nonceSize]byte(w.nonce), use: uint8(useProbe - i)}
 		if err := rawExchange(stopped, fd, h.encode(p.address.Nonce), sendHello); err != nil {
-			return floor, err
+			return reading, err
 		}
 	}
-	f, err := rawLead(stopped, fds, s, w.source, d)
-	if err != nil {
-		return floor, err
-	}
-	return transport.Floor{Name: "raw TCP ping-pong", RoundTrip: f.roundTrip, Samples: f.samples, Bandwidth: f.bandwidth}, nil
+	f, err := rawLead(ctx, fds, s, w.source, d)
+	return f.Floor, err
 }
 
 // sendHello is sendBytes on a socket that may not be connected yet.
@@ -81,7 +77,9 @@ func sendHello(fd int, b []byte) (int, error) {
 
 // follow waits for the sockets and answers. Those of a probe that was given up have
 // ended, and new ones take their place.
-func (p *peer) follow(stopped *atomic.Bool) error {
+func (p *peer) follow(ctx context.Context) error {
+	stopped, release := stoppedBy(ctx)
+	defer release()
 	for spins := 0; ; {
 		for !p.allProbes() {
 			p.w.connect()
@@ -90,7 +88,7 @@ func (p *peer) follow(stopped *atomic.Bool) error {
 			}
 			runtime.Gosched()
 		}
-		_, err := rawFollow(stopped, p.probes, p.w.settings)
+		_, err := rawFollow(ctx, p.probes, p.w.settings)
 		p.dropProbes()
 		if err != errSocketClosed && !errors.Is(err, unix.ECONNRESET) && !errors.Is(err, unix.EPIPE) {
 			return err

@@ -11,17 +11,17 @@ import (
 	"sync/atomic"
 	"time"
 
+	"transportbench/core/fabric/floor"
+	"transportbench/core/transport"
+
 	"golang.org/x/sys/unix"
 )
 
 // The floor: the same sockets and the same source, and nothing else. One side sends
 // chunks over the sockets in turn; the other reads them all into one buffer.
 
-// rawMessage is the bytes of a ping, which is a number. rawLast is set in the last.
-const (
-	rawMessage = 8
-	rawLast    = 1 << 63
-)
+// rawMessage is the size of a ping in bytes: one number.
+const rawMessage = 8
 
 // rawExchange sends or receives all of b.
 func rawExchange(stopped *atomic.Bool, fd int, b []byte, do func(int, []byte) (int, error)) error {
@@ -38,47 +38,37 @@ func rawExchange(stopped *atomic.Bool, fd int, b []byte, do func(int, []byte) (i
 	return nil
 }
 
-// rawPing bounces numbers for about d and returns the times of the round trips. The
-// first waits for the other side, and is not among them.
-func rawPing(stopped *atomic.Bool, fd int, d time.Duration) (trips []float64, err error) {
-	var b [rawMessage]byte
-	for start, first := time.Now(), time.Duration(0); ; {
-		before := time.Since(start)
-		if len(trips) == 0 {
-			first = before
-		}
-		number := uint64(len(trips))
-		if len(trips) > 2 && before-first > d {
-			number |= rawLast
-		}
-		binary.LittleEndian.PutUint64(b[:], number)
-		if err := rawExchange(stopped, fd, b[:], sendBytes); err != nil {
-			return nil, err
-		}
-		if err := rawExchange(stopped, fd, b[:], receiveBytes); err != nil {
-			return nil, err
-		}
-		trips = append(trips, float64(time.Since(start)-before))
-		if number&rawLast != 0 {
-			return trips[1:], nil
-		}
-	}
+// rawPingPong is the [floor.Medium] of one socket.
+type rawPingPong struct {
+	stopped *atomic.Bool
+	fd      int
+	in      [rawMessage]byte
+	filled  int // bytes of in
 }
 
-// rawPong answers pings until the last.
-func rawPong(stopped *atomic.Bool, fd int) error {
+func newRawPingPong(stopped *atomic.Bool, fd int) *floor.PingPong {
+	return &floor.PingPong{Name: "raw TCP ping-pong", Medium: &rawPingPong{stopped: stopped, fd: fd}, YieldAfter: spinsBeforeRest}
+}
+
+func (m *rawPingPong) Post(number uint64) error {
 	var b [rawMessage]byte
-	for {
-		if err := rawExchange(stopped, fd, b[:], receiveBytes); err != nil {
-			return err
-		}
-		if err := rawExchange(stopped, fd, b[:], sendBytes); err != nil {
-			return err
-		}
-		if binary.LittleEndian.Uint64(b[:])&rawLast != 0 {
-			return nil
-		}
+	binary.LittleEndian.PutUint64(b[:], number)
+	return rawExchange(m.stopped, m.fd, b[:], sendBytes)
+}
+
+func (m *rawPingPong) Take() (number uint64, ok bool, err error) {
+	n, err := receiveBytes(m.fd, m.in[m.filled:])
+	if m.filled += n; err != nil || m.filled < rawMessage {
+		return 0, false, err
 	}
+	m.filled = 0
+	return binary.LittleEndian.Uint64(m.in[:]), true, nil
+}
+
+// stoppedBy returns a flag that is set when ctx ends, for loops that check it often.
+func stoppedBy(ctx context.Context) (stopped *atomic.Bool, release func() bool) {
+	stopped = new(atomic.Bool)
+	return stopped, context.AfterFunc(ctx, func() { stopped.Store(true) })
 }
 
 // rawSend sends chunks over the sockets for about d, waits until the other side has them
@@ -157,25 +147,22 @@ func rawReceive(stopped *atomic.Bool, fds []int, buffer []byte) (bytes int, err 
 	return bytes, nil
 }
 
-// rawFloor is what rawLead finds out.
+// rawFloor is the reading of rawLead.
 type rawFloor struct {
-	roundTrip float64 // nanoseconds, median
-	samples   int
-	bandwidth float64 // bytes per second
-	bytes     int     // of the stream
-	sender    time.Duration
-	receiver  time.Duration // processor times of the stream; the receiver's in rawStream alone
+	transport.Floor
+	bytes    int // of the stream
+	sender   time.Duration
+	receiver time.Duration // processor times of the stream; the receiver's in rawStream alone
 }
 
 // rawLead measures over connected sockets, which end with it, half of d each: round
 // trips on the first, then a stream over all.
-func rawLead(stopped *atomic.Bool, fds []int, s *settings, source []byte, d time.Duration) (f rawFloor, err error) {
-	trips, err := rawPing(stopped, fds[0], d/2)
-	if err != nil {
+func rawLead(ctx context.Context, fds []int, s *settings, source []byte, d time.Duration) (f rawFloor, err error) {
+	stopped, release := stoppedBy(ctx)
+	defer release()
+	if f.Floor, err = newRawPingPong(stopped, fds[0]).Run(ctx, true, d/2); err != nil {
 		return f, err
 	}
-	slices.Sort(trips)
-	f.roundTrip, f.samples = trips[len(trips)/2], len(trips)
 	start, before := time.Now(), threadTime()
 	f.bytes, err = rawSend(stopped, slices.Clone(fds), s, source, d/2)
 	if err != nil {
@@ -189,13 +176,15 @@ func rawLead(stopped *atomic.Bool, fds []int, s *settings, source []byte, d time
 	if got := binary.LittleEndian.Uint64(total[:]); got != uint64(f.bytes) {
 		return f, fmt.Errorf("%d bytes were sent and the peer says it received %d", f.bytes, got)
 	}
-	f.bandwidth = float64(f.bytes) / time.Since(start).Seconds()
+	f.Bandwidth = float64(f.bytes) / time.Since(start).Seconds()
 	return f, nil
 }
 
 // rawFollow is the other side of rawLead. It returns the processor time of the stream.
-func rawFollow(stopped *atomic.Bool, fds []int, s *settings) (processor time.Duration, err error) {
-	if err := rawPong(stopped, fds[0]); err != nil {
+func rawFollow(ctx context.Context, fds []int, s *settings) (processor time.Duration, err error) {
+	stopped, release := stoppedBy(ctx)
+	defer release()
+	if _, err := newRawPingPong(stopped, fds[0]).Run(ctx, false, 0); err != nil {
 		return 0, err
 	}
 	before := threadTime()
@@ -216,29 +205,29 @@ func rawStream(ctx context.Context, s *settings, source []byte, d time.Duration)
 		return f, err
 	}
 	defer func() { err = errors.Join(err, closeAll(near), closeAll(far)) }()
-	var stopped atomic.Bool
-	defer context.AfterFunc(ctx, func() { stopped.Store(true) })()
+	both, stop := context.WithCancel(ctx)
+	defer stop()
 	var leadErr, followErr error
 	var receiver time.Duration
-	var both sync.WaitGroup
+	var threads sync.WaitGroup
 	run := func(into *error, f func() error) {
-		both.Go(func() {
+		threads.Go(func() {
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
 			if *into = f(); *into != nil {
-				stopped.Store(true)
+				stop()
 			}
 		})
 	}
 	run(&leadErr, func() (err error) {
-		f, err = rawLead(&stopped, near, s, source, d)
+		f, err = rawLead(both, near, s, source, d)
 		return err
 	})
 	run(&followErr, func() (err error) {
-		receiver, err = rawFollow(&stopped, far, s)
+		receiver, err = rawFollow(both, far, s)
 		return err
 	})
-	both.Wait()
+	threads.Wait()
 	f.receiver = receiver
 	return f, errors.Join(ctx.Err(), leadErr, followErr)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"transportbench/core/fabric/floor"
 	"transportbench/core/transport"
 )
 
@@ -35,7 +36,7 @@ func (w *worker) Probe(ctx context.Context, id transport.PeerID, initiate bool, 
 	}
 	return transport.Floor{
 		Name:      "UCX ping-pong in C over " + p.lane.transport,
-		RoundTrip: trips[len(trips)/2],
+		RoundTrip: floor.Median(trips),
 		Samples:   len(trips) * batch,
 	}, nil
 }

@@ -5,12 +5,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"math/rand/v2"
-	"slices"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"transportbench/core/fabric/floor"
 	"transportbench/core/transport"
 )
 
@@ -45,8 +45,9 @@ const (
 	probePingSize  = 64
 	probeRateSize  = 32
 	probeInFlight  = 64
-	probeTogether  = 8 // round trips that are timed together
-	probeWarmups   = 3 // of these: the first wait for the other side
+	probeTogether  = 8       // round trips that are timed together
+	probeLost      = 1 << 16 // looks in vain: far longer than an answer takes where both sides run
+	probeYield     = 1 << 12 // looks in vain before the core is given away
 	probeStream    = 1 << 20
 	probeMost      = 64 // answers to one request
 	probePatience  = 2 * time.Millisecond
@@ -114,7 +115,10 @@ func measure(ctx context.Context, l link, mtu int, initiate bool, d time.Duratio
 		return f, err
 	}
 	p.nonce = rand.Uint64()
-	f.RoundTrip, f.Samples = p.roundTrips(d / 2)
+	pings := floor.PingPong{Medium: pingPong{p}, Batch: probeTogether, YieldAfter: probeYield, LostAfter: probeLost}
+	if f, err = pings.Run(ctx, true, d/2); err != nil {
+		return f, err
+	}
 	f.Rate = p.answers(d/4, probeInFlight, probeRateSize, 1)
 	// As many long datagrams on their way as fit into a megabyte.
 	window := max(probeStream/mtu, 2)
@@ -133,7 +137,7 @@ func (p *probe) looked(found bool) {
 	if p.idle++; found {
 		p.idle = 0
 	}
-	if p.idle%4096 == 4095 {
+	if p.idle%probeYield == probeYield-1 {
 		_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
 	}
 }
@@ -146,51 +150,19 @@ func (p *probe) post(h probeHead, size, n int) int {
 	return p.link.post(p.out[:], size, n)
 }
 
-// roundTrips measures one datagram at a time, and returns the median and the number
-// of round trips behind it.
-func (p *probe) roundTrips(d time.Duration) (median float64, samples int) {
-	var times []float64
-	for start := time.Now(); ; {
-		before := time.Now()
-		whole := true
-		for range probeTogether {
-			if !p.roundTrip() {
-				whole = false // one was lost
-			}
-		}
-		if p.stopped.Load() {
-			return 0, 0
-		}
-		now := time.Now()
-		if whole {
-			times = append(times, float64(now.Sub(before))/probeTogether)
-		}
-		if len(times) > 2*probeWarmups && now.Sub(start) >= d {
-			break
-		}
-	}
-	times = times[probeWarmups:]
-	slices.Sort(times)
-	return times[len(times)/2], len(times) * probeTogether
+// pingPong is the [floor.Medium] of a probe: one datagram at a time.
+type pingPong struct{ *probe }
+
+func (m pingPong) Post(number uint64) error {
+	m.number = number
+	m.post(probeHead{kind: probeRequest, alone: true, count: 1, size: probePingSize, number: number}, probePingSize, 1)
+	return nil
 }
 
-// roundTrip says whether the answer came in time.
-func (p *probe) roundTrip() bool {
-	p.number++
-	p.post(probeHead{kind: probeRequest, alone: true, count: 1, size: probePingSize, number: p.number}, probePingSize, 1)
+func (m pingPong) Take() (number uint64, ok bool, err error) {
 	var h probeHead
-	for spins := 1; !p.stopped.Load(); spins++ {
-		n := p.link.take(1)
-		p.looked(n > 0)
-		if n > 0 && h.get(p.link.head(0)) && h.kind == probeAnswer && h.nonce == p.nonce && h.number == p.number {
-			return true
-		}
-		// Far longer than any answer takes where both sides run.
-		if spins == 1<<16 {
-			return false
-		}
-	}
-	return false
+	ok = m.link.take(1) > 0 && h.get(m.link.head(0)) && h.kind == probeAnswer && h.nonce == m.nonce
+	return h.number, ok, nil
 }
 
 // answers keeps requests in flight that ask for count answers of size bytes each, and

@@ -1,10 +1,8 @@
 package shm
 
 import (
-	"context"
 	"os"
 	"path/filepath"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -122,62 +120,4 @@ func TestFutex(t *testing.T) {
 		default:
 		}
 	}
-}
-
-func TestBounce(t *testing.T) {
-	var line atomic.Uint64
-	for range 2 { // the line serves again
-		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-		var far sync.WaitGroup
-		far.Go(func() {
-			roundTrip, samples, err := Bounce(ctx, &line, false, 0)
-			require.NoError(t, err)
-			require.Zero(t, roundTrip)
-			require.Zero(t, samples)
-		})
-		roundTrip, samples, err := Bounce(ctx, &line, true, time.Millisecond)
-		require.NoError(t, err)
-		far.Wait()
-		require.Positive(t, roundTrip)
-		require.Positive(t, samples)
-		require.Zero(t, line.Load())
-		cancel()
-	}
-}
-
-func TestBounceAlone(t *testing.T) {
-	for _, initiate := range []bool{true, false} {
-		var line atomic.Uint64
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
-		_, _, err := Bounce(ctx, &line, initiate, time.Millisecond)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		cancel()
-	}
-}
-
-// TestBounceCancelled cancels both sides at any moment, again and again on the
-// same line, and lets a hostile peer write into it.
-func TestBounceCancelled(t *testing.T) {
-	var line atomic.Uint64
-	for i := range 60 {
-		ctx, cancel := context.WithCancel(context.Background())
-		var sides sync.WaitGroup
-		for _, initiate := range []bool{true, false} {
-			sides.Go(func() { _, _, _ = Bounce(ctx, &line, initiate, time.Hour) })
-		}
-		for range i % 7 {
-			line.Store(bounceOver)
-			time.Sleep(100 * time.Microsecond)
-		}
-		cancel()
-		sides.Wait()
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-	defer cancel()
-	var far sync.WaitGroup
-	far.Go(func() { _, _, _ = Bounce(ctx, &line, false, 0) })
-	roundTrip, _, err := Bounce(ctx, &line, true, time.Millisecond)
-	require.NoError(t, err)
-	require.Positive(t, roundTrip)
-	far.Wait()
 }

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"transportbench/core/fabric/floor"
 	"transportbench/core/fabric/shm"
 	"transportbench/core/fabric/shm/ring"
 	"transportbench/core/transport"
@@ -315,14 +316,11 @@ func (w *worker) Probe(ctx context.Context, id transport.PeerID, initiate bool, 
 		}
 		line = w.inbox.word64(index, probeOffset)
 	}
-	roundTrip, samples, err := shm.Bounce(ctx, line, initiate, d)
+	reading, err := floor.Bounce(ctx, line, initiate, d)
 	if err != nil {
 		return transport.Floor{}, w.settings.opError("probe", id, fmt.Errorf("the peer does not take part: %w", err))
 	}
-	if !initiate {
-		return transport.Floor{}, nil
-	}
-	return transport.Floor{Name: "cache-line bounce", RoundTrip: roundTrip, Samples: samples}, nil
+	return reading, nil
 }
 
 // ReadStats implements [transport.StatsReader].

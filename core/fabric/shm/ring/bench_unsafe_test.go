@@ -2,6 +2,7 @@ package ring_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"sync/atomic"
@@ -11,8 +12,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"transportbench/core/fabric/shm"
+	"transportbench/core/fabric/floor"
 	"transportbench/core/fabric/shm/ring"
+	"transportbench/core/transport"
 )
 
 // BenchmarkRoundTrip echoes 32 bytes through two rings between two pinned
@@ -67,7 +69,7 @@ func onCPU(cpu int, f func()) (done chan struct{}) {
 	return done
 }
 
-func floor() float64 {
+func bounce(b *testing.B) float64 {
 	var line struct {
 		_ [128]byte
 		v atomic.Uint64
@@ -75,11 +77,15 @@ func floor() float64 {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	var roundTrip float64
-	far := onCPU(1, func() { _, _, _ = shm.Bounce(ctx, &line.v, false, 0) })
-	<-onCPU(0, func() { roundTrip, _, _ = shm.Bounce(ctx, &line.v, true, 5*time.Millisecond) })
+	var reading transport.Floor
+	var err, theirs error
+	far := onCPU(1, func() { _, theirs = floor.Bounce(ctx, &line.v, false, 0) })
+	<-onCPU(0, func() { reading, err = floor.Bounce(ctx, &line.v, true, 5*time.Millisecond) })
 	<-far
-	return roundTrip
+	if err := errors.Join(err, theirs); err != nil {
+		b.Fatal(err)
+	}
+	return reading.RoundTrip
 }
 
 func benchmarkRoundTrip(b *testing.B, a ring.Algorithm, depth int) {
@@ -87,7 +93,7 @@ func benchmarkRoundTrip(b *testing.B, a ring.Algorithm, depth int) {
 		b.Skip("a ring between two threads needs two processors")
 	}
 	calls, replies := newPair(b, a), newPair(b, a)
-	before := floor()
+	before := bounce(b)
 	var stop atomic.Bool
 	server := onCPU(1, func() {
 		var m ring.Message
@@ -127,7 +133,7 @@ func benchmarkRoundTrip(b *testing.B, a ring.Algorithm, depth int) {
 	b.StopTimer()
 	stop.Store(true)
 	<-server
-	after := floor()
+	after := bounce(b)
 	b.ReportMetric((before+after)/2, "floor-ns")
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/((before+after)/2), "x-floor")
 }

@@ -1,6 +1,6 @@
 //go:build amd64 || arm64
 
-package shm
+package floor
 
 // pause tells the processor that the thread spins. It does not leave the core.
 func pause()

@@ -1,0 +1,117 @@
+package floor
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"transportbench/core/transport"
+)
+
+// Values of a bounced word besides the counter itself.
+const (
+	bounceIdle = 0
+	bounceOver = ^uint64(0)
+)
+
+// bounceBatch is how many round trips are timed together. Reading the clock costs less
+// than a thousandth of them.
+const bounceBatch = 256
+
+// Bounce measures the least that two threads can do to each other in shared memory: one
+// writes a word in a cache line and waits until the other has answered in it. Both sides
+// call it on the same word, which is zero and has its cache line to itself, one with
+// initiate true. That side measures for about d after the other has joined and returns
+// the median over batches; the other returns a zero Floor. Both spin, and return the
+// cause of ctx when ctx ends first. Afterwards the word is zero again and can be used
+// again; after a cancelled run it may hold something else, which the next call ignores.
+//
+// Batches alternate between two ways to wait: a tight loop, and a loop with a pause
+// between two looks. A tight loop sees the answer sooner, but each look takes the line
+// away from the thread that is about to write it. Which way is faster depends on the
+// processor and on the distance between the cores; the faster one is the floor.
+func Bounce(ctx context.Context, line *atomic.Uint64, initiate bool, d time.Duration) (transport.Floor, error) {
+	// The loops check a private flag because the peer may overwrite the line at any time.
+	var stopped atomic.Bool
+	defer context.AfterFunc(ctx, func() { stopped.Store(true) })()
+	if !initiate {
+		if !bounceBack(line, &stopped) {
+			return transport.Floor{}, context.Cause(ctx)
+		}
+		return transport.Floor{}, nil
+	}
+	// The first batch waits for the other side and is not measured.
+	value, ok := bounceForth(line, 1, &stopped)
+	var batches [2][]float64
+	for start := time.Now(); ok; {
+		before := time.Since(start)
+		if before >= d && len(batches[0]) > 0 && len(batches[1]) > 0 {
+			break
+		}
+		way := &batches[waits(value)]
+		if value, ok = bounceForth(line, value, &stopped); ok {
+			*way = append(*way, float64(time.Since(start)-before)/bounceBatch)
+		}
+	}
+	if !ok {
+		line.Store(bounceIdle)
+		return transport.Floor{}, context.Cause(ctx)
+	}
+	line.Store(bounceOver)
+	// The other side stores zero once it has seen the end.
+	for looks := 0; line.Load() != bounceIdle && !stopped.Load(); looks++ {
+		yield(looks, defaultYield)
+	}
+	return transport.Floor{
+		Name:      "cache-line bounce",
+		RoundTrip: min(Median(batches[0]), Median(batches[1])),
+		Samples:   (len(batches[0]) + len(batches[1])) * bounceBatch,
+	}, nil
+}
+
+// waits returns how the batch of a value waits: 1 with a pause, 0 without. Both sides
+// derive it from the value.
+func waits(value uint64) uint64 { return value / (2 * bounceBatch) & 1 }
+
+// bounceForth writes odd numbers and waits for the even ones; ok is false if it was
+// stopped.
+func bounceForth(line *atomic.Uint64, value uint64, stopped *atomic.Bool) (next uint64, ok bool) {
+	pauses := waits(value) == 1
+	for range bounceBatch {
+		line.Store(value)
+		for looks := 0; line.Load() != value+1; looks++ {
+			if stopped.Load() {
+				return value, false
+			}
+			yield(looks, defaultYield)
+			if pauses {
+				pause()
+			}
+		}
+		value += 2
+	}
+	return value, true
+}
+
+// bounceBack answers until the initiator ends the run. It returns false if it was
+// stopped before.
+func bounceBack(line *atomic.Uint64, stopped *atomic.Bool) (over bool) {
+	last := uint64(bounceIdle)
+	pauses := false
+	for looks := 0; !stopped.Load(); looks++ {
+		yield(looks, defaultYield)
+		seen := line.Load()
+		switch {
+		case seen == bounceOver && last != bounceIdle: // not left over from an earlier run
+			line.Store(bounceIdle)
+			return true
+		case seen != bounceOver && seen != last && seen&1 == 1:
+			last, looks = seen+1, 0
+			line.Store(last)
+			pauses = waits(seen+2) == 1 // how the next value is waited for
+		case pauses:
+			pause()
+		}
+	}
+	return false
+}

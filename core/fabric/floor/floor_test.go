@@ -1,0 +1,171 @@
+package floor
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// words is a Medium of two words in memory, as RDMA WRITE has it: Take returns the last
+// number again and again. It loses a share of what is posted.
+type words struct {
+	in, out *atomic.Uint64
+	loss    float64
+	err     error
+}
+
+func (m *words) Post(number uint64) error {
+	if rand.Float64() >= m.loss {
+		m.out.Store(number)
+	}
+	return m.err
+}
+
+func (m *words) Take() (uint64, bool, error) {
+	runtime.Gosched()
+	number := m.in.Load()
+	return number, number != 0, nil
+}
+
+func sides() (a, b *PingPong) {
+	var forth, back atomic.Uint64
+	return &PingPong{Name: "words", Medium: &words{in: &back, out: &forth}, Batch: 4},
+		&PingPong{Name: "words", Medium: &words{in: &forth, out: &back}, Batch: 4}
+}
+
+func TestPingPong(t *testing.T) {
+	a, b := sides()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for range 4 { // each side leads in turn, on the same words
+		var far sync.WaitGroup
+		far.Go(func() {
+			reading, err := b.Run(ctx, false, 0)
+			require.NoError(t, err)
+			require.Zero(t, reading)
+		})
+		reading, err := a.Run(ctx, true, time.Millisecond)
+		far.Wait()
+		require.NoError(t, err)
+		require.Equal(t, "words", reading.Name)
+		require.Positive(t, reading.RoundTrip)
+		require.Positive(t, reading.Samples)
+		require.Zero(t, reading.Samples%4)
+		require.Equal(t, a.number, b.number)
+		// A side that led in vain is ahead of the other.
+		short, cancel := context.WithTimeout(ctx, time.Millisecond)
+		_, err = a.Run(short, true, time.Millisecond)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		cancel()
+		a, b = b, a
+	}
+}
+
+func TestPingPongAlone(t *testing.T) {
+	for _, initiate := range []bool{true, false} {
+		a, _ := sides()
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		_, err := a.Run(ctx, initiate, time.Millisecond)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		cancel()
+	}
+}
+
+func TestPingPongOfLosses(t *testing.T) {
+	a, b := sides()
+	a.Medium.(*words).loss, b.Medium.(*words).loss = 0.1, 0.1
+	a.LostAfter = 1000
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	over, end := context.WithCancel(ctx)
+	var far sync.WaitGroup
+	far.Go(func() {
+		_, err := b.Run(over, false, 0)
+		require.ErrorIs(t, err, context.Canceled, "a medium that loses numbers sends no end mark")
+	})
+	reading, err := a.Run(ctx, true, time.Millisecond)
+	require.NoError(t, err)
+	require.Positive(t, reading.Samples)
+	end()
+	far.Wait()
+}
+
+func TestPingPongOfABrokenMedium(t *testing.T) {
+	a, _ := sides()
+	broken := errors.New("broken")
+	a.Medium.(*words).err = broken
+	_, err := a.Run(t.Context(), true, time.Millisecond)
+	require.ErrorIs(t, err, broken)
+}
+
+func TestMedian(t *testing.T) {
+	require.Zero(t, Median(nil))
+	require.InDelta(t, 2, Median([]float64{3, 1, 2}), 0)
+}
+
+func TestBounce(t *testing.T) {
+	var line atomic.Uint64
+	for range 2 { // the line serves again
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		var far sync.WaitGroup
+		far.Go(func() {
+			reading, err := Bounce(ctx, &line, false, 0)
+			require.NoError(t, err)
+			require.Zero(t, reading)
+		})
+		reading, err := Bounce(ctx, &line, true, time.Millisecond)
+		require.NoError(t, err)
+		far.Wait()
+		require.Positive(t, reading.RoundTrip)
+		require.Positive(t, reading.Samples)
+		require.Zero(t, line.Load())
+		cancel()
+	}
+}
+
+func TestBounceAlone(t *testing.T) {
+	for _, initiate := range []bool{true, false} {
+		var line atomic.Uint64
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+		_, err := Bounce(ctx, &line, initiate, time.Millisecond)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		cancel()
+	}
+}
+
+// TestBounceCancelled cancels both sides at any moment, again and again on the
+// same line, and lets a hostile peer write into it.
+func TestBounceCancelled(t *testing.T) {
+	var line atomic.Uint64
+	for i := range 60 {
+		ctx, cancel := context.WithCancel(context.Background())
+		var sides sync.WaitGroup
+		for _, initiate := range []bool{true, false} {
+			sides.Go(func() { _, _ = Bounce(ctx, &line, initiate, time.Hour) })
+		}
+		for range i % 7 {
+			line.Store(bounceOver)
+			time.Sleep(100 * time.Microsecond)
+		}
+		cancel()
+		sides.Wait()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	var far sync.WaitGroup
+	far.Go(func() { _, _ = Bounce(ctx, &line, false, 0) })
+	reading, err := Bounce(ctx, &line, true, time.Millisecond)
+	require.NoError(t, err)
+	require.Positive(t, reading.RoundTrip)
+	far.Wait()
+}

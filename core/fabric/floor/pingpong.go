@@ -1,0 +1,176 @@
+package floor
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"transportbench/core/transport"
+)
+
+// Medium carries numbers between the two sides of a [PingPong]. No method waits for
+// the other side.
+type Medium interface {
+	// Post sends number to the other side.
+	Post(number uint64) error
+	// Take returns a number that has arrived; ok is false if there is none. It may
+	// return the same number again.
+	Take() (number uint64, ok bool, err error)
+}
+
+// PingPong is one side of ping-pongs over one connection. Keep it for as long as the
+// medium may deliver numbers of an earlier Run: numbers only grow, so that Run ignores
+// the old ones.
+type PingPong struct {
+	Name   string // of the floor, such as "raw TCP ping-pong"
+	Medium Medium
+
+	// Batch is how many round trips are timed together; 0 is 1. Use more if reading
+	// the clock costs more than a few percent of a round trip.
+	Batch int
+
+	// YieldAfter is how many calls of Take in a row find nothing before the thread
+	// offers its core to others; 0 is a number for media that take nanoseconds.
+	YieldAfter int
+
+	// LostAfter is how many calls of Take in a row find nothing before a number counts
+	// as lost; 0 if the medium loses none. A batch with a lost number is not counted.
+	// A medium that loses numbers ends the ping-pong itself: Run sends no end mark.
+	LostAfter int
+
+	number uint64 // the largest that either side has posted
+}
+
+// lastNumber is the bit that is set in the number that ends a ping-pong.
+const lastNumber = 1 << 63
+
+// warmups is how many batches are dropped: the first waits for the other side, and
+// those after it may find caches and branch predictors cold.
+const warmups = 3
+
+// defaultYield is the default of PingPong.YieldAfter. A thread that runs answers sooner;
+// the other side has no core then, and may be waiting for this one's.
+const defaultYield = 1 << 14
+
+// yield offers the core to other threads once in every so many vain looks. It does not
+// enter Go's scheduler.
+func yield(looks, every int) {
+	if looks%every == every-1 {
+		_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
+	}
+}
+
+// Run measures round trips for about d after the other side has joined. Both sides call
+// it, one with initiate true; that side returns the reading, the other a zero Floor.
+// Run spins, and returns the cause of ctx when ctx ends first. It returns errors of the
+// medium unwrapped.
+func (p *PingPong) Run(ctx context.Context, initiate bool, d time.Duration) (transport.Floor, error) {
+	var stopped atomic.Bool
+	defer context.AfterFunc(ctx, func() { stopped.Store(true) })()
+	if p.YieldAfter == 0 {
+		p.YieldAfter = defaultYield
+	}
+	var times []float64
+	var err error
+	if initiate {
+		times, err = p.lead(&stopped, d)
+	} else {
+		err = p.follow(&stopped)
+	}
+	switch {
+	case err != nil:
+		return transport.Floor{}, err
+	case stopped.Load():
+		return transport.Floor{}, context.Cause(ctx)
+	case !initiate:
+		return transport.Floor{}, nil
+	}
+	return transport.Floor{Name: p.Name, RoundTrip: Median(times), Samples: len(times) * max(p.Batch, 1)}, nil
+}
+
+// lead returns the mean round trip of each batch, in nanoseconds.
+func (p *PingPong) lead(stopped *atomic.Bool, d time.Duration) (times []float64, err error) {
+	// The other side may have led before, and be ahead after a run that was given up.
+	if number, ok, err := p.Medium.Take(); err != nil {
+		return nil, err
+	} else if ok {
+		p.number = max(p.number, number&^lastNumber)
+	}
+	batch := max(p.Batch, 1)
+	before := time.Now()
+	joined := before
+	for len(times) <= warmups || before.Sub(joined) < d {
+		whole := true
+		for range batch {
+			p.number++
+			answered, err := p.roundTrip(stopped, p.number)
+			if err != nil || stopped.Load() {
+				return nil, err
+			}
+			whole = whole && answered
+		}
+		now := time.Now()
+		if whole {
+			if times = append(times, float64(now.Sub(before))/float64(batch)); len(times) == 1 {
+				joined = now
+			}
+		}
+		before = now
+	}
+	if p.LostAfter == 0 {
+		p.number++
+		_, err = p.roundTrip(stopped, p.number|lastNumber)
+	}
+	return times[warmups:], err
+}
+
+// roundTrip posts a number and waits for its echo. It returns false if the number was
+// lost or the run is stopped.
+func (p *PingPong) roundTrip(stopped *atomic.Bool, number uint64) (answered bool, err error) {
+	if err := p.Medium.Post(number); err != nil {
+		return false, err
+	}
+	for looks := 1; !stopped.Load(); looks++ {
+		echo, ok, err := p.Medium.Take()
+		if err != nil || ok && echo == number {
+			return err == nil, err
+		}
+		if looks == p.LostAfter {
+			return false, nil
+		}
+		yield(looks, p.YieldAfter)
+	}
+	return false, nil
+}
+
+// follow echoes numbers up to the last.
+func (p *PingPong) follow(stopped *atomic.Bool) error {
+	for looks := 1; !stopped.Load(); looks++ {
+		number, ok, err := p.Medium.Take()
+		if err != nil {
+			return err
+		}
+		if !ok || number&^lastNumber <= p.number {
+			yield(looks, p.YieldAfter)
+			continue
+		}
+		looks = 0
+		p.number = number &^ lastNumber
+		if err := p.Medium.Post(number); err != nil || number&lastNumber != 0 {
+			return err
+		}
+	}
+	return nil
+}
+
+// Median sorts times and returns their median, or 0 if there is none.
+func Median(times []float64) float64 {
+	if len(times) == 0 {
+		return 0
+	}
+	slices.Sort(times)
+	return times[len(times)/2]
+}
