@@ -22,10 +22,19 @@ bench: ## compare every transport that this machine can run
 bench-peers: ## compare transports with their libraries' own benchmarks
 	@scripts/bench-peers.sh
 
+.PHONY: check
+check: ## before a commit: build, and lint and test the packages that changed
+	@scripts/check.sh
+
 .PHONY: test
-test: ## check and test everything, set-up included
+test: ## check and test everything that takes minutes, set-up included
 	@scripts/setup.sh test
-	@scripts/test.sh $(FUZZTIME)
+	@scripts/test.sh
+
+.PHONY: test-long
+test-long: ## verbs in a guest, fuzzing, each benchmark once, volume tests
+	@scripts/setup.sh test
+	@FUZZTIME=$(FUZZTIME) scripts/test.sh long
 
 .PHONY: test-rdma
 test-rdma: ## test verbs: on Soft-RoCE in QEMU, or on DEVICE=mlx5_0

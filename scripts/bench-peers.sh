@@ -12,10 +12,7 @@ need_go
 have sockperf && have iperf3 && have ucx_perftest ||
 	install_packages "transports are compared with them" sockperf iperf3 ucx-utils ||
 	say "going on with those that are there"
-tags=$(all_native_tags)
-CGO_ENABLED=0
-[ -z "$tags" ] || CGO_ENABLED=1
-export CGO_ENABLED
+native_env
 mapfile -t packages < <(grep -rlE '^func BenchmarkPeers\(' --include='*_test.go' plugins | xargs -r -n1 dirname | sort -u)
 for package in "${packages[@]}"; do
 	go test -v -tags "$tags" -run '^$' -bench '^BenchmarkPeers$' -benchtime 1x "./$package"

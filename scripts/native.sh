@@ -59,6 +59,21 @@ native_missing() {
 	done
 }
 
+# native_env sets tags to the build tags of the libraries that were found, and
+# CGO_ENABLED as the binaries are built: one set of compiled packages then serves the
+# build, vet, the linter and the tests.
+native_env() {
+	tags=$(all_native_tags)
+	CGO_ENABLED=0
+	[ -z "$tags" ] || CGO_ENABLED=1
+	export CGO_ENABLED
+}
+
+# golangci_lint runs the linter over packages.
+golangci_lint() {
+	GOFLAGS=-buildvcs=false go tool -modfile=tools/go.mod golangci-lint run --build-tags "$tags" "$@"
+}
+
 # all_native_tags prints the tags of every plugin, for tools that look at the
 # whole tree.
 all_native_tags() {

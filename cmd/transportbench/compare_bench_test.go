@@ -13,6 +13,14 @@ import (
 	"transportbench/core/lab/result"
 )
 
+// often returns times, or 1 in short mode, which only shows that the benchmark works.
+func often(times int) int {
+	if testing.Short() {
+		return 1
+	}
+	return times
+}
+
 // pairedTests runs ab the given number of times, with 10 repeats of each side, and returns the reports.
 func pairedTests(b *testing.B, times int, a, other string) []compare.Report {
 	b.Helper()
@@ -33,7 +41,7 @@ func pairedTests(b *testing.B, times int, a, other string) []compare.Report {
 // share of comparisons in which anything is BETTER or WORSE must stay within
 // alpha.
 func BenchmarkSameAgainstSame(b *testing.B) {
-	const times = 20
+	times := often(20)
 	for b.Loop() {
 		wrong := 0
 		for _, r := range pairedTests(b, times, "", "") {
@@ -41,7 +49,7 @@ func BenchmarkSameAgainstSame(b *testing.B) {
 				wrong++
 			}
 		}
-		b.ReportMetric(float64(wrong)/times, "false-share")
+		b.ReportMetric(float64(wrong)/float64(times), "false-share")
 	}
 }
 
@@ -54,7 +62,7 @@ func BenchmarkSlowDownOf5Percent(b *testing.B) {
 	r, err := result.Parse(i.stdout.Bytes())
 	require.NoError(b, err, i.stderr.String())
 	burn := fmt.Sprintf("burn=%dns", int(math.Round(r.Summary[result.LatencyP50].Median/20)))
-	const times = 10
+	times := often(10)
 	for b.Loop() {
 		found, sum := 0, 0.0
 		for _, report := range pairedTests(b, times, "", burn) {
@@ -67,8 +75,8 @@ func BenchmarkSlowDownOf5Percent(b *testing.B) {
 				}
 			}
 		}
-		b.ReportMetric(float64(found)/times, "found-share")
-		b.ReportMetric(sum/times/0.05, "of-5-percent")
+		b.ReportMetric(float64(found)/float64(times), "found-share")
+		b.ReportMetric(sum/float64(times)/0.05, "of-5-percent")
 	}
 	b.Log(strings.TrimPrefix(burn, "burn="))
 }

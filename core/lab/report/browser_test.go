@@ -79,6 +79,9 @@ type tab struct {
 // newTab opens an empty page, or skips the test where there is no browser.
 func newTab(t testing.TB) *tab {
 	t.Helper()
+	if raceEnabled {
+		t.Skip("the race detector does not see into the browser; this test runs without it")
+	}
 	chromium.once.Do(startChromium)
 	if chromium.missing != "" {
 		t.Skip(chromium.missing)
