@@ -17,15 +17,17 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// kill ends a rank without a farewell, as the kernel does with the sockets of a process
-// that dies.
+// kill closes a rank without byes, as the kernel closes the sockets of a process that dies.
 func kill(t transport.Transport) {
-	r := t.(*rank)
-	_ = r.heart.close()
-	for _, w := range r.workers {
-		w.closed = true
-		_ = w.port.Close()
-	}
+	e := t.(*endpoint)
+	_ = e.heartbeat.close()
+	_ = e.workers.Close(func(workers []*worker) error {
+		for _, w := range workers {
+			w.closed = true
+			_ = w.release()
+		}
+		return e.ports.close()
+	})
 }
 
 // TestConformance runs under options that change how bytes move. Its clauses may take long

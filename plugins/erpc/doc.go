@@ -1,37 +1,65 @@
-// Package erpc is RPC over unreliable datagrams, after eRPC (Kalia, Kaminsky,
-// Andersen: "Datacenter RPCs can be general and fast", NSDI 2019). Datagrams are those
-// of core/fabric/datagram: kernel sockets, or UD queue pairs of an RDMA device or of the
-// software device.
+// Package erpc is RPC over unreliable datagrams, after eRPC (Kalia, Kaminsky, Andersen:
+// "Datacenter RPCs can be general and fast", NSDI 2019). core/fabric/datagram carries the
+// datagrams: over kernel UDP sockets, or over UD queue pairs of an RDMA device or of the software
+// device.
 //
-// # Sessions
+// # Protocol
 //
-// Each connection of two workers is one session, in which both may be client and
-// server. A client has a window of slots (8), each with one call on its way; more calls
-// wait in the backlog. A call and its response are an exchange of numbered packets, in
-// which the server sends nothing but answers; exchange.go has the numbers. The server
-// keeps the number of each slot's last request, and runs a request only if it is the
-// next: at most once.
+// Two connected workers share one session, and both may call over it. A client has a window of
+// slots (8 in eRPC) with one call each; further calls wait in the backlog. A call and its response
+// are an exchange of numbered packets of four kinds. The client sends requests and RFRs (requests
+// for response); the server sends nothing but one answer to each: a credit return or a packet of
+// the response. exchange.go has the numbers.
 //
-// # Flow control
+// Flow control: the client holds the session's credits (32 in eRPC). Each of its packets costs one
+// credit and the answer returns it, so the credits bound the packets in flight in both directions.
 //
-// A client holds the session's credits (32). Each packet that it sends takes one, and
-// the answer to it gives it back. So the credits bound what is on its way in both
-// directions, and no more of them are used than both sides have room to receive.
+// Loss: packets out of order are dropped. A slot without progress for the retransmission timeout
+// (RTO) takes back the credits of its unanswered packets and sends them again (go-back-N). A server
+// answers a repeated packet again, but runs each request at most once: it starts a request only if
+// its number is the slot's next one.
 //
-// # Loss
+// Congestion: round trips give each session a rate (timely.go), and a timing wheel (wheel.go) holds
+// packets until the rate allows them. While the rate is the link's, packets bypass the wheel.
 //
-// What arrives out of order is dropped. A slot without progress for a while (RTO) forgets
-// what was not answered, takes its credits back and sends again from there (go-back-N).
+// # A call of one packet
 //
-// # Congestion
+// On the client:
 //
-// Round trips, from packets and their answers, give each session a rate (timely.go),
-// and a timing wheel (wheel.go) holds packets until the rate lets them go: pulls too,
-// by the size of what they ask for. While the rate is the link's, packets pass the wheel
-// by.
+//  1. worker.Post (worker_datapath.go) passes the op to worker.call (request_datapath.go), which
+//     copies the payload into the call's buffer and gives the call a free slot (startCall).
+//  2. worker.pump (credit_datapath.go) takes a credit, worker.pace (timely.go) finds no reason to
+//     wait, and worker.transmit (credit_datapath.go) calls sendRequest (request_datapath.go).
+//  3. worker.send (worker_datapath.go) writes header and checksum and adds the packet to the port's
+//     batch. Worker.Flush rings the port's doorbell.
 //
-// # Loss of peers
+// On the server:
 //
-// Ranks ask each other for life in heartbeats, which a goroutine answers whatever the
-// workers do; a worker that closes says so.
+//  4. worker.Poll (worker_datapath.go) receives a batch; worker.receive checks session, source and
+//     checksum and passes the packet to receiveRequest (request_datapath.go). The request is the
+//     slot's next one and complete, so it becomes an event whose payload lies in the port's buffer.
+//  5. Post of the reply calls worker.reply (response_datapath.go): it copies the payload, and
+//     worker.answer (credit_datapath.go) sends it with sendResponse (response_datapath.go).
+//
+// Back on the client:
+//
+//  6. Poll and receive lead to receiveResponse (response_datapath.go). It calls acceptAnswer
+//     (credit_datapath.go), which returns the credit and measures the round trip, and then complete,
+//     which makes the event and frees the slot or starts the next call of the backlog.
+//
+// # A call of many packets
+//
+// With a request of n packets and a response of m:
+//
+//  1. pump sends request packets for as long as there are credits, one slot after the other.
+//  2. receiveRequest copies each packet into the slot's buffer. worker.answer answers all but the
+//     last with sendCredit; receiveCredit (both credit_datapath.go) returns the credit and pumps.
+//  3. Packet n completes the request. Its answer is response packet 0, sent by reply as above.
+//  4. receiveResponse learns the response's size from that packet, so the slot has m-1 numbers more
+//     to send. pump sends them as RFRs (sendRFR, rfr_datapath.go); receiveRFR has answer send the
+//     next response packet, and receiveResponse copies it into the slot's buffer until all are there.
+//
+// worker.Poll also runs the timers: sendDue (wheel.go) sends held packets that are due; scan
+// (worker_datapath.go) retransmits (checkTimeout, loss_datapath.go), repeats handshakes
+// (handshake.go) and collects peers that the heartbeat declared dead (heartbeat.go).
 package erpc

@@ -4,10 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
+	"maps"
 
-	"transportbench/core/fabric/datagram"
+	control "transportbench/core/fabric/endpoint"
 	"transportbench/core/transport"
+)
+
+const (
+	name    = control.Name("erpc")
+	version = "0.1.0"
 )
 
 // Driver opens the erpc transport.
@@ -15,22 +20,18 @@ type Driver struct{}
 
 var _ transport.Driver = Driver{}
 
-// Info implements [transport.Driver]. The capabilities are those of all providers.
+// capabilities are the same for all providers.
+var capabilities = transport.Capabilities{Waits: true, TellsPeerLost: true}
+
+// Info implements [transport.Driver].
 func (Driver) Info() transport.Info {
 	return transport.Info{
-		Name: name, Version: version,
+		Name: string(name), Version: version,
 		Summary:      "eRPC's protocol over unreliable datagrams: kernel UDP, or UD queue pairs",
 		Providers:    []string{providerUDP, providerVerbs, providerSoft},
-		Capabilities: capabilities(providerSoft),
+		Capabilities: capabilities,
 		Limits:       transport.Limits{MaxPayload: maxMessage, Peers: maxPeers},
 		Options:      schema,
-	}
-}
-
-func capabilities(provider string) transport.Capabilities {
-	return transport.Capabilities{
-		Waits:         true,
-		TellsPeerLost: true,
 	}
 }
 
@@ -38,67 +39,61 @@ func capabilities(provider string) transport.Capabilities {
 func (Driver) Open(_ context.Context, cfg transport.Config) (transport.Transport, error) {
 	s, err := resolve(cfg)
 	if err != nil {
-		return nil, transport.NewOpError(name, "open", err)
+		return nil, name.Error("open", err)
 	}
-	r := &rank{settings: s, workers: make([]*worker, cfg.Workers)}
-	if err := r.open(); err != nil {
-		return nil, transport.NewOpError(name, "open", errors.Join(err, r.Close()))
+	e := &endpoint{settings: s, workers: control.NewWorkers[worker](name, cfg.Workers)}
+	if err := e.open(); err != nil {
+		return nil, name.Error("open", errors.Join(err, e.Close()))
 	}
 	if s.auto != "" && cfg.Logger != nil {
 		cfg.Logger.Info("erpc: took provider " + s.auto)
 	}
-	return r, nil
+	return e, nil
 }
 
-// rank is the transport of one process.
-type rank struct {
-	settings settings
-	source   source
-	notes    map[string]string
-	unit     int // bytes of data in a packet
-	heart    *heart
-
-	mu      sync.Mutex
-	workers []*worker
-	closed  bool
+// endpoint is the transport of one rank.
+type endpoint struct {
+	settings  settings
+	ports     *portFactory
+	notes     map[string]string // of the heartbeat's port
+	maxData   int               // bytes of data in a packet
+	heartbeat *heartbeat
+	workers   *control.Workers[worker]
 }
 
-func (r *rank) open() error {
+func (e *endpoint) open() error {
+	s := &e.settings
 	var err error
-	if r.source, err = openSource(&r.settings); err != nil {
+	if e.ports, err = openPorts(s); err != nil {
 		return err
 	}
-	port, err := r.source.port(-1)
+	port, err := e.ports.open(heartbeatPort)
 	if err != nil {
 		return err
 	}
-	r.unit = port.MTU() - headerSize
-	r.notes = port.Notes()
-	if r.heart, err = newHeart(port, r.settings.keepalive, r.settings.silence); err != nil {
-		return errors.Join(err, port.Close())
-	}
+	e.heartbeat = newHeartbeat(port, s.keepalive, s.maxMissed)
+	e.maxData = port.MTU() - headerSize
+	e.notes = port.Notes()
 	switch {
-	case port.MTU() < leastMTU:
-		return &transport.OptionError{Option: "mtu", Problem: fmt.Sprintf("%d is below %d", port.MTU(), leastMTU)}
-	case packetsOf(r.settings.payload, r.unit) > maxPackets:
-		return fmt.Errorf("%w: %d bytes in packets of %d are more than %d packets; raise mtu",
-			transport.ErrTooLarge, r.settings.payload, r.unit, maxPackets)
+	case port.MTU() < minMTU:
+		return badMTU(port.MTU())
+	case packetsOf(s.payload, e.maxData) > maxPackets:
+		return fmt.Errorf("%w: a payload of %d bytes takes more than %d packets of %d bytes; raise mtu",
+			transport.ErrTooLarge, s.payload, maxPackets, e.maxData)
 	}
-	return r.settings.fits(r.source.credits(&r.settings), r.unit)
+	return s.checkMemory(e.ports.credits(), e.maxData)
 }
 
-func (r *rank) Properties() transport.Properties {
-	s := &r.settings
-	p := transport.Properties{Provider: s.provider, Capabilities: capabilities(s.provider), Limits: s.limits(r.unit),
-		Libraries: r.source.libraries(), Notes: map[string]string{}}
-	for key, note := range r.notes {
-		p.Notes[key] = note
-	}
-	p.Notes["credits"] = fmt.Sprintf("%d of %d", r.source.credits(s), s.credits)
+// Properties implements [transport.Transport].
+func (e *endpoint) Properties() transport.Properties {
+	s := &e.settings
+	p := transport.Properties{Provider: s.provider, Capabilities: capabilities, Limits: s.limits(e.maxData),
+		Libraries: e.ports.libraries(), Notes: maps.Clone(e.notes)}
+	p.Notes["credits"] = fmt.Sprintf("%d of %d", e.ports.credits(), s.credits)
 	if s.timely {
 		c := &s.congestion
 		p.Notes["timely"] = fmt.Sprintf("link %.0f B/s, least %.0f, step %.0f; round trips %.0f us to %.0f us, least %.0f us",
-			c.link, c.least, c.step, c.low/1e3, c.high/1e3, c.minRTT/1e3)
+			c.linkRate, c.minRate, c.step, c.low/1e3, c.high/1e3, c.minRTT/1e3)
 	}
 	if s.auto != "" {
 		p.Notes["auto"] = s.auto
@@ -106,57 +101,35 @@ func (r *rank) Properties() transport.Properties {
 	return p
 }
 
-func (r *rank) NewWorker(index int) (transport.Worker, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.closed {
-		return nil, transport.NewOpError(name, "new worker", transport.ErrClosed)
-	}
-	if index < 0 || index >= len(r.workers) || r.workers[index] != nil {
-		return nil, transport.NewOpError(name, "new worker", fmt.Errorf("index %d is taken or outside 0 to %d", index, len(r.workers)-1))
-	}
-	port, err := r.source.port(index)
+// NewWorker implements [transport.Transport].
+func (e *endpoint) NewWorker(index int) (transport.Worker, error) {
+	w, err := e.workers.New(index, func() (*worker, error) {
+		port, err := e.ports.open(index)
+		if err != nil {
+			return nil, err
+		}
+		w, err := newWorker(&e.settings, port, e.heartbeat, e.ports.credits(), monotonic())
+		if err != nil {
+			return nil, errors.Join(err, port.Close())
+		}
+		return w, nil
+	})
 	if err != nil {
-		return nil, transport.NewOpError(name, "new worker", err)
+		return nil, err
 	}
-	w, err := newWorker(&r.settings, port, r.heart, r.source.credits(&r.settings), monotonic())
-	if err != nil {
-		return nil, transport.NewOpError(name, "new worker", errors.Join(err, port.Close()))
-	}
-	r.workers[index] = w
 	return w, nil
 }
 
 // Close implements [transport.Transport].
-func (r *rank) Close() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.closed {
-		return nil
-	}
-	r.closed = true
-	var errs []error
-	for _, w := range r.workers {
-		if w != nil {
-			errs = append(errs, w.Close(), w.release())
+func (e *endpoint) Close() error {
+	return e.workers.Close(func(workers []*worker) error {
+		errs := []error{control.Each(workers, func(w *worker) error { return errors.Join(w.Close(), w.release()) })}
+		if e.heartbeat != nil {
+			errs = append(errs, e.heartbeat.close())
 		}
-	}
-	if r.heart != nil {
-		errs = append(errs, r.heart.close())
-	}
-	if r.source != nil {
-		errs = append(errs, r.source.close())
-	}
-	return errors.Join(errs...)
-}
-
-// source makes a rank's ports.
-type source interface {
-	// port makes that of a worker, or for -1 that of the heartbeats.
-	port(worker int) (datagram.Port, error)
-	// credits is how many a session may have, so that what all peers send at once
-	// finds room at the receiver.
-	credits(*settings) int
-	libraries() map[string]string
-	close() error
+		if e.ports != nil {
+			errs = append(errs, e.ports.close())
+		}
+		return errors.Join(errs...)
+	})
 }

@@ -1,128 +1,134 @@
 package erpc
 
-// An exchange is a request of n packets and its response of m. Its packets are
-// numbered through: request packet i has number i, response packet j has n-1+j.
-// What the client sends is answered number by number:
+// exchange is a request of n packets and its response of m, as one side knows them. One numbering
+// covers both: request packet i has number i, response packet j has number n-1+j. The server answers
+// each packet of the client under its number (eRPC, NSDI 2019, section 5.1):
 //
 //	number     client sends     server answers
 //	0 .. n-2   request packet   credit return
 //	n-1        request packet   response packet 0
-//	n .. n+m-2 pull             response packet 1 .. m-1
-//
-// So n+m-1 packets go each way, and both sides count with one number. (eRPC, NSDI
-// 2019, section 5.1, where a pull is a request for response.)
-
-// packetsOf is how many packets a message of size bytes takes, of unit bytes each. An
-// empty message takes one.
-func packetsOf(size, unit int) int {
-	if size <= unit {
-		return 1
-	}
-	return (size + unit - 1) / unit
-}
-
-// piece is the part of a message that its packet i carries.
-func piece(i, size, unit int) (from, to int) {
-	from = i * unit
-	return from, min(from+unit, size)
-}
-
-// exchange is where one side stands in one.
+//	n .. n+m-2 RFR              response packet 1 .. m-1
 type exchange struct {
 	requestPackets  int
-	responsePackets int // 0 while it is not known
+	responsePackets int // 0 until it is known
 	requestSize     int
 	responseSize    int
 }
 
-// limit is how many numbers the client may use as far as it knows.
-func (x *exchange) limit() int {
+// packetsOf returns how many packets of maxData bytes a message of size bytes takes. An empty message
+// takes one.
+func packetsOf(size, maxData int) int {
+	if size <= maxData {
+		return 1
+	}
+	return (size + maxData - 1) / maxData
+}
+
+// fragment returns the range of a message that its packet i carries.
+func fragment(i, size, maxData int) (from, to int) {
+	from = i * maxData
+	return from, min(from+maxData, size)
+}
+
+// packets returns how many packets the client sends in this exchange, as far as it knows.
+func (x *exchange) packets() int {
 	if x.responsePackets == 0 {
 		return x.requestPackets
 	}
 	return x.requestPackets + x.responsePackets - 1
 }
 
-// verdict is what a packet means to a side that has seen all numbers before next.
+// verdict tells how to handle a packet, given the number that is expected next.
 type verdict uint8
 
 const (
-	inOrder verdict = iota
-	past            // was seen before
-	future          // something before it is missing, or it should not be there at all
-	bad             // contradicts what is known of the exchange
+	inOrder    verdict = iota
+	duplicate          // its number was seen before
+	outOfOrder         // a packet before it is missing, or it answers a packet that was not sent
+	malformed          // it contradicts what is known of the exchange
 )
 
-// answer judges a packet from the server, of dataSize bytes: the client has seen all
-// numbers before received and sent those before sent. A first response packet tells
-// the size of the response, which is then in x.
-func (x *exchange) answer(h *header, dataSize, received, sent, unit, largest int) verdict {
-	n := int(h.number)
+func order(number, next int) verdict {
 	switch {
-	case n < received:
-		return past
-	case n > received || n >= sent:
-		return future
-	case (h.kind == kindResponse) != (n >= x.requestPackets-1):
-		return bad
-	case h.kind == kindCredit:
-		if dataSize != 0 {
-			return bad
-		}
-		return inOrder
-	}
-	size, first := int(h.size), n == x.requestPackets-1
-	if size > largest || !first && size != x.responseSize {
-		return bad
-	}
-	if from, to := piece(n-(x.requestPackets-1), size, unit); dataSize != to-from {
-		return bad
-	}
-	if first {
-		x.responseSize, x.responsePackets = size, packetsOf(size, unit)
+	case number < next:
+		return duplicate
+	case number > next:
+		return outOfOrder
 	}
 	return inOrder
 }
 
-// begin starts the server's side of an exchange with its first packet; it says no
-// where that is not one.
-func (x *exchange) begin(h *header, dataSize, unit, largest int) bool {
+// begin starts an exchange at the server with its first packet, of dataSize bytes. It returns false
+// if the packet cannot be one.
+func (x *exchange) begin(h *header, dataSize, maxData, maxPayload int) bool {
 	size := int(h.size)
-	if h.number != 0 || size > largest || dataSize != min(size, unit) {
+	if h.number != 0 || size > maxPayload || dataSize != min(size, maxData) {
 		return false
 	}
-	*x = exchange{requestSize: size, requestPackets: packetsOf(size, unit)}
+	*x = exchange{requestSize: size, requestPackets: packetsOf(size, maxData)}
 	return true
 }
 
-// requested judges a request packet of dataSize bytes at the server, which has seen
-// all numbers before received.
-func (x *exchange) requested(h *header, dataSize, received, unit int) verdict {
+// checkRequest checks a request packet at a server that has received all numbers before next.
+func (x *exchange) checkRequest(h *header, dataSize, next, maxData int) verdict {
 	n := int(h.number)
 	if n >= x.requestPackets || int(h.size) != x.requestSize {
-		return bad
+		return malformed
 	}
-	if from, to := piece(n, x.requestSize, unit); dataSize != to-from {
-		return bad
+	if from, to := fragment(n, x.requestSize, maxData); dataSize != to-from {
+		return malformed
 	}
-	return order(n, received)
+	return order(n, next)
 }
 
-// pulled judges a pull at the server, once it has replied.
-func (x *exchange) pulled(h *header, dataSize, received int) verdict {
+// checkRFR checks an RFR at a server that has replied.
+func (x *exchange) checkRFR(h *header, dataSize, next int) verdict {
 	n := int(h.number)
-	if n < x.requestPackets || n >= x.limit() || dataSize != 0 {
-		return bad
+	if n < x.requestPackets || n >= x.packets() || dataSize != 0 {
+		return malformed
 	}
-	return order(n, received)
+	return order(n, next)
 }
 
-func order(n, next int) verdict {
+// checkAnswer checks the number of an answer at a client that has received all answers before next
+// and sent all packets before sent.
+func checkAnswer(number, next, sent int) verdict {
 	switch {
-	case n < next:
-		return past
-	case n > next:
-		return future
+	case number < next:
+		return duplicate
+	case number > next || number >= sent:
+		return outOfOrder
+	}
+	return inOrder
+}
+
+// checkCredit checks a credit return.
+func (x *exchange) checkCredit(h *header, dataSize, next, sent int) verdict {
+	n := int(h.number)
+	if v := checkAnswer(n, next, sent); v != inOrder {
+		return v
+	}
+	if n >= x.requestPackets-1 || dataSize != 0 {
+		return malformed
+	}
+	return inOrder
+}
+
+// checkResponse checks a response packet. The first one sets the size of the response in x.
+func (x *exchange) checkResponse(h *header, dataSize, next, sent, maxData, maxPayload int) verdict {
+	n := int(h.number)
+	if v := checkAnswer(n, next, sent); v != inOrder {
+		return v
+	}
+	i, size := n-(x.requestPackets-1), int(h.size)
+	if i < 0 || size > maxPayload || i > 0 && size != x.responseSize {
+		return malformed
+	}
+	if from, to := fragment(i, size, maxData); dataSize != to-from {
+		return malformed
+	}
+	if i == 0 {
+		x.responseSize, x.responsePackets = size, packetsOf(size, maxData)
 	}
 	return inOrder
 }

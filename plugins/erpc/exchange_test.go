@@ -7,6 +7,14 @@ import (
 	"pgregory.net/rapid"
 )
 
+// check checks an answer as the client does, by its kind.
+func (x *exchange) check(h *header, dataSize, next, sent, maxData, maxPayload int) verdict {
+	if h.kind == kindCredit {
+		return x.checkCredit(h, dataSize, next, sent)
+	}
+	return x.checkResponse(h, dataSize, next, sent, maxData, maxPayload)
+}
+
 // TestExchange takes an exchange through all its packets, at both sides.
 func TestExchange(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -16,26 +24,26 @@ func TestExchange(t *testing.T) {
 		client := exchange{requestSize: request, requestPackets: packetsOf(request, unit)}
 		var server exchange
 		sent, arrived, returned := 0, 0, 0
-		for client.responsePackets == 0 || sent < client.limit() {
+		for client.responsePackets == 0 || sent < client.packets() {
 			number, size := sent, 0
 			sent++
 			if number < client.requestPackets {
-				from, to := piece(number, request, unit)
+				from, to := fragment(number, request, unit)
 				size = to - from
 				h := header{kind: kindRequest, number: uint32(number), size: uint32(request)}
 				if number == 0 {
 					require.True(t, server.begin(&h, size, unit, 1000))
 				}
-				require.Equal(t, inOrder, server.requested(&h, size, number, unit))
+				require.Equal(t, inOrder, server.checkRequest(&h, size, number, unit))
 				if number > 0 {
-					require.Equal(t, past, server.requested(&h, size, number+1, unit))
-					require.Equal(t, future, server.requested(&h, size, number-1, unit))
+					require.Equal(t, duplicate, server.checkRequest(&h, size, number+1, unit))
+					require.Equal(t, outOfOrder, server.checkRequest(&h, size, number-1, unit))
 				}
 				arrived += size
 			} else {
-				h := header{kind: kindPull, number: uint32(number)}
-				require.Equal(t, inOrder, server.pulled(&h, 0, number))
-				require.Equal(t, bad, server.pulled(&h, 1, number))
+				h := header{kind: kindRFR, number: uint32(number)}
+				require.Equal(t, inOrder, server.checkRFR(&h, 0, number))
+				require.Equal(t, malformed, server.checkRFR(&h, 1, number))
 			}
 			if arrived == request && number >= server.requestPackets-1 && server.responsePackets == 0 {
 				server.responseSize, server.responsePackets = response, packetsOf(response, unit)
@@ -43,14 +51,14 @@ func TestExchange(t *testing.T) {
 			h := header{kind: kindCredit, number: uint32(number)}
 			size = 0
 			if i := number - (server.requestPackets - 1); i >= 0 {
-				from, to := piece(i, response, unit)
+				from, to := fragment(i, response, unit)
 				h.kind, h.size, size = kindResponse, uint32(response), to-from
 			}
 			returned += size
-			require.Equal(t, bad, client.answer(&h, size+1, number, sent, unit, 1000))
-			require.Equal(t, future, client.answer(&h, size, number, number, unit, 1000), "an answer to what was not sent")
-			require.Equal(t, inOrder, client.answer(&h, size, number, sent, unit, 1000))
-			require.Equal(t, past, client.answer(&h, size, number+1, sent, unit, 1000))
+			require.Equal(t, malformed, client.check(&h, size+1, number, sent, unit, 1000))
+			require.Equal(t, outOfOrder, client.check(&h, size, number, number, unit, 1000), "an answer to what was not sent")
+			require.Equal(t, inOrder, client.check(&h, size, number, sent, unit, 1000))
+			require.Equal(t, duplicate, client.check(&h, size, number+1, sent, unit, 1000))
 		}
 		require.Equal(t, client.requestPackets+client.responsePackets-1, sent)
 		require.Equal(t, []int{request, response}, []int{arrived, returned})
@@ -76,14 +84,14 @@ func FuzzExchange(f *testing.F) {
 			require.LessOrEqual(t, data, server.requestSize)
 		}
 		server = exchange{requestSize: request, requestPackets: packetsOf(request, unit)}
-		if server.requested(&h, data, received, unit) == inOrder {
+		if server.checkRequest(&h, data, received, unit) == inOrder {
 			require.LessOrEqual(t, received*unit+data, request)
 		}
 		client := server
 		if k != uint8(kindCredit) && k != uint8(kindResponse) {
 			return
 		}
-		if client.answer(&h, data, received, sent, unit, largest) == inOrder && h.kind == kindResponse {
+		if client.check(&h, data, received, sent, unit, largest) == inOrder && h.kind == kindResponse {
 			i := received - (client.requestPackets - 1)
 			require.GreaterOrEqual(t, i, 0)
 			require.LessOrEqual(t, client.responseSize, largest)

@@ -8,50 +8,49 @@ import (
 	"time"
 
 	"transportbench/core/fabric/datagram"
-	"transportbench/core/transport"
 )
 
 // workerAddress is what a worker tells its peers through the host.
 type workerAddress struct {
-	Port  []byte `json:"port"`
-	Heart []byte `json:"heart"`
-	Nonce uint64 `json:"nonce"`
+	Port      []byte `json:"port"`
+	Heartbeat []byte `json:"heartbeat"`
+	Nonce     uint64 `json:"nonce"`
 }
 
 func encodeAddress(w *worker) ([]byte, error) {
 	a := workerAddress{Port: w.port.Address(), Nonce: w.nonce}
-	if w.heart != nil {
-		a.Heart = w.heart.port.Address()
+	if w.heartbeat != nil {
+		a.Heartbeat = w.heartbeat.port.Address()
 	}
 	return json.Marshal(a)
 }
 
 func decodeAddress(b []byte) (workerAddress, error) {
 	var a workerAddress
-	if err := json.Unmarshal(b, &a); err != nil {
-		return a, fmt.Errorf("the address is not one of this transport: %w", err)
+	err := json.Unmarshal(b, &a)
+	if err == nil && (a.Nonce == 0 || len(a.Port) == 0) {
+		err = errors.New("it has no port or no nonce")
 	}
-	if a.Nonce == 0 || len(a.Port) == 0 {
-		return a, errors.New("the address is not one of this transport")
+	if err != nil {
+		return a, fmt.Errorf("the address is not one of this transport: %w", err)
 	}
 	return a, nil
 }
 
-// greeting is the key of handshake packets to a worker. Who does not have the worker's
-// address does not know it.
-func greeting(nonce uint64) uint32 { return uint32(nonce>>32) ^ uint32(nonce)*0x9e3779b1 }
+// handshakeKey is the key of handshake packets to the worker with this nonce. Only peers that have the
+// worker's address know it.
+func handshakeKey(nonce uint64) uint32 { return uint32(nonce>>32) ^ uint32(nonce)*0x9e3779b1 }
 
-// offer is the data of a hello and of a welcome: what a worker tells of its end of a
-// session.
+// offer is the data of a hello and of a welcome: a worker's end of a session.
 type offer struct {
-	nonce   uint64 // of the worker
-	key     uint32 // for packets to it
-	number  uint16 // for packets to it
-	window  uint16
-	check   uint32 // 1 where it covers all of a packet
-	credits uint32
-	payload uint32
-	unit    uint32
+	nonce      uint64 // of the worker
+	key        uint32 // for packets to it
+	number     uint16 // for packets to it
+	window     uint16
+	checkAll   uint32 // 1 if the checksum covers all of a packet
+	credits    uint32
+	maxPayload uint32
+	maxData    uint32
 }
 
 const offerSize = 32
@@ -61,52 +60,51 @@ func (o *offer) put(b *[offerSize]byte) {
 	binary.LittleEndian.PutUint32(b[8:], o.key)
 	binary.LittleEndian.PutUint16(b[12:], o.number)
 	binary.LittleEndian.PutUint16(b[14:], o.window)
-	binary.LittleEndian.PutUint32(b[16:], o.check)
+	binary.LittleEndian.PutUint32(b[16:], o.checkAll)
 	binary.LittleEndian.PutUint32(b[20:], o.credits)
-	binary.LittleEndian.PutUint32(b[24:], o.payload)
-	binary.LittleEndian.PutUint32(b[28:], o.unit)
+	binary.LittleEndian.PutUint32(b[24:], o.maxPayload)
+	binary.LittleEndian.PutUint32(b[28:], o.maxData)
 }
 
 func parseOffer(b *[offerSize]byte) offer {
 	return offer{
 		nonce: binary.LittleEndian.Uint64(b[0:]), key: binary.LittleEndian.Uint32(b[8:]), number: binary.LittleEndian.Uint16(b[12:]),
-		window: binary.LittleEndian.Uint16(b[14:]), check: binary.LittleEndian.Uint32(b[16:]), credits: binary.LittleEndian.Uint32(b[20:]),
-		payload: binary.LittleEndian.Uint32(b[24:]), unit: binary.LittleEndian.Uint32(b[28:]),
+		window: binary.LittleEndian.Uint16(b[14:]), checkAll: binary.LittleEndian.Uint32(b[16:]), credits: binary.LittleEndian.Uint32(b[20:]),
+		maxPayload: binary.LittleEndian.Uint32(b[24:]), maxData: binary.LittleEndian.Uint32(b[28:]),
 	}
-}
-
-// A hello that was not answered is said again after a while, which doubles: a peer that
-// has not connected yet does not listen, and says hello itself when it does.
-const (
-	helloFirst = 2 * time.Millisecond
-	helloMost  = 200 * time.Millisecond
-)
-
-// hello begins a session, or tries again.
-func (w *worker) hello(p *session, now int64) {
-	w.say(p, kindHello)
-	p.helloAfter = min(max(2*p.helloAfter, int64(helloFirst)), int64(helloMost))
-	p.helloAt = now + p.helloAfter
-	w.scanAt = min(w.scanAt, p.helloAt)
-}
-
-// say sends a packet of the handshake.
-func (w *worker) say(p *session, k kind) {
-	o := w.offer(p)
-	var body [offerSize]byte
-	o.put(&body)
-	w.greet(p, k, body[:])
-	w.counts.handshakes++
 }
 
 func (w *worker) offer(p *session) offer {
 	s := w.settings
-	o := offer{nonce: w.nonce, key: p.key, number: p.number, window: uint16(s.window), credits: uint32(w.credits),
-		payload: uint32(s.payload), unit: uint32(w.unit)}
+	o := offer{nonce: w.nonce, key: p.localKey, number: p.localNumber, window: uint16(s.window), credits: uint32(w.credits),
+		maxPayload: uint32(s.payload), maxData: uint32(w.maxData)}
 	if s.checkAll {
-		o.check = 1
+		o.checkAll = 1
 	}
 	return o
+}
+
+// A hello is repeated until it is answered, at intervals that double: a peer ignores hellos until it
+// connects, and then sends its own.
+const (
+	firstHelloInterval = 2 * time.Millisecond
+	maxHelloInterval   = 200 * time.Millisecond
+)
+
+func (w *worker) hello(p *session, now int64) {
+	w.sendOffer(p, kindHello)
+	p.helloInterval = min(max(2*p.helloInterval, int64(firstHelloInterval)), int64(maxHelloInterval))
+	p.helloAt = now + p.helloInterval
+	w.scanAt = min(w.scanAt, p.helloAt)
+}
+
+// sendOffer sends a hello or a welcome.
+func (w *worker) sendOffer(p *session, k kind) {
+	o := w.offer(p)
+	var body [offerSize]byte
+	o.put(&body)
+	w.sendHandshake(p, k, body[:])
+	w.counts.handshakes++
 }
 
 // bye tells a peer that this worker is closed.
@@ -116,30 +114,20 @@ func (w *worker) bye(p *session) {
 	}
 	var body [8]byte
 	binary.LittleEndian.PutUint64(body[:], w.nonce)
-	w.greet(p, kindBye, body[:])
+	w.sendHandshake(p, kindBye, body[:])
 }
 
-// greet sends a packet that does not need a connection.
-func (w *worker) greet(p *session, k kind, body []byte) {
+// sendHandshake sends a packet that needs no established session. A packet that finds no room is lost;
+// handshake packets are repeated anyway.
+func (w *worker) sendHandshake(p *session, k kind, body []byte) {
 	h := header{session: noSession, kind: k, size: uint32(len(body))}
-	h.put(&w.head)
-	sealPacket(p.greet, &w.head, body)
-	if w.port.Send(p.remote, w.head[:], body) {
-		w.pending = true
-		return
-	}
-	// A full batch or device costs a packet that is sent again anyway.
-	_ = w.port.Flush()
-	w.pending = w.port.Send(p.remote, w.head[:], body)
+	w.sendPacket(p.remote, p.handshakeKey, &h, body, body)
 }
 
-// noSession is the number in packets of the handshake.
-const noSession = 1<<16 - 1
-
-// greeted takes a packet of the handshake.
-func (w *worker) greeted(h *header, packet *datagram.Packet, now int64) {
+// receiveHandshake handles a packet of the handshake.
+func (w *worker) receiveHandshake(h *header, packet *datagram.Packet, now int64) {
 	data := packet.Data[headerSize:]
-	if !sound(w.key, packet.Data, len(packet.Data)) {
+	if !validChecksum(w.key, packet.Data, len(packet.Data)) {
 		w.counts.corrupt++
 		return
 	}
@@ -147,10 +135,10 @@ func (w *worker) greeted(h *header, packet *datagram.Packet, now int64) {
 	if len(data) >= 8 {
 		nonce = binary.LittleEndian.Uint64(data)
 	}
-	p := w.byNonce[nonce]
+	p := w.peers.Find(nonce)
 	switch {
 	case p == nil:
-		w.counts.strangers++ // or a peer that has not been connected here yet
+		w.counts.strangers++ // or a peer that is not connected here yet
 		return
 	case p.source != packet.Source:
 		w.counts.forged++
@@ -166,78 +154,63 @@ func (w *worker) greeted(h *header, packet *datagram.Packet, now int64) {
 	}
 	o := parseOffer((*[offerSize]byte)(data))
 	if p.state == connecting {
-		mine := w.offer(p)
-		if o.window != mine.window || o.check != mine.check || o.payload != mine.payload || o.unit != mine.unit ||
+		own := w.offer(p)
+		if o.window != own.window || o.checkAll != own.checkAll || o.maxPayload != own.maxPayload || o.maxData != own.maxData ||
 			o.credits == 0 || o.number >= maxPeers {
-			w.corrupted(p) // it was opened with other options, and so is none to talk to
+			w.cutOff(p) // it was opened with other options
 			return
 		}
-		w.bringUp(p, &o, now)
-	} else if o.number != p.there || o.key != p.thereKey {
+		w.establish(p, &o, now)
+	} else if o.number != p.remoteNumber || o.key != p.remoteKey {
 		w.counts.forged++
 		return
 	}
 	if h.kind == kindHello {
-		w.say(p, kindWelcome)
+		w.sendOffer(p, kindWelcome)
 	}
 }
 
-// bringUp makes a session usable: the peer has told how to reach its end of it, and so
-// knows this one.
-func (w *worker) bringUp(p *session, o *offer, now int64) {
-	p.state = up
-	w.missing--
-	p.there, p.thereKey = o.number, o.key
-	p.total = min(w.credits, int(o.credits))
-	p.credits = p.total
+// establish makes a session usable. The peer sent its offer, so it knows this session.
+func (w *worker) establish(p *session, o *offer, now int64) {
+	p.state = established
+	w.connecting--
+	p.remoteNumber, p.remoteKey = o.number, o.key
+	p.maxCredits = min(w.credits, int(o.credits))
+	p.credits = p.maxCredits
 	if p.watch != nil {
 		p.watch.up.Store(true)
 	}
 	w.pump(p, now)
 }
 
-// giveUp takes a peer for lost that was connected to and never answered, and says so in
-// case that it comes yet.
-func (w *worker) giveUp(p *session) {
+// abandon gives up on a peer that never answered the handshake, and tells it so in case it is alive.
+func (w *worker) abandon(p *session) {
 	w.counts.abandoned++
 	w.bye(p)
 	w.lose(p)
 }
 
-// lose takes a peer for lost.
+// lose marks a peer as lost. The next Poll reports it.
 func (w *worker) lose(p *session) {
 	if p.state == lost {
 		return
 	}
 	if p.state == connecting {
-		w.missing--
+		w.connecting--
 	}
 	p.state = lost
 	for i := range p.slots {
-		w.deactivate(&p.slots[i])
+		w.stopAwaiting(&p.slots[i])
 	}
-	w.gone = append(w.gone, p)
+	w.lostPeers.Add(p.id)
 }
 
-// corrupted cuts a peer off.
-func (w *worker) corrupted(p *session) {
+// cutOff marks a peer as lost that violates the protocol. A later Poll returns ErrCorrupt.
+func (w *worker) cutOff(p *session) {
 	if p.state == lost {
 		return
 	}
 	w.bye(p)
 	w.lose(p)
-	w.broken = append(w.broken, p)
-}
-
-// tellLost tells of lost peers.
-func (w *worker) tellLost(events []transport.Event) (n int) {
-	for n < len(events) && len(w.gone) > 0 {
-		last := len(w.gone) - 1
-		p := w.gone[last]
-		events[n] = transport.Event{Kind: transport.EventPeerLost, Peer: p.id}
-		w.gone = w.gone[:last]
-		w.told = append(w.told, p)
-		n++
-	}
-	return n
+	w.corrupt = append(w.corrupt, p)
 }

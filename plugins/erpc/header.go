@@ -5,21 +5,23 @@ import (
 	"hash/crc32"
 )
 
-// headerSize is what stands before the data of each packet.
+// headerSize is the size in bytes of the header of each packet.
 const headerSize = 16
 
 // The fields of a header, little endian:
 //
-//	 0  check    32 bits
+//	 0  checksum 32 bits
 //	 4  request  32 bits
-//	 8  session  16 bits, the receiver's number
+//	 8  session  16 bits, the receiver's number for it
 //	10  kind      4 bits
 //	    number   20 bits, of the packet in its exchange
 //	    size     24 bits, of the whole message
 //
-// eRPC's (Kalia et al., NSDI 2019, section 4.3) has the same fields in as many bytes,
-// with 44 bits of request, 14 of number, 8 of request type and 4 of magic, and no
-// check. A number of 14 bits would end at 8 MiB each way in packets of 1024 bytes.
+// eRPC's header (Kalia et al., NSDI 2019, section 4.3) has the same fields in as many bytes, with 44
+// bits of request, 14 of number, 8 of request type and 4 of magic, and no checksum. 14 bits of
+// number would end at 8 MiB each way in packets of 1 KiB. The checksum finds damage, packets of
+// previous incarnations and packets of strangers on media that check nothing: the loopback computes
+// no UDP checksum. Request numbers wrap, after 2^32 requests.
 const (
 	numberBits = 20
 	sizeBits   = 24
@@ -28,14 +30,14 @@ const (
 	maxPackets = 1 << (numberBits - 1) // of one message
 )
 
-// kind says what a packet is.
+// kind is the kind of a packet.
 type kind uint8
 
 const (
-	kindRequest  kind = iota + 1 // a piece of a request
-	kindPull                     // request for response (RFR): the client asks for the next piece
-	kindCredit                   // credit return (CR): the server has a piece that is not the last
-	kindResponse                 // a piece of a response
+	kindRequest  kind = iota + 1 // a packet of a request
+	kindRFR                      // request for response: the client asks for the next response packet
+	kindCredit                   // credit return (CR): answers a request packet that is not the last
+	kindResponse                 // a packet of a response
 	kindHello                    // handshake: asks for kindWelcome
 	kindWelcome                  // handshake
 	kindBye                      // the sender is closed
@@ -44,7 +46,9 @@ const (
 	kindEnd
 )
 
-// header is what a packet says of itself.
+// noSession is the session number of packets of the handshake and the heartbeat.
+const noSession = 1<<16 - 1
+
 type header struct {
 	request uint32
 	session uint16
@@ -53,7 +57,7 @@ type header struct {
 	size    uint32
 }
 
-// put writes all of the header but its check.
+// put writes all fields but the checksum.
 func (h *header) put(b *[headerSize]byte) {
 	binary.LittleEndian.PutUint32(b[4:], h.request)
 	binary.LittleEndian.PutUint64(b[8:], uint64(h.session)|uint64(h.kind)<<16|
@@ -74,30 +78,30 @@ func parse(b []byte) header {
 
 var castagnoli, ieee = crc32.MakeTable(crc32.Castagnoli), crc32.MakeTable(crc32.IEEE)
 
-// longBody is the length in bytes from which the check takes the body with the polynomial
-// of IEEE 802.3 and not that of Castagnoli. Both find the same damage; the processor is
-// quicker with the first from some length on, the more so where the data is not in its
-// cache, since Go reads it in order and the other in three places at a time.
+// longBody is the length in bytes from which a body's checksum uses the polynomial of IEEE 802.3
+// instead of Castagnoli's. Both find the same damage. The CRC32 instruction (Castagnoli) is faster
+// for short bodies; Go's IEEE code reads in order and is faster for long ones outside the cache: 29
+// GB/s against 6.7 on an AMD EPYC (Zen 4), which took 8 MiB responses from 0.46 to about 0.6 of the
+// bare sockets' bandwidth.
 const longBody = 1 << 10
 
-// checkOf is a CRC-32 that begins with the receiver's key, which it told in the handshake.
-// So it shows damage, and a packet of somebody who does not know the key. head is without
-// the check.
-func checkOf(key uint32, head, body []byte) uint32 {
-	check := crc32.Update(key, castagnoli, head)
+// checksum is a CRC-32 that starts with the receiver's key, which the receiver sent in the handshake.
+// It detects damage, and packets from senders who do not know the key. head excludes the checksum.
+func checksum(key uint32, head, body []byte) uint32 {
+	sum := crc32.Update(key, castagnoli, head)
 	if len(body) < longBody {
-		return crc32.Update(check, castagnoli, body)
+		return crc32.Update(sum, castagnoli, body)
 	}
-	return crc32.Update(check, ieee, body)
+	return crc32.Update(sum, ieee, body)
 }
 
-// sealPacket writes the check of the header and a body into a header.
-func sealPacket(key uint32, head *[headerSize]byte, body []byte) {
-	binary.LittleEndian.PutUint32(head[:], checkOf(key, head[4:], body))
+// putChecksum writes the checksum of head and body into head.
+func putChecksum(key uint32, head *[headerSize]byte, body []byte) {
+	binary.LittleEndian.PutUint32(head[:], checksum(key, head[4:], body))
 }
 
-// sound says whether a packet's check is right. covered is how much of the packet it
-// covers.
-func sound(key uint32, packet []byte, covered int) bool {
-	return checkOf(key, packet[4:headerSize], packet[headerSize:covered]) == binary.LittleEndian.Uint32(packet)
+// validChecksum reports whether the checksum of a packet, which covers its first covered bytes, is
+// right.
+func validChecksum(key uint32, packet []byte, covered int) bool {
+	return checksum(key, packet[4:headerSize], packet[headerSize:covered]) == binary.LittleEndian.Uint32(packet)
 }

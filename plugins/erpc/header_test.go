@@ -32,13 +32,13 @@ func TestCheck(t *testing.T) {
 		}
 		var head [headerSize]byte
 		(&header{request: 77, session: 3, kind: kindResponse, number: 9, size: uint32(size)}).put(&head)
-		sealPacket(0xabcdef, &head, body)
+		putChecksum(0xabcdef, &head, body)
 		packet := append(head[:], body...)
-		require.True(t, sound(0xabcdef, packet, len(packet)))
-		require.False(t, sound(0xabcdee, packet, len(packet)))
+		require.True(t, validChecksum(0xabcdef, packet, len(packet)))
+		require.False(t, validChecksum(0xabcdee, packet, len(packet)))
 		for bit := range 8 * len(packet) {
 			packet[bit/8] ^= 1 << (bit % 8)
-			require.False(t, sound(0xabcdef, packet, len(packet)), "bit %d of %d bytes", bit, size)
+			require.False(t, validChecksum(0xabcdef, packet, len(packet)), "bit %d of %d bytes", bit, size)
 			packet[bit/8] ^= 1 << (bit % 8)
 		}
 	}

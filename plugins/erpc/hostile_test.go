@@ -11,7 +11,7 @@ import (
 	"transportbench/core/transport"
 )
 
-// target is a worker with a session that is up, calls in flight in it, and a request
+// target is a worker with a session that is established, calls in flight in it, and a request
 // that it has not answered; and the port of its peer, from which an attacker sends.
 type target struct {
 	network *network
@@ -53,21 +53,21 @@ func (x *target) deliver(from int, packets ...[]byte) (events []transport.Event)
 func packet(h header, key uint32, body []byte) []byte {
 	var head [headerSize]byte
 	h.put(&head)
-	sealPacket(key, &head, body)
+	putChecksum(key, &head, body)
 	return append(head[:], body...)
 }
 
 // next is the header of the request that the victim would run next.
 func (x *target) next(size int) header {
-	s := &x.session.served[3]
-	return header{request: s.request + 8, session: x.session.number, kind: kindRequest, size: uint32(size)}
+	s := &x.session.serverSlots[3]
+	return header{request: s.request + 8, session: x.session.localNumber, kind: kindRequest, size: uint32(size)}
 }
 
 // TestHostilePackets: each is counted under what is wrong with it, and none reaches the
 // caller.
 func TestHostilePackets(t *testing.T) {
 	x := newTarget(t)
-	w, key, body := x.victim.w, x.session.key, make([]byte, 32)
+	w, key, body := x.victim.w, x.session.localKey, make([]byte, 32)
 	peer, stranger := x.peer.w.port.(*simulated).number, x.network.port(256).number
 	with := func(change func(*header)) header {
 		h := x.next(32)
@@ -94,7 +94,7 @@ func TestHostilePackets(t *testing.T) {
 		"old request":              {packet(with(func(h *header) { h.request -= 16 }), key, body), peer, &w.counts.stale},
 		"request too far ahead":    {packet(with(func(h *header) { h.request += 8 }), key, body), peer, &w.counts.stale},
 		"middle of a request":      {packet(with(func(h *header) { h.number, h.size = 1, 272 }), key, body), peer, &w.counts.outOfOrder},
-		"pull of nothing":          {packet(with(func(h *header) { h.kind = kindPull }), key, nil), peer, &w.counts.stale},
+		"pull of nothing":          {packet(with(func(h *header) { h.kind = kindRFR }), key, nil), peer, &w.counts.stale},
 		"answer to nothing":        {packet(with(func(h *header) { h.kind = kindResponse; h.request = 4000 }), key, body), peer, &w.counts.duplicates},
 		"handshake, no key":        {packet(header{session: noSession, kind: kindHello}, key, body), peer, &w.counts.corrupt},
 		"handshake of a stranger":  {packet(header{session: noSession, kind: kindHello}, w.key, make([]byte, offerSize)), stranger, &w.counts.strangers},
@@ -106,12 +106,12 @@ func TestHostilePackets(t *testing.T) {
 		require.Empty(t, x.deliver(c.from, c.packet), name)
 		require.Equal(t, before+1, *c.count, name)
 	}
-	require.Equal(t, up, x.session.state)
+	require.Equal(t, established, x.session.state)
 
 	events := x.deliver(peer, packet(x.next(32), key, body))
 	require.Len(t, events, 1, "the same without a fault")
 	require.Equal(t, transport.EventRequest, events[0].Kind)
-	require.Empty(t, x.deliver(peer, packet(header{request: uint32(events[0].Token), session: x.session.number, kind: kindRequest, size: 32}, key, body)), "a request that comes again")
+	require.Empty(t, x.deliver(peer, packet(header{request: uint32(events[0].Token), session: x.session.localNumber, kind: kindRequest, size: 32}, key, body)), "a request that comes again")
 }
 
 // hello is one that the victim's peer would say.
@@ -163,8 +163,8 @@ func (flood) Receive(packets []datagram.Packet) (int, error) {
 // TestHeartbeatsEndInAFlood: a beat ends, and with it what waits for the heart, such as
 // Connect and Close, however much arrives.
 func TestHeartbeatsEndInAFlood(t *testing.T) {
-	h := &heart{port: flood{}, packets: make([]datagram.Packet, heartBatch)}
-	h.turn()
+	h := &heartbeat{port: flood{}, packets: make([]datagram.Packet, heartbeatBatch)}
+	h.beat()
 }
 
 // answers counts what is sent.
@@ -183,12 +183,12 @@ func (a *answers) Send(datagram.Remote, []byte, []byte) bool {
 func TestHeartbeatsOfTheClosed(t *testing.T) {
 	const open, closed = 11, 22
 	port := &answers{}
-	h := &heart{port: port, watches: []*watch{{nonce: 1, local: open}}}
+	h := &heartbeat{port: port, watches: []*watch{{nonce: 1, local: open}}}
 	ping := func(nonce uint64, from datagram.Source) int {
 		var body [beatSize]byte
 		binary.LittleEndian.PutUint64(body[:], nonce)
 		before := port.count
-		h.take(&datagram.Packet{Data: packet(header{session: noSession, kind: kindPing, size: beatSize}, greeting(nonce), body[:]), Source: from})
+		h.receive(&datagram.Packet{Data: packet(header{session: noSession, kind: kindPing, size: beatSize}, handshakeKey(nonce), body[:]), Source: from})
 		return port.count - before
 	}
 	require.Equal(t, 1, ping(open, datagram.Source{}))
@@ -211,7 +211,7 @@ func FuzzPackets(f *testing.F) {
 			script = script[2:]
 			b := append([]byte(nil), script[:min(size, len(script))]...)
 			script = script[len(b):]
-			from, key := peer, p.key
+			from, key := peer, p.localKey
 			if how&1 != 0 {
 				from = stranger
 			}
@@ -221,11 +221,11 @@ func FuzzPackets(f *testing.F) {
 			sealed := how&2 == 0 && len(b) >= headerSize
 			if sealed {
 				h := parse(b)
-				if h.session = p.number; how&8 != 0 {
+				if h.session = p.localNumber; how&8 != 0 {
 					h.session = noSession
 				}
 				if how&4 != 0 { // near to what fits
-					h.request = p.served[h.request%8].request + uint32(how>>4)&8
+					h.request = p.serverSlots[h.request%8].request + uint32(how>>4)&8
 					h.number, h.size = h.number%8, h.size%640
 				}
 				b = packet(h, key, b[headerSize:])
@@ -239,7 +239,7 @@ func FuzzPackets(f *testing.F) {
 				}
 			}
 			require.GreaterOrEqual(t, p.credits, 0)
-			require.LessOrEqual(t, p.credits, p.total)
+			require.LessOrEqual(t, p.credits, p.maxCredits)
 			x.network.now += 1_000_000
 		}
 	})

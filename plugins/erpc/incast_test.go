@@ -64,7 +64,7 @@ func realIncast(t *testing.T, requests, clients int, congestion string) (goodput
 	begin := time.Now()
 	for !every(members, (*member).done) {
 		for _, m := range members {
-			m.turn()
+			m.iterate()
 		}
 	}
 	took := time.Since(begin)

@@ -90,7 +90,7 @@ func (m *member) verify(b []byte, number uint64, size, response int) {
 }
 
 // turn is what a runtime's loop does.
-func (m *member) turn() {
+func (m *member) iterate() {
 	for peer := range m.made {
 		for m.made[peer] < m.calls {
 			number := uint64(m.made[peer] + 1)
@@ -182,7 +182,7 @@ func rest(t testing.TB, while time.Duration, members ...*member) {
 	for begin := time.Now(); time.Since(begin) < while || !every(members, empty); {
 		require.Less(t, time.Since(begin), 30*time.Second, "packets stay in the wheel")
 		for _, m := range members {
-			m.turn()
+			m.iterate()
 		}
 	}
 }
@@ -190,16 +190,16 @@ func rest(t testing.TB, while time.Duration, members ...*member) {
 // requireAtRest checks that nothing leaked: all credits, slots and calls are there.
 func (m *member) requireAtRest() {
 	w := m.w
-	require.Nil(m.t, w.first, "slots that wait for answers")
+	require.Nil(m.t, w.awaiting, "slots that wait for answers")
 	require.Empty(m.t, m.replies)
 	for _, p := range w.sessions {
-		require.Equal(m.t, up, p.state)
-		require.Equal(m.t, p.total, p.credits, "credits")
-		require.Len(m.t, p.free, len(p.slots), "free slots")
-		require.Len(m.t, p.spare, len(p.calls), "calls that are not in use")
+		require.Equal(m.t, established, p.state)
+		require.Equal(m.t, p.maxCredits, p.credits, "credits")
+		require.Len(m.t, p.freeSlots, len(p.slots), "free slots")
+		require.Len(m.t, p.freeCalls, len(p.calls), "calls that are not in use")
 		require.True(m.t, p.backlog.empty())
 		for i := range p.slots {
-			require.Zero(m.t, p.slots[i].held, "packets of a slot in the wheel")
+			require.Zero(m.t, p.slots[i].inWheel, "packets of a slot in the wheel")
 		}
 	}
 	require.Zero(m.t, w.wheel.count, "packets in the wheel")

@@ -103,7 +103,7 @@ func TestNetworkRequestNumbersWrap(t *testing.T) {
 		p := m.w.sessions[0]
 		for i := range p.slots {
 			p.slots[i].request -= 20 * 8
-			p.served[i].request -= 20 * 8
+			p.serverSlots[i].request -= 20 * 8
 		}
 	}
 	n.run(t, 100*second, a, b)
@@ -147,7 +147,7 @@ func TestNetworkLossAfterRest(t *testing.T) {
 	n.pass(100 * second)
 	n.faults.Drop = 1
 	a.calls++
-	a.turn()
+	a.iterate()
 	n.faults.Drop = 0
 	require.Less(t, n.run(t, second, a, b), 2*s.rto)
 	require.EqualValues(t, 1, a.w.counts.timeouts)

@@ -206,7 +206,7 @@ func (n *network) step(members []*member) {
 	}
 	for _, m := range members {
 		p := m.w.port.(*simulated)
-		if m.w.wheel.count > 0 || len(m.replies) > 0 || len(p.arrived) > 0 || m.w.next < m.w.received {
+		if m.w.wheel.count > 0 || len(m.replies) > 0 || len(p.arrived) > 0 || m.w.nextPacket < m.w.packetCount {
 			next = n.now
 		}
 		next = min(next, m.w.scanAt)
@@ -220,7 +220,7 @@ func (n *network) run(t testing.TB, limit int64, members ...*member) int64 {
 	begin := n.now
 	turn := func() {
 		for _, m := range members {
-			m.turn()
+			m.iterate()
 		}
 		n.step(members)
 	}

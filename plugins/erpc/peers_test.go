@@ -170,7 +170,7 @@ func (p *peers) floor() (f transport.Floor) {
 	return f
 }
 
-// load keeps calls in flight for d, after a fourth of it to warm up, and tells each
+// load keeps calls in flight for d, after a fourth of it to warm established, and tells each
 // of so many round trips how long they took.
 func (p *peers) load(inFlight int, d time.Duration, trips int, tell func(time.Duration)) (rate float64) {
 	var stop atomic.Bool

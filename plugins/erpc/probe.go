@@ -2,7 +2,6 @@ package erpc
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"transportbench/core/fabric/datagram"
@@ -11,19 +10,12 @@ import (
 
 // Probe implements [transport.Prober]: the floor is that of the port's datagrams.
 func (w *worker) Probe(ctx context.Context, id transport.PeerID, initiate bool, d time.Duration) (transport.Floor, error) {
-	if w.closed {
-		return transport.Floor{}, opError("probe", id, transport.ErrClosed)
-	}
-	if int(id) >= len(w.peers) || w.peers[id] == nil || w.peers[id].state == lost {
-		return transport.Floor{}, opError("probe", id, transport.ErrPeerDown)
-	}
-	prober, ok := w.port.(datagram.Prober)
-	if !ok {
-		return transport.Floor{}, opError("probe", id, transport.ErrUnsupported)
-	}
-	floor, err := prober.Probe(ctx, w.peers[id].remote, initiate, d)
-	if err != nil {
-		return transport.Floor{}, opError("probe", id, fmt.Errorf("the peer does not take part: %w", err))
-	}
-	return floor, nil
+	p := w.peers.Get(id)
+	return name.Probe(id, w.closed, p != nil && p.state != lost, func() (transport.Floor, error) {
+		prober, ok := w.port.(datagram.Prober)
+		if !ok {
+			return transport.Floor{}, transport.ErrUnsupported
+		}
+		return prober.Probe(ctx, p.remote, initiate, d)
+	})
 }

@@ -1,45 +1,44 @@
 package erpc
 
-// timely is the congestion control of Mittal et al., "TIMELY: RTT-based congestion
-// control for the datacenter" (SIGCOMM 2015, algorithm 1), with the additions of eRPC
-// (NSDI 2019, section 5.2): an update counts for as much as it comes after the last
-// one, up to a least round trip, so that it does not depend on how many packets there
-// are; and a rate is at most halved at once. Times are in nanoseconds, rates in bytes
-// per second.
+// timely is the congestion control of Mittal et al., "TIMELY: RTT-based congestion control for the
+// datacenter" (SIGCOMM 2015, algorithm 1), with eRPC's additions (NSDI 2019, section 5.2): an
+// update's weight grows with the time since the last one, up to minRTT, so that the rate does not
+// depend on the number of packets; and one update at most halves the rate. Times are in nanoseconds,
+// rates in bytes per second.
 type timely struct {
 	rate     float64
 	previous float64 // round trip
 	gradient float64 // smoothed difference of round trips
 	updated  int64
-	falling  int // round trips in a row that were shorter than the one before
+	falls    int // consecutive round trips that were shorter than the one before
 }
 
 // timelyParameters are the same for all sessions.
 type timelyParameters struct {
 	minRTT, low, high float64
-	step              float64 // additive, of the rate
-	least, link       float64 // bounds of the rate
+	step              float64 // additive increase of the rate
+	minRate, linkRate float64
 	alpha, beta       float64
-	hyper             int // falling round trips after which the step is five times as large
+	hyperAfter        int // falls after which the increase is hyperSteps times as large
 }
 
 const hyperSteps = 5
 
-// uncongested says whether a round trip changes nothing: the rate is the link's and
-// stays there.
+// uncongested reports whether a round trip changes nothing: the rate is the link's and stays there.
 func (t *timely) uncongested(p *timelyParameters, rtt float64) bool {
-	return t.rate == p.link && rtt <= p.low
+	return t.rate == p.linkRate && rtt <= p.low
 }
 
-// sample takes a round trip that was measured at now. It says whether the rate fell.
-func (t *timely) sample(p *timelyParameters, now int64, rtt float64) bool {
+// update updates the rate with a round trip that was measured at now. It reports whether the rate
+// fell.
+func (t *timely) update(p *timelyParameters, now int64, rtt float64) bool {
 	difference := rtt - t.previous
 	if t.previous == 0 {
-		difference = 0 // there was none before
+		difference = 0 // the first round trip
 	}
 	t.previous = rtt
-	if t.falling++; difference >= 0 {
-		t.falling = 0
+	if t.falls++; difference >= 0 {
+		t.falls = 0
 	}
 	t.gradient = (1-p.alpha)*t.gradient + p.alpha*difference
 	weight := min(float64(now-t.updated)/p.minRTT, 1)
@@ -54,11 +53,53 @@ func (t *timely) sample(p *timelyParameters, now int64, rtt float64) bool {
 		t.rate *= 1 - weight*p.beta*(1-p.high/rtt)
 	case gradient > 0:
 		t.rate *= 1 - weight*p.beta*gradient
-	case t.falling >= p.hyper:
+	case t.falls >= p.hyperAfter:
 		t.rate += weight * hyperSteps * p.step
 	default:
 		t.rate += weight * p.step
 	}
-	t.rate = min(max(t.rate, before/2, p.least), p.link)
+	t.rate = min(max(t.rate, before/2, p.minRate), p.linkRate)
 	return t.rate < before
+}
+
+// measure updates a session's rate with a round trip.
+func (w *worker) measure(p *session, now, rtt int64) {
+	c := &w.settings.congestion
+	if p.timely.uncongested(c, float64(rtt)) {
+		w.counts.rateBypassed++
+		return
+	}
+	if p.timely.update(c, now, float64(rtt)) {
+		w.counts.rateFell++
+	}
+	w.counts.rateSamples++
+	w.counts.rateSum += uint64(p.timely.rate)
+	if p.timely.rate == c.minRate {
+		w.counts.rateLeast++
+	}
+}
+
+// pace transmits a client's packet, or puts it into the wheel until the session's rate allows it. An
+// RFR counts as much as the response packet that it asks for, which is what may congest the network.
+func (w *worker) pace(s *clientSlot, number int, now int64) {
+	p := s.session
+	// A packet must not overtake one of its slot that waits in the wheel.
+	if s.inWheel == 0 && (!w.settings.timely || p.timely.rate == w.settings.congestion.linkRate && p.sendAt <= now) {
+		w.counts.bypassed++
+		w.transmit(s, number, now)
+		return
+	}
+	x := &s.exchange
+	from, to := fragment(number, x.requestSize, w.maxData)
+	if number >= x.requestPackets {
+		from, to = fragment(number-x.requestPackets+1, x.responseSize, w.maxData)
+	}
+	at := max(p.sendAt, now)
+	p.sendAt = at + int64(float64(to-from+headerSize)*1e9/p.timely.rate)
+	if (at > now || s.inWheel > 0) && w.hold(p, kindRequest, s.request, number, now, at) {
+		s.inWheel++
+		w.counts.paced++
+		return
+	}
+	w.transmit(s, number, now)
 }

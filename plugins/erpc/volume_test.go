@@ -55,8 +55,8 @@ func TestVolume(t *testing.T) {
 				begin := time.Now()
 				both := []*member{a, b}
 				for !every(both, (*member).done) {
-					a.turn()
-					b.turn()
+					a.iterate()
+					b.iterate()
 				}
 				took := time.Since(begin)
 				rest(t, 20*time.Millisecond, both...)

@@ -27,7 +27,7 @@ func TestWaitThroughLoss(t *testing.T) {
 			both.Go(func() {
 				for !over.Load() {
 					served := b.served
-					if b.turn(); b.served > served {
+					if b.iterate(); b.served > served {
 						continue
 					}
 					if err := b.w.Wait(time.Hour); err != nil {
@@ -38,7 +38,7 @@ func TestWaitThroughLoss(t *testing.T) {
 			})
 			for !a.done() {
 				answered := a.answered
-				if a.turn(); a.answered > answered {
+				if a.iterate(); a.answered > answered {
 					continue
 				}
 				if err := a.w.Wait(time.Hour); err != nil {
@@ -67,7 +67,7 @@ func TestWaitForgivesOnce(t *testing.T) {
 	a, b := n.member(t, s, 256, 0, nil), n.member(t, s, 256, 0, nil)
 	a.w.waiter = sleeper{n}
 	require.NoError(t, a.w.Connect(t.Context(), 0, b.w.Address()))
-	left := func() int64 { return a.w.sessions[0].patience - n.now }
+	left := func() int64 { return a.w.sessions[0].connectDeadline - n.now }
 	for range 20 {
 		before := left()
 		_, err := a.w.Poll(a.events)

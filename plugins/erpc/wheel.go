@@ -1,22 +1,24 @@
 package erpc
 
-// wheel holds packets until their time has come: a timing wheel after Carousel (Saeed
-// et al., SIGCOMM 2017). A place covers a fixed time; what is due within it leaves in
-// the order in which it came.
+import "transportbench/core/fabric/pow2"
+
+// wheel holds packets until they are due: a timing wheel after Carousel (Saeed et al., SIGCOMM 2017).
+// A bucket covers a fixed time; its packets leave in the order in which they came.
 type wheel struct {
-	width   int64 // of a place, in nanoseconds
+	width   int64 // of a bucket, in nanoseconds
 	mask    int64
-	places  []place
+	buckets []bucket
 	entries []entry
-	free    int32 // list of entries that are not in use; -1 ends it
-	cursor  int64 // all places before this one, counted from time 0, are empty
+	free    int32 // first of the list of unused entries; -1 ends it
+	cursor  int64 // all buckets before this one, counted from time 0, are empty
 	count   int
 }
 
-// place is a list of entries.
-type place struct{ first, last int32 }
+// bucket is a list of entries.
+type bucket struct{ first, last int32 }
 
-// entry is a packet that waits.
+// entry is a held packet. kind is kindRequest for a packet of a client, and kindResponse for an answer
+// of a server; the number tells which packet it is.
 type entry struct {
 	next    int32
 	session uint16
@@ -25,16 +27,18 @@ type entry struct {
 	number  uint32
 }
 
-// newWheel makes one for packets that wait for up to horizon, and for as many of them
-// as capacity.
+// maxBuckets bounds the memory of a wheel; beyond it the buckets get wider.
+const maxBuckets = 1 << 16
+
+// newWheel returns a wheel for at most capacity packets, each held for at most horizon nanoseconds.
 func newWheel(width, horizon int64, capacity int) *wheel {
-	n := int64(powerOfTwo(int(min(horizon/width+2, maxPlaces))))
+	n := int64(pow2.Ceil(int(min(horizon/width+2, maxBuckets))))
 	if horizon/width+2 > n {
 		width = horizon/(n-2) + 1
 	}
-	w := &wheel{width: width, mask: n - 1, places: make([]place, n), entries: make([]entry, capacity), free: -1}
-	for i := range w.places {
-		w.places[i] = place{-1, -1}
+	w := &wheel{width: width, mask: n - 1, buckets: make([]bucket, n), entries: make([]entry, capacity), free: -1}
+	for i := range w.buckets {
+		w.buckets[i] = bucket{-1, -1}
 	}
 	for i := range w.entries {
 		w.entries[i].next = w.free
@@ -43,24 +47,21 @@ func newWheel(width, horizon int64, capacity int) *wheel {
 	return w
 }
 
-// wheelEntries is how many packets may wait in a worker's wheel: each has a credit, or
-// answers one that had.
+// wheelEntries returns how many packets a worker's wheel holds at most: each has a credit, or answers
+// one that has.
 func wheelEntries(peers, credits int) int { return 2 * peers * credits }
 
-// next is when the first packet is due, where there is one.
+// next returns when the first packet is due. The wheel must not be empty.
 func (w *wheel) next() int64 {
 	at := w.cursor
-	for w.places[at&w.mask].first < 0 {
+	for w.buckets[at&w.mask].first < 0 {
 		at++
 	}
 	return at * w.width
 }
 
-// maxPlaces bounds a wheel's memory: beyond, places get wider.
-const maxPlaces = 1 << 16
-
-// put has e leave at a time, or at the horizon where that is before. It says no where
-// there is no entry left.
+// put adds an entry that is due at a time, or at the horizon if that is earlier. It returns false if
+// the wheel is full.
 func (w *wheel) put(e entry, now, at int64) bool {
 	i := w.free
 	if i < 0 {
@@ -73,32 +74,32 @@ func (w *wheel) put(e entry, now, at int64) bool {
 	number := min(max((at+w.width-1)/w.width, w.cursor), w.cursor+w.mask)
 	e.next = -1
 	w.entries[i] = e
-	p := &w.places[number&w.mask]
-	if p.last < 0 {
-		p.first = i
+	b := &w.buckets[number&w.mask]
+	if b.last < 0 {
+		b.first = i
 	} else {
-		w.entries[p.last].next = i
+		w.entries[b.last].next = i
 	}
-	p.last = i
+	b.last = i
 	w.count++
 	return true
 }
 
-// take returns the next packet that is due at now.
+// take removes and returns the next entry that is due at now.
 func (w *wheel) take(now int64) (entry, bool) {
 	for end := now / w.width; w.cursor <= end; w.cursor++ {
 		if w.count == 0 {
 			w.cursor = end + 1
 			break
 		}
-		p := &w.places[w.cursor&w.mask]
-		i := p.first
+		b := &w.buckets[w.cursor&w.mask]
+		i := b.first
 		if i < 0 {
 			continue
 		}
 		e := w.entries[i]
-		if p.first = e.next; e.next < 0 {
-			p.last = -1
+		if b.first = e.next; e.next < 0 {
+			b.last = -1
 		}
 		w.entries[i].next = w.free
 		w.free = i
@@ -106,4 +107,42 @@ func (w *wheel) take(now int64) (entry, bool) {
 		return e, true
 	}
 	return entry{}, false
+}
+
+// hold puts a packet into the wheel. If the wheel is full it returns false, and the packet counts as
+// lost.
+func (w *worker) hold(p *session, k kind, request uint32, number int, now, at int64) bool {
+	if !w.wheel.put(entry{session: p.localNumber, kind: k, request: request, number: uint32(number)}, now, at) {
+		return false
+	}
+	p.inWheel++
+	return true
+}
+
+// sendDue sends the held packets that are due.
+func (w *worker) sendDue(now int64) {
+	for {
+		e, due := w.wheel.take(now)
+		if !due {
+			return
+		}
+		p := w.sessions[e.session]
+		p.inWheel--
+		if p.state != established {
+			continue
+		}
+		switch e.kind {
+		case kindRequest: // or RFR
+			s := &p.slots[p.slotOf(e.request)]
+			s.inWheel--
+			if s.call >= 0 && s.request == e.request {
+				w.transmit(s, int(e.number), now)
+			}
+		case kindResponse: // or credit return
+			s := &p.serverSlots[p.slotOf(e.request)]
+			if s.request == e.request {
+				w.answer(p, s, int(e.number), now)
+			}
+		}
+	}
 }

@@ -58,7 +58,7 @@ func TestWheelHorizon(t *testing.T) {
 // TestWheelIsBounded: a slow rate makes places wider, and not more.
 func TestWheelIsBounded(t *testing.T) {
 	w := newWheel(100, 1<<40, 1)
-	require.LessOrEqual(t, len(w.places), maxPlaces)
+	require.LessOrEqual(t, len(w.buckets), maxBuckets)
 	require.GreaterOrEqual(t, w.width*w.mask, int64(1<<40))
-	require.False(t, slices.ContainsFunc(w.places, func(p place) bool { return p.first >= 0 }))
+	require.False(t, slices.ContainsFunc(w.buckets, func(p bucket) bool { return p.first >= 0 }))
 }

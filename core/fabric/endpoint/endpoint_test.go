@@ -55,6 +55,10 @@ func TestPeers(t *testing.T) {
 	require.ErrorContains(t, peers.CheckID(1), "already connected")
 	require.ErrorIs(t, peers.CheckID(2), transport.ErrUnsupported)
 	require.ErrorContains(t, peers.CheckNonce(8), "connected already")
+	peers.Forget(8)
+	require.Nil(t, peers.Find(8))
+	require.NoError(t, peers.CheckNonce(8))
+	require.Same(t, p, peers.Get(1))
 }
 
 func TestLostPeersAreReportedOnceAndInOrder(t *testing.T) {

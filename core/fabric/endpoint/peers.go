@@ -53,6 +53,10 @@ func (t *Peers[P, Nonce]) Add(id transport.PeerID, nonce Nonce, p *P) {
 	t.byNonce[nonce] = p
 }
 
+// Forget removes a nonce: Find returns nil for it, and CheckNonce allows it again. ByID keeps the
+// connection.
+func (t *Peers[P, Nonce]) Forget(nonce Nonce) { delete(t.byNonce, nonce) }
+
 // Get returns the connection of a PeerID, or nil.
 func (t *Peers[P, Nonce]) Get(id transport.PeerID) *P {
 	if int(id) >= len(t.ByID) {

@@ -32,7 +32,7 @@ func TestHandshakeHasPatience(t *testing.T) {
 		}
 	}
 	took := awaitLost(a.w, second)
-	require.Greater(t, took, s.patience-s.rto)
+	require.Greater(t, took, s.connectTimeout-s.rto)
 	require.EqualValues(t, 1, a.w.counts.abandoned)
 	_, err = a.w.Post([]transport.Op{{Kind: transport.OpCall}})
 	require.ErrorIs(t, err, transport.ErrPeerDown)
@@ -71,8 +71,8 @@ func TestPlacesAreUsedAgain(t *testing.T) {
 		}
 		_, err = server.w.Poll(server.events)
 		require.NoError(t, err)
-		require.Empty(t, server.w.byNonce)
-		require.Empty(t, server.w.told)
+		require.Nil(t, server.w.peers.Find(client.w.nonce))
+		require.Empty(t, server.w.reported)
 		_, err = server.w.Post([]transport.Op{{Kind: transport.OpCall, Peer: id}})
 		require.ErrorIs(t, err, transport.ErrPeerDown)
 	}
@@ -100,10 +100,10 @@ func TestRestarts(t *testing.T) {
 				_, err = w.Poll(make([]transport.Event, 1))
 				require.NoError(t, err)
 				require.Len(t, w.sessions, 1)
-				require.Empty(t, w.byNonce)
-				w.heart.mu.Lock()
-				require.Empty(t, w.heart.watches)
-				w.heart.mu.Unlock()
+				require.Nil(t, w.peers.Find(other.(*worker).nonce))
+				w.heartbeat.mu.Lock()
+				require.Empty(t, w.heartbeat.watches)
+				w.heartbeat.mu.Unlock()
 			}
 		})
 	}
@@ -141,8 +141,8 @@ func TestPayloadOfLostPeer(t *testing.T) {
 	a, b, c := n.member(t, s, 256, 0, nil), n.member(t, s, 256, 0, nil), n.member(t, s, 256, 0, nil)
 	join(t, a, b)
 	for range 10 {
-		a.turn()
-		b.turn()
+		a.iterate()
+		b.iterate()
 		n.pass(n.delay)
 	}
 	_, err := b.w.Post([]transport.Op{{Kind: transport.OpCall, Payload: message(7, 5000, 0)}}) // some packets
