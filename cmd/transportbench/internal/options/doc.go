@@ -1,5 +1,5 @@
-// Package options turns flags, environment variables, a configuration file and
-// profiles into one resolved configuration. What is set in several places is
-// taken from the first of these; what nobody knows, or cannot be read, is an
-// error that names its source.
+// Package options resolves flags, environment variables, a configuration file
+// and profiles into one configuration. If several of them set an option, the
+// first in that order wins. An unknown name or an unreadable value is an error
+// that names where it came from.
 package options

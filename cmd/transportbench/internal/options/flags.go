@@ -10,8 +10,8 @@ import (
 	"transportbench/core/lab/sweep"
 )
 
-// The keys that are no part of a run's configuration. Each is a flag, a
-// variable and, but for KeyConfig, a key of the configuration file.
+// The keys that are not part of a run's configuration. Each is a flag, a
+// variable and, except KeyConfig, a key of the configuration file.
 const (
 	KeyTransport  = "transport"
 	KeySet        = "set"
@@ -23,10 +23,10 @@ const (
 	KeyVerbose    = "verbose"
 )
 
-// DefaultOut is the results directory unless told otherwise.
+// DefaultOut is the default directory for results.
 const DefaultOut = "results/local"
 
-// setting is a key that is no part of a run's configuration.
+// setting is a key that is not part of a run's configuration.
 type setting struct {
 	name, kind, initial, help string
 }
@@ -35,11 +35,11 @@ var settings = []setting{
 	{KeyTransport, "string", "", "transport to run: a name, a comma list, or all that can run here"},
 	{KeySet, "key=value", "", "option of the transport itself, repeatable; see plugins show NAME"},
 	{KeyOut, "string", DefaultOut, "directory for results"},
-	{KeyJSON, kindBool, "false", "write the result as JSON to standard output, and nothing else there"},
+	{KeyJSON, kindBool, "false", "write only JSON to standard output"},
 	{KeyConfig, "file", "", "configuration file: YAML, TOML or JSON"},
-	{KeyPluginDir, "string", "", "look for plugins here first"},
-	{KeyAllowMixed, kindBool, "false", "compare plugins built from different versions of the runtime"},
-	{KeyVerbose, kindBool, "false", "say more, and show the whole chain of an error"},
+	{KeyPluginDir, "string", "", "directory to search first for plugins"},
+	{KeyAllowMixed, kindBool, "false", "run plugins built from another version of the runtime"},
+	{KeyVerbose, kindBool, "false", "show more detail, and the whole chain of an error"},
 }
 
 // AddCommon adds the flags that every command has.
@@ -50,9 +50,9 @@ func AddCommon(flags *pflag.FlagSet) {
 // AddJSON adds --json.
 func AddJSON(flags *pflag.FlagSet) { addSettings(flags, KeyJSON) }
 
-// AddRun adds the flags of a command that runs transports, all but those that
-// it leaves out because it sets them itself. defaults are the command's own, by
-// key. The flags go by the names that a sweep file has for them, too.
+// AddRun adds the flags of a command that runs transports, except leaveOut,
+// which the command sets itself. defaults are the command's own, by key. The
+// flags also accept the names that a sweep file uses.
 func AddRun(flags *pflag.FlagSet, defaults map[string]string, leaveOut ...string) {
 	addSettings(flags, KeyTransport, KeySet, KeyOut, KeyAllowMixed)
 	initial := config.Default()
@@ -70,16 +70,11 @@ func AddRun(flags *pflag.FlagSet, defaults map[string]string, leaveOut ...string
 	}
 }
 
-// AddMicro adds the flags of a command that takes microbenchmarks of a transport, for
-// duration each unless told otherwise.
+// AddMicro adds the flags of a command that runs a transport's
+// microbenchmarks, by default for duration each.
 func AddMicro(flags *pflag.FlagSet, duration string) {
 	addSettings(flags, KeySet, KeyJSON)
-	const name = "duration"
-	for _, o := range configOptions {
-		if o.name == name {
-			addText(flags, name, o.kind, duration, "of one measurement")
-		}
-	}
+	addText(flags, "duration", "duration", duration, "time of one measurement")
 }
 
 func addSettings(flags *pflag.FlagSet, names ...string) {
@@ -92,13 +87,10 @@ func addSettings(flags *pflag.FlagSet, names ...string) {
 			addText(flags, s.name, s.kind, s.initial, s.help)
 		}
 	}
-	if f := flags.Lookup(KeyVerbose); f != nil {
-		f.Shorthand = "v"
-	}
 }
 
-// addText adds a flag whose text is read later, together with what variables
-// and files say, so that one parser and one message serve all of them.
+// addText adds a flag that keeps its text. [Resolve] reads it, so flags,
+// variables and files share one parser and one message.
 func addText(flags *pflag.FlagSet, name, kind, initial, help string) {
 	shorthand := ""
 	if name == KeyVerbose {
@@ -111,7 +103,7 @@ func addText(flags *pflag.FlagSet, name, kind, initial, help string) {
 	}
 }
 
-// textValue is a flag's value, unread.
+// textValue is a flag's value before it is read.
 type textValue struct {
 	kind, text string
 }
@@ -121,18 +113,29 @@ func (v *textValue) Type() string          { return v.kind }
 func (v *textValue) Set(text string) error { v.text = text; return nil }
 func (v *textValue) IsBoolFlag() bool      { return v.kind == kindBool }
 
-// flagText shows a flag to viper as text: of a number viper would make 0 where
-// it cannot read it.
-type flagText struct{ flag *pflag.Flag }
-
-func (f flagText) HasChanged() bool    { return f.flag.Changed }
-func (f flagText) Name() string        { return f.flag.Name }
-func (f flagText) ValueString() string { return f.flag.Value.String() }
-func (f flagText) ValueType() string   { return "string" }
-
-// listValue is the value of a flag that may be repeated.
+// listValue is the value of a repeatable flag.
 type listValue struct{ items []string }
 
 func (v *listValue) String() string        { return strings.Join(v.items, ",") }
 func (v *listValue) Type() string          { return "key=value" }
 func (v *listValue) Set(text string) error { v.items = append(v.items, text); return nil }
+
+// SetItems returns the values of --set as they were given.
+func SetItems(flags *pflag.FlagSet) []string {
+	if f := flags.Lookup(KeySet); f != nil {
+		return f.Value.(*listValue).items
+	}
+	return nil
+}
+
+// WithoutRun returns the flags that do not say what is measured, for a command
+// that reads the others itself.
+func WithoutRun(flags *pflag.FlagSet) *pflag.FlagSet {
+	rest := pflag.NewFlagSet("", pflag.ContinueOnError)
+	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Name != KeyTransport && f.Name != KeySet && !IsOption(f.Name) {
+			rest.AddFlag(f)
+		}
+	})
+	return rest
+}

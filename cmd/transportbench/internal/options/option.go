@@ -5,23 +5,24 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
 	"transportbench/core/base/config"
 )
 
-// option is one field of a run's configuration, as flags, variables and files
-// write it.
+// option is one field of a run's configuration, written as a flag, a variable
+// or a key of a file.
 type option struct {
 	name string
-	kind string // shown in help behind the name
+	kind string // shown in help after the name
 	help string
 	read func(c *config.Config, text string) error
 	show func(c *config.Config) string
 }
 
-// The options that other ones stand in for.
+// The options that replace each other.
 const (
 	keyValueSize     = "value-size"
 	keyBytesPerToken = "bytes-per-token"
@@ -32,58 +33,49 @@ const (
 
 var operations = orList(config.OpNames())
 
-// configOptions has every option of a run in the order in which they stand in
-// the help.
+// configOptions has every option of a run, in the order of the help.
 var configOptions = []option{
 	profileOption(),
 	text("topology", "how ranks call each other: client-server, mesh-direct or mesh-proxied", func(c *config.Config) *string { return &c.Topology }),
-	number("ranks", "processes", func(c *config.Config) *int { return &c.Ranks }),
-	number("daemons", "polling threads of each serving rank", func(c *config.Config) *int { return &c.Daemons }),
-	number("clients", "client threads of each calling rank", func(c *config.Config) *int { return &c.Clients }),
-	number("in-flight", "calls in flight of each client", func(c *config.Config) *int { return &c.InFlight }),
-	number("keys", "distinct keys of each serving rank", func(c *config.Config) *int { return &c.Keys }),
+	number("ranks", "number of processes", func(c *config.Config) *int { return &c.Ranks }),
+	number("daemons", "polling threads per serving rank", func(c *config.Config) *int { return &c.Daemons }),
+	number("clients", "client threads per calling rank", func(c *config.Config) *int { return &c.Clients }),
+	number("in-flight", "calls in flight per client", func(c *config.Config) *int { return &c.InFlight }),
+	number("keys", "distinct keys per serving rank", func(c *config.Config) *int { return &c.Keys }),
 	{
-		name: keyValueSize, kind: "sizes", help: "bytes of a value: 32, 4KiB, uniform:64-4KiB, or file:PATH, a histogram with a size and a weight on each line; --payload is the same",
+		name: keyValueSize, kind: "sizes", help: "bytes of a value: 32, 4KiB, uniform:64-4KiB, or file:PATH with a size and a weight per line; also --payload",
 		read: readSizes,
 		show: func(c *config.Config) string { return c.ValueSize.String() },
 	},
-	number("tokens-per-block", "tokens that a value stands for; 0 is none", func(c *config.Config) *int { return &c.TokensPerBlock }),
-	setter(keyBytesPerToken, "size", "makes values of tokens-per-block times as many bytes; 0 leaves it to value-size", func(c *config.Config) setShower { return &c.BytesPerToken }),
+	number("tokens-per-block", "tokens per value; 0 is none", func(c *config.Config) *int { return &c.TokensPerBlock }),
+	setter(keyBytesPerToken, "size", "makes a value tokens-per-block times as large; 0 uses value-size", func(c *config.Config) setShower { return &c.BytesPerToken }),
 	fraction(keyReadRatio, "share of reads, 0 to 1; the rest are writes", func(c *config.Config) *float64 { return &c.ReadRatio }),
-	setter(keyMix, "op:share,...", "share of each operation, for read-ratio: read:0.95,insert:0.05; of "+operations, func(c *config.Config) setShower { return &c.Mix }),
-	setter(keyPattern, "op:count,...", "operations in a fixed cycle, for read-ratio: lookup:7,read:6,write:3; one cycle is an iteration", func(c *config.Config) setShower { return &c.Pattern }),
-	text("distribution", "of keys: "+orList(config.Distributions()), func(c *config.Config) *string { return &c.Distribution }),
+	setter(keyMix, "op:share,...", "share of each operation, replaces read-ratio: read:0.95,insert:0.05; operations are "+operations, func(c *config.Config) setShower { return &c.Mix }),
+	setter(keyPattern, "op:count,...", "fixed cycle of operations, replaces read-ratio: lookup:7,read:6,write:3; one cycle is an iteration", func(c *config.Config) setShower { return &c.Pattern }),
+	text("distribution", "distribution of keys: "+orList(config.Distributions()), func(c *config.Config) *string { return &c.Distribution }),
 	fraction("theta", "skew of zipfian and latest, between 0 and 1", func(c *config.Config) *float64 { return &c.Theta }),
-	fraction("hot-keys", "share of the keys that hotspot makes hot", func(c *config.Config) *float64 { return &c.HotKeys }),
-	fraction("hot-share", "share of the requests that go to hot keys", func(c *config.Config) *float64 { return &c.HotShare }),
+	fraction("hot-keys", "hotspot: share of keys that are hot", func(c *config.Config) *float64 { return &c.HotKeys }),
+	fraction("hot-share", "hotspot: share of requests to hot keys", func(c *config.Config) *float64 { return &c.HotShare }),
 	{
-		name: "seed", kind: "int", help: "of the workload; the same seed gives the same ops",
+		name: "seed", kind: "int", help: "seed of the workload; the same seed gives the same operations",
 		read: func(c *config.Config, text string) (err error) {
 			c.Seed, err = strconv.ParseUint(text, 10, 64)
 			return isNot("a number from 0", text, err)
 		},
 		show: func(c *config.Config) string { return strconv.FormatUint(c.Seed, 10) },
 	},
-	{
-		name: "remote-share", kind: "share", help: "share of requests to other ranks than the client's own in a mesh, 0 to 1; hash leaves it to the keys",
-		read: func(c *config.Config, text string) error { return c.RemoteShare.Set(text) },
-		show: func(c *config.Config) string { return c.RemoteShare.String() },
-	},
-	{
-		name: "rate", kind: "op/s", help: "open-loop load of all clients together: 5000, 200k, 1.5M; closed has no schedule",
-		read: func(c *config.Config, text string) error { return c.Rate.Set(text) },
-		show: func(c *config.Config) string { return c.Rate.String() },
-	},
+	setter("remote-share", "share", "mesh: share of requests to other ranks, 0 to 1; hash leaves it to the keys", func(c *config.Config) setShower { return &c.RemoteShare }),
+	setter("rate", "op/s", "open-loop load of all clients together: 5000, 200k, 1.5M; closed keeps calls in flight instead", func(c *config.Config) setShower { return &c.Rate }),
 	text("arrival", "gaps of an open-loop load: poisson or constant", func(c *config.Config) *string { return &c.Arrival }),
-	text("flush", "when the doorbell rings: once a loop, or immediate, after each message", func(c *config.Config) *string { return &c.Flush }),
+	text("flush", "when the doorbell rings: loop (once per iteration), or immediate (after each message)", func(c *config.Config) *string { return &c.Flush }),
 	text("idle", "what a thread with nothing to do does: auto, spin, yield or park", func(c *config.Config) *string { return &c.Idle }),
 	toggle("pin", "pin each polling thread to a core", func(c *config.Config) *bool { return &c.Pin }),
-	duration("warmup", "most time for the load before the first repeat, which ends when throughput is steady", func(c *config.Config) *config.Duration { return &c.Warmup }),
-	duration("duration", "of one repeat", func(c *config.Config) *config.Duration { return &c.Duration }),
+	duration("warmup", "longest load before the first repeat; ends when throughput is steady", func(c *config.Config) *config.Duration { return &c.Warmup }),
+	duration("duration", "time of one repeat", func(c *config.Config) *config.Duration { return &c.Duration }),
 	number("repeats", "windows to measure; fewer than 6 give no 95% interval", func(c *config.Config) *int { return &c.Repeats }),
-	number("verify-every", "verify one checksum in so many; 1 verifies all", func(c *config.Config) *int { return &c.VerifyEvery }),
-	number("sample-every", "take one latency in so many; 0 keeps the cost of it under 2%", func(c *config.Config) *int { return &c.SampleEvery }),
-	duration("burn", "time that a client burns before each call: a slow-down of known size, to test comparisons with", func(c *config.Config) *config.Duration { return &c.Burn }),
+	number("verify-every", "verify one checksum in this many; 1 verifies all", func(c *config.Config) *int { return &c.VerifyEvery }),
+	number("sample-every", "time one operation in this many; 0 keeps the cost under 2%", func(c *config.Config) *int { return &c.SampleEvery }),
+	duration("burn", "time that a client burns before each call, to test comparisons with a known slowdown", func(c *config.Config) *config.Duration { return &c.Burn }),
 }
 
 func profileOption() option {
@@ -91,8 +83,31 @@ func profileOption() option {
 	for _, p := range config.Profiles() {
 		names = append(names, p.Name)
 	}
-	return text("profile", "sets several options at once: "+orList(names),
-		func(c *config.Config) *string { return &c.Profile })
+	return text(keyProfile, "sets several options at once: "+orList(names), func(c *config.Config) *string { return &c.Profile })
+}
+
+// Names returns the options of every run.
+func Names() []string {
+	var names []string
+	for _, o := range configOptions {
+		names = append(names, o.name)
+	}
+	return names
+}
+
+// IsOption reports whether name is an option of every run, and not of one
+// transport or of the command.
+func IsOption(name string) bool {
+	return slices.ContainsFunc(configOptions, func(o option) bool { return o.name == name })
+}
+
+// keys returns all settings and options.
+func keys() []string {
+	var all []string
+	for _, s := range settings {
+		all = append(all, s.name)
+	}
+	return append(all, Names()...)
 }
 
 func text(name, help string, field func(*config.Config) *string) option {
@@ -136,7 +151,7 @@ func duration(name, help string, field func(*config.Config) *config.Duration) op
 		func(c *config.Config) string { return field(c).String() }}
 }
 
-// setShower is a value that reads and writes itself.
+// setShower is a value that parses and formats itself.
 type setShower interface {
 	Set(text string) error
 	String() string
@@ -148,16 +163,17 @@ func setter(name, kind, help string, field func(*config.Config) setShower) optio
 		func(c *config.Config) string { return field(c).String() }}
 }
 
-// orList joins names as a sentence does.
+// orList joins names as in "a, b or c".
 func orList(names []string) string {
 	last := len(names) - 1
 	return strings.Join(names[:last], ", ") + " or " + names[last]
 }
 
-// prefixFile begins a value of value-size that names a histogram's file.
+// prefixFile marks a value-size that names the file of a histogram.
 const prefixFile = "file:"
 
-// readSizes reads a histogram's file too: a result has what was in it.
+// readSizes reads sizes. It reads a histogram's file at once, so that results
+// have its content.
 func readSizes(c *config.Config, text string) error {
 	path, found := strings.CutPrefix(text, prefixFile)
 	if !found {
@@ -174,7 +190,7 @@ func readSizes(c *config.Config, text string) error {
 	return nil
 }
 
-// cause leaves out what an error of the file system says of the path.
+// cause strips the operation and the path from a file system error.
 func cause(err error) error {
 	var wrong *fs.PathError
 	if errors.As(err, &wrong) {
@@ -190,7 +206,7 @@ func parseBool(text string) (bool, error) {
 	return b, isNot("true or false", text, err)
 }
 
-// isNot replaces a parser's error by one for users.
+// isNot returns an error for users in place of a parser's, or nil.
 func isNot(what, text string, err error) error {
 	if err == nil {
 		return nil

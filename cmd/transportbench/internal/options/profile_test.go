@@ -34,7 +34,7 @@ func TestWrittenProfilesAreReadBack(t *testing.T) {
 
 			everything := ""
 			for line := range strings.Lines(text.String()) {
-				if key, _, found := strings.Cut(strings.TrimPrefix(line, "# "), ": "); found && slices.Contains(profileKeys(), key) {
+				if key, _, found := strings.Cut(strings.TrimPrefix(line, "# "), ": "); found && slices.Contains(Names(), key) {
 					everything += strings.TrimPrefix(line, "# ")
 				}
 			}
@@ -53,7 +53,7 @@ func TestYAMLScalars(t *testing.T) {
 	}
 }
 
-func TestProfilesOfFilesAreBelowTheOtherPlaces(t *testing.T) {
+func TestProfileFilePrecedence(t *testing.T) {
 	path := write(t, "own.yaml", "clients: 3\nin-flight: 4\nkeys: 50\n")
 	s, err := resolve(t, given{args: []string{"--profile", path, "--clients=7"}, file: "in-flight: 9\n"})
 	require.NoError(t, err)

@@ -5,22 +5,22 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cast"
 	"github.com/spf13/pflag"
-	"github.com/spf13/viper"
 
 	"transportbench/core/base/config"
 	"transportbench/core/transport"
 )
 
-// Settings is everything that the user chose, or left at its default.
+// Settings has everything that the user chose, and defaults for the rest.
 type Settings struct {
-	// Config is complete but for Transport and Options, which differ from one
-	// transport to the next.
+	// Config is complete except for Transport and Options, which differ from
+	// one transport to the next.
 	Config config.Config
-	// Transports are names, or the one word "all".
+	// Transports are names, or only [All].
 	Transports []string
 	// Set has the transports' own options, unchecked.
 	Set map[string]string
@@ -30,16 +30,16 @@ type Settings struct {
 	AllowMixed bool
 	JSON       bool
 	Verbose    bool
-	// File is the configuration file in use; empty is none.
+	// File is the path of the configuration file, or empty if there is none.
 	File string
 
-	sources map[string]string // key to what set it, in the user's words
+	sources map[string]string // by key, in the user's words
 }
 
-// All is the word for every transport that can run.
+// All selects every transport that can run.
 const All = "all"
 
-// Error is a mistake in what the user gave: a flag, a variable, a file.
+// Error reports a mistake in a flag, a variable or a file.
 type Error struct {
 	Source  string // "--clients", "TRANSPORTBENCH_CLIENTS", "clients in FILE"
 	Problem string
@@ -55,210 +55,105 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Resolve reads flags, then TRANSPORTBENCH_ variables, then the configuration
-// file, then the profile, then the command's own defaults, then everybody's.
-// fixed is above them all: what a command sets itself. Whatever is wrong is an
-// [*Error] or a [*config.Error].
+// Resolve returns the settings of a command. An option comes from the first of
+// these that sets it: fixed (values that the command imposes), flags,
+// TRANSPORTBENCH_ variables, the configuration file, the profile, defaults (the
+// command's own), and the general defaults. A mistake is an [*Error] or a
+// [*config.Error].
 func Resolve(flags *pflag.FlagSet, defaults, fixed map[string]string) (*Settings, error) {
 	if err := checkEnvironment(os.Environ()); err != nil {
 		return nil, err
 	}
-	v := viper.New()
-	for _, key := range keys() {
-		if err := v.BindEnv(key, variable(key)); err != nil {
-			return nil, err
-		}
-		if f := flags.Lookup(key); f != nil && key != KeySet {
-			if err := v.BindFlagValue(key, flagText{f}); err != nil {
-				return nil, err
-			}
-		}
-	}
-	for key, value := range fixed {
-		v.Set(key, value)
-	}
-	file, err := readFile(v.GetString(KeyConfig))
+	r := &resolver{flags: flags, fixed: fixed, defaults: generalDefaults(), file: new(file), sources: map[string]string{}}
+	maps.Copy(r.defaults, defaults)
+	path, err := r.text(KeyConfig)
 	if err != nil {
 		return nil, err
 	}
-	if err := v.MergeConfigMap(file.values); err != nil {
+	if r.file, err = readFile(path); err != nil {
 		return nil, err
 	}
-	r := &resolver{viper: v, flags: flags, file: file, fixed: fixed, sources: map[string]string{}}
-	return r.resolve(defaults)
-}
-
-// resolver carries what the steps of one resolution share.
-type resolver struct {
-	viper   *viper.Viper
-	flags   *pflag.FlagSet
-	file    *file
-	fixed   map[string]string
-	profile Profile
-	sources map[string]string
-}
-
-func (r *resolver) resolve(defaults map[string]string) (*Settings, error) {
-	initial := config.Default()
-	s := &Settings{File: r.file.path, sources: r.sources, Config: initial}
-	r.setDefault(KeyTransport, initial.Transport)
-	for _, set := range settings {
-		if set.initial != "" {
-			r.setDefault(set.name, set.initial)
-		}
-	}
-	for _, o := range configOptions {
-		r.setDefault(o.name, o.show(&initial))
-	}
-	for key, value := range defaults {
-		r.setDefault(key, value)
-	}
-	if err := r.applyProfile(); err != nil {
+	name, err := r.text(keyProfile)
+	if err != nil {
 		return nil, err
 	}
-	if err := r.readConfig(&s.Config); err != nil {
+	if r.profile, err = FindProfile(name); err != nil {
+		return nil, r.blame(keyProfile, err)
+	}
+	s := &Settings{File: r.file.path, sources: r.sources}
+	if s.Config, err = r.config(); err != nil {
 		return nil, err
 	}
-	if err := r.readSettings(s); err != nil {
+	if err := r.settings(s); err != nil {
 		return nil, err
 	}
-	var err error
-	s.Set, err = r.readSet()
+	s.Set, err = r.set()
 	return s, err
 }
 
-func (r *resolver) setDefault(key, value string) { r.viper.SetDefault(key, value) }
-
-// applyProfile puts the profile's values in the place of the defaults. A
-// command's own default gives way to it too: the profile is the user's choice.
-func (r *resolver) applyProfile() error {
-	name, err := r.text("profile")
-	if err != nil {
-		return err
+func generalDefaults() map[string]string {
+	initial := config.Default()
+	defaults := map[string]string{}
+	for _, s := range settings {
+		defaults[s.name] = s.initial
 	}
-	if r.profile, err = FindProfile(name); err != nil {
-		return r.blame("profile", err)
+	for _, o := range configOptions {
+		defaults[o.name] = o.show(&initial)
 	}
-	for key, value := range r.profile.Set {
-		r.setDefault(key, value)
-	}
-	return nil
+	defaults[KeyTransport] = initial.Transport
+	return defaults
 }
 
-func (r *resolver) readConfig(c *config.Config) error {
+// Build makes a configuration from values, by flag name, and from the profile
+// that they select. It ignores variables and files. A mistake is an [*Error] or
+// a [*config.Error].
+func Build(values map[string]string) (config.Config, error) {
+	c := config.Default()
+	name := c.Profile
+	if given, has := values[keyProfile]; has {
+		name = given
+	}
+	profile, err := config.ProfileByName(name)
+	if err != nil {
+		return c, err
+	}
+	all := map[string]string{}
+	maps.Copy(all, profile.Set)
+	maps.Copy(all, values)
+	if err := read(&c, all, func(key string) string { return key }); err != nil {
+		return c, err
+	}
+	return c, c.Validate()
+}
+
+// read sets the options of c that values has; source names the origin of one.
+func read(c *config.Config, values map[string]string, source func(key string) string) error {
 	for _, o := range configOptions {
-		text, err := r.text(o.name)
-		if err != nil {
-			return err
+		text, has := values[o.name]
+		if !has {
+			continue
 		}
 		if err := o.read(c, text); err != nil {
-			return &Error{Source: r.source(o.name), Problem: err.Error(), Err: err}
+			return &Error{Source: source(o.name), Problem: err.Error(), Err: err}
 		}
-	}
-	c.Profile = r.profile.Name
-	settle(c, r.level)
-	if err := c.Validate(); err != nil {
-		var wrong *config.Error
-		if errors.As(err, &wrong) {
-			return r.blame(wrong.Option, err)
-		}
-		return err
 	}
 	return nil
 }
 
-func (r *resolver) readSettings(s *Settings) error {
-	texts := map[string]*string{KeyOut: &s.Out, KeyPluginDir: &s.PluginDir}
-	for key, field := range texts {
-		text, err := r.text(key)
-		if err != nil {
-			return err
-		}
-		*field = text
-	}
-	bools := map[string]*bool{KeyAllowMixed: &s.AllowMixed, KeyJSON: &s.JSON, KeyVerbose: &s.Verbose}
-	for key, field := range bools {
-		text, err := r.text(key)
-		if err != nil {
-			return err
-		}
-		if *field, err = parseBool(text); err != nil {
-			return &Error{Source: r.source(key), Problem: err.Error(), Err: err}
-		}
-	}
-	text, err := r.text(KeyTransport)
-	if err != nil {
-		return err
-	}
-	seen := map[string]bool{}
-	for name := range strings.SplitSeq(text, ",") {
-		name = strings.TrimSpace(name)
-		if name == "" {
-			return &Error{Source: r.source(KeyTransport), Problem: "a name is empty; see plugins list"}
-		}
-		if !seen[name] {
-			s.Transports = append(s.Transports, name)
-		}
-		seen[name] = true
-	}
-	if len(s.Transports) > 1 && seen[All] {
-		return &Error{Source: r.source(KeyTransport), Problem: "all stands alone"}
-	}
-	return nil
+// resolver finds the value and the origin of every key.
+type resolver struct {
+	flags           *pflag.FlagSet
+	fixed, defaults map[string]string
+	file            *file
+	profile         Profile
+	sources         map[string]string
 }
 
-// readSet merges the transports' own options, which are set one by one: a flag
-// for one of them leaves what the file says of another.
-func (r *resolver) readSet() (map[string]string, error) {
-	merged := maps.Clone(r.file.set)
-	for key := range merged {
-		r.sources[KeySet+"."+key] = KeySet + " in " + r.file.path
-	}
-	add := func(source, item string) error {
-		key, value, found := strings.Cut(item, "=")
-		key = strings.TrimSpace(key)
-		if !found || key == "" {
-			return &Error{Source: source, Problem: fmt.Sprintf("%q is not of the form key=value", item)}
-		}
-		merged[key] = value
-		r.sources[KeySet+"."+key] = source
-		return nil
-	}
-	if text := os.Getenv(variable(KeySet)); text != "" {
-		for item := range strings.SplitSeq(text, ",") {
-			if err := add(variable(KeySet), item); err != nil {
-				return nil, err
-			}
-		}
-	}
-	if f := r.flags.Lookup(KeySet); f != nil {
-		for _, item := range f.Value.(*listValue).items {
-			if err := add("--"+KeySet, item); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return merged, nil
-}
+// level says where a value comes from. A higher level wins.
+type level int
 
-// text returns a key's value as it was written, from wherever it comes.
-func (r *resolver) text(key string) (string, error) {
-	value := r.viper.Get(key)
-	if list, ok := value.([]any); ok && key == KeyTransport {
-		names, err := cast.ToStringSliceE(list)
-		return strings.Join(names, ","), err
-	}
-	text, err := cast.ToStringE(value)
-	if err != nil {
-		return "", &Error{Source: r.source(key), Problem: "is not a plain value"}
-	}
-	r.sources[key] = r.source(key)
-	return text, nil
-}
-
-// The places that options come from, the first to look at last.
 const (
-	levelDefault = iota
+	levelDefault level = iota
 	levelProfile
 	levelFile
 	levelVariable
@@ -266,31 +161,98 @@ const (
 	levelFixed
 )
 
-// level returns the place that a key's value comes from.
-func (r *resolver) level(key string) int {
-	if _, ok := r.fixed[key]; ok {
-		return levelFixed
+// find returns the value of a key and where it comes from.
+func (r *resolver) find(key string) (any, level) {
+	if v, ok := r.fixed[key]; ok {
+		return v, levelFixed
 	}
 	if f := r.flags.Lookup(key); f != nil && f.Changed {
-		return levelFlag
+		return f.Value.String(), levelFlag
 	}
-	if os.Getenv(variable(key)) != "" {
-		return levelVariable
+	if v := os.Getenv(variable(key)); v != "" {
+		return v, levelVariable
 	}
-	if _, ok := r.file.values[key]; ok {
-		return levelFile
+	if v, ok := r.file.values[key]; ok {
+		return v, levelFile
 	}
-	if _, ok := r.profile.Set[key]; ok {
-		return levelProfile
+	if v, ok := r.profile.Set[key]; ok {
+		return v, levelProfile
 	}
-	return levelDefault
+	return r.defaults[key], levelDefault
 }
 
-// settle lets options that stand in for each other give way to the one that
-// comes from the higher place: a ratio on the command line is not lost to the
-// mix of a profile. In the same place a mix or a pattern is meant where there
-// is one.
-func settle(c *config.Config, level func(key string) int) {
+func (r *resolver) level(key string) level {
+	_, from := r.find(key)
+	return from
+}
+
+// text returns the value of a key as the user wrote it.
+func (r *resolver) text(key string) (string, error) {
+	value, _ := r.find(key)
+	r.sources[key] = r.source(key)
+	if list, ok := value.([]any); ok && key == KeyTransport {
+		names, err := cast.ToStringSliceE(list)
+		return strings.Join(names, ","), err
+	}
+	text, err := cast.ToStringE(value)
+	if err != nil {
+		return "", &Error{Source: r.source(key), Problem: "not a plain value"}
+	}
+	return text, nil
+}
+
+// source names the origin of a key's value in the user's words. It is empty
+// for a value that the command imposes.
+func (r *resolver) source(key string) string {
+	switch r.level(key) {
+	case levelFixed:
+		return ""
+	case levelVariable:
+		return variable(key)
+	case levelFile:
+		return key + " in " + r.file.path
+	case levelProfile:
+		return r.profile.source(key)
+	}
+	return "--" + key
+}
+
+// blame replaces the flag in an error by the true origin of the value.
+func (r *resolver) blame(key string, err error) error {
+	source := r.source(key)
+	var wrong *config.Error
+	if source == "--"+key || !errors.As(err, &wrong) {
+		return err
+	}
+	return &Error{Source: source, Problem: wrong.Problem, Err: err}
+}
+
+func (r *resolver) config() (config.Config, error) {
+	c := config.Default()
+	values := map[string]string{}
+	for _, o := range configOptions {
+		var err error
+		if values[o.name], err = r.text(o.name); err != nil {
+			return c, err
+		}
+	}
+	if err := read(&c, values, r.source); err != nil {
+		return c, err
+	}
+	c.Profile = r.profile.Name
+	settle(&c, r.level)
+	err := c.Validate()
+	var wrong *config.Error
+	if errors.As(err, &wrong) {
+		return c, r.blame(wrong.Option, err)
+	}
+	return c, err
+}
+
+// settle resolves options that replace each other: the one from the higher
+// level counts, so a ratio on the command line replaces the mix of a profile.
+// At the same level a mix or a pattern counts.
+func settle(c *config.Config, level func(key string) level) {
 	mix, pattern := level(keyMix), level(keyPattern)
 	top := max(level(keyReadRatio), mix, pattern)
 	if mix < top {
@@ -307,38 +269,74 @@ func settle(c *config.Config, level func(key string) int) {
 	}
 }
 
-// source says in the user's words what set a key; it is empty for what the
-// command sets itself.
-func (r *resolver) source(key string) string { return r.place(key, r.level(key)) }
-
-func (r *resolver) place(key string, level int) string {
-	switch level {
-	case levelFixed:
-		return ""
-	case levelVariable:
-		return variable(key)
-	case levelFile:
-		return key + " in " + r.file.path
-	case levelProfile:
-		if r.profile.Path != "" {
-			return key + " in " + r.profile.Path
+// settings reads the keys that are not part of a run's configuration.
+func (r *resolver) settings(s *Settings) error {
+	for key, field := range map[string]*string{KeyOut: &s.Out, KeyPluginDir: &s.PluginDir} {
+		text, err := r.text(key)
+		if err != nil {
+			return err
+		}
+		*field = text
+	}
+	for key, field := range map[string]*bool{KeyAllowMixed: &s.AllowMixed, KeyJSON: &s.JSON, KeyVerbose: &s.Verbose} {
+		text, err := r.text(key)
+		if err != nil {
+			return err
+		}
+		if *field, err = parseBool(text); err != nil {
+			return &Error{Source: r.source(key), Problem: err.Error(), Err: err}
 		}
 	}
-	return "--" + key
-}
-
-// blame names the true source of an error that speaks of a flag.
-func (r *resolver) blame(key string, err error) error {
-	source := r.source(key)
-	var wrong *config.Error
-	if source == "--"+key || !errors.As(err, &wrong) {
+	text, err := r.text(KeyTransport)
+	if err != nil {
 		return err
 	}
-	return &Error{Source: source, Problem: wrong.Problem, Err: err}
+	for name := range strings.SplitSeq(text, ",") {
+		name = strings.TrimSpace(name)
+		if name == "" {
+			return &Error{Source: r.source(KeyTransport), Problem: fmt.Sprintf("%q has an empty name; see plugins list", text)}
+		}
+		if !slices.Contains(s.Transports, name) {
+			s.Transports = append(s.Transports, name)
+		}
+	}
+	if len(s.Transports) > 1 && slices.Contains(s.Transports, All) {
+		return &Error{Source: r.source(KeyTransport), Problem: fmt.Sprintf("%q: all must stand alone", text)}
+	}
+	return nil
 }
 
-// Explain names the true source of an error of an option that was found later
-// on, when a transport was asked. Other errors it returns as they are.
+// set merges the transports' own options one by one: a flag for one of them
+// keeps what the file says about another.
+func (r *resolver) set() (map[string]string, error) {
+	merged := map[string]string{}
+	for key, value := range r.file.set {
+		merged[key] = value
+		r.sources[KeySet+"."+key] = KeySet + " in " + r.file.path
+	}
+	add := func(source string, items []string) error {
+		for _, item := range items {
+			key, value, found := strings.Cut(item, "=")
+			key = strings.TrimSpace(key)
+			if !found || key == "" {
+				return &Error{Source: source, Problem: fmt.Sprintf("%q is not of the form key=value", item)}
+			}
+			merged[key] = value
+			r.sources[KeySet+"."+key] = source
+		}
+		return nil
+	}
+	if text := os.Getenv(variable(KeySet)); text != "" {
+		if err := add(variable(KeySet), strings.Split(text, ",")); err != nil {
+			return nil, err
+		}
+	}
+	return merged, add("--"+KeySet, SetItems(r.flags))
+}
+
+// Explain returns err with the true origin of the option that it is about. It
+// serves errors that show up only when a transport is asked; others it returns
+// unchanged.
 func (s *Settings) Explain(err error) error {
 	var wrongOption *transport.OptionError
 	if errors.As(err, &wrongOption) {
@@ -356,8 +354,38 @@ func (s *Settings) Explain(err error) error {
 		return wrong
 	}
 	if errors.Is(err, transport.ErrTooLarge) {
-		// A transport refuses to open for payloads that it could never send.
-		return &Error{Source: s.sources["value-size"], Problem: err.Error() + "; use smaller values", Err: err}
+		// A transport refuses to open for payloads that it can never send.
+		return &Error{Source: s.sources[keyValueSize], Problem: err.Error() + "; use smaller values", Err: err}
 	}
 	return err
+}
+
+const prefix = "TRANSPORTBENCH_"
+
+// otherVariables belong to the plugin host, to plugins and to tests.
+var otherVariables = []string{
+	prefix + "PLUGIN_PATH",
+	prefix + "REATTACH",
+	prefix + "LOG_LEVEL",
+	prefix + "FORBID_SKIPS",
+}
+
+// variable returns the environment variable of a key.
+func variable(key string) string {
+	return prefix + strings.ToUpper(strings.ReplaceAll(key, "-", "_"))
+}
+
+// checkEnvironment reports a variable with our prefix that nothing reads.
+func checkEnvironment(environ []string) error {
+	known := slices.Clone(otherVariables)
+	for _, key := range keys() {
+		known = append(known, variable(key))
+	}
+	for _, entry := range environ {
+		name, _, _ := strings.Cut(entry, "=")
+		if strings.HasPrefix(name, prefix) && !slices.Contains(known, name) {
+			return &Error{Source: name, Problem: "unknown variable" + transport.SuggestionFor(name, known)}
+		}
+	}
+	return nil
 }

@@ -12,7 +12,7 @@ import (
 	"transportbench/core/base/config"
 )
 
-// given is what a user gave in each place; file is YAML.
+// given has what a user sets by flag, variable and file; file is YAML.
 type given struct {
 	args            []string
 	env             map[string]string
@@ -168,7 +168,7 @@ func TestFileFormats(t *testing.T) {
 	}
 }
 
-func TestUserFileIsReadAndNamed(t *testing.T) {
+func TestUserFile(t *testing.T) {
 	home := t.TempDir()
 	path := filepath.Join(home, "transportbench", "config.yaml")
 	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
@@ -182,7 +182,7 @@ func TestUserFileIsReadAndNamed(t *testing.T) {
 	require.Equal(t, path, s.File)
 }
 
-func TestMistakesNameTheirSourceAndTheRemedy(t *testing.T) {
+func TestErrors(t *testing.T) {
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
 	cases := []struct {
 		name  string
@@ -219,8 +219,8 @@ func TestMistakesNameTheirSourceAndTheRemedy(t *testing.T) {
 		{"unknown profile", given{args: []string{"--profile=pingpon"}}, []string{"--profile:", `did you mean "pingpong"?`}},
 		{"unknown profile in a file", given{file: "profile: k\n"}, []string{"profile in", "is not one of"}},
 		{"set without a value", given{args: []string{"--set", "ring"}}, []string{`--set: "ring" is not of the form key=value`}},
-		{"all among others", given{args: []string{"--transport", "all,shm"}}, []string{"--transport: all stands alone"}},
-		{"an empty transport", given{args: []string{"--transport", "shm,"}}, []string{"--transport: a name is empty"}},
+		{"all among others", given{args: []string{"--transport", "all,shm"}}, []string{`--transport: "all,shm": all must stand alone`}},
+		{"an empty transport", given{args: []string{"--transport", "shm,"}}, []string{`--transport: "shm," has an empty name`}},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -243,7 +243,7 @@ func TestProfilesSetKnownKeys(t *testing.T) {
 	}
 }
 
-func TestWhatStandsInForAnotherOption(t *testing.T) {
+func TestReplacingOptions(t *testing.T) {
 	var lookups config.Pattern
 	require.NoError(t, lookups.Set("lookup:7,read:6,write:3"))
 	inserts := config.Mix{{Op: config.OpRead, Share: 0.95}, {Op: config.OpInsert, Share: 0.05}}
@@ -303,7 +303,7 @@ func TestSizesFromAFile(t *testing.T) {
 	}
 }
 
-func TestOtherVariablesAreNotOurs(t *testing.T) {
+func TestOtherVariables(t *testing.T) {
 	_, err := resolve(t, given{env: map[string]string{"TRANSPORTBENCH_PLUGIN_PATH": "/x", "TRANSPORTBENCH_LOG_LEVEL": "debug"}})
 	require.NoError(t, err)
 }
