@@ -38,12 +38,10 @@ func BenchmarkPath(b *testing.B) {
 				for range 32 {
 					posted := 0
 					for got := 0; got < batch; {
-						n, _ := caller.Post(calls[posted:])
-						posted += n
-						_ = caller.Flush()
+						posted += must(caller.Post(calls[posted:]))
+						must(0, caller.Flush())
 						echo.turn()
-						n, _ = caller.Poll(events)
-						got += n
+						got += must(caller.Poll(events))
 					}
 				}
 				least = min(least, float64(time.Since(start))/float64(32*batch))
@@ -51,6 +49,14 @@ func BenchmarkPath(b *testing.B) {
 			b.ReportMetric(least, "least-ns")
 		})
 	}
+}
+
+// must panics on an error: a benchmark that ignores one may wait for ever.
+func must(n int, err error) int {
+	if err != nil {
+		panic(err)
+	}
+	return n
 }
 
 // echoer answers calls with their payload.
@@ -66,10 +72,7 @@ func newEchoer(w *worker) *echoer {
 }
 
 func (e *echoer) turn() {
-	n, err := e.w.Poll(e.events)
-	if err != nil {
-		panic(err)
-	}
+	n := must(e.w.Poll(e.events))
 	if n == 0 {
 		return
 	}
@@ -83,7 +86,7 @@ func (e *echoer) turn() {
 	if posted, err := e.w.Post(e.replies[:n]); posted != n || err != nil {
 		panic(fmt.Sprint("a reply was not taken: ", posted, err))
 	}
-	_ = e.w.Flush()
+	must(0, e.w.Flush())
 }
 
 // pinned runs f on a thread of its own on a processor.
@@ -92,7 +95,7 @@ func pinned(wait *sync.WaitGroup, processor int, f func()) {
 		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
 		var set unix.CPUSet
 		set.Set(processor % runtime.NumCPU())
-		_ = unix.SchedSetaffinity(0, &set)
+		must(0, unix.SchedSetaffinity(0, &set))
 		f()
 	})
 }
@@ -238,16 +241,10 @@ func newLoad(w *worker, peers, inFlight, payload int) *load {
 // drive goes on until n calls more were answered, or some more.
 func (l *load) drive(n int) (answered int) {
 	for answered < n {
-		taken, err := l.w.Post(l.ops)
-		if err != nil {
-			panic(err)
-		}
+		taken := must(l.w.Post(l.ops))
 		l.ops = l.ops[:copy(l.ops, l.ops[taken:])]
-		_ = l.w.Flush()
-		got, err := l.w.Poll(l.events)
-		if err != nil {
-			panic(err)
-		}
+		must(0, l.w.Flush())
+		got := must(l.w.Poll(l.events))
 		answered += got
 		for i := range got {
 			l.ops = l.ops[:len(l.ops)+1]

@@ -3,6 +3,7 @@ package datagram_test
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"runtime"
 	"slices"
 	"sync"
@@ -29,21 +30,29 @@ func BenchmarkUDP(b *testing.B) {
 	}
 }
 
+// must panics on an error: a benchmark that ignores one may wait for ever.
+func must(n int, err error) int {
+	if err != nil {
+		panic(err)
+	}
+	return n
+}
+
 // echo answers every datagram until it is stopped.
 func echo(p datagram.Port, to datagram.Remote, count, size int, stop *atomic.Bool) {
 	packets := make([]datagram.Packet, 64)
 	body := make([]byte, size)
 	for !stop.Load() {
-		n, _ := p.Receive(packets)
+		n := must(p.Receive(packets))
 		for i := range n {
 			for range count {
 				for !p.Send(to, packets[i].Data[:16], body[16:]) {
-					_ = p.Flush()
+					must(0, p.Flush())
 				}
 			}
 		}
 		if n > 0 {
-			_ = p.Flush()
+			must(0, p.Flush())
 		}
 	}
 }
@@ -62,10 +71,12 @@ func ask(p datagram.Port, to datagram.Remote, inFlight, count int, d time.Durati
 	heard := start
 	for looks := 1; ; looks++ {
 		for ; out < inFlight; out++ {
-			_ = p.Send(to, request, nil)
+			if !p.Send(to, request, nil) {
+				break
+			}
 		}
-		_ = p.Flush()
-		n, _ := p.Receive(packets)
+		must(0, p.Flush())
+		n := must(p.Receive(packets))
 		for i := range n {
 			if binary.NativeEndian.Uint32(packets[i].Data) == phase {
 				got++
@@ -126,9 +137,10 @@ func beside(b *testing.B, open func() (datagram.Port, error)) {
 	var one, many, long []float64
 	for b.Loop() {
 		var f transport.Floor
-		during(func() { _, _ = x[1].(datagram.Prober).Probe(context.Background(), from, false, 4*each) },
+		var theirs error
+		during(func() { _, theirs = x[1].(datagram.Prober).Probe(context.Background(), from, false, 4*each) },
 			func() { f, err = x[0].(datagram.Prober).Probe(context.Background(), to, true, 4*each) })
-		require.NoError(b, err)
+		require.NoError(b, errors.Join(err, theirs))
 		floors = append(floors, f)
 		one = append(one, 1e9/load(1, 1, 32))
 		many = append(many, load(64, 1, 32))

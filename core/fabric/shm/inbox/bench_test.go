@@ -30,22 +30,33 @@ func benchmarkPath(b *testing.B, name string, batch int) {
 	events := make([]transport.Event, 64)
 	b.ReportAllocs()
 	for done := 0; done < b.N; done += batch {
-		_, _ = caller.Post(calls)
-		_ = caller.Flush()
-		n, _ := server.Poll(events)
+		if posted := must(caller.Post(calls)); posted != batch {
+			b.Fatalf("posted %d calls of %d", posted, batch)
+		}
+		must(0, caller.Flush())
+		n := must(server.Poll(events))
 		for i := range n {
 			replies[i].Kind = transport.OpReply
 			replies[i].Peer = events[i].Peer
 			replies[i].Token = events[i].Token
 			replies[i].Payload = events[i].Payload
 		}
-		_, _ = server.Post(replies[:n])
-		_ = server.Flush()
+		if posted := must(server.Post(replies[:n])); posted != n {
+			b.Fatalf("posted %d replies of %d", posted, n)
+		}
+		must(0, server.Flush())
 		for got := 0; got < batch; {
-			n, _ := caller.Poll(events)
-			got += n
+			got += must(caller.Poll(events))
 		}
 	}
+}
+
+// must panics on an error: a benchmark that ignores one may wait for ever.
+func must(n int, err error) int {
+	if err != nil {
+		panic(err)
+	}
+	return n
 }
 
 func slotsFor(name string, batch int) int {

@@ -63,7 +63,9 @@ func onCPU(cpu int, f func()) (done chan struct{}) {
 		runtime.LockOSThread() // and never unlocked: the thread ends with its affinity
 		var set unix.CPUSet
 		set.Set(cpu)
-		_ = unix.SchedSetaffinity(0, &set)
+		if err := unix.SchedSetaffinity(0, &set); err != nil {
+			panic(err)
+		}
 		f()
 	}()
 	return done
@@ -95,45 +97,76 @@ func benchmarkRoundTrip(b *testing.B, a ring.Algorithm, depth int) {
 	calls, replies := newPair(b, a), newPair(b, a)
 	before := bounce(b)
 	var stop atomic.Bool
-	server := onCPU(1, func() {
-		var m ring.Message
-		for !stop.Load() {
-			for {
-				ok, _ := calls.consumer.Pop(&m)
-				if !ok {
-					break
-				}
-				_ = replies.producer.Push(ring.KindB, m.Token, m.Payload)
-			}
-			replies.producer.Publish()
-			calls.consumer.Release()
-		}
-	})
+	var theirs, err error
+	server := onCPU(1, func() { theirs = echo(calls.consumer, replies.producer, &stop) })
 	b.ResetTimer()
-	<-onCPU(0, func() {
-		payload := make([]byte, 32)
-		inFlight := 0
-		var m ring.Message
-		for done := 0; done < b.N; {
-			for ; inFlight < depth; inFlight++ {
-				_ = calls.producer.Push(ring.KindA, 7, payload)
-			}
-			calls.producer.Publish()
-			for {
-				ok, _ := replies.consumer.Pop(&m)
-				if !ok {
-					break
-				}
-				inFlight--
-				done++
-			}
-			replies.consumer.Release()
-		}
-	})
+	<-onCPU(0, func() { err = keepInFlight(calls.producer, replies.consumer, depth, b.N, &stop) })
 	b.StopTimer()
 	stop.Store(true)
 	<-server
+	if err := errors.Join(err, theirs); err != nil {
+		b.Fatal(err)
+	}
 	after := bounce(b)
 	b.ReportMetric((before+after)/2, "floor-ns")
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/((before+after)/2), "x-floor")
+}
+
+// echo answers every call until it is stopped. It ends with stop set.
+func echo(calls *ring.Consumer, replies *ring.Producer, stop *atomic.Bool) error {
+	defer stop.Store(true)
+	var m ring.Message
+	for !stop.Load() {
+		for {
+			ok, err := calls.Pop(&m)
+			if err != nil {
+				return err
+			}
+			if !ok {
+				break
+			}
+			for err = ring.ErrFull; err == ring.ErrFull && !stop.Load(); {
+				if err = replies.Push(ring.KindB, m.Token, m.Payload); err == ring.ErrFull {
+					replies.Publish()
+				}
+			}
+			if err != nil && err != ring.ErrFull {
+				return err
+			}
+		}
+		replies.Publish()
+		calls.Release()
+	}
+	return nil
+}
+
+// keepInFlight makes so many calls with up to depth of them in flight. A call that finds
+// the ring full is not in flight.
+func keepInFlight(calls *ring.Producer, replies *ring.Consumer, depth, count int, stop *atomic.Bool) error {
+	payload := make([]byte, 32)
+	inFlight := 0
+	var m ring.Message
+	for done := 0; done < count && !stop.Load(); {
+		for ; inFlight < depth; inFlight++ {
+			if err := calls.Push(ring.KindA, 7, payload); err == ring.ErrFull {
+				break
+			} else if err != nil {
+				return err
+			}
+		}
+		calls.Publish()
+		for {
+			ok, err := replies.Pop(&m)
+			if err != nil {
+				return err
+			}
+			if !ok {
+				break
+			}
+			inFlight--
+			done++
+		}
+		replies.Release()
+	}
+	return nil
 }
