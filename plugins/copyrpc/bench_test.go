@@ -17,9 +17,9 @@ import (
 	"transportbench/core/transport"
 )
 
-// BenchmarkPath takes calls and replies of 48 bytes through both workers on one
-// thread, so that no cache line moves: what is left is the code. The least is that of a short
-// slice, in which nobody else had the processor.
+// BenchmarkPath takes calls and replies of 48 bytes through both workers on one thread. No
+// cache line moves between cores, so it measures the code alone. least-ns is the fastest
+// short slice, in which no other process had the core.
 func BenchmarkPath(b *testing.B) {
 	for _, batch := range []int{1, 32} {
 		b.Run(fmt.Sprintf("batch=%d", batch), func(b *testing.B) {
@@ -40,7 +40,7 @@ func BenchmarkPath(b *testing.B) {
 					for got := 0; got < batch; {
 						posted += must(caller.Post(calls[posted:]))
 						must(0, caller.Flush())
-						echo.turn()
+						echo.step()
 						got += must(caller.Poll(events))
 					}
 				}
@@ -71,7 +71,7 @@ func newEchoer(w *worker) *echoer {
 	return &echoer{w: w, events: make([]transport.Event, 64), replies: make([]transport.Op, 64)}
 }
 
-func (e *echoer) turn() {
+func (e *echoer) step() {
 	n := must(e.w.Poll(e.events))
 	if n == 0 {
 		return
@@ -89,7 +89,7 @@ func (e *echoer) turn() {
 	must(0, e.w.Flush())
 }
 
-// pinned runs f on a thread of its own on a processor.
+// pinned runs f on a new thread that is pinned to a processor.
 func pinned(wait *sync.WaitGroup, processor int, f func()) {
 	wait.Go(func() {
 		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
@@ -100,8 +100,7 @@ func pinned(wait *sync.WaitGroup, processor int, f func()) {
 	})
 }
 
-// star makes a caller with several peers, which are the connections of as many workers
-// that one thread serves.
+// star makes a caller with several peers: workers that one thread serves.
 func star(tb testing.TB, peers, inFlight int) (caller *worker, servers []*echoer) {
 	options, err := transport.ParseOptions(schema, soft())
 	require.NoError(tb, err)
@@ -123,26 +122,26 @@ func star(tb testing.TB, peers, inFlight int) (caller *worker, servers []*echoer
 	return caller, servers
 }
 
-// sliceTime is about how long a slice of BenchmarkTwoThreads takes: short, so that most
-// slices pass without another process on either processor.
+// sliceTime is the approximate length of a slice of BenchmarkTwoThreads. It is short so
+// that in most slices no other process runs on either processor.
 const sliceTime = 100 * time.Microsecond
 
-// BenchmarkTwoThreads is what the targets of the transport on the soft device are
-// about: one caller with one or more peers, on two processors. It works in slices, each
-// between two probes of the bounce of a cache line between the same processors, since
-// these come closer and move apart within seconds. Beside the mean it reports of the
-// slices at the lowest floor, the near ones, the middle one and one at the fast end, and the
-// middle of the ratio of an operation to its own floor, over near and over all slices.
+// BenchmarkTwoThreads measures the soft device between two processors: one caller with one
+// or more peers. It works in slices. Before and after each slice it probes the cache-line
+// bounce between the same processors (the floor) because the core-to-core latency of a
+// virtual machine changes within seconds. Slices near the lowest floor give near-ns (the
+// median), best-ns (the fastest percent) and near-op/floor, the median ratio of an
+// operation to the floor of its own slice; op/floor is that median over all slices.
 func BenchmarkTwoThreads(b *testing.B) {
 	for _, c := range []struct{ peers, inFlight, payload int }{{1, 1, 32}, {1, 1, 48}, {1, 32, 48}, {8, 256, 48}} {
 		b.Run(fmt.Sprintf("peers=%d/in-flight=%d/payload=%d", c.peers, c.inFlight, c.payload), func(b *testing.B) {
 			caller, servers := star(b, c.peers, c.inFlight)
-			var turn atomic.Int64 // odd while both probe; -1 is the end
+			var phase atomic.Int64 // odd while both probe; -1 at the end
 			var wait sync.WaitGroup
 			var found sliced
 			pinned(&wait, 1, func() {
 				for last := int64(0); ; {
-					switch now := turn.Load(); {
+					switch now := phase.Load(); {
 					case now < 0:
 						return
 					case now != last && now&1 == 1:
@@ -150,20 +149,20 @@ func BenchmarkTwoThreads(b *testing.B) {
 						last = now
 					}
 					for _, s := range servers {
-						s.turn()
+						s.step()
 					}
 				}
 			})
 			pinned(&wait, 0, func() {
-				defer turn.Store(-1)
+				defer phase.Store(-1)
 				bounce := func() float64 {
-					turn.Add(1)
-					defer turn.Add(1)
+					phase.Add(1)
+					defer phase.Add(1)
 					return probe(caller, true)
 				}
 				before := bounce()
 				load := newLoad(caller, c.peers, c.inFlight, c.payload)
-				least := 20 * c.peers * c.inFlight // what waited during the probes must not count
+				least := 20 * c.peers * c.inFlight // outweighs the calls that waited during the probes
 				for done, ops := 0, least; done < b.N; {
 					start := time.Now()
 					answered := load.drive(ops)
@@ -176,13 +175,13 @@ func BenchmarkTwoThreads(b *testing.B) {
 				}
 			})
 			wait.Wait()
-			b.ReportMetric(0, "ns/op") // with the probes: it says nothing
+			b.ReportMetric(0, "ns/op") // it would include the probes
 			found.report(b)
 		})
 	}
 }
 
-// slice is what one slice found, in nanoseconds.
+// slice is the result of one slice, in nanoseconds.
 type slice struct{ perOp, floor float64 }
 
 type sliced []slice
@@ -220,10 +219,10 @@ func probe(w *worker, initiate bool) float64 {
 	return f.RoundTrip
 }
 
-// load makes calls, evenly to all peers, with so many in flight to each.
+// load calls all peers evenly, with a fixed number of calls in flight to each.
 type load struct {
 	w       *worker
-	ops     []transport.Op // to be posted
+	ops     []transport.Op // to post
 	events  []transport.Event
 	payload []byte
 }
@@ -238,7 +237,7 @@ func newLoad(w *worker, peers, inFlight, payload int) *load {
 	return l
 }
 
-// drive goes on until n calls more were answered, or some more.
+// drive calls until at least n more calls are answered, and returns how many were.
 func (l *load) drive(n int) (answered int) {
 	for answered < n {
 		taken := must(l.w.Post(l.ops))

@@ -17,12 +17,11 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// kill ends a rank's queue pairs without a farewell, as the kernel does with those of
-// a process that dies.
+// kill closes all queue pairs without a farewell, as the kernel does when a process dies.
 func kill(t transport.Transport) {
-	r := t.(*rank)
-	for _, w := range r.workers {
-		for _, p := range w.slots {
+	e := t.(*endpoint)
+	for _, w := range e.open {
+		for _, p := range w.byCookie {
 			_ = p.qp.Close()
 		}
 		_ = w.manager.qp.Close()

@@ -5,16 +5,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/bits"
 	"time"
 
+	"transportbench/core/fabric/pow2"
 	"transportbench/core/fabric/rdma"
 	"transportbench/core/transport"
 )
 
-// announcement is what Worker.Address encodes: how a worker's datagrams are sent to,
-// and what both sides of a connection must agree on.
-type announcement struct {
+// workerAddress is the content of Worker.Address: the worker's datagram queue pair, and
+// the settings that both sides of a connection must agree on.
+type workerAddress struct {
 	Version   int           `json:"version"` // of the wire format
 	Nonce     uint64        `json:"nonce"`
 	Endpoint  rdma.Endpoint `json:"endpoint"`
@@ -27,136 +27,138 @@ type announcement struct {
 
 const wireVersion = 2
 
-func (w *worker) announce() announcement {
+func (w *worker) newAddress() workerAddress {
 	s := &w.settings
-	return announcement{Version: wireVersion, Nonce: w.nonce, Endpoint: w.manager.qp.Endpoint(),
+	return workerAddress{Version: wireVersion, Nonce: w.nonce, Endpoint: w.manager.qp.Endpoint(),
 		Ring: s.ring, Allowance: s.allowance, Calls: s.calls, Batches: s.batches, Credit: s.credit}
 }
 
-// decode refuses an address that no connection can come of.
-func (w *worker) decode(address []byte) (a announcement, err error) {
+// parseAddress decodes an address. It returns an error if the address is damaged or its
+// worker was opened with other settings.
+func (w *worker) parseAddress(address []byte) (a workerAddress, err error) {
 	if err := json.Unmarshal(address, &a); err != nil {
-		return a, fmt.Errorf("not an address of this transport: %w", err)
+		return a, fmt.Errorf("not a copyrpc address: %w", err)
 	}
 	s := &w.settings
 	own := w.manager.qp.Endpoint()
 	switch {
 	case a.Version != wireVersion || a.Nonce == 0:
-		return a, fmt.Errorf("peer speaks version %d of the protocol, and this is %d", a.Version, wireVersion)
+		return a, fmt.Errorf("the peer speaks version %d of the protocol, this rank version %d: use the same build on all ranks", a.Version, wireVersion)
 	case a.Endpoint.Provider != own.Provider:
-		return a, fmt.Errorf("peer has provider %q, and this rank %q: set provider to the same on all ranks", a.Endpoint.Provider, own.Provider)
-	case a.Ring < ringShare*unit || a.Ring > maxRing || bits.OnesCount64(a.Ring) != 1:
-		return a, fmt.Errorf("%w: it announces a ring of %d bytes, which is no power of two from %d to %d", transport.ErrCorrupt, a.Ring, ringShare*unit, maxRing)
+		return a, fmt.Errorf("the peer has provider %q, this rank %q: set the same provider on all ranks", a.Endpoint.Provider, own.Provider)
+	case a.Ring < ringShare*unit || a.Ring > maxRing || !pow2.Is(int(a.Ring)):
+		return a, fmt.Errorf("%w: the address has a ring of %d bytes, which is not a power of two from %d to %d", transport.ErrCorrupt, a.Ring, ringShare*unit, maxRing)
 	case a.Allowance < unit || a.Allowance > a.Ring/ringShare || a.Calls < 1 || uint64(a.Calls)*a.Allowance > a.Ring/2:
-		return a, fmt.Errorf("%w: it announces %d calls of %d bytes for a ring of %d", transport.ErrCorrupt, a.Calls, a.Allowance, a.Ring)
+		return a, fmt.Errorf("%w: the address has %d calls of %d bytes for a ring of %d", transport.ErrCorrupt, a.Calls, a.Allowance, a.Ring)
 	case a.Ring != s.ring || a.Allowance != s.allowance || a.Calls != s.calls || a.Batches != s.batches || a.Credit != s.credit:
-		return a, fmt.Errorf("peer was opened for %d calls of %d bytes, %d batches, credit %s and a ring of %d; this rank for %d, %d, %d, %s and %d: open all ranks with the same options",
+		return a, fmt.Errorf("the peer was opened for %d calls of %d bytes, %d batches, credit %s and a ring of %d; this rank for %d, %d, %d, %s and %d: open all ranks with the same options",
 			a.Calls, a.Allowance, a.Batches, a.Credit, a.Ring, s.calls, s.allowance, s.batches, s.credit, s.ring)
 	}
 	return a, nil
 }
 
-// manager brings connections about. It has a datagram queue pair with a completion
-// queue of its own, which is polled all the time only while a connection is missing.
+// manager sets up connections. It has a datagram queue pair with its own completion queue,
+// which Poll checks every time only while a connection is pending.
 type manager struct {
-	worker  *worker
-	cq      rdma.CompletionQueue
-	qp      rdma.QueuePair
-	memory  *rdma.Region // receives, then the datagram that is sent
-	handles map[*peer]rdma.PeerHandle
-	missing int // connections that are not up
-	said    int // datagrams
-	last    time.Time
-	heard   [][]byte // datagrams that were not acted on yet
-	polled  []rdma.Completion
+	worker   *worker
+	cq       rdma.CompletionQueue
+	qp       rdma.QueuePair
+	memory   *rdma.Region // managerReceives buffers to receive into, managerDepth to send from
+	handles  map[*peer]rdma.PeerHandle
+	pending  int // connections that are not up yet
+	sent     int // datagrams
+	lastSent time.Time
+	received [][]byte // datagrams that are not handled yet
+	polled   []rdma.Completion
 }
 
 const (
 	managerReceives = 64
 	managerDepth    = 64
-	helloRoom       = 1024 // of a datagram of the soft device; verbs need far less
+	datagramSize    = 1024 // the soft device's endpoints need it; verbs need far less
 	managerQKey     = 0x7462_7270
-	// resendAfter is how long a connection that is missing waits before it speaks
-	// again.
+
+	// resendAfter is how often a pending connection repeats its datagram.
 	resendAfter = 2 * time.Millisecond
 )
 
-// What a datagram says.
+// Kinds of datagrams.
 const (
 	kindHello = 1 // here is my queue pair
-	kindReady = 2 // and it is connected to yours
-	kindBye   = 3 // I am gone
+	kindReady = 2 // here is my queue pair, and it is connected to yours
+	kindBye   = 3 // I have closed
 )
 
-// The layout of a datagram: magic u32, kind u32, from u64, to u64, address of the
-// ring u64, address of the words u64, key u32, and the endpoint.
+// The layout of a datagram: magic u32, kind u32, sender's nonce u64, receiver's nonce u64,
+// address of the sender's receive ring u64 and of its words u64, their remote key u32, and
+// the endpoint of its RC queue pair.
 const (
-	helloMagic = 0x7462_6370
-	helloSize  = 44
+	datagramMagic  = 0x7462_6370
+	datagramHeader = 44
 )
 
 func newManager(w *worker, cq rdma.CompletionQueue) (m *manager, err error) {
-	d := w.rank.device
+	d := w.endpoint.device
 	m = &manager{worker: w, cq: cq, handles: map[*peer]rdma.PeerHandle{}, polled: make([]rdma.Completion, 16)}
 	m.qp, err = d.NewQueuePair(rdma.QueuePairConfig{Type: rdma.UnreliableDatagram, Completions: m.cq, SendDepth: managerDepth,
 		ReceiveDepth: managerReceives, QKey: managerQKey, Peers: w.settings.peers + 1})
 	if err != nil {
 		return nil, err
 	}
-	if m.memory, err = d.Allocate((managerReceives+managerDepth)*helloRoom, 0); err != nil {
+	if m.memory, err = d.Allocate((managerReceives+managerDepth)*datagramSize, 0); err != nil {
 		return nil, err
 	}
 	for i := range managerReceives {
-		if err := m.receive(uint64(i)); err != nil {
+		if err := m.postReceive(uint64(i)); err != nil {
 			return nil, err
 		}
 	}
 	return m, nil
 }
 
-func (m *manager) receive(id uint64) error {
-	_, err := m.qp.PostReceive([]rdma.ReceiveRequest{{ID: id, Local: m.memory.Address + id*helloRoom, Length: helloRoom, LocalKey: m.memory.LocalKey}})
+// postReceive posts buffer id.
+func (m *manager) postReceive(id uint64) error {
+	_, err := m.qp.PostReceive([]rdma.ReceiveRequest{{ID: id, Local: m.memory.Address + id*datagramSize, Length: datagramSize, LocalKey: m.memory.LocalKey}})
 	return err
 }
 
-// open begins a connection.
+// open starts a connection.
 func (m *manager) open(p *peer, h rdma.PeerHandle) error {
 	m.handles[p] = h
-	m.missing++
-	return m.say(p, kindHello)
+	m.pending++
+	return m.send(p, kindHello)
 }
 
-// say sends a datagram to a peer. One that is lost, or finds the send queue full, is
-// said again later.
-func (m *manager) say(p *peer, kind uint32) error {
+// send sends a datagram to a peer. If it is lost or the send queue is full, progress
+// sends it again later.
+func (m *manager) send(p *peer, kind uint32) error {
 	endpoint, err := p.qp.Endpoint().MarshalBinary()
 	if err != nil {
 		return err
 	}
 	m.drain() // makes room in the send queue
-	// There is memory for each request of the send queue, used in turn.
-	at := (managerReceives + m.said%managerDepth) * helloRoom
-	s := &m.worker.settings
-	b := m.memory.Bytes[at : at : at+helloRoom]
-	b = binary.LittleEndian.AppendUint32(b, helloMagic)
+	// There are as many buffers as the send queue has requests, so the next one is free.
+	at := (managerReceives + m.sent%managerDepth) * datagramSize
+	b := m.memory.Bytes[at : at : at+datagramSize]
+	b = binary.LittleEndian.AppendUint32(b, datagramMagic)
 	b = binary.LittleEndian.AppendUint32(b, kind)
 	b = binary.LittleEndian.AppendUint64(b, m.worker.nonce)
 	b = binary.LittleEndian.AppendUint64(b, p.nonce)
-	b = binary.LittleEndian.AppendUint64(b, p.local+s.ring)
-	b = binary.LittleEndian.AppendUint64(b, p.control)
+	b = binary.LittleEndian.AppendUint64(b, p.localRing+m.worker.settings.ring)
+	b = binary.LittleEndian.AppendUint64(b, p.localControl)
 	b = binary.LittleEndian.AppendUint32(b, m.worker.region.Remote.Key)
 	b = append(b, endpoint...)
 	r := rdma.SendRequest{Opcode: rdma.Send, Flags: rdma.Signaled, Peer: m.handles[p], Length: uint32(len(b)),
 		Local: m.memory.Address + uint64(at), LocalKey: m.memory.LocalKey}
 	n, err := m.qp.PostSend([]rdma.SendRequest{r})
-	m.said += n
+	m.sent += n
 	if errors.Is(err, rdma.ErrQueueFull) {
 		return nil
 	}
 	return err
 }
 
-// drain takes completions, and reads what was received.
+// drain polls completions and copies the datagrams that were received.
 func (m *manager) drain() {
 	for {
 		n, err := m.cq.Poll(m.polled)
@@ -168,87 +170,83 @@ func (m *manager) drain() {
 			if c.Status != rdma.StatusOK || c.Opcode != rdma.Receive {
 				continue
 			}
-			heard := m.memory.Bytes[c.ID*helloRoom:][:c.Length]
-			m.heard = append(m.heard, append([]byte(nil), heard[rdma.GlobalRouteHeaderSize:]...))
-			_ = m.receive(c.ID)
+			b := m.memory.Bytes[c.ID*datagramSize:][:c.Length]
+			m.received = append(m.received, append([]byte(nil), b[rdma.GlobalRouteHeaderSize:]...))
+			_ = m.postReceive(c.ID)
 		}
 	}
 }
 
-// progress hears and speaks. It is called by Poll, often while a connection is
-// missing and seldom otherwise.
+// progress handles received datagrams and repeats those of pending connections. Poll calls
+// it every time while a connection is pending, and seldom otherwise.
 func (m *manager) progress() {
 	m.drain()
-	for len(m.heard) > 0 {
-		heard := m.heard
-		m.heard = nil
-		for _, b := range heard {
-			m.take(b)
+	for len(m.received) > 0 {
+		received := m.received
+		m.received = nil
+		for _, b := range received {
+			m.handle(b)
 		}
 	}
-	if m.missing == 0 || time.Since(m.last) < resendAfter {
+	if m.pending == 0 || time.Since(m.lastSent) < resendAfter {
 		return
 	}
-	m.last = time.Now()
-	for _, p := range m.worker.slots {
-		if p.state == connecting {
-			_ = m.say(p, p.greeting())
+	m.lastSent = time.Now()
+	for _, p := range m.worker.byCookie {
+		if p.state != connecting {
+			continue
 		}
+		kind := uint32(kindHello)
+		if p.connected {
+			kind = kindReady
+		}
+		_ = m.send(p, kind)
 	}
 }
 
-// greeting is what a peer has to be told.
-func (p *peer) greeting() uint32 {
-	if p.joined {
-		return kindReady
-	}
-	return kindHello
-}
-
-// take acts on a datagram; one that makes no sense is dropped, as anybody can send
-// one.
-func (m *manager) take(b []byte) {
-	if len(b) < helloSize || binary.LittleEndian.Uint32(b) != helloMagic || binary.LittleEndian.Uint64(b[16:]) != m.worker.nonce {
+// handle acts on a datagram. It drops a malformed one because anybody can send one.
+func (m *manager) handle(b []byte) {
+	if len(b) < datagramHeader || binary.LittleEndian.Uint32(b) != datagramMagic || binary.LittleEndian.Uint64(b[16:]) != m.worker.nonce {
 		return
 	}
-	p := m.worker.byNonce[binary.LittleEndian.Uint64(b[8:])]
-	if p == nil || p.state == lost || p.state == dying {
+	p := m.worker.peers.Find(binary.LittleEndian.Uint64(b[8:]))
+	if p == nil || p.state > up {
 		return
 	}
 	kind := binary.LittleEndian.Uint32(b[4:])
 	if kind == kindBye {
-		m.worker.lose(p)
+		m.worker.losePeer(p)
 		return
 	}
-	known := p.joined
-	if !known {
+	first := !p.connected
+	if first {
 		var endpoint rdma.Endpoint
-		if err := endpoint.UnmarshalBinary(b[helloSize:]); err != nil {
+		if err := endpoint.UnmarshalBinary(b[datagramHeader:]); err != nil {
 			return
 		}
-		p.remote, p.there = binary.LittleEndian.Uint64(b[24:]), binary.LittleEndian.Uint64(b[32:])
+		p.remoteRing, p.remoteControl = binary.LittleEndian.Uint64(b[24:]), binary.LittleEndian.Uint64(b[32:])
 		if err := p.qp.Connect(endpoint, m.worker.settings.connect); err != nil {
-			// EventPeerLost is all that the caller gets.
-			m.worker.lose(p)
+			// Connect of the worker has returned, so EventPeerLost is all that can report it.
+			m.worker.losePeer(p)
 			return
 		}
-		p.key, p.joined = binary.LittleEndian.Uint32(b[40:]), true
+		p.remoteKey, p.connected = binary.LittleEndian.Uint32(b[40:]), true
 	}
 	if kind == kindReady {
 		m.worker.bringUp(p)
 	}
-	// The peer has to know that this side is ready, unless it said that it does by
-	// being ready itself for the second time.
-	if !known || kind == kindHello {
-		_ = m.say(p, kindReady)
+	// The peer must learn that this side is connected. It knows already if it has sent
+	// kindReady before.
+	if first || kind == kindHello {
+		_ = m.send(p, kindReady)
 	}
 }
 
-// bringUp lets batches go to a peer that is connected to this side.
+// bringUp lets batches go to a peer whose queue pair is connected to this side.
 func (w *worker) bringUp(p *peer) {
 	if p.state != connecting {
 		return
 	}
 	p.state = up
-	w.manager.missing--
+	w.manager.pending--
 }

@@ -2,17 +2,17 @@ package copyrpc
 
 import "transportbench/core/fabric/rdma"
 
-// packCredit is the word in which credit goes by itself: units let go and receives
-// taken, in all.
-func packCredit(released uint64, taken uint32) uint64 {
-	return uint64(uint32(released/unit)) | uint64(taken)<<32
+// packCredit returns the word in which credit travels by itself: released units and
+// consumed receives, both counted from the start of the connection.
+func packCredit(released uint64, consumed uint32) uint64 {
+	return uint64(uint32(released/unit)) | uint64(consumed)<<32
 }
 
-// restore takes credit that the peer gives back. Older news than what is known is
-// no fault; more than was used is.
-func (p *peer) restore(returned, receives uint32) bool {
-	if units := returned - uint32(p.freed/unit); int32(units) > 0 {
-		freed := p.freed + uint64(units)*unit
+// restore takes credit that the peer returns. It ignores credit older than what is known
+// and returns false if the peer returns more than was used.
+func (p *peer) restore(units, receives uint32) bool {
+	if n := units - uint32(p.freed/unit); int32(n) > 0 {
+		freed := p.freed + uint64(n)*unit
 		if freed > p.written {
 			return false
 		}
@@ -27,55 +27,56 @@ func (p *peer) restore(returned, receives uint32) bool {
 	return true
 }
 
-// look takes credit that came by itself, when there is too little. With credit:
-// read it has to be fetched.
-func (w *worker) look(p *peer) {
-	if w.settings.fetches {
-		w.fetch(p)
+// seekCredit is called when credit is short: it reads the word that the peer writes, or
+// with credit: read posts a READ of the peer's position.
+func (w *worker) seekCredit(p *peer) {
+	if w.settings.readsCredit {
+		w.readPosition(p)
 		return
 	}
-	w.restore(p, p.credit)
+	w.restoreFrom(p, p.credit)
 }
 
-// restore takes credit from a word. One that is being written is old news.
-func (w *worker) restore(p *peer, from twin) {
-	word, whole := from.load()
+// restoreFrom takes credit from a word. A word that is being written is ignored: the next
+// look finds it.
+func (w *worker) restoreFrom(p *peer, d doubleWord) {
+	word, whole := d.load()
 	if whole && !p.restore(uint32(word), uint32(word>>32)) {
-		w.corrupted(p)
+		w.cutOff(p)
 	}
 }
 
-// fetch asks for the peer's position with an RDMA READ.
-func (w *worker) fetch(p *peer) {
-	if p.reading || p.state != up {
+// readPosition posts an RDMA READ of the peer's position.
+func (w *worker) readPosition(p *peer) {
+	if p.readPending || p.state != up {
 		return
 	}
 	r := &w.requests[0]
 	r.ID = positionID
 	r.Opcode = rdma.Read
 	r.Flags = rdma.Signaled
-	r.Local = p.control + fetchedOffset
+	r.Local = p.localControl + fetchedOffset
 	r.LocalKey = w.region.LocalKey
-	r.Length = twinSize
-	r.Remote = p.there + positionOffset
-	r.RemoteKey = p.key
+	r.Length = doubleWordSize
+	r.Remote = p.remoteControl + positionOffset
+	r.RemoteKey = p.remoteKey
 	if n, _ := p.qp.PostSend(w.requests[:1]); n == 1 {
-		p.reading = true
+		p.readPending = true
 		w.counts.doorbells++
 		w.counts.reads++
 	}
 }
 
-// letGo gives the payloads of the last Poll back.
-func (w *worker) letGo() {
+// releaseHeld releases the payloads of the last Poll.
+func (w *worker) releaseHeld() {
 	for _, p := range w.held {
 		p.isHeld = false
 		p.released = p.parsed &^ (unit - 1)
 		p.calls.free = append(p.calls.free, p.calls.answered...)
 		p.calls.answered = p.calls.answered[:0]
-		if w.settings.fetches {
-			p.position.store(packCredit(p.released, p.taken)) // for the peer's READ
-		} else if !p.isOwing && w.owes(p) {
+		if w.settings.readsCredit {
+			p.position.store(packCredit(p.released, p.consumed)) // for the peer's READ
+		} else if !p.isOwing && w.creditDue(p) {
 			p.isOwing = true
 			w.owing = append(w.owing, p)
 		}
@@ -83,60 +84,66 @@ func (w *worker) letGo() {
 	w.held = w.held[:0]
 }
 
-// owes says whether a peer may run out of room or receives before anything carries
-// what it is to get back. Up to this, it always has enough left to go on.
-func (w *worker) owes(p *peer) bool {
-	return p.released-p.told >= w.settings.ring/8 || p.taken-p.toldOf >= uint32(w.settings.batches)/2
+// creditDue reports whether the peer may run out of ring space or receives before a batch
+// carries its credit. With less than this owed, the peer always has enough left.
+func (w *worker) creditDue(p *peer) bool {
+	return p.released-p.toldReleased >= w.settings.ring/8 || p.consumed-p.toldConsumed >= uint32(w.settings.batches)/2
 }
 
-// settle writes credit to peers for which a whole turn brought no batch to ride on.
-func (w *worker) settle() {
+// sendOwedCredit writes credit to peers to which no batch went since it became due.
+func (w *worker) sendOwedCredit() {
 	owing := w.owing
 	w.owing = w.owing[:0]
 	for _, p := range owing {
 		p.isOwing = false
-		if p.state > up || !w.owes(p) {
+		if p.state > up || !w.creditDue(p) {
 			continue
 		}
-		if !w.tell(p) {
+		if !w.sendCredit(p) {
 			p.isOwing = true
 			w.owing = append(w.owing, p)
 		}
 	}
 }
 
-func (w *worker) tell(p *peer) bool {
+func (w *worker) sendCredit(p *peer) bool {
 	if p.state != up {
 		return false
 	}
-	p.scratch.store(packCredit(p.released, p.taken))
-	r := &w.requests[0]
-	r.ID = creditID
-	r.Opcode = rdma.Write
-	r.Local = p.control + scratchOffset
-	r.LocalKey = w.region.LocalKey
-	r.Length = twinSize
-	r.Remote = p.there + creditOffset
-	r.RemoteKey = p.key
-	r.Flags = w.signal(p)
-	if w.settings.inline >= twinSize {
-		r.Flags |= rdma.Inline
-	}
+	p.scratch.store(packCredit(p.released, p.consumed))
+	w.prepareWord(p, scratchOffset, creditOffset)
 	if n, _ := p.qp.PostSend(w.requests[:1]); n == 0 {
 		return false
 	}
 	w.counts.doorbells++
 	w.counts.credits++
-	p.told, p.toldOf = p.released, p.taken
+	p.toldReleased, p.toldConsumed = p.released, p.consumed
 	return true
 }
 
-// refill posts receives, which is due when a third of them is gone.
+// prepareWord makes requests[0] a WRITE of a double word to the peer, between offsets in
+// the words for one-sided access.
+func (w *worker) prepareWord(p *peer, from, to uint64) {
+	r := &w.requests[0]
+	r.ID = wordID
+	r.Opcode = rdma.Write
+	r.Local = p.localControl + from
+	r.LocalKey = w.region.LocalKey
+	r.Length = doubleWordSize
+	r.Remote = p.remoteControl + to
+	r.RemoteKey = p.remoteKey
+	r.Flags = w.signal(p)
+	if w.settings.inline >= doubleWordSize {
+		r.Flags |= rdma.Inline
+	}
+}
+
+// refill posts receives until the shared queue is full again.
 func (w *worker) refill() error {
 	all := w.settings.receives()
-	for w.posts < all {
-		n, err := w.srq.PostReceive(w.receives[:min(len(w.receives), all-w.posts)])
-		w.posts += n
+	for w.receivesPosted < all {
+		n, err := w.srq.PostReceive(w.receives[:min(len(w.receives), all-w.receivesPosted)])
+		w.receivesPosted += n
 		if err != nil {
 			return err
 		}

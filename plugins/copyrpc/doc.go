@@ -1,29 +1,73 @@
-// Package copyrpc is the ring transport on RDMA WRITE WITH IMMEDIATE, after copyrpc
-// (namachan10777/copyrpc). Each connection has a send ring on one side and a
-// receive ring of the same size on the other, for each direction. Post copies
-// messages into the send ring; Flush writes what is new to the same place of the
-// peer's receive ring, with one request for each peer that has something, whose
-// immediate says how far the receiver may read.
+// Package copyrpc is a ring transport on RDMA WRITE WITH IMMEDIATE, after copyrpc
+// (namachan10777/copyrpc). It runs on the devices of core/fabric/rdma, verbs or soft.
+//
+// Each connection has two rings of equal size for each direction: a send ring at the
+// sender and a receive ring at the receiver. A position in one is the same position in
+// the other. Messages that are posted between two flushes form one batch, and a batch
+// goes out as one RDMA request.
+//
+// # How a call travels
+//
+// The files are post_datapath.go (1 to 3, 6), poll_datapath.go (4, 5, 7) and
+// credit_datapath.go (8).
+//
+//  1. worker.Post finds the connection. worker.call takes a free call number from
+//     callTable, which is also the promise of room for the response. worker.append
+//     copies a message header and the payload into the send ring at cursor.next, if the
+//     peer has released enough of the ring.
+//  2. worker.Flush visits the peers that were posted to. worker.writeOpen fills in the
+//     header of the open batch and posts one rdma.SendRequest: a WRITE WITH IMMEDIATE
+//     from the send ring to the same offset of the peer's receive ring. The immediate is
+//     the number of 32-byte units by which the ring advances. If the peer has no receive
+//     left, or an earlier batch waits, worker.write queues the batch and Poll retries.
+//  3. The device copies the bytes, consumes a receive of the peer's shared receive queue
+//     and adds a completion to the peer's completion queue.
+//  4. The peer's worker.Poll calls collect, which polls the completion queue. arrive adds
+//     the immediate to peer.arrived.
+//  5. deliverArrived parses the new bytes: readHeader reads the batch header, with the
+//     credit in it, and accept turns each message into an Event. The payload stays in the
+//     receive ring; nothing is copied.
+//  6. The reply takes the same path back: Post appends it to the replier's send ring
+//     under the call's number, with responseBit set. It needs no credit because the
+//     caller promised the room.
+//  7. The caller's Poll finds the token by the call number and returns an EventResponse.
+//  8. The next Poll of either side calls releaseHeld, which releases the payloads. The
+//     header of the next batch in the other direction reports this to the sender. If no
+//     batch goes that way, sendOwedCredit writes it to the peer.
+//
+// # The ring and its positions
+//
+// Positions are byte counts that only grow; the low bits are the offset in the ring.
+//
+//	sender      freed               written       cursor.start    cursor.next
+//	              |                    |               |               |
+//	   free       |  at the receiver   |    closed     |  open batch   |    free
+//	--------------+--------------------+---------------+---------------+--------------
+//	   released   |  payloads in use   |  not parsed   |
+//	              |                    |               |
+//	receiver   released              parsed         arrived
+//
+// The sender's freed follows the receiver's released, and the receiver's arrived follows
+// the sender's written. A batch never straddles the end of the ring: a padding batch
+// covers the rest. See ring.go for the wire format and for the proof that a reply always
+// finds room.
 //
 // # Flow control
 //
-// Three things are counted for each connection, and each is given back in the
-// header of the batches that go the other way:
+// A connection counts three things. Each is returned in the header of batches in the
+// opposite direction:
 //
-//   - room in the receive ring, given back when the reader lets go of a payload
-//   - receives, of which a WRITE WITH IMMEDIATE consumes one
-//   - promises of room for responses, one for each call in flight. A caller makes
-//     no more calls than the responses have room for, and calls leave that much of a
-//     ring alone, so that a reply never has to wait for room; see room.go.
+//   - bytes of the receive ring, returned when the receiver releases a payload
+//   - receives, of which each WRITE WITH IMMEDIATE consumes one
+//   - promises of room for responses, one for each call in flight
 //
-// When there is no batch to ride on, what is owed goes with a plain RDMA WRITE into a
-// word at the peer, which consumes neither room nor a receive.
+// If there is no batch to carry it, credit goes as a plain RDMA WRITE to a word at the
+// peer. That consumes neither ring space nor a receive, so it can always be sent.
 //
 // # Connections
 //
-// Workers know each other's datagram queue pair from their addresses. Connecting
-// makes an RC queue pair and says so in datagrams until the peer has done the same;
-// Poll drives that. What is posted meanwhile waits in the send ring.
-//
-// The device is that of core/fabric/rdma, verbs or soft.
+// A worker's address names its datagram queue pair. Connect makes an RC queue pair and
+// sends its endpoint in a datagram; Poll repeats the datagram until the peer has done the
+// same (connect.go). Messages that are posted meanwhile wait in the send ring.
+// Keepalives find dead peers (keepalive.go).
 package copyrpc

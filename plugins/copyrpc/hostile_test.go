@@ -12,8 +12,8 @@ import (
 	"transportbench/core/transport"
 )
 
-// connected returns two workers of this process that know each other as peer 0, with
-// the connection up.
+// connected returns two workers of this process that are each other's peer 0, with the
+// connection up.
 func connected(t testing.TB, cfg transport.Config, raw map[string]string) (a, b *worker) {
 	options, err := transport.ParseOptions(schema, raw)
 	require.NoError(t, err)
@@ -31,7 +31,7 @@ func connected(t testing.TB, cfg transport.Config, raw map[string]string) (a, b 
 	require.NoError(t, a.Connect(context.Background(), 0, b.Address()))
 	require.NoError(t, b.Connect(context.Background(), 0, a.Address()))
 	var none [1]transport.Event
-	for deadline := time.Now().Add(30 * time.Second); a.peers[0].state != up || b.peers[0].state != up; {
+	for deadline := time.Now().Add(30 * time.Second); a.peers.ByID[0].state != up || b.peers.ByID[0].state != up; {
 		require.True(t, time.Now().Before(deadline), "the connection does not come up")
 		for _, w := range workers {
 			n, err := w.Poll(none[:])
@@ -44,12 +44,12 @@ func connected(t testing.TB, cfg transport.Config, raw map[string]string) (a, b 
 
 var small = transport.Config{InFlight: 4, MaxPayload: 256}
 
-// write is what a peer can do to another's ring whatever its protocol.
+// writeRaw writes any bytes into the peer's ring, regardless of the protocol.
 func (w *worker) writeRaw(t testing.TB, content []byte, immediate uint32) {
-	p := w.peers[0]
-	copy(p.ring, content)
-	_, err := p.qp.PostSend([]rdma.SendRequest{{Opcode: rdma.WriteWithImmediate, Local: p.local, LocalKey: w.region.LocalKey,
-		Length: uint32(len(content)), Remote: p.remote, RemoteKey: p.key, Immediate: immediate}})
+	p := w.peers.ByID[0]
+	copy(p.sendRing, content)
+	_, err := p.qp.PostSend([]rdma.SendRequest{{Opcode: rdma.WriteWithImmediate, Local: p.localRing, LocalKey: w.region.LocalKey,
+		Length: uint32(len(content)), Remote: p.remoteRing, RemoteKey: p.remoteKey, Immediate: immediate}})
 	require.NoError(t, err)
 }
 
@@ -75,12 +75,12 @@ func TestPeersThatBreakTheProtocol(t *testing.T) {
 		"a message over its batch":   {batchOf(0, 0, 1, 32, message(0, 1000)...), 1},
 		"a message of 4 GiB":         {batchOf(0, 0, 1, 32, message(0, 1<<32-1)...), 1},
 		"more messages than fit":     {batchOf(0, 0, 3, 32, append(message(0, 0), message(1, 0)...)...), 1},
-		"a call that there is not":   {batchOf(0, 0, 1, 24, message(1000, 0)...), 1},
+		"a call out of range":        {batchOf(0, 0, 1, 24, message(1000, 0)...), 1},
 		"a call twice":               {batchOf(0, 0, 2, 32, append(message(3, 0), message(3, 0)...)...), 1},
-		"a response to nothing":      {batchOf(0, 0, 1, 24, message(responseBit|1, 0)...), 1},
+		"a response to no call":      {batchOf(0, 0, 1, 24, message(responseBit|1, 0)...), 1},
 		"credit that was never used": {batchOf(99, 0, 1, 24, message(0, 0)...), 1},
 		"receives never consumed":    {batchOf(0, 99, 1, 24, message(0, 0)...), 1},
-		"a filler over what came":    {batchOf(0, 0, fillerCount, 16), 1},
+		"padding beyond the write":   {batchOf(0, 0, paddingCount, 16), 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, b := connected(t, small, soft())
@@ -99,20 +99,21 @@ func TestPeersThatBreakTheProtocol(t *testing.T) {
 				n, err = b.Poll(events[:])
 				require.NoError(t, err)
 			}
-			require.True(t, lost, "the peer is told as lost")
+			require.True(t, lost, "the peer is not reported lost")
 			_, err = b.Post([]transport.Op{{Kind: transport.OpCall}})
 			require.ErrorIs(t, err, transport.ErrPeerDown)
 		})
 	}
 }
 
-// TestCreditWordThatLies: what a peer writes one-sided is checked when it is read.
-func TestCreditWordThatLies(t *testing.T) {
+// TestForgedCreditWord checks that the word that a peer writes one-sided is validated when
+// it is read.
+func TestForgedCreditWord(t *testing.T) {
 	a, _ := connected(t, small, soft())
-	a.peers[0].credit.store(packCredit(1<<20, 7))
+	a.peers.ByID[0].credit.store(packCredit(1<<20, 7))
 	call := []transport.Op{{Kind: transport.OpCall, Payload: make([]byte, 256)}}
 	var events [4]transport.Event
-	a.settings.batches = 0 // no room, so that the word is looked at
+	a.settings.batches = 0 // no receives, so that the word is read
 	_, err := a.Post(call)
 	require.NoError(t, err)
 	require.NoError(t, a.Flush())
@@ -120,7 +121,7 @@ func TestCreditWordThatLies(t *testing.T) {
 	require.ErrorIs(t, err, transport.ErrCorrupt)
 }
 
-func TestAddressesThatLie(t *testing.T) {
+func TestForgedAddresses(t *testing.T) {
 	a, b := connected(t, small, soft())
 	options, err := transport.ParseOptions(schema, soft())
 	require.NoError(t, err)
@@ -131,40 +132,40 @@ func TestAddressesThatLie(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, tr.Close()) })
 	w, err := tr.NewWorker(0)
 	require.NoError(t, err)
-	var good announcement
+	var good workerAddress
 	require.NoError(t, json.Unmarshal(a.Address(), &good))
 	for name, c := range map[string]struct {
-		lie  func(*announcement)
-		says string
+		forge func(*workerAddress)
+		want  string
 	}{
-		"ring of no power of two": {func(a *announcement) { a.Ring = 100_000 }, "ring of 100000 bytes"},
-		"ring of nothing":         {func(a *announcement) { a.Ring = 0 }, "ring of 0 bytes"},
-		"ring beyond all":         {func(a *announcement) { a.Ring = 1 << 62 }, "ring of"},
-		"share over the ring":     {func(a *announcement) { a.Allowance = a.Ring }, "calls of"},
-		"calls over the ring":     {func(a *announcement) { a.Calls = 1 << 30 }, "calls of"},
-		"no calls":                {func(a *announcement) { a.Calls = 0 }, "0 calls"},
-		"other options":           {func(a *announcement) { a.Ring *= 2 }, "same options"},
-		"other credit":            {func(a *announcement) { a.Credit = creditRead }, "same options"},
-		"another provider":        {func(a *announcement) { a.Endpoint.Provider = rdma.Verbs }, "provider"},
-		"another version":         {func(a *announcement) { a.Version = 9 }, "version 9"},
-		"no such queue pair":      {func(a *announcement) { a.Endpoint.Soft.Nonce++ }, "queue pair"},
+		"ring not a power of two": {func(a *workerAddress) { a.Ring = 100_000 }, "ring of 100000 bytes"},
+		"no ring":                 {func(a *workerAddress) { a.Ring = 0 }, "ring of 0 bytes"},
+		"ring too large":          {func(a *workerAddress) { a.Ring = 1 << 62 }, "ring of"},
+		"message over the ring":   {func(a *workerAddress) { a.Allowance = a.Ring }, "calls of"},
+		"calls over the ring":     {func(a *workerAddress) { a.Calls = 1 << 30 }, "calls of"},
+		"no calls":                {func(a *workerAddress) { a.Calls = 0 }, "0 calls"},
+		"other options":           {func(a *workerAddress) { a.Ring *= 2 }, "same options"},
+		"other credit":            {func(a *workerAddress) { a.Credit = creditRead }, "same options"},
+		"another provider":        {func(a *workerAddress) { a.Endpoint.Provider = rdma.Verbs }, "provider"},
+		"another version":         {func(a *workerAddress) { a.Version = 9 }, "version 9"},
+		"unknown queue pair":      {func(a *workerAddress) { a.Endpoint.Soft.Nonce++ }, "queue pair"},
 	} {
-		lying := good
+		forged := good
 		copied := *good.Endpoint.Soft
-		lying.Endpoint.Soft = &copied
-		c.lie(&lying)
-		encoded, err := json.Marshal(lying)
+		forged.Endpoint.Soft = &copied
+		c.forge(&forged)
+		encoded, err := json.Marshal(forged)
 		require.NoError(t, err)
-		require.ErrorContains(t, w.Connect(context.Background(), 1, encoded), c.says, name)
+		require.ErrorContains(t, w.Connect(context.Background(), 1, encoded), c.want, name)
 	}
 	require.Error(t, w.Connect(context.Background(), 1, []byte("no address")))
 	require.ErrorContains(t, b.Connect(context.Background(), 5, w.Address()), "opened for 1 peers")
 }
 
-// FuzzHostileRing lets a peer write anything to a ring and tell any length of it.
+// FuzzHostileRing lets a peer write any bytes to a ring and announce any length.
 func FuzzHostileRing(f *testing.F) {
 	f.Add(batchOf(0, 0, 1, 24, message(0, 0)...), uint32(1), uint8(0))
-	f.Add(batchOf(0, 0, fillerCount, 16), uint32(2048), uint8(3))
+	f.Add(batchOf(0, 0, paddingCount, 16), uint32(2048), uint8(3))
 	f.Add(batchOf(1, 1, 2, 48, append(message(0, 8), message(1, 0)...)...), uint32(2), uint8(1))
 	f.Fuzz(func(t *testing.T, content []byte, immediate uint32, calls uint8) {
 		a, b := connected(t, small, soft())
@@ -175,10 +176,10 @@ func FuzzHostileRing(f *testing.F) {
 		_ = b.Flush()
 		var events [16]transport.Event
 		for range 3 {
-			a.writeRaw(t, content[:min(len(content), len(a.peers[0].ring))], immediate)
+			a.writeRaw(t, content[:min(len(content), len(a.peers.ByID[0].sendRing))], immediate)
 			n, _ := b.Poll(events[:])
 			for _, e := range events[:n] {
-				for _, octet := range e.Payload { // every byte can be read
+				for _, octet := range e.Payload { // every byte must be readable
 					_ = octet
 				}
 				if e.Kind == transport.EventRequest {
@@ -190,16 +191,16 @@ func FuzzHostileRing(f *testing.F) {
 	})
 }
 
-// FuzzDatagram lets anybody send datagrams.
+// FuzzDatagram delivers any datagram with a valid header.
 func FuzzDatagram(f *testing.F) {
 	f.Add([]byte("not one of ours"), uint8(kindHello))
 	f.Fuzz(func(t *testing.T, tail []byte, kind uint8) {
 		a, b := connected(t, small, soft())
 		header := make([]byte, 24, 24+len(tail))
-		putHeader(header, helloMagic, uint32(kind), uint32(a.nonce), uint32(a.nonce>>32))
+		putHeader(header, datagramMagic, uint32(kind), uint32(a.nonce), uint32(a.nonce>>32))
 		copy(header[16:], []byte{byte(b.nonce), byte(b.nonce >> 8), byte(b.nonce >> 16), byte(b.nonce >> 24),
 			byte(b.nonce >> 32), byte(b.nonce >> 40), byte(b.nonce >> 48), byte(b.nonce >> 56)})
-		b.manager.take(append(header, tail...))
+		b.manager.handle(append(header, tail...))
 		var events [4]transport.Event
 		_, err := b.Poll(events[:])
 		require.NoError(t, err)

@@ -11,28 +11,28 @@ import (
 	"transportbench/core/transport"
 )
 
-// TestKeepaliveThatNeverCompletes: a device that tells nothing costs the peer, and the peer
-// this side. A peer of the soft device that does not poll stands for it.
-func TestKeepaliveThatNeverCompletes(t *testing.T) {
+// TestKeepaliveNeverCompletes checks that both sides lose each other when a keepalive
+// never completes. A peer of the soft device that does not poll makes that happen.
+func TestKeepaliveNeverCompletes(t *testing.T) {
 	a, b := connected(t, small, soft("keepalive", "1h"))
 	_, err := a.Post([]transport.Op{{Kind: transport.OpCall, Payload: make([]byte, 8)}})
 	require.NoError(t, err)
 	require.NoError(t, a.Flush())
-	a.patience = 3
+	a.maxSweeps = 3
 	var events [4]transport.Event
-	for range a.patience {
+	for range a.maxSweeps {
 		a.sweep()
 		n, err := a.Poll(events[:])
 		require.NoError(t, err)
 		require.Zero(t, n)
 	}
-	require.EqualValues(t, 1, a.counts.keepalives, "keepalives on their way at once")
+	require.EqualValues(t, 1, a.counts.keepalives, "keepalives in flight at once")
 	a.sweep()
 	bothLose(t, a, b)
 }
 
-// TestNoRoomForKeepalive: a send queue that is full, and of which nothing completes, costs
-// the peer too.
+// TestNoRoomForKeepalive checks that a send queue that stays full, and of which nothing
+// completes, costs the peer too.
 func TestNoRoomForKeepalive(t *testing.T) {
 	a, b := connected(t, transport.Config{InFlight: 32, MaxPayload: 256}, soft("keepalive", "1h", "send-depth", "8", "signal-interval", "4"))
 	fill := func() {
@@ -43,12 +43,12 @@ func TestNoRoomForKeepalive(t *testing.T) {
 		}
 	}
 	fill()
-	a.patience = 3
+	a.maxSweeps = 3
 	var events [64]transport.Event
 	a.sweep()
 	a.sweep()
 	require.Zero(t, a.counts.keepalives, "the queue has room")
-	for deadline := time.Now().Add(30 * time.Second); a.peers[0].tried > 0; {
+	for deadline := time.Now().Add(30 * time.Second); a.peers.ByID[0].sweeps > 0; {
 		require.True(t, time.Now().Before(deadline), "nothing completes")
 		_, err := b.Poll(events[:])
 		require.NoError(t, err)
@@ -56,7 +56,7 @@ func TestNoRoomForKeepalive(t *testing.T) {
 		require.NoError(t, err)
 	}
 	fill()
-	for range a.patience {
+	for range a.maxSweeps {
 		a.sweep()
 		n, err := a.Poll(events[:])
 		require.NoError(t, err)
@@ -67,13 +67,13 @@ func TestNoRoomForKeepalive(t *testing.T) {
 	bothLose(t, a, b)
 }
 
-// bothLose has both sides poll until each has told of the loss of the other.
+// bothLose polls both sides until each has reported the loss of the other.
 func bothLose(t *testing.T, workers ...*worker) {
 	var events [64]transport.Event
 	for _, w := range workers {
 		var kinds []transport.EventKind
 		for deadline := time.Now().Add(30 * time.Second); len(kinds) == 0 || kinds[len(kinds)-1] != transport.EventPeerLost; {
-			require.True(t, time.Now().Before(deadline), "the loss is not told; events %v", kinds)
+			require.True(t, time.Now().Before(deadline), "the loss is not reported; events %v", kinds)
 			w.sweep()
 			n, err := w.Poll(events[:])
 			require.NoError(t, err)
@@ -84,13 +84,13 @@ func bothLose(t *testing.T, workers ...*worker) {
 	}
 }
 
-// TestKeepaliveAgain: the next one goes when the last has completed.
+// TestKeepaliveAgain checks that a keepalive follows once the previous one has completed.
 func TestKeepaliveAgain(t *testing.T) {
 	a, b := connected(t, small, soft("keepalive", "1h"))
 	var events [4]transport.Event
 	for i := range 10 {
 		a.sweep()
-		for deadline := time.Now().Add(30 * time.Second); a.peers[0].tried > 0; {
+		for deadline := time.Now().Add(30 * time.Second); a.peers.ByID[0].sweeps > 0; {
 			require.True(t, time.Now().Before(deadline), "the keepalive does not complete")
 			for _, w := range []*worker{a, b} {
 				_, err := w.Poll(events[:])
@@ -101,13 +101,13 @@ func TestKeepaliveAgain(t *testing.T) {
 	}
 }
 
-func TestPatience(t *testing.T) {
+func TestKeepaliveSweeps(t *testing.T) {
 	s := settings{connect: rdma.ConnectOptions{Timeout: 14, Retries: 7}, ring: 1 << 20, keepalive: 250 * time.Millisecond}
-	require.Equal(t, math.MaxInt, s.patience(rdma.Soft))
-	// Eight times 67 ms, four times as long at most, and what a ring takes: 2.2 s.
-	require.Equal(t, 10, s.patience(rdma.Verbs))
+	require.Equal(t, math.MaxInt, s.keepaliveSweeps(rdma.Soft))
+	// Eight tries of 67 ms, times four, plus the time to drain a ring: 2.2 s.
+	require.Equal(t, 10, s.keepaliveSweeps(rdma.Verbs))
 	s = settings{connect: rdma.ConnectOptions{Timeout: 31, Retries: 7}, ring: maxRing, keepalive: time.Hour}
-	require.Greater(t, s.patience(rdma.Verbs), 70, "no overflow")
-	s = settings{connect: rdma.ConnectOptions{Timeout: 1, Retries: 1}, ring: leastRing, keepalive: time.Hour}
-	require.Equal(t, 2, s.patience(rdma.Verbs), "one whole interval at least")
+	require.Greater(t, s.keepaliveSweeps(rdma.Verbs), 70, "no overflow")
+	s = settings{connect: rdma.ConnectOptions{Timeout: 1, Retries: 1}, ring: minRing, keepalive: time.Hour}
+	require.Equal(t, 2, s.keepaliveSweeps(rdma.Verbs), "at least one whole interval")
 }

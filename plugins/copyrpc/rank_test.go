@@ -20,17 +20,17 @@ import (
 	"transportbench/core/transport"
 )
 
-// rankVariable makes the test binary one rank, in a process of its own: it prints its
-// address, reads those of all, calls, and serves until standard input ends. Each line
-// that it prints is a report.
+// rankVariable makes the test binary one rank: it prints its address, reads the addresses
+// of all ranks, and calls and serves until standard input ends. Each line that it prints
+// is a report.
 const rankVariable = "COPYRPC_TEST_RANK"
 
-// rankConfig is what a rank is to do.
+// rankConfig configures a rank.
 type rankConfig struct {
 	Rank     int               `json:"rank"`
 	Ranks    int               `json:"ranks"`
 	Options  map[string]string `json:"options"`
-	Calls    int               `json:"calls"` // to each other rank; < 0 is without end
+	Calls    int               `json:"calls"` // to each other rank; negative for no limit
 	InFlight int               `json:"in_flight"`
 	Payload  int               `json:"payload"`
 }
@@ -62,12 +62,12 @@ func runRank() bool {
 	return true
 }
 
-// caller is a rank's loop: calls to every peer and echoes of what they call.
+// caller is the loop of a rank. It calls every peer and echoes their requests.
 type caller struct {
 	rankConfig
 	w      transport.Worker
 	sent   []int // by peer
-	flying []int
+	flying []int // calls in flight, by peer
 	lost   []bool
 	report report
 }
@@ -113,12 +113,12 @@ func serveRank(c rankConfig, in io.Reader, out io.Writer) error {
 		_, _ = lines.ReadByte()
 		over.Store(true)
 	}()
-	for told := (report{}); !over.Load(); {
-		if err := k.turn(); err != nil {
+	for last := (report{}); !over.Load(); {
+		if err := k.step(); err != nil {
 			return err
 		}
-		if now := k.report; now.Done != told.Done || len(now.Lost) != len(told.Lost) || now.Answered > told.Answered+500 && c.Calls < 0 {
-			told = now
+		if now := k.report; now.Done != last.Done || len(now.Lost) != len(last.Lost) || now.Answered > last.Answered+500 && c.Calls < 0 {
+			last = now
 			if err := encoder.Encode(now); err != nil {
 				return err
 			}
@@ -131,8 +131,8 @@ func serveRank(c rankConfig, in io.Reader, out io.Writer) error {
 	return encoder.Encode(k.report)
 }
 
-// payload is a call's: who calls whom for the how-manieth time, and as many bytes as
-// that makes.
+// payload returns the payload of a call: its number, caller and callee, and bytes that
+// depend on them. The length varies with the number.
 func (k *caller) payload(from, to, number int) []byte {
 	b := make([]byte, min(16+number*7%1500, k.Payload))
 	binary.LittleEndian.PutUint64(b, uint64(number))
@@ -144,8 +144,8 @@ func (k *caller) payload(from, to, number int) []byte {
 	return b
 }
 
-// turn posts what may be posted, and takes what has come.
-func (k *caller) turn() error {
+// step posts as many calls as allowed, polls once and handles the events.
+func (k *caller) step() error {
 	for rank := range k.Ranks {
 		for rank != k.Rank && !k.lost[rank] && k.flying[rank] < k.InFlight && (k.Calls < 0 || k.sent[rank] < k.Calls) {
 			op := transport.Op{Kind: transport.OpCall, Peer: transport.PeerID(rank), Token: transport.Token(k.sent[rank]),
@@ -154,7 +154,7 @@ func (k *caller) turn() error {
 			if err != nil && !errors.Is(err, transport.ErrPeerDown) {
 				return err
 			}
-			if n == 0 { // no room, or the loss is about to be told
+			if n == 0 { // no room, or the loss is about to be reported
 				break
 			}
 			k.sent[rank]++
@@ -211,7 +211,7 @@ func (k *caller) take(e transport.Event) error {
 	return nil
 }
 
-// process is a rank, seen from the test.
+// process is a rank as the test sees it.
 type process struct {
 	t       *testing.T
 	command *exec.Cmd
@@ -219,7 +219,7 @@ type process struct {
 	reports chan report
 }
 
-// startRanks starts processes, each with its configuration, and connects all to all.
+// startRanks starts a process per configuration and connects all to all.
 func startRanks(t *testing.T, configs ...rankConfig) []*process {
 	var ranks []*process
 	var addresses []string
@@ -261,7 +261,7 @@ func startRanks(t *testing.T, configs ...rankConfig) []*process {
 	return ranks
 }
 
-// next is the rank's next report.
+// next waits for the rank's next report.
 func (p *process) next(what string) report {
 	p.t.Helper()
 	select {
@@ -269,12 +269,12 @@ func (p *process) next(what string) report {
 		require.True(p.t, ok, "the rank died before %s", what)
 		return r
 	case <-time.After(2 * time.Minute):
-		require.FailNow(p.t, "waited in vain", "for %s", what)
+		require.FailNow(p.t, "timeout", "waiting for %s", what)
 		panic("unreachable")
 	}
 }
 
-// until reads reports until one is as wanted.
+// until reads reports until wanted accepts one.
 func (p *process) until(what string, wanted func(report) bool) report {
 	p.t.Helper()
 	for {
@@ -284,7 +284,7 @@ func (p *process) until(what string, wanted func(report) bool) report {
 	}
 }
 
-// end lets a rank end and returns its last report.
+// end stops a rank and returns its last report.
 func (p *process) end() (last report) {
 	p.t.Helper()
 	require.NoError(p.t, p.in.Close())
@@ -293,7 +293,7 @@ func (p *process) end() (last report) {
 
 func done(r report) bool { return r.Done }
 
-// clientServer runs callers against one rank that only serves.
+// clientServer runs clients against one rank that only serves.
 func clientServer(t *testing.T, clients, calls int, options map[string]string) {
 	c := rankConfig{Options: options, InFlight: 32, Payload: 2048}
 	configs := []rankConfig{c}
@@ -301,7 +301,7 @@ func clientServer(t *testing.T, clients, calls int, options map[string]string) {
 	for range clients {
 		configs = append(configs, c)
 	}
-	// Clients call each other too; the server none.
+	// Clients call each other too; the server calls nobody.
 	ranks := startRanks(t, configs...)
 	for _, p := range ranks[1:] {
 		p.until("all responses", done)
@@ -337,8 +337,8 @@ func mesh(t *testing.T, size, calls int, options map[string]string) {
 	}
 }
 
-// killed ends one of three ranks by SIGKILL under load: the others are told, and go
-// on with each other.
+// killed kills one of three ranks under load. The other two must report the loss and go on
+// calling each other.
 func killed(t *testing.T, options map[string]string) {
 	c := rankConfig{Options: options, InFlight: 8, Payload: 512, Calls: -1}
 	ranks := startRanks(t, c, c, c)
@@ -347,19 +347,19 @@ func killed(t *testing.T, options map[string]string) {
 	}
 	require.NoError(t, ranks[2].command.Process.Kill())
 	for _, p := range ranks[:2] {
-		before := p.until("the loss to be told", func(r report) bool { return len(r.Lost) > 0 })
+		before := p.until("the loss", func(r report) bool { return len(r.Lost) > 0 })
 		require.Equal(t, []int{2}, before.Lost)
-		after := p.until("calls to the other", func(r report) bool { return r.Answered > before.Answered+1000 })
+		after := p.until("more calls to the other rank", func(r report) bool { return r.Answered > before.Answered+1000 })
 		require.Equal(t, []int{2}, after.Lost)
 	}
 }
 
-// killedIdle is killed without load: the keepalive finds out.
+// killedIdle kills one of two ranks without load. The keepalive of the other must find it.
 func killedIdle(t *testing.T, options map[string]string) {
 	c := rankConfig{Options: options, InFlight: 8, Payload: 512, Calls: 10}
 	ranks := startRanks(t, c, c)
 	ranks[0].until("all responses", done)
 	ranks[1].until("all responses", done)
 	require.NoError(t, ranks[1].command.Process.Kill())
-	ranks[0].until("the loss to be told", func(r report) bool { return len(r.Lost) == 1 })
+	ranks[0].until("the loss", func(r report) bool { return len(r.Lost) == 1 })
 }

@@ -17,24 +17,24 @@ import (
 	"transportbench/core/transporttest"
 )
 
-// What make test-rdma says: the device to test, without which a test that finds none
-// is skipped; a second one that the first reaches over a wire; and a program that can
-// cut and mend this wire and take the first one's interface down and up.
+// make test-rdma sets these: the device to test (if it is not set, tests skip when there is
+// no device), a second device that the first reaches over a wire, and a program that can
+// cut and mend this wire and take the first device's interface down and up.
 const (
 	deviceVariable = "RDMA_TEST_DEVICE"
 	peerVariable   = "RDMA_TEST_PEER"
 	linkVariable   = "RDMA_TEST_LINK"
 )
 
-// An emulated guest may be without a processor for long, and a peer that does not answer
-// must not be taken for dead then. impatient is what finds a dead one in two seconds all
-// the same, patient what outlasts programs that are run meanwhile.
+// An emulated guest may get no processor for long, and its peers must not be declared dead
+// then. impatient still finds a dead peer within about two seconds; patient outlasts the
+// programs that a test runs meanwhile.
 var (
 	impatient = []string{"timeout", "17", "retries", "2"}
 	patient   = []string{"timeout", "18", "retries", "7"}
 )
 
-// verbs are the options of the device under test.
+// verbs returns the options of the device under test.
 func verbs(t *testing.T, more ...string) map[string]string {
 	name := os.Getenv(deviceVariable)
 	d, err := rdma.Open(rdma.Options{Provider: rdma.Verbs, Device: name, GIDIndex: rdma.AnyGID})
@@ -75,27 +75,28 @@ func TestVerbsMTU(t *testing.T) {
 	}
 }
 
-// acrossWire is options of two ranks on two devices.
-func acrossWire(t *testing.T, more ...string) (here, there rankConfig, link func(state string)) {
+// acrossWire returns the configurations of two ranks on two devices, and a function that
+// changes the wire between them.
+func acrossWire(t *testing.T, more ...string) (local, remote rankConfig, link func(state string)) {
 	peer, program := os.Getenv(peerVariable), os.Getenv(linkVariable)
-	here.Options, there.Options = verbs(t, more...), verbs(t, more...)
+	local.Options, remote.Options = verbs(t, more...), verbs(t, more...)
 	if peer == "" || program == "" {
-		t.Skip("needs two devices and a wire that it may take down; make test-rdma without DEVICE has them")
+		t.Skip("needs two devices and a wire that it may cut; run make test-rdma without DEVICE")
 	}
-	there.Options["device"] = peer
-	here.InFlight, here.Payload, here.Calls = 8, 512, -1
-	there.InFlight, there.Payload, there.Calls = 8, 512, -1
-	return here, there, func(state string) {
+	remote.Options["device"] = peer
+	local.InFlight, local.Payload, local.Calls = 8, 512, -1
+	remote.InFlight, remote.Payload, remote.Calls = 8, 512, -1
+	return local, remote, func(state string) {
 		output, err := exec.Command(program, state).CombinedOutput()
 		require.NoError(t, err, "%s", output)
 	}
 }
 
-// TestVerbsWireCutAndMended: calls go on after the wire was cut for less than the
-// retries last.
+// TestVerbsWireCutAndMended checks that calls go on after the wire was cut for less time
+// than the retries last.
 func TestVerbsWireCutAndMended(t *testing.T) {
-	here, there, link := acrossWire(t, patient...)
-	ranks := startRanks(t, here, there)
+	local, remote, link := acrossWire(t, patient...)
+	ranks := startRanks(t, local, remote)
 	before := ranks[0].next("calls to be answered")
 	link("cut")
 	time.Sleep(300 * time.Millisecond)
@@ -106,41 +107,41 @@ func TestVerbsWireCutAndMended(t *testing.T) {
 	require.Empty(t, after.Lost)
 }
 
-// TestVerbsRetriesExhausted: a wire that stays cut costs the peer.
+// TestVerbsRetriesExhausted checks that both sides lose each other when the wire stays cut.
 func TestVerbsRetriesExhausted(t *testing.T) {
-	here, there, link := acrossWire(t, impatient...)
-	ranks := startRanks(t, here, there)
+	local, remote, link := acrossWire(t, impatient...)
+	ranks := startRanks(t, local, remote)
 	ranks[0].next("calls to be answered")
 	link("cut")
 	defer link("mend")
 	for _, p := range ranks {
-		p.until("the loss to be told", func(r report) bool { return len(r.Lost) == 1 })
+		p.until("the loss", func(r report) bool { return len(r.Lost) == 1 })
 	}
 }
 
-// TestVerbsLinkDownAndUp: taking the own interface down fails what Soft-RoCE is about
-// to send, and so costs both sides their peer; a device whose port is down is refused;
-// and when the link is up again so is everything.
+// TestVerbsLinkDownAndUp takes the own interface down. That fails the sends of Soft-RoCE,
+// so both sides lose their peer, and Open refuses a device whose port is down. When the
+// link is up again, everything works.
 func TestVerbsLinkDownAndUp(t *testing.T) {
-	here, there, link := acrossWire(t, impatient...)
-	ranks := startRanks(t, here, there)
+	local, remote, link := acrossWire(t, impatient...)
+	ranks := startRanks(t, local, remote)
 	ranks[0].next("calls to be answered")
 	link("down")
 	up := sync.OnceFunc(func() { link("up") })
 	defer up()
 	for _, p := range ranks {
-		p.until("the loss to be told", func(r report) bool { return len(r.Lost) == 1 })
+		p.until("the loss", func(r report) bool { return len(r.Lost) == 1 })
 	}
-	_, err := rdma.Open(rdma.Options{Provider: rdma.Verbs, Device: here.Options["device"], GIDIndex: rdma.AnyGID})
+	_, err := rdma.Open(rdma.Options{Provider: rdma.Verbs, Device: local.Options["device"], GIDIndex: rdma.AnyGID})
 	require.ErrorIs(t, err, rdma.ErrUnavailable)
 	require.ErrorContains(t, err, "port 1 is down")
 	up()
-	startRanks(t, here, there)[0].next("calls to be answered again")
+	startRanks(t, local, remote)[0].next("calls to be answered again")
 }
 
-// TestVerbsBadInput: what is wrong is named.
+// TestVerbsBadInput checks that errors name what is wrong.
 func TestVerbsBadInput(t *testing.T) {
-	for says, o := range map[string]map[string]string{
+	for want, o := range map[string]map[string]string{
 		`no RDMA device "nosuch0"; there is`: {"device": "nosuch0"},
 		"has no GID of index 999":            {"gid-index": "999"},
 		"has no port 99":                     {"port": "99"},
@@ -153,6 +154,6 @@ func TestVerbsBadInput(t *testing.T) {
 		options, err := transport.ParseOptions(schema, raw)
 		require.NoError(t, err)
 		_, err = Driver{}.Open(t.Context(), transport.Config{Workers: 1, Peers: 1, InFlight: 1, MaxPayload: 64, Options: options})
-		require.ErrorContains(t, err, says)
+		require.ErrorContains(t, err, want)
 	}
 }

@@ -8,9 +8,9 @@ import (
 	"transportbench/core/transport"
 )
 
-// TestTenMillionRequests runs them through one connection, both ways at once: receives
-// are never missing and none is lost, credit comes back, and every reply finds room. The
-// race detector gets a part of it.
+// TestTenMillionRequests sends requests through one connection in both directions at once.
+// No receive may be missing or lost, all credit must come back, and every reply must find
+// room. Under the race detector it sends fewer.
 func TestTenMillionRequests(t *testing.T) {
 	requests := 10_000_000
 	if raceDetector {
@@ -19,37 +19,37 @@ func TestTenMillionRequests(t *testing.T) {
 	const inFlight = 32
 	a, b := connected(t, transport.Config{InFlight: inFlight, MaxPayload: 64}, soft())
 	sides := []*volume{newVolume(a), newVolume(b)}
-	for sides[0].answered+sides[1].answered < requests {
+	for sides[0].answered+sides[1].answered < requests { // both call and reply
 		for _, s := range sides {
-			require.NoError(t, s.turn(inFlight))
+			require.NoError(t, s.step(inFlight))
 		}
 	}
 	for _, s := range sides {
 		for range 1000 {
-			require.NoError(t, s.turn(0))
-			require.NoError(t, sides[0].turn(0))
-			require.NoError(t, sides[1].turn(0))
+			require.NoError(t, s.step(0))
+			require.NoError(t, sides[0].step(0))
+			require.NoError(t, sides[1].step(0))
 		}
 	}
 	for _, s := range sides {
-		w, p := s.w, s.w.peers[0]
-		require.Zero(t, s.flying, "calls in flight")
-		require.Zero(t, w.rank.device.ReceiverNotReady(), "receiver not ready")
-		require.GreaterOrEqual(t, w.posts, w.settings.receives()*2/3, "receives posted")
-		require.LessOrEqual(t, w.posts, w.settings.receives(), "receives posted")
-		require.Len(t, p.calls.free, w.settings.calls, "promises that came back")
+		w, p := s.w, s.w.peers.ByID[0]
+		require.Zero(t, s.inFlight, "calls in flight")
+		require.Zero(t, w.endpoint.device.ReceiverNotReady(), "receiver not ready")
+		require.GreaterOrEqual(t, w.receivesPosted, w.settings.receives()*2/3, "receives posted")
+		require.LessOrEqual(t, w.receivesPosted, w.settings.receives(), "receives posted")
+		require.Len(t, p.calls.free, w.settings.calls, "free call numbers")
 		require.Zero(t, s.refused, "replies that found no room")
-		require.Less(t, p.cursor.start-p.freed, w.settings.ring/8+w.settings.allowance, "room that did not come back")
+		require.Less(t, p.cursor.start-p.freed, w.settings.ring/8+w.settings.allowance, "ring space that did not come back")
 		require.LessOrEqual(t, p.sent-p.returned, uint32(w.settings.batches)/2, "receives that did not come back")
-		require.LessOrEqual(t, w.counts.doorbells, w.counts.batches+w.counts.credits, "doorbells: one for each flush and peer, and one for each credit")
+		require.LessOrEqual(t, w.counts.doorbells, w.counts.batches+w.counts.credits, "doorbells: at most one per flush and peer, and one per credit write")
 	}
 }
 
-// volume is one side of a flood.
+// volume is one side, which calls and answers.
 type volume struct {
 	*echoer
-	ops                       []transport.Op
-	flying, answered, refused int
+	ops                         []transport.Op
+	inFlight, answered, refused int
 }
 
 func newVolume(w *worker) *volume {
@@ -60,12 +60,13 @@ func newVolume(w *worker) *volume {
 	return v
 }
 
-func (v *volume) turn(inFlight int) error {
-	n, err := v.w.Post(v.ops[:max(inFlight-v.flying, 0)])
+// step keeps up to maxInFlight calls in flight and answers requests.
+func (v *volume) step(maxInFlight int) error {
+	n, err := v.w.Post(v.ops[:max(maxInFlight-v.inFlight, 0)])
 	if err != nil {
 		return err
 	}
-	v.flying += n
+	v.inFlight += n
 	if err := v.w.Flush(); err != nil {
 		return err
 	}
@@ -76,7 +77,7 @@ func (v *volume) turn(inFlight int) error {
 	for i := range v.events[:n] {
 		e := &v.events[i]
 		if e.Kind == transport.EventResponse {
-			v.flying--
+			v.inFlight--
 			v.answered++
 			continue
 		}

@@ -5,370 +5,353 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"time"
 
+	control "transportbench/core/fabric/endpoint"
 	"transportbench/core/fabric/floor"
 	"transportbench/core/fabric/rdma"
 	"transportbench/core/transport"
 )
 
-// worker is one thread's queues and its connections. The files *_datapath.go have
-// what the measured loop calls, connect.go how connections come about.
+// worker holds the queues and connections of one thread.
 type worker struct {
 	settings settings
-	rank     *rank
-	nonce    uint64 // tells this worker from every other
+	endpoint *endpoint
+	nonce    uint64 // unique to this worker
 	address  []byte
 	cq       rdma.CompletionQueue
 	srq      rdma.SharedReceiveQueue
-	notifier rdma.Notifier // of cq and the manager's
+	notifier rdma.Notifier // of cq and the manager's queue
 	region   *rdma.Region
 	manager  *manager
 
-	peers   []*peer          // by PeerID; nil where none is connected
-	slots   []*peer          // by place in the region, which is the queue pair's cookie
-	byNonce map[uint64]*peer // by the nonce of the peer's worker
+	peers    control.Peers[peer, uint64]
+	byCookie []*peer // in the order of connecting; the index is the queue pair's cookie
 
-	dirty  []*peer // posted to since the last Flush
-	stuck  []*peer // flushed, and there was no room for the request, or no connection yet
-	ready  []*peer // have batches that were not handed out
-	held   []*peer // handed out payloads in the last Poll
-	owing  []*peer // owe so much credit that it goes by itself if nothing carries it
-	gone   []*peer // lost, and not told yet
-	broken []*peer // cut off, and the error not returned yet
-	turn   int     // where in ready the next Poll starts
+	dirty   []*peer // posted to since the last Flush
+	blocked []*peer // flushed, but something waits for receives, the send queue or the connection
+	ready   []*peer // have messages that did not fit into the events of a Poll
+	held    []*peer // payloads of the last Poll are in use
+	owing   []*peer // owe credit that is sent by itself if no batch carries it
+	lost    control.LostPeers
+	corrupt []*peer // cut off for breaking the protocol; the error is not returned yet
 
-	requests    [closedBatches]rdma.SendRequest
-	completions []rdma.Completion
-	receives    []rdma.ReceiveRequest // all alike, of no bytes
-	posts       int                   // receives in the shared queue
-	few         int                   // of them, as many as want more to be posted
-	sweeping    uint32                // rank.ticks as last seen
-	patience    int                   // sweeps that a keepalive may take
-	polls       uint32
-	refused     bool // Post last found no room
+	nextReady int // index in ready at which the next Poll starts
+
+	requests       [maxClosed]rdma.SendRequest
+	completions    []rdma.Completion
+	receives       []rdma.ReceiveRequest // all alike: of no bytes
+	receivesPosted int                   // receives in the shared queue
+	refillBelow    int                   // post more receives once receivesPosted is down to this
+	seenTicks      uint32                // endpoint.ticks as of the last sweep
+	maxSweeps      int                   // sweeps that a keepalive may take; see keepaliveSweeps
+	polls          uint32
+	refused        bool // the last Post found no room
 
 	closed bool
 	counts counts
 
-	_ [128]byte // what lies behind may be another thread's
+	_ [128]byte // keeps memory of other threads out of the last cache lines
 }
 
-// counts are what ReadStats tells.
+// counts are the counters of ReadStats.
 type counts struct {
-	batches, messages, fillers, doorbells, inline, credits, reads uint64
-	ringFull, noCredit, held, keepalives, parked                  uint64
+	batches, messages, padding, doorbells, inline, credits, reads uint64
+	ringFull, noCredit, blocked, keepalives, parked               uint64
 }
 
-// Where a connection is.
+// state is the state of a connection.
 type state uint8
 
 const (
 	connecting state = iota
 	up
-	dying // no more will come; what has arrived is handed out first
+	dying // no more messages will come; those that have arrived are delivered first
 	lost
 )
 
-// peer is one connection, seen from here.
+// peer is one connection as this side sees it. Ring positions are explained in doc.go.
 type peer struct {
-	id    transport.PeerID
-	nonce uint64
-	state state
-	// joined: the queue pair is connected to the peer's; it may be that the
-	// peer's is not connected yet.
-	joined bool
-	slot   int
-	qp     rdma.QueuePair
+	id        transport.PeerID
+	nonce     uint64
+	state     state
+	connected bool // the queue pair is connected to the peer's, perhaps not yet vice versa
+	cookie    int  // index in worker.byCookie, and of its memory in the region
+	qp        rdma.QueuePair
 
-	// The send ring, and the ring at the peer that it is copied to.
-	ring     []byte
-	local    uint64 // address of ring
-	remote   uint64 // address of the peer's ring
-	key      uint32
-	cursor   cursor
-	count    uint32 // messages in the open batch
-	closed   [closedBatches]batch
-	batches  int    // of closed that wait for their request
-	written  uint64 // everything before was written to the peer's ring
-	freed    uint64 // the peer has let go of everything before
-	unsigned int    // requests since the last one that asked for a completion
-	sent     uint32 // batches written
-	returned uint32 // of them, receives known to be posted again
-	reading  bool   // an RDMA READ of the peer's position is on its way
+	// The send ring, and the peer's receive ring that it is written to.
+	sendRing    []byte
+	localRing   uint64 // address of sendRing
+	remoteRing  uint64 // address of the peer's receive ring
+	remoteKey   uint32
+	cursor      cursor
+	openCount   uint32 // messages in the open batch
+	closed      [maxClosed]batch
+	closedCount int    // batches in closed that wait for their request
+	written     uint64 // everything before is written to the peer
+	freed       uint64 // the peer has released everything before
+	unsignaled  int    // requests since the last signaled one
+	sent        uint32 // batches written
+	returned    uint32 // of their receives, known to be posted again
+	readPending bool   // an RDMA READ of the peer's position is in flight
 
 	// The receive ring.
-	inbox    []byte
-	arrived  uint64 // everything before was written
-	parsed   uint64 // everything before was handed out
-	released uint64 // everything before was let go
-	left     uint32 // messages of the batch at hand that were not handed out
-	end      uint64 // of that batch
-	taken    uint32 // receives that the peer consumed
-	told     uint64 // of released, what the peer was told
-	toldOf   uint32 // of taken, likewise
+	receiveRing  []byte
+	arrived      uint64 // everything before has arrived
+	parsed       uint64 // everything before is delivered
+	released     uint64 // everything before is released
+	messagesLeft uint32 // messages of the current batch that are not delivered
+	batchEnd     uint64 // of the current batch
+	consumed     uint32 // receives that the peer consumed
+	toldReleased uint64 // released as of the last report to the peer
+	toldConsumed uint32 // consumed as of the last report to the peer
 
-	// Words for one-sided access: what the peer writes and reads here, and what
-	// this side writes and reads there.
-	credit   twin   // written by the peer: units and receives it returns
-	position twin   // read by the peer: the same of this side
-	scratch  twin   // source of credit writes
-	fetched  twin   // target of position reads
-	control  uint64 // address of the words here
-	there    uint64 // address of the words at the peer
+	// Words for one-sided access.
+	credit        doubleWord // written by the peer: units and receives that it returns
+	position      doubleWord // read by the peer: the same of this side
+	scratch       doubleWord // source of credit writes
+	fetched       doubleWord // target of position reads
+	localControl  uint64     // address of the words here
+	remoteControl uint64     // address of the words at the peer
 
 	pings floor.PingPong // of the probe, on verbs
-	tried int            // sweeps since a keepalive was posted, or found no room; 0 once something completed
+	// sweeps counts sweeps since a keepalive was posted or found no room; 0 once something
+	// has completed.
+	sweeps int
 
 	calls callTable
-	owed  []bool // by call: a request that was polled and not answered
+	owed  []bool // by call number: a request was delivered and not answered
 
-	isDirty, isStuck, isReady, isHeld, isOwing bool
-	isTrying                                   bool // a keepalive is on its way
-	errors                                     peerErrors
+	isDirty, isBlocked, isReady, isHeld, isOwing bool
+	keepalivePending                             bool
+	errors                                       control.PeerErrors
 
-	_ [128]byte // what lies behind may be another thread's
+	_ [128]byte // keeps memory of other threads out of the last cache lines
 }
 
-// callTable is the calls of one connection: their tokens by the number that goes
-// over the wire. A number stands for the promise of room for the response, and so
-// is free again only when the response was let go.
+// callTable has the calls of one connection by call number, which goes over the wire. A
+// number stands for the promise of room for the response, so it becomes free only when the
+// response is released.
 type callTable struct {
-	tokens   []transport.Token
-	waiting  []bool // by number: no response yet
-	free     []uint32
-	answered []uint32 // polled, and free when they are let go
-	inFlight int
-	limit    int
+	tokens      []transport.Token
+	waiting     []bool   // by number: no response yet
+	free        []uint32 // numbers
+	answered    []uint32 // delivered; free once they are released
+	inFlight    int
+	maxInFlight int
 }
 
-func newCallTable(calls, limit int) callTable {
-	t := callTable{tokens: apart[transport.Token](calls), waiting: apart[bool](calls),
-		free: apart[uint32](calls), answered: apart[uint32](calls)[:0], limit: limit}
+func newCallTable(calls, maxInFlight int) callTable {
+	t := callTable{tokens: padded[transport.Token](calls), waiting: padded[bool](calls),
+		free: padded[uint32](calls), answered: padded[uint32](calls)[:0], maxInFlight: maxInFlight}
 	for i := range t.free {
 		t.free[i] = uint32(calls - 1 - i)
 	}
 	return t
 }
 
-// apart makes a slice whose cache lines have nothing else in them. Small ones that two
-// threads write would else lie in one line, which goes to and fro between them.
-func apart[T any](n int) []T {
-	const margin = 128 // elements, and so bytes at least
+// padded returns a slice that shares no cache line with other memory. Small slices that
+// two threads write could otherwise lie in one line, which would bounce between them.
+func padded[T any](n int) []T {
+	const margin = 128 // elements, so at least as many bytes
 	return make([]T, margin+n+margin)[margin : margin+n : margin+n]
 }
 
-// batch is one that is complete and waits for its request.
+// batch is a closed batch that waits for its request.
 type batch struct {
 	start  uint64
 	length uint32 // bytes to write
 	span   uint32 // bytes to advance
-	count  uint32
+	count  uint32 // messages, or paddingCount
 }
 
-// closedBatches is how many there can be at once; see sealable. What waits is less
-// than a ring, so that there is one filler at most.
-const closedBatches = 4
+// maxClosed is the largest number of closed batches at once; see mayClose. They take less
+// than a ring, so at most one of them is padding.
+const maxClosed = 4
 
-// peerErrors are made beforehand, since data paths must not allocate.
-type peerErrors struct {
-	down, tooLarge, unsupported, noCall, corrupt error
-}
-
-// The words of a peer in the region, behind its rings.
+// Offsets of the words of a peer, which lie behind its rings in the region.
 const (
 	creditOffset   = 0
 	scratchOffset  = 128
 	fetchedOffset  = 144
 	positionOffset = 256
-	probeOffset    = 384 // written by the peer
-	pingOffset     = 512
+	probeOffset    = 384 // written by the peer's ping
+	pingOffset     = 512 // source of this side's ping
 	controlSize    = 4096
 )
 
-// region is the room of one peer.
-func (s *settings) region() int { return 2*int(s.ring) + controlSize }
-
-func newWorker(r *rank) (w *worker, err error) {
-	s := r.settings
-	w = &worker{settings: s, rank: r, nonce: rand.Uint64() | 1, byNonce: map[uint64]*peer{},
-		slots: make([]*peer, 0, s.peers), completions: make([]rdma.Completion, 64), receives: make([]rdma.ReceiveRequest, 64),
-		few: s.receives() * 2 / 3, sweeping: r.ticks.Load(), patience: s.patience(r.provider())}
-	for _, list := range []*[]*peer{&w.dirty, &w.stuck, &w.ready, &w.held, &w.owing, &w.gone, &w.broken} {
-		*list = apart[*peer](s.peers)[:0]
+func newWorker(e *endpoint) (w *worker, err error) {
+	s := e.settings
+	w = &worker{settings: s, endpoint: e, nonce: rand.Uint64() | 1, lost: control.NewLostPeers(s.peers),
+		byCookie: make([]*peer, 0, s.peers), completions: make([]rdma.Completion, 64), receives: make([]rdma.ReceiveRequest, 64),
+		refillBelow: s.receives() * 2 / 3, seenTicks: e.ticks.Load(), maxSweeps: s.keepaliveSweeps(e.provider())}
+	w.peers = control.NewPeers[peer](maxPeers, w.nonce)
+	for _, list := range []*[]*peer{&w.dirty, &w.blocked, &w.ready, &w.held, &w.owing, &w.corrupt} {
+		*list = padded[*peer](s.peers)[:0]
 	}
-	if w.cq, err = r.device.NewCompletionQueue(s.completions()); err != nil {
+	if w.cq, err = e.device.NewCompletionQueue(s.completions()); err != nil {
 		return nil, err
 	}
-	if w.srq, err = r.device.NewSharedReceiveQueue(s.receives()); err != nil {
+	if w.srq, err = e.device.NewSharedReceiveQueue(s.receives()); err != nil {
 		return nil, err
 	}
-	if w.region, err = r.device.Allocate(s.peers*s.region(), rdma.RemoteRead|rdma.RemoteWrite); err != nil {
-		return nil, fmt.Errorf("rings of %d peers, %s each: %w", s.peers, transport.FormatSize(int64(s.region())), err)
+	if w.region, err = e.device.Allocate(s.peers*s.memory(), rdma.RemoteRead|rdma.RemoteWrite); err != nil {
+		return nil, fmt.Errorf("rings of %d peers, %s each: %w", s.peers, transport.FormatSize(int64(s.memory())), err)
 	}
-	datagrams, err := r.device.NewCompletionQueue(managerReceives + managerDepth)
+	datagrams, err := e.device.NewCompletionQueue(managerReceives + managerDepth)
 	if err != nil {
 		return nil, err
 	}
-	if w.notifier, err = r.device.NewNotifier(w.cq, datagrams); err != nil {
+	if w.notifier, err = e.device.NewNotifier(w.cq, datagrams); err != nil {
 		return nil, err
 	}
 	if w.manager, err = newManager(w, datagrams); err != nil {
 		return nil, err
 	}
-	if w.address, err = json.Marshal(w.announce()); err != nil {
+	if w.address, err = json.Marshal(w.newAddress()); err != nil {
 		return nil, err
 	}
 	return w, w.refill()
 }
 
+// Address implements [transport.Worker].
 func (w *worker) Address() []byte { return w.address }
-
-// newPeer makes a connection's queue pair and gives it its place in the region.
-func (w *worker) newPeer(id transport.PeerID, nonce uint64) (*peer, error) {
-	s := &w.settings
-	slot := len(w.slots)
-	if slot == s.peers {
-		return nil, fmt.Errorf("%w: the transport was opened for %d peers", transport.ErrUnsupported, s.peers)
-	}
-	at, size := slot*s.region(), int(s.ring)
-	control := at + 2*size
-	memory := w.region.Bytes
-	p := &peer{id: id, nonce: nonce, slot: slot,
-		ring: memory[at : at+size : at+size], local: w.region.Address + uint64(at),
-		inbox: memory[at+size : at+2*size : at+2*size], control: w.region.Address + uint64(control),
-		credit: twinAt(memory, control+creditOffset), position: twinAt(memory, control+positionOffset),
-		scratch: twinAt(memory, control+scratchOffset), fetched: twinAt(memory, control+fetchedOffset),
-		calls: newCallTable(s.calls, s.calls/2), owed: apart[bool](s.calls),
-		errors: peerErrors{
-			down:        opError("post", id, transport.ErrPeerDown),
-			tooLarge:    opError("post", id, transport.ErrTooLarge),
-			unsupported: opError("post", id, transport.ErrUnsupported),
-			noCall:      opError("post", id, fmt.Errorf("reply: %w: no request waits for it", transport.ErrUnsupported)),
-			corrupt:     opError("poll", id, transport.ErrCorrupt),
-		}}
-	var err error
-	p.qp, err = w.rank.device.NewQueuePair(rdma.QueuePairConfig{Type: rdma.ReliableConnected, Completions: w.cq, Shared: w.srq,
-		SendDepth: s.depth, MaxInline: s.inline, Cookie: uint32(slot)})
-	if err != nil {
-		return nil, err
-	}
-	w.slots = append(w.slots, p)
-	return p, nil
-}
-
-func opError(op string, id transport.PeerID, err error) error {
-	return &transport.OpError{Transport: name, Op: op, Peer: id, Err: err}
-}
 
 // Connect implements [transport.Worker].
 func (w *worker) Connect(_ context.Context, id transport.PeerID, address []byte) error {
 	if w.closed {
-		return opError("connect", id, transport.ErrClosed)
+		return name.PeerError("connect", id, transport.ErrClosed)
 	}
-	if int(id) < len(w.peers) && w.peers[id] != nil {
-		return opError("connect", id, errors.New("already connected"))
-	}
-	if int(id) >= maxPeers {
-		return opError("connect", id, fmt.Errorf("%w: peers are numbered below %d", transport.ErrUnsupported, maxPeers))
-	}
-	there, err := w.decode(address)
-	if err != nil {
-		return opError("connect", id, err)
-	}
-	if _, twice := w.byNonce[there.Nonce]; twice || there.Nonce == w.nonce {
-		return opError("connect", id, errors.New("the address is connected already, or the worker's own"))
-	}
-	handle, err := w.manager.qp.AddPeer(there.Endpoint)
-	if err != nil {
-		return opError("connect", id, err)
-	}
-	p, err := w.newPeer(id, there.Nonce)
-	if err != nil {
-		return opError("connect", id, err)
-	}
-	for len(w.peers) <= int(id) {
-		w.peers = append(w.peers, nil)
-	}
-	w.peers[id] = p
-	w.byNonce[there.Nonce] = p
-	if err := w.manager.open(p, handle); err != nil {
-		return opError("connect", id, err)
-	}
-	return nil
+	return name.PeerError("connect", id, w.connect(id, address))
 }
 
-// slowestWire is the rate in bytes per second at which a full ring at least goes out.
-const slowestWire = 16 << 20
-
-// patience is how many sweeps a keepalive is waited for. Devices promise that a request
-// ends when its retries are used up, in four times their timeouts at most (InfiniBand
-// Architecture Specification, volume 1, 9.7.6.1.3), and do not always keep it: on Soft-RoCE
-// of Linux 6.1 a send that fails, as with the interface down, stops the retries of what was
-// sent before, and nothing completes any more. The software device completes when the peer
-// polls, which may be never, and knows by itself when that is dead.
-func (s *settings) patience(p rdma.Provider) int {
-	if p != rdma.Verbs {
-		return math.MaxInt
+func (w *worker) connect(id transport.PeerID, address []byte) error {
+	if err := w.peers.CheckID(id); err != nil {
+		return err
 	}
-	retries := 4 * time.Duration(s.connect.Retries+1) * (4096 * time.Nanosecond << s.connect.Timeout)
-	before := time.Duration(s.ring) * time.Second / slowestWire // what it may have to wait for
-	return int((retries+before)/s.keepalive) + 2
+	remote, err := w.parseAddress(address)
+	if err != nil {
+		return err
+	}
+	if err := w.peers.CheckNonce(remote.Nonce); err != nil {
+		return err
+	}
+	handle, err := w.manager.qp.AddPeer(remote.Endpoint)
+	if err != nil {
+		return err
+	}
+	p, err := w.newPeer(id, remote.Nonce)
+	if err != nil {
+		return err
+	}
+	w.peers.Add(id, remote.Nonce, p)
+	return w.manager.open(p, handle)
 }
 
-// abandon ends a connection that the device does not end. With its queue pair closed the
-// peer finds out too.
-func (w *worker) abandon(p *peer) {
-	_ = p.qp.Close()
-	w.lose(p)
+// newPeer makes a connection's queue pair and gives it its part of the region.
+func (w *worker) newPeer(id transport.PeerID, nonce uint64) (*peer, error) {
+	s := &w.settings
+	cookie := len(w.byCookie)
+	if cookie == s.peers {
+		return nil, fmt.Errorf("%w: the transport was opened for %d peers", transport.ErrUnsupported, s.peers)
+	}
+	at, size := cookie*s.memory(), int(s.ring)
+	words := w.control(cookie)
+	memory := w.region.Bytes
+	p := &peer{id: id, nonce: nonce, cookie: cookie,
+		sendRing: memory[at : at+size : at+size], localRing: w.region.Address + uint64(at),
+		receiveRing: memory[at+size : at+2*size : at+2*size], localControl: w.region.Address + uint64(words),
+		credit: doubleWordAt(memory, words+creditOffset), position: doubleWordAt(memory, words+positionOffset),
+		scratch: doubleWordAt(memory, words+scratchOffset), fetched: doubleWordAt(memory, words+fetchedOffset),
+		calls: newCallTable(s.calls, s.calls/2), owed: padded[bool](s.calls), errors: name.PeerErrors(id)}
+	var err error
+	p.qp, err = w.endpoint.device.NewQueuePair(rdma.QueuePairConfig{Type: rdma.ReliableConnected, Completions: w.cq, Shared: w.srq,
+		SendDepth: s.sendDepth, MaxInline: s.inline, Cookie: uint32(cookie)})
+	if err != nil {
+		return nil, err
+	}
+	w.byCookie = append(w.byCookie, p)
+	return p, nil
 }
 
-// lingerLimit is how long Close waits for the farewells to be on their way, where the
-// device drops what a queue pair that closes has not sent.
-const lingerLimit = 50 * time.Millisecond
+// control returns the offset in the region of a peer's words for one-sided access.
+func (w *worker) control(cookie int) int { return cookie*w.settings.memory() + 2*int(w.settings.ring) }
 
-// Close implements [transport.Worker]. The memory stays registered until the
-// transport closes, so that payloads handed out stay readable.
+// maxBlockedWait bounds Wait while posts wait for room: credit that is sent by itself is a
+// plain WRITE, which wakes nobody on verbs.
+const maxBlockedWait = 100 * time.Microsecond
+
+// Wait implements [transport.Waiter].
+func (w *worker) Wait(timeout time.Duration) error {
+	if w.closed {
+		return name.Error("wait", transport.ErrClosed)
+	}
+	// The next Poll has events, or credit that a peer may wait for.
+	if len(w.ready)+w.lost.Len()+len(w.corrupt)+len(w.held)+len(w.owing) > 0 || w.endpoint.ticks.Load() != w.seenTicks {
+		return nil
+	}
+	// Poll seldom handles datagrams once all connections are up, but they end the wait too.
+	w.manager.progress()
+	if w.lost.Len() > 0 {
+		return nil
+	}
+	if w.manager.pending > 0 {
+		timeout = min(timeout, resendAfter)
+	}
+	if len(w.blocked) > 0 || w.refused {
+		timeout = min(timeout, maxBlockedWait)
+	}
+	w.counts.parked++
+	return w.notifier.Wait(timeout)
+}
+
+// Wake implements [transport.Waiter].
+func (w *worker) Wake() { w.notifier.Notify() }
+
+// Close implements [transport.Worker]. The memory stays registered until the transport
+// closes, so that delivered payloads stay readable.
 func (w *worker) Close() error {
 	if w.closed {
 		return nil
 	}
-	_, _ = w.collect(nil, 0) // who is gone already needs no farewell
-	waiting := 0
-	for _, p := range w.slots {
+	_, _ = w.collect(nil, 0) // finds peers that are lost already and need no farewell
+	farewells := 0
+	for _, p := range w.byCookie {
 		switch p.state {
 		case up:
 			r := rdma.SendRequest{ID: farewellID, Opcode: rdma.WriteWithImmediate, Flags: rdma.Signaled, Immediate: farewell}
 			if n, _ := p.qp.PostSend([]rdma.SendRequest{r}); n == 1 {
-				waiting++
+				farewells++
 			}
 		case connecting:
-			_ = w.manager.say(p, kindBye) // a courtesy
+			_ = w.manager.send(p, kindBye) // best effort: keepalives find the loss otherwise
 		}
 	}
-	if !w.rank.device.Attributes().DeliversAfterClose {
-		w.linger(waiting)
+	if !w.endpoint.device.Attributes().DeliversAfterClose {
+		w.awaitFarewells(farewells)
 	}
 	w.closed = true
 	var errs []error
-	for _, p := range w.slots {
+	for _, p := range w.byCookie {
 		errs = append(errs, p.qp.Close())
 	}
 	return errors.Join(append(errs, w.manager.qp.Close())...)
 }
 
-// linger waits for that many farewells, for a bounded time.
-func (w *worker) linger(waiting int) {
-	for deadline := time.Now().Add(lingerLimit); waiting > 0 && time.Now().Before(deadline); {
-		n, err := w.cq.Poll(w.completions)
+// farewellTime bounds how long Close waits for its farewells to complete.
+const farewellTime = 50 * time.Millisecond
+
+// awaitFarewells polls until n farewells have completed, for at most farewellTime.
+func (w *worker) awaitFarewells(n int) {
+	for deadline := time.Now().Add(farewellTime); n > 0 && time.Now().Before(deadline); {
+		found, err := w.cq.Poll(w.completions)
 		if err != nil {
 			return
 		}
-		for i := range w.completions[:n] {
+		for i := range w.completions[:found] {
 			if w.completions[i].ID == farewellID {
-				waiting--
+				n--
 			}
 		}
 	}
@@ -379,17 +362,17 @@ func (w *worker) ReadStats(dst []transport.Stat) []transport.Stat {
 	c := &w.counts
 	return append(dst,
 		transport.Stat{Name: "batches", Help: "batches written to peers", Value: c.batches},
-		transport.Stat{Name: "messages", Help: "messages in them; over batches, the messages of one", Value: c.messages},
+		transport.Stat{Name: "messages", Help: "messages in batches; divided by batches, the mean per batch", Value: c.messages},
 		transport.Stat{Name: "doorbells", Help: "postings to a send queue, each of one or more requests", Value: c.doorbells},
-		transport.Stat{Name: "inline_batches", Help: "batches that went inline; over batches, the inline share", Value: c.inline},
+		transport.Stat{Name: "inline_batches", Help: "batches sent inline; divided by batches, the inline share", Value: c.inline},
 		transport.Stat{Name: "credit_only", Help: "writes that returned credit and nothing else", Value: c.credits},
-		transport.Stat{Name: "fillers", Help: "batches that covered the end of a ring", Value: c.fillers},
+		transport.Stat{Name: "fillers", Help: "padding batches, which cover the end of a ring", Value: c.padding},
 		transport.Stat{Name: "ring_full", Help: "posts that found no room in the peer's ring", Value: c.ringFull},
 		transport.Stat{Name: "insufficient_credit", Help: "calls that could not promise room for their response", Value: c.noCredit},
-		transport.Stat{Name: "held_batches", Help: "flushes that waited for the peer's receives or the send queue", Value: c.held},
+		transport.Stat{Name: "held_batches", Help: "flushes that waited for the peer's receives or the send queue", Value: c.blocked},
 		transport.Stat{Name: "position_reads", Help: "RDMA READs of a peer's position (credit: read)", Value: c.reads},
 		transport.Stat{Name: "keepalives", Help: "empty writes on idle connections", Value: c.keepalives},
 		transport.Stat{Name: "parked", Help: "waits that gave the core away", Value: c.parked},
-		transport.Stat{Name: "receiver_not_ready", Help: "messages of the device that found no receive, as far as it tells", Value: w.rank.device.ReceiverNotReady()},
+		transport.Stat{Name: "receiver_not_ready", Help: "messages of the device that found no receive, if the device counts them", Value: w.endpoint.device.ReceiverNotReady()},
 	)
 }

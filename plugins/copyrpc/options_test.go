@@ -10,21 +10,22 @@ import (
 	"transportbench/core/transport"
 )
 
-func TestOptionsThatCannotBe(t *testing.T) {
+func TestRefusedOptions(t *testing.T) {
 	for name, c := range map[string]struct {
 		raw     map[string]string
 		payload int
-		says    string
+		want    string
 	}{
-		"ring of no power of two": {soft("ring", "100000"), 64, "100000 bytes is not a power of two; 128KiB is the next"},
-		"ring for less":           {soft("ring", "64KiB"), 64 << 10, "64KiB has a share of 8192 bytes"},
+		"ring not a power of two": {soft("ring", "100000"), 64, "100000 bytes is not a power of two; 128KiB is the next"},
+		"ring too small":          {soft("ring", "64KiB"), 64 << 10, "64KiB holds messages of up to 8192 bytes"},
 		"inline":                  {soft("inline", "512"), 64, "inline size of 512 bytes: the soft device grants 360"},
 		"mtu":                     {soft("mtu", "1000"), 64, "1000 is not 256"},
+		"mtu below 256":           {soft("mtu", "128"), 64, "128 is not 256"},
 		"signal interval":         {soft("signal-interval", "100"), 64, "over half of send-depth"},
 		"batches":                 {soft("batches", "2"), 64, "2 is below 4"},
 		"payload":                 {soft(), 1 << 30, "payload too large"},
 		"device of soft":          {soft("device", "mlx5_0"), 64, `no device "mlx5_0"`},
-		"no such device":          {map[string]string{"provider": "verbs", "device": "nosuch0"}, 64, "unavailable"},
+		"unknown device":          {map[string]string{"provider": "verbs", "device": "nosuch0"}, 64, "unavailable"},
 		"auto with a device":      {map[string]string{"device": "nosuch0"}, 64, "unavailable"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -34,13 +35,14 @@ func TestOptionsThatCannotBe(t *testing.T) {
 			if err == nil {
 				_ = tr.Close()
 			}
-			require.ErrorContains(t, err, c.says)
+			require.ErrorContains(t, err, c.want)
 		})
 	}
 }
 
-// TestRingShrinksWhatMayBeInFlight: a ring that is asked for is not exceeded.
-func TestRingShrinksWhatMayBeInFlight(t *testing.T) {
+// TestRingLimitsInFlight checks that a ring set by the user is kept, and lowers the limit
+// of calls in flight if it is small.
+func TestRingLimitsInFlight(t *testing.T) {
 	options, err := transport.ParseOptions(schema, soft("ring", "64KiB"))
 	require.NoError(t, err)
 	s, err := resolve(transport.Config{Peers: 1, InFlight: 1000, MaxPayload: 1000, Options: options})
@@ -52,32 +54,32 @@ func TestRingShrinksWhatMayBeInFlight(t *testing.T) {
 	s, err = resolve(transport.Config{Peers: 1, InFlight: 32, MaxPayload: 64, Options: options})
 	require.NoError(t, err)
 	require.Equal(t, 32, s.limits().InFlight)
-	require.EqualValues(t, leastRing, s.ring)
+	require.EqualValues(t, minRing, s.ring)
 }
 
-// TestRoom checks the arithmetic that room.go argues for, at any mixture of calls and
-// replies: batches do not straddle the end, do not overlap what is not let go, and a
-// reply always has room.
-func TestRoom(t *testing.T) {
+// TestCursor checks the claims of cursor for any mixture of calls and replies: batches do
+// not straddle the end of the ring and do not overwrite what is not released, and a reply
+// always has room.
+func TestCursor(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		const size = 1 << 12
 		space := allowance(size/ringShare - headerSize - messageHeader - unit)
 		promises := size / 2 / int(space)
 		largest := int(space) - headerSize - messageHeader
 		var c cursor
-		var freed uint64         // let go by the peer, as known
-		var ends []uint64        // of what is in the ring, oldest first
-		var kinds []bool         // of them: is a reply
-		owed, unconsumed := 0, 0 // promises: of requests in hand, and of replies in the ring
+		var freed uint64         // released by the peer
+		var ends []uint64        // of the messages in the ring, oldest first
+		var isReply []bool       // of the same messages
+		owed, unreleased := 0, 0 // promises: for open requests, and for replies in the ring
 		put := func(payload int) {
 			p := c.put(messageSpace(payload), size)
-			require.LessOrEqual(rt, p.end()-freed, uint64(size), "a message that overwrites what is not let go")
-			require.Equal(rt, p.start/size, (p.next-1)/size, "a batch that straddles the end")
+			require.LessOrEqual(rt, p.end()-freed, uint64(size), "the message overwrites what is not released")
+			require.Equal(rt, p.start/size, (p.next-1)/size, "the batch straddles the end of the ring")
 			require.Zero(rt, p.start%unit)
 			require.GreaterOrEqual(rt, p.message, p.start+headerSize)
-			if p.filler != 0 {
+			if p.padding != 0 {
 				require.Zero(rt, p.start%size)
-				require.Zero(rt, p.filler%unit)
+				require.Zero(rt, p.padding%unit)
 			}
 			c = p.cursor
 			ends = append(ends, p.end())
@@ -88,33 +90,33 @@ func TestRoom(t *testing.T) {
 				n := payload.Draw(rt, "payload")
 				if c.put(messageSpace(n), size).end()-freed <= size-uint64(promises+1)*space {
 					put(n)
-					kinds = append(kinds, false)
+					isReply = append(isReply, false)
 				}
 			},
 			"request": func(*rapid.T) {
-				if owed+unconsumed < promises {
+				if owed+unreleased < promises {
 					owed++
 				}
 			},
 			"reply": func(rt *rapid.T) {
 				if owed > 0 {
 					put(payload.Draw(rt, "payload"))
-					kinds = append(kinds, true)
+					isReply = append(isReply, true)
 					owed--
-					unconsumed++
+					unreleased++
 				}
 			},
 			"flush": func(*rapid.T) {
 				c.start = c.end()
 				c.next = c.start
 			},
-			"let go": func(*rapid.T) {
+			"release": func(*rapid.T) {
 				if len(ends) > 0 {
 					freed = ends[0] &^ (unit - 1)
-					if kinds[0] {
-						unconsumed--
+					if isReply[0] {
+						unreleased--
 					}
-					ends, kinds = ends[1:], kinds[1:]
+					ends, isReply = ends[1:], isReply[1:]
 				}
 			},
 		})

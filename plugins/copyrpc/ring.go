@@ -1,0 +1,105 @@
+package copyrpc
+
+import "encoding/binary"
+
+// The wire format. All numbers are little-endian.
+//
+// A batch starts at a multiple of 32 bytes of the ring and never straddles its end. A
+// batch that would straddle it starts at the beginning of the ring instead, after a
+// padding batch that covers the rest. Messages in a batch start at multiples of 8 bytes.
+const (
+	unit = 32 // bytes; immediates and credits count in units
+
+	// A batch header.
+	headerReturned = 0  // u32: units that the sender has released of the opposite ring, in all
+	headerReceives = 4  // u32: receives that it has consumed of the opposite direction, in all
+	headerCount    = 8  // u32: messages, or paddingCount
+	headerLength   = 12 // u32: bytes of the batch with its header
+	headerSize     = 16
+
+	paddingCount = ^uint32(0)
+
+	// A message header.
+	messageID     = 0 // u32: the call number, and responseBit
+	messageLength = 4 // u32: bytes of the payload
+	messageHeader = 8
+	messageAlign  = 8
+
+	responseBit = 1 << 31
+
+	// An immediate is the number of units to advance, or farewell.
+	farewell = ^uint32(0)
+)
+
+// messageSpace returns the bytes that a message takes in a batch.
+func messageSpace(payload int) uint64 {
+	return uint64(messageHeader+payload+messageAlign-1) &^ (messageAlign - 1)
+}
+
+// allowance returns the bytes that a message takes in a batch of its own.
+func allowance(payload int) uint64 { return roundUp(headerSize + messageSpace(payload)) }
+
+// roundUp rounds up to whole units.
+func roundUp(n uint64) uint64 { return (n + unit - 1) &^ (unit - 1) }
+
+func putMessage(b []byte, id uint32, payload []byte) {
+	binary.LittleEndian.PutUint64(b, uint64(id)|uint64(len(payload))<<32)
+	copy(b[messageHeader:], payload)
+}
+
+func putHeader(b []byte, returned, receives, count, length uint32) {
+	_ = b[headerSize-1]
+	binary.LittleEndian.PutUint64(b, uint64(returned)|uint64(receives)<<32)
+	binary.LittleEndian.PutUint64(b[headerCount:], uint64(count)|uint64(length)<<32)
+}
+
+// cursor is the position of a producer in its ring.
+//
+// A reply always finds room. Let C be the size of the ring, A the allowance of the largest
+// message, and R <= C/2 the room of all responses that may be promised. A call is posted
+// only if it ends at most C-R-A after the position that the peer is known to have
+// released. A caller has at most R/A calls without a released response, and the header of
+// the batch that carries a call reports how far the caller has released. So when a request
+// is polled, the replies that are due and those that the caller holds take at most R.
+// Calls and what came before them take C-R-A. One padding batch takes less than A because
+// it is shorter than the message that did not fit.
+type cursor struct {
+	start uint64 // of the open batch, a multiple of unit
+	next  uint64 // of the next message; start if no batch is open
+}
+
+// placement is where a message goes.
+type placement struct {
+	cursor         // after the message
+	message uint64 // position of the message
+	padding uint64 // bytes of padding before the batch; 0 for none
+	closes  bool   // the open batch has to be closed first
+}
+
+// fits returns the position of a message of that space behind the cursor, and whether it
+// ends before the end of a ring of that size.
+func (c cursor) fits(space, size uint64) (message uint64, ok bool) {
+	message = c.next
+	if c.next == c.start {
+		message += headerSize
+	}
+	return message, (c.start^(message+space-1))&^(size-1) == 0
+}
+
+// put returns the placement of a message: in the open batch if it ends before the end of
+// the ring, else at the start of the ring.
+func (c cursor) put(space, size uint64) (p placement) {
+	if at, ok := c.fits(space, size); ok {
+		return placement{cursor: cursor{start: c.start, next: at + space}, message: at}
+	}
+	p.closes = c.next != c.start
+	p.start = roundUp(c.next)
+	p.padding = -p.start & (size - 1)
+	p.start += p.padding
+	p.message = p.start + headerSize
+	p.next = p.message + space
+	return p
+}
+
+// end returns the position at which the open batch ends.
+func (c cursor) end() uint64 { return roundUp(c.next) }
