@@ -13,69 +13,76 @@ import (
 	"strings"
 )
 
-// maxFileSize bounds what Read takes into memory.
-const maxFileSize = 1 << 30
+// maxFileSize is the size in bytes of the largest file that ReadFile reads.
+const maxFileSize = 2 << 30
 
 // ErrNewer is wrapped by the error for a file of a newer major version.
 var ErrNewer = errors.New("written by a newer version")
 
-// migration turns a document of one major version into one of the next. It
-// may change the document in place.
+// migration turns a document of one major version into one of the next. It may change the
+// document in place.
 type migration func(document map[string]any) error
 
-// migrations has the way up from each older major version. It is empty since
-// there is none yet.
+// migrations has the step up from each older major version. There is none yet.
 var migrations = map[int]migration{}
 
-// Read reads a result file of this or an older major version. Its errors name
-// the file. Fields that this version does not know are left out.
+// Read reads a result file of this or an older major version and skips fields that this version
+// does not know. Errors name the file.
 func Read(path string) (*Result, error) {
-	r, err := readFile(path)
+	text, err := ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading result %s: %w", path, err)
+	}
+	r, err := Parse(text)
 	if err != nil {
 		return nil, fmt.Errorf("reading result %s: %w", path, err)
 	}
 	return r, nil
 }
 
-func readFile(path string) (*Result, error) {
+// ReadFile is os.ReadFile for files up to 2 GiB. Its errors do not name the file.
+func ReadFile(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		var perr *os.PathError
 		if errors.As(err, &perr) {
-			err = perr.Err // the caller names the path
+			err = perr.Err
 		}
 		return nil, err
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxFileSize+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(data) > maxFileSize {
+	text, err := io.ReadAll(io.LimitReader(f, maxFileSize+1))
+	if len(text) > maxFileSize {
 		return nil, fmt.Errorf("larger than %d bytes: not a result", maxFileSize)
 	}
-	return Parse(data)
+	return text, err
 }
 
-// Parse is [Read] of bytes.
-func Parse(data []byte) (*Result, error) {
-	if err := CheckJSON(data); err != nil {
+// Parse is [Read] of text.
+func Parse(text []byte) (*Result, error) {
+	d, err := NewDocument(text)
+	if err != nil {
 		return nil, fmt.Errorf("not a result: %w", err)
 	}
-	major, err := identify(data)
+	return d.Result()
+}
+
+// Result returns the document as a result.
+func (d *Document) Result() (*Result, error) {
+	major, err := d.major()
 	if err != nil {
 		return nil, err
 	}
-	if data, err = migrate(data, major); err != nil {
+	if d, err = d.migrated(major); err != nil {
 		return nil, err
 	}
-	// The decoder refuses what does not fit the types, and comes first since
-	// it is cheap; the schema then refuses what is missing.
+	// Decoding refuses what does not fit the types, and comes first because it is cheap; the schema
+	// then refuses what is missing.
 	r := new(Result)
-	if err := json.Unmarshal(data, r); err != nil {
-		return nil, Located(data, err)
+	if err := d.Decode(r); err != nil {
+		return nil, err
 	}
-	if err := Validate(data); err != nil {
+	if err := Validate(d.text); err != nil {
 		return nil, err
 	}
 	return r, nil
@@ -89,27 +96,20 @@ var currentMajor = func() int {
 	return major
 }()
 
-// identify returns the major version of a document that claims to be a result.
-func identify(data []byte) (major int, err error) {
-	var head struct {
-		SchemaVersion *string `json:"schema_version"`
-		Kind          *string `json:"kind"`
-	}
-	if err := json.Unmarshal(data, &head); err != nil {
-		return 0, fmt.Errorf("not a result: %w", Located(data, err))
-	}
-	if head.SchemaVersion == nil || head.Kind == nil {
+// major returns the major version of a document that claims to be a result this version can read.
+func (d *Document) major() (int, error) {
+	if d.SchemaVersion == "" || d.Kind == "" {
 		return 0, errors.New("not a result: it has no schema_version or no kind")
 	}
-	if major, err = parseMajor(*head.SchemaVersion); err != nil {
-		return 0, err
-	}
+	major, err := parseMajor(d.SchemaVersion)
 	switch {
+	case err != nil:
+		return 0, err
 	case major > currentMajor:
 		return 0, fmt.Errorf("%w: its schema is %q, and this transportbench reads up to %d.x; use the one that wrote it, or a newer one",
-			ErrNewer, *head.SchemaVersion, currentMajor)
-	case *head.Kind != KindRun:
-		return 0, fmt.Errorf("kind %q is not %q", *head.Kind, KindRun)
+			ErrNewer, d.SchemaVersion, currentMajor)
+	case d.Kind != KindRun:
+		return 0, fmt.Errorf("kind %q is not %q", d.Kind, KindRun)
 	}
 	return major, nil
 }
@@ -127,15 +127,15 @@ func parseMajor(version string) (int, error) {
 	return numbers[0], nil
 }
 
-// migrate brings a document of an older major version up to the current one.
-func migrate(data []byte, major int) ([]byte, error) {
+// migrated returns the document in the current major version.
+func (d *Document) migrated(major int) (*Document, error) {
 	if major == currentMajor {
-		return data, nil
+		return d, nil
 	}
-	var document map[string]any
-	decoder := json.NewDecoder(bytes.NewReader(data))
-	decoder.UseNumber() // 64-bit integers survive
-	if err := decoder.Decode(&document); err != nil {
+	var fields map[string]any
+	decoder := json.NewDecoder(bytes.NewReader(d.text))
+	decoder.UseNumber() // keeps 64-bit integers exact
+	if err := decoder.Decode(&fields); err != nil {
 		return nil, err
 	}
 	for ; major < currentMajor; major++ {
@@ -143,12 +143,13 @@ func migrate(data []byte, major int) ([]byte, error) {
 		if !found {
 			return nil, fmt.Errorf("schema version %d.x can no longer be read; known are %s", major, knownMajors())
 		}
-		if err := up(document); err != nil {
+		if err := up(fields); err != nil {
 			return nil, fmt.Errorf("migrating from schema version %d.x: %w", major, err)
 		}
 	}
-	document["schema_version"] = SchemaVersion
-	return json.Marshal(document)
+	fields["schema_version"] = SchemaVersion
+	text, err := json.Marshal(fields)
+	return &Document{SchemaVersion, d.Kind, text}, err
 }
 
 func knownMajors() string {

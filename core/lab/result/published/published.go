@@ -1,12 +1,10 @@
 package published
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"math"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -70,28 +68,33 @@ type Figure struct {
 	Unit  string  `json:"unit"`
 }
 
-// Read reads a file of published figures; errors name it.
+// Read reads a file of published figures. Errors name the file.
 func Read(path string) (*Document, error) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
+	d := new(Document)
+	text, err := result.ReadFile(path)
+	if err == nil {
+		d, err = parse(text)
 	}
-	d, err := Parse(data)
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", path, err)
 	}
 	return d, nil
 }
 
-// Parse is [Read] of bytes. It refuses rows whose figures do not fit together
-// and that do not say so; see [Row.Check].
-func Parse(data []byte) (*Document, error) {
-	if err := result.CheckJSON(data); err != nil {
+func parse(text []byte) (*Document, error) {
+	document, err := result.NewDocument(text)
+	if err != nil {
 		return nil, err
 	}
+	return Parse(document)
+}
+
+// Parse reads a document of the kind [Kind]. It refuses rows with figures that contradict each
+// other unless the row says so; see [Row.Check].
+func Parse(document *result.Document) (*Document, error) {
 	d := new(Document)
-	if err := json.Unmarshal(data, d); err != nil {
-		return nil, result.Located(data, err)
+	if err := document.Decode(d); err != nil {
+		return nil, err
 	}
 	switch major, _, _ := strings.Cut(d.SchemaVersion, "."); {
 	case d.Kind != Kind:

@@ -71,18 +71,18 @@ func valid() map[string]any {
 	}
 }
 
-func parse(t *testing.T, edit func(document, row map[string]any)) error {
+func parseEdited(t *testing.T, edit func(document, row map[string]any)) error {
 	t.Helper()
 	d := valid()
 	edit(d, d["rows"].([]any)[0].(map[string]any))
 	text, err := json.Marshal(d)
 	require.NoError(t, err)
-	_, err = Parse(text)
+	_, err = parse(text)
 	return err
 }
 
 func TestParseRefuses(t *testing.T) {
-	require.NoError(t, parse(t, func(_, _ map[string]any) {}))
+	require.NoError(t, parseEdited(t, func(_, _ map[string]any) {}))
 	work := func(row map[string]any) map[string]any { return row["work"].([]any)[0].(map[string]any) }
 	metric := func(row map[string]any) map[string]any {
 		return row["metrics"].(map[string]any)["throughput"].(map[string]any)
@@ -101,13 +101,13 @@ func TestParseRefuses(t *testing.T) {
 		`kind "run"`:                func(d, _ map[string]any) { d["kind"] = "run" },
 		"line 1":                    func(d, _ map[string]any) { d["rows"] = "none" },
 	} {
-		require.ErrorContains(t, parse(t, edit), want)
+		require.ErrorContains(t, parseEdited(t, edit), want)
 	}
-	require.NoError(t, parse(t, func(_, row map[string]any) {
+	require.NoError(t, parseEdited(t, func(_, row map[string]any) {
 		work(row)["seconds"] = 4
 		row["contradiction"] = "the time and the rate"
 	}))
-	_, err := Parse([]byte(strings.Repeat("[", 1000)))
+	_, err := parse([]byte(strings.Repeat("[", 1000)))
 	require.ErrorContains(t, err, "nested")
 	_, err = Read("/nonexistent")
 	require.Error(t, err)
@@ -118,7 +118,7 @@ func FuzzParse(f *testing.F) {
 	require.NoError(f, err)
 	f.Add(text)
 	f.Fuzz(func(t *testing.T, data []byte) {
-		d, err := Parse(data)
+		d, err := parse(data)
 		if err == nil {
 			for i := range d.Rows {
 				require.NoError(t, d.Rows[i].Check())

@@ -2,7 +2,6 @@ package set
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -18,9 +17,6 @@ import (
 	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/published"
 )
-
-// maxFileSize bounds what is taken into memory of one file.
-const maxFileSize = 2 << 30
 
 // Load reads a set from a file or directory. Errors name the file and, where
 // it is the text that is wrong, line and column.
@@ -71,61 +67,50 @@ func LoadBoth(a, b string) (*Set, *Set, error) {
 }
 
 func loadFile(path string) (*Set, error) {
-	data, err := readAll(path)
+	text, err := result.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("reading results: %w", err)
+		return nil, fmt.Errorf("reading results: %s: %w", path, err)
 	}
-	s, err := Parse(data, filepath.Base(path))
+	s, err := Parse(text, filepath.Base(path))
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", path, err)
 	}
 	return s, nil
 }
 
-func readAll(path string) ([]byte, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if info.Size() > maxFileSize {
-		return nil, fmt.Errorf("%s: larger than %d bytes: not a result", path, maxFileSize)
-	}
-	return os.ReadFile(path)
-}
-
 // Parse reads a document of any kind. name is the file's, for the cells.
-func Parse(data []byte, name string) (*Set, error) {
-	head, err := result.Identify(data)
+func Parse(text []byte, name string) (*Set, error) {
+	d, err := result.NewDocument(text)
 	if err != nil {
 		return nil, err
 	}
-	switch head.Kind {
+	switch d.Kind {
 	case Kind:
-		return parseSet(data, head.SchemaVersion)
+		return parseSet(d)
 	case published.Kind:
-		document, err := published.Parse(data)
+		document, err := published.Parse(d)
 		if err != nil {
 			return nil, err
 		}
 		return fromPublished(document), nil
 	}
-	r, err := result.Parse(data)
+	r, err := d.Result()
 	if err != nil {
 		return nil, err
 	}
 	s := New()
-	return s, s.Add(r, File{name, int64(len(data))})
+	return s, s.Add(r, File{name, int64(len(text))})
 }
 
-func parseSet(data []byte, version string) (*Set, error) {
-	major, _, _ := strings.Cut(version, ".")
+func parseSet(d *result.Document) (*Set, error) {
+	major, _, _ := strings.Cut(d.SchemaVersion, ".")
 	if want, _, _ := strings.Cut(SchemaVersion, "."); major != want {
 		return nil, fmt.Errorf("%w: its schema is %q, and this transportbench reads sets of %s.x",
-			result.ErrNewer, version, want)
+			result.ErrNewer, d.SchemaVersion, want)
 	}
 	s := new(Set)
-	if err := json.Unmarshal(data, s); err != nil {
-		return nil, result.Located(data, err)
+	if err := d.Decode(s); err != nil {
+		return nil, err
 	}
 	return s, s.check()
 }

@@ -150,11 +150,11 @@ func TestHostileFilesAreNamedWithThePlace(t *testing.T) {
 		return strings.Replace(text, from, to, 1)
 	}
 	for name, c := range map[string]struct{ text, want string }{
-		"truncated":      {text[:len(text)/2], "breaks off"},
+		"truncated":      {text[:len(text)/2], "unexpected end"},
 		"NaN":            {edit(`"throughput":[1,`, `"throughput":[NaN,`), "line 7 column"},
 		"huge number":    {edit(`"throughput":[1,`, `"throughput":[1e400,`), "1e400"},
 		"text":           {edit(`"throughput":[1,`, `"throughput":["1",`), "line 7 column"},
-		"duplicate":      {edit(`"kind"`, `"kind": "run", "kind"`), "stands twice"},
+		"duplicate":      {edit(`"kind"`, `"kind": "run", "kind"`), "occurs twice"},
 		"nested":         {strings.Repeat("[", 100_000), "nested more than"},
 		"future":         {edit(`"1.0.0"`, `"2.0.0"`), "newer version"},
 		"no samples":     {edit(`"throughput":[1,2]`, `"throughput":[]`), `cells[0]: metric "throughput" has no samples`},
@@ -164,8 +164,8 @@ func TestHostileFilesAreNamedWithThePlace(t *testing.T) {
 		"files":          {edit(`"samples"`, `"files":[{"name":"../../etc/passwd","bytes":1}],"samples"`), "outside of the set"},
 		"other kind":     {`{"schema_version": "1.0.0", "kind": "walk"}`, `kind "walk"`},
 		"no kind":        {`{}`, "not a result"},
-		"empty":          {"", "it is empty"},
-		"behind the end": {text + "{}", "more behind the end"},
+		"empty":          {"", "unexpected end of JSON input"},
+		"behind the end": {text + "{}", "after top-level value"},
 	} {
 		path := filepath.Join(t.TempDir(), "index.json")
 		require.NoError(t, os.WriteFile(path, []byte(c.text), 0o600))

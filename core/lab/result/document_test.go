@@ -1,0 +1,113 @@
+package result
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func check(text string) error {
+	_, err := NewDocument([]byte(text))
+	return err
+}
+
+func TestNewDocumentReportsThePlace(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{"", "line 1 column 1: unexpected end"},
+		{" ", "column 1: unexpected end"},
+		{"{\n \"a\": 1,\n \"a\": 2}", `line 3 column 4: the name "a" occurs twice in one object`},
+		{`{"kind": 1, "KIND": 2}`, `column 18: the name "KIND" occurs twice`},
+		{`{"kind": 1, "k\u0069nd": 2}`, `the name "kind" occurs twice`},
+		{`{"a": {"b": 1}, "c": {"b": 1}, "b": NaN}`, "column 37: invalid character 'N'"},
+		{`[1, Infinity]`, "column 5: invalid character 'I'"},
+		{`[1e999]`, "column 6: 1e999 is out of range"},
+		{`[-]`, "column 3: invalid character ']'"},
+		{`[01]`, "column 3: invalid character '1'"},
+		{`{"a": 1`, "column 7: unexpected end"},
+		{`{"a`, "column 3: unexpected end"},
+		{`{"a"`, "column 4: unexpected end"},
+		{`{"a" 1}`, "column 6: invalid character '1' after object key"},
+		{`{a: 1}`, "column 2: invalid character 'a'"},
+		{`{"a": 1,}`, "column 9: invalid character '}'"},
+		{`[1,]`, "column 4: invalid character ']'"},
+		{`[1 2]`, "column 4: invalid character '2' after array element"},
+		{`[1}`, "column 3: invalid character '}'"},
+		{`{"a": [1}`, "column 9: invalid character '}'"},
+		{`{} {}`, "column 4: invalid character '{' after top-level value"},
+		{`{} "`, `column 4: invalid character '"' after top-level value`},
+		{"[\"a\nb\"]", "column 4: invalid character"},
+		{"[\"\xff\"]", "not UTF-8"},
+		{`["\x"]`, "column 4: invalid character 'x' in string escape"},
+		{strings.Repeat("[", 65), "column 65: nested more than 64 deep"},
+		{strings.Repeat("[", 1<<20), "nested more than 64 deep"},
+		{strings.Repeat(`{"a":`, 1<<20), "nested more than 64 deep"},
+	} {
+		err := check(c.text)
+		require.ErrorContains(t, err, c.want, "%.60s", c.text)
+		var place *SyntaxError
+		require.ErrorAs(t, err, &place)
+	}
+}
+
+func TestNewDocumentAccepts(t *testing.T) {
+	for _, text := range []string{
+		`{}`, ` [] `, `null`, `-1.5e-300`, `18446744073709551615`, `{"a": {"a": [true, false, null, "\"\\\u00e9"]}}`,
+		strings.Repeat("[", 64) + strings.Repeat("]", 64),
+	} {
+		require.NoError(t, check(text), text)
+	}
+	var many []string
+	for i := range 1000 {
+		many = append(many, fmt.Sprintf(`"n%d": %d`, i, i))
+	}
+	require.NoError(t, check("{"+strings.Join(many, ",")+"}"))
+	require.ErrorContains(t, check("{"+strings.Join(append(many, `"N7": 1`), ",")+"}"), `"N7" occurs twice`)
+}
+
+func TestDocumentHasVersionAndKind(t *testing.T) {
+	d, err := NewDocument([]byte(`{"inner": {"kind": "no"}, "kind": "run", "schema_version": "1.2.3"}`))
+	require.NoError(t, err)
+	require.Equal(t, "run", d.Kind)
+	require.Equal(t, "1.2.3", d.SchemaVersion)
+	d, err = NewDocument([]byte(`{"kind": 3, "list": ["kind"]}`))
+	require.NoError(t, err)
+	require.Empty(t, d.Kind)
+}
+
+func TestDecodeReportsThePlace(t *testing.T) {
+	var v struct {
+		A int `json:"a"`
+	}
+	require.ErrorContains(t, Decode([]byte("{\n\"a\": \"x\"}"), &v), "line 2 column 9")
+	require.NoError(t, Decode([]byte(`{"a": 3}`), &v))
+	require.Equal(t, 3, v.A)
+	other := errors.New("other")
+	require.Equal(t, other, located(nil, other))
+}
+
+// What NewDocument accepts, encoding/json can read too, or refuses with a place; what it refuses for
+// its syntax, encoding/json refuses as well.
+func FuzzNewDocument(f *testing.F) {
+	f.Add([]byte(`{"a": [1, 2e3, "x"], "b": null}`))
+	f.Add([]byte(`{"a": 1, "A": 2}`))
+	f.Add([]byte(`{"a": [}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		d, err := NewDocument(text)
+		if err != nil {
+			var place *SyntaxError
+			require.ErrorAs(t, err, &place)
+			require.NotContains(t, err.Error(), "\n")
+			return
+		}
+		require.True(t, json.Valid(text))
+		var v any
+		if err := d.Decode(&v); err != nil {
+			var place *SyntaxError
+			require.ErrorAs(t, err, &place)
+		}
+	})
+}
