@@ -10,14 +10,13 @@ import (
 	"transportbench/core/transport"
 )
 
-// floorPair is the two threads between which the floor is probed: a daemon, and
-// one that calls it over the transport.
+// floorPair is a daemon and a thread that calls it over the transport. The floor is measured
+// between the two.
 type floorPair struct{ server, caller record.Thread }
 
-// pairForFloor chooses a pair of connected threads, of different ranks, that do
-// not share a processor. On a shared one each would wait for the scheduler to
-// take the other away, and the time slice would be measured. ok is false where
-// all of them share.
+// pairForFloor returns two connected threads of different ranks that do not share a processor. On
+// a shared processor, the probe would measure the scheduler's time slice. ok is false if all
+// pairs share.
 func pairForFloor(cfg config.Config, plans []record.Plan, processors int) (pair floorPair, ok bool) {
 	if processors < 2 {
 		return pair, false
@@ -45,19 +44,19 @@ func pairForFloor(cfg config.Config, plans []record.Plan, processors int) (pair 
 	return pair, false
 }
 
-// floor probes the medium between two threads that talk over the transport. It
-// returns nil where there is no probe, which is then not asked for again.
+// floor measures the medium between two threads that are connected over the transport. It returns
+// nil, and sets noFloor, if the floor cannot be measured.
 func (b *bench) floor(ctx context.Context) (*transport.Floor, error) {
 	if b.noFloor != "" {
 		return nil, nil
 	}
 	pair, ok := pairForFloor(b.cfg, b.plans, len(b.req.CPUs))
 	if !ok {
-		b.noFloor = "every thread that calls over the transport shares its processor with the daemons, and a floor needs two"
+		b.noFloor = "every thread that calls over the transport shares its processor with the daemons; a floor needs two processors"
 		return nil, nil
 	}
 	server, caller := pair.server.Rank, pair.caller.Rank
-	floors, err := askAll(ctx, b.ranks, []int{server, caller}, "probing the floor", probeDuration+margin,
+	floors, err := callAll(ctx, b.ranks, []int{server, caller}, "probing the floor", probeDuration+margin,
 		func(ctx context.Context, r int) (transport.Floor, error) {
 			probe := record.Probe{Near: pair.server, Far: pair.caller, Duration: probeDuration}
 			if r == caller {
@@ -73,7 +72,7 @@ func (b *bench) floor(ctx context.Context) (*transport.Floor, error) {
 		return nil, err
 	case !(floors[1].RoundTrip > 0):
 		return nil, &RankError{caller, "probing the floor",
-			fmt.Errorf("a round trip of %g ns cannot be", floors[1].RoundTrip)}
+			fmt.Errorf("a round trip of %g ns is impossible", floors[1].RoundTrip)}
 	}
 	return &floors[1], nil
 }

@@ -69,7 +69,7 @@ func TestInterruptedWhileHanging(t *testing.T) {
 		r, err := Run(ctx, request(c), nil)
 		require.Nil(t, r)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.Equal(t, time.Second+stopGrace+abortLimit, time.Since(start))
+		require.Equal(t, time.Second+stopGrace+abortTimeout, time.Since(start))
 		c.requireAllKilled(t)
 	})
 }

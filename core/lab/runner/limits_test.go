@@ -107,4 +107,4 @@ func TestProvidersMustAgree(t *testing.T) {
 }
 
 // recorder keeps the states it is told.
-type recorder struct{ states []State }
+type recorder struct{ states []Status }

@@ -118,7 +118,7 @@ func TestCausePrefersTheFirstFailure(t *testing.T) {
 		{lost(0), []error{lost(1)}, lost(0)},
 		{lost(0), nil, lost(0)},
 	} {
-		require.Equal(t, c.want, (&phase{failures: c.others}).cause(c.first))
+		require.Equal(t, c.want, (&window{failures: c.others}).cause(c.first))
 	}
 	require.ErrorIs(t, lost(0), transport.ErrPeerDown)
 }

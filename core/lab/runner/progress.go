@@ -8,47 +8,46 @@ import (
 	"transportbench/core/base/record"
 )
 
-// The names of phases, in [State] and among the steps of a result's setup.
+// The steps of a run, in [Status] and in a result's setup.
 const (
-	PhaseLaunch   = "launch"
-	PhasePrepare  = "prepare"
-	PhaseConnect  = "connect"
-	PhaseOverhead = "overhead"
-	PhaseWarmup   = "warmup"
-	PhaseFloor    = "floor"
-	PhaseRepeat   = "repeat"
-	PhaseClose    = "close"
+	StepLaunch   = "launch"
+	StepPrepare  = "prepare"
+	StepConnect  = "connect"
+	StepOverhead = "overhead"
+	StepWarmup   = "warmup"
+	StepFloor    = "floor"
+	StepRepeat   = "repeat"
+	StepClose    = "close"
 )
 
-// State is how far a run has come.
-type State struct {
-	Phase   string
+// Status is the progress of a run.
+type Status struct {
+	Step    string
 	Repeat  int // from 1; 0 outside of repeats
 	Repeats int
-	// OpsPerSec is summed over the ranks that called so far in this phase. P50
-	// and P99, in nanoseconds, are of late and those of the slowest rank.
+	// OpsPerSec is the sum over the calling ranks, since the step began. P50 and P99, in
+	// nanoseconds, are the recent latency of the slowest rank.
 	OpsPerSec float64
 	P50, P99  float64
-	// Left is the time to go by plan, which leaves out what has none, such as
-	// launching.
+	// Left is the planned time that remains. Steps without a planned time, such as launching, do
+	// not count.
 	Left time.Duration
 }
 
-// Observer is told how a run goes.
+// Observer receives the progress of a run.
 type Observer interface {
-	// Progress must not block. It may be called from any goroutine, but not
-	// from two at once.
-	Progress(State)
+	// Progress must not block. It is called from any goroutine, but never from two at once.
+	Progress(Status)
 }
 
-// progress keeps the observer informed.
+// progress tells the observer of a run.
 type progress struct {
-	obs Observer
+	obs Observer // may be nil
 
 	mu     sync.Mutex
-	state  State
-	ends   time.Time               // of the phase, by plan
-	after  time.Duration           // the plan's time behind the phase
+	status Status
+	ends   time.Time               // planned end of the step
+	after  time.Duration           // planned time after the step
 	latest map[int]record.Progress // by rank
 }
 
@@ -56,27 +55,26 @@ func newProgress(cfg config.Config, obs Observer) *progress {
 	each := time.Duration(cfg.Duration) + 2*probeDuration
 	return &progress{
 		obs: obs, latest: map[int]record.Progress{},
-		state: State{Repeats: cfg.Repeats},
-		after: overheadDuration + time.Duration(cfg.Warmup) + time.Duration(cfg.Repeats)*each,
+		status: Status{Repeats: cfg.Repeats},
+		after:  overheadDuration + time.Duration(cfg.Warmup) + time.Duration(cfg.Repeats)*each,
 	}
 }
 
-// enter begins a phase that lasts so long by plan; repeat counts from 1.
-func (p *progress) enter(phase string, repeat int, lasts time.Duration) {
+// enter begins a step that takes the planned time; repeat counts from 1.
+func (p *progress) enter(step string, repeat int, planned time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.state.Phase, p.state.Repeat = phase, repeat
-	p.ends = time.Now().Add(lasts)
-	p.after -= lasts
-	if phase == PhaseClose {
-		p.after = 0 // also where the run was cut short
+	p.status.Step, p.status.Repeat = step, repeat
+	p.ends = time.Now().Add(planned)
+	p.after -= planned
+	if step == StepClose {
+		p.after = 0 // the run may have ended early
 	}
 	clear(p.latest)
 	p.tell()
 }
 
-// update takes in what a rank says. It may come late, from a rank that was
-// given up on.
+// update takes a rank's progress. It may come late, from a rank that is no longer waited for.
 func (p *progress) update(r int, latest record.Progress) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -88,7 +86,7 @@ func (p *progress) tell() {
 	if p.obs == nil {
 		return
 	}
-	s := p.state
+	s := p.status
 	s.Left = p.after + max(time.Until(p.ends), 0)
 	for _, l := range p.latest {
 		if l.Elapsed > 0 {

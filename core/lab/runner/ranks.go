@@ -8,31 +8,30 @@ import (
 	"time"
 )
 
-// RankError is a rank that failed or did not answer.
+// RankError reports that a rank failed or did not answer.
 type RankError struct {
 	Rank int
 	Op   string // "launch", "prepare", "run", ...
-	Err  error  // wraps ErrNoAnswer where the rank did not answer in time
+	Err  error  // wraps ErrNoAnswer if the rank did not answer in time
 }
 
 func (e *RankError) Error() string { return fmt.Sprintf("rank %d: %s: %v", e.Rank, e.Op, e.Err) }
 
 func (e *RankError) Unwrap() error { return e.Err }
 
-// ErrNoAnswer is wrapped by the error for a rank that did not answer in time.
-// It was killed.
+// ErrNoAnswer is wrapped by the error of a rank that was killed because it did not answer in time.
 var ErrNoAnswer = errors.New("no answer")
 
-func noAnswer(limit time.Duration) error {
-	return fmt.Errorf("%w within %v, so it was killed; its log says how far it came", ErrNoAnswer, limit)
+func noAnswer(timeout time.Duration) error {
+	return fmt.Errorf("%w within %v, so it was killed; its log shows how far it got", ErrNoAnswer, timeout)
 }
 
-// ranks are the processes of a run, and the calls of them in progress.
+// ranks holds the processes of a run and their calls in progress.
 type ranks struct {
 	calls sync.WaitGroup
 
 	mu        sync.Mutex
-	processes []Process
+	processes []Process // nil until launched
 	killed    bool
 }
 
@@ -44,7 +43,7 @@ func (rs *ranks) process(r int) Process {
 	return rs.processes[r]
 }
 
-// launch keeps the process also where it comes too late for whoever waited.
+// launch launches rank r. It kills a process that is launched after kill.
 func (rs *ranks) launch(ctx context.Context, launcher Launcher, r int) error {
 	p, err := launcher.Launch(ctx, r)
 	if err != nil {
@@ -60,12 +59,11 @@ func (rs *ranks) launch(ctx context.Context, launcher Launcher, r int) error {
 	return nil
 }
 
-// ask makes one call of a rank and gives up on it after limit, or at the end
-// of ctx. What is given up on goes on in its own goroutine until the rank is
-// killed.
-func ask[T any](ctx context.Context, rs *ranks, r int, op string, limit time.Duration,
+// callRank makes one call of rank r and stops waiting for it after timeout, or when ctx ends. An
+// abandoned call goes on in its own goroutine until the rank is killed.
+func callRank[T any](ctx context.Context, rs *ranks, r int, op string, timeout time.Duration,
 	call func(context.Context) (T, error)) (T, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, noAnswer(limit))
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, noAnswer(timeout))
 	defer cancel()
 	type answer struct {
 		value T
@@ -85,27 +83,27 @@ func ask[T any](ctx context.Context, rs *ranks, r int, op string, limit time.Dur
 	case <-ctx.Done():
 	}
 	if cause := context.Cause(ctx); cause != nil {
-		a.err = cause // rather than what the call made of it
+		a.err = cause // it explains the call's own error
 	}
 	return a.value, &RankError{Rank: r, Op: op, Err: a.err}
 }
 
-// askAll makes the same call of several ranks at once and returns the answers
-// in the order of who. The first failure ends the others' calls.
-func askAll[T any](ctx context.Context, rs *ranks, who []int, op string, limit time.Duration,
+// callAll makes the same call of several ranks at once and returns the answers in their order.
+// The first failure ends the other calls.
+func callAll[T any](ctx context.Context, rs *ranks, list []int, op string, timeout time.Duration,
 	call func(ctx context.Context, r int) (T, error)) ([]T, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	values := make([]T, len(who))
+	values := make([]T, len(list))
 	var (
 		waiting sync.WaitGroup
 		once    sync.Once
 		first   error
 	)
-	for i, r := range who {
+	for i, r := range list {
 		waiting.Go(func() {
 			var err error
-			values[i], err = ask(ctx, rs, r, op, limit, func(ctx context.Context) (T, error) { return call(ctx, r) })
+			values[i], err = callRank(ctx, rs, r, op, timeout, func(ctx context.Context) (T, error) { return call(ctx, r) })
 			if err != nil {
 				once.Do(func() { first = err; cancel() })
 			}
@@ -115,22 +113,17 @@ func askAll[T any](ctx context.Context, rs *ranks, who []int, op string, limit t
 	return values, first
 }
 
-// close asks every launched rank to close and returns the error of each.
-func (b *bench) close(ctx context.Context, good bool) []error {
-	b.progress.enter(PhaseClose, 0, 0)
-	limit := closeLimit
-	if !good {
-		limit = abortLimit
-	}
-	errs := make([]error, len(b.plans))
+// close closes every launched rank, within timeout, and returns the error of each by rank.
+func (rs *ranks) close(ctx context.Context, timeout time.Duration) []error {
+	errs := make([]error, len(rs.processes))
 	var waiting sync.WaitGroup
-	for _, r := range b.all() {
-		p := b.ranks.process(r)
+	for r := range errs {
+		p := rs.process(r)
 		if p == nil {
 			continue
 		}
-		waiting.Go(func() { // one that cannot close keeps no other from it
-			_, errs[r] = ask(context.WithoutCancel(ctx), b.ranks, r, "close", limit,
+		waiting.Go(func() { // unlike callAll, one failure does not end the other calls
+			_, errs[r] = callRank(ctx, rs, r, "close", timeout,
 				func(ctx context.Context) (struct{}, error) { return struct{}{}, p.Close(ctx) })
 		})
 	}
@@ -138,9 +131,9 @@ func (b *bench) close(ctx context.Context, good bool) []error {
 	return errs
 }
 
-// kill kills all ranks, and those that are still being launched as soon as
-// they are. It then waits until no call is in progress, but not for ever: a
-// call that outlives its process is the launcher's fault.
+// kill kills all ranks, and those still being launched as soon as they are. It then waits for the
+// calls in progress, for closeTimeout at most: a call may outlive its process only by a fault of
+// the launcher.
 func (rs *ranks) kill() {
 	rs.mu.Lock()
 	rs.killed = true
@@ -161,6 +154,6 @@ func (rs *ranks) kill() {
 	}()
 	select {
 	case <-idle:
-	case <-time.After(closeLimit):
+	case <-time.After(closeTimeout):
 	}
 }

@@ -14,86 +14,83 @@ import (
 
 // Launcher starts ranks.
 type Launcher interface {
-	// Launch starts a rank and returns once it can be asked. It gives up when
-	// ctx ends, and leaves nothing behind where it returns an error. It is
-	// called for several ranks at once.
+	// Launch starts a rank and returns once it answers calls. It gives up when ctx ends. If it
+	// returns an error, nothing is left of the rank. It is called for several ranks at once.
 	Launch(ctx context.Context, rank int) (Process, error)
 }
 
-// Process is a rank that was launched. When its process ends without being
-// killed, its calls return a [*record.ExitError].
+// Process is a rank that was launched. When its process ends without being killed, its calls
+// return a [*record.ExitError].
 type Process interface {
 	record.Control
 	// Exited returns a channel that is closed once the process is gone.
 	Exited() <-chan struct{}
-	// Kill ends the process at once, whatever it is doing, and makes its calls
-	// in progress return. It is bounded in time, may be called again, and is
-	// called on every path.
+	// Kill ends the process at once, whatever it is doing, and makes its calls in progress
+	// return. It is bounded in time, may be called again, and is called on every path.
 	Kill()
 }
 
-// Request is everything that a run needs.
+// Request is the input of a run.
 type Request struct {
 	Config config.Config
-	// CPUs are the processors that polling threads may be placed on.
+	// CPUs are the processors on which polling threads may be placed.
 	CPUs     []machine.CPU
 	Launcher Launcher
 
-	// Began is when the command started, from which the setup time counts;
-	// zero is the call of Run.
+	// Began is when the command started, from which the setup time counts. If it is zero, the
+	// setup time counts from the call of Run.
 	Began time.Time
 
-	// The rest goes into the result as it is, except that the parts of Plugin
-	// which only an open transport knows are filled in.
+	// The result contains these as they are. Run fills in the fields of Plugin that only an open
+	// transport knows.
 	Argv        []string
 	Tool        result.Tool
 	Plugin      result.Plugin
 	Environment machine.Environment
 }
 
-// How long things take, or may take. No figure but the first two has any
-// influence on a result.
+// Durations and timeouts. Only the first two affect results.
 const (
 	overheadDuration = 30 * time.Millisecond
 	probeDuration    = 10 * time.Millisecond
 
-	// margin is how much longer than its nominal time a call may take. The
-	// control plane of a rank that spins on every core can be slow.
+	// margin is how much longer than planned a call may take. A rank that spins on every core
+	// answers slowly.
 	margin = 10 * time.Second
-	// setupLimit bounds launching and preparing, where devices are opened.
-	setupLimit = 60 * time.Second
-	// launchTime is what each rank adds to that, and leastLaunches how many are
-	// launched at once where there are few processors.
-	launchTime    = 100 * time.Millisecond
-	leastLaunches = 8
-	// fillRate is the least rate in B/s at which a store is filled.
+	// setupTimeout bounds launching and preparing, which opens devices; each rank adds
+	// launchTime.
+	setupTimeout = 60 * time.Second
+	launchTime   = 100 * time.Millisecond
+	// fillRate is the lowest expected rate, in B/s, of filling a store.
 	fillRate = 50 << 20
-	// stopGrace is how long interrupted ranks may take to end their phase.
+	// stopGrace is how long interrupted ranks may take to end their window.
 	stopGrace = 2 * time.Second
-	// closeLimit and abortLimit bound closing after a good run and a bad one.
-	closeLimit = 5 * time.Second
-	abortLimit = time.Second
+	// closeTimeout and abortTimeout bound closing after a complete and after a failed run.
+	closeTimeout = 5 * time.Second
+	abortTimeout = time.Second
 )
 
-// defaultSampleEvery is the latency sampling where neither the configuration
-// nor a warm-up chooses it. It keeps two stamps of 50 ns under 2% of an op of
-// 20 ns; the check of the sampling's cost has the last word.
+// minLaunches is how many ranks may be launched at once on few processors.
+const minLaunches = 8
+
+// defaultSampleEvery is the latency sampling if neither the configuration nor a warm-up chooses
+// it. It keeps two readings of the clock, of 50 ns each, below 2% of an op of 20 ns. The check
+// sampling_cost verifies it.
 const defaultSampleEvery = 256
 
-// Run goes through one benchmark and returns its result. obs may be nil.
+// Run makes one run and returns its result. obs may be nil.
 //
-// Options that cannot be met are a [*config.Error]; a rank that fails or does
-// not answer is a [*RankError]. Before the first window, there is no result.
+// Run returns a [*config.Error] for options that cannot be met, and a [*RankError] for a rank
+// that fails or does not answer.
 //
-// Where ctx ends first, Run stops the ranks, drops the repeat that it was in,
-// and returns ctx's error. If at least one repeat was complete, the result is
-// returned beside that error, with Incomplete set; otherwise it is nil. Where a
-// rank fails in a window or after one, the result has the repeats that were
-// complete, the one that was not as far as the ranks recorded it, and what
-// failed. So a caller saves a result that is not nil, whatever the error.
+// If ctx ends, Run stops the ranks, drops the current repeat and returns ctx's error, together
+// with an incomplete result if at least one repeat was complete. If a rank fails during or after
+// a window, Run returns the error together with a result of the complete repeats, what the ranks
+// recorded of the failed repeat, and the failure. Before the first window there is no result.
+// Callers save a result that is not nil, whatever the error.
 //
-// A result whose checks say that its numbers must not be used is returned
-// without an error; see [result.Result.Failed].
+// If a check finds that the numbers must not be used, Run returns no error; see
+// [result.Result.Failed].
 func Run(ctx context.Context, req Request, obs Observer) (*result.Result, error) {
 	began := time.Now()
 	if !req.Began.IsZero() {
@@ -112,8 +109,11 @@ func Run(ctx context.Context, req Request, obs Observer) (*result.Result, error)
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	b := newBench(req, plans, began, obs)
-	b.oversubscribed = oversubscribed
+	b := &bench{
+		req: req, cfg: req.Config, plans: plans, oversubscribed: oversubscribed, began: began,
+		ranks: newRanks(len(plans)), progress: newProgress(req.Config, obs),
+		steady: newSteady(req.Config.CallingRanks()),
+	}
 	defer b.ranks.kill()
 
 	err = b.setup(ctx)
@@ -121,14 +121,18 @@ func Run(ctx context.Context, req Request, obs Observer) (*result.Result, error)
 		err = b.measure(ctx)
 	}
 	if err != nil && ctx.Err() != nil {
-		// Whatever failed, failed because of the interruption or beside it.
-		err = ctx.Err()
+		err = ctx.Err() // most likely the interruption made the rank fail
 	}
-	closed := b.close(ctx, err == nil)
+	b.progress.enter(StepClose, 0, 0)
+	timeout := closeTimeout
+	if err != nil {
+		timeout = abortTimeout
+	}
+	closing := b.ranks.close(context.WithoutCancel(ctx), timeout)
 	complete := fmt.Sprintf("after %d of %d repeats", len(b.repeats), req.Config.Repeats)
 	switch {
 	case err == nil:
-		return b.conclude(closed, ""), nil
+		return b.conclude(closing, ""), nil
 	case ctx.Err() != nil && len(b.repeats) > 0:
 		return b.conclude(nil, "interrupted "+complete), err
 	case ctx.Err() == nil && (b.failed != nil || len(b.repeats) > 0):
@@ -139,7 +143,7 @@ func Run(ctx context.Context, req Request, obs Observer) (*result.Result, error)
 	return nil, err
 }
 
-// failureOf is what a result keeps of the rank that ended a run.
+// failureOf returns what the result records of the error that ended a run.
 func failureOf(err error) *result.Failure {
 	f := &result.Failure{Rank: -1, Error: err.Error()}
 	var rankErr *RankError
@@ -153,8 +157,8 @@ func failureOf(err error) *result.Failure {
 	return f
 }
 
-// bench is the state of one run. Its methods are called from one goroutine;
-// what others touch is in ranks and progress.
+// bench is the state of one run. One goroutine calls its methods; other goroutines use only
+// ranks, progress and steady.
 type bench struct {
 	req            Request
 	cfg            config.Config
@@ -169,38 +173,42 @@ type bench struct {
 	prepared    []record.Prepared
 	overhead    record.Overhead
 	sampleEvery int
-	noFloor     string // why there are no floors
+	noFloor     string // why no floor is measured
 	steps       []result.Step
 	firstWindow time.Time
 	repeats     []result.Repeat
-	failed      *result.Repeat // the one in whose window or after it a rank failed
+	failed      *result.Repeat // the repeat during or after whose window a rank failed
 	warmup      *result.Warmup
-	settled     bool // the warm-up was ended since its throughput was steady
+	settled     bool // the warm-up ended because its throughput was steady
 }
 
-func newBench(req Request, plans []record.Plan, began time.Time, obs Observer) *bench {
-	return &bench{
-		req: req, cfg: req.Config, plans: plans, began: began,
-		ranks: newRanks(len(plans)), progress: newProgress(req.Config, obs),
-		steady: newSteady(req.Config.CallingRanks()),
+// all, servers and callers return rank numbers. In a mesh, every rank serves and calls.
+func (b *bench) all() []int     { return numbers(0, len(b.plans)) }
+func (b *bench) servers() []int { return numbers(0, b.cfg.ServingRanks()) }
+func (b *bench) callers() []int { return numbers(len(b.plans)-b.cfg.CallingRanks(), len(b.plans)) }
+
+func numbers(from, to int) []int {
+	list := make([]int, 0, to-from)
+	for r := from; r < to; r++ {
+		list = append(list, r)
 	}
+	return list
 }
 
-// setup launches and connects all ranks, and runs what comes before the first
-// repeat.
+// setup launches and connects all ranks, measures the overhead and warms up.
 func (b *bench) setup(ctx context.Context) error {
 	for _, step := range []struct {
-		name  string
-		lasts time.Duration // by plan; 0 where nobody can tell
-		run   func(context.Context) error
+		name    string
+		planned time.Duration // 0 if unknown
+		run     func(context.Context) error
 	}{
-		{PhaseLaunch, 0, b.launch},
-		{PhasePrepare, 0, b.prepare},
-		{PhaseConnect, 0, b.connect},
-		{PhaseOverhead, overheadDuration, b.measureOverhead},
-		{PhaseWarmup, time.Duration(b.cfg.Warmup), b.warmUp},
+		{StepLaunch, 0, b.launch},
+		{StepPrepare, 0, b.prepare},
+		{StepConnect, 0, b.connect},
+		{StepOverhead, overheadDuration, b.measureOverhead},
+		{StepWarmup, time.Duration(b.cfg.Warmup), b.warmUp},
 	} {
-		b.progress.enter(step.name, 0, step.lasts)
+		b.progress.enter(step.name, 0, step.planned)
 		if err := b.timed(ctx, step.name, step.run); err != nil {
 			return err
 		}
@@ -208,7 +216,7 @@ func (b *bench) setup(ctx context.Context) error {
 	return nil
 }
 
-// timed runs one step of the setup and notes how long it took.
+// timed runs a step of the setup and records its duration.
 func (b *bench) timed(ctx context.Context, name string, run func(context.Context) error) error {
 	start := time.Now()
 	err := run(ctx)
@@ -219,15 +227,14 @@ func (b *bench) timed(ctx context.Context, name string, run func(context.Context
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 func (b *bench) launch(ctx context.Context) error {
-	// Hundreds of processes that start at once on a few processors would all
-	// miss their deadlines.
-	atOnce := make(chan struct{}, max(leastLaunches, 2*len(b.req.CPUs)))
-	limit := setupLimit + time.Duration(len(b.plans))*launchTime
-	_, err := askAll(ctx, b.ranks, b.all(), "launch", limit,
+	// If hundreds of processes started at once on a few processors, all would miss their timeouts.
+	slots := make(chan struct{}, max(minLaunches, 2*len(b.req.CPUs)))
+	timeout := setupTimeout + time.Duration(len(b.plans))*launchTime
+	_, err := callAll(ctx, b.ranks, b.all(), "launch", timeout,
 		func(ctx context.Context, r int) (struct{}, error) {
 			select {
-			case atOnce <- struct{}{}:
-				defer func() { <-atOnce }()
+			case slots <- struct{}{}:
+				defer func() { <-slots }()
 			case <-ctx.Done():
 				return struct{}{}, context.Cause(ctx)
 			}
@@ -239,7 +246,7 @@ func (b *bench) launch(ctx context.Context) error {
 func (b *bench) prepare(ctx context.Context) error {
 	fill := time.Duration(float64(b.cfg.TotalKeys()) * (b.cfg.ValueSize.Mean() + 64) / fillRate * float64(time.Second))
 	var err error
-	b.prepared, err = askAll(ctx, b.ranks, b.all(), "prepare", setupLimit+fill,
+	b.prepared, err = callAll(ctx, b.ranks, b.all(), "prepare", setupTimeout+fill,
 		func(ctx context.Context, r int) (record.Prepared, error) {
 			return b.ranks.process(r).Prepare(ctx, b.plans[r])
 		})
@@ -254,29 +261,30 @@ func (b *bench) connect(ctx context.Context) error {
 	for r, p := range b.prepared {
 		workers[r] = p.Workers
 	}
-	_, err := askAll(ctx, b.ranks, b.all(), "connect", setupLimit,
+	_, err := callAll(ctx, b.ranks, b.all(), "connect", setupTimeout,
 		func(ctx context.Context, r int) (struct{}, error) {
 			return struct{}{}, b.ranks.process(r).Connect(ctx, workers)
 		})
 	return err
 }
 
-// measureOverhead asks one calling rank, since all run the same loop.
+// measureOverhead measures the overhead in one calling rank, because all run the same loop.
 func (b *bench) measureOverhead(ctx context.Context) error {
 	r := b.callers()[0]
 	var err error
-	b.overhead, err = ask(ctx, b.ranks, r, "measuring overhead", overheadDuration+margin,
+	b.overhead, err = callRank(ctx, b.ranks, r, "measuring overhead", overheadDuration+margin,
 		func(ctx context.Context) (record.Overhead, error) {
 			return b.ranks.process(r).Overhead(ctx, overheadDuration)
 		})
 	return err
 }
 
+// warmUp runs the warm-up, which chooses the latency sampling unless the configuration does.
 func (b *bench) warmUp(ctx context.Context) error {
 	b.sampleEvery = b.cfg.SampleEvery
 	if b.cfg.Warmup > 0 {
 		start := time.Now()
-		reports, err := b.phase(ctx, record.Window{
+		reports, err := b.runWindow(ctx, record.Window{
 			Warmup: true, Duration: time.Duration(b.cfg.Warmup), SampleEvery: b.cfg.SampleEvery,
 		})
 		if err != nil {
@@ -286,7 +294,7 @@ func (b *bench) warmUp(ctx context.Context) error {
 		if b.settled {
 			b.warmup.Ended = result.WarmupSteady
 		}
-		if b.sampleEvery == 0 {
+		if b.cfg.SampleEvery == 0 {
 			for _, r := range b.callers() {
 				b.sampleEvery = max(b.sampleEvery, reports[r].SampleEvery)
 			}
@@ -313,28 +321,29 @@ func (b *bench) measure(ctx context.Context) error {
 	return nil
 }
 
+// repeat runs one measured window between two probes of the floor.
 func (b *bench) repeat(ctx context.Context, i int) (result.Repeat, error) {
 	repeat := result.Repeat{Index: i}
 	before := func(ctx context.Context) (err error) {
 		repeat.FloorBefore, err = b.floor(ctx)
 		return err
 	}
-	b.progress.enter(PhaseFloor, i+1, probeDuration)
+	b.progress.enter(StepFloor, i+1, probeDuration)
 	var err error
 	if i == 0 {
-		err = b.timed(ctx, PhaseFloor, before)
+		err = b.timed(ctx, StepFloor, before)
 	} else {
 		err = before(ctx)
 	}
 	if err != nil {
 		return repeat, err
 	}
-	window := time.Duration(b.cfg.Duration)
-	b.progress.enter(PhaseRepeat, i+1, window)
+	duration := time.Duration(b.cfg.Duration)
+	b.progress.enter(StepRepeat, i+1, duration)
 	repeat.StartedAt = time.Now()
-	repeat.Ranks, err = b.phase(ctx, record.Window{Duration: window, SampleEvery: b.sampleEvery})
+	repeat.Ranks, err = b.runWindow(ctx, record.Window{Duration: duration, SampleEvery: b.sampleEvery})
 	if err == nil {
-		b.progress.enter(PhaseFloor, i+1, probeDuration)
+		b.progress.enter(StepFloor, i+1, probeDuration)
 		repeat.FloorAfter, err = b.floor(ctx)
 	}
 	repeat.FloorNote = b.noFloor
@@ -347,21 +356,21 @@ func (b *bench) repeat(ctx context.Context, i int) (result.Repeat, error) {
 	return repeat, err
 }
 
-// conclude makes the result of the repeats there are. closed are the errors of
-// closing the ranks; incomplete says why there are not more repeats.
-func (b *bench) conclude(closed []error, incomplete string) *result.Result {
+// conclude makes the result of the complete repeats. closing has the error of closing each rank;
+// incomplete says why repeats are missing, and is empty if none is.
+func (b *bench) conclude(closing []error, incomplete string) *result.Result {
 	r := &result.Result{
 		SchemaVersion: result.SchemaVersion, Kind: result.KindRun, ID: result.NewID(),
 		StartedAt: b.began.UTC(), Argv: b.req.Argv,
 		Tool: b.req.Tool, Plugin: b.req.Plugin, Config: b.cfg, Environment: b.req.Environment,
 		Setup:    result.Setup{Steps: b.steps, FirstWindowMS: milliseconds(b.firstWindow.Sub(b.began)), Warmup: b.warmup},
 		Overhead: b.overhead,
-		Repeats:  append([]result.Repeat{}, b.repeats...), // a list, however short
+		Repeats:  append([]result.Repeat{}, b.repeats...), // never nil, which JSON shows as null
 		Summary:  result.SummarizeRepeats(b.repeats),
 
 		Incomplete: incomplete != "", IncompleteReason: incomplete,
 	}
-	// These are measured once, so that their medians have no interval.
+	// A run measures these once, so their medians have no interval.
 	r.Summary[result.HarnessOverhead] = result.Summarize(result.HarnessOverhead, []float64{b.overhead.PerOpNS})
 	r.Summary[result.VerifyCost] = result.Summarize(result.VerifyCost, []float64{b.overhead.VerifyNS})
 
@@ -376,7 +385,7 @@ func (b *bench) conclude(closed []error, incomplete string) *result.Result {
 	r.Checks = runChecks(evidence{
 		result: r, sampleEvery: b.sampleEvery,
 		pollers: pollers(b.plans), cpus: len(b.req.CPUs), oversubscribed: b.oversubscribed,
-		closing: closed,
+		closing: closing,
 	})
 	return r
 }

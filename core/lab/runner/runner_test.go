@@ -250,7 +250,7 @@ func TestLateLaunch(t *testing.T) {
 		c := newCluster()
 		c.hook = func(this call) {
 			if this.op == opLaunch && this.rank == 1 {
-				time.Sleep(setupLimit + time.Second) // ignores its context
+				time.Sleep(setupTimeout + time.Second) // ignores its context
 			}
 		}
 		_, err := Run(t.Context(), request(c), nil)
@@ -321,7 +321,7 @@ func TestBadReports(t *testing.T) {
 	})
 }
 
-func (r *recorder) Progress(s State) { r.states = append(r.states, s) }
+func (r *recorder) Progress(s Status) { r.states = append(r.states, s) }
 
 func TestProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -331,9 +331,9 @@ func TestProgress(t *testing.T) {
 		_, err := Run(t.Context(), req, &seen)
 		require.NoError(t, err)
 
-		var phases []string
+		var steps []string
 		for i, s := range seen.states {
-			phases = append(phases, fmt.Sprint(s.Phase, s.Repeat))
+			steps = append(steps, fmt.Sprint(s.Step, s.Repeat))
 			require.Equal(t, 2, s.Repeats)
 			if i > 0 {
 				require.LessOrEqual(t, s.Left, seen.states[i-1].Left)
@@ -341,13 +341,13 @@ func TestProgress(t *testing.T) {
 		}
 		require.Equal(t, []string{
 			"launch0", "prepare0", "connect0", "overhead0", "warmup0", "floor1", "repeat1", "floor1", "floor2", "repeat2", "floor2", "close0",
-		}, slices.Compact(phases))
+		}, slices.Compact(steps))
 
 		first, last := seen.states[0], seen.states[len(seen.states)-1]
 		require.Equal(t, overheadDuration+300*time.Millisecond+2*(time.Second+2*probeDuration), first.Left)
 		require.Zero(t, last.Left)
 		// Both client ranks have told of a million op/s each.
-		at := slices.IndexFunc(seen.states, func(s State) bool { return s.Phase == PhaseRepeat && s.OpsPerSec > 1.5e6 })
+		at := slices.IndexFunc(seen.states, func(s Status) bool { return s.Step == StepRepeat && s.OpsPerSec > 1.5e6 })
 		require.Equal(t, 2e6, seen.states[at].OpsPerSec)
 		require.Equal(t, 900.0, seen.states[at].P50)
 		require.Equal(t, 1102.0, seen.states[at].P99, "the slowest rank's")
@@ -357,6 +357,6 @@ func TestProgress(t *testing.T) {
 
 func TestRankErrorReads(t *testing.T) {
 	err := &RankError{Rank: 3, Op: "prepare", Err: noAnswer(time.Minute)}
-	require.EqualError(t, err, "rank 3: prepare: no answer within 1m0s, so it was killed; its log says how far it came")
+	require.EqualError(t, err, "rank 3: prepare: no answer within 1m0s, so it was killed; its log shows how far it got")
 	require.True(t, errors.Is(err, ErrNoAnswer))
 }

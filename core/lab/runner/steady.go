@@ -2,36 +2,37 @@ package runner
 
 import (
 	"math"
+	"slices"
 	"sync"
 	"time"
 
 	"transportbench/core/base/record"
 )
 
-// A warm-up is steady when the rates of this many rounds of progress lie within
-// this distance of their mean.
+// A warm-up is steady when the rates of the last steadyRounds rounds of progress are within
+// steadySpread of their mean, as a fraction.
 const (
 	steadyRounds = 5
 	steadySpread = 0.1
 )
 
-// steady tells when throughput has settled. Ranks report their progress on their
-// own; a round is over when each of the callers has told something new.
+// steady detects that throughput has settled. Ranks report progress independently; a round ends
+// once every calling rank has reported.
 type steady struct {
 	callers int
 
 	mu      sync.Mutex
-	last    map[int]record.Progress
-	rates   map[int]float64 // of this round, op/s
-	rounds  []float64
-	reached chan struct{} // to be closed when it is steady; nil where nobody watches
+	last    map[int]record.Progress // by rank
+	rates   map[int]float64         // of this round in op/s, by rank
+	rounds  []float64               // total rates in op/s
+	reached chan struct{}           // nil while nobody watches
 }
 
 func newSteady(callers int) *steady {
 	return &steady{callers: callers, last: map[int]record.Progress{}, rates: map[int]float64{}}
 }
 
-// watch returns a channel that is closed when the throughput is steady.
+// watch starts anew and returns a channel that is closed once the throughput is steady.
 func (s *steady) watch() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -41,7 +42,7 @@ func (s *steady) watch() <-chan struct{} {
 	return s.reached
 }
 
-// unwatch ends watch: what ranks tell after it is of another phase.
+// unwatch ends watch, so that later progress, which belongs to another window, is ignored.
 func (s *steady) unwatch() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -63,30 +64,29 @@ func (s *steady) update(r int, p record.Progress) {
 	if len(s.rates) < s.callers {
 		return
 	}
-	sum := 0.0
+	total := 0.0
 	for _, rate := range s.rates {
-		sum += rate
+		total += rate
 	}
 	clear(s.rates)
-	s.rounds = append(s.rounds, sum)
+	s.rounds = append(s.rounds, total)
 	if settled(s.rounds) {
 		close(s.reached)
 		s.reached = nil
 	}
 }
 
-// settled looks at the last rounds.
+// settled reports whether the last rounds are steady.
 func settled(rounds []float64) bool {
 	if len(rounds) < steadyRounds {
 		return false
 	}
 	last := rounds[len(rounds)-steadyRounds:]
-	mean, away := 0.0, 0.0
+	mean := 0.0
 	for _, rate := range last {
 		mean += rate / steadyRounds
 	}
-	for _, rate := range last {
-		away = max(away, math.Abs(rate-mean))
-	}
-	return mean > 0 && away <= steadySpread*mean
+	return mean > 0 && !slices.ContainsFunc(last, func(rate float64) bool {
+		return math.Abs(rate-mean) > steadySpread*mean
+	})
 }

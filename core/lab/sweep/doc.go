@@ -1,13 +1,14 @@
 // Package sweep measures a matrix of configurations.
 //
-// A [Spec] has a base, axes, exclusions and inclusions; [Expand] makes the
-// cells of it. [Run] measures them repeat by repeat: one of every cell, in an
-// order shuffled by seed, then the next, so that a drift of the machine touches
-// all alike. Every repeat is a run of its own, with a new set-up; it is on disk,
-// whole and durable, before the next begins, so that [Open] can go on wherever
-// a sweep was broken off.
+// A [Spec] has a base, axes, exclusions and inclusions; [Expand] turns it into cells. [Run]
+// measures one repeat of every cell, in an order shuffled by seed, then the next repeat, so that
+// a drift of the machine affects all cells alike. Every repeat is a run of its own, with a new
+// setup. It is on disk, complete and synced, before the next one begins, so that a sweep can be
+// resumed after a crash.
 //
-// A [Pool] keeps the plugins' processes between the runs of a round, and starts
-// new ones for the next: what differs between two starts of a program is then
-// part of the noise between repeats and not of the difference between sweeps.
+// A [Pool] keeps the plugins' processes for the runs of one round and starts new ones for the
+// next. The difference between two starts of a program is then part of the noise between repeats,
+// not of the difference between sweeps.
+//
+// A [PairedTest] measures two configurations until their difference is known.
 package sweep

@@ -90,16 +90,16 @@ func TestBadSpecs(t *testing.T) {
 		"order: interleavd":           `did you mean "interleaved"?`,
 		"limit: -1s":                  "negative",
 		"limit: soon":                 "limit:",
-		"axes: [a]":                   "axes: is not a table",
-		"axes: {in-flight: []}":       "has no values",
-		"axes: {in-flight: [[1]]}":    "neither plain nor a table",
-		"exclude: {a: b}":             "exclude: is not a list",
-		"base: {a: [1]}":              "a is not a plain value",
+		"axes: [a]":                   "axes: want a table",
+		"axes: {in-flight: []}":       "the axis has no values",
+		"axes: {in-flight: [[1]]}":    "want single values or tables",
+		"exclude: {a: b}":             "exclude: want a list",
+		"base: {a: [1]}":              "a: want a single value",
 		"base: {in-flight: 1":         "yaml",
 		"base: {}\nbase: {}":          "base",
 		"axes: {in-flight: [x]}":      "not a number",
 		"axes: {colour: [red]}":       `unknown option "colour"`,
-		"base: {repeats: 3}":          "repeats is one for the whole sweep",
+		"base: {repeats: 3}":          "repeats: all cells have the same number",
 		"axes: {transport: [tcpx]}":   `no plugin for "tcpx"`,
 		"exclude: [{in-flight: 9}]":   "exclude: item 1 matches no cell",
 		"exclude: [{transport: shm}]": "no cell is left",
@@ -128,18 +128,18 @@ func FuzzParse(f *testing.F) {
 
 func TestOrder(t *testing.T) {
 	p := &Plan{Cells: make([]Cell, 20), Repeats: 3, Order: Interleaved, Seed: 1}
-	steps := p.steps()
-	require.Len(t, steps, 60)
+	order := p.runs()
+	require.Len(t, order, 60)
 	var rounds [3][]int
-	for i, s := range steps {
+	for i, s := range order {
 		require.Equal(t, i/20, s.repeat, "a round is over before the next begins")
 		rounds[s.repeat] = append(rounds[s.repeat], s.cell)
 	}
 	require.NotEqual(t, rounds[0], rounds[1])
 	require.ElementsMatch(t, rounds[0], rounds[1])
-	require.Equal(t, steps, p.steps(), "the seed decides")
+	require.Equal(t, order, p.runs(), "the seed decides")
 	p.Seed = 2
-	require.NotEqual(t, steps, p.steps())
+	require.NotEqual(t, order, p.runs())
 	p.Order = Sequential
-	require.Equal(t, step{0, 1}, p.steps()[1])
+	require.Equal(t, run{0, 1}, p.runs()[1])
 }

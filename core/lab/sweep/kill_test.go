@@ -42,7 +42,7 @@ const killedMatrix = "repeats: 6\naxes: {transport: [shm, erpc], in-flight: [1, 
 
 type teller struct{ last string }
 
-func (w *teller) Begin(s State) runner.Observer {
+func (w *teller) Begin(s Status) runner.Observer {
 	if w.last != "" {
 		fmt.Println(w.last)
 	}
@@ -50,7 +50,7 @@ func (w *teller) Begin(s State) runner.Observer {
 	return nil
 }
 
-func (*teller) Cell(State, *set.Cell) {}
+func (*teller) Cell(Status, *set.Cell) {}
 
 // Whenever the process is killed, what was stored is there, whole, and is not
 // measured again; and the sweep can always be gone on with.

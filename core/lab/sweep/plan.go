@@ -3,6 +3,7 @@ package sweep
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -17,30 +18,30 @@ import (
 
 // Resolver turns options into a configuration.
 type Resolver interface {
-	// Own returns the transport's own options by name. ok is false where the
-	// transport is not known.
+	// Own returns the names of the transport's own options. ok is false if the transport is
+	// unknown.
 	Own(transport string) (names []string, ok bool)
-	// Transports are those that "all" stands for.
+	// Transports returns the transports that "all" stands for.
 	Transports() []string
-	// Resolve makes the configuration; own are the transport's own options. An
-	// error is a mistake in the options, and unavailable why the transport
-	// cannot run here, though the configuration is complete.
+	// Resolve returns the configuration of values and of own, the transport's own options. An
+	// error is a mistake in the options. If the transport cannot run on this machine, unavailable
+	// says why and the configuration is still complete.
 	Resolve(transport string, values, own map[string]string) (c config.Config, unavailable string, err error)
-	// IsOption says whether every transport has the option.
+	// IsOption reports whether every transport has the option.
 	IsOption(name string) bool
 }
 
 // Cell is one configuration of a sweep.
 type Cell struct {
-	ID     string        `json:"id"` // of the configuration's key
+	ID     string        `json:"id"` // made from the configuration
 	Config config.Config `json:"config"`
-	// Unavailable says why the cell cannot be measured on this machine.
+	// Unavailable says why this machine cannot measure the cell.
 	Unavailable string `json:"unavailable,omitempty"`
 
 	flat map[string]string
 }
 
-// Flat is the configuration as a set's cell has it.
+// Flat returns the configuration as text, by option.
 func (c *Cell) Flat() map[string]string {
 	if c.flat == nil {
 		c.flat, _ = set.Flatten(c.Config)
@@ -48,7 +49,7 @@ func (c *Cell) Flat() map[string]string {
 	return c.flat
 }
 
-// Plan is the cells of a sweep and how to go through them.
+// Plan is the cells of a sweep and the order in which to measure them.
 type Plan struct {
 	Cells   []Cell `json:"cells"`
 	Repeats int    `json:"repeats"`
@@ -56,14 +57,20 @@ type Plan struct {
 	Seed    uint64 `json:"order_seed"`
 }
 
-func digest(text []byte) string {
+// Digest identifies the plan: two sweeps with the same digest measure the same cells in the same
+// order.
+func (p *Plan) Digest() string {
+	text, err := json.Marshal(p)
+	if err != nil {
+		panic(err) // a plan holds only strings and numbers
+	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])
 }
 
-// Expand makes the cells: every point of the axes that no exclusion takes out,
-// and the inclusions. An option that a transport does not have is left out of
-// its cells, and of cells that come to the same configuration one stays.
+// Expand returns the cells of s: every point of the axes that no exclusion matches, and the
+// inclusions. It drops options that a cell's transport does not have, and keeps one of several
+// cells with the same configuration.
 func Expand(s *Spec, r Resolver) (*Plan, error) {
 	if err := s.Check(); err != nil {
 		return nil, err
@@ -113,7 +120,7 @@ func Expand(s *Spec, r Resolver) (*Plan, error) {
 	return p, nil
 }
 
-// withAll replaces the transport "all".
+// withAll returns s with the transport "all" replaced by transports.
 func (s *Spec) withAll(transports []string) *Spec {
 	c := *s
 	if c.Base["transport"] == "all" {
@@ -134,7 +141,7 @@ func (s *Spec) withAll(transports []string) *Spec {
 	return &c
 }
 
-// point is the options of one point of the axes; the last axis is the fastest.
+// point returns the options of point i of the axes; the last axis varies fastest.
 func (s *Spec) point(i int) map[string]string {
 	values := maps.Clone(s.Base)
 	for _, axis := range slices.Backward(s.Axes) {
@@ -144,7 +151,8 @@ func (s *Spec) point(i int) map[string]string {
 	return values
 }
 
-// checkNames refuses options that no transport of the sweep has.
+// checkNames returns an error if the sweep has an unknown transport or an option that none of its
+// transports has.
 func (s *Spec) checkNames(r Resolver) error {
 	tables := []map[string]string{s.Base}
 	for _, axis := range s.Axes {
@@ -176,7 +184,7 @@ func (s *Spec) checkNames(r Resolver) error {
 		for name := range values {
 			switch {
 			case name == "repeats":
-				return errors.New("repeats is one for the whole sweep: give it beside base and axes")
+				return errors.New("repeats: all cells have the same number; set it beside base and axes")
 			case name != "transport" && !r.IsOption(name) && !own[name]:
 				return &UnknownOptionError{name, slices.Sorted(maps.Keys(own))}
 			}
@@ -185,15 +193,15 @@ func (s *Spec) checkNames(r Resolver) error {
 	return nil
 }
 
-// UnknownOptionError is an option that no transport of the sweep has.
+// UnknownOptionError reports an option that no transport of the sweep has.
 type UnknownOptionError struct {
 	Name string
-	Own  []string // what the transports have
+	Own  []string // the transports' own options
 }
 
 func (e *UnknownOptionError) Error() string { return fmt.Sprintf("unknown option %q", e.Name) }
 
-// cell resolves one point.
+// cell resolves one point, and marks in used the exclusions that match it.
 func (s *Spec) cell(values map[string]string, r Resolver, used []bool) (c Cell, excluded bool, err error) {
 	name := values["transport"]
 	if name == "" {
@@ -232,7 +240,7 @@ func (s *Spec) cell(values map[string]string, r Resolver, used []bool) (c Cell, 
 	return c, excluded, nil
 }
 
-// matches says whether a cell has all values of an exclusion.
+// matches reports whether a cell has all values of an exclusion.
 func matches(pattern, flat map[string]string) bool {
 	for option, value := range pattern {
 		if _, own, dotted := strings.Cut(option, "."); dotted {
@@ -245,42 +253,42 @@ func matches(pattern, flat map[string]string) bool {
 	return true
 }
 
-// step is one repeat of one cell.
-type step struct{ cell, repeat int }
+// run is one repeat of one cell.
+type run struct{ cell, repeat int }
 
-// steps is the order of a sweep. A round is the same repeat of all cells, in an
-// order of its own.
-func (p *Plan) steps() []step {
-	list := make([]step, 0, len(p.Cells)*p.Repeats)
+// runs returns all runs in order. A round is the same repeat of all cells, each round in another
+// order.
+func (p *Plan) runs() []run {
+	list := make([]run, 0, len(p.Cells)*p.Repeats)
 	if p.Order == Sequential {
 		for c := range p.Cells {
 			for r := range p.Repeats {
-				list = append(list, step{c, r})
+				list = append(list, run{c, r})
 			}
 		}
 		return list
 	}
 	for r := range p.Repeats {
 		for _, c := range rand.New(rand.NewPCG(p.Seed, uint64(r))).Perm(len(p.Cells)) {
-			list = append(list, step{c, r})
+			list = append(list, run{c, r})
 		}
 	}
 	return list
 }
 
-// setUp is about what a repeat takes beside warm-up and window: preparing,
-// connecting, the harness's own cost and the floor.
-const setUp = 150 * time.Millisecond
+// setupTime is the approximate time of a repeat outside warm-up and window: preparing, connecting,
+// and measuring overhead and floor.
+const setupTime = 150 * time.Millisecond
 
-// Expected is about how long a repeat of the cell takes.
+// Expected returns the approximate time of one repeat of the cell.
 func (c *Cell) Expected() time.Duration {
 	if c.Unavailable != "" {
 		return 0
 	}
-	return time.Duration(c.Config.Warmup) + time.Duration(c.Config.Duration) + setUp
+	return time.Duration(c.Config.Warmup) + time.Duration(c.Config.Duration) + setupTime
 }
 
-// Expected is about how long the sweep takes.
+// Expected returns the approximate time of the sweep.
 func (p *Plan) Expected() time.Duration {
 	total := time.Duration(0)
 	for i := range p.Cells {

@@ -7,25 +7,25 @@ import (
 	"transportbench/core/lab/runner"
 )
 
-// Pool keeps the processes of ranks that closed well for the next run of the
-// same plugin: a rank can be prepared anew in the process where another was
-// closed. Its methods may be called from any goroutine.
+// Pool keeps processes whose ranks closed without an error, for the next run of the same plugin:
+// a process can prepare a new rank after it has closed one. Its methods may be called from any
+// goroutine.
 type Pool struct {
 	mu     sync.Mutex
 	idle   map[string][]runner.Process // by plugin
 	closed bool
 }
 
-// NewPool returns an empty pool. Close it.
+// NewPool returns an empty pool, which the caller must close.
 func NewPool() *Pool { return &Pool{idle: map[string][]runner.Process{}} }
 
-// Launcher returns one that takes processes from the pool before it starts
-// more. key tells plugins apart.
+// Launcher returns a launcher that takes processes from the pool and calls start if there is none.
+// Processes are reused only for the same key, which names the plugin.
 func (p *Pool) Launcher(key string, start runner.Launcher) runner.Launcher {
 	return &pooling{pool: p, key: key, start: start}
 }
 
-// Empty ends all processes that are idle.
+// Empty kills all idle processes.
 func (p *Pool) Empty() {
 	p.mu.Lock()
 	all := p.idle
@@ -40,7 +40,7 @@ func (p *Pool) Empty() {
 	ending.Wait()
 }
 
-// Close ends all processes that are idle, and those that become so later.
+// Close kills all idle processes, and later every process that becomes idle.
 func (p *Pool) Close() {
 	p.mu.Lock()
 	p.closed = true
@@ -48,7 +48,7 @@ func (p *Pool) Close() {
 	p.Empty()
 }
 
-// take returns an idle process that lives, or nil.
+// take returns an idle process that is alive, or nil.
 func (p *Pool) take(key string) runner.Process {
 	for {
 		p.mu.Lock()
@@ -69,7 +69,7 @@ func (p *Pool) take(key string) runner.Process {
 	}
 }
 
-// give keeps a process, unless the pool is closed.
+// give makes process idle and returns true, or false if the pool is closed.
 func (p *Pool) give(key string, process runner.Process) (kept bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -98,18 +98,18 @@ func (l *pooling) Launch(ctx context.Context, rank int) (runner.Process, error) 
 	return &pooled{Process: process, pool: l.pool, key: l.key}, nil
 }
 
-// pooled is one use of a process: from its launch to its kill.
+// pooled is one use of a process, from Launch to Kill.
 type pooled struct {
 	runner.Process
 	pool *Pool
 	key  string
 
 	mu     sync.Mutex
-	closed bool // well
+	closed bool // without an error
 	ended  bool
 }
 
-// Close implements [rank.Control].
+// Close implements [record.Control].
 func (p *pooled) Close(ctx context.Context) error {
 	err := p.Process.Close(ctx)
 	p.mu.Lock()
@@ -118,15 +118,15 @@ func (p *pooled) Close(ctx context.Context) error {
 	return err
 }
 
-// Kill implements [runner.Process]: it ends the process unless its rank closed
-// well, in which case there is nothing left of the run in it.
+// Kill implements [runner.Process]. If the rank closed without an error, nothing of the run is left
+// in the process, and Kill returns it to the pool instead.
 func (p *pooled) Kill() {
 	p.mu.Lock()
 	ended, closed := p.ended, p.closed
 	p.ended = true
 	p.mu.Unlock()
 	switch {
-	case ended && closed: // it may be another's by now
+	case ended && closed: // another run may use the process by now
 	case !ended && closed && p.pool.give(p.key, p.Process):
 	default:
 		p.Process.Kill()

@@ -13,90 +13,93 @@ import (
 	"transportbench/core/transport"
 )
 
-// Measure makes one run, of one repeat, of a configuration.
+// Measure makes one run of a configuration, with one repeat.
 type Measure func(ctx context.Context, c config.Config, obs runner.Observer) (*result.Result, error)
 
-// State is how far a sweep has come.
-type State struct {
+// Status is the progress of a sweep.
+type Status struct {
 	Label           string // of the current cell
-	Repeat, Repeats int    // from 1
-	Step, Steps     int    // repeats of all cells, those of before the resumption included
-	Cells, Done     int    // cells, and how many are complete
+	Repeat, Repeats int    // of the current cell, from 1
+	Run, Runs       int    // over all repeats of all cells, from 1; those before a resumption count
+	Cells, Done     int    // all cells, and those that are complete or given up
 	Left            time.Duration
 }
 
-// Watcher is told how a sweep goes. Its methods are called from one goroutine.
+// Watcher follows the progress of a sweep. Its methods are called from one goroutine.
 type Watcher interface {
-	// Begin is told of a repeat that begins; what it returns watches the run,
-	// and may be nil.
-	Begin(State) runner.Observer
-	// Cell is told of a cell that is complete or will not be: its record, with
-	// the samples of all repeats or the reason.
-	Cell(State, *set.Cell)
+	// Begin is called before each run. The observer that it returns may be nil.
+	Begin(Status) runner.Observer
+	// Cell is called when a cell is complete, with the samples of all repeats, and when a cell is
+	// given up, with the reason.
+	Cell(Status, *set.Cell)
 }
 
-// Failure is a cell that cannot be measured.
+// Failure is why a cell has no result.
 type Failure struct {
 	Status set.Status // Failed or Unavailable
 	Reason string
 }
 
-// Options are what a sweep needs beside its plan.
+// Options are the inputs of a sweep besides its plan.
 type Options struct {
 	Dir    string
 	Origin Origin
-	// Resume goes on with the sweep in Dir.
+	// Resume continues the sweep in Dir.
 	Resume  bool
 	Measure Measure
 	Watcher Watcher
-	// Round is called between the rounds of an interleaved sweep; may be nil.
-	Round func()
-	// Limit bounds the whole, CellLimit one repeat; 0 is none.
+	// BetweenRounds is called between the rounds of an interleaved sweep; it may be nil.
+	BetweenRounds func()
+	// Limit bounds the time of the sweep, CellLimit that of one run; 0 is no limit.
 	Limit, CellLimit time.Duration
 }
 
-// Outcome is what a sweep came to.
+// Outcome is the result of a sweep.
 type Outcome struct {
 	Set      *set.Set
 	Failed   int // cells
-	Complete int
-	// OutOfTime says that the limit ended the sweep before it was done.
+	Complete int // cells
+	// OutOfTime reports that Limit ended the sweep early.
 	OutOfTime bool
 }
 
-// Run goes through a plan. A cell that cannot be measured is recorded with its
-// reason, and the sweep goes on. Where ctx ends, the repeat under way is
-// dropped, the index written, and ctx's error returned beside the outcome.
+// Run measures the cells of a plan. It records why a cell cannot be measured, and goes on. When
+// ctx ends, it drops the current run, writes the index and returns ctx's error together with the
+// outcome.
 func Run(ctx context.Context, p *Plan, o Options) (*Outcome, error) {
 	begin := create
 	if o.Resume {
 		begin = open
 	}
-	s, err := begin(o.Dir, p, o.Origin)
+	store, err := begin(o.Dir, p, o.Origin)
 	if err != nil {
 		return nil, err
 	}
-	defer s.close()
-	w := &walk{plan: p, options: o, store: s, failures: map[int]Failure{}, began: time.Now(), labels: labels(p)}
-	interrupted := w.all(ctx)
+	defer store.close()
+	s := &sweep{plan: p, options: o, store: store, failures: map[int]Failure{}, began: time.Now(), labels: labels(p)}
+	interrupted := s.all(ctx)
 	var broken *storeError
 	if errors.As(interrupted, &broken) {
 		return nil, broken.error
 	}
-	index, err := s.finish(w.failures)
+	index, err := store.finish(s.failures)
 	if err != nil {
 		return nil, err
 	}
-	outcome := &Outcome{Set: index, Failed: w.failed(), Complete: w.complete(), OutOfTime: w.outOfTime}
+	outcome := &Outcome{Set: index, Complete: s.complete(), OutOfTime: s.outOfTime}
+	for _, f := range s.failures {
+		if f.Status == set.Failed {
+			outcome.Failed++
+		}
+	}
 	return outcome, interrupted
 }
 
-// storeError is a repeat that could not be stored, after which nothing is worth
-// measuring.
+// storeError reports that a run could not be stored, which ends the sweep.
 type storeError struct{ error }
 
-// walk is a sweep under way.
-type walk struct {
+// sweep is a sweep in progress.
+type sweep struct {
 	plan      *Plan
 	options   Options
 	store     *store
@@ -105,9 +108,9 @@ type walk struct {
 	began     time.Time
 	outOfTime bool
 
-	steps          int
-	planned, spent time.Duration // of the repeats made so far
-	left           time.Duration // planned, of those to come
+	current        int           // number of the current run, from 1
+	planned, spent time.Duration // for the runs made so far
+	left           time.Duration // planned for the runs to come
 }
 
 func labels(p *Plan) []string {
@@ -123,79 +126,79 @@ func labels(p *Plan) []string {
 	return list
 }
 
-func (w *walk) all(ctx context.Context) error {
-	for i := range w.plan.Cells {
-		if reason := w.plan.Cells[i].Unavailable; reason != "" {
-			w.fail(i, Failure{set.Unavailable, reason})
-		} else if err := w.stored(i, w.store.complete(i)); err != nil {
+func (s *sweep) all(ctx context.Context) error {
+	for i := range s.plan.Cells {
+		if reason := s.plan.Cells[i].Unavailable; reason != "" {
+			s.fail(i, Failure{set.Unavailable, reason})
+		} else if err := s.stored(i, s.store.complete(i)); err != nil {
 			return err
 		}
 	}
-	steps := w.plan.steps()
-	for _, s := range steps {
-		if !w.skip(s) {
-			w.left += w.plan.Cells[s.cell].Expected()
+	runs := s.plan.runs()
+	for _, r := range runs {
+		if !s.skip(r) {
+			s.left += s.plan.Cells[r.cell].Expected()
 		}
 	}
-	for at, s := range steps {
-		w.steps = at + 1
-		if w.options.Round != nil && w.plan.Order == Interleaved && at > 0 && s.repeat != steps[at-1].repeat {
-			w.options.Round()
+	for i, r := range runs {
+		s.current = i + 1
+		if s.options.BetweenRounds != nil && s.plan.Order == Interleaved && i > 0 && r.repeat != runs[i-1].repeat {
+			s.options.BetweenRounds()
 		}
-		if w.skip(s) {
+		if s.skip(r) {
 			continue
 		}
-		if limit := w.options.Limit; limit > 0 && time.Since(w.began) > limit {
-			w.outOfTime = true
+		if limit := s.options.Limit; limit > 0 && time.Since(s.began) > limit {
+			s.outOfTime = true
 			return nil
 		}
-		if err := w.step(ctx, s); err != nil {
+		if err := s.run(ctx, r); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// skip says whether a repeat is done, or its cell given up.
-func (w *walk) skip(s step) bool {
-	_, failed := w.failures[s.cell]
-	return failed || w.store.cells[s.cell].done[s.repeat]
+// skip reports whether the run is done or its cell is given up.
+func (s *sweep) skip(r run) bool {
+	_, failed := s.failures[r.cell]
+	return failed || s.store.cells[r.cell].done[r.repeat]
 }
 
-// step measures one repeat of one cell.
-func (w *walk) step(ctx context.Context, s step) error {
-	cell := &w.plan.Cells[s.cell]
-	expected := cell.Expected()
+// run measures and stores one run.
+func (s *sweep) run(ctx context.Context, r run) error {
+	cell := &s.store.cells[r.cell]
+	expected := s.plan.Cells[r.cell].Expected()
 	began := time.Now()
-	r, err := w.measure(ctx, cell.Config, w.options.Watcher.Begin(w.state(s)))
+	measured, err := s.measure(ctx, s.plan.Cells[r.cell].Config, s.options.Watcher.Begin(s.status(r)))
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	w.planned, w.spent, w.left = w.planned+expected, w.spent+time.Since(began), w.left-expected
-	if err == nil && (r == nil || len(r.Repeats) != 1) {
-		err = errors.New("the run came to no repeat")
+	s.planned, s.spent, s.left = s.planned+expected, s.spent+time.Since(began), s.left-expected
+	if err == nil && (measured == nil || len(measured.Repeats) != 1) {
+		err = errors.New("the run has no complete repeat")
 	}
 	if err != nil {
-		w.fail(s.cell, failureOf(err))
-		w.left -= expected * time.Duration(w.plan.Repeats-len(w.store.cells[s.cell].done)-1)
+		s.fail(r.cell, failureOf(err))
+		s.left -= expected * time.Duration(s.plan.Repeats-len(cell.done)-1)
 		return nil
 	}
-	if err := w.stored(s.cell, w.store.save(s.cell, s.repeat, r)); err != nil {
+	if err := s.stored(r.cell, s.store.save(r.cell, r.repeat, measured)); err != nil {
 		return err
 	}
-	if w.store.cells[s.cell].complete {
-		w.options.Watcher.Cell(w.state(s), &w.store.cells[s.cell].cell)
+	if cell.complete {
+		s.options.Watcher.Cell(s.status(r), &cell.cell)
 	}
 	return nil
 }
 
-// stored takes the outcome of storing: what concerns one cell is its failure,
-// all else the end.
-func (w *walk) stored(i int, err error) error {
+// stored handles err, the outcome of storing cell i: it gives up the cell if err concerns that cell
+// only, and otherwise returns an error that ends the sweep.
+func (s *sweep) stored(i int, err error) error {
 	var one *cellError
 	switch {
 	case errors.As(err, &one):
-		w.fail(i, failureOf(one.error))
+		s.fail(i, failureOf(one.error))
 		return nil
 	case err != nil:
 		return &storeError{err}
@@ -203,17 +206,17 @@ func (w *walk) stored(i int, err error) error {
 	return nil
 }
 
-// measure makes the run, within the cell's limit.
-func (w *walk) measure(ctx context.Context, c config.Config, obs runner.Observer) (*result.Result, error) {
+// measure makes one run, within CellLimit.
+func (s *sweep) measure(ctx context.Context, c config.Config, obs runner.Observer) (*result.Result, error) {
 	c.Repeats = 1
-	if w.options.CellLimit == 0 {
-		return w.options.Measure(ctx, c, obs)
+	if s.options.CellLimit == 0 {
+		return s.options.Measure(ctx, c, obs)
 	}
-	limited, cancel := context.WithTimeout(ctx, w.options.CellLimit)
+	limited, cancel := context.WithTimeout(ctx, s.options.CellLimit)
 	defer cancel()
-	r, err := w.options.Measure(limited, c, obs)
+	r, err := s.options.Measure(limited, c, obs)
 	if limited.Err() != nil && ctx.Err() == nil {
-		return nil, fmt.Errorf("a repeat took longer than the limit of %v", w.options.CellLimit)
+		return nil, fmt.Errorf("a repeat took longer than the cell limit of %v", s.options.CellLimit)
 	}
 	return r, err
 }
@@ -227,40 +230,30 @@ func failureOf(err error) Failure {
 	return Failure{set.Failed, reason}
 }
 
-// fail gives a cell up.
-func (w *walk) fail(i int, f Failure) {
-	w.failures[i] = f
-	w.options.Watcher.Cell(w.state(step{i, 0}), &set.Cell{
-		Config: w.plan.Cells[i].Flat(), Status: f.Status, Reason: f.Reason, Environment: -1,
+// fail gives up cell i.
+func (s *sweep) fail(i int, f Failure) {
+	s.failures[i] = f
+	s.options.Watcher.Cell(s.status(run{i, 0}), &set.Cell{
+		Config: s.plan.Cells[i].Flat(), Status: f.Status, Reason: f.Reason, Environment: -1,
 	})
 }
 
-func (w *walk) state(s step) State {
-	left := w.left
-	if w.planned > 0 {
-		left = time.Duration(float64(left) * float64(w.spent) / float64(w.planned))
+func (s *sweep) status(r run) Status {
+	left := s.left
+	if s.planned > 0 {
+		left = time.Duration(float64(left) * float64(s.spent) / float64(s.planned))
 	}
-	return State{
-		Label: w.labels[s.cell], Repeat: s.repeat + 1, Repeats: w.plan.Repeats,
-		Step: w.steps, Steps: len(w.plan.Cells) * w.plan.Repeats,
-		Cells: len(w.plan.Cells), Done: w.complete() + len(w.failures), Left: max(left, 0),
+	return Status{
+		Label: s.labels[r.cell], Repeat: r.repeat + 1, Repeats: s.plan.Repeats,
+		Run: s.current, Runs: len(s.plan.Cells) * s.plan.Repeats,
+		Cells: len(s.plan.Cells), Done: s.complete() + len(s.failures), Left: max(left, 0),
 	}
 }
 
-func (w *walk) complete() int {
+func (s *sweep) complete() int {
 	n := 0
-	for i := range w.store.cells {
-		if w.store.cells[i].complete {
-			n++
-		}
-	}
-	return n
-}
-
-func (w *walk) failed() int {
-	n := 0
-	for _, f := range w.failures {
-		if f.Status == set.Failed {
+	for i := range s.store.cells {
+		if s.store.cells[i].complete {
 			n++
 		}
 	}

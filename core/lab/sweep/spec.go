@@ -2,7 +2,6 @@ package sweep
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -16,49 +15,47 @@ import (
 	"transportbench/core/transport"
 )
 
-// MaxCells bounds a sweep.
+// MaxCells is the largest number of cells of a sweep.
 const MaxCells = 10_000
 
 // The orders of a sweep.
 const (
-	// Interleaved measures one repeat of every cell, then the next.
+	// Interleaved measures one repeat of every cell, then the next repeat.
 	Interleaved = "interleaved"
 	// Sequential measures all repeats of a cell, then the next cell.
 	Sequential = "sequential"
 )
 
-// Spec is what to sweep over. Names of options are those of flags; a
-// transport's own are called by their names, or "TRANSPORT.NAME" where those of
-// one transport are meant. Values are as flags have them.
+// Spec describes a sweep. Options have the names and values of flags. An option of a transport
+// has its own name, or "TRANSPORT.NAME" to set it for one transport only.
 type Spec struct {
 	Base    map[string]string   `json:"base"`
 	Axes    []Axis              `json:"axes"`
 	Exclude []map[string]string `json:"exclude,omitempty"`
-	// Include are cells beside those of the axes, by what differs from the base.
+	// Include adds cells to those of the axes, by what differs from the base.
 	Include []map[string]string `json:"include,omitempty"`
 	Repeats int                 `json:"repeats"`
 	Order   string              `json:"order"`
-	// Seed shuffles the order within a round.
+	// Seed shuffles the cells within a round.
 	Seed uint64 `json:"order_seed"`
-	// Limit bounds the sweep, and CellLimit one repeat of one cell with its
-	// set-up; 0 is none.
+	// Limit bounds the time of the sweep, and CellLimit that of one repeat of one cell with its
+	// setup; 0 is no limit.
 	Limit     time.Duration `json:"limit,omitempty"`
 	CellLimit time.Duration `json:"cell_limit,omitempty"`
 }
 
-// Axis is one dimension of the matrix. A value may set several options, as a
-// load does.
+// Axis is one dimension of the matrix. A value may set several options.
 type Axis struct {
 	Name   string              `json:"name"`
 	Values []map[string]string `json:"values"`
 }
 
-// NewSpec returns a sweep without axes.
+// NewSpec returns a sweep without axes, with the default repeats and order.
 func NewSpec() *Spec {
 	return &Spec{Base: map[string]string{}, Repeats: 10, Order: Interleaved, Seed: 1}
 }
 
-// Parse reads a sweep file; its name tells YAML, TOML or JSON.
+// Parse reads a sweep file. The extension of name chooses YAML, TOML or JSON.
 func Parse(name string, data []byte) (*Spec, error) {
 	format := strings.TrimPrefix(filepath.Ext(name), ".")
 	if !slices.Contains([]string{"yaml", "yml", "toml", "json"}, format) {
@@ -70,37 +67,37 @@ func Parse(name string, data []byte) (*Spec, error) {
 		return nil, errors.New(oneLine(err.Error()))
 	}
 	s := NewSpec()
-	readers := map[string]func(any) error{
-		"base":       func(v any) (err error) { s.Base, err = settings(v); return err },
-		"axes":       s.readAxes,
-		"exclude":    func(v any) (err error) { s.Exclude, err = listOfSettings(v); return err },
-		"include":    func(v any) (err error) { s.Include, err = listOfSettings(v); return err },
-		"repeats":    func(v any) (err error) { s.Repeats, err = cast.ToIntE(v); return err },
-		"order":      func(v any) (err error) { s.Order, err = cast.ToStringE(v); return err },
-		"order-seed": func(v any) (err error) { s.Seed, err = cast.ToUint64E(v); return err },
-		"limit":      func(v any) (err error) { s.Limit, err = limit(v); return err },
-		"cell-limit": func(v any) (err error) { s.CellLimit, err = limit(v); return err },
-	}
-	known := []string{"base", "axes", "exclude", "include", "repeats", "order", "order-seed", "limit", "cell-limit"}
 	all := v.AllSettings()
-	for key := range all {
-		if readers[key] == nil {
-			return nil, fmt.Errorf("unknown key %q%s", key, transport.SuggestionFor(key, known))
+	var known []string
+	for _, field := range []struct {
+		key  string
+		read func(any) error
+	}{
+		{"base", func(v any) (err error) { s.Base, err = settings(v); return err }},
+		{"axes", s.readAxes},
+		{"exclude", func(v any) (err error) { s.Exclude, err = listOfSettings(v); return err }},
+		{"include", func(v any) (err error) { s.Include, err = listOfSettings(v); return err }},
+		{"repeats", func(v any) (err error) { s.Repeats, err = cast.ToIntE(v); return err }},
+		{"order", func(v any) (err error) { s.Order, err = cast.ToStringE(v); return err }},
+		{"order-seed", func(v any) (err error) { s.Seed, err = cast.ToUint64E(v); return err }},
+		{"limit", func(v any) (err error) { s.Limit, err = duration(v); return err }},
+		{"cell-limit", func(v any) (err error) { s.CellLimit, err = duration(v); return err }},
+	} {
+		known = append(known, field.key)
+		if value, has := all[field.key]; has {
+			if err := field.read(value); err != nil {
+				return nil, fmt.Errorf("%s: %w", field.key, err)
+			}
+			delete(all, field.key)
 		}
 	}
-	for _, key := range known {
-		value, has := all[key]
-		if !has {
-			continue
-		}
-		if err := readers[key](value); err != nil {
-			return nil, fmt.Errorf("%s: %w", key, err)
-		}
+	for key := range all {
+		return nil, fmt.Errorf("unknown key %q%s", key, transport.SuggestionFor(key, known))
 	}
 	return s, s.Check()
 }
 
-// oneLine puts an error that a parser wrote in several lines on one.
+// oneLine joins the lines of an error.
 func oneLine(text string) string {
 	lines := strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' })
 	for i := range lines {
@@ -109,7 +106,7 @@ func oneLine(text string) string {
 	return strings.Join(lines, "; ")
 }
 
-// Check reports what is wrong with a sweep whatever its options mean.
+// Check returns an error if the sweep is invalid whatever its options mean.
 func (s *Spec) Check() error {
 	switch {
 	case s.Repeats < 1 || s.Repeats > 10_000:
@@ -123,7 +120,7 @@ func (s *Spec) Check() error {
 	return nil
 }
 
-func limit(v any) (time.Duration, error) {
+func duration(v any) (time.Duration, error) {
 	text, err := cast.ToStringE(v)
 	if err != nil {
 		return 0, err
@@ -131,12 +128,12 @@ func limit(v any) (time.Duration, error) {
 	return time.ParseDuration(text)
 }
 
-// settings reads a table of options. That of the transports' own may stand
-// below "set", as in a configuration file.
+// settings reads a table of options. The options of a transport may be in a table "set", as in a
+// configuration file.
 func settings(v any) (map[string]string, error) {
 	table, ok := v.(map[string]any)
 	if !ok {
-		return nil, errors.New("is not a table of options and values")
+		return nil, errors.New("want a table of options and values")
 	}
 	flat := map[string]string{}
 	for name, value := range table {
@@ -147,7 +144,7 @@ func settings(v any) (map[string]string, error) {
 		for name, value := range inner {
 			text, err := cast.ToStringE(value)
 			if err != nil {
-				return nil, fmt.Errorf("%s is not a plain value", name)
+				return nil, fmt.Errorf("%s: want a single value", name)
 			}
 			flat[Option(name)] = text
 		}
@@ -155,8 +152,8 @@ func settings(v any) (map[string]string, error) {
 	return flat, nil
 }
 
-// Option is the name of the option that a sweep file calls name: payload is value-size,
-// and underscores do as well as hyphens.
+// Option returns the option that a sweep file calls name: "payload" is value-size, and underscores
+// are hyphens.
 func Option(name string) string {
 	name = strings.ReplaceAll(strings.ToLower(strings.TrimSpace(name)), "_", "-")
 	if name == "payload" {
@@ -168,7 +165,7 @@ func Option(name string) string {
 func listOfSettings(v any) ([]map[string]string, error) {
 	list, ok := v.([]any)
 	if !ok {
-		return nil, errors.New("is not a list")
+		return nil, errors.New("want a list")
 	}
 	var all []map[string]string
 	for i, item := range list {
@@ -181,12 +178,11 @@ func listOfSettings(v any) ([]map[string]string, error) {
 	return all, nil
 }
 
-// readAxes reads a table of names and values. Tables have no order, so that the
-// axes get that of the alphabet, the transport first.
+// readAxes reads a table of names and values. Tables have no order, so the axes are sorted.
 func (s *Spec) readAxes(v any) error {
 	table, ok := v.(map[string]any)
 	if !ok {
-		return errors.New("is not a table of options and lists of values")
+		return errors.New("want a table of options and lists of values")
 	}
 	for name, values := range table {
 		list, ok := values.([]any)
@@ -204,36 +200,33 @@ func (s *Spec) readAxes(v any) error {
 			} else {
 				text, err := cast.ToStringE(value)
 				if err != nil {
-					return fmt.Errorf("%s: a value is neither plain nor a table", name)
+					return fmt.Errorf("%s: want single values or tables", name)
 				}
 				point[axis.Name] = text
 			}
 			axis.Values = append(axis.Values, point)
 		}
 		if len(axis.Values) == 0 {
-			return fmt.Errorf("%s: has no values", name)
+			return fmt.Errorf("%s: the axis has no values", name)
 		}
 		s.Axes = append(s.Axes, axis)
 	}
-	s.SortAxes()
+	s.sortAxes()
 	return nil
 }
 
-// SortAxes puts the axes into the order in which cells are listed.
-func (s *Spec) SortAxes() {
-	slices.SortStableFunc(s.Axes, func(a, b Axis) int {
-		if first := "transport"; a.Name != b.Name && (a.Name == first || b.Name == first) {
-			if a.Name == first {
-				return -1
-			}
-			return 1
+// sortAxes sorts the axes by name, with the transport first.
+func (s *Spec) sortAxes() {
+	key := func(a Axis) string {
+		if a.Name == "transport" {
+			return ""
 		}
-		return strings.Compare(a.Name, b.Name)
-	})
+		return a.Name
+	}
+	slices.SortStableFunc(s.Axes, func(a, b Axis) int { return strings.Compare(key(a), key(b)) })
 }
 
-// Set makes an option of the base, or an axis where there are several values;
-// an axis of the name that was there before goes.
+// Set replaces an option: one value goes into the base, several become an axis.
 func (s *Spec) Set(name string, values []string) {
 	name = Option(name)
 	s.Axes = slices.DeleteFunc(s.Axes, func(a Axis) bool { return a.Name == name })
@@ -247,15 +240,5 @@ func (s *Spec) Set(name string, values []string) {
 		axis.Values = append(axis.Values, map[string]string{name: value})
 	}
 	s.Axes = append(s.Axes, axis)
-	s.SortAxes()
-}
-
-// Digest identifies what a sweep measures: two of the same digest have the same
-// cells, whatever their files look like.
-func (p *Plan) Digest() string {
-	text, err := json.Marshal(p)
-	if err != nil {
-		panic(err) // strings and numbers
-	}
-	return digest(text)
+	s.sortAxes()
 }

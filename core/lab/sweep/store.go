@@ -21,65 +21,64 @@ import (
 	"transportbench/core/lab/runner"
 )
 
-// The files of a sweep's directory. A repeat is a result of its own until all
-// of its cell are there, which then become one.
+// The files of a sweep's directory. Each repeat is a result of its own until all repeats of its
+// cell exist; then they are merged into one.
 const (
 	planName   = "sweep.plan"
 	cellsDir   = "cells"
 	repeatsDir = "repeats"
 )
 
-// Origin is what a sweep is made with. It may not change while it goes on.
+// Origin identifies the plugins and the machine of a sweep. A resumed sweep must have the same.
 type Origin struct {
 	// Plugins has the SHA-256 of each transport's binary.
 	Plugins map[string]string `json:"plugins"`
-	// Machine is its identity, as text.
+	// Machine is the machine's identity, as text.
 	Machine map[string]string `json:"machine"`
 }
 
-// entry is the file that begins a sweep.
-type entry struct {
+// planFile is the contents of the file that marks a directory as a sweep.
+type planFile struct {
 	Kind   string `json:"kind"`
 	Digest string `json:"digest"`
 	Origin Origin `json:"origin"`
 	Plan   *Plan  `json:"plan"`
 }
 
-// ChangedError says that a sweep cannot go on since something is not what it
-// was.
+// ChangedError reports that a sweep cannot be resumed because something has changed.
 type ChangedError struct{ Dir, What string }
 
 func (e *ChangedError) Error() string {
-	return fmt.Sprintf("%s: %s; use another --out for a new sweep", e.Dir, e.What)
+	return fmt.Sprintf("%s: %s; choose another --out for a new sweep", e.Dir, e.What)
 }
 
-// ErrExists is wrapped by the error for a directory that has a sweep already.
+// ErrExists is wrapped by the error for a directory that already has a sweep.
 var ErrExists = errors.New("there is a sweep already")
 
-// store keeps what a sweep has measured. It is used by one goroutine, and by
-// one process at a time.
+// store keeps the results of a sweep on disk. One goroutine uses it, and a lock on the directory
+// keeps other processes out.
 type store struct {
 	dir   string
 	lock  *os.File
 	plan  *Plan
 	cells []progress
-	index *set.Set // the machines; its cells come last
+	index *set.Set // finish fills in its cells
 }
 
-// progress is how far a cell is.
+// progress is the state of one cell.
 type progress struct {
-	done     map[int]bool
-	complete bool     // the cell's file is there
-	cell     set.Cell // of what is done
+	done     map[int]bool // by repeat
+	complete bool         // the cell's file exists
+	cell     set.Cell     // has the samples of the repeats that are done
 }
 
-// Exists says whether a directory has a sweep.
+// Exists reports whether a directory has a sweep.
 func Exists(dir string) bool {
 	_, err := os.Stat(filepath.Join(dir, planName))
 	return err == nil
 }
 
-// create begins a sweep in a directory that it makes.
+// create makes the directory if necessary and begins a sweep in it.
 func create(dir string, p *Plan, origin Origin) (*store, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
@@ -90,9 +89,9 @@ func create(dir string, p *Plan, origin Origin) (*store, error) {
 	}
 	if Exists(dir) {
 		s.close()
-		return nil, fmt.Errorf("%s: %w: --resume goes on with it", dir, ErrExists)
+		return nil, fmt.Errorf("%s: %w; use --resume to continue it", dir, ErrExists)
 	}
-	text, err := json.Marshal(entry{"sweep", p.Digest(), origin, p})
+	text, err := json.Marshal(planFile{"sweep", p.Digest(), origin, p})
 	if err == nil {
 		err = result.Replace(filepath.Join(dir, planName), func(w io.Writer) error { _, err := w.Write(text); return err })
 	}
@@ -103,7 +102,7 @@ func create(dir string, p *Plan, origin Origin) (*store, error) {
 	return s, nil
 }
 
-// open goes on with a sweep.
+// open resumes a sweep.
 func open(dir string, p *Plan, origin Origin) (*store, error) {
 	s, err := newStore(dir, p)
 	if err != nil {
@@ -123,7 +122,7 @@ func newStore(dir string, p *Plan) (*store, error) {
 	}
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		lock.Close()
-		return nil, fmt.Errorf("%s: another sweep is at work here: %w", dir, err)
+		return nil, fmt.Errorf("%s: another sweep uses this directory: %w", dir, err)
 	}
 	s := &store{dir: dir, lock: lock, plan: p, cells: make([]progress, len(p.Cells)), index: set.New()}
 	for i := range s.cells {
@@ -138,11 +137,11 @@ func (s *store) resume(origin Origin) error {
 	if err := s.check(origin); err != nil {
 		return err
 	}
-	// The index tells of repeats that are about to become cells.
+	// The index lists files of repeats, which complete is about to merge and remove.
 	if err := os.Remove(filepath.Join(s.dir, set.IndexName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := s.sweepUp(); err != nil {
+	if err := s.removeTemporary(); err != nil {
 		return err
 	}
 	for i := range s.cells {
@@ -153,14 +152,14 @@ func (s *store) resume(origin Origin) error {
 	return nil
 }
 
-// check compares the sweep that was begun with the one at hand.
+// check returns an error if the plan or the origin differs from that of the sweep on disk.
 func (s *store) check(origin Origin) error {
 	path := filepath.Join(s.dir, planName)
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
-	var begun entry
+	var begun planFile
 	if err := result.Decode(text, &begun); err != nil {
 		return fmt.Errorf("reading %s: %w", path, err)
 	}
@@ -168,16 +167,16 @@ func (s *store) check(origin Origin) error {
 		return &ChangedError{s.dir, fmt.Sprintf(format, args...)}
 	}
 	if begun.Plan == nil || begun.Digest != s.plan.Digest() {
-		return changed("the sweep is another one than was begun: %s", planChange(begun.Plan, s.plan))
+		return changed("the sweep differs from the one to resume: %s", planChange(begun.Plan, s.plan))
 	}
 	for name, sum := range origin.Plugins {
 		if was := begun.Origin.Plugins[name]; was != sum {
-			return changed("the plugin of transport %s is not the one that the sweep was begun with (%.12s, now %.12s)", name, was, sum)
+			return changed("the plugin of transport %s has changed since the sweep began (SHA-256 %.12s, now %.12s)", name, was, sum)
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(origin.Machine)) {
 		if was, is := begun.Origin.Machine[key], origin.Machine[key]; was != is {
-			return changed("the machine's %s was %q and is %q", key, was, is)
+			return changed("the machine's %s was %q and is now %q", key, was, is)
 		}
 	}
 	return nil
@@ -185,7 +184,7 @@ func (s *store) check(origin Origin) error {
 
 func planChange(was, is *Plan) string {
 	if was == nil {
-		return "its plan is empty"
+		return "its plan is missing"
 	}
 	before, now := map[string]bool{}, map[string]bool{}
 	for _, c := range was.Cells {
@@ -206,16 +205,16 @@ func planChange(was, is *Plan) string {
 	}
 	switch {
 	case added+gone > 0:
-		return fmt.Sprintf("%d cells are new and %d are gone", added, gone)
+		return fmt.Sprintf("%d cells are new and %d are missing", added, gone)
 	case was.Repeats != is.Repeats:
-		return fmt.Sprintf("it had %d repeats and has %d", was.Repeats, is.Repeats)
+		return fmt.Sprintf("it had %d repeats and now has %d", was.Repeats, is.Repeats)
 	default:
-		return "its order or options that are no part of a configuration changed"
+		return "its order changed, or options outside of the configurations"
 	}
 }
 
-// sweepUp removes what was being written when the last process ended.
-func (s *store) sweepUp() error {
+// removeTemporary removes files that an earlier process did not finish writing.
+func (s *store) removeTemporary() error {
 	for _, pattern := range []string{"", cellsDir, filepath.Join(repeatsDir, "*")} {
 		leftovers, err := filepath.Glob(filepath.Join(s.dir, pattern, result.TemporaryFiles))
 		if err != nil {
@@ -230,7 +229,7 @@ func (s *store) sweepUp() error {
 	return nil
 }
 
-// recover finds out how far a cell came.
+// recover reads the state of a cell from its files.
 func (s *store) recover(i int) error {
 	p := &s.cells[i]
 	if _, err := os.Stat(s.cellPath(i)); err == nil {
@@ -238,11 +237,11 @@ func (s *store) recover(i int) error {
 		for r := range s.plan.Repeats {
 			p.done[r] = true
 		}
-		// The process may have ended before it came to this.
+		// An earlier process may have ended just before this removal.
 		if err := os.RemoveAll(s.repeatDir(i)); err != nil {
 			return err
 		}
-		return s.count(i, s.cellPath(i))
+		return s.load(i, s.cellPath(i))
 	}
 	entries, err := os.ReadDir(s.repeatDir(i))
 	if err != nil {
@@ -257,7 +256,7 @@ func (s *store) recover(i int) error {
 		if !isJSON || err != nil || repeat >= s.plan.Repeats {
 			continue
 		}
-		if err := s.count(i, s.repeatPath(i, repeat)); err != nil {
+		if err := s.load(i, s.repeatPath(i, repeat)); err != nil {
 			return err
 		}
 		p.done[repeat] = true
@@ -265,16 +264,16 @@ func (s *store) recover(i int) error {
 	return nil
 }
 
-// count adds a result's file to what is known of its cell. The schema is not
-// checked: the file is whole, since it appeared by a rename.
-func (s *store) count(i int, path string) error {
+// load adds a result's file to its cell. It does not validate the schema: the file is complete
+// because it was renamed into place.
+func (s *store) load(i int, path string) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
 	r := new(result.Result)
 	if err := result.Decode(text, r); err != nil {
-		return fmt.Errorf("reading %s: %w; remove it to measure it again", path, err)
+		return fmt.Errorf("reading %s: %w; remove the file to measure the repeat again", path, err)
 	}
 	return s.add(i, r, path, int64(len(text)))
 }
@@ -307,7 +306,7 @@ func (s *store) cellPath(i int) string {
 	return filepath.Join(s.dir, cellsDir, fmt.Sprintf("%s-%s.json", c.Config.Transport, c.ID))
 }
 
-// save stores one repeat, and the cell where it was the last one.
+// save stores one repeat, and completes the cell if this was the last one.
 func (s *store) save(i, repeat int, r *result.Result) error {
 	size, err := s.write(s.repeatPath(i, repeat), r)
 	if err != nil {
@@ -320,10 +319,10 @@ func (s *store) save(i, repeat int, r *result.Result) error {
 	return s.complete(i)
 }
 
-// cellError concerns one cell only.
+// cellError is an error that concerns one cell only.
 type cellError struct{ error }
 
-// complete makes one result of a cell's repeats once all are there.
+// complete merges a cell's repeats into one result once all are done.
 func (s *store) complete(i int) error {
 	p := &s.cells[i]
 	if p.complete || len(p.done) < s.plan.Repeats {
@@ -360,7 +359,7 @@ func (s *store) write(path string, r *result.Result) (size int64, err error) {
 	dir := filepath.Dir(path)
 	if _, err := os.Stat(dir); err != nil {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return 0, &result.IOError{Op: "making a directory of the sweep", Path: dir, Err: err}
+			return 0, &result.IOError{Op: "making a directory for the sweep", Path: dir, Err: err}
 		}
 		if err := result.SyncDir(filepath.Dir(dir)); err != nil {
 			return 0, err
@@ -374,7 +373,7 @@ func (s *store) write(path string, r *result.Result) (size int64, err error) {
 	return size, err
 }
 
-// finish writes the index of everything so far. failures are by cell.
+// finish writes the index of all cells that were begun. failures are by cell.
 func (s *store) finish(failures map[int]Failure) (*set.Set, error) {
 	s.index.Cells = nil
 	for i := range s.cells {
@@ -385,7 +384,7 @@ func (s *store) finish(failures map[int]Failure) (*set.Set, error) {
 		case failed:
 			cell.Status, cell.Reason = failure.Status, failure.Reason
 		case cell.Status == "":
-			continue // it was never begun
+			continue // not begun
 		default:
 			cell.Incomplete = cell.Incomplete || !p.complete
 		}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -72,12 +73,12 @@ func measured(c config.Config, throughput float64) *result.Result {
 
 // watcher keeps what it was told.
 type watcher struct {
-	begun []State
+	begun []Status
 	cells []string
 }
 
-func (w *watcher) Begin(s State) runner.Observer { w.begun = append(w.begun, s); return nil }
-func (w *watcher) Cell(s State, c *set.Cell) {
+func (w *watcher) Begin(s Status) runner.Observer { w.begun = append(w.begun, s); return nil }
+func (w *watcher) Cell(s Status, c *set.Cell) {
 	w.cells = append(w.cells, fmt.Sprintf("%s %s %d %s", s.Label, c.Status, len(c.Samples[result.Throughput]), c.Reason))
 }
 
@@ -99,12 +100,12 @@ func TestSweep(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "made")
 	w := new(watcher)
 	rounds := 0
-	outcome, err := Run(t.Context(), plan(t, matrix), Options{Dir: dir, Measure: good, Watcher: w, Round: func() { rounds++ }})
+	outcome, err := Run(t.Context(), plan(t, matrix), Options{Dir: dir, Measure: good, Watcher: w, BetweenRounds: func() { rounds++ }})
 	require.NoError(t, err)
 	require.Equal(t, 4, outcome.Complete)
 	require.Equal(t, 2, rounds)
 	require.Len(t, w.begun, 12)
-	require.Equal(t, 12, w.begun[11].Step)
+	require.Equal(t, 12, w.begun[11].Run)
 	require.Len(t, w.cells, 4)
 
 	s, err := set.Load(dir)
@@ -176,7 +177,7 @@ func TestCellsThatFailAreRecordedAndTheSweepGoesOn(t *testing.T) {
 	}
 	require.Equal(t, set.Measured, got["shm1"].Status)
 	require.Equal(t, set.Failed, got["shm8"].Status)
-	require.Equal(t, "a repeat took longer than the limit of 50ms", got["shm8"].Reason)
+	require.Equal(t, "a repeat took longer than the cell limit of 50ms", got["shm8"].Reason)
 	require.Len(t, got["shm8"].Samples[result.Throughput], 1)
 	require.Equal(t, "rank 1: run: the plugin; crashed", got["erpc1"].Reason)
 	require.Equal(t, set.Unavailable, got["erpc8"].Status)
@@ -220,15 +221,18 @@ func TestInterruptAndResume(t *testing.T) {
 }
 
 func TestTimeLimit(t *testing.T) {
-	dir := t.TempDir()
-	slow := func(ctx context.Context, c config.Config, obs runner.Observer) (*result.Result, error) {
-		time.Sleep(2 * time.Millisecond)
-		return good(ctx, c, obs)
-	}
-	outcome, err := Run(t.Context(), plan(t, matrix), Options{Dir: dir, Measure: slow, Watcher: new(watcher), Limit: time.Millisecond})
-	require.NoError(t, err)
-	require.True(t, outcome.OutOfTime)
-	require.Len(t, outcome.Set.Cells, 1)
+	synctest.Test(t, func(t *testing.T) {
+		slow := func(ctx context.Context, c config.Config, obs runner.Observer) (*result.Result, error) {
+			time.Sleep(2 * time.Millisecond)
+			return good(ctx, c, obs)
+		}
+		outcome, err := Run(t.Context(), plan(t, matrix), Options{
+			Dir: t.TempDir(), Measure: slow, Watcher: new(watcher), Limit: time.Millisecond,
+		})
+		require.NoError(t, err)
+		require.True(t, outcome.OutOfTime)
+		require.Len(t, outcome.Set.Cells, 1)
+	})
 }
 
 func TestChangesAreNoticed(t *testing.T) {
@@ -239,9 +243,9 @@ func TestChangesAreNoticed(t *testing.T) {
 	require.NoError(t, err)
 	begun.Resume = true
 	for text, want := range map[string]string{
-		strings.Replace(matrix, "8", "9", 1): "2 cells are new and 2 are gone",
-		strings.Replace(matrix, "3", "4", 1): "it had 3 repeats and has 4",
-		matrix + "order-seed: 2\n":           "its order or options",
+		strings.Replace(matrix, "8", "9", 1): "2 cells are new and 2 are missing",
+		strings.Replace(matrix, "3", "4", 1): "it had 3 repeats and now has 4",
+		matrix + "order-seed: 2\n":           "its order changed, or options",
 	} {
 		_, err = Run(t.Context(), plan(t, text), begun)
 		var changed *ChangedError
@@ -253,7 +257,7 @@ func TestChangesAreNoticed(t *testing.T) {
 	require.ErrorContains(t, err, "plugin of transport shm")
 	begun.Origin = Origin{Plugins: origin.Plugins, Machine: map[string]string{"kernel": "6.2"}}
 	_, err = Run(t.Context(), plan(t, matrix), begun)
-	require.ErrorContains(t, err, `kernel was "6.1" and is "6.2"`)
+	require.ErrorContains(t, err, `kernel was "6.1" and is now "6.2"`)
 
 	begun.Origin = origin
 	require.NoError(t, os.WriteFile(filepath.Join(dir, planName), []byte("{\n\"kind\": 1"), 0o600))
@@ -268,7 +272,7 @@ func TestTwoSweepsInOneDirectory(t *testing.T) {
 	dir := t.TempDir()
 	inside := func(ctx context.Context, c config.Config, obs runner.Observer) (*result.Result, error) {
 		_, err := Run(ctx, plan(t, matrix), Options{Dir: dir, Resume: true, Measure: good, Watcher: new(watcher)})
-		require.ErrorContains(t, err, "another sweep is at work")
+		require.ErrorContains(t, err, "another sweep uses this directory")
 		return good(ctx, c, obs)
 	}
 	_, err := Run(t.Context(), plan(t, matrix), Options{Dir: dir, Measure: inside, Watcher: new(watcher)})

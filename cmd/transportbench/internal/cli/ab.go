@@ -151,8 +151,8 @@ func (s *session) pairedTest(ctx context.Context, m *matrix, f *abFlags, test *s
 	began := time.Now()
 	test.Measure, test.BetweenRounds = measure, pool.Empty
 	test.Begin = func(side string, repeat int) runner.Observer {
-		return progress.Begin(sweep.State{
-			Label: side, Repeat: repeat, Repeats: test.MaxRepeats, Step: repeat, Steps: test.MaxRepeats,
+		return progress.Begin(sweep.Status{
+			Label: side, Repeat: repeat, Repeats: test.MaxRepeats, Run: repeat, Runs: test.MaxRepeats,
 			Left: max(0, test.TimeLimit-time.Since(began)),
 		})
 	}

@@ -132,9 +132,9 @@ func (c *command) results() []*result.Result {
 
 // succeed is a run of which all goes well.
 func succeed(_ context.Context, req runner.Request, obs runner.Observer) (*result.Result, error) {
-	obs.Progress(runner.State{Phase: runner.PhaseLaunch, Repeats: 1})
-	obs.Progress(runner.State{Phase: runner.PhaseRepeat, Repeat: 1, Repeats: 1, OpsPerSec: 1e6, P50: 900, P99: 1100})
-	obs.Progress(runner.State{Phase: runner.PhaseClose, Repeats: 1})
+	obs.Progress(runner.Status{Step: runner.StepLaunch, Repeats: 1})
+	obs.Progress(runner.Status{Step: runner.StepRepeat, Repeat: 1, Repeats: 1, OpsPerSec: 1e6, P50: 900, P99: 1100})
+	obs.Progress(runner.Status{Step: runner.StepClose, Repeats: 1})
 	plugin := req.Plugin
 	plugin.Provider = "memory"
 	return &result.Result{

@@ -275,7 +275,7 @@ func (s *session) sweepAll(ctx context.Context, m *matrix, plan *sweep.Plan, spe
 	}
 	outcome, interrupted := sweep.Run(ctx, plan, sweep.Options{
 		Dir: s.settings.Out, Origin: origin, Resume: resume, Measure: measure, Watcher: progress,
-		Round: pool.Empty, Limit: spec.Limit, CellLimit: spec.CellLimit,
+		BetweenRounds: pool.Empty, Limit: spec.Limit, CellLimit: spec.CellLimit,
 	})
 	progress.Close()
 	if outcome == nil {

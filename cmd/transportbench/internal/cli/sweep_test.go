@@ -22,7 +22,7 @@ import (
 
 // oneRepeat is a run of one repeat that goes well.
 func oneRepeat(_ context.Context, req runner.Request, obs runner.Observer) (*result.Result, error) {
-	obs.Progress(runner.State{Phase: runner.PhaseRepeat, Repeat: 1, Repeats: 1, OpsPerSec: 1e6, P50: 900, P99: 1100})
+	obs.Progress(runner.Status{Step: runner.StepRepeat, Repeat: 1, Repeats: 1, OpsPerSec: 1e6, P50: 900, P99: 1100})
 	repeat := result.Repeat{
 		Samples: map[string]float64{result.Throughput: 1e6 * float64(req.Config.InFlight)},
 		Ranks: []record.Report{{Clients: []record.ClientReport{{
@@ -70,10 +70,10 @@ func TestSweepFromFlags(t *testing.T) {
 	require.Equal(t, []float64{1e6, 1e6}, s.Cells[0].Samples[result.Throughput])
 
 	require.Equal(t, ExitUsage, c.sweep(args...))
-	require.Contains(t, c.stderr, "--resume goes on with it")
+	require.Contains(t, c.stderr, "use --resume to continue it")
 	require.Zero(t, c.sweep(append(args, "--resume")...))
 	require.Equal(t, ExitUsage, c.sweep(append(args, "--resume", "--in-flight", "1,9")...))
-	require.Contains(t, c.stderr, "6 cells are new and 6 are gone")
+	require.Contains(t, c.stderr, "6 cells are new and 6 are missing")
 }
 
 func sweepFile(t *testing.T, text string) string {

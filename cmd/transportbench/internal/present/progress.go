@@ -23,7 +23,7 @@ type Progress struct {
 	out   io.Writer
 	width func() int // of the terminal; nil where out is none
 	bar   *pb.ProgressBar
-	last  runner.State
+	last  runner.Status
 
 	figures string // on the bar
 }
@@ -56,7 +56,7 @@ func terminalWidth(f *os.File) int {
 const barTemplate = `{{string . "what"}} {{bar . "[" "=" ">" " " "]"}} {{string . "figures"}}{{string . "left"}} left`
 
 // Progress implements [runner.Observer].
-func (p *Progress) Progress(s runner.State) {
+func (p *Progress) Progress(s runner.Status) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.width != nil {
@@ -68,7 +68,7 @@ func (p *Progress) Progress(s runner.State) {
 }
 
 // draw writes the line anew.
-func (p *Progress) draw(s runner.State) {
+func (p *Progress) draw(s runner.Status) {
 	if p.bar == nil {
 		p.bar = pb.New64(int64(s.Left)).SetTemplateString(barTemplate).SetWriter(p.out)
 		p.bar.Set(pb.Static, true) // it draws when told, not by a clock of its own
@@ -79,7 +79,7 @@ func (p *Progress) draw(s runner.State) {
 		p.figures = Figures(s) + ", "
 	}
 	p.bar.SetWidth(p.width()).
-		Set("what", p.label+": "+phaseName(s)).
+		Set("what", p.label+": "+stepName(s)).
 		Set("figures", p.figures).
 		Set("left", Left(s.Left)).
 		SetCurrent(p.bar.Total() - int64(s.Left)).
@@ -87,36 +87,36 @@ func (p *Progress) draw(s runner.State) {
 }
 
 // print writes a line where a phase begins, and where a repeat ends.
-func (p *Progress) print(s runner.State) {
-	if s.Phase == p.last.Phase && s.Repeat == p.last.Repeat {
+func (p *Progress) print(s runner.Status) {
+	if s.Step == p.last.Step && s.Repeat == p.last.Repeat {
 		return
 	}
 	switch {
-	case p.last.Phase != runner.PhaseRepeat:
-	case s.Phase == runner.PhaseClose: // a whole one is followed by a probe of the floor
-		fmt.Fprintf(p.out, "%s: %s ended early\n", p.label, phaseName(p.last))
+	case p.last.Step != runner.StepRepeat:
+	case s.Step == runner.StepClose: // a whole one is followed by a probe of the floor
+		fmt.Fprintf(p.out, "%s: %s ended early\n", p.label, stepName(p.last))
 	default:
 		figures := ""
 		if p.last.OpsPerSec > 0 { // a short repeat is over before anybody says how it goes
 			figures = ", lately " + Figures(p.last)
 		}
-		fmt.Fprintf(p.out, "%s: %s done%s\n", p.label, phaseName(p.last), figures)
+		fmt.Fprintf(p.out, "%s: %s done%s\n", p.label, stepName(p.last), figures)
 	}
-	if s.Phase == runner.PhaseLaunch || s.Phase == runner.PhaseWarmup || s.Phase == runner.PhaseRepeat {
-		fmt.Fprintf(p.out, "%s: %s\n", p.label, phaseName(s))
+	if s.Step == runner.StepLaunch || s.Step == runner.StepWarmup || s.Step == runner.StepRepeat {
+		fmt.Fprintf(p.out, "%s: %s\n", p.label, stepName(s))
 	}
 }
 
 // Figures writes throughput and latency as they were of late.
-func Figures(s runner.State) string {
+func Figures(s runner.Status) string {
 	return fmt.Sprintf("%s, p50 %s, p99 %s", format.Rate(s.OpsPerSec), format.Time(s.P50), format.Time(s.P99))
 }
 
-func phaseName(s runner.State) string {
+func stepName(s runner.Status) string {
 	if s.Repeat > 0 {
 		return fmt.Sprintf("repeat %d of %d", s.Repeat, s.Repeats)
 	}
-	return s.Phase
+	return s.Step
 }
 
 // Write implements [io.Writer]: the text gets lines of its own.

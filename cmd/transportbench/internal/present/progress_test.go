@@ -12,26 +12,26 @@ import (
 )
 
 // aRun is what a run of two repeats tells its observer.
-var aRun = []runner.State{
-	{Phase: runner.PhaseLaunch, Repeats: 2, Left: 2300 * time.Millisecond},
-	{Phase: runner.PhaseWarmup, Repeats: 2, Left: 2300 * time.Millisecond},
-	{Phase: runner.PhaseWarmup, Repeats: 2, OpsPerSec: 1e6, P50: 900, P99: 1100, Left: 2200 * time.Millisecond},
-	{Phase: runner.PhaseFloor, Repeats: 2, Left: 2 * time.Second},
-	{Phase: runner.PhaseRepeat, Repeat: 1, Repeats: 2, Left: 2 * time.Second},
-	{Phase: runner.PhaseRepeat, Repeat: 1, Repeats: 2, OpsPerSec: 2.5e6, P50: 350, P99: 1250, Left: 1500 * time.Millisecond},
-	{Phase: runner.PhaseRepeat, Repeat: 1, Repeats: 2, OpsPerSec: 2.6e6, P50: 340, P99: 1240, Left: time.Second},
-	{Phase: runner.PhaseFloor, Repeat: 1, Repeats: 2, Left: time.Second},
-	{Phase: runner.PhaseFloor, Repeat: 2, Repeats: 2, Left: time.Second},
-	{Phase: runner.PhaseRepeat, Repeat: 2, Repeats: 2, OpsPerSec: 2.4e6, P50: 360, P99: 1260, Left: time.Millisecond},
-	{Phase: runner.PhaseFloor, Repeat: 2, Repeats: 2},
-	{Phase: runner.PhaseClose, Repeats: 2},
+var aRun = []runner.Status{
+	{Step: runner.StepLaunch, Repeats: 2, Left: 2300 * time.Millisecond},
+	{Step: runner.StepWarmup, Repeats: 2, Left: 2300 * time.Millisecond},
+	{Step: runner.StepWarmup, Repeats: 2, OpsPerSec: 1e6, P50: 900, P99: 1100, Left: 2200 * time.Millisecond},
+	{Step: runner.StepFloor, Repeats: 2, Left: 2 * time.Second},
+	{Step: runner.StepRepeat, Repeat: 1, Repeats: 2, Left: 2 * time.Second},
+	{Step: runner.StepRepeat, Repeat: 1, Repeats: 2, OpsPerSec: 2.5e6, P50: 350, P99: 1250, Left: 1500 * time.Millisecond},
+	{Step: runner.StepRepeat, Repeat: 1, Repeats: 2, OpsPerSec: 2.6e6, P50: 340, P99: 1240, Left: time.Second},
+	{Step: runner.StepFloor, Repeat: 1, Repeats: 2, Left: time.Second},
+	{Step: runner.StepFloor, Repeat: 2, Repeats: 2, Left: time.Second},
+	{Step: runner.StepRepeat, Repeat: 2, Repeats: 2, OpsPerSec: 2.4e6, P50: 360, P99: 1260, Left: time.Millisecond},
+	{Step: runner.StepFloor, Repeat: 2, Repeats: 2},
+	{Step: runner.StepClose, Repeats: 2},
 }
 
 func TestPlainProgressTellsARepeatThatEndedEarly(t *testing.T) {
 	var out bytes.Buffer
 	p := NewProgress(&out, "shm kv")
-	p.Progress(runner.State{Phase: runner.PhaseRepeat, Repeat: 1, Repeats: 2, OpsPerSec: 2.5e6, P50: 350, P99: 1250})
-	p.Progress(runner.State{Phase: runner.PhaseClose, Repeats: 2})
+	p.Progress(runner.Status{Step: runner.StepRepeat, Repeat: 1, Repeats: 2, OpsPerSec: 2.5e6, P50: 350, P99: 1250})
+	p.Progress(runner.Status{Step: runner.StepClose, Repeats: 2})
 	p.Close()
 	require.Equal(t, "shm kv: repeat 1 of 2\nshm kv: repeat 1 of 2 ended early\n", out.String())
 }
@@ -58,13 +58,13 @@ func TestProgressOfAShortWarmup(t *testing.T) {
 	var out bytes.Buffer
 	p := NewProgress(&out, "shm kv")
 	p.width = func() int { return 120 }
-	states := []runner.State{
-		{Phase: runner.PhaseLaunch, Repeats: 2, Left: 4 * time.Second},
-		{Phase: runner.PhaseWarmup, Repeats: 2, Left: 4 * time.Second},
-		{Phase: runner.PhaseWarmup, Repeats: 2, OpsPerSec: 1e6, Left: 3800 * time.Millisecond},
-		{Phase: runner.PhaseFloor, Repeat: 1, Repeats: 2, Left: 2 * time.Second},
-		{Phase: runner.PhaseRepeat, Repeat: 1, Repeats: 2, Left: 2 * time.Second},
-		{Phase: runner.PhaseClose, Repeats: 2},
+	states := []runner.Status{
+		{Step: runner.StepLaunch, Repeats: 2, Left: 4 * time.Second},
+		{Step: runner.StepWarmup, Repeats: 2, Left: 4 * time.Second},
+		{Step: runner.StepWarmup, Repeats: 2, OpsPerSec: 1e6, Left: 3800 * time.Millisecond},
+		{Step: runner.StepFloor, Repeat: 1, Repeats: 2, Left: 2 * time.Second},
+		{Step: runner.StepRepeat, Repeat: 1, Repeats: 2, Left: 2 * time.Second},
+		{Step: runner.StepClose, Repeats: 2},
 	}
 	done := 0
 	for _, s := range states {

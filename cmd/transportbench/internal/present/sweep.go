@@ -23,7 +23,7 @@ type SweepProgress struct {
 	mu    sync.Mutex
 	out   io.Writer
 	width func() int // of the terminal; nil where out is none
-	state sweep.State
+	state sweep.Status
 	at    time.Time // when state was told
 	drawn bool
 	round int
@@ -36,7 +36,7 @@ func NewSweepProgress(out io.Writer) *SweepProgress {
 }
 
 // Begin implements [sweep.Watcher].
-func (p *SweepProgress) Begin(s sweep.State) runner.Observer {
+func (p *SweepProgress) Begin(s sweep.Status) runner.Observer {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.state, p.at = s, time.Now()
@@ -49,7 +49,7 @@ func (p *SweepProgress) Begin(s sweep.State) runner.Observer {
 }
 
 // Progress implements [runner.Observer].
-func (p *SweepProgress) Progress(s runner.State) {
+func (p *SweepProgress) Progress(s runner.Status) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if s.OpsPerSec > 0 {
@@ -62,7 +62,7 @@ func (p *SweepProgress) draw(figures string) {
 		return
 	}
 	s := p.state
-	line := fmt.Sprintf("[%d/%d] %s left: %s, repeat %d of %d%s", s.Step, s.Steps,
+	line := fmt.Sprintf("[%d/%d] %s left: %s, repeat %d of %d%s", s.Run, s.Runs,
 		Left(max(0, s.Left-time.Since(p.at))), s.Label, s.Repeat, s.Repeats, figures)
 	if most := p.width() - 1; len(line) > most {
 		line = line[:max(most, 0)]
@@ -72,7 +72,7 @@ func (p *SweepProgress) draw(figures string) {
 }
 
 // Cell implements [sweep.Watcher].
-func (p *SweepProgress) Cell(s sweep.State, c *set.Cell) {
+func (p *SweepProgress) Cell(s sweep.Status, c *set.Cell) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.clear()
