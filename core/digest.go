@@ -15,31 +15,30 @@ import (
 	"sync"
 )
 
-// sources are the packages that a plugin links as the measured runtime, the
-// building blocks of its links between client and daemon included, and
-// core/base/config, whose types are part of what travels between host and rank.
+// sources has every package of this module that core/runtime/rank needs: the measured loop and
+// the data that it exchanges with the host. The packages below fabric are the links between
+// clients and daemons in mesh-proxied, which are part of the measured runtime as well; shm uses
+// them as a transport. A test compares the list with the imports.
 //
 //go:embed base/config/*.go base/machine/*.go base/machine/*.s base/record/*.go
+//go:embed fabric/pow2/*.go
 //go:embed fabric/shm/*.go fabric/shm/*.s fabric/shm/inbox/*.go fabric/shm/ring/*.go
 //go:embed runtime/kv/*.go runtime/rank/*.go runtime/workload/*.go
 //go:embed transport/*.go
 var sources embed.FS
 
-// toolchain are the build settings that change what the compiler makes of the
-// same sources. -race and -gcflags are among them since nobody should compare
-// such a build with a plain one unawares.
+// toolchain lists the build settings that change the code that the compiler makes of the same
+// sources. -race and -gcflags are among them, so that such a build is not compared with a plain
+// one by accident.
 var toolchain = []string{"-asan", "-gcflags", "-msan", "-race", "GOAMD64", "GOARCH", "GOARM64", "GOEXPERIMENT"}
 
-// RuntimeDigest identifies the measured runtime that this binary links: a
-// SHA-256, in hex, over the runtime's sources, the Go version and the build
-// settings that change the code. Two binaries with the same digest measure the
-// same way.
+// RuntimeDigest identifies the measured runtime of this binary: a SHA-256, in hex, over the
+// runtime's sources, the Go version and the build settings that change the code. Two binaries
+// with the same digest measure in the same way.
 //
-// It is taken over embedded sources rather than from version control, since a
-// plugin outside this repository carries its own repository's revision. It
-// leaves third-party modules out: those in the measured loop do not change
-// results without a change of the sources around them, and a module's list
-// would differ between host and plugin for reasons that do not matter.
+// It hashes embedded sources instead of a revision, because a plugin outside this repository
+// has the revision of its own repository. It leaves out other modules: their versions differ
+// between host and plugin for reasons that do not affect results.
 func RuntimeDigest() string { return runtimeDigest() }
 
 var runtimeDigest = sync.OnceValue(func() string {
@@ -49,12 +48,12 @@ var runtimeDigest = sync.OnceValue(func() string {
 			settings[s.Key] = s.Value
 		}
 	}
-	settings["GOARCH"] = runtime.GOARCH // also where the build left no settings
+	settings["GOARCH"] = runtime.GOARCH // also if the build has no settings
 	return digest(sources, runtime.Version(), settings)
 })
 
-// digest hashes every file of tree but tests, in sorted order, each with its
-// name and length so that no two trees read the same, and then the toolchain.
+// digest hashes every file of tree except tests, in sorted order, and then the toolchain. It
+// hashes the name and length of a file before its text, so that no two trees hash the same bytes.
 func digest(tree fs.FS, goVersion string, settings map[string]string) string {
 	h := sha256.New()
 	err := fs.WalkDir(tree, ".", func(name string, entry fs.DirEntry, err error) error {
@@ -64,7 +63,7 @@ func digest(tree fs.FS, goVersion string, settings map[string]string) string {
 		return hashFile(h, tree, name)
 	})
 	if err != nil {
-		panic(fmt.Sprintf("core: reading embedded sources: %v", err)) // they are part of the binary
+		panic(fmt.Sprintf("core: read embedded sources: %v", err)) // they are part of the binary
 	}
 	fmt.Fprintf(h, "go %s\n", goVersion)
 	for _, key := range slices.Sorted(slices.Values(toolchain)) {

@@ -5,13 +5,13 @@ import "runtime/debug"
 // Version is the release of the runtime and of the command, a semantic version.
 const Version = "0.4.0"
 
-// revision is set by the linker (-X transportbench/core.revision=...) in
-// builds that carry no version control data of their own.
+// revision is set by the linker (-X transportbench/core.revision=...) in builds without version
+// control data.
 var revision string
 
-// BuildRevision returns the commit that this binary was built from, with
-// "+modified" behind it where the tree differed, or "unknown". In a plugin
-// outside this repository it is that plugin's own commit.
+// BuildRevision returns the commit that this binary was built from, followed by "+modified" if
+// the tree had changes, or "unknown". In a plugin outside this repository it is the commit of
+// that repository.
 func BuildRevision() string {
 	if revision != "" {
 		return revision

@@ -80,6 +80,7 @@ func TestJSONRoundTrip(t *testing.T) {
 
 func TestOptionsThatExcludeEachOther(t *testing.T) {
 	for problem, spoil := range map[string]func(*Config){
+		"--keys: 1073741825 is outside":       func(c *Config) { c.Keys = MaxKeys + 1 },
 		"--daemons: 3 daemons for 2 keys":     func(c *Config) { c.Daemons, c.Keys = 3, 2 },
 		"--pattern: stands beside a mix":      func(c *Config) { c.Mix, c.Pattern = Mix{{OpRead, 1}}, Pattern{{OpRead, 1}} },
 		"--hot-keys: 1 of the keys leaves":    func(c *Config) { c.Distribution, c.HotKeys = DistributionHotspot, 1 },

@@ -80,8 +80,8 @@ const defaultSampleEvery = 256
 
 // Run makes one run and returns its result. obs may be nil.
 //
-// Run returns a [*config.Error] for options that cannot be met, and a [*RankError] for a rank
-// that fails or does not answer.
+// Request.Config must be valid. Run returns a [*config.Error] for options that this machine cannot
+// meet, and a [*RankError] for a rank that fails or does not answer.
 //
 // If ctx ends, Run stops the ranks, drops the current repeat and returns ctx's error, together
 // with an incomplete result if at least one repeat was complete. If a rank fails during or after
@@ -95,9 +95,6 @@ func Run(ctx context.Context, req Request, obs Observer) (*result.Result, error)
 	began := time.Now()
 	if !req.Began.IsZero() {
 		began = req.Began
-	}
-	if err := req.Config.Validate(); err != nil {
-		return nil, err
 	}
 	if err := checkMemory(req.Config, req.Environment.Volatile.AvailableMemory); err != nil {
 		return nil, err

@@ -10,69 +10,68 @@ import (
 	"transportbench/core/base/config"
 	"transportbench/core/base/machine"
 	"transportbench/core/base/record"
+	"transportbench/core/fabric/pow2"
 	"transportbench/core/runtime/kv"
 	"transportbench/core/runtime/workload"
 	"transportbench/core/transport"
 )
 
-// client is one client thread: a worker, a stream of requests, and twice as many
-// slots as it keeps calls in flight, so that each call in flight has a prepared
-// one behind it. client_datapath.go has its loop.
+// client is one client thread: a worker and a stream of requests. It has twice as many calls
+// as may be in flight, so that a prepared call is ready whenever one completes.
+// client_datapath.go has its loop.
 type client struct {
-	cfg    config.Config
-	worker transport.Worker
-	idle   idler
-	source *workload.Source
-	clock  *machine.Clock
-	stats  transport.StatsReader // nil where the worker has none
+	cfg       config.Config
+	worker    transport.Worker
+	idle      idler
+	generator *workload.Generator
+	clock     *machine.Clock
+	stats     transport.StatsReader // nil if the worker has none
 
 	// readSize is the length of every value that is read, or kv.AnySize.
 	readSize int32
 	request  workload.Request
 
-	slots    []slot
-	prepared queue  // slots whose request is ready to go, in the order of drawing
-	buffers  []byte // off the heap; a stretch for each slot
+	calls    []call
+	prepared queue  // calls ready to be issued, in the order in which they were drawn
+	buffers  []byte // off the Go heap; one request buffer for each call
 	ops      []transport.Op
 	events   []transport.Event
 	seen     []seenVersion
 	seenMask uint64
 	inFlight int
 	nonce    uint64
-	// drainLimit bounds how long the end of a phase waits for what is in
-	// flight.
+	// drainLimit bounds the wait for calls in flight at the end of a window.
 	drainLimit time.Duration
 
-	route route
-	trace *trace  // of mesh-proxied, else nil
-	pace  *pace   // nil for a closed loop
-	freed uint64  // ticks: when an open loop last had a call free again
-	open  *open   // what an open loop records
-	mesh  *meshed // what a mesh records
-	cycle *cycles // of a pattern, else nil
+	route      route
+	trace      *trace      // nil unless mesh-proxied
+	schedule   *schedule   // nil for a closed loop
+	freed      uint64      // ticks: when an open loop that was full had a free call again
+	open       *openTimes  // nil for a closed loop
+	mesh       *meshTimes  // nil unless a mesh
+	iterations *iterations // nil without a pattern
 
 	burner   burner
-	verify   uint32 // values left to read until the next checksum
+	verify   uint32 // values to read until the next checksum is verified
 	sampler  sampler
 	timed    int    // sampled calls in flight
-	readCost uint64 // ticks; see the function
+	readCost uint64 // ticks; see the function readCost
 
 	counts clientCounts
-	series series
-	byOp   [workload.NumOps]*record.Histogram // latencies; nil where there is no such operation
+	slices sliceCounter
+	byOp   [workload.NumOps]*record.Histogram // latencies; nil for operations that the load lacks
 	live   live
 }
 
-// slot is one call, prepared or in flight. Its index is the call's token. It
-// fills a cache line.
-type slot struct {
-	buffer      []byte // off the heap
+// call is one call, prepared or in flight. Its index is its token. It fills a cache line.
+type call struct {
+	buffer      []byte // off the Go heap
 	key         uint64
 	started     uint64 // ticks, 0 for a call that is not timed
 	requestSize uint32 // in buffer
-	written     uint32 // bytes of the value that is sent
+	written     uint32 // bytes of the value to send
 	wantSize    int32  // of the response's value, or kv.AnySize
-	minVersion  uint32 // the newest that this client had seen of the key
+	minVersion  uint32 // the newest version of the key that this client had seen
 	peer        transport.PeerID
 	op          workload.Op
 	reads       uint8 // 1 for a read, else 0
@@ -80,33 +79,32 @@ type slot struct {
 	flags       uint8
 }
 
-// Of a slot.
+// The flags of a call.
 const (
-	slotRemote  = 1 << iota // another rank than the own has the key
-	slotTraced              // its stages are taken
-	slotReading             // a read-modify-write whose read has no response yet
+	callRemote  = 1 << iota // another rank owns the key
+	callTraced              // its trace is being taken
+	callReading             // a read-modify-write whose read has no response yet
 )
 
-// seenVersion is the newest version that this client has seen of a key. The
-// table is direct-mapped: with more keys than entries, a key that shares its
-// entry is checked against what is remembered of it.
+// seenVersion is the newest version of a key that this client has seen. The table is
+// direct-mapped: with more keys than entries, keys that share an entry evict each other, and
+// an evicted key is not checked for stale versions.
 type seenVersion struct {
 	key     uint64
 	version uint32
 }
 
-const mostSeen = 1 << 20
+const maxSeen = 1 << 20
 
-// drainLimit is generous: a machine that stands still for seconds has not lost
-// a call.
+// drainLimit is generous, because a machine that stalls for seconds has not lost a call.
 const drainLimit = 5 * time.Second
 
-// clientCounts are the loop's own; they cover the window.
+// clientCounts are the counts of one window.
 type clientCounts struct {
 	ops, bytes                  uint64
 	byOp                        [workload.NumOps]uint64
 	sums                        uint64 // responses whose checksum was verified
-	wrong                       uint64 // of ops; a read-modify-write can have two failures
+	wrong                       uint64 // ops with a failure; a read-modify-write can have two
 	backPressure, polls, empty  uint64
 	drained, lost               uint64
 	failures                    [kv.NumFailures]uint64
@@ -114,17 +112,17 @@ type clientCounts struct {
 	samples, latencySum, window uint64 // latencySum and window in ticks
 }
 
-// meshed is what a client of a mesh records besides.
-type meshed struct {
+// meshTimes are the times that only a client of a mesh records.
+type meshTimes struct {
 	local, remote *timing
-	stages        [4]*timing // of mesh-proxied
+	stages        [4]*timing // of a proxied request; nil unless mesh-proxied
 }
 
-func newMeshed(cfg config.Config) *meshed {
+func newMeshTimes(cfg config.Config) *meshTimes {
 	if !cfg.Mesh() {
 		return nil
 	}
-	m := &meshed{local: newTiming(), remote: newTiming()}
+	m := &meshTimes{local: newTiming(), remote: newTiming()}
 	if cfg.Proxied() {
 		for i := range m.stages {
 			m.stages[i] = newTiming()
@@ -133,7 +131,7 @@ func newMeshed(cfg config.Config) *meshed {
 	return m
 }
 
-func (m *meshed) reset() {
+func (m *meshTimes) reset() {
 	m.local.reset()
 	m.remote.reset()
 	for _, stage := range m.stages {
@@ -143,39 +141,32 @@ func (m *meshed) reset() {
 	}
 }
 
-// open is what an open-loop client records besides.
-type open struct {
+// openTimes are the times that only an open-loop client records.
+type openTimes struct {
 	response, lag *timing
 	scheduled     uint64
-	intended      []uint64 // by slot, ticks: when a timed call was due
+	intended      []uint64 // by call, in ticks: when a timed call was due
 }
 
-// newClient makes a client of a rank on a worker; number counts the clients of
-// all ranks and seeds its stream.
+// newClient returns a client on a worker. number is its number among the clients of all ranks
+// and seeds its requests.
 func newClient(w wiring, number int, idle string, worker transport.Worker) (*client, error) {
 	cfg := w.cfg
-	source, err := workload.New(cfg, number)
-	if err != nil {
-		return nil, err
-	}
 	stride := (cfg.LargestMessage() + 63) &^ 63
-	slots := 2 * cfg.InFlight
-	buffers, err := unix.Mmap(-1, 0, stride*slots, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_POPULATE)
+	calls := 2 * cfg.InFlight
+	buffers, err := unix.Mmap(-1, 0, stride*calls, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_POPULATE)
 	if err != nil {
-		return nil, fmt.Errorf("mapping %d bytes for %d requests in flight: %w; lower --in-flight or --value-size", stride*slots, cfg.InFlight, err)
+		return nil, fmt.Errorf("map %d bytes for %d requests in flight: %w; lower --in-flight or --value-size", stride*calls, cfg.InFlight, err)
 	}
-	entries := 1
-	for entries < min(cfg.TotalKeys(), mostSeen) {
-		entries *= 2
-	}
+	entries := pow2.Ceil(min(cfg.TotalKeys(), maxSeen))
 	c := &client{
-		cfg: cfg, worker: worker, idle: newIdler(idle, worker), source: source, clock: machine.Calibrated(),
-		route: newRoute(w, number), mesh: newMeshed(cfg),
-		slots: make([]slot, slots), prepared: newQueue(slots), buffers: buffers,
-		ops: make([]transport.Op, 0, cfg.InFlight), events: make([]transport.Event, max(pollBatch, min(cfg.InFlight, mostPoll))),
+		cfg: cfg, worker: worker, idle: newIdler(idle, worker), generator: workload.New(cfg, number), clock: machine.Calibrated(),
+		route: newRoute(w, number), mesh: newMeshTimes(cfg),
+		calls: make([]call, calls), prepared: newQueue(calls), buffers: buffers,
+		ops: make([]transport.Op, 0, cfg.InFlight), events: make([]transport.Event, max(minPollBatch, min(cfg.InFlight, maxPollBatch))),
 		seen: make([]seenVersion, entries), seenMask: uint64(entries - 1),
 		nonce: uint64(number) << 40, drainLimit: drainLimit,
-		readSize: kv.AnySize, cycle: newCycles(cfg, slots),
+		readSize: kv.AnySize, iterations: newIterations(cfg, calls),
 	}
 	if cfg.ValueSize.Fixed() {
 		c.readSize = int32(cfg.ValueSize.Max())
@@ -188,36 +179,36 @@ func newClient(w wiring, number int, idle string, worker transport.Worker) (*cli
 	c.readCost = readCost(c.clock)
 	c.burner = newBurner(c.clock, time.Duration(cfg.Burn))
 	c.stats, _ = worker.(transport.StatsReader)
-	if c.pace = newPace(cfg, c.clock, number); c.pace != nil {
-		c.open = &open{response: newTiming(), lag: newTiming(), intended: make([]uint64, slots)}
+	if c.schedule = newSchedule(cfg, c.clock, number); c.schedule != nil {
+		c.open = &openTimes{response: newTiming(), lag: newTiming(), intended: make([]uint64, calls)}
 	}
-	for i := range c.slots {
-		c.slots[i].buffer = buffers[i*stride : (i+1)*stride : (i+1)*stride]
+	for i := range c.calls {
+		c.calls[i].buffer = buffers[i*stride : (i+1)*stride : (i+1)*stride]
 		c.prepare(uint32(i))
 	}
 	return c, nil
 }
 
-// mixed says whether there are other operations than reads and writes.
+// mixed reports whether the load has a mix or a pattern of operations.
 func (c *client) mixed() bool { return len(c.cfg.Mix)+len(c.cfg.Pattern) > 0 }
 
 func (c *client) close() error { return unix.Munmap(c.buffers) }
 
-// begin forgets the last phase.
+// begin resets the records before a window.
 func (c *client) begin(sampleEvery int, duration time.Duration) {
 	for _, h := range c.byOp {
 		if h != nil {
 			h.Reset()
 		}
 	}
-	if c.cycle != nil {
-		c.cycle.begin()
+	if c.iterations != nil {
+		c.iterations.begin()
 	}
 	c.live.reset()
-	c.series.reset(c.clock.Ticks(duration))
+	c.slices.reset(c.clock.Ticks(duration))
 	c.sampler = newSampler(sampleEvery, c.nonce+c.cfg.Seed)
 	c.verify = uint32(c.cfg.VerifyEvery)
-	c.counts = clientCounts{} // a phase may fail before its window
+	c.counts = clientCounts{} // the window may fail before it begins to measure
 	if c.mesh != nil {
 		c.mesh.reset()
 	}
@@ -228,7 +219,7 @@ func (c *client) begin(sampleEvery int, duration time.Duration) {
 	}
 }
 
-// report turns the counts of a phase into the form that the host collects.
+// report returns what the client recorded in the window.
 func (c *client) report(thread record.ThreadReport) (record.ClientReport, error) {
 	n := &c.counts
 	r := record.ClientReport{
@@ -238,7 +229,7 @@ func (c *client) report(thread record.ThreadReport) (record.ClientReport, error)
 		PayloadBytes: n.bytes, Drained: n.drained, Lost: n.lost,
 		VerifiedKeys: n.ops - n.wrong, VerifiedSums: n.sums,
 		BackPressure: n.backPressure, Polls: n.polls, EmptyPolls: n.empty,
-		Samples: n.samples, Thread: thread, Failures: c.failures(), Slices: c.series.report(),
+		Samples: n.samples, Thread: thread, Failures: c.failures(), Slices: c.slices.report(),
 	}
 	if n.samples > 0 {
 		r.MeanNS = float64(c.clock.Nanos(n.latencySum)) / float64(n.samples)
@@ -266,7 +257,7 @@ func (c *client) reportLatencies(r *record.ClientReport) error {
 		from *record.Histogram
 	}{{&r.Latency, all}, {&r.ReadLatency, c.byOp[workload.Read]}, {&r.WriteLatency, writes}} {
 		if *h.to, err = h.from.Encode(); err != nil {
-			return fmt.Errorf("encoding latencies: %w", err)
+			return fmt.Errorf("encode latencies: %w", err)
 		}
 	}
 	if !c.mixed() {
@@ -279,12 +270,12 @@ func (c *client) reportLatencies(r *record.ClientReport) error {
 		}
 		o := record.OperationReport{Count: c.counts.byOp[op], Latency: record.TimingReport{MeanNS: h.Mean(), Samples: h.Count()}}
 		if o.Latency.Histogram, err = h.Encode(); err != nil {
-			return fmt.Errorf("encoding latencies: %w", err)
+			return fmt.Errorf("encode latencies: %w", err)
 		}
 		r.Operations[workload.Op(op).String()] = o
 	}
-	if c.cycle != nil {
-		iterations, err := c.cycle.times.report(c.clock)
+	if c.iterations != nil {
+		iterations, err := c.iterations.times.report(c.clock)
 		r.Iterations = &iterations
 		return err
 	}

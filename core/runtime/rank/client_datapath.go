@@ -1,33 +1,35 @@
 package rank
 
 import (
+	"encoding/binary"
 	"fmt"
 	"time"
 
 	"transportbench/core/base/config"
 	"transportbench/core/base/record"
+	"transportbench/core/fabric/pow2"
 	"transportbench/core/runtime/kv"
 	"transportbench/core/runtime/workload"
 	"transportbench/core/transport"
 )
 
 const (
-	// pollBatch is how many events a loop takes at a time, at least.
-	pollBatch = 64
-	mostPoll  = 1024
+	// The number of events of one Poll is the number of messages that can arrive, within these
+	// bounds.
+	minPollBatch = 64
+	maxPollBatch = 1024
 )
 
-// run is the client's loop for one phase; atBegin is called when its window
-// begins and atEnd when it ends. It returns when the stage has moved on and
-// nothing is in flight any more, or the drain's deadline has passed.
+// run runs one window. It calls atBegin when measuring begins and atEnd when it ends, and
+// returns when no call is in flight any more or the drain's deadline has passed.
 func (c *client) run(s *state, atBegin, atEnd func()) error {
-	// A call that the last phase gave up on may still be answered. With it in
-	// flight there would be more of them than the daemons make room for.
+	// Calls that the last window gave up on count as in flight until they are answered.
+	// Issuing others besides would exceed the room that the daemons have for requests.
 	if err := c.drain(s); err != nil {
 		return err
 	}
 	if c.inFlight > 0 {
-		return fmt.Errorf("%d calls of the last window were not answered within %v: the transport lost them, or the far side stands still", c.inFlight, 2*c.drainLimit)
+		return fmt.Errorf("%d calls of the last window were not answered within %v: the transport lost them, or the far side stalls", c.inFlight, 2*c.drainLimit)
 	}
 	for s.now() == record.StateReady {
 		if err := c.idle.pause(); err != nil {
@@ -37,15 +39,15 @@ func (c *client) run(s *state, atBegin, atEnd func()) error {
 	atBegin()
 	c.counts = clientCounts{}
 	start := c.clock.Now()
-	c.series.start(start)
+	c.slices.start(start)
 	err := c.enter(start)
 	for err == nil && s.measuring() {
-		err = c.turn(true)
+		err = c.step(true)
 	}
 	now := c.clock.Now()
 	c.counts.window = now - start
-	if c.pace != nil {
-		c.open.scheduled += c.pace.overdue(now)
+	if c.schedule != nil {
+		c.open.scheduled += c.schedule.overdue(now)
 	}
 	atEnd()
 	if err != nil {
@@ -54,10 +56,10 @@ func (c *client) run(s *state, atBegin, atEnd func()) error {
 	return c.drain(s)
 }
 
-// enter begins the window: a closed loop issues all that it keeps in flight.
+// enter begins to measure: a closed loop issues all the calls that it keeps in flight.
 func (c *client) enter(now uint64) error {
-	if c.pace != nil {
-		c.pace.begin(now)
+	if c.schedule != nil {
+		c.schedule.begin(now)
 		c.freed = now
 		return nil
 	}
@@ -67,12 +69,12 @@ func (c *client) enter(now uint64) error {
 	return c.post()
 }
 
-// turn polls once and handles what came. Unless the window is over, each
-// response lets a call go that was prepared before, or in an open loop those go
-// that are due, and only when they are on their way is the response verified
-// and the next call prepared: the harness works while the transport does.
-func (c *client) turn(measuring bool) error {
-	if len(c.ops) > 0 { // left by back-pressure
+// step is one iteration of the loop: it polls once and handles the events. While the window
+// measures, a closed loop issues a prepared call for each response, and an open loop issues
+// the calls that are due. Only after those are posted does it verify the responses and
+// prepare the next calls, so that the harness works while the transport does.
+func (c *client) step(measuring bool) error {
+	if len(c.ops) > 0 { // left over from back-pressure
 		if err := c.post(); err != nil {
 			return err
 		}
@@ -82,7 +84,7 @@ func (c *client) turn(measuring bool) error {
 		return err
 	}
 	c.counts.polls++
-	paced := measuring && c.pace != nil
+	paced := measuring && c.schedule != nil
 	if n == 0 {
 		c.counts.empty++
 		if !paced {
@@ -92,9 +94,9 @@ func (c *client) turn(measuring bool) error {
 		c.idle.busy()
 	}
 	events := c.events[:n]
-	// One stamp ends the calls that this poll completed and starts the next.
+	// One stamp ends the calls that this poll completed and starts the next ones.
 	var now uint64
-	if paced || c.cycle != nil || uint32(n) >= c.sampler.left || c.timed > 0 && c.anyTimed(events) {
+	if paced || c.iterations != nil || uint32(n) >= c.sampler.left || c.timed > 0 && c.anyTimed(events) {
 		now = c.clock.Now()
 	}
 	full, left := c.inFlight == c.cfg.InFlight, len(c.ops)
@@ -125,8 +127,8 @@ func (c *client) turn(measuring bool) error {
 			} else {
 				c.counts.drained++
 				c.forget(uint32(e.Token))
-				if c.cycle != nil {
-					c.cycle.complete(c.clock, uint32(e.Token), now, false)
+				if c.iterations != nil {
+					c.iterations.complete(c.clock, uint32(e.Token), now, false)
 				}
 			}
 			c.prepare(uint32(e.Token))
@@ -138,31 +140,30 @@ func (c *client) turn(measuring bool) error {
 	return nil
 }
 
-// forget drops what was to be recorded of a call that ends outside of the
-// window.
+// forget drops the latency and the trace of a call that ends outside the window.
 func (c *client) forget(index uint32) {
-	s := &c.slots[index]
+	s := &c.calls[index]
 	if s.started != 0 {
 		c.timed--
 		s.started = 0
 	}
-	if s.flags&slotTraced != 0 {
-		s.flags &^= slotTraced
+	if s.flags&callTraced != 0 {
+		s.flags &^= callTraced
 		c.trace.end(0, 0)
 	}
 }
 
-// rest waits in an open loop, in a turn that found nothing: with nothing in
-// flight asleep until an operation is due, and with calls in flight as a closed
-// loop does, but for no longer than that where there are free ones.
+// rest waits after an empty iteration of an open loop. With nothing in flight it sleeps until
+// an operation is due; with calls in flight it waits as a closed loop does, but not past the
+// time at which the next operation is due if a call is free for it.
 func (c *client) rest(now uint64) error {
 	if c.inFlight == c.cfg.InFlight {
 		return c.idle.pause()
 	}
-	if c.pace.due <= now {
+	if c.schedule.due <= now {
 		return nil
 	}
-	left := time.Duration(c.clock.Nanos(c.pace.due - now))
+	left := time.Duration(c.clock.Nanos(c.schedule.due - now))
 	if c.inFlight > 0 {
 		return c.idle.pauseUntil(left)
 	}
@@ -171,32 +172,32 @@ func (c *client) rest(now uint64) error {
 
 func (c *client) anyTimed(events []transport.Event) bool {
 	for i := range events {
-		if t := events[i].Token; t < transport.Token(len(c.slots)) && c.slots[t].started != 0 {
+		if t := events[i].Token; t < transport.Token(len(c.calls)) && c.calls[t].started != 0 {
 			return true
 		}
 	}
 	return false
 }
 
-// accept checks that an event ends a call in flight. One that does not is
-// counted and loses its kind, as does one that ends the first half of a
-// read-modify-write.
+// accept ends the call that an event completes. If no call in flight has the event's token, or
+// the event is the response to the read of a read-modify-write, accept clears the event's kind
+// so that the rest of step skips it.
 func (c *client) accept(e *transport.Event, now uint64, measuring bool) error {
 	if e.Kind != transport.EventResponse {
 		return c.unexpected(e)
 	}
-	if e.Token >= transport.Token(len(c.slots)) || !c.slots[e.Token].busy {
+	if e.Token >= transport.Token(len(c.calls)) || !c.calls[e.Token].busy {
 		c.counts.unknownToken++
 		e.Kind = 0
 		return nil
 	}
-	s := &c.slots[e.Token]
-	if s.flags&slotReading != 0 && measuring {
+	s := &c.calls[e.Token]
+	if s.flags&callReading != 0 && measuring {
 		c.modify(s, e)
 		e.Kind = 0
 		return nil
 	}
-	if s.flags&slotTraced != 0 && measuring {
+	if s.flags&callTraced != 0 && measuring {
 		c.endTrace(s, now)
 	}
 	s.busy = false
@@ -204,10 +205,10 @@ func (c *client) accept(e *transport.Event, now uint64, measuring bool) error {
 	return nil
 }
 
-// endTrace takes a request's stages, before the next one is issued and may be
-// traced.
-func (c *client) endTrace(s *slot, now uint64) {
-	s.flags &^= slotTraced
+// endTrace records a request's stages. It runs before the next call is issued, because that
+// call may use the trace.
+func (c *client) endTrace(s *call, now uint64) {
+	s.flags &^= callTraced
 	if stages, ok := c.trace.end(s.started, now); ok {
 		for i, spent := range stages {
 			c.mesh.stages[i].record(c.clock, spent)
@@ -215,9 +216,8 @@ func (c *client) endTrace(s *slot, now uint64) {
 	}
 }
 
-// modify goes on with a read-modify-write whose read has its response: the
-// write goes out in the same slot.
-func (c *client) modify(s *slot, e *transport.Event) {
+// modify posts the write of a read-modify-write whose read was answered.
+func (c *client) modify(s *call, e *transport.Event) {
 	version, failure := kv.Check(e.Payload, s.key, s.minVersion, int(c.readSize), c.sumDue(1))
 	if failure != kv.FailureNone {
 		c.counts.failures[failure]++
@@ -225,17 +225,16 @@ func (c *client) modify(s *slot, e *transport.Event) {
 		c.counts.bytes += uint64(len(e.Payload) - kv.HeaderSize)
 		s.minVersion = version
 	}
-	s.flags &^= slotReading
+	s.flags &^= callReading
 	c.nonce++
 	s.requestSize = uint32(len(kv.EncodePut(s.buffer, s.key, int(s.written), c.nonce)))
 	c.add(s, uint32(e.Token))
 }
 
-// complete verifies and counts one response. What operations have in common is
-// done without asking which it is: they come in random order, and each branch
-// on them is mispredicted every other time.
+// complete verifies and counts one response. It does not branch on the operation: operations
+// come in random order, so such a branch is mispredicted every other time.
 func (c *client) complete(e *transport.Event, now uint64) {
-	s := &c.slots[e.Token]
+	s := &c.calls[e.Token]
 	c.counts.ops++
 	c.counts.byOp[s.op]++
 	version, failure := kv.Check(e.Payload, s.key, s.minVersion, int(s.wantSize), c.sumDue(s.reads))
@@ -251,14 +250,14 @@ func (c *client) complete(e *transport.Event, now uint64) {
 	if s.started != 0 {
 		c.record(uint32(e.Token), now)
 	}
-	if c.cycle != nil {
-		c.cycle.complete(c.clock, uint32(e.Token), now, true)
+	if c.iterations != nil {
+		c.iterations.complete(c.clock, uint32(e.Token), now, true)
 	}
 }
 
-// sumDue counts what was read, 1 for a value and 0 for none, and says whether the
-// checksum is to be verified. Responses without a value are not counted: in a
-// pattern the ones that are due could all be of their kind.
+// sumDue counts read, 1 for a response with a value and 0 for others, and reports whether to
+// verify the checksum. Responses without a value do not count, because with a pattern the ones
+// that are due could all be without.
 func (c *client) sumDue(read uint8) bool {
 	if c.verify -= uint32(read); c.verify != 0 {
 		return false
@@ -269,7 +268,7 @@ func (c *client) sumDue(read uint8) bool {
 }
 
 func (c *client) record(index uint32, now uint64) {
-	s := &c.slots[index]
+	s := &c.calls[index]
 	c.timed--
 	ticks := now - s.started
 	ticks -= min(ticks, c.readCost)
@@ -277,7 +276,7 @@ func (c *client) record(index uint32, now uint64) {
 	c.byOp[s.op].Record(ns)
 	c.counts.samples++
 	c.counts.latencySum += ticks
-	c.series.record(now, c.counts.ops)
+	c.slices.record(now, c.counts.ops)
 	c.live.record(c.counts.ops, ns)
 	if c.open != nil {
 		c.open.response.record(c.clock, now-c.open.intended[index])
@@ -287,15 +286,15 @@ func (c *client) record(index uint32, now uint64) {
 	}
 }
 
-func (c *client) recordMesh(s *slot, ticks uint64) {
-	if s.flags&slotRemote == 0 {
+func (c *client) recordMesh(s *call, ticks uint64) {
+	if s.flags&callRemote == 0 {
 		c.mesh.local.record(c.clock, ticks)
 		return
 	}
 	c.mesh.remote.record(c.clock, ticks)
 }
 
-// post offers what is waiting and keeps what was not taken, in order.
+// post posts the waiting ops and keeps those that the worker did not take, in order.
 func (c *client) post() error {
 	if c.cfg.Flush == config.FlushImmediate {
 		return c.postEach()
@@ -335,25 +334,24 @@ func (c *client) posted(n int) {
 	c.ops = c.ops[:len(c.ops)-n]
 }
 
-// drain waits for what is in flight, for a bounded time. Calls that never got
-// an answer are counted as lost.
+// drain waits for the calls in flight, at most drainLimit, and counts the rest as lost.
 func (c *client) drain(s *state) error {
-	// What was not posted yet is not in flight.
+	// Ops that were not posted yet are not in flight: prepare their calls again.
 	for i := len(c.ops) - 1; i >= 0; i-- {
 		index := uint32(c.ops[i].Token)
-		s := &c.slots[index]
+		s := &c.calls[index]
 		s.busy = false
 		c.forget(index)
 		c.inFlight--
 		if s.op == workload.ReadModifyWrite {
 			c.prepareRead(s)
 		}
-		c.prepared.unshift(index)
+		c.prepared.pushFront(index)
 	}
 	c.ops = c.ops[:0]
 	deadline := c.clock.Now() + c.clock.Ticks(c.drainLimit)
 	for c.inFlight > 0 && s.now() != record.StateStopped && c.clock.Now() < deadline {
-		if err := c.turn(false); err != nil {
+		if err := c.step(false); err != nil {
 			return err
 		}
 	}
@@ -365,5 +363,130 @@ func (c *client) unexpected(e *transport.Event) error {
 	if e.Kind == transport.EventPeerLost {
 		return &transport.OpError{Transport: c.cfg.Transport, Op: "call", Peer: e.Peer, Err: transport.ErrPeerDown}
 	}
-	return fmt.Errorf("client was sent an event of kind %d: %w", e.Kind, transport.ErrUnsupported)
+	return fmt.Errorf("client: unexpected event of kind %d: %w", e.Kind, transport.ErrUnsupported)
+}
+
+// prepare draws the next request of a call and queues the call.
+func (c *client) prepare(index uint32) {
+	s := &c.calls[index]
+	r := &c.request
+	c.generator.Next(r)
+	s.flags = 0
+	key := r.Key
+	if !c.route.single() {
+		var remote bool
+		if key, s.peer, remote = c.route.choose(key); remote {
+			s.flags = callRemote
+		}
+	}
+	s.key = key
+	s.written = uint32(r.Size)
+	s.op = r.Op
+	s.reads, s.wantSize = 0, 0
+	switch r.Op {
+	case workload.Read:
+		s.reads, s.wantSize = 1, c.readSize
+		s.requestSize = uint32(len(kv.EncodeGet(s.buffer, key)))
+	case workload.Lookup:
+		s.requestSize = uint32(len(kv.EncodeLookup(s.buffer, key)))
+	case workload.ReadModifyWrite:
+		c.prepareRead(s)
+	default:
+		c.nonce++
+		s.requestSize = uint32(len(kv.EncodePut(s.buffer, key, r.Size, c.nonce)))
+	}
+	if c.iterations != nil {
+		c.iterations.draw(index, r.Last)
+	}
+	c.prepared.push(index)
+}
+
+// prepareRead encodes the read of a read-modify-write.
+func (c *client) prepareRead(s *call) {
+	s.flags |= callReading
+	s.requestSize = uint32(len(kv.EncodeGet(s.buffer, s.key)))
+}
+
+// issue moves a prepared call to the ops to post and returns its index. The caller ensures that
+// fewer than Config.InFlight calls are in flight, so that one is prepared.
+func (c *client) issue(now uint64) (index uint32) {
+	index = c.prepared.pop()
+	s := &c.calls[index]
+	s.busy = true
+	s.minVersion = 0
+	if seen := &c.seen[s.key&c.seenMask]; seen.key == s.key {
+		s.minVersion = seen.version
+	}
+	c.add(s, index)
+	c.inFlight++
+	s.started = 0
+	if c.sampler.take() {
+		s.started = now
+		c.timed++
+		if c.trace != nil && s.flags&(callRemote|callReading) == callRemote && c.trace.word.Load() == 0 {
+			s.flags |= callTraced
+			c.trace.begin(binary.LittleEndian.Uint64(s.buffer))
+		}
+	}
+	if c.iterations != nil {
+		c.iterations.issue(index, now)
+	}
+	return index
+}
+
+// add appends a call's request to the ops to post. It sets field by field: a literal is built
+// on the stack with narrow stores and copied with wide loads, which stall on them.
+func (c *client) add(s *call, index uint32) {
+	c.ops = c.ops[:len(c.ops)+1]
+	op := &c.ops[len(c.ops)-1]
+	op.Kind = transport.OpCall
+	op.Peer = s.peer
+	op.Token = transport.Token(index)
+	op.Payload = s.buffer[:s.requestSize]
+}
+
+// issueDue issues the operations that are due while calls are free.
+func (c *client) issueDue(now uint64) {
+	for c.schedule.due <= now && c.inFlight < c.cfg.InFlight {
+		due := c.schedule.due
+		c.schedule.next()
+		c.open.scheduled++
+		index := c.issue(now)
+		if c.calls[index].started != 0 {
+			c.open.intended[index] = due
+			c.open.lag.record(c.clock, now-max(due, c.freed))
+		}
+	}
+}
+
+// queue is a ring of call indices.
+type queue struct {
+	ring       []uint32
+	mask       uint32
+	head, tail uint32 // free running
+}
+
+func newQueue(room int) queue {
+	size := pow2.Ceil(room)
+	return queue{ring: make([]uint32, size), mask: uint32(size - 1)}
+}
+
+func (q *queue) len() int { return int(q.tail - q.head) }
+
+func (q *queue) push(index uint32) {
+	q.ring[q.tail&q.mask] = index
+	q.tail++
+}
+
+// pushFront puts an index before all others.
+func (q *queue) pushFront(index uint32) {
+	q.head--
+	q.ring[q.head&q.mask] = index
+}
+
+// pop removes the first index; the queue must not be empty.
+func (q *queue) pop() uint32 {
+	index := q.ring[q.head&q.mask]
+	q.head++
+	return index
 }

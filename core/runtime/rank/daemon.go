@@ -12,66 +12,66 @@ import (
 	"transportbench/core/transport"
 )
 
-// daemon is one serving thread: a worker, the part of the store that it owns,
-// and in mesh-proxied the links of its rank's clients. daemon_datapath.go has
-// its loop, and daemon_proxy.go what it does for those clients.
+// daemon is one serving thread: a worker, the part of the store that it owns, and in
+// mesh-proxied the links of its rank's clients. daemon_datapath.go has its loop, and proxy.go
+// its work for those clients.
 type daemon struct {
 	cfg   config.Config
 	rank  int
 	idle  idler
 	clock *machine.Clock
-	stats transport.StatsReader // nil where the worker has none
+	stats transport.StatsReader // nil if the worker has none
 	store *kv.Store
 
 	worker  transport.Worker
 	events  []transport.Event
-	out     outbox // replies to peers, and calls of the rank's clients
+	out     outbox // replies to peers, and forwarded calls of local clients
 	headers [][kv.HeaderSize]byte
 	next    int // in headers, circular
 
-	proxy  *proxy     // nil but in mesh-proxied
-	device *deviceLog // nil but where payloads stay in device memory
+	proxy  *proxy     // nil unless mesh-proxied
+	device *deviceLog // nil unless payloads stay in device memory
 
 	counts daemonCounts
-	// atEnd is what counts was when the window ended.
+	// atEnd is a copy of counts at the end of the window.
 	atEnd daemonCounts
 	start uint64
 	ended bool
 	loop  loopTimer
 }
 
-// daemonCounts are the loop's own.
+// daemonCounts are the counts of one window.
 type daemonCounts struct {
 	loops, empty, requests, gets, puts, lookups, rejected, flushes, backPressure uint64
 	window                                                                       uint64 // ticks
-	fromClients, local, remote, responses, incoming, held                        uint64 // of mesh-proxied
-	left                                                                         uint64 // of puts, in device memory
+	fromClients, local, remote, responses, incoming, held                        uint64 // mesh-proxied
+	left                                                                         uint64 // PUTs whose value stays in device memory
 }
 
-// newDaemon makes the daemon with an index within its rank, on a worker, and
-// fills its store with the keys that it owns.
+// newDaemon returns the daemon with that index within its rank, and fills its store with the
+// keys that it owns.
 func newDaemon(w wiring, index int, idle string, worker transport.Worker) (*daemon, error) {
 	store, err := newStore(w, index)
 	if err != nil {
 		return nil, err
 	}
-	served, forwarded := w.served(), 0
+	open, forwarded := w.openRequests(), 0
 	if w.cfg.Proxied() {
 		forwarded = w.cfg.CallsPerConnection()
 	}
 	d := &daemon{
 		cfg: w.cfg, rank: w.rank, worker: worker, idle: newIdler(idle, worker), clock: machine.Calibrated(), store: store,
-		events: make([]transport.Event, max(pollBatch, min(served+forwarded, mostPoll))),
-		out:    newOutbox(worker, served+forwarded),
-		// One for every request that can be open, of peers and of clients.
-		headers: make([][kv.HeaderSize]byte, served+forwarded),
+		events: make([]transport.Event, max(minPollBatch, min(open+forwarded, maxPollBatch))),
+		out:    newOutbox(worker, open+forwarded),
+		// One for each request of peers and of clients that can be open.
+		headers: make([][kv.HeaderSize]byte, open+forwarded),
 		loop:    newLoopTimer(machine.Calibrated()),
 	}
 	d.stats, _ = worker.(transport.StatsReader)
 	return d, nil
 }
 
-// newStore makes the store of one daemon of a rank, with the keys that it owns.
+// newStore returns the store of one daemon of a rank, filled with the keys that it owns.
 func newStore(w wiring, index int) (*kv.Store, error) {
 	cfg := w.cfg
 	owns := func(key uint64) bool {
@@ -85,7 +85,7 @@ func newStore(w wiring, index int) (*kv.Store, error) {
 	}
 	store, err := kv.NewStore(max(owned, 1), cfg.ValueSize.Max())
 	if err != nil {
-		return nil, fmt.Errorf("making a store of %d keys: %w; lower --keys or --value-size", owned, err)
+		return nil, fmt.Errorf("make a store of %d keys: %w; lower --keys or --value-size", owned, err)
 	}
 	store.VerifyEvery = cfg.VerifyEvery
 	sizes := workload.NewSizes(cfg.ValueSize)
@@ -93,7 +93,7 @@ func newStore(w wiring, index int) (*kv.Store, error) {
 		if owns(key) {
 			if err := store.Fill(key, sizes.At(key)); err != nil {
 				_ = store.Close()
-				return nil, fmt.Errorf("filling the store: %w", err)
+				return nil, fmt.Errorf("fill the store: %w", err)
 			}
 		}
 	}
@@ -107,9 +107,9 @@ func (d *daemon) close() error {
 	return d.store.Close()
 }
 
-// begin forgets the last phase.
+// begin resets the records before a window.
 func (d *daemon) begin() {
-	d.atEnd = daemonCounts{} // a phase may fail before its window
+	d.atEnd = daemonCounts{} // the window may fail before it begins to measure
 	d.loop.begin()
 }
 

@@ -1,6 +1,7 @@
 package rank
 
 import (
+	"errors"
 	"fmt"
 
 	"transportbench/core/base/config"
@@ -9,11 +10,11 @@ import (
 	"transportbench/core/transport"
 )
 
-// run is the daemon's loop for one phase: poll, serve, scan, flush. It serves
-// from the start until it is stopped, and counts while the stage is measuring.
+// run runs the loop of one window: poll, serve, scan, flush. It serves from the start until the
+// state is stopped, and counts while it is measuring.
 func (d *daemon) run(s *state, atBegin, atEnd func()) error {
 	for s.now() == record.StateReady {
-		if err := d.turn(); err != nil {
+		if err := d.step(); err != nil {
 			return err
 		}
 	}
@@ -33,7 +34,7 @@ func (d *daemon) run(s *state, atBegin, atEnd func()) error {
 				return d.stopped()
 			}
 		}
-		if err := d.turn(); err != nil {
+		if err := d.step(); err != nil {
 			if !d.ended {
 				d.end(atEnd)
 			}
@@ -42,7 +43,7 @@ func (d *daemon) run(s *state, atBegin, atEnd func()) error {
 	}
 }
 
-// end closes the window: what comes after is served and not counted.
+// end ends the window: later requests are served but not counted.
 func (d *daemon) end(atEnd func()) {
 	d.ended = true
 	d.counts.window = d.clock.Now() - d.start
@@ -51,7 +52,7 @@ func (d *daemon) end(atEnd func()) {
 	atEnd()
 }
 
-// stopped is what is left to do when nobody calls any more.
+// stopped runs after the last request: it verifies values in device memory.
 func (d *daemon) stopped() error {
 	if d.device == nil {
 		return nil
@@ -59,12 +60,12 @@ func (d *daemon) stopped() error {
 	return d.device.inspect()
 }
 
-// turn goes through the loop once.
-func (d *daemon) turn() error {
+// step is one iteration of the loop.
+func (d *daemon) step() error {
 	d.counts.loops++
 	timed := d.loop.take()
 	n := 0
-	// Responses that clients had no room for lie in what the last poll returned.
+	// Responses waiting for room in the clients' links point into the events of the last Poll.
 	if d.proxy == nil || d.proxy.out.empty() {
 		var err error
 		if n, err = d.worker.Poll(d.events); err != nil {
@@ -107,14 +108,14 @@ func (d *daemon) turn() error {
 		if waiting == 0 {
 			d.counts.empty++
 		}
-		// The client that has to make room may need this core.
+		// The client that must make room may need this core.
 		return d.idle.pause()
 	}
 	d.idle.busy()
 	return nil
 }
 
-// waiting is how many ops are to be posted.
+// waiting returns the number of ops that are not posted yet.
 func (d *daemon) waiting() int {
 	n := len(d.out.ops)
 	if d.proxy != nil {
@@ -123,15 +124,15 @@ func (d *daemon) waiting() int {
 	return n
 }
 
-// serve handles what peers have sent: it answers requests out of the store, and
-// hands responses to the clients that wait for them.
+// serve handles the events of a poll: it answers requests from the store and passes responses
+// to the clients that wait for them.
 func (d *daemon) serve(events []transport.Event) error {
 	for i := range events {
 		e := &events[i]
 		switch {
 		case e.Kind == transport.EventRequest:
 			if d.out.full() {
-				return fmt.Errorf("peers have more than the %d requests open that the run allows", cap(d.out.ops))
+				return fmt.Errorf("serve: peers have more open requests than the %d that the run allows", cap(d.out.ops))
 			}
 			d.counts.incoming++
 			d.answer(e, &d.out)
@@ -140,12 +141,12 @@ func (d *daemon) serve(events []transport.Event) error {
 				return err
 			}
 		case e.Kind == transport.EventPeerLost:
-			if d.proxy != nil { // the clients' calls to it have failed
+			if d.proxy != nil { // clients' calls to it have failed
 				return &transport.OpError{Transport: d.cfg.Transport, Op: "call", Peer: e.Peer, Err: transport.ErrPeerDown}
 			}
-			continue // its own rank says why
+			continue // its own rank reports the reason
 		default:
-			return fmt.Errorf("daemon was sent an event of kind %d: %w", e.Kind, transport.ErrUnsupported)
+			return fmt.Errorf("daemon: unexpected event of kind %d: %w", e.Kind, transport.ErrUnsupported)
 		}
 		if err := d.flushIfImmediate(); err != nil {
 			return err
@@ -154,9 +155,9 @@ func (d *daemon) serve(events []transport.Event) error {
 	return nil
 }
 
-// answer serves a request and puts the reply aside. It points at an entry of
-// the store, which the worker copies when it takes the reply, or at a header, of
-// which there are as many as requests can be open.
+// answer serves a request and adds the reply to out. The reply points at an entry of the store,
+// which the worker copies when it takes the reply, or at a header; there are as many headers as
+// requests can be open.
 func (d *daemon) answer(e *transport.Event, out *outbox) {
 	header := &d.headers[d.next]
 	if d.next++; d.next == len(d.headers) {
@@ -196,7 +197,7 @@ func (d *daemon) flushIfImmediate() error {
 	return d.flush()
 }
 
-// flush posts what waits and rings the doorbells.
+// flush posts the waiting ops and rings the doorbells.
 func (d *daemon) flush() error {
 	if d.store.Resized() {
 		d.refresh()
@@ -225,12 +226,69 @@ func (d *daemon) flushOne(out *outbox) error {
 	return err
 }
 
-// refresh brings the replies that are still to be sent up to the present length
-// of the entries that they point at.
+// refresh updates replies that are not posted yet after a PUT changed the length of an entry.
 func (d *daemon) refresh() {
 	d.out.refresh(d.store)
 	if d.proxy != nil {
 		d.proxy.out.refresh(d.store)
 	}
 	d.store.Settle()
+}
+
+// outbox has the ops of a daemon that a worker has not taken yet, in order. Their payloads must
+// not change until it has.
+type outbox struct {
+	worker transport.Worker
+	ops    []transport.Op
+	posted bool // since the last doorbell
+}
+
+func newOutbox(w transport.Worker, room int) outbox {
+	return outbox{worker: w, ops: make([]transport.Op, 0, room)}
+}
+
+func (o *outbox) empty() bool { return len(o.ops) == 0 }
+func (o *outbox) full() bool  { return len(o.ops) == cap(o.ops) }
+
+// add appends an op; the outbox must not be full. The caller sets it field by field: a literal
+// is built on the stack with narrow stores and copied with wide loads, which stall on them.
+func (o *outbox) add() *transport.Op {
+	o.ops = o.ops[:len(o.ops)+1]
+	return &o.ops[len(o.ops)-1]
+}
+
+// flush posts the ops and rings the doorbell for those that the worker took. It drops replies
+// to a lost peer and fails for calls to one. short reports back-pressure.
+func (o *outbox) flush() (short bool, err error) {
+	for len(o.ops) > 0 {
+		n, err := o.worker.Post(o.ops)
+		o.posted = o.posted || n > 0
+		if err != nil {
+			if !errors.Is(err, transport.ErrPeerDown) || o.ops[n].Kind != transport.OpReply {
+				return false, err
+			}
+			n++
+		}
+		short = err == nil && n < len(o.ops)
+		copy(o.ops, o.ops[n:])
+		o.ops = o.ops[:len(o.ops)-n]
+		if err == nil {
+			break
+		}
+	}
+	if !o.posted {
+		return short, nil
+	}
+	o.posted = false
+	return short, o.worker.Flush()
+}
+
+// refresh looks up the entries that replies point at again. Responses from other ranks are not
+// entries of the store and stay as they are.
+func (o *outbox) refresh(store *kv.Store) {
+	for i := range o.ops {
+		if op := &o.ops[i]; op.Kind == transport.OpReply && len(op.Payload) >= kv.HeaderSize {
+			op.Payload = store.Refresh(op.Payload)
+		}
+	}
 }

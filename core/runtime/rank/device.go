@@ -12,74 +12,88 @@ import (
 	"transportbench/core/transport"
 )
 
-// mostInspected is how many of the last values in device memory are verified after a
-// window, as far as they are still there.
-const mostInspected = 1 << 12
+// maxInspected is the number of values in device memory that are verified after a window: the
+// last ones, if they are still there.
+const maxInspected = 1 << 12
 
-// deviceLog remembers where the values lie that peers have written and that stay in
-// device memory. They are verified after the window: a copy back in it would be measured.
+// deviceLog records the values that peers have written to device memory. They are verified
+// after the window, because copying them to the host would be measured.
 type deviceLog struct {
 	reader transport.DeviceReader
-	list   [mostInspected]deviceValue // circular
-	count  uint64                     // of all since the window began
-	buffer []byte                     // off the heap; the largest request
+	list   [maxInspected]deviceValue // circular
+	count  uint64                    // all values since the window began
+	buffer []byte                    // off the Go heap; as large as the largest request
 	report record.DeviceReport
 }
 
-// deviceValue is a PUT of which the transport handed out the head.
+// deviceValue is a PUT whose value stays in device memory.
 type deviceValue struct {
-	place uint64
-	head  [kv.HeaderSize]byte
-	peer  transport.PeerID
-	size  int32
+	offset uint64
+	header [kv.HeaderSize]byte
+	peer   transport.PeerID
+	size   int32
 }
 
-// deviceProblem says why a workload cannot run over payloads in device memory.
-func deviceProblem(cfg *config.Config) error {
+// checkDeviceWorkload returns an error if the workload reads values: the client would have to
+// verify them in device memory.
+func checkDeviceWorkload(cfg *config.Config) error {
 	if !cfg.ReadsValues() {
 		return nil
 	}
-	return fmt.Errorf("transport %s leaves payloads in device memory, and a value that is read has to be in the host's: %w by this runtime; "+
-		"use a workload that only writes, such as --profile bulk, or options of the transport that keep payloads in the host's memory",
+	return fmt.Errorf("transport %s leaves payloads in device memory, and reads need them in host memory: %w by this runtime; "+
+		"use a workload that only writes, such as --profile bulk, or transport options that keep payloads in host memory",
 		cfg.Transport, transport.ErrUnsupported)
 }
 
-// newDeviceLog makes the log of a daemon whose worker leaves payloads in device memory.
+// newDeviceLog returns the log of a daemon whose worker leaves payloads in device memory.
 func newDeviceLog(cfg *config.Config, worker transport.Worker) (*deviceLog, error) {
 	reader, ok := worker.(transport.DeviceReader)
 	if !ok {
-		return nil, fmt.Errorf("transport %s leaves payloads in device memory and cannot read them back, so that nothing would be verified: %w",
+		return nil, fmt.Errorf("transport %s leaves payloads in device memory and cannot read them back, so nothing would be verified: %w",
 			cfg.Transport, transport.ErrUnsupported)
 	}
 	size := cfg.LargestMessage()
 	buffer, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	if err != nil {
-		return nil, fmt.Errorf("mapping %d bytes to verify values in: %w; lower --value-size", size, err)
+		return nil, fmt.Errorf("map %d bytes to verify values: %w; lower --value-size", size, err)
 	}
 	return &deviceLog{reader: reader, buffer: buffer}, nil
 }
 
 func (l *deviceLog) close() error { return unix.Munmap(l.buffer) }
 
-// begin forgets what came before the window.
+// begin drops the values from before the window.
 func (l *deviceLog) begin() { l.count, l.report = 0, record.DeviceReport{} }
 
-// inspect copies the last values back and verifies them, those of the drain included,
-// since they are what is left of the window's load.
+// inspect copies the last values to the host and verifies them. It includes values that arrived
+// while draining, because they were posted in the window.
 func (l *deviceLog) inspect() error {
-	for i := range min(l.count, mostInspected) {
-		v := &l.list[(l.count-1-i)%mostInspected]
+	for i := range min(l.count, maxInspected) {
+		v := &l.list[(l.count-1-i)%maxInspected]
 		request := l.buffer[:v.size]
-		there, err := l.reader.ReadDevice(v.peer, v.place, request)
+		there, err := l.reader.ReadDevice(v.peer, v.offset, request)
 		switch {
 		case err != nil:
-			return fmt.Errorf("copying a value back from device memory: %w", err)
-		case !there: // used again
-		case bytes.Equal(request[:kv.HeaderSize], v.head[:]) && kv.Intact(request):
+			return fmt.Errorf("copy a value from device memory: %w", err)
+		case !there: // overwritten
+		case bytes.Equal(request[:kv.HeaderSize], v.header[:]) && kv.Intact(request):
 			l.report.Verified++
 		default:
 			l.report.Wrong++
 		}
 	}
 	return nil
+}
+
+// serve answers a request whose value stays in device memory, and records its offset. It must
+// not be called if the whole payload is in host memory.
+func (l *deviceLog) serve(store *kv.Store, e *transport.Event, header *[kv.HeaderSize]byte) (response []byte, outcome kv.Outcome) {
+	response, outcome = store.ServeHead(e.Payload, e.Size, header)
+	if outcome == kv.OutcomePut {
+		v := &l.list[l.count%maxInspected]
+		l.count++
+		v.offset, v.peer, v.size = e.DeviceOffset, e.Peer, int32(e.Size)
+		copy(v.header[:], e.Payload)
+	}
+	return response, outcome
 }

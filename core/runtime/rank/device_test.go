@@ -95,7 +95,7 @@ func TestDeviceMemoryThatCannotBeRead(t *testing.T) {
 
 	ranks = cluster(t, wrapped{&transporttest.Device{}, func(w transport.Worker) transport.Worker { return broken{w} }}, deviceConfig(), config.IdleYield)
 	_, _, err := runAll(t, ranks, record.Window{Duration: 20 * time.Millisecond, SampleEvery: 1})
-	require.ErrorContains(t, err, "copying a value back from device memory: the device is gone")
+	require.ErrorContains(t, err, "copy a value from device memory: the device is gone")
 }
 
 // TestDeviceMemoryIsRefused where the store could not do what is asked, or nothing would

@@ -1,10 +1,20 @@
-// Package rank is the measured runtime of one process: daemons that serve the
-// key-value store, clients that call, and the phases that both go through. It
-// drives every transport through core/transport and contains the only
-// benchmark loops of the project, so that no difference between two transports
-// comes from the loop.
+// Package rank is the measured runtime of one process: daemon threads that serve the
+// key-value store, client threads that call it, and the windows of load that they run
+// together. It drives every transport through core/transport and has the only benchmark
+// loops of the project, so a difference between two transports never comes from the loop.
 //
-// A [Rank] lives in the plugin's process. The host tells it what to do through
-// [Control], over whatever link there is: nothing here assumes that the host is
-// its parent, or on the same machine.
+// A [Rank] lives in the plugin's process and implements [record.Control], by which the host
+// drives it. It does not assume that the host is its parent process or on the same machine.
+//
+// Where to find things:
+//
+//   - rank.go, thread.go, run.go: the control path (prepare, connect, run, close), the polling
+//     threads, and a window from start to report
+//   - wiring.go: which thread is connected to which, and where a client sends a key
+//   - client.go, client_datapath.go: the client and its loop; schedule.go has the open loop's
+//     arrivals, iterations.go the timing of patterns
+//   - daemon.go, daemon_datapath.go: the daemon and its loop; proxy.go adds the links to local
+//     clients in mesh-proxied, device.go the check of values in device memory
+//   - idle.go: spin, yield or park; stats.go and looptimer.go: sampling and timing
+//   - overhead.go: the cost of the client's loop itself
 package rank

@@ -9,20 +9,28 @@ import (
 	"transportbench/core/transport"
 )
 
-// idler is what a loop does about its processor after a turn.
+// idler applies the idle strategy of a loop after each iteration.
 type idler struct {
 	yield  bool
-	waiter transport.Waiter // nil unless parking
-	turns  int              // in a row: found nothing, or with yield found something
+	waiter transport.Waiter // nil unless the strategy is park
+	streak int              // iterations in a row: empty ones, or with yield busy ones
 }
 
 const (
-	// parkAfter empty turns in a row: short gaps are spun through, since a
-	// wake-up costs thousands of turns.
+	// parkAfter is the number of empty iterations before a thread parks. A wake-up costs as
+	// much as thousands of iterations, so short gaps are spun through.
 	parkAfter = 200
-	// parkLimit bounds a wait, so that a stage that moves on between the look
-	// at it and the wait is noticed.
+	// parkLimit bounds a wait, so that a thread sees a state that changed between its last look
+	// and the wait.
 	parkLimit = time.Millisecond
+	// sleepLimit bounds a sleep for the same reason.
+	sleepLimit = time.Millisecond
+	// sleepMargin is how long before its deadline a sleeper wakes: the time that a wake-up takes
+	// to get back to the processor.
+	sleepMargin = 100 * time.Microsecond
+	// busyYield is the number of busy iterations after which a thread that shares its core
+	// yields it. Otherwise the threads that feed it would starve.
+	busyYield = 32
 )
 
 func newIdler(strategy string, w transport.Worker) idler {
@@ -33,31 +41,26 @@ func newIdler(strategy string, w transport.Worker) idler {
 	return i
 }
 
-// busyYield is how many turns in a row a thread that shares its core goes on
-// because it always finds work. Threads that feed it would starve otherwise.
-const busyYield = 32
-
-// busy is called in a turn that found something.
+// busy is called after an iteration that found work.
 func (i *idler) busy() {
 	if !i.yield {
-		i.turns = 0
-	} else if i.turns++; i.turns >= busyYield {
+		i.streak = 0
+	} else if i.streak++; i.streak >= busyYield {
 		i.yieldCore()
 	}
 }
 
-// yieldCore lets other threads run. The system call is raw, so that Go's
-// scheduler does not take the thread's context away.
+// yieldCore lets other threads run on the core. The system call is raw, so that Go's scheduler
+// does not hand the thread's P to another goroutine.
 func (i *idler) yieldCore() {
-	i.turns = 0
+	i.streak = 0
 	_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
 }
 
-// pause is called in a turn that found nothing. The error is the wait's.
+// pause is called after an empty iteration. Its error is the error of Wait.
 func (i *idler) pause() error { return i.pauseUntil(parkLimit + sleepMargin) }
 
-// pauseUntil is pause where something has to be done after the time that is
-// left: it is back before that.
+// pauseUntil is pause with a deadline: it returns before left has passed.
 func (i *idler) pauseUntil(left time.Duration) error {
 	if i.yield {
 		i.yieldCore()
@@ -66,24 +69,16 @@ func (i *idler) pauseUntil(left time.Duration) error {
 	if i.waiter == nil || left <= sleepMargin {
 		return nil
 	}
-	if i.turns++; i.turns < parkAfter {
+	if i.streak++; i.streak < parkAfter {
 		return nil
 	}
-	i.turns = 0
+	i.streak = 0
 	return i.waiter.Wait(min(left-sleepMargin, parkLimit))
 }
 
-const (
-	// sleepMargin is how long before its time a sleeper gets up: what a wake-up
-	// takes to be back on the processor.
-	sleepMargin = 100 * time.Microsecond
-	// sleepLimit bounds a sleep, so that a stage that moves on is noticed.
-	sleepLimit = time.Millisecond
-)
-
-// sleep passes the time until an operation is due, with nothing in flight. It
-// returns before that; the loop spins through the rest. A thread with a
-// processor of its own spins through all of it.
+// sleep passes the time until an operation is due, with no call in flight. It returns before
+// the time is over, and the loop spins through the rest. A thread with its own core does not
+// sleep at all.
 func (i *idler) sleep(left time.Duration) error {
 	switch {
 	case !i.yield && i.waiter == nil:
@@ -97,6 +92,6 @@ func (i *idler) sleep(left time.Duration) error {
 		return i.waiter.Wait(min(left-sleepMargin, sleepLimit))
 	}
 	t := unix.NsecToTimespec(min(left-sleepMargin, sleepLimit).Nanoseconds())
-	_ = unix.ClockNanosleep(unix.CLOCK_MONOTONIC, 0, &t, nil) // EINTR: the loop looks again
+	_ = unix.ClockNanosleep(unix.CLOCK_MONOTONIC, 0, &t, nil) // after EINTR the loop looks again
 	return nil
 }

@@ -29,7 +29,7 @@ func TestParkingEndsBeforeACallIsDue(t *testing.T) {
 	client.idle = newIdler(config.IdlePark, w)
 	rest := func(inFlight int, left time.Duration) []time.Duration {
 		w.asked = nil
-		client.inFlight, client.pace.due = inFlight, 1+client.clock.Ticks(left)
+		client.inFlight, client.schedule.due = inFlight, 1+client.clock.Ticks(left)
 		for range 2 * parkAfter {
 			require.NoError(t, client.rest(1))
 		}

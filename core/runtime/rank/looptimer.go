@@ -14,25 +14,25 @@ const (
 	numPhases
 )
 
-// loopTimer times the phases of some turns of a daemon's loop, chosen like the
-// latency samples so that the stamps cost about 1% of a turn.
+// loopTimer times the phases of sampled iterations of a daemon's loop. The sampling is chosen
+// so that the stamps cost about 1% of an iteration.
 type loopTimer struct {
 	clock    *machine.Clock
 	sampler  sampler
 	every    int
 	readCost uint64  // ticks of one reading of the clock
-	cost     float64 // nanoseconds of one timed turn
+	cost     float64 // nanoseconds of timing one iteration
 
 	phases     [numPhases]*timing
 	whole      *timing
 	turnaround *timing
-	last       uint64 // ticks: the phase before ended
-	spent      uint64 // in this turn's phases
-	polling    uint64 // in the first of them
+	last       uint64 // ticks: the end of the phase before
+	spent      uint64 // ticks in this iteration's phases
+	polling    uint64 // ticks in its poll phase
 	frozen     bool   // the window is over
 }
 
-// loopEvery is the choice before any phase has run.
+// loopEvery is the sampling of the first window.
 const loopEvery = 1024
 
 func newLoopTimer(clock *machine.Clock) loopTimer {
@@ -52,13 +52,13 @@ func newLoopTimer(clock *machine.Clock) loopTimer {
 	return t
 }
 
-// begin prepares a phase.
+// begin prepares for a window.
 func (t *loopTimer) begin() {
 	t.sampler = newSampler(t.every, t.clock.Now())
 	t.reset()
 }
 
-// reset begins the window.
+// reset drops all samples; the window begins to measure.
 func (t *loopTimer) reset() {
 	for _, p := range t.phases {
 		p.reset()
@@ -68,14 +68,14 @@ func (t *loopTimer) reset() {
 	t.frozen = false
 }
 
-// stop ends the window.
+// stop ends the sampling of the window.
 func (t *loopTimer) stop() { t.frozen = true }
 
-// settle chooses how often the next window is timed, by the time that a turn
-// of this one took.
-func (t *loopTimer) settle(turn float64) { t.every = sampleEveryFor(t.cost, turn) }
+// settle chooses the sampling of the next window by the mean time of an iteration in this one,
+// in nanoseconds.
+func (t *loopTimer) settle(iteration float64) { t.every = sampleEveryFor(t.cost, iteration) }
 
-// take says whether a turn is timed; it is then begun.
+// take reports whether to time an iteration, and if so starts it.
 func (t *loopTimer) take() bool {
 	if !t.sampler.take() || t.frozen {
 		return false
@@ -89,7 +89,7 @@ func (t *loopTimer) start() {
 	t.last = t.clock.Now()
 }
 
-// stamp ends a phase.
+// stamp ends a phase of the iteration.
 func (t *loopTimer) stamp(phase int) {
 	spent := t.clock.Now() - t.last
 	spent -= min(spent, t.readCost)
@@ -98,10 +98,10 @@ func (t *loopTimer) stamp(phase int) {
 	if phase == phasePoll {
 		t.polling = spent
 	}
-	t.last = t.clock.Now() // what recording took is nobody's
+	t.last = t.clock.Now() // leaves out the time that recording took
 }
 
-// finish ends the turn; served says that peers had sent something.
+// finish ends the iteration; served reports whether it served peers.
 func (t *loopTimer) finish(served bool) {
 	t.whole.record(t.clock, t.spent)
 	if served {
@@ -123,7 +123,7 @@ func (t *loopTimer) report(r *record.DaemonReport) error {
 	return t.add(r, record.PhaseTurnaround, t.turnaround)
 }
 
-// add leaves out what has no samples, such as the scan where there is none.
+// add leaves out timings without samples, such as scan outside mesh-proxied.
 func (t *loopTimer) add(r *record.DaemonReport, name string, from *timing) error {
 	if from.samples == 0 {
 		return nil

@@ -145,8 +145,8 @@ func TestMeshDoesNotAllocate(t *testing.T) {
 	}
 	turn := func(measuring bool) {
 		for i := range clients {
-			require.NoError(t, clients[i].turn(measuring))
-			require.NoError(t, daemons[i].turn())
+			require.NoError(t, clients[i].step(measuring))
+			require.NoError(t, daemons[i].step())
 		}
 	}
 	allocations := testing.AllocsPerRun(1, func() {

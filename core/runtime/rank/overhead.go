@@ -2,6 +2,7 @@ package rank
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"time"
 
@@ -9,9 +10,11 @@ import (
 	"transportbench/core/base/machine"
 	"transportbench/core/base/record"
 	"transportbench/core/runtime/kv"
+	"transportbench/core/runtime/workload"
+	"transportbench/core/transport"
 )
 
-// Bounds of the store behind the null transport: keys, and bytes of entries.
+// The bounds of the null transport's store: keys, and bytes of entries.
 const (
 	overheadKeys  = 1024
 	overheadBytes = 16 << 20
@@ -30,19 +33,18 @@ func (r *Rank) Overhead(ctx context.Context, d time.Duration) (record.Overhead, 
 		})
 		return o, err
 	}
-	return record.Overhead{}, errors.New("measuring the harness: this rank has no clients")
+	return record.Overhead{}, errors.New("measure the harness: this rank has no clients")
 }
 
-// measureOverhead runs a client of the plan against the null transport on the
-// calling thread.
+// measureOverhead runs a client of the plan against the null transport, on the calling thread.
 func measureOverhead(plan record.Plan, d time.Duration) (o record.Overhead, err error) {
-	restore := quietCollector()
+	restore := pauseCollector()
 	defer restore()
 	cfg := plan.Config
-	// A closed loop against one daemon, whatever the run is.
+	// Always a closed loop against one daemon, without the deliberate slow-down.
 	cfg.Topology, cfg.Ranks, cfg.Daemons = config.TopologyClientServer, 2, 1
 	cfg.Rate, cfg.RemoteShare = 0, config.ByHash
-	cfg.Burn = 0 // which is of the run's making
+	cfg.Burn = 0
 	cfg.Keys = max(1, min(cfg.Keys, overheadKeys, overheadBytes/(cfg.LargestMessage())))
 	null, err := newNullWorker(cfg)
 	if err != nil {
@@ -79,7 +81,7 @@ func measureOverhead(plan record.Plan, d time.Duration) (o record.Overhead, err 
 	return o, nil
 }
 
-// verifyCost measures what the checksum adds to the check of one response.
+// verifyCost measures how many nanoseconds the checksum adds to the check of one response.
 func verifyCost(null *nullWorker, c *client) float64 {
 	const budget = time.Millisecond / 2
 	cost := func(sum bool) float64 {
@@ -95,10 +97,84 @@ func verifyCost(null *nullWorker, c *client) float64 {
 		}
 		return float64(c.clock.Nanos(elapsed)) / float64(rounds)
 	}
-	// Whatever disturbs one of them only makes it longer: the least of several.
+	// Interruptions only make a measurement longer, so take the minimum.
 	with, without := cost(true), cost(false)
 	for range 3 {
 		with, without = min(with, cost(true)), min(without, cost(false))
 	}
 	return max(0, with-without)
 }
+
+// nullWorker completes every call when it is posted, with the response of a store. A client
+// that runs on it measures the harness alone.
+type nullWorker struct {
+	stride  int
+	entries []byte // the responses to a GET of each key, stride bytes apart
+	lengths []int  // of entries
+	ready   []transport.Event
+}
+
+var _ transport.Worker = (*nullWorker)(nil)
+
+func newNullWorker(cfg config.Config) (*nullWorker, error) {
+	w := &nullWorker{
+		stride: cfg.LargestMessage(),
+		ready:  make([]transport.Event, 0, cfg.InFlight),
+	}
+	store, err := kv.NewStore(cfg.Keys, cfg.ValueSize.Max())
+	if err != nil {
+		return nil, err
+	}
+	defer store.Close()
+	var header [kv.HeaderSize]byte
+	var request [kv.HeaderSize]byte
+	w.entries = make([]byte, cfg.Keys*w.stride)
+	sizes := workload.NewSizes(cfg.ValueSize)
+	for key := range uint64(cfg.Keys) {
+		if err := store.Fill(key, sizes.At(key)); err != nil {
+			return nil, err
+		}
+		entry, _ := store.Serve(kv.EncodeGet(request[:], key), &header)
+		copy(w.entries[int(key)*w.stride:], entry)
+		w.lengths = append(w.lengths, len(entry))
+	}
+	return w, nil
+}
+
+func (w *nullWorker) entry(key uint64) []byte {
+	at := int(key) * w.stride
+	return w.entries[at : at+w.lengths[key]]
+}
+
+func (w *nullWorker) Address() []byte { return nil }
+
+func (w *nullWorker) Connect(context.Context, transport.PeerID, []byte) error { return nil }
+
+func (w *nullWorker) Post(ops []transport.Op) (int, error) {
+	for i := range ops {
+		op := &ops[i]
+		// The first word is the key, shifted by the byte of the operation.
+		response := w.entry(binary.LittleEndian.Uint64(op.Payload) >> 8)
+		if !kv.IsGet(op.Payload) { // all other responses are a header alone
+			response = response[:kv.HeaderSize]
+		}
+		w.ready = w.ready[:len(w.ready)+1]
+		e := &w.ready[len(w.ready)-1]
+		e.Kind = transport.EventResponse
+		e.Peer = op.Peer
+		e.Token = op.Token
+		e.Payload = response
+		e.Size = len(response)
+	}
+	return len(ops), nil
+}
+
+func (w *nullWorker) Flush() error { return nil }
+
+func (w *nullWorker) Poll(events []transport.Event) (int, error) {
+	n := copy(events, w.ready)
+	w.ready = w.ready[:copy(w.ready, w.ready[n:])]
+	return n, nil
+}
+
+func (w *nullWorker) Close() error { return nil }

@@ -17,32 +17,22 @@ import (
 	"transportbench/core/transport"
 )
 
-// Rank is one rank of a run. Its methods may be called from any goroutine, one
-// at a time but for Advance.
+// Rank is one rank of a run. Any goroutine may call its methods, one at a time, except
+// Advance, which may be called at any time.
 type Rank struct {
 	driver transport.Driver
 	logger *slog.Logger
 
+	plan      record.Plan
 	transport transport.Transport
-	links     *inbox.Transport // of mesh-proxied
+	links     *inbox.Transport // nil unless mesh-proxied
 	state     state
 
-	// mu guards what Advance looks at; it may come at any time.
-	mu      sync.Mutex
-	plan    record.Plan
-	threads []*thread // daemons before clients
-	closed  bool
-	begun   chan struct{} // closed when the running phase begins to measure
-}
-
-// thread is a poller and what runs on it: a daemon or a client.
-type thread struct {
-	*poller
-	name     record.Thread
-	worker   transport.Worker // of a client of mesh-proxied, its link
-	daemon   *daemon
-	client   *client
-	counters *counters
+	// mu guards the fields that Advance uses.
+	mu        sync.Mutex
+	threads   []*thread // daemons before clients
+	closed    bool
+	measuring chan struct{} // closed when the running window begins to measure
 }
 
 var _ record.Control = (*Rank)(nil)
@@ -52,27 +42,24 @@ func New(driver transport.Driver, logger *slog.Logger) *Rank {
 	return &Rank{driver: driver, logger: logger}
 }
 
-// wiring is who this rank's threads call.
 func (r *Rank) wiring() wiring { return wiring{r.plan.Config, r.plan.Rank} }
 
-// Prepare implements [Control].
+// Prepare implements [record.Control]. The plan comes from another process, so Prepare
+// validates it; the rest of the runtime relies on that.
 func (r *Rank) Prepare(ctx context.Context, plan record.Plan) (record.Prepared, error) {
 	if r.transport != nil {
-		return record.Prepared{}, errors.New("preparing rank: it is prepared already")
+		return record.Prepared{}, errors.New("prepare: the rank is already prepared")
 	}
 	if err := plan.Config.Validate(); err != nil {
 		return record.Prepared{}, err
 	}
-	r.mu.Lock()
 	r.plan = plan
-	r.mu.Unlock()
 	daemons, clients := plan.Config.Threads(plan.Rank)
 	pollers := daemons + clients
 	if len(plan.CPUs) != pollers {
-		return record.Prepared{}, fmt.Errorf("preparing rank %d: the plan has %d processors for %d polling threads", plan.Rank, len(plan.CPUs), pollers)
+		return record.Prepared{}, fmt.Errorf("prepare rank %d: the plan has %d processors for %d polling threads", plan.Rank, len(plan.CPUs), pollers)
 	}
-	// One more than the pollers, which never yield: the control plane needs a
-	// turn too.
+	// Polling threads never yield to Go's scheduler, so the control plane needs one more.
 	runtime.GOMAXPROCS(pollers + 1)
 	if err := r.open(ctx); err != nil {
 		return record.Prepared{}, err
@@ -82,11 +69,11 @@ func (r *Rank) Prepare(ctx context.Context, plan record.Plan) (record.Prepared, 
 		PID: os.Getpid(), Waits: true,
 	}
 	for index, cpu := range plan.CPUs {
-		name := record.Thread{Rank: plan.Rank, Daemon: index, Client: -1}
+		id := record.Thread{Rank: plan.Rank, Daemon: index, Client: -1}
 		if index >= daemons {
-			name = record.Thread{Rank: plan.Rank, Daemon: -1, Client: index - daemons}
+			id = record.Thread{Rank: plan.Rank, Daemon: -1, Client: index - daemons}
 		}
-		t := &thread{poller: startPoller(cpu), name: name}
+		t := startThread(id, cpu)
 		r.mu.Lock()
 		r.threads = append(r.threads, t)
 		r.mu.Unlock()
@@ -100,7 +87,7 @@ func (r *Rank) Prepare(ctx context.Context, plan record.Plan) (record.Prepared, 
 		}
 		prepared.CPUs = append(prepared.CPUs, affinity)
 		if t.client != nil && plan.Config.Proxied() {
-			continue // its link is known here
+			continue // it has a link of this rank instead of a worker
 		}
 		_, waits := t.worker.(transport.Waiter)
 		prepared.Waits = prepared.Waits && waits
@@ -110,7 +97,7 @@ func (r *Rank) Prepare(ctx context.Context, plan record.Plan) (record.Prepared, 
 			prepared.Workers.Clients = append(prepared.Workers.Clients, t.worker.Address())
 		}
 	}
-	return prepared, r.link(ctx)
+	return prepared, r.connectLinks(ctx)
 }
 
 func (r *Rank) open(ctx context.Context) error {
@@ -121,15 +108,14 @@ func (r *Rank) open(ctx context.Context) error {
 	}
 	w := r.wiring()
 	r.transport, err = r.driver.Open(ctx, transport.Config{
-		Rank: r.plan.Rank, Workers: w.workers(), Peers: w.peers(), InFlight: w.cfg.CallsPerConnection(),
+		Rank: r.plan.Rank, Workers: w.workers(), Peers: w.peers(), InFlight: cfg.CallsPerConnection(),
 		MaxPayload: cfg.LargestMessage(), HostPrefix: kv.HeaderSize, Options: options, Logger: r.logger,
 	})
 	if err != nil {
 		return err
 	}
-	capabilities := r.transport.Properties().Capabilities
-	if capabilities.DeviceMemory {
-		if err := deviceProblem(&cfg); err != nil {
+	if r.deviceMemory() {
+		if err := checkDeviceWorkload(&cfg); err != nil {
 			return err
 		}
 	}
@@ -139,16 +125,17 @@ func (r *Rank) open(ctx context.Context) error {
 	return err
 }
 
-// prepareThread runs on the thread itself.
+func (r *Rank) deviceMemory() bool { return r.transport.Properties().Capabilities.DeviceMemory }
+
+// prepareThread makes the worker of t and its daemon or client. It runs on t itself, so that
+// memory is first touched by the thread that uses it.
 func (r *Rank) prepareThread(t *thread, index int) (affinity string, err error) {
 	cfg, w := r.plan.Config, r.wiring()
-	linked := cfg.Proxied() && !t.name.IsDaemon()
-	var worker transport.Worker
-	if linked {
-		worker, err = r.links.NewWorker(index)
-	} else {
-		worker, err = r.transport.NewWorker(index)
+	newWorker := r.transport.NewWorker
+	if cfg.Proxied() && !t.id.IsDaemon() {
+		newWorker = r.links.NewWorker
 	}
+	worker, err := newWorker(index)
 	if err != nil {
 		return "", err
 	}
@@ -158,22 +145,22 @@ func (r *Rank) prepareThread(t *thread, index int) (affinity string, err error) 
 	if affinity, err = t.pin(); err != nil {
 		return "", err
 	}
-	t.counters = &counters{reason: oversubscribedCounters}
+	t.counters = &counters{reason: countersNeedSpin}
 	if r.plan.Idle == config.IdleSpin {
 		t.counters = openCounters()
 	}
-	if t.name.IsDaemon() {
-		t.daemon, err = newDaemon(w, t.name.Daemon, r.plan.Idle, t.worker)
-		if err == nil && r.transport.Properties().Capabilities.DeviceMemory {
-			t.daemon.device, err = newDeviceLog(&cfg, t.worker)
-		}
-	} else {
-		t.client, err = newClient(w, cfg.CallerNumber(r.plan.Rank)*cfg.Clients+t.name.Client, r.plan.Idle, t.worker)
+	if !t.id.IsDaemon() {
+		t.client, err = newClient(w, cfg.CallerNumber(r.plan.Rank)*cfg.Clients+t.id.Client, r.plan.Idle, worker)
+		return affinity, err
+	}
+	t.daemon, err = newDaemon(w, t.id.Daemon, r.plan.Idle, worker)
+	if err == nil && r.deviceMemory() {
+		t.daemon.device, err = newDeviceLog(&cfg, worker)
 	}
 	return affinity, err
 }
 
-// Connect implements [Control].
+// Connect implements [record.Control].
 func (r *Rank) Connect(ctx context.Context, workers []record.RankWorkers) error {
 	w := r.wiring()
 	all := slices.SortedFunc(slices.Values(workers), func(a, b record.RankWorkers) int { return a.Rank - b.Rank })
@@ -181,7 +168,7 @@ func (r *Rank) Connect(ctx context.Context, workers []record.RankWorkers) error 
 		if t.client != nil && w.cfg.Proxied() {
 			return nil
 		}
-		for _, c := range w.connections(t.name, all) {
+		for _, c := range w.connections(t.id, all) {
 			if err := t.worker.Connect(ctx, c.peer, c.address); err != nil {
 				return err
 			}
@@ -190,7 +177,7 @@ func (r *Rank) Connect(ctx context.Context, workers []record.RankWorkers) error 
 	})
 }
 
-// each runs f on all threads at once and returns the errors together.
+// each runs f on all threads concurrently and joins their errors.
 func (r *Rank) each(ctx context.Context, f func(*thread) error) error {
 	errs := make([]error, len(r.threads))
 	var all sync.WaitGroup
@@ -201,15 +188,15 @@ func (r *Rank) each(ctx context.Context, f func(*thread) error) error {
 	return errors.Join(errs...)
 }
 
-// Probe implements [Control].
+// Probe implements [record.Control].
 func (r *Rank) Probe(ctx context.Context, probe record.Probe) (floor transport.Floor, err error) {
-	at := slices.IndexFunc(r.threads, func(t *thread) bool { return t.name == probe.Near })
+	at := slices.IndexFunc(r.threads, func(t *thread) bool { return t.id == probe.Near })
 	if at < 0 {
-		return floor, fmt.Errorf("probing the floor: rank %d has no %v", r.plan.Rank, probe.Near)
+		return floor, fmt.Errorf("probe the floor: rank %d has no %v", r.plan.Rank, probe.Near)
 	}
 	peer, err := r.wiring().peer(probe.Near, probe.Far)
 	if err != nil {
-		return floor, fmt.Errorf("probing the floor: %w", err)
+		return floor, fmt.Errorf("probe the floor: %w", err)
 	}
 	t := r.threads[at]
 	prober, ok := t.worker.(transport.Prober)
@@ -223,26 +210,26 @@ func (r *Rank) Probe(ctx context.Context, probe record.Probe) (floor transport.F
 	return floor, err
 }
 
-// Advance implements [Control].
+// Advance implements [record.Control].
 func (r *Rank) Advance(_ context.Context, to record.State) error {
 	r.advance(to)
 	if to == record.StateMeasuring {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if r.begun != nil {
-			close(r.begun)
-			r.begun = nil
+		if r.measuring != nil {
+			close(r.measuring)
+			r.measuring = nil
 		}
 	}
 	return nil
 }
 
-// advance moves the stage on and wakes who is parked.
+// advance moves the state and wakes parked threads.
 func (r *Rank) advance(to record.State) {
 	r.state.advance(to)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.closed { // the workers' memory may be gone
+	if r.closed { // the workers' memory may be unmapped
 		return
 	}
 	for _, t := range r.threads {
@@ -252,7 +239,9 @@ func (r *Rank) advance(to record.State) {
 	}
 }
 
-// Close implements [Control].
+// Close implements [record.Control]. It is idempotent. If a thread does not return before ctx
+// ends, the transport stays open, because that thread may still use its memory; both end with
+// the process.
 func (r *Rank) Close(ctx context.Context) error {
 	r.advance(record.StateStopped)
 	r.mu.Lock()
@@ -264,12 +253,10 @@ func (r *Rank) Close(ctx context.Context) error {
 	}
 	err := r.each(ctx, (*thread).release)
 	if ctx.Err() != nil {
-		// A thread that does not come back may still touch the transport's
-		// memory; it goes with the process.
 		return err
 	}
 	for _, t := range r.threads {
-		t.poller.close()
+		t.end()
 	}
 	if r.links != nil {
 		err = errors.Join(err, r.links.Close())
@@ -278,22 +265,4 @@ func (r *Rank) Close(ctx context.Context) error {
 		err = errors.Join(err, r.transport.Close())
 	}
 	return err
-}
-
-// release gives up what a thread holds.
-func (t *thread) release() error {
-	var errs []error
-	if t.worker != nil {
-		errs = append(errs, t.worker.Close())
-	}
-	if t.counters != nil {
-		errs = append(errs, t.counters.close())
-	}
-	if t.daemon != nil {
-		errs = append(errs, t.daemon.close())
-	}
-	if t.client != nil {
-		errs = append(errs, t.client.close())
-	}
-	return errors.Join(errs...)
 }

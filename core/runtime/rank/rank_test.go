@@ -258,7 +258,7 @@ func TestMeasuredLoopDoesNotAllocate(t *testing.T) {
 		var loop error
 		allocations := testing.AllocsPerRun(1, func() {
 			for client.counts.ops < 1_000_000 && loop == nil {
-				loop = errors.Join(client.turn(true), daemon.turn())
+				loop = errors.Join(client.step(true), daemon.step())
 			}
 		})
 		require.NoError(t, loop)
@@ -270,7 +270,7 @@ func TestMeasuredLoopDoesNotAllocate(t *testing.T) {
 // drainInTest empties what is in flight, with the daemon on the same thread.
 func (c *client) drainInTest(d *daemon) error {
 	for c.inFlight > 0 {
-		if err := errors.Join(c.turn(false), d.turn()); err != nil {
+		if err := errors.Join(c.step(false), d.step()); err != nil {
 			return err
 		}
 	}

@@ -5,19 +5,20 @@ import (
 
 	"transportbench/core/base/config"
 	"transportbench/core/base/record"
+	"transportbench/core/runtime/kv"
 	"transportbench/core/transport"
 )
 
-// wiring is who calls whom over the transport, as one rank sees it. Peers are
-// numbered without gaps: a client numbers the daemons of all serving ranks, a
-// daemon the clients of all calling ranks, and a daemon of mesh-proxied the
-// other ranks, of which it knows the daemon with its own index.
+// wiring describes the connections of one rank over the transport. Peer numbers are dense: a
+// client numbers the daemons of all serving ranks, a daemon numbers the clients of all calling
+// ranks, and a daemon of mesh-proxied numbers the other ranks, where it is connected to the
+// daemon with its own index.
 type wiring struct {
 	cfg  config.Config
 	rank int
 }
 
-// workers is how many threads of the rank hold a worker of the transport.
+// workers returns how many threads of the rank have a worker of the transport.
 func (w wiring) workers() int {
 	daemons, clients := w.cfg.Threads(w.rank)
 	if w.cfg.Proxied() {
@@ -26,7 +27,7 @@ func (w wiring) workers() int {
 	return daemons + clients
 }
 
-// peers is the most connections of one worker.
+// peers returns the largest number of connections of any worker.
 func (w wiring) peers() int {
 	if w.cfg.Proxied() {
 		return w.cfg.Ranks - 1
@@ -41,41 +42,41 @@ func (w wiring) peers() int {
 	return peers
 }
 
-// served is the most requests from peers that a daemon has open.
-func (w wiring) served() int {
+// openRequests returns the largest number of peers' requests that a daemon has open.
+func (w wiring) openRequests() int {
 	if w.cfg.Proxied() {
 		return (w.cfg.Ranks - 1) * w.cfg.CallsPerConnection()
 	}
 	return w.cfg.CallingRanks() * w.cfg.Clients * w.cfg.InFlight
 }
 
-// server is the number by which a client knows a daemon.
-func (w wiring) server(rank, daemon int) transport.PeerID {
+// daemonPeer returns a client's number for a daemon.
+func (w wiring) daemonPeer(rank, daemon int) transport.PeerID {
 	return transport.PeerID(rank*w.cfg.Daemons + daemon)
 }
 
-// caller is the number by which a daemon knows a client.
-func (w wiring) caller(rank, client int) transport.PeerID {
+// clientPeer returns a daemon's number for a client.
+func (w wiring) clientPeer(rank, client int) transport.PeerID {
 	return transport.PeerID(w.cfg.CallerNumber(rank)*w.cfg.Clients + client)
 }
 
-// other is the number by which a daemon of mesh-proxied knows another rank.
-func (w wiring) other(rank int) transport.PeerID {
+// rankPeer returns the number for another rank that a daemon of mesh-proxied uses.
+func (w wiring) rankPeer(rank int) transport.PeerID {
 	if rank > w.rank {
 		rank--
 	}
 	return transport.PeerID(rank)
 }
 
-// peer returns the number by which a thread of this rank knows another thread.
+// peer returns the number that a thread of this rank has for another thread.
 func (w wiring) peer(near, far record.Thread) (transport.PeerID, error) {
 	switch {
 	case w.cfg.Proxied() && near.IsDaemon() && far.IsDaemon() && near.Daemon == far.Daemon && far.Rank != w.rank:
-		return w.other(far.Rank), nil
+		return w.rankPeer(far.Rank), nil
 	case !w.cfg.Proxied() && near.IsDaemon() && !far.IsDaemon():
-		return w.caller(far.Rank, far.Client), nil
+		return w.clientPeer(far.Rank, far.Client), nil
 	case !w.cfg.Proxied() && !near.IsDaemon() && far.IsDaemon():
-		return w.server(far.Rank, far.Daemon), nil
+		return w.daemonPeer(far.Rank, far.Daemon), nil
 	}
 	return 0, fmt.Errorf("%v and %v have no connection in %s", near, far, w.cfg.Topology)
 }
@@ -86,25 +87,89 @@ type connection struct {
 	address []byte
 }
 
-// connections are the peers of a thread of this rank, out of the workers of all
-// ranks.
+// connections returns the peers of a thread of this rank; all has the workers of all ranks.
 func (w wiring) connections(near record.Thread, all []record.RankWorkers) []connection {
 	var list []connection
 	for _, far := range all {
 		switch {
 		case w.cfg.Proxied():
 			if far.Rank != w.rank {
-				list = append(list, connection{w.other(far.Rank), far.Daemons[near.Daemon]})
+				list = append(list, connection{w.rankPeer(far.Rank), far.Daemons[near.Daemon]})
 			}
 		case near.IsDaemon():
 			for i, address := range far.Clients {
-				list = append(list, connection{w.caller(far.Rank, i), address})
+				list = append(list, connection{w.clientPeer(far.Rank, i), address})
 			}
 		default:
 			for i, address := range far.Daemons {
-				list = append(list, connection{w.server(far.Rank, i), address})
+				list = append(list, connection{w.daemonPeer(far.Rank, i), address})
 			}
 		}
 	}
 	return list
+}
+
+// route chooses the peer for each request of a client.
+type route struct {
+	ranks, daemons uint64
+	own            uint64 // the client's rank, as a server
+	mesh, proxied  bool
+	// forced replaces each drawn key by its neighbour on a rank drawn by RemoteShare: another
+	// rank than the client's if the draw is below remote.
+	forced bool
+	remote uint64 // fraction of 2^63
+	random random
+}
+
+// newRoute returns the route of one client; number seeds its choices.
+func newRoute(w wiring, number int) route {
+	cfg := w.cfg
+	r := route{
+		ranks: uint64(cfg.ServingRanks()), daemons: uint64(cfg.Daemons),
+		own: uint64(w.rank), mesh: cfg.Mesh(), proxied: cfg.Proxied(),
+		forced: cfg.Mesh() && cfg.RemoteShare != config.ByHash,
+		random: newRandom(cfg.Seed, uint64(number), drawRoutes),
+	}
+	if r.forced {
+		r.remote = uint64(float64(cfg.RemoteShare) * (1 << 63))
+	}
+	return r
+}
+
+// single reports whether there is only one daemon to call.
+func (r *route) single() bool { return r.ranks*r.daemons == 1 }
+
+// choose returns the key to request in place of the drawn one, the peer to call, and whether
+// another rank than the client's owns the key.
+func (r *route) choose(key uint64) (uint64, transport.PeerID, bool) {
+	owner := uint64(0)
+	if r.mesh {
+		if r.forced {
+			owner = r.drawRank()
+			key = kv.OnRank(key, int(owner), int(r.ranks))
+		} else {
+			owner = uint64(kv.RankOf(key, int(r.ranks)))
+		}
+	}
+	daemon := uint64(0)
+	if r.daemons > 1 {
+		daemon = uint64(kv.Owner(key, int(r.daemons)))
+	}
+	peer := owner*r.daemons + daemon
+	if r.proxied {
+		peer = daemon
+	}
+	return key, transport.PeerID(peer), r.mesh && owner != r.own
+}
+
+// drawRank returns the client's own rank, or any of the others with equal probability.
+func (r *route) drawRank() uint64 {
+	if r.random.next()>>1 >= r.remote {
+		return r.own
+	}
+	other := r.random.below(r.ranks - 1)
+	if other >= r.own {
+		other++
+	}
+	return other
 }

@@ -67,7 +67,7 @@ func TestWrongTwice(t *testing.T) {
 		client.begin(1, time.Hour)
 		require.NoError(t, client.enter(1))
 		for client.counts.ops < ops {
-			require.NoError(t, errors.Join(client.turn(true), daemon.turn()))
+			require.NoError(t, errors.Join(client.step(true), daemon.step()))
 		}
 		require.NoError(t, client.drainInTest(daemon))
 	}
@@ -91,7 +91,7 @@ func TestResponsesToNobody(t *testing.T) {
 	client.begin(1, time.Hour)
 	client.issue(1)
 	for client.counts.unknownToken == 0 {
-		require.NoError(t, errors.Join(client.turn(true), daemon.turn()))
+		require.NoError(t, errors.Join(client.step(true), daemon.step()))
 	}
 	require.Equal(t, map[string]uint64{"unknown token": 1}, client.failures())
 	client.inFlight = 0

@@ -24,9 +24,9 @@ func hotspotProbabilities(n, hot uint64, share float64) []float64 {
 	return probability
 }
 
-func countKeys(s *Source, n, draws int) []uint64 {
+func countKeys(g *Generator, n, draws int) []uint64 {
 	observed := make([]uint64, n)
-	for _, r := range draw(s, draws) {
+	for _, r := range draw(g, draws) {
 		observed[r.Key]++
 	}
 	return observed
@@ -42,10 +42,10 @@ func TestHotspotIsHotspot(t *testing.T) {
 		{10, 0.99, 0.5, 9}, {10, 0.001, 0.5, 1}, {2, 0.5, 0.9, 1},
 	} {
 		t.Run(fmt.Sprint(c.n, c.keys, c.hits), func(t *testing.T) {
-			s := source(t, 1, func(f *config.Config) {
+			g := generator(t, 1, func(f *config.Config) {
 				f.Distribution, f.Keys, f.HotKeys, f.HotShare = config.DistributionHotspot, c.n, c.keys, c.hits
 			})
-			observed := countKeys(s, c.n, 500_000)
+			observed := countKeys(g, c.n, 500_000)
 			statistic, critical := chiSquared(t, observed, hotspotProbabilities(uint64(c.n), c.hot, c.hits))
 			require.Less(t, statistic, critical)
 		})
@@ -57,23 +57,23 @@ func TestHotspotTestCanFail(t *testing.T) {
 		return func(f *config.Config) { f.Distribution, f.Keys, f.HotShare = config.DistributionHotspot, 100, share }
 	}
 	want := hotspotProbabilities(100, 20, 0.8)
-	statistic, critical := chiSquared(t, countKeys(source(t, 1, edit(0.79)), 100, 500_000), want)
+	statistic, critical := chiSquared(t, countKeys(generator(t, 1, edit(0.79)), 100, 500_000), want)
 	require.Greater(t, statistic, critical, "a share that is off by a hundredth")
-	statistic, critical = chiSquared(t, countKeys(source(t, 1, edit(0.8)), 100, 500_000), hotspotProbabilities(100, 21, 0.8))
+	statistic, critical = chiSquared(t, countKeys(generator(t, 1, edit(0.8)), 100, 500_000), hotspotProbabilities(100, 21, 0.8))
 	require.Greater(t, statistic, critical, "one key more is hot")
 }
 
 func TestHotspotEnds(t *testing.T) {
-	s := source(t, 0, func(f *config.Config) { f.Distribution, f.Keys = config.DistributionHotspot, 1 })
-	require.Equal(t, []uint64{1000}, countKeys(s, 1, 1000))
+	g := generator(t, 0, func(f *config.Config) { f.Distribution, f.Keys = config.DistributionHotspot, 1 })
+	require.Equal(t, []uint64{1000}, countKeys(g, 1, 1000))
 	for share, hot := range map[float64]bool{0: false, 1: true} {
-		s := source(t, 0, func(f *config.Config) { f.Distribution, f.Keys, f.HotShare = config.DistributionHotspot, 100, share })
+		g := generator(t, 0, func(f *config.Config) { f.Distribution, f.Keys, f.HotShare = config.DistributionHotspot, 100, share })
 		p := newPermutation(100)
 		isHot := map[uint64]bool{}
 		for index := range uint64(20) {
 			isHot[p.apply(index)] = true
 		}
-		for _, r := range draw(s, 1000) {
+		for _, r := range draw(g, 1000) {
 			require.Equal(t, hot, isHot[r.Key])
 		}
 	}
@@ -83,7 +83,7 @@ func TestHotspotEnds(t *testing.T) {
 // in its own insertions; it checks the insertions themselves.
 func ages(t *testing.T, keys, client, clients, draws int, theta float64) []uint64 {
 	t.Helper()
-	s := source(t, client, func(c *config.Config) {
+	g := generator(t, client, func(c *config.Config) {
 		c.Distribution, c.Keys, c.Clients, c.Theta = config.DistributionLatest, keys, clients, theta
 		c.Mix = config.Mix{{Op: config.OpRead, Share: 0.95}, {Op: config.OpInsert, Share: 0.05}}
 	})
@@ -94,7 +94,7 @@ func ages(t *testing.T, keys, client, clients, draws int, theta float64) []uint6
 	}
 	newest, inserted := client-clients, 0
 	observed := make([]uint64, keys)
-	for _, r := range draw(s, draws) {
+	for _, r := range draw(g, draws) {
 		switch r.Op {
 		case Insert:
 			newest = index[r.Key]
@@ -132,16 +132,16 @@ func TestClientsInsertDifferentKeysUntilAllAreDone(t *testing.T) {
 	for _, distribution := range config.Distributions() {
 		for _, c := range []struct{ keys, clients int }{{24, 3}, {25, 3}, {64, 1}, {7, 7}, {7, 16}} {
 			seen := map[uint64]bool{}
-			sources := make([]*Source, c.clients)
-			for client := range sources {
-				sources[client] = source(t, client, func(f *config.Config) {
+			generators := make([]*Generator, c.clients)
+			for client := range generators {
+				generators[client] = generator(t, client, func(f *config.Config) {
 					f.Distribution, f.Keys, f.Clients = distribution, c.keys, c.clients
 					f.Mix = config.Mix{{Op: config.OpInsert, Share: 1}}
 				})
 			}
 			for i := range c.keys {
 				var r Request
-				sources[i%c.clients].Next(&r)
+				generators[i%c.clients].Next(&r)
 				require.Equal(t, Insert, r.Op)
 				require.False(t, seen[r.Key], "%s %v: insertion %d of key %d comes too early", distribution, c, i, r.Key)
 				seen[r.Key] = true
@@ -154,11 +154,11 @@ func TestClientsInsertDifferentKeysUntilAllAreDone(t *testing.T) {
 func TestSequentialIsSequential(t *testing.T) {
 	for _, c := range []struct{ keys, clients int }{{10, 1}, {10, 3}, {1000, 7}, {3, 5}, {1, 2}} {
 		for client := range c.clients {
-			s := source(t, client, func(f *config.Config) {
+			g := generator(t, client, func(f *config.Config) {
 				f.Distribution, f.Keys, f.Clients = config.DistributionSequential, c.keys, c.clients
 			})
 			key := uint64(c.keys * client / c.clients)
-			for _, r := range draw(s, 3*c.keys) {
+			for _, r := range draw(g, 3*c.keys) {
 				require.Equal(t, key, r.Key)
 				key = (key + 1) % uint64(c.keys)
 			}
@@ -166,14 +166,14 @@ func TestSequentialIsSequential(t *testing.T) {
 	}
 	// As a distribution it is uniform, and more even than chance: chi-squared
 	// of what it draws is 0.
-	even := countKeys(source(t, 0, func(f *config.Config) { f.Distribution, f.Keys = config.DistributionSequential, 100 }), 100, 10_000)
+	even := countKeys(generator(t, 0, func(f *config.Config) { f.Distribution, f.Keys = config.DistributionSequential, 100 }), 100, 10_000)
 	probability := make([]float64, 100)
 	for i := range probability {
 		probability[i] = 0.01
 	}
 	statistic, _ := chiSquared(t, even, probability)
 	require.Zero(t, statistic)
-	drawn := countKeys(source(t, 0, func(f *config.Config) { f.Keys = 100 }), 100, 10_000)
+	drawn := countKeys(generator(t, 0, func(f *config.Config) { f.Keys = 100 }), 100, 10_000)
 	statistic, _ = chiSquared(t, drawn, probability)
 	require.Greater(t, statistic, 50.0, "draws are not as even")
 }
@@ -182,12 +182,12 @@ func TestSequentialIsSequential(t *testing.T) {
 func TestDistributionsScatter(t *testing.T) {
 	for _, distribution := range []string{config.DistributionZipfian, config.DistributionHotspot, config.DistributionLatest} {
 		const keys = 1 << 12
-		s := source(t, 0, func(c *config.Config) {
+		g := generator(t, 0, func(c *config.Config) {
 			c.Distribution, c.Keys, c.HotKeys, c.HotShare = distribution, keys, 0.01, 0.99
 		})
 		var ranges [8]int
 		seen := map[uint64]bool{}
-		for _, r := range draw(s, 3000) {
+		for _, r := range draw(g, 3000) {
 			if !seen[r.Key] {
 				ranges[r.Key*8/keys]++
 			}

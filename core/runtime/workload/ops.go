@@ -7,40 +7,40 @@ import (
 	"transportbench/core/base/config"
 )
 
-// Op is what a request asks for.
+// Op is the operation of a request.
 type Op uint8
 
 // The operations, in the order of [config.OpNames].
 const (
-	Read   Op = iota // the entry of a key
-	Write            // a new value for a key
-	Lookup           // an entry's header: whether it is there, and its version
-	Insert           // a new value for the next key of the client's own sequence
-	// ReadModifyWrite is a read, and on its response a write of the same key.
-	// It is one request, and its latency that of both.
+	Read   Op = iota // read the entry of a key
+	Write            // write a new value of a key
+	Lookup           // read an entry's header: whether it exists, and its version
+	Insert           // write a value of the next key in the client's own sequence
+	// ReadModifyWrite is a read and, on its response, a write of the same key. It counts as one
+	// operation, with the latency of both.
 	ReadModifyWrite
 
-	// NumOps sizes an array with an element for each.
+	// NumOps is the number of operations.
 	NumOps = iota
 )
 
 func (o Op) String() string { return config.OpNames()[o] }
 
-// Writes says whether a value is sent.
+// Writes reports whether the request has a value.
 func (o Op) Writes() bool { return o.writes() != 0 }
 
-// writes is 1 where a value is sent, else 0.
+// writes returns 1 if the request has a value, else 0.
 func (o Op) writes() int {
 	return (1<<Write | 1<<Insert | 1<<ReadModifyWrite) >> (o & 7) & 1
 }
 
-// ops draws operations, or goes through a pattern of them.
+// ops draws operations from a mix or steps through a pattern.
 type ops struct {
-	// bounds cut 0..2^63 into the shares of the operations: bounds[i] is the
-	// upper end of operation i, and the last operation has the rest. They have
-	// one bit less than a draw, so that all of them is a number too.
+	// bounds divide 0..2^63 into the shares of the operations: bounds[i] is the upper end of
+	// operation i, and the last operation has the rest. They have one bit less than a draw, so
+	// that a share of 1 has a bound too.
 	bounds [NumOps - 1]uint64
-	cycle  []Op // of the pattern; nil for draws
+	cycle  []Op // one iteration of the pattern; nil for a mix
 	at     int
 }
 
@@ -63,8 +63,8 @@ func newOps(cfg *config.Config) ops {
 	return ops{bounds: cut(shares)}
 }
 
-// cut turns shares into bounds. What rounding leaves over is the last
-// operation's that has a share at all, so that none is drawn that has none.
+// cut turns shares into bounds. The last operation with a share also gets the rounding error,
+// so that an operation without a share is never drawn.
 func cut(shares [NumOps]float64) (bounds [NumOps - 1]uint64) {
 	last := NumOps - 1
 	for shares[last] == 0 {
@@ -83,8 +83,7 @@ func cut(shares [NumOps]float64) (bounds [NumOps - 1]uint64) {
 
 func opNamed(name string) Op { return Op(slices.Index(config.OpNames(), name)) }
 
-// step returns the next operation of the pattern, and whether it ends an
-// iteration.
+// step returns the next operation of the pattern and reports whether it ends an iteration.
 func (o *ops) step() (op Op, last bool) {
 	op = o.cycle[o.at]
 	if o.at++; o.at == len(o.cycle) {
@@ -94,8 +93,8 @@ func (o *ops) step() (op Op, last bool) {
 	return op, last
 }
 
-// pick turns a draw into an operation, without a branch on what was drawn,
-// which nothing could predict.
+// pick turns a draw into an operation. It does not branch on the draw, because the branch would
+// be unpredictable.
 func (o *ops) pick(x uint64) Op {
 	_, a := bits.Sub64(x>>1, o.bounds[0], 0)
 	_, b := bits.Sub64(x>>1, o.bounds[1], 0)

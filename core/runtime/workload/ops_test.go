@@ -21,9 +21,9 @@ func TestOpsAreTheConfigurations(t *testing.T) {
 	require.True(t, Write.Writes() && Insert.Writes() && ReadModifyWrite.Writes())
 }
 
-func countOps(s *Source, draws int) []uint64 {
+func countOps(g *Generator, draws int) []uint64 {
 	observed := make([]uint64, NumOps)
-	for _, r := range draw(s, draws) {
+	for _, r := range draw(g, draws) {
 		observed[r.Op]++
 	}
 	return observed
@@ -37,20 +37,20 @@ func TestMixIsDrawn(t *testing.T) {
 	}
 	slices.Reverse(mix) // their order does not matter
 	for _, distribution := range config.Distributions() {
-		s := source(t, 0, func(c *config.Config) { c.Distribution, c.Mix = distribution, mix })
-		statistic, critical := chiSquared(t, countOps(s, 300_000), shares)
+		g := generator(t, 0, func(c *config.Config) { c.Distribution, c.Mix = distribution, mix })
+		statistic, critical := chiSquared(t, countOps(g, 300_000), shares)
 		require.Less(t, statistic, critical, distribution)
 	}
-	s := source(t, 0, func(c *config.Config) { c.Mix = mix })
-	statistic, critical := chiSquared(t, countOps(s, 300_000), []float64{0.39, 0.26, 0.2, 0.1, 0.05})
+	g := generator(t, 0, func(c *config.Config) { c.Mix = mix })
+	statistic, critical := chiSquared(t, countOps(g, 300_000), []float64{0.39, 0.26, 0.2, 0.1, 0.05})
 	require.Greater(t, statistic, critical, "shares that are off by a hundredth")
 }
 
 // TestMixOverridesTheReadRatio, and leaves out what it does not name.
 func TestMixOverridesTheReadRatio(t *testing.T) {
 	for op := range Op(NumOps) {
-		s := source(t, 0, func(c *config.Config) { c.ReadRatio, c.Mix = 0.5, config.Mix{{Op: op.String(), Share: 1}} })
-		require.EqualValues(t, 10_000, countOps(s, 10_000)[op])
+		g := generator(t, 0, func(c *config.Config) { c.ReadRatio, c.Mix = 0.5, config.Mix{{Op: op.String(), Share: 1}} })
+		require.EqualValues(t, 10_000, countOps(g, 10_000)[op])
 	}
 }
 
@@ -86,16 +86,16 @@ func TestCutGivesNothingToThoseWithoutAShare(t *testing.T) {
 }
 
 func TestPatternIsFollowed(t *testing.T) {
-	s := source(t, 0, func(c *config.Config) {
+	g := generator(t, 0, func(c *config.Config) {
 		c.Pattern = config.Pattern{{Op: config.OpLookup, Count: 2}, {Op: config.OpRead, Count: 1}, {Op: config.OpWrite, Count: 1}, {Op: config.OpRead, Count: 1}}
 	})
 	want := []Op{Lookup, Lookup, Read, Write, Read}
-	for i, r := range draw(s, 50) {
+	for i, r := range draw(g, 50) {
 		require.Equal(t, want[i%5], r.Op)
 		require.Equal(t, i%5 == 4, r.Last)
 		require.Equal(t, r.Op == Write, r.Size == 32)
 	}
-	for _, r := range draw(source(t, 0, nil), 100) {
+	for _, r := range draw(generator(t, 0, nil), 100) {
 		require.False(t, r.Last, "no pattern, no iterations")
 	}
 }

@@ -6,21 +6,19 @@ import (
 	"transportbench/core/base/config"
 )
 
-// Sizes draws sizes of values. It does not change once made, so threads may
-// share it.
+// Sizes draws sizes of values. It is immutable, so threads may share it.
 type Sizes struct {
-	least, span uint64 // of a range, and of one size, whose span is 1
-	table       []sizeBucket
+	least, span uint64       // of a range; the span of a single size is 1
+	table       []sizeBucket // of a histogram
 }
 
-// sizeBucket is an entry of an alias table with the size of its alias beside
-// its own.
+// sizeBucket is an entry of an alias table, with its own size and that of its alias.
 type sizeBucket struct {
 	keep        uint64
 	size, other uint32
 }
 
-// NewSizes makes what draws from c.
+// NewSizes returns the sizes that c describes.
 func NewSizes(c config.Sizes) *Sizes {
 	s := &Sizes{least: uint64(c.Min()), span: uint64(c.Max()-c.Min()) + 1}
 	histogram := c.Histogram()
@@ -37,9 +35,8 @@ func NewSizes(c config.Sizes) *Sizes {
 	return s
 }
 
-// At returns the size in bytes that the value of a key has before anyone writes
-// it. It follows from the key, and over all keys is distributed as the sizes
-// that are written.
+// At returns the initial size in bytes of a key's value. It depends on the key alone; over all
+// keys, the sizes have the same distribution as the sizes that are written.
 func (s *Sizes) At(key uint64) int { return s.of(mix64(key + gamma)) }
 
 func (s *Sizes) vary() bool { return s.span > 1 }
@@ -52,6 +49,6 @@ func (s *Sizes) of(x uint64) int {
 	}
 	i, fraction := bits.Mul64(x, uint64(len(s.table)))
 	b := &s.table[i]
-	_, below := bits.Sub64(fraction, b.keep, 0) // by mask, as in zipfian.pick
+	_, below := bits.Sub64(fraction, b.keep, 0) // no branch, as in zipfian.pick
 	return int(b.other ^ (b.other^b.size)&-uint32(below))
 }

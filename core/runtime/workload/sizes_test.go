@@ -20,8 +20,8 @@ func sizesOf(t *testing.T, text string) config.Sizes {
 func sizeCounts(t *testing.T, c config.Sizes, n int) (written, initial []uint64) {
 	t.Helper()
 	written, initial = make([]uint64, c.Max()+1), make([]uint64, c.Max()+1)
-	s := source(t, 0, func(f *config.Config) { f.ValueSize = c })
-	for _, r := range draw(s, 2*n) {
+	g := generator(t, 0, func(f *config.Config) { f.ValueSize = c })
+	for _, r := range draw(g, 2*n) {
 		if r.Op == Write {
 			written[r.Size]++
 		} else if r.Size != 0 {
@@ -88,10 +88,10 @@ func TestSizesAreDistributed(t *testing.T) {
 
 func TestFixedSizes(t *testing.T) {
 	for _, distribution := range config.Distributions() {
-		s := source(t, 0, func(c *config.Config) {
+		g := generator(t, 0, func(c *config.Config) {
 			c.Distribution, c.ReadRatio, c.ValueSize = distribution, 0, config.FixedSize(100)
 		})
-		for _, r := range draw(s, 1000) {
+		for _, r := range draw(g, 1000) {
 			require.Equal(t, 100, r.Size)
 		}
 	}

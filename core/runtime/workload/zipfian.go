@@ -5,40 +5,35 @@ import (
 	"math/bits"
 )
 
-// zipfian draws rank k of 1..n with a probability proportional to k^-theta.
+// zipfian draws rank k of 1..n with a probability proportional to k^-theta. It is exact up to
+// the rounding of float64 for any n, needs no sum over n, and takes 6 ns with the scrambling.
 //
-// Gray's generator, which YCSB uses, takes one math.Pow a draw (20 ns), sums
-// n terms beforehand, and is an approximation beyond the first two ranks. This
-// one is exact, up to the rounding of float64, for any n, sums nothing, and
-// takes 6 ns with the scrambling:
+// The ranks are divided into cells of about 1/fineness of their first rank: one rank each at
+// the head, and over a thousand cells for 2^30 ranks. An alias table draws a cell under the
+// hat, a staircase that is first^-theta throughout a cell, and a uniform draw picks a rank in
+// it. The rank is accepted with probability (k/first)^-theta, which corrects for the hat. That
+// is at least (1+1/fineness)^-theta, so a comparison accepts nearly all draws, and math.Pow
+// decides at most one in fineness.
 //
-// The ranks are cut into cells of about 1/fineness of their first rank:
-// one rank each at the head, and over a thousand cells for 2^30 ranks. An alias
-// table draws a cell under the hat, the staircase that is
-// first^-theta throughout a cell, and a uniform draw picks a rank in it. The
-// rank is kept with probability (k/first)^-theta, which makes up for the hat.
-// That is at least (1+1/fineness)^-theta, so nearly all draws are kept on
-// sight, and math.Pow decides the others, at most one in fineness.
-//
-// Not taken: a plain alias table over all ranks misses the cache at each draw
-// (16 MiB for 2^20 keys; the cells are 36 KiB at the most), and
-// rejection-inversion (Hörmann and Derflinger) takes a logarithm and an
-// exponential a draw.
+// Rejected: Gray's generator, which YCSB uses, takes one math.Pow per draw (20 ns), sums n
+// terms in advance, and is approximate beyond the first two ranks. A plain alias table over all
+// ranks misses the cache at each draw (16 MiB for 2^20 keys; the cells take at most 36 KiB).
+// Rejection-inversion (Hörmann and Derflinger) takes a logarithm and an exponential per draw.
 type zipfian struct {
 	cells []cell
 	theta float64
 }
 
-// cell is 32 bytes, so that none straddles two cache lines.
+// cell has 32 bytes, so that it does not straddle cache lines.
 type cell struct {
-	keep  uint64 // below this fraction of 2^64 the cell itself, else its alias
-	sure  uint64 // up to this fraction of 2^64 any rank in it is accepted
+	keep  uint64 // a draw below this fraction of 2^64 picks the cell itself, others its alias
+	sure  uint64 // a height up to this fraction of 2^64 accepts any rank of the cell
 	first uint32 // rank of its first element, from 0
 	width uint32
 	alias uint32
 }
 
-// fineness: finer cells call math.Pow less often and take more cache.
+// fineness trades calls of math.Pow for cache: finer cells need fewer calls and more memory.
 const fineness = 64
 
 func newZipfian(n uint64, theta float64) *zipfian {
@@ -56,8 +51,8 @@ func newZipfian(n uint64, theta float64) *zipfian {
 	return z
 }
 
-// sure is the acceptance of the last and least likely rank of a cell, rounded
-// down so that the test on sight never accepts what the exact one would not.
+// sure returns the acceptance of the last and least likely rank of a cell, rounded down so that
+// the quick test accepts nothing that the exact test rejects.
 func (z *zipfian) sure(k, width uint64) uint64 {
 	if width == 1 {
 		return math.MaxUint64
@@ -68,7 +63,7 @@ func (z *zipfian) sure(k, width uint64) uint64 {
 
 // next draws a rank from 0 to n-1.
 func (z *zipfian) next(random *random) uint64 {
-	r := *random // in registers: through memory, the draws would be a chain of stores and loads
+	r := *random // in registers; in memory, the draws would be a chain of stores and loads
 	for {
 		c := z.pick(r.next())
 		offset, height := bits.Mul64(r.next(), uint64(c.width))
@@ -80,11 +75,11 @@ func (z *zipfian) next(random *random) uint64 {
 	}
 }
 
-// pick returns the cell that a draw comes to.
+// pick returns the cell for a draw.
 func (z *zipfian) pick(x uint64) *cell {
 	i, fraction := bits.Mul64(x, uint64(len(z.cells)))
-	// As a branch, which the compiler makes of an if, this is mispredicted
-	// every few draws, for 4 ns each: choose by mask.
+	// Choose by mask: the compiler turns an if into a branch, which is mispredicted every few
+	// draws, for 4 ns each.
 	_, below := bits.Sub64(fraction, z.cells[i].keep, 0)
 	alias := uint64(z.cells[i].alias)
 	return &z.cells[alias^(alias^i)&-below]

@@ -144,11 +144,11 @@ func TestZipfianKeysAreScrambledRanks(t *testing.T) {
 		probability[p.apply(rank)] = math.Pow(float64(rank+1), -theta) / total
 	}
 	for _, mix := range []config.Mix{nil, {{Op: config.OpLookup, Share: 1}}} { // either path
-		s := source(t, 3, func(c *config.Config) {
+		g := generator(t, 3, func(c *config.Config) {
 			zipfianKeys(keys, theta)(c)
 			c.Mix = mix
 		})
-		statistic, critical := chiSquared(t, countKeys(s, keys, draws), probability)
+		statistic, critical := chiSquared(t, countKeys(g, keys, draws), probability)
 		require.Less(t, statistic, critical)
 	}
 }
@@ -168,8 +168,8 @@ func TestZipfianCellsCoverTheRanks(t *testing.T) {
 }
 
 func TestZipfianOfOneKey(t *testing.T) {
-	s := source(t, 0, zipfianKeys(1, 0.5))
-	for _, r := range draw(s, 1000) {
+	g := generator(t, 0, zipfianKeys(1, 0.5))
+	for _, r := range draw(g, 1000) {
 		require.Zero(t, r.Key)
 	}
 }

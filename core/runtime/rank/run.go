@@ -19,24 +19,26 @@ import (
 
 const (
 	progressEvery = 100 * time.Millisecond
-	// warmupProgressEvery lets the host see soon that throughput is steady.
+	// warmupProgressEvery is shorter, so that the host soon sees steady throughput.
 	warmupProgressEvery = 25 * time.Millisecond
-	// warmupSampling is for latencies that nobody keeps but the live view.
+	// warmupSampling feeds the live view only; the latencies of a warm-up are dropped.
 	warmupSampling = 64
+	// memoryLimit bounds the Go heap while the collector is off.
+	memoryLimit = 4 << 30
 )
 
-// Run implements [Control].
+// Run implements [record.Control].
 func (r *Rank) Run(ctx context.Context, window record.Window, started func(), progress func(record.Progress)) (record.Report, error) {
 	if len(r.threads) == 0 {
-		return record.Report{}, errors.New("running a phase: the rank is not prepared")
+		return record.Report{}, errors.New("run a window: the rank is not prepared")
 	}
-	restore := quietCollector()
+	restore := pauseCollector()
 	defer restore()
 	collections := machine.GCCycles()
-	begun := make(chan struct{})
+	measuring := make(chan struct{})
 	r.mu.Lock()
 	r.state.reset()
-	r.begun = begun
+	r.measuring = measuring
 	r.mu.Unlock()
 	sampleEvery := window.SampleEvery
 	if sampleEvery == 0 {
@@ -45,7 +47,7 @@ func (r *Rank) Run(ctx context.Context, window record.Window, started func(), pr
 	run := r.launch(sampleEvery, window.Duration)
 	run.entered.Wait()
 	started()
-	stopped := r.conduct(ctx, window, begun, run, progress)
+	stopped := r.supervise(ctx, window, measuring, run, progress)
 
 	report := record.Report{Rank: r.plan.Rank, SampleEvery: sampleEvery, Stopped: stopped, Process: r.processReport(collections)}
 	err := run.collect(&report)
@@ -67,18 +69,15 @@ func (r *Rank) processReport(collections uint64) record.ProcessReport {
 		NoCounters:  r.threads[0].counters.reason,
 	}
 	p.PeakRSS, _ = machine.PeakRSS()
-	for _, t := range r.threads {
-		if t.client != nil {
-			p.ClockCostNS = float64(clock.Nanos(t.client.readCost*1024)) / 1024
-			break
-		}
+	if clients := r.clients(); len(clients) > 0 {
+		p.ClockCostNS = float64(clock.Nanos(clients[0].readCost*1024)) / 1024
 	}
 	return p
 }
 
-// quietCollector collects now and not again until restored, unless memory runs
-// away.
-func quietCollector() (restore func()) {
+// pauseCollector collects garbage and turns the collector off until restore, unless the heap
+// reaches memoryLimit.
+func pauseCollector() (restore func()) {
 	runtime.GC()
 	percent := debug.SetGCPercent(-1)
 	limit := debug.SetMemoryLimit(memoryLimit)
@@ -88,13 +87,11 @@ func quietCollector() (restore func()) {
 	}
 }
 
-const memoryLimit = 4 << 30
-
-// phaseRun is one phase under way.
-type phaseRun struct {
+// windowRun is a window in progress.
+type windowRun struct {
 	entered  sync.WaitGroup
 	drained  chan struct{} // closed when the clients are done
-	finished chan struct{} // closed when all threads are
+	finished chan struct{} // closed when all threads are done
 	results  []threadResult
 }
 
@@ -104,8 +101,8 @@ type threadResult struct {
 	err    error
 }
 
-// trace adds the worker's series, in three digits.
-func (result *threadResult) trace(list []transport.Series) {
+// setSeries adds the worker's time series, rounded to three digits.
+func (result *threadResult) setSeries(list []transport.Series) {
 	for i := range list {
 		for k, v := range list[i].Values {
 			list[i].Values[k], _ = strconv.ParseFloat(strconv.FormatFloat(v, 'g', 3, 64), 64)
@@ -118,9 +115,9 @@ func (result *threadResult) trace(list []transport.Series) {
 	}
 }
 
-// collect puts the threads' results into a report, those of threads that failed
-// included, and returns the first error.
-func (run *phaseRun) collect(report *record.Report) (err error) {
+// collect moves the threads' results into report, including those of failed threads, and
+// returns the first error.
+func (run *windowRun) collect(report *record.Report) (err error) {
 	for i := range run.results {
 		result := &run.results[i]
 		if err == nil {
@@ -136,14 +133,14 @@ func (run *phaseRun) collect(report *record.Report) (err error) {
 	return err
 }
 
-// launch puts every thread into its loop.
-func (r *Rank) launch(sampleEvery int, duration time.Duration) *phaseRun {
-	run := &phaseRun{
+// launch starts the loop of every thread.
+func (r *Rank) launch(sampleEvery int, duration time.Duration) *windowRun {
+	run := &windowRun{
 		drained: make(chan struct{}), finished: make(chan struct{}),
 		results: make([]threadResult, len(r.threads)),
 	}
-	var left, calling atomic.Int32
-	left.Store(int32(len(r.threads)))
+	var running, calling atomic.Int32
+	running.Store(int32(len(r.threads)))
 	for _, t := range r.threads {
 		run.entered.Add(1)
 		if t.client != nil {
@@ -160,7 +157,7 @@ func (r *Rank) launch(sampleEvery int, duration time.Duration) *phaseRun {
 				if t.client != nil && calling.Add(-1) == 0 {
 					close(run.drained)
 				}
-				if left.Add(-1) == 0 {
+				if running.Add(-1) == 0 {
 					close(run.finished)
 				}
 			}
@@ -169,8 +166,8 @@ func (r *Rank) launch(sampleEvery int, duration time.Duration) *phaseRun {
 	return run
 }
 
-// runThread is the phase of one thread, on that thread.
-func (r *Rank) runThread(t *thread, result *threadResult, run *phaseRun, window time.Duration) {
+// runThread runs the window of one thread, on that thread.
+func (r *Rank) runThread(t *thread, result *threadResult, run *windowRun, window time.Duration) {
 	var before *usage
 	var report record.ThreadReport
 	tracer, traces := t.worker.(transport.Tracer)
@@ -192,17 +189,16 @@ func (r *Rank) runThread(t *thread, result *threadResult, run *phaseRun, window 
 		result.client, result.err = &client, errors.Join(result.err, err)
 	}
 	if traces {
-		result.trace(tracer.ReadTrace(nil))
+		result.setSeries(tracer.ReadTrace(nil))
 	}
 	if result.err != nil {
 		r.advance(record.StateStopped)
 	}
 }
 
-// conduct moves the phase through its stages until all threads are done, and
-// says whether it was cut short.
-func (r *Rank) conduct(ctx context.Context, window record.Window, begun <-chan struct{}, run *phaseRun, progress func(record.Progress)) (stopped bool) {
-	var begin time.Time
+// supervise moves the window through its states until all threads are done, and reports
+// whether it was cut short.
+func (r *Rank) supervise(ctx context.Context, window record.Window, measuring <-chan struct{}, run *windowRun, progress func(record.Progress)) (stopped bool) {
 	every := progressEvery
 	if window.Warmup {
 		every = warmupProgressEvery
@@ -215,16 +211,17 @@ func (r *Rank) conduct(ctx context.Context, window record.Window, begun <-chan s
 		ticker.Stop()
 		drained = nil
 	}
+	var begin time.Time
 	var over <-chan time.Time
 	cancelled := ctx.Done()
 	for {
 		select {
-		case <-begun:
-			begun = nil
+		case <-measuring:
+			measuring = nil
 			begin = time.Now()
-			window := time.NewTimer(window.Duration)
-			defer window.Stop()
-			over = window.C
+			timer := time.NewTimer(window.Duration)
+			defer timer.Stop()
+			over = timer.C
 		case <-run.finished:
 			return stopped || begin.IsZero() || time.Since(begin) < window.Duration
 		case <-over:
@@ -259,8 +256,8 @@ func (r *Rank) clients() (list []*client) {
 	return list
 }
 
-// adviseSampling chooses the latency sampling for the windows from how long an
-// op took in the warm-up.
+// adviseSampling returns the latency sampling for the measured windows, chosen by the time
+// per op in the warm-up.
 func (r *Rank) adviseSampling(clients []record.ClientReport) int {
 	if every := r.plan.Config.SampleEvery; every > 0 {
 		return every
@@ -271,18 +268,38 @@ func (r *Rank) adviseSampling(clients []record.ClientReport) int {
 	return sampleEveryFor(sampleCost(machine.Calibrated()), busyPerOp(clients))
 }
 
-// busyPerOp is the least processor time that a client took for an operation, in
-// nanoseconds. Where clients share a processor, their time for an operation is
-// not what stamping it takes from.
+// busyPerOp returns the shortest processor time per op of any client, in nanoseconds. It uses
+// processor time because clients that share a processor spend most of an op's elapsed time
+// off it, and stamps cost processor time.
 func busyPerOp(clients []record.ClientReport) float64 {
 	least := math.Inf(1)
 	for i := range clients {
 		c := &clients[i]
-		if ops := c.Reads + c.Writes + c.Lookups; ops > 0 {
+		if ops := c.Ops(); ops > 0 {
 			least = min(least, float64(c.Thread.Busy(c.ElapsedNS))/float64(ops))
 		}
 	}
 	return least
 }
 
-func isPeerDown(err error) bool { return errors.Is(err, transport.ErrPeerDown) }
+// state is the record.State of the running window. It has its cache lines to itself, because
+// every loop reads it in every iteration and it is written a few times per window.
+type state struct {
+	_ [128]byte
+	v atomic.Uint32
+	_ [124]byte
+}
+
+// advance moves to a later state; an earlier one has no effect.
+func (s *state) advance(to record.State) {
+	for {
+		now := s.v.Load()
+		if now >= uint32(to) || s.v.CompareAndSwap(now, uint32(to)) {
+			return
+		}
+	}
+}
+
+func (s *state) reset()            { s.v.Store(uint32(record.StateReady)) }
+func (s *state) now() record.State { return record.State(s.v.Load()) }
+func (s *state) measuring() bool   { return s.now() == record.StateMeasuring }

@@ -16,7 +16,7 @@ func TestIterationsEndInAnyOrder(t *testing.T) {
 	cfg := testConfig()
 	require.NoError(t, cfg.Pattern.Set(config.OpWrite+":1"))
 	clock := machine.Calibrated()
-	c := newCycles(cfg, slots)
+	c := newIterations(cfg, slots)
 	for slot := range uint32(slots) {
 		c.draw(slot, true)
 	}

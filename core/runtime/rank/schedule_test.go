@@ -19,7 +19,7 @@ func TestPaceKeepsItsRate(t *testing.T) {
 	for _, arrival := range []string{config.ArrivalConstant, config.ArrivalPoisson} {
 		cfg := testConfig()
 		cfg.Rate, cfg.Arrival, cfg.Ranks, cfg.Clients = 1e6, arrival, 3, 2 // 250k each
-		p := newPace(cfg, clock, 1)
+		p := newSchedule(cfg, clock, 1)
 		p.begin(1000)
 		const n = 200_000
 		gap := clock.Hertz() / 250_000
@@ -113,7 +113,7 @@ func TestRateBeyondReach(t *testing.T) {
 }
 
 func TestSeries(t *testing.T) {
-	var s series
+	var s sliceCounter
 	s.reset(20 * record.Slices)
 	s.start(1000)
 	for tick := range uint64(20 * record.Slices) {
@@ -150,4 +150,23 @@ func TestTrace(t *testing.T) {
 	require.True(t, ok)
 	require.Equal(t, [4]uint64{10, 5, 65, 10}, stages)
 	require.False(t, tr.traced(77))
+}
+
+// Over many calls a burn takes its time, though the clock moves in steps that
+// may be longer. It cannot take less; how much more is up to the machine.
+func TestBurnTakesItsTime(t *testing.T) {
+	clock := machine.Calibrated()
+	b := newBurner(clock, 30*time.Nanosecond)
+	const calls = 100_000
+	start := clock.Now()
+	for range calls {
+		b.spend(1)
+	}
+	spent := clock.Nanos(clock.Now() - start)
+	// What the calls outside of the spinning take counts as well.
+	require.GreaterOrEqual(t, spent, uint64(calls*30*95/100))
+	require.LessOrEqual(t, b.owed, int64(0))
+
+	var none burner
+	none.spend(1) // which has no clock to look at
 }

@@ -1,0 +1,84 @@
+package rank
+
+import (
+	"transportbench/core/base/config"
+	"transportbench/core/base/machine"
+)
+
+// iterations times whole iterations of a pattern, from the first call to the last response.
+// With several calls in flight, iterations overlap and end in any order.
+type iterations struct {
+	length int32    // operations of an iteration
+	of     []uint32 // by call: the index in open of its iteration
+	drawn  uint32   // the index of the iteration whose requests are being drawn
+	// open has room for one iteration more than there are calls: each open iteration has a
+	// request in a call, except the one that is being drawn.
+	open  []iteration
+	free  []uint32 // indices in open; a stack
+	times *timing
+}
+
+type iteration struct {
+	started uint64 // ticks; 0 if it began in an earlier window
+	begun   bool
+	left    int32 // operations without a response
+}
+
+// newIterations returns nil if the load has no pattern.
+func newIterations(cfg config.Config, calls int) *iterations {
+	if len(cfg.Pattern) == 0 {
+		return nil
+	}
+	c := &iterations{
+		length: int32(cfg.Pattern.Len()), of: make([]uint32, calls), times: newTiming(),
+		open: make([]iteration, calls+1), free: make([]uint32, 0, calls+1),
+	}
+	for i := range c.open {
+		c.free = append(c.free, uint32(calls-i))
+	}
+	c.next()
+	return c
+}
+
+// begin resets the times before a window. Iterations already open are not timed.
+func (c *iterations) begin() {
+	c.times.reset()
+	for i := range c.open {
+		c.open[i].started = 0
+	}
+}
+
+// draw assigns a call's request to the current iteration, which ends with it if last is true.
+func (c *iterations) draw(call uint32, last bool) {
+	c.of[call] = c.drawn
+	if last {
+		c.next()
+	}
+}
+
+// next opens another iteration.
+func (c *iterations) next() {
+	end := len(c.free) - 1
+	c.drawn = c.free[end]
+	c.free = c.free[:end]
+	c.open[c.drawn] = iteration{left: c.length}
+}
+
+func (c *iterations) issue(call uint32, now uint64) {
+	if it := &c.open[c.of[call]]; !it.begun {
+		it.begun = true
+		it.started = now
+	}
+}
+
+// complete counts a response. timed is false while draining.
+func (c *iterations) complete(clock *machine.Clock, call uint32, now uint64, timed bool) {
+	it := &c.open[c.of[call]]
+	if it.left--; it.left > 0 {
+		return
+	}
+	c.free = append(c.free, c.of[call])
+	if it.started != 0 && timed {
+		c.times.record(clock, now-it.started)
+	}
+}

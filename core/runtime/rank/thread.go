@@ -1,0 +1,165 @@
+package rank
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+
+	"transportbench/core/base/machine"
+	"transportbench/core/base/record"
+	"transportbench/core/transport"
+)
+
+// thread is one polling thread: an OS thread that runs a daemon or a client.
+type thread struct {
+	id   record.Thread
+	cpu  int // -1 if it may run anywhere
+	work chan func()
+	done chan struct{}
+
+	worker   transport.Worker // a client of mesh-proxied has a link here
+	daemon   *daemon          // nil for a client
+	client   *client          // nil for a daemon
+	counters *counters
+}
+
+// startThread locks a goroutine to an OS thread, which runs the functions that do is given
+// until end is called.
+func startThread(id record.Thread, cpu int) *thread {
+	t := &thread{id: id, cpu: cpu, work: make(chan func()), done: make(chan struct{})}
+	go func() {
+		defer close(t.done)
+		// Never unlocked: the OS thread exits with the goroutine, so its affinity does not
+		// leak to other goroutines.
+		runtime.LockOSThread()
+		for f := range t.work {
+			f()
+		}
+	}()
+	return t
+}
+
+// do runs f on the thread and returns its error. If ctx ends first, do returns and f goes on.
+func (t *thread) do(ctx context.Context, f func() error) error {
+	result := make(chan error, 1)
+	select {
+	case t.work <- func() { result <- f() }:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	select {
+	case err := <-result:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// pin binds the calling thread to its processor and returns the affinity that the kernel
+// reports. Call it after the worker is made, so that threads of a native library do not
+// inherit the affinity.
+func (t *thread) pin() (affinity string, err error) {
+	if t.cpu >= 0 {
+		if err := machine.Pin(t.cpu); err != nil {
+			return "", fmt.Errorf("pin a polling thread to processor %d: %w; try --pin=false", t.cpu, err)
+		}
+	}
+	return machine.Affinity()
+}
+
+// release closes what the thread holds; it runs on the thread.
+func (t *thread) release() error {
+	var errs []error
+	if t.worker != nil {
+		errs = append(errs, t.worker.Close())
+	}
+	if t.counters != nil {
+		errs = append(errs, t.counters.close())
+	}
+	if t.daemon != nil {
+		errs = append(errs, t.daemon.close())
+	}
+	if t.client != nil {
+		errs = append(errs, t.client.close())
+	}
+	return errors.Join(errs...)
+}
+
+// end waits for the last function and ends the thread.
+func (t *thread) end() {
+	close(t.work)
+	<-t.done
+}
+
+// counters are the hardware counters of a thread, or the reason why it has none.
+type counters struct {
+	*machine.Counters
+	reason string
+}
+
+// countersNeedSpin is the reason for threads that give up their core: the kernel saves and
+// restores the counters at every context switch, which takes tens of microseconds if a
+// hypervisor emulates the registers.
+const countersNeedSpin = "hardware counters are read with --idle spin only: saving and restoring them slows every context switch"
+
+func openCounters() *counters {
+	c, err := machine.OpenCounters()
+	if err != nil {
+		return &counters{reason: err.Error()}
+	}
+	return &counters{Counters: c}
+}
+
+func (c *counters) read() map[string]uint64 {
+	if c.Counters == nil {
+		return nil
+	}
+	values, err := c.Read()
+	if err != nil {
+		c.reason = err.Error()
+		return nil
+	}
+	return values
+}
+
+func (c *counters) close() error {
+	if c.Counters == nil {
+		return nil
+	}
+	return c.Close()
+}
+
+// usage is the calling thread's resource usage at the start of a window.
+type usage struct {
+	counters *counters
+	thread   machine.ThreadUsage
+	events   map[string]uint64
+	err      error
+}
+
+func newUsage(c *counters) *usage {
+	u := &usage{counters: c, events: c.read()}
+	u.thread, u.err = machine.ReadThreadUsage()
+	return u
+}
+
+// since returns the usage between newUsage and now.
+func (u *usage) since() record.ThreadReport {
+	now, err := machine.ReadThreadUsage()
+	var r record.ThreadReport
+	if errors.Join(u.err, err) == nil {
+		d := now.Sub(u.thread)
+		r.CPUNS, r.Voluntary, r.Involuntary = d.CPUNS, d.Voluntary, d.Involuntary
+		r.MinorFaults, r.MajorFaults, r.Migrations = d.MinorFaults, d.MajorFaults, d.Migrations
+	}
+	if events := u.counters.read(); events != nil && u.events != nil {
+		r.Counters = make(map[string]uint64, len(events))
+		for name, value := range events {
+			if began, had := u.events[name]; had {
+				r.Counters[name] = value - began
+			}
+		}
+	}
+	return r
+}
