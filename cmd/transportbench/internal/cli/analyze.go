@@ -191,7 +191,7 @@ func predict(of *analyze.Analysis, change string) (analyze.Prediction, error) {
 func analysisVerdict(r *present.Analysis) error {
 	wrong := 0
 	for i := range r.Cells {
-		if r.Cells[i].Wrong() {
+		if r.Cells[i].Unusable() {
 			wrong++
 		}
 	}

@@ -93,14 +93,14 @@ func (s *session) showBench() {
 	}
 	fmt.Fprintln(w)
 	present.Floors(w, s.results)
-	present.Doubts(w, s.results)
+	present.Warnings(w, s.results)
 	fmt.Fprintf(w, "\nThe results are in %s.\n\nWhat to try next:\n", s.settings.Out)
 	name := s.results[0].Plugin.Name
 	next := [][2]string{
 		{s.program + " run --transport " + name + " --in-flight 32 --clients 4", "more clients, in full detail"},
 		{s.program + " plugins show " + name, "the options that the transport has"},
 	}
-	if slices.ContainsFunc(s.results, func(r *result.Result) bool { return present.Doubtful(r) }) {
+	if slices.ContainsFunc(s.results, func(r *result.Result) bool { return present.HasWarnings(r) }) {
 		next = append(next, [2]string{s.program + " doctor", "what on this machine disturbs the numbers"})
 	}
 	for _, n := range next {

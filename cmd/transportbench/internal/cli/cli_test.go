@@ -320,7 +320,7 @@ func TestProfiles(t *testing.T) {
 		"transport: shm\n":     `unknown key "transport"`,
 		"keys: many\n":         "keys in " + path + `: "many" is not a whole number`,
 		"daemons: 2000\n":      "daemons in " + path + ": 2000 is outside",
-		"keys: [1]\n":          "keys in " + path + ": is not a plain value",
+		"keys: [1]\n":          "keys in " + path + ": not a plain value",
 		"keys: [1\n":           "--profile: " + path,
 		"value-size: file:x\n": "value-size in " + path + ": x: no such file",
 	} {
@@ -347,7 +347,7 @@ func TestPlugins(t *testing.T) {
 	require.Regexp(t, `(?m)^crash +- +- +no: .*no such luck`, cmd.stdout)
 
 	require.Equal(t, ExitOK, cmd.execute("plugins", "show", "fake"))
-	for _, want := range []string{"fake 1.2.3: for tests", "ordered, tells peer lost", "payload 64KiB, inline 48, in flight unbounded, peers 16",
+	for _, want := range []string{"fake 1.2.3: for tests", "ordered, tells peer lost", "payload 64KiB, inline 48, in flight unlimited, peers 16",
 		"lamport, onesided", "1 to 1024"} {
 		require.Contains(t, cmd.stdout, want)
 	}

@@ -99,7 +99,7 @@ func (s *session) show() error {
 		if len(s.results) > 0 {
 			fmt.Fprintln(s.stdout)
 			present.Floors(s.stdout, s.results)
-			present.Doubts(s.stdout, s.results)
+			present.Warnings(s.stdout, s.results)
 		}
 	}
 	for i, path := range s.paths {

@@ -15,7 +15,7 @@ import (
 	"transportbench/core/lab/result/set"
 )
 
-// Analysis is what analyze found in a result or a set.
+// Analysis is the outcome of the analyze command, for JSON and for tables.
 type Analysis struct {
 	Kind     string            `json:"kind"` // "analysis"
 	Source   string            `json:"source"`
@@ -23,7 +23,7 @@ type Analysis struct {
 	Capacity *analyze.Capacity `json:"capacity,omitempty"`
 }
 
-// AnalyzedCell is one cell and what its results say.
+// AnalyzedCell is one cell with its analysis.
 type AnalyzedCell struct {
 	Cell        string               `json:"cell"`
 	Config      map[string]string    `json:"config"`
@@ -34,7 +34,7 @@ type AnalyzedCell struct {
 	Predictions []analyze.Prediction `json:"predictions,omitempty"`
 }
 
-// findings are those of the analysis, or without one the cell's doubts.
+// findings returns those of the analysis, or the cell's failed checks without one.
 func (c *AnalyzedCell) findings() []analyze.Finding {
 	if c.Analysis != nil {
 		return c.Analysis.Findings
@@ -46,18 +46,19 @@ func (c *AnalyzedCell) findings() []analyze.Finding {
 	return list
 }
 
-// Wrong says that a finding is an error: the cell's figures must not be used.
-func (c *AnalyzedCell) Wrong() bool {
+// Unusable reports whether a finding is an error, so the cell's figures must not
+// be used.
+func (c *AnalyzedCell) Unusable() bool {
 	return slices.ContainsFunc(c.findings(), func(f analyze.Finding) bool { return f.Severity == result.Error })
 }
 
-// width is what lines are broken at.
+// width is the length of a line.
 const width = 98
 
-// paragraph writes a text with an indent, broken into lines; those after the
-// first are indented by hang more.
-func paragraph(w io.Writer, indent, hang int, what string) {
-	for i, line := range strings.Split(text.WrapSoft(what, width-indent-hang), "\n") {
+// paragraph wraps and writes a text. It indents all lines by indent, and those
+// after the first by hang more.
+func paragraph(w io.Writer, indent, hang int, message string) {
+	for i, line := range strings.Split(text.WrapSoft(message, width-indent-hang), "\n") {
 		if i == 1 {
 			indent += hang
 		}
@@ -65,12 +66,12 @@ func paragraph(w io.Writer, indent, hang int, what string) {
 	}
 }
 
-// Analyze writes an analysis: one cell whole, of several a line each. With
-// detail the events of threads and the evidence follow.
+// Analyze writes an analysis: a single cell in full, several as one row each.
+// With detail, a single cell also shows the events of each thread.
 func Analyze(w io.Writer, a *Analysis, detail bool) {
 	switch {
 	case len(a.Cells) == 1 && a.Cells[0].Analysis != nil:
-		one(w, &a.Cells[0], detail)
+		analyzedCell(w, &a.Cells[0], detail)
 	case len(a.Cells) > 0:
 		overview(w, a.Cells)
 	}
@@ -82,8 +83,7 @@ func Analyze(w io.Writer, a *Analysis, detail bool) {
 	}
 }
 
-// one writes one cell's analysis.
-func one(w io.Writer, c *AnalyzedCell, detail bool) {
+func analyzedCell(w io.Writer, c *AnalyzedCell, detail bool) {
 	a := c.Analysis
 	fmt.Fprintf(w, "%s, %s\n\n", c.Cell, format.Count(a.Repeats, "repeat"))
 	paragraph(w, 0, 2, fmt.Sprintf("%s: %s", strings.ToUpper(string(a.Verdict.Bound)), a.Verdict.Message))
@@ -96,13 +96,13 @@ func one(w io.Writer, c *AnalyzedCell, detail bool) {
 	}
 	limits(w, a.Limit)
 	model(w, a.Model)
-	heading(w, "what it lost")
+	fmt.Fprintln(w, "overheads")
 	for _, l := range a.Overheads {
 		paragraph(w, 2, 2, "- "+l.Message)
 	}
 	fmt.Fprintln(w)
 	if len(a.OverTime) > 0 {
-		heading(w, "why the transport is not faster, by what it tells itself")
+		fmt.Fprintln(w, "why the transport is not faster, from its own counters")
 		for _, c := range a.OverTime {
 			paragraph(w, 2, 2, "- "+c.Message)
 		}
@@ -118,8 +118,6 @@ func one(w io.Writer, c *AnalyzedCell, detail bool) {
 	writeFindings(w, a.Findings)
 }
 
-func heading(w io.Writer, what string) { fmt.Fprintln(w, what) }
-
 func breakdown(w io.Writer, b *analyze.Breakdown) {
 	t := newTable(w, b.Name, "mean", "share", "")
 	rightAlign(t, 2, 3)
@@ -127,7 +125,7 @@ func breakdown(w io.Writer, b *analyze.Breakdown) {
 		t.AppendRow(table.Row{p.Name, format.Time(p.Mean), portion(p.Share), p.Help})
 	}
 	t.AppendRow(table.Row{"whole", format.Time(b.Whole), portion(1), ""})
-	heading(w, b.Title)
+	fmt.Fprintln(w, b.Title)
 	t.Render()
 	fmt.Fprintln(w)
 }
@@ -136,8 +134,8 @@ func limits(w io.Writer, l *analyze.Limit) {
 	if l == nil {
 		return
 	}
-	heading(w, fmt.Sprintf("the limit: %s were measured, %.0f%% of the %s that are possible at most (%s)",
-		format.Rate(l.Measured), 100*l.Share, format.Rate(l.Throughput), l.Bounds[0].Name))
+	fmt.Fprintf(w, "the limit: measured %s, %.0f%% of the possible %s (%s)\n",
+		format.Rate(l.Measured), 100*l.Share, format.Rate(l.Throughput), l.Bounds[0].Name)
 	t := newTable(w, "bound", "at most", "")
 	rightAlign(t, 2)
 	for _, b := range l.Bounds {
@@ -151,11 +149,11 @@ func model(w io.Writer, m *analyze.Model) {
 	if m == nil {
 		return
 	}
-	heading(w, "the model: what a call of a closed loop goes through")
-	paragraph(w, 2, 2, fmt.Sprintf("- a client works %s on it, a daemon %s, and %s pass elsewhere; %d x %s with %d in flight each",
+	fmt.Fprintln(w, "the model: where a call of a closed loop spends its time")
+	paragraph(w, 2, 2, fmt.Sprintf("- %s in the client, %s in the daemon, %s elsewhere; %d x %s with %d in flight each",
 		format.Time(m.ClientTime), format.Time(m.DaemonTime), format.Time(m.Delay), m.CallingRanks, format.Count(m.Clients, "client"), m.InFlight))
 	if m.Expected > 0 {
-		paragraph(w, 2, 2, fmt.Sprintf("- %.0f%% of the requests go to other ranks and take %s, the others %s: a client should complete %s, and completed %s (%+.1f%%)",
+		paragraph(w, 2, 2, fmt.Sprintf("- %.0f%% of the requests are remote and take %s, the others %s: expected %s per client, measured %s (%+.1f%%)",
 			100*m.RemoteShare, format.Time(m.Remote), format.Time(m.Local), format.Rate(m.Expected), format.Rate(m.Measured), 100*(m.Measured/m.Expected-1)))
 	}
 	fmt.Fprintln(w)
@@ -165,37 +163,37 @@ func predictions(w io.Writer, list []analyze.Prediction) {
 	if len(list) == 0 {
 		return
 	}
-	heading(w, "what if")
+	fmt.Fprintln(w, "what if")
 	for _, p := range list {
-		paragraph(w, 2, 2, "- "+p.Message+there(p))
+		paragraph(w, 2, 2, "- "+p.Message+measuredNote(p))
 	}
 	fmt.Fprintln(w)
 }
 
-// there says how a prediction compares with what was measured.
-func there(p analyze.Prediction) string {
+// measuredNote compares a prediction with the measurement, if the set has one.
+func measuredNote(p analyze.Prediction) string {
 	if p.There == nil {
 		return ""
 	}
-	return fmt.Sprintf("; the set has it: %s were measured (the prediction is %+.0f%% off)", format.Value(*p.There), 100*(p.Throughput/p.There.Median-1))
+	return fmt.Sprintf("; the set measured %s (the prediction is %+.0f%% off)", format.Value(*p.There), 100*(p.Throughput/p.There.Median-1))
 }
 
-// The events that a table of threads has, in its order.
+// The columns of the tables of events.
 var (
 	hardware = []string{"cycles", "instructions", "branch_misses", "cache_references", "cache_misses", "l1d_load_misses", "llc_loads", "llc_load_misses"}
 	software = []string{"voluntary_switches", "involuntary_switches", "migrations", "minor_faults", "major_faults"}
 )
 
 // Events writes what the kernel and the processor counted on each polling
-// thread, or why they did not.
+// thread. Without hardware counters it writes the reason.
 func Events(w io.Writer, r *result.Result) {
-	if a, err := analyze.Results([]*result.Result{r}); err == nil { // else there is no window to count in
+	if a, err := analyze.Results([]*result.Result{r}); err == nil { // else there is no complete window
 		fmt.Fprintln(w)
 		events(w, a)
 	}
 }
 
-// counted says whether there are hardware counters.
+// counted reports whether there are hardware counters.
 func counted(a *analyze.Analysis) bool {
 	return slices.ContainsFunc(a.Threads, func(e analyze.ThreadEvents) bool { return len(e.PerOp) > 0 })
 }
@@ -217,7 +215,7 @@ func events(w io.Writer, a *analyze.Analysis) {
 		fmt.Fprintln(w)
 		return
 	}
-	t = newTable(w, "for each op of the thread", "IPC", "cycles", "instr", "branch miss", "cache ref", "cache miss", "L1d miss", "LLC load", "LLC miss")
+	t = newTable(w, "per op of the thread", "IPC", "cycles", "instr", "branch miss", "cache ref", "cache miss", "L1d miss", "LLC load", "LLC miss")
 	rightAlign(t, 2, 3, 4, 5, 6, 7, 8, 9, 10)
 	for i := range a.Threads {
 		e := &a.Threads[i]
@@ -242,14 +240,14 @@ func threadName(e *analyze.ThreadEvents) string { return fmt.Sprintf("rank %d %s
 
 func writeFindings(w io.Writer, list []analyze.Finding) {
 	if len(list) == 0 {
-		fmt.Fprintln(w, "nothing speaks against these figures")
+		fmt.Fprintln(w, "no findings against these figures")
 	}
 	for _, f := range list {
 		paragraph(w, 0, 2, fmt.Sprintf("%s: %s: %s", f.Severity, f.Name, f.Message))
 	}
 }
 
-// overview writes a line for each cell, then what speaks against them.
+// overview writes one row per cell, and then the findings.
 func overview(w io.Writer, cells []AnalyzedCell) {
 	analyzed := 0
 	t := newTable(w, "cell", "throughput", "of its limit", "bound by", "")
@@ -268,7 +266,7 @@ func overview(w io.Writer, cells []AnalyzedCell) {
 	}
 	if analyzed > 0 {
 		t.Render()
-		fmt.Fprint(w, "--cell chooses one, which is then explained in full\n\n")
+		fmt.Fprint(w, "--cell selects one, which is then explained in full\n\n")
 	}
 	for i := range cells {
 		c := &cells[i]
@@ -280,14 +278,14 @@ func overview(w io.Writer, cells []AnalyzedCell) {
 	}
 	for i := range cells {
 		for _, p := range cells[i].Predictions {
-			paragraph(w, 0, 2, fmt.Sprintf("what if: %s: %s%s", cells[i].Cell, p.Message, there(p)))
+			paragraph(w, 0, 2, fmt.Sprintf("what if: %s: %s%s", cells[i].Cell, p.Message, measuredNote(p)))
 		}
 	}
 	allFindings(w, cells)
 }
 
-// allFindings writes what speaks against the cells. What one check found in
-// several is told of the first.
+// allFindings writes the findings against all cells. Findings of the same check
+// are written once, with the first cell and the number of others.
 func allFindings(w io.Writer, cells []AnalyzedCell) {
 	type group struct {
 		analyze.Finding
@@ -298,7 +296,7 @@ func allFindings(w io.Writer, cells []AnalyzedCell) {
 	for i := range cells {
 		for _, f := range cells[i].findings() {
 			key := string(f.Severity) + f.Name
-			if cells[i].Status == set.Published { // whose figures are each their own
+			if cells[i].Status == set.Published { // each figure has findings of its own
 				key += f.Message
 			}
 			if known[key] == nil {
@@ -321,6 +319,6 @@ func allFindings(w io.Writer, cells []AnalyzedCell) {
 		}
 	}
 	if len(groups) == 0 {
-		fmt.Fprintln(w, "nothing speaks against these figures")
+		fmt.Fprintln(w, "no findings against these figures")
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 const committed = "../../../../results/v0.2.0/amd-epyc-2core-vm"
 
-// analysis analyses some cells of the committed set.
+// analysis analyzes some cells of the committed set.
 func analysis(t *testing.T, cells string) *Analysis {
 	t.Helper()
 	s, err := set.Load(committed)
@@ -58,7 +58,7 @@ func TestAnalyzeOne(t *testing.T) {
 	text := b.String()
 	for _, want := range []string{
 		strings.ToUpper(string(a.Cells[0].Analysis.Verdict.Bound)) + ": ", "- Little's law", analyze.Unexplained, "the limit: ", "the model: ",
-		"what it lost", "what if", "with burn=1us the model expects", "warning: drift: ", "servers",
+		"overheads", "what if", "with burn=1us the model expects", "warning: drift: ", "servers",
 	} {
 		require.Contains(t, text, want)
 	}
@@ -83,7 +83,7 @@ func TestAnalyzeShowsCounters(t *testing.T) {
 func TestEventsOfARun(t *testing.T) {
 	var b strings.Builder
 	Events(&b, &result.Result{})
-	require.Empty(t, b.String(), "without a window nothing was counted")
+	require.Empty(t, b.String(), "nothing is counted without a window")
 	s, err := set.Load(committed)
 	require.NoError(t, err)
 	results, err := s.Results(&s.Cells[0])

@@ -13,8 +13,8 @@ import (
 	"transportbench/core/lab/result/format"
 )
 
-// capacity writes the curves of a set: a sentence, the points, and what is
-// recommended.
+// capacity writes the curves of a set: a sentence, the points, and
+// recommendations.
 func capacity(w io.Writer, c *analyze.Capacity) {
 	for i := range c.Curves {
 		if i > 0 {
@@ -23,7 +23,7 @@ func capacity(w io.Writer, c *analyze.Capacity) {
 		curve(w, c, &c.Curves[i])
 	}
 	for _, note := range c.Notes {
-		paragraph(w, 0, 2, "left out: "+note)
+		paragraph(w, 0, 2, "omitted: "+note)
 	}
 	knees := slices.ContainsFunc(c.Curves, func(u analyze.Curve) bool { return u.Knee != nil })
 	if knees {
@@ -57,7 +57,7 @@ func curve(w io.Writer, c *analyze.Capacity, u *analyze.Curve) {
 	servers(w, c, u)
 }
 
-// operating writes the points that are recommended.
+// operating writes the recommended operating points.
 func operating(w io.Writer, u *analyze.Curve) {
 	if len(u.Operating) == 0 {
 		return
@@ -72,7 +72,7 @@ func operating(w io.Writer, u *analyze.Curve) {
 	t.Render()
 }
 
-// interval is a dash where there is none.
+// interval returns a dash without an interval.
 func interval(m result.Metric) string {
 	if m.Low == nil {
 		return "-"
@@ -80,7 +80,7 @@ func interval(m result.Metric) string {
 	return format.Interval(m)
 }
 
-// remarks say what speaks against choosing a point.
+// remarks says why a point should not be chosen.
 func remarks(p *analyze.Point) string {
 	switch {
 	case p.Unusable != "":

@@ -15,22 +15,13 @@ import (
 	"transportbench/core/lab/result/format"
 )
 
-// renderTable writes a table for people: plain, or as Markdown.
-func renderTable(t table.Writer, markdown bool) {
-	if markdown {
-		t.RenderMarkdown()
-	} else {
-		t.Render()
-	}
-}
-
-// rowsShown is how many changes are shown before those that are the same are
-// left out.
+// rowsShown is the number of changes above which rows with the verdict SAME
+// are only counted.
 const rowsShown = 40
 
-// Diff writes a comparison: the changes, largest first, the means, what has no
-// counterpart, and the reading of it all. Of many changes those that are the
-// same are counted only, unless all are asked for.
+// Diff writes a comparison: the changes, largest first, the means, cells
+// without a counterpart, and a summary. If there are many changes and all is
+// false, it only counts those with the verdict SAME.
 func Diff(w io.Writer, r *compare.Report, all, markdown bool) {
 	hide := !all && len(r.Changes) > rowsShown
 	t := newTable(w, "cell", "metric", "old", "new", "change", "95% interval", "p (Holm)", "verdict")
@@ -49,7 +40,7 @@ func Diff(w io.Writer, r *compare.Report, all, markdown bool) {
 		renderTable(t, markdown)
 	}
 	if hidden > 0 {
-		fmt.Fprintf(w, "%s with the verdict SAME not shown; --all shows them\n", format.Count(hidden, "row"))
+		fmt.Fprintf(w, "%s with the verdict SAME hidden; --all shows them\n", format.Count(hidden, "row"))
 	}
 	if len(r.Means) > 0 {
 		fmt.Fprintln(w)
@@ -80,7 +71,7 @@ func diffMeans(w io.Writer, r *compare.Report, markdown bool) {
 	renderTable(t, markdown)
 }
 
-// diffNotes writes what explains changes, each thing once.
+// diffNotes writes what explains changes, each note once.
 func diffNotes(w io.Writer, r *compare.Report) {
 	for _, d := range r.Across {
 		fmt.Fprintf(w, "compared across different %s\n", d)
@@ -101,7 +92,7 @@ func diffNotes(w io.Writer, r *compare.Report) {
 		}
 	}
 	if len(written) > most {
-		fmt.Fprintf(w, "note: and so on for %d more\n", len(written)-most)
+		fmt.Fprintf(w, "note: and %d more like these\n", len(written)-most)
 	}
 	single(w, "old", r.OnlyOld)
 	single(w, "new", r.OnlyNew)
@@ -123,7 +114,7 @@ func single(w io.Writer, side string, cells []compare.Single) {
 	}
 }
 
-// DiffSummary says in one line what a comparison came to.
+// DiffSummary returns the outcome of a comparison in one line.
 func DiffSummary(r *compare.Report) string {
 	var parts []string
 	for _, v := range []compare.Verdict{compare.Worse, compare.Better, compare.Same, compare.Ambiguous, compare.Incomparable} {
@@ -137,7 +128,7 @@ func DiffSummary(r *compare.Report) string {
 	text := fmt.Sprintf("%s (alpha %g over %s, changes below %g%% do not count)",
 		strings.Join(parts, ", "), r.Alpha, format.Count(r.Tests, "test"), 100*r.Floor)
 	if n := r.TooLittle(); n > 0 {
-		text += fmt.Sprintf("\n%d of them have too few repeats for a verdict among %s: it takes %d on each side", n, format.Count(r.Tests, "test"), r.Needed())
+		text += fmt.Sprintf("\n%d of them have too few repeats for a verdict among %s: %d on each side are needed", n, format.Count(r.Tests, "test"), r.Needed())
 	}
 	return text
 }
@@ -149,7 +140,7 @@ func median(m *result.Metric) string {
 	return format.Value(*m)
 }
 
-// DiffCSV writes one line for each change, with plain numbers.
+// DiffCSV writes one line per change, with plain numbers.
 func DiffCSV(w io.Writer, r *compare.Report) error {
 	out := csv.NewWriter(w)
 	rows := [][]string{{"cell", "transport", "metric", "unit", "old", "old_repeats", "new", "new_repeats",
@@ -179,26 +170,26 @@ func plainMetric(m *result.Metric) (value, n string) {
 	return plain(&m.Median), strconv.Itoa(m.N)
 }
 
-// Ranking writes which value of an axis wins where, and by how much.
+// Ranking writes which value of an axis wins in which cells, and by how much.
 func Ranking(w io.Writer, r *compare.Ranking, markdown bool) {
 	t := newTable(w, "cell", "metric", "winner", "best", "by", "95% interval", "p (Holm)", "before", "then")
 	rightAlign(t, 4, 5, 6, 7)
 	undecided, tooLittle := 0, 0
-	for _, race := range r.Groups {
-		winner := race.Leader
+	for _, group := range r.Groups {
+		winner := group.Leader
 		if winner == "" {
 			winner = "undecided"
 			undecided++
 		}
-		if race.TooLittle {
+		if group.TooLittle {
 			tooLittle++
 		}
-		first, second := race.List[0], race.List[1]
+		first, second := group.List[0], group.List[1]
 		var rest []string
-		for _, runner := range race.List[2:] {
-			rest = append(rest, fmt.Sprintf("%s (%s)", runner.Value, format.Percent(runner.Behind)))
+		for _, candidate := range group.List[2:] {
+			rest = append(rest, fmt.Sprintf("%s (%s)", candidate.Value, format.Percent(candidate.Behind)))
 		}
-		t.AppendRow(table.Row{race.Cell, race.Metric, winner, first.Value + " " + format.Value(first.Metric),
+		t.AppendRow(table.Row{group.Cell, group.Metric, winner, first.Value + " " + format.Value(first.Metric),
 			format.Percent(second.Behind), format.Percents(second.Low, second.High), format.Probability(second.PHolm),
 			second.Value + " " + format.Value(second.Metric), strings.Join(rest, ", ")})
 	}
@@ -206,8 +197,8 @@ func Ranking(w io.Writer, r *compare.Ranking, markdown bool) {
 	fmt.Fprintln(w)
 	wins := newTable(w, "metric", r.Axis, "wins", "of")
 	rightAlign(wins, 3, 4)
-	for _, win := range r.Leaders {
-		wins.AppendRow(table.Row{win.Metric, win.Value, win.Wins, win.Groups})
+	for _, leader := range r.Leaders {
+		wins.AppendRow(table.Row{leader.Metric, leader.Value, leader.Wins, leader.Groups})
 	}
 	renderTable(wins, markdown)
 	fmt.Fprintln(w)
@@ -215,27 +206,27 @@ func Ranking(w io.Writer, r *compare.Ranking, markdown bool) {
 		fmt.Fprintf(w, "compared across different %s\n", d)
 	}
 	fmt.Fprintf(w, "%s, %d undecided (alpha %g over %s, leads below %g%% do not count)\n",
-		format.Count(len(r.Groups), "race"), undecided, r.Alpha, format.Count(r.Tests, "test"), 100*r.Floor)
+		format.Count(len(r.Groups), "comparison"), undecided, r.Alpha, format.Count(r.Tests, "test"), 100*r.Floor)
 	if tooLittle > 0 {
 		fmt.Fprintf(w, "%d of them have too few repeats to be decided\n", tooLittle)
 	}
 }
 
-// RankingCSV writes one line for each value in each race, with plain numbers.
+// RankingCSV writes one line per value and group of cells, with plain numbers.
 func RankingCSV(w io.Writer, r *compare.Ranking) error {
 	out := csv.NewWriter(w)
 	rows := [][]string{{"cell", "metric", "unit", "place", r.Axis, "median", "repeats", "behind", "behind_low", "behind_high", "p_holm", "winner"}}
-	for _, race := range r.Groups {
-		for i, runner := range race.List {
-			value, n := plainMetric(&runner.Metric)
-			rows = append(rows, []string{race.Cell, race.Metric, race.Unit, strconv.Itoa(i + 1), runner.Value, value, n,
-				plain(runner.Behind), plain(runner.Low), plain(runner.High), plain(runner.PHolm), race.Leader})
+	for _, group := range r.Groups {
+		for i, candidate := range group.List {
+			value, n := plainMetric(&candidate.Metric)
+			rows = append(rows, []string{group.Cell, group.Metric, group.Unit, strconv.Itoa(i + 1), candidate.Value, value, n,
+				plain(candidate.Behind), plain(candidate.Low), plain(candidate.High), plain(candidate.PHolm), group.Leader})
 		}
 	}
 	return out.WriteAll(rows)
 }
 
-// Standing says in one line what is known of a comparison that goes on.
+// Standing returns the state of a running comparison in one line.
 func Standing(repeats int, r *compare.Report) string {
 	var parts []string
 	for i := range r.Changes {

@@ -1,3 +1,3 @@
-// Package present renders results, plugins, findings and progress for people:
-// tables, human units, one line for each phase.
+// Package present formats results, plugins, findings and progress for people:
+// tables, human units, one line per step.
 package present

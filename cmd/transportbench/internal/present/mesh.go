@@ -13,11 +13,11 @@ import (
 	"transportbench/core/lab/result/format"
 )
 
-// mostRanks is how many ranks a table shows; the others are in the file.
+// mostRanks bounds the rows of a table. The result has all ranks.
 const mostRanks = 8
 
-// mesh writes what the daemons of a mesh did, and how the time of a remote
-// request divides.
+// mesh writes what the daemons of a mesh did, and the parts of a remote
+// request's service time.
 func mesh(w io.Writer, r *result.Result) {
 	if !r.Config.Mesh() {
 		return
@@ -27,7 +27,7 @@ func mesh(w io.Writer, r *result.Result) {
 	stages(w, r.Repeats)
 }
 
-// loops writes a row for each rank.
+// loops writes one row per rank.
 func loops(w io.Writer, list []result.Loop) {
 	if len(list) == 0 {
 		return
@@ -47,10 +47,10 @@ func loops(w io.Writer, list []result.Loop) {
 	for _, l := range list[:min(len(list), mostRanks)] {
 		t.AppendRow(loopRow(l, proxied))
 	}
-	fmt.Fprintln(w, "the daemons' loop: counts for each turn of it")
+	fmt.Fprintln(w, "the daemons' loop: counts per iteration")
 	t.Render()
 	if more := len(list) - mostRanks; more > 0 {
-		fmt.Fprintf(w, "and %s more, which the result has\n", format.Count(more, "rank"))
+		fmt.Fprintf(w, "and %s in the result\n", format.Count(more, "more rank"))
 	}
 	fmt.Fprintln(w)
 }
@@ -66,7 +66,7 @@ func loopRow(l result.Loop, proxied bool) table.Row {
 	return append(row, each(c.Flushes), each(c.BackPressure), quotient(c.Loops, c.Requests))
 }
 
-// quotient is a dash where there is nothing to divide by.
+// quotient returns a dash if by is 0.
 func quotient(n, by uint64) string {
 	if by == 0 {
 		return "-"
@@ -74,19 +74,19 @@ func quotient(n, by uint64) string {
 	return format.Digits(float64(n) / float64(by))
 }
 
-// magnitude writes a number with the rates' scales and without their unit.
+// magnitude formats a rate without its unit.
 func magnitude(perSecond float64) string {
 	return strings.TrimSpace(strings.TrimSuffix(format.Rate(perSecond), "op/s"))
 }
 
 func portion(share float64) string { return strconv.FormatFloat(100*share, 'f', 1, 64) + "%" }
 
-// phases writes the times of the loop's phases.
+// phases writes the time of each phase of the loop.
 func phases(w io.Writer, repeats []result.Repeat) {
 	of, err := result.PhasesOf(repeats)
 	whole := of[record.PhaseLoop]
 	if err != nil || whole.Samples == 0 {
-		return // the check of the samples says so
+		return // a check reports it
 	}
 	t := newTable(w, "phase of a loop", "mean", "p50", "p90", "p99", "max", "share")
 	rightAlign(t, 2, 3, 4, 5, 6, 7)
@@ -110,19 +110,19 @@ func phases(w io.Writer, repeats []result.Repeat) {
 	fmt.Fprintln(w)
 }
 
-// stageHelp says from what to what a stage is.
+// stageHelp says when each stage ends.
 var stageHelp = map[string]string{
-	record.StageNames[0]: "issued, until the daemon polls it",
-	record.StageNames[1]: "until its doorbell rings",
+	record.StageNames[0]: "until the daemon polls the call",
+	record.StageNames[1]: "until its doorbell has rung",
 	record.StageNames[2]: "until the response is polled",
-	record.StageNames[3]: "until the client polls that",
+	record.StageNames[3]: "until the client polls it",
 }
 
-// stages writes how the service time of a remote request divides.
+// stages writes the parts of a remote request's service time.
 func stages(w io.Writer, repeats []result.Repeat) {
 	s, err := result.StagesOf(repeats)
 	if err != nil || s == nil {
-		return // the check of the stages says so
+		return // a check reports it
 	}
 	t := newTable(w, "stage of a remote request", "mean", "p50", "p99", "share", "")
 	rightAlign(t, 2, 3, 4, 5)
@@ -131,7 +131,7 @@ func stages(w io.Writer, repeats []result.Repeat) {
 		t.AppendRow(table.Row{name, format.Time(part.Mean), format.Time(part.P50), format.Time(part.P99), portion(part.Mean / s.Whole.Mean), stageHelp[name]})
 	}
 	rest := 1 - s.Explained()
-	t.AppendRow(table.Row{"unexplained", format.Time(rest * s.Whole.Mean), "", "", portion(rest), "the mean less those of the stages"})
+	t.AppendRow(table.Row{"unexplained", format.Time(rest * s.Whole.Mean), "", "", portion(rest), "the mean minus the stages' means"})
 	t.AppendRow(table.Row{"whole", format.Time(s.Whole.Mean), format.Time(s.Whole.P50), format.Time(s.Whole.P99), portion(1), "service time"})
 	t.Render()
 	fmt.Fprintln(w)

@@ -26,7 +26,7 @@ func timing(t *testing.T, values ...uint64) record.TimingReport {
 	return record.TimingReport{Histogram: text, Samples: uint64(len(values)), MeanNS: float64(sum) / float64(len(values))}
 }
 
-// meshSample is a result of a mesh; every rank has other figures.
+// meshSample returns a result of a mesh with different figures for each rank.
 func meshSample(t *testing.T, topology string, ranks int) *result.Result {
 	t.Helper()
 	r := sample("shm", "kv", 3.1e6)
@@ -92,7 +92,7 @@ func TestMeshes(t *testing.T) {
 func TestMeshWithoutFigures(t *testing.T) {
 	var out bytes.Buffer
 	r := meshSample(t, config.TopologyMeshProxied, 2)
-	for i := range r.Repeats[0].Ranks { // as daemons are whose window was cut short at once
+	for i := range r.Repeats[0].Ranks { // as if the window ended at once
 		report := &r.Repeats[0].Ranks[i]
 		report.Daemons = []record.DaemonReport{{Proxy: &record.ProxyReport{}}}
 		report.Clients = []record.ClientReport{{}}
@@ -133,8 +133,8 @@ func TestFailedRepeatIsOneLine(t *testing.T) {
 	r.Incomplete, r.IncompleteReason = true, "failed after 1 of 10 repeats: rank 1: run: plugin shm (pid 7) died: signal: killed"
 	r.Checks = append(r.Checks, result.Check{Name: "complete", Severity: result.Error, Message: r.IncompleteReason})
 	r.FailedRepeat = &result.Repeat{Index: 1, Samples: map[string]float64{result.Throughput: 1.25e6}}
-	Trust(&out, r)
-	require.Equal(t, "incomplete: "+r.IncompleteReason+"; the result has what was recorded of repeat 2, at 1.25 M op/s\n", strings.SplitAfter(out.String(), "\n")[0])
+	Checks(&out, r)
+	require.Equal(t, "incomplete: "+r.IncompleteReason+"; the result has the recorded part of repeat 2, at 1.25 M op/s\n", strings.SplitAfter(out.String(), "\n")[0])
 	require.Equal(t, 1, strings.Count(out.String(), "signal: killed"))
 	require.Equal(t, "incomplete", verdict(r))
 }

@@ -111,7 +111,7 @@ func TestFindings(t *testing.T) {
 	golden(t, "findings.txt", out.String())
 	out.Reset()
 	Findings(&out, []doctor.Finding{{Name: "cores", Value: "2 online", Status: doctor.OK}})
-	require.Contains(t, out.String(), "Nothing to mend.")
+	require.Contains(t, out.String(), "Nothing to fix.")
 }
 
 func TestUnits(t *testing.T) {
@@ -132,8 +132,7 @@ func TestUnits(t *testing.T) {
 	require.Equal(t, "12s", Left(12345*time.Millisecond))
 }
 
-// TestPluginOptionsFit: the options of a plugin are told in lines that a terminal has room
-// for, and in full.
+// TestPluginOptionsFit checks that options fit into 100 columns and are complete.
 func TestPluginOptionsFit(t *testing.T) {
 	help := "a long explanation of what this option does, which values it takes and when to use which of them, in many words"
 	var out bytes.Buffer

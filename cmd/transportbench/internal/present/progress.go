@@ -4,52 +4,87 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync"
+	"time"
 
 	"github.com/cheggaaa/pb/v3"
 	"golang.org/x/sys/unix"
 
+	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/format"
+	"transportbench/core/lab/result/set"
 	"transportbench/core/lab/runner"
+	"transportbench/core/lab/sweep"
 )
 
-// Progress shows how a run goes: as one line that is written over on a
-// terminal, and as plain lines elsewhere. It implements [runner.Observer], and
-// is the writer for whatever else goes to the same place meanwhile.
-type Progress struct {
-	label string
-
+// screen shows progress on a terminal, as one line that is overwritten, or on
+// a plain stream. All methods but clear are safe for concurrent use.
+type screen struct {
 	mu    sync.Mutex
 	out   io.Writer
-	width func() int // of the terminal; nil where out is none
-	bar   *pb.ProgressBar
-	last  runner.Status
-
-	figures string // on the bar
+	width func() int // of the terminal; nil for a plain stream
+	drawn bool       // the line is visible
 }
 
-// NewProgress begins to show a run on out.
-func NewProgress(out io.Writer, label string) *Progress {
-	p := &Progress{label: label, out: out}
-	if f, ok := out.(*os.File); ok && os.Getenv("TERM") != "dumb" {
-		if terminalWidth(f) > 0 {
-			p.width = func() int { return terminalWidth(f) }
-		}
+func newScreen(out io.Writer) screen {
+	var width func() int
+	if f, ok := out.(*os.File); ok && os.Getenv("TERM") != "dumb" && terminalWidth(f) > 0 {
+		width = func() int { return terminalWidth(f) }
 	}
-	return p
+	return screen{out: out, width: width}
 }
 
-// terminalWidth returns 0 where f is no terminal.
+// terminalWidth returns 0 if f is not a terminal.
 func terminalWidth(f *os.File) int {
 	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
 	if err != nil {
 		return 0
 	}
-	const usual = 80 // for a terminal that does not tell
+	const usual = 80 // some terminals report none
 	if size.Col == 0 {
 		return usual
 	}
 	return int(size.Col)
+}
+
+// Write implements [io.Writer]. It removes the line first, so the text stands
+// on lines of its own.
+func (s *screen) Write(text []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.clear()
+	return s.out.Write(text)
+}
+
+// Close removes the line.
+func (s *screen) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.clear()
+}
+
+// clear removes the line. The caller holds mu.
+func (s *screen) clear() {
+	if s.drawn {
+		fmt.Fprint(s.out, "\r\x1b[K")
+		s.drawn = false
+	}
+}
+
+// Progress shows one run. It implements [runner.Observer]. Other output to the
+// same stream must go through its Write.
+type Progress struct {
+	screen
+	label   string
+	bar     *pb.ProgressBar
+	last    runner.Status
+	figures string // on the bar
+}
+
+// NewProgress returns a Progress that writes to out.
+func NewProgress(out io.Writer, label string) *Progress {
+	return &Progress{screen: newScreen(out), label: label}
 }
 
 // barTemplate fills the line: the bar takes what the texts leave.
@@ -67,15 +102,15 @@ func (p *Progress) Progress(s runner.Status) {
 	p.last = s
 }
 
-// draw writes the line anew.
+// draw overwrites the line.
 func (p *Progress) draw(s runner.Status) {
 	if p.bar == nil {
 		p.bar = pb.New64(int64(s.Left)).SetTemplateString(barTemplate).SetWriter(p.out)
-		p.bar.Set(pb.Static, true) // it draws when told, not by a clock of its own
+		p.bar.Set(pb.Static, true) // it draws only when told to
 		p.bar.Set(pb.Terminal, true).Set(pb.ReturnSymbol, "\r")
 		p.bar.Start()
 	}
-	if s.OpsPerSec > 0 { // else the line keeps those of before, and its shape
+	if s.OpsPerSec > 0 { // else keep the last figures, so the line keeps its shape
 		p.figures = Figures(s) + ", "
 	}
 	p.bar.SetWidth(p.width()).
@@ -84,20 +119,21 @@ func (p *Progress) draw(s runner.Status) {
 		Set("left", Left(s.Left)).
 		SetCurrent(p.bar.Total() - int64(s.Left)).
 		Write()
+	p.drawn = true
 }
 
-// print writes a line where a phase begins, and where a repeat ends.
+// print writes a line when a step begins and when a repeat ends.
 func (p *Progress) print(s runner.Status) {
 	if s.Step == p.last.Step && s.Repeat == p.last.Repeat {
 		return
 	}
 	switch {
 	case p.last.Step != runner.StepRepeat:
-	case s.Step == runner.StepClose: // a whole one is followed by a probe of the floor
+	case s.Step == runner.StepClose: // a probe of the floor follows a complete repeat
 		fmt.Fprintf(p.out, "%s: %s ended early\n", p.label, stepName(p.last))
 	default:
 		figures := ""
-		if p.last.OpsPerSec > 0 { // a short repeat is over before anybody says how it goes
+		if p.last.OpsPerSec > 0 { // a short repeat ends before its first report
 			figures = ", lately " + Figures(p.last)
 		}
 		fmt.Fprintf(p.out, "%s: %s done%s\n", p.label, stepName(p.last), figures)
@@ -107,11 +143,6 @@ func (p *Progress) print(s runner.Status) {
 	}
 }
 
-// Figures writes throughput and latency as they were of late.
-func Figures(s runner.Status) string {
-	return fmt.Sprintf("%s, p50 %s, p99 %s", format.Rate(s.OpsPerSec), format.Time(s.P50), format.Time(s.P99))
-}
-
 func stepName(s runner.Status) string {
 	if s.Repeat > 0 {
 		return fmt.Sprintf("repeat %d of %d", s.Repeat, s.Repeats)
@@ -119,26 +150,88 @@ func stepName(s runner.Status) string {
 	return s.Step
 }
 
-// Write implements [io.Writer]: the text gets lines of its own.
-func (p *Progress) Write(text []byte) (int, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.clear()
-	return p.out.Write(text)
+// Figures formats recent throughput and latency.
+func Figures(s runner.Status) string {
+	return fmt.Sprintf("%s, p50 %s, p99 %s", format.Rate(s.OpsPerSec), format.Time(s.P50), format.Time(s.P99))
 }
 
-// Close removes the line.
-func (p *Progress) Close() {
+// Left rounds the remaining time for a reader.
+func Left(d time.Duration) string {
+	if d < 10*time.Second {
+		return d.Round(100 * time.Millisecond).String()
+	}
+	return d.Round(time.Second).String()
+}
+
+// SweepProgress shows a sweep: a line per finished cell, and on a terminal the
+// current repeat. It implements [sweep.Watcher]. Other output to the same
+// stream must go through its Write.
+type SweepProgress struct {
+	screen
+	status sweep.Status
+	at     time.Time // of status
+	round  int
+}
+
+// NewSweepProgress returns a SweepProgress that writes to out.
+func NewSweepProgress(out io.Writer) *SweepProgress {
+	return &SweepProgress{screen: newScreen(out)}
+}
+
+// Begin implements [sweep.Watcher].
+func (p *SweepProgress) Begin(s sweep.Status) runner.Observer {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.bar != nil {
-		p.clear()
-		p.bar = nil
+	p.status, p.at = s, time.Now()
+	if p.width == nil && s.Repeat != p.round {
+		p.round = s.Repeat
+		fmt.Fprintf(p.out, "repeat %d of %d, %s left\n", s.Repeat, s.Repeats, Left(s.Left))
+	}
+	p.draw("")
+	return p
+}
+
+// Progress implements [runner.Observer].
+func (p *SweepProgress) Progress(s runner.Status) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if s.OpsPerSec > 0 {
+		p.draw(", " + Figures(s))
 	}
 }
 
-func (p *Progress) clear() {
-	if p.bar != nil {
-		fmt.Fprint(p.out, "\r\x1b[K")
+func (p *SweepProgress) draw(figures string) {
+	if p.width == nil {
+		return
 	}
+	s := p.status
+	line := fmt.Sprintf("[%d/%d] %s left: %s, repeat %d of %d%s", s.Run, s.Runs,
+		Left(max(0, s.Left-time.Since(p.at))), s.Label, s.Repeat, s.Repeats, figures)
+	if most := p.width() - 1; len(line) > most {
+		line = line[:max(most, 0)]
+	}
+	fmt.Fprintf(p.out, "\r%s\x1b[K", line)
+	p.drawn = true
+}
+
+// Cell implements [sweep.Watcher].
+func (p *SweepProgress) Cell(s sweep.Status, c *set.Cell) {
+	text := string(c.Status) + ": " + c.Reason
+	if c.Status == set.Measured {
+		text = cellSummary(c)
+	}
+	fmt.Fprintf(p, "%s: %s (%d of %d)\n", s.Label, text, s.Done, s.Cells)
+}
+
+func cellSummary(c *set.Cell) string {
+	var parts []string
+	for _, name := range []string{result.Throughput, result.LatencyP50, result.LatencyP99} {
+		if values := c.Samples[name]; len(values) > 0 {
+			parts = append(parts, name+" "+format.Value(result.Summarize(name, values)))
+		}
+	}
+	if len(c.Warnings) > 0 {
+		parts = append(parts, cellChecks(c))
+	}
+	return strings.Join(parts, ", ")
 }

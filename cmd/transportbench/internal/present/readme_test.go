@@ -14,12 +14,12 @@ import (
 	"transportbench/core/lab/result"
 )
 
-// published is a block of a document that shows committed results: its first
-// marker names the directory that they come from.
+// published matches a block of a document that shows committed results. Its
+// first marker names their directory.
 var published = regexp.MustCompile(`(?s)<!-- results: (results/\S+) -->\n.*?<!-- end of results -->`)
 
-// TestPublishedResults holds the documents to the committed results that they
-// show, and with -update writes them anew.
+// TestPublishedResults compares the documents with the committed results that
+// they show. With -update it rewrites them.
 func TestPublishedResults(t *testing.T) {
 	const root = "../../../.."
 	blocks := 0
@@ -53,8 +53,8 @@ func documents(t *testing.T, root string) []string {
 	return all
 }
 
-// readPublished reads the results of one machine, oldest first. The schema, the
-// checks and the directory's names must all agree with what is in the files.
+// readPublished reads the results of one machine, oldest first, and checks that
+// they can be shown and agree with the directory's names.
 func readPublished(t *testing.T, root, dir string) []*result.Result {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(root, dir, "*.json"))
@@ -68,7 +68,7 @@ func readPublished(t *testing.T, root, dir string) []*result.Result {
 	for _, path := range paths {
 		r, err := result.Read(path)
 		require.NoError(t, err)
-		require.False(t, r.Failed() || r.Incomplete, "%s is not fit to be shown", path)
+		require.False(t, r.Failed() || r.Incomplete, "%s failed or is incomplete", path)
 		require.Equal(t, "v"+r.Tool.Version, filepath.Base(filepath.Dir(dir)), path)
 		results = append(results, r)
 	}
@@ -79,8 +79,8 @@ func readPublished(t *testing.T, root, dir string) []*result.Result {
 	return results
 }
 
-// render writes what `transportbench bench` says of the same results, but for
-// the warnings' texts.
+// render writes what `transportbench bench` prints for these results, without the
+// warnings.
 func render(results []*result.Result) []byte {
 	var b bytes.Buffer
 	fmt.Fprintln(&b, "```text")

@@ -6,7 +6,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
@@ -16,7 +15,7 @@ import (
 	"transportbench/core/lab/result/format"
 )
 
-// Result writes one result: what ran, its metrics, and what is wrong with it.
+// Result writes one result: what ran, its metrics and its failed checks.
 func Result(w io.Writer, r *result.Result) {
 	fmt.Fprintf(w, "%s\n%s\n\n", Title(r), Load(r.Config))
 	t := newTable(w, "metric", "median", "95% interval", "")
@@ -29,11 +28,11 @@ func Result(w io.Writer, r *result.Result) {
 	t.Render()
 	fmt.Fprintln(w)
 	mesh(w, r)
-	Trust(w, r)
+	Checks(w, r)
 }
 
-// Title names the transport, what carries its bytes, and the load: its profile,
-// and what is not the usual about who calls whom, and when.
+// Title names the transport, its provider and the profile, and the topology and
+// the rate if they are not the default.
 func Title(r *result.Result) string {
 	c := r.Config
 	title := fmt.Sprintf("%s %s (%s), profile %s", r.Plugin.Name, r.Plugin.Version, r.Plugin.Provider, c.Profile)
@@ -49,7 +48,7 @@ func Title(r *result.Result) string {
 	return title
 }
 
-// Load says in one line what was asked of a transport.
+// Load describes the load in one line.
 func Load(c config.Config) string {
 	parts := []string{
 		format.Count(c.Ranks, "rank"), format.Count(c.ServingRanks()*c.Daemons, "daemon"), format.Count(c.CallingRanks()*c.Clients, "client"),
@@ -91,7 +90,7 @@ func operations(c *config.Config) string {
 	}
 }
 
-// Heading says what measured, and on what machine.
+// Heading names the version and the machine.
 func Heading(w io.Writer, version string, id machine.Identity) {
 	fmt.Fprintf(w, "transportbench %s on %s\n\n", version, machineName(id))
 }
@@ -100,8 +99,8 @@ func machineName(id machine.Identity) string {
 	return format.Machine(id.CPU, id.Cores, id.Virtualisation)
 }
 
-// Trust says what speaks against using a result's numbers.
-func Trust(w io.Writer, r *result.Result) {
+// Checks writes why a result is incomplete and which checks failed.
+func Checks(w io.Writer, r *result.Result) {
 	if r.Incomplete {
 		fmt.Fprintf(w, "incomplete: %s%s\n", r.IncompleteReason, failedRepeat(r))
 	}
@@ -114,19 +113,20 @@ func Trust(w io.Writer, r *result.Result) {
 	}
 }
 
-// failedRepeat says that a repeat which failed is kept, and how it went.
+// failedRepeat describes what the result has of a repeat that failed.
 func failedRepeat(r *result.Result) string {
 	if r.FailedRepeat == nil {
 		return ""
 	}
-	text := fmt.Sprintf("; the result has what was recorded of repeat %d", r.FailedRepeat.Index+1)
+	text := fmt.Sprintf("; the result has the recorded part of repeat %d", r.FailedRepeat.Index+1)
 	if rate := r.FailedRepeat.Samples[result.Throughput]; rate > 0 {
 		text += ", at " + format.Rate(rate)
 	}
 	return text
 }
 
-// failedChecks leaves out the check of completeness, which is told by itself.
+// failedChecks returns the failed checks, errors first. It omits the check of
+// completeness of an incomplete result, which is reported separately.
 func failedChecks(r *result.Result) []result.Check {
 	var failed []result.Check
 	for _, severity := range []result.Severity{result.Error, result.Warning, result.Info} {
@@ -139,15 +139,14 @@ func failedChecks(r *result.Result) []result.Check {
 	return failed
 }
 
-// Missing is a transport that has no result, and why.
+// Missing is a transport without a result.
 type Missing struct {
 	Transport, Reason string
-	// Profile is the load that the transport cannot take; it is empty where the
-	// reason is another.
+	// Profile is the load that the transport rejects, or empty if the reason is
+	// another.
 	Profile string
 }
 
-// String says it in one line.
 func (m Missing) String() string {
 	if m.Profile != "" {
 		return fmt.Sprintf("%s cannot run %s: %s", m.Transport, m.Profile, m.Reason)
@@ -155,8 +154,8 @@ func (m Missing) String() string {
 	return fmt.Sprintf("%s did not run: %s", m.Transport, m.Reason)
 }
 
-// Comparison writes one row for each result, best throughput first within a
-// profile, then the transports that are missing.
+// Comparison writes one row per result, highest throughput first within a
+// profile, and then the missing transports.
 func Comparison(w io.Writer, results []*result.Result, missing []Missing) {
 	if len(results) > 0 {
 		t := newTable(w, "profile", "transport", "provider", "throughput", "95% interval",
@@ -178,7 +177,7 @@ func Comparison(w io.Writer, results []*result.Result, missing []Missing) {
 	}
 }
 
-// ranked keeps profiles in the order in which they first appear.
+// ranked sorts results by profile, in order of first appearance, and throughput.
 func ranked(results []*result.Result) []*result.Result {
 	var profiles []string
 	byProfile := map[string][]*result.Result{}
@@ -192,7 +191,9 @@ func ranked(results []*result.Result) []*result.Result {
 	var ordered []*result.Result
 	for _, profile := range profiles {
 		group := byProfile[profile]
-		sortByThroughput(group)
+		slices.SortStableFunc(group, func(a, b *result.Result) int {
+			return cmp.Compare(b.Summary[result.Throughput].Median, a.Summary[result.Throughput].Median)
+		})
 		ordered = append(ordered, group...)
 	}
 	return ordered
@@ -212,11 +213,11 @@ func verdict(r *result.Result) string {
 	for _, c := range failedChecks(r) {
 		severities = append(severities, c.Severity)
 	}
-	return trust(severities, r.Incomplete)
+	return checkSummary(severities, r.Incomplete)
 }
 
-// trust says how many checks failed, by their severities.
-func trust(failed []result.Severity, incomplete bool) string {
+// checkSummary counts failed checks by severity.
+func checkSummary(failed []result.Severity, incomplete bool) string {
 	counts := map[result.Severity]int{}
 	for _, severity := range failed {
 		counts[severity]++
@@ -237,8 +238,7 @@ func trust(failed []result.Severity, incomplete bool) string {
 	return strings.Join(parts, ", ")
 }
 
-// Floors writes a line on what the floor of each transport among the results
-// is. How long it took is each result's own, and in the comparison.
+// Floors writes one line per transport that says how its floor was measured.
 func Floors(w io.Writer, results []*result.Result) {
 	seen := map[string]bool{}
 	for _, r := range results {
@@ -263,25 +263,11 @@ func floorLine(r *result.Result) string {
 	return "not probed"
 }
 
-// Left rounds the time that is left to what a reader can use.
-func Left(d time.Duration) string {
-	if d < 10*time.Second {
-		return d.Round(100 * time.Millisecond).String()
-	}
-	return d.Round(time.Second).String()
-}
+// HasWarnings reports whether a result is incomplete or a check failed.
+func HasWarnings(r *result.Result) bool { return r.Incomplete || len(failedChecks(r)) > 0 }
 
-func sortByThroughput(results []*result.Result) {
-	slices.SortStableFunc(results, func(a, b *result.Result) int {
-		return cmp.Compare(b.Summary[result.Throughput].Median, a.Summary[result.Throughput].Median)
-	})
-}
-
-// Doubtful says whether anything speaks against a result's numbers.
-func Doubtful(r *result.Result) bool { return r.Incomplete || len(failedChecks(r)) > 0 }
-
-// Doubts writes the failed checks of several results, each with whose it is.
-func Doubts(w io.Writer, results []*result.Result) {
+// Warnings writes the failed checks of several results.
+func Warnings(w io.Writer, results []*result.Result) {
 	for _, r := range results {
 		for _, c := range failedChecks(r) {
 			fmt.Fprintf(w, "%s: %s %s: %s: %s\n", c.Severity, r.Plugin.Name, r.Config.Profile, c.Name, c.Message)

@@ -11,23 +11,26 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 
+	"transportbench/core/base/config"
+	"transportbench/core/lab/doctor"
+	"transportbench/core/lab/result/format"
 	"transportbench/core/plugin"
 	"transportbench/core/transport"
 )
 
-// Plugin is what is known of one plugin binary.
+// Plugin describes one plugin binary.
 type Plugin struct {
 	Name   string `json:"name"`
 	Path   string `json:"path"`
 	SHA256 string `json:"sha256"`
-	// Unavailable says why it cannot run; it is empty where nothing is known
-	// to be in the way.
+	// Unavailable is the reason why the plugin cannot run, or empty if none is
+	// known.
 	Unavailable string `json:"unavailable,omitempty"`
-	// Description is absent where the plugin gave none.
+	// Description is nil if the plugin gave none.
 	Description *plugin.Description `json:"description,omitempty"`
 }
 
-// Plugins writes one row for each plugin.
+// Plugins writes one row per plugin.
 func Plugins(w io.Writer, plugins []Plugin) {
 	t := newTable(w, "name", "version", "providers", "available", "sha256", "path")
 	for _, p := range plugins {
@@ -45,7 +48,7 @@ func Plugins(w io.Writer, plugins []Plugin) {
 	t.Render()
 }
 
-// PluginDetails writes all that a plugin says of itself.
+// PluginDetails writes the description of a plugin.
 func PluginDetails(w io.Writer, p Plugin) {
 	if p.Description == nil {
 		fmt.Fprintf(w, "%s is not available: %s\n%s\n", p.Name, p.Unavailable, p.Path)
@@ -63,9 +66,9 @@ func PluginDetails(w io.Writer, p Plugin) {
 	fmt.Fprintf(w, "\nCapabilities: %s\n", strings.Join(capabilities(info.Capabilities), ", "))
 	l := info.Limits
 	fmt.Fprintf(w, "Limits: payload %s, inline %s, in flight %s, peers %s\n",
-		transport.FormatSize(int64(l.MaxPayload)), transport.FormatSize(int64(l.InlineSize)), bound(l.InFlight), bound(l.Peers))
+		transport.FormatSize(int64(l.MaxPayload)), transport.FormatSize(int64(l.InlineSize)), limit(l.InFlight), limit(l.Peers))
 	if len(info.Options) == 0 {
-		fmt.Fprintln(w, "\nIt has no options.")
+		fmt.Fprintln(w, "\nThe transport has no options.")
 		return
 	}
 	fmt.Fprintln(w, "\nOptions, for --set key=value:")
@@ -76,7 +79,7 @@ func PluginDetails(w io.Writer, p Plugin) {
 	t.Render()
 }
 
-// capabilities names those that are set, as results name them.
+// capabilities returns the names of those that are set, as in results.
 func capabilities(c transport.Capabilities) []string {
 	var names []string
 	v := reflect.ValueOf(c)
@@ -92,31 +95,83 @@ func capabilities(c transport.Capabilities) []string {
 	return names
 }
 
-func bound(n int) string {
+func limit(n int) string {
 	if n == 0 {
-		return "unbounded"
+		return "unlimited"
 	}
 	return strconv.Itoa(n)
 }
 
 func allowed(o transport.Option) string {
+	show := func(n int64) string {
+		switch o.Type {
+		case transport.TypeSize:
+			return transport.FormatSize(n)
+		case transport.TypeDuration:
+			return time.Duration(n).String()
+		default:
+			return strconv.FormatInt(n, 10)
+		}
+	}
 	switch {
 	case len(o.Allowed) > 0:
 		return strings.Join(o.Allowed, ", ")
 	case o.Min == 0 && o.Max == 0:
 		return "any"
 	default:
-		return fmt.Sprintf("%s to %s", boundOf(o.Type, o.Min), boundOf(o.Type, o.Max))
+		return show(o.Min) + " to " + show(o.Max)
 	}
 }
 
-func boundOf(kind transport.OptionType, n int64) string {
-	switch kind {
-	case transport.TypeSize:
-		return transport.FormatSize(n)
-	case transport.TypeDuration:
-		return time.Duration(n).String()
-	default:
-		return strconv.FormatInt(n, 10)
+// Profiles writes one row per profile.
+func Profiles(w io.Writer, profiles []config.Profile) {
+	t := newTable(w, "name", "load")
+	for _, p := range profiles {
+		t.AppendRow(table.Row{p.Name, p.Summary})
+	}
+	t.Render()
+}
+
+// Measurements writes the microbenchmarks of a transport.
+func Measurements(w io.Writer, list []transport.Measurement) {
+	t := newTable(w, "measurement", "bytes", "median", "rate", "bandwidth", "samples")
+	rightAlign(t, 2, 3, 4, 5, 6)
+	show := func(value float64, unit string) string {
+		if value == 0 {
+			return "-"
+		}
+		return format.Number(value, unit)
+	}
+	for _, m := range list {
+		t.AppendRow(table.Row{m.Name, m.Size, show(m.Latency, "ns"), show(m.Rate, "op/s"), show(m.Bandwidth, "B/s"), m.Samples})
+	}
+	t.Render()
+}
+
+// Findings writes what doctor found, and remedies for what is not OK.
+func Findings(w io.Writer, findings []doctor.Finding) {
+	t := newTable(w, "", "what", "found")
+	wrong := 0
+	for _, f := range findings {
+		t.AppendRow(table.Row{f.Status, f.Name, f.Value})
+		if f.Status != doctor.OK {
+			wrong++
+		}
+	}
+	t.Render()
+	if wrong == 0 {
+		fmt.Fprintln(w, "\nNothing to fix.")
+		return
+	}
+	for _, status := range []doctor.Status{doctor.Bad, doctor.Warn, doctor.Note} {
+		for _, f := range findings {
+			if f.Status != status {
+				continue
+			}
+			fmt.Fprintf(w, "\n%s: %s: %s\n  %s\n", f.Status, f.Name, f.Value, f.Meaning)
+			if f.Remedy != "" {
+				fmt.Fprintf(w, "  Remedy: %s\n", f.Remedy)
+			}
+		}
 	}
 }
