@@ -1,30 +1,51 @@
-// Package rdma is a small interface to RDMA, in the shape of verbs, with two
-// devices behind it:
+// Package rdma is a small interface to RDMA in the shape of verbs. Two devices implement
+// it:
 //
-//   - verbs: an RDMA device of this machine through libibverbs; InfiniBand, RoCE
-//     and Soft-RoCE. It is there in builds with the tag ibverbs.
-//   - soft: a software device over shared memory between processes of one host.
-//     It keeps the rules of verbs: a receive is consumed by each immediate and
-//     each send, a message that finds none is not ready to be received,
-//     immediates have 32 bits, queues are bounded, keys and bounds of one-sided
-//     access are checked, and datagrams have 40 bytes of GRH before them.
+//   - verbs: an RDMA device of this machine through libibverbs (InfiniBand, RoCE,
+//     Soft-RoCE), in builds with the tag ibverbs.
+//   - soft: a software device over shared memory between processes of one host. It keeps
+//     the rules of verbs: each immediate and each SEND consumes a receive; a message that
+//     finds none is not delivered; immediates have 32 bits; queues are bounded; keys and
+//     bounds of one-sided access are checked; datagrams have 40 bytes of GRH before the
+//     payload.
 //
-// [Open] opens one of them. A [Device] allocates registered memory, a [Region],
-// and makes completion queues, shared receive queues and queue pairs, reliable
-// connected (RC) or unreliable datagram (UD). Two queue pairs are connected by
-// exchanging their [Endpoint], by whatever means the caller has.
+// # Use
 //
-// # Threads and memory
+// [Open] opens a device. A program then
 //
-// A Device may be used from several goroutines. A [CompletionQueue] and all that
-// completes on it, its queue pairs and their shared receive queue, belong to one
-// thread at a time. Posting and polling do not block, lock or allocate; the soft
-// device maps a peer's memory when it is first used. Memory lies outside the Go
-// heap. What a request refers to belongs to the device until the request, or a
-// later one of the same queue pair, has completed.
+//  1. makes a completion queue, if it shares receives a shared receive queue, and queue
+//     pairs: reliable connected (RC) or unreliable datagram (UD),
+//  2. allocates registered memory, a [Region],
+//  3. sends each queue pair's [Endpoint] to the peer by its own means, and calls
+//     [QueuePair.Connect] (RC) or [QueuePair.AddPeer] (UD) with the peer's,
+//  4. posts receives and requests, and polls the completion queue.
+//
+// A thread with nothing to poll can sleep on a [Notifier].
+//
+// # Threads
+//
+// The methods of a Device may be called from several goroutines. A [CompletionQueue] and
+// all that completes on it, its queue pairs and their shared receive queue, belong to one
+// thread at a time. PostSend, PostReceive and Poll do not block, lock or allocate, except
+// that the soft device maps a peer's region at its first use. All other calls may do all
+// three.
+//
+// # Memory
+//
+// Regions lie outside the Go heap. Memory that a request names belongs to the device until
+// the request completes, or a later request of the same queue pair does; Inline requests
+// are the exception. Close of a region or device unmaps the memory.
+//
+// # Errors
+//
+// An error that PostSend or PostReceive returns concerns the request at the index that
+// they return; requests before it are posted. What a device detects later is the
+// [Status] of a completion, after which an RC queue pair is in the error state and
+// flushes all other requests. See [ErrUnavailable] and the errors beside it.
 //
 // # Names
 //
-// The names are those of the InfiniBand Architecture Specification, volume 1, and
-// of ibv_post_send(3) and its neighbours, spelled out.
+// The names are those of the InfiniBand Architecture Specification, volume 1, and of the
+// manual pages of libibverbs, spelled out. Each declaration names the verbs call that it
+// stands for.
 package rdma

@@ -6,12 +6,26 @@ import (
 	"errors"
 )
 
+// Endpoint is what a peer needs to reach a queue pair, for its Connect or AddPeer. It can
+// be sent as JSON, or in binary if it has to fit into a datagram.
+type Endpoint struct {
+	Provider Provider      `json:"provider"`
+	Type     QueuePairType `json:"type"`
+	Number   uint32        `json:"qpn"`
+	Sequence uint32        `json:"psn"`
+	QKey     uint32        `json:"qkey,omitempty"`
+	LID      uint16        `json:"lid,omitempty"`
+	GID      []byte        `json:"gid,omitempty"`
+	MTU      int           `json:"mtu"`
+	Soft     *SoftEndpoint `json:"soft,omitempty"`
+}
+
 // endpointSize is the length of an endpoint in binary without its soft part.
 const endpointSize = 36
 
-// MarshalBinary encodes an endpoint in 36 bytes, so that it fits a datagram of any
-// MTU; one of the soft device takes some hundred more. Little-endian: provider u8,
-// type u8, LID u16, number, sequence, QKey, MTU u32, GID 16 bytes.
+// MarshalBinary encodes an endpoint: 36 bytes for verbs, some hundred more for the soft
+// device. The layout is little-endian: provider u8, type u8, LID u16, number, sequence,
+// QKey and MTU u32, GID 16 bytes, and the soft part as JSON.
 func (e Endpoint) MarshalBinary() ([]byte, error) {
 	b := make([]byte, endpointSize)
 	if e.Provider == Soft {
@@ -31,7 +45,7 @@ func (e Endpoint) MarshalBinary() ([]byte, error) {
 	return append(b, soft...), err
 }
 
-// UnmarshalBinary decodes what MarshalBinary made.
+// UnmarshalBinary decodes the result of MarshalBinary.
 func (e *Endpoint) UnmarshalBinary(b []byte) error {
 	if len(b) < endpointSize {
 		return errors.New("endpoint is too short")

@@ -3,56 +3,54 @@ package rdma
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"transportbench/core/transport"
 )
 
-// Provider is which device carries the bytes.
+// Provider is the kind of device that carries the bytes.
 type Provider string
 
-// The providers. Auto takes verbs where there is a device with an active port,
-// and soft otherwise; Attributes say which.
+// The providers. Auto takes verbs if a device has an active port, and soft otherwise;
+// Attributes.Provider is the choice.
 const (
 	Auto  Provider = "auto"
 	Verbs Provider = "verbs"
 	Soft  Provider = "soft"
 )
 
-// The errors that callers tell apart, with [errors.Is].
+// The errors that callers distinguish, with [errors.Is].
 var (
-	// ErrUnavailable: there is no such device here; the text says why. It is a
-	// transport's own, which then cannot run either.
+	// ErrUnavailable means that this machine lacks the device; the text has the reason. It is
+	// transport.ErrUnavailable because the transport cannot run either.
 	ErrUnavailable = transport.ErrUnavailable
-	// ErrQueueFull: a queue has no room. Poll completions and try again.
+	// ErrQueueFull means that a queue has no room. Poll completions and try again.
 	ErrQueueFull = errors.New("queue is full")
-	// ErrClosed: the device or object is closed.
+	// ErrClosed means that the device or object is closed.
 	ErrClosed = errors.New("closed")
-	// ErrInvalid: a request or setting that no device takes.
+	// ErrInvalid means that no device accepts this request or setting.
 	ErrInvalid = errors.New("invalid")
-	// ErrPeer: the peer's endpoint is of no live queue pair that fits.
+	// ErrPeer means that an endpoint belongs to no live queue pair that fits.
 	ErrPeer = errors.New("peer cannot be reached")
 )
 
 // AnyGID leaves the choice of the GID index to Open.
 const AnyGID = -1
 
-// Options say which device to open. The zero value, but for GIDIndex, is the
-// first that will do.
+// Options select the device to open. The zero value, except for GIDIndex, selects the
+// first device that works.
 type Options struct {
 	Provider Provider // "" is Auto
-	// Device is the name of a device ("mlx5_0"), "" for the first with an
-	// active port. Port is 0 for the first active one. Verbs only.
+	// Device is the name of a device ("mlx5_0"), or "" for the first with an active port.
+	// Port counts from 1; 0 is the first active one. Verbs only.
 	Device string
 	Port   int
-	// GIDIndex is the entry of the port's GID table, or AnyGID: for RoCE the
-	// first of version 2 with an IPv4 address, else the first of version 2,
-	// else 0. Verbs only.
+	// GIDIndex is an entry of the port's GID table, or AnyGID: on RoCE the first of version
+	// 2 with an IPv4 address, else the first of version 2, else 0. Verbs only.
 	GIDIndex int
 }
 
-// Open opens a device. Soft never stands in for Verbs unless the provider is
-// Auto; then the error is Soft's alone.
+// Open opens a device. Soft replaces missing verbs only if the provider is Auto and the
+// options name neither a device nor a port.
 func Open(o Options) (Device, error) {
 	switch o.Provider {
 	case Soft:
@@ -67,7 +65,6 @@ func Open(o Options) (Device, error) {
 		if err == nil {
 			return device, nil
 		}
-		// Who names a device wants that one.
 		if o.Device != "" || o.Port != 0 || !errors.Is(err, ErrUnavailable) {
 			return nil, err
 		}
@@ -77,17 +74,17 @@ func Open(o Options) (Device, error) {
 	}
 }
 
-// VerbsUnavailable says in one line why Verbs cannot be opened here whatever the
-// options, or nothing. It touches no device.
-func VerbsUnavailable() string { return strings.TrimSpace(verbsMissing) }
+// VerbsUnavailable returns the reason in one line if Verbs cannot be opened with any
+// options in this build, else "". It touches no device.
+func VerbsUnavailable() string { return verbsMissing }
 
 func invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrInvalid, fmt.Errorf(format, args...))
 }
 
-var errNotifierLate = invalid("notifier of a completion queue that has one, or has queue pairs")
+var errNotifierLate = invalid("notifier of a completion queue that already has a notifier or queue pairs")
 
-// check refuses what no device takes.
+// check returns an error for a configuration that no device accepts.
 func (c *QueuePairConfig) check() error {
 	switch {
 	case c.Type != ReliableConnected && c.Type != UnreliableDatagram:
@@ -137,7 +134,7 @@ func (o ConnectOptions) complete(local, remote Endpoint) (ConnectOptions, error)
 	return o, nil
 }
 
-// mtuCode is the encoding of ibv_mtu.
+// mtuCode returns the code of enum ibv_mtu.
 func mtuCode(bytes int) (code int, ok bool) {
 	for code, b := range [...]int{1: 256, 2: 512, 3: 1024, 4: 2048, 5: 4096} {
 		if b == bytes && b > 0 {

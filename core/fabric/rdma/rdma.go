@@ -1,27 +1,31 @@
 package rdma
 
 import (
+	"context"
 	"fmt"
 	"time"
+
+	"transportbench/core/transport"
 )
 
-// Access is what a region's memory may be used for by other devices. Its own
-// device may always read and write it.
+// Access is a set of rights that peers have to a region's memory. The own device may
+// always read and write it.
 type Access uint32
 
-// What other devices may do, as in ibv_reg_mr(3).
+// The rights of peers: IBV_ACCESS_REMOTE_WRITE and IBV_ACCESS_REMOTE_READ of
+// ibv_reg_mr(3).
 const (
 	RemoteWrite Access = 1 << 1
 	RemoteRead  Access = 1 << 2
 )
 
-// QueuePairType is the service of a queue pair.
+// QueuePairType is the service of a queue pair (ibv_qp_type).
 type QueuePairType uint8
 
 const (
 	// ReliableConnected (RC) delivers in order and exactly once, or fails.
 	ReliableConnected QueuePairType = iota + 1
-	// UnreliableDatagram (UD) sends single packets that may be lost.
+	// UnreliableDatagram (UD) sends single packets, which may be lost.
 	UnreliableDatagram
 )
 
@@ -35,24 +39,25 @@ func (t QueuePairType) String() string {
 	return fmt.Sprintf("queue pair type %d", uint8(t))
 }
 
-// GlobalRouteHeaderSize is the room in bytes that a datagram takes in its
-// receive before the payload.
+// GlobalRouteHeaderSize is the length in bytes of the header (GRH) that a datagram has
+// before its payload in the memory of its receive.
 const GlobalRouteHeaderSize = 40
 
-// Opcode is what a request does, or what a completion completes.
+// Opcode is the operation of a request or completion (ibv_wr_opcode, ibv_wc_opcode).
 type Opcode uint8
 
-// The opcodes of requests, and of their completions.
+// The opcodes of requests and completions.
 const (
-	// Write is RDMA WRITE. Nothing tells the target when it is there, and its
-	// bytes come in any order: who looks at memory for it must bear with half of it.
+	// Write is RDMA WRITE. Nothing tells the target that it has arrived, and its bytes
+	// arrive in any order: a program that polls memory for it must tolerate partially
+	// written data.
 	Write              Opcode = iota + 1
-	WriteWithImmediate        // RDMA WRITE WITH IMMEDIATE
-	Send                      // SEND
+	WriteWithImmediate        // RDMA WRITE WITH IMMEDIATE; consumes a receive of the target
+	Send                      // SEND; consumes a receive and fills its memory
 	SendWithImmediate         // SEND WITH IMMEDIATE
 	Read                      // RDMA READ
-	// Receive completes a receive that a SEND consumed, and
-	// ReceiveWriteImmediate one that a WRITE WITH IMMEDIATE consumed.
+	// Receive completes a receive that a SEND consumed, ReceiveWriteImmediate one that a
+	// WRITE WITH IMMEDIATE consumed.
 	Receive
 	ReceiveWriteImmediate
 )
@@ -70,26 +75,26 @@ func (o Opcode) String() string {
 	return fmt.Sprintf("opcode %d", uint8(o))
 }
 
-// SendFlags modify a request.
+// SendFlags modify a request (ibv_send_flags).
 type SendFlags uint8
 
 const (
-	// Signaled asks for a completion. Without it there is one only where the
-	// request fails.
+	// Signaled asks for a completion. An unsignaled request completes only if it fails. Its
+	// entry of the send queue becomes free when a later signaled request completes.
 	Signaled SendFlags = 1 << iota
-	// Inline copies the payload into the request, so that its memory is the
-	// caller's again when PostSend returns. It may be up to
-	// QueuePair.MaxInline long and need not be registered; LocalKey is unused.
+	// Inline copies the payload into the request, so its memory belongs to the caller again
+	// when PostSend returns. The memory need not be registered, and LocalKey is unused. The
+	// payload may have up to QueuePair.MaxInline bytes.
 	Inline
 )
 
-// SendRequest is one request to a send queue. The remote fields concern one-sided
-// access, Peer concerns UD only.
+// SendRequest is a request to a send queue (ibv_send_wr with one scatter element). Remote
+// and RemoteKey are for Write, WriteWithImmediate and Read, Peer is for UD.
 //
-// The layout is also that of struct tb_send in internal/ibverbs.
+// struct tb_send of internal/ibverbs has the same layout.
 type SendRequest struct {
-	ID        uint64 // comes back in the completion
-	Local     uint64 // address of the payload, or of where a READ goes
+	ID        uint64 // returned in the completion
+	Local     uint64 // address of the payload; of a READ, where the data goes
 	Remote    uint64 // address at the peer
 	Length    uint32 // bytes
 	LocalKey  uint32 // Region.LocalKey of Local
@@ -101,22 +106,22 @@ type SendRequest struct {
 	_         [2]uint8
 }
 
-// ReceiveRequest is one receive. Length may be 0: a WRITE WITH IMMEDIATE consumes
-// a receive and writes nothing to it.
+// ReceiveRequest is a receive (ibv_recv_wr with one scatter element). Length may be 0 for a
+// WRITE WITH IMMEDIATE, which consumes a receive and writes nothing to its memory.
 //
-// The layout is also that of struct tb_receive in internal/ibverbs.
+// struct tb_receive of internal/ibverbs has the same layout.
 type ReceiveRequest struct {
-	ID       uint64 // comes back in the completion
+	ID       uint64 // returned in the completion
 	Local    uint64
 	Length   uint32
 	LocalKey uint32
 }
 
-// Completion is an entry of a completion queue. Where Status is not StatusOK
-// only ID, QueuePair and Vendor hold besides. Opcode is Write or Send also for
-// requests with an immediate, as verbs do not tell them apart.
+// Completion is an entry of a completion queue (ibv_wc). If Status is not StatusOK, only
+// ID, QueuePair and Vendor are valid besides. Opcode is Write or Send also for requests
+// with an immediate because verbs do not distinguish them.
 //
-// The layout is also that of struct tb_completion in internal/ibverbs.
+// struct tb_completion of internal/ibverbs has the same layout.
 type Completion struct {
 	ID        uint64
 	QueuePair uint32 // QueuePairConfig.Cookie
@@ -126,27 +131,26 @@ type Completion struct {
 	Vendor    uint32 // vendor's error code; verbs only
 	Opcode    Opcode
 	Status    Status
-	// HasImmediate is 1 where Immediate was sent.
+	// HasImmediate is 1 if the sender sent Immediate.
 	HasImmediate uint8
 	_            uint8
 }
 
-// PeerHandle names a peer of a UD queue pair; see QueuePair.AddPeer.
+// PeerHandle identifies a peer of a UD queue pair; see QueuePair.AddPeer.
 type PeerHandle uint32
 
-// Status is how a request ended: the codes of ibv_wc_status in
-// infiniband/verbs.h.
+// Status is the outcome of a request, with the codes of ibv_wc_status.
 type Status uint8
 
-// The codes that this package's users tell apart.
+// The statuses that users of this package distinguish.
 const (
 	StatusOK                  Status = 0
-	StatusLocalLength         Status = 1  // receive too short for what was sent
-	StatusLocalOperation      Status = 2  // the queue pair cannot do that
+	StatusLocalLength         Status = 1  // the receive is too short for the message
+	StatusLocalOperation      Status = 2  // the queue pair cannot carry out the request
 	StatusLocalProtection     Status = 4  // LocalKey does not cover Local
-	StatusFlushed             Status = 5  // the queue pair had failed before
-	StatusRemoteInvalid       Status = 9  // the responder refused, as for its length
-	StatusRemoteAccess        Status = 10 // RemoteKey does not cover Remote, or not for this
+	StatusFlushed             Status = 5  // the queue pair failed before
+	StatusRemoteInvalid       Status = 9  // the responder rejects the request, as for its length
+	StatusRemoteAccess        Status = 10 // RemoteKey does not cover Remote or lacks the right
 	StatusRemoteOperation     Status = 11 // the responder failed
 	StatusRetryExceeded       Status = 12 // the peer does not answer
 	StatusReceiverNotReadyOut Status = 13 // the peer had no receive posted for too long
@@ -168,39 +172,45 @@ func (s Status) String() string {
 	return fmt.Sprintf("status %d", uint8(s))
 }
 
-// Device is one open port of an RDMA device. It may be used from several
-// goroutines.
+// Device is one open port of an RDMA device, with a protection domain (ibv_open_device(3),
+// ibv_alloc_pd(3)). Its methods are safe for concurrent use. Objects of one device cannot
+// be combined with those of another; that is ErrInvalid.
 type Device interface {
+	// Attributes returns what was opened, and its limits. They do not change.
 	Attributes() Attributes
 
-	// Allocate returns size bytes of new, zeroed, registered memory outside
-	// the Go heap, page aligned. The error names the limit on locked memory
-	// where that was the cause.
+	// Allocate returns size bytes of new, zeroed, page-aligned, registered memory
+	// (ibv_reg_mr(3)). If the limit on locked memory is the cause of a failure, the error
+	// names it.
 	Allocate(size int, access Access) (*Region, error)
 
-	// NewCompletionQueue makes a queue of at least capacity entries.
+	// NewCompletionQueue makes a queue of at least capacity entries (ibv_create_cq(3)). If
+	// more requests and receives are outstanding than it has entries, it overruns and is
+	// lost.
 	NewCompletionQueue(capacity int) (CompletionQueue, error)
 
-	// NewSharedReceiveQueue makes a queue of at least capacity receives, which
-	// queue pairs of one completion queue share.
+	// NewSharedReceiveQueue makes a queue of at least capacity receives for the queue pairs
+	// of one completion queue (ibv_create_srq(3)).
 	NewSharedReceiveQueue(capacity int) (SharedReceiveQueue, error)
 
+	// NewQueuePair makes a queue pair (ibv_create_qp(3)). A UD queue pair is ready; an RC
+	// queue pair takes receives, and takes requests once it is connected.
 	NewQueuePair(QueuePairConfig) (QueuePair, error)
 
-	// NewNotifier makes a notifier for completion queues that have no queue pairs yet.
-	// A queue has one notifier at most.
+	// NewNotifier makes a notifier for completion queues that have no queue pairs yet. A
+	// queue has at most one notifier.
 	NewNotifier(queues ...CompletionQueue) (Notifier, error)
 
-	// ReceiverNotReady counts messages of this device that found no receive
-	// posted, as far as the device tells; it may count those of other users of
-	// the same hardware.
+	// ReceiverNotReady returns how many messages found no receive posted, if the device
+	// counts them. The count may include other users of the same hardware.
 	ReceiverNotReady() uint64
 
-	// Close closes the device and all that was made of it.
+	// Close closes everything that was made of the device, queue pairs first, and the
+	// device. It is idempotent.
 	Close() error
 }
 
-// Attributes say what was opened.
+// Attributes describe an open device (ibv_query_device(3), ibv_query_port(3)).
 type Attributes struct {
 	Provider  Provider
 	Name      string // "mlx5_0"
@@ -208,7 +218,7 @@ type Attributes struct {
 	Link      string // "InfiniBand", "Ethernet"; "memory" for soft
 	GIDIndex  int
 	GID       string // "" for soft
-	MTU       int    // of the path, in bytes: the largest datagram
+	MTU       int    // of the port, in bytes: the largest datagram
 	Libraries map[string]string
 
 	MaxQueuePairs    int
@@ -217,123 +227,139 @@ type Attributes struct {
 	MaxShared        int // receives of a shared receive queue
 	MaxCompletions   int
 	MaxMessage       int // bytes
-	MaxReadsInFlight int // READs that a queue pair has in progress
+	MaxReadsInFlight int // READs that a queue pair may have in progress
 
-	// DeliversAfterClose: what was posted still arrives though the queue pair
-	// closes at once. Where it is false, wait for the completion first.
+	// DeliversAfterClose reports whether posted messages still arrive if the queue pair
+	// closes at once. If it is false, wait for their completion before closing.
 	DeliversAfterClose bool
 }
 
-// CompletionQueue is where requests and receives complete. It belongs to one
-// thread at a time, together with all that completes on it.
+// CompletionQueue is where requests and receives complete. It belongs to one thread at a
+// time, with all that completes on it.
 type CompletionQueue interface {
-	// Poll fills completions with those that are there, without blocking, and
-	// returns how many. An error says that the queue is lost.
+	// Poll fills completions with those that are there and returns how many
+	// (ibv_poll_cq(3)). It does not block. After an error the queue is lost.
 	Poll(completions []Completion) (n int, err error)
+	// Close fails while the queue has queue pairs.
 	Close() error
 }
 
-// Notifier lets the owner of completion queues sleep until one of them may have something.
-// Who never waits pays a load for each request, or nothing.
+// Notifier lets the owner of completion queues sleep until one of them may have something
+// (ibv_req_notify_cq(3) and ibv_get_cq_event(3)). If nobody waits, it costs peers at most
+// a load per request.
 type Notifier interface {
-	// Wait blocks until polling one of the queues may find something, Notify is
-	// called, or timeout has passed; it may return early for no reason. It is for
-	// the queues' own thread. What was there before, and a Notify since the last
-	// Wait, make it return at once. A WRITE without an immediate that completes
-	// nothing here does not end it on verbs.
+	// Wait blocks until polling one of the queues may find something, Notify is called, or
+	// timeout has passed. It may return early. Only the thread of the queues may call it.
+	// Completions that are there already, and a Notify since the last Wait, make it return
+	// at once. On verbs a WRITE of a peer without an immediate completes nothing here, so it
+	// does not end the Wait.
 	Wait(timeout time.Duration) error
 	// Notify ends the current or next Wait. Any thread may call it.
 	Notify()
+	// Close frees the notifier. It is idempotent.
 	Close() error
 }
 
-// SharedReceiveQueue is a queue of receives for several queue pairs.
+// SharedReceiveQueue is a queue of receives for several queue pairs. It belongs to the
+// thread of their completion queue.
 type SharedReceiveQueue interface {
-	// PostReceive posts in order and returns how many it took; fewer with
-	// ErrQueueFull.
+	// PostReceive posts in order and returns how many it took (ibv_post_srq_recv(3)). The
+	// error is ErrQueueFull if there is no room for all.
 	PostReceive(requests []ReceiveRequest) (n int, err error)
+	// Close frees the queue. Its queue pairs must be closed before.
 	Close() error
 }
 
-// QueuePairConfig is what a queue pair is made of.
+// QueuePairConfig configures a queue pair (ibv_qp_init_attr).
 type QueuePairConfig struct {
 	Type        QueuePairType
 	Completions CompletionQueue // of sends and receives
-	// Shared is the queue of its receives; nil for one of its own, with
+	// Shared is the queue of its receives. If it is nil, the queue pair has its own, with
 	// ReceiveDepth entries.
 	Shared       SharedReceiveQueue
 	SendDepth    int    // requests in the send queue
 	ReceiveDepth int    // receives, without Shared
-	MaxInline    int    // bytes wanted; QueuePair.MaxInline is what was granted
-	Cookie       uint32 // Completion.QueuePair
-	QKey         uint32 // UD: who sends must know it
-	// Peers is how many peers may send to a UD queue pair of the soft device;
-	// 0 is 64. Verbs have no such limit.
+	MaxInline    int    // bytes; QueuePair.MaxInline returns what was granted
+	Cookie       uint32 // any number; it is Completion.QueuePair
+	QKey         uint32 // UD: datagrams with another key are dropped; Endpoint carries it
+	// Peers is how many peers may send to a UD queue pair of the soft device; 0 is 64.
+	// Verbs have no such limit.
 	Peers int
 }
 
-// QueuePair is one end of a connection, or of datagrams.
+// QueuePair is one end of a connection (RC), or an end for datagrams (UD).
 type QueuePair interface {
-	// Endpoint says how a peer reaches this queue pair.
+	// Endpoint returns what a peer needs to reach this queue pair.
 	Endpoint() Endpoint
 
-	// MaxInline is how many bytes Inline takes.
+	// MaxInline returns how many bytes an Inline request may have: at least what was asked
+	// for.
 	MaxInline() int
 
-	// Connect connects an RC queue pair with the remote one, which connects
-	// with this one by itself. Before the remote's Connect has returned,
-	// nothing must be posted here; receives may be posted before.
+	// Connect connects an RC queue pair to the remote one, which must connect to this one as
+	// well (ibv_modify_qp(3), to RTR and RTS). Post no requests before the remote's Connect
+	// has returned; receives may be posted before. An error wraps ErrPeer or
+	// ErrInvalid.
 	Connect(remote Endpoint, options ConnectOptions) error
 
-	// AddPeer makes a UD queue pair's peer known.
+	// AddPeer returns a handle for datagrams to the remote UD queue pair
+	// (ibv_create_ah(3)). The handles of a queue pair count up from 0.
 	AddPeer(remote Endpoint) (PeerHandle, error)
 
-	// PostSend posts in order, with one doorbell, and returns how many it took;
-	// fewer with ErrQueueFull, which passes when completions are polled, or
-	// with an error that says what is wrong with requests[n]. What is found to
-	// be wrong later is the status of its completion, and all that follows on
-	// this queue pair is flushed.
+	// PostSend posts requests in order, with one doorbell, and returns how many it took
+	// (ibv_post_send(3)). If n < len(requests), the error is about requests[n]:
+	// ErrQueueFull, which passes once completions are polled, or one that wraps ErrInvalid
+	// or ErrClosed. The requests slice belongs to the caller again when PostSend returns.
 	PostSend(requests []SendRequest) (n int, err error)
 
-	// PostReceive is for queue pairs with receives of their own.
+	// PostReceive posts receives of a queue pair without a shared receive queue
+	// (ibv_post_recv(3)), like SharedReceiveQueue.PostReceive.
 	PostReceive(requests []ReceiveRequest) (n int, err error)
 
-	// Close gives up what has not completed; see
-	// Attributes.DeliversAfterClose. No completion of this queue pair is
-	// polled any more. It is idempotent.
+	// Close drops requests that have not completed, unless
+	// Attributes.DeliversAfterClose, and discards completions that are not polled. It is
+	// idempotent.
 	Close() error
 }
 
-// ConnectOptions are the parameters of an RC connection; the zero value is the
-// default of each.
+// Bouncer is implemented by queue pairs whose medium is shared memory, those of the soft
+// device. The floor of such a medium is the bounce of a cache line.
+type Bouncer interface {
+	// Bounce runs floor.Bounce with the connected peer. Both sides call it, one with
+	// initiate true.
+	Bounce(ctx context.Context, initiate bool, d time.Duration) (transport.Floor, error)
+}
+
+// ConnectOptions are the parameters of an RC connection (ibv_qp_attr). Zero values are the
+// defaults.
 type ConnectOptions struct {
-	// MTU is the path's in bytes: 256, 512, 1024, 2048 or 4096; 0 is the
-	// smaller of both ports'.
+	// MTU is the path MTU in bytes: 256, 512, 1024, 2048 or 4096. 0 is the smaller of both
+	// ports' MTUs.
 	MTU int
-	// Timeout is the exponent of the acknowledgement timeout, 4.096 us << n;
-	// 0 is 14, 67 ms. Retries is how often it is tried again, 1 to 7; 0 is 7.
+	// Timeout is the exponent n of the acknowledgement timeout, 4.096 us << n, from 1 to 31;
+	// 0 is 14 (67 ms). Retries is the number of retransmissions, 1 to 7; 0 is 7.
 	Timeout, Retries int
-	// ReceiverNotReadyRetries is how often a message is sent again that found
-	// no receive, 1 to 6; 0 is without end.
+	// ReceiverNotReadyRetries is how often a message that found no receive is sent again,
+	// 1 to 6; 0 is without end.
 	ReceiverNotReadyRetries int
-	// ReceiverNotReadyTimer is the code of the time between two of these
-	// tries that this side asks of the peer, 1 (10 us) to 31; 0 is 12, 640 us.
+	// ReceiverNotReadyTimer is the code of the delay that this side asks of the peer between
+	// two of these tries, 1 (10 us) to 31; 0 is 12 (640 us).
 	ReceiverNotReadyTimer int
 	// ReadsInFlight is how many READs each side may have in progress; 0 is 1.
 	ReadsInFlight int
 }
 
-// Region is registered memory.
+// Region is registered memory (ibv_mr).
 type Region struct {
-	Bytes    []byte // off the Go heap, page aligned, gone with Close
-	Address  uint64 // of Bytes, as requests want it
+	Bytes    []byte // outside the Go heap, page aligned; unmapped by Close
+	Address  uint64 // of Bytes, for requests
 	LocalKey uint32
 	Remote   RemoteRegion // for peers
 	close    func() error
 }
 
-// Close ends the registration and frees the memory, which must not be touched
-// any more. It is idempotent, and implied by the device's Close.
+// Close ends the registration and unmaps the memory. It is idempotent, and implied by the
+// device's Close.
 func (r *Region) Close() error {
 	if r.close == nil {
 		return nil
@@ -348,18 +374,4 @@ type RemoteRegion struct {
 	Address uint64 `json:"address"`
 	Key     uint32 `json:"key"`
 	Length  uint64 `json:"length"`
-}
-
-// Endpoint is how a queue pair is reached, for the peer's Connect or AddPeer. It
-// can be sent as JSON.
-type Endpoint struct {
-	Provider Provider      `json:"provider"`
-	Type     QueuePairType `json:"type"`
-	Number   uint32        `json:"qpn"`
-	Sequence uint32        `json:"psn"`
-	QKey     uint32        `json:"qkey,omitempty"`
-	LID      uint16        `json:"lid,omitempty"`
-	GID      []byte        `json:"gid,omitempty"`
-	MTU      int           `json:"mtu"`
-	Soft     *SoftEndpoint `json:"soft,omitempty"`
 }

@@ -52,7 +52,7 @@ func (q *softQueuePair) AddPeer(remote Endpoint) (PeerHandle, error) {
 	p := softPeer{remote: r, segment: segment, wire: wire, qkey: remote.QKey, notifier: r.notifier(wire)}
 	if p.lane, err = claimLane(segment, wire); err != nil {
 		_ = segment.Close()
-		_ = q.device.leave(r)
+		_ = q.device.releaseRemote(r)
 		return 0, err
 	}
 	q.peers = append(q.peers, p)
@@ -113,12 +113,12 @@ func (q *softQueuePair) datagram(r *SendRequest, e *softEntry) error {
 // receiveDatagrams takes datagrams off the lanes.
 func (q *softQueuePair) receiveDatagrams(completions []Completion) (n int) {
 	if claimed := q.wire.load64(wireClaim); claimed <= uint64(len(q.lanes)) {
-		q.claimed = int(claimed)
+		q.lanesClaimed = int(claimed)
 	}
-	for i := range q.claimed {
-		at := q.lane + i
-		if at >= q.claimed {
-			at -= q.claimed
+	for i := range q.lanesClaimed {
+		at := q.nextLane + i
+		if at >= q.lanesClaimed {
+			at -= q.lanesClaimed
 		}
 		lane := q.lanes[at].consumer
 		var m ring.Message
@@ -135,8 +135,8 @@ func (q *softQueuePair) receiveDatagrams(completions []Completion) (n int) {
 			lane.Release()
 		}
 	}
-	if q.lane++; q.lane >= q.claimed {
-		q.lane = 0
+	if q.nextLane++; q.nextLane >= q.lanesClaimed {
+		q.nextLane = 0
 	}
 	return n
 }
@@ -165,7 +165,7 @@ func (q *softQueuePair) deliver(m *ring.Message, c *Completion) int {
 		c.Status = StatusLocalLength
 		return 1
 	}
-	target, ok := q.device.local(r.LocalKey, r.Local, c.Length, 0)
+	target, ok := q.device.localMemory(r.LocalKey, r.Local, c.Length, 0)
 	if !ok {
 		c.Status = StatusLocalProtection
 		return 1

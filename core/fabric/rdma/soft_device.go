@@ -3,9 +3,7 @@ package rdma
 import (
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"sync"
 	"sync/atomic"
 
 	"transportbench/core/fabric/shm"
@@ -31,13 +29,12 @@ type softDevice struct {
 
 	regions [maxRegions]softRegion
 
-	mu         sync.Mutex
-	closed     bool
+	children // and its mutex, for what follows
+
 	nextNumber uint32
 	nextKey    uint8
 	notifiers  [maxNotifiers]*softNotifier
 	remotes    map[uint64]*softRemote // by the nonce of their directory
-	objects    map[io.Closer]struct{} // what Close closes
 }
 
 // softRegion is registered memory, under its own key.
@@ -66,7 +63,7 @@ func openSoft() (Device, error) {
 	}
 	d := &softDevice{
 		nonce: rand.Uint64() | 1, boot: shm.BootID(), directory: directory, entries: entries, watch: watch,
-		nextNumber: 1 + rand.Uint32()%(1<<23), remotes: map[uint64]*softRemote{}, objects: map[io.Closer]struct{}{},
+		nextNumber: 1 + rand.Uint32()%(1<<23), remotes: map[uint64]*softRemote{}, children: newChildren(),
 	}
 	*entries.plain64(nonceOffset) = d.nonce
 	entries.store64(magicOffset, directoryMagic)
@@ -125,7 +122,7 @@ func (d *softDevice) Allocate(size int, access Access) (*Region, error) {
 	r := &Region{Bytes: segment.Bytes(), Address: s.address, LocalKey: key,
 		Remote: RemoteRegion{Address: s.address, Key: key, Length: uint64(size)}}
 	r.close = func() error { return d.release(r, index, segment) }
-	d.objects[r] = struct{}{}
+	d.objects[r] = closeMemory
 	return r, nil
 }
 
@@ -139,7 +136,7 @@ func (d *softDevice) release(r *Region, index int, segment *shm.Segment) error {
 }
 
 // local returns registered memory of this device.
-func (d *softDevice) local(key uint32, address uint64, length uint32, access Access) ([]byte, bool) {
+func (d *softDevice) localMemory(key uint32, address uint64, length uint32, access Access) ([]byte, bool) {
 	r := &d.regions[keyIndex(key)]
 	if key == 0 || r.key.Load() != key || r.access&access != access {
 		return nil, false
@@ -151,43 +148,11 @@ func (d *softDevice) local(key uint32, address uint64, length uint32, access Acc
 	return r.bytes[offset : offset+uint64(length)], true
 }
 
-// adopt has Close close an object.
-func (d *softDevice) adopt(o io.Closer) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
-		return ErrClosed
-	}
-	d.objects[o] = struct{}{}
-	return nil
-}
-
-func (d *softDevice) disown(o io.Closer) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.objects, o)
-}
-
-// Close implements [Device]: queue pairs first, since they use the rest.
+// Close implements [Device].
 func (d *softDevice) Close() error {
-	d.mu.Lock()
-	if d.closed {
-		d.mu.Unlock()
+	errs, first := d.closeAll()
+	if !first {
 		return nil
-	}
-	d.closed = true
-	var pairs, others []io.Closer
-	for o := range d.objects {
-		if _, ok := o.(QueuePair); ok {
-			pairs = append(pairs, o)
-		} else {
-			others = append(others, o)
-		}
-	}
-	d.mu.Unlock()
-	var errs []error
-	for _, o := range append(pairs, others...) {
-		errs = append(errs, o.Close())
 	}
 	d.watch.Close()
 	return errors.Join(append(errs, d.directory.Close())...)

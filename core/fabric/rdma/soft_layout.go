@@ -58,8 +58,8 @@ const (
 	slotAddress   = 16 // u64: in it
 	slotPayload   = 24 // inline bytes; or
 	slotLength    = 24 // u32
-	slotSourceKey = 28 // u32: of the sender's region
-	slotSource    = 32 // u64: address in it
+	slotLocalKey  = 28 // u32: of the sender's region
+	slotLocal     = 32 // u64: address in it
 	slotInline    = slotSize - slotPayload
 	slotFirst     = 64 - slotPayload // of them, those in the line of the first word
 
@@ -70,7 +70,7 @@ const (
 // receiver-not-ready retry count.
 const (
 	slotAck     = 1 << 0 // the sender wants to know soon that it was taken
-	slotPlaced  = 1 << 1 // a long payload is where it belongs; otherwise the receiver fetches it
+	slotWritten = 1 << 1 // a long payload is where it belongs; otherwise the receiver fetches it
 	slotRetries = 2      // shift
 )
 

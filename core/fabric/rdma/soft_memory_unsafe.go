@@ -28,7 +28,7 @@ func (m words) load64(offset uintptr) uint64 {
 }
 
 // touch asks for a cache line that will be read, and does not wait for it.
-func (m words) touch(offset uintptr) { _ = m.load64(offset) }
+func (m words) prefetch(offset uintptr) { _ = m.load64(offset) }
 
 func (m words) store32(offset uintptr, v uint32) {
 	shm.StoreRelease32((*uint32)(unsafe.Add(m.base, offset)), v)

@@ -14,7 +14,7 @@ type softNotifier struct {
 	device *softDevice
 	index  int
 	notifierWords
-	heard  uint32 // of sequence
+	seen   uint32 // of sequence
 	queues []*softCompletionQueue
 	closed bool
 }
@@ -77,11 +77,11 @@ func (d *softDevice) NewNotifier(queues ...CompletionQueue) (Notifier, error) {
 		return nil, fmt.Errorf("%w: the soft device has %d notifiers at most", ErrInvalid, maxNotifiers)
 	}
 	b.notifierWords = notifierWordsAt(d.directory, b.index)
-	b.heard = b.sequence.Load()
+	b.seen = b.sequence.Load()
 	for _, c := range b.queues {
 		c.notifier = b
 	}
-	return b, d.adopt(b)
+	return b, d.adopt(b, closeQueuePairs)
 }
 
 // Wait implements [Notifier].
@@ -89,22 +89,22 @@ func (b *softNotifier) Wait(timeout time.Duration) error {
 	if b.closed {
 		return ErrClosed
 	}
-	if b.sequence.Load() == b.heard {
+	if b.sequence.Load() == b.seen {
 		b.waiting.Store(1)
-		b.say(stateOpen | stateWaiting)
+		b.setState(stateOpen | stateWaiting)
 		shm.Barrier() // pairs with notifyIfWaiting
-		if !b.something() && b.sequence.Load() == b.heard {
-			shm.FutexWait(b.sequence, b.heard, timeout)
+		if !b.hasWork() && b.sequence.Load() == b.seen {
+			shm.FutexWait(b.sequence, b.seen, timeout)
 		}
-		b.say(stateOpen)
+		b.setState(stateOpen)
 		b.waiting.Store(0)
 	}
-	b.heard = b.sequence.Load()
+	b.seen = b.sequence.Load()
 	return nil
 }
 
 // say tells all that may send here.
-func (b *softNotifier) say(state uint64) {
+func (b *softNotifier) setState(state uint64) {
 	for _, c := range b.queues {
 		for _, q := range c.pairs {
 			q.wire.store64(wireState, state)
@@ -116,10 +116,10 @@ func (b *softNotifier) say(state uint64) {
 func (b *softNotifier) Notify() { b.notify() }
 
 // something says whether there is something to poll.
-func (b *softNotifier) something() bool {
+func (b *softNotifier) hasWork() bool {
 	for _, c := range b.queues {
 		for _, q := range c.pairs {
-			if q.something() {
+			if q.hasWork() {
 				return true
 			}
 		}
@@ -128,17 +128,17 @@ func (b *softNotifier) something() bool {
 }
 
 // something says whether the completion queue may have something of this queue pair.
-func (q *softQueuePair) something() bool {
+func (q *softQueuePair) hasWork() bool {
 	for i := range q.lanes {
 		if !q.lanes[i].consumer.Empty() {
 			return true
 		}
 	}
 	if q.remote != nil && q.lanes == nil {
-		if !q.deaf && q.arrived() {
+		if !q.refusing && q.arrived() {
 			return true
 		}
-		q.learn()
+		q.readTaken()
 	}
 	if q.failed && (q.scanned != q.posted || q.config.Shared == nil && q.receives.head != q.receives.tail) {
 		return true
@@ -146,11 +146,11 @@ func (q *softQueuePair) something() bool {
 	if q.scanned == q.posted {
 		return false
 	}
-	if q.lost() != StatusOK {
+	if q.lossStatus() != StatusOK {
 		return true
 	}
 	for at := q.scanned; at != q.posted; at++ {
-		if e := &q.entries[at&q.mask]; e.signed || e.waits {
+		if e := &q.entries[at&q.mask]; e.signaled || e.readPending {
 			return q.taken >= e.need
 		}
 	}

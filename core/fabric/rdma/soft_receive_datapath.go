@@ -6,26 +6,26 @@ import "time"
 // first: asked for when the first is there, it would take as long again.
 func (q *softQueuePair) arrived() bool {
 	at := q.slots.offset(q.received)
-	q.wire.touch(at + 64)
+	q.wire.prefetch(at + 64)
 	return uint32(q.wire.load64(at)) == q.slots.generation(q.received) // pairs with the store in put
 }
 
 // receive takes messages off the wire.
 func (q *softQueuePair) receive(completions []Completion) (n int) {
-	if !q.joined {
-		if q.joined = q.wire.load64(wireClaim) == q.peerNonce; !q.joined {
+	if !q.claimed {
+		if q.claimed = q.wire.load64(wireClaim) == q.peerNonce; !q.claimed {
 			return 0
 		}
 	}
 	wanted := false
-	for n < len(completions) && !q.deaf {
+	for n < len(completions) && !q.refusing {
 		at := q.slots.offset(q.received)
 		word := q.wire.load64(at) // pairs with the store in put
 		if uint32(word) != q.slots.generation(q.received) {
 			break
 		}
 		// The payload's second line comes while this decides what to do with it.
-		q.wire.touch(at + 64)
+		q.wire.prefetch(at + 64)
 		opcode, flags, length := unpackSlot(word)
 		if opcode != Write {
 			if q.receives.head == q.receives.tail {
@@ -33,34 +33,34 @@ func (q *softQueuePair) receive(completions []Completion) (n int) {
 				break
 			}
 			c := &completions[n]
-			c.Status = q.take(at, opcode, flags, length, c)
+			c.Status = q.receiveMessage(at, opcode, flags, length, c)
 			n++
-			if q.deaf {
+			if q.refusing {
 				break
 			}
-		} else if status := q.apply(at, flags, length); status != StatusOK {
+		} else if status := q.applyWrite(at, flags, length); status != StatusOK {
 			q.refuse(status)
 			break
 		}
 		q.received++
 		wanted = wanted || flags&slotAck != 0
 	}
-	if wanted || q.received-q.told >= (q.mask+1)/4 {
-		q.tell()
+	if wanted || q.received-q.reported >= (q.mask+1)/4 {
+		q.reportTaken()
 	}
 	return n
 }
 
 // tell lets the sender know what was taken.
-func (q *softQueuePair) tell() {
+func (q *softQueuePair) reportTaken() {
 	q.wire.store64(wireHead, q.received) // pairs with the load in learn
-	q.peerNotifier.notifyIfWaiting(q.out)
-	q.told = q.received
+	q.peerNotifier.notifyIfWaiting(q.peerWire)
+	q.reported = q.received
 }
 
 // take receives a message that consumes a receive.
-func (q *softQueuePair) take(at uintptr, opcode Opcode, flags uint8, length uint16, c *Completion) Status {
-	q.stalled = 0
+func (q *softQueuePair) receiveMessage(at uintptr, opcode Opcode, flags uint8, length uint16, c *Completion) Status {
+	q.notReadySince = 0
 	r := &q.receives.queue[q.receives.head&uint64(len(q.receives.queue)-1)]
 	q.receives.head++
 	c.ID = r.ID
@@ -76,10 +76,10 @@ func (q *softQueuePair) take(at uintptr, opcode Opcode, flags uint8, length uint
 	switch opcode {
 	case WriteWithImmediate:
 		c.Opcode = ReceiveWriteImmediate
-		if length <= slotInline && q.place(at, length) {
+		if length <= slotInline && q.writeInline(at, length) {
 			return StatusOK
 		}
-		if status := q.apply(at, flags, length); status != StatusOK {
+		if status := q.applyWrite(at, flags, length); status != StatusOK {
 			q.refuse(status)
 			return StatusLocalProtection
 		}
@@ -99,7 +99,7 @@ func (q *softQueuePair) take(at uintptr, opcode Opcode, flags uint8, length uint
 	if c.Length == 0 {
 		return StatusOK
 	}
-	target, ok := q.device.local(r.LocalKey, r.Local, c.Length, 0)
+	target, ok := q.device.localMemory(r.LocalKey, r.Local, c.Length, 0)
 	if !ok {
 		q.refuse(StatusRemoteOperation)
 		return StatusLocalProtection
@@ -113,7 +113,7 @@ func (q *softQueuePair) take(at uintptr, opcode Opcode, flags uint8, length uint
 
 // place puts a short write's payload into its region, and says no where that does not
 // hold it.
-func (q *softQueuePair) place(at uintptr, length uint16) bool {
+func (q *softQueuePair) writeInline(at uintptr, length uint16) bool {
 	key := *q.wire.plain32(at + slotKey)
 	s := &q.device.regions[keyIndex(key)]
 	offset, ok := covers(s.address, uint64(len(s.bytes)), *q.wire.plain64(at + slotAddress), uint32(length))
@@ -126,15 +126,15 @@ func (q *softQueuePair) place(at uintptr, length uint16) bool {
 
 // apply carries out the write that a message asks for; the status is the
 // requester's.
-func (q *softQueuePair) apply(at uintptr, flags uint8, length uint16) Status {
-	if length == 0 || flags&slotPlaced != 0 {
+func (q *softQueuePair) applyWrite(at uintptr, flags uint8, length uint16) Status {
+	if length == 0 || flags&slotWritten != 0 {
 		return StatusOK
 	}
 	size := uint32(length)
 	if length == slotLong {
 		size = *q.wire.plain32(at + slotLength)
 	}
-	target, ok := q.device.local(*q.wire.plain32(at + slotKey), *q.wire.plain64(at + slotAddress), size, RemoteWrite)
+	target, ok := q.device.localMemory(*q.wire.plain32(at + slotKey), *q.wire.plain64(at + slotAddress), size, RemoteWrite)
 	if !ok {
 		return StatusRemoteAccess
 	}
@@ -153,7 +153,7 @@ func (q *softQueuePair) fetch(target []byte, at uintptr, length uint16) bool {
 		copy(target, q.wire.slice(at+slotPayload, int(length)))
 		return true
 	}
-	source, ok := q.remote.resolve(*q.wire.plain32(at + slotSourceKey), *q.wire.plain64(at + slotSource), uint32(len(target)), 0)
+	source, ok := q.remote.resolve(*q.wire.plain32(at + slotLocalKey), *q.wire.plain64(at + slotLocal), uint32(len(target)), 0)
 	if ok {
 		copy(target, source)
 	}
@@ -171,13 +171,13 @@ var notReadyTimers = [32]int64{655360, 10, 20, 30, 40, 60, 80, 120, 160, 240, 32
 // notReady counts a message that finds no receive, once, and refuses it when the
 // sender's patience is at an end.
 func (q *softQueuePair) notReady(retries uint8) {
-	if q.stalled == 0 {
-		q.stalled = max(time.Now().UnixNano(), 1)
+	if q.notReadySince == 0 {
+		q.notReadySince = max(time.Now().UnixNano(), 1)
 		q.device.notReady.Add(1)
 		return
 	}
 	timer := notReadyTimers[q.options.ReceiverNotReadyTimer] * int64(time.Microsecond)
-	if retries < retriesForever && time.Now().UnixNano()-q.stalled > (int64(retries)+1)*timer {
+	if retries < retriesForever && time.Now().UnixNano()-q.notReadySince > (int64(retries)+1)*timer {
 		q.refuse(StatusReceiverNotReadyOut)
 	}
 }
@@ -186,10 +186,10 @@ func (q *softQueuePair) notReady(retries uint8) {
 // taken. Both queue pairs are in the error state then, but for a receive that was
 // missing.
 func (q *softQueuePair) refuse(status Status) {
-	q.tell()
+	q.reportTaken()
 	q.wire.store32(wireNak, uint32(status)) // pairs with the load in lost
-	q.peerNotifier.notifyIfWaiting(q.out)
-	q.deaf = true
+	q.peerNotifier.notifyIfWaiting(q.peerWire)
+	q.refusing = true
 	q.failed = q.failed || status != StatusReceiverNotReadyOut
 }
 

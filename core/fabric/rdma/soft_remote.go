@@ -21,13 +21,13 @@ type SoftEndpoint struct {
 
 // softRemote is a peer's device: what its queue pairs here share.
 type softRemote struct {
-	users     int // under the device's lock
-	nonce     uint64
-	pid       int
-	directory *shm.Segment
-	entries   words
-	watching  int
-	dead      atomic.Bool
+	users       int // under the device's lock
+	nonce       uint64
+	pid         int
+	directory   *shm.Segment
+	entries     words
+	watchHandle int
+	dead        atomic.Bool
 
 	mu       sync.Mutex // of mapping
 	mappings [maxRegions]atomic.Pointer[softMapping]
@@ -44,7 +44,7 @@ type softMapping struct {
 
 // remote opens a peer's device, or takes the one that is open; leave gives it
 // back.
-func (d *softDevice) remote(e *SoftEndpoint) (*softRemote, error) {
+func (d *softDevice) openRemote(e *SoftEndpoint) (*softRemote, error) {
 	if e.Boot != d.boot {
 		return nil, fmt.Errorf("%w: it is on another host, and the soft device reaches one host only", ErrPeer)
 	}
@@ -65,10 +65,10 @@ func (d *softDevice) remote(e *SoftEndpoint) (*softRemote, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrPeer, err)
 		}
-		r.watching = handle
+		r.watchHandle = handle
 	}
 	if err := r.open(e); err != nil {
-		d.watch.Remove(r.watching)
+		d.watch.Remove(r.watchHandle)
 		return nil, fmt.Errorf("%w: %w", ErrPeer, err)
 	}
 	d.remotes[e.Device] = r
@@ -100,14 +100,14 @@ func (r *softRemote) open(e *SoftEndpoint) error {
 }
 
 // leave gives a peer's device back; the last user closes it.
-func (d *softDevice) leave(r *softRemote) error {
+func (d *softDevice) releaseRemote(r *softRemote) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if r.users--; r.users > 0 {
 		return nil
 	}
 	delete(d.remotes, r.nonce)
-	d.watch.Remove(r.watching)
+	d.watch.Remove(r.watchHandle)
 	errs := []error{r.directory.Close()}
 	for _, segment := range r.mapped {
 		errs = append(errs, segment.Close())
@@ -125,7 +125,7 @@ func (r *softRemote) resolve(key uint32, address uint64, length uint32, access A
 	}
 	m := r.mappings[index].Load()
 	if m == nil || m.key != key {
-		if m = r.remap(index, key); m == nil {
+		if m = r.mapRegion(index, key); m == nil {
 			return nil, false
 		}
 	}
@@ -140,7 +140,7 @@ func (r *softRemote) resolve(key uint32, address uint64, length uint32, access A
 }
 
 // remap maps a region on its first use.
-func (r *softRemote) remap(index, key uint32) *softMapping {
+func (r *softRemote) mapRegion(index, key uint32) *softMapping {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if m := r.mappings[index].Load(); m != nil && m.key == key {

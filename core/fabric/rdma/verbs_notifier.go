@@ -41,7 +41,7 @@ func (d *verbsDevice) NewNotifier(queues ...CompletionQueue) (Notifier, error) {
 		c.notifier = b
 		b.ready = append(b.ready, unix.PollFd{Fd: int32(c.cq.Channel()), Events: unix.POLLIN})
 	}
-	return b, d.adopt(b, closePairs)
+	return b, d.adopt(b, closeQueuePairs)
 }
 
 // Wait implements [Notifier]. A completion between the last Poll and Notify makes no event,

@@ -108,7 +108,7 @@ func (d *verbsDevice) NewQueuePair(c QueuePairConfig) (QueuePair, error) {
 	cq.pairs++
 	q := &verbsQueuePair{device: d, pair: pair, config: c, sequence: rand.Uint32() & (1<<24 - 1),
 		shared: c.Shared != nil, ready: c.Type == UnreliableDatagram}
-	return q, d.adopt(q, closePairs)
+	return q, d.adopt(q, closeQueuePairs)
 }
 
 // whyNoPair finds out whether it was for the inline size, and what the device grants.

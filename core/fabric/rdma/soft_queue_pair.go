@@ -1,13 +1,18 @@
 package rdma
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"time"
 
+	"transportbench/core/fabric/floor"
+	"transportbench/core/fabric/pow2"
 	"transportbench/core/fabric/shm"
 	"transportbench/core/fabric/shm/ring"
+	"transportbench/core/transport"
 )
 
 // softCompletionQueue has no entries of its own: Poll looks at the wires and send
@@ -16,7 +21,7 @@ type softCompletionQueue struct {
 	device   *softDevice
 	capacity int
 	pairs    []*softQueuePair
-	turn     int // which pair the next Poll starts with
+	nextPair int // which pair the next Poll starts with
 	signaled int // requests that will complete here
 	polls    uint
 	notifier *softNotifier // nil where nobody waits
@@ -31,7 +36,7 @@ func (d *softDevice) NewCompletionQueue(capacity int) (CompletionQueue, error) {
 		return nil, invalid("completion queue of %d entries", capacity)
 	}
 	c := &softCompletionQueue{device: d, capacity: capacity}
-	return c, d.adopt(c)
+	return c, d.adopt(c, closeQueues)
 }
 
 func (c *softCompletionQueue) Close() error {
@@ -43,14 +48,14 @@ func (c *softCompletionQueue) Close() error {
 	return nil
 }
 
-// softReceives is a queue of receives, shared or a queue pair's own.
-type softReceives struct {
-	device *softDevice
-	queue  []ReceiveRequest // a power of two
-	head   uint64           // of the oldest
-	tail   uint64
-	limit  uint64
-	closed bool
+// softReceiveQueue is a queue of receives, shared or a queue pair's own.
+type softReceiveQueue struct {
+	device   *softDevice
+	queue    []ReceiveRequest // a power of two
+	head     uint64           // of the oldest
+	tail     uint64
+	capacity uint64
+	closed   bool
 
 	_ [128]byte // what lies behind may be another thread's
 }
@@ -60,15 +65,15 @@ func (d *softDevice) NewSharedReceiveQueue(capacity int) (SharedReceiveQueue, er
 	if capacity < 1 || capacity > d.Attributes().MaxShared {
 		return nil, invalid("shared receive queue of %d entries", capacity)
 	}
-	r := newSoftReceives(d, capacity)
-	return r, d.adopt(r)
+	r := newSoftReceiveQueue(d, capacity)
+	return r, d.adopt(r, closeQueues)
 }
 
-func newSoftReceives(d *softDevice, capacity int) *softReceives {
-	return &softReceives{device: d, queue: make([]ReceiveRequest, powerOfTwo(capacity)), limit: uint64(capacity)}
+func newSoftReceiveQueue(d *softDevice, capacity int) *softReceiveQueue {
+	return &softReceiveQueue{device: d, queue: make([]ReceiveRequest, pow2.Ceil(capacity)), capacity: uint64(capacity)}
 }
 
-func (r *softReceives) Close() error {
+func (r *softReceiveQueue) Close() error {
 	r.closed = true
 	r.device.disown(r)
 	return nil
@@ -80,20 +85,20 @@ type softQueuePair struct {
 	cq       *softCompletionQueue
 	config   QueuePairConfig
 	number   uint32
-	receives *softReceives
+	receives *softReceiveQueue
 	closed   bool
 	failed   bool // in the error state: all that follows is flushed
-	deaf     bool // has refused a message
+	refusing bool // has refused a message
 
 	// The own wire, on which messages arrive.
-	segment  *shm.Segment
-	wire     words
-	slots    slots
-	nonce    uint64
-	joined   bool   // RC: the wire is known to be claimed by the peer that this side connected to
-	received uint64 // messages taken
-	told     uint64 // of them, told in wireHead
-	stalled  int64  // when a message first found no receive; 0 is not now
+	segment       *shm.Segment
+	wire          words
+	slots         slots
+	nonce         uint64
+	claimed       bool   // RC: the wire is known to be claimed by the peer that this side connected to
+	received      uint64 // messages taken
+	reported      uint64 // of them, told in wireHead
+	notReadySince int64  // when a message first found no receive; 0 is not now
 
 	// The send queue: requests from scanned to posted have not completed, and
 	// those from freed on have their place.
@@ -106,10 +111,10 @@ type softQueuePair struct {
 	remote       *softRemote
 	peerNonce    uint64
 	peerNotifier notifierWords // the peer's
-	outer        *shm.Segment
-	out          words
+	peerSegment  *shm.Segment
+	peerWire     words
 	options      ConnectOptions
-	patience     uint8  // the receiver-not-ready retry count, as flags of slots
+	retryFlags   uint8  // the receiver-not-ready retry count, as flags of slots
 	sent         uint64 // messages put on the wire
 	taken        uint64 // of them, known to be taken by the peer
 	deferred     uint64 // messages up to here have effects that come with their taking
@@ -117,23 +122,23 @@ type softQueuePair struct {
 	waiting      int    // of them, READs that are not done yet
 
 	// UD.
-	lanes   []softLane
-	claimed int // lanes that senders claimed, as last seen
-	lane    int // which one the next Poll starts with
-	peers   []softPeer
+	lanes        []softLane
+	lanesClaimed int // lanes that senders claimed, as last seen
+	nextLane     int // which one the next Poll starts with
+	peers        []softPeer
 
 	_ [128]byte // what lies behind may be another thread's
 }
 
 // softEntry is a request in a send queue.
 type softEntry struct {
-	id     uint64
-	need   uint64 // messages that the peer must have taken
-	length uint32
-	opcode Opcode
-	status Status
-	signed bool // wants a completion
-	waits  bool // a READ that is not done yet
+	id          uint64
+	need        uint64 // messages that the peer must have taken
+	length      uint32
+	opcode      Opcode
+	status      Status
+	signaled    bool // wants a completion
+	readPending bool // a READ that is not done yet
 }
 
 // NewQueuePair implements [Device].
@@ -151,18 +156,18 @@ func (d *softDevice) NewQueuePair(c QueuePairConfig) (QueuePair, error) {
 	case c.MaxInline > slotInline:
 		return nil, invalid("inline size of %d bytes: the soft device grants %d at most", c.MaxInline, slotInline)
 	}
-	depth := powerOfTwo(c.SendDepth)
+	depth := pow2.Ceil(c.SendDepth)
 	q := &softQueuePair{device: d, cq: cq, config: c, nonce: rand.Uint64() | 1,
 		entries: make([]softEntry, depth), reads: make([]SendRequest, depth), mask: uint64(depth - 1), depth: uint64(c.SendDepth)}
 	if c.Shared == nil {
-		q.receives = newSoftReceives(d, c.ReceiveDepth)
-	} else if q.receives, ok = c.Shared.(*softReceives); !ok || q.receives.device != d {
+		q.receives = newSoftReceiveQueue(d, c.ReceiveDepth)
+	} else if q.receives, ok = c.Shared.(*softReceiveQueue); !ok || q.receives.device != d {
 		return nil, invalid("shared receive queue of another device")
 	}
 	if err := q.makeWire(depth); err != nil {
 		return nil, err
 	}
-	if err := d.adopt(q); err != nil {
+	if err := d.adopt(q, closeQueuePairs); err != nil {
 		return nil, errors.Join(err, q.segment.Close())
 	}
 	d.mu.Lock()
@@ -201,7 +206,7 @@ func (q *softQueuePair) makeWire(depth int) (err error) {
 		q.slots = newSlots(depth)
 		return nil
 	}
-	q.joined = true
+	q.claimed = true
 	q.lanes = make([]softLane, depth)
 	for i := range q.lanes {
 		q.lanes[i].consumer, err = ring.NewConsumer(laneMemory(q.segment.Bytes(), i), laneAlgorithm, laneGeometry)
@@ -230,11 +235,11 @@ func (q *softQueuePair) reach(remote Endpoint) (r *softRemote, segment *shm.Segm
 	case remote.Type != q.config.Type:
 		return nil, nil, words{}, fmt.Errorf("%w: its queue pair is %v, and this one %v", ErrPeer, remote.Type, q.config.Type)
 	}
-	if r, err = q.device.remote(remote.Soft); err != nil {
+	if r, err = q.device.openRemote(remote.Soft); err != nil {
 		return nil, nil, words{}, err
 	}
 	if segment, wire, err = openWire(remote.Soft); err != nil {
-		return nil, nil, words{}, errors.Join(err, q.device.leave(r))
+		return nil, nil, words{}, errors.Join(err, q.device.releaseRemote(r))
 	}
 	return r, segment, wire, nil
 }
@@ -262,11 +267,11 @@ func (q *softQueuePair) Connect(remote Endpoint, options ConnectOptions) error {
 		err = fmt.Errorf("%w: another queue pair is connected to it", ErrPeer)
 	}
 	if err != nil {
-		return errors.Join(err, segment.Close(), q.device.leave(r))
+		return errors.Join(err, segment.Close(), q.device.releaseRemote(r))
 	}
-	q.remote, q.outer, q.out, q.options = r, segment, wire, options
+	q.remote, q.peerSegment, q.peerWire, q.options = r, segment, wire, options
 	q.peerNotifier = r.notifier(wire)
-	q.patience = uint8(options.ReceiverNotReadyRetries) << slotRetries
+	q.retryFlags = uint8(options.ReceiverNotReadyRetries) << slotRetries
 	q.peerNonce = remote.Soft.Nonce
 	return nil
 }
@@ -277,23 +282,35 @@ func (q *softQueuePair) Close() error {
 		return nil
 	}
 	q.closed = true
-	if q.joined && q.lanes == nil {
-		q.tell()
+	if q.claimed && q.lanes == nil {
+		q.reportTaken()
 	}
 	q.wire.store64(wireState, stateClosed)
 	if q.remote != nil {
-		q.peerNotifier.notifyIfWaiting(q.out)
+		q.peerNotifier.notifyIfWaiting(q.peerWire)
 	}
 	q.cq.signaled -= q.signaled
 	q.cq.pairs = slices.DeleteFunc(q.cq.pairs, func(p *softQueuePair) bool { return p == q })
-	q.cq.turn = 0
+	q.cq.nextPair = 0
 	q.device.disown(q)
 	errs := []error{q.segment.Close()}
 	if q.remote != nil {
-		errs = append(errs, q.outer.Close(), q.device.leave(q.remote))
+		errs = append(errs, q.peerSegment.Close(), q.device.releaseRemote(q.remote))
 	}
 	for _, p := range q.peers {
-		errs = append(errs, p.segment.Close(), q.device.leave(p.remote))
+		errs = append(errs, p.segment.Close(), q.device.releaseRemote(p.remote))
 	}
 	return errors.Join(errs...)
+}
+
+// Bounce implements [Bouncer] in a word of the responder's wire.
+func (q *softQueuePair) Bounce(ctx context.Context, initiate bool, d time.Duration) (transport.Floor, error) {
+	if q.peerSegment == nil {
+		return transport.Floor{}, errors.New("bounce of a queue pair that is not connected")
+	}
+	segment := q.segment
+	if initiate {
+		segment = q.peerSegment
+	}
+	return floor.Bounce(ctx, shm.Word64(segment.Bytes(), wireProbe), initiate, d)
 }

@@ -5,7 +5,6 @@ package rdma
 import (
 	"errors"
 	"fmt"
-	"io"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -31,17 +30,8 @@ type verbsDevice struct {
 	gid        [16]byte
 	notReady   uint64 // counted before Open
 
-	mu      sync.Mutex
-	closed  bool
-	objects map[io.Closer]int // what Close closes, and when: queue pairs first
+	children
 }
-
-// The order in which objects are closed.
-const (
-	closePairs = iota
-	closeQueues
-	closeMemory
-)
 
 func openVerbs(o Options) (Device, error) {
 	names, err := ibverbs.Devices()
@@ -73,7 +63,7 @@ func openDevice(name string, o Options) (*verbsDevice, error) {
 	if err != nil {
 		return nil, transport.Unavailable("opening RDMA device %s: %w", name, err)
 	}
-	d := &verbsDevice{context: context, objects: map[io.Closer]int{}}
+	d := &verbsDevice{context: context, children: newChildren()}
 	if err := d.choose(name, o); err != nil {
 		return nil, errors.Join(err, context.Close())
 	}
@@ -186,44 +176,11 @@ func (d *verbsDevice) countNotReady() (sum uint64) {
 
 func (d *verbsDevice) ReceiverNotReady() uint64 { return d.countNotReady() - d.notReady }
 
-func (d *verbsDevice) adopt(o io.Closer, order int) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
-		return ErrClosed
-	}
-	d.objects[o] = order
-	return nil
-}
-
-func (d *verbsDevice) disown(o io.Closer) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.objects, o)
-}
-
-func (d *verbsDevice) isClosed() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.closed
-}
-
 // Close implements [Device].
 func (d *verbsDevice) Close() error {
-	d.mu.Lock()
-	if d.closed {
-		d.mu.Unlock()
+	errs, first := d.closeAll()
+	if !first {
 		return nil
-	}
-	d.closed = true
-	var objects [closeMemory + 1][]io.Closer
-	for o, order := range d.objects {
-		objects[order] = append(objects[order], o)
-	}
-	d.mu.Unlock()
-	var errs []error
-	for _, o := range slices.Concat(objects[:]...) {
-		errs = append(errs, o.Close())
 	}
 	return errors.Join(append(errs, d.context.Close())...)
 }

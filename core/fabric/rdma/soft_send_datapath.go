@@ -3,12 +3,12 @@ package rdma
 import "transportbench/core/fabric/shm"
 
 // PostReceive implements [SharedReceiveQueue].
-func (r *softReceives) PostReceive(requests []ReceiveRequest) (int, error) {
+func (r *softReceiveQueue) PostReceive(requests []ReceiveRequest) (int, error) {
 	if r.closed {
 		return 0, ErrClosed
 	}
 	for i := range requests {
-		if r.tail-r.head >= r.limit {
+		if r.tail-r.head >= r.capacity {
 			return i, ErrQueueFull
 		}
 		r.queue[r.tail&uint64(len(r.queue)-1)] = requests[i]
@@ -42,7 +42,7 @@ var (
 // PostSend implements [QueuePair].
 func (q *softQueuePair) PostSend(requests []SendRequest) (int, error) {
 	for i := range requests {
-		if q.short(&requests[i]) {
+		if q.postShort(&requests[i]) {
 			continue
 		}
 		if err := q.post(&requests[i]); err != nil {
@@ -55,24 +55,24 @@ func (q *softQueuePair) PostSend(requests []SendRequest) (int, error) {
 // short posts what a ring posts most, a short batch, in few steps: an unsignaled inline
 // WRITE WITH IMMEDIATE on a connection that works. It says no to everything else, which
 // is then for post.
-func (q *softQueuePair) short(r *SendRequest) bool {
+func (q *softQueuePair) postShort(r *SendRequest) bool {
 	if r.Opcode != WriteWithImmediate || r.Flags != Inline || int(r.Length) > q.config.MaxInline ||
-		q.posted-q.freed >= q.depth || !q.works() {
+		q.posted-q.freed >= q.depth || !q.usable() {
 		return false
 	}
 	at := q.slots.offset(q.sent)
 	payload := bytesAt(r.Local, int(r.Length))
-	*q.out.plain64(at + slotImmediate) = uint64(r.Immediate) | uint64(r.RemoteKey)<<32
-	*q.out.plain64(at + slotAddress) = r.Remote
-	q.out.copyWords(at+slotPayload, payload)
+	*q.peerWire.plain64(at + slotImmediate) = uint64(r.Immediate) | uint64(r.RemoteKey)<<32
+	*q.peerWire.plain64(at + slotAddress) = r.Remote
+	q.peerWire.copyWords(at+slotPayload, payload)
 	// Pairs with the load in receive.
-	q.out.store64(at, packSlot(q.slots.generation(q.sent), WriteWithImmediate, q.patience, uint16(r.Length)))
-	q.peerNotifier.notifyIfWaiting(q.out)
+	q.peerWire.store64(at, packSlot(q.slots.generation(q.sent), WriteWithImmediate, q.retryFlags, uint16(r.Length)))
+	q.peerNotifier.notifyIfWaiting(q.peerWire)
 	q.sent++
 	q.deferred = q.sent
 	// The peer looks at the next slot's first line all the time; the second can be had
 	// for writing already now.
-	shm.PrefetchWrite(q.out.plain32(q.slots.offset(q.sent) + 64))
+	shm.PrefetchWrite(q.peerWire.plain32(q.slots.offset(q.sent) + 64))
 	e := &q.entries[q.posted&q.mask]
 	q.posted++
 	*e = softEntry{id: r.ID, need: q.sent, length: r.Length, opcode: WriteWithImmediate}
@@ -95,7 +95,7 @@ func (q *softQueuePair) post(r *SendRequest) error {
 		return errOverrun
 	}
 	e := &q.entries[q.posted&q.mask]
-	e.status, e.waits = StatusOK, false
+	e.status, e.readPending = StatusOK, false
 	if datagrams {
 		if err := q.datagram(r, e); err != nil {
 			return err
@@ -108,7 +108,7 @@ func (q *softQueuePair) post(r *SendRequest) error {
 	}
 	e.id, e.opcode, e.length = r.ID, r.Opcode, r.Length
 	e.need = q.sent
-	if e.signed = r.Flags&Signaled != 0; e.signed {
+	if e.signaled = r.Flags&Signaled != 0; e.signaled {
 		q.signaled++
 		q.cq.signaled++
 	}
@@ -122,7 +122,7 @@ func (q *softQueuePair) request(r *SendRequest, e *softEntry) {
 	if !ok {
 		return
 	}
-	if q.gone() {
+	if q.peerGone() {
 		q.fail(e, StatusRetryExceeded)
 		return
 	}
@@ -131,12 +131,12 @@ func (q *softQueuePair) request(r *SendRequest, e *softEntry) {
 		return
 	}
 	oneSided := r.Opcode == Write || r.Opcode == WriteWithImmediate
-	flags := q.patience
+	flags := q.retryFlags
 	if r.Flags&Signaled != 0 {
 		flags |= slotAck
 	}
 	if len(payload) <= slotInline && (len(payload) > 0 || r.Opcode != Write) {
-		q.put(r, flags, payload) // the receiver checks the key
+		q.putMessage(r, flags, payload) // the receiver checks the key
 		return
 	}
 	if oneSided && len(payload) > 0 {
@@ -148,16 +148,16 @@ func (q *softQueuePair) request(r *SendRequest, e *softEntry) {
 		// What the peer has yet to fetch from the wire comes first.
 		if q.caughtUp() {
 			copy(target, payload)
-			flags |= slotPlaced
+			flags |= slotWritten
 		}
 	}
-	if r.Opcode == Write && (len(payload) == 0 || flags&slotPlaced != 0) {
+	if r.Opcode == Write && (len(payload) == 0 || flags&slotWritten != 0) {
 		if r.Flags&Signaled != 0 {
-			q.nudge()
+			q.requestAck()
 		}
 		return // nobody is told
 	}
-	q.put(r, flags, nil)
+	q.putMessage(r, flags, nil)
 }
 
 // payload is what a request sends, or where a READ goes; where there is none the
@@ -172,7 +172,7 @@ func (q *softQueuePair) payload(r *SendRequest, e *softEntry) (payload []byte, o
 	case r.Flags&Inline != 0:
 		return bytesAt(r.Local, int(r.Length)), true
 	}
-	if payload, ok = q.device.local(r.LocalKey, r.Local, r.Length, 0); !ok {
+	if payload, ok = q.device.localMemory(r.LocalKey, r.Local, r.Length, 0); !ok {
 		q.fail(e, StatusLocalProtection)
 	}
 	return payload, ok
@@ -181,52 +181,52 @@ func (q *softQueuePair) payload(r *SendRequest, e *softEntry) (payload []byte, o
 // caughtUp says whether the peer has taken every message that it applies itself.
 func (q *softQueuePair) caughtUp() bool {
 	if q.taken < q.deferred {
-		q.learn()
+		q.readTaken()
 	}
 	return q.taken >= q.deferred
 }
 
 // learn reads how far the peer is; pairs with its store in tell.
-func (q *softQueuePair) learn() {
-	if head := q.out.load64(wireHead); head-q.taken <= q.sent-q.taken {
+func (q *softQueuePair) readTaken() {
+	if head := q.peerWire.load64(wireHead); head-q.taken <= q.sent-q.taken {
 		q.taken = head
 	}
 }
 
 // put puts a message on the peer's wire. There is a slot for each request of the
 // send queue, so there is room.
-func (q *softQueuePair) put(r *SendRequest, flags uint8, inline []byte) {
+func (q *softQueuePair) putMessage(r *SendRequest, flags uint8, inline []byte) {
 	at := q.slots.offset(q.sent)
 	length := uint16(len(inline))
-	*q.out.plain32(at + slotImmediate) = r.Immediate
-	*q.out.plain32(at + slotKey) = r.RemoteKey
-	*q.out.plain64(at + slotAddress) = r.Remote
+	*q.peerWire.plain32(at + slotImmediate) = r.Immediate
+	*q.peerWire.plain32(at + slotKey) = r.RemoteKey
+	*q.peerWire.plain64(at + slotAddress) = r.Remote
 	if inline == nil && r.Length > 0 {
 		length = slotLong
-		*q.out.plain32(at + slotLength) = r.Length
-		*q.out.plain32(at + slotSourceKey) = r.LocalKey
-		*q.out.plain64(at + slotSource) = r.Local
+		*q.peerWire.plain32(at + slotLength) = r.Length
+		*q.peerWire.plain32(at + slotLocalKey) = r.LocalKey
+		*q.peerWire.plain64(at + slotLocal) = r.Local
 	} else {
-		q.out.copyWords(at+slotPayload, inline)
+		q.peerWire.copyWords(at+slotPayload, inline)
 	}
 	// Pairs with the load in receive.
-	q.out.store64(at, packSlot(q.slots.generation(q.sent), r.Opcode, flags, length))
-	q.peerNotifier.notifyIfWaiting(q.out)
+	q.peerWire.store64(at, packSlot(q.slots.generation(q.sent), r.Opcode, flags, length))
+	q.peerNotifier.notifyIfWaiting(q.peerWire)
 	q.sent++
-	if flags&slotPlaced == 0 {
+	if flags&slotWritten == 0 {
 		q.deferred = q.sent
 	}
 }
 
 // nudge asks the peer to tell that it has taken all that is on its wire, for a
 // request that puts nothing there itself. The message is a write of no bytes.
-func (q *softQueuePair) nudge() {
+func (q *softQueuePair) requestAck() {
 	if q.taken == q.sent {
 		return
 	}
 	at := q.slots.offset(q.sent)
-	q.out.store64(at, packSlot(q.slots.generation(q.sent), Write, slotAck, 0)) // pairs with the load in receive
-	q.peerNotifier.notifyIfWaiting(q.out)
+	q.peerWire.store64(at, packSlot(q.slots.generation(q.sent), Write, slotAck, 0)) // pairs with the load in receive
+	q.peerNotifier.notifyIfWaiting(q.peerWire)
 	q.sent++
 }
 
@@ -235,14 +235,14 @@ func (q *softQueuePair) read(r *SendRequest, e *softEntry, target []byte) {
 	if q.caughtUp() {
 		q.readNow(r, e, target)
 		if r.Flags&Signaled != 0 {
-			q.nudge()
+			q.requestAck()
 		}
 		return
 	}
-	e.waits = true
+	e.readPending = true
 	q.waiting++
 	q.reads[q.posted&q.mask] = *r
-	q.nudge()
+	q.requestAck()
 }
 
 func (q *softQueuePair) readNow(r *SendRequest, e *softEntry, target []byte) {
@@ -263,9 +263,9 @@ func (q *softQueuePair) fail(e *softEntry, status Status) {
 	q.failed = true
 }
 
-// lossPolls is every how many polls a peer is looked after to which only requests went
+// lossCheckInterval is every how many polls a peer is looked after to which only requests went
 // that ask for no completion.
-const lossPolls = 32
+const lossCheckInterval = 32
 
 // Poll implements [CompletionQueue].
 func (c *softCompletionQueue) Poll(completions []Completion) (n int, err error) {
@@ -274,7 +274,7 @@ func (c *softCompletionQueue) Poll(completions []Completion) (n int, err error) 
 	}
 	c.polls++
 	for i := range c.pairs {
-		at := c.turn + i
+		at := c.nextPair + i
 		if at >= len(c.pairs) {
 			at -= len(c.pairs)
 		}
@@ -284,7 +284,7 @@ func (c *softCompletionQueue) Poll(completions []Completion) (n int, err error) 
 		} else if q.remote != nil && q.arrived() {
 			n += q.receive(completions[n:])
 		}
-		if q.scanned != q.posted && (q.signaled > 0 || q.waiting > 0 || q.failed || c.polls%lossPolls == 0) {
+		if q.scanned != q.posted && (q.signaled > 0 || q.waiting > 0 || q.failed || c.polls%lossCheckInterval == 0) {
 			n += q.complete(completions[n:])
 		}
 		if q.failed && q.config.Shared == nil {
@@ -292,34 +292,34 @@ func (c *softCompletionQueue) Poll(completions []Completion) (n int, err error) 
 		}
 	}
 	// Whom the end of completions cut off comes first next time.
-	if c.turn++; c.turn >= len(c.pairs) {
-		c.turn = 0
+	if c.nextPair++; c.nextPair >= len(c.pairs) {
+		c.nextPair = 0
 	}
 	return n, nil
 }
 
 // complete completes requests, in order.
 func (q *softQueuePair) complete(completions []Completion) (n int) {
-	lost := q.lost()
+	lost := q.lossStatus()
 	if q.signaled == 0 && q.waiting == 0 && !q.failed && lost == StatusOK {
 		return 0
 	}
 	for n < len(completions) && q.scanned != q.posted {
 		e := &q.entries[q.scanned&q.mask]
 		if q.taken < e.need {
-			q.learn()
+			q.readTaken()
 		}
-		if e.waits && (q.failed || q.taken >= e.need) {
-			q.finish(e)
+		if e.readPending && (q.failed || q.taken >= e.need) {
+			q.finishRead(e)
 		}
-		if e.waits || q.taken < e.need {
+		if e.readPending || q.taken < e.need {
 			if lost == StatusOK {
 				break
 			}
 			// The first request that the peer did not take says why; those
 			// after it are flushed.
-			if e.waits {
-				e.waits = false
+			if e.readPending {
+				e.readPending = false
 				q.waiting--
 			}
 			e.status = lost
@@ -329,12 +329,12 @@ func (q *softQueuePair) complete(completions []Completion) (n int) {
 		} else if q.failed && e.status == StatusOK && lost == StatusFlushed {
 			e.status = StatusFlushed
 		}
-		if e.signed {
+		if e.signaled {
 			q.signaled--
 			q.cq.signaled--
 		}
 		q.scanned++
-		if !e.signed && e.status == StatusOK {
+		if !e.signaled && e.status == StatusOK {
 			continue
 		}
 		q.freed = q.scanned
@@ -342,7 +342,7 @@ func (q *softQueuePair) complete(completions []Completion) (n int) {
 		c.ID = e.id
 		c.QueuePair = q.config.Cookie
 		c.Length = e.length
-		c.Opcode = completed[e.opcode]
+		c.Opcode = completionOpcode[e.opcode]
 		c.Status = e.status
 		c.HasImmediate = 0
 		c.Vendor = 0
@@ -352,15 +352,15 @@ func (q *softQueuePair) complete(completions []Completion) (n int) {
 }
 
 // finish carries out the READ at scanned, which had to wait.
-func (q *softQueuePair) finish(e *softEntry) {
-	e.waits = false
+func (q *softQueuePair) finishRead(e *softEntry) {
+	e.readPending = false
 	q.waiting--
 	if q.failed {
 		e.status = StatusFlushed
 		return
 	}
 	r := &q.reads[q.scanned&q.mask]
-	if target, ok := q.device.local(r.LocalKey, r.Local, r.Length, 0); ok {
+	if target, ok := q.device.localMemory(r.LocalKey, r.Local, r.Length, 0); ok {
 		q.readNow(r, e, target)
 	} else {
 		q.fail(e, StatusLocalProtection)
@@ -368,27 +368,27 @@ func (q *softQueuePair) finish(e *softEntry) {
 }
 
 // completed is what a request's completion says: not whether it had an immediate.
-var completed = [...]Opcode{Write: Write, WriteWithImmediate: Write, Send: Send, SendWithImmediate: Send, Read: Read}
+var completionOpcode = [...]Opcode{Write: Write, WriteWithImmediate: Write, Send: Send, SendWithImmediate: Send, Read: Read}
 
 // lost says how requests end that the peer will not take any more; StatusOK is
 // that it may yet.
-func (q *softQueuePair) lost() Status {
+func (q *softQueuePair) lossStatus() Status {
 	if q.remote == nil || q.taken == q.sent && q.waiting == 0 {
 		return StatusOK
 	}
-	if nak := q.out.load32(wireNak); nak != 0 { // pairs with the store in refuse
+	if nak := q.peerWire.load32(wireNak); nak != 0 { // pairs with the store in refuse
 		return Status(nak)
 	}
-	if q.gone() {
+	if q.peerGone() {
 		return StatusRetryExceeded
 	}
 	return StatusOK
 }
 
 // works says whether this is a connection, and neither closed nor in the error state.
-func (q *softQueuePair) works() bool { return q.remote != nil && !q.closed && !q.failed }
+func (q *softQueuePair) usable() bool { return q.remote != nil && !q.closed && !q.failed }
 
 // gone says whether the peer has closed or died.
-func (q *softQueuePair) gone() bool {
-	return q.remote.dead.Load() || uint32(q.out.load64(wireState)) != stateOpen
+func (q *softQueuePair) peerGone() bool {
+	return q.remote.dead.Load() || uint32(q.peerWire.load64(wireState)) != stateOpen
 }
