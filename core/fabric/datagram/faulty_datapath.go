@@ -5,122 +5,122 @@ import (
 	"time"
 )
 
-// happens draws whether a fault does.
-func (s *side) happens(probability float64) bool {
-	return probability > 0 && s.random.Float64() < probability
+// happens draws whether a fault happens.
+func (d *direction) happens(probability float64) bool {
+	return probability > 0 && d.random.Float64() < probability
 }
 
-// corrupt turns over bits of a datagram that has any.
-func (s *side) corrupt(data []byte) {
+// corrupt flips bits of a datagram that is not empty.
+func (d *direction) corrupt(data []byte) {
 	if len(data) == 0 {
 		return
 	}
-	s.counts.corrupted++
-	for range 1 + s.random.IntN(maxFlips) {
-		data[s.random.IntN(len(data))] ^= 1 << s.random.IntN(8)
+	d.counts.corrupted++
+	for range 1 + d.random.IntN(maxFlips) {
+		data[d.random.IntN(len(data))] ^= 1 << d.random.IntN(8)
 	}
 }
 
-// holds decides whether a datagram is held back, and until when.
-func (s *side) holds() (h held, ok bool) {
-	reorder := s.happens(s.faults.Reorder)
-	delay := s.happens(s.faults.Delay)
+// shouldHold draws whether to hold a datagram, and until when.
+func (d *direction) shouldHold() (h held, ok bool) {
+	reorder := d.happens(d.faults.Reorder)
+	delay := d.happens(d.faults.Delay)
 	if !reorder && !delay {
 		return held{}, false
 	}
-	if len(s.spare) == 0 {
-		s.counts.spared++
+	if len(d.free) == 0 {
+		d.counts.spared++
 		return held{}, false
 	}
-	h.due = time.Now().Add(s.faults.DelayBy)
+	h.due = time.Now().Add(d.faults.DelayBy)
 	h.after = math.MaxUint64
 	if delay {
-		s.counts.delayed++
+		d.counts.delayed++
 	} else {
-		s.counts.reordered++
-		h.after = s.passed + 1 + uint64(s.random.IntN(maxOvertaken))
+		d.counts.reordered++
+		h.after = d.passed + 1 + uint64(d.random.IntN(maxOvertaken))
 	}
 	return h, true
 }
 
 // hold keeps a copy of a datagram.
-func (s *side) hold(h held, head, body []byte) {
-	last := len(s.spare) - 1
-	h.buffer, s.spare = s.spare[last], s.spare[:last]
-	data := s.buffer[int(h.buffer)*s.mtu:]
+func (d *direction) hold(h held, head, body []byte) {
+	last := len(d.free) - 1
+	h.buffer, d.free = d.free[last], d.free[:last]
+	data := d.memory[int(h.buffer)*d.mtu:]
 	h.length = copy(data, head)
 	h.length += copy(data[h.length:], body)
-	s.held = append(s.held, h)
+	d.held = append(d.held, h)
 }
 
-func (s *side) data(h *held) []byte {
-	start := int(h.buffer) * s.mtu
+func (d *direction) data(h *held) []byte {
+	start := int(h.buffer) * d.mtu
 	end := start + h.length
-	return s.buffer[start:end:end]
+	return d.memory[start:end:end]
 }
 
-// release takes those that have been held for long enough, as long as take does.
-func (s *side) release(take func(*held) bool) {
-	if len(s.held) == 0 {
+// release passes the held datagrams that are due to take, until take returns false.
+func (d *direction) release(take func(*held) bool) {
+	if len(d.held) == 0 {
 		return
 	}
 	now := time.Now()
-	kept, full := s.held[:0], false
-	for i := range s.held {
-		h := &s.held[i]
-		due := h.after <= s.passed || !now.Before(h.due)
+	kept, full := d.held[:0], false
+	for i := range d.held {
+		h := &d.held[i]
+		due := h.after <= d.passed || !now.Before(h.due)
 		if full = full || due && !take(h); full || !due {
 			kept = append(kept, *h)
 		}
 	}
-	s.held = kept
+	d.held = kept
 }
 
 // Send implements [Port].
 func (f *Faulty) Send(to Remote, head, body []byte) bool {
-	s := &f.outward
-	if f.isClosed {
+	d := &f.sending
+	if f.closed {
 		return false
 	}
-	if len(head)+len(body) > s.mtu {
+	if len(head)+len(body) > d.mtu {
 		panic(errMisuse)
 	}
-	if s.happens(s.faults.Drop) {
-		s.counts.dropped++
+	if d.happens(d.faults.Drop) {
+		d.counts.dropped++
 		return true
 	}
-	if s.happens(s.faults.Corrupt) {
+	if d.happens(d.faults.Corrupt) {
 		n := copy(f.scratch, head)
 		n += copy(f.scratch[n:], body)
 		head, body = f.scratch[:n], nil
-		s.corrupt(head)
+		d.corrupt(head)
 	}
-	twice := s.happens(s.faults.Duplicate)
-	if h, ok := s.holds(); ok {
+	twice := d.happens(d.faults.Duplicate)
+	if h, ok := d.shouldHold(); ok {
 		h.to = to
-		s.hold(h, head, body)
+		d.hold(h, head, body)
 	} else if !f.port.Send(to, head, body) {
 		return false
 	}
-	s.passed++
+	d.passed++
 	if twice {
 		if f.port.Send(to, head, body) {
-			s.counts.duplicated++
+			d.counts.duplicated++
 		} else {
-			s.counts.spared++
+			d.counts.spared++
 		}
 	}
 	return true
 }
 
-// sendHeld sends what has been held back for long enough.
+// sendHeld sends the held datagrams that are due.
 func (f *Faulty) sendHeld() (sent int) {
-	s := &f.outward
-	s.release(func(h *held) bool {
-		if !f.port.Send(h.to, s.data(h), nil) {
+	d := &f.sending
+	d.release(func(h *held) bool {
+		if !f.port.Send(h.to, d.data(h), nil) {
 			return false
 		}
-		s.spare = append(s.spare, h.buffer)
+		d.free = append(d.free, h.buffer)
 		sent++
 		return true
 	})
@@ -129,17 +129,17 @@ func (f *Faulty) sendHeld() (sent int) {
 
 // Flush implements [Port].
 func (f *Faulty) Flush() error {
-	if f.isClosed {
+	if f.closed {
 		return ErrClosed
 	}
 	f.sendHeld()
 	return f.port.Flush()
 }
 
-// Receive implements [Port]. It also sends what has been held back for long enough:
-// nobody may flush for as long as they wait for it.
+// Receive implements [Port]. It also sends held datagrams that are due, because a caller that waits
+// for an answer to one of them does not flush.
 func (f *Faulty) Receive(packets []Packet) (n int, err error) {
-	if f.isClosed {
+	if f.closed {
 		return 0, ErrClosed
 	}
 	if f.sendHeld() > 0 {
@@ -147,21 +147,21 @@ func (f *Faulty) Receive(packets []Packet) (n int, err error) {
 			return 0, err
 		}
 	}
-	s := &f.inward
-	s.spare = append(s.spare, f.lent...)
+	d := &f.receiving
+	d.free = append(d.free, f.lent...)
 	f.lent = f.lent[:0]
-	s.release(func(h *held) bool {
+	d.release(func(h *held) bool {
 		if n == len(packets) {
 			return false
 		}
-		packets[n] = Packet{Data: s.data(h), Source: h.source}
+		packets[n] = Packet{Data: d.data(h), Source: h.source}
 		f.lent = append(f.lent, h.buffer)
 		n++
 		return true
 	})
 	fresh, err := f.port.Receive(packets[n:])
 	for _, p := range packets[n : n+fresh] {
-		if f.admit(&p) {
+		if f.pass(&p) {
 			packets[n] = p
 			n++
 		}
@@ -169,30 +169,30 @@ func (f *Faulty) Receive(packets []Packet) (n int, err error) {
 	return n, err
 }
 
-// admit does to a packet what the faults say, and says whether to hand it out now.
-func (f *Faulty) admit(p *Packet) bool {
-	s := &f.inward
-	if s.happens(s.faults.Drop) {
-		s.counts.dropped++
+// pass injects faults into a received packet and reports whether Receive returns it now.
+func (f *Faulty) pass(p *Packet) bool {
+	d := &f.receiving
+	if d.happens(d.faults.Drop) {
+		d.counts.dropped++
 		return false
 	}
-	if s.happens(s.faults.Corrupt) {
-		s.corrupt(p.Data)
+	if d.happens(d.faults.Corrupt) {
+		d.corrupt(p.Data)
 	}
-	if s.happens(s.faults.Duplicate) {
-		// The other one is handed out by the next Receive.
-		if len(s.spare) > 0 {
-			s.hold(held{source: p.Source}, p.Data, nil)
-			s.counts.duplicated++
+	if d.happens(d.faults.Duplicate) {
+		// The next Receive returns the duplicate.
+		if len(d.free) > 0 {
+			d.hold(held{source: p.Source}, p.Data, nil)
+			d.counts.duplicated++
 		} else {
-			s.counts.spared++
+			d.counts.spared++
 		}
 	}
-	h, ok := s.holds()
+	h, ok := d.shouldHold()
 	if ok {
 		h.source = p.Source
-		s.hold(h, p.Data, nil)
+		d.hold(h, p.Data, nil)
 	}
-	s.passed++
+	d.passed++
 	return !ok
 }

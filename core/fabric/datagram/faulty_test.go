@@ -48,7 +48,7 @@ func through(t *testing.T, n int, send, receive Faults) (arrived [][]byte, a, b 
 	// All that the one port sent the other one has received, and nothing is held back.
 	for deadline := time.Now().Add(patience); ; {
 		require.NoError(t, a.Flush())
-		if poll() == 0 && len(a.outward.held) == 0 && len(b.inward.held) == 0 &&
+		if poll() == 0 && len(a.sending.held) == 0 && len(b.receiving.held) == 0 &&
 			counter(a, "datagrams_sent") == counter(b, "datagrams_received") {
 			break
 		}
@@ -158,7 +158,7 @@ func TestFaultsBySeed(t *testing.T) {
 }
 
 func TestCorruptTurnsBits(t *testing.T) {
-	var s side
+	var s direction
 	s.inject(Faults{}, 1)
 	s.corrupt(nil)
 	require.Zero(t, s.counts.corrupted)
@@ -197,15 +197,15 @@ func TestHeldMost(t *testing.T) {
 	defer f.Close()
 	b := openUDP(t, UDPOptions{MTU: 100})
 	to := openTo(t, f, b)
-	for i := range heldMost + 1 {
+	for i := range maxHeld + 1 {
 		require.True(t, f.Send(to, []byte{byte(i)}, nil))
 	}
 	require.NoError(t, f.Flush())
 	require.EqualValues(t, 1, counter(f, "fault_send_spared"))
-	receiveUntil(t, b, "the one that passed", func(data []byte, _ Source) bool { return data[0] == heldMost })
+	receiveUntil(t, b, "the one that passed", func(data []byte, _ Source) bool { return data[0] == maxHeld })
 	f.Release(to) // and all that is held back for it
-	require.Empty(t, f.outward.held)
-	require.Len(t, f.outward.spare, heldMost)
+	require.Empty(t, f.sending.held)
+	require.Len(t, f.sending.free, maxHeld)
 }
 
 func TestFaultsRefused(t *testing.T) {

@@ -73,7 +73,7 @@ func TestUDPPathTooSmall(t *testing.T) {
 		x[i] = p
 	}
 	_, err := x[0].Open(x[1].Address())
-	require.ErrorContains(t, err, "takes datagrams of 1372 bytes at most: set mtu to that")
+	require.ErrorContains(t, err, "carries datagrams of at most 1372 bytes: set mtu to that")
 }
 
 // TestUDPKeepsWhatTheWireCannotTake: what a flush left since the socket's buffer was full

@@ -3,7 +3,7 @@ package datagram
 import (
 	"context"
 	"encoding/binary"
-	"errors"
+	"fmt"
 	"math/rand/v2"
 	"sync/atomic"
 	"time"
@@ -14,22 +14,21 @@ import (
 	"transportbench/core/transport"
 )
 
-// link is a bare way between two threads, for the probe of its floor: no batching, no
-// checks and no state but what the medium has.
+// link is the medium between two threads, with nothing on top, for measuring its floor.
 type link interface {
-	// post sends n datagrams of size bytes that begin with head, and says how many
-	// went. A lone one goes by the quickest call for one.
+	// post sends n datagrams of size bytes that begin with head and returns how many it sent. A single
+	// datagram takes the fastest call for one.
 	post(head []byte, size, n int) int
-	// take receives up to most datagrams, and says how many there are.
+	// take receives up to most datagrams and returns their number.
 	take(most int) int
-	// head is the beginning of the i-th of them; it may be shorter than wanted.
+	// head returns the beginning of the i-th of them, probeSize bytes or less.
 	head(i int) []byte
 }
 
-// The probe's protocol: the initiator asks, and the other side answers each request
-// with as many datagrams as it says, until it is over. Little-endian: magic u32, kind
-// u8, whether datagrams come one at a time u8, count of answers u16, size of an answer
-// u32, unused u32, nonce of the probe u64, number u64.
+// The probe's protocol: the initiator sends requests, and the other side answers each one with as many
+// datagrams as it asks for, until a farewell. Little-endian: magic u32, kind u8, alone u8 (1 if
+// datagrams come one at a time), count of answers u16, size of an answer u32, unused u32, nonce of the
+// probe u64, number u64. The nonce tells a probe from an abandoned one.
 const (
 	probeMagic = 0x7462_6470 // "tbdp"
 	probeSize  = 32
@@ -40,21 +39,21 @@ const (
 	probeEnded   = 4
 )
 
-// What is measured: round trips of one datagram, of many, and answers that are long.
+// The probe measures round trips of one datagram, of many, and long answers.
 const (
 	probePingSize  = 64
 	probeRateSize  = 32
 	probeInFlight  = 64
-	probeTogether  = 8       // round trips that are timed together
-	probeLost      = 1 << 16 // looks in vain: far longer than an answer takes where both sides run
-	probeYield     = 1 << 12 // looks in vain before the core is given away
-	probeStream    = 1 << 20
-	probeMost      = 64 // answers to one request
+	probeTogether  = 8       // round trips timed together
+	probeLost      = 1 << 16 // empty polls: far longer than an answer takes while both sides run
+	probeYield     = 1 << 12 // empty polls before the thread yields its core
+	probeStream    = 1 << 20 // bytes in flight
+	probeMost      = 64      // answers to one request
 	probePatience  = 2 * time.Millisecond
-	probeFarewells = 25 // some seconds
+	probeFarewells = 25 // takes some seconds
 	probeEnds      = 3
-	// Under a limited rate it takes so long for what is on its way to arrive.
-	probeMostPatience = 200 * time.Millisecond
+	// probeMaxPatience is how long datagrams in flight may take to arrive at a limited rate.
+	probeMaxPatience = 200 * time.Millisecond
 )
 
 type probeHead struct {
@@ -100,13 +99,13 @@ type probe struct {
 	idle    int
 }
 
-// measure is one side of [Prober.Probe]. last is the nonce of the probe that this
-// side answered before, whose remains may still be on their way.
+// measure is one side of [Prober.Probe]. last is the nonce of the last probe that this side answered,
+// whose datagrams may still be in flight.
 func measure(ctx context.Context, l link, mtu int, initiate bool, d time.Duration, last *uint64) (f transport.Floor, err error) {
 	p := &probe{link: l, mtu: mtu}
 	defer context.AfterFunc(ctx, func() { p.stopped.Store(true) })()
 	if mtu < probePingSize {
-		return f, errors.New("the MTU is too small for a probe")
+		return f, fmt.Errorf("mtu: %d is too small for a probe; use at least %d", mtu, probePingSize)
 	}
 	if !initiate {
 		if !p.answer(last) {
@@ -120,7 +119,7 @@ func measure(ctx context.Context, l link, mtu int, initiate bool, d time.Duratio
 		return f, err
 	}
 	f.Rate = p.answers(d/4, probeInFlight, probeRateSize, 1)
-	// As many long datagrams on their way as fit into a megabyte.
+	// Keep as many long datagrams in flight as fit into a megabyte.
 	window := max(probeStream/mtu, 2)
 	count := min(max(window/2, 1), probeMost)
 	f.Bandwidth = p.answers(d/4, max(window/count, 2), mtu, count) * float64(mtu)
@@ -131,9 +130,9 @@ func measure(ctx context.Context, l link, mtu int, initiate bool, d time.Duratio
 	return f, nil
 }
 
-// looked counts looks in vain: a side whose processor the other one waits for gives
-// it away now and then.
-func (p *probe) looked(found bool) {
+// polled counts empty polls and yields the core now and then, because the other side may be waiting
+// for it.
+func (p *probe) polled(found bool) {
 	if p.idle++; found {
 		p.idle = 0
 	}
@@ -165,10 +164,10 @@ func (m pingPong) Take() (number uint64, ok bool, err error) {
 	return h.number, ok, nil
 }
 
-// answers keeps requests in flight that ask for count answers of size bytes each, and
-// returns how many answers come per second.
+// answers keeps requests in flight that ask for count answers of size bytes each, and returns the
+// answers per second.
 func (p *probe) answers(d time.Duration, requests, size, count int) float64 {
-	p.number++ // tells answers from those of another measurement
+	p.number++ // answers to earlier requests do not count
 	inFlight, got, waiting, patience := 0, 0, 0, probePatience
 	start := time.Now()
 	from, before, heard := start, 0, start
@@ -177,7 +176,7 @@ func (p *probe) answers(d time.Duration, requests, size, count int) float64 {
 			inFlight += p.post(probeHead{kind: probeRequest, count: count, size: size, number: p.number}, probeRateSize, n)
 		}
 		n := p.link.take(probeMost)
-		p.looked(n > 0)
+		p.polled(n > 0)
 		var h probeHead
 		for i := range n {
 			if h.get(p.link.head(i)) && h.kind == probeAnswer && h.number == p.number && h.nonce == p.nonce {
@@ -195,10 +194,10 @@ func (p *probe) answers(d time.Duration, requests, size, count int) float64 {
 		switch {
 		case n > 0:
 			heard = now
-		case now.Sub(heard) > patience: // what is missing was lost, or is late: ask for less
+		case now.Sub(heard) > patience: // the rest is lost or late: ask for less
 			p.number++
 			inFlight, waiting, heard = 0, 0, now
-			requests, patience = max(requests/2, 1), min(2*patience, probeMostPatience)
+			requests, patience = max(requests/2, 1), min(2*patience, probeMaxPatience)
 		}
 		if before == 0 && now.Sub(start) > d/5 {
 			from, before = now, got
@@ -210,9 +209,9 @@ func (p *probe) answers(d time.Duration, requests, size, count int) float64 {
 	return 0
 }
 
-// end tells the other side that it is over, again and again: while that one is without a
-// processor, what it has to receive first may leave no room for a farewell, and it waits
-// for one without end. It may be gone already.
+// end repeats a farewell until the other side answers it or for some seconds. The other side waits for
+// a farewell forever; while it is preempted its receive queue may be too full for one. It may also have
+// left already.
 func (p *probe) end() {
 	var h probeHead
 	patience := probePatience
@@ -220,25 +219,25 @@ func (p *probe) end() {
 		p.post(probeHead{kind: probeOver, alone: true}, probeSize, 1)
 		for sent := time.Now(); !p.stopped.Load() && time.Since(sent) < patience; {
 			n := p.link.take(probeMost)
-			p.looked(n > 0)
+			p.polled(n > 0)
 			for i := range n {
 				if h.get(p.link.head(i)) && h.kind == probeEnded && h.nonce == p.nonce {
 					return
 				}
 			}
 		}
-		patience = min(2*patience, probeMostPatience)
+		patience = min(2*patience, probeMaxPatience)
 	}
 }
 
-// answer answers until it is over, or until it is stopped, and says which.
+// answer answers requests until a farewell. It returns false if it was stopped before.
 func (p *probe) answer(last *uint64) (over bool) {
 	var h probeHead
 	most := 1
 	for !p.stopped.Load() {
 		n := p.link.take(most)
-		p.looked(n > 0)
-		// Requests for the same come together and are answered together.
+		p.polled(n > 0)
+		// Answer requests for the same measurement together.
 		var sum probeHead
 		for i := range n {
 			if !h.get(p.link.head(i)) || h.kind != probeRequest && h.kind != probeOver || h.nonce == *last ||
@@ -247,16 +246,16 @@ func (p *probe) answer(last *uint64) (over bool) {
 			}
 			if h.kind == probeOver {
 				if h.nonce != p.nonce {
-					continue // of a probe that was given up
+					continue // of an abandoned probe
 				}
 				*last = p.nonce
-				// Some may be lost, and there may be no room yet.
+				// Send several, because some may get lost; the device may have no room yet.
 				for tries := 0; tries < 1<<12 && p.post(probeHead{kind: probeEnded}, probeSize, probeEnds) == 0; tries++ {
-					p.looked(false)
+					p.polled(false)
 				}
 				return true
 			}
-			// What a probe left behind that was given up comes before the others.
+			// Requests of an abandoned probe arrive before those of the current one.
 			p.nonce = h.nonce
 			switch {
 			case sum.size == h.size && sum.number == h.number && sum.nonce == h.nonce:
@@ -280,7 +279,7 @@ func (p *probe) reply(h *probeHead) {
 	for h.count > 0 {
 		n := p.post(probeHead{kind: probeAnswer, nonce: h.nonce, number: h.number}, h.size, min(h.count, probeMost))
 		if n == 0 {
-			return // they are lost
+			return // the answers count as lost
 		}
 		h.count -= n
 	}

@@ -1,6 +1,7 @@
 package datagram
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -13,12 +14,12 @@ import (
 	"transportbench/core/transport"
 )
 
-// Offload says whether a udp port hands the kernel several datagrams as one
-// (UDP_SEGMENT), and takes several as one (UDP_GRO); see udp(7).
+// Offload selects whether a udp port passes several datagrams to the kernel as one (UDP_SEGMENT) and
+// receives several as one (UDP_GRO); see udp(7).
 type Offload string
 
-// The values of Offload. OffloadAuto uses what the kernel and the way to the
-// remote have; OffloadOn fails without.
+// The values of Offload. OffloadAuto uses what the kernel and the path to the remote support;
+// OffloadOn fails without it.
 const (
 	OffloadAuto Offload = "auto"
 	OffloadOn   Offload = "on"
@@ -26,11 +27,11 @@ const (
 )
 
 const (
-	// UDPMaxMTU is the largest datagram in bytes that fits an IPv4 or IPv6 packet
-	// over an interface of 64 KiB, as the loopback is.
+	// UDPMaxMTU is the size in bytes of the largest datagram that fits into an IPv4 or IPv6 packet on
+	// an interface of 64 KiB, such as the loopback.
 	UDPMaxMTU = 65536 - 48 - 1
-	// UDPEthernetMTU is the largest that fits an Ethernet frame over IPv4;
-	// over IPv6 it is 20 bytes less.
+	// UDPEthernetMTU is the size in bytes of the largest datagram that fits into an Ethernet frame
+	// over IPv4; over IPv6 it is 20 bytes less.
 	UDPEthernetMTU = 1472
 
 	udpDefaultBatch  = 64
@@ -38,47 +39,44 @@ const (
 	maxBatch         = 1024
 )
 
-// UDPOptions say how to make a udp port. The zero value of each field but Address
-// is its default.
+// UDPOptions configure a udp port. The zero value of each field but Address selects its default.
 type UDPOptions struct {
-	// Address is what the socket is bound to, and what peers reach it by: an
-	// address of an interface of this host. Its port is 0 for any that is free.
+	// Address is the address to bind to, by which peers reach the port: an address of an interface of
+	// this host. Port 0 takes any free port.
 	Address netip.AddrPort
-	// MTU is the largest datagram in bytes; 0 is what the interface that has
-	// Address takes.
+	// MTU is the size of the largest datagram in bytes; 0 is the MTU of Address's interface, less the
+	// headers.
 	MTU int
-	// Batch is the most datagrams between two flushes; 0 is 64.
+	// Batch is the maximum number of datagrams between two flushes; 0 is 64.
 	Batch int
-	// SendBuffer and ReceiveBuffer are the bytes to ask of the kernel for the
-	// socket's buffers; 0 is 4 MiB. What it granted is in Notes.
+	// SendBuffer and ReceiveBuffer are the requested sizes of the socket's buffers in bytes; 0 is 4
+	// MiB. Notes has what the kernel granted.
 	SendBuffer, ReceiveBuffer int
 	// Offload; "" is OffloadAuto.
 	Offload Offload
-	// BusyPoll is how long the kernel polls the network device when there is
-	// nothing to receive (SO_BUSY_POLL); 0 is the system's setting. It is of no use
-	// on the loopback.
+	// BusyPoll is how long the kernel polls the network device when nothing has arrived
+	// (SO_BUSY_POLL); 0 is the system's setting. It has no effect on the loopback.
 	BusyPoll time.Duration
 }
 
-// UDP is a port on a socket. It implements [Port] and [Waiter].
+// UDP is a port on a kernel socket. It implements [Port], [Waiter] and [Prober].
 type UDP struct {
-	fd      int
-	waker   waker
-	probe   udpProbe
-	options UDPOptions
-	mtu     int
-	local   netip.AddrPort
-	scope   uint32 // index of the interface that has it
-	address []byte
-	notes   map[string]string
-	granted int // bytes of the receive buffer
-	closed  bool
+	fd       int
+	notifier notifier
+	probe    udpProbe
+	options  UDPOptions
+	mtu      int
+	local    netip.AddrPort
+	scope    uint32 // index of the interface that has local
+	address  []byte
+	notes    map[string]string
+	closed   bool
 
-	remotes []*udpRemote // by Remote; nil where none is open
-	// only is the remote that the socket is connected to, where there is no other.
-	// settled says that all in its queue came from there.
-	only    *udpRemote
-	settled bool
+	remotes []*udpRemote // by Remote; nil if not open
+	// connected is the remote that the socket is connected to, or nil. exclusive is set once
+	// everything in the socket's queue is known to come from there.
+	connected *udpRemote
+	exclusive bool
 
 	send    udpSend
 	receive udpReceive
@@ -90,7 +88,7 @@ var (
 	_ Waiter = (*UDP)(nil)
 )
 
-// udpRemote is a remote's socket address, as the kernel wants it.
+// udpRemote is a remote with its socket address.
 type udpRemote struct {
 	name    sockaddr
 	length  uint32
@@ -98,8 +96,8 @@ type udpRemote struct {
 	address udpAddress
 }
 
-// OpenUDP makes a socket and binds it. It fails where the address is not of this
-// host, or not one that peers could reach it by.
+// OpenUDP opens a port on a new socket. It fails if the address is not one of this host, or not one
+// that peers could send to.
 func OpenUDP(o UDPOptions) (*UDP, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
@@ -111,51 +109,48 @@ func OpenUDP(o UDPOptions) (*UDP, error) {
 	return p, nil
 }
 
+// complete fills in defaults and checks the options.
 func (o *UDPOptions) complete() error {
 	if !o.Address.IsValid() || o.Address.Addr().IsUnspecified() || o.Address.Addr().IsMulticast() {
-		return fmt.Errorf("udp socket of %v: that is no address that a peer could send to; give one of an interface", o.Address)
+		return fmt.Errorf("udp socket of %v: peers cannot send to this address; use an address of an interface", o.Address)
 	}
 	o.Address = netip.AddrPortFrom(o.Address.Addr().Unmap(), o.Address.Port())
-	if o.Batch == 0 {
-		o.Batch = udpDefaultBatch
-	}
-	if o.SendBuffer == 0 {
-		o.SendBuffer = udpDefaultBuffer
-	}
-	if o.ReceiveBuffer == 0 {
-		o.ReceiveBuffer = udpDefaultBuffer
-	}
-	if o.Offload == "" {
-		o.Offload = OffloadAuto
-	}
+	o.Batch = cmp.Or(o.Batch, udpDefaultBatch)
+	o.SendBuffer = cmp.Or(o.SendBuffer, udpDefaultBuffer)
+	o.ReceiveBuffer = cmp.Or(o.ReceiveBuffer, udpDefaultBuffer)
+	o.Offload = cmp.Or(o.Offload, OffloadAuto)
 	switch {
-	case o.MTU != 0 && (o.MTU < 1 || o.MTU > UDPMaxMTU):
-		return fmt.Errorf("mtu of %d bytes: a udp datagram has %d at most", o.MTU, UDPMaxMTU)
+	case o.MTU < 0 || o.MTU > UDPMaxMTU:
+		return outOfRange("mtu", o.MTU, 1, UDPMaxMTU)
 	case o.Batch < 1 || o.Batch > maxBatch:
-		return fmt.Errorf("batch of %d datagrams is outside 1 to %d", o.Batch, maxBatch)
+		return outOfRange("batch", o.Batch, 1, maxBatch)
 	case o.Offload != OffloadAuto && o.Offload != OffloadOn && o.Offload != OffloadOff:
-		return fmt.Errorf("offload %q is not one of auto, on, off", o.Offload)
+		return fmt.Errorf("offload: %q is not one of auto, on, off", o.Offload)
 	}
 	return nil
+}
+
+func outOfRange(option string, value, from, to int) error {
+	return fmt.Errorf("%s: %d is out of range (%d to %d)", option, value, from, to)
 }
 
 func (p *UDP) open() (err error) {
 	if p.fd, err = newSocket(p.options.Address.Addr()); err != nil {
 		return err
 	}
-	if err = p.waker.open(); err != nil {
+	if err = p.notifier.open(); err != nil {
 		return err
 	}
 	if err := p.bind(); err != nil {
 		return err
 	}
-	if err := p.tune(); err != nil {
+	if err := p.configure(); err != nil {
 		return err
 	}
-	if err := p.send.make(p.options.Batch, p.mtu); err != nil {
+	if err := p.send.init(p.options.Batch, p.mtu); err != nil {
 		return err
 	}
-	if err := p.receive.make(p.options.Batch, p.mtu); err != nil {
+	if err := p.receive.init(p.options.Batch, p.mtu); err != nil {
 		return err
 	}
 	if err := p.probe.open(p.local.Addr(), p.scope, p.options.SendBuffer, p.options.ReceiveBuffer); err != nil {
@@ -165,9 +160,9 @@ func (p *UDP) open() (err error) {
 	return nil
 }
 
-// bind takes the address, and the MTU of its interface where no other was asked
-// for. The way from an address to itself is the loopback's, whatever interface has
-// it: so the interface is looked for.
+// bind binds the socket and takes the MTU of the address's interface unless the options set one. The
+// kernel routes packets from an address to itself over the loopback, so it cannot be asked for the
+// MTU; bind looks for the interface instead.
 func (p *UDP) bind() error {
 	wanted := p.options.Address
 	i, err := interfaceOf(wanted.Addr())
@@ -179,59 +174,54 @@ func (p *UDP) bind() error {
 		return err
 	}
 	if p.mtu = p.options.MTU; p.mtu == 0 {
-		p.mtu = min(i.MTU-headers(p.local.Addr()), UDPMaxMTU)
+		p.mtu = min(i.MTU-headerBytes(p.local.Addr()), UDPMaxMTU)
 	}
 	if p.mtu < 1 {
-		return fmt.Errorf("interface %s has an MTU of %d bytes, too few for a datagram", i.Name, i.MTU)
+		return fmt.Errorf("the MTU of interface %s, %d bytes, is too small for a datagram", i.Name, i.MTU)
 	}
 	return nil
 }
 
-// headers is how many bytes IP and UDP put before a datagram.
-func headers(a netip.Addr) int {
+// headerBytes returns the size of the IP and UDP headers of a datagram.
+func headerBytes(a netip.Addr) int {
 	if a.Is4() {
 		return 28
 	}
 	return 48
 }
 
-// tune sets the socket's options.
-func (p *UDP) tune() error {
+// configure sets the socket's options.
+func (p *UDP) configure() error {
 	p.notes["address"] = p.local.String()
 	p.notes["mtu"] = fmt.Sprint(p.mtu)
-	// Fragments that get lost take the others with them: a datagram that does not
-	// fit the path is refused instead.
+	// Do not fragment: one lost fragment would lose the datagram. The kernel refuses datagrams that do
+	// not fit the path instead.
 	level, option, value := unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO
 	if p.local.Addr().Is6() {
 		level, option, value = unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_DO
 	}
 	if err := unix.SetsockoptInt(p.fd, level, option, value); err != nil {
+		return os.NewSyscallError("setsockopt", err)
+	}
+	sendBuffer, err := setBuffer(p.fd, unix.SO_SNDBUF, unix.SO_SNDBUFFORCE, p.options.SendBuffer)
+	if err != nil {
 		return err
 	}
-	for _, b := range []struct {
-		note          string
-		option, force int
-		size          int
-	}{
-		{"send-buffer", unix.SO_SNDBUF, unix.SO_SNDBUFFORCE, p.options.SendBuffer},
-		{"receive-buffer", unix.SO_RCVBUF, unix.SO_RCVBUFFORCE, p.options.ReceiveBuffer},
-	} {
-		granted, err := setBuffer(p.fd, b.option, b.force, b.size)
-		if err != nil {
-			return err
-		}
-		p.notes[b.note] = transport.FormatSize(int64(granted))
-		p.granted = granted // the last is what counts
+	receiveBuffer, err := setBuffer(p.fd, unix.SO_RCVBUF, unix.SO_RCVBUFFORCE, p.options.ReceiveBuffer)
+	if err != nil {
+		return err
 	}
+	p.notes["send-buffer"] = transport.FormatSize(int64(sendBuffer))
+	p.notes["receive-buffer"] = transport.FormatSize(int64(receiveBuffer))
 	if p.options.BusyPoll > 0 {
 		if err := unix.SetsockoptInt(p.fd, unix.SOL_SOCKET, unix.SO_BUSY_POLL, int(p.options.BusyPoll.Microseconds())); err != nil {
-			return fmt.Errorf("busy polling for %v: %w; it takes CAP_NET_ADMIN", p.options.BusyPoll, err)
+			return fmt.Errorf("busy polling for %v: %w; it needs CAP_NET_ADMIN", p.options.BusyPoll, err)
 		}
 	}
-	return p.tuneOffload()
+	return p.configureOffload()
 }
 
-// setBuffer sizes one of a socket's buffers and returns what the kernel grants.
+// setBuffer sets the size of a socket's buffer and returns what the kernel granted.
 func setBuffer(fd, option, force, size int) (granted int, err error) {
 	// Root may exceed the limit (net.core.rmem_max and wmem_max).
 	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, force, size) != nil {
@@ -239,23 +229,23 @@ func setBuffer(fd, option, force, size int) (granted int, err error) {
 			return 0, os.NewSyscallError("setsockopt", err)
 		}
 	}
-	// The kernel doubles it, for structures of its own: socket(7).
+	// The kernel doubles it, for its own structures: socket(7).
 	granted, err = unix.GetsockoptInt(fd, unix.SOL_SOCKET, option)
 	return granted / 2, os.NewSyscallError("getsockopt", err)
 }
 
-func (p *UDP) tuneOffload() error {
+func (p *UDP) configureOffload() error {
 	if p.options.Offload != OffloadOff {
 		_, errSegment := unix.GetsockoptInt(p.fd, unix.IPPROTO_UDP, unix.UDP_SEGMENT)
 		_, errCoalesce := unix.GetsockoptInt(p.fd, unix.IPPROTO_UDP, unix.UDP_GRO)
 		p.send.segments, p.receive.mayCoalesce = errSegment == nil, errCoalesce == nil
 		if err := errors.Join(errSegment, errCoalesce); err != nil && p.options.Offload == OffloadOn {
-			return fmt.Errorf("offload: UDP_SEGMENT and UDP_GRO: %w; they take Linux 5.0", err)
+			return fmt.Errorf("offload: UDP_SEGMENT and UDP_GRO: %w; they need Linux 5.0", err)
 		}
 	}
 	p.notes["offload"] = fmt.Sprintf("segment=%v gro=%v", p.send.segments, p.receive.mayCoalesce)
 	if p.options.Offload == OffloadOn {
-		p.coalesce()
+		p.enableCoalescing()
 	}
 	return nil
 }
@@ -269,10 +259,6 @@ func (p *UDP) MTU() int { return p.mtu }
 // Notes implements [Port].
 func (p *UDP) Notes() map[string]string { return p.notes }
 
-// ReceiveBuffer is how many bytes the kernel holds for the port at most, its own
-// structures for each packet among them, which outweigh small datagrams by far.
-func (p *UDP) ReceiveBuffer() int { return 2 * p.granted }
-
 // Open implements [Port].
 func (p *UDP) Open(address []byte) (Remote, error) {
 	if p.closed {
@@ -284,16 +270,16 @@ func (p *UDP) Open(address []byte) (Remote, error) {
 	}
 	switch {
 	case a.addr.Addr().Is4() != p.local.Addr().Is4():
-		return 0, fmt.Errorf("%v cannot be reached from %v: one is IPv4 and the other IPv6", a.addr, p.local)
+		return 0, fmt.Errorf("%v cannot reach %v: one is IPv4 and the other IPv6", p.local, a.addr)
 	case a.mtu != p.mtu:
-		return 0, fmt.Errorf("the mtu of %v is %d and that of %v %d: set mtu to the smaller on both sides", a.addr, a.mtu, p.local, p.mtu)
+		return 0, fmt.Errorf("the mtu of %v is %d and that of %v is %d: set mtu to the smaller one on both sides", a.addr, a.mtu, p.local, p.mtu)
 	}
 	path, err := pathMTU(p.local.Addr(), a.addr, p.scope)
 	if err != nil {
-		return 0, fmt.Errorf("no way from %v to %v: %w", p.local, a.addr, err)
+		return 0, fmt.Errorf("no route from %v to %v: %w", p.local, a.addr, err)
 	}
-	if room := path - headers(a.addr.Addr()); p.mtu > room {
-		return 0, fmt.Errorf("the way from %v to %v takes datagrams of %d bytes at most: set mtu to that, and not %d", p.local, a.addr, room, p.mtu)
+	if room := path - headerBytes(a.addr.Addr()); p.mtu > room {
+		return 0, fmt.Errorf("the path from %v to %v carries datagrams of at most %d bytes: set mtu to that instead of %d", p.local, a.addr, room, p.mtu)
 	}
 	r := &udpRemote{address: a}
 	r.length = r.name.set(a.addr, p.scope)
@@ -308,11 +294,11 @@ func (p *UDP) Open(address []byte) (Remote, error) {
 	return Remote(i), nil
 }
 
-// connect connects the socket while there is one remote only: the kernel then looks
-// for the way there once, and not for each datagram, in either direction. One of IPv6
-// stays as it is: the kernel would go on hearing the old remote's host alone when the
-// connection is dissolved, as it forgets its port and not its address (__udp_disconnect
-// of net/ipv4/udp.c).
+// connect connects the socket while there is only one remote, so that the kernel looks up the route
+// once instead of for each datagram: a round trip of 64 bytes took 5.4 us instead of 6.4. It dissolves
+// the connection when there is a second one. IPv6 sockets are never connected: when a connection is
+// dissolved, the kernel forgets the remote's port but not its address (__udp_disconnect in
+// net/ipv4/udp.c).
 func (p *UDP) connect() {
 	if p.local.Addr().Is6() {
 		return
@@ -327,15 +313,15 @@ func (p *UDP) connect() {
 			only = r
 		}
 	}
-	if only == p.only || only != nil && p.only != nil && only.source == p.only.source {
+	if only == p.connected || only != nil && p.connected != nil && only.source == p.connected.source {
 		return
 	}
-	p.settled = false
-	if p.only = only; only == nil {
-		only = &udpRemote{length: unix.SizeofSockaddrInet4} // AF_UNSPEC dissolves it
+	p.exclusive = false
+	if p.connected = only; only == nil {
+		only = &udpRemote{length: unix.SizeofSockaddrInet4} // AF_UNSPEC dissolves the connection
 	}
 	if connect(p.fd, &only.name, only.length) != 0 {
-		p.only = nil // datagrams go without
+		p.connected = nil // every datagram names its remote
 	}
 }
 
@@ -360,7 +346,7 @@ func (p *UDP) Close() error {
 	if p.fd >= 0 {
 		err = unix.Close(p.fd)
 	}
-	return errors.Join(err, p.probe.close(), p.waker.close(), p.send.free(), p.receive.free())
+	return errors.Join(err, p.probe.close(), p.notifier.close(), p.send.free(), p.receive.free())
 }
 
 // Wait implements [Waiter].
@@ -371,8 +357,43 @@ func (p *UDP) Wait(timeout time.Duration) error {
 	if p.receive.next < p.receive.filled {
 		return nil
 	}
-	return p.waker.wait(p.fd, p.send.kept, timeout)
+	return p.notifier.wait(p.fd, p.send.unsent, timeout)
 }
 
 // Wake implements [Waiter].
-func (p *UDP) Wake() { p.waker.wake() }
+func (p *UDP) Wake() { p.notifier.wake() }
+
+// udpCounts are the counters of ReadStats.
+type udpCounts struct {
+	sent, sentBytes, sendCalls, sendErrors, full, segmented, unsegmented                uint64
+	received, receivedBytes, receiveCalls, receiveErrors, refused, coalesced, truncated uint64
+	drops                                                                               uint64
+}
+
+// ReadStats implements [Port].
+func (p *UDP) ReadStats(dst []transport.Stat) []transport.Stat {
+	if !p.closed {
+		// The kernel's counter wraps at 2^32.
+		if counter, ok := dropsOf(p.fd); ok {
+			p.counts.drops += uint64(counter - uint32(p.counts.drops))
+		}
+	}
+	c := &p.counts
+	return append(dst,
+		transport.Stat{Name: "datagrams_sent", Help: "datagrams that the kernel took", Value: c.sent},
+		transport.Stat{Name: "bytes_sent", Help: "bytes of these datagrams", Value: c.sentBytes},
+		transport.Stat{Name: "send_calls", Help: "calls of sendto, sendmsg and sendmmsg, except those that found the send buffer full", Value: c.sendCalls},
+		transport.Stat{Name: "send_errors", Help: "datagrams lost because the kernel refused them", Value: c.sendErrors},
+		transport.Stat{Name: "send_buffer_full", Help: "times a datagram had to wait because the socket's send buffer was full", Value: c.full},
+		transport.Stat{Name: "segmented", Help: "messages that the kernel split into several datagrams (UDP_SEGMENT)", Value: c.segmented},
+		transport.Stat{Name: "segmentation_refused", Help: "times the kernel refused to split a message, after which datagrams are sent one by one", Value: c.unsegmented},
+		transport.Stat{Name: "datagrams_received", Help: "datagrams received", Value: c.received},
+		transport.Stat{Name: "bytes_received", Help: "bytes of these datagrams", Value: c.receivedBytes},
+		transport.Stat{Name: "receive_calls", Help: "calls of recvmsg and recvmmsg that returned something", Value: c.receiveCalls},
+		transport.Stat{Name: "receive_errors", Help: "errors of the socket other than refusals", Value: c.receiveErrors},
+		transport.Stat{Name: "refused", Help: "ICMP errors that nobody listens on a remote's port", Value: c.refused},
+		transport.Stat{Name: "coalesced", Help: "messages of several datagrams (UDP_GRO)", Value: c.coalesced},
+		transport.Stat{Name: "datagrams_too_long", Help: "datagrams dropped because they exceeded the MTU", Value: c.truncated},
+		transport.Stat{Name: "receive_drops", Help: "packets that the kernel dropped because the socket's receive buffer was full", Value: c.drops},
+	)
+}

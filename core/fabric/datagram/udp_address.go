@@ -11,9 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// udpAddress is what a udp port tells its peers, in udpAddressSize bytes: kind and
-// version, MTU u32, IP address in 16 bytes, port u16, port of the probe u16;
-// big-endian.
+// udpAddress is the content of a udp port's address: magic number u16, MTU u32, IP address in 16 bytes,
+// port u16, port of the probe u16; big-endian.
 type udpAddress struct {
 	addr  netip.AddrPort
 	mtu   int
@@ -37,22 +36,21 @@ func (a udpAddress) encode() []byte {
 
 func decodeUDPAddress(b []byte) (udpAddress, error) {
 	if len(b) != udpAddressSize || binary.BigEndian.Uint16(b) != udpAddressMagic {
-		return udpAddress{}, errors.New("the address is not one of a udp port: the peer has another provider")
+		return udpAddress{}, errors.New("the address is not one of a udp port; use the same provider on both sides")
 	}
 	a := udpAddress{mtu: int(binary.BigEndian.Uint32(b[2:])), probe: binary.BigEndian.Uint16(b[24:])}
 	ip := netip.AddrFrom16([16]byte(b[6:22])).Unmap()
 	a.addr = netip.AddrPortFrom(ip, binary.BigEndian.Uint16(b[22:]))
 	if ip.IsUnspecified() || ip.IsMulticast() || a.addr.Port() == 0 {
-		return a, fmt.Errorf("%v is no address that a datagram could be sent to", a.addr)
+		return a, fmt.Errorf("%v is not an address that datagrams can be sent to", a.addr)
 	}
 	return a, nil
 }
 
-// sockaddr is a struct sockaddr_in or sockaddr_in6, as ip(7) and ipv6(7) have them.
+// sockaddr is a struct sockaddr_in of ip(7) or a struct sockaddr_in6 of ipv6(7).
 type sockaddr [unix.SizeofSockaddrInet6]byte
 
-// set fills in an address, of the interface that scope names where it is a
-// link-local one, and returns its length.
+// set sets the address and returns its length. scope is the interface of a link-local address.
 func (s *sockaddr) set(a netip.AddrPort, scope uint32) uint32 {
 	*s = sockaddr{}
 	binary.BigEndian.PutUint16(s[2:], a.Port())
@@ -71,8 +69,7 @@ func (s *sockaddr) set(a netip.AddrPort, scope uint32) uint32 {
 	return unix.SizeofSockaddrInet6
 }
 
-// source is the address as a Source. The flow label is left out: it is not the
-// peer's identity.
+// source returns the address as a Source, without the flow label, which does not identify the peer.
 func (s *sockaddr) source() Source {
 	port := uint64(binary.BigEndian.Uint16(s[2:]))
 	if binary.NativeEndian.Uint16(s[:]) == unix.AF_INET {
@@ -82,7 +79,7 @@ func (s *sockaddr) source() Source {
 		Port: port | uint64(binary.NativeEndian.Uint32(s[24:]))<<32}
 }
 
-// systemAddress is an address for bind(2) and connect(2).
+// systemAddress returns an address for bind(2) and connect(2).
 func systemAddress(a netip.AddrPort, scope uint32) unix.Sockaddr {
 	if a.Addr().Is4() {
 		return &unix.SockaddrInet4{Port: int(a.Port()), Addr: a.Addr().As4()}
@@ -94,8 +91,8 @@ func systemAddress(a netip.AddrPort, scope uint32) unix.Sockaddr {
 	return s
 }
 
-// bindTo binds a socket. Where any port will do it looks for one and asks for that:
-// a socket whose port the kernel chose loses it when a connection is dissolved.
+// bindTo binds a socket. For port 0 it looks for a free port and binds to that one explicitly: a
+// socket whose port the kernel chose loses the port when a connection is dissolved.
 func bindTo(fd int, wanted netip.AddrPort, scope uint32) (netip.AddrPort, error) {
 	for tries := 0; ; tries++ {
 		a, err := wanted, error(nil)
@@ -105,14 +102,14 @@ func bindTo(fd int, wanted netip.AddrPort, scope uint32) (netip.AddrPort, error)
 			}
 		}
 		err = unix.Bind(fd, systemAddress(a, scope))
-		// Somebody may have been faster.
+		// Another socket may have taken the port meanwhile.
 		if wanted.Port() != 0 || tries == 100 || !errors.Is(err, unix.EADDRINUSE) {
 			return netip.AddrPortFrom(a.Addr().WithZone(""), a.Port()), os.NewSyscallError("bind", err)
 		}
 	}
 }
 
-// freePort is a port that is free, until somebody takes it.
+// freePort returns an address with a port that is free at the moment.
 func freePort(a netip.Addr, scope uint32) (free netip.AddrPort, err error) {
 	fd, err := newSocket(a)
 	if err != nil {
@@ -135,7 +132,7 @@ func freePort(a netip.Addr, scope uint32) (free netip.AddrPort, err error) {
 	return free, fmt.Errorf("bound to %v", bound)
 }
 
-// newSocket makes a socket of an address's family.
+// newSocket opens a non-blocking socket of the address's family.
 func newSocket(a netip.Addr) (int, error) {
 	family := unix.AF_INET
 	if a.Is6() {
@@ -148,7 +145,7 @@ func newSocket(a netip.Addr) (int, error) {
 	return fd, nil
 }
 
-// interfaceOf finds the interface that has an address.
+// interfaceOf returns the interface that has an address.
 func interfaceOf(a netip.Addr) (net.Interface, error) {
 	all, err := net.Interfaces()
 	if err != nil {
@@ -160,21 +157,20 @@ func interfaceOf(a netip.Addr) (net.Interface, error) {
 		}
 		addresses, err := i.Addrs()
 		if err != nil {
-			continue // it may have gone since
+			continue // the interface may be gone
 		}
 		for _, n := range addresses {
 			prefix, err := netip.ParsePrefix(n.String())
-			// All of 127.0.0.0/8 is the loopback's.
+			// The loopback has all of 127.0.0.0/8.
 			if err == nil && (prefix.Addr().Unmap() == a.WithZone("") || a.IsLoopback() && prefix.Contains(a)) {
 				return i, nil
 			}
 		}
 	}
-	return net.Interface{}, fmt.Errorf("no interface has the address %v", a)
+	return net.Interface{}, fmt.Errorf("no interface of this host has the address %v", a)
 }
 
-// pathMTU asks the kernel for the MTU of the way between two addresses, with a
-// socket that sends nothing.
+// pathMTU asks the kernel for the MTU of the path between two addresses. It sends nothing.
 func pathMTU(from netip.Addr, to netip.AddrPort, scope uint32) (mtu int, err error) {
 	level, option := unix.IPPROTO_IP, unix.IP_MTU
 	if to.Addr().Is6() {

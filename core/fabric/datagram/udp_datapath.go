@@ -6,6 +6,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// A round trip over the loopback is four system calls, so each path below makes the cheapest call that
+// will do. Measured in ns for a round trip of 64 bytes: connected send and recv 5410, connected
+// recvmsg with control messages 5840, sendto and recvfrom 6420, sendto and recvmsg with control
+// messages 6710; recvmmsg adds about 300 to recvmsg for a single datagram. With segmentation offload
+// 64 datagrams of 32 bytes in flight are about 16 times as fast as with sendmmsg and recvmmsg alone.
+
 // Send implements [Port].
 func (p *UDP) Send(to Remote, head, body []byte) bool {
 	r := p.remotes[to]
@@ -17,7 +23,7 @@ func (p *UDP) Send(to Remote, head, body []byte) bool {
 	if s.datagrams == s.batch || p.closed {
 		return false
 	}
-	if size >= directFrom {
+	if size >= directMin {
 		return p.sendDirect(r, head, body)
 	}
 	if s.used+size >= len(s.arena) {
@@ -36,8 +42,7 @@ func (p *UDP) Send(to Remote, head, body []byte) bool {
 	return true
 }
 
-// sendDirect sends a long datagram from where it lies: its copying would cost more
-// than a call of the kernel.
+// sendDirect sends a long datagram without a copy, after the batch.
 func (p *UDP) sendDirect(r *udpRemote, head, body []byte) bool {
 	s := &p.send
 	if s.count > 0 {
@@ -45,8 +50,8 @@ func (p *UDP) sendDirect(r *udpRemote, head, body []byte) bool {
 			return false
 		}
 	}
-	d := &s.direct
-	d.name(r, p.only)
+	m := &s.direct
+	m.setName(r, p.connected)
 	n := 0
 	for _, part := range [...][]byte{head, body} {
 		if len(part) > 0 {
@@ -55,11 +60,11 @@ func (p *UDP) sendDirect(r *udpRemote, head, body []byte) bool {
 			n++
 		}
 	}
-	d.header.SetIovlen(n)
-	errno := sendMessage(p.fd, d)
+	m.header.SetIovlen(n)
+	errno := sendMessage(p.fd, m)
 	if errno == unix.ECONNREFUSED { // of an earlier datagram
 		p.counts.refused++
-		errno = sendMessage(p.fd, d)
+		errno = sendMessage(p.fd, m)
 	}
 	s.parts = [2]unix.Iovec{}
 	p.countSend(errno)
@@ -76,16 +81,16 @@ func (p *UDP) sendDirect(r *udpRemote, head, body []byte) bool {
 	return true
 }
 
-// name says where a message goes, unless the socket is connected to that remote.
-func (m *messageHeader) name(to, only *udpRemote) {
+// setName sets the destination of a message, which a connected socket does not need.
+func (m *messageHeader) setName(to, connected *udpRemote) {
 	m.header.Name, m.header.Namelen = nil, 0
-	if to != only {
+	if to != connected {
 		m.header.Name, m.header.Namelen = &to.name[0], to.length
 	}
 }
 
-// append makes a datagram part of a run where it may be: all datagrams of a run
-// have one length, but for the last, which may be shorter.
+// append adds a datagram to the run if it fits: all datagrams of a run have the same length, except
+// that the last may be shorter.
 func (r *udpRun) append(to *udpRemote, size int) bool {
 	if r.to != to || size > r.segment || size == 0 || r.size != r.segment*r.datagrams ||
 		r.datagrams == maxSegments || r.size+size > UDPMaxMTU {
@@ -107,35 +112,35 @@ func (p *UDP) Flush() error {
 		var errno unix.Errno
 		switch {
 		case run.datagrams > 1 && !s.segments:
-			errno = p.sendPieces(run)
+			errno = p.sendSegments(run)
 		case s.first+1 == s.count && run.datagrams == 1:
-			if errno = p.sendOne(run, run.size); errno == 0 {
-				p.sent(1)
+			if errno = p.sendFirst(run, run.size); errno == 0 {
+				p.countSent(1)
 			}
 		default:
 			var n int
 			if n, errno = sendMessages(p.fd, p.prepare()); errno == 0 {
-				p.sent(n)
+				p.countSent(n)
 			}
 			p.countSend(errno)
 		}
-		if errno != 0 && !p.overcome(errno) {
-			if !s.kept { // and not found to be so again by a Receive
-				s.kept = true
+		if errno != 0 && !p.handleError(errno) {
+			if !s.unsent { // count once, although every Receive tries again
+				s.unsent = true
 				p.counts.full++
 			}
 			return nil
 		}
 	}
-	s.first, s.count, s.used, s.datagrams, s.kept = 0, 0, 0, 0, false
+	s.first, s.count, s.used, s.datagrams, s.unsent = 0, 0, 0, 0, false
 	return nil
 }
 
-// sendOne sends the first datagram of a run.
-func (p *UDP) sendOne(run *udpRun, size int) unix.Errno {
+// sendFirst sends the first datagram of a run.
+func (p *UDP) sendFirst(run *udpRun, size int) unix.Errno {
 	data := p.send.arena[run.start : run.start+size]
 	var errno unix.Errno
-	if run.to == p.only {
+	if run.to == p.connected {
 		errno = sendTo(p.fd, data, nil, 0)
 	} else {
 		errno = sendTo(p.fd, data, &run.to.name, run.to.length)
@@ -144,16 +149,16 @@ func (p *UDP) sendOne(run *udpRun, size int) unix.Errno {
 	return errno
 }
 
-// countSend counts a call, unless the socket had no room: how often that is found depends
-// on how often the port is polled.
+// countSend counts a system call, unless the socket was full: how often that happens depends on how
+// often the port is polled.
 func (p *UDP) countSend(errno unix.Errno) {
 	if errno != unix.EAGAIN {
 		p.counts.sendCalls++
 	}
 }
 
-// prepare fills in the headers of the runs that are to go in one call: up to the
-// first that has to go in pieces.
+// prepare fills in the headers of the runs that can go in one call and returns them. They end before
+// a run that needs a call for each datagram.
 func (p *UDP) prepare() []messageHeader {
 	s := &p.send
 	end := s.first
@@ -163,7 +168,7 @@ func (p *UDP) prepare() []messageHeader {
 			break
 		}
 		h := &s.headers[end].header
-		s.headers[end].name(run.to, p.only)
+		s.headers[end].setName(run.to, p.connected)
 		s.vectors[end].Base = &s.arena[run.start]
 		s.vectors[end].SetLen(run.size)
 		h.Control = nil
@@ -177,8 +182,8 @@ func (p *UDP) prepare() []messageHeader {
 	return s.headers[s.first:end]
 }
 
-// sent counts runs that are on their way.
-func (p *UDP) sent(runs int) {
+// countSent counts runs that were sent and moves past them.
+func (p *UDP) countSent(runs int) {
 	for range runs {
 		run := &p.send.runs[p.send.first]
 		p.counts.sent += uint64(run.datagrams)
@@ -190,19 +195,19 @@ func (p *UDP) sent(runs int) {
 	}
 }
 
-// overcome says whether to go on after an error of the first run.
-func (p *UDP) overcome(errno unix.Errno) bool {
+// handleError handles an error of the first run and reports whether Flush can go on.
+func (p *UDP) handleError(errno unix.Errno) bool {
 	run := &p.send.runs[p.send.first]
 	switch {
 	case errno == unix.EAGAIN:
 		return false
 	case run.datagrams > 1 && p.send.segments && (errno == unix.EINVAL || errno == unix.EIO || errno == unix.EOPNOTSUPP):
-		// The interface cannot do it, or a segment does not fit its MTU.
+		// The interface cannot segment, or a segment exceeds its MTU.
 		p.counts.unsegmented++
 		p.send.segments = false
 		return true
 	case errno == unix.ECONNREFUSED && !run.refused:
-		// An earlier datagram was refused, and not this one.
+		// An earlier datagram was refused, not this one.
 		p.counts.refused++
 		run.refused = true
 		return true
@@ -212,12 +217,11 @@ func (p *UDP) overcome(errno unix.Errno) bool {
 	return true
 }
 
-// sendPieces sends the datagrams of a run one by one; what remains of it was not
-// sent.
-func (p *UDP) sendPieces(run *udpRun) unix.Errno {
+// sendSegments sends the datagrams of a run one by one. The run keeps those that were not sent.
+func (p *UDP) sendSegments(run *udpRun) unix.Errno {
 	for run.datagrams > 0 {
 		size := min(run.segment, run.size)
-		switch errno := p.sendOne(run, size); errno {
+		switch errno := p.sendFirst(run, size); errno {
 		case 0:
 			p.counts.sent++
 			p.counts.sentBytes += uint64(size)
@@ -239,8 +243,8 @@ func (p *UDP) Receive(packets []Packet) (n int, err error) {
 	if p.closed {
 		return 0, ErrClosed
 	}
-	if p.send.kept {
-		_ = p.Flush() // its only error is that of a closed port
+	if p.send.unsent {
+		_ = p.Flush() // the only error is ErrClosed
 	}
 	r := &p.receive
 	if r.next == r.filled && len(packets) > 0 {
@@ -254,9 +258,9 @@ func (p *UDP) Receive(packets []Packet) (n int, err error) {
 	return n, nil
 }
 
-// fetch asks the kernel for what has arrived, for at most as many messages as the
-// caller takes. The first of a burst comes by itself: who answers it at once should
-// not wait for the kernel to find that there is no second.
+// fetch receives at most so many messages from the kernel. It asks for one at first, so that a single
+// datagram is answered before the kernel has looked for a second, and for twice as many each time
+// that something was there.
 func (p *UDP) fetch(most int) {
 	r := &p.receive
 	for i := range r.filled {
@@ -265,82 +269,80 @@ func (p *UDP) fetch(most int) {
 		h.SetControllen(len(r.controls[i]))
 	}
 	r.next, r.filled, r.offset = 0, 0, 0
-	n, errno := p.ask(min(most, r.streak, len(r.headers)))
+	n, errno := p.receiveUpTo(min(most, r.ask, len(r.headers)))
 	switch errno {
 	case 0:
 		p.counts.receiveCalls++
 		r.filled = n
-		p.look()
-		r.streak = r.nextStreak()
-		if r.streak >= coalesceFrom && r.mayCoalesce && !r.coalesces {
-			p.coalesce()
+		p.readControl()
+		r.ask = r.nextAsk()
+		if r.ask >= coalesceFrom && r.mayCoalesce && !r.coalesces {
+			p.enableCoalescing()
 		}
 		return
 	case unix.EAGAIN:
-		p.settled = p.only != nil
+		p.exclusive = p.connected != nil
 	case unix.ECONNREFUSED:
 		p.counts.refused++
 	default:
 		p.counts.receiveErrors++
 	}
-	r.streak = 1
+	r.ask = 1
 }
 
-// nextStreak is how many messages to ask for next, after some have come: twice as
-// many, unless they are so long that their buffers would not stay in the cache.
-func (r *udpReceive) nextStreak() int {
+// nextAsk returns how many messages to ask for after some have come: twice as many, unless their
+// buffers would leave the cache.
+func (r *udpReceive) nextAsk() int {
 	total := 0
 	for i := range r.filled {
 		total += int(r.headers[i].length)
 	}
-	if total > receiveMost {
-		return max(r.streak/2, 2)
+	if total > receiveBytes {
+		return max(r.ask/2, 2)
 	}
-	return min(2*r.streak, len(r.headers))
+	return min(2*r.ask, len(r.headers))
 }
 
-// coalesceFrom is how many messages are asked for at once, having come one behind
-// the other, before the kernel is to hand out several as one: what it says along
-// with them takes time, which one that comes alone is spared.
+// coalesceFrom is the number of messages asked for at once from which the kernel is to coalesce them.
+// The control messages that come with that take time, which single datagrams should not pay.
 const coalesceFrom = 16
 
-func (p *UDP) coalesce() {
+func (p *UDP) enableCoalescing() {
 	r := &p.receive
 	r.coalesces = coalesce(p.fd) == 0
 	r.mayCoalesce = r.coalesces
 }
 
-// ask makes the cheapest call that will do for at most that many messages.
-func (p *UDP) ask(most int) (n int, errno unix.Errno) {
+// receiveUpTo makes the cheapest system call that receives at most so many messages.
+func (p *UDP) receiveUpTo(most int) (n int, errno unix.Errno) {
 	r := &p.receive
-	r.bare = false
+	r.unnamed = false
 	switch {
 	case most > 1:
 		return receiveMessages(p.fd, r.headers[:most])
 	case r.coalesces:
 		return 1, receiveMessage(p.fd, &r.headers[0])
 	}
-	name := &r.names[0]
-	if r.bare = p.settled; r.bare {
-		name = nil
+	from := &r.names[0]
+	if r.unnamed = p.exclusive; r.unnamed {
+		from = nil
 	}
-	length, errno := receiveFrom(p.fd, r.buffer(0), name)
+	length, errno := receiveFrom(p.fd, r.buffer(0), from)
 	if errno != 0 {
 		return 0, errno
 	}
 	h := &r.headers[0]
-	h.length = uint32(min(length, r.room))
+	h.length = uint32(min(length, r.size))
 	h.header.Flags = 0
-	if length > r.room {
+	if length > r.size {
 		h.header.Flags = unix.MSG_TRUNC
 	}
-	h.header.SetControllen(0) // fetch makes room again
+	h.header.SetControllen(0) // until fetch resets it
 	return 1, 0
 }
 
-// look reads what the kernel says about the next message: the length of the
-// datagrams that it is made of.
-func (p *UDP) look() {
+// readControl reads the length of the next message's datagrams from its control messages.
+func (p *UDP) readControl() {
 	r := &p.receive
 	r.segment = int(r.headers[r.next].length)
 	control := r.controls[r.next][:]
@@ -361,7 +363,8 @@ func (p *UDP) look() {
 	}
 }
 
-// take hands out the next datagram of what was fetched, if it is sound.
+// take returns the next fetched datagram in packet. It returns false, and drops the datagram, if that
+// exceeds the MTU.
 func (p *UDP) take(packet *Packet) bool {
 	r := &p.receive
 	length := int(r.headers[r.next].length)
@@ -370,8 +373,8 @@ func (p *UDP) take(packet *Packet) bool {
 	if ok {
 		end := r.offset + size
 		packet.Data = r.buffer(r.next)[r.offset:end:end]
-		if r.bare {
-			packet.Source = p.only.source
+		if r.unnamed {
+			packet.Source = p.connected.source
 		} else {
 			packet.Source = r.names[r.next].source()
 		}
@@ -383,7 +386,7 @@ func (p *UDP) take(packet *Packet) bool {
 	if r.offset += size; r.offset >= length {
 		r.offset = 0
 		if r.next++; r.next < r.filled {
-			p.look()
+			p.readControl()
 		}
 	}
 	return ok

@@ -13,12 +13,12 @@ import (
 
 var _ Prober = (*UDP)(nil)
 
-// udpProbe is the socket of the floor, which is not the port's own: no datagram of
-// the one gets into the other.
+// udpProbe is the socket of the floor. The port's own socket has datagrams of the transport's protocol
+// in its queue, and options and a connection that would change the floor.
 type udpProbe struct {
-	fd   int // 0 where there is none
+	fd   int // 0 if not open
 	port uint16
-	last uint64 // nonce of the probe that was answered last
+	last uint64 // nonce of the last probe that was answered
 }
 
 func (q *udpProbe) open(a netip.Addr, scope uint32, sendBuffer, receiveBuffer int) error {
@@ -48,9 +48,9 @@ func (q *udpProbe) close() error {
 	return err
 }
 
-// Probe implements [Prober]: connected sockets of their own, with the plain calls of
-// the kernel for one datagram, sendmmsg and recvmmsg for many, and no segmentation
-// offload.
+// Probe implements [Prober] over connected sockets of its own: send and recv for single datagrams,
+// sendmmsg and recvmmsg for many, and no segmentation offload. A port may do better than that, and its
+// ratio to the floor is then below 1.
 func (p *UDP) Probe(ctx context.Context, to Remote, initiate bool, d time.Duration) (transport.Floor, error) {
 	if p.closed {
 		return transport.Floor{}, ErrClosed
@@ -59,10 +59,10 @@ func (p *UDP) Probe(ctx context.Context, to Remote, initiate bool, d time.Durati
 	name := sockaddr{}
 	length := name.set(netip.AddrPortFrom(r.address.addr.Addr(), r.address.probe), p.scope)
 	if errno := connect(p.probe.fd, &name, length); errno != 0 {
-		return transport.Floor{}, fmt.Errorf("connecting to the probe of %v: %w", r.address.addr, errno)
+		return transport.Floor{}, fmt.Errorf("connecting to the probe socket of %v: %w", r.address.addr, errno)
 	}
 	l := newUDPLink(p.probe.fd, p.mtu)
-	for l.take(probeMost) > 0 { // what a probe that was given up left behind
+	for l.take(probeMost) > 0 { // left from an abandoned probe
 	}
 	f, err := measure(ctx, l, p.mtu, initiate, d, &p.probe.last)
 	if f.RoundTrip > 0 {
@@ -71,7 +71,7 @@ func (p *UDP) Probe(ctx context.Context, to Remote, initiate bool, d time.Durati
 	return f, err
 }
 
-// udpLink is the bare socket.
+// udpLink is a [link] over a socket.
 type udpLink struct {
 	fd       int
 	out      []byte
@@ -79,7 +79,7 @@ type udpLink struct {
 	stride   int
 	sends    [probeMost]messageHeader
 	receives [probeMost]messageHeader
-	outward  unix.Iovec // all datagrams of a call are the same
+	outward  unix.Iovec // shared: all datagrams of a call are the same
 	inward   [probeMost]unix.Iovec
 }
 

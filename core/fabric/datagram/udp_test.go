@@ -59,13 +59,13 @@ func TestUDPRefusesOptions(t *testing.T) {
 	here := netip.MustParseAddrPort("127.0.0.1:0")
 	taken := openUDP(t, UDPOptions{})
 	for says, o := range map[string]UDPOptions{
-		"no address that a peer could send to": {Address: netip.MustParseAddrPort("0.0.0.0:0")},
-		"give one of an interface":             {},
-		"no interface has the address":         {Address: netip.MustParseAddrPort("192.0.2.1:0")},
-		"address already in use":               {Address: taken.local},
-		"mtu of 70000 bytes":                   {Address: here, MTU: 70000},
-		"batch of -1 datagrams":                {Address: here, Batch: -1},
-		`offload "maybe"`:                      {Address: here, Offload: "maybe"},
+		"peers cannot send to this address":         {Address: netip.MustParseAddrPort("0.0.0.0:0")},
+		"use an address of an interface":            {},
+		"no interface of this host has the address": {Address: netip.MustParseAddrPort("192.0.2.1:0")},
+		"address already in use":                    {Address: taken.local},
+		"mtu: 70000 is out of range (1 to 65487)":   {Address: here, MTU: 70000},
+		"batch: -1 is out of range (1 to 1024)":     {Address: here, Batch: -1},
+		`offload: "maybe"`:                          {Address: here, Offload: "maybe"},
 	} {
 		_, err := OpenUDP(o)
 		require.ErrorContains(t, err, says)
@@ -77,13 +77,13 @@ func TestUDPRefusesPeers(t *testing.T) {
 	a := openUDP(t, UDPOptions{MTU: 2000})
 	b := openUDP(t, UDPOptions{MTU: 1000})
 	_, err := a.Open(b.Address())
-	require.ErrorContains(t, err, "set mtu to the smaller on both sides")
+	require.ErrorContains(t, err, "set mtu to the smaller one on both sides")
 	six := udpAddress{addr: netip.MustParseAddrPort("[::1]:9"), mtu: 2000}
 	_, err = a.Open(six.encode())
 	require.ErrorContains(t, err, "one is IPv4 and the other IPv6")
 	nowhere := udpAddress{addr: netip.MustParseAddrPort("255.255.255.255:9"), mtu: 2000}
 	_, err = a.Open(nowhere.encode())
-	require.ErrorContains(t, err, "no way from")
+	require.ErrorContains(t, err, "no route from")
 }
 
 // TestUDPStrangers: whatever somebody sends to the port's address arrives as it is, or
@@ -159,7 +159,7 @@ func TestUDPQueueBeforeConnection(t *testing.T) {
 		require.NoError(t, err)
 	}
 	r := openTo(t, a, b)
-	require.NotNil(t, a.only)
+	require.NotNil(t, a.connected)
 	require.True(t, b.Send(openTo(t, b, a), []byte("real"), nil))
 	require.NoError(t, b.Flush())
 	receiveUntil(t, a, "the remote's datagram", func(data []byte, source Source) bool {

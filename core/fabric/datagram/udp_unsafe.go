@@ -13,8 +13,9 @@ type messageHeader struct {
 	_      [4]byte
 }
 
-// The calls below do not tell Go's scheduler that they are in the kernel: none of
-// them blocks, the socket being non-blocking. docs/decisions has the reasons.
+// The functions below make raw system calls, which do not tell Go's scheduler: the socket is
+// non-blocking, so none of them blocks, and the scheduler's part would cost more than the rest of a
+// port.
 
 func sendMessages(fd int, headers []messageHeader) (n int, errno unix.Errno) {
 	r, _, errno := unix.RawSyscall6(unix.SYS_SENDMMSG, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(headers))), uintptr(len(headers)), 0, 0, 0)
@@ -31,15 +32,15 @@ func receiveMessages(fd int, headers []messageHeader) (n int, errno unix.Errno) 
 	return int(r), errno
 }
 
-// receiveMessage is receiveMessages of one: it does not look for a second.
+// receiveMessage receives one message. Unlike receiveMessages it does not look for a second.
 func receiveMessage(fd int, header *messageHeader) unix.Errno {
 	r, _, errno := unix.RawSyscall(unix.SYS_RECVMSG, uintptr(fd), uintptr(unsafe.Pointer(&header.header)), 0)
 	header.length = uint32(r)
 	return errno
 }
 
-// receiveFrom receives one datagram and returns its length, also where it is longer
-// than the buffer. Where from is nil nobody wants to know.
+// receiveFrom receives one datagram and returns its length, even if it is longer than the buffer. It
+// sets from to the sender's address unless from is nil.
 func receiveFrom(fd int, buffer []byte, from *sockaddr) (length int, errno unix.Errno) {
 	var size *uint32
 	if from != nil {
@@ -51,36 +52,35 @@ func receiveFrom(fd int, buffer []byte, from *sockaddr) (length int, errno unix.
 	return int(r), errno
 }
 
-// sendTo sends to an address, or where that is nil to where the socket is connected.
+// sendTo sends to an address, or to the connected remote if to is nil.
 func sendTo(fd int, data []byte, to *sockaddr, length uint32) unix.Errno {
 	_, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(data))), uintptr(len(data)), 0,
 		uintptr(unsafe.Pointer(to)), uintptr(length))
 	return errno
 }
 
-// connect connects a socket, or dissolves its connection.
+// connect connects a socket, or dissolves its connection if to has the family AF_UNSPEC.
 func connect(fd int, to *sockaddr, length uint32) unix.Errno {
 	_, _, errno := unix.RawSyscall(unix.SYS_CONNECT, uintptr(fd), uintptr(unsafe.Pointer(to)), uintptr(length))
 	return errno
 }
 
-// coalesce makes the kernel hand out several datagrams as one message.
+// coalesce makes the kernel return several datagrams as one message.
 func coalesce(fd int) unix.Errno {
 	on := int32(1)
 	_, _, errno := unix.RawSyscall6(unix.SYS_SETSOCKOPT, uintptr(fd), unix.IPPROTO_UDP, unix.UDP_GRO, uintptr(unsafe.Pointer(&on)), unsafe.Sizeof(on), 0)
 	return errno
 }
 
-// The order of values of SO_MEMINFO: linux/sock_diag.h.
+// Indices of the values of SO_MEMINFO: linux/sock_diag.h.
 const (
 	memoryInfoDrops = 8
 	memoryInfoCount = 9
 )
 
-// dropsOf is how many packets the kernel has thrown away since the socket's
-// receive buffer was full, modulo 2^32, and whether it tells. It is the counter
-// that SO_RXQ_OVFL sends along with the packet after the gap, but to be had at any
-// time.
+// dropsOf returns how many packets the kernel has dropped because the socket's receive buffer was
+// full, modulo 2^32. It is the counter that SO_RXQ_OVFL attaches to the packet after the gap, but
+// available at any time. It returns false if the kernel does not have it.
 func dropsOf(fd int) (uint32, bool) {
 	var values [memoryInfoCount]uint32
 	size := uint32(unsafe.Sizeof(values))

@@ -1,6 +1,7 @@
 package datagram
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -10,41 +11,38 @@ import (
 	"time"
 
 	"transportbench/core/fabric/rdma"
+	"transportbench/core/transport"
 )
 
 const (
-	verbsDefaultBatch  = 64
-	verbsDefaultSignal = 64
-	verbsDefaultInline = 188 // as perftest's, which most adapters grant
-	verbsLeastInline   = 60  // as eRPC's, which older ones grant
+	verbsDefaultInline = 188 // perftest's, which most adapters grant
+	verbsMinInline     = 60  // eRPC's, which older adapters grant
 	verbsDefaultDepth  = 512
 
-	// VerbsMaxPeers is the most that VerbsOptions.Peers may be.
+	// VerbsMaxPeers is the maximum of VerbsOptions.Peers.
 	VerbsMaxPeers = 1024
 )
 
-// VerbsOptions say how to make a verbs port. The zero value of each field is its
-// default.
+// VerbsOptions configure a verbs port. The zero value of each field selects its default.
 type VerbsOptions struct {
-	// MTU is the largest datagram in bytes; 0 is the device's.
+	// MTU is the size of the largest datagram in bytes; 0 is the device's.
 	MTU int
-	// Batch is the most datagrams between two flushes; 0 is 64.
+	// Batch is the maximum number of datagrams between two flushes; 0 is 64.
 	Batch int
-	// SendDepth and ReceiveDepth are the requests of the queues; 0 is 512, or what
-	// the device has if that is less. A datagram that finds no receive is lost.
+	// SendDepth and ReceiveDepth are the depths of the queues; 0 is 512, or the device's maximum if
+	// that is less. A datagram that finds no receive is lost.
 	SendDepth, ReceiveDepth int
-	// SignalInterval is every how many sends one asks for a completion; 0 is 64.
-	// It is half of SendDepth at most.
+	// SignalInterval is the number of sends for each that asks for a completion; 0 is 64. It is at most
+	// half of SendDepth.
 	SignalInterval int
-	// Inline is the longest datagram that goes within its request; 0 is 188 bytes, or
-	// 60 or none where the device does not grant that, and -1 none. What is asked for the
-	// device must grant.
+	// Inline is the size in bytes of the largest datagram that is sent within its request. 0 takes 188,
+	// 60 or none, whichever the device grants first; -1 is none. The device must grant any other value.
 	Inline int
 	// Peers is how many peers may send to a port on the software device; 0 is 64.
 	Peers int
 }
 
-// Verbs is a port on a UD queue pair. It implements [Port] and [Waiter].
+// Verbs is a port on a UD queue pair. It implements [Port], [Waiter] and [Prober].
 type Verbs struct {
 	options  VerbsOptions
 	device   rdma.Device
@@ -53,18 +51,18 @@ type Verbs struct {
 	region   *rdma.Region // send buffers, then those of inline datagrams, then receive buffers
 	endpoint rdma.Endpoint
 	address  []byte
-	stride   int  // of receive buffers
-	routed   bool // what is before a datagram says which host sent it
-	failed   error
-	probe    *Verbs // a port for the probe alone; its own is nil
-	probed   uint64 // nonce of the probe that was answered last
+	stride   int    // from receive buffer to receive buffer
+	routed   bool   // the header before a datagram identifies the sending host
+	failed   error  // first error of the device, after which the port is useless
+	probe    *Verbs // a port for the probe alone; nil in that port
+	probed   uint64 // nonce of the last probe that was answered
 	closed   bool
 
-	waking   sync.Mutex    // Wake is any thread's, and must not ring what was closed
-	notifier rdma.Notifier // nil for the port of a probe, and once it is closed
+	waking   sync.Mutex    // any thread may call Wake, which must not notify a closed notifier
+	notifier rdma.Notifier // nil in the probe's port and once it is closed
 
 	remotes []*verbsRemote
-	known   map[string]rdma.PeerHandle // by endpoint: handles live as long as the queue pair
+	handles map[string]rdma.PeerHandle // by endpoint; they live as long as the queue pair
 
 	send    verbsSend
 	receive verbsReceive
@@ -77,34 +75,33 @@ var (
 	_ Waiter = (*Verbs)(nil)
 )
 
-// verbsRemote is a remote's address handle.
+// verbsRemote is a remote with its address handle.
 type verbsRemote struct {
 	handle rdma.PeerHandle
 	source Source
-	probe  []byte // address of the remote's port for the probe
+	probe  []byte // address of the remote's probe port
 }
 
-// verbsSend is the batch and the send queue behind it. A send's number gives its
-// buffer and tells which sends a completion covers.
+// verbsSend is the batch and the send queue. The number of a send determines its buffer; a completion
+// covers all sends up to its number.
 type verbsSend struct {
 	requests []rdma.SendRequest // the batch
 	inline   int                // bytes from one inline datagram of the batch to the next
-	first    int                // that has not been posted
-	kept     bool               // the last flush left some
+	first    int                // first request that is not posted
+	unsent   bool               // the last flush kept some
 	count    int
 	next     uint64 // number of the next send
 	done     uint64 // sends that have completed
 }
 
-// verbsReceive is where the receive buffers are: posted, arrived, handed out, or
-// to be posted again.
+// verbsReceive tracks the receive buffers that are not posted.
 type verbsReceive struct {
-	arrived []arrival // a ring
+	arrived []arrival // ring of datagrams that Receive has not returned yet
 	head    uint64
 	tail    uint64
-	lent    []rdma.ReceiveRequest // handed out by the last Receive
-	spare   []rdma.ReceiveRequest // to be posted
-	refill  int                   // how many at once
+	lent    []rdma.ReceiveRequest // of the packets that the last Receive returned
+	free    []rdma.ReceiveRequest // to post
+	refill  int                   // how many to post at once
 }
 
 // arrival is a datagram that was polled.
@@ -114,46 +111,44 @@ type arrival struct {
 	source uint32 // queue pair
 }
 
-// OpenVerbs makes a queue pair on a device, which the caller opened and closes after
-// all its ports.
+// OpenVerbs opens a port on a new queue pair of the device. The caller closes the device after all its
+// ports.
 func OpenVerbs(device rdma.Device, o VerbsOptions) (*Verbs, error) {
 	if err := o.complete(device.Attributes()); err != nil {
 		return nil, err
 	}
-	p := &Verbs{options: o, device: device, known: map[string]rdma.PeerHandle{}}
+	p := &Verbs{options: o, device: device, handles: map[string]rdma.PeerHandle{}}
 	o.Batch, o.SendDepth, o.ReceiveDepth, o.SignalInterval = probeMost, min(2*probeMost, o.SendDepth), min(4*probeMost, o.ReceiveDepth), 1
-	p.probe = &Verbs{options: o, device: device, known: map[string]rdma.PeerHandle{}}
+	p.probe = &Verbs{options: o, device: device, handles: map[string]rdma.PeerHandle{}}
 	if err := errors.Join(p.probe.open(), p.open()); err != nil {
 		return nil, errors.Join(fmt.Errorf("UD queue pair on %s: %w", device.Attributes().Name, err), p.Close())
 	}
 	return p, nil
 }
 
+// complete fills in defaults and checks the options.
 func (o *VerbsOptions) complete(a rdma.Attributes) error {
-	fill := func(value *int, standard int) {
-		if *value == 0 {
-			*value = standard
+	o.MTU = cmp.Or(o.MTU, a.MTU)
+	o.Batch = cmp.Or(o.Batch, 64)
+	o.SendDepth = cmp.Or(o.SendDepth, min(verbsDefaultDepth, a.MaxSendDepth))
+	o.ReceiveDepth = cmp.Or(o.ReceiveDepth, min(verbsDefaultDepth, a.MaxReceiveDepth))
+	o.SignalInterval = cmp.Or(o.SignalInterval, min(64, max(o.SendDepth/2, 1)))
+	o.Peers = cmp.Or(o.Peers, 64)
+	device := fmt.Sprintf("%s port %d: ", a.Name, a.Port)
+	for _, c := range []struct {
+		option          string
+		value, from, to int
+	}{
+		{device + "mtu", o.MTU, 1, a.MTU},
+		{"batch", o.Batch, 1, maxBatch},
+		{device + "send depth", o.SendDepth, 2, a.MaxSendDepth},
+		{device + "receive depth", o.ReceiveDepth, 1, a.MaxReceiveDepth},
+		{"signal interval", o.SignalInterval, 1, o.SendDepth / 2},
+		{"peers", o.Peers, 1, VerbsMaxPeers},
+	} {
+		if c.value < c.from || c.value > c.to {
+			return outOfRange(c.option, c.value, c.from, c.to)
 		}
-	}
-	fill(&o.MTU, a.MTU)
-	fill(&o.Batch, verbsDefaultBatch)
-	fill(&o.SendDepth, min(verbsDefaultDepth, a.MaxSendDepth))
-	fill(&o.ReceiveDepth, min(verbsDefaultDepth, a.MaxReceiveDepth))
-	fill(&o.SignalInterval, min(verbsDefaultSignal, max(o.SendDepth/2, 1)))
-	fill(&o.Peers, 64)
-	switch {
-	case o.MTU < 1 || o.MTU > a.MTU:
-		return fmt.Errorf("mtu of %d bytes: %s port %d has %d", o.MTU, a.Name, a.Port, a.MTU)
-	case o.Batch < 1 || o.Batch > maxBatch:
-		return fmt.Errorf("batch of %d datagrams is outside 1 to %d", o.Batch, maxBatch)
-	case o.SendDepth < 2 || o.SendDepth > a.MaxSendDepth:
-		return fmt.Errorf("send depth of %d is outside 2 to %d, which %s has", o.SendDepth, a.MaxSendDepth, a.Name)
-	case o.ReceiveDepth < 1 || o.ReceiveDepth > a.MaxReceiveDepth:
-		return fmt.Errorf("receive depth of %d is outside 1 to %d, which %s has", o.ReceiveDepth, a.MaxReceiveDepth, a.Name)
-	case o.SignalInterval < 1 || o.SignalInterval > o.SendDepth/2:
-		return fmt.Errorf("signal interval of %d is outside 1 to half of the send depth, %d", o.SignalInterval, o.SendDepth)
-	case o.Peers < 1 || o.Peers > VerbsMaxPeers:
-		return fmt.Errorf("%d peers is outside 1 to %d", o.Peers, VerbsMaxPeers)
 	}
 	return nil
 }
@@ -168,16 +163,15 @@ func (p *Verbs) open() (err error) {
 			return err
 		}
 	}
-	if err := p.makePair(); err != nil {
+	if err := p.newQueuePair(); err != nil {
 		return err
 	}
 	p.endpoint = p.qp.Endpoint()
-	// Peers tell by it whether datagrams fit, and not by the device's.
-	p.endpoint.MTU = o.MTU
-	if err := p.makeAddress(); err != nil {
+	p.endpoint.MTU = o.MTU // peers compare it with theirs
+	if p.address, err = p.encodeAddress(); err != nil {
 		return err
 	}
-	// Without a global route the 40 bytes before a datagram say nothing.
+	// Without a global route the 40 bytes before a datagram are undefined.
 	p.routed = p.endpoint.Provider == rdma.Verbs && p.endpoint.LID == 0
 	p.stride = (rdma.GlobalRouteHeaderSize + o.MTU + 63) &^ 63
 	if p.region, err = p.device.Allocate(p.receiveOffset(uint32(o.ReceiveDepth)), 0); err != nil {
@@ -188,23 +182,23 @@ func (p *Verbs) open() (err error) {
 	r := &p.receive
 	r.arrived = make([]arrival, o.ReceiveDepth)
 	r.lent = make([]rdma.ReceiveRequest, 0, o.ReceiveDepth)
-	r.spare = make([]rdma.ReceiveRequest, 0, o.ReceiveDepth)
+	r.free = make([]rdma.ReceiveRequest, 0, o.ReceiveDepth)
 	r.refill = max(min(o.ReceiveDepth/4, 32), 1)
 	for i := range o.ReceiveDepth {
-		r.spare = append(r.spare, p.receiveInto(uint32(i)))
+		r.free = append(r.free, p.receiveInto(uint32(i)))
 	}
-	return p.refillWith(o.ReceiveDepth)
+	return p.postReceives()
 }
 
-// makePair makes the queue pair, with as much inline as it is granted.
-func (p *Verbs) makePair() (err error) {
+// newQueuePair makes the queue pair, with as much inline data as the device grants.
+func (p *Verbs) newQueuePair() (err error) {
 	o := &p.options
 	wanted := []int{max(o.Inline, 0)}
 	if o.Inline == 0 {
-		wanted = []int{verbsDefaultInline, verbsLeastInline, 0}
+		wanted = []int{verbsDefaultInline, verbsMinInline, 0}
 	}
 	for _, inline := range wanted {
-		// The key's highest bit would make it a privileged one.
+		// A key whose highest bit is set is privileged.
 		p.qp, err = p.device.NewQueuePair(rdma.QueuePairConfig{Type: rdma.UnreliableDatagram, Completions: p.cq,
 			SendDepth: o.SendDepth, ReceiveDepth: o.ReceiveDepth, MaxInline: inline, QKey: rand.Uint32() >> 1, Peers: o.Peers})
 		if err == nil {
@@ -213,18 +207,18 @@ func (p *Verbs) makePair() (err error) {
 			return nil
 		}
 		if !errors.Is(err, rdma.ErrInvalid) {
-			break // it was not for the size
+			break // the reason was not the size
 		}
 	}
 	return err
 }
 
-// makeAddress: lengths of the whole and of the endpoint, u16, big-endian; the endpoint;
-// the address of the port for the probe.
-func (p *Verbs) makeAddress() error {
+// encodeAddress returns the port's address: the lengths of the whole and of the endpoint (u16,
+// big-endian), the endpoint, and the address of the probe's port.
+func (p *Verbs) encodeAddress() ([]byte, error) {
 	endpoint, err := p.endpoint.MarshalBinary()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var probe []byte
 	if p.probe != nil {
@@ -232,37 +226,36 @@ func (p *Verbs) makeAddress() error {
 	}
 	b := binary.BigEndian.AppendUint16(nil, uint16(4+len(endpoint)+len(probe)))
 	b = binary.BigEndian.AppendUint16(b, uint16(len(endpoint)))
-	p.address = slices.Concat(b, endpoint, probe)
-	return nil
+	return slices.Concat(b, endpoint, probe), nil
 }
 
-func splitAddress(address []byte) (e rdma.Endpoint, probe []byte, err error) {
+func decodeAddress(address []byte) (e rdma.Endpoint, probe []byte, err error) {
 	if len(address) < 4 || len(address) != int(binary.BigEndian.Uint16(address)) || len(address)-4 < int(binary.BigEndian.Uint16(address[2:])) {
-		return e, nil, fmt.Errorf("%d bytes is not its length", len(address))
+		return e, nil, fmt.Errorf("its length does not match its %d bytes", len(address))
 	}
 	end := 4 + int(binary.BigEndian.Uint16(address[2:]))
 	return e, address[end:], e.UnmarshalBinary(address[4:end])
 }
 
-// receiveInto is the request that receives into a buffer.
+// receiveInto returns a request that receives into a buffer.
 func (p *Verbs) receiveInto(buffer uint32) rdma.ReceiveRequest {
 	return rdma.ReceiveRequest{ID: receiveID | uint64(buffer), Local: p.region.Address + uint64(p.receiveOffset(buffer)),
 		Length: uint32(rdma.GlobalRouteHeaderSize + p.options.MTU), LocalKey: p.region.LocalKey}
 }
 
-// sendOffset is where a send of that number has its buffer in the region.
+// sendOffset returns the offset in the region of the buffer of a send.
 func (p *Verbs) sendOffset(number uint64) int {
 	return int(number%uint64(p.options.SendDepth)) * p.options.MTU
 }
 
-// inlineOffset is where an inline datagram of the batch lies until it is posted. Its
-// request takes it along, so there is one place for each in the batch: few enough to stay
-// in the cache, which send buffers, each a page behind the last, never are.
+// inlineOffset returns the offset in the region of an inline datagram of the batch. The device copies
+// it when it is posted, so there is only one buffer for each datagram of the batch: few enough to stay
+// in the cache, unlike the send buffers.
 func (p *Verbs) inlineOffset(i int) int {
 	return (p.options.SendDepth*p.options.MTU+63)&^63 + i*p.send.inline
 }
 
-// receiveOffset is where a receive buffer lies in the region.
+// receiveOffset returns the offset in the region of a receive buffer.
 func (p *Verbs) receiveOffset(buffer uint32) int {
 	return p.inlineOffset(p.options.Batch) + int(buffer)*p.stride
 }
@@ -286,28 +279,25 @@ func (p *Verbs) Notes() map[string]string {
 	return notes
 }
 
-// ReceiveDepth is how many datagrams may arrive between two calls of Receive.
-func (p *Verbs) ReceiveDepth() int { return p.options.ReceiveDepth }
-
 // Open implements [Port].
 func (p *Verbs) Open(address []byte) (Remote, error) {
 	if p.closed {
 		return 0, ErrClosed
 	}
-	e, probe, err := splitAddress(address)
+	e, probe, err := decodeAddress(address)
 	if err != nil {
-		return 0, fmt.Errorf("the address is not one of a verbs port: %w", err)
+		return 0, fmt.Errorf("the address is not one of a verbs port (%w); use the same provider on both sides", err)
 	}
 	if e.MTU != p.options.MTU {
-		return 0, fmt.Errorf("the mtu of the remote port is %d and this one's %d: set mtu to the smaller on both sides", e.MTU, p.options.MTU)
+		return 0, fmt.Errorf("the mtu of the remote port is %d and that of this port is %d: set mtu to the smaller one on both sides", e.MTU, p.options.MTU)
 	}
 	key := string(address[4 : len(address)-len(probe)])
-	handle, ok := p.known[key]
+	handle, ok := p.handles[key]
 	if !ok {
 		if handle, err = p.qp.AddPeer(e); err != nil {
 			return 0, err
 		}
-		p.known[key] = handle
+		p.handles[key] = handle
 	}
 	r := &verbsRemote{handle: handle, source: p.sourceOf(e), probe: slices.Clone(probe)}
 	if i := slices.Index(p.remotes, nil); i >= 0 {
@@ -318,9 +308,8 @@ func (p *Verbs) Open(address []byte) (Remote, error) {
 	return Remote(len(p.remotes) - 1), nil
 }
 
-// sourceOf is what packets of an endpoint have as their source. On an InfiniBand
-// subnet without global routes that is the number of the queue pair alone, which
-// hosts may share.
+// sourceOf returns the Source of an endpoint's packets. On an InfiniBand subnet without global routes
+// it is the number of the queue pair alone, which several hosts may use.
 func (p *Verbs) sourceOf(e rdma.Endpoint) Source {
 	s := Source{Port: uint64(e.Number)}
 	if p.routed && len(e.GID) == 16 {
@@ -329,8 +318,7 @@ func (p *Verbs) sourceOf(e rdma.Endpoint) Source {
 	return s
 }
 
-// Release implements [Port]. The address handle stays, since a queue pair's live as
-// long as it does.
+// Release implements [Port]. The address handle lives as long as the queue pair.
 func (p *Verbs) Release(r Remote) {
 	if int(r) < len(p.remotes) {
 		p.remotes[r] = nil
@@ -360,7 +348,7 @@ func (p *Verbs) Wake() {
 	}
 }
 
-// closeNotifier has later wakes do nothing.
+// closeNotifier makes later calls of Wake do nothing.
 func (p *Verbs) closeNotifier() error {
 	p.waking.Lock()
 	defer p.waking.Unlock()
@@ -393,4 +381,32 @@ func (p *Verbs) Close() error {
 		errs = append(errs, p.region.Close())
 	}
 	return errors.Join(errs...)
+}
+
+// verbsCounts are the counters of ReadStats.
+type verbsCounts struct {
+	sent, sentBytes, doorbells, signaled, full         uint64
+	received, receivedBytes, polls, refills, truncated uint64
+}
+
+// ReadStats implements [Port].
+func (p *Verbs) ReadStats(dst []transport.Stat) []transport.Stat {
+	c := &p.counts
+	notReady := uint64(0)
+	if !p.closed {
+		notReady = p.device.ReceiverNotReady()
+	}
+	return append(dst,
+		transport.Stat{Name: "datagrams_sent", Help: "datagrams that the device took", Value: c.sent},
+		transport.Stat{Name: "bytes_sent", Help: "bytes of these datagrams", Value: c.sentBytes},
+		transport.Stat{Name: "send_calls", Help: "postlists: doorbells rung for sends", Value: c.doorbells},
+		transport.Stat{Name: "sends_signaled", Help: "datagrams that asked for a completion", Value: c.signaled},
+		transport.Stat{Name: "send_queue_full", Help: "times a datagram had to wait because the send queue was full", Value: c.full},
+		transport.Stat{Name: "datagrams_received", Help: "datagrams received", Value: c.received},
+		transport.Stat{Name: "bytes_received", Help: "bytes of these datagrams", Value: c.receivedBytes},
+		transport.Stat{Name: "receive_calls", Help: "polls of the completion queue that returned something", Value: c.polls},
+		transport.Stat{Name: "receive_refills", Help: "postlists of receives", Value: c.refills},
+		transport.Stat{Name: "datagrams_too_long", Help: "datagrams dropped because they exceeded the MTU", Value: c.truncated},
+		transport.Stat{Name: "receive_drops", Help: "datagrams of all ports of the device that found no receive, if the device counts them", Value: notReady},
+	)
 }

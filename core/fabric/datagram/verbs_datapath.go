@@ -8,7 +8,7 @@ import (
 	"transportbench/core/fabric/rdma"
 )
 
-// receiveID is set in the ID of a receive; that of a send is its number.
+// receiveID is the bit that marks the ID of a receive. The ID of a send is its number.
 const receiveID = 1 << 63
 
 // Send implements [Port].
@@ -67,8 +67,8 @@ func (p *Verbs) Flush() error {
 			p.fail(err)
 			return p.failed
 		case tries > 0:
-			if !s.kept {
-				s.kept = true
+			if !s.unsent {
+				s.unsent = true
 				p.counts.full++
 			}
 			return p.failed
@@ -76,7 +76,7 @@ func (p *Verbs) Flush() error {
 			p.poll()
 		}
 	}
-	s.first, s.count, s.kept = 0, 0, false
+	s.first, s.count, s.unsent = 0, 0, false
 	return p.failed
 }
 
@@ -86,29 +86,27 @@ func (p *Verbs) Receive(packets []Packet) (n int, err error) {
 		return 0, ErrClosed
 	}
 	r := &p.receive
-	r.spare = append(r.spare, r.lent...)
+	r.free = append(r.free, r.lent...)
 	r.lent = r.lent[:0]
-	if len(r.spare) >= r.refill {
-		if err := p.refillWith(len(r.spare)); err != nil {
-			p.fail(err)
-		}
+	if len(r.free) >= r.refill {
+		p.fail(p.postReceives())
 	}
-	if r.head == r.tail && p.poll() > 0 && p.send.kept {
-		_ = p.Flush() // Receive returns the same error
+	if r.head == r.tail && p.poll() > 0 && p.send.unsent {
+		_ = p.Flush() // Receive returns the same error below
 	}
 	for n < len(packets) && r.head != r.tail {
 		a := r.arrived[r.head%uint64(len(r.arrived))]
 		r.head++
 		r.lent = append(r.lent, p.receiveInto(a.buffer))
-		if p.handOut(a, &packets[n]) {
+		if p.take(a, &packets[n]) {
 			n++
 		}
 	}
 	return n, p.failed
 }
 
-// handOut makes a packet of an arrival, if it is sound.
-func (p *Verbs) handOut(a arrival, packet *Packet) bool {
+// take returns an arrival in packet. It returns false if the length is invalid.
+func (p *Verbs) take(a arrival, packet *Packet) bool {
 	offset := p.receiveOffset(a.buffer)
 	if a.length < rdma.GlobalRouteHeaderSize || int(a.length) > rdma.GlobalRouteHeaderSize+p.options.MTU {
 		p.counts.truncated++
@@ -126,9 +124,9 @@ func (p *Verbs) handOut(a arrival, packet *Packet) bool {
 	return true
 }
 
-// routeSource reads the sender's GID from a global route header, or from the IPv4
-// header that RoCE version 2 has in its last 20 bytes: InfiniBand Architecture
-// Specification, volume 1, annex A17.4.5.2.
+// routeSource returns the sender's GID from a global route header, or from the IPv4 header that RoCE
+// version 2 has in its last 20 bytes (InfiniBand Architecture Specification, volume 1, annex
+// A17.4.5.2).
 func routeSource(header []byte) (high, low uint64) {
 	if header[0]>>4 == 6 {
 		return binary.BigEndian.Uint64(header[8:]), binary.BigEndian.Uint64(header[16:])
@@ -136,8 +134,8 @@ func routeSource(header []byte) (high, low uint64) {
 	return 0, 0xffff<<32 | uint64(binary.BigEndian.Uint32(header[32:]))
 }
 
-// poll takes completions, and says how many: it frees sends and lines up arrivals. It takes
-// no more than there is room for, as there is for every receive.
+// poll polls completions and returns their number. It frees sends and queues arrivals; the ring has
+// room for every receive.
 func (p *Verbs) poll() (n int) {
 	n, err := p.cq.Poll(p.polled)
 	if err != nil {
@@ -160,7 +158,7 @@ func (p *Verbs) poll() (n int) {
 			r.arrived[r.tail%uint64(len(r.arrived))] = arrival{buffer: uint32(c.ID), length: c.Length, source: c.Source}
 			r.tail++
 		default:
-			r.spare = append(r.spare, p.receiveInto(uint32(c.ID)))
+			r.free = append(r.free, p.receiveInto(uint32(c.ID)))
 			if c.Status != rdma.StatusLocalLength {
 				p.failWith("receive", c.Status)
 			} else {
@@ -171,19 +169,19 @@ func (p *Verbs) poll() (n int) {
 	return n
 }
 
-// refillWith posts spare receives, the first n.
-func (p *Verbs) refillWith(n int) error {
+// postReceives posts the free receives.
+func (p *Verbs) postReceives() error {
 	r := &p.receive
-	posted, err := p.qp.PostReceive(r.spare[:n])
+	posted, err := p.qp.PostReceive(r.free)
 	p.counts.refills++
-	r.spare = r.spare[:copy(r.spare, r.spare[posted:])]
+	r.free = r.free[:copy(r.free, r.free[posted:])]
 	if errors.Is(err, rdma.ErrQueueFull) {
 		return nil
 	}
 	return err
 }
 
-// fail keeps the first error, after which the port is of no use.
+// fail keeps the first error, after which the port is useless.
 func (p *Verbs) fail(err error) {
 	if p.failed == nil {
 		p.failed = err
@@ -192,6 +190,6 @@ func (p *Verbs) fail(err error) {
 
 func (p *Verbs) failWith(what string, status rdma.Status) {
 	if p.failed == nil {
-		p.failed = fmt.Errorf("the queue pair failed: %s: %v", what, status)
+		p.failed = fmt.Errorf("the queue pair failed: %s completed with %v", what, status)
 	}
 }

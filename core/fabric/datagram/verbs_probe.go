@@ -10,15 +10,15 @@ import (
 
 var _ Prober = (*Verbs)(nil)
 
-// Probe implements [Prober] on queue pairs of their own, so that no datagram of the
-// probe gets among the others.
+// Probe implements [Prober] on queue pairs of its own, so that its datagrams do not mix with those of
+// the port.
 func (p *Verbs) Probe(ctx context.Context, to Remote, initiate bool, d time.Duration) (transport.Floor, error) {
 	if p.closed {
 		return transport.Floor{}, ErrClosed
 	}
 	remote, err := p.probe.Open(p.remotes[to].probe)
 	if err != nil {
-		return transport.Floor{}, fmt.Errorf("reaching the remote's probe: %w", err)
+		return transport.Floor{}, fmt.Errorf("opening the remote's probe port: %w", err)
 	}
 	defer p.probe.Release(remote)
 	l := &verbsLink{port: p.probe, to: remote, zeros: make([]byte, p.options.MTU)}
@@ -32,7 +32,7 @@ func (p *Verbs) Probe(ctx context.Context, to Remote, initiate bool, d time.Dura
 	return f, err
 }
 
-// verbsLink is a queue pair: the port adds next to nothing to it.
+// verbsLink is a [link] over a queue pair. Verbs adds next to nothing to its cost.
 type verbsLink struct {
 	port    *Verbs
 	to      Remote

@@ -7,55 +7,53 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// udpSend is the batch. Its datagrams lie one behind the other in the arena, so
-// that a run of them can go as one.
+// udpSend is the batch of datagrams to send. They lie one after the other in the arena, so that a run
+// of them can be sent as one message.
 type udpSend struct {
 	arena     []byte
 	used      int
 	runs      []udpRun
-	first     int // run that has not been sent
+	first     int // first run that is not sent
 	count     int // runs
 	datagrams int // in all runs, sent or not
 	batch     int
-	segments  bool // runs of more than one datagram go in one message
-	kept      bool // the last flush left some
+	segments  bool // a run of several datagrams goes in one message
+	unsent    bool // the last flush kept some
 
-	direct messageHeader // of a datagram that goes from where it lies
+	direct messageHeader // of a datagram that is sent without a copy
 	parts  [2]unix.Iovec
 
 	headers  []messageHeader // by run
 	vectors  []unix.Iovec
-	controls [][24]byte // UDP_SEGMENT, as cmsg(3) has it
+	controls [][24]byte // UDP_SEGMENT, in the format of cmsg(3)
 }
 
-// udpRun is consecutive datagrams to one remote.
+// udpRun is a run of consecutive datagrams to one remote.
 type udpRun struct {
 	to          *udpRemote
 	start, size int // in the arena
 	segment     int // bytes of each datagram but the last
 	datagrams   int
-	refused     bool // an error was taken for an earlier one's
+	refused     bool // its send returned the error of an earlier datagram
 }
 
 const (
-	// directFrom is the length in bytes from which a datagram is not copied into
-	// the batch.
-	directFrom = 16 << 10
-	// sendMost and receiveMost are the bytes of a batch, either way, beyond which a
-	// part of them should go first: the far side can work meanwhile, and all stays
-	// in a core's cache.
-	sendMost    = 128 << 10
-	receiveMost = 256 << 10
+	// directMin is the size in bytes from which a datagram is sent without a copy: the copy would cost
+	// more than a system call.
+	directMin = 16 << 10
+	// sendBytes and receiveBytes bound a batch in each direction. A smaller batch lets the other side
+	// start earlier, and stays in a core's cache.
+	sendBytes    = 128 << 10
+	receiveBytes = 256 << 10
+	// maxSegments is UDP_MAX_SEGMENTS of linux/udp.h in the oldest kernels that have it; later kernels
+	// allow more.
+	maxSegments = 64
 )
 
-// maxSegments is UDP_MAX_SEGMENTS of linux/udp.h in the oldest kernels that have
-// it; it is larger since.
-const maxSegments = 64
-
-func (s *udpSend) make(batch, mtu int) (err error) {
+func (s *udpSend) init(batch, mtu int) (err error) {
 	s.batch = batch
-	// One byte more, for an empty datagram at the end to have an address.
-	size := min(batch*min(mtu, directFrom), max(sendMost, min(mtu, directFrom))) + 1
+	// One more byte, so that an empty datagram at the end has an address.
+	size := min(batch*min(mtu, directMin), max(sendBytes, min(mtu, directMin))) + 1
 	if s.arena, err = unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS); err != nil {
 		return fmt.Errorf("mapping a batch of %d datagrams of %d bytes: %w", batch, mtu, err)
 	}
@@ -77,20 +75,21 @@ func (s *udpSend) make(batch, mtu int) (err error) {
 
 func (s *udpSend) free() error { return unmap(&s.arena) }
 
-// udpReceive is what was fetched and not handed out yet.
+// udpReceive holds the messages that were received from the kernel but not returned yet. A message is
+// one datagram, or several that the kernel coalesced.
 type udpReceive struct {
 	arena   []byte
 	stride  int  // bytes from buffer to buffer
-	room    int  // bytes of a buffer
-	next    int  // message that is handed out
+	size    int  // of a buffer
+	next    int  // message to return next
 	filled  int  // messages
 	offset  int  // in the next message
-	segment int  // bytes of its datagrams, but the last
-	streak  int  // messages to ask for: grows while there are some
-	bare    bool // what was fetched has no name: it is from the only remote
+	segment int  // bytes of its datagrams but the last
+	ask     int  // messages to ask for; grows while there are some
+	unnamed bool // the messages carry no address: they are from the connected remote
 
 	mayCoalesce bool
-	coalesces   bool // and since then always, as messages in the queue may be several datagrams
+	coalesces   bool // and always will: messages in the queue may already be several datagrams
 
 	headers  []messageHeader // by message
 	vectors  []unix.Iovec
@@ -98,27 +97,27 @@ type udpReceive struct {
 	controls [][64]byte
 }
 
-// Buffers that begin at the same offset in a page would compete for the same
-// places in the cache: so they do not.
+// bufferSkew offsets the buffers, because buffers at the same offset in a page compete for the same
+// cache sets.
 const bufferSkew = 5 * 64
 
-func (r *udpReceive) make(batch, mtu int) (err error) {
-	r.room = mtu
+func (r *udpReceive) init(batch, mtu int) (err error) {
+	r.size = mtu
 	if r.mayCoalesce {
-		r.room = 1 << 16
+		r.size = 1 << 16
 	}
-	r.stride = (r.room+63)&^63 + bufferSkew
+	r.stride = (r.size+63)&^63 + bufferSkew
 	if r.arena, err = unix.Mmap(-1, 0, batch*r.stride, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS); err != nil {
-		return fmt.Errorf("mapping %d receive buffers of %d bytes: %w", batch, r.room, err)
+		return fmt.Errorf("mapping %d receive buffers of %d bytes: %w", batch, r.size, err)
 	}
-	r.streak = 1
+	r.ask = 1
 	r.headers = make([]messageHeader, batch)
 	r.vectors = make([]unix.Iovec, batch)
 	r.names = make([]sockaddr, batch)
 	r.controls = make([][64]byte, batch)
 	for i := range batch {
 		r.vectors[i].Base = &r.buffer(i)[0]
-		r.vectors[i].SetLen(r.room)
+		r.vectors[i].SetLen(r.size)
 		h := &r.headers[i].header
 		h.Iov, h.Name, h.Control = &r.vectors[i], &r.names[i][0], &r.controls[i][0]
 		h.SetIovlen(1)
@@ -128,7 +127,7 @@ func (r *udpReceive) make(batch, mtu int) (err error) {
 	return nil
 }
 
-func (r *udpReceive) buffer(i int) []byte { return r.arena[i*r.stride:][:r.room] }
+func (r *udpReceive) buffer(i int) []byte { return r.arena[i*r.stride:][:r.size] }
 
 func (r *udpReceive) free() error { return unmap(&r.arena) }
 
