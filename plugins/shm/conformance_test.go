@@ -28,8 +28,8 @@ func TestConformanceNamed(t *testing.T) {
 	})
 }
 
-// TestConformanceArmed arms every idle ring at once, so that the bell carries
-// all that does not come in one stream.
+// TestConformanceArmed arms every idle ring, so that each message after a pause needs a
+// notification.
 func TestConformanceArmed(t *testing.T) {
 	transporttest.Run(t, transporttest.Suite{
 		Driver:  Driver{},

@@ -7,7 +7,7 @@ import (
 	"transportbench/core/transport"
 )
 
-var _ transport.SeriesReader = (*worker)(nil)
+var _ transport.Tracer = (*worker)(nil)
 
 // trace is what the time of a window went into, part by part.
 type trace struct {
@@ -18,8 +18,8 @@ type trace struct {
 	connections int
 }
 
-// StartSeries implements [transport.SeriesReader].
-func (w *worker) StartSeries(parts int, d time.Duration) {
+// BeginTrace implements [transport.Tracer].
+func (w *worker) BeginTrace(parts int, d time.Duration) {
 	t := trace{parts: make([]spent, parts), length: max(1, int64(d)/int64(max(parts, 1)))}
 	t.next = clock() + t.length
 	for _, p := range w.peers {
@@ -30,8 +30,8 @@ func (w *worker) StartSeries(parts int, d time.Duration) {
 	w.counts.trace = t
 }
 
-// ReadSeries implements [transport.SeriesReader].
-func (w *worker) ReadSeries(dst []transport.Series) []transport.Series {
+// ReadTrace implements [transport.Tracer].
+func (w *worker) ReadTrace(dst []transport.Series) []transport.Series {
 	return w.counts.trace.series(dst)
 }
 

@@ -12,7 +12,8 @@ const (
 	membarrierRegisterGlobalExpedited = 1 << 2
 )
 
-// RegisterBarrier makes this process take part in the barriers of others.
+// RegisterBarrier makes the threads of this process pass the barriers of other
+// processes; see [Barrier].
 func RegisterBarrier() error {
 	_, _, errno := unix.Syscall(unix.SYS_MEMBARRIER, membarrierRegisterGlobalExpedited, 0, 0)
 	if errno != 0 {
@@ -21,10 +22,10 @@ func RegisterBarrier() error {
 	return nil
 }
 
-// Barrier makes every thread of every registered process pass a full memory barrier
-// before it returns. Who goes to sleep calls it between saying so and looking once
-// more, so that who wakes it can do without a barrier: it stores, and then loads whether
-// anybody sleeps.
+// Barrier makes every running thread of every registered process pass a full memory
+// barrier before it returns. A thread that is about to sleep stores a flag, calls
+// Barrier and checks for work once more. The thread that posts work then needs no
+// barrier between its store of the work and its load of the flag.
 func Barrier() {
 	_, _, _ = unix.RawSyscall(unix.SYS_MEMBARRIER, membarrierGlobalExpedited, 0, 0)
 }

@@ -1,10 +1,10 @@
-// Package shm is memory that processes of one host share: segments, ordered
-// stores to and parking on a word of them, telling that a process has died, and
-// the floor of everything built on them.
+// Package shm shares memory between processes of one host: segments, words in
+// them with ordered stores and futexes, and a watcher that reports when a process
+// ends. The packages ring and inbox below it send messages through such memory.
 //
-// A segment comes from memfd_create and is mapped by a peer through
-// /proc/PID/fd/N, so that nothing is left behind when a process is killed, and
-// it is sealed, so that no peer can shrink it under another's feet. Where /proc
-// is closed to the peer, a segment with a name in /dev/shm serves; it is for
-// processes of one user, and is unlinked once all have mapped it.
+// A segment comes from memfd_create. A peer maps it through /proc/PID/fd/N, so
+// nothing is left behind when a process is killed. It is sealed, so no peer can
+// shrink it while another has it mapped. If /proc is closed to the peer, use a
+// named segment in /dev/shm: it works between processes of one user, and is
+// unlinked once all of them have mapped it.
 package shm

@@ -2,10 +2,10 @@
 
 package shm
 
-// PrefetchWrite asks for the ownership of a cache line that will be written
-// soon. A line that was only read is shared, and the store to it would wait for
-// the other copy to be invalidated; asked for early, that overlaps with the
-// work in between. It is a hint: where the processor lacks it, nothing happens.
+// PrefetchWrite requests ownership of a cache line that will be written soon. A
+// store to a line that this core has only read waits until the other copies are
+// invalidated; requesting the line early overlaps that wait with other work. It is
+// a hint and does nothing on a processor without the instruction.
 //
 //go:noescape
 func PrefetchWrite(p *uint32)

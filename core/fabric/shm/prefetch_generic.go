@@ -2,5 +2,5 @@
 
 package shm
 
-// PrefetchWrite is a hint that this processor has no use for.
+// PrefetchWrite does nothing on this processor.
 func PrefetchWrite(*uint32) {}

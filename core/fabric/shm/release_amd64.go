@@ -2,13 +2,13 @@
 
 package shm
 
-// A plain MOV is a release store on amd64. sync/atomic has none: its store is
-// an XCHG, which waits until everything before it has reached the cache and
-// then asks for the line anew. A consumer that polls the line takes it in
-// between, and the message costs a second transfer.
+// A plain MOV is a release store on amd64. The store of sync/atomic is an XCHG,
+// which waits until all earlier stores have reached the cache and then requests the
+// line again. If a polling consumer takes the line in between, the message costs a
+// second transfer.
 
-// StoreRelease32 stores v so that everything before it in this thread is seen by
-// whoever sees v. It orders nothing that follows.
+// StoreRelease32 stores v. A thread that loads v also sees everything that this
+// thread wrote before. It orders nothing that follows.
 //
 //go:noescape
 func StoreRelease32(p *uint32, v uint32)

@@ -4,11 +4,11 @@ package shm
 
 import "sync/atomic"
 
-// On arm64 sync/atomic is a store-release as it is; the race detector follows
-// nothing else.
+// On arm64 the store of sync/atomic is a store-release already. The race detector
+// understands only sync/atomic.
 
-// StoreRelease32 stores v so that everything before it in this thread is seen by
-// whoever sees v. It orders nothing that follows.
+// StoreRelease32 stores v. A thread that loads v also sees everything that this
+// thread wrote before. It orders nothing that follows.
 func StoreRelease32(p *uint32, v uint32) { atomic.StoreUint32(p, v) }
 
 // StoreRelease64 is StoreRelease32 for 64 bits.

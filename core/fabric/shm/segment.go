@@ -10,19 +10,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Backing is where a segment's memory comes from.
+// Backing is the kind of memory behind a segment.
 type Backing string
 
 // The backings of a segment.
 const (
-	Memfd Backing = "memfd" // anonymous; gone with its last process
-	Named Backing = "named" // a file in /dev/shm; gone with Unlink
+	Memfd Backing = "memfd" // anonymous; freed with its last process
+	Named Backing = "named" // a file in /dev/shm; freed after Unlink
 )
 
-// NamedDir holds the segments of backing Named.
+// NamedDir is the directory of segments with backing Named.
 const NamedDir = "/dev/shm"
 
-// Ref says how another process of this host reaches a segment.
+// Ref tells another process of this host how to open a segment.
 type Ref struct {
 	PID  int    `json:"pid,omitempty"` // of the owner, with FD
 	FD   int    `json:"fd,omitempty"`
@@ -30,27 +30,28 @@ type Ref struct {
 	Size int    `json:"size"`
 }
 
-// BootID says which host, and which start of it, this is: segments reach no further.
+// BootID identifies the host and its current boot. Processes with the same BootID can
+// share segments.
 func BootID() string {
 	id, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	return strings.TrimSpace(string(id))
 }
 
-// Segment is one mapping. The process that created it and those that opened it
-// hold the same memory.
+// Segment is one process's mapping of shared memory. The creator and every process
+// that opens it see the same bytes.
 type Segment struct {
 	memory []byte
 	fd     int
 	ref    Ref
 }
 
-// seals keep a segment's size, and the seals themselves, as they are.
+// seals forbid changes of a segment's size and of its seals.
 const seals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 
-// Create makes a segment of size bytes, all zero. label shows up in
-// /proc/PID/maps. A named segment takes all its memory at once, so that a full
-// /dev/shm is an error here and not a SIGBUS later; a memfd takes it as it is
-// touched.
+// Create makes a segment of size bytes, all zero. label appears in
+// /proc/PID/maps. A named segment allocates all its memory at once, so that a full
+// /dev/shm is an error here instead of a SIGBUS later; a memfd allocates pages on
+// first touch.
 func Create(label string, size int, backing Backing) (*Segment, error) {
 	switch backing {
 	case Memfd:
@@ -71,7 +72,7 @@ func Create(label string, size int, backing Backing) (*Segment, error) {
 	case Named:
 		return createNamed(label, size)
 	default:
-		return nil, fmt.Errorf("%q is not a backing of shared memory", backing)
+		return nil, fmt.Errorf("creating shared memory: backing %q is unknown (%s or %s)", backing, Memfd, Named)
 	}
 }
 
@@ -81,29 +82,29 @@ func createNamed(label string, size int) (*Segment, error) {
 		return nil, fmt.Errorf("creating shared memory: %w", err)
 	}
 	defer file.Close()
-	give := func(err error) (*Segment, error) {
+	fail := func(err error) (*Segment, error) {
 		os.Remove(file.Name())
 		return nil, err
 	}
 	if err := unix.Fallocate(int(file.Fd()), 0, 0, int64(size)); err != nil {
 		if errors.Is(err, unix.ENOSPC) {
-			return give(fmt.Errorf("%s has no room for %d bytes: free some of it or enlarge it with `mount -o remount,size=...`: %w", NamedDir, size, err))
+			return fail(fmt.Errorf("creating shared memory: %s has no room for %d bytes: free some of it or enlarge it with `mount -o remount,size=...`: %w", NamedDir, size, err))
 		}
-		return give(fmt.Errorf("creating shared memory %s: fallocate: %w", file.Name(), err))
+		return fail(fmt.Errorf("creating shared memory %s: fallocate: %w", file.Name(), err))
 	}
 	fd, err := unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
-		return give(fmt.Errorf("creating shared memory %s: %w", file.Name(), err))
+		return fail(fmt.Errorf("creating shared memory %s: %w", file.Name(), err))
 	}
 	s, err := mapSegment(fd, Ref{Name: filepath.Base(file.Name()), Size: size})
 	if err != nil {
-		return give(err)
+		return fail(err)
 	}
 	return s, nil
 }
 
-// Open maps a segment that another process, or this one, created. The caller
-// checks what is in it: a Ref is only a claim.
+// Open maps a segment that another process, or this one, created. It checks that ref
+// names a segment of that size; the caller must check the contents.
 func Open(ref Ref) (*Segment, error) {
 	path := fmt.Sprintf("/proc/%d/fd/%d", ref.PID, ref.FD)
 	if ref.Name != "" {
@@ -112,11 +113,11 @@ func Open(ref Ref) (*Segment, error) {
 		}
 		path = filepath.Join(NamedDir, ref.Name)
 	}
-	// O_NONBLOCK: the descriptor that a Ref claims might be a FIFO.
+	// O_NONBLOCK because the descriptor of a false Ref may be a FIFO.
 	fd, err := unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	switch {
 	case errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM):
-		return nil, fmt.Errorf("mapping shared memory %s: %w: the peer runs as another user, or /proc is closed to this one; run all ranks as one user, with the named backing where /proc stays closed", path, err)
+		return nil, fmt.Errorf("mapping shared memory %s: %w: the peer runs as another user, or /proc is closed to this process; run all ranks as one user, and use the named backing if /proc stays closed", path, err)
 	case err != nil:
 		return nil, fmt.Errorf("mapping shared memory %s: %w", path, err)
 	}
@@ -127,8 +128,8 @@ func Open(ref Ref) (*Segment, error) {
 	return mapSegment(fd, ref)
 }
 
-// checkFile refuses a file that could shrink while it is mapped, which would
-// turn a load into a SIGBUS. A named file cannot be sealed; its size is checked
+// checkFile returns an error if the file could shrink while it is mapped, because a
+// load would then raise SIGBUS. A named file cannot be sealed; its size is checked
 // once.
 func checkFile(fd int, ref Ref) error {
 	var stat unix.Stat_t
@@ -136,18 +137,18 @@ func checkFile(fd int, ref Ref) error {
 		return err
 	}
 	if stat.Mode&unix.S_IFMT != unix.S_IFREG || ref.Size <= 0 || stat.Size != int64(ref.Size) {
-		return fmt.Errorf("it is not a segment of %d bytes", ref.Size)
+		return fmt.Errorf("the file is not a segment of %d bytes", ref.Size)
 	}
 	if ref.Name == "" {
 		got, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
 		if err != nil || got&seals != seals {
-			return errors.New("it is not sealed against resizing")
+			return errors.New("the segment is not sealed against resizing")
 		}
 	}
 	return nil
 }
 
-// mapSegment takes fd over.
+// mapSegment maps fd and owns it from then on.
 func mapSegment(fd int, ref Ref) (*Segment, error) {
 	memory, err := unix.Mmap(fd, 0, ref.Size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
@@ -157,15 +158,15 @@ func mapSegment(fd int, ref Ref) (*Segment, error) {
 	return &Segment{memory: memory, fd: fd, ref: ref}, nil
 }
 
-// Bytes is the shared memory, page aligned. It must not be touched after Close:
-// that is a fault which no recover catches. The race detector does not see it.
+// Bytes returns the shared memory, page aligned. An access after Close is a fault that
+// recover cannot catch. The race detector does not see this memory.
 func (s *Segment) Bytes() []byte { return s.memory }
 
-// Ref says how other processes reach the segment, as long as its owner has it
-// open (Memfd) or has not unlinked it (Named).
+// Ref returns how other processes open the segment. It is valid until the owner closes
+// (Memfd) or unlinks (Named) the segment.
 func (s *Segment) Ref() Ref { return s.ref }
 
-// Unlink removes the name of a named segment; mappings stay. It is idempotent.
+// Unlink removes the name of a named segment; mappings stay valid. It is idempotent.
 func (s *Segment) Unlink() error {
 	if s.ref.Name == "" {
 		return nil
@@ -177,7 +178,7 @@ func (s *Segment) Unlink() error {
 	return err
 }
 
-// Close unmaps. It is idempotent and does not unlink.
+// Close unmaps the segment. It is idempotent and does not unlink.
 func (s *Segment) Close() error {
 	if s.memory == nil {
 		return nil

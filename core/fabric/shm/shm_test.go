@@ -25,7 +25,7 @@ func TestSegmentIsShared(t *testing.T) {
 			Word64(mine.Bytes(), 4096).Store(42)
 			require.EqualValues(t, 42, Word64(theirs.Bytes(), 4096).Load())
 
-			// The name can go while the memory stays.
+			// The memory stays after its name is gone.
 			require.NoError(t, mine.Unlink())
 			require.NoError(t, mine.Unlink())
 			Word64(theirs.Bytes(), 8).Store(7)
@@ -98,7 +98,7 @@ func TestWordsAreAligned(t *testing.T) {
 
 func TestFutex(t *testing.T) {
 	var word atomic.Uint32
-	FutexWait(&word, 1, time.Hour) // the word does not hold 1: no wait
+	FutexWait(&word, 1, time.Hour) // returns at once: the word does not hold 1
 
 	before := time.Now()
 	FutexWait(&word, 0, 5*time.Millisecond)

@@ -8,9 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Watcher tells when a process ends, whatever ends it. One goroutine sleeps in
-// epoll_wait(2) on the processes' descriptors; it runs only when something
-// happens. Its methods may be called from any goroutine.
+// Watcher reports when processes end, for whatever reason. One goroutine sleeps in
+// epoll_wait(2) on their pidfds. The methods are safe for concurrent use.
 type Watcher struct {
 	epoll, wake int // descriptors
 	done        chan struct{}
@@ -20,7 +19,7 @@ type Watcher struct {
 	closed bool
 }
 
-// NewWatcher starts the goroutine; Close ends it.
+// NewWatcher returns a Watcher and starts its goroutine, which Close ends.
 func NewWatcher() (*Watcher, error) {
 	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
@@ -68,8 +67,8 @@ func (w *Watcher) run() {
 	}
 }
 
-// Add calls died once, from another goroutine, when the process ends. The
-// handle, which is not 0, is for Remove.
+// Add makes the watcher call died once, on its own goroutine, when the process ends. The
+// handle is for Remove and is never 0.
 func (w *Watcher) Add(pid int, died func()) (handle int, err error) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
@@ -78,7 +77,7 @@ func (w *Watcher) Add(pid int, died func()) (handle int, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
-		return 0, errors.Join(errors.New("watching peers: closed"), unix.Close(fd))
+		return 0, errors.Join(errors.New("watching peers: the watcher is closed"), unix.Close(fd))
 	}
 	w.died[fd] = died
 	if err := w.listen(fd); err != nil {
@@ -88,7 +87,7 @@ func (w *Watcher) Add(pid int, died func()) (handle int, err error) {
 	return fd, nil
 }
 
-// Remove ends a watch; a zero handle is none.
+// Remove ends a watch; handle 0 is ignored.
 func (w *Watcher) Remove(handle int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -9,9 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Word32 returns the 32-bit word at an offset of shared memory, for use with
-// sync/atomic alone. It panics where the offset is out of bounds or unaligned:
-// offsets are constants or were checked.
+// Word32 returns the 32-bit word at an offset of shared memory. It panics if the offset
+// is out of bounds or unaligned; callers pass constants or checked offsets.
 func Word32(memory []byte, offset int) *atomic.Uint32 {
 	return (*atomic.Uint32)(word(memory, offset, 4))
 }
@@ -34,12 +33,12 @@ const (
 	futexWake = 1 // FUTEX_WAKE
 )
 
-// FutexWait parks the thread until FutexWake on the same word, unless the word
-// does not hold value any more, and for timeout at most; it may also return
-// for no reason. The word may be shared between processes.
+// FutexWait parks the thread until FutexWake is called on the same word or timeout has
+// passed. It returns at once if the word does not hold value, and may return early for
+// no reason. The word may be shared between processes.
 func FutexWait(w *atomic.Uint32, value uint32, timeout time.Duration) {
 	limit := unix.NsecToTimespec(timeout.Nanoseconds())
-	// Every error (EAGAIN, EINTR, ETIMEDOUT) means: look at the word again.
+	// After any error (EAGAIN, EINTR, ETIMEDOUT) the caller looks at the word again.
 	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(w)), futexWait, uintptr(value), uintptr(unsafe.Pointer(&limit)), 0, 0)
 }
 

@@ -12,25 +12,25 @@ import (
 	"transportbench/core/lab/result/set"
 )
 
-// Options configure a comparison.
+// Options are how to compare.
 type Options struct {
 	Alpha float64 // between 0 and 1
 	Floor float64 // as a share, from 0
-	// Metrics are compared if both sides have them.
+	// Metrics are compared where both sides have them.
 	Metrics []string
-	// Across lists the keys of the identity that may differ; "all" allows every one.
+	// Across are keys of the identity that may differ; "all" is every one.
 	Across []string
-	// Ignore lists the options of the configuration that are left out when cells are matched.
+	// Ignore are options of the configuration that do not tell cells apart.
 	Ignore []string
 	// Thresholds are limits that changes must keep.
 	Thresholds []Threshold
 }
 
-// DefaultMetrics are compared unless others are asked for. Most others follow from these, and every
-// additional test weakens all of them.
+// DefaultMetrics are compared unless others are asked for. The others follow
+// from these mostly, and each test more makes all of them less sharp.
 var DefaultMetrics = []string{result.Throughput, result.LatencyP50, result.LatencyP99, "response_p50", "response_p99"}
 
-// AllMetrics returns the metrics that can become better or worse.
+// AllMetrics are those that can become better or worse.
 func AllMetrics() []string {
 	var names []string
 	for _, d := range result.Definitions {
@@ -41,11 +41,12 @@ func AllMetrics() []string {
 	return names
 }
 
-// Defaults returns the default options.
+// Defaults returns the options where nothing else is said.
 func Defaults() Options { return Options{Alpha: 0.05, Floor: 0.02, Metrics: DefaultMetrics} }
 
-// Diff compares two sets. It returns an [*IdentityError] if their identities differ in a key that is
-// not in o.Across, and an [*UnmatchedError] if they have no configuration in common.
+// Diff compares two sets. Sets whose identities differ in a key that is not
+// among Across are an [*IdentityError], and those that have no configuration
+// in common an [*UnmatchedError].
 func Diff(old, new *set.Set, o Options) (*Report, error) {
 	m := match(old, new, o.Ignore)
 	if len(m.pairs) == 0 {
@@ -65,8 +66,9 @@ func Diff(old, new *set.Set, o Options) (*Report, error) {
 	return r, nil
 }
 
-// Pairwise compares the cells of two sets by their index. Their configurations and providers may
-// differ: that is what is compared.
+// Pairwise compares the cells of two sets by their places, whatever their
+// configurations: what differs between them is what is being compared, the
+// provider included.
 func Pairwise(old, new *set.Set, o Options) (*Report, error) {
 	if len(old.Cells) != len(new.Cells) || len(old.Cells) == 0 {
 		return nil, &UnmatchedError{Old: len(old.Cells), New: len(new.Cells)}
@@ -86,11 +88,14 @@ func Pairwise(old, new *set.Set, o Options) (*Report, error) {
 	})
 }
 
-// report compares the pairs of m.
+// report compares pairs of cells.
 func report(old, new *set.Set, m matched, o Options, label func(pair) string) (*Report, error) {
 	differences := identityDifferences(old, new, m.pairs)
-	if err := forbidden(differences, o.Across); err != nil {
-		return nil, err
+	forbidden := slices.DeleteFunc(slices.Clone(differences), func(d Difference) bool {
+		return slices.Contains(o.Across, d.Key) || slices.Contains(o.Across, "all")
+	})
+	if len(forbidden) > 0 {
+		return nil, &IdentityError{forbidden}
 	}
 	r := &Report{
 		Kind: "diff", Old: old.Source, New: new.Source, Alpha: o.Alpha, Floor: o.Floor,
@@ -105,7 +110,7 @@ func report(old, new *set.Set, m matched, o Options, label func(pair) string) (*
 	return r, nil
 }
 
-// comparePairs returns the changes of all pairs. It uses all processors.
+// comparePairs makes the changes of all pairs, on all processors.
 func comparePairs(pairs []pair, o Options, label func(pair) string) []Change {
 	lists := make([][]Change, len(pairs))
 	var working sync.WaitGroup
@@ -149,8 +154,8 @@ func comparePair(p pair, o Options, label string) []Change {
 	return changes
 }
 
-// unusable returns why a pair cannot be compared, or "". both reports whether neither side was
-// measured.
+// unusable says why a pair cannot be compared. both is where neither side has
+// anything, of which nothing can be said.
 func unusable(p pair) (why string, both bool) {
 	a, b := lacking(p.old), lacking(p.new)
 	switch {
@@ -164,7 +169,7 @@ func unusable(p pair) (why string, both bool) {
 	return "", false
 }
 
-// lacking returns why a cell's numbers cannot be used, or "".
+// lacking says why a cell's numbers cannot be used.
 func lacking(c *set.Cell) string {
 	switch c.Status {
 	case set.Failed:
@@ -189,7 +194,7 @@ func firstCommon(p pair, metrics []string) string {
 	return metrics[0]
 }
 
-// pairNote returns what a reader of the change should know, or "".
+// pairNote tells what a reader of the change should know.
 func pairNote(p pair) string {
 	switch {
 	case p.old.Status == set.Published:
@@ -199,10 +204,14 @@ func pairNote(p pair) string {
 	case p.old.Incomplete || p.new.Incomplete:
 		return "a run was cut short"
 	}
-	return floorMoved(p)
+	if floor := floorMoved(p); floor != "" {
+		return floor
+	}
+	return ""
 }
 
-// floorMoved returns a note if the medium itself changed: significantly, and by more than 10%.
+// floorMoved notices that the medium itself changed: by more than 10%, and
+// surely.
 func floorMoved(p pair) string {
 	a, b := sorted(p.old.Samples[result.Floor]), sorted(p.new.Samples[result.Floor])
 	if len(a) == 0 || len(b) == 0 || !(a[0] > 0 && b[0] > 0) {
@@ -213,13 +222,13 @@ func floorMoved(p pair) string {
 	if math.Abs(ratio-1) < much || low <= 1 && high >= 1 {
 		return ""
 	}
-	return fmt.Sprintf("the floor moved by %+.0f%%: not only the transport changed", 100*(ratio-1))
+	return fmt.Sprintf("the floor moved by %+.0f%%: it is not the transport alone that changed", 100*(ratio-1))
 }
 
 func sorted(values []float64) []float64 { return slices.Sorted(slices.Values(values)) }
 
-// fill compares the samples of one metric. The verdict needs the number of all tests and comes
-// later.
+// fill compares the samples of one metric. The verdict comes later, when all
+// tests are known.
 func fill(c *Change, metric string, a, b []float64, alpha float64) {
 	d := result.Define(metric)
 	c.Metric, c.Unit, c.Better = metric, d.Unit, d.Better
@@ -228,7 +237,7 @@ func fill(c *Change, metric string, a, b []float64, alpha float64) {
 	a, b = sorted(a), sorted(b)
 	if !(a[0] > 0 && b[0] > 0) {
 		c.Verdict = Incomparable
-		c.Note = "some values are not above 0"
+		c.Note = "there are values that are not above 0"
 		return
 	}
 	ratio, low, high := shift(a, b, alpha)
@@ -239,7 +248,7 @@ func fill(c *Change, metric string, a, b []float64, alpha float64) {
 	c.P = new(rankTest(a, b))
 }
 
-// judge sets the verdict of every change.
+// judge gives every change its verdict.
 func judge(changes []Change, o Options) {
 	var tested []*Change
 	var p []float64
@@ -274,15 +283,14 @@ func verdict(c *Change, o Options) Verdict {
 	return Ambiguous
 }
 
-// tooLittle reports whether the number of repeats, rather than noise, kept a change from a verdict:
-// no outcome could have been significant, or this one is significant alone but so few repeats cannot
-// be after the adjustment for the other tests.
+// tooLittle says whether the repeats, and not the noise, kept a change from a
+// verdict: no outcome could have been significant, or this one would have been
+// but for the other tests, below which so few repeats cannot get.
 func tooLittle(c *Change, alpha float64, tests int) bool {
 	p := least(c.Old.N, c.New.N)
 	return p >= alpha || *c.P < alpha && p*float64(tests) >= alpha
 }
 
-// tests counts the tests that were made.
 func tests(changes []Change) int {
 	n := 0
 	for i := range changes {
@@ -293,16 +301,17 @@ func tests(changes []Change) int {
 	return n
 }
 
-// Needed returns how many repeats each side needs for one of the report's tests to be significant.
+// Needed is how many repeats a side it takes that one of the report's tests can
+// be significant.
 func (r *Report) Needed() int { return repeatsFor(r.Alpha, r.Tests) }
 
-// means returns the geometric mean of the changes for each transport and metric.
+// means takes the geometric mean of each transport's and metric's changes.
 func means(changes []Change) []Mean {
-	type group struct{ transport, metric string }
-	logs := map[group][]float64{}
+	type place struct{ transport, metric string }
+	logs := map[place][]float64{}
 	for i := range changes {
 		if c := &changes[i]; c.Change != nil && c.Verdict != Incomparable {
-			at := group{c.Transport, c.Metric}
+			at := place{c.Transport, c.Metric}
 			logs[at] = append(logs[at], math.Log1p(*c.Change))
 		}
 	}
@@ -321,8 +330,8 @@ func means(changes []Change) []Mean {
 	return list
 }
 
-// sortByEffect sorts changes by size, the largest first in either direction, with those that cannot
-// be compared last.
+// sortByEffect puts the largest change first, whichever its direction, and what
+// cannot be compared last.
 func sortByEffect(changes []Change) {
 	effect := func(c *Change) float64 {
 		if c.Verdict == Incomparable || c.Change == nil {

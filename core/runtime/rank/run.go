@@ -170,10 +170,10 @@ func (r *Rank) launch(sampleEvery int, duration time.Duration) *windowRun {
 func (r *Rank) runThread(t *thread, result *threadResult, run *windowRun, window time.Duration) {
 	var before *usage
 	var report record.ThreadReport
-	recorder, records := t.worker.(transport.SeriesReader)
+	tracer, traces := t.worker.(transport.Tracer)
 	atBegin := func() {
-		if records {
-			recorder.StartSeries(record.Slices, window)
+		if traces {
+			tracer.BeginTrace(record.Slices, window)
 		}
 		before = newUsage(t.counters)
 	}
@@ -188,8 +188,8 @@ func (r *Rank) runThread(t *thread, result *threadResult, run *windowRun, window
 		client, err := t.client.report(report)
 		result.client, result.err = &client, errors.Join(result.err, err)
 	}
-	if records {
-		result.setSeries(recorder.ReadSeries(nil))
+	if traces {
+		result.setSeries(tracer.ReadTrace(nil))
 	}
 	if result.err != nil {
 		r.advance(record.StateStopped)

@@ -7,8 +7,8 @@ import (
 	"transportbench/core/transport"
 )
 
-// BenchmarkPath takes calls and replies of 48 bytes through both workers on one
-// thread, so that no cache line moves: what is left is the code.
+// BenchmarkPath moves calls and replies of 48 bytes through both workers on one thread. No
+// cache line moves between cores, so it measures the code alone.
 func BenchmarkPath(b *testing.B) {
 	for _, name := range Rings()[1:] {
 		for _, batch := range []int{1, 32} {

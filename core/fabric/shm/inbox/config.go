@@ -2,77 +2,69 @@ package inbox
 
 import (
 	"fmt"
-	"math/bits"
 
+	"transportbench/core/fabric/endpoint"
+	"transportbench/core/fabric/pow2"
 	"transportbench/core/fabric/shm"
 	"transportbench/core/fabric/shm/ring"
 	"transportbench/core/transport"
 )
 
 const (
-	// MaxPayload is the longest message that a Config may ask for, in bytes.
+	// MaxPayload is the largest Config.MaxPayload, in bytes.
 	MaxPayload = 256 << 20
-	// MaxPeers bounds the connections of one worker.
+	// MaxPeers is the largest number of connections of one worker.
 	MaxPeers = 1024
-	// MaxSlots bounds the messages of one ring.
+	// MaxSlots is the largest number of messages in one ring.
 	MaxSlots = 1 << 20
 )
 
-// What Config.Ring has besides the names of core/fabric/shm/ring.
+// Values of Config.Ring besides the algorithms of package ring.
 const (
 	Inplace = "inplace" // call slots instead of rings
-	Auto    = "auto"
+	Auto    = "auto"    // Inplace for one call in flight, FastForward for more
 )
 
-// Rings lists the values of Config.Ring.
+// Rings returns the values of Config.Ring.
 func Rings() []string { return append([]string{Auto, Inplace}, ring.Algorithms()...) }
 
-// chosenRing is what auto comes to; docs/decisions has the measurements.
-func chosenRing(inFlight int) string {
-	if inFlight <= 1 {
-		return Inplace
-	}
-	return ring.FastForward.String()
-}
-
-// Capabilities are those of every [Transport]; they do not depend on its
-// Config.
+// Capabilities are those of every [Transport], whatever its Config.
 var Capabilities = transport.Capabilities{
 	Ordered:       true,
 	Waits:         true,
 	TellsPeerLost: true,
 }
 
-// Config is what a transport is opened with. The counts are upper bounds, as in
+// Config is the argument of [Open]. The counts are upper bounds, as in
 // [transport.Config].
 type Config struct {
 	Name    string // of the transport, in errors
 	Ring    string // one of Rings
-	Slots   int    // messages in a ring, or slots; 0 fits the calls in flight
-	Arena   int    // bytes for long payloads; 0 fits MaxPayload and the calls in flight
+	Slots   int    // messages per ring, or call slots; 0 derives it from InFlight
+	Arena   int    // bytes per ring for long payloads; 0 derives it from MaxPayload and InFlight
 	Backing shm.Backing
-	// HotRings is how many rings a worker goes on polling however idle they
-	// are; the producers of the others ring its bell.
+	// HotRings is how many rings a worker keeps polling even if they are idle. The
+	// producers of further idle rings must notify the worker.
 	HotRings int
 
 	Workers, Peers, InFlight, MaxPayload int
 }
 
-// settings is a Config resolved to what the code works with.
+// settings is a checked Config.
 type settings struct {
-	name      string
+	name      endpoint.Name
 	inplace   bool
-	calls     ring.CallGeometry // of inplace
-	algorithm ring.Algorithm    // of the others
+	calls     ring.CallGeometry // if inplace
+	algorithm ring.Algorithm    // otherwise
 	geometry  ring.Geometry
 	backing   shm.Backing
 	peers     int
 	hotRings  int
 }
 
-// Arenas that nobody sized: room for four of the largest payload, which is what
-// a ring needs to make progress, and for two windows of calls up to a limit
-// that keeps a run with many peers within a laptop's memory.
+// Default sizes. An arena has room for four of the largest payload, which a ring needs
+// to make progress, and for two windows of calls up to a limit that keeps a run with
+// many peers within a laptop's memory.
 const (
 	leastArena  = 256 << 10
 	leastBuffer = 4 << 10
@@ -82,16 +74,20 @@ const (
 
 func resolve(cfg Config) (settings, error) {
 	if cfg.MaxPayload > MaxPayload {
-		return settings{}, fmt.Errorf("%w: %d bytes, and the limit is %d", transport.ErrTooLarge, cfg.MaxPayload, MaxPayload)
+		return settings{}, fmt.Errorf("%w: payload of %d bytes, the limit is %d", transport.ErrTooLarge, cfg.MaxPayload, MaxPayload)
 	}
 	if cfg.Peers > MaxPeers {
-		return settings{}, fmt.Errorf("%w: %d peers of one worker, and the limit is %d", transport.ErrUnsupported, cfg.Peers, MaxPeers)
+		return settings{}, fmt.Errorf("%w: %d peers per worker, the limit is %d", transport.ErrUnsupported, cfg.Peers, MaxPeers)
 	}
-	s := settings{name: cfg.Name, backing: cfg.Backing, peers: max(cfg.Peers, 1), hotRings: cfg.HotRings}
+	s := settings{name: endpoint.Name(cfg.Name), backing: cfg.Backing, peers: max(cfg.Peers, 1), hotRings: cfg.HotRings}
 	var err error
 	name := cfg.Ring
 	if name == Auto {
-		name = chosenRing(cfg.InFlight)
+		// On the processors measured, a single call costs half in place; with
+		// several in flight a ring amortizes its two lines.
+		if name = ring.FastForward.String(); cfg.InFlight <= 1 {
+			name = Inplace
+		}
 	}
 	if name == Inplace {
 		err = s.resolveCalls(cfg)
@@ -100,7 +96,7 @@ func resolve(cfg Config) (settings, error) {
 	}
 	if limit := s.maxPayload(); err == nil && cfg.MaxPayload > limit {
 		err = &transport.OptionError{Option: "arena", Problem: fmt.Sprintf(
-			"%s holds payloads up to %d bytes and the run posts %d; leave it at 0 to fit",
+			"%s holds payloads of up to %d bytes and the run posts %d; use 0 to let it fit",
 			transport.FormatSize(int64(cfg.Arena)), limit, cfg.MaxPayload)}
 	}
 	return s, err
@@ -110,8 +106,8 @@ func (s *settings) resolveCalls(cfg Config) error {
 	slots := cfg.Slots
 	s.inplace = true
 	if slots == 0 {
-		// One more than the calls in flight, for a call to name the next one's
-		// slot; but a single call's line goes back and forth by itself.
+		// Each call names the slot of the next one, which takes one slot more than
+		// the calls in flight. A single call always uses the same slot.
 		slots = 1
 		if cfg.InFlight > 1 {
 			slots = min(MaxSlots, cfg.InFlight+1)
@@ -132,11 +128,11 @@ func (s *settings) resolveCalls(cfg Config) error {
 func (s *settings) resolveRing(cfg Config) error {
 	slots, arena := cfg.Slots, cfg.Arena
 	if slots == 0 {
-		slots = min(MaxSlots, powerOfTwo(max(leastSlots, 2*cfg.InFlight)))
+		slots = min(MaxSlots, pow2.Ceil(max(leastSlots, 2*cfg.InFlight)))
 	}
 	if arena == 0 {
-		arena = max(leastArena, powerOfTwo(4*cfg.MaxPayload),
-			min(mostArena, powerOfTwo(2*cfg.InFlight*cfg.MaxPayload)))
+		arena = max(leastArena, pow2.Ceil(4*cfg.MaxPayload),
+			min(mostArena, pow2.Ceil(2*cfg.InFlight*cfg.MaxPayload)))
 	}
 	s.geometry = ring.Geometry{Slots: slots, Arena: arena}
 	if err := s.geometry.Check(); err != nil {
@@ -159,7 +155,7 @@ func (s *settings) inlineSize() int {
 	return ring.InlineSize
 }
 
-// bytes is the memory of one peer's ring or slots.
+// bytes returns the memory of one ring or one set of call slots.
 func (s *settings) bytes() int {
 	if s.inplace {
 		return s.calls.Bytes()
@@ -167,13 +163,10 @@ func (s *settings) bytes() int {
 	return s.geometry.Bytes()
 }
 
-// identity is what both sides of a connection must agree on.
+// identity returns the options that both sides of a connection must agree on.
 func (s *settings) identity() (kind string, slots, arena int) {
 	if s.inplace {
 		return Inplace, s.calls.Slots, s.calls.Buffer
 	}
 	return s.algorithm.String(), s.geometry.Slots, s.geometry.Arena
 }
-
-// powerOfTwo rounds up.
-func powerOfTwo(n int) int { return 1 << bits.Len(uint(max(n, 1)-1)) }

@@ -1,21 +1,67 @@
-// Package inbox carries requests and responses over shared memory between the
-// threads and processes of one host. Every worker owns an inbox, a segment with
-// a region for each peer, and a peer maps it and writes into the region that it
-// claimed. A message of up to 48 bytes is one cache line of that region.
+// Package inbox carries calls and replies over shared memory between threads and
+// processes of one host. It is the engine of plugins/shm, and in topology mesh-proxied
+// it links the clients of a rank to the rank's daemons, whatever the transport.
 //
-// It is what plugins/shm is made of, and the link between a client and its
-// rank's daemons in the topology mesh-proxied, whatever the transport.
+// # An inbox
 //
-// A region holds either a ring, which carries the peer's calls and its replies
-// to ours, or call slots, in which a call is answered in its own line; see
-// core/fabric/shm/ring and [Config].
+// Every worker owns one inbox, a shared segment that its peers write into:
 //
-// A worker polls only regions that are in use. The others are armed: their
-// producer rings the inbox's bell, a bitmap and a word to park on, and the
-// worker takes the region up again. Who arms pays for the ordering with a
-// membarrier(2), so that who posts pays one load.
+//	0     header   magic, nonce, number of regions, fingerprint of the options
+//	128            sequence   grows with every notification; the owner sleeps on it
+//	256            sleeping   1 while the owner sleeps
+//	512            bitmap     one bit for each region whose producer has notified
+//	4096  region 0
+//	        +0     claim      nonce of the producer that owns the region, or 0
+//	        +128   armed      1 asks the producer for a notification
+//	        +256   closed     1 once the producer has closed
+//	        +384   probe      the cache line that [floor.Bounce] bounces
+//	        +512   ring       a ring, or call slots
+//	...   region 1, 2, ...    one for each peer; regions are page aligned
 //
-// Peers do not trust each other: core/fabric/shm/ring checks what it reads, a segment
-// cannot be resized (core/fabric/shm), and a peer that breaks the protocol is cut off
-// with transport.ErrCorrupt.
+// A connection of workers A and B is two regions: A writes into a region of B's inbox,
+// and B into one of A's. With rings ([ring.Producer], [ring.Consumer]), each region
+// carries the calls and replies of one direction. With call slots ([ring.Caller],
+// [ring.Answerer]), a reply overwrites its call in the region where the call was made. A
+// message of up to 48 bytes is one cache line. See [Config] for the choice.
+//
+// # A call, step by step
+//
+// Connect has been called on both sides. Then, with rings:
+//
+//  1. Client: [worker.Post] (worker_datapath.go) finds the peer and calls ringLink.post
+//     (link.go), which calls [ring.Producer.Push]: it copies the call into the next slot
+//     of the client's ring in the server's inbox.
+//  2. Client: [worker.Flush] calls [ring.Producer.Publish], which makes the call visible
+//     if the algorithm has not done so, and notifies the server if the ring is armed.
+//  3. Server: [worker.Poll] goes through its active rings. worker.drain calls
+//     [ring.Consumer.Pop] until the ring is empty and returns the call as an
+//     EventRequest. The payload is not copied: it lies in the ring until the next Poll.
+//  4. Server: the runtime serves the request and posts the reply. Steps 1 and 2 repeat
+//     in the other direction: the reply goes into the server's ring in the client's
+//     inbox.
+//  5. Server: the next Poll calls [ring.Consumer.Release], which returns the slots of
+//     the previous one to the client.
+//  6. Client: Poll returns the reply as an EventResponse with the token of the call.
+//
+// With call slots, step 1 is [ring.Caller.Call], step 3 [ring.Answerer.Pop], step 4
+// [ring.Answerer.Reply] and step 6 [ring.Caller.Pop]; there is nothing to publish or
+// release.
+//
+// # Idle rings
+//
+// A worker polls its active rings only. It arms a ring that has been empty for many polls,
+// and stops polling it. The producer of an armed ring notifies the owner in Flush: it sets
+// the ring's bit in the bitmap and increments sequence, and the owner's next Poll makes
+// the ring active again. A ring starts armed, so an owner also learns of a new peer this
+// way.
+//
+// Arming needs a full memory barrier on both sides: the owner stores armed and then looks
+// into the ring, the producer stores into the ring and then loads armed. The owner runs
+// the barrier for both with membarrier(2) ([shm.Barrier]). It arms rarely, so a post
+// costs one load instead of a fence.
+//
+// # Trust
+//
+// Peers do not trust each other. Package ring checks what it reads, a segment cannot be
+// resized, and a peer that breaks the protocol is cut off with [transport.ErrCorrupt].
 package inbox

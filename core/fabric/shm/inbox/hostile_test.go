@@ -20,8 +20,7 @@ func TestHostilePeerIsCutOff(t *testing.T) {
 			_, err := a.Post([]transport.Op{{Kind: transport.OpCall, Payload: []byte("fine")}})
 			require.NoError(t, err)
 			require.NoError(t, a.Flush())
-			// All of the ring but its indices: a generation, a flag, a length,
-			// an offset and a kind that no correct peer writes.
+			// No correct peer writes such a generation, flag, length, offset or kind.
 			memory := b.inbox.memory(0)
 			for i := range memory {
 				memory[i] = 0xff
@@ -42,10 +41,10 @@ func TestHostilePeerIsCutOff(t *testing.T) {
 	}
 }
 
-func TestBellForRingsThatAreNotThere(t *testing.T) {
+func TestNotificationOfRegionsThatDoNotExist(t *testing.T) {
 	_, b := connected(t, nil)
-	b.inbox.bell.bitmap[0].Store(^uint64(0))
-	b.inbox.bell.wake()
+	b.inbox.notifier.bitmap[0].Store(^uint64(0))
+	b.inbox.notifier.wake()
 	n, err := b.Poll(make([]transport.Event, 4))
 	require.NoError(t, err)
 	require.Zero(t, n)
@@ -86,7 +85,7 @@ func TestAddressesThatLie(t *testing.T) {
 			require.Error(t, w.Connect(context.Background(), 1, encoded))
 		})
 	}
-	require.Error(t, w.Connect(context.Background(), 1, []byte("no address")))
+	require.Error(t, w.Connect(context.Background(), 1, []byte("not an address")))
 }
 
 // FuzzHostileInbox lets a peer scribble over the whole inbox between polls.
@@ -104,10 +103,10 @@ func FuzzHostileInbox(f *testing.F) {
 			_ = a.Flush()
 			memory := b.inbox.segment.Bytes()
 			copy(memory[min(bitmapOffset+int(at), len(memory)-1):], bytes)
-			b.inbox.bell.wake()
+			b.inbox.notifier.wake()
 			n, _ := b.Poll(events)
 			for _, e := range events[:n] {
-				for _, octet := range e.Payload { // every byte can be read
+				for _, octet := range e.Payload { // every byte is readable
 					_ = octet
 				}
 				_, _ = b.Post([]transport.Op{{Kind: transport.OpReply, Peer: e.Peer, Token: e.Token, Payload: e.Payload}})

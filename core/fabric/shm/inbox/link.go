@@ -5,30 +5,30 @@ import (
 	"transportbench/core/transport"
 )
 
-// link moves the messages of one connection. Its outbound half, in the peer's
-// inbox, exists from Connect on; the inbound half, in the own inbox, is known
-// once the peer has claimed it. The errors are those of core/fabric/shm/ring.
+// link moves the messages of one connection. Its outbound half, in the peer's inbox,
+// exists from Connect on. Its inbound half, in the worker's own inbox, is known once the
+// peer has claimed a region there. The errors are those of package ring.
 type link interface {
-	// join completes the link with its inbound half. Nothing is drained before.
-	join(in inHalf)
+	// join adds the inbound half. It is called before drain.
+	join(in inbound)
 	post(op *transport.Op) error
 	publish()
-	// drain fills events with what has arrived. Payloads are valid until
-	// release and the next drain.
+	// drain fills events with what has arrived. Payloads are valid until release or
+	// the next drain.
 	drain(peer transport.PeerID, events []transport.Event) (int, error)
 	release()
 	empty() bool
 }
 
-// inHalf is the part of a link that lies in the own inbox: one of the two, as
-// the settings say.
-type inHalf struct {
+// inbound is the half of a link in the worker's own inbox: an answerer with call slots, a
+// consumer otherwise.
+type inbound struct {
 	consumer *ring.Consumer
 	answerer *ring.Answerer
 }
 
-// newOut makes the outbound half in the memory of the ring that was claimed.
-func newOut(memory []byte, s settings) (link, error) {
+// newLink returns a link with its outbound half in the memory of a claimed ring.
+func newLink(memory []byte, s settings) (link, error) {
 	if s.inplace {
 		caller, err := ring.NewCaller(memory, s.calls)
 		return &slotLink{caller: caller}, err
@@ -37,8 +37,8 @@ func newOut(memory []byte, s settings) (link, error) {
 	return &ringLink{out: producer}, err
 }
 
-// newIn makes the inbound half of whoever claims that ring.
-func newIn(memory []byte, s settings) (in inHalf, err error) {
+// newInbound returns the inbound half for the peer that claims this ring.
+func newInbound(memory []byte, s settings) (in inbound, err error) {
 	if s.inplace {
 		in.answerer, err = ring.NewAnswerer(memory, s.calls)
 	} else {
@@ -47,13 +47,13 @@ func newIn(memory []byte, s settings) (in inHalf, err error) {
 	return in, err
 }
 
-// ringLink has a ring for each direction, which carries calls and replies.
+// ringLink has one ring per direction, which carries calls and replies.
 type ringLink struct {
 	out *ring.Producer
 	in  *ring.Consumer
 }
 
-func (l *ringLink) join(in inHalf) { l.in = in.consumer }
+func (l *ringLink) join(in inbound) { l.in = in.consumer }
 
 func (l *ringLink) post(op *transport.Op) error {
 	return l.out.Push(ring.Kind(op.Kind), uint64(op.Token), op.Payload)
@@ -77,19 +77,19 @@ func (l *ringLink) drain(peer transport.PeerID, events []transport.Event) (n int
 func (l *ringLink) release()    { l.in.Release() }
 func (l *ringLink) empty() bool { return l.in.Empty() }
 
-// slotLink has call slots for each direction; a reply lies in its call's slot.
+// slotLink has call slots for the calls of each side; a reply overwrites its call.
 type slotLink struct {
 	caller   *ring.Caller
 	answerer *ring.Answerer
 }
 
-func (l *slotLink) join(in inHalf) { l.answerer = in.answerer }
+func (l *slotLink) join(in inbound) { l.answerer = in.answerer }
 
 func (l *slotLink) post(op *transport.Op) error {
 	if op.Kind == transport.OpCall {
 		return l.caller.Call(uint64(op.Token), op.Payload)
 	}
-	if l.answerer == nil { // nothing was polled that could be replied to
+	if l.answerer == nil { // no request was polled yet
 		return ring.ErrNoCall
 	}
 	return l.answerer.Reply(uint64(op.Token), op.Payload)
@@ -121,12 +121,12 @@ func (l *slotLink) drain(peer transport.PeerID, events []transport.Event) (n int
 	return n, nil
 }
 
-func (l *slotLink) release()    {} // slots and their buffers take turns
+func (l *slotLink) release()    {} // the ring package alternates between buffers
 func (l *slotLink) empty() bool { return l.answerer.Empty() && l.caller.Empty() }
 
-// fill makes a message an event; the kinds agree. Field by field: a literal
-// would be built on the stack and copied with wide loads, which stall on its
-// narrow stores.
+// fill turns a message into an event; their kinds have the same numbers. It assigns field
+// by field because a literal would be built on the stack with narrow stores, and the wide
+// loads that copy it would stall on them.
 func fill(e *transport.Event, peer transport.PeerID, m *ring.Message) {
 	e.Kind = transport.EventKind(m.Kind)
 	e.Peer = peer

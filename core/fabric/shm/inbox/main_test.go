@@ -16,7 +16,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// testConfig is for two workers that have four calls in flight.
+// testConfig returns a Config for two workers with four calls in flight.
 func testConfig() Config {
 	return Config{
 		Name: "inbox", Ring: Auto, Backing: shm.Memfd, HotRings: 4,
@@ -24,7 +24,7 @@ func testConfig() Config {
 	}
 }
 
-// connected returns two workers of this process that know each other as peer 0.
+// connected returns two workers of this process, connected to each other as peer 0.
 func connected(t testing.TB, change func(*Config)) (a, b *worker) {
 	cfg := testConfig()
 	if change != nil {

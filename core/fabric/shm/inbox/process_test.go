@@ -17,8 +17,8 @@ import (
 	"transportbench/core/transport"
 )
 
-// childVariable makes the test binary echo in a process of its own: it prints
-// its address, reads the other's, and serves until standard input ends.
+// childVariable makes the test binary an echo process: it prints its address, reads the
+// other's, and serves until its peer is lost.
 const childVariable = "INBOX_TEST_CHILD"
 
 func runChild() bool {
@@ -129,7 +129,7 @@ func TestBetweenProcesses(t *testing.T) {
 		t.Run(backing, func(t *testing.T) {
 			before := namedSegments(t)
 			w, _ := startEcho(t, backing)
-			require.Equal(t, before, namedSegments(t), "the last to map a segment removes its name")
+			require.Equal(t, before, namedSegments(t), "the last process that maps a segment unlinks it")
 			for size := 0; size <= 4096; size += 37 {
 				payload := []byte(strings.Repeat(string(rune('a'+size%26)), size))
 				call(t, w, transport.Token(size), payload)
@@ -153,7 +153,7 @@ func namedSegments(t *testing.T) (names []string) {
 	return names
 }
 
-func TestKilledPeerIsTold(t *testing.T) {
+func TestKilledPeerIsReported(t *testing.T) {
 	before := namedSegments(t)
 	w, child := startEcho(t, "memfd")
 	call(t, w, 1, []byte("before"))
@@ -167,9 +167,9 @@ func TestKilledPeerIsTold(t *testing.T) {
 	require.Equal(t, before, namedSegments(t))
 }
 
-// TestReplyBeforeFarewell: a reply out of order arrives although its sender has
-// closed at once.
-func TestReplyBeforeFarewell(t *testing.T) {
+// TestReplyBeforeClose: a reply out of order arrives although its sender closes right after
+// it.
+func TestReplyBeforeClose(t *testing.T) {
 	for _, name := range Rings() {
 		t.Run(name, func(t *testing.T) {
 			a, b := connected(t, withRing(name))

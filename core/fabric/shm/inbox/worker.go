@@ -5,44 +5,41 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"sync"
 	"sync/atomic"
 	"time"
 
+	"transportbench/core/fabric/endpoint"
 	"transportbench/core/fabric/floor"
 	"transportbench/core/fabric/shm"
-	"transportbench/core/fabric/shm/ring"
 	"transportbench/core/transport"
 )
 
-// Transport is the inboxes of one process. It implements [transport.Transport].
+// Transport holds the inboxes of one process. It implements [transport.Transport].
 type Transport struct {
 	settings settings
 	watch    *shm.Watcher
-
-	mu      sync.Mutex
-	workers []*worker
-	closed  bool
+	workers  *endpoint.Workers[worker]
 }
 
 var _ transport.Transport = (*Transport)(nil)
 
-// Open returns a transport without workers. Options that do not fit the counts
-// are a [*transport.OptionError]; where the kernel lacks what is needed, the
-// error wraps [transport.ErrUnavailable].
+// Open returns a transport without workers. It returns a [*transport.OptionError] if
+// options do not fit the counts, and an error that wraps [transport.ErrUnavailable] if the
+// kernel lacks membarrier(2).
 func Open(cfg Config) (*Transport, error) {
+	name := endpoint.Name(cfg.Name)
 	s, err := resolve(cfg)
 	if err != nil {
-		return nil, transport.NewOpError(cfg.Name, "open", err)
+		return nil, name.Error("open", err)
 	}
 	if err := shm.RegisterBarrier(); err != nil {
-		return nil, transport.NewOpError(cfg.Name, "open", transport.Unavailable("%w", err))
+		return nil, name.Error("open", transport.Unavailable("%w", err))
 	}
 	watch, err := shm.NewWatcher()
 	if err != nil {
-		return nil, transport.NewOpError(cfg.Name, "open", err)
+		return nil, name.Error("open", err)
 	}
-	return &Transport{settings: s, watch: watch, workers: make([]*worker, cfg.Workers)}, nil
+	return &Transport{settings: s, watch: watch, workers: endpoint.NewWorkers[worker](name, cfg.Workers)}, nil
 }
 
 // Properties implements [transport.Transport].
@@ -66,38 +63,22 @@ func (t *Transport) Properties() transport.Properties {
 
 // NewWorker implements [transport.Transport].
 func (t *Transport) NewWorker(index int) (transport.Worker, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.closed {
-		return nil, transport.NewOpError(t.settings.name, "new worker", transport.ErrClosed)
-	}
-	if index < 0 || index >= len(t.workers) || t.workers[index] != nil {
-		return nil, transport.NewOpError(t.settings.name, "new worker", fmt.Errorf("index %d is taken or outside 0 to %d", index, len(t.workers)-1))
-	}
-	w, err := newWorker(t.settings, t.watch)
+	w, err := t.workers.New(index, func() (*worker, error) { return newWorker(t.settings, t.watch) })
 	if err != nil {
-		return nil, transport.NewOpError(t.settings.name, "new worker", err)
+		return nil, err // not w, which is a typed nil
 	}
-	t.workers[index] = w
 	return w, nil
 }
 
 // Close implements [transport.Transport].
 func (t *Transport) Close() error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.closed = true
-	t.watch.Close()
-	var errs []error
-	for _, w := range t.workers {
-		if w != nil {
-			errs = append(errs, w.Close(), w.unmap())
-		}
-	}
-	return errors.Join(errs...)
+	return t.workers.Close(func(workers []*worker) error {
+		t.watch.Close()
+		return endpoint.Each(workers, func(w *worker) error { return errors.Join(w.Close(), w.unmap()) })
+	})
 }
 
-// worker is one thread's inbox and its connections. worker_datapath.go has what
+// worker is one thread's inbox and connections. worker_datapath.go has the methods that
 // the measured loop calls.
 type worker struct {
 	settings settings
@@ -105,64 +86,51 @@ type worker struct {
 	inbox    *inbox
 	address  []byte
 
-	peers   []*peer          // by PeerID; nil where none is connected
-	byNonce map[uint64]*peer // by the nonce of the peer's inbox
-	inbound []*inbound       // by ring of the own inbox
+	peers   endpoint.Peers[peer, uint64] // by PeerID, and by the nonce of the peer's inbox
+	regions []*region                    // by region of the own inbox
 
-	active    []*inbound // polled by every Poll
-	turn      int        // where in active the next Poll starts
-	delivered []*inbound // handed out payloads in the last Poll
-	unmatched []*inbound // rang before their peer was connected here
-	dirty     []*peer    // posted to since the last Flush
-	gone      []*peer    // lost, and not told yet
-	heard     uint32     // bell.sequence as last seen
+	active    []*region // Poll looks at these
+	first     int       // index in active where the next Poll starts
+	delivered []*region // payloads of the last Poll lie in these rings
+	unmatched []*region // notified before Connect was called with their peer's address
+	dirty     []*peer   // posted to since the last Flush
+	lost      endpoint.LostPeers
+	sequence  uint32 // of the notifier, as last seen
 
 	closed bool
 	counts counts
 }
 
-// counts are what ReadStats tells.
+// counts are the values of ReadStats.
 type counts struct {
-	posted, polled, full, bells, taken, armed, parked uint64
+	posted, polled, full, notifications, activated, armed, slept uint64
 }
 
-// peer is one connection, seen from here.
+// peer is one connection.
 type peer struct {
 	id       transport.PeerID
-	inbox    *inbox
-	index    int // of the ring in the peer's inbox that is ours to write
+	inbox    *inbox // the peer's
+	index    int    // of the region that this worker has claimed there
 	link     link
 	armed    *atomic.Uint32
 	dirty    bool
-	state    peerState
-	watching int // handle at the watcher, 0 for none
+	lost     bool
+	watching int // handle at the watcher, or 0
 	died     atomic.Bool
-	errors   peerErrors
+	errors   endpoint.PeerErrors
 }
 
-// peerErrors are made with the peer, since data paths do not allocate.
-type peerErrors struct {
-	down, tooLarge, unsupported, noCall, corrupt error
-}
-
-type peerState uint8
-
-const (
-	peerUp   peerState = iota
-	peerGone           // lost; the event is on its way or delivered
-)
-
-// inbound is one ring of the own inbox.
-type inbound struct {
-	index  int
-	in     inHalf
-	armed  *atomic.Uint32
-	closed *atomic.Uint32
-	peer   *peer // nil until both sides have connected
-	idle   uint32
-	active bool
-	held   bool // in delivered
-	dying  bool // tell the loss once the ring is empty
+// region is one region of the worker's own inbox, into which a peer writes.
+type region struct {
+	index   int
+	in      inbound
+	armed   *atomic.Uint32
+	closed  *atomic.Uint32
+	peer    *peer // nil until both sides have connected
+	idle    uint32
+	active  bool
+	held    bool // in delivered
+	closing bool // report the peer lost once the ring is empty
 }
 
 func newWorker(s settings, watch *shm.Watcher) (*worker, error) {
@@ -172,18 +140,18 @@ func newWorker(s settings, watch *shm.Watcher) (*worker, error) {
 	}
 	w := &worker{
 		settings: s, watch: watch, inbox: in,
-		byNonce: make(map[uint64]*peer, s.peers),
-		inbound: make([]*inbound, s.peers),
-		active:  make([]*inbound, 0, s.peers), delivered: make([]*inbound, 0, s.peers),
-		unmatched: make([]*inbound, 0, s.peers),
-		dirty:     make([]*peer, 0, s.peers), gone: make([]*peer, 0, s.peers),
+		peers:   endpoint.NewPeers[peer](MaxPeers, in.nonce),
+		regions: make([]*region, s.peers),
+		active:  make([]*region, 0, s.peers), delivered: make([]*region, 0, s.peers),
+		unmatched: make([]*region, 0, s.peers),
+		dirty:     make([]*peer, 0, s.peers), lost: endpoint.NewLostPeers(s.peers),
 	}
-	for i := range w.inbound {
-		half, err := newIn(in.memory(i), s)
+	for i := range w.regions {
+		half, err := newInbound(in.memory(i), s)
 		if err != nil {
 			return nil, errors.Join(err, in.segment.Close())
 		}
-		w.inbound[i] = &inbound{
+		w.regions[i] = &region{
 			index: i, in: half,
 			armed: in.word32(i, armedOffset), closed: in.word32(i, closedOffset),
 		}
@@ -197,56 +165,43 @@ func newWorker(s settings, watch *shm.Watcher) (*worker, error) {
 func (w *worker) Address() []byte { return w.address }
 
 func (w *worker) Connect(_ context.Context, id transport.PeerID, address []byte) error {
+	return w.settings.name.PeerError("connect", id, w.connect(id, address))
+}
+
+func (w *worker) connect(id transport.PeerID, address []byte) error {
 	if w.closed {
-		return w.settings.opError("connect", id, transport.ErrClosed)
+		return transport.ErrClosed
 	}
-	if int(id) < len(w.peers) && w.peers[id] != nil {
-		return w.settings.opError("connect", id, errors.New("already connected"))
-	}
-	if int(id) >= MaxPeers {
-		return w.settings.opError("connect", id, fmt.Errorf("%w: peers are numbered below %d", transport.ErrUnsupported, MaxPeers))
+	if err := w.peers.CheckID(id); err != nil {
+		return err
 	}
 	a, err := decodeAddress(address)
 	if err != nil {
-		return w.settings.opError("connect", id, err)
+		return err
 	}
-	if _, twice := w.byNonce[a.Nonce]; twice || a.Nonce == w.inbox.nonce {
-		return w.settings.opError("connect", id, errors.New("the address is connected already, or the worker's own"))
+	if err := w.peers.CheckNonce(a.Nonce); err != nil {
+		return err
 	}
 	p, err := w.newPeer(id, a)
 	if err != nil {
-		return w.settings.opError("connect", id, err)
+		return err
 	}
-	for len(w.peers) <= int(id) {
-		w.peers = append(w.peers, nil)
-	}
-	w.peers[id] = p
-	w.byNonce[a.Nonce] = p
-	// Rings that rang too early may be this peer's.
+	w.peers.Add(id, a.Nonce, p)
+	// The peer may have notified before this worker knew it.
 	early := w.unmatched
 	w.unmatched = w.unmatched[:0]
 	for _, r := range early {
-		w.take(r)
+		w.activate(r)
 	}
 	return nil
 }
 
-func (s *settings) opError(op string, id transport.PeerID, err error) error {
-	return &transport.OpError{Transport: s.name, Op: op, Peer: id, Err: err}
-}
-
 func (w *worker) newPeer(id transport.PeerID, a address) (*peer, error) {
-	p := &peer{id: id, errors: peerErrors{
-		down:        w.settings.opError("post", id, transport.ErrPeerDown),
-		tooLarge:    w.settings.opError("post", id, transport.ErrTooLarge),
-		unsupported: w.settings.opError("post", id, transport.ErrUnsupported),
-		noCall:      w.settings.opError("post", id, fmt.Errorf("reply: %w: %w", transport.ErrUnsupported, ring.ErrNoCall)),
-		corrupt:     w.settings.opError("poll", id, transport.ErrCorrupt),
-	}}
-	// Watching first: if the inbox can still be opened afterwards, the process
-	// that is watched is the inbox's owner and not a later one of its number.
+	p := &peer{id: id, errors: w.settings.name.PeerErrors(id)}
+	// Watch before opening: if the inbox can still be opened, the watched process is its
+	// owner and not a later process with the same PID.
 	if a.PID != os.Getpid() {
-		handle, err := w.watch.Add(a.PID, func() { p.died.Store(true); w.inbox.bell.wake() })
+		handle, err := w.watch.Add(a.PID, func() { p.died.Store(true); w.inbox.notifier.wake() })
 		if err != nil {
 			return nil, err
 		}
@@ -256,7 +211,7 @@ func (w *worker) newPeer(id transport.PeerID, a address) (*peer, error) {
 	if p.inbox, err = openInbox(a, w.settings); err == nil {
 		if p.index, err = p.inbox.claim(w.inbox.nonce); err == nil {
 			p.armed = p.inbox.word32(p.index, armedOffset)
-			p.link, err = newOut(p.inbox.memory(p.index), w.settings)
+			p.link, err = newLink(p.inbox.memory(p.index), w.settings)
 		}
 	}
 	if err != nil {
@@ -269,28 +224,27 @@ func (w *worker) newPeer(id transport.PeerID, a address) (*peer, error) {
 	return p, nil
 }
 
-// Close implements [transport.Worker]. The memory stays mapped until the
-// transport closes, so that payloads handed out stay readable.
+// Close implements [transport.Worker]. The memory stays mapped until the transport closes,
+// so that payloads of the last Poll stay readable.
 func (w *worker) Close() error {
 	if w.closed {
 		return nil
 	}
 	w.closed = true
-	for _, p := range w.peers {
+	for _, p := range w.peers.ByID {
 		if p == nil {
 			continue
 		}
 		w.watch.Remove(p.watching)
-		// What was posted and not flushed is given up with the rest.
 		p.inbox.word32(p.index, closedOffset).Store(1)
-		p.inbox.bell.ring(p.index)
+		p.inbox.notifier.notify(p.index)
 	}
 	return w.inbox.segment.Unlink()
 }
 
 func (w *worker) unmap() error {
 	errs := []error{w.inbox.segment.Close()}
-	for _, p := range w.peers {
+	for _, p := range w.peers.ByID {
 		if p != nil {
 			errs = append(errs, p.inbox.segment.Close())
 		}
@@ -298,29 +252,20 @@ func (w *worker) unmap() error {
 	return errors.Join(errs...)
 }
 
-// Probe implements [transport.Prober]: the two threads bounce one cache line,
-// which the initiator's ring has in the other's inbox.
+// Probe implements [transport.Prober]: the two threads bounce a cache line in the region
+// that the initiator has claimed in the other worker's inbox.
 func (w *worker) Probe(ctx context.Context, id transport.PeerID, initiate bool, d time.Duration) (transport.Floor, error) {
-	if w.closed {
-		return transport.Floor{}, w.settings.opError("probe", id, transport.ErrClosed)
-	}
-	if int(id) >= len(w.peers) || w.peers[id] == nil || w.peers[id].state != peerUp {
-		return transport.Floor{}, w.settings.opError("probe", id, transport.ErrPeerDown)
-	}
-	p := w.peers[id]
-	line := p.inbox.word64(p.index, probeOffset)
-	if !initiate {
+	p := w.peers.Get(id)
+	return w.settings.name.Probe(id, w.closed, p != nil && !p.lost, func() (transport.Floor, error) {
+		if initiate {
+			return floor.Bounce(ctx, p.inbox.word64(p.index, probeOffset), true, d)
+		}
 		index, ok := w.inbox.find(p.inbox.nonce)
 		if !ok {
-			return transport.Floor{}, w.settings.opError("probe", id, errors.New("the peer has not connected"))
+			return transport.Floor{}, errors.New("it has not connected")
 		}
-		line = w.inbox.word64(index, probeOffset)
-	}
-	reading, err := floor.Bounce(ctx, line, initiate, d)
-	if err != nil {
-		return transport.Floor{}, w.settings.opError("probe", id, fmt.Errorf("the peer does not take part: %w", err))
-	}
-	return reading, nil
+		return floor.Bounce(ctx, w.inbox.word64(index, probeOffset), false, d)
+	})
 }
 
 // ReadStats implements [transport.StatsReader].
@@ -329,9 +274,9 @@ func (w *worker) ReadStats(dst []transport.Stat) []transport.Stat {
 		transport.Stat{Name: "posted", Help: "messages put into rings", Value: w.counts.posted},
 		transport.Stat{Name: "polled", Help: "messages taken from rings", Value: w.counts.polled},
 		transport.Stat{Name: "ring_full", Help: "posts that found a ring full", Value: w.counts.full},
-		transport.Stat{Name: "bells", Help: "bells rung at peers whose ring was armed", Value: w.counts.bells},
-		transport.Stat{Name: "rings_taken_up", Help: "rings that a bell brought back into polling", Value: w.counts.taken},
-		transport.Stat{Name: "rings_armed", Help: "rings dropped from polling as idle", Value: w.counts.armed},
-		transport.Stat{Name: "parked", Help: "waits that gave the core away", Value: w.counts.parked},
+		transport.Stat{Name: "bells", Help: "notifications to peers whose ring was armed", Value: w.counts.notifications},
+		transport.Stat{Name: "rings_taken_up", Help: "rings made active by a notification", Value: w.counts.activated},
+		transport.Stat{Name: "rings_armed", Help: "idle rings that were armed and are no longer polled", Value: w.counts.armed},
+		transport.Stat{Name: "parked", Help: "waits that slept", Value: w.counts.slept},
 	)
 }

@@ -2,6 +2,7 @@ package inbox
 
 import (
 	mathbits "math/bits"
+	"slices"
 	"time"
 
 	"transportbench/core/fabric/shm"
@@ -9,26 +10,26 @@ import (
 	"transportbench/core/transport"
 )
 
-// A ring that stays empty for this many polls is armed, if there are more than
-// the hot ones: by then its client is not in a closed loop with this worker.
+// idlePolls is how many polls in a row find a ring empty before it is armed, if more than
+// HotRings are active. A client in a closed loop with this worker calls again sooner.
 const idlePolls = 512
 
 // Post implements [transport.Worker].
 func (w *worker) Post(ops []transport.Op) (int, error) {
 	if w.closed {
-		return 0, transport.NewOpError(w.settings.name, "post", transport.ErrClosed)
+		return 0, w.settings.name.Error("post", transport.ErrClosed)
 	}
 	for i := range ops {
 		op := &ops[i]
-		if int(op.Peer) >= len(w.peers) || w.peers[op.Peer] == nil {
-			return i, w.settings.opError("post", op.Peer, transport.ErrPeerDown)
+		if int(op.Peer) >= len(w.peers.ByID) || w.peers.ByID[op.Peer] == nil {
+			return i, w.settings.name.PeerError("post", op.Peer, transport.ErrPeerDown)
 		}
-		p := w.peers[op.Peer]
-		if p.state != peerUp {
-			return i, p.errors.down
+		p := w.peers.ByID[op.Peer]
+		if p.lost {
+			return i, p.errors.Down
 		}
 		if op.Kind != transport.OpCall && op.Kind != transport.OpReply {
-			return i, p.errors.unsupported
+			return i, p.errors.Unsupported
 		}
 		if err := p.link.post(op); err != nil {
 			return i, w.refused(p, err)
@@ -42,38 +43,39 @@ func (w *worker) Post(ops []transport.Op) (int, error) {
 	return len(ops), nil
 }
 
-// refused says what Post returns for a ring's error.
+// refused returns the error of Post for an error of the ring; a full ring is none.
 func (w *worker) refused(p *peer, err error) error {
 	switch err {
 	case ring.ErrFull:
-		// The peer may be waiting for what Flush has not shown it yet.
+		// Publish what is pushed, so that the peer can make room.
 		p.link.publish()
 		w.counts.full++
 		return nil
 	case ring.ErrTooLong:
-		return p.errors.tooLarge
+		return p.errors.TooLarge
 	case ring.ErrNoCall:
-		return p.errors.noCall
+		return p.errors.NoCall
 	default:
 		w.lose(p)
-		return p.errors.down
+		return p.errors.Down
 	}
 }
 
 // Flush implements [transport.Worker].
 func (w *worker) Flush() error {
 	if w.closed {
-		return transport.NewOpError(w.settings.name, "flush", transport.ErrClosed)
+		return w.settings.name.Error("flush", transport.ErrClosed)
 	}
 	for _, p := range w.dirty {
 		p.dirty = false
 		p.link.publish()
-		// The load may run ahead of the publish. The owner of the ring makes
-		// up for it with a barrier between arming and looking again: either it
-		// sees what was published, or this sees the ring armed.
+		// The processor may execute this load before the publish. The owner of the
+		// ring runs a barrier for both sides between arming and looking again
+		// (retireIdle, Wait): either it sees what was published, or this load sees the
+		// ring armed.
 		if p.armed.Load() != 0 && p.armed.CompareAndSwap(1, 0) {
-			p.inbox.bell.ring(p.index)
-			w.counts.bells++
+			p.inbox.notifier.notify(p.index)
+			w.counts.notifications++
 		}
 	}
 	w.dirty = w.dirty[:0]
@@ -83,59 +85,56 @@ func (w *worker) Flush() error {
 // Poll implements [transport.Worker].
 func (w *worker) Poll(events []transport.Event) (int, error) {
 	if w.closed {
-		return 0, transport.NewOpError(w.settings.name, "poll", transport.ErrClosed)
+		return 0, w.settings.name.Error("poll", transport.ErrClosed)
 	}
 	for _, r := range w.delivered {
 		r.held = false
 		r.peer.link.release()
 	}
 	w.delivered = w.delivered[:0]
-	if sequence := w.inbox.bell.sequence.Load(); sequence != w.heard {
-		w.heard = sequence
-		w.answerBell()
+	if sequence := w.inbox.notifier.sequence.Load(); sequence != w.sequence {
+		w.sequence = sequence
+		w.takeNotifications()
 	}
 	n := 0
 	for i := 0; i < len(w.active) && n < len(events); {
-		at := w.turn + i
+		at := w.first + i
 		if at >= len(w.active) {
 			at -= len(w.active)
 		}
 		r := w.active[at]
-		if r.peer.state != peerUp { // Post found its other ring corrupt
-			w.drop(at)
+		if r.peer.lost { // Post found the outbound ring corrupt
+			w.deactivate(at)
 			continue
 		}
 		got, err := w.drain(r, events[n:])
 		n += got
 		if err != nil {
-			w.drop(at)
+			w.deactivate(at)
 			return n, err
 		}
-		if got == 0 && w.retire(r, at) {
+		if got == 0 && w.retireIdle(r, at) {
 			continue
 		}
 		i++
 	}
-	// Whom the events' end cut off comes first next time.
-	if w.turn++; w.turn >= len(w.active) {
-		w.turn = 0
+	// Start with another ring next time, so that a full events slice starves none.
+	if w.first++; w.first >= len(w.active) {
+		w.first = 0
 	}
-	for n < len(events) && len(w.gone) > 0 {
-		last := len(w.gone) - 1
-		events[n] = transport.Event{Kind: transport.EventPeerLost, Peer: w.gone[last].id}
-		w.gone = w.gone[:last]
-		n++
+	if w.lost.Len() > 0 {
+		n += w.lost.Report(events[n:])
 	}
 	w.counts.polled += uint64(n)
 	return n, nil
 }
 
-// drain moves what a ring has into events.
-func (w *worker) drain(r *inbound, events []transport.Event) (n int, err error) {
+// drain moves messages from a ring to events.
+func (w *worker) drain(r *region, events []transport.Event) (n int, err error) {
 	n, err = r.peer.link.drain(r.peer.id, events)
 	if err != nil {
 		w.lose(r.peer)
-		return n, r.peer.errors.corrupt
+		return n, r.peer.errors.Corrupt
 	}
 	if n > 0 {
 		r.idle = 0
@@ -147,15 +146,15 @@ func (w *worker) drain(r *inbound, events []transport.Event) (n int, err error) 
 	return n, nil
 }
 
-// retire takes an empty ring out of active where that is due: its peer is gone,
-// or it has been idle for long. It says whether it did.
-func (w *worker) retire(r *inbound, at int) bool {
-	if r.dying {
-		if !r.peer.link.empty() { // a link may look at a part of what is there
+// retireIdle removes an empty ring from active if its peer has closed or if it has been
+// idle for long; then it returns true.
+func (w *worker) retireIdle(r *region, at int) bool {
+	if r.closing {
+		if !r.peer.link.empty() { // drain of call slots may look at the oldest call only
 			return false
 		}
 		w.lose(r.peer)
-		w.drop(at)
+		w.deactivate(at)
 		return true
 	}
 	if r.idle++; r.idle < idlePolls || len(w.active) <= w.settings.hotRings {
@@ -168,96 +167,90 @@ func (w *worker) retire(r *inbound, at int) bool {
 		return false
 	}
 	w.counts.armed++
-	w.drop(at)
+	w.deactivate(at)
 	return true
 }
 
-// drop takes active[at] out.
-func (w *worker) drop(at int) {
+// deactivate removes active[at].
+func (w *worker) deactivate(at int) {
 	r := w.active[at]
 	r.active = false
 	last := len(w.active) - 1
 	w.active[at] = w.active[last]
 	w.active = w.active[:last]
-	if w.turn >= last {
-		w.turn = 0
+	if w.first >= last {
+		w.first = 0
 	}
 }
 
-// answerBell takes up the rings whose producers rang, and hears of the dead.
-func (w *worker) answerBell() {
-	for i, word := range w.inbox.bell.bitmap {
+// takeNotifications activates the rings whose producers have notified, and looks for peers
+// whose process has died.
+func (w *worker) takeNotifications() {
+	for i, word := range w.inbox.notifier.bitmap {
 		if word.Load() == 0 {
 			continue
 		}
 		for bits := word.Swap(0); bits != 0; bits &= bits - 1 {
-			if index := i*64 + mathbits.TrailingZeros64(bits); index < len(w.inbound) {
-				w.take(w.inbound[index])
+			if index := i*64 + mathbits.TrailingZeros64(bits); index < len(w.regions) {
+				w.activate(w.regions[index])
 			}
 		}
 	}
-	for _, p := range w.peers {
-		if p == nil || p.state != peerUp || !p.died.Load() {
+	for _, p := range w.peers.ByID {
+		if p == nil || p.lost || !p.died.Load() {
 			continue
 		}
 		if index, ok := w.inbox.find(p.inbox.nonce); ok {
-			w.inbound[index].dying = true
-			w.take(w.inbound[index])
+			w.regions[index].closing = true
+			w.activate(w.regions[index])
 		} else {
 			w.lose(p)
 		}
 	}
 }
 
-// take puts a ring into active, if its peer is known and still up.
-func (w *worker) take(r *inbound) {
+// activate adds a ring to active if its peer is known and not lost.
+func (w *worker) activate(r *region) {
 	if r.closed.Load() != 0 {
-		r.dying = true
+		r.closing = true
 	}
 	if r.active {
 		return
 	}
 	if r.peer == nil {
-		if r.peer = w.byNonce[w.inbox.word64(r.index, claimOffset).Load()]; r.peer == nil {
-			w.unmatch(r)
+		if r.peer = w.peers.Find(w.inbox.word64(r.index, claimOffset).Load()); r.peer == nil {
+			if !slices.Contains(w.unmatched, r) {
+				w.unmatched = append(w.unmatched, r)
+			}
 			return
 		}
 		r.peer.link.join(r.in)
 	}
-	if r.peer.state != peerUp {
+	if r.peer.lost {
 		return
 	}
 	r.active = true
 	r.idle = 0
 	r.armed.Store(0)
-	w.counts.taken++
+	w.counts.activated++
 	w.active = append(w.active, r)
 }
 
-func (w *worker) unmatch(r *inbound) {
-	for _, known := range w.unmatched {
-		if known == r {
-			return
-		}
-	}
-	w.unmatched = append(w.unmatched, r)
-}
-
-// lose marks a peer lost and has Poll tell it once.
+// lose marks a peer lost; Poll reports it once.
 func (w *worker) lose(p *peer) {
-	if p.state == peerUp {
-		p.state = peerGone
-		w.gone = append(w.gone, p)
+	if !p.lost {
+		p.lost = true
+		w.lost.Add(p.id)
 	}
 }
 
 // Wait implements [transport.Waiter].
 func (w *worker) Wait(timeout time.Duration) error {
 	if w.closed {
-		return transport.NewOpError(w.settings.name, "wait", transport.ErrClosed)
+		return w.settings.name.Error("wait", transport.ErrClosed)
 	}
-	bell := &w.inbox.bell
-	if len(w.gone) > 0 || bell.sequence.Load() != w.heard {
+	notifier := &w.inbox.notifier
+	if w.lost.Len() > 0 || notifier.sequence.Load() != w.sequence {
 		return nil
 	}
 	for _, r := range w.active {
@@ -265,7 +258,7 @@ func (w *worker) Wait(timeout time.Duration) error {
 	}
 	shm.Barrier() // pairs with Flush
 	for _, r := range w.active {
-		if r.dying || !r.peer.link.empty() {
+		if r.closing || !r.peer.link.empty() {
 			for _, r := range w.active {
 				r.armed.Store(0)
 			}
@@ -273,16 +266,16 @@ func (w *worker) Wait(timeout time.Duration) error {
 		}
 	}
 	for len(w.active) > 0 {
-		w.drop(len(w.active) - 1)
+		w.deactivate(len(w.active) - 1)
 	}
-	w.counts.parked++
-	bell.waiting.Store(1) // pairs with the load in wake
-	if bell.sequence.Load() == w.heard {
-		shm.FutexWait(bell.sequence, w.heard, timeout)
+	w.counts.slept++
+	notifier.sleeping.Store(1) // pairs with the load in wake
+	if notifier.sequence.Load() == w.sequence {
+		shm.FutexWait(notifier.sequence, w.sequence, timeout)
 	}
-	bell.waiting.Store(0)
+	notifier.sleeping.Store(0)
 	return nil
 }
 
 // Wake implements [transport.Waiter].
-func (w *worker) Wake() { w.inbox.bell.wake() }
+func (w *worker) Wake() { w.inbox.notifier.wake() }

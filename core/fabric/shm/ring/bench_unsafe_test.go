@@ -17,9 +17,9 @@ import (
 	"transportbench/core/transport"
 )
 
-// BenchmarkRoundTrip echoes 32 bytes through two rings between two pinned
-// threads and reports the time per message as a ratio to the floor, a cache
-// line that the same two cores bounce, probed before and after.
+// BenchmarkRoundTrip echoes 32 bytes through two rings between two pinned threads. It
+// reports the time per message as a ratio to the floor, the bounce of a cache line between
+// the same two cores before and after.
 func BenchmarkRoundTrip(b *testing.B) {
 	for _, name := range ring.Algorithms() {
 		for _, depth := range []int{1, 8, 32, 128} {
@@ -55,12 +55,12 @@ func newPair(b *testing.B, a ring.Algorithm) pair {
 	return pair{p, c}
 }
 
-// onCPU runs f on a thread of its own that stays on one processor.
+// onCPU runs f on a new thread pinned to one processor.
 func onCPU(cpu int, f func()) (done chan struct{}) {
 	done = make(chan struct{})
 	go func() {
 		defer close(done)
-		runtime.LockOSThread() // and never unlocked: the thread ends with its affinity
+		runtime.LockOSThread() // never unlocked: the pinned thread ends with the goroutine
 		var set unix.CPUSet
 		set.Set(cpu)
 		if err := unix.SchedSetaffinity(0, &set); err != nil {

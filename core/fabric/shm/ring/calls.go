@@ -2,23 +2,21 @@ package ring
 
 import (
 	"fmt"
-	"math/bits"
 
+	"transportbench/core/fabric/pow2"
 	"transportbench/core/fabric/shm"
 )
 
-// CallGeometry is the size of a set of call slots. Both sides must use the
-// same one.
+// CallGeometry is the size of a set of call slots. Both sides must use the same one.
 //
-// Call slots are for calls with one reply each. A reply takes the place of its
-// call in the same cache line, so that a round trip moves one line back and
-// forth: on the processors measured, half of what two lines cost, one for each
-// direction. Each call names the slot of the next, so that the answerer looks at
-// one line only and sees calls in the order of posting, whichever slots are
-// free. Replies come in any order.
+// Call slots are for calls with one reply each. A reply overwrites its call in the same
+// cache line, so a round trip moves one line back and forth; on the processors measured
+// that costs half of two lines, one per direction. Each call names the slot of the next
+// call. So the answerer polls one line only and sees calls in the order of posting,
+// whichever slots are free. Replies come in any order.
 type CallGeometry struct {
-	Slots  int // at least 1; calls in flight, and one more where that is over 1
-	Buffer int // bytes of the longest payload that does not fit a slot; a multiple of 64, or 0
+	Slots  int // at least 1; use one more than the calls in flight, unless that is 1
+	Buffer int // longest payload in bytes; a multiple of 64, or 0 if all fit into slots
 }
 
 // The layout of call slots, in bytes from their start.
@@ -26,20 +24,20 @@ const (
 	// Within a slot.
 	stateOffset       = 0 // u32: odd for a call, even for a reply; grows by one with each
 	sizeOffset        = 4 // u32: bytes of payload
-	nextOffset        = 8 // u32: of a call: the slot of the one after it
+	nextOffset        = 8 // u32, in a call: the slot of the next call
 	callPayloadOffset = 16
 
-	// CallInlineSize is the longest payload that travels in its slot.
+	// CallInlineSize is the longest payload that fits into a slot.
 	CallInlineSize = SlotSize - callPayloadOffset
 
-	// Each slot has two buffers for calls and two for replies, which take
-	// turns: the reply to a call lets the caller post the next one while the
-	// answerer still reads the payload, and the one after that only when the
-	// answerer has polled again; likewise on the other side.
+	// Each slot has two buffers for calls and two for replies, used alternately. Once
+	// a call is answered the caller may post the next one while the answerer still
+	// reads the first one's payload; it can post another one only after the answerer
+	// has polled again. The same holds for replies.
 	callBuffers = 4
 )
 
-// Check reports a geometry that call slots cannot have.
+// Check returns an error if call slots cannot have this geometry.
 func (g CallGeometry) Check() error {
 	if g.Slots < 1 || g.Slots > 1<<20 {
 		return fmt.Errorf("%d call slots: want 1 to %d", g.Slots, 1<<20)
@@ -50,23 +48,23 @@ func (g CallGeometry) Check() error {
 	return nil
 }
 
-// Bytes is the memory that the slots take.
+// Bytes returns how much memory the slots and buffers take.
 func (g CallGeometry) Bytes() int {
 	return g.Slots * (SlotSize + callBuffers*g.Buffer)
 }
 
-// MaxPayload is the longest payload.
+// MaxPayload returns the longest payload in bytes.
 func (g CallGeometry) MaxPayload() int { return max(CallInlineSize, g.Buffer) }
 
-// calls is what both sides know of the slots.
+// calls is what both sides have in common.
 type calls struct {
 	memory
 	geometry CallGeometry
-	// state of each slot as this side last wrote or saw it. It is private:
-	// nothing that the other side writes is taken for it unchecked.
+	// state has the state of each slot as this side last wrote or saw it. It is
+	// private, so that the other side cannot change it.
 	state []uint32
-	// copies has the inline payloads that were handed out, a slot's worth
-	// each, since the other side may reuse the line before they are let go.
+	// copies holds the inline payloads that were handed out, CallInlineSize bytes per
+	// slot, because the other side may overwrite the slot while they are in use.
 	copies []byte
 }
 
@@ -86,9 +84,8 @@ func newCalls(b []byte, g CallGeometry) (calls, error) {
 
 func slotAt(slot uint32) uintptr { return uintptr(slot) * SlotSize }
 
-// buffer returns where the payload of a slot's state lies. States 1, 5, 9, ...
-// and 3, 7, 11, ... are calls, 2, 6, 10, ... and 4, 8, 12, ... replies: each has
-// one of the four.
+// buffer returns the offset of the buffer for a slot in some state. Calls have the states
+// 1, 3, 5, 7, ..., replies 2, 4, 6, 8, ...; state modulo 4 selects the buffer.
 func (c *calls) buffer(slot, state uint32) uintptr {
 	return uintptr(c.geometry.Slots)*SlotSize +
 		(uintptr(slot)*callBuffers+uintptr(state%callBuffers))*uintptr(c.geometry.Buffer)
@@ -107,7 +104,7 @@ func (c *calls) put(slot uint32, payload []byte) {
 	c.store32(at+stateOffset, state) // pairs with the load in arrived
 }
 
-// arrived says whether the other side has moved the slot on by one state.
+// arrived reports whether the other side has advanced the slot by one state.
 func (c *calls) arrived(slot uint32) (bool, error) {
 	switch c.load32(slotAt(slot)+stateOffset) - c.state[slot] { // pairs with the store in put
 	case 0:
@@ -119,10 +116,10 @@ func (c *calls) arrived(slot uint32) (bool, error) {
 	}
 }
 
-// get moves a slot on to the state that has arrived and returns its payload.
+// get advances the slot to the state that has arrived and returns its payload.
 func (c *calls) get(slot uint32) ([]byte, error) {
 	at := slotAt(slot)
-	// This side writes into the same line next, a reply or another call.
+	// This side writes to the same line next: a reply or another call.
 	shm.PrefetchWrite(c.plain32(at))
 	state := c.state[slot] + 1
 	size := int(*c.plain32(at + sizeOffset))
@@ -142,24 +139,25 @@ func (c *calls) get(slot uint32) ([]byte, error) {
 type Caller struct {
 	calls
 	tokens   []uint64
-	next     uint32   // where the next call goes, as the last one said
-	free     []uint32 // a stack, so that hot lines are used first
+	next     uint32   // slot of the next call, as the previous call named it
+	free     []uint32 // a stack, so that lines in the cache are used first
 	inFlight []uint32 // slots in the order of posting, circular
-	first    uint64   // of inFlight
-	last     uint64   // after the last of inFlight
+	first    uint64   // position of the oldest in inFlight
+	last     uint64   // position after the newest in inFlight
 	mask     uint64
-	patience int // looks at the oldest call alone that are left
-	cursor   uint64
+	quick    int    // looks at the oldest call alone before Pop looks at all
+	cursor   uint64 // calls that Pop has looked at, from first on
 }
 
-// NewCaller makes the calling side over memory that is all zero. The memory
-// must be aligned to 64 bytes, stay mapped and be shared with one [Answerer].
+// NewCaller returns the calling side of call slots in b, which must be all zero, aligned
+// to 64 bytes, and shared with one [Answerer]. b must stay mapped for as long as the slots
+// are used.
 func NewCaller(b []byte, g CallGeometry) (*Caller, error) {
 	c, err := newCalls(b, g)
 	if err != nil {
 		return nil, err
 	}
-	size := 1 << bits.Len(uint(g.Slots))
+	size := pow2.Ceil(g.Slots + 1)
 	caller := &Caller{
 		calls: c, tokens: make([]uint64, g.Slots),
 		free:     make([]uint32, 0, g.Slots),
@@ -171,15 +169,15 @@ func NewCaller(b []byte, g CallGeometry) (*Caller, error) {
 	return caller, nil
 }
 
-// Call copies a call into a slot; it is visible at once. It does not allocate.
-// Errors: ErrFull, ErrTooLong.
+// Call copies a call into a slot; the answerer sees it at once. Call does not allocate. It
+// returns ErrFull or ErrTooLong.
 func (c *Caller) Call(token uint64, payload []byte) error {
 	if len(payload) > c.geometry.MaxPayload() {
 		return ErrTooLong
 	}
 	slot, next := c.next, c.next
-	// With a single slot, the next call goes where this one is. With more, one
-	// is always free to be named.
+	// A single slot is used again for the next call. With more, each call names a free
+	// one.
 	if last := len(c.free) - 1; last >= 0 {
 		next = c.free[last]
 		c.free = c.free[:last]
@@ -195,15 +193,14 @@ func (c *Caller) Call(token uint64, payload []byte) error {
 	return nil
 }
 
-// fullLook is how many times Pop looks at the oldest call alone, and finds no
-// reply, before it looks at all of them: replies mostly come in order, and
-// looking at a line takes it away from who is about to write it.
-const fullLook = 16
+// quickLooks is how many times Pop looks at the oldest call alone, without finding a
+// reply, before it looks at all calls. Replies mostly come in order, and each look takes
+// the line away from the core that is about to write it.
+const quickLooks = 16
 
-// Pop puts the next reply into m; ok is false when there is none, or none that
-// it looked at. Its token is the call's, and its payload is valid until the next
-// call of Pop after one that found nothing. It does not allocate. Error:
-// ErrCorrupt.
+// Pop puts the next reply into m; ok is false if it found none. The token is that of the
+// call. Payloads are valid until Pop is called again after it found none. Pop does not
+// allocate. It returns ErrCorrupt.
 func (c *Caller) Pop(m *Message) (ok bool, err error) {
 	for ; c.first+c.cursor != c.last; c.cursor++ {
 		slot := c.inFlight[(c.first+c.cursor)&c.mask]
@@ -212,8 +209,8 @@ func (c *Caller) Pop(m *Message) (ok bool, err error) {
 			return false, err
 		}
 		if !ok {
-			if c.patience > 0 {
-				c.patience--
+			if c.quick > 0 {
+				c.quick--
 				return false, nil
 			}
 			continue
@@ -229,11 +226,11 @@ func (c *Caller) Pop(m *Message) (ok bool, err error) {
 		return true, nil
 	}
 	c.cursor = 0
-	c.patience = fullLook
+	c.quick = quickLooks
 	return false, nil
 }
 
-// take removes the call at the cursor, which is mostly the oldest.
+// take removes the call at the cursor from inFlight; mostly it is the oldest.
 func (c *Caller) take() {
 	for i := c.cursor; i > 0; i-- {
 		c.inFlight[(c.first+i)&c.mask] = c.inFlight[(c.first+i-1)&c.mask]
@@ -241,7 +238,7 @@ func (c *Caller) take() {
 	c.first++
 }
 
-// Empty says whether no reply has arrived; corrupt slots are not empty.
+// Empty reports whether no reply has arrived. Corrupt slots are not empty.
 func (c *Caller) Empty() bool {
 	for i := c.first; i != c.last; i++ {
 		slot := c.inFlight[i&c.mask]
@@ -252,24 +249,24 @@ func (c *Caller) Empty() bool {
 	return true
 }
 
-// Answerer is the side that is called. It belongs to one thread.
+// Answerer is the side that answers. It belongs to one thread.
 type Answerer struct {
 	calls
-	next uint32 // where the next call arrives, as the last one said
+	next uint32 // slot of the next call, as the previous call named it
 }
 
-// NewAnswerer makes the answering side; see [NewCaller] for the memory.
+// NewAnswerer returns the answering side; see [NewCaller] for the memory.
 func NewAnswerer(b []byte, g CallGeometry) (*Answerer, error) {
 	c, err := newCalls(b, g)
 	return &Answerer{calls: c}, err
 }
 
-// Pop puts the next call into m; ok is false when there is none. Its token is for
-// Reply, and its payload is valid until the next call of Pop after one that
-// found nothing. It does not allocate. Error: ErrCorrupt.
+// Pop puts the next call into m; ok is false if there is none. The token is for Reply.
+// Payloads are valid until Pop is called again after it found none. Pop does not allocate.
+// It returns ErrCorrupt.
 func (a *Answerer) Pop(m *Message) (ok bool, err error) {
 	slot := a.next
-	if a.state[slot]&1 != 0 { // the single slot, and its call has no reply yet
+	if a.state[slot]&1 != 0 { // there is a single slot, and its call is not answered yet
 		return false, nil
 	}
 	if ok, err = a.arrived(slot); !ok {
@@ -287,9 +284,8 @@ func (a *Answerer) Pop(m *Message) (ok bool, err error) {
 	return true, nil
 }
 
-// Reply copies the reply to a call into its slot; it is visible at once. It
-// does not allocate. Errors: ErrTooLong, and ErrNoCall for a token that no
-// open call has.
+// Reply copies the reply to a call into its slot; the caller sees it at once. Reply does
+// not allocate. It returns ErrTooLong, or ErrNoCall if no open call has the token.
 func (a *Answerer) Reply(token uint64, payload []byte) error {
 	if token >= uint64(a.geometry.Slots) || a.state[token]&1 == 0 {
 		return ErrNoCall
@@ -301,7 +297,7 @@ func (a *Answerer) Reply(token uint64, payload []byte) error {
 	return nil
 }
 
-// Empty says whether no call has arrived; a corrupt slot is not empty.
+// Empty reports whether no call has arrived. A corrupt slot is not empty.
 func (a *Answerer) Empty() bool {
 	return a.state[a.next]&1 != 0 || a.load32(slotAt(a.next)+stateOffset) == a.state[a.next]
 }

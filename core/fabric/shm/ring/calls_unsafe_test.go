@@ -20,9 +20,9 @@ func newCallSlots(t testing.TB, g CallGeometry) (*Caller, *Answerer) {
 	return c, a
 }
 
-// popAll takes what is there, past the looks at the oldest call alone.
+// popAll pops until nothing is left, past the looks at the oldest call alone.
 func popAll(t testing.TB, pop func(*Message) (bool, error)) (got []Message) {
-	for range fullLook + 2 {
+	for range quickLooks + 2 {
 		for {
 			var m Message
 			ok, err := pop(&m)
@@ -55,7 +55,7 @@ func TestCallsOfEveryLength(t *testing.T) {
 	}
 }
 
-func TestRepliesThatNobodyWaitsFor(t *testing.T) {
+func TestRepliesWithoutACall(t *testing.T) {
 	c, a := newCallSlots(t, CallGeometry{Slots: 3, Buffer: 64})
 	require.ErrorIs(t, a.Reply(0, nil), ErrNoCall)
 	require.ErrorIs(t, a.Reply(99, nil), ErrNoCall)
@@ -66,8 +66,8 @@ func TestRepliesThatNobodyWaitsFor(t *testing.T) {
 	require.ErrorIs(t, a.Reply(call.Token, nil), ErrNoCall)
 }
 
-// TestCallsModel compares call slots with a table of open calls, with replies
-// in any order and payloads held while the other side goes on.
+// TestCallsModel compares call slots with a table of open calls. Replies come in any
+// order, and payloads stay in use while the other side continues.
 func TestCallsModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		g := CallGeometry{Slots: rapid.IntRange(1, 6).Draw(rt, "slots"), Buffer: 128}
@@ -111,7 +111,7 @@ func TestCallsModel(t *testing.T) {
 				intact()
 			},
 			"reply": func(rt *rapid.T) {
-				for mine, theirs := range open { // in the map's order: any
+				for mine, theirs := range open { // in the random order of the map
 					require.NoError(rt, a.Reply(mine, pattern(theirs+1, size(theirs+1))))
 					delete(open, mine)
 					answered[theirs] = true
@@ -139,7 +139,7 @@ func TestCallsConcurrently(t *testing.T) {
 		length := func(token uint64) int { return int(token*7) % (g.MaxPayload() + 1) }
 		done := make(chan error, 1)
 		go func() {
-			// Two calls are held back and answered in reverse.
+			// Hold two calls and answer them in reverse.
 			var held []Message
 			for answered := 0; answered < calls; {
 				var m Message
@@ -179,7 +179,7 @@ func TestCallsConcurrently(t *testing.T) {
 				continue
 			}
 			if !bytes.Equal(m.Payload, pattern(m.Token, length(m.Token))) {
-				t.Fatalf("call %d came back with %d bytes that are not its own", m.Token, len(m.Payload))
+				t.Fatalf("the reply to call %d has %d bytes of another", m.Token, len(m.Payload))
 			}
 			got++
 		}
@@ -217,8 +217,8 @@ func TestCallGeometryIsChecked(t *testing.T) {
 	require.Error(t, err)
 }
 
-// FuzzHostileCalls lets either side write anything anywhere; the other must
-// answer with messages inside its memory or with an error, and never fault.
+// FuzzHostileCalls lets either side write anything anywhere. The other must return
+// messages inside its memory or an error, and never fault.
 func FuzzHostileCalls(f *testing.F) {
 	f.Add([]byte{0, 0, 1, 0xff, 0xff, 0})
 	f.Add(bytes.Repeat([]byte{1, 0, 0, 0, 0, 0}, 10))

@@ -1,61 +1,38 @@
 package ring
 
-import "math/bits"
-
 // Consumer is the reading side of a ring. It belongs to one thread.
 type Consumer struct {
-	memory
-	algorithm Algorithm
-	mask      uint64
-	lapShift  uint8
-	slots     uint64
-
+	side
 	popped   uint64 // messages handed out
-	released uint64 // messages given back
 	tail     uint64 // Lamport: messages known to be published
-	told     uint64 // Onesided: released messages that the producer can know of
+	reported uint64 // Onesided: value of head in shared memory
 
-	maxPayload   int
-	arenaBase    uintptr
 	arenaSize    uint64
-	arenaPopped  int // bytes of spilled payloads handed out since the last tell
+	arenaPopped  int // bytes of spilled payloads handed out since the last report
 	arenaQuarter int
 }
 
-// Message is one message. Pop fills one that the caller has: returned by value,
-// it would be put together in registers, stored field by field and copied with
-// wide loads, which stall on the narrow stores. Its payload lies in the ring and is valid until
-// Release; the other side could write to it, so a reader that decides twice on
-// the same byte copies it first.
+// Message is one message. Its payload lies in the ring and is valid until Release. The
+// other side can still write to it, so copy a byte before you decide on it twice.
+//
+// Pop fills a Message that the caller provides. A returned value would be stored field by
+// field and then copied with wide loads, which stall on the narrow stores.
 type Message struct {
 	Kind    Kind
 	Token   uint64
 	Payload []byte
 }
 
-// NewConsumer makes the reading side; see [NewProducer] for the memory.
+// NewConsumer returns the reading side of a ring; see [NewProducer] for the memory.
 func NewConsumer(b []byte, a Algorithm, g Geometry) (*Consumer, error) {
-	if err := g.Check(); err != nil {
-		return nil, err
-	}
-	m, err := newMemory(b, g.Bytes())
+	s, err := newSide(b, a, g)
 	if err != nil {
 		return nil, err
 	}
-	return &Consumer{
-		memory: m, algorithm: a, mask: uint64(g.Slots - 1), slots: uint64(g.Slots),
-		lapShift:   uint8(bits.TrailingZeros(uint(g.Slots))),
-		maxPayload: g.MaxPayload(),
-		arenaBase:  uintptr(slotsOffset + g.Slots*SlotSize), arenaSize: uint64(g.Arena),
-		arenaQuarter: g.Arena / 4,
-	}, nil
+	return &Consumer{side: s, arenaSize: uint64(g.Arena), arenaQuarter: g.Arena / 4}, nil
 }
 
-func (c *Consumer) slot(position uint64) uintptr {
-	return slotsOffset + uintptr(position&c.mask)*SlotSize
-}
-
-// ready says whether the next message is there.
+// ready reports whether the next message has arrived in its slot.
 func (c *Consumer) ready(slot uintptr) (bool, error) {
 	switch c.algorithm {
 	case Lamport:
@@ -73,11 +50,12 @@ func (c *Consumer) ready(slot uintptr) (bool, error) {
 		if flag > 1 {
 			return false, ErrCorrupt
 		}
-		// A full ring shows slots that were handed out and not given back.
+		// If all slots are handed out and not released, the flag belongs to the
+		// previous lap.
 		return flag == 1 && c.popped-c.released < c.slots, nil
 	default:
 		flag := c.load32(slot + flagOffset) // pairs with the producer's store in Push
-		generation := uint32(c.popped>>c.lapShift) + 1
+		generation := c.generation(c.popped)
 		if flag == generation {
 			return true, nil
 		}
@@ -88,8 +66,8 @@ func (c *Consumer) ready(slot uintptr) (bool, error) {
 	}
 }
 
-// Pop puts the next message into m; ok is false when there is none. It does not
-// allocate. Error: ErrCorrupt.
+// Pop puts the next message into m; ok is false if there is none. It does not allocate.
+// It returns ErrCorrupt.
 func (c *Consumer) Pop(m *Message) (ok bool, err error) {
 	slot := c.slot(c.popped)
 	if ok, err = c.ready(slot); !ok || err != nil {
@@ -118,15 +96,14 @@ func (c *Consumer) Pop(m *Message) (ok bool, err error) {
 	return true, nil
 }
 
-// Empty says whether the producer has published nothing more. It reads the
-// shared memory like Pop; a corrupt ring is not empty.
+// Empty reports whether no message is left to pop. A corrupt ring is not empty.
 func (c *Consumer) Empty() bool {
 	ready, err := c.ready(c.slot(c.popped))
 	return !ready && err == nil
 }
 
-// Release gives every message handed out back to the producer; their payloads
-// are no longer valid.
+// Release returns the slots of all popped messages to the producer. Their payloads are
+// no longer valid.
 func (c *Consumer) Release() {
 	first := c.released
 	if first == c.popped {
@@ -137,16 +114,16 @@ func (c *Consumer) Release() {
 	case Lamport:
 		c.store64(headOffset, c.popped) // pairs with the load in reclaim
 	case FastForward:
-		// The producer stands before the oldest of them, so one ordered store,
-		// the last, is enough; it pairs with the load in Push.
+		// The producer waits for the oldest of these slots. So only that store, the
+		// last one, must be ordered; it pairs with the load in Push.
 		for position := first + 1; position != c.popped; position++ {
 			*c.plain32(c.slot(position) + flagOffset) = 0
 		}
 		c.store32(c.slot(first)+flagOffset, 0)
 	case Onesided:
-		if c.popped-c.told >= c.slots/4 || c.arenaPopped >= c.arenaQuarter && c.arenaPopped > 0 {
+		if c.popped-c.reported >= c.slots/4 || c.arenaPopped >= c.arenaQuarter && c.arenaPopped > 0 {
 			c.store64(headOffset, c.popped) // pairs with the load in reclaim
-			c.told = c.popped
+			c.reported = c.popped
 			c.arenaPopped = 0
 		}
 	}

@@ -1,21 +1,19 @@
-// Package ring is a single-producer single-consumer ring of messages in memory
-// that both sides see: two threads, or two processes that share a mapping. The
-// caller brings the memory, so that the same code runs on a mapped segment and,
-// under the race detector, on the Go heap.
+// Package ring holds single-producer single-consumer rings of messages in memory that
+// two threads or two processes share. The caller provides the memory: a mapped segment,
+// or the Go heap under the race detector, which does not see mapped memory.
 //
-// A message is one 64-byte slot: eight bytes of header, a token, and up to
-// [InlineSize] bytes of payload. A longer payload lies in the ring's arena and
-// its slot says where. Slots never move and their first word holds nothing but
-// the ring's own flag, so no payload can be taken for a header.
+// A message takes one slot of 64 bytes, a cache line: a flag, a word with length and
+// kind, a token, and up to [InlineSize] bytes of payload. A longer payload goes to the
+// ring's arena, and the slot holds its offset. Slots never move, and the first word of a
+// slot is only ever the flag, so a payload cannot be mistaken for a header.
 //
-// Three algorithms share the layout and differ in how a side learns of the
-// other's progress; see [Algorithm]. [Producer.Push] writes, [Producer.Publish]
-// makes visible what is not yet, [Consumer.Pop] borrows, [Consumer.Release]
-// gives back.
+// Three algorithms use this layout and differ in how one side learns of the other's
+// progress; see [Algorithm]. [Producer.Push] writes a message, [Producer.Publish] makes
+// it visible, [Consumer.Pop] lends it out, and [Consumer.Release] returns its slot.
 //
-// For calls with one reply each there are call slots, [Caller] and [Answerer]: a
-// reply takes the place of its call, in the same cache line.
+// For calls with exactly one reply there are call slots instead, [Caller] and
+// [Answerer]: the reply overwrites its call in the same cache line.
 //
-// Neither side trusts the other. Whatever is read from the shared memory is
-// checked before it is used; [ErrCorrupt] says that a check failed.
+// Neither side trusts the other. Every index, length and offset read from shared memory
+// is checked before use; a failed check is [ErrCorrupt].
 package ring

@@ -4,28 +4,29 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+
+	"transportbench/core/fabric/pow2"
 )
 
-// Algorithm is how the two sides of a ring see each other's progress.
+// Algorithm is how the two sides of a ring learn of each other's progress.
 type Algorithm uint8
 
 const (
-	// Lamport shares two indices. The producer publishes its tail once a
-	// batch and keeps a copy of the consumer's head, which it reads again
-	// only when the ring looks full; likewise on the other side. Fewest
-	// coherence events in batches; a lone message moves two cache lines, the
-	// index and the slot. Nothing is visible before the publish. (L. Lamport, "Proving the Correctness of
+	// Lamport shares two indices. The producer publishes its tail once per batch and
+	// keeps a copy of the consumer's head, which it reloads only when the ring looks
+	// full; the consumer does the same with the tail. It has the fewest coherence
+	// events per batch, but a lone message moves two cache lines: index and slot.
+	// Messages are visible after Publish. (L. Lamport, "Proving the Correctness of
 	// Multiprocess Programs", 1977.)
 	Lamport Algorithm = iota
-	// FastForward shares no index: the flag of a slot says full or empty and
-	// both sides write it. A message is visible as soon as it is pushed.
-	// (Giacomoni et al., "FastForward for Efficient Pipeline Parallelism",
-	// PPoPP 2008.)
+	// FastForward shares no index: the flag of a slot is full or empty, and both sides
+	// write it. Messages are visible as soon as they are pushed. (Giacomoni et al.,
+	// "FastForward for Efficient Pipeline Parallelism", PPoPP 2008.)
 	FastForward
-	// Onesided puts a generation number into each slot, which the producer
-	// alone writes. A message is visible as soon as it is pushed. The consumer
-	// only reads; it tells how far it is once a quarter of the ring, so that in
-	// the steady state no line but the slots moves.
+	// Onesided has a generation number in each slot, which only the producer writes.
+	// Messages are visible as soon as they are pushed. The consumer only reads slots; it
+	// stores its head once per quarter of the ring, so that in steady state only slots
+	// move between the cores.
 	Onesided
 )
 
@@ -33,21 +34,21 @@ var algorithmNames = [...]string{Lamport: "lamport", FastForward: "fastforward",
 
 func (a Algorithm) String() string { return algorithmNames[a] }
 
-// Algorithms lists the names that [ParseAlgorithm] knows.
+// Algorithms returns the names that [ParseAlgorithm] accepts.
 func Algorithms() []string { return algorithmNames[:] }
 
-// ParseAlgorithm returns the algorithm of a name.
+// ParseAlgorithm returns the algorithm with that name.
 func ParseAlgorithm(name string) (Algorithm, error) {
 	for a, n := range algorithmNames {
 		if n == name {
 			return Algorithm(a), nil
 		}
 	}
-	return 0, fmt.Errorf("%q is not a ring algorithm", name)
+	return 0, fmt.Errorf("%q is not a ring algorithm (%v)", name, algorithmNames)
 }
 
-// The layout of a ring, in bytes from its start. Lines that different sides
-// write are two cache lines apart, since adjacent lines are fetched in pairs.
+// The layout of a ring, in bytes from its start. Words that different sides write are
+// two cache lines apart, because processors prefetch adjacent lines in pairs.
 const (
 	lineSize = 128
 
@@ -57,12 +58,12 @@ const (
 
 	// SlotSize is one cache line.
 	SlotSize = 64
-	// InlineSize is the longest payload that travels in its slot.
+	// InlineSize is the longest payload that fits into a slot.
 	InlineSize = SlotSize - payloadOffset
 
 	// Within a slot.
-	flagOffset    = 0 // u32: Onesided generation, FastForward full or empty
-	metaOffset    = 4 // u32: length, where the payload is, kind
+	flagOffset    = 0 // u32: the generation (Onesided), or full or empty (FastForward)
+	metaOffset    = 4 // u32: length, spilledBit, kind
 	tokenOffset   = 8 // u64
 	payloadOffset = 16
 
@@ -74,7 +75,7 @@ const (
 	minimumSlots = 4
 )
 
-// Kinds of message. What they mean is the caller's affair; zero is not one.
+// Kinds of message. The caller gives them a meaning; zero is not a kind.
 const (
 	KindA Kind = 1
 	KindB Kind = 2
@@ -85,41 +86,78 @@ type Kind uint8
 
 // Errors of a ring.
 var (
-	// ErrFull: the consumer has to release first. Nothing was pushed.
+	// ErrFull means that the consumer must release messages first. Nothing was pushed.
 	ErrFull = errors.New("ring is full")
-	// ErrTooLong: the payload is over Geometry.MaxPayload. Nothing was pushed.
+	// ErrTooLong means that the payload is longer than Geometry.MaxPayload. Nothing was
+	// pushed.
 	ErrTooLong = errors.New("payload is too long for the ring")
-	// ErrCorrupt: the other side left something in the shared memory that no
-	// correct side does. The ring must not be used any more.
+	// ErrCorrupt means that the shared memory holds something that no correct peer
+	// writes. The ring must not be used any more.
 	ErrCorrupt = errors.New("ring is corrupt")
-	// ErrNoCall: the token is of no call that waits for its reply.
+	// ErrNoCall means that no open call has this token.
 	ErrNoCall = errors.New("no call waits for this reply")
 )
 
 // Geometry is the size of a ring. Both sides must use the same one.
 type Geometry struct {
 	Slots int // messages; a power of two, at least 4
-	Arena int // bytes for payloads over InlineSize; 0, or a power of two of at least 4*64
+	Arena int // bytes for payloads longer than InlineSize: 0, or a power of two of at least 256
 }
 
-// Check reports a geometry that no ring can have.
+// Check returns an error if no ring can have this geometry.
 func (g Geometry) Check() error {
-	if g.Slots < minimumSlots || bits.OnesCount(uint(g.Slots)) != 1 {
+	if g.Slots < minimumSlots || !pow2.Is(g.Slots) {
 		return fmt.Errorf("%d slots: want a power of two, at least %d", g.Slots, minimumSlots)
 	}
-	if g.Arena != 0 && (g.Arena < 4*arenaAlign || g.Arena/4 > lengthMask || bits.OnesCount(uint(g.Arena)) != 1) {
+	if g.Arena != 0 && (g.Arena < 4*arenaAlign || g.Arena/4 > lengthMask || !pow2.Is(g.Arena)) {
 		return fmt.Errorf("arena of %d bytes: want 0 or a power of two, at least %d", g.Arena, 4*arenaAlign)
 	}
 	return nil
 }
 
-// Bytes is the memory that a ring takes.
+// Bytes returns how much memory a ring takes.
 func (g Geometry) Bytes() int { return slotsOffset + g.Slots*SlotSize + g.Arena }
 
-// MaxPayload is the longest payload. A quarter of the arena always finds room
-// once the consumer is idle: at most a quarter is released but not yet told,
-// and at most another is lost to the wrap.
+// MaxPayload returns the longest payload in bytes. A quarter of the arena is always free
+// once the consumer is idle: at most a quarter is released but not yet reported, and at
+// most a quarter is lost at the wrap.
 func (g Geometry) MaxPayload() int { return max(InlineSize, g.Arena/4) }
+
+// side is what the producer and the consumer of a ring have in common.
+type side struct {
+	memory
+	algorithm  Algorithm
+	lapShift   uint8
+	mask       uint64
+	slots      uint64
+	released   uint64 // messages that the consumer has released, as far as this side knows
+	maxPayload int
+	arenaBase  uintptr
+}
+
+func newSide(b []byte, a Algorithm, g Geometry) (side, error) {
+	if err := g.Check(); err != nil {
+		return side{}, err
+	}
+	m, err := newMemory(b, g.Bytes())
+	if err != nil {
+		return side{}, err
+	}
+	return side{
+		memory: m, algorithm: a, mask: uint64(g.Slots - 1), slots: uint64(g.Slots),
+		lapShift:   uint8(bits.TrailingZeros(uint(g.Slots))),
+		maxPayload: g.MaxPayload(),
+		arenaBase:  uintptr(slotsOffset + g.Slots*SlotSize),
+	}, nil
+}
+
+// slot returns the offset of the slot for a position.
+func (s *side) slot(position uint64) uintptr {
+	return slotsOffset + uintptr(position&s.mask)*SlotSize
+}
+
+// generation returns the flag of a position's slot once the message is there (Onesided).
+func (s *side) generation(position uint64) uint32 { return uint32(position>>s.lapShift) + 1 }
 
 func packMeta(kind Kind, length int, spilled bool) uint32 {
 	meta := uint32(kind)<<kindShift | uint32(length)
@@ -133,16 +171,16 @@ func unpackMeta(meta uint32) (kind Kind, length int, spilled bool) {
 	return Kind(meta >> kindShift), int(meta & lengthMask), meta&spilledBit != 0
 }
 
-// arena hands out stretches of a circular area, in order, and takes them back
-// in order. Positions are virtual: they only grow.
+// arena allocates from a circular area and frees in the order of allocation. Positions
+// only grow; their offset in the area is the position modulo size.
 type arena struct {
 	size  uint64
-	next  uint64 // where the next stretch starts
+	next  uint64 // where the next allocation starts
 	freed uint64 // everything before is free
 }
 
-// reserve returns the offset of n free bytes that do not straddle the end and
-// the position after them; take commits to it.
+// reserve returns the offset of n free bytes that do not straddle the end of the area,
+// and the position after them. The caller allocates them by storing end in next.
 func (a *arena) reserve(n int) (offset, end uint64, ok bool) {
 	need := (uint64(n) + arenaAlign - 1) &^ (arenaAlign - 1)
 	start := a.next

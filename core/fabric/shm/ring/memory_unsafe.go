@@ -8,16 +8,16 @@ import (
 	"transportbench/core/fabric/shm"
 )
 
-// memory is shared bytes as words. The offsets come from a layout and are in
-// bounds for the geometry that it was made for.
+// memory accesses shared bytes as words. Offsets are not checked: they come from a layout
+// and are in bounds for its geometry.
 type memory struct {
-	bytes []byte // keeps a heap-backed ring alive
+	bytes []byte // keeps the memory of a heap-backed ring alive
 	base  unsafe.Pointer
 }
 
 func newMemory(b []byte, need int) (memory, error) {
 	if len(b) < need {
-		return memory{}, fmt.Errorf("ring needs %d bytes and was given %d", need, len(b))
+		return memory{}, fmt.Errorf("ring of %d bytes does not fit into %d bytes of memory", need, len(b))
 	}
 	base := unsafe.Pointer(unsafe.SliceData(b))
 	if uintptr(base)%SlotSize != 0 {
@@ -42,8 +42,8 @@ func (m memory) store64(offset uintptr, v uint64) {
 	shm.StoreRelease64((*uint64)(unsafe.Add(m.base, offset)), v)
 }
 
-// The plain accesses are ordered by an atomic one on a flag or an index: they
-// come before the store that publishes and after the load that sees it.
+// The plain accesses are ordered by an atomic access to a flag or an index: they come
+// before the store that publishes and after the load that sees it.
 
 func (m memory) plain32(offset uintptr) *uint32 { return (*uint32)(unsafe.Add(m.base, offset)) }
 func (m memory) plain64(offset uintptr) *uint64 { return (*uint64)(unsafe.Add(m.base, offset)) }

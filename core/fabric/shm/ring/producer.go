@@ -1,21 +1,11 @@
 package ring
 
-import "math/bits"
-
 // Producer is the writing side of a ring. It belongs to one thread.
 type Producer struct {
-	memory
-	algorithm Algorithm
-	mask      uint64
-	lapShift  uint8
-	slots     uint64
-
+	side
 	pushed    uint64 // messages written
 	published uint64 // messages made visible
-	released  uint64 // messages known to be released; may lag behind
 
-	maxPayload int
-	arenaBase  uintptr
 	arena      arena
 	spills     []spill // of messages not known to be released, oldest first, circular
 	firstSpill uint64
@@ -25,47 +15,34 @@ type Producer struct {
 // spill is a message whose payload is in the arena.
 type spill struct {
 	position uint64 // of its slot
-	end      uint64 // of its stretch
+	end      uint64 // position in the arena after its payload
 }
 
-// NewProducer makes the writing side over memory that is all zero or was used
-// by nobody else. The memory must be aligned to 64 bytes, stay mapped and be
-// shared with one consumer of the same algorithm and geometry.
+// NewProducer returns the writing side of a ring in b, which must be all zero, aligned to
+// 64 bytes, and shared with one consumer of the same algorithm and geometry. b must stay
+// mapped for as long as the ring is used.
 func NewProducer(b []byte, a Algorithm, g Geometry) (*Producer, error) {
-	if err := g.Check(); err != nil {
-		return nil, err
-	}
-	m, err := newMemory(b, g.Bytes())
+	s, err := newSide(b, a, g)
 	if err != nil {
 		return nil, err
 	}
-	p := &Producer{
-		memory: m, algorithm: a, mask: uint64(g.Slots - 1), slots: uint64(g.Slots),
-		lapShift:   uint8(bits.TrailingZeros(uint(g.Slots))),
-		maxPayload: g.MaxPayload(),
-		arenaBase:  uintptr(slotsOffset + g.Slots*SlotSize),
-		arena:      arena{size: uint64(g.Arena)},
-	}
+	p := &Producer{side: s, arena: arena{size: uint64(g.Arena)}}
 	if g.Arena > 0 {
 		p.spills = make([]spill, g.Slots)
 	}
 	return p, nil
 }
 
-func (p *Producer) slot(position uint64) uintptr {
-	return slotsOffset + uintptr(position&p.mask)*SlotSize
-}
-
-// Push copies a message into the ring; with Lamport it is visible to the
-// consumer after Publish, with the others at once. It does not allocate.
-// Errors: ErrFull, ErrTooLong, ErrCorrupt.
+// Push copies a message into the ring. With Lamport it is visible to the consumer after
+// Publish, with the other algorithms at once. Push does not allocate. It returns ErrFull,
+// ErrTooLong or ErrCorrupt.
 func (p *Producer) Push(kind Kind, token uint64, payload []byte) error {
 	position := p.pushed
 	slot := p.slot(position)
 	switch {
 	case p.algorithm == FastForward:
-		// Pairs with the consumer's store in Release: what it read of the
-		// slot was read before.
+		// Pairs with the consumer's store in Release, which comes after its reads
+		// of the slot.
 		if flag := p.load32(slot + flagOffset); flag != 0 {
 			if flag != 1 {
 				return ErrCorrupt
@@ -99,9 +76,7 @@ func (p *Producer) Push(kind Kind, token uint64, payload []byte) error {
 	return nil
 }
 
-func (p *Producer) generation(position uint64) uint32 { return uint32(position>>p.lapShift) + 1 }
-
-// spill is Push for a payload that does not fit a slot.
+// spill is Push for a payload that does not fit into a slot.
 func (p *Producer) spill(slot uintptr, kind Kind, token uint64, payload []byte) error {
 	if len(payload) > p.maxPayload {
 		return ErrTooLong
@@ -125,8 +100,8 @@ func (p *Producer) spill(slot uintptr, kind Kind, token uint64, payload []byte) 
 	return nil
 }
 
-// Publish makes everything pushed visible to the consumer. It orders what came
-// before it and nothing that follows: a later load may be satisfied first.
+// Publish makes everything pushed visible to the consumer. It is a release store: it
+// does not order later loads, which the processor may execute first.
 func (p *Producer) Publish() {
 	if p.published == p.pushed {
 		return
@@ -135,11 +110,10 @@ func (p *Producer) Publish() {
 	p.published = p.pushed
 }
 
-// reclaim learns how far the consumer has released and takes the arena's
-// stretches back.
+// reclaim updates released from the shared memory and frees the arena up to there.
 func (p *Producer) reclaim() error {
 	if p.algorithm == FastForward {
-		// A slot that was pushed into again proves its last lap released.
+		// Pushing into a slot again proved that its previous message was released.
 		if p.pushed-p.released > p.slots {
 			p.released = p.pushed - p.slots
 		}

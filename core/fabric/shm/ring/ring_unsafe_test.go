@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// alignedMemory is heap memory, so that the race detector sees the ring.
+// alignedMemory returns heap memory, so that the race detector sees the ring.
 func alignedMemory(n int) []byte {
 	words := make([]uint64, (n+2*lineSize)/8)
 	b := unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), len(words)*8)
@@ -73,7 +73,7 @@ func TestFullRingRecovers(t *testing.T) {
 			for ; p.Push(KindA, uint64(n), nil) == nil; n++ {
 			}
 			require.ErrorIs(t, p.Push(KindA, 0, nil), ErrFull)
-			require.GreaterOrEqual(t, n, 6, "lap %d: all but the untold quarter", lap)
+			require.GreaterOrEqual(t, n, 6, "lap %d: all but the quarter that is not reported yet", lap)
 			p.Publish()
 			for i := range n {
 				var m Message
@@ -84,7 +84,7 @@ func TestFullRingRecovers(t *testing.T) {
 			}
 			ok, err := c.Pop(&Message{})
 			require.NoError(t, err)
-			require.False(t, ok, "nothing was released, so nothing new can be there")
+			require.False(t, ok, "nothing was released, so nothing new can arrive")
 			c.Release()
 		}
 	})
@@ -157,8 +157,8 @@ func TestModel(t *testing.T) {
 	})
 }
 
-// TestConcurrent runs both sides at once; under -race the detector checks the
-// ordering that the comments at the atomics claim.
+// TestConcurrent runs both sides at once. Under -race the detector checks the orderings
+// that the comments at the atomics state.
 func TestConcurrent(t *testing.T) {
 	eachAlgorithm(t, func(t *testing.T, a Algorithm) {
 		const messages = 100_000
@@ -235,8 +235,8 @@ func TestGeometryIsChecked(t *testing.T) {
 	require.ErrorContains(t, err, "aligned")
 }
 
-// FuzzHostileMemory lets a peer write anything anywhere; the ring must answer
-// with messages inside its memory or with an error, and never fault.
+// FuzzHostileMemory lets a peer write anything anywhere. The ring must return messages
+// inside its memory or an error, and never fault.
 func FuzzHostileMemory(f *testing.F) {
 	f.Add(uint8(0), []byte{0, 0, 1, 0xff, 0xff})
 	f.Add(uint8(1), bytes.Repeat([]byte{1, 0}, 40))

@@ -30,7 +30,7 @@ func (Driver) Info() transport.Info {
 func (Driver) Open(_ context.Context, cfg transport.Config) (transport.Transport, error) {
 	t, err := inbox.Open(resolve(cfg))
 	if err != nil {
-		return nil, err // not t, which is a pointer
+		return nil, err // not t, which is a typed nil
 	}
 	return t, nil
 }
