@@ -7,9 +7,8 @@ import (
 	"transportbench/core/fabric/shm/ring"
 )
 
-// A UD queue pair's wire has a lane for each sender: a ring of messages that the
-// sender fills and the receiver drains. A lane that is full drops, as a switch
-// does.
+// The wire of a UD queue pair has a lane for each sender: a ring that the sender fills and
+// the receiver drains. A full lane drops datagrams, as a switch does.
 const (
 	laneAlgorithm = ring.FastForward
 	laneSlots     = 256
@@ -21,26 +20,25 @@ var (
 	laneSize     = (laneGeometry.Bytes() + 4095) &^ 4095
 )
 
-// laneMemory is where a lane lies in its wire.
+// laneMemory returns the memory of lane i of a wire.
 func laneMemory(wire []byte, i int) []byte {
 	return wire[wireHeaderSize+i*laneSize:][:laneSize]
 }
 
-// softLane is a lane at its receiver.
+// softLane is the receiver's side of a lane.
 type softLane struct{ consumer *ring.Consumer }
 
-// softPeer is a UD queue pair that this one sends to.
+// softPeer is a UD queue pair to which this one sends.
 type softPeer struct {
 	remote   *softRemote
 	segment  *shm.Segment
 	wire     words
-	qkey     uint32 // as announced; who has another one is not heard
+	qkey     uint32 // of the peer's endpoint
 	lane     *ring.Producer
 	notifier notifierWords
 }
 
-// AddPeer implements [QueuePair]. It claims a lane for as long as the peer's queue
-// pair lives.
+// AddPeer implements [QueuePair]. It claims a lane until the peer's queue pair closes.
 func (q *softQueuePair) AddPeer(remote Endpoint) (PeerHandle, error) {
 	if q.config.Type != UnreliableDatagram {
 		return 0, invalid("AddPeer of a %v queue pair", q.config.Type)
@@ -75,14 +73,14 @@ func claimLane(segment *shm.Segment, wire words) (*ring.Producer, error) {
 	}
 }
 
-// A lane's message is the payload. Its token has the number of the sending queue
-// pair and the immediate; its kind says whether there is one.
+// A message of a lane is the payload. Its token has the number of the sending queue pair
+// and the immediate; its kind tells whether the immediate is valid.
 const (
 	datagramPlain     = ring.KindA
 	datagramImmediate = ring.KindB
 )
 
-// datagram sends a datagram, which is done at once.
+// datagram sends a datagram. It completes at once.
 func (q *softQueuePair) datagram(r *SendRequest, e *softEntry) error {
 	switch {
 	case r.Opcode != Send && r.Opcode != SendWithImmediate:
@@ -104,13 +102,13 @@ func (q *softQueuePair) datagram(r *SendRequest, e *softEntry) error {
 	if r.Opcode == SendWithImmediate {
 		kind = datagramImmediate
 	}
-	// A full lane drops, and so does one that its receiver has damaged.
+	// A datagram is dropped if the lane is full or the receiver has damaged it.
 	_ = p.lane.Push(kind, uint64(q.number)<<32|uint64(r.Immediate), payload)
 	p.notifier.notifyIfWaiting(p.wire)
 	return nil
 }
 
-// receiveDatagrams takes datagrams off the lanes.
+// receiveDatagrams takes datagrams off the lanes, starting with another lane each time.
 func (q *softQueuePair) receiveDatagrams(completions []Completion) (n int) {
 	if claimed := q.wire.load64(wireClaim); claimed <= uint64(len(q.lanes)) {
 		q.lanesClaimed = int(claimed)
@@ -124,7 +122,7 @@ func (q *softQueuePair) receiveDatagrams(completions []Completion) (n int) {
 		var m ring.Message
 		popped := false
 		for n < len(completions) {
-			// A lane that its sender has damaged stays silent.
+			// A lane that its sender has damaged delivers nothing more.
 			if ok, _ := lane.Pop(&m); !ok {
 				break
 			}
@@ -141,7 +139,8 @@ func (q *softQueuePair) receiveDatagrams(completions []Completion) (n int) {
 	return n
 }
 
-// deliver puts a datagram into a receive, or drops it where there is none.
+// deliver puts a datagram into a receive, or drops it if none is posted. It returns the
+// number of completions.
 func (q *softQueuePair) deliver(m *ring.Message, c *Completion) int {
 	if q.receives.head == q.receives.tail {
 		q.device.notReady.Add(1)
@@ -170,7 +169,7 @@ func (q *softQueuePair) deliver(m *ring.Message, c *Completion) int {
 		c.Status = StatusLocalProtection
 		return 1
 	}
-	// Version 6, and nothing that a receiver could use but the length.
+	// The GRH has version 6 and the length; its other fields are zero.
 	header := target[:GlobalRouteHeaderSize]
 	clear(header)
 	header[0] = 6 << 4

@@ -17,8 +17,8 @@ const (
 	softMaxMessage = 1 << 30
 )
 
-// softDevice is one opening of the soft device. Data paths read its regions, and
-// everything else is under its lock.
+// softDevice is an open soft device. Data paths read regions; everything after children is
+// guarded by its mutex.
 type softDevice struct {
 	nonce     uint64
 	boot      string
@@ -29,17 +29,17 @@ type softDevice struct {
 
 	regions [maxRegions]softRegion
 
-	children // and its mutex, for what follows
+	children
 
 	nextNumber uint32
 	nextKey    uint8
 	notifiers  [maxNotifiers]*softNotifier
-	remotes    map[uint64]*softRemote // by the nonce of their directory
+	remotes    map[uint64]*softRemote // by nonce
 }
 
-// softRegion is registered memory, under its own key.
+// softRegion is registered memory of this device.
 type softRegion struct {
-	key     atomic.Uint32 // stored last and cleared first
+	key     atomic.Uint32 // 0 if the entry is free; stored last and cleared first
 	access  Access
 	address uint64
 	bytes   []byte
@@ -47,15 +47,15 @@ type softRegion struct {
 
 func openSoft() (Device, error) {
 	if err := shm.RegisterBarrier(); err != nil { // notifiers need it
-		return nil, fmt.Errorf("opening the soft RDMA device: %w", err)
+		return nil, fmt.Errorf("open the soft RDMA device: %w", err)
 	}
 	directory, err := shm.Create("transportbench-rdma", directorySize, shm.Memfd)
 	if err != nil {
-		return nil, fmt.Errorf("opening the soft RDMA device: %w", err)
+		return nil, fmt.Errorf("open the soft RDMA device: %w", err)
 	}
 	watch, err := shm.NewWatcher()
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("opening the soft RDMA device: %w", err), directory.Close())
+		return nil, errors.Join(fmt.Errorf("open the soft RDMA device: %w", err), directory.Close())
 	}
 	entries, err := newWords(directory.Bytes(), directorySize)
 	if err != nil {
@@ -81,8 +81,8 @@ func (d *softDevice) Attributes() Attributes {
 
 func (d *softDevice) ReceiverNotReady() uint64 { return d.notReady.Load() }
 
-// Allocate implements [Device]. Each region is a segment of its own, which peers
-// map when they first use its key.
+// Allocate implements [Device]. Each region is a separate shared-memory segment, which a
+// peer maps when it first uses the key.
 func (d *softDevice) Allocate(size int, access Access) (*Region, error) {
 	if size < 1 {
 		return nil, invalid("region of %d bytes", size)
@@ -135,7 +135,8 @@ func (d *softDevice) release(r *Region, index int, segment *shm.Segment) error {
 	return segment.Close()
 }
 
-// local returns registered memory of this device.
+// localMemory returns registered memory of this device, and false if the key does not cover
+// it or lacks the right.
 func (d *softDevice) localMemory(key uint32, address uint64, length uint32, access Access) ([]byte, bool) {
 	r := &d.regions[keyIndex(key)]
 	if key == 0 || r.key.Load() != key || r.access&access != access {

@@ -10,8 +10,8 @@ import (
 	"transportbench/core/fabric/shm"
 )
 
-// hostilePair is two connected queue pairs of two devices, of which the second has
-// memory that the first knows.
+// hostilePair returns two connected queue pairs of two devices, and a region of the second
+// device.
 func hostilePair(t testing.TB, kind QueuePairType) (a, b *softQueuePair, remote RemoteRegion) {
 	var pairs [2]*softQueuePair
 	for i := range pairs {
@@ -41,9 +41,8 @@ func hostilePair(t testing.TB, kind QueuePairType) (a, b *softQueuePair, remote 
 	return pairs[0], pairs[1], remote
 }
 
-// FuzzHostileWire lets a sender scribble over its peer's wire and its own
-// directory: nothing faults, and nothing is written outside of what the peer
-// registered for it.
+// FuzzHostileWire lets a sender write anything to its peer's wire and its own directory.
+// The peer must not fault, and nothing may be written outside of its registered memory.
 func FuzzHostileWire(f *testing.F) {
 	slot := make([]byte, 64)
 	binary.LittleEndian.PutUint64(slot, packSlot(1, WriteWithImmediate, slotRetries, slotLong))
@@ -74,11 +73,11 @@ func FuzzHostileWire(f *testing.F) {
 	})
 }
 
-func TestEndpointsThatLie(t *testing.T) {
+func TestForgedEndpoints(t *testing.T) {
 	a, b, _ := hostilePair(t, ReliableConnected)
 	qp, err := a.device.NewQueuePair(QueuePairConfig{Type: ReliableConnected, Completions: a.cq, SendDepth: 8, ReceiveDepth: 8})
 	require.NoError(t, err)
-	for name, lie := range map[string]func(*SoftEndpoint){
+	for name, forge := range map[string]func(*SoftEndpoint){
 		"another host":        func(e *SoftEndpoint) { e.Boot = "x" },
 		"another device":      func(e *SoftEndpoint) { e.Device++ },
 		"another wire":        func(e *SoftEndpoint) { e.Nonce++ },
@@ -91,14 +90,14 @@ func TestEndpointsThatLie(t *testing.T) {
 		"a path":              func(e *SoftEndpoint) { e.Wire = shm.Ref{Name: "../etc/passwd", Size: 1} },
 	} {
 		e := b.Endpoint()
-		lying := *e.Soft
-		e.Soft = &lying
-		lie(e.Soft)
+		forged := *e.Soft
+		e.Soft = &forged
+		forge(e.Soft)
 		require.ErrorIs(t, qp.Connect(e, ConnectOptions{}), ErrPeer, name)
 	}
 	b2, err := b.device.NewQueuePair(QueuePairConfig{Type: ReliableConnected, Completions: b.cq, SendDepth: 16, ReceiveDepth: 8})
 	require.NoError(t, err)
-	require.ErrorContains(t, qp.Connect(b2.Endpoint(), ConnectOptions{}), "the soft device wants the same")
+	require.ErrorContains(t, qp.Connect(b2.Endpoint(), ConnectOptions{}), "the soft device needs the same depth")
 	b3, err := b.device.NewQueuePair(QueuePairConfig{Type: ReliableConnected, Completions: b.cq, SendDepth: 8, ReceiveDepth: 8})
 	require.NoError(t, err)
 	require.NoError(t, qp.Connect(b3.Endpoint(), ConnectOptions{}))

@@ -2,13 +2,12 @@ package rdma
 
 import "math/bits"
 
-// The layout of what soft devices share, in bytes. Words that different sides
-// write are two cache lines apart. Each is written by one side only, but for
-// claims.
+// The layout of the memory that soft devices share, in bytes. Words that different sides
+// write are two cache lines apart. Each word except wireClaim is written by one side only.
 const (
-	// A directory tells peers where a device's regions lie, and has its notifiers.
+	// The directory of a device has its regions and its notifiers.
 	directoryMagic     = 0x7462_7264_6d61_0002 // "tbrdma", layout 2
-	directoryEntries   = 4096                  // its header's size, and where entries start
+	directoryEntries   = 4096                  // offset of the entries, one per region
 	entrySize          = 64
 	maxRegions         = 1024
 	directoryNotifiers = directoryEntries + maxRegions*entrySize
@@ -17,64 +16,62 @@ const (
 	directorySize      = directoryNotifiers + maxNotifiers*notifierSize
 
 	magicOffset = 0 // u64, of directories and wires
-	nonceOffset = 8 // u64, tells this one from every other
+	nonceOffset = 8 // u64, unique to the directory or wire
 
-	// Within a directory's entry.
-	entryKey     = 0  // u32: 0 where there is no region
+	// An entry of a directory.
+	entryKey     = 0  // u32: 0 if the entry is free
 	entryAccess  = 4  // u32
 	entryAddress = 8  // u64: in the owner's process
 	entryLength  = 16 // u64
 	entryFD      = 24 // u32: of the segment, in the owner's process
 
-	// Within a notifier.
-	notifierSequence = 0   // u32: grows when it is rung; the word to sleep on
-	notifierWaiting  = 128 // u32: 1 while its owner sleeps, or is about to
+	// A notifier of a directory.
+	notifierSequence = 0   // u32: grows with each Notify; the owner sleeps on it
+	notifierWaiting  = 128 // u32: 1 while the owner sleeps or is about to
 
-	// A wire is where a queue pair's messages arrive; it belongs to the
-	// receiving side.
+	// A wire is the memory in which messages to a queue pair arrive. The receiver owns it.
 	wireMagic      = 0x7462_7769_7265_0002 // "tbwire", layout 2
 	wireDepth      = 16                    // u32: slots of an RC wire, lanes of a UD wire
 	wireQKey       = 20                    // u32
-	wireNotifier   = 24                    // u32: which of its device's notifiers its owner sleeps on, from 1; 0 is none
-	wireState      = 128                   // u64: stateOpen or stateClosed, and stateWaiting; written by the owner
-	wireNak        = 136                   // u32: Status by which the owner refused a message
-	wireHead       = 256                   // u64: messages taken; written by the owner
-	wireClaim      = 384                   // u64: nonce of the sender's own wire; of a UD wire the lanes claimed
+	wireNotifier   = 24                    // u32: index plus 1 of the owner's notifier; 0 for none
+	wireState      = 128                   // u64: stateOpen or stateClosed, plus stateWaiting; written by the owner
+	wireNak        = 136                   // u32: Status with which the owner refused a message
+	wireHead       = 256                   // u64: messages that the owner has taken
+	wireClaim      = 384                   // u64: nonce of the sender's wire; for UD, the number of claimed lanes
 	wireProbe      = 512                   // u64: the line of Bounce
 	wireSlots      = 4096
 	wireHeaderSize = wireSlots
 
 	stateOpen    = 1
 	stateClosed  = 2
-	stateWaiting = 1 << 32 // besides: the owner sleeps on its notifier, or is about to
+	stateWaiting = 1 << 32 // a flag: the owner sleeps on its notifier or is about to
 
-	// Within a slot of an RC wire. A slot is six cache lines, of which a short
-	// message needs the first. With a power of two the first lines of all slots
-	// would meet in a quarter of the cache, and drive each other out of it.
+	// A slot of an RC wire. A slot has six cache lines; a short message needs the first
+	// only. If it had a power of two of lines, the first lines of all slots would compete for
+	// a quarter of the cache sets.
 	slotSize      = 6 * 64
 	slotWord      = 0  // u64, see packSlot; stored last
 	slotImmediate = 8  // u32
 	slotKey       = 12 // u32: of the region that is written
 	slotAddress   = 16 // u64: in it
-	slotPayload   = 24 // inline bytes; or
+	slotPayload   = 24 // inline bytes, or the next three
 	slotLength    = 24 // u32
 	slotLocalKey  = 28 // u32: of the sender's region
 	slotLocal     = 32 // u64: address in it
 	slotInline    = slotSize - slotPayload
-	slotFirst     = 64 - slotPayload // of them, those in the line of the first word
 
-	slotLong = 0xffff // in place of the inline length
+	slotLong = 0xffff // instead of the inline length: the payload is not inline
 )
 
 // Flags of a slot. The three bits above them are the sender's
 // receiver-not-ready retry count.
 const (
-	slotAck     = 1 << 0 // the sender wants to know soon that it was taken
-	slotWritten = 1 << 1 // a long payload is where it belongs; otherwise the receiver fetches it
+	slotAck     = 1 << 0 // the sender asks for an early update of wireHead
+	slotWritten = 1 << 1 // the sender has written the long payload; else the receiver fetches it
 	slotRetries = 2      // shift
 )
 
-// packSlot makes a slot's first word. The generation is that of the lap, so that
+// packSlot returns the first word of a slot. The generation is the number of the lap, so
 // the word changes with each use of the slot.
 func packSlot(generation uint32, opcode Opcode, flags uint8, length uint16) uint64 {
 	return uint64(generation) | uint64(opcode)<<32 | uint64(flags)<<40 | uint64(length)<<48
@@ -100,16 +97,13 @@ func (s slots) offset(sequence uint64) uintptr {
 
 func (s slots) generation(sequence uint64) uint32 { return uint32(sequence>>(s.lapShift&63)) + 1 }
 
-// powerOfTwo rounds up.
-func powerOfTwo(n int) int { return 1 << bits.Len(uint(max(n, 1)-1)) }
-
-// A key of a region is its place in the directory and eight bits that make an
-// old key of the same place wrong. None is 0.
+// A key of a region is its index in the directory and eight bits that invalidate older keys
+// of the same index. No key is 0.
 const keyShift = 8
 
 func keyIndex(key uint32) uint32 { return key >> keyShift & (maxRegions - 1) }
 
-// covers says whether length bytes at address lie within a region, and where.
+// covers reports whether length bytes at address lie within a region, and at which offset.
 func covers(base, size, address uint64, length uint32) (offset uint64, ok bool) {
 	offset = address - base
 	return offset, address >= base && offset <= size && uint64(length) <= size-offset

@@ -8,51 +8,51 @@ import (
 	"transportbench/core/fabric/shm"
 )
 
-// softNotifier is a word in the device's directory on which the owner of some completion
-// queues sleeps. Peers find it by the wires of the queue pairs that complete there.
+// softNotifier is a futex in the device's directory. Peers find it through wireNotifier of
+// the queue pairs whose completion queues it serves.
 type softNotifier struct {
 	device *softDevice
 	index  int
 	notifierWords
-	seen   uint32 // of sequence
+	seen   uint32 // sequence as of the last Wait
 	queues []*softCompletionQueue
 	closed bool
 }
 
-// alarm is a notifier as those see it who ring it.
+// notifierWords are the words of a notifier, for those who wake its owner.
 type notifierWords struct{ sequence, waiting *atomic.Uint32 }
 
-// nobody is the alarm of whoever has no notifier.
+// noNotifier stands for the notifier of a peer that has none.
 var noNotifier = notifierWords{sequence: new(atomic.Uint32), waiting: new(atomic.Uint32)}
 
-// notifierWordsAt is notifier i of a directory.
+// notifierWordsAt returns notifier i of a directory.
 func notifierWordsAt(directory *shm.Segment, i int) notifierWords {
 	at := directoryNotifiers + i*notifierSize
 	return notifierWords{sequence: shm.Word32(directory.Bytes(), at+notifierSequence), waiting: shm.Word32(directory.Bytes(), at+notifierWaiting)}
 }
 
-// notifyIfWaiting wakes a wire's owner that sleeps, after something was stored that it is
-// to see. The load may run ahead of that store. Wait makes up for it with a barrier
-// between saying that it sleeps and looking again: either it sees what was stored, or
-// this sees it waiting.
-func (a *notifierWords) notifyIfWaiting(wire words) {
+// notifyIfWaiting wakes the owner of a wire if it sleeps. Call it after storing something
+// that the owner must see. The load here may overtake that store; the barrier in Wait makes
+// up for it. Wait stores stateWaiting, then runs the barrier and looks again, so either it
+// sees what was stored or this sees stateWaiting.
+func (n *notifierWords) notifyIfWaiting(wire words) {
 	if wire.load64(wireState)&stateWaiting != 0 {
-		a.notify()
+		n.notify()
 	}
 }
 
-// ring ends the current or next Wait.
-func (a *notifierWords) notify() {
-	a.sequence.Add(1)
-	// Pairs with the store of waiting before sequence is looked at.
-	if a.waiting.Load() != 0 {
-		shm.FutexWake(a.sequence)
+// notify ends the current or next Wait.
+func (n *notifierWords) notify() {
+	n.sequence.Add(1)
+	// Pairs with the store of waiting in Wait, which comes before its load of sequence.
+	if n.waiting.Load() != 0 {
+		shm.FutexWake(n.sequence)
 	}
 }
 
 // NewNotifier implements [Device].
 func (d *softDevice) NewNotifier(queues ...CompletionQueue) (Notifier, error) {
-	b := &softNotifier{device: d}
+	n := &softNotifier{device: d}
 	for _, queue := range queues {
 		c, ok := queue.(*softCompletionQueue)
 		switch {
@@ -61,51 +61,51 @@ func (d *softDevice) NewNotifier(queues ...CompletionQueue) (Notifier, error) {
 		case c.notifier != nil || len(c.pairs) > 0:
 			return nil, errNotifierLate
 		}
-		b.queues = append(b.queues, c)
+		n.queues = append(n.queues, c)
 	}
 	d.mu.Lock()
-	b.index = -1
+	n.index = -1
 	for i := range d.notifiers {
 		if d.notifiers[i] == nil {
-			b.index = i
-			d.notifiers[i] = b
+			n.index = i
+			d.notifiers[i] = n
 			break
 		}
 	}
 	d.mu.Unlock()
-	if b.index < 0 {
+	if n.index < 0 {
 		return nil, fmt.Errorf("%w: the soft device has %d notifiers at most", ErrInvalid, maxNotifiers)
 	}
-	b.notifierWords = notifierWordsAt(d.directory, b.index)
-	b.seen = b.sequence.Load()
-	for _, c := range b.queues {
-		c.notifier = b
+	n.notifierWords = notifierWordsAt(d.directory, n.index)
+	n.seen = n.sequence.Load()
+	for _, c := range n.queues {
+		c.notifier = n
 	}
-	return b, d.adopt(b, closeQueuePairs)
+	return n, d.adopt(n, closeQueuePairs)
 }
 
 // Wait implements [Notifier].
-func (b *softNotifier) Wait(timeout time.Duration) error {
-	if b.closed {
+func (n *softNotifier) Wait(timeout time.Duration) error {
+	if n.closed {
 		return ErrClosed
 	}
-	if b.sequence.Load() == b.seen {
-		b.waiting.Store(1)
-		b.setState(stateOpen | stateWaiting)
+	if n.sequence.Load() == n.seen {
+		n.waiting.Store(1)
+		n.setState(stateOpen | stateWaiting)
 		shm.Barrier() // pairs with notifyIfWaiting
-		if !b.hasWork() && b.sequence.Load() == b.seen {
-			shm.FutexWait(b.sequence, b.seen, timeout)
+		if !n.hasWork() && n.sequence.Load() == n.seen {
+			shm.FutexWait(n.sequence, n.seen, timeout)
 		}
-		b.setState(stateOpen)
-		b.waiting.Store(0)
+		n.setState(stateOpen)
+		n.waiting.Store(0)
 	}
-	b.seen = b.sequence.Load()
+	n.seen = n.sequence.Load()
 	return nil
 }
 
-// say tells all that may send here.
-func (b *softNotifier) setState(state uint64) {
-	for _, c := range b.queues {
+// setState stores the state of all wires of the notifier's queue pairs.
+func (n *softNotifier) setState(state uint64) {
+	for _, c := range n.queues {
 		for _, q := range c.pairs {
 			q.wire.store64(wireState, state)
 		}
@@ -113,11 +113,11 @@ func (b *softNotifier) setState(state uint64) {
 }
 
 // Notify implements [Notifier].
-func (b *softNotifier) Notify() { b.notify() }
+func (n *softNotifier) Notify() { n.notify() }
 
-// something says whether there is something to poll.
-func (b *softNotifier) hasWork() bool {
-	for _, c := range b.queues {
+// hasWork reports whether Poll may find something.
+func (n *softNotifier) hasWork() bool {
+	for _, c := range n.queues {
 		for _, q := range c.pairs {
 			if q.hasWork() {
 				return true
@@ -127,7 +127,7 @@ func (b *softNotifier) hasWork() bool {
 	return false
 }
 
-// something says whether the completion queue may have something of this queue pair.
+// hasWork reports whether this queue pair may have completions.
 func (q *softQueuePair) hasWork() bool {
 	for i := range q.lanes {
 		if !q.lanes[i].consumer.Empty() {
@@ -158,28 +158,28 @@ func (q *softQueuePair) hasWork() bool {
 }
 
 // Close implements [Notifier].
-func (b *softNotifier) Close() error {
-	if b.closed {
+func (n *softNotifier) Close() error {
+	if n.closed {
 		return nil
 	}
-	b.closed = true
-	for _, c := range b.queues {
+	n.closed = true
+	for _, c := range n.queues {
 		c.notifier = nil
 	}
-	b.device.mu.Lock()
-	b.device.notifiers[b.index] = nil
-	b.device.mu.Unlock()
-	b.device.disown(b)
+	n.device.mu.Lock()
+	n.device.notifiers[n.index] = nil
+	n.device.mu.Unlock()
+	n.device.disown(n)
 	return nil
 }
 
-// notifyAll has everybody look, since a peer died.
+// notifyAll wakes all owners because a peer died.
 func (d *softDevice) notifyAll() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, b := range d.notifiers {
-		if b != nil && !d.closed {
-			b.notify()
+	for _, n := range d.notifiers {
+		if n != nil && !d.closed {
+			n.notify()
 		}
 	}
 }

@@ -16,8 +16,8 @@ import (
 	"transportbench/core/fabric/rdma"
 )
 
-// childVariable makes the test binary serve in a process of its own: it prints how
-// it is reached, reads how the parent is, and sends back what is written to it.
+// childVariable makes the test binary a child process: it prints its endpoint, reads the
+// parent's, and writes back what is written to it.
 const childVariable = "RDMA_TEST_CHILD"
 
 func TestMain(m *testing.M) {
@@ -31,13 +31,13 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// reach is what two sides tell each other.
+// reach is what the two sides exchange.
 type reach struct {
 	Endpoint rdma.Endpoint     `json:"endpoint"`
 	Region   rdma.RemoteRegion `json:"region"`
 }
 
-// end is a queue pair with memory and receives.
+// end is one side: a queue pair with memory and receives.
 type end struct {
 	device rdma.Device
 	cq     rdma.CompletionQueue
@@ -65,15 +65,15 @@ func newEnd() (*end, error) {
 	return e, err
 }
 
-// exchange connects over a pair of streams.
-func (e *end) exchange(in io.Reader, out io.Writer) (there reach, err error) {
+// exchange exchanges endpoints over two streams and connects.
+func (e *end) exchange(in io.Reader, out io.Writer) (remote reach, err error) {
 	if err := json.NewEncoder(out).Encode(reach{e.qp.Endpoint(), e.region.Remote}); err != nil {
-		return there, err
+		return remote, err
 	}
-	if err := json.NewDecoder(in).Decode(&there); err != nil {
-		return there, err
+	if err := json.NewDecoder(in).Decode(&remote); err != nil {
+		return remote, err
 	}
-	return there, e.qp.Connect(there.Endpoint, rdma.ConnectOptions{})
+	return remote, e.qp.Connect(remote.Endpoint, rdma.ConnectOptions{})
 }
 
 func serveChild(in io.Reader, out io.Writer) error {
@@ -102,7 +102,7 @@ func serveChild(in io.Reader, out io.Writer) error {
 			if _, err := e.qp.PostReceive(make([]rdma.ReceiveRequest, 1)); err != nil {
 				return err
 			}
-			// The immediate says how many bytes there are.
+			// The immediate is the number of bytes.
 			r := rdma.SendRequest{Opcode: rdma.WriteWithImmediate, Flags: rdma.Signaled, Immediate: c.Immediate, Length: c.Immediate,
 				Local: e.region.Address, LocalKey: e.region.LocalKey, Remote: there.Region.Address, RemoteKey: there.Region.Key}
 			if _, err := e.qp.PostSend([]rdma.SendRequest{r}); err != nil {
@@ -186,7 +186,7 @@ func TestBetweenProcesses(t *testing.T) {
 		require.NoError(t, err)
 		c := e.next(t)
 		if c.Status == rdma.StatusOK {
-			continue // from before the death was known
+			continue // the death is not detected yet
 		}
 		require.Equal(t, rdma.StatusRetryExceeded, c.Status, "%v", c.Status)
 		return

@@ -2,29 +2,29 @@ package rdma
 
 import "time"
 
-// arrived says whether the next message is there. Its second line is asked for with the
-// first: asked for when the first is there, it would take as long again.
+// arrived reports whether the next message is there. It loads the second line of the slot
+// together with the first because loading it afterwards would take as long again.
 func (q *softQueuePair) arrived() bool {
 	at := q.slots.offset(q.received)
 	q.wire.prefetch(at + 64)
-	return uint32(q.wire.load64(at)) == q.slots.generation(q.received) // pairs with the store in put
+	return uint32(q.wire.load64(at)) == q.slots.generation(q.received) // pairs with the stores in postShort and putMessage
 }
 
-// receive takes messages off the wire.
+// receive takes messages off the wire and returns the number of completions.
 func (q *softQueuePair) receive(completions []Completion) (n int) {
 	if !q.claimed {
 		if q.claimed = q.wire.load64(wireClaim) == q.peerNonce; !q.claimed {
 			return 0
 		}
 	}
-	wanted := false
+	ackWanted := false
 	for n < len(completions) && !q.refusing {
 		at := q.slots.offset(q.received)
-		word := q.wire.load64(at) // pairs with the store in put
+		word := q.wire.load64(at) // pairs with the stores in postShort and putMessage
 		if uint32(word) != q.slots.generation(q.received) {
 			break
 		}
-		// The payload's second line comes while this decides what to do with it.
+		// The second line arrives while this decides what to do with the message.
 		q.wire.prefetch(at + 64)
 		opcode, flags, length := unpackSlot(word)
 		if opcode != Write {
@@ -43,22 +43,23 @@ func (q *softQueuePair) receive(completions []Completion) (n int) {
 			break
 		}
 		q.received++
-		wanted = wanted || flags&slotAck != 0
+		ackWanted = ackWanted || flags&slotAck != 0
 	}
-	if wanted || q.received-q.reported >= (q.mask+1)/4 {
+	if ackWanted || q.received-q.reported >= (q.mask+1)/4 {
 		q.reportTaken()
 	}
 	return n
 }
 
-// tell lets the sender know what was taken.
+// reportTaken tells the sender how many messages were taken.
 func (q *softQueuePair) reportTaken() {
-	q.wire.store64(wireHead, q.received) // pairs with the load in learn
+	q.wire.store64(wireHead, q.received) // pairs with the load in readTaken
 	q.peerNotifier.notifyIfWaiting(q.peerWire)
 	q.reported = q.received
 }
 
-// take receives a message that consumes a receive.
+// receiveMessage receives a message that consumes a receive, and returns the status of the
+// receive.
 func (q *softQueuePair) receiveMessage(at uintptr, opcode Opcode, flags uint8, length uint16, c *Completion) Status {
 	q.notReadySince = 0
 	r := &q.receives.queue[q.receives.head&uint64(len(q.receives.queue)-1)]
@@ -111,8 +112,8 @@ func (q *softQueuePair) receiveMessage(at uintptr, opcode Opcode, flags uint8, l
 	return StatusOK
 }
 
-// place puts a short write's payload into its region, and says no where that does not
-// hold it.
+// writeInline writes the inline payload of a WRITE. It returns false if the key does not
+// cover the address; applyWrite finds the status then.
 func (q *softQueuePair) writeInline(at uintptr, length uint16) bool {
 	key := *q.wire.plain32(at + slotKey)
 	s := &q.device.regions[keyIndex(key)]
@@ -124,8 +125,7 @@ func (q *softQueuePair) writeInline(at uintptr, length uint16) bool {
 	return true
 }
 
-// apply carries out the write that a message asks for; the status is the
-// requester's.
+// applyWrite carries out the WRITE of a message and returns the requester's status.
 func (q *softQueuePair) applyWrite(at uintptr, flags uint8, length uint16) Status {
 	if length == 0 || flags&slotWritten != 0 {
 		return StatusOK
@@ -144,7 +144,7 @@ func (q *softQueuePair) applyWrite(at uintptr, flags uint8, length uint16) Statu
 	return StatusOK
 }
 
-// fetch copies a message's payload, from its slot or from the sender's region.
+// fetch copies the payload of a message from its slot or from the sender's region.
 func (q *softQueuePair) fetch(target []byte, at uintptr, length uint16) bool {
 	if length != slotLong {
 		if int(length) > slotInline {
@@ -153,23 +153,23 @@ func (q *softQueuePair) fetch(target []byte, at uintptr, length uint16) bool {
 		copy(target, q.wire.slice(at+slotPayload, int(length)))
 		return true
 	}
-	source, ok := q.remote.resolve(*q.wire.plain32(at + slotLocalKey), *q.wire.plain64(at + slotLocal), uint32(len(target)), 0)
+	from, ok := q.remote.resolve(*q.wire.plain32(at + slotLocalKey), *q.wire.plain64(at + slotLocal), uint32(len(target)), 0)
 	if ok {
-		copy(target, source)
+		copy(target, from)
 	}
 	return ok
 }
 
-// retriesForever is the receiver-not-ready retry count that has no end.
+// retriesForever is the receiver-not-ready retry count that means without end.
 const retriesForever = 7
 
-// notReadyTimers is the time between two tries by the timer's code, in
-// microseconds: InfiniBand Architecture Specification, volume 1, table 45.
+// notReadyTimers are the delays between two tries in microseconds, by the code of the timer:
+// InfiniBand Architecture Specification, volume 1, table 45.
 var notReadyTimers = [32]int64{655360, 10, 20, 30, 40, 60, 80, 120, 160, 240, 320, 480, 640, 960, 1280, 1920,
 	2560, 3840, 5120, 7680, 10240, 15360, 20480, 30720, 40960, 61440, 81920, 122880, 163840, 245760, 327680, 491520}
 
-// notReady counts a message that finds no receive, once, and refuses it when the
-// sender's patience is at an end.
+// notReady counts a message that finds no receive, once. It refuses the message when the
+// sender's retries are used up.
 func (q *softQueuePair) notReady(retries uint8) {
 	if q.notReadySince == 0 {
 		q.notReadySince = max(time.Now().UnixNano(), 1)
@@ -182,18 +182,18 @@ func (q *softQueuePair) notReady(retries uint8) {
 	}
 }
 
-// refuse tells the sender that the message at hand fails, and how; nothing more is
-// taken. Both queue pairs are in the error state then, but for a receive that was
-// missing.
+// refuse tells the sender that the current message fails, and with which status. No more
+// messages are taken. Both queue pairs enter the error state, but only the sender's if a
+// receive was missing.
 func (q *softQueuePair) refuse(status Status) {
 	q.reportTaken()
-	q.wire.store32(wireNak, uint32(status)) // pairs with the load in lost
+	q.wire.store32(wireNak, uint32(status)) // pairs with the load in lossStatus
 	q.peerNotifier.notifyIfWaiting(q.peerWire)
 	q.refusing = true
 	q.failed = q.failed || status != StatusReceiverNotReadyOut
 }
 
-// flushReceives gives back the receives of a queue pair in the error state.
+// flushReceives completes the receives of a queue pair in the error state.
 func (q *softQueuePair) flushReceives(completions []Completion) (n int) {
 	for n < len(completions) && q.receives.head != q.receives.tail {
 		c := &completions[n]

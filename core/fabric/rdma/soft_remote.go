@@ -10,18 +10,18 @@ import (
 	"transportbench/core/fabric/shm"
 )
 
-// SoftEndpoint is what an [Endpoint] of the soft device has besides.
+// SoftEndpoint is the part of an [Endpoint] that only the soft device has.
 type SoftEndpoint struct {
-	Boot      string  `json:"boot"` // which host
+	Boot      string  `json:"boot"` // boot ID, which identifies the host
 	Device    uint64  `json:"device"`
 	Directory shm.Ref `json:"directory"`
 	Wire      shm.Ref `json:"wire"`
 	Nonce     uint64  `json:"nonce"` // of the wire
 }
 
-// softRemote is a peer's device: what its queue pairs here share.
+// softRemote is the device of a peer. All queue pairs connected to that device share it.
 type softRemote struct {
-	users       int // under the device's lock
+	users       int // guarded by the mutex of the own device
 	nonce       uint64
 	pid         int
 	directory   *shm.Segment
@@ -29,12 +29,12 @@ type softRemote struct {
 	watchHandle int
 	dead        atomic.Bool
 
-	mu       sync.Mutex // of mapping
+	mu       sync.Mutex // held while mapping a region
 	mappings [maxRegions]atomic.Pointer[softMapping]
 	mapped   []*shm.Segment
 }
 
-// softMapping is a peer's region, seen from here.
+// softMapping is a region of a peer, mapped into this process.
 type softMapping struct {
 	key     uint32
 	access  Access
@@ -42,8 +42,8 @@ type softMapping struct {
 	bytes   []byte
 }
 
-// remote opens a peer's device, or takes the one that is open; leave gives it
-// back.
+// openRemote opens the device of a peer unless it is open. Each call needs a call of
+// releaseRemote.
 func (d *softDevice) openRemote(e *SoftEndpoint) (*softRemote, error) {
 	if e.Boot != d.boot {
 		return nil, fmt.Errorf("%w: it is on another host, and the soft device reaches one host only", ErrPeer)
@@ -58,8 +58,8 @@ func (d *softDevice) openRemote(e *SoftEndpoint) (*softRemote, error) {
 		return r, nil
 	}
 	r := &softRemote{users: 1, nonce: e.Device, pid: e.Directory.PID}
-	// Watching first: if the directory can still be opened afterwards, the
-	// process that is watched is its owner and not a later one of its number.
+	// Watch first: if the directory can still be opened afterwards, the watched process is
+	// its owner and not a later process with the same ID.
 	if r.pid != os.Getpid() {
 		handle, err := d.watch.Add(r.pid, func() { r.dead.Store(true); d.notifyAll() })
 		if err != nil {
@@ -75,7 +75,7 @@ func (d *softDevice) openRemote(e *SoftEndpoint) (*softRemote, error) {
 	return r, nil
 }
 
-// alarm is the notifier of a wire's owner.
+// notifier returns the notifier of a wire's owner.
 func (r *softRemote) notifier(wire words) notifierWords {
 	if i := wire.load32(wireNotifier); i > 0 && i <= maxNotifiers {
 		return notifierWordsAt(r.directory, int(i-1))
@@ -99,7 +99,7 @@ func (r *softRemote) open(e *SoftEndpoint) error {
 	return nil
 }
 
-// leave gives a peer's device back; the last user closes it.
+// releaseRemote closes the device of a peer when its last user releases it.
 func (d *softDevice) releaseRemote(r *softRemote) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -115,8 +115,8 @@ func (d *softDevice) releaseRemote(r *softRemote) error {
 	return errors.Join(errs...)
 }
 
-// resolve returns registered memory of the peer. Its key must be in force now,
-// though the memory stays mapped afterwards.
+// resolve returns registered memory of the peer, and false if the key is not valid now, does
+// not cover it or lacks the right. The memory stays mapped even when the key is withdrawn.
 func (r *softRemote) resolve(key uint32, address uint64, length uint32, access Access) ([]byte, bool) {
 	index := keyIndex(key)
 	// Pairs with the store in Allocate.
@@ -139,7 +139,7 @@ func (r *softRemote) resolve(key uint32, address uint64, length uint32, access A
 	return m.bytes[offset : offset+uint64(length)], true
 }
 
-// remap maps a region on its first use.
+// mapRegion maps a region at its first use.
 func (r *softRemote) mapRegion(index, key uint32) *softMapping {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -157,7 +157,7 @@ func (r *softRemote) mapRegion(index, key uint32) *softMapping {
 	}
 	m := &softMapping{key: key, access: Access(*r.entries.plain32(entry + entryAccess)),
 		address: *r.entries.plain64(entry + entryAddress), bytes: segment.Bytes()}
-	// What was read belongs together only if the key is still there.
+	// The fields belong together only if the key has not changed.
 	if r.entries.load32(entry+entryKey) != key {
 		_ = segment.Close()
 		return nil
@@ -167,7 +167,7 @@ func (r *softRemote) mapRegion(index, key uint32) *softMapping {
 	return m
 }
 
-// openWire maps a peer's wire and checks that it is the one that was announced.
+// openWire maps the wire of an endpoint and checks its nonce.
 func openWire(e *SoftEndpoint) (*shm.Segment, words, error) {
 	segment, err := shm.Open(e.Wire)
 	if err != nil {

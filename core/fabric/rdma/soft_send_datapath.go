@@ -28,15 +28,15 @@ func (q *softQueuePair) PostReceive(requests []ReceiveRequest) (int, error) {
 	return q.receives.PostReceive(requests)
 }
 
-// Errors of data paths, made beforehand.
+// Errors of the data path, which must not allocate.
 var (
-	errSharedReceives = invalid("receive of a queue pair with a shared receive queue")
+	errSharedReceives = invalid("PostReceive of a queue pair with a shared receive queue: post to that queue")
 	errNotConnected   = invalid("request on a queue pair that is not connected")
-	errInlineLength   = invalid("inline request longer than the queue pair takes")
-	errOpcode         = invalid("opcode that this type of queue pair does not have")
-	errNoPeer         = invalid("datagram to a peer that was not added")
-	errDatagramLength = invalid("datagram longer than the MTU")
-	errOverrun        = invalid("completion queue overrun")
+	errInlineLength   = invalid("inline request over the MaxInline of the queue pair")
+	errOpcode         = invalid("opcode that this type of queue pair does not support")
+	errNoPeer         = invalid("datagram to a peer without AddPeer")
+	errDatagramLength = invalid("datagram over the MTU")
+	errOverrun        = invalid("more signaled requests than the completion queue holds")
 )
 
 // PostSend implements [QueuePair].
@@ -52,9 +52,9 @@ func (q *softQueuePair) PostSend(requests []SendRequest) (int, error) {
 	return len(requests), nil
 }
 
-// short posts what a ring posts most, a short batch, in few steps: an unsignaled inline
-// WRITE WITH IMMEDIATE on a connection that works. It says no to everything else, which
-// is then for post.
+// postShort is the fast path of the most frequent request of a ring transport: an
+// unsignaled inline WRITE WITH IMMEDIATE on a working connection. It returns false for
+// everything else, which post then takes.
 func (q *softQueuePair) postShort(r *SendRequest) bool {
 	if r.Opcode != WriteWithImmediate || r.Flags != Inline || int(r.Length) > q.config.MaxInline ||
 		q.posted-q.freed >= q.depth || !q.usable() {
@@ -65,13 +65,13 @@ func (q *softQueuePair) postShort(r *SendRequest) bool {
 	*q.peerWire.plain64(at + slotImmediate) = uint64(r.Immediate) | uint64(r.RemoteKey)<<32
 	*q.peerWire.plain64(at + slotAddress) = r.Remote
 	q.peerWire.copyWords(at+slotPayload, payload)
-	// Pairs with the load in receive.
+	// Pairs with the loads in arrived and receive.
 	q.peerWire.store64(at, packSlot(q.slots.generation(q.sent), WriteWithImmediate, q.retryFlags, uint16(r.Length)))
 	q.peerNotifier.notifyIfWaiting(q.peerWire)
 	q.sent++
 	q.deferred = q.sent
-	// The peer looks at the next slot's first line all the time; the second can be had
-	// for writing already now.
+	// The peer polls the first line of the next slot, but its second line can be fetched for
+	// writing now.
 	shm.PrefetchWrite(q.peerWire.plain32(q.slots.offset(q.sent) + 64))
 	e := &q.entries[q.posted&q.mask]
 	q.posted++
@@ -116,7 +116,7 @@ func (q *softQueuePair) post(r *SendRequest) error {
 	return nil
 }
 
-// request carries out a request of an RC queue pair as far as that goes now.
+// request starts a request of an RC queue pair and completes as much of it as possible now.
 func (q *softQueuePair) request(r *SendRequest, e *softEntry) {
 	payload, ok := q.payload(r, e)
 	if !ok {
@@ -145,7 +145,7 @@ func (q *softQueuePair) request(r *SendRequest, e *softEntry) {
 			q.fail(e, StatusRemoteAccess)
 			return
 		}
-		// What the peer has yet to fetch from the wire comes first.
+		// Messages that the peer has yet to take must take effect first.
 		if q.caughtUp() {
 			copy(target, payload)
 			flags |= slotWritten
@@ -155,13 +155,12 @@ func (q *softQueuePair) request(r *SendRequest, e *softEntry) {
 		if r.Flags&Signaled != 0 {
 			q.requestAck()
 		}
-		return // nobody is told
+		return // the peer need not know
 	}
 	q.putMessage(r, flags, nil)
 }
 
-// payload is what a request sends, or where a READ goes; where there is none the
-// request has failed.
+// payload returns the local memory of a request. If ok is false, the request has failed.
 func (q *softQueuePair) payload(r *SendRequest, e *softEntry) (payload []byte, ok bool) {
 	switch {
 	case q.failed:
@@ -178,7 +177,7 @@ func (q *softQueuePair) payload(r *SendRequest, e *softEntry) (payload []byte, o
 	return payload, ok
 }
 
-// caughtUp says whether the peer has taken every message that it applies itself.
+// caughtUp reports whether the peer has taken every message that takes effect then.
 func (q *softQueuePair) caughtUp() bool {
 	if q.taken < q.deferred {
 		q.readTaken()
@@ -186,15 +185,16 @@ func (q *softQueuePair) caughtUp() bool {
 	return q.taken >= q.deferred
 }
 
-// learn reads how far the peer is; pairs with its store in tell.
+// readTaken reads how many messages the peer has taken. It pairs with the store in
+// reportTaken and ignores a value that is out of range.
 func (q *softQueuePair) readTaken() {
 	if head := q.peerWire.load64(wireHead); head-q.taken <= q.sent-q.taken {
 		q.taken = head
 	}
 }
 
-// put puts a message on the peer's wire. There is a slot for each request of the
-// send queue, so there is room.
+// putMessage puts a message on the peer's wire. The wire has a slot for each request of the
+// send queue, so there is always room.
 func (q *softQueuePair) putMessage(r *SendRequest, flags uint8, inline []byte) {
 	at := q.slots.offset(q.sent)
 	length := uint16(len(inline))
@@ -209,7 +209,7 @@ func (q *softQueuePair) putMessage(r *SendRequest, flags uint8, inline []byte) {
 	} else {
 		q.peerWire.copyWords(at+slotPayload, inline)
 	}
-	// Pairs with the load in receive.
+	// Pairs with the loads in arrived and receive.
 	q.peerWire.store64(at, packSlot(q.slots.generation(q.sent), r.Opcode, flags, length))
 	q.peerNotifier.notifyIfWaiting(q.peerWire)
 	q.sent++
@@ -218,19 +218,19 @@ func (q *softQueuePair) putMessage(r *SendRequest, flags uint8, inline []byte) {
 	}
 }
 
-// nudge asks the peer to tell that it has taken all that is on its wire, for a
-// request that puts nothing there itself. The message is a write of no bytes.
+// requestAck asks the peer to report that it has taken all messages on its wire, on behalf
+// of a request that puts none there. The message is a WRITE of no bytes.
 func (q *softQueuePair) requestAck() {
 	if q.taken == q.sent {
 		return
 	}
 	at := q.slots.offset(q.sent)
-	q.peerWire.store64(at, packSlot(q.slots.generation(q.sent), Write, slotAck, 0)) // pairs with the load in receive
+	q.peerWire.store64(at, packSlot(q.slots.generation(q.sent), Write, slotAck, 0)) // pairs with the loads in arrived and receive
 	q.peerNotifier.notifyIfWaiting(q.peerWire)
 	q.sent++
 }
 
-// read carries out a READ, now or when the peer has taken what comes before it.
+// read carries out a READ, or defers it until the peer has taken all earlier messages.
 func (q *softQueuePair) read(r *SendRequest, e *softEntry, target []byte) {
 	if q.caughtUp() {
 		q.readNow(r, e, target)
@@ -249,22 +249,22 @@ func (q *softQueuePair) readNow(r *SendRequest, e *softEntry, target []byte) {
 	if len(target) == 0 {
 		return
 	}
-	source, ok := q.remote.resolve(r.RemoteKey, r.Remote, r.Length, RemoteRead)
+	from, ok := q.remote.resolve(r.RemoteKey, r.Remote, r.Length, RemoteRead)
 	if !ok {
 		q.fail(e, StatusRemoteAccess)
 		return
 	}
-	copy(target, source)
+	copy(target, from)
 }
 
-// fail makes a request one that fails, and the queue pair flush all that follows.
+// fail makes a request fail and puts the queue pair into the error state.
 func (q *softQueuePair) fail(e *softEntry, status Status) {
 	e.status = status
 	q.failed = true
 }
 
-// lossCheckInterval is every how many polls a peer is looked after to which only requests went
-// that ask for no completion.
+// lossCheckInterval is the number of polls between two checks for a lost peer while only
+// unsignaled requests are outstanding.
 const lossCheckInterval = 32
 
 // Poll implements [CompletionQueue].
@@ -291,14 +291,14 @@ func (c *softCompletionQueue) Poll(completions []Completion) (n int, err error) 
 			n += q.flushReceives(completions[n:])
 		}
 	}
-	// Whom the end of completions cut off comes first next time.
+	// The next Poll starts with the next pair, so that a short completions slice starves none.
 	if c.nextPair++; c.nextPair >= len(c.pairs) {
 		c.nextPair = 0
 	}
 	return n, nil
 }
 
-// complete completes requests, in order.
+// complete completes requests in order and returns the number of completions.
 func (q *softQueuePair) complete(completions []Completion) (n int) {
 	lost := q.lossStatus()
 	if q.signaled == 0 && q.waiting == 0 && !q.failed && lost == StatusOK {
@@ -316,8 +316,8 @@ func (q *softQueuePair) complete(completions []Completion) (n int) {
 			if lost == StatusOK {
 				break
 			}
-			// The first request that the peer did not take says why; those
-			// after it are flushed.
+			// The first request that the peer has not taken gets the reason; those after it are
+			// flushed.
 			if e.readPending {
 				e.readPending = false
 				q.waiting--
@@ -351,7 +351,7 @@ func (q *softQueuePair) complete(completions []Completion) (n int) {
 	return n
 }
 
-// finish carries out the READ at scanned, which had to wait.
+// finishRead carries out the deferred READ at scanned.
 func (q *softQueuePair) finishRead(e *softEntry) {
 	e.readPending = false
 	q.waiting--
@@ -367,11 +367,11 @@ func (q *softQueuePair) finishRead(e *softEntry) {
 	}
 }
 
-// completed is what a request's completion says: not whether it had an immediate.
+// completionOpcode maps the opcode of a request to that of its completion.
 var completionOpcode = [...]Opcode{Write: Write, WriteWithImmediate: Write, Send: Send, SendWithImmediate: Send, Read: Read}
 
-// lost says how requests end that the peer will not take any more; StatusOK is
-// that it may yet.
+// lossStatus returns the status of requests that the peer will never take, and StatusOK if
+// it may still take them.
 func (q *softQueuePair) lossStatus() Status {
 	if q.remote == nil || q.taken == q.sent && q.waiting == 0 {
 		return StatusOK
@@ -385,10 +385,10 @@ func (q *softQueuePair) lossStatus() Status {
 	return StatusOK
 }
 
-// works says whether this is a connection, and neither closed nor in the error state.
+// usable reports whether the queue pair is connected, open and not in the error state.
 func (q *softQueuePair) usable() bool { return q.remote != nil && !q.closed && !q.failed }
 
-// gone says whether the peer has closed or died.
+// peerGone reports whether the peer has closed or died.
 func (q *softQueuePair) peerGone() bool {
 	return q.remote.dead.Load() || uint32(q.peerWire.load64(wireState)) != stateOpen
 }

@@ -19,16 +19,16 @@ import (
 	"transportbench/core/transport"
 )
 
-// verbsMissing says why there are no verbs.
+// verbsMissing is the reason why this build has no verbs.
 const verbsMissing = ""
 
-// verbsDevice is an open port of an RDMA device.
+// verbsDevice is an open port of an RDMA device. The verbs calls are in internal/ibverbs.
 type verbsDevice struct {
 	context    *ibverbs.Context
 	attributes Attributes
 	port       ibverbs.Port
 	gid        [16]byte
-	notReady   uint64 // counted before Open
+	notReady   uint64 // the hardware's count at Open
 
 	children
 }
@@ -36,10 +36,10 @@ type verbsDevice struct {
 func openVerbs(o Options) (Device, error) {
 	names, err := ibverbs.Devices()
 	if err != nil {
-		return nil, transport.Unavailable("listing RDMA devices: %w; is the kernel module ib_uverbs loaded?", err)
+		return nil, transport.Unavailable("list RDMA devices: %w; is the kernel module ib_uverbs loaded?", err)
 	}
 	if len(names) == 0 {
-		return nil, transport.Unavailable("no RDMA device on this machine; docs/rdma.md says how to set up Soft-RoCE")
+		return nil, transport.Unavailable("no RDMA device on this machine; to set up Soft-RoCE see docs/rdma.md")
 	}
 	if o.Device != "" {
 		if !slices.Contains(names, o.Device) {
@@ -61,7 +61,7 @@ func openVerbs(o Options) (Device, error) {
 func openDevice(name string, o Options) (*verbsDevice, error) {
 	context, err := ibverbs.Open(name)
 	if err != nil {
-		return nil, transport.Unavailable("opening RDMA device %s: %w", name, err)
+		return nil, transport.Unavailable("open RDMA device %s: %w", name, err)
 	}
 	d := &verbsDevice{context: context, children: newChildren()}
 	if err := d.choose(name, o); err != nil {
@@ -71,7 +71,7 @@ func openDevice(name string, o Options) (*verbsDevice, error) {
 	return d, nil
 }
 
-// choose takes the port and its GID.
+// choose selects the port and its GID.
 func (d *verbsDevice) choose(name string, o Options) error {
 	limits, err := d.context.Limits()
 	if err != nil {
@@ -93,7 +93,7 @@ func (d *verbsDevice) choose(name string, o Options) error {
 			number = i
 			break
 		}
-		err = transport.Unavailable("%s port %d is down (%s): bring its network interface up, or its cable in", name, i, d.port.State)
+		err = transport.Unavailable("%s port %d is down (%s): bring its network interface up, or plug in its cable", name, i, d.port.State)
 	}
 	if number == 0 {
 		return err
@@ -108,35 +108,35 @@ func (d *verbsDevice) choose(name string, o Options) error {
 	return d.chooseGID(o, limits.Ports)
 }
 
-// chooseGID takes the entry that is asked for, or the one that works most often.
+// chooseGID selects the entry that the options name, or the preferred one; see Options.
 func (d *verbsDevice) chooseGID(o Options, ports int) error {
 	a := &d.attributes
 	all, err := d.context.GIDs(ports)
 	if err != nil {
 		return transport.Unavailable("%s: %w", a.Name, err)
 	}
-	best, bestRank := ibverbs.GID{Index: -1}, -1
+	best, bestScore := ibverbs.GID{Index: -1}, -1
 	var indices []string
 	for _, g := range all {
 		if g.Port != a.Port {
 			continue
 		}
 		indices = append(indices, strconv.Itoa(g.Index))
-		rank := 0
+		score := 0
 		switch {
 		case o.GIDIndex != AnyGID:
-			rank = -1
+			score = -1
 			if g.Index == o.GIDIndex {
-				rank = 0
+				score = 0
 			}
 		case !d.port.Ethernet:
 		case g.Version2 && netip.AddrFrom16(g.Raw).Is4In6():
-			rank = 2
+			score = 2
 		case g.Version2:
-			rank = 1
+			score = 1
 		}
-		if rank > bestRank {
-			best, bestRank = g, rank
+		if score > bestScore {
+			best, bestScore = g, score
 		}
 	}
 	if best.Index < 0 {
@@ -147,8 +147,8 @@ func (d *verbsDevice) chooseGID(o Options, ports int) error {
 	return nil
 }
 
-// libraryVersion is read from the shared library's file name, once: where files come over
-// a network that takes longer than all else in openVerbs.
+// libraryVersion returns the version in the file name of the shared library. It looks only
+// once because that is the slowest part of openVerbs on a network file system.
 var libraryVersion = sync.OnceValue(func() string {
 	for _, dir := range []string{"/usr/lib/*-linux-gnu", "/usr/lib64", "/usr/lib"} {
 		if found, _ := filepath.Glob(filepath.Join(dir, "libibverbs.so.1.*")); len(found) > 0 {
@@ -160,7 +160,8 @@ var libraryVersion = sync.OnceValue(func() string {
 
 func (d *verbsDevice) Attributes() Attributes { return d.attributes }
 
-// countNotReady adds up the counters that drivers have for it: of mlx5 and rxe.
+// countNotReady returns the sum of the drivers' receiver-not-ready counters, those of mlx5
+// and rxe.
 func (d *verbsDevice) countNotReady() (sum uint64) {
 	dir := fmt.Sprintf("/sys/class/infiniband/%s/ports/%d/hw_counters", d.attributes.Name, d.attributes.Port)
 	for _, name := range []string{"rnr_nak_retry_err", "out_of_buffer", "send_rnr_err", "rcvd_rnr_err"} {
@@ -195,11 +196,11 @@ func (d *verbsDevice) Allocate(size int, access Access) (*Region, error) {
 	}
 	bytes, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	if err != nil {
-		return nil, fmt.Errorf("mapping %d bytes: %w", size, err)
+		return nil, fmt.Errorf("map %d bytes: %w", size, err)
 	}
 	memory, err := d.context.Register(bytes, uint32(access))
 	if err != nil {
-		return nil, errors.Join(describe(err, size), unix.Munmap(bytes))
+		return nil, errors.Join(explainNoRegion(err, size), unix.Munmap(bytes))
 	}
 	r := &Region{Bytes: bytes, Address: memory.Address, LocalKey: memory.LocalKey,
 		Remote: RemoteRegion{Address: memory.Address, Key: memory.RemoteKey, Length: uint64(size)}}

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// verbsNotifier waits for the completion channels of some queues, and for an eventfd(2)
-// that Notify writes to.
+// verbsNotifier waits for the completion channels of its queues, and for an eventfd(2) to
+// which Notify writes.
 type verbsNotifier struct {
 	device *verbsDevice
 	queues []*verbsCompletionQueue
@@ -21,7 +21,7 @@ type verbsNotifier struct {
 
 // NewNotifier implements [Device].
 func (d *verbsDevice) NewNotifier(queues ...CompletionQueue) (Notifier, error) {
-	b := &verbsNotifier{device: d}
+	n := &verbsNotifier{device: d}
 	for _, queue := range queues {
 		c, ok := queue.(*verbsCompletionQueue)
 		switch {
@@ -30,70 +30,71 @@ func (d *verbsDevice) NewNotifier(queues ...CompletionQueue) (Notifier, error) {
 		case c.notifier != nil || c.pairs > 0:
 			return nil, errNotifierLate
 		}
-		b.queues = append(b.queues, c)
+		n.queues = append(n.queues, c)
 	}
 	rung, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	if err != nil {
-		return nil, fmt.Errorf("making a notifier: eventfd: %w", err)
+		return nil, fmt.Errorf("make notifier: eventfd: %w", err)
 	}
-	b.ready = append(b.ready, unix.PollFd{Fd: int32(rung), Events: unix.POLLIN})
-	for _, c := range b.queues {
-		c.notifier = b
-		b.ready = append(b.ready, unix.PollFd{Fd: int32(c.cq.Channel()), Events: unix.POLLIN})
+	n.ready = append(n.ready, unix.PollFd{Fd: int32(rung), Events: unix.POLLIN})
+	for _, c := range n.queues {
+		c.notifier = n
+		n.ready = append(n.ready, unix.PollFd{Fd: int32(c.cq.Channel()), Events: unix.POLLIN})
 	}
-	return b, d.adopt(b, closeQueuePairs)
+	return n, d.adopt(n, closeQueuePairs)
 }
 
-// Wait implements [Notifier]. A completion between the last Poll and Notify makes no event,
-// so it is looked for in between; verbs do not let anybody look without taking.
-func (b *verbsNotifier) Wait(timeout time.Duration) error {
-	if b.closed {
+// Wait implements [Notifier]. A completion between the last Poll and the request for an
+// event makes no event, so Wait polls again after the request. Verbs cannot look without
+// taking, so what it finds is kept for the next Poll.
+func (n *verbsNotifier) Wait(timeout time.Duration) error {
+	if n.closed {
 		return ErrClosed
 	}
-	for _, c := range b.queues {
+	for _, c := range n.queues {
 		if len(c.pending) > 0 {
 			return nil
 		}
-		if err := c.cq.Notify(); err != nil {
+		if err := c.cq.RequestEvent(); err != nil {
 			return err
 		}
 		taken := make([]Completion, 16)
-		n, err := c.Poll(taken)
-		if n > 0 || err != nil {
-			c.pending = taken[:n]
+		found, err := c.Poll(taken)
+		if found > 0 || err != nil {
+			c.pending = taken[:found]
 			return err
 		}
 	}
-	limit := unix.NsecToTimespec(timeout.Nanoseconds())
-	if _, err := unix.Ppoll(b.ready, &limit, nil); err != nil && !errors.Is(err, unix.EINTR) {
-		return fmt.Errorf("waiting for completions: ppoll: %w", err)
+	wait := unix.NsecToTimespec(timeout.Nanoseconds())
+	if _, err := unix.Ppoll(n.ready, &wait, nil); err != nil && !errors.Is(err, unix.EINTR) {
+		return fmt.Errorf("wait for completions: ppoll: %w", err)
 	}
-	if b.ready[0].Revents != 0 {
+	if n.ready[0].Revents != 0 {
 		var count [8]byte
-		_, _ = unix.Read(int(b.ready[0].Fd), count[:])
+		_, _ = unix.Read(int(n.ready[0].Fd), count[:])
 	}
-	for i, c := range b.queues {
-		if b.ready[i+1].Revents != 0 {
-			c.cq.Clear()
+	for i, c := range n.queues {
+		if n.ready[i+1].Revents != 0 {
+			c.cq.ClearEvents()
 		}
 	}
 	return nil
 }
 
 // Notify implements [Notifier].
-func (b *verbsNotifier) Notify() {
-	_, _ = unix.Write(int(b.ready[0].Fd), []byte{1, 0, 0, 0, 0, 0, 0, 0}) // it fails when full, and that rings too
+func (n *verbsNotifier) Notify() {
+	_, _ = unix.Write(int(n.ready[0].Fd), []byte{1, 0, 0, 0, 0, 0, 0, 0}) // fails only if the counter is full, which ends the Wait too
 }
 
 // Close implements [Notifier].
-func (b *verbsNotifier) Close() error {
-	if b.closed {
+func (n *verbsNotifier) Close() error {
+	if n.closed {
 		return nil
 	}
-	b.closed = true
-	for _, c := range b.queues {
+	n.closed = true
+	for _, c := range n.queues {
 		c.notifier = nil
 	}
-	b.device.disown(b)
-	return unix.Close(int(b.ready[0].Fd))
+	n.device.disown(n)
+	return unix.Close(int(n.ready[0].Fd))
 }

@@ -16,11 +16,11 @@ import (
 	"transportbench/core/fabric/rdma/rdmatest"
 )
 
-// verbsVariable names the device that make test-rdma wants to be tested; a test that
-// finds none there fails instead of being skipped.
+// verbsVariable is set by make test-rdma to the device to test. If it is set, a test that
+// finds no device fails; otherwise it skips.
 const verbsVariable = "RDMA_TEST_DEVICE"
 
-// verbs are the options of the device under test.
+// verbs returns the options of the device under test.
 func verbs(t *testing.T) rdma.Options {
 	name := os.Getenv(verbsVariable)
 	o := rdma.Options{Provider: rdma.Verbs, Device: name, GIDIndex: rdma.AnyGID}
@@ -35,13 +35,12 @@ func verbs(t *testing.T) rdma.Options {
 
 func TestVerbsConformance(t *testing.T) {
 	o := verbs(t)
-	// Patient, since an emulated guest may be without a processor for long.
+	// The timeouts are long because an emulated guest may get no processor for long.
 	rdmatest.Run(t, rdmatest.Suite{Open: func() (rdma.Device, error) { return rdma.Open(o) }, Timeout: 2 * time.Minute,
 		Connect: rdma.ConnectOptions{Timeout: 17}, Impatient: rdma.ConnectOptions{Timeout: 17, Retries: 2}})
 }
 
-// lockedVariable makes the test binary ask for more locked memory than it may have, as a
-// user without the right to exceed the limit.
+// lockedVariable makes the test binary ask for more locked memory than its limit allows.
 const lockedVariable = "RDMA_TEST_LOCKED"
 
 func TestVerbsLockedMemory(t *testing.T) {
@@ -57,12 +56,12 @@ func TestVerbsLockedMemory(t *testing.T) {
 		return
 	}
 	if os.Getuid() != 0 {
-		t.Skip("needs root, to become somebody else")
+		t.Skip("needs root, to drop a capability")
 	}
 	if _, err := exec.LookPath("setpriv"); err != nil {
 		t.Skip("needs setpriv (util-linux)")
 	}
-	// Root may lock what it likes, but for the capability.
+	// Root may exceed the limit unless it lacks the capability.
 	child := exec.Command("setpriv", "--bounding-set=-ipc_lock", "--inh-caps=-ipc_lock", os.Args[0], "-test.run=^TestVerbsLockedMemory$", "-test.v")
 	child.Env = append(os.Environ(), lockedVariable+"=1")
 	output, err := child.CombinedOutput()

@@ -12,7 +12,7 @@ import (
 	"transportbench/core/fabric/rdma/internal/ibverbs"
 )
 
-// The shim reads and writes these types; their layouts must be its own.
+// The shim reads and writes these types, so the sizes must agree.
 var (
 	_ = [1]struct{}{}[unsafe.Sizeof(SendRequest{})-ibverbs.SendSize]
 	_ = [1]struct{}{}[unsafe.Sizeof(ReceiveRequest{})-ibverbs.ReceiveSize]
@@ -40,7 +40,7 @@ func (c *verbsCompletionQueue) Poll(completions []Completion) (int, error) {
 }
 
 // PostReceive implements [SharedReceiveQueue].
-func (s *verbsReceives) PostReceive(requests []ReceiveRequest) (int, error) {
+func (s *verbsReceiveQueue) PostReceive(requests []ReceiveRequest) (int, error) {
 	if s.closed {
 		return 0, ErrClosed
 	}
@@ -84,7 +84,7 @@ var (
 	errPost = errors.New("ibv_post_send or ibv_post_recv failed")
 )
 
-// postError says what a code of the shim means; it does not allocate.
+// postError returns the error for a code of the shim. It does not allocate.
 func postError(code int) error {
 	switch code {
 	case 0:
@@ -104,12 +104,13 @@ func postError(code int) error {
 	}
 }
 
-// describe says why a region could not be registered.
-func describe(err error, size int) error {
+// explainNoRegion returns the error of a failed Register. It names the limit on locked
+// memory if that may be the cause.
+func explainNoRegion(err error, size int) error {
 	var limit unix.Rlimit
 	if errors.Is(err, unix.ENOMEM) && unix.Getrlimit(unix.RLIMIT_MEMLOCK, &limit) == nil && limit.Cur != unix.RLIM_INFINITY {
-		return fmt.Errorf("registering %d bytes of memory: %w: the limit on locked memory is %d bytes (ulimit -l) and this asks for %d of them; raise it, as with `ulimit -l unlimited` or LimitMEMLOCK=infinity",
+		return fmt.Errorf("register %d bytes of memory: %w: the limit on locked memory is %d bytes, this needs %d; raise it with `ulimit -l unlimited` or LimitMEMLOCK=infinity",
 			size, err, limit.Cur, size)
 	}
-	return fmt.Errorf("registering %d bytes of memory: ibv_reg_mr: %w", size, err)
+	return fmt.Errorf("register %d bytes of memory: ibv_reg_mr: %w", size, err)
 }

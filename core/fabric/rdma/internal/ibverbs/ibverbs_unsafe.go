@@ -15,9 +15,11 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"transportbench/core/fabric/pow2"
 )
 
-// What PostSend finds wrong with a request, beside errno.
+// Codes with which PostSend refuses a request, besides errno values.
 const (
 	BadInline   = C.TB_INLINE
 	BadOpcode   = C.TB_OPCODE
@@ -25,60 +27,82 @@ const (
 	BadDatagram = C.TB_DATAGRAM
 )
 
-// Devices lists the names of the devices of this machine.
-func Devices() ([]string, error) {
+// check returns an error if a verbs call has returned an errno.
+func check(call string, code C.int) error {
+	if code == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", call, unix.Errno(code))
+}
+
+// forEachDevice calls f for the devices of this machine until it returns false. The device
+// is valid only during the call.
+func forEachDevice(f func(*C.struct_ibv_device) bool) error {
 	var n C.int
 	list, err := C.ibv_get_device_list(&n)
 	if list == nil {
-		return nil, fmt.Errorf("ibv_get_device_list: %w", err)
+		return fmt.Errorf("ibv_get_device_list: %w", err)
 	}
 	defer C.ibv_free_device_list(list)
-	var names []string
 	for _, d := range unsafe.Slice(list, int(n)) {
-		names = append(names, C.GoString(C.ibv_get_device_name(d)))
+		if !f(d) {
+			break
+		}
 	}
-	return names, nil
+	return nil
 }
 
-// Context is an open device.
+// Devices returns the names of the devices of this machine.
+func Devices() (names []string, err error) {
+	err = forEachDevice(func(d *C.struct_ibv_device) bool {
+		names = append(names, C.GoString(C.ibv_get_device_name(d)))
+		return true
+	})
+	return names, err
+}
+
+// Context is an open device with a protection domain.
 type Context struct {
 	context *C.struct_ibv_context
 	pd      *C.struct_ibv_pd
 }
 
-// Limits are those of a device.
+// Limits are the limits of a device.
 type Limits struct{ Pairs, Depth, Shared, Completions, Reads, Ports int }
 
-// Open opens a device by its name.
-func Open(name string) (*Context, error) {
-	var n C.int
-	list, err := C.ibv_get_device_list(&n)
-	if list == nil {
-		return nil, fmt.Errorf("ibv_get_device_list: %w", err)
-	}
-	defer C.ibv_free_device_list(list)
-	for _, d := range unsafe.Slice(list, int(n)) {
+// Open opens the device with this name.
+func Open(name string) (c *Context, err error) {
+	err = unix.ENODEV
+	listed := forEachDevice(func(d *C.struct_ibv_device) bool {
 		if C.GoString(C.ibv_get_device_name(d)) != name {
-			continue
+			return true
 		}
-		context, err := C.ibv_open_device(d)
-		if context == nil {
-			return nil, fmt.Errorf("ibv_open_device: %w", err)
-		}
-		pd, err := C.ibv_alloc_pd(context)
-		if pd == nil {
-			C.ibv_close_device(context)
-			return nil, fmt.Errorf("ibv_alloc_pd: %w", err)
-		}
-		return &Context{context, pd}, nil
+		c, err = open(d)
+		return false
+	})
+	if listed != nil {
+		return nil, listed
 	}
-	return nil, unix.ENODEV
+	return c, err
 }
 
-// Close closes the device; everything made of it is gone before.
+func open(d *C.struct_ibv_device) (*Context, error) {
+	context, err := C.ibv_open_device(d)
+	if context == nil {
+		return nil, fmt.Errorf("ibv_open_device: %w", err)
+	}
+	pd, err := C.ibv_alloc_pd(context)
+	if pd == nil {
+		C.ibv_close_device(context)
+		return nil, fmt.Errorf("ibv_alloc_pd: %w", err)
+	}
+	return &Context{context, pd}, nil
+}
+
+// Close closes the device. Everything that was made of it must be closed before.
 func (c *Context) Close() error {
-	if code := C.ibv_dealloc_pd(c.pd); code != 0 {
-		return fmt.Errorf("ibv_dealloc_pd: %w", unix.Errno(code))
+	if err := check("ibv_dealloc_pd", C.ibv_dealloc_pd(c.pd)); err != nil {
+		return err
 	}
 	if code, err := C.ibv_close_device(c.context); code != 0 {
 		return fmt.Errorf("ibv_close_device: %w", err)
@@ -86,11 +110,11 @@ func (c *Context) Close() error {
 	return nil
 }
 
-// Limits asks the device.
+// Limits returns the limits of the device.
 func (c *Context) Limits() (Limits, error) {
 	var a C.struct_ibv_device_attr
-	if code := C.ibv_query_device(c.context, &a); code != 0 {
-		return Limits{}, fmt.Errorf("ibv_query_device: %w", unix.Errno(code))
+	if err := check("ibv_query_device", C.ibv_query_device(c.context, &a)); err != nil {
+		return Limits{}, err
 	}
 	return Limits{Pairs: int(a.max_qp), Depth: int(a.max_qp_wr), Shared: int(a.max_srq_wr), Completions: int(a.max_cqe),
 		Reads: int(min(a.max_qp_rd_atom, a.max_qp_init_rd_atom)), Ports: int(a.phys_port_cnt)}, nil
@@ -104,18 +128,17 @@ type Port struct {
 	MTU        int
 	LID        uint16
 	MaxMessage int
-	GIDs       int // entries of its table
 }
 
-// Port asks for a port's state.
+// Port returns the state of a port, counted from 1.
 func (c *Context) Port(number int) (Port, error) {
 	var a C.struct_ibv_port_attr
-	if code := C.tb_query_port(c.context, C.uint8_t(number), &a); code != 0 {
-		return Port{}, fmt.Errorf("ibv_query_port: %w", unix.Errno(code))
+	if err := check("ibv_query_port", C.tb_query_port(c.context, C.uint8_t(number), &a)); err != nil {
+		return Port{}, err
 	}
 	return Port{Active: a.state == C.IBV_PORT_ACTIVE, State: C.GoString(C.ibv_port_state_str(a.state)),
 		Ethernet: a.link_layer == C.IBV_LINK_LAYER_ETHERNET, MTU: 128 << a.active_mtu, LID: uint16(a.lid),
-		MaxMessage: int(a.max_msg_sz), GIDs: int(a.gid_tbl_len)}, nil
+		MaxMessage: int(a.max_msg_sz)}, nil
 }
 
 // GID is an entry of a GID table.
@@ -125,7 +148,7 @@ type GID struct {
 	Raw         [16]byte
 }
 
-// GIDs lists the entries in use, of all ports.
+// GIDs returns the used entries of the GID tables of all ports.
 func (c *Context) GIDs(ports int) ([]GID, error) {
 	entries := make([]C.struct_ibv_gid_entry, 256*ports)
 	n, err := C.tb_query_gids(c.context, &entries[0], C.size_t(len(entries)))
@@ -147,7 +170,7 @@ type Memory struct {
 	Address             uint64
 }
 
-// Register registers memory outside the Go heap. Bits of access are those of
+// Register registers memory, which must lie outside the Go heap. access is a set of
 // ibv_access_flags; local writes are always allowed.
 func (c *Context) Register(memory []byte, access uint32) (*Memory, error) {
 	p := unsafe.Pointer(unsafe.SliceData(memory))
@@ -160,21 +183,18 @@ func (c *Context) Register(memory []byte, access uint32) (*Memory, error) {
 
 // Deregister ends the registration.
 func (m *Memory) Deregister() error {
-	if code := C.ibv_dereg_mr(m.mr); code != 0 {
-		return fmt.Errorf("ibv_dereg_mr: %w", unix.Errno(code))
-	}
-	return nil
+	return check("ibv_dereg_mr", C.ibv_dereg_mr(m.mr))
 }
 
-// CQ is a completion queue, and which cookie belongs to which of its queue pairs.
+// CQ is a completion queue with the cookies of its queue pairs.
 type CQ struct {
 	cq      *C.struct_tb_cq
 	channel *C.struct_ibv_comp_channel
 	cookies map[uint32]uint32
 }
 
-// NewCQ makes a completion queue of at least that many entries, with a completion
-// channel that does not block.
+// NewCQ makes a completion queue of at least that many entries, with a non-blocking
+// completion channel.
 func (c *Context) NewCQ(entries int) (*CQ, error) {
 	channel, err := C.ibv_create_comp_channel(c.context)
 	if channel == nil {
@@ -195,37 +215,31 @@ func (c *Context) NewCQ(entries int) (*CQ, error) {
 	return q, nil
 }
 
-// Channel is the descriptor that can be read after the next completion, once Notify
-// has asked for that.
+// Channel returns a descriptor that becomes readable with the next completion after
+// RequestEvent.
 func (q *CQ) Channel() int { return int(q.channel.fd) }
 
-// Notify asks for an event with the next completion.
-func (q *CQ) Notify() error {
-	if code := C.tb_notify(q.cq.cq); code != 0 {
-		return fmt.Errorf("ibv_req_notify_cq: %w", unix.Errno(code))
-	}
-	return nil
+// RequestEvent asks for an event with the next completion.
+func (q *CQ) RequestEvent() error {
+	return check("ibv_req_notify_cq", C.tb_notify(q.cq.cq))
 }
 
-// Clear takes the channel's events.
-func (q *CQ) Clear() { C.tb_clear(q.channel) }
+// ClearEvents takes the events off the channel.
+func (q *CQ) ClearEvents() { C.tb_clear(q.channel) }
 
-// rebuild makes the table that tb_poll looks at.
+// rebuild makes the hash table of cookies that tb_poll searches.
 func (q *CQ) rebuild() {
-	places := 8
-	for places < 2*len(q.cookies)+2 {
-		places *= 2
-	}
+	size := pow2.Ceil(max(8, 2*len(q.cookies)+2))
 	C.free(unsafe.Pointer(q.cq.cookies))
-	q.cq.cookies = (*C.struct_tb_cookie)(C.calloc(C.size_t(places), C.sizeof_struct_tb_cookie))
-	q.cq.mask = C.uint32_t(places - 1)
-	table := unsafe.Slice(q.cq.cookies, places)
+	q.cq.cookies = (*C.struct_tb_cookie)(C.calloc(C.size_t(size), C.sizeof_struct_tb_cookie))
+	q.cq.mask = C.uint32_t(size - 1)
+	table := unsafe.Slice(q.cq.cookies, size)
 	for number, cookie := range q.cookies {
 		i := number * 2654435769 // as in cookie_of
-		for table[i&uint32(places-1)].number != 0 {
+		for table[i&uint32(size-1)].number != 0 {
 			i++
 		}
-		table[i&uint32(places-1)] = C.struct_tb_cookie{C.uint32_t(number), C.uint32_t(cookie)}
+		table[i&uint32(size-1)] = C.struct_tb_cookie{C.uint32_t(number), C.uint32_t(cookie)}
 	}
 }
 
@@ -259,17 +273,14 @@ func (c *Context) NewSRQ(receives int) (*SRQ, error) {
 
 // Close destroys the queue.
 func (s *SRQ) Close() error {
-	if code := C.ibv_destroy_srq(s.srq); code != 0 {
-		return fmt.Errorf("ibv_destroy_srq: %w", unix.Errno(code))
-	}
-	return nil
+	return check("ibv_destroy_srq", C.ibv_destroy_srq(s.srq))
 }
 
-// PairConfig is what a queue pair is made of.
+// PairConfig configures a queue pair.
 type PairConfig struct {
 	Datagrams                        bool
 	CQ                               *CQ
-	SRQ                              *SRQ // nil for receives of its own
+	SRQ                              *SRQ // nil for its own receive queue
 	Send, Receive, Inline, MTU, Port int
 	Cookie, QKey                     uint32
 }
@@ -283,7 +294,7 @@ type Pair struct {
 	Inline int // granted
 }
 
-// NewPair makes a queue pair; RC stays in INIT, UD is ready.
+// NewPair makes a queue pair. RC is in state INIT afterwards, UD in RTS.
 func (c *Context) NewPair(o PairConfig) (*Pair, error) {
 	var a C.struct_ibv_qp_init_attr
 	a.send_cq, a.recv_cq = o.CQ.cq.cq, o.CQ.cq.cq
@@ -315,14 +326,15 @@ func (c *Context) NewPair(o PairConfig) (*Pair, error) {
 	if code == 0 && o.Datagrams {
 		code = C.tb_ready_datagrams(qp)
 	}
-	if code != 0 {
+	if err := check("ibv_modify_qp", code); err != nil {
 		_ = p.Close()
-		return nil, fmt.Errorf("ibv_modify_qp: %w", unix.Errno(code))
+		return nil, err
 	}
 	return p, nil
 }
 
-// Path is how an RC queue pair reaches its peer. MTU is its code.
+// Path is the way to a remote queue pair, and for RC the parameters of the connection. MTU
+// has the code of enum ibv_mtu.
 type Path struct {
 	Port, MTU, GIDIndex                                     int
 	Global                                                  bool
@@ -332,7 +344,7 @@ type Path struct {
 	Timeout, Retries, NotReadyRetries, NotReadyTimer, Reads int
 }
 
-// Connect takes an RC queue pair to RTS.
+// Connect takes an RC queue pair to state RTS.
 func (p *Pair) Connect(o Path) error {
 	path := C.struct_tb_path{port: C.uint8_t(o.Port), mtu: C.uint8_t(o.MTU), gid_index: C.uint8_t(o.GIDIndex), lid: C.uint16_t(o.LID),
 		number: C.uint32_t(o.Number), sequence: C.uint32_t(o.Sequence), own_sequence: C.uint32_t(o.Own),
@@ -344,13 +356,10 @@ func (p *Pair) Connect(o Path) error {
 	for i, b := range o.GID {
 		path.gid[i] = C.uint8_t(b)
 	}
-	if code := C.tb_connect(p.pair.qp, &path); code != 0 {
-		return fmt.Errorf("ibv_modify_qp: %w", unix.Errno(code))
-	}
-	return nil
+	return check("ibv_modify_qp", C.tb_connect(p.pair.qp, &path))
 }
 
-// AddPeer gives a UD queue pair a peer, and returns its place.
+// AddPeer adds a peer to a UD queue pair and returns its index.
 func (p *Pair) AddPeer(o Path, qkey uint32) (uint32, error) {
 	gid, global := [16]C.uint8_t{}, C.int(0)
 	for i, b := range o.GID {
@@ -372,8 +381,8 @@ func (p *Pair) AddPeer(o Path, qkey uint32) (uint32, error) {
 
 // Close destroys the queue pair and its address handles.
 func (p *Pair) Close() error {
-	if code := C.ibv_destroy_qp(p.pair.qp); code != 0 {
-		return fmt.Errorf("ibv_destroy_qp: %w", unix.Errno(code))
+	if err := check("ibv_destroy_qp", C.ibv_destroy_qp(p.pair.qp)); err != nil {
+		return err
 	}
 	for _, peer := range unsafe.Slice(p.pair.peers, int(p.pair.peer_count)) {
 		C.ibv_destroy_ah(peer.ah)

@@ -118,7 +118,7 @@ int tb_post_receive(struct tb_receive_call *call)
 	return posted;
 }
 
-// cookie_of returns -1 where there is no such queue pair any more.
+// cookie_of returns -1 if the queue pair does not exist any more.
 static int64_t cookie_of(const struct tb_cq *cq, uint32_t number)
 {
 	for (uint32_t i = number * 2654435769u;; i++) {
@@ -134,7 +134,7 @@ static uint8_t opcode_of(enum ibv_wc_opcode opcode)
 {
 	switch (opcode) {
 	case IBV_WC_RDMA_WRITE:
-		return 1; // or with immediate: the requester's completion does not say
+		return 1; // with or without immediate: the completion does not tell
 	case IBV_WC_SEND:
 		return OP_SEND;
 	case IBV_WC_RDMA_READ:
@@ -163,7 +163,7 @@ int tb_poll(struct tb_poll_call *call)
 			const struct ibv_wc *wc = &list[i];
 			struct tb_completion *c = &call->completions[polled];
 			int64_t cookie = cookie_of(cq, wc->qp_num);
-			// Soft-RoCE leaves completions of a queue pair that was destroyed.
+			// Soft-RoCE leaves completions of a destroyed queue pair in the queue.
 			if (cookie < 0)
 				continue;
 			polled++;

@@ -1,5 +1,6 @@
-// The C half of core/fabric/rdma's verbs device. What is posted and polled has the layout
-// of the Go types of the same fields; core/fabric/rdma checks that at compile time.
+// The C part of the verbs device of core/fabric/rdma. The structs of requests and
+// completions have the layout of the Go types that are named above them; core/fabric/rdma
+// checks their sizes at compile time.
 #ifndef TRANSPORTBENCH_IBVERBS_SHIM_H
 #define TRANSPORTBENCH_IBVERBS_SHIM_H
 
@@ -39,8 +40,8 @@ struct tb_pair {
 	uint32_t peer_count;
 };
 
-// tb_cq has the cookies of its queue pairs by their numbers: a hash table of
-// a power of two places, less than half full. A number of 0 is a free place.
+// tb_cq maps the numbers of its queue pairs to their cookies with a hash table, whose size
+// is a power of two and which is at most half full. An entry with number 0 is free.
 struct tb_cq {
 	struct ibv_cq *cq;
 	uint32_t mask;
@@ -49,12 +50,14 @@ struct tb_cq {
 	} *cookies;
 };
 
-// What is wrong with a request, beside values of errno.
+// Codes for malformed requests, besides errno values.
 enum { TB_INLINE = -1, TB_OPCODE = -2, TB_PEER = -3, TB_DATAGRAM = -4 };
 
-// The data path is called with one pointer to arguments, as core/fabric/ccall does.
+// The functions of the data path take one pointer to their arguments because
+// core/fabric/ccall calls them.
 
-// Each posts n requests in order and returns how many it took; error says why not all.
+// tb_post_send and tb_post_receive post n requests in order and return how many they took.
+// If those are fewer than n, error is the reason.
 struct tb_send_call {
 	struct tb_pair *pair;
 	const struct tb_send *requests;
@@ -71,7 +74,7 @@ struct tb_receive_call {
 };
 int tb_post_receive(struct tb_receive_call *call);
 
-// tb_poll takes n completions at most, and returns how many or a negative errno.
+// tb_poll polls up to n completions and returns how many, or a negative errno.
 struct tb_poll_call {
 	struct tb_cq *cq;
 	struct tb_completion *completions;
@@ -79,20 +82,20 @@ struct tb_poll_call {
 };
 int tb_poll(struct tb_poll_call *call);
 
-// tb_notify asks for an event with the next completion, and tb_clear takes the events
-// of a channel that does not block.
+// tb_notify asks for an event with the next completion. tb_clear takes all events off a
+// non-blocking channel.
 int tb_notify(struct ibv_cq *cq);
 void tb_clear(struct ibv_comp_channel *channel);
 
-// These are macros or inline functions in the header.
+// Wrappers of macros and inline functions of verbs.h.
 int tb_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attributes);
 struct ibv_mr *tb_register(struct ibv_pd *pd, void *memory, size_t length, int access);
 ssize_t tb_query_gids(struct ibv_context *context, struct ibv_gid_entry *entries, size_t max);
 
-// tb_address_handle makes one; where the path has a GID it goes with a GRH.
+// tb_address_handle makes an address handle; if global is set, with a GRH for the GID.
 struct ibv_ah *tb_address_handle(struct ibv_pd *pd, uint8_t port, uint16_t lid, int global, uint8_t gid[16], uint8_t gid_index);
 
-// The transitions of a queue pair; each returns 0 or errno.
+// State transitions of a queue pair. Each returns 0 or an errno.
 int tb_init(struct ibv_qp *qp, uint8_t port, uint32_t qkey);
 struct tb_path {
 	uint8_t port, mtu, global, gid_index, timeout, retries, not_ready_retries, not_ready_timer, reads;

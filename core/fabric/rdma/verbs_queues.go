@@ -13,9 +13,9 @@ import (
 type verbsCompletionQueue struct {
 	device   *verbsDevice
 	cq       *ibverbs.CQ
-	notifier *verbsNotifier // nil where nobody waits
-	pairs    int            // made so far
-	pending  []Completion   // taken by Wait, for the next Poll
+	notifier *verbsNotifier // nil if nobody waits
+	pairs    int            // queue pairs made so far
+	pending  []Completion   // taken by Wait for the next Poll
 	closed   bool
 }
 
@@ -41,7 +41,7 @@ func (c *verbsCompletionQueue) Close() error {
 	return c.cq.Close()
 }
 
-type verbsReceives struct {
+type verbsReceiveQueue struct {
 	device *verbsDevice
 	srq    *ibverbs.SRQ
 	closed bool
@@ -56,11 +56,11 @@ func (d *verbsDevice) NewSharedReceiveQueue(capacity int) (SharedReceiveQueue, e
 	if err != nil {
 		return nil, err
 	}
-	s := &verbsReceives{device: d, srq: srq}
+	s := &verbsReceiveQueue{device: d, srq: srq}
 	return s, d.adopt(s, closeQueues)
 }
 
-func (s *verbsReceives) Close() error {
+func (s *verbsReceiveQueue) Close() error {
 	if s.closed {
 		return nil
 	}
@@ -75,7 +75,7 @@ type verbsQueuePair struct {
 	config   QueuePairConfig
 	sequence uint32
 	shared   bool
-	ready    bool // to send
+	ready    bool // takes requests
 	closed   bool
 }
 
@@ -95,7 +95,7 @@ func (d *verbsDevice) NewQueuePair(c QueuePairConfig) (QueuePair, error) {
 	o := ibverbs.PairConfig{Datagrams: c.Type == UnreliableDatagram, CQ: cq.cq, Send: c.SendDepth, Receive: c.ReceiveDepth,
 		Inline: c.MaxInline, MTU: a.MTU, Port: a.Port, Cookie: c.Cookie, QKey: c.QKey}
 	if c.Shared != nil {
-		srq, ok := c.Shared.(*verbsReceives)
+		srq, ok := c.Shared.(*verbsReceiveQueue)
 		if !ok || srq.device != d {
 			return nil, invalid("shared receive queue of another device")
 		}
@@ -103,7 +103,7 @@ func (d *verbsDevice) NewQueuePair(c QueuePairConfig) (QueuePair, error) {
 	}
 	pair, err := d.context.NewPair(o)
 	if err != nil {
-		return nil, d.whyNoPair(o, err)
+		return nil, d.explainNoPair(o, err)
 	}
 	cq.pairs++
 	q := &verbsQueuePair{device: d, pair: pair, config: c, sequence: rand.Uint32() & (1<<24 - 1),
@@ -111,9 +111,10 @@ func (d *verbsDevice) NewQueuePair(c QueuePairConfig) (QueuePair, error) {
 	return q, d.adopt(q, closeQueuePairs)
 }
 
-// whyNoPair finds out whether it was for the inline size, and what the device grants.
-func (d *verbsDevice) whyNoPair(o ibverbs.PairConfig, err error) error {
-	err = fmt.Errorf("making a queue pair on %s: ibv_create_qp: %w", d.attributes.Name, err)
+// explainNoPair returns the error of a failed NewPair. If the inline size was the cause, it
+// finds the largest size that the device grants.
+func (d *verbsDevice) explainNoPair(o ibverbs.PairConfig, err error) error {
+	err = fmt.Errorf("make queue pair on %s: ibv_create_qp: %w", d.attributes.Name, err)
 	wanted := o.Inline
 	grants := func(n int) bool {
 		o.Inline = n
@@ -144,7 +145,7 @@ func (q *verbsQueuePair) Endpoint() Endpoint {
 		LID: q.device.port.LID, GID: slices.Clone(q.device.gid[:]), MTU: q.device.attributes.MTU}
 }
 
-// path is the way to a remote.
+// path returns the path to a remote queue pair.
 func (q *verbsQueuePair) path(remote Endpoint) (ibverbs.Path, error) {
 	p := ibverbs.Path{Port: q.device.attributes.Port, GIDIndex: q.device.attributes.GIDIndex, LID: remote.LID, Number: remote.Number,
 		Sequence: remote.Sequence, Own: q.sequence}
@@ -152,14 +153,14 @@ func (q *verbsQueuePair) path(remote Endpoint) (ibverbs.Path, error) {
 	case q.closed:
 		return p, ErrClosed
 	case remote.Provider != Verbs:
-		return p, fmt.Errorf("%w: its provider is %q, and this one's is %q", ErrPeer, remote.Provider, Verbs)
+		return p, fmt.Errorf("%w: its provider is %q, this one's %q", ErrPeer, remote.Provider, Verbs)
 	case remote.Type != q.config.Type:
-		return p, fmt.Errorf("%w: its queue pair is %v, and this one %v", ErrPeer, remote.Type, q.config.Type)
+		return p, fmt.Errorf("%w: its queue pair is %v, this one %v", ErrPeer, remote.Type, q.config.Type)
 	case len(remote.GID) != len(p.GID):
-		return p, fmt.Errorf("%w: its GID has %d bytes", ErrPeer, len(remote.GID))
+		return p, fmt.Errorf("%w: its GID has %d bytes, want %d", ErrPeer, len(remote.GID), len(p.GID))
 	}
 	copy(p.GID[:], remote.GID)
-	// RoCE has no other way; in an InfiniBand subnet the LID will do.
+	// RoCE always routes by GID; within an InfiniBand subnet the LID suffices.
 	p.Global = q.device.port.Ethernet || remote.LID == 0
 	return p, nil
 }

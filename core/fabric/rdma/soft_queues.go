@@ -15,25 +15,25 @@ import (
 	"transportbench/core/transport"
 )
 
-// softCompletionQueue has no entries of its own: Poll looks at the wires and send
-// queues of its queue pairs, which is where the soft device makes progress.
+// softCompletionQueue stores no entries. Its Poll checks the wires and send queues of its
+// queue pairs, which is when the soft device makes progress.
 type softCompletionQueue struct {
 	device   *softDevice
 	capacity int
 	pairs    []*softQueuePair
-	nextPair int // which pair the next Poll starts with
-	signaled int // requests that will complete here
+	nextPair int // index of the pair with which the next Poll starts
+	signaled int // outstanding signaled requests
 	polls    uint
 	notifier *softNotifier // nil where nobody waits
 	closed   bool
 
-	_ [128]byte // what lies behind may be another thread's
+	_ [128]byte // keeps memory of other threads out of the last cache lines
 }
 
 // NewCompletionQueue implements [Device].
 func (d *softDevice) NewCompletionQueue(capacity int) (CompletionQueue, error) {
 	if capacity < 1 || capacity > d.Attributes().MaxCompletions {
-		return nil, invalid("completion queue of %d entries", capacity)
+		return nil, invalid("completion queue of %d entries: want 1 to %d", capacity, d.Attributes().MaxCompletions)
 	}
 	c := &softCompletionQueue{device: d, capacity: capacity}
 	return c, d.adopt(c, closeQueues)
@@ -41,29 +41,29 @@ func (d *softDevice) NewCompletionQueue(capacity int) (CompletionQueue, error) {
 
 func (c *softCompletionQueue) Close() error {
 	if len(c.pairs) > 0 {
-		return fmt.Errorf("%w: the completion queue has %d queue pairs", ErrInvalid, len(c.pairs))
+		return invalid("Close of a completion queue with %d open queue pairs", len(c.pairs))
 	}
 	c.closed = true
 	c.device.disown(c)
 	return nil
 }
 
-// softReceiveQueue is a queue of receives, shared or a queue pair's own.
+// softReceiveQueue is a receive queue, shared or of one queue pair.
 type softReceiveQueue struct {
 	device   *softDevice
-	queue    []ReceiveRequest // a power of two
+	queue    []ReceiveRequest // its length is a power of two
 	head     uint64           // of the oldest
 	tail     uint64
 	capacity uint64
 	closed   bool
 
-	_ [128]byte // what lies behind may be another thread's
+	_ [128]byte // keeps memory of other threads out of the last cache lines
 }
 
 // NewSharedReceiveQueue implements [Device].
 func (d *softDevice) NewSharedReceiveQueue(capacity int) (SharedReceiveQueue, error) {
 	if capacity < 1 || capacity > d.Attributes().MaxShared {
-		return nil, invalid("shared receive queue of %d entries", capacity)
+		return nil, invalid("shared receive queue of %d entries: want 1 to %d", capacity, d.Attributes().MaxShared)
 	}
 	r := newSoftReceiveQueue(d, capacity)
 	return r, d.adopt(r, closeQueues)
@@ -79,7 +79,8 @@ func (r *softReceiveQueue) Close() error {
 	return nil
 }
 
-// softQueuePair is a queue pair. soft_datapath.go has RC, soft_datagram.go UD.
+// softQueuePair is a queue pair. Sending is in soft_send_datapath.go, receiving in
+// soft_receive_datapath.go, UD in soft_datagram.go.
 type softQueuePair struct {
 	device   *softDevice
 	cq       *softCompletionQueue
@@ -87,58 +88,58 @@ type softQueuePair struct {
 	number   uint32
 	receives *softReceiveQueue
 	closed   bool
-	failed   bool // in the error state: all that follows is flushed
-	refusing bool // has refused a message
+	failed   bool // in the error state: everything that follows is flushed
+	refusing bool // has refused a message and takes no more
 
 	// The own wire, on which messages arrive.
 	segment       *shm.Segment
 	wire          words
 	slots         slots
 	nonce         uint64
-	claimed       bool   // RC: the wire is known to be claimed by the peer that this side connected to
+	claimed       bool   // RC: the peer of Connect is known to have claimed the wire
 	received      uint64 // messages taken
-	reported      uint64 // of them, told in wireHead
-	notReadySince int64  // when a message first found no receive; 0 is not now
+	reported      uint64 // of them, reported in wireHead
+	notReadySince int64  // Unix ns at which the next message first found no receive; 0 if it did not
 
-	// The send queue: requests from scanned to posted have not completed, and
-	// those from freed on have their place.
+	// The send queue. Requests from scanned to posted have not completed; those from freed
+	// on occupy their entries.
 	entries                []softEntry
-	reads                  []SendRequest // by the entry's index: READs that wait
+	reads                  []SendRequest // by index of the entry: pending READs
 	mask, depth            uint64
 	posted, scanned, freed uint64
 
-	// RC: the peer, whose wire is written.
+	// RC: the peer and its wire.
 	remote       *softRemote
 	peerNonce    uint64
-	peerNotifier notifierWords // the peer's
+	peerNotifier notifierWords
 	peerSegment  *shm.Segment
 	peerWire     words
 	options      ConnectOptions
-	retryFlags   uint8  // the receiver-not-ready retry count, as flags of slots
-	sent         uint64 // messages put on the wire
+	retryFlags   uint8  // the receiver-not-ready retry count, as flags of a slot
+	sent         uint64 // messages put on the peer's wire
 	taken        uint64 // of them, known to be taken by the peer
-	deferred     uint64 // messages up to here have effects that come with their taking
-	signaled     int    // requests from scanned on that want a completion
-	waiting      int    // of them, READs that are not done yet
+	deferred     uint64 // messages before this one take effect only when the peer takes them
+	signaled     int    // signaled requests from scanned on
+	waiting      int    // pending READs from scanned on
 
 	// UD.
 	lanes        []softLane
-	lanesClaimed int // lanes that senders claimed, as last seen
-	nextLane     int // which one the next Poll starts with
+	lanesClaimed int // lanes that senders have claimed, as of the last Poll
+	nextLane     int // lane with which the next Poll starts
 	peers        []softPeer
 
-	_ [128]byte // what lies behind may be another thread's
+	_ [128]byte // keeps memory of other threads out of the last cache lines
 }
 
-// softEntry is a request in a send queue.
+// softEntry is an entry of a send queue.
 type softEntry struct {
 	id          uint64
-	need        uint64 // messages that the peer must have taken
+	need        uint64 // messages that the peer must have taken before this completes
 	length      uint32
 	opcode      Opcode
 	status      Status
-	signaled    bool // wants a completion
-	readPending bool // a READ that is not done yet
+	signaled    bool
+	readPending bool // a READ that waits for earlier messages to be taken
 }
 
 // NewQueuePair implements [Device].
@@ -225,15 +226,15 @@ func (q *softQueuePair) Endpoint() Endpoint {
 			Wire: q.segment.Ref(), Nonce: q.nonce}}
 }
 
-// reach opens the remote's device and wire.
+// reach opens the device and wire of a remote queue pair.
 func (q *softQueuePair) reach(remote Endpoint) (r *softRemote, segment *shm.Segment, wire words, err error) {
 	switch {
 	case q.closed:
 		return nil, nil, words{}, ErrClosed
 	case remote.Provider != Soft || remote.Soft == nil:
-		return nil, nil, words{}, fmt.Errorf("%w: its provider is %q, and this one's is %q", ErrPeer, remote.Provider, Soft)
+		return nil, nil, words{}, fmt.Errorf("%w: its provider is %q, this one's %q", ErrPeer, remote.Provider, Soft)
 	case remote.Type != q.config.Type:
-		return nil, nil, words{}, fmt.Errorf("%w: its queue pair is %v, and this one %v", ErrPeer, remote.Type, q.config.Type)
+		return nil, nil, words{}, fmt.Errorf("%w: its queue pair is %v, this one %v", ErrPeer, remote.Type, q.config.Type)
 	}
 	if r, err = q.device.openRemote(remote.Soft); err != nil {
 		return nil, nil, words{}, err
@@ -262,7 +263,7 @@ func (q *softQueuePair) Connect(remote Endpoint, options ConnectOptions) error {
 	}
 	depth := wire.load32(wireDepth)
 	if len(segment.Bytes()) != wireHeaderSize+int(depth)*slotSize || int(depth) != len(q.entries) {
-		err = fmt.Errorf("%w: its send queue has %d requests and this one's %d; the soft device wants the same", ErrPeer, depth, len(q.entries))
+		err = fmt.Errorf("%w: its send queue has %d requests, this one %d; the soft device needs the same depth", ErrPeer, depth, len(q.entries))
 	} else if !wire.swap64(wireClaim, 0, q.nonce) {
 		err = fmt.Errorf("%w: another queue pair is connected to it", ErrPeer)
 	}
@@ -276,7 +277,7 @@ func (q *softQueuePair) Connect(remote Endpoint, options ConnectOptions) error {
 	return nil
 }
 
-// Close implements [QueuePair]. Messages that are on the peer's wire stay there.
+// Close implements [QueuePair]. Messages on the peer's wire stay there.
 func (q *softQueuePair) Close() error {
 	if q.closed {
 		return nil
@@ -303,10 +304,10 @@ func (q *softQueuePair) Close() error {
 	return errors.Join(errs...)
 }
 
-// Bounce implements [Bouncer] in a word of the responder's wire.
+// Bounce implements [Bouncer] on a word of the responder's wire.
 func (q *softQueuePair) Bounce(ctx context.Context, initiate bool, d time.Duration) (transport.Floor, error) {
 	if q.peerSegment == nil {
-		return transport.Floor{}, errors.New("bounce of a queue pair that is not connected")
+		return transport.Floor{}, errNotConnected
 	}
 	segment := q.segment
 	if initiate {
