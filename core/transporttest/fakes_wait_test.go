@@ -148,17 +148,17 @@ var optionalFakes = []fake{
 				return w.memoryWorker.Probe(ctx, peer, initiate, d)
 			}
 		}},
-	{name: "takes the ball of a probe for a message", clause: "probe/then-calls", says: "no call in flight has",
+	{name: "takes the numbers of a probe for messages", clause: "probe/then-calls", says: "no call in flight has",
 		worker: func(w *fakeWorker) {
-			balls := 0
+			numbers := 0
 			w.probe = func(ctx context.Context, peer transport.PeerID, initiate bool, d time.Duration) (transport.Floor, error) {
-				balls++
+				numbers++
 				return w.memoryWorker.Probe(ctx, peer, initiate, d)
 			}
 			w.poll = func(events []transport.Event) (int, error) {
-				if balls > 0 && len(events) > 0 {
-					balls--
-					events[0] = transport.Event{Kind: transport.EventResponse, Token: transport.Token(probeEnd)}
+				if numbers > 0 && len(events) > 0 {
+					numbers--
+					events[0] = transport.Event{Kind: transport.EventResponse, Token: ^transport.Token(0)}
 					return 1, nil
 				}
 				return w.memoryWorker.Poll(events)

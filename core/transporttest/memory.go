@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"transportbench/core/transport"
@@ -38,7 +39,7 @@ type linkKey [2]uint64
 // the worker with the lower number to the other, rings[1] back.
 type memoryLink struct {
 	rings [2]*memoryRing
-	probe memoryProbe
+	pings [2]atomic.Uint64 // in the same directions
 }
 
 // NewMemoryDriver returns a driver whose workers reach each other.
@@ -205,11 +206,12 @@ func (w *memoryWorker) attach(peer transport.PeerID, remote *memoryWorker, link 
 	refusal := func(err error) error {
 		return &transport.OpError{Transport: "memory", Op: "post", Peer: peer, Err: err}
 	}
-	c := &memoryConnection{peer: peer, remote: remote, probe: &link.probe,
+	c := &memoryConnection{peer: peer, remote: remote, pings: newMemoryPings(&link.pings[1], &link.pings[0]),
 		send: link.rings[0], receive: link.rings[1],
 		down: refusal(transport.ErrPeerDown), tooLarge: refusal(transport.ErrTooLarge)}
 	if w.number > remote.number {
 		c.send, c.receive = c.receive, c.send
+		c.pings = newMemoryPings(&link.pings[0], &link.pings[1])
 	}
 	w.connections[peer] = c
 	w.active = append(w.active, c)

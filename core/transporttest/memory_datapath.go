@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"transportbench/core/fabric/floor"
 	"transportbench/core/transport"
 )
 
@@ -31,7 +32,7 @@ type memoryConnection struct {
 	remote   *memoryWorker
 	send     *memoryRing
 	receive  *memoryRing
-	probe    *memoryProbe
+	pings    floor.PingPong
 	inFlight int
 	lost     bool // told as lost
 
