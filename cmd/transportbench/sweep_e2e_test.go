@@ -71,7 +71,7 @@ func TestSweepGoesOnAfterItsEnd(t *testing.T) {
 			require.NoError(t, i.cmd.Process.Signal(signal))
 			i.wait(t)
 			if signal == syscall.SIGINT {
-				require.Contains(t, i.stderr.String(), "with --resume --out "+i.out+" goes on")
+				require.Contains(t, i.stderr.String(), "repeat the command with --resume --out "+i.out)
 			}
 			before := map[string]time.Time{}
 			for _, pattern := range []string{"cells/*.json", "repeats/*/*.json"} {

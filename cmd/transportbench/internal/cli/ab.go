@@ -19,7 +19,7 @@ import (
 	"transportbench/core/lab/sweep"
 )
 
-// abFlags are the flags of ab that are no options of a run.
+// abFlags are the flags of ab that are not options of a run.
 type abFlags struct {
 	comparison
 	a, b, within string
@@ -30,14 +30,14 @@ type abFlags struct {
 func (a *app) abCommand() *cobra.Command {
 	f := new(abFlags)
 	cmd := &cobra.Command{
-		Use: "ab --a OPTIONS --b OPTIONS", Short: "Run two configurations in turn until it is known which is better", Args: noArgs,
-		Long: `ab measures one repeat of A and one of B in turn, until the interval of the first
-metric's change is narrow enough or the time is up, and gives the verdict of diff
-from A to B. OPTIONS are option=value pairs with spaces between them, a
-transport's own included; the other flags hold for both.
+		Use: "ab --a OPTIONS --b OPTIONS", Short: "Alternate two configurations until one is known to be better", Args: noArgs,
+		Long: `ab alternates repeats of A and B until the interval of the first metric's change is
+narrow enough or the time is up, and gives the verdict of diff from A to B.
+OPTIONS are option=value pairs separated by spaces, including the transport's own
+options. Other flags apply to both.
 
-The end is decided by the interval's width, never by the verdict, so that looking
-after every repeat makes no difference out of noise. --repeats is the least.
+The width of the interval decides the end, never the verdict, so looking after
+every repeat cannot turn noise into a difference. --repeats is the minimum.
 
 ` + exitHelp,
 		Example: `  transportbench ab --a 'transport=shm ring=lamport' --b 'transport=shm ring=fastforward' --in-flight 32
@@ -49,15 +49,15 @@ after every repeat makes no difference out of noise. --repeats is the least.
 	flags := cmd.Flags()
 	flags.StringVar(&f.a, "a", "", "options of A, such as 'transport=shm in-flight=32'")
 	flags.StringVar(&f.b, "b", "", "options of B")
-	flags.StringVar(&f.within, "within", "1%", "narrow enough: half of the interval's width")
+	flags.StringVar(&f.within, "within", "1%", "narrow enough: half the width of the interval")
 	flags.DurationVar(&f.limit, "limit", 5*time.Minute, "end after this time")
-	flags.IntVar(&f.most, "most", 1000, "end after so many repeats of each")
+	flags.IntVar(&f.most, "most", 1000, "end after this many repeats of each")
 	a.addCompletion(cmd)
 	return cmd
 }
 
 func (a *app) ab(cmd *cobra.Command, f *abFlags) error {
-	settings, err := a.settingsOf(cmd, options.WithoutRun(cmd.Flags()), nil, nil)
+	settings, err := a.settings(cmd, options.WithoutRun(cmd.Flags()), nil, nil)
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func (a *app) ab(cmd *cobra.Command, f *abFlags) error {
 		return err
 	}
 	if flags := cmd.Flags(); !flags.Changed("a") && !flags.Changed("b") {
-		return usagef("ab compares two configurations: say with --a and --b in what they differ, such as --a ring=lamport --b ring=onesided")
+		return usagef("ab needs --a or --b: the options that differ, such as --a ring=lamport --b ring=onesided")
 	}
 	within, err := share(f.within)
 	if err != nil || !(within > 0) {
@@ -77,10 +77,10 @@ func (a *app) ab(cmd *cobra.Command, f *abFlags) error {
 		return err
 	}
 	if len(base.Axes) > 0 {
-		return usagef("--%s: ab takes one value; what differs stands in --a and --b", base.Axes[0].Name)
+		return usagef("--%s: ab takes one value; put options that differ into --a and --b", base.Axes[0].Name)
 	}
 	if !cmd.Flags().Changed(options.KeyOut) && settings.Out == options.DefaultOut {
-		settings.Out = filepath.Join(options.DefaultOut, "ab-"+a.began.UTC().Format("20060102T150405Z"))
+		settings.Out = a.timedOut("ab-")
 	}
 	s, err := a.newSession(settings)
 	if err != nil {
@@ -99,7 +99,7 @@ func (a *app) ab(cmd *cobra.Command, f *abFlags) error {
 // sides resolves the two configurations.
 func (s *session) sides(ctx context.Context, base *sweep.Spec, f *abFlags) (*matrix, [2]config.Config, error) {
 	var configs [2]config.Config
-	both := sweep.NewSpec() // for the transports that it names
+	both := sweep.NewSpec() // names the transports
 	var specs [2]*sweep.Spec
 	for i, side := range []struct{ flag, text string }{{"--a", f.a}, {"--b", f.b}} {
 		spec := sweep.NewSpec()
@@ -127,7 +127,7 @@ func (s *session) sides(ctx context.Context, base *sweep.Spec, f *abFlags) (*mat
 			return nil, configs, m.explain(err)
 		}
 		if len(plan.Cells) != 1 {
-			return nil, configs, usagef("ab takes one transport on each side")
+			return nil, configs, usagef("ab takes one transport per side")
 		}
 		cell := &plan.Cells[0]
 		if cell.Unavailable != "" {

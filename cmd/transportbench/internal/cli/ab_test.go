@@ -44,8 +44,8 @@ func TestAB(t *testing.T) {
 		{[]string{"--transport", "fake", "--a", "rnig=x"}, ExitUsage, `did you mean "ring"?`},
 		{[]string{"--transport", "fake", "--a", "", "--within", "0"}, ExitUsage, "--within"},
 		{[]string{"--transport", "stub", "--a", ""}, ExitInternal, "install libfake-dev"},
-		{[]string{"--transport", "fake"}, ExitUsage, "--a and --b"},
-		{[]string{"--transport", "all", "--a", ""}, ExitUsage, "one transport on each side"},
+		{[]string{"--transport", "fake"}, ExitUsage, "needs --a or --b"},
+		{[]string{"--transport", "all", "--a", ""}, ExitUsage, "one transport per side"},
 	} {
 		got, c := code(one.args...)
 		require.Equal(t, one.code, got, "%v: %s", one.args, c.stderr)

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -17,66 +16,57 @@ import (
 	"transportbench/core/lab/result/set"
 )
 
-// question is what the flags of analyze ask.
-type question struct {
+// analyzeFlags are the flags of analyze.
+type analyzeFlags struct {
 	knee                     bool
 	slo, target, rate, cells string
 	whatIf                   []string
 }
 
 func (a *app) analyzeCommand() *cobra.Command {
-	q := new(question)
+	q := new(analyzeFlags)
 	cmd := &cobra.Command{
-		Use: "analyze RESULT|SET", Short: "Say where the time goes, and what bounds the throughput",
-		Long: `analyze reads results, or a set of them, and says in words where the time of an
-operation goes, what bounds the throughput, and what speaks against the figures.
-It measures nothing. Of several cells it shows a line each; --cell chooses.
+		Use: "analyze RESULT|SET", Short: "Explain where time goes and what limits the throughput",
+		Long: `analyze reads results or a set of them. It explains where the time of an operation
+goes, what limits the throughput, and what contradicts the figures. It measures
+nothing. It shows several cells as one row each; --cell selects.
 
---knee, --slo and --target read the cells that differ in load alone (clients and
-calls in flight, or the rate of open loops) as one curve: the most throughput
-under an objective, operating points, and how many servers a target takes.
+--knee, --slo and --target read cells that differ only in load (clients and calls
+in flight, or the rate of an open loop) as one curve: the highest throughput under
+an objective, operating points, and how many servers a target takes.
 
---what-if predicts another configuration from a queueing model:
+--what-if predicts another configuration with a queueing model:
 ` + analyze.Changes + `.
 
-Published figures are examined for what does not fit together.
+Published figures are checked for contradictions.
 
 ` + exitHelp,
 		Example: `  transportbench analyze results/local/shm-kv-20260101T000000Z-0123abcd.json
   transportbench analyze results/local --slo 'p99<50us' --target 10M
   transportbench analyze results/local --cell shm,in_flight=1 --what-if rtt=2us,clients=16
   transportbench analyze results/published/kvstore.json --slo 'read_p50<30ms'`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return usagef("%s takes one result or set of results, and got %d; see %s --help", cmd.CommandPath(), len(args), cmd.CommandPath())
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := a.settings(cmd, nil, nil)
-			if err != nil {
-				return err
-			}
+		Args: takes(1, 1, "one result or set of results"),
+		RunE: a.withSettings(func(_ *cobra.Command, s *options.Settings, args []string) error {
 			o, err := q.options()
 			if err != nil {
 				return err
 			}
 			return a.analyze(q, o, args[0], s.JSON)
-		},
+		}),
 	}
 	flags := cmd.Flags()
-	flags.BoolVar(&q.knee, "knee", false, "curves over load, their knees and operating points")
-	flags.StringVar(&q.slo, "slo", "", "objective, such as 'p99<50us': the most throughput under it")
-	flags.StringVar(&q.target, "target", "", "throughput to count servers for, such as 10M")
-	flags.StringVar(&q.rate, "rate-metric", "", "metric that counts as throughput; default: throughput, or iterations or tokens where there is none")
-	flags.StringVar(&q.cells, "cell", "", "cells to look at: a transport, or option=value,... with wildcards")
-	flags.StringArrayVar(&q.whatIf, "what-if", nil, "changes to predict, such as rtt=2us,clients=16; repeatable")
+	flags.BoolVar(&q.knee, "knee", false, "show curves over load with knees and operating points")
+	flags.StringVar(&q.slo, "slo", "", "show the highest throughput under an objective such as 'p99<50us'")
+	flags.StringVar(&q.target, "target", "", "show how many servers a throughput such as 10M takes")
+	flags.StringVar(&q.rate, "rate-metric", "", "metric that counts as throughput; default: throughput, else iterations or tokens")
+	flags.StringVar(&q.cells, "cell", "", "cells to analyze: a transport, or option=value,... with wildcards")
+	flags.StringArrayVar(&q.whatIf, "what-if", nil, "change to predict, such as rtt=2us,clients=16; repeatable")
 	options.AddJSON(flags)
 	return cmd
 }
 
-// options checks what the flags say.
-func (q *question) options() (o analyze.CapacityOptions, err error) {
+// options checks and converts the flags.
+func (q *analyzeFlags) options() (o analyze.CapacityOptions, err error) {
 	if q.slo != "" {
 		objective, err := analyze.ParseObjective(q.slo)
 		if err != nil {
@@ -97,7 +87,7 @@ func (q *question) options() (o analyze.CapacityOptions, err error) {
 			return o, usagef("--rate-metric: %v", err)
 		}
 		if d := result.Define(o.Rate); !strings.HasSuffix(d.Unit, "/s") {
-			return o, usagef("--rate-metric: %s is no rate", o.Rate)
+			return o, usagef("--rate-metric: %s is not a rate; use throughput, iterations or tokens", o.Rate)
 		}
 	}
 	if err := set.CheckPattern(q.cells); err != nil {
@@ -106,22 +96,22 @@ func (q *question) options() (o analyze.CapacityOptions, err error) {
 	return o, nil
 }
 
-// curves says whether something is asked that is read from curves.
-func (q *question) curves() bool { return q.knee || q.slo != "" || q.target != "" }
+// curves reports whether a flag asks for curves over load.
+func (q *analyzeFlags) curves() bool { return q.knee || q.slo != "" || q.target != "" }
 
-func (a *app) analyze(q *question, o analyze.CapacityOptions, path string, asJSON bool) error {
+func (a *app) analyze(q *analyzeFlags, o analyze.CapacityOptions, path string, asJSON bool) error {
 	s, err := set.Load(path)
 	if err != nil {
 		return badInput(err)
 	}
 	s.Cells = slices.DeleteFunc(s.Cells, func(c set.Cell) bool { return !set.Match(q.cells, c.Config) })
 	if len(s.Cells) == 0 {
-		return usagef("--cell: no cell of %s is %q; they have %s", path, q.cells, "the options that transportbench export --format csv lists")
+		return usagef("--cell: %s has no cell %q; transportbench export --format csv lists their options", path, q.cells)
 	}
 	report := present.Analysis{Kind: "analysis", Source: path}
 	if q.curves() {
 		if report.Capacity, err = analyze.CapacityOf(s, o); err != nil {
-			return &tooLittleError{err.Error()}
+			return exitf(ExitTooLittle, "%v", err)
 		}
 	}
 	if !q.curves() || len(q.whatIf) > 0 {
@@ -137,10 +127,10 @@ func (a *app) analyze(q *question, o analyze.CapacityOptions, path string, asJSO
 	if err != nil {
 		return err
 	}
-	return errors.Join(analysisVerdict(&report), capacityVerdict(q, report.Capacity))
+	return errors.Join(capacityVerdict(q, report.Capacity), analysisVerdict(&report))
 }
 
-// analyzeCells analyses every cell; one that was not measured says why.
+// analyzeCells analyzes every cell. A cell that was not measured gets a reason.
 func (a *app) analyzeCells(s *set.Set, whatIf []string) ([]present.AnalyzedCell, error) {
 	varying := set.Varying(s.Cells)
 	list := make([]present.AnalyzedCell, len(s.Cells))
@@ -171,14 +161,14 @@ func (a *app) analyzeCells(s *set.Set, whatIf []string) ([]present.AnalyzedCell,
 	}
 	published := slices.ContainsFunc(s.Cells, func(c set.Cell) bool { return c.Status == set.Published })
 	if usable == 0 && !published {
-		return nil, &tooLittleError{fmt.Sprintf("%s: no cell has a complete repeat; the first: %s: %s", s.Source, list[0].Cell, list[0].Reason)}
+		return nil, exitf(ExitTooLittle, "%s: no cell has a complete repeat; the first: %s: %s", s.Source, list[0].Cell, list[0].Reason)
 	}
 	return list, nil
 }
 
 func predict(of *analyze.Analysis, change string) (analyze.Prediction, error) {
 	if of.Model == nil {
-		return analyze.Prediction{}, &tooLittleError{"--what-if: the result has no model: it is of an open loop, or the daemons' loop was not timed"}
+		return analyze.Prediction{}, exitf(ExitTooLittle, "--what-if: the result has no model, because it is of an open loop or the daemons' loop was not timed")
 	}
 	p, err := of.Model.Predict(change)
 	if err != nil {
@@ -187,7 +177,7 @@ func predict(of *analyze.Analysis, change string) (analyze.Prediction, error) {
 	return p, nil
 }
 
-// analysisVerdict fails where something says that figures must not be used.
+// analysisVerdict fails if figures must not be used.
 func analysisVerdict(r *present.Analysis) error {
 	wrong := 0
 	for i := range r.Cells {
@@ -196,13 +186,13 @@ func analysisVerdict(r *present.Analysis) error {
 		}
 	}
 	if wrong > 0 {
-		return &distrustError{fmt.Sprintf("%d of %d cells have figures that must not be used; the errors above say why", wrong, len(r.Cells))}
+		return exitf(ExitThreshold, "%d of %d cells have figures that must not be used; the errors above say why", wrong, len(r.Cells))
 	}
 	return nil
 }
 
-// capacityVerdict fails where the objective is met nowhere, or nobody knows.
-func capacityVerdict(q *question, c *analyze.Capacity) error {
+// capacityVerdict fails if no load meets the objective, or if that is unknown.
+func capacityVerdict(q *analyzeFlags, c *analyze.Capacity) error {
 	if c == nil {
 		return nil
 	}
@@ -222,11 +212,11 @@ func capacityVerdict(q *question, c *analyze.Capacity) error {
 	}
 	switch {
 	case q.slo != "" && met == 0 && perhaps > 0:
-		return &tooLittleError{fmt.Sprintf("%s is met by medians alone; it takes 6 repeats for an interval", q.slo)}
+		return exitf(ExitTooLittle, "only medians meet %s; an interval needs 6 repeats", q.slo)
 	case q.slo != "" && met == 0:
-		return &distrustError{fmt.Sprintf("no load keeps %s", q.slo)}
+		return exitf(ExitThreshold, "no load meets %s", q.slo)
 	case q.knee && knees == 0:
-		return &tooLittleError{"a knee needs three loads at least that can be used"}
+		return exitf(ExitTooLittle, "a knee needs at least three usable loads")
 	}
 	return nil
 }

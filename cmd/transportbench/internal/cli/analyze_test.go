@@ -71,7 +71,7 @@ func TestAnalyzeExitCodes(t *testing.T) {
 		{ExitUsage, "kind", []string{broken}},
 		{ExitUsage, "no objective", []string{curve, "--slo", "p99"}},
 		{ExitUsage, "not a rate", []string{curve, "--target", "closed"}},
-		{ExitUsage, "is no rate", []string{curve, "--rate-metric", "latency-p99"}},
+		{ExitUsage, "is not a rate", []string{curve, "--rate-metric", "latency-p99"}},
 		{ExitUsage, "unknown metric", []string{curve, "--rate-metric", "through"}},
 		{ExitUsage, "no cell", []string{curve, "--cell", "tcpx"}},
 		{ExitUsage, "pattern", []string{curve, "--cell", "[", "--knee"}},
@@ -79,7 +79,7 @@ func TestAnalyzeExitCodes(t *testing.T) {
 		{ExitThreshold, "no load keeps", []string{curve, "--slo", "p99<500ns"}},
 		{ExitThreshold, "2.68 GB/s and not 20.0 GB/s", []string{published + "tcpx.json"}},
 		{ExitThreshold, "merged histogram has", []string{wrong}},
-		{ExitTooLittle, "three loads", []string{two, "--knee"}},
+		{ExitTooLittle, "three usable loads", []string{two, "--knee"}},
 		{ExitTooLittle, "6 repeats", []string{few, "--slo", "p99<2.5us"}},
 		{ExitTooLittle, "response_p99", []string{curve, "--slo", "response_p99<1us"}},
 		{ExitTooLittle, "no cell has a complete repeat", []string{curve}}, // an index has none

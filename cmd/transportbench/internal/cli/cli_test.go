@@ -43,7 +43,7 @@ func TestExitCodesAndErrors(t *testing.T) {
 		{name: "unknown command", args: "rnu", code: ExitUsage, stderr: []string{`unknown command "rnu"`, `did you mean "run"?`}},
 		{name: "unknown subcommand", args: "plugins lits", code: ExitUsage, stderr: []string{`did you mean "list"?`}},
 		{name: "unknown flag", args: "run --client 3", code: ExitUsage, stderr: []string{`unknown flag --client; did you mean "--clients"?`}},
-		{name: "argument", args: "run fake", code: ExitUsage, stderr: []string{`takes no arguments, and got "fake"`}},
+		{name: "argument", args: "run fake", code: ExitUsage, stderr: []string{`takes no arguments, got "fake"`}},
 		{name: "show nothing", args: "plugins show", code: ExitUsage, stderr: []string{"the name of one transport"}},
 		{name: "show a near miss", args: "plugins show fke", code: ExitUsage, stderr: []string{`did you mean "fake"?`}},
 		{name: "micro of none", args: "micro fke", code: ExitUsage, stderr: []string{`transportbench: there is no plugin "fke"`}},

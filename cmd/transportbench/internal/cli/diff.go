@@ -2,7 +2,6 @@ package cli
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"slices"
 	"strconv"
@@ -11,13 +10,15 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"transportbench/cmd/transportbench/internal/options"
 	"transportbench/cmd/transportbench/internal/present"
 	"transportbench/core/lab/compare"
+	"transportbench/core/lab/result/format"
 	"transportbench/core/lab/result/set"
 	"transportbench/core/transport"
 )
 
-// comparison is how to compare, as the flags of diff and ab say it.
+// comparison has the flags that diff and ab share.
 type comparison struct {
 	alpha, floor            string
 	metrics, across, ignore []string
@@ -38,30 +39,30 @@ const (
 var diffFormats = []string{formatTable, formatMarkdown, formatJSON, formatCSV}
 
 func (c *comparison) add(flags *pflag.FlagSet) {
-	flags.StringVar(&c.alpha, "alpha", "0.05", "level of the verdicts, over all comparisons together")
-	flags.StringVar(&c.floor, "floor", "2%", "least change that counts")
+	flags.StringVar(&c.alpha, "alpha", "0.05", "significance level, over all comparisons together")
+	flags.StringVar(&c.floor, "floor", "2%", "smallest change that counts")
 	flags.StringSliceVar(&c.metrics, "metric", nil, "metrics to compare, a comma list, or all; default: "+strings.Join(compare.DefaultMetrics, ","))
 	flags.StringVar(&c.format, "format", formatTable, strings.Join(diffFormats, ", "))
 	flags.StringArrayVar(&c.failOn, "fail-on", nil, "threshold, repeatable: 'throughput<-3%', 'shm: latency_p99>+10%', 'floor_ratio>8'")
-	flags.StringVar(&c.failOnFile, "fail-on-file", "", "file with one threshold a line")
+	flags.StringVar(&c.failOnFile, "fail-on-file", "", "file with one threshold per line")
 }
 
 func (a *app) diffCommand() *cobra.Command {
 	c := new(comparison)
 	cmd := &cobra.Command{
-		Use: "diff OLD NEW", Short: "Compare two sets of results, or one along an option",
-		Long: `diff matches the cells of two sets by configuration and says what changed: per
-metric the change with its 95% interval, the Holm-adjusted p of the Mann-Whitney
-test over repeats, and a verdict. A set is a directory of results, its index, a
-single result, or published figures.
+		Use: "diff OLD NEW", Short: "Compare two sets of results, or the values of one option",
+		Long: `diff matches the cells of two sets by configuration. For each metric it shows the
+change with its 95% interval, the Holm-adjusted p of the Mann-Whitney test over
+the repeats, and a verdict. A set is a directory of results, its index, a single
+result, or published figures.
 
-With --along AXIS it compares within one set: which transport (or which value of
-any other option) wins where, and by how much.
+With --along AXIS it compares within one set which transport (or which value of
+another option) wins, and by how much.
 
-Without --fail-on a cell that is WORSE ends the command with 3. With it, the
-thresholds alone decide, with 4: METRIC<CHANGE% or METRIC>CHANGE% for significant
-changes, without the percent sign for the new median; cells may be chosen before
-a colon by transport or option ('transport=shm,in_flight=3*: throughput<-3%').
+Without --fail-on, a WORSE cell exits with 3. With it, only the thresholds decide,
+with 4: METRIC<LIMIT or METRIC>LIMIT, where a LIMIT with a percent sign applies to
+a significant change and one without to the new median. A selection of cells may
+stand before a colon ('transport=shm,in_flight=3*: throughput<-3%').
 
 ` + exitHelp,
 		Example: `  transportbench diff results/v0.1.0/my-machine results/local
@@ -73,15 +74,9 @@ a colon by transport or option ('transport=shm,in_flight=3*: throughput<-3%').
 			if c.along != "" {
 				want = 1
 			}
-			if len(args) != want {
-				return usagef("%s takes %d sets of results, and got %d; see %s --help", cmd.CommandPath(), want, len(args), cmd.CommandPath())
-			}
-			return nil
+			return takes(want, want, format.Count(want, "set")+" of results")(cmd, args)
 		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if _, err := a.settings(cmd, nil, nil); err != nil {
-				return err
-			}
+		RunE: a.withSettings(func(_ *cobra.Command, _ *options.Settings, args []string) error {
 			o, err := c.options()
 			if err != nil {
 				return err
@@ -90,18 +85,18 @@ a colon by transport or option ('transport=shm,in_flight=3*: throughput<-3%').
 				return a.along(c, o, args[0])
 			}
 			return a.diff(c, o, args[0], args[1])
-		},
+		}),
 	}
 	c.add(cmd.Flags())
 	cmd.Flags().StringVar(&c.along, "along", "", "compare the values of this option within one set: transport, in-flight, ring, ...")
 	cmd.Flags().StringSliceVar(&c.across, "across", nil, "keys of the environment that may differ, a comma list, or all")
-	cmd.Flags().StringSliceVar(&c.ignore, "ignore", nil, "options that do not tell cells apart, such as duration")
-	cmd.Flags().BoolVar(&c.all, "all", false, "show the cells that are the same too, however many")
+	cmd.Flags().StringSliceVar(&c.ignore, "ignore", nil, "options that do not distinguish cells, such as duration")
+	cmd.Flags().BoolVar(&c.all, "all", false, "also show all cells with the verdict SAME")
 	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(diffFormats, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
-// options checks what the flags say.
+// options checks and converts the flags.
 func (c *comparison) options() (compare.Options, error) {
 	o := compare.Defaults()
 	var err error
@@ -156,7 +151,7 @@ func (c *comparison) readThresholds(o *compare.Options) error {
 		}
 		o.Thresholds = append(o.Thresholds, list...)
 	}
-	for _, t := range o.Thresholds { // what has a limit is looked at
+	for _, t := range o.Thresholds { // a metric with a threshold is compared
 		if !slices.Contains(o.Metrics, t.Metric) {
 			o.Metrics = append(o.Metrics[:len(o.Metrics):len(o.Metrics)], t.Metric)
 		}
@@ -164,7 +159,7 @@ func (c *comparison) readThresholds(o *compare.Options) error {
 	return nil
 }
 
-// share reads "2%" and "0.02".
+// share parses "2%" and "0.02".
 func share(text string) (float64, error) {
 	if number, found := strings.CutSuffix(strings.TrimSpace(text), "%"); found {
 		v, err := strconv.ParseFloat(number, 64)
@@ -180,9 +175,6 @@ func underscored(names []string) []string {
 	}
 	return list
 }
-
-// badInput is a file that the user named and that cannot be read as results.
-func badInput(err error) error { return &usageError{oneLine(err)} }
 
 func (a *app) diff(c *comparison, o compare.Options, oldPath, newPath string) error {
 	old, new, err := set.LoadBoth(oldPath, newPath)
@@ -210,31 +202,31 @@ func (a *app) showDiff(c *comparison, report *compare.Report) error {
 	return nil
 }
 
-// verdictOf is what a comparison comes to as an exit code: what became worse
-// counts before what could not be compared, and that before what was measured
-// too seldom. Published figures are looked at, and judge nothing.
+// verdictOf returns the error of a comparison: a regression before cells that
+// cannot be compared, and those before cells with too few repeats. Published
+// figures have no verdict.
 func verdictOf(r *compare.Report, thresholds bool) error {
 	switch {
 	case len(r.Broken) > 0:
 		b := r.Broken[0]
-		return &distrustError{fmt.Sprintf("%d cells are beyond their thresholds; the first: %s: %s", len(r.Broken), b.Cell, b.Threshold)}
+		return exitf(ExitThreshold, "%d thresholds failed; the first: %s: %s", len(r.Broken), b.Cell, b.Threshold)
 	case !thresholds && r.Count(compare.Worse) > 0:
-		return &regressionError{fmt.Sprintf("%d of %d comparisons are WORSE", r.Count(compare.Worse), len(r.Changes))}
+		return exitf(ExitRegression, "%d of %d comparisons are WORSE", r.Count(compare.Worse), len(r.Changes))
 	}
 	for i := range r.Changes {
 		if c := &r.Changes[i]; c.Verdict == compare.Incomparable && c.Change == nil {
-			return &incomparableError{fmt.Sprintf("%s cannot be compared: %s", c.Cell, c.Note)}
+			return exitf(ExitIncomparable, "%s cannot be compared: %s", c.Cell, c.Note)
 		}
 	}
 	if n := r.TooLittle(); n > 0 {
-		return &tooLittleError{fmt.Sprintf("%d of %d comparisons have too few repeats for a verdict; it takes %d on each side, or fewer metrics and cells", n, len(r.Changes), r.Needed())}
+		return exitf(ExitTooLittle, "%d of %d comparisons have too few repeats for a verdict; measure %d on each side, or compare fewer metrics and cells", n, len(r.Changes), r.Needed())
 	}
 	return nil
 }
 
 func (a *app) along(c *comparison, o compare.Options, path string) error {
 	if len(o.Thresholds) > 0 {
-		return usagef("--fail-on is for two sets: within one nothing is old")
+		return usagef("--fail-on compares two sets; remove it or --along")
 	}
 	s, err := set.Load(path)
 	if err != nil {
@@ -245,7 +237,7 @@ func (a *app) along(c *comparison, o compare.Options, path string) error {
 	var unmatched *compare.UnmatchedError
 	switch {
 	case errors.As(err, &unmatched):
-		return &incomparableError{fmt.Sprintf("%s: no two cells differ in %s alone", path, c.along)}
+		return exitf(ExitIncomparable, "%s: no two cells differ only in %s", path, c.along)
 	case err != nil:
 		var identity *compare.IdentityError
 		if errors.As(err, &identity) {

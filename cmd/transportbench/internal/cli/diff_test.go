@@ -77,7 +77,7 @@ func TestDiffExitCodes(t *testing.T) {
 		{"a cell failed", []string{old, failed}, ExitIncomparable, "it crashed"},
 		{"nothing in common", []string{old, elsewhere}, ExitIncomparable, "none of 2 cells has a counterpart"},
 		{"along", []string{"--along", "in-flight", old}, ExitOK, ""},
-		{"along what does not vary", []string{"--along", "transport", old}, ExitIncomparable, "no two cells differ in transport alone"},
+		{"along what does not vary", []string{"--along", "transport", old}, ExitIncomparable, "no two cells differ only in transport"},
 		{"along what there is not", []string{"--along", "colour", old}, ExitUsage, `no cell has the option "colour"`},
 		{"along with a threshold", []string{"--along", "transport", old, "--fail-on", "throughput<-1%"}, ExitUsage, "--fail-on"},
 		{"one set", []string{old}, ExitUsage, "takes 2 sets"},

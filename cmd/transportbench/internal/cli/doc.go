@@ -1,3 +1,3 @@
-// Package cli is the command line: its subcommands, what they print where, and
-// the code that they exit with.
+// Package cli is the command line: the subcommands, their output and their exit
+// codes.
 package cli

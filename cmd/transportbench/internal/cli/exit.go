@@ -21,78 +21,63 @@ const (
 	ExitInternal     = 1 // also a transport that cannot run here
 	ExitUsage        = 2
 	ExitRegression   = 3
-	ExitThreshold    = 4 // also a result whose checks say that it must not be used
+	ExitThreshold    = 4 // also a result whose checks failed
 	ExitIncomparable = 5
 	ExitTooLittle    = 6
 	ExitInterrupted  = 130
 )
 
-const exitHelp = `Exit codes: 0 fine; 1 internal error, or a transport that cannot run here;
+const exitHelp = `Exit codes: 0 success; 1 internal error, or a transport that cannot run here;
 2 wrong usage or configuration; 3 regression; 4 threshold or check failed;
-5 incomparable, as a plugin built from another runtime is; 6 too little data;
-130 interrupted.`
+5 incomparable, for example a plugin built from another runtime; 6 too little
+data; 130 interrupted.`
 
-// usageError is a mistake on the command line that no option is to blame for.
-type usageError struct{ problem string }
+// exitError is an error with an exit code of its own. The command may have
+// written its output all the same.
+type exitError struct {
+	code    int
+	problem string
+}
 
-func (e *usageError) Error() string { return e.problem }
+func (e *exitError) Error() string { return e.problem }
 
-func usagef(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
+func exitf(code int, format string, args ...any) error {
+	return &exitError{code, fmt.Sprintf(format, args...)}
+}
 
-// distrustError is a result whose checks failed. The numbers were written and
-// shown all the same.
-type distrustError struct{ problem string }
+func usagef(format string, args ...any) error { return exitf(ExitUsage, format, args...) }
 
-func (e *distrustError) Error() string { return e.problem }
+// badInput reports a file that the user named and that has no results.
+func badInput(err error) error { return usagef("%s", oneLine(err)) }
 
-// regressionError is a comparison in which something became worse,
-// incomparableError one that cannot be made, and tooLittleError one that needs
-// more repeats.
-type (
-	regressionError   struct{ problem string }
-	incomparableError struct{ problem string }
-	tooLittleError    struct{ problem string }
-)
-
-func (e *regressionError) Error() string   { return e.problem }
-func (e *incomparableError) Error() string { return e.problem }
-func (e *tooLittleError) Error() string    { return e.problem }
-
-// exitCode returns the code for what a command returned.
+// exitCode returns the exit code for the error of a command.
 func exitCode(err error) int {
 	var (
-		usage    *usageError
-		option   *options.Error
-		setting  *config.Error
+		exit     *exitError
+		source   *options.Error
+		option   *config.Error
 		own      *transport.OptionError
-		distrust *distrustError
-		worse    *regressionError
-		apart    *incomparableError
 		identity *compare.IdentityError
 		nothing  *compare.UnmatchedError
-		few      *tooLittleError
 	)
 	switch {
 	case err == nil:
 		return ExitOK
 	case errors.Is(err, context.Canceled):
 		return ExitInterrupted
-	case errors.As(err, &usage), errors.As(err, &option), errors.As(err, &setting), errors.As(err, &own):
+	case errors.As(err, &exit):
+		return exit.code
+	case errors.As(err, &source), errors.As(err, &option), errors.As(err, &own):
 		return ExitUsage
-	case errors.As(err, &worse):
-		return ExitRegression
-	case errors.As(err, &few):
-		return ExitTooLittle
-	case errors.Is(err, host.ErrMixedRuntime), errors.As(err, &apart), errors.As(err, &identity), errors.As(err, &nothing):
+	case errors.Is(err, host.ErrMixedRuntime), errors.As(err, &identity), errors.As(err, &nothing):
 		return ExitIncomparable
-	case errors.As(err, &distrust):
-		return ExitThreshold
 	default:
 		return ExitInternal
 	}
 }
 
-// reportError writes an error in one line, and with verbose all that is behind it.
+// reportError writes an error in one line. With verbose, the chain of errors
+// that it wraps follows.
 func reportError(w io.Writer, err error, verbose bool) {
 	if errors.Is(err, context.Canceled) && !verbose {
 		fmt.Fprintln(w, "transportbench: interrupted")
@@ -108,17 +93,17 @@ func oneLine(err error) string {
 	return strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
 }
 
-// chain writes the errors that err wraps, each with its type, and what a plugin
-// wrote before it died.
+// chain writes err and the errors that it wraps with their types, and the last
+// output of a plugin that died.
 func chain(w io.Writer, err error, depth int) {
 	indent := strings.Repeat("  ", depth)
 	fmt.Fprintf(w, "%s%T: %s\n", indent, err, oneLine(err))
-	if died, ok := err.(*record.ExitError); ok { //nolint:errorlint // this link of the chain alone
+	if died, ok := err.(*record.ExitError); ok { //nolint:errorlint // only this link of the chain
 		for _, line := range died.Output {
 			fmt.Fprintf(w, "%s  | %s\n", indent, line)
 		}
 	}
-	switch wrapper := err.(type) { //nolint:errorlint // this link of the chain alone
+	switch wrapper := err.(type) { //nolint:errorlint // only this link of the chain
 	case interface{ Unwrap() error }:
 		if inner := wrapper.Unwrap(); inner != nil {
 			chain(w, inner, depth+1)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"transportbench/cmd/transportbench/internal/options"
 	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/export"
 	"transportbench/core/lab/result/set"
@@ -21,29 +22,21 @@ var exportFormats = []string{"csv", "benchfmt", "hdr", "openmetrics", "json"}
 func (a *app) exportCommand() *cobra.Command {
 	var format, output string
 	cmd := &cobra.Command{
-		Use: "export SET", Short: "Write results in other tools' formats",
+		Use: "export SET", Short: "Convert results to other tools' formats",
 		Long: `export reads a set of results (a directory, its index, a file) and writes it as
 
-  csv          a line for each repeat, a column for each metric
-  benchfmt     the Go benchmark format: benchstat compares two of them
-  hdr          an HDR V2 log of the service times, an interval for each repeat;
-               with --output DIR/ also a percentile table (.hgrm) for each cell
+  csv          one line per repeat, one column per metric
+  benchfmt     the Go benchmark format, for benchstat
+  hdr          an HDR V2 log of the service times, one interval per repeat; with
+               --output DIR/ also a percentile table (.hgrm) per cell
   openmetrics  gauges with medians and intervals
-  json         the set as a single file, with all results in it
+  json         the set as a single file with all results
 
 ` + exitHelp,
 		Example: `  transportbench export --format benchfmt old/ > old.txt
   transportbench export --format hdr results/local --output histograms/`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return usagef("%s takes one set of results, and got %d", cmd.CommandPath(), len(args))
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if _, err := a.settings(cmd, nil, nil); err != nil {
-				return err
-			}
+		Args: takes(1, 1, "one set of results"),
+		RunE: a.withSettings(func(_ *cobra.Command, _ *options.Settings, args []string) error {
 			if !slices.Contains(exportFormats, format) {
 				return usagef("--format: %q is not one of %s%s", format, strings.Join(exportFormats, ", "), transport.SuggestionFor(format, exportFormats))
 			}
@@ -52,10 +45,10 @@ func (a *app) exportCommand() *cobra.Command {
 				return badInput(err)
 			}
 			return a.export(s, format, output)
-		},
+		}),
 	}
 	cmd.Flags().StringVar(&format, "format", "csv", strings.Join(exportFormats, ", "))
-	cmd.Flags().StringVarP(&output, "output", "o", "", "file to write; for hdr also a directory; else standard output")
+	cmd.Flags().StringVarP(&output, "output", "o", "", "file to write, or for hdr a directory; default: standard output")
 	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(exportFormats, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
@@ -89,7 +82,7 @@ func exportTo(w io.Writer, s *set.Set, format string) error {
 	}
 }
 
-// exportHistograms writes a log, and a percentile table for each cell.
+// exportHistograms writes a log, and a percentile table per cell.
 func exportHistograms(s *set.Set, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return usagef("--output: %v", err)
@@ -112,7 +105,7 @@ func exportHistograms(s *set.Set, dir string) error {
 	return nil
 }
 
-// fileName keeps a label from becoming a path, or too long for a name.
+// fileName turns a label into a file name without separators.
 func fileName(label string) string {
 	name := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("=._-", r) {

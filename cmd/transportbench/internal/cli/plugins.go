@@ -1,25 +1,140 @@
 package cli
 
 import (
-	"encoding/json"
-	"io"
+	"context"
+	"errors"
+	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"transportbench/cmd/transportbench/internal/options"
 	"transportbench/cmd/transportbench/internal/present"
+	"transportbench/core/base/config"
+	"transportbench/core/plugin"
+	"transportbench/core/plugin/host"
+	"transportbench/core/transport"
 )
+
+const noPlugins = "no plugins found; build them with make build, or name their directory with --plugin-dir"
+
+// entry is a plugin with its description.
+type entry struct {
+	*host.Plugin
+	description plugin.Description
+	err         error // the plugin gave no description
+}
+
+// unavailable returns why the plugin cannot run, as far as that is known
+// without trying, or an empty string.
+func (e *entry) unavailable() string {
+	if e.err != nil {
+		return oneLine(e.err)
+	}
+	return e.description.Info.Unavailable
+}
+
+func (e *entry) present() present.Plugin {
+	p := present.Plugin{Name: e.Name, Path: e.Path, Unavailable: e.unavailable()}
+	var err error
+	if p.SHA256, err = e.SHA256(); err != nil && p.Unavailable == "" {
+		p.Unavailable = oneLine(err)
+	}
+	if e.err == nil {
+		p.Description = &e.description
+	}
+	return p
+}
+
+// catalog returns all installed plugins.
+func (a *app) catalog(ctx context.Context, dir string) ([]*entry, error) {
+	dirs, err := host.Dirs(dir)
+	if err != nil {
+		return nil, err
+	}
+	return describe(ctx, host.Discover(dirs)), nil
+}
+
+// find returns the plugins of the named transports, in their order.
+func (a *app) find(ctx context.Context, dir string, names []string) ([]*entry, error) {
+	dirs, err := host.Dirs(dir)
+	if err != nil {
+		return nil, err
+	}
+	var plugins []*host.Plugin
+	for _, name := range names {
+		p, err := host.Find(name, dirs)
+		if err != nil {
+			return nil, err
+		}
+		plugins = append(plugins, p)
+	}
+	return describe(ctx, plugins), nil
+}
+
+// findArgument returns the plugin that an argument names. It fails if the
+// plugin gives no description.
+func (a *app) findArgument(ctx context.Context, dir, name string) (*entry, error) {
+	entries, err := a.find(ctx, dir, []string{name})
+	var wrong *config.Error
+	if errors.As(err, &wrong) { // it names a flag
+		return nil, usagef("%s", wrong.Problem)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return entries[0], entries[0].err
+}
+
+func describe(ctx context.Context, plugins []*host.Plugin) []*entry {
+	entries := make([]*entry, len(plugins))
+	var asking sync.WaitGroup
+	for i, p := range plugins {
+		e := &entry{Plugin: p}
+		entries[i] = e
+		asking.Go(func() { e.description, e.err = p.Describe(ctx) })
+		asking.Go(func() { _, _ = p.SHA256() }) // it is cached
+	}
+	asking.Wait()
+	return entries
+}
+
+// checkSet checks the transports' own options and returns them complete, by
+// transport. Each transport gets the options that it has; an option that none
+// of them has is an error.
+func checkSet(entries []*entry, set map[string]string) (map[string]map[string]string, error) {
+	var known []string
+	has := map[string]bool{}
+	complete := map[string]map[string]string{}
+	for _, e := range entries {
+		own := map[string]string{}
+		for _, o := range e.description.Info.Options {
+			known = append(known, o.Name)
+			has[o.Name] = true
+			if value, ok := set[o.Name]; ok {
+				own[o.Name] = value
+			}
+		}
+		values, err := transport.ParseOptions(e.description.Info.Options, own)
+		if err != nil {
+			return nil, err
+		}
+		complete[e.Name] = values.Map()
+	}
+	for name := range set {
+		if !has[name] {
+			return nil, &transport.OptionError{Option: name, Problem: "unknown" + transport.SuggestionFor(name, known)}
+		}
+	}
+	return complete, nil
+}
 
 func (a *app) pluginsListCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "list", Short: "List the transports that are installed", Args: noArgs,
-		Long: `list shows every plugin that it finds in --plugin-dir, in the directories of
+		Use: "list", Short: "List the installed transports", Args: noArgs,
+		Long: `list shows every plugin in --plugin-dir, in the directories of
 TRANSPORTBENCH_PLUGIN_PATH and beside the executable, and whether it can run.`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := a.settings(cmd, nil, nil)
-			if err != nil {
-				return err
-			}
+		RunE: a.withSettings(func(cmd *cobra.Command, s *options.Settings, _ []string) error {
 			entries, err := a.catalog(cmd.Context(), s.PluginDir)
 			if err != nil {
 				return err
@@ -28,16 +143,16 @@ TRANSPORTBENCH_PLUGIN_PATH and beside the executable, and whether it can run.`,
 			for i, e := range entries {
 				list[i] = e.present()
 			}
-			if s.JSON {
+			switch {
+			case s.JSON:
 				return writeJSON(a.stdout, list)
+			case len(list) == 0:
+				a.note(noPlugins)
+			default:
+				present.Plugins(a.stdout, list)
 			}
-			if len(list) == 0 {
-				a.note("no plugins; build them (make build), or name their directory with --plugin-dir")
-				return nil
-			}
-			present.Plugins(a.stdout, list)
 			return nil
-		},
+		}),
 	}
 	options.AddJSON(cmd.Flags())
 	return cmd
@@ -47,17 +162,8 @@ func (a *app) pluginsShowCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "show NAME", Short: "Show a transport's capabilities, limits and options",
 		ValidArgsFunction: a.completeTransports,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return usagef("plugins show takes the name of one transport; plugins list has them")
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := a.settings(cmd, nil, nil)
-			if err != nil {
-				return err
-			}
+		Args:              takes(1, 1, "the name of one transport (plugins list has them)"),
+		RunE: a.withSettings(func(cmd *cobra.Command, s *options.Settings, args []string) error {
 			e, err := a.findArgument(cmd.Context(), s.PluginDir, args[0])
 			if err != nil {
 				return err
@@ -67,15 +173,55 @@ func (a *app) pluginsShowCommand() *cobra.Command {
 			}
 			present.PluginDetails(a.stdout, e.present())
 			return nil
-		},
+		}),
 	}
 	options.AddJSON(cmd.Flags())
 	return cmd
 }
 
-// completeTransports offers the names of the installed transports to a shell.
+// microDuration is the default time of one measurement.
+const microDuration = "200ms"
+
+func (a *app) microCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "micro NAME [MEASUREMENT...]", Short: "Measure what a transport is built on",
+		Long: `micro measures what a transport is built on, without the transport: for example
+the operations of an RDMA device. Without names of measurements it takes all. It
+is not a run: it has no load and writes no result file.`,
+		ValidArgsFunction: a.completeTransports,
+		Args:              takes(1, 0, "the name of a transport (plugins list has them)"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := a.settings(cmd, cmd.Flags(), map[string]string{"duration": microDuration}, nil)
+			if err != nil {
+				return err
+			}
+			e, err := a.findArgument(cmd.Context(), s.PluginDir, args[0])
+			if err != nil {
+				return err
+			}
+			var list []transport.Measurement
+			request := plugin.MicroRequest{Options: s.Set, Names: args[1:], Duration: time.Duration(s.Config.Duration)}
+			err = e.Micro(cmd.Context(), request, func(m transport.Measurement) error {
+				list = append(list, m)
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+			if s.JSON {
+				return writeJSON(a.stdout, list)
+			}
+			present.Measurements(a.stdout, list)
+			return nil
+		},
+	}
+	options.AddMicro(cmd.Flags(), microDuration)
+	return cmd
+}
+
+// completeTransports completes names of installed transports in a shell.
 func (a *app) completeTransports(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	s, err := a.settings(cmd, nil, nil)
+	s, err := a.settings(cmd, cmd.Flags(), nil, nil)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
@@ -88,10 +234,4 @@ func (a *app) completeTransports(cmd *cobra.Command, _ []string, _ string) ([]st
 		names = append(names, e.Name+"\t"+e.description.Info.Summary)
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
-}
-
-func writeJSON(w io.Writer, v any) error {
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(v)
 }

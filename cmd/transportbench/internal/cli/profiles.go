@@ -11,13 +11,6 @@ import (
 	"transportbench/core/base/config"
 )
 
-func (a *app) profilesCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "profiles", Short: "List and show the named loads"}
-	group(cmd)
-	cmd.AddCommand(a.profilesListCommand(), a.profilesShowCommand())
-	return cmd
-}
-
 // profile is a profile in JSON.
 type profile struct {
 	Name    string            `json:"name"`
@@ -27,22 +20,18 @@ type profile struct {
 
 func (a *app) profilesListCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "list", Short: "List the profiles that are built in", Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := a.settings(cmd, nil, nil)
-			if err != nil {
-				return err
+		Use: "list", Short: "List the built-in profiles", Args: noArgs,
+		RunE: a.withSettings(func(_ *cobra.Command, s *options.Settings, _ []string) error {
+			if !s.JSON {
+				present.Profiles(a.stdout, config.Profiles())
+				return nil
 			}
 			var list []profile
 			for _, p := range config.Profiles() {
 				list = append(list, profile{p.Name, p.Summary, p.Set})
 			}
-			if s.JSON {
-				return writeJSON(a.stdout, list)
-			}
-			present.Profiles(a.stdout, config.Profiles())
-			return nil
-		},
+			return writeJSON(a.stdout, list)
+		}),
 	}
 	options.AddJSON(cmd.Flags())
 	return cmd
@@ -50,46 +39,37 @@ func (a *app) profilesListCommand() *cobra.Command {
 
 func (a *app) profilesShowCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "show NAME", Short: "Write a profile as a file that can be changed and given back",
-		Long: `show writes the options of a profile as YAML, with the help of every option, on
-standard output. Change it, and give it back with --profile FILE.yaml. NAME may
-be such a file too, which is then checked.`,
+		Use: "show NAME", Short: "Print a profile as a file to edit",
+		Long: `show prints the options of a profile as YAML, with the help of every option. Edit
+it and use it with --profile FILE.yaml. NAME may also be such a file, which show
+then checks.`,
 		Example: `  transportbench profiles show kvcache > mine.yaml
   transportbench run --profile mine.yaml`,
 		ValidArgsFunction: completeProfiles,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return usagef("profiles show takes the name of one profile; profiles list has them")
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := a.settings(cmd, nil, nil)
-			if err != nil {
-				return err
-			}
+		Args:              takes(1, 1, "the name of one profile (profiles list has them)"),
+		RunE: a.withSettings(func(_ *cobra.Command, s *options.Settings, args []string) error {
 			p, err := options.FindProfile(args[0])
 			var wrong *config.Error
-			if errors.As(err, &wrong) { // which blames a flag
+			if errors.As(err, &wrong) { // it names a flag
 				return usagef("%s", wrong.Problem)
 			}
 			if err != nil {
 				return err
 			}
+			if !s.JSON {
+				return p.WriteYAML(a.stdout)
+			}
 			if _, err := p.Config(); err != nil {
 				return err
 			}
-			if s.JSON {
-				return writeJSON(a.stdout, profile{p.Name, p.Summary, p.Set})
-			}
-			return p.WriteYAML(a.stdout)
-		},
+			return writeJSON(a.stdout, profile{p.Name, p.Summary, p.Set})
+		}),
 	}
 	options.AddJSON(cmd.Flags())
 	return cmd
 }
 
-// completeProfiles offers the names of profiles to a shell, or else files.
+// completeProfiles completes names of profiles, or else files, in a shell.
 func completeProfiles(_ *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
 	var names []string
 	for _, p := range config.Profiles() {

@@ -1,10 +1,13 @@
 package cli
 
 import (
+	"fmt"
 	"io"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"transportbench/cmd/transportbench/internal/options"
 	"transportbench/core/lab/analyze"
 	"transportbench/core/lab/compare"
 	"transportbench/core/lab/report"
@@ -16,6 +19,10 @@ import (
 type reportFlags struct {
 	slo            string
 	across, ignore []string
+}
+
+func (f *reportFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.slo, "slo", "", "objective for the verdict strip, such as p99<50us")
 }
 
 func (f *reportFlags) options() (report.Options, error) {
@@ -35,23 +42,15 @@ func (a *app) reportCommand() *cobra.Command {
 	f, output := new(reportFlags), ""
 	cmd := &cobra.Command{
 		Use: "report SET...", Short: "Draw sets of results as one HTML file",
-		Long: `report makes one self-contained HTML file of a set of results, or of several: then
-each later set is compared with the first. It opens from disk without a network.
+		Long: `report draws sets of results as one self-contained HTML file, which opens without
+a network. It compares each later set with the first.
 
 ` + exitHelp,
 		Example: `  transportbench report results/local -o report.html
   transportbench report old/ new/ -o changes.html
   transportbench report results/local --slo 'p99<50us' -o report.html`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return usagef("%s takes one set of results or more; see %s --help", cmd.CommandPath(), cmd.CommandPath())
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if _, err := a.settings(cmd, nil, nil); err != nil {
-				return err
-			}
+		Args: takes(1, 0, "one or more sets of results"),
+		RunE: a.withSettings(func(cmd *cobra.Command, _ *options.Settings, args []string) error {
 			o, err := f.options()
 			if err != nil {
 				return err
@@ -76,15 +75,56 @@ each later set is compared with the first. It opens from disk without a network.
 			}
 			a.note("%s: %s", output, page.Title())
 			return nil
-		},
+		}),
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "report.html", "file to write; - is standard output")
 	f.add(cmd)
 	cmd.Flags().StringSliceVar(&f.across, "across", nil, "keys of the environment that may differ between sets, a comma list, or all")
-	cmd.Flags().StringSliceVar(&f.ignore, "ignore", nil, "options that do not tell cells apart, such as duration")
+	cmd.Flags().StringSliceVar(&f.ignore, "ignore", nil, "options that do not distinguish cells, such as duration")
 	return cmd
 }
 
-func (f *reportFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.slo, "slo", "", "the objective of the verdict strip, such as p99<50us")
+// minEvery keeps a server from reading all the time.
+const minEvery = 100 * time.Millisecond
+
+func (a *app) serveCommand() *cobra.Command {
+	f, port, every := new(reportFlags), 0, time.Duration(0)
+	cmd := &cobra.Command{
+		Use: "serve SET", Short: "Show a set of results in a browser, also while it grows",
+		Long: `serve shows the page of report on the loopback interface. New results appear by
+themselves: to watch a running sweep, give serve the sweep's directory. Reading
+results takes processor time, which a measurement on the same processors notices;
+a longer --every disturbs it less. Ctrl-C ends it.
+
+` + exitHelp,
+		Example: `  transportbench serve results/local/sweep-matrix
+  transportbench serve results/local --port 0`,
+		Args: takes(1, 1, "one set of results"),
+		RunE: a.withSettings(func(cmd *cobra.Command, _ *options.Settings, args []string) error {
+			o, err := f.options()
+			switch {
+			case err != nil:
+				return err
+			case every < minEvery:
+				return usagef("--every: %v is too short (at least %v)", every, minEvery)
+			case port < 0 || port > 65535:
+				return usagef("--port: %d is out of range (0 to 65535)", port)
+			}
+			server, err := report.NewServer(cmd.Context(), args[0], o, every)
+			if err != nil {
+				return badInput(err)
+			}
+			listener, err := report.Listen(port)
+			if err != nil {
+				return usagef("--port: %v", err)
+			}
+			fmt.Fprintf(a.stdout, "http://%s/\n", listener.Addr())
+			a.note("press Ctrl-C to stop")
+			return server.Serve(cmd.Context(), listener)
+		}),
+	}
+	cmd.Flags().IntVar(&port, "port", 8420, "port on the loopback interface; 0 takes any free one")
+	cmd.Flags().DurationVar(&every, "every", 2*time.Second, "how often to look for new results")
+	f.add(cmd)
+	return cmd
 }

@@ -42,11 +42,11 @@ func TestReportAndServeErrors(t *testing.T) {
 		args   []string
 		stderr string
 	}{
-		{"no set", []string{"report"}, "takes one set of results or more"},
+		{"no set", []string{"report"}, "takes one or more sets of results"},
 		{"no such set", []string{"report", "/nonexistent"}, "/nonexistent"},
 		{"no such directory", []string{"report", one, "-o", "/nonexistent/report.html"}, "--output"},
 		{"bad objective", []string{"report", one, "--slo", "fast"}, "--slo"},
-		{"two sets", []string{"serve", one, one}, "takes one set of results, and got 2"},
+		{"two sets", []string{"serve", one, one}, "takes one set of results, got 2"},
 		{"nothing to serve", []string{"serve", "/nonexistent"}, "/nonexistent"},
 		{"busy port", []string{"serve", one, "--port", port}, "port " + port + " is in use"},
 		{"bad port", []string{"serve", one, "--port", "70000"}, "--port"},

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -22,18 +23,18 @@ import (
 
 // app is what the commands share.
 type app struct {
-	program        string // as it was typed
+	program        string // as the user typed it
 	args           []string
 	stdout, stderr io.Writer
 	began          time.Time
 	verbose        bool
 
-	// run is runner.Run, but for tests.
+	// run is runner.Run, except in tests.
 	run func(context.Context, runner.Request, runner.Observer) (*result.Result, error)
 }
 
-// Main runs the command line args, the program's name left out, and returns the
-// exit code. The first interrupt ends a run and keeps what is complete; the
+// Main runs the command line args, without the program's name, and returns the
+// exit code. The first interrupt ends a run and keeps its complete repeats; the
 // second kills the process.
 func Main(args []string, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -43,8 +44,8 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	return a.main(ctx)
 }
 
-// checkedWriter keeps the first error of a writer, so that tables, which are
-// written without looking, are not lost in silence.
+// checkedWriter keeps the first error of a writer, because tables are written
+// without checking.
 type checkedWriter struct {
 	io.Writer
 	err error
@@ -76,40 +77,43 @@ func (a *app) main(ctx context.Context) int {
 }
 
 func (a *app) rootCommand() *cobra.Command {
-	root := &cobra.Command{
-		Use:   "transportbench",
-		Short: "Compare RPC transports apples to apples",
-		Long: `transportbench drives every transport with the same runtime and the same load,
-so that only the transport differs. Each number comes with the floor of the
-medium, measured in the same run, and with checks of its own trustworthiness.
+	root := group("transportbench", "Compare RPC transports apples to apples",
+		a.runCommand(), a.benchCommand(), a.sweepCommand(), a.diffCommand(), a.abCommand(), a.analyzeCommand(),
+		a.reportCommand(), a.serveCommand(), a.exportCommand(), a.microCommand(),
+		group("plugins", "List and show transports", a.pluginsListCommand(), a.pluginsShowCommand()),
+		group("profiles", "List and show named loads", a.profilesListCommand(), a.profilesShowCommand()),
+		a.doctorCommand(), a.versionCommand())
+	root.Long = `transportbench runs every transport with the same runtime and the same load, so
+only the transport differs. Each result has the floor of the medium, measured in
+the same run, and checks of its own trustworthiness.
 
 Options come from flags, else from TRANSPORTBENCH_ variables (the flag's name in
-capitals, underscores for hyphens), else from the file that --config names or
-from transportbench/config.yaml in the user's configuration directory, else from
-the profile, else from the defaults.
+capitals, underscores for hyphens), else from the file of --config or from
+transportbench/config.yaml in the user's configuration directory, else from the
+profile, else from defaults.
 
-` + exitHelp,
-		SilenceErrors: true,
-		SilenceUsage:  true,
-	}
+` + exitHelp
+	root.SilenceErrors, root.SilenceUsage = true, true
 	options.AddCommon(root.PersistentFlags())
-	group(root)
-	plugins := &cobra.Command{Use: "plugins", Short: "List and show transports"}
-	group(plugins)
-	plugins.AddCommand(a.pluginsListCommand(), a.pluginsShowCommand())
-	root.AddCommand(a.runCommand(), a.benchCommand(), a.sweepCommand(), a.diffCommand(), a.abCommand(), a.analyzeCommand(), a.reportCommand(), a.serveCommand(), a.exportCommand(), a.microCommand(),
-		plugins, a.profilesCommand(), a.doctorCommand(), a.versionCommand())
 	root.SetFlagErrorFunc(flagError)
 	root.InitDefaultCompletionCmd(a.args...)
 	if completion, _, err := root.Find([]string{"completion"}); err == nil && completion != root {
-		group(completion)
+		makeGroup(completion)
 	}
 	return root
 }
 
-// group makes cmd one that only holds others: alone it shows its help, and an
-// unknown name below it is an error with the near miss.
-func group(cmd *cobra.Command) {
+// group returns a command that only holds others.
+func group(use, short string, commands ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{Use: use, Short: short}
+	cmd.AddCommand(commands...)
+	makeGroup(cmd)
+	return cmd
+}
+
+// makeGroup lets cmd show its help when it is called alone, and suggest a name
+// for an unknown command below it.
+func makeGroup(cmd *cobra.Command) {
 	cmd.Args = cobra.ArbitraryArgs
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
@@ -125,12 +129,23 @@ func group(cmd *cobra.Command) {
 
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usagef("%s takes no arguments, and got %q", cmd.CommandPath(), args[0])
+		return usagef("%s takes no arguments, got %q", cmd.CommandPath(), args[0])
 	}
 	return nil
 }
 
-// flagError turns the parser's errors into ones that name the remedy.
+// takes returns the check of a command's arguments: at least least, and at most
+// most unless that is 0.
+func takes(least, most int, what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) < least || most > 0 && len(args) > most {
+			return usagef("%s takes %s, got %d arguments; see %s --help", cmd.CommandPath(), what, len(args), cmd.CommandPath())
+		}
+		return nil
+	}
+}
+
+// flagError adds a remedy to the parser's error.
 func flagError(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	if errors.As(err, &unknown) {
@@ -142,8 +157,8 @@ func flagError(cmd *cobra.Command, err error) error {
 	return usagef("%s%s", strings.TrimSuffix(err.Error(), "."), suggestion(cmd, "", nil))
 }
 
-// suggestion ends a line on a wrong word: the near miss, where there is one, and
-// where the right ones are listed.
+// suggestion returns the end of a message about a wrong word: the nearest known
+// word, if one is near, and where all are listed.
 func suggestion(cmd *cobra.Command, word string, known []string) string {
 	if near := transport.SuggestionFor(word, known); near != "" {
 		return near + " See " + cmd.CommandPath() + " --help"
@@ -151,16 +166,23 @@ func suggestion(cmd *cobra.Command, word string, known []string) string {
 	return "; see " + cmd.CommandPath() + " --help"
 }
 
-// settings resolves the options of a command. From here on errors are as
-// verbose as the user wants them.
-func (a *app) settings(cmd *cobra.Command, defaults, fixed map[string]string) (*options.Settings, error) {
-	return a.settingsOf(cmd, cmd.Flags(), defaults, fixed)
+// withSettings returns the function of a command that needs its options
+// resolved.
+func (a *app) withSettings(run func(cmd *cobra.Command, s *options.Settings, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		s, err := a.settings(cmd, cmd.Flags(), nil, nil)
+		if err != nil {
+			return err
+		}
+		return run(cmd, s, args)
+	}
 }
 
-// settingsOf is settings of some of a command's flags.
-func (a *app) settingsOf(cmd *cobra.Command, flags *pflag.FlagSet, defaults, fixed map[string]string) (*options.Settings, error) {
+// settings resolves flags, which are some or all of a command's. It also sets
+// how verbose errors are from here on.
+func (a *app) settings(cmd *cobra.Command, flags *pflag.FlagSet, defaults, fixed map[string]string) (*options.Settings, error) {
 	if f := cmd.Flags().Lookup(options.KeyVerbose); f != nil && f.Changed {
-		a.verbose = f.Value.String() == "true"
+		a.verbose = f.Value.String() == "true" // also for errors of Resolve
 	}
 	s, err := options.Resolve(flags, defaults, fixed)
 	if err != nil {
@@ -171,4 +193,15 @@ func (a *app) settingsOf(cmd *cobra.Command, flags *pflag.FlagSet, defaults, fix
 		a.note("options from %s", s.File)
 	}
 	return s, nil
+}
+
+// note writes a line to standard error.
+func (a *app) note(format string, args ...any) {
+	fmt.Fprintf(a.stderr, "transportbench: "+format+"\n", args...)
+}
+
+func writeJSON(w io.Writer, v any) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(v)
 }

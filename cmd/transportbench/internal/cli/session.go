@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"runtime"
 	"strings"
 	"time"
@@ -13,11 +14,27 @@ import (
 	"transportbench/cmd/transportbench/internal/present"
 	"transportbench/core"
 	"transportbench/core/base/config"
+	"transportbench/core/base/machine"
 	"transportbench/core/lab/result"
 	"transportbench/core/lab/runner"
+	"transportbench/core/plugin"
 	"transportbench/core/plugin/host"
 	"transportbench/core/transport"
 )
+
+// session makes runs one after the other and keeps their results.
+type session struct {
+	*app
+	settings    *options.Settings
+	cpus        []machine.CPU // that this process may use
+	environment machine.Environment
+	results     []*result.Result
+	paths       []string // of the results' files
+	missing     []missing
+	// fixedLoads means that the command chose the loads, so a transport may
+	// reject one without being at fault.
+	fixedLoads bool
+}
 
 // job is one run to make.
 type job struct {
@@ -25,53 +42,58 @@ type job struct {
 	config config.Config
 }
 
-// session makes several runs, one after the other, and keeps what comes of
-// them.
-type session struct {
-	*app
-	settings *options.Settings
-	machine  thisMachine
-	results  []*result.Result
-	paths    []string // of the results' files
-	missing  []missing
-	// fixedLoads: the command chose the loads, and a transport may be unable to
-	// take one of them.
-	fixedLoads bool
-}
-
-// missing is a run that has no result, or one that failed.
+// missing is a run without a result, or one that failed.
 type missing struct {
 	transport string
-	profile   string // the load that the transport cannot take; empty is another reason
+	profile   string // the load that the transport rejects; empty for another reason
 	err       error
-	// harmless: the user asked for what can run, and this cannot.
+	// harmless means that the user asked for what can run, and this cannot.
 	harmless bool
-	// recorded: there is a result all the same, which says what failed.
+	// recorded means that there is a result of the failed run.
 	recorded bool
 }
 
 // newSession checks what can be checked before anything starts.
-func (a *app) newSession(s *options.Settings) (*session, error) {
-	if err := result.CheckWritable(s.Out); err != nil {
+func (a *app) newSession(settings *options.Settings) (*session, error) {
+	s := &session{app: a, settings: settings}
+	if err := result.CheckWritable(settings.Out); err != nil {
 		return nil, &options.Error{Problem: err.Error(), Err: err}
 	}
-	m, err := readMachine()
-	if err != nil {
-		return nil, err
-	}
-	return &session{app: a, settings: s, machine: m}, nil
+	return s, s.readMachine()
 }
 
-// selected returns the transports that the settings name and that can run, each
-// with its own options checked. What cannot run is missing where the user asked
-// for all, and a failure besides where he asked for it by name.
+// readMachine reads the environment and the processors that this process may
+// use.
+func (s *session) readMachine() error {
+	online, err := machine.Topology()
+	if err != nil {
+		return err
+	}
+	ids, err := machine.AllowedCPUs()
+	if err != nil {
+		return err
+	}
+	allowed := map[int]bool{}
+	for _, id := range ids {
+		allowed[id] = true
+	}
+	for _, cpu := range online {
+		if allowed[cpu.ID] {
+			s.cpus = append(s.cpus, cpu)
+		}
+	}
+	s.environment = machine.ReadEnvironment()
+	return nil
+}
+
+// selected returns the transports that the settings name and that can run, and
+// their own options, checked. It records the others as missing.
 func (s *session) selected(ctx context.Context) ([]*entry, map[string]map[string]string, error) {
-	all := s.settings.Transports[0] == options.All
 	var (
 		entries []*entry
 		err     error
 	)
-	if all {
+	if s.settings.Transports[0] == options.All {
 		entries, err = s.catalog(ctx, s.settings.PluginDir)
 	} else {
 		entries, err = s.find(ctx, s.settings.PluginDir, s.settings.Transports)
@@ -91,8 +113,13 @@ func (s *session) selected(ctx context.Context) ([]*entry, map[string]map[string
 		}
 		s.fail(e.Name, err, false)
 	}
-	if len(usable) == 0 {
-		return nil, nil, s.nothingRuns(entries)
+	switch {
+	case len(entries) == 0:
+		return nil, nil, errors.New(noPlugins)
+	case len(usable) == 0 && len(entries) == 1:
+		return nil, nil, s.missing[0].err
+	case len(usable) == 0:
+		return nil, nil, fmt.Errorf("none of %d transports can run here; see %s plugins list", len(entries), s.program)
 	}
 	set, err := checkSet(usable, s.settings.Set)
 	if err != nil {
@@ -101,25 +128,14 @@ func (s *session) selected(ctx context.Context) ([]*entry, map[string]map[string
 	return usable, set, nil
 }
 
-func (s *session) nothingRuns(entries []*entry) error {
-	switch len(entries) {
-	case 0:
-		return errors.New("there are no plugins; build them (make build), or name their directory with --plugin-dir")
-	case 1:
-		return s.missing[0].err
-	default:
-		return fmt.Errorf("none of %d transports can run here; see %s plugins list", len(entries), s.program)
-	}
-}
-
-// fail notes a run that failed; recorded says that it has a result.
+// fail records a run that failed; recorded means that it has a result.
 func (s *session) fail(name string, err error, recorded bool) {
 	harmless := s.settings.Transports[0] == options.All && errors.Is(err, transport.ErrUnavailable)
 	s.missing = append(s.missing, missing{transport: name, err: err, harmless: harmless, recorded: recorded})
 }
 
-// absent is what has no result, for the eye.
-func (s *session) absent() []present.Missing {
+// missingResults returns the runs without a result, for a table.
+func (s *session) missingResults() []present.Missing {
 	var list []present.Missing
 	for _, m := range s.missing {
 		if m.recorded {
@@ -128,15 +144,31 @@ func (s *session) absent() []present.Missing {
 		shown := present.Missing{Transport: m.transport, Profile: m.profile, Reason: oneLine(m.err)}
 		var limit *config.Error
 		if m.profile != "" && errors.As(m.err, &limit) {
-			shown.Reason, _, _ = strings.Cut(limit.Problem, "; use ") // the load is not the user's to change
+			shown.Reason, _, _ = strings.Cut(limit.Problem, "; use ") // the user cannot change the load
 		}
 		list = append(list, shown)
 	}
 	return list
 }
 
-// runAll makes the runs and stops at an interrupt only.
-func (s *session) runAll(ctx context.Context, jobs []job) error {
+// runAll runs the selected transports under each load. An interrupt ends it
+// early, and is returned separately because complete results remain.
+func (s *session) runAll(ctx context.Context, loads ...*options.Settings) (interrupted, err error) {
+	entries, set, err := s.selected(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if s.fixedLoads {
+		present.Heading(s.stdout, core.Version, s.environment.Identity)
+	}
+	var jobs []job
+	for _, settings := range loads {
+		for _, e := range entries {
+			c := settings.Config
+			c.Transport, c.Options = e.Name, set[e.Name]
+			jobs = append(jobs, job{e, c})
+		}
+	}
 	for i, j := range jobs {
 		label := j.entry.Name + " " + j.config.Profile
 		if len(jobs) > 1 {
@@ -148,14 +180,14 @@ func (s *session) runAll(ctx context.Context, jobs []job) error {
 		}
 		r, err := s.runOne(ctx, j, label, began)
 		if r != nil {
-			path, werr := result.Write(s.settings.Out, r)
-			if werr != nil {
-				return werr
+			path, err := result.Write(s.settings.Out, r)
+			if err != nil {
+				return err, nil
 			}
 			s.results, s.paths = append(s.results, r), append(s.paths, path)
 		}
 		if ctx.Err() != nil {
-			return ctx.Err()
+			return ctx.Err(), nil
 		}
 		var limit *config.Error
 		switch {
@@ -166,13 +198,13 @@ func (s *session) runAll(ctx context.Context, jobs []job) error {
 			s.fail(j.entry.Name, s.settings.Explain(err), r != nil)
 		}
 	}
-	return nil
+	return nil, nil
 }
 
 func (s *session) runOne(ctx context.Context, j job, label string, began time.Time) (*result.Result, error) {
 	progress := present.NewProgress(s.stderr, label)
 	defer progress.Close()
-	l, err := newLauncher(j.entry.Plugin, s.launchOptions(progress))
+	l, err := s.newLauncher(j.entry.Plugin, progress)
 	if err != nil {
 		return nil, err
 	}
@@ -183,12 +215,7 @@ func (s *session) runOne(ctx context.Context, j job, label string, began time.Ti
 	return s.run(ctx, req, progress)
 }
 
-// launchOptions are those of every plugin; what it logs goes to w.
-func (s *session) launchOptions(w io.Writer) host.LaunchOptions {
-	return host.LaunchOptions{Logger: logger(w, s.verbose), AllowMixedRuntime: s.settings.AllowMixed}
-}
-
-// request is everything that the run of a job needs.
+// request returns what the runner needs for a job.
 func (s *session) request(j job, l runner.Launcher, began time.Time) (runner.Request, error) {
 	sum, err := j.entry.SHA256()
 	if err != nil {
@@ -197,7 +224,7 @@ func (s *session) request(j job, l runner.Launcher, began time.Time) (runner.Req
 	info := j.entry.description.Info
 	return runner.Request{
 		Config:   j.config,
-		CPUs:     s.machine.cpus,
+		CPUs:     s.cpus,
 		Launcher: l,
 		Began:    began,
 		Argv:     append([]string{"transportbench"}, s.args...),
@@ -206,12 +233,12 @@ func (s *session) request(j job, l runner.Launcher, began time.Time) (runner.Req
 			Name: info.Name, Version: info.Version, SHA256: sum,
 			RuntimeDigest: j.entry.description.RuntimeDigest,
 		},
-		Environment: s.machine.environment,
+		Environment: s.environment,
 	}, nil
 }
 
-// outcome is what the session comes to, in the order of what matters most: what
-// failed, then results that must not be used.
+// outcome returns the error of the session: failed runs first, then results
+// that must not be used.
 func (s *session) outcome() error {
 	var failures []error
 	for _, m := range s.missing {
@@ -229,8 +256,68 @@ func (s *session) outcome() error {
 	}
 	for _, r := range s.results {
 		if r.Failed() {
-			return &distrustError{fmt.Sprintf("%s %s failed a check: do not use its numbers", r.Plugin.Name, r.Config.Profile)}
+			return exitf(ExitThreshold, "%s %s failed a check: do not use its numbers", r.Plugin.Name, r.Config.Profile)
 		}
 	}
 	return nil
+}
+
+// launcher starts the ranks of one transport on this machine, or connects to
+// ranks that run in a debugger.
+type launcher struct {
+	plugin   *host.Plugin
+	options  host.LaunchOptions
+	attached []plugin.Reattach // by rank; empty to start the ranks
+}
+
+// newLauncher returns a launcher. Plugins log to w: errors, and with verbose all
+// but debug messages.
+func (s *session) newLauncher(p *host.Plugin, w io.Writer) (*launcher, error) {
+	level := slog.LevelError
+	if s.verbose {
+		level = slog.LevelInfo
+	}
+	logger := slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level}))
+	l := &launcher{plugin: p, options: host.LaunchOptions{Logger: logger, AllowMixedRuntime: s.settings.AllowMixed}}
+	all, err := host.Reattachments()
+	for _, r := range all {
+		if r.Transport == p.Name {
+			l.attached = append(l.attached, r)
+		}
+	}
+	return l, err
+}
+
+// Launch implements [runner.Launcher].
+func (l *launcher) Launch(ctx context.Context, rank int) (runner.Process, error) {
+	var (
+		p   *host.Process
+		err error
+	)
+	switch {
+	case len(l.attached) == 0:
+		p, err = l.plugin.Launch(ctx, l.options)
+	case rank < len(l.attached):
+		p, err = host.Attach(ctx, l.attached[rank], l.options)
+	default:
+		err = fmt.Errorf("%s: %d plugins of %s for more ranks; add the others or unset it",
+			plugin.EnvReattach, len(l.attached), l.plugin.Name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return process{p, l.options.Logger}, nil
+}
+
+// process logs Kill errors instead of returning them.
+type process struct {
+	*host.Process
+	logger *slog.Logger
+}
+
+// Kill implements [runner.Process].
+func (p process) Kill() {
+	if err := p.Process.Kill(); err != nil {
+		p.logger.Error("kill plugin", "error", err)
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -25,7 +26,7 @@ import (
 	"transportbench/core/transport"
 )
 
-// sweepFlags are the flags of sweep that are no options of a run.
+// sweepFlags are the flags of sweep that are not options of a run.
 type sweepFlags struct {
 	order            string
 	orderSeed        uint64
@@ -37,46 +38,40 @@ func (a *app) sweepCommand() *cobra.Command {
 	f := new(sweepFlags)
 	cmd := &cobra.Command{
 		Use: "sweep [FILE]", Short: "Measure a matrix of configurations",
-		Long: `sweep measures every combination of its axes, from a file (YAML, TOML or JSON),
-from flags whose values are comma lists, or both: a flag takes the place of what
-the file says. Repeats are interleaved: one of every cell, in an order shuffled
-by seed, then the next.
+		Long: `sweep measures every combination of its axes. Axes come from a file (YAML, TOML or
+JSON), from flags with comma lists, or from both; a flag replaces the file's axis.
+Repeats are interleaved: one of every cell in a shuffled order, then the next.
 
-Results go to a directory with one file for each cell and an index. Every
-finished repeat is on disk; after Ctrl-C, a crash or a power cut the same command
-with --resume goes on. A cell that fails is recorded with its error.
+Results go to a directory with one file per cell and an index. Every finished
+repeat is on disk: after Ctrl-C, a crash or a power cut, the same command with
+--resume continues. A cell that fails is recorded with its error.
 
-What is measured comes from the file and the flags alone, not from variables or
-the configuration file, so that a committed sweep means the same everywhere.
+The load comes only from the file and the flags, not from variables or the
+configuration file, so a committed sweep means the same everywhere.
 
 ` + exitHelp,
 		Example: `  transportbench sweep matrix.yaml
   transportbench sweep --transport shm,ucxam --payload 32,4KiB,64KiB --in-flight 1,32
   transportbench sweep matrix.yaml --dry-run
   transportbench sweep matrix.yaml --resume`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return usagef("%s takes one file, and got %q besides", cmd.CommandPath(), args[1])
-			}
-			return nil
-		},
+		Args: takes(0, 1, "at most one file"),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.sweep(cmd, f, args) },
 	}
 	options.AddRun(cmd.Flags(), map[string]string{options.KeyOut: filepath.Join(options.DefaultOut, "sweep-NAME")})
 	options.AddJSON(cmd.Flags())
 	flags := cmd.Flags()
 	flags.StringVar(&f.order, "order", sweep.Interleaved, sweep.Interleaved+" or "+sweep.Sequential)
-	flags.Uint64Var(&f.orderSeed, "order-seed", 1, "shuffles the cells within a round")
-	flags.DurationVar(&f.limit, "limit", 0, "end the sweep after this time; --resume goes on")
-	flags.DurationVar(&f.cellLimit, "cell-limit", 0, "give a cell up where one repeat takes longer")
-	flags.BoolVar(&f.dryRun, "dry-run", false, "print the cells and the expected time, and measure nothing")
-	flags.BoolVar(&f.resume, "resume", false, "go on with the sweep in --out")
+	flags.Uint64Var(&f.orderSeed, "order-seed", 1, "seed of the order of cells within a round")
+	flags.DurationVar(&f.limit, "limit", 0, "end the sweep after this time; --resume continues")
+	flags.DurationVar(&f.cellLimit, "cell-limit", 0, "give up a cell if one repeat takes longer")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "print the cells and the expected time only")
+	flags.BoolVar(&f.resume, "resume", false, "continue the sweep in --out")
 	a.addCompletion(cmd)
 	return cmd
 }
 
 func (a *app) sweep(cmd *cobra.Command, f *sweepFlags, args []string) error {
-	settings, err := a.settingsOf(cmd, options.WithoutRun(cmd.Flags()), nil, nil)
+	settings, err := a.settings(cmd, options.WithoutRun(cmd.Flags()), nil, nil)
 	if err != nil {
 		return err
 	}
@@ -107,7 +102,7 @@ func (a *app) sweep(cmd *cobra.Command, f *sweepFlags, args []string) error {
 	return s.sweepAll(cmd.Context(), m, plan, spec, f.resume)
 }
 
-// readSpec reads the file, if there is one, and puts the flags above it.
+// readSpec reads the file, if one is given, and then the flags, which win.
 func readSpec(f *sweepFlags, flags *pflag.FlagSet, args []string) (spec *sweep.Spec, name string, err error) {
 	spec = sweep.NewSpec()
 	if len(args) == 1 {
@@ -124,7 +119,8 @@ func readSpec(f *sweepFlags, flags *pflag.FlagSet, args []string) (spec *sweep.S
 		values := strings.Split(flag.Value.String(), ",")
 		switch {
 		case flag.Name == "repeats":
-			if n, nerr := fmt.Sscan(flag.Value.String(), &spec.Repeats); n != 1 || nerr != nil {
+			var wrong error
+			if spec.Repeats, wrong = strconv.Atoi(flag.Value.String()); wrong != nil {
 				err = usagef("--repeats: %q is not a whole number", flag.Value)
 			}
 		case flag.Name == options.KeyTransport, options.IsOption(flag.Name):
@@ -154,12 +150,12 @@ func readSpec(f *sweepFlags, flags *pflag.FlagSet, args []string) (spec *sweep.S
 	return spec, name, err
 }
 
-// matrix is the transports of a sweep. It implements [sweep.Resolver].
+// matrix has the plugins of a sweep. It implements [sweep.Resolver].
 type matrix struct {
 	entries map[string]*entry
 }
 
-// matrix describes the plugins that a sweep names.
+// matrix finds the plugins that a sweep names.
 func (s *session) matrix(ctx context.Context, spec *sweep.Spec) (*matrix, error) {
 	names := map[string]bool{}
 	tables := []map[string]string{spec.Base}
@@ -191,7 +187,7 @@ func (s *session) matrix(ctx context.Context, spec *sweep.Spec) (*matrix, error)
 		m.entries[e.Name] = e
 	}
 	if len(m.entries) == 0 {
-		return nil, s.nothingRuns(nil)
+		return nil, errors.New(noPlugins)
 	}
 	return m, nil
 }
@@ -234,7 +230,7 @@ func (m *matrix) Resolve(name string, values, own map[string]string) (config.Con
 	return c, e.unavailable(), nil
 }
 
-// explain makes mistakes in a sweep's options those of the user.
+// explain returns an error about a sweep's options as one of usage.
 func (m *matrix) explain(err error) error {
 	var unknown *sweep.UnknownOptionError
 	var setting *config.Error
@@ -256,8 +252,7 @@ func (s *session) sweepAll(ctx context.Context, m *matrix, plan *sweep.Plan, spe
 	if resume && !sweep.Exists(s.settings.Out) {
 		return usagef("--resume: %s has no sweep", s.settings.Out)
 	}
-	var err error
-	if s.machine, err = readMachine(); err != nil {
+	if err := s.readMachine(); err != nil {
 		return err
 	}
 	origin, err := s.origin(m, plan)
@@ -289,13 +284,13 @@ func (s *session) sweepAll(ctx context.Context, m *matrix, plan *sweep.Plan, spe
 		return err
 	}
 	if interrupted != nil {
-		s.note("the same sweep with --resume --out %s goes on from here", s.settings.Out)
+		s.note("to continue, repeat the command with --resume --out %s", s.settings.Out)
 		return interrupted
 	}
 	return sweepVerdict(outcome, plan)
 }
 
-// origin is what the sweep is made with.
+// origin identifies the plugins and the machine of the sweep.
 func (s *session) origin(m *matrix, plan *sweep.Plan) (sweep.Origin, error) {
 	origin := sweep.Origin{Plugins: map[string]string{}}
 	for i := range plan.Cells {
@@ -310,16 +305,16 @@ func (s *session) origin(m *matrix, plan *sweep.Plan) (sweep.Origin, error) {
 		origin.Plugins[name] = sum
 	}
 	var err error
-	origin.Machine, err = set.Flatten(s.machine.environment.Identity)
+	origin.Machine, err = set.Flatten(s.environment.Identity)
 	return origin, err
 }
 
-// measureWith makes runs in processes of a pool. One that runs in a debugger is
-// no process of the pool's.
+// measureWith returns a function that makes runs in processes of the pool, except
+// for plugins that run in a debugger.
 func (s *session) measureWith(m *matrix, pool *sweep.Pool, progress *present.SweepProgress) (sweep.Measure, error) {
 	launchers := map[string]runner.Launcher{}
 	for name, e := range m.entries {
-		l, err := newLauncher(e.Plugin, s.launchOptions(progress))
+		l, err := s.newLauncher(e.Plugin, progress)
 		if err != nil {
 			return nil, err
 		}
@@ -335,7 +330,7 @@ func (s *session) measureWith(m *matrix, pool *sweep.Pool, progress *present.Swe
 		}
 		r, err := s.run(ctx, req, obs)
 		if errors.Is(err, host.ErrMixedRuntime) {
-			err = fmt.Errorf("%w; build it anew, or use --allow-mixed-runtime", err)
+			err = fmt.Errorf("%w; rebuild the plugin, or use --allow-mixed-runtime", err)
 		}
 		return r, err
 	}, nil
@@ -350,23 +345,23 @@ func (s *session) showSweep(outcome *sweep.Outcome) error {
 	return nil
 }
 
-// sweepVerdict is what a sweep comes to as an exit code.
+// sweepVerdict returns the error of a sweep.
 func sweepVerdict(outcome *sweep.Outcome, plan *sweep.Plan) error {
 	switch {
 	case outcome.Failed > 0:
-		return fmt.Errorf("%d of %d cells failed; --resume tries them again", outcome.Failed, len(plan.Cells))
+		return fmt.Errorf("%d of %d cells failed; --resume retries them", outcome.Failed, len(plan.Cells))
 	case outcome.OutOfTime:
-		return &tooLittleError{fmt.Sprintf("the time limit ended the sweep with %d of %d cells complete; --resume goes on", outcome.Complete, len(plan.Cells))}
+		return exitf(ExitTooLittle, "the time limit ended the sweep with %d of %d cells complete; --resume continues", outcome.Complete, len(plan.Cells))
 	}
 	for i := range outcome.Set.Cells {
 		for _, d := range outcome.Set.Cells[i].Warnings {
 			if d.Severity == result.Error {
-				return &distrustError{fmt.Sprintf("%s: check %s failed: %s", outcome.Set.Cells[i].Label(set.Varying(outcome.Set.Cells)), d.Check, d.Message)}
+				return exitf(ExitThreshold, "%s: check %s failed: %s", outcome.Set.Cells[i].Label(set.Varying(outcome.Set.Cells)), d.Check, d.Message)
 			}
 		}
 	}
 	if outcome.Complete == 0 {
-		return errors.New("no cell could be measured; the table says why")
+		return errors.New("no cell was measured; the table has the reasons")
 	}
 	return nil
 }

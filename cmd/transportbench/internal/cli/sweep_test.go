@@ -115,7 +115,7 @@ func TestSweepMistakes(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{good, good}, "takes one file"},
+		{[]string{good, good}, "takes at most one file"},
 		{[]string{"/nonexistent.yaml"}, "/nonexistent.yaml"},
 		{[]string{sweepFile(t, "axis: {a: 1}")}, `unknown key "axis"`},
 		{[]string{"--transport", "fake", "--in-flight", "1,x"}, `in-flight: "x" is not a whole number`},
@@ -165,11 +165,11 @@ func TestSweepOutcomes(t *testing.T) {
 
 	c = &command{T: t}
 	require.Equal(t, ExitInternal, c.sweep("--transport", "stub"))
-	require.Contains(t, c.stderr, "no cell could be measured")
+	require.Contains(t, c.stderr, "no cell was measured")
 
 	c = &command{T: t}
 	require.Equal(t, ExitTooLittle, c.sweep("--transport", "fake", "--in-flight", "1,2", "--limit", "1ns"))
-	require.Contains(t, c.stderr, "--resume goes on")
+	require.Contains(t, c.stderr, "--resume continues")
 
 	ctx, cancel := context.WithCancel(context.Background())
 	c = &command{T: t, ctx: ctx, run: func(ctx context.Context, req runner.Request, obs runner.Observer) (*result.Result, error) {
@@ -190,7 +190,7 @@ func TestStandardSweepIsTheStandardComparison(t *testing.T) {
 	require.Equal(t, benchDefaults["duration"], spec.Base["duration"])
 	require.Equal(t, benchDefaults["repeats"], fmt.Sprint(spec.Repeats))
 	require.Len(t, spec.Axes, 1)
-	require.Equal(t, benchCases, spec.Axes[0].Values)
+	require.Equal(t, benchLoads, spec.Axes[0].Values)
 
 	c := &command{T: t, plugins: []string{"fake", "other"}}
 	require.Zero(t, c.sweep(path, "--dry-run"), c.stderr)

@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"fmt"
+	"runtime"
+
+	"github.com/spf13/cobra"
+
+	"transportbench/cmd/transportbench/internal/options"
+	"transportbench/cmd/transportbench/internal/present"
+	"transportbench/core"
+	"transportbench/core/lab/doctor"
+)
+
+func (a *app) doctorCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "doctor", Short: "Report what on this machine affects results", Args: noArgs,
+		Long: `doctor looks at cores, clocks, memory, kernel settings, RDMA devices and native
+libraries. It says what each means for results and how to fix it, and changes
+nothing. It exits with 1 if something cannot be used at all.`,
+		RunE: a.withSettings(func(cmd *cobra.Command, s *options.Settings, _ []string) error {
+			findings := doctor.Examine(cmd.Context())
+			if !s.JSON {
+				present.Findings(a.stdout, findings)
+			} else if err := writeJSON(a.stdout, findings); err != nil {
+				return err
+			}
+			for _, f := range findings {
+				if f.Status == doctor.Bad {
+					return fmt.Errorf("%s: %s: %s", f.Name, f.Value, f.Meaning)
+				}
+			}
+			return nil
+		}),
+	}
+	options.AddJSON(cmd.Flags())
+	return cmd
+}
+
+// version says what the command was built from.
+type version struct {
+	Version       string `json:"version"`
+	Revision      string `json:"revision"`
+	Go            string `json:"go"`
+	Platform      string `json:"platform"`
+	RuntimeDigest string `json:"runtime_digest"`
+}
+
+func (a *app) versionCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "version", Short: "Print the version and the digest of the runtime", Args: noArgs,
+		Long: `version prints what the command was built from. The command rejects plugins with
+another runtime digest, because they measure differently, unless
+--allow-mixed-runtime is set.`,
+		RunE: a.withSettings(func(_ *cobra.Command, s *options.Settings, _ []string) error {
+			v := version{core.Version, core.BuildRevision(), runtime.Version(),
+				runtime.GOOS + "/" + runtime.GOARCH, core.RuntimeDigest()}
+			if s.JSON {
+				return writeJSON(a.stdout, v)
+			}
+			_, err := fmt.Fprintf(a.stdout, "transportbench %s\nrevision  %s\ngo        %s %s\nruntime   %s\n",
+				v.Version, v.Revision, v.Go, v.Platform, v.RuntimeDigest)
+			return err
+		}),
+	}
+	options.AddJSON(cmd.Flags())
+	return cmd
+}
