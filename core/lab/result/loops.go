@@ -8,7 +8,7 @@ import (
 	"transportbench/core/base/record"
 )
 
-// Spread is how a time is distributed, in nanoseconds.
+// Spread is the distribution of a time, in nanoseconds.
 type Spread struct {
 	Mean, P50, P90, P99, Max float64
 	Samples                  uint64
@@ -16,7 +16,7 @@ type Spread struct {
 	deviation float64 // standard
 }
 
-// spread puts timings together, with the exact mean of all samples.
+// spread merges timings; the mean is exact.
 func spread(timings []record.TimingReport) (Spread, error) {
 	merged := record.NewHistogram()
 	var s Spread
@@ -38,21 +38,19 @@ func spread(timings []record.TimingReport) (Spread, error) {
 	return s, nil
 }
 
-// Stages is how the service time of remote requests in mesh-proxied divides,
-// over all clients of some repeats.
+// Stages is the service time of remote requests in mesh-proxied, split into its stages, over all
+// clients of some repeats.
 type Stages struct {
 	Names []string
-	// Spreads are by name. In their means a client weighs as much as it has
-	// remote requests, whatever share of them was taken apart, so that they can
-	// be compared with that of Whole.
+	// Spreads are in the order of Names. In their means, each client has the weight of its remote
+	// requests, whatever share of them was sampled, so that they can be compared with Whole.Mean.
 	Spreads []Spread
 	Whole   Spread // service time of the remote requests of the same clients
-	// Noise is by how much of Whole.Mean the mean of those that were taken apart
-	// may differ from that of all by chance: three standard errors.
+	// Noise is three standard errors of the mean of the sampled requests, as a share of Whole.Mean.
 	Noise float64
 }
 
-// Explained is the part of the whole's mean that the stages' come to.
+// Explained returns the sum of the stages' means as a share of the whole's mean.
 func (s *Stages) Explained() float64 {
 	sum := 0.0
 	for _, part := range s.Spreads {
@@ -61,7 +59,7 @@ func (s *Stages) Explained() float64 {
 	return sum / s.Whole.Mean
 }
 
-// StagesOf returns nil where no remote request was taken apart.
+// StagesOf returns the stages of some repeats, or nil if none were sampled.
 func StagesOf(repeats []Repeat) (*Stages, error) {
 	s := &Stages{Names: record.StageNames}
 	timings := make([][]record.TimingReport, len(s.Names))
@@ -93,21 +91,19 @@ func StagesOf(repeats []Repeat) (*Stages, error) {
 		part.Mean = means[i] / float64(s.Whole.Samples)
 		s.Spreads = append(s.Spreads, part)
 	}
-	// They are a sample of the whole, which is finite.
+	// The sample is from a finite population.
 	some, all := float64(s.Spreads[0].Samples), float64(s.Whole.Samples)
 	s.Noise = 3 * s.Whole.deviation * math.Sqrt(max(0, 1/some-1/all)) / s.Whole.Mean
 	return s, nil
 }
 
-// Loop is what the daemons of one rank did, over all of them and some repeats.
+// Loop has the loop counters of the daemons of one rank, over all of them and some repeats.
 type Loop struct {
 	Rank int
-	// PerSecond is the turns of one daemon's loop per second, on average, and
-	// Counts are the sums behind all other figures; of their fields that are no
-	// counts, none is set.
+	// PerSecond is the average number of loop iterations of one daemon per second.
 	PerSecond float64
-	Counts    record.DaemonReport
-	Proxy     *record.ProxyReport // nil but in mesh-proxied
+	Counts    record.DaemonReport // sums; only counts are set
+	Proxy     *record.ProxyReport // nil except in mesh-proxied
 }
 
 // LoopsOf returns the loops of all ranks that have daemons, by rank.
@@ -128,16 +124,14 @@ func LoopsOf(repeats []Repeat) []Loop {
 	list := make([]Loop, 0, len(loops))
 	for _, r := range slices.Sorted(maps.Keys(loops)) {
 		l := loops[r]
-		if l.Counts.ElapsedNS > 0 {
-			l.PerSecond = float64(l.Counts.Loops) / float64(l.Counts.ElapsedNS) * 1e9
-		}
+		l.PerSecond = PerSecond(l.Counts.Loops, l.Counts.ElapsedNS)
 		list = append(list, *l)
 	}
 	return list
 }
 
-// PhasesOf returns the sampled times of the daemons' loops, by the names of
-// [record.DaemonReport.Phases], over all ranks and some repeats.
+// PhasesOf returns the sampled times of the daemons' loops over all ranks and some repeats, by the
+// names of [record.DaemonReport.Phases].
 func PhasesOf(repeats []Repeat) (map[string]Spread, error) {
 	timings := map[string][]record.TimingReport{}
 	for _, repeat := range repeats {

@@ -48,15 +48,15 @@ func TestStages(t *testing.T) {
 	s, err := StagesOf(repeats)
 	require.NoError(t, err)
 	require.Equal(t, record.StageNames, s.Names)
-	// Weighted by the clients' remote requests, though each has one trace.
+	// The weight is the number of remote requests, although each client has one trace.
 	require.InDelta(t, 0.75*1000+0.25*3000, s.Whole.Mean, 1e-9)
 	require.InDelta(t, (0.75*900+0.25*3000)/s.Whole.Mean, s.Explained(), 1e-9)
 	require.InDelta(t, 1000, s.Whole.P50, 1)
 	first := s.Spreads[0]
 	first.deviation = 0
 	require.Equal(t, Spread{Mean: 300, P50: 100, P90: 900, P99: 900, Max: 900, Samples: 2}, first)
-	// 300 of 1000 and 100 of 3000 have a deviation of 866, and 2 of 400 were
-	// taken apart.
+	// 300 of 1000 ns and 100 of 3000 ns have a standard deviation of 866 ns, and 2 of the 400 were
+	// sampled.
 	require.InEpsilon(t, 3*866.0*math.Sqrt(1.0/2-1.0/400)/1500, s.Noise, 1e-2)
 
 	for _, none := range [][]Repeat{nil, {{Ranks: []record.Report{{Clients: []record.ClientReport{{}, remoteClient(t, 0, 0, 1, 2, 3, 4)}}}}}} {

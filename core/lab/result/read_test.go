@@ -67,7 +67,7 @@ func TestReadRefuses(t *testing.T) {
 	require.EqualError(t, err, "reading result "+missing+": no such file or directory")
 }
 
-// withMigration installs the way up from major version 0 for one test.
+// withMigration installs a migration from major version 0 for one test.
 func withMigration(t *testing.T, up migration) {
 	saved := migrations
 	migrations = map[int]migration{0: up}
@@ -120,7 +120,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		// What is accepted can be used and written again.
+		// An accepted result can be used and written again.
 		for _, repeat := range r.Repeats {
 			_, _ = Histograms(repeat.Latency, repeat.ReadLatency, repeat.WriteLatency)
 		}
@@ -130,7 +130,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// TestCommittedResults reads what the repository keeps, of whatever version.
+// TestCommittedResults reads the results in the repository, which have several schema versions.
 func TestCommittedResults(t *testing.T) {
 	paths, err := filepath.Glob("../../../results/v*")
 	require.NoError(t, err)

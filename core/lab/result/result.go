@@ -32,29 +32,28 @@ type Result struct {
 	Environment machine.Environment `json:"environment"`
 	Placement   []Placement         `json:"placement"`
 	Setup       Setup               `json:"setup"`
-	// Overhead is what the harness costs, measured once before the warm-up.
+	// Overhead is the cost of the harness, measured once before the warm-up.
 	Overhead record.Overhead `json:"overhead"`
 	Repeats  []Repeat        `json:"repeats"`
-	// Summary has a metric for each name that any repeat has a sample of, and
-	// for those that are measured once a run.
+	// Summary has every metric that any repeat has a sample of, and those that are measured once per
+	// run.
 	Summary map[string]Metric `json:"summary"`
 	Checks  []Check           `json:"checks"`
-	// Incomplete says that the run was cut short; the repeats that are here
-	// are complete ones.
+	// Incomplete is set if the run was cut short. All repeats in Repeats are complete.
 	Incomplete       bool   `json:"incomplete"`
 	IncompleteReason string `json:"incomplete_reason,omitempty"`
-	// FailedRepeat is the repeat in which a rank failed, as far as the others
-	// recorded it, and Failure that rank. Neither counts in the summary.
+	// FailedRepeat is the repeat in which a rank failed, as far as the other ranks recorded it, and
+	// Failure describes that rank. Neither counts in the summary.
 	FailedRepeat *Repeat  `json:"failed_repeat,omitempty"`
 	Failure      *Failure `json:"failure,omitempty"`
 }
 
-// Failure is a rank that ended a run.
+// Failure describes the rank that ended a run.
 type Failure struct {
-	Rank      int    `json:"rank"` // -1 where it was none alone
+	Rank      int    `json:"rank"` // -1 if no single rank failed
 	Operation string `json:"operation"`
 	Error     string `json:"error"`
-	// Output is the last of what the rank's process wrote, if it died.
+	// Output has the last lines that the rank's process wrote, if it died.
 	Output []string `json:"output,omitempty"`
 }
 
@@ -65,7 +64,7 @@ type Tool struct {
 	Go       string `json:"go"`
 }
 
-// Plugin is the transport's program, and what it opened.
+// Plugin is the transport's program and what it opened.
 type Plugin struct {
 	Name    string `json:"name"`
 	Version string `json:"version"`
@@ -79,14 +78,13 @@ type Plugin struct {
 	Limits        transport.Limits       `json:"limits"`
 }
 
-// Placement is where the polling threads of one rank ran, daemons before
-// clients.
+// Placement has the processors on which the polling threads of one rank ran, daemons before clients.
 type Placement struct {
 	Rank int `json:"rank"`
 	PID  int `json:"pid"`
-	// CPUs are the processors asked for; -1 leaves it to the scheduler.
+	// CPUs are the processors that were requested; -1 leaves the choice to the scheduler.
 	CPUs []int `json:"cpus"`
-	// Affinity is what the kernel said afterwards, as a list ("0", "0-3").
+	// Affinity is what the kernel reported afterwards, as a list ("0", "0-3").
 	Affinity []string `json:"affinity"`
 	// Idle is the idle strategy in force: spin, yield or park.
 	Idle string `json:"idle"`
@@ -94,23 +92,23 @@ type Placement struct {
 
 // Setup is the time until the first window.
 type Setup struct {
-	// Steps are in order of execution, warm-up and first floor included.
+	// Steps are in order of execution, including the warm-up and the first floor.
 	Steps []Step `json:"steps"`
-	// FirstWindowMS is from the start of the command to that of the first
-	// measured window, in milliseconds.
+	// FirstWindowMS is the time from the start of the command to the start of the first measured
+	// window, in milliseconds.
 	FirstWindowMS float64 `json:"first_window_ms"`
-	// Warmup is absent where there was none.
+	// Warmup is absent if there was none.
 	Warmup *Warmup `json:"warmup,omitempty"`
 }
 
 // Warmup is the load before the first window.
 type Warmup struct {
 	LastedMS float64 `json:"lasted_ms"`
-	// Ended says what ended it: WarmupSteady or WarmupLimit.
+	// Ended is WarmupSteady or WarmupLimit.
 	Ended string `json:"ended" jsonschema:"enum=steady,enum=limit"`
 }
 
-// What ends a warm-up: the throughput was steady, or the time was up.
+// The reasons for which a warm-up ends: the throughput was steady, or the time was up.
 const (
 	WarmupSteady = "steady"
 	WarmupLimit  = "limit"
@@ -122,30 +120,29 @@ type Step struct {
 	MS   float64 `json:"ms"`
 }
 
-// Repeat is one measured window and the floors around it.
+// Repeat is one measured window and the floors before and after it.
 type Repeat struct {
 	Index     int       `json:"index"` // from 0
 	StartedAt time.Time `json:"started_at"`
 	// Samples are this repeat's values of the metrics.
 	Samples map[string]float64 `json:"samples"`
-	// Latency, ReadLatency and WriteLatency are merged over all clients, in
-	// HDR's V2 compressed format as base64, in nanoseconds.
+	// Latency, ReadLatency and WriteLatency are histograms of all clients in nanoseconds, in HDR's
+	// V2 compressed format as base64.
 	Latency      string `json:"latency"`
 	ReadLatency  string `json:"read_latency"`
 	WriteLatency string `json:"write_latency"`
-	// Response and Lag are those of an open-loop load: response time from the
-	// intended start, and how late operations started.
+	// Response and Lag are histograms of an open-loop load: the response time from the intended
+	// start, and how late operations started.
 	Response string          `json:"response,omitempty"`
 	Lag      string          `json:"lag,omitempty"`
 	Ranks    []record.Report `json:"ranks"`
-	// FloorBefore and FloorAfter are absent where the transport has no probe;
-	// FloorNote then says so.
+	// FloorBefore and FloorAfter are absent if the transport has no probe. FloorNote has the reason.
 	FloorBefore *transport.Floor `json:"floor_before,omitempty"`
 	FloorAfter  *transport.Floor `json:"floor_after,omitempty"`
 	FloorNote   string           `json:"floor_note,omitempty"`
 }
 
-// Clients are the reports of all clients, by rank.
+// Clients returns the reports of all clients, by rank.
 func (r *Repeat) Clients() []record.ClientReport {
 	var clients []record.ClientReport
 	for _, report := range r.Ranks {
@@ -154,7 +151,7 @@ func (r *Repeat) Clients() []record.ClientReport {
 	return clients
 }
 
-// Daemons are the reports of all daemons, by rank.
+// Daemons returns the reports of all daemons, by rank.
 func (r *Repeat) Daemons() []record.DaemonReport {
 	var daemons []record.DaemonReport
 	for _, report := range r.Ranks {
@@ -163,7 +160,7 @@ func (r *Repeat) Daemons() []record.DaemonReport {
 	return daemons
 }
 
-// PerSecond is the rate of a count in a window; 0 for one without length.
+// PerSecond returns the rate of count over elapsedNS; it returns 0 if elapsedNS is 0.
 func PerSecond(count, elapsedNS uint64) float64 {
 	if elapsedNS == 0 {
 		return 0
@@ -176,15 +173,15 @@ type Metric struct {
 	Unit   string  `json:"unit"`
 	Better Better  `json:"better" jsonschema:"enum=higher,enum=lower,enum=none"`
 	Median float64 `json:"median"`
-	// Low and High are absent where too few repeats (fewer than 6) leave the
-	// interval without a finite bound.
+	// Low and High are absent if there are fewer than 6 repeats: the interval then has no finite
+	// bounds.
 	Low  *float64 `json:"low,omitempty"`
 	High *float64 `json:"high,omitempty"`
 	// N is the number of repeats behind the median.
 	N int `json:"n"`
 }
 
-// Better is the direction in which a metric improves.
+// Better is the direction in which a metric gets better.
 type Better string
 
 // The directions of metrics.
@@ -194,11 +191,11 @@ const (
 	None   Better = "none"
 )
 
-// Check is one test of the result's trustworthiness.
+// Check is a test that a result makes of itself.
 type Check struct {
 	Name string `json:"name"`
 	OK   bool   `json:"ok"`
-	// Severity is how bad it is that the check is not OK.
+	// Severity grades the check if it is not OK.
 	Severity Severity `json:"severity" jsonschema:"enum=info,enum=warning,enum=error"`
 	Value    float64  `json:"value"`
 	Limit    float64  `json:"limit"`
@@ -208,15 +205,14 @@ type Check struct {
 // Severity grades checks.
 type Severity string
 
-// The severities. A check of severity error that is not OK makes the result a
-// failed one.
+// The severities. A result fails if a check of severity Error is not OK.
 const (
 	Info    Severity = "info"
 	Warning Severity = "warning"
 	Error   Severity = "error"
 )
 
-// Failed says whether a check of severity [Error] is not OK: the numbers must
+// Failed reports whether a check of severity [Error] is not OK. The numbers of such a result must
 // not be used.
 func (r *Result) Failed() bool {
 	for _, c := range r.Checks {
@@ -227,8 +223,7 @@ func (r *Result) Failed() bool {
 	return false
 }
 
-// Histograms decodes and merges encoded histograms, those of several clients,
-// repeats or results. Empty strings count as empty histograms.
+// Histograms decodes and merges histograms. An empty string is an empty histogram.
 func Histograms(encoded ...string) (*record.Histogram, error) {
 	merged := record.NewHistogram()
 	for _, text := range encoded {
@@ -251,5 +246,5 @@ func NewID() string {
 	return hex.EncodeToString(bits[:])
 }
 
-// ShortID is the part of an id that is shown to people.
+// ShortID returns the first eight digits of an ID, for display.
 func ShortID(id string) string { return id[:min(8, len(id))] }

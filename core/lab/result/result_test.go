@@ -18,7 +18,7 @@ import (
 	"transportbench/core/transport"
 )
 
-// sample is a small result with something in every part.
+// sample returns a small result in which no part is empty.
 func sample(t require.TestingT) *Result {
 	h := record.NewHistogram()
 	h.Record(150)
@@ -64,7 +64,7 @@ func encoded(t require.TestingT, r *Result) []byte {
 	return b.Bytes()
 }
 
-// edited is the sample's document after edit.
+// edited returns the document of sample after edit.
 func edited(t *testing.T, edit func(doc map[string]any)) []byte {
 	t.Helper()
 	var doc map[string]any

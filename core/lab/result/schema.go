@@ -2,6 +2,7 @@ package result
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -34,8 +35,8 @@ var compiled = sync.OnceValues(func() (*jsonschema.Schema, error) {
 	return c.Compile(schemaID)
 })
 
-// Validate checks an encoded result against the schema. The error is one line
-// and names the places that are wrong.
+// Validate checks an encoded result against the schema. The error is one line and has the locations
+// of the first violations.
 func Validate(data []byte) error {
 	schema, err := compiled()
 	if err != nil {
@@ -51,7 +52,7 @@ func Validate(data []byte) error {
 	return nil
 }
 
-// firstViolations puts the first few leaves of a validation error on one line.
+// firstViolations returns the first few leaves of a validation error on one line.
 func firstViolations(err error) string {
 	var invalid *jsonschema.ValidationError
 	if !errors.As(err, &invalid) {
@@ -72,11 +73,8 @@ func violations(unit jsonschema.OutputUnit, found []string) []string {
 	if len(unit.Errors) > 0 || unit.Error == nil {
 		return found
 	}
-	place := unit.InstanceLocation
-	if place == "" {
-		place = "the document"
-	}
-	// Quoted but for the quotes: both parts may hold line breaks of the file.
-	text := strconv.Quote(place + ": " + unit.Error.String())
+	location := cmp.Or(unit.InstanceLocation, "the document")
+	// Quoting escapes line breaks of the file, which both parts may have.
+	text := strconv.Quote(location + ": " + unit.Error.String())
 	return append(found, strings.ReplaceAll(text[1:len(text)-1], `\"`, `"`))
 }

@@ -26,9 +26,9 @@ func TestSchemaFile(t *testing.T) {
 	committed, err := os.ReadFile("schema.json")
 	require.NoError(t, err)
 	require.True(t, bytes.Equal(generated, committed),
-		"schema.json is not what the types say: run go test ./core/lab/result -run TestSchemaFile -update")
+		"schema.json differs from the types: run go test ./core/lab/result -run TestSchemaFile -update")
 	if !*update { // which comes too late for this binary
-		require.True(t, bytes.Equal(committed, Schema()), "the embedded schema is not the file")
+		require.True(t, bytes.Equal(committed, Schema()), "the embedded schema differs from the file")
 	}
 }
 
@@ -64,7 +64,7 @@ func generateSchema(t *testing.T) []byte {
 func TestValidate(t *testing.T) {
 	require.NoError(t, Validate(encoded(t, sample(t))))
 
-	// Each edit must be found, at its place.
+	// Validate must find each edit and name its location.
 	for _, c := range []struct {
 		name  string
 		edit  func(doc map[string]any)

@@ -39,12 +39,11 @@ const (
 	ClientFairness  = "client_fairness"
 )
 
-// Iteration is what percentiles of whole iterations of a pattern are named by,
-// as those of an operation are by the operation's name: "iteration_p50",
-// "lookup_p99".
+// Iteration begins the names of percentiles of whole iterations of a pattern ("iteration_p50"), as
+// the name of an operation begins those of its percentiles ("lookup_p99").
 const Iteration = "iteration"
 
-// Definition is what a metric's name stands for.
+// Definition is the meaning of a metric.
 type Definition struct {
 	Name   string
 	Unit   string
@@ -72,16 +71,17 @@ var Definitions = []Definition{
 	{OfferedLoad, "op/s", None, "open loop: operations that were due per second"},
 	{LocalMean, "ns", Lower, "mesh: mean service time of requests to the client's own rank"},
 	{RemoteMean, "ns", Lower, "mesh: mean service time of requests to other ranks"},
-	{EmptyLoops, "ratio", None, "share of the daemons' loops that found nothing"},
-	{Floor, "ns", None, "round trip of the bare medium, mean of before and after the window"},
+	{EmptyLoops, "ratio", None, "share of the daemons' loop iterations that found nothing"},
+	{Floor, "ns", None, "round trip of the bare medium, mean of the probes before and after the window"},
 	{FloorRatio, "ratio", Lower, "latency_p50 over floor"},
 	{OpTimeRatio, "ratio", Lower, "time per operation over floor"},
 	{CPUPerOp, "ns", Lower, "processor time of all polling threads per operation"},
-	{HarnessOverhead, "ns/op", Lower, "the harness's own cost, against a transport that completes at once"},
-	{VerifyCost, "ns/op", Lower, "the part of the overhead that verifies checksums"},
+	{HarnessOverhead, "ns/op", Lower, "cost of the harness, measured with a transport that completes at once"},
+	{VerifyCost, "ns/op", Lower, "part of the harness overhead that verifies checksums"},
 	{ClientFairness, "ratio", Higher, "rate of the slowest client over that of the median client"},
 }
 
+// init inserts the percentiles of operations and of iterations.
 func init() {
 	var list []Definition
 	for _, op := range append(config.OpNames(), Iteration) {
@@ -97,8 +97,7 @@ func init() {
 	Definitions = slices.Insert(Definitions, at, list...)
 }
 
-// Define returns the definition of a metric, and for an unknown name one that
-// claims nothing.
+// Define returns the definition of a metric. That of an unknown name has no unit, direction or help.
 func Define(name string) Definition {
 	for _, d := range Definitions {
 		if d.Name == name {
@@ -110,19 +109,18 @@ func Define(name string) Definition {
 
 const confidence = 0.95
 
-// Summarize returns the median and 95% interval of a metric over its samples,
-// one for each repeat. The interval comes from order statistics and assumes
-// nothing of the distribution. It panics without samples.
+// Summarize returns the median and 95% interval of a metric over its samples, one for each repeat.
+// The interval comes from order statistics and assumes nothing about the distribution. Summarize
+// panics without samples.
 func Summarize(name string, samples []float64) Metric {
 	if len(samples) == 0 {
 		panic("result: no samples of " + name)
 	}
 	d := Define(name)
-	sorted := append([]float64(nil), samples...)
 	s := benchmath.AssumeNothing.Summary(
-		benchmath.NewSample(sorted, &benchmath.DefaultThresholds), confidence)
+		benchmath.NewSample(slices.Clone(samples), &benchmath.DefaultThresholds), confidence)
 	m := Metric{Unit: d.Unit, Better: d.Better, Median: s.Center, N: len(samples)}
-	// With few samples one bound or both are infinite.
+	// With few samples, one bound or both are infinite.
 	if !math.IsInf(s.Lo, 0) && !math.IsInf(s.Hi, 0) {
 		m.Low, m.High = &s.Lo, &s.Hi
 	}

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Encode writes r as indented JSON with a newline at its end.
+// Encode writes r as indented JSON and a newline.
 func Encode(w io.Writer, r *Result) error {
 	text, err := json.MarshalIndent(normalized(r), "", "  ")
 	if err != nil {
@@ -27,8 +27,8 @@ func Encode(w io.Writer, r *Result) error {
 	return nil
 }
 
-// normalized returns a copy whose empty lists and maps are written as such
-// rather than as null, and whose times are in UTC.
+// normalized returns a copy that has empty lists and maps instead of nil ones, which would be
+// written as null, and times in UTC.
 func normalized(r *Result) *Result {
 	c := *r
 	c.StartedAt = c.StartedAt.UTC()
@@ -70,14 +70,14 @@ func notNil[T any](list []T) []T {
 	return list
 }
 
-// FileName is the name under which [Write] stores r:
+// FileName returns the name of the file that [Write] makes for r:
 // <transport>-<profile>-<UTC time>-<short id>.json.
 func FileName(r *Result) string {
 	return fmt.Sprintf("%s-%s-%s-%s.json", fileWord(r.Config.Transport), fileWord(r.Config.Profile),
 		r.StartedAt.UTC().Format("20060102T150405Z"), ShortID(r.ID))
 }
 
-// fileWord keeps a name from becoming a path.
+// fileWord replaces what could make a path of a name.
 func fileWord(name string) string {
 	word := strings.Map(func(c rune) rune {
 		switch {
@@ -90,9 +90,8 @@ func fileWord(name string) string {
 	return word[:min(len(word), 64)]
 }
 
-// Write stores r in dir, which it makes where it does not exist, and returns
-// the file's path. The file appears complete and durable or not at all, and
-// never takes the place of another. Its errors are an [*IOError].
+// Write stores r in dir, which it creates if needed, and returns the file's path. The file appears
+// complete and durable or not at all, and never replaces another. Errors are an [*IOError].
 func Write(dir string, r *Result) (path string, err error) {
 	var text bytes.Buffer
 	if err := Encode(&text, r); err != nil {
@@ -102,22 +101,18 @@ func Write(dir string, r *Result) (path string, err error) {
 		return "", &IOError{"making the results directory", dir, err}
 	}
 	path = filepath.Join(dir, FileName(r))
-	if err := writeFile(path, text.Bytes()); err != nil {
+	err = store(path, moveWithoutReplacing, func(w io.Writer) error { _, err := text.WriteTo(w); return err })
+	if err != nil {
 		return "", &IOError{"writing the result", path, err}
 	}
 	return path, nil
 }
 
-func writeFile(path string, text []byte) error {
-	return place(path, moveWithoutReplacing, func(w io.Writer) error { _, err := w.Write(text); return err })
-}
+// Replace stores what write writes as the file at path, complete and durable or not at all. Until
+// then, the old file stays.
+func Replace(path string, write func(io.Writer) error) error { return store(path, os.Rename, write) }
 
-// Replace stores what write writes at path, whole and durable or not at all.
-// What was there before stays until then.
-func Replace(path string, write func(io.Writer) error) error { return place(path, os.Rename, write) }
-
-// writing names the file that was asked for, in an error of the temporary one that
-// it was to be made from.
+// writing replaces the name of the temporary file in err by path.
 func writing(path string, err error) error {
 	var open *fs.PathError
 	var move *os.LinkError
@@ -130,8 +125,8 @@ func writing(path string, err error) error {
 	return &fs.PathError{Op: "write", Path: path, Err: err}
 }
 
-// place writes a temporary file beside path and moves it there.
-func place(path string, move func(from, to string) error, write func(io.Writer) error) (err error) {
+// store writes a temporary file beside path and moves it there.
+func store(path string, move func(from, to string) error, write func(io.Writer) error) (err error) {
 	dir := filepath.Dir(path)
 	f, err := os.CreateTemp(dir, TemporaryFiles)
 	if err != nil {
@@ -152,16 +147,14 @@ func place(path string, move func(from, to string) error, write func(io.Writer) 
 	return SyncDir(dir)
 }
 
-// TemporaryFiles is the pattern of files that are being written. One that is
-// left was its writer's last.
+// TemporaryFiles is the pattern of files that are being written. A writer that is killed leaves one.
 const TemporaryFiles = ".result-*.tmp"
 
-// moveWithoutReplacing renames a file and fails with EEXIST where the new name
-// is taken.
+// moveWithoutReplacing renames a file. It fails with EEXIST if the new name exists.
 func moveWithoutReplacing(from, to string) error {
 	err := unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE)
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
-		// Some network file systems lack the flag, and have hard links.
+		// Some network file systems lack the flag but have hard links.
 		if err = os.Link(from, to); err == nil {
 			return os.Remove(from)
 		}
@@ -178,9 +171,8 @@ func SyncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// CheckWritable finds out whether [Write] can store a result in dir, and
-// leaves nothing behind. A directory that does not exist yet is fine where it
-// can be made. Its errors are an [*IOError].
+// CheckWritable returns an [*IOError] if [Write] cannot store a result in dir. dir need not exist if
+// it can be created. CheckWritable leaves no file behind.
 func CheckWritable(dir string) error {
 	const op = "checking the results directory"
 	existing := filepath.Clean(dir)
@@ -201,7 +193,7 @@ func CheckWritable(dir string) error {
 	}
 }
 
-// tryFile writes enough to a file in dir to notice a full disk.
+// tryFile writes a file in dir that is large enough to detect a full disk.
 func tryFile(dir string) error {
 	f, err := os.CreateTemp(dir, ".writable-*.tmp")
 	if err != nil {
@@ -212,16 +204,15 @@ func tryFile(dir string) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// IOError is a result that could not be stored. It reads as one line that ends
-// in the remedy.
+// IOError reports that a result could not be stored. Its text is one line that ends with the remedy.
 type IOError struct {
-	Op   string // what was tried
+	Op   string
 	Path string // the file or directory
 	Err  error
 }
 
 func (e *IOError) Error() string {
-	// The path in e.Err is a temporary file's at times, and would confuse.
+	// e.Err may name a temporary file: only its errno is shown.
 	cause, remedy := e.Err, "choose another directory with --out"
 	var errno unix.Errno
 	if errors.As(e.Err, &errno) {

@@ -27,7 +27,7 @@ func TestWriteNamesAndKeeps(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, info.Mode().Perm()&^0o644)
 
-	// A second write of the same result must leave the first as it is.
+	// A second write of the same result must not change the first.
 	require.NoError(t, os.WriteFile(path, []byte("precious"), 0o600))
 	_, err = Write(dir, r)
 	require.ErrorIs(t, err, os.ErrExist)
@@ -37,7 +37,7 @@ func TestWriteNamesAndKeeps(t *testing.T) {
 	requireOnly(t, dir, filepath.Base(path))
 }
 
-// requireOnly fails where dir has other entries than names.
+// requireOnly fails if dir has other entries than names.
 func requireOnly(t *testing.T, dir string, names ...string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)

@@ -1,4 +1,3 @@
-// Package export writes sets of results in the formats of other tools: CSV,
-// the Go benchmark format (for benchstat), HDR V2 logs and percentile tables,
-// OpenMetrics, and JSON in one file.
+// Package export writes sets of results in the formats of other tools: CSV, the Go benchmark format
+// (for benchstat), HDR V2 logs and percentile tables, and OpenMetrics.
 package export

@@ -70,11 +70,11 @@ func TestCSV(t *testing.T) {
 	require.Equal(t, []string{"failed", "it\ncrashed"}, rows[13][3:5])
 }
 
-// The Go project's own reader takes it, names and units included.
+// The Go project's own reader accepts names and units.
 func TestBenchfmt(t *testing.T) {
 	var out bytes.Buffer
 	require.NoError(t, Benchfmt(&out, sample(t)))
-	require.NotContains(t, out.String(), "erpc/in_flight=1/", "the failed cell is a comment")
+	require.NotContains(t, out.String(), "erpc/in_flight=1/", "a failed cell is a comment")
 	reader := benchfmt.NewReader(&out, "export")
 	units := map[string]string{}
 	lines := 0
@@ -163,7 +163,7 @@ func TestWholeSetInOneFile(t *testing.T) {
 	require.Len(t, whole.Cells, 3)
 	require.Len(t, whole.Cells[0].Results[0].Repeats, 6)
 	var log bytes.Buffer
-	require.NoError(t, HDRLog(&log, whole), "it needs no other file")
+	require.NoError(t, HDRLog(&log, whole), "the file is self-contained")
 	require.Contains(t, log.String(), "Tag=shm_in_flight=1")
 	require.Equal(t, fmt.Sprint(s.Cells[0].Samples), fmt.Sprint(whole.Cells[0].Samples))
 }

@@ -7,12 +7,11 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
-	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/set"
 )
 
-// HDRLog writes the service times of every repeat of every cell as an HDR V2
-// log of nanoseconds: one interval for each repeat, tagged with its cell.
+// HDRLog writes the service times of every repeat of every cell in nanoseconds as an HDR V2 log, with
+// one interval per repeat that is tagged with its cell.
 func HDRLog(w io.Writer, s *set.Set) error {
 	log := hdrhistogram.NewHistogramLogWriter(w)
 	if err := log.OutputLogFormatVersion(); err != nil {
@@ -37,8 +36,8 @@ func HDRLog(w io.Writer, s *set.Set) error {
 	})
 }
 
-// Percentiles writes one cell's service times as the table that HDR tools call
-// .hgrm, in microseconds as they do, over all repeats.
+// Percentiles writes one cell's service times over all repeats as the table that HDR tools call .hgrm,
+// in microseconds as they do.
 func Percentiles(w io.Writer, s *set.Set, cell int) error {
 	one := *s
 	one.Cells = s.Cells[cell : cell+1]
@@ -62,7 +61,7 @@ func Percentiles(w io.Writer, s *set.Set, cell int) error {
 	return err
 }
 
-// eachHistogram goes through the repeats of all cells that have results.
+// eachHistogram calls use for the service times of every repeat of every measured cell.
 func eachHistogram(s *set.Set, use func(*set.Cell, time.Time, time.Duration, *hdrhistogram.Histogram) error) error {
 	for i := range s.Cells {
 		c := &s.Cells[i]
@@ -75,23 +74,18 @@ func eachHistogram(s *set.Set, use func(*set.Cell, time.Time, time.Duration, *hd
 		}
 		for _, r := range results {
 			for _, repeat := range r.Repeats {
-				if err := useHistogram(c, r, repeat, use); err != nil {
+				if repeat.Latency == "" {
+					continue
+				}
+				h, err := hdrhistogram.Decode([]byte(repeat.Latency))
+				if err != nil {
+					return fmt.Errorf("result %s: repeat %d: decoding histogram: %w", r.ID, repeat.Index, err)
+				}
+				if err := use(c, repeat.StartedAt, time.Duration(r.Config.Duration), h); err != nil {
 					return err
 				}
 			}
 		}
 	}
 	return nil
-}
-
-func useHistogram(c *set.Cell, r *result.Result, repeat result.Repeat,
-	use func(*set.Cell, time.Time, time.Duration, *hdrhistogram.Histogram) error) error {
-	if repeat.Latency == "" {
-		return nil
-	}
-	h, err := hdrhistogram.Decode([]byte(repeat.Latency))
-	if err != nil {
-		return fmt.Errorf("result %s: repeat %d: decoding histogram: %w", r.ID, repeat.Index, err)
-	}
-	return use(c, repeat.StartedAt, time.Duration(r.Config.Duration), h)
 }

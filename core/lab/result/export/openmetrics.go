@@ -10,8 +10,7 @@ import (
 	"transportbench/core/lab/result/set"
 )
 
-// baseUnit is a unit in the base units that OpenMetrics asks for, and what a
-// value is multiplied with.
+// baseUnit returns the OpenMetrics base unit for a unit, and the factor that converts values to it.
 func baseUnit(unit string) (name string, factor float64) {
 	switch unit {
 	case "ns":
@@ -28,9 +27,9 @@ func baseUnit(unit string) (name string, factor float64) {
 	return "", 1
 }
 
-// OpenMetrics writes gauges, one family for each metric: the median of each
-// cell, and the 95% interval as the statistics low and high where there is one.
-// transportbench_cell_info tells of every cell how it came out.
+// OpenMetrics writes one family of gauges per metric, with the median of each cell, and the 95%
+// interval as stat="low" and stat="high". transportbench_cell_info has the status of every cell; no
+// type of prometheus' expfmt can express it.
 func OpenMetrics(w io.Writer, s *set.Set) error {
 	varying := set.Varying(s.Cells)
 	b := bufio.NewWriter(w)
@@ -63,7 +62,7 @@ func OpenMetrics(w io.Writer, s *set.Set) error {
 			}
 		}
 	}
-	fmt.Fprint(b, "# TYPE transportbench_cell info\n# HELP transportbench_cell how a cell came out\n")
+	fmt.Fprint(b, "# TYPE transportbench_cell info\n# HELP transportbench_cell status of a cell\n")
 	for i := range s.Cells {
 		c := &s.Cells[i]
 		fmt.Fprintf(b, "transportbench_cell_info{%s,status=\"%s\",version=\"%s\"} 1\n", labelsOf(c, i, varying), c.Status, escaped(c.Plugin.Version))
@@ -72,8 +71,8 @@ func OpenMetrics(w io.Writer, s *set.Set) error {
 	return b.Flush()
 }
 
-// labelsOf tells cells apart: by the options that vary, and by their number
-// where those are the same.
+// labelsOf returns the labels of a cell: transport, provider, the options that vary, and the cell's
+// index.
 func labelsOf(c *set.Cell, index int, varying []string) string {
 	labels := []string{
 		fmt.Sprintf(`transport="%s"`, escaped(c.Transport())),

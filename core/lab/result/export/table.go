@@ -17,10 +17,10 @@ import (
 
 func number(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 
-// CSV writes a line for each repeat of each cell, and one for a cell without
-// samples: transport, provider, status, the options that vary, and one column
-// for each metric with its unit. What is measured once a run stands in the
-// first repeat's line.
+// CSV writes one line per repeat of each cell, and one for a cell without samples. Its columns are the
+// transport and its version and provider, the status and its reason, the options that vary, the
+// repeat, and each metric with its unit. Metrics that are measured once per run are in the first
+// repeat's line.
 func CSV(w io.Writer, s *set.Set) error {
 	varying, metrics := set.Varying(s.Cells), set.Metrics(s.Cells)
 	out := csv.NewWriter(w)
@@ -66,7 +66,7 @@ func unitWords(metric string) string {
 	return ""
 }
 
-// repeats is how many samples the metric with the most has.
+// repeats returns the number of samples of the metric that has most.
 func repeats(c *set.Cell) int {
 	n := 0
 	for _, values := range c.Samples {
@@ -75,10 +75,9 @@ func repeats(c *set.Cell) int {
 	return n
 }
 
-// Benchfmt writes the Go benchmark format, one line for each repeat, so that
-// benchstat compares sets: the name has the transport and the options that
-// vary, units are METRIC-UNIT, and what is the same for a machine stands in
-// configuration lines. Cells without samples are comments.
+// Benchfmt writes the Go benchmark format with one line per repeat, so that benchstat can compare sets.
+// Benchmark names have the transport and the options that vary, units are METRIC-UNIT, and
+// configuration lines describe the machine. Cells without samples are comments.
 func Benchfmt(w io.Writer, s *set.Set) error {
 	varying, metrics := set.Varying(s.Cells), set.Metrics(s.Cells)
 	b := bufio.NewWriter(w)
@@ -114,8 +113,8 @@ func Benchfmt(w io.Writer, s *set.Set) error {
 	return b.Flush()
 }
 
-// benchUnit is a unit of its own for each metric; benchstat turns the ns at its
-// end into seconds.
+// benchUnit returns a metric's unit, which has the metric's name. benchstat converts ns at its end to
+// seconds.
 func benchUnit(metric string) string {
 	unit := result.Define(metric).Unit
 	if unit == "" || unit == "ratio" {
@@ -139,8 +138,7 @@ func benchName(c *set.Cell, varying []string) string {
 	return strings.Join(parts, "/")
 }
 
-// word makes one word of a value, for names in which spaces and slashes mean
-// something.
+// word replaces the characters that have a meaning in benchmark names and HDR tags.
 func word(text string) string {
 	clean := strings.Map(func(r rune) rune {
 		if unicode.IsSpace(r) || r == '/' || r == ',' || !unicode.IsPrint(r) {

@@ -1,3 +1,2 @@
-// Package format writes figures for people, the same way wherever they are
-// shown: three significant digits in the unit that fits.
+// Package format formats figures for display: three significant digits in a fitting unit.
 package format

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 
 	"transportbench/core/lab/result"
 )
@@ -14,15 +15,14 @@ type scale struct {
 	suffix string
 }
 
-// The scales go from small to large; the largest that a value fills is used.
+// The scales go from small to large.
 var (
 	timeScales = []scale{{1, "ns"}, {1e3, "us"}, {1e6, "ms"}, {1e9, "s"}}
 	rateScales = []scale{{1, "op/s"}, {1e3, "K op/s"}, {1e6, "M op/s"}, {1e9, "G op/s"}}
 	byteScales = []scale{{1, "B/s"}, {1e3, "KB/s"}, {1e6, "MB/s"}, {1e9, "GB/s"}}
 )
 
-// scaleFor picks the scale in which value has one to three digits before the
-// point. What rounds up to the next scale counts as there.
+// scaleFor returns the scale in which value has one to three digits before the point after rounding.
 func scaleFor(value float64, scales []scale) scale {
 	best := scales[0]
 	for _, s := range scales[1:] {
@@ -33,8 +33,7 @@ func scaleFor(value float64, scales []scale) scale {
 	return best
 }
 
-// Digits writes a number with three significant digits, and more only where
-// the whole part has more.
+// Digits formats a number with three significant digits, or all digits of a larger integer part.
 func Digits(value float64) string {
 	switch magnitude := math.Abs(value); {
 	case magnitude >= 99.95 || magnitude == 0:
@@ -55,13 +54,13 @@ func scaled(value float64, scales []scale) string {
 	return Digits(value/s.factor) + " " + s.suffix
 }
 
-// Time writes a time in nanoseconds.
+// Time formats a time in nanoseconds.
 func Time(ns float64) string { return scaled(ns, timeScales) }
 
-// Rate writes operations per second.
+// Rate formats operations per second.
 func Rate(perSecond float64) string { return scaled(perSecond, rateScales) }
 
-// scalesOf returns how the values of a unit are written; nil is as they are.
+// scalesOf returns the scales of a unit and what follows their names.
 func scalesOf(unit string) (scales []scale, suffix string) {
 	switch unit {
 	case "ns":
@@ -79,13 +78,13 @@ func scalesOf(unit string) (scales []scale, suffix string) {
 	}
 }
 
-// Value writes a metric's median.
+// Value formats a metric's median.
 func Value(m result.Metric) string {
 	return Number(m.Median, m.Unit)
 }
 
-// Interval writes a metric's 95% interval in the unit that Value chooses, or
-// why there is none.
+// Interval formats a metric's 95% interval in the unit that Value chooses, or returns why there is
+// none.
 func Interval(m result.Metric) string {
 	switch {
 	case m.N <= 1:
@@ -98,14 +97,7 @@ func Interval(m result.Metric) string {
 	return Digits(*m.Low/s.factor) + " to " + Digits(*m.High/s.factor)
 }
 
-func join(number, unit string) string {
-	if unit == "" {
-		return number
-	}
-	return number + " " + unit
-}
-
-// Count writes a number of things, such as "1 core" and "2 cores".
+// Count formats a number of things, such as "1 core" and "2 cores".
 func Count(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
@@ -113,7 +105,7 @@ func Count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// Percent writes a share as a signed percentage, large ones as a factor.
+// Percent formats a change as a signed percentage, a large one as a factor, and nil as a dash.
 func Percent(change *float64) string {
 	switch {
 	case change == nil:
@@ -126,7 +118,7 @@ func Percent(change *float64) string {
 	return fmt.Sprintf("%+.2f%%", 100**change)
 }
 
-// Percents writes an interval of shares; without one a dash.
+// Percents formats an interval of changes, or a dash if there is none.
 func Percents(low, high *float64) string {
 	if low == nil || high == nil {
 		return "-"
@@ -134,7 +126,7 @@ func Percents(low, high *float64) string {
 	return Percent(low) + " to " + Percent(high)
 }
 
-// Probability writes a p-value; without one a dash.
+// Probability formats a p-value, or a dash if there is none.
 func Probability(p *float64) string {
 	switch {
 	case p == nil:
@@ -145,8 +137,7 @@ func Probability(p *float64) string {
 	return strconv.FormatFloat(*p, 'f', 4, 64)
 }
 
-// Machine says in one line what a result was recorded on. hypervisor is empty
-// on bare metal.
+// Machine describes a machine in one line. hypervisor is empty on bare metal.
 func Machine(cpu string, cores int, hypervisor string) string {
 	where := "bare metal"
 	if hypervisor != "" {
@@ -155,10 +146,10 @@ func Machine(cpu string, cores int, hypervisor string) string {
 	return fmt.Sprintf("%s, %s, %s", cpu, Count(cores, "core"), where)
 }
 
-// Number writes a value of a unit that metrics have, such as "ns" or "op/s";
-// one of another unit is written as it is.
+// Number formats a value in a unit of metrics, such as "ns" or "op/s". It does not scale values of
+// other units.
 func Number(value float64, unit string) string {
 	scales, suffix := scalesOf(unit)
 	s := scaleFor(value, scales)
-	return join(Digits(value/s.factor), s.suffix+suffix)
+	return strings.TrimSuffix(Digits(value/s.factor)+" "+s.suffix+suffix, " ")
 }

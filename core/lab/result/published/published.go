@@ -19,18 +19,17 @@ const Kind = "published"
 // SchemaVersion is the version of the document.
 const SchemaVersion = "1.1.0"
 
-// Document is the figures of one source.
+// Document has the figures of one source.
 type Document struct {
 	SchemaVersion string `json:"schema_version" jsonschema:"pattern=^1\\.[0-9]+\\.[0-9]+$"`
 	Kind          string `json:"kind" jsonschema:"enum=published"`
-	// Source is the document that has the figures.
+	// Source names the document that has the figures.
 	Source string `json:"source"`
-	// Date is the document's, or that of the measurement; absent where it has
-	// neither.
+	// Date is that of the document or the measurement, absent if unknown.
 	Date time.Time `json:"date,omitzero"`
-	// Conditions are what the source says of machine, software and load.
+	// Conditions describe machine, software and load as the source does.
 	Conditions map[string]string `json:"conditions"`
-	// Percentiles says how those of the rows came about, where it is told.
+	// Percentiles describes how the percentiles of the rows were computed, if the source does.
 	Percentiles *consistency.Percentiles `json:"percentiles,omitempty"`
 	Rows        []Row                    `json:"rows"`
 }
@@ -38,27 +37,24 @@ type Document struct {
 // Row is one configuration and its figures.
 type Row struct {
 	Name string `json:"name"`
-	// Config has the options of ours that the source's configuration comes to,
-	// the transport at least, as text; see the set's cells.
+	// Config has our options that correspond to the source's configuration, as text. It has at least
+	// the transport.
 	Config     map[string]string `json:"config"`
 	Conditions map[string]string `json:"conditions,omitempty"`
-	// Metrics are by our names where the meaning is ours, and else by others.
+	// Metrics have our names if they have the meaning of our metrics, else other names.
 	Metrics map[string]Figure `json:"metrics"`
-	// Expected says that the source expects the figures and did not measure
-	// them.
+	// Expected is set if the source expects the figures and did not measure them.
 	Expected bool `json:"expected,omitempty"`
-	// The others are claims of the source, in figures that must fit together:
-	// amounts and rates, counters of a loop, wholes and their parts, limits,
-	// and factors.
+	// Work, Loops, Sums, Limits and Ratios are claims of the source whose figures must be consistent:
+	// amounts and rates, counters of a loop, wholes and their parts, limits, and factors.
 	Work   []consistency.Work  `json:"work,omitempty"`
 	Loops  []consistency.Loop  `json:"loops,omitempty"`
 	Sums   []consistency.Sum   `json:"sums,omitempty"`
 	Limits []consistency.Limit `json:"limits,omitempty"`
 	Ratios []consistency.Ratio `json:"ratios,omitempty"`
-	// SingleRun says that there was one repeat, so that nobody knows how far
-	// the figures would have moved in another.
+	// SingleRun is set if there was one repeat: the spread of the figures is unknown.
 	SingleRun bool `json:"single_run"`
-	// Contradiction says which figures of the row exclude each other.
+	// Contradiction names the figures of the row that contradict each other.
 	Contradiction string `json:"contradiction,omitempty"`
 }
 
@@ -114,8 +110,8 @@ func Parse(document *result.Document) (*Document, error) {
 	return d, nil
 }
 
-// Check refuses a row that lacks something, or whose amount, time and rate
-// exclude each other while it does not say so.
+// Check returns an error if a row is incomplete, or if its figures contradict each other and it has no
+// Contradiction.
 func (r *Row) Check() error {
 	if r.Config["transport"] == "" {
 		return errors.New("its config names no transport")
@@ -132,7 +128,7 @@ func (r *Row) Check() error {
 		case figure.Unit == "":
 			return fmt.Errorf("metric %s has no unit", name)
 		case known.Unit != "" && known.Unit != figure.Unit:
-			return fmt.Errorf("metric %s is in %s, and our %s is in %s", name, figure.Unit, name, known.Unit)
+			return fmt.Errorf("metric %s is in %s, but our %s is in %s", name, figure.Unit, name, known.Unit)
 		}
 	}
 	for _, w := range r.Work {
@@ -145,13 +141,13 @@ func (r *Row) Check() error {
 	}
 	for _, c := range r.Findings() {
 		if c.Severity == result.Error {
-			return fmt.Errorf("%s; correct it, or say so in its contradiction", c.Message)
+			return fmt.Errorf("%s; correct it, or say so in the row's contradiction", c.Message)
 		}
 	}
 	return nil
 }
 
-// Findings are what does not fit together in a row, whatever it says of itself.
+// Findings returns the inconsistencies of a row, even if it has a Contradiction.
 func (r *Row) Findings() []result.Check {
 	f := consistency.Figures{Load: consistency.LoadOfText(r.Config), Values: map[string]float64{}, Printed: true}
 	for name, figure := range r.Metrics {
@@ -172,7 +168,7 @@ func claims[T interface{ Check() []result.Check }](of []T) (list []result.Check)
 	return list
 }
 
-// Findings are what does not fit together in the document as a whole.
+// Findings returns the problems of the document as a whole.
 func (d *Document) Findings() []result.Check {
 	var list []result.Check
 	if d.Percentiles != nil {
@@ -186,7 +182,7 @@ func (d *Document) Findings() []result.Check {
 	}
 	if expected > 0 {
 		list = append(list, result.Check{Name: "expected", Severity: result.Warning, Value: float64(expected), Message: fmt.Sprintf(
-			"%d of %d rows are what the authors expect; nobody measured them, and a factor between two of them is an expectation, too", expected, len(d.Rows))})
+			"the authors expect %d of %d rows and measured none of those; a factor between two of them is an expectation too", expected, len(d.Rows))})
 	}
 	return list
 }

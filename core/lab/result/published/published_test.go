@@ -25,8 +25,8 @@ func documents(t *testing.T) map[string]*Document {
 	return all
 }
 
-// What the sources have wrong is found by the check, not by whoever typed it
-// in: without its admission a row of amounts that do not fit is refused.
+// The check finds what the sources have wrong: without its admission, a row of contradictory figures
+// is refused.
 func TestContradictionsAreFound(t *testing.T) {
 	found := map[string]bool{}
 	for name, d := range documents(t) {
@@ -37,7 +37,7 @@ func TestContradictionsAreFound(t *testing.T) {
 			err := row.Check()
 			if err != nil {
 				require.True(t, admitted)
-				require.ErrorContains(t, err, "say so in its contradiction")
+				require.ErrorContains(t, err, "say so in the row's contradiction")
 				found[name+": "+row.Name] = true
 			}
 		}

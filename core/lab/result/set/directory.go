@@ -42,7 +42,7 @@ func (l *Loader) loadIndexed(dir string) (*Set, error) {
 	return s.renewed(dir, stale)
 }
 
-// renewed reads the files that have changed since the index was written.
+// renewed replaces the cells whose files have changed since the index was written.
 func (s *Set) renewed(dir string, stale []string) (*Set, error) {
 	var kept []Cell
 	again := map[string]bool{}
@@ -80,8 +80,8 @@ func (s *Set) addFile(dir, name string) error {
 	return s.Add(r, File{name, info.Size()})
 }
 
-// loadLoose reads every result file below a directory. A set below it counts
-// through its index.
+// loadLoose reads every result file in and below a directory without an index. Sets below it are read
+// by their indexes.
 func (l *Loader) loadLoose(dir string) (*Set, error) {
 	var files []string
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
@@ -113,6 +113,7 @@ func (l *Loader) loadLoose(dir string) (*Set, error) {
 	return l.loadAll(dir, files)
 }
 
+// below reports whether dir is, or lies in, an indexed directory.
 func below(dir string, indexed map[string]bool) bool {
 	for ; ; dir = filepath.Dir(dir) {
 		if indexed[dir] {
@@ -124,15 +125,15 @@ func below(dir string, indexed map[string]bool) bool {
 	}
 }
 
-// loadAll reads files side by side and puts them together in their order.
+// loadAll reads files in parallel and merges them in order.
 func (l *Loader) loadAll(dir string, files []string) (*Set, error) {
 	sets, errs := make([]*Set, len(files)), make([]error, len(files))
 	var reading sync.WaitGroup
-	turn := make(chan struct{}, runtime.GOMAXPROCS(0))
+	running := make(chan struct{}, runtime.GOMAXPROCS(0))
 	for i, path := range files {
-		turn <- struct{}{}
+		running <- struct{}{}
 		reading.Go(func() {
-			defer func() { <-turn }()
+			defer func() { <-running }()
 			if filepath.Base(path) == IndexName {
 				sets[i], errs[i] = l.loadIndexed(filepath.Dir(path))
 			} else {
@@ -157,6 +158,7 @@ func (l *Loader) loadAll(dir string, files []string) (*Set, error) {
 	return whole, nil
 }
 
+// move prepends prefix to the names of the cells' files.
 func (s *Set) move(prefix string) {
 	for i := range s.Cells {
 		for f := range s.Cells[i].Files {

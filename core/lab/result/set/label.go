@@ -16,9 +16,8 @@ import (
 // ownPrefix begins the names of a transport's own options.
 const ownPrefix = "options."
 
-// Varying returns the options that concern the measurement and differ between
-// cells, the transport's name and its own options among them, in the order in
-// which they are shown.
+// Varying returns the options, except the transport, that differ between cells and are part of their
+// keys. They are in the order in which they are shown.
 func Varying(cells ...[]Cell) []string {
 	first := map[string]string{}
 	count := map[string]int{} // of the complete configurations that have it
@@ -27,12 +26,12 @@ func Varying(cells ...[]Cell) []string {
 	for _, list := range cells {
 		for i := range list {
 			one := 0
-			if _, whole := list[i].Config["duration"]; whole { // not that of a published figure
+			if _, whole := list[i].Config["duration"]; whole { // false for published figures
 				one = 1
 			}
 			complete += one
 			for name, value := range list[i].Config {
-				// Options of two transports have nothing in common but a name.
+				// Options of two transports may only have the name in common.
 				key := name
 				if strings.HasPrefix(name, ownPrefix) {
 					key = list[i].Config["transport"] + " " + name
@@ -48,8 +47,8 @@ func Varying(cells ...[]Cell) []string {
 	}
 	var names []string
 	for name := range count {
-		// One that is left out of some varies too: it is zero there. A transport's
-		// own is the exception, since others do not have it.
+		// An option that some cells lack varies too, because it is zero there. A transport's own
+		// option does not: other transports do not have it.
 		if name != "transport" && Concerns(name) && (varies[name] || count[name] < complete && !strings.HasPrefix(name, ownPrefix)) {
 			names = append(names, name)
 		}
@@ -60,7 +59,7 @@ func Varying(cells ...[]Cell) []string {
 	return names
 }
 
-// rank puts what shapes the load first and a transport's own options last.
+// rank orders the options that shape the load first and a transport's own options last.
 func rank(option string) int {
 	if strings.HasPrefix(option, ownPrefix) {
 		return 100
@@ -72,10 +71,10 @@ func rank(option string) int {
 	return 50
 }
 
-// Label names a cell for people: its transport and the options that vary.
+// Label returns [Label] of the cell's configuration.
 func (c *Cell) Label(varying []string) string { return Label(c.Config, varying) }
 
-// Label is [Cell.Label] of a configuration.
+// Label returns a name for display: the transport and the options that vary.
 func Label(config map[string]string, varying []string) string {
 	parts := []string{config["transport"]}
 	for _, name := range varying {
@@ -86,7 +85,7 @@ func Label(config map[string]string, varying []string) string {
 	return strings.Join(parts, " ")
 }
 
-// Value writes an option's value for people.
+// Value formats an option's value for display.
 func Value(option, value string) string {
 	if share, err := strconv.ParseFloat(value, 64); err == nil && option == "remote_share" {
 		return config.Share(share).String()
@@ -97,10 +96,10 @@ func Value(option, value string) string {
 	return value
 }
 
-// Match says whether a configuration has the values of a pattern such as
-// "transport=shm,in_flight=3*": each a shell pattern. The empty pattern and
-// "*" match all, and a pattern without a name is one of the transport's. Own
-// options of a transport need no "options." before their names.
+// Match reports whether a configuration matches a pattern such as "transport=shm,in_flight=3*", in
+// which each value is a shell pattern. A value without a name is that of the transport, so that "*"
+// matches all, as the empty pattern does. A transport's own options do not need "options." before
+// their names.
 func Match(pattern string, config map[string]string) bool {
 	if pattern == "" {
 		return true
@@ -137,7 +136,7 @@ func ownOption(config map[string]string, name string) (value string, has bool) {
 	return "", false
 }
 
-// CheckPattern refuses what [Match] could not read.
+// CheckPattern returns an error if [Match] cannot parse the pattern.
 func CheckPattern(pattern string) error {
 	_, err := path.Match(pattern, "")
 	return err
@@ -156,7 +155,7 @@ func Names(cells ...[]Cell) []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// CompareValues orders two values of an option: as numbers where both are.
+// CompareValues compares two values of an option, as numbers if both are.
 func CompareValues(a, b string) int {
 	x, errX := strconv.ParseFloat(a, 64)
 	y, errY := strconv.ParseFloat(b, 64)
@@ -166,8 +165,8 @@ func CompareValues(a, b string) int {
 	return cmp.Compare(a, b)
 }
 
-// Metrics are those that any cell has: the known ones in the order in which
-// they are shown, then others by name.
+// Metrics returns the metrics that any cell has: known ones in the order in which they are shown,
+// then others by name.
 func Metrics(cells ...[]Cell) []string {
 	present := map[string]bool{}
 	for _, list := range cells {

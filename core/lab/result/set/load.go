@@ -4,29 +4,30 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
+	"hash/fnv"
 	"io/fs"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"transportbench/core/lab/consistency"
 	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/published"
 )
 
-// Load reads a set from a file or directory. Errors name the file and, where
-// it is the text that is wrong, line and column.
+// Load reads a set from a file or directory. Errors name the file, and the line and column of text
+// that is wrong.
 //
-// A directory with an index is read through it; a result file whose length is
-// not the index's is read anew. A directory without one is searched for result
-// files, also below it, and what is no JSON file is passed over.
+// If a directory has an index, Load reads the index and only those result files whose length differs
+// from that in the index. Otherwise it reads all JSON files in and below the directory.
 func Load(path string) (*Set, error) { return (*Loader)(nil).Load(path) }
 
-// Load is [Load]; what was read before and has not changed is not read again.
+// Load is [Load] but does not read a file again that has not changed.
 func (l *Loader) Load(path string) (*Set, error) {
 	defer l.forget()
 	info, err := os.Stat(path)
@@ -52,7 +53,7 @@ func (l *Loader) Load(path string) (*Set, error) {
 	return s, nil
 }
 
-// LoadBoth is [Load] of two sets at once.
+// LoadBoth loads two sets in parallel.
 func LoadBoth(a, b string) (*Set, *Set, error) {
 	var (
 		sets    [2]*Set
@@ -64,6 +65,106 @@ func LoadBoth(a, b string) (*Set, *Set, error) {
 	}
 	reading.Wait()
 	return sets[0], sets[1], cmp.Or(errs[0], errs[1])
+}
+
+// Loader reads sets that grow. It caches files until a load does not need them. The zero value is
+// ready to use; a nil Loader caches nothing.
+type Loader struct {
+	mu    sync.Mutex
+	known map[string]*cachedFile
+}
+
+type cachedFile struct {
+	size    int64
+	changed time.Time
+	set     *Set
+	used    bool // by the current load
+}
+
+// file returns a file's set from the cache if the file has not changed, else from the file.
+func (l *Loader) file(path string) (*Set, error) {
+	if l == nil {
+		return loadFile(path)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading results: %w", err)
+	}
+	l.mu.Lock()
+	k := l.known[path]
+	l.mu.Unlock()
+	if k == nil || k.size != info.Size() || !k.changed.Equal(info.ModTime()) {
+		s, err := loadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		k = &cachedFile{size: info.Size(), changed: info.ModTime(), set: s}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.known == nil {
+		l.known = map[string]*cachedFile{}
+	}
+	l.known[path], k.used = k, true
+	return k.set.clone(), nil
+}
+
+// forget drops the files that the last load did not use.
+func (l *Loader) forget() {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for path, k := range l.known {
+		if !k.used {
+			delete(l.known, path)
+		}
+		k.used = false
+	}
+}
+
+// clone copies everything that merging and moving cells changes.
+func (s *Set) clone() *Set {
+	c := *s
+	c.Environments = slices.Clone(s.Environments)
+	c.Cells = slices.Clone(s.Cells)
+	for i := range c.Cells {
+		cell := &c.Cells[i]
+		cell.Samples = maps.Clone(cell.Samples)
+		for name, values := range cell.Samples {
+			cell.Samples[name] = slices.Clone(values)
+		}
+		cell.Warnings, cell.Files, cell.Results = slices.Clone(cell.Warnings), slices.Clone(cell.Files), slices.Clone(cell.Results)
+	}
+	return &c
+}
+
+// Fingerprint returns a text that changes when result files at path are added, changed or removed.
+// It depends on names, sizes and times only.
+func Fingerprint(path string) (string, error) {
+	h := fnv.New128a()
+	err := filepath.WalkDir(path, func(path string, entry fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // a sweep renames its files
+		}
+		if err != nil || entry.IsDir() || filepath.Ext(path) != ".json" || strings.HasPrefix(entry.Name(), ".") {
+			return err
+		}
+		info, err := entry.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(h, "%s %d %d\n", path, info.Size(), info.ModTime().UnixNano())
+		return nil
+	})
+	if err != nil {
+		return "", fmt.Errorf("listing results: %w", err)
+	}
+	return fmt.Sprintf("%x", h.Sum(nil)), nil
 }
 
 func loadFile(path string) (*Set, error) {
@@ -78,7 +179,7 @@ func loadFile(path string) (*Set, error) {
 	return s, nil
 }
 
-// Parse reads a document of any kind. name is the file's, for the cells.
+// Parse parses a document of any kind. Cells refer to it as the file name.
 func Parse(text []byte, name string) (*Set, error) {
 	d, err := result.NewDocument(text)
 	if err != nil {
@@ -115,7 +216,8 @@ func parseSet(d *result.Document) (*Set, error) {
 	return s, s.check()
 }
 
-// check refuses what the types alone would let pass.
+// check returns an error for what the types allow but a set must not have, and adds the warnings of
+// package consistency.
 func (s *Set) check() error {
 	statuses := []Status{Measured, Failed, Unavailable, Published}
 	for i := range s.Cells {
@@ -129,7 +231,7 @@ func (s *Set) check() error {
 		case !slices.Contains(statuses, c.Status):
 			return wrong("status %q is not one of %v", c.Status, statuses)
 		case c.Environment < -1 || c.Environment >= len(s.Environments):
-			return wrong("environment %d is none of the set's %d", c.Environment, len(s.Environments))
+			return wrong("environment %d is out of range: the set has %d", c.Environment, len(s.Environments))
 		case c.Status == Measured && len(c.Samples) == 0:
 			return wrong("it is measured and has no samples")
 		}
@@ -158,51 +260,19 @@ func (s *Set) check() error {
 	return nil
 }
 
-// Include adds the cells of another set. Those of a configuration, provider,
-// runtime and machine that are here already become more repeats.
-func (s *Set) Include(other *Set) {
-	type place struct {
-		key              string
-		provider, digest string
-		environment      int
-		status           Status
-		reason           string
-	}
-	at := func(c *Cell) place {
-		return place{c.Key(), c.Plugin.Provider, c.Plugin.RuntimeDigest, c.Environment, c.Status, c.Reason}
-	}
-	known := map[place]int{}
-	for i := range s.Cells {
-		known[at(&s.Cells[i])] = i
-	}
-	for _, c := range other.Cells {
-		if c.Environment >= 0 {
-			c.Environment = s.environment(other.Machine(&c))
-		}
-		here := at(&c)
-		if i, found := known[here]; found && c.Status == Measured {
-			s.Cells[i].Merge(c)
-			continue
-		}
-		known[here] = len(s.Cells)
-		s.Cells = append(s.Cells, c)
-	}
-}
-
+// fromPublished returns published figures as a set.
 func fromPublished(document *published.Document) *Set {
 	s := New()
 	s.CreatedAt = document.Date
 	for _, row := range document.Rows {
 		c := Cell{
-			Config: map[string]string{}, Status: Published, Environment: -1,
+			Config: maps.Clone(row.Config), Status: Published, Environment: -1,
 			Reason:    document.Source,
 			Samples:   map[string][]float64{},
 			StartedAt: document.Date,
 			Plugin:    Plugin{Name: row.Config["transport"]},
 		}
-		for name, value := range row.Config {
-			c.Config[name] = value
-		}
+
 		for name, figure := range row.Metrics {
 			c.Samples[name] = []float64{figure.Value}
 		}
@@ -220,9 +290,8 @@ func fromPublished(document *published.Document) *Set {
 	return s
 }
 
-// Results are the results behind a cell, read from the set's directory where
-// the set does not have them itself. An index that was taken away from its
-// directory has none, which is an error.
+// Results returns the results of a cell. If the set does not hold them, Results reads their files in
+// the set's directory, and fails if they are not there.
 func (s *Set) Results(c *Cell) ([]*result.Result, error) {
 	if len(c.Results) > 0 || len(c.Files) == 0 {
 		return c.Results, nil
@@ -236,15 +305,4 @@ func (s *Set) Results(c *Cell) ([]*result.Result, error) {
 		list = append(list, r)
 	}
 	return list, nil
-}
-
-// EncodeWhole is [Set.Encode] with the results of every cell in it, and no names
-// of files. It reads the results of one cell at a time.
-func (s *Set) EncodeWhole(w io.Writer) error {
-	return s.encode(w, func(c Cell) (Cell, error) {
-		var err error
-		c.Results, err = s.Results(&c)
-		c.Files = nil
-		return c, err
-	})
 }

@@ -22,10 +22,10 @@ const SchemaVersion = "1.0.0"
 // Kind is the kind of the document.
 const Kind = "set"
 
-// IndexName is the file in a directory that holds its set.
+// IndexName is the name of the file that holds a directory's set.
 const IndexName = "index.json"
 
-// Set is several runs.
+// Set is a set of results.
 type Set struct {
 	SchemaVersion string `json:"schema_version" jsonschema:"pattern=^1\\.[0-9]+\\.[0-9]+$"`
 	Kind          string `json:"kind" jsonschema:"enum=set"`
@@ -35,49 +35,46 @@ type Set struct {
 	Environments []Environment `json:"environments"`
 	Cells        []Cell        `json:"cells"`
 
-	// Source is where the set was read from, for messages.
+	// Source is the path that the set was read from, for messages.
 	Source string `json:"-"`
-	dir    string // that the cells' files are relative to
+	dir    string // the names of the cells' files are relative to it
 }
 
-// Environment is a machine, name to value as text: what must be the same for a
-// comparison, and what may explain a difference.
+// Environment is a machine as names and values: Identity must be the same for a comparison, and
+// Volatile may explain a difference.
 type Environment struct {
 	Identity map[string]string `json:"identity"`
 	Volatile map[string]string `json:"volatile"`
 }
 
-// Cell is one configuration and what was measured under it.
+// Cell is one configuration and what was measured with it.
 type Cell struct {
-	// Config has every option as resolved, as text. Those of the transport
-	// itself are "options.NAME".
+	// Config has every resolved option as text. Options of the transport itself are "options.NAME".
 	Config map[string]string `json:"config"`
 	// Status is measured unless the cell has no samples of its own.
 	Status Status `json:"status" jsonschema:"enum=measured,enum=failed,enum=unavailable,enum=published"`
-	// Reason says why there are no samples, or where published ones are from.
+	// Reason is why there are no samples, or the source of published ones.
 	Reason string `json:"reason,omitempty"`
 	Plugin Plugin `json:"plugin"`
-	// Environment is an index into the set's; -1 where nothing is known.
+	// Environment is an index into the set's environments; -1 if the machine is unknown.
 	Environment int       `json:"environment"`
 	StartedAt   time.Time `json:"started_at"`
-	// Samples has each metric's values, one for each repeat that has it.
+	// Samples has the values of each metric, one for each repeat that has it.
 	Samples map[string][]float64 `json:"samples"`
 	// Warnings are the checks that failed.
 	Warnings []Warning `json:"doubts,omitempty"`
-	// Incomplete says that repeats are missing.
+	// Incomplete is set if repeats are missing.
 	Incomplete bool `json:"incomplete,omitempty"`
-	// Files are the results that the cell comes from, relative to the set's
-	// directory.
+	// Files are the results of the cell, relative to the set's directory.
 	Files []File `json:"files,omitempty"`
-	// Results are the results themselves, in a set that is a single file.
+	// Results are the results of the cell, in a set that is a single file.
 	Results []*result.Result `json:"results,omitempty"`
 }
 
-// Status is how a cell came out.
+// Status is the outcome of a cell.
 type Status string
 
-// The statuses. An unavailable transport cannot run on the machine, which is
-// no failure.
+// The statuses. An unavailable transport cannot run on the machine, which is not a failure.
 const (
 	Measured    Status = "measured"
 	Failed      Status = "failed"
@@ -85,7 +82,7 @@ const (
 	Published   Status = "published"
 )
 
-// Plugin is what carried a cell's bytes.
+// Plugin is the transport's program that a cell was measured with.
 type Plugin struct {
 	Name          string `json:"name"`
 	Version       string `json:"version"`
@@ -101,7 +98,7 @@ type Warning struct {
 	Message  string          `json:"message"`
 }
 
-// File is a result's file and its length, by which a change is noticed.
+// File is a result file and its length, which tells whether it has changed.
 type File struct {
 	Name  string `json:"name"`
 	Bytes int64  `json:"bytes"`
@@ -113,15 +110,16 @@ func New() *Set {
 		Environments: []Environment{}, Cells: []Cell{}}
 }
 
-// notMeasured are the options that do not concern what is measured: names for
-// others, how often it is measured, and which random numbers are drawn.
+// notMeasured lists the options that are not part of a cell's key, because they do not change what is
+// measured.
 var notMeasured = []string{"profile", "seed", "repeats", "warmup", "sample_every"}
 
-// Key identifies a configuration: two cells of one key measure the same. drop
-// are further options to leave out.
+// Key returns [Key] of the cell's configuration.
 func (c *Cell) Key(drop ...string) string { return Key(c.Config, drop...) }
 
-// Key is [Cell.Key] of a configuration.
+// Key returns a text that identifies a configuration: cells with the same key measure the same. It
+// leaves out the options in drop. It does not depend on names of cells, which a sweep file may
+// change, nor on the provider, so that a comparison can name two providers as the difference.
 func Key(config map[string]string, drop ...string) string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(config)) {
@@ -133,19 +131,19 @@ func Key(config map[string]string, drop ...string) string {
 	return b.String()
 }
 
-// ID is a short name for a key.
+// ID returns a short name for a key.
 func ID(key string) string {
 	sum := sha256.Sum256([]byte(key))
 	return hex.EncodeToString(sum[:8])
 }
 
-// Concerns says whether an option is part of a key.
+// Concerns reports whether an option is part of a key.
 func Concerns(option string) bool { return !slices.Contains(notMeasured, option) }
 
-// Transport is the name of the cell's transport.
+// Transport returns the name of the cell's transport.
 func (c *Cell) Transport() string { return c.Config["transport"] }
 
-// Add puts a result into the set as a cell of its own.
+// Add adds a result to the set as a new cell.
 func (s *Set) Add(r *result.Result, files ...File) error {
 	cell, err := s.NewCell(r, files...)
 	if err == nil {
@@ -168,8 +166,39 @@ func (c *Cell) Merge(more Cell) {
 	}
 }
 
-// NewCell takes from a result what a comparison needs. The cell is not in the
-// set yet; its machine is.
+// Include adds the cells of another set. A measured cell of the same configuration, provider, runtime
+// and machine as one in s becomes more repeats of that.
+func (s *Set) Include(other *Set) {
+	type identity struct {
+		key              string
+		provider, digest string
+		environment      int
+		status           Status
+		reason           string
+	}
+	of := func(c *Cell) identity {
+		return identity{c.Key(), c.Plugin.Provider, c.Plugin.RuntimeDigest, c.Environment, c.Status, c.Reason}
+	}
+	known := map[identity]int{}
+	for i := range s.Cells {
+		known[of(&s.Cells[i])] = i
+	}
+	for _, c := range other.Cells {
+		if c.Environment >= 0 {
+			c.Environment = s.environment(other.Machine(&c))
+		}
+		id := of(&c)
+		if i, found := known[id]; found && c.Status == Measured {
+			s.Cells[i].Merge(c)
+			continue
+		}
+		known[id] = len(s.Cells)
+		s.Cells = append(s.Cells, c)
+	}
+}
+
+// NewCell returns a cell with what a comparison needs of a result. It adds the result's machine to
+// the set, but not the cell.
 func (s *Set) NewCell(r *result.Result, files ...File) (Cell, error) {
 	config, err := Flatten(r.Config)
 	if err != nil {
@@ -194,7 +223,7 @@ func (s *Set) NewCell(r *result.Result, files ...File) (Cell, error) {
 			c.Samples[name] = append(c.Samples[name], value)
 		}
 	}
-	for name, metric := range r.Summary { // those that are measured once a run
+	for name, metric := range r.Summary { // metrics that are measured once per run
 		if _, sampled := c.Samples[name]; !sampled && metric.N == 1 {
 			c.Samples[name] = []float64{metric.Median}
 		}
@@ -208,8 +237,8 @@ func (s *Set) NewCell(r *result.Result, files ...File) (Cell, error) {
 	return c, nil
 }
 
-// addWarnings adds what was found when the cell was read, but for what a check had
-// found when it was written.
+// addWarnings adds checks that failed when the cell was read, except those that had failed already
+// when it was written.
 func (c *Cell) addWarnings(found []result.Check) {
 	known := slices.Clone(c.Warnings)
 	for _, check := range found {
@@ -219,7 +248,7 @@ func (c *Cell) addWarnings(found []result.Check) {
 	}
 }
 
-// momentary are the volatile values that differ whenever one looks.
+// momentary lists the volatile values that change all the time.
 var momentary = []string{"load_average", "available_memory_bytes"}
 
 func environmentOf(e machine.Environment) (machine Environment, err error) {
@@ -235,7 +264,7 @@ func environmentOf(e machine.Environment) (machine Environment, err error) {
 	return machine, nil
 }
 
-// environment returns the index of a machine, which it adds where it is new.
+// environment returns the index of a machine and adds a new one.
 func (s *Set) environment(machine Environment) int {
 	for i, known := range s.Environments {
 		if maps.Equal(known.Identity, machine.Identity) && maps.Equal(known.Volatile, machine.Volatile) {
@@ -246,7 +275,7 @@ func (s *Set) environment(machine Environment) int {
 	return len(s.Environments) - 1
 }
 
-// Machine is what a cell was measured on; it is empty where that is unknown.
+// Machine returns the machine on which a cell was measured; it is empty if unknown.
 func (s *Set) Machine(c *Cell) Environment {
 	if c.Environment < 0 || c.Environment >= len(s.Environments) {
 		return Environment{}
@@ -254,12 +283,12 @@ func (s *Set) Machine(c *Cell) Environment {
 	return s.Environments[c.Environment]
 }
 
-// Sort orders the cells by transport and configuration, numbers as such.
+// Sort sorts the cells by transport and configuration, numbers by value.
 func (s *Set) Sort() {
 	slices.SortStableFunc(s.Cells, func(a, b Cell) int { return CompareConfigs(a.Config, b.Config) })
 }
 
-// CompareConfigs orders configurations by transport, then option by option.
+// CompareConfigs compares configurations by transport, then option by option.
 func CompareConfigs(a, b map[string]string) int {
 	if c := cmp.Compare(a["transport"], b["transport"]); c != 0 {
 		return c
@@ -272,9 +301,8 @@ func CompareConfigs(a, b map[string]string) int {
 	return cmp.Compare(len(a), len(b))
 }
 
-// Flatten turns a struct into its JSON names and values as text, with a dot
-// between an outer name and an inner one. What is empty is left out, lists are
-// JSON.
+// Flatten returns the JSON names and values of a struct as text. Names of nested fields have the outer
+// name and a dot before them. Lists are JSON; null values are left out.
 func Flatten(v any) (map[string]string, error) {
 	text, err := json.Marshal(v)
 	if err != nil {

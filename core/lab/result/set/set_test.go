@@ -16,7 +16,7 @@ import (
 	"transportbench/core/lab/result"
 )
 
-// run is a result as short as the schema allows.
+// run returns the shortest result that the schema allows.
 func run(inFlight int, throughput ...float64) *result.Result {
 	r := &result.Result{
 		SchemaVersion: result.SchemaVersion, Kind: result.KindRun, ID: result.NewID(),
@@ -64,7 +64,7 @@ func TestCellOfAResult(t *testing.T) {
 	require.NotContains(t, s.Machine(&c).Volatile, "load_average")
 }
 
-// Only what concerns the measurement tells cells apart.
+// Options that do not change what is measured are not part of the key.
 func TestKey(t *testing.T) {
 	base, other := run(4, 1), run(4, 1)
 	other.Config.Seed, other.Config.Repeats, other.Config.Profile, other.Config.Warmup, other.Config.SampleEvery = 9, 3, "pingpong", 7, 8
@@ -122,7 +122,7 @@ func TestIndexIsReadAndRenewed(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, whole.Cells, 2)
 
-	// A result that was edited counts as it is now.
+	// An edited result is read again.
 	text, err := os.ReadFile(paths[0])
 	require.NoError(t, err)
 	edited := strings.Replace(string(text), `"throughput": 2`, `"throughput": 2000`, 1)
@@ -190,7 +190,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		// What is accepted can be named, put together and written again.
+		// An accepted set can be labelled, merged and written again.
 		Varying(s.Cells)
 		s.Sort()
 		whole := New()

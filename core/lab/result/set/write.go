@@ -10,10 +10,21 @@ import (
 	"transportbench/core/lab/result"
 )
 
-// Encode writes the set as JSON, one cell a line: a set of thousands of cells
-// is read by programs, and compared line by line.
+// Encode writes the set as JSON with one cell per line, so that versions can be compared line by
+// line.
 func (s *Set) Encode(w io.Writer) error {
 	return s.encode(w, func(c Cell) (Cell, error) { return c, nil })
+}
+
+// EncodeWhole writes the set as one file with the results of every cell and without names of files.
+// It holds the results of one cell in memory at a time.
+func (s *Set) EncodeWhole(w io.Writer) error {
+	return s.encode(w, func(c Cell) (Cell, error) {
+		var err error
+		c.Results, err = s.Results(&c)
+		c.Files = nil
+		return c, err
+	})
 }
 
 func (s *Set) encode(w io.Writer, complete func(Cell) (Cell, error)) error {
@@ -52,8 +63,8 @@ func (s *Set) encode(w io.Writer, complete func(Cell) (Cell, error)) error {
 	return b.Flush()
 }
 
-// WriteIndex stores the set as a directory's index, in the place of one that
-// may be there. The file is whole and durable, or the old one.
+// WriteIndex stores the set as a directory's index and replaces an old one. If it fails, the old one
+// stays.
 func (s *Set) WriteIndex(dir string) error {
 	return result.Replace(filepath.Join(dir, IndexName), s.Encode)
 }
