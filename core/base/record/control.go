@@ -9,59 +9,56 @@ import (
 	"transportbench/core/transport"
 )
 
-// Control is what a host asks of a rank, in this order: Prepare, Connect, then
-// any number of Overhead, Probe and Run, then Close. [Rank] implements it in
-// the plugin's process, and core/plugin carries it over gRPC; all arguments
-// and results survive a trip through JSON.
+// Control is how a host drives a rank: Prepare, Connect, then any number of Overhead, Probe and
+// Run, then Close. core/runtime/rank implements it in the plugin's process, and core/plugin
+// carries it between the processes. All arguments and results survive a round trip through JSON.
 type Control interface {
-	// Prepare opens the transport, makes the workers on their own pinned
-	// threads and fills the store.
+	// Prepare opens the transport, starts and pins the polling threads, makes their workers and
+	// fills the store.
 	Prepare(ctx context.Context, plan Plan) (Prepared, error)
-	// Connect connects every worker of this rank to its peers.
+	// Connect connects every worker of this rank to its peers; workers has those of all ranks.
 	Connect(ctx context.Context, workers []RankWorkers) error
-	// Overhead runs the client's loop against a transport that completes at
-	// once, and returns what the harness costs in nanoseconds an op.
+	// Overhead runs a client's loop for about d against a transport that completes every call
+	// at once, to measure the cost of the harness.
 	Overhead(ctx context.Context, d time.Duration) (Overhead, error)
-	// Probe measures the floor between one worker here and one elsewhere;
-	// the host asks both sides at the same time.
+	// Probe measures the floor between a worker of this rank and another. The host calls it on
+	// both sides at the same time.
 	Probe(ctx context.Context, probe Probe) (transport.Floor, error)
-	// Run applies load for one window. Daemons serve from the start. Clients
-	// wait for StateMeasuring, call until the window's duration is over, and
-	// then drain. Daemons count for the same duration and serve until
-	// StateStopped or until ctx ends; a rank without daemons returns once its
-	// clients have drained. Run calls started once, when all polling threads
-	// are in their loops, and progress from time to time; neither may block.
-	// If a thread fails, Run returns its error together with what all threads
-	// recorded until then.
+	// Run applies load for one window. Daemons serve from the start. Clients wait for
+	// StateMeasuring, call until the window's duration is over, and then drain. Daemons count
+	// for the same duration and serve until StateStopped or until ctx ends; a rank without
+	// daemons returns once its clients have drained. Run calls started once, when all polling
+	// threads are in their loops, and progress from time to time; neither may block. If a
+	// thread fails, Run returns its error together with what all threads recorded until then.
 	Run(ctx context.Context, window Window, started func(), progress func(Progress)) (Report, error)
-	// Advance moves the running window to a later state; an earlier state has
-	// no effect. It may be called while Run is in progress.
+	// Advance moves the running window to a later state; an earlier state has no effect. It may
+	// be called while Run is in progress.
 	Advance(ctx context.Context, to State) error
-	// Close closes workers and transport. It does not end the process.
+	// Close closes the workers and the transport. It does not end the process.
 	Close(ctx context.Context) error
 }
 
-// Plan is all that one rank must know to prepare.
+// Plan is everything that a rank needs to prepare.
 type Plan struct {
 	Rank   int           `json:"rank"`
 	Config config.Config `json:"config"`
-	// CPUs has the processor of each polling thread, daemons before clients;
-	// -1 leaves a thread where the scheduler puts it.
+	// CPUs has the processor of each polling thread, daemons before clients; -1 does not pin the
+	// thread.
 	CPUs []int `json:"cpus"`
-	// Idle is the strategy that Config.Idle comes to on this machine: spin,
-	// yield or park.
+	// Idle is the idle strategy that Config.Idle resolves to on this machine: spin, yield or
+	// park.
 	Idle string `json:"idle"`
 }
 
-// Prepared is a rank that is ready to connect.
+// Prepared describes a rank that is ready to connect.
 type Prepared struct {
 	Workers    RankWorkers          `json:"workers"`
 	Properties transport.Properties `json:"properties"`
 	PID        int                  `json:"pid"`
-	// CPUs is the affinity read back from each polling thread, as a list in
-	// the kernel's notation ("0", "0-3").
+	// CPUs is the affinity of each polling thread as the kernel reports it, in the kernel's
+	// list format ("0", "0-3").
 	CPUs []string `json:"cpus"`
-	// Waits says whether every worker can park.
+	// Waits reports whether every worker can park.
 	Waits bool `json:"waits"`
 }
 
@@ -80,7 +77,7 @@ type Thread struct {
 	Client int `json:"client"`
 }
 
-// IsDaemon reports whether t is a daemon's thread.
+// IsDaemon reports whether t is the thread of a daemon.
 func (t Thread) IsDaemon() bool { return t.Client < 0 }
 
 func (t Thread) String() string {
@@ -90,7 +87,7 @@ func (t Thread) String() string {
 	return fmt.Sprintf("client %d of rank %d", t.Client, t.Rank)
 }
 
-// Probe names one side of a floor measurement.
+// Probe describes one side of a floor measurement.
 type Probe struct {
 	Near     Thread        `json:"near"` // of this rank
 	Far      Thread        `json:"far"`
@@ -100,28 +97,27 @@ type Probe struct {
 
 // Window is one stretch of load: the warm-up, or the measured window of a repeat.
 type Window struct {
-	// Warmup marks the warm-up, which is not measured and chooses the latency
-	// sampling of the measured windows.
+	// Warmup marks the warm-up, which is not measured and chooses the latency sampling of the
+	// measured windows.
 	Warmup   bool          `json:"warmup"`
 	Duration time.Duration `json:"duration"`
-	// SampleEvery is the latency sampling of a measured window: one op in
-	// SampleEvery is timed. The warm-up's Report has the value to use.
+	// SampleEvery is the latency sampling of a measured window: one op in SampleEvery is timed.
+	// The warm-up's Report has the value to use.
 	SampleEvery int `json:"sample_every"`
 }
 
-// Progress is what a rank's clients have done since the phase began, and their
-// latency of late.
+// Progress is what a rank's clients have done since the window began, and their recent latency.
 type Progress struct {
 	Ops       uint64        `json:"ops"`
 	Elapsed   time.Duration `json:"elapsed"`
 	RecentP50 float64       `json:"recent_p50_ns"`
 	RecentP99 float64       `json:"recent_p99_ns"`
-	// Drained says that the clients have ended their phase; it comes last.
+	// Drained marks the last progress: all clients of the rank have drained.
 	Drained bool `json:"drained,omitempty"`
 }
 
-// State is the progress of a window. The host advances it, and every loop reads
-// it, so that loops end even if they spin on every core.
+// State is the progress of a window. The host advances it, and every loop reads it, so that loops
+// end even if they spin on every core.
 type State uint32
 
 // The states, in order.

@@ -6,46 +6,42 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// The range and resolution of every [Histogram], in nanoseconds. They are the
-// same everywhere so that any two can be merged.
+// The range in nanoseconds and the resolution of every [Histogram]. They are the same everywhere,
+// so that any two histograms can be merged.
 const (
 	HistogramMin    = 1
 	HistogramMax    = 60_000_000_000
 	HistogramDigits = 3
 )
 
-// Histogram counts durations from 1 ns to 60 s in buckets that are 0.1% wide.
-// It is for one thread at a time; merge those of several.
+// Histogram counts durations from 1 ns to 60 s in buckets that are 0.1% wide. It must not be used
+// concurrently; give each thread its own and merge them.
 type Histogram struct {
 	hdr *hdrhistogram.Histogram
-	// sum is kept beside the buckets so that the mean is exact.
-	sum float64
+	sum float64 // of the recorded values, so that the mean is exact
 }
 
-// NewHistogram returns an empty histogram. It allocates all of its memory,
-// about 220 KiB, here.
+// NewHistogram returns an empty histogram. It allocates all of its memory, about 220 KiB.
 func NewHistogram() *Histogram {
 	return &Histogram{hdr: hdrhistogram.New(HistogramMin, HistogramMax, HistogramDigits)}
 }
 
-// Record counts one duration in nanoseconds; what lies outside of the range
-// counts as its nearest end. It does not allocate.
+// Record counts one duration in nanoseconds, clamped to the range. It does not allocate.
 func (h *Histogram) Record(ns uint64) {
 	value := int64(min(max(ns, HistogramMin), HistogramMax))
 	h.sum += float64(value)
-	// Fails only outside of the range and after 2^63 records.
+	// RecordValue fails only outside the range and after 2^63 records.
 	_ = h.hdr.RecordValue(value)
 }
 
-// Merge adds the counts of other, which stays as it is.
+// Merge adds the counts of other, which does not change.
 func (h *Histogram) Merge(other *Histogram) {
 	h.hdr.Merge(other.hdr)
 	h.sum += other.sum
 }
 
-// Quantile returns the duration in nanoseconds that a share q of the records,
-// from 0 to 1, does not exceed; 0 where there are none. A q outside of the
-// range counts as its nearest end.
+// Quantile returns the duration in nanoseconds that a share q of the records does not exceed, or
+// 0 if there are no records. q is clamped to 0 to 1.
 func (h *Histogram) Quantile(q float64) float64 {
 	return float64(h.hdr.ValueAtPercentile(q * 100))
 }
@@ -53,9 +49,8 @@ func (h *Histogram) Quantile(q float64) float64 {
 // Count returns the number of records.
 func (h *Histogram) Count() uint64 { return uint64(h.hdr.TotalCount()) }
 
-// Mean returns the mean in nanoseconds, or 0 where there are no records. It is
-// exact for what was recorded and merged, and good to the buckets' width for
-// what was decoded.
+// Mean returns the mean in nanoseconds, or 0 if there are no records. It is exact for recorded and
+// merged values, and accurate to the width of a bucket for decoded ones.
 func (h *Histogram) Mean() float64 {
 	if h.Count() == 0 {
 		return 0
@@ -63,11 +58,11 @@ func (h *Histogram) Mean() float64 {
 	return h.sum / float64(h.Count())
 }
 
-// StdDev returns the standard deviation of what was recorded, to the width of a
-// bucket; 0 where that is nothing.
+// StdDev returns the standard deviation in nanoseconds, accurate to the width of a bucket, or 0 if
+// there are no records.
 func (h *Histogram) StdDev() float64 { return h.hdr.StdDev() }
 
-// Max returns the upper end of the highest bucket in use, in nanoseconds.
+// Max returns the upper bound of the highest bucket in use, in nanoseconds.
 func (h *Histogram) Max() uint64 {
 	if h.Count() == 0 {
 		return 0
@@ -75,7 +70,7 @@ func (h *Histogram) Max() uint64 {
 	return uint64(h.hdr.Max())
 }
 
-// Reset forgets all records and keeps the memory.
+// Reset drops all records and keeps the memory.
 func (h *Histogram) Reset() {
 	h.hdr.Reset()
 	h.sum = 0
@@ -90,7 +85,7 @@ func (h *Histogram) Encode() (string, error) {
 	return string(encoded), nil
 }
 
-// DecodeHistogram reads what [Histogram.Encode] wrote. One of another range or
+// DecodeHistogram decodes the output of [Histogram.Encode]. A histogram with another range or
 // resolution is an error.
 func DecodeHistogram(encoded string) (*Histogram, error) {
 	hdr, err := hdrhistogram.Decode([]byte(encoded))

@@ -2,126 +2,121 @@ package record
 
 import "transportbench/core/transport"
 
-// Slices is the number of equal parts of a window that are counted apart.
+// Slices is the number of equal parts of a window whose operations are counted separately.
 const Slices = 20
 
-// Report is what one rank recorded in one phase.
+// Report is what one rank recorded in one window.
 type Report struct {
 	Rank    int            `json:"rank"`
 	Clients []ClientReport `json:"clients,omitempty"`
 	Daemons []DaemonReport `json:"daemons,omitempty"`
 	Process ProcessReport  `json:"process"`
-	// SampleEvery is the latency sampling that was in force; after a warm-up,
-	// the one that it advises.
+	// SampleEvery is the latency sampling of the window, or after a warm-up the sampling to use.
 	SampleEvery int `json:"sample_every"`
-	// Stopped says that Stop or the end of the context cut the phase short.
+	// Stopped reports that the window was cut short.
 	Stopped bool `json:"stopped"`
 }
 
-// ClientReport is one client thread. The counts cover the window; ops that
-// were still in flight at its end are in Drained alone.
+// ClientReport is what one client recorded. The counts cover the window; ops that were in flight
+// at its end count in Drained only.
 type ClientReport struct {
 	ElapsedNS uint64 `json:"elapsed_ns"`
 	Reads     uint64 `json:"reads"`
-	// Writes are all operations that send a value: writes, inserts, and
-	// read-modify-writes, which are one operation each.
+	// Writes counts writes, inserts, and read-modify-writes, each as one operation.
 	Writes uint64 `json:"writes"`
-	// Lookups ask for an entry's header alone.
+	// Lookups counts reads of an entry's header.
 	Lookups uint64 `json:"lookups,omitempty"`
-	// PayloadBytes counts values read and written, without headers.
+	// PayloadBytes counts the bytes of values read and written, without headers.
 	PayloadBytes uint64 `json:"payload_bytes"`
 	Drained      uint64 `json:"drained"`
-	// Lost counts calls without an answer at the end of the drain.
+	// Lost counts calls that were not answered until the end of the drain.
 	Lost uint64 `json:"lost"`
-	// VerifiedKeys counts responses checked for token, key and version, and
-	// VerifiedSums those checked for their checksum too.
+	// VerifiedKeys counts the ops whose token, key and version were right, and VerifiedSums the
+	// responses whose checksum was checked too.
 	VerifiedKeys uint64 `json:"verified_keys"`
 	VerifiedSums uint64 `json:"verified_checksums"`
-	// Failures are responses that were wrong, by what was wrong with them.
+	// Failures counts wrong responses by failure.
 	Failures map[string]uint64 `json:"failures,omitempty"`
-	// BackPressure counts posts that took fewer ops than offered.
+	// BackPressure counts posts that took only part of the ops.
 	BackPressure uint64 `json:"back_pressure"`
 	Polls        uint64 `json:"polls"`
 	EmptyPolls   uint64 `json:"empty_polls"`
-	// Latency is the service time in nanoseconds of the sampled ops, as an
-	// HDR histogram in V2 compressed form, base64; ReadLatency and
-	// WriteLatency are its two parts.
+	// Latency is the service time of the sampled ops in nanoseconds, as an HDR histogram in V2
+	// compressed form, base64. ReadLatency and WriteLatency have its reads and writes.
 	Latency      string  `json:"latency"`
 	ReadLatency  string  `json:"read_latency"`
 	WriteLatency string  `json:"write_latency"`
 	Samples      uint64  `json:"samples"`
 	MeanNS       float64 `json:"mean_ns"` // exact mean of the samples
-	// Local and Remote are the parts of the samples that went to the client's
-	// own rank and to others; meshes have them.
+	// Local and Remote are the samples of requests to the client's own rank and to others, in a
+	// mesh.
 	Local  *TimingReport `json:"local,omitempty"`
 	Remote *TimingReport `json:"remote,omitempty"`
-	// Stages take a remote request of mesh-proxied apart, by name; see
-	// StageNames. They are sampled more rarely than latencies.
+	// Stages are the parts of remote requests in mesh-proxied, by StageNames. They are sampled
+	// less often than latencies.
 	Stages map[string]TimingReport `json:"stages,omitempty"`
-	// Operations are the latencies by operation, where there are others than
-	// reads and writes, sampled like all latencies.
+	// Operations are the latencies by operation, for loads with a mix or a pattern.
 	Operations map[string]OperationReport `json:"operations,omitempty"`
-	// Iterations are the times of whole cycles of a pattern, from the first
-	// call to the last response; every one is timed.
+	// Iterations are the times of whole iterations of a pattern, from the first call to the last
+	// response. All are timed.
 	Iterations *TimingReport `json:"iterations,omitempty"`
-	// Open is present for an open-loop load.
+	// Open is set for an open-loop load.
 	Open *OpenReport `json:"open_loop,omitempty"`
-	// Slices are the operations completed in each of as many equal parts of
-	// the window, known to the nearest sampled one.
+	// Slices are the operations completed in each slice of the window, to the nearest sampled
+	// operation.
 	Slices    []uint64         `json:"slices,omitempty"`
 	Thread    ThreadReport     `json:"thread"`
 	Transport []transport.Stat `json:"transport,omitempty"`
-	// Series are the worker's own, over as many parts of the window.
+	// Series are the worker's time series over the slices of the window.
 	Series []transport.Series `json:"series,omitempty"`
 }
 
-// Ops is what the client completed in the window.
+// Ops returns the number of operations that the client completed in the window.
 func (c *ClientReport) Ops() uint64 { return c.Reads + c.Writes + c.Lookups }
 
-// OperationReport is one kind of operation.
+// OperationReport has the figures of one operation.
 type OperationReport struct {
 	Count   uint64       `json:"count"` // completed in the window
 	Latency TimingReport `json:"latency"`
 }
 
-// TimingReport is a time that was sampled.
+// TimingReport has the samples of one duration.
 type TimingReport struct {
-	// Histogram is in nanoseconds, as HDR's V2 compressed form in base64.
+	// Histogram is in nanoseconds, in the HDR V2 compressed form, base64.
 	Histogram string  `json:"histogram"`
 	MeanNS    float64 `json:"mean_ns"` // exact mean of the samples
 	Samples   uint64  `json:"samples"`
 }
 
-// OpenReport is what an open-loop client has besides service times.
+// OpenReport has the figures of an open-loop client other than service times.
 type OpenReport struct {
-	// Scheduled counts the operations that were due in the window. The client
-	// issued those for which it had calls in flight left.
+	// Scheduled counts the operations that were due in the window. The client issued those for
+	// which a call was free.
 	Scheduled uint64 `json:"scheduled"`
-	// Response is from the intended start to the end of an operation.
+	// Response is the time from the intended start to the end of an operation.
 	Response TimingReport `json:"response"`
-	// Lag is how late an operation started that could have: after it was due
-	// and a call was free.
+	// Lag is the time from the moment at which an operation was due and a call was free to the
+	// start of the operation.
 	Lag TimingReport `json:"lag"`
 }
 
-// StageNames are the stages of a remote request in mesh-proxied, in order. They
-// add up to its service time.
+// StageNames are the stages of a remote request in mesh-proxied, in order. They add up to its
+// service time.
 var StageNames = []string{"client_to_daemon", "daemon_to_flush", "flush_to_completion", "completion_to_client"}
 
-// PhaseNames are the phases of a daemon's loop, in order; scan is that of
-// mesh-proxied.
+// PhaseNames are the phases of a daemon's loop, in order. Only mesh-proxied has scan.
 var PhaseNames = []string{"poll", "serve", "scan", "flush"}
 
-// What DaemonReport.Phases has besides PhaseNames.
+// The keys of DaemonReport.Phases other than PhaseNames.
 const (
-	// PhaseLoop is a whole turn of the loop without its rest.
+	// PhaseLoop is a whole iteration of the loop without the wait at its end.
 	PhaseLoop = "loop"
-	// PhaseTurnaround is from the poll that brought requests of other ranks or
-	// clients to the doorbell for their replies.
+	// PhaseTurnaround is the time from the end of the poll that returned requests to the
+	// doorbell for their replies.
 	PhaseTurnaround = "turnaround"
 )
 
-// DaemonReport is one daemon thread over the window.
+// DaemonReport is what one daemon recorded in the window.
 type DaemonReport struct {
 	ElapsedNS    uint64 `json:"elapsed_ns"`
 	Loops        uint64 `json:"loops"`
@@ -133,64 +128,60 @@ type DaemonReport struct {
 	Rejected     uint64 `json:"rejected"` // requests that could not be served
 	Flushes      uint64 `json:"flushes"`
 	BackPressure uint64 `json:"back_pressure"`
-	// Proxy is present in mesh-proxied.
+	// Proxy is set in mesh-proxied.
 	Proxy *ProxyReport `json:"proxy,omitempty"`
-	// Device is present where payloads stay in device memory.
+	// Device is set if payloads stay in device memory.
 	Device *DeviceReport `json:"device,omitempty"`
-	// Phases are sampled times of the loop: PhaseNames, PhaseLoop and
-	// PhaseTurnaround.
+	// Phases are sampled times of the loop, by PhaseNames, PhaseLoop and PhaseTurnaround.
 	Phases map[string]TimingReport `json:"phases,omitempty"`
-	// PhaseEvery is how many loops pass for each that is timed, and PhaseNS
-	// what timing one costs.
+	// PhaseEvery is the sampling: one iteration in PhaseEvery is timed. PhaseNS is the cost of
+	// timing one.
 	PhaseEvery int              `json:"phase_every,omitempty"`
 	PhaseNS    float64          `json:"phase_cost_ns,omitempty"`
 	Thread     ThreadReport     `json:"thread"`
 	Transport  []transport.Stat `json:"transport,omitempty"`
-	// Series are the worker's own, over as many equal parts of the window as a client
-	// has slices.
+	// Series are the worker's time series over the slices of the window.
 	Series []transport.Series `json:"series,omitempty"`
 }
 
-// ProxyReport is what a daemon of mesh-proxied did for its own rank's clients.
-// Requests, Gets and Puts of the DaemonReport are those that it served, whoever
-// asked.
+// ProxyReport counts the work of a daemon of mesh-proxied for its own rank's clients. Requests,
+// Gets and Puts of the DaemonReport also include the requests of other ranks.
 type ProxyReport struct {
 	FromClients uint64 `json:"from_clients"` // requests of the rank's own clients
-	Local       uint64 `json:"local"`        // of them, served here
-	Remote      uint64 `json:"remote"`       // of them, forwarded
-	Responses   uint64 `json:"responses"`    // to what was forwarded
+	Local       uint64 `json:"local"`        // of FromClients, served here
+	Remote      uint64 `json:"remote"`       // of FromClients, forwarded
+	Responses   uint64 `json:"responses"`    // to forwarded requests
 	Incoming    uint64 `json:"incoming"`     // requests of other ranks
-	// Held counts the loops that left clients waiting because the transport had
-	// no room for what they had asked before.
+	// Held counts the iterations that did not poll the clients, because the transport had no
+	// room for their earlier requests.
 	Held uint64 `json:"held"`
 }
 
-// DeviceReport is what became of written values that stayed in device memory.
+// DeviceReport counts the written values that stayed in device memory.
 type DeviceReport struct {
 	Values uint64 `json:"values"` // left there in the window
-	// Verified and Wrong count the last of them, as many as were still there, which
-	// were copied back after the window; those that came in the drain are among them.
+	// Verified and Wrong count the last values, which were copied to the host after the window
+	// if they were still in device memory. They include values that arrived in the drain.
 	Verified uint64 `json:"verified"`
 	Wrong    uint64 `json:"wrong"`
 }
 
-// ThreadReport is what the kernel says of one polling thread over the window.
+// ThreadReport has the kernel's figures for one polling thread in the window.
 type ThreadReport struct {
 	CPUNS       uint64 `json:"cpu_ns"`
 	Voluntary   uint64 `json:"voluntary_switches"`
 	Involuntary uint64 `json:"involuntary_switches"`
-	// MinorFaults are pages that the thread touched first and that were in
-	// memory, MajorFaults those that had to be read, and Migrations its moves to
-	// another processor, 0 where the kernel does not tell.
+	// MinorFaults are page faults without I/O and MajorFaults those with I/O. Migrations are
+	// moves to another processor, 0 if the kernel does not report them.
 	MinorFaults uint64 `json:"minor_faults,omitempty"`
 	MajorFaults uint64 `json:"major_faults,omitempty"`
 	Migrations  uint64 `json:"migrations,omitempty"`
-	// Counters are hardware counters by name; empty with a reason in
-	// ProcessReport.NoCounters.
+	// Counters are hardware counters by name; if there are none, ProcessReport.NoCounters has the
+	// reason.
 	Counters map[string]uint64 `json:"counters,omitempty"`
 }
 
-// Software are the events that the kernel counts on every machine, by name.
+// Software returns the events that the kernel counts on every machine, by name.
 func (t *ThreadReport) Software() map[string]uint64 {
 	return map[string]uint64{
 		"voluntary_switches": t.Voluntary, "involuntary_switches": t.Involuntary, "migrations": t.Migrations,
@@ -198,10 +189,9 @@ func (t *ThreadReport) Software() map[string]uint64 {
 	}
 }
 
-// Busy returns how long the thread was on a processor in a window that lasted
-// so long, both in nanoseconds; all of it where the kernel does not say. Where
-// threads share processors, what one of them spends on being measured is a share
-// of that: all the time, it is somebody's turn.
+// Busy returns how many of the window's elapsed nanoseconds the thread was on a processor, or
+// elapsedNS if the kernel does not report it. When threads share processors, the cost of
+// measuring an op is a share of this time and not of the elapsed time.
 func (t *ThreadReport) Busy(elapsedNS uint64) uint64 {
 	if t.CPUNS == 0 {
 		return elapsedNS
@@ -209,28 +199,28 @@ func (t *ThreadReport) Busy(elapsedNS uint64) uint64 {
 	return min(t.CPUNS, elapsedNS)
 }
 
-// ProcessReport is what concerns the whole process over the window.
+// ProcessReport has the figures of the whole process in the window.
 type ProcessReport struct {
 	Collections uint64 `json:"collections"` // GC cycles
 	PeakRSS     uint64 `json:"peak_rss_bytes"`
 	Clock       string `json:"clock"` // "tsc", "cntvct" or "monotonic"
-	// ClockStepNS is the least difference between two readings of the clock:
-	// no latency is known better than that.
+	// ClockStepNS is the smallest difference between two clock readings, which is the resolution
+	// of every latency.
 	ClockStepNS float64 `json:"clock_step_ns,omitempty"`
-	// ClockCostNS is what one reading takes. It has been taken out of the
-	// latencies, since only ops that are timed have it. 0 without clients.
+	// ClockCostNS is the time of one clock reading. It has been subtracted from the latencies,
+	// because only timed ops include it. It is 0 without clients.
 	ClockCostNS float64 `json:"clock_cost_ns,omitempty"`
-	// NoCounters says why there are no hardware counters.
+	// NoCounters is the reason why there are no hardware counters.
 	NoCounters string `json:"no_counters,omitempty"`
 }
 
-// Overhead is what the harness itself costs.
+// Overhead is the cost of the harness.
 type Overhead struct {
-	// PerOpNS is the client loop against a transport that completes at once.
+	// PerOpNS is the time per op of a client's loop against a transport that completes at once.
 	PerOpNS float64 `json:"per_op_ns"`
-	// VerifyNS is the part of it that verifies checksums, at the configured
-	// value size and sampling.
+	// VerifyNS is the part of PerOpNS that verifies checksums, at the configured value size and
+	// sampling.
 	VerifyNS float64 `json:"verify_ns"`
-	// StampNS is one reading of the clock and one entry in the histogram.
+	// StampNS is the cost of timing one op.
 	StampNS float64 `json:"stamp_ns"`
 }

@@ -257,7 +257,7 @@ func (c *client) reportLatencies(r *record.ClientReport) error {
 		from *record.Histogram
 	}{{&r.Latency, all}, {&r.ReadLatency, c.byOp[workload.Read]}, {&r.WriteLatency, writes}} {
 		if *h.to, err = h.from.Encode(); err != nil {
-			return fmt.Errorf("encode latencies: %w", err)
+			return fmt.Errorf("encoding latencies: %w", err)
 		}
 	}
 	if !c.mixed() {
@@ -270,7 +270,7 @@ func (c *client) reportLatencies(r *record.ClientReport) error {
 		}
 		o := record.OperationReport{Count: c.counts.byOp[op], Latency: record.TimingReport{MeanNS: h.Mean(), Samples: h.Count()}}
 		if o.Latency.Histogram, err = h.Encode(); err != nil {
-			return fmt.Errorf("encode latencies: %w", err)
+			return fmt.Errorf("encoding latencies: %w", err)
 		}
 		r.Operations[workload.Op(op).String()] = o
 	}

@@ -37,7 +37,7 @@ func (t *timing) report(clock *machine.Clock) (record.TimingReport, error) {
 	}
 	var err error
 	if r.Histogram, err = t.histogram.Encode(); err != nil {
-		return r, fmt.Errorf("encode times: %w", err)
+		return r, fmt.Errorf("encoding times: %w", err)
 	}
 	return r, nil
 }
