@@ -113,7 +113,7 @@ func parseValue(o Option, text string) (value, error) {
 		return v, &OptionError{o.Name, fmt.Sprintf("%q is not a %s", text, o.Type)}
 	}
 	if (o.Min != 0 || o.Max != 0) && (v.number < o.Min || v.number > o.Max) {
-		return v, &OptionError{o.Name, fmt.Sprintf("%s is outside %s to %s",
+		return v, &OptionError{o.Name, fmt.Sprintf("%s is out of range (%s to %s)",
 			text, formatNumber(o.Type, o.Min), formatNumber(o.Type, o.Max))}
 	}
 	return v, nil

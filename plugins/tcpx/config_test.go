@@ -27,21 +27,21 @@ func TestRefusals(t *testing.T) {
 		problem string
 	}{
 		"chunk":              {map[string]string{"chunk": "0"}, "0 bytes would never get anywhere"},
-		"chunk ":             {map[string]string{"chunk": "8MiB"}, "is outside 0 to 4MiB"},
+		"chunk ":             {map[string]string{"chunk": "8MiB"}, "is out of range (0 to 4MiB)"},
 		"chunk  ":            {map[string]string{"chunk": "5000"}, "not a multiple of the page size"},
 		"request":            {map[string]string{"request": "256KiB"}, "less than a chunk"},
 		"request ":           {map[string]string{"request": "768KiB"}, "not a multiple of the chunk"},
-		"send-window":        {map[string]string{"send-window": "17"}, "17 is outside 1 to 16"},
-		"send-window ":       {map[string]string{"send-window": "0"}, "0 is outside 1 to 16"},
-		"receive-window":     {map[string]string{"receive-window": "17"}, "17 is outside 1 to 16"},
-		"sockets":            {map[string]string{"sockets": "17"}, "17 is outside 1 to 16"},
+		"send-window":        {map[string]string{"send-window": "17"}, "17 is out of range (1 to 16)"},
+		"send-window ":       {map[string]string{"send-window": "0"}, "0 is out of range (1 to 16)"},
+		"receive-window":     {map[string]string{"receive-window": "17"}, "17 is out of range (1 to 16)"},
+		"sockets":            {map[string]string{"sockets": "17"}, "17 is out of range (1 to 16)"},
 		"threads":            {map[string]string{"threads": "3", "sockets": "2"}, "3 are more than there are data sockets, 2"},
-		"threads ":           {map[string]string{"threads": "17"}, "17 is outside 0 to 16"},
+		"threads ":           {map[string]string{"threads": "17"}, "17 is out of range (0 to 16)"},
 		"threads  ":          {map[string]string{"threads": "1", "mode": "devmem"}, "mode devmem receives where the NIC"},
 		"congestion-control": {map[string]string{"congestion-control": "cubik"}, `did you mean "cubic"?`},
 		"unpack":             {map[string]string{"unpack": "none"}, "none leaves payloads in bounce memory"},
 		"address":            {map[string]string{"address": "localhost"}, "neither an IP address nor a network"},
-		"data-port":          {map[string]string{"data-port": "65536"}, "is outside 0 to 65535"},
+		"data-port":          {map[string]string{"data-port": "65536"}, "is out of range (0 to 65535)"},
 		"mode":               {map[string]string{"mode": "hots"}, "is not one of"},
 	} {
 		_, err := openWith(c.options)

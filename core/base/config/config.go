@@ -2,11 +2,11 @@ package config
 
 import "time"
 
-// Config is the resolved configuration of one run, as it stands in a result.
-// The JSON names are the flags' with underscores for hyphens.
+// Config is the resolved configuration of one run, as recorded in its result. The JSON names are
+// the flags' names with underscores instead of hyphens.
 type Config struct {
 	Transport string `json:"transport"`
-	// Options are the transport's own, complete once it has been asked.
+	// Options are the options of the transport, with its defaults once they are resolved.
 	Options map[string]string `json:"options"`
 
 	Profile  string `json:"profile"`
@@ -18,30 +18,29 @@ type Config struct {
 
 	Keys      int   `json:"keys"` // distinct keys of each serving rank
 	ValueSize Sizes `json:"value_size"`
-	// TokensPerBlock is how many tokens a value stands for; 0 is none.
+	// TokensPerBlock is the number of tokens that a value represents; 0 is none.
 	TokensPerBlock int `json:"tokens_per_block,omitempty"`
-	// BytesPerToken, where it is not 0, makes values TokensPerBlock times as
-	// long; ValueSize is then that product.
+	// BytesPerToken, if not 0, determines ValueSize: it is TokensPerBlock times BytesPerToken.
 	BytesPerToken Size `json:"bytes_per_token,omitempty"`
-	// ReadRatio is the share of reads, the rest being writes, unless there is
-	// a Mix or a Pattern, of which there is one at most.
+	// ReadRatio is the share of reads; the other operations are writes. A Mix or a Pattern
+	// replaces it; at most one of them is set.
 	ReadRatio float64 `json:"read_ratio"`
 	Mix       Mix     `json:"mix,omitempty"`
 	Pattern   Pattern `json:"pattern,omitempty"`
 
 	Distribution string  `json:"distribution"`
 	Theta        float64 `json:"theta"` // skew of zipfian and latest
-	// HotKeys is the share of the keys that hotspot makes hot, and HotShare
-	// the share of the requests that go to them.
+	// HotKeys is the share of the keys that are hot with hotspot, and HotShare the share of the
+	// requests for them.
 	HotKeys  float64 `json:"hot_keys,omitempty"`
 	HotShare float64 `json:"hot_share,omitempty"`
 	Seed     uint64  `json:"seed"`
 
-	// RemoteShare is the share of requests that go to another rank than the
-	// client's own; ByHash leaves it to the keys' owners.
+	// RemoteShare is the share of requests to other ranks than the client's own. With ByHash it
+	// follows from the keys' owners.
 	RemoteShare Share `json:"remote_share,omitempty"`
-	// Rate is the open-loop load of all clients together, and Arrival how its
-	// gaps are distributed.
+	// Rate is the open-loop load of all clients together, and Arrival the distribution of the gaps
+	// between operations.
 	Rate    Rate   `json:"rate,omitempty"`
 	Arrival string `json:"arrival,omitempty"`
 
@@ -53,15 +52,15 @@ type Config struct {
 	Duration Duration `json:"duration"`
 	Repeats  int      `json:"repeats"`
 
-	// VerifyEvery is how many values are read for each whose checksum is
-	// verified: 1 verifies all. Token, key and version always are.
+	// VerifyEvery is the sampling of checksums: one of VerifyEvery values that are read is
+	// verified. Token, key and version are always verified.
 	VerifyEvery int `json:"verify_every"`
-	// SampleEvery is how many ops pass for each whose latency is taken; 0
-	// lets warm-up choose, so that stamping costs less than 2% of an op.
+	// SampleEvery is the sampling of latencies: one of SampleEvery ops is timed. With 0 the
+	// warm-up chooses it so that timing costs less than 2% of an op.
 	SampleEvery int `json:"sample_every"`
 
-	// Burn is how long a client spins before each call: a slow-down of a known
-	// size, against which comparisons are tested.
+	// Burn is how long a client spins before each call: a known slow-down, against which
+	// comparisons are tested.
 	Burn Duration `json:"burn,omitempty"`
 }
 
@@ -73,8 +72,7 @@ const (
 	DistributionLatest     = "latest"
 	DistributionSequential = "sequential"
 
-	// FlushLoop rings the doorbell once a loop, FlushImmediate after each
-	// message.
+	// FlushLoop flushes once per iteration of a loop, FlushImmediate after each message.
 	FlushLoop      = "loop"
 	FlushImmediate = "immediate"
 
@@ -84,7 +82,7 @@ const (
 	IdlePark  = "park"
 )
 
-// Bounds that keep a typing error from taking the machine down.
+// Bounds that keep a typing error from exhausting the machine.
 const (
 	MaxRanks     = 1024
 	MaxThreads   = 1024 // daemons or clients of one rank
@@ -110,7 +108,7 @@ func Default() Config {
 	}
 }
 
-// Distributions has the names of all distributions of keys.
+// Distributions returns the names of all distributions of keys.
 func Distributions() []string {
 	return []string{DistributionUniform, DistributionZipfian, DistributionHotspot, DistributionLatest, DistributionSequential}
 }
@@ -118,5 +116,5 @@ func Distributions() []string {
 // MessageHeader is the size in bytes of a key-value message without its value.
 const MessageHeader = 16
 
-// LargestMessage returns the size in bytes of the largest message of the load.
+// LargestMessage returns the size in bytes of the load's largest message.
 func (c *Config) LargestMessage() int { return MessageHeader + c.ValueSize.Max() }

@@ -80,19 +80,19 @@ func TestJSONRoundTrip(t *testing.T) {
 
 func TestOptionsThatExcludeEachOther(t *testing.T) {
 	for problem, spoil := range map[string]func(*Config){
-		"--keys: 1073741825 is outside":       func(c *Config) { c.Keys = MaxKeys + 1 },
-		"--daemons: 3 daemons for 2 keys":     func(c *Config) { c.Daemons, c.Keys = 3, 2 },
-		"--pattern: stands beside a mix":      func(c *Config) { c.Mix, c.Pattern = Mix{{OpRead, 1}}, Pattern{{OpRead, 1}} },
-		"--hot-keys: 1 of the keys leaves":    func(c *Config) { c.Distribution, c.HotKeys = DistributionHotspot, 1 },
-		"--bytes-per-token: there are no":     func(c *Config) { c.BytesPerToken = 4 },
-		"--value-size: is not the 512 that":   func(c *Config) { c.TokensPerBlock, c.BytesPerToken = 128, 4 },
-		`--pattern: "reed" is not one of`:     func(c *Config) { c.Pattern = Pattern{{"reed", 1}} },
-		`; did you mean "insert"?`:            func(c *Config) { c.Mix = Mix{{"inzert", 1}} },
-		"--mix: read stands twice":            func(c *Config) { c.Mix = Mix{{OpRead, 0.5}, {OpRead, 0.5}} },
-		"--mix: the shares add up to 0.9 and": func(c *Config) { c.Mix = Mix{{OpRead, 0.5}, {OpWrite, 0.4}} },
-		"--mix: the share NaN of read":        func(c *Config) { c.Mix = Mix{{OpRead, math.NaN()}} },
-		"--pattern: 0 of read is outside":     func(c *Config) { c.Pattern = Pattern{{OpRead, 0}} },
-		"--pattern: more than 65536":          func(c *Config) { c.Pattern = Pattern{{OpRead, MaxPattern}, {OpWrite, 1}} },
+		"--keys: 1073741825 is out of range":               func(c *Config) { c.Keys = MaxKeys + 1 },
+		"--daemons: 3 daemons for 2 keys":                  func(c *Config) { c.Daemons, c.Keys = 3, 2 },
+		"--pattern: cannot be combined with a mix":         func(c *Config) { c.Mix, c.Pattern = Mix{{OpRead, 1}}, Pattern{{OpRead, 1}} },
+		"--hot-keys: 1 of the keys leaves no cold keys":    func(c *Config) { c.Distribution, c.HotKeys = DistributionHotspot, 1 },
+		"--bytes-per-token: needs --tokens-per-block":      func(c *Config) { c.BytesPerToken = 4 },
+		"--value-size: differs from the 512 of":            func(c *Config) { c.TokensPerBlock, c.BytesPerToken = 128, 4 },
+		`--pattern: "reed" is not one of`:                  func(c *Config) { c.Pattern = Pattern{{"reed", 1}} },
+		`; did you mean "insert"?`:                         func(c *Config) { c.Mix = Mix{{"inzert", 1}} },
+		"--mix: read is given twice":                       func(c *Config) { c.Mix = Mix{{OpRead, 0.5}, {OpRead, 0.5}} },
+		"--mix: the shares add up to 0.9;":                 func(c *Config) { c.Mix = Mix{{OpRead, 0.5}, {OpWrite, 0.4}} },
+		"--mix: the share of read is NaN":                  func(c *Config) { c.Mix = Mix{{OpRead, math.NaN()}} },
+		"--pattern: the number of read is 0, out of range": func(c *Config) { c.Pattern = Pattern{{OpRead, 0}} },
+		"--pattern: more than 65536":                       func(c *Config) { c.Pattern = Pattern{{OpRead, MaxPattern}, {OpWrite, 1}} },
 	} {
 		c := Default()
 		spoil(&c)

@@ -1,4 +1,7 @@
-// Package config is every option of a run: its name, type, default, help and
-// bounds, and the profiles that set several at once. It knows neither flags
-// nor files; the command binds them to it, and a result records it.
+// Package config has the options of a run, [Config]: their names, types, defaults and bounds, and
+// the [Profile] values that set several of them at once. It does not know flags or files: the
+// command binds both to the options, and a result records the values.
+//
+// [Config.Validate] checks a configuration where it enters a process. The other packages rely on
+// that and do not check again.
 package config

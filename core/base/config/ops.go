@@ -12,27 +12,27 @@ import (
 
 // The names of operations, in [Mix] and [Pattern].
 const (
-	OpRead   = "read"   // of an entry
-	OpWrite  = "write"  // of an entry that is there
-	OpLookup = "lookup" // of an entry's header: whether it is there, and its version
-	OpInsert = "insert" // write of the next key of a client's own sequence
-	OpRMW    = "rmw"    // read of an entry, then a write of the same
+	OpRead   = "read"   // read an entry
+	OpWrite  = "write"  // write an existing entry
+	OpLookup = "lookup" // read an entry's header: whether it exists, and its version
+	OpInsert = "insert" // write the next key of a client's own sequence
+	OpRMW    = "rmw"    // read an entry, then write it
 )
 
-// OpNames has all of them.
+// OpNames returns the names of all operations.
 func OpNames() []string { return []string{OpRead, OpWrite, OpLookup, OpInsert, OpRMW} }
 
-// MaxPattern is the most operations that a pattern may have.
+// MaxPattern is the largest number of operations in a pattern.
 const MaxPattern = 1 << 16
 
-// none is how an empty mix or pattern is written in flags and files.
+// none is an empty mix or pattern in flags and files.
 const none = "none"
 
-// Mix is the share of each operation among all, written
-// "read:0.95,insert:0.05". The empty mix leaves it to Config.ReadRatio.
+// Mix is the share of each operation, written "read:0.95,insert:0.05". With an empty mix,
+// Config.ReadRatio applies.
 type Mix []OpShare
 
-// OpShare is one operation's share, 0 to 1.
+// OpShare is the share of one operation, 0 to 1.
 type OpShare struct {
 	Op    string
 	Share float64
@@ -42,7 +42,7 @@ func (m Mix) String() string {
 	return joinOps(m, func(s OpShare) string { return s.Op + ":" + strconv.FormatFloat(s.Share, 'g', -1, 64) })
 }
 
-// Set reads what String writes.
+// Set parses the format of String.
 func (m *Mix) Set(text string) error {
 	parsed, err := parseOps(text, func(op, share string) (OpShare, error) {
 		f, err := strconv.ParseFloat(share, 64)
@@ -69,7 +69,7 @@ func (m Mix) validate() error {
 	names := make([]string, len(m))
 	for i, s := range m {
 		if !(s.Share >= 0 && s.Share <= 1) {
-			return fmt.Errorf("the share %g of %s is outside 0 to 1", s.Share, s.Op)
+			return fmt.Errorf("the share of %[2]s is %[1]g, out of range (0 to 1)", s.Share, s.Op)
 		}
 		names[i] = s.Op
 		sum += s.Share
@@ -78,16 +78,16 @@ func (m Mix) validate() error {
 		return err
 	}
 	if math.Abs(sum-1) > 1e-6 {
-		return fmt.Errorf("the shares add up to %g and not to 1", sum)
+		return fmt.Errorf("the shares add up to %g; they must add up to 1", sum)
 	}
 	return nil
 }
 
-// Pattern is a fixed cycle of operations, written "lookup:7,read:6,write:3":
-// so many of each, in that order, and then again. One cycle is an iteration.
+// Pattern is a fixed sequence of operations that repeats, written "lookup:7,read:6,write:3": the
+// number of each operation, in that order. One pass is an iteration.
 type Pattern []OpCount
 
-// OpCount is a number of operations, 1 at least, one after the other.
+// OpCount is a number of consecutive operations, at least 1.
 type OpCount struct {
 	Op    string
 	Count int
@@ -106,7 +106,7 @@ func (p Pattern) String() string {
 	return joinOps(p, func(c OpCount) string { return c.Op + ":" + strconv.Itoa(c.Count) })
 }
 
-// Set reads what String writes.
+// Set parses the format of String.
 func (p *Pattern) Set(text string) error {
 	parsed, err := parseOps(text, func(op, count string) (OpCount, error) {
 		n, err := strconv.Atoi(count)
@@ -129,26 +129,26 @@ func (p Pattern) validate() error {
 	total := 0
 	for _, c := range p {
 		if c.Count < 1 || c.Count > MaxPattern {
-			return fmt.Errorf("%d of %s is outside 1 to %d", c.Count, c.Op, MaxPattern)
+			return fmt.Errorf("the number of %s is %d, out of range (1 to %d)", c.Op, c.Count, MaxPattern)
 		}
 		if total += c.Count; total > MaxPattern {
-			return fmt.Errorf("more than %d operations in one iteration", MaxPattern)
+			return fmt.Errorf("more than %d operations in one iteration; use fewer", MaxPattern)
 		}
-		if err := checkOps([]string{c.Op}); err != nil { // the same one may come again
+		if err := checkOps([]string{c.Op}); err != nil { // an operation may occur more than once
 			return err
 		}
 	}
 	return nil
 }
 
-// checkOps refuses unknown names, and names that stand twice.
+// checkOps rejects unknown and duplicate names.
 func checkOps(names []string) error {
 	for i, name := range names {
 		if known := OpNames(); !slices.Contains(known, name) {
 			return fmt.Errorf("%q is not one of %s%s", name, strings.Join(known, ", "), transport.SuggestionFor(name, known))
 		}
 		if slices.Contains(names[:i], name) {
-			return fmt.Errorf("%s stands twice", name)
+			return fmt.Errorf("%s is given twice", name)
 		}
 	}
 	return nil
@@ -165,7 +165,7 @@ func joinOps[T any](list []T, show func(T) string) string {
 	return strings.Join(parts, ",")
 }
 
-// parseOps reads a list of op:number; "none" and nothing are the empty list.
+// parseOps parses a list of op:number; "none" and "" are the empty list.
 func parseOps[T any](text string, parse func(op, number string) (T, error)) ([]T, error) {
 	if text == "" || text == none {
 		return nil, nil
@@ -174,7 +174,7 @@ func parseOps[T any](text string, parse func(op, number string) (T, error)) ([]T
 	for item := range strings.SplitSeq(text, ",") {
 		op, number, found := strings.Cut(item, ":")
 		if !found {
-			return nil, fmt.Errorf("%q is not of the form operation:number", shorten(item))
+			return nil, fmt.Errorf("%q is not operation:number", shorten(item))
 		}
 		parsed, err := parse(strings.TrimSpace(op), strings.TrimSpace(number))
 		if err != nil {
@@ -185,7 +185,7 @@ func parseOps[T any](text string, parse func(op, number string) (T, error)) ([]T
 	return list, nil
 }
 
-// ReadsValues says whether any operation asks for a value.
+// ReadsValues reports whether any operation reads a value.
 func (c *Config) ReadsValues() bool {
 	reads := func(op string) bool { return op == OpRead || op == OpRMW }
 	switch {

@@ -36,7 +36,7 @@ func TestMixAndPatternAreReadAsWritten(t *testing.T) {
 
 func TestMixAndPatternRefuse(t *testing.T) {
 	for text, problem := range map[string]string{
-		"read": "not of the form", "read:": "not a share", "read:half": "not a share", ",": "not of the form", "read:1,": "not of the form",
+		"read": "not operation:number", "read:": "not a share", "read:half": "not a share", ",": "not operation:number", "read:1,": "not operation:number",
 	} {
 		var m Mix
 		require.ErrorContains(t, m.Set(text), problem, text)

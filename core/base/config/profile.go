@@ -8,19 +8,19 @@ import (
 	"transportbench/core/transport"
 )
 
-// Profile is a named set of option values, between the defaults and whatever
-// the user sets by file, variable or flag.
+// Profile is a named set of option values. It overrides the defaults; files, environment variables
+// and flags override it.
 type Profile struct {
 	Name    string
 	Summary string            // one line
 	Set     map[string]string // values as text, by the flag's name without dashes
 }
 
-// profiles are in the order in which they are shown.
+// profiles are in display order.
 var profiles = []Profile{
 	{
 		Name:    "pingpong",
-		Summary: "one client, one read of 32 bytes in flight: the round trip and nothing else",
+		Summary: "one client, one read of 32 bytes in flight: measures the round trip alone",
 		Set: map[string]string{
 			"clients":      "1",
 			"in-flight":    "1",
@@ -47,7 +47,7 @@ var profiles = []Profile{
 		map[string]string{"read-ratio": "0.95"}),
 	ycsb("ycsb-c", "YCSB's workload C, a cache of profiles: reads only, zipfian",
 		map[string]string{"read-ratio": "1"}),
-	ycsb("ycsb-d", "YCSB's workload D, status updates: 95% reads of what is latest, 5% insertions",
+	ycsb("ycsb-d", "YCSB's workload D, status updates: 95% reads of the latest, 5% insertions",
 		map[string]string{"mix": "read:0.95,insert:0.05", "distribution": DistributionLatest}),
 	ycsb("ycsb-f", "YCSB's workload F, records of users: half reads, half read-modify-writes, zipfian",
 		map[string]string{"mix": "read:0.5,rmw:0.5"}),
@@ -76,12 +76,11 @@ var profiles = []Profile{
 	},
 }
 
-// ycsb has what YCSB's core workloads have in common: records of 10 fields of
-// 100 bytes, and clients that wait for each answer. A record is one value here
-// and is written whole, as YCSB does it with writeallfields; without, it updates
-// one field. YCSB leaves the number of records to its user: 100,000 of them, 100
-// MB, are more than fits the caches of a core. Workload E, of scans, has no
-// counterpart.
+// ycsb returns a profile with the settings that YCSB's core workloads share: records of 10 fields
+// of 100 bytes, and clients that wait for each answer. A record is one value here and is written
+// whole, as YCSB does with writeallfields; without that, YCSB updates one field. YCSB leaves the
+// number of records to its user: 100,000 of them, 100 MB, exceed the caches of a core. Workload E,
+// scans, has no counterpart.
 func ycsb(name, summary string, set map[string]string) Profile {
 	all := map[string]string{
 		"in-flight":    "1",
@@ -94,8 +93,7 @@ func ycsb(name, summary string, set map[string]string) Profile {
 	return Profile{Name: name, Summary: summary, Set: all}
 }
 
-// Profiles returns all profiles in the order in which they are shown. The caller
-// owns what it gets.
+// Profiles returns all profiles in display order. The caller owns the result.
 func Profiles() []Profile {
 	all := make([]Profile, len(profiles))
 	for i, p := range profiles {
@@ -105,8 +103,8 @@ func Profiles() []Profile {
 	return all
 }
 
-// ProfileByName finds a profile. The error is a [*Error] that names the
-// near miss.
+// ProfileByName returns the profile with that name. The error is an [*Error] that suggests the
+// closest name.
 func ProfileByName(name string) (Profile, error) {
 	var names []string
 	for _, p := range Profiles() {

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// Rate is an open-loop load in op/s; 0 stands for a closed loop.
+// Rate is an open-loop load in op/s; 0 is a closed loop.
 type Rate float64
 
-// The rates' bounds: the schedule is kept in ticks of a nanosecond or less.
+// The bounds of a rate. The schedule has a resolution of a nanosecond or better.
 const (
 	minRate = 0.001
 	maxRate = 1e9
@@ -24,7 +24,7 @@ func (r Rate) String() string {
 	return strconv.FormatFloat(float64(r), 'g', -1, 64)
 }
 
-// Set parses "closed", or a rate with an optional k or M behind it.
+// Set parses "closed", or a rate with an optional suffix k or M.
 func (r *Rate) Set(text string) error {
 	if text == closedLoop {
 		*r = 0
@@ -38,25 +38,25 @@ func (r *Rate) Set(text string) error {
 	}
 	value, err := strconv.ParseFloat(digits, 64)
 	if err != nil {
-		return fmt.Errorf("%q is not a rate such as 5000, 200k or 1.5M, nor %q", text, closedLoop)
+		return fmt.Errorf("%q is neither a rate such as 5000, 200k or 1.5M nor %q", text, closedLoop)
 	}
 	value *= factor
-	if !(value >= minRate && value <= maxRate) { // a NaN fails too
-		return fmt.Errorf("%g op/s is outside %g to %g; %q is a load without a schedule", value, minRate, maxRate, closedLoop)
+	if !(value >= minRate && value <= maxRate) { // also rejects NaN
+		return fmt.Errorf("%g op/s is out of range (%g to %g); use %q for a closed loop", value, minRate, maxRate, closedLoop)
 	}
 	*r = Rate(value)
 	return nil
 }
 
-// Arrivals of an open-loop load.
+// The arrival processes of an open-loop load.
 const (
-	// ArrivalPoisson has exponential gaps, as independent users make them.
+	// ArrivalPoisson has exponential gaps, like the requests of independent users.
 	ArrivalPoisson = "poisson"
 	// ArrivalConstant has equal gaps.
 	ArrivalConstant = "constant"
 )
 
-// ByHash as the share of remote requests leaves it to the keys.
+// ByHash is a share of remote requests that follows from the keys' owners.
 const ByHash Share = -1
 
 // Share is a fraction of requests, or ByHash.
@@ -82,7 +82,7 @@ func (s *Share) Set(text string) error {
 		return fmt.Errorf("%q is neither a share from 0 to 1 nor %q", text, byHash)
 	}
 	if !(value >= 0 && value <= 1) {
-		return fmt.Errorf("%g is outside 0 to 1", value)
+		return fmt.Errorf("%g is out of range (0 to 1)", value)
 	}
 	*s = Share(value)
 	return nil

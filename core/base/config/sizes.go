@@ -13,29 +13,26 @@ import (
 	"transportbench/core/transport"
 )
 
-// Sizes says how large values are: one size, every size of a range alike, or a
-// histogram. Its zero value is the fixed size 0. It is not to be changed once
-// made, so that copies may share it.
+// Sizes is the distribution of the sizes of values: a single size, a uniform range, or a
+// histogram. The zero value is the fixed size 0. Sizes is immutable, so copies may share memory.
 //
-// In flags and files it is written "4KiB", "uniform:64-4KiB" or
-// "histogram:64=9,4KiB=1"; in JSON a fixed size is a plain number and the
-// others are strings.
+// In flags and files it is written "4KiB", "uniform:64-4KiB" or "histogram:64=9,4KiB=1". In JSON a
+// fixed size is a plain number and the others are strings.
 type Sizes struct {
 	least, most Size
-	// buckets is the histogram: sizes in ascending order, weights above 0.
-	// It is nil for the others.
+	// buckets has the sizes of a histogram in ascending order, with weights above 0. It is nil for
+	// a fixed size and a range.
 	buckets []SizeWeight
 }
 
-// SizeWeight is one line of a histogram: a size in bytes, and how often it
-// occurs relative to the others.
+// SizeWeight is one entry of a histogram: a size in bytes and its relative frequency.
 type SizeWeight struct {
 	Size   Size
 	Weight float64
 }
 
-// Bounds of a histogram: MaxSizeWeights is the number of its distinct sizes,
-// and MaxHistogramFile the length of its file in bytes.
+// The bounds of a histogram: MaxSizeWeights is its number of distinct sizes, MaxHistogramFile the
+// length of its file in bytes.
 const (
 	MaxSizeWeights   = 4096
 	MaxHistogramFile = 1 << 20
@@ -46,20 +43,19 @@ const (
 	prefixHistogram = "histogram:"
 )
 
-// FixedSize makes every value n bytes long.
+// FixedSize returns the distribution in which every value has n bytes.
 func FixedSize(n Size) Sizes { return Sizes{least: n, most: n} }
 
-// UniformSizes makes every size from least to most bytes, both included,
-// equally likely.
+// UniformSizes returns the uniform distribution over the sizes from least to most bytes, inclusive.
 func UniformSizes(least, most Size) (Sizes, error) {
 	if least < 0 || least > most {
-		return Sizes{}, fmt.Errorf("sizes from %s to %s: the first must not be above the second", least, most)
+		return Sizes{}, fmt.Errorf("the range of sizes %s-%s is empty or negative; put the smaller size first", least, most)
 	}
 	return Sizes{least: least, most: most}, nil
 }
 
-// HistogramSizes makes sizes as likely as their weights say. The order does not
-// matter, and weights of the same size are added.
+// HistogramSizes returns the distribution in which the probability of a size is proportional to its
+// weight. The order does not matter, and weights of the same size are added.
 func HistogramSizes(weights []SizeWeight) (Sizes, error) {
 	sorted := slices.Clone(weights)
 	slices.SortStableFunc(sorted, func(a, b SizeWeight) int { return cmp.Compare(a.Size, b.Size) })
@@ -67,7 +63,7 @@ func HistogramSizes(weights []SizeWeight) (Sizes, error) {
 	total := 0.0
 	for _, w := range sorted {
 		if w.Size < 0 || !(w.Weight >= 0) || math.IsInf(w.Weight, 1) {
-			return s, fmt.Errorf("size %d with weight %g: neither may be negative, nor the weight infinite", int64(w.Size), w.Weight)
+			return s, fmt.Errorf("size %d with weight %g: both must be finite and not negative", int64(w.Size), w.Weight)
 		}
 		if w.Weight == 0 {
 			continue
@@ -81,11 +77,11 @@ func HistogramSizes(weights []SizeWeight) (Sizes, error) {
 	}
 	switch n := len(s.buckets); {
 	case n == 0:
-		return s, fmt.Errorf("a histogram without any size")
+		return s, fmt.Errorf("the histogram has no size with a weight above 0")
 	case n > MaxSizeWeights:
-		return s, fmt.Errorf("%d different sizes, and a histogram takes %d", n, MaxSizeWeights)
+		return s, fmt.Errorf("the histogram has %d different sizes; use at most %d", n, MaxSizeWeights)
 	case math.IsInf(total, 1):
-		return s, fmt.Errorf("weights whose sum is too large")
+		return s, fmt.Errorf("the sum of the weights is too large")
 	case n == 1:
 		return FixedSize(s.buckets[0].Size), nil
 	}
@@ -93,17 +89,16 @@ func HistogramSizes(weights []SizeWeight) (Sizes, error) {
 	return s, nil
 }
 
-// ReadHistogram reads a histogram of at most [MaxHistogramFile] bytes: a size
-// and a weight on each line, with blanks between them. Sizes may have units;
-// "#" begins a comment; empty lines are skipped. The error is one line that has
-// the number of the line that is wrong.
+// ReadHistogram reads a histogram of at most [MaxHistogramFile] bytes. Each line has a size and a
+// weight, separated by blanks. Sizes may have units; "#" starts a comment; empty lines are
+// skipped. An error is a single line and names the number of the wrong line.
 func ReadHistogram(r io.Reader) (Sizes, error) {
 	data, err := io.ReadAll(io.LimitReader(r, MaxHistogramFile+1))
 	if err != nil {
 		return Sizes{}, err
 	}
 	if len(data) > MaxHistogramFile {
-		return Sizes{}, fmt.Errorf("longer than %s: use fewer sizes", Size(MaxHistogramFile))
+		return Sizes{}, fmt.Errorf("the histogram is longer than %s; use fewer sizes", Size(MaxHistogramFile))
 	}
 	var weights []SizeWeight
 	number := 0
@@ -131,12 +126,12 @@ func parseSizeWeight(size, weight string) (w SizeWeight, err error) {
 		return w, fmt.Errorf("%q is not a size", shorten(size))
 	}
 	if w.Weight, err = strconv.ParseFloat(weight, 64); err != nil || !(w.Weight >= 0) || math.IsInf(w.Weight, 1) {
-		return w, fmt.Errorf("%q is not a weight, a number from 0", shorten(weight))
+		return w, fmt.Errorf("%q is not a weight; use a number from 0", shorten(weight))
 	}
 	return w, nil
 }
 
-// shorten keeps what a file says from filling an error.
+// shorten limits the part of a file that an error quotes.
 func shorten(text string) string {
 	const most = 40
 	if text = strings.TrimSpace(text); len(text) > most {
@@ -151,7 +146,7 @@ func (s Sizes) Max() int { return int(s.most) }
 // Min returns the smallest size in bytes.
 func (s Sizes) Min() int { return int(s.least) }
 
-// Fixed says whether there is one size only, which is then Max.
+// Fixed reports whether all values have the same size, Max.
 func (s Sizes) Fixed() bool { return s.least == s.most }
 
 // Mean returns the mean size in bytes.
@@ -167,8 +162,8 @@ func (s Sizes) Mean() float64 {
 	return sum / total
 }
 
-// Histogram returns the sizes of a histogram in ascending order, and nil for a
-// fixed size and a range. The caller owns it.
+// Histogram returns the sizes of a histogram in ascending order, or nil for a fixed size and a
+// range. The caller owns the slice.
 func (s Sizes) Histogram() []SizeWeight { return slices.Clone(s.buckets) }
 
 func (s Sizes) String() string {
@@ -186,7 +181,7 @@ func (s Sizes) String() string {
 	}
 }
 
-// Set reads what String writes.
+// Set parses the format of String.
 func (s *Sizes) Set(text string) (err error) {
 	if list, found := strings.CutPrefix(text, prefixHistogram); found {
 		*s, err = parseHistogram(list)
@@ -203,7 +198,7 @@ func (s *Sizes) Set(text string) (err error) {
 	}
 	n, err := transport.ParseSize(text)
 	if err != nil {
-		return fmt.Errorf("%q is not a size such as 4KiB, nor uniform:64-4KiB, nor a histogram", shorten(text))
+		return fmt.Errorf("%q is not a size such as 4KiB, a range such as uniform:64-4KiB, or a histogram such as histogram:64=9,4KiB=1", shorten(text))
 	}
 	*s = FixedSize(Size(n))
 	return nil
@@ -214,7 +209,7 @@ func parseHistogram(list string) (Sizes, error) {
 	for item := range strings.SplitSeq(list, ",") {
 		size, weight, found := strings.Cut(item, "=")
 		if !found {
-			return Sizes{}, fmt.Errorf("%q is not of the form size=weight", shorten(item))
+			return Sizes{}, fmt.Errorf("%q is not size=weight", shorten(item))
 		}
 		w, err := parseSizeWeight(size, weight)
 		if err != nil {

@@ -74,7 +74,7 @@ func TestReadHistogram(t *testing.T) {
 		fmt.Fprintln(&tooMany, i, 1)
 	}
 	for text, problem := range map[string]string{
-		"":                        "without any size",
+		"":                        "has no size",
 		"64 9\n65\n":              `line 2: "65" is not a size and a weight`,
 		"64 9 8\n":                "line 1",
 		"\n#\n64 many\n":          `line 3: "many" is not a weight`,

@@ -1,16 +1,16 @@
 package config
 
-// The topologies: which ranks serve, which call, and over what.
+// The topologies: which ranks serve, which call, and how.
 const (
-	// TopologyClientServer: rank 0 serves, and the clients of the others call
-	// it over the transport.
+	// TopologyClientServer: rank 0 serves, and the clients of the other ranks call it over the
+	// transport.
 	TopologyClientServer = "client-server"
-	// TopologyMeshDirect: every rank serves and calls; a client calls the
-	// daemons of all ranks, its own included, over the transport.
+	// TopologyMeshDirect: every rank serves and calls. A client calls the daemons of all ranks,
+	// including its own, over the transport.
 	TopologyMeshDirect = "mesh-direct"
-	// TopologyMeshProxied: every rank serves and calls; a client calls a daemon
-	// of its own rank over shared memory, which answers for the keys that the
-	// rank owns and forwards the others over the transport.
+	// TopologyMeshProxied: every rank serves and calls. A client calls a daemon of its own rank
+	// over shared memory. The daemon answers requests for keys that the rank owns and forwards
+	// the others over the transport.
 	TopologyMeshProxied = "mesh-proxied"
 )
 
@@ -18,20 +18,19 @@ func topologies() []string {
 	return []string{TopologyClientServer, TopologyMeshDirect, TopologyMeshProxied}
 }
 
-// Mesh says whether every rank serves and calls.
+// Mesh reports whether every rank serves and calls.
 func (c *Config) Mesh() bool { return c.Topology != TopologyClientServer }
 
-// Proxied says whether clients reach the transport through their own rank's
-// daemons.
+// Proxied reports whether clients reach other ranks through the daemons of their own rank.
 func (c *Config) Proxied() bool { return c.Topology == TopologyMeshProxied }
 
-// Serves says whether a rank has daemons.
+// Serves reports whether a rank has daemons.
 func (c *Config) Serves(rank int) bool { return c.Mesh() || rank == 0 }
 
-// Calls says whether a rank has clients.
+// Calls reports whether a rank has clients.
 func (c *Config) Calls(rank int) bool { return c.Mesh() || rank > 0 }
 
-// ServingRanks is how many ranks have daemons. They are the first ones.
+// ServingRanks returns the number of ranks with daemons. They have the lowest numbers.
 func (c *Config) ServingRanks() int {
 	if c.Mesh() {
 		return c.Ranks
@@ -39,7 +38,7 @@ func (c *Config) ServingRanks() int {
 	return 1
 }
 
-// CallingRanks is how many ranks have clients.
+// CallingRanks returns the number of ranks with clients.
 func (c *Config) CallingRanks() int {
 	if c.Mesh() {
 		return c.Ranks
@@ -47,7 +46,7 @@ func (c *Config) CallingRanks() int {
 	return c.Ranks - 1
 }
 
-// CallerNumber counts the calling ranks from 0.
+// CallerNumber returns the number of a calling rank among the calling ranks, from 0.
 func (c *Config) CallerNumber(rank int) int {
 	if c.Mesh() {
 		return rank
@@ -55,7 +54,7 @@ func (c *Config) CallerNumber(rank int) int {
 	return rank - 1
 }
 
-// Threads are the polling threads of a rank, daemons and clients.
+// Threads returns the numbers of daemons and clients of a rank, each a polling thread.
 func (c *Config) Threads(rank int) (daemons, clients int) {
 	if c.Serves(rank) {
 		daemons = c.Daemons
@@ -66,14 +65,14 @@ func (c *Config) Threads(rank int) (daemons, clients int) {
 	return daemons, clients
 }
 
-// TotalKeys is the number of distinct keys over all serving ranks.
+// TotalKeys returns the number of distinct keys of all serving ranks.
 func (c *Config) TotalKeys() int { return c.Keys * c.ServingRanks() }
 
-// TotalClients is the number of clients over all calling ranks.
+// TotalClients returns the number of clients of all calling ranks.
 func (c *Config) TotalClients() int { return c.Clients * c.CallingRanks() }
 
-// CallsPerConnection is the most calls in flight on one connection of the
-// transport: a client's, or in mesh-proxied those of all clients of a rank.
+// CallsPerConnection returns the largest number of calls in flight on one connection of the
+// transport: those of a client, or in mesh-proxied those of all clients of a rank.
 func (c *Config) CallsPerConnection() int {
 	if c.Proxied() {
 		return c.Clients * c.InFlight

@@ -9,7 +9,7 @@ import (
 	"transportbench/core/transport"
 )
 
-// Error is an option that is wrong by itself or beside the others.
+// Error is an invalid option, by itself or in combination with others.
 type Error struct {
 	Option  string // the flag's name, without dashes
 	Problem string // what is wrong, and the remedy
@@ -17,7 +17,7 @@ type Error struct {
 
 func (e *Error) Error() string { return fmt.Sprintf("--%s: %s", e.Option, e.Problem) }
 
-// Validate reports the first option that is out of bounds as an [*Error].
+// Validate returns an [*Error] for the first invalid option.
 func (c *Config) Validate() error {
 	for _, check := range []func(*Config) *Error{checkEnums, checkNumbers, checkFractions, checkTimes, checkKeys, checkOperations, checkTokens, checkLoad} {
 		if err := check(c); err != nil {
@@ -67,27 +67,27 @@ func checkNumbers(c *Config) *Error {
 	}
 	for _, b := range bounds {
 		if b.value < b.low || b.value > b.up {
-			return &Error{b.option, fmt.Sprintf("%d is outside %d to %d", b.value, b.low, b.up)}
+			return &Error{b.option, fmt.Sprintf("%d is out of range (%d to %d)", b.value, b.low, b.up)}
 		}
 	}
 	return nil
 }
 
-// checkFractions is written so that a NaN fails too.
+// checkFractions negates its conditions, so that NaN fails too.
 func checkFractions(c *Config) *Error {
 	for _, share := range []struct {
 		option string
 		value  float64
 	}{{"read-ratio", c.ReadRatio}, {"hot-keys", c.HotKeys}, {"hot-share", c.HotShare}} {
 		if !(share.value >= 0 && share.value <= 1) {
-			return &Error{share.option, fmt.Sprintf("%g is outside 0 to 1", share.value)}
+			return &Error{share.option, fmt.Sprintf("%g is out of range (0 to 1)", share.value)}
 		}
 	}
 	switch {
 	case !(c.Theta > 0 && c.Theta < 1):
-		return &Error{"theta", fmt.Sprintf("%g is outside 0 to 1, both excluded", c.Theta)}
+		return &Error{"theta", fmt.Sprintf("%g is out of range (0 to 1, exclusive)", c.Theta)}
 	case c.Distribution == DistributionHotspot && (c.HotKeys == 0 || c.HotKeys == 1):
-		return &Error{"hot-keys", fmt.Sprintf("%g of the keys leaves none that are %s", c.HotKeys, map[float64]string{0: "hot", 1: "cold"}[c.HotKeys])}
+		return &Error{"hot-keys", fmt.Sprintf("%g of the keys leaves no %s keys; use a share between 0 and 1", c.HotKeys, map[float64]string{0: "hot", 1: "cold"}[c.HotKeys])}
 	}
 	return nil
 }
@@ -95,11 +95,11 @@ func checkFractions(c *Config) *Error {
 func checkTimes(c *Config) *Error {
 	switch {
 	case c.Duration < Duration(time.Millisecond):
-		return &Error{"duration", fmt.Sprintf("%v is shorter than 1ms", c.Duration)}
+		return &Error{"duration", fmt.Sprintf("%v is out of range (1ms or more)", c.Duration)}
 	case c.Burn < 0 || c.Burn > Duration(time.Second):
-		return &Error{"burn", fmt.Sprintf("%v is outside 0s to 1s", c.Burn)}
+		return &Error{"burn", fmt.Sprintf("%v is out of range (0s to 1s)", c.Burn)}
 	case c.Warmup < 0:
-		return &Error{"warmup", fmt.Sprintf("%v is negative", c.Warmup)}
+		return &Error{"warmup", fmt.Sprintf("%v is negative; use 0s or more", c.Warmup)}
 	}
 	return nil
 }
@@ -107,9 +107,9 @@ func checkTimes(c *Config) *Error {
 func checkKeys(c *Config) *Error {
 	switch {
 	case c.TotalKeys() > MaxKeys:
-		return &Error{"keys", fmt.Sprintf("%d on each of %d ranks are more than %d together", c.Keys, c.ServingRanks(), MaxKeys)}
+		return &Error{"keys", fmt.Sprintf("%d on each of %d ranks exceed %d in all; use fewer", c.Keys, c.ServingRanks(), MaxKeys)}
 	case c.Daemons > c.Keys:
-		return &Error{"daemons", fmt.Sprintf("%d daemons for %d keys leave some without any; use --keys %d or more", c.Daemons, c.Keys, c.Daemons)}
+		return &Error{"daemons", fmt.Sprintf("%d daemons for %d keys leave a daemon without keys; use --keys %d or more", c.Daemons, c.Keys, c.Daemons)}
 	}
 	return nil
 }
@@ -122,7 +122,7 @@ func checkOperations(c *Config) *Error {
 		return &Error{"pattern", err.Error()}
 	}
 	if len(c.Mix) > 0 && len(c.Pattern) > 0 {
-		return &Error{"pattern", "stands beside a mix; use --mix none or --pattern none"}
+		return &Error{"pattern", "cannot be combined with a mix; use --mix none or --pattern none"}
 	}
 	return nil
 }
@@ -132,31 +132,30 @@ func checkTokens(c *Config) *Error {
 		return nil
 	}
 	if c.TokensPerBlock == 0 {
-		return &Error{"bytes-per-token", "there are no tokens; set --tokens-per-block too"}
+		return &Error{"bytes-per-token", "needs --tokens-per-block; set it too"}
 	}
 	if want := FixedSize(c.BlockSize()); want.Max() > MaxValueSize {
-		return &Error{"bytes-per-token", fmt.Sprintf("blocks of %s are larger than %s", want, Size(MaxValueSize))}
+		return &Error{"bytes-per-token", fmt.Sprintf("blocks of %s exceed %s; use fewer tokens or bytes", want, Size(MaxValueSize))}
 	} else if !c.ValueSize.Fixed() || c.ValueSize.Max() != want.Max() {
-		return &Error{"value-size", fmt.Sprintf("is not the %s that tokens-per-block and bytes-per-token make; leave it out, or use --bytes-per-token 0", want)}
+		return &Error{"value-size", fmt.Sprintf("differs from the %s of tokens-per-block times bytes-per-token; leave it out, or use --bytes-per-token 0", want)}
 	}
 	return nil
 }
 
-// BlockSize returns the bytes of a block of tokens, 0 where
-// Config.BytesPerToken is.
+// BlockSize returns the bytes of a block of tokens, or 0 if Config.BytesPerToken is 0.
 func (c *Config) BlockSize() Size { return Size(c.TokensPerBlock) * c.BytesPerToken }
 
-// checkLoad looks at the options of meshes and open loops.
+// checkLoad checks the options of meshes and open loops.
 func checkLoad(c *Config) *Error {
 	switch {
 	case c.RemoteShare != ByHash && !(c.RemoteShare >= 0 && c.RemoteShare <= 1):
-		return &Error{"remote-share", fmt.Sprintf("%g is outside 0 to 1", float64(c.RemoteShare))}
+		return &Error{"remote-share", fmt.Sprintf("%g is out of range (0 to 1)", float64(c.RemoteShare))}
 	case c.RemoteShare != ByHash && !c.Mesh():
-		return &Error{"remote-share", "in client-server every request goes to rank 0; use --topology mesh-direct or mesh-proxied, or leave it out"}
+		return &Error{"remote-share", "has no effect in client-server, where every request goes to rank 0; use --topology mesh-direct or mesh-proxied, or leave it out"}
 	case c.Rate != 0 && !(c.Rate >= minRate && c.Rate <= maxRate):
-		return &Error{"rate", fmt.Sprintf("%g op/s is outside %g to %g", float64(c.Rate), minRate, maxRate)}
+		return &Error{"rate", fmt.Sprintf("%g op/s is out of range (%g to %g)", float64(c.Rate), minRate, maxRate)}
 	case c.Proxied() && c.Idle == IdlePark:
-		return &Error{"idle", "park: a daemon of mesh-proxied listens to clients and to other ranks and can park for one of them only; use auto, spin or yield"}
+		return &Error{"idle", "park does not work with mesh-proxied, where a daemon waits for clients and for other ranks at the same time; use auto, spin or yield"}
 	}
 	return nil
 }

@@ -6,7 +6,7 @@ import (
 	"transportbench/core/transport"
 )
 
-// Duration is written as Go writes durations, "1.5s", in flags, files and JSON.
+// Duration is formatted as in Go, "1.5s", in flags, files and JSON.
 type Duration time.Duration
 
 func (d Duration) String() string { return time.Duration(d).String() }
@@ -21,14 +21,13 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	return err
 }
 
-// Size is a number of bytes, written "32", "4KiB" or "1MiB" in flags and
-// files and as a plain number in JSON, where it is compared and plotted.
+// Size is a number of bytes. In flags and files it is written "32", "4KiB" or "1MiB"; in JSON it is
+// a plain number, for programs that compare and plot it.
 type Size int64
 
 func (s Size) String() string { return transport.FormatSize(int64(s)) }
 
-// Set implements the flag's parsing; the units are those of
-// [transport.ParseSize].
+// Set parses a size with the units of [transport.ParseSize].
 func (s *Size) Set(text string) error {
 	n, err := transport.ParseSize(text)
 	*s = Size(n)

@@ -85,7 +85,7 @@ func TestSpecOfEveryFormatIsTheSame(t *testing.T) {
 func TestBadSpecs(t *testing.T) {
 	for text, want := range map[string]string{
 		"axis: {a: 1}":                `unknown key "axis"; did you mean "axes"?`,
-		"repeats: 0":                  "repeats: 0 is outside",
+		"repeats: 0":                  "repeats: 0 is out of range",
 		"repeats: many":               "repeats:",
 		"order: interleavd":           `did you mean "interleaved"?`,
 		"limit: -1s":                  "negative",

@@ -110,7 +110,7 @@ func oneLine(text string) string {
 func (s *Spec) Check() error {
 	switch {
 	case s.Repeats < 1 || s.Repeats > 10_000:
-		return fmt.Errorf("repeats: %d is outside 1 to 10000", s.Repeats)
+		return fmt.Errorf("repeats: %d is out of range (1 to 10000)", s.Repeats)
 	case s.Order != Interleaved && s.Order != Sequential:
 		return fmt.Errorf("order: %q is not %s or %s%s", s.Order, Interleaved, Sequential,
 			transport.SuggestionFor(s.Order, []string{Interleaved, Sequential}))

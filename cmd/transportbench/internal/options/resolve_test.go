@@ -204,9 +204,9 @@ func TestErrors(t *testing.T) {
 		{"ill-typed variable", given{env: map[string]string{"TRANSPORTBENCH_DURATION": "5"}},
 			[]string{`TRANSPORTBENCH_DURATION: "5" is not a duration such as 500ms`}},
 		{"ill-typed in a file", given{file: "pin: perhaps\n"}, []string{"pin in", `"perhaps" is not true or false`}},
-		{"out of bounds flag", given{args: []string{"--keys=0"}}, []string{"--keys: 0 is outside 1"}},
-		{"out of bounds variable", given{env: map[string]string{"TRANSPORTBENCH_KEYS": "0"}}, []string{"TRANSPORTBENCH_KEYS: 0 is outside 1"}},
-		{"out of bounds in a file", given{file: "repeats: 0\n"}, []string{"repeats in", "0 is outside 1"}},
+		{"out of bounds flag", given{args: []string{"--keys=0"}}, []string{"--keys: 0 is out of range (1"}},
+		{"out of bounds variable", given{env: map[string]string{"TRANSPORTBENCH_KEYS": "0"}}, []string{"TRANSPORTBENCH_KEYS: 0 is out of range (1"}},
+		{"out of bounds in a file", given{file: "repeats: 0\n"}, []string{"repeats in", "0 is out of range (1"}},
 		{"more daemons than keys", given{args: []string{"--daemons=3", "--keys=2"}}, []string{"--daemons: 3 daemons for 2 keys", "--keys 3"}},
 		{"no such histogram", given{args: []string{"--value-size=file:/no/such"}}, []string{"--value-size: /no/such: no such file"}},
 		{"directory for a histogram", given{args: []string{"--value-size=file:/"}}, []string{"--value-size: /: is a directory"}},
@@ -281,9 +281,9 @@ func TestReplacingOptions(t *testing.T) {
 		})
 	}
 	for problem, args := range map[string][]string{
-		"--value-size: is not the 512 that":      {"--tokens-per-block=128", "--bytes-per-token=4", "--value-size=1KiB"},
-		"--pattern: stands beside a mix":         {"--pattern=read:1", "--mix=read:1"},
-		"--bytes-per-token: 9223372036854775807": {"--profile=kvcache", "--bytes-per-token=9223372036854775807"},
+		"--value-size: differs from the 512 of":    {"--tokens-per-block=128", "--bytes-per-token=4", "--value-size=1KiB"},
+		"--pattern: cannot be combined with a mix": {"--pattern=read:1", "--mix=read:1"},
+		"--bytes-per-token: 9223372036854775807":   {"--profile=kvcache", "--bytes-per-token=9223372036854775807"},
 	} {
 		_, err := resolve(t, given{args: args})
 		require.ErrorContains(t, err, problem)

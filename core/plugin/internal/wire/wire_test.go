@@ -199,7 +199,7 @@ func TestErrorsKeepFields(t *testing.T) {
 		return err
 	}
 	t.Run("config.Error", func(t *testing.T) {
-		want := &config.Error{Option: "ranks", Problem: "1 is outside 2 to 1024"}
+		want := &config.Error{Option: "ranks", Problem: "1 is out of range (2 to 1024)"}
 		var got *config.Error
 		require.ErrorAs(t, fail(t, fmt.Errorf("rank 0: %w", want)), &got)
 		require.Equal(t, want, got)
