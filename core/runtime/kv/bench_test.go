@@ -79,7 +79,7 @@ func BenchmarkServe(b *testing.B) {
 func BenchmarkOwner(b *testing.B) {
 	key := uint64(0)
 	for b.Loop() {
-		owner := Owner(key, 3)
+		owner := DaemonOf(key, 3)
 		if owner < 0 || owner > 2 {
 			b.Fatalf("key %d belongs to daemon %d of 3", key, owner)
 		}

@@ -2,20 +2,20 @@ package kv
 
 import "encoding/binary"
 
-// Failure is what is wrong with a response.
+// Failure is a reason why a response is wrong.
 type Failure uint8
 
-// What [Check] finds, in the order in which it looks.
+// The failures that [Check] finds, in the order of its checks.
 const (
 	FailureNone     Failure = iota
 	FailureShort            // shorter than a header
 	FailureStatus           // the key is missing, or the request was rejected
 	FailureKey              // answers for another key
-	FailureStale            // a version that the client has seen replaced
+	FailureStale            // an older version than the client has seen
 	FailureSize             // a value of the wrong length
-	FailureChecksum         // a value that was damaged, or belongs to another key
+	FailureChecksum         // a damaged value, or a value of another key
 
-	// NumFailures sizes an array that counts them.
+	// NumFailures is the number of failures, FailureNone included.
 	NumFailures = iota
 )
 
@@ -25,19 +25,17 @@ func (f Failure) String() string {
 	}[f]
 }
 
-// AnySize is the wantSize of a GET where values differ in length.
+// AnySize is the wantSize of a GET if values differ in length.
 const AnySize = -1
 
 // Check verifies the response to a request for key and returns its version.
 //
-// minVersion is the newest version that the client has seen of the key; an
-// older one (modulo 2^32) is stale. For a GET, wantSize is the length of the
-// value in bytes, and sum asks for its checksum to be verified; for a PUT and a
-// LOOKUP, whose responses have no value, wantSize is 0 and sum has no effect.
-// With [AnySize] a value that was cut or prolonged is found by its checksum,
-// which covers its length.
+// minVersion is the newest version of the key that the client has seen; an older one (modulo 2^32)
+// is stale. For a GET, wantSize is the length of the value in bytes, and sum enables the check of
+// the checksum. Responses to a PUT and a LOOKUP have no value: wantSize is 0 and sum has no effect.
+// With [AnySize], the checksum detects a wrong length, because it covers the length.
 //
-// The version is 0 with any failure but FailureSize and FailureChecksum.
+// The version is 0 with any failure except FailureSize and FailureChecksum.
 func Check(response []byte, key uint64, minVersion uint32, wantSize int, sum bool) (version uint32, f Failure) {
 	if len(response) < HeaderSize {
 		return 0, FailureShort
@@ -59,8 +57,8 @@ func Check(response []byte, key uint64, minVersion uint32, wantSize int, sum boo
 	return version, FailureNone
 }
 
-// headerFailure looks at the status first: a request that arrived too short to
-// have a key is rejected with none.
+// headerFailure checks the status first, because the rejection of a request that was too short to
+// have a key has no key either.
 func headerFailure(first uint64) Failure {
 	if first&0xff != statusOK {
 		return FailureStatus
@@ -68,7 +66,7 @@ func headerFailure(first uint64) Failure {
 	return FailureKey
 }
 
-// Intact says whether a PUT has the value that its header promises.
+// Intact reports whether the value of a PUT has the checksum in its header.
 func Intact(request []byte) bool {
 	if len(request) < HeaderSize || request[0] != opPut {
 		return false

@@ -6,10 +6,10 @@ import (
 	"transportbench/core/base/config"
 )
 
-// HeaderSize is the size of a message without its value, in bytes.
+// HeaderSize is the size in bytes of a message without its value.
 const HeaderSize = config.MessageHeader
 
-// MaxKey is the largest key: the header has 56 bits for it.
+// MaxKey is the largest key; the header has 56 bits for it.
 const MaxKey = 1<<56 - 1
 
 // The low byte of a request's first word.
@@ -21,40 +21,36 @@ const (
 
 // The low byte of a response's first word.
 const (
-	statusOK      = 0 // not to be changed: an entry in the store carries it
+	statusOK      = 0 // must be 0, because it is in the header of every entry
 	statusMissing = 1 // no such key
-	statusBad     = 2 // not a request, or a value larger than the store takes
-	statusCorrupt = 3 // the value does not fit its checksum
+	statusBad     = 2 // not a valid request, or a value too large for the store
+	statusCorrupt = 3 // wrong checksum
 )
 
-// EncodeGet writes a GET of key to the start of dst and returns that part of
-// it. dst must have a capacity of HeaderSize; its contents do not matter. The
-// key must not exceed [MaxKey].
+// EncodeGet writes a GET of key to the start of dst and returns that part of dst. dst must have a
+// capacity of at least HeaderSize. The key must not exceed [MaxKey].
 func EncodeGet(dst []byte, key uint64) []byte {
 	dst = dst[:HeaderSize]
 	putHeader(dst, key<<8|opGet, 0, 0)
 	return dst
 }
 
-// EncodeLookup writes a LOOKUP of key to the start of dst and returns that part
-// of it. dst must have a capacity of HeaderSize; its contents do not matter. The
-// key must not exceed [MaxKey].
+// EncodeLookup writes a LOOKUP of key like [EncodeGet].
 func EncodeLookup(dst []byte, key uint64) []byte {
 	dst = dst[:HeaderSize]
 	putHeader(dst, key<<8|opLookup, 0, 0)
 	return dst
 }
 
-// IsGet says whether a request, which must have a header, asks for a GET.
+// IsGet reports whether a request, which must have a header, is a GET.
 func IsGet(request []byte) bool { return request[0] == opGet }
 
-// EncodePut writes a PUT of key with a value of size bytes to the start of dst
-// and returns that part of it. dst must have a capacity of HeaderSize+size; its
-// contents do not matter. The key must not exceed [MaxKey].
+// EncodePut writes a PUT of key with a value of size bytes to the start of dst and returns that
+// part of dst. dst must have a capacity of at least HeaderSize+size. The key must not exceed
+// [MaxKey].
 //
-// The value follows from key and nonce. Under another nonce its words are
-// others, and within a value no two are alike, so that lost, repeated and stale
-// parts show in the checksum.
+// The value depends on key and nonce. Another nonce gives other words, and the words within a value
+// differ, so that the checksum detects lost, repeated and stale parts.
 func EncodePut(dst []byte, key uint64, size int, nonce uint64) []byte {
 	dst = dst[:HeaderSize+size]
 	value := dst[HeaderSize:]
@@ -69,7 +65,7 @@ func putHeader(dst []byte, word uint64, version, sum uint32) {
 	binary.LittleEndian.PutUint64(dst[8:], uint64(sum)<<32|uint64(version))
 }
 
-// fill writes words that start at seed and step by an odd number.
+// fill writes words that start at seed and increase by an odd step.
 func fill(dst []byte, seed uint64) {
 	for len(dst) >= 32 {
 		binary.LittleEndian.PutUint64(dst, seed)
@@ -84,12 +80,12 @@ func fill(dst []byte, seed uint64) {
 	}
 }
 
-// fillTail writes the last 1 to 31 bytes.
+// fillTail writes the last 1 to 31 bytes of a value.
 func fillTail(dst []byte, seed uint64) {
 	for i := range dst {
 		dst[i] = byte((seed + uint64(i/8)*fillStep) >> (i % 8 * 8))
 	}
 }
 
-// fillStep is odd, and four times it fits a constant of 64 bits.
+// fillStep is odd, and four times its value fits a 64-bit constant.
 const fillStep = 0x1e3779b97f4a7c15

@@ -1,33 +1,31 @@
-// Package kv is the load that every transport carries: a key-value store, and
-// the codec of its requests and responses.
+// Package kv is the load that every transport carries: a key-value store, and the format of its
+// requests and responses.
 //
 // # Messages
 //
-// A message is a header of 16 bytes, and a value for some:
+// A message is a header of 16 bytes, followed by a value in some messages:
 //
-//	bytes 0-7    key<<8 | op (request) or status (response)
+//	bytes 0-7    key<<8 | operation (request) or status (response)
 //	bytes 8-11   version
 //	bytes 12-15  checksum of the value and the key
 //	bytes 16-    the value
 //
-// Integers are little-endian; a key is less than 2^56.
+// Integers are little-endian; a key is below 2^56.
 //
 //	GET     header with version and checksum 0
-//	LOOKUP  the same, and asks for no more than the entry's header
+//	LOOKUP  the same header; asks for the entry's header only
 //	PUT     header with version 0 and the checksum, then the value
 //
-// The response to a GET is the header and the value, as they lie in the store:
-// wire format and store layout are the same, so that a GET is answered by
-// pointing at the entry and nothing is encoded or copied. The response to a
-// LOOKUP is the entry's header alone, and that to a PUT its new header. A
-// request that cannot be served is answered by a header with its status.
+// The response to a GET is the entry, header and value, as it is in the store: the wire format is
+// the layout of the store, so a GET is answered by pointing at the entry, without encoding or
+// copying. The response to a LOOKUP is the entry's header, and the response to a PUT its new
+// header. A request that cannot be served is answered by a header with its status.
 //
 // # Verification
 //
-// [Check] finds a response that belongs to another key, is older than the
-// client's own knowledge, has the wrong length, or was damaged. The checksum
-// covers the key, so that a value delivered for another key fails even where
-// its header was exchanged with it, and the length, so that one that was cut
-// fails even where values of any length are right. Versions grow by one with
-// each PUT of a key, start at 1, and are compared modulo 2^32.
+// [Check] detects a response that belongs to another key, is older than what the client has
+// already seen, has the wrong length, or is damaged. The checksum covers the key, which detects a
+// value of another key even if the header was replaced with it, and the length, which detects a
+// cut value even if values differ in length. The version of an entry starts at 1 and grows by one
+// with each PUT; versions are compared modulo 2^32.
 package kv

@@ -2,7 +2,7 @@ package kv
 
 import "encoding/binary"
 
-// Outcome is what became of a request.
+// Outcome is the outcome of a request.
 type Outcome uint8
 
 // The outcomes of [Store.Serve].
@@ -10,16 +10,14 @@ const (
 	OutcomeGet      Outcome = iota // answered with an entry
 	OutcomePut                     // stored
 	OutcomeLookup                  // answered with an entry's header
-	OutcomeRejected                // could not be served; the response says why
+	OutcomeRejected                // not served; the response has the status
 )
 
-// Serve answers a request, whatever its bytes are. The response is not to be
-// written to. A GET's is the entry in the store: a PUT that is served later
-// changes it in place, to the entry as it is then, which is as right an answer
-// for as long as it has not been sent. Where [Store.Resized] says so, the length
-// of the response has to follow: see [Store.Refresh]. It is valid until Close.
-// All other responses lie in header, until the caller uses it again. The
-// request is not kept. Serve does not allocate.
+// Serve answers a request, which may have any bytes, and does not keep it. The caller must not write
+// to the response. The response to a GET is the entry in the store and valid until Close: a later
+// PUT changes it in place, and until it is sent the new entry is an equally correct answer. If
+// [Store.Resized] returns true, the response must be updated with [Store.Refresh]. All other
+// responses are in header. Serve does not allocate.
 func (s *Store) Serve(request []byte, header *[HeaderSize]byte) (response []byte, outcome Outcome) {
 	if len(request) < HeaderSize {
 		return reject(header, 0, statusBad)
@@ -62,8 +60,7 @@ func (s *Store) put(first uint64, sum uint32, value []byte, header *[HeaderSize]
 	return header[:], OutcomePut
 }
 
-// renew gives an entry its next version, which has a length and a checksum, and
-// writes its header to header as well.
+// renew sets the header of an entry's next version and copies it to header.
 func (s *Store) renew(at, first uint64, length int, sum uint32, header *[HeaderSize]byte) (entry []byte) {
 	if s.length(at) != length {
 		s.setLength(at, length)
@@ -76,11 +73,11 @@ func (s *Store) renew(at, first uint64, length int, sum uint32, header *[HeaderS
 	return entry
 }
 
-// ServeHead answers a PUT of size bytes whose value stays in memory that the store
-// cannot read: head is its first HeaderSize bytes, or more. Whoever can read the value
-// verifies it, with [Intact]. The entry has the version, length and checksum of the new
-// value and the bytes of an old one, so that a GET of it would be answered with what
-// [Check] finds damaged. All other requests are rejected; otherwise it is as Serve.
+// ServeHead is Serve for a PUT of size bytes whose value is in memory that the store cannot read;
+// head has at least the first HeaderSize bytes. The caller must verify the value, with [Intact].
+// Afterwards the entry has the version, length and checksum of the new value and the bytes of an
+// old one, so [Check] finds the response to a GET damaged. ServeHead rejects all requests other than
+// PUTs.
 func (s *Store) ServeHead(head []byte, size int, header *[HeaderSize]byte) (response []byte, outcome Outcome) {
 	if len(head) < HeaderSize {
 		return reject(header, 0, statusBad)
@@ -98,24 +95,23 @@ func (s *Store) ServeHead(head []byte, size int, header *[HeaderSize]byte) (resp
 	return header[:], OutcomePut
 }
 
-// Resized says whether a PUT has changed the length of an entry since the last
-// call of [Store.Settle]. Where all values have one length it never does.
+// Resized reports whether a PUT has changed the length of an entry since the last [Store.Settle].
+// If all values have the same length, it is always false.
 func (s *Store) Resized() bool { return s.resized }
 
-// Refresh returns a response of Serve as it is now: that to a GET has the
-// entry's present length, and others are returned as they are. Responses that
-// are still to be sent must be refreshed after any PUT that changed a length,
-// or what is sent is neither the old entry nor the new one.
+// Refresh returns a response of Serve with the current length of its entry if it is the response to
+// a GET; it returns other responses unchanged. After a PUT that changed a length, the responses that
+// are not sent yet must be refreshed, or they are a mixture of the old and the new entry.
 func (s *Store) Refresh(response []byte) []byte {
 	at, found := s.find(binary.LittleEndian.Uint64(response) &^ 0xff)
-	// The key is in the response, whose place says whether it is the entry.
+	// The response has the key, and its address shows whether it is the entry.
 	if !found || &response[0] != &s.memory[at+prefixSize] {
 		return response
 	}
 	return s.entry(at, s.length(at))
 }
 
-// Settle says that every response that is still to be sent has been refreshed.
+// Settle clears Resized. Call it after all responses that are not sent yet have been refreshed.
 func (s *Store) Settle() { s.resized = false }
 
 func reject(header *[HeaderSize]byte, first, status uint64) ([]byte, Outcome) {

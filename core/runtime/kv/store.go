@@ -8,31 +8,30 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Store holds the entries of one daemon. It belongs to one thread.
+// Store has the entries of one daemon. It belongs to one thread.
 //
-// It is a hash table with linear probing, at most half full, whose slots lie in
-// one anonymous mapping off the Go heap, so that the collector neither scans
-// nor counts them. A slot is a prefix and an entry, which is the response to a
-// GET as it goes out:
+// It is a hash table with linear probing that is at most half full. Its buckets are in one
+// anonymous mapping off the Go heap, so that the collector neither scans nor counts them. A bucket
+// is a prefix and an entry, which is the response to a GET:
 //
-//	bytes 0-3    length of the entry, 0 for a free slot
+//	bytes 0-3    length of the entry, 0 if the bucket is free
 //	bytes 16-31  header: key<<8, version, checksum
 //	bytes 32-    value
 //
-// The prefix keeps entries aligned to 16 bytes. Slots are a whole number of
-// cache lines, and one where values have 32 bytes or fewer, so that a lookup
-// costs one miss. Keys are never removed, hence no tombstones.
+// The prefix aligns entries to 16 bytes. A bucket is a whole number of cache lines, one for values
+// of up to 32 bytes, so that a lookup costs one cache miss. Keys are never removed, so there are no
+// tombstones.
 type Store struct {
-	// VerifyEvery is how many PUTs pass for each whose checksum is verified
-	// before it is stored: 1, as NewStore sets it, verifies all; it must not
-	// be less. It may be changed between two calls of Serve.
+	// VerifyEvery is the sampling of checksums: one of VerifyEvery PUTs is verified before it is
+	// stored. NewStore sets it to 1, the smallest valid value. It may be changed between two
+	// calls of Serve.
 	VerifyEvery int
 	verifyIn    int // PUTs until the next verification
 
 	memory   []byte
-	stride   uint64 // bytes of a slot
-	mask     uint64 // slots - 1
-	shift    uint   // 64 - log2(slots)
+	stride   uint64 // bytes of a bucket
+	mask     uint64 // buckets - 1
+	shift    uint   // 64 - log2(buckets)
 	maxValue int
 	used     int
 	capacity int
@@ -43,22 +42,22 @@ const (
 	prefixSize = 16
 	cacheLine  = 64
 
-	addressBits = 47 // what a process can map
+	addressBits = 47 // of the address space of a process
 
 	fibonacci = 0x9e3779b97f4a7c15 // 2^64 over the golden ratio
 )
 
-// NewStore maps memory for capacity keys with values of up to maxValue bytes;
-// pages are taken when Fill touches them. The caller must Close it.
+// NewStore maps memory for capacity keys with values of up to maxValue bytes. Fill touches the
+// pages. The caller must Close the store.
 func NewStore(capacity, maxValue int) (*Store, error) {
 	if capacity < 1 || maxValue < 0 {
 		return nil, fmt.Errorf("kv: making a store of %d keys with values of %d bytes: "+
-			"at least one key and no negative size are needed", capacity, maxValue)
+			"it needs at least one key and a size of 0 or more", capacity, maxValue)
 	}
 	width := bits.Len64(2*uint64(capacity) - 1)
-	slots := uint64(1) << width
+	buckets := uint64(1) << width
 	stride := (uint64(maxValue) + prefixSize + HeaderSize + cacheLine - 1) &^ (cacheLine - 1)
-	overflow, size := bits.Mul64(slots, stride)
+	overflow, size := bits.Mul64(buckets, stride)
 	if width > addressBits || overflow != 0 || size > 1<<addressBits {
 		return nil, fmt.Errorf("kv: a store of %d keys with values of %d bytes exceeds the address space: "+
 			"use fewer keys or smaller values", capacity, maxValue)
@@ -70,13 +69,13 @@ func NewStore(capacity, maxValue int) (*Store, error) {
 	}
 	return &Store{
 		VerifyEvery: 1, verifyIn: 1,
-		memory: memory, stride: stride, mask: slots - 1, shift: uint(64 - width),
+		memory: memory, stride: stride, mask: buckets - 1, shift: uint(64 - width),
 		maxValue: maxValue, capacity: capacity,
 	}, nil
 }
 
-// Close unmaps the memory. Whatever Serve has returned must not be touched any
-// more, and Serve and Fill must not be called. It is idempotent.
+// Close unmaps the memory. Responses of Serve are invalid afterwards, and Serve and Fill must not be
+// called. Close is idempotent.
 func (s *Store) Close() error {
 	if s.memory == nil {
 		return nil
@@ -89,12 +88,12 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// Fill puts key into the store, at version 1 and with a value of size bytes
-// that follows from the key. A key that is there already starts again. The
-// error says that the key or the size is out of range, or the store full.
+// Fill puts key into the store at version 1, or resets it if it is already there. Its value has size
+// bytes and depends on the key. Fill returns an error if the key or the size is out of range or the
+// store is full.
 func (s *Store) Fill(key uint64, size int) error {
 	if key > MaxKey {
-		return fmt.Errorf("kv: filling key %d: the largest is %d", key, uint64(MaxKey))
+		return fmt.Errorf("kv: filling key %d: the largest key is %d", key, uint64(MaxKey))
 	}
 	if size < 0 || size > s.maxValue {
 		return fmt.Errorf("kv: filling key %d with %d bytes: the store was made for %d", key, size, s.maxValue)
@@ -102,7 +101,7 @@ func (s *Store) Fill(key uint64, size int) error {
 	at, found := s.find(key << 8)
 	if !found {
 		if s.used == s.capacity {
-			return fmt.Errorf("kv: filling key %d: the store was made for %d keys and has them", key, s.capacity)
+			return fmt.Errorf("kv: filling key %d: the store was made for %d keys and is full", key, s.capacity)
 		}
 		s.used++
 	}
@@ -118,17 +117,17 @@ func (s *Store) Fill(key uint64, size int) error {
 	return nil
 }
 
-// Len returns how many keys the store has.
+// Len returns the number of keys in the store.
 func (s *Store) Len() int { return s.used }
 
-// find returns where the slot is of the key whose entry begins with first, or
-// the free slot where it would go.
+// find returns the offset of the bucket of the key whose entry starts with first, or of the free
+// bucket where it would go.
 func (s *Store) find(first uint64) (at uint64, found bool) {
-	// It ends, since half of the slots at the least are free. The hash is
-	// Fibonacci's: keys that follow each other, which is what a workload has,
-	// are spread with hardly a collision, so that the loop is predicted.
-	for slot := (first >> 8) * fibonacci >> s.shift; ; slot = (slot + 1) & s.mask {
-		at = slot * s.stride
+	// The loop ends because at least half of the buckets are free. Fibonacci hashing spreads
+	// consecutive keys, which a workload has, almost without collisions, so the branches are
+	// predicted.
+	for bucket := (first >> 8) * fibonacci >> s.shift; ; bucket = (bucket + 1) & s.mask {
+		at = bucket * s.stride
 		if s.length(at) == 0 {
 			return at, false
 		}

@@ -200,7 +200,7 @@ func TestProbesAreFew(t *testing.T) {
 			all = append(all, key)
 			spread = append(spread, mix(key^seedA, seedB)&MaxKey)
 		}
-		if Owner(key, 3) == 1 {
+		if DaemonOf(key, 3) == 1 {
 			thirdOfThem = append(thirdOfThem, key)
 		}
 	}

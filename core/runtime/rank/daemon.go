@@ -75,7 +75,7 @@ func newDaemon(w wiring, index int, idle string, worker transport.Worker) (*daem
 func newStore(w wiring, index int) (*kv.Store, error) {
 	cfg := w.cfg
 	owns := func(key uint64) bool {
-		return kv.RankOf(key, cfg.ServingRanks()) == w.rank && kv.Owner(key, cfg.Daemons) == index
+		return kv.RankOf(key, cfg.ServingRanks()) == w.rank && kv.DaemonOf(key, cfg.Daemons) == index
 	}
 	owned := 0
 	for key := range uint64(cfg.TotalKeys()) {

@@ -153,7 +153,7 @@ func (r *route) choose(key uint64) (uint64, transport.PeerID, bool) {
 	}
 	daemon := uint64(0)
 	if r.daemons > 1 {
-		daemon = uint64(kv.Owner(key, int(r.daemons)))
+		daemon = uint64(kv.DaemonOf(key, int(r.daemons)))
 	}
 	peer := owner*r.daemons + daemon
 	if r.proxied {

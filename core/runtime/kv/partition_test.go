@@ -12,7 +12,7 @@ func TestOwnerIsEven(t *testing.T) {
 	for _, daemons := range []int{1, 2, 3, 7, 64} {
 		owned := make([]int, daemons)
 		for key := range uint64(keys) {
-			owned[Owner(key, daemons)]++
+			owned[DaemonOf(key, daemons)]++
 		}
 		mean := keys / daemons
 		for _, n := range owned {
@@ -74,7 +74,7 @@ func TestDaemonsOfARankShareItsKeys(t *testing.T) {
 	const keys, ranks, daemons = 120_000, 3, 4
 	var owned [ranks][daemons]int
 	for key := range uint64(keys) {
-		owned[RankOf(key, ranks)][Owner(key, daemons)]++
+		owned[RankOf(key, ranks)][DaemonOf(key, daemons)]++
 	}
 	for rank := range owned {
 		total := 0
