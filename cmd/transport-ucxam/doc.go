@@ -1,3 +1,3 @@
-// Command transport-ucxam is the plugin of the transport over UCX's active
+// Command transport-ucxam is the plugin of the transport over UCX active
 // messages.
 package main

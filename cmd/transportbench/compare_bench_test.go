@@ -54,8 +54,8 @@ func BenchmarkSameAgainstSame(b *testing.B) {
 }
 
 // BenchmarkSlowDownOf5Percent burns a twentieth of the median latency before
-// each call, and reports how often that is found with 10 repeats, and what it
-// is found to be.
+// each call. It reports how often 10 repeats detect that, and the size that they
+// measure.
 func BenchmarkSlowDownOf5Percent(b *testing.B) {
 	i := command(b, "run", "--json", "--transport", "shm", "--profile", "pingpong", "--duration", "500ms", "--repeats", "6")
 	_ = i.cmd.Run()

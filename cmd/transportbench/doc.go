@@ -1,3 +1,3 @@
-// Command transportbench compares RPC transports: one runtime drives each of
-// them through the same interface, and only the transport changes.
+// Command transportbench compares RPC transports. One runtime drives each of
+// them through the same interface, so only the transport differs.
 package main

@@ -37,11 +37,11 @@ func buildAndRun(m *testing.M) int {
 	for output, arguments := range map[string][]string{
 		"transportbench":        {"transportbench/cmd/transportbench"},
 		"plugins/transport-shm": {"transportbench/cmd/transport-shm"},
-		// Without its native library, as CGO_ENABLED=0 builds it.
+		// CGO_ENABLED=0 builds these without their native libraries.
 		"plugins/transport-copyrpc": {"transportbench/cmd/transport-copyrpc"},
 		"plugins/transport-erpc":    {"transportbench/cmd/transport-erpc"},
 		"plugins/transport-tcpx":    {"transportbench/cmd/transport-tcpx"},
-		// Other settings of the compiler make another runtime.
+		// Other compiler settings make another runtime.
 		"mixed/transport-shm": {"-gcflags=-l", "transportbench/cmd/transport-shm"},
 	} {
 		arguments = append([]string{"build", "-buildvcs=false", "-trimpath", "-o", filepath.Join(bin, output)}, arguments...)
@@ -55,11 +55,11 @@ func buildAndRun(m *testing.M) int {
 	return m.Run()
 }
 
-// window is long enough for operations to complete in it also where everything
-// else wants the processors; a run that completes none fails.
+// window is long enough for operations to complete even on a busy machine. A run
+// that completes none fails.
 const window = "400ms"
 
-// short are the options of a run that is over soon.
+// short has the options of a short run.
 var short = []string{"--transport", "shm", "--duration", window, "--warmup", "20ms", "--repeats", "2"}
 
 // invocation is one run of the built command.
@@ -81,7 +81,7 @@ func command(t testing.TB, args ...string) *invocation {
 	return i
 }
 
-// shortTempDir is one whose path a socket's fits into.
+// shortTempDir returns a directory whose path is short enough for a socket's.
 func shortTempDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "tb")
@@ -90,7 +90,7 @@ func shortTempDir(t testing.TB) string {
 	return dir
 }
 
-// wait returns the exit code once the command and all its plugins are gone.
+// wait waits for the command and all its plugins, and returns the exit code.
 func (i *invocation) wait(t *testing.T) int {
 	t.Helper()
 	err := i.cmd.Wait()
@@ -108,8 +108,8 @@ func (i *invocation) run(t *testing.T) int {
 	return i.wait(t)
 }
 
-// TestLoads runs what a load can be made of, each over a real transport with
-// every response verified.
+// TestLoads runs the parts of a load over a real transport with every response
+// verified.
 func TestLoads(t *testing.T) {
 	sizes := filepath.Join(t.TempDir(), "sizes.txt")
 	require.NoError(t, os.WriteFile(sizes, []byte("0 1\n32 5\n1000 3\n5KiB 1\n"), 0o600))
@@ -137,8 +137,8 @@ func TestLoads(t *testing.T) {
 
 var topologies = []string{"client-server", "mesh-direct", "mesh-proxied"}
 
-// TestTopologies runs every topology over every transport that needs nothing
-// but this machine.
+// TestTopologies runs every topology over every transport that needs no special
+// hardware.
 func TestTopologies(t *testing.T) {
 	for _, topology := range topologies {
 		for _, transport := range []string{"shm", "copyrpc", "erpc", "tcpx"} {
@@ -152,7 +152,7 @@ func TestTopologies(t *testing.T) {
 					args := append([]string{"run", "--json", "--transport", transport, "--topology", topology,
 						"--duration", window, "--warmup", "20ms", "--repeats", "1"}, args...)
 					i := command(t, args...)
-					i.run(t) // a rate that this machine cannot keep now is no fault of the program
+					i.run(t) // a busy machine may not keep the rate
 					r, err := result.Parse(i.stdout.Bytes())
 					require.NoError(t, err, i.stderr.String())
 					verified := slices.IndexFunc(r.Checks, func(c result.Check) bool { return c.Name == "verified" })
@@ -198,10 +198,10 @@ func plugins(t *testing.T) []int {
 	return pids
 }
 
-// requireNothingLeft waits for the plugins to be gone, and their files.
+// requireNothingLeft waits for plugins to end and checks that they left no files.
 func requireNothingLeft(t *testing.T, tmp string) {
 	t.Helper()
-	require.Eventually(t, func() bool { return len(plugins(t)) == 0 }, 10*time.Second, 10*time.Millisecond, "plugins live on")
+	require.Eventually(t, func() bool { return len(plugins(t)) == 0 }, 10*time.Second, 10*time.Millisecond, "plugins are still running")
 	sockets, err := filepath.Glob(filepath.Join(tmp, "transportbench-*", "*", "*", "plugin*"))
 	require.NoError(t, err)
 	require.Empty(t, sockets)
@@ -210,7 +210,7 @@ func requireNothingLeft(t *testing.T, tmp string) {
 	require.Empty(t, segments)
 }
 
-// results reads the files that were written, with the schema's check.
+// results reads the result files and checks them against the schema.
 func (i *invocation) results(t *testing.T) []*result.Result {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(i.out, "*.json"))
@@ -295,7 +295,7 @@ func TestBadInput(t *testing.T) {
 	require.Zero(t, i.run(t), i.stderr.String())
 }
 
-// begin starts a run that would take long, and returns when it says line.
+// begin starts a long run and returns when it prints line.
 func begin(t *testing.T, line string, args ...string) *invocation {
 	t.Helper()
 	i := command(t, append([]string{"run", "--transport", "shm", "--warmup", "10ms", "--repeats", "10000"}, args...)...)
@@ -315,7 +315,7 @@ func begin(t *testing.T, line string, args ...string) *invocation {
 	return nil
 }
 
-func TestInterruptKeepsWhatIsComplete(t *testing.T) {
+func TestInterrupt(t *testing.T) {
 	i := begin(t, "repeat 3 of 10000", "--duration", "20ms")
 	require.NoError(t, i.cmd.Process.Signal(os.Interrupt))
 	require.Equal(t, 130, i.wait(t))
@@ -326,9 +326,9 @@ func TestInterruptKeepsWhatIsComplete(t *testing.T) {
 	require.Contains(t, i.stdout.String(), "incomplete: interrupted")
 }
 
-func TestSecondInterruptKillsAtOnce(t *testing.T) {
+func TestSecondInterrupt(t *testing.T) {
 	i := begin(t, "repeat 1 of", "--duration", "30s")
-	for _, pid := range plugins(t) { // so that a clean end takes its time
+	for _, pid := range plugins(t) { // so a clean end takes long
 		require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
 	}
 	gone := make(chan struct{})
@@ -345,16 +345,16 @@ func TestSecondInterruptKillsAtOnce(t *testing.T) {
 	require.True(t, status.Signaled() && status.Signal() == syscall.SIGINT, "it ended with %v", i.cmd.ProcessState)
 }
 
-func TestNothingSurvivesAKilledHost(t *testing.T) {
+func TestKilledHost(t *testing.T) {
 	i := begin(t, "repeat 1 of", "--duration", "30s")
 	require.Len(t, plugins(t), 2)
 	require.NoError(t, i.cmd.Process.Kill())
 	i.wait(t)
 }
 
-// TestPluginThatDiesIsNamed kills one rank in its window: the run ends, and what
-// the other recorded is kept.
-func TestPluginThatDiesIsNamed(t *testing.T) {
+// TestKilledPlugin kills one rank during its window. The run must end and keep
+// what the other rank recorded.
+func TestKilledPlugin(t *testing.T) {
 	for _, topology := range topologies {
 		t.Run(topology, func(t *testing.T) {
 			i := begin(t, "repeat 1 of", "--duration", "30s", "--topology", topology)

@@ -24,8 +24,8 @@ func buildForGPU(t *testing.T) (plugins string) {
 	return plugins
 }
 
-// driver builds a library that stands in for NVIDIA's driver, the one that the tests of the
-// binding have, and returns its directory.
+// driver builds the library that replaces NVIDIA's driver in tests and returns its
+// directory.
 func driver(t *testing.T, flags ...string) (directory string) {
 	t.Helper()
 	directory = t.TempDir()
@@ -35,11 +35,11 @@ func driver(t *testing.T, flags ...string) (directory string) {
 	return directory
 }
 
-// TestRunOnGPU is a whole run over a GPU of tests: values stay in its memory, what is
-// copied back after each window is verified, and a byte that the GPU gets wrong is found.
+// TestRunOnGPU makes whole runs over a test GPU. Values stay in its memory, values copied
+// back after each window are verified, and a wrong byte is found.
 func TestRunOnGPU(t *testing.T) {
 	if _, err := exec.LookPath("gcc"); err != nil {
-		t.Skipf("the binding and the GPU driver of tests are written in C: %v", err)
+		t.Skipf("gcc is needed to build the binding and the test driver: %v", err)
 	}
 	plugins, sound := buildForGPU(t), driver(t)
 	run := func(libraries string, args ...string) (*invocation, int) {
@@ -97,6 +97,6 @@ func TestRunOnGPU(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(libraries, "libcuda.so.1"), []byte("not a library at all\n"), 0o600))
 		i, code := run(libraries, "--profile", "bulk", "--set", "mode=gpu")
 		require.NotZero(t, code)
-		require.Contains(t, i.stderr.String(), "unavailable: mode gpu: "+libraries+"/libcuda.so.1: ", "the loader's own words")
+		require.Contains(t, i.stderr.String(), "unavailable: mode gpu: "+libraries+"/libcuda.so.1: ", "the loader's message")
 	})
 }

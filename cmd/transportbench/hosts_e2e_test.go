@@ -15,11 +15,11 @@ import (
 	"transportbench/core/lab/result"
 )
 
-// TestBetweenHosts runs ranks on two hosts, with addresses of their own and a wire of
-// a limited rate between them.
+// TestBetweenHosts runs ranks in two network namespaces, joined by a wire of limited
+// rate.
 func TestBetweenHosts(t *testing.T) {
 	if _, err := exec.LookPath("nsenter"); err != nil {
-		t.Skip("ranks are put into namespaces with nsenter (util-linux)")
+		t.Skip("nsenter (util-linux) is needed to put ranks into namespaces")
 	}
 	for name, args := range map[string][]string{
 		"erpc-small":      {"--set", "provider=udp", "--in-flight", "16"},
@@ -32,13 +32,13 @@ func TestBetweenHosts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			transport, _, _ := strings.Cut(name, "-")
 			a, b := hosts.Pair(t, hosts.Wire{Rate: 60 << 20})
-			// Long windows: where time-outs and a busy machine come together, an
-			// operation can take half a second.
+			// Windows are long because timeouts on a busy machine can make an
+			// operation take half a second.
 			args := append([]string{"run", "--json", "--transport", transport, "--plugin-dir", onHosts(t, "transport-"+transport, a, b),
 				"--set", "address=10.77.0.0/24", "--ranks", "2",
 				"--duration", "3s", "--warmup", "20ms", "--repeats", "1"}, args...)
 			i := command(t, args...)
-			i.run(t) // how fast it goes is not the question here
+			i.run(t) // checks of the rate may fail
 			r, err := result.Parse(i.stdout.Bytes())
 			require.NoError(t, err, i.stderr.String())
 			verified := slices.IndexFunc(r.Checks, func(c result.Check) bool { return c.Name == "verified" })
@@ -53,8 +53,8 @@ func TestBetweenHosts(t *testing.T) {
 	}
 }
 
-// onHosts makes a directory with a plugin of which the first process runs on one host,
-// and the others on the other.
+// onHosts makes a directory with a plugin whose first process runs on one host and
+// whose other processes run on the other.
 func onHosts(t *testing.T, plugin string, first, others *hosts.Host) string {
 	dir := t.TempDir()
 	script := fmt.Sprintf(`#!/bin/sh

@@ -14,12 +14,12 @@ import (
 	"transportbench/core/lab/result/set"
 )
 
-// matrix is a sweep that is over soon.
+// matrix is a short sweep.
 var matrix = []string{"sweep", "--transport", "shm", "--in-flight", "1,4,16", "--payload", "32,1KiB",
 	"--repeats", "2", "--duration", window, "--warmup", "10ms"}
 
-// swept are the exit codes of a sweep that went through. On a busy machine a
-// client may not get its turn within a short window, which fails a check.
+// swept has the exit codes of a complete sweep. On a busy machine a client may not
+// run within a short window, which fails a check.
 var swept = []int{0, 4}
 
 func loadSet(t *testing.T, dir string) *set.Set {
@@ -29,7 +29,7 @@ func loadSet(t *testing.T, dir string) *set.Set {
 	return s
 }
 
-func TestSweepIsASetThatCanBeCompared(t *testing.T) {
+func TestSweep(t *testing.T) {
 	i := command(t, matrix...)
 	i.cmd.Args = append(i.cmd.Args, "--out", i.out)
 	require.Contains(t, swept, i.run(t), i.stderr.String())
@@ -47,8 +47,7 @@ func TestSweepIsASetThatCanBeCompared(t *testing.T) {
 	require.Len(t, processes, 2, "plugins stay up over a round")
 
 	d := command(t, "diff", i.out, i.out)
-	// Two repeats are too few; a window in which nothing happened compares with
-	// nothing.
+	// Two repeats are too few, and an empty window cannot be compared.
 	require.Contains(t, []int{5, 6}, d.run(t), d.stderr.String())
 	require.Contains(t, d.stdout.String(), "shm in_flight=16 value_size=1KiB")
 	x := command(t, "export", "--format", "hdr", i.out)
@@ -56,8 +55,9 @@ func TestSweepIsASetThatCanBeCompared(t *testing.T) {
 	require.Contains(t, x.stdout.String(), "Tag=shm_in_flight=4_value_size=32")
 }
 
-// Whether the host is interrupted or killed, what is done is not done again.
-func TestSweepGoesOnAfterItsEnd(t *testing.T) {
+// TestResume checks that complete cells are not measured again after the host was
+// interrupted or killed.
+func TestResume(t *testing.T) {
 	for name, signal := range map[string]syscall.Signal{"interrupted": syscall.SIGINT, "killed": syscall.SIGKILL} {
 		t.Run(name, func(t *testing.T) {
 			i := command(t, append(matrix, "--order", "sequential")...)
@@ -83,7 +83,7 @@ func TestSweepGoesOnAfterItsEnd(t *testing.T) {
 					before[path] = info.ModTime()
 				}
 			}
-			loadSet(t, i.out) // it can be read as it is
+			loadSet(t, i.out) // an incomplete sweep is readable
 
 			again := command(t, append(matrix, "--order", "sequential", "--resume")...)
 			again.cmd.Args = append(again.cmd.Args, "--out", i.out)
@@ -98,8 +98,8 @@ func TestSweepGoesOnAfterItsEnd(t *testing.T) {
 	}
 }
 
-// A plugin that dies in the midst costs its cell, and the sweep goes on.
-func TestSweepSurvivesAPluginThatDies(t *testing.T) {
+// TestSweepWithKilledPlugin checks that a plugin that dies fails only its cell.
+func TestSweepWithKilledPlugin(t *testing.T) {
 	i := command(t, "sweep", "--transport", "shm", "--in-flight", "1,4", "--repeats", "1", "--duration", "2s", "--warmup", "10ms")
 	i.cmd.Args = append(i.cmd.Args, "--out", i.out)
 	i.cmd.Stderr = nil

@@ -28,7 +28,7 @@ func committedCell(t *testing.T, transport string) string {
 	return paths[0]
 }
 
-// timed gives cells latencies, so that they make a curve.
+// timed adds latencies to cells, so they form a curve.
 func timed(s *set.Set) {
 	for i := range s.Cells {
 		c := &s.Cells[i]
@@ -90,7 +90,7 @@ func TestAnalyzeExitCodes(t *testing.T) {
 	}
 }
 
-// wronged is a committed result whose file somebody changed.
+// wronged returns a committed result with a changed figure.
 func wronged(t *testing.T) string {
 	t.Helper()
 	r, err := result.Read(committedCell(t, "shm"))
@@ -119,7 +119,7 @@ func TestAnalyzeAsJSON(t *testing.T) {
 	require.Equal(t, analyze.Yes, report.Capacity.Curves[0].Points[0].Meets)
 }
 
-// The figures of an analysis are those of the export.
+// TestAnalysisAndExportAgree compares the figures of an analysis with the export.
 func TestAnalysisAndExportAgree(t *testing.T) {
 	s, err := set.Load(committedSet)
 	require.NoError(t, err)

@@ -86,12 +86,12 @@ func TestExitCodesAndErrors(t *testing.T) {
 			}
 			lines := strings.Split(strings.TrimSpace(cmd.stderr), "\n")
 			require.True(t, strings.HasPrefix(lines[len(lines)-1], "transportbench: "), "the last line is the error: %q", lines)
-			require.NotContains(t, cmd.stderr+cmd.stdout, "Usage:", "no dump of the usage")
+			require.NotContains(t, cmd.stderr+cmd.stdout, "Usage:", "the usage is not printed")
 		})
 	}
 }
 
-func TestVerboseShowsTheChain(t *testing.T) {
+func TestVerboseErrors(t *testing.T) {
 	died := &record.ExitError{Plugin: "fake", PID: 7, State: "exit status 2", Output: []string{"line one", "line two"}}
 	cmd := &command{T: t, run: failWith(&runner.RankError{Rank: 1, Op: "run", Err: died})}
 	require.Equal(t, ExitInternal, cmd.execute("run", "--transport", "fake", "-v"))
@@ -102,7 +102,7 @@ func TestVerboseShowsTheChain(t *testing.T) {
 	require.NotContains(t, cmd.stderr, "line two")
 }
 
-func TestVerboseNamesTheConfigurationFile(t *testing.T) {
+func TestVerboseConfigurationFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "c.yaml")
 	require.NoError(t, os.WriteFile(file, []byte("transport: fake\nset:\n  ring: onesided\n"), 0o600))
 	cmd := &command{T: t}
@@ -115,7 +115,7 @@ func TestVerboseNamesTheConfigurationFile(t *testing.T) {
 	require.Contains(t, cmd.stderr, `set in `+file+`: option "rings": unknown; did you mean "ring"?`)
 }
 
-func TestJSONIsAloneOnStandardOutput(t *testing.T) {
+func TestJSONOutput(t *testing.T) {
 	cmd := &command{T: t}
 	require.Equal(t, ExitOK, cmd.execute("run", "--transport", "fake", "--json"))
 	r, err := result.Parse([]byte(cmd.stdout))
@@ -143,7 +143,7 @@ func TestJSONIsAloneOnStandardOutput(t *testing.T) {
 	}
 }
 
-func TestAllListsWhatCannotRun(t *testing.T) {
+func TestAllTransports(t *testing.T) {
 	cmd := &command{T: t}
 	require.Equal(t, ExitOK, cmd.execute("run", "--transport", "all"))
 	require.Regexp(t, `(?m)^kv +fake +memory`, cmd.stdout)
@@ -151,19 +151,19 @@ func TestAllListsWhatCannotRun(t *testing.T) {
 	require.Contains(t, cmd.stdout, "stub did not run: stub: unavailable: built without libfake")
 	require.Len(t, cmd.results(), 2)
 
-	t.Run("by name it is a failure, and holds nothing up", func(t *testing.T) {
+	t.Run("by name", func(t *testing.T) {
 		cmd := &command{T: t}
 		require.Equal(t, ExitInternal, cmd.execute("run", "--transport", "stub,fake"))
 		require.Len(t, cmd.results(), 1)
 	})
-	t.Run("one that crashes when asked", func(t *testing.T) {
+	t.Run("crash in describe", func(t *testing.T) {
 		cmd := &command{T: t, plugins: []string{"crash", "fake"}}
 		require.Equal(t, ExitInternal, cmd.execute("run", "--transport", "all"))
 		require.Contains(t, cmd.stdout, "crash did not run: ")
 		require.Contains(t, cmd.stdout, "no such luck")
 		require.Len(t, cmd.results(), 1)
 	})
-	t.Run("one that finds out when opened", func(t *testing.T) {
+	t.Run("unavailable when opened", func(t *testing.T) {
 		unavailable := fmt.Errorf("rank 0: %w", transport.Unavailable("no device"))
 		cmd := &command{T: t, run: func(ctx context.Context, req runner.Request, obs runner.Observer) (*result.Result, error) {
 			if req.Plugin.Name == "other" {
@@ -182,7 +182,7 @@ func TestAllListsWhatCannotRun(t *testing.T) {
 	})
 }
 
-func TestSetOfSeveralTransportsGoesToThoseThatHaveIt(t *testing.T) {
+func TestSetWithSeveralTransports(t *testing.T) {
 	got := map[string]map[string]string{}
 	cmd := &command{T: t, run: func(ctx context.Context, req runner.Request, obs runner.Observer) (*result.Result, error) {
 		got[req.Config.Transport] = req.Config.Options
@@ -196,7 +196,7 @@ func TestSetOfSeveralTransportsGoesToThoseThatHaveIt(t *testing.T) {
 	require.Contains(t, cmd.stderr, `did you mean "pages"?`)
 }
 
-func TestInterruptKeepsWhatIsComplete(t *testing.T) {
+func TestInterrupt(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cmd := &command{T: t, ctx: ctx, run: func(ctx context.Context, req runner.Request, obs runner.Observer) (*result.Result, error) {
 		r, _ := succeed(ctx, req, obs)
@@ -236,7 +236,7 @@ func TestBench(t *testing.T) {
 		loads = append(loads, fmt.Sprintf("%s %s %d x%d %v", c.Transport, c.Profile, c.InFlight, c.Repeats, c.Duration))
 		return succeed(ctx, req, obs)
 	}}
-	t.Setenv("TRANSPORTBENCH_IN_FLIGHT", "7") // is not bench's to set
+	t.Setenv("TRANSPORTBENCH_IN_FLIGHT", "7") // bench ignores it
 	require.Equal(t, ExitOK, cmd.execute("bench"), cmd.stderr)
 	require.Equal(t, []string{
 		"fake pingpong 1 x10 500ms", "other pingpong 1 x10 500ms", "fake kv 32 x10 500ms", "other kv 32 x10 500ms",
@@ -247,7 +247,7 @@ func TestBench(t *testing.T) {
 	require.Equal(t, ExitUsage, cmd.execute("bench", "--in-flight", "3"))
 }
 
-func TestBenchListsWhatATransportCannotTake(t *testing.T) {
+func TestBenchWithRejectedLoad(t *testing.T) {
 	limited := func(ctx context.Context, req runner.Request, obs runner.Observer) (*result.Result, error) {
 		if req.Config.Transport == "other" && req.Config.InFlight > 5 {
 			return nil, &config.Error{Option: "in-flight",
@@ -265,13 +265,13 @@ func TestBenchListsWhatATransportCannotTake(t *testing.T) {
 	require.Equal(t, ExitUsage, cmd.execute("run", "--transport", "fake,other", "--in-flight", "32"))
 }
 
-func TestRunOfSeveralSaysWhatTheFloorIs(t *testing.T) {
+func TestRunShowsFloors(t *testing.T) {
 	cmd := &command{T: t, run: succeed}
 	require.Equal(t, ExitOK, cmd.execute("run", "--transport", "fake,other"), cmd.stderr)
 	require.Contains(t, cmd.stdout, "floor of other (memory): ")
 }
 
-func TestLostOutputIsAFailure(t *testing.T) {
+func TestLostOutput(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	require.NoError(t, err)
 	defer full.Close()
@@ -297,7 +297,7 @@ func TestProfiles(t *testing.T) {
 	require.Equal(t, "pingpong", list[0].Name)
 	require.Equal(t, "1", list[0].Options["read-ratio"])
 
-	// What show writes is a profile that comes to the same.
+	// The output of show is a profile with the same load.
 	require.Equal(t, ExitOK, c.execute("profiles", "show", "kvcache"))
 	path := filepath.Join(t.TempDir(), "mine.yaml")
 	changed := strings.Replace(c.stdout, "bytes-per-token: 4\n", "bytes-per-token: 1KiB\n", 1)

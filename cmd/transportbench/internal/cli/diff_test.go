@@ -15,8 +15,8 @@ import (
 	"transportbench/core/lab/result/set"
 )
 
-// setOf writes a set of one transport with one cell for each centre, whose ten
-// repeats lie within 0.5% of it.
+// setOf writes a set of one transport with one cell per centre. Its ten repeats lie
+// within 0.5% of the centre.
 func setOf(t *testing.T, edit func(*set.Set), centres ...float64) string {
 	t.Helper()
 	s := set.New()
@@ -126,7 +126,8 @@ func TestDiffFormats(t *testing.T) {
 	}
 }
 
-// Published figures stand beside what was measured, and are never taken for it.
+// TestDiffWithPublishedFigures checks that published figures are shown and never
+// judged.
 func TestDiffWithPublishedFigures(t *testing.T) {
 	const root = "../../../../results/"
 	cmd := &command{T: t}

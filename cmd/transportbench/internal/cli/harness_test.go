@@ -20,8 +20,8 @@ import (
 	"transportbench/core/transport"
 )
 
-// TestMain lets this binary be a plugin too: under the name of one it answers
-// `describe` as that one would.
+// TestMain makes this binary a plugin, too: under a plugin's name it answers
+// `describe`.
 func TestMain(m *testing.M) {
 	if name, ok := strings.CutPrefix(filepath.Base(os.Args[0]), "transport-"); ok {
 		os.Exit(describePlugin(name))
@@ -61,7 +61,7 @@ func (d *driver) Open(context.Context, transport.Config) (transport.Transport, e
 	return nil, transport.ErrUnsupported
 }
 
-// pluginDir makes a directory with plugins of these names.
+// pluginDir makes a directory with plugins of the given names.
 func pluginDir(t *testing.T, names ...string) string {
 	t.Helper()
 	self, err := os.Executable()
@@ -73,7 +73,7 @@ func pluginDir(t *testing.T, names ...string) string {
 	return dir
 }
 
-// command is one command line, with what stands in for the runner.
+// command is one command line with a fake runner.
 type command struct {
 	*testing.T
 	run     func(context.Context, runner.Request, runner.Observer) (*result.Result, error)
@@ -97,7 +97,7 @@ func (c *command) execute(args ...string) int {
 	if c.ctx == nil {
 		c.ctx = context.Background()
 	}
-	// What the case itself says stands behind, and wins.
+	// The case's own flags follow, and win.
 	switch args[0] {
 	case "run", "bench":
 		args = slices.Insert(slices.Clone(args), 1, "--plugin-dir", pluginDir(c.T, c.plugins...), "--out", c.out)
@@ -114,7 +114,7 @@ func (c *command) execute(args ...string) int {
 	return code
 }
 
-// results reads the files that were written.
+// results reads the result files.
 func (c *command) results() []*result.Result {
 	c.Helper()
 	paths, err := filepath.Glob(filepath.Join(c.out, "*.json"))
@@ -130,7 +130,7 @@ func (c *command) results() []*result.Result {
 	return all
 }
 
-// succeed is a run of which all goes well.
+// succeed is a run that succeeds.
 func succeed(_ context.Context, req runner.Request, obs runner.Observer) (*result.Result, error) {
 	obs.Progress(runner.Status{Step: runner.StepLaunch, Repeats: 1})
 	obs.Progress(runner.Status{Step: runner.StepRepeat, Repeat: 1, Repeats: 1, OpsPerSec: 1e6, P50: 900, P99: 1100})

@@ -20,7 +20,7 @@ import (
 	"transportbench/core/lab/sweep"
 )
 
-// oneRepeat is a run of one repeat that goes well.
+// oneRepeat is a run of one repeat that succeeds.
 func oneRepeat(_ context.Context, req runner.Request, obs runner.Observer) (*result.Result, error) {
 	obs.Progress(runner.Status{Step: runner.StepRepeat, Repeat: 1, Repeats: 1, OpsPerSec: 1e6, P50: 900, P99: 1100})
 	repeat := result.Repeat{
@@ -36,7 +36,7 @@ func oneRepeat(_ context.Context, req runner.Request, obs runner.Observer) (*res
 	}, nil
 }
 
-// sweep runs the command with plugins, and results in c.out.
+// sweep runs the command with plugins and with results in c.out.
 func (c *command) sweep(args ...string) int {
 	c.Helper()
 	if c.plugins == nil {
@@ -134,7 +134,7 @@ func TestSweepMistakes(t *testing.T) {
 		code := cmd.sweep(c.args...)
 		require.Contains(t, cmd.stderr, c.want)
 		require.Equal(t, 1, strings.Count(cmd.stderr, "\n"), cmd.stderr)
-		if !slices.Contains(c.args, "fake,fkae") { // as run has it
+		if !slices.Contains(c.args, "fake,fkae") { // the text of run
 			require.Equal(t, ExitUsage, code, c.args)
 		}
 	}
@@ -179,7 +179,7 @@ func TestSweepOutcomes(t *testing.T) {
 	require.Equal(t, ExitInterrupted, c.sweep("--transport", "fake"))
 }
 
-// The committed sweep is the standard comparison.
+// TestStandardSweep checks that the committed sweep is the standard comparison.
 func TestStandardSweepIsTheStandardComparison(t *testing.T) {
 	const path = "../../../../results/standard.yaml"
 	text, err := os.ReadFile(path)
