@@ -9,25 +9,24 @@ import (
 	"transportbench/core/transport"
 )
 
-// ProtocolVersion is the version of the control protocol that this build
-// speaks.
+// ProtocolVersion is the version of the control protocol of this build.
 const ProtocolVersion = wire.ProtocolVersion
 
-// Description is what a plugin says of itself before it touches hardware.
+// Description describes a plugin. A plugin answers `describe` with it before it touches hardware.
 type Description struct {
 	ProtocolVersion int            `json:"protocol_version"`
 	Info            transport.Info `json:"info"`
-	// RuntimeDigest identifies the measured runtime that the plugin links;
-	// see core.RuntimeDigest.
+	// RuntimeDigest identifies the measured runtime that the plugin links; see
+	// core.RuntimeDigest.
 	RuntimeDigest string `json:"runtime_digest"`
-	// Version is the runtime's; the transport's own is Info.Version.
+	// Version is the version of the runtime; Info.Version is that of the transport.
 	Version  string `json:"version"`
 	Revision string `json:"revision"`
 	Go       string `json:"go"`
 	Arch     string `json:"arch"`
 }
 
-// Describe returns what this binary says of driver.
+// Describe returns the description of driver in this binary.
 func Describe(driver transport.Driver) Description {
 	return Description{
 		ProtocolVersion: ProtocolVersion,
@@ -40,8 +39,8 @@ func Describe(driver transport.Driver) Description {
 	}
 }
 
-// json returns d in one line. A driver's Info is strings, numbers and booleans,
-// which always have a JSON form.
+// json returns d as one line of JSON. Info has only strings, numbers and booleans, so encoding cannot
+// fail.
 func (d Description) json() []byte {
 	data, err := json.Marshal(d)
 	if err != nil {
@@ -50,11 +49,11 @@ func (d Description) json() []byte {
 	return data
 }
 
-// EnvReattach is the variable in which a host finds the plugins to connect to
-// instead of starting any: a JSON list of [Reattach], one for each rank.
+// EnvReattach is the variable with running plugins, as a JSON list of [Reattach] in the order of
+// ranks. A host connects to them instead of starting processes.
 const EnvReattach = "TRANSPORTBENCH_REATTACH"
 
-// Reattach says how to reach a plugin that runs already.
+// Reattach is the address of a running plugin.
 type Reattach struct {
 	Transport       string `json:"transport"`
 	ProtocolVersion int    `json:"protocol_version"`

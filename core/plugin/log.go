@@ -8,7 +8,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// logLevel reads a level as the host writes it; anything else is info.
+// logLevel parses the level that the host sets. An invalid level is info.
 func logLevel(text string) slog.Level {
 	var level slog.Level
 	if level.UnmarshalText([]byte(text)) != nil {
@@ -17,8 +17,7 @@ func logLevel(text string) slog.Level {
 	return level
 }
 
-// newLogger writes slog's records as hclog's JSON lines, which is what go-plugin
-// reads on the host's side.
+// newLogger returns a logger that writes hclog's JSON lines, which go-plugin parses in the host.
 func newLogger(w io.Writer, level slog.Level) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{
 		Level: level,
@@ -39,7 +38,7 @@ func newLogger(w io.Writer, level slog.Level) *slog.Logger {
 	}))
 }
 
-// newHCLogger is for go-plugin itself.
+// newHCLogger returns the logger of go-plugin itself.
 func newHCLogger(w io.Writer, level slog.Level) hclog.Logger {
 	return hclog.New(&hclog.LoggerOptions{
 		Output:     w,

@@ -22,15 +22,12 @@ const (
 	exitOrphaned = 3 // the host is gone
 )
 
-// Main is the main function of a plugin: it does what the command line asks for
-// with driver, and ends the process.
+// Main is the main function of a plugin. It runs the command line and ends the process.
 func Main(driver transport.Driver) {
 	Serve(driver, func(d transport.Driver) record.Control { return rank.New(d, slog.Default()) })
 }
 
-// Serve does what the command line asks for, with the ranks that newRank
-// makes, one after the other, and ends the process. [Main] is what plugins
-// call; this one is for those who bring a rank of their own.
+// Serve is [Main] with ranks that newRank makes, one at a time.
 func Serve(driver transport.Driver, newRank func(transport.Driver) record.Control) {
 	os.Exit(serve(driver, newRank, os.Args[1:], os.Stdout, os.Stderr))
 }
@@ -68,7 +65,7 @@ func newServer(driver transport.Driver, newRank func(transport.Driver) record.Co
 	return wire.NewServer(Describe(driver).json(), func() record.Control { return newRank(driver) })
 }
 
-// explain tells a person who starts a plugin by hand what it is.
+// explain prints what a plugin is, for users who start it by hand.
 func explain(w io.Writer, info transport.Info) {
 	fmt.Fprintf(w, `This is the transportbench plugin for the transport %q: %s
 It is started by the command; try: transportbench run --transport %s

@@ -24,7 +24,7 @@ import (
 	"transportbench/core/transport"
 )
 
-// fakeDriver fails every test that touches hardware.
+// fakeDriver fails the test when it is opened.
 type fakeDriver struct{ t *testing.T }
 
 func (d fakeDriver) Info() transport.Info {
@@ -133,7 +133,7 @@ func TestWatchParent(t *testing.T) {
 }
 
 func TestRemoveSockets(t *testing.T) {
-	base, err := os.MkdirTemp("/tmp", "tb") // short, for a socket's path
+	base, err := os.MkdirTemp("/tmp", "tb") // short, because a socket's path is limited
 	require.NoError(t, err)
 	defer os.RemoveAll(base)
 	dir := filepath.Join(base, "run", "dir")

@@ -16,26 +16,26 @@ import (
 	"transportbench/core/transport"
 )
 
-// MicroRequest is the argument of a plugin's `micro`, as JSON: which measurements it is
-// to take, and how.
+// MicroRequest is the argument of a plugin's `micro`, as JSON.
 type MicroRequest struct {
 	Options  map[string]string `json:"options,omitempty"`
-	Names    []string          `json:"names,omitempty"` // empty for all
-	Duration time.Duration     `json:"duration_ns"`     // of each
+	Names    []string          `json:"names,omitempty"` // microbenchmarks; empty for all
+	Duration time.Duration     `json:"duration_ns"`     // of each microbenchmark
 }
 
-// MicroAnswer is a line that a plugin's `micro` prints.
+// MicroAnswer is a line of the output of a plugin's `micro`.
 type MicroAnswer struct {
 	transport.Measurement
 	Error string `json:"error,omitempty"`
 }
 
+// microProcessors is the smallest GOMAXPROCS of `micro`. A measurement may have two polling threads;
+// without further processors, a goroutine that returns from a system call would wait for one of
+// them.
 const microProcessors = 4
 
-// micro takes the measurements, until it is asked to end.
+// micro runs the microbenchmarks until SIGINT or SIGTERM.
 func micro(driver transport.Driver, text string, stdout, stderr io.Writer) int {
-	// A measurement may have two polling threads. Where there are no more processors,
-	// whoever comes back from a system call would have to wait for one of them.
 	runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), microProcessors))
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

@@ -13,7 +13,7 @@ import (
 	"transportbench/core/transport"
 )
 
-// microDriver measures nothing, and says so.
+// microDriver reports made-up measurements.
 type microDriver struct {
 	transport.Driver
 	fails error

@@ -21,18 +21,16 @@ import (
 	"transportbench/core/plugin/internal/wire"
 )
 
-// closeTimeout is how long a plugin that must end spends on closing its
-// transport. It is shorter than the host's patience.
+// closeTimeout bounds the time to close the transport when a plugin ends. It is shorter than the
+// host's grace period.
 const closeTimeout = time.Second
 
-// serveHost serves the host that started this process until it says that it is
-// done, or is gone.
+// serveHost serves the host that started this process until the host asks it to end or is gone.
 func serveHost(server *wire.Server) int {
-	// go-plugin puts pipes in the places of os.Stdout and os.Stderr; the log
-	// stays with the true standard error.
+	// go-plugin replaces os.Stdout and os.Stderr by pipes; the log keeps the real standard error.
 	level := logLevel(os.Getenv(wire.EnvLogLevel))
 	slog.SetDefault(newLogger(os.Stderr, level))
-	// Never released: whichever end comes first is the only one.
+	// Never unlocked: only the first of two ends finishes.
 	var end sync.Mutex
 	if err := watchParent(func() {
 		end.Lock()
@@ -54,15 +52,15 @@ func serveConfig(server *wire.Server, level slog.Level) *goplugin.ServeConfig {
 		HandshakeConfig: wire.Handshake,
 		Plugins:         goplugin.PluginSet{wire.ServiceName: &wire.Plugin{Control: server}},
 		Logger:          newHCLogger(os.Stderr, level),
-		// A mesh of many workers has long lists of addresses; go-plugin lifts
-		// the limit for answers only.
+		// The addresses of a large mesh exceed gRPC's default limit, which go-plugin raises only
+		// for replies.
 		GRPCServer: func(opts []grpc.ServerOption) *grpc.Server {
 			return grpc.NewServer(append(opts, grpc.MaxRecvMsgSize(math.MaxInt32))...)
 		},
 	}
 }
 
-// finish closes the rank in bounded time.
+// finish closes the rank, within closeTimeout.
 func finish(server *wire.Server) {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
@@ -71,8 +69,8 @@ func finish(server *wire.Server) {
 	}
 }
 
-// watchParent calls gone, in a goroutine, once the host no longer holds its end
-// of the pipe. Without a pipe there is nothing to watch.
+// watchParent calls gone, in a goroutine, when the host's end of the pipe closes. It does nothing if
+// there is no pipe.
 func watchParent(gone func()) error {
 	text := os.Getenv(wire.EnvParent)
 	if text == "" {
@@ -82,40 +80,40 @@ func watchParent(gone func()) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", wire.EnvParent, err)
 	}
-	// What this process starts must neither read the pipe nor look for it.
+	// Children of this process must not inherit the pipe or the variable.
 	if err := os.Unsetenv(wire.EnvParent); err != nil {
 		return err
 	}
 	unix.CloseOnExec(fd)
-	// Non-blocking, so that the wait costs no thread.
+	// A non-blocking descriptor waits in the poller and needs no thread.
 	if err := unix.SetNonblock(fd, true); err != nil {
 		return fmt.Errorf("%s: descriptor %d: %w", wire.EnvParent, fd, err)
 	}
 	pipe := os.NewFile(uintptr(fd), "parent")
 	go func() {
-		// Nothing is ever written to the pipe.
+		// The host never writes to the pipe.
 		_, _ = io.Copy(io.Discard, pipe)
 		gone()
 	}()
 	return nil
 }
 
-// removeSockets removes what a host that vanished cannot: the sockets in dir,
-// and the directories that this leaves empty. It touches nothing else.
+// removeSockets removes the sockets in dir, and the directories that become empty, on behalf of a
+// host that vanished.
 func removeSockets(dir string) {
 	if dir == "" {
 		return
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return // the host did it in time
+		return // the host removed it
 	}
 	for _, e := range entries {
 		if e.Type() == os.ModeSocket {
 			_ = os.Remove(filepath.Join(dir, e.Name()))
 		}
 	}
-	// Each of these fails where something is left in the directory.
+	// Rmdir fails if the directory is not empty.
 	for range 3 {
 		if unix.Rmdir(dir) != nil {
 			return
@@ -124,8 +122,7 @@ func removeSockets(dir string) {
 	}
 }
 
-// serveDebug serves any host until ctx ends or a signal asks for it, and prints
-// how to connect.
+// serveDebug prints its address and serves any host until ctx ends or SIGINT or SIGTERM arrives.
 func serveDebug(ctx context.Context, name string, server *wire.Server, stdout io.Writer) int {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, unix.SIGTERM)
 	defer stop()
@@ -144,7 +141,7 @@ func serveDebug(ctx context.Context, name string, server *wire.Server, stdout io
 			slog.Error("printing the address", "error", err)
 			return exitInternal
 		}
-		fmt.Fprintf(stdout, "Set this for transportbench; with several ranks, put all lists behind each other:\n%s\n", line)
+		fmt.Fprintf(stdout, "Set this variable for transportbench; with several ranks, concatenate their lists:\n%s\n", line)
 		<-closed
 		finish(server)
 		return exitOK

@@ -18,14 +18,13 @@ import (
 	"transportbench/core/plugin/internal/wire"
 )
 
-// Reattachments returns the plugins named in [plugin.EnvReattach], to which the
-// host connects instead of starting any: the first is rank 0. It returns none
-// where the variable is not set.
+// Reattachments returns the running plugins in [plugin.EnvReattach], from rank 0, to which the host
+// connects instead of starting processes. It returns none if the variable is not set.
 func Reattachments() ([]plugin.Reattach, error) {
 	return parseReattach(os.Getenv(plugin.EnvReattach))
 }
 
-// parseReattach reads JSON lists behind each other, as one list.
+// parseReattach reads consecutive JSON lists as one list.
 func parseReattach(text string) ([]plugin.Reattach, error) {
 	var all []plugin.Reattach
 	decoder := json.NewDecoder(strings.NewReader(text))
@@ -40,7 +39,7 @@ func parseReattach(text string) ([]plugin.Reattach, error) {
 		}
 		for _, r := range list {
 			if r.Network != "unix" && r.Network != "tcp" || r.Address == "" {
-				return nil, fmt.Errorf("%s: %q %q is no address: copy the lines that `serve --debug` printed",
+				return nil, fmt.Errorf("%s: %q %q is not an address: copy the lines that `serve --debug` printed",
 					plugin.EnvReattach, r.Network, r.Address)
 			}
 		}
@@ -48,8 +47,8 @@ func parseReattach(text string) ([]plugin.Reattach, error) {
 	}
 }
 
-// Attach connects to a plugin that runs already, within StartTimeout. Its
-// process is not this host's: Kill closes the connection only.
+// Attach connects to a running plugin, within StartTimeout. [Process.Kill] only closes the
+// connection.
 func Attach(ctx context.Context, r plugin.Reattach, opts LaunchOptions) (*Process, error) {
 	if err := checkProtocol(r.Transport, r.ProtocolVersion); err != nil {
 		return nil, err
@@ -69,24 +68,19 @@ func Attach(ctx context.Context, r plugin.Reattach, opts LaunchOptions) (*Proces
 	if err != nil {
 		return nil, fmt.Errorf("plugin %s: %w", r.Transport, err)
 	}
-	data, err := wire.NewClient(conn, nil).Describe(ctx)
+	description, err := (&Plugin{Name: r.Transport, Path: r.Address}).describeRunning(ctx, conn, opts)
 	if err != nil {
 		_ = conn.Close()
+		var refused *refusal
+		if errors.As(err, &refused) {
+			return nil, refused.error
+		}
 		return nil, fmt.Errorf("plugin %s: no answer at %s (pid %d): is it still running? %w",
 			r.Transport, r.Address, r.PID, err)
 	}
-	description, err := checkRunning(&Plugin{Name: r.Transport, Path: r.Address}, data, opts)
-	if err != nil {
-		_ = conn.Close()
-		return nil, err
-	}
-	return attached(r, conn, description, opts), nil
-}
-
-func attached(r plugin.Reattach, conn *grpc.ClientConn, d plugin.Description, opts LaunchOptions) *Process {
 	watching, unwatch := context.WithCancel(context.Background())
 	p := &Process{
-		name: r.Transport, pid: r.PID, description: d, exited: make(chan struct{}), grace: opts.KillGrace,
+		name: r.Transport, pid: r.PID, description: description, exited: make(chan struct{}), grace: opts.KillGrace,
 		detach: func() {
 			unwatch()
 			_ = conn.Close()
@@ -94,5 +88,5 @@ func attached(r plugin.Reattach, conn *grpc.ClientConn, d plugin.Description, op
 	}
 	p.Client = wire.NewClient(conn, p.lost)
 	go watchConnection(watching, conn, p.exited)
-	return p
+	return p, nil
 }

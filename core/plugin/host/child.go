@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"runtime"
 	"sync"
 	"syscall"
 	"time"
@@ -11,24 +12,43 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// straggler is how long the output of a dead plugin is still read where some
-// process that left its group holds the pipe open.
-const straggler = 2 * time.Second
+// launcherJobs feeds the launcher, a goroutine that keeps one thread for the life of this process.
+// The kernel sends a child's Pdeathsig when the thread that forked it ends, not when the process
+// does, and the Go runtime may end any other thread.
+var launcherJobs = sync.OnceValue(func() chan<- func() {
+	jobs := make(chan func())
+	go func() {
+		runtime.LockOSThread()
+		for job := range jobs {
+			job()
+		}
+	}()
+	return jobs
+})
 
-// child is one started process, the leader of its own process group, with its
-// two outputs.
+// onLauncher runs start on the launcher's thread and returns its error.
+func onLauncher(start func() error) error {
+	result := make(chan error, 1)
+	launcherJobs() <- func() { result <- start() }
+	return <-result
+}
+
+// lateOutput is how long the output of a dead plugin is still read, if a process that left its
+// group keeps the pipe open.
+const lateOutput = 2 * time.Second
+
+// child is a started process, the leader of its own process group, with its two outputs.
 type child struct {
 	cmd            *exec.Cmd
 	stdout, stderr *os.File // read ends
 	exited         chan struct{}
 
-	mu     sync.Mutex // orders kill and reap: a reaped pid is another's
+	mu     sync.Mutex // orders kill and reap: after reaping, the pid may be another process's
 	reaped bool
 }
 
-// startChild starts cmd on the launcher thread, in a group of its own and with
-// pipes for its outputs. The caller reads both, and closes them when exited is
-// closed and it has read enough.
+// startChild starts cmd on the launcher's thread, in its own process group and with pipes for its
+// outputs. After exited is closed, the caller reads the rest of both outputs and closes them.
 func startChild(cmd *exec.Cmd) (*child, error) {
 	stdout, stdoutW, err := os.Pipe()
 	if err != nil {
@@ -54,8 +74,8 @@ func startChild(cmd *exec.Cmd) (*child, error) {
 	return c, nil
 }
 
-// wait learns of the end, kills what is left of the group while its number
-// cannot be anybody else's, and reaps.
+// wait waits for the end of the process, kills the rest of its group while the group's number
+// cannot belong to another, and reaps the process.
 func (c *child) wait() {
 	for {
 		err := unix.Waitid(unix.P_PID, c.cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
@@ -65,10 +85,10 @@ func (c *child) wait() {
 	}
 	c.mu.Lock()
 	_ = unix.Kill(-c.cmd.Process.Pid, unix.SIGKILL)
-	_ = c.cmd.Wait() // the outcome is in ProcessState
+	_ = c.cmd.Wait() // ProcessState has the outcome
 	c.reaped = true
 	c.mu.Unlock()
-	deadline := time.Now().Add(straggler)
+	deadline := time.Now().Add(lateOutput)
 	_ = c.stdout.SetReadDeadline(deadline)
 	_ = c.stderr.SetReadDeadline(deadline)
 	close(c.exited)
@@ -83,11 +103,11 @@ func (c *child) kill() {
 	}
 }
 
-// state is how the process ended; it may be asked for once exited is closed.
+// state returns how the process ended. It is valid after exited is closed.
 func (c *child) state() *os.ProcessState { return c.cmd.ProcessState }
 
-// failed tells whether the process ended badly by itself, and not by kill. The
-// status of a process that is on its way out does not change when it is killed.
+// failed reports whether the process ended with a failure of its own, not by SIGKILL. A kill does
+// not change the status of a process that is already exiting.
 func (c *child) failed() bool {
 	status, ok := c.state().Sys().(syscall.WaitStatus)
 	killed := ok && status.Signaled() && status.Signal() == syscall.SIGKILL

@@ -19,14 +19,14 @@ import (
 const (
 	// describeTimeout bounds `describe`, which touches no hardware.
 	describeTimeout = 10 * time.Second
-	// describeMax is the most bytes that a description may have.
+	// describeMax is the largest size of a description in bytes.
 	describeMax = 1 << 20
-	// reapTimeout is how long a process may take to vanish after SIGKILL.
+	// reapTimeout bounds the time from SIGKILL to the end of a process.
 	reapTimeout = 5 * time.Second
 )
 
-// Describe starts the plugin with `describe` and returns its answer. It takes
-// no longer than two seconds, or until ctx ends.
+// Describe runs the plugin with `describe` and returns its description. It returns within
+// describeTimeout, or soon after ctx ends.
 func (p *Plugin) Describe(ctx context.Context) (plugin.Description, error) {
 	ctx, cancel := context.WithTimeout(ctx, describeTimeout)
 	defer cancel()
@@ -37,8 +37,7 @@ func (p *Plugin) Describe(ctx context.Context) (plugin.Description, error) {
 	return p.parseDescription(output)
 }
 
-// describe returns what the plugin printed. The process is gone when it
-// returns.
+// describe returns the output of `describe`. The process is gone when it returns.
 func (p *Plugin) describe(ctx context.Context) ([]byte, error) {
 	if err := p.check(); err != nil {
 		return nil, err
@@ -52,11 +51,11 @@ func (p *Plugin) describe(ctx context.Context) ([]byte, error) {
 	defer c.stdout.Close()
 	defer c.stderr.Close()
 
-	var complaints tail
+	var errorOutput tail
 	errorsRead := make(chan struct{})
 	go func() {
 		defer close(errorsRead)
-		_, _ = io.Copy(&complaints, c.stderr)
+		_, _ = io.Copy(&errorOutput, c.stderr)
 	}()
 	var output []byte
 	outputRead := make(chan struct{})
@@ -76,7 +75,7 @@ func (p *Plugin) describe(ctx context.Context) ([]byte, error) {
 			return nil, fmt.Errorf("plugin %s: %w", p.Name, err)
 		}
 		if ctx.Err() == context.DeadlineExceeded {
-			return nil, fmt.Errorf("plugin %s: `%s describe` did not end in time and was killed: %w", p.Name, p.Path, ctx.Err())
+			return nil, fmt.Errorf("plugin %s: `%s describe` took too long and was killed: %w", p.Name, p.Path, ctx.Err())
 		}
 		return nil, ctx.Err()
 	}
@@ -86,12 +85,12 @@ func (p *Plugin) describe(ctx context.Context) ([]byte, error) {
 		return nil, notAPlugin(p, "printed more than 1 MiB")
 	}
 	if !c.state().Success() {
-		return nil, exitError(p.Name, c.state(), &complaints)
+		return nil, exitError(p.Name, c.state(), &errorOutput)
 	}
 	return output, nil
 }
 
-// awaitExit waits for a process that has been killed.
+// awaitExit waits for the end of a killed process, for reapTimeout at most.
 func awaitExit(c *child) error {
 	timeout := time.NewTimer(reapTimeout)
 	defer timeout.Stop()
@@ -99,13 +98,13 @@ func awaitExit(c *child) error {
 	case <-c.exited:
 		return nil
 	case <-timeout.C:
-		return fmt.Errorf("process %d does not die: it hangs in the kernel, which /proc/%d/stack shows to root",
+		return fmt.Errorf("process %d does not die: it hangs in the kernel; see /proc/%d/stack as root",
 			c.cmd.Process.Pid, c.cmd.Process.Pid)
 	}
 }
 
 func (p *Plugin) parseDescription(output []byte) (plugin.Description, error) {
-	// A native library may have said something before.
+	// A native library may have printed lines before.
 	lines := bytes.Split(bytes.TrimSpace(output), []byte{'\n'})
 	last := lines[len(lines)-1]
 	var d plugin.Description
@@ -115,8 +114,8 @@ func (p *Plugin) parseDescription(output []byte) (plugin.Description, error) {
 	return d, p.checkDescription(d)
 }
 
-// checkDescription refuses a plugin that this host cannot talk to, or that is
-// not what its file's name says.
+// checkDescription returns an error if the plugin speaks another protocol version, or another
+// transport than its file's name says.
 func (p *Plugin) checkDescription(d plugin.Description) error {
 	if err := checkProtocol(p.Name, d.ProtocolVersion); err != nil {
 		return err
@@ -127,13 +126,13 @@ func (p *Plugin) checkDescription(d plugin.Description) error {
 	return nil
 }
 
-// checkProtocol refuses the plugin called name if it speaks another version of the control
-// protocol.
+// checkProtocol returns an error if the plugin called name speaks another version of the control
+// protocol than this host.
 func checkProtocol(name string, version int) error {
 	if version == plugin.ProtocolVersion {
 		return nil
 	}
-	return fmt.Errorf("plugin %s speaks version %d of the control protocol and this host version %d: build both from one version",
+	return fmt.Errorf("plugin %s speaks version %d of the control protocol, this host version %d: build both from one version",
 		name, version, plugin.ProtocolVersion)
 }
 
@@ -143,9 +142,9 @@ func notAPlugin(p *Plugin, evidence string) error {
 	return fmt.Errorf("plugin %s: %s is %w: its `describe` %s", p.Name, p.Path, errNotAPlugin, evidence)
 }
 
-// abbreviate keeps an error in one readable line, whatever a program printed.
+// abbreviate makes one short printable line of any output.
 func abbreviate(text string) string {
-	const most = 120
+	const longest = 120
 	text = strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
 			return ' '
@@ -153,8 +152,8 @@ func abbreviate(text string) string {
 		return r
 	}, text)
 	text = strings.Join(strings.Fields(text), " ")
-	if runes := []rune(text); len(runes) > most {
-		return string(runes[:most]) + "..."
+	if runes := []rune(text); len(runes) > longest {
+		return string(runes[:longest]) + "..."
 	}
 	return text
 }

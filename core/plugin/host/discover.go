@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -19,11 +20,10 @@ import (
 // EnvPluginPath lists directories with plugins, separated by colons.
 const EnvPluginPath = "TRANSPORTBENCH_PLUGIN_PATH"
 
-// fileName is what a plugin's file is called; the group is the transport.
+// fileName matches the name of a plugin's file; the group is the transport.
 var fileName = regexp.MustCompile(`^transport-([a-z0-9]+)$`)
 
-// Plugin is the binary of one transport. It is safe for use from several
-// goroutines.
+// Plugin is the binary of one transport. It is safe for concurrent use.
 type Plugin struct {
 	Name string // of the transport
 	Path string // absolute
@@ -35,8 +35,8 @@ func newPlugin(name, path string) *Plugin {
 	return &Plugin{Name: name, Path: path, digest: sync.OnceValues(func() (string, error) { return sha256Of(path) })}
 }
 
-// SHA256 returns the digest of the binary in hex, read once. A launch checks
-// that the file still has it.
+// SHA256 returns the digest of the binary in hex. It reads the file once; every launch checks that
+// the file still has this digest.
 func (p *Plugin) SHA256() (string, error) { return p.digest() }
 
 func sha256Of(path string) (string, error) {
@@ -52,22 +52,21 @@ func sha256Of(path string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// check refuses a file that somebody else could have put there.
+// check returns an error if other users may write to the file.
 func (p *Plugin) check() error {
 	info, err := os.Stat(p.Path)
 	if err != nil {
 		return fmt.Errorf("plugin %s: %w", p.Name, err)
 	}
 	if info.Mode().Perm()&0o002 != 0 {
-		return fmt.Errorf("plugin %s: everybody may write to %s: chmod o-w %s", p.Name, p.Path, p.Path)
+		return fmt.Errorf("plugin %s: every user may write to %s: chmod o-w %s", p.Name, p.Path, p.Path)
 	}
 	return nil
 }
 
-// Dirs returns the directories in which plugins are looked for, in order:
-// explicit where it is not empty, those of EnvPluginPath, and then `plugins`
-// beside the executable and the executable's own directory. Neither the working
-// directory nor $PATH is ever searched.
+// Dirs returns the directories to search for plugins, in order: explicit unless it is empty, those
+// in EnvPluginPath, `plugins` beside the executable, and the executable's own directory. The
+// working directory and $PATH are never searched.
 func Dirs(explicit string) ([]string, error) {
 	var dirs []string
 	if explicit != "" {
@@ -85,7 +84,7 @@ func Dirs(explicit string) ([]string, error) {
 			continue
 		}
 		if !filepath.IsAbs(dir) {
-			return nil, fmt.Errorf("%s: %q is not absolute, and plugins are never taken from the working directory",
+			return nil, fmt.Errorf("%s: %q is not an absolute path; plugins are never taken from the working directory",
 				EnvPluginPath, dir)
 		}
 		dirs = append(dirs, filepath.Clean(dir))
@@ -98,9 +97,8 @@ func Dirs(explicit string) ([]string, error) {
 	return append(dirs, filepath.Join(beside, "plugins"), beside), nil
 }
 
-// Discover returns the plugins in dirs, sorted by name. Where several
-// directories have one of the same name, the first counts. A directory that
-// does not exist has none.
+// Discover returns the plugins in dirs, sorted by name. If several directories have a plugin of the
+// same name, the first one counts. Directories that do not exist are ignored.
 func Discover(dirs []string) []*Plugin {
 	found := map[string]*Plugin{}
 	for _, dir := range dirs {
@@ -114,23 +112,18 @@ func Discover(dirs []string) []*Plugin {
 				continue
 			}
 			path := filepath.Join(dir, entry.Name())
-			// Stat, since a link to a binary is as good as one.
+			// Stat follows links to binaries.
 			info, err := os.Stat(path)
 			if err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o111 != 0 {
 				found[m[1]] = newPlugin(m[1], path)
 			}
 		}
 	}
-	plugins := make([]*Plugin, 0, len(found))
-	for _, p := range found {
-		plugins = append(plugins, p)
-	}
-	slices.SortFunc(plugins, func(a, b *Plugin) int { return strings.Compare(a.Name, b.Name) })
-	return plugins
+	return slices.SortedFunc(maps.Values(found), func(a, b *Plugin) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// Find returns the plugin of the transport name. Where there is none, the error
-// is a [*config.Error] that says what there is.
+// Find returns the plugin of the transport name, or a [*config.Error] that lists the plugins in
+// dirs.
 func Find(name string, dirs []string) (*Plugin, error) {
 	plugins := Discover(dirs)
 	names := make([]string, len(plugins))

@@ -32,7 +32,7 @@ func TestDirs(t *testing.T) {
 
 	t.Setenv(EnvPluginPath, "relative")
 	_, err = Dirs("")
-	require.ErrorContains(t, err, `"relative" is not absolute`)
+	require.ErrorContains(t, err, `"relative" is not an absolute path`)
 
 	var wrong *config.Error
 	_, err = Dirs(filepath.Join(explicit, "missing"))
@@ -46,11 +46,11 @@ func TestDiscover(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(name), mode))
 	}
 	put(first, "transport-shm", 0o755)
-	put(second, "transport-shm", 0o755) // hidden by the first
+	put(second, "transport-shm", 0o755) // the first directory hides it
 	put(second, "transport-erpc", 0o755)
 	put(first, "transport-data", 0o644)    // not executable
-	put(first, "transport-Upper", 0o755)   // not a name
-	put(first, "transport-shm.old", 0o755) // neither
+	put(first, "transport-Upper", 0o755)   // not a valid name
+	put(first, "transport-shm.old", 0o755) // not a valid name either
 	put(first, "transporter", 0o755)
 	require.NoError(t, os.Mkdir(filepath.Join(first, "transport-dir"), 0o755))
 	require.NoError(t, os.Symlink(filepath.Join(second, "transport-erpc"), filepath.Join(first, "transport-link")))
@@ -106,13 +106,13 @@ func TestDescribeFails(t *testing.T) {
 		"failing":  "died: exit status 7: the license has expired",
 		"crashing": "died: exit status 2: SIGSEGV: segmentation violation",
 		"imposter": "call the file transport-somethingelse",
-		"garbage":  "did not end in time and was killed",
-		"silent":   "did not end in time and was killed",
-		"deaf":     "did not end in time and was killed",
+		"garbage":  "took too long and was killed",
+		"silent":   "took too long and was killed",
+		"deaf":     "took too long and was killed",
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx := context.Background()
-			if strings.Contains(says, "in time") {
+			if strings.Contains(says, "took too long") {
 				var cancel context.CancelFunc
 				ctx, cancel = context.WithTimeout(ctx, soon)
 				defer cancel()
@@ -125,8 +125,7 @@ func TestDescribeFails(t *testing.T) {
 	}
 }
 
-// Files that the kernel or the dynamic loader will not run; describe and launch
-// say the same.
+// Describe and Launch return the same error for files that the kernel or the dynamic loader rejects.
 func TestFilesThatDoNotRun(t *testing.T) {
 	ls, err := os.ReadFile("/bin/ls")
 	require.NoError(t, err)
@@ -145,15 +144,15 @@ func TestFilesThatDoNotRun(t *testing.T) {
 		"a script": {
 			func(*testing.T) string { return "#!/bin/sh\necho hello\n" }, "is not a transportbench plugin"},
 		"no interpreter": {
-			func(*testing.T) string { return "#!/nowhere/sh\n" }, "the dynamic loader that"},
+			func(*testing.T) string { return "#!/nowhere/sh\n" }, "the interpreter or dynamic loader of"},
 		"no loader": {
-			func(t *testing.T) string { return replaced(t, "/ld-linux", "/zz-linux") }, "the dynamic loader that"},
+			func(t *testing.T) string { return replaced(t, "/ld-linux", "/zz-linux") }, "the interpreter or dynamic loader of"},
 		"missing known library": {
 			func(t *testing.T) string { return replaced(t, "libselinux.so.1", "libucp.so.99999") },
 			"plugin x: libucp.so.99999 is missing: install libucx0"},
 		"missing other library": {
 			func(t *testing.T) string { return replaced(t, "libselinux.so.1", "libqwerty9.so.1") },
-			"plugin x: libqwerty9.so.1 is missing: install the package that has it"},
+			"plugin x: libqwerty9.so.1 is missing: install its package"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := file(t, "x", c.content(t))
@@ -217,11 +216,11 @@ func TestTail(t *testing.T) {
 		}
 		return out
 	}
-	require.Empty(t, write().gist())
+	require.Empty(t, write().reason())
 	require.Equal(t, []string{"one", "two"}, write("on", "e\n\ntw", "o").all())
-	require.Equal(t, "panic: x", write("panic: x\n\ngoroutine 1\n", "main.main()\n").gist())
-	require.Equal(t, "careful: no", write(`{"@level":"error","@message":"careful","error":"no"}`+"\n").gist())
-	require.Equal(t, `{"other":1}`, write(`{"other":1}`+"\n").gist())
+	require.Equal(t, "panic: x", write("panic: x\n\ngoroutine 1\n", "main.main()\n").reason())
+	require.Equal(t, "careful: no", write(`{"@level":"error","@message":"careful","error":"no"}`+"\n").reason())
+	require.Equal(t, `{"other":1}`, write(`{"other":1}`+"\n").reason())
 
 	long := write("panic: early\n")
 	for range 10 * tailLines {
@@ -229,5 +228,5 @@ func TestTail(t *testing.T) {
 	}
 	require.Len(t, long.all(), tailLines)
 	require.Len(t, long.all()[0], tailLineMax)
-	require.Equal(t, "panic: early", long.gist())
+	require.Equal(t, "panic: early", long.reason())
 }

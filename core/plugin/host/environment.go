@@ -2,15 +2,15 @@ package host
 
 import (
 	"log/slog"
+	"slices"
 	"strings"
 
 	"transportbench/core/plugin/internal/wire"
 )
 
-// Variables that a plugin gets from the host's environment; all others stay
-// behind. What a shell carries around differs from user to user and moves the
-// stack of every process, and GOMAXPROCS, GOGC and GOMEMLIMIT are the rank's to
-// set. A transport's options travel in its plan.
+// A plugin inherits these variables and no others. The rest of a shell's environment differs
+// between users and shifts the stack of every process. GOMAXPROCS, GOGC and GOMEMLIMIT are set by
+// the rank itself, and a transport's options are in its plan.
 var (
 	passedNames = []string{
 		"GOCOVERDIR", "GORACE", "GOTRACEBACK", "HOME", "LANG", "LD_LIBRARY_PATH", "LD_PRELOAD",
@@ -21,8 +21,7 @@ var (
 	}
 )
 
-// pluginEnvironment selects from environ, the host's, and adds what every
-// plugin needs.
+// pluginEnvironment returns the environment of a plugin, given the host's.
 func pluginEnvironment(environ []string) []string {
 	var env []string
 	godebug := ""
@@ -39,23 +38,13 @@ func pluginEnvironment(environ []string) []string {
 }
 
 func passed(name string) bool {
-	for _, n := range passedNames {
-		if name == n {
-			return true
-		}
-	}
-	for _, p := range passedPrefixes {
-		if strings.HasPrefix(name, p) {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(passedNames, name) ||
+		slices.ContainsFunc(passedPrefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
 
-// mergeGodebug switches asynchronous preemption off: a polling thread runs for
-// longer than 10 ms by design, and the runtime would interrupt it with SIGURG
-// again and again inside the measured window. Its loops stop cooperatively.
-// What the user sets comes behind and wins.
+// mergeGodebug turns asynchronous preemption off. Polling threads run for longer than 10 ms by
+// design, and the Go runtime would interrupt them with SIGURG during a measured window; their loops
+// stop cooperatively. The user's settings come last and win.
 func mergeGodebug(existing string) string {
 	const ours = "asyncpreemptoff=1"
 	if existing == "" {
@@ -64,7 +53,7 @@ func mergeGodebug(existing string) string {
 	return ours + "," + existing
 }
 
-// logEnvironment tells a plugin which records the host would keep.
+// logEnvironment returns the variable that tells a plugin the host's lowest log level.
 func logEnvironment(enabled func(slog.Level) bool) string {
 	level := slog.LevelError
 	for _, l := range []slog.Level{slog.LevelWarn, slog.LevelInfo, slog.LevelDebug} {

@@ -19,21 +19,19 @@ import (
 	"transportbench/core/plugin/internal/wire"
 )
 
-// LaunchOptions say how to start a plugin or connect to one. The zero value is
-// good for most.
+// LaunchOptions configure the start of a plugin or the connection to one. The zero value is ready
+// to use.
 type LaunchOptions struct {
-	// Logger gets what the plugin logs; nil discards it.
+	// Logger receives the plugin's log; nil discards it.
 	Logger *slog.Logger
-	// AllowMixedRuntime accepts a plugin whose measured runtime differs from
-	// the host's.
+	// AllowMixedRuntime accepts a plugin whose measured runtime differs from the host's.
 	AllowMixedRuntime bool
 	// StartTimeout bounds the start; 0 is 10 seconds.
 	StartTimeout time.Duration
-	// KillGrace is how long Kill waits for the plugin to end by itself; 0 is
-	// 2 seconds.
+	// KillGrace is how long Kill waits for the plugin to end by itself; 0 is 2 seconds.
 	KillGrace time.Duration
 
-	runtimeDigest string // the host's; tests have others
+	runtimeDigest string // the host's; tests set another
 }
 
 func (o LaunchOptions) withDefaults() LaunchOptions {
@@ -52,10 +50,9 @@ func (o LaunchOptions) withDefaults() LaunchOptions {
 	return o
 }
 
-// Launch starts one process of the plugin and connects to it. It returns within
-// StartTimeout, or soon after the end of ctx; with an error, nothing is left of
-// the process. The caller ends it with [Process.Kill]; ctx concerns the start
-// only.
+// Launch starts one process of the plugin and connects to it. It returns within StartTimeout, or
+// soon after ctx ends. If it returns an error, nothing is left of the process. ctx bounds only the
+// start; the caller ends the process with [Process.Kill].
 func (p *Plugin) Launch(ctx context.Context, opts LaunchOptions) (*Process, error) {
 	opts = opts.withDefaults()
 	if err := p.check(); err != nil {
@@ -69,7 +66,7 @@ func (p *Plugin) Launch(ctx context.Context, opts LaunchOptions) (*Process, erro
 	if err != nil {
 		return nil, fmt.Errorf("plugin %s: %w", p.Name, err)
 	}
-	// The connection needs the socket's file only to be made.
+	// Once the connection stands, it no longer needs the socket's file.
 	defer dir.remove()
 
 	ctx, cancel := context.WithTimeout(ctx, opts.StartTimeout)
@@ -82,73 +79,71 @@ func (p *Plugin) Launch(ctx context.Context, opts LaunchOptions) (*Process, erro
 	return l.process(conn, description), nil
 }
 
-// launch is one start of a plugin, from its process to its connection.
+// launch is one start of a plugin.
 type launch struct {
 	plugin *Plugin
 	opts   LaunchOptions
 	runner *pluginRunner
 	client *goplugin.Client
-	begun  time.Time
+	began  time.Time
 }
 
 func newLaunch(p *Plugin, sum string, dir *runDir, opts LaunchOptions) *launch {
 	env := append(pluginEnvironment(os.Environ()), logEnvironment(func(level slog.Level) bool {
 		return opts.Logger.Enabled(context.Background(), level)
 	}))
-	l := &launch{plugin: p, opts: opts, runner: newRunner(p, sum, env), begun: time.Now()}
-	logger := newHCLogger(opts.Logger)
+	l := &launch{plugin: p, opts: opts, runner: newRunner(p, sum, env), began: time.Now()}
 	l.client = goplugin.NewClient(&goplugin.ClientConfig{
 		HandshakeConfig:  wire.Handshake,
 		Plugins:          goplugin.PluginSet{wire.ServiceName: &wire.Plugin{}},
 		AllowedProtocols: []goplugin.Protocol{goplugin.ProtocolGRPC},
 		SkipHostEnv:      true,
-		Logger:           logger,
+		Logger:           newHCLogger(opts.Logger),
 		Stderr:           l.runner.output,
 		SyncStdout:       io.Discard,
 		SyncStderr:       l.runner.output,
-		StartTimeout:     opts.StartTimeout + reapTimeout, // the launch has its own
+		StartTimeout:     opts.StartTimeout + reapTimeout, // Launch applies its own timeout
 		UnixSocketConfig: &goplugin.UnixSocketConfig{TempDir: dir.path},
-		// Idle connections would be closed and dialled again, by a socket
-		// that is unlinked by then.
+		// gRPC would close idle connections and dial again, but the socket is unlinked by then.
 		GRPCDialOptions: []grpc.DialOption{grpc.WithIdleTimeout(0)},
 		RunnerFunc:      l.runner.adopt,
 	})
 	return l
 }
 
-// connected is what the start comes to.
-type connected struct {
-	conn        *grpc.ClientConn
-	description plugin.Description
-	err         error
-}
-
-// connect starts the process and asks it what it is, until ctx ends.
+// connect starts the process, connects to it and reads its description. It gives up when ctx ends.
 func (l *launch) connect(ctx context.Context) (*grpc.ClientConn, plugin.Description, error) {
-	result := make(chan connected, 1)
+	var (
+		conn *grpc.ClientConn
+		d    plugin.Description
+		err  error
+	)
+	connected := make(chan struct{})
 	go func() {
-		conn, err := l.dial()
-		if err != nil {
-			result <- connected{err: err}
-			return
+		defer close(connected)
+		if conn, err = l.dial(); err == nil {
+			d, err = l.plugin.describeRunning(ctx, conn, l.opts)
 		}
-		description, err := l.ask(ctx, conn)
-		result <- connected{conn, description, err}
 	}()
 	select {
-	case r := <-result:
-		return r.conn, r.description, r.err
+	case <-connected:
+		return conn, d, err
 	case <-ctx.Done():
 	}
 	// go-plugin gives up once the process is gone.
 	_ = l.runner.Kill(ctx)
-	patience := time.NewTimer(reapTimeout)
-	defer patience.Stop()
-	select {
-	case <-result:
-	case <-patience.C:
-	}
+	waitFor(connected, reapTimeout)
 	return nil, plugin.Description{}, ctx.Err()
+}
+
+// waitFor waits until done is closed, for timeout at most.
+func waitFor(done <-chan struct{}, timeout time.Duration) {
+	timer := time.NewTimer(timeout)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C:
+	}
 }
 
 func (l *launch) dial() (*grpc.ClientConn, error) {
@@ -163,19 +158,14 @@ func (l *launch) dial() (*grpc.ClientConn, error) {
 	return dispensed.(*grpc.ClientConn), nil
 }
 
-// ask has the plugin describe itself and refuses one that would not measure
-// what this host thinks.
-func (l *launch) ask(ctx context.Context, conn *grpc.ClientConn) (plugin.Description, error) {
+// describeRunning returns the description of the running plugin behind conn. It returns a refusal
+// if the plugin would not measure what this host expects.
+func (p *Plugin) describeRunning(ctx context.Context, conn *grpc.ClientConn, opts LaunchOptions) (plugin.Description, error) {
+	var d plugin.Description
 	data, err := wire.NewClient(conn, nil).Describe(ctx)
 	if err != nil {
-		return plugin.Description{}, err
+		return d, err
 	}
-	return checkRunning(l.plugin, data, l.opts)
-}
-
-// checkRunning reads what a running plugin says of itself.
-func checkRunning(p *Plugin, data []byte, opts LaunchOptions) (plugin.Description, error) {
-	var d plugin.Description
 	if err := json.Unmarshal(data, &d); err != nil {
 		return d, &refusal{fmt.Errorf("plugin %s: reading its description: %w", p.Name, err)}
 	}
@@ -190,21 +180,21 @@ func checkRunning(p *Plugin, data []byte, opts LaunchOptions) (plugin.Descriptio
 	return d, nil
 }
 
-// ErrMixedRuntime is why a plugin is refused that links another measured runtime
-// than the host: results of the two could differ for that reason alone.
+// ErrMixedRuntime is wrapped by the error for a plugin that links another measured runtime than the
+// host. Results of different runtimes could differ for that reason alone.
 var ErrMixedRuntime = errors.New("the measured runtime differs from the host's")
 
-// short is enough of a digest to tell two apart.
+// short abbreviates a digest.
 func short(digest string) string { return digest[:min(12, len(digest))] }
 
-// refusal is an error of the host's own judgement, which the end of the process
-// that follows does not explain better.
+// refusal is the host's own decision against a plugin. The end of the process that follows does not
+// explain it.
 type refusal struct{ error }
 
 func (r *refusal) Unwrap() error { return r.error }
 
-// fail ends the process and says why the start failed. What the process did
-// tells more than what go-plugin made of it.
+// fail ends the process and returns why the start failed. How the process ended explains more than
+// go-plugin's error.
 func (l *launch) fail(ctx context.Context, err error) error {
 	_ = l.runner.Kill(ctx)
 	child := l.runner.started()
@@ -228,7 +218,7 @@ func (l *launch) fail(ctx context.Context, err error) error {
 		return refused.error
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("plugin %s: no answer %v after its start, killed: %w",
-			l.plugin.Name, time.Since(l.begun).Round(time.Millisecond), context.DeadlineExceeded)
+			l.plugin.Name, time.Since(l.began).Round(time.Millisecond), context.DeadlineExceeded)
 	case errors.Is(err, context.Canceled):
 		return fmt.Errorf("plugin %s: starting: %w", l.plugin.Name, context.Canceled)
 	case child.failed():
@@ -238,20 +228,14 @@ func (l *launch) fail(ctx context.Context, err error) error {
 	}
 }
 
-// close ends go-plugin's side of a process that is gone, or is about to go. It
-// blocks for as long as the process lives, but not much longer.
+// close ends go-plugin's side of a process that is gone or about to end, within reapTimeout.
 func (l *launch) close() {
 	closed := make(chan struct{})
 	go func() {
 		l.client.Kill()
 		close(closed)
 	}()
-	patience := time.NewTimer(reapTimeout)
-	defer patience.Stop()
-	select {
-	case <-closed:
-	case <-patience.C:
-	}
+	waitFor(closed, reapTimeout)
 }
 
 func (l *launch) process(conn *grpc.ClientConn, d plugin.Description) *Process {

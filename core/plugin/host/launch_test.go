@@ -20,8 +20,7 @@ import (
 	"transportbench/core/transport"
 )
 
-// soon is for plugins that must be given up on; all tests but those are driven
-// by events.
+// soon is the timeout for plugins that never answer. All other tests are driven by events.
 const soon = 300 * time.Millisecond
 
 func launch1(t testing.TB, name string, opts LaunchOptions) *Process {
@@ -32,7 +31,7 @@ func launch1(t testing.TB, name string, opts LaunchOptions) *Process {
 	return p
 }
 
-// noSockets checks that launches have removed what they made.
+// noSockets checks that launches have removed their directories.
 func noSockets(t testing.TB) {
 	t.Helper()
 	left, err := filepath.Glob(filepath.Join(os.Getenv("TMPDIR"), "transportbench-*"))
@@ -111,7 +110,7 @@ func TestConcurrentLaunches(t *testing.T) {
 func TestFailedStarts(t *testing.T) {
 	for name, c := range map[string]struct {
 		says []string
-		slow bool // must be given up on
+		slow bool // never answers
 	}{
 		"garbage":      {says: []string{"is not a transportbench plugin", "hello, I am some other program"}},
 		"flood":        {says: []string{"is not a transportbench plugin"}},
@@ -122,7 +121,7 @@ func TestFailedStarts(t *testing.T) {
 		"failing":      {says: []string{"died: exit status 7: the license has expired"}},
 		"crashing":     {says: []string{"died: exit status 2: SIGSEGV: segmentation violation"}},
 		"closing":      {says: []string{"is not a transportbench plugin"}},
-		"otherversion": {says: []string{"plugin otherversion speaks version 1 of the control protocol and this host version 2"}},
+		"otherversion": {says: []string{"plugin otherversion speaks version 1 of the control protocol, this host version 2"}},
 		"imposter":     {says: []string{`is the transport "somethingelse": call the file transport-somethingelse`}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -143,7 +142,7 @@ func TestFailedStarts(t *testing.T) {
 	}
 }
 
-// noChildren checks that this process has none, dead or alive.
+// noChildren checks that this process has no children, dead or alive.
 func noChildren(t testing.TB) {
 	t.Helper()
 	err := unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
@@ -217,7 +216,7 @@ func TestKillIsBounded(t *testing.T) {
 			_, err := p.Run(context.Background(), record.Window{}, func() { close(running) }, func(record.Progress) {})
 			failed <- err
 		}()
-		select { // its loops may keep even that from being told
+		select { // its loops may prevent even that message
 		case <-running:
 		case <-time.After(soon):
 		}
@@ -252,7 +251,7 @@ func awaitEnd(t *testing.T, pidfd int) {
 			continue
 		}
 		require.NoError(t, err)
-		require.Equal(t, 1, n, "it lives on")
+		require.Equal(t, 1, n, "it is still alive")
 		return
 	}
 }
@@ -292,7 +291,7 @@ func TestLogReachesTheHost(t *testing.T) {
 	p := launch1(t, "fake", LaunchOptions{Logger: logger})
 	_, err := do(context.Background(), p, "log")
 	require.NoError(t, err)
-	require.NoError(t, p.Kill()) // by then all is read
+	require.NoError(t, p.Kill()) // by then all output is read
 	text := log.data.String()
 	require.Contains(t, text, "level=WARN msg=careful")
 	require.Contains(t, text, "rank=4")
@@ -335,8 +334,8 @@ func TestNothingLeaks(t *testing.T) {
 		failedCycle(name)
 	}
 	goleak.VerifyNone(t, before)
-	// At most: what the first cycle left to be closed by a goroutine that ends
-	// late may be counted in files, and 24 cycles that leak one show as 24 more.
+	// The count may include files of the first cycle, which a goroutine closes late. A leak of one
+	// file per cycle would add 24.
 	require.Eventually(t, func() bool { return openFiles(t) <= files }, 5*time.Second, 10*time.Millisecond)
 	noSockets(t)
 	noChildren(t)
@@ -349,7 +348,7 @@ func openFiles(t *testing.T) int {
 	return len(entries)
 }
 
-// BenchmarkLaunchOfTwo is what a run with two ranks spends on starting them.
+// BenchmarkLaunchOfTwo measures how long a run takes to start two ranks.
 func BenchmarkLaunchOfTwo(b *testing.B) {
 	plugin := find(b, "fake")
 	_, err := plugin.SHA256()

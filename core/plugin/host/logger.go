@@ -8,11 +8,10 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// goPluginName is the name under which go-plugin itself logs; what a plugin
-// says has the plugin's file name behind it.
+// goPluginName is the name of go-plugin's own log. A plugin's log has its file name appended.
 const goPluginName = "go-plugin"
 
-// newHCLogger gives go-plugin a logger that writes to logger.
+// newHCLogger returns a logger for go-plugin that writes to logger.
 func newHCLogger(logger *slog.Logger) hclog.Logger {
 	l := hclog.NewInterceptLogger(&hclog.LoggerOptions{Name: goPluginName, Output: io.Discard, Level: hclog.Debug})
 	l.RegisterSink(slogSink{logger})
@@ -25,7 +24,7 @@ type slogSink struct{ logger *slog.Logger }
 func (s slogSink) Accept(name string, level hclog.Level, message string, args ...any) {
 	to := slogLevel(level)
 	if name == goPluginName || name == goPluginName+".stdio" {
-		// It calls every plugin that ends an error, also where that is wanted.
+		// go-plugin logs every end of a plugin as an error, even an expected one.
 		to = slog.LevelDebug
 	}
 	s.logger.Log(context.Background(), to, message, args...)

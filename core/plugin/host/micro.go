@@ -16,11 +16,11 @@ import (
 	"transportbench/core/transport"
 )
 
-// microGrace is what a plugin has to end by itself when it is asked to.
+// microGrace is how long a plugin may take to end after SIGTERM.
 const microGrace = 5 * time.Second
 
-// Micro has the plugin take microbenchmarks and reports each as it is there. It ends
-// when ctx does.
+// Micro runs the plugin's microbenchmarks and calls report with each result as it arrives. It ends
+// when ctx ends.
 func (p *Plugin) Micro(ctx context.Context, request plugin.MicroRequest, report func(transport.Measurement) error) error {
 	if err := p.check(); err != nil {
 		return err
@@ -34,8 +34,8 @@ func (p *Plugin) Micro(ctx context.Context, request plugin.MicroRequest, report 
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = microGrace
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
-	var complaints bytes.Buffer
-	cmd.Stderr = &complaints
+	var errorOutput bytes.Buffer
+	cmd.Stderr = &errorOutput
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return err
@@ -43,15 +43,15 @@ func (p *Plugin) Micro(ctx context.Context, request plugin.MicroRequest, report 
 	if err := cmd.Start(); err != nil {
 		return startError(p.Name, p.Path, err)
 	}
-	told := readAnswers(bufio.NewScanner(out), report)
+	reportErr := readAnswers(bufio.NewScanner(out), report)
 	err = cmd.Wait()
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case told != nil:
-		return fmt.Errorf("plugin %s: %w", p.Name, told)
+	case reportErr != nil:
+		return fmt.Errorf("plugin %s: %w", p.Name, reportErr)
 	case err != nil:
-		return fmt.Errorf("plugin %s: `micro` ended with %w: %s", p.Name, err, abbreviate(complaints.String()))
+		return fmt.Errorf("plugin %s: `micro` ended with %w: %s", p.Name, err, abbreviate(errorOutput.String()))
 	}
 	return nil
 }
@@ -60,7 +60,7 @@ func readAnswers(lines *bufio.Scanner, report func(transport.Measurement) error)
 	for lines.Scan() {
 		var a plugin.MicroAnswer
 		if json.Unmarshal(lines.Bytes(), &a) != nil {
-			continue // a native library had something to say
+			continue // printed by a native library
 		}
 		if a.Error != "" {
 			return errors.New(a.Error)

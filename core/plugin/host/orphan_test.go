@@ -21,8 +21,8 @@ import (
 	"transportbench/core/plugin/internal/wire"
 )
 
-// startHost starts another process that launches a plugin, and returns it with
-// the lines that it prints.
+// startHost starts another host process, which launches a plugin, and returns it with its output
+// lines.
 func startHost(t *testing.T, name string) (*exec.Cmd, *bufio.Scanner) {
 	t.Helper()
 	return startHostIn(t, plugins(t, name)[0], name)
@@ -60,7 +60,7 @@ func TestNothingSurvivesAKilledHost(t *testing.T) {
 	noSockets(t)
 }
 
-// A plugin that spins on every core and reads no pipe is the kernel's to end.
+// The kernel ends a plugin that spins on every core and does not read the pipe.
 func TestDeafPluginEndsWithItsHost(t *testing.T) {
 	dir := plugins(t, "deaf")[0]
 	host, lines := startHostIn(t, dir, "deaf")
@@ -77,24 +77,23 @@ func TestDeafPluginEndsWithItsHost(t *testing.T) {
 	require.NoError(t, host.Process.Kill())
 	awaitEnd(t, pidfd)
 	_ = host.Wait()
-	sweepUntilGone(t)
+	removeStaleUntilGone(t)
 }
 
-// sweepUntilGone sweeps after a host that was killed; the kernel drops its lock
+// removeStaleUntilGone removes the directories of a killed host, whose lock the kernel drops
 // a moment later.
-func sweepUntilGone(t *testing.T) {
+func removeStaleUntilGone(t *testing.T) {
 	t.Helper()
 	require.Eventually(t, func() bool {
-		sweep(userDir())
+		removeStale(userDir())
 		_, err := os.Stat(userDir())
 		return os.IsNotExist(err)
 	}, 30*time.Second, time.Millisecond)
 }
 
-// A host that is killed before it is connected leaves a directory, and the next
-// one takes it away.
+// A host that is killed before it is connected leaves a directory, which the next one removes.
 func TestNextHostSweeps(t *testing.T) {
-	host, lines := startHost(t, "mute") // which keeps a launch going
+	host, lines := startHost(t, "mute") // whose launch never ends
 	require.True(t, lines.Scan())
 	var sockets []string
 	require.Eventually(t, func() bool {
@@ -102,11 +101,11 @@ func TestNextHostSweeps(t *testing.T) {
 		return len(sockets) == 1
 	}, 30*time.Second, time.Millisecond)
 
-	sweep(userDir())
+	removeStale(userDir())
 	require.FileExists(t, sockets[0], "its host lives")
 	require.NoError(t, host.Process.Kill())
 	_ = host.Wait()
-	sweepUntilGone(t)
+	removeStaleUntilGone(t)
 }
 
 func TestSweepTouchesNothingElse(t *testing.T) {
@@ -115,11 +114,11 @@ func TestSweepTouchesNothingElse(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(parent, "file"), nil, 0o600))
 	require.NoError(t, os.Symlink(target, filepath.Join(parent, "link")))
 	require.NoError(t, os.Mkdir(filepath.Join(parent, "1-2"), 0o700))
-	sweep(parent)
+	removeStale(parent)
 	require.FileExists(t, filepath.Join(parent, "file"))
 	require.DirExists(t, target)
 	require.NoDirExists(t, filepath.Join(parent, "1-2"))
-	sweep(filepath.Join(parent, "missing"))
+	removeStale(filepath.Join(parent, "missing"))
 }
 
 func TestUserDirMustBePrivate(t *testing.T) {
@@ -134,7 +133,7 @@ func TestUserDirMustBePrivate(t *testing.T) {
 	require.NoDirExists(t, userDir())
 }
 
-// A socket's path has 107 bytes, and some cluster's TMPDIR nearly as many.
+// A socket's path has at most 107 bytes, and the TMPDIR of some clusters is nearly as long.
 func TestLongTemporaryDirectory(t *testing.T) {
 	long := filepath.Join(shortDir(t), strings.Repeat("x", 90))
 	require.NoError(t, os.Mkdir(long, 0o700))
@@ -153,8 +152,8 @@ func shortDir(t *testing.T) string {
 	return dir
 }
 
-// startServing starts a plugin as a host would, but without the launcher, so
-// that nothing but the pipe tells it of its host's end.
+// startServing starts a plugin like a host, but without the launcher, so that only the pipe tells it
+// that the host has ended.
 func startServing(t *testing.T, dir string) (cmd *exec.Cmd, parent *os.File) {
 	t.Helper()
 	theirs, parent, err := os.Pipe()
@@ -199,7 +198,7 @@ func TestReattach(t *testing.T) {
 	stdout, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
-	t.Cleanup(func() { _ = cmd.Process.Kill() }) // of which there is nothing left unless the test failed
+	t.Cleanup(func() { _ = cmd.Process.Kill() }) // still running only if the test failed
 	lines := bufio.NewScanner(stdout)
 	var text string
 	for text == "" && lines.Scan() {
@@ -213,7 +212,7 @@ func TestReattach(t *testing.T) {
 	require.Len(t, list, 2, "lists behind each other are one")
 	require.Equal(t, cmd.Process.Pid, list[0].PID)
 
-	for range 2 { // a plugin outlives the host that was attached to it
+	for range 2 { // a plugin survives a host that was attached to it
 		p, err := Attach(ctx, list[0], LaunchOptions{})
 		require.NoError(t, err)
 		require.Equal(t, cmd.Process.Pid, p.PID())
@@ -253,8 +252,8 @@ func TestParseReattach(t *testing.T) {
 		"":                                  "",
 		"[]":                                "",
 		"{":                                 "copy the lines",
-		"[{}]":                              "is no address",
-		`[{"network":"udp","address":"x"}]`: "is no address",
+		"[{}]":                              "is not an address",
+		`[{"network":"udp","address":"x"}]`: "is not an address",
 	} {
 		_, err := parseReattach(text)
 		if want == "" {

@@ -28,8 +28,8 @@ import (
 	"transportbench/core/transport"
 )
 
-// The test binary is also the plugins and hosts that the tests start: what it
-// is depends on the name it is called by, as a link in a directory of plugins.
+// The test binary also acts as the plugins and hosts that the tests start. The name of the link by
+// which it is called decides.
 func TestMain(m *testing.M) {
 	me := filepath.Base(os.Args[0])
 	if name, ok := strings.CutPrefix(me, "transport-"); ok {
@@ -38,12 +38,11 @@ func TestMain(m *testing.M) {
 	if me == hostHelper {
 		actAsHost()
 	}
-	// A process under the race detector sleeps for a second before it exits,
-	// unless told otherwise.
+	// A process under the race detector sleeps for a second before it exits by default.
 	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
 		panic(err)
 	}
-	// Sockets of these tests and of nobody else; the name must be short.
+	// A directory for these tests only; sockets need a short path.
 	tmp, err := os.MkdirTemp("/tmp", "tb")
 	if err != nil {
 		panic(err)
@@ -60,7 +59,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// plugins returns plugins of the given names, all of them this test binary.
+// plugins makes a directory with links of the given names to this test binary.
 func plugins(t testing.TB, names ...string) []string {
 	t.Helper()
 	dir := t.TempDir()
@@ -79,7 +78,7 @@ func find(t testing.TB, name string) *Plugin {
 	return p
 }
 
-// file makes a plugin of arbitrary content.
+// file makes a plugin with arbitrary content.
 func file(t *testing.T, name, content string) *Plugin {
 	t.Helper()
 	dir := t.TempDir()
@@ -112,7 +111,7 @@ func actAsPlugin(name string) {
 		os.Exit(7)
 	case "crashing":
 		crash()
-	case "deaf": // ignores what can be ignored, spins, and says nothing
+	case "deaf": // ignores signals, spins, and prints nothing
 		signal.Ignore()
 		leaveNumber()
 		for range 2 * runtime.NumCPU() {
@@ -129,15 +128,14 @@ func actAsPlugin(name string) {
 	os.Exit(99)
 }
 
-// spin keeps a core without ever calling a function, where a plugin's runtime
-// would take it away.
+// spin occupies a core and never calls a function, so that the Go runtime cannot preempt it.
 func spin() {
 	var n atomic.Uint64
 	for n.Add(1) != 0 {
 	}
 }
 
-// leaveNumber leaves this process's number where the tests find it.
+// leaveNumber writes this process's number to a file for the tests.
 func leaveNumber() {
 	path := filepath.Join(filepath.Dir(os.Args[0]), "pid")
 	if err := os.WriteFile(path+".new", []byte(strconv.Itoa(os.Getpid())), 0o600); err != nil {
@@ -148,7 +146,7 @@ func leaveNumber() {
 	}
 }
 
-// handshakeOnly shakes hands as it should, and then does not serve.
+// handshakeOnly prints a valid handshake and then does not serve.
 func handshakeOnly(name string) {
 	path := filepath.Join(os.Getenv(goplugin.EnvUnixSocketDir), "socket")
 	listener, err := net.Listen("unix", path)
@@ -171,7 +169,7 @@ func handshakeOnly(name string) {
 	}
 }
 
-// crash is how native code dies.
+// crash ends the process like a crash in native code.
 func crash() {
 	_ = unix.Kill(os.Getpid(), unix.SIGSEGV)
 	_, _ = unix.Poll(nil, -1)
@@ -187,7 +185,7 @@ func (d fakeDriver) Open(context.Context, transport.Config) (transport.Transport
 	return nil, transport.ErrUnsupported
 }
 
-// fakeRank does what the option "do" of its plan says.
+// fakeRank does what the option "do" of its plan says; see Prepare.
 type fakeRank struct {
 	do   string
 	stop chan struct{}
@@ -206,7 +204,7 @@ func (f *fakeRank) Prepare(_ context.Context, plan record.Plan) (record.Prepared
 	case "fail":
 		return prepared, transport.NewOpError("fake", "open", transport.Unavailable("no device: install one"))
 	case "chatter":
-		junk := make([]byte, 1<<20) // over any buffer, and no line in it
+		junk := make([]byte, 1<<20) // larger than any buffer, without a line break
 		for _, fd := range []int{1, 2} {
 			for rest := junk; len(rest) > 0; {
 				n, err := unix.Write(fd, rest)
@@ -273,7 +271,7 @@ func (f *fakeRank) Close(context.Context) error {
 	return nil
 }
 
-// do prepares p with an option for fakeRank.
+// do prepares p with the option "do".
 func do(ctx context.Context, p record.Control, what string) (record.Prepared, error) {
 	var plan record.Plan
 	plan.Rank = 4
@@ -283,8 +281,8 @@ func do(ctx context.Context, p record.Control, what string) (record.Prepared, er
 
 const hostHelper = "host-helper"
 
-// actAsHost launches the plugin named by its arguments, prints the plugin's
-// process number where the launch succeeds, and waits to be killed.
+// actAsHost launches the plugin named by its arguments, prints the plugin's process number, and
+// waits to be killed.
 func actAsHost() {
 	dir, name := os.Args[1], os.Args[2]
 	p, err := Find(name, []string{dir})

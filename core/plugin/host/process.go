@@ -15,9 +15,9 @@ import (
 	"transportbench/core/plugin/internal/wire"
 )
 
-// Process is one rank: a plugin's process and the connection to it. Its methods
-// are those of [record.Control], with the errors of the rank, or an [*record.ExitError]
-// where the plugin died. It is safe for use from several goroutines.
+// Process is one rank: a plugin's process and the connection to it. Its methods are those of
+// [record.Control] and return the rank's errors, or a [*record.ExitError] if the plugin died. It is
+// safe for concurrent use.
 type Process struct {
 	*wire.Client
 
@@ -26,8 +26,8 @@ type Process struct {
 	description plugin.Description
 	exited      chan struct{}
 
-	owned  *launch // nil where the plugin ran before
-	detach func()  // closes the connection to a plugin that is not ours
+	owned  *launch // nil for a plugin that this host did not start
+	detach func()  // closes the connection to a plugin that this host did not start
 	grace  time.Duration
 
 	mu       sync.Mutex
@@ -38,21 +38,20 @@ type Process struct {
 
 var _ record.Control = (*Process)(nil)
 
-// ErrKilled is what calls return that come after Kill, or were under way.
+// ErrKilled is returned by calls after Kill and by calls that Kill interrupted.
 var ErrKilled = errors.New("the plugin has been ended")
 
-// PID returns the process number of the plugin.
+// PID returns the plugin's process number.
 func (p *Process) PID() int { return p.pid }
 
-// Description returns what the running plugin says of itself.
+// Description returns the running plugin's description of itself.
 func (p *Process) Description() plugin.Description { return p.description }
 
-// Exited returns a channel that is closed when the plugin is gone and its last
-// output is read, or for one that ran before, when the connection is.
+// Exited returns a channel that is closed once the plugin is gone and all its output is read. For
+// a plugin that this host did not start, it is closed once the connection breaks.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
-// Err returns nil while the plugin lives and where Kill ended it, else why it
-// is gone: an [*record.ExitError].
+// Err returns nil while the plugin runs or if Kill ended it, and otherwise a [*record.ExitError].
 func (p *Process) Err() error {
 	select {
 	case <-p.exited:
@@ -74,21 +73,24 @@ func (p *Process) exitError() error {
 
 // lost explains a broken connection.
 func (p *Process) lost(err error) error {
-	if p.wasKilled() {
-		return fmt.Errorf("plugin %s: %w", p.name, ErrKilled)
-	}
 	// A process that dies closes its connection first.
-	patience := time.NewTimer(p.grace)
-	defer patience.Stop()
-	select {
-	case <-p.exited:
-		if p.wasKilled() {
-			return fmt.Errorf("plugin %s: %w", p.name, ErrKilled)
+	timeout := time.NewTimer(p.grace)
+	defer timeout.Stop()
+	exited := false
+	if !p.wasKilled() {
+		select {
+		case <-p.exited:
+			exited = true
+		case <-timeout.C:
 		}
-		return p.exitError()
-	case <-patience.C:
-		return fmt.Errorf("plugin %s (pid %d) closed its connection and lives on: %w", p.name, p.pid, err)
 	}
+	switch {
+	case p.wasKilled():
+		return fmt.Errorf("plugin %s: %w", p.name, ErrKilled)
+	case exited:
+		return p.exitError()
+	}
+	return fmt.Errorf("plugin %s (pid %d) closed its connection but still runs: %w", p.name, p.pid, err)
 }
 
 func (p *Process) wasKilled() bool {
@@ -97,16 +99,15 @@ func (p *Process) wasKilled() bool {
 	return p.killed
 }
 
-// Kill ends the plugin: it asks, waits for the grace period, sends SIGKILL to
-// the process group and reaps. It may be called more than once, also for a
-// plugin that is gone, and is bounded in time; the error says that the process
-// does not die. A plugin that ran before is left alone, and only the connection
-// closed.
+// Kill asks the plugin to end, waits for the grace period, sends SIGKILL to the process group and
+// reaps the process. It is bounded in time and may be called again, also after the plugin has
+// ended; the error says that the process does not die. Kill leaves a plugin that this host did not
+// start alone, and only closes the connection.
 func (p *Process) Kill() error {
 	p.killOnce.Do(func() {
 		p.mu.Lock()
 		select {
-		case <-p.exited: // by itself; Err goes on to say why
+		case <-p.exited: // it ended by itself, and Err still says why
 		default:
 			p.killed = true
 		}
@@ -120,32 +121,32 @@ func (p *Process) Kill() error {
 	return p.killErr
 }
 
-// end asks the process to end, and makes it.
+// end asks the process to end, and kills it after grace.
 func (l *launch) end(grace time.Duration) error {
 	asked := make(chan struct{})
 	go func() {
-		l.client.Kill() // blocks for ever where the plugin does not answer
+		l.client.Kill() // has no timeout of its own if the plugin does not answer
 		close(asked)
 	}()
-	patience := time.NewTimer(grace)
-	defer patience.Stop()
+	timeout := time.NewTimer(grace)
+	defer timeout.Stop()
 	select {
 	case <-l.runner.child.exited:
-	case <-patience.C:
+	case <-timeout.C:
 		l.runner.child.kill()
 	}
 	if err := awaitExit(l.runner.child); err != nil {
 		return fmt.Errorf("plugin %s: %w", l.plugin.Name, err)
 	}
-	// The end of the process ends all that these wait for.
+	// Both of these return because the process is gone.
 	<-asked
 	<-l.runner.exited
 	return nil
 }
 
-// watchConnection closes exited when conn, which has answered a call, breaks.
+// watchConnection closes exited when conn, which has answered a call, breaks, or ctx ends.
 func watchConnection(ctx context.Context, conn *grpc.ClientConn, exited chan<- struct{}) {
-	// gRPC lets calls through before it says that it is ready.
+	// gRPC lets calls through before it reports the connection as ready.
 	conn.WaitForStateChange(ctx, connectivity.Connecting)
 	conn.WaitForStateChange(ctx, connectivity.Ready)
 	close(exited)

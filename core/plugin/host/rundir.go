@@ -13,23 +13,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// runDir is a directory that only its owner can enter, where one plugin makes
-// its socket. It exists from the start of a launch until the connection stands.
+// runDir is a private directory in which one plugin makes its socket. It exists from the start of a
+// launch until the connection stands.
 //
-// Its maker holds a lock on the directory itself for as long as it lives. So a
-// directory without a lock is one whose host is gone, also where that host had
-// a process number of another container.
+// The host holds a lock on the directory as long as it lives, so a directory without a lock belongs
+// to a dead host. A process number would not tell, because the host may have run in another
+// container.
 type runDir struct {
 	path string
-	lock *os.File // nil where the file system has no locks; nobody sweeps there
+	lock *os.File // nil if the file system has no locks; then nobody removes the directory
 }
 
-// longestBase is the longest directory under which a socket's path fits into
-// the 107 bytes that the kernel takes: the user's directory, the run's,
-// go-plugin's and the socket come behind it.
+// longestBase is the length of the longest directory under which a socket's path fits into the
+// kernel's limit of 107 bytes. The path continues with the user's directory, the run's, go-plugin's
+// and the socket.
 const longestBase = 107 - len("/transportbench-4294967295/4194304-4294967295/plugin-dir4294967295/plugin4294967295")
 
-// baseDir is where run directories are made.
+// baseDir returns the directory under which run directories are made.
 func baseDir() string {
 	if dir := os.TempDir(); len(dir) <= longestBase && filepath.IsAbs(dir) {
 		return dir
@@ -37,20 +37,19 @@ func baseDir() string {
 	return "/tmp"
 }
 
-// userDir is the parent of this user's run directories.
+// userDir returns the parent of this user's run directories.
 func userDir() string {
 	return filepath.Join(baseDir(), "transportbench-"+strconv.Itoa(os.Getuid()))
 }
 
-var sweepOnce sync.Once
+var staleOnce sync.Once
 
-// newRunDir makes a run directory. The first call of a process sweeps those of
-// dead hosts.
+// newRunDir makes a run directory. The first call in a process removes those of dead hosts.
 func newRunDir() (*runDir, error) {
 	parent := userDir()
-	sweepOnce.Do(func() { sweep(parent) })
-	// A host that ends at this moment may remove the parent, or take the new
-	// directory, not locked yet, for a stale one: again.
+	staleOnce.Do(func() { removeStale(parent) })
+	// Another host may remove the parent at this moment, or take the new directory, which is not
+	// locked yet, for a stale one. Then try again.
 	for range 100 {
 		if err := makePrivate(parent); err != nil {
 			return nil, err
@@ -60,7 +59,7 @@ func newRunDir() (*runDir, error) {
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("making a directory for a plugin's socket: %w; TMPDIR names another place", err)
+			return nil, fmt.Errorf("making a directory for a plugin's socket: %w; set TMPDIR to another directory", err)
 		}
 		lock, err := lockDir(path)
 		if errors.Is(err, errTaken) {
@@ -68,38 +67,38 @@ func newRunDir() (*runDir, error) {
 		}
 		return &runDir{path: path, lock: lock}, nil
 	}
-	return nil, fmt.Errorf("making a directory for a plugin's socket: %s vanishes again and again", parent)
+	return nil, fmt.Errorf("making a directory for a plugin's socket: %s keeps disappearing", parent)
 }
 
-// makePrivate makes the user's directory, or checks that what is there is the
-// user's alone: in a shared /tmp anybody may have been first.
+// makePrivate makes the user's directory. If path exists, makePrivate checks that it is private to
+// this user, because in a shared /tmp another user may have made it.
 func makePrivate(path string) error {
 	err := os.Mkdir(path, 0o700)
 	if err == nil {
 		return nil
 	}
 	if !errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("making a directory for a plugin's socket: %w; TMPDIR names another place", err)
+		return fmt.Errorf("making a directory for a plugin's socket: %w; set TMPDIR to another directory", err)
 	}
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // removed in between, which the caller notices
+		return nil // removed meanwhile; the caller notices
 	}
 	if err != nil {
 		return err
 	}
 	owner, ok := info.Sys().(*syscall.Stat_t)
 	if !ok || !info.IsDir() || int(owner.Uid) != os.Getuid() || info.Mode().Perm()&0o077 != 0 {
-		return fmt.Errorf("%s is not a private directory of this user: remove it, or set TMPDIR to another place", path)
+		return fmt.Errorf("%s is not a private directory of this user: remove it, or set TMPDIR to another directory", path)
 	}
 	return nil
 }
 
-// errTaken: somebody else has the lock, or has removed the directory.
+// errTaken means that another process holds the lock or has removed the directory.
 var errTaken = errors.New("taken")
 
-// lockDir locks a directory for as long as the file returned is open. Any error
-// but errTaken means that the file system has no such locks.
+// lockDir locks a directory as long as the returned file is open. Any error other than errTaken
+// means that the file system has no such locks.
 func lockDir(path string) (*os.File, error) {
 	dir, err := os.OpenFile(path, unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	if err != nil {
@@ -109,7 +108,7 @@ func lockDir(path string) (*os.File, error) {
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		err = errTaken
 	}
-	if err == nil && !stillThere(dir, path) {
+	if err == nil && !unchanged(dir, path) {
 		err = errTaken
 	}
 	if err != nil {
@@ -119,8 +118,8 @@ func lockDir(path string) (*os.File, error) {
 	return dir, nil
 }
 
-// stillThere tells whether path is the directory that was opened.
-func stillThere(dir *os.File, path string) bool {
+// unchanged reports whether path still names the directory that was opened.
+func unchanged(dir *os.File, path string) bool {
 	opened, err := dir.Stat()
 	if err != nil {
 		return false
@@ -129,18 +128,18 @@ func stillThere(dir *os.File, path string) bool {
 	return err == nil && os.SameFile(opened, named)
 }
 
-// remove removes the directory with all in it, and the user's directory where
-// that was the last. It may be called more than once.
+// remove removes the directory with its contents, and the user's directory if it is empty. It may
+// be called more than once.
 func (d *runDir) remove() {
 	_ = os.RemoveAll(d.path)
 	if d.lock != nil {
 		_ = d.lock.Close()
 	}
-	_ = unix.Rmdir(filepath.Dir(d.path)) // fails while there are others
+	_ = unix.Rmdir(filepath.Dir(d.path)) // fails if others are left
 }
 
-// sweep removes the run directories of hosts that are gone.
-func sweep(parent string) {
+// removeStale removes the run directories of dead hosts.
+func removeStale(parent string) {
 	entries, err := os.ReadDir(parent)
 	if err != nil {
 		return

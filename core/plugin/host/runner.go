@@ -19,23 +19,20 @@ import (
 	"transportbench/core/plugin/internal/wire"
 )
 
-// pluginRunner starts one plugin for go-plugin, in whose place it decides how
-// the process begins and ends.
+// pluginRunner starts and ends one plugin process for go-plugin.
 type pluginRunner struct {
 	plugin *Plugin
 	sha256 string
 	cmd    *exec.Cmd
 	output *tail
 
-	// parent is this end of the pipe that tells the plugin of its host's end.
-	parent *os.File
+	parent *os.File // the pipe whose end tells the plugin that this host is gone
 	stdout *handshakeReader
 	stderr *endReader
-	// exited is closed when the process is reaped and all that it wrote to
-	// stderr is read.
+	// exited is closed once the process is reaped and all its standard error is read.
 	exited chan struct{}
 
-	mu     sync.Mutex // orders kill and Start
+	mu     sync.Mutex // orders Kill and Start
 	child  *child
 	killed bool
 }
@@ -48,8 +45,7 @@ func newRunner(p *Plugin, sum string, env []string) *pluginRunner {
 	return &pluginRunner{plugin: p, sha256: sum, cmd: cmd, output: &tail{}, exited: make(chan struct{})}
 }
 
-// adopt makes r the runner of a go-plugin client, which has things to tell the
-// process in its environment.
+// adopt makes r the runner of a go-plugin client, which adds variables to the environment.
 func (r *pluginRunner) adopt(_ hclog.Logger, spec *exec.Cmd, _ string) (runner.Runner, error) {
 	r.cmd.Env = append(r.cmd.Env, spec.Env...)
 	return r, nil
@@ -88,22 +84,22 @@ func (r *pluginRunner) Start(context.Context) error {
 	return nil
 }
 
-// firstExtraFile is the descriptor that exec gives the first of ExtraFiles.
+// firstExtraFile is the descriptor of ExtraFiles[0].
 const firstExtraFile = 3
 
-// verify checks that the file is still the one that was looked at.
+// verify checks that the file still has the digest that the host read before.
 func (r *pluginRunner) verify() error {
 	sum, err := hex.DecodeString(r.sha256)
 	if err != nil {
 		return err
 	}
-	secure := goplugin.SecureConfig{Checksum: sum, Hash: sha256.New()} // good for one check
+	secure := goplugin.SecureConfig{Checksum: sum, Hash: sha256.New()} // one check per SecureConfig
 	same, err := secure.Check(r.plugin.Path)
 	if err != nil {
 		return fmt.Errorf("plugin %s: verifying %s: %w", r.plugin.Name, r.plugin.Path, err)
 	}
 	if !same {
-		return fmt.Errorf("plugin %s: %s has changed since this command started: start it again", r.plugin.Name, r.plugin.Path)
+		return fmt.Errorf("plugin %s: %s has changed since this command started: run the command again", r.plugin.Name, r.plugin.Path)
 	}
 	return nil
 }
@@ -123,8 +119,7 @@ func (r *pluginRunner) Wait(context.Context) error {
 	return nil
 }
 
-// Kill sends SIGKILL to the process group, now or, where the process has not
-// started, by not starting it.
+// Kill sends SIGKILL to the process group. If the process has not started, it never will.
 func (r *pluginRunner) Kill(context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -135,7 +130,7 @@ func (r *pluginRunner) Kill(context.Context) error {
 	return nil
 }
 
-// started returns the process, or nil where there never was one.
+// started returns the process, or nil if it was never started.
 func (r *pluginRunner) started() *child {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -153,7 +148,7 @@ func (r *pluginRunner) ID() string {
 	return ""
 }
 
-// Diagnose has nothing to add: the launch explains a failed start by itself.
+// Diagnose returns nothing: launch.fail explains a failed start.
 func (r *pluginRunner) Diagnose(context.Context) string { return "" }
 
 func (r *pluginRunner) PluginToHost(network, address string) (string, string, error) {

@@ -16,11 +16,11 @@ func ignore()                        {}
 func ignoreProgress(record.Progress) {}
 
 func TestRunDeliversInOrder(t *testing.T) {
-	seen := make(chan struct{}) // the host has had the first progress
+	seen := make(chan struct{}) // closed when the host has received the first progress
 	c := linkOne(t, &fakeRank{run: func(_ context.Context, p record.Window, started func(), progress func(record.Progress)) (record.Report, error) {
 		require.Equal(t, record.Window{Warmup: true, Duration: time.Second, SampleEvery: 8}, p)
 		started()
-		started() // once is enough
+		started() // the second call has no effect
 		progress(record.Progress{Ops: 1, RecentP99: 7.5})
 		<-seen
 		return record.Report{Rank: 2, SampleEvery: 16, Clients: []record.ClientReport{{Reads: 5}}}, nil
@@ -38,20 +38,20 @@ func TestRunDeliversInOrder(t *testing.T) {
 	require.Equal(t, record.Report{Rank: 2, SampleEvery: 16, Clients: []record.ClientReport{{Reads: 5}}}, report)
 }
 
-// A host that is slow to read must not hold up the rank: progress is dropped.
+// A slow host must not block the rank: the server drops progress.
 func TestProgressNeverBlocksTheRank(t *testing.T) {
 	ranDone := make(chan struct{})
 	c := linkOne(t, &fakeRank{run: func(_ context.Context, _ record.Window, started func(), progress func(record.Progress)) (record.Report, error) {
 		defer close(ranDone)
 		started()
-		for i := range 100_000 { // megabytes, over any flow-control window
+		for i := range 100_000 { // megabytes, more than any flow-control window
 			progress(record.Progress{Ops: uint64(i)})
 		}
 		return record.Report{Rank: 1}, nil
 	}})
 	last := uint64(0)
 	report, err := c.Run(context.Background(), record.Window{},
-		func() { <-ranDone }, // the host reads nothing before the rank is done
+		func() { <-ranDone }, // the host reads nothing until the rank is done
 		func(p record.Progress) {
 			require.GreaterOrEqual(t, p.Ops, last)
 			last = p.Ops
@@ -60,8 +60,8 @@ func TestProgressNeverBlocksTheRank(t *testing.T) {
 	require.Equal(t, 1, report.Rank)
 }
 
-// The last progress says that the clients have drained, on which the host waits.
-// It arrives, whatever was not sent before it and however soon the rank ends.
+// The host waits for the last progress, which says that the clients have drained. It must arrive
+// even if earlier progress was dropped and the rank ends at once.
 func TestLastProgressIsNeverLost(t *testing.T) {
 	for name, hold := range map[string]bool{"the rank ends at once": false, "the rank waits to be stopped": true} {
 		t.Run(name, func(t *testing.T) {
@@ -106,7 +106,7 @@ func TestLastProgressIsNeverLost(t *testing.T) {
 	}
 }
 
-// A rank one of whose threads failed still tells what was recorded.
+// A rank with a failed thread still returns what it recorded.
 func TestFailedRunBringsItsReport(t *testing.T) {
 	c := linkOne(t, &fakeRank{run: func(_ context.Context, _ record.Window, started func(), _ func(record.Progress)) (record.Report, error) {
 		started()
@@ -126,7 +126,7 @@ func TestRunFails(t *testing.T) {
 	require.EqualError(t, err, "shm: poll: peer broke the protocol")
 }
 
-// The end of the context asks the rank to stop, and the report still comes.
+// The end of the context stops the rank, and the report still arrives.
 func TestEndOfContextBringsAShortReport(t *testing.T) {
 	stopped := make(chan struct{})
 	c := linkOne(t, &fakeRank{
@@ -149,12 +149,12 @@ func TestEndOfContextBringsAShortReport(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-// A rank that heeds no stop costs stopTimeout and no more.
+// If the rank does not stop, Run returns after stopTimeout.
 func TestRankThatDoesNotStop(t *testing.T) {
 	for name, advance := range map[string]func(context.Context, record.State) error{
-		"says that it will":  func(context.Context, record.State) error { return nil },
-		"says that it won't": func(context.Context, record.State) error { return errors.New("no") },
-		"says nothing":       func(ctx context.Context, _ record.State) error { <-ctx.Done(); return ctx.Err() },
+		"agrees to stop":  func(context.Context, record.State) error { return nil },
+		"refuses to stop": func(context.Context, record.State) error { return errors.New("no") },
+		"does not answer": func(ctx context.Context, _ record.State) error { <-ctx.Done(); return ctx.Err() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := linkOne(t, &fakeRank{advance: advance, run: func(ctx context.Context, _ record.Window, started func(), _ func(record.Progress)) (record.Report, error) {
@@ -170,7 +170,7 @@ func TestRankThatDoesNotStop(t *testing.T) {
 	}
 }
 
-// A host that comes after one which vanished finds a fresh rank.
+// A host that replaces one that vanished gets a new rank.
 func TestPrepareReplacesAnAbandonedRank(t *testing.T) {
 	var made, closed []int
 	c, server := link(t, func() record.Control {
@@ -193,9 +193,8 @@ func TestPrepareReplacesAnAbandonedRank(t *testing.T) {
 	require.NoError(t, server.Shutdown(context.Background()), "nothing is left to close")
 }
 
-// A rank has one call at a time, so that its close waits for the phase that its
-// stop has ended.
-func TestShutdownWaitsForThePhase(t *testing.T) {
+// A rank runs one call at a time: closing it waits for the window that was stopped.
+func TestShutdownWaitsForTheWindow(t *testing.T) {
 	stopped, ran := make(chan struct{}), false
 	c, server := link(t, func() record.Control {
 		return &fakeRank{
@@ -208,7 +207,7 @@ func TestShutdownWaitsForThePhase(t *testing.T) {
 			advance: func(context.Context, record.State) error { close(stopped); return nil },
 			close: func(context.Context) error {
 				if !ran {
-					return errors.New("closed under a running phase")
+					return errors.New("closed during a window")
 				}
 				return nil
 			},

@@ -24,8 +24,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fakeRank answers with what it was given; a nil function fails the test by
-// panicking.
+// fakeRank calls the functions that a test sets; a nil function panics.
 type fakeRank struct {
 	prepare  func(context.Context, record.Plan) (record.Prepared, error)
 	connect  func(context.Context, []record.RankWorkers) error
@@ -54,7 +53,7 @@ func (f *fakeRank) Run(ctx context.Context, p record.Window, s func(), g func(re
 func (f *fakeRank) Advance(ctx context.Context, to record.State) error { return f.advance(ctx, to) }
 func (f *fakeRank) Close(ctx context.Context) error                    { return f.close(ctx) }
 
-// link connects a client to a server with the given ranks, in one process.
+// link connects a client to a server in the same process.
 func link(t *testing.T, newRank func() record.Control) (*Client, *Server) {
 	t.Helper()
 	listener := bufconn.Listen(1 << 16)
@@ -141,7 +140,7 @@ func TestArgumentsAndResultsSurvive(t *testing.T) {
 	require.NoError(t, c.Close(ctx), "a rank that is closed stays so")
 }
 
-// Many workers' addresses are more than gRPC's default of 4 MiB.
+// The addresses of many workers exceed gRPC's default limit of 4 MiB.
 func TestLongMessages(t *testing.T) {
 	workers := []record.RankWorkers{{Daemons: [][]byte{make([]byte, 6<<20)}}}
 	c := linkOne(t, &fakeRank{connect: func(_ context.Context, got []record.RankWorkers) error {
@@ -151,7 +150,7 @@ func TestLongMessages(t *testing.T) {
 	require.NoError(t, c.Connect(context.Background(), workers))
 }
 
-// foreign is an error type that the host does not know.
+// foreign is an error type unknown to the host.
 type foreign struct{ err error }
 
 func (f *foreign) Error() string { return "foreign: " + f.err.Error() }

@@ -13,7 +13,8 @@ import (
 	"transportbench/core/base/record"
 )
 
-// exitError explains how a process of plugin ended, from its state and output.
+// exitError returns why a process of plugin ended, from its state and output: a missing library, or
+// a [*record.ExitError].
 func exitError(plugin string, state *os.ProcessState, output *tail) error {
 	lines := output.all()
 	for _, line := range lines {
@@ -22,14 +23,13 @@ func exitError(plugin string, state *os.ProcessState, output *tail) error {
 		}
 	}
 	return &record.ExitError{
-		Plugin: plugin, PID: state.Pid(), State: state.String(), Reason: output.gist(), Output: lines,
+		Plugin: plugin, PID: state.Pid(), State: state.String(), Reason: output.reason(), Output: lines,
 	}
 }
 
-var loaderComplaint = regexp.MustCompile(`error while loading shared libraries: ([^:]+): (.+)$`)
+var loaderError = regexp.MustCompile(`error while loading shared libraries: ([^:]+): (.+)$`)
 
-// libraryPackages are the Debian packages of the libraries that transports
-// use, by what the file's name begins with.
+// libraryPackages has the remedy for each missing library, by the prefix of the file's name.
 var libraryPackages = []struct{ prefix, remedy string }{
 	{"libucp.so", "install libucx0"},
 	{"libuct.so", "install libucx0"},
@@ -46,10 +46,10 @@ var libraryPackages = []struct{ prefix, remedy string }{
 	{"libcudart.so", "install the CUDA runtime (libcudart)"},
 }
 
-// missingLibrary turns the dynamic loader's complaint into what to install; it
+// missingLibrary explains an error of the dynamic loader and names the package to install. It
 // returns "" for any other line.
 func missingLibrary(line string) string {
-	m := loaderComplaint.FindStringSubmatch(line)
+	m := loaderError.FindStringSubmatch(line)
 	if m == nil {
 		return ""
 	}
@@ -62,18 +62,18 @@ func missingLibrary(line string) string {
 			return fmt.Sprintf("%s is missing: %s", library, known.remedy)
 		}
 	}
-	return fmt.Sprintf("%s is missing: install the package that has it, or set LD_LIBRARY_PATH", library)
+	return fmt.Sprintf("%s is missing: install its package, or set LD_LIBRARY_PATH", library)
 }
 
-// startError explains why the kernel did not execute a plugin's file.
+// startError explains why the kernel cannot execute a plugin's file.
 func startError(plugin, path string, err error) error {
 	switch {
 	case errors.Is(err, unix.ENOEXEC):
-		return fmt.Errorf("plugin %s: %s is not a program for this machine: build it here (make build)", plugin, path)
+		return fmt.Errorf("plugin %s: %s is not a program for this machine: build the plugin here (make build)", plugin, path)
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("plugin %s: %s may not be executed: chmod +x, and no noexec file system: %w", plugin, path, err)
+		return fmt.Errorf("plugin %s: %s is not executable: chmod +x it, and check for a noexec file system: %w", plugin, path, err)
 	case errors.Is(err, fs.ErrNotExist) && exists(path):
-		return fmt.Errorf("plugin %s: the dynamic loader that %s names is missing: build it here (make build)", plugin, path)
+		return fmt.Errorf("plugin %s: the interpreter or dynamic loader of %s is missing: build the plugin here (make build)", plugin, path)
 	default:
 		return fmt.Errorf("plugin %s: starting %s: %w", plugin, path, err)
 	}
