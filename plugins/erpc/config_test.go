@@ -8,8 +8,7 @@ import (
 	"transportbench/core/transport"
 )
 
-// TestTooMuchTogether: options that are each in their bounds and would take gigabytes
-// together are refused by name, before they do.
+// TestTooMuchTogether: options that are each in range but would take gigabytes together are refused by name, before any memory is taken.
 func TestTooMuchTogether(t *testing.T) {
 	for option, c := range map[string]struct {
 		config  transport.Config
@@ -34,7 +33,7 @@ func TestTooMuchTogether(t *testing.T) {
 	}
 }
 
-// TestTooManyPeers: they are refused before the first of them connects.
+// TestTooManyPeers: Open refuses too many peers, before the first of them connects.
 func TestTooManyPeers(t *testing.T) {
 	options, err := transport.ParseOptions(schema, map[string]string{"provider": providerSoft})
 	require.NoError(t, err)

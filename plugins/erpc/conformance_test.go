@@ -30,8 +30,7 @@ func kill(t transport.Transport) {
 	})
 }
 
-// TestConformance runs under options that change how bytes move. Its clauses may take long
-// where a process is not running all the time, and a peer's silence is longer than that.
+// TestConformance runs the suite under options that change how bytes move. The peer timeout is longer than a preempted process may be silent.
 func TestConformance(t *testing.T) {
 	for name, o := range map[string]map[string]string{
 		"udp":  {"provider": "udp"},
@@ -45,13 +44,13 @@ func TestConformance(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			suite := transporttest.Suite{Driver: Driver{}, Options: o, Kill: kill, Timeout: time.Minute}
 			if o["mtu"] != "" {
-				suite.MaxPayload = 4 << 10 // some packets
+				suite.MaxPayload = 4 << 10 // several packets
 			}
 			if name == "lossy" {
 				suite.Skip = map[string]string{
-					"threads/all-to-all":  "its threads end when they have answered, and a response that was lost then is missing for good",
-					"wait/arrival-during": "its thread ends when it has answered, and a response that was lost then is missing for good",
-					"wait/arrival-before": "its sender does not poll while the receiver waits, and so sends nothing again",
+					"threads/all-to-all":  "its threads exit after their last reply, so a lost response is never retransmitted",
+					"wait/arrival-during": "its thread exits after its reply, so a lost response is never retransmitted",
+					"wait/arrival-before": "its sender does not poll while the receiver waits, and so retransmits nothing",
 				}
 			}
 			transporttest.Run(t, suite)

@@ -22,9 +22,8 @@ func TestHeaderRoundTrip(t *testing.T) {
 	})
 }
 
-// TestCheck: a packet is sound as it was sealed, and neither with another key nor with
-// any bit turned over.
-func TestCheck(t *testing.T) {
+// TestChecksum: the checksum of a packet is valid, and invalid with another key or any bit flipped.
+func TestChecksum(t *testing.T) {
 	for _, size := range []int{0, 1, 7, 32, longBody - 1, longBody, 1456} {
 		body := make([]byte, size)
 		for i := range body {
@@ -38,7 +37,7 @@ func TestCheck(t *testing.T) {
 		require.False(t, validChecksum(0xabcdee, packet, len(packet)))
 		for bit := range 8 * len(packet) {
 			packet[bit/8] ^= 1 << (bit % 8)
-			require.False(t, validChecksum(0xabcdef, packet, len(packet)), "bit %d of %d bytes", bit, size)
+			require.False(t, validChecksum(0xabcdef, packet, len(packet)), "bit %d flipped, body of %d bytes", bit, size)
 			packet[bit/8] ^= 1 << (bit % 8)
 		}
 	}

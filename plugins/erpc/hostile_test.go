@@ -11,8 +11,7 @@ import (
 	"transportbench/core/transport"
 )
 
-// target is a worker with a session that is established, calls in flight in it, and a request
-// that it has not answered; and the port of its peer, from which an attacker sends.
+// target is a worker with an established session, calls in flight and an unanswered request, and its peer, from whose port an attacker sends.
 type target struct {
 	network *network
 	victim  *member
@@ -35,7 +34,7 @@ func newTarget(t testing.TB) *target {
 	return &target{network: n, victim: a, peer: b, session: a.w.sessions[0]}
 }
 
-// deliver lets bytes arrive at the victim, as if from a port.
+// deliver delivers packets to the victim, as if from a port.
 func (x *target) deliver(from int, packets ...[]byte) (events []transport.Event) {
 	p := x.victim.w.port.(*simulated)
 	for _, b := range packets {
@@ -49,7 +48,7 @@ func (x *target) deliver(from int, packets ...[]byte) (events []transport.Event)
 	return events
 }
 
-// packet makes one that has a header and a right check for a key.
+// packet returns a packet with a valid checksum for a key.
 func packet(h header, key uint32, body []byte) []byte {
 	var head [headerSize]byte
 	h.put(&head)
@@ -57,14 +56,13 @@ func packet(h header, key uint32, body []byte) []byte {
 	return append(head[:], body...)
 }
 
-// next is the header of the request that the victim would run next.
+// next returns the header of the request that the victim would accept next.
 func (x *target) next(size int) header {
 	s := &x.session.serverSlots[3]
 	return header{request: s.request + 8, session: x.session.localNumber, kind: kindRequest, size: uint32(size)}
 }
 
-// TestHostilePackets: each is counted under what is wrong with it, and none reaches the
-// caller.
+// TestHostilePackets: each hostile packet is counted by its defect, and none makes an event.
 func TestHostilePackets(t *testing.T) {
 	x := newTarget(t)
 	w, key, body := x.victim.w, x.session.localKey, make([]byte, 32)
@@ -79,28 +77,28 @@ func TestHostilePackets(t *testing.T) {
 		from   int
 		count  *uint64
 	}{
-		"empty":                    {nil, peer, &w.counts.malformed},
-		"short":                    {make([]byte, headerSize-1), peer, &w.counts.malformed},
-		"zeros":                    {make([]byte, headerSize), peer, &w.counts.corrupt},
-		"wrong key":                {packet(x.next(32), key+1, body), peer, &w.counts.corrupt},
-		"from elsewhere":           {packet(x.next(32), key, body), stranger, &w.counts.forged},
-		"unknown session":          {packet(with(func(h *header) { h.session = 77 }), key, body), peer, &w.counts.strangers},
-		"cut off":                  {packet(x.next(32), key, body)[:40], peer, &w.counts.corrupt},
-		"shorter than it says":     {packet(x.next(33), key, body), peer, &w.counts.malformed},
-		"longer than it says":      {packet(x.next(31), key, body), peer, &w.counts.malformed},
-		"oversized":                {packet(x.next(601), key, make([]byte, 240)), peer, &w.counts.malformed},
-		"no kind":                  {packet(with(func(h *header) { h.kind = 0 }), key, body), peer, &w.counts.malformed},
-		"kind of the handshake":    {packet(with(func(h *header) { h.kind = kindHello }), key, body), peer, &w.counts.malformed},
-		"old request":              {packet(with(func(h *header) { h.request -= 16 }), key, body), peer, &w.counts.stale},
-		"request too far ahead":    {packet(with(func(h *header) { h.request += 8 }), key, body), peer, &w.counts.stale},
-		"middle of a request":      {packet(with(func(h *header) { h.number, h.size = 1, 272 }), key, body), peer, &w.counts.outOfOrder},
-		"pull of nothing":          {packet(with(func(h *header) { h.kind = kindRFR }), key, nil), peer, &w.counts.stale},
-		"answer to nothing":        {packet(with(func(h *header) { h.kind = kindResponse; h.request = 4000 }), key, body), peer, &w.counts.duplicates},
-		"handshake, no key":        {packet(header{session: noSession, kind: kindHello}, key, body), peer, &w.counts.corrupt},
-		"handshake of a stranger":  {packet(header{session: noSession, kind: kindHello}, w.key, make([]byte, offerSize)), stranger, &w.counts.strangers},
-		"handshake, nonsense":      {packet(header{session: noSession, kind: kindPing}, w.key, x.hello()[headerSize:]), peer, &w.counts.malformed},
-		"handshake from elsewhere": {x.hello(), stranger, &w.counts.forged},
-		"farewell from elsewhere":  {packet(header{session: noSession, kind: kindBye}, w.key, x.hello()[headerSize:headerSize+8]), stranger, &w.counts.forged},
+		"empty":                     {nil, peer, &w.counts.malformed},
+		"short":                     {make([]byte, headerSize-1), peer, &w.counts.malformed},
+		"zeros":                     {make([]byte, headerSize), peer, &w.counts.corrupt},
+		"wrong key":                 {packet(x.next(32), key+1, body), peer, &w.counts.corrupt},
+		"from elsewhere":            {packet(x.next(32), key, body), stranger, &w.counts.forged},
+		"unknown session":           {packet(with(func(h *header) { h.session = 77 }), key, body), peer, &w.counts.strangers},
+		"truncated":                 {packet(x.next(32), key, body)[:40], peer, &w.counts.corrupt},
+		"shorter than it says":      {packet(x.next(33), key, body), peer, &w.counts.malformed},
+		"longer than it says":       {packet(x.next(31), key, body), peer, &w.counts.malformed},
+		"oversized":                 {packet(x.next(601), key, make([]byte, 240)), peer, &w.counts.malformed},
+		"unknown kind":              {packet(with(func(h *header) { h.kind = 0 }), key, body), peer, &w.counts.malformed},
+		"handshake kind":            {packet(with(func(h *header) { h.kind = kindHello }), key, body), peer, &w.counts.malformed},
+		"old request":               {packet(with(func(h *header) { h.request -= 16 }), key, body), peer, &w.counts.stale},
+		"request too far ahead":     {packet(with(func(h *header) { h.request += 8 }), key, body), peer, &w.counts.stale},
+		"middle of a request":       {packet(with(func(h *header) { h.number, h.size = 1, 272 }), key, body), peer, &w.counts.outOfOrder},
+		"RFR for nothing":           {packet(with(func(h *header) { h.kind = kindRFR }), key, nil), peer, &w.counts.stale},
+		"response to nothing":       {packet(with(func(h *header) { h.kind = kindResponse; h.request = 4000 }), key, body), peer, &w.counts.duplicates},
+		"handshake, wrong key":      {packet(header{session: noSession, kind: kindHello}, key, body), peer, &w.counts.corrupt},
+		"handshake from a stranger": {packet(header{session: noSession, kind: kindHello}, w.key, make([]byte, offerSize)), stranger, &w.counts.strangers},
+		"handshake, nonsense":       {packet(header{session: noSession, kind: kindPing}, w.key, x.hello()[headerSize:]), peer, &w.counts.malformed},
+		"handshake from elsewhere":  {x.hello(), stranger, &w.counts.forged},
+		"bye from elsewhere":        {packet(header{session: noSession, kind: kindBye}, w.key, x.hello()[headerSize:headerSize+8]), stranger, &w.counts.forged},
 	} {
 		before := *c.count
 		require.Empty(t, x.deliver(c.from, c.packet), name)
@@ -109,12 +107,12 @@ func TestHostilePackets(t *testing.T) {
 	require.Equal(t, established, x.session.state)
 
 	events := x.deliver(peer, packet(x.next(32), key, body))
-	require.Len(t, events, 1, "the same without a fault")
+	require.Len(t, events, 1, "the same packet without a defect")
 	require.Equal(t, transport.EventRequest, events[0].Kind)
-	require.Empty(t, x.deliver(peer, packet(header{request: uint32(events[0].Token), session: x.session.localNumber, kind: kindRequest, size: 32}, key, body)), "a request that comes again")
+	require.Empty(t, x.deliver(peer, packet(header{request: uint32(events[0].Token), session: x.session.localNumber, kind: kindRequest, size: 32}, key, body)), "a repeated request")
 }
 
-// hello is one that the victim's peer would say.
+// hello returns the hello that the victim's peer would send.
 func (x *target) hello() []byte {
 	o := x.peer.w.offer(x.peer.w.sessions[0])
 	var body [offerSize]byte
@@ -122,34 +120,33 @@ func (x *target) hello() []byte {
 	return packet(header{session: noSession, kind: kindHello, size: offerSize}, x.victim.w.key, body[:])
 }
 
-// TestOtherOptions: a peer that was opened with other options is cut off, and told to be
-// lost.
+// TestOtherOptions: a peer with different options is cut off and reported as lost.
 func TestOtherOptions(t *testing.T) {
 	n := newNetwork(1, datagram.Faults{})
 	cfg := transport.Config{Workers: 1, Peers: 1, InFlight: 4, MaxPayload: 64}
 	a := n.member(t, settingsOf(t, cfg, map[string]string{"window": "8"}), 256, 0, mixed(64))
 	b := n.member(t, settingsOf(t, cfg, map[string]string{"window": "16"}), 256, 0, mixed(64))
 	join(t, a, b)
-	broke, told := 0, 0
+	corrupt, lost := 0, 0
 	for range 100 {
 		for _, m := range []*member{a, b} {
 			k, err := m.w.Poll(m.events)
 			if err != nil {
 				require.ErrorIs(t, err, transport.ErrCorrupt)
-				broke++
+				corrupt++
 			}
 			for _, e := range m.events[:k] {
 				require.Equal(t, transport.EventPeerLost, e.Kind)
-				told++
+				lost++
 			}
 		}
 		n.pass(10_000)
 	}
-	require.NotZero(t, broke)
-	require.Equal(t, 2, told)
+	require.NotZero(t, corrupt)
+	require.Equal(t, 2, lost)
 }
 
-// flood is a port to which somebody sends without end.
+// flood is a port that always has packets to receive.
 type flood struct{ datagram.Port }
 
 func (flood) Flush() error { return nil }
@@ -160,29 +157,27 @@ func (flood) Receive(packets []datagram.Packet) (int, error) {
 	return len(packets), nil
 }
 
-// TestHeartbeatsEndInAFlood: a beat ends, and with it what waits for the heart, such as
-// Connect and Close, however much arrives.
-func TestHeartbeatsEndInAFlood(t *testing.T) {
+// TestBeatEndsInAFlood: a beat ends however much arrives, because Connect and Close wait for it.
+func TestBeatEndsInAFlood(t *testing.T) {
 	h := &heartbeat{port: flood{}, packets: make([]datagram.Packet, heartbeatBatch)}
 	h.beat()
 }
 
-// answers counts what is sent.
-type answers struct {
+// countingPort counts the packets sent.
+type countingPort struct {
 	flood
 	count int
 }
 
-func (a *answers) Send(datagram.Remote, []byte, []byte) bool {
+func (a *countingPort) Send(datagram.Remote, []byte, []byte) bool {
 	a.count++
 	return true
 }
 
-// TestHeartbeatsOfTheClosed: a worker that is closed is not answered for, also where
-// another one of its rank has the same peer.
-func TestHeartbeatsOfTheClosed(t *testing.T) {
+// TestNoPongForClosedWorker: the heartbeat does not answer pings for a closed worker, even if another worker of its rank has the same peer.
+func TestNoPongForClosedWorker(t *testing.T) {
 	const open, closed = 11, 22
-	port := &answers{}
+	port := &countingPort{}
 	h := &heartbeat{port: port, watches: []*watch{{nonce: 1, local: open}}}
 	ping := func(nonce uint64, from datagram.Source) int {
 		var body [beatSize]byte
@@ -193,12 +188,10 @@ func TestHeartbeatsOfTheClosed(t *testing.T) {
 	}
 	require.Equal(t, 1, ping(open, datagram.Source{}))
 	require.Zero(t, ping(closed, datagram.Source{}))
-	require.Zero(t, ping(open, datagram.Source{Port: 7}), "a stranger's")
+	require.Zero(t, ping(open, datagram.Source{Port: 7}), "a ping from a stranger")
 }
 
-// FuzzPackets: whatever arrives, even from the session's own peer with a right check,
-// nothing crashes, events are within bounds, and credits stay within theirs. What does not
-// have both reaches nobody.
+// FuzzPackets: no packet crashes a worker, makes an event out of bounds or moves the credits out of theirs, not even one from the session's own peer with a valid checksum. Other packets make no event.
 func FuzzPackets(f *testing.F) {
 	f.Add([]byte{3, 40, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16})
 	f.Add([]byte{0, 0, 1, 5, 2, 255, 3, 16, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x41, 0, 16, 0, 0, 0})
@@ -224,14 +217,14 @@ func FuzzPackets(f *testing.F) {
 				if h.session = p.localNumber; how&8 != 0 {
 					h.session = noSession
 				}
-				if how&4 != 0 { // near to what fits
+				if how&4 != 0 { // close to an acceptable packet
 					h.request = p.serverSlots[h.request%8].request + uint32(how>>4)&8
 					h.number, h.size = h.number%8, h.size%640
 				}
 				b = packet(h, key, b[headerSize:])
 			}
 			for _, e := range x.deliver(from, b) {
-				require.True(t, sealed && from == peer, "an event that an outsider is the cause of")
+				require.True(t, sealed && from == peer, "an outsider caused an event")
 				require.LessOrEqual(t, e.Size, 600)
 				require.Len(t, e.Payload, e.Size)
 				if e.Kind == transport.EventRequest && how&16 != 0 {

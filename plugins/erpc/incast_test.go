@@ -15,13 +15,10 @@ import (
 	"transportbench/core/transport"
 )
 
-// incastVariable asks for a number of rounds whose medians are compared, instead of one
-// that is not.
+// incastVariable is a number of rounds whose medians are compared. Without it there is one round and no comparison.
 const incastVariable = "ERPC_TEST_INCAST"
 
-// realIncast has clients on one host share requests to one server on another, over a wire
-// of 12.5 MB/s with a short queue and into a small socket buffer. Each request is
-// executed once and answered once.
+// realIncast sends requests from clients on one host to one server on another, over a wire of 12.5 MB/s with a short queue and into a small socket buffer. Each request must be executed once and answered once.
 func realIncast(t *testing.T, requests, clients int, congestion string) (goodput float64, sum counts, drops uint64) {
 	a, b := hosts.Pair(t, hosts.Wire{Rate: 12_500_000, Queue: 64 << 10})
 	const size = 16 << 10
@@ -47,7 +44,7 @@ func realIncast(t *testing.T, requests, clients int, congestion string) (goodput
 		return w
 	}
 	request := false
-	sizes := func(*rand.Rand) int { // asked for a request's, then for its response's
+	sizes := func(*rand.Rand) int { // called for a request's size, then for its response's
 		request = !request
 		return map[bool]int{true: size, false: messageHead}[request]
 	}
@@ -84,8 +81,7 @@ func realIncast(t *testing.T, requests, clients int, congestion string) (goodput
 	return float64(requests*size) / took.Seconds(), sum, drops
 }
 
-// TestIncast: sixteen clients of one server, over sockets. No live peer is taken for lost,
-// whatever congestion costs; what it costs is compared on request.
+// TestIncast: sixteen clients call one server over sockets. Congestion loses no live peer; its cost is compared only if asked for.
 func TestIncast(t *testing.T) {
 	rounds, requests, compared := 1, 160, false
 	if n, err := strconv.Atoi(os.Getenv(incastVariable)); err == nil && n > 0 {
@@ -97,14 +93,14 @@ func TestIncast(t *testing.T) {
 		congestion string
 	}{{"one client", 1, congestionTimely}, {"sixteen, timely", 16, congestionTimely}, {"sixteen, none", 16, congestionNone}}
 	goodput := make([][]float64, len(kinds))
-	again := make([][]float64, len(kinds))
+	retransmitted := make([][]float64, len(kinds))
 	for range rounds {
 		for i, k := range kinds {
-			t.Run(k.name, func(t *testing.T) { // its ranks and hosts end with it
+			t.Run(k.name, func(t *testing.T) { // closes its ranks and hosts
 				rate, c, drops := realIncast(t, requests, k.clients, k.congestion)
 				goodput[i] = append(goodput[i], rate)
-				again[i] = append(again[i], float64(c.retransmitted))
-				t.Logf("%.1f MB/s, %d timeouts, %d packets sent again, %d dropped at the server's socket", rate/1e6, c.timeouts, c.retransmitted, drops)
+				retransmitted[i] = append(retransmitted[i], float64(c.retransmitted))
+				t.Logf("%.1f MB/s, %d timeouts, %d packets retransmitted, %d dropped at the server's socket", rate/1e6, c.timeouts, c.retransmitted, drops)
 			})
 		}
 	}
@@ -116,7 +112,7 @@ func TestIncast(t *testing.T) {
 		return v[len(v)/2]
 	}
 	alone, timely, none := median(goodput[0]), median(goodput[1]), median(goodput[2])
-	t.Logf("of one client's %.1f MB/s: timely %.2f, none %.2f; packets sent again: %.0f and %.0f", alone/1e6, timely/alone, none/alone, median(again[1]), median(again[2]))
+	t.Logf("share of one client's %.1f MB/s: timely %.2f, none %.2f; packets retransmitted: %.0f and %.0f", alone/1e6, timely/alone, none/alone, median(retransmitted[1]), median(retransmitted[2]))
 	require.Greater(t, timely, alone/2)
-	require.Greater(t, median(again[2]), 1.25*median(again[1]))
+	require.Greater(t, median(retransmitted[2]), 1.25*median(retransmitted[1]))
 }

@@ -14,19 +14,19 @@ import (
 	"transportbench/core/transport"
 )
 
-// member is a worker with a load that is verified, in a simulated network or a real one.
+// member is a worker with a verified load, in a simulated network or a real one.
 type member struct {
 	t      testing.TB
 	w      *worker
 	random *rand.Rand
 	events []transport.Event
-	calls  int // to be made, to each peer
+	calls  int // to make, to each peer
 	sizes  func(*rand.Rand) int
-	defers bool // replies are kept for a while, and go in any order
+	defers bool // replies are delayed at random and sent in any order
 
 	made     []int            // by peer
 	waiting  []map[uint64]int // by peer: size of the response, by token
-	executed [][]uint64       // by peer: bit i: request i
+	executed [][]uint64       // by peer; bit i is request i
 	served   int
 	replies  []transport.Op
 	answered int
@@ -54,15 +54,14 @@ func join(t testing.TB, a, b *member) {
 	b.joined()
 }
 
-// joined makes room for one more peer.
+// joined adds the records of one more peer.
 func (m *member) joined() {
 	m.made = append(m.made, 0)
 	m.waiting = append(m.waiting, map[uint64]int{})
 	m.executed = append(m.executed, nil)
 }
 
-// A message says who it is: its number, and bytes that follow from that and its place.
-// A request says besides how long its response is to be.
+// A message has its number, the size of the response (0 in a response), and bytes that follow from the number.
 const messageHead = 16
 
 func message(number uint64, size, response int) []byte {
@@ -73,7 +72,7 @@ func message(number uint64, size, response int) []byte {
 	return b
 }
 
-// pattern is long enough for the rest of every message, from several places on.
+// pattern is long enough for the rest of every message from any offset below 251.
 var pattern = sync.OnceValue(func() []byte {
 	b := make([]byte, maxMessage+251)
 	for i := range b {
@@ -85,11 +84,11 @@ var pattern = sync.OnceValue(func() []byte {
 func (m *member) verify(b []byte, number uint64, size, response int) {
 	if len(b) != max(size, messageHead) || binary.LittleEndian.Uint64(b) != number || binary.LittleEndian.Uint64(b[8:]) != uint64(response) ||
 		!bytes.Equal(pattern()[number%251:][:len(b)-messageHead], b[messageHead:]) {
-		require.Fail(m.t, "wrong bytes", "message %d of %d bytes has %d, or others than were sent", number, size, len(b))
+		require.Fail(m.t, "wrong bytes", "message %d of %d bytes arrived with %d bytes or other content", number, size, len(b))
 	}
 }
 
-// turn is what a runtime's loop does.
+// iterate is one iteration of a runtime's loop.
 func (m *member) iterate() {
 	for peer := range m.made {
 		for m.made[peer] < m.calls {
@@ -124,18 +123,18 @@ func (m *member) take(e *transport.Event) {
 		m.execute(e.Peer, number)
 		m.replies = append(m.replies, transport.Op{Kind: transport.OpReply, Peer: e.Peer, Token: e.Token, Payload: message(number, response, 0)})
 	case transport.EventResponse:
-		response, waits := m.waiting[e.Peer][uint64(e.Token)]
-		require.True(m.t, waits, "call %d to peer %d is answered twice", e.Token, e.Peer)
+		response, awaited := m.waiting[e.Peer][uint64(e.Token)]
+		require.True(m.t, awaited, "call %d to peer %d was answered twice", e.Token, e.Peer)
 		delete(m.waiting[e.Peer], uint64(e.Token))
 		m.verify(e.Payload, uint64(e.Token), response, 0)
 		m.answered++
 		m.bytes += len(e.Payload)
 	default:
-		require.Fail(m.t, "an event that nothing is the cause of", "%+v", e)
+		require.Fail(m.t, "unexpected event", "%+v", e)
 	}
 }
 
-// execute notes that a request was run, which it may be once.
+// execute records that a request was executed, which must happen only once.
 func (m *member) execute(peer transport.PeerID, number uint64) {
 	for uint64(len(m.executed[peer])) <= number/64 {
 		m.executed[peer] = append(m.executed[peer], 0)
@@ -156,7 +155,7 @@ func (m *member) reply() {
 		last := len(m.replies) - 1
 		n, err := m.w.Post(m.replies[last:])
 		require.NoError(m.t, err)
-		require.Equal(m.t, 1, n, "a reply always finds room")
+		require.Equal(m.t, 1, n, "Post must take every reply")
 		m.replies = m.replies[:last]
 	}
 }
@@ -174,29 +173,27 @@ func every(members []*member, is func(*member) bool) bool {
 	return !slices.ContainsFunc(members, func(m *member) bool { return !is(m) })
 }
 
-// rest has members that are done poll for a while, since what is late must find nobody
-// that waits for it, and then until their wheels are empty: a packet that turned out not
-// to be needed has its time there all the same.
+// rest polls members that are done for a while, so that late packets arrive, and then until their wheels are empty: packets that are no longer needed stay there until they are due.
 func rest(t testing.TB, while time.Duration, members ...*member) {
 	empty := func(m *member) bool { return m.w.wheel.count == 0 }
 	for begin := time.Now(); time.Since(begin) < while || !every(members, empty); {
-		require.Less(t, time.Since(begin), 30*time.Second, "packets stay in the wheel")
+		require.Less(t, time.Since(begin), 30*time.Second, "packets do not leave the wheel")
 		for _, m := range members {
 			m.iterate()
 		}
 	}
 }
 
-// requireAtRest checks that nothing leaked: all credits, slots and calls are there.
+// requireAtRest checks that nothing leaked: all credits, slots and calls are free.
 func (m *member) requireAtRest() {
 	w := m.w
-	require.Nil(m.t, w.awaiting, "slots that wait for answers")
+	require.Nil(m.t, w.awaiting, "slots that await answers")
 	require.Empty(m.t, m.replies)
 	for _, p := range w.sessions {
 		require.Equal(m.t, established, p.state)
 		require.Equal(m.t, p.maxCredits, p.credits, "credits")
 		require.Len(m.t, p.freeSlots, len(p.slots), "free slots")
-		require.Len(m.t, p.freeCalls, len(p.calls), "calls that are not in use")
+		require.Len(m.t, p.freeCalls, len(p.calls), "free calls")
 		require.True(m.t, p.backlog.empty())
 		for i := range p.slots {
 			require.Zero(m.t, p.slots[i].inWheel, "packets of a slot in the wheel")

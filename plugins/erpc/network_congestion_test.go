@@ -10,9 +10,8 @@ import (
 	"transportbench/core/transport"
 )
 
-// TestNetworkRateIsInForce: what leaves a session is what its rate allows, in both
-// directions: a response comes as slowly as it is pulled.
-func TestNetworkRateIsInForce(t *testing.T) {
+// TestNetworkRateIsEnforced: a session sends at its rate in both directions; RFRs pace the response.
+func TestNetworkRateIsEnforced(t *testing.T) {
 	const rate, size = 100_000_000, 4 << 20
 	for name, sizes := range map[string]func(request bool) int{
 		"request":  func(request bool) int { return map[bool]int{true: size, false: 16}[request] },
@@ -23,14 +22,13 @@ func TestNetworkRateIsInForce(t *testing.T) {
 			s := settingsOf(t, transport.Config{Workers: 1, Peers: 1, InFlight: 1, MaxPayload: size}, map[string]string{
 				"link-rate": "1000000000", "timely-least-rate": "100000000", "timely-low": "1ns", "timely-high": "1ns"})
 			request := false
-			next := func(*rand.Rand) int { // asked for a request's size, then for its response's
+			next := func(*rand.Rand) int { // called for a request's size, then for its response's
 				request = !request
 				return sizes(request)
 			}
 			a, b := n.member(t, s, 1472, 1, next), n.member(t, s, 1472, 0, next)
 			join(t, a, b)
-			// Every round trip is too long for these thresholds, and so the rate stays the
-			// least.
+			// Every round trip exceeds the thresholds, so the rate stays at the minimum.
 			a.w.sessions[0].timely.rate = rate
 			took := n.run(t, 10*second, a, b)
 			require.InEpsilon(t, float64(second)*size/rate, float64(took), 0.05)
@@ -39,8 +37,7 @@ func TestNetworkRateIsInForce(t *testing.T) {
 	}
 }
 
-// incast is what many clients get through a narrow way to one server, in bytes per
-// second, and what was dropped on it for want of room.
+// incast returns the goodput in bytes per second of many clients over a narrow path to one server, the packets dropped on it, the timeouts, and the longest wait in its queue.
 func incast(t *testing.T, clients, calls int, congestion string) (goodput float64, dropped, timeouts uint64, longest int64) {
 	n := newNetwork(9, datagram.Faults{})
 	n.tick = 4000
@@ -69,16 +66,15 @@ func incast(t *testing.T, clients, calls int, congestion string) (goodput float6
 	return float64(clients*calls*16<<10) / float64(took) * 1e9, port.dropped, timeouts, port.most
 }
 
-// TestNetworkIncast: with sixteen clients the way to a server stays in use, and congestion
-// control is why.
+// TestNetworkIncast: congestion control keeps the path to a server in use with sixteen clients.
 func TestNetworkIncast(t *testing.T) {
 	if raceDetector {
-		t.Skip("one thread and much arithmetic, of which the race detector makes ten times as much")
+		t.Skip("single-threaded arithmetic, which the race detector slows down tenfold")
 	}
 	alone, _, _, _ := incast(t, 1, 400, congestionTimely)
 	timely, dropped, timeouts, longest := incast(t, 16, 200, congestionTimely)
 	none, droppedNone, timeoutsNone, longestNone := incast(t, 16, 200, congestionNone)
-	t.Logf("one client %.0f MB/s; sixteen with timely %.0f MB/s, %d dropped, %d timeouts, waits to %d us; without %.0f MB/s, %d dropped, %d timeouts, waits to %d us",
+	t.Logf("one client %.0f MB/s; sixteen with timely %.0f MB/s, %d dropped, %d timeouts, waits up to %d us; without %.0f MB/s, %d dropped, %d timeouts, waits up to %d us",
 		alone/1e6, timely/1e6, dropped, timeouts, longest/1000, none/1e6, droppedNone, timeoutsNone, longestNone/1000)
 	require.Greater(t, timely, alone/2)
 	require.Greater(t, timely, 1.2*none)

@@ -13,7 +13,7 @@ import (
 
 const second = int64(time.Second)
 
-// mixed are messages of one packet for the most part.
+// mixed returns sizes that mostly fit into one packet.
 func mixed(largest int) func(*rand.Rand) int {
 	return func(r *rand.Rand) int {
 		if r.IntN(4) > 0 {
@@ -23,27 +23,26 @@ func mixed(largest int) func(*rand.Rand) int {
 	}
 }
 
-// TestNetworkFaults: through all faults, every request is executed once and answered
-// once, with its own bytes, and nothing leaks.
+// TestNetworkFaults: under all faults every request is executed once and answered once, with its own bytes, and nothing leaks.
 func TestNetworkFaults(t *testing.T) {
 	hard := datagram.Faults{Drop: 0.05, Duplicate: 0.05, Reorder: 0.05, Corrupt: 0.02, Delay: 0.02, DelayBy: 12 * time.Millisecond}
 	for name, c := range map[string]struct {
 		faults  datagram.Faults
 		options map[string]string
 	}{
-		"none":        {},
-		"drop":        {faults: datagram.Faults{Drop: 0.1}},
-		"duplicate":   {faults: datagram.Faults{Duplicate: 0.3}},
-		"reorder":     {faults: datagram.Faults{Reorder: 0.3}},
-		"corrupt":     {faults: datagram.Faults{Corrupt: 0.1}},
-		"late":        {faults: datagram.Faults{Delay: 0.1, DelayBy: 20 * time.Millisecond}},
-		"all":         {faults: hard},
-		"one slot":    {faults: hard, options: map[string]string{"window": "1"}},
-		"one credit":  {faults: hard, options: map[string]string{"credits": "1"}},
-		"eRPC's":      {faults: hard, options: map[string]string{"window": "8", "credits": "32", "timely-low": "50us", "timely-high": "1ms", "timely-min-rtt": "2us"}},
-		"not paced":   {faults: hard, options: map[string]string{"congestion": "none"}},
-		"whole, slow": {options: map[string]string{"link-rate": "20000000", "timely-low": "1us", "timely-high": "10us", "rto": "50ms"}},
-		"slow":        {faults: hard, options: map[string]string{"link-rate": "20000000", "timely-low": "1us", "timely-high": "10us"}},
+		"none":            {},
+		"drop":            {faults: datagram.Faults{Drop: 0.1}},
+		"duplicate":       {faults: datagram.Faults{Duplicate: 0.3}},
+		"reorder":         {faults: datagram.Faults{Reorder: 0.3}},
+		"corrupt":         {faults: datagram.Faults{Corrupt: 0.1}},
+		"delay":           {faults: datagram.Faults{Delay: 0.1, DelayBy: 20 * time.Millisecond}},
+		"all":             {faults: hard},
+		"one slot":        {faults: hard, options: map[string]string{"window": "1"}},
+		"one credit":      {faults: hard, options: map[string]string{"credits": "1"}},
+		"eRPC's":          {faults: hard, options: map[string]string{"window": "8", "credits": "32", "timely-low": "50us", "timely-high": "1ms", "timely-min-rtt": "2us"}},
+		"not paced":       {faults: hard, options: map[string]string{"congestion": "none"}},
+		"slow, no faults": {options: map[string]string{"link-rate": "20000000", "timely-low": "1us", "timely-high": "10us", "rto": "50ms"}},
+		"slow":            {faults: hard, options: map[string]string{"link-rate": "20000000", "timely-low": "1us", "timely-high": "10us"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var runs [2]counts
@@ -60,7 +59,7 @@ func TestNetworkFaults(t *testing.T) {
 					m.requireAtRest()
 				}
 				if c.faults == (datagram.Faults{}) {
-					require.Zero(t, a.w.counts.outOfOrder+a.w.counts.timeouts, "packets out of order, and timeouts, in a network that is whole")
+					require.Zero(t, a.w.counts.outOfOrder+a.w.counts.timeouts, "packets out of order and timeouts without faults")
 				}
 				if c.faults.Corrupt > 0 {
 					require.NotZero(t, a.w.counts.corrupt)
@@ -70,12 +69,12 @@ func TestNetworkFaults(t *testing.T) {
 				}
 				runs[i] = a.w.counts
 			}
-			require.Equal(t, runs[0], runs[1], "the same seed, and another course of things")
+			require.Equal(t, runs[0], runs[1], "the same seed must give the same run")
 		})
 	}
 }
 
-// TestNetworkStar: many clients of one server, through faults.
+// TestNetworkStar: many clients call one server under faults.
 func TestNetworkStar(t *testing.T) {
 	n := newNetwork(7, datagram.Faults{Drop: 0.02, Duplicate: 0.02, Reorder: 0.02})
 	s := settingsOf(t, transport.Config{Workers: 1, Peers: 16, InFlight: 8, MaxPayload: 1000}, nil)
@@ -93,7 +92,7 @@ func TestNetworkStar(t *testing.T) {
 	require.Equal(t, 16*20, server.answered)
 }
 
-// TestNetworkRequestNumbersWrap: the numbers of requests begin again at 0.
+// TestNetworkRequestNumbersWrap: request numbers wrap around to 0.
 func TestNetworkRequestNumbersWrap(t *testing.T) {
 	n := newNetwork(3, datagram.Faults{Drop: 0.02, Duplicate: 0.05, Reorder: 0.05})
 	s := settingsOf(t, transport.Config{Workers: 1, Peers: 1, InFlight: 8, MaxPayload: 64}, map[string]string{"window": "8"})
@@ -111,7 +110,7 @@ func TestNetworkRequestNumbersWrap(t *testing.T) {
 	b.requireAtRest()
 }
 
-// TestNetworkLarge: messages of 8 MiB and beyond, both ways.
+// TestNetworkLarge: messages of more than 8 MiB in both directions.
 func TestNetworkLarge(t *testing.T) {
 	const size = maxMessage
 	n := newNetwork(5, datagram.Faults{Drop: 0.0005})
@@ -124,8 +123,7 @@ func TestNetworkLarge(t *testing.T) {
 	a.requireAtRest()
 }
 
-// TestNetworkSlowLoop: losses are found as well where each turn of the loop is longer than
-// what counts of it.
+// TestNetworkSlowLoop: timeouts also expire if every iteration of the loop takes longer than the part of it that counts.
 func TestNetworkSlowLoop(t *testing.T) {
 	n := newNetwork(8, datagram.Faults{Drop: 0.2})
 	n.tick = 20 * int64(time.Millisecond)
@@ -136,8 +134,7 @@ func TestNetworkSlowLoop(t *testing.T) {
 	require.NotZero(t, a.w.counts.timeouts)
 }
 
-// TestNetworkLossAfterRest: what is lost is sent again an RTO later, also where the worker
-// had not polled for long before it was posted.
+// TestNetworkLossAfterRest: a lost packet is retransmitted an RTO later, even if the worker had not polled for a long time before the post.
 func TestNetworkLossAfterRest(t *testing.T) {
 	n := newNetwork(9, datagram.Faults{})
 	s := settingsOf(t, transport.Config{Workers: 1, Peers: 1, InFlight: 4, MaxPayload: 100}, nil)

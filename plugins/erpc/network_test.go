@@ -15,20 +15,20 @@ import (
 	"transportbench/core/transport"
 )
 
-// network is one in virtual time: all that happens in it follows from its seed.
+// network is a simulated network in virtual time. Its seed determines everything that happens.
 type network struct {
 	now    int64
 	random *rand.Rand
 	ports  []*simulated
 	faults datagram.Faults
 	delay  int64 // of every packet
-	tick   int64 // between two turns of members that have something to do
+	tick   int64 // between two iterations of members that have something to do
 
 	flying  flights
 	carried uint64
 }
 
-// simulated is a port in it.
+// simulated is a port of a network.
 type simulated struct {
 	network *network
 	number  int
@@ -38,18 +38,18 @@ type simulated struct {
 	from    []int
 	lent    [][]byte
 
-	// The way to the port has a rate, and a queue before it.
-	rate    float64 // bytes per second; 0 is without bound
+	// The path to the port has a rate and a queue.
+	rate    float64 // bytes per second; 0 is unlimited
 	room    int     // bytes of the queue
 	free    int64   // when the queue will be empty
-	dropped uint64  // for want of room
+	dropped uint64  // because the queue was full
 	most    int64   // longest wait in the queue
 	closed  bool
 }
 
 var _ datagram.Port = (*simulated)(nil)
 
-// flight is a packet on its way.
+// flight is a packet in flight.
 type flight struct {
 	at       int64
 	order    uint64
@@ -82,7 +82,7 @@ func (n *network) port(mtu int) *simulated {
 	return p
 }
 
-// carry takes a packet on its way.
+// carry sends a packet.
 func (n *network) carry(f flight) {
 	if n.random.Float64() < n.faults.Drop {
 		return
@@ -120,7 +120,7 @@ func (n *network) carry(f flight) {
 	}
 }
 
-// pass lets time pass.
+// pass advances the time by d.
 func (n *network) pass(d int64) {
 	n.now += d
 	for len(n.flying) > 0 && n.flying[0].at <= n.now {
@@ -165,12 +165,12 @@ func (p *simulated) Flush() error {
 
 func (p *simulated) Receive(packets []datagram.Packet) (int, error) {
 	for _, old := range p.lent {
-		clear(old) // what was lent is not to be looked at any more
+		clear(old) // the worker must not use it any more
 	}
 	p.lent = p.lent[:0]
 	n := min(len(packets), len(p.arrived))
 	for i := range n {
-		// A copy: a duplicate is not to share its bytes.
+		// Copy, because duplicates must not share bytes.
 		data := slices.Clone(p.arrived[i])
 		p.lent = append(p.lent, data)
 		packets[i] = datagram.Packet{Data: data, Source: datagram.Source{Port: uint64(p.from[i])}}
@@ -184,7 +184,7 @@ func (p *simulated) Close() error {
 	return nil
 }
 
-// settingsOf resolves options for a simulated network.
+// settingsOf resolves options, with the provider udp.
 func settingsOf(t testing.TB, cfg transport.Config, raw map[string]string) *settings {
 	all := map[string]string{"provider": "udp"}
 	for name, value := range raw {
@@ -198,7 +198,7 @@ func settingsOf(t testing.TB, cfg transport.Config, raw map[string]string) *sett
 	return &s
 }
 
-// step lets time pass until there is something to do, which is a tick at least.
+// step advances the time until there is something to do, by at least a tick.
 func (n *network) step(members []*member) {
 	next := n.now + 50*n.tick
 	if len(n.flying) > 0 {
@@ -214,23 +214,22 @@ func (n *network) step(members []*member) {
 	n.pass(max(next-n.now, n.tick))
 }
 
-// run has the members take turns until all is done, and then for as long as late packets
-// need. It returns how long the first took in virtual time.
+// run iterates the members until all are done, and then for as long as late packets take. It returns the virtual time until they were done.
 func (n *network) run(t testing.TB, limit int64, members ...*member) int64 {
 	begin := n.now
-	turn := func() {
+	iterate := func() {
 		for _, m := range members {
 			m.iterate()
 		}
 		n.step(members)
 	}
 	for slices.ContainsFunc(members, func(m *member) bool { return !m.done() }) {
-		require.Less(t, n.now-begin, limit, "virtual time that passed")
-		turn()
+		require.Less(t, n.now-begin, limit, "virtual time has passed the limit")
+		iterate()
 	}
 	took := n.now - begin
 	for end := n.now + int64(50*time.Millisecond); n.now < end; {
-		turn()
+		iterate()
 	}
 	return took
 }

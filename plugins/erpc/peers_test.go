@@ -21,19 +21,16 @@ import (
 	"transportbench/core/transporttest"
 )
 
-// BenchmarkPeers runs this transport over udp, the floor of its medium and, where it
-// is installed, sockperf in turn on the same two processors, and prints their ratios.
-// make bench-peers runs it; ERPC_PEERS_ROUNDS sets how often each is run, of which the
-// best counts.
+// BenchmarkPeers runs this transport over udp, the floor of its medium and, if it is installed, sockperf in turn on the same two processors, and prints their ratios. make bench-peers runs it. ERPC_PEERS_ROUNDS sets the number of rounds; the best one counts.
 func BenchmarkPeers(b *testing.B) {
 	cpus, rounds := transporttest.Processors(b), transporttest.Rounds("ERPC_PEERS_ROUNDS", 20)
-	fmt.Printf("this transport over udp, its floor and sockperf in turn on processors %d and %d, best of %d\n", cpus[0], cpus[1], rounds)
+	fmt.Printf("this transport over udp, its floor and sockperf in turn on processors %d and %d, best of %d rounds\n", cpus[0], cpus[1], rounds)
 	const size = 32
 	least, most := best{math.Inf(1), true}, best{0, false}
 	floor, one, theirs := least, least, least
 	floorRate, many := most, most
 	floorBandwidth, large := most, most
-	var ratios []float64 // of pairs of these: the floor's best is now and then far beyond its others
+	var ratios []float64 // of neighboring readings: the best floor is sometimes far above the others
 	for range rounds {
 		if t := sockperf(b, cpus, size); t > 0 {
 			theirs.take(t)
@@ -46,7 +43,7 @@ func BenchmarkPeers(b *testing.B) {
 		many.take(p.rate(64, 100*time.Millisecond))
 		p.close()
 		p = newPeers(b, cpus, 8<<20, 2)
-		for range 3 { // each as long as the other
+		for range 3 { // both for the same time
 			f, ours := p.floor().Bandwidth, p.rate(2, 50*time.Millisecond)*(8<<20)
 			floorBandwidth.take(f)
 			large.take(ours)
@@ -66,7 +63,7 @@ func BenchmarkPeers(b *testing.B) {
 		floorBandwidth.value/1e9, large.value/1e9, large.value/floorBandwidth.value, ratios[len(ratios)/2])
 }
 
-// best keeps the best of several readings: the least, or the most.
+// best keeps the best of several readings: the lowest or the highest.
 type best struct {
 	value float64
 	least bool
@@ -80,11 +77,10 @@ func (v *best) take(x float64) {
 	}
 }
 
-// sockperfLine is the median one way, in microseconds.
+// sockperfLine matches the median one-way time in microseconds.
 var sockperfLine = regexp.MustCompile(`percentile 50\.000 *= *([0-9.]+)`)
 
-// sockperf returns the median of its round trips in nanoseconds, or 0 where it is not
-// installed.
+// sockperf returns the median of its round trips in nanoseconds, or 0 if it is not installed.
 func sockperf(b *testing.B, cpus [2]int, size int) float64 {
 	if _, err := exec.LookPath("sockperf"); err != nil {
 		return 0
@@ -113,7 +109,7 @@ func sockperf(b *testing.B, cpus [2]int, size int) float64 {
 	return 0
 }
 
-// peers are two ranks, of which the second answers on a thread of its own.
+// peers are two ranks, the second of which answers on its own thread.
 type peers struct {
 	b        *testing.B
 	ranks    [2]transport.Transport
@@ -145,10 +141,10 @@ func (p *peers) close() {
 	}
 }
 
-// beside runs one function on each side, on threads that keep their processors.
-func (p *peers) beside(there, here func()) {
+// together runs one function on each side, on threads pinned to their processors.
+func (p *peers) together(remote, local func()) {
 	var wait sync.WaitGroup
-	for i, f := range []func(){here, there} {
+	for i, f := range []func(){local, remote} {
 		wait.Go(func() {
 			if err := transporttest.Pin(p.cpus[1-i]); err != nil {
 				p.b.Error(err)
@@ -164,17 +160,17 @@ func (p *peers) floor() (f transport.Floor) {
 	defer cancel()
 	var errs [2]error
 	const d = 200 * time.Millisecond
-	p.beside(func() { _, errs[1] = p.workers[1].(transport.Prober).Probe(ctx, 0, false, d) },
+	p.together(func() { _, errs[1] = p.workers[1].(transport.Prober).Probe(ctx, 0, false, d) },
 		func() { f, errs[0] = p.workers[0].(transport.Prober).Probe(ctx, 0, true, d) })
 	require.NoError(p.b, errors.Join(errs[:]...))
 	return f
 }
 
-// load keeps calls in flight for d, after a fourth of it to warm established, and tells each
-// of so many round trips how long they took.
-func (p *peers) load(inFlight int, d time.Duration, trips int, tell func(time.Duration)) (rate float64) {
+// load keeps calls in flight for d, after a warm-up of a fourth of it, and returns calls per second. It
+// passes the mean time of each group of trips round trips to report.
+func (p *peers) load(inFlight int, d time.Duration, trips int, report func(time.Duration)) (rate float64) {
 	var stop atomic.Bool
-	p.beside(func() { p.serve(&stop) }, func() {
+	p.together(func() { p.serve(&stop) }, func() {
 		defer stop.Store(true)
 		w, events := p.workers[0], make([]transport.Event, 64)
 		ops := make([]transport.Op, inFlight)
@@ -184,7 +180,7 @@ func (p *peers) load(inFlight int, d time.Duration, trips int, tell func(time.Du
 		free, total, done := inFlight, 0, 0
 		begin := time.Now()
 		last, from := begin, begin
-		told := trips == math.MaxInt // nobody is
+		reported := trips == math.MaxInt // no report is wanted
 		for warm := false; ; {
 			n, err := w.Post(ops[:free])
 			free -= n
@@ -204,15 +200,15 @@ func (p *peers) load(inFlight int, d time.Duration, trips int, tell func(time.Du
 			now := time.Now()
 			if done >= trips {
 				if warm {
-					tell(now.Sub(last) / time.Duration(done))
-					told = true
+					report(now.Sub(last) / time.Duration(done))
+					reported = true
 				}
 				last, done = now, 0
 			}
 			if !warm && now.Sub(begin) > d/4 {
 				warm, from, total = true, now, 0
 			}
-			if warm && now.Sub(from) > d && total > 0 && told {
+			if warm && now.Sub(from) > d && total > 0 && reported {
 				rate = float64(total) / now.Sub(from).Seconds()
 				break
 			}
@@ -225,7 +221,7 @@ func (p *peers) load(inFlight int, d time.Duration, trips int, tell func(time.Du
 	return rate
 }
 
-// serve answers until it is told to stop.
+// serve answers calls until stop is set.
 func (p *peers) serve(stop *atomic.Bool) {
 	w, events, response := p.workers[1], make([]transport.Event, 64), make([]byte, p.response)
 	replies := make([]transport.Op, 0, 1024)
@@ -250,7 +246,7 @@ func (p *peers) serve(stop *atomic.Bool) {
 	}
 }
 
-// roundTrip is the median of one call at a time, in nanoseconds.
+// roundTrip returns the median time of a single call in nanoseconds.
 func (p *peers) roundTrip(d time.Duration) float64 {
 	times := make([]time.Duration, 0, 1<<16)
 	p.load(1, d, 8, func(t time.Duration) { times = append(times, t) })
@@ -258,7 +254,7 @@ func (p *peers) roundTrip(d time.Duration) float64 {
 	return float64(times[len(times)/2])
 }
 
-// rate is calls per second.
+// rate returns calls per second.
 func (p *peers) rate(inFlight int, d time.Duration) float64 {
 	return p.load(inFlight, d, math.MaxInt, func(time.Duration) {})
 }

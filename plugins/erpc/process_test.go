@@ -18,9 +18,7 @@ import (
 	"transportbench/core/transport"
 )
 
-// serverVariable makes the test binary a rank that answers what it is asked, under the
-// options in it, "name=value" with commas between. It prints its address, reads that of its
-// one peer, and ends with its standard input.
+// serverVariable turns the test binary into a rank that echoes calls. Its value is the rank's options, "name=value" separated by commas. The rank prints its address, reads its peer's and exits when its standard input ends.
 const serverVariable = "ERPC_TEST_SERVER"
 
 func runServer() bool {
@@ -67,15 +65,15 @@ func serve(text string, in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	over := make(chan struct{})
+	ended := make(chan struct{})
 	go func() {
 		_, _ = lines.ReadByte()
-		close(over)
+		close(ended)
 	}()
 	events := make([]transport.Event, 16)
 	for {
 		select {
-		case <-over:
+		case <-ended:
 			return nil
 		default:
 		}
@@ -97,7 +95,7 @@ func serve(text string, in io.Reader, out io.Writer) error {
 	}
 }
 
-// server is a rank in a process of its own.
+// server is a rank in another process.
 type server struct {
 	command *exec.Cmd
 	in      io.WriteCloser
@@ -129,20 +127,20 @@ func startServer(t *testing.T, options map[string]string) *server {
 	return s
 }
 
-// connect makes the worker and the server peers of each other.
+// connect connects the worker and the server.
 func (s *server) connect(t *testing.T, w *worker, id transport.PeerID) {
 	require.NoError(t, w.Connect(t.Context(), id, s.address))
 	_, err := fmt.Fprintln(s.in, base64.StdEncoding.EncodeToString(w.Address()))
 	require.NoError(t, err)
 }
 
-// echo calls peer so often, and has all responses.
+// echo makes so many calls to a peer and waits for all responses.
 func echo(t *testing.T, w *worker, id transport.PeerID, calls int) {
 	events := make([]transport.Event, 16)
 	sent, answered := 0, 0
 	size := func(i int) int { return i * 37 % 1000 }
 	for deadline := time.Now().Add(2 * time.Minute); answered < calls; {
-		require.True(t, time.Now().Before(deadline), "%d of %d responses", answered, calls)
+		require.True(t, time.Now().Before(deadline), "timed out with %d of %d responses", answered, calls)
 		for sent < calls && sent-answered < 8 {
 			n, err := w.Post([]transport.Op{{Kind: transport.OpCall, Peer: id, Token: transport.Token(sent), Payload: message(uint64(sent), size(sent), 0)}})
 			require.NoError(t, err)
@@ -159,17 +157,15 @@ func echo(t *testing.T, w *worker, id transport.PeerID, calls int) {
 	}
 }
 
-// TestKilledAndStartedAgain: a server that is killed is told as lost, with calls in flight
-// and without. One that is started again, even at the same port, is connected anew and
-// called; nothing of its former life gets in the way.
-func TestKilledAndStartedAgain(t *testing.T) {
+// TestKilledAndRestarted: a killed server is reported as lost, with calls in flight and without. A restarted one, even at the same port, can be connected and called; packets from the previous incarnation are rejected.
+func TestKilledAndRestarted(t *testing.T) {
 	for name, options := range map[string]map[string]string{
 		"udp":  {"provider": "udp", "udp-port": freePorts(t)},
 		"soft": {"provider": "soft"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			// Long for a process that does not run all the time.
+			// Longer than a preempted process may be silent.
 			options["peer-timeout"] = "1h"
 			mine := map[string]string{"provider": options["provider"], "keepalive": "50ms", "peer-timeout": "4s"}
 			w := opened(t, 1, transport.Config{Peers: 2, InFlight: 8, MaxPayload: 1000}, mine)[0]
@@ -191,11 +187,11 @@ func TestKilledAndStartedAgain(t *testing.T) {
 	}
 }
 
-// awaitLoss sleeps until there is something to poll, which a loss is.
+// awaitLoss waits, asleep, until the loss of a peer is reported.
 func awaitLoss(t *testing.T, w *worker, id transport.PeerID) {
 	events := make([]transport.Event, 16)
 	for deadline := time.Now().Add(2 * time.Minute); ; {
-		require.True(t, time.Now().Before(deadline), "the loss is not told")
+		require.True(t, time.Now().Before(deadline), "the loss was not reported")
 		require.NoError(t, w.Wait(time.Hour))
 		n, err := w.Poll(events)
 		require.NoError(t, err)
@@ -208,8 +204,8 @@ func awaitLoss(t *testing.T, w *worker, id transport.PeerID) {
 	}
 }
 
-// TestFarewell: a server that closes says so, long before its silence would.
-func TestFarewell(t *testing.T) {
+// TestBye: a server that closes is reported as lost long before its peer timeout.
+func TestBye(t *testing.T) {
 	w := opened(t, 1, transport.Config{InFlight: 8, MaxPayload: 1000}, map[string]string{"provider": "udp", "peer-timeout": "1h"})[0]
 	s := startServer(t, map[string]string{"provider": "udp"})
 	s.connect(t, w, 0)
@@ -218,8 +214,7 @@ func TestFarewell(t *testing.T) {
 	awaitLoss(t, w, 0)
 }
 
-// freePorts finds two ports in a row for a rank of one worker, below those that are given
-// to sockets which ask for any.
+// freePorts returns the first of two consecutive free ports for a rank of one worker, below the ephemeral ports.
 func freePorts(t *testing.T) string {
 	free := func(port int) bool {
 		c, err := net.ListenPacket("udp4", fmt.Sprintf("127.0.0.1:%d", port))
@@ -230,6 +225,6 @@ func freePorts(t *testing.T) string {
 			return fmt.Sprint(port)
 		}
 	}
-	require.Fail(t, "no two free ports in a row")
+	require.Fail(t, "no two consecutive free ports")
 	return ""
 }

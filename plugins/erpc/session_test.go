@@ -9,17 +9,15 @@ import (
 	"transportbench/core/transport"
 )
 
-// TestHandshakeHasPatience: a peer that never answers is told as lost, once the worker has
-// polled for long enough in vain, and not because it did not poll. One that comes later is
-// told as well.
-func TestHandshakeHasPatience(t *testing.T) {
+// TestHandshakeTimesOut: a peer that never answers is reported as lost once the worker has polled for connect-timeout; time without polls does not count. A peer that comes later gets a bye.
+func TestHandshakeTimesOut(t *testing.T) {
 	n := newNetwork(1, datagram.Faults{})
 	s := settingsOf(t, transport.Config{Workers: 1, Peers: 1, InFlight: 4, MaxPayload: 100}, map[string]string{"connect-timeout": "50ms"})
 	a, b := n.member(t, s, 256, 0, nil), n.member(t, s, 256, 0, nil)
 	require.NoError(t, a.w.Connect(t.Context(), 0, b.w.Address()))
 	_, err := a.w.Post([]transport.Op{{Kind: transport.OpCall}})
 	require.NoError(t, err)
-	n.pass(100 * second) // in which nobody polls
+	n.pass(100 * second) // nobody polls
 	awaitLost := func(w *worker, limit int64) (took int64) {
 		for begin := n.now; ; n.pass(n.tick) {
 			count, err := w.Poll(a.events)
@@ -39,12 +37,11 @@ func TestHandshakeHasPatience(t *testing.T) {
 
 	require.NoError(t, b.w.Connect(t.Context(), 0, a.w.Address()))
 	awaitLost(b.w, second)
-	require.Zero(t, b.w.counts.abandoned, "it was told, and did not have to wait")
+	require.Zero(t, b.w.counts.abandoned, "the bye must end the handshake before its timeout")
 }
 
-// TestPlacesAreUsedAgain: what a lost peer had is given up once its loss is told and no
-// packet to it waits any more, and serves the next one.
-func TestPlacesAreUsedAgain(t *testing.T) {
+// TestLostSessionIsReclaimed: the session of a lost peer is freed for the next peer once its loss is reported and none of its packets is in the wheel.
+func TestLostSessionIsReclaimed(t *testing.T) {
 	n := newNetwork(2, datagram.Faults{})
 	s := settingsOf(t, transport.Config{Workers: 1, Peers: 1, InFlight: 4, MaxPayload: 10_000}, map[string]string{
 		"link-rate": "1000000000", "timely-least-rate": "1000000", "timely-low": "1ns", "timely-high": "1ns"})
@@ -54,8 +51,7 @@ func TestPlacesAreUsedAgain(t *testing.T) {
 		join(t, client, server)
 		require.Len(t, server.w.sessions, 1)
 		n.run(t, 100*second, client, server)
-		// The next call is in the middle of its response, with pulls in the wheel, when
-		// the client closes, or the server's own call is.
+		// The client closes in the middle of a call of the server, which has packets in the wheel.
 		_, err := server.w.Post([]transport.Op{{Kind: transport.OpCall, Peer: id, Payload: message(1, 9000, 16)}})
 		require.NoError(t, err)
 		require.NotZero(t, server.w.wheel.count)
@@ -78,8 +74,7 @@ func TestPlacesAreUsedAgain(t *testing.T) {
 	}
 }
 
-// TestRestarts: a peer that is started again many times is called each time, and leaves
-// nothing behind.
+// TestRestarts: a peer that restarts many times can be called each time, and leaves nothing behind.
 func TestRestarts(t *testing.T) {
 	for provider, restarts := range map[string]int{providerUDP: 50, providerSoft: spareSenders} {
 		t.Run(provider, func(t *testing.T) {
@@ -109,7 +104,7 @@ func TestRestarts(t *testing.T) {
 	}
 }
 
-// answer has one worker call another, on one thread.
+// answer makes one call from w to other, on one thread.
 func answer(t *testing.T, w *worker, id transport.PeerID, other transport.Worker) {
 	_, err := w.Post([]transport.Op{{Kind: transport.OpCall, Peer: id, Token: 7, Payload: message(7, 500, 0)}})
 	require.NoError(t, err)
@@ -133,8 +128,7 @@ func answer(t *testing.T, w *worker, id transport.PeerID, other transport.Worker
 	}
 }
 
-// TestPayloadOfLostPeer: what a Poll handed out stays where it is until the next one, also
-// where that Poll told of the peer's loss and another peer is connected meanwhile.
+// TestPayloadOfLostPeer: a payload stays valid until the next Poll, even if the same Poll reported the peer's loss and another peer connects before the next one.
 func TestPayloadOfLostPeer(t *testing.T) {
 	n := newNetwork(3, datagram.Faults{})
 	s := settingsOf(t, transport.Config{Workers: 1, Peers: 2, InFlight: 4, MaxPayload: 10_000}, nil)
@@ -145,7 +139,7 @@ func TestPayloadOfLostPeer(t *testing.T) {
 		b.iterate()
 		n.pass(n.delay)
 	}
-	_, err := b.w.Post([]transport.Op{{Kind: transport.OpCall, Payload: message(7, 5000, 0)}}) // some packets
+	_, err := b.w.Post([]transport.Op{{Kind: transport.OpCall, Payload: message(7, 5000, 0)}}) // several packets
 	require.NoError(t, err)
 	require.NoError(t, b.w.Flush())
 	require.NoError(t, b.w.Close())

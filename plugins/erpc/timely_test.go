@@ -7,11 +7,11 @@ import (
 	"pgregory.net/rapid"
 )
 
-// ofERPC are the constants of eRPC.
-var ofERPC = timelyParameters{minRTT: 2e3, low: 50e3, high: 1e6, step: 5e6, minRate: 15e6, linkRate: 3e9, alpha: 0.46, beta: 0.26, hyperAfter: 5}
+// erpcParameters are eRPC's constants.
+var erpcParameters = timelyParameters{minRTT: 2e3, low: 50e3, high: 1e6, step: 5e6, minRate: 15e6, linkRate: 3e9, alpha: 0.46, beta: 0.26, hyperAfter: 5}
 
 func TestTimely(t *testing.T) {
-	p := ofERPC
+	p := erpcParameters
 	fresh := func(rate float64) timely { return timely{rate: rate, previous: 100e3} }
 
 	v := fresh(1e9)
@@ -24,11 +24,11 @@ func TestTimely(t *testing.T) {
 
 	v = fresh(1e9)
 	require.True(t, v.update(&p, 1e6, 101e3))
-	require.InDelta(t, 1e9*(1-p.beta*p.alpha/2), v.rate, 1, "a gradient of alpha times half of the least round trip")
+	require.InDelta(t, 1e9*(1-p.beta*p.alpha/2), v.rate, 1, "a gradient of alpha times half of minRTT")
 
 	v = fresh(1e9)
 	require.True(t, v.update(&p, 1e6, 900e3))
-	require.Equal(t, 1e9/2, v.rate, "halved at most")
+	require.Equal(t, 1e9/2, v.rate, "at most halved")
 
 	v = fresh(1e9)
 	for i := range 10 {
@@ -45,18 +45,17 @@ func TestTimely(t *testing.T) {
 	v.update(&p, 1e6, 20e3)
 	before := v.rate
 	v.update(&p, 1e6+int64(p.minRTT)/4, 20e3)
-	require.InDelta(t, before+p.step/4, v.rate, 1, "an update counts for as much as it comes after the last")
+	require.InDelta(t, before+p.step/4, v.rate, 1, "the weight grows with the time since the last update")
 
 	v = timely{rate: p.linkRate}
 	require.True(t, v.uncongested(&p, 50e3))
 	require.False(t, v.uncongested(&p, 50001))
 }
 
-// TestTimelyBounds: whatever the round trips, the rate stays within its bounds, and is at
-// most halved.
+// TestTimelyBounds: for all round trips the rate stays within its bounds, and one update at most halves it.
 func TestTimelyBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p := ofERPC
+		p := erpcParameters
 		v := timely{rate: p.linkRate}
 		now := int64(0)
 		for range rapid.IntRange(1, 200).Draw(t, "samples") {
@@ -70,9 +69,9 @@ func TestTimelyBounds(t *testing.T) {
 	})
 }
 
-// TestTimelyRecovers: after a storm the rate is the link's again.
+// TestTimelyRecovers: after congestion the rate returns to the link's.
 func TestTimelyRecovers(t *testing.T) {
-	p := ofERPC
+	p := erpcParameters
 	v := timely{rate: p.linkRate}
 	now := int64(0)
 	for range 100 {

@@ -15,14 +15,13 @@ import (
 	"transportbench/core/transporttest"
 )
 
-// What make test-rdma says: the device to test, without which a test that finds none is
-// skipped, and a second one that the first reaches over a wire.
+// make test-rdma sets the device to test and a second device that the first reaches over a wire. Without a device to test, tests that find none are skipped.
 const (
 	deviceVariable = "RDMA_TEST_DEVICE"
 	peerVariable   = "RDMA_TEST_PEER"
 )
 
-// verbs are the options of the device under test.
+// verbs returns the options of the device under test, followed by more.
 func verbs(t *testing.T, more ...string) map[string]string {
 	name := os.Getenv(deviceVariable)
 	d, err := rdma.Open(rdma.Options{Provider: rdma.Verbs, Device: name, GIDIndex: rdma.AnyGID})
@@ -38,15 +37,14 @@ func verbs(t *testing.T, more ...string) map[string]string {
 	return o
 }
 
-// TestVerbsConformance has a peer-timeout that an emulated guest does not reach by being
-// without a processor, and packets of which its larger messages take some.
+// TestVerbsConformance runs the suite with a peer timeout that a preempted emulated guest does not reach, and an MTU that makes its larger messages take several packets.
 func TestVerbsConformance(t *testing.T) {
 	o := verbs(t, "keepalive", "50ms", "peer-timeout", "8s", "mtu", "1024")
 	transporttest.Run(t, transporttest.Suite{Driver: Driver{}, Options: o, Kill: kill, MaxPayload: 8 << 10, Timeout: 2 * time.Minute})
 }
 
-// TestVerbsKilledAndStartedAgain is across the wire where there is one.
-func TestVerbsKilledAndStartedAgain(t *testing.T) {
+// TestVerbsKilledAndRestarted uses the second device, if there is one.
+func TestVerbsKilledAndRestarted(t *testing.T) {
 	theirs := verbs(t, "peer-timeout", "1h")
 	if peer := os.Getenv(peerVariable); peer != "" {
 		theirs["device"] = peer

@@ -12,10 +12,10 @@ import (
 	"transportbench/core/transport"
 )
 
-// volumeVariable asks for a number of requests at each rate of loss, instead of some.
+// volumeVariable is the number of requests at each loss rate. Without it there are a few thousand.
 const volumeVariable = "ERPC_TEST_VOLUME"
 
-// opened makes workers of ranks of their own, each connected to all others.
+// opened opens ranks of one worker each and returns the workers, not connected.
 func opened(t testing.TB, workers int, cfg transport.Config, raw map[string]string) []*worker {
 	var all []*worker
 	for i := range workers {
@@ -33,8 +33,7 @@ func opened(t testing.TB, workers int, cfg transport.Config, raw map[string]stri
 	return all
 }
 
-// TestVolume: at each rate of loss, with duplicates and reordering, every request is
-// executed once and answered once with its own bytes, and nothing leaks.
+// TestVolume: at each loss rate, with duplicates and reordering, every request is executed once and answered once with its own bytes, and nothing leaks.
 func TestVolume(t *testing.T) {
 	requests := 4000
 	if text := os.Getenv(volumeVariable); text != "" {
@@ -45,7 +44,7 @@ func TestVolume(t *testing.T) {
 	for _, provider := range []string{providerUDP, providerSoft} {
 		for _, loss := range []int{0, 1000, 10_000, 50_000} {
 			t.Run(fmt.Sprintf("%s/%g%%", provider, float64(loss)/1e4), func(t *testing.T) {
-				// On the way out and on the way in, each with half of the chance.
+				// Half when it is sent and half when it is received.
 				half := strconv.Itoa(loss / 2)
 				options := map[string]string{"provider": provider, "mtu": "256", "rto": "1ms", "rto-backoff": "2",
 					"fault-drop": half, "fault-duplicate": half, "fault-reorder": half}
@@ -66,7 +65,7 @@ func TestVolume(t *testing.T) {
 					m.requireAtRest()
 				}
 				c := a.w.counts
-				t.Logf("%d requests in %v, %.0f/s; at one of both: %d timeouts, %d packets sent again, %d answers twice, %d out of order",
+				t.Logf("%d requests in %v, %.0f/s; at one worker: %d timeouts, %d packets retransmitted, %d duplicate answers, %d packets out of order",
 					requests, took.Round(time.Millisecond), float64(requests)/took.Seconds(), c.timeouts, c.retransmitted, c.duplicates, c.outOfOrder)
 			})
 		}

@@ -12,8 +12,7 @@ import (
 	"transportbench/core/transport"
 )
 
-// TestWaitThroughLoss: workers that sleep whenever there is nothing to poll, for as long
-// as it takes, wake up for what has to be sent again, and for what waits in the wheel.
+// TestWaitThroughLoss: workers that sleep without a limit whenever there is nothing to poll wake up for retransmissions and for packets in the wheel.
 func TestWaitThroughLoss(t *testing.T) {
 	for _, provider := range []string{providerUDP, providerSoft} {
 		t.Run(provider, func(t *testing.T) {
@@ -22,10 +21,10 @@ func TestWaitThroughLoss(t *testing.T) {
 				"link-rate": "50000000", "timely-least-rate": "5000000", "timely-low": "1us", "timely-high": "10us"})
 			a, b := newMember(t, workers[0], 1, 150, mixed(4000)), newMember(t, workers[1], 2, 0, mixed(4000))
 			join(t, a, b)
-			var over atomic.Bool
+			var done atomic.Bool
 			var both sync.WaitGroup
 			both.Go(func() {
-				for !over.Load() {
+				for !done.Load() {
 					served := b.served
 					if b.iterate(); b.served > served {
 						continue
@@ -46,7 +45,7 @@ func TestWaitThroughLoss(t *testing.T) {
 					break
 				}
 			}
-			over.Store(true)
+			done.Store(true)
 			b.w.Wake()
 			both.Wait()
 			require.Equal(t, 150, a.answered)
@@ -59,9 +58,8 @@ func TestWaitThroughLoss(t *testing.T) {
 	}
 }
 
-// TestWaitForgivesOnce: time in which nobody polled counts against no handshake, and is not
-// given to it twice where a Wait comes behind it.
-func TestWaitForgivesOnce(t *testing.T) {
+// TestIdleTimeIsCreditedOnce: time without polls does not count against a handshake, and a Wait after it does not credit it again.
+func TestIdleTimeIsCreditedOnce(t *testing.T) {
 	n := newNetwork(1, datagram.Faults{})
 	s := settingsOf(t, transport.Config{Workers: 1, Peers: 1, InFlight: 4, MaxPayload: 100}, nil)
 	a, b := n.member(t, s, 256, 0, nil), n.member(t, s, 256, 0, nil)
@@ -80,7 +78,7 @@ func TestWaitForgivesOnce(t *testing.T) {
 	}
 }
 
-// sleeper waits in virtual time.
+// sleeper is a [datagram.Waiter] in virtual time.
 type sleeper struct{ network *network }
 
 func (s sleeper) Wait(timeout time.Duration) error {

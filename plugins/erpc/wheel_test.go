@@ -8,8 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestWheel: what is put in comes out once, neither before its time nor later than a
-// place after it, and in the order of time.
+// TestWheel: every entry leaves once, not before it is due, at most one bucket later, and in the order of time.
 func TestWheel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const width, horizon, capacity = 500, 100_000, 50
@@ -29,8 +28,8 @@ func TestWheel(t *testing.T) {
 			now += rapid.Int64Range(0, 20_000).Draw(t, "passes")
 			last := int64(0)
 			for e, ok := w.take(now); ok; e, ok = w.take(now) {
-				at, waits := due[e.number]
-				require.True(t, waits, "entry %d came out twice", e.number)
+				at, held := due[e.number]
+				require.True(t, held, "entry %d left twice", e.number)
 				delete(due, e.number)
 				require.LessOrEqual(t, at, now)
 				require.GreaterOrEqual(t, at/width, last/width-1)
@@ -44,7 +43,7 @@ func TestWheel(t *testing.T) {
 	})
 }
 
-// TestWheelHorizon: what is to wait for longer waits as long as there is room for.
+// TestWheelHorizon: an entry that is due beyond the horizon leaves at the horizon.
 func TestWheelHorizon(t *testing.T) {
 	w := newWheel(10, 1000, 4)
 	require.True(t, w.put(entry{number: 1}, 0, 1<<40))
@@ -55,7 +54,7 @@ func TestWheelHorizon(t *testing.T) {
 	require.EqualValues(t, 1, e.number)
 }
 
-// TestWheelIsBounded: a slow rate makes places wider, and not more.
+// TestWheelIsBounded: a long horizon makes buckets wider instead of more.
 func TestWheelIsBounded(t *testing.T) {
 	w := newWheel(100, 1<<40, 1)
 	require.LessOrEqual(t, len(w.buckets), maxBuckets)
