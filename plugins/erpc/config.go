@@ -170,8 +170,9 @@ func resolve(cfg transport.Config) (settings, error) {
 	fraction := func(option string) float64 { return float64(o.Int(option)) / million }
 	s.faults = datagram.Faults{Drop: fraction("fault-drop"), Duplicate: fraction("fault-duplicate"), Reorder: fraction("fault-reorder"),
 		Corrupt: fraction("fault-corrupt"), Delay: fraction("fault-delay"), DelayBy: o.Duration("fault-delay-by"), Seed: uint64(o.Int("fault-seed"))}
-	// eRPC has 8 slots and 32 credits. A call that waits for its response keeps one of each, and the
-	// server may hold all calls in flight before it answers the first, so the defaults grow with them.
+	// eRPC has 8 slots and 32 credits. A call that waits for its response keeps one of each, and
+	// the server may hold all calls in flight before it answers the first, so the defaults grow
+	// with them.
 	if s.window == 0 {
 		s.window = min(max(pow2.Ceil(s.inFlight), 8), 1024)
 	}
@@ -231,8 +232,8 @@ func (s *settings) chooseProvider() error {
 }
 
 // resolveTimely fills in the parameters of congestion control. The defaults for verbs are eRPC's.
-// Between threads of a host a round trip takes as long as the kernel preempts one of them; with eRPC's
-// thresholds a session over kernel sockets fell to its lowest rate and stayed there.
+// Between threads of a host a round trip takes as long as the kernel preempts one of them; with
+// eRPC's thresholds a session over kernel sockets fell to its lowest rate and stayed there.
 func (s *settings) resolveTimely(o transport.Values) error {
 	defaults := timelyParameters{minRTT: 2e3, low: 50e3, high: 1e6, step: 5e6, linkRate: 12 << 30}
 	if s.provider != providerVerbs {

@@ -8,7 +8,8 @@ import (
 	"transportbench/core/transport"
 )
 
-// TestTooMuchTogether: options that are each in range but would take gigabytes together are refused by name, before any memory is taken.
+// TestTooMuchTogether: options that are each in range but would take gigabytes together are refused
+// by name, before any memory is taken.
 func TestTooMuchTogether(t *testing.T) {
 	for option, c := range map[string]struct {
 		config  transport.Config

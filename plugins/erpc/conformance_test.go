@@ -30,7 +30,8 @@ func kill(t transport.Transport) {
 	})
 }
 
-// TestConformance runs the suite under options that change how bytes move. The peer timeout is longer than a preempted process may be silent.
+// TestConformance runs the suite under options that change how bytes move. The peer timeout is
+// longer than a preempted process may be silent.
 func TestConformance(t *testing.T) {
 	for name, o := range map[string]map[string]string{
 		"udp":  {"provider": "udp"},

@@ -1,8 +1,8 @@
 package erpc
 
-// Every packet of a client costs a credit, and the server's answer to it returns the credit. So this
-// file has both sides' common part: pump and transmit for all packets of a client, answer for all
-// packets of a server, acceptAnswer for the answers at the client.
+// Every packet of a client costs a credit, and the server's answer to it returns the credit. So
+// this file has both sides' common part: pump and transmit for all packets of a client, answer for
+// all packets of a server, acceptAnswer for the answers at the client.
 
 // queue puts a slot into the queue of those that have packets to send.
 func (p *session) queue(s *clientSlot) {
@@ -54,8 +54,8 @@ func (w *worker) transmit(s *clientSlot, number int, now int64) {
 	}
 }
 
-// answer answers the client's packet number: with a credit return, or with a packet of the response.
-// While the request executes there is no response; reply sends the answer then.
+// answer answers the client's packet number: with a credit return, or with a packet of the
+// response. While the request executes there is no response; reply sends the answer then.
 func (w *worker) answer(p *session, s *serverSlot, number int, now int64) {
 	var sent bool
 	switch {

@@ -1,7 +1,6 @@
-// Package erpc is RPC over unreliable datagrams, after eRPC (Kalia, Kaminsky, Andersen:
-// "Datacenter RPCs can be general and fast", NSDI 2019). core/fabric/datagram carries the
-// datagrams: over kernel UDP sockets, or over UD queue pairs of an RDMA device or of the software
-// device.
+// Package erpc is RPC over unreliable datagrams, after eRPC (Kalia, Kaminsky, Andersen: "Datacenter
+// RPCs can be general and fast", NSDI 2019). core/fabric/datagram carries the datagrams: over
+// kernel UDP sockets, or over UD queue pairs of an RDMA device or of the software device.
 //
 // # Protocol
 //

@@ -1,8 +1,8 @@
 package erpc
 
 // exchange is a request of n packets and its response of m, as one side knows them. One numbering
-// covers both: request packet i has number i, response packet j has number n-1+j. The server answers
-// each packet of the client under its number (eRPC, NSDI 2019, section 5.1):
+// covers both: request packet i has number i, response packet j has number n-1+j. The server
+// answers each packet of the client under its number (eRPC, NSDI 2019, section 5.1):
 //
 //	number     client sends     server answers
 //	0 .. n-2   request packet   credit return
@@ -15,8 +15,8 @@ type exchange struct {
 	responseSize    int
 }
 
-// packetsOf returns how many packets of maxData bytes a message of size bytes takes. An empty message
-// takes one.
+// packetsOf returns how many packets of maxData bytes a message of size bytes takes. An empty
+// message takes one.
 func packetsOf(size, maxData int) int {
 	if size <= maxData {
 		return 1

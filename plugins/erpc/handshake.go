@@ -37,8 +37,8 @@ func decodeAddress(b []byte) (workerAddress, error) {
 	return a, nil
 }
 
-// handshakeKey is the key of handshake packets to the worker with this nonce. Only peers that have the
-// worker's address know it.
+// handshakeKey is the key of handshake packets to the worker with this nonce. Only peers that have
+// the worker's address know it.
 func handshakeKey(nonce uint64) uint32 { return uint32(nonce>>32) ^ uint32(nonce)*0x9e3779b1 }
 
 // offer is the data of a hello and of a welcome: a worker's end of a session.
@@ -84,8 +84,8 @@ func (w *worker) offer(p *session) offer {
 	return o
 }
 
-// A hello is repeated until it is answered, at intervals that double: a peer ignores hellos until it
-// connects, and then sends its own.
+// A hello is repeated until it is answered, at intervals that double: a peer ignores hellos until
+// it connects, and then sends its own.
 const (
 	firstHelloInterval = 2 * time.Millisecond
 	maxHelloInterval   = 200 * time.Millisecond
@@ -117,8 +117,8 @@ func (w *worker) bye(p *session) {
 	w.sendHandshake(p, kindBye, body[:])
 }
 
-// sendHandshake sends a packet that needs no established session. A packet that finds no room is lost;
-// handshake packets are repeated anyway.
+// sendHandshake sends a packet that needs no established session. A packet that finds no room is
+// lost; handshake packets are repeated anyway.
 func (w *worker) sendHandshake(p *session, k kind, body []byte) {
 	h := header{session: noSession, kind: k, size: uint32(len(body))}
 	w.sendPacket(p.remote, p.handshakeKey, &h, body, body)
@@ -183,7 +183,8 @@ func (w *worker) establish(p *session, o *offer, now int64) {
 	w.pump(p, now)
 }
 
-// abandon gives up on a peer that never answered the handshake, and tells it so in case it is alive.
+// abandon gives up on a peer that never answered the handshake, and tells it so in case it is
+// alive.
 func (w *worker) abandon(p *session) {
 	w.counts.abandoned++
 	w.bye(p)

@@ -17,8 +17,8 @@ const headerSize = 16
 //	    number   20 bits, of the packet in its exchange
 //	    size     24 bits, of the whole message
 //
-// eRPC's header (Kalia et al., NSDI 2019, section 4.3) has the same fields in as many bytes, with 44
-// bits of request, 14 of number, 8 of request type and 4 of magic, and no checksum. 14 bits of
+// eRPC's header (Kalia et al., NSDI 2019, section 4.3) has the same fields in as many bytes, with
+// 44 bits of request, 14 of number, 8 of request type and 4 of magic, and no checksum. 14 bits of
 // number would end at 8 MiB each way in packets of 1 KiB. The checksum finds damage, packets of
 // previous incarnations and packets of strangers on media that check nothing: the loopback computes
 // no UDP checksum. Request numbers wrap, after 2^32 requests.
@@ -85,8 +85,9 @@ var castagnoli, ieee = crc32.MakeTable(crc32.Castagnoli), crc32.MakeTable(crc32.
 // bare sockets' bandwidth.
 const longBody = 1 << 10
 
-// checksum is a CRC-32 that starts with the receiver's key, which the receiver sent in the handshake.
-// It detects damage, and packets from senders who do not know the key. head excludes the checksum.
+// checksum is a CRC-32 that starts with the receiver's key, which the receiver sent in the
+// handshake. It detects damage, and packets from senders who do not know the key. head excludes the
+// checksum.
 func checksum(key uint32, head, body []byte) uint32 {
 	sum := crc32.Update(key, castagnoli, head)
 	if len(body) < longBody {

@@ -11,7 +11,8 @@ import (
 	"transportbench/core/transport"
 )
 
-// target is a worker with an established session, calls in flight and an unanswered request, and its peer, from whose port an attacker sends.
+// target is a worker with an established session, calls in flight and an unanswered request, and
+// its peer, from whose port an attacker sends.
 type target struct {
 	network *network
 	victim  *member
@@ -174,7 +175,8 @@ func (a *countingPort) Send(datagram.Remote, []byte, []byte) bool {
 	return true
 }
 
-// TestNoPongForClosedWorker: the heartbeat does not answer pings for a closed worker, even if another worker of its rank has the same peer.
+// TestNoPongForClosedWorker: the heartbeat does not answer pings for a closed worker, even if
+// another worker of its rank has the same peer.
 func TestNoPongForClosedWorker(t *testing.T) {
 	const open, closed = 11, 22
 	port := &countingPort{}
@@ -191,7 +193,9 @@ func TestNoPongForClosedWorker(t *testing.T) {
 	require.Zero(t, ping(open, datagram.Source{Port: 7}), "a ping from a stranger")
 }
 
-// FuzzPackets: no packet crashes a worker, makes an event out of bounds or moves the credits out of theirs, not even one from the session's own peer with a valid checksum. Other packets make no event.
+// FuzzPackets: no packet crashes a worker, makes an event out of bounds or moves the credits out of
+// theirs, not even one from the session's own peer with a valid checksum. Other packets make no
+// event.
 func FuzzPackets(f *testing.F) {
 	f.Add([]byte{3, 40, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16})
 	f.Add([]byte{0, 0, 1, 5, 2, 255, 3, 16, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x41, 0, 16, 0, 0, 0})

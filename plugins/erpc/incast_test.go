@@ -15,10 +15,13 @@ import (
 	"transportbench/core/transport"
 )
 
-// incastVariable is a number of rounds whose medians are compared. Without it there is one round and no comparison.
+// incastVariable is a number of rounds whose medians are compared. Without it there is one round
+// and no comparison.
 const incastVariable = "ERPC_TEST_INCAST"
 
-// realIncast sends requests from clients on one host to one server on another, over a wire of 12.5 MB/s with a short queue and into a small socket buffer. Each request must be executed once and answered once.
+// realIncast sends requests from clients on one host to one server on another, over a wire of 12.5
+// MB/s with a short queue and into a small socket buffer. Each request must be executed once and
+// answered once.
 func realIncast(t *testing.T, requests, clients int, congestion string) (goodput float64, sum counts, drops uint64) {
 	a, b := hosts.Pair(t, hosts.Wire{Rate: 12_500_000, Queue: 64 << 10})
 	const size = 16 << 10
@@ -81,7 +84,8 @@ func realIncast(t *testing.T, requests, clients int, congestion string) (goodput
 	return float64(requests*size) / took.Seconds(), sum, drops
 }
 
-// TestIncast: sixteen clients call one server over sockets. Congestion loses no live peer; its cost is compared only if asked for.
+// TestIncast: sixteen clients call one server over sockets. Congestion loses no live peer; its cost
+// is compared only if asked for.
 func TestIncast(t *testing.T) {
 	rounds, requests, compared := 1, 160, false
 	if n, err := strconv.Atoi(os.Getenv(incastVariable)); err == nil && n > 0 {

@@ -10,8 +10,8 @@ func (w *worker) checkTimeout(s *clientSlot, now int64) {
 	w.counts.timeouts++
 	s.timeouts++
 	if w.settings.timely {
-		// A network with short queues drops packets before round trips get long, so a loss counts as
-		// a long round trip.
+		// A network with short queues drops packets before round trips get long, so a loss counts
+		// as a long round trip.
 		w.measure(p, now, max(w.settings.rto, int64(w.settings.congestion.high)))
 	}
 	p.credits += s.sent - s.received

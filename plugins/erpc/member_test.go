@@ -61,7 +61,8 @@ func (m *member) joined() {
 	m.executed = append(m.executed, nil)
 }
 
-// A message has its number, the size of the response (0 in a response), and bytes that follow from the number.
+// A message has its number, the size of the response (0 in a response), and bytes that follow from
+// the number.
 const messageHead = 16
 
 func message(number uint64, size, response int) []byte {
@@ -173,7 +174,8 @@ func every(members []*member, is func(*member) bool) bool {
 	return !slices.ContainsFunc(members, func(m *member) bool { return !is(m) })
 }
 
-// rest polls members that are done for a while, so that late packets arrive, and then until their wheels are empty: packets that are no longer needed stay there until they are due.
+// rest polls members that are done for a while, so that late packets arrive, and then until their
+// wheels are empty: packets that are no longer needed stay there until they are due.
 func rest(t testing.TB, while time.Duration, members ...*member) {
 	empty := func(m *member) bool { return m.w.wheel.count == 0 }
 	for begin := time.Now(); time.Since(begin) < while || !every(members, empty); {

@@ -10,7 +10,8 @@ import (
 	"transportbench/core/transport"
 )
 
-// TestNetworkRateIsEnforced: a session sends at its rate in both directions; RFRs pace the response.
+// TestNetworkRateIsEnforced: a session sends at its rate in both directions; RFRs pace the
+// response.
 func TestNetworkRateIsEnforced(t *testing.T) {
 	const rate, size = 100_000_000, 4 << 20
 	for name, sizes := range map[string]func(request bool) int{
@@ -37,7 +38,8 @@ func TestNetworkRateIsEnforced(t *testing.T) {
 	}
 }
 
-// incast returns the goodput in bytes per second of many clients over a narrow path to one server, the packets dropped on it, the timeouts, and the longest wait in its queue.
+// incast returns the goodput in bytes per second of many clients over a narrow path to one server,
+// the packets dropped on it, the timeouts, and the longest wait in its queue.
 func incast(t *testing.T, clients, calls int, congestion string) (goodput float64, dropped, timeouts uint64, longest int64) {
 	n := newNetwork(9, datagram.Faults{})
 	n.tick = 4000

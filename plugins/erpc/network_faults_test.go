@@ -23,7 +23,8 @@ func mixed(largest int) func(*rand.Rand) int {
 	}
 }
 
-// TestNetworkFaults: under all faults every request is executed once and answered once, with its own bytes, and nothing leaks.
+// TestNetworkFaults: under all faults every request is executed once and answered once, with its
+// own bytes, and nothing leaks.
 func TestNetworkFaults(t *testing.T) {
 	hard := datagram.Faults{Drop: 0.05, Duplicate: 0.05, Reorder: 0.05, Corrupt: 0.02, Delay: 0.02, DelayBy: 12 * time.Millisecond}
 	for name, c := range map[string]struct {
@@ -123,7 +124,8 @@ func TestNetworkLarge(t *testing.T) {
 	a.requireAtRest()
 }
 
-// TestNetworkSlowLoop: timeouts also expire if every iteration of the loop takes longer than the part of it that counts.
+// TestNetworkSlowLoop: timeouts also expire if every iteration of the loop takes longer than the
+// part of it that counts.
 func TestNetworkSlowLoop(t *testing.T) {
 	n := newNetwork(8, datagram.Faults{Drop: 0.2})
 	n.tick = 20 * int64(time.Millisecond)
@@ -134,7 +136,8 @@ func TestNetworkSlowLoop(t *testing.T) {
 	require.NotZero(t, a.w.counts.timeouts)
 }
 
-// TestNetworkLossAfterRest: a lost packet is retransmitted an RTO later, even if the worker had not polled for a long time before the post.
+// TestNetworkLossAfterRest: a lost packet is retransmitted an RTO later, even if the worker had not
+// polled for a long time before the post.
 func TestNetworkLossAfterRest(t *testing.T) {
 	n := newNetwork(9, datagram.Faults{})
 	s := settingsOf(t, transport.Config{Workers: 1, Peers: 1, InFlight: 4, MaxPayload: 100}, nil)

@@ -21,7 +21,9 @@ import (
 	"transportbench/core/transporttest"
 )
 
-// BenchmarkPeers runs this transport over udp, the floor of its medium and, if it is installed, sockperf in turn on the same two processors, and prints their ratios. make bench-peers runs it. ERPC_PEERS_ROUNDS sets the number of rounds; the best one counts.
+// BenchmarkPeers runs this transport over udp, the floor of its medium and, if it is installed,
+// sockperf in turn on the same two processors, and prints their ratios. make bench-peers runs it.
+// ERPC_PEERS_ROUNDS sets the number of rounds; the best one counts.
 func BenchmarkPeers(b *testing.B) {
 	cpus, rounds := transporttest.Processors(b), transporttest.Rounds("ERPC_PEERS_ROUNDS", 20)
 	fmt.Printf("this transport over udp, its floor and sockperf in turn on processors %d and %d, best of %d rounds\n", cpus[0], cpus[1], rounds)
@@ -166,8 +168,8 @@ func (p *peers) floor() (f transport.Floor) {
 	return f
 }
 
-// load keeps calls in flight for d, after a warm-up of a fourth of it, and returns calls per second. It
-// passes the mean time of each group of trips round trips to report.
+// load keeps calls in flight for d, after a warm-up of a fourth of it, and returns calls per
+// second. It passes the mean time of each group of trips round trips to report.
 func (p *peers) load(inFlight int, d time.Duration, trips int, report func(time.Duration)) (rate float64) {
 	var stop atomic.Bool
 	p.together(func() { p.serve(&stop) }, func() {

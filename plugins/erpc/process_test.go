@@ -18,7 +18,9 @@ import (
 	"transportbench/core/transport"
 )
 
-// serverVariable turns the test binary into a rank that echoes calls. Its value is the rank's options, "name=value" separated by commas. The rank prints its address, reads its peer's and exits when its standard input ends.
+// serverVariable turns the test binary into a rank that echoes calls. Its value is the rank's
+// options, "name=value" separated by commas. The rank prints its address, reads its peer's and
+// exits when its standard input ends.
 const serverVariable = "ERPC_TEST_SERVER"
 
 func runServer() bool {
@@ -157,7 +159,9 @@ func echo(t *testing.T, w *worker, id transport.PeerID, calls int) {
 	}
 }
 
-// TestKilledAndRestarted: a killed server is reported as lost, with calls in flight and without. A restarted one, even at the same port, can be connected and called; packets from the previous incarnation are rejected.
+// TestKilledAndRestarted: a killed server is reported as lost, with calls in flight and without. A
+// restarted one, even at the same port, can be connected and called; packets from the previous
+// incarnation are rejected.
 func TestKilledAndRestarted(t *testing.T) {
 	for name, options := range map[string]map[string]string{
 		"udp":  {"provider": "udp", "udp-port": freePorts(t)},
@@ -214,7 +218,8 @@ func TestBye(t *testing.T) {
 	awaitLoss(t, w, 0)
 }
 
-// freePorts returns the first of two consecutive free ports for a rank of one worker, below the ephemeral ports.
+// freePorts returns the first of two consecutive free ports for a rank of one worker, below the
+// ephemeral ports.
 func freePorts(t *testing.T) string {
 	free := func(port int) bool {
 		c, err := net.ListenPacket("udp4", fmt.Sprintf("127.0.0.1:%d", port))

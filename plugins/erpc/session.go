@@ -194,9 +194,9 @@ func stackOf(n int) []int32 {
 }
 
 // reclaim frees the buffers, numbers and remotes of lost sessions whose loss Poll has reported, so
-// that a server outlives any number of clients that restart. It waits for a session's packets in the
-// wheel, which name the session by its number. What remains of a session reports that the peer is
-// down.
+// that a server outlives any number of clients that restart. It waits for a session's packets in
+// the wheel, which name the session by its number. What remains of a session reports that the peer
+// is down.
 func (w *worker) reclaim() {
 	w.reported = slices.DeleteFunc(w.reported, func(p *session) bool {
 		if p.inWheel > 0 {

@@ -9,7 +9,8 @@ import (
 	"transportbench/core/transport"
 )
 
-// TestHandshakeTimesOut: a peer that never answers is reported as lost once the worker has polled for connect-timeout; time without polls does not count. A peer that comes later gets a bye.
+// TestHandshakeTimesOut: a peer that never answers is reported as lost once the worker has polled
+// for connect-timeout; time without polls does not count. A peer that comes later gets a bye.
 func TestHandshakeTimesOut(t *testing.T) {
 	n := newNetwork(1, datagram.Faults{})
 	s := settingsOf(t, transport.Config{Workers: 1, Peers: 1, InFlight: 4, MaxPayload: 100}, map[string]string{"connect-timeout": "50ms"})
@@ -40,7 +41,8 @@ func TestHandshakeTimesOut(t *testing.T) {
 	require.Zero(t, b.w.counts.abandoned, "the bye must end the handshake before its timeout")
 }
 
-// TestLostSessionIsReclaimed: the session of a lost peer is freed for the next peer once its loss is reported and none of its packets is in the wheel.
+// TestLostSessionIsReclaimed: the session of a lost peer is freed for the next peer once its loss
+// is reported and none of its packets is in the wheel.
 func TestLostSessionIsReclaimed(t *testing.T) {
 	n := newNetwork(2, datagram.Faults{})
 	s := settingsOf(t, transport.Config{Workers: 1, Peers: 1, InFlight: 4, MaxPayload: 10_000}, map[string]string{
@@ -128,7 +130,8 @@ func answer(t *testing.T, w *worker, id transport.PeerID, other transport.Worker
 	}
 }
 
-// TestPayloadOfLostPeer: a payload stays valid until the next Poll, even if the same Poll reported the peer's loss and another peer connects before the next one.
+// TestPayloadOfLostPeer: a payload stays valid until the next Poll, even if the same Poll reported
+// the peer's loss and another peer connects before the next one.
 func TestPayloadOfLostPeer(t *testing.T) {
 	n := newNetwork(3, datagram.Faults{})
 	s := settingsOf(t, transport.Config{Workers: 1, Peers: 2, InFlight: 4, MaxPayload: 10_000}, nil)

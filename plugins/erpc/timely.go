@@ -3,8 +3,8 @@ package erpc
 // timely is the congestion control of Mittal et al., "TIMELY: RTT-based congestion control for the
 // datacenter" (SIGCOMM 2015, algorithm 1), with eRPC's additions (NSDI 2019, section 5.2): an
 // update's weight grows with the time since the last one, up to minRTT, so that the rate does not
-// depend on the number of packets; and one update at most halves the rate. Times are in nanoseconds,
-// rates in bytes per second.
+// depend on the number of packets; and one update at most halves the rate. Times are in
+// nanoseconds, rates in bytes per second.
 type timely struct {
 	rate     float64
 	previous float64 // round trip
@@ -79,8 +79,9 @@ func (w *worker) measure(p *session, now, rtt int64) {
 	}
 }
 
-// pace transmits a client's packet, or puts it into the wheel until the session's rate allows it. An
-// RFR counts as much as the response packet that it asks for, which is what may congest the network.
+// pace transmits a client's packet, or puts it into the wheel until the session's rate allows it.
+// An RFR counts as much as the response packet that it asks for, which is what may congest the
+// network.
 func (w *worker) pace(s *clientSlot, number int, now int64) {
 	p := s.session
 	// A packet must not overtake one of its slot that waits in the wheel.

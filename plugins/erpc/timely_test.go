@@ -52,7 +52,8 @@ func TestTimely(t *testing.T) {
 	require.False(t, v.uncongested(&p, 50001))
 }
 
-// TestTimelyBounds: for all round trips the rate stays within its bounds, and one update at most halves it.
+// TestTimelyBounds: for all round trips the rate stays within its bounds, and one update at most
+// halves it.
 func TestTimelyBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := erpcParameters

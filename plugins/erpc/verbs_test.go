@@ -15,7 +15,8 @@ import (
 	"transportbench/core/transporttest"
 )
 
-// make test-rdma sets the device to test and a second device that the first reaches over a wire. Without a device to test, tests that find none are skipped.
+// make test-rdma sets the device to test and a second device that the first reaches over a wire.
+// Without a device to test, tests that find none are skipped.
 const (
 	deviceVariable = "RDMA_TEST_DEVICE"
 	peerVariable   = "RDMA_TEST_PEER"
@@ -37,7 +38,8 @@ func verbs(t *testing.T, more ...string) map[string]string {
 	return o
 }
 
-// TestVerbsConformance runs the suite with a peer timeout that a preempted emulated guest does not reach, and an MTU that makes its larger messages take several packets.
+// TestVerbsConformance runs the suite with a peer timeout that a preempted emulated guest does not
+// reach, and an MTU that makes its larger messages take several packets.
 func TestVerbsConformance(t *testing.T) {
 	o := verbs(t, "keepalive", "50ms", "peer-timeout", "8s", "mtu", "1024")
 	transporttest.Run(t, transporttest.Suite{Driver: Driver{}, Options: o, Kill: kill, MaxPayload: 8 << 10, Timeout: 2 * time.Minute})

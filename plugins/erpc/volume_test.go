@@ -33,7 +33,8 @@ func opened(t testing.TB, workers int, cfg transport.Config, raw map[string]stri
 	return all
 }
 
-// TestVolume: at each loss rate, with duplicates and reordering, every request is executed once and answered once with its own bytes, and nothing leaks.
+// TestVolume: at each loss rate, with duplicates and reordering, every request is executed once and
+// answered once with its own bytes, and nothing leaks.
 func TestVolume(t *testing.T) {
 	requests := 4000
 	if text := os.Getenv(volumeVariable); text != "" {

@@ -12,7 +12,8 @@ import (
 	"transportbench/core/transport"
 )
 
-// TestWaitThroughLoss: workers that sleep without a limit whenever there is nothing to poll wake up for retransmissions and for packets in the wheel.
+// TestWaitThroughLoss: workers that sleep without a limit whenever there is nothing to poll wake up
+// for retransmissions and for packets in the wheel.
 func TestWaitThroughLoss(t *testing.T) {
 	for _, provider := range []string{providerUDP, providerSoft} {
 		t.Run(provider, func(t *testing.T) {
@@ -58,7 +59,8 @@ func TestWaitThroughLoss(t *testing.T) {
 	}
 }
 
-// TestIdleTimeIsCreditedOnce: time without polls does not count against a handshake, and a Wait after it does not credit it again.
+// TestIdleTimeIsCreditedOnce: time without polls does not count against a handshake, and a Wait
+// after it does not credit it again.
 func TestIdleTimeIsCreditedOnce(t *testing.T) {
 	n := newNetwork(1, datagram.Faults{})
 	s := settingsOf(t, transport.Config{Workers: 1, Peers: 1, InFlight: 4, MaxPayload: 100}, nil)

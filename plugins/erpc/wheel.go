@@ -2,8 +2,8 @@ package erpc
 
 import "transportbench/core/fabric/pow2"
 
-// wheel holds packets until they are due: a timing wheel after Carousel (Saeed et al., SIGCOMM 2017).
-// A bucket covers a fixed time; its packets leave in the order in which they came.
+// wheel holds packets until they are due: a timing wheel after Carousel (Saeed et al., SIGCOMM
+// 2017). A bucket covers a fixed time; its packets leave in the order in which they came.
 type wheel struct {
 	width   int64 // of a bucket, in nanoseconds
 	mask    int64
@@ -17,8 +17,8 @@ type wheel struct {
 // bucket is a list of entries.
 type bucket struct{ first, last int32 }
 
-// entry is a held packet. kind is kindRequest for a packet of a client, and kindResponse for an answer
-// of a server; the number tells which packet it is.
+// entry is a held packet. kind is kindRequest for a packet of a client, and kindResponse for an
+// answer of a server; the number tells which packet it is.
 type entry struct {
 	next    int32
 	session uint16
@@ -47,8 +47,8 @@ func newWheel(width, horizon int64, capacity int) *wheel {
 	return w
 }
 
-// wheelEntries returns how many packets a worker's wheel holds at most: each has a credit, or answers
-// one that has.
+// wheelEntries returns how many packets a worker's wheel holds at most: each has a credit, or
+// answers one that has.
 func wheelEntries(peers, credits int) int { return 2 * peers * credits }
 
 // next returns when the first packet is due. The wheel must not be empty.
@@ -60,8 +60,8 @@ func (w *wheel) next() int64 {
 	return at * w.width
 }
 
-// put adds an entry that is due at a time, or at the horizon if that is earlier. It returns false if
-// the wheel is full.
+// put adds an entry that is due at a time, or at the horizon if that is earlier. It returns false
+// if the wheel is full.
 func (w *wheel) put(e entry, now, at int64) bool {
 	i := w.free
 	if i < 0 {
@@ -109,8 +109,8 @@ func (w *wheel) take(now int64) (entry, bool) {
 	return entry{}, false
 }
 
-// hold puts a packet into the wheel. If the wheel is full it returns false, and the packet counts as
-// lost.
+// hold puts a packet into the wheel. If the wheel is full it returns false, and the packet counts
+// as lost.
 func (w *worker) hold(p *session, k kind, request uint32, number int, now, at int64) bool {
 	if !w.wheel.put(entry{session: p.localNumber, kind: k, request: request, number: uint32(number)}, now, at) {
 		return false

@@ -8,7 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestWheel: every entry leaves once, not before it is due, at most one bucket later, and in the order of time.
+// TestWheel: every entry leaves once, not before it is due, at most one bucket later, and in the
+// order of time.
 func TestWheel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const width, horizon, capacity = 500, 100_000, 50

@@ -141,8 +141,8 @@ func (w *worker) Wait(timeout time.Duration) error {
 		w.counts.parked++
 		err = w.waiter.Wait(time.Duration(until - now))
 	}
-	// Sleep counts as polling, because an answer would have ended it. What the kernel took beyond the
-	// limit to wake the thread does not.
+	// Sleep counts as polling, because an answer would have ended it. What the kernel took beyond
+	// the limit to wake the thread does not.
 	w.lastPoll = max(now, min(w.clock(), until))
 	w.scanAt = min(w.scanAt, w.lastPoll)
 	return name.Error("wait", err)
@@ -181,8 +181,8 @@ func (w *worker) Wake() {
 // byeCopies is how many byes a closing worker sends to each peer, because some may get lost.
 const byeCopies = 3
 
-// Close implements [transport.Worker]. The port and the buffers stay open until the transport closes,
-// so that payloads stay readable.
+// Close implements [transport.Worker]. The port and the buffers stay open until the transport
+// closes, so that payloads stay readable.
 func (w *worker) Close() error {
 	if w.closed {
 		return nil

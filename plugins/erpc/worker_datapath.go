@@ -63,8 +63,9 @@ func (w *worker) flush(op string) error {
 	return nil
 }
 
-// Poll implements [transport.Worker]. The packets of one Receive may last for several polls. The port
-// is not asked for more until all of them are used, so that payloads stay valid until the next Poll.
+// Poll implements [transport.Worker]. The packets of one Receive may last for several polls. The
+// port is not asked for more until all of them are used, so that payloads stay valid until the next
+// Poll.
 func (w *worker) Poll(events []transport.Event) (n int, err error) {
 	if w.closed {
 		return 0, name.Error("poll", transport.ErrClosed)
@@ -160,7 +161,8 @@ func (w *worker) receive(packet *datagram.Packet, e *transport.Event, now int64)
 	return false
 }
 
-// countRejected counts a packet that is dropped for its verdict. A duplicate counts as repeats says.
+// countRejected counts a packet that is dropped for its verdict. A duplicate counts as repeats
+// says.
 func (w *worker) countRejected(v verdict, repeats *uint64) {
 	switch v {
 	case duplicate:
@@ -203,8 +205,8 @@ func (w *worker) sendPacket(to datagram.Remote, key uint32, h *header, covered, 
 // scansPerTimeout is how often scan runs in one RTO.
 const scansPerTimeout = 10
 
-// scan handles what depends on time: slots without progress, handshakes without an answer, and peers
-// that the heartbeat declared dead.
+// scan handles what depends on time: slots without progress, handshakes without an answer, and
+// peers that the heartbeat declared dead.
 func (w *worker) scan(now int64) {
 	w.scanAt = now + w.settings.rto/scansPerTimeout
 	for s := w.awaiting; s != nil; {

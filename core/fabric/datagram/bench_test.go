@@ -17,16 +17,15 @@ import (
 	"transportbench/core/transport"
 )
 
-// BenchmarkUDP has a port beside its floor, in turn: round trips of 64 bytes, then
-// many of 32, then long datagrams. The metrics are ratios to the floor of the same
-// minute, the best of several.
+// BenchmarkUDP compares a port with its floor in turn: single round trips, then many of 32 bytes,
+// then long datagrams. The metrics are ratios of the best readings.
 func BenchmarkUDP(b *testing.B) {
 	for name, o := range map[string]datagram.UDPOptions{
 		"loopback":         {},
 		"ethernet":         {MTU: datagram.UDPEthernetMTU},
 		"ethernet-without": {MTU: datagram.UDPEthernetMTU, Offload: datagram.OffloadOff},
 	} {
-		b.Run(name, func(b *testing.B) { beside(b, udp(o)) })
+		b.Run(name, func(b *testing.B) { compare(b, udp(o)) })
 	}
 }
 
@@ -38,7 +37,7 @@ func must(n int, err error) int {
 	return n
 }
 
-// echo answers every datagram until it is stopped.
+// echo answers every datagram until stop is set.
 func echo(p datagram.Port, to datagram.Remote, count, size int, stop *atomic.Bool) {
 	packets := make([]datagram.Packet, 64)
 	body := make([]byte, size)
@@ -57,15 +56,15 @@ func echo(p datagram.Port, to datagram.Remote, count, size int, stop *atomic.Boo
 	}
 }
 
-// phase tells answers from those that were given up.
-var phase uint32
+// round numbers the requests, so that late answers to abandoned ones do not count.
+var round uint32
 
-// ask keeps requests in flight for d, and returns answers per second.
+// ask keeps requests in flight for d and returns answers per second.
 func ask(p datagram.Port, to datagram.Remote, inFlight, count int, d time.Duration) float64 {
 	packets := make([]datagram.Packet, 64)
 	request := make([]byte, 32)
-	phase++
-	binary.NativeEndian.PutUint32(request, phase)
+	round++
+	binary.NativeEndian.PutUint32(request, round)
 	out, answers, got := 0, 0, 0
 	start := time.Now()
 	heard := start
@@ -78,7 +77,7 @@ func ask(p datagram.Port, to datagram.Remote, inFlight, count int, d time.Durati
 		must(0, p.Flush())
 		n := must(p.Receive(packets))
 		for i := range n {
-			if binary.NativeEndian.Uint32(packets[i].Data) == phase {
+			if binary.NativeEndian.Uint32(packets[i].Data) == round {
 				got++
 				if answers++; answers == count {
 					answers, out = 0, out-1
@@ -92,8 +91,8 @@ func ask(p datagram.Port, to datagram.Remote, inFlight, count int, d time.Durati
 		if n > 0 {
 			heard = now
 		} else if now.Sub(heard) > 2*time.Millisecond {
-			phase++
-			binary.NativeEndian.PutUint32(request, phase)
+			round++
+			binary.NativeEndian.PutUint32(request, round)
 			out, answers, heard = 0, 0, now
 		}
 		if now.Sub(start) > d {
@@ -102,7 +101,7 @@ func ask(p datagram.Port, to datagram.Remote, inFlight, count int, d time.Durati
 	}
 }
 
-func beside(b *testing.B, open func() (datagram.Port, error)) {
+func compare(b *testing.B, open func() (datagram.Port, error)) {
 	var x [2]datagram.Port
 	for i := range x {
 		p, err := open()
@@ -117,10 +116,10 @@ func beside(b *testing.B, open func() (datagram.Port, error)) {
 	const each = 5 * time.Millisecond
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	during := func(there, here func()) {
+	during := func(remote, local func()) {
 		var wait sync.WaitGroup
-		wait.Go(func() { runtime.LockOSThread(); there() })
-		here()
+		wait.Go(func() { runtime.LockOSThread(); remote() })
+		local()
 		wait.Wait()
 	}
 	load := func(inFlight, count, size int) (rate float64) {

@@ -23,7 +23,7 @@ func udp(o datagram.UDPOptions) func() (datagram.Port, error) {
 	return func() (datagram.Port, error) { return datagram.OpenUDP(o) }
 }
 
-// onDevice is a verbs port with a device of its own, which it closes.
+// onDevice is a verbs port that owns its device.
 type onDevice struct {
 	*datagram.Verbs
 	device rdma.Device
@@ -55,7 +55,7 @@ func faulty(open func() (datagram.Port, error), send, receive datagram.Faults) f
 	}
 }
 
-// needIPv6 skips a test where the kernel has no IPv6, or it is switched off.
+// needIPv6 skips a test if the machine has no IPv6.
 func needIPv6(t *testing.T) {
 	c, err := net.ListenPacket("udp6", "[::1]:0")
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"transportbench/core/transport"
 )
 
-// Port sends and receives unreliable datagrams for one thread. Its methods must not run concurrently,
-// except for Address, MTU and the Wake of a [Waiter].
+// Port sends and receives unreliable datagrams for one thread. Its methods must not run
+// concurrently, except for Address, MTU and the Wake of a [Waiter].
 type Port interface {
 	// Address returns the opaque address that a peer passes to Open to reach this port. It never
 	// changes; the caller must not modify it.
@@ -19,11 +19,11 @@ type Port interface {
 	// datagrams must have the same MTU.
 	MTU() int
 
-	// Open makes the port with this address a remote and returns its number, which is small and dense
-	// and which Release frees. It does not wait for that port, and may be called again for the same
-	// address. A port receives what its open remotes send; what others send it may receive or drop.
-	// Open returns an error with the remedy for an address of another provider or another MTU, and if
-	// the path's MTU is too small. It does not keep address.
+	// Open makes the port with this address a remote and returns its number, which is small and
+	// dense and which Release frees. It does not wait for that port, and may be called again for
+	// the same address. A port receives what its open remotes send; what others send it may receive
+	// or drop. Open returns an error with the remedy for an address of another provider or another
+	// MTU, and if the path's MTU is too small. It does not keep address.
 	Open(address []byte) (Remote, error)
 
 	// Release closes a remote. Unflushed datagrams to it may be lost.
@@ -33,23 +33,25 @@ type Port interface {
 	Source(Remote) Source
 
 	// Send appends one datagram, head followed by body, to the batch. It copies both; either may be
-	// empty. It returns false if the batch is full: flush and try again. If that fails too the device
-	// is full, and has room again once the network has made progress. The datagram may leave at once
-	// but need not before Flush. Send panics if the datagram exceeds the MTU or the remote is not open.
+	// empty. It returns false if the batch is full: flush and try again. If that fails too the
+	// device is full, and has room again once the network has made progress. The datagram may leave
+	// at once but need not before Flush. Send panics if the datagram exceeds the MTU or the remote
+	// is not open.
 	Send(to Remote, head, body []byte) bool
 
-	// Flush rings the doorbell for all datagrams sent since the last Flush. If the device is full it
-	// keeps the rest for the next Flush or Receive and returns nil. Lost and refused datagrams are
-	// counted, not reported. It returns ErrClosed, or the error of a device that failed for good.
+	// Flush rings the doorbell for all datagrams sent since the last Flush. If the device is full
+	// it keeps the rest for the next Flush or Receive and returns nil. Lost and refused datagrams
+	// are counted, not reported. It returns ErrClosed, or the error of a device that failed for
+	// good.
 	Flush() error
 
 	// Receive fills packets with up to len(packets) datagrams that have arrived and returns their
-	// number; it does not wait. Their Data is valid until the next Receive, and the caller may modify
-	// it. Receive returns the errors of Flush; the n packets are valid even then.
+	// number; it does not wait. Their Data is valid until the next Receive, and the caller may
+	// modify it. Receive returns the errors of Flush; the n packets are valid even then.
 	Receive(packets []Packet) (n int, err error)
 
-	// ReadStats appends the port's counters to dst. Their names depend on the provider. Values never
-	// decrease.
+	// ReadStats appends the port's counters to dst. Their names depend on the provider. Values
+	// never decrease.
 	ReadStats(dst []transport.Stat) []transport.Stat
 
 	// Notes returns settings in force that the options do not show, such as the socket buffer sizes
@@ -69,8 +71,9 @@ type Packet struct {
 	Source Source
 }
 
-// Source identifies the sender of a packet as far as the medium does; a forged packet may lie. It is
-// comparable, and the same for all packets of one remote port. Its fields depend on the provider.
+// Source identifies the sender of a packet as far as the medium does; a forged packet may lie. It
+// is comparable, and the same for all packets of one remote port. Its fields depend on the
+// provider.
 type Source struct {
 	High, Low uint64 // the host's address
 	Port      uint64 // the port or queue pair, and anything else that identifies it
@@ -84,9 +87,9 @@ var errMisuse = errors.New("datagram exceeds the MTU, or its remote is not open"
 
 // Waiter is a port whose thread can sleep while there is nothing to receive.
 type Waiter interface {
-	// Wait blocks until Receive may have something or can send what a flush kept, until Wake is called
-	// or until timeout has passed. It may return early. It returns at once if a datagram arrived or
-	// Wake was called since the last Receive.
+	// Wait blocks until Receive may have something or can send what a flush kept, until Wake is
+	// called or until timeout has passed. It may return early. It returns at once if a datagram
+	// arrived or Wake was called since the last Receive.
 	Wait(timeout time.Duration) error
 	// Wake ends the current or next Wait. Any thread may call it.
 	Wake()
@@ -104,8 +107,8 @@ func AsWaiter(p Port) (Waiter, bool) {
 
 // Prober is a port that can measure the floor of its medium.
 type Prober interface {
-	// Probe measures the floor between this port and a remote for about d. Both sides call it at about
-	// the same time, each with the other as its remote, and one with initiate true; that side gets the
-	// reading, the other a zero Floor. Probe gives up when ctx ends.
+	// Probe measures the floor between this port and a remote for about d. Both sides call it at
+	// about the same time, each with the other as its remote, and one with initiate true; that side
+	// gets the reading, the other a zero Floor. Probe gives up when ctx ends.
 	Probe(ctx context.Context, to Remote, initiate bool, d time.Duration) (transport.Floor, error)
 }

@@ -12,8 +12,8 @@ import (
 	"transportbench/core/transport"
 )
 
-// Faults are the probabilities, each from 0 to 1, of what a bad network does to a datagram. They are
-// independent, and apply in this order.
+// Faults are the probabilities, each from 0 to 1, of what a bad network does to a datagram. They
+// are independent, and apply in this order.
 type Faults struct {
 	Drop      float64 // it never arrives
 	Corrupt   float64 // one to four of its bits flip
@@ -31,13 +31,13 @@ const (
 	defaultDelay = time.Millisecond
 	maxOvertaken = 8
 	maxFlips     = 4
-	// maxHeld is how many datagrams are held at once in each direction; others pass unharmed and are
-	// counted.
+	// maxHeld is how many datagrams are held at once in each direction; others pass unharmed and
+	// are counted.
 	maxHeld = 128
 )
 
-// Faulty is a [Port] that injects faults into the datagrams of another port, both sent and received.
-// It works on every provider, needs no privileges and is reproducible, unlike netem.
+// Faulty is a [Port] that injects faults into the datagrams of another port, both sent and
+// received. It works on every provider, needs no privileges and is reproducible, unlike netem.
 type Faulty struct {
 	port      Port
 	sending   direction
@@ -159,8 +159,8 @@ func (f *Faulty) Source(r Remote) Source { return f.port.Source(r) }
 // Notes implements [Port].
 func (f *Faulty) Notes() map[string]string { return f.port.Notes() }
 
-// ReadStats implements [Port]: the counters of the faulty port's own port, which counts sent datagrams
-// after the faults and received ones before them, and those of the faults.
+// ReadStats implements [Port]: the counters of the faulty port's own port, which counts sent
+// datagrams after the faults and received ones before them, and those of the faults.
 func (f *Faulty) ReadStats(dst []transport.Stat) []transport.Stat {
 	dst = f.port.ReadStats(dst)
 	for _, d := range []struct {

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// through sends n datagrams from one faulty port to another and returns those that
-// arrived, in order.
+// through sends n datagrams from one faulty port to another and returns those that arrived, in
+// order of arrival.
 func through(t *testing.T, n int, send, receive Faults) (arrived [][]byte, a, b *Faulty) {
 	var x [2]*Faulty
 	for i := range x {
@@ -45,14 +45,14 @@ func through(t *testing.T, n int, send, receive Faults) (arrived [][]byte, a, b 
 		require.NoError(t, a.Flush())
 		poll()
 	}
-	// All that the one port sent the other one has received, and nothing is held back.
+	// Wait until b has received everything that a sent, and nothing is held.
 	for deadline := time.Now().Add(patience); ; {
 		require.NoError(t, a.Flush())
 		if poll() == 0 && len(a.sending.held) == 0 && len(b.receiving.held) == 0 &&
 			counter(a, "datagrams_sent") == counter(b, "datagrams_received") {
 			break
 		}
-		require.True(t, time.Now().Before(deadline), "waited in vain for the last datagrams")
+		require.True(t, time.Now().Before(deadline), "timed out waiting for the last datagrams")
 	}
 	require.Zero(t, counter(b, "receive_drops"))
 	return arrived, a, b
@@ -60,7 +60,7 @@ func through(t *testing.T, n int, send, receive Faults) (arrived [][]byte, a, b 
 
 const trials = 4000
 
-// share checks that a count is near the share of the trials, by six sigma.
+// share checks that a count is within six sigma of its expected share of the trials.
 func share(t *testing.T, count uint64, probability float64, what string) {
 	require.InDelta(t, trials*probability, float64(count), 6*math.Sqrt(trials*probability*(1-probability)), what)
 }
@@ -92,7 +92,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// checkFaults looks at what is left of numbered datagrams after hit of them had a fault.
+// checkFaults checks the datagrams that arrived after a fault hit some of them.
 func checkFaults(t *testing.T, name string, hit uint64, arrived [][]byte) {
 	whole := map[uint64]int{}
 	damaged, late := uint64(0), uint64(0)
@@ -122,12 +122,12 @@ func checkFaults(t *testing.T, name string, hit uint64, arrived [][]byte) {
 	}
 	require.EqualValues(t, wantArrived, len(arrived), "datagrams that arrived")
 	if name == "corrupted" {
-		// Two bits that are turned over may be the same one, and a number may become
-		// another that fits its body.
+		// The same bit may flip twice, and a number may turn into another one that matches its
+		// body.
 		require.InDelta(t, float64(wantDamaged), float64(damaged), float64(wantDamaged)/20+3)
 		return
 	}
-	require.Equal(t, wantDamaged, damaged, "datagrams with other bytes")
+	require.Equal(t, wantDamaged, damaged, "corrupted datagrams")
 	twice := uint64(0)
 	for _, n := range whole {
 		require.LessOrEqual(t, n, 2)
@@ -136,9 +136,9 @@ func checkFaults(t *testing.T, name string, hit uint64, arrived [][]byte) {
 	require.Equal(t, wantTwice, twice, "datagrams that arrived twice")
 	switch name {
 	case "reordered":
-		require.Greater(t, late, hit/2, "datagrams that others overtook")
+		require.Greater(t, late, hit/2, "overtaken datagrams")
 	case "delayed":
-	case "duplicated": // the second one may come behind later ones
+	case "duplicated": // the duplicate may arrive after later ones
 	default:
 		require.Zero(t, late, "datagrams out of order")
 	}
@@ -157,7 +157,7 @@ func TestFaultsBySeed(t *testing.T) {
 	require.NotEqual(t, first, run(2))
 }
 
-func TestCorruptTurnsBits(t *testing.T) {
+func TestCorruptFlipsBits(t *testing.T) {
 	var s direction
 	s.inject(Faults{}, 1)
 	s.corrupt(nil)
@@ -165,18 +165,18 @@ func TestCorruptTurnsBits(t *testing.T) {
 	for range 1000 {
 		data := make([]byte, 20)
 		s.corrupt(data)
-		turned := 0
+		flipped := 0
 		for _, b := range data {
-			turned += bits.OnesCount8(b)
+			flipped += bits.OnesCount8(b)
 		}
-		require.LessOrEqual(t, turned, maxFlips)
+		require.LessOrEqual(t, flipped, maxFlips)
 	}
 	require.EqualValues(t, 1000, s.counts.corrupted)
 }
 
-// TestHeldBack: what is delayed goes by time alone, what is overtaken goes also when
-// nothing comes behind it, and Wait does not sleep over either.
-func TestHeldBack(t *testing.T) {
+// TestHeld: delayed datagrams leave by time alone, reordered ones also leave if nothing follows,
+// and Wait oversleeps neither.
+func TestHeld(t *testing.T) {
 	for _, f := range []Faults{{Delay: 1}, {Reorder: 1}, {Duplicate: 1, Delay: 1}} {
 		for name, sides := range map[string][2]Faults{"send": {f, {}}, "receive": {{}, f}} {
 			t.Run(fmt.Sprint(name, f), func(t *testing.T) {
@@ -190,8 +190,8 @@ func TestHeldBack(t *testing.T) {
 	}
 }
 
-// TestHeldMost: when too many are held back the rest passes.
-func TestHeldMost(t *testing.T) {
+// TestMaxHeld: when too many datagrams are held the others pass.
+func TestMaxHeld(t *testing.T) {
 	f, err := NewFaulty(openUDP(t, UDPOptions{MTU: 100}), Faults{Delay: 1, DelayBy: time.Hour}, Faults{})
 	require.NoError(t, err)
 	defer f.Close()
@@ -202,8 +202,8 @@ func TestHeldMost(t *testing.T) {
 	}
 	require.NoError(t, f.Flush())
 	require.EqualValues(t, 1, counter(f, "fault_send_spared"))
-	receiveUntil(t, b, "the one that passed", func(data []byte, _ Source) bool { return data[0] == maxHeld })
-	f.Release(to) // and all that is held back for it
+	receiveUntil(t, b, "the datagram that passed", func(data []byte, _ Source) bool { return data[0] == maxHeld })
+	f.Release(to) // drops what is held for it
 	require.Empty(t, f.sending.held)
 	require.Len(t, f.sending.free, maxHeld)
 }

@@ -12,8 +12,7 @@ import (
 	"transportbench/core/fabric/datagram/datagramtest/hosts"
 )
 
-// TestUDPBetweenHosts runs the conformance suite with every second port on another
-// host.
+// TestUDPBetweenHosts runs the conformance suite with every second port on another host.
 func TestUDPBetweenHosts(t *testing.T) {
 	for name, c := range map[string]struct {
 		wire    hosts.Wire
@@ -30,10 +29,10 @@ func TestUDPBetweenHosts(t *testing.T) {
 				needIPv6(t)
 			}
 			a, b := hosts.Pair(t, c.wire)
-			turn := 0
+			opened := 0
 			datagramtest.Run(t, datagramtest.Suite{Open: func() (p datagram.Port, err error) {
-				h := []*hosts.Host{a, b}[turn%2]
-				turn++
+				h := []*hosts.Host{a, b}[opened%2]
+				opened++
 				o := c.options
 				o.Address = netip.AddrPortFrom(h.Address, 0)
 				if c.ipv6 {
@@ -45,7 +44,7 @@ func TestUDPBetweenHosts(t *testing.T) {
 	}
 }
 
-// onHost is a port whose control calls are made where it is.
+// onHost is a port whose control path runs on its host.
 type onHost struct {
 	*datagram.UDP
 	host *hosts.Host
@@ -61,8 +60,7 @@ func (p onHost) Open(address []byte) (r datagram.Remote, err error) {
 	return r, err
 }
 
-// TestUDPPathTooSmall: a datagram that the way to a peer does not take is not found
-// out by silence.
+// TestUDPPathTooSmall: Open refuses a path whose MTU is too small.
 func TestUDPPathTooSmall(t *testing.T) {
 	a, b := hosts.Pair(t, hosts.Wire{MTU: 1400})
 	var x [2]datagram.Port
@@ -76,9 +74,9 @@ func TestUDPPathTooSmall(t *testing.T) {
 	require.ErrorContains(t, err, "carries datagrams of at most 1372 bytes: set mtu to that")
 }
 
-// TestUDPKeepsWhatTheWireCannotTake: what a flush left since the socket's buffer was full
-// goes out while its port only receives.
-func TestUDPKeepsWhatTheWireCannotTake(t *testing.T) {
+// TestUDPSendsTheRestLater: datagrams that a flush kept because the socket's buffer was full leave
+// while the port only receives.
+func TestUDPSendsTheRestLater(t *testing.T) {
 	a, b := hosts.Pair(t, hosts.Wire{Rate: 4 << 20})
 	var x [2]datagram.Port
 	for i, h := range []*hosts.Host{a, b} {
@@ -92,8 +90,8 @@ func TestUDPKeepsWhatTheWireCannotTake(t *testing.T) {
 	_, err = x[1].Open(x[0].Address())
 	require.NoError(t, err)
 	sent := 0
-	for counted(x[0], "send_buffer_full") == 0 { // the wire takes a burst at first
-		require.Less(t, sent, 10_000, "the socket's buffer is never full")
+	for counted(x[0], "send_buffer_full") == 0 { // the wire carries a burst at first
+		require.Less(t, sent, 10_000, "the socket's buffer never filled up")
 		for range 16 {
 			if x[0].Send(to, make([]byte, 1400), nil) {
 				sent++
@@ -101,16 +99,16 @@ func TestUDPKeepsWhatTheWireCannotTake(t *testing.T) {
 		}
 		require.NoError(t, x[0].Flush())
 	}
-	// Nothing comes to this port: who waits in it waits for room.
+	// Nothing arrives at this port, so only room in the buffer ends Wait.
 	packets, waits := make([]datagram.Packet, 64), 0
 	for deadline := time.Now().Add(30 * time.Second); counted(x[0], "datagrams_sent") < sent; waits++ {
 		waiter, _ := datagram.AsWaiter(x[0])
 		require.NoError(t, waiter.Wait(time.Until(deadline)))
 		_, err := x[0].Receive(packets)
 		require.NoError(t, err)
-		require.True(t, time.Now().Before(deadline), "what was kept never went")
+		require.True(t, time.Now().Before(deadline), "timed out waiting for the rest to be sent")
 	}
-	require.Less(t, waits, sent, "it was woken for nothing")
+	require.Less(t, waits, sent, "Wait returned too often")
 	require.Equal(t, 1, counted(x[0], "send_buffer_full"))
 	arrived := 0
 	require.Eventually(t, func() bool {
@@ -118,5 +116,5 @@ func TestUDPKeepsWhatTheWireCannotTake(t *testing.T) {
 		require.NoError(t, err)
 		arrived += n
 		return arrived == sent
-	}, 30*time.Second, 100*time.Microsecond, "what was sent never came")
+	}, 30*time.Second, 100*time.Microsecond, "datagrams did not arrive")
 }

@@ -10,25 +10,25 @@ import (
 	"transportbench/core/fabric/rdma"
 )
 
-// sparing is a device that grants little inline.
-type sparing struct {
+// limitedInline is a device that grants little inline data.
+type limitedInline struct {
 	rdma.Device
 	grants int
 }
 
-func (s sparing) NewQueuePair(c rdma.QueuePairConfig) (rdma.QueuePair, error) {
+func (s limitedInline) NewQueuePair(c rdma.QueuePairConfig) (rdma.QueuePair, error) {
 	if c.MaxInline > s.grants {
 		return nil, fmt.Errorf("%w: inline size", rdma.ErrInvalid)
 	}
 	return s.Device.NewQueuePair(c)
 }
 
-// TestInlineIsWhatIsGranted: a port that was asked for nothing takes less, and one that was
-// asked for a size does not.
-func TestInlineIsWhatIsGranted(t *testing.T) {
+// TestInline: by default a port takes the inline size that the device grants; an explicit size must
+// be granted.
+func TestInline(t *testing.T) {
 	for _, test := range []struct {
 		grants, asked int
-		inline        string // none where the port is refused
+		inline        string // "" if OpenVerbs fails
 	}{
 		{grants: 360, inline: "188"},
 		{grants: 100, inline: "60"},
@@ -39,7 +39,7 @@ func TestInlineIsWhatIsGranted(t *testing.T) {
 	} {
 		d, err := rdma.Open(rdma.Options{Provider: rdma.Soft})
 		require.NoError(t, err)
-		p, err := datagram.OpenVerbs(sparing{d, test.grants}, datagram.VerbsOptions{Inline: test.asked})
+		p, err := datagram.OpenVerbs(limitedInline{d, test.grants}, datagram.VerbsOptions{Inline: test.asked})
 		if test.inline == "" {
 			require.ErrorContains(t, err, "inline size", test)
 		} else {

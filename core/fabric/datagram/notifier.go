@@ -36,8 +36,8 @@ func (n *notifier) wake() {
 	_, _ = unix.Write(n.fd, one[:]) // fails only if the counter is at its limit, and then wait returns
 }
 
-// wait blocks until the socket is readable, or writable if write is set, until wake is called or until
-// timeout has passed.
+// wait blocks until the socket is readable, or writable if write is set, until wake is called or
+// until timeout has passed.
 func (n *notifier) wait(socket int, write bool, timeout time.Duration) error {
 	fds := [2]unix.PollFd{{Fd: int32(socket), Events: unix.POLLIN}, {Fd: int32(n.fd), Events: unix.POLLIN}}
 	if write {

@@ -16,8 +16,8 @@ import (
 
 // link is the medium between two threads, with nothing on top, for measuring its floor.
 type link interface {
-	// post sends n datagrams of size bytes that begin with head and returns how many it sent. A single
-	// datagram takes the fastest call for one.
+	// post sends n datagrams of size bytes that begin with head and returns how many it sent. A
+	// single datagram takes the fastest call for one.
 	post(head []byte, size, n int) int
 	// take receives up to most datagrams and returns their number.
 	take(most int) int
@@ -25,10 +25,10 @@ type link interface {
 	head(i int) []byte
 }
 
-// The probe's protocol: the initiator sends requests, and the other side answers each one with as many
-// datagrams as it asks for, until a farewell. Little-endian: magic u32, kind u8, alone u8 (1 if
-// datagrams come one at a time), count of answers u16, size of an answer u32, unused u32, nonce of the
-// probe u64, number u64. The nonce tells a probe from an abandoned one.
+// The probe's protocol: the initiator sends requests, and the other side answers each one with as
+// many datagrams as it asks for, until a farewell. Little-endian: magic u32, kind u8, alone u8 (1
+// if datagrams come one at a time), count of answers u16, size of an answer u32, unused u32, nonce
+// of the probe u64, number u64. The nonce tells a probe from an abandoned one.
 const (
 	probeMagic = 0x7462_6470 // "tbdp"
 	probeSize  = 32
@@ -99,8 +99,8 @@ type probe struct {
 	idle    int
 }
 
-// measure is one side of [Prober.Probe]. last is the nonce of the last probe that this side answered,
-// whose datagrams may still be in flight.
+// measure is one side of [Prober.Probe]. last is the nonce of the last probe that this side
+// answered, whose datagrams may still be in flight.
 func measure(ctx context.Context, l link, mtu int, initiate bool, d time.Duration, last *uint64) (f transport.Floor, err error) {
 	p := &probe{link: l, mtu: mtu}
 	defer context.AfterFunc(ctx, func() { p.stopped.Store(true) })()
@@ -209,9 +209,9 @@ func (p *probe) answers(d time.Duration, requests, size, count int) float64 {
 	return 0
 }
 
-// end repeats a farewell until the other side answers it or for some seconds. The other side waits for
-// a farewell forever; while it is preempted its receive queue may be too full for one. It may also have
-// left already.
+// end repeats a farewell until the other side answers it or for some seconds. The other side waits
+// for a farewell forever; while it is preempted its receive queue may be too full for one. It may
+// also have left already.
 func (p *probe) end() {
 	var h probeHead
 	patience := probePatience

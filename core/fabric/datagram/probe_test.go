@@ -13,8 +13,7 @@ import (
 	"transportbench/core/transport"
 )
 
-// lossyLink is one end of a link in memory that holds so many datagrams, and drops
-// some of them.
+// lossyLink is one end of a link in memory that holds so many datagrams, and drops some of them.
 type lossyLink struct {
 	mu     *sync.Mutex
 	in     *[][]byte
@@ -85,8 +84,8 @@ func TestProbeWhateverIsLost(t *testing.T) {
 	}
 }
 
-// TestProbeAfterOneGivenUp: what a probe leaves behind that nobody took part in does
-// not end the next, nor keep it from beginning.
+// TestProbeAfterOneGivenUp: what a probe leaves behind that nobody took part in does not end the
+// next, nor keep it from beginning.
 func TestProbeAfterOneGivenUp(t *testing.T) {
 	a, b := lossyLinks(0, 1<<20)
 	var last uint64
@@ -133,8 +132,8 @@ func (l *awayLink) post(head []byte, size, n int) int {
 	return l.lossyLink.post(head, size, n)
 }
 
-// TestProbeFarewellsLast: a side that could not be told for a while that it is over is told
-// then, and does not wait for its context to end.
+// TestProbeFarewellsLast: a side that could not be told for a while that it is over is told then,
+// and does not wait for its context to end.
 func TestProbeFarewellsLast(t *testing.T) {
 	a, b := lossyLinks(0, 1<<20)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -14,8 +14,8 @@ import (
 	"transportbench/core/transport"
 )
 
-// Offload selects whether a udp port passes several datagrams to the kernel as one (UDP_SEGMENT) and
-// receives several as one (UDP_GRO); see udp(7).
+// Offload selects whether a udp port passes several datagrams to the kernel as one (UDP_SEGMENT)
+// and receives several as one (UDP_GRO); see udp(7).
 type Offload string
 
 // The values of Offload. OffloadAuto uses what the kernel and the path to the remote support;
@@ -27,8 +27,8 @@ const (
 )
 
 const (
-	// UDPMaxMTU is the size in bytes of the largest datagram that fits into an IPv4 or IPv6 packet on
-	// an interface of 64 KiB, such as the loopback.
+	// UDPMaxMTU is the size in bytes of the largest datagram that fits into an IPv4 or IPv6 packet
+	// on an interface of 64 KiB, such as the loopback.
 	UDPMaxMTU = 65536 - 48 - 1
 	// UDPEthernetMTU is the size in bytes of the largest datagram that fits into an Ethernet frame
 	// over IPv4; over IPv6 it is 20 bytes less.
@@ -41,11 +41,11 @@ const (
 
 // UDPOptions configure a udp port. The zero value of each field but Address selects its default.
 type UDPOptions struct {
-	// Address is the address to bind to, by which peers reach the port: an address of an interface of
-	// this host. Port 0 takes any free port.
+	// Address is the address to bind to, by which peers reach the port: an address of an interface
+	// of this host. Port 0 takes any free port.
 	Address netip.AddrPort
-	// MTU is the size of the largest datagram in bytes; 0 is the MTU of Address's interface, less the
-	// headers.
+	// MTU is the size of the largest datagram in bytes; 0 is the MTU of Address's interface, less
+	// the headers.
 	MTU int
 	// Batch is the maximum number of datagrams between two flushes; 0 is 64.
 	Batch int
@@ -160,9 +160,9 @@ func (p *UDP) open() (err error) {
 	return nil
 }
 
-// bind binds the socket and takes the MTU of the address's interface unless the options set one. The
-// kernel routes packets from an address to itself over the loopback, so it cannot be asked for the
-// MTU; bind looks for the interface instead.
+// bind binds the socket and takes the MTU of the address's interface unless the options set one.
+// The kernel routes packets from an address to itself over the loopback, so it cannot be asked for
+// the MTU; bind looks for the interface instead.
 func (p *UDP) bind() error {
 	wanted := p.options.Address
 	i, err := interfaceOf(wanted.Addr())
@@ -194,8 +194,8 @@ func headerBytes(a netip.Addr) int {
 func (p *UDP) configure() error {
 	p.notes["address"] = p.local.String()
 	p.notes["mtu"] = fmt.Sprint(p.mtu)
-	// Do not fragment: one lost fragment would lose the datagram. The kernel refuses datagrams that do
-	// not fit the path instead.
+	// Do not fragment: one lost fragment would lose the datagram. The kernel refuses datagrams that
+	// do not fit the path instead.
 	level, option, value := unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO
 	if p.local.Addr().Is6() {
 		level, option, value = unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_DO
@@ -295,10 +295,10 @@ func (p *UDP) Open(address []byte) (Remote, error) {
 }
 
 // connect connects the socket while there is only one remote, so that the kernel looks up the route
-// once instead of for each datagram: a round trip of 64 bytes took 5.4 us instead of 6.4. It dissolves
-// the connection when there is a second one. IPv6 sockets are never connected: when a connection is
-// dissolved, the kernel forgets the remote's port but not its address (__udp_disconnect in
-// net/ipv4/udp.c).
+// once instead of for each datagram: a round trip of 64 bytes took 5.4 us instead of 6.4. It
+// dissolves the connection when there is a second one. IPv6 sockets are never connected: when a
+// connection is dissolved, the kernel forgets the remote's port but not its address
+// (__udp_disconnect in net/ipv4/udp.c).
 func (p *UDP) connect() {
 	if p.local.Addr().Is6() {
 		return

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// udpAddress is the content of a udp port's address: magic number u16, MTU u32, IP address in 16 bytes,
-// port u16, port of the probe u16; big-endian.
+// udpAddress is the content of a udp port's address: magic number u16, MTU u32, IP address in 16
+// bytes, port u16, port of the probe u16; big-endian.
 type udpAddress struct {
 	addr  netip.AddrPort
 	mtu   int

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// udpSend is the batch of datagrams to send. They lie one after the other in the arena, so that a run
-// of them can be sent as one message.
+// udpSend is the batch of datagrams to send. They lie one after the other in the arena, so that a
+// run of them can be sent as one message.
 type udpSend struct {
 	arena     []byte
 	used      int
@@ -38,15 +38,15 @@ type udpRun struct {
 }
 
 const (
-	// directMin is the size in bytes from which a datagram is sent without a copy: the copy would cost
-	// more than a system call.
+	// directMin is the size in bytes from which a datagram is sent without a copy: the copy would
+	// cost more than a system call.
 	directMin = 16 << 10
-	// sendBytes and receiveBytes bound a batch in each direction. A smaller batch lets the other side
-	// start earlier, and stays in a core's cache.
+	// sendBytes and receiveBytes bound a batch in each direction. A smaller batch lets the other
+	// side start earlier, and stays in a core's cache.
 	sendBytes    = 128 << 10
 	receiveBytes = 256 << 10
-	// maxSegments is UDP_MAX_SEGMENTS of linux/udp.h in the oldest kernels that have it; later kernels
-	// allow more.
+	// maxSegments is UDP_MAX_SEGMENTS of linux/udp.h in the oldest kernels that have it; later
+	// kernels allow more.
 	maxSegments = 64
 )
 
@@ -75,8 +75,8 @@ func (s *udpSend) init(batch, mtu int) (err error) {
 
 func (s *udpSend) free() error { return unmap(&s.arena) }
 
-// udpReceive holds the messages that were received from the kernel but not returned yet. A message is
-// one datagram, or several that the kernel coalesced.
+// udpReceive holds the messages that were received from the kernel but not returned yet. A message
+// is one datagram, or several that the kernel coalesced.
 type udpReceive struct {
 	arena   []byte
 	stride  int  // bytes from buffer to buffer

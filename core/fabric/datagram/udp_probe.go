@@ -13,8 +13,8 @@ import (
 
 var _ Prober = (*UDP)(nil)
 
-// udpProbe is the socket of the floor. The port's own socket has datagrams of the transport's protocol
-// in its queue, and options and a connection that would change the floor.
+// udpProbe is the socket of the floor. The port's own socket has datagrams of the transport's
+// protocol in its queue, and options and a connection that would change the floor.
 type udpProbe struct {
 	fd   int // 0 if not open
 	port uint16
@@ -49,8 +49,8 @@ func (q *udpProbe) close() error {
 }
 
 // Probe implements [Prober] over connected sockets of its own: send and recv for single datagrams,
-// sendmmsg and recvmmsg for many, and no segmentation offload. A port may do better than that, and its
-// ratio to the floor is then below 1.
+// sendmmsg and recvmmsg for many, and no segmentation offload. A port may do better than that, and
+// its ratio to the floor is then below 1.
 func (p *UDP) Probe(ctx context.Context, to Remote, initiate bool, d time.Duration) (transport.Floor, error) {
 	if p.closed {
 		return transport.Floor{}, ErrClosed

@@ -39,7 +39,7 @@ func counter(p Port, name string) uint64 {
 	return stats[slices.IndexFunc(stats, func(s transport.Stat) bool { return s.Name == name })].Value
 }
 
-// receiveUntil collects what arrives until done says that it is enough.
+// receiveUntil passes what arrives to done until that returns true.
 func receiveUntil(t *testing.T, p Port, what string, done func(data []byte, source Source) bool) {
 	t.Helper()
 	packets := make([]Packet, 16)
@@ -51,7 +51,7 @@ func receiveUntil(t *testing.T, p Port, what string, done func(data []byte, sour
 				return
 			}
 		}
-		require.True(t, time.Now().Before(deadline), "waited in vain for %s", what)
+		require.True(t, time.Now().Before(deadline), "timed out waiting for %s", what)
 	}
 }
 
@@ -72,7 +72,7 @@ func TestUDPRefusesOptions(t *testing.T) {
 	}
 }
 
-// TestUDPRefusesPeers: what could never work is said when the remote is opened.
+// TestUDPRefusesPeers: Open refuses remotes that can never be reached.
 func TestUDPRefusesPeers(t *testing.T) {
 	a := openUDP(t, UDPOptions{MTU: 2000})
 	b := openUDP(t, UDPOptions{MTU: 1000})
@@ -86,8 +86,8 @@ func TestUDPRefusesPeers(t *testing.T) {
 	require.ErrorContains(t, err, "no route from")
 }
 
-// TestUDPStrangers: whatever somebody sends to the port's address arrives as it is, or
-// not at all, and never as if it were a remote's.
+// TestUDPStrangers: what a stranger sends arrives unchanged or not at all, and never with a
+// remote's source.
 func TestUDPStrangers(t *testing.T) {
 	for name, remotes := range map[string]int{"connected": 1, "unconnected": 2} {
 		t.Run(name, func(t *testing.T) {
@@ -104,9 +104,9 @@ func TestUDPStrangers(t *testing.T) {
 			defer stranger.Close()
 			random := rand.New(rand.NewPCG(7, 7))
 			sent := map[[32]byte]bool{}
-			isJunk := func(data []byte) {
+			requireJunk := func(data []byte) {
 				require.LessOrEqual(t, len(data), 1472)
-				require.True(t, sent[sha256.Sum256(data)], "a datagram of %d bytes that nobody sent", len(data))
+				require.True(t, sent[sha256.Sum256(data)], "unexpected datagram of %d bytes", len(data))
 			}
 			for i := range 500 {
 				junk := make([]byte, random.IntN(3000))
@@ -114,18 +114,18 @@ func TestUDPStrangers(t *testing.T) {
 					junk[k] = byte(random.Uint32())
 				}
 				sent[sha256.Sum256(junk)] = true
-				_, _ = stranger.Write(junk) // refused where the port is connected
+				_, _ = stranger.Write(junk) // fails if the port is connected
 				if i%25 != 24 {
 					continue
 				}
-				// Before the socket's buffer is full, which may be small.
+				// Drain the socket's buffer, which may be small.
 				packets := make([]Packet, 4)
-				for range 2 * 25 { // which may be too long, each of them
+				for range 2 * 25 { // each may be too long
 					n, err := a.Receive(packets)
 					require.NoError(t, err)
 					for _, p := range packets[:n] {
 						require.False(t, sources[p.Source])
-						isJunk(p.Data)
+						requireJunk(p.Data)
 					}
 				}
 			}
@@ -137,7 +137,7 @@ func TestUDPStrangers(t *testing.T) {
 					require.Equal(t, "the real one", string(data))
 					return true
 				}
-				isJunk(data)
+				requireJunk(data)
 				return false
 			})
 			if remotes == 2 {
@@ -147,8 +147,8 @@ func TestUDPStrangers(t *testing.T) {
 	}
 }
 
-// TestUDPQueueBeforeConnection: what a stranger sent before there was a remote is not
-// taken for the remote's.
+// TestUDPQueueBeforeConnection: a stranger's datagram from before the first remote does not get the
+// remote's source.
 func TestUDPQueueBeforeConnection(t *testing.T) {
 	a, b := openUDP(t, UDPOptions{}), openUDP(t, UDPOptions{})
 	stranger, err := net.Dial("udp", a.local.String())
@@ -168,7 +168,7 @@ func TestUDPQueueBeforeConnection(t *testing.T) {
 	})
 }
 
-// TestUDPRefusals: a port that is gone refuses, which the others do not feel.
+// TestUDPRefusals: refusals from a closed port do not affect other remotes.
 func TestUDPRefusals(t *testing.T) {
 	a, b := openUDP(t, UDPOptions{}), openUDP(t, UDPOptions{})
 	gone := openUDP(t, UDPOptions{})
@@ -179,9 +179,9 @@ func TestUDPRefusals(t *testing.T) {
 		require.NoError(t, a.Flush())
 		_, err := a.Receive(make([]Packet, 4))
 		require.NoError(t, err)
-		require.True(t, time.Now().Before(deadline), "waited in vain for a refusal")
+		require.True(t, time.Now().Before(deadline), "timed out waiting for a refusal")
 	}
-	require.True(t, a.Send(r, []byte("again"), nil)) // leaves an error at the socket
+	require.True(t, a.Send(r, []byte("again"), nil)) // leaves an error on the socket
 	require.NoError(t, a.Flush())
 	to := openTo(t, a, b)
 	require.True(t, a.Send(to, []byte("hello"), nil))
@@ -189,7 +189,7 @@ func TestUDPRefusals(t *testing.T) {
 	receiveUntil(t, b, "the datagram to the other remote", func(data []byte, _ Source) bool { return string(data) == "hello" })
 }
 
-// TestUDPDrops: every datagram that the kernel took was received or is counted.
+// TestUDPDrops: every datagram that the kernel took is received or counted as dropped.
 func TestUDPDrops(t *testing.T) {
 	for _, offload := range []Offload{OffloadOn, OffloadOff} {
 		t.Run(string(offload), func(t *testing.T) {
@@ -198,7 +198,7 @@ func TestUDPDrops(t *testing.T) {
 			to, body := openTo(t, a, b), make([]byte, 1000)
 			openTo(t, b, a)
 			for i := range 2000 {
-				body[0] = byte(i) // in runs of one length, and alone
+				body[0] = byte(i) // in runs of one length, and single
 				for !a.Send(to, body[:1000-i%7/6], nil) {
 					require.NoError(t, a.Flush())
 				}
@@ -211,7 +211,7 @@ func TestUDPDrops(t *testing.T) {
 				arrived++
 			}
 			packets := make([]Packet, 64)
-			// The kernel may be late, and a drop may be of several datagrams at once.
+			// The kernel may be late, and one drop may be several coalesced datagrams.
 			for deadline := time.Now().Add(patience); ; {
 				n, err := b.Receive(packets)
 				require.NoError(t, err)
@@ -225,7 +225,7 @@ func TestUDPDrops(t *testing.T) {
 				}
 				require.True(t, time.Now().Before(deadline), "%d arrived and %d were dropped, of 2000", arrived, drops)
 			}
-			// There is room again.
+			// The port receives again.
 			sent := time.Time{}
 			for deadline := time.Now().Add(patience); ; {
 				if time.Since(sent) > 10*time.Millisecond {
@@ -238,18 +238,18 @@ func TestUDPDrops(t *testing.T) {
 				if slices.ContainsFunc(packets[:n], func(p Packet) bool { return string(p.Data) == "after" }) {
 					break
 				}
-				require.True(t, time.Now().Before(deadline), "waited in vain for a datagram after the flood")
+				require.True(t, time.Now().Before(deadline), "timed out waiting for a datagram after the flood")
 			}
 		})
 	}
 }
 
-// TestUDPWithoutSegmentation: a kernel that will not segment costs the offload and no
+// TestUDPWithoutSegmentation: if the kernel refuses to segment, the port loses the offload and no
 // datagram.
 func TestUDPWithoutSegmentation(t *testing.T) {
 	a, b := openUDP(t, UDPOptions{MTU: 1000}), openUDP(t, UDPOptions{MTU: 1000})
 	to := openTo(t, a, b)
-	// Without checksums the kernel refuses: udp_send_skb of net/ipv4/udp.c.
+	// The kernel does not segment without checksums: udp_send_skb in net/ipv4/udp.c.
 	require.NoError(t, unix.SetsockoptInt(a.fd, unix.SOL_SOCKET, unix.SO_NO_CHECK, 1))
 	want := map[string]bool{}
 	for i := range 20 {
@@ -267,7 +267,7 @@ func TestUDPWithoutSegmentation(t *testing.T) {
 	require.Zero(t, counter(a, "send_errors"))
 }
 
-// TestUDPCoalesces: bursts go through the kernel as one message, both ways.
+// TestUDPCoalesces: bursts pass through the kernel as one message in both directions.
 func TestUDPCoalesces(t *testing.T) {
 	a, b := openUDP(t, UDPOptions{MTU: 1000}), openUDP(t, UDPOptions{MTU: 1000})
 	to := openTo(t, a, b)
@@ -280,7 +280,7 @@ func TestUDPCoalesces(t *testing.T) {
 			_, err := b.Receive(make([]Packet, 16))
 			require.NoError(t, err)
 		}
-		require.True(t, time.Now().Before(deadline), "waited in vain for the kernel to hand out several at once")
+		require.True(t, time.Now().Before(deadline), "timed out waiting for the kernel to hand out several at once")
 	}
 	require.Positive(t, counter(a, "segmented"))
 	require.Less(t, counter(b, "receive_calls"), counter(b, "datagrams_received"))
@@ -294,7 +294,7 @@ func TestUDPNotes(t *testing.T) {
 	require.Contains(t, a.Notes()["offload"], "segment=")
 }
 
-// FuzzUDPAddress: no address does harm, and what can be decoded is what was encoded.
+// FuzzUDPAddress: decoding never panics, and an accepted address encodes to the same bytes.
 func FuzzUDPAddress(f *testing.F) {
 	f.Add(udpAddress{addr: netip.MustParseAddrPort("127.0.0.1:80"), mtu: 1472, probe: 81}.encode())
 	f.Add(udpAddress{addr: netip.MustParseAddrPort("[fe80::1]:80"), mtu: 1452, probe: 81}.encode())
@@ -310,7 +310,7 @@ func FuzzUDPAddress(f *testing.F) {
 	})
 }
 
-// FuzzProbe: a side that answers a probe survives what anybody sends it.
+// FuzzProbe: the answering side of a probe survives all input.
 func FuzzProbe(f *testing.F) {
 	head := make([]byte, probeSize)
 	for _, h := range []probeHead{{kind: probeRequest, alone: true, count: 1, size: 64, nonce: 1}, {kind: probeOver, nonce: 1},
@@ -327,11 +327,11 @@ func FuzzProbe(f *testing.F) {
 	})
 }
 
-// fuzzLink hands out what the fuzzer made, in pieces.
+// fuzzLink returns the fuzzer's input in pieces.
 type fuzzLink struct {
 	t     *testing.T
 	in    []byte
-	now   []byte
+	last  []byte
 	ended func()
 }
 
@@ -349,8 +349,8 @@ func (l *fuzzLink) take(int) int {
 		return 0
 	}
 	n := min(len(l.in), probeSize)
-	l.now, l.in = l.in[:n], l.in[n:]
+	l.last, l.in = l.in[:n], l.in[n:]
 	return 1
 }
 
-func (l *fuzzLink) head(int) []byte { return l.now }
+func (l *fuzzLink) head(int) []byte { return l.last }

@@ -39,8 +39,8 @@ func receiveMessage(fd int, header *messageHeader) unix.Errno {
 	return errno
 }
 
-// receiveFrom receives one datagram and returns its length, even if it is longer than the buffer. It
-// sets from to the sender's address unless from is nil.
+// receiveFrom receives one datagram and returns its length, even if it is longer than the buffer.
+// It sets from to the sender's address unless from is nil.
 func receiveFrom(fd int, buffer []byte, from *sockaddr) (length int, errno unix.Errno) {
 	var size *uint32
 	if from != nil {

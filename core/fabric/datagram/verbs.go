@@ -32,11 +32,12 @@ type VerbsOptions struct {
 	// SendDepth and ReceiveDepth are the depths of the queues; 0 is 512, or the device's maximum if
 	// that is less. A datagram that finds no receive is lost.
 	SendDepth, ReceiveDepth int
-	// SignalInterval is the number of sends for each that asks for a completion; 0 is 64. It is at most
-	// half of SendDepth.
+	// SignalInterval is the number of sends for each that asks for a completion; 0 is 64. It is at
+	// most half of SendDepth.
 	SignalInterval int
-	// Inline is the size in bytes of the largest datagram that is sent within its request. 0 takes 188,
-	// 60 or none, whichever the device grants first; -1 is none. The device must grant any other value.
+	// Inline is the size in bytes of the largest datagram that is sent within its request. 0 takes
+	// 188, 60 or none, whichever the device grants first; -1 is none. The device must grant any
+	// other value.
 	Inline int
 	// Peers is how many peers may send to a port on the software device; 0 is 64.
 	Peers int
@@ -82,8 +83,8 @@ type verbsRemote struct {
 	probe  []byte // address of the remote's probe port
 }
 
-// verbsSend is the batch and the send queue. The number of a send determines its buffer; a completion
-// covers all sends up to its number.
+// verbsSend is the batch and the send queue. The number of a send determines its buffer; a
+// completion covers all sends up to its number.
 type verbsSend struct {
 	requests []rdma.SendRequest // the batch
 	inline   int                // bytes from one inline datagram of the batch to the next
@@ -111,8 +112,8 @@ type arrival struct {
 	source uint32 // queue pair
 }
 
-// OpenVerbs opens a port on a new queue pair of the device. The caller closes the device after all its
-// ports.
+// OpenVerbs opens a port on a new queue pair of the device. The caller closes the device after all
+// its ports.
 func OpenVerbs(device rdma.Device, o VerbsOptions) (*Verbs, error) {
 	if err := o.complete(device.Attributes()); err != nil {
 		return nil, err
@@ -248,9 +249,9 @@ func (p *Verbs) sendOffset(number uint64) int {
 	return int(number%uint64(p.options.SendDepth)) * p.options.MTU
 }
 
-// inlineOffset returns the offset in the region of an inline datagram of the batch. The device copies
-// it when it is posted, so there is only one buffer for each datagram of the batch: few enough to stay
-// in the cache, unlike the send buffers.
+// inlineOffset returns the offset in the region of an inline datagram of the batch. The device
+// copies it when it is posted, so there is only one buffer for each datagram of the batch: few
+// enough to stay in the cache, unlike the send buffers.
 func (p *Verbs) inlineOffset(i int) int {
 	return (p.options.SendDepth*p.options.MTU+63)&^63 + i*p.send.inline
 }
@@ -308,8 +309,8 @@ func (p *Verbs) Open(address []byte) (Remote, error) {
 	return Remote(len(p.remotes) - 1), nil
 }
 
-// sourceOf returns the Source of an endpoint's packets. On an InfiniBand subnet without global routes
-// it is the number of the queue pair alone, which several hosts may use.
+// sourceOf returns the Source of an endpoint's packets. On an InfiniBand subnet without global
+// routes it is the number of the queue pair alone, which several hosts may use.
 func (p *Verbs) sourceOf(e rdma.Endpoint) Source {
 	s := Source{Port: uint64(e.Number)}
 	if p.routed && len(e.GID) == 16 {

@@ -124,8 +124,8 @@ func (p *Verbs) take(a arrival, packet *Packet) bool {
 	return true
 }
 
-// routeSource returns the sender's GID from a global route header, or from the IPv4 header that RoCE
-// version 2 has in its last 20 bytes (InfiniBand Architecture Specification, volume 1, annex
+// routeSource returns the sender's GID from a global route header, or from the IPv4 header that
+// RoCE version 2 has in its last 20 bytes (InfiniBand Architecture Specification, volume 1, annex
 // A17.4.5.2).
 func routeSource(header []byte) (high, low uint64) {
 	if header[0]>>4 == 6 {

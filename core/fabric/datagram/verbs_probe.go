@@ -10,8 +10,8 @@ import (
 
 var _ Prober = (*Verbs)(nil)
 
-// Probe implements [Prober] on queue pairs of its own, so that its datagrams do not mix with those of
-// the port.
+// Probe implements [Prober] on queue pairs of its own, so that its datagrams do not mix with those
+// of the port.
 func (p *Verbs) Probe(ctx context.Context, to Remote, initiate bool, d time.Duration) (transport.Floor, error) {
 	if p.closed {
 		return transport.Floor{}, ErrClosed

@@ -15,8 +15,8 @@ import (
 	"transportbench/core/fabric/rdma"
 )
 
-// verbsVariable names the device that make test-rdma wants to be tested; a test that
-// finds none there fails instead of being skipped.
+// verbsVariable names the device that make test-rdma tests. If it is set, a test that finds no
+// device fails instead of being skipped.
 const verbsVariable = "RDMA_TEST_DEVICE"
 
 func TestVerbsConformance(t *testing.T) {

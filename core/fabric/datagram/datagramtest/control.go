@@ -41,15 +41,15 @@ func controlAddress(t *testing.T, s *Suite) {
 	require.Equal(t, a.MTU(), b.MTU())
 }
 
-// controlOpen: remotes are small dense numbers, which Release makes free; one that is
-// open goes on when another is released, of the same address too.
+// controlOpen: remotes are small dense numbers that Release frees; releasing one does not affect
+// another, even of the same address.
 func controlOpen(t *testing.T, s *Suite) {
 	x := s.nodes(t, 4)
 	a, others := x[0], x[1:]
 	for round := range 3 {
 		var to []datagram.Remote
 		for _, o := range others {
-			// The address may change behind the caller's back once Open has returned.
+			// Open must not keep the address.
 			address := slices.Clone(o.Address())
 			r, err := a.Open(address)
 			require.NoError(t, err)
@@ -78,7 +78,7 @@ func controlOpen(t *testing.T, s *Suite) {
 	}
 }
 
-// controlRefuses: an address that is none is an error with a remedy, and no more.
+// controlRefuses: an invalid address is an error and has no other effect.
 func controlRefuses(t *testing.T, s *Suite) {
 	x := s.nodes(t, 2)
 	a, b := x[0], x[1]
@@ -98,7 +98,7 @@ func controlRefuses(t *testing.T, s *Suite) {
 		require.Error(t, err, "address %x", j)
 		require.NotContains(t, err.Error(), "\n")
 	}
-	// A byte that is wrong must not do harm; whether it can be seen is another matter.
+	// A wrong byte must do no harm, even if Open cannot detect it.
 	for i := range good {
 		damaged := slices.Clone(good)
 		damaged[i] ^= 0x55
@@ -117,11 +117,11 @@ func controlMisuse(t *testing.T, s *Suite) {
 	x := s.nodes(t, 2)
 	a, b := x[0], x[1]
 	to := a.to(b)
-	require.Panics(t, func() { a.Send(to, make([]byte, a.MTU()), []byte{1}) }, "over the MTU")
-	if !s.Lossy { // what is lost first is not looked at
-		require.Panics(t, func() { a.Send(to+1, nil, []byte{1}) }, "a remote that never was")
+	require.Panics(t, func() { a.Send(to, make([]byte, a.MTU()), []byte{1}) }, "a datagram that exceeds the MTU")
+	if !s.Lossy { // a dropped datagram is not checked
+		require.Panics(t, func() { a.Send(to+1, nil, []byte{1}) }, "a remote that was never open")
 		a.Release(to)
-		require.Panics(t, func() { a.Send(to, nil, []byte{1}) }, "a remote that is no more")
+		require.Panics(t, func() { a.Send(to, nil, []byte{1}) }, "a released remote")
 	}
 	a.Release(99)
 	to = a.to(b)
@@ -197,10 +197,10 @@ func controlWait(t *testing.T, s *Suite) {
 	require.NoError(t, w.Wait(time.Millisecond))
 	require.NoError(t, w.Wait(0))
 	require.NoError(t, w.Wait(-time.Second))
-	w.Wake() // before
+	w.Wake() // before Wait
 	require.NoError(t, w.Wait(s.Timeout))
 	var wait sync.WaitGroup
-	wait.Go(func() { time.Sleep(time.Millisecond); w.Wake() }) // meanwhile
+	wait.Go(func() { time.Sleep(time.Millisecond); w.Wake() }) // during Wait
 	require.NoError(t, w.Wait(s.Timeout))
 	wait.Wait()
 	b.packets = b.packets[:1]
@@ -231,7 +231,7 @@ func controlWait(t *testing.T, s *Suite) {
 			require.True(t, time.Now().Before(deadline))
 		}
 	}
-	require.Less(t, time.Since(start), s.Timeout, "a wait that nothing ended but its timeout")
+	require.Less(t, time.Since(start), s.Timeout, "a wait ended only with its timeout")
 }
 
 func controlProbe(t *testing.T, s *Suite) {
@@ -240,7 +240,7 @@ func controlProbe(t *testing.T, s *Suite) {
 	to, from := a.to(b), b.to(a)
 	pa, ok := a.Port.(datagram.Prober)
 	if !ok {
-		t.Skip("this port has no floor")
+		t.Skip("this port cannot measure its floor")
 	}
 	pb := b.Port.(datagram.Prober)
 	ctx, cancel := context.WithTimeout(t.Context(), s.Timeout)
@@ -260,7 +260,7 @@ func controlProbe(t *testing.T, s *Suite) {
 		require.Positive(t, ours.Samples)
 		require.GreaterOrEqual(t, ours.Bandwidth, 0.0)
 	}
-	// A side that does not take part costs no more than the context.
+	// A probe without a partner ends with its context.
 	for _, initiate := range []bool{true, false} {
 		short, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		_, err := pa.Probe(short, to, initiate, time.Millisecond)
@@ -270,7 +270,7 @@ func controlProbe(t *testing.T, s *Suite) {
 	a.deliver(to, b, b.Source(from), pattern(1, 60))
 }
 
-// controlDescriptors: a port that is closed leaves no descriptor behind.
+// controlDescriptors: a closed port leaves no descriptor behind.
 func controlDescriptors(t *testing.T, s *Suite) {
 	count := func() int {
 		entries, err := os.ReadDir("/proc/self/fd")
@@ -294,7 +294,7 @@ func controlDescriptors(t *testing.T, s *Suite) {
 	for range 20 {
 		once()
 	}
-	// Other tests of the process may open some meanwhile, but not close ours.
+	// Other tests of the process may open descriptors meanwhile.
 	require.Eventually(t, func() bool { return count() < before+20 }, s.Timeout, 10*time.Millisecond,
-		"descriptors are left behind: %d before", before)
+		"descriptors leak: %d before", before)
 }

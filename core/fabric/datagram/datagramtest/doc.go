@@ -1,3 +1,3 @@
-// Package datagramtest is the conformance suite of datagram ports: a named test
-// for each clause of the contract of core/fabric/datagram.
+// Package datagramtest is the conformance suite of datagram ports, with a named test for each
+// clause of the contract of core/fabric/datagram.
 package datagramtest

@@ -13,7 +13,7 @@ var faultTests = []test{
 	{"fault/flood", faultFlood},
 }
 
-// faultClosedPeer: a remote that is no more costs nothing but what is sent to it.
+// faultClosedPeer: a closed remote loses what is sent to it and affects nothing else.
 func faultClosedPeer(t *testing.T, s *Suite) {
 	x := s.nodes(t, 3)
 	a, gone, b := x[0], x[1], x[2]
@@ -32,7 +32,7 @@ func faultClosedPeer(t *testing.T, s *Suite) {
 	require.Empty(t, a.take())
 }
 
-// faultPeerMadeAgain: a port that takes another's place is another port.
+// faultPeerMadeAgain: a port that replaces a closed one is a new port.
 func faultPeerMadeAgain(t *testing.T, s *Suite) {
 	a := s.node(t)
 	for i := range 5 {
@@ -45,8 +45,8 @@ func faultPeerMadeAgain(t *testing.T, s *Suite) {
 	}
 }
 
-// faultFlood: who sends far more than is received loses some, and harms nothing:
-// what arrives is what was sent, and when it is over the port goes on.
+// faultFlood: sending far more than is received loses datagrams and does no harm: what arrives is
+// intact, and the ports work afterwards.
 func faultFlood(t *testing.T, s *Suite) {
 	x := s.nodes(t, 2)
 	a, b := x[0], x[1]
@@ -57,7 +57,7 @@ func faultFlood(t *testing.T, s *Suite) {
 		flood[pattern(i, min(n, a.MTU()))] = true
 	}
 	deadline := time.Now().Add(s.Timeout)
-	// Far more than any buffer has room for.
+	// This exceeds every buffer.
 	for i, bytes := 0, 0; i < 20_000 && bytes < 64<<20; i++ {
 		bytes += min(lengths[i%3], a.MTU())
 		d := pattern(i%3, min(lengths[i%3], a.MTU()))
@@ -66,7 +66,7 @@ func faultFlood(t *testing.T, s *Suite) {
 			a.poll()
 		}
 		if time.Now().After(deadline.Add(-s.Timeout / 2)) {
-			break // an emulated machine may be slow
+			break // an emulated machine may be too slow
 		}
 	}
 	a.flush()
@@ -75,7 +75,7 @@ func faultFlood(t *testing.T, s *Suite) {
 		b.poll()
 		a.poll()
 		for _, m := range b.take() {
-			require.True(t, flood[m.data], "a datagram of %d bytes that nobody sent", len(m.data))
+			require.True(t, flood[m.data], "unexpected datagram of %d bytes", len(m.data))
 			require.Equal(t, b.Source(from), m.source)
 			arrived++
 			quiet = 0

@@ -10,13 +10,12 @@ import (
 	"transportbench/core/fabric/datagram"
 )
 
-// Suite says what to test.
+// Suite describes the ports to test.
 type Suite struct {
-	// Open makes a port. Any two of one suite reach each other.
+	// Open opens a port. Any two ports of a suite can reach each other.
 	Open func() (datagram.Port, error)
-	// Lossy says that the ports lose, duplicate and reorder what little the tests
-	// send. Of others it is expected that they do not, but not demanded: a
-	// datagram that does not come is sent again after a while.
+	// Lossy is set if the ports lose, duplicate and reorder even the few datagrams of the tests.
+	// Other ports may do so too: the tests send a missing datagram again after a while.
 	Lossy bool
 	// Timeout limits each wait; 0 is 60 seconds.
 	Timeout time.Duration
@@ -39,17 +38,17 @@ type test struct {
 	run  func(*testing.T, *Suite)
 }
 
-// node is a port with what has arrived at it.
+// node is a port with the packets that have arrived at it.
 type node struct {
 	datagram.Port
 	t       *testing.T
 	suite   *Suite
 	packets []datagram.Packet
 	arrived []message
-	known   map[string]bool // what was sent to it before, and may arrive again
+	known   map[string]bool // datagrams sent to it before, which may arrive again
 }
 
-// message is a packet that was copied.
+// message is a copy of a packet.
 type message struct {
 	data   string
 	source datagram.Source
@@ -69,7 +68,7 @@ func (s *Suite) nodes(t *testing.T, n int) (nodes []*node) {
 	return nodes
 }
 
-// to opens a way to another node.
+// to opens a remote for another node.
 func (n *node) to(other *node) datagram.Remote {
 	r, err := n.Open(other.Address())
 	require.NoError(n.t, err, "opening a remote")
@@ -85,25 +84,25 @@ func (n *node) poll() {
 	}
 }
 
-// take returns what has arrived, and forgets it.
+// take removes and returns what has arrived.
 func (n *node) take() []message {
 	arrived := n.arrived
 	n.arrived = nil
 	return arrived
 }
 
-// send appends to the batch, and flushes where it is full.
+// send adds a datagram to the batch, and flushes the batch if it is full.
 func (n *node) send(to datagram.Remote, data string) {
 	for deadline := time.Now().Add(n.suite.Timeout); !n.Send(to, []byte(data[:len(data)/3]), []byte(data[len(data)/3:])); {
 		n.flush()
-		n.poll() // a device may make room only then
-		require.True(n.t, time.Now().Before(deadline), "waited in vain for the device to take a datagram")
+		n.poll() // a device may make room only in Receive
+		require.True(n.t, time.Now().Before(deadline), "timed out waiting for the device to take a datagram")
 	}
 }
 
 func (n *node) flush() { require.NoError(n.t, n.Flush(), "flushing") }
 
-// resend is how long what does not arrive is waited for before it is sent again.
+// resend returns how long to wait for a datagram before it is sent again.
 func (s *Suite) resend() time.Duration {
 	if s.Lossy {
 		return 2 * time.Millisecond
@@ -111,8 +110,8 @@ func (s *Suite) resend() time.Duration {
 	return 20 * time.Millisecond
 }
 
-// deliver sends datagrams, all of them different, and waits until each has arrived
-// at the other node at least once, with nothing else among them.
+// deliver sends datagrams, which must differ, and waits until each has arrived at the other node at
+// least once and nothing else has.
 func (n *node) deliver(to datagram.Remote, other *node, source datagram.Source, data ...string) {
 	n.t.Helper()
 	want := map[string]bool{}
@@ -124,7 +123,7 @@ func (n *node) deliver(to datagram.Remote, other *node, source datagram.Source, 
 	n.arrive(other, to, source, want)
 }
 
-// arrive waits until the datagrams that were sent to the other node are all there.
+// arrive waits until all datagrams that were sent to the other node have arrived.
 func (n *node) arrive(other *node, to datagram.Remote, source datagram.Source, want map[string]bool) {
 	n.t.Helper()
 	missing := maps.Clone(want)
@@ -134,14 +133,14 @@ func (n *node) arrive(other *node, to datagram.Remote, source datagram.Source, w
 		other.poll()
 		n.poll()
 		for _, m := range other.take() {
-			require.True(n.t, other.known[m.data], "a datagram of %d bytes that nobody sent", len(m.data))
+			require.True(n.t, other.known[m.data], "unexpected datagram of %d bytes", len(m.data))
 			if want[m.data] {
-				require.Equal(n.t, source, m.source, "where a datagram came from")
+				require.Equal(n.t, source, m.source, "source of a datagram")
 			}
 			delete(missing, m.data)
 		}
 		if now := time.Now(); now.Sub(sent) > n.suite.resend() {
-			require.True(n.t, now.Before(deadline), "waited in vain for %d of %d datagrams", len(missing), len(want))
+			require.True(n.t, now.Before(deadline), "timed out waiting for %d of %d datagrams", len(missing), len(want))
 			sent = now
 			for d := range missing {
 				n.send(to, d)
@@ -151,8 +150,8 @@ func (n *node) arrive(other *node, to datagram.Remote, source datagram.Source, w
 	}
 }
 
-// pattern is a datagram of n bytes, which a seed tells from others of its length
-// where it has at least two bytes.
+// pattern returns a datagram of n bytes. Different seeds give different datagrams if n is at least
+// 2.
 func pattern(seed, n int) string {
 	b := make([]byte, n)
 	for i := range b {

@@ -25,8 +25,8 @@ var transferTests = []test{
 	{"transfer/two-threads", transferThreads},
 }
 
-// transferSizes: datagrams of any length up to the MTU arrive as they were sent,
-// wherever head ends and body begins, and say where they came from.
+// transferSizes: datagrams of any length up to the MTU arrive intact and with their source, for any
+// split into head and body.
 func transferSizes(t *testing.T, s *Suite) {
 	x := s.nodes(t, 2)
 	a, b := x[0], x[1]
@@ -40,7 +40,7 @@ func transferSizes(t *testing.T, s *Suite) {
 	}
 }
 
-// transferMixed: a batch may have datagrams of all lengths, to several remotes.
+// transferMixed: a batch may have datagrams of different lengths to several remotes.
 func transferMixed(t *testing.T, s *Suite) {
 	x := s.nodes(t, 4)
 	sender, receivers := x[0], x[1:]
@@ -57,7 +57,7 @@ func transferMixed(t *testing.T, s *Suite) {
 			want[i] = map[string]bool{}
 		}
 		for i, n := range lengths {
-			// Three in a row, in turn, and at random.
+			// Three in a row, in turn, or mixed.
 			which := []int{i / 3, i, i * round}[round%3] % len(receivers)
 			d := pattern(1+i+round*256, min(n, sender.MTU()))
 			want[which][d] = true
@@ -70,7 +70,7 @@ func transferMixed(t *testing.T, s *Suite) {
 	}
 }
 
-// transferCopies: head and body are the caller's again when Send returns.
+// transferCopies: Send copies head and body.
 func transferCopies(t *testing.T, s *Suite) {
 	x := s.nodes(t, 2)
 	a, b := x[0], x[1]
@@ -92,7 +92,7 @@ func transferCopies(t *testing.T, s *Suite) {
 	a.arrive(b, to, b.Source(from), want)
 }
 
-// transferBound: a batch is bounded, and there is room again after it was flushed.
+// transferBound: a batch is bounded and has room again after a flush.
 func transferBound(t *testing.T, s *Suite) {
 	x := s.nodes(t, 2)
 	a, b := x[0], x[1]
@@ -101,10 +101,10 @@ func transferBound(t *testing.T, s *Suite) {
 		n := 0
 		for ; n < 1<<16 && a.Send(to, nil, []byte{1}); n++ {
 			if s.Lossy && n == 32 {
-				break // what is dropped takes no room
+				break // dropped datagrams take no room
 			}
 		}
-		require.Less(t, n, 1<<16, "a batch without end")
+		require.Less(t, n, 1<<16, "the batch is not bounded")
 		require.GreaterOrEqual(t, n, 1)
 		a.flush()
 		for range n {
@@ -115,7 +115,7 @@ func transferBound(t *testing.T, s *Suite) {
 	a.deliver(to, b, b.Source(from), pattern(7, 33))
 }
 
-// transferManyToOne: who sends to a port is told apart, and answered.
+// transferManyToOne: a port distinguishes its senders and can answer them.
 func transferManyToOne(t *testing.T, s *Suite) {
 	const senders = 6
 	x := s.nodes(t, senders+1)
@@ -127,7 +127,7 @@ func transferManyToOne(t *testing.T, s *Suite) {
 		back[server.Source(r)] = r
 		to = append(to, c.to(server))
 	}
-	require.Len(t, back, senders, "sources of different ports")
+	require.Len(t, back, senders, "different ports must have different sources")
 	for round := range 10 {
 		done := make([]bool, senders)
 		for i, c := range clients {
@@ -136,11 +136,11 @@ func transferManyToOne(t *testing.T, s *Suite) {
 		}
 		sent := time.Now()
 		for left, deadline := senders, time.Now().Add(s.Timeout); left > 0; {
-			require.True(t, time.Now().Before(deadline), "waited in vain for answers")
+			require.True(t, time.Now().Before(deadline), "timed out waiting for answers")
 			server.poll()
 			for _, m := range server.take() {
 				r, ok := back[m.source]
-				require.True(t, ok, "a packet of a source that nobody has")
+				require.True(t, ok, "unknown source")
 				server.send(r, "answer to "+m.data)
 			}
 			server.flush()
@@ -166,8 +166,8 @@ func transferManyToOne(t *testing.T, s *Suite) {
 	}
 }
 
-// transferOneByOne: who takes one packet at a time gets them all, and what was handed
-// out stays as it is until the next Receive.
+// transferOneByOne: Receive into a single packet loses nothing, and packets stay unchanged until
+// the next Receive.
 func transferOneByOne(t *testing.T, s *Suite) {
 	x := s.nodes(t, 2)
 	a, b := x[0], x[1]
@@ -190,7 +190,7 @@ func transferOneByOne(t *testing.T, s *Suite) {
 		a.send(to, data[i])
 	}
 	a.flush()
-	time.Sleep(time.Millisecond) // so that there are several at once, most often
+	time.Sleep(time.Millisecond) // so that there are usually several at once
 	count, err := b.Receive(b.packets)
 	require.NoError(t, err)
 	copies := make([]string, count)
@@ -203,11 +203,11 @@ func transferOneByOne(t *testing.T, s *Suite) {
 	a.flush()
 	time.Sleep(time.Millisecond)
 	for i, p := range b.packets[:count] {
-		require.Equal(t, copies[i], string(p.Data), "data changed before the next Receive")
+		require.Equal(t, copies[i], string(p.Data), "a packet changed before the next Receive")
 	}
 }
 
-// transferOwnData: who receives a packet may write to it, and does no harm to another.
+// transferOwnData: writing to a received packet does not change another one.
 func transferOwnData(t *testing.T, s *Suite) {
 	x := s.nodes(t, 2)
 	a, b := x[0], x[1]
@@ -220,7 +220,7 @@ func transferOwnData(t *testing.T, s *Suite) {
 	}
 	seen := map[string]bool{}
 	for deadline := time.Now().Add(s.Timeout); len(seen) < len(want); {
-		require.True(t, time.Now().Before(deadline), "waited in vain: %d of %d", len(seen), len(want))
+		require.True(t, time.Now().Before(deadline), "timed out with %d of %d datagrams", len(seen), len(want))
 		for d := range want {
 			a.send(to, d)
 		}
@@ -229,7 +229,7 @@ func transferOwnData(t *testing.T, s *Suite) {
 			n, err := b.Receive(b.packets)
 			require.NoError(t, err)
 			for _, p := range b.packets[:n] {
-				require.True(t, want[string(p.Data)], "a packet that somebody wrote to")
+				require.True(t, want[string(p.Data)], "a packet was changed")
 				seen[string(p.Data)] = true
 				_ = append(p.Data, 0xff, 0xff, 0xff)
 				for i := range p.Data {
@@ -241,7 +241,7 @@ func transferOwnData(t *testing.T, s *Suite) {
 	}
 }
 
-// transferItself: a port may send to itself.
+// transferItself: a port can send to itself.
 func transferItself(t *testing.T, s *Suite) {
 	a := s.node(t)
 	to := a.to(a)
@@ -269,10 +269,10 @@ func transferNoAllocation(t *testing.T, s *Suite) {
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	round()
-	require.Zero(t, testing.AllocsPerRun(100, round), "allocations in sending and receiving")
+	require.Zero(t, testing.AllocsPerRun(100, round), "Send, Flush and Receive must not allocate")
 }
 
-// transferThreads: ports of two threads have nothing in common.
+// transferThreads: ports of different threads are independent.
 func transferThreads(t *testing.T, s *Suite) {
 	x := s.nodes(t, 2)
 	a, b := x[0], x[1]
@@ -280,7 +280,7 @@ func transferThreads(t *testing.T, s *Suite) {
 	const rounds = 50
 	deadline := time.Now().Add(s.Timeout)
 	var wait sync.WaitGroup
-	wait.Go(func() { // answers until it is told to stop
+	wait.Go(func() { // answers until it receives "stop"
 		packets := make([]datagram.Packet, 8)
 		for time.Now().Before(deadline) {
 			n, _ := b.Receive(packets)
@@ -307,7 +307,7 @@ func transferThreads(t *testing.T, s *Suite) {
 					answered = answered || string(p.Data) == ping
 				}
 			}
-			require.True(t, time.Now().Before(deadline), "waited in vain for an answer")
+			require.True(t, time.Now().Before(deadline), "timed out waiting for an answer")
 		}
 	}
 	stopped := make(chan struct{})

@@ -1,4 +1,3 @@
-// Package hosts makes two hosts for tests out of one: network namespaces of their own,
-// joined by a wire, whose rate can be limited. Nothing of them outlives the test's
-// process, however it ends.
+// Package hosts gives tests two hosts: network namespaces joined by a wire, whose rate can be
+// limited. They end with the test's process, however that ends.
 package hosts

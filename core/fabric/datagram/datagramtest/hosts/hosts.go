@@ -14,30 +14,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// wireName is the interface at either end.
+// wireName is the name of the interface at each end.
 const wireName = "wire"
 
-// Wire is what joins the two hosts.
+// Wire describes the wire between two hosts.
 type Wire struct {
 	// Rate limits each direction, in bytes per second; 0 is no limit.
 	Rate uint64
-	// Queue is the bytes that wait for a limited wire before some are lost; 0 is
-	// 256 KiB.
+	// Queue is the size in bytes of the queue before a limited wire; 0 is 256 KiB.
 	Queue uint32
-	// MTU of the interfaces; 0 is Ethernet's 1500.
+	// MTU of the interfaces in bytes; 0 is 1500, as on Ethernet.
 	MTU int
 }
 
-// Host is one of them.
+// Host is one of the two hosts.
 type Host struct {
 	Address  netip.Addr // IPv4
 	Address6 netip.Addr
 	space    netns.NsHandle
 }
 
-// Pair makes two hosts, which end with the test. It skips the test, with the reason,
-// where the machine or the user's rights do not allow it; with the variable
-// CI_REQUIRE_NAMESPACES it fails instead.
+// Pair makes two hosts, which end with the test. If the machine or the user's privileges do not
+// allow it, Pair skips the test; it fails the test instead if CI_REQUIRE_NAMESPACES is set.
 func Pair(t testing.TB, w Wire) (a, b *Host) {
 	t.Helper()
 	if w.Queue == 0 {
@@ -54,25 +52,25 @@ func Pair(t testing.TB, w Wire) (a, b *Host) {
 	for i := range both {
 		h, err := newHost(byte(i + 1))
 		if err != nil {
-			cannot("two hosts take network namespaces, and so CAP_SYS_ADMIN: %v", err)
+			cannot("making two hosts: network namespaces need CAP_SYS_ADMIN: %v", err)
 		}
 		both[i] = h
 		t.Cleanup(func() { _ = h.space.Close() })
 	}
 	if err := join(both, w); err != nil {
-		cannot("two hosts take a veth pair and, for a limited rate, the queueing discipline tbf: %v", err)
+		cannot("joining two hosts: the kernel needs veth and, for a limited rate, the queueing discipline tbf: %v", err)
 	}
 	return both[0], both[1]
 }
 
-// newHost makes a namespace on a thread that ends with it.
+// newHost makes a network namespace on a thread that exits afterwards.
 func newHost(number byte) (h *Host, err error) {
 	h = &Host{Address: netip.AddrFrom4([4]byte{10, 77, 0, number}),
 		Address6: netip.MustParseAddr(fmt.Sprintf("fd77::%d", number))}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		runtime.LockOSThread() // and not unlocked: the thread is of no other use
+		runtime.LockOSThread() // and never unlock: the thread cannot be used for anything else
 		if err = unix.Unshare(unix.CLONE_NEWNET); err != nil {
 			return
 		}
@@ -82,7 +80,7 @@ func newHost(number byte) (h *Host, err error) {
 	return h, err
 }
 
-// join lays the wire.
+// join connects the hosts.
 func join(hosts [2]*Host, w Wire) error {
 	here, err := netlink.NewHandleAt(hosts[0].space)
 	if err != nil {
@@ -102,7 +100,7 @@ func join(hosts [2]*Host, w Wire) error {
 	return nil
 }
 
-// up takes a host's interfaces up.
+// up configures a host's interfaces and brings them up.
 func (h *Host) up(w Wire) error {
 	handle, err := netlink.NewHandleAt(h.space)
 	if err != nil {
@@ -123,12 +121,12 @@ func (h *Host) up(w Wire) error {
 		addresses = append(addresses, netip.PrefixFrom(h.Address6, 64))
 	}
 	for _, a := range addresses {
-		// Nobody else is there whom the address could belong to.
+		// Duplicate address detection would delay the address.
 		errs = append(errs, handle.AddrAdd(wire, &netlink.Addr{Flags: unix.IFA_F_NODAD,
 			IPNet: &net.IPNet{IP: a.Addr().AsSlice(), Mask: net.CIDRMask(a.Bits(), a.Addr().BitLen())}}))
 	}
 	if errs = append(errs, handle.LinkSetUp(wire)); w.Rate > 0 {
-		// A burst must have room for what the kernel sends as one.
+		// A burst must have room for a segmented message, which the kernel sends as one.
 		errs = append(errs, handle.QdiscAdd(&netlink.Tbf{
 			QdiscAttrs: netlink.QdiscAttrs{LinkIndex: wire.Attrs().Index, Handle: netlink.MakeHandle(1, 0), Parent: netlink.HANDLE_ROOT},
 			Rate:       w.Rate, Limit: w.Queue, Buffer: uint32(float64(128<<10) / float64(w.Rate) * netlink.TIME_UNITS_PER_SEC * netlink.TickInUsec()),
@@ -137,10 +135,10 @@ func (h *Host) up(w Wire) error {
 	return errors.Join(errs...)
 }
 
-// Path is the namespace's file, for nsenter(1), for as long as the test lives.
+// Path returns the namespace's file for nsenter(1). It is valid until the test ends.
 func (h *Host) Path() string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), int(h.space)) }
 
-// Do runs f on a thread in the host. What f opens stays there.
+// Do runs f on a thread in the host's namespace. Sockets that f opens stay in the namespace.
 func (h *Host) Do(f func() error) error {
 	done := make(chan error)
 	go func() {
@@ -151,7 +149,7 @@ func (h *Host) Do(f func() error) error {
 		}
 		if err != nil {
 			done <- err
-			return // with the thread
+			return // and the thread exits
 		}
 		err = f()
 		if back := errors.Join(netns.Set(home), home.Close()); back == nil {
@@ -162,7 +160,7 @@ func (h *Host) Do(f func() error) error {
 	return <-done
 }
 
-// Carried is how many bytes have come to the host over the wire.
+// Carried returns the number of bytes that the host has received over the wire.
 func (h *Host) Carried() (uint64, error) {
 	handle, err := netlink.NewHandleAt(h.space)
 	if err != nil {

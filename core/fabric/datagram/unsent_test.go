@@ -10,7 +10,7 @@ import (
 	"transportbench/core/fabric/rdma"
 )
 
-// counted is the value of a port's counter.
+// counted returns the value of a port's counter, or -1.
 func counted(p datagram.Port, name string) int {
 	for _, s := range p.ReadStats(nil) {
 		if s.Name == name {
@@ -20,24 +20,24 @@ func counted(p datagram.Port, name string) int {
 	return -1
 }
 
-// narrow is a device whose queue pairs take only so many sends.
-type narrow struct {
+// fullDevice is a device whose queue pairs take a limited number of sends.
+type fullDevice struct {
 	rdma.Device
-	made []*narrowPair
+	made []*fullPair
 }
 
-type narrowPair struct {
+type fullPair struct {
 	rdma.QueuePair
 	room int
 }
 
-func (d *narrow) NewQueuePair(c rdma.QueuePairConfig) (rdma.QueuePair, error) {
+func (d *fullDevice) NewQueuePair(c rdma.QueuePairConfig) (rdma.QueuePair, error) {
 	q, err := d.Device.NewQueuePair(c)
-	d.made = append(d.made, &narrowPair{q, 1000})
+	d.made = append(d.made, &fullPair{q, 1000})
 	return d.made[len(d.made)-1], err
 }
 
-func (q *narrowPair) PostSend(requests []rdma.SendRequest) (int, error) {
+func (q *fullPair) PostSend(requests []rdma.SendRequest) (int, error) {
 	n, err := q.QueuePair.PostSend(requests[:min(len(requests), q.room)])
 	q.room -= n
 	if err == nil && n < len(requests) {
@@ -46,22 +46,22 @@ func (q *narrowPair) PostSend(requests []rdma.SendRequest) (int, error) {
 	return n, err
 }
 
-// TestVerbsKeepsWhatTheQueueCannotTake: what a flush left goes with Receive, once a
-// completion tells of room, before what was sent later and with what it was.
-func TestVerbsKeepsWhatTheQueueCannotTake(t *testing.T) {
+// TestVerbsSendsTheRestLater: datagrams that a flush kept leave with a Receive that polls a
+// completion, unchanged and before later ones.
+func TestVerbsSendsTheRestLater(t *testing.T) {
 	var x [2]*datagram.Verbs
-	var devices [2]*narrow
+	var devices [2]*fullDevice
 	for i := range x {
 		d, err := rdma.Open(rdma.Options{Provider: rdma.Soft})
 		require.NoError(t, err)
 		defer d.Close()
-		devices[i] = &narrow{Device: d}
+		devices[i] = &fullDevice{Device: d}
 		x[i], err = datagram.OpenVerbs(devices[i], datagram.VerbsOptions{SignalInterval: 1})
 		require.NoError(t, err)
 		defer x[i].Close()
 	}
 	a, b := x[0], x[1]
-	pair := devices[0].made[len(devices[0].made)-1] // after that of the probe
+	pair := devices[0].made[len(devices[0].made)-1] // the first is the probe's
 	to, err := a.Open(b.Address())
 	require.NoError(t, err)
 	back, err := b.Open(a.Address())
@@ -93,8 +93,8 @@ func TestVerbsKeepsWhatTheQueueCannotTake(t *testing.T) {
 		receive(a)
 	}
 	require.Equal(t, 7, counted(a, "datagrams_sent"))
-	require.Equal(t, 1, counted(a, "send_queue_full"), "it is full, however often that is found")
-	require.Equal(t, 2, counted(a, "send_calls"), "postlists that took something")
+	require.Equal(t, 1, counted(a, "send_queue_full"), "counted once, although several flushes found the queue full")
+	require.Equal(t, 2, counted(a, "send_calls"), "postlists with room for a send")
 	pair.room = 100
 	require.NoError(t, a.Flush())
 	for want := byte(0); want < next; {
