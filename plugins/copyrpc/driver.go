@@ -55,8 +55,8 @@ func (Driver) Open(_ context.Context, cfg transport.Config) (transport.Transport
 	if err := e.checkDevice(); err != nil {
 		return nil, name.Error("open", errors.Join(err, device.Close()))
 	}
-	if s.device.Provider == rdma.Auto && e.provider() == rdma.Soft && cfg.Logger != nil {
-		cfg.Logger.Warn("copyrpc: no RDMA device; taking the soft provider", "reason", e.whySoft())
+	if reason := device.Attributes().Fallback; reason != "" && cfg.Logger != nil {
+		cfg.Logger.Warn("copyrpc: no RDMA device; taking the soft provider", "reason", reason)
 	}
 	e.ticking.Go(e.tick)
 	return e, nil
@@ -92,17 +92,6 @@ type endpoint struct {
 	ticking sync.WaitGroup
 	mu      sync.Mutex
 	open    []*worker // for tick
-}
-
-func (e *endpoint) provider() rdma.Provider { return e.device.Attributes().Provider }
-
-// whySoft returns why provider auto did not take verbs.
-func (e *endpoint) whySoft() string {
-	if reason := rdma.VerbsUnavailable(); reason != "" {
-		return reason
-	}
-	_, err := rdma.Open(rdma.Options{Provider: rdma.Verbs, GIDIndex: rdma.AnyGID})
-	return fmt.Sprint(err)
 }
 
 // checkDevice checks the settings against the device's limits.
@@ -151,8 +140,8 @@ func (e *endpoint) Properties() transport.Properties {
 	}
 	if a.Provider == rdma.Verbs {
 		p.Notes["gid"] = fmt.Sprintf("%s (index %d)", a.GID, a.GIDIndex)
-	} else if s.device.Provider == rdma.Auto {
-		p.Notes["auto"] = "soft, since verbs are " + e.whySoft()
+	} else if a.Fallback != "" {
+		p.Notes["auto"] = "soft because verbs are " + a.Fallback
 	}
 	return p
 }

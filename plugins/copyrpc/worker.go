@@ -185,7 +185,7 @@ func newWorker(e *endpoint) (w *worker, err error) {
 	s := e.settings
 	w = &worker{settings: s, endpoint: e, nonce: rand.Uint64() | 1, lost: control.NewLostPeers(s.peers),
 		byCookie: make([]*peer, 0, s.peers), completions: make([]rdma.Completion, 64), receives: make([]rdma.ReceiveRequest, 64),
-		refillBelow: s.receives() * 2 / 3, seenTicks: e.ticks.Load(), maxSweeps: s.keepaliveSweeps(e.provider())}
+		refillBelow: s.receives() * 2 / 3, seenTicks: e.ticks.Load(), maxSweeps: s.keepaliveSweeps(e.device.Attributes().Provider)}
 	w.peers = control.NewPeers[peer](maxPeers, w.nonce)
 	for _, list := range []*[]*peer{&w.dirty, &w.blocked, &w.ready, &w.held, &w.owing, &w.corrupt} {
 		*list = padded[*peer](s.peers)[:0]

@@ -50,14 +50,14 @@ type Options struct {
 }
 
 // Open opens a device. Soft replaces missing verbs only if the provider is Auto and the
-// options name neither a device nor a port.
+// options name neither a device nor a port; Attributes.Fallback has the reason then.
 func Open(o Options) (Device, error) {
 	switch o.Provider {
 	case Soft:
 		if o.Device != "" {
 			return nil, fmt.Errorf("%w: the soft provider has no device %q", ErrInvalid, o.Device)
 		}
-		return openSoft()
+		return openSoft("")
 	case Verbs:
 		return openVerbs(o)
 	case Auto, "":
@@ -68,15 +68,11 @@ func Open(o Options) (Device, error) {
 		if o.Device != "" || o.Port != 0 || !errors.Is(err, ErrUnavailable) {
 			return nil, err
 		}
-		return openSoft()
+		return openSoft(err.Error())
 	default:
 		return nil, fmt.Errorf("%w: provider %q is not one of %s, %s, %s", ErrInvalid, o.Provider, Auto, Verbs, Soft)
 	}
 }
-
-// VerbsUnavailable returns the reason in one line if Verbs cannot be opened with any
-// options in this build, else "". It touches no device.
-func VerbsUnavailable() string { return verbsMissing }
 
 func invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrInvalid, fmt.Errorf(format, args...))
@@ -84,19 +80,39 @@ func invalid(format string, args ...any) error {
 
 var errNotifierLate = invalid("notifier of a completion queue that already has a notifier or queue pairs")
 
-// check returns an error for a configuration that no device accepts.
-func (c *QueuePairConfig) check() error {
+// check returns an error for a configuration that the device does not accept.
+func (c *QueuePairConfig) check(a Attributes) error {
 	switch {
 	case c.Type != ReliableConnected && c.Type != UnreliableDatagram:
 		return invalid("%v", c.Type)
 	case c.Completions == nil:
 		return invalid("queue pair without a completion queue")
-	case c.SendDepth < 1:
-		return invalid("send queue of %d requests", c.SendDepth)
-	case c.Shared == nil && c.ReceiveDepth < 1:
-		return invalid("receive queue of %d requests", c.ReceiveDepth)
+	case c.SendDepth < 1 || c.SendDepth > a.MaxSendDepth:
+		return invalid("send queue of %d requests: %s has 1 to %d", c.SendDepth, a.Name, a.MaxSendDepth)
+	case c.Shared == nil && c.ReceiveDepth < 1 || c.ReceiveDepth > a.MaxReceiveDepth:
+		return invalid("receive queue of %d requests: %s has 1 to %d", c.ReceiveDepth, a.Name, a.MaxReceiveDepth)
 	case c.MaxInline < 0:
 		return invalid("inline size of %d bytes", c.MaxInline)
+	}
+	return nil
+}
+
+// checkCapacity returns an error for a queue that the device cannot make.
+func (a Attributes) checkCapacity(queue string, capacity, most int) error {
+	if capacity < 1 || capacity > most {
+		return invalid("%s of %d entries: %s has 1 to %d", queue, capacity, a.Name, most)
+	}
+	return nil
+}
+
+// checkRemote returns an error for a remote that a queue pair with this endpoint cannot
+// reach.
+func (e Endpoint) checkRemote(remote Endpoint) error {
+	switch {
+	case remote.Provider != e.Provider:
+		return fmt.Errorf("%w: its provider is %q, this one's %q", ErrPeer, remote.Provider, e.Provider)
+	case remote.Type != e.Type:
+		return fmt.Errorf("%w: its queue pair is %v, this one %v", ErrPeer, remote.Type, e.Type)
 	}
 	return nil
 }

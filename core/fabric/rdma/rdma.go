@@ -220,6 +220,7 @@ type Attributes struct {
 	GID       string // "" for soft
 	MTU       int    // of the port, in bytes: the largest datagram
 	Libraries map[string]string
+	Fallback  string // why Auto took soft; "" otherwise
 
 	MaxQueuePairs    int
 	MaxSendDepth     int

@@ -22,6 +22,7 @@ const (
 type softDevice struct {
 	nonce     uint64
 	boot      string
+	fallback  string
 	directory *shm.Segment
 	entries   words
 	watch     *shm.Watcher
@@ -45,7 +46,8 @@ type softRegion struct {
 	bytes   []byte
 }
 
-func openSoft() (Device, error) {
+// openSoft opens a soft device. fallback is Attributes.Fallback.
+func openSoft(fallback string) (Device, error) {
 	if err := shm.RegisterBarrier(); err != nil { // notifiers need it
 		return nil, fmt.Errorf("open the soft RDMA device: %w", err)
 	}
@@ -62,7 +64,7 @@ func openSoft() (Device, error) {
 		return nil, err
 	}
 	d := &softDevice{
-		nonce: rand.Uint64() | 1, boot: shm.BootID(), directory: directory, entries: entries, watch: watch,
+		nonce: rand.Uint64() | 1, boot: shm.BootID(), fallback: fallback, directory: directory, entries: entries, watch: watch,
 		nextNumber: 1 + rand.Uint32()%(1<<23), remotes: map[uint64]*softRemote{}, children: newChildren(),
 	}
 	*entries.plain64(nonceOffset) = d.nonce
@@ -75,7 +77,7 @@ func (d *softDevice) Attributes() Attributes {
 		Provider: Soft, Name: "soft", Port: 1, Link: "memory", MTU: softMTU,
 		MaxQueuePairs: softMaxPairs, MaxSendDepth: softMaxDepth, MaxReceiveDepth: softMaxDepth,
 		MaxShared: 1 << 24, MaxCompletions: 1 << 24, MaxMessage: softMaxMessage, MaxReadsInFlight: 128,
-		DeliversAfterClose: true,
+		DeliversAfterClose: true, Fallback: d.fallback,
 	}
 }
 

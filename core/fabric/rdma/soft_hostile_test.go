@@ -15,7 +15,7 @@ import (
 func hostilePair(t testing.TB, kind QueuePairType) (a, b *softQueuePair, remote RemoteRegion) {
 	var pairs [2]*softQueuePair
 	for i := range pairs {
-		d, err := openSoft()
+		d, err := openSoft("")
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, d.Close()) })
 		cq, err := d.NewCompletionQueue(64)

@@ -32,8 +32,8 @@ type softCompletionQueue struct {
 
 // NewCompletionQueue implements [Device].
 func (d *softDevice) NewCompletionQueue(capacity int) (CompletionQueue, error) {
-	if capacity < 1 || capacity > d.Attributes().MaxCompletions {
-		return nil, invalid("completion queue of %d entries: want 1 to %d", capacity, d.Attributes().MaxCompletions)
+	if err := d.Attributes().checkCapacity("completion queue", capacity, d.Attributes().MaxCompletions); err != nil {
+		return nil, err
 	}
 	c := &softCompletionQueue{device: d, capacity: capacity}
 	return c, d.adopt(c, closeQueues)
@@ -62,8 +62,8 @@ type softReceiveQueue struct {
 
 // NewSharedReceiveQueue implements [Device].
 func (d *softDevice) NewSharedReceiveQueue(capacity int) (SharedReceiveQueue, error) {
-	if capacity < 1 || capacity > d.Attributes().MaxShared {
-		return nil, invalid("shared receive queue of %d entries: want 1 to %d", capacity, d.Attributes().MaxShared)
+	if err := d.Attributes().checkCapacity("shared receive queue", capacity, d.Attributes().MaxShared); err != nil {
+		return nil, err
 	}
 	r := newSoftReceiveQueue(d, capacity)
 	return r, d.adopt(r, closeQueues)
@@ -144,17 +144,14 @@ type softEntry struct {
 
 // NewQueuePair implements [Device].
 func (d *softDevice) NewQueuePair(c QueuePairConfig) (QueuePair, error) {
-	if err := c.check(); err != nil {
+	if err := c.check(d.Attributes()); err != nil {
 		return nil, err
 	}
 	cq, ok := c.Completions.(*softCompletionQueue)
 	if !ok || cq.device != d {
 		return nil, invalid("completion queue of another device")
 	}
-	switch {
-	case c.SendDepth > softMaxDepth || c.ReceiveDepth > softMaxDepth:
-		return nil, invalid("queue of %d requests: the soft device has %d at most", max(c.SendDepth, c.ReceiveDepth), softMaxDepth)
-	case c.MaxInline > slotInline:
+	if c.MaxInline > slotInline {
 		return nil, invalid("inline size of %d bytes: the soft device grants %d at most", c.MaxInline, slotInline)
 	}
 	depth := pow2.Ceil(c.SendDepth)
@@ -228,13 +225,14 @@ func (q *softQueuePair) Endpoint() Endpoint {
 
 // reach opens the device and wire of a remote queue pair.
 func (q *softQueuePair) reach(remote Endpoint) (r *softRemote, segment *shm.Segment, wire words, err error) {
-	switch {
-	case q.closed:
+	if q.closed {
 		return nil, nil, words{}, ErrClosed
-	case remote.Provider != Soft || remote.Soft == nil:
-		return nil, nil, words{}, fmt.Errorf("%w: its provider is %q, this one's %q", ErrPeer, remote.Provider, Soft)
-	case remote.Type != q.config.Type:
-		return nil, nil, words{}, fmt.Errorf("%w: its queue pair is %v, this one %v", ErrPeer, remote.Type, q.config.Type)
+	}
+	if err = q.Endpoint().checkRemote(remote); err != nil {
+		return nil, nil, words{}, err
+	}
+	if remote.Soft == nil {
+		return nil, nil, words{}, fmt.Errorf("%w: its endpoint has no soft part", ErrPeer)
 	}
 	if r, err = q.device.openRemote(remote.Soft); err != nil {
 		return nil, nil, words{}, err

@@ -19,9 +19,6 @@ import (
 	"transportbench/core/transport"
 )
 
-// verbsMissing is the reason why this build has no verbs.
-const verbsMissing = ""
-
 // verbsDevice is an open port of an RDMA device. The verbs calls are in internal/ibverbs.
 type verbsDevice struct {
 	context    *ibverbs.Context

@@ -21,8 +21,8 @@ type verbsCompletionQueue struct {
 
 // NewCompletionQueue implements [Device].
 func (d *verbsDevice) NewCompletionQueue(capacity int) (CompletionQueue, error) {
-	if capacity < 1 || capacity > d.attributes.MaxCompletions {
-		return nil, invalid("completion queue of %d entries: %s has %d at most", capacity, d.attributes.Name, d.attributes.MaxCompletions)
+	if err := d.attributes.checkCapacity("completion queue", capacity, d.attributes.MaxCompletions); err != nil {
+		return nil, err
 	}
 	cq, err := d.context.NewCQ(capacity)
 	if err != nil {
@@ -49,8 +49,8 @@ type verbsReceiveQueue struct {
 
 // NewSharedReceiveQueue implements [Device].
 func (d *verbsDevice) NewSharedReceiveQueue(capacity int) (SharedReceiveQueue, error) {
-	if capacity < 1 || capacity > d.attributes.MaxShared {
-		return nil, invalid("shared receive queue of %d entries: %s has %d at most", capacity, d.attributes.Name, d.attributes.MaxShared)
+	if err := d.attributes.checkCapacity("shared receive queue", capacity, d.attributes.MaxShared); err != nil {
+		return nil, err
 	}
 	srq, err := d.context.NewSRQ(capacity)
 	if err != nil {
@@ -81,13 +81,10 @@ type verbsQueuePair struct {
 
 // NewQueuePair implements [Device].
 func (d *verbsDevice) NewQueuePair(c QueuePairConfig) (QueuePair, error) {
-	if err := c.check(); err != nil {
+	if err := c.check(d.attributes); err != nil {
 		return nil, err
 	}
 	a := &d.attributes
-	if c.SendDepth > a.MaxSendDepth || c.ReceiveDepth > a.MaxReceiveDepth {
-		return nil, invalid("queue of %d requests: %s has %d at most", max(c.SendDepth, c.ReceiveDepth), a.Name, a.MaxSendDepth)
-	}
 	cq, ok := c.Completions.(*verbsCompletionQueue)
 	if !ok || cq.device != d {
 		return nil, invalid("completion queue of another device")
@@ -149,14 +146,13 @@ func (q *verbsQueuePair) Endpoint() Endpoint {
 func (q *verbsQueuePair) path(remote Endpoint) (ibverbs.Path, error) {
 	p := ibverbs.Path{Port: q.device.attributes.Port, GIDIndex: q.device.attributes.GIDIndex, LID: remote.LID, Number: remote.Number,
 		Sequence: remote.Sequence, Own: q.sequence}
-	switch {
-	case q.closed:
+	if q.closed {
 		return p, ErrClosed
-	case remote.Provider != Verbs:
-		return p, fmt.Errorf("%w: its provider is %q, this one's %q", ErrPeer, remote.Provider, Verbs)
-	case remote.Type != q.config.Type:
-		return p, fmt.Errorf("%w: its queue pair is %v, this one %v", ErrPeer, remote.Type, q.config.Type)
-	case len(remote.GID) != len(p.GID):
+	}
+	if err := q.Endpoint().checkRemote(remote); err != nil {
+		return p, err
+	}
+	if len(remote.GID) != len(p.GID) {
 		return p, fmt.Errorf("%w: its GID has %d bytes, want %d", ErrPeer, len(remote.GID), len(p.GID))
 	}
 	copy(p.GID[:], remote.GID)

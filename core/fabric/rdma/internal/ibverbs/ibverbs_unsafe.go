@@ -322,15 +322,32 @@ func (c *Context) NewPair(o PairConfig) (*Pair, error) {
 	}
 	o.CQ.cookies[p.Number] = o.Cookie
 	o.CQ.rebuild()
-	code := C.tb_init(qp, C.uint8_t(o.Port), C.uint32_t(o.QKey))
-	if code == 0 && o.Datagrams {
-		code = C.tb_ready_datagrams(qp)
-	}
-	if err := check("ibv_modify_qp", code); err != nil {
+	if err := p.initialize(o); err != nil {
 		_ = p.Close()
 		return nil, err
 	}
 	return p, nil
+}
+
+// modify changes the state and attributes of a queue pair.
+func (p *Pair) modify(a C.struct_ibv_qp_attr, mask C.int) error {
+	return check("ibv_modify_qp", C.ibv_modify_qp(p.pair.qp, &a, C.IBV_QP_STATE|mask))
+}
+
+func (p *Pair) initialize(o PairConfig) error {
+	a := C.struct_ibv_qp_attr{qp_state: C.IBV_QPS_INIT, port_num: C.uint8_t(o.Port)}
+	if !o.Datagrams {
+		a.qp_access_flags = C.IBV_ACCESS_REMOTE_WRITE | C.IBV_ACCESS_REMOTE_READ
+		return p.modify(a, C.IBV_QP_PKEY_INDEX|C.IBV_QP_PORT|C.IBV_QP_ACCESS_FLAGS)
+	}
+	a.qkey = C.uint32_t(o.QKey)
+	if err := p.modify(a, C.IBV_QP_PKEY_INDEX|C.IBV_QP_PORT|C.IBV_QP_QKEY); err != nil {
+		return err
+	}
+	if err := p.modify(C.struct_ibv_qp_attr{qp_state: C.IBV_QPS_RTR}, 0); err != nil {
+		return err
+	}
+	return p.modify(C.struct_ibv_qp_attr{qp_state: C.IBV_QPS_RTS}, C.IBV_QP_SQ_PSN)
 }
 
 // Path is the way to a remote queue pair, and for RC the parameters of the connection. MTU
@@ -344,31 +361,36 @@ type Path struct {
 	Timeout, Retries, NotReadyRetries, NotReadyTimer, Reads int
 }
 
+// address returns the part of a path that routes packets.
+func (o *Path) address() C.struct_ibv_ah_attr {
+	a := C.struct_ibv_ah_attr{port_num: C.uint8_t(o.Port), dlid: C.uint16_t(o.LID)}
+	if o.Global {
+		a.is_global = 1
+		a.grh.dgid = o.GID
+		a.grh.sgid_index = C.uint8_t(o.GIDIndex)
+		a.grh.hop_limit = 64
+	}
+	return a
+}
+
 // Connect takes an RC queue pair to state RTS.
 func (p *Pair) Connect(o Path) error {
-	path := C.struct_tb_path{port: C.uint8_t(o.Port), mtu: C.uint8_t(o.MTU), gid_index: C.uint8_t(o.GIDIndex), lid: C.uint16_t(o.LID),
-		number: C.uint32_t(o.Number), sequence: C.uint32_t(o.Sequence), own_sequence: C.uint32_t(o.Own),
-		timeout: C.uint8_t(o.Timeout), retries: C.uint8_t(o.Retries), not_ready_retries: C.uint8_t(o.NotReadyRetries),
-		not_ready_timer: C.uint8_t(o.NotReadyTimer), reads: C.uint8_t(o.Reads)}
-	if o.Global {
-		path.global = 1
+	err := p.modify(C.struct_ibv_qp_attr{qp_state: C.IBV_QPS_RTR, ah_attr: o.address(), path_mtu: uint32(o.MTU),
+		dest_qp_num: C.uint32_t(o.Number), rq_psn: C.uint32_t(o.Sequence),
+		max_dest_rd_atomic: C.uint8_t(o.Reads), min_rnr_timer: C.uint8_t(o.NotReadyTimer)},
+		C.IBV_QP_AV|C.IBV_QP_PATH_MTU|C.IBV_QP_DEST_QPN|C.IBV_QP_RQ_PSN|C.IBV_QP_MAX_DEST_RD_ATOMIC|C.IBV_QP_MIN_RNR_TIMER)
+	if err != nil {
+		return err
 	}
-	for i, b := range o.GID {
-		path.gid[i] = C.uint8_t(b)
-	}
-	return check("ibv_modify_qp", C.tb_connect(p.pair.qp, &path))
+	return p.modify(C.struct_ibv_qp_attr{qp_state: C.IBV_QPS_RTS, timeout: C.uint8_t(o.Timeout), retry_cnt: C.uint8_t(o.Retries),
+		rnr_retry: C.uint8_t(o.NotReadyRetries), sq_psn: C.uint32_t(o.Own), max_rd_atomic: C.uint8_t(o.Reads)},
+		C.IBV_QP_TIMEOUT|C.IBV_QP_RETRY_CNT|C.IBV_QP_RNR_RETRY|C.IBV_QP_SQ_PSN|C.IBV_QP_MAX_QP_RD_ATOMIC)
 }
 
 // AddPeer adds a peer to a UD queue pair and returns its index.
 func (p *Pair) AddPeer(o Path, qkey uint32) (uint32, error) {
-	gid, global := [16]C.uint8_t{}, C.int(0)
-	for i, b := range o.GID {
-		gid[i] = C.uint8_t(b)
-	}
-	if o.Global {
-		global = 1
-	}
-	ah, err := C.tb_address_handle(p.pd, C.uint8_t(o.Port), C.uint16_t(o.LID), global, &gid[0], C.uint8_t(o.GIDIndex))
+	a := o.address()
+	ah, err := C.ibv_create_ah(p.pd, &a)
 	if ah == nil {
 		return 0, fmt.Errorf("ibv_create_ah: %w", err)
 	}

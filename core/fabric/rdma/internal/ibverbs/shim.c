@@ -4,7 +4,6 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <string.h>
 
 enum { CHUNK = 32 };
 
@@ -214,80 +213,4 @@ struct ibv_mr *tb_register(struct ibv_pd *pd, void *memory, size_t length, int a
 ssize_t tb_query_gids(struct ibv_context *context, struct ibv_gid_entry *entries, size_t max)
 {
 	return ibv_query_gid_table(context, entries, max, 0);
-}
-
-static void fill_path(struct ibv_ah_attr *ah, uint8_t port, uint16_t lid, int global, const uint8_t gid[16], uint8_t gid_index)
-{
-	memset(ah, 0, sizeof *ah);
-	ah->port_num = port;
-	ah->dlid = lid;
-	if (global) {
-		ah->is_global = 1;
-		memcpy(ah->grh.dgid.raw, gid, 16);
-		ah->grh.sgid_index = gid_index;
-		ah->grh.hop_limit = 64;
-	}
-}
-
-struct ibv_ah *tb_address_handle(struct ibv_pd *pd, uint8_t port, uint16_t lid, int global, uint8_t gid[16], uint8_t gid_index)
-{
-	struct ibv_ah_attr ah;
-
-	fill_path(&ah, port, lid, global, gid, gid_index);
-	return ibv_create_ah(pd, &ah);
-}
-
-int tb_init(struct ibv_qp *qp, uint8_t port, uint32_t qkey)
-{
-	struct ibv_qp_attr a = {.qp_state = IBV_QPS_INIT, .port_num = port};
-	int mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
-
-	if (qp->qp_type == IBV_QPT_UD) {
-		a.qkey = qkey;
-		mask |= IBV_QP_QKEY;
-	} else {
-		a.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
-		mask |= IBV_QP_ACCESS_FLAGS;
-	}
-	return ibv_modify_qp(qp, &a, mask);
-}
-
-int tb_connect(struct ibv_qp *qp, const struct tb_path *path)
-{
-	struct ibv_qp_attr a = {
-		.qp_state = IBV_QPS_RTR,
-		.path_mtu = path->mtu,
-		.dest_qp_num = path->number,
-		.rq_psn = path->sequence,
-		.max_dest_rd_atomic = path->reads,
-		.min_rnr_timer = path->not_ready_timer,
-	};
-	int failed;
-
-	fill_path(&a.ah_attr, path->port, path->lid, path->global, path->gid, path->gid_index);
-	failed = ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-					       IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
-	if (failed)
-		return failed;
-	memset(&a, 0, sizeof a);
-	a.qp_state = IBV_QPS_RTS;
-	a.timeout = path->timeout;
-	a.retry_cnt = path->retries;
-	a.rnr_retry = path->not_ready_retries;
-	a.sq_psn = path->own_sequence;
-	a.max_rd_atomic = path->reads;
-	return ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-					     IBV_QP_MAX_QP_RD_ATOMIC);
-}
-
-int tb_ready_datagrams(struct ibv_qp *qp)
-{
-	struct ibv_qp_attr a = {.qp_state = IBV_QPS_RTR};
-	int failed = ibv_modify_qp(qp, &a, IBV_QP_STATE);
-
-	if (failed)
-		return failed;
-	memset(&a, 0, sizeof a);
-	a.qp_state = IBV_QPS_RTS;
-	return ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_SQ_PSN);
 }

@@ -92,18 +92,4 @@ int tb_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_att
 struct ibv_mr *tb_register(struct ibv_pd *pd, void *memory, size_t length, int access);
 ssize_t tb_query_gids(struct ibv_context *context, struct ibv_gid_entry *entries, size_t max);
 
-// tb_address_handle makes an address handle; if global is set, with a GRH for the GID.
-struct ibv_ah *tb_address_handle(struct ibv_pd *pd, uint8_t port, uint16_t lid, int global, uint8_t gid[16], uint8_t gid_index);
-
-// State transitions of a queue pair. Each returns 0 or an errno.
-int tb_init(struct ibv_qp *qp, uint8_t port, uint32_t qkey);
-struct tb_path {
-	uint8_t port, mtu, global, gid_index, timeout, retries, not_ready_retries, not_ready_timer, reads;
-	uint16_t lid;
-	uint8_t gid[16];
-	uint32_t number, sequence, own_sequence;
-};
-int tb_connect(struct ibv_qp *qp, const struct tb_path *path);
-int tb_ready_datagrams(struct ibv_qp *qp);
-
 #endif
