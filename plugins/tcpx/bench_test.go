@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"transportbench/core/transport"
+	"transportbench/plugins/tcpx/internal/sock"
 )
 
 // peerRounds is how often each contender of BenchmarkPeers has its turn.
@@ -34,14 +35,14 @@ func BenchmarkPeers(b *testing.B) {
 			b.ResetTimer()
 			for range b.N {
 				var raw, ours rates
-				var why reading
+				var why bulkReading
 				for range peerRounds {
 					f, err := rawStream(context.Background(), s, source, 200*time.Millisecond)
 					require.NoError(b, err)
 					raw.best(f.Bandwidth, f.bytes, f.sender, f.receiver)
-					r, err := stream(context.Background(), s, source, 100*time.Millisecond)
+					r, err := bulkTransfer(context.Background(), s, source, 100*time.Millisecond)
 					require.NoError(b, err)
-					if ours.best(r.bandwidth(), r.bytes, r.sendCPU, r.receiver) {
+					if ours.best(r.bandwidth(), r.bytes, r.sendCPU, r.receiveCPU) {
 						why = r
 					}
 				}
@@ -65,7 +66,7 @@ func BenchmarkPeers(b *testing.B) {
 				for _, streams := range []string{"1", "4"} {
 					peers[streams] = max(peers[streams], iperf3(b, streams))
 					s := testSettings(b, map[string]string{"sockets": streams, "source": sourceHot})
-					r, err := stream(context.Background(), s, source, 100*time.Millisecond)
+					r, err := bulkTransfer(context.Background(), s, source, 100*time.Millisecond)
 					require.NoError(b, err)
 					best[streams] = max(best[streams], r.bandwidth())
 				}
@@ -108,51 +109,49 @@ func BenchmarkWork(b *testing.B) {
 	}
 }
 
-// least keeps the reading with the least time of its longer side.
+// least keeps the bulkReading with the least time of its longer side.
 func least(best *[2]float64, now [2]float64) {
 	if max(now[0], now[1]) < max(best[0], best[1]) {
 		*best = now
 	}
 }
 
-// workChunks is how many chunks a reading of BenchmarkWork is of.
+// workChunks is how many chunks a bulkReading of BenchmarkWork is of.
 const workChunks = 256
 
 // work is the processor time of a chunk in microseconds, of the sender and the receiver.
 func work(b *testing.B, s *settings, source []byte) (times [2]float64) {
-	from, to, err := newEndpoints(s, footprint)
+	from, to, err := newBulkSides(s, footprint)
 	require.NoError(b, err)
 	defer func() {
 		require.NoError(b, from.close())
 		require.NoError(b, to.close())
 	}()
-	touch(to.destination.host[:footprint])
-	parts := s.walk(source)
-	sends, receives := from.comm, to.comm
+	touch(to.destination.Host[:footprint])
+	parts := s.parts(source, s.request)
+	sends, receives := from.conn, to.conn
 	turn := func(times *[2]float64) {
 		at := threadTime()
 		for sends.freeSend() {
 		}
 		for sends.sendPosted-sends.sendFreed < uint64(s.sendWindow) {
-			_, err := sends.isend(vector{parts()}, sends.sendPosted)
+			err := sends.postSend(parts(), 0, sends.sendPosted)
 			require.NoError(b, err)
 		}
-		for before := uint64(1); before != from.counts.sentBytes; {
-			before = from.counts.sentBytes
-			require.NoError(b, sends.progress())
+		for before := uint64(1); before != from.counters.sentBytes; {
+			before = from.counters.sentBytes
+			require.NoError(b, from.progress())
 		}
 		sent := threadTime()
 		for receives.receivePosted-receives.receiveConsumed < uint64(s.receiveWindow) {
 			slot := int(receives.receivePosted) % (footprint / s.request)
-			_, err := receives.irecv(to.destination.slice(slot*s.request, s.request), receives.receivePosted)
+			err := receives.postReceive(to.destination.Slice(slot*s.request, s.request), receives.receivePosted)
 			require.NoError(b, err)
 		}
-		for before := uint64(1); before != to.counts.receivedBytes; {
-			before = to.counts.receivedBytes
-			require.NoError(b, receives.progress())
-			for receives.doneReceive() {
-			}
-			for receives.consumed(receives.receiveConsumed) == nil {
+		for before := uint64(1); before != to.counters.receivedBytes; {
+			before = to.counters.receivedBytes
+			require.NoError(b, to.progress())
+			for consumed(to) {
 			}
 		}
 		times[0] += float64((sent - at).Nanoseconds())
@@ -160,7 +159,7 @@ func work(b *testing.B, s *settings, source []byte) (times [2]float64) {
 	}
 	for range 2 { // the first warms up
 		times = [2]float64{}
-		for until := to.counts.consumes + workChunks; to.counts.consumes < until; {
+		for until := to.counters.consumes + workChunks; to.counters.consumes < until; {
 			turn(&times)
 		}
 	}
@@ -169,13 +168,13 @@ func work(b *testing.B, s *settings, source []byte) (times [2]float64) {
 
 // rawWork is work of the raw loop, with as much under way.
 func rawWork(b *testing.B, s *settings, source []byte) (times [2]float64) {
-	near, far, err := s.connectedPair(s.sockets)
+	near, far, err := s.sock.Pairs(s.sockets)
 	require.NoError(b, err)
 	defer func() {
-		require.NoError(b, closeAll(near))
-		require.NoError(b, closeAll(far))
+		require.NoError(b, sock.CloseAll(near))
+		require.NoError(b, sock.CloseAll(far))
 	}()
-	parts, buffer := s.walkChunks(source), make([]byte, s.chunk)
+	parts, buffer := s.parts(source, s.chunk), make([]byte, s.chunk)
 	left := make([][]byte, len(near))
 	underWay := 0
 	for range 2 {
@@ -188,7 +187,7 @@ func rawWork(b *testing.B, s *settings, source []byte) (times [2]float64) {
 					if len(left[i]) == 0 {
 						left[i] = parts()
 					}
-					n, err := sendBytes(fd, left[i])
+					n, err := sock.SendBytes(fd, left[i])
 					require.NoError(b, err)
 					left[i] = left[i][n:]
 					underWay += n
@@ -199,7 +198,7 @@ func rawWork(b *testing.B, s *settings, source []byte) (times [2]float64) {
 			for moved := true; moved; {
 				moved = false
 				for _, fd := range far {
-					n, err := receiveBytes(fd, buffer)
+					n, err := sock.ReceiveBytes(fd, buffer)
 					require.NoError(b, err)
 					received += n
 					underWay -= n

@@ -8,17 +8,26 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	control "transportbench/core/fabric/endpoint"
+	"transportbench/core/fabric/pow2"
 	"transportbench/core/transport"
+	"transportbench/plugins/tcpx/internal/bounce"
 	"transportbench/plugins/tcpx/internal/cuda"
+	"transportbench/plugins/tcpx/internal/sock"
 )
 
 const (
-	name    = "tcpx"
+	name    = control.Name("tcpx")
 	version = "0.1.0"
 
-	// requests is the ring of a comm, one way. It is a power of two.
-	requests = 16
-	// laneTasks is how many chunks one data socket may have to send.
+	// requests is how many requests a connection holds in each direction. It is a power
+	// of two, and the unpacker has as many slots.
+	requests = bounce.UnpackSlots
+	// pageSize is the unit of bounce memory.
+	pageSize = bounce.PageSize
+	// laneTasks is how many chunks may wait to be sent on one data socket.
 	laneTasks = 6
 
 	maxRequest  = 4 << 20
@@ -48,35 +57,35 @@ const (
 	sourceHot  = "hot"
 )
 
-// schema is the transport's options, those of the modes last.
+// schema has the options of the transport, those of the modes last.
 var schema = append([]transport.Option{
 	{
 		Name: "mode", Type: transport.TypeString, Default: modes[0].name, Allowed: append(modeNames(), modeAuto),
-		Help: "what bounce memory is: host has pages in memory and unpacks with processors; gpu has them unpacked by a GPU into its memory; devmem has the NIC fill a dmabuf; auto takes the last of these that this machine can, and says what it took",
+		Help: "where payloads arrive: in host they arrive in pages of memory and processors unpack them; in gpu a GPU unpacks the pages into its memory; in devmem the NIC fills a dmabuf; auto takes the last of these that this machine supports and reports what it took",
 	},
 	{
 		Name: "unpack", Type: transport.TypeString, Default: unpackAuto, Allowed: unpackKinds(),
-		Help: "who unpacks; auto is the mode's usual; none leaves the bytes in bounce memory, to show what unpacking costs, and is for `transportbench micro tcpx` alone",
+		Help: "what unpacks; auto is the default of the mode; none leaves the bytes in bounce memory, to show what unpacking costs, and works in `transportbench micro tcpx` only",
 	},
 	{
-		Name: "unpack-workers", Type: transport.TypeInt, Default: "0", Max: unpackSlots,
-		Help: "threads that unpack in mode host; 0 leaves it to the thread that polls",
+		Name: "unpack-workers", Type: transport.TypeInt, Default: "0", Max: bounce.UnpackSlots,
+		Help: "threads that unpack in mode host; with 0 the polling thread does",
 	},
 	{
 		Name: "chunk", Type: transport.TypeSize, Default: "512KiB", Max: maxRequest,
-		Help: "bytes that go over one socket at a time, a multiple of 4KiB",
+		Help: "bytes that one data socket carries at a time, a multiple of 4KiB",
 	},
 	{
 		Name: "request", Type: transport.TypeSize, Default: "0", Max: maxRequest,
-		Help: "bytes of a request, at least a chunk; 0 is one chunk",
+		Help: "bytes of a request, a multiple of the chunk; 0 is one chunk",
 	},
 	{
 		Name: "send-window", Type: transport.TypeInt, Default: "12",
-		Help: "requests that are sent and not acknowledged, 1 to 16",
+		Help: "requests sent and not acknowledged, 1 to 16",
 	},
 	{
 		Name: "receive-window", Type: transport.TypeInt, Default: "16",
-		Help: "requests that are announced and not consumed, 1 to 16",
+		Help: "requests announced and not consumed, 1 to 16",
 	},
 	{
 		Name: "sockets", Type: transport.TypeInt, Default: "1", Min: 1, Max: maxSockets,
@@ -84,47 +93,48 @@ var schema = append([]transport.Option{
 	},
 	{
 		Name: "threads", Type: transport.TypeInt, Default: "0", Max: maxSockets,
-		Help: "threads of each connection that serve its data sockets, at most one for each; 0 leaves them to the thread that polls",
+		Help: "threads of each connection that serve its data sockets, at most one per socket; with 0 the polling thread does",
 	},
 	{
 		Name: "striping", Type: transport.TypeString, Default: stripeRoundRobin, Allowed: []string{stripeRoundRobin, stripeLeastLoaded},
-		Help: "which data socket takes the next chunk: each in turn, or the one with the least to send",
+		Help: "which data socket takes the next chunk: each in turn, or the one with the fewest bytes to send",
 	},
 	{
 		Name: "congestion-control", Type: transport.TypeString, Default: "cubic",
-		Help: "congestion control of all sockets, one that the kernel has; empty for the kernel's default, which results do not pin",
+		Help: "congestion control of all sockets; empty for the kernel's default, which makes results harder to compare",
 	},
 	{
 		Name: "socket-buffer", Type: transport.TypeSize, Default: "0", Max: 1 << 30,
-		Help: "bytes of each socket buffer; 0 lets the kernel fit them",
+		Help: "bytes of each socket buffer; 0 lets the kernel choose",
 	},
 	{
 		Name: "zero-copy", Type: transport.TypeString, Default: zeroCopyOff, Allowed: []string{zeroCopyOff, zeroCopyOn, zeroCopyAuto},
-		Help: "send large requests with MSG_ZEROCOPY; auto does so but not over loopback, where the kernel copies all the same",
+		Help: "send large requests with MSG_ZEROCOPY; auto does so except over loopback, where the kernel copies anyway",
 	},
 	{
 		Name: "source", Type: transport.TypeString, Default: sourceCold, Allowed: []string{sourceCold, sourceHot},
-		Help: "what the floor and the measurements of `transportbench micro tcpx` send: cold walks through 64MiB, hot repeats one chunk",
+		Help: "memory that the floor and `transportbench micro tcpx` send: cold walks through 64MiB, hot repeats one chunk",
 	},
 	{
 		Name: "address", Type: transport.TypeString, Default: "127.0.0.1",
-		Help: "IP address to listen on, which peers connect to, or a network such as 10.0.0.0/24, for the address that each host has there",
+		Help: "IP address to listen on, or a network such as 10.0.0.0/24 for the address that each host has in it",
 	},
 	{
 		Name: "data-port", Type: transport.TypeInt, Default: "0", Max: maxPort,
-		Help: "port on which data sockets arrive, and nothing else, so that a NIC can be told to steer them; worker n has data-port+n; 0 takes any free ones",
+		Help: "port on which data sockets alone arrive, so that a NIC can steer them; worker n listens on data-port+n; 0 takes free ports",
 	},
 	{
 		Name: "connect-timeout", Type: transport.TypeDuration, Default: "1m", Min: int64(10 * time.Millisecond), Max: int64(24 * time.Hour),
-		Help: "a peer whose sockets are not all there for so long, in which its worker polls, is lost",
+		Help: "a peer is lost if its sockets are not connected after this time, counted while its worker polls",
 	},
 	{
 		Name: "timeout", Type: transport.TypeDuration, Default: "10s", Min: int64(10 * time.Millisecond), Max: int64(time.Hour),
-		Help: "how long a peer's host may leave the control socket without an answer before the peer is lost",
+		Help: "a peer is lost if its host leaves the control socket unanswered for this long",
 	},
 	faultOption,
 }, modeOptions()...)
 
+// modeNames returns the values of the option mode, without auto.
 func modeNames() (names []string) {
 	for i := range modes {
 		names = append(names, modes[i].name)
@@ -151,41 +161,38 @@ func unpackKinds() []string {
 	return kinds
 }
 
-// settings is a transport.Config resolved to what the code works with.
+// settings is a [transport.Config], resolved and checked.
 type settings struct {
 	options transport.Values
 	mode    *mode
 	unpack  string // never auto
 	fault   string
-	// The faults of the data path.
-	oneTag, noWindow bool
+	sock    sock.Options
+	// sendControl sends on control sockets; a fault replaces it.
+	sendControl func(fd int, b []byte) (int, error)
 
-	device   cuda.Description // the GPU's, once it was opened
-	autoNote string           // what mode auto took, and why nothing before it; else empty
+	device   cuda.Description // of the GPU, once it was opened
+	autoNote string           // what mode auto took and why; else empty
 
-	unpackWorkers int
-	chunk         int
-	request       int
-	sendWindow    int
-	receiveWindow int
-	sockets       int
-	threads       int
-	leastLoaded   bool
-	congestion    string
-	socketBuffer  int
-	zeroCopy      string
-	hot           bool // source
-	address       netip.Addr
-	dataPort      int
-	timeout       time.Duration
-	patience      time.Duration // with peers that do not connect
+	unpackWorkers  int
+	chunk          int
+	request        int
+	sendWindow     int
+	receiveWindow  int
+	sockets        int
+	threads        int
+	leastLoaded    bool
+	zeroCopy       string
+	hotSource      bool
+	dataPort       int
+	connectTimeout time.Duration
 
-	peers    int
-	inFlight int
-	payload  int // bytes of the largest message
-	staging  int // bytes of a connection's send memory
-	head     int // bytes of each message that do not stay in device memory
-	slots    int // requests that fit a connection's destination ring
+	peers      int
+	inFlight   int
+	payload    int // bytes of the largest message
+	staging    int // bytes of a connection's staging ring
+	hostPrefix int // bytes of each message that the host sees in device memory modes
+	slots      int // requests that fit a connection's destination ring
 }
 
 func resolve(cfg transport.Config) (*settings, error) {
@@ -205,18 +212,27 @@ func resolve(cfg transport.Config) (*settings, error) {
 		return nil, refuse("data-port", "%d workers take a port each, and the last would be %d; use %d or less", cfg.Workers, last, s.dataPort-last+maxPort)
 	}
 	s.peers, s.inFlight, s.payload = max(cfg.Peers, 1), max(cfg.InFlight, 1), max(cfg.MaxPayload, 1)
-	s.head = min(max(cfg.HostPrefix, 0), s.payload)
-	// A message is posted whole or not at all, so that there must be room for the
-	// largest beside one that is on its way.
-	s.staging = powerOfTwo(max(s.sendWindow*s.request, 2*s.payload, ringUnit))
-	// One message that is being assembled, those that were handed out with the last
-	// Poll, and a window of requests to come. All together are a multiple of ringUnit.
-	s.slots = ((s.payload+s.request-1)/s.request + 2*requests + ringUnit/pageSize) &^ (ringUnit/pageSize - 1)
+	s.hostPrefix = min(max(cfg.HostPrefix, 0), s.payload)
+	// A message is posted whole or not at all, so there must be room for the largest one
+	// beside another that is being sent.
+	s.staging = pow2.Ceil(max(s.sendWindow*s.request, 2*s.payload, bounce.RingUnit))
+	// One message that is being assembled, those that the last Poll handed out, and a
+	// window of requests to come, rounded up to RingUnit bytes.
+	const unit = bounce.RingUnit / pageSize
+	s.slots = ((s.payload+s.request-1)/s.request + 2*requests + unit) &^ (unit - 1)
 	if s.onGPU() {
-		s.slots = s.deviceSlots(s.slots)
+		kept := min(keptMessages*s.payload, keptBytes) / s.request
+		s.slots = bounce.WholeSlots(s.slots+kept, s.request)
 	}
 	return s, nil
 }
+
+// keptMessages is how many of the largest messages a destination ring in device memory
+// keeps beyond its need, for verification after a window. keptBytes limits them.
+const (
+	keptMessages = 64
+	keptBytes    = 64 << 20
+)
 
 // resolveOptions resolves what does not depend on the run.
 func resolveOptions(o transport.Values) (*settings, error) {
@@ -225,22 +241,23 @@ func resolveOptions(o transport.Values) (*settings, error) {
 		chunk: o.Size("chunk"), request: o.Size("request"),
 		sendWindow: o.Int("send-window"), receiveWindow: o.Int("receive-window"),
 		sockets: o.Int("sockets"), threads: o.Int("threads"), leastLoaded: o.String("striping") == stripeLeastLoaded,
-		congestion: o.String("congestion-control"), socketBuffer: o.Size("socket-buffer"), zeroCopy: o.String("zero-copy"),
-		fault: o.String("fault"), hot: o.String("source") == sourceHot, timeout: o.Duration("timeout"),
-		patience: o.Duration("connect-timeout"), dataPort: o.Int("data-port"),
+		zeroCopy: o.String("zero-copy"), fault: o.String("fault"), hotSource: o.String("source") == sourceHot,
+		connectTimeout: o.Duration("connect-timeout"), dataPort: o.Int("data-port"),
+		sock:        sock.Options{Congestion: o.String("congestion-control"), Buffer: o.Size("socket-buffer"), Timeout: o.Duration("timeout")},
+		sendControl: sock.SendBytes,
 	}
-	s.oneTag, s.noWindow = s.fault == faultOneTag, s.fault == faultNoWindow
 	if err := s.checkSizes(); err != nil {
 		return nil, err
 	}
+	s.applyFault()
 	if err := s.resolveMode(o.String("mode")); err != nil {
 		return nil, err
 	}
-	if s.threads > 0 && s.mode.newIntake != nil {
-		return nil, refuse("threads", "mode %s receives where the NIC has put the bytes, which is for the thread that polls; use 0", s.mode.name)
+	if s.threads > 0 && s.mode.newAllocator != nil {
+		return nil, refuse("threads", "%d: in mode %s only the polling thread can receive; use 0", s.threads, s.mode.name)
 	}
 	var err error
-	if s.address, err = transport.LocalAddress("address", o.String("address")); err != nil {
+	if s.sock.Address, err = transport.LocalAddress("address", o.String("address")); err != nil {
 		return nil, err
 	}
 	return s, s.checkCongestion()
@@ -249,7 +266,7 @@ func resolveOptions(o transport.Values) (*settings, error) {
 func (s *settings) checkSizes() error {
 	switch {
 	case s.chunk == 0:
-		return refuse("chunk", "0 bytes would never get anywhere; use 4KiB or more")
+		return refuse("chunk", "0 bytes make no progress; use 4KiB or more")
 	case s.chunk%pageSize != 0:
 		return refuse("chunk", "%d bytes is not a multiple of the page size, 4KiB", s.chunk)
 	}
@@ -258,44 +275,75 @@ func (s *settings) checkSizes() error {
 	}
 	switch {
 	case s.request < s.chunk:
-		return refuse("request", "%s is less than a chunk, %s", transport.FormatSize(int64(s.request)), transport.FormatSize(int64(s.chunk)))
+		return refuse("request", "%s is less than the chunk, %s", transport.FormatSize(int64(s.request)), transport.FormatSize(int64(s.chunk)))
 	case s.request%s.chunk != 0:
 		return refuse("request", "%s is not a multiple of the chunk, %s", transport.FormatSize(int64(s.request)), transport.FormatSize(int64(s.chunk)))
 	}
 	for option, window := range map[string]int{"send-window": s.sendWindow, "receive-window": s.receiveWindow} {
 		if window < 1 || window > requests {
-			return refuse(option, "%d is outside 1 to %d, which is the ring of requests", window, requests)
+			return refuse(option, "%d is out of range (1 to %d)", window, requests)
 		}
 	}
 	if s.threads > s.sockets {
-		return refuse("threads", "%d are more than there are data sockets, %d, and each serves one at least", s.threads, s.sockets)
+		return refuse("threads", "%d is more than the number of data sockets, %d; use one thread per socket at most", s.threads, s.sockets)
 	}
 	return nil
 }
 
-// congestionControls lists what the kernel has; other modules may be loaded on
-// demand, by a process with the right to.
+// congestionControls lists what the kernel has loaded. A privileged process loads other
+// modules on demand.
 const congestionControls = "/proc/sys/net/ipv4/tcp_available_congestion_control"
 
 func (s *settings) checkCongestion() error {
-	if s.congestion == "" {
+	if s.sock.Congestion == "" {
 		return nil
 	}
-	err := tryCongestion(s.congestion)
+	err := sock.TryCongestion(s.sock.Congestion)
 	if err == nil {
 		return nil
 	}
 	known, _ := os.ReadFile(congestionControls)
 	available := strings.Fields(string(known))
-	return refuse("congestion-control", "the kernel does not take %q (%v); it has %s%s", s.congestion, err,
-		strings.Join(available, ", "), transport.SuggestionFor(s.congestion, available))
+	return refuse("congestion-control", "the kernel refuses %q (%v); it has %s%s", s.sock.Congestion, err,
+		strings.Join(available, ", "), transport.SuggestionFor(s.sock.Congestion, available))
+}
+
+// zeroCopyTo reports whether connections to an address send with MSG_ZEROCOPY.
+func (s *settings) zeroCopyTo(to netip.Addr) bool {
+	return s.zeroCopy == zeroCopyOn || s.zeroCopy == zeroCopyAuto && !to.IsLoopback()
+}
+
+// checkLocked refuses zero-copy if the requests that all connections may have in flight
+// are more memory than the process may lock. The kernel holds processes with CAP_IPC_LOCK
+// to no limit.
+func (s *settings) checkLocked(workers int, limit uint64, unlimited bool) error {
+	need := uint64(workers) * uint64(s.peers) * uint64(s.sendWindow) * uint64(s.request)
+	if s.zeroCopy == zeroCopyOff || unlimited || need <= limit {
+		return nil
+	}
+	return refuse("zero-copy", "%d bytes of requests may be in flight, and the process may lock %d; raise `ulimit -l`, or lower send-window or request",
+		need, limit)
+}
+
+// lockable returns how many bytes the process may lock.
+func lockable() (limit uint64, unlimited bool) {
+	var r unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_MEMLOCK, &r); err != nil || r.Cur == unix.RLIM_INFINITY {
+		return 0, true
+	}
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3, Pid: int32(os.Getpid())}
+	var data [2]unix.CapUserData
+	if err := unix.Capget(&header, &data[0]); err == nil && data[0].Effective&(1<<unix.CAP_IPC_LOCK) != 0 {
+		return 0, true
+	}
+	return r.Cur, false
 }
 
 func refuse(option, format string, args ...any) error {
 	return &transport.OptionError{Option: option, Problem: fmt.Sprintf(format, args...)}
 }
 
-// limits are those of the open transport.
+// limits are the limits of the open transport.
 func (s *settings) limits() transport.Limits {
 	return transport.Limits{MaxPayload: s.payload, InFlight: s.inFlight, Peers: maxPeers}
 }

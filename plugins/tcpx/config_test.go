@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"transportbench/core/transport"
+	"transportbench/plugins/tcpx/internal/sock"
 )
 
 // openWith opens a rank with some options.
@@ -26,18 +27,18 @@ func TestRefusals(t *testing.T) {
 		options map[string]string
 		problem string
 	}{
-		"chunk":              {map[string]string{"chunk": "0"}, "0 bytes would never get anywhere"},
+		"chunk":              {map[string]string{"chunk": "0"}, "0 bytes make no progress"},
 		"chunk ":             {map[string]string{"chunk": "8MiB"}, "is out of range (0 to 4MiB)"},
 		"chunk  ":            {map[string]string{"chunk": "5000"}, "not a multiple of the page size"},
-		"request":            {map[string]string{"request": "256KiB"}, "less than a chunk"},
+		"request":            {map[string]string{"request": "256KiB"}, "less than the chunk"},
 		"request ":           {map[string]string{"request": "768KiB"}, "not a multiple of the chunk"},
 		"send-window":        {map[string]string{"send-window": "17"}, "17 is out of range (1 to 16)"},
 		"send-window ":       {map[string]string{"send-window": "0"}, "0 is out of range (1 to 16)"},
 		"receive-window":     {map[string]string{"receive-window": "17"}, "17 is out of range (1 to 16)"},
 		"sockets":            {map[string]string{"sockets": "17"}, "17 is out of range (1 to 16)"},
-		"threads":            {map[string]string{"threads": "3", "sockets": "2"}, "3 are more than there are data sockets, 2"},
+		"threads":            {map[string]string{"threads": "3", "sockets": "2"}, "3 is more than the number of data sockets, 2"},
 		"threads ":           {map[string]string{"threads": "17"}, "17 is out of range (0 to 16)"},
-		"threads  ":          {map[string]string{"threads": "1", "mode": "devmem"}, "mode devmem receives where the NIC"},
+		"threads  ":          {map[string]string{"threads": "1", "mode": "devmem"}, "in mode devmem only the polling thread can receive"},
 		"congestion-control": {map[string]string{"congestion-control": "cubik"}, `did you mean "cubic"?`},
 		"unpack":             {map[string]string{"unpack": "none"}, "none leaves payloads in bounce memory"},
 		"address":            {map[string]string{"address": "localhost"}, "neither an IP address nor a network"},
@@ -105,19 +106,19 @@ func TestAddressDoesNotFit(t *testing.T) {
 // TestCongestionControlIsPinned: what the option says is what the sockets have.
 func TestCongestionControlIsPinned(t *testing.T) {
 	for _, control := range []string{"cubic", "reno"} {
-		if tryCongestion(control) != nil {
+		if sock.TryCongestion(control) != nil {
 			continue
 		}
 		s := testSettings(t, map[string]string{"congestion-control": control})
-		near, far, err := s.connectedPair(1)
+		near, far, err := s.sock.Pairs(1)
 		require.NoError(t, err)
 		for _, fd := range append(near, far...) {
 			got, err := unix.GetsockoptString(fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION)
 			require.NoError(t, err)
 			require.Equal(t, control, got)
 		}
-		require.NoError(t, closeAll(near))
-		require.NoError(t, closeAll(far))
+		require.NoError(t, sock.CloseAll(near))
+		require.NoError(t, sock.CloseAll(far))
 	}
 	tr, err := openWith(map[string]string{"congestion-control": "reno"})
 	require.NoError(t, err)

@@ -17,15 +17,19 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// kill ends a rank's sockets without a farewell, as the kernel does with those of a
-// process that dies.
+// kill closes the sockets of a rank without a farewell, as the kernel does when a process
+// dies.
 func kill(t transport.Transport) {
-	for _, w := range t.(*rank).workers {
-		for _, p := range w.peers {
-			p.comm.err = errFarewell // so that none is sent
-			_ = p.comm.shut()
+	_ = t.(*endpoint).workers.Close(func(workers []*worker) error {
+		for _, w := range workers {
+			for _, p := range w.peers.ByID {
+				p.conn.err = errFarewell // so that none is sent
+				_ = p.conn.shut()
+			}
+			_, _ = w.Close(), w.destroy()
 		}
-	}
+		return nil
+	})
 }
 
 func TestConformance(t *testing.T) {

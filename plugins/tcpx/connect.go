@@ -12,32 +12,38 @@ import (
 	"golang.org/x/sys/unix"
 
 	"transportbench/core/transport"
+	"transportbench/plugins/tcpx/internal/clock"
+	"transportbench/plugins/tcpx/internal/sock"
 )
 
-// Of two workers the one with the smaller nonce dials all sockets of a connection. Control
-// sockets and probes go to one port, and say with their first bytes who calls and what the
-// socket is for. Data sockets go to another, by which a NIC can tell them, and say nothing:
-// the hello of the control socket has the ports that they come from. Poll drives all of
-// that; it allocates then, before there is anything to measure.
+// Of two workers the one with the smaller nonce dials all sockets of a connection.
+//
+// Control sockets and probes arrive at one port, and their hello tells who dials and what
+// the socket is for. Data sockets arrive at another port, by which a NIC can steer them,
+// and carry no hello: the control socket's hello lists the ports that they come from, and
+// matchData finds their peer by them.
+//
+// Connect only begins; Poll and Flush go on with it through connect. That allocates, which
+// is allowed because nothing is measured before all peers are connected.
 
-// dialing is a socket that was dialled, and is not connected or has not said hello in full.
+// dialing is a dialled socket that is not connected or has not sent all of its hello.
 type dialing struct {
 	fd    int
-	hello []byte // what is left of it; none of a data socket
+	hello []byte // what is left of it; none for a data socket
 }
 
-// arrival is a control socket or a probe's that was accepted.
+// arrival is an accepted control socket or a socket of a probe.
 type arrival struct {
-	fd    int
-	from  netip.AddrPort
-	said  []byte
-	have  int
-	since int64
-	hello hello // once all of it was said
+	fd     int
+	from   netip.AddrPort
+	said   []byte
+	filled int // bytes of said
+	since  int64
+	hello  hello // once all of it has come
 }
 
-// unclaimed is a data socket that was accepted, and has no place yet.
-type unclaimed struct {
+// dataSocket is an accepted data socket without a peer.
+type dataSocket struct {
 	fd    int
 	from  netip.AddrPort
 	since int64
@@ -46,12 +52,12 @@ type unclaimed struct {
 // origin is where the data sockets of a connection come from.
 type origin struct {
 	address netip.Addr
-	ports   [maxSockets]uint16 // in the order of the sockets; 0 where there is none
+	ports   [maxSockets]uint16 // in the order of the sockets; 0 for none
 }
 
 func (a *arrival) origin() origin { return origin{address: a.from.Addr(), ports: a.hello.ports} }
 
-// index is the number of the data socket that comes from there, or -1.
+// index returns the number of the data socket that comes from an address, or -1.
 func (o origin) index(from netip.AddrPort) int {
 	if o.address != from.Addr() {
 		return -1
@@ -59,141 +65,152 @@ func (o origin) index(from netip.AddrPort) int {
 	return slices.Index(o.ports[:], from.Port())
 }
 
+// listen makes a listening socket on a port, or on a free one for 0.
+func (s *settings) listen(port uint16) (fd int, at netip.AddrPort, err error) {
+	fd, at, err = s.sock.Listen(port)
+	switch {
+	case err == nil:
+		return fd, at, nil
+	case port != 0 && errors.Is(err, unix.EADDRINUSE):
+		err = refuse("data-port", "port %d of %s is taken (`ss -tanp sport = %d` shows by which process); use another one, or 0 for any, which ranks that share an address need", port, s.sock.Address, port)
+	case port != 0 && errors.Is(err, unix.EACCES):
+		err = refuse("data-port", "port %d is for privileged processes; use 1024 or more", port)
+	default:
+		err = refuse("address", "this host cannot listen on %s: %v", s.sock.Address, err)
+	}
+	return -1, at, err
+}
+
 // Connect implements [transport.Worker].
 func (w *worker) Connect(_ context.Context, id transport.PeerID, encoded []byte) error {
+	return name.PeerError("connect", id, w.begin(id, encoded))
+}
+
+// begin begins to connect to a peer.
+func (w *worker) begin(id transport.PeerID, encoded []byte) error {
 	if w.closed {
-		return opError("connect", id, transport.ErrClosed)
+		return transport.ErrClosed
 	}
-	if int(id) < len(w.peers) && w.peers[id] != nil {
-		return opError("connect", id, errors.New("already connected"))
+	if err := w.peers.CheckID(id); err != nil {
+		return err
 	}
-	if int(id) >= maxPeers || len(w.byNonce) >= w.settings.peers {
-		return opError("connect", id, fmt.Errorf("%w: the transport was opened for %d peers, numbered below %d", transport.ErrUnsupported, w.settings.peers, maxPeers))
+	if w.peers.Len() >= w.settings.peers {
+		return fmt.Errorf("%w: the transport was opened for %d peers", transport.ErrUnsupported, w.settings.peers)
 	}
 	a, err := w.settings.decodeAddress(encoded)
 	if err != nil {
-		return opError("connect", id, err)
+		return err
 	}
-	nonce := [nonceSize]byte(a.Nonce)
-	if _, twice := w.byNonce[nonce]; twice || bytes.Equal(a.Nonce, w.nonce) {
-		return opError("connect", id, errors.New("the address is connected already, or the worker's own"))
+	if err := w.peers.CheckNonce(nonce(a.Nonce)); err != nil {
+		return err
 	}
 	p, err := w.newPeer(id, a)
 	if err != nil {
-		return opError("connect", id, err)
+		return err
 	}
-	if bytes.Compare(w.nonce, a.Nonce) < 0 {
+	if bytes.Compare(w.nonce[:], a.Nonce) < 0 {
 		if err := p.dial(); err != nil {
-			return opError("connect", id, errors.Join(err, w.discard(p)))
+			return errors.Join(err, p.closeSockets(), w.freeMemory(p))
 		}
 	}
-	for len(w.peers) <= int(id) {
-		w.peers = append(w.peers, nil)
-	}
-	w.peers[id] = p
-	w.byNonce[nonce] = p
+	w.peers.Add(id, nonce(a.Nonce), p)
 	w.connecting = append(w.connecting, p)
-	w.lookedAt = clock()
-	w.connect() // on one host this is often all
+	w.lastConnect = clock.Now()
+	w.connect() // on one host this is often all that is needed
 	return nil
 }
 
 // dial begins to connect all sockets of a peer.
 func (p *peer) dial() error {
-	h := hello{caller: [nonceSize]byte(p.w.nonce), use: useControl}
+	options := &p.w.settings.sock
+	h := hello{from: p.w.nonce, use: useControl}
 	data := netip.AddrPortFrom(p.address.At.Addr(), p.address.DataPort)
 	for i := range p.w.settings.sockets {
-		fd, err := p.w.settings.dial(data)
+		fd, err := options.Dial(data)
 		if err != nil {
 			return err
 		}
 		p.sockets[1+i] = fd
 		p.dialing = append(p.dialing, dialing{fd: fd})
-		if h.ports[i], err = ownPort(fd); err != nil {
+		if h.ports[i], err = sock.LocalPort(fd); err != nil {
 			return err
 		}
 	}
-	fd, err := p.w.settings.dial(p.address.At)
+	fd, err := options.Dial(p.address.At)
 	if err != nil {
 		return err
 	}
 	p.sockets[0] = fd
-	p.dialing = append(p.dialing, dialing{fd: fd, hello: h.encode(p.address.Nonce)})
+	p.dialing = append(p.dialing, dialing{fd: fd, hello: h.encode(nonce(p.address.Nonce))})
 	return nil
 }
 
-// longestTurn is how much of the time between two looks counts as waiting: a worker that
-// does not poll cannot know that a peer does not connect.
-const longestTurn = int64(100 * time.Millisecond)
+// longestWait is how much of the time between two calls of connect counts as waiting: a
+// worker that does not poll cannot know that a peer does not connect.
+const longestWait = int64(100 * time.Millisecond)
 
-// errNoConnection: a peer is lost that never connected.
+// errNoConnection: a peer did not connect in time.
 var errNoConnection = errors.New("the peer did not connect within connect-timeout")
 
-// connect goes on with the connections that are not there yet.
+// connect goes on with the connections that are not up yet.
 func (w *worker) connect() {
 	w.acceptAll()
-	now := clock()
-	turn := min(now-w.lookedAt, longestTurn)
-	w.lookedAt = now
+	now := clock.Now()
+	passed := min(now-w.lastConnect, longestWait)
+	w.lastConnect = now
 	w.connecting = slices.DeleteFunc(w.connecting, func(p *peer) bool {
 		if p.state != connecting {
 			return true
 		}
-		if p.awaited += turn; p.awaited > int64(w.settings.patience) {
-			w.lose(p, errNoConnection)
-			return true
-		}
-		if err := p.goOn(); err != nil {
-			w.lose(p, err)
-			return true
-		}
-		if len(p.dialing) > 0 {
-			return false
-		}
-		if slices.Contains(p.sockets, -1) {
-			err := p.seated()
-			if err != nil {
-				w.lose(p, err)
-			}
-			return err != nil
-		}
-		if err := w.join(p); err != nil {
+		p.waited += passed
+		done, err := p.tryConnect()
+		if err != nil {
 			w.lose(p, err)
 		}
-		return true
+		return done || err != nil
 	})
 }
 
-// seated is nil while all sockets that have come are open: one that has ended before the
-// others came is of a peer that will not dial them any more.
-func (p *peer) seated() error {
+// tryConnect goes on with one connection and reports whether it is up.
+func (p *peer) tryConnect() (done bool, err error) {
+	if p.waited > int64(p.w.settings.connectTimeout) {
+		return false, errNoConnection
+	}
+	if err := p.sendHellos(); err != nil || len(p.dialing) > 0 {
+		return false, err
+	}
+	if !slices.Contains(p.sockets, -1) {
+		return true, p.attach()
+	}
+	// A socket that ended before the others came belongs to a peer that will not dial
+	// them any more.
 	for _, fd := range p.sockets {
-		if fd < 0 {
-			continue
-		}
-		if err := peek(fd); err != nil {
-			return err
+		if fd >= 0 {
+			if err := sock.Peek(fd); err != nil {
+				return false, err
+			}
 		}
 	}
-	return nil
+	return false, nil
 }
 
-// goOn sends what is left of the hello, and strikes off the sockets that are done.
-func (p *peer) goOn() error {
+// sendHellos sends what is left of hellos, and removes the sockets that are connected and
+// done.
+func (p *peer) sendHellos() error {
 	left := p.dialing[:0]
 	for _, d := range p.dialing {
-		there, err := established(d.fd)
+		connected, err := sock.Established(d.fd)
 		if err != nil {
 			return err
 		}
-		if there && len(d.hello) > 0 {
-			n, err := sendBytes(d.fd, d.hello)
+		if connected && len(d.hello) > 0 {
+			n, err := sock.SendBytes(d.fd, d.hello)
 			if err != nil {
 				return err
 			}
 			d.hello = d.hello[n:]
 		}
-		if !there || len(d.hello) > 0 {
+		if !connected || len(d.hello) > 0 {
 			left = append(left, d)
 		}
 	}
@@ -201,10 +218,10 @@ func (p *peer) goOn() error {
 	return nil
 }
 
-// join makes a peer's sockets its comm's.
-func (w *worker) join(p *peer) error {
-	control := p.sockets[0]
-	err := p.comm.attach(control, p.sockets[1:])
+// attach gives a peer's sockets to its connection, which is up then.
+func (p *peer) attach() error {
+	w, controlFD := p.w, p.sockets[0]
+	err := p.conn.attach(controlFD, p.sockets[1:])
 	for i := range p.sockets {
 		p.sockets[i] = -1
 	}
@@ -212,68 +229,75 @@ func (w *worker) join(p *peer) error {
 	if err != nil {
 		return err
 	}
-	w.counts.setupNS += uint64(clock() - p.began)
-	if w.settings.zeroCopyFor(p.address.At.Addr()) {
-		if err := p.comm.useZeroCopy(); err != nil {
+	w.counters.setupNS += uint64(clock.Now() - p.began)
+	if w.settings.zeroCopyTo(p.address.At.Addr()) {
+		if err := p.conn.useZeroCopy(); err != nil {
 			return err
 		}
 	}
-	if err := p.comm.startHelpers(&w.waker); err != nil {
+	if err := p.conn.startHelpers(&w.notifier); err != nil {
 		return err
 	}
-	return w.watch(control, uint32(p.id))
+	return w.watch(controlFD, uint32(p.id))
 }
 
-// acceptAll takes the connections that have come, and reads their hellos.
+// acceptAll accepts the sockets that have come and finds their peers.
 func (w *worker) acceptAll() {
-	for len(w.arrivals) < w.mostArrivals() {
-		fd, from, err := w.settings.accept(w.listener)
+	// Honest peers have no more sockets waiting at a port than those of all connections
+	// and their probes.
+	most := 2*w.settings.peers*(w.settings.sockets+1) + 8
+	for len(w.arrivals) < most {
+		fd, from, err := w.settings.sock.Accept(w.listener)
 		if err != nil || fd < 0 {
 			break
 		}
-		w.arrivals = append(w.arrivals, &arrival{fd: fd, from: from, said: make([]byte, helloSize), since: clock()})
+		w.arrivals = append(w.arrivals, &arrival{fd: fd, from: from, said: make([]byte, helloSize), since: clock.Now()})
 	}
-	for len(w.unclaimed) < w.mostArrivals() {
-		fd, from, err := w.settings.accept(w.dataDoor)
+	for len(w.dataSockets) < most {
+		fd, from, err := w.settings.sock.Accept(w.dataListener)
 		if err != nil || fd < 0 {
 			break
 		}
-		w.unclaimed = append(w.unclaimed, unclaimed{fd: fd, from: from, since: clock()})
+		w.dataSockets = append(w.dataSockets, dataSocket{fd: fd, from: from, since: clock.Now()})
 	}
-	w.arrivals = slices.DeleteFunc(w.arrivals, w.seat)
-	w.unclaimed = slices.DeleteFunc(w.unclaimed, w.claim)
+	w.arrivals = slices.DeleteFunc(w.arrivals, w.matchControl)
+	w.dataSockets = slices.DeleteFunc(w.dataSockets, w.matchData)
 }
 
-// mostArrivals is how many sockets honest peers can have waiting at a port: those of all
-// of them, and probes.
-func (w *worker) mostArrivals() int { return 2*w.settings.peers*(w.settings.sockets+1) + 8 }
-
-// seat finds the peer of an arrival, and says whether the arrival is done with. One
-// whose peer is not connected yet waits.
-func (w *worker) seat(a *arrival) bool {
-	if a.have < helloSize {
-		n, err := receiveBytes(a.fd, a.said[a.have:])
-		a.have += n
-		if errors.Is(err, transport.ErrUnavailable) {
-			w.failed = append(w.failed, transport.NewOpError(name, "poll", err))
-		}
-		if err != nil || a.have < helloSize && clock()-a.since > int64(w.settings.timeout) {
-			_ = unix.Close(a.fd)
-			return true
-		}
-		if a.have < helloSize {
-			return false
-		}
-		var ok bool
-		if a.hello, ok = decodeHello(a.said, w.nonce); !ok {
-			_ = unix.Close(a.fd)
-			return true
-		}
+// readHello reads what has come of an arrival's hello. done is false while some is
+// missing; ok is false if the arrival must be closed.
+func (w *worker) readHello(a *arrival) (done, ok bool) {
+	if a.filled == helloSize {
+		return true, true
 	}
-	p, use := w.byNonce[a.hello.caller], a.hello.use
+	n, err := sock.ReceiveBytes(a.fd, a.said[a.filled:])
+	a.filled += n
+	if errors.Is(err, transport.ErrUnavailable) {
+		w.failures = append(w.failures, name.Error("poll", err))
+	}
+	if err != nil {
+		return true, false
+	}
+	if a.filled < helloSize {
+		late := clock.Now()-a.since > int64(w.settings.sock.Timeout)
+		return late, false
+	}
+	a.hello, ok = decodeHello(a.said, w.nonce)
+	return true, ok
+}
+
+// matchControl gives an arrival to its peer, or closes it, and reports whether it did
+// either. An arrival whose peer is not connected yet waits.
+func (w *worker) matchControl(a *arrival) bool {
+	done, ok := w.readHello(a)
+	if !done {
+		return false
+	}
+	p, use := w.peers.Find(a.hello.from), a.hello.use
 	switch {
+	case !ok:
 	case p == nil:
-		if peek(a.fd) == nil {
+		if sock.Peek(a.fd) == nil {
 			return false
 		}
 	case p.state == lost:
@@ -292,20 +316,19 @@ func (w *worker) seat(a *arrival) bool {
 	return true
 }
 
-// claim finds the place of a data socket, and says whether the socket is done with. One
-// waits as long as the control socket that has told of it waits for its peer, and for a
-// while where none has, yet.
-func (w *worker) claim(u unclaimed) bool {
+// matchData gives a data socket to its peer, or closes it, and reports whether it did
+// either. It waits as long as an arrival that lists it waits, and otherwise for timeout.
+func (w *worker) matchData(d dataSocket) bool {
 	for _, p := range w.connecting {
-		if i := p.from.index(u.from); i >= 0 && 1+i < len(p.sockets) && p.sockets[1+i] < 0 && p.state == connecting {
-			p.sockets[1+i] = u.fd
+		if i := p.from.index(d.from); i >= 0 && 1+i < len(p.sockets) && p.sockets[1+i] < 0 && p.state == connecting {
+			p.sockets[1+i] = d.fd
 			return true
 		}
 	}
-	expected := slices.ContainsFunc(w.arrivals, func(a *arrival) bool { return a.origin().index(u.from) >= 0 })
-	if (expected || clock()-u.since <= int64(w.settings.timeout)) && peek(u.fd) == nil {
+	listed := slices.ContainsFunc(w.arrivals, func(a *arrival) bool { return a.origin().index(d.from) >= 0 })
+	if (listed || clock.Now()-d.since <= int64(w.settings.sock.Timeout)) && sock.Peek(d.fd) == nil {
 		return false
 	}
-	_ = unix.Close(u.fd)
+	_ = unix.Close(d.fd)
 	return true
 }

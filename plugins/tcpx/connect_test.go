@@ -12,8 +12,8 @@ import (
 	"transportbench/core/transport"
 )
 
-// alone is a worker that was told of a peer which dials it and never does. It returns what
-// of a hello that peer could say.
+// alone returns a worker whose peer is to dial it and never does, and the hello that the
+// peer could send.
 func alone(t *testing.T, options map[string]string) (w *worker, hello []byte) {
 	t.Helper()
 	values, err := transport.ParseOptions(schema, options)
@@ -24,7 +24,7 @@ func alone(t *testing.T, options map[string]string) (w *worker, hello []byte) {
 	opened, err := tr.NewWorker(0)
 	require.NoError(t, err)
 	w = opened.(*worker)
-	first := make([]byte, nonceSize) // the smallest: who has it dials
+	var first nonce // the smallest: its owner dials
 	a, err := w.settings.decodeAddress(w.Address())
 	require.NoError(t, err)
 	address, err := json.Marshal(w.settings.announce(first, a.At, a.DataPort))
@@ -33,14 +33,14 @@ func alone(t *testing.T, options map[string]string) (w *worker, hello []byte) {
 	return w, greeting(first, w.nonce)
 }
 
-// greeting is a control socket's hello.
-func greeting(caller, called []byte, ports ...uint16) []byte {
-	h := hello{caller: [nonceSize]byte(caller), use: useControl}
+// greeting returns the hello of a control socket.
+func greeting(from, to nonce, ports ...uint16) []byte {
+	h := hello{from: from, use: useControl}
 	copy(h.ports[:], ports)
-	return h.encode(called)
+	return h.encode(to)
 }
 
-// dialled is a socket to a worker, over which bytes have been said.
+// dialled returns a socket to a worker on which bytes were sent.
 func dialled(t *testing.T, w *worker, said []byte) int {
 	t.Helper()
 	a, err := w.settings.decodeAddress(w.Address())
@@ -50,9 +50,9 @@ func dialled(t *testing.T, w *worker, said []byte) int {
 
 func dialledTo(t *testing.T, w *worker, at netip.AddrPort, said []byte) int {
 	t.Helper()
-	fd, err := w.settings.dial(at)
+	fd, err := w.settings.sock.Dial(at)
 	require.NoError(t, err)
-	eventually(t, "what is said to go", func() bool {
+	eventually(t, "the bytes to be sent", func() bool {
 		if len(said) > 0 {
 			n, err := sendHello(fd, said)
 			require.NoError(t, err)
@@ -63,7 +63,7 @@ func dialledTo(t *testing.T, w *worker, at netip.AddrPort, said []byte) int {
 	return fd
 }
 
-// untilLost polls until a loss is told.
+// untilLost polls until a loss is reported.
 func untilLost(t *testing.T, w *worker) {
 	t.Helper()
 	events := make([]transport.Event, 1)
@@ -74,8 +74,8 @@ func untilLost(t *testing.T, w *worker) {
 	})
 }
 
-// TestNeverConnected: a peer that dies before it has said anything, or lives and says too
-// little, is told as lost; what was posted to it is given up, and no socket stays.
+// TestNeverConnected: a peer that sends no hello, or too little, is reported as lost; its
+// messages are dropped and its sockets closed.
 func TestNeverConnected(t *testing.T) {
 	for name, sockets := range map[string]int{"no socket": 0, "one of two": 1, "half a hello": -1} {
 		t.Run(name, func(t *testing.T) {
@@ -92,25 +92,25 @@ func TestNeverConnected(t *testing.T) {
 				defer func() { require.NoError(t, unix.Close(fd)) }()
 			}
 			untilLost(t, w)
-			require.GreaterOrEqual(t, w.peers[0].awaited, int64(w.settings.patience))
+			require.GreaterOrEqual(t, w.peers.Get(0).waited, int64(w.settings.connectTimeout))
 			_, err = w.Post([]transport.Op{{Kind: transport.OpCall}})
 			require.ErrorIs(t, err, transport.ErrPeerDown)
 			require.Empty(t, w.connecting)
-			require.Equal(t, []int{-1, -1}, w.peers[0].sockets)
+			require.Equal(t, []int{-1, -1}, w.peers.Get(0).sockets)
 		})
 	}
 }
 
-// TestPatienceIsOfPolls: time in which a worker does not poll is not held against a peer.
-func TestPatienceIsOfPolls(t *testing.T) {
+// TestConnectTimeoutCountsPolls: time in which a worker does not poll does not count.
+func TestConnectTimeoutCountsPolls(t *testing.T) {
 	w, _ := alone(t, map[string]string{"connect-timeout": "1h"})
-	p := w.peers[0]
+	p := w.peers.Get(0)
 	for range 3 {
-		w.lookedAt -= int64(30 * 60 * 1e9) // half an hour
-		before := p.awaited
+		w.lastConnect -= int64(30 * 60 * 1e9) // half an hour
+		before := p.waited
 		_, err := w.Poll(nil)
 		require.NoError(t, err)
-		require.Equal(t, before+longestTurn, p.awaited)
+		require.Equal(t, before+longestWait, p.waited)
 		require.Equal(t, connecting, p.state)
 	}
 }

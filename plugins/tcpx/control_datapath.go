@@ -1,93 +1,94 @@
 package tcpx
 
-// control is the control socket, with what waits to be sent and what came in part.
-type control struct {
-	fd         int
+import "transportbench/plugins/tcpx/internal/sock"
+
+// controlSocket is the control socket with a buffer each way.
+type controlSocket struct {
+	fd         int // -1 until the connection is up
+	send       func(fd int, b []byte) (int, error)
 	out        []byte
-	head, tail int // of out, what waits
+	head, tail int // of out: what waits to be sent
 	in         []byte
-	have       int // bytes of in
-	full       bool
+	filled     int  // bytes of in: a record in part
+	full       bool // the socket had no room at the last flush
 }
 
-// Room that is kept in the control socket's buffer. Messages leave some for chunks,
-// and both leave some for credits, of which there are no more than requests, and for
-// a last word.
+// Room that is kept in the output buffer. Messages leave room for chunks, and both leave
+// room for credits, of which there are as many as requests, and for a refusal or farewell.
 const (
 	roomForLast    = 2 * recordSize
 	roomForCredits = requests*recordSize + roomForLast
 	roomForChunks  = roomForCredits + 64*recordSize
 )
 
-func newControl(messages int) control {
-	return control{fd: -1, out: make([]byte, 2*messages*recordSize+2*roomForChunks), in: make([]byte, 512*recordSize)}
+func newControlSocket(messages int, send func(fd int, b []byte) (int, error)) controlSocket {
+	return controlSocket{fd: -1, send: send, in: make([]byte, 512*recordSize),
+		out: make([]byte, 2*messages*recordSize+2*roomForChunks)}
 }
 
-// room is how many bytes fit.
-func (c *control) room() int {
-	if c.head > 0 && c.head == c.tail {
-		c.head, c.tail = 0, 0
-	}
-	return len(c.out) - (c.tail - c.head)
-}
+// pending returns how many bytes wait to be sent.
+func (s *controlSocket) pending() int { return s.tail - s.head }
+
+// room returns how many bytes can be put.
+func (s *controlSocket) room() int { return len(s.out) - s.pending() }
 
 // put appends a record, for which there must be room.
-func (c *control) put(r record) {
-	if len(c.out)-c.tail < recordSize {
-		c.tail = copy(c.out, c.out[c.head:c.tail])
-		c.head = 0
+func (s *controlSocket) put(r record) {
+	if len(s.out)-s.tail < recordSize {
+		s.tail = copy(s.out, s.out[s.head:s.tail])
+		s.head = 0
 	}
-	r.put(c.out[c.tail:])
-	c.tail += recordSize
+	r.put(s.out[s.tail:])
+	s.tail += recordSize
 }
 
-// flush sends what waits, as far as the socket takes it, and says whether any went.
-func (c *control) flush() (moved bool, err error) {
-	if c.head == c.tail {
-		return false, nil
+// flush sends what the socket takes. It returns no error: the next read finds it, after
+// the peer's last records.
+func (s *controlSocket) flush() {
+	if s.head == s.tail {
+		return
 	}
-	n, err := sendBytes(c.fd, c.out[c.head:c.tail])
-	c.head += n
-	if c.full = c.head < c.tail; !c.full {
-		c.head, c.tail = 0, 0
+	n, _ := s.send(s.fd, s.out[s.head:s.tail])
+	s.head += n
+	if s.full = s.head < s.tail; !s.full {
+		s.head, s.tail = 0, 0
 	}
-	return n > 0, err
 }
 
-// readControl takes in what the peer says.
-func (c *comm) readControl() error {
-	l := &c.control
-	n, err := receiveBytes(l.fd, l.in[l.have:])
+// readControl reads and handles the records that have come.
+func (c *conn) readControl() error {
+	s := &c.control
+	n, err := sock.ReceiveBytes(s.fd, s.in[s.filled:])
 	if n == 0 {
 		return err
 	}
-	l.have += n
+	s.filled += n
 	at := 0
-	for ; l.have-at >= recordSize; at += recordSize {
+	for ; s.filled-at >= recordSize; at += recordSize {
 		var r record
-		r.get(l.in[at:])
-		if err := c.accept(&r); err != nil {
+		r.get(s.in[at:])
+		if err := c.handle(&r); err != nil {
 			return err
 		}
 	}
-	l.have = copy(l.in, l.in[at:l.have])
+	s.filled = copy(s.in, s.in[at:s.filled])
 	return nil
 }
 
-// accept takes one record in.
-func (c *comm) accept(r *record) error {
+// handle handles one record.
+func (c *conn) handle(r *record) error {
 	switch r.kind {
 	case recordCredit:
 		// The peer uses a slot of its ring again only after it has consumed what came
 		// for it before.
-		if c.creditCount-c.sendActive >= requests || uint64(r.index) != c.creditCount%requests {
+		if c.credited-c.sendCut >= requests || uint64(r.index) != c.credited%requests {
 			return errProtocol
 		}
 		c.credits[r.index] = credit{tag: r.tag, size: int(r.size)}
-		c.creditCount++
+		c.credited++
 		return nil
 	case recordChunk:
-		return c.expect(r)
+		return c.expectChunk(r)
 	case recordCall, recordReply:
 		if c.inbox.full() || r.tag != c.messages {
 			return errProtocol
@@ -110,9 +111,9 @@ func (c *comm) accept(r *record) error {
 	}
 }
 
-// refuse gives the connection up, and tells the peer why.
-func (c *comm) refuse(reason uint16, err error) error {
+// refuse tells the peer why this side ends the connection, and returns err.
+func (c *conn) refuse(reason uint16, err error) error {
 	c.control.put(record{kind: recordRefusal, index: reason})
-	_, _ = c.control.flush()
+	c.control.flush()
 	return err
 }

@@ -1,32 +1,64 @@
-// Package tcpx is a transport over TCP for bulk data, after TCPX (GPUDirect TCPX,
-// google/nccl-plugin-gpudirecttcpx): bytes arrive in bounce memory, scattered over
-// pages, and an unpacker takes them to their destination while the next ones arrive.
+// Package tcpx is a transport over TCP for bulk data, modelled on TCPX (GPUDirect TCPX,
+// google/nccl-plugin-gpudirecttcpx): bytes arrive in bounce memory, scattered over pages,
+// and are unpacked to their destination while the next ones arrive.
 //
-// # Comm
+// # Layers
 //
-// A comm is one connection: a control socket and some data sockets. In each
-// direction it has a ring of 16 requests. A receive is announced to the sender,
-// which is the sender's credit: nothing is sent before. A request is cut into
-// chunks, which are striped over the data sockets; a control record tells the
-// receiver of each. Data sockets carry payload and nothing else, and arrive at a port of
-// their own (see connect.go).
+//	worker    worker.go worker_datapath.go wait.go     Post, Flush, Poll; peers; calls and replies
+//	set-up    tcpx.go config.go modes.go hello.go connect.go
+//	stream    stream_datapath.go header_cache_datapath.go
+//	                                                   messages as a stream of bytes; staging ring
+//	window    conn.go pump_datapath.go send_datapath.go receive_datapath.go control_datapath.go
+//	          record.go helper.go helper_datapath.go   16 requests each way, chunks, credits, threads
+//	memory    internal/bounce, over internal/cuda, gpu and devmem
+//	                                                   bounce pages and unpacking
+//	sockets   internal/sock                            TCP sockets and their system calls
+//	time      breakdown_datapath.go stats.go trace.go  counters; where the time goes
+//	floor     probe.go raw.go bulk.go micro.go         measurements without the transport
 //
-// The thread that polls serves the sockets, or helpers do (see helper.go): threads that are
-// given chunks and count bytes.
+// A [transport.Worker] has one peer for each connection. A peer has a stream of bytes in
+// each direction (outStream, inStream) over one conn, the window. A conn has one control
+// socket for records of 24 bytes, and one or more data sockets (lanes) for payload and
+// nothing else. The conn keeps 16 requests in each direction; the comment at type conn has
+// their cursors. Bytes leave in conn.pumpOut and arrive in conn.pumpIn, and nowhere else.
 //
-// A receive has two stages: in flight, until all of its bytes are in bounce memory,
-// and pending, until they are unpacked. Then it can be consumed, which gives its
-// pages back. A send is free when its bytes are acknowledged.
+// # How a call travels
 //
-// # Worker
+// The client's worker, from Post to the wire:
 //
-// A worker makes a comm for each peer and runs messages over it. The messages of
-// one direction are a stream of bytes, cut into requests; what is posted while the
-// window of requests is full goes with the next request, many messages in one. Who
-// is called and how long a message is goes over the control socket.
+//  1. worker.Post takes a number for the call from pendingCalls and calls peer.post.
+//  2. peer.post puts a recordCall (number, size) into the control socket's buffer and
+//     copies the payload to the staging ring. A payload of 32 KiB or more is not copied:
+//     peer.postDirect lends it to the conn, runs steps 4 to 6 at once, and copies only what
+//     the sockets did not take.
+//  3. worker.Flush marks the stream as flushed up to here and calls peer.send.
+//  4. peer.send cuts the stream into requests while the send window has room
+//     (conn.postSend). A full request is cut at once, a shorter one at a Flush.
+//  5. conn.pumpOut takes requests for which the server has sent a credit; assignChunks
+//     cuts them into chunks, assigns each chunk to a lane with a free task, and puts a
+//     recordChunk for it into the control socket's buffer.
+//  6. conn.pumpOut flushes the control socket, so that the records precede the bytes, and
+//     sendLanes sends the chunks. With the option threads, helpers make these system calls.
+//
+// The server's worker, from the wire to an event:
+//
+//  7. worker.Poll calls peer.progress, and that conn.pumpIn. readControl handles records: a
+//     recordCall goes to the inbox, a recordChunk to its lane as an expected chunk.
+//  8. receiveChunks reserves bounce pages for the request and receives each expected
+//     chunk from its lane into pages (bounce.Allocator.Receive).
+//  9. When all bytes of a request are in bounce memory, launch starts to unpack them to the
+//     destination ring (bounce.Unpacker.Launch), and collect finds out when that is done.
+//  10. peer.receive consumes the request, which gives its pages back, and posts a new
+//     receive: a recordCredit in the control socket's buffer.
+//  11. peer.deliver hands out the oldest message of the inbox as an event once all of its
+//     bytes are consumed. The payload points into the destination ring.
+//
+// The reply takes the same way back from step 1, with recordReply; the credit of step 10
+// leaves with it. The client frees the request (conn.freeSend) when a credit a window
+// further on, or TCP, acknowledges it, and its part of the staging ring with it.
 //
 // # Modes
 //
-// A mode says what bounce memory is and who unpacks: see mode.go. In mode host it is
-// pages of 4 KiB with a free list, and processors unpack.
+// The mode decides what bounce memory is and what unpacks it; see modes.go and package
+// bounce. Mode host needs no hardware and is the default.
 package tcpx

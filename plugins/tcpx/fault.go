@@ -1,25 +1,50 @@
 package tcpx
 
 import (
+	"encoding/binary"
+
 	"transportbench/core/transport"
 	"transportbench/plugins/tcpx/internal/gpu"
+	"transportbench/plugins/tcpx/internal/sock"
 )
 
-// Values of the option fault: the four errors of the document that this transport comes
-// from, each of which is made on purpose, to see that it is caught.
+// Values of the option fault: four mistakes that an implementation of TCPX once made,
+// made again on purpose to see that each is caught.
 const (
 	faultNone         = "none"
-	faultFreshStreams = string(gpu.FreshStreams) // resources made per chunk; closing the unpacker fails
-	faultNoWindow     = "no-window"              // posts without regard to the window; the 17th is refused
-	faultEarlyConsume = string(gpu.EarlyConsume) // bounce memory given back before the kernel is done; bytes are wrong
-	faultOneTag       = "one-tag"                // every request has the same tag; the receiver refuses the second
+	faultFreshStreams = string(gpu.FreshStreams) // streams made per request; closing the unpacker fails
+	faultNoWindow     = "no-window"              // posts beyond the window; the 17th request is refused
+	faultEarlyConsume = string(gpu.EarlyConsume) // bounce pages given back too early; bytes are wrong
+	faultOneTag       = "one-tag"                // the same tag for all requests; the receiver refuses them
 )
-
-// theOneTag is the tag that every chunk had there.
-const theOneTag = 99
 
 var faultOption = transport.Option{
 	Name: "fault", Type: transport.TypeString, Default: faultNone,
 	Allowed: []string{faultNone, faultFreshStreams, faultNoWindow, faultEarlyConsume, faultOneTag},
-	Help:    "an error made on purpose, to see it caught: streams and events made per chunk (mode gpu), a 17th request, bounce memory given back early (mode gpu), one tag for all",
+	Help:    "a mistake made on purpose, to see it caught: streams and events made per chunk (mode gpu), a 17th request, bounce memory given back early (mode gpu), one tag for all",
+}
+
+// applyFault puts a fault around the product: the GPU's are options of its unpacker, and
+// these two need no code on the data path.
+func (s *settings) applyFault() {
+	switch s.fault {
+	case faultNoWindow:
+		s.sendWindow = requests + 1
+	case faultOneTag:
+		s.sendControl = sendOneTag
+	}
+}
+
+// oneTag is the tag of every request under the fault one-tag.
+const oneTag = 99
+
+// sendOneTag is [sock.SendBytes] for control sockets, but it changes the tags of chunks.
+// What waits to be sent ends with a whole record; the first may be sent in part already.
+func sendOneTag(fd int, b []byte) (int, error) {
+	for end := len(b); end >= recordSize; end -= recordSize {
+		if r := b[end-recordSize : end]; r[0] == recordChunk {
+			binary.LittleEndian.PutUint64(r[recordTag:], oneTag)
+		}
+	}
+	return sock.SendBytes(fd, b)
 }

@@ -13,6 +13,7 @@ import (
 
 	"transportbench/core/transport"
 	"transportbench/core/transporttest"
+	"transportbench/plugins/tcpx/internal/bounce"
 	"transportbench/plugins/tcpx/internal/cuda"
 	"transportbench/plugins/tcpx/internal/gpu"
 	"transportbench/plugins/tcpx/internal/gpu/gputest"
@@ -85,10 +86,10 @@ func TestConformanceOnGPU(t *testing.T) {
 func TestPayloadsStayOnTheGPU(t *testing.T) {
 	fakeGPUs(t)
 	a, b := pairOf(t, map[string]string{"mode": "gpu"}, nil)
-	require.True(t, a.rank.Properties().Capabilities.DeviceMemory)
-	require.Equal(t, map[string]string{"cuda": "0.0"}, a.rank.Properties().Libraries)
-	require.Equal(t, "GPU of tests", a.rank.Properties().Notes["gpu"])
-	require.Equal(t, "gpu", a.rank.Properties().Provider)
+	require.True(t, a.endpoint.Properties().Capabilities.DeviceMemory)
+	require.Equal(t, map[string]string{"cuda": "0.0"}, a.endpoint.Properties().Libraries)
+	require.Equal(t, "GPU of tests", a.endpoint.Properties().Notes["gpu"])
+	require.Equal(t, "gpu", a.endpoint.Properties().Provider)
 	a.post(t, []byte("payload"))
 	e := b.await(t, a)
 	require.Equal(t, "payl", string(e.Payload))
@@ -103,9 +104,9 @@ func TestPayloadsStayOnTheGPU(t *testing.T) {
 
 // side is a rank with one worker and one peer.
 type side struct {
-	rank   *rank
-	worker *worker
-	events []transport.Event
+	endpoint *endpoint
+	worker   *worker
+	events   []transport.Event
 }
 
 // testHead is the bytes of each payload that do not stay in device memory.
@@ -130,14 +131,14 @@ func pairOf(t *testing.T, both, first map[string]string, then ...func()) (a, b *
 		for _, f := range then {
 			f()
 		}
-		sides[i] = &side{rank: r, worker: w.(*worker), events: make([]transport.Event, 16)}
+		sides[i] = &side{endpoint: r, worker: w.(*worker), events: make([]transport.Event, 16)}
 	}
 	for i := range sides {
 		require.NoError(t, sides[i].worker.Connect(t.Context(), 0, sides[1-i].worker.Address()))
 	}
 	t.Cleanup(func() {
 		for _, s := range sides {
-			_ = s.rank.Close() // tests that care close by themselves
+			_ = s.endpoint.Close() // tests that care close by themselves
 		}
 	})
 	return sides[0], sides[1]
@@ -178,9 +179,9 @@ func TestTheFourErrors(t *testing.T) {
 		a, b := pairOf(t, map[string]string{"mode": "gpu"}, map[string]string{"fault": faultFreshStreams})
 		b.post(t, []byte("payload"))
 		a.await(t, b)
-		require.Equal(t, faultFreshStreams, a.rank.Properties().Notes["fault"], "a result shows it")
-		require.ErrorIs(t, a.rank.Close(), gpu.ErrResources)
-		require.NoError(t, b.rank.Close())
+		require.Equal(t, faultFreshStreams, a.endpoint.Properties().Notes["fault"], "a result shows it")
+		require.ErrorIs(t, a.endpoint.Close(), gpu.ErrResources)
+		require.NoError(t, b.endpoint.Close())
 	})
 	t.Run(faultNoWindow, func(t *testing.T) {
 		a, b := pairOf(t, map[string]string{"mode": "gpu", "chunk": "4KiB"}, map[string]string{"fault": faultNoWindow})
@@ -188,14 +189,14 @@ func TestTheFourErrors(t *testing.T) {
 			a.post(t, make([]byte, 2*4096))
 		}
 		require.Equal(t, transport.EventPeerLost, a.await(t, b).Kind)
-		require.ErrorIs(t, a.worker.peers[0].comm.err, errNoFreeRequest)
+		require.ErrorIs(t, a.worker.peers.Get(0).conn.err, errNoFreeRequest)
 	})
 	t.Run(faultOneTag, func(t *testing.T) {
 		a, b := pairOf(t, map[string]string{"mode": "gpu"}, map[string]string{"fault": faultOneTag})
 		a.post(t, []byte("payload"))
 		_, err := a.poll(t, b)
 		require.ErrorIs(t, err, transport.ErrCorrupt)
-		require.ErrorIs(t, a.worker.peers[0].comm.err, errTagMismatch)
+		require.ErrorIs(t, a.worker.peers.Get(0).conn.err, errTagMismatch)
 	})
 	t.Run(faultEarlyConsume, func(t *testing.T) {
 		var late *gputest.Device // the last that a opens is its worker's
@@ -212,9 +213,9 @@ func TestTheFourErrors(t *testing.T) {
 		payload := bytes.Repeat([]byte("right"), 100)
 		b.post(t, payload)
 		require.Equal(t, len(payload), a.await(t, b).Size, "told of before the GPU has it")
-		clear(a.worker.intake.memory()) // as the next requests will
+		clear(a.worker.memory.Memory()) // as the next requests will
 		got := make([]byte, len(payload))
-		require.NoError(t, a.worker.unpacks.unpacker.(*gpuUnpacker).read(got, a.worker.peers[0].destination))
+		require.NoError(t, a.worker.unpacker.Unpacker.(*bounce.GPU).Read(got, a.worker.peers.Get(0).in.destination))
 		require.NotEqual(t, payload, got, "the fault does no harm")
 	})
 }
@@ -262,7 +263,7 @@ func TestStreamOnGPU(t *testing.T) {
 				const size = 1<<20 + 12345
 				s, err := resolveOptions(options(t, map[string]string{"mode": "gpu", "unpack": unpack, "chunk": "64KiB", "sockets": "2"}))
 				require.NoError(t, err)
-				a, b, err := newEndpoints(s, 64*s.request)
+				a, b, err := newBulkSides(s, 64*s.request)
 				require.NoError(t, err)
 				source := make([]byte, size)
 				fill(source, 1)
@@ -276,26 +277,29 @@ func TestStreamOnGPU(t *testing.T) {
 						return part
 					})
 				}()
-				n, err := b.receive(&stopped, 0, func(number uint64) buffer {
-					return b.destination.slice(int(number)%64*s.request, s.request)
+				n, err := b.receive(&stopped, 0, func(number uint64) bounce.Buffer {
+					return b.destination.Slice(int(number)%64*s.request, s.request)
 				})
 				require.NoError(t, err)
 				require.NoError(t, <-sent)
 				require.Equal(t, size, n)
 
 				got := make([]byte, size)
-				require.NoError(t, b.unpacks.unpacker.(*gpuUnpacker).read(got, b.destination))
+				require.NoError(t, b.unpacker.Unpacker.(*bounce.GPU).Read(got, b.destination))
 				require.Equal(t, unpack != unpackNone, bytes.Equal(source, got))
-				counts := b.unpacks.unpacker.(*gpuUnpacker).unpacker.Counts()
+				counts := map[string]uint64{}
+				for _, s := range b.unpacker.Unpacker.(*bounce.GPU).Counters(nil) {
+					counts[s.Name] = s.Value
+				}
 				switch unpack {
 				case unpackKernel:
-					require.Equal(t, uint64(17), counts.Launches, "one for each request")
-					require.Zero(t, counts.Copies)
+					require.Equal(t, uint64(17), counts["gpu_launches"], "one for each request")
+					require.Zero(t, counts["gpu_copies"])
 				case unpackCopyEngine:
-					require.Equal(t, counts.Descriptors, counts.Copies, "one for each fragment")
-					require.GreaterOrEqual(t, counts.Copies, uint64(size/pageSize))
+					require.Equal(t, counts["gpu_descriptors"], counts["gpu_copies"], "one for each fragment")
+					require.GreaterOrEqual(t, counts["gpu_copies"], uint64(size/pageSize))
 				default:
-					require.Zero(t, counts.Launches+counts.Copies)
+					require.Zero(t, counts["gpu_launches"]+counts["gpu_copies"])
 				}
 				require.NoError(t, a.close())
 				require.NoError(t, b.close())

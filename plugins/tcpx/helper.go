@@ -1,141 +1,114 @@
 package tcpx
 
 import (
-	"fmt"
 	"runtime"
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
+
+	"transportbench/plugins/tcpx/internal/bounce"
+	"transportbench/plugins/tcpx/internal/clock"
+	"transportbench/plugins/tcpx/internal/sock"
 )
 
-// helper is a thread of a comm that serves some of its data sockets: it makes their
-// system calls, and nothing else. helper_datapath.go has what passes between the two.
+// helper is a thread of a connection that makes the system calls of some of its lanes,
+// and nothing else.
 //
-// The comm hands over chunks, in memory that stays as it is until they are through: what
-// to send, or the pages to receive into. The helper counts the bytes that went and came.
+// The polling thread hands over chunks: bytes to send, or pages to receive into. Their
+// memory stays as it is until they are done. The helper only counts the bytes that it
+// moved; so the two share counters and no lock.
 type helper struct {
-	served []*served
-	caller caller
-	own    callCounts
-	// published are own as the comm can read them, and taken what it has read.
-	published [callKinds]atomic.Uint64
-	taken     callCounts
+	lanes    []*handoff
+	syscalls sock.Syscalls
+	counts   sock.Counts
+	// published are counts as the polling thread can read them, and taken what it has
+	// read.
+	published [sock.CountKinds]atomic.Uint64
+	taken     sock.Counts
 
-	// bell is the helper as one that waits: what is handed over after its last look at
-	// the sockets wakes it.
-	bell   waker
-	stop   atomic.Bool
-	ended  chan struct{}
-	poll   []unix.PollFd
-	polled []*served // by the index in poll, without the bell
-	comm   *waker    // the comm's thread; nil for one that never waits
+	notifier sock.Notifier // wakes the helper
+	owner    *sock.Notifier
+	stop     atomic.Bool
+	ended    chan struct{}
+	poll     []unix.PollFd
 }
 
-// waker is a thread that waits. It says so before it looks for the last time: who has
-// something for it after that look sees it, and wakes it.
-type waker struct {
-	fd      int // an eventfd
-	waiting atomic.Bool
-	count   [8]byte // read from it
-}
-
-// wake ends the thread's wait, or the next.
-func (w *waker) wake() {
-	_, _ = unix.Write(w.fd, one[:]) // EAGAIN: a wake-up is there already
-}
-
-// one is what a wake-up adds to an eventfd.
-var one = [8]byte{1}
-
-// drain takes in the wake-ups that have come.
-func (w *waker) drain() {
-	_, _ = unix.Read(w.fd, w.count[:]) // EAGAIN: they were for an earlier wait
-}
-
-// sendOrder is a chunk to send.
-type sendOrder struct {
-	source       vector
-	offset, size int
-}
-
-// receiveOrder is a chunk to receive, and where to.
-type receiveOrder struct {
-	pages []fragment
-	size  int
-}
-
-// served is what a comm and a helper share of a data socket. The comm writes an order, then
-// counts it; the helper reads them in the other order. The comm writes an order's memory
-// again only when the bytes of that order are counted.
-type served struct {
-	toSend    atomic.Uint64 // orders, by the comm
+// handoff is what the polling thread and a helper share of a lane. The polling thread
+// writes an order and then counts it; the helper reads the count and then the order. The
+// polling thread reuses an order's memory only after the order's bytes are counted.
+type handoff struct {
+	toSend    atomic.Uint64 // orders, by the polling thread
 	toReceive atomic.Uint64
-	_         [48]byte      // what the two write is not in one cache line
+	_         [48]byte      // what the two threads write lies in separate cache lines
 	sent      atomic.Uint64 // bytes, by the helper
 	received  atomic.Uint64
-	// The helper stores these before the bytes that they go with.
-	full, starved  atomic.Bool
+	// The helper stores these before the bytes that they belong to.
+	full, noMemory atomic.Bool
 	sends, notices atomic.Uint32
-	failed         atomic.Bool // failure is there, and nothing will follow
+	failed         atomic.Bool // failure is set, and the helper has stopped
 	failure        error
 	_              [48]byte
 
-	sendOrders    [laneTasks]sendOrder
+	sendOrders    [laneTasks][]byte // a ring
 	receiveOrders ring[receiveOrder]
 
-	// The helper's own.
-	wire    wire
-	bounce  []byte
-	send    place
-	receive place
+	// The rest belongs to the helper.
+	data      sock.Data
+	memory    []byte // bounce memory
+	sending   orderCursor
+	receiving orderCursor
 }
 
-// place is how far a helper is: in which order, and how many bytes of it are through.
-type place struct {
+// receiveOrder is a chunk to receive and the pages to receive it into.
+type receiveOrder struct {
+	pages []bounce.Fragment
+	size  int
+}
+
+// orderCursor is how far a helper is: which order, and how many bytes of it are done.
+type orderCursor struct {
 	order uint64
 	done  int
 }
 
-// startHelpers has threads serve the data sockets of a comm, which are attached. With none
-// the comm's thread does.
-func (c *comm) startHelpers(w *waker) error {
+// startHelpers starts the threads that serve the lanes, if there are to be any. owner
+// wakes the polling thread; nil if that never sleeps.
+func (c *conn) startHelpers(owner *sock.Notifier) error {
 	if c.settings.threads == 0 {
 		return nil
 	}
 	var list []*helper
 	for range c.settings.threads {
-		bell, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
-		if err != nil {
+		h := &helper{ended: make(chan struct{}), owner: owner}
+		if err := h.notifier.Open(); err != nil {
 			for _, h := range list {
-				_ = unix.Close(h.bell.fd)
+				_ = h.notifier.Close()
 			}
-			return fmt.Errorf("eventfd: %w", err)
+			return err
 		}
-		h := &helper{ended: make(chan struct{}), comm: w}
-		h.bell.fd = bell
-		h.caller.calls = &h.own
+		h.syscalls.Counts = &h.counts
 		list = append(list, h)
 	}
 	for i := range c.lanes {
 		l := &c.lanes[i]
-		l.served = &served{wire: l.wire, bounce: c.intake.memory(), receiveOrders: newRingOf[receiveOrder](len(l.expected.list))}
+		l.handoff = &handoff{data: l.Data, memory: c.memory.Memory(), receiveOrders: newRing[receiveOrder](len(l.expected.list))}
 		h := list[i%len(list)]
-		h.served = append(h.served, l.served)
+		h.lanes = append(h.lanes, l.handoff)
 	}
 	c.helpers = list
 	for _, h := range list {
-		h.poll, h.polled = make([]unix.PollFd, 0, len(h.served)+1), make([]*served, 0, len(h.served))
+		h.poll = make([]unix.PollFd, 0, len(h.lanes)+1)
 		go h.run()
 	}
 	return nil
 }
 
-// stopHelpers has the helpers end, and says whether they have: it waits for that, if wait
-// is set. They end within a system call that does not block.
-func (c *comm) stopHelpers(wait bool) bool {
+// stopHelpers makes the helpers end and reports whether all have; with wait it waits for
+// them. They end within one system call that does not block.
+func (c *conn) stopHelpers(wait bool) bool {
 	for _, h := range c.helpers {
 		if !h.stop.Swap(true) {
-			h.bell.wake()
+			h.notifier.Wake()
 		}
 	}
 	for len(c.helpers) > 0 {
@@ -148,66 +121,66 @@ func (c *comm) stopHelpers(wait bool) bool {
 		default:
 			return false
 		}
-		c.takeCalls(h)
-		_ = unix.Close(h.bell.fd)
+		c.takeCounts(h)
+		_ = h.notifier.Close()
 		c.helpers = c.helpers[1:]
 	}
 	return true
 }
 
-// run serves the sockets until it is told to stop. The thread ends with it.
+// helperSpin is how long a helper looks for work before it sleeps, in nanoseconds: about
+// what a wake-up costs.
+const helperSpin = 10_000
+
+// run serves the lanes until it is told to stop. The thread ends with it.
 func (h *helper) run() {
 	runtime.LockOSThread()
 	defer close(h.ended)
-	for busy := clock(); !h.stop.Load(); {
+	for busy := clock.Now(); !h.stop.Load(); {
 		if h.serve() {
-			busy = clock()
-		} else if clock()-busy > helperSpin {
+			busy = clock.Now()
+		} else if clock.Now()-busy > helperSpin {
 			h.sleep()
-			busy = clock()
+			busy = clock.Now()
 		}
 	}
 	h.publish()
 }
 
-// helperSpin is how long a helper looks in vain before it sleeps, in nanoseconds: about what
-// a wake-up costs.
-const helperSpin = 10_000
-
-// sleep waits for a socket that something is to be done with, or for the bell.
+// sleep waits until a socket is ready for an order, or the notifier wakes it.
 func (h *helper) sleep() {
-	h.bell.waiting.Store(true) // pairs with the load in rouse
-	defer h.bell.waiting.Store(false)
+	h.notifier.Begin()
+	defer h.notifier.End()
 	if h.serve() || h.stop.Load() {
 		return
 	}
-	h.poll, h.polled = append(h.poll[:0], unix.PollFd{Fd: int32(h.bell.fd), Events: unix.POLLIN}), h.polled[:0]
-	for _, s := range h.served {
+	h.poll = append(h.poll[:0], unix.PollFd{Fd: int32(h.notifier.FD), Events: unix.POLLIN})
+	for _, s := range h.lanes {
 		if events := s.awaited(); events != 0 {
-			h.poll, h.polled = append(h.poll, unix.PollFd{Fd: int32(s.wire.fd), Events: events}), append(h.polled, s)
+			h.poll = append(h.poll, unix.PollFd{Fd: int32(s.data.FD), Events: events})
 		}
 	}
 	if _, err := unix.Ppoll(h.poll, nil, nil); err != nil {
 		return // EINTR
 	}
 	if h.poll[0].Revents != 0 {
-		h.bell.drain()
+		h.notifier.Drain()
 	}
 }
 
-// awaited is what there is to wait for on a socket. One with nothing to do is left to the
-// comm, which looks whether it was closed.
-func (s *served) awaited() (events int16) {
+// awaited returns the events that a lane waits for. The polling thread finds it out when
+// a lane without orders is closed.
+func (s *handoff) awaited() (events int16) {
 	if s.failed.Load() {
 		return 0
 	}
-	if s.send.order < s.toSend.Load() {
+	if s.sending.order < s.toSend.Load() {
 		events |= unix.POLLOUT
 	}
-	if s.receive.order < s.toReceive.Load() {
+	if s.receiving.order < s.toReceive.Load() {
 		events |= unix.POLLIN
 	}
-	if s.wire.notices != s.wire.sends {
+	if s.data.Notices != s.data.Sends {
 		events |= unix.POLLERR
 	}
 	return events

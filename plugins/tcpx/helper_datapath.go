@@ -1,11 +1,16 @@
 package tcpx
 
-// What a helper does.
+import (
+	"transportbench/plugins/tcpx/internal/bounce"
+	"transportbench/plugins/tcpx/internal/clock"
+)
 
-// serve makes a call on each socket that has something to do, and says whether bytes went
-// or came.
+// The helper's side.
+
+// serve makes a call on each lane that has an order, and reports whether bytes moved or a
+// lane failed.
 func (h *helper) serve() (moved bool) {
-	for _, s := range h.served {
+	for _, s := range h.lanes {
 		if s.failed.Load() {
 			continue
 		}
@@ -22,131 +27,124 @@ func (h *helper) serve() (moved bool) {
 	}
 	if moved {
 		h.publish()
-		h.comm.rouse()
+		h.owner.Notify()
 	}
 	return moved
 }
 
-// publish lets the comm see what was counted.
+// publish lets the polling thread see the counts.
 func (h *helper) publish() {
-	for i := range h.own {
-		h.published[i].Store(h.own[i])
+	for i := range h.counts {
+		h.published[i].Store(h.counts[i])
 	}
 }
 
-// send sends of the oldest order what the socket takes.
-func (h *helper) send(s *served) (bool, error) {
-	w := &s.wire
-	if w.notices != w.sends {
-		before := w.notices
-		if h.caller.readNotices(w); w.notices != before {
-			s.notices.Store(w.notices)
-			h.comm.rouse()
+// send sends what the socket takes of the oldest order.
+func (h *helper) send(s *handoff) (bool, error) {
+	d := &s.data
+	if d.Notices != d.Sends {
+		before := d.Notices
+		if h.syscalls.ReadNotices(d); d.Notices != before {
+			s.notices.Store(d.Notices)
+			h.owner.Notify()
 		}
 	}
-	if s.send.order == s.toSend.Load() { // pairs with the store in handSend
+	if s.sending.order == s.toSend.Load() { // pairs with the store in handSend
 		return false, nil
 	}
-	o := &s.sendOrders[s.send.order%laneTasks]
-	n, err := h.caller.send(w, &o.source, o.offset+s.send.done, o.size-s.send.done)
-	s.full.Store(w.full)
-	s.starved.Store(w.starved)
-	s.sends.Store(w.sends)
-	s.notices.Store(w.notices)
+	order := s.sendOrders[s.sending.order%laneTasks]
+	n, err := h.syscalls.Send(d, order[s.sending.done:], nil)
+	s.full.Store(d.Full)
+	s.noMemory.Store(d.NoMemory)
+	s.sends.Store(d.Sends)
+	s.notices.Store(d.Notices)
 	if n == 0 {
 		return false, err
 	}
-	s.send.step(n, o.size)
+	s.sending.advance(n, len(order))
 	s.sent.Store(s.sent.Load() + uint64(n)) // pairs with the load in mirror
 	return true, nil
 }
 
-// receive takes in what has come for the oldest order.
-func (h *helper) receive(s *served) (bool, error) {
-	if s.receive.order == s.toReceive.Load() { // pairs with the store in handReceives
+// receive receives what has come for the oldest order.
+func (h *helper) receive(s *handoff) (bool, error) {
+	if s.receiving.order == s.toReceive.Load() { // pairs with the store in handReceives
 		return false, nil
 	}
-	o := s.receiveOrders.at(uint(s.receive.order))
-	v := &h.caller.list
-	v.reset()
-	for at := s.receive.done; at < o.size && !v.full(); {
+	o := s.receiveOrders.at(uint(s.receiving.order))
+	v := &h.syscalls.Vectors
+	v.Reset()
+	for at := s.receiving.done; at < o.size && !v.Full(); {
 		f := &o.pages[at/pageSize]
-		from := f.source + uint32(at%pageSize)
-		end := f.source + f.length
-		v.add(s.bounce[from:end])
+		from := f.Source + uint32(at%pageSize)
+		end := f.Source + f.Length
+		v.Add(s.memory[from:end])
 		at += int(end - from)
 	}
-	begin := clock()
-	n, err := v.receive(s.wire.fd)
-	h.caller.received(begin)
+	begin := clock.Now()
+	n, err := v.Receive(s.data.FD)
+	h.syscalls.CountReceive(begin)
 	if n == 0 {
 		return false, err
 	}
-	s.receive.step(n, o.size)
+	s.receiving.advance(n, o.size)
 	s.received.Store(s.received.Load() + uint64(n)) // pairs with the load in takeReceived
 	return true, nil
 }
 
-// step goes on by n bytes, in an order of so many.
-func (p *place) step(n, size int) {
+// advance moves the cursor n bytes on, in an order of so many bytes.
+func (p *orderCursor) advance(n, size int) {
 	if p.done += n; p.done == size {
 		p.order++
 		p.done = 0
 	}
 }
 
-// rouse wakes a thread if it waits, after something was done or handed over for it.
-func (w *waker) rouse() {
-	if w != nil && w.waiting.Load() { // pairs with the stores in sleep and Wait
-		w.wake()
-	}
-}
+// The polling thread's side.
 
-// What a comm does that has helpers.
-
-// handSend gives a chunk to the helper.
-func (l *lane) handSend(h *helper, source *vector, offset, size int) {
-	s := l.served
+// handSend hands a chunk to the helper of a lane.
+func (l *lane) handSend(h *helper, chunk []byte) {
+	s := l.handoff
 	order := s.toSend.Load()
-	s.sendOrders[order%laneTasks] = sendOrder{source: *source, offset: offset, size: size}
-	s.toSend.Store(order + 1)
-	h.bell.rouse()
+	s.sendOrders[order%laneTasks] = chunk
+	s.toSend.Store(order + 1) // pairs with the load in send
+	h.notifier.Notify()
 }
 
-// mirror takes in how a data socket is, and how many bytes it has sent by now.
+// mirror copies the state of a lane's socket from its helper and returns how many bytes
+// were sent since the last time.
 func (l *lane) mirror() (sent int) {
-	s := l.served
-	sent = int(s.sent.Load() - l.position)
-	l.full, l.starved = s.full.Load(), s.starved.Load()
-	l.sends, l.notices = s.sends.Load(), s.notices.Load()
+	s := l.handoff
+	sent = int(s.sent.Load() - l.position) // pairs with the store in send
+	l.Full, l.NoMemory = s.full.Load(), s.noMemory.Load()
+	l.Sends, l.Notices = s.sends.Load(), s.notices.Load()
 	return sent
 }
 
-// takeSent takes in what helpers have sent, and says whether any bytes went.
-func (c *comm) takeSent() (any bool) {
+// takeSent books what helpers have sent and reports whether any bytes went.
+func (c *conn) takeSent() (any bool) {
 	for i := range c.lanes {
 		if n := c.lanes[i].mirror(); n > 0 {
-			c.sent(i, &c.lanes[i], n)
-			c.moved += n
+			c.bookSent(i, &c.lanes[i], n)
 			any = true
 		}
 	}
 	return any
 }
 
-// helperFailure is the error of a data socket that a helper serves.
-func (c *comm) helperFailure() error {
+// helperFailure returns the error that a helper found on a lane.
+func (c *conn) helperFailure() error {
 	for i := range c.lanes {
-		if s := c.lanes[i].served; s != nil && s.failed.Load() { // pairs with the store in serve
+		if s := c.lanes[i].handoff; s != nil && s.failed.Load() { // pairs with the store in serve
 			return s.failure
 		}
 	}
 	return nil
 }
 
-// handReceives gives helpers the chunks of receives that have their pages.
-func (c *comm) handReceives() {
-	in, places := c.intake.(placer)
+// handReceives hands chunks of receives whose pages are reserved to helpers.
+func (c *conn) handReceives() {
+	placer, places := c.memory.(bounce.Placer)
 	for i := range c.lanes {
 		l := &c.lanes[i]
 		for places && l.handed != l.expected.last {
@@ -156,63 +154,56 @@ func (c *comm) handReceives() {
 			}
 			r := &c.receives[t.number%requests]
 			have := len(r.fragments)
-			r.fragments = in.place(t.size, r.fragments)
+			r.fragments = placer.Place(t.size, r.fragments)
 			pages := r.fragments[have:]
 			for k := range pages {
 				f := &pages[k]
-				r.descriptors = append(r.descriptors, descriptor{source: f.source, length: f.length, destination: uint64(t.offset + k*pageSize)})
+				r.descriptors = append(r.descriptors, bounce.Descriptor{Source: f.Source, Length: f.Length, Destination: uint64(t.offset + k*pageSize)})
 			}
-			*l.served.receiveOrders.push() = receiveOrder{pages: pages, size: t.size}
-			l.served.toReceive.Store(uint64(l.served.receiveOrders.last)) // pairs with the load in receive
+			*l.handoff.receiveOrders.push() = receiveOrder{pages: pages, size: t.size}
+			l.handoff.toReceive.Store(uint64(l.handoff.receiveOrders.last)) // pairs with the load in receive
 			l.handed++
-			c.helpers[i%len(c.helpers)].bell.rouse()
+			c.helpers[i%len(c.helpers)].notifier.Notify()
 		}
 	}
 }
 
-// takeReceived takes in what helpers have received.
-func (c *comm) takeReceived() {
+// takeReceived books what helpers have received.
+func (c *conn) takeReceived() {
 	for i := range c.lanes {
 		l := &c.lanes[i]
-		n := int(l.served.received.Load() - l.arrived)
+		n := int(l.handoff.received.Load() - l.arrived) // pairs with the store in receive
 		l.arrived += uint64(n)
-		c.counts.receivedBytes += uint64(n)
 		for n > 0 {
 			t := l.expected.head()
 			part := min(n, t.size-t.done)
 			n -= part
-			t.done += part
-			r := &c.receives[t.number%requests]
-			r.state = transmitting
-			r.arrived += part
-			if t.done == t.size {
-				l.expected.pop()
-			}
+			c.bookReceived(l, part)
 		}
 	}
 }
 
-// helped says whether helpers have done something that the comm has not taken in.
-func (c *comm) helped() bool {
+// helped reports whether helpers have done something that is not booked yet.
+func (c *conn) helped() bool {
 	if len(c.helpers) == 0 {
 		return false
 	}
 	for i := range c.lanes {
 		l := &c.lanes[i]
-		s := l.served
+		s := l.handoff
 		if s.sent.Load() != l.position || s.received.Load() != l.arrived || s.failed.Load() ||
-			c.sendFreed < c.sendPosted && s.notices.Load() != l.notices {
+			c.sendFreed < c.sendPosted && s.notices.Load() != l.Notices {
 			return true
 		}
 	}
 	return false
 }
 
-// takeCalls takes in what a helper has counted.
-func (c *comm) takeCalls(h *helper) {
+// takeCounts adds what a helper has counted since the last time.
+func (c *conn) takeCounts(h *helper) {
 	for i := range h.published {
 		n := h.published[i].Load()
-		c.counts.calls[i] += n - h.taken[i]
+		c.counters.calls[i] += n - h.taken[i]
 		h.taken[i] = n
 	}
 }

@@ -4,40 +4,42 @@ import (
 	"bytes"
 	"testing"
 
+	"transportbench/plugins/tcpx/internal/bounce"
+	"transportbench/plugins/tcpx/internal/sock"
+
 	"github.com/stretchr/testify/require"
 )
 
-// TestHelpersServe: with threads, data sockets are read and written by these alone, and each
-// has its own.
+// TestHelpersServe: with threads, only helpers read and write data sockets, each its own.
 func TestHelpersServe(t *testing.T) {
 	a, b := pair(t, map[string]string{"sockets": "3", "threads": "2", "chunk": "16KiB", "request": "256KiB"}, 1<<20)
 	data := random(11, 200_001)
 	require.True(t, bytes.Equal(data, exchange(t, a, b, data)))
-	for _, e := range []*endpoint{a, b} {
-		require.Len(t, e.comm.helpers, 2)
-		require.Equal(t, []*served{e.comm.lanes[0].served, e.comm.lanes[2].served}, e.comm.helpers[0].served)
-		require.Equal(t, []*served{e.comm.lanes[1].served}, e.comm.helpers[1].served)
-		require.Zero(t, e.counts.calls[callSends]+e.counts.calls[callReceives], "calls of the comm's thread")
+	for _, e := range []*bulkSide{a, b} {
+		require.Len(t, e.conn.helpers, 2)
+		require.Equal(t, []*handoff{e.conn.lanes[0].handoff, e.conn.lanes[2].handoff}, e.conn.helpers[0].lanes)
+		require.Equal(t, []*handoff{e.conn.lanes[1].handoff}, e.conn.helpers[1].lanes)
+		require.Zero(t, e.counters.calls[sock.Sends]+e.counters.calls[sock.Receives], "calls of the polling thread")
 	}
 	eventually(t, "calls to be published", func() bool {
-		for _, h := range a.comm.helpers {
-			a.comm.takeCalls(h)
+		for _, h := range a.conn.helpers {
+			a.conn.takeCounts(h)
 		}
-		for _, h := range b.comm.helpers {
-			b.comm.takeCalls(h)
+		for _, h := range b.conn.helpers {
+			b.conn.takeCounts(h)
 		}
-		return a.counts.calls[callSends] >= 13 && b.counts.calls[callReceives] >= 13
+		return a.counters.calls[sock.Sends] >= 13 && b.counters.calls[sock.Receives] >= 13
 	})
 }
 
-// TestHelpersSleep: a helper with nothing to do waits in the kernel, and wakes up for what is
-// handed over and for what comes.
+// TestHelpersSleep: a helper with nothing to do sleeps in the kernel, and wakes up for
+// orders and for bytes.
 func TestHelpersSleep(t *testing.T) {
 	a, b := pair(t, map[string]string{"sockets": "2", "threads": "2"}, 1<<20)
 	asleep := func() bool {
-		for _, e := range []*endpoint{a, b} {
-			for _, h := range e.comm.helpers {
-				if !h.bell.waiting.Load() {
+		for _, e := range []*bulkSide{a, b} {
+			for _, h := range e.conn.helpers {
+				if !h.notifier.Waiting() {
 					return false
 				}
 			}
@@ -50,134 +52,135 @@ func TestHelpersSleep(t *testing.T) {
 		require.True(t, bytes.Equal(data, exchange(t, a, b, data)), "round %d", round)
 	}
 	// The receiver's helper waits for bytes that are announced and have not come.
-	_, err := b.comm.irecv(b.destination.slice(0, 1000), 9)
+	err := b.conn.postReceive(b.destination.Slice(0, 1000), 9)
 	require.NoError(t, err)
-	require.NoError(t, b.comm.accept(&record{kind: recordChunk, index: uint16(b.comm.receiveAnnounced % requests), size: 1000, total: 1000, tag: 9}))
-	require.NoError(t, b.comm.progress())
+	require.NoError(t, b.conn.handle(&record{kind: recordChunk, index: uint16(b.conn.receiveBegun % requests), size: 1000, total: 1000, tag: 9}))
+	require.NoError(t, b.progress())
 	eventually(t, "all helpers to sleep", asleep)
-	_, err = sendBytes(a.comm.lanes[0].fd, data1000)
+	_, err = sock.SendBytes(a.conn.lanes[0].FD, data1000)
 	require.NoError(t, err)
 	eventually(t, "the bytes", func() bool {
-		require.NoError(t, b.comm.progress())
-		return b.comm.receiveComplete == b.comm.receivePosted
+		require.NoError(t, b.progress())
+		return b.conn.receiveLaunched == b.conn.receivePosted
 	})
 }
 
-// TestNoWaitWithRoomToSend: Post takes in what a helper has sent, so that nothing wakes the
-// worker for it any more. It does not wait while there is room for what comes next.
+// TestNoWaitWithRoomToSend: Post books what a helper has sent, so nothing wakes the worker
+// for it any more. The worker must not sleep while there is room to send.
 func TestNoWaitWithRoomToSend(t *testing.T) {
 	a, b := pair(t, map[string]string{"threads": "1", "chunk": "4KiB", "request": "256KiB"}, 1<<20)
-	c, l := a.comm, &a.comm.lanes[0]
-	p := &peer{w: &worker{settings: c.settings}, comm: c, state: up}
+	c, l := a.conn, &a.conn.lanes[0]
+	p := &peer{w: &worker{settings: c.settings}, conn: c, state: up}
 	waits := func() bool { _, now := p.interests(nil); return !now }
 	data := random(13, 256<<10)
-	_, err := b.comm.irecv(b.destination.slice(0, len(data)), 0)
+	err := b.conn.postReceive(b.destination.Slice(0, len(data)), 0)
 	require.NoError(t, err)
 	eventually(t, "the credit", func() bool {
-		require.NoError(t, b.comm.progress())
+		require.NoError(t, b.progress())
 		require.NoError(t, c.readControl())
-		return c.creditCount == 1
+		return c.credited == 1
 	})
 	require.True(t, waits())
-	_, err = c.isend(vector{data}, 0)
+	err = c.postSend(data, 0, 0)
 	require.NoError(t, err)
-	c.sendActive = 1
-	require.True(t, c.cut())
-	require.False(t, c.cut(), "all task slots are taken")
-	eventually(t, "the helper", func() bool { return l.served.sent.Load() == laneTasks*4<<10 })
+	for _, want := range []bool{true, false} { // all tasks are taken then
+		assigned, err := c.assignChunks()
+		require.NoError(t, err)
+		require.Equal(t, want, assigned)
+	}
+	eventually(t, "the helper", func() bool { return l.handoff.sent.Load() == laneTasks*4<<10 })
 	require.False(t, waits(), "the helper has sent")
 	require.True(t, c.takeSent())
 	require.False(t, c.helped())
-	require.False(t, waits(), "task slots are free")
+	require.False(t, waits(), "tasks are free")
 	eventually(t, "the bytes", func() bool {
-		require.NoError(t, c.progress())
-		require.NoError(t, b.comm.progress())
-		return b.comm.receiveComplete == 1 && l.count == 0
+		require.NoError(t, a.progress())
+		require.NoError(t, b.progress())
+		return b.conn.receiveLaunched == 1 && l.taskCount == 0
 	})
 	require.True(t, waits(), "all is sent")
-	p.flushed = 1
+	p.out.flushed = 1
 	require.False(t, waits(), "there is room in the window")
 	c.settings.sendWindow = 1
 	require.True(t, waits(), "there is none")
 }
 
-// TestNoWaitWithoutPages: the pages that a connection waits for are given back by another,
-// which nothing tells it.
+// TestNoWaitWithoutPages: another connection gives back the pages that this one waits for,
+// and wakes no thread.
 func TestNoWaitWithoutPages(t *testing.T) {
 	a, b := pair(t, map[string]string{"threads": "1"}, 1<<20)
-	c, pages := b.comm, b.intake.(*pool)
-	p := &peer{w: &worker{settings: c.settings}, comm: c, state: up}
+	c, pages := b.conn, b.memory.(*bounce.Pages)
+	p := &peer{w: &worker{settings: c.settings}, conn: c, state: up}
 	waits := func() bool { _, now := p.interests(nil); return !now }
-	_, err := c.irecv(b.destination.slice(0, len(data1000)), 0)
+	err := c.postReceive(b.destination.Slice(0, len(data1000)), 0)
 	require.NoError(t, err)
-	require.NoError(t, c.accept(&record{kind: recordChunk, size: 1000, total: 1000}))
-	all := pages.unclaimed
-	pages.unclaimed = 0 // another connection has them
-	require.NoError(t, c.progress())
+	require.NoError(t, c.handle(&record{kind: recordChunk, size: 1000, total: 1000}))
+	all := (requests + c.settings.peers) * c.settings.request / pageSize
+	require.True(t, pages.Reserve(all, false), "by another connection")
+	require.NoError(t, b.progress())
 	require.Zero(t, c.receiveReserved)
 	require.False(t, waits())
-	pages.unclaimed = all
-	require.NoError(t, c.progress())
+	pages.Give(nil, all)
+	require.NoError(t, b.progress())
 	require.True(t, waits(), "for the bytes")
-	_, err = sendBytes(a.comm.lanes[0].fd, data1000)
+	_, err = sock.SendBytes(a.conn.lanes[0].FD, data1000)
 	require.NoError(t, err)
 	eventually(t, "the helper", func() bool { return !waits() })
 	eventually(t, "the bytes", func() bool {
-		require.NoError(t, c.progress())
-		return c.receiveComplete == 1
+		require.NoError(t, b.progress())
+		return c.receiveLaunched == 1
 	})
 }
 
-// TestAcknowledgedBehindHelpers: a helper is ahead of what the comm has seen of it, and what
-// it sent since is no acknowledgement of what went before.
+// TestAcknowledgedBehindHelpers: a helper is ahead of what is booked, and the bytes that it
+// sent since do not acknowledge earlier ones.
 func TestAcknowledgedBehindHelpers(t *testing.T) {
 	a, b := pair(t, nil, 1<<20)
-	l := &a.comm.lanes[0]
+	l := &a.conn.lanes[0]
 	more := make([]byte, 1<<20)
 	eventually(t, "the socket to be full", func() bool {
-		n, err := sendBytes(l.fd, more)
+		n, err := sock.SendBytes(l.FD, more)
 		require.NoError(t, err)
-		return n == 0 && unacknowledged(l.fd) > 2000
+		return n == 0 && sock.Unacknowledged(l.FD) > 2000
 	})
 	r := &sendRequest{lanes: 1}
 	r.marks[0].position, l.position = 1000, 1000
-	require.False(t, a.comm.acknowledged(r, 0))
+	require.False(t, a.conn.acknowledged(r, 0))
 	eventually(t, "all to be acknowledged", func() bool {
-		_, err := receiveBytes(b.comm.lanes[0].fd, more)
+		_, err := sock.ReceiveBytes(b.conn.lanes[0].FD, more)
 		require.NoError(t, err)
-		return a.comm.acknowledged(r, 0)
+		return a.conn.acknowledged(r, 0)
 	})
 }
 
 var data1000 = random(12, 1000)
 
-// TestHelperWakesTheWorker: a worker that waits is woken by what its helpers have done, and
-// by a socket that one of them finds closed.
+// TestHelperWakesTheWorker: helpers wake a worker that sleeps when bytes have moved.
 func TestHelperWakesTheWorker(t *testing.T) {
-	w := &waker{fd: -1}
-	w.rouse() // nobody waits: nothing is written
-	var none *waker
-	none.rouse()
+	w := &sock.Notifier{FD: -1}
+	w.Notify() // no thread sleeps: nothing is written
+	var none *sock.Notifier
+	none.Notify()
 
 	a, b := pair(t, map[string]string{"threads": "1"}, 1<<20)
-	require.False(t, b.comm.helped())
-	_, err := b.comm.irecv(b.destination.slice(0, 1000), 9)
+	require.False(t, b.conn.helped())
+	err := b.conn.postReceive(b.destination.Slice(0, 1000), 9)
 	require.NoError(t, err)
-	_, err = a.comm.isend(vector{data1000}, 9)
+	err = a.conn.postSend(data1000, 0, 9)
 	require.NoError(t, err)
 	eventually(t, "the sender's helper", func() bool {
-		require.NoError(t, b.comm.progress())
-		if a.comm.helped() {
+		require.NoError(t, b.progress())
+		if a.conn.helped() {
 			return true
 		}
-		require.NoError(t, a.comm.progress())
-		return a.counts.sentBytes > 0
+		require.NoError(t, a.progress())
+		return a.counters.sentBytes > 0
 	})
 	eventually(t, "the receiver's helper", func() bool {
-		if b.comm.helped() {
+		if b.conn.helped() {
 			return true
 		}
-		require.NoError(t, b.comm.progress())
-		return b.counts.receivedBytes > 0
+		require.NoError(t, b.progress())
+		return b.counters.receivedBytes > 0
 	})
 }

@@ -11,6 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"transportbench/core/transport"
+	"transportbench/plugins/tcpx/internal/bounce"
+	"transportbench/plugins/tcpx/internal/sock"
 )
 
 // connectedWorkers makes two workers that know each other as peer 0, and are connected.
@@ -42,17 +44,17 @@ func meet(tb testing.TB, a, b *worker) {
 			_, err := w.Poll(nil)
 			require.NoError(tb, err)
 		}
-		return a.peers[0].state == up && b.peers[0].state == up
+		return a.peers.Get(0).state == up && b.peers.Get(0).state == up
 	})
 }
 
 // lie has the peer of a victim say something that no honest peer says.
 func lie(liar *worker, records ...record) {
-	c := liar.peers[0].comm
+	c := liar.peers.Get(0).conn
 	for _, r := range records {
 		c.control.put(r)
 	}
-	_, _ = c.control.flush()
+	c.control.flush()
 }
 
 // TestLies: a peer that breaks the protocol is cut off: Poll returns ErrCorrupt once,
@@ -62,7 +64,7 @@ func TestLies(t *testing.T) {
 	chunk := record{kind: recordChunk, index: 0, size: 100, total: 100}
 	with := func(r record, change func(*record)) record { change(&r); return r }
 	for what, records := range map[string][]record{
-		"a kind that there is not":        {{kind: 99}},
+		"an unknown kind":                 {{kind: 99}},
 		"no kind":                         {{}},
 		"a credit out of turn":            {{kind: recordCredit, index: 5}},
 		"a credit beyond the ring":        {{kind: recordCredit}},
@@ -96,7 +98,7 @@ func TestLies(t *testing.T) {
 			}
 			lie(liar, records...)
 			if what == "a message that ends in two" {
-				_, err := sendBytes(liar.peers[0].comm.lanes[0].fd, make([]byte, 200))
+				_, err := sock.SendBytes(liar.peers.Get(0).conn.lanes[0].FD, make([]byte, 200))
 				require.NoError(t, err)
 			}
 			events := make([]transport.Event, 4)
@@ -129,22 +131,26 @@ func TestLies(t *testing.T) {
 // read is refused before there is no room for more credits.
 func TestCreditsThatNobodyTakes(t *testing.T) {
 	s := testSettings(t, nil)
-	in, err := newPool(s.request, 1)
+	in, err := bounce.NewPages(s.request, 1)
 	require.NoError(t, err)
-	c := newComm(s, in, &unpacking{unpacker: &hostUnpacker{}}, 0, &counts{})
+	u, err := bounce.NewSlots(in, bounce.NewHost(0))
+	require.NoError(t, err)
+	c := newConn(s, in, u, 0, &counters{})
 	for i := range uint64(10_000) {
-		if _, err = c.irecv(buffer{}, i); err != nil {
+		if err = c.postReceive(bounce.Buffer{}, i); err != nil {
 			break
 		}
-		require.NoError(t, c.accept(&record{kind: recordChunk, index: uint16(i % requests), tag: i}))
-		require.NoError(t, c.progressReceives())
-		require.True(t, c.doneReceive())
-		require.NoError(t, c.consumed(i))
+		require.NoError(t, c.handle(&record{kind: recordChunk, index: uint16(i % requests), tag: i}))
+		require.NoError(t, c.receiveChunks())
+		number, _, ok, err := c.consume()
+		require.NoError(t, err)
+		require.True(t, ok)
+		require.Equal(t, i, number)
 	}
 	require.ErrorIs(t, err, transport.ErrCorrupt)
-	require.ErrorIs(t, c.progress(), transport.ErrCorrupt, "the comm is over")
+	require.ErrorIs(t, c.err, transport.ErrCorrupt, "the connection is over")
 	require.True(t, c.settle(true))
-	require.NoError(t, in.close())
+	require.NoError(t, in.Close())
 }
 
 // TestFarewellIsNoLie: one that closes is lost, and did nothing wrong.
@@ -172,10 +178,10 @@ func TestStrangers(t *testing.T) {
 	w := opened.(*worker)
 	a, err := w.settings.decodeAddress(w.Address())
 	require.NoError(t, err)
-	stranger := make([]byte, nonceSize)
-	_, _ = rand.Read(stranger)
-	door := netip.AddrPortFrom(a.At.Addr(), a.DataPort)
-	data := hello{caller: [nonceSize]byte(stranger), use: 1}
+	var stranger nonce
+	_, _ = rand.Read(stranger[:])
+	dataAddress := netip.AddrPortFrom(a.At.Addr(), a.DataPort)
+	data := hello{from: stranger, use: 1}
 	hellos := map[string][]byte{
 		"for a data socket": data.encode(w.nonce),
 		"nothing":           nil,
@@ -184,9 +190,9 @@ func TestStrangers(t *testing.T) {
 		"for another":       greeting(w.nonce, stranger),
 		"and goes at once":  greeting(stranger, w.nonce),
 	}
-	fds := []int{dialledTo(t, w, door, nil), dialledTo(t, w, door, greeting(stranger, w.nonce, 1, 2, 3))}
+	fds := []int{dialledTo(t, w, dataAddress, nil), dialledTo(t, w, dataAddress, greeting(stranger, w.nonce, 1, 2, 3))}
 	for what, hello := range hellos {
-		fd, err := w.settings.dial(a.At)
+		fd, err := w.settings.sock.Dial(a.At)
 		require.NoError(t, err)
 		eventually(t, "a stranger's hello", func() bool {
 			if len(hello) > 0 {
@@ -206,14 +212,14 @@ func TestStrangers(t *testing.T) {
 		eventually(t, "a stranger to be dropped", func() bool {
 			_, err := w.Poll(nil)
 			require.NoError(t, err)
-			return peek(fd) != nil
+			return sock.Peek(fd) != nil
 		})
 	}
-	require.NoError(t, closeAll(fds))
+	require.NoError(t, sock.CloseAll(fds))
 	eventually(t, "nobody to be left", func() bool {
 		_, err := w.Poll(nil)
 		require.NoError(t, err)
-		return len(w.arrivals)+len(w.unclaimed) == 0
+		return len(w.arrivals)+len(w.dataSockets) == 0
 	})
 }
 
@@ -225,7 +231,7 @@ func TestHalfConnected(t *testing.T) {
 		n, err := w.Poll(make([]transport.Event, 1))
 		require.NoError(t, err)
 		require.Zero(t, n)
-		return w.peers[0].sockets[0] >= 0
+		return w.peers.Get(0).sockets[0] >= 0
 	})
 	require.NoError(t, unix.Close(fd))
 	untilLost(t, w)
@@ -259,52 +265,53 @@ func FuzzControl(f *testing.F) {
 	seed(record{kind: recordChunk, size: 4096, total: 8192}, record{kind: recordChunk, offset: 4096, size: 4096, total: 8192})
 	f.Fuzz(func(t *testing.T, said []byte) {
 		s := testSettings(t, map[string]string{"chunk": "4KiB", "request": "8KiB"})
-		in, err := newPool(s.request, 1)
+		in, err := bounce.NewPages(s.request, 1)
 		require.NoError(t, err)
-		u := &unpacking{unpacker: &hostUnpacker{}}
-		c := newComm(s, in, u, 4, &counts{})
+		u, err := bounce.NewSlots(in, bounce.NewHost(0))
+		require.NoError(t, err)
+		c := newConn(s, in, u, 4, &counters{})
 		destination := make([]byte, requests*s.request)
 		for i := range requests {
-			_, err := c.irecv(buffer{host: destination[i*s.request:][:s.request], size: s.request}, uint64(i))
+			err := c.postReceive(bounce.Buffer{Host: destination[i*s.request:][:s.request], Size: s.request}, uint64(i))
 			require.NoError(t, err)
 		}
 		for len(said) >= recordSize {
 			var r record
 			r.get(said)
 			said = said[recordSize:]
-			if c.accept(&r) != nil {
+			if c.handle(&r) != nil {
 				break
 			}
-			require.LessOrEqual(t, c.creditCount-c.sendActive, uint64(requests))
-			require.LessOrEqual(t, c.receiveAnnounced, c.receivePosted)
-			require.LessOrEqual(t, c.receiveBegun, c.receiveAnnounced+1)
-			require.NoError(t, c.progressReceivesWithoutSockets())
+			require.LessOrEqual(t, c.credited-c.sendCut, uint64(requests))
+			require.LessOrEqual(t, c.receiveBegun, c.receivePosted)
+			require.LessOrEqual(t, c.receiveReserved, c.receiveBegun)
+			require.NoError(t, c.receiveWithoutLanes())
 		}
 		c.err = errProtocol
 		require.True(t, c.settle(true))
-		require.Equal(t, cap(in.free), in.unclaimed)
-		require.NoError(t, in.close())
+		requireAllPages(t, in, s)
+		require.NoError(t, in.Close())
 	})
 }
 
-// progressReceivesWithoutSockets is progressReceives without data sockets.
-func (c *comm) progressReceivesWithoutSockets() error {
+// receiveWithoutLanes is receiveChunks without lanes.
+func (c *conn) receiveWithoutLanes() error {
 	lanes := c.lanes
 	c.lanes = nil
 	defer func() { c.lanes = lanes }()
-	return c.progressReceives()
+	return c.receiveChunks()
 }
 
 // FuzzHello: only a hello for this worker is one.
 func FuzzHello(f *testing.F) {
-	called := make([]byte, nonceSize)
-	honest := hello{caller: [nonceSize]byte{7}, use: useControl, ports: [maxSockets]uint16{40000, 40001, maxSockets - 1: maxPort}}
-	f.Add(honest.encode(called))
-	f.Add(honest.encode(called)[1:])
+	var to nonce
+	honest := hello{from: nonce{7}, use: useControl, ports: [maxSockets]uint16{40000, 40001, maxSockets - 1: maxPort}}
+	f.Add(honest.encode(to))
+	f.Add(honest.encode(to)[1:])
 	f.Fuzz(func(t *testing.T, said []byte) {
-		h, ok := decodeHello(said, called)
+		h, ok := decodeHello(said, to)
 		if ok {
-			again := h.encode(called)
+			again := h.encode(to)
 			require.Equal(t, again[:helloUse+1], said[:helloUse+1])
 			require.Equal(t, again[helloPorts:], said[helloPorts:])
 		}

@@ -12,7 +12,7 @@ import (
 
 var _ transport.Microbenchmarker = Driver{}
 
-// microbenchmark is a measurement, as the options have it but for one thing.
+// microbenchmark is a measurement with the options of the user, changed in one way.
 type microbenchmark struct {
 	name   string
 	change func(*settings)
@@ -25,7 +25,7 @@ var microbenchmarks = []microbenchmark{
 	{name: "stream-one-request", change: func(s *settings) { s.sendWindow, s.receiveWindow = 1, 1 }},
 }
 
-// microRaw is the floor: the same sockets and source, without the transport.
+// microRaw is the floor: the same sockets and source without the transport.
 const microRaw = "raw-stream"
 
 // Microbenchmarks implements [transport.Microbenchmarker].
@@ -36,13 +36,10 @@ func (Driver) Microbenchmarks() (names []string) {
 	return names
 }
 
-// Microbenchmark implements [transport.Microbenchmarker]: streams of requests between
-// two threads, in the options' mode, and without the transport.
+// Microbenchmark implements [transport.Microbenchmarker]: it streams requests between two
+// threads in the mode of the options, and bytes without the transport.
 func (Driver) Microbenchmark(ctx context.Context, options transport.Values, wanted func(string) bool, d time.Duration, report func(transport.Measurement) error) error {
-	if err := measure(ctx, options, wanted, d, report); err != nil {
-		return transport.NewOpError(name, "micro", err)
-	}
-	return nil
+	return name.Error("micro", measure(ctx, options, wanted, d, report))
 }
 
 func measure(ctx context.Context, options transport.Values, wanted func(string) bool, d time.Duration, report func(transport.Measurement) error) (err error) {
@@ -85,7 +82,7 @@ func (m microbenchmark) run(ctx context.Context, s settings, source []byte, d ti
 		return result, err
 	}
 	m.change(&s)
-	r, err := stream(ctx, &s, source, d)
+	r, err := bulkTransfer(ctx, &s, source, d)
 	if err != nil {
 		return result, err
 	}

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"transportbench/core/transport"
+	"transportbench/plugins/tcpx/internal/sock"
 )
 
 // hostOf is an address of the loopback device that this process alone uses, so that ports
@@ -41,17 +42,45 @@ func newTestWorker(t *testing.T, tr transport.Transport, index int) *worker {
 	return w.(*worker)
 }
 
-// ends are the ports of both ends of a socket, the one that listened first.
-func ends(t *testing.T, fd int, dialled bool) (listened, other uint16) {
+// peerOf returns the address of the far end of an IPv4 socket.
+func peerOf(t *testing.T, fd int) *unix.SockaddrInet4 {
 	t.Helper()
-	own, err := ownPort(fd)
-	require.NoError(t, err)
 	far, err := unix.Getpeername(fd)
 	require.NoError(t, err)
-	if dialled {
-		return addrPort(far).Port(), own
+	return far.(*unix.SockaddrInet4)
+}
+
+// bound returns a socket with a port of its own that is not connected, and the port.
+func bound(t *testing.T, w *worker) (fd int, port uint16) {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	require.NoError(t, err)
+	require.NoError(t, unix.Bind(fd, &unix.SockaddrInet4{Addr: w.settings.sock.Address.As4()}))
+	port, err = sock.LocalPort(fd)
+	require.NoError(t, err)
+	return fd, port
+}
+
+// dialData connects a bound socket to the port for data sockets.
+func dialData(t *testing.T, w *worker, fd int) {
+	t.Helper()
+	a, err := w.settings.decodeAddress(w.Address())
+	require.NoError(t, err)
+	if err := unix.Connect(fd, &unix.SockaddrInet4{Addr: a.At.Addr().As4(), Port: int(a.DataPort)}); err != unix.EINPROGRESS {
+		require.NoError(t, err)
 	}
-	return own, addrPort(far).Port()
+}
+
+// ends returns the ports of both ends of a socket, that of the listening side first.
+func ends(t *testing.T, fd int, dialled bool) (listened, other uint16) {
+	t.Helper()
+	own, err := sock.LocalPort(fd)
+	require.NoError(t, err)
+	far := peerOf(t, fd)
+	if dialled {
+		return uint16(far.Port), own
+	}
+	return own, uint16(far.Port)
 }
 
 // TestDataPort: of two hosts whose data sockets have the same fixed port, these and no
@@ -64,28 +93,26 @@ func TestDataPort(t *testing.T) {
 			a, b := newTestWorker(t, one, i), newTestWorker(t, two, i)
 			meet(t, a, b)
 			for _, w := range []*worker{a, b} {
-				dialled := slices.Compare(w.nonce, w.peers[0].address.Nonce) < 0
-				c := w.peers[0].comm
+				dialled := slices.Compare(w.nonce[:], w.peers.Get(0).address.Nonce) < 0
+				c := w.peers.Get(0).conn
 				listened, other := ends(t, c.control.fd, dialled)
 				require.NotContains(t, []uint16{testPort, testPort + 1}, listened)
 				require.NotContains(t, []uint16{testPort, testPort + 1}, other)
 				for lane := range c.lanes {
-					listened, other := ends(t, c.lanes[lane].fd, dialled)
+					listened, other := ends(t, c.lanes[lane].FD, dialled)
 					require.Equal(t, uint16(testPort+i), listened)
 					require.NotContains(t, []uint16{testPort, testPort + 1}, other)
-					info, err := unix.GetsockoptTCPInfo(c.lanes[lane].fd, unix.IPPROTO_TCP, unix.TCP_INFO)
+					info, err := unix.GetsockoptTCPInfo(c.lanes[lane].FD, unix.IPPROTO_TCP, unix.TCP_INFO)
 					require.NoError(t, err)
 					require.Zero(t, info.Bytes_received, "before there is a message")
 				}
 			}
 			// The lanes have the same order on both sides.
-			for lane := range a.peers[0].comm.lanes {
-				near, far := a.peers[0].comm.lanes[lane].fd, b.peers[0].comm.lanes[lane].fd
+			for lane := range a.peers.Get(0).conn.lanes {
+				near, far := a.peers.Get(0).conn.lanes[lane].FD, b.peers.Get(0).conn.lanes[lane].FD
 				own, err := unix.Getsockname(near)
 				require.NoError(t, err)
-				peer, err := unix.Getpeername(far)
-				require.NoError(t, err)
-				require.Equal(t, addrPort(own), addrPort(peer))
+				require.Equal(t, own, unix.Sockaddr(peerOf(t, far)))
 			}
 			oneCall(t, a, b, 1<<20)
 		}
@@ -123,60 +150,49 @@ func TestDataPortRange(t *testing.T) {
 	require.NoError(t, err)
 	s, err := resolve(transport.Config{Workers: 2, Options: values})
 	require.NoError(t, err)
-	require.Equal(t, uint16(65535), s.dataPortOf(1))
+	require.Equal(t, 65534, s.dataPort)
 	_, err = resolve(transport.Config{Workers: 3, Options: values})
 	var wrong *transport.OptionError
 	require.ErrorAs(t, err, &wrong)
 	require.Equal(t, "data-port", wrong.Option)
 	require.Contains(t, wrong.Problem, "use 65533 or less")
-	require.Zero(t, testSettings(t, nil).dataPortOf(5), "any")
 }
 
 // TestSteeringNeedsAPort: a NIC's rule is for a port that is known.
 func TestSteeringNeedsAPort(t *testing.T) {
 	options := map[string]string{"interface": "eth7", "address": "::1"}
-	err := testSettings(t, options).checkSteering()
+	err := checkSteering(testSettings(t, options))
 	require.ErrorIs(t, err, transport.ErrUnavailable)
-	require.ErrorContains(t, err, "set data-port=5201, say, and then ethtool -N eth7 flow-type tcp6 dst-port PORT queue N")
+	require.ErrorContains(t, err, "set data-port=5201, for example, and then ethtool -N eth7 flow-type tcp6 dst-port PORT queue N")
 	options["data-port"], options["queue"] = "5300", "15"
 	s := testSettings(t, options)
-	require.NoError(t, s.checkSteering())
+	require.NoError(t, checkSteering(s))
 	require.Equal(t, "ethtool -N eth7 flow-type tcp6 dst-port 5300 queue 15, and again with src-port", s.steering())
 }
 
-// TestClaims: data sockets find their places by the ports that the hello tells, whether
-// they come before it or after it. Those of nobody are dropped, and so are those of a
-// control socket that goes before its peer is known.
-func TestClaims(t *testing.T) {
-	first := make([]byte, nonceSize)
+// TestMatchData: data sockets are matched by the ports in the hello, whether they come
+// before it or after it.
+func TestMatchData(t *testing.T) {
+	var first nonce
 	for name, before := range map[string]int{"data sockets first": 2, "the hello first": 0, "the hello in between": 1} {
 		t.Run(name, func(t *testing.T) {
 			w, _ := alone(t, map[string]string{"sockets": "2", "timeout": "1h"})
-			a, err := w.settings.decodeAddress(w.Address())
-			require.NoError(t, err)
-			door := netip.AddrPortFrom(a.At.Addr(), a.DataPort)
 			var fds []int
 			var ports []uint16
 			for range 2 { // a port is known before anything was sent from it
-				fd, err := w.settings.newSocket()
-				require.NoError(t, err)
-				require.NoError(t, unix.Bind(fd, socketAddress(netip.AddrPortFrom(w.settings.address, 0))))
-				port, err := ownPort(fd)
-				require.NoError(t, err)
+				fd, port := bound(t, w)
 				fds, ports = append(fds, fd), append(ports, port)
 			}
 			connect := func(fds []int) {
 				for _, fd := range fds {
-					if err := unix.Connect(fd, socketAddress(door)); err != unix.EINPROGRESS {
-						require.NoError(t, err)
-					}
+					dialData(t, w, fd)
 				}
 			}
 			connect(fds[:before])
 			eventually(t, "those to wait", func() bool {
 				_, err := w.Poll(nil)
 				require.NoError(t, err)
-				return len(w.unclaimed) == before
+				return len(w.dataSockets) == before
 			})
 			fds = append(fds, dialled(t, w, greeting(first, w.nonce, ports[1], ports[0])))
 			connect(fds[before:2])
@@ -184,60 +200,54 @@ func TestClaims(t *testing.T) {
 			eventually(t, "the connection", func() bool {
 				_, err := w.Poll(nil)
 				require.NoError(t, err)
-				return w.peers[0].state == up
+				return w.peers.Get(0).state == up
 			})
-			for i := range w.peers[0].comm.lanes {
-				_, port := ends(t, w.peers[0].comm.lanes[i].fd, false)
+			for i := range w.peers.Get(0).conn.lanes {
+				_, port := ends(t, w.peers.Get(0).conn.lanes[i].FD, false)
 				lanes = append(lanes, port)
 			}
 			require.Equal(t, []uint16{ports[1], ports[0]}, lanes)
-			require.Empty(t, w.unclaimed)
-			require.NoError(t, closeAll(fds))
+			require.Empty(t, w.dataSockets)
+			require.NoError(t, sock.CloseAll(fds))
 		})
 	}
 }
 
-// TestClaimsOfWhoIsNotKnownYet: data sockets of a peer that Connect has not told of wait
-// with their control socket, longer than those of strangers, and go when it goes.
-func TestClaimsOfWhoIsNotKnownYet(t *testing.T) {
+// TestMatchDataBeforeConnect: data sockets of a peer that is not connected yet wait with
+// their control socket, longer than those of strangers, and are closed with it.
+func TestMatchDataBeforeConnect(t *testing.T) {
 	w, _ := alone(t, nil)
 	a, err := w.settings.decodeAddress(w.Address())
 	require.NoError(t, err)
-	door := netip.AddrPortFrom(a.At.Addr(), a.DataPort)
-	later := slices.Repeat([]byte{1}, nonceSize)
-	data, err := w.settings.newSocket()
-	require.NoError(t, err)
-	require.NoError(t, unix.Bind(data, socketAddress(netip.AddrPortFrom(w.settings.address, 0))))
-	port, err := ownPort(data)
-	require.NoError(t, err)
+	dataAddress := netip.AddrPortFrom(a.At.Addr(), a.DataPort)
+	later := nonce{1}
+	data, port := bound(t, w)
 	control := dialled(t, w, greeting(later, w.nonce, port))
 	eventually(t, "the hello", func() bool {
 		_, err := w.Poll(nil)
 		require.NoError(t, err)
-		return len(w.arrivals) == 1 && w.arrivals[0].have == helloSize
+		return len(w.arrivals) == 1 && w.arrivals[0].filled == helloSize
 	})
-	if err := unix.Connect(data, socketAddress(door)); err != unix.EINPROGRESS {
-		require.NoError(t, err)
-	}
-	stranger := dialledTo(t, w, door, nil)
+	dialData(t, w, data)
+	stranger := dialledTo(t, w, dataAddress, nil)
 	eventually(t, "both data sockets", func() bool {
 		_, err := w.Poll(nil)
 		require.NoError(t, err)
-		return len(w.unclaimed) == 2
+		return len(w.dataSockets) == 2
 	})
-	w.settings.timeout = 0
+	w.settings.sock.Timeout = 0
 	eventually(t, "the stranger to be dropped", func() bool {
 		_, err := w.Poll(nil)
 		require.NoError(t, err)
-		return peek(stranger) != nil
+		return sock.Peek(stranger) != nil
 	})
-	require.Len(t, w.unclaimed, 1)
-	require.NoError(t, peek(data))
+	require.Len(t, w.dataSockets, 1)
+	require.NoError(t, sock.Peek(data))
 	require.NoError(t, unix.Close(control))
 	eventually(t, "the other one to be dropped", func() bool {
 		_, err := w.Poll(nil)
 		require.NoError(t, err)
-		return peek(data) != nil && len(w.unclaimed)+len(w.arrivals) == 0
+		return sock.Peek(data) != nil && len(w.dataSockets)+len(w.arrivals) == 0
 	})
-	require.NoError(t, closeAll([]int{data, stranger}))
+	require.NoError(t, sock.CloseAll([]int{data, stranger}))
 }

@@ -3,40 +3,33 @@ package tcpx
 import (
 	"context"
 	"errors"
-	"fmt"
 	"runtime"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"transportbench/core/transport"
+	"transportbench/plugins/tcpx/internal/sock"
 )
 
 var _ transport.Prober = (*worker)(nil)
 
-// Probe implements [transport.Prober], on sockets of its own: as many as a connection
-// has for data, with the same settings. Round trips take half of the time, and a
-// stream from a source of the footprint that the options ask for the other half.
-func (w *worker) Probe(ctx context.Context, id transport.PeerID, initiate bool, d time.Duration) (reading transport.Floor, err error) {
-	if w.closed {
-		return reading, opError("probe", id, transport.ErrClosed)
-	}
-	if int(id) >= len(w.peers) || w.peers[id] == nil || w.peers[id].state == lost {
-		return reading, opError("probe", id, transport.ErrPeerDown)
-	}
-	p := w.peers[id]
-	if initiate {
-		reading, err = p.lead(ctx, d)
-	} else {
-		err = p.follow(ctx)
-	}
-	if err == nil {
-		return reading, nil
-	}
-	if ctx.Err() != nil {
-		err = context.Cause(ctx)
-	}
-	return transport.Floor{}, opError("probe", id, fmt.Errorf("the peer does not take part: %w", err))
+// Probe implements [transport.Prober]. It uses sockets of its own: as many as a connection
+// has for data, with the same settings. Half of the time it measures round trips, and half
+// a stream from the source that the option source asks for.
+func (w *worker) Probe(ctx context.Context, id transport.PeerID, initiate bool, d time.Duration) (transport.Floor, error) {
+	p := w.peers.Get(id)
+	return name.Probe(id, w.closed, p != nil && p.state != lost, func() (reading transport.Floor, err error) {
+		if initiate {
+			reading, err = p.lead(ctx, d)
+		} else {
+			err = p.follow(ctx)
+		}
+		if err != nil && ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return reading, err
+	})
 }
 
 // lead dials the sockets and measures.
@@ -50,15 +43,15 @@ func (p *peer) lead(ctx context.Context, d time.Duration) (reading transport.Flo
 		}
 	}
 	var fds []int
-	defer func() { err = errors.Join(err, closeAll(fds)) }()
+	defer func() { err = errors.Join(err, sock.CloseAll(fds)) }()
 	for i := range s.sockets {
-		fd, err := s.dial(p.address.At)
+		fd, err := s.sock.Dial(p.address.At)
 		if err != nil {
 			return reading, err
 		}
 		fds = append(fds, fd)
-		h := hello{caller: [nonceSize]byte(w.nonce), use: uint8(useProbe - i)}
-		if err := rawExchange(stopped, fd, h.encode(p.address.Nonce), sendHello); err != nil {
+		h := hello{from: w.nonce, use: uint8(useProbe - i)}
+		if err := rawExchange(stopped, fd, h.encode(nonce(p.address.Nonce)), sendHello); err != nil {
 			return reading, err
 		}
 	}
@@ -66,41 +59,41 @@ func (p *peer) lead(ctx context.Context, d time.Duration) (reading transport.Flo
 	return f.Floor, err
 }
 
-// sendHello is sendBytes on a socket that may not be connected yet.
+// sendHello is sock.SendBytes on a socket that may not be connected yet.
 func sendHello(fd int, b []byte) (int, error) {
-	n, err := sendBytes(fd, b)
+	n, err := sock.SendBytes(fd, b)
 	if err == unix.ENOTCONN {
 		err = nil
 	}
 	return n, err
 }
 
-// follow waits for the sockets and answers. Those of a probe that was given up have
-// ended, and new ones take their place.
+// follow waits for the sockets and answers. If the peer gave a probe up, its sockets have
+// ended, and follow waits for new ones.
 func (p *peer) follow(ctx context.Context) error {
 	stopped, release := stoppedBy(ctx)
 	defer release()
 	for spins := 0; ; {
 		for !p.allProbes() {
 			p.w.connect()
-			if err := rest(stopped, &spins, true); err != nil {
+			if err := yieldWhenIdle(stopped, &spins, true); err != nil {
 				return err
 			}
 			runtime.Gosched()
 		}
 		_, err := rawFollow(ctx, p.probes, p.w.settings)
 		p.dropProbes()
-		if err != errSocketClosed && !errors.Is(err, unix.ECONNRESET) && !errors.Is(err, unix.EPIPE) {
+		if err != sock.ErrClosed && !errors.Is(err, unix.ECONNRESET) && !errors.Is(err, unix.EPIPE) {
 			return err
 		}
 	}
 }
 
-// allProbes says whether all sockets of a probe are there.
+// allProbes reports whether all sockets of a probe have come.
 func (p *peer) allProbes() bool {
 	all := true
 	for i, fd := range p.probes {
-		if fd >= 0 && peek(fd) != nil {
+		if fd >= 0 && sock.Peek(fd) != nil {
 			_ = unix.Close(fd)
 			p.probes[i] = -1
 		}
@@ -109,6 +102,7 @@ func (p *peer) allProbes() bool {
 	return all
 }
 
+// dropProbes closes the sockets of a probe.
 func (p *peer) dropProbes() {
 	for i, fd := range p.probes {
 		if fd >= 0 {

@@ -136,11 +136,10 @@ func TestKilledProcess(t *testing.T) {
 			_, err = w.Post(call)
 			require.ErrorIs(t, err, transport.ErrPeerDown)
 			eventually(t, "helpers to let go", func() bool { w.settle(); return len(w.settling) == 0 })
-			pages := w.intake.(*pool)
-			require.Equal(t, cap(pages.free), pages.unclaimed, "bounce pages")
-			require.Equal(t, -1, w.peers[0].comm.control.fd, "the control socket")
-			for i := range w.peers[0].comm.lanes {
-				require.Equal(t, -1, w.peers[0].comm.lanes[i].fd, "data socket %d", i)
+			requireAllPages(t, w.memory, w.settings)
+			require.Equal(t, -1, w.peers.Get(0).conn.control.fd, "the control socket")
+			for i := range w.peers.Get(0).conn.lanes {
+				require.Equal(t, -1, w.peers.Get(0).conn.lanes[i].FD, "data socket %d", i)
 			}
 		})
 	}

@@ -11,13 +11,14 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"transportbench/core/fabric/floor"
 	"transportbench/core/transport"
-
-	"golang.org/x/sys/unix"
+	"transportbench/plugins/tcpx/internal/sock"
 )
 
-// The floor: the same sockets and the same source, and nothing else. One side sends
+// The floor uses the same sockets and the same source, and nothing else. One side sends
 // chunks over the sockets in turn; the other reads them all into one buffer.
 
 // rawMessage is the size of a ping in bytes: one number.
@@ -31,7 +32,7 @@ func rawExchange(stopped *atomic.Bool, fd int, b []byte, do func(int, []byte) (i
 			return err
 		}
 		b = b[n:]
-		if err := rest(stopped, &spins, n == 0); err != nil {
+		if err := yieldWhenIdle(stopped, &spins, n == 0); err != nil {
 			return err
 		}
 	}
@@ -47,17 +48,17 @@ type rawPingPong struct {
 }
 
 func newRawPingPong(stopped *atomic.Bool, fd int) *floor.PingPong {
-	return &floor.PingPong{Name: "raw TCP ping-pong", Medium: &rawPingPong{stopped: stopped, fd: fd}, YieldAfter: spinsBeforeRest}
+	return &floor.PingPong{Name: "raw TCP ping-pong", Medium: &rawPingPong{stopped: stopped, fd: fd}, YieldAfter: spinsBeforeYield}
 }
 
 func (m *rawPingPong) Post(number uint64) error {
 	var b [rawMessage]byte
 	binary.LittleEndian.PutUint64(b[:], number)
-	return rawExchange(m.stopped, m.fd, b[:], sendBytes)
+	return rawExchange(m.stopped, m.fd, b[:], sock.SendBytes)
 }
 
 func (m *rawPingPong) Take() (number uint64, ok bool, err error) {
-	n, err := receiveBytes(m.fd, m.in[m.filled:])
+	n, err := sock.ReceiveBytes(m.fd, m.in[m.filled:])
 	if m.filled += n; err != nil || m.filled < rawMessage {
 		return 0, false, err
 	}
@@ -76,7 +77,7 @@ func stoppedBy(ctx context.Context) (stopped *atomic.Bool, release func() bool) 
 func rawSend(stopped *atomic.Bool, fds []int, s *settings, source []byte, d time.Duration) (bytes int, err error) {
 	type sending struct{ left []byte }
 	lanes := make([]sending, len(fds))
-	parts := s.walkChunks(source)
+	parts := s.parts(source, s.chunk)
 	start := time.Now()
 	spins := 0
 	for ending, open := false, len(fds); open > 0; {
@@ -97,7 +98,7 @@ func rawSend(stopped *atomic.Bool, fds []int, s *settings, source []byte, d time
 				}
 				l.left = parts()
 			}
-			n, err := sendBytes(fd, l.left)
+			n, err := sock.SendBytes(fd, l.left)
 			if err != nil {
 				return bytes, err
 			}
@@ -105,18 +106,11 @@ func rawSend(stopped *atomic.Bool, fds []int, s *settings, source []byte, d time
 			bytes += n
 			moved = moved || n > 0
 		}
-		if err := rest(stopped, &spins, !moved); err != nil {
+		if err := yieldWhenIdle(stopped, &spins, !moved); err != nil {
 			return bytes, err
 		}
 	}
 	return bytes, nil
-}
-
-// walkChunks is walk by chunks.
-func (s *settings) walkChunks(source []byte) func() []byte {
-	byChunk := *s
-	byChunk.request = s.chunk
-	return byChunk.walk(source)
 }
 
 // rawReceive reads what comes over the sockets, until all have ended.
@@ -129,9 +123,9 @@ func rawReceive(stopped *atomic.Bool, fds []int, buffer []byte) (bytes int, err 
 			if ended[i] {
 				continue
 			}
-			n, err := receiveBytes(fd, buffer)
+			n, err := sock.ReceiveBytes(fd, buffer)
 			switch {
-			case err == errSocketClosed:
+			case err == sock.ErrClosed:
 				ended[i] = true
 				open--
 			case err != nil:
@@ -140,7 +134,7 @@ func rawReceive(stopped *atomic.Bool, fds []int, buffer []byte) (bytes int, err 
 			bytes += n
 			moved = moved || n > 0
 		}
-		if err := rest(stopped, &spins, !moved); err != nil {
+		if err := yieldWhenIdle(stopped, &spins, !moved); err != nil {
 			return bytes, err
 		}
 	}
@@ -170,7 +164,7 @@ func rawLead(ctx context.Context, fds []int, s *settings, source []byte, d time.
 	}
 	f.sender = threadTime() - before
 	var total [rawMessage]byte
-	if err := rawExchange(stopped, fds[0], total[:], receiveBytes); err != nil {
+	if err := rawExchange(stopped, fds[0], total[:], sock.ReceiveBytes); err != nil {
 		return f, err
 	}
 	if got := binary.LittleEndian.Uint64(total[:]); got != uint64(f.bytes) {
@@ -195,16 +189,16 @@ func rawFollow(ctx context.Context, fds []int, s *settings) (processor time.Dura
 	processor = threadTime() - before
 	var total [rawMessage]byte
 	binary.LittleEndian.PutUint64(total[:], uint64(bytes))
-	return processor, rawExchange(stopped, fds[0], total[:], sendBytes)
+	return processor, rawExchange(stopped, fds[0], total[:], sock.SendBytes)
 }
 
 // rawStream is the floor between two threads of this process.
 func rawStream(ctx context.Context, s *settings, source []byte, d time.Duration) (f rawFloor, err error) {
-	near, far, err := s.connectedPair(s.sockets)
+	near, far, err := s.sock.Pairs(s.sockets)
 	if err != nil {
 		return f, err
 	}
-	defer func() { err = errors.Join(err, closeAll(near), closeAll(far)) }()
+	defer func() { err = errors.Join(err, sock.CloseAll(near), sock.CloseAll(far)) }()
 	both, stop := context.WithCancel(ctx)
 	defer stop()
 	var leadErr, followErr error

@@ -4,20 +4,19 @@ import "encoding/binary"
 
 // Kinds of control records.
 const (
-	// recordCredit: the sender of the record has posted the receive index, of size
-	// bytes, under tag; so many and no more may be sent for it.
+	// recordCredit: the sender of the record has posted receive index, of size bytes,
+	// under tag. The peer may send that much for it.
 	recordCredit = iota + 1
-	// recordChunk: size bytes of request index follow on a data socket, from offset
-	// on. The request has total bytes and this tag.
+	// recordChunk: size bytes of request index follow on a lane, from offset on. The
+	// request has total bytes and this tag.
 	recordChunk
-	// recordCall and recordReply: a message of size bytes comes next in the stream of
-	// bytes. offset is the call's number and tag counts messages.
+	// recordCall and recordReply: a message of size bytes is next in the stream. offset
+	// is the call's number, and tag counts messages.
 	recordCall
 	recordReply
-	// recordRefusal: the sender of the record has given the connection up for the
-	// reason in index.
+	// recordRefusal: the sender of the record ends the connection for the reason in index.
 	recordRefusal
-	// recordFarewell: the sender of the record closes.
+	// recordFarewell: the sender of the record closes the connection.
 	recordFarewell
 )
 
@@ -27,12 +26,9 @@ const (
 	refusalTruncated
 )
 
-// recordSize is the bytes of a control record, little-endian:
+// record is one control record. On the wire it has recordSize bytes, little-endian:
 //
 //	kind u8 | lane u8 | index u16 | size u32 | offset u32 | total u32 | tag u64
-const recordSize = 24
-
-// record is one control record.
 type record struct {
 	kind   uint8
 	lane   uint8
@@ -43,6 +39,11 @@ type record struct {
 	tag    uint64
 }
 
+const (
+	recordSize = 24
+	recordTag  = 16 // offset of the tag
+)
+
 func (r *record) put(b []byte) {
 	_ = b[recordSize-1]
 	b[0], b[1] = r.kind, r.lane
@@ -50,7 +51,7 @@ func (r *record) put(b []byte) {
 	binary.LittleEndian.PutUint32(b[4:], r.size)
 	binary.LittleEndian.PutUint32(b[8:], r.offset)
 	binary.LittleEndian.PutUint32(b[12:], r.total)
-	binary.LittleEndian.PutUint64(b[16:], r.tag)
+	binary.LittleEndian.PutUint64(b[recordTag:], r.tag)
 }
 
 func (r *record) get(b []byte) {
@@ -60,5 +61,5 @@ func (r *record) get(b []byte) {
 	r.size = binary.LittleEndian.Uint32(b[4:])
 	r.offset = binary.LittleEndian.Uint32(b[8:])
 	r.total = binary.LittleEndian.Uint32(b[12:])
-	r.tag = binary.LittleEndian.Uint64(b[16:])
+	r.tag = binary.LittleEndian.Uint64(b[recordTag:])
 }

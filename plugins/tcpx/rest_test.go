@@ -42,7 +42,7 @@ func TestPeersRest(t *testing.T) {
 			require.NoError(t, err)
 			require.Zero(t, n)
 		}
-		return a.peers[0].resting() && b.peers[0].resting()
+		return a.peers.Get(0).idle() && b.peers.Get(0).idle()
 	})
 }
 
@@ -58,7 +58,7 @@ func TestWaitWaits(t *testing.T) {
 			n, err := w.Poll(make([]transport.Event, 4))
 			require.NoError(t, err)
 			require.Zero(t, n)
-			list, now := w.peers[0].interests(nil)
+			list, now := w.peers.Get(0).interests(nil)
 			ready, err := unix.Poll(list, 0)
 			require.NoError(t, err)
 			quiet = quiet && !now && ready == 0

@@ -1,176 +1,101 @@
 package tcpx
 
-const (
-	// mostMoved bounds what one progress sends or receives, so that the rest of a
-	// thread's work gets its turn.
-	mostMoved = 1 << 20
-	// leastZeroCopy is the bytes from which on MSG_ZEROCOPY can pay.
-	leastZeroCopy = 16 << 10
+import (
+	"transportbench/plugins/tcpx/internal/clock"
+	"transportbench/plugins/tcpx/internal/sock"
 )
 
-// isend posts a send. The source must stay as it is until test says that it is done.
-func (c *comm) isend(source vector, tag uint64) (number uint64, err error) {
-	size := source.size()
+// postSend posts a send of the stream's bytes from position at on, which are in source or,
+// as far as they are borrowed, will be before Post returns. The memory must not change
+// until the send is freed.
+func (c *conn) postSend(source []byte, at, tag uint64) error {
+	size := len(source)
 	switch {
 	case c.err != nil:
-		return 0, c.err
+		return c.err
 	case c.sendPosted-c.sendFreed == requests:
-		return 0, errNoFreeRequest
+		return errNoFreeRequest
 	case size > c.settings.request:
-		return 0, errRequestSize
+		return errRequestSize
 	}
-	number = c.sendPosted
-	r := &c.sends[number%requests]
-	r.state, r.tag, r.source, r.size = posted, tag, source, size
+	r := &c.sends[c.sendPosted%requests]
+	r.tag, r.source, r.size, r.at = tag, source, size, at
 	r.assigned, r.written, r.lanes = 0, 0, 0
-	r.posted = clock()
+	r.posted = clock.Now()
 	c.stall.begin(c, r.posted)
 	c.sendPosted++
-	c.counts.sends++
-	c.counts.sendPeak = max(c.counts.sendPeak, c.sendPosted-c.sendFreed)
-	return number, nil
+	c.counters.sends++
+	c.counters.sendPeak = max(c.counters.sendPeak, c.sendPosted-c.sendFreed)
+	return nil
 }
 
-// testSend makes progress and says whether a send is done: all of its bytes are
-// acknowledged and its source can be used again. It takes the oldest one only.
-func (c *comm) testSend(number uint64) (done bool, err error) {
-	switch {
-	case number < c.sendFreed:
-		return false, errAlreadyConsumed
-	case number != c.sendFreed || number >= c.sendPosted:
-		return false, errNotOldest
-	}
-	if err := c.progress(); err != nil {
-		return false, err
-	}
-	return c.freeSend(), nil
-}
-
-// freeSend frees the oldest send if it is acknowledged.
-func (c *comm) freeSend() bool {
-	if c.sendFreed == c.sendPosted {
-		return false
-	}
-	r := &c.sends[c.sendFreed%requests]
-	if r.state != inactive || !c.acknowledged(r, c.sendFreed) {
-		return false
-	}
-	r.state, r.source = free, vector{}
-	c.sendFreed++
-	c.counts.sendNS += uint64(clock() - r.posted)
-	return true
-}
-
-// acknowledged says whether the peer has all of a send. A credit that is a window of
-// receives further on says so at no cost; else the sockets are asked, and may say so
-// late, since TCP delays acknowledgements.
-func (c *comm) acknowledged(r *sendRequest, number uint64) bool {
-	consumed := c.creditCount > number+c.window
-	if consumed && !c.zeroCopy {
-		return true
-	}
-	for i := range c.lanes {
-		if r.lanes&(1<<i) == 0 {
-			continue
-		}
-		l := &c.lanes[i]
-		if c.zeroCopy && int32(r.marks[i].notices-l.notices) > 0 {
-			if c.readNotices(l); int32(r.marks[i].notices-l.notices) > 0 {
-				return false
-			}
-		}
-		// Signed: of what a helper has sent and the comm has not seen, there can be more
-		// without an acknowledgement than there was before.
-		if !consumed && int64(l.position)-int64(unacknowledged(l.fd)) < int64(r.marks[i].position) {
-			return false
-		}
-	}
-	return true
-}
-
-// readNotices takes in the kernel's notices of zero-copy on a data socket.
-func (c *comm) readNotices(l *lane) {
-	if l.served == nil {
-		c.caller.readNotices(&l.wire)
-	} else {
-		l.notices = l.served.notices.Load()
-	}
-}
-
-// progressSends starts what has credit, makes tasks of it and sends.
-func (c *comm) progressSends() error {
-	for c.sendActive < c.sendPosted && c.sendActive < c.creditCount {
-		r, credit := &c.sends[c.sendActive%requests], &c.credits[c.sendActive%requests]
-		switch {
-		case r.tag != credit.tag:
-			return c.refuse(refusalTag, errTagMismatch)
-		case r.size > credit.size:
-			return c.refuse(refusalTruncated, errTruncated)
-		}
-		r.state = active
-		c.sendActive++
-	}
+// sendChunks makes chunks of requests that have credit and sends them, up to sock.MaxCall
+// bytes, so that the rest of the thread's work gets its turn.
+func (c *conn) sendChunks() error {
 	if c.sendFreed == c.sendPosted {
 		return nil
 	}
-	for c.moved = 0; c.moved < mostMoved; {
-		cut := c.cut()
-		if cut {
-			// The peer can take the bytes in only after it has the record.
-			if _, err := c.control.flush(); err != nil {
-				return err
-			}
-		}
-		sent, err := c.sendTasks()
+	for c.sentNow = 0; c.sentNow < sock.MaxCall; {
+		assigned, err := c.assignChunks()
 		if err != nil {
 			return err
 		}
-		if !sent && !cut {
-			break
+		if assigned {
+			c.control.flush() // the peer can receive the bytes only after the record
+		}
+		sent, err := c.sendLanes()
+		if err != nil {
+			return err
+		}
+		if !sent && !assigned {
+			return nil
 		}
 	}
 	return nil
 }
 
-// cut makes tasks of requests, as far as data sockets have room for tasks, and says
-// whether it made any.
-func (c *comm) cut() (made bool) {
-	for c.sendCut < c.sendActive {
-		r := &c.sends[c.sendCut%requests]
+// assignChunks cuts requests that have credit into chunks and assigns these to lanes that
+// have a free task. It reports whether it assigned any.
+func (c *conn) assignChunks() (assigned bool, err error) {
+	for c.sendCut < min(c.sendPosted, c.credited) {
+		r, credit := &c.sends[c.sendCut%requests], &c.credits[c.sendCut%requests]
+		switch {
+		case r.tag != credit.tag:
+			return assigned, c.refuse(refusalTag, errTagMismatch)
+		case r.size > credit.size:
+			return assigned, c.refuse(refusalTruncated, errTruncated)
+		}
 		for {
-			l := c.choose()
-			if l < 0 && r.size > 0 || c.control.room() < roomForCredits+recordSize {
-				return made
+			to := c.chooseLane()
+			if to < 0 && r.size > 0 || c.control.room() < roomForCredits+recordSize {
+				return assigned, nil
 			}
 			size := min(c.settings.chunk, r.size-r.assigned)
-			c.control.put(record{kind: recordChunk, lane: uint8(max(l, 0)), index: uint16(c.sendCut % requests),
+			c.control.put(record{kind: recordChunk, lane: uint8(max(to, 0)), index: uint16(c.sendCut % requests),
 				size: uint32(size), offset: uint32(r.assigned), total: uint32(r.size), tag: r.tag})
-			made = true
+			assigned = true
 			if size > 0 {
-				c.assign(l, r, size)
+				c.assign(to, r, size)
 			}
 			if r.assigned == r.size {
 				break
 			}
 		}
-		if r.size == 0 {
-			r.state = inactive
-		}
 		c.sendCut++
 	}
-	return made
+	return assigned, nil
 }
 
-// choose is the data socket for the next chunk, or -1 where none has room for it.
-func (c *comm) choose() int {
+// chooseLane returns the lane for the next chunk, or -1 if none has a free task.
+func (c *conn) chooseLane() int {
 	best := -1
 	for i := range c.lanes {
 		at := i
 		if !c.settings.leastLoaded {
-			at = (c.next + i) % len(c.lanes)
+			at = (c.nextLane + i) % len(c.lanes)
 		}
 		l := &c.lanes[at]
-		if l.count == laneTasks || best >= 0 && l.queued >= c.lanes[best].queued {
+		if l.taskCount == laneTasks || best >= 0 && l.queued >= c.lanes[best].queued {
 			continue
 		}
 		best = at
@@ -181,32 +106,33 @@ func (c *comm) choose() int {
 	return best
 }
 
-// assign gives a data socket the next chunk of a request.
-func (c *comm) assign(to int, r *sendRequest, size int) {
+// assign makes the next size bytes of a request a task of a lane.
+func (c *conn) assign(to int, r *sendRequest, size int) {
 	l := &c.lanes[to]
-	l.tasks[(l.first+l.count)%laneTasks] = sendTask{request: r, offset: r.assigned, size: size}
-	l.count++
+	l.tasks[(l.firstTask+l.taskCount)%laneTasks] = sendTask{request: r, offset: r.assigned, size: size}
+	l.taskCount++
 	l.queued += size
+	if l.handoff != nil {
+		l.handSend(c.helpers[to%len(c.helpers)], r.source[r.assigned:r.assigned+size])
+	}
 	r.assigned += size
 	r.lanes |= 1 << to
-	r.state = transmitting
-	c.next = (to + 1) % len(c.lanes)
-	c.counts.chunks++
-	if l.served != nil {
-		l.handSend(c.helpers[to%len(c.helpers)], &r.source, r.assigned-size, size)
-	}
+	c.nextLane = (to + 1) % len(c.lanes)
+	c.counters.chunks++
 }
 
-// sendTasks sends what data sockets have, or takes in what helpers have sent, and says
-// whether any bytes went.
-func (c *comm) sendTasks() (any bool, err error) {
+// sendLanes sends what the lanes' sockets take, or books what helpers have sent. It
+// reports whether any bytes went.
+func (c *conn) sendLanes() (any bool, err error) {
 	if c.helpers != nil {
 		return c.takeSent(), nil
 	}
 	for i := range c.lanes {
 		l := &c.lanes[i]
-		for l.count > 0 && c.moved < mostMoved {
-			n, err := c.sendTask(i, l)
+		for l.taskCount > 0 && c.sentNow < sock.MaxCall {
+			t := &l.tasks[l.firstTask]
+			first, second := c.sourceOf(t.request, t.offset+t.done, t.offset+t.size)
+			n, err := c.syscalls.Send(&l.Data, first, second)
 			if err != nil {
 				return any, err
 			}
@@ -214,42 +140,92 @@ func (c *comm) sendTasks() (any bool, err error) {
 				break
 			}
 			any = true
-			c.moved += n
+			c.bookSent(i, l, n)
 		}
 	}
 	return any, nil
 }
 
-// sendTask sends of a data socket's oldest task what the socket takes.
-func (c *comm) sendTask(index int, l *lane) (int, error) {
-	t := &l.tasks[l.first]
-	n, err := c.caller.send(&l.wire, &t.request.source, t.offset+t.done, t.size-t.done)
-	if n > 0 {
-		c.sent(index, l, n)
+// sourceOf returns the memory of a request from one offset to another, in two parts if
+// the end is borrowed.
+func (c *conn) sourceOf(r *sendRequest, from, to int) (first, second []byte) {
+	if end := r.at + uint64(to); c.borrowed != nil && end > c.borrowedAt {
+		middle := min(max(from, int(int64(c.borrowedAt-r.at))), to)
+		begin := r.at + uint64(middle) - c.borrowedAt
+		return r.source[from:middle], c.borrowed[begin : end-c.borrowedAt]
 	}
-	return n, err
+	return r.source[from:to], nil
 }
 
-// sent books bytes that a data socket has taken, of its oldest tasks.
-func (c *comm) sent(index int, l *lane, bytes int) {
-	c.counts.sentBytes += uint64(bytes)
+// bookSent books bytes that a lane's socket has taken, for its oldest tasks.
+func (c *conn) bookSent(index int, l *lane, bytes int) {
+	c.counters.sentBytes += uint64(bytes)
+	c.sentNow += bytes
 	l.position += uint64(bytes)
 	l.queued -= bytes
 	for bytes > 0 {
-		t := &l.tasks[l.first]
+		t := &l.tasks[l.firstTask]
 		r := t.request
 		n := min(bytes, t.size-t.done)
 		bytes -= n
 		t.done += n
 		r.written += n
-		r.marks[index] = laneMark{position: l.position - uint64(bytes), notices: l.sends}
-		if r.written == r.size {
-			r.state = inactive
-		}
+		r.marks[index] = laneMark{position: l.position - uint64(bytes), notices: l.Sends}
 		if t.done == t.size {
 			t.request = nil
-			l.first = (l.first + 1) % laneTasks
-			l.count--
+			l.firstTask = (l.firstTask + 1) % laneTasks
+			l.taskCount--
 		}
+	}
+}
+
+// freeSend frees the oldest send and reports whether it was acknowledged.
+func (c *conn) freeSend() bool {
+	if c.sendFreed == c.sendCut {
+		return false
+	}
+	r := &c.sends[c.sendFreed%requests]
+	if r.written < r.size || !c.acknowledged(r, c.sendFreed) {
+		return false
+	}
+	r.source = nil
+	c.sendFreed++
+	c.counters.sendNS += uint64(clock.Now() - r.posted)
+	return true
+}
+
+// acknowledged reports whether the peer has all of a send. A credit for a request that is
+// a window of receives later proves it at no cost, because the peer has consumed this one.
+// Without one the sockets are asked, which may know late: TCP delays acknowledgements.
+func (c *conn) acknowledged(r *sendRequest, number uint64) bool {
+	consumed := c.credited > number+c.peerWindow
+	if consumed && !c.zeroCopy {
+		return true
+	}
+	for i := range c.lanes {
+		if r.lanes&(1<<i) == 0 {
+			continue
+		}
+		l := &c.lanes[i]
+		if c.zeroCopy && int32(r.marks[i].notices-l.Notices) > 0 {
+			if c.readNotices(l); int32(r.marks[i].notices-l.Notices) > 0 {
+				return false
+			}
+		}
+		// Signed: a helper may have sent bytes that are not booked yet, so more can be
+		// unacknowledged than was ever booked as sent.
+		if !consumed && int64(l.position)-int64(sock.Unacknowledged(l.FD)) < int64(r.marks[i].position) {
+			return false
+		}
+	}
+	return true
+}
+
+// readNotices reads which zero-copy sends of a lane the kernel has completed.
+func (c *conn) readNotices(l *lane) {
+	if l.handoff == nil {
+		c.syscalls.ReadNotices(&l.Data)
+	} else {
+		l.Notices = l.handoff.notices.Load()
 	}
 }

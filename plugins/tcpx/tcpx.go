@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"sync"
 
+	control "transportbench/core/fabric/endpoint"
 	"transportbench/core/transport"
 )
 
@@ -19,7 +19,7 @@ var _ transport.Driver = Driver{}
 // Info implements [transport.Driver].
 func (Driver) Info() transport.Info {
 	return transport.Info{
-		Name: name, Version: version,
+		Name: string(name), Version: version,
 		Summary:      "requests in chunks over striped TCP sockets, into bounce pages and unpacked",
 		Providers:    modeNames(),
 		Capabilities: capabilities,
@@ -30,20 +30,20 @@ func (Driver) Info() transport.Info {
 
 // Open implements [transport.Driver].
 func (Driver) Open(_ context.Context, cfg transport.Config) (transport.Transport, error) {
-	r, err := open(cfg)
+	t, err := open(cfg)
 	if err != nil {
-		return nil, transport.NewOpError(name, "open", err)
+		return nil, name.Error("open", err)
 	}
-	return r, nil
+	return t, nil
 }
 
-func open(cfg transport.Config) (*rank, error) {
+func open(cfg transport.Config) (*endpoint, error) {
 	s, err := resolve(cfg)
 	if err != nil {
 		return nil, err
 	}
 	if s.unpack == unpackNone {
-		return nil, refuse("unpack", "none leaves payloads in bounce memory, where nobody reads them; it is for `transportbench micro tcpx`")
+		return nil, refuse("unpack", "none leaves payloads in bounce memory, where no worker reads them; use it with `transportbench micro tcpx`")
 	}
 	if err := s.mode.available(s); err != nil {
 		return nil, err
@@ -55,25 +55,18 @@ func open(cfg transport.Config) (*rank, error) {
 	if err := s.checkLocked(max(cfg.Workers, 1), limit, unlimited); err != nil {
 		return nil, err
 	}
-	return &rank{settings: s, workers: make([]*worker, cfg.Workers)}, nil
+	return &endpoint{settings: s, workers: control.NewWorkers[worker](name, cfg.Workers)}, nil
 }
 
-func opError(op string, id transport.PeerID, err error) error {
-	return &transport.OpError{Transport: name, Op: op, Peer: id, Err: err}
-}
-
-// rank is the transport of one process.
-type rank struct {
+// endpoint is the transport of one rank.
+type endpoint struct {
 	settings *settings
-
-	mu      sync.Mutex
-	workers []*worker
-	closed  bool
+	workers  *control.Workers[worker]
 }
 
 // Properties implements [transport.Transport].
-func (r *rank) Properties() transport.Properties {
-	s := r.settings
+func (e *endpoint) Properties() transport.Properties {
+	s := e.settings
 	p := transport.Properties{
 		Provider: s.mode.name, Capabilities: s.capabilities(), Limits: s.limits(),
 		Notes: map[string]string{
@@ -88,46 +81,27 @@ func (r *rank) Properties() transport.Properties {
 	return p
 }
 
-// congestionInForce is the congestion control that sockets have.
+// congestionInForce returns the congestion control of the sockets.
 func (s *settings) congestionInForce() string {
-	if s.congestion != "" {
-		return s.congestion
+	if s.sock.Congestion != "" {
+		return s.sock.Congestion
 	}
-	name, _ := os.ReadFile("/proc/sys/net/ipv4/tcp_congestion_control")
-	return strings.TrimSpace(string(name)) + " (the kernel's default)"
+	inForce, _ := os.ReadFile("/proc/sys/net/ipv4/tcp_congestion_control")
+	return strings.TrimSpace(string(inForce)) + " (the kernel's default)"
 }
 
 // NewWorker implements [transport.Transport].
-func (r *rank) NewWorker(index int) (transport.Worker, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.closed {
-		return nil, transport.NewOpError(name, "new worker", transport.ErrClosed)
-	}
-	if index < 0 || index >= len(r.workers) || r.workers[index] != nil {
-		return nil, transport.NewOpError(name, "new worker", fmt.Errorf("index %d is taken or outside 0 to %d", index, len(r.workers)-1))
-	}
-	w, err := newWorker(r.settings, index)
+func (e *endpoint) NewWorker(index int) (transport.Worker, error) {
+	w, err := e.workers.New(index, func() (*worker, error) { return newWorker(e.settings, index) })
 	if err != nil {
-		return nil, transport.NewOpError(name, "new worker", err)
+		return nil, err
 	}
-	r.workers[index] = w
 	return w, nil
 }
 
 // Close implements [transport.Transport].
-func (r *rank) Close() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.closed {
-		return nil
-	}
-	r.closed = true
-	var errs []error
-	for _, w := range r.workers {
-		if w != nil {
-			errs = append(errs, w.Close(), w.destroy())
-		}
-	}
-	return errors.Join(errs...)
+func (e *endpoint) Close() error {
+	return e.workers.Close(func(workers []*worker) error {
+		return control.Each(workers, func(w *worker) error { return errors.Join(w.Close(), w.destroy()) })
+	})
 }

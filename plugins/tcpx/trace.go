@@ -5,39 +5,40 @@ import (
 	"time"
 
 	"transportbench/core/transport"
+	"transportbench/plugins/tcpx/internal/clock"
 )
 
 var _ transport.Tracer = (*worker)(nil)
 
-// trace is what the time of a window went into, part by part.
-type trace struct {
-	parts       []spent
-	length      int64 // of a part; 0 where nothing is traced
-	next        int64 // when the part at hand ends
-	now         int
+// timeSeries is where time went in each part of a window.
+type timeSeries struct {
+	parts       []timeBreakdown
+	length      int64 // of a part in nanoseconds; 0 if nothing is traced
+	next        int64 // when the current part ends
+	current     int
 	connections int
 }
 
 // BeginTrace implements [transport.Tracer].
 func (w *worker) BeginTrace(parts int, d time.Duration) {
-	t := trace{parts: make([]spent, parts), length: max(1, int64(d)/int64(max(parts, 1)))}
-	t.next = clock() + t.length
-	for _, p := range w.peers {
+	t := timeSeries{parts: make([]timeBreakdown, parts), length: max(1, int64(d)/int64(max(parts, 1)))}
+	t.next = clock.Now() + t.length
+	for _, p := range w.peers.ByID {
 		if p != nil && p.state != lost {
 			t.connections++
 		}
 	}
-	w.counts.trace = t
+	w.counters.series = t
 }
 
 // ReadTrace implements [transport.Tracer].
 func (w *worker) ReadTrace(dst []transport.Series) []transport.Series {
-	return w.counts.trace.series(dst)
+	return w.counters.series.read(dst)
 }
 
-// series are the parts as shares and means. Causes that never were are left out.
-func (t *trace) series(dst []transport.Series) []transport.Series {
-	add := func(name, help, remedy string, of func(*spent) float64) {
+// read appends the parts as shares and means. It leaves out reasons that never occurred.
+func (t *timeSeries) read(dst []transport.Series) []transport.Series {
+	add := func(name, help, remedy string, of func(*timeBreakdown) float64) {
 		s := transport.Series{Name: name, Help: help, Remedy: remedy}
 		any := false
 		for i := range t.parts {
@@ -49,30 +50,32 @@ func (t *trace) series(dst []transport.Series) []transport.Series {
 			dst = append(dst, s)
 		}
 	}
-	perBusy := func(n uint64, p *spent) float64 { return float64(n) / float64(max(p.busy, 1)) }
+	perBusy := func(n uint64, p *timeBreakdown) float64 { return float64(n) / float64(max(p.busy, 1)) }
 	add("busy", "share of the time in which a connection had anything under way; the shares below are of this", "",
-		func(p *spent) float64 { return float64(p.busy) / float64(t.length) / float64(max(t.connections, 1)) })
-	add("send_window", "requests sent and not acknowledged, mean", "", func(p *spent) float64 { return perBusy(p.send, p) })
-	add("flight_window", "receives in flight, mean", "", func(p *spent) float64 { return perBusy(p.flight, p) })
-	add("pending_window", "receives being unpacked, mean", "", func(p *spent) float64 { return perBusy(p.pending, p) })
-	for i, c := range causeNames {
-		add(strings.TrimSuffix(c.name, "_ns"), c.help, c.remedy, func(p *spent) float64 { return perBusy(p.by[i], p) })
+		func(p *timeBreakdown) float64 {
+			return float64(p.busy) / float64(t.length) / float64(max(t.connections, 1))
+		})
+	add("send_window", "mean of requests sent and not acknowledged", "", func(p *timeBreakdown) float64 { return perBusy(p.send, p) })
+	add("flight_window", "mean of receives in flight", "", func(p *timeBreakdown) float64 { return perBusy(p.flight, p) })
+	add("pending_window", "mean of receives being unpacked", "", func(p *timeBreakdown) float64 { return perBusy(p.pending, p) })
+	for i, r := range reasons {
+		add(strings.TrimSuffix(r.name, "_ns"), r.help, r.remedy, func(p *timeBreakdown) float64 { return perBusy(p.by[i], p) })
 	}
 	return dst
 }
 
-// add books time of a connection that ends now. What reaches over the ends of parts is
-// divided among them evenly, and what is outside of them all is left out.
-func (t *trace) add(now int64, spent *spent) {
-	for now >= t.next && t.now < len(t.parts) {
-		t.now++
+// add books time of a connection that ends now. Time that crosses the end of a part is
+// divided evenly; time outside of all parts is dropped.
+func (t *timeSeries) add(now int64, time *timeBreakdown) {
+	for now >= t.next && t.current < len(t.parts) {
+		t.current++
 		t.next += t.length
 	}
-	from := now - int64(spent.busy)
-	for at, end := t.now, t.next; at >= 0; at, end = at-1, end-t.length {
+	from := now - int64(time.busy)
+	for at, end := t.current, t.next; at >= 0; at, end = at-1, end-t.length {
 		begin := end - t.length
 		if at < len(t.parts) {
-			t.parts[at].addShare(spent, min(now, end)-max(from, begin))
+			t.parts[at].addShare(time, min(now, end)-max(from, begin))
 		}
 		if from >= begin {
 			return

@@ -56,15 +56,15 @@ func TestTimeIsBookedOnce(t *testing.T) {
 		oneCall(t, a, b, 1<<20)
 	}
 	for _, w := range []*worker{a, b} {
-		k := &w.counts.spent
+		k := &w.counters.time
 		require.Positive(t, k.busy)
-		require.Positive(t, k.by[causeSending])
-		worked := k.by[causeSending] + k.by[causeReceiving] + k.by[causeUnpacking]
+		require.Positive(t, k.by[reasonSending])
+		worked := k.by[reasonSending] + k.by[reasonReceiving] + k.by[reasonUnpacking]
 		sending, receiving := worked, worked
-		for c := causeWindow; c <= causeNoBuffers; c++ {
+		for c := reasonWindow; c <= reasonNoBuffers; c++ {
 			sending += k.by[c]
 		}
-		for c := causePages; c < causes; c++ {
+		for c := reasonPages; c < reasonCount; c++ {
 			receiving += k.by[c]
 		}
 		require.LessOrEqual(t, sending, k.busy)
@@ -75,11 +75,11 @@ func TestTimeIsBookedOnce(t *testing.T) {
 // TestTraceParts: time is in the parts that it was in, however late it is booked, and none
 // of it before or behind them.
 func TestTraceParts(t *testing.T) {
-	var none trace
-	none.add(5, &spent{busy: 5})
-	of := func(passed uint64) *spent {
-		part := &spent{busy: passed, send: 3 * passed, sendFull: passed}
-		part.by[causeCredit] = passed
+	var none timeSeries
+	none.add(5, &timeBreakdown{busy: 5})
+	of := func(passed uint64) *timeBreakdown {
+		part := &timeBreakdown{busy: passed, send: 3 * passed, sendFull: passed}
+		part.by[reasonCredit] = passed
 		return part
 	}
 	for name, c := range map[string]struct {
@@ -97,19 +97,19 @@ func TestTraceParts(t *testing.T) {
 		"just behind an end":    {[][2]int64{{110, 112}}, [3]uint64{0, 2}},
 		"other connections":     {[][2]int64{{101, 123}, {108, 123}, {95, 123}}, [3]uint64{21, 30, 9}},
 	} {
-		tr := trace{parts: make([]spent, 3), length: 10, next: 110}
+		tr := timeSeries{parts: make([]timeBreakdown, 3), length: 10, next: 110}
 		for _, b := range c.booked {
 			tr.add(b[1], of(uint64(b[1]-b[0])))
 		}
 		for i, busy := range c.busy {
 			part := &tr.parts[i]
-			for _, n := range []uint64{part.send / 3, part.sendFull, part.by[causeCredit]} {
+			for _, n := range []uint64{part.send / 3, part.sendFull, part.by[reasonCredit]} {
 				require.InDelta(t, busy, n, 1, "%s: part %d", name, i) // divided in whole nanoseconds
 			}
 			require.Equal(t, busy, part.busy, "%s: part %d", name, i)
 		}
 	}
-	tr, part := trace{parts: make([]spent, 200), length: 10, next: 10}, of(15)
+	tr, part := timeSeries{parts: make([]timeBreakdown, 200), length: 10, next: 10}, of(15)
 	require.Zero(t, testing.AllocsPerRun(100, func() { tr.add(tr.next+5, part) }), "allocations")
-	require.Positive(t, tr.now)
+	require.Positive(t, tr.current)
 }

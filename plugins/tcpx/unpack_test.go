@@ -7,61 +7,64 @@ import (
 	"testing"
 	"time"
 
+	"transportbench/core/fabric/pow2"
+	"transportbench/plugins/tcpx/internal/bounce"
+
 	"github.com/stretchr/testify/require"
 )
 
-// slowUnpacker delays what it hands to the host's: a request is copied only when it is
-// asked about after its time, as if the copy took that long.
+// slowUnpacker delays the host's unpacker: it copies a request when it is asked about after
+// some time, as if the copy took that long.
 type slowUnpacker struct {
-	unpacker
-	ripe func(slot int) bool // says that the time of a slot has come
-	held [unpackSlots]struct {
-		descriptors []descriptor
-		to          buffer
+	bounce.Unpacker
+	ripe func(slot int) bool // reports whether the time of a slot has come
+	held [bounce.UnpackSlots]struct {
+		descriptors []bounce.Descriptor
+		to          bounce.Buffer
 		launched    time.Time
 		copied      bool
 	}
 }
 
-func (u *slowUnpacker) launch(slot int, descriptors []descriptor, to buffer) error {
+func (u *slowUnpacker) Launch(slot int, descriptors []bounce.Descriptor, to bounce.Buffer) error {
 	h := &u.held[slot]
 	h.descriptors, h.to, h.launched, h.copied = descriptors, to, time.Now(), false
 	return nil
 }
 
-func (u *slowUnpacker) done(slot int) (bool, error) {
+func (u *slowUnpacker) Done(slot int) (bool, error) {
 	h := &u.held[slot]
 	if !h.copied {
 		if !u.ripe(slot) {
 			return false, nil
 		}
 		h.copied = true
-		if err := u.unpacker.launch(slot, h.descriptors, h.to); err != nil {
+		if err := u.Unpacker.Launch(slot, h.descriptors, h.to); err != nil {
 			return false, err
 		}
 	}
-	return u.unpacker.done(slot)
+	return u.Unpacker.Done(slot)
 }
 
-// poisonedPool overwrites pages that are given back, so that an unpack which comes too
-// late copies poison.
-type poisonedPool struct{ *pool }
+// poisonedPages overwrites pages that are given back, so that an unpack that comes too late
+// copies poison.
+type poisonedPages struct{ *bounce.Pages }
 
-func (p poisonedPool) give(fragments []fragment, reserved int) {
+func (p poisonedPages) Give(fragments []bounce.Fragment, reserved int) {
 	for _, f := range fragments {
-		page := p.bytes[f.source/pageSize*pageSize:][:pageSize]
+		page := p.Memory()[f.Source/pageSize*pageSize:][:pageSize]
 		for i := range page {
 			page[i] = 0xA5
 		}
 	}
-	p.pool.give(fragments, reserved)
+	p.Pages.Give(fragments, reserved)
 }
 
-// slow has an endpoint unpack slowly, and poison what it gives back.
-func slow(e *endpoint, ripe func(slot int) bool) *slowUnpacker {
-	u := &slowUnpacker{unpacker: e.unpacks.unpacker, ripe: ripe}
-	e.unpacks.unpacker = u
-	e.comm.intake = poisonedPool{e.intake.(*pool)}
+// slow makes a side unpack slowly and poison what it gives back.
+func slow(e *bulkSide, ripe func(slot int) bool) *slowUnpacker {
+	u := &slowUnpacker{Unpacker: e.unpacker.Unpacker, ripe: ripe}
+	e.unpacker.Unpacker = u
+	e.conn.memory = poisonedPages{e.memory.(*bounce.Pages)}
 	return u
 }
 
@@ -69,16 +72,16 @@ func slow(e *endpoint, ripe func(slot int) bool) *slowUnpacker {
 // delay, and compares.
 func transferOnce(t *testing.T, options map[string]string, data []byte, delay time.Duration) {
 	t.Helper()
-	a, b, err := newEndpoints(testSettings(t, options), max(powerOfTwo(len(data)), ringUnit))
+	a, b, err := newBulkSides(testSettings(t, options), max(pow2.Ceil(len(data)), bounce.RingUnit))
 	require.NoError(t, err)
 	defer func() {
 		require.NoError(t, a.close())
 		require.NoError(t, b.close())
-		require.Equal(t, cap(b.intake.(*pool).free), b.intake.(*pool).unclaimed, "bounce pages that came back")
+		requireAllPages(t, b.memory, b.conn.settings)
 	}()
 	u := slow(b, nil)
 	u.ripe = func(slot int) bool { return time.Since(u.held[slot].launched) >= delay }
-	s := a.comm.settings
+	s := a.conn.settings
 	var stopped atomic.Bool
 	var sendErr error
 	var both sync.WaitGroup
@@ -92,10 +95,10 @@ func transferOnce(t *testing.T, options map[string]string, data []byte, delay ti
 			stopped.Store(true)
 		}
 	})
-	whole := b.destination.size / 2
-	size, err := b.receive(&stopped, 1000, func(number uint64) buffer {
+	whole := b.destination.Size / 2
+	size, err := b.receive(&stopped, 1000, func(number uint64) bounce.Buffer {
 		at := min(int(number)*s.request, whole)
-		return b.destination.slice(at, min(s.request, b.destination.size-at))
+		return b.destination.Slice(at, min(s.request, b.destination.Size-at))
 	})
 	if err != nil {
 		stopped.Store(true)
@@ -104,7 +107,7 @@ func transferOnce(t *testing.T, options map[string]string, data []byte, delay ti
 	require.NoError(t, err)
 	require.NoError(t, sendErr)
 	require.Equal(t, len(data), size)
-	require.True(t, bytes.Equal(data, b.destination.host[:len(data)]), "the bytes")
+	require.True(t, bytes.Equal(data, b.destination.Host[:len(data)]), "the bytes")
 }
 
 // TestConsumeIsGated: with an unpack that takes 50 ms a request can not be consumed
@@ -116,35 +119,31 @@ func TestConsumeIsGated(t *testing.T) {
 	const each = 300_001
 	data := random(1, requests*each)
 	for i := range uint64(requests) {
-		_, err := b.comm.irecv(b.destination.slice(int(i)*each, each), i)
+		err := b.conn.postReceive(b.destination.Slice(int(i)*each, each), i)
 		require.NoError(t, err)
-		_, err = a.comm.isend(vector{data[int(i)*each:][:each]}, i)
+		err = a.conn.postSend(data[int(i)*each:][:each], 0, i)
 		require.NoError(t, err)
 	}
-	free := len(b.intake.(*pool).free)
 	refused := 0
 	for i := range uint64(requests) {
 		eventually(t, "a request to be consumed", func() bool {
-			require.NoError(t, a.comm.progress())
-			done, _, err := b.comm.testReceive(i)
-			require.NoError(t, err)
-			if !done {
+			require.NoError(t, a.progress())
+			require.NoError(t, b.progress())
+			if b.conn.receiveLaunched <= i {
 				return false
 			}
-			err = b.comm.consumed(i)
-			if err == nil {
+			if consumed(b) {
 				return true
 			}
-			require.ErrorIs(t, err, errUnpacking)
-			require.Less(t, len(b.intake.(*pool).free), free, "free pages while a request is being unpacked")
+			require.Positive(t, b.conn.holding, "pages while a request is being unpacked")
 			refused++
 			return false
 		})
-		require.True(t, bytes.Equal(data[int(i)*each:][:each], b.destination.host[int(i)*each:][:each]), "request %d", i)
+		require.True(t, bytes.Equal(data[int(i)*each:][:each], b.destination.Host[int(i)*each:][:each]), "request %d", i)
 	}
 	require.Positive(t, refused, "consumes that were refused")
-	require.Positive(t, b.counts.unpackNS, "time that unpacking took")
-	require.Len(t, b.intake.(*pool).free, free)
+	require.Positive(t, b.counters.unpackNS, "time that unpacking took")
+	require.Zero(t, b.conn.holding)
 }
 
 // TestUngatedWouldShow: what the test above looks for is there to be found. Pages that
@@ -154,28 +153,28 @@ func TestUngatedWouldShow(t *testing.T) {
 	var late bool
 	slow(b, func(int) bool { return late })
 	data := random(2, 100_000)
-	_, err := b.comm.irecv(b.destination.slice(0, len(data)), 1)
+	err := b.conn.postReceive(b.destination.Slice(0, len(data)), 1)
 	require.NoError(t, err)
-	_, err = a.comm.isend(vector{data}, 1)
+	err = a.conn.postSend(data, 0, 1)
 	require.NoError(t, err)
 	eventually(t, "the unpack to be launched", func() bool {
-		require.NoError(t, a.comm.progress())
-		require.NoError(t, b.comm.progress())
-		return b.comm.receiveLaunched == 1
+		require.NoError(t, a.progress())
+		require.NoError(t, b.progress())
+		return b.conn.receiveLaunched == 1
 	})
-	r := &b.comm.receives[0]
-	fragments := append([]fragment(nil), r.fragments...)
+	r := &b.conn.receives[0]
+	fragments := append([]bounce.Fragment(nil), r.fragments...)
 	for _, f := range fragments {
 		for i := range pageSize {
-			b.intake.memory()[int(f.source/pageSize*pageSize)+i] = 0xA5
+			b.memory.Memory()[int(f.Source/pageSize*pageSize)+i] = 0xA5
 		}
 	}
 	late = true
 	eventually(t, "the unpack", func() bool {
-		require.NoError(t, b.comm.collect())
-		return r.unpacked
+		require.NoError(t, b.conn.collect())
+		return r.slot < 0
 	})
-	require.False(t, bytes.Equal(data, b.destination.host[:len(data)]))
+	require.False(t, bytes.Equal(data, b.destination.Host[:len(data)]))
 }
 
 // TestWindowFills: with a receiver that unpacks slowly all 16 receives are under way,
@@ -186,40 +185,38 @@ func TestWindowFills(t *testing.T) {
 	turns := map[string]int{}
 	for _, window := range []string{"16", "1"} {
 		a, b := pair(t, map[string]string{"chunk": "4KiB", "send-window": window, "receive-window": window}, 1<<20)
-		var launched [unpackSlots]int
+		var launched [bounce.UnpackSlots]int
 		turn := 0
 		u := slow(b, func(slot int) bool { return turn >= launched[slot]+unpackTurns })
 		noting := &notingUnpacker{slowUnpacker: u, note: func(slot int) { launched[slot] = turn }}
-		b.unpacks.unpacker = noting
+		b.unpacker.Unpacker = noting
 		data := random(1, 4<<10)
-		size := uint64(a.comm.settings.sendWindow)
+		size := uint64(a.conn.settings.sendWindow)
 		eventually(t, "all requests", func() bool {
 			turn++
-			for b.comm.receivePosted < work && b.comm.receivePosted-b.comm.receiveConsumed < size {
-				_, err := b.comm.irecv(b.destination.slice(0, len(data)), b.comm.receivePosted)
+			for b.conn.receivePosted < work && b.conn.receivePosted-b.conn.receiveConsumed < size {
+				err := b.conn.postReceive(b.destination.Slice(0, len(data)), b.conn.receivePosted)
 				require.NoError(t, err)
 			}
-			for a.comm.sendPosted < work && a.comm.sendPosted-a.comm.sendFreed < size {
-				_, err := a.comm.isend(vector{data}, a.comm.sendPosted)
+			for a.conn.sendPosted < work && a.conn.sendPosted-a.conn.sendFreed < size {
+				err := a.conn.postSend(data, 0, a.conn.sendPosted)
 				require.NoError(t, err)
 			}
-			require.NoError(t, a.comm.progress())
-			require.NoError(t, b.comm.progress())
-			for a.comm.freeSend() {
+			require.NoError(t, a.progress())
+			require.NoError(t, b.progress())
+			for a.conn.freeSend() {
 			}
-			for b.comm.doneReceive() {
+			for consumed(b) {
 			}
-			for b.comm.consumed(b.comm.receiveConsumed) == nil {
-			}
-			return b.comm.receiveConsumed == work
+			return b.conn.receiveConsumed == work
 		})
 		turns[window] = turn
 		if window == "16" {
-			require.EqualValues(t, requests, b.counts.receivePeak, "peak of the receive window")
-			require.EqualValues(t, requests, b.counts.pendingPeak, "peak of receives being unpacked")
+			require.EqualValues(t, requests, b.counters.receivePeak, "peak of the receive window")
+			require.EqualValues(t, requests, b.counters.pendingPeak, "peak of receives being unpacked")
 		} else {
-			require.EqualValues(t, 1, b.counts.receivePeak)
-			require.EqualValues(t, 1, a.counts.sendPeak)
+			require.EqualValues(t, 1, b.counters.receivePeak)
+			require.EqualValues(t, 1, a.counters.sendPeak)
 		}
 	}
 	require.GreaterOrEqual(t, turns["1"], work*unpackTurns, "turns with a window of one")
@@ -232,9 +229,9 @@ type notingUnpacker struct {
 	note func(slot int)
 }
 
-func (u *notingUnpacker) launch(slot int, descriptors []descriptor, to buffer) error {
+func (u *notingUnpacker) Launch(slot int, descriptors []bounce.Descriptor, to bounce.Buffer) error {
 	u.note(slot)
-	return u.slowUnpacker.launch(slot, descriptors, to)
+	return u.slowUnpacker.Launch(slot, descriptors, to)
 }
 
 // TestScatter: what arrives is scattered: the fragments of a request lie in no order,
@@ -246,33 +243,31 @@ func TestScatter(t *testing.T) {
 	var monotonic, requestsSeen int
 	for i, size := range []int{512 << 10, 512<<10 - 1, 500_001, 4097, 512 << 10} {
 		data := random(uint64(i), size)
-		_, err := b.comm.irecv(b.destination.slice(0, 512<<10), 1)
+		err := b.conn.postReceive(b.destination.Slice(0, 512<<10), 1)
 		require.NoError(t, err)
-		_, err = a.comm.isend(vector{data}, 1)
+		err = a.conn.postSend(data, 0, 1)
 		require.NoError(t, err)
-		var list []descriptor
-		number := b.comm.receiveConsumed
+		var list []bounce.Descriptor
+		number := b.conn.receiveConsumed
 		eventually(t, "the request", func() bool {
-			require.NoError(t, a.comm.progress())
-			require.NoError(t, b.comm.progress())
-			if b.comm.receiveComplete == number+1 && list == nil {
-				list = append(list, b.comm.receives[number%requests].descriptors...)
+			require.NoError(t, a.progress())
+			require.NoError(t, b.progress())
+			if b.conn.receiveLaunched == number+1 && list == nil {
+				list = append(list, b.conn.receives[number%requests].descriptors...)
 			}
-			for b.comm.doneReceive() {
-			}
-			return b.comm.consumed(number) == nil
+			return consumed(b)
 		})
 		covered := make([]int, size)
 		rising := true
 		partial := false
 		for k, d := range list {
-			require.Zero(t, d.source%pageSize, "a fragment begins with its page")
-			require.LessOrEqual(t, d.length, uint32(pageSize))
-			partial = partial || d.length < pageSize
-			if k > 0 && d.source < list[k-1].source {
+			require.Zero(t, d.Source%pageSize, "a fragment begins with its page")
+			require.LessOrEqual(t, d.Length, uint32(pageSize))
+			partial = partial || d.Length < pageSize
+			if k > 0 && d.Source < list[k-1].Source {
 				rising = false
 			}
-			for at := d.destination; at < d.destination+uint64(d.length); at++ {
+			for at := d.Destination; at < d.Destination+uint64(d.Length); at++ {
 				covered[at]++
 			}
 		}
@@ -285,72 +280,8 @@ func TestScatter(t *testing.T) {
 		if requestsSeen++; rising {
 			monotonic++
 		}
-		require.True(t, bytes.Equal(data, b.destination.host[:size]))
-		eventually(t, "the acknowledgement", func() bool {
-			require.NoError(t, b.comm.progress())
-			done, err := a.comm.testSend(a.comm.sendFreed)
-			require.NoError(t, err)
-			return done
-		})
+		require.True(t, bytes.Equal(data, b.destination.Host[:size]))
+		awaitFreed(t, a, b)
 	}
 	require.Zero(t, monotonic, "requests of %d whose fragments lay in order", requestsSeen)
-}
-
-// TestUnpackAlignments copies between all 256 pairs of alignments to 16 bytes, in all
-// lengths that matter, and touches nothing else.
-func TestUnpackAlignments(t *testing.T) {
-	for _, length := range []int{0, 1, 15, 16, 17, 4095, 4096} {
-		bounce := random(uint64(length), 2*pageSize)
-		for from := range 16 {
-			for to := range 16 {
-				destination := bytes.Repeat([]byte{0xEE}, length+48)
-				unpack(destination, bounce, []descriptor{{source: uint32(from), length: uint32(length), destination: uint64(16 + to)}})
-				want := bytes.Repeat([]byte{0xEE}, length+48)
-				copy(want[16+to:], bounce[from:from+length])
-				require.True(t, bytes.Equal(want, destination), "%d bytes from %d to %d", length, from, to)
-			}
-		}
-	}
-}
-
-// TestUnpackWorkers: workers take what is launched in any slot, also after they slept,
-// and close waits for what was launched.
-func TestUnpackWorkers(t *testing.T) {
-	for _, workers := range []int{1, 3, unpackSlots} {
-		u, err := newHostUnpacker(workers)
-		require.NoError(t, err)
-		bounce, err := newRing("transportbench-tcpx-test", unpackSlots*pageSize)
-		require.NoError(t, err)
-		bounce = bounce[:unpackSlots*pageSize]
-		copy(bounce, random(uint64(workers), len(bounce)))
-		require.ErrorIs(t, u.register(bounce[1:]), errMisaligned)
-		require.NoError(t, u.register(bounce))
-		destination := make([]byte, len(bounce))
-		for round := range 3 {
-			clear(destination)
-			for slot := range unpackSlots {
-				at := slot * pageSize
-				require.NoError(t, u.launch(slot, []descriptor{{source: uint32(at), length: pageSize}}, buffer{host: destination[at:], size: pageSize}))
-			}
-			for slot := range unpackSlots {
-				eventually(t, "a slot", func() bool {
-					done, err := u.done(slot)
-					require.NoError(t, err)
-					return done
-				})
-			}
-			require.True(t, bytes.Equal(bounce, destination))
-			if round == 1 { // let them fall asleep
-				for _, c := range u.(*hostUnpacker).copier {
-					eventually(t, "a worker to sleep", func() bool { return c.asleep.Load() })
-				}
-			}
-		}
-		clear(destination)
-		require.NoError(t, u.launch(0, []descriptor{{length: pageSize}}, buffer{host: destination, size: pageSize}))
-		require.NoError(t, u.close())
-		require.NoError(t, u.close())
-		require.True(t, bytes.Equal(bounce[:pageSize], destination[:pageSize]), "launched before close")
-		require.NoError(t, freeRing(bounce[:2*len(bounce)]))
-	}
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"transportbench/plugins/tcpx/internal/sock"
+
 	"github.com/stretchr/testify/require"
 )
 
@@ -39,27 +41,25 @@ func TestChunksCostTheSame(t *testing.T) {
 	a, b := pair(t, map[string]string{"chunk": "4KiB", "sockets": "2"}, 1<<20)
 	data := random(7, 4<<10)
 	one := func() {
-		for a.comm.sendPosted-a.comm.sendFreed < requests && b.comm.receivePosted-b.comm.receiveConsumed < requests {
-			_, _ = b.comm.irecv(b.destination.slice(0, len(data)), b.comm.receivePosted)
-			_, _ = a.comm.isend(vector{data}, a.comm.sendPosted)
+		for a.conn.sendPosted-a.conn.sendFreed < requests && b.conn.receivePosted-b.conn.receiveConsumed < requests {
+			_ = b.conn.postReceive(b.destination.Slice(0, len(data)), b.conn.receivePosted)
+			_ = a.conn.postSend(data, 0, a.conn.sendPosted)
 		}
-		if a.comm.progress() != nil || b.comm.progress() != nil {
+		if a.progress() != nil || b.progress() != nil {
 			panic("the comm broke")
 		}
-		for b.comm.doneReceive() {
+		for consumed(b) {
 		}
-		for b.comm.consumed(b.comm.receiveConsumed) == nil {
-		}
-		for a.comm.freeSend() {
+		for a.conn.freeSend() {
 		}
 	}
 	perChunk := func(chunks uint64) (calls float64) {
-		before := a.counts.calls[callSends] + b.counts.calls[callReceives]
-		from := b.counts.consumes
-		for b.counts.consumes < from+chunks {
+		before := a.counters.calls[sock.Sends] + b.counters.calls[sock.Receives]
+		from := b.counters.consumes
+		for b.counters.consumes < from+chunks {
 			one()
 		}
-		return float64(a.counts.calls[callSends]+b.counts.calls[callReceives]-before) / float64(b.counts.consumes-from)
+		return float64(a.counters.calls[sock.Sends]+b.counters.calls[sock.Receives]-before) / float64(b.counters.consumes-from)
 	}
 	// Of some, the least: where the kernel is late with what was sent, the receiver looks
 	// in vain meanwhile.
@@ -73,7 +73,7 @@ func TestChunksCostTheSame(t *testing.T) {
 	first := least()
 	perChunk(uint64(total) - 2000)
 	eventually(t, "the last chunks to take as few calls as the first", func() bool { return perChunk(200) <= first+0.5 })
-	require.LessOrEqual(t, b.counts.receivePeak, uint64(requests))
+	require.LessOrEqual(t, b.counters.receivePeak, uint64(requests))
 	require.Zero(t, testing.AllocsPerRun(100, one), "allocations")
 }
 

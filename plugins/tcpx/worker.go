@@ -9,35 +9,37 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	control "transportbench/core/fabric/endpoint"
 	"transportbench/core/transport"
+	"transportbench/plugins/tcpx/internal/bounce"
+	"transportbench/plugins/tcpx/internal/clock"
+	"transportbench/plugins/tcpx/internal/sock"
 )
 
-// worker is one thread's sockets and its connections. worker_datapath.go,
-// post_datapath.go and deliver_datapath.go have what the measured loop calls.
+// worker is one thread's sockets and its connections. worker_datapath.go has what the
+// measured loop calls.
 type worker struct {
-	settings *settings
-	nonce    []byte // tells this worker from every other
-	address  []byte
-	listener int   // for control sockets and probes
-	dataDoor int   // the listener for data sockets
-	epoll    int   // the control sockets, and the listeners
-	waker    waker // for Wait
-	intake   intake
-	unpacks  *unpacking
+	settings     *settings
+	nonce        nonce // tells this worker from every other
+	address      []byte
+	listener     int // for control sockets and probes
+	dataListener int // for data sockets
+	epoll        int // the control sockets and the listeners
+	notifier     sock.Notifier
+	memory       bounce.Allocator
+	unpacker     *bounce.Slots
 
-	peers      []*peer // by PeerID; nil where none is connected
-	byNonce    map[[nonceSize]byte]*peer
-	connecting []*peer
-	lookedAt   int64 // at who is connecting
-	arrivals   []*arrival
-	unclaimed  []unclaimed
+	peers       control.Peers[peer, nonce]
+	connecting  []*peer
+	lastConnect int64 // when connect ran last
+	arrivals    []*arrival
+	dataSockets []dataSocket // accepted, not matched to a peer yet
 
 	dirty    []*peer // posted to since the last Flush
-	gone     []*peer // lost, and not told yet
-	broken   []*peer // cut off, and the error not returned yet
-	failed   []error // of this side, for which peers were cut off, not returned yet
-	settling []*peer // lost, and some of what came is being unpacked
-	turn     int     // the peer that the next Poll starts with
+	lost     control.LostPeers
+	failures []error // that Poll has not returned yet
+	settling []*peer // lost, and some of what came is still being unpacked
+	first    int     // the peer that the next Poll begins with
 	polls    uint
 
 	ready  []unix.EpollEvent
@@ -46,10 +48,10 @@ type worker struct {
 
 	closed    bool
 	destroyed bool
-	counts    counts
+	counters  counters
 }
 
-// Where a connection is.
+// peerState is the state of a connection.
 type peerState uint8
 
 const (
@@ -58,120 +60,97 @@ const (
 	lost
 )
 
-// peer is one connection, seen from here.
+// peer is one connection, with its stream in each direction.
 type peer struct {
 	w       *worker
 	id      transport.PeerID
 	address address
 	state   peerState
 	began   int64
-	awaited int64 // time in which the worker polled and this one had not connected
-	sockets []int // -1 where there is none yet; the control socket first
+	waited  int64 // time in which the worker polled and the peer was not connected
+	sockets []int // until they are attached: the control socket first; -1 for none
 	from    origin
 	dialing []dialing
-	probes  []int // sockets on which the peer wants to probe; -1 where there is none
-	comm    *comm
+	probes  []int // sockets on which the peer wants to probe; -1 for none
+	conn    *conn
 
-	// The stream out. Positions count its bytes from the beginning, and byte i of it
-	// is staged at i modulo the staging ring's size, unless it was sent right from
-	// the payload of the op at hand.
-	staging []byte
-	posted  uint64
-	flushed uint64
-	cut     uint64 // made requests of
-	freed   uint64 // acknowledged
-	// borrowed is the payload of the op at hand, from position borrowedAt on.
-	borrowed   []byte
-	borrowedAt uint64
-	said       uint64 // messages
+	out outStream
+	in  inStream
 
-	// The stream in. Receive number n is unpacked to slot n modulo settings.slots of
-	// the destination ring. What follows a full request is in the next slot, and so
-	// right behind it.
-	destination buffer
-	totals      []int  // by slot: bytes of the request that was consumed
-	read        uint64 // receive that the next message begins in
-	offset      int    // and where in it
-	gathered    int    // bytes of the next message that are there
-	gatheredTo  uint64 // receive up to which that was found
-	released    uint64 // receives before are not read any more
-
-	calls    calls
-	owed     []bool // by the number of the peer's call: polled and not answered
-	isDirty  bool
-	readable bool
-	errors   peerErrors
+	calls          pendingCalls
+	pendingReplies []bool // by the number of the peer's call: delivered and not answered
+	isDirty        bool
+	readable       bool
+	errors         control.PeerErrors
 }
 
-// calls are those of one connection that have no response yet, by the number that
-// goes over the wire.
-type calls struct {
+// pendingCalls are the calls of one connection that have no response yet, by the number
+// that travels over the wire.
+type pendingCalls struct {
 	tokens  []transport.Token
 	waiting []bool
 	free    []uint32
 }
 
-func newCalls(most int) calls {
-	c := calls{tokens: make([]transport.Token, most), waiting: make([]bool, most), free: make([]uint32, most)}
+func newPendingCalls(most int) pendingCalls {
+	c := pendingCalls{tokens: make([]transport.Token, most), waiting: make([]bool, most), free: make([]uint32, most)}
 	for i := range c.free {
 		c.free[i] = uint32(most - 1 - i)
 	}
 	return c
 }
 
-// peerErrors are made beforehand, since data paths must not allocate.
-type peerErrors struct {
-	down, tooLarge, unsupported, noCall, corrupt error
-}
-
 func newWorker(s *settings, index int) (*worker, error) {
-	w := &worker{settings: s, nonce: make([]byte, nonceSize), byNonce: map[[nonceSize]byte]*peer{},
-		listener: -1, dataDoor: -1, epoll: -1, waker: waker{fd: -1}, ready: make([]unix.EpollEvent, s.peers+2),
-		dirty: make([]*peer, 0, s.peers), gone: make([]*peer, 0, s.peers), broken: make([]*peer, 0, s.peers), settling: make([]*peer, 0, s.peers)}
-	_, _ = rand.Read(w.nonce) // never fails
+	w := &worker{settings: s, listener: -1, dataListener: -1, epoll: -1, notifier: sock.Notifier{FD: -1},
+		ready: make([]unix.EpollEvent, s.peers+2), lost: control.NewLostPeers(s.peers),
+		dirty: make([]*peer, 0, s.peers), failures: make([]error, 0, s.peers), settling: make([]*peer, 0, s.peers)}
+	_, _ = rand.Read(w.nonce[:]) // never fails
+	w.peers = control.NewPeers[peer](maxPeers, w.nonce)
 	if err := w.open(index); err != nil {
 		return nil, errors.Join(err, w.Close(), w.destroy())
 	}
 	return w, nil
 }
 
-// open takes what a worker needs. Where it fails, close and destroy release what it has
-// taken.
-func (w *worker) open(index int) error {
-	fd, at, err := w.settings.listen(0)
+// open acquires what a worker needs. If it fails, Close and destroy release what it has
+// acquired.
+func (w *worker) open(index int) (err error) {
+	s := w.settings
+	fd, at, err := s.listen(0)
 	if err != nil {
 		return err
 	}
 	w.listener = fd
-	fd, data, err := w.settings.listen(w.settings.dataPortOf(index))
+	port := s.dataPort
+	if port > 0 {
+		port += index
+	}
+	fd, data, err := s.listen(uint16(port))
 	if err != nil {
 		return err
 	}
-	w.dataDoor = fd
-	if w.address, err = json.Marshal(w.settings.announce(w.nonce, at, data.Port())); err != nil {
+	w.dataListener = fd
+	if w.address, err = json.Marshal(s.announce(w.nonce, at, data.Port())); err != nil {
 		return err
 	}
 	if w.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return fmt.Errorf("epoll_create: %w", err)
 	}
-	if err = errors.Join(w.watch(w.listener, noPeer), w.watch(w.dataDoor, noPeer)); err != nil {
+	if err = errors.Join(w.watch(w.listener, noPeer), w.watch(w.dataListener, noPeer), w.notifier.Open()); err != nil {
 		return err
 	}
-	if w.waker.fd, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
-		return fmt.Errorf("eventfd: %w", err)
-	}
-	if w.intake, w.unpacks, err = newUnpacking(w.settings); err == nil {
-		moreThreads(w.settings.peers * w.settings.threads)
+	if w.memory, w.unpacker, err = s.newBounce(); err == nil {
+		bounce.MoreThreads(s.peers * s.threads)
 	}
 	return err
 }
 
-// noPeer is what epoll says of the listeners.
+// noPeer is the epoll data of the listeners.
 const noPeer = ^uint32(0)
 
-// watch has Poll told when there is something to read.
-func (w *worker) watch(fd int, cookie uint32) error {
-	e := unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(cookie)}
+// watch adds a socket to epoll, with a PeerID or noPeer.
+func (w *worker) watch(fd int, id uint32) error {
+	e := unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(id)}
 	if err := unix.EpollCtl(w.epoll, unix.EPOLL_CTL_ADD, fd, &e); err != nil {
 		return fmt.Errorf("epoll_ctl: %w", err)
 	}
@@ -181,46 +160,34 @@ func (w *worker) watch(fd int, cookie uint32) error {
 // Address implements [transport.Worker].
 func (w *worker) Address() []byte { return w.address }
 
-// newPeer makes a connection's memory and posts its receives.
+// newPeer makes the memory of a connection and posts its receives.
 func (w *worker) newPeer(id transport.PeerID, a address) (p *peer, err error) {
 	s := w.settings
-	p = &peer{w: w, id: id, address: a, began: clock(), sockets: slices.Repeat([]int{-1}, s.sockets+1), probes: slices.Repeat([]int{-1}, s.sockets),
-		comm: newComm(s, w.intake, w.unpacks, 2*s.inFlight, &w.counts), totals: make([]int, s.slots),
-		calls: newCalls(s.inFlight), owed: make([]bool, s.inFlight),
-		errors: peerErrors{
-			down:        opError("post", id, transport.ErrPeerDown),
-			tooLarge:    opError("post", id, transport.ErrTooLarge),
-			unsupported: opError("post", id, transport.ErrUnsupported),
-			noCall:      opError("post", id, fmt.Errorf("reply: %w: no request waits for it", transport.ErrUnsupported)),
-			corrupt:     opError("poll", id, transport.ErrCorrupt),
-		}}
-	p.comm.window = uint64(a.Window)
-	if s.onGPU() && s.head > 0 {
-		p.comm.heads = newHeads(s.head, &p.comm.inbox)
+	p = &peer{w: w, id: id, address: a, began: clock.Now(), sockets: slices.Repeat([]int{-1}, s.sockets+1), probes: slices.Repeat([]int{-1}, s.sockets),
+		conn: newConn(s, w.memory, w.unpacker, 2*s.inFlight, &w.counters), in: inStream{sizes: make([]int, s.slots)},
+		calls: newPendingCalls(s.inFlight), pendingReplies: make([]bool, s.inFlight), errors: name.PeerErrors(id)}
+	p.conn.peerWindow = uint64(a.Window)
+	if s.onGPU() && s.hostPrefix > 0 {
+		p.conn.headers = newHeaderCache(s.hostPrefix, &p.conn.inbox)
 	}
-	if p.staging, err = newRing("transportbench-tcpx-staging", s.staging); err != nil {
+	if p.out.staging, err = bounce.NewRing("transportbench-tcpx-staging", s.staging); err != nil {
 		return nil, err
 	}
-	if p.destination, err = w.unpacks.allocate(s.slots * s.request); err != nil {
-		return nil, errors.Join(err, freeRing(p.staging))
+	if p.in.destination, err = w.unpacker.Allocate(s.slots * s.request); err != nil {
+		return nil, errors.Join(err, bounce.FreeRing(p.out.staging))
 	}
 	p.postReceives()
 	return p, nil
 }
 
-// discard gives a peer up that was never connected.
-func (w *worker) discard(p *peer) error {
-	return errors.Join(p.closeSockets(), w.freeMemory(p))
-}
-
-// closeSockets closes what is open of a connection, with a farewell if it is up.
+// closeSockets closes the open sockets of a connection, with a farewell if it is up.
 func (p *peer) closeSockets() (err error) {
 	p.dropProbes()
 	p.dialing = nil
-	if p.comm.control.fd >= 0 {
-		return p.comm.shut()
+	if p.conn.control.fd >= 0 {
+		return p.conn.shut()
 	}
-	p.comm.leave()
+	p.conn.leave()
 	for i, fd := range p.sockets {
 		if fd >= 0 {
 			err = errors.Join(err, unix.Close(fd))
@@ -230,15 +197,15 @@ func (p *peer) closeSockets() (err error) {
 	return err
 }
 
-// Close implements [transport.Worker]. The payloads that were handed out stay readable
-// until the transport closes.
+// Close implements [transport.Worker]. Payloads that Poll handed out stay readable until
+// the transport closes.
 func (w *worker) Close() error {
 	if w.closed {
 		return nil
 	}
 	w.closed = true
 	var errs []error
-	for _, p := range w.peers {
+	for _, p := range w.peers.ByID {
 		if p != nil && p.state != lost {
 			p.state = lost
 			errs = append(errs, p.closeSockets())
@@ -247,12 +214,11 @@ func (w *worker) Close() error {
 	for _, a := range w.arrivals {
 		_ = unix.Close(a.fd)
 	}
-	w.arrivals = nil
-	for _, u := range w.unclaimed {
-		_ = unix.Close(u.fd)
+	for _, d := range w.dataSockets {
+		_ = unix.Close(d.fd)
 	}
-	w.unclaimed = nil
-	for _, fd := range []int{w.listener, w.dataDoor, w.epoll} {
+	w.arrivals, w.dataSockets = nil, nil
+	for _, fd := range []int{w.listener, w.dataListener, w.epoll} {
 		if fd >= 0 {
 			errs = append(errs, unix.Close(fd))
 		}
@@ -267,29 +233,58 @@ func (w *worker) destroy() error {
 	}
 	w.destroyed = true
 	var errs []error
-	for _, p := range w.peers {
+	for _, p := range w.peers.ByID {
 		if p != nil {
-			p.comm.settle(true)
+			p.conn.settle(true)
 		}
 	}
-	if w.waker.fd >= 0 {
-		errs = append(errs, unix.Close(w.waker.fd))
-	}
+	errs = append(errs, w.notifier.Close())
 	if w.source != nil {
 		errs = append(errs, unix.Munmap(w.source))
 	}
-	if w.unpacks == nil {
+	if w.unpacker == nil {
 		return errors.Join(errs...)
 	}
-	moreThreads(-w.settings.peers * w.settings.threads)
-	for _, p := range w.peers {
+	bounce.MoreThreads(-w.settings.peers * w.settings.threads)
+	for _, p := range w.peers.ByID {
 		if p != nil {
 			errs = append(errs, w.freeMemory(p))
 		}
 	}
-	return errors.Join(append(errs, w.unpacks.close(), w.intake.close())...)
+	return errors.Join(append(errs, w.unpacker.Close(), w.memory.Close())...)
 }
 
 func (w *worker) freeMemory(p *peer) error {
-	return errors.Join(freeRing(p.staging), w.unpacks.free(p.destination))
+	return errors.Join(bounce.FreeRing(p.out.staging), w.unpacker.Free(p.in.destination))
+}
+
+var _ transport.DeviceReader = (*worker)(nil)
+
+// ReadDevice implements [transport.DeviceReader]. An offset is a position in the requests
+// that a connection has received, each counted as full.
+func (w *worker) ReadDevice(id transport.PeerID, offset uint64, into []byte) (held bool, err error) {
+	p := w.peers.Get(id)
+	if w.destroyed {
+		return false, name.PeerError("read", id, transport.ErrClosed)
+	}
+	if p == nil {
+		return false, name.PeerError("read", id, transport.ErrPeerDown)
+	}
+	from, ok := w.unpacker.Unpacker.(bounce.Reader)
+	if !ok {
+		return false, name.PeerError("read", id, fmt.Errorf("mode %s: payloads are in the host's memory: %w", w.settings.mode.name, transport.ErrUnsupported))
+	}
+	if len(into) > w.settings.payload {
+		return false, name.PeerError("read", id, transport.ErrTooLarge)
+	}
+	request, slots := uint64(w.settings.request), uint64(w.settings.slots)
+	number := offset / request
+	if p.conn.receivePosted-number > slots { // a receive posted since may have its slot
+		return false, nil
+	}
+	at := int(number%slots*request + offset%request)
+	if err := from.Read(into, p.in.destination.Slice(at, len(into))); err != nil {
+		return false, name.PeerError("read", id, err)
+	}
+	return true, nil
 }

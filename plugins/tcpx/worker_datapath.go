@@ -4,89 +4,158 @@ import (
 	"errors"
 
 	"transportbench/core/transport"
+	"transportbench/plugins/tcpx/internal/sock"
 )
 
 const (
-	// directPeers is up to how many peers have their sockets read without asking
-	// epoll first.
+	// directPeers is the most peers whose sockets are read without asking epoll first.
 	directPeers = 2
-	// restEvery is how many polls pass between two looks at the listener, and at the
+	// restEvery is how many polls pass between two looks at the listeners, and at the
 	// sockets of a peer from which nothing is expected.
 	restEvery = 64
 )
 
+// Post implements [transport.Worker].
+func (w *worker) Post(ops []transport.Op) (int, error) {
+	if w.closed {
+		return 0, name.Error("post", transport.ErrClosed)
+	}
+	for i := range ops {
+		op := &ops[i]
+		p := w.peers.Get(op.Peer)
+		switch {
+		case p == nil:
+			return i, name.PeerError("post", op.Peer, transport.ErrPeerDown)
+		case p.state == lost:
+			return i, p.errors.Down
+		case len(op.Payload) > w.settings.payload:
+			return i, p.errors.TooLarge
+		}
+		var taken bool
+		switch op.Kind {
+		case transport.OpCall:
+			taken = p.postCall(op)
+		case transport.OpReply:
+			if op.Token >= transport.Token(len(p.pendingReplies)) || !p.pendingReplies[op.Token] {
+				return i, p.errors.NoCall
+			}
+			if taken = p.canReply(len(op.Payload)) && p.post(recordReply, uint32(op.Token), op.Payload); taken {
+				p.pendingReplies[op.Token] = false
+			}
+		default:
+			return i, p.errors.Unsupported
+		}
+		if !taken {
+			w.counters.full++
+			return i, nil
+		}
+		if !p.isDirty {
+			p.isDirty = true
+			w.dirty = append(w.dirty, p)
+		}
+	}
+	return len(ops), nil
+}
+
+// postCall posts a call if there is room for it.
+func (p *peer) postCall(op *transport.Op) bool {
+	t := &p.calls
+	if len(t.free) == 0 {
+		return false
+	}
+	number := t.free[len(t.free)-1]
+	if !p.post(recordCall, number, op.Payload) {
+		return false
+	}
+	t.free = t.free[:len(t.free)-1]
+	t.tokens[number] = op.Token
+	t.waiting[number] = true
+	return true
+}
+
+// Flush implements [transport.Worker]. An error of a connection is left to the next Poll.
+func (w *worker) Flush() error {
+	if w.closed {
+		return name.Error("flush", transport.ErrClosed)
+	}
+	if len(w.connecting) > 0 {
+		w.connect()
+	}
+	for _, p := range w.dirty {
+		p.isDirty = false
+		p.out.flushed = p.out.posted
+		if p.state != up || p.send(false) != nil {
+			continue
+		}
+		if c := p.conn; c.credited < c.sendPosted && c.pumpIn() == nil { // the credit may be there
+			_ = p.send(false)
+		}
+	}
+	w.dirty = w.dirty[:0]
+	return nil
+}
+
 // Poll implements [transport.Worker].
 func (w *worker) Poll(events []transport.Event) (n int, err error) {
 	if w.closed {
-		return 0, transport.NewOpError(name, "poll", transport.ErrClosed)
+		return 0, name.Error("poll", transport.ErrClosed)
 	}
 	w.look()
-	if count := len(w.peers); count > 0 {
-		if w.turn++; w.turn >= count {
-			w.turn = 0
+	if count := len(w.peers.ByID); count > 0 {
+		if w.first++; w.first >= count {
+			w.first = 0
 		}
 		for i := range count {
-			at := w.turn + i
+			at := w.first + i
 			if at >= count {
 				at -= count
 			}
-			if p := w.peers[at]; p != nil && p.state == up {
-				n = w.drive(p, events, n)
+			if p := w.peers.ByID[at]; p != nil && p.state == up {
+				n = w.pollPeer(p, events, n)
 			}
 		}
 	}
-	if len(w.failed) > 0 {
-		err := w.failed[len(w.failed)-1]
-		w.failed = w.failed[:len(w.failed)-1]
+	if last := len(w.failures) - 1; last >= 0 {
+		err := w.failures[last]
+		w.failures = w.failures[:last]
 		return n, err
 	}
-	if len(w.broken) > 0 {
-		p := w.broken[len(w.broken)-1]
-		w.broken = w.broken[:len(w.broken)-1]
-		return n, p.errors.corrupt
-	}
-	for n < len(events) && len(w.gone) > 0 {
-		p := w.gone[len(w.gone)-1]
-		w.gone = w.gone[:len(w.gone)-1]
-		setEvent(&events[n], transport.EventPeerLost, p.id, 0, nil, 0)
-		n++
-	}
-	return n, nil
+	return n + w.lost.Report(events[n:]), nil
 }
 
-// look finds out which peers have something to read, and goes on with connections.
+// look finds out which peers have something to read, and goes on connecting.
 func (w *worker) look() {
 	w.polls++
 	rest := w.polls%restEvery == 0
 	if len(w.settling) > 0 {
 		w.settle()
 	}
-	many := len(w.peers) > directPeers
-	called := len(w.connecting) > 0 || rest && len(w.arrivals)+len(w.unclaimed) > 0
+	many := len(w.peers.ByID) > directPeers
+	arrived := len(w.connecting) > 0 || rest && len(w.arrivals)+len(w.dataSockets) > 0
 	if many || rest {
-		for i := range readiness(w.epoll, w.ready) {
+		for i := range sock.Ready(w.epoll, w.ready) {
 			if id := uint32(w.ready[i].Fd); id == noPeer {
-				called = true
-			} else if int(id) < len(w.peers) && w.peers[id] != nil {
-				w.peers[id].readable = true
+				arrived = true
+			} else if p := w.peers.Get(transport.PeerID(id)); p != nil {
+				p.readable = true
 			}
 		}
 	}
-	if called {
+	if arrived {
 		w.connect()
 	}
 	if many && rest {
-		if p := w.peers[int(w.polls/restEvery)%len(w.peers)]; p != nil {
+		if p := w.peers.ByID[int(w.polls/restEvery)%len(w.peers.ByID)]; p != nil {
 			p.readable = true
 		}
 	}
 }
 
-// drive lets go of what the last Poll handed out, makes progress with one peer and
-// hands out what has come.
-func (w *worker) drive(p *peer, events []transport.Event, n int) int {
-	p.released = p.read
-	if len(w.peers) > directPeers && !p.readable && p.resting() {
+// pollPeer takes back what the last Poll handed out, makes progress with one peer and
+// delivers what has arrived.
+func (w *worker) pollPeer(p *peer, events []transport.Event, n int) int {
+	p.in.released = p.in.read
+	if len(w.peers.ByID) > directPeers && !p.readable && p.idle() {
 		return n
 	}
 	p.readable = false
@@ -101,82 +170,52 @@ func (w *worker) drive(p *peer, events []transport.Event, n int) int {
 	return n
 }
 
-// resting says whether there is nothing to do for a peer that has sent nothing. Sends that
-// wait to be acknowledged only are freed when their room is wanted.
-func (p *peer) resting() bool {
-	c := p.comm
-	return c.err == nil && p.inboxEmpty() && c.receiveBegun == c.receiveConsumed && c.sendCut == c.sendPosted && c.idleLanes() &&
-		p.cut == p.flushed && c.control.head == c.control.tail && c.receivePosted-c.receiveConsumed >= uint64(p.w.settings.receiveWindow)
-}
-
-func (p *peer) inboxEmpty() bool { return p.comm.inbox.empty() }
-
-// progress moves bytes in both directions.
+// progress moves bytes in both directions. The receives that it posts are announced by
+// the next pumpOut: with a reply, if there is one, so that they cost no packet.
 func (p *peer) progress() error {
-	if err := p.comm.progress(); err != nil {
+	c := p.conn
+	if err := c.pumpIn(); err != nil {
 		return err
 	}
-	for p.comm.doneReceive() {
+	if err := p.send(c.mayHoldCredits()); err != nil {
+		return err
 	}
-	for p.comm.receiveConsumed < p.comm.receiveDone {
-		number := p.comm.receiveConsumed
-		total := p.comm.receives[number%requests].total
-		err := p.comm.consumed(number)
-		if err == errUnpacking {
-			break
-		}
-		if err != nil {
-			return err
-		}
-		p.totals[number%uint64(len(p.totals))] = total
+	if err := c.finishPoll(); err != nil {
+		return err
 	}
-	p.postReceives()
-	if p.cut < p.flushed {
-		return p.pump()
-	}
-	p.comm.stall.waiting = false
-	return nil
+	return p.receive()
 }
 
-// postReceives posts as many receives as the window and the destination ring have
-// room for. They are announced with whatever goes out next.
-func (p *peer) postReceives() {
-	c, s := p.comm, p.w.settings
-	for c.receivePosted-c.receiveConsumed < uint64(s.receiveWindow) && c.receivePosted-p.released < uint64(s.slots) {
-		at := int(c.receivePosted%uint64(s.slots)) * s.request
-		if _, err := c.irecv(p.destination.slice(at, s.request), c.receivePosted); err != nil {
-			return
-		}
-	}
-}
+// idle reports whether polls are in vain until the peer sends something.
+func (p *peer) idle() bool { return p.out.cut == p.out.flushed && p.conn.idle() }
 
-// lose cuts a peer off. Poll tells it, and first the error, if the peer broke the protocol
-// or this side's GPU or NIC has failed.
+// lose ends a connection. Poll reports the loss, and before it the error if the peer broke
+// the protocol or this side's GPU or NIC has failed.
 func (w *worker) lose(p *peer, err error) {
 	if p.state == lost {
 		return
 	}
 	p.state = lost
-	if errors.Is(err, transport.ErrUnavailable) {
-		w.failed = append(w.failed, opError("poll", p.id, err))
+	switch {
+	case errors.Is(err, transport.ErrUnavailable):
+		w.failures = append(w.failures, name.PeerError("poll", p.id, err))
+	case errors.Is(err, transport.ErrCorrupt) || err == errTagMismatch || err == errTruncated:
+		w.failures = append(w.failures, p.errors.Corrupt)
 	}
-	if errors.Is(err, transport.ErrCorrupt) || err == errTagMismatch || err == errTruncated {
-		w.broken = append(w.broken, p)
-	}
-	w.gone = append(w.gone, p)
-	if p.comm.err == nil {
-		p.comm.err = err
+	w.lost.Add(p.id)
+	if p.conn.err == nil {
+		p.conn.err = err
 	}
 	_ = p.closeSockets()
 	w.settling = append(w.settling, p)
 	w.settle()
 }
 
-// settle gives back what lost peers held, when it is unpacked.
+// settle releases what lost peers held, once it is unpacked.
 func (w *worker) settle() {
 	left := w.settling[:0]
 	for _, p := range w.settling {
-		if !p.comm.settle(false) {
+		if !p.conn.settle(false) {
 			left = append(left, p)
 		}
 	}

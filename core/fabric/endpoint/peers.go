@@ -57,6 +57,9 @@ func (t *Peers[P, Nonce]) Add(id transport.PeerID, nonce Nonce, p *P) {
 // connection.
 func (t *Peers[P, Nonce]) Forget(nonce Nonce) { delete(t.byNonce, nonce) }
 
+// Len returns the number of connections.
+func (t *Peers[P, Nonce]) Len() int { return len(t.byNonce) }
+
 // Get returns the connection of a PeerID, or nil.
 func (t *Peers[P, Nonce]) Get(id transport.PeerID) *P {
 	if int(id) >= len(t.ByID) {

@@ -1,36 +1,33 @@
-package tcpx
+package sock
 
 import (
-	"errors"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
-// errSocketClosed: the far side of a socket is gone, and there are no more bytes.
-var errSocketClosed = errors.New("the socket was closed by the peer")
+// MaxVectors is the most stretches of memory in one system call: 1 MiB of pages.
+const MaxVectors = 256
 
-// maxVectors is the most stretches of memory in one system call, and so 1 MiB of
-// pages: what bounds how long one keeps the thread.
-const maxVectors = 256
-
-// vectors is the argument of sendmsg and recvmsg, made once.
-//
-// The calls below are raw: the sockets are nonblocking, so that a call takes as long
-// as its copy does, and Go's scheduler need not hear of it.
-type vectors struct {
+// Vectors is the memory list of sendmsg and recvmsg, made once and used again.
+type Vectors struct {
 	header unix.Msghdr
-	list   [maxVectors]unix.Iovec
+	list   [MaxVectors]unix.Iovec
 	count  int
 	size   int
 }
 
-func (v *vectors) reset() { v.count, v.size = 0, 0 }
+// Reset empties the list.
+func (v *Vectors) Reset() { v.count, v.size = 0, 0 }
 
-func (v *vectors) full() bool { return v.count == maxVectors }
+// Full reports whether the list has no room.
+func (v *Vectors) Full() bool { return v.count == MaxVectors }
 
-// add appends memory, which must not be empty.
-func (v *vectors) add(b []byte) {
+// Len returns how many stretches of memory the list has.
+func (v *Vectors) Len() int { return v.count }
+
+// Add appends memory, which must not be empty.
+func (v *Vectors) Add(b []byte) {
 	to := &v.list[v.count]
 	to.Base = &b[0]
 	to.SetLen(len(b))
@@ -38,9 +35,9 @@ func (v *vectors) add(b []byte) {
 	v.size += len(b)
 }
 
-// send sends what was added and returns how much went: 0 where the socket has no
-// room, with unix.ENOBUFS where it is memory for zero-copy that lacks.
-func (v *vectors) send(fd, flags int) (int, error) {
+// send sends the listed memory and returns how many bytes went. It returns 0 if the
+// socket has no room, and unix.ENOBUFS if the kernel has no memory for zero-copy.
+func (v *Vectors) send(fd, flags int) (int, error) {
 	v.header.Iov = &v.list[0]
 	v.header.SetIovlen(v.count)
 	n, _, errno := unix.RawSyscall(unix.SYS_SENDMSG, uintptr(fd), uintptr(unsafe.Pointer(&v.header)),
@@ -48,23 +45,24 @@ func (v *vectors) send(fd, flags int) (int, error) {
 	return sent(int(n), errno)
 }
 
-// receive fills what was added and returns how much came.
-func (v *vectors) receive(fd int) (int, error) {
+// Receive fills the listed memory and returns how many bytes came: 0 if none waits.
+func (v *Vectors) Receive(fd int) (int, error) {
 	v.header.Iov = &v.list[0]
 	v.header.SetIovlen(v.count)
 	n, _, errno := unix.RawSyscall(unix.SYS_RECVMSG, uintptr(fd), uintptr(unsafe.Pointer(&v.header)), unix.MSG_DONTWAIT)
 	return received(int(n), errno)
 }
 
-// sendBytes is send of one stretch of memory.
-func sendBytes(fd int, b []byte) (int, error) {
+// SendBytes sends bytes and returns how many went: 0 if the socket has no room.
+func SendBytes(fd int, b []byte) (int, error) {
 	n, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)),
 		unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, 0, 0)
 	return sent(int(n), errno)
 }
 
-// receiveBytes is receive into one stretch of memory.
-func receiveBytes(fd int, b []byte) (int, error) { return receiveFlags(fd, b, 0) }
+// ReceiveBytes fills b and returns how many bytes came: 0 if none waits. It returns
+// [ErrClosed] at the end of the stream.
+func ReceiveBytes(fd int, b []byte) (int, error) { return receiveFlags(fd, b, 0) }
 
 func receiveFlags(fd int, b []byte, flags int) (int, error) {
 	n, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)),
@@ -86,21 +84,21 @@ func sent(n int, errno unix.Errno) (int, error) {
 func received(n int, errno unix.Errno) (int, error) {
 	switch {
 	case errno == 0 && n == 0:
-		return 0, errSocketClosed
+		return 0, ErrClosed
 	case errno == 0:
 		return n, nil
 	case errno == unix.EAGAIN || errno == unix.EINTR:
 		return 0, nil
-	case errno == unix.EFAULT: // what the kernel says where it cannot read the bytes itself
-		return 0, errInDmabuf
+	case errno == unix.EFAULT: // the kernel cannot read the bytes itself
+		return 0, ErrInDmabuf
 	default:
 		return 0, errno
 	}
 }
 
-// unacknowledged returns how many bytes of a socket the far side has yet to
-// acknowledge; see tcp(7), SIOCOUTQ.
-func unacknowledged(fd int) int {
+// Unacknowledged returns how many bytes sent on a socket the peer has not acknowledged;
+// see SIOCOUTQ in tcp(7).
+func Unacknowledged(fd int) int {
 	var n int32
 	if _, _, errno := unix.RawSyscall(unix.SYS_IOCTL, uintptr(fd), unix.TIOCOUTQ, uintptr(unsafe.Pointer(&n))); errno != 0 {
 		return 0
@@ -108,8 +106,9 @@ func unacknowledged(fd int) int {
 	return int(n)
 }
 
-// readiness asks an epoll descriptor, without waiting.
-func readiness(fd int, events []unix.EpollEvent) int {
+// Ready fills events from an epoll descriptor without waiting and returns how many
+// there are.
+func Ready(fd int, events []unix.EpollEvent) int {
 	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(fd), uintptr(unsafe.Pointer(&events[0])), uintptr(len(events)), 0, 0, 0)
 	if errno != 0 {
 		return 0
@@ -117,8 +116,8 @@ func readiness(fd int, events []unix.EpollEvent) int {
 	return int(n)
 }
 
-// zeroCopyNotice is one completion of zero-copy sends: their numbers, both ends
-// included, and whether the kernel has copied after all. See
+// zeroCopyNotice completes the zero-copy sends numbered first to last, both included.
+// copied reports that the kernel copied the bytes after all. See
 // Documentation/networking/msg_zerocopy.rst.
 type zeroCopyNotice struct {
 	first, last uint32
@@ -137,7 +136,7 @@ type noticeReader struct {
 	control [128]byte
 }
 
-// next returns the next notice of a socket, if there is one.
+// next returns the next notice of a socket; ok is false if there is none.
 func (r *noticeReader) next(fd int) (notice zeroCopyNotice, ok bool) {
 	r.header = unix.Msghdr{Control: &r.control[0]}
 	r.header.SetControllen(len(r.control))

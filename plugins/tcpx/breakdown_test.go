@@ -9,15 +9,15 @@ import (
 
 // explain says where the time of a stream went, each side for itself: why it is not
 // faster.
-func (r reading) explain() string {
+func (r bulkReading) explain() string {
 	return fmt.Sprintf("%.1f Gb/s, %d requests; sender: %s; receiver: %s",
-		r.bandwidth()*8/1e9, r.receive.consumes, r.send.explain(r.sendCPU, r.elapsed, causeSending, causeReceiving),
-		r.receive.explain(r.receiver, r.elapsed, causeReceiving, causes))
+		r.bandwidth()*8/1e9, r.receive.consumes, r.send.explain(r.sendCPU, r.elapsed, reasonSending, reasonReceiving),
+		r.receive.explain(r.receiveCPU, r.elapsed, reasonReceiving, reasonCount))
 }
 
 // explain lists the shares of a side's time, the largest first, and the means of its
-// windows. The causes are those from first to before end.
-func (k *counts) explain(cpu, elapsed time.Duration, first, end cause) string {
+// windows. The reasonCount are those from first to before end.
+func (k *counters) explain(cpu, elapsed time.Duration, first, end stallReason) string {
 	type share struct {
 		of    float64
 		named string
@@ -25,7 +25,7 @@ func (k *counts) explain(cpu, elapsed time.Duration, first, end cause) string {
 	whole := float64(max(elapsed, 1))
 	var shares []share
 	for c := first; c < end; c++ {
-		shares = append(shares, share{float64(k.spent.by[c]) / whole, strings.TrimSuffix(causeNames[c].name, "_ns")})
+		shares = append(shares, share{float64(k.time.by[c]) / whole, strings.TrimSuffix(reasons[c].name, "_ns")})
 	}
 	slices.SortStableFunc(shares, func(a, b share) int {
 		switch {
@@ -42,10 +42,10 @@ func (k *counts) explain(cpu, elapsed time.Duration, first, end cause) string {
 			fmt.Fprintf(&text, "%s %.0f%%, ", s.named, 100*s.of)
 		}
 	}
-	busy := float64(max(k.spent.busy, 1))
+	busy := float64(max(k.time.busy, 1))
 	moved := float64(max(k.sentBytes, k.receivedBytes, 1))
 	fmt.Fprintf(&text, "windows %.1f sends, %.1f in flight, %.1f pending, %.2f copies a byte, %.2f processor seconds a GB",
-		float64(k.spent.send)/busy, float64(k.spent.flight)/busy, float64(k.spent.pending)/busy,
+		float64(k.time.send)/busy, float64(k.time.flight)/busy, float64(k.time.pending)/busy,
 		float64(k.staged+k.unpackedBytes)/moved, cpu.Seconds()/moved*1e9)
 	return text.String()
 }

@@ -7,16 +7,17 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"transportbench/core/transport"
+	"transportbench/plugins/tcpx/internal/bounce"
 )
 
-// TestHeads: however messages are cut into requests and these into fragments, the first
+// TestHeaderCache: however messages are cut into requests and these into fragments, the first
 // bytes of each are found, also after empty ones and over the ends of requests.
-func TestHeads(t *testing.T) {
+func TestHeaderCache(t *testing.T) {
 	const size, capacity = 16, 8
 	for seed := range uint64(50) {
 		random := rand.New(rand.NewPCG(seed, 3))
-		inbox := newRingOf[record](capacity)
-		h := newHeads(size, &inbox)
+		inbox := newRing[record](capacity)
+		h := newHeaderCache(size, &inbox)
 		var stream []byte // announced and not cut yet
 		want := map[uint][]byte{}
 		for range 200 {
@@ -32,18 +33,18 @@ func TestHeads(t *testing.T) {
 				continue
 			}
 			r := &receiveRequest{total: random.IntN(min(len(stream), 4000)) + 1}
-			bounce := make([]byte, 64<<10)
+			memory := make([]byte, 64<<10)
 			for at := 0; at < r.total; {
 				n := min(random.IntN(700)+1, r.total-at)
 				source := at + 8192*(1+len(r.descriptors)%7) // no two of them overlap
-				copy(bounce[source:], stream[at:at+n])
-				r.descriptors = append(r.descriptors, descriptor{uint32(source), uint32(n), uint64(at)})
+				copy(memory[source:], stream[at:at+n])
+				r.descriptors = append(r.descriptors, bounce.Descriptor{Source: uint32(source), Length: uint32(n), Destination: uint64(at)})
 				at += n
 			}
 			random.Shuffle(len(r.descriptors), func(i, k int) {
 				r.descriptors[i], r.descriptors[k] = r.descriptors[k], r.descriptors[i]
 			})
-			require.NoError(t, h.take(&inbox, bounce, r))
+			require.NoError(t, h.take(&inbox, memory, r))
 			stream = stream[r.total:]
 			for left := len(stream); !inbox.empty(); { // what is there is delivered
 				rest := 0
@@ -62,14 +63,14 @@ func TestHeads(t *testing.T) {
 	}
 }
 
-// TestHeadsRefuse bytes that no message was announced for, and requests with a hole.
-func TestHeadsRefuse(t *testing.T) {
-	inbox := newRingOf[record](4)
-	h := newHeads(16, &inbox)
-	r := &receiveRequest{total: 10, descriptors: []descriptor{{0, 10, 0}}}
+// TestHeaderCacheRefuses bytes that no message was announced for, and requests with a hole.
+func TestHeaderCacheRefuses(t *testing.T) {
+	inbox := newRing[record](4)
+	h := newHeaderCache(16, &inbox)
+	r := &receiveRequest{total: 10, descriptors: []bounce.Descriptor{{Length: 10}}}
 	require.ErrorIs(t, h.take(&inbox, make([]byte, 100), r), transport.ErrCorrupt)
 	inbox.push().size = 10
-	r.descriptors = []descriptor{{0, 5, 0}, {5, 4, 6}}
+	r.descriptors = []bounce.Descriptor{{Length: 5}, {Source: 5, Length: 4, Destination: 6}}
 	require.ErrorIs(t, h.take(&inbox, make([]byte, 100), r), transport.ErrCorrupt)
 }
 
@@ -109,7 +110,7 @@ func TestReadDevice(t *testing.T) {
 	require.ErrorIs(t, err, transport.ErrPeerDown)
 	_, err = b.worker.ReadDevice(0, places[len(places)-1], make([]byte, b.worker.settings.payload+1))
 	require.ErrorIs(t, err, transport.ErrTooLarge)
-	require.NoError(t, b.rank.Close())
+	require.NoError(t, b.endpoint.Close())
 	_, err = b.worker.ReadDevice(0, 0, into)
 	require.ErrorIs(t, err, transport.ErrClosed)
 

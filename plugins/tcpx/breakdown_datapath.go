@@ -1,0 +1,202 @@
+package tcpx
+
+import (
+	"transportbench/plugins/tcpx/internal/clock"
+	"transportbench/plugins/tcpx/internal/sock"
+)
+
+// The time of a connection goes into one thing at a time in each direction: either its
+// thread works, on this or another of its connections, or something stalls the connection.
+// Of several stalls the one nearest to the wire counts: what is behind it would not help.
+
+// stallReason is what the time of one direction went into: work or a stall.
+type stallReason int
+
+// Reasons, those of a sender first.
+const (
+	reasonSending stallReason = iota
+	reasonWindow              // of sends: waits for acknowledgements
+	reasonPool                // the ring of 16 requests is in use
+	reasonCredit
+	reasonTasks
+	reasonAgain
+	reasonNoBuffers
+	reasonReceiving
+	reasonUnpacking
+	reasonPages
+	reasonSlots
+	reasonUnpack
+	reasonData
+	reasonCount
+)
+
+// reasons are the names of reasons in results, and what would help against each.
+var reasons = [reasonCount]struct{ name, help, remedy string }{
+	reasonSending:   {"sending_ns", "time in which the kernel copied what is sent", "sockets, and threads that have cores"},
+	reasonWindow:    {"stall_send_window_ns", "time in which the send window was full and waited for acknowledgements", "a larger send-window, or larger requests"},
+	reasonPool:      {"stall_pool_ns", "time in which all 16 requests of the ring were in use", "larger requests"},
+	reasonCredit:    {"stall_credit_ns", "time in which sends waited for the peer to post a receive", "a peer that polls more often, a larger receive-window"},
+	reasonTasks:     {"stall_task_slots_ns", "time in which chunks waited for a task slot of a data socket", "more sockets"},
+	reasonAgain:     {"stall_again_ns", "time in which data sockets took no more (EAGAIN): the peer or the network is slower", "a faster peer or network, a larger socket-buffer"},
+	reasonNoBuffers: {"stall_nobufs_ns", "time in which the kernel had no memory for zero-copy (ENOBUFS)", "a larger net.core.optmem_max"},
+	reasonReceiving: {"receiving_ns", "time in which the kernel copied what has come", "sockets, and threads that have cores"},
+	reasonUnpacking: {"unpacking_ns", "time in which the polling thread unpacked", "unpack-workers that have cores"},
+	reasonPages:     {"stall_bounce_pages_ns", "time in which receives waited for bounce pages", "fewer connections for each worker"},
+	reasonSlots:     {"stall_unpack_slots_ns", "time in which receives waited for a slot of the unpacker", "fewer connections for each worker"},
+	reasonUnpack:    {"stall_unpack_ns", "time in which receives waited to be unpacked, with nothing else to do", "more unpack-workers that have cores"},
+	reasonData:      {"stall_data_ns", "time in which announced bytes had not come: the peer or the network is slower", "a faster peer or network"},
+}
+
+// timeBreakdown is time in nanoseconds by reason, and occupancy of windows times time.
+type timeBreakdown struct {
+	busy                  uint64 // a connection had anything under way
+	send, flight, pending uint64 // occupancies
+	sendFull, receiveFull uint64
+	by                    [reasonCount]uint64
+}
+
+// works is the number of reasons that are work.
+const works = 3
+
+// worked returns what the counters say of the thread's work: sending, receiving, unpacking.
+func (k *counters) worked() [works]uint64 {
+	return [works]uint64{k.calls[sock.SendNS], k.calls[sock.ReceiveNS], k.unpackCallNS}
+}
+
+// workReasons are the reasons of worked, in its order.
+var workReasons = [works]stallReason{reasonSending, reasonReceiving, reasonUnpacking}
+
+// stallTimer books the time of a connection.
+type stallTimer struct {
+	last       int64 // until when time is booked; 0 while nothing is under way
+	windowFull bool  // the stream has bytes that the send window keeps back
+	worked     [works]uint64
+	received   uint64 // bytes
+}
+
+// begin starts booking when there is something to do.
+func (s *stallTimer) begin(c *conn, now int64) {
+	if s.last == 0 {
+		s.last, s.received, s.worked = now, c.counters.receivedBytes, c.counters.worked()
+	}
+}
+
+// waitForWindow notes that the send window is full.
+func (s *stallTimer) waitForWindow(c *conn) {
+	s.windowFull = true
+	s.begin(c, clock.Now())
+}
+
+// book adds the time since the last poll to what it went into, and to the occupancy of the
+// windows.
+func (s *stallTimer) book(c *conn) {
+	if s.last == 0 {
+		return
+	}
+	sends, flight, pending := c.sendPosted-c.sendFreed, c.receiveBegun-c.receiveLaunched, c.receiveLaunched-c.receiveConsumed
+	now := clock.Now()
+	k := c.counters
+	passed := uint64(now - s.last)
+	s.last = now
+	if c.sendCut == c.sendPosted && flight == 0 && pending == 0 && !s.windowFull && c.idleLanes() {
+		s.last = 0
+	}
+	var part timeBreakdown
+	stalled := passed
+	total := k.worked()
+	for i := range total {
+		worked := min(total[i]-s.worked[i], stalled)
+		part.by[workReasons[i]] = worked
+		stalled -= worked
+	}
+	s.worked = total
+	received := k.receivedBytes != s.received
+	s.received = k.receivedBytes
+	part.busy = passed
+	part.send, part.flight, part.pending = passed*sends, passed*flight, passed*pending
+	if int(sends) >= c.settings.sendWindow {
+		part.sendFull = passed
+	}
+	if int(flight+pending) >= c.settings.receiveWindow {
+		part.receiveFull = passed
+	}
+	if reason, stalls := c.sendStall(); stalls {
+		part.by[reason] += stalled
+	}
+	if reason, stalls := c.receiveStall(received); stalls {
+		part.by[reason] += stalled
+	}
+	k.time.add(&part)
+	k.series.add(now, &part)
+}
+
+func (t *timeBreakdown) add(part *timeBreakdown) {
+	t.busy += part.busy
+	t.send += part.send
+	t.flight += part.flight
+	t.pending += part.pending
+	t.sendFull += part.sendFull
+	t.receiveFull += part.receiveFull
+	for i, n := range part.by {
+		t.by[i] += n
+	}
+}
+
+// addShare adds the share of a part that belongs to n nanoseconds of its time.
+func (t *timeBreakdown) addShare(part *timeBreakdown, n int64) {
+	if n == int64(part.busy) {
+		t.add(part)
+		return
+	}
+	scale := float64(n) / float64(part.busy)
+	of := func(n uint64) uint64 { return uint64(scale * float64(n)) }
+	share := timeBreakdown{busy: uint64(n), send: of(part.send), flight: of(part.flight), pending: of(part.pending),
+		sendFull: of(part.sendFull), receiveFull: of(part.receiveFull)}
+	for i, n := range part.by {
+		share.by[i] = of(n)
+	}
+	t.add(&share)
+}
+
+// sendStall returns what stalls the sends, nearest to the wire first.
+func (c *conn) sendStall() (reason stallReason, stalls bool) {
+	for i := range c.lanes {
+		switch l := &c.lanes[i]; {
+		case l.taskCount > 0 && l.NoMemory:
+			return reasonNoBuffers, true
+		case l.taskCount > 0 && l.Full:
+			return reasonAgain, true
+		case l.taskCount > 0 && l.handoff != nil:
+			return reasonSending, true // its helper is at work
+		}
+	}
+	switch {
+	case c.credited < c.sendPosted:
+		return reasonCredit, true
+	case c.sendCut < c.sendPosted:
+		return reasonTasks, true
+	case c.stall.windowFull && c.sendPosted-c.sendFreed == requests:
+		return reasonPool, true
+	case c.stall.windowFull:
+		return reasonWindow, true
+	}
+	return 0, false
+}
+
+// receiveStall returns what stalls the receives, nearest to the wire first. received
+// reports whether bytes have come.
+func (c *conn) receiveStall(received bool) (reason stallReason, stalls bool) {
+	switch {
+	case c.receiveReserved < c.receiveBegun:
+		return reasonPages, true
+	case c.launchable():
+		return reasonSlots, true
+	case c.receiveLaunched < c.receiveReserved && received && len(c.helpers) > 0:
+		return reasonReceiving, true
+	case c.receiveLaunched < c.receiveReserved:
+		return reasonData, true
+	case c.receiveConsumed < c.receiveLaunched && c.receives[c.receiveConsumed%requests].slot >= 0:
+		return reasonUnpack, true
+	}
+	return 0, false
+}

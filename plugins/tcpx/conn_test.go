@@ -1,0 +1,370 @@
+package tcpx
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"transportbench/core/fabric/pow2"
+	"transportbench/plugins/tcpx/internal/bounce"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// pair makes two sides of a bulk transfer; the second can receive size bytes.
+func pair(tb testing.TB, options map[string]string, size int) (a, b *bulkSide) {
+	tb.Helper()
+	a, b, err := newBulkSides(testSettings(tb, options), max(pow2.Ceil(size), bounce.RingUnit))
+	require.NoError(tb, err)
+	tb.Cleanup(func() {
+		require.NoError(tb, a.close())
+		require.NoError(tb, b.close())
+		require.Equal(tb, bounce.UnpackSlots, b.unpacker.FreeSlots(), "free slots of the unpacker")
+		requireAllPages(tb, b.memory, b.conn.settings)
+	})
+	return a, b
+}
+
+// requireAllPages takes all pages of bounce memory in the host, which must be free.
+func requireAllPages(tb testing.TB, memory bounce.Allocator, s *settings) {
+	tb.Helper()
+	p, ok := memory.(*bounce.Pages)
+	if !ok {
+		return
+	}
+	pages := (requests + s.peers) * s.request / pageSize
+	require.False(tb, p.Reserve(pages+1, false))
+	require.True(tb, p.Reserve(pages, false), "pages are still reserved")
+	seen := map[uint32]bool{}
+	for _, f := range p.Place(pages*pageSize, nil) {
+		seen[f.Token] = true
+	}
+	require.Len(tb, seen, pages, "free pages")
+}
+
+// consumed consumes the oldest receive and reports whether it could.
+func consumed(b *bulkSide) bool {
+	_, _, ok, err := b.conn.consume()
+	return ok && err == nil
+}
+
+// limit bounds every wait of these tests.
+const limit = 30 * time.Second
+
+// eventually calls step until done.
+func eventually(tb testing.TB, what string, step func() bool) {
+	tb.Helper()
+	for start := time.Now(); !step(); {
+		if time.Since(start) > limit {
+			require.FailNow(tb, "waited in vain", "for %s", what)
+		}
+	}
+}
+
+// random is bytes that differ everywhere.
+func random(seed uint64, size int) []byte {
+	b := make([]byte, size)
+	r := rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8), byte(seed >> 16)})
+	_, _ = r.Read(b)
+	return b
+}
+
+// exchange sends data as one request and returns what arrived.
+func exchange(t *testing.T, a, b *bulkSide, data []byte) []byte {
+	t.Helper()
+	require.NoError(t, b.conn.postReceive(b.destination.Slice(0, b.conn.settings.request), 5))
+	require.NoError(t, a.conn.postSend(data, 0, 5))
+	size := 0
+	eventually(t, "the request to arrive", func() bool {
+		require.NoError(t, a.progress())
+		require.NoError(t, b.progress())
+		var ok bool
+		var err error
+		_, size, ok, err = b.conn.consume()
+		require.NoError(t, err)
+		return ok
+	})
+	awaitFreed(t, a, b)
+	return b.destination.Host[:size]
+}
+
+// awaitFreed waits until the oldest send is acknowledged.
+func awaitFreed(t *testing.T, a, b *bulkSide) {
+	t.Helper()
+	eventually(t, "the acknowledgement", func() bool {
+		require.NoError(t, b.progress())
+		require.NoError(t, a.progress())
+		return a.conn.freeSend()
+	})
+}
+
+func TestSeventeenthPostFails(t *testing.T) {
+	a, b := pair(t, nil, 1<<20)
+	for i := range uint64(requests) {
+		require.NoError(t, a.conn.postSend(make([]byte, 8), 0, i))
+		require.NoError(t, b.conn.postReceive(b.destination.Slice(0, 8), i))
+	}
+	require.ErrorIs(t, a.conn.postSend(make([]byte, 8), 0, requests), errNoFreeRequest)
+	require.ErrorIs(t, b.conn.postReceive(b.destination.Slice(0, 8), requests), errNoFreeRequest)
+
+	// Receives that have arrived and are not consumed count, too.
+	eventually(t, "all receives", func() bool {
+		require.NoError(t, a.progress())
+		require.NoError(t, b.progress())
+		return b.conn.receiveLaunched == requests
+	})
+	require.ErrorIs(t, b.conn.postReceive(b.destination.Slice(0, 8), requests), errNoFreeRequest)
+	require.True(t, consumed(b))
+	require.NoError(t, b.conn.postReceive(b.destination.Slice(0, 8), requests))
+}
+
+// TestInOrder: sends are freed and receives consumed in the order of posting, each once and
+// only when it is done.
+func TestInOrder(t *testing.T) {
+	a, b := pair(t, nil, 1<<20)
+	require.False(t, a.conn.freeSend(), "nothing is posted")
+	require.False(t, consumed(b))
+	for i := range uint64(3) {
+		require.NoError(t, b.conn.postReceive(b.destination.Slice(0, 64), i))
+		require.NoError(t, a.conn.postSend(make([]byte, 60+int(i)), 0, i))
+	}
+	require.False(t, a.conn.freeSend(), "nothing is sent")
+	require.False(t, consumed(b), "nothing has arrived")
+	eventually(t, "the receives", func() bool {
+		require.NoError(t, a.progress())
+		require.NoError(t, b.progress())
+		return b.conn.receiveLaunched == 3
+	})
+	for i := range uint64(3) {
+		number, size, ok, err := b.conn.consume()
+		require.NoError(t, err)
+		require.True(t, ok)
+		require.Equal(t, i, number)
+		require.Equal(t, 60+int(i), size)
+	}
+	require.False(t, consumed(b), "all are consumed")
+	for i := range uint64(3) {
+		require.Equal(t, i, a.conn.sendFreed)
+		awaitFreed(t, a, b)
+	}
+	require.False(t, a.conn.freeSend(), "all are freed")
+}
+
+// TestMismatch: if the two sides disagree, the connection ends on both with the same error.
+func TestMismatch(t *testing.T) {
+	for name, c := range map[string]struct {
+		sendTag uint64
+		size    int
+		want    error
+	}{
+		"tag":       {8, 64, errTagMismatch},
+		"truncated": {7, 65, errTruncated},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, b := pair(t, nil, 1<<20)
+			require.NoError(t, b.conn.postReceive(b.destination.Slice(0, 64), 7))
+			require.NoError(t, a.conn.postSend(make([]byte, c.size), 0, c.sendTag))
+			var sendErr, receiveErr error
+			eventually(t, "both errors", func() bool {
+				if sendErr == nil {
+					sendErr = a.progress()
+				}
+				if receiveErr == nil {
+					receiveErr = b.progress()
+				}
+				return sendErr != nil && receiveErr != nil
+			})
+			require.ErrorIs(t, sendErr, c.want)
+			require.ErrorIs(t, receiveErr, c.want)
+			require.ErrorIs(t, a.conn.postSend(nil, 0, 9), c.want, "the connection is over")
+			require.Zero(t, a.counters.sentBytes, "bytes sent")
+		})
+	}
+}
+
+func TestTooLargeWhenPosted(t *testing.T) {
+	a, b := pair(t, map[string]string{"chunk": "4KiB", "request": "8KiB"}, 1<<20)
+	require.ErrorIs(t, a.conn.postSend(make([]byte, 8<<10+1), 0, 1), errRequestSize)
+	require.ErrorIs(t, b.conn.postReceive(b.destination.Slice(0, 8<<10+1), 1), errRequestSize)
+}
+
+// TestNothingIsSentWithoutCredit: the receiver's announcement releases the sender.
+func TestNothingIsSentWithoutCredit(t *testing.T) {
+	a, b := pair(t, nil, 1<<20)
+	require.NoError(t, a.conn.postSend(random(1, 1000), 0, 1))
+	for range 1000 {
+		require.NoError(t, a.progress())
+		require.NoError(t, b.progress())
+	}
+	require.Zero(t, a.counters.sentBytes)
+	require.Zero(t, a.conn.sendCut)
+	require.Positive(t, a.counters.time.by[reasonCredit], "time that waited for credit")
+	require.NoError(t, b.conn.postReceive(b.destination.Slice(0, 1000), 1))
+	eventually(t, "the bytes", func() bool {
+		require.NoError(t, a.progress())
+		require.NoError(t, b.progress())
+		return b.conn.receiveLaunched == 1
+	})
+}
+
+// TestBusyReceiverIsNotLost: a receiver that reads nothing for longer than the timeout is
+// not lost, although its sockets are full.
+func TestBusyReceiverIsNotLost(t *testing.T) {
+	a, b := pair(t, map[string]string{"timeout": "200ms", "socket-buffer": "64KiB"}, 4<<20)
+	data := random(8, 512<<10)
+	for i := range uint64(4) {
+		require.NoError(t, b.conn.postReceive(b.destination.Slice(int(i)*len(data), len(data)), i))
+		require.NoError(t, a.conn.postSend(data, 0, i))
+	}
+	eventually(t, "the credits", func() bool {
+		require.NoError(t, b.progress())
+		require.NoError(t, a.progress())
+		return a.counters.sentBytes > 0
+	})
+	for start := time.Now(); time.Since(start) < 1500*time.Millisecond; time.Sleep(time.Millisecond) {
+		require.NoError(t, a.progress())
+	}
+	require.Less(t, a.counters.sentBytes, uint64(4*len(data)))
+	eventually(t, "all bytes", func() bool {
+		require.NoError(t, a.progress())
+		require.NoError(t, b.progress())
+		return b.conn.receiveLaunched == 4
+	})
+}
+
+// sizes are those at which something begins or ends.
+func sizes(request int) []int {
+	list := []int{0, 1, 15, 16, 17, 4095, 4096, 4097, 8191, 8192, 8193, 65535, 65537}
+	for _, size := range []int{request/2 - 1, request/2 + 1, request - 4097, request - 1, request} {
+		list = append(list, max(size, 0))
+	}
+	return list
+}
+
+// TestSizes sends requests of all sizes that matter, over one and several sockets, in
+// one chunk and in many, from memory at any alignment.
+func TestSizes(t *testing.T) {
+	for _, options := range []map[string]string{
+		{},
+		{"sockets": "4", "chunk": "4KiB", "request": "512KiB"},
+		{"sockets": "3", "chunk": "16KiB", "request": "1MiB", "striping": "least-loaded", "unpack-workers": "3"},
+		{"chunk": "64KiB", "zero-copy": "on", "sockets": "2"},
+		{"chunk": "4KiB", "request": "512KiB", "sockets": "3", "threads": "1"},
+		{"chunk": "64KiB", "request": "256KiB", "sockets": "4", "threads": "4", "zero-copy": "on", "unpack-workers": "1"},
+	} {
+		t.Run(fmt.Sprint(options), func(t *testing.T) {
+			a, b := pair(t, options, 2<<20)
+			data := random(3, a.conn.settings.request+64)
+			for i, size := range sizes(a.conn.settings.request) {
+				if size > a.conn.settings.request {
+					continue
+				}
+				part := data[i*5%61:][:size]
+				require.True(t, bytes.Equal(part, exchange(t, a, b, part)), "a request of %d bytes", size)
+			}
+		})
+	}
+}
+
+// TestBorrowedPart sends a request whose end is in borrowed memory.
+func TestBorrowedPart(t *testing.T) {
+	a, b := pair(t, map[string]string{"chunk": "4KiB", "request": "64KiB", "sockets": "2"}, 1<<20)
+	data := random(4, 64<<10)
+	for _, first := range []int{0, 1, 4095, 4096, 10000, len(data)} {
+		require.NoError(t, b.conn.postReceive(b.destination.Slice(0, len(data)), 1))
+		staged := make([]byte, len(data))
+		copy(staged, data[:first])
+		a.conn.borrowed, a.conn.borrowedAt = data[first:], uint64(1000+first)
+		require.NoError(t, a.conn.postSend(staged, 1000, 1))
+		eventually(t, "the request", func() bool {
+			require.NoError(t, a.progress())
+			require.NoError(t, b.progress())
+			return consumed(b)
+		})
+		require.True(t, bytes.Equal(data, b.destination.Host[:len(data)]), "borrowed from %d on", first)
+		awaitFreed(t, a, b)
+	}
+}
+
+// TestStriping: every socket carries its part, whatever the policy.
+func TestStriping(t *testing.T) {
+	for _, striping := range []string{stripeRoundRobin, stripeLeastLoaded} {
+		t.Run(striping, func(t *testing.T) {
+			a, b := pair(t, map[string]string{"chunk": "16KiB", "request": "512KiB", "sockets": "4", "striping": striping}, 1<<20)
+			data := random(5, 512<<10)
+			require.True(t, bytes.Equal(data, exchange(t, a, b, data)))
+			total := 0
+			for i := range a.conn.lanes {
+				sent := int(a.conn.lanes[i].position)
+				require.Positive(t, sent, "bytes over socket %d", i)
+				if striping == stripeRoundRobin {
+					require.Equal(t, len(data)/4, sent, "bytes over socket %d", i)
+				}
+				total += sent
+			}
+			require.Equal(t, len(data), total)
+		})
+	}
+}
+
+// TestLeastLoaded: a socket that takes nothing gets no more chunks than it has slots
+// for, and all the others go elsewhere.
+func TestLeastLoaded(t *testing.T) {
+	a, b := pair(t, map[string]string{"chunk": "4KiB", "request": "64KiB", "sockets": "2", "striping": "least-loaded"}, 1<<20)
+	a.conn.lanes[0].queued = 1 << 20
+	require.Equal(t, 1, a.conn.chooseLane())
+	a.conn.lanes[1].taskCount = laneTasks
+	require.Equal(t, 0, a.conn.chooseLane(), "the other has no task slot")
+	a.conn.lanes[0].taskCount = laneTasks
+	require.Equal(t, -1, a.conn.chooseLane())
+	a.conn.lanes[0] = lane{Data: a.conn.lanes[0].Data, expected: a.conn.lanes[0].expected}
+	a.conn.lanes[1].taskCount = 0
+	_ = b
+}
+
+// TestKilledDataSocket: a data socket that dies in the middle of a transfer ends it on
+// both sides, and nothing is kept; see the checks of pair.
+func TestKilledDataSocket(t *testing.T) {
+	for name, threads := range map[string]string{"sender": "0", "receiver": "0", "sender with helpers": "2", "receiver with helpers": "1"} {
+		side, _, _ := strings.Cut(name, " ")
+		t.Run(name, func(t *testing.T) {
+			a, b := pair(t, map[string]string{"sockets": "2", "threads": threads, "unpack-workers": "1"}, 8<<20)
+			data := random(6, 512<<10)
+			for i := range uint64(requests) {
+				err := b.conn.postReceive(b.destination.Slice(int(i)*len(data), len(data)), i)
+				require.NoError(t, err)
+				err = a.conn.postSend(data, 0, i)
+				require.NoError(t, err)
+			}
+			eventually(t, "bytes to arrive", func() bool {
+				require.NoError(t, a.progress())
+				require.NoError(t, b.progress())
+				return b.counters.receivedBytes > 1<<20
+			})
+			victim := map[string]*bulkSide{"sender": a, "receiver": b}[side].conn.lanes[1].FD
+			require.NoError(t, unix.Shutdown(victim, unix.SHUT_RDWR))
+			var errs [2]error
+			eventually(t, "both errors", func() bool {
+				if errs[0] == nil {
+					errs[0] = a.progress()
+				}
+				if errs[1] == nil {
+					errs[1] = b.progress()
+				}
+				if errs[0] != nil { // what the owner of a connection does then
+					require.NoError(t, a.conn.shut())
+				}
+				if errs[1] != nil {
+					require.NoError(t, b.conn.shut())
+				}
+				return errs[0] != nil && errs[1] != nil
+			})
+			for consumed(b) {
+			}
+		})
+	}
+}

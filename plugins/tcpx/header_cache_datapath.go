@@ -1,0 +1,79 @@
+package tcpx
+
+import "transportbench/plugins/tcpx/internal/bounce"
+
+// headerCache keeps the first bytes of messages whose payloads go to device memory. They
+// are copied out of bounce memory before a request is unpacked: the runtime must see them,
+// and copying them back from the device would block.
+type headerCache struct {
+	size int // bytes of each message
+	// memory has room for the headers of all messages that were announced and not
+	// delivered, and of as many that the last Poll handed out.
+	memory  []byte
+	next    uint   // the first message, as the inbox counts them, of which nothing has come
+	left    int    // bytes of the message before next that are still to come
+	missing []byte // of its header
+	found   int    // descriptor that had the last byte: the next is mostly near
+}
+
+func newHeaderCache(size int, inbox *ring[record]) *headerCache {
+	return &headerCache{size: size, memory: make([]byte, 2*len(inbox.list)*size)}
+}
+
+// take copies the headers in a request out of bounce memory. Messages are announced before
+// their bytes, and both come in order.
+func (h *headerCache) take(inbox *ring[record], memory []byte, r *receiveRequest) error {
+	for at := 0; at < r.total; {
+		if h.left == 0 {
+			// Empty messages are delivered when they are announced, and may be gone.
+			if int(inbox.first-h.next) > 0 {
+				h.next = inbox.first
+			}
+			if h.next == inbox.last {
+				return errProtocol
+			}
+			h.left = int(inbox.at(h.next).size)
+			h.missing = h.of(h.next, h.left)
+			h.next++
+			continue
+		}
+		n := min(h.left, r.total-at)
+		for to := at; to < at+n && len(h.missing) > 0; {
+			copied := h.copyFrom(memory, r.descriptors, to)
+			if copied == 0 {
+				return errProtocol
+			}
+			to += copied
+		}
+		at += n
+		h.left -= n
+	}
+	return nil
+}
+
+// copyFrom copies to the missing header from the fragment that holds the byte at an offset
+// of a request, and returns how many bytes it copied.
+func (h *headerCache) copyFrom(memory []byte, descriptors []bounce.Descriptor, at int) int {
+	for range descriptors {
+		if h.found >= len(descriptors) {
+			h.found = 0
+		}
+		d := &descriptors[h.found]
+		if skip := at - int(d.Destination); skip >= 0 && skip < int(d.Length) {
+			n := copy(h.missing, memory[d.Source : d.Source+d.Length][skip:])
+			h.missing = h.missing[n:]
+			return n
+		}
+		h.found++
+	}
+	return 0
+}
+
+// of returns the header of a message of size bytes, by its number in the inbox. Headers
+// that a Poll handed out stay until the next one: until then no more messages can be
+// announced than the inbox has room for.
+func (h *headerCache) of(message uint, size int) []byte {
+	at := int(message) & (len(h.memory)/h.size - 1) * h.size
+	n := min(size, h.size)
+	return h.memory[at : at+n : at+n]
+}

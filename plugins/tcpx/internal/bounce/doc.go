@@ -1,0 +1,16 @@
+// Package bounce has the bounce memory of the tcpx transport and the unpackers that
+// copy what arrives there to its destination. It knows nothing of sockets' peers,
+// requests or messages.
+//
+// An [Allocator] receives bytes from a data socket into bounce memory and returns them
+// as fragments; an [Unpacker] copies the fragments of a request to its buffer, given as
+// [Descriptor] values. The modes of the transport combine them:
+//
+//	mode    allocator   unpacker
+//	host    [Pages]     [Host]: processors copy
+//	gpu     [Pages]     [GPU]: a kernel or the copy engine of a GPU copies
+//	devmem  [Dmabuf]    [Host] or [GPU]
+//
+// The *_datapath.go files run inside measured windows: they neither block, lock nor
+// allocate.
+package bounce

@@ -1,0 +1,89 @@
+package bounce
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// random returns random bytes.
+func random(seed uint64, size int) []byte {
+	b := make([]byte, size)
+	r := rand.NewChaCha8([32]byte{byte(seed)})
+	_, _ = r.Read(b) // it returns no error
+	return b
+}
+
+// eventually calls step until it returns true.
+func eventually(t *testing.T, what string, step func() bool) {
+	t.Helper()
+	for start := time.Now(); !step(); {
+		if time.Since(start) > 30*time.Second {
+			require.FailNow(t, "timeout", "waiting for %s", what)
+		}
+	}
+}
+
+// TestUnpackAlignments copies between all 256 pairs of alignments to 16 bytes, in all
+// lengths that matter, and touches nothing else.
+func TestUnpackAlignments(t *testing.T) {
+	for _, length := range []int{0, 1, 15, 16, 17, 4095, 4096} {
+		bounce := random(uint64(length), 2*PageSize)
+		for from := range 16 {
+			for to := range 16 {
+				destination := bytes.Repeat([]byte{0xEE}, length+48)
+				unpack(destination, bounce, []Descriptor{{Source: uint32(from), Length: uint32(length), Destination: uint64(16 + to)}})
+				want := bytes.Repeat([]byte{0xEE}, length+48)
+				copy(want[16+to:], bounce[from:from+length])
+				require.True(t, bytes.Equal(want, destination), "%d bytes from %d to %d", length, from, to)
+			}
+		}
+	}
+}
+
+// TestUnpackWorkers: workers take what is launched in any slot, also after they slept,
+// and close waits for what was launched.
+func TestUnpackWorkers(t *testing.T) {
+	for _, workers := range []int{1, 3, UnpackSlots} {
+		u := NewHost(workers)
+		bounce, err := NewRing("transportbench-tcpx-test", UnpackSlots*PageSize)
+		require.NoError(t, err)
+		bounce = bounce[:UnpackSlots*PageSize]
+		copy(bounce, random(uint64(workers), len(bounce)))
+		require.ErrorIs(t, u.Register(bounce[1:]), errMisaligned)
+		require.NoError(t, u.Register(bounce))
+		destination := make([]byte, len(bounce))
+		for round := range 3 {
+			clear(destination)
+			for slot := range UnpackSlots {
+				at := slot * PageSize
+				require.NoError(t, u.Launch(slot, []Descriptor{{Source: uint32(at), Length: PageSize}}, Buffer{Host: destination[at:], Size: PageSize}))
+			}
+			for slot := range UnpackSlots {
+				eventually(t, "a slot", func() bool {
+					done, err := u.Done(slot)
+					require.NoError(t, err)
+					return done
+				})
+			}
+			require.True(t, bytes.Equal(bounce, destination))
+			if round == 1 { // let them fall asleep
+				for _, c := range u.copiers {
+					eventually(t, "a worker to sleep", func() bool { return c.asleep.Load() })
+				}
+			}
+		}
+		clear(destination)
+		require.NoError(t, u.Launch(0, []Descriptor{{Length: PageSize}}, Buffer{Host: destination, Size: PageSize}))
+		require.NoError(t, u.Close())
+		require.NoError(t, u.Close())
+		require.True(t, bytes.Equal(bounce[:PageSize], destination[:PageSize]), "launched before close")
+		require.NoError(t, FreeRing(bounce[:2*len(bounce)]))
+	}
+}

@@ -1,0 +1,113 @@
+package sock
+
+import (
+	"golang.org/x/sys/unix"
+
+	"transportbench/plugins/tcpx/internal/clock"
+)
+
+const (
+	// MaxCall is the most bytes of one system call, which bounds how long it keeps the
+	// thread.
+	MaxCall = 1 << 20
+	// leastZeroCopy is the size from which MSG_ZEROCOPY can pay.
+	leastZeroCopy = 16 << 10
+)
+
+// Data is a data socket and what its last calls found. One thread makes the calls.
+type Data struct {
+	FD       int
+	ZeroCopy bool
+	Full     bool   // the last send found no room
+	NoMemory bool   // in the last send the kernel had no memory for zero-copy (ENOBUFS)
+	Sends    uint32 // zero-copy sends
+	Notices  uint32 // zero-copy sends that the kernel has completed
+}
+
+// Counts counts system calls on data sockets, by kind.
+type Counts [CountKinds]uint64
+
+// Kinds of [Counts].
+const (
+	Sends = iota
+	SendNS
+	Receives
+	ReceiveNS
+	Again
+	NoBuffers
+	ZeroCopySends
+	ZeroCopyCopied
+	CountKinds
+)
+
+// Syscalls makes the system calls of one thread. Its memory is made once.
+type Syscalls struct {
+	Vectors Vectors
+	Counts  *Counts
+	reader  noticeReader
+}
+
+// Send sends first and then second, either of which may be empty, and returns how many
+// bytes the socket took: 0 if it has no room.
+func (k *Syscalls) Send(d *Data, first, second []byte) (int, error) {
+	v := &k.Vectors
+	v.Reset()
+	if len(first) > 0 {
+		v.Add(first[:min(len(first), MaxCall)])
+	}
+	if rest := min(len(second), MaxCall-v.size); rest > 0 {
+		v.Add(second[:rest])
+	}
+	flags := 0
+	if d.ZeroCopy && v.size >= leastZeroCopy {
+		flags = unix.MSG_ZEROCOPY
+	}
+	begin := clock.Now()
+	n, err := v.send(d.FD, flags)
+	d.NoMemory = err == unix.ENOBUFS
+	if d.NoMemory {
+		k.Counts[NoBuffers]++
+		if k.ReadNotices(d); d.Notices == d.Sends { // no send is pending that would free memory
+			flags = 0
+			n, err = v.send(d.FD, 0)
+		}
+		if err == unix.ENOBUFS {
+			err = nil
+		}
+	}
+	k.Counts[SendNS] += uint64(clock.Now() - begin)
+	k.Counts[Sends]++
+	if d.Full = n == 0; d.Full {
+		if !d.NoMemory {
+			k.Counts[Again]++
+		}
+		return 0, err
+	}
+	if flags != 0 {
+		d.Sends++
+		k.Counts[ZeroCopySends]++
+	}
+	return n, nil
+}
+
+// CountReceive counts a call that received, or tried to, and began at a time of
+// [clock.Now].
+func (k *Syscalls) CountReceive(begin int64) {
+	k.Counts[ReceiveNS] += uint64(clock.Now() - begin)
+	k.Counts[Receives]++
+}
+
+// ReadNotices reads which zero-copy sends the kernel has completed. TCP completes them
+// in order.
+func (k *Syscalls) ReadNotices(d *Data) {
+	for {
+		n, ok := k.reader.next(d.FD)
+		if !ok {
+			return
+		}
+		d.Notices = n.last + 1
+		if n.copied {
+			k.Counts[ZeroCopyCopied] += uint64(n.last - n.first + 1)
+		}
+	}
+}

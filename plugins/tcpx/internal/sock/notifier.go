@@ -1,0 +1,67 @@
+package sock
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+)
+
+// Notifier wakes a thread that sleeps in poll(2) on FD.
+//
+// The sleeper calls Begin, looks for work a last time, polls, and calls End. Whoever
+// makes work available after that look sees the flag and writes to FD.
+type Notifier struct {
+	FD      int // an eventfd; -1 if there is none
+	waiting atomic.Bool
+	count   [8]byte // read from FD
+}
+
+// Open makes the eventfd.
+func (n *Notifier) Open() (err error) {
+	if n.FD, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
+		n.FD = -1
+		return fmt.Errorf("eventfd: %w", err)
+	}
+	return nil
+}
+
+// Close closes the eventfd, if there is one.
+func (n *Notifier) Close() error {
+	if n.FD < 0 {
+		return nil
+	}
+	fd := n.FD
+	n.FD = -1
+	return unix.Close(fd)
+}
+
+// Begin announces that the thread is about to sleep. It pairs with the load in Notify.
+func (n *Notifier) Begin() { n.waiting.Store(true) }
+
+// End announces that the thread is awake.
+func (n *Notifier) End() { n.waiting.Store(false) }
+
+// Waiting reports whether the thread sleeps or is about to.
+func (n *Notifier) Waiting() bool { return n.waiting.Load() }
+
+// Notify wakes the thread if it sleeps. Call it after the work is visible. A nil
+// notifier is of a thread that never sleeps.
+func (n *Notifier) Notify() {
+	if n != nil && n.waiting.Load() { // pairs with the store in Begin
+		n.Wake()
+	}
+}
+
+// Wake ends the thread's sleep, or else its next one.
+func (n *Notifier) Wake() {
+	_, _ = unix.Write(n.FD, one[:]) // EAGAIN: a wake-up is pending already
+}
+
+// one is what a wake-up adds to an eventfd.
+var one = [8]byte{1}
+
+// Drain takes the pending wake-ups.
+func (n *Notifier) Drain() {
+	_, _ = unix.Read(n.FD, n.count[:]) // EAGAIN: an earlier sleep took them
+}

@@ -1,0 +1,241 @@
+package sock
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"transportbench/core/transport"
+)
+
+// ErrClosed reports that the peer has closed the socket and no bytes are left.
+var ErrClosed = errors.New("the socket was closed by the peer")
+
+// ErrInDmabuf reports that a socket other than a data socket received bytes that the
+// NIC put into the dmabuf of mode devmem, where they cannot be read.
+var ErrInDmabuf = transport.Unavailable("mode devmem: bytes of a socket other than a data socket went " +
+	"into the dmabuf; the NIC's rules must steer the port of the option data-port to the queue, " +
+	"as dst-port and as src-port, and nothing else")
+
+// Options are the settings that all sockets of a transport share.
+type Options struct {
+	Address    netip.Addr    // of this host: sockets listen on it
+	Congestion string        // congestion control; empty for the kernel's default
+	Buffer     int           // bytes of SO_SNDBUF and SO_RCVBUF; 0 lets the kernel choose
+	Timeout    time.Duration // TCP_USER_TIMEOUT
+}
+
+// TryCongestion returns nil if the kernel accepts a congestion control.
+func TryCongestion(control string) error {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("socket: %w", err)
+	}
+	err = unix.SetsockoptString(fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION, control)
+	return errors.Join(err, unix.Close(fd))
+}
+
+// newSocket makes a nonblocking TCP socket with the options applied.
+func (o *Options) newSocket() (int, error) {
+	family := unix.AF_INET
+	if o.Address.Is6() {
+		family = unix.AF_INET6
+	}
+	fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return -1, fmt.Errorf("socket: %w", err)
+	}
+	if err := o.apply(fd); err != nil {
+		return -1, errors.Join(err, unix.Close(fd))
+	}
+	return fd, nil
+}
+
+// apply sets the options of a socket. Accepted sockets need it too: they inherit most
+// options from the listener, but not on all kernels.
+func (o *Options) apply(fd int) error {
+	set := func(what string, level, option, value int) error {
+		if err := unix.SetsockoptInt(fd, level, option, value); err != nil {
+			return fmt.Errorf("%s: %w", what, err)
+		}
+		return nil
+	}
+	errs := []error{
+		set("TCP_NODELAY", unix.IPPROTO_TCP, unix.TCP_NODELAY, 1),
+		set("TCP_USER_TIMEOUT", unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(o.Timeout.Milliseconds())),
+		// Keepalive probes, which begin after a second of silence, find a peer that
+		// vanished while there was nothing to send.
+		set("SO_KEEPALIVE", unix.SOL_SOCKET, unix.SO_KEEPALIVE, 1),
+		set("TCP_KEEPIDLE", unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, 1),
+		set("TCP_KEEPINTVL", unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, 1),
+	}
+	if o.Congestion != "" {
+		if err := unix.SetsockoptString(fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION, o.Congestion); err != nil {
+			errs = append(errs, fmt.Errorf("TCP_CONGESTION %s: %w", o.Congestion, err))
+		}
+	}
+	if o.Buffer > 0 {
+		errs = append(errs, set("SO_SNDBUF", unix.SOL_SOCKET, unix.SO_SNDBUF, o.Buffer),
+			set("SO_RCVBUF", unix.SOL_SOCKET, unix.SO_RCVBUF, o.Buffer))
+	}
+	return errors.Join(errs...)
+}
+
+// toKernel converts an address to the kernel's form.
+func toKernel(a netip.AddrPort) unix.Sockaddr {
+	if a.Addr().Is4() {
+		return &unix.SockaddrInet4{Port: int(a.Port()), Addr: a.Addr().As4()}
+	}
+	return &unix.SockaddrInet6{Port: int(a.Port()), Addr: a.Addr().As16()}
+}
+
+// fromKernel converts an address from the kernel's form.
+func fromKernel(a unix.Sockaddr) netip.AddrPort {
+	switch a := a.(type) {
+	case *unix.SockaddrInet4:
+		return netip.AddrPortFrom(netip.AddrFrom4(a.Addr), uint16(a.Port))
+	case *unix.SockaddrInet6:
+		return netip.AddrPortFrom(netip.AddrFrom16(a.Addr), uint16(a.Port))
+	}
+	return netip.AddrPort{}
+}
+
+// LocalPort returns the local port of a socket that listens or was dialled.
+func LocalPort(fd int) (uint16, error) {
+	own, err := unix.Getsockname(fd)
+	if err != nil {
+		return 0, fmt.Errorf("getsockname: %w", err)
+	}
+	return fromKernel(own).Port(), nil
+}
+
+// Listen makes a listening socket on a port, or on one that the kernel chooses if port
+// is 0.
+func (o *Options) Listen(port uint16) (fd int, at netip.AddrPort, err error) {
+	if fd, err = o.newSocket(); err != nil {
+		return -1, at, err
+	}
+	// Connections of an earlier run may linger on the port.
+	if err = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); err != nil {
+		err = fmt.Errorf("SO_REUSEADDR: %w", err)
+	} else if err = unix.Bind(fd, toKernel(netip.AddrPortFrom(o.Address, port))); err == nil {
+		if err = unix.Listen(fd, unix.SOMAXCONN); err == nil {
+			port, err = LocalPort(fd)
+		}
+	}
+	if err != nil {
+		return -1, at, errors.Join(err, unix.Close(fd))
+	}
+	return fd, netip.AddrPortFrom(o.Address, port), nil
+}
+
+// Dial begins to connect; [Established] reports when that is done.
+func (o *Options) Dial(to netip.AddrPort) (int, error) {
+	fd, err := o.newSocket()
+	if err != nil {
+		return -1, err
+	}
+	if err := unix.Connect(fd, toKernel(to)); err != nil && err != unix.EINPROGRESS {
+		return -1, errors.Join(fmt.Errorf("connect to %s: %w", to, err), unix.Close(fd))
+	}
+	return fd, nil
+}
+
+// Established reports whether a dialled socket is connected.
+func Established(fd int) (bool, error) {
+	failure, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ERROR)
+	switch {
+	case err != nil:
+		return false, fmt.Errorf("SO_ERROR: %w", err)
+	case failure != 0:
+		return false, fmt.Errorf("connect: %w", unix.Errno(failure))
+	}
+	_, err = unix.Getpeername(fd)
+	if err == unix.ENOTCONN {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Accept takes the next connection and the address it comes from. fd is -1 if none is
+// waiting.
+func (o *Options) Accept(listener int) (fd int, from netip.AddrPort, err error) {
+	fd, a, err := unix.Accept4(listener, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
+	switch {
+	case err == nil:
+		if err = o.apply(fd); err != nil {
+			return -1, from, errors.Join(err, unix.Close(fd))
+		}
+		return fd, fromKernel(a), nil
+	case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.EINTR), errors.Is(err, unix.ECONNABORTED):
+		return -1, from, nil
+	default:
+		return -1, from, fmt.Errorf("accept: %w", err)
+	}
+}
+
+// Pairs makes n connections of this process with itself.
+func (o *Options) Pairs(n int) (near, far []int, err error) {
+	listener, at, err := o.Listen(0)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() {
+		if err = errors.Join(err, unix.Close(listener)); err != nil {
+			err = errors.Join(err, CloseAll(near), CloseAll(far))
+		}
+	}()
+	for range n {
+		fd, err := o.Dial(at)
+		if err != nil {
+			return near, far, err
+		}
+		near = append(near, fd)
+		for fd = -1; fd < 0; {
+			poll := []unix.PollFd{{Fd: int32(listener), Events: unix.POLLIN}}
+			if _, err := unix.Poll(poll, int(o.Timeout.Milliseconds())); err != nil && err != unix.EINTR {
+				return near, far, fmt.Errorf("poll: %w", err)
+			}
+			if fd, _, err = o.Accept(listener); err != nil {
+				return near, far, err
+			}
+		}
+		far = append(far, fd)
+	}
+	return near, far, nil
+}
+
+// CloseAll closes sockets.
+func CloseAll(sockets []int) error {
+	var errs []error
+	for _, fd := range sockets {
+		errs = append(errs, unix.Close(fd))
+	}
+	return errors.Join(errs...)
+}
+
+// Retransmits returns how many segments TCP sent again on a socket; 0 if it is closed.
+func Retransmits(fd int) uint64 {
+	info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
+	if err != nil {
+		return 0
+	}
+	return uint64(info.Total_retrans)
+}
+
+// Peek returns [ErrClosed] or another error if a socket has ended. Bytes that wait to
+// be read stay.
+func Peek(fd int) error {
+	var b [1]byte
+	return peeked(receiveFlags(fd, b[:], unix.MSG_PEEK))
+}
+
+func peeked(_ int, err error) error {
+	if err == ErrInDmabuf { // a data socket has bytes, which this call cannot read
+		return nil
+	}
+	return err
+}

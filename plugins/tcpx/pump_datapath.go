@@ -1,0 +1,83 @@
+package tcpx
+
+import "transportbench/plugins/tcpx/internal/sock"
+
+// pumpOut is the only function through which bytes leave: it assigns requests that have
+// credit to lanes as chunks, sends what the sockets take, and flushes the control socket.
+// If hold is set, records that need not go now stay in the control socket's buffer.
+func (c *conn) pumpOut(hold bool) error {
+	if c.err != nil || c.control.fd < 0 {
+		return c.err
+	}
+	if err := c.sendChunks(); err != nil {
+		return c.fail(err)
+	}
+	if !hold {
+		c.control.flush()
+	}
+	return nil
+}
+
+// pumpIn is the only function through which bytes arrive: it reads records from the
+// control socket and chunks from the lanes, and has complete requests unpacked. It also
+// finds the errors of sockets.
+func (c *conn) pumpIn() error {
+	if c.err != nil || c.control.fd < 0 {
+		return c.err
+	}
+	err := c.readControl()
+	if err == nil {
+		err = c.receiveChunks()
+	}
+	if err == nil {
+		err = c.helperFailure()
+	}
+	return c.fail(err)
+}
+
+// mayHoldCredits reports whether the records in the control socket's buffer can wait:
+// they are few credits, and more requests are on their way in. One packet per credit
+// would cost both sides several microseconds a chunk. Other records leave with a Flush or
+// with their chunks.
+func (c *conn) mayHoldCredits() bool {
+	held := c.control.pending() / recordSize
+	return held < c.settings.receiveWindow/4 && c.receiveBegun != c.receiveConsumed && !c.control.full
+}
+
+// inspectEvery is how many polls pass between two looks at lanes that expect nothing.
+const inspectEvery = 256
+
+// finishPoll books where time went since the last poll, and now and then looks for lanes
+// that were closed while nothing was expected of them.
+func (c *conn) finishPoll() error {
+	if c.polls++; c.polls%inspectEvery == 0 {
+		for i := range c.lanes {
+			if l := &c.lanes[i]; l.expected.empty() {
+				if err := sock.Peek(l.FD); err != nil {
+					return c.fail(err)
+				}
+			}
+		}
+	}
+	c.stall.book(c)
+	return nil
+}
+
+// idle reports whether nothing is under way and nothing waits to be sent, so that polls
+// are in vain until the peer sends something. Sends that only wait to be acknowledged are
+// freed when their memory is needed.
+func (c *conn) idle() bool {
+	return c.err == nil && c.inbox.empty() && c.receiveBegun == c.receiveConsumed && c.sendCut == c.sendPosted &&
+		c.idleLanes() && c.control.pending() == 0 &&
+		c.receivePosted-c.receiveConsumed >= uint64(c.settings.receiveWindow)
+}
+
+// idleLanes reports whether no lane has anything to send.
+func (c *conn) idleLanes() bool {
+	for i := range c.lanes {
+		if c.lanes[i].taskCount > 0 {
+			return false
+		}
+	}
+	return true
+}
