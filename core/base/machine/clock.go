@@ -11,12 +11,11 @@ import (
 	"time"
 )
 
-// Clock is a source of time for the measured loop, in ticks of its own. It
-// reads the processor's counter where the kernel vouches for it, and the
-// monotonic clock elsewhere. A Clock is immutable; any thread may use it.
+// Clock is the time source of the measured loop, in ticks. It reads the processor's counter if the
+// kernel trusts it, else the monotonic clock. A Clock is immutable; any thread may use it.
 //
-// Ticks of the counter are comparable between the processes of one host, those
-// of the monotonic clock only within one process.
+// Ticks of the counter are comparable between the processes of one host, ticks of the monotonic
+// clock only within one process.
 type Clock struct {
 	counter  bool
 	perTick  uint64 // nanoseconds, times 2^32
@@ -25,8 +24,8 @@ type Clock struct {
 	fallback string
 }
 
-// The length of a calibration, and how far apart the rates of its two halves
-// may be: a reading is good to about 100 ns, which is 20 ppm of a half.
+// The length of half a calibration, and the largest relative difference between the rates of its
+// halves. A reading is accurate to about 100 ns, which is 20 ppm of a half.
 const (
 	calibrationHalf      = 5 * time.Millisecond
 	calibrationTolerance = 1e-3
@@ -35,9 +34,8 @@ const (
 
 var epoch = time.Now()
 
-// Calibrated returns the process's clock. The first call takes about 10 ms.
-// Where [NewClock] fails it is the monotonic clock, and [Clock.Fallback] has
-// the error.
+// Calibrated returns the clock of the process. The first call takes about 10 ms. If [NewClock] fails,
+// it is the monotonic clock, and [Clock.Fallback] has the error.
 var Calibrated = sync.OnceValue(func() *Clock {
 	clock, err := NewClock()
 	if err != nil {
@@ -46,10 +44,9 @@ var Calibrated = sync.OnceValue(func() *Clock {
 	return clock
 })
 
-// NewClock calibrates the processor's counter against CLOCK_MONOTONIC, which
-// takes about 10 ms; where the counter is not to be used it returns the
-// monotonic clock at once. It fails where the kernel vouches for a counter that
-// does not advance at a steady rate. Most callers want [Calibrated].
+// NewClock calibrates the processor's counter against CLOCK_MONOTONIC, which takes about 10 ms. If
+// the kernel does not trust the counter, it returns the monotonic clock at once. It fails if the
+// kernel trusts the counter but its rate is not steady. Most callers want [Calibrated].
 func NewClock() (*Clock, error) {
 	if fault := Root("/").CounterFault(); fault != "" {
 		return monotonicClock(fault), nil
@@ -80,14 +77,13 @@ func (c *Clock) Now() uint64 {
 	return uint64(time.Since(epoch))
 }
 
-// Nanos converts a number of ticks to nanoseconds, rounded down. It cannot
-// overflow before 2^64 ns.
+// Nanos converts ticks to nanoseconds, rounded down. It does not overflow below 2^64 ns.
 func (c *Clock) Nanos(ticks uint64) uint64 {
 	hi, lo := bits.Mul64(ticks, c.perTick)
 	return hi<<32 | lo>>32
 }
 
-// Ticks converts a duration to ticks, rounded down; a negative one is 0.
+// Ticks converts a duration to ticks, rounded down; a negative duration is 0 ticks.
 func (c *Clock) Ticks(d time.Duration) uint64 {
 	hi, lo := bits.Mul64(uint64(max(d, 0)), c.perNano)
 	return hi<<32 | lo>>32
@@ -99,18 +95,18 @@ func (c *Clock) Name() string { return c.name }
 // Hertz returns the clock's rate in ticks per second.
 func (c *Clock) Hertz() float64 { return float64(c.perNano) / (1 << 32) * 1e9 }
 
-// Fallback says why the clock is not the processor's counter; it is empty where
-// it is.
+// Fallback returns the reason why the clock is not the processor's counter, or an empty string if it
+// is.
 func (c *Clock) Fallback() string { return c.fallback }
 
-// pair is one reading of both clocks at about the same time.
+// pair is a reading of both clocks at about the same time.
 type pair struct {
 	ticks uint64
 	nanos uint64
 }
 
-// readPair brackets the monotonic clock with two readings of the counter and
-// keeps the tightest of several brackets: an interrupt in one makes it wide.
+// readPair reads the monotonic clock between two readings of the counter. It repeats that and keeps
+// the readings that are closest, because an interrupt between them moves them apart.
 func readPair() pair {
 	var best pair
 	width := uint64(math.MaxUint64)
@@ -144,8 +140,7 @@ func calibrate(read func() pair, sleep func(time.Duration)) (perTick, perNano ui
 		"the host is overloaded or moved the virtual machine; run again", first, second)
 }
 
-// rate is in ticks per nanosecond, 0 where one of the clocks stood or ran
-// backwards.
+// rate returns ticks per nanosecond, or 0 if one of the clocks did not advance.
 func rate(from, to pair) float64 {
 	if to.ticks <= from.ticks || to.nanos <= from.nanos {
 		return 0
@@ -159,16 +154,16 @@ func fixedRatio(a, b uint64) uint64 {
 	return q
 }
 
-// CounterFault says why the processor's counter may not serve as a clock, or
-// nothing where it may: it must run at one rate in every power state, and the
-// kernel, which also checks that the cores agree, must not have given it up.
+// CounterFault returns the reason why the processor's counter cannot be the clock, or an empty string
+// if it can. The counter must have the same rate in every power state, and the kernel, which also
+// checks that it is the same on all cores, must not have marked it unstable.
 func (r Root) CounterFault() string { return r.counterFault(runtime.GOARCH) }
 
 func (r Root) counterFault(arch string) string {
 	source := r.Text("sys/devices/system/clocksource/clocksource0/current_clocksource")
 	trusted := []string{"arch_sys_counter"}
 	if arch == "amd64" {
-		// The paravirtual ones are computed from the TSC.
+		// The paravirtual clock sources are computed from the TSC.
 		trusted = []string{"tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "xen"}
 		flags := strings.Fields(r.cpuInfo()["flags"])
 		for _, flag := range []string{"constant_tsc", "nonstop_tsc"} {
@@ -179,9 +174,9 @@ func (r Root) counterFault(arch string) string {
 	}
 	switch {
 	case source == "":
-		return "the kernel's clock source cannot be read, so nothing vouches for the counter"
+		return "the kernel's clock source cannot be read, so the counter may be unreliable"
 	case !slices.Contains(trusted, source):
-		return fmt.Sprintf("the kernel keeps time by %s, so it does not trust the counter", source)
+		return fmt.Sprintf("the kernel uses the clock source %s, so it does not trust the counter", source)
 	}
 	return ""
 }

@@ -21,8 +21,8 @@ func TestTicksAdvance(t *testing.T) {
 	require.Greater(t, Ticks(), before)
 }
 
-// Whatever the clock is, it measures the same as the one of the standard
-// library: a sleep of any length lies between two brackets.
+// The clock agrees with the standard library's: it measures a sleep within the time between readings
+// around the sleep.
 func TestClockAgreesWithMonotonic(t *testing.T) {
 	for _, clock := range []*Clock{Calibrated(), monotonicClock("test")} {
 		outer := time.Now()
@@ -53,8 +53,7 @@ func TestMonotonicClockTicksAreNanoseconds(t *testing.T) {
 	require.InDelta(t, 1e9, clock.Hertz(), 1e-3)
 }
 
-// A counter of any real rate converts without overflow and, against exact
-// arithmetic, within 10 ppm and 1 ns.
+// Conversion does not overflow at any real rate, and is within 10 ppm and 1 ns of exact arithmetic.
 func TestConversion(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		hertz := rapid.Uint64Range(1e6, 6e9).Draw(t, "hertz")
@@ -74,8 +73,8 @@ func TestConversion(t *testing.T) {
 	})
 }
 
-// fakeClocks advances a counter against a monotonic clock at rates that the
-// test sets for each sleep, in ticks per microsecond.
+// fakeClocks advances a counter and a monotonic clock; the test sets the counter's rate for each
+// sleep, in ticks per microsecond.
 type fakeClocks struct {
 	rates []int64
 	now   pair
@@ -192,7 +191,7 @@ func BenchmarkRecord(b *testing.B) {
 	}
 }
 
-// BenchmarkStamp is what one op costs the measured loop.
+// BenchmarkStamp measures the cost of timing one op.
 func BenchmarkStamp(b *testing.B) {
 	clock, histogram := Calibrated(), record.NewHistogram()
 	last := clock.Now()

@@ -9,18 +9,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Counters counts hardware events of one thread. It is not safe for concurrent
-// use.
+// Counters counts the hardware events of one thread. It must not be used concurrently.
 type Counters struct {
 	kernel   perfKernel
 	groups   []*counterGroup
 	userOnly bool
 }
 
-// perfKernel is the kernel's part, and another in tests.
+// perfKernel is the interface to the kernel; tests replace it.
 type perfKernel interface {
-	// open opens a counter of the calling thread in the group that leader leads,
-	// or -1 in one of its own.
+	// open opens a counter of the calling thread in the group of leader, or in a new group if
+	// leader is -1.
 	open(event hardwareEvent, leader int, userOnly bool) (fd int, err error)
 	read(fd int, buffer []byte) (n int, err error)
 	close(fd int) error
@@ -32,15 +31,15 @@ type hardwareEvent struct {
 	config uint64
 }
 
-// cacheReads is the configuration of reads of a cache (perf_event_open(2)): the
-// cache, the operation and its result, a byte each.
+// cacheReads returns the configuration of a cache's reads (perf_event_open(2)): the cache, the
+// operation and its result, a byte each.
 func cacheReads(cache, outcome uint64) uint64 {
 	return cache | unix.PERF_COUNT_HW_CACHE_OP_READ<<8 | outcome<<16
 }
 
-// The events of one group are on the processor together or not at all, so that
-// ratios within it are exact. Small groups fit where virtual machines and the
-// NMI watchdog leave few counters, and take turns where not all of them do.
+// hardwareEvents are grouped. The kernel schedules the events of a group together, so ratios within a
+// group are exact. Small groups fit where virtual machines and the NMI watchdog leave few counters;
+// if not all of them fit, the kernel multiplexes them.
 var hardwareEvents = [][]hardwareEvent{
 	{
 		{"cycles", unix.PERF_TYPE_HARDWARE, unix.PERF_COUNT_HW_CPU_CYCLES},
@@ -58,18 +57,17 @@ var hardwareEvents = [][]hardwareEvent{
 	},
 }
 
-// OpenCounters begins to count cycles, instructions, branch_misses,
-// cache_references, cache_misses, l1d_load_misses, llc_loads and
-// llc_load_misses of the calling thread, which must stay locked to its
-// goroutine. Events that the processor lacks are left out. Where there are
-// none, or the kernel denies them, it fails with a [*CountersError].
+// OpenCounters starts to count cycles, instructions, branch_misses, cache_references, cache_misses,
+// l1d_load_misses, llc_loads and llc_load_misses of the calling thread, which must stay locked to its
+// goroutine. It leaves out events that the processor lacks. It fails with a [*CountersError] if the
+// processor has none of them or the kernel denies access.
 func OpenCounters() (*Counters, error) {
 	return openCounters(linuxPerf{}, Root("/").Text("proc/sys/kernel/perf_event_paranoid"))
 }
 
 func openCounters(kernel perfKernel, paranoid string) (*Counters, error) {
 	c := &Counters{kernel: kernel}
-	// What the first event may count, all may: it settles the scope.
+	// The permissions are the same for all events, so the first one decides about userOnly.
 	probe, err := kernel.open(hardwareEvents[0][0], -1, false)
 	if errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) {
 		c.userOnly = true
@@ -97,7 +95,7 @@ func (c *Counters) open(events []hardwareEvent) {
 				continue
 			}
 		}
-		// The first of its group, or one that does not fit into it.
+		// The first event of its group, or one that does not fit into the group.
 		if fd, err := c.kernel.open(event, -1, c.userOnly); err == nil {
 			group = &counterGroup{}
 			group.add(event.name, fd)
@@ -126,24 +124,23 @@ func (linuxPerf) open(event hardwareEvent, leader int, userOnly bool) (int, erro
 func (linuxPerf) read(fd int, buffer []byte) (int, error) { return unix.Read(fd, buffer) }
 func (linuxPerf) close(fd int) error                      { return unix.Close(fd) }
 
-// UserOnly says that events in the kernel are not counted, for want of rights.
+// UserOnly reports whether events in the kernel are not counted, for lack of permission.
 func (c *Counters) UserOnly() bool { return c.userOnly }
 
-// Read returns how often each event has happened since OpenCounters. Values
-// never decrease. Where the processor's counters were shared out over time they
-// are scaled up to the whole of it. Events of a group that had no turn at all
-// since the last Read although the thread ran are left out; it fails where that
-// leaves none, or a group cannot be read.
+// Read returns the number of each event since OpenCounters. Values never decrease. If the kernel
+// multiplexed the counters, Read scales the values to the whole time. It leaves out a group that was
+// never scheduled since the last Read although the thread ran, and fails if that leaves no group or
+// a group cannot be read.
 func (c *Counters) Read() (map[string]uint64, error) {
 	if len(c.groups) == 0 {
 		return nil, errors.New("reading hardware counters: they are closed")
 	}
 	counts := make(map[string]uint64)
-	var noTurn error
+	var notScheduled error
 	for _, g := range c.groups {
 		switch err := g.read(c.kernel); {
-		case errors.Is(err, errNoTurn):
-			noTurn = err
+		case errors.Is(err, errNotScheduled):
+			notScheduled = err
 			continue
 		case err != nil:
 			return nil, fmt.Errorf("reading hardware counters: %w", err)
@@ -153,7 +150,7 @@ func (c *Counters) Read() (map[string]uint64, error) {
 		}
 	}
 	if len(counts) == 0 {
-		return nil, fmt.Errorf("reading hardware counters: %w", noTurn)
+		return nil, fmt.Errorf("reading hardware counters: %w", notScheduled)
 	}
 	return counts, nil
 }
@@ -170,12 +167,12 @@ func (c *Counters) Close() error {
 	return errors.Join(errs...)
 }
 
-// counterGroup is a set of events with a common schedule. The first descriptor
-// leads.
+// counterGroup is a set of events that the kernel schedules together. The first descriptor is the
+// leader's.
 type counterGroup struct {
 	fds     []int
 	names   []string
-	values  []uint64 // as last read
+	values  []uint64 // at the last read
 	totals  []uint64 // scaled
 	enabled uint64
 	running uint64
@@ -188,11 +185,10 @@ func (g *counterGroup) add(name string, fd int) {
 	g.totals = append(g.totals, 0)
 }
 
-// errNoTurn is that of a group which was not on the processor.
-var errNoTurn = errors.New("no turn on the processor")
+var errNotScheduled = errors.New("not scheduled on the processor")
 
 func (g *counterGroup) read(kernel perfKernel) error {
-	// The kernel's layout: number of events, time enabled, time running, values.
+	// The layout is: number of events, time enabled, time running, values.
 	const header = 3
 	buffer := make([]byte, 8*(header+len(g.fds)))
 	n, err := kernel.read(g.fds[0], buffer)
@@ -213,15 +209,15 @@ func (g *counterGroup) read(kernel perfKernel) error {
 	return g.account(word(1), word(2), values)
 }
 
-// account adds what happened since the last reading, scaled by the share of
-// that time in which the group counted.
+// account adds the events since the last reading, scaled by the share of the time in which the group
+// was scheduled.
 func (g *counterGroup) account(enabled, running uint64, values []uint64) error {
 	wasEnabled, wasRunning := enabled-g.enabled, running-g.running
 	if wasRunning == 0 && wasEnabled > 0 {
-		// What it counts from now on is told; how much it missed is not known.
+		// The number of missed events is unknown, so counting starts again here.
 		g.enabled, g.running = enabled, running
-		return fmt.Errorf("%v had %w: another profiler or the NMI watchdog holds its counters; "+
-			"stop it, or sysctl kernel.nmi_watchdog=0", g.names, errNoTurn)
+		return fmt.Errorf("%v were %w: another profiler or the NMI watchdog holds the counters; "+
+			"stop it, or run sysctl kernel.nmi_watchdog=0", g.names, errNotScheduled)
 	}
 	for i, value := range values {
 		g.totals[i] += scaleCount(value-g.values[i], wasEnabled, wasRunning)
@@ -231,7 +227,7 @@ func (g *counterGroup) account(enabled, running uint64, values []uint64) error {
 	return nil
 }
 
-// scaleCount returns count*enabled/running; running is at most enabled.
+// scaleCount returns count*enabled/running, at most the largest uint64.
 func scaleCount(count, enabled, running uint64) uint64 {
 	if running == 0 || running >= enabled {
 		return count
@@ -244,7 +240,7 @@ func scaleCount(count, enabled, running uint64) uint64 {
 	return scaled
 }
 
-// CountersError says why hardware events cannot be counted.
+// CountersError is the reason why hardware events cannot be counted, with the remedy.
 type CountersError struct {
 	Reason string
 	Remedy string
@@ -262,19 +258,19 @@ func explainCounters(err error, paranoid string) *CountersError {
 	switch {
 	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
 		explained.Reason = fmt.Sprintf("kernel.perf_event_paranoid is %q, or a container's seccomp profile forbids it", paranoid)
-		explained.Remedy = "sysctl kernel.perf_event_paranoid=2, or grant CAP_PERFMON"
+		explained.Remedy = "run sysctl kernel.perf_event_paranoid=2, or grant CAP_PERFMON"
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.ENODEV), errors.Is(err, unix.EINVAL):
-		explained.Reason = "this machine shows no performance monitoring unit"
+		explained.Reason = "this machine has no performance monitoring unit"
 		explained.Remedy = "in a virtual machine, enable the virtual PMU on its host"
 	case errors.Is(err, unix.ENOSYS):
 		explained.Reason = "the kernel is built without perf events, or a sandbox hides them"
-		explained.Remedy = "run outside of the sandbox"
+		explained.Remedy = "run outside the sandbox"
 	case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE):
 		explained.Reason = "too many files are open"
 		explained.Remedy = "raise the limit on open files (ulimit -n)"
 	default:
 		explained.Reason = "perf_event_open failed"
-		explained.Remedy = "look for its cause in the kernel's log (dmesg)"
+		explained.Remedy = "look for the cause in the kernel's log (dmesg)"
 	}
 	return explained
 }

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fakePerf is a kernel whose processor has some events, a number of counters,
-// and others that use them for a part of the time.
+// fakePerf is a kernel whose processor has some of the events and a number of counters, which other
+// programs use for part of the time.
 type fakePerf struct {
 	lacks []string
 	deny  error // without userOnly
@@ -21,7 +21,7 @@ type fakePerf struct {
 	opened  map[int]string
 	leaders map[int]int // fd to its leader
 	next    int
-	// enabled and running are of every group, values by event.
+	// enabled and running apply to every group; values are by event.
 	enabled, running uint64
 	values           map[string]uint64
 	starving         string // the leader of the group that has no turn
@@ -49,7 +49,7 @@ func (k *fakePerf) open(event hardwareEvent, leader int, userOnly bool) (int, er
 	return k.next, nil
 }
 
-// group are a leader's descriptors in the order in which they were opened.
+// group has a leader's descriptors in the order of opening.
 func (k *fakePerf) group(leader int) []int {
 	var fds []int
 	for fd, l := range k.leaders {
@@ -61,7 +61,7 @@ func (k *fakePerf) group(leader int) []int {
 	return fds
 }
 
-// read has the layout of PERF_FORMAT_GROUP with both times.
+// read writes the layout of PERF_FORMAT_GROUP with both times.
 func (k *fakePerf) read(fd int, buffer []byte) (int, error) {
 	if k.fail != nil {
 		return 0, k.fail
@@ -106,7 +106,7 @@ func TestCountersOfAFakeKernel(t *testing.T) {
 	require.Equal(t, map[string]uint64{"cycles": 300, "instructions": 600, "branch_misses": 0,
 		"cache_references": 0, "cache_misses": 7, "l1d_load_misses": 0, "llc_loads": 0, "llc_load_misses": 2}, counts)
 
-	// Half of the next stretch: what was counted in it stands for twice as much.
+	// The group counted for half of the next interval, so its counts are doubled.
 	k.count(3000, 2000, map[string]uint64{"cycles": 400, "instructions": 600, "cache_misses": 8, "llc_load_misses": 2})
 	counts, err = c.Read()
 	require.NoError(t, err)
@@ -132,7 +132,7 @@ func TestCountersWithoutATurnAreLeftOut(t *testing.T) {
 
 	k.count(2000, 1000, map[string]uint64{"cycles": 300}) // nobody had one
 	_, err = c.Read()
-	require.ErrorIs(t, err, errNoTurn)
+	require.ErrorIs(t, err, errNotScheduled)
 	require.ErrorContains(t, err, "nmi_watchdog")
 }
 

@@ -52,13 +52,13 @@ func TestCounterGroupScales(t *testing.T) {
 
 	require.NoError(t, g.account(1000, 1000, []uint64{500, 700}))
 	require.Equal(t, []uint64{500, 700}, g.totals)
-	// On the processor for a quarter of the second stretch.
+	// Scheduled for a quarter of the second interval.
 	require.NoError(t, g.account(2000, 1250, []uint64{600, 700}))
 	require.Equal(t, []uint64{900, 700}, g.totals)
 	// The thread did not run at all.
 	require.NoError(t, g.account(2000, 1250, []uint64{600, 700}))
 	require.Equal(t, []uint64{900, 700}, g.totals)
-	// It ran, and the group had no turn.
+	// The thread ran, and the group was not scheduled.
 	require.ErrorContains(t, g.account(3000, 1250, []uint64{600, 700}), "nmi_watchdog")
 }
 

@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// FormatCPUList writes ascending processor numbers in the kernel's notation:
-// "0-3,8", and nothing for none.
+// FormatCPUList formats ascending processor numbers in the kernel's list format, "0-3,8".
 func FormatCPUList(cpus []int) string {
 	var b strings.Builder
 	for i := 0; i < len(cpus); {
@@ -28,8 +27,7 @@ func FormatCPUList(cpus []int) string {
 	return b.String()
 }
 
-// ParseCPUList reads the kernel's notation; the numbers must ascend and stay
-// below 16384.
+// ParseCPUList parses the kernel's list format. The numbers must ascend and be below 16384.
 func ParseCPUList(text string) ([]int, error) {
 	var cpus []int
 	text = strings.TrimSpace(text)
@@ -44,11 +42,11 @@ func ParseCPUList(text string) ([]int, error) {
 		}
 		from, err := strconv.ParseUint(low, 10, 16)
 		if err != nil {
-			return nil, fmt.Errorf("%q is not a list of processors", text)
+			return nil, fmt.Errorf("%q is not a list of processors such as 0-3,8", text)
 		}
 		to, err := strconv.ParseUint(high, 10, 16)
 		if err != nil || to < from || int(from) < next || to >= maxCPUs {
-			return nil, fmt.Errorf("%q is not a list of processors", text)
+			return nil, fmt.Errorf("%q is not a list of processors such as 0-3,8", text)
 		}
 		for cpu := int(from); cpu <= int(to); cpu++ {
 			cpus = append(cpus, cpu)

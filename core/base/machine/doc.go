@@ -1,8 +1,6 @@
-// Package machine is what the runtime measures with: a calibrated [Clock], a
-// mergeable [Histogram], what the kernel says of a thread ([ThreadUsage],
-// [Affinity], [Counters]) and of the process, and the [Environment] that a
-// result is recorded in.
+// Package machine reads this machine: its processors and environment ([Topology], [Environment]),
+// its clock ([Clock]), and the threads that run on it ([Pin], [ThreadUsage], [Counters]).
 //
-// Only [Clock.Now], [Clock.Nanos], [Clock.Ticks] and [Histogram.Record] are
-// meant for a measured loop; everything else makes system calls or allocates.
+// Only [Clock.Now], [Clock.Nanos] and [Clock.Ticks] are meant for a measured loop. All other
+// functions make system calls or allocate.
 package machine

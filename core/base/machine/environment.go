@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// Environment is the machine that a result was recorded on. What cannot be read
-// is empty or 0.
+// Environment describes the machine on which a result was recorded. Values that cannot be read are
+// empty or 0.
 type Environment struct {
 	Identity Identity `json:"identity"`
 	Volatile Volatile `json:"volatile"`
 }
 
-// Identity is what must be the same for two results to be comparable.
+// Identity is the part of the environment that must be the same for two results to be comparable.
 type Identity struct {
 	CPU            string       `json:"cpu"` // the model's name
 	Arch           string       `json:"arch"`
@@ -30,10 +30,10 @@ type Identity struct {
 // RDMADevice is one entry of /sys/class/infiniband.
 type RDMADevice struct {
 	Name     string     `json:"name"`
-	Type     string     `json:"type"`  // the driver's name of the chip ("MT4129")
-	Board    string     `json:"board"` // the board's part set id
+	Type     string     `json:"type"`  // the driver's name for the chip ("MT4129")
+	Board    string     `json:"board"` // part set id of the board
 	Firmware string     `json:"firmware"`
-	Node     int        `json:"node"` // NUMA node, -1 where not told
+	Node     int        `json:"node"` // NUMA node, -1 if unknown
 	Ports    []RDMAPort `json:"ports"`
 }
 
@@ -45,10 +45,10 @@ type RDMAPort struct {
 	State     string `json:"-"`          // "ACTIVE", "DOWN", ...
 }
 
-// ReadEnvironment reads the machine's state. It takes some milliseconds.
+// ReadEnvironment reads the environment of this machine. It takes a few milliseconds.
 func ReadEnvironment() Environment { return Root("/").Environment() }
 
-// Environment is [ReadEnvironment] below another root.
+// Environment is like [ReadEnvironment], below r.
 func (r Root) Environment() Environment {
 	return Environment{Identity: r.identity(), Volatile: r.volatile()}
 }
@@ -78,8 +78,8 @@ func (r Root) identity() Identity {
 	return id
 }
 
-// armParts names server cores, which /proc/cpuinfo tells by number only:
-// implementer and part.
+// armParts has the names of server cores by implementer and part, which is all that /proc/cpuinfo
+// reports.
 var armParts = map[string]string{
 	"0x41/0xd08": "Arm Cortex-A72",
 	"0x41/0xd0c": "Arm Neoverse N1",
@@ -117,7 +117,7 @@ func (r Root) numaNodes() int {
 	return nodes
 }
 
-// virtualisation names the hypervisor as well as files can tell it.
+// virtualisation guesses the hypervisor from files.
 func (r Root) virtualisation() string {
 	if kind := r.Text("sys/hypervisor/type"); kind != "" {
 		return kind
@@ -147,7 +147,7 @@ func (r Root) virtualisation() string {
 	}
 }
 
-// RDMADevices lists the RDMA devices that the kernel knows, hardware and soft.
+// RDMADevices returns the kernel's RDMA devices, hardware and software.
 func (r Root) RDMADevices() []RDMADevice {
 	const class = "sys/class/infiniband"
 	var devices []RDMADevice

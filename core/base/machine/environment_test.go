@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// tree writes files below a new directory and returns it as a root.
+// tree writes files into a new directory and returns it as a Root.
 func tree(t *testing.T, files map[string]string) Root {
 	t.Helper()
 	root := Root(t.TempDir())
@@ -23,7 +23,7 @@ func tree(t *testing.T, files map[string]string) Root {
 
 const cpus = "sys/devices/system/cpu/"
 
-// server has two sockets, SMT, a NIC and a quota.
+// server is a machine with two sockets, SMT, a NIC and a CPU quota.
 var server = map[string]string{
 	"proc/cpuinfo":                                                    "processor\t: 0\nmodel name\t: Example 9000\nflags\t\t: fpu tsc\n\nprocessor\t: 1\nmodel name\t: Other\n",
 	"proc/sys/kernel/osrelease":                                       "6.12.1\n",

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Root is the directory under which proc, sys and the like are looked for: "/",
-// and another in tests. Its methods treat what is missing as empty.
+// Root is the directory that has proc, sys and the like: "/", or another one in tests. Its methods
+// treat missing files as empty.
 type Root string
 
 // Path returns the path of a file below the root.
@@ -15,8 +15,8 @@ func (r Root) Path(elements ...string) string {
 	return filepath.Join(append([]string{string(r)}, elements...)...)
 }
 
-// Text returns a file's content without white space around it, or nothing where
-// it cannot be read.
+// Text returns the content of a file without surrounding white space, or an empty string if the file
+// cannot be read.
 func (r Root) Text(elements ...string) string {
 	content, err := os.ReadFile(r.Path(elements...))
 	if err != nil {
@@ -25,7 +25,7 @@ func (r Root) Text(elements ...string) string {
 	return strings.TrimSpace(string(content))
 }
 
-// Names returns the names in a directory, sorted.
+// Names returns the sorted names in a directory.
 func (r Root) Names(elements ...string) []string {
 	entries, err := os.ReadDir(r.Path(elements...))
 	if err != nil {
@@ -38,7 +38,7 @@ func (r Root) Names(elements ...string) []string {
 	return names
 }
 
-// Exists says whether there is such a file or directory.
+// Exists reports whether a file or directory exists.
 func (r Root) Exists(elements ...string) bool {
 	_, err := os.Stat(r.Path(elements...))
 	return err == nil

@@ -10,25 +10,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ThreadUsage is what the kernel has counted for one thread since it began.
+// ThreadUsage has the kernel's counts for one thread since its start.
 type ThreadUsage struct {
 	CPUNS       uint64 // time on a processor, in nanoseconds
-	Voluntary   uint64 // switches because the thread waited
-	Involuntary uint64 // switches because the scheduler took the processor away
-	MinorFaults uint64 // pages that were in memory
-	MajorFaults uint64 // pages that had to be read
-	// Migrations to another processor; 0 where the kernel does not tell.
-	Migrations uint64
+	Voluntary   uint64 // context switches because the thread waited
+	Involuntary uint64 // context switches because the scheduler preempted the thread
+	MinorFaults uint64 // page faults without I/O
+	MajorFaults uint64 // page faults with I/O
+	Migrations  uint64 // moves to another processor; 0 if the kernel does not report them
 }
 
-// ReadThreadUsage reads the counts of the calling thread, which must be locked
-// to its goroutine for two readings to be of the same thread.
+// ReadThreadUsage reads the counts of the calling thread, which must be locked to its goroutine if two
+// readings are to be compared.
 func ReadThreadUsage() (ThreadUsage, error) {
 	var usage unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_THREAD, &usage); err != nil {
 		return ThreadUsage{}, fmt.Errorf("reading thread usage: %w", err)
 	}
-	// The times in usage may advance by whole scheduler ticks; this one does not.
+	// The times in usage may advance in scheduler ticks; this clock does not.
 	var cpu unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &cpu); err != nil {
 		return ThreadUsage{}, fmt.Errorf("reading thread time: %w", err)
@@ -43,9 +42,8 @@ func ReadThreadUsage() (ThreadUsage, error) {
 	}, nil
 }
 
-// migrations finds their number in what the kernel says of a thread's
-// scheduling (kernel/sched/debug.c), which few are built without. The counter
-// of perf events would need rights.
+// migrations returns the number of migrations in a thread's scheduling statistics
+// (kernel/sched/debug.c), which most kernels have. The perf event would need permission.
 func migrations(sched string) uint64 {
 	for line := range strings.Lines(sched) {
 		name, value, found := strings.Cut(line, ":")
@@ -57,7 +55,7 @@ func migrations(sched string) uint64 {
 	return 0
 }
 
-// Sub returns what was counted since an earlier reading of the same thread.
+// Sub returns the counts since an earlier reading of the same thread.
 func (u ThreadUsage) Sub(earlier ThreadUsage) ThreadUsage {
 	return ThreadUsage{
 		CPUNS:       u.CPUNS - earlier.CPUNS,
@@ -69,27 +67,26 @@ func (u ThreadUsage) Sub(earlier ThreadUsage) ThreadUsage {
 	}
 }
 
-// maxCPUs is more than any kernel is built for.
+// maxCPUs is more than any kernel supports.
 const maxCPUs = 1 << 14
 
-// Pin binds the calling thread, which must be locked to its goroutine, to one
-// processor. Threads that it starts afterwards inherit that: initialise C
-// libraries first.
+// Pin binds the calling thread, which must be locked to its goroutine, to one processor. Threads that
+// it starts afterwards inherit the affinity, so initialise C libraries first.
 func Pin(cpu int) error {
 	if cpu < 0 || cpu >= maxCPUs {
-		return fmt.Errorf("pinning to cpu %d: no such processor", cpu)
+		return fmt.Errorf("pinning to cpu %d: processors have numbers from 0 to %d", cpu, maxCPUs-1)
 	}
 	set := unix.NewCPUSet(maxCPUs)
 	set.Set(cpu)
 	if err := unix.SchedSetaffinityDynamic(0, set); err != nil {
-		return fmt.Errorf("pinning to cpu %d: %w: it is offline or outside of this container's cpuset; online are %s",
+		return fmt.Errorf("pinning to cpu %d: %w: it is offline or outside this container's cpuset; online are %s",
 			cpu, err, Root("/").Text("sys/devices/system/cpu/online"))
 	}
 	return nil
 }
 
-// AllowedCPUs returns the processors that the calling thread may run on, in
-// ascending order. For a pinned thread that is the one it is pinned to.
+// AllowedCPUs returns the processors that the calling thread may run on, in ascending order. For a
+// pinned thread that is a single one.
 func AllowedCPUs() ([]int, error) {
 	set := unix.NewCPUSet(maxCPUs)
 	if err := unix.SchedGetaffinityDynamic(0, set); err != nil {
@@ -104,16 +101,16 @@ func AllowedCPUs() ([]int, error) {
 	return cpus, nil
 }
 
-// Affinity returns [AllowedCPUs] in the kernel's notation, "0-3,8".
+// Affinity returns [AllowedCPUs] in the kernel's list format, "0-3,8".
 func Affinity() (string, error) {
 	cpus, err := AllowedCPUs()
 	return FormatCPUList(cpus), err
 }
 
-// PeakRSS returns the most memory in bytes that the process has had resident.
+// PeakRSS returns the peak resident memory of the process in bytes.
 func PeakRSS() (uint64, error) {
-	// Not ru_maxrss: it survives exec, so a small plugin would show the peak of
-	// the process that launched it.
+	// Not ru_maxrss: it survives exec, so a small plugin would report the peak of the process that
+	// started it.
 	self, err := procfs.Self()
 	if err != nil {
 		return 0, fmt.Errorf("reading peak memory: %w", err)
@@ -125,7 +122,7 @@ func PeakRSS() (uint64, error) {
 	return status.VmHWM, nil
 }
 
-// GCCycles returns how many collections the process has completed.
+// GCCycles returns the number of completed garbage collections.
 func GCCycles() uint64 {
 	sample := []metrics.Sample{{Name: "/gc/cycles/total:gc-cycles"}}
 	metrics.Read(sample)

@@ -11,8 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// onThread runs f on a thread of its own that ends with it, so that a changed
-// affinity goes away too.
+// onThread runs f on a new thread that ends with f, and with it any changed affinity.
 func onThread(f func()) {
 	done := make(chan struct{})
 	go func() {
@@ -29,7 +28,7 @@ func TestThreadUsage(t *testing.T) {
 		if !assertNoError(t, err) {
 			return
 		}
-		// Until 2 ms of processor time have passed, however long that takes.
+		// Run until 2 ms of processor time have passed.
 		var used ThreadUsage
 		for used.CPUNS < 2e6 {
 			now, err := ReadThreadUsage()
@@ -38,7 +37,7 @@ func TestThreadUsage(t *testing.T) {
 			}
 			used = now.Sub(start)
 		}
-		// A sleep in the kernel is a voluntary switch and costs little time.
+		// A sleep in the kernel is a voluntary switch and takes little processor time.
 		pause := unix.NsecToTimespec(int64(5 * time.Millisecond))
 		_ = unix.Nanosleep(&pause, nil)
 		after, err := ReadThreadUsage()
@@ -121,8 +120,7 @@ func FuzzParseCPUList(f *testing.F) {
 func TestPeakRSS(t *testing.T) {
 	before, err := PeakRSS()
 	require.NoError(t, err)
-	// More than has ever been resident, by far more than the kernel's counting
-	// of pages lags behind.
+	// This is larger than the peak by more than the delay of the kernel's page counts.
 	size := int(before) + 64<<20
 	memory, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	require.NoError(t, err)

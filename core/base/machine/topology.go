@@ -6,21 +6,21 @@ import (
 	"strings"
 )
 
-// CPU is one online logical processor and its place in the machine. A place
-// that the kernel does not tell is -1.
+// CPU is one online logical processor and its position in the machine. A number that the kernel does
+// not report is -1.
 type CPU struct {
 	ID      int `json:"id"`
-	Core    int `json:"core"`    // unique within the package; shared by SMT siblings
+	Core    int `json:"core"`    // unique within the package; the same for SMT siblings
 	Package int `json:"package"` // socket
 	Node    int `json:"node"`    // NUMA node
-	Cache   int `json:"cache"`   // the last-level cache that it shares, by the kernel's id
+	Cache   int `json:"cache"`   // last-level cache, by the kernel's id
 }
 
-// Topology returns the online processors in ascending order. Places that sysfs
-// lacks are -1; only where it lists no processors at all is that an error.
+// Topology returns the online processors in ascending order. It fails only if sysfs lists no
+// processors.
 func Topology() ([]CPU, error) { return Root("/").Topology() }
 
-// Topology is the function of the same name below another root.
+// Topology is like the function Topology, below r.
 func (r Root) Topology() ([]CPU, error) {
 	const base = "sys/devices/system/cpu"
 	online, err := ParseCPUList(r.Text(base, "online"))
@@ -51,7 +51,7 @@ func (r Root) Topology() ([]CPU, error) {
 
 func (r Root) number(elements ...string) int { return parseNumber(r.Text(elements...)) }
 
-// parseNumber returns -1 for what is not a number.
+// parseNumber returns -1 if text is not a number.
 func parseNumber(text string) int {
 	n, err := strconv.Atoi(text)
 	if err != nil {
@@ -60,8 +60,8 @@ func parseNumber(text string) int {
 	return n
 }
 
-// Cores returns the number of physical cores among cpus. Where cores are not
-// told, each processor counts as one.
+// Cores returns the number of physical cores among cpus. A processor without a known core counts as a
+// core.
 func Cores(cpus []CPU) int {
 	type core struct{ pkg, id, cpu int }
 	seen := make(map[core]bool)

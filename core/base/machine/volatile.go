@@ -11,27 +11,27 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// Volatile is what changes on one machine and may explain why two of its
-// results differ. What cannot be read is empty or 0.
+// Volatile is the state of a machine, which may explain why two of its results differ. Values that
+// cannot be read are empty or 0.
 type Volatile struct {
 	LoadAverage string `json:"load_average"` // over 1, 5 and 15 minutes
 	Governor    string `json:"governor"`     // "performance", or "ondemand x4, performance x2"
 	Turbo       string `json:"turbo"`        // "on" or "off"
 	SMT         string `json:"smt"`          // "on" or "off"
 	ClockSource string `json:"clock_source"`
-	// HugePages is the mode of transparent huge pages for private memory, and
-	// SharedHugePages for shared memory: "always", "madvise", "never", ...
+	// HugePages is the mode of transparent huge pages for private memory, SharedHugePages the mode
+	// for shared memory: "always", "madvise", "never", ...
 	HugePages       string `json:"transparent_huge_pages"`
 	SharedHugePages string `json:"transparent_huge_pages_shared"`
 	ASLR            string `json:"aslr"` // "off", "partial" or "full"
-	// Vulnerable lists the processor's faults that the kernel leaves open, and
-	// Mitigated those that it works around, at a cost to system calls.
+	// Vulnerable lists the processor's vulnerabilities that the kernel does not mitigate, Mitigated
+	// those that it does, which makes system calls slower.
 	Vulnerable      string  `json:"vulnerable"`
 	Mitigated       string  `json:"mitigated"`
 	AvailableMemory uint64  `json:"available_memory_bytes"`
-	AllowedCPUs     string  `json:"allowed_cpus"` // the cpuset, as a list
-	CPUQuota        float64 `json:"cpu_quota"`    // of the cgroup, in CPUs; 0 is none
-	Container       string  `json:"container"`    // "docker", ...; empty outside of one
+	AllowedCPUs     string  `json:"allowed_cpus"` // cpuset, in the kernel's list format
+	CPUQuota        float64 `json:"cpu_quota"`    // of the cgroup, in CPUs; 0 is no quota
+	Container       string  `json:"container"`    // "docker", ...; empty outside a container
 }
 
 func (r Root) volatile() Volatile {
@@ -73,7 +73,7 @@ func (r Root) memory() procfs.Meminfo {
 	return memory
 }
 
-// bracketed returns the chosen one of "always [madvise] never".
+// bracketed returns the selected value of "always [madvise] never".
 func bracketed(text string) string {
 	_, rest, _ := strings.Cut(text, "[")
 	chosen, _, _ := strings.Cut(rest, "]")
@@ -148,13 +148,13 @@ func (r Root) container() string {
 	return ""
 }
 
-// CPUQuota returns how many CPUs' worth of time the process's control group may
-// use, or 0 where there is no bound. Threads that use it up are stopped for the
-// rest of the period, for tens of milliseconds.
+// CPUQuota returns the CPU quota of the process's control group, in CPUs, or 0 if there is none. When
+// the quota of a period is used up, the kernel stops the threads for the rest of the period, which
+// is tens of milliseconds.
 func (r Root) CPUQuota() float64 {
 	quota := 0.0
 	for line := range strings.Lines(r.Text("proc/self/cgroup")) {
-		// number:controllers:path; the unified hierarchy has no controllers.
+		// The format is number:controllers:path. The unified hierarchy has no controllers.
 		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
 		if len(parts) != 3 {
 			continue
@@ -168,7 +168,7 @@ func (r Root) CPUQuota() float64 {
 			mounts = []string{"sys/fs/cgroup", "sys/fs/cgroup/unified"}
 		}
 		for _, mount := range mounts {
-			// Every ancestor bounds too. A path from outside of this container
+			// The quota of every ancestor applies as well. A path from outside this container
 			// does not exist here; then the root is the container's own group.
 			for dir := path.Join("/", parts[2]); ; dir = path.Dir(dir) {
 				if q := r.groupQuota(mount + dir); q > 0 && (quota == 0 || q < quota) {
@@ -183,7 +183,7 @@ func (r Root) CPUQuota() float64 {
 	return quota
 }
 
-// groupQuota reads the bound of one control group, of version 2 or 1.
+// groupQuota returns the quota of one control group, of cgroup version 2 or 1.
 func (r Root) groupQuota(dir string) float64 {
 	quota, period, _ := strings.Cut(r.Text(dir, "cpu.max"), " ")
 	if quota == "" {
