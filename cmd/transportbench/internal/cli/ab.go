@@ -97,7 +97,7 @@ func (a *app) ab(cmd *cobra.Command, f *abFlags) error {
 }
 
 // sides resolves the two configurations.
-func (s *session) sides(ctx context.Context, base *sweep.Spec, f *abFlags) (*matrix, [2]config.Config, error) {
+func (s *session) sides(ctx context.Context, base *sweep.Spec, f *abFlags) (matrix, [2]config.Config, error) {
 	var configs [2]config.Config
 	both := sweep.NewSpec() // names the transports
 	var specs [2]*sweep.Spec
@@ -124,7 +124,7 @@ func (s *session) sides(ctx context.Context, base *sweep.Spec, f *abFlags) (*mat
 	for i, spec := range specs {
 		plan, err := sweep.Expand(spec, m)
 		if err != nil {
-			return nil, configs, m.explain(err)
+			return nil, configs, explainSpec(err)
 		}
 		if len(plan.Cells) != 1 {
 			return nil, configs, usagef("ab takes one transport per side")
@@ -139,7 +139,7 @@ func (s *session) sides(ctx context.Context, base *sweep.Spec, f *abFlags) (*mat
 }
 
 // pairedTest runs test and shows its outcome.
-func (s *session) pairedTest(ctx context.Context, m *matrix, f *abFlags, test *sweep.PairedTest) error {
+func (s *session) pairedTest(ctx context.Context, m matrix, f *abFlags, test *sweep.PairedTest) error {
 	progress := present.NewSweepProgress(s.stderr)
 	defer progress.Close()
 	pool := sweep.NewPool()

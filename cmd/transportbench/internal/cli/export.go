@@ -19,6 +19,12 @@ import (
 
 var exportFormats = []string{"csv", "benchfmt", "hdr", "openmetrics", "json"}
 
+// exporters write a set in each format.
+var exporters = map[string]func(io.Writer, *set.Set) error{
+	"csv": export.CSV, "benchfmt": export.Benchfmt, "hdr": export.HDRLog, "openmetrics": export.OpenMetrics,
+	"json": func(w io.Writer, s *set.Set) error { return s.EncodeWhole(w) },
+}
+
 func (a *app) exportCommand() *cobra.Command {
 	var format, output string
 	cmd := &cobra.Command{
@@ -54,7 +60,7 @@ func (a *app) exportCommand() *cobra.Command {
 }
 
 func (a *app) export(s *set.Set, format, output string) error {
-	write := func(w io.Writer) error { return exportTo(w, s, format) }
+	write := func(w io.Writer) error { return exporters[format](w, s) }
 	switch info, err := os.Stat(output); {
 	case output == "":
 		return write(a.stdout)
@@ -65,21 +71,6 @@ func (a *app) export(s *set.Set, format, output string) error {
 		return usagef("--output: %v", err)
 	}
 	return nil
-}
-
-func exportTo(w io.Writer, s *set.Set, format string) error {
-	switch format {
-	case "csv":
-		return export.CSV(w, s)
-	case "benchfmt":
-		return export.Benchfmt(w, s)
-	case "hdr":
-		return export.HDRLog(w, s)
-	case "openmetrics":
-		return export.OpenMetrics(w, s)
-	default:
-		return s.EncodeWhole(w)
-	}
 }
 
 // exportHistograms writes a log, and a percentile table per cell.

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -55,8 +56,16 @@ func (a *app) catalog(ctx context.Context, dir string) ([]*entry, error) {
 	return describe(ctx, host.Discover(dirs)), nil
 }
 
-// find returns the plugins of the named transports, in their order.
+// find returns the plugins of the named transports in their order, or all
+// installed plugins if [options.All] is among the names.
 func (a *app) find(ctx context.Context, dir string, names []string) ([]*entry, error) {
+	if slices.Contains(names, options.All) {
+		entries, err := a.catalog(ctx, dir)
+		if err == nil && len(entries) == 0 {
+			err = errors.New(noPlugins)
+		}
+		return entries, err
+	}
 	dirs, err := host.Dirs(dir)
 	if err != nil {
 		return nil, err

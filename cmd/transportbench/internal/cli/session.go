@@ -56,15 +56,15 @@ type missing struct {
 // newSession checks what can be checked before anything starts.
 func (a *app) newSession(settings *options.Settings) (*session, error) {
 	s := &session{app: a, settings: settings}
-	if err := result.CheckWritable(settings.Out); err != nil {
-		return nil, &options.Error{Problem: err.Error(), Err: err}
-	}
-	return s, s.readMachine()
+	return s, s.begin()
 }
 
-// readMachine reads the environment and the processors that this process may
-// use.
-func (s *session) readMachine() error {
+// begin checks the directory for results, and reads the environment and the
+// processors that this process may use.
+func (s *session) begin() error {
+	if err := result.CheckWritable(s.settings.Out); err != nil {
+		return &options.Error{Problem: err.Error(), Err: err}
+	}
 	online, err := machine.Topology()
 	if err != nil {
 		return err
@@ -89,15 +89,7 @@ func (s *session) readMachine() error {
 // selected returns the transports that the settings name and that can run, and
 // their own options, checked. It records the others as missing.
 func (s *session) selected(ctx context.Context) ([]*entry, map[string]map[string]string, error) {
-	var (
-		entries []*entry
-		err     error
-	)
-	if s.settings.Transports[0] == options.All {
-		entries, err = s.catalog(ctx, s.settings.PluginDir)
-	} else {
-		entries, err = s.find(ctx, s.settings.PluginDir, s.settings.Transports)
-	}
+	entries, err := s.find(ctx, s.settings.PluginDir, s.settings.Transports)
 	if err != nil {
 		return nil, nil, s.settings.Explain(err)
 	}
@@ -114,8 +106,6 @@ func (s *session) selected(ctx context.Context) ([]*entry, map[string]map[string
 		s.fail(e.Name, err, false)
 	}
 	switch {
-	case len(entries) == 0:
-		return nil, nil, errors.New(noPlugins)
 	case len(usable) == 0 && len(entries) == 1:
 		return nil, nil, s.missing[0].err
 	case len(usable) == 0:

@@ -86,7 +86,7 @@ func (a *app) sweep(cmd *cobra.Command, f *sweepFlags, args []string) error {
 	}
 	plan, err := sweep.Expand(spec, m)
 	if err != nil {
-		return m.explain(err)
+		return explainSpec(err)
 	}
 	if name == "" {
 		name = plan.Digest()[:8]
@@ -150,51 +150,38 @@ func readSpec(f *sweepFlags, flags *pflag.FlagSet, args []string) (spec *sweep.S
 	return spec, name, err
 }
 
-// matrix has the plugins of a sweep. It implements [sweep.Resolver].
-type matrix struct {
-	entries map[string]*entry
-}
+// matrix has the plugins of a sweep by name. It implements [sweep.Resolver].
+type matrix map[string]*entry
 
 // matrix finds the plugins that a sweep names.
-func (s *session) matrix(ctx context.Context, spec *sweep.Spec) (*matrix, error) {
-	names := map[string]bool{}
+func (s *session) matrix(ctx context.Context, spec *sweep.Spec) (matrix, error) {
+	var names []string
 	tables := []map[string]string{spec.Base}
 	for _, axis := range spec.Axes {
 		tables = append(tables, axis.Values...)
 	}
 	for _, values := range append(tables, spec.Include...) {
-		if name, has := values["transport"]; has {
-			names[name] = true
+		if name, has := values[options.KeyTransport]; has && !slices.Contains(names, name) {
+			names = append(names, name)
 		}
 	}
 	if len(names) == 0 {
-		names[config.Default().Transport] = true
+		names = []string{config.Default().Transport}
 	}
-	var (
-		entries []*entry
-		err     error
-	)
-	if names[options.All] {
-		entries, err = s.catalog(ctx, s.settings.PluginDir)
-	} else {
-		entries, err = s.find(ctx, s.settings.PluginDir, slices.Sorted(maps.Keys(names)))
-	}
+	entries, err := s.find(ctx, s.settings.PluginDir, names)
 	if err != nil {
 		return nil, err
 	}
-	m := &matrix{map[string]*entry{}}
+	m := matrix{}
 	for _, e := range entries {
-		m.entries[e.Name] = e
-	}
-	if len(m.entries) == 0 {
-		return nil, errors.New(noPlugins)
+		m[e.Name] = e
 	}
 	return m, nil
 }
 
 // Own implements [sweep.Resolver].
-func (m *matrix) Own(name string) ([]string, bool) {
-	e, ok := m.entries[name]
+func (m matrix) Own(name string) ([]string, bool) {
+	e, ok := m[name]
 	if !ok {
 		return nil, name == options.All
 	}
@@ -206,14 +193,14 @@ func (m *matrix) Own(name string) ([]string, bool) {
 }
 
 // Transports implements [sweep.Resolver].
-func (m *matrix) Transports() []string { return slices.Sorted(maps.Keys(m.entries)) }
+func (m matrix) Transports() []string { return slices.Sorted(maps.Keys(m)) }
 
 // IsOption implements [sweep.Resolver].
-func (m *matrix) IsOption(name string) bool { return options.IsOption(name) }
+func (m matrix) IsOption(name string) bool { return options.IsOption(name) }
 
 // Resolve implements [sweep.Resolver].
-func (m *matrix) Resolve(name string, values, own map[string]string) (config.Config, string, error) {
-	e := m.entries[name]
+func (m matrix) Resolve(name string, values, own map[string]string) (config.Config, string, error) {
+	e := m[name]
 	c, err := options.Build(values)
 	if err != nil {
 		return c, "", err
@@ -230,8 +217,8 @@ func (m *matrix) Resolve(name string, values, own map[string]string) (config.Con
 	return c, e.unavailable(), nil
 }
 
-// explain returns an error about a sweep's options as one of usage.
-func (m *matrix) explain(err error) error {
+// explainSpec returns an error about a sweep's options as one of usage.
+func explainSpec(err error) error {
 	var unknown *sweep.UnknownOptionError
 	var setting *config.Error
 	var own *transport.OptionError
@@ -245,14 +232,11 @@ func (m *matrix) explain(err error) error {
 }
 
 // sweepAll measures a plan.
-func (s *session) sweepAll(ctx context.Context, m *matrix, plan *sweep.Plan, spec *sweep.Spec, resume bool) error {
-	if err := result.CheckWritable(s.settings.Out); err != nil {
-		return &options.Error{Problem: err.Error(), Err: err}
-	}
+func (s *session) sweepAll(ctx context.Context, m matrix, plan *sweep.Plan, spec *sweep.Spec, resume bool) error {
 	if resume && !sweep.Exists(s.settings.Out) {
 		return usagef("--resume: %s has no sweep", s.settings.Out)
 	}
-	if err := s.readMachine(); err != nil {
+	if err := s.begin(); err != nil {
 		return err
 	}
 	origin, err := s.origin(m, plan)
@@ -280,7 +264,10 @@ func (s *session) sweepAll(ctx context.Context, m *matrix, plan *sweep.Plan, spe
 		}
 		return interrupted
 	}
-	if err := s.showSweep(outcome); err != nil {
+	if !s.settings.JSON {
+		present.Set(s.stdout, outcome.Set)
+		fmt.Fprintf(s.stdout, "\nresults in %s\n", s.settings.Out)
+	} else if err := outcome.Set.Encode(s.stdout); err != nil {
 		return err
 	}
 	if interrupted != nil {
@@ -291,29 +278,24 @@ func (s *session) sweepAll(ctx context.Context, m *matrix, plan *sweep.Plan, spe
 }
 
 // origin identifies the plugins and the machine of the sweep.
-func (s *session) origin(m *matrix, plan *sweep.Plan) (sweep.Origin, error) {
+func (s *session) origin(m matrix, plan *sweep.Plan) (sweep.Origin, error) {
 	origin := sweep.Origin{Plugins: map[string]string{}}
+	var err error
 	for i := range plan.Cells {
 		name := plan.Cells[i].Config.Transport
-		if _, known := origin.Plugins[name]; known {
-			continue
-		}
-		sum, err := m.entries[name].SHA256()
-		if err != nil {
+		if origin.Plugins[name], err = m[name].SHA256(); err != nil {
 			return origin, err
 		}
-		origin.Plugins[name] = sum
 	}
-	var err error
 	origin.Machine, err = set.Flatten(s.environment.Identity)
 	return origin, err
 }
 
 // measureWith returns a function that makes runs in processes of the pool, except
 // for plugins that run in a debugger.
-func (s *session) measureWith(m *matrix, pool *sweep.Pool, progress *present.SweepProgress) (sweep.Measure, error) {
+func (s *session) measureWith(m matrix, pool *sweep.Pool, progress *present.SweepProgress) (sweep.Measure, error) {
 	launchers := map[string]runner.Launcher{}
-	for name, e := range m.entries {
+	for name, e := range m {
 		l, err := s.newLauncher(e.Plugin, progress)
 		if err != nil {
 			return nil, err
@@ -324,7 +306,7 @@ func (s *session) measureWith(m *matrix, pool *sweep.Pool, progress *present.Swe
 		}
 	}
 	return func(ctx context.Context, c config.Config, obs runner.Observer) (*result.Result, error) {
-		req, err := s.request(job{m.entries[c.Transport], c}, launchers[c.Transport], time.Now())
+		req, err := s.request(job{m[c.Transport], c}, launchers[c.Transport], time.Now())
 		if err != nil {
 			return nil, err
 		}
@@ -336,15 +318,6 @@ func (s *session) measureWith(m *matrix, pool *sweep.Pool, progress *present.Swe
 	}, nil
 }
 
-func (s *session) showSweep(outcome *sweep.Outcome) error {
-	if s.settings.JSON {
-		return outcome.Set.Encode(s.stdout)
-	}
-	present.Set(s.stdout, outcome.Set)
-	fmt.Fprintf(s.stdout, "\nresults in %s\n", s.settings.Out)
-	return nil
-}
-
 // sweepVerdict returns the error of a sweep.
 func sweepVerdict(outcome *sweep.Outcome, plan *sweep.Plan) error {
 	switch {
@@ -353,10 +326,11 @@ func sweepVerdict(outcome *sweep.Outcome, plan *sweep.Plan) error {
 	case outcome.OutOfTime:
 		return exitf(ExitTooLittle, "the time limit ended the sweep with %d of %d cells complete; --resume continues", outcome.Complete, len(plan.Cells))
 	}
-	for i := range outcome.Set.Cells {
-		for _, d := range outcome.Set.Cells[i].Warnings {
-			if d.Severity == result.Error {
-				return exitf(ExitThreshold, "%s: check %s failed: %s", outcome.Set.Cells[i].Label(set.Varying(outcome.Set.Cells)), d.Check, d.Message)
+	cells := outcome.Set.Cells
+	for i := range cells {
+		for _, w := range cells[i].Warnings {
+			if w.Severity == result.Error {
+				return exitf(ExitThreshold, "%s: check %s failed: %s", cells[i].Label(set.Varying(cells)), w.Check, w.Message)
 			}
 		}
 	}

@@ -56,14 +56,7 @@ var configOptions = []option{
 	fraction("theta", "skew of zipfian and latest, between 0 and 1", func(c *config.Config) *float64 { return &c.Theta }),
 	fraction("hot-keys", "hotspot: share of keys that are hot", func(c *config.Config) *float64 { return &c.HotKeys }),
 	fraction("hot-share", "hotspot: share of requests to hot keys", func(c *config.Config) *float64 { return &c.HotShare }),
-	{
-		name: "seed", kind: "int", help: "seed of the workload; the same seed gives the same operations",
-		read: func(c *config.Config, text string) (err error) {
-			c.Seed, err = strconv.ParseUint(text, 10, 64)
-			return isNot("a number from 0", text, err)
-		},
-		show: func(c *config.Config) string { return strconv.FormatUint(c.Seed, 10) },
-	},
+	seed("seed", "seed of the workload; the same seed gives the same operations", func(c *config.Config) *uint64 { return &c.Seed }),
 	setter("remote-share", "share", "mesh: share of requests to other ranks, 0 to 1; hash leaves it to the keys", func(c *config.Config) setShower { return &c.RemoteShare }),
 	setter("rate", "op/s", "open-loop load of all clients together: 5000, 200k, 1.5M; closed keeps calls in flight instead", func(c *config.Config) setShower { return &c.Rate }),
 	text("arrival", "gaps of an open-loop load: poisson or constant", func(c *config.Config) *string { return &c.Arrival }),
@@ -110,45 +103,34 @@ func keys() []string {
 	return append(all, Names()...)
 }
 
-func text(name, help string, field func(*config.Config) *string) option {
-	return option{name, "string", help,
-		func(c *config.Config, text string) error { *field(c) = text; return nil },
-		func(c *config.Config) string { return *field(c) }}
+// typed returns a constructor of options that parse and format a value. what
+// describes a valid value.
+func typed[T any](kind, what string, parse func(string) (T, error), format func(T) string) func(name, help string, field func(*config.Config) *T) option {
+	return func(name, help string, field func(*config.Config) *T) option {
+		return option{name, kind, help,
+			func(c *config.Config, text string) (err error) {
+				*field(c), err = parse(text)
+				return isNot(what, text, err)
+			},
+			func(c *config.Config) string { return format(*field(c)) }}
+	}
 }
 
-func number(name, help string, field func(*config.Config) *int) option {
-	return option{name, "int", help,
-		func(c *config.Config, text string) (err error) {
-			*field(c), err = strconv.Atoi(text)
-			return isNot("a whole number", text, err)
-		},
-		func(c *config.Config) string { return strconv.Itoa(*field(c)) }}
-}
+var (
+	text = typed("string", "", func(text string) (string, error) { return text, nil },
+		func(text string) string { return text })
+	number = typed("int", "a whole number", strconv.Atoi, strconv.Itoa)
+	seed   = typed("int", "a number from 0", func(text string) (uint64, error) { return strconv.ParseUint(text, 10, 64) },
+		func(n uint64) string { return strconv.FormatUint(n, 10) })
+	fraction = typed("float", "a number", func(text string) (float64, error) { return strconv.ParseFloat(text, 64) },
+		func(f float64) string { return strconv.FormatFloat(f, 'g', -1, 64) })
+	toggle   = typed(kindBool, "true or false", strconv.ParseBool, strconv.FormatBool)
+	duration = typed("duration", "a duration such as 500ms or 1.5s", parseDuration, config.Duration.String)
+)
 
-func fraction(name, help string, field func(*config.Config) *float64) option {
-	return option{name, "float", help,
-		func(c *config.Config, text string) (err error) {
-			*field(c), err = strconv.ParseFloat(text, 64)
-			return isNot("a number", text, err)
-		},
-		func(c *config.Config) string { return strconv.FormatFloat(*field(c), 'g', -1, 64) }}
-}
-
-func toggle(name, help string, field func(*config.Config) *bool) option {
-	return option{name, kindBool, help,
-		func(c *config.Config, text string) (err error) {
-			*field(c), err = parseBool(text)
-			return err
-		},
-		func(c *config.Config) string { return strconv.FormatBool(*field(c)) }}
-}
-
-func duration(name, help string, field func(*config.Config) *config.Duration) option {
-	return option{name, "duration", help,
-		func(c *config.Config, text string) error {
-			return isNot("a duration such as 500ms or 1.5s", text, field(c).UnmarshalText([]byte(text)))
-		},
-		func(c *config.Config) string { return field(c).String() }}
+func parseDuration(text string) (d config.Duration, err error) {
+	err = d.UnmarshalText([]byte(text))
+	return d, err
 }
 
 // setShower is a value that parses and formats itself.

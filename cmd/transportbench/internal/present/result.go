@@ -177,26 +177,19 @@ func Comparison(w io.Writer, results []*result.Result, missing []Missing) {
 	}
 }
 
-// ranked sorts results by profile, in order of first appearance, and throughput.
+// ranked sorts results by profile, in order of first appearance, and then by
+// throughput.
 func ranked(results []*result.Result) []*result.Result {
-	var profiles []string
-	byProfile := map[string][]*result.Result{}
+	position := map[string]int{}
 	for _, r := range results {
-		profile := r.Config.Profile
-		if byProfile[profile] == nil {
-			profiles = append(profiles, profile)
+		if _, known := position[r.Config.Profile]; !known {
+			position[r.Config.Profile] = len(position)
 		}
-		byProfile[profile] = append(byProfile[profile], r)
 	}
-	var ordered []*result.Result
-	for _, profile := range profiles {
-		group := byProfile[profile]
-		slices.SortStableFunc(group, func(a, b *result.Result) int {
-			return cmp.Compare(b.Summary[result.Throughput].Median, a.Summary[result.Throughput].Median)
-		})
-		ordered = append(ordered, group...)
-	}
-	return ordered
+	return slices.SortedStableFunc(slices.Values(results), func(a, b *result.Result) int {
+		return cmp.Or(cmp.Compare(position[a.Config.Profile], position[b.Config.Profile]),
+			cmp.Compare(b.Summary[result.Throughput].Median, a.Summary[result.Throughput].Median))
+	})
 }
 
 func cell(r *result.Result, metric string, show func(result.Metric) string) string {
