@@ -41,45 +41,36 @@ func decodeAddress(b []byte) (workerAddress, error) {
 // the worker's address know it.
 func handshakeKey(nonce uint64) uint32 { return uint32(nonce>>32) ^ uint32(nonce)*0x9e3779b1 }
 
-// offer is the data of a hello and of a welcome: a worker's end of a session.
+// offer is the data of a hello and of a welcome: a worker's end of a session. Its fields are sent
+// in this order, little endian.
 type offer struct {
-	nonce      uint64 // of the worker
-	key        uint32 // for packets to it
-	number     uint16 // for packets to it
-	window     uint16
-	checkAll   uint32 // 1 if the checksum covers all of a packet
-	credits    uint32
-	maxPayload uint32
-	maxData    uint32
+	Nonce      uint64 // of the worker
+	Key        uint32 // for packets to it
+	Number     uint16 // for packets to it
+	Window     uint16
+	CheckAll   uint32 // 1 if the checksum covers all of a packet
+	Credits    uint32
+	MaxPayload uint32
+	MaxData    uint32
 }
 
 const offerSize = 32
 
-func (o *offer) put(b *[offerSize]byte) {
-	binary.LittleEndian.PutUint64(b[0:], o.nonce)
-	binary.LittleEndian.PutUint32(b[8:], o.key)
-	binary.LittleEndian.PutUint16(b[12:], o.number)
-	binary.LittleEndian.PutUint16(b[14:], o.window)
-	binary.LittleEndian.PutUint32(b[16:], o.checkAll)
-	binary.LittleEndian.PutUint32(b[20:], o.credits)
-	binary.LittleEndian.PutUint32(b[24:], o.maxPayload)
-	binary.LittleEndian.PutUint32(b[28:], o.maxData)
-}
-
-func parseOffer(b *[offerSize]byte) offer {
-	return offer{
-		nonce: binary.LittleEndian.Uint64(b[0:]), key: binary.LittleEndian.Uint32(b[8:]), number: binary.LittleEndian.Uint16(b[12:]),
-		window: binary.LittleEndian.Uint16(b[14:]), checkAll: binary.LittleEndian.Uint32(b[16:]), credits: binary.LittleEndian.Uint32(b[20:]),
-		maxPayload: binary.LittleEndian.Uint32(b[24:]), maxData: binary.LittleEndian.Uint32(b[28:]),
+// encode returns the offer in offerSize bytes.
+func (o *offer) encode() []byte {
+	b, err := binary.Append(nil, binary.LittleEndian, o)
+	if err != nil || len(b) != offerSize {
+		panic("offer is not offerSize bytes of fixed-size fields")
 	}
+	return b
 }
 
 func (w *worker) offer(p *session) offer {
 	s := w.settings
-	o := offer{nonce: w.nonce, key: p.localKey, number: p.localNumber, window: uint16(s.window), credits: uint32(w.credits),
-		maxPayload: uint32(s.payload), maxData: uint32(w.maxData)}
+	o := offer{Nonce: w.nonce, Key: p.localKey, Number: p.localNumber, Window: uint16(s.window), Credits: uint32(w.credits),
+		MaxPayload: uint32(s.payload), MaxData: uint32(w.maxData)}
 	if s.checkAll {
-		o.checkAll = 1
+		o.CheckAll = 1
 	}
 	return o
 }
@@ -101,9 +92,7 @@ func (w *worker) hello(p *session, now int64) {
 // sendOffer sends a hello or a welcome.
 func (w *worker) sendOffer(p *session, k kind) {
 	o := w.offer(p)
-	var body [offerSize]byte
-	o.put(&body)
-	w.sendHandshake(p, k, body[:])
+	w.sendHandshake(p, k, o.encode())
 	w.counts.handshakes++
 }
 
@@ -152,16 +141,17 @@ func (w *worker) receiveHandshake(h *header, packet *datagram.Packet, now int64)
 		w.counts.malformed++
 		return
 	}
-	o := parseOffer((*[offerSize]byte)(data))
+	var o offer
+	_, _ = binary.Decode(data, binary.LittleEndian, &o) // fails only if data is too short
 	if p.state == connecting {
 		own := w.offer(p)
-		if o.window != own.window || o.checkAll != own.checkAll || o.maxPayload != own.maxPayload || o.maxData != own.maxData ||
-			o.credits == 0 || o.number >= maxPeers {
+		if o.Window != own.Window || o.CheckAll != own.CheckAll || o.MaxPayload != own.MaxPayload || o.MaxData != own.MaxData ||
+			o.Credits == 0 || o.Number >= maxPeers {
 			w.cutOff(p) // it was opened with other options
 			return
 		}
 		w.establish(p, &o, now)
-	} else if o.number != p.remoteNumber || o.key != p.remoteKey {
+	} else if o.Number != p.remoteNumber || o.Key != p.remoteKey {
 		w.counts.forged++
 		return
 	}
@@ -174,8 +164,8 @@ func (w *worker) receiveHandshake(h *header, packet *datagram.Packet, now int64)
 func (w *worker) establish(p *session, o *offer, now int64) {
 	p.state = established
 	w.connecting--
-	p.remoteNumber, p.remoteKey = o.number, o.key
-	p.maxCredits = min(w.credits, int(o.credits))
+	p.remoteNumber, p.remoteKey = o.Number, o.Key
+	p.maxCredits = min(w.credits, int(o.Credits))
 	p.credits = p.maxCredits
 	if p.watch != nil {
 		p.watch.up.Store(true)

@@ -116,9 +116,7 @@ func TestHostilePackets(t *testing.T) {
 // hello returns the hello that the victim's peer would send.
 func (x *target) hello() []byte {
 	o := x.peer.w.offer(x.peer.w.sessions[0])
-	var body [offerSize]byte
-	o.put(&body)
-	return packet(header{session: noSession, kind: kindHello, size: offerSize}, x.victim.w.key, body[:])
+	return packet(header{session: noSession, kind: kindHello, size: offerSize}, x.victim.w.key, o.encode())
 }
 
 // TestOtherOptions: a peer with different options is cut off and reported as lost.
@@ -215,8 +213,8 @@ func FuzzPackets(f *testing.F) {
 			if how&8 != 0 {
 				key = w.key
 			}
-			sealed := how&2 == 0 && len(b) >= headerSize
-			if sealed {
+			valid := how&2 == 0 && len(b) >= headerSize
+			if valid {
 				h := parse(b)
 				if h.session = p.localNumber; how&8 != 0 {
 					h.session = noSession
@@ -228,7 +226,7 @@ func FuzzPackets(f *testing.F) {
 				b = packet(h, key, b[headerSize:])
 			}
 			for _, e := range x.deliver(from, b) {
-				require.True(t, sealed && from == peer, "an outsider caused an event")
+				require.True(t, valid && from == peer, "an outsider caused an event")
 				require.LessOrEqual(t, e.Size, 600)
 				require.Len(t, e.Payload, e.Size)
 				if e.Kind == transport.EventRequest && how&16 != 0 {

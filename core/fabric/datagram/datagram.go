@@ -98,7 +98,7 @@ type Waiter interface {
 // AsWaiter returns p as a [Waiter] if it can wait.
 func AsWaiter(p Port) (Waiter, bool) {
 	if f, ok := p.(*Faulty); ok {
-		w, ok := AsWaiter(f.port)
+		w, ok := AsWaiter(f.Port)
 		return faultyWaiter{f, w}, ok
 	}
 	w, ok := p.(Waiter)

@@ -39,7 +39,7 @@ const (
 // Faulty is a [Port] that injects faults into the datagrams of another port, both sent and
 // received. It works on every provider, needs no privileges and is reproducible, unlike netem.
 type Faulty struct {
-	port      Port
+	Port      // whose methods it has unless it defines its own
 	sending   direction
 	receiving direction
 	scratch   []byte
@@ -81,7 +81,7 @@ func NewFaulty(port Port, send, receive Faults) (*Faulty, error) {
 	if err != nil {
 		return nil, fmt.Errorf("mapping buffers for %d datagrams of %d bytes: %w", 2*maxHeld+1, mtu, err)
 	}
-	f := &Faulty{port: port, memory: memory, scratch: memory[2*maxHeld*mtu:], lent: make([]int32, 0, maxHeld)}
+	f := &Faulty{Port: port, memory: memory, scratch: memory[2*maxHeld*mtu:], lent: make([]int32, 0, maxHeld)}
 	f.sending.init(memory[:maxHeld*mtu], mtu)
 	f.receiving.init(memory[maxHeld*mtu:2*maxHeld*mtu], mtu)
 	if err := f.Inject(send, receive); err != nil {
@@ -129,15 +129,6 @@ func (f Faults) check(direction string) error {
 	return nil
 }
 
-// Address implements [Port].
-func (f *Faulty) Address() []byte { return f.port.Address() }
-
-// MTU implements [Port].
-func (f *Faulty) MTU() int { return f.port.MTU() }
-
-// Open implements [Port].
-func (f *Faulty) Open(address []byte) (Remote, error) { return f.port.Open(address) }
-
 // Release implements [Port]. Held datagrams to the remote are lost.
 func (f *Faulty) Release(r Remote) {
 	d := &f.sending
@@ -150,19 +141,13 @@ func (f *Faulty) Release(r Remote) {
 		}
 	}
 	d.held = kept
-	f.port.Release(r)
+	f.Port.Release(r)
 }
-
-// Source implements [Port].
-func (f *Faulty) Source(r Remote) Source { return f.port.Source(r) }
-
-// Notes implements [Port].
-func (f *Faulty) Notes() map[string]string { return f.port.Notes() }
 
 // ReadStats implements [Port]: the counters of the faulty port's own port, which counts sent
 // datagrams after the faults and received ones before them, and those of the faults.
 func (f *Faulty) ReadStats(dst []transport.Stat) []transport.Stat {
-	dst = f.port.ReadStats(dst)
+	dst = f.Port.ReadStats(dst)
 	for _, d := range []struct {
 		name   string
 		counts *faultCounts
@@ -186,7 +171,7 @@ func (f *Faulty) ReadStats(dst []transport.Stat) []transport.Stat {
 
 // Probe implements [Prober]. The floor has no faults.
 func (f *Faulty) Probe(ctx context.Context, to Remote, initiate bool, d time.Duration) (transport.Floor, error) {
-	p, ok := f.port.(Prober)
+	p, ok := f.Port.(Prober)
 	if !ok {
 		return transport.Floor{}, transport.ErrUnsupported
 	}
@@ -199,7 +184,7 @@ func (f *Faulty) Close() error {
 		return nil
 	}
 	f.closed = true
-	return errors.Join(f.port.Close(), unix.Munmap(f.memory))
+	return errors.Join(f.Port.Close(), unix.Munmap(f.memory))
 }
 
 // faultyWaiter is a Faulty whose port is a [Waiter].

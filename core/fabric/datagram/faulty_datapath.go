@@ -99,12 +99,12 @@ func (f *Faulty) Send(to Remote, head, body []byte) bool {
 	if h, ok := d.shouldHold(); ok {
 		h.to = to
 		d.hold(h, head, body)
-	} else if !f.port.Send(to, head, body) {
+	} else if !f.Port.Send(to, head, body) {
 		return false
 	}
 	d.passed++
 	if twice {
-		if f.port.Send(to, head, body) {
+		if f.Port.Send(to, head, body) {
 			d.counts.duplicated++
 		} else {
 			d.counts.spared++
@@ -117,7 +117,7 @@ func (f *Faulty) Send(to Remote, head, body []byte) bool {
 func (f *Faulty) sendHeld() (sent int) {
 	d := &f.sending
 	d.release(func(h *held) bool {
-		if !f.port.Send(h.to, d.data(h), nil) {
+		if !f.Port.Send(h.to, d.data(h), nil) {
 			return false
 		}
 		d.free = append(d.free, h.buffer)
@@ -133,7 +133,7 @@ func (f *Faulty) Flush() error {
 		return ErrClosed
 	}
 	f.sendHeld()
-	return f.port.Flush()
+	return f.Port.Flush()
 }
 
 // Receive implements [Port]. It also sends held datagrams that are due, because a caller that waits
@@ -143,7 +143,7 @@ func (f *Faulty) Receive(packets []Packet) (n int, err error) {
 		return 0, ErrClosed
 	}
 	if f.sendHeld() > 0 {
-		if err := f.port.Flush(); err != nil {
+		if err := f.Port.Flush(); err != nil {
 			return 0, err
 		}
 	}
@@ -159,7 +159,7 @@ func (f *Faulty) Receive(packets []Packet) (n int, err error) {
 		n++
 		return true
 	})
-	fresh, err := f.port.Receive(packets[n:])
+	fresh, err := f.Port.Receive(packets[n:])
 	for _, p := range packets[n : n+fresh] {
 		if f.pass(&p) {
 			packets[n] = p
