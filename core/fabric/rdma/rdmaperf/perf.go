@@ -13,21 +13,21 @@ import (
 	"transportbench/core/fabric/rdma"
 )
 
-// Options say what to measure on.
+// Options configure the measurements.
 type Options struct {
 	Device   rdma.Options
-	MTU      int           // of the path; 0 for the ports'
-	Inline   int           // bytes that go inline; 0 is none
-	Postlist int           // requests of one doorbell, where rates are measured; at least 1
+	MTU      int           // of the path; 0 for the smaller of the ports' MTUs
+	Inline   int           // payloads of up to this many bytes go inline; 0 for none
+	Postlist int           // requests per doorbell of the -postlist and bandwidth measurements; at least 1
 	Depth    int           // of the send queue
 	Duration time.Duration // of each measurement
 }
 
-// Reading is the outcome of one measurement. What it does not measure is 0.
+// Reading is the result of one measurement. Fields that it does not measure are 0.
 type Reading struct {
 	Name      string
 	Size      int     // bytes of a message
-	Latency   float64 // ns, median; one way, but of a READ the whole
+	Latency   float64 // ns, median; half a round trip, but the whole of a READ
 	Rate      float64 // messages per second
 	Bandwidth float64 // bytes per second
 	Samples   int
@@ -40,7 +40,7 @@ type benchmark struct {
 	kind     rdma.QueuePairType
 	size     int
 	postlist int  // 0 for Options.Postlist
-	latency  bool // to and fro; otherwise a stream
+	latency  bool // ping-pong; otherwise a stream
 }
 
 const small = 32
@@ -68,7 +68,7 @@ func benchmarks() (list []benchmark) {
 	return list
 }
 
-// Names lists the measurements.
+// Names returns the names of the measurements in the order in which Run runs them.
 func Names() (names []string) {
 	for _, b := range benchmarks() {
 		if len(names) == 0 || names[len(names)-1] != b.name {
@@ -78,7 +78,8 @@ func Names() (names []string) {
 	return names
 }
 
-// Run measures what wanted says yes to, and reports each reading as it is there.
+// Run runs the measurements for which wanted returns true, and calls report after each. It
+// stops at the first error, and with the cause of ctx when ctx ends.
 func Run(ctx context.Context, o Options, wanted func(name string) bool, report func(Reading) error) error {
 	for _, b := range benchmarks() {
 		if !wanted(b.name) {
@@ -98,7 +99,7 @@ func Run(ctx context.Context, o Options, wanted func(name string) bool, report f
 	return nil
 }
 
-// side is one end.
+// side is one of the two queue pairs.
 type side struct {
 	benchmark
 	options  Options
@@ -107,21 +108,21 @@ type side struct {
 	qp       rdma.QueuePair
 	region   *rdma.Region
 	peer     rdma.PeerHandle
-	there    rdma.RemoteRegion
+	remote   rdma.RemoteRegion
 	soft     bool
 	stopped  *atomic.Bool
 	requests []rdma.SendRequest
 	receives []rdma.ReceiveRequest
 	polled   [64]rdma.Completion
-	pending  int // requests posted, as far as completions do not tell otherwise
+	pending  int // requests posted and not completed
 	arrived  int // messages received
-	got      int // completions of READs
+	done     int // requests completed
 }
 
-// The room in a region: what is sent, then what is received.
+// The two buffers of a region, in this order.
 const (
-	sendRoom    = 1 << 20
-	receiveRoom = sendRoom + rdma.GlobalRouteHeaderSize
+	sendSize    = 1 << 20
+	receiveSize = sendSize + rdma.GlobalRouteHeaderSize
 )
 
 func (b benchmark) side(o Options, stopped *atomic.Bool) (s *side, err error) {
@@ -138,13 +139,13 @@ func (b benchmark) side(o Options, stopped *atomic.Bool) (s *side, err error) {
 	if err != nil {
 		return s, err
 	}
-	if s.region, err = s.device.Allocate(sendRoom+receiveRoom+4096, rdma.RemoteRead|rdma.RemoteWrite); err != nil {
+	if s.region, err = s.device.Allocate(sendSize+receiveSize+4096, rdma.RemoteRead|rdma.RemoteWrite); err != nil {
 		return s, err
 	}
 	s.receives = make([]rdma.ReceiveRequest, 2*o.Depth)
 	for i := range s.receives {
 		if b.opcode == rdma.Send {
-			s.receives[i] = rdma.ReceiveRequest{Local: s.region.Address + sendRoom, Length: receiveRoom, LocalKey: s.region.LocalKey}
+			s.receives[i] = rdma.ReceiveRequest{Local: s.region.Address + sendSize, Length: receiveSize, LocalKey: s.region.LocalKey}
 		}
 	}
 	if b.consumes() {
@@ -154,13 +155,13 @@ func (b benchmark) side(o Options, stopped *atomic.Bool) (s *side, err error) {
 	return s, err
 }
 
-// consumes says whether a message consumes a receive.
+// consumes reports whether a message consumes a receive.
 func (b benchmark) consumes() bool {
 	return b.opcode == rdma.Send || b.opcode == rdma.WriteWithImmediate
 }
 
 func (s *side) connect(other *side) (err error) {
-	s.there = other.region.Remote
+	s.remote = other.region.Remote
 	if s.kind == rdma.UnreliableDatagram {
 		s.peer, err = s.qp.AddPeer(other.qp.Endpoint())
 		return err
@@ -175,7 +176,7 @@ func (s *side) close() error {
 	return s.device.Close()
 }
 
-// run makes two sides and measures between them.
+// run opens two sides and measures between them.
 func (b benchmark) run(ctx context.Context, o Options) (r Reading, err error) {
 	var stopped atomic.Bool
 	defer context.AfterFunc(ctx, func() { stopped.Store(true) })()
@@ -217,7 +218,7 @@ func (b benchmark) run(ctx context.Context, o Options) (r Reading, err error) {
 	return r, errors.Join(err, theirs)
 }
 
-// median sorts.
+// median returns the median of times, which it sorts.
 func median(times []float64) float64 {
 	if len(times) == 0 {
 		return 0

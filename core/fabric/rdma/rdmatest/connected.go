@@ -55,7 +55,7 @@ func rcWriteWithImmediate(t *testing.T, s *Suite) {
 			c := b.succeed(a, 1000, rdma.ReceiveWriteImmediate)
 			require.EqualValues(t, 1, c.HasImmediate)
 			require.Equal(t, r.Immediate, c.Immediate)
-			require.EqualValues(t, n, c.Length, "bytes told of")
+			require.EqualValues(t, n, c.Length, "bytes announced")
 			require.Equal(t, pattern(i, n), b.bytes(64, n), "bytes written")
 			a.succeed(b, uint64(i), rdma.WriteWithImmediate)
 		}
@@ -108,11 +108,10 @@ func rcRead(t *testing.T, s *Suite) {
 	quiet(a, b)
 }
 
-// rcInline changes the payload as soon as it is posted, and sends memory that is
-// not registered.
+// rcInline changes the payload as soon as it is posted, and sends unregistered memory.
 func rcInline(t *testing.T, s *Suite) {
 	a, b := s.pair(t, setup{})
-	require.GreaterOrEqual(t, a.qp.MaxInline(), inlineSize, "the inline size that was asked for")
+	require.GreaterOrEqual(t, a.qp.MaxInline(), inlineSize, "the inline size is less than configured")
 	for i := range 200 {
 		n := i % (a.qp.MaxInline() + 1)
 		fill(a.bytes(0, n), i)
@@ -129,11 +128,11 @@ func rcInline(t *testing.T, s *Suite) {
 	r := toward(a.request(rdma.Write, 1, 0, a.qp.MaxInline()+1), b, 0)
 	r.Flags |= rdma.Inline
 	n, err := a.qp.PostSend([]rdma.SendRequest{r})
-	require.Error(t, err, "an inline request over MaxInline")
+	require.Error(t, err, "an inline request over MaxInline was accepted")
 	require.Zero(t, n)
 	_, err = a.device.NewQueuePair(rdma.QueuePairConfig{Type: rdma.ReliableConnected, Completions: a.cq,
 		SendDepth: 1, ReceiveDepth: 1, MaxInline: 1 << 20})
-	require.ErrorContains(t, err, "inline", "an inline size that no device grants")
+	require.ErrorContains(t, err, "inline", "an inline size of 1 MiB")
 }
 
 func rcUnsignaled(t *testing.T, s *Suite) {
@@ -161,7 +160,7 @@ func rcSendQueueBound(t *testing.T, s *Suite) {
 		}
 		n, err := a.qp.PostSend(requests)
 		require.ErrorIs(t, err, rdma.ErrQueueFull)
-		require.GreaterOrEqual(t, n, depth, "requests taken by a queue that was made for that many")
+		require.GreaterOrEqual(t, n, depth, "requests taken, by a queue of that depth")
 		b.receiveMore(n - depth)
 		for i := range n {
 			a.succeed(b, uint64(i), rdma.WriteWithImmediate)
@@ -171,7 +170,7 @@ func rcSendQueueBound(t *testing.T, s *Suite) {
 	}
 }
 
-// receiveMore posts receives as others are consumed.
+// receiveMore posts n receives, each after one was consumed.
 func (x *side) receiveMore(n int) {
 	for ; n > 0; n-- {
 		before := len(x.queue)
@@ -187,7 +186,7 @@ func rcReceiveQueueBound(t *testing.T, s *Suite) {
 		if shared {
 			post = b.srq.PostReceive
 			_, err := b.qp.PostReceive([]rdma.ReceiveRequest{{}})
-			require.Error(t, err, "a receive of a queue pair with a shared queue")
+			require.Error(t, err, "PostReceive of a queue pair with a shared queue was accepted")
 		}
 		taken := 0
 		for err := error(nil); err == nil; {
@@ -203,13 +202,13 @@ func rcReceiveQueueBound(t *testing.T, s *Suite) {
 		a.post(toward(a.request(rdma.WriteWithImmediate, 1, 0, 0), b, 0))
 		b.succeed(a, 1000, rdma.ReceiveWriteImmediate)
 		n, err := post([]rdma.ReceiveRequest{{}})
-		require.NoError(t, err, "posting after one was consumed")
+		require.NoError(t, err, "PostReceive after a receive was consumed")
 		require.Equal(t, 1, n)
 	}
 }
 
-// rcOrder sends postlists of all kinds and sizes, and checks that they arrive in
-// order, each with its bytes.
+// rcOrder sends postlists with payloads of many sizes and checks that they arrive in order
+// and undamaged.
 func rcOrder(t *testing.T, s *Suite) {
 	a, b := s.pair(t, setup{shared: true})
 	const stride = 2048
@@ -248,7 +247,7 @@ func rcOrder(t *testing.T, s *Suite) {
 	}
 }
 
-// rcReadAfterWrite reads back what it has just written, in one postlist.
+// rcReadAfterWrite writes and reads back in one postlist.
 func rcReadAfterWrite(t *testing.T, s *Suite) {
 	a, b := s.pair(t, setup{})
 	for i, n := range []int{8, 64, 360, 361, 5000} {
@@ -275,7 +274,7 @@ func rcReceiverNotReady(t *testing.T, s *Suite) {
 		a.poll()
 		b.poll()
 	}
-	require.Empty(t, b.queue, "receives that were never posted")
+	require.Empty(t, b.queue, "completions without a receive")
 	for range 4 {
 		b.receive(1, 0, 0)
 		b.succeed(a, 1000, rdma.ReceiveWriteImmediate)
@@ -309,8 +308,8 @@ func rcBothWays(t *testing.T, s *Suite) {
 	}
 }
 
-// rcSignaledBehindUnsignaled: requests of every kind complete behind ones that ask
-// for no completion.
+// rcSignaledBehindUnsignaled checks that signaled requests of every kind complete behind
+// unsignaled ones.
 func rcSignaledBehindUnsignaled(t *testing.T, s *Suite) {
 	for _, before := range []int{0, 16, 5000} {
 		for _, opcode := range []rdma.Opcode{rdma.Write, rdma.WriteWithImmediate, rdma.Send, rdma.Read} {
@@ -318,9 +317,9 @@ func rcSignaledBehindUnsignaled(t *testing.T, s *Suite) {
 				a, b := s.pair(t, setup{shared: true, memory: 64 << 10})
 				b.receive(6, 0, 5000)
 				fill(a.bytes(0, before), n)
-				quietly := toward(a.request(rdma.WriteWithImmediate, 1, 0, before), b, 40<<10)
-				quietly.Flags = 0
-				a.post(quietly, quietly, quietly, toward(a.request(opcode, 2, 8192, n), b, 48<<10))
+				unsignaled := toward(a.request(rdma.WriteWithImmediate, 1, 0, before), b, 40<<10)
+				unsignaled.Flags = 0
+				a.post(unsignaled, unsignaled, unsignaled, toward(a.request(opcode, 2, 8192, n), b, 48<<10))
 				a.succeed(b, 2, opcode)
 				until("the receives", func() bool { return len(b.queue) >= 3 }, b, a)
 				require.Equal(t, pattern(n, before), b.bytes(40<<10, before))

@@ -20,7 +20,7 @@ var datagramTests = []test{
 
 const grh = rdma.GlobalRouteHeaderSize
 
-// datagram makes a request to a peer.
+// datagram returns a SEND to a peer.
 func (x *side) datagram(p rdma.PeerHandle, id uint64, offset, length int) rdma.SendRequest {
 	r := x.request(rdma.Send, id, offset, length)
 	r.Peer = p
@@ -50,7 +50,7 @@ func udSend(t *testing.T, s *Suite) {
 			require.EqualValues(t, grh+n, c.Length, "length with the GRH")
 			require.Equal(t, a.qp.Endpoint().Number, c.Source, "number of the sender's queue pair")
 			require.Zero(t, c.HasImmediate)
-			require.Equal(t, pattern(i, n), b.bytes(grh, n), "payload behind the GRH")
+			require.Equal(t, pattern(i, n), b.bytes(grh, n), "payload after the GRH")
 		}
 		quiet(a, b)
 	}
@@ -85,7 +85,7 @@ func udInline(t *testing.T, s *Suite) {
 	}
 }
 
-// udManySenders has one receiver, which answers each sender.
+// udManySenders has one receiver that answers each sender.
 func udManySenders(t *testing.T, s *Suite) {
 	c := setup{kind: rdma.UnreliableDatagram, memory: 256 << 10}.complete(s)
 	server := s.side(t, c)
@@ -140,7 +140,7 @@ func udManySenders(t *testing.T, s *Suite) {
 	}
 }
 
-// udNoReceive: what finds no receive is dropped, and the next arrives.
+// udNoReceive checks that a datagram without a receive is dropped and the next one arrives.
 func udNoReceive(t *testing.T, s *Suite) {
 	a, b := s.pair(t, setup{kind: rdma.UnreliableDatagram})
 	p := a.peer(b)
@@ -152,14 +152,14 @@ func udNoReceive(t *testing.T, s *Suite) {
 	a.post(a.datagram(p, 2, 0, 16))
 	a.succeed(b, 2, rdma.Send)
 	b.succeed(a, 1000, rdma.Receive)
-	require.Equal(t, pattern(9, 16), b.bytes(grh, 16), "the second datagram, and not the first")
+	require.Equal(t, pattern(9, 16), b.bytes(grh, 16), "payload of the second datagram")
 }
 
 func udWrongQKey(t *testing.T, s *Suite) {
 	a, b := s.pair(t, setup{kind: rdma.UnreliableDatagram})
-	lying := b.qp.Endpoint()
-	lying.QKey++
-	wrong, err := a.qp.AddPeer(lying)
+	forged := b.qp.Endpoint()
+	forged.QKey++
+	wrong, err := a.qp.AddPeer(forged)
 	require.NoError(t, err)
 	right := a.peer(b)
 	b.receive(2, 0, 128)

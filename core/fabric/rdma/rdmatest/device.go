@@ -34,7 +34,7 @@ func deviceAttributes(t *testing.T, s *Suite) {
 	}
 }
 
-// deviceEndpoint connects through what a caller would send over a socket.
+// deviceEndpoint connects with endpoints that went through JSON.
 func deviceEndpoint(t *testing.T, s *Suite) {
 	a, b := s.pair(t, setup{separate: true})
 	through := func(x *side) (e rdma.Endpoint) {
@@ -52,12 +52,12 @@ func deviceEndpoint(t *testing.T, s *Suite) {
 
 func deviceMemory(t *testing.T, s *Suite) {
 	a, b := s.pair(t, setup{})
-	// A key must not outlive its region, also where the next has its place.
+	// Regions reuse the entries of closed ones; their memory must be new and zeroed.
 	for i := range 20 {
 		r, err := a.device.Allocate(4096+i, allAccess)
 		require.NoError(t, err)
 		require.Len(t, r.Bytes, 4096+i)
-		require.Equal(t, make([]byte, 4096+i), r.Bytes, "new memory")
+		require.Equal(t, make([]byte, 4096+i), r.Bytes, "new memory is not zero")
 		require.Zero(t, r.Address%4096, "alignment of the address")
 		fill(r.Bytes, i)
 		require.NoError(t, r.Close())
@@ -67,8 +67,7 @@ func deviceMemory(t *testing.T, s *Suite) {
 	a.succeed(b, 1, rdma.Write)
 }
 
-// deviceManyPairs has several queue pairs on one completion queue and one shared
-// receive queue on each side.
+// deviceManyPairs has several queue pairs per completion queue and shared receive queue.
 func deviceManyPairs(t *testing.T, s *Suite) {
 	c := setup{shared: true}.complete(s)
 	a, b := s.side(t, c), s.side(t, c)

@@ -28,7 +28,7 @@ var errorTests = []test{
 	{"errors/closed", errorClosed},
 }
 
-// errorRemoteAccess spoils a WRITE so that the responder refuses it.
+// errorRemoteAccess returns a test of a WRITE that spoil makes invalid for the responder.
 func errorRemoteAccess(spoil func(*rdma.SendRequest, *side)) func(*testing.T, *Suite) {
 	return func(t *testing.T, s *Suite) {
 		for _, n := range []int{16, 5000} {
@@ -67,12 +67,13 @@ func errorLocalKey(t *testing.T, s *Suite) {
 		spoil(&bad, a)
 		a.post(bad)
 		c := a.next(b)
-		// The second is Soft-RoCE's word for it.
+		// Soft-RoCE reports the second.
 		require.Contains(t, []rdma.Status{rdma.StatusLocalProtection, rdma.StatusLocalOperation}, c.Status, "%v", c.Status)
 	}
 }
 
-// errorFlush: what follows a request that failed completes too, signaled or not.
+// errorFlush checks that all requests after a failed one complete as flushed, signaled or
+// not.
 func errorFlush(t *testing.T, s *Suite) {
 	a, b := s.pair(t, setup{})
 	a.receive(3, 0, 0)
@@ -92,7 +93,7 @@ func errorFlush(t *testing.T, s *Suite) {
 	require.Equal(t, map[uint64]bool{2: true, 3: true, 1000: true, 1001: true, 1002: true}, flushed)
 	a.post(toward(a.request(rdma.Write, 4, 0, 16), b, 0))
 	require.Equal(t, rdma.StatusFlushed, a.next(b).Status)
-	require.Empty(t, b.queue, "what was flushed must not arrive")
+	require.Empty(t, b.queue, "a flushed request arrived")
 }
 
 func errorReceiveTooShort(t *testing.T, s *Suite) {
@@ -100,7 +101,7 @@ func errorReceiveTooShort(t *testing.T, s *Suite) {
 		a, b := s.pair(t, setup{})
 		b.receive(1, 0, 16)
 		a.post(a.request(rdma.Send, 1, 0, n))
-		// The second of each is Soft-RoCE's word for it.
+		// Soft-RoCE reports the second of each.
 		require.Contains(t, []rdma.Status{rdma.StatusLocalLength, rdma.StatusLocalOperation}, b.next(a).Status)
 		require.Contains(t, []rdma.Status{rdma.StatusRemoteInvalid, rdma.StatusRemoteOperation}, a.next(b).Status)
 	}
@@ -115,7 +116,8 @@ func errorReceiverNotReady(t *testing.T, s *Suite) {
 	quiet(a, b)
 }
 
-// errorPeerClosed waits for the retries of all cases at once.
+// errorPeerClosed checks requests to a closed peer. It waits for the retries of all cases at
+// once because they take long.
 func errorPeerClosed(t *testing.T, s *Suite) {
 	var wait []func()
 	for _, opcode := range []rdma.Opcode{rdma.Write, rdma.WriteWithImmediate, rdma.Send, rdma.Read} {
@@ -141,14 +143,14 @@ func errorPeerClosed(t *testing.T, s *Suite) {
 	}
 }
 
-// errorCompletionsOfClosed: what completed before a queue pair was closed, and was not
-// polled by then, is never polled.
+// errorCompletionsOfClosed checks that completions which are not polled when their queue
+// pair closes are never polled.
 func errorCompletionsOfClosed(t *testing.T, s *Suite) {
 	a, b := s.pair(t, setup{})
 	b.receive(2, 0, 0)
 	for i := range 2 {
 		a.post(toward(a.request(rdma.WriteWithImmediate, uint64(i), 0, 16), b, 0))
-		until("the message", func() bool { return len(b.queue) > i }, b) // and not a
+		until("the message", func() bool { return len(b.queue) > i }, b) // a does not poll
 	}
 	require.NoError(t, a.qp.Close())
 	b.queue = nil
@@ -173,7 +175,7 @@ func errorConnect(t *testing.T, s *Suite) {
 	other = b.qp.Endpoint()
 	other.Type = rdma.UnreliableDatagram
 	require.ErrorIs(t, a.qp.Connect(other, s.Connect), rdma.ErrPeer)
-	require.NoError(t, a.qp.Connect(b.qp.Endpoint(), s.Connect), "after refusals")
+	require.NoError(t, a.qp.Connect(b.qp.Endpoint(), s.Connect), "Connect after refused ones")
 	require.NoError(t, b.qp.Connect(a.qp.Endpoint(), s.Connect))
 	a.post(toward(a.request(rdma.Write, 1, 0, 16), b, 0))
 	a.succeed(b, 1, rdma.Write)

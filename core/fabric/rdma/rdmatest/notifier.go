@@ -22,8 +22,8 @@ var notifierTests = []test{
 	{"notifier/refuses", notifierRefuses},
 }
 
-// await polls, and waits where nothing is found, until n completions more have come. It
-// may run beside the test's goroutine, so it fails without ending anybody.
+// await polls, and waits if there is nothing, until n more completions have come. It may
+// run on another goroutine than the test, so it reports failures with Errorf.
 func (x *side) await(n int) bool {
 	deadline := time.Now().Add(x.suite.Timeout)
 	for have := len(x.queue); len(x.queue) < have+n; {
@@ -36,7 +36,7 @@ func (x *side) await(n int) bool {
 			return false
 		}
 		if time.Now().After(deadline) {
-			x.t.Errorf("Wait was not ended by a completion")
+			x.t.Errorf("a completion did not end Wait")
 			return false
 		}
 	}
@@ -50,7 +50,7 @@ func notifierTimeout(t *testing.T, s *Suite) {
 	}
 }
 
-// notifierBlocks has many tries, as Wait may return early.
+// notifierBlocks tries often because Wait may return early.
 func notifierBlocks(t *testing.T, s *Suite) {
 	a, _ := s.pair(t, setup{notifier: true})
 	const timeout = 4 * time.Millisecond
@@ -61,7 +61,7 @@ func notifierBlocks(t *testing.T, s *Suite) {
 			return
 		}
 	}
-	t.Fatal("no Wait blocks with nothing to poll")
+	t.Fatal("Wait never blocked although there was nothing to poll")
 }
 
 func notifierArrivalBefore(t *testing.T, s *Suite) {
@@ -76,7 +76,7 @@ func notifierArrivalBefore(t *testing.T, s *Suite) {
 	}
 }
 
-// notifierArrivalDuring is a ping-pong of two threads that wait for each other.
+// notifierArrivalDuring is a ping-pong between two threads that wait for each other.
 func notifierArrivalDuring(t *testing.T, s *Suite) {
 	for _, kind := range []rdma.QueuePairType{rdma.ReliableConnected, rdma.UnreliableDatagram} {
 		a, b := s.pair(t, setup{notifier: true, kind: kind})
@@ -115,7 +115,7 @@ func notifierArrivalDuring(t *testing.T, s *Suite) {
 	}
 }
 
-// notifierOwnCompletion waits for requests to complete at a peer that waits as well.
+// notifierOwnCompletion waits for requests to complete while the peer waits too.
 func notifierOwnCompletion(t *testing.T, s *Suite) {
 	a, b := s.pair(t, setup{notifier: true})
 	const n = 10
@@ -133,7 +133,7 @@ func notifierOwnCompletion(t *testing.T, s *Suite) {
 	both.Wait()
 }
 
-// notifierPeerClosed waits while the peer goes: a request is done then or fails.
+// notifierPeerClosed waits while the peer closes. The request must complete or fail.
 func notifierPeerClosed(t *testing.T, s *Suite) {
 	a, b := s.pair(t, setup{notifier: true, connect: s.Impatient})
 	a.post(toward(a.request(rdma.Write, 1, 0, 16), b, 0))
@@ -169,7 +169,7 @@ func notifierRing(t *testing.T, s *Suite) {
 		require.NoError(t, a.notifier.Wait(s.Timeout))
 	}
 	rung.Wait()
-	require.Less(t, time.Since(start), s.Timeout, "Wait was not ended by Notify")
+	require.Less(t, time.Since(start), s.Timeout, "Notify did not end Wait")
 }
 
 func notifierRefuses(t *testing.T, s *Suite) {

@@ -9,14 +9,14 @@ import (
 	"transportbench/core/fabric/rdma"
 )
 
-// Suite says what to test.
+// Suite configures the tests.
 type Suite struct {
 	// Open opens the device; each side of a test calls it.
 	Open func() (rdma.Device, error)
-	// Connect are the options of connections; the zero value is the defaults.
+	// Connect are the options of connections.
 	Connect rdma.ConnectOptions
-	// Impatient are the options of connections whose peer goes away: how long that
-	// takes to be found out. The zero value is 2 ms.
+	// Impatient are the options of connections whose peer goes away. They set how soon that
+	// is detected; the zero value is 2 ms.
 	Impatient rdma.ConnectOptions
 	// Timeout limits each wait; 0 is 30 seconds.
 	Timeout time.Duration
@@ -42,29 +42,25 @@ type test struct {
 	run  func(*testing.T, *Suite)
 }
 
-// side is one device with what a test needs of it.
+// side is an open device with the objects that a test needs.
 type side struct {
 	t        *testing.T
 	suite    *Suite
 	device   rdma.Device
 	cq       rdma.CompletionQueue
-	notifier rdma.Notifier           // nil unless wanted
-	srq      rdma.SharedReceiveQueue // nil where the queue pair has its own
+	notifier rdma.Notifier           // nil unless setup.notifier
+	srq      rdma.SharedReceiveQueue // nil unless setup.shared
 	qp       rdma.QueuePair
 	memory   *rdma.Region
-	depth    int
-	queue    []rdma.Completion // polled and not awaited yet
+	queue    []rdma.Completion // polled, not consumed by the test yet
 }
 
-// setup says how the sides are made.
+// setup configures the sides. Zero values are defaults.
 type setup struct {
 	kind     rdma.QueuePairType
 	shared   bool
-	depth    int // requests and receives
 	memory   int
 	access   rdma.Access
-	inline   int
-	qkey     uint32
 	connect  rdma.ConnectOptions
 	separate bool // leave the sides unconnected
 	notifier bool
@@ -82,20 +78,11 @@ func (c setup) complete(s *Suite) setup {
 	if c.kind == 0 {
 		c.kind = rdma.ReliableConnected
 	}
-	if c.depth == 0 {
-		c.depth = depth
-	}
 	if c.memory == 0 {
 		c.memory = memorySize
 	}
 	if c.access == 0 {
 		c.access = allAccess
-	}
-	if c.inline == 0 {
-		c.inline = inlineSize
-	}
-	if c.qkey == 0 {
-		c.qkey = qkey
 	}
 	if c.connect == (rdma.ConnectOptions{}) {
 		c.connect = s.Connect
@@ -107,17 +94,17 @@ func (s *Suite) side(t *testing.T, c setup) *side {
 	device, err := s.Open()
 	require.NoError(t, err, "opening the device")
 	t.Cleanup(func() { require.NoError(t, device.Close()) })
-	x := &side{t: t, suite: s, device: device, depth: c.depth}
-	x.cq, err = device.NewCompletionQueue(4 * c.depth)
+	x := &side{t: t, suite: s, device: device}
+	x.cq, err = device.NewCompletionQueue(4 * depth)
 	require.NoError(t, err)
 	if c.notifier {
 		x.notifier, err = device.NewNotifier(x.cq)
 		require.NoError(t, err)
 	}
-	config := rdma.QueuePairConfig{Type: c.kind, Completions: x.cq, SendDepth: c.depth, ReceiveDepth: c.depth,
-		MaxInline: c.inline, Cookie: 7, QKey: c.qkey}
+	config := rdma.QueuePairConfig{Type: c.kind, Completions: x.cq, SendDepth: depth, ReceiveDepth: depth,
+		MaxInline: inlineSize, Cookie: 7, QKey: qkey}
 	if c.shared {
-		x.srq, err = device.NewSharedReceiveQueue(c.depth)
+		x.srq, err = device.NewSharedReceiveQueue(depth)
 		require.NoError(t, err)
 		config.Shared = x.srq
 	}
@@ -139,7 +126,7 @@ func (s *Suite) pair(t *testing.T, c setup) (a, b *side) {
 	return a, b
 }
 
-// receive posts n receives of length bytes each, from offset of the memory on.
+// receive posts n receives of length bytes each, with memory from offset on.
 func (x *side) receive(n, offset, length int) {
 	for i := range n {
 		r := rdma.ReceiveRequest{ID: uint64(1000 + i)}
@@ -158,13 +145,13 @@ func (x *side) receive(n, offset, length int) {
 	}
 }
 
-// request makes a signaled request with the local memory at offset.
+// request returns a signaled request with local memory at offset.
 func (x *side) request(opcode rdma.Opcode, id uint64, offset, length int) rdma.SendRequest {
 	return rdma.SendRequest{ID: id, Opcode: opcode, Flags: rdma.Signaled,
 		Local: x.memory.Address + uint64(offset), Length: uint32(length), LocalKey: x.memory.LocalKey}
 }
 
-// toward completes a one-sided request to y's memory at offset.
+// toward returns r with y's memory at offset as its target.
 func toward(r rdma.SendRequest, y *side, offset int) rdma.SendRequest {
 	r.Remote, r.RemoteKey = y.memory.Remote.Address+uint64(offset), y.memory.Remote.Key
 	return r
@@ -176,7 +163,7 @@ func (x *side) post(requests ...rdma.SendRequest) {
 	require.Equal(x.t, len(requests), n, "requests posted")
 }
 
-// poll polls both sides once, since a device may make progress only then.
+// poll polls once.
 func (x *side) poll() {
 	var completions [16]rdma.Completion
 	n, err := x.cq.Poll(completions[:])
@@ -184,13 +171,14 @@ func (x *side) poll() {
 	x.queue = append(x.queue, completions[:n]...)
 }
 
-// until polls the sides until done.
+// until polls the sides until done returns true. All sides poll because a device may make
+// progress only then.
 func until(what string, done func() bool, sides ...*side) {
 	x := sides[0]
 	x.t.Helper()
 	for deadline := time.Now().Add(x.suite.Timeout); !done(); {
 		if time.Now().After(deadline) {
-			require.FailNow(x.t, "waited in vain", "for %s", what)
+			require.FailNow(x.t, "timeout", "waiting for %s", what)
 		}
 		for _, y := range sides {
 			y.poll()
@@ -214,7 +202,7 @@ func (x *side) succeed(y *side, id uint64, opcode rdma.Opcode) rdma.Completion {
 	c := x.next(y)
 	require.Equal(x.t, rdma.StatusOK, c.Status, "status of request %d", c.ID)
 	require.Equal(x.t, id, c.ID, "the request that completes")
-	switch opcode { // completions do not tell these apart
+	switch opcode { // completions do not distinguish these
 	case rdma.WriteWithImmediate:
 		opcode = rdma.Write
 	case rdma.SendWithImmediate:
@@ -235,14 +223,14 @@ func quiet(x, y *side) {
 	require.Empty(x.t, y.queue, "completions of the second side")
 }
 
-// fill writes a pattern of a seed.
+// fill writes the pattern of a seed.
 func fill(memory []byte, seed int) {
 	for i := range memory {
 		memory[i] = byte(seed*31 + i*7 + i>>8)
 	}
 }
 
-// pattern is what fill writes.
+// pattern returns what fill writes.
 func pattern(seed, n int) []byte {
 	b := make([]byte, n)
 	fill(b, seed)

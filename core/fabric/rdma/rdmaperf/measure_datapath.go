@@ -8,7 +8,7 @@ import (
 	"transportbench/core/fabric/shm"
 )
 
-// post posts n requests with one doorbell, of which the last asks for a completion.
+// post posts n requests with one doorbell. Only the last is signaled.
 func (s *side) post(n int, number uint32) error {
 	for i := range n {
 		r := &s.requests[i]
@@ -18,8 +18,8 @@ func (s *side) post(n int, number uint32) error {
 		r.Local = s.region.Address
 		r.LocalKey = s.region.LocalKey
 		r.Length = uint32(s.size)
-		r.Remote = s.there.Address + sendRoom
-		r.RemoteKey = s.there.Key
+		r.Remote = s.remote.Address + sendSize
+		r.RemoteKey = s.remote.Key
 		r.Immediate = number
 		r.Peer = s.peer
 		if s.size <= s.options.Inline && s.opcode != rdma.Read {
@@ -30,12 +30,12 @@ func (s *side) post(n int, number uint32) error {
 	s.pending += n
 	posted, err := s.qp.PostSend(s.requests[:n])
 	if posted < n {
-		return fmt.Errorf("posting %d requests: %w", n, err)
+		return fmt.Errorf("post %d requests: %w", n, err)
 	}
 	return nil
 }
 
-// poll takes completions and posts receives in place of those that were consumed.
+// poll polls completions and replaces consumed receives.
 func (s *side) poll() error {
 	n, err := s.cq.Poll(s.polled[:])
 	if err != nil {
@@ -47,7 +47,7 @@ func (s *side) poll() error {
 		switch {
 		case c.Status != rdma.StatusOK:
 			if s.stopped.Load() {
-				return nil // the other side has ended
+				return nil // the other side has closed
 			}
 			return fmt.Errorf("completion: %v", c.Status)
 		case c.Opcode == rdma.Receive || c.Opcode == rdma.ReceiveWriteImmediate:
@@ -55,7 +55,7 @@ func (s *side) poll() error {
 			consumed++
 		default:
 			s.pending -= int(c.ID)
-			s.got += int(c.ID)
+			s.done += int(c.ID)
 		}
 	}
 	if consumed > 0 {
@@ -64,8 +64,8 @@ func (s *side) poll() error {
 	return err
 }
 
-// await waits for the message with that number: a WRITE shows in memory, all others in
-// a completion.
+// await waits for the message with this number. A WRITE shows in memory, any other message
+// as a completion.
 func (s *side) await(number int) error {
 	if s.opcode != rdma.Write {
 		for s.arrived < number && !s.stopped.Load() {
@@ -75,11 +75,11 @@ func (s *side) await(number int) error {
 		}
 		return nil
 	}
-	word := shm.Word32(s.region.Bytes, sendRoom)
-	// Whatever order its bytes come in, the word is that number only with the last that
-	// differs.
+	word := shm.Word32(s.region.Bytes, sendSize)
+	// The bytes of the word may arrive in any order; it has the number once all have.
 	for spins := 1; word.Load() != uint32(number) && !s.stopped.Load(); spins++ {
-		// The soft device moves bytes when it is polled, and a connection may break.
+		// The soft device moves bytes only when polled, and on any device the connection may
+		// break.
 		if s.soft || spins%pollEvery == 0 {
 			if err := s.poll(); err != nil {
 				return err
@@ -89,10 +89,10 @@ func (s *side) await(number int) error {
 	return s.poll()
 }
 
-// pollEvery is every how many looks at memory completions are looked for as well.
+// pollEvery is the number of looks at memory between two polls.
 const pollEvery = 1 << 10
 
-// send sends the message with that number, alone.
+// send sends the message with this number.
 func (s *side) send(number int) error {
 	shm.Word32(s.region.Bytes, 0).Store(uint32(number))
 	for s.pending >= s.options.Depth-1 && !s.stopped.Load() {
@@ -103,18 +103,18 @@ func (s *side) send(number int) error {
 	return s.post(1, uint32(number))
 }
 
-// timedTogether messages are timed together, since some clocks take longer to read than
-// a message.
+// timedTogether is the number of messages that are timed together, because reading some
+// clocks takes longer than a message.
 const timedTogether = 8
 
-// latencies measures one message at a time.
+// latencies measures messages one at a time.
 func (s *side) latencies(r *Reading) error {
 	var times []float64
 	way := 2.0
 	if s.opcode == rdma.Read {
 		way = 1
 	}
-	// The first wait for the other side, and for what is made on first use.
+	// The first samples include the start of the other side, and mappings at first use.
 	const warmup = 5
 	begin := time.Now()
 	before := begin
@@ -123,7 +123,7 @@ func (s *side) latencies(r *Reading) error {
 			return err
 		}
 		if s.opcode == rdma.Read {
-			for s.got < number && !s.stopped.Load() {
+			for s.done < number && !s.stopped.Load() {
 				if err := s.poll(); err != nil {
 					return err
 				}
@@ -145,7 +145,7 @@ func (s *side) latencies(r *Reading) error {
 	return nil
 }
 
-// respond is the other side of both.
+// respond is the other side of latencies and stream.
 func (s *side) respond() error {
 	if !s.latency || s.opcode == rdma.Read {
 		for !s.stopped.Load() {
@@ -180,10 +180,10 @@ func (s *side) stream(r *Reading) error {
 		}
 		now := time.Now()
 		if from.IsZero() && now.Sub(begin) > s.options.Duration/5 {
-			from, warm = now, s.got
+			from, warm = now, s.done
 		}
-		if elapsed := now.Sub(from); !from.IsZero() && elapsed > s.options.Duration && s.got > warm {
-			r.Samples = s.got - warm
+		if elapsed := now.Sub(from); !from.IsZero() && elapsed > s.options.Duration && s.done > warm {
+			r.Samples = s.done - warm
 			r.Rate = float64(r.Samples) / elapsed.Seconds()
 			r.Bandwidth = r.Rate * float64(s.size)
 			return nil
