@@ -59,6 +59,10 @@ func (w *worker) parseAddress(address []byte) (a workerAddress, err error) {
 
 // manager sets up connections. It has a datagram queue pair with its own completion queue,
 // which Poll checks every time only while a connection is pending.
+//
+// The endpoint of an RC queue pair cannot be in the address, which all peers share. Datagrams
+// carry it over the fabric itself; a socket would be one more thing that has to be reachable,
+// and rdma_cm needs IP addresses and a blocking event channel.
 type manager struct {
 	worker   *worker
 	cq       rdma.CompletionQueue

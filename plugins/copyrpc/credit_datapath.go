@@ -90,7 +90,8 @@ func (w *worker) creditDue(p *peer) bool {
 	return p.released-p.toldReleased >= w.settings.ring/8 || p.consumed-p.toldConsumed >= uint32(w.settings.batches)/2
 }
 
-// sendOwedCredit writes credit to peers to which no batch went since it became due.
+// sendOwedCredit writes credit to peers to which no batch went since it became due. It uses
+// a plain WRITE because a batch or an immediate would itself consume what the peer waits for.
 func (w *worker) sendOwedCredit() {
 	owing := w.owing
 	w.owing = w.owing[:0]

@@ -19,6 +19,13 @@ const (
 
 // softDevice is an open soft device. Data paths read regions; everything after children is
 // guarded by its mutex.
+//
+// The threads that post and poll are the device. A helper thread would need a third and
+// fourth core, and two more hand-overs per message. Short payloads travel in slots because a
+// receiver that also has to load a line of the region misses twice in a row. Long payloads
+// are copied by the sender: fetching all of them measured 2 to 8% slower with batches.
+// Receives are consumed by the receiver because senders would share the cache line of the
+// counter, and one that dies in between would lose a receive.
 type softDevice struct {
 	nonce     uint64
 	boot      string

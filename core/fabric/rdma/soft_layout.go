@@ -48,7 +48,9 @@ const (
 
 	// A slot of an RC wire. A slot has six cache lines; a short message needs the first
 	// only. If it had a power of two of lines, the first lines of all slots would compete for
-	// a quarter of the cache sets.
+	// a quarter of the cache sets. Each direction has its own slots. One line that passes
+	// between the sides was tried: calls of 32 bytes took 10 to 17% less time between far
+	// cores, but messages of two lines 5 to 15% more.
 	slotSize      = 6 * 64
 	slotWord      = 0  // u64, see packSlot; stored last
 	slotImmediate = 8  // u32

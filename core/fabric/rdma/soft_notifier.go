@@ -9,7 +9,8 @@ import (
 )
 
 // softNotifier is a futex in the device's directory. Peers find it through wireNotifier of
-// the queue pairs whose completion queues it serves.
+// the queue pairs whose completion queues it serves. The owner announces that it sleeps in
+// wireState of each wire, not in one common place, because a sender loads that word anyway.
 type softNotifier struct {
 	device *softDevice
 	index  int
