@@ -337,7 +337,7 @@ func TestFindings(t *testing.T) {
 	})
 	require.Len(t, a.Findings, 2)
 	require.Equal(t, result.Error, a.Findings[0].Severity)
-	require.Contains(t, a.Findings[0].Message, "repeat 3: latency_p50 over floor is 3.90 us over 1.00 us, 3.90, and not 7.00")
+	require.Contains(t, a.Findings[0].Message, "repeat 3: latency_p50 over floor is 3.90 us over 1.00 us, 3.90, not 7.00")
 	require.Equal(t, Finding{"drift", result.Warning, "it fell"}, a.Findings[1])
 }
 

@@ -12,8 +12,7 @@ import (
 	"transportbench/core/lab/result/format"
 )
 
-// Work is an amount, the time that it took, and the rate that a source gives
-// for it.
+// Work is an amount, its time, and the rate that a document claims for it.
 type Work struct {
 	Amount    float64 `json:"amount"`
 	Unit      string  `json:"unit"` // B, op, token
@@ -21,10 +20,10 @@ type Work struct {
 	PerSecond float64 `json:"per_second"`
 }
 
-// Valid refuses what no arithmetic can be done with.
+// Valid returns an error if a figure is not positive.
 func (w Work) Valid() error {
 	if !(w.Amount > 0 && w.Seconds > 0 && w.PerSecond > 0) {
-		return errors.New("an amount, a time or a rate is not above 0")
+		return errors.New("amount, seconds and per_second must be above 0")
 	}
 	return nil
 }
@@ -36,23 +35,23 @@ func (w Work) Check() []result.Check {
 		return nil
 	}
 	claimed := rateOf(w.PerSecond, w.Unit)
-	return failed("work", result.Error, w.PerSecond, real, "%s %s in %s are %s and not %s, for which it takes %s%s",
+	return failed("work", result.Error, w.PerSecond, real, "%s %s in %s are %s, not %s, which would take %s%s",
 		format.Digits(w.Amount), w.Unit, format.Time(w.Seconds*1e9), rateOf(real, w.Unit), claimed,
 		format.Time(w.Amount/w.PerSecond*1e9), slip(w.PerSecond/real, w.Unit))
 }
 
-// slip names the mistake that a wrong factor looks like.
+// slip names the likely mistake behind a wrong factor.
 func slip(factor float64, unit string) string {
 	const near = 0.1
 	switch {
 	case unit == "B" && apart(factor, 8) <= near:
-		return ". It is 8 times as much, as bits taken for bytes are"
+		return ". The factor is 8: bits taken for bytes"
 	case unit == "B" && apart(factor, 1.0/8) <= near:
-		return ". It is an eighth, as bytes taken for bits are"
+		return ". The factor is 1/8: bytes taken for bits"
 	case factor > 1.5 && apart(factor, math.Round(factor)) <= 0.02:
-		return fmt.Sprintf(". It is %.0f times as much: was it counted for each of %.0f?", math.Round(factor), math.Round(factor))
+		return fmt.Sprintf(". The factor is %.0f: was it counted for each of %.0f?", math.Round(factor), math.Round(factor))
 	case factor < 1/1.5 && apart(1/factor, math.Round(1/factor)) <= 0.02:
-		return fmt.Sprintf(". It is 1/%.0f of it: was it counted for one of %.0f, or over a longer time?", math.Round(1/factor), math.Round(1/factor))
+		return fmt.Sprintf(". The factor is 1/%.0f: was it counted for one of %.0f, or over a longer time?", math.Round(1/factor), math.Round(1/factor))
 	}
 	return ""
 }
@@ -65,41 +64,41 @@ func rateOf(perSecond float64, unit string) string {
 	return format.Digits(perSecond) + " " + unit + "/s"
 }
 
-// Loop is what a source says of a polling loop: how often it turned, what
-// happened in each turn, and for how long.
+// Loop is a document's figures of a polling loop.
 type Loop struct {
 	What string `json:"what"`
-	// Turns are all that there were, of TurnNS each (0: not told) in Seconds.
-	Turns   float64 `json:"turns"`
-	TurnNS  float64 `json:"turn_ns,omitempty"`
+	// Loops is the number of iterations, LoopNS the time of one (0 if unknown), and Seconds the
+	// time of all.
+	Loops   float64 `json:"turns"`
+	LoopNS  float64 `json:"turn_ns,omitempty"`
 	Seconds float64 `json:"seconds"`
-	// PerTurn are events in each turn, and PerSecond the rate that the source
-	// gives elsewhere for some of them.
-	PerTurn   map[string]float64 `json:"per_turn"`
+	// PerLoop counts events per iteration. PerSecond has the rates that the document claims
+	// elsewhere for some of them.
+	PerLoop   map[string]float64 `json:"per_turn"`
 	PerSecond map[string]float64 `json:"per_second,omitempty"`
 }
 
-// Check asks whether the counters fit the time that they are said to be of.
+// Check compares the counters with the time that they are claimed to cover.
 func (l Loop) Check() (list []result.Check) {
 	for _, name := range slices.Sorted(maps.Keys(l.PerSecond)) {
-		each, has := l.PerTurn[name]
+		each, has := l.PerLoop[name]
 		if !has || !(l.PerSecond[name] > 0) {
 			continue
 		}
-		seconds := each * l.Turns / l.PerSecond[name]
+		seconds := each * l.Loops / l.PerSecond[name]
 		if apart(seconds, l.Seconds) > printed {
 			list = append(list, failed("counters", result.Error, seconds, l.Seconds,
-				"%s: %.3g %s in each of %s turns are %s, which at %s a second took %s s and not %s s",
-				l.What, each, name, large(l.Turns), large(each*l.Turns), large(l.PerSecond[name]),
+				"%s: %.3g %s in each of %s loops are %s, which at %s a second took %s s, not %s s",
+				l.What, each, name, large(l.Loops), large(each*l.Loops), large(l.PerSecond[name]),
 				format.Digits(seconds), format.Digits(l.Seconds))...)
 		}
 	}
-	if l.TurnNS > 0 {
-		const median = 0.25 // it stands for the mean, which busy turns raise
-		if seconds := l.Turns * l.TurnNS / 1e9; apart(seconds, l.Seconds) > median {
+	if l.LoopNS > 0 {
+		const median = 0.25 // documents give the median, and busy loops raise the mean
+		if seconds := l.Loops * l.LoopNS / 1e9; apart(seconds, l.Seconds) > median {
 			list = append(list, failed("loop_time", result.Error, seconds, l.Seconds,
-				"%s: %s turns of %s are %s s and not %s s; in that time a turn would have taken %s",
-				l.What, large(l.Turns), format.Time(l.TurnNS), format.Digits(seconds), format.Digits(l.Seconds), format.Time(l.Seconds/l.Turns*1e9))...)
+				"%s: %s loops of %s are %s s, not %s s; in that time a loop would have taken %s",
+				l.What, large(l.Loops), format.Time(l.LoopNS), format.Digits(seconds), format.Digits(l.Seconds), format.Time(l.Seconds/l.Loops*1e9))...)
 		}
 	}
 	return list
@@ -107,7 +106,7 @@ func (l Loop) Check() (list []result.Check) {
 
 func large(n float64) string { return strings.TrimSuffix(format.Rate(n), " op/s") }
 
-// Sum is a whole and what a source says that it consists of.
+// Sum is a whole and its parts as a document claims them.
 type Sum struct {
 	What  string    `json:"what"`
 	Whole float64   `json:"whole"`
@@ -115,15 +114,14 @@ type Sum struct {
 	Parts []SumPart `json:"parts"`
 }
 
-// SumPart is Count times Each; a part without a figure has an Each of 0.
+// SumPart is Count times Each; an Each of 0 is unknown.
 type SumPart struct {
 	Name  string  `json:"name"`
 	Count float64 `json:"count"`
 	Each  float64 `json:"each"`
 }
 
-// Check compares the parts with the whole. What they leave may be that of the
-// parts that have no figures.
+// Check compares the sum of the parts with the whole. Parts without figures may explain a rest.
 func (s Sum) Check() []result.Check {
 	sum, open := 0.0, 0.0
 	var known, unknown []string
@@ -141,18 +139,18 @@ func (s Sum) Check() []result.Check {
 		known = append(known, fmt.Sprintf("%s of %s", text, format.Number(p.Each, s.Unit)))
 	}
 	left := 1 - sum/s.Whole
-	if len(known) == 0 || math.Abs(left) <= unclear {
+	if len(known) == 0 || math.Abs(left) <= unexplained {
 		return nil
 	}
-	what := fmt.Sprintf("%s takes %s; %s come to %s", s.What, format.Number(s.Whole, s.Unit), join(known), format.Number(sum, s.Unit))
+	what := fmt.Sprintf("%s takes %s; %s add up to %s", s.What, format.Number(s.Whole, s.Unit), join(known), format.Number(sum, s.Unit))
 	switch {
 	case left < 0:
 		return failed("sum", result.Error, sum, s.Whole, "%s, which is more than the whole", what)
 	case len(unknown) == 0:
-		return failed("sum", result.Warning, left, unclear, "%s, and leave %.0f%% unexplained", what, 100*left)
+		return failed("sum", result.Warning, left, unexplained, "%s, and leave %.0f%% unexplained", what, 100*left)
 	}
 	rest := (s.Whole - sum) / open
-	return failed("sum", result.Warning, left, unclear, "%s, and leave %.0f%% unexplained: %s have no figure, and would have to take %s each",
+	return failed("sum", result.Warning, left, unexplained, "%s, and leave %.0f%% unexplained: %s have no figure and would have to take %s each",
 		what, 100*left, join(unknown), format.Number(rest, s.Unit))
 }
 
@@ -163,38 +161,37 @@ func join(list []string) string {
 	return strings.Join(list[:len(list)-1], ", ") + " and " + list[len(list)-1]
 }
 
-// Limit is a value and what a source says that it cannot exceed.
+// Limit is a value and the bound that a document claims for it.
 type Limit struct {
 	What  string  `json:"what"`
 	Value float64 `json:"value"`
 	Limit float64 `json:"limit"`
 	Unit  string  `json:"unit"`
-	// Of says what the limit is: "4 NICs of 25 Gbit/s".
+	// Of describes the bound: "4 NICs of 25 Gbit/s".
 	Of string `json:"of"`
 }
 
-// Check compares the two.
+// Check compares the value with the bound.
 func (l Limit) Check() []result.Check {
 	if l.Value <= l.Limit*(1+printed) {
 		return nil
 	}
-	return failed("limit", result.Error, l.Value, l.Limit, "%s is %s, %s times %s (%s): either is wrong, or that is no limit",
+	return failed("limit", result.Error, l.Value, l.Limit, "%s is %s, %s times %s (%s): one of them is wrong, or that is not a limit",
 		l.What, format.Number(l.Value, l.Unit), format.Digits(l.Value/l.Limit), l.Of, format.Number(l.Limit, l.Unit))
 }
 
-// Ratio is two figures, each of which may be a range, and the factor between
-// them that a source gives.
+// Ratio is two figures and the factor between them that a document claims. Each may be a range.
 type Ratio struct {
 	What string `json:"what"`
-	// From and To are one figure or two, the ends of a range.
+	// From and To have one figure, or the two ends of a range.
 	From []float64 `json:"from"`
 	To   []float64 `json:"to"`
 	Unit string    `json:"unit"`
-	// Claimed is the factor from To to From, one figure or a range.
+	// Claimed is From over To, one figure or a range.
 	Claimed []float64 `json:"claimed"`
 }
 
-// Check compares the factor that the figures allow with the one that is given.
+// Check compares the factor that the figures allow with the claimed one.
 func (r Ratio) Check() []result.Check {
 	if len(r.From) == 0 || len(r.To) == 0 || len(r.Claimed) == 0 {
 		return nil
@@ -204,13 +201,12 @@ func (r Ratio) Check() []result.Check {
 	if apart(low, claimedLow) <= printed && apart(high, claimedHigh) <= printed {
 		return nil
 	}
-	// What claims less than the figures allow is imprecise, and what claims more
-	// is wrong.
-	severity, judged := result.Warning, "which is a part of that"
+	// A claim within the range that the figures allow is imprecise, any other is wrong.
+	severity, judged := result.Warning, "which is only a part of that range"
 	if claimedLow < low*(1-printed) || claimedHigh > high*(1+printed) {
-		severity, judged = result.Error, "which they do not give"
+		severity, judged = result.Error, "which is outside of that"
 	}
-	return failed("ratio", severity, claimedHigh, high, "%s: %s over %s is a factor of %s, and %s is claimed, %s",
+	return failed("ratio", severity, claimedHigh, high, "%s: %s over %s is a factor of %s, but %s is claimed, %s",
 		r.What, span(r.From, r.Unit), span(r.To, r.Unit), span([]float64{low, high}, ""), span(r.Claimed, ""), judged)
 }
 
@@ -228,24 +224,24 @@ func span(values []float64, unit string) string {
 	return show(low) + " to " + show(high)
 }
 
-// Percentiles is what a source says of how its percentiles came about.
+// Percentiles is how a document computed its percentiles.
 type Percentiles struct {
 	// Combined is "averaged" or "merged".
 	Combined string `json:"combined" jsonschema:"enum=averaged,enum=merged"`
-	// Over is how many processes, threads or runs they are of.
+	// Over is the number of processes, threads or runs.
 	Over int    `json:"over"`
 	Of   string `json:"of"`
 }
 
-// Averaged is the value of Percentiles.Combined that is a mistake.
+// Averaged is the value of Percentiles.Combined for averages, which are a mistake.
 const Averaged = "averaged"
 
-// Check refuses averages.
+// Check warns of averages.
 func (p Percentiles) Check() []result.Check {
 	if p.Combined != Averaged || p.Over < 2 {
 		return nil
 	}
 	return failed("averaged_percentiles", result.Warning, float64(p.Over), 1,
-		"the percentiles are averages over %d %s, which are no percentiles of anything: the p99 of all calls may be anywhere between the lowest and the highest p99 of the %s; merge histograms instead",
+		"the percentiles are averages over %d %s, which are not percentiles: the p99 of all calls may be anywhere between the lowest and the highest p99 of the %s; merge histograms instead",
 		p.Over, p.Of, p.Of)
 }

@@ -6,27 +6,21 @@ import (
 	"transportbench/core/base/config"
 )
 
-// Load is what of a configuration its figures depend on. What is 0 is not
-// known, and rules that need it are passed over.
+// Load has the parts of a configuration that the rules use. 0 means unknown, and rules that need the
+// field do not apply.
 type Load struct {
-	// InFlight is the calls that all clients together keep in flight, 0 in an
-	// open loop.
-	InFlight int
-	// Clients, over all ranks.
-	Clients int
-	// Threads are those that poll: daemons and clients of all ranks.
-	Threads int
-	// MaxValue is the longest value in bytes, -1 where that is not known.
-	MaxValue int
+	InFlight int // calls that all clients together keep in flight; 0 in an open loop
+	Clients  int // of all ranks
+	Threads  int // polling threads: daemons and clients of all ranks
+	MaxValue int // length of the longest value in bytes; -1 if unknown
 	Pattern  config.Pattern
-	// TokensPerBlock is how many tokens a value stands for.
+	// TokensPerBlock is the number of tokens of one value.
 	TokensPerBlock int
-	// RemoteShare is the share of requests to other ranks; -1 where that is not
-	// known, or there are no others.
+	// RemoteShare is the share of requests to other ranks; -1 if unknown or if there is one rank.
 	RemoteShare float64
 }
 
-// LoadOf takes a load from a configuration.
+// LoadOf returns the load of a configuration.
 func LoadOf(c *config.Config) Load {
 	l := Load{
 		Clients: c.TotalClients(), Threads: c.TotalClients() + c.ServingRanks()*c.Daemons,
@@ -42,9 +36,8 @@ func LoadOf(c *config.Config) Load {
 	return l
 }
 
-// LoadOfText is [LoadOf] of options as text, of which some may be missing: in
-// figures of others, clients are those of one rank, all ranks call, and what is
-// not said is one.
+// LoadOfText is [LoadOf] for options as text, some of which may be missing. Without a topology, all
+// ranks call. Clients are per rank, and missing counts are 1.
 func LoadOfText(options map[string]string) Load {
 	l := Load{MaxValue: -1, RemoteShare: -1}
 	number := func(name string) int {
@@ -70,7 +63,7 @@ func LoadOfText(options map[string]string) Load {
 	if text, has := options["value_size"]; has && size.Set(text) == nil {
 		l.MaxValue = size.Max()
 	}
-	_ = l.Pattern.Set(options["pattern"]) // none where it is none
+	_ = l.Pattern.Set(options["pattern"]) // stays empty if invalid
 	l.TokensPerBlock = number("tokens_per_block")
 	if share, err := strconv.ParseFloat(options["remote_share"], 64); err == nil && share >= 0 && share <= 1 {
 		l.RemoteShare = share

@@ -8,9 +8,8 @@ import (
 	"transportbench/core/lab/result/format"
 )
 
-// Result is [Check] of every repeat of a result, and asks besides whether its
-// percentiles are those of its histograms. What is found in several repeats is
-// told of the first.
+// Result applies [Check] to every repeat of a result, and compares its percentiles with its
+// histograms. It reports a rule that several repeats violate once, for the first of them.
 func Result(r *result.Result) []result.Check {
 	var list []result.Check
 	load := LoadOf(&r.Config)
@@ -25,7 +24,7 @@ func Result(r *result.Result) []result.Check {
 	return bySeverity(first(list))
 }
 
-// first keeps one of each name.
+// first keeps the first check of each name.
 func first(list []result.Check) []result.Check {
 	var kept []result.Check
 	count := map[string]int{}
@@ -42,8 +41,8 @@ func first(list []result.Check) []result.Check {
 	return kept
 }
 
-// merged compares a repeat's percentiles with those of its merged histogram,
-// and says where they are the mean of the clients' own.
+// merged compares a repeat's percentiles with its merged histogram, and detects averages of the
+// clients' percentiles.
 func merged(repeat *result.Repeat) []result.Check {
 	all, err := result.Histograms(repeat.Latency)
 	if err != nil {
@@ -62,10 +61,10 @@ func merged(repeat *result.Repeat) []result.Check {
 		average, clients := averaged(repeat, q.at)
 		if clients > 1 && apart(v, average) <= recorded {
 			return failed("averaged_percentiles", result.Error, v, real,
-				"%s is %s, which is the average of the %d clients' own; that of all their calls is %s, by the merged histogram",
+				"%s is %s, which is the average of the %d clients' percentiles; by the merged histogram, that of all calls is %s",
 				name, format.Time(v), clients, format.Time(real))
 		}
-		return failed("percentiles", result.Error, v, real, "%s is %s, and the merged histogram has %s", name, format.Time(v), format.Time(real))
+		return failed("percentiles", result.Error, v, real, "%s is %s, but the merged histogram has %s", name, format.Time(v), format.Time(real))
 	}
 	return nil
 }
@@ -80,10 +79,8 @@ func averaged(repeat *result.Repeat, quantile float64) (mean float64, clients in
 	return mean / float64(max(clients, 1)), clients
 }
 
-// OfText is [Check] of samples by metric, one for each repeat, under options as
-// text. A repeat's own figures are compared where every metric has as many
-// samples as there are repeats; of others, as of a run that has some metrics
-// once, those that do.
+// OfText applies [Check] to every repeat of a cell, given its options as text and its samples by
+// metric. It ignores metrics without one sample per repeat, such as those that a run measures once.
 func OfText(options map[string]string, samples map[string][]float64) []result.Check {
 	repeats := 0
 	for _, name := range []string{result.Throughput, result.LatencyP50, result.IterationRate} {

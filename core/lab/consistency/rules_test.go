@@ -12,7 +12,7 @@ import (
 	"transportbench/core/lab/result"
 )
 
-// good are figures of two clients with 4 calls in flight each that fit together.
+// good returns consistent figures of two clients with 4 calls in flight each.
 func good() consistency.Figures {
 	return consistency.Figures{
 		Load: consistency.Load{InFlight: 8, Clients: 2, Threads: 3, MaxValue: 32, RemoteShare: -1},
@@ -32,33 +32,33 @@ func TestRules(t *testing.T) {
 		edit     func(f *consistency.Figures)
 		says     string
 	}{
-		{"range", result.Error, func(f *consistency.Figures) { f.Values[result.EmptyLoops] = 1.5 }, "a share is 1 at most"},
-		{"range", result.Error, func(f *consistency.Figures) { f.Values[result.CPUPerOp] = -1 }, "no measurement gives"},
-		{"percentiles", result.Error, func(f *consistency.Figures) { f.Values[result.LatencyP90] = 21000 }, "latency_p99 is 20.0 us and latency_p90 is 21.0 us"},
+		{"range", result.Error, func(f *consistency.Figures) { f.Values[result.EmptyLoops] = 1.5 }, "a share is at most 1"},
+		{"range", result.Error, func(f *consistency.Figures) { f.Values[result.CPUPerOp] = -1 }, "which is impossible"},
+		{"percentiles", result.Error, func(f *consistency.Figures) { f.Values[result.LatencyP90] = 21000 }, "latency_p99 is 20.0 us but latency_p90 is 21.0 us"},
 		{"response", result.Error, func(f *consistency.Figures) { f.Values[result.ResponseP99] = 19000 }, "never below the service time"},
-		{"goodput", result.Error, func(f *consistency.Figures) { f.Values[result.Goodput] = 65e6 }, "more than 1.00 M op/s of values of 32 bytes"},
-		{"floor_ratio", result.Error, func(f *consistency.Figures) { f.Values[result.FloorRatio] = 7.1 }, "7.00 us over 1.00 us, 7.00, and not 7.10"},
-		{"op_time_ratio", result.Error, func(f *consistency.Figures) { f.Values[result.OpTimeRatio] = 2 }, "and not 2.00"},
-		{"cpu_per_op", result.Warning, func(f *consistency.Figures) { f.Values[result.CPUPerOp] = 3200 }, "3.20 processors, and there were 3"},
+		{"goodput", result.Error, func(f *consistency.Figures) { f.Values[result.Goodput] = 65e6 }, "more than 1.00 M op/s with values of 32 bytes"},
+		{"floor_ratio", result.Error, func(f *consistency.Figures) { f.Values[result.FloorRatio] = 7.1 }, "7.00 us over 1.00 us, 7.00, not 7.10"},
+		{"op_time_ratio", result.Error, func(f *consistency.Figures) { f.Values[result.OpTimeRatio] = 2 }, "not 2.00"},
+		{"cpu_per_op", result.Warning, func(f *consistency.Figures) { f.Values[result.CPUPerOp] = 3200 }, "3.20 processors, but there were 3"},
 		{"offered_load", result.Warning, func(f *consistency.Figures) { f.Values[result.OfferedLoad] = 0.9e6 }, "only 900 K op/s were due"},
 		// The mean is at least 0.4 x 7 + 0.09 x 9 + 0.009 x 20 + 0.001 x 40 = 3.83 us.
 		{"littles_law", result.Warning, func(f *consistency.Figures) { f.Load.InFlight = 3 }, "no mean latency below 3.83 us"},
 		// And at most 3.5 + 3.6 + 1.8 + 0.36 + 0.09 = 9.35 us.
 		{"littles_law", result.Warning, func(f *consistency.Figures) { f.Load.InFlight = 10 }, "no mean latency above 9.35 us"},
-		// What is printed is taken at its word.
+		// Printed figures are taken literally.
 		{"littles_law", result.Error, func(f *consistency.Figures) { f.Printed = true; f.Values[consistency.LatencyMean] = 7000 },
-			"7.00 calls in flight, and 8.00 were said to be: by Little's law the mean is 8.00 us, or the rate 1.14 M op/s"},
+			"7.00 calls in flight, but 8.00 are claimed: by Little's law the mean is 8.00 us, or the rate 1.14 M op/s"},
 		{"tokens", result.Error, func(f *consistency.Figures) {
 			f.Printed, f.Load.TokensPerBlock, f.Load.Pattern = true, 128, config.Pattern{{Op: "lookup", Count: 7}, {Op: "read", Count: 6}, {Op: "write", Count: 3}}
 			f.Values[result.IterationRate], f.Values[result.TokenRate] = 10, 10000
-		}, "11520 tokens a second and not 10000"},
+		}, "11520 tokens a second, not 10000"},
 		{"sum", result.Error, func(f *consistency.Figures) {
 			f.Printed, f.Load.InFlight, f.Load.Pattern = true, 1, config.Pattern{{Op: "read", Count: 2}}
 			f.Values = map[string]float64{result.IterationRate: 1000, "read_p50": 1e6}
 		}, "more than the whole"},
 		{"queueing_model", result.Error, func(f *consistency.Figures) {
 			f.Printed, f.Load.RemoteShare = true, 0.25
-			f.Values[result.LocalMean], f.Values[result.RemoteMean] = 1000, 5000 // 2 us in the mean, and 8 us passed
+			f.Values[result.LocalMean], f.Values[result.RemoteMean] = 1000, 5000 // a mean of 2 us, but a request took 8 us
 		}, "6.00 us of the 8.00 us"},
 	} {
 		f := good()
@@ -74,7 +74,7 @@ func TestRules(t *testing.T) {
 
 func TestClaimsThatHold(t *testing.T) {
 	require.Empty(t, consistency.Work{Amount: 100, Unit: "op", Seconds: 10, PerSecond: 10.4}.Check())
-	require.Empty(t, consistency.Loop{Turns: 1e6, TurnNS: 1000, Seconds: 1, PerTurn: map[string]float64{"requests": 2}, PerSecond: map[string]float64{"requests": 2e6, "others": 1}}.Check())
+	require.Empty(t, consistency.Loop{Loops: 1e6, LoopNS: 1000, Seconds: 1, PerLoop: map[string]float64{"requests": 2}, PerSecond: map[string]float64{"requests": 2e6, "others": 1}}.Check())
 	require.Empty(t, consistency.Sum{Whole: 10, Unit: "ns", Parts: []consistency.SumPart{{Name: "a", Count: 2, Each: 4}, {Name: "b", Count: 1, Each: 1.5}}}.Check())
 	require.Empty(t, consistency.Sum{Whole: 10, Unit: "ns", Parts: []consistency.SumPart{{Name: "a", Count: 2}}}.Check(), "nothing is known")
 	require.Empty(t, consistency.Limit{Value: 10.4, Limit: 10}.Check())
@@ -92,7 +92,7 @@ func TestSlips(t *testing.T) {
 	require.NotContains(t, message(consistency.Work{Amount: 1, Unit: "op", Seconds: 1, PerSecond: 1.3}), "?")
 }
 
-// recorded is a repeat of a fast client and a slow one.
+// recorded returns a result of a fast and a slow client.
 func recorded(t *testing.T) *result.Result {
 	r := &result.Result{Config: config.Default()}
 	r.Config.Clients = 2
@@ -119,8 +119,8 @@ func recorded(t *testing.T) *result.Result {
 	return r
 }
 
-// A percentile of all calls is not the average of the clients' own: here they
-// are 198 us and 101 us.
+// A percentile of all calls is not the average of the clients' percentiles: here they are 198 us and
+// 101 us.
 func TestAveragedPercentilesAreFound(t *testing.T) {
 	r := recorded(t)
 	require.Empty(t, consistency.Result(r))
@@ -128,7 +128,7 @@ func TestAveragedPercentilesAreFound(t *testing.T) {
 	found := consistency.Result(r)
 	require.Len(t, found, 1)
 	require.Equal(t, "averaged_percentiles", found[0].Name)
-	require.Contains(t, found[0].Message, "repeat 2: latency_p99 is 100 us, which is the average of the 2 clients' own")
+	require.Contains(t, found[0].Message, "repeat 2: latency_p99 is 100 us, which is the average of the 2 clients' percentiles")
 
 	r.Repeats[1].Samples = map[string]float64{result.LatencyP99: 50_000}
 	require.Equal(t, "percentiles", consistency.Result(r)[0].Name)
@@ -145,27 +145,27 @@ func TestLoadsFromOptionsAsText(t *testing.T) {
 	c.Ranks, c.Clients, c.InFlight, c.Topology = 3, 4, 8, config.TopologyMeshDirect
 	require.Equal(t, 96, consistency.LoadOf(&c).InFlight)
 	c.Rate = 1e6
-	require.Zero(t, consistency.LoadOf(&c).InFlight, "an open loop keeps no number in flight")
+	require.Zero(t, consistency.LoadOf(&c).InFlight, "an open loop has no fixed number in flight")
 	require.Zero(t, consistency.LoadOfText(map[string]string{"rate": "1e6", "in_flight": "4"}).InFlight)
 	require.Equal(t, consistency.Load{Clients: 1, MaxValue: -1, RemoteShare: -1}, consistency.LoadOfText(nil))
 }
 
-// What a set has is checked repeat by repeat.
+// The cells of a set are checked repeat by repeat.
 func TestSamplesAreCheckedWithinTheirRepeat(t *testing.T) {
 	samples := map[string][]float64{
 		result.Throughput: {1e6, 2e6}, result.LatencyP50: {1000, 500}, result.Floor: {100, 50}, result.FloorRatio: {10, 10},
-		result.HarnessOverhead: {7}, // once a run
+		result.HarnessOverhead: {7}, // measured once per run
 	}
 	require.Empty(t, consistency.OfText(nil, samples))
 	samples[result.FloorRatio] = []float64{10, 20}
 	found := consistency.OfText(nil, samples)
 	require.Len(t, found, 1)
-	require.Contains(t, found[0].Message, "500 ns over 50.0 ns, 10.0, and not 20.0")
+	require.Contains(t, found[0].Message, "500 ns over 50.0 ns, 10.0, not 20.0")
 	samples[result.FloorRatio] = []float64{20, 20}
 	require.Contains(t, consistency.OfText(nil, samples)[0].Message, "(and 1 more like it)")
 }
 
-// Figures that this project recorded have no contradictions.
+// The committed results have no contradictions.
 func TestCommittedResultsAreConsistent(t *testing.T) {
 	read := 0
 	for _, pattern := range []string{"../../../results/v*/*/*.json", "../../../results/v*/*/*/*.json", "../../../results/v*/*/*/*/*.json"} {

@@ -77,7 +77,7 @@ func TestAnalyzeExitCodes(t *testing.T) {
 		{ExitUsage, "pattern", []string{curve, "--cell", "[", "--knee"}},
 		{ExitUsage, `did you mean "clients"`, []string{committedCell(t, "shm"), "--what-if", "client_s=3"}},
 		{ExitThreshold, "no load keeps", []string{curve, "--slo", "p99<500ns"}},
-		{ExitThreshold, "2.68 GB/s and not 20.0 GB/s", []string{published + "tcpx.json"}},
+		{ExitThreshold, "2.68 GB/s, not 20.0 GB/s", []string{published + "tcpx.json"}},
 		{ExitThreshold, "merged histogram has", []string{wrong}},
 		{ExitTooLittle, "three usable loads", []string{two, "--knee"}},
 		{ExitTooLittle, "6 repeats", []string{few, "--slo", "p99<2.5us"}},

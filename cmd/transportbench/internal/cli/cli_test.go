@@ -251,14 +251,14 @@ func TestBenchWithRejectedLoad(t *testing.T) {
 	limited := func(ctx context.Context, req runner.Request, obs runner.Observer) (*result.Result, error) {
 		if req.Config.Transport == "other" && req.Config.InFlight > 5 {
 			return nil, &config.Error{Option: "in-flight",
-				Problem: "32 calls in flight, and transport other takes 5 on a connection; use --in-flight 5 or less"}
+				Problem: "32 calls in flight, but transport other takes 5 on a connection; use --in-flight 5 or less"}
 		}
 		return succeed(ctx, req, obs)
 	}
 	cmd := &command{T: t, run: limited}
 	require.Equal(t, ExitOK, cmd.execute("bench"), cmd.stderr)
 	require.Contains(t, cmd.stdout,
-		"\nother cannot run kv: 32 calls in flight, and transport other takes 5 on a connection\n")
+		"\nother cannot run kv: 32 calls in flight, but transport other takes 5 on a connection\n")
 	require.True(t, strings.HasPrefix(cmd.stdout, "transportbench "), cmd.stdout)
 	require.Contains(t, cmd.stdout, "  bin/transportbench run --transport fake")
 	require.NotContains(t, cmd.stdout+cmd.stderr, "this command")
