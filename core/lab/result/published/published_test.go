@@ -88,7 +88,7 @@ func TestParseRefuses(t *testing.T) {
 		return row["metrics"].(map[string]any)["throughput"].(map[string]any)
 	}
 	for want, edit := range map[string]func(d, row map[string]any){
-		`rows[0] "a row": 2000000 op in 4.00 s are 500 K op/s and not 1.00 M op/s`: func(_, row map[string]any) { work(row)["seconds"] = 4 },
+		`rows[0] "a row": 2000000 op in 4.00 s are 500 K op/s, not 1.00 M op/s`: func(_, row map[string]any) { work(row)["seconds"] = 4 },
 		"must be above 0":           func(_, row map[string]any) { work(row)["amount"] = -1 },
 		"0 is not above 0":          func(_, row map[string]any) { metric(row)["value"] = 0 },
 		"has no unit":               func(_, row map[string]any) { metric(row)["unit"] = "" },
