@@ -9,25 +9,24 @@ import (
 	"transportbench/plugins/ucxam/internal/ucp"
 )
 
-// address is what a worker tells its peers: UCX's own address, and what the
-// headers of its messages are checked against.
+// address is the content of Worker.Address.
 type address struct {
-	nonce  uint64
-	window uint32
-	layout uint32 // of UCX's shared memory
-	ucp    []byte
+	nonce  uint64 // in the headers of the worker's messages
+	window uint32 // calls in flight
+	layout uint32 // see settings.layout
+	ucp    []byte // UCX's address
 }
 
-// addressMagic says what the bytes are, and their version.
+// addressMagic identifies an address and its version.
 const addressMagic = "ucxam1\x00\x00"
 
 const (
-	nonceAt   = len(addressMagic)
-	windowAt  = nonceAt + 8
-	layoutAt  = windowAt + 4
-	sumAt     = layoutAt + 4
-	bodyAt    = sumAt + 4
-	mostOfUCX = 64 << 10
+	nonceAt  = len(addressMagic)
+	windowAt = nonceAt + 8
+	layoutAt = windowAt + 4
+	sumAt    = layoutAt + 4
+	bodyAt   = sumAt + 4
+	maxUCX   = 64 << 10 // bytes of UCX's address
 )
 
 func (a address) encode() []byte {
@@ -40,14 +39,13 @@ func (a address) encode() []byte {
 	return b
 }
 
-// decodeAddress reads what encode wrote. UCX trusts the bytes of an address, so
-// that damaged ones must not reach it.
+// decodeAddress is the inverse of encode. It checks the bytes because UCX trusts an address.
 func decodeAddress(b []byte) (address, error) {
-	if len(b) <= bodyAt || len(b) > bodyAt+mostOfUCX || string(b[:nonceAt]) != addressMagic {
+	if len(b) <= bodyAt || len(b) > bodyAt+maxUCX || string(b[:nonceAt]) != addressMagic {
 		return address{}, errors.New("not the address of a worker of this transport")
 	}
 	if sum := binary.LittleEndian.Uint32(b[sumAt:]); sum != checksum(b) {
-		return address{}, errors.New("the address is damaged: its checksum differs")
+		return address{}, errors.New("the address is damaged: wrong checksum")
 	}
 	a := address{
 		nonce:  binary.LittleEndian.Uint64(b[nonceAt:]),
@@ -63,7 +61,7 @@ func decodeAddress(b []byte) (address, error) {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// checksum covers all but itself.
+// checksum covers all bytes except itself.
 func checksum(b []byte) uint32 {
 	return crc32.Update(crc32.Checksum(b[:sumAt], castagnoli), castagnoli, b[bodyAt:])
 }

@@ -23,17 +23,19 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// patience is the limit of a clause. UCX writes all of a worker's shared memory
-// when it makes it, and some clauses make a hundred workers.
+// patience is the time limit of a clause. UCX writes all of a worker's shared memory when it
+// makes the worker, and some clauses make a hundred workers.
 const patience = time.Minute
 
-// kill ends a rank without a farewell. Where UCX has connections of its own,
-// that breaks them.
+// kill ends an endpoint without telling its peers. That breaks UCX's connections.
 func kill(t transport.Transport) {
-	for _, w := range t.(*rank).workers {
-		w.closed = true
-		_ = w.destroy()
-	}
+	e := t.(*endpoint)
+	_ = e.workers.Close(func(workers []*worker) error {
+		for _, w := range workers {
+			w.closed = true
+		}
+		return e.release(workers)
+	})
 }
 
 func TestConformance(t *testing.T) {
@@ -56,9 +58,9 @@ func TestConformanceWakeUp(t *testing.T) {
 		transporttest.Run(t, transporttest.Suite{Driver: Driver{}, Timeout: patience,
 			Options: map[string]string{optionTLS: "tcp", optionWakeUp: "true"},
 			Skip: map[string]string{
-				"wait/arrival-before": "UCX makes a TCP connection in several messages, for which both sides must progress; " +
-					"in this clause the caller posts its first call and polls no more until it has arrived",
-				"wait/blocks": "UCX's descriptor stays readable at times while a TCP connection is half made, " +
+				"wait/arrival-before": "UCX sets up a TCP connection with several messages, for which both sides must progress; " +
+					"in this clause the caller posts its first call and does not poll until it has arrived",
+				"wait/blocks": "UCX's descriptor may stay readable during the set-up of a TCP connection, " +
 					"and in this clause the other side never progresses",
 			}})
 	})

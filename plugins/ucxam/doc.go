@@ -1,20 +1,16 @@
-// Package ucxam is the transport over UCX's active messages: shared memory, TCP
-// and what RDMA there is, whichever UCX chooses or the option tls asks for.
+// Package ucxam is the transport over UCX's active messages: over shared memory, TCP or
+// RDMA, as UCX chooses or as the option tls requests.
 //
-// A rank has one UCX context and each of its workers one UCX worker, so that
-// threads share no lock. What crosses into C is in internal/ucp; a message is
-// copied into memory of the library's when it is posted and crosses with all
-// others of its batch.
+// An endpoint has one UCX context, and each of its workers one UCX worker, so threads share
+// no lock. Package internal/ucp calls into C: Post copies a message into C memory, and one
+// call sends the whole batch.
 //
-// A small message travels as a header alone, UCX's shortest path; a larger one
-// as data, eager or by rendezvous as UCX decides. A connection has as many calls
-// in flight as the run asks for, and so no more messages under way than both
-// sides have made room for.
+// A small message is a header alone, UCX's shortest path. A larger one has data, sent
+// eagerly or by rendezvous as UCX decides. A connection has at most as many calls in flight
+// as the run configures, so both sides have room for every message in flight.
 //
-// The lane that UCX chose is the provider and part of a result's identity. It is
-// rehearsed when the transport opens, and a connection that comes to another
-// lane is refused.
+// The lane that UCX chooses is the provider and part of a result's identity. A trial
+// connection determines it when the transport opens, and Connect refuses any other lane.
 //
-// UCX has to be told some things before the process's main function, in the
-// environment: [PrepareProcess].
+// UCX reads some variables before main: see [PrepareProcess].
 package ucxam

@@ -10,8 +10,8 @@ import (
 	"transportbench/plugins/ucxam/internal/ucp"
 )
 
-// hostile connects a worker to one of package ucp's own, which sends what this
-// transport never would.
+// hostile connects a worker to a worker of package ucp, which can send what this transport
+// never sends.
 func hostile(t testing.TB) (w *worker, h *ucp.Worker) {
 	needUCX(t)
 	same := map[string]string{optionTLS: "posix", optionVariables: "UCX_POSIX_FIFO_SIZE=256"}
@@ -37,7 +37,7 @@ func hostile(t testing.TB) (w *worker, h *ucp.Worker) {
 	return w, its.ucp
 }
 
-// cutOff expects ErrCorrupt, then the loss, and nothing else, of what h has sent.
+// cutOff expects so many events of h, then ErrCorrupt, the loss and nothing else.
 func cutOff(t *testing.T, w *worker, h *ucp.Worker, before int) {
 	h.Flush()
 	events := make([]transport.Event, 16)
@@ -51,7 +51,7 @@ func cutOff(t *testing.T, w *worker, h *ucp.Worker, before int) {
 			break
 		}
 	}
-	require.Zero(t, before, "messages before the one that is wrong")
+	require.Zero(t, before, "messages before the wrong one")
 	require.Equal(t, transport.EventPeerLost, next(t, w).Kind)
 	n, err := w.Poll(events)
 	require.NoError(t, err)
@@ -63,37 +63,37 @@ func cutOff(t *testing.T, w *worker, h *ucp.Worker, before int) {
 func TestHostilePeerIsCutOff(t *testing.T) {
 	t.Run("reply to no call", func(t *testing.T) {
 		w, h := hostile(t)
-		require.True(t, h.Stage(0, ucp.Reply, 1, nil))
+		require.True(t, h.Enqueue(0, ucp.Reply, 1, nil))
 		cutOff(t, w, h, 0)
 	})
 	t.Run("more calls than the window", func(t *testing.T) {
 		w, h := hostile(t)
 		for i := range w.window + 1 {
-			require.True(t, h.Stage(0, ucp.Call, uint64(i), []byte("call")))
+			require.True(t, h.Enqueue(0, ucp.Call, uint64(i), []byte("call")))
 		}
 		cutOff(t, w, h, w.window)
 	})
 	t.Run("unknown kind", func(t *testing.T) {
 		w, h := hostile(t)
 		for _, kind := range []ucp.Kind{200} {
-			require.True(t, h.Stage(0, kind, 1, nil))
+			require.True(t, h.Enqueue(0, kind, 1, nil))
 		}
 		cutOff(t, w, h, 0)
 	})
 	t.Run("no kind", func(t *testing.T) {
 		w, h := hostile(t)
-		require.True(t, h.Stage(0, 0, 1, nil))
+		require.True(t, h.Enqueue(0, 0, 1, nil))
 		cutOff(t, w, h, 0)
 	})
 	t.Run("too large", func(t *testing.T) {
 		w, h := hostile(t)
-		require.True(t, h.Stage(0, ucp.Call, 1, make([]byte, 5000)))
+		require.True(t, h.Enqueue(0, ucp.Call, 1, make([]byte, 5000)))
 		cutOff(t, w, h, 0)
 	})
 	t.Run("a flood that is never polled", func(t *testing.T) {
 		w, h := hostile(t)
 		for range 1000 {
-			for h.Stage(0, ucp.Call, 1, []byte("flood")) {
+			for h.Enqueue(0, ucp.Call, 1, []byte("flood")) {
 			}
 			h.Flush()
 			h.Progress()
@@ -103,13 +103,13 @@ func TestHostilePeerIsCutOff(t *testing.T) {
 	})
 }
 
-// TestStrangersAreDropped: probe messages outside of a probe are nothing.
+// TestStrangersAreDropped: messages of a probe are ignored when no probe runs.
 func TestStrangersAreDropped(t *testing.T) {
 	w, h := hostile(t)
 	for kind := ucp.Kind(4); kind <= 6; kind++ {
-		require.True(t, h.Stage(0, kind, 1<<40, nil))
+		require.True(t, h.Enqueue(0, kind, 1<<40, nil))
 	}
-	require.True(t, h.Stage(0, ucp.Call, 9, []byte("honest")))
+	require.True(t, h.Enqueue(0, ucp.Call, 9, []byte("honest")))
 	h.Flush()
 	e := next(t, w)
 	require.Equal(t, transport.EventRequest, e.Kind)
@@ -135,10 +135,10 @@ func TestAddressesThatLie(t *testing.T) {
 	}
 	require.NoError(t, w.Connect(t.Context(), 0, other.Address()))
 	require.Error(t, w.Connect(t.Context(), 0, other.Address()), "twice")
-	require.Error(t, w.Connect(t.Context(), 1, other.Address()), "a number beyond the configuration")
+	require.Error(t, w.Connect(t.Context(), 1, other.Address()), "a PeerID beyond the configuration")
 }
 
-// FuzzDecodeAddress: what is accepted is what encode writes, and damage is seen.
+// FuzzDecodeAddress: decodeAddress accepts only what encode writes, and detects damage.
 func FuzzDecodeAddress(f *testing.F) {
 	f.Add(address{nonce: rand.Uint64() & ucp.NonceMask, window: 16, ucp: []byte("address")}.encode(), uint16(0), byte(0))
 	f.Add([]byte(addressMagic), uint16(3), byte(1))

@@ -7,27 +7,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// processVariables are what UCX reads when its library is loaded, before any
-// code of ours. The value holds where the user has set none.
+// processVariables are variables that UCX reads when its library is loaded, before main. A
+// value that the user has set wins.
 var processVariables = map[string]string{
-	"UCX_HANDLE_ERRORS": "none", // no signal handlers: they are Go's
+	"UCX_HANDLE_ERRORS": "none", // no signal handlers: Go has its own
 	"UCX_DEBUG_SIGNO":   "0",
-	"UCX_MEM_EVENTS":    "n",      // its hooks into mmap do not see Go's
-	"UCX_LOG_FILE":      "stderr", // standard output is the plugin protocol's
-	"UCX_VFS_ENABLE":    "n",      // a thread for a file system that nobody mounts
+	"UCX_MEM_EVENTS":    "n",      // its mmap hooks do not see Go's calls
+	"UCX_LOG_FILE":      "stderr", // the plugin protocol uses standard output
+	"UCX_VFS_ENABLE":    "n",      // a thread for a file system that is not used
 }
 
-// PrepareProcess gives the process the environment that UCX has to be loaded
-// with. Where a variable is missing, the program starts anew, in the same
-// process and with the same arguments and descriptors; so it must be the first
-// thing that main does. Without UCX in the build it does nothing.
+// PrepareProcess sets the environment that UCX must be loaded with. If a variable is
+// missing, it executes the program again in the same process, with the same arguments and
+// descriptors. So main must call it first. In a build without UCX it does nothing.
 func PrepareProcess() error {
 	if missing != "" {
 		return nil
 	}
 	complete := true
 	for name, value := range processVariables {
-		if _, is := os.LookupEnv(name); !is {
+		if _, ok := os.LookupEnv(name); !ok {
 			complete = false
 			if err := os.Setenv(name, value); err != nil {
 				return err
@@ -38,5 +37,5 @@ func PrepareProcess() error {
 		return nil
 	}
 	err := unix.Exec("/proc/self/exe", os.Args, os.Environ())
-	return fmt.Errorf("starting anew with UCX's variables: %w", err)
+	return fmt.Errorf("executing the program again with UCX's variables: %w", err)
 }

@@ -7,24 +7,24 @@ import (
 	"transportbench/plugins/ucxam/internal/ucp"
 )
 
-// reaper progresses closed workers until what they sent is on its way. Their
-// own threads do not call them any more.
+// reaper progresses closed workers until UCX has sent their last messages. Their own
+// threads no longer call them.
 type reaper struct {
 	mu      sync.Mutex
 	workers []*ucp.Worker
-	stopped chan struct{} // closed when the goroutine ends; nil where there is none
+	stopped chan struct{} // closed when the goroutine ends; nil if there is none
 	ending  bool
 }
 
 const (
-	// reapRounds is how often a worker progresses in its turn.
+	// reapRounds is how often a worker progresses before the next one does.
 	reapRounds = 256
 	reapPause  = 200 * time.Microsecond
-	// reapPatience is how long Close of the transport lets the reaper go on.
+	// reapPatience is how long Close of the transport waits for the reaper.
 	reapPatience = 10 * time.Millisecond
 )
 
-// add hands a closed worker over.
+// add passes a closed worker to the reaper.
 func (r *reaper) add(w *ucp.Worker) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -57,8 +57,8 @@ func (r *reaper) run(stopped chan struct{}) {
 	}
 }
 
-// stop ends the goroutine, when it is done or out of patience. No worker is
-// touched afterwards.
+// stop waits until the goroutine is done, or ends it after reapPatience. It uses no worker
+// afterwards.
 func (r *reaper) stop() {
 	r.mu.Lock()
 	stopped := r.stopped

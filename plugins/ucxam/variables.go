@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"hash/crc32"
 	"maps"
-	"math/bits"
 	"slices"
 	"strings"
 	"sync"
 
+	"transportbench/core/fabric/pow2"
 	"transportbench/core/transport"
 	"transportbench/plugins/ucxam/internal/ucp"
 )
@@ -16,12 +16,12 @@ import (
 // prefix begins the names of UCX's variables.
 const prefix = "UCX_"
 
-// sharedMemory are transports that UCX 1.13 leaves out without a word where it
-// has to tell of lost peers, unless its variable NAME_ERROR_HANDLING is y.
+// sharedMemory are transports that UCX 1.13 silently omits if it must report lost peers,
+// unless its variable NAME_ERROR_HANDLING is y.
 var sharedMemory = []string{"posix", "sysv"}
 
-// resolveVariables gathers UCX's variables. What an option sets comes before
-// the environment, and that before the transport's own standard.
+// resolveVariables collects UCX's variables. An option overrides the environment, and the
+// environment overrides the transport's defaults.
 func (s *settings) resolveVariables(o transport.Values, environ []string) error {
 	given, err := parseVariables(o.String(optionVariables))
 	if err != nil {
@@ -35,12 +35,12 @@ func (s *settings) resolveVariables(o transport.Values, environ []string) error 
 	}
 	known := knownVariables()
 	for _, name := range slices.Sorted(maps.Keys(given)) {
-		if _, is := known[name]; !is {
+		if _, ok := known[name]; !ok {
 			return &transport.OptionError{Option: optionVariables, Problem: fmt.Sprintf("UCX %s has no variable %s%s%s",
 				ucp.Version(), prefix, name, transport.SuggestionFor(name, slices.Sorted(maps.Keys(known))))}
 		}
-		if option, is := ownOptions[name]; is && o.String(option) != "" {
-			return &transport.OptionError{Option: option, Problem: fmt.Sprintf("is given, and %s%s as well in %q", prefix, name, optionVariables)}
+		if option, ok := ownOptions[name]; ok && o.String(option) != "" {
+			return &transport.OptionError{Option: option, Problem: fmt.Sprintf("is given, and %s%s as well in %q: give one of them", prefix, name, optionVariables)}
 		}
 		set(name, given[name])
 	}
@@ -53,17 +53,17 @@ func (s *settings) resolveVariables(o transport.Values, environ []string) error 
 	for _, name := range slices.Sorted(maps.Keys(ownOptions)) {
 		check(name, o.String(ownOptions[name]))
 	}
-	if _, is := s.variables["KEEPALIVE_INTERVAL"]; !is && s.worker.PeerErrors {
+	if _, ok := s.variables["KEEPALIVE_INTERVAL"]; !ok && s.worker.PeerErrors {
 		check("KEEPALIVE_INTERVAL", fmt.Sprintf("%dus", o.Duration(optionKeepalive).Microseconds()))
 	}
 	s.tls = s.variables["TLS"]
 	for _, transport := range sharedMemory {
 		if !mayUse(s.tls, transport) {
-			continue // UCX complains of variables that nothing reads
+			continue // UCX warns about variables that nothing reads
 		}
 		for suffix, value := range map[string]string{"ERROR_HANDLING": "y", "FIFO_SIZE": fmt.Sprint(s.fifo())} {
 			name := strings.ToUpper(transport) + "_" + suffix
-			if _, is := s.variables[name]; !is {
+			if _, ok := s.variables[name]; !ok {
 				set(name, value)
 			}
 		}
@@ -71,17 +71,17 @@ func (s *settings) resolveVariables(o transport.Values, environ []string) error 
 	return nil
 }
 
-// fifo is the queue of a worker in shared memory. What a few peers may have
-// under way fits; a message that does not waits in its sender, for as long as
-// that does not poll. The number depends on what is the same for all ranks:
-// UCX takes the peer's queue to be as long as its own, and does not look.
+// fifo returns the length of a worker's queue in shared memory. It fits the messages that a
+// few peers may have in flight; any other message waits at its sender until that polls. The
+// length depends only on what is equal on all ranks, because UCX assumes without a check
+// that the peer's queue is as long as its own.
 func (s *settings) fifo() int {
 	const least, most, peers = 64, 4096, 4 // UCX has 8 KiB behind each entry
-	return min(max(1<<bits.Len(uint(2*peers*s.worker.Window-1)), least), most)
+	return min(max(pow2.Ceil(2*peers*s.worker.Window), least), most)
 }
 
-// layout is a digest of the variables that both sides of a connection in shared
-// memory must agree on.
+// layout returns a checksum of the variables that must be equal on both sides of a
+// connection in shared memory.
 func (s *settings) layout() uint32 {
 	sum := crc32.New(castagnoli)
 	for _, name := range slices.Sorted(maps.Keys(s.variables)) {
@@ -94,17 +94,16 @@ func (s *settings) layout() uint32 {
 	return sum.Sum32()
 }
 
-// ownOptions are the variables that have an option of their own, which is empty
-// where it leaves them alone.
+// ownOptions maps variables to the options that set them unless they are empty.
 var ownOptions = map[string]string{
 	"TLS":         optionTLS,
 	"NET_DEVICES": optionDevices,
 	"RNDV_THRESH": optionThreshold,
 }
 
-// optionOf returns the option that a variable was set by.
+// optionOf returns the option that sets a variable.
 func optionOf(variable string) string {
-	if option, is := ownOptions[variable]; is {
+	if option, ok := ownOptions[variable]; ok {
 		return option
 	}
 	if variable == "KEEPALIVE_INTERVAL" {
@@ -113,8 +112,8 @@ func optionOf(variable string) string {
 	return optionVariables
 }
 
-// parseVariables reads UCX_A=1,UCX_B=x,y: a piece that begins no variable
-// belongs to the value before it.
+// parseVariables parses UCX_A=1,UCX_B=x,y. A piece that does not begin a variable belongs to
+// the value before it.
 func parseVariables(text string) (map[string]string, error) {
 	given := map[string]string{}
 	last := ""
@@ -140,18 +139,18 @@ func parseVariables(text string) (map[string]string, error) {
 	return given, nil
 }
 
-// inheritedVariables are UCX's variables in an environment, without the prefix.
+// inheritedVariables returns UCX's variables in an environment, without the prefix.
 func inheritedVariables(environ []string) map[string]string {
 	found := map[string]string{}
 	for _, entry := range environ {
-		if name, value, is := strings.Cut(entry, "="); is && strings.HasPrefix(name, prefix) {
+		if name, value, ok := strings.Cut(entry, "="); ok && strings.HasPrefix(name, prefix) {
 			found[strings.TrimPrefix(name, prefix)] = value
 		}
 	}
 	return found
 }
 
-// knownVariables are all that the loaded UCX has, with their values.
+// knownVariables returns all variables of the loaded UCX, with their values.
 var knownVariables = sync.OnceValue(func() map[string]string {
 	return inheritedVariables(strings.Split(ucp.KnownVariables(), "\n"))
 })

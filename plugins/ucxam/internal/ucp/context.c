@@ -6,8 +6,8 @@
 #include <ucs/config/parser.h>
 #include <ucs/config/global_opts.h>
 
-// uam_open opens a context. settings are pairs of a name without UCX_ and a
-// value, ended by NULL; *bad is the index of the pair that UCX refused, or -1.
+// uam_open opens a context. settings holds pairs of a name (without UCX_) and a value, and
+// ends with NULL. *bad is the index of the pair that UCX refuses, or -1.
 ucs_status_t uam_open(const char *const *settings, int wakeup, int shared, uam_context **out, int *bad)
 {
 	ucp_config_t *config;
@@ -49,7 +49,7 @@ void uam_close_context(uam_context *c)
 	free(c);
 }
 
-// uam_context_info returns what UCX says of the context's resources.
+// uam_context_info returns UCX's description of the context's resources.
 char *uam_context_info(uam_context *c)
 {
 	char *text = NULL;
@@ -62,8 +62,7 @@ char *uam_context_info(uam_context *c)
 	return text;
 }
 
-// uam_known_variables returns all variables that the loaded UCX knows, one
-// UCX_NAME=value to a line.
+// uam_known_variables returns all variables of the loaded UCX, one UCX_NAME=value per line.
 char *uam_known_variables(void)
 {
 	char *text = NULL;
@@ -77,36 +76,9 @@ char *uam_known_variables(void)
 	return text;
 }
 
-enum { QUIET_ROUNDS = 100 };
-
-static char *endpoint_info(ucp_ep_h ep)
-{
-	char *text = NULL;
-	size_t length = 0;
-	FILE *f = open_memstream(&text, &length);
-	if (f == NULL)
-		return NULL;
-	ucp_ep_print_info(ep, f);
-	fclose(f);
-	return text;
-}
-
 static void ignore_error(void *arg, ucp_ep_h ep, ucs_status_t status)
 {
 	(void)arg, (void)ep, (void)status;
-}
-
-static ucs_status_t connect_to(ucp_worker_h w, const void *address, int peer_errors,
-	ucp_err_handler_cb_t on_error, void *arg, ucp_ep_h *ep)
-{
-	ucp_ep_params_t params = {
-		.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
-			UCP_EP_PARAM_FIELD_ERR_HANDLER,
-		.address = address,
-		.err_mode = peer_errors ? UCP_ERR_HANDLING_MODE_PEER : UCP_ERR_HANDLING_MODE_NONE,
-		.err_handler = { .cb = on_error, .arg = arg },
-	};
-	return ucp_ep_create(w, &params, ep);
 }
 
 static void close_now(ucp_worker_h w, ucp_ep_h ep, int peer_errors)
@@ -123,9 +95,9 @@ static void close_now(ucp_worker_h w, ucp_ep_h ep, int peer_errors)
 	ucp_request_free(request);
 }
 
-// uam_rehearse connects two workers of its own and returns UCX's description of
-// the connection, so that its lane is known before there are peers.
-ucs_status_t uam_rehearse(uam_context *c, int peer_errors, char **info)
+// uam_trial_connect connects two temporary workers and returns UCX's description of the
+// connection, so that the lane is known before there are peers.
+ucs_status_t uam_trial_connect(uam_context *c, int peer_errors, char **info)
 {
 	ucp_worker_params_t params = {
 		.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
@@ -145,9 +117,9 @@ ucs_status_t uam_rehearse(uam_context *c, int peer_errors, char **info)
 	status = ucp_worker_get_address(to, &address, &length);
 	if (status == UCS_OK) {
 		ucp_ep_h ep;
-		status = connect_to(from, address, peer_errors, ignore_error, NULL, &ep);
+		status = uam_create_endpoint(from, address, peer_errors, ignore_error, NULL, &ep);
 		if (status == UCS_OK) {
-			*info = endpoint_info(ep);
+			*info = uam_endpoint_info(ep);
 			close_now(from, ep, peer_errors);
 		}
 		ucp_worker_release_address(to, address);
@@ -157,28 +129,3 @@ ucs_status_t uam_rehearse(uam_context *c, int peer_errors, char **info)
 	return status;
 }
 
-// uam_connect makes the peer known. *info is UCX's description of the
-// connection, freed by the caller.
-ucs_status_t uam_connect(uam_worker *w, uint32_t id, uint64_t nonce, const void *address, char **info)
-{
-	uam_peer *p = &w->peers[id];
-	p->worker = w;
-	p->nonce = nonce;
-	p->id = id;
-	ucs_status_t status = connect_to(w->ucp, address, w->config.peer_errors, uam_on_error, p, &p->ep);
-	if (status != UCS_OK)
-		return status;
-	*info = endpoint_info(p->ep);
-	p->state = PEER_UP;
-	uint32_t at = (uint32_t)((nonce * 0x9e3779b97f4a7c15u) >> 32) & w->index_mask;
-	while (w->index[at] != 0)
-		at = (at + 1) & w->index_mask;
-	w->index[at] = id + 1;
-	uam_admit_early(w, p);
-	// A first step of the connection's own handshake, as far as it goes without
-	// the peer.
-	for (int quiet = 0; quiet < QUIET_ROUNDS; quiet++)
-		if (ucp_worker_progress(w->ucp) != 0)
-			quiet = 0;
-	return UCS_OK;
-}

@@ -17,10 +17,10 @@ import (
 	"unsafe"
 )
 
-// Missing is empty: UCX is linked.
+// Missing is empty because UCX is linked.
 const Missing = ""
 
-// Version returns the version of the UCX that is loaded.
+// Version returns the version of the loaded UCX.
 func Version() string {
 	var major, minor, release C.uint
 	C.ucp_get_version(&major, &minor, &release)
@@ -34,7 +34,7 @@ func statusError(s C.ucs_status_t) error {
 	return &Status{Code: int(s), Text: C.GoString(C.ucs_status_string(s))}
 }
 
-// Words returns UCX's words for a reason that is one of its statuses.
+// Words returns the text of a reason; for a status it is UCX's message.
 func (r Reason) Words() string {
 	switch r {
 	case Closed:
@@ -46,13 +46,12 @@ func (r Reason) Words() string {
 	}
 }
 
-// environment guards the process's environment, which UCX reads whenever it
-// opens a context, a worker or a device.
+// environment guards the process's environment, which UCX reads whenever it opens a context,
+// a worker or a device.
 var environment sync.Mutex
 
-// withEnvironment runs f while settings are in the environment. There is no
-// other way to set what belongs to one of UCX's transports: ucp_config_modify
-// takes the names and ignores them (UCX 1.13).
+// withEnvironment runs f while settings are in the environment. UCX's transports read their
+// variables only there: ucp_config_modify accepts the names and ignores them (UCX 1.13).
 func withEnvironment(settings []Setting, f func() error) error {
 	environment.Lock()
 	defer environment.Unlock()
@@ -73,24 +72,24 @@ func withEnvironment(settings []Setting, f func() error) error {
 	return f()
 }
 
-// Environ returns the process's environment without what withEnvironment adds
-// for a moment.
+// Environ returns the process's environment without the temporary settings of
+// withEnvironment.
 func Environ() []string {
 	environment.Lock()
 	defer environment.Unlock()
 	return os.Environ()
 }
 
-// Context is UCX opened with one configuration. Its methods may be called from
-// any goroutine, one at a time.
+// Context is UCX opened with one configuration. Any goroutine may call its methods, one at a
+// time.
 type Context struct {
 	c        *C.uam_context
 	settings []Setting
 	wakeUp   bool
 }
 
-// Open opens UCX. checked are settings of libucp itself, which it checks;
-// others are settings of its transports and anything else.
+// Open opens UCX. checked are settings of libucp, which reports invalid ones; others are
+// settings of its transports and of anything else.
 func Open(checked, others []Setting, wakeUp, shared bool) (*Context, error) {
 	c := &Context{settings: others, wakeUp: wakeUp}
 	pairs := make([]*C.char, 0, 2*len(checked)+1)
@@ -103,7 +102,7 @@ func Open(checked, others []Setting, wakeUp, shared bool) (*Context, error) {
 			C.free(unsafe.Pointer(p))
 		}
 	}()
-	// An array of pointers must be C's as well.
+	// The array of pointers must be in C memory as well.
 	size := C.size_t(len(pairs)) * C.size_t(unsafe.Sizeof(pairs[0]))
 	list := (**C.char)(C.malloc(size))
 	defer C.free(unsafe.Pointer(list))
@@ -129,24 +128,23 @@ func flag(b bool) C.int {
 	return 0
 }
 
-// Close gives up the context. Its workers are closed before.
+// Close frees the context. Destroy its workers first.
 func (c *Context) Close() { C.uam_close_context(c.c) }
 
 // Info returns UCX's description of the context, with its devices.
 func (c *Context) Info() string { return takeString(C.uam_context_info(c.c)) }
 
-// Rehearse connects two workers that it makes and ends for this, and returns
-// UCX's description of the connection.
-func (c *Context) Rehearse(peerErrors bool) (string, error) {
+// TrialConnect connects two temporary workers and returns UCX's description of the
+// connection.
+func (c *Context) TrialConnect(peerErrors bool) (string, error) {
 	var info *C.char
 	err := withEnvironment(c.settings, func() error {
-		return statusError(C.uam_rehearse(c.c, flag(peerErrors), &info))
+		return statusError(C.uam_trial_connect(c.c, flag(peerErrors), &info))
 	})
 	return takeString(info), err
 }
 
-// KnownVariables returns all variables that the loaded UCX knows, a line
-// UCX_NAME=value each.
+// KnownVariables returns all variables of the loaded UCX, one UCX_NAME=value per line.
 func KnownVariables() string { return takeString(C.uam_known_variables()) }
 
 func takeString(s *C.char) string {

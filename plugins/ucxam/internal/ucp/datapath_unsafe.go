@@ -23,16 +23,16 @@ type Arrival struct {
 	_     [2]uint64
 }
 
-// The shim's layout.
+// Arrival has the layout of uam_arrival.
 var _ [unsafe.Sizeof(Arrival{})]byte = [unsafe.Sizeof(C.uam_arrival{})]byte{}
 
-// Payload returns the message's bytes, which lie in C's memory.
+// Payload returns the message's bytes, in C memory.
 func (a *Arrival) Payload() []byte { return unsafe.Slice(a.Data, int(a.Size)) }
 
-// Stage copies a message for Flush to send. It returns false where there is no
-// room until earlier messages are gone. The payload has at most
-// WorkerConfig.MaxPayload bytes and the peer is connected; neither is checked.
-func (w *Worker) Stage(peer uint32, kind Kind, token uint64, payload []byte) bool {
+// Enqueue copies a message that Flush will send. It returns false if there is no free slot
+// until UCX has sent earlier messages. The caller ensures that the payload has at most
+// WorkerConfig.MaxPayload bytes and that the peer is connected.
+func (w *Worker) Enqueue(peer uint32, kind Kind, token uint64, payload []byte) bool {
 	s := w.s
 	pool, number := &w.small, C.uint32_t(0)
 	if len(payload) > w.smallLimit {
@@ -56,23 +56,22 @@ func (w *Worker) Stage(peer uint32, kind Kind, token uint64, payload []byte) boo
 	return true
 }
 
-// Unsent says whether there is something for Flush to do.
+// Unsent reports whether Flush has something to do.
 func (w *Worker) Unsent() bool { return w.s.queued|w.s.pending != 0 }
 
-// Flush sends what was staged. While UCX could not send at once, it lets UCX
+// Flush sends the enqueued messages. If UCX could not send all at once, it also lets UCX
 // progress a few times.
 func (w *Worker) Flush() { ccall.Call(C.uam_flush, unsafe.Pointer(w.c)) }
 
-// Progress gives the arrivals that were taken back to the shim and lets UCX
-// progress: once where something is ready, else until something is, at most
-// WorkerConfig.Bound times.
+// Progress frees the arrivals that were taken and lets UCX progress: once if something is
+// ready, else until something arrives, at most WorkerConfig.Bound times.
 func (w *Worker) Progress() { ccall.Call(C.uam_poll, unsafe.Pointer(w.c)) }
 
-// Ready returns how many arrivals there are to take.
+// Ready returns how many arrivals Take can return.
 func (w *Worker) Ready() int { return int(w.s.arrived - w.s.taken) }
 
-// Take returns the next arrival, of which there is one. It is valid until the
-// next Progress.
+// Take returns the next arrival, which is valid until the next Progress. Ready must be
+// positive.
 func (w *Worker) Take() *Arrival {
 	s := w.s
 	a := (*Arrival)(unsafe.Pointer(&w.ring[s.taken&s.mask]))

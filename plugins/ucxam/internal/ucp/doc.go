@@ -1,13 +1,16 @@
-// Package ucp binds what the transport needs of UCX's libucp: one context for
-// a rank, and workers that exchange active messages.
+// Package ucp binds what the transport needs of UCX's libucp: a context, and workers that
+// exchange active messages.
 //
-// A shim in C does the work. It owns the UCX worker, the receive handlers, the
-// memory of messages and the ring of what has arrived; no address of Go's heap
-// or stack ever stays in C. A message costs no call: [Worker.Stage] copies it
-// into the shim's memory and [Worker.Arrival] reads the ring, both from Go.
-// [Worker.Flush] crosses once to send all that was staged, and [Worker.Progress]
-// once to receive.
+// A shim in C owns the UCX worker, the receive handlers, the memory of messages and the ring
+// of arrivals; C keeps no address of Go's heap or stack. Go accesses that memory without a
+// call: [Worker.Enqueue] copies a message into it, [Worker.Take] reads the ring.
+// [Worker.Flush] calls into C once to send all enqueued messages, and [Worker.Progress] once
+// to receive.
 //
-// Built without the tag ucx, or without cgo, the package is a stub: [Missing]
-// says what to install, and nothing can be opened.
+// The C files, from the bottom up: shim.h is the interface to Go; peers.c has peers and
+// their endpoints; receive.c the handlers and the ring; send.c the queue; worker.c set-up
+// and close; context.c the context and the trial connection; probe.c the floor.
+//
+// Built without the tag ucx, or without cgo, the package is a stub: [Missing] names what to
+// install, and [Open] fails.
 package ucp

@@ -1,7 +1,7 @@
 //go:build ucx && cgo
 
-// The floor: a ping-pong of C loops over the worker's own connection. What it
-// leaves out is the ring, the crossings and all of Go.
+// The floor: a ping-pong of two C loops over the worker's connection, without the ring, the
+// calls from Go into C and Go itself.
 
 #include "shim_internal.h"
 
@@ -20,7 +20,7 @@ static void send_probe(uam_worker *w, uam_peer *p, uint64_t kind, uint64_t token
 {
 	uam_shared *s = &w->shared;
 	if (s->small.left == 0 || p->state != PEER_UP)
-		return; // a peer that takes no part has not read what is there
+		return; // the peer does not take part and has not read earlier pings
 	uint32_t slot = uam_pool_take(&s->small);
 	uam_header *h = (uam_header *)uam_pool_at(&s->small, slot);
 	h->token = token;
@@ -33,22 +33,22 @@ static void send_probe(uam_worker *w, uam_peer *p, uint64_t kind, uint64_t token
 		uam_give_slot(s, slot);
 }
 
-// trip is one ping and its pong; it says whether there was one before the end.
+// trip does one round trip. It returns 0 if there is no pong before end.
 static int trip(uam_worker *w, uam_peer *p, uint64_t token, uint64_t end)
 {
-	w->heard_kind = 0;
+	w->probe_kind = 0;
 	send_probe(w, p, UAM_PING, token);
 	for (uint32_t spins = 1;; spins++) {
 		uam_progress(w);
-		if (w->heard_kind == UAM_PONG && w->heard_token == token)
+		if (w->probe_kind == UAM_PONG && w->probe_token == token)
 			return 1;
 		if ((spins & 255) == 0 && (p->state != PEER_UP || now_ns() > end))
 			return 0;
 	}
 }
 
-// uam_probe_lead makes trips for a slice of time and appends the mean of each
-// batch to trips, in nanoseconds. It returns -1 where the peer is lost.
+// uam_probe_lead does round trips for slice_ns and appends the mean of each batch, in
+// nanoseconds, to trips. It returns -1 if the peer is lost.
 int uam_probe_lead(uam_worker *w, uint32_t peer, uint32_t session, uint64_t slice_ns, double *trips, uint32_t *filled, uint32_t most)
 {
 	uam_peer *p = &w->peers[peer];
@@ -67,15 +67,16 @@ int uam_probe_lead(uam_worker *w, uint32_t peer, uint32_t session, uint64_t slic
 	return p->state == PEER_UP ? 0 : -1;
 }
 
+// uam_probe_end tells the follower that the session has ended.
 void uam_probe_end(uam_worker *w, uint32_t peer, uint32_t session)
 {
 	send_probe(w, &w->peers[peer], UAM_PING_END, (uint64_t)session << 32);
 	uam_progress(w);
 }
 
-// uam_probe_follow answers pings for a slice of time. Those of a session up to
-// done are left over from a probe that failed. It returns 1 when the leader has
-// ended the session that is being answered, and -1 where the peer is lost.
+// uam_probe_follow answers pings for slice_ns. It ignores sessions up to done, which are
+// left over from a failed probe. It returns 1 when the leader has ended the current session,
+// and -1 if the peer is lost.
 int uam_probe_follow(uam_worker *w, uint32_t peer, uint64_t slice_ns, uint32_t done, uint32_t *current)
 {
 	uam_peer *p = &w->peers[peer];
@@ -83,13 +84,13 @@ int uam_probe_follow(uam_worker *w, uint32_t peer, uint64_t slice_ns, uint32_t d
 	int result = 0;
 	w->probing = 1;
 	for (uint32_t spins = 1; result == 0; spins++) {
-		w->heard_kind = 0;
+		w->probe_kind = 0;
 		uam_progress(w);
-		uint32_t session = w->heard_token >> 32;
-		if (w->heard_kind == UAM_PING && w->heard_peer == peer && session > done) {
+		uint32_t session = w->probe_token >> 32;
+		if (w->probe_kind == UAM_PING && w->probe_peer == peer && session > done) {
 			*current = session;
-			send_probe(w, p, UAM_PONG, w->heard_token);
-		} else if (w->heard_kind == UAM_PING_END && session == *current && *current > done) {
+			send_probe(w, p, UAM_PONG, w->probe_token);
+		} else if (w->probe_kind == UAM_PING_END && session == *current && *current > done) {
 			result = 1;
 		} else if (p->state != PEER_UP) {
 			result = -1;

@@ -2,54 +2,14 @@
 
 #include "shim_internal.h"
 
-uam_peer *uam_find(uam_worker *w, uint64_t nonce)
-{
-	uam_peer *p = w->last;
-	if (p != NULL && p->nonce == nonce)
-		return p;
-	uint32_t at = (uint32_t)((nonce * 0x9e3779b97f4a7c15u) >> 32) & w->index_mask;
-	for (; w->index[at] != 0; at = (at + 1) & w->index_mask) {
-		p = &w->peers[w->index[at] - 1];
-		if (p->nonce == nonce)
-			return w->last = p;
-	}
-	return NULL;
-}
-
-// uam_lose marks a peer lost and has the ring tell it, after all else that came
-// from it. The endpoint is closed later, outside of UCX's callbacks.
-void uam_lose(uam_worker *w, uam_peer *p, int64_t why)
-{
-	if (p->state != PEER_UP)
-		return;
-	p->state = PEER_LOST;
-	w->dead = 1;
-	// The ring has an entry for the loss of each peer besides its messages.
-	uam_arrival *a = &w->shared.ring[w->shared.arrived++ & w->shared.mask];
-	a->token = (uint64_t)why;
-	a->data = NULL;
-	a->size = 0;
-	a->peer = p->id;
-	a->kind = UAM_LOST;
-	a->route = HELD_NOTHING;
-}
-
-void uam_on_error(void *arg, ucp_ep_h ep, ucs_status_t status)
-{
-	uam_peer *p = arg;
-	(void)ep;
-	if (!p->worker->closed)
-		uam_lose(p->worker, p, status);
-}
-
-// arena_take returns room for size bytes, or NULL. It is given back in the order
-// of the ring; a->held is where it ends.
+// arena_take returns size bytes of the arena, or NULL. They are freed in ring order;
+// a->held is their end.
 static inline char *arena_take(uam_worker *w, uam_arrival *a, uint64_t size)
 {
 	uint64_t room = (size + 63) & ~(uint64_t)63, mask = w->arena_size - 1;
 	uint64_t begin = w->arena_tail;
 	if ((begin & mask) + room > w->arena_size)
-		begin = (begin | mask) + 1; // a payload does not wrap
+		begin = (begin | mask) + 1; // a payload must not wrap
 	if (begin + room - w->arena_head > w->arena_size)
 		return NULL;
 	w->arena_tail = begin + room;
@@ -58,7 +18,7 @@ static inline char *arena_take(uam_worker *w, uam_arrival *a, uint64_t size)
 	return w->arena + (begin & mask);
 }
 
-// copy_payload keeps a payload that UCX takes back.
+// copy_payload copies a payload whose memory UCX reuses. It returns 0 without memory.
 static inline int copy_payload(uam_worker *w, uam_arrival *a, const void *from, uint64_t size)
 {
 	a->route = HELD_NOTHING;
@@ -78,15 +38,15 @@ static inline int copy_payload(uam_worker *w, uam_arrival *a, const void *from, 
 	return 1;
 }
 
-// honest says whether a call or reply of a peer is to be taken, and cuts off a
+// acceptable reports whether a call or reply of a peer may enter the ring. It cuts off a
 // peer that breaks the protocol.
-static inline int honest(uam_worker *w, uam_peer *p, const uam_header *h, uint64_t size)
+static inline int acceptable(uam_worker *w, uam_peer *p, const uam_header *h, uint64_t size)
 {
 	uam_shared *s = &w->shared;
 	if (__builtin_expect(p->state != PEER_UP || w->closed, 0))
 		return 0;
-	// Entries for losses are spared: what is left is room for every call and
-	// reply that honest peers can have under way.
+	// The ring keeps one entry per peer for its loss. The others hold every call
+	// and reply that correct peers can have in flight.
 	if (__builtin_expect(UAM_KIND(h->origin) - UAM_CALL > UAM_REPLY - UAM_CALL || size > w->config.max_payload ||
 		s->arrived - w->released > s->mask - w->config.peers, 0)) {
 		uam_lose(w, p, UAM_CORRUPT);
@@ -95,12 +55,12 @@ static inline int honest(uam_worker *w, uam_peer *p, const uam_header *h, uint64
 	return 1;
 }
 
-// book returns the entry of the ring for a message, or NULL where there must be
-// none. The caller fills in data and counts it in arrived.
-static inline uam_arrival *book(uam_worker *w, uam_peer *p, const uam_header *h, uint64_t size)
+// next_entry returns the ring's entry for a message, or NULL if the message is not
+// acceptable. The caller fills in data and increments arrived.
+static inline uam_arrival *next_entry(uam_worker *w, uam_peer *p, const uam_header *h, uint64_t size)
 {
 	uam_shared *s = &w->shared;
-	if (!honest(w, p, h, size))
+	if (!acceptable(w, p, h, size))
 		return NULL;
 	uam_arrival *a = &s->ring[s->arrived & s->mask];
 	a->token = h->token;
@@ -110,8 +70,8 @@ static inline uam_arrival *book(uam_worker *w, uam_peer *p, const uam_header *h,
 	return a;
 }
 
-// keep_early copies a message whose sender is not connected yet. Strangers can
-// fill the list; what honest peers can send before Connect fits.
+// keep_early copies a message whose sender is not connected yet. The list has room for all
+// that correct peers can send before Connect; others can only fill it up.
 static void keep_early(uam_worker *w, const uam_header *h, const void *payload, uint64_t size)
 {
 	if (w->early_count == w->early_size || size > w->config.max_payload || w->closed) {
@@ -128,23 +88,23 @@ static void keep_early(uam_worker *w, const uam_header *h, const void *payload, 
 	w->early_count++;
 }
 
-// control takes messages that are no calls or replies. It says whether it did.
+// control handles messages other than calls and replies. It returns 1 if it did.
 static int control(uam_worker *w, const uam_header *h)
 {
 	uint32_t kind = UAM_KIND(h->origin);
-	if (kind < UAM_FAREWELL || kind > UAM_PING_END)
+	if (kind < UAM_CLOSE || kind > UAM_PING_END)
 		return 0;
 	uam_peer *p = uam_find(w, UAM_NONCE(h->origin));
-	if (kind == UAM_FAREWELL && p == NULL)
-		return 0; // kept as an early message
+	if (kind == UAM_CLOSE && p == NULL)
+		return 0; // keep it as an early message
 	if (p == NULL || p->state != PEER_UP || w->closed)
 		return 1;
-	if (kind == UAM_FAREWELL) {
+	if (kind == UAM_CLOSE) {
 		uam_lose(w, p, UAM_CLOSED);
 	} else if (w->probing) {
-		w->heard_token = h->token;
-		w->heard_kind = kind;
-		w->heard_peer = p->id;
+		w->probe_token = h->token;
+		w->probe_kind = kind;
+		w->probe_peer = p->id;
 	}
 	return 1;
 }
@@ -158,12 +118,12 @@ static inline void accept_copy(uam_worker *w, const uam_header *h, const void *p
 		keep_early(w, h, payload, size);
 		return;
 	}
-	uam_arrival *a = book(w, p, h, size);
+	uam_arrival *a = next_entry(w, p, h, size);
 	if (a != NULL && copy_payload(w, a, payload, size))
 		w->shared.arrived++;
 }
 
-// on_small gets messages that are a header alone, which UCX takes back.
+// on_small receives messages that are a header alone. UCX reuses their memory.
 static ucs_status_t on_small(void *arg, const void *header, size_t length, void *data, size_t data_length,
 	const ucp_am_recv_param_t *param)
 {
@@ -173,28 +133,28 @@ static ucs_status_t on_small(void *arg, const void *header, size_t length, void 
 		w->shared.strangers++;
 		return UCS_OK;
 	}
-	uam_header h; // UCX does not align it
+	uam_header h; // UCX does not align its copy
 	memcpy(&h, header, sizeof h);
 	accept_copy(w, &h, (const char *)header + sizeof h, length - sizeof h);
 	return UCS_OK;
 }
 
-// announce notes a message to be fetched outside of the callback.
-static ucs_status_t announce(uam_worker *w, const uam_header *h, void *descriptor, uint64_t size)
+// defer_fetch queues a rendezvous, which must not start in the callback.
+static ucs_status_t defer_fetch(uam_worker *w, const uam_header *h, void *descriptor, uint64_t size)
 {
-	if (w->waiting_count == w->waiting_size || size > w->config.max_payload || w->closed) {
+	if (w->deferred_count == w->deferred_size || size > w->config.max_payload || w->closed) {
 		w->shared.strangers++;
 		return UCS_OK;
 	}
-	fetch *f = &w->waiting[(w->waiting_head + w->waiting_count++) % w->waiting_size];
+	fetch *f = &w->deferred[(w->deferred_head + w->deferred_count++) % w->deferred_size];
 	f->header = *h;
 	f->descriptor = descriptor;
 	f->length = size;
 	return UCS_INPROGRESS;
 }
 
-// on_large gets messages with data behind the header. The data is kept where
-// UCX has it if it can spare the memory, and fetched if it was only announced.
+// on_large receives messages with data after the header. The data stays in UCX's memory if
+// UCX can lend it, else it is copied; a rendezvous is fetched later.
 static ucs_status_t on_large(void *arg, const void *header, size_t header_length, void *data, size_t size,
 	const ucp_am_recv_param_t *param)
 {
@@ -205,17 +165,17 @@ static ucs_status_t on_large(void *arg, const void *header, size_t header_length
 		return UCS_OK;
 	}
 	memcpy(&h, header, sizeof h);
-	int announced = (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0;
+	int rendezvous = (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0;
 	uam_peer *p = uam_find(w, UAM_NONCE(h.origin));
-	if (announced && (p == NULL || honest(w, p, &h, size)))
-		return announce(w, &h, data, size);
-	if (announced)
-		return UCS_OK; // which drops it
+	if (rendezvous && (p == NULL || acceptable(w, p, &h, size)))
+		return defer_fetch(w, &h, data, size);
+	if (rendezvous)
+		return UCS_OK; // drops the message
 	if (!(param->recv_attr & UCP_AM_RECV_ATTR_FLAG_DATA) || UAM_KIND(h.origin) > UAM_REPLY || p == NULL) {
 		accept_copy(w, &h, data, size);
 		return UCS_OK;
 	}
-	uam_arrival *a = book(w, p, &h, size);
+	uam_arrival *a = next_entry(w, p, &h, size);
 	if (a == NULL)
 		return UCS_OK;
 	a->data = data;
@@ -244,6 +204,7 @@ ucs_status_t uam_set_handlers(uam_worker *w)
 	return UCS_OK;
 }
 
+// uam_admit_early delivers the messages that a peer sent before it was connected here.
 void uam_admit_early(uam_worker *w, uam_peer *p)
 {
 	uint32_t left = 0;
@@ -259,73 +220,75 @@ void uam_admit_early(uam_worker *w, uam_peer *p)
 	w->early_count = left;
 }
 
-static void land(uam_worker *w, fetch *f)
+// fetch_done puts a fetched message into the ring.
+static void fetch_done(uam_worker *w, fetch *f)
 {
-	char *payload = uam_pool_at(&w->landing, f->slot);
+	char *payload = uam_pool_at(&w->fetch_pool, f->slot);
 	uam_peer *p = uam_find(w, UAM_NONCE(f->header.origin));
 	uam_arrival *a = NULL;
 	if (p == NULL)
 		keep_early(w, &f->header, payload, f->length);
 	else
-		a = book(w, p, &f->header, f->length);
+		a = next_entry(w, p, &f->header, f->length);
 	if (a == NULL) {
-		uam_pool_give(&w->landing, f->slot);
+		uam_pool_give(&w->fetch_pool, f->slot);
 		return;
 	}
 	a->data = payload;
 	a->held = f;
-	a->route = HELD_LANDING;
+	a->route = HELD_FETCHED;
 	w->shared.arrived++;
 }
 
-static void fetched(void *request, ucs_status_t status, size_t length, void *arg)
+static void fetch_completed(void *request, ucs_status_t status, size_t length, void *arg)
 {
 	fetch *f = arg;
 	uam_worker *w = f->worker;
 	(void)length;
 	if (status == UCS_OK)
-		land(w, f);
+		fetch_done(w, f);
 	else
-		uam_pool_give(&w->landing, f->slot);
+		uam_pool_give(&w->fetch_pool, f->slot);
 	ucp_request_free(request);
 }
 
-// start_fetches has UCX fetch announced messages for which there is room.
+// start_fetches starts rendezvous while there are free slots.
 static void start_fetches(uam_worker *w)
 {
-	while (w->waiting_count > 0 && w->landing.left > 0) {
-		fetch *announced = &w->waiting[w->waiting_head];
-		w->waiting_head = (w->waiting_head + 1) % w->waiting_size;
-		w->waiting_count--;
-		uint32_t slot = uam_pool_take(&w->landing);
+	while (w->deferred_count > 0 && w->fetch_pool.left > 0) {
+		fetch *next = &w->deferred[w->deferred_head];
+		w->deferred_head = (w->deferred_head + 1) % w->deferred_size;
+		w->deferred_count--;
+		uint32_t slot = uam_pool_take(&w->fetch_pool);
 		fetch *f = &w->fetches[slot];
-		*f = *announced;
+		*f = *next;
 		f->worker = w;
 		f->slot = slot;
 		ucp_request_param_t param = {
 			.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_MEMH,
-			.cb.recv_am = fetched,
+			.cb.recv_am = fetch_completed,
 			.user_data = f,
-			.memh = w->landing_memory,
+			.memh = w->fetch_memory,
 		};
 		w->shared.rendezvous++;
-		void *request = ucp_am_recv_data_nbx(w->ucp, f->descriptor, uam_pool_at(&w->landing, slot), f->length, &param);
+		void *request = ucp_am_recv_data_nbx(w->ucp, f->descriptor, uam_pool_at(&w->fetch_pool, slot), f->length, &param);
 		if (request == NULL)
-			land(w, f);
+			fetch_done(w, f);
 		else if (UCS_PTR_IS_ERR(request))
-			uam_pool_give(&w->landing, slot);
+			uam_pool_give(&w->fetch_pool, slot);
 	}
 }
 
-// uam_chores does what must not be done inside a callback of UCX's.
-void uam_chores(uam_worker *w)
+// uam_run_deferred does what must not happen inside a callback of UCX.
+void uam_run_deferred(uam_worker *w)
 {
-	if (w->waiting_count > 0)
+	if (w->deferred_count > 0)
 		start_fetches(w);
-	if (w->dead)
-		uam_bury(w);
+	if (w->any_lost)
+		uam_close_lost(w);
 }
 
+// release frees the memory of arrivals that were taken.
 static void release(uam_worker *w)
 {
 	uam_shared *s = &w->shared;
@@ -341,18 +304,18 @@ static void release(uam_worker *w)
 		case HELD_DESCRIPTOR:
 			ucp_am_data_release(w->ucp, a->held);
 			break;
-		case HELD_LANDING:
-			uam_pool_give(&w->landing, ((fetch *)a->held)->slot);
+		case HELD_FETCHED:
+			uam_pool_give(&w->fetch_pool, ((fetch *)a->held)->slot);
 			break;
 		}
 	}
-	// Empty, it begins where the cache is warm.
+	// Restart an empty arena at its beginning, which is in the cache.
 	if (w->released == s->arrived)
 		w->arena_head = w->arena_tail = 0;
 }
 
-// uam_poll gives back the memory of what was taken, and progresses: once where
-// something has arrived already, else until something does, within its bound.
+// uam_poll frees the memory of arrivals that were taken, and progresses: once if something
+// has arrived already, else until something arrives, at most config.bound times.
 void uam_poll(uam_worker *w)
 {
 	uam_shared *s = &w->shared;
@@ -363,9 +326,10 @@ void uam_poll(uam_worker *w)
 	while (s->arrived == s->taken && --bound > 0);
 }
 
+// uam_arm makes the descriptor signal the next arrival. It returns 0 if there is work now.
 int uam_arm(uam_worker *w)
 {
-	if (w->shared.arrived != w->shared.taken || w->waiting_count > 0 || w->dead)
+	if (w->shared.arrived != w->shared.taken || w->deferred_count > 0 || w->any_lost)
 		return 0;
 	return ucp_worker_arm(w->ucp) == UCS_OK;
 }

@@ -2,10 +2,30 @@
 
 #include "shim_internal.h"
 
-// PENDING_ROUNDS is how often a flush progresses while messages are pending.
+static void send_done(void *request, ucs_status_t status, void *arg)
+{
+	slot_ref *ref = arg;
+	ref->worker->shared.pending--;
+	uam_give_slot(&ref->worker->shared, ref->slot);
+	// On failure UCX also calls the endpoint's error handler.
+	(void)status;
+	ucp_request_free(request);
+}
+
+// uam_set_send_params fills in what all sends of a worker have in common.
+void uam_set_send_params(uam_worker *w)
+{
+	w->small_param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
+	w->small_param.cb.send = send_done;
+	w->large_param = w->small_param;
+	w->large_param.op_attr_mask |= UCP_OP_ATTR_FIELD_MEMH;
+	w->large_param.memh = w->send_memory;
+}
+
+// PENDING_ROUNDS is how often a flush progresses while sends are pending.
 enum { PENDING_ROUNDS = 16 };
 
-// uam_flush sends what is queued. Messages to a lost peer are given up.
+// uam_flush sends the queue. It drops messages to a lost peer.
 void uam_flush(uam_worker *w)
 {
 	uam_shared *s = &w->shared;
@@ -35,13 +55,13 @@ void uam_flush(uam_worker *w)
 			uam_give_slot(s, m->slot);
 			uam_lose(w, p, UCS_PTR_STATUS(request));
 		} else {
-			s->pending++; // until send_done, in a later progress
+			s->pending++; // until send_done
 			s->pended++;
 		}
 	}
 	s->queued = 0;
-	// A connection that is still being made, or a full medium, needs progress;
-	// the next poll may be long in coming.
+	// A connection in set-up or a full medium needs progress, and the next poll may
+	// be far away.
 	for (int round = 0; s->pending > 0 && round < PENDING_ROUNDS; round++)
 		uam_progress(w);
 }

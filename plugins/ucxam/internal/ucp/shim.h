@@ -1,12 +1,11 @@
 //go:build ucx && cgo
 
-// The native half of package ucp. A worker owns its UCX worker, the receive
-// handlers, the memory of messages under way, the queue of what is to be sent
-// and the ring of what has arrived. Go fills the queue and empties the ring
-// without a call, and crosses once to have the queue sent (uam_flush) and once
-// to have the ring filled (uam_poll).
+// The native half of package ucp. A worker owns its UCX worker, the receive handlers, the
+// memory of messages in flight, the queue of messages to send and the ring of arrivals. Go
+// fills the queue and empties the ring without a call into C. It calls uam_flush once to
+// send the queue, and uam_poll once to fill the ring.
 //
-// Nothing here is safe for two threads at once, save what is said to be.
+// One thread at a time may use a worker.
 
 #ifndef UAM_SHIM_H
 #define UAM_SHIM_H
@@ -14,8 +13,8 @@
 #include <stdint.h>
 #include <ucp/api/ucp.h>
 
-// uam_header precedes every payload. origin is the sender's nonce with the kind
-// in its low eight bits.
+// uam_header precedes every payload. origin is the sender's nonce, with the kind in its low
+// eight bits.
 typedef struct {
 	uint64_t token;
 	uint64_t origin;
@@ -24,43 +23,43 @@ typedef struct {
 enum {
 	UAM_CALL = 1,
 	UAM_REPLY,
-	UAM_FAREWELL, // the sender closes
-	UAM_PING,     // of the floor probe; token is session and number
+	UAM_CLOSE, // the sender closes
+	UAM_PING,  // of the floor probe; the token is session and number
 	UAM_PONG,
 	UAM_PING_END,
-	UAM_LOST, // an arrival that no peer sends: the peer is lost, its token says why
+	UAM_LOST, // not a message: the peer is lost, and the token has the reason
 };
 
 #define UAM_KIND(origin) ((uint32_t)((origin) & 0xff))
 #define UAM_NONCE(origin) ((origin) & ~(uint64_t)0xff)
 
-// Tokens of UAM_LOST besides the negative ucs_status_t.
+// Tokens of UAM_LOST, besides the negative values of ucs_status_t.
 enum { UAM_CLOSED = 0, UAM_CORRUPT = 1 };
 
-// uam_send is one message to be sent: its header and payload lie in a slot.
+// uam_send is one message to send. Its header and payload are in a slot.
 typedef struct {
 	uint32_t slot;
 	uint32_t peer;
 	uint64_t size; // of the payload
 } uam_send;
 
-// uam_arrival is one message that has arrived, and how its memory is given back.
+// uam_arrival is one message that has arrived, and how to free its memory.
 typedef struct {
 	uint64_t token;
 	void *data;
 	uint64_t size;
 	uint32_t peer;
 	uint32_t kind;
-	void *held;     // what give_back gives back
-	uint64_t route; // one of HELD_*
+	void *held;     // what release frees
+	uint64_t route; // one of HELD_*: how
 } uam_arrival;
 
-// uam_pool is slots of one size, with the free ones on a stack.
+// uam_pool has slots of one size, and a stack of the free ones.
 typedef struct {
 	char *base;
 	uint64_t stride;
 	uint32_t *free;
-	uint32_t left; // on the stack
+	uint32_t left; // free slots
 	uint32_t count;
 } uam_pool;
 
@@ -69,23 +68,23 @@ typedef struct uam_worker uam_worker;
 
 typedef struct {
 	uint32_t peers;
-	uint32_t window; // calls in flight on one connection, each way
+	uint32_t window; // calls in flight per connection and direction
 	uint64_t max_payload;
-	uint64_t small; // payloads up to this have slots of their own size
-	uint64_t eager; // payloads up to this travel as a header alone
-	uint64_t large_bytes; // at most, for the slots of larger ones, each way
-	uint32_t bound;       // progresses in one poll
+	uint64_t small; // payloads up to this size use small slots
+	uint64_t eager; // payloads up to this size are sent as a header alone
+	uint64_t large_bytes; // limit for the memory of large slots, per direction
+	uint32_t bound;       // limit of UCX progress calls in one poll
 	int wakeup;
 	int peer_errors; // UCP_ERR_HANDLING_MODE_PEER
 } uam_config;
 
 // uam_shared is the part of a worker that Go reads and writes.
 typedef struct {
-	uint32_t queued;     // entries of sends
+	uint32_t queued;     // entries in sends
 	uint32_t pending;    // sends that UCX has not completed
-	uint64_t arrived;    // arrivals put into the ring so far; C's
-	uint64_t taken;      // of them handed out; Go's
-	uam_pool small, large; // of messages to be sent
+	uint64_t arrived;    // arrivals so far; written by C
+	uint64_t taken;      // arrivals handed out; written by Go
+	uam_pool small, large; // memory of messages to send
 	uam_send *sends;
 	uam_arrival *ring;
 	uint64_t mask; // of the ring
@@ -94,12 +93,12 @@ typedef struct {
 	uint64_t sent, received, pended, rendezvous, copied, kept, strangers;
 } uam_shared;
 
-// Control. Strings returned are static or freed by the caller where it says so.
+// Control.
 ucs_status_t uam_open(const char *const *settings, int wakeup, int shared, uam_context **out, int *bad);
 void uam_close_context(uam_context *c);
 char *uam_context_info(uam_context *c);             // freed by the caller
 char *uam_known_variables(void);                    // freed by the caller
-ucs_status_t uam_rehearse(uam_context *c, int peer_errors, char **info); // *info is freed by the caller
+ucs_status_t uam_trial_connect(uam_context *c, int peer_errors, char **info); // *info is freed by the caller
 
 ucs_status_t uam_worker_open(uam_context *c, const uam_config *cfg, uint64_t nonce, uam_worker **out);
 uam_shared *uam_worker_shared(uam_worker *w);
@@ -108,14 +107,14 @@ uint64_t uam_worker_eager(uam_worker *w);
 int uam_worker_descriptor(uam_worker *w); // -1 without wake-up
 ucs_status_t uam_connect(uam_worker *w, uint32_t peer, uint64_t nonce, const void *address, char **info);
 void uam_cut(uam_worker *w, uint32_t peer);
-void uam_farewell(uam_worker *w);                  // begins to close
-uint32_t uam_drain(uam_worker *w, uint32_t rounds); // what is still closing
+void uam_begin_close(uam_worker *w);
+uint32_t uam_drain(uam_worker *w, uint32_t rounds); // returns what is still closing
 void uam_worker_close(uam_worker *w);
 
 // Data path.
 void uam_flush(uam_worker *w);
 void uam_poll(uam_worker *w);
-int uam_arm(uam_worker *w); // 0 where there is something to poll
+int uam_arm(uam_worker *w); // 0 if there is something to poll
 
 // The floor. Each call runs for a slice of time.
 int uam_probe_lead(uam_worker *w, uint32_t peer, uint32_t session, uint64_t slice_ns, double *trips, uint32_t *filled, uint32_t most);

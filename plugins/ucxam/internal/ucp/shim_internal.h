@@ -1,6 +1,7 @@
 //go:build ucx && cgo
 
-// What the files of the native half share.
+// Declarations that the C files share. Each file calls only those before it: peers.c,
+// receive.c, send.c, worker.c, and context.c and probe.c on top.
 
 #ifndef UAM_INTERNAL_H
 #define UAM_INTERNAL_H
@@ -10,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { AM_SMALL = 1, AM_LARGE = 2 }; // handlers: a header alone, and data
+enum { AM_SMALL = 1, AM_LARGE = 2 }; // IDs of the handlers: a header alone, and with data
 
 struct uam_context {
 	ucp_context_h ucp;
@@ -21,19 +22,19 @@ typedef enum { PEER_NONE, PEER_UP, PEER_LOST } peer_state;
 typedef struct {
 	uam_worker *worker;
 	ucp_ep_h ep; // NULL once it is closed
-	void *close_request; // while it is being closed
+	void *close_request; // while it is closing
 	uint64_t nonce;
 	peer_state state;
 	uint32_t id;
 } uam_peer;
 
-// slot_ref is what UCX gives back when a send completes.
+// slot_ref is the user data of a send.
 typedef struct {
 	uam_worker *worker;
 	uint32_t slot;
 } slot_ref;
 
-// early is a message of a sender that is not connected yet.
+// early_message is a message of a sender that is not connected yet.
 typedef struct {
 	uam_header header;
 	uint64_t size;
@@ -50,70 +51,88 @@ typedef struct {
 } fetch;
 
 // Where an arrival's payload lies.
-enum { HELD_NOTHING, HELD_ARENA, HELD_HEAP, HELD_DESCRIPTOR, HELD_LANDING };
+enum { HELD_NOTHING, HELD_ARENA, HELD_HEAP, HELD_DESCRIPTOR, HELD_FETCHED };
 
 struct uam_worker {
-	uam_shared shared; // first: Go knows its place
+	uam_shared shared; // Go gets a pointer to it
 
 	ucp_worker_h ucp;
 	uam_context *context;
 	uam_config config;
-	uint64_t released; // arrivals whose memory is given back
+	uint64_t released; // arrivals whose memory is free again
 
 	ucp_request_param_t small_param, large_param;
 	uam_peer *peers;
-	uam_peer *last; // found by the last find
-	uint32_t *index; // nonce to peer+1, open addressing
+	uam_peer *last; // result of the last search
+	uint32_t *index; // hash table from nonce to peer number + 1, open addressing
 	uint32_t index_mask;
 
-	// Payloads that had to be copied, in the order of the ring.
+	// Payloads that had to be copied, in ring order.
 	char *arena;
 	uint64_t arena_size, arena_head, arena_tail;
 
-	uam_pool landing; // of rendezvous
-	ucp_mem_h send_memory, landing_memory;
-	char *memory, *landing_base;
-	size_t memory_size, landing_size;
+	uam_pool fetch_pool; // targets of rendezvous
+	ucp_mem_h send_memory, fetch_memory;
+	char *memory, *fetch_base;
+	size_t memory_size, fetch_size;
 	slot_ref *refs;
-	fetch *fetches;        // by landing slot
-	fetch *waiting;        // announced and without a slot, a circle
-	uint32_t waiting_head, waiting_count, waiting_size;
+	fetch *fetches;  // by slot of fetch_pool
+	fetch *deferred; // rendezvous that are not started yet, circular
+	uint32_t deferred_head, deferred_count, deferred_size;
 
 	early_message *early;
 	uint32_t early_count, early_size;
 
-	uint32_t dead; // peers whose endpoint is to be closed
-	uint32_t closing; // endpoints being closed
+	uint32_t any_lost; // 1 if the endpoint of a lost peer must be closed
+	uint32_t closing;  // endpoints being closed
 	int closed, destroyed;
 
 	// The floor probe.
 	int probing;
-	uint32_t heard_kind, heard_peer; // of the last probe message; kind 0 is none
-	uint64_t heard_token;
+	uint32_t probe_kind, probe_peer; // of the last probe message; kind 0 means none
+	uint64_t probe_token;
 	uint32_t probe_number;
 };
 
-void uam_bury(uam_worker *w);
-uam_peer *uam_find(uam_worker *w, uint64_t nonce);
+// peers.c
+uam_peer *uam_find_indexed(uam_worker *w, uint64_t nonce);
 void uam_lose(uam_worker *w, uam_peer *p, int64_t why);
-void uam_chores(uam_worker *w);
+void uam_on_error(void *arg, ucp_ep_h ep, ucs_status_t status);
+char *uam_endpoint_info(ucp_ep_h ep);
+ucs_status_t uam_create_endpoint(ucp_worker_h w, const void *address, int peer_errors,
+	ucp_err_handler_cb_t on_error, void *arg, ucp_ep_h *ep);
+void uam_close_endpoint(uam_worker *w, uam_peer *p, int force);
+void uam_close_lost(uam_worker *w);
+
+// receive.c
 ucs_status_t uam_set_handlers(uam_worker *w);
 void uam_admit_early(uam_worker *w, uam_peer *p);
-void uam_on_error(void *arg, ucp_ep_h ep, ucs_status_t status);
+void uam_run_deferred(uam_worker *w);
+
+// send.c
+void uam_set_send_params(uam_worker *w);
 void uam_send_control(uam_worker *w, uam_peer *p, uint64_t kind, uint64_t token);
 
+// uam_find returns the peer with this nonce, or NULL.
+static inline uam_peer *uam_find(uam_worker *w, uint64_t nonce)
+{
+	uam_peer *p = w->last;
+	return p != NULL && p->nonce == nonce ? p : uam_find_indexed(w, nonce);
+}
+
+// uam_progress lets UCX progress, then does what its callbacks must not do.
 static inline void uam_progress(uam_worker *w)
 {
 	ucp_worker_progress(w->ucp);
-	if (__builtin_expect(w->waiting_count | w->dead, 0))
-		uam_chores(w);
+	if (__builtin_expect(w->deferred_count | w->any_lost, 0))
+		uam_run_deferred(w);
 }
 
 static inline uint32_t uam_pool_take(uam_pool *p) { return p->free[--p->left]; }
 static inline void uam_pool_give(uam_pool *p, uint32_t slot) { p->free[p->left++] = slot; }
 static inline char *uam_pool_at(uam_pool *p, uint32_t slot) { return p->base + slot * p->stride; }
 
-// The slots of both pools of a worker have one numbering, the large ones last.
+// uam_give_slot frees a send slot. Slots of both pools are numbered together, small first.
 static inline void uam_give_slot(uam_shared *s, uint32_t slot)
 {
 	if (slot < s->small.count)

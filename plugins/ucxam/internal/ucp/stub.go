@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// Missing says what a build with UCX needs.
+// Missing names what a build with UCX needs.
 const Missing = "built without UCX: install libucx-dev, pkg-config and gcc (Debian's names), then make build"
 
 var errMissing = errors.New(Missing)
 
-// The functions below have the signatures of the real ones, which say what they
-// are for, and do nothing: no Context or Worker can be had.
+// The declarations below have the signatures of the real ones and do nothing, because Open
+// returns no Context.
 
 //revive:disable:exported
 
@@ -28,7 +28,7 @@ type Context struct{}
 func Open(_, _ []Setting, _, _ bool) (*Context, error) { return nil, errMissing }
 func (c *Context) Close()                              {}
 func (c *Context) Info() string                        { return "" }
-func (c *Context) Rehearse(bool) (string, error)       { return "", errMissing }
+func (c *Context) TrialConnect(bool) (string, error)   { return "", errMissing }
 func (c *Context) NewWorker(WorkerConfig, uint64) (*Worker, error) {
 	return nil, errMissing
 }
@@ -48,12 +48,12 @@ func (w *Worker) Eager() int                                  { return 0 }
 func (w *Worker) Descriptor() int                             { return -1 }
 func (w *Worker) Connect(int, uint64, []byte) (string, error) { return "", errMissing }
 func (w *Worker) Cut(int)                                     {}
-func (w *Worker) Farewell()                                   {}
+func (w *Worker) BeginClose()                                 {}
 func (w *Worker) Drain(int) int                               { return 0 }
 func (w *Worker) Destroy()                                    {}
 func (w *Worker) Arm() bool                                   { return false }
 func (w *Worker) Counts() Counts                              { return Counts{} }
-func (w *Worker) Stage(uint32, Kind, uint64, []byte) bool     { return false }
+func (w *Worker) Enqueue(uint32, Kind, uint64, []byte) bool   { return false }
 func (w *Worker) Unsent() bool                                { return false }
 func (w *Worker) Flush()                                      {}
 func (w *Worker) Progress()                                   {}

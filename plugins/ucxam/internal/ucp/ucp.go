@@ -2,49 +2,49 @@ package ucp
 
 import "fmt"
 
-// Kind says what a message is.
+// Kind is the kind of a message.
 type Kind uint32
 
-// The kinds of arrivals. The values are the shim's.
+// The kinds of arrivals, with the values of the shim.
 const (
 	Call  Kind = 1
 	Reply Kind = 2
-	Lost  Kind = 7 // the peer is lost, and the arrival's token is a Reason
+	Lost  Kind = 7 // the peer is lost; the token is a Reason
 )
 
-// Reason is why a peer was lost: Closed, Corrupt or a negative status of UCX's.
+// Reason is why a peer was lost: Closed, Corrupt or a negative status of UCX.
 type Reason int64
 
-// The reasons that are not UCX's.
+// The reasons that are not statuses of UCX.
 const (
 	Closed  Reason = 0
 	Corrupt Reason = 1
 )
 
-// HeaderSize is what the shim puts before each payload, in bytes.
+// HeaderSize is the size in bytes of the header before each payload.
 const HeaderSize = 16
 
 // NonceMask has the bits that a worker's nonce may use.
 const NonceMask = ^uint64(0xff)
 
-// Status is an error of UCX's.
+// Status is an error of UCX.
 type Status struct {
 	Code int
-	Text string // UCX's own words
+	Text string // UCX's message
 }
 
 func (s *Status) Error() string { return fmt.Sprintf("%s (UCX status %d)", s.Text, s.Code) }
 
-// The statuses that callers tell apart; values are ucs_status_t's.
+// The statuses that callers distinguish, with the values of ucs_status_t.
 const (
 	StatusUnreachable = -6
 	StatusNoDevice    = -14
 )
 
-// Setting is a variable of UCX's, without its prefix UCX_.
+// Setting is a variable of UCX, without its prefix UCX_.
 type Setting struct{ Name, Value string }
 
-// SettingError is a setting that UCX refused.
+// SettingError reports a setting that UCX refused.
 type SettingError struct {
 	Setting Setting
 	Err     error
@@ -59,16 +59,16 @@ func (e *SettingError) Unwrap() error { return e.Err }
 // WorkerConfig sizes a worker. All counts are upper bounds.
 type WorkerConfig struct {
 	Peers      int
-	Window     int  // calls in flight on one connection, each way
+	Window     int  // calls in flight per connection and direction
 	MaxPayload int  // bytes
-	Small      int  // bytes of payloads that have slots of their own size
-	Eager      int  // bytes of payloads that travel as a header alone
-	LargeBytes int  // bytes for slots of larger payloads, each way
-	Bound      int  // progresses of UCX in one Progress, at most
+	Small      int  // bytes of the largest payload in a small slot
+	Eager      int  // bytes of the largest payload that is sent as a header alone
+	LargeBytes int  // bytes for the slots of larger payloads, per direction
+	Bound      int  // UCX progress calls in one Progress
 	PeerErrors bool // UCP_ERR_HANDLING_MODE_PEER
 }
 
-// Counts are what a worker has counted since it was made.
+// Counts are the counters of a worker since it was made.
 type Counts struct {
 	Sent, Received, Pended, Rendezvous, Copied, Kept, Strangers uint64
 }

@@ -21,8 +21,8 @@ static ucs_status_t make_pool(uam_pool *p, uint64_t payload, uint32_t count)
 	p->free = malloc(count * sizeof *p->free + 1);
 	if (p->free == NULL)
 		return UCS_ERR_NO_MEMORY;
-	// The slot that was used last is taken first, so that a quiet worker
-	// touches few of them.
+	// A stack: a worker with few messages in flight uses few slots, which stay in
+	// the cache.
 	for (uint32_t i = 0; i < count; i++)
 		p->free[i] = count - 1 - i;
 	return UCS_OK;
@@ -56,8 +56,8 @@ static void unmap_memory(uam_worker *w, char *base, size_t size, ucp_mem_h handl
 	munmap(base, size);
 }
 
-// larges is how many slots there are for large messages.
-static uint32_t larges(const uam_config *cfg, uint64_t stride)
+// large_count returns the number of slots for large messages.
+static uint32_t large_count(const uam_config *cfg, uint64_t stride)
 {
 	if (cfg->max_payload <= cfg->eager && cfg->max_payload <= cfg->small)
 		return 0;
@@ -73,27 +73,27 @@ static ucs_status_t make_memory(uam_worker *w)
 	uam_shared *s = &w->shared;
 	uint64_t small = cfg->small < cfg->max_payload ? cfg->small : cfg->max_payload;
 	uint64_t messages = (uint64_t)cfg->peers * cfg->window * 2 + 64;
-	uint32_t smalls = messages < 65536 ? messages : 65536;
+	uint32_t small_count = messages < 65536 ? messages : 65536;
 	uint64_t stride = round_up(sizeof(uam_header) + cfg->max_payload, 64);
-	uint32_t large = cfg->max_payload > cfg->small ? larges(cfg, stride) : 0;
+	uint32_t large = cfg->max_payload > cfg->small ? large_count(cfg, stride) : 0;
 	ucs_status_t status;
-	if ((status = make_pool(&s->small, small, smalls)) != UCS_OK ||
+	if ((status = make_pool(&s->small, small, small_count)) != UCS_OK ||
 	    (status = make_pool(&s->large, cfg->max_payload, large)) != UCS_OK ||
-	    (status = make_pool(&w->landing, cfg->max_payload, larges(cfg, stride))) != UCS_OK)
+	    (status = make_pool(&w->fetch_pool, cfg->max_payload, large_count(cfg, stride))) != UCS_OK)
 		return status;
 
-	w->memory_size = smalls * s->small.stride + large * s->large.stride;
+	w->memory_size = small_count * s->small.stride + large * s->large.stride;
 	status = map_memory(w, w->memory_size, &w->memory, &w->send_memory);
 	if (status != UCS_OK)
 		return status;
 	s->small.base = w->memory;
-	s->large.base = w->memory + smalls * s->small.stride;
-	w->landing_size = w->landing.count * w->landing.stride;
-	if (w->landing_size != 0) {
-		status = map_memory(w, w->landing_size, &w->landing_base, &w->landing_memory);
+	s->large.base = w->memory + small_count * s->small.stride;
+	w->fetch_size = w->fetch_pool.count * w->fetch_pool.stride;
+	if (w->fetch_size != 0) {
+		status = map_memory(w, w->fetch_size, &w->fetch_base, &w->fetch_memory);
 		if (status != UCS_OK)
 			return status;
-		w->landing.base = w->landing_base;
+		w->fetch_pool.base = w->fetch_base;
 	}
 	uint64_t entries = power_of_two(messages + cfg->peers);
 	s->mask = entries - 1;
@@ -102,42 +102,23 @@ static ucs_status_t make_memory(uam_worker *w)
 		w->arena_size = 4 << 20;
 	if (w->arena_size < 256 << 10)
 		w->arena_size = 256 << 10;
-	w->waiting_size = messages;
+	w->deferred_size = messages;
 	w->early_size = messages;
 	w->index_mask = power_of_two(2 * (uint64_t)cfg->peers + 2) - 1;
-	s->sends = calloc(smalls + large, sizeof *s->sends);
-	w->refs = calloc(smalls + large, sizeof *w->refs);
+	s->sends = calloc(small_count + large, sizeof *s->sends);
+	w->refs = calloc(small_count + large, sizeof *w->refs);
 	s->ring = calloc(entries, sizeof *s->ring);
 	w->arena = malloc(w->arena_size);
-	w->fetches = calloc(w->landing.count + 1, sizeof *w->fetches);
-	w->waiting = calloc(w->waiting_size, sizeof *w->waiting);
+	w->fetches = calloc(w->fetch_pool.count + 1, sizeof *w->fetches);
+	w->deferred = calloc(w->deferred_size, sizeof *w->deferred);
 	w->early = calloc(w->early_size, sizeof *w->early);
 	w->index = calloc(w->index_mask + 1, sizeof *w->index);
 	w->peers = calloc(cfg->peers, sizeof *w->peers);
-	if (!s->sends || !w->refs || !s->ring || !w->arena || !w->fetches || !w->waiting || !w->early || !w->index || !w->peers)
+	if (!s->sends || !w->refs || !s->ring || !w->arena || !w->fetches || !w->deferred || !w->early || !w->index || !w->peers)
 		return UCS_ERR_NO_MEMORY;
-	for (uint32_t slot = 0; slot < smalls + large; slot++)
+	for (uint32_t slot = 0; slot < small_count + large; slot++)
 		w->refs[slot] = (slot_ref){ w, slot };
 	return UCS_OK;
-}
-
-static void send_done(void *request, ucs_status_t status, void *arg)
-{
-	slot_ref *ref = arg;
-	ref->worker->shared.pending--;
-	uam_give_slot(&ref->worker->shared, ref->slot);
-	// What a failure means, the endpoint's error handler hears.
-	(void)status;
-	ucp_request_free(request);
-}
-
-static void make_params(uam_worker *w)
-{
-	w->small_param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
-	w->small_param.cb.send = send_done;
-	w->large_param = w->small_param;
-	w->large_param.op_attr_mask |= UCP_OP_ATTR_FIELD_MEMH;
-	w->large_param.memh = w->send_memory;
 }
 
 ucs_status_t uam_worker_open(uam_context *c, const uam_config *cfg, uint64_t nonce, uam_worker **out)
@@ -148,7 +129,7 @@ ucs_status_t uam_worker_open(uam_context *c, const uam_config *cfg, uint64_t non
 	w->context = c;
 	w->config = *cfg;
 	w->shared.nonce = nonce;
-	// A worker may go from one thread to another, and is used by one at a time.
+	// One thread at a time uses a worker, but not always the same one.
 	ucp_worker_params_t params = {
 		.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
 		.thread_mode = UCS_THREAD_MODE_SERIALIZED,
@@ -164,7 +145,7 @@ ucs_status_t uam_worker_open(uam_context *c, const uam_config *cfg, uint64_t non
 		if (w->config.eager > most)
 			w->config.eager = most;
 		if ((status = make_memory(w)) == UCS_OK) {
-			make_params(w);
+			uam_set_send_params(w);
 			status = uam_set_handlers(w);
 		}
 	}
@@ -188,7 +169,7 @@ int uam_worker_descriptor(uam_worker *w)
 	return descriptor;
 }
 
-// uam_worker_address returns a copy, which the caller frees.
+// uam_worker_address returns a copy that the caller frees.
 ucs_status_t uam_worker_address(uam_worker *w, void **address, size_t *length)
 {
 	ucp_address_t *own;
@@ -202,62 +183,50 @@ ucs_status_t uam_worker_address(uam_worker *w, void **address, size_t *length)
 	return *address == NULL ? UCS_ERR_NO_MEMORY : UCS_OK;
 }
 
-static void endpoint_closed(void *request, ucs_status_t status, void *arg)
+enum { QUIET_ROUNDS = 100 };
+
+// uam_connect connects a peer. *info is UCX's description of the connection; the caller
+// frees it.
+ucs_status_t uam_connect(uam_worker *w, uint32_t id, uint64_t nonce, const void *address, char **info)
 {
-	(void)status;
-	uam_peer *p = arg;
-	p->worker->closing--;
-	p->close_request = NULL;
-	if (!p->worker->destroyed)
-		ucp_request_free(request);
+	uam_peer *p = &w->peers[id];
+	p->worker = w;
+	p->nonce = nonce;
+	p->id = id;
+	ucs_status_t status = uam_create_endpoint(w->ucp, address, w->config.peer_errors, uam_on_error, p, &p->ep);
+	if (status != UCS_OK)
+		return status;
+	*info = uam_endpoint_info(p->ep);
+	p->state = PEER_UP;
+	uint32_t at = (uint32_t)((nonce * 0x9e3779b97f4a7c15u) >> 32) & w->index_mask;
+	while (w->index[at] != 0)
+		at = (at + 1) & w->index_mask;
+	w->index[at] = id + 1;
+	uam_admit_early(w, p);
+	// Run UCX's handshake as far as it goes without the peer.
+	for (int quiet = 0; quiet < QUIET_ROUNDS; quiet++)
+		if (ucp_worker_progress(w->ucp) != 0)
+			quiet = 0;
+	return UCS_OK;
 }
 
-static void close_endpoint(uam_worker *w, uam_peer *p, int force)
-{
-	if (p->ep == NULL)
-		return;
-	ucp_request_param_t param = {
-		.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS,
-		.flags = force && w->config.peer_errors ? UCP_EP_CLOSE_FLAG_FORCE : 0,
-		.cb.send = endpoint_closed,
-		.user_data = p,
-	};
-	ucp_ep_h ep = p->ep;
-	p->ep = NULL;
-	w->closing++;
-	void *request = ucp_ep_close_nbx(ep, &param);
-	if (UCS_PTR_IS_PTR(request))
-		p->close_request = request;
-	else
-		w->closing--;
-}
-
-// uam_bury closes the endpoints of lost peers, for which nothing is flushed.
-void uam_bury(uam_worker *w)
-{
-	w->dead = 0;
-	for (uint32_t i = 0; i < w->config.peers; i++)
-		if (w->peers[i].state == PEER_LOST)
-			close_endpoint(w, &w->peers[i], 1);
-}
-
-// uam_cut ends the connection to a peer that broke the protocol.
+// uam_cut ends the connection to a peer that breaks the protocol.
 void uam_cut(uam_worker *w, uint32_t id) { uam_lose(w, &w->peers[id], UAM_CLOSED); }
 
-// uam_farewell tells all peers that the worker closes, and closes the
-// endpoints behind what was sent before.
-void uam_farewell(uam_worker *w)
+// uam_begin_close tells all peers that the worker closes, and closes their endpoints once
+// earlier messages are flushed.
+void uam_begin_close(uam_worker *w)
 {
 	w->closed = 1;
 	for (uint32_t i = 0; i < w->config.peers; i++) {
 		uam_peer *p = &w->peers[i];
 		if (p->state != PEER_UP)
 			continue;
-		uam_send_control(w, p, UAM_FAREWELL, 0);
+		uam_send_control(w, p, UAM_CLOSE, 0);
 		p->state = PEER_LOST;
-		close_endpoint(w, p, 0);
+		uam_close_endpoint(w, p, 0);
 	}
-	uam_bury(w);
+	uam_close_lost(w);
 }
 
 uint32_t uam_drain(uam_worker *w, uint32_t rounds)
@@ -277,33 +246,33 @@ void uam_worker_close(uam_worker *w)
 		else if (a->route == HELD_HEAP)
 			free(a->held);
 	}
-	for (; w->waiting_count > 0; w->waiting_count--) {
-		ucp_am_data_release(w->ucp, w->waiting[w->waiting_head].descriptor);
-		w->waiting_head = (w->waiting_head + 1) % w->waiting_size;
+	for (; w->deferred_count > 0; w->deferred_count--) {
+		ucp_am_data_release(w->ucp, w->deferred[w->deferred_head].descriptor);
+		w->deferred_head = (w->deferred_head + 1) % w->deferred_size;
 	}
 	for (uint32_t i = 0; w->peers && i < w->config.peers; i++)
-		close_endpoint(w, &w->peers[i], 1);
+		uam_close_endpoint(w, &w->peers[i], 1);
 	uam_drain(w, 1000);
-	// What cannot be flushed is given up. UCX insists that its requests are
-	// freed before it ends them itself.
+	// Drop what cannot be flushed. UCX requires that requests are freed before the
+	// worker is destroyed.
 	w->destroyed = 1;
 	for (uint32_t i = 0; w->peers && i < w->config.peers; i++)
 		if (w->peers[i].close_request != NULL)
 			ucp_request_free(w->peers[i].close_request);
 	ucp_worker_destroy(w->ucp);
 	unmap_memory(w, w->memory, w->memory_size, w->send_memory);
-	unmap_memory(w, w->landing_base, w->landing_size, w->landing_memory);
+	unmap_memory(w, w->fetch_base, w->fetch_size, w->fetch_memory);
 	for (uint32_t i = 0; i < w->early_count; i++)
 		free(w->early[i].data);
 	free(w->shared.small.free);
 	free(w->shared.large.free);
-	free(w->landing.free);
+	free(w->fetch_pool.free);
 	free(w->shared.sends);
 	free(w->refs);
 	free(w->shared.ring);
 	free(w->arena);
 	free(w->fetches);
-	free(w->waiting);
+	free(w->deferred);
 	free(w->early);
 	free(w->index);
 	free(w->peers);

@@ -17,7 +17,7 @@ import (
 	"unsafe"
 )
 
-// Worker exchanges messages with its peers. It belongs to one thread at a time.
+// Worker exchanges messages with its peers. One thread at a time may use it.
 type Worker struct {
 	c *C.uam_worker
 	s *C.uam_shared
@@ -33,15 +33,15 @@ type Worker struct {
 	eager   int
 }
 
-// slots is one of the shim's pools.
+// slots is a view of one of the shim's pools.
 type slots struct {
 	pool *C.uam_pool
 	free []C.uint32_t
 	base unsafe.Pointer
 }
 
-// NewWorker makes a worker. nonce tells it from all others; it has no bits
-// outside of NonceMask.
+// NewWorker returns a worker. nonce identifies it to its peers and has no bits outside
+// NonceMask.
 func (c *Context) NewWorker(cfg WorkerConfig, nonce uint64) (*Worker, error) {
 	native := C.uam_config{
 		peers: C.uint32_t(cfg.Peers), window: C.uint32_t(cfg.Window),
@@ -79,21 +79,20 @@ func viewOf(p *C.uam_pool) slots {
 // Address returns UCX's address of the worker.
 func (w *Worker) Address() []byte { return w.address }
 
-// Eager returns the largest payload in bytes that travels as a header alone.
+// Eager returns the largest payload in bytes that is sent as a header alone.
 func (w *Worker) Eager() int { return w.eager }
 
-// Descriptor returns the descriptor that becomes readable when an armed worker
-// has something to do, or -1 without wake-up.
+// Descriptor returns the descriptor that becomes readable when an armed worker has work, or
+// -1 without wake-up.
 func (w *Worker) Descriptor() int { return int(C.uam_worker_descriptor(w.c)) }
 
-// Connect makes the worker with this address and nonce known under a number
-// below WorkerConfig.Peers that is free. It returns UCX's description of the
-// connection.
+// Connect connects the worker with this address and nonce under a free number below
+// WorkerConfig.Peers. It returns UCX's description of the connection.
 func (w *Worker) Connect(peer int, nonce uint64, address []byte) (info string, err error) {
 	if len(address) == 0 {
-		return "", errors.New("an empty address")
+		return "", errors.New("the address is empty")
 	}
-	// UCX reads past the end of an address that is cut short.
+	// UCX reads past the end of a truncated address.
 	native := C.CBytes(append(slices.Clone(address), make([]byte, 64)...))
 	defer C.free(native)
 	var text *C.char
@@ -101,23 +100,22 @@ func (w *Worker) Connect(peer int, nonce uint64, address []byte) (info string, e
 	return takeString(text), err
 }
 
-// Cut ends the connection to a peer; its loss is told as an arrival.
+// Cut ends the connection to a peer. An arrival of kind Lost follows.
 func (w *Worker) Cut(peer int) { C.uam_cut(w.c, C.uint32_t(peer)) }
 
-// Farewell tells all peers that this worker closes. Nothing is sent or received
-// any more but what is under way, which Drain sees to.
-func (w *Worker) Farewell() { C.uam_farewell(w.c) }
+// BeginClose tells all peers that this worker closes. Only Drain may be called afterwards; it
+// sends what is still pending.
+func (w *Worker) BeginClose() { C.uam_begin_close(w.c) }
 
-// Drain progresses up to rounds times and returns how many connections and
-// messages are not done with.
+// Drain progresses up to rounds times and returns how many connections and messages are still
+// pending.
 func (w *Worker) Drain(rounds int) int { return int(C.uam_drain(w.c, C.uint32_t(rounds))) }
 
-// Destroy gives up all that the worker has, payloads included. It waits for
-// nobody.
+// Destroy frees all memory of the worker, including payloads, without waiting for peers.
 func (w *Worker) Destroy() { C.uam_worker_close(w.c) }
 
-// Arm makes the descriptor tell of what arrives from now on. It says false
-// where there is something to do already.
+// Arm makes the descriptor readable with the next arrival. It returns false if there is work
+// already.
 func (w *Worker) Arm() bool { return C.uam_arm(w.c) != 0 }
 
 // Counts returns the counters.
@@ -129,26 +127,26 @@ func (w *Worker) Counts() Counts {
 	}
 }
 
-// slice is how long a probe stays in C before it looks at its context.
+// slice is how long a probe stays in C before it checks its context.
 const slice = time.Millisecond
 
-// mostTrips bounds the batches of round trips that a probe records.
-const mostTrips = 1 << 16
+// maxTrips is the most batches of round trips that a probe records.
+const maxTrips = 1 << 16
 
-// Lead measures round trips to a peer that follows, for about d after the first
-// one, and returns the mean of each batch in nanoseconds, ascending, and how
-// many trips a batch has. session is larger than that of any earlier probe.
+// Lead measures round trips to a peer that follows, for about d after the first one. It
+// returns the mean of each batch in nanoseconds, and the size of a batch. session must be
+// larger than that of any earlier probe.
 func (w *Worker) Lead(ctx context.Context, peer int, session uint32, d time.Duration) ([]float64, int, error) {
 	const batch = 16
-	trips := make([]float64, mostTrips)
+	trips := make([]float64, maxTrips)
 	var filled C.uint32_t
 	var begin time.Time
-	for filled == 0 || filled < mostTrips && time.Since(begin) < d {
+	for filled == 0 || filled < maxTrips && time.Since(begin) < d {
 		if ctx.Err() != nil {
 			return nil, 0, context.Cause(ctx)
 		}
 		lost := C.uam_probe_lead(w.c, C.uint32_t(peer), C.uint32_t(session), C.uint64_t(min(slice, max(d, time.Microsecond))),
-			(*C.double)(&trips[0]), &filled, mostTrips)
+			(*C.double)(&trips[0]), &filled, maxTrips)
 		if lost != 0 {
 			return nil, 0, errors.New("the peer was lost")
 		}
@@ -157,13 +155,11 @@ func (w *Worker) Lead(ctx context.Context, peer int, session uint32, d time.Dura
 		}
 	}
 	C.uam_probe_end(w.c, C.uint32_t(peer), C.uint32_t(session))
-	trips = trips[:filled]
-	slices.Sort(trips)
-	return trips, batch, nil
+	return trips[:filled], batch, nil
 }
 
-// Follow answers the round trips of a leader until it ends, and returns its
-// session. Sessions up to done are over.
+// Follow answers the pings of a leader until the leader ends its session, and returns that
+// session. It ignores sessions up to done.
 func (w *Worker) Follow(ctx context.Context, peer int, done uint32) (session uint32, err error) {
 	var current C.uint32_t
 	for {
@@ -174,7 +170,7 @@ func (w *Worker) Follow(ctx context.Context, peer int, done uint32) (session uin
 			return uint32(current), errors.New("the peer was lost")
 		}
 		if ctx.Err() != nil {
-			return uint32(current), fmt.Errorf("no end of the probe: %w", context.Cause(ctx))
+			return uint32(current), fmt.Errorf("the probe does not end: %w", context.Cause(ctx))
 		}
 	}
 }

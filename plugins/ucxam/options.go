@@ -8,15 +8,7 @@ import (
 	"transportbench/plugins/ucxam/internal/ucp"
 )
 
-const (
-	name    = "ucxam"
-	version = "0.1.0"
-
-	maxPayload = 256 << 20
-	maxPeers   = 1024
-)
-
-// Names of options that errors refer to.
+// Names of options.
 const (
 	optionTLS       = "tls"
 	optionLane      = "lane"
@@ -36,86 +28,86 @@ const (
 	errorsNone = "none"
 )
 
-// schema is the transport's options.
+// schema lists the options.
 var schema = []transport.Option{
 	{
 		Name: optionTLS, Type: transport.TypeString, Default: "",
-		Help: "UCX_TLS: the transports that UCX may use, such as posix,self or tcp; empty leaves it to the environment and UCX, which take all",
+		Help: "UCX_TLS: the transports that UCX may use, such as posix,self or tcp; empty leaves the choice to the environment and UCX, whose default is all",
 	},
 	{
 		Name: optionLane, Type: transport.TypeString, Default: "",
-		Help: "the one transport of tls that must carry the messages, such as posix or rc_mlx5; empty takes the one that UCX chooses and says which",
+		Help: "the transport of tls that must carry the messages, such as posix or rc_mlx5; empty accepts any, and the result names the one that UCX chooses",
 	},
 	{
 		Name: optionDevices, Type: transport.TypeString, Default: "",
-		Help: "UCX_NET_DEVICES: the network devices that UCX may use, such as lo or mlx5_0:1; empty leaves it to the environment and UCX",
+		Help: "UCX_NET_DEVICES: the network devices that UCX may use, such as lo or mlx5_0:1; empty leaves the choice to the environment and UCX",
 	},
 	{
 		Name: optionThreshold, Type: transport.TypeString, Default: "",
-		Help: "UCX_RNDV_THRESH: bytes from which on a message is announced and fetched, with kb, mb, inf or auto; empty leaves it to UCX",
+		Help: "UCX_RNDV_THRESH: message size from which UCX uses rendezvous, with kb, mb, inf or auto; empty leaves it to UCX",
 	},
 	{
 		Name: optionEager, Type: transport.TypeSize, Default: "8KiB", Min: 0, Max: 1 << 20,
-		Help: "payloads up to this travel as a header alone, UCX's shortest path; what UCX's largest header cannot hold travels as data",
+		Help: "largest payload that is sent as a header alone, UCX's shortest path; UCX's largest header limits it further",
 	},
 	{
 		Name: optionBound, Type: transport.TypeInt, Default: "64", Min: 1, Max: 4096,
-		Help: "how often UCX progresses in one poll while there is nothing to deliver",
+		Help: "limit of UCX progress calls in one poll while nothing arrives",
 	},
 	{
 		Name: optionWakeUp, Type: transport.TypeBool, Default: "false",
-		Help: "lets threads park on UCX's event descriptor; UCX leaves out transports that have none",
+		Help: "lets threads park on UCX's event descriptor; UCX then omits transports without one",
 	},
 	{
 		Name: optionErrors, Type: transport.TypeString, Default: errorsPeer, Allowed: []string{errorsPeer, errorsNone},
-		Help: "peer has UCX tell of lost peers and leaves out transports that cannot; none tells only of those that say farewell",
+		Help: "peer makes UCX report lost peers, and omits transports that cannot; none reports only peers that close in order",
 	},
 	{
 		Name: optionKeepalive, Type: transport.TypeDuration, Default: "200ms", Min: int64(time.Millisecond), Max: int64(time.Hour),
-		Help: "UCX_KEEPALIVE_INTERVAL: how often UCX asks whether a silent peer lives, under error-handling peer",
+		Help: "UCX_KEEPALIVE_INTERVAL: how often UCX checks that a silent peer is alive, with error-handling peer",
 	},
 	{
 		Name: optionVariables, Type: transport.TypeString, Default: "",
-		Help: "any of UCX's variables, such as UCX_POSIX_FIFO_SIZE=256,UCX_TCP_CM_REUSEADDR=y",
+		Help: "other variables of UCX, such as UCX_POSIX_FIFO_SIZE=256,UCX_TCP_CM_REUSEADDR=y",
 	},
 }
 
-// providers are the lanes that UCX may choose, by its names.
+// providers are the transports that UCX may choose, by its names.
 var providers = []string{
 	"posix", "sysv", "self", "tcp", "xpmem", "rc_verbs", "rc_mlx5", "dc_mlx5", "ud_verbs", "ud_mlx5",
 	"srd", "gga_mlx5", "ugni_smsg", "ugni_udt",
 }
 
-// capabilities are those of the default options. UCX keeps no order between
-// messages that are sent at once and ones that are fetched.
+// capabilities are those of the default options. UCX does not order eager messages and
+// rendezvous, so Ordered is not among them.
 var capabilities = transport.Capabilities{
 	TellsPeerLost: true,
 }
 
 // Sizes of the memory for messages.
 const (
-	smallPayload = 8 << 10   // with slots of their own size
-	largeBytes   = 512 << 20 // at most, of address space, each way
+	smallPayload = 8 << 10   // largest payload of a small slot
+	largeBytes   = 512 << 20 // limit of address space for large slots, per direction
 )
 
-// settings is a transport.Config resolved to what the code works with.
+// settings is a checked transport.Config.
 type settings struct {
 	worker    ucp.WorkerConfig
 	workers   int
-	tls       string // asked for; empty is all
-	lane      string // asked for; empty is any of tls
+	tls       string // requested; empty means all
+	lane      string // requested; empty means any of tls
 	wakeUp    bool
 	checked   []ucp.Setting
 	others    []ucp.Setting
-	variables map[string]string // all of UCX's variables in force
+	variables map[string]string // UCX's variables in force that anyone has set
 }
 
 func resolve(cfg transport.Config, environ []string) (*settings, error) {
 	if cfg.MaxPayload > maxPayload {
-		return nil, fmt.Errorf("%w: %d bytes, and the limit is %d", transport.ErrTooLarge, cfg.MaxPayload, maxPayload)
+		return nil, fmt.Errorf("%w: payload of %d bytes, the limit is %d", transport.ErrTooLarge, cfg.MaxPayload, maxPayload)
 	}
 	if cfg.Peers > maxPeers {
-		return nil, fmt.Errorf("%w: %d peers of one worker, and the limit is %d", transport.ErrUnsupported, cfg.Peers, maxPeers)
+		return nil, fmt.Errorf("%w: %d peers per worker, the limit is %d", transport.ErrUnsupported, cfg.Peers, maxPeers)
 	}
 	o := cfg.Options
 	s := &settings{
@@ -131,7 +123,7 @@ func resolve(cfg transport.Config, environ []string) (*settings, error) {
 	return s, s.resolveVariables(o, environ)
 }
 
-// capabilities are those under the options.
+// capabilities returns those of these options.
 func (s *settings) capabilities() transport.Capabilities {
 	c := capabilities
 	c.Waits = s.wakeUp

@@ -9,7 +9,7 @@ import (
 	"transportbench/core/transport"
 )
 
-// openWith opens a rank of one worker under raw options.
+// openWith opens an endpoint with one worker and raw options.
 func openWith(t *testing.T, raw map[string]string) (transport.Transport, transport.Worker, error) {
 	needUCX(t)
 	options, err := transport.ParseOptions(schema, raw)
@@ -23,12 +23,12 @@ func openWith(t *testing.T, raw map[string]string) (transport.Transport, transpo
 	return tr, w, err
 }
 
-// TestBadInput: what UCX refuses is an error that names the option and has
-// UCX's own word for it, in one line.
+// TestBadInput: an option that UCX refuses gives an error in one line, which names the option
+// and contains UCX's message.
 func TestBadInput(t *testing.T) {
 	for name, c := range map[string]struct {
 		raw    map[string]string
-		option string // "" for an error that is ErrUnavailable alone
+		option string // "" if the error is ErrUnavailable without an option
 		words  []string
 	}{
 		"unknown transport":        {map[string]string{optionTLS: "bogus"}, optionTLS, []string{"UCX_TLS=bogus", "No such device"}},
@@ -43,7 +43,7 @@ func TestBadInput(t *testing.T) {
 		"no value":                 {map[string]string{optionVariables: "UCX_TLS="}, optionVariables, []string{"UCX_TLS has no value"}},
 		"set twice":                {map[string]string{optionTLS: "posix", optionVariables: "UCX_TLS=tcp"}, optionTLS, []string{"UCX_TLS as well"}},
 		"does not start":           {map[string]string{optionTLS: "posix", optionVariables: "UCX_POSIX_FIFO_SIZE=3"}, "", []string{"Invalid parameter"}},
-		"lane that is not taken": {
+		"another lane": {
 			map[string]string{optionTLS: "tcp,posix", optionLane: "posix", optionVariables: "UCX_POSIX_ERROR_HANDLING=n"},
 			optionLane, []string{"asked for posix", "UCX chose tcp/"},
 		},
@@ -69,9 +69,8 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// TestPropertiesSayWhatIsInForce: the lane, the version, and every variable that
-// somebody has set.
-func TestPropertiesSayWhatIsInForce(t *testing.T) {
+// TestProperties: they have the lane, the version, and every variable that anyone has set.
+func TestProperties(t *testing.T) {
 	t.Setenv("UCX_TCP_MAX_POLL", "8")
 	tr, _, err := openWith(t, map[string]string{optionTLS: "tcp", optionDevices: "lo", optionVariables: "UCX_TCP_TX_SEG_SIZE=16k,UCX_TCP_RX_SEG_SIZE=32k"})
 	require.NoError(t, err)
@@ -87,20 +86,20 @@ func TestPropertiesSayWhatIsInForce(t *testing.T) {
 	}
 }
 
-// TestSharedMemoryIsChosen: with nothing asked for, processes of one host talk
-// over shared memory, although UCX has to tell of lost peers.
+// TestSharedMemoryIsChosen: by default, processes of one host use shared memory, although UCX
+// must report lost peers.
 func TestSharedMemoryIsChosen(t *testing.T) {
 	tr, _, err := openWith(t, nil)
 	require.NoError(t, err)
 	require.Contains(t, []string{"posix", "sysv"}, tr.Properties().Provider)
 }
 
-// TestSelf: UCX's transport self reaches the worker that it is in and no other.
+// TestSelf: UCX's transport self connects a worker to itself only.
 func TestSelf(t *testing.T) {
 	_, w, err := openWith(t, map[string]string{optionTLS: "self", optionErrors: errorsNone})
 	require.NoError(t, err)
 	require.NoError(t, w.Connect(t.Context(), 0, w.Address()))
-	require.Equal(t, "self", w.(*worker).peers[0].lane.transport)
+	require.Equal(t, "self", w.(*worker).peers.ByID[0].lane.transport)
 	events := make([]transport.Event, 4)
 	for i, size := range []int{0, 1, 64, 4096} {
 		call(t, w.(*worker), transport.Token(i), make([]byte, size))
@@ -128,7 +127,7 @@ func TestSelf(t *testing.T) {
 func TestAnotherLaneIsRefused(t *testing.T) {
 	tr, w, err := openWith(t, map[string]string{optionTLS: "tcp"})
 	require.NoError(t, err)
-	tr.(*rank).lane = lane{"rc_mlx5", "mlx5_0:1"} // as if rehearsed on another host
+	tr.(*endpoint).lane = lane{"rc_mlx5", "mlx5_0:1"} // as on another host
 	_, other, err := openWith(t, map[string]string{optionTLS: "tcp"})
 	require.NoError(t, err)
 	err = w.Connect(t.Context(), 0, other.Address())
@@ -137,7 +136,7 @@ func TestAnotherLaneIsRefused(t *testing.T) {
 	require.ErrorContains(t, err, "tcp/")
 	n, err := w.Poll(make([]transport.Event, 1))
 	require.NoError(t, err)
-	require.Zero(t, n, "a peer that was never connected is not told as lost")
+	require.Zero(t, n, "a peer that was never connected is not reported lost")
 }
 
 func TestParseVariables(t *testing.T) {
@@ -161,7 +160,7 @@ func TestLaneOf(t *testing.T) {
 	require.Error(t, err)
 }
 
-func TestAsked(t *testing.T) {
+func TestMayUse(t *testing.T) {
 	for tls, want := range map[string]map[string]bool{
 		"":               {"posix": true, "tcp": true},
 		"all":            {"posix": true},
@@ -176,7 +175,7 @@ func TestAsked(t *testing.T) {
 	}
 }
 
-// TestStub: a build without UCX says so, and one with it does not.
+// TestStub: only a build without UCX is unavailable.
 func TestStub(t *testing.T) {
 	require.Equal(t, missing, Driver{}.Info().Unavailable)
 	if missing == "" {

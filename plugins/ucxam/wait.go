@@ -10,28 +10,27 @@ import (
 	"transportbench/core/transport"
 )
 
-// parkingWorker is a worker under the option wake-up.
+// parkingWorker is a worker with the option wake-up.
 type parkingWorker struct{ *worker }
 
 var _ transport.Waiter = parkingWorker{}
 
-// parking is what a worker sleeps on.
+// parking has the descriptors that a worker sleeps on.
 type parking struct {
-	ucx  int // UCX's event descriptor, which is UCX's to close
-	wake int // an eventfd, ours
+	ucx  int // UCX's event descriptor, which UCX closes
+	wake int // an eventfd
 }
 
-func newParkingWorker(w *worker) (parkingWorker, error) {
+func newParking(w *worker) (*parking, error) {
 	p := &parking{ucx: w.ucp.Descriptor()}
 	if p.ucx < 0 {
-		return parkingWorker{}, refuse(optionWakeUp, "UCX has no event descriptor for %s", w.rank.lane)
+		return nil, refuse(optionWakeUp, "UCX has no event descriptor for %s", w.endpoint.lane)
 	}
 	var err error
 	if p.wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
-		return parkingWorker{}, fmt.Errorf("making an eventfd: %w", err)
+		return nil, fmt.Errorf("eventfd: %w", err)
 	}
-	w.park = p
-	return parkingWorker{w}, nil
+	return p, nil
 }
 
 func (p *parking) close() error { return unix.Close(p.wake) }
@@ -39,24 +38,24 @@ func (p *parking) close() error { return unix.Close(p.wake) }
 // Wait implements [transport.Waiter].
 func (w parkingWorker) Wait(timeout time.Duration) error {
 	if w.closed {
-		return opFailed("wait", transport.ErrClosed)
+		return name.Error("wait", transport.ErrClosed)
 	}
 	w.counts.crossings++
-	if len(w.gone) > 0 || w.ucp.Ready() > 0 || !w.ucp.Arm() {
+	if w.lost.Len() > 0 || w.ucp.Ready() > 0 || !w.ucp.Arm() {
 		return nil
 	}
 	w.counts.parked++
 	limit := unix.NsecToTimespec(int64(max(timeout, 0)))
 	descriptors := [...]unix.PollFd{
-		{Fd: int32(w.park.ucx), Events: unix.POLLIN},
-		{Fd: int32(w.park.wake), Events: unix.POLLIN},
+		{Fd: int32(w.parking.ucx), Events: unix.POLLIN},
+		{Fd: int32(w.parking.wake), Events: unix.POLLIN},
 	}
 	if _, err := unix.Ppoll(descriptors[:], &limit, nil); err != nil && !errors.Is(err, unix.EINTR) {
-		return opFailed("wait", err)
+		return name.Error("wait", err)
 	}
 	if descriptors[1].Revents != 0 {
 		var count [8]byte
-		_, _ = unix.Read(w.park.wake, count[:]) // EAGAIN: it was for an earlier Wait
+		_, _ = unix.Read(w.parking.wake, count[:]) // EAGAIN: an earlier Wait has read it
 	}
 	return nil
 }
@@ -64,5 +63,5 @@ func (w parkingWorker) Wait(timeout time.Duration) error {
 // Wake implements [transport.Waiter].
 func (w parkingWorker) Wake() {
 	one := [8]byte{1}
-	_, _ = unix.Write(w.park.wake, one[:]) // EAGAIN: a wake-up is there already
+	_, _ = unix.Write(w.parking.wake, one[:]) // EAGAIN: a wake-up is pending already
 }

@@ -1,0 +1,197 @@
+package ucxam
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	control "transportbench/core/fabric/endpoint"
+	"transportbench/core/transport"
+	"transportbench/plugins/ucxam/internal/ucp"
+)
+
+const (
+	name    = control.Name("ucxam")
+	version = "0.1.0"
+
+	maxPayload = 256 << 20
+	maxPeers   = 1024
+
+	// headerReserve is what UCX needs for its own headers, at most.
+	headerReserve = 128
+)
+
+// missing is why the driver cannot open in a build without UCX, else empty.
+const missing = ucp.Missing
+
+// Driver opens the transport over UCX.
+type Driver struct{}
+
+var _ transport.Driver = Driver{}
+
+// Info implements [transport.Driver].
+func (Driver) Info() transport.Info {
+	return transport.Info{
+		Name: string(name), Version: version,
+		Summary:      "UCX active messages over shared memory, TCP or RDMA",
+		Providers:    providers,
+		Capabilities: capabilities,
+		Limits:       transport.Limits{MaxPayload: maxPayload, InlineSize: smallPayload - ucp.HeaderSize - headerReserve, Peers: maxPeers},
+		Options:      schema,
+		Unavailable:  missing,
+	}
+}
+
+// Open implements [transport.Driver].
+func (Driver) Open(_ context.Context, cfg transport.Config) (transport.Transport, error) {
+	e, err := openEndpoint(cfg)
+	if err != nil {
+		return nil, name.Error("open", err)
+	}
+	return e, nil
+}
+
+// endpoint is the open transport of one process: a UCX context and its workers.
+type endpoint struct {
+	settings *settings
+	context  *ucp.Context
+	lane     lane
+	eager    int // bytes
+	workers  *control.Workers[worker]
+	reaper   reaper
+}
+
+// openEndpoint opens UCX and determines the lane.
+func openEndpoint(cfg transport.Config) (*endpoint, error) {
+	if missing != "" {
+		return nil, transport.Unavailable("%s", missing)
+	}
+	s, err := resolve(cfg, ucp.Environ())
+	if err != nil {
+		return nil, err
+	}
+	e := &endpoint{settings: s, eager: min(s.worker.Eager, s.worker.MaxPayload), workers: control.NewWorkers[worker](name, cfg.Workers)}
+	if e.context, err = ucp.Open(s.checked, s.others, s.wakeUp, s.workers > 1); err != nil {
+		return nil, s.explain(err)
+	}
+	if err = s.checkResources(e.context.Info()); err == nil {
+		if e.lane, err = s.trialLane(e.context); err == nil {
+			err = s.checkLane(e.lane)
+		}
+	}
+	if err != nil {
+		e.context.Close()
+		return nil, err
+	}
+	return e, nil
+}
+
+// trialLanes has the lanes of this process's earlier trial connections, by everything that
+// they depend on. A trial needs two workers with all their memory.
+var trialLanes sync.Map
+
+// trialLane returns the lane that UCX chooses between two workers.
+func (s *settings) trialLane(c *ucp.Context) (lane, error) {
+	// UCX's transport self connects a worker only to itself, not to a second worker.
+	if names, all := requested(s.tls); !all && len(names) == 1 && names[0] == "self" {
+		return lane{"self", "memory0"}, nil
+	}
+	key := fmt.Sprint(s.variables, s.wakeUp, s.worker.PeerErrors)
+	if known, ok := trialLanes.Load(key); ok {
+		return known.(lane), nil
+	}
+	info, err := c.TrialConnect(s.worker.PeerErrors)
+	if err != nil {
+		return lane{}, s.explain(err)
+	}
+	l, err := laneOf(info)
+	if err == nil {
+		trialLanes.Store(key, l)
+	}
+	return l, err
+}
+
+// explain adds the option that an error of UCX is about, as far as UCX tells.
+func (s *settings) explain(err error) error {
+	var setting *ucp.SettingError
+	var status *ucp.Status
+	switch {
+	case errors.As(err, &setting):
+		return &transport.OptionError{Option: optionOf(setting.Setting.Name), Problem: setting.Error()}
+	case !errors.As(err, &status):
+		return err
+	case status.Code == ucp.StatusNoDevice:
+		option := optionTLS
+		if _, ok := s.variables["NET_DEVICES"]; ok {
+			option = optionDevices
+		}
+		return refuse(option, "UCX has no usable device for UCX_TLS=%s on UCX_NET_DEVICES=%s: %v", s.tlsInForce(), s.inForce("NET_DEVICES"), err)
+	case status.Code == ucp.StatusUnreachable && s.worker.PeerErrors:
+		return refuse(optionTLS, "no transport of UCX_TLS=%s reaches another worker and reports lost peers, as error-handling=%s requires: %v",
+			s.tlsInForce(), errorsPeer, err)
+	case status.Code == ucp.StatusUnreachable:
+		return refuse(optionTLS, "no transport of UCX_TLS=%s reaches another worker: %v", s.tlsInForce(), err)
+	default:
+		return transport.Unavailable("UCX %s with UCX_TLS=%s does not start; see UCX's messages in the log: %w", ucp.Version(), s.tlsInForce(), err)
+	}
+}
+
+// refuse returns the error for an option with which UCX cannot run here.
+func refuse(option, format string, args ...any) error {
+	return fmt.Errorf("%w: %w", transport.ErrUnavailable,
+		&transport.OptionError{Option: option, Problem: fmt.Sprintf(format, args...)})
+}
+
+// inForce returns the value of a UCX variable.
+func (s *settings) inForce(variable string) string {
+	if value, ok := s.variables[variable]; ok {
+		return value
+	}
+	return knownVariables()[variable]
+}
+
+// Properties implements [transport.Transport]. The lane is that of the trial connection;
+// Connect refuses any other.
+func (e *endpoint) Properties() transport.Properties {
+	s := e.settings
+	notes := map[string]string{"lane": e.lane.String()}
+	for variable, value := range s.variables {
+		notes[prefix+variable] = value
+	}
+	return transport.Properties{
+		Provider:     e.lane.transport,
+		Capabilities: s.capabilities(),
+		Limits:       transport.Limits{MaxPayload: s.worker.MaxPayload, InlineSize: e.eager, Peers: maxPeers},
+		Libraries:    map[string]string{"ucx": ucp.Version()},
+		Notes:        notes,
+	}
+}
+
+// NewWorker implements [transport.Transport].
+func (e *endpoint) NewWorker(index int) (transport.Worker, error) {
+	w, err := e.workers.New(index, func() (*worker, error) { return newWorker(e) })
+	if err != nil {
+		return nil, err
+	}
+	if w.parking != nil {
+		return parkingWorker{w}, nil
+	}
+	return w, nil
+}
+
+// Close implements [transport.Transport].
+func (e *endpoint) Close() error {
+	return e.workers.Close(func(workers []*worker) error {
+		err := control.Each(workers, (*worker).Close)
+		return errors.Join(err, e.release(workers))
+	})
+}
+
+// release frees the workers, which are closed, and the context.
+func (e *endpoint) release(workers []*worker) error {
+	e.reaper.stop()
+	err := control.Each(workers, (*worker).destroy)
+	e.context.Close()
+	return err
+}
