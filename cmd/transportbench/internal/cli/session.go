@@ -47,7 +47,8 @@ type missing struct {
 	transport string
 	profile   string // the load that the transport rejects; empty for another reason
 	err       error
-	// harmless means that the user asked for what can run, and this cannot.
+	// harmless means that the user asked for all transports, and this one is
+	// unavailable.
 	harmless bool
 	// recorded means that there is a result of the failed run.
 	recorded bool
