@@ -1,6 +1,7 @@
 package erpc
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -75,12 +76,14 @@ var schema = []transport.Option{
 		Help: "packets of a session in flight at once, including requests that the server has not answered yet; eRPC has 32; 0 is 32, or the calls in flight if they are more"},
 	{Name: "checksum", Type: transport.TypeString, Default: checkAll, Allowed: []string{checkAll, checkHeader},
 		Help: "what a packet's CRC-32 covers: all of it, or only its header if the medium protects the data. Must be the same at all ranks"},
-	{Name: "rto", Type: transport.TypeDuration, Default: "5ms", Min: int64(10 * time.Microsecond), Max: int64(time.Minute),
+	{Name: "rto", Type: transport.TypeDuration, Default: "5ms", Min: int64(10 * time.Microsecond),
+		Max:  int64(time.Minute),
 		Help: "retransmission timeout: a slot without progress for this long retransmits its unanswered packets"},
 	{Name: "rto-backoff", Type: transport.TypeInt, Default: "4", Max: 10,
 		Help: "how many times in a row the timeout of a slot without progress doubles"},
-	{Name: "congestion", Type: transport.TypeString, Default: congestionTimely, Allowed: []string{congestionTimely, congestionNone},
-		Help: "congestion control: timely paces a session's packets at a rate that follows their round trips"},
+	{Name: "congestion", Type: transport.TypeString, Default: congestionTimely,
+		Allowed: []string{congestionTimely, congestionNone},
+		Help:    "congestion control: timely paces a session's packets at a rate that follows their round trips"},
 	{Name: "link-rate", Type: transport.TypeSize, Default: "0", Max: 1 << 40,
 		Help: "timely: initial and highest rate of a session in bytes per second; 0 is 12GiB for verbs, 10GiB for other providers"},
 	{Name: "timely-least-rate", Type: transport.TypeSize, Default: "15000000", Min: 1000, Max: 1 << 40,
@@ -101,11 +104,14 @@ var schema = []transport.Option{
 		Help: "timely: after this many falling round trips in a row the step is five times as large"},
 	{Name: "wheel-place", Type: transport.TypeDuration, Default: "500ns", Min: 100, Max: int64(time.Second),
 		Help: "time that a bucket of the pacing wheel covers"},
-	{Name: "keepalive", Type: transport.TypeDuration, Default: "250ms", Min: int64(time.Millisecond), Max: int64(time.Hour),
+	{Name: "keepalive", Type: transport.TypeDuration, Default: "250ms",
+		Min: int64(time.Millisecond), Max: int64(time.Hour),
 		Help: "interval between heartbeat pings to each connected rank"},
-	{Name: "peer-timeout", Type: transport.TypeDuration, Default: "5s", Min: int64(time.Millisecond), Max: int64(24 * time.Hour),
+	{Name: "peer-timeout", Type: transport.TypeDuration, Default: "5s",
+		Min: int64(time.Millisecond), Max: int64(24 * time.Hour),
 		Help: "a peer whose process does not answer pings for this long is lost; at least three times keepalive"},
-	{Name: "connect-timeout", Type: transport.TypeDuration, Default: "1m", Min: int64(time.Millisecond), Max: int64(24 * time.Hour),
+	{Name: "connect-timeout", Type: transport.TypeDuration, Default: "1m",
+		Min: int64(time.Millisecond), Max: int64(24 * time.Hour),
 		Help: "a peer that does not answer the handshake for this long is lost; only time in which the worker polls counts"},
 	faultOption("drop", "of being dropped"),
 	faultOption("duplicate", "of being duplicated"),
@@ -157,19 +163,23 @@ type settings struct {
 func resolve(cfg transport.Config) (settings, error) {
 	o := cfg.Options
 	s := settings{
-		rank: cfg.Rank, workers: cfg.Workers, peers: max(cfg.Peers, 1), inFlight: max(cfg.InFlight, 1), payload: max(cfg.MaxPayload, 1),
-		provider: o.String("provider"), address: o.String("address"), port: o.Int("udp-port"), mtu: o.Size("mtu"), batch: o.Int("batch"),
-		udp: datagram.UDPOptions{MTU: o.Size("mtu"), Batch: o.Int("batch"), SendBuffer: o.Size("send-buffer"),
-			ReceiveBuffer: o.Size("receive-buffer"), Offload: datagram.Offload(o.String("offload")), BusyPoll: o.Duration("busy-poll")},
-		device: rdma.Options{Device: o.String("device"), Port: o.Int("port"), GIDIndex: o.Int("gid-index")},
-		window: o.Int("window"), credits: o.Int("credits"), checkAll: o.String("checksum") == checkAll,
-		rto: int64(o.Duration("rto")), backoff: o.Int("rto-backoff"), timely: o.String("congestion") == congestionTimely,
-		bucket: int64(o.Duration("wheel-place")), keepalive: o.Duration("keepalive"),
-		connectTimeout: int64(o.Duration("connect-timeout")),
+		rank: cfg.Rank, workers: cfg.Workers, peers: max(cfg.Peers, 1),
+		inFlight: max(cfg.InFlight, 1), payload: max(cfg.MaxPayload, 1),
+		provider: o.String("provider"), address: o.String("address"), port: o.Int("udp-port"),
+		mtu: o.Size("mtu"), batch: o.Int("batch"), window: o.Int("window"), credits: o.Int("credits"),
+		checkAll: o.String("checksum") == checkAll,
+		rto:      int64(o.Duration("rto")), backoff: o.Int("rto-backoff"),
+		timely: o.String("congestion") == congestionTimely, bucket: int64(o.Duration("wheel-place")),
+		keepalive: o.Duration("keepalive"), connectTimeout: int64(o.Duration("connect-timeout")),
 	}
+	s.udp = datagram.UDPOptions{MTU: s.mtu, Batch: s.batch, SendBuffer: o.Size("send-buffer"),
+		ReceiveBuffer: o.Size("receive-buffer"), Offload: datagram.Offload(o.String("offload")),
+		BusyPoll: o.Duration("busy-poll")}
+	s.device = rdma.Options{Device: o.String("device"), Port: o.Int("port"), GIDIndex: o.Int("gid-index")}
 	fraction := func(option string) float64 { return float64(o.Int(option)) / million }
-	s.faults = datagram.Faults{Drop: fraction("fault-drop"), Duplicate: fraction("fault-duplicate"), Reorder: fraction("fault-reorder"),
-		Corrupt: fraction("fault-corrupt"), Delay: fraction("fault-delay"), DelayBy: o.Duration("fault-delay-by"), Seed: uint64(o.Int("fault-seed"))}
+	s.faults = datagram.Faults{Drop: fraction("fault-drop"), Duplicate: fraction("fault-duplicate"),
+		Reorder: fraction("fault-reorder"), Corrupt: fraction("fault-corrupt"),
+		Delay: fraction("fault-delay"), DelayBy: o.Duration("fault-delay-by"), Seed: uint64(o.Int("fault-seed"))}
 	// eRPC has 8 slots and 32 credits. A call that waits for its response keeps one of each, and
 	// the server may hold all calls in flight before it answers the first, so the defaults grow
 	// with them.
@@ -183,11 +193,14 @@ func resolve(cfg transport.Config) (settings, error) {
 	s.maxMissed = int(timeout / s.keepalive)
 	switch {
 	case cfg.MaxPayload > maxMessage:
-		return s, fmt.Errorf("%w: a payload of %d bytes exceeds the limit of %d", transport.ErrTooLarge, cfg.MaxPayload, maxMessage)
+		return s, fmt.Errorf("%w: a payload of %d bytes exceeds the limit of %d",
+			transport.ErrTooLarge, cfg.MaxPayload, maxMessage)
 	case cfg.Peers > maxPeers:
-		return s, fmt.Errorf("%w: %d peers of one worker exceed the limit of %d", transport.ErrUnsupported, cfg.Peers, maxPeers)
+		return s, fmt.Errorf("%w: %d peers of one worker exceed the limit of %d",
+			transport.ErrUnsupported, cfg.Peers, maxPeers)
 	case cfg.InFlight > maxInFlight:
-		return s, fmt.Errorf("%w: %d calls in flight on one connection exceed the limit of %d", transport.ErrUnsupported, cfg.InFlight, maxInFlight)
+		return s, fmt.Errorf("%w: %d calls in flight on one connection exceed the limit of %d",
+			transport.ErrUnsupported, cfg.InFlight, maxInFlight)
 	case !pow2.Is(s.window):
 		return s, optionError("window", "%d is not a power of two; the next one is %d", s.window, pow2.Ceil(s.window))
 	case s.mtu != 0 && s.mtu < minMTU:
@@ -217,7 +230,8 @@ func (s *settings) chooseProvider() error {
 		probe.Provider = rdma.Verbs
 		device, err := rdma.Open(probe)
 		if err != nil {
-			s.provider, s.auto = providerUDP, "udp, because verbs are not available: "+strings.TrimPrefix(err.Error(), "rdma: ")
+			s.provider, s.auto = providerUDP,
+				"udp, because verbs are not available: "+strings.TrimPrefix(err.Error(), "rdma: ")
 		} else if err := device.Close(); err != nil {
 			return err
 		}
@@ -239,19 +253,16 @@ func (s *settings) resolveTimely(o transport.Values) error {
 	if s.provider != providerVerbs {
 		defaults = timelyParameters{minRTT: 1e6, low: 10e6, high: 50e6, step: 50e6, linkRate: 10 << 30}
 	}
-	orDefault := func(value, fallback float64) float64 {
-		if value == 0 {
-			return fallback
-		}
-		return value
-	}
 	s.congestion = timelyParameters{
-		minRTT:   orDefault(float64(o.Duration("timely-min-rtt")), defaults.minRTT),
-		low:      orDefault(float64(o.Duration("timely-low")), defaults.low),
-		high:     orDefault(float64(o.Duration("timely-high")), defaults.high),
-		linkRate: orDefault(float64(o.Size("link-rate")), defaults.linkRate),
-		minRate:  float64(o.Size("timely-least-rate")), step: orDefault(float64(o.Size("timely-step")), defaults.step),
-		alpha: float64(o.Int("timely-alpha")) / million, beta: float64(o.Int("timely-beta")) / million, hyperAfter: o.Int("timely-hyper"),
+		minRTT:     cmp.Or(float64(o.Duration("timely-min-rtt")), defaults.minRTT),
+		low:        cmp.Or(float64(o.Duration("timely-low")), defaults.low),
+		high:       cmp.Or(float64(o.Duration("timely-high")), defaults.high),
+		step:       cmp.Or(float64(o.Size("timely-step")), defaults.step),
+		minRate:    float64(o.Size("timely-least-rate")),
+		linkRate:   cmp.Or(float64(o.Size("link-rate")), defaults.linkRate),
+		alpha:      float64(o.Int("timely-alpha")) / million,
+		beta:       float64(o.Int("timely-beta")) / million,
+		hyperAfter: o.Int("timely-hyper"),
 	}
 	switch c := &s.congestion; {
 	case c.low > c.high:
@@ -275,7 +286,8 @@ func (s *settings) checkMemory(credits, maxData int) error {
 			credits, s.peers, maxEntries, most)
 	}
 	if most := maxTimestamps / s.timestamps(credits, maxData); s.window > most {
-		return optionError("window", "%d slots of %d packets each exceed %d timestamps; use at most %d, a larger mtu or fewer credits",
+		return optionError("window",
+			"%d slots of %d packets each exceed %d timestamps; use at most %d, a larger mtu or fewer credits",
 			s.window, s.timestamps(credits, maxData), maxTimestamps, pow2.Ceil(most+1)/2)
 	}
 	return nil
@@ -288,5 +300,6 @@ func (s *settings) timestamps(credits, maxData int) int {
 
 // limits returns the limits of an open transport whose packets carry maxData bytes of data.
 func (s *settings) limits(maxData int) transport.Limits {
-	return transport.Limits{MaxPayload: s.payload, InlineSize: min(maxData, s.payload), InFlight: s.inFlight, Peers: maxPeers}
+	return transport.Limits{MaxPayload: s.payload, InlineSize: min(maxData, s.payload),
+		InFlight: s.inFlight, Peers: maxPeers}
 }

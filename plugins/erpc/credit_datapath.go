@@ -4,8 +4,8 @@ package erpc
 // this file has both sides' common part: pump and transmit for all packets of a client, answer for
 // all packets of a server, acceptAnswer for the answers at the client.
 
-// queue puts a slot into the queue of those that have packets to send.
-func (p *session) queue(s *clientSlot) {
+// enqueue puts a slot into the queue of those that have packets to send.
+func (p *session) enqueue(s *clientSlot) {
 	if !s.queued {
 		s.queued = true
 		p.sendQueue.push(int32(s.index))
@@ -24,7 +24,7 @@ func (w *worker) pump(p *session, now int64) {
 		p.credits--
 		s.sent++
 		if s.sent < s.exchange.packets() {
-			p.queue(s)
+			p.enqueue(s)
 		}
 		w.startAwaiting(s)
 		w.pace(s, number, now)
@@ -55,7 +55,7 @@ func (w *worker) transmit(s *clientSlot, number int, now int64) {
 }
 
 // answer answers the client's packet number: with a credit return, or with a packet of the
-// response. While the request executes there is no response; reply sends the answer then.
+// response. While the request executes there is no response; postReply sends the answer then.
 func (w *worker) answer(p *session, s *serverSlot, number int, now int64) {
 	var sent bool
 	switch {
@@ -80,8 +80,8 @@ func (p *session) awaitedBy(h *header) *clientSlot {
 	return s
 }
 
-// acceptAnswer returns the credit of the next answer and measures its round trip, unless the packet
-// was sent more than once.
+// acceptAnswer takes back the credit of the next answer and measures its round trip, unless the
+// packet was sent more than once.
 func (w *worker) acceptAnswer(s *clientSlot, now int64) {
 	number := s.received
 	s.received++
@@ -92,10 +92,10 @@ func (w *worker) acceptAnswer(s *clientSlot, now int64) {
 	}
 }
 
-// proceed queues a slot whose call is not complete if it has more to send.
+// proceed enqueues a slot whose call is not complete if it has more to send.
 func (w *worker) proceed(s *clientSlot) {
 	if s.sent < s.exchange.packets() {
-		s.session.queue(s)
+		s.session.enqueue(s)
 	}
 	if s.sent == s.received {
 		w.stopAwaiting(s)

@@ -25,38 +25,41 @@
 //
 // On the client:
 //
-//  1. worker.Post (worker_datapath.go) passes the op to worker.call (request_datapath.go), which
+//  1. worker.Post (worker_datapath.go) passes the op to worker.postCall (request_datapath.go), which
 //     copies the payload into the call's buffer and gives the call a free slot (startCall).
 //  2. worker.pump (credit_datapath.go) takes a credit, worker.pace (timely.go) finds no reason to
 //     wait, and worker.transmit (credit_datapath.go) calls sendRequest (request_datapath.go).
 //  3. worker.send (worker_datapath.go) writes header and checksum and adds the packet to the port's
-//     batch. Worker.Flush rings the port's doorbell.
+//     batch. worker.Flush rings the port's doorbell.
 //
 // On the server:
 //
 //  4. worker.Poll (worker_datapath.go) receives a batch; worker.receive checks session, source and
 //     checksum and passes the packet to receiveRequest (request_datapath.go). The request is the
 //     slot's next one and complete, so it becomes an event whose payload lies in the port's buffer.
-//  5. Post of the reply calls worker.reply (response_datapath.go): it copies the payload, and
+//  5. Post of the reply calls worker.postReply (response_datapath.go): it copies the payload, and
 //     worker.answer (credit_datapath.go) sends it with sendResponse (response_datapath.go).
 //
 // Back on the client:
 //
 //  6. Poll and receive lead to receiveResponse (response_datapath.go). It calls acceptAnswer
-//     (credit_datapath.go), which returns the credit and measures the round trip, and then complete,
-//     which makes the event and frees the slot or starts the next call of the backlog.
+//     (credit_datapath.go), which takes the credit back and measures the round trip, and then
+//     complete, which makes the event and frees the slot or starts the next call of the backlog.
 //
 // # A call of many packets
 //
 // With a request of n packets and a response of m:
 //
-//  1. pump sends request packets for as long as there are credits, one slot after the other.
-//  2. receiveRequest copies each packet into the slot's buffer. worker.answer answers all but the
-//     last with sendCredit; receiveCredit (both credit_datapath.go) returns the credit and pumps.
-//  3. Packet n completes the request. Its answer is response packet 0, sent by reply as above.
-//  4. receiveResponse learns the response's size from that packet, so the slot has m-1 numbers more
-//     to send. pump sends them as RFRs (sendRFR, rfr_datapath.go); receiveRFR has answer send the
-//     next response packet, and receiveResponse copies it into the slot's buffer until all are there.
+//  1. pump sends request packets while there are credits, one of each slot in turn.
+//  2. receiveRequest copies each packet into the slot's buffer. For all but the last, worker.answer
+//     (credit_datapath.go) sends a credit return; receiveCredit (credit_datapath.go) takes the
+//     credit back and calls pump.
+//  3. The last packet completes the request. Its answer is response packet 0, sent by postReply as
+//     above.
+//  4. receiveResponse learns the response's size from that packet, so the slot has m-1 more packets
+//     to send. pump sends them as RFRs (sendRFR, rfr_datapath.go). receiveRFR has answer send the
+//     next response packet, and receiveResponse copies it into the slot's buffer, until the
+//     response is complete.
 //
 // worker.Poll also runs the timers: sendDue (wheel.go) sends held packets that are due; scan
 // (worker_datapath.go) retransmits (checkTimeout, loss_datapath.go), repeats handshakes

@@ -67,8 +67,8 @@ func (o *offer) encode() []byte {
 
 func (w *worker) offer(p *session) offer {
 	s := w.settings
-	o := offer{Nonce: w.nonce, Key: p.localKey, Number: p.localNumber, Window: uint16(s.window), Credits: uint32(w.credits),
-		MaxPayload: uint32(s.payload), MaxData: uint32(w.maxData)}
+	o := offer{Nonce: w.nonce, Key: p.localKey, Number: p.localNumber, Window: uint16(s.window),
+		Credits: uint32(w.credits), MaxPayload: uint32(s.payload), MaxData: uint32(w.maxData)}
 	if s.checkAll {
 		o.CheckAll = 1
 	}
@@ -144,9 +144,9 @@ func (w *worker) receiveHandshake(h *header, packet *datagram.Packet, now int64)
 	var o offer
 	_, _ = binary.Decode(data, binary.LittleEndian, &o) // fails only if data is too short
 	if p.state == connecting {
-		own := w.offer(p)
-		if o.Window != own.Window || o.CheckAll != own.CheckAll || o.MaxPayload != own.MaxPayload || o.MaxData != own.MaxData ||
-			o.Credits == 0 || o.Number >= maxPeers {
+		expected := w.offer(p)
+		expected.Nonce, expected.Key, expected.Number, expected.Credits = o.Nonce, o.Key, o.Number, o.Credits
+		if o != expected || o.Credits == 0 || o.Number >= maxPeers {
 			w.cutOff(p) // it was opened with other options
 			return
 		}

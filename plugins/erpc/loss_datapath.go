@@ -18,7 +18,7 @@ func (w *worker) checkTimeout(s *clientSlot, now int64) {
 	s.resendBelow = max(s.resendBelow, s.sent)
 	s.sent = s.received
 	s.lastProgress = now
-	p.queue(s)
+	p.enqueue(s)
 	w.stopAwaiting(s)
 	w.pump(p, now)
 }

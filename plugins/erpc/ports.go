@@ -37,8 +37,8 @@ func openPorts(s *settings) (*portFactory, error) {
 		return &portFactory{settings: s, address: address}, nil
 	}
 	if s.peers > datagram.VerbsMaxPeers {
-		return nil, fmt.Errorf("%w: provider %s has at most %d peers for each worker, not %d peers", transport.ErrUnsupported,
-			s.provider, datagram.VerbsMaxPeers, s.peers)
+		return nil, fmt.Errorf("%w: %d peers of one worker exceed the limit of provider %s, %d",
+			transport.ErrUnsupported, s.peers, s.provider, datagram.VerbsMaxPeers)
 	}
 	device, err := rdma.Open(s.device)
 	if err != nil {

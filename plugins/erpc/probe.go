@@ -9,7 +9,8 @@ import (
 )
 
 // Probe implements [transport.Prober]: the floor is that of the port's datagrams.
-func (w *worker) Probe(ctx context.Context, id transport.PeerID, initiate bool, d time.Duration) (transport.Floor, error) {
+func (w *worker) Probe(ctx context.Context, id transport.PeerID, initiate bool,
+	d time.Duration) (transport.Floor, error) {
 	p := w.peers.Get(id)
 	return name.Probe(id, w.closed, p != nil && p.state != lost, func() (transport.Floor, error) {
 		prober, ok := w.port.(datagram.Prober)

@@ -2,9 +2,9 @@ package erpc
 
 import "transportbench/core/transport"
 
-// call takes a posted call into a free slot, or into the backlog. It returns false if as many calls
-// are in flight as there may be.
-func (w *worker) call(p *session, op *transport.Op, now int64) bool {
+// postCall takes a posted call into a free slot, or into the backlog. It returns false if as many
+// calls are in flight as there may be.
+func (w *worker) postCall(p *session, op *transport.Op, now int64) bool {
 	last := len(p.freeCalls) - 1
 	if last < 0 {
 		return false
@@ -36,7 +36,7 @@ func (w *worker) startCall(p *session, s *clientSlot, c int32) {
 	s.exchange = exchange{requestSize: size, requestPackets: packetsOf(size, w.maxData)}
 	s.sent, s.received, s.resendBelow, s.timeouts = 0, 0, 0, 0
 	w.counts.calls++
-	p.queue(s)
+	p.enqueue(s)
 }
 
 // sendRequest sends request packet number of a slot's call.

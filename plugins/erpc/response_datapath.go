@@ -2,9 +2,9 @@ package erpc
 
 import "transportbench/core/transport"
 
-// reply takes the response to a request that is executing and sends its first packet. It returns
-// false if there is no such request.
-func (w *worker) reply(p *session, op *transport.Op, now int64) bool {
+// postReply takes the response to a request that is executing and sends its first packet. It
+// returns false if there is no such request.
+func (w *worker) postReply(p *session, op *transport.Op, now int64) bool {
 	slot := p.slotOf(uint32(op.Token))
 	s := &p.serverSlots[slot]
 	if s.state != requestExecuting || transport.Token(s.request) != op.Token {

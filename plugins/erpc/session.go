@@ -138,14 +138,16 @@ func (w *worker) newSession(id transport.PeerID) (*session, error) {
 	s := w.settings
 	p := &session{
 		id: id, localNumber: w.freeNumber(), localKey: rand.Uint32(),
-		credits: w.credits, maxCredits: w.credits, slots: make([]clientSlot, s.window), freeSlots: stackOf(s.window),
-		sendQueue: newFifo(s.window), calls: make([]call, s.inFlight), freeCalls: stackOf(s.inFlight), backlog: newFifo(s.inFlight),
-		timely: timely{rate: s.congestion.linkRate}, serverSlots: make([]serverSlot, s.window), stride: (s.payload + 63) &^ 63,
+		credits: w.credits, maxCredits: w.credits, timely: timely{rate: s.congestion.linkRate},
+		slots: make([]clientSlot, s.window), freeSlots: stackOf(s.window), sendQueue: newFifo(s.window),
+		calls: make([]call, s.inFlight), freeCalls: stackOf(s.inFlight), backlog: newFifo(s.inFlight),
+		serverSlots: make([]serverSlot, s.window), stride: (s.payload + 63) &^ 63,
 		errors: name.PeerErrors(id),
 	}
 	timestamps := s.timestamps(w.credits, w.maxData)
 	for i := range p.slots {
-		p.slots[i] = clientSlot{session: p, index: i, call: -1, request: uint32(i - s.window), sentAt: make([]int64, timestamps)}
+		p.slots[i] = clientSlot{session: p, index: i, call: -1, request: uint32(i - s.window),
+			sentAt: make([]int64, timestamps)}
 		p.serverSlots[i].request = uint32(i - s.window)
 	}
 	reassembly := 0
@@ -155,17 +157,20 @@ func (w *worker) newSession(id transport.PeerID) (*session, error) {
 	requests, responses := s.inFlight*p.stride, s.window*p.stride
 	size := requests + responses + 2*reassembly
 	var err error
-	p.memory, err = unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_NORESERVE)
+	p.memory, err = unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_NORESERVE)
 	if err != nil {
-		return nil, fmt.Errorf("reserving %s of buffers for a session: %w; use fewer calls in flight or a smaller payload",
-			transport.FormatSize(int64(size)), err)
+		return nil,
+			fmt.Errorf("reserving %s of buffers for a session: %w; use fewer calls in flight or a smaller payload",
+				transport.FormatSize(int64(size)), err)
 	}
 	rest := p.memory
 	take := func(n int) (b []byte) {
 		b, rest = rest[:n:n], rest[n:]
 		return b
 	}
-	p.requests, p.responses, p.incoming, p.arriving = take(requests), take(responses), take(reassembly), take(reassembly)
+	p.requests, p.responses, p.incoming, p.arriving = take(requests), take(responses),
+		take(reassembly), take(reassembly)
 	return p, nil
 }
 

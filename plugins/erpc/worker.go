@@ -58,7 +58,8 @@ func monotonic() func() int64 {
 
 // newWorker returns a worker, which owns the port if there is no error.
 func newWorker(s *settings, port datagram.Port, h *heartbeat, credits int, clock func() int64) (*worker, error) {
-	w := &worker{settings: s, port: port, heartbeat: h, clock: clock, maxData: port.MTU() - headerSize, credits: credits,
+	w := &worker{settings: s, port: port, heartbeat: h, clock: clock,
+		maxData: port.MTU() - headerSize, credits: credits,
 		nonce: rand.Uint64() | 1, packets: make([]datagram.Packet, s.batch), lostPeers: control.NewLostPeers(s.peers)}
 	w.key = handshakeKey(w.nonce)
 	w.peers = control.NewPeers[session](maxPeers, w.nonce)

@@ -28,12 +28,12 @@ func (w *worker) Post(ops []transport.Op) (int, error) {
 		}
 		switch op.Kind {
 		case transport.OpCall:
-			if !w.call(p, op, now) {
+			if !w.postCall(p, op, now) {
 				w.counts.backlogFull++
 				return i, nil
 			}
 		case transport.OpReply:
-			if !w.reply(p, op, now) {
+			if !w.postReply(p, op, now) {
 				return i, p.errors.NoCall
 			}
 		default:

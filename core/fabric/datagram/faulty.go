@@ -77,7 +77,7 @@ type faultCounts struct{ dropped, corrupted, duplicated, reordered, delayed, spa
 // NewFaulty returns a port that injects faults into port, which it owns from then on.
 func NewFaulty(port Port, send, receive Faults) (*Faulty, error) {
 	mtu := port.MTU()
-	memory, err := unix.Mmap(-1, 0, (2*maxHeld+1)*mtu, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	memory, err := mapMemory((2*maxHeld + 1) * mtu)
 	if err != nil {
 		return nil, fmt.Errorf("mapping buffers for %d datagrams of %d bytes: %w", 2*maxHeld+1, mtu, err)
 	}
@@ -118,7 +118,8 @@ func (d *direction) inject(faults Faults, stream uint64) {
 }
 
 func (f Faults) check(direction string) error {
-	for fault, p := range map[string]float64{"drop": f.Drop, "corrupt": f.Corrupt, "duplicate": f.Duplicate, "reorder": f.Reorder, "delay": f.Delay} {
+	for fault, p := range map[string]float64{"drop": f.Drop, "corrupt": f.Corrupt,
+		"duplicate": f.Duplicate, "reorder": f.Reorder, "delay": f.Delay} {
 		if !(p >= 0 && p <= 1) {
 			return fmt.Errorf("%s faults: probability %v of %s is out of range (0 to 1)", direction, p, fault)
 		}

@@ -101,7 +101,8 @@ type probe struct {
 
 // measure is one side of [Prober.Probe]. last is the nonce of the last probe that this side
 // answered, whose datagrams may still be in flight.
-func measure(ctx context.Context, l link, mtu int, initiate bool, d time.Duration, last *uint64) (f transport.Floor, err error) {
+func measure(ctx context.Context, l link, mtu int, initiate bool, d time.Duration,
+	last *uint64) (f transport.Floor, err error) {
 	p := &probe{link: l, mtu: mtu}
 	defer context.AfterFunc(ctx, func() { p.stopped.Store(true) })()
 	if mtu < probePingSize {
@@ -173,7 +174,8 @@ func (p *probe) answers(d time.Duration, requests, size, count int) float64 {
 	from, before, heard := start, 0, start
 	for looks := 0; !p.stopped.Load(); looks++ {
 		if n := requests - inFlight; n > 0 {
-			inFlight += p.post(probeHead{kind: probeRequest, count: count, size: size, number: p.number}, probeRateSize, n)
+			h := probeHead{kind: probeRequest, count: count, size: size, number: p.number}
+			inFlight += p.post(h, probeRateSize, n)
 		}
 		n := p.link.take(probeMost)
 		p.polled(n > 0)
@@ -250,7 +252,8 @@ func (p *probe) answer(last *uint64) (over bool) {
 				}
 				*last = p.nonce
 				// Send several, because some may get lost; the device may have no room yet.
-				for tries := 0; tries < 1<<12 && p.post(probeHead{kind: probeEnded}, probeSize, probeEnds) == 0; tries++ {
+				ended := probeHead{kind: probeEnded}
+				for tries := 0; tries < 1<<12 && p.post(ended, probeSize, probeEnds) == 0; tries++ {
 					p.polled(false)
 				}
 				return true

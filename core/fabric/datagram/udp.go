@@ -214,7 +214,8 @@ func (p *UDP) configure() error {
 	p.notes["send-buffer"] = transport.FormatSize(int64(sendBuffer))
 	p.notes["receive-buffer"] = transport.FormatSize(int64(receiveBuffer))
 	if p.options.BusyPoll > 0 {
-		if err := unix.SetsockoptInt(p.fd, unix.SOL_SOCKET, unix.SO_BUSY_POLL, int(p.options.BusyPoll.Microseconds())); err != nil {
+		if err := unix.SetsockoptInt(p.fd, unix.SOL_SOCKET, unix.SO_BUSY_POLL,
+			int(p.options.BusyPoll.Microseconds())); err != nil {
 			return fmt.Errorf("busy polling for %v: %w; it needs CAP_NET_ADMIN", p.options.BusyPoll, err)
 		}
 	}
@@ -272,14 +273,16 @@ func (p *UDP) Open(address []byte) (Remote, error) {
 	case a.addr.Addr().Is4() != p.local.Addr().Is4():
 		return 0, fmt.Errorf("%v cannot reach %v: one is IPv4 and the other IPv6", p.local, a.addr)
 	case a.mtu != p.mtu:
-		return 0, fmt.Errorf("the mtu of %v is %d and that of %v is %d: set mtu to the smaller one on both sides", a.addr, a.mtu, p.local, p.mtu)
+		return 0, fmt.Errorf("the mtu of %v is %d and that of %v is %d: set mtu to the smaller one on both sides",
+			a.addr, a.mtu, p.local, p.mtu)
 	}
 	path, err := pathMTU(p.local.Addr(), a.addr, p.scope)
 	if err != nil {
 		return 0, fmt.Errorf("no route from %v to %v: %w", p.local, a.addr, err)
 	}
 	if room := path - headerBytes(a.addr.Addr()); p.mtu > room {
-		return 0, fmt.Errorf("the path from %v to %v carries datagrams of at most %d bytes: set mtu to that instead of %d", p.local, a.addr, room, p.mtu)
+		return 0, fmt.Errorf("the path from %v to %v carries datagrams of at most %d bytes: set mtu to that instead of %d",
+			p.local, a.addr, room, p.mtu)
 	}
 	r := &udpRemote{address: a}
 	r.length = r.name.set(a.addr, p.scope)

@@ -54,7 +54,7 @@ func (s *udpSend) init(batch, mtu int) (err error) {
 	s.batch = batch
 	// One more byte, so that an empty datagram at the end has an address.
 	size := min(batch*min(mtu, directMin), max(sendBytes, min(mtu, directMin))) + 1
-	if s.arena, err = unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS); err != nil {
+	if s.arena, err = mapMemory(size); err != nil {
 		return fmt.Errorf("mapping a batch of %d datagrams of %d bytes: %w", batch, mtu, err)
 	}
 	s.direct.header.Iov = &s.parts[0]
@@ -107,7 +107,7 @@ func (r *udpReceive) init(batch, mtu int) (err error) {
 		r.size = 1 << 16
 	}
 	r.stride = (r.size+63)&^63 + bufferSkew
-	if r.arena, err = unix.Mmap(-1, 0, batch*r.stride, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS); err != nil {
+	if r.arena, err = mapMemory(batch * r.stride); err != nil {
 		return fmt.Errorf("mapping %d receive buffers of %d bytes: %w", batch, r.size, err)
 	}
 	r.ask = 1
@@ -130,6 +130,11 @@ func (r *udpReceive) init(batch, mtu int) (err error) {
 func (r *udpReceive) buffer(i int) []byte { return r.arena[i*r.stride:][:r.size] }
 
 func (r *udpReceive) free() error { return unmap(&r.arena) }
+
+// mapMemory maps memory outside the Go heap.
+func mapMemory(size int) ([]byte, error) {
+	return unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+}
 
 func unmap(arena *[]byte) error {
 	if *arena == nil {

@@ -202,7 +202,8 @@ func (p *UDP) handleError(errno unix.Errno) bool {
 	switch {
 	case errno == unix.EAGAIN:
 		return false
-	case run.datagrams > 1 && p.send.segments && (errno == unix.EINVAL || errno == unix.EIO || errno == unix.EOPNOTSUPP):
+	case run.datagrams > 1 && p.send.segments &&
+		(errno == unix.EINVAL || errno == unix.EIO || errno == unix.EOPNOTSUPP):
 		// The interface cannot segment, or a segment exceeds its MTU.
 		p.counts.unsegmented++
 		p.send.segments = false

@@ -18,7 +18,8 @@ type messageHeader struct {
 // port.
 
 func sendMessages(fd int, headers []messageHeader) (n int, errno unix.Errno) {
-	r, _, errno := unix.RawSyscall6(unix.SYS_SENDMMSG, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(headers))), uintptr(len(headers)), 0, 0, 0)
+	r, _, errno := unix.RawSyscall6(unix.SYS_SENDMMSG, uintptr(fd),
+		uintptr(unsafe.Pointer(unsafe.SliceData(headers))), uintptr(len(headers)), 0, 0, 0)
 	return int(r), errno
 }
 
@@ -28,7 +29,8 @@ func sendMessage(fd int, header *messageHeader) unix.Errno {
 }
 
 func receiveMessages(fd int, headers []messageHeader) (n int, errno unix.Errno) {
-	r, _, errno := unix.RawSyscall6(unix.SYS_RECVMMSG, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(headers))), uintptr(len(headers)), 0, 0, 0)
+	r, _, errno := unix.RawSyscall6(unix.SYS_RECVMMSG, uintptr(fd),
+		uintptr(unsafe.Pointer(unsafe.SliceData(headers))), uintptr(len(headers)), 0, 0, 0)
 	return int(r), errno
 }
 
@@ -47,14 +49,16 @@ func receiveFrom(fd int, buffer []byte, from *sockaddr) (length int, errno unix.
 		room := uint32(len(from))
 		size = &room
 	}
-	r, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(buffer))), uintptr(len(buffer)),
+	r, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd),
+		uintptr(unsafe.Pointer(unsafe.SliceData(buffer))), uintptr(len(buffer)),
 		unix.MSG_TRUNC, uintptr(unsafe.Pointer(from)), uintptr(unsafe.Pointer(size)))
 	return int(r), errno
 }
 
 // sendTo sends to an address, or to the connected remote if to is nil.
 func sendTo(fd int, data []byte, to *sockaddr, length uint32) unix.Errno {
-	_, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(data))), uintptr(len(data)), 0,
+	_, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd),
+		uintptr(unsafe.Pointer(unsafe.SliceData(data))), uintptr(len(data)), 0,
 		uintptr(unsafe.Pointer(to)), uintptr(length))
 	return errno
 }
@@ -68,7 +72,8 @@ func connect(fd int, to *sockaddr, length uint32) unix.Errno {
 // coalesce makes the kernel return several datagrams as one message.
 func coalesce(fd int) unix.Errno {
 	on := int32(1)
-	_, _, errno := unix.RawSyscall6(unix.SYS_SETSOCKOPT, uintptr(fd), unix.IPPROTO_UDP, unix.UDP_GRO, uintptr(unsafe.Pointer(&on)), unsafe.Sizeof(on), 0)
+	_, _, errno := unix.RawSyscall6(unix.SYS_SETSOCKOPT, uintptr(fd), unix.IPPROTO_UDP,
+		unix.UDP_GRO, uintptr(unsafe.Pointer(&on)), unsafe.Sizeof(on), 0)
 	return errno
 }
 

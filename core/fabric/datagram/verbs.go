@@ -119,7 +119,8 @@ func OpenVerbs(device rdma.Device, o VerbsOptions) (*Verbs, error) {
 		return nil, err
 	}
 	p := &Verbs{options: o, device: device, handles: map[string]rdma.PeerHandle{}}
-	o.Batch, o.SendDepth, o.ReceiveDepth, o.SignalInterval = probeMost, min(2*probeMost, o.SendDepth), min(4*probeMost, o.ReceiveDepth), 1
+	o.Batch, o.SignalInterval = probeMost, 1
+	o.SendDepth, o.ReceiveDepth = min(2*probeMost, o.SendDepth), min(4*probeMost, o.ReceiveDepth)
 	p.probe = &Verbs{options: o, device: device, handles: map[string]rdma.PeerHandle{}}
 	if err := errors.Join(p.probe.open(), p.open()); err != nil {
 		return nil, errors.Join(fmt.Errorf("UD queue pair on %s: %w", device.Attributes().Name, err), p.Close())
@@ -201,7 +202,8 @@ func (p *Verbs) newQueuePair() (err error) {
 	for _, inline := range wanted {
 		// A key whose highest bit is set is privileged.
 		p.qp, err = p.device.NewQueuePair(rdma.QueuePairConfig{Type: rdma.UnreliableDatagram, Completions: p.cq,
-			SendDepth: o.SendDepth, ReceiveDepth: o.ReceiveDepth, MaxInline: inline, QKey: rand.Uint32() >> 1, Peers: o.Peers})
+			SendDepth: o.SendDepth, ReceiveDepth: o.ReceiveDepth, MaxInline: inline,
+			QKey: rand.Uint32() >> 1, Peers: o.Peers})
 		if err == nil {
 			o.Inline = min(inline, p.qp.MaxInline())
 			p.send.inline = (o.Inline + 63) &^ 63
@@ -231,7 +233,8 @@ func (p *Verbs) encodeAddress() ([]byte, error) {
 }
 
 func decodeAddress(address []byte) (e rdma.Endpoint, probe []byte, err error) {
-	if len(address) < 4 || len(address) != int(binary.BigEndian.Uint16(address)) || len(address)-4 < int(binary.BigEndian.Uint16(address[2:])) {
+	if len(address) < 4 || len(address) != int(binary.BigEndian.Uint16(address)) ||
+		len(address)-4 < int(binary.BigEndian.Uint16(address[2:])) {
 		return e, nil, fmt.Errorf("its length does not match its %d bytes", len(address))
 	}
 	end := 4 + int(binary.BigEndian.Uint16(address[2:]))
@@ -240,7 +243,8 @@ func decodeAddress(address []byte) (e rdma.Endpoint, probe []byte, err error) {
 
 // receiveInto returns a request that receives into a buffer.
 func (p *Verbs) receiveInto(buffer uint32) rdma.ReceiveRequest {
-	return rdma.ReceiveRequest{ID: receiveID | uint64(buffer), Local: p.region.Address + uint64(p.receiveOffset(buffer)),
+	return rdma.ReceiveRequest{ID: receiveID | uint64(buffer),
+		Local:  p.region.Address + uint64(p.receiveOffset(buffer)),
 		Length: uint32(rdma.GlobalRouteHeaderSize + p.options.MTU), LocalKey: p.region.LocalKey}
 }
 
@@ -271,8 +275,10 @@ func (p *Verbs) MTU() int { return p.options.MTU }
 func (p *Verbs) Notes() map[string]string {
 	a, o := p.device.Attributes(), &p.options
 	notes := map[string]string{
-		"device": fmt.Sprintf("%s port %d", a.Name, a.Port), "link": a.Link, "mtu": fmt.Sprint(o.MTU), "inline": fmt.Sprint(o.Inline),
-		"send-depth": fmt.Sprint(o.SendDepth), "receive-depth": fmt.Sprint(o.ReceiveDepth), "signal-interval": fmt.Sprint(o.SignalInterval),
+		"device": fmt.Sprintf("%s port %d", a.Name, a.Port), "link": a.Link,
+		"mtu": fmt.Sprint(o.MTU), "inline": fmt.Sprint(o.Inline),
+		"send-depth": fmt.Sprint(o.SendDepth), "receive-depth": fmt.Sprint(o.ReceiveDepth),
+		"signal-interval": fmt.Sprint(o.SignalInterval),
 	}
 	if a.GID != "" {
 		notes["gid"] = fmt.Sprintf("%s (index %d)", a.GID, a.GIDIndex)
@@ -290,7 +296,8 @@ func (p *Verbs) Open(address []byte) (Remote, error) {
 		return 0, fmt.Errorf("the address is not one of a verbs port (%w); use the same provider on both sides", err)
 	}
 	if e.MTU != p.options.MTU {
-		return 0, fmt.Errorf("the mtu of the remote port is %d and that of this port is %d: set mtu to the smaller one on both sides", e.MTU, p.options.MTU)
+		return 0, fmt.Errorf("the mtu of the remote port is %d and that of this port is %d: set mtu to the smaller one on both sides",
+			e.MTU, p.options.MTU)
 	}
 	key := string(address[4 : len(address)-len(probe)])
 	handle, ok := p.handles[key]
