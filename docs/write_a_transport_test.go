@@ -16,27 +16,26 @@ import (
 	"transportbench/core/lab/result"
 )
 
-// goBlock is a Go code block of the guide, with the mark that says from which
-// file it is.
+// goBlock is a Go code block of the guide with the mark of its file.
 var goBlock = regexp.MustCompile("(?s)<!-- excerpt ([^ ]+) -->\n```go\n(.*?)```\n")
 
-// TestExcerpts finds code of the guide that the example does not have.
+// TestExcerpts compares the guide's code with the files of the example.
 func TestExcerpts(t *testing.T) {
 	guide, err := os.ReadFile("write-a-transport.md")
 	require.NoError(t, err)
 	blocks := goBlock.FindAllStringSubmatch(string(guide), -1)
-	require.Len(t, blocks, strings.Count(string(guide), "```go\n"), "a Go block has no mark, or is followed by no end")
+	require.Len(t, blocks, strings.Count(string(guide), "```go\n"), "a Go block without a mark or an end")
 	require.NotEmpty(t, blocks)
 	for _, block := range blocks {
 		file, excerpt := block[1], block[2]
 		source, err := os.ReadFile(file)
 		require.NoError(t, err)
-		// Whole lines, so that no line of the guide is the half of one.
+		// Compare whole lines.
 		require.True(t, strings.Contains("\n"+string(source), "\n"+excerpt), "%s has no such lines:\n%s", file, excerpt)
 	}
 }
 
-// command runs a program in dir, and returns what it wrote to standard output.
+// command runs a program in dir and returns its standard output.
 func command(t *testing.T, dir, name string, args ...string) string {
 	t.Helper()
 	stdout, stderr, err := try(t, dir, name, args...)
@@ -58,8 +57,8 @@ func try(t *testing.T, dir, name string, args ...string) (stdout, stderr string,
 	return out.String(), complaints.String(), err
 }
 
-// noteFiles looks at the files that child processes will read, so that a change
-// of one is not answered from go test's cache.
+// noteFiles stats the files that child processes read, so that go test does not use a cached result
+// after one of them has changed.
 func noteFiles(t *testing.T, dirs ...string) {
 	t.Helper()
 	for _, dir := range dirs {
@@ -72,7 +71,7 @@ func noteFiles(t *testing.T, dirs ...string) {
 	}
 }
 
-// TestExample does with the example what the guide tells its reader to do.
+// TestExample follows the instructions of the guide.
 func TestExample(t *testing.T) {
 	const example = "example"
 	noteFiles(t, example, "../core", "../cmd/transportbench")
@@ -81,7 +80,7 @@ func TestExample(t *testing.T) {
 	plugins := filepath.Join(bin, "elsewhere")
 
 	_, complaint, err := try(t, example, "go", "build", "-buildvcs=false", "-o", filepath.Join(plugins, "transport-unixgram"), ".")
-	require.NoError(t, err, "%s\nwhere go.mod is out of date: cd docs/example && go mod tidy", complaint)
+	require.NoError(t, err, "%s\nif go.mod is out of date: cd docs/example && go mod tidy", complaint)
 	require.Empty(t, command(t, example, "gofmt", "-l", "."), "not formatted")
 	command(t, example, "go", "vet", "./...")
 	command(t, example, "go", "test", "./...")

@@ -5,27 +5,28 @@ import (
 	"strconv"
 	"strings"
 
+	"transportbench/core/fabric/endpoint"
 	"transportbench/core/transport"
 )
 
 const (
-	name    = "unixgram"
+	name    = endpoint.Name("unixgram")
 	version = "0.1.0"
 
 	maxPayload = 64 << 10
 	maxPeers   = 1024
 )
 
-// schema is the transport's options.
+// schema has the transport's options.
 var schema = []transport.Option{
 	{
 		Name: "batch", Type: transport.TypeInt, Default: "16", Min: 1, Max: 256,
-		Help: "most datagrams that one Poll reads",
+		Help: "maximum number of datagrams that one Poll reads",
 	},
 }
 
-// capabilities claims no more than the medium gives: the kernel keeps datagrams
-// in order and loses none, but it copies them, and within one host only.
+// capabilities has what the kernel provides: datagrams arrive in order, and a socket whose
+// process has died refuses them.
 var capabilities = transport.Capabilities{
 	Ordered:       true,
 	TellsPeerLost: true,
@@ -40,11 +41,10 @@ func limits() transport.Limits {
 	}
 }
 
-// inFlight is half of what the queue of a socket holds, which is one more than
-// the sysctl says: the calls of one side and the replies to the other's must
-// fit beside each other.
+// inFlight returns half the capacity of a socket's queue, because the calls of one side and the
+// replies to the other's calls share it. The capacity is one more than the sysctl says.
 func inFlight() int {
-	queue := 10 // the kernel's own default
+	queue := 10 // the kernel's default
 	if text, err := os.ReadFile("/proc/sys/net/unix/max_dgram_qlen"); err == nil {
 		if n, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil {
 			queue = n

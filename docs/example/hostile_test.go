@@ -11,8 +11,7 @@ import (
 	"transportbench/core/transport"
 )
 
-// datagram returns one as a peer with that nonce would send it, of so many
-// bytes in all.
+// datagram returns a datagram of size bytes from the peer with that nonce.
 func datagram(nonce []byte, kind uint64, size int) []byte {
 	d := make([]byte, max(size, headerSize))
 	copy(d[senderAt:], nonce)
@@ -21,8 +20,7 @@ func datagram(nonce []byte, kind uint64, size int) []byte {
 	return d[:size]
 }
 
-// trio returns a worker and its two peers, which it knows as 0 and 1 and which
-// know it as 0.
+// trio returns a worker and its two peers. The worker numbers them 0 and 1; both number it 0.
 func trio(t testing.TB) (w, bad, good *worker) {
 	t.Helper()
 	options, err := transport.ParseOptions(schema, nil)
@@ -45,7 +43,7 @@ func trio(t testing.TB) (w, bad, good *worker) {
 	return w, bad, good
 }
 
-// requireWorks has the good peer call w.
+// requireWorks checks that the good peer can still call w.
 func requireWorks(t testing.TB, w, good *worker) {
 	t.Helper()
 	events := make([]transport.Event, 8)
@@ -59,14 +57,13 @@ func requireWorks(t testing.TB, w, good *worker) {
 	require.Equal(t, "still here", string(events[0].Payload))
 }
 
-// TestStrangers has datagrams dropped that no peer sent, however many there
-// are.
+// TestStrangers checks that any number of datagrams from strangers is dropped.
 func TestStrangers(t *testing.T) {
 	w, bad, good := trio(t)
 	to := &unix.SockaddrUnix{Name: string(w.address[nonceSize:])}
 	stranger := []byte("stranger")
 	for _, d := range [][]byte{
-		{}, {1}, datagram(bad.address[:nonceSize], kindCall, headerSize-1), // too short for any peer's
+		{}, {1}, datagram(bad.address[:nonceSize], kindCall, headerSize-1), // too short
 		datagram(stranger, kindCall, headerSize), datagram(stranger, 99, headerSize),
 	} {
 		for range 100 {
@@ -80,17 +77,17 @@ func TestStrangers(t *testing.T) {
 	requireWorks(t, w, good)
 }
 
-// TestCorrupt has a peer cut off that breaks the protocol, and no other.
+// TestCorrupt checks that a peer that breaks the protocol is disconnected, and no other peer.
 func TestCorrupt(t *testing.T) {
 	for name, send := range map[string]struct {
 		kind uint64
 		size int
 	}{
-		"unknown kind":    {99, headerSize},
-		"no kind":         {0, headerSize},
-		"reply to nobody": {kindReply, headerSize},
-		"too large":       {kindCall, headerSize + maxPayload + 1},
-		"far too large":   {kindCall, headerSize + 2*maxPayload},
+		"unknown kind":         {99, headerSize},
+		"no kind":              {0, headerSize},
+		"reply without a call": {kindReply, headerSize},
+		"too large":            {kindCall, headerSize + maxPayload + 1},
+		"far too large":        {kindCall, headerSize + 2*maxPayload},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, bad, good := trio(t)
@@ -107,20 +104,20 @@ func TestCorrupt(t *testing.T) {
 
 			_, err = bad.Post([]transport.Op{{Kind: transport.OpCall, Peer: 0}})
 			require.NoError(t, err)
-			requireWorks(t, w, good) // and nothing of the call that went before
+			requireWorks(t, w, good) // and the bad peer's call is dropped
 			_, err = w.Post([]transport.Op{{Kind: transport.OpCall, Peer: 0}})
 			require.ErrorIs(t, err, transport.ErrPeerDown)
 		})
 	}
 }
 
-// FuzzPoll sends anything in the name of a peer.
+// FuzzPoll sends any bytes in the name of a peer.
 func FuzzPoll(f *testing.F) {
 	f.Add(datagram(nil, kindCall, headerSize+3)[senderAt+nonceSize:])
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, rest []byte) {
 		if len(rest) > maxPayload {
-			t.Skip("the kernel would not take it")
+			t.Skip("too large for the kernel")
 		}
 		w, bad, good := trio(t)
 		to := &unix.SockaddrUnix{Name: string(w.address[nonceSize:])}

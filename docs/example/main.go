@@ -1,6 +1,5 @@
-// Command transport-unixgram is the plugin of a transport over Unix datagram
-// sockets. It is the example of docs/write-a-transport.md: complete, and no
-// larger than it must be.
+// Command transport-unixgram is the plugin of a transport over Unix datagram sockets. It is the
+// example of docs/write-a-transport.md: complete, and as small as possible.
 package main
 
 import "transportbench/core/plugin"
