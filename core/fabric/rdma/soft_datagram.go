@@ -1,6 +1,7 @@
 package rdma
 
 import (
+	"errors"
 	"fmt"
 
 	"transportbench/core/fabric/shm"
@@ -30,12 +31,9 @@ type softLane struct{ consumer *ring.Consumer }
 
 // softPeer is a UD queue pair to which this one sends.
 type softPeer struct {
-	remote   *softRemote
-	segment  *shm.Segment
-	wire     words
-	qkey     uint32 // of the peer's endpoint
-	lane     *ring.Producer
-	notifier notifierWords
+	softLink
+	qkey uint32 // of the peer's endpoint
+	lane *ring.Producer
 }
 
 // AddPeer implements [QueuePair]. It claims a lane until the peer's queue pair closes.
@@ -43,15 +41,13 @@ func (q *softQueuePair) AddPeer(remote Endpoint) (PeerHandle, error) {
 	if q.config.Type != UnreliableDatagram {
 		return 0, invalid("AddPeer of a %v queue pair", q.config.Type)
 	}
-	r, segment, wire, err := q.reach(remote)
+	l, err := q.reach(remote)
 	if err != nil {
 		return 0, err
 	}
-	p := softPeer{remote: r, segment: segment, wire: wire, qkey: remote.QKey, notifier: r.notifier(wire)}
-	if p.lane, err = claimLane(segment, wire); err != nil {
-		_ = segment.Close()
-		_ = q.device.releaseRemote(r)
-		return 0, err
+	p := softPeer{softLink: l, qkey: remote.QKey}
+	if p.lane, err = claimLane(l.segment, l.wire); err != nil {
+		return 0, errors.Join(err, q.device.closeLink(&l))
 	}
 	q.peers = append(q.peers, p)
 	return PeerHandle(len(q.peers) - 1), nil
@@ -104,7 +100,7 @@ func (q *softQueuePair) datagram(r *SendRequest, e *softEntry) error {
 	}
 	// A datagram is dropped if the lane is full or the receiver has damaged it.
 	_ = p.lane.Push(kind, uint64(q.number)<<32|uint64(r.Immediate), payload)
-	p.notifier.notifyIfWaiting(p.wire)
+	p.notify()
 	return nil
 }
 

@@ -32,16 +32,6 @@ func notifierWordsAt(directory *shm.Segment, i int) notifierWords {
 	return notifierWords{sequence: shm.Word32(directory.Bytes(), at+notifierSequence), waiting: shm.Word32(directory.Bytes(), at+notifierWaiting)}
 }
 
-// notifyIfWaiting wakes the owner of a wire if it sleeps. Call it after storing something
-// that the owner must see. The load here may overtake that store; the barrier in Wait makes
-// up for it. Wait stores stateWaiting, then runs the barrier and looks again, so either it
-// sees what was stored or this sees stateWaiting.
-func (n *notifierWords) notifyIfWaiting(wire words) {
-	if wire.load64(wireState)&stateWaiting != 0 {
-		n.notify()
-	}
-}
-
 // notify ends the current or next Wait.
 func (n *notifierWords) notify() {
 	n.sequence.Add(1)
@@ -93,7 +83,7 @@ func (n *softNotifier) Wait(timeout time.Duration) error {
 	if n.sequence.Load() == n.seen {
 		n.waiting.Store(1)
 		n.setState(stateOpen | stateWaiting)
-		shm.Barrier() // pairs with notifyIfWaiting
+		shm.Barrier() // pairs with softLink.notify
 		if !n.hasWork() && n.sequence.Load() == n.seen {
 			shm.FutexWait(n.sequence, n.seen, timeout)
 		}
@@ -135,7 +125,7 @@ func (q *softQueuePair) hasWork() bool {
 			return true
 		}
 	}
-	if q.remote != nil && q.lanes == nil {
+	if q.peer.remote != nil && q.lanes == nil {
 		if !q.refusing && q.arrived() {
 			return true
 		}

@@ -109,18 +109,15 @@ type softQueuePair struct {
 	posted, scanned, freed uint64
 
 	// RC: the peer and its wire.
-	remote       *softRemote
-	peerNonce    uint64
-	peerNotifier notifierWords
-	peerSegment  *shm.Segment
-	peerWire     words
-	options      ConnectOptions
-	retryFlags   uint8  // the receiver-not-ready retry count, as flags of a slot
-	sent         uint64 // messages put on the peer's wire
-	taken        uint64 // of them, known to be taken by the peer
-	deferred     uint64 // messages before this one take effect only when the peer takes them
-	signaled     int    // signaled requests from scanned on
-	waiting      int    // pending READs from scanned on
+	peer       softLink
+	peerNonce  uint64
+	options    ConnectOptions
+	retryFlags uint8  // the receiver-not-ready retry count, as flags of a slot
+	sent       uint64 // messages put on the peer's wire
+	taken      uint64 // of them, known to be taken by the peer
+	deferred   uint64 // messages before this one take effect only when the peer takes them
+	signaled   int    // signaled requests from scanned on
+	waiting    int    // pending READs from scanned on
 
 	// UD.
 	lanes        []softLane
@@ -224,23 +221,17 @@ func (q *softQueuePair) Endpoint() Endpoint {
 }
 
 // reach opens the device and wire of a remote queue pair.
-func (q *softQueuePair) reach(remote Endpoint) (r *softRemote, segment *shm.Segment, wire words, err error) {
+func (q *softQueuePair) reach(remote Endpoint) (l softLink, err error) {
 	if q.closed {
-		return nil, nil, words{}, ErrClosed
+		return l, ErrClosed
 	}
 	if err = q.Endpoint().checkRemote(remote); err != nil {
-		return nil, nil, words{}, err
+		return l, err
 	}
 	if remote.Soft == nil {
-		return nil, nil, words{}, fmt.Errorf("%w: its endpoint has no soft part", ErrPeer)
+		return l, fmt.Errorf("%w: its endpoint has no soft part", ErrPeer)
 	}
-	if r, err = q.device.openRemote(remote.Soft); err != nil {
-		return nil, nil, words{}, err
-	}
-	if segment, wire, err = openWire(remote.Soft); err != nil {
-		return nil, nil, words{}, errors.Join(err, q.device.releaseRemote(r))
-	}
-	return r, segment, wire, nil
+	return q.device.openLink(remote.Soft)
 }
 
 // Connect implements [QueuePair].
@@ -248,28 +239,27 @@ func (q *softQueuePair) Connect(remote Endpoint, options ConnectOptions) error {
 	if q.config.Type != ReliableConnected {
 		return invalid("Connect of a %v queue pair", q.config.Type)
 	}
-	if q.remote != nil {
+	if q.peer.remote != nil {
 		return invalid("Connect of a queue pair that is connected")
 	}
 	options, err := options.complete(q.Endpoint(), remote)
 	if err != nil {
 		return err
 	}
-	r, segment, wire, err := q.reach(remote)
+	l, err := q.reach(remote)
 	if err != nil {
 		return err
 	}
-	depth := wire.load32(wireDepth)
-	if len(segment.Bytes()) != wireHeaderSize+int(depth)*slotSize || int(depth) != len(q.entries) {
+	depth := l.wire.load32(wireDepth)
+	if len(l.segment.Bytes()) != wireHeaderSize+int(depth)*slotSize || int(depth) != len(q.entries) {
 		err = fmt.Errorf("%w: its send queue has %d requests, this one %d; the soft device needs the same depth", ErrPeer, depth, len(q.entries))
-	} else if !wire.swap64(wireClaim, 0, q.nonce) {
+	} else if !l.wire.swap64(wireClaim, 0, q.nonce) {
 		err = fmt.Errorf("%w: another queue pair is connected to it", ErrPeer)
 	}
 	if err != nil {
-		return errors.Join(err, segment.Close(), q.device.releaseRemote(r))
+		return errors.Join(err, q.device.closeLink(&l))
 	}
-	q.remote, q.peerSegment, q.peerWire, q.options = r, segment, wire, options
-	q.peerNotifier = r.notifier(wire)
+	q.peer, q.options = l, options
 	q.retryFlags = uint8(options.ReceiverNotReadyRetries) << slotRetries
 	q.peerNonce = remote.Soft.Nonce
 	return nil
@@ -285,31 +275,31 @@ func (q *softQueuePair) Close() error {
 		q.reportTaken()
 	}
 	q.wire.store64(wireState, stateClosed)
-	if q.remote != nil {
-		q.peerNotifier.notifyIfWaiting(q.peerWire)
+	if q.peer.remote != nil {
+		q.peer.notify()
 	}
 	q.cq.signaled -= q.signaled
 	q.cq.pairs = slices.DeleteFunc(q.cq.pairs, func(p *softQueuePair) bool { return p == q })
 	q.cq.nextPair = 0
 	q.device.disown(q)
 	errs := []error{q.segment.Close()}
-	if q.remote != nil {
-		errs = append(errs, q.peerSegment.Close(), q.device.releaseRemote(q.remote))
+	if q.peer.remote != nil {
+		errs = append(errs, q.device.closeLink(&q.peer))
 	}
-	for _, p := range q.peers {
-		errs = append(errs, p.segment.Close(), q.device.releaseRemote(p.remote))
+	for i := range q.peers {
+		errs = append(errs, q.device.closeLink(&q.peers[i].softLink))
 	}
 	return errors.Join(errs...)
 }
 
 // Bounce implements [Bouncer] on a word of the responder's wire.
 func (q *softQueuePair) Bounce(ctx context.Context, initiate bool, d time.Duration) (transport.Floor, error) {
-	if q.peerSegment == nil {
+	if q.peer.segment == nil {
 		return transport.Floor{}, errNotConnected
 	}
 	segment := q.segment
 	if initiate {
-		segment = q.peerSegment
+		segment = q.peer.segment
 	}
 	return floor.Bounce(ctx, shm.Word64(segment.Bytes(), wireProbe), initiate, d)
 }

@@ -54,7 +54,7 @@ func (q *softQueuePair) receive(completions []Completion) (n int) {
 // reportTaken tells the sender how many messages were taken.
 func (q *softQueuePair) reportTaken() {
 	q.wire.store64(wireHead, q.received) // pairs with the load in readTaken
-	q.peerNotifier.notifyIfWaiting(q.peerWire)
+	q.peer.notify()
 	q.reported = q.received
 }
 
@@ -153,7 +153,7 @@ func (q *softQueuePair) fetch(target []byte, at uintptr, length uint16) bool {
 		copy(target, q.wire.slice(at+slotPayload, int(length)))
 		return true
 	}
-	from, ok := q.remote.resolve(*q.wire.plain32(at + slotLocalKey), *q.wire.plain64(at + slotLocal), uint32(len(target)), 0)
+	from, ok := q.peer.remote.resolve(*q.wire.plain32(at + slotLocalKey), *q.wire.plain64(at + slotLocal), uint32(len(target)), 0)
 	if ok {
 		copy(target, from)
 	}
@@ -188,7 +188,7 @@ func (q *softQueuePair) notReady(retries uint8) {
 func (q *softQueuePair) refuse(status Status) {
 	q.reportTaken()
 	q.wire.store32(wireNak, uint32(status)) // pairs with the load in lossStatus
-	q.peerNotifier.notifyIfWaiting(q.peerWire)
+	q.peer.notify()
 	q.refusing = true
 	q.failed = q.failed || status != StatusReceiverNotReadyOut
 }

@@ -75,14 +75,6 @@ func (d *softDevice) openRemote(e *SoftEndpoint) (*softRemote, error) {
 	return r, nil
 }
 
-// notifier returns the notifier of a wire's owner.
-func (r *softRemote) notifier(wire words) notifierWords {
-	if i := wire.load32(wireNotifier); i > 0 && i <= maxNotifiers {
-		return notifierWordsAt(r.directory, int(i-1))
-	}
-	return noNotifier
-}
-
 func (r *softRemote) open(e *SoftEndpoint) error {
 	segment, err := shm.Open(e.Directory)
 	if err != nil {
@@ -167,18 +159,46 @@ func (r *softRemote) mapRegion(index, key uint32) *softMapping {
 	return m
 }
 
-// openWire maps the wire of an endpoint and checks its nonce.
-func openWire(e *SoftEndpoint) (*shm.Segment, words, error) {
-	segment, err := shm.Open(e.Wire)
-	if err != nil {
-		return nil, words{}, fmt.Errorf("%w: %w", ErrPeer, err)
+// softLink is the wire of a remote queue pair, mapped to write messages to it.
+type softLink struct {
+	remote   *softRemote
+	segment  *shm.Segment
+	wire     words
+	notifier notifierWords // of the wire's owner
+}
+
+// openLink opens the device of an endpoint and its wire, and checks the wire's nonce.
+func (d *softDevice) openLink(e *SoftEndpoint) (l softLink, err error) {
+	if l.remote, err = d.openRemote(e); err != nil {
+		return l, err
 	}
-	m, err := newWords(segment.Bytes(), wireHeaderSize)
-	if err == nil && (m.load64(magicOffset) != wireMagic || m.load64(nonceOffset) != e.Nonce) {
+	if l.segment, err = shm.Open(e.Wire); err != nil {
+		return l, errors.Join(fmt.Errorf("%w: %w", ErrPeer, err), d.releaseRemote(l.remote))
+	}
+	l.wire, err = newWords(l.segment.Bytes(), wireHeaderSize)
+	if err == nil && (l.wire.load64(magicOffset) != wireMagic || l.wire.load64(nonceOffset) != e.Nonce) {
 		err = errors.New("its queue pair is gone, or was made by another version")
 	}
 	if err != nil {
-		return nil, words{}, errors.Join(fmt.Errorf("%w: %w", ErrPeer, err), segment.Close())
+		return l, errors.Join(fmt.Errorf("%w: %w", ErrPeer, err), d.closeLink(&l))
 	}
-	return segment, m, nil
+	l.notifier = noNotifier
+	if i := l.wire.load32(wireNotifier); i > 0 && i <= maxNotifiers {
+		l.notifier = notifierWordsAt(l.remote.directory, int(i-1))
+	}
+	return l, nil
+}
+
+func (d *softDevice) closeLink(l *softLink) error {
+	return errors.Join(l.segment.Close(), d.releaseRemote(l.remote))
+}
+
+// notify wakes the owner of the wire if it sleeps. Call it after storing something that the
+// owner must see. The load here may overtake that store; the barrier in Wait makes up for it.
+// Wait stores stateWaiting, then runs the barrier and looks again, so either it sees what was
+// stored or this sees stateWaiting.
+func (l *softLink) notify() {
+	if l.wire.load64(wireState)&stateWaiting != 0 {
+		l.notifier.notify()
+	}
 }

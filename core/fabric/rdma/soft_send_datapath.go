@@ -62,17 +62,17 @@ func (q *softQueuePair) postShort(r *SendRequest) bool {
 	}
 	at := q.slots.offset(q.sent)
 	payload := bytesAt(r.Local, int(r.Length))
-	*q.peerWire.plain64(at + slotImmediate) = uint64(r.Immediate) | uint64(r.RemoteKey)<<32
-	*q.peerWire.plain64(at + slotAddress) = r.Remote
-	q.peerWire.copyWords(at+slotPayload, payload)
+	*q.peer.wire.plain64(at + slotImmediate) = uint64(r.Immediate) | uint64(r.RemoteKey)<<32
+	*q.peer.wire.plain64(at + slotAddress) = r.Remote
+	q.peer.wire.copyWords(at+slotPayload, payload)
 	// Pairs with the loads in arrived and receive.
-	q.peerWire.store64(at, packSlot(q.slots.generation(q.sent), WriteWithImmediate, q.retryFlags, uint16(r.Length)))
-	q.peerNotifier.notifyIfWaiting(q.peerWire)
+	q.peer.wire.store64(at, packSlot(q.slots.generation(q.sent), WriteWithImmediate, q.retryFlags, uint16(r.Length)))
+	q.peer.notify()
 	q.sent++
 	q.deferred = q.sent
 	// The peer polls the first line of the next slot, but its second line can be fetched for
 	// writing now.
-	shm.PrefetchWrite(q.peerWire.plain32(q.slots.offset(q.sent) + 64))
+	shm.PrefetchWrite(q.peer.wire.plain32(q.slots.offset(q.sent) + 64))
 	e := &q.entries[q.posted&q.mask]
 	q.posted++
 	*e = softEntry{id: r.ID, need: q.sent, length: r.Length, opcode: WriteWithImmediate}
@@ -85,7 +85,7 @@ func (q *softQueuePair) post(r *SendRequest) error {
 	switch {
 	case q.closed:
 		return ErrClosed
-	case q.remote == nil && !datagrams:
+	case q.peer.remote == nil && !datagrams:
 		return errNotConnected
 	case q.posted-q.freed >= q.depth:
 		return ErrQueueFull
@@ -140,7 +140,7 @@ func (q *softQueuePair) request(r *SendRequest, e *softEntry) {
 		return
 	}
 	if oneSided && len(payload) > 0 {
-		target, ok := q.remote.resolve(r.RemoteKey, r.Remote, r.Length, RemoteWrite)
+		target, ok := q.peer.remote.resolve(r.RemoteKey, r.Remote, r.Length, RemoteWrite)
 		if !ok {
 			q.fail(e, StatusRemoteAccess)
 			return
@@ -188,7 +188,7 @@ func (q *softQueuePair) caughtUp() bool {
 // readTaken reads how many messages the peer has taken. It pairs with the store in
 // reportTaken and ignores a value that is out of range.
 func (q *softQueuePair) readTaken() {
-	if head := q.peerWire.load64(wireHead); head-q.taken <= q.sent-q.taken {
+	if head := q.peer.wire.load64(wireHead); head-q.taken <= q.sent-q.taken {
 		q.taken = head
 	}
 }
@@ -198,20 +198,20 @@ func (q *softQueuePair) readTaken() {
 func (q *softQueuePair) putMessage(r *SendRequest, flags uint8, inline []byte) {
 	at := q.slots.offset(q.sent)
 	length := uint16(len(inline))
-	*q.peerWire.plain32(at + slotImmediate) = r.Immediate
-	*q.peerWire.plain32(at + slotKey) = r.RemoteKey
-	*q.peerWire.plain64(at + slotAddress) = r.Remote
+	*q.peer.wire.plain32(at + slotImmediate) = r.Immediate
+	*q.peer.wire.plain32(at + slotKey) = r.RemoteKey
+	*q.peer.wire.plain64(at + slotAddress) = r.Remote
 	if inline == nil && r.Length > 0 {
 		length = slotLong
-		*q.peerWire.plain32(at + slotLength) = r.Length
-		*q.peerWire.plain32(at + slotLocalKey) = r.LocalKey
-		*q.peerWire.plain64(at + slotLocal) = r.Local
+		*q.peer.wire.plain32(at + slotLength) = r.Length
+		*q.peer.wire.plain32(at + slotLocalKey) = r.LocalKey
+		*q.peer.wire.plain64(at + slotLocal) = r.Local
 	} else {
-		q.peerWire.copyWords(at+slotPayload, inline)
+		q.peer.wire.copyWords(at+slotPayload, inline)
 	}
 	// Pairs with the loads in arrived and receive.
-	q.peerWire.store64(at, packSlot(q.slots.generation(q.sent), r.Opcode, flags, length))
-	q.peerNotifier.notifyIfWaiting(q.peerWire)
+	q.peer.wire.store64(at, packSlot(q.slots.generation(q.sent), r.Opcode, flags, length))
+	q.peer.notify()
 	q.sent++
 	if flags&slotWritten == 0 {
 		q.deferred = q.sent
@@ -225,8 +225,8 @@ func (q *softQueuePair) requestAck() {
 		return
 	}
 	at := q.slots.offset(q.sent)
-	q.peerWire.store64(at, packSlot(q.slots.generation(q.sent), Write, slotAck, 0)) // pairs with the loads in arrived and receive
-	q.peerNotifier.notifyIfWaiting(q.peerWire)
+	q.peer.wire.store64(at, packSlot(q.slots.generation(q.sent), Write, slotAck, 0)) // pairs with the loads in arrived and receive
+	q.peer.notify()
 	q.sent++
 }
 
@@ -249,7 +249,7 @@ func (q *softQueuePair) readNow(r *SendRequest, e *softEntry, target []byte) {
 	if len(target) == 0 {
 		return
 	}
-	from, ok := q.remote.resolve(r.RemoteKey, r.Remote, r.Length, RemoteRead)
+	from, ok := q.peer.remote.resolve(r.RemoteKey, r.Remote, r.Length, RemoteRead)
 	if !ok {
 		q.fail(e, StatusRemoteAccess)
 		return
@@ -281,7 +281,7 @@ func (c *softCompletionQueue) Poll(completions []Completion) (n int, err error) 
 		q := c.pairs[at]
 		if q.lanes != nil {
 			n += q.receiveDatagrams(completions[n:])
-		} else if q.remote != nil && q.arrived() {
+		} else if q.peer.remote != nil && q.arrived() {
 			n += q.receive(completions[n:])
 		}
 		if q.scanned != q.posted && (q.signaled > 0 || q.waiting > 0 || q.failed || c.polls%lossCheckInterval == 0) {
@@ -373,10 +373,10 @@ var completionOpcode = [...]Opcode{Write: Write, WriteWithImmediate: Write, Send
 // lossStatus returns the status of requests that the peer will never take, and StatusOK if
 // it may still take them.
 func (q *softQueuePair) lossStatus() Status {
-	if q.remote == nil || q.taken == q.sent && q.waiting == 0 {
+	if q.peer.remote == nil || q.taken == q.sent && q.waiting == 0 {
 		return StatusOK
 	}
-	if nak := q.peerWire.load32(wireNak); nak != 0 { // pairs with the store in refuse
+	if nak := q.peer.wire.load32(wireNak); nak != 0 { // pairs with the store in refuse
 		return Status(nak)
 	}
 	if q.peerGone() {
@@ -386,9 +386,9 @@ func (q *softQueuePair) lossStatus() Status {
 }
 
 // usable reports whether the queue pair is connected, open and not in the error state.
-func (q *softQueuePair) usable() bool { return q.remote != nil && !q.closed && !q.failed }
+func (q *softQueuePair) usable() bool { return q.peer.remote != nil && !q.closed && !q.failed }
 
 // peerGone reports whether the peer has closed or died.
 func (q *softQueuePair) peerGone() bool {
-	return q.remote.dead.Load() || uint32(q.peerWire.load64(wireState)) != stateOpen
+	return q.peer.remote.dead.Load() || uint32(q.peer.wire.load64(wireState)) != stateOpen
 }
