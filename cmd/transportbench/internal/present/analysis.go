@@ -119,8 +119,7 @@ func analyzedCell(w io.Writer, c *AnalyzedCell, detail bool) {
 }
 
 func breakdown(w io.Writer, b *analyze.Breakdown) {
-	t := newTable(w, b.Name, "mean", "share", "")
-	rightAlign(t, 2, 3)
+	t := newTable(w, b.Name, ">mean", ">share", "")
 	for _, p := range b.Parts {
 		t.AppendRow(table.Row{p.Name, format.Time(p.Mean), portion(p.Share), p.Help})
 	}
@@ -136,8 +135,7 @@ func limits(w io.Writer, l *analyze.Limit) {
 	}
 	fmt.Fprintf(w, "the limit: measured %s, %.0f%% of the possible %s (%s)\n",
 		format.Rate(l.Measured), 100*l.Share, format.Rate(l.Throughput), l.Bounds[0].Name)
-	t := newTable(w, "bound", "at most", "")
-	rightAlign(t, 2)
+	t := newTable(w, "bound", ">at most", "")
 	for _, b := range l.Bounds {
 		t.AppendRow(table.Row{b.Name, format.Rate(b.Throughput), text.WrapSoft(b.Message, 64)})
 	}
@@ -199,8 +197,7 @@ func counted(a *analyze.Analysis) bool {
 }
 
 func events(w io.Writer, a *analyze.Analysis) {
-	t := newTable(w, "thread", "voluntary/s", "involuntary/s", "migrations/s", "minor faults/s", "major faults/s")
-	rightAlign(t, 2, 3, 4, 5, 6)
+	t := newTable(w, "thread", ">voluntary/s", ">involuntary/s", ">migrations/s", ">minor faults/s", ">major faults/s")
 	for i := range a.Threads {
 		row := table.Row{threadName(&a.Threads[i])}
 		for _, name := range software {
@@ -215,8 +212,7 @@ func events(w io.Writer, a *analyze.Analysis) {
 		fmt.Fprintln(w)
 		return
 	}
-	t = newTable(w, "per op of the thread", "IPC", "cycles", "instr", "branch miss", "cache ref", "cache miss", "L1d miss", "LLC load", "LLC miss")
-	rightAlign(t, 2, 3, 4, 5, 6, 7, 8, 9, 10)
+	t = newTable(w, "per op of the thread", ">IPC", ">cycles", ">instr", ">branch miss", ">cache ref", ">cache miss", ">L1d miss", ">LLC load", ">LLC miss")
 	for i := range a.Threads {
 		e := &a.Threads[i]
 		row := table.Row{threadName(e), "-"}
@@ -250,8 +246,7 @@ func writeFindings(w io.Writer, list []analyze.Finding) {
 // overview writes one row per cell, and then the findings.
 func overview(w io.Writer, cells []AnalyzedCell) {
 	analyzed := 0
-	t := newTable(w, "cell", "throughput", "of its limit", "bound by", "")
-	rightAlign(t, 2, 3)
+	t := newTable(w, "cell", ">throughput", ">of its limit", "bound by", "")
 	for i := range cells {
 		c := &cells[i]
 		if c.Analysis == nil {

@@ -38,12 +38,11 @@ func curve(w io.Writer, c *analyze.Capacity, u *analyze.Curve) {
 		loop = "open loop"
 	}
 	paragraph(w, 0, 2, fmt.Sprintf("%s (%s): %s", u.Label, loop, u.Message))
-	header := []any{"load", c.Rate, "95% interval", u.Metric, "95% interval"}
+	header := []string{"load", ">" + c.Rate, ">95% interval", ">" + u.Metric, ">95% interval"}
 	if c.Objective != nil {
 		header = append(header, c.Objective.Text)
 	}
 	t := newTable(w, append(header, "")...)
-	rightAlign(t, 2, 3, 4, 5)
 	for i := range u.Points {
 		p := &u.Points[i]
 		row := table.Row{p.Load, format.Value(p.Rate), interval(p.Rate), format.Value(p.Latency), interval(p.Latency)}
@@ -63,8 +62,7 @@ func operating(w io.Writer, u *analyze.Curve) {
 		return
 	}
 	fmt.Fprintln(w)
-	t := newTable(w, "for", "load", "throughput", u.Metric, "why")
-	rightAlign(t, 3, 4)
+	t := newTable(w, "for", "load", ">throughput", ">"+u.Metric, "why")
 	for _, o := range u.Operating {
 		p := &u.Points[o.Point]
 		t.AppendRow(table.Row{o.Name, p.Load, format.Value(p.Rate), format.Value(p.Latency), text.WrapSoft(o.Why, 34)})

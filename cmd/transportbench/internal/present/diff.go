@@ -24,8 +24,7 @@ const rowsShown = 40
 // false, it only counts those with the verdict SAME.
 func Diff(w io.Writer, r *compare.Report, all, markdown bool) {
 	hide := !all && len(r.Changes) > rowsShown
-	t := newTable(w, "cell", "metric", "old", "new", "change", "95% interval", "p (Holm)", "verdict")
-	rightAlign(t, 3, 4, 5, 6, 7)
+	t := newTable(w, "cell", "metric", ">old", ">new", ">change", ">95% interval", ">p (Holm)", "verdict")
 	hidden := 0
 	for i := range r.Changes {
 		c := &r.Changes[i]
@@ -63,8 +62,7 @@ func breach(b compare.Breach) string {
 }
 
 func diffMeans(w io.Writer, r *compare.Report, markdown bool) {
-	t := newTable(w, "transport", "metric", "cells", "geometric mean of the changes")
-	rightAlign(t, 3, 4)
+	t := newTable(w, "transport", "metric", ">cells", ">geometric mean of the changes")
 	for _, m := range r.Means {
 		t.AppendRow(table.Row{m.Transport, m.Metric, m.Cells, format.Percent(&m.Change)})
 	}
@@ -172,8 +170,7 @@ func plainMetric(m *result.Metric) (value, n string) {
 
 // Ranking writes which value of an axis wins in which cells, and by how much.
 func Ranking(w io.Writer, r *compare.Ranking, markdown bool) {
-	t := newTable(w, "cell", "metric", "winner", "best", "by", "95% interval", "p (Holm)", "before", "then")
-	rightAlign(t, 4, 5, 6, 7)
+	t := newTable(w, "cell", "metric", "winner", ">best", ">by", ">95% interval", ">p (Holm)", "before", "then")
 	undecided, tooLittle := 0, 0
 	for _, group := range r.Groups {
 		winner := group.Leader
@@ -195,8 +192,7 @@ func Ranking(w io.Writer, r *compare.Ranking, markdown bool) {
 	}
 	renderTable(t, markdown)
 	fmt.Fprintln(w)
-	wins := newTable(w, "metric", r.Axis, "wins", "of")
-	rightAlign(wins, 3, 4)
+	wins := newTable(w, "metric", r.Axis, ">wins", ">of")
 	for _, leader := range r.Leaders {
 		wins.AppendRow(table.Row{leader.Metric, leader.Value, leader.Wins, leader.Groups})
 	}

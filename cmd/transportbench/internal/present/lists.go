@@ -134,8 +134,7 @@ func Profiles(w io.Writer, profiles []config.Profile) {
 
 // Measurements writes the microbenchmarks of a transport.
 func Measurements(w io.Writer, list []transport.Measurement) {
-	t := newTable(w, "measurement", "bytes", "median", "rate", "bandwidth", "samples")
-	rightAlign(t, 2, 3, 4, 5, 6)
+	t := newTable(w, "measurement", ">bytes", ">median", ">rate", ">bandwidth", ">samples")
 	show := func(value float64, unit string) string {
 		if value == 0 {
 			return "-"

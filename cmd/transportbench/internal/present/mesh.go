@@ -33,17 +33,12 @@ func loops(w io.Writer, list []result.Loop) {
 		return
 	}
 	proxied := list[0].Proxy != nil
-	header := []any{"rank", "loops/s", "empty", "served"}
+	header := []string{">rank", ">loops/s", ">empty", ">served"}
 	if proxied {
-		header = append(header, "clients", "local", "remote", "resp", "incoming")
+		header = append(header, ">clients", ">local", ">remote", ">resp", ">incoming")
 	}
-	header = append(header, "flush", "pressure", "loops/req")
+	header = append(header, ">flush", ">pressure", ">loops/req")
 	t := newTable(w, header...)
-	columns := make([]int, len(header))
-	for i := range columns {
-		columns[i] = i + 1
-	}
-	rightAlign(t, columns...)
 	for _, l := range list[:min(len(list), mostRanks)] {
 		t.AppendRow(loopRow(l, proxied))
 	}
@@ -88,8 +83,7 @@ func phases(w io.Writer, repeats []result.Repeat) {
 	if err != nil || whole.Samples == 0 {
 		return // a check reports it
 	}
-	t := newTable(w, "phase of a loop", "mean", "p50", "p90", "p99", "max", "share")
-	rightAlign(t, 2, 3, 4, 5, 6, 7)
+	t := newTable(w, "phase of a loop", ">mean", ">p50", ">p90", ">p99", ">max", ">share")
 	row := func(name string) {
 		s, timed := of[name]
 		if !timed {
@@ -124,8 +118,7 @@ func stages(w io.Writer, repeats []result.Repeat) {
 	if err != nil || s == nil {
 		return // a check reports it
 	}
-	t := newTable(w, "stage of a remote request", "mean", "p50", "p99", "share", "")
-	rightAlign(t, 2, 3, 4, 5)
+	t := newTable(w, "stage of a remote request", ">mean", ">p50", ">p99", ">share", "")
 	for i, name := range s.Names {
 		part := s.Spreads[i]
 		t.AppendRow(table.Row{name, format.Time(part.Mean), format.Time(part.P50), format.Time(part.P99), portion(part.Mean / s.Whole.Mean), stageHelp[name]})

@@ -18,8 +18,7 @@ import (
 // Result writes one result: what ran, its metrics and its failed checks.
 func Result(w io.Writer, r *result.Result) {
 	fmt.Fprintf(w, "%s\n%s\n\n", Title(r), Load(r.Config))
-	t := newTable(w, "metric", "median", "95% interval", "")
-	rightAlign(t, 2, 3)
+	t := newTable(w, "metric", ">median", ">95% interval", "")
 	for _, d := range result.Definitions {
 		if m, ok := r.Summary[d.Name]; ok {
 			t.AppendRow(table.Row{d.Name, format.Value(m), format.Interval(m), d.Help})
@@ -158,9 +157,8 @@ func (m Missing) String() string {
 // profile, and then the missing transports.
 func Comparison(w io.Writer, results []*result.Result, missing []Missing) {
 	if len(results) > 0 {
-		t := newTable(w, "profile", "transport", "provider", "throughput", "95% interval",
-			"p50", "p99", "p99.9", "floor", "p50/floor", "op/floor", "CPU/op", "checks")
-		rightAlign(t, 4, 5, 6, 7, 8, 9, 10, 11, 12)
+		t := newTable(w, "profile", "transport", "provider", ">throughput", ">95% interval",
+			">p50", ">p99", ">p99.9", ">floor", ">p50/floor", ">op/floor", ">CPU/op", "checks")
 		for _, r := range ranked(results) {
 			t.AppendRow(table.Row{
 				r.Config.Profile, r.Plugin.Name, r.Plugin.Provider,

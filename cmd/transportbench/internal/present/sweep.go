@@ -19,8 +19,7 @@ func Plan(w io.Writer, p *sweep.Plan) {
 		cells[i].Config = p.Cells[i].Flat()
 	}
 	varying := set.Varying(cells)
-	t := newTable(w, "cell", "configuration", "a repeat takes")
-	rightAlign(t, 1, 3)
+	t := newTable(w, ">cell", "configuration", ">a repeat takes")
 	for i := range p.Cells {
 		takes := "about " + Left(p.Cells[i].Expected())
 		if reason := p.Cells[i].Unavailable; reason != "" {
@@ -40,8 +39,7 @@ func PlanSummary(p *sweep.Plan) string {
 // Set writes one row per cell of a set.
 func Set(w io.Writer, s *set.Set) {
 	varying := set.Varying(s.Cells)
-	t := newTable(w, "cell", "provider", "throughput", "95% interval", "p50", "p99", "p50/floor", "checks")
-	rightAlign(t, 3, 4, 5, 6, 7)
+	t := newTable(w, "cell", "provider", ">throughput", ">95% interval", ">p50", ">p99", ">p50/floor", "checks")
 	for i := range s.Cells {
 		c := &s.Cells[i]
 		if c.Status != set.Measured && c.Status != set.Published {

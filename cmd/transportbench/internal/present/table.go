@@ -2,14 +2,16 @@ package present
 
 import (
 	"io"
+	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 )
 
 // newTable returns a table without frames, which reads well in a terminal, a
-// log and a mail.
-func newTable(w io.Writer, header ...any) table.Writer {
+// log and a mail. A header that begins with > is of a column of numbers, which
+// is aligned to the right.
+func newTable(w io.Writer, headers ...string) table.Writer {
 	t := table.NewWriter()
 	t.SetOutputMirror(w)
 	style := table.StyleDefault
@@ -19,17 +21,18 @@ func newTable(w io.Writer, header ...any) table.Writer {
 	style.Format.Header = text.FormatDefault
 	t.SetStyle(style)
 	t.SuppressTrailingSpaces()
-	t.AppendHeader(header)
-	return t
-}
-
-// rightAlign aligns columns of numbers. The first column is 1.
-func rightAlign(t table.Writer, columns ...int) {
-	configs := make([]table.ColumnConfig, len(columns))
-	for i, number := range columns {
-		configs[i] = table.ColumnConfig{Number: number, Align: text.AlignRight, AlignHeader: text.AlignRight}
+	var row table.Row
+	var numbers []table.ColumnConfig
+	for i, header := range headers {
+		name, number := strings.CutPrefix(header, ">")
+		if number {
+			numbers = append(numbers, table.ColumnConfig{Number: i + 1, Align: text.AlignRight, AlignHeader: text.AlignRight})
+		}
+		row = append(row, name)
 	}
-	t.SetColumnConfigs(configs)
+	t.AppendHeader(row)
+	t.SetColumnConfigs(numbers)
+	return t
 }
 
 // renderTable renders plain text or Markdown.
