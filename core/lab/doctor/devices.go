@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// rdmaUsers says who uses an RDMA device.
-const rdmaUsers = "copyrpc and erpc use it with provider=verbs, and ucxam where UCX does."
+// rdmaUsers names the transports that use an RDMA device.
+const rdmaUsers = "copyrpc and erpc use it with provider=verbs, and ucxam if UCX chooses it."
 
-// rdma has a finding for each device.
+// rdma returns a finding for each device.
 func (x *examiner) rdma() []Finding {
 	devices := x.environment.Identity.RDMA
 	if len(devices) == 0 {
 		return []Finding{{Name: "rdma", Value: "no device", Status: Note,
-			Meaning: "copyrpc and erpc run on their software providers here, and ucxam on shared memory or TCP."}}
+			Meaning: "copyrpc and erpc use their software providers here, and ucxam uses shared memory or TCP."}}
 	}
 	reachable := slices.ContainsFunc(x.root.Names("dev/infiniband"), func(name string) bool {
 		return strings.HasPrefix(name, "uverbs")
@@ -37,37 +37,34 @@ func (x *examiner) rdma() []Finding {
 		f.Value = strings.Join(parts, "; ")
 		switch {
 		case !reachable:
-			f.Status = Bad
-			f.Meaning = "The kernel has the device, but no /dev/infiniband/uverbs* leads to it: verbs programs cannot open it."
-			f.Remedy = "modprobe ib_uverbs; in a container, pass the devices on (docker run --device=/dev/infiniband)"
+			f = f.as(Bad, "The kernel has the device, but there is no /dev/infiniband/uverbs* for it, so programs cannot open it.",
+				"modprobe ib_uverbs; in a container, pass the devices on (docker run --device=/dev/infiniband)")
 		case !active:
-			f.Status = Warn
-			f.Meaning = "No port is active: programs can open the device but not connect."
-			f.Remedy = "check the cable, and the subnet manager (InfiniBand) or the interface (ip link set up)"
+			f = f.as(Warn, "No port is active: programs can open the device but not connect.",
+				"check the cable, and the subnet manager (InfiniBand) or the interface (ip link set up)")
 		case strings.HasPrefix(device.Name, "rxe"), strings.HasPrefix(device.Name, "siw"):
-			f.Status = Note
-			f.Meaning = "It is RDMA in software over an ordinary interface: right for trying verbs, wrong for their speed. " + rdmaUsers
+			f = f.as(Note, "This is RDMA in software over an ordinary interface: good for trying verbs, not for measuring their speed. "+rdmaUsers, "")
 		}
 		findings = append(findings, f)
 	}
 	return findings
 }
 
-// library is a native library that a transport binds.
+// library is a native library that a transport uses.
 type library struct {
 	soname  string // without the version: "libucp.so"
-	pkg     string // Debian's package of the library, for its version
-	header  string // below /usr/include; empty where none is needed
+	pkg     string // Debian package, for the version
+	header  string // below /usr/include; empty if none is needed
 	install string
 	use     string
 }
 
 var nativeLibraries = []library{
 	{"libibverbs.so", "libibverbs1", "infiniband/verbs.h", "apt-get install libibverbs-dev ibverbs-providers",
-		"copyrpc and erpc reach RDMA devices through it (provider=verbs)."},
-	{"libucp.so", "libucx0", "ucp/api/ucp.h", "apt-get install libucx-dev", "ucxam is built on it."},
-	{"libcuda.so", "libcuda1", "", "install NVIDIA's driver; the library comes with it",
-		"tcpx reaches GPUs through it (mode=gpu)."},
+		"copyrpc and erpc use it for RDMA devices (provider=verbs)."},
+	{"libucp.so", "libucx0", "ucp/api/ucp.h", "apt-get install libucx-dev", "ucxam uses it."},
+	{"libcuda.so", "libcuda1", "", "install NVIDIA's driver, which includes the library",
+		"tcpx uses it for GPUs (mode=gpu)."},
 }
 
 func (x *examiner) libraries() []Finding {
@@ -75,35 +72,27 @@ func (x *examiner) libraries() []Finding {
 	var findings []Finding
 	for _, lib := range nativeLibraries {
 		f := Finding{Name: strings.TrimSuffix(lib.soname, ".so"), Status: OK, Meaning: lib.use}
-		switch file := x.findLibrary(dirs, lib.soname); {
-		case file == "":
-			f.Value, f.Status = "not installed", Note
-			f.Remedy = lib.install
-		default:
-			f.Value = file
-			if version := x.packageVersion(lib.pkg); version != "" {
-				f.Value = version + ", " + file
-			}
-			if lib.header != "" && !x.hasHeader(lib.header) {
-				f.Status = Note
-				f.Meaning = lib.use + " The headers to build against it are missing."
-				f.Remedy = lib.install
-			}
+		f.Value = x.findLibrary(dirs, lib.soname)
+		if f.Value == "" {
+			f.Value = "not installed"
+			findings = append(findings, f.as(Note, lib.use, lib.install))
+			continue
+		}
+		if version := x.packageVersion(lib.pkg); version != "" {
+			f.Value = version + ", " + f.Value
+		}
+		if lib.header != "" && !x.root.Exists("usr/include", lib.header) && !x.root.Exists("usr/local/include", lib.header) {
+			f = f.as(Note, lib.use+" The headers for building against it are missing.", lib.install)
 		}
 		findings = append(findings, f)
 	}
 	return findings
 }
 
-func (x *examiner) hasHeader(header string) bool {
-	return x.root.Exists("usr/include", header) || x.root.Exists("usr/local/include", header)
-}
-
-// triplets names the directories of Debian's libraries by architecture.
+// triplets has the names of Debian's library directories by architecture.
 var triplets = map[string]string{"amd64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu"}
 
-// loaderDirs lists where the loader looks, first to last, without the
-// directories of other architectures.
+// loaderDirs returns the loader's directories in order, without those of other architectures.
 func (x *examiner) loaderDirs() []string {
 	dirs := filepath.SplitList(x.loaderPath)
 	for _, name := range x.root.Names("etc/ld.so.conf.d") {
@@ -120,8 +109,7 @@ func (x *examiner) loaderDirs() []string {
 	})
 }
 
-// findLibrary returns the path of the file behind a library's newest name; its
-// last part ends in the version.
+// findLibrary returns the file of a library's newest version, with links resolved, or "".
 func (x *examiner) findLibrary(dirs []string, soname string) string {
 	for _, dir := range dirs {
 		matches, err := filepath.Glob(x.root.Path(dir, soname+".*"))
@@ -137,9 +125,8 @@ func (x *examiner) findLibrary(dirs []string, soname string) string {
 	return ""
 }
 
-// packageVersion asks dpkg's database, since a library's file name tells little
-// of its release; it returns nothing on other systems. Debian's names may end
-// in t64, after the change of time_t.
+// packageVersion returns the version of an installed Debian package, or "", because a library's file
+// name says little about its release. Debian appended t64 to some names when time_t changed.
 func (x *examiner) packageVersion(pkg string) string {
 	for _, paragraph := range strings.Split(x.root.Text("var/lib/dpkg/status"), "\n\n") {
 		name, version, installed := "", "", false

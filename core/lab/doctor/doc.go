@@ -1,4 +1,3 @@
-// Package doctor examines the machine for what shapes a transport's results:
-// each [Finding] says what was found, what it means for the numbers, and how to
-// mend it. It produces data; the command renders it.
+// Package doctor examines the machine for whatever affects a transport's results. Each [Finding] says
+// what was found, what it means for the results, and how to fix it. The command prints the findings.
 package doctor

@@ -12,15 +12,15 @@ import (
 	"transportbench/core/base/machine"
 )
 
-// Status ranks a finding.
+// Status is the severity of a finding.
 type Status string
 
 // The statuses, from best to worst.
 const (
 	OK   Status = "ok"   // as it should be
-	Note Status = "note" // worth knowing; the numbers hold
-	Warn Status = "warn" // the numbers suffer
-	Bad  Status = "bad"  // something will not run
+	Note Status = "note" // worth knowing; the results are valid
+	Warn Status = "warn" // the results suffer
+	Bad  Status = "bad"  // something cannot run
 )
 
 // Finding is one fact about the machine.
@@ -28,12 +28,24 @@ type Finding struct {
 	Name    string `json:"name"`
 	Value   string `json:"value"` // what was found; never empty
 	Status  Status `json:"status"`
-	Meaning string `json:"meaning"`          // for the results, one sentence
-	Remedy  string `json:"remedy,omitempty"` // empty where there is nothing to mend
+	Meaning string `json:"meaning"`          // for the results, in one sentence
+	Remedy  string `json:"remedy,omitempty"` // empty if there is nothing to fix
 }
 
-// Examine looks at the machine, in about 20 ms and without changing it. When
-// ctx ends it returns what it has found until then.
+// as returns f with another status, meaning and remedy.
+func (f Finding) as(status Status, meaning, remedy string) Finding {
+	f.Status, f.Meaning, f.Remedy = status, meaning, remedy
+	return f
+}
+
+// unknown returns f for a fact that the machine does not reveal.
+func (f Finding) unknown(meaning string) Finding {
+	f.Value = "not visible"
+	return f.as(Note, meaning, "")
+}
+
+// Examine examines the machine in about 20 ms, without changing it. When ctx ends, it returns the
+// findings so far.
 func Examine(ctx context.Context) []Finding {
 	defaults := config.Default()
 	x := examiner{
@@ -51,11 +63,10 @@ func Examine(ctx context.Context) []Finding {
 	return x.examine(ctx)
 }
 
-// examiner holds what the findings are made from. Tests give another root and
-// other answers of the kernel.
+// examiner holds the inputs of the findings. Tests replace the root and the kernel's answers.
 type examiner struct {
 	root        machine.Root
-	arch        string // Go's name of it
+	arch        string // as in GOARCH
 	loaderPath  string // LD_LIBRARY_PATH
 	pollers     int    // polling threads of a run with default options
 	environment machine.Environment
@@ -113,8 +124,7 @@ func statFilesystem(path string) (size, free uint64, err error) {
 	return stat.Blocks * block, stat.Bavail * block, nil
 }
 
-// shareMemfd opens an anonymous file a second time through /proc, as a peer
-// process does.
+// shareMemfd opens an anonymous file a second time through /proc, like a peer process.
 func shareMemfd() error {
 	fd, err := unix.MemfdCreate("transportbench-doctor", unix.MFD_CLOEXEC)
 	if err != nil {

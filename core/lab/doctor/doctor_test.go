@@ -24,7 +24,7 @@ const (
 	verbs = "usr/lib/x86_64-linux-gnu/libibverbs.so.1.14.50.0"
 )
 
-// quietServer is a machine about which there is nothing to say.
+// quietServer is a machine without any problem.
 var quietServer = files{
 	"proc/meminfo":                               "MemTotal: 1 kB\nHugePages_Total: 512\nHugePages_Free: 512\nHugepagesize: 2048 kB\n",
 	"proc/loadavg":                               "0.10 0.00 0.00 1/234 5678\n",
@@ -56,8 +56,8 @@ var quietServer = files{
 	"var/lib/dpkg/status":                        "Package: libibverbs1\nStatus: install ok installed\nVersion: 50.0-2\n\nPackage: libucx0\nStatus: deinstall ok config-files\nVersion: 1.0\n",
 }
 
-// examinerOf returns an examiner of quietServer with some files changed; one
-// whose content is "-" is removed.
+// examinerOf returns an examiner of quietServer with some files changed; the content "-" removes a
+// file.
 func examinerOf(t *testing.T, changes files) *examiner {
 	t.Helper()
 	all := maps.Clone(quietServer)
@@ -84,7 +84,7 @@ func examinerOf(t *testing.T, changes files) *examiner {
 	}
 }
 
-// requireWellFormed checks what holds for every finding on any machine.
+// requireWellFormed checks properties of findings on any machine.
 func requireWellFormed(t *testing.T, findings []Finding) {
 	t.Helper()
 	names := make(map[string]bool)
@@ -136,7 +136,7 @@ func TestFaults(t *testing.T) {
 		kernel  func(x *examiner)
 		name    string
 		status  Status
-		want    string // in the value, meaning or remedy
+		want    string // part of the value, meaning or remedy
 	}{
 		{"one core", nil, func(x *examiner) { x.allowed = func() ([]int, error) { return []int{1}, nil } }, "cores", Warn, "1 core, CPUs 1"},
 		{"no core to spare", nil, func(x *examiner) { x.allowed = func() ([]int, error) { return []int{0, 1}, nil } }, "cores", Note, "outliers"},
@@ -210,7 +210,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// A machine that tells nothing is no error, and no finding claims to know.
+// On a machine that reveals nothing, findings say so.
 func TestBareRoot(t *testing.T) {
 	x := examinerOf(t, nil)
 	x.root = machine.Root(t.TempDir())

@@ -7,53 +7,43 @@ import (
 )
 
 func (x *examiner) hugePages() Finding {
-	f := Finding{Name: "huge-pages", Status: OK, Meaning: "Transports that ask for huge pages get them, and save TLB misses with large values."}
-	total, free, size := "", "", ""
+	f := Finding{Name: "huge-pages", Status: OK, Meaning: "Transports that ask for huge pages get them, which saves TLB misses with large values."}
+	info := map[string]string{}
 	for line := range strings.Lines(x.root.Text("proc/meminfo")) {
 		name, value, _ := strings.Cut(line, ":")
-		value = strings.TrimSpace(value)
-		switch name {
-		case "HugePages_Total":
-			total = value
-		case "HugePages_Free":
-			free = value
-		case "Hugepagesize":
-			size = value
-		}
+		info[name] = strings.TrimSpace(value)
 	}
+	total, free := info["HugePages_Total"], info["HugePages_Free"]
 	switch {
 	case total == "":
-		return unknown(f, "Whether huge pages are reserved is not known.")
+		return f.unknown("It is unknown whether huge pages are reserved.")
 	case free == "0":
-		f.Value, f.Status = total+" reserved, none free", Note
-		f.Meaning = "Transports that ask for huge pages do not get them; large values cost more TLB misses."
-		f.Remedy = "sysctl vm.nr_hugepages=512"
-	default:
-		f.Value = fmt.Sprintf("%s of %s free, %s each", free, total, size)
+		f.Value = total + " reserved, none free"
+		return f.as(Note, "Transports that ask for huge pages do not get them; large values cost more TLB misses.",
+			"sysctl vm.nr_hugepages=512")
 	}
+	f.Value = fmt.Sprintf("%s of %s free, %s each", free, total, info["Hugepagesize"])
 	return f
 }
 
 func (x *examiner) transparentHugePages() Finding {
 	v := x.environment.Volatile
-	f := Finding{Name: "transparent-huge-pages", Status: OK,
-		Meaning: "The kernel does not exchange pages of memory in use for huge ones by itself."}
+	f := Finding{Name: "transparent-huge-pages", Value: v.HugePages, Status: OK,
+		Meaning: "The kernel does not replace pages in use by huge pages on its own."}
 	if v.HugePages == "" {
-		return unknown(f, "Whether the kernel exchanges pages for huge ones is not known.")
+		return f.unknown("It is unknown whether the kernel replaces pages in use by huge pages.")
 	}
-	f.Value = v.HugePages
 	if v.SharedHugePages != "" {
 		f.Value += ", shared memory " + v.SharedHugePages
 	}
 	if v.HugePages == "always" {
-		f.Status = Note
-		f.Meaning = "The kernel may exchange pages for huge ones in the middle of a window, which shows as rare long stalls."
-		f.Remedy = "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled"
+		return f.as(Note, "The kernel may replace pages by huge pages during a window, which causes rare long stalls.",
+			"echo madvise > /sys/kernel/mm/transparent_hugepage/enabled")
 	}
 	return f
 }
 
-// capIPCLock is the bit of CAP_IPC_LOCK, which lifts the limit.
+// capIPCLock is the bit of CAP_IPC_LOCK, which lifts the limit on locked memory.
 const capIPCLock = 14
 
 func (x *examiner) lockedMemory() Finding {
@@ -70,7 +60,7 @@ func (x *examiner) lockedMemory() Finding {
 		f.Value = soft
 		return f
 	case err != nil:
-		return unknown(f, "Whether RDMA transports can register memory is not known.")
+		return f.unknown("It is unknown whether RDMA transports can register memory.")
 	}
 	f.Value = formatBytes(limit)
 	if x.hasCapability(capIPCLock) {
@@ -78,15 +68,15 @@ func (x *examiner) lockedMemory() Finding {
 		return f
 	}
 	const wanted = 256 << 20
-	if limit < wanted {
-		f.Status = Note
-		f.Meaning = "RDMA transports lock the memory that the device reaches, and fail when the limit is used up."
-		f.Remedy = "ulimit -l unlimited (limits.conf: memlock; docker run --ulimit memlock=-1)"
-		if len(x.environment.Identity.RDMA) > 0 {
-			f.Status = Bad
-		}
+	if limit >= wanted {
+		return f
 	}
-	return f
+	status := Note
+	if len(x.environment.Identity.RDMA) > 0 {
+		status = Bad
+	}
+	return f.as(status, "RDMA transports lock the memory that the device accesses, and fail at this limit.",
+		"ulimit -l unlimited (limits.conf: memlock; docker run --ulimit memlock=-1)")
 }
 
 func (x *examiner) hasCapability(bit uint) bool {
@@ -100,25 +90,22 @@ func (x *examiner) hasCapability(bit uint) bool {
 }
 
 func (x *examiner) devShm() Finding {
-	f := Finding{Name: "dev-shm", Status: OK, Meaning: "Named shared memory, which UCX and other users' processes need, has room."}
+	f := Finding{Name: "dev-shm", Status: OK, Meaning: "There is room for named shared memory, which UCX and processes of other users need."}
 	size, free, err := x.filesystem(x.root.Path("dev/shm"))
 	if err != nil {
-		f.Value, f.Status = "missing", Warn
-		f.Meaning = "Transports that need named shared memory cannot run: " + err.Error() + "."
-		f.Remedy = "mount -t tmpfs tmpfs /dev/shm"
-		return f
+		f.Value = "missing"
+		return f.as(Warn, "Transports that need named shared memory cannot run: "+err.Error()+".", "mount -t tmpfs tmpfs /dev/shm")
 	}
 	f.Value = fmt.Sprintf("%s free of %s", formatBytes(free), formatBytes(size))
 	const wanted = 256 << 20
 	if free < wanted {
-		f.Status = Warn
-		f.Meaning = "Rings of many peers or of large values do not fit; a process that touches a page too many is killed by SIGBUS."
-		f.Remedy = "mount -o remount,size=2G /dev/shm (docker run --shm-size=2g), and remove what is left in it"
+		return f.as(Warn, "Rings for many peers or large values do not fit; SIGBUS kills a process that touches a page beyond the limit.",
+			"mount -o remount,size=2G /dev/shm (docker run --shm-size=2g), and remove stale files there")
 	}
 	return f
 }
 
-// formatBytes rounds down to a whole unit.
+// formatBytes formats n in the largest suitable unit, rounded down.
 func formatBytes(n uint64) string {
 	for _, unit := range []struct {
 		shift uint
