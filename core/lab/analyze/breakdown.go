@@ -16,7 +16,7 @@ const (
 	processorName = "processor time"
 )
 
-// breakdowns are where time goes, the remote request's first where there is one.
+// breakdowns returns all breakdowns for which there are figures, that of a remote request first.
 func (e *evidence) breakdowns() []Breakdown {
 	list := []Breakdown{}
 	for _, make := range []func() (Breakdown, bool){e.remoteRequest, e.operation, e.loop, e.processor} {
@@ -27,13 +27,13 @@ func (e *evidence) breakdowns() []Breakdown {
 	return list
 }
 
-// finish adds the shares, and the part that the others leave.
+// finish adds the unexplained part, and computes the shares.
 func finish(b Breakdown, help string) Breakdown {
 	rest := b.Whole
 	for _, p := range b.Parts {
 		rest -= p.Mean
 	}
-	if math.Abs(rest) < 1e-4*b.Whole { // what adding up rounded
+	if math.Abs(rest) < 1e-4*b.Whole { // rounding error
 		rest = 0
 	}
 	b.Parts = append(b.Parts, Part{Name: Unexplained, Mean: rest, Help: help})
@@ -43,8 +43,8 @@ func finish(b Breakdown, help string) Breakdown {
 	return b
 }
 
-// remoteRequest is the service time of a remote request of mesh-proxied. Of the
-// stage on the other side of the doorbell, floor and turnaround are known apart.
+// remoteRequest splits the service time of a remote request of mesh-proxied into its stages. It splits
+// the stage after the doorbell into floor, turnaround of the other daemon, and the rest.
 func (e *evidence) remoteRequest() (Breakdown, bool) {
 	if e.stages == nil {
 		return Breakdown{}, false
@@ -60,29 +60,29 @@ func (e *evidence) remoteRequest() (Breakdown, bool) {
 		if known := e.floor + turnaround; known < mean && e.floor > 0 && turnaround > 0 {
 			b.Parts = append(b.Parts,
 				Part{Name: "medium", Mean: e.floor, Help: "the floor: a round trip of the bare medium"},
-				Part{Name: "far turnaround", Mean: turnaround, Help: "the far daemon, from its poll to its doorbell"})
+				Part{Name: "far turnaround", Mean: turnaround, Help: "the other rank's daemon, from its poll to its doorbell"})
 			mean -= known
 			name = "transport"
 		}
 		b.Parts = append(b.Parts, Part{Name: name, Mean: mean, Help: transportHelp(name)})
 	}
-	return finish(b, "what the stages, sampled apart, leave of the mean"), true
+	return finish(b, "the mean minus the stages, which are sampled separately"), true
 }
 
 var stageHelp = map[string]string{
-	record.StageNames[0]: "until its own rank's daemon has polled it",
-	record.StageNames[1]: "until the doorbell to the other rank has rung",
-	record.StageNames[3]: "until the client has polled the response",
+	record.StageNames[0]: "until the daemon of the client's rank polls it",
+	record.StageNames[1]: "until the doorbell to the other rank",
+	record.StageNames[3]: "until the client polls the response",
 }
 
 func transportHelp(name string) string {
 	if name == "transport" {
 		return "the rest: the transport, and waiting to be polled"
 	}
-	return "until the response is polled: both ways, and the far daemon's turn"
+	return "until the response is polled: both directions, and the other rank's daemon"
 }
 
-// operation is the service time of any operation.
+// operation splits the service time of an operation.
 func (e *evidence) operation() (Breakdown, bool) {
 	turnaround := e.phases[record.PhaseTurnaround].Mean
 	if e.stages != nil || e.floor == 0 || turnaround == 0 {
@@ -103,45 +103,45 @@ func (e *evidence) operation() (Breakdown, bool) {
 	return finish(b, help), true
 }
 
-// loop is a turn of the daemons' loop.
+// loop splits an iteration of the daemons' loop into its phases.
 func (e *evidence) loop() (Breakdown, bool) {
 	whole := e.phases[record.PhaseLoop]
 	if whole.Samples == 0 {
 		return Breakdown{}, false
 	}
-	b := Breakdown{Name: loopName, Whole: whole.Mean, Title: fmt.Sprintf("a turn of a daemon's loop; %s of %s turns found nothing",
+	b := Breakdown{Name: loopName, Whole: whole.Mean, Title: fmt.Sprintf("an iteration of a daemon's loop; %s of %s found nothing",
 		percent(e.emptyLoops/e.loops), counted(e.loops))}
 	for _, name := range record.PhaseNames {
 		if p, timed := e.phases[name]; timed {
 			b.Parts = append(b.Parts, Part{Name: name, Mean: p.Mean, Help: phaseHelp[name]})
 		}
 	}
-	return finish(b, "what the phases leave"), true
+	return finish(b, "the rest of the iteration"), true
 }
 
 var phaseHelp = map[string]string{
-	"poll":  "taking what peers have sent out of the transport",
-	"serve": "answering requests out of the store, handing on responses",
-	"scan":  "looking at the links of the rank's own clients",
-	"flush": "posting what is due and ringing the doorbell",
+	"poll":  "taking messages of peers out of the transport",
+	"serve": "answering requests from the store, forwarding responses",
+	"scan":  "checking the links of the rank's own clients",
+	"flush": "posting messages and ringing the doorbell",
 }
 
-// processor is what processor time an operation takes, and whose.
+// processor splits the processor time of an operation.
 func (e *evidence) processor() (Breakdown, bool) {
 	if e.clientCPU == 0 || e.daemonCPU == 0 {
 		return Breakdown{}, false
 	}
 	harness := min(e.harness.PerOpNS, e.clientCPU/e.ops)
-	b := Breakdown{Name: processorName, Title: "processor time of an operation, waiting by spinning included", Whole: (e.clientCPU + e.daemonCPU) / e.ops}
+	b := Breakdown{Name: processorName, Title: "processor time of an operation, including spinning", Whole: (e.clientCPU + e.daemonCPU) / e.ops}
 	b.Parts = []Part{
 		{Name: "harness", Mean: harness, Help: "a client's loop against a transport that completes at once"},
-		{Name: "clients", Mean: e.clientCPU/e.ops - harness, Help: "the rest of the clients' threads: the transport, and waiting"},
+		{Name: "clients", Mean: e.clientCPU/e.ops - harness, Help: "the rest of the clients' threads: the transport, and spinning"},
 		{Name: "daemons", Mean: e.daemonCPU / e.ops, Help: "the daemons' threads"},
 	}
-	return finish(b, "what these leave"), true
+	return finish(b, "the rest"), true
 }
 
-// counted writes a number of things with three digits.
+// counted formats a count with three digits.
 func counted(n float64) string {
 	if n < 1000 {
 		return fmt.Sprintf("%.0f", n)

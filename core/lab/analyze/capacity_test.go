@@ -10,8 +10,7 @@ import (
 	"transportbench/core/lab/result/set"
 )
 
-// cell is a load with six repeats whose throughput is 1% around a median, and
-// whose p99 is 10% around another.
+// cell returns a cell with six repeats. Throughput varies by 1% around a median, and p99 by 10%.
 func cell(inFlight int, throughput, p99 float64) set.Cell {
 	c := set.Cell{
 		Config: map[string]string{"transport": "shm", "clients": "1", "in_flight": fmt.Sprint(inFlight), "duration": "1s"},
@@ -25,7 +24,7 @@ func cell(inFlight int, throughput, p99 float64) set.Cell {
 	return c
 }
 
-// loads are a curve with a peak at 16 and its knee at 4.
+// loads returns a curve with its peak at 16 and its knee at 4.
 func loads() *set.Set {
 	s := set.New()
 	s.Cells = []set.Cell{
@@ -82,7 +81,7 @@ func TestObjective(t *testing.T) {
 	for _, p := range u.Points {
 		meets = append(meets, p.Meets)
 	}
-	// The interval of 5 us goes up to 5.5 us.
+	// The interval of 5 us ends at 5.5 us.
 	require.Equal(t, []string{Yes, Yes, Yes, Perhaps, No, No}, meets)
 	require.Equal(t, 2, *u.Most, "what certainly meets it")
 	require.Contains(t, u.Message, "3.50 M op/s (95% interval 3.46 to 3.54) under p99<5.2us, with in_flight=4")
@@ -97,7 +96,7 @@ func TestObjective(t *testing.T) {
 	none := curveOf(t, loads(), CapacityOptions{Objective: objective(t, "p99<1us"), Target: 10e6})
 	require.Nil(t, none.Most)
 	require.Empty(t, none.Servers)
-	require.Contains(t, none.Message, "no load keeps p99<1us: the lowest latency_p99 is 2.00 us")
+	require.Contains(t, none.Message, "no load meets p99<1us: the lowest latency_p99 is 2.00 us")
 
 	all := curveOf(t, loads(), CapacityOptions{Target: 10e6})
 	require.Len(t, all.Servers, 4)
@@ -112,7 +111,7 @@ func TestMediansAloneOnlyPerhapsMeet(t *testing.T) {
 	}
 	u := curveOf(t, s, CapacityOptions{Objective: objective(t, "p99<6us"), Target: 1e9})
 	require.Equal(t, Perhaps, u.Points[*u.Most].Meets)
-	require.Contains(t, u.Message, "more repeats would tell")
+	require.Contains(t, u.Message, "measure more repeats")
 	require.Nil(t, u.Servers[0].Low)
 }
 
@@ -167,7 +166,7 @@ func TestCapacityNeedsCells(t *testing.T) {
 	require.ErrorContains(t, err, "no cell has the metric read_p50")
 }
 
-// The seed document's own points, and what its table says of its example.
+// The points that the seed document recommends, and the example of its table.
 func TestCapacityOfTheKVStoreDocument(t *testing.T) {
 	s, err := set.Load("../../../results/published/kvstore.json")
 	require.NoError(t, err)
@@ -195,13 +194,13 @@ func TestParseObjective(t *testing.T) {
 		require.Equal(t, want, got)
 	}
 	for text, want := range map[string]string{
-		"p99":             "no objective",
-		"p99>50us":        "no objective",
-		"p99<50":          "no objective",
+		"p99":             "not an objective",
+		"p99>50us":        "not an objective",
+		"p99<50":          "not an objective",
 		"p98<50us":        "unknown metric",
 		"throughput<50us": "unknown metric",
 		"goodput_x<50us":  "unknown metric",
-		"floor_ratio<5us": "is no time",
+		"floor_ratio<5us": "is not a time",
 		"p99<0us":         "not a time",
 		"p99<5parsecs":    "not a time",
 	} {

@@ -15,18 +15,17 @@ import (
 	"transportbench/core/lab/result/set"
 )
 
-// KneeMethod is how knees are found.
+// KneeMethod describes how knees are found.
 const KneeMethod = "Kleinrock's power: where throughput over median latency is highest"
 
-// ErrNoCurve is wrapped where a set has nothing that capacity can be told from.
-var ErrNoCurve = errors.New("no cells to tell capacity from")
+// ErrNoCurve is wrapped by the error for a set without load curves.
+var ErrNoCurve = errors.New("no cells with throughput and time")
 
-// loadAxes are the options that make load, of closed and of open loops.
+// loadAxes has the options that set the load of closed (false) and open (true) loops.
 var loadAxes = map[bool][]string{false: {"clients", "in_flight"}, true: {"rate"}}
 
-// CapacityOf puts the cells of a set that differ in load alone together as
-// curves, and reads from them what was asked for. It fails with [ErrNoCurve]
-// where no cell has the rate and the time.
+// CapacityOf combines the cells of a set that differ only in load to curves and evaluates those. It
+// fails with [ErrNoCurve] if no cell has the rate and the time.
 func CapacityOf(s *set.Set, o CapacityOptions) (*Capacity, error) {
 	c := &Capacity{Objective: o.Objective, KneeMethod: KneeMethod, Target: o.Target, Rate: cmp.Or(o.Rate, rateMetric(s))}
 	type group struct {
@@ -63,7 +62,7 @@ func CapacityOf(s *set.Set, o CapacityOptions) (*Capacity, error) {
 	return c, nil
 }
 
-// source tells the documents apart that published figures come from.
+// source returns the document of published figures.
 func source(c *set.Cell) string {
 	if c.Status == set.Published {
 		return c.Reason
@@ -71,7 +70,7 @@ func source(c *set.Cell) string {
 	return ""
 }
 
-// rateMetric is the throughput, or what cells have in its place.
+// rateMetric returns the metric that counts as throughput.
 func rateMetric(s *set.Set) string {
 	for _, name := range []string{result.Throughput, result.IterationRate, result.TokenRate} {
 		for i := range s.Cells {
@@ -83,6 +82,7 @@ func rateMetric(s *set.Set) string {
 	return result.Throughput
 }
 
+// newCurve makes a curve of cells.
 func newCurve(s *set.Set, cells []int, open bool, c *Capacity) (*Curve, error) {
 	first := &s.Cells[cells[0]]
 	u := &Curve{Transport: first.Transport(), Open: open, Config: maps.Clone(first.Config)}
@@ -115,7 +115,7 @@ func newCurve(s *set.Set, cells []int, open bool, c *Capacity) (*Curve, error) {
 	return u, nil
 }
 
-// varyingAxes are the options of load that differ, or all where none does.
+// varyingAxes returns the options of load that differ, or all if none does.
 func varyingAxes(s *set.Set, cells []int, open bool) []string {
 	var axes []string
 	for _, name := range loadAxes[open] {
@@ -129,8 +129,7 @@ func varyingAxes(s *set.Set, cells []int, open bool) []string {
 	return axes
 }
 
-// timeMetric is that of the objective, or the first of the usual ones that the
-// cells have.
+// timeMetric returns the metric of the objective, or without one the first default that cells have.
 func timeMetric(s *set.Set, cells []int, open bool, o *Objective) string {
 	candidates := []string{result.LatencyP99, "read_p99", result.LatencyP50, "read_p50"}
 	if open {
@@ -147,7 +146,7 @@ func timeMetric(s *set.Set, cells []int, open bool, o *Objective) string {
 	return ""
 }
 
-// loadOf orders the points of a curve.
+// loadOf returns the load of a configuration, to sort points by.
 func loadOf(config map[string]string, open bool) float64 {
 	load := 1.0
 	for _, name := range loadAxes[open] {
@@ -158,12 +157,13 @@ func loadOf(config map[string]string, open bool) float64 {
 	return load
 }
 
-func newPoint(s *set.Set, i int, axes []string, metric string, c *Capacity) (Point, bool) {
+// newPoint makes a point of a cell; ok is false if the cell does not have the metric.
+func newPoint(s *set.Set, i int, axes []string, metric string, c *Capacity) (p Point, ok bool) {
 	cell := &s.Cells[i]
 	if len(cell.Samples[metric]) == 0 {
 		return Point{}, false
 	}
-	p := Point{Cell: i, Rate: result.Summarize(c.Rate, cell.Samples[c.Rate]), Latency: result.Summarize(metric, cell.Samples[metric])}
+	p = Point{Cell: i, Rate: result.Summarize(c.Rate, cell.Samples[c.Rate]), Latency: result.Summarize(metric, cell.Samples[metric])}
 	var loads []string
 	for _, name := range axes {
 		if value, has := cell.Config[name]; has {
@@ -172,7 +172,7 @@ func newPoint(s *set.Set, i int, axes []string, metric string, c *Capacity) (Poi
 	}
 	p.Load = strings.Join(loads, " ")
 	for _, d := range cell.Warnings {
-		// Of figures of others there are no better ones; their doubts are shown.
+		// There are no better figures for published ones; their warnings are shown.
 		if d.Severity == result.Error && cell.Status == set.Measured {
 			p.Unusable = fmt.Sprintf("check %s failed: %s", d.Check, d.Message)
 			break
@@ -191,7 +191,7 @@ const (
 	No      = "no"
 )
 
-// meets judges by the interval's upper end; without an interval nobody knows.
+// meets compares the interval's upper end with the limit. Without an interval, Yes is impossible.
 func meets(m result.Metric, limit float64) string {
 	switch {
 	case m.High != nil && *m.High < limit:
@@ -202,7 +202,8 @@ func meets(m result.Metric, limit float64) string {
 	return No
 }
 
-// read finds the points that are asked for.
+// read finds the peak, the knee, the operating points, the best point under the objective, and the
+// servers.
 func (u *Curve) read(s *set.Set, c *Capacity) {
 	best := 0.0
 	for i := range u.Points {
@@ -227,7 +228,7 @@ func (u *Curve) read(s *set.Set, c *Capacity) {
 	u.Message = u.message(c)
 }
 
-// best is the usable point with the highest score among those that are taken.
+// best returns the usable point with the highest score of those that take accepts.
 func (u *Curve) best(score func(*Point) float64, take func(*Point) bool) *int {
 	var found *int
 	for i := range u.Points {
@@ -241,7 +242,8 @@ func (u *Curve) best(score func(*Point) float64, take func(*Point) bool) *int {
 
 func anyPoint(*Point) bool { return true }
 
-// knee needs three points: of two one is always the better.
+// knee returns the point with the highest rate over median time. It needs three usable points, because
+// one of two always wins.
 func (u *Curve) knee(s *set.Set) *int {
 	median := func(p *Point) float64 {
 		family, _, _ := strings.Cut(u.Metric, "_p")
@@ -262,14 +264,13 @@ func (u *Curve) knee(s *set.Set) *int {
 	return u.best(func(p *Point) float64 { return p.Rate.Median / median(p) }, anyPoint)
 }
 
-// Which points are near the best: within 10% of the lowest latency, and within
-// 5% of the highest rate.
+// A point is near the best within 10% of the lowest latency, or within 5% of the highest rate.
 const (
 	nearLatency = 1.1
 	nearRate    = 0.95
 )
 
-// operating are the points that suit four kinds of users.
+// operating returns the recommended points.
 func (u *Curve) operating() []Operating {
 	rate := func(p *Point) float64 { return p.Rate.Median }
 	quick := u.best(func(p *Point) float64 { return -p.Latency.Median }, anyPoint)
@@ -279,20 +280,20 @@ func (u *Curve) operating() []Operating {
 	}
 	least, peak := u.Points[*quick].Latency.Median, u.Points[*most].Rate.Median
 	low := u.best(rate, func(p *Point) bool { return p.Latency.Median <= nearLatency*least })
-	list := []Operating{{"low latency", *low, fmt.Sprintf("most throughput with a %s within 10%% of the lowest, %s", u.Metric, format.Time(least))}}
+	list := []Operating{{"low latency", *low, fmt.Sprintf("the highest throughput with a %s within 10%% of the lowest, %s", u.Metric, format.Time(least))}}
 	if u.Knee != nil {
-		list = append(list, Operating{"balanced", *u.Knee, "the knee: most throughput for its latency"})
+		list = append(list, Operating{"balanced", *u.Knee, "the knee: the highest throughput for its latency"})
 	}
 	for i := range u.Points {
 		if u.Points[i].Unusable == "" && u.Points[i].Rate.Median >= nearRate*peak {
-			list = append(list, Operating{"high throughput", i, "the least load within 5% of the most throughput"})
+			list = append(list, Operating{"high throughput", i, "the smallest load within 5% of the highest throughput"})
 			break
 		}
 	}
-	return append(list, Operating{"maximum", *most, "the most throughput there was"})
+	return append(list, Operating{"maximum", *most, "the highest throughput"})
 }
 
-// servers counts them for the objective, or else for each operating point.
+// servers returns the number of servers for the objective, or without one for each operating point.
 func (u *Curve) servers(c *Capacity) []Need {
 	switch {
 	case c.Objective != nil && u.Most == nil:
@@ -317,7 +318,7 @@ func (u *Curve) need(name string, point int, target float64) Need {
 	return n
 }
 
-// message says the curve's main figure in a sentence.
+// message describes the curve's main figure in a sentence.
 func (u *Curve) message(c *Capacity) string {
 	interval := func(m result.Metric) string {
 		if m.Low == nil {
@@ -327,7 +328,7 @@ func (u *Curve) message(c *Capacity) string {
 	}
 	if c.Objective == nil {
 		if len(u.Operating) == 0 {
-			return "no point can be used"
+			return "no point is usable"
 		}
 		p := u.Points[u.Operating[len(u.Operating)-1].Point]
 		return fmt.Sprintf("at most %s, with %s and a %s of %s", interval(p.Rate), p.Load, u.Metric, format.Value(p.Latency))
@@ -335,15 +336,15 @@ func (u *Curve) message(c *Capacity) string {
 	if u.Most == nil {
 		least := u.best(func(p *Point) float64 { return -p.Latency.Median }, anyPoint)
 		if least == nil {
-			return "no point can be used"
+			return "no point is usable"
 		}
 		p := u.Points[*least]
-		return fmt.Sprintf("no load keeps %s: the lowest %s is %s, with %s", c.Objective.Text, u.Metric, interval(p.Latency), p.Load)
+		return fmt.Sprintf("no load meets %s: the lowest %s is %s, with %s", c.Objective.Text, u.Metric, interval(p.Latency), p.Load)
 	}
 	p := u.Points[*u.Most]
 	text := fmt.Sprintf("%s under %s, with %s and a %s of %s", interval(p.Rate), c.Objective.Text, p.Load, u.Metric, interval(p.Latency))
 	if p.Meets == Perhaps {
-		text += "; by the median alone, more repeats would tell"
+		text += "; only by the median: measure more repeats"
 	}
 	return text
 }

@@ -9,9 +9,9 @@ import (
 	"transportbench/core/lab/result/format"
 )
 
-// limit is the least of what each station allows (asymptotic bounds of
-// operational analysis; Denning and Buzen, The Operational Analysis of Queueing
-// Network Models, 1978).
+// limit returns the lowest throughput bound of all stations (asymptotic bounds of operational analysis;
+// Denning and Buzen, The Operational Analysis of Queueing Network Models, 1978), or nil if no bound is
+// known.
 func (e *evidence) limit(s utilization) *Limit {
 	l := &Limit{Measured: e.throughput}
 	add := func(name string, throughput float64, format string, args ...any) {
@@ -20,7 +20,7 @@ func (e *evidence) limit(s utilization) *Limit {
 		}
 	}
 	if e.open() {
-		add("load", float64(e.cfg.Rate), "the rate that was asked for")
+		add("load", float64(e.cfg.Rate), "the offered rate")
 	} else if share := e.transported(); e.floor > 0 && share > 0 {
 		mean := share * e.floor
 		what := fmt.Sprintf("a round trip of the bare medium takes %s", format.Time(e.floor))
@@ -30,14 +30,14 @@ func (e *evidence) limit(s utilization) *Limit {
 		add("round trip", float64(e.configured())/mean*1e9, "%s, and %s in flight", what, calls(e.configured()))
 	}
 	if s.perOp > 0 {
-		add("daemons", float64(e.daemons())/s.perOp*1e9, "a daemon works %s on each operation; %s", format.Time(s.perOp), thereAre(e.daemons()))
+		add("daemons", float64(e.daemons())/s.perOp*1e9, "a daemon is busy %s with each operation; %s", format.Time(s.perOp), thereAre(e.daemons()))
 	}
 	if each := e.harness.PerOpNS; each > 0 {
-		add("harness", float64(e.clients())/each*1e9, "a client's loop takes %s an operation with a transport that completes at once; %s", format.Time(each), thereAre(e.clients()))
+		add("harness", float64(e.clients())/each*1e9, "a client's loop takes %s per operation with a transport that completes at once; %s", format.Time(each), thereAre(e.clients()))
 	}
 	if c, over := e.failedCheck("oversubscribed"); over {
 		each := (e.clientCPU + e.daemonCPU) / e.ops
-		add("processors", c.Limit/each*1e9, "%g processors, and an operation takes %s of them, waiting included", c.Limit, format.Time(each))
+		add("processors", c.Limit/each*1e9, "%g processors, of which an operation takes %s, including spinning", c.Limit, format.Time(each))
 	}
 	if len(l.Bounds) == 0 {
 		return nil
@@ -48,8 +48,8 @@ func (e *evidence) limit(s utilization) *Limit {
 	return l
 }
 
-// mix returns the mean times of local and remote requests of a mesh and the
-// share of remote ones, as counted; ok is false where there are not both kinds.
+// mix returns the mean times of local and remote requests of a mesh and the share of remote ones. ok is
+// false unless there are both.
 func (e *evidence) mix() (local, remote, share float64, ok bool) {
 	var near, far, nearTime, farTime float64
 	for i := range e.repeats {
@@ -66,8 +66,8 @@ func (e *evidence) mix() (local, remote, share float64, ok bool) {
 	return nearTime / near, farTime / far, far / (near + far), true
 }
 
-// transported is the part of the requests that go over the transport: in
-// mesh-proxied those to other ranks, else all.
+// transported returns the share of the requests that use the transport: in mesh-proxied those to other
+// ranks, else all.
 func (e *evidence) transported() float64 {
 	if !e.cfg.Proxied() {
 		return 1

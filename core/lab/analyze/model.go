@@ -2,47 +2,44 @@ package analyze
 
 import "transportbench/core/lab/consistency"
 
-// Model is a closed queueing network whose stations are those of the runtime:
-// clients and daemons, at which calls queue, and the medium, where a call waits
-// for nobody. It is solved by exact mean value analysis (Reiser and Lavenberg,
-// Mean-Value Analysis of Closed Multichain Queuing Networks, 1980).
+// Model is a closed queueing network. Calls queue at clients and daemons; the medium is a pure delay.
+// It is solved by exact mean value analysis (Reiser and Lavenberg, Mean-Value Analysis of Closed
+// Multichain Queuing Networks, 1980).
 type Model struct {
-	Clients      int `json:"clients"` // of each calling rank
-	Daemons      int `json:"daemons"` // of each serving rank
+	Clients      int `json:"clients"` // per calling rank
+	Daemons      int `json:"daemons"` // per serving rank
 	InFlight     int `json:"in_flight"`
 	CallingRanks int `json:"calling_ranks"`
 	ServingRanks int `json:"serving_ranks"`
-	// Transported is the part of the requests that go over the transport, and
-	// RemoteShare that which goes to other ranks.
+	// Transported is the share of the requests that use the transport, and RemoteShare the share
+	// that goes to other ranks.
 	Transported float64 `json:"transported"`
 	RemoteShare float64 `json:"remote_share"`
-	// ClientTime and DaemonTime are what one operation keeps a client and the
-	// daemons busy for, in nanoseconds.
+	// ClientTime and DaemonTime are the times in nanoseconds that one operation keeps a client and
+	// the daemons busy.
 	ClientTime float64 `json:"client_ns"`
 	DaemonTime float64 `json:"daemon_ns"`
-	// Delay is the rest of an operation's time, so chosen that the model gives
-	// the throughput that was measured; where a station is saturated, which hides
-	// it, the floor. RoundTrip is the part of it that each transported request
-	// spends on the medium: the floor, 0 where unknown.
+	// Delay is the rest of an operation's time, chosen to give the measured throughput. If a station
+	// is saturated, which hides the delay, it is the floor. RoundTrip is the time of a transported
+	// request on the medium: the floor, or 0 if unknown.
 	Delay     float64 `json:"delay_ns"`
 	RoundTrip float64 `json:"round_trip_ns"`
-	// Local and Remote are the mean times of such requests in a mesh, and
-	// Expected what a client completes by their mix, in op/s, where there are
-	// both. Measured is what it completed.
+	// Local and Remote are the mean times of such requests in a mesh with both, and Expected the
+	// op/s of a client that follow from their mix. Measured is the op/s of a client.
 	Local    float64 `json:"local_ns,omitempty"`
 	Remote   float64 `json:"remote_ns,omitempty"`
 	Expected float64 `json:"expected_per_client,omitempty"`
 	Measured float64 `json:"measured_per_client"`
-	// Running is the share of the windows in which polling threads that never
-	// give their processors away had one; 1 for others.
+	// Running is the share of the windows in which spinning threads had a processor; 1 for threads
+	// that yield or park.
 	Running float64 `json:"running"`
-	// Processors and CPUPerOp bound a load whose threads share processors; 0
-	// where each has its own.
+	// Processors and CPUPerOp limit a load whose threads share processors; both are 0 if each thread
+	// has its own.
 	Processors int     `json:"processors,omitempty"`
 	CPUPerOp   float64 `json:"cpu_per_op_ns,omitempty"`
 }
 
-// network is what mean value analysis needs.
+// network is the input of mean value analysis.
 type network struct {
 	calls            int
 	clients, daemons int
@@ -50,9 +47,8 @@ type network struct {
 	delay            float64
 }
 
-// solve returns the throughput in operations per ns and the time of a call.
-// Clients are alike, and so are daemons: a call finds any of them with the same
-// chance, so that one queue stands for all of a kind.
+// solve returns the throughput in operations per ns and the time of a call. Calls are spread evenly
+// over clients and over daemons, so one queue represents all of a kind.
 func (n network) solve() (throughput, time float64) {
 	type station struct {
 		copies, demand, queue float64
@@ -76,8 +72,8 @@ func (n network) solve() (throughput, time float64) {
 	return throughput, time
 }
 
-// calibrated returns the network with the delay by which it has a throughput, or
-// with none where it has less without any.
+// calibrated returns the network with the delay that gives a throughput, or without delay if it cannot
+// reach that.
 func (n network) calibrated(throughput float64) network {
 	n.delay = 0
 	if x, _ := n.solve(); x <= throughput {
@@ -95,7 +91,8 @@ func (n network) calibrated(throughput float64) network {
 	return n
 }
 
-// model takes the stations' times from the results.
+// model returns the model of the measured configuration, or nil if times are missing or the loop is
+// open.
 func (e *evidence) model(s utilization) *Model {
 	if e.open() || s.perOp == 0 {
 		return nil
@@ -116,7 +113,7 @@ func (e *evidence) model(s utilization) *Model {
 		m.Local, m.Remote, m.RemoteShare = local, remote, share
 		m.Expected = float64(m.InFlight) / consistency.MixedMean(local, remote, share) * 1e9
 	}
-	if m.InFlight > 1 && s.client > 0 { // with one, waiting for it looks like work
+	if m.InFlight > 1 && s.client > 0 { // with one call in flight, waiting looks like work
 		m.ClientTime = max(m.ClientTime, s.client*float64(e.clients())/e.throughput*1e9)
 	}
 	n := m.network()
@@ -127,7 +124,7 @@ func (e *evidence) model(s utilization) *Model {
 	return m
 }
 
-// most is the throughput at which a station is busy all the time.
+// most returns the throughput at which a station is always busy.
 func (n network) most() float64 {
 	return min(float64(n.clients)/n.client, float64(n.daemons)/n.daemon)
 }
@@ -137,5 +134,5 @@ func (m *Model) network() network {
 		client: m.ClientTime, daemon: m.DaemonTime, delay: m.Delay}
 }
 
-// calls are those in flight over all ranks.
+// calls returns the calls in flight over all ranks.
 func (m *Model) calls() int { return m.Clients * m.CallingRanks * m.InFlight }

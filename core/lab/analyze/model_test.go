@@ -17,7 +17,7 @@ func TestNetworkByHand(t *testing.T) {
 		require.InEpsilon(t, float64(n.calls), x*time, 1e-9, "Little's law")
 		return x
 	}
-	// One call waits for nobody.
+	// One call never waits.
 	require.InEpsilon(t, 1.0/3000, solve(network{calls: 1, clients: 1, daemons: 1, client: 500, daemon: 1000, delay: 1500}), 1e-9)
 	// Balanced stations: n/(n+k-1) over the demand of one, with k stations.
 	require.InEpsilon(t, 2.0/3, solve(network{calls: 2, clients: 1, daemons: 1, client: 1, daemon: 1}), 1e-9)
@@ -25,7 +25,7 @@ func TestNetworkByHand(t *testing.T) {
 	// A machine repairman: 3 calls, 10 elsewhere, 1 at the daemon.
 	// R(1)=1, X=1/11, Q=1/11; R(2)=12/11, X=2/(10+12/11)=22/122; Q=24/122; R(3)=146/122, X=3/(10+146/122).
 	require.InEpsilon(t, 3/(10+146.0/122), solve(network{calls: 3, clients: 1, daemons: 1, daemon: 1, delay: 10}), 1e-9)
-	// Many calls meet the slowest station.
+	// Many calls are limited by the slowest station.
 	require.InEpsilon(t, 1.0/400, solve(network{calls: 1000, clients: 1, daemons: 1, client: 100, daemon: 400, delay: 5000}), 1e-3)
 }
 
@@ -40,7 +40,7 @@ func TestCalibration(t *testing.T) {
 		again, _ := n.calibrated(x).solve()
 		require.InEpsilon(t, x, again, 1e-6)
 	})
-	// No delay makes it as fast as it was measured.
+	// Even without delay it is slower than measured.
 	require.Zero(t, network{calls: 1, clients: 1, daemons: 1, client: 100, daemon: 100}.calibrated(1).delay)
 }
 
@@ -52,7 +52,7 @@ func model() *Model {
 func TestPredictByHand(t *testing.T) {
 	for change, want := range map[string]float64{
 		"clients=1":           0.5e6,
-		"rtt=3us":             1e9 / 3000.0, // half of the requests take 2 us more
+		"rtt=3us":             1e9 / 3000.0, // half of the requests take 2 us longer
 		"rtt=1ns":             1e9 / (2000 - 0.5*999),
 		"remote_share=1":      1e9 / 3000.0, // as remote ones are now
 		"remote-share=0":      1e9 / 1000.0,
@@ -76,10 +76,10 @@ func TestPredictByHand(t *testing.T) {
 	}
 }
 
-// What the model has wrong of what was measured is wrong of the other, too.
+// A prediction has the same relative error as the model of the measured configuration.
 func TestPredictionIsScaled(t *testing.T) {
 	m := model()
-	m.Measured = 1e6 // twice what the model gives
+	m.Measured = 1e6 // twice what the model predicts
 	p, err := m.Predict("rtt=3us")
 	require.NoError(t, err)
 	require.InEpsilon(t, 2e9/3000, p.Throughput, 1e-9)
@@ -92,15 +92,15 @@ func TestPredictKnowsProcessors(t *testing.T) {
 	p, err := m.Predict("clients=16")
 	require.NoError(t, err)
 	require.InEpsilon(t, 1e6, p.Throughput, 1e-9)
-	require.Contains(t, p.Message, "2 processors hold it down")
+	require.Contains(t, p.Message, "limited by 2 processors")
 }
 
-func TestPredictSaysThatThreadsLostTheirProcessors(t *testing.T) {
+func TestPredictReportsLostProcessors(t *testing.T) {
 	m := model()
 	m.Running = 0.4
 	p, err := m.Predict("clients=16")
 	require.NoError(t, err)
-	require.Contains(t, p.Message, "a processor 40% of the time alone")
+	require.Contains(t, p.Message, "a processor only 40% of the time")
 }
 
 func TestPredictRefuses(t *testing.T) {
@@ -108,12 +108,12 @@ func TestPredictRefuses(t *testing.T) {
 		"":                               "not of the form",
 		"clients":                        "not of the form",
 		"client_s=3":                     "did you mean",
-		"clients=0":                      "not a number from 1",
-		"clients=x":                      "not a number from 1",
+		"clients=0":                      "out of range (1 to",
+		"clients=x":                      "out of range (1 to",
 		"rtt=5":                          "not a time",
 		"rtt=-2us":                       "not a time",
 		"remote_share=2":                 "share from 0 to 1",
-		"clients=100000,in_flight=10000": "more than the",
+		"clients=100000,in_flight=10000": "out of range",
 	} {
 		_, err := model().Predict(change)
 		require.ErrorContains(t, err, want, change)
@@ -123,7 +123,7 @@ func TestPredictRefuses(t *testing.T) {
 	_, err := m.Predict("rtt=2us")
 	require.ErrorContains(t, err, "no floor")
 	_, err = m.Predict("remote_share=1")
-	require.ErrorContains(t, err, "no local and remote")
+	require.ErrorContains(t, err, "both local and remote")
 }
 
 func FuzzPredict(f *testing.F) {
@@ -139,7 +139,7 @@ func FuzzPredict(f *testing.F) {
 	})
 }
 
-// The model of a result gives what was measured, before anything is changed.
+// Without a change, the model of a result predicts what was measured.
 func TestModelOfAResult(t *testing.T) {
 	m := analysed(t, nil).Model
 	near(t, 920, m.DaemonTime)

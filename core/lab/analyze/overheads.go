@@ -13,7 +13,7 @@ import (
 	"transportbench/core/lab/result/format"
 )
 
-// overheads are what policies and room took, the largest first.
+// overheads returns all overheads, the largest first.
 func (e *evidence) overheads() []Overhead {
 	list := []Overhead{}
 	for _, of := range []func() []Overhead{e.flushOverhead, e.scanOverhead, e.pressureOverhead, e.transportOverheads, e.harnessOverhead} {
@@ -25,8 +25,8 @@ func (e *evidence) overheads() []Overhead {
 	return list
 }
 
-// flushOverhead is what a message waits for its doorbell. In mesh-proxied a stage
-// has it; elsewhere a reply waits on average for half of the others of its turn.
+// flushOverhead is the time that a message waits for its doorbell. In mesh-proxied it is a stage; in
+// other topologies a reply waits for half of the other requests of its loop iteration on average.
 func (e *evidence) flushOverhead() []Overhead {
 	policy := fmt.Sprintf("--flush %s", e.cfg.Flush)
 	if e.stages != nil {
@@ -39,21 +39,21 @@ func (e *evidence) flushOverhead() []Overhead {
 		return nil
 	}
 	if e.cfg.Flush == config.FlushImmediate {
-		bell := e.phases["flush"].Mean * e.loops / max(e.flushes, 1)
-		return []Overhead{{Name: "flush", PerOp: bell, Share: bell / e.meanLatency(), Message: fmt.Sprintf(
-			"each reply rings its own doorbell (%s), which takes a daemon %s", policy, format.Time(bell))}}
+		doorbell := e.phases["flush"].Mean * e.loops / max(e.flushes, 1)
+		return []Overhead{{Name: "flush", PerOp: doorbell, Share: doorbell / e.meanLatency(), Message: fmt.Sprintf(
+			"each reply has its own doorbell (%s), which takes a daemon %s", policy, format.Time(doorbell))}}
 	}
 	batch := max(1, e.requests/busy)
 	if batch < 1.05 {
-		return nil // each turn answers one, at whose end its doorbell rings
+		return nil // each iteration serves one request, so no reply waits for another
 	}
 	wait := turn * (batch - 1) / (2 * batch)
 	return []Overhead{{Name: "flush", PerOp: wait, Share: wait / e.meanLatency(), Message: fmt.Sprintf(
-		"a turn answers %s at once and rings one doorbell (%s): of its %s a reply waits %s for the others, in the mean, and shares the doorbell with them",
+		"a loop iteration serves %s and rings one doorbell (%s): of its %s, a reply waits %s for the others on average, and shares the doorbell with them",
 		format.Digits(batch)+" requests", policy, format.Time(turn), format.Time(wait))}}
 }
 
-// scanOverhead is what looking at the clients' links takes a daemon.
+// scanOverhead is the time in which a daemon checks the clients' links.
 func (e *evidence) scanOverhead() []Overhead {
 	scan, timed := e.phases["scan"]
 	fromClients := 0.0
@@ -68,10 +68,10 @@ func (e *evidence) scanOverhead() []Overhead {
 	each := scan.Mean * e.loops / fromClients
 	share := scan.Mean / e.phases[record.PhaseLoop].Mean
 	return []Overhead{{Name: "scan", PerOp: each, Share: each / e.meanLatency(), Message: fmt.Sprintf(
-		"scanning the clients' links is %.1f%% of a daemon's loop: %s a turn, %s for each request that it finds", 100*share, format.Time(scan.Mean), format.Time(each))}}
+		"scanning the clients' links is %.1f%% of a daemon's loop: %s per iteration, %s per request", 100*share, format.Time(scan.Mean), format.Time(each))}}
 }
 
-// pressureOverhead counts the turns that the transport had no room in.
+// pressureOverhead counts how often the transport was full.
 func (e *evidence) pressureOverhead() []Overhead {
 	var clients, daemons, held uint64
 	for i := range e.repeats {
@@ -86,24 +86,22 @@ func (e *evidence) pressureOverhead() []Overhead {
 		}
 	}
 	if clients+daemons+held == 0 {
-		return []Overhead{{Name: "back_pressure", Message: "the transport had room for every message that was offered: no client and no daemon was refused"}}
+		return []Overhead{{Name: "back_pressure", Message: "the transport accepted every message of clients and daemons"}}
 	}
 	share := float64(clients+daemons) / e.ops
-	text := fmt.Sprintf("the transport took fewer messages than offered %s times, %s of an operation: at clients %s, at daemons %s times",
+	text := fmt.Sprintf("the transport took fewer messages than offered %s times (%s of the operations): at clients %s times, at daemons %s times",
 		counted(float64(clients+daemons)), percent(share), counted(float64(clients)), counted(float64(daemons)))
 	if held > 0 {
-		text += fmt.Sprintf("; in %s turns (%s) daemons left their clients waiting for it", counted(float64(held)), percent(float64(held)/e.loops))
+		text += fmt.Sprintf("; in %s loop iterations (%s) daemons held their clients back for it", counted(float64(held)), percent(float64(held)/e.loops))
 	}
 	return []Overhead{{Name: "back_pressure", Share: share, Message: text + "; give the transport more room, or have fewer calls in flight"}}
 }
 
-// scarce are parts of the names of a transport's own counters that tell of
-// something that ran out.
+// scarce lists parts of names of transports' counters that count a shortage.
 var scarce = []string{"credit", "full", "stall", "retransmi", "receiver_not_ready", "held", "sends_pending", "drop"}
 
-// transportOverheads are the transport's own counters of what ran out. They grow
-// from the start of a rank, so that it is their growth from the first repeat to
-// the last that is told, for each operation in it.
+// transportOverheads returns the transport's own counters of shortages. They count from the start of a
+// rank, so each is the growth from the first repeat to the last, per operation in between.
 func (e *evidence) transportOverheads() []Overhead {
 	first, last := e.stats(0), e.stats(len(e.repeats)-1)
 	ops := 0.0
@@ -121,12 +119,12 @@ func (e *evidence) transportOverheads() []Overhead {
 		o := Overhead{Name: name}
 		if strings.HasSuffix(name, "_ns") {
 			o.PerOp = grown / ops
-			o.Message = fmt.Sprintf("the transport's %s (%s): %s, %s for each operation", name, s.help, format.Time(grown), format.Time(grown/ops))
+			o.Message = fmt.Sprintf("the transport's %s (%s): %s, %s per operation", name, s.help, format.Time(grown), format.Time(grown/ops))
 		} else {
 			o.Share = grown / ops
 			o.Message = fmt.Sprintf("the transport's %s (%s): %s, one in %s operations", name, s.help, counted(grown), counted(max(ops/grown, 1)))
 			if grown > ops {
-				o.Message = fmt.Sprintf("the transport's %s (%s): %s, %.1f for each operation", name, s.help, counted(grown), grown/ops)
+				o.Message = fmt.Sprintf("the transport's %s (%s): %s, %.1f per operation", name, s.help, counted(grown), grown/ops)
 			}
 		}
 		list = append(list, o)
@@ -140,6 +138,7 @@ type stat struct {
 	value float64
 }
 
+// stats sums the counters of all workers after a repeat.
 func (e *evidence) stats(repeat int) map[string]stat {
 	sum := map[string]stat{}
 	r := &e.repeats[repeat]
@@ -156,7 +155,7 @@ func (e *evidence) stats(repeat int) map[string]stat {
 	return sum
 }
 
-// harnessOverhead is what the harness costs a client.
+// harnessOverhead is the cost of the harness on a client.
 func (e *evidence) harnessOverhead() []Overhead {
 	each := e.harness.PerOpNS
 	if each == 0 || e.clientTime == 0 {
@@ -164,15 +163,15 @@ func (e *evidence) harnessOverhead() []Overhead {
 	}
 	share := each * e.throughput / float64(max(e.clients(), 1)) / 1e9
 	verify := ""
-	if e.harness.VerifyNS < each { // they are measured apart
+	if e.harness.VerifyNS < each { // they are measured separately
 		verify = fmt.Sprintf(" (%s of it to verify checksums)", format.Time(e.harness.VerifyNS))
 	}
 	return []Overhead{{Name: "harness", PerOp: each, Share: share, Message: fmt.Sprintf(
-		"the harness takes a client %s of each operation%s, %.0f%% of its time; much of it while the transport works",
+		"the harness takes a client %s per operation%s, %.0f%% of its time; much of it while the transport works",
 		format.Time(each), verify, 100*share)}}
 }
 
-// percent writes a share with as many digits as a small one needs.
+// percent formats a share; a small one has two significant digits.
 func percent(share float64) string {
 	if share > 0 && share < 0.0005 {
 		return fmt.Sprintf("%.2g%%", 100*share)

@@ -11,27 +11,27 @@ import (
 
 	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/format"
+	"transportbench/core/lab/result/set"
 	"transportbench/core/transport"
 )
 
-// Prediction is what the model expects of another configuration.
+// Prediction is the model's prediction for another configuration.
 type Prediction struct {
-	Change string `json:"change"` // as it was given
+	Change string `json:"change"` // as given
 	// Throughput is in op/s of all clients, and Latency the mean.
 	Throughput float64 `json:"throughput"`
 	Latency    float64 `json:"latency_ns"`
 	Measured   float64 `json:"measured_throughput"` // without the change
 	Message    string  `json:"message"`
-	// There is what was measured with the change, where the set has such a cell;
-	// see [MeasuredThere].
+	// There is the throughput that was measured with the change; see [MeasuredThere].
 	There *result.Metric `json:"measured_there,omitempty"`
 }
 
-// changes are what can be changed in a model, by name.
+// changes has the parameters of a model that can be changed.
 var changes = map[string]func(m *Model, value string) error{
 	"rtt": func(m *Model, value string) error {
 		if m.RoundTrip == 0 {
-			return errors.New("the result has no floor, so that nothing is known of its round trip")
+			return errors.New("the round trip is unknown because the result has no floor")
 		}
 		rtt, err := positiveTime(value)
 		m.Delay, m.RoundTrip = max(0, m.Delay+m.Transported*(rtt-m.RoundTrip)), rtt
@@ -43,7 +43,7 @@ var changes = map[string]func(m *Model, value string) error{
 			return fmt.Errorf("%q is not a share from 0 to 1", value)
 		}
 		if m.Remote == 0 {
-			return errors.New("the result has no local and remote requests to tell apart")
+			return errors.New("the result does not have both local and remote requests")
 		}
 		m.Delay = max(0, m.Delay+(share-m.RemoteShare)*(m.Remote-m.Local))
 		m.RemoteShare = share
@@ -67,13 +67,12 @@ var changes = map[string]func(m *Model, value string) error{
 	},
 }
 
-// Changes are the names that [Model.Predict] knows, as help has them.
+// Changes describes the names that [Model.Predict] knows, for help texts.
 const Changes = "clients, in_flight and daemons (as the options), rtt (round trip of the medium), remote_share, " +
-	"client and daemon (what an operation keeps them busy for), burn (added to the client's)"
+	"client and daemon (time that an operation keeps them busy), burn (added to the client's time)"
 
-// Predict says what the model expects after changes such as
-// "rtt=2us,clients=16". What the model has wrong of the measured configuration
-// it is taken to have wrong of the other by the same factor.
+// Predict predicts the throughput after changes such as "rtt=2us,clients=16". It assumes that the
+// model is off by the same factor for the measured and the changed configuration.
 func (m *Model) Predict(change string) (Prediction, error) {
 	changed := *m
 	names := slices.Sorted(maps.Keys(changes))
@@ -85,19 +84,19 @@ func (m *Model) Predict(change string) (Prediction, error) {
 		case !found:
 			return Prediction{}, fmt.Errorf("%q is not of the form name=value", part)
 		case !known:
-			return Prediction{}, fmt.Errorf("%q cannot be changed%s; there are %s", name, transport.SuggestionFor(name, names), Changes)
+			return Prediction{}, fmt.Errorf("%q cannot be changed%s; use %s", name, transport.SuggestionFor(name, names), Changes)
 		}
 		if err := set(&changed, value); err != nil {
 			return Prediction{}, fmt.Errorf("%s: %w", name, err)
 		}
 	}
 	if calls := changed.calls(); calls > mostCalls {
-		return Prediction{}, fmt.Errorf("%d calls in flight are more than the %d that the model takes", calls, mostCalls)
+		return Prediction{}, fmt.Errorf("%d calls in flight are out of range: the model takes up to %d", calls, mostCalls)
 	}
 	return changed.against(m, change), nil
 }
 
-// against compares a changed model with the one that was measured.
+// against returns the prediction of a changed model, given the measured one.
 func (m *Model) against(measured *Model, change string) Prediction {
 	base, _ := measured.network().solve()
 	expected, _ := m.network().solve()
@@ -107,19 +106,46 @@ func (m *Model) against(measured *Model, change string) Prediction {
 	if m.Processors > 0 {
 		if most := float64(m.Processors) / m.CPUPerOp * 1e9; p.Throughput > most {
 			p.Throughput = most
-			limit = fmt.Sprintf("; %s hold it down, which an operation takes %s of", format.Count(m.Processors, "processor"), format.Time(m.CPUPerOp))
+			limit = fmt.Sprintf("; limited by %s, of which an operation takes %s", format.Count(m.Processors, "processor"), format.Time(m.CPUPerOp))
 		}
 	}
 	if measured.Running > 0 && measured.Running < saturated {
-		limit += fmt.Sprintf("; its threads had a processor %.0f%% of the time alone, of which the model knows nothing", 100*measured.Running)
+		limit += fmt.Sprintf("; the model does not know that threads had a processor only %.0f%% of the time", 100*measured.Running)
 	}
 	p.Latency = float64(m.calls()) / p.Throughput * 1e9
-	p.Message = fmt.Sprintf("with %s the model expects %s (now %s), %s each in the mean%s", change,
+	p.Message = fmt.Sprintf("with %s the model expects %s (now %s), %s each on average%s", change,
 		format.Rate(p.Throughput), format.Rate(p.Measured), format.Time(p.Latency), limit)
 	return p
 }
 
-// mostCalls bounds the steps of the model's solution.
+// MeasuredThere returns the measured throughput of the cell of s that has the configuration of c with
+// the change, in the syntax of [Model.Predict]. It returns nil if there is none.
+func MeasuredThere(s *set.Set, c *set.Cell, change string) *result.Metric {
+	wanted := maps.Clone(c.Config)
+	var changed []string
+	for part := range strings.SplitSeq(change, ",") {
+		name, value, _ := strings.Cut(strings.TrimSpace(part), "=")
+		name = strings.ReplaceAll(name, "-", "_")
+		if !slices.Contains([]string{"clients", "in_flight", "daemons", "remote_share", "burn"}, name) {
+			return nil // no option sets it
+		}
+		if d, err := time.ParseDuration(value); err == nil && name == "burn" {
+			value = d.String() // as in results
+		}
+		wanted[name] = value
+		changed = append(changed, name)
+	}
+	for i := range s.Cells {
+		other := &s.Cells[i]
+		if other.Environment == c.Environment && other.Plugin.Provider == c.Plugin.Provider && len(other.Samples[result.Throughput]) > 0 &&
+			set.Key(wanted) == other.Key() && !slices.ContainsFunc(changed, func(name string) bool { return other.Config[name] != wanted[name] }) {
+			return new(result.Summarize(result.Throughput, other.Samples[result.Throughput]))
+		}
+	}
+	return nil
+}
+
+// mostCalls limits the steps of the model's solution.
 const mostCalls = 1 << 20
 
 func positiveTime(text string) (ns float64, err error) {
@@ -133,7 +159,7 @@ func positiveTime(text string) (ns float64, err error) {
 func positiveCount(to *int, text string) error {
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 || n > mostCalls {
-		return fmt.Errorf("%q is not a number from 1 to %d", text, mostCalls)
+		return fmt.Errorf("%q is out of range (1 to %d)", text, mostCalls)
 	}
 	*to = n
 	return nil

@@ -1,6 +1,7 @@
 package analyze
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -11,35 +12,34 @@ import (
 	"transportbench/core/lab/result/format"
 )
 
-// evidence is what the figures are taken from: the repeats of one
-// configuration.
+// evidence holds the repeats of one configuration and their sums.
 type evidence struct {
 	cfg     config.Config
-	spins   bool // polling threads never give their processors away
+	spins   bool // polling threads never yield or park
 	repeats []result.Repeat
 	checks  []result.Check
 	harness record.Overhead
-	// phases and stages are nil where nothing was timed.
+	// phases and stages are nil if nothing was timed.
 	phases map[string]result.Spread
 	stages *result.Stages
 
 	totals
 }
 
-// totals are sums over all repeats. Times are in ns of one thread.
+// totals are sums over repeats. Times are in nanoseconds, summed over threads.
 type totals struct {
 	ops, requests              float64
-	clientTime, daemonTime     float64 // length of the windows
+	clientTime, daemonTime     float64 // lengths of the windows
 	clientCPU, daemonCPU       float64
 	polls, emptyPolls          float64
 	loops, emptyLoops, flushes float64
-	throughput                 float64 // op/s of all clients, the median over repeats
-	inFlight                   float64 // by Little's law, likewise
-	floor                      float64 // geometric mean over repeats; 0 without
+	throughput                 float64 // op/s of all clients, median over repeats
+	inFlight                   float64 // by Little's law, median over repeats
+	floor                      float64 // geometric mean over repeats; 0 if unknown
 }
 
-// Results analyses the results of one configuration: a run, or several whose
-// repeats count together. It fails where there is no complete repeat.
+// Results analyzes the results of one configuration. The repeats of several results count together.
+// It fails if there is no complete repeat.
 func Results(list []*result.Result) (*Analysis, error) {
 	e, err := gather(list)
 	if err != nil {
@@ -60,7 +60,7 @@ func Results(list []*result.Result) (*Analysis, error) {
 
 func gather(list []*result.Result) (*evidence, error) {
 	if len(list) == 0 {
-		return nil, errors.New("there is no result to analyse")
+		return nil, errors.New("there is no result to analyze")
 	}
 	e := &evidence{cfg: list[0].Config, harness: list[0].Overhead, spins: true}
 	for _, p := range list[0].Placement {
@@ -85,7 +85,7 @@ func gather(list []*result.Result) (*evidence, error) {
 	return e, err
 }
 
-// sum adds repeats up.
+// sum adds up repeats.
 func sum(repeats []result.Repeat) (t totals) {
 	var floors, throughputs, inFlight []float64
 	for i := range repeats {
@@ -120,19 +120,19 @@ func sum(repeats []result.Repeat) (t totals) {
 	return t
 }
 
-// meanLatency is over all clients, each as often as it has operations, by
-// Little's law turned round.
+// meanLatency returns the mean service time over all operations, by Little's law.
 func (e *evidence) meanLatency() float64 { return e.inFlight / e.throughput * 1e9 }
 
-// clients and configured are those of the configuration.
+// clients, configured and daemons return the numbers of clients, of calls in flight, and of daemons
+// that the configuration has.
 func (e *evidence) clients() int    { return e.cfg.TotalClients() }
 func (e *evidence) configured() int { return e.clients() * e.cfg.InFlight }
 func (e *evidence) daemons() int    { return e.cfg.ServingRanks() * e.cfg.Daemons }
 
-// open says that the load has a schedule.
+// open reports whether the load is an open loop.
 func (e *evidence) open() bool { return e.cfg.Rate > 0 }
 
-// failedCheck returns a check that failed.
+// failedCheck returns the check of that name if it failed in any result.
 func (e *evidence) failedCheck(name string) (result.Check, bool) {
 	for _, c := range e.checks {
 		if c.Name == name && !c.OK {
@@ -142,7 +142,7 @@ func (e *evidence) failedCheck(name string) (result.Check, bool) {
 	return result.Check{}, false
 }
 
-// law is absent for an open loop, which keeps no number of calls in flight.
+// law returns nil for an open loop, in which the number of calls in flight varies.
 func (e *evidence) law() *Law {
 	if e.open() {
 		return nil
@@ -154,8 +154,7 @@ func (e *evidence) law() *Law {
 	}
 }
 
-// findings are the failed checks of all results, each once, and what does not
-// fit together when the files are read.
+// findings returns the failed checks of all results and the contradictions in them, each name once.
 func findings(list []*result.Result) []Finding {
 	found := []Finding{}
 	seen := map[string]bool{}
@@ -182,25 +181,21 @@ func failedOf(r *result.Result) []result.Check {
 	return list
 }
 
-// missing says what the results do not have.
+// missing lists what the results lack.
 func (e *evidence) missing() []string {
 	var lines []string
 	if e.floor == 0 {
-		note := "the results do not say why"
-		if text := e.repeats[0].FloorNote; text != "" {
-			note = text
-		}
-		lines = append(lines, "no floor, and so no round trip to compare with: "+note)
+		lines = append(lines, "no floor, so no round trip to compare with: "+cmp.Or(e.repeats[0].FloorNote, "the results do not say why"))
 	}
 	if turnaround := e.phases[record.PhaseTurnaround].Mean; e.floor > 0 && turnaround > 0 && e.floor+turnaround > e.meanLatency() {
-		lines = append(lines, fmt.Sprintf("no parts of an operation: the floor (%s) and the daemon's turnaround (%s) come to more than its %s; the floor may have moved",
+		lines = append(lines, fmt.Sprintf("no parts of an operation: the floor (%s) and the daemon's turnaround (%s) add up to more than its %s; the floor may have moved",
 			format.Time(e.floor), format.Time(turnaround), format.Time(e.meanLatency())))
 	}
 	if len(e.phases) == 0 {
 		lines = append(lines, "no times of the daemons' loop: none was sampled")
 	}
 	if e.cfg.Proxied() && e.stages == nil {
-		lines = append(lines, "no stages: no remote request was taken apart")
+		lines = append(lines, "no stages: no remote request was sampled")
 	}
 	return lines
 }

@@ -13,11 +13,10 @@ import (
 	"transportbench/core/transport"
 )
 
-// timings keeps what timing has made: a histogram is large, and tests want the
-// same ones again and again.
+// timings caches what timing returned: histograms are large, and tests use the same ones many times.
 var timings = map[string]record.TimingReport{}
 
-// timing has so many samples of each time.
+// timing returns a timing with the given number of samples of each time.
 func timing(t require.TestingT, counts map[uint64]int) record.TimingReport {
 	key := fmt.Sprint(counts)
 	if made, known := timings[key]; known {
@@ -42,9 +41,9 @@ func always(t require.TestingT, ns uint64) record.TimingReport {
 	return timing(t, map[uint64]int{ns: 1000})
 }
 
-// measured is one client with 4 calls in flight of 3.9 us each, a million in a
-// second, and one daemon. Of its million turns 800,000 take 100 ns and find
-// nothing; the others take 4.6 us and serve five requests each.
+// measured returns the result of one client with 4 calls in flight of 3.9 us each, a million in a
+// second, and one daemon. Of its million loop iterations, 800,000 find nothing in 100 ns; the others
+// take 4.6 us and serve five requests each.
 func measured(t require.TestingT) *result.Result {
 	cfg := config.Default()
 	cfg.InFlight, cfg.Duration = 4, config.Duration(time.Second)
@@ -93,7 +92,7 @@ func analysed(t *testing.T, edit func(*result.Result)) *Analysis {
 	return a
 }
 
-// each edits every repeat's daemon and client.
+// each edits the daemon and the client of every repeat.
 func each(r *result.Result, edit func(*record.DaemonReport, *record.ClientReport)) {
 	for i := range r.Repeats {
 		edit(&r.Repeats[i].Ranks[0].Daemons[0], &r.Repeats[i].Ranks[1].Clients[0])
@@ -114,26 +113,26 @@ func TestLaw(t *testing.T) {
 	require.Nil(t, analysed(t, func(r *result.Result) { r.Config.Rate = 1e6 }).Law)
 }
 
-func TestStations(t *testing.T) {
+func TestUtilization(t *testing.T) {
 	e, err := gather([]*result.Result{measured(t)})
 	require.NoError(t, err)
 	s := e.utilization()
 	near(t, 0.92, s.daemon) // 200,000 x 4.6 us in a second
-	near(t, 4600, s.busyTurn)
-	require.InEpsilon(t, 100, s.emptyTurn, 0.01) // bins of 4.6 us are 0.1% wide
+	near(t, 4600, s.busyIteration)
+	require.InEpsilon(t, 100, s.emptyIteration, 0.01) // bins of 4.6 us are 0.1% wide
 	near(t, 5, s.batch)
 	near(t, 0.98, s.client) // 200,000 empty polls of 100 ns
 	near(t, 0.1, s.harness)
 
-	// Timed turns took 50 ns more than all of them, as their number says.
+	// Timed iterations took 50 ns more than the average of all.
 	longer := measured(t)
 	each(longer, func(d *record.DaemonReport, _ *record.ClientReport) {
 		d.Phases[record.PhaseLoop] = timing(t, map[uint64]int{150: 8000, 4650: 2000})
 	})
 	e, err = gather([]*result.Result{longer})
 	require.NoError(t, err)
-	require.InEpsilon(t, 4600, e.utilization().busyTurn, 0.01)
-	require.InEpsilon(t, 100, e.utilization().emptyTurn, 0.01)
+	require.InEpsilon(t, 4600, e.utilization().busyIteration, 0.01)
+	require.InEpsilon(t, 100, e.utilization().emptyIteration, 0.01)
 }
 
 func TestVerdicts(t *testing.T) {
@@ -142,7 +141,7 @@ func TestVerdicts(t *testing.T) {
 			r.Checks = append(r.Checks, result.Check{Name: name, Severity: result.Warning, Value: 8000, Limit: 2, Message: "so it is"})
 		}
 	}
-	idle := func(r *result.Result) { // 200,000 turns of 2 us, and empty ones of 750 ns
+	idle := func(r *result.Result) { // 200,000 iterations of 2 us, and empty ones of 750 ns
 		each(r, func(d *record.DaemonReport, c *record.ClientReport) {
 			d.Phases[record.PhaseLoop] = timing(t, map[uint64]int{750: 8000, 2000: 2000})
 			c.EmptyPolls = 390_000 // of 750 ns: busy 71%
@@ -154,25 +153,25 @@ func TestVerdicts(t *testing.T) {
 		want Bound
 		text []string
 	}{
-		{"both are busy, the client more", nil, ByClients, []string{"busy 98%", "harness is 100 ns", "other side is busy 92%"}},
+		{"both are busy, the client more", nil, ByClients, []string{"busy 98%", "100 ns are the harness", "other side is busy 92%"}},
 		{"daemon", func(r *result.Result) {
 			each(r, func(_ *record.DaemonReport, c *record.ClientReport) { c.EmptyPolls = 3_000_000 })
 		},
-			ByDaemons, []string{"busy 92%", "920 ns for each operation", "5.00 requests a turn"}},
+			ByDaemons, []string{"busy 92%", "920 ns for each operation", "5.00 requests per loop iteration"}},
 		{"nobody is busy", idle, ByTransport, []string{"4 calls in flight, 3.90 us each", "1.00 us of that", "3.90 times as high", `"turnaround", 51%`}},
 		{"one call in flight", func(r *result.Result) { r.Config.InFlight = 1 }, ByTransport, nil},
 		{"oversubscribed", check("oversubscribed"), ByProcessors, []string{"8000 polling threads share 2 processors", "2.00 us", "1.00 M op/s at most"}},
 		{"disturbed", func(r *result.Result) {
 			each(r, func(d *record.DaemonReport, c *record.ClientReport) { d.Thread.CPUNS, c.Thread.CPUNS = 4e8, 4e8 })
 		},
-			ByProcessors, []string{"had one for 40% of the time"}},
+			ByProcessors, []string{"had a processor only 40% of the time"}},
 		{"late", func(r *result.Result) { r.Config.Rate = 1e6; check("schedule_lag")(r) }, BySchedule, []string{"so it is"}},
 		{"behind", func(r *result.Result) { r.Config.Rate = 1e6; check("rate")(r) }, ByTransport, []string{"so it is"}},
-		{"kept", func(r *result.Result) { r.Config.Rate = 1e6 }, ByLoad, []string{"1.00 M op/s asked for were kept"}},
+		{"kept", func(r *result.Result) { r.Config.Rate = 1e6 }, ByLoad, []string{"offered 1.00 M op/s were reached"}},
 	} {
 		v := analysed(t, test.edit).Verdict
 		require.Equal(t, test.want, v.Bound, "%s: %s", test.name, v.Message)
-		require.LessOrEqual(t, len(v.Why), 60, "%s: %q is for a narrow column", test.name, v.Why)
+		require.LessOrEqual(t, len(v.Why), 60, "%s: %q is too long for a table", test.name, v.Why)
 		for _, text := range test.text {
 			require.Contains(t, v.Message, text, test.name)
 		}
@@ -192,7 +191,7 @@ func TestLimit(t *testing.T) {
 	near(t, 1e6/0.92, l.Throughput)
 	near(t, 0.92, l.Share)
 	near(t, 4e6, l.Bounds[1].Throughput) // 4 calls, 1 us each
-	near(t, 1e7, l.Bounds[2].Throughput) // 100 ns an operation
+	near(t, 1e7, l.Bounds[2].Throughput) // 100 ns per operation
 
 	open := analysed(t, func(r *result.Result) { r.Config.Rate = 0.5e6 }).Limit
 	require.Equal(t, "load", open.Bounds[0].Name)
@@ -211,8 +210,8 @@ func TestBreakdowns(t *testing.T) {
 
 	loop := a.Breakdowns[1]
 	near(t, 1000, loop.Whole)
-	near(t, 100, loop.Parts[3].Mean) // 1000 less 300, 400 and 200
-	require.Contains(t, loop.Title, "80.0% of 6.00 M turns")
+	near(t, 100, loop.Parts[3].Mean) // 1000 minus 300, 400 and 200
+	require.Contains(t, loop.Title, "80.0% of 6.00 M found nothing")
 
 	cpu := a.Breakdowns[2]
 	near(t, 2000, cpu.Whole)
@@ -263,32 +262,32 @@ func TestStagesOfARemoteRequest(t *testing.T) {
 	near(t, 200, means["daemon_to_flush"])
 	near(t, 1000, means["medium"])
 	near(t, 2000, means["far turnaround"])
-	near(t, 1800, means["transport"]) // 4800 less both
+	near(t, 1800, means["transport"]) // 4800 minus both
 	near(t, 300, means["completion_to_client"])
-	near(t, 300, means[Unexplained]) // 6000 less 5700
+	near(t, 300, means[Unexplained]) // 6000 minus 5700
 
 	// Half at 1.8 us and half at 6 us are 3.9 us: four in flight complete 1.026 M.
 	near(t, 4/3.9e-6, a.Model.Expected)
 	near(t, 1e6, a.Model.Measured)
 	near(t, 0.5, a.Model.RemoteShare)
 	near(t, 0.5, a.Model.Transported)
-	// 8 calls of 2 clients, half of which take 1 us at least.
+	// 8 calls of 2 clients; half of the calls take at least 1 us.
 	for _, bound := range a.Limit.Bounds {
 		if bound.Name == "round trip" {
 			near(t, 16e6, bound.Throughput)
 		}
 	}
-	losses := map[string]Overhead{}
+	overheads := map[string]Overhead{}
 	for _, l := range a.Overheads {
-		losses[l.Name] = l
+		overheads[l.Name] = l
 	}
-	near(t, 200, losses["flush"].PerOp)
-	near(t, 200.0/6000, losses["flush"].Share)
-	near(t, 100, losses["scan"].PerOp) // a turn for each request
-	require.Contains(t, losses["back_pressure"].Message, "in 12.0 K turns (0.1%) daemons left their clients waiting")
+	near(t, 200, overheads["flush"].PerOp)
+	near(t, 200.0/6000, overheads["flush"].Share)
+	near(t, 100, overheads["scan"].PerOp) // one iteration per request
+	require.Contains(t, overheads["back_pressure"].Message, "in 12.0 K loop iterations (0.1%) daemons held their clients back")
 }
 
-func TestLosses(t *testing.T) {
+func TestOverheads(t *testing.T) {
 	a := analysed(t, func(r *result.Result) {
 		each(r, func(d *record.DaemonReport, c *record.ClientReport) { c.BackPressure = 1000 })
 		for i := range r.Repeats {
@@ -296,20 +295,20 @@ func TestLosses(t *testing.T) {
 			c.Transport = []transport.Stat{{Name: "ring_full", Help: "no slot", Value: uint64(1000 * (i + 1))}, {Name: "posted", Value: uint64(i)}}
 		}
 	})
-	losses := map[string]Overhead{}
+	overheads := map[string]Overhead{}
 	for _, l := range a.Overheads {
-		losses[l.Name] = l
+		overheads[l.Name] = l
 	}
-	// Of five replies in 2 us one waits for the other four, another for three...
-	near(t, 800, losses["flush"].PerOp)
-	near(t, 0.001, losses["back_pressure"].Share)
-	near(t, 0.001, losses["ring_full"].Share) // 5000 in the last five repeats of a million each
-	require.NotContains(t, losses, "posted")
-	near(t, 100, losses["harness"].PerOp)
+	// Of five replies in 2 us, one waits for the other four, another for three...
+	near(t, 800, overheads["flush"].PerOp)
+	near(t, 0.001, overheads["back_pressure"].Share)
+	near(t, 0.001, overheads["ring_full"].Share) // 5000 in the last five repeats of a million each
+	require.NotContains(t, overheads, "posted")
+	near(t, 100, overheads["harness"].PerOp)
 	require.Equal(t, "flush", a.Overheads[0].Name, "the largest first")
 
 	none := analysed(t, nil)
-	require.Contains(t, none.Overheads[len(none.Overheads)-1].Message, "had room for every message that was offered")
+	require.Contains(t, none.Overheads[len(none.Overheads)-1].Message, "accepted every message of clients and daemons")
 }
 
 func TestEvents(t *testing.T) {
@@ -360,7 +359,7 @@ func TestResultsRefuses(t *testing.T) {
 	require.Error(t, err)
 }
 
-// Several results of one configuration count as more repeats of it.
+// Several results of one configuration count as more repeats.
 func TestResultsPoolsRepeats(t *testing.T) {
 	a, err := Results([]*result.Result{measured(t), measured(t)})
 	require.NoError(t, err)

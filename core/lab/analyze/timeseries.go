@@ -9,34 +9,34 @@ import (
 	"transportbench/core/transport"
 )
 
-// TimeSeries is a series of the transport's own in the course of a window, over all threads of
-// one side and all repeats.
+// TimeSeries is a figure of the transport over the course of a window, averaged over all threads of one
+// side and all repeats.
 type TimeSeries struct {
 	Side string `json:"side"` // "clients" or "daemons"
 	Name string `json:"name"`
-	// Mean is over the parts of the window, Low and High are the least and the largest.
+	// Mean is the mean of Values, Low the smallest and High the largest.
 	Mean float64 `json:"mean"`
 	Low  float64 `json:"low"`
 	High float64 `json:"high"`
-	// Values are means for each part.
+	// Values has the mean for each part of the window.
 	Values []float64 `json:"values"`
 	Help   string    `json:"help"`
-	// Remedy is set for what holds the transport up; the figures are shares of time then.
+	// Remedy is set if the transport is stalled; the figures are then shares of time.
 	Remedy  string `json:"remedy,omitempty"`
 	Message string `json:"message"`
 }
 
-// Sides, by who polls.
+// The sides of a call.
 const (
 	clientSide = "clients"
 	daemonSide = "daemons"
 )
 
-// negligible is the share of time from which on a hold is told.
+// negligible is the share of time below which a stall is left out.
 const negligible = 0.05
 
-// timeSeries are what transports tell in the course of a window: for each side what holds it
-// up, the largest share first, and then the rest.
+// timeSeries returns the series of both sides, of each side first the stalls, the largest first, and
+// then the rest.
 func (e *evidence) timeSeries() []TimeSeries {
 	clients, daemons := &seriesSums{side: clientSide}, &seriesSums{side: daemonSide}
 	for i := range e.repeats {
@@ -50,7 +50,7 @@ func (e *evidence) timeSeries() []TimeSeries {
 	return append(clients.timeSeries(), daemons.timeSeries()...)
 }
 
-// seriesSums adds the series of threads up.
+// seriesSums adds up the series of the threads of one side.
 type seriesSums struct {
 	side    string
 	threads int
@@ -74,7 +74,8 @@ func (s *seriesSums) add(series []transport.Series) {
 	}
 }
 
-func (s *seriesSums) timeSeries() (told []TimeSeries) {
+// timeSeries returns the means over threads, without negligible stalls.
+func (s *seriesSums) timeSeries() (list []TimeSeries) {
 	for _, c := range s.list {
 		for i := range c.Values {
 			c.Values[i] /= float64(s.threads)
@@ -82,32 +83,28 @@ func (s *seriesSums) timeSeries() (told []TimeSeries) {
 		}
 		c.Low, c.High = slices.Min(c.Values), slices.Max(c.Values)
 		if c.Remedy == "" {
-			c.Message = fmt.Sprintf("%s: %s %.3g in the mean, %.3g to %.3g in the course of the window (%s)", c.Side, c.Name, c.Mean, c.Low, c.High, c.Help)
+			c.Message = fmt.Sprintf("%s: %s %.3g on average, %.3g to %.3g over the window (%s)", c.Side, c.Name, c.Mean, c.Low, c.High, c.Help)
 		} else {
-			c.Message = fmt.Sprintf("%s: %s %.0f%% of the time, %.0f to %.0f%% in the course of the window: %s; what would make it less: %s",
+			c.Message = fmt.Sprintf("%s: %s %.0f%% of the time, %.0f to %.0f%% over the window: %s; remedy: %s",
 				c.Side, c.Name, 100*c.Mean, 100*c.Low, 100*c.High, c.Help, c.Remedy)
 		}
 		if c.Remedy == "" || c.Mean >= negligible {
-			told = append(told, c)
+			list = append(list, c)
 		}
 	}
-	slices.SortStableFunc(told, func(a, b TimeSeries) int {
-		switch {
-		case a.Remedy != "" && b.Remedy != "":
-			return cmp.Compare(b.Mean, a.Mean)
-		case a.Remedy != "":
+	stall := func(s TimeSeries) float64 { // sorts others behind all stalls
+		if s.Remedy == "" {
 			return -1
-		case b.Remedy != "":
-			return 1
 		}
-		return 0
-	})
-	return told
+		return s.Mean
+	}
+	slices.SortStableFunc(list, func(a, b TimeSeries) int { return cmp.Compare(stall(b), stall(a)) })
+	return list
 }
 
-// mainStall is what holds one side up most, of what was told of it.
-func mainStall(timeSeries []TimeSeries, side string) (TimeSeries, bool) {
-	for _, c := range timeSeries {
+// mainStall returns the largest stall of one side.
+func mainStall(list []TimeSeries, side string) (TimeSeries, bool) {
+	for _, c := range list {
 		if c.Side == side && c.Remedy != "" {
 			return c, true
 		}

@@ -8,37 +8,36 @@ import (
 	"transportbench/core/lab/result"
 )
 
-// utilization are how busy the polling threads were. Shares are of the time that
-// their threads had a processor.
+// utilization has how busy the polling threads were. Shares are of the time in which their threads had
+// a processor.
 type utilization struct {
-	// daemon is the share of a daemon's time that went into turns that found
-	// something, client likewise; unknown where the results do not tell.
+	// daemon and client are the shares of time in loop iterations that found something, or unknown.
 	daemon, client float64
-	// busyTurn and emptyTurn are a daemon's, in ns; 0 where that is not known.
-	busyTurn, emptyTurn float64
-	// batch is how many requests a turn that found something served.
+	// busyIteration and emptyIteration are mean times of a daemon's loop in ns; 0 if unknown.
+	busyIteration, emptyIteration float64
+	// batch is the number of requests that an iteration served if it found something.
 	batch float64
-	// perOp is what an operation keeps daemons busy for, in ns; 0 likewise.
+	// perOp is the time in ns that an operation keeps daemons busy; 0 if unknown.
 	perOp float64
-	// harness is the share of a client's time that the harness itself took.
+	// harness is the share of a client's time that the harness takes.
 	harness float64
-	// running is the share of the windows in which polling threads had a
-	// processor; 1 where the kernel does not say.
+	// running is the share of the windows in which polling threads had a processor; 1 if the kernel
+	// does not report it.
 	running float64
 }
 
-// utilization computes them. Some turns are timed, and those that found nothing are
-// the shortest, so that the upper part of the histogram are the others. Being
-// timed makes every turn longer by as much as the mean of the timed ones is
-// longer than that of all, which is known from their number. What an empty turn
-// takes a daemon, an empty poll takes a client.
+// utilization computes the utilization as the median over repeats, because in some repeats other
+// programs may have had the processor.
 //
-// Each is the median over the repeats: in one of them something else may have
-// had the processor.
+// Processor time does not tell how busy a polling thread is, because it spins. The times of a sample
+// of loop iterations do: those that found nothing are the shortest, so the upper part of the histogram
+// has the others. Timing makes each sampled iteration longer, by the difference between the mean of
+// the sample and that of all iterations, which follows from their number. An empty poll of a client is
+// taken to last as long as an empty iteration of a daemon.
 func (e *evidence) utilization() utilization {
 	var list []utilization
 	for i := range e.repeats {
-		list = append(list, utilizationOf(sum(e.repeats[i:i+1]), timedTurns(&e.repeats[i])))
+		list = append(list, utilizationOf(sum(e.repeats[i:i+1]), timedIterations(&e.repeats[i])))
 	}
 	over := func(of func(*utilization) float64) float64 {
 		values := make([]float64, len(list))
@@ -48,14 +47,14 @@ func (e *evidence) utilization() utilization {
 		return median(values)
 	}
 	return utilization{
-		daemon:    over(func(s *utilization) float64 { return s.daemon }),
-		client:    over(func(s *utilization) float64 { return s.client }),
-		busyTurn:  over(func(s *utilization) float64 { return s.busyTurn }),
-		emptyTurn: over(func(s *utilization) float64 { return s.emptyTurn }),
-		batch:     over(func(s *utilization) float64 { return s.batch }),
-		perOp:     over(func(s *utilization) float64 { return s.perOp }),
-		running:   over(func(s *utilization) float64 { return s.running }),
-		harness:   e.harness.PerOpNS * e.throughput / float64(max(e.clients(), 1)) / 1e9,
+		daemon:         over(func(s *utilization) float64 { return s.daemon }),
+		client:         over(func(s *utilization) float64 { return s.client }),
+		busyIteration:  over(func(s *utilization) float64 { return s.busyIteration }),
+		emptyIteration: over(func(s *utilization) float64 { return s.emptyIteration }),
+		batch:          over(func(s *utilization) float64 { return s.batch }),
+		perOp:          over(func(s *utilization) float64 { return s.perOp }),
+		running:        over(func(s *utilization) float64 { return s.running }),
+		harness:        e.harness.PerOpNS * e.throughput / float64(max(e.clients(), 1)) / 1e9,
 	}
 }
 
@@ -85,40 +84,40 @@ func utilizationOf(t totals, timed *record.Histogram) utilization {
 		available = min(t.daemonCPU, t.daemonTime)
 	}
 	empty := t.emptyLoops / t.loops
-	turn := available / t.loops
-	s.emptyTurn, s.busyTurn = quantileMean(timed, 0, empty), quantileMean(timed, empty, 1)
-	longer := max(0, empty*s.emptyTurn+(1-empty)*s.busyTurn-turn)
-	if empty > 0 { // what is left is a turn all the same
-		longer = min(longer, 0.9*s.emptyTurn)
-		s.emptyTurn -= longer
+	iteration := available / t.loops
+	s.emptyIteration, s.busyIteration = quantileMean(timed, 0, empty), quantileMean(timed, empty, 1)
+	longer := max(0, empty*s.emptyIteration+(1-empty)*s.busyIteration-iteration)
+	if empty > 0 { // an iteration takes some time
+		longer = min(longer, 0.9*s.emptyIteration)
+		s.emptyIteration -= longer
 	}
-	s.busyTurn = min(max(s.busyTurn-longer, 0), turn/(1-empty))
-	s.daemon = (1 - empty) * s.busyTurn / turn
+	s.busyIteration = min(max(s.busyIteration-longer, 0), iteration/(1-empty))
+	s.daemon = (1 - empty) * s.busyIteration / iteration
 	s.perOp = s.daemon * available / t.ops
-	if own := min(t.clientCPU, t.clientTime); own > 0 && s.emptyTurn > 0 {
-		s.client = max(0, 1-t.emptyPolls*s.emptyTurn/own)
+	if own := min(t.clientCPU, t.clientTime); own > 0 && s.emptyIteration > 0 {
+		s.client = max(0, 1-t.emptyPolls*s.emptyIteration/own)
 	}
 	return s
 }
 
-// unknown is the share of a station of which the results do not tell.
+// unknown is a share that does not follow from the results.
 const unknown = -1
 
-// timedTurns merges the turns of the daemons that were timed.
-func timedTurns(r *result.Repeat) *record.Histogram {
+// timedIterations merges the sampled times of the daemons' loops.
+func timedIterations(r *result.Repeat) *record.Histogram {
 	var encoded []string
 	for _, d := range r.Daemons() {
 		encoded = append(encoded, d.Phases[record.PhaseLoop].Histogram)
 	}
 	merged, err := result.Histograms(encoded...)
-	if err != nil { // which the phases would have had before
+	if err != nil { // not reached: PhasesOf has decoded the histograms
 		return record.NewHistogram()
 	}
 	return merged
 }
 
-// quantileMean is the mean of what lies between two quantiles. The uppermost
-// hundredth is left out, as are those in which the thread lost its processor.
+// quantileMean returns the mean between two quantiles without the uppermost hundredth, in which
+// threads lost their processors.
 func quantileMean(h *record.Histogram, from, to float64) float64 {
 	const steps = 1000
 	if to <= from {
@@ -131,7 +130,7 @@ func quantileMean(h *record.Histogram, from, to float64) float64 {
 	return sum / steps
 }
 
-// geometric is the geometric mean; 0 of nothing.
+// geometric returns the geometric mean, or 0 if there are no values.
 func geometric(values []float64) float64 {
 	if len(values) == 0 {
 		return 0

@@ -9,20 +9,18 @@ import (
 	"transportbench/core/lab/result/format"
 )
 
-// saturated is the share of its time from which on a station bounds the
-// throughput: queueing theory has it that its queue is then many times its
-// service time.
+// saturated is the utilization from which on a station limits the throughput: by queueing theory, its
+// queue is then many times its service time.
 const saturated = 0.85
 
-// verdict weighs what is known, the certain before the likely: threads without
-// a processor, a harness that was late, a load that was kept, a station that is
-// busy all the time; and if none is, calls wait for the medium.
+// verdict tries the bounds, the certain ones first: threads without a processor, a late harness, a load
+// that was reached, a station that is always busy. If none applies, calls wait for the medium.
 func (e *evidence) verdict(a *Analysis, s utilization) Verdict {
 	v := Verdict{Evidence: e.weigh(a, s)}
 	if c, is := e.failedCheck("oversubscribed"); is {
 		v.Bound = ByProcessors
 		v.Why = fmt.Sprintf("%g polling threads share %g processors", c.Value, c.Limit)
-		v.Message = fmt.Sprintf("%s, %s of processor time an operation: %g processors give %s at most. Use a machine with a core for each polling thread, or fewer threads.",
+		v.Message = fmt.Sprintf("%s, and an operation takes %s of processor time: %g processors allow %s at most. Use a machine with a core for each polling thread, or fewer threads.",
 			v.Why, format.Time((e.clientCPU+e.daemonCPU)/e.ops), c.Limit, format.Rate(c.Limit*1e9/((e.clientCPU+e.daemonCPU)/e.ops)))
 		return v
 	}
@@ -32,35 +30,36 @@ func (e *evidence) verdict(a *Analysis, s utilization) Verdict {
 	if e.spins && s.running < saturated {
 		v.Bound = ByProcessors
 		v.Why = fmt.Sprintf("threads had a processor %.0f%% of the time", 100*s.running)
-		v.Message = fmt.Sprintf("Polling threads never give their processors away, and had one for %.0f%% of the time: something else runs here. Measure on a quieter machine; ratios within a repeat still hold.", 100*s.running)
+		v.Message = fmt.Sprintf("Polling threads never yield, but had a processor only %.0f%% of the time: something else runs here. Measure on a quieter machine; ratios within a repeat still hold.", 100*s.running)
 		return v
 	}
 	daemonCalls := e.configured() / max(e.daemons(), 1)
 	clientBusy := s.client
-	if e.cfg.InFlight == 1 { // it waits for that one; what its loop takes is certain only
+	if e.cfg.InFlight == 1 { // the client waits for its call; only its own loop counts as busy
 		clientBusy = s.harness
 	}
 	switch {
 	case clientBusy >= saturated && clientBusy >= s.daemon:
 		v.Bound = ByClients
 		v.Why = fmt.Sprintf("clients are busy %.0f%% of the time", 100*clientBusy)
-		v.Message = fmt.Sprintf("%s: of %s an operation takes a client, the harness is %s and the rest the transport's work on this side. More clients on cores of their own would give more.",
+		v.Message = fmt.Sprintf("%s: of the %s that an operation takes a client, %s are the harness and the rest is the transport's work in the client. Add clients on separate cores.",
 			upper(v.Why), format.Time(float64(e.clients())/e.throughput*1e9*clientBusy), format.Time(e.harness.PerOpNS))
 	case s.daemon >= saturated && daemonCalls > 1:
 		v.Bound = ByDaemons
 		v.Why = fmt.Sprintf("daemons are busy %.0f%% of the time", 100*s.daemon)
-		v.Message = fmt.Sprintf("%s with %s for each operation, %s requests a turn. More daemons on cores of their own would give more.",
+		v.Message = fmt.Sprintf("%s with %s for each operation, %s requests per loop iteration. Add daemons on separate cores.",
 			upper(v.Why), format.Time(s.perOp), format.Digits(s.batch))
 	default:
 		e.transportVerdict(&v, a, s)
 		return v
 	}
 	if least := min(clientBusy, s.daemon); least >= saturated {
-		v.Message += fmt.Sprintf(" The other side is busy %.0f%% as well, and would be the next bound.", 100*least)
+		v.Message += fmt.Sprintf(" The other side is busy %.0f%% of the time and would be the next bound.", 100*least)
 	}
 	return v
 }
 
+// openVerdict is the verdict on an open loop.
 func (e *evidence) openVerdict(v Verdict) Verdict {
 	if c, late := e.failedCheck("schedule_lag"); late {
 		v.Bound, v.Why = BySchedule, fmt.Sprintf("1%% of the operations started over %s late", format.Time(c.Value))
@@ -68,25 +67,25 @@ func (e *evidence) openVerdict(v Verdict) Verdict {
 		return v
 	}
 	if c, behind := e.failedCheck("rate"); behind {
-		v.Bound, v.Why = ByTransport, fmt.Sprintf("only %.1f%% of what was due was completed", 100*c.Value)
+		v.Bound, v.Why = ByTransport, fmt.Sprintf("only %.1f%% of the due operations completed", 100*c.Value)
 		v.Message = upper(v.Why) + ": " + c.Message + "."
 		return v
 	}
-	v.Bound, v.Why = ByLoad, fmt.Sprintf("the %s asked for were kept", format.Rate(float64(e.cfg.Rate)))
-	v.Message = fmt.Sprintf("%s: nothing bounds the throughput but the load. A higher --rate shows where it ends.", upper(v.Why))
+	v.Bound, v.Why = ByLoad, fmt.Sprintf("the offered %s were reached", format.Rate(float64(e.cfg.Rate)))
+	v.Message = fmt.Sprintf("%s: only the load limits the throughput. Raise --rate to find the limit.", upper(v.Why))
 	return v
 }
 
-// transportVerdict is for calls that wait while every thread has time to spare.
+// transportVerdict is the verdict if calls wait and no thread is always busy.
 func (e *evidence) transportVerdict(v *Verdict, a *Analysis, s utilization) {
 	v.Bound = ByTransport
 	latency := e.meanLatency()
 	calls := format.Count(e.configured(), "call")
 	v.Why = fmt.Sprintf("%s in flight, %s each", calls, format.Time(latency))
-	v.Message = fmt.Sprintf("%s in flight, %s each in the mean, and no thread is busy all the time", upper(calls), format.Time(latency))
+	v.Message = fmt.Sprintf("%s in flight, %s each on average, and no thread is always busy", upper(calls), format.Time(latency))
 	if e.floor > 0 {
 		v.Why += fmt.Sprintf(", %s times the floor", format.Digits(latency/e.floor))
-		v.Message += fmt.Sprintf(". The medium's round trip is %s of that: with nothing else the throughput would be %s times as high",
+		v.Message += fmt.Sprintf(". The medium's round trip is %s of that; with nothing else the throughput would be %s times as high",
 			format.Time(e.floor), format.Digits(latency/e.floor))
 	}
 	if s.daemon < 0 && e.phases[record.PhaseLoop].Samples == 0 {
@@ -98,32 +97,32 @@ func (e *evidence) transportVerdict(v *Verdict, a *Analysis, s utilization) {
 		longest := slices.MaxFunc(b.Parts, func(a, b Part) int { return cmp.Compare(a.Mean, b.Mean) })
 		v.Message += fmt.Sprintf(". The longest part is %q, %.0f%% of %s", longest.Name, 100*longest.Share, b.of())
 	}
-	v.Message += ". More calls in flight would give more."
+	v.Message += ". Raise --in-flight for more throughput."
 }
 
-// weigh lists the figures that the verdict comes from.
+// weigh lists the figures behind the verdict.
 func (e *evidence) weigh(a *Analysis, s utilization) []string {
 	lines := []string{fmt.Sprintf("throughput %s, mean service time %s, %s", format.Rate(e.throughput), format.Time(e.meanLatency()), e.loadLine())}
 	if a.Law != nil {
 		lines = append(lines, fmt.Sprintf("Little's law: %s calls in flight found, %g configured, residual %.1f%%", format.Digits(a.Law.Found), a.Law.Configured, 100*a.Law.Residual))
 	}
 	if s.daemon >= 0 {
-		lines = append(lines, fmt.Sprintf("daemons busy %.0f%% of their processor time: %.1f%% of %s turns empty, %s a turn that is not, with %s requests",
-			100*s.daemon, 100*e.emptyLoops/e.loops, counted(e.loops), format.Time(s.busyTurn), format.Digits(s.batch)))
+		lines = append(lines, fmt.Sprintf("daemons busy %.0f%% of their processor time: %.1f%% of %s loop iterations empty; the others take %s and serve %s requests",
+			100*s.daemon, 100*e.emptyLoops/e.loops, counted(e.loops), format.Time(s.busyIteration), format.Digits(s.batch)))
 	}
 	if s.client >= 0 && e.cfg.InFlight > 1 {
-		lines = append(lines, fmt.Sprintf("clients busy %.0f%%: %.1f%% of %s polls found nothing, at %s each", 100*s.client,
-			100*e.emptyPolls/max(e.polls, 1), counted(e.polls), format.Time(s.emptyTurn)))
+		lines = append(lines, fmt.Sprintf("clients busy %.0f%% of the time: %.1f%% of %s polls found nothing, at %s each", 100*s.client,
+			100*e.emptyPolls/max(e.polls, 1), counted(e.polls), format.Time(s.emptyIteration)))
 	}
 	for _, side := range []string{clientSide, daemonSide} {
 		if c, held := mainStall(a.OverTime, side); held {
-			lines = append(lines, fmt.Sprintf("what holds the transport of the %s up most is %s, %.0f%% of the time: %s", side, c.Name, 100*c.Mean, c.Help))
+			lines = append(lines, fmt.Sprintf("main stall on the %s: %s, %.0f%% of the time: %s", side, c.Name, 100*c.Mean, c.Help))
 		}
 	}
 	if s.running < saturated {
-		lines = append(lines, fmt.Sprintf("polling threads had a processor for %.0f%% of the windows", 100*s.running))
+		lines = append(lines, fmt.Sprintf("polling threads had a processor %.0f%% of the time", 100*s.running))
 	}
-	lines = append(lines, fmt.Sprintf("harness %s an operation, %.0f%% of a client's time", format.Time(e.harness.PerOpNS), 100*s.harness))
+	lines = append(lines, fmt.Sprintf("harness: %s per operation, %.0f%% of a client's time", format.Time(e.harness.PerOpNS), 100*s.harness))
 	return lines
 }
 

@@ -7,7 +7,7 @@ import (
 	"transportbench/core/lab/result"
 )
 
-// threads are the events of each polling thread over all repeats.
+// threads returns the events of each polling thread over all repeats.
 func (e *evidence) threads() []ThreadEvents {
 	type sum struct {
 		ThreadEvents
@@ -64,7 +64,7 @@ func (e *evidence) threads() []ThreadEvents {
 	return events
 }
 
-// noCounters is why there are no hardware counters.
+// noCounters returns why there are no hardware counters, or "".
 func noCounters(repeats []result.Repeat) string {
 	for i := range repeats {
 		for _, r := range repeats[i].Ranks {
