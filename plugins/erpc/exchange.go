@@ -38,14 +38,14 @@ func (x *exchange) packets() int {
 	return x.requestPackets + x.responsePackets - 1
 }
 
-// verdict tells how to handle a packet, given the number that is expected next.
+// verdict is the result of checking a packet against the number that is expected next.
 type verdict uint8
 
 const (
 	inOrder    verdict = iota
 	duplicate          // its number was seen before
 	outOfOrder         // a packet before it is missing, or it answers a packet that was not sent
-	malformed          // it contradicts what is known of the exchange
+	malformed          // it contradicts the exchange
 )
 
 func order(number, next int) verdict {

@@ -96,7 +96,7 @@ func (w *worker) sendOffer(p *session, k kind) {
 	w.counts.handshakes++
 }
 
-// bye tells a peer that this worker is closed.
+// bye tells a peer that this worker is closed or has cut it off.
 func (w *worker) bye(p *session) {
 	if p.state == lost {
 		return
@@ -173,7 +173,7 @@ func (w *worker) establish(p *session, o *offer, now int64) {
 	w.pump(p, now)
 }
 
-// abandon gives up on a peer that never answered the handshake, and tells it so in case it is
+// abandon marks a peer as lost that never answered the handshake, and sends it a bye in case it is
 // alive.
 func (w *worker) abandon(p *session) {
 	w.counts.abandoned++

@@ -214,8 +214,8 @@ func (n *network) step(members []*member) {
 	n.pass(max(next-n.now, n.tick))
 }
 
-// run iterates the members until all are done, and then for as long as late packets take. It
-// returns the virtual time until they were done.
+// run iterates the members until all are done, and then until late packets have arrived. It returns
+// the virtual time until they were done.
 func (n *network) run(t testing.TB, limit int64, members ...*member) int64 {
 	begin := n.now
 	iterate := func() {

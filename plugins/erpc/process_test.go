@@ -136,7 +136,7 @@ func (s *server) connect(t *testing.T, w *worker, id transport.PeerID) {
 	require.NoError(t, err)
 }
 
-// echo makes so many calls to a peer and waits for all responses.
+// echo makes a number of calls to a peer and waits for all responses.
 func echo(t *testing.T, w *worker, id transport.PeerID, calls int) {
 	events := make([]transport.Event, 16)
 	sent, answered := 0, 0

@@ -161,8 +161,7 @@ func (w *worker) receive(packet *datagram.Packet, e *transport.Event, now int64)
 	return false
 }
 
-// countRejected counts a packet that is dropped for its verdict. A duplicate counts as repeats
-// says.
+// countRejected counts a packet that a check rejected: in repeats if it is a duplicate.
 func (w *worker) countRejected(v verdict, repeats *uint64) {
 	switch v {
 	case duplicate:

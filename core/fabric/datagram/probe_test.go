@@ -13,7 +13,7 @@ import (
 	"transportbench/core/transport"
 )
 
-// lossyLink is one end of a link in memory that holds so many datagrams, and drops some of them.
+// lossyLink is one end of a link in memory that holds up to room datagrams and drops some.
 type lossyLink struct {
 	mu     *sync.Mutex
 	in     *[][]byte
@@ -54,8 +54,8 @@ func (l *lossyLink) take(most int) int {
 
 func (l *lossyLink) head(i int) []byte { return l.heads[i] }
 
-// TestProbeWhateverIsLost: as long as both sides take part there is a reading.
-func TestProbeWhateverIsLost(t *testing.T) {
+// TestProbeWithLoss: a probe gives a reading in spite of losses.
+func TestProbeWithLoss(t *testing.T) {
 	for _, c := range []struct {
 		loss float64
 		room int
@@ -65,15 +65,15 @@ func TestProbeWhateverIsLost(t *testing.T) {
 		var last [2]uint64
 		for range 2 {
 			var wait sync.WaitGroup
-			var theirs error
+			var otherErr error
 			wait.Go(func() {
-				// The last word may be lost as often as it is said.
-				_, theirs = measure(ctx, b, 600, false, 4*time.Millisecond, &last[1])
+				// All answers to the farewell may get lost.
+				_, otherErr = measure(ctx, b, 600, false, 4*time.Millisecond, &last[1])
 			})
 			f, err := measure(ctx, a, 600, true, 4*time.Millisecond, &last[0])
 			wait.Wait()
 			require.NoError(t, err)
-			require.NoError(t, theirs)
+			require.NoError(t, otherErr)
 			require.Positive(t, f.RoundTrip)
 			require.Positive(t, f.Rate)
 			require.Positive(t, f.Bandwidth)
@@ -84,9 +84,8 @@ func TestProbeWhateverIsLost(t *testing.T) {
 	}
 }
 
-// TestProbeAfterOneGivenUp: what a probe leaves behind that nobody took part in does not end the
-// next, nor keep it from beginning.
-func TestProbeAfterOneGivenUp(t *testing.T) {
+// TestProbeAfterAbandonedProbe: datagrams of an abandoned probe neither end nor block the next one.
+func TestProbeAfterAbandonedProbe(t *testing.T) {
 	a, b := lossyLinks(0, 1<<20)
 	var last uint64
 	for range 3 {
@@ -95,7 +94,7 @@ func TestProbeAfterOneGivenUp(t *testing.T) {
 		cancel()
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 	}
-	// The farewell of one that this side had left already.
+	// A farewell from a probe that this side had abandoned.
 	head := make([]byte, probeSize)
 	stray := probeHead{kind: probeOver, nonce: 99}
 	stray.put(head)
@@ -103,20 +102,20 @@ func TestProbeAfterOneGivenUp(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	var wait sync.WaitGroup
-	var theirs error
-	wait.Go(func() { _, theirs = measure(ctx, b, 600, false, time.Millisecond, &last) })
+	var otherErr error
+	wait.Go(func() { _, otherErr = measure(ctx, b, 600, false, time.Millisecond, &last) })
 	var f transport.Floor
 	f, err := measure(ctx, a, 600, true, time.Millisecond, new(uint64))
 	wait.Wait()
 	require.NoError(t, err)
-	require.NoError(t, theirs)
+	require.NoError(t, otherErr)
 	require.Positive(t, f.Samples)
 }
 
-// awayLink is a way to a side that has no room for farewells for a while.
+// awayLink loses all farewells for a while.
 type awayLink struct {
 	*lossyLink
-	first time.Time // of them
+	first time.Time // farewell
 }
 
 func (l *awayLink) post(head []byte, size, n int) int {
@@ -132,17 +131,17 @@ func (l *awayLink) post(head []byte, size, n int) int {
 	return l.lossyLink.post(head, size, n)
 }
 
-// TestProbeFarewellsLast: a side that could not be told for a while that it is over is told then,
-// and does not wait for its context to end.
-func TestProbeFarewellsLast(t *testing.T) {
+// TestProbeRepeatsFarewell: the answering side ends soon after the first farewell that arrives, not
+// with its context.
+func TestProbeRepeatsFarewell(t *testing.T) {
 	a, b := lossyLinks(0, 1<<20)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	var wait sync.WaitGroup
-	var theirs error
-	wait.Go(func() { _, theirs = measure(ctx, b, 600, false, time.Millisecond, new(uint64)) })
+	var otherErr error
+	wait.Go(func() { _, otherErr = measure(ctx, b, 600, false, time.Millisecond, new(uint64)) })
 	_, err := measure(ctx, &awayLink{lossyLink: a}, 600, true, time.Millisecond, new(uint64))
 	wait.Wait()
 	require.NoError(t, err)
-	require.NoError(t, theirs)
+	require.NoError(t, otherErr)
 }

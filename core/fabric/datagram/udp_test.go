@@ -58,7 +58,7 @@ func receiveUntil(t *testing.T, p Port, what string, done func(data []byte, sour
 func TestUDPRefusesOptions(t *testing.T) {
 	here := netip.MustParseAddrPort("127.0.0.1:0")
 	taken := openUDP(t, UDPOptions{})
-	for says, o := range map[string]UDPOptions{
+	for want, o := range map[string]UDPOptions{
 		"peers cannot send to this address":         {Address: netip.MustParseAddrPort("0.0.0.0:0")},
 		"use an address of an interface":            {},
 		"no interface of this host has the address": {Address: netip.MustParseAddrPort("192.0.2.1:0")},
@@ -68,7 +68,7 @@ func TestUDPRefusesOptions(t *testing.T) {
 		`offload: "maybe"`:                          {Address: here, Offload: "maybe"},
 	} {
 		_, err := OpenUDP(o)
-		require.ErrorContains(t, err, says)
+		require.ErrorContains(t, err, want)
 	}
 }
 
@@ -175,7 +175,7 @@ func TestUDPRefusals(t *testing.T) {
 	r := openTo(t, a, gone)
 	require.NoError(t, gone.Close())
 	for deadline := time.Now().Add(patience); counter(a, "refused") == 0; {
-		require.True(t, a.Send(r, []byte("anybody?"), nil))
+		require.True(t, a.Send(r, []byte("refused"), nil))
 		require.NoError(t, a.Flush())
 		_, err := a.Receive(make([]Packet, 4))
 		require.NoError(t, err)

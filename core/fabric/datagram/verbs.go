@@ -192,7 +192,7 @@ func (p *Verbs) open() (err error) {
 	return p.postReceives()
 }
 
-// newQueuePair makes the queue pair, with as much inline data as the device grants.
+// newQueuePair makes the queue pair, with the largest inline size that the device grants.
 func (p *Verbs) newQueuePair() (err error) {
 	o := &p.options
 	wanted := []int{max(o.Inline, 0)}
