@@ -1,38 +1,90 @@
 package runner
 
 import (
+	"fmt"
+	"iter"
 	"math"
 
+	"transportbench/core/base/record"
 	"transportbench/core/lab/result"
 )
 
-// evidence is what the checks look at.
+// evidence is the input of the checks.
 type evidence struct {
 	result         *result.Result
 	sampleEvery    int
 	pollers, cpus  int
 	oversubscribed bool
-	closing        []error // of each rank; nil for those that closed well
+	closing        []error // of each rank; nil for a rank that closed without an error
 }
 
-// finding is a check's outcome. A value is judged against limit by the check
-// itself; ok is its verdict.
+// clients iterates over the clients of all repeats.
+func (e evidence) clients() iter.Seq[record.ClientReport] {
+	return func(yield func(record.ClientReport) bool) {
+		for i := range e.result.Repeats {
+			for _, c := range e.result.Repeats[i].Clients() {
+				if !yield(c) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// daemons iterates over the daemons of all repeats.
+func (e evidence) daemons() iter.Seq[record.DaemonReport] {
+	return func(yield func(record.DaemonReport) bool) {
+		for i := range e.result.Repeats {
+			for _, d := range e.result.Repeats[i].Daemons() {
+				if !yield(d) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// threads iterates over the polling threads of all repeats and their windows in nanoseconds.
+func (e evidence) threads() iter.Seq2[record.ThreadReport, uint64] {
+	return func(yield func(record.ThreadReport, uint64) bool) {
+		for c := range e.clients() {
+			if !yield(c.Thread, c.ElapsedNS) {
+				return
+			}
+		}
+		for d := range e.daemons() {
+			if !yield(d.Thread, d.ElapsedNS) {
+				return
+			}
+		}
+	}
+}
+
+// finding is the outcome of a check. limit is the bound on value that the check applied.
 type finding struct {
 	ok           bool
 	value, limit float64
 	message      string
 }
 
-type check struct {
+// notJudged completes the finding of a check that does not apply.
+func (f finding) notJudged(reason string, args ...any) finding {
+	f.ok, f.message = true, "not judged: "+fmt.Sprintf(reason, args...)
+	return f
+}
+
+// failed is the finding of a check that could not read the result.
+func failed(limit float64, err error) finding {
+	return finding{value: math.Inf(1), limit: limit, message: err.Error()}
+}
+
+// checks are applied to every result, in this order. An error means that the numbers must not be
+// used, a warning that they may mislead.
+var checks = []struct {
 	name     string
 	severity result.Severity
 	find     func(evidence) finding
-}
-
-// checks run over every result, in this order. Errors mean that the numbers
-// must not be used, warnings that they may not mean what they seem to, and
-// infos that something is worth knowing.
-var checks = []check{
+}{
 	{"complete", result.Error, checkComplete},
 	{"verified", result.Error, checkVerified},
 	{"stopped_early", result.Error, checkStoppedEarly},
@@ -70,7 +122,7 @@ func runChecks(e evidence) []result.Check {
 	return list
 }
 
-// representable turns what JSON has no number for into the largest one.
+// representable replaces NaN and infinities, which JSON cannot represent.
 func representable(v float64) float64 {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return math.MaxFloat64

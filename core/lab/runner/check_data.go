@@ -14,11 +14,10 @@ import (
 	"transportbench/core/lab/result"
 )
 
-// The checks of this file ask whether the numbers are right.
+// The checks in this file ask whether the numbers are correct.
 
-// checkVerified counts everything that shows that the transport did not do its
-// work: wrong responses, lost calls, requests that could not be served, and
-// responses that nobody looked at.
+// checkVerified counts wrong responses, lost calls, rejected requests and responses that were not
+// verified.
 func checkVerified(e evidence) finding {
 	var done, reads, sums, unchecked, lost, rejected, wrong uint64
 	var device record.DeviceReport
@@ -26,35 +25,33 @@ func checkVerified(e evidence) finding {
 	failures := map[string]uint64{}
 	unsummed := false
 	cfg := e.result.Config
-	for i := range e.result.Repeats {
-		for _, c := range e.result.Repeats[i].Clients() {
-			read := c.Reads + c.Operations[config.OpRMW].Count
-			done += c.Ops()
-			reads += read
-			sums += c.VerifiedSums
-			lost += c.Lost
-			looked := c.VerifiedKeys
-			for what, n := range c.Failures {
-				failures[what] += n
-				wrong += n
-				looked += n // a wrong response was looked at, too
-			}
-			unchecked += c.Ops() - min(looked, c.Ops())
-			due := read / uint64(max(cfg.VerifyEvery, 1))
-			const slack = 100 // sampling starts anywhere
-			if cfg.ValueSize.Max() > 0 && (cfg.VerifyEvery <= 1 && c.VerifiedSums < read || due > slack && c.VerifiedSums == 0) {
-				unsummed = true
-			}
+	for c := range e.clients() {
+		read := c.Reads + c.Operations[config.OpRMW].Count
+		done += c.Ops()
+		reads += read
+		sums += c.VerifiedSums
+		lost += c.Lost
+		verified := c.VerifiedKeys
+		for what, n := range c.Failures {
+			failures[what] += n
+			wrong += n
+			verified += n
 		}
-		for _, d := range e.result.Repeats[i].Daemons() {
-			rejected += d.Rejected
-			if d.Device != nil {
-				device.Values += d.Device.Values
-				device.Verified += d.Device.Verified
-				device.Wrong += d.Device.Wrong
-				if d.Device.Values > 0 && d.Device.Verified+d.Device.Wrong == 0 {
-					unread += d.Device.Values
-				}
+		unchecked += c.Ops() - min(verified, c.Ops())
+		due := read / uint64(max(cfg.VerifyEvery, 1))
+		const slack = 100 // the first sample is at a random read
+		if cfg.ValueSize.Max() > 0 && (cfg.VerifyEvery <= 1 && c.VerifiedSums < read || due > slack && c.VerifiedSums == 0) {
+			unsummed = true
+		}
+	}
+	for d := range e.daemons() {
+		rejected += d.Rejected
+		if d.Device != nil {
+			device.Values += d.Device.Values
+			device.Verified += d.Device.Verified
+			device.Wrong += d.Device.Wrong
+			if d.Device.Values > 0 && d.Device.Verified+d.Device.Wrong == 0 {
+				unread += d.Device.Values
 			}
 		}
 	}
@@ -89,7 +86,8 @@ func checkVerified(e evidence) finding {
 		f.message = fmt.Sprintf("all %d responses are right, checksums included", done)
 	}
 	if f.ok && device.Values > 0 {
-		f.message += fmt.Sprintf("; of %d values that stayed in device memory the last %d were copied back after the windows, and are right", device.Values, device.Verified)
+		f.message += fmt.Sprintf("; of %d values left in device memory, the last %d were copied back after the windows and are right",
+			device.Values, device.Verified)
 	}
 	return f
 }
@@ -104,51 +102,42 @@ func checkStoppedEarly(e evidence) finding {
 		}
 	}
 	if stopped > 0 {
-		return finding{value: float64(stopped), message: fmt.Sprintf("%d windows ended before their time", stopped)}
+		return finding{value: float64(stopped), message: fmt.Sprintf("%d windows ended early", stopped)}
 	}
-	return finding{ok: true, message: "every window lasted its time"}
+	return finding{ok: true, message: "no window ended early"}
 }
 
-// checkOverlong looks for windows that went on beyond their time. A loop that
-// has its processor sees the end at once; rates over windows that do not
-// coincide do not add up.
+// checkOverlong finds windows that lasted too long. A loop with a processor of its own sees the
+// end at once. Rates over windows that do not coincide must not be added.
 func checkOverlong(e evidence) finding {
 	window := float64(e.result.Config.Duration)
 	f := finding{limit: 1.05 + float64(5*time.Millisecond)/window}
-	see := func(elapsedNS uint64) { f.value = max(f.value, float64(elapsedNS)/window) }
-	for i := range e.result.Repeats {
-		for _, c := range e.result.Repeats[i].Clients() {
-			see(c.ElapsedNS)
-		}
-		for _, d := range e.result.Repeats[i].Daemons() {
-			see(d.ElapsedNS)
-		}
+	for _, elapsedNS := range e.threads() {
+		f.value = max(f.value, float64(elapsedNS)/window)
 	}
 	f.ok = f.value <= f.limit
-	f.message = fmt.Sprintf("the longest window lasted %.3g times as long as it should", f.value)
+	f.message = fmt.Sprintf("the longest window lasted %.3g times as long as configured", f.value)
 	if !f.ok {
-		f.message += "; a polling thread did not have its processor when it ended, so that rates of different threads do not add up"
+		f.message += "; a polling thread had no processor when the window ended, so the sum of the threads' rates is wrong"
 	}
 	return f
 }
 
-// checkCounters compares what the daemons of all ranks served with what the
-// clients completed: each request is served once, also where a daemon of
-// mesh-proxied forwards it, and a read-modify-write is two. The windows of
-// different ranks are opened by different calls of the control plane and do not
-// coincide, for which the limit leaves room. A daemon's own counters have one
-// window, and must agree to the last request.
+// checkCounters compares the requests that daemons served with those that clients completed. Each
+// request is served once, even if a daemon of mesh-proxied forwards it; a read-modify-write is two
+// requests. The host opens the windows of different ranks by different calls, so they do not
+// coincide, and the limit allows for that. The counters of one daemon have one window and must
+// agree exactly.
 func checkCounters(e evidence) finding {
 	const apart, share = 50 * time.Millisecond, 0.02
-	window := time.Duration(e.result.Config.Duration)
-	f := finding{limit: share + float64(apart)/float64(window)}
+	f := finding{limit: share + float64(apart)/float64(e.result.Config.Duration)}
 	for i := range e.result.Repeats {
 		requests := uint64(0)
 		for _, d := range e.result.Repeats[i].Daemons() {
 			requests += d.Requests
 			if p := d.Proxy; p != nil && (p.FromClients != p.Local+p.Remote || d.Requests != p.Local+p.Incoming) {
 				return finding{value: 1, limit: f.limit, message: fmt.Sprintf(
-					"a daemon took up %d requests of clients and kept %d and forwarded %d of them; it served %d, of which %d came from other ranks",
+					"a daemon took %d requests from clients, served %d of them and forwarded %d; it served %d in all, %d of them from other ranks",
 					p.FromClients, p.Local, p.Remote, d.Requests, p.Incoming)}
 			}
 		}
@@ -160,60 +149,57 @@ func checkCounters(e evidence) finding {
 		f.value = max(f.value, math.Abs(float64(requests)-float64(done))/float64(max(done, 1)))
 	}
 	f.ok = f.value <= f.limit
-	f.message = fmt.Sprintf("served requests and those of completed operations differ by up to %.1f%%; their windows may be %v apart",
+	f.message = fmt.Sprintf("requests served and requests completed differ by up to %.1f%%; their windows may be %v apart",
 		100*f.value, apart)
 	return f
 }
 
-// checkLittlesLaw compares the calls in flight that were configured with
-// throughput times latency, client by client.
+// checkLittlesLaw compares the configured calls in flight with throughput times latency, summed
+// over clients.
 func checkLittlesLaw(e evidence) finding {
 	f := finding{limit: 0.05}
 	if e.result.Config.Rate > 0 {
-		f.ok, f.message = true, "not judged: an open loop keeps no number of calls in flight"
-		return f
+		return f.notJudged("an open loop has no fixed number of calls in flight")
 	}
-	worst := 0.0
-	configured := 0.0
+	var found, configured float64 // in the worst repeat
 	for i := range e.result.Repeats {
 		clients := e.result.Repeats[i].Clients()
 		configured = float64(len(clients) * e.result.Config.InFlight)
-		found := consistency.InFlightOf(clients)
-		if residual := math.Abs(found-configured) / max(configured, 1); residual >= f.value {
-			f.value, worst = residual, found
+		inFlight := consistency.InFlightOf(clients)
+		if residual := math.Abs(inFlight-configured) / max(configured, 1); residual >= f.value {
+			f.value, found = residual, inFlight
 		}
 	}
 	f.ok = f.value <= f.limit
 	f.message = fmt.Sprintf("throughput times mean latency gives %.3g calls in flight, %g are configured (%.1f%% apart at worst)",
-		worst, configured, 100*f.value)
+		found, configured, 100*f.value)
 	switch {
 	case f.ok:
-	case worst < configured:
-		f.message += "; time passed in which no sampled call was in flight, such as a window's end that a thread which lost its processor never reached"
+	case found < configured:
+		f.message += "; for some time no sampled call was in flight, for example at the end of a window, after a thread lost its processor"
 	default:
 		f.message += "; the sampled calls were slower than the others"
 	}
 	return f
 }
 
-// checkConsistent asks whether the metrics of each repeat fit together. What may
-// be chance is left to the checks that know more.
+// checkConsistent checks that the metrics of each repeat agree. It leaves what may be chance to
+// the checks that know more.
 func checkConsistent(e evidence) finding {
 	wrong := slices.DeleteFunc(consistency.Result(e.result), func(c result.Check) bool { return c.Severity != result.Error })
-	f := finding{ok: len(wrong) == 0, value: float64(len(wrong)), message: "the metrics of each repeat fit together"}
-	if !f.ok {
-		f.message = wrong[0].Message
+	if len(wrong) > 0 {
+		return finding{value: float64(len(wrong)), message: wrong[0].Message}
 	}
-	return f
+	return finding{ok: true, message: "the metrics of each repeat agree"}
 }
 
-// checkSamples finds latency samples that did not reach the histogram.
+// checkSamples finds latency samples that are missing in the histograms.
 func checkSamples(e evidence) finding {
 	taken, kept := uint64(0), uint64(0)
+	for c := range e.clients() {
+		taken += c.Samples
+	}
 	for i := range e.result.Repeats {
-		for _, c := range e.result.Repeats[i].Clients() {
-			taken += c.Samples
-		}
 		merged, err := result.Histograms(e.result.Repeats[i].Latency)
 		if err != nil {
 			return finding{value: 1, message: err.Error()}
@@ -223,43 +209,43 @@ func checkSamples(e evidence) finding {
 	f := finding{value: math.Abs(float64(taken) - float64(kept))}
 	switch {
 	case len(e.result.Repeats) == 0:
-		f.ok, f.message = true, "not judged: no repeat was completed"
+		return f.notJudged("no repeat was completed")
 	case taken == 0:
 		f.message = fmt.Sprintf("no latency was sampled; use a longer --duration or a lower --sample-every (now %d)", e.sampleEvery)
 	case taken != kept:
-		f.message = fmt.Sprintf("%d latencies were sampled and %d are in the histograms", taken, kept)
+		f.message = fmt.Sprintf("%d latencies were sampled, but the histograms have %d", taken, kept)
 	default:
 		f.ok, f.message = true, fmt.Sprintf("%d latencies sampled, one in %d operations", taken, max(e.sampleEvery, 1))
 	}
 	return f
 }
 
-// checkSamplingCost finds out what share of an operation's time goes into
-// stamping it.
+// checkSamplingCost computes the share of a client's processor time that goes into sampling
+// latencies.
 func checkSamplingCost(e evidence) finding {
 	f := finding{limit: 0.02}
-	perOp := e.result.Overhead.StampNS / float64(max(e.sampleEvery, 1))
-	for i := range e.result.Repeats {
-		for _, c := range e.result.Repeats[i].Clients() {
-			f.value = max(f.value, perOp*result.PerSecond(c.Ops(), c.Thread.Busy(c.ElapsedNS))/1e9)
-		}
+	every := max(e.sampleEvery, 1)
+	perOp := e.result.Overhead.StampNS / float64(every)
+	for c := range e.clients() {
+		f.value = max(f.value, perOp*result.PerSecond(c.Ops(), c.Thread.Busy(c.ElapsedNS))/1e9)
 	}
 	f.ok = f.value <= f.limit
-	f.message = fmt.Sprintf("stamping one in %d operations takes up to %.2f%% of a client's processor time", max(e.sampleEvery, 1), 100*f.value)
+	f.message = fmt.Sprintf("sampling one in %d operations takes up to %.2f%% of a client's processor time", every, 100*f.value)
 	if !f.ok {
-		f.message += "; the warm-up was slower than the windows, or there was none: give --sample-every a higher number"
+		f.message += "; the warm-up was slower than the windows, or there was none: use a higher --sample-every"
 	}
 	return f
 }
 
-// checkInterval tells why a summary has no intervals.
+// checkInterval reports whether the repeats suffice for confidence intervals.
 func checkInterval(e evidence) finding {
 	const enough = 6
-	f := finding{value: float64(len(e.result.Repeats)), limit: enough, ok: len(e.result.Repeats) >= enough}
+	n := len(e.result.Repeats)
+	f := finding{value: float64(n), limit: enough, ok: n >= enough}
 	if f.ok {
-		f.message = fmt.Sprintf("%d repeats give every median a 95%% interval", len(e.result.Repeats))
+		f.message = fmt.Sprintf("%d repeats give every median a 95%% interval", n)
 	} else {
-		f.message = fmt.Sprintf("%d repeats give no 95%% interval; use --repeats %d or more", len(e.result.Repeats), enough)
+		f.message = fmt.Sprintf("%d repeats give no 95%% interval; use --repeats %d or more", n, enough)
 	}
 	return f
 }

@@ -5,14 +5,12 @@ import (
 	"strconv"
 
 	"transportbench/core/base/config"
-	"transportbench/core/base/record"
 	"transportbench/core/lab/result"
 )
 
-// The checks of this file ask whether the machine disturbed the measurement.
+// The checks in this file ask whether the machine disturbed the measurement.
 
-// checkFloorStable counts the repeats in which the floor moved between the
-// probe before the window and the one after it.
+// checkFloorStable counts the repeats whose floor changed from before the window to after it.
 func checkFloorStable(e evidence) finding {
 	const most = 1.3
 	moved, probed, worst := 0, 0, 1.0
@@ -33,24 +31,24 @@ func checkFloorStable(e evidence) finding {
 	case probed == 0:
 		f.message = "no floor was measured: this transport has no probe"
 	case f.ok:
-		f.message = fmt.Sprintf("the floor moved by at most %.2fx around a window", worst)
+		f.message = fmt.Sprintf("the floor changed by at most %.2fx around a window", worst)
 	default:
-		f.message = fmt.Sprintf("the floor moved by more than %gx (up to %.2fx) around %d of %d windows; compare ratios to it only, or repeat on a quieter machine",
+		f.message = fmt.Sprintf("the floor changed by more than %gx (up to %.2fx) around %d of %d windows; compare only ratios to it, or repeat on a quieter machine",
 			most, worst, moved, probed)
 	}
 	return f
 }
 
-// checkFairness looks at the worst repeat.
+// checkFairness judges the worst repeat.
 func checkFairness(e evidence) finding {
 	f := finding{value: 1, limit: 0.5}
 	for i := range e.result.Repeats {
 		f.value = min(f.value, fairness(e.result.Repeats[i].Clients()))
 	}
 	f.ok = f.value >= f.limit
-	f.message = fmt.Sprintf("the slowest client runs at %.2f of the median client's rate or better", f.value)
+	f.message = fmt.Sprintf("the slowest client has %.2f of the median client's rate or more", f.value)
 	if !f.ok {
-		f.message = fmt.Sprintf("a client runs at only %.2f of the median client's rate", f.value)
+		f.message = fmt.Sprintf("a client has only %.2f of the median client's rate", f.value)
 	}
 	return f
 }
@@ -72,42 +70,29 @@ func checkCollections(e evidence) finding {
 	return finding{ok: true, message: "the garbage collector did not run in any window"}
 }
 
-// checkInvoluntarySwitches looks for polling threads that lost their processor
-// to something else. The kernel counts a yield as such a loss, so that threads
-// which yield cannot be judged.
+// checkInvoluntarySwitches finds polling threads that lost their processor. The kernel counts a
+// yield as an involuntary switch, so threads that yield cannot be judged.
 func checkInvoluntarySwitches(e evidence) finding {
 	f := finding{limit: 100}
 	for _, p := range e.result.Placement {
 		if p.Idle == config.IdleYield {
-			f.ok = true
-			f.message = "not judged: the threads yield, which the kernel counts as involuntary"
-			return f
+			return f.notJudged("the threads yield, which the kernel counts as involuntary")
 		}
 	}
 	if e.oversubscribed {
-		f.ok = true
-		f.message = "not judged: the threads share processors and take them from each other"
-		return f
+		return f.notJudged("the threads share processors and preempt each other")
 	}
-	add := func(t record.ThreadReport, elapsedNS uint64) {
-		f.value = max(f.value, result.PerSecond(t.Involuntary, elapsedNS))
-	}
-	for i := range e.result.Repeats {
-		for _, c := range e.result.Repeats[i].Clients() {
-			add(c.Thread, c.ElapsedNS)
-		}
-		for _, d := range e.result.Repeats[i].Daemons() {
-			add(d.Thread, d.ElapsedNS)
-		}
+	for thread, elapsedNS := range e.threads() {
+		f.value = max(f.value, result.PerSecond(thread.Involuntary, elapsedNS))
 	}
 	f.ok = f.value <= f.limit
 	f.message = fmt.Sprintf("a polling thread lost its processor up to %.0f times a second", f.value)
 	switch {
 	case f.ok:
 	case e.pollers >= e.cpus:
-		f.message += "; no processor is left for the control threads and whatever else runs here"
+		f.message += "; no processor is left for the control threads and other programs"
 	default:
-		f.message += "; something else runs there"
+		f.message += "; another program runs there"
 	}
 	return f
 }
@@ -119,45 +104,45 @@ func checkOversubscribed(e evidence) finding {
 		message: fmt.Sprintf("%d polling threads have %d processors", e.pollers, e.cpus),
 	}
 	if !f.ok {
-		f.message += "; latencies contain the time in which a thread waits for one"
+		f.message += "; latencies include the time that a thread waits for one"
 	}
 	return f
 }
 
-// checkPinned counts the threads that may move between processors, by what the
-// kernel said of them.
+// checkPinned counts the threads that may move between processors, by the affinity that the kernel
+// reported.
 func checkPinned(e evidence) finding {
-	loose := 0
+	unpinned := 0
 	for _, p := range e.result.Placement {
 		for t, cpu := range p.CPUs {
 			if cpu < 0 || t >= len(p.Affinity) || p.Affinity[t] != strconv.Itoa(cpu) {
-				loose++
+				unpinned++
 			}
 		}
 	}
-	f := finding{ok: loose == 0, value: float64(loose)}
+	f := finding{ok: unpinned == 0, value: float64(unpinned)}
 	switch {
 	case f.ok:
 		f.message = "every polling thread is pinned to its processor"
 	case !e.result.Config.Pin:
-		f.message = "the polling threads are not pinned, as asked, and may move in a window"
+		f.message = "the polling threads are not pinned, as configured, and may move during a window"
 	default:
-		f.message = fmt.Sprintf("%d of %d polling threads are not where they were pinned; is a cpuset in force?", loose, e.pollers)
+		f.message = fmt.Sprintf("%d of %d polling threads are not pinned to their processors; does a cpuset restrict them?", unpinned, e.pollers)
 	}
 	return f
 }
 
-// checkClosed finds ranks that measured well and then did not end well.
+// checkClosed finds ranks that measured, but then failed to close.
 func checkClosed(e evidence) finding {
 	f := finding{ok: true, message: "every rank closed in time"}
 	for _, err := range e.closing {
 		if err != nil {
-			f.ok, f.message = false, err.Error() // the last will do
+			f.ok, f.message = false, err.Error() // the last one represents all
 			f.value++
 		}
 	}
-	if e.result.Incomplete {
-		f.message = "not judged: the run was interrupted"
+	if f.ok && e.result.Incomplete {
+		return f.notJudged("the run ended early")
 	}
 	return f
 }

@@ -118,7 +118,7 @@ func TestChecksFail(t *testing.T) {
 		{"counters", func(e *evidence) { daemon(e).Requests = 1_800_000 }, 0.1, "differ by up to 10.0%"},
 		{"littles_law", func(e *evidence) { client(e).MeanNS = 1200 }, 0.1, "gives 2.2 calls in flight, 2 are configured (10.0%"},
 		{"littles_law", func(e *evidence) { client(e).MeanNS = 800 }, 0.1, "no sampled call was in flight"},
-		{"samples", func(e *evidence) { client(e).Samples += 3 }, 3, "1203 latencies were sampled and 1200"},
+		{"samples", func(e *evidence) { client(e).Samples += 3 }, 3, "1203 latencies were sampled, but the histograms have 1200"},
 		{"samples", func(e *evidence) {
 			for i := range e.result.Repeats {
 				e.result.Repeats[i].Latency = ""
@@ -138,15 +138,15 @@ func TestChecksFail(t *testing.T) {
 		{"fairness", func(e *evidence) { client(e).Reads = 0; client(e).Writes = 100_000 }, 0.1 / 0.55, "only 0.18"},
 		{"collections", func(e *evidence) { e.result.Repeats[1].Ranks[1].Process.Collections = 3 }, 3, "ran 3 times in 1 windows"},
 		{"involuntary_switches", func(e *evidence) { client(e).Thread.Involuntary = 101 }, 101, "up to 101 times a second"},
-		{"involuntary_switches", func(e *evidence) { daemon(e).Thread.Involuntary = 500 }, 500, "something else runs there"},
+		{"involuntary_switches", func(e *evidence) { daemon(e).Thread.Involuntary = 500 }, 500, "another program runs there"},
 		{"involuntary_switches", func(e *evidence) { daemon(e).Thread.Involuntary, e.cpus = 500, e.pollers }, 500, "no processor is left"},
 		{"oversubscribed", func(e *evidence) { e.oversubscribed, e.pollers = true, 17 }, 17, "17 polling threads have 4"},
-		{"pinned", func(e *evidence) { e.result.Placement[1].Affinity[1] = "0-3" }, 1, "1 of 3 polling threads are not where"},
+		{"pinned", func(e *evidence) { e.result.Placement[1].Affinity[1] = "0-3" }, 1, "1 of 3 polling threads are not pinned"},
 		{"pinned", func(e *evidence) { e.result.Placement[1].Affinity = nil }, 2, "2 of 3"},
 		{"pinned", func(e *evidence) {
 			e.result.Config.Pin = false
 			e.result.Placement[0].CPUs, e.result.Placement[1].CPUs = []int{-1}, []int{-1, -1}
-		}, 3, "not pinned, as asked"},
+		}, 3, "not pinned, as configured"},
 		{"closed", func(e *evidence) { e.closing = []error{nil, errors.New("rank 1: close: stuck")} }, 1, "rank 1: close: stuck"},
 		{"interval", func(e *evidence) { e.result.Repeats = e.result.Repeats[:5] }, 5, "use --repeats 6 or more"},
 		{"complete", func(e *evidence) {
@@ -154,7 +154,7 @@ func TestChecksFail(t *testing.T) {
 		}, 6, "rank 1: run: broken"},
 		{"drift", func(e *evidence) { slopeOf(e, func(i int) uint64 { return 45_000 + 500*uint64(i) }) }, 0.1315, "rose by 13%"},
 		{"drift", func(e *evidence) { slopeOf(e, func(i int) uint64 { return 100_000 - 2000*uint64(i) }) }, -0.294, "fell by 29%"},
-		{"loop_timing_cost", func(e *evidence) { daemon(e).PhaseNS = 330 }, 0.0206, "one in 64 turns takes up to 2.06%"},
+		{"loop_timing_cost", func(e *evidence) { daemon(e).PhaseNS = 330 }, 0.0206, "one in 64 loops takes up to 2.06%"},
 		{"warmup", func(e *evidence) {
 			e.result.Config.Warmup = config.Duration(time.Second)
 			e.result.Setup.Warmup = &result.Warmup{LastedMS: 1002, Ended: result.WarmupLimit}
@@ -175,8 +175,8 @@ func TestChecksFail(t *testing.T) {
 			}
 		}, 0.357, "explain 135.7%"},
 		{"counters", func(e *evidence) { e.result.Repeats[1].Ranks[1].Daemons[0].Proxy.Remote-- }, 1,
-			"took up 1000000 requests of clients and kept 500000 and forwarded 499999"},
-		{"counters", func(e *evidence) { e.result.Repeats[1].Ranks[1].Daemons[0].Requests++ }, 1, "it served 1000001"},
+			"took 1000000 requests from clients, served 500000 of them and forwarded 499999"},
+		{"counters", func(e *evidence) { e.result.Repeats[1].Ranks[1].Daemons[0].Requests++ }, 1, "it served 1000001 in all"},
 		{"counters", func(e *evidence) {
 			d := &e.result.Repeats[1].Ranks[1].Daemons[0] // consistent by itself
 			d.Requests, d.Proxy.Incoming = d.Requests-200_000, d.Proxy.Incoming-200_000
@@ -205,7 +205,7 @@ func TestChecksFail(t *testing.T) {
 	}
 }
 
-// checkCase is an edit of a good run after which a check fails.
+// checkCase is an edit of a good run that makes a check fail.
 type checkCase struct {
 	check   string
 	edit    func(*evidence)
@@ -224,7 +224,7 @@ func findCheck(t *testing.T, e evidence, name string) result.Check {
 	return result.Check{}
 }
 
-// slopeOf gives the clients of one window other slices.
+// slopeOf replaces the slices of one window's clients.
 func slopeOf(e *evidence, at func(slice int) uint64) {
 	clients := e.result.Repeats[2].Ranks[1].Clients
 	for i := range clients {
@@ -255,8 +255,8 @@ func TestChecksThatDoNotApply(t *testing.T) {
 	require.Contains(t, c.Message, "checksums were sampled")
 }
 
-// Each check that looks at a part of the runs only says so of the others.
-func TestChecksSayWhatTheyDoNotJudge(t *testing.T) {
+// A check that applies to some runs only reports "not judged" for the others.
+func TestChecksThatAreNotJudged(t *testing.T) {
 	for _, c := range []struct {
 		check string
 		good  func(*testing.T) evidence
@@ -265,7 +265,7 @@ func TestChecksSayWhatTheyDoNotJudge(t *testing.T) {
 	}{
 		{"rate", good, nil, "a closed loop has no schedule"},
 		{"schedule_lag", good, nil, "a closed loop has no schedule"},
-		{"littles_law", goodOpen, func(e *evidence) { client(e).MeanNS = 1e6 }, "an open loop keeps no number"},
+		{"littles_law", goodOpen, func(e *evidence) { client(e).MeanNS = 1e6 }, "an open loop has no fixed number"},
 		{"schedule_lag", goodOpen, func(e *evidence) {
 			for i := range e.result.Repeats {
 				e.result.Repeats[i].Lag = ""
@@ -278,7 +278,7 @@ func TestChecksSayWhatTheyDoNotJudge(t *testing.T) {
 					r.Clients[0].Stages = nil
 				}
 			}
-		}, "no remote request was taken apart"},
+		}, "no remote request has timed stages"},
 		{"drift", good, func(e *evidence) {
 			for i := range e.result.Repeats {
 				e.result.Repeats[i].Ranks[1].Clients[1].Slices = nil
@@ -302,7 +302,7 @@ func TestChecksSayWhatTheyDoNotJudge(t *testing.T) {
 	}
 }
 
-// A run that failed in its first window says so, and has nothing to add.
+// In a run that failed in its first window, only the checks of completeness fail.
 func TestChecksOfNoRepeat(t *testing.T) {
 	for _, e := range []evidence{good(t), goodOpen(t), goodProxied(t)} {
 		e.result.Repeats, e.result.Incomplete, e.result.IncompleteReason = nil, true, "failed after 0 of 6 repeats"
@@ -312,38 +312,38 @@ func TestChecksOfNoRepeat(t *testing.T) {
 	}
 }
 
-func TestRateAllowsForWhatIsUnderWay(t *testing.T) {
+func TestRateAllowsForCallsInFlight(t *testing.T) {
 	e := goodOpen(t)
 	e.result.Config.InFlight = 64
 	for i := range e.result.Repeats {
 		for j := range e.result.Repeats[i].Ranks[1].Clients {
 			c := &e.result.Repeats[i].Ranks[1].Clients[j]
-			// A short window: 1000 were due, and 30 are answered after it.
+			// A short window: 1000 calls were due, and 30 completed after it.
 			c.Open.Scheduled, c.Reads, c.Writes, c.Drained = 1000, 970, 0, 30
 		}
 	}
 	require.True(t, checkRate(e).ok)
-	client(&e).Drained = 0 // they were never issued
+	client(&e).Drained = 0 // the others were never issued
 	f := checkRate(e)
 	require.False(t, f.ok)
 	require.Contains(t, f.message, "use a lower --rate")
-	client(&e).Reads, client(&e).Drained = 500, 1000 // more than fit
+	client(&e).Reads, client(&e).Drained = 500, 1000 // more than can be in flight
 	require.False(t, checkRate(e).ok)
 }
 
 func TestDriftAllowsForCountingNoise(t *testing.T) {
 	e := good(t)
-	slopeOf(&e, func(i int) uint64 { return 20 + uint64(i) }) // 270 against 438 in two clients' thirds
+	slopeOf(&e, func(i int) uint64 { return 20 + uint64(i) }) // thirds of 270 and 438 operations
 	e.sampleEvery = 1
 	require.False(t, checkDrift(e).ok)
-	e.sampleEvery = 100 // of which as many may have fallen into the next slice
+	e.sampleEvery = 100 // as many may have been counted in the next slice
 	require.True(t, checkDrift(e).ok)
 	slopeOf(&e, func(i int) uint64 { return uint64(i) % 7 })
 	e.sampleEvery = 1
 	require.True(t, checkDrift(e).ok)
 }
 
-func TestStagesAllowForWhatWasNotTakenApart(t *testing.T) {
+func TestStagesAllowForSampling(t *testing.T) {
 	e := goodProxied(t)
 	slow := record.NewHistogram()
 	for i := range 50 {

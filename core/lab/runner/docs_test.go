@@ -8,8 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestDocumentedChecks holds the table in docs/results.md to the checks that
-// run, in their order.
+// TestDocumentedChecks compares the table in docs/results.md with the checks, in order.
 func TestDocumentedChecks(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/results.md")
 	require.NoError(t, err)

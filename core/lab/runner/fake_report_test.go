@@ -9,7 +9,7 @@ import (
 	"transportbench/core/base/record"
 )
 
-// clientReport is a faultless client of one op a microsecond.
+// clientReport is a client without faults that completed one op per microsecond.
 func clientReport(d time.Duration) record.ClientReport {
 	n := uint64(d / time.Microsecond)
 	histogram := timingOf(100, 1000).Histogram
@@ -25,7 +25,7 @@ func clientReport(d time.Duration) record.ClientReport {
 	}
 }
 
-// meshed adds what a client of a mesh has, half of whose requests are remote.
+// meshed adds the fields of a mesh's client; half of its requests are remote.
 func meshed(r record.ClientReport, cfg *config.Config) record.ClientReport {
 	if !cfg.Mesh() {
 		return r
@@ -40,7 +40,7 @@ func meshed(r record.ClientReport, cfg *config.Config) record.ClientReport {
 	return r
 }
 
-// timingOf has so many samples of one value.
+// timingOf has n samples of one value.
 func timingOf(samples, ns uint64) *record.TimingReport {
 	key := [2]uint64{samples, ns}
 	text, known := encodedTimings.Load(key)
@@ -58,10 +58,10 @@ func timingOf(samples, ns uint64) *record.TimingReport {
 	return &record.TimingReport{Histogram: text.(string), MeanNS: float64(ns), Samples: samples}
 }
 
-// encodedTimings remembers histograms, which take long to encode.
+// encodedTimings caches encoded histograms, because encoding is slow.
 var encodedTimings sync.Map
 
-// daemonReport is a daemon that served so many requests, one a loop.
+// daemonReport is a daemon that served requests, one per loop.
 func daemonReport(d time.Duration, requests uint64, cfg *config.Config) record.DaemonReport {
 	r := record.DaemonReport{
 		ElapsedNS: uint64(d), Loops: 2 * requests, EmptyLoops: requests, Requests: requests, Flushes: requests,
@@ -80,7 +80,7 @@ func daemonReport(d time.Duration, requests uint64, cfg *config.Config) record.D
 	return r
 }
 
-// request asks for three repeats on a machine of four processors.
+// request requests three repeats on a machine with four processors.
 func request(c *cluster) Request {
 	cfg := config.Default()
 	cfg.Repeats, cfg.Ranks = 3, 3
@@ -88,7 +88,7 @@ func request(c *cluster) Request {
 	return Request{Config: cfg, Launcher: c, CPUs: processors(4)}
 }
 
-// processors are n cores of one node.
+// processors returns n cores of one node.
 func processors(n int) []machine.CPU {
 	cpus := make([]machine.CPU, n)
 	for i := range cpus {
@@ -97,7 +97,7 @@ func processors(n int) []machine.CPU {
 	return cpus
 }
 
-// meshRequest asks for two repeats of three ranks that all serve and call.
+// meshRequest requests two repeats of three ranks that all serve and call.
 func meshRequest(c *cluster, topology string) Request {
 	req := request(c)
 	req.Config.Topology, req.Config.Repeats, req.Config.RemoteShare = topology, 2, 0.5

@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// The operations of a fake rank, as a cluster's hooks and logs name them.
+// The operations of a fake rank, in a cluster's hooks and log.
 const (
 	opLaunch   = "launch"
 	opPrepare  = "prepare"
@@ -34,8 +34,7 @@ const (
 
 var opOf = map[record.State]string{record.StateMeasuring: opMeasure, record.StateDraining: opDrain, record.StateStopped: opStop}
 
-// call is one operation that a rank was asked for; nth counts the same one
-// from 1.
+// call is one operation of a rank; nth counts calls of the same operation from 1.
 type call struct {
 	rank int
 	op   string
@@ -44,23 +43,23 @@ type call struct {
 
 var errBroken = errors.New("broken")
 
-// cluster launches fake ranks. The maps are set up before the run.
+// cluster launches fake ranks. Tests set the maps before the run.
 type cluster struct {
 	fail  map[call]error // the call fails at once
 	hang  map[call]bool  // the call ends only when its rank is killed
 	polls map[call]bool  // the call ends only with its context, or the rank
 	hook  func(call)     // told of every call before it does anything
 
-	// dies has Runs that fail halfway through their window; whoever calls that
-	// rank loses it as a peer, and says so before it does itself.
+	// dies has calls of Run that fail halfway through their window. Ranks that call that rank
+	// report a lost peer before it reports its own error.
 	dies  map[call]error
-	stuck map[call]bool // Runs that never come out of their window
+	stuck map[call]bool // calls of Run whose window never ends
 
-	prepared record.Prepared // what every rank says, but for its addresses
+	prepared record.Prepared // the answer of every rank, without addresses
 	floor    transport.Floor
-	advice   int  // sampling that a warm-up advises
+	advice   int  // sampling that a warm-up recommends
 	leave    bool // the server ends its measured Run early
-	steady   bool // ranks tell of an even throughput from the start
+	steady   bool // ranks report a constant throughput from the start
 	edit     func(*record.Report)
 
 	mu      sync.Mutex
@@ -70,7 +69,7 @@ type cluster struct {
 	ready   map[int]bool
 	drained map[int]bool
 	lost    chan struct{} // closed when a rank has died
-	wrong   []string      // what came in the wrong order
+	wrong   []string      // calls in the wrong order
 }
 
 func newCluster() *cluster {
@@ -95,7 +94,7 @@ func (c *cluster) note(r int, op string) call {
 	return this
 }
 
-// begin logs a call and does what the maps say about it.
+// begin logs a call and applies the maps to it.
 func (c *cluster) begin(ctx context.Context, r int, op string, dead <-chan struct{}) error {
 	return c.obey(ctx, c.note(r, op), dead)
 }
@@ -122,7 +121,7 @@ func (c *cluster) obey(ctx context.Context, this call, dead <-chan struct{}) err
 	return nil
 }
 
-// calls are the logged operations of one rank, or with -1 of all.
+// calls returns the logged operations of rank r, or of all ranks if r is -1.
 func (c *cluster) calls(r int) []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -164,8 +163,8 @@ type fakeRank struct {
 	once   sync.Once
 
 	// These are guarded by the cluster's mutex.
-	stage   record.State
-	changed chan struct{} // closed when stage moves on
+	state   record.State
+	changed chan struct{} // closed when state moves on
 }
 
 func (f *fakeRank) Exited() <-chan struct{} { return f.dead }
@@ -231,7 +230,7 @@ func (f *fakeRank) Probe(ctx context.Context, p record.Probe) (transport.Floor, 
 
 func (f *fakeRank) Run(ctx context.Context, ph record.Window, started func(), progress func(record.Progress)) (record.Report, error) {
 	this := f.note(f.number, opRun)
-	f.reset() // before a hook may ask for the next stage
+	f.reset() // before a hook may ask for the next state
 	if err := f.obey(ctx, this, f.dead); err != nil {
 		return record.Report{}, err
 	}
@@ -269,18 +268,18 @@ func (f *fakeRank) Run(ctx context.Context, ph record.Window, started func(), pr
 	return report, err
 }
 
-// reset begins a phase.
+// reset begins a window.
 func (f *fakeRank) reset() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.stage = record.StateReady
+	f.state = record.StateReady
 	f.ready[f.number], f.drained[f.number] = true, false
 }
 
-// errLost is what a client says of a peer that died.
+// errLost is a client's error when a peer died.
 var errLost = transport.NewOpError("shm", "call", transport.ErrPeerDown)
 
-// wait returns when the phase has come to a stage, or at a time.
+// wait returns once the window has reached a state, or at a time.
 func (f *fakeRank) wait(ctx context.Context, to record.State, until <-chan time.Time) error {
 	lost := f.lost
 	if !f.plan.Config.Calls(f.number) {
@@ -288,7 +287,7 @@ func (f *fakeRank) wait(ctx context.Context, to record.State, until <-chan time.
 	}
 	for {
 		f.mu.Lock()
-		far, changed := f.stage >= to, f.changed
+		far, changed := f.state >= to, f.changed
 		f.mu.Unlock()
 		if far {
 			return nil
@@ -307,7 +306,7 @@ func (f *fakeRank) wait(ctx context.Context, to record.State, until <-chan time.
 	}
 }
 
-// window lasts until its time is over or somebody ends it.
+// window lasts for its duration, or until it is ended.
 func (f *fakeRank) window(ctx context.Context, ph record.Window, progress func(record.Progress)) error {
 	begun := time.Now()
 	tell := func(elapsed time.Duration) {
@@ -338,10 +337,10 @@ func (f *fakeRank) window(ctx context.Context, ph record.Window, progress func(r
 func (f *fakeRank) now() record.State {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.stage
+	return f.state
 }
 
-// die ends a Run as the end of its process does: the peers know first.
+// die ends a Run like the end of its process: the peers notice first.
 func (f *fakeRank) die(ctx context.Context, ph record.Window, death error) error {
 	timer := time.NewTimer(ph.Duration / 2)
 	defer timer.Stop()
@@ -380,15 +379,15 @@ func (f *fakeRank) Advance(ctx context.Context, to record.State) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.checkOrder(to)
-	if to > f.stage {
-		f.stage = to
+	if to > f.state {
+		f.state = to
 		close(f.changed)
 		f.changed = make(chan struct{})
 	}
 	return nil
 }
 
-// checkOrder notes a stage that comes too early.
+// checkOrder records a state that comes too early.
 func (f *fakeRank) checkOrder(to record.State) {
 	for r := range f.plan.Config.Ranks {
 		switch {

@@ -33,8 +33,7 @@ func TestPairForFloor(t *testing.T) {
 		"all share":                 {"client-server", 1, plans([]int{0}, []int{0, 0}), 2, none},
 		"not pinned":                {"client-server", 1, plans([]int{-1}, []int{-1}), 2, floorPair{daemon(0, 0), client(1, 0)}},
 		"not pinned, one processor": {"client-server", 1, plans([]int{-1}, []int{-1}), 1, none},
-		// A rank's daemons come first; in mesh-direct clients call, and not
-		// those of the daemon's own rank.
+		// A rank's daemons come first. In mesh-direct, clients of other ranks call the daemon.
 		"direct":            {"mesh-direct", 1, plans([]int{0, 1}, []int{2, 3}), 4, floorPair{daemon(0, 0), client(1, 0)}},
 		"direct, sharing":   {"mesh-direct", 1, plans([]int{0, 0}, []int{1, 0}), 2, none},
 		"direct, a further": {"mesh-direct", 1, plans([]int{0, 0}, []int{1, 0, 1}), 2, floorPair{daemon(0, 0), client(1, 1)}},

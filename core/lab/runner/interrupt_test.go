@@ -21,7 +21,7 @@ func TestInterrupted(t *testing.T) {
 		}
 		r, err := Run(ctx, request(c), nil)
 		require.ErrorIs(t, err, context.Canceled)
-		// In the order of steps, the first repeat is complete in the last two.
+		// The steps are in order: in the last two, the first repeat is complete.
 		if at.nth == 3 {
 			require.NotNil(t, r)
 			require.Len(t, r.Repeats, 1)

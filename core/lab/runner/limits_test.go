@@ -49,26 +49,26 @@ func TestLimits(t *testing.T) {
 		{"too many clients", func(c *config.Config, p *record.Prepared) { p.Properties.Limits.Peers = 1 },
 			"clients", "each daemon would have 2 clients"},
 		{"too many daemons", func(c *config.Config, p *record.Prepared) { c.Daemons, p.Properties.Limits.Peers = 3, 2 },
-			"daemons", "each client would have 3 daemons, and transport shm takes 2 connections a worker; use fewer ranks or daemons"},
+			"daemons", "each client would have 3 daemons, but transport shm takes 2 connections a worker; use fewer ranks or daemons"},
 		{"mesh, too many clients", func(c *config.Config, p *record.Prepared) {
 			c.Topology, c.Clients, p.Properties.Limits.Peers = config.TopologyMeshDirect, 2, 5
 		}, "clients", "each daemon would have 6 clients"},
 		{"mesh, too many daemons", func(c *config.Config, p *record.Prepared) {
 			c.Topology, c.Daemons, p.Properties.Limits.Peers = config.TopologyMeshDirect, 2, 5
 		}, "daemons", "each client would have 6 daemons"},
-		// The clients of a proxied mesh have no connection of the transport.
+		// The clients of a proxied mesh do not use the transport.
 		{"proxied, many clients", func(c *config.Config, p *record.Prepared) {
 			c.Topology, c.Clients, p.Properties.Limits.Peers = config.TopologyMeshProxied, 7, 2
 		}, "", ""},
 		{"proxied, too many ranks", func(c *config.Config, p *record.Prepared) {
 			c.Topology, p.Properties.Limits.Peers = config.TopologyMeshProxied, 1
-		}, "ranks", "each daemon would have 2 other ranks, and transport shm takes 1 connections a worker; use fewer ranks"},
+		}, "ranks", "each daemon would have 2 other ranks, but transport shm takes 1 connections a worker; use fewer ranks"},
 		{"proxied, as many in flight", func(c *config.Config, p *record.Prepared) {
 			c.Topology, c.Clients, c.InFlight, p.Properties.Limits.InFlight = config.TopologyMeshProxied, 3, 4, 12
 		}, "", ""},
 		{"proxied, too many in flight", func(c *config.Config, p *record.Prepared) {
 			c.Topology, c.Clients, c.InFlight, p.Properties.Limits.InFlight = config.TopologyMeshProxied, 3, 4, 11
-		}, "in-flight", "3 clients with 4 calls in flight each share a connection, and transport shm takes 11"},
+		}, "in-flight", "3 clients with 4 calls in flight each share a connection, but transport shm takes 11"},
 		{"park", func(c *config.Config, p *record.Prepared) { c.Idle = config.IdlePark }, "", ""},
 		{"cannot park", func(c *config.Config, p *record.Prepared) { c.Idle, p.Waits = config.IdlePark, false },
 			"idle", "cannot park a thread; use --idle auto"},
@@ -102,5 +102,41 @@ func TestProvidersMustAgree(t *testing.T) {
 	requireRankError(t, checkPrepared(config.Default(), prepared), 1, "prepare")
 }
 
-// recorder keeps the states it is told.
+// recorder is an observer that keeps every status.
 type recorder struct{ states []Status }
+
+func TestMemoryIsCheckedFirst(t *testing.T) {
+	const gib = 1 << 30
+	for name, c := range map[string]struct {
+		change    func(*config.Config)
+		available uint64
+		option    string // "" if the run fits
+	}{
+		"default":       {func(*config.Config) {}, gib, ""},
+		"unknown":       {func(c *config.Config) { c.Ranks = 1024 }, 0, ""},
+		"ranks":         {func(c *config.Config) { c.Ranks = 1024 }, 8 * gib, "ranks"},
+		"ranks, enough": {func(c *config.Config) { c.Ranks = 1024 }, 64 * gib, ""},
+		"keys":          {func(c *config.Config) { c.Keys, c.ValueSize = 1<<24, config.FixedSize(4096) }, 8 * gib, "keys"},
+		"in flight":     {func(c *config.Config) { c.InFlight, c.ValueSize = 1<<14, config.FixedSize(1<<20) }, 8 * gib, "in-flight"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := config.Default()
+			c.change(&cfg)
+			err := checkMemory(cfg, c.available)
+			if c.option == "" {
+				require.NoError(t, err)
+				return
+			}
+			var wrong *config.Error
+			require.ErrorAs(t, err, &wrong)
+			require.Equal(t, c.option, wrong.Option)
+			require.Contains(t, wrong.Problem, "only 8.0 GiB are available; use fewer")
+		})
+	}
+	cluster := newCluster()
+	req := request(cluster)
+	req.Environment.Volatile.AvailableMemory = 1 << 20
+	_, err := Run(t.Context(), req, nil)
+	require.ErrorContains(t, err, "of memory")
+	require.Empty(t, cluster.calls(-1))
+}

@@ -7,17 +7,15 @@ import (
 	"transportbench/core/lab/result"
 )
 
-// Merge puts results of one configuration together as the repeats of one: what
-// a run in one go would have been, had other runs not come between. Summary and
-// checks are made anew. What is written once a run (placement, setup) is the
-// first part's, and what is measured once a run has as many samples as there
-// are parts.
+// Merge combines results of one configuration into one result with all their repeats, as if one
+// run had made them. It computes summary and checks anew. Fields that a run has once, such as
+// placement and setup, are those of the first part; metrics that a run measures once have one
+// sample for each part.
 //
-// Parts that another binary made, or that ran on another provider, are an
-// error.
+// Parts of different binaries, runtimes or providers are an error.
 func Merge(parts []*result.Result) (*result.Result, error) {
 	if len(parts) == 0 {
-		return nil, errors.New("merging results: there are none")
+		return nil, errors.New("merging results: no results")
 	}
 	first := parts[0]
 	merged := *first
@@ -50,8 +48,8 @@ func Merge(parts []*result.Result) (*result.Result, error) {
 	return &merged, nil
 }
 
-// add takes from a finished result what its run knew for the checks. Of the
-// sampling the densest counts, which costs most.
+// add extracts the evidence of a finished result. It keeps the densest sampling, because that one
+// costs most.
 func (e *evidence) add(part *result.Result) {
 	for _, repeat := range part.Repeats {
 		for _, report := range repeat.Ranks {

@@ -10,7 +10,7 @@ import (
 	"transportbench/core/lab/result"
 )
 
-// Runs of one repeat each come to the result of a run of as many.
+// Runs of one repeat each merge into the result of one run with as many repeats.
 func TestMergeIsARunInOneGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		run := func(repeats int) *result.Result {

@@ -103,8 +103,8 @@ func TestRankDiesInWindow(t *testing.T) {
 	}
 }
 
-// A rank that died is told from those that lost it also where it tells nothing
-// but that it lost a peer itself.
+// A rank that died is told apart from those that lost it, even if its own error only says that it
+// lost a peer.
 func TestCausePrefersTheFirstFailure(t *testing.T) {
 	lost := func(r int) error { return &RankError{Rank: r, Op: "run", Err: errLost} }
 	own := &RankError{Rank: 2, Op: "run", Err: errBroken}
@@ -123,8 +123,8 @@ func TestCausePrefersTheFirstFailure(t *testing.T) {
 	require.ErrorIs(t, lost(0), transport.ErrPeerDown)
 }
 
-// A rank that neither reports nor dies ends the run when the graces are over,
-// with what the others recorded.
+// If a rank neither reports nor dies, the run ends after the grace periods, with what the others
+// recorded.
 func TestRankHangsInWindow(t *testing.T) {
 	forEachMesh(t, func(t *testing.T, c *cluster, req Request) {
 		c.stuck = map[call]bool{{1, opRun, 2}: true}
@@ -165,8 +165,7 @@ func TestInterruptedMeshWindowDrainsFirst(t *testing.T) {
 
 var errOther = errors.New("other")
 
-// Nothing but the rank's end is known of a server that fails while the clients
-// go on.
+// If a server fails while the clients go on, the result has only the server's error.
 func TestServerFailsInWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()

@@ -11,9 +11,8 @@ import (
 	"transportbench/core/transport"
 )
 
-// fillSamples merges a repeat's histograms and takes its samples of the
-// metrics. What cannot be told, such as a ratio to a floor that was not
-// measured, is left out.
+// fillSamples merges a repeat's histograms and computes its metrics. It leaves out unknown metrics,
+// such as the ratio to a floor that was not measured.
 func fillSamples(cfg config.Config, repeat *result.Repeat) error {
 	clients := repeat.Clients()
 	samples := map[string]float64{}
@@ -57,41 +56,53 @@ func fillSamples(cfg config.Config, repeat *result.Repeat) error {
 	return nil
 }
 
-// mergeLatencies merges the clients' histograms and reads the percentiles.
-func mergeLatencies(repeat *result.Repeat, clients []record.ClientReport, put func(string, float64)) error {
-	for _, part := range []struct {
-		merged *string
-		of     func(record.ClientReport) string
-	}{
-		{&repeat.ReadLatency, func(c record.ClientReport) string { return c.ReadLatency }},
-		{&repeat.WriteLatency, func(c record.ClientReport) string { return c.WriteLatency }},
-		{&repeat.Latency, func(c record.ClientReport) string { return c.Latency }},
-	} {
-		encoded := make([]string, len(clients))
-		for i, c := range clients {
-			encoded[i] = part.of(c)
-		}
-		merged, err := result.Histograms(encoded...)
-		if err != nil {
-			return err
-		}
-		if *part.merged, err = merged.Encode(); err != nil {
-			return err
-		}
-		if part.merged != &repeat.Latency || merged.Count() == 0 {
-			continue
-		}
-		put(result.LatencyP50, merged.Quantile(0.5))
-		put(result.LatencyP90, merged.Quantile(0.9))
-		put(result.LatencyP99, merged.Quantile(0.99))
-		put(result.LatencyP999, merged.Quantile(0.999))
-		put(result.LatencyMax, float64(merged.Max()))
+// putPercentiles puts percentiles of h as metrics called name, unless h is empty; withTail adds the
+// 99.9th percentile and the maximum.
+func putPercentiles(put func(string, float64), name string, h *record.Histogram, withTail bool) {
+	if h.Count() == 0 {
+		return
 	}
+	put(name+"_p50", h.Quantile(0.5))
+	put(name+"_p90", h.Quantile(0.9))
+	put(name+"_p99", h.Quantile(0.99))
+	if withTail {
+		put(name+"_p999", h.Quantile(0.999))
+		put(name+"_max", float64(h.Max()))
+	}
+}
+
+// merge merges encoded histograms and stores the encoded result in into.
+func merge(into *string, encoded []string) (*record.Histogram, error) {
+	merged, err := result.Histograms(encoded...)
+	if err != nil {
+		return nil, err
+	}
+	*into, err = merged.Encode()
+	return merged, err
+}
+
+// mergeLatencies merges the clients' histograms and puts the percentiles.
+func mergeLatencies(repeat *result.Repeat, clients []record.ClientReport, put func(string, float64)) error {
+	var reads, writes, all []string
+	for _, c := range clients {
+		reads, writes, all = append(reads, c.ReadLatency), append(writes, c.WriteLatency), append(all, c.Latency)
+	}
+	if _, err := merge(&repeat.ReadLatency, reads); err != nil {
+		return err
+	}
+	if _, err := merge(&repeat.WriteLatency, writes); err != nil {
+		return err
+	}
+	latency, err := merge(&repeat.Latency, all)
+	if err != nil {
+		return err
+	}
+	putPercentiles(put, "latency", latency, true)
 	return nil
 }
 
-// putOperations takes the percentiles of each operation and of iterations, where
-// clients tell them apart.
+// putOperations puts the percentiles of each kind of operation and of iterations, if clients
+// recorded them.
 func putOperations(clients []record.ClientReport, put func(string, float64)) error {
 	encoded := map[string][]string{}
 	iterations := 0.0
@@ -109,12 +120,7 @@ func putOperations(clients []record.ClientReport, put func(string, float64)) err
 		if err != nil {
 			return err
 		}
-		if merged.Count() == 0 {
-			continue
-		}
-		put(name+"_p50", merged.Quantile(0.5))
-		put(name+"_p90", merged.Quantile(0.9))
-		put(name+"_p99", merged.Quantile(0.99))
+		putPercentiles(put, name, merged, false)
 	}
 	if iterations > 0 {
 		put(result.IterationRate, iterations)
@@ -122,7 +128,7 @@ func putOperations(clients []record.ClientReport, put func(string, float64)) err
 	return nil
 }
 
-// putMesh takes the means of local and remote requests.
+// putMesh puts the means of local and remote requests.
 func putMesh(clients []record.ClientReport, put func(string, float64)) {
 	local := make([]*record.TimingReport, 0, len(clients))
 	remote := make([]*record.TimingReport, 0, len(clients))
@@ -135,7 +141,7 @@ func putMesh(clients []record.ClientReport, put func(string, float64)) {
 	put(result.RemoteMean, meanOf(remote))
 }
 
-// meanOf is the mean of all samples, and no number where there are none.
+// meanOf returns the mean of all samples, or NaN if there are none.
 func meanOf(timings []*record.TimingReport) float64 {
 	sum, samples := 0.0, 0.0
 	for _, t := range timings {
@@ -145,7 +151,7 @@ func meanOf(timings []*record.TimingReport) float64 {
 	return sum / samples
 }
 
-// putOpen takes the samples of an open-loop load.
+// putOpen puts the metrics of an open-loop load.
 func putOpen(repeat *result.Repeat, clients []record.ClientReport, put func(string, float64)) error {
 	var responses, lags []string
 	offered := 0.0
@@ -159,33 +165,23 @@ func putOpen(repeat *result.Repeat, clients []record.ClientReport, put func(stri
 	if len(clients) == 0 {
 		return nil
 	}
-	response, err := result.Histograms(responses...)
+	response, err := merge(&repeat.Response, responses)
 	if err != nil {
 		return err
 	}
-	lag, err := result.Histograms(lags...)
+	lag, err := merge(&repeat.Lag, lags)
 	if err != nil {
-		return err
-	}
-	if repeat.Response, err = response.Encode(); err != nil {
-		return err
-	}
-	if repeat.Lag, err = lag.Encode(); err != nil {
 		return err
 	}
 	put(result.OfferedLoad, offered)
 	if response.Count() > 0 {
-		put(result.ResponseP50, response.Quantile(0.5))
-		put(result.ResponseP90, response.Quantile(0.9))
-		put(result.ResponseP99, response.Quantile(0.99))
-		put(result.ResponseP999, response.Quantile(0.999))
-		put(result.ResponseMax, float64(response.Max()))
+		putPercentiles(put, "response", response, true)
 		put(result.ScheduleLagP99, lag.Quantile(0.99))
 	}
 	return nil
 }
 
-// emptyLoops is the share of the daemons' loops that found nothing.
+// emptyLoops returns the share of the daemons' loops that found no work.
 func emptyLoops(repeat *result.Repeat) float64 {
 	loops, empty := uint64(0), uint64(0)
 	for _, d := range repeat.Daemons() {
@@ -203,7 +199,7 @@ func totalOps(clients []record.ClientReport) uint64 {
 	return n
 }
 
-// cpuTime is the processor time of all polling threads, in nanoseconds.
+// cpuTime returns the processor time of all polling threads in nanoseconds.
 func cpuTime(repeat *result.Repeat) uint64 {
 	total := uint64(0)
 	for _, c := range repeat.Clients() {
@@ -215,8 +211,8 @@ func cpuTime(repeat *result.Repeat) uint64 {
 	return total
 }
 
-// fairness is the slowest client's rate over the median client's; 1 is even.
-// It is 0 where there is no client, or half of them did nothing.
+// fairness returns the slowest client's rate over the median client's; 1 is perfectly fair. It
+// returns 0 if there is no client or half of the clients did nothing.
 func fairness(clients []record.ClientReport) float64 {
 	if len(clients) == 0 {
 		return 0
@@ -233,7 +229,7 @@ func fairness(clients []record.ClientReport) float64 {
 	return rates[0] / median
 }
 
-// meanFloor is the geometric mean of the round trips before and after, since
+// meanFloor returns the geometric mean of the round trips before and after a window, because
 // distances between cores differ by factors.
 func meanFloor(before, after *transport.Floor) (ns float64, ok bool) {
 	if before == nil || after == nil {

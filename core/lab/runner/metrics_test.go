@@ -46,7 +46,7 @@ func TestFillSamples(t *testing.T) {
 	}
 	require.NoError(t, fillSamples(config.Default(), &repeat))
 	require.InDeltaMapValues(t, map[string]float64{
-		// Rates are taken over each client's own time: 1e8 + 4e8 + 1e8.
+		// Rates use each client's own time: 1e8 + 4e8 + 1e8.
 		result.Throughput:     6e8,
 		result.Goodput:        3.2e9 + 12.8e9 + 3.2e9,
 		result.CPUPerOp:       9000.0 / 700,

@@ -11,18 +11,17 @@ import (
 	"transportbench/core/base/record"
 )
 
-// Place gives every polling thread a processor, and settles what the idle
-// strategy auto comes to: spin where each thread has a processor of its own,
-// and yield where they share, which is then called oversubscribed.
+// Place assigns a processor to every polling thread and resolves the idle strategy auto: spin if
+// each thread has a processor of its own, yield if threads share processors, which is called
+// oversubscribed. The strategy spin on shared processors is a [*config.Error].
 //
-// Processors are taken
-// one for each physical core first, in order of NUMA node, and go round where
-// they are too few. In a mesh with too few, each rank keeps to a part of them where
-// that comes out even: to switch between threads of one process costs less, and the
-// lines that clients and their daemon share stay in one cache. To spin with shared processors is a [*config.Error].
+// Place uses one processor of each physical core first, in the order of NUMA nodes, and starts
+// again when they run out. In an oversubscribed mesh, each rank gets its own part of the
+// processors if they divide evenly: a switch between threads of one process costs less, and the
+// cache lines that clients share with their daemon stay in one cache.
 func Place(cfg config.Config, cpus []machine.CPU) (plans []record.Plan, oversubscribed bool, err error) {
 	if len(cpus) == 0 {
-		return nil, false, errors.New("placing the polling threads: no processors to place them on")
+		return nil, false, errors.New("placing the polling threads: there are no processors")
 	}
 	total := cfg.ServingRanks()*cfg.Daemons + cfg.CallingRanks()*cfg.Clients
 	oversubscribed = total > len(cpus)
@@ -30,7 +29,7 @@ func Place(cfg config.Config, cpus []machine.CPU) (plans []record.Plan, oversubs
 	switch {
 	case idle == config.IdleSpin && oversubscribed:
 		return nil, true, &config.Error{Option: "idle", Problem: fmt.Sprintf(
-			"spin needs a processor for each polling thread, and %d threads have %d; use --idle auto, or fewer ranks, daemons or clients",
+			"spin needs a processor for each polling thread, but %d threads have %d; use --idle auto, or fewer ranks, daemons or clients",
 			total, len(cpus))}
 	case idle == config.IdleAuto && oversubscribed:
 		idle = config.IdleYield
@@ -58,9 +57,8 @@ func Place(cfg config.Config, cpus []machine.CPU) (plans []record.Plan, oversubs
 	return plans, oversubscribed, nil
 }
 
-// share is the part of the processors that one of several ranks gets, or the one
-// that it shares with as many other ranks as any. It is nil where that does not
-// come out even.
+// share returns rank r's part of the processors in order: several processors, or one that equally
+// many ranks share. It returns nil if they do not divide evenly.
 func share(order []int, r, ranks int) []int {
 	n := len(order)
 	switch {
@@ -72,13 +70,12 @@ func share(order []int, r, ranks int) []int {
 	return nil
 }
 
-// spread orders processors so that those which share a core with an earlier
-// one come last.
+// spread orders processors so that those that share a core with an earlier one come last.
 func spread(cpus []machine.CPU) []int {
 	type core struct{ pkg, id, alone int }
 	type candidate struct {
 		machine.CPU
-		sibling int // how many of the same core come before
+		sibling int // number of earlier processors of the same core
 	}
 	sorted := slices.SortedFunc(slices.Values(cpus), func(a, b machine.CPU) int {
 		return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.Package, b.Package), cmp.Compare(a.ID, b.ID))
@@ -87,7 +84,7 @@ func spread(cpus []machine.CPU) []int {
 	candidates := make([]candidate, len(sorted))
 	for i, c := range sorted {
 		k := core{c.Package, c.Core, -1}
-		if c.Core < 0 { // unknown: a core of its own
+		if c.Core < 0 { // unknown: assume a core of its own
 			k.alone = c.ID
 		}
 		candidates[i] = candidate{c, seen[k]}
@@ -101,6 +98,7 @@ func spread(cpus []machine.CPU) []int {
 	return order
 }
 
+// pollers returns the number of polling threads.
 func pollers(plans []record.Plan) int {
 	n := 0
 	for _, p := range plans {

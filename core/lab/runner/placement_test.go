@@ -37,8 +37,8 @@ func TestPlace(t *testing.T) {
 		{"cores before siblings", 2, 1, 2, smt, true, "auto", [][]int{{0}, {2, 1}}, "spin", false, ""},
 		{"one node first", 2, 1, 2, nodes, true, "auto", [][]int{{1}, {3, 0}}, "spin", false, ""},
 		{"same core number in two packages", 2, 1, 1, packages, true, "auto", [][]int{{1}, {0}}, "spin", false, ""},
-		// A rank's threads are neighbours; with too few processors each rank
-		// keeps to its part of them, if the parts are even.
+		// A rank's threads are neighbours. With too few processors, each rank keeps to its part,
+		// if they divide evenly.
 		{"mesh", 2, 1, 2, processors(6), true, "auto", [][]int{{0, 1, 2}, {3, 4, 5}}, "spin", false, config.TopologyMeshProxied},
 		{"mesh of too few", 2, 1, 2, processors(2), true, "auto", [][]int{{0, 0, 0}, {1, 1, 1}}, "yield", true, config.TopologyMeshDirect},
 		{"mesh, parts of two", 2, 1, 2, processors(4), true, "auto", [][]int{{0, 1, 0}, {2, 3, 2}}, "yield", true, config.TopologyMeshProxied},
@@ -73,7 +73,7 @@ func TestPlaceRefusesToSpinOnSharedProcessors(t *testing.T) {
 		var configErr *config.Error
 		require.ErrorAs(t, err, &configErr)
 		require.Equal(t, "idle", configErr.Option)
-		require.EqualError(t, err, "--idle: spin needs a processor for each polling thread, and 17 threads have 2; use --idle auto, or fewer ranks, daemons or clients")
+		require.EqualError(t, err, "--idle: spin needs a processor for each polling thread, but 17 threads have 2; use --idle auto, or fewer ranks, daemons or clients")
 	}
 }
 

@@ -39,7 +39,7 @@ func TestRun(t *testing.T) {
 		require.Equal(t, []string{"1"}, r.Placement[1].Affinity)
 		require.Equal(t, config.IdleSpin, r.Placement[1].Idle)
 
-		// Nothing takes time here but the warm-up.
+		// Only the warm-up takes time here.
 		require.Equal(t, 1300.0, r.Setup.FirstWindowMS)
 		var steps []string
 		for _, s := range r.Setup.Steps {
@@ -120,7 +120,7 @@ func TestRunWithoutProber(t *testing.T) {
 	})
 }
 
-// steps are one call in each step of a run, and how an error names the step.
+// steps has one call in each step of a run, and the step's name in errors.
 var steps = []struct {
 	at   call
 	name string
@@ -143,8 +143,8 @@ var steps = []struct {
 	{call{0, opStop, 3}, "advance"},
 }
 
-// inWindow says whether the step is in or after the first window, so that there
-// is a result, and completed how many repeats are then complete.
+// inWindow reports whether the step is in or after the first window, so that there is a result.
+// completed is the number of repeats that are complete by then.
 func (c call) inWindow() bool { return c.nth > 1 }
 
 func (c call) completed() int { return max(0, c.nth-2) }
@@ -178,7 +178,7 @@ func TestRankFails(t *testing.T) {
 	})
 }
 
-// requireFailed looks at the result of a run that failed in a step.
+// requireFailed checks the result of a run that failed in a step.
 func requireFailed(t *testing.T, r *result.Result, at call, name string) {
 	t.Helper()
 	if !at.inWindow() {
@@ -203,8 +203,7 @@ func requireValid(t *testing.T, r *result.Result) {
 	require.NoError(t, result.Validate(text.Bytes()))
 }
 
-// A rank that hangs in one call, whether it sees the end of the call's context
-// or not, is named and killed.
+// A rank that hangs in one call is named and killed, whether or not it heeds the call's context.
 func TestRankHangs(t *testing.T) {
 	forEachStep(t, func(t *testing.T, at call, name string) {
 		for _, polite := range []bool{false, true} {
@@ -226,7 +225,7 @@ func TestRankHangs(t *testing.T) {
 	})
 }
 
-// All ranks hang in all calls from some point on, Close included.
+// From some point on, all ranks hang in all calls, including Close.
 func TestEverythingHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
@@ -261,8 +260,8 @@ func TestLateLaunch(t *testing.T) {
 	})
 }
 
-// An interruption while ranks hang still ends within the grace periods.
-// Nobody waits for the others once a rank has failed.
+// An interrupted run ends within the grace periods even if ranks hang.
+// Once a rank has failed, the run does not wait for the others.
 func TestFailureEndsTheOthersCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
@@ -312,7 +311,7 @@ func TestBadReports(t *testing.T) {
 		_, err = Run(t.Context(), request(c), nil)
 		requireRankError(t, err, 1, "probing the floor")
 
-		// A result that fails its checks is a result.
+		// A result that fails its checks is still a result.
 		c = newCluster()
 		c.edit = func(r *record.Report) { r.Clients[0].Failures = map[string]uint64{"stale-version": 2} }
 		r, err := Run(t.Context(), request(c), nil)
@@ -346,7 +345,7 @@ func TestProgress(t *testing.T) {
 		first, last := seen.states[0], seen.states[len(seen.states)-1]
 		require.Equal(t, overheadDuration+300*time.Millisecond+2*(time.Second+2*probeDuration), first.Left)
 		require.Zero(t, last.Left)
-		// Both client ranks have told of a million op/s each.
+		// Both client ranks have reported a million op/s each.
 		at := slices.IndexFunc(seen.states, func(s Status) bool { return s.Step == StepRepeat && s.OpsPerSec > 1.5e6 })
 		require.Equal(t, 2e6, seen.states[at].OpsPerSec)
 		require.Equal(t, 900.0, seen.states[at].P50)

@@ -28,7 +28,7 @@ func TestSettled(t *testing.T) {
 	}
 }
 
-// told says whether the channel is closed.
+// told reports whether the channel is closed.
 func told(reached <-chan struct{}) bool {
 	select {
 	case <-reached:
@@ -56,7 +56,7 @@ func TestSteady(t *testing.T) {
 	s.update(1, progress(20, 100)) // and so on, without effect
 	s.update(2, progress(20, 100))
 
-	// The next phase begins from nothing.
+	// The next window starts anew.
 	reached = s.watch()
 	for round := range steadyRounds {
 		s.update(1, progress(round, 100))
@@ -67,7 +67,7 @@ func TestSteady(t *testing.T) {
 	s.unwatch()
 	s.update(1, progress(6, 100))
 	s.update(2, progress(6, 100))
-	require.False(t, told(reached), "what comes late is of another phase")
+	require.False(t, told(reached), "late progress belongs to another window")
 }
 
 func TestWarmupEndsWhenSteady(t *testing.T) {
@@ -85,7 +85,7 @@ func TestWarmupEndsWhenSteady(t *testing.T) {
 				} else {
 					require.Equal(t, milliseconds(limit), r.Setup.Warmup.LastedMS)
 				}
-				// Windows are as steady, and last their time.
+				// Measured windows are steady too, and last their full duration.
 				for _, repeat := range r.Repeats {
 					for _, report := range repeat.Ranks {
 						require.False(t, report.Stopped)
@@ -98,8 +98,7 @@ func TestWarmupEndsWhenSteady(t *testing.T) {
 	}
 }
 
-// An answer that is slow to come delays the next phase, which it would cut
-// short if it came into it.
+// A slow answer delays the next window, which it would end early otherwise.
 func TestSlowEndOfWarmup(t *testing.T) {
 	forEachMesh(t, func(t *testing.T, c *cluster, req Request) {
 		c.steady = true
