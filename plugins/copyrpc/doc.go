@@ -1,5 +1,7 @@
 // Package copyrpc is a ring transport on RDMA WRITE WITH IMMEDIATE, after copyrpc
-// (namachan10777/copyrpc). It runs on the devices of core/fabric/rdma, verbs or soft.
+// (namachan10777/copyrpc). It runs on the devices of core/fabric/rdma, verbs or soft. Such a
+// request writes into registered memory of the peer, consumes one of the receives that the
+// peer has posted, and gives the peer a completion with 32 bits, the immediate.
 //
 // Each connection has two rings of equal size for each direction: a send ring at the
 // sender and a receive ring at the receiver. A position in one is the same position in
@@ -37,32 +39,32 @@
 //
 // # The ring and its positions
 //
-// Positions are byte counts that only grow; the low bits are the offset in the ring.
+// Positions are byte counts that only grow; the low bits are the offset in the ring. This is
+// one direction, with the ring laid out from left to right:
 //
-//	sender      freed               written       cursor.start    cursor.next
-//	              |                    |               |               |
-//	   free       |  at the receiver   |    closed     |  open batch   |    free
-//	--------------+--------------------+---------------+---------------+--------------
-//	   released   |  payloads in use   |  not parsed   |
-//	              |                    |               |
-//	receiver   released              parsed         arrived
+//	   freed     released     parsed      arrived     written   cursor.start  cursor.next
+//	     |           |           |           |           |            |            |
+//	free | released, | payloads  | arrived,  | in flight | closed     | open batch | free
+//	     | not told  | in use    | not read  |           | batches    |            |
 //
-// The sender's freed follows the receiver's released, and the receiver's arrived follows
-// the sender's written. A batch never straddles the end of the ring: a padding batch
-// covers the rest. See ring.go for the wire format and for the proof that a reply always
-// finds room.
+// The sender keeps freed, written and the cursor; the receiver keeps released, parsed and
+// arrived. Credit moves freed to released, a completion moves arrived to written. A batch
+// never straddles the end of the ring: a padding batch covers the rest. See ring.go for the
+// wire format and for the proof that a reply always finds room.
 //
 // # Flow control
 //
-// A connection counts three things. Each is returned in the header of batches in the
-// opposite direction:
+// A sender counts three things for each connection:
 //
-//   - bytes of the receive ring, returned when the receiver releases a payload
-//   - receives, of which each WRITE WITH IMMEDIATE consumes one
-//   - promises of room for responses, one for each call in flight
+//   - bytes of the receive ring, returned when the receiver has released the payloads
+//   - receives, of which each WRITE WITH IMMEDIATE consumes one, returned when the receiver
+//     has seen the completion
+//   - promises of room for responses, one for each call; a promise ends when the caller
+//     releases the response
 //
-// If there is no batch to carry it, credit goes as a plain RDMA WRITE to a word at the
-// peer. That consumes neither ring space nor a receive, so it can always be sent.
+// The header of each batch returns bytes and receives for the opposite direction. If there is
+// no batch to carry it, this credit goes as a plain RDMA WRITE to a word at the peer, which
+// consumes neither ring space nor a receive and so can always be sent.
 //
 // # Connections
 //
