@@ -20,7 +20,7 @@
 //     [QueuePair.Connect] (RC) or [QueuePair.AddPeer] (UD) with the peer's,
 //  4. posts receives and requests, and polls the completion queue.
 //
-// A thread with nothing to poll can sleep on a [Notifier]. The example below runs both sides in
+// A thread with nothing to poll can sleep on a [Notifier]. example_test.go runs both sides in
 // one process.
 //
 // # Threads
