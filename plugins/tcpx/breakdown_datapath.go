@@ -9,14 +9,22 @@ import (
 // thread works, on this or another of its connections, or something stalls the connection.
 // Of several stalls the one nearest to the wire counts: what is behind it would not help.
 
-// stallReason is what the time of one direction went into: work or a stall.
-type stallReason int
+// timeBreakdown is time in nanoseconds by what it went into, and occupancies of windows
+// times time.
+type timeBreakdown [breakdownCount]uint64
 
-// Reasons, those of a sender first.
+// Indices of a [timeBreakdown]: times and occupancies first, then reasons, those of a sender
+// first.
 const (
-	reasonSending stallReason = iota
-	reasonWindow              // of sends: waits for acknowledgements
-	reasonPool                // the ring of 16 requests is in use
+	busyTime      = iota // a connection had anything under way
+	sendOccupancy        // sends posted and not freed
+	flightOccupancy
+	pendingOccupancy
+	sendFullTime
+	receiveFullTime
+	reasonSending
+	reasonWindow // of sends: waits for acknowledgements
+	reasonPool   // the ring of 16 requests is in use
 	reasonCredit
 	reasonTasks
 	reasonAgain
@@ -27,11 +35,16 @@ const (
 	reasonSlots
 	reasonUnpack
 	reasonData
-	reasonCount
+	breakdownCount
+
+	firstReason = reasonSending
 )
 
+// stallReason is an index of a [timeBreakdown] that is a reason: work or a stall.
+type stallReason int
+
 // reasons are the names of reasons in results, and what would help against each.
-var reasons = [reasonCount]struct{ name, help, remedy string }{
+var reasons = [breakdownCount]struct{ name, help, remedy string }{
 	reasonSending:   {"sending_ns", "time in which the kernel copied what is sent", "sockets, and threads that have cores"},
 	reasonWindow:    {"stall_send_window_ns", "time in which the send window was full and waited for acknowledgements", "a larger send-window, or larger requests"},
 	reasonPool:      {"stall_pool_ns", "time in which all 16 requests of the ring were in use", "larger requests"},
@@ -45,14 +58,6 @@ var reasons = [reasonCount]struct{ name, help, remedy string }{
 	reasonSlots:     {"stall_unpack_slots_ns", "time in which receives waited for a slot of the unpacker", "fewer connections for each worker"},
 	reasonUnpack:    {"stall_unpack_ns", "time in which receives waited to be unpacked, with nothing else to do", "more unpack-workers that have cores"},
 	reasonData:      {"stall_data_ns", "time in which announced bytes had not come: the peer or the network is slower", "a faster peer or network"},
-}
-
-// timeBreakdown is time in nanoseconds by reason, and occupancy of windows times time.
-type timeBreakdown struct {
-	busy                  uint64 // a connection had anything under way
-	send, flight, pending uint64 // occupancies
-	sendFull, receiveFull uint64
-	by                    [reasonCount]uint64
 }
 
 // works is the number of reasons that are work.
@@ -106,56 +111,47 @@ func (s *stallTimer) book(c *conn) {
 	total := k.worked()
 	for i := range total {
 		worked := min(total[i]-s.worked[i], stalled)
-		part.by[workReasons[i]] = worked
+		part[workReasons[i]] = worked
 		stalled -= worked
 	}
 	s.worked = total
 	received := k.receivedBytes != s.received
 	s.received = k.receivedBytes
-	part.busy = passed
-	part.send, part.flight, part.pending = passed*sends, passed*flight, passed*pending
+	part[busyTime] = passed
+	part[sendOccupancy], part[flightOccupancy], part[pendingOccupancy] = passed*sends, passed*flight, passed*pending
 	if int(sends) >= c.settings.sendWindow {
-		part.sendFull = passed
+		part[sendFullTime] = passed
 	}
 	if int(flight+pending) >= c.settings.receiveWindow {
-		part.receiveFull = passed
+		part[receiveFullTime] = passed
 	}
 	if reason, stalls := c.sendStall(); stalls {
-		part.by[reason] += stalled
+		part[reason] += stalled
 	}
 	if reason, stalls := c.receiveStall(received); stalls {
-		part.by[reason] += stalled
+		part[reason] += stalled
 	}
 	k.time.add(&part)
 	k.series.add(now, &part)
 }
 
 func (t *timeBreakdown) add(part *timeBreakdown) {
-	t.busy += part.busy
-	t.send += part.send
-	t.flight += part.flight
-	t.pending += part.pending
-	t.sendFull += part.sendFull
-	t.receiveFull += part.receiveFull
-	for i, n := range part.by {
-		t.by[i] += n
+	for i, n := range part {
+		t[i] += n
 	}
 }
 
 // addShare adds the share of a part that belongs to n nanoseconds of its time.
 func (t *timeBreakdown) addShare(part *timeBreakdown, n int64) {
-	if n == int64(part.busy) {
+	if n == int64(part[busyTime]) {
 		t.add(part)
 		return
 	}
-	scale := float64(n) / float64(part.busy)
-	of := func(n uint64) uint64 { return uint64(scale * float64(n)) }
-	share := timeBreakdown{busy: uint64(n), send: of(part.send), flight: of(part.flight), pending: of(part.pending),
-		sendFull: of(part.sendFull), receiveFull: of(part.receiveFull)}
-	for i, n := range part.by {
-		share.by[i] = of(n)
+	scale := float64(n) / float64(part[busyTime])
+	t[busyTime] += uint64(n)
+	for i := busyTime + 1; i < breakdownCount; i++ {
+		t[i] += uint64(scale * float64(part[i]))
 	}
-	t.add(&share)
 }
 
 // sendStall returns what stalls the sends, nearest to the wire first.

@@ -12,12 +12,12 @@ import (
 func (r bulkReading) explain() string {
 	return fmt.Sprintf("%.1f Gb/s, %d requests; sender: %s; receiver: %s",
 		r.bandwidth()*8/1e9, r.receive.consumes, r.send.explain(r.sendCPU, r.elapsed, reasonSending, reasonReceiving),
-		r.receive.explain(r.receiveCPU, r.elapsed, reasonReceiving, reasonCount))
+		r.receive.explain(r.receiveCPU, r.elapsed, reasonReceiving, breakdownCount))
 }
 
 // explain lists the shares of a side's time, the largest first, and the means of its
 // windows. The reasonCount are those from first to before end.
-func (k *counters) explain(cpu, elapsed time.Duration, first, end stallReason) string {
+func (k *counters) explain(cpu, elapsed time.Duration, first, end int) string {
 	type share struct {
 		of    float64
 		named string
@@ -25,7 +25,7 @@ func (k *counters) explain(cpu, elapsed time.Duration, first, end stallReason) s
 	whole := float64(max(elapsed, 1))
 	var shares []share
 	for c := first; c < end; c++ {
-		shares = append(shares, share{float64(k.time.by[c]) / whole, strings.TrimSuffix(reasons[c].name, "_ns")})
+		shares = append(shares, share{float64(k.time[c]) / whole, strings.TrimSuffix(reasons[c].name, "_ns")})
 	}
 	slices.SortStableFunc(shares, func(a, b share) int {
 		switch {
@@ -42,10 +42,10 @@ func (k *counters) explain(cpu, elapsed time.Duration, first, end stallReason) s
 			fmt.Fprintf(&text, "%s %.0f%%, ", s.named, 100*s.of)
 		}
 	}
-	busy := float64(max(k.time.busy, 1))
+	busy := float64(max(k.time[busyTime], 1))
 	moved := float64(max(k.sentBytes, k.receivedBytes, 1))
 	fmt.Fprintf(&text, "windows %.1f sends, %.1f in flight, %.1f pending, %.2f copies a byte, %.2f processor seconds a GB",
-		float64(k.time.send)/busy, float64(k.time.flight)/busy, float64(k.time.pending)/busy,
+		float64(k.time[sendOccupancy])/busy, float64(k.time[flightOccupancy])/busy, float64(k.time[pendingOccupancy])/busy,
 		float64(k.staged+k.unpackedBytes)/moved, cpu.Seconds()/moved*1e9)
 	return text.String()
 }

@@ -202,39 +202,31 @@ func bulkTransfer(ctx context.Context, s *settings, source []byte, d time.Durati
 	defer func() { err = errors.Join(err, a.close(), b.close()) }()
 	touch(b.destination.Host[:min(footprint, len(b.destination.Host))])
 	touch(b.memory.Memory())
-	var stopped atomic.Bool
-	defer context.AfterFunc(ctx, func() { stopped.Store(true) })()
-
-	var sendErr, receiveErr error
-	var both sync.WaitGroup
-	both.Go(func() {
-		r.sendCPU = onThread(func() {
-			parts := s.parts(source, s.request)
-			start := time.Now()
-			sendErr = a.send(&stopped, 0, func() []byte {
-				if time.Since(start) > d {
-					return nil
-				}
-				return parts()
-			})
+	send := func(ctx context.Context) error {
+		stopped, release := stoppedBy(ctx)
+		defer release()
+		parts, start := s.parts(source, s.request), time.Now()
+		before := threadTime()
+		defer func() { r.sendCPU = threadTime() - before }()
+		return a.send(stopped, 0, func() []byte {
+			if time.Since(start) > d {
+				return nil
+			}
+			return parts()
 		})
-		if sendErr != nil {
-			stopped.Store(true)
-		}
-	})
-	both.Go(func() {
-		r.receiveCPU = onThread(func() {
-			slots := footprint / s.request
-			r.bytes, receiveErr = b.receive(&stopped, 0, func(number uint64) bounce.Buffer {
-				return b.destination.Slice(int(number%uint64(slots))*s.request, s.request)
-			})
+	}
+	receive := func(ctx context.Context) (err error) {
+		stopped, release := stoppedBy(ctx)
+		defer release()
+		slots := uint64(footprint / s.request)
+		before := threadTime()
+		defer func() { r.receiveCPU = threadTime() - before }()
+		r.bytes, err = b.receive(stopped, 0, func(number uint64) bounce.Buffer {
+			return b.destination.Slice(int(number%slots)*s.request, s.request)
 		})
-		if receiveErr != nil {
-			stopped.Store(true)
-		}
-	})
-	both.Wait()
-	if err := errors.Join(ctx.Err(), sendErr, receiveErr); err != nil {
+		return err
+	}
+	if err := onTwoThreads(ctx, send, receive); err != nil {
 		return r, fmt.Errorf("bulk transfer: %w", err)
 	}
 	r.send, r.receive = a.counters, b.counters
@@ -256,13 +248,30 @@ func (s *settings) parts(source []byte, size int) func() []byte {
 	}
 }
 
-// onThread runs f on a thread of its own and returns the CPU time that it took.
-func onThread(f func()) time.Duration {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	before := threadTime()
-	f()
-	return threadTime() - before
+// onTwoThreads runs two functions on threads of their own. If one fails, its error ends the
+// other's context.
+func onTwoThreads(ctx context.Context, functions ...func(context.Context) error) error {
+	both, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	errs := make([]error, len(functions))
+	var threads sync.WaitGroup
+	for i, f := range functions {
+		threads.Go(func() {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			if errs[i] = f(both); errs[i] != nil {
+				stop(errs[i])
+			}
+		})
+	}
+	threads.Wait()
+	return errors.Join(append(errs, ctx.Err())...)
+}
+
+// stoppedBy returns a flag that is set when ctx ends, for loops that check it often.
+func stoppedBy(ctx context.Context) (stopped *atomic.Bool, release func() bool) {
+	stopped = new(atomic.Bool)
+	return stopped, context.AfterFunc(ctx, func() { stopped.Store(true) })
 }
 
 // threadTime returns the CPU time of this thread. getrusage(2) may count in ticks; this is

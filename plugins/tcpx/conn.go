@@ -130,9 +130,7 @@ type receiveRequest struct {
 	reserved  int // bounce pages
 	slot      int // of the unpacker; -1 if none is in use
 
-	// The same fragments twice: as the allocator and as the unpacker need them.
-	fragments   []bounce.Fragment
-	descriptors []bounce.Descriptor
+	fragments []bounce.Fragment
 
 	posted, arrivedAt, unpackedAt int64
 }
@@ -178,7 +176,6 @@ func newConn(s *settings, memory bounce.Allocator, unpacker *bounce.Slots, messa
 	}
 	for i := range c.receives {
 		c.receives[i].fragments = make([]bounce.Fragment, 0, fragments)
-		c.receives[i].descriptors = make([]bounce.Descriptor, 0, fragments)
 	}
 	for i := range c.lanes {
 		c.lanes[i] = lane{Data: sock.Data{FD: -1}, expected: newRing[receiveTask](requests * s.request / s.chunk)}

@@ -202,7 +202,7 @@ func TestNothingIsSentWithoutCredit(t *testing.T) {
 	}
 	require.Zero(t, a.counters.sentBytes)
 	require.Zero(t, a.conn.sendCut)
-	require.Positive(t, a.counters.time.by[reasonCredit], "time that waited for credit")
+	require.Positive(t, a.counters.time[reasonCredit], "time that waited for credit")
 	require.NoError(t, b.conn.postReceive(b.destination.Slice(0, 1000), 1))
 	eventually(t, "the bytes", func() bool {
 		require.NoError(t, a.progress())

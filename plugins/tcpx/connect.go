@@ -55,7 +55,7 @@ type origin struct {
 	ports   [maxSockets]uint16 // in the order of the sockets; 0 for none
 }
 
-func (a *arrival) origin() origin { return origin{address: a.from.Addr(), ports: a.hello.ports} }
+func (a *arrival) origin() origin { return origin{address: a.from.Addr(), ports: a.hello.Ports} }
 
 // index returns the number of the data socket that comes from an address, or -1.
 func (o origin) index(from netip.AddrPort) int {
@@ -123,7 +123,7 @@ func (w *worker) begin(id transport.PeerID, encoded []byte) error {
 // dial begins to connect all sockets of a peer.
 func (p *peer) dial() error {
 	options := &p.w.settings.sock
-	h := hello{from: p.w.nonce, use: useControl}
+	h := hello{To: nonce(p.address.Nonce), From: p.w.nonce, Use: useControl}
 	data := netip.AddrPortFrom(p.address.At.Addr(), p.address.DataPort)
 	for i := range p.w.settings.sockets {
 		fd, err := options.Dial(data)
@@ -132,7 +132,7 @@ func (p *peer) dial() error {
 		}
 		p.sockets[1+i] = fd
 		p.dialing = append(p.dialing, dialing{fd: fd})
-		if h.ports[i], err = sock.LocalPort(fd); err != nil {
+		if h.Ports[i], err = sock.LocalPort(fd); err != nil {
 			return err
 		}
 	}
@@ -141,7 +141,7 @@ func (p *peer) dial() error {
 		return err
 	}
 	p.sockets[0] = fd
-	p.dialing = append(p.dialing, dialing{fd: fd, hello: h.encode(nonce(p.address.Nonce))})
+	p.dialing = append(p.dialing, dialing{fd: fd, hello: h.encode()})
 	return nil
 }
 
@@ -293,7 +293,7 @@ func (w *worker) matchControl(a *arrival) bool {
 	if !done {
 		return false
 	}
-	p, use := w.peers.Find(a.hello.from), a.hello.use
+	p, use := w.peers.Find(a.hello.From), a.hello.Use
 	switch {
 	case !ok:
 	case p == nil:

@@ -35,9 +35,9 @@ func alone(t *testing.T, options map[string]string) (w *worker, hello []byte) {
 
 // greeting returns the hello of a control socket.
 func greeting(from, to nonce, ports ...uint16) []byte {
-	h := hello{from: from, use: useControl}
-	copy(h.ports[:], ports)
-	return h.encode(to)
+	h := hello{To: to, From: from, Use: useControl}
+	copy(h.Ports[:], ports)
+	return h.encode()
 }
 
 // dialled returns a socket to a worker on which bytes were sent.

@@ -13,7 +13,7 @@ type headerCache struct {
 	next    uint   // the first message, as the inbox counts them, of which nothing has come
 	left    int    // bytes of the message before next that are still to come
 	missing []byte // of its header
-	found   int    // descriptor that had the last byte: the next is mostly near
+	found   int    // fragment that had the last byte: the next is mostly near
 }
 
 func newHeaderCache(size int, inbox *ring[record]) *headerCache {
@@ -39,7 +39,7 @@ func (h *headerCache) take(inbox *ring[record], memory []byte, r *receiveRequest
 		}
 		n := min(h.left, r.total-at)
 		for to := at; to < at+n && len(h.missing) > 0; {
-			copied := h.copyFrom(memory, r.descriptors, to)
+			copied := h.copyFrom(memory, r.fragments, to)
 			if copied == 0 {
 				return errProtocol
 			}
@@ -53,14 +53,14 @@ func (h *headerCache) take(inbox *ring[record], memory []byte, r *receiveRequest
 
 // copyFrom copies to the missing header from the fragment that holds the byte at an offset
 // of a request, and returns how many bytes it copied.
-func (h *headerCache) copyFrom(memory []byte, descriptors []bounce.Descriptor, at int) int {
-	for range descriptors {
-		if h.found >= len(descriptors) {
+func (h *headerCache) copyFrom(memory []byte, fragments []bounce.Fragment, at int) int {
+	for range fragments {
+		if h.found >= len(fragments) {
 			h.found = 0
 		}
-		d := &descriptors[h.found]
-		if skip := at - int(d.Destination); skip >= 0 && skip < int(d.Length) {
-			n := copy(h.missing, memory[d.Source : d.Source+d.Length][skip:])
+		f := &fragments[h.found]
+		if skip := at - int(f.Destination); skip >= 0 && skip < int(f.Length) {
+			n := copy(h.missing, memory[f.Source : f.Source+f.Length][skip:])
 			h.missing = h.missing[n:]
 			return n
 		}

@@ -36,13 +36,13 @@ func TestHeaderCache(t *testing.T) {
 			memory := make([]byte, 64<<10)
 			for at := 0; at < r.total; {
 				n := min(random.IntN(700)+1, r.total-at)
-				source := at + 8192*(1+len(r.descriptors)%7) // no two of them overlap
+				source := at + 8192*(1+len(r.fragments)%7) // no two of them overlap
 				copy(memory[source:], stream[at:at+n])
-				r.descriptors = append(r.descriptors, bounce.Descriptor{Source: uint32(source), Length: uint32(n), Destination: uint64(at)})
+				r.fragments = append(r.fragments, bounce.Fragment{Source: uint32(source), Length: uint32(n), Destination: uint32(at)})
 				at += n
 			}
-			random.Shuffle(len(r.descriptors), func(i, k int) {
-				r.descriptors[i], r.descriptors[k] = r.descriptors[k], r.descriptors[i]
+			random.Shuffle(len(r.fragments), func(i, k int) {
+				r.fragments[i], r.fragments[k] = r.fragments[k], r.fragments[i]
 			})
 			require.NoError(t, h.take(&inbox, memory, r))
 			stream = stream[r.total:]
@@ -67,10 +67,10 @@ func TestHeaderCache(t *testing.T) {
 func TestHeaderCacheRefuses(t *testing.T) {
 	inbox := newRing[record](4)
 	h := newHeaderCache(16, &inbox)
-	r := &receiveRequest{total: 10, descriptors: []bounce.Descriptor{{Length: 10}}}
+	r := &receiveRequest{total: 10, fragments: []bounce.Fragment{{Length: 10}}}
 	require.ErrorIs(t, h.take(&inbox, make([]byte, 100), r), transport.ErrCorrupt)
 	inbox.push().size = 10
-	r.descriptors = []bounce.Descriptor{{Length: 5}, {Source: 5, Length: 4, Destination: 6}}
+	r.fragments = []bounce.Fragment{{Length: 5}, {Source: 5, Length: 4, Destination: 6}}
 	require.ErrorIs(t, h.take(&inbox, make([]byte, 100), r), transport.ErrCorrupt)
 }
 

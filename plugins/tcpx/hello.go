@@ -1,7 +1,6 @@
 package tcpx
 
 import (
-	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -63,52 +62,41 @@ func (s *settings) decodeAddress(encoded []byte) (a address, err error) {
 	return a, nil
 }
 
-// hello is what the dialling side sends first on a control socket and on the sockets of
-// a probe:
-//
-//	magic u64 | nonce of the accepting worker | nonce of the dialling one | use u8 | 7 zero bytes |
-//	16 ports u16: the local ports of the connection's data sockets in order, then zeros
-//
-// A data socket carries no hello: the NIC puts everything on it where payloads go.
+// hello is what the dialling side sends first on a control socket and on the sockets of a
+// probe, little-endian. A data socket carries no hello: the NIC puts everything on it where
+// payloads go.
 type hello struct {
-	from  nonce
-	use   uint8
-	ports [maxSockets]uint16 // on control sockets only
+	Magic    uint64
+	To, From nonce // of the accepting and the dialling worker
+	Use      uint8
+	_        [7]byte
+	// Ports are the local ports of the connection's data sockets in order, then zeros. Only
+	// control sockets have them.
+	Ports [maxSockets]uint16
 }
 
-const (
-	helloUse   = 8 + 2*nonceSize
-	helloPorts = helloUse + 8
-	helloSize  = helloPorts + 2*maxSockets
-	helloMagic = 0x32787063_74627274 // "trbtcpx2"
-)
+const helloMagic = 0x32787063_74627274 // "trbtcpx2"
 
-// Values of hello.use. Socket i of a probe has useProbe - i.
+// Values of hello.Use. Socket i of a probe has useProbe - i.
 const (
 	useControl = 0
 	useProbe   = 255
 )
 
-func (h *hello) encode(to nonce) []byte {
-	b := make([]byte, helloSize)
-	binary.LittleEndian.PutUint64(b, helloMagic)
-	copy(b[8:], to[:])
-	copy(b[8+nonceSize:], h.from[:])
-	b[helloUse] = h.use
-	for i, port := range h.ports {
-		binary.LittleEndian.PutUint16(b[helloPorts+2*i:], port)
-	}
+// helloSize is the bytes of a hello.
+var helloSize = binary.Size(hello{})
+
+func (h *hello) encode() []byte {
+	h.Magic = helloMagic
+	b, _ := binary.Append(nil, binary.LittleEndian, h) // only types without a fixed size fail
 	return b
 }
 
-// decodeHello reads a hello. ok is false if it is malformed or for another worker.
+// decodeHello reads a hello. ok is false if it is malformed or for another
+// worker.
 func decodeHello(b []byte, to nonce) (h hello, ok bool) {
-	if len(b) != helloSize || binary.LittleEndian.Uint64(b) != helloMagic || !bytes.Equal(b[8:8+nonceSize], to[:]) {
+	if _, err := binary.Decode(b, binary.LittleEndian, &h); err != nil || len(b) != helloSize {
 		return h, false
 	}
-	h.from, h.use = nonce(b[8+nonceSize:]), b[helloUse]
-	for i := range h.ports {
-		h.ports[i] = binary.LittleEndian.Uint16(b[helloPorts+2*i:])
-	}
-	return h, h.use == useControl || useProbe-int(h.use) < maxSockets
+	return h, h.Magic == helloMagic && h.To == to && (h.Use == useControl || useProbe-int(h.Use) < maxSockets)
 }

@@ -157,8 +157,7 @@ func (c *conn) handReceives() {
 			r.fragments = placer.Place(t.size, r.fragments)
 			pages := r.fragments[have:]
 			for k := range pages {
-				f := &pages[k]
-				r.descriptors = append(r.descriptors, bounce.Descriptor{Source: f.Source, Length: f.Length, Destination: uint64(t.offset + k*pageSize)})
+				pages[k].Destination = uint32(t.offset + k*pageSize)
 			}
 			*l.handoff.receiveOrders.push() = receiveOrder{pages: pages, size: t.size}
 			l.handoff.toReceive.Store(uint64(l.handoff.receiveOrders.last)) // pairs with the load in receive

@@ -50,8 +50,8 @@ func (p *peer) lead(ctx context.Context, d time.Duration) (reading transport.Flo
 			return reading, err
 		}
 		fds = append(fds, fd)
-		h := hello{from: w.nonce, use: uint8(useProbe - i)}
-		if err := rawExchange(stopped, fd, h.encode(nonce(p.address.Nonce)), sendHello); err != nil {
+		h := hello{To: nonce(p.address.Nonce), From: w.nonce, Use: uint8(useProbe - i)}
+		if err := rawExchange(stopped, fd, h.encode(), sendHello); err != nil {
 			return reading, err
 		}
 	}

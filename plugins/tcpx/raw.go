@@ -5,9 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -66,28 +64,20 @@ func (m *rawPingPong) Take() (number uint64, ok bool, err error) {
 	return binary.LittleEndian.Uint64(m.in[:]), true, nil
 }
 
-// stoppedBy returns a flag that is set when ctx ends, for loops that check it often.
-func stoppedBy(ctx context.Context) (stopped *atomic.Bool, release func() bool) {
-	stopped = new(atomic.Bool)
-	return stopped, context.AfterFunc(ctx, func() { stopped.Store(true) })
-}
-
-// rawSend sends chunks over the sockets for about d, waits until the other side has them
-// all, and returns how many bytes that were.
+// rawSend sends chunks over the sockets for about d, waits until the sockets have taken them
+// all, and returns how many bytes they were.
 func rawSend(stopped *atomic.Bool, fds []int, s *settings, source []byte, d time.Duration) (bytes int, err error) {
-	type sending struct{ left []byte }
-	lanes := make([]sending, len(fds))
+	unsent := make([][]byte, len(fds))
 	parts := s.parts(source, s.chunk)
 	start := time.Now()
 	spins := 0
 	for ending, open := false, len(fds); open > 0; {
 		moved := false
 		for i, fd := range fds {
-			l := &lanes[i]
 			if fd < 0 {
 				continue
 			}
-			if len(l.left) == 0 {
+			if len(unsent[i]) == 0 {
 				if ending = ending || time.Since(start) > d && bytes > 0; ending {
 					if err := unix.Shutdown(fd, unix.SHUT_WR); err != nil {
 						return bytes, fmt.Errorf("shutdown: %w", err)
@@ -96,13 +86,13 @@ func rawSend(stopped *atomic.Bool, fds []int, s *settings, source []byte, d time
 					open--
 					continue
 				}
-				l.left = parts()
+				unsent[i] = parts()
 			}
-			n, err := sock.SendBytes(fd, l.left)
+			n, err := sock.SendBytes(fd, unsent[i])
 			if err != nil {
 				return bytes, err
 			}
-			l.left = l.left[n:]
+			unsent[i] = unsent[i][n:]
 			bytes += n
 			moved = moved || n > 0
 		}
@@ -113,7 +103,7 @@ func rawSend(stopped *atomic.Bool, fds []int, s *settings, source []byte, d time
 	return bytes, nil
 }
 
-// rawReceive reads what comes over the sockets, until all have ended.
+// rawReceive reads from the sockets until all have ended, and returns how many bytes came.
 func rawReceive(stopped *atomic.Bool, fds []int, buffer []byte) (bytes int, err error) {
 	ended := make([]bool, len(fds))
 	spins := 0
@@ -198,30 +188,17 @@ func rawStream(ctx context.Context, s *settings, source []byte, d time.Duration)
 	if err != nil {
 		return f, err
 	}
-	defer func() { err = errors.Join(err, sock.CloseAll(near), sock.CloseAll(far)) }()
-	both, stop := context.WithCancel(ctx)
-	defer stop()
-	var leadErr, followErr error
 	var receiver time.Duration
-	var threads sync.WaitGroup
-	run := func(into *error, f func() error) {
-		threads.Go(func() {
-			runtime.LockOSThread()
-			defer runtime.UnlockOSThread()
-			if *into = f(); *into != nil {
-				stop()
-			}
+	defer func() { err = errors.Join(err, sock.CloseAll(near), sock.CloseAll(far)) }()
+	err = onTwoThreads(ctx,
+		func(ctx context.Context) (err error) {
+			f, err = rawLead(ctx, near, s, source, d)
+			return err
+		},
+		func(ctx context.Context) (err error) {
+			receiver, err = rawFollow(ctx, far, s)
+			return err
 		})
-	}
-	run(&leadErr, func() (err error) {
-		f, err = rawLead(both, near, s, source, d)
-		return err
-	})
-	run(&followErr, func() (err error) {
-		receiver, err = rawFollow(both, far, s)
-		return err
-	})
-	threads.Wait()
 	f.receiver = receiver
-	return f, errors.Join(ctx.Err(), leadErr, followErr)
+	return f, err
 }

@@ -22,8 +22,7 @@ func (c *conn) postReceive(to bounce.Buffer, tag uint64) error {
 	}
 	number := c.receivePosted
 	r := &c.receives[number%requests]
-	*r = receiveRequest{tag: tag, to: to, slot: -1, posted: clock.Now(),
-		fragments: r.fragments[:0], descriptors: r.descriptors[:0]}
+	*r = receiveRequest{tag: tag, to: to, slot: -1, posted: clock.Now(), fragments: r.fragments[:0]}
 	c.receivePosted++
 	c.counters.receives++
 	c.counters.receivePeak = max(c.counters.receivePeak, c.receivePosted-c.receiveConsumed)
@@ -152,12 +151,11 @@ func (c *conn) receiveLane(l *lane) (n int, err error) {
 	}
 	if n = int(grown); n > 0 {
 		r.fragments[t.last].Length += grown
-		r.descriptors[t.last].Length += grown
 	}
 	r.fragments = r.fragments[:have+count]
 	for i := range r.fragments[have:] {
 		f := &r.fragments[have+i]
-		r.descriptors = append(r.descriptors, bounce.Descriptor{Source: f.Source, Length: f.Length, Destination: uint64(t.offset + t.done + n)})
+		f.Destination = uint32(t.offset + t.done + n)
 		n += int(f.Length)
 	}
 	if count > 0 {
@@ -216,11 +214,11 @@ func (c *conn) unpack(r *receiveRequest, slot int) error {
 			return err
 		}
 	}
-	if err := c.unpacker.Launch(slot, r.descriptors, r.to); err != nil {
+	if err := c.unpacker.Launch(slot, r.fragments, r.to); err != nil {
 		return err
 	}
 	c.counters.launches++
-	c.counters.descriptors += uint64(len(r.descriptors))
+	c.counters.descriptors += uint64(len(r.fragments))
 	c.counters.unpackedBytes += uint64(r.total)
 	return nil
 }
@@ -265,5 +263,5 @@ func (c *conn) consume() (number uint64, size int, ok bool, err error) {
 func (c *conn) recycle(r *receiveRequest) {
 	c.memory.Give(r.fragments, r.reserved)
 	c.holding -= r.reserved
-	r.reserved, r.fragments, r.descriptors, r.to = 0, r.fragments[:0], r.descriptors[:0], bounce.Buffer{}
+	r.reserved, r.fragments, r.to = 0, r.fragments[:0], bounce.Buffer{}
 }

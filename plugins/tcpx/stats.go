@@ -93,12 +93,12 @@ func (w *worker) ReadStats(dst []transport.Stat) []transport.Stat {
 func (k *counters) readTimes(dst []transport.Stat) []transport.Stat {
 	dst = append(dst,
 		transport.Stat{Name: "span_ns", Help: "time from the first receive posted to the last consumed; received_bytes over it is the bandwidth", Value: uint64(k.lastConsume - k.firstPost)},
-		transport.Stat{Name: "busy_ns", Help: "time in which a connection had anything under way; stalls and occupancies are shares of it", Value: k.time.busy},
-		transport.Stat{Name: "send_window_ns", Help: "sends under way times time; over busy_ns, the mean of the send window", Value: k.time.send},
-		transport.Stat{Name: "flight_window_ns", Help: "receives in flight times time; over busy_ns, their mean", Value: k.time.flight},
-		transport.Stat{Name: "pending_window_ns", Help: "receives being unpacked times time; over busy_ns, their mean", Value: k.time.pending},
-		transport.Stat{Name: "send_window_full_ns", Help: "time in which the send window was full", Value: k.time.sendFull},
-		transport.Stat{Name: "receive_window_full_ns", Help: "time in which all receives of the window had begun", Value: k.time.receiveFull},
+		transport.Stat{Name: "busy_ns", Help: "time in which a connection had anything under way; stalls and occupancies are shares of it", Value: k.time[busyTime]},
+		transport.Stat{Name: "send_window_ns", Help: "sends under way times time; over busy_ns, the mean of the send window", Value: k.time[sendOccupancy]},
+		transport.Stat{Name: "flight_window_ns", Help: "receives in flight times time; over busy_ns, their mean", Value: k.time[flightOccupancy]},
+		transport.Stat{Name: "pending_window_ns", Help: "receives being unpacked times time; over busy_ns, their mean", Value: k.time[pendingOccupancy]},
+		transport.Stat{Name: "send_window_full_ns", Help: "time in which the send window was full", Value: k.time[sendFullTime]},
+		transport.Stat{Name: "receive_window_full_ns", Help: "time in which all receives of the window had begun", Value: k.time[receiveFullTime]},
 		transport.Stat{Name: "send_window_peak", Help: "most sends under way at once", Value: k.sendPeak},
 		transport.Stat{Name: "receive_window_peak", Help: "most receives posted at once", Value: k.receivePeak},
 		transport.Stat{Name: "pending_window_peak", Help: "most receives being unpacked at once", Value: k.pendingPeak},
@@ -110,8 +110,8 @@ func (k *counters) readTimes(dst []transport.Stat) []transport.Stat {
 		transport.Stat{Name: "send_call_ns", Help: "time in system calls that sent data", Value: k.calls[sock.SendNS]},
 		transport.Stat{Name: "receive_call_ns", Help: "time in system calls that received data or found none", Value: k.calls[sock.ReceiveNS]},
 	)
-	for i, r := range reasons {
-		dst = append(dst, transport.Stat{Name: r.name, Help: r.help, Value: k.time.by[i]})
+	for i := firstReason; i < breakdownCount; i++ {
+		dst = append(dst, transport.Stat{Name: reasons[i].name, Help: reasons[i].help, Value: k.time[i]})
 	}
 	return dst
 }

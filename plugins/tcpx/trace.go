@@ -50,16 +50,18 @@ func (t *timeSeries) read(dst []transport.Series) []transport.Series {
 			dst = append(dst, s)
 		}
 	}
-	perBusy := func(n uint64, p *timeBreakdown) float64 { return float64(n) / float64(max(p.busy, 1)) }
+	perBusy := func(index int) func(*timeBreakdown) float64 {
+		return func(p *timeBreakdown) float64 { return float64(p[index]) / float64(max(p[busyTime], 1)) }
+	}
+	whole := float64(t.length) * float64(max(t.connections, 1))
 	add("busy", "share of the time in which a connection had anything under way; the shares below are of this", "",
-		func(p *timeBreakdown) float64 {
-			return float64(p.busy) / float64(t.length) / float64(max(t.connections, 1))
-		})
-	add("send_window", "mean of requests sent and not acknowledged", "", func(p *timeBreakdown) float64 { return perBusy(p.send, p) })
-	add("flight_window", "mean of receives in flight", "", func(p *timeBreakdown) float64 { return perBusy(p.flight, p) })
-	add("pending_window", "mean of receives being unpacked", "", func(p *timeBreakdown) float64 { return perBusy(p.pending, p) })
-	for i, r := range reasons {
-		add(strings.TrimSuffix(r.name, "_ns"), r.help, r.remedy, func(p *timeBreakdown) float64 { return perBusy(p.by[i], p) })
+		func(p *timeBreakdown) float64 { return float64(p[busyTime]) / whole })
+	add("send_window", "mean of requests sent and not acknowledged", "", perBusy(sendOccupancy))
+	add("flight_window", "mean of receives in flight", "", perBusy(flightOccupancy))
+	add("pending_window", "mean of receives being unpacked", "", perBusy(pendingOccupancy))
+	for i := firstReason; i < breakdownCount; i++ {
+		r := &reasons[i]
+		add(strings.TrimSuffix(r.name, "_ns"), r.help, r.remedy, perBusy(i))
 	}
 	return dst
 }
@@ -71,7 +73,7 @@ func (t *timeSeries) add(now int64, time *timeBreakdown) {
 		t.current++
 		t.next += t.length
 	}
-	from := now - int64(time.busy)
+	from := now - int64(time[busyTime])
 	for at, end := t.current, t.next; at >= 0; at, end = at-1, end-t.length {
 		begin := end - t.length
 		if at < len(t.parts) {

@@ -57,18 +57,18 @@ func TestTimeIsBookedOnce(t *testing.T) {
 	}
 	for _, w := range []*worker{a, b} {
 		k := &w.counters.time
-		require.Positive(t, k.busy)
-		require.Positive(t, k.by[reasonSending])
-		worked := k.by[reasonSending] + k.by[reasonReceiving] + k.by[reasonUnpacking]
+		require.Positive(t, k[busyTime])
+		require.Positive(t, k[reasonSending])
+		worked := k[reasonSending] + k[reasonReceiving] + k[reasonUnpacking]
 		sending, receiving := worked, worked
 		for c := reasonWindow; c <= reasonNoBuffers; c++ {
-			sending += k.by[c]
+			sending += k[c]
 		}
-		for c := reasonPages; c < reasonCount; c++ {
-			receiving += k.by[c]
+		for c := reasonPages; c < breakdownCount; c++ {
+			receiving += k[c]
 		}
-		require.LessOrEqual(t, sending, k.busy)
-		require.LessOrEqual(t, receiving, k.busy)
+		require.LessOrEqual(t, sending, k[busyTime])
+		require.LessOrEqual(t, receiving, k[busyTime])
 	}
 }
 
@@ -76,10 +76,10 @@ func TestTimeIsBookedOnce(t *testing.T) {
 // of it before or behind them.
 func TestTraceParts(t *testing.T) {
 	var none timeSeries
-	none.add(5, &timeBreakdown{busy: 5})
+	none.add(5, &timeBreakdown{busyTime: 5})
 	of := func(passed uint64) *timeBreakdown {
-		part := &timeBreakdown{busy: passed, send: 3 * passed, sendFull: passed}
-		part.by[reasonCredit] = passed
+		part := &timeBreakdown{busyTime: passed, sendOccupancy: 3 * passed, sendFullTime: passed}
+		part[reasonCredit] = passed
 		return part
 	}
 	for name, c := range map[string]struct {
@@ -103,10 +103,10 @@ func TestTraceParts(t *testing.T) {
 		}
 		for i, busy := range c.busy {
 			part := &tr.parts[i]
-			for _, n := range []uint64{part.send / 3, part.sendFull, part.by[reasonCredit]} {
+			for _, n := range []uint64{part[sendOccupancy] / 3, part[sendFullTime], part[reasonCredit]} {
 				require.InDelta(t, busy, n, 1, "%s: part %d", name, i) // divided in whole nanoseconds
 			}
-			require.Equal(t, busy, part.busy, "%s: part %d", name, i)
+			require.Equal(t, busy, part[busyTime], "%s: part %d", name, i)
 		}
 	}
 	tr, part := timeSeries{parts: make([]timeBreakdown, 200), length: 10, next: 10}, of(15)

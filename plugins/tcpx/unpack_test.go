@@ -19,16 +19,16 @@ type slowUnpacker struct {
 	bounce.Unpacker
 	ripe func(slot int) bool // reports whether the time of a slot has come
 	held [bounce.UnpackSlots]struct {
-		descriptors []bounce.Descriptor
-		to          bounce.Buffer
-		launched    time.Time
-		copied      bool
+		fragments []bounce.Fragment
+		to        bounce.Buffer
+		launched  time.Time
+		copied    bool
 	}
 }
 
-func (u *slowUnpacker) Launch(slot int, descriptors []bounce.Descriptor, to bounce.Buffer) error {
+func (u *slowUnpacker) Launch(slot int, fragments []bounce.Fragment, to bounce.Buffer) error {
 	h := &u.held[slot]
-	h.descriptors, h.to, h.launched, h.copied = descriptors, to, time.Now(), false
+	h.fragments, h.to, h.launched, h.copied = fragments, to, time.Now(), false
 	return nil
 }
 
@@ -39,7 +39,7 @@ func (u *slowUnpacker) Done(slot int) (bool, error) {
 			return false, nil
 		}
 		h.copied = true
-		if err := u.Unpacker.Launch(slot, h.descriptors, h.to); err != nil {
+		if err := u.Unpacker.Launch(slot, h.fragments, h.to); err != nil {
 			return false, err
 		}
 	}
@@ -229,9 +229,9 @@ type notingUnpacker struct {
 	note func(slot int)
 }
 
-func (u *notingUnpacker) Launch(slot int, descriptors []bounce.Descriptor, to bounce.Buffer) error {
+func (u *notingUnpacker) Launch(slot int, fragments []bounce.Fragment, to bounce.Buffer) error {
 	u.note(slot)
-	return u.slowUnpacker.Launch(slot, descriptors, to)
+	return u.slowUnpacker.Launch(slot, fragments, to)
 }
 
 // TestScatter: what arrives is scattered: the fragments of a request lie in no order,
@@ -247,13 +247,13 @@ func TestScatter(t *testing.T) {
 		require.NoError(t, err)
 		err = a.conn.postSend(data, 0, 1)
 		require.NoError(t, err)
-		var list []bounce.Descriptor
+		var list []bounce.Fragment
 		number := b.conn.receiveConsumed
 		eventually(t, "the request", func() bool {
 			require.NoError(t, a.progress())
 			require.NoError(t, b.progress())
 			if b.conn.receiveLaunched == number+1 && list == nil {
-				list = append(list, b.conn.receives[number%requests].descriptors...)
+				list = append(list, b.conn.receives[number%requests].fragments...)
 			}
 			return consumed(b)
 		})
@@ -267,7 +267,7 @@ func TestScatter(t *testing.T) {
 			if k > 0 && d.Source < list[k-1].Source {
 				rising = false
 			}
-			for at := d.Destination; at < d.Destination+uint64(d.Length); at++ {
+			for at := d.Destination; at < d.Destination+d.Length; at++ {
 				covered[at]++
 			}
 		}

@@ -17,19 +17,13 @@ const UnpackSlots = 16
 
 var errMisaligned = errors.New("memory is not aligned to 4 KiB")
 
-// Descriptor tells an unpacker where to copy one fragment of a request. It has the
-// layout of an unpack kernel's argument: 16 bytes.
-type Descriptor struct {
+// Fragment is a stretch of bounce memory that holds a part of a request. The allocator
+// sets all fields but Destination, which its caller sets.
+type Fragment struct {
 	Source      uint32 // offset in bounce memory
 	Length      uint32
-	Destination uint64 // offset in the request's buffer
-}
-
-// Fragment is a stretch of bounce memory that the kernel has filled.
-type Fragment struct {
-	Source uint32 // offset in bounce memory
-	Length uint32
-	Token  uint32 // identifies it to Give: its page, or the entry of a kernel's token
+	Destination uint32 // offset in the request's buffer
+	Token       uint32 // identifies it to Give: its page, or the entry of a kernel's token
 }
 
 // Buffer is the destination of a request.
@@ -57,9 +51,9 @@ type Unpacker interface {
 	Allocate(size int) (Buffer, error)
 	// Free releases what Allocate made.
 	Free(b Buffer) error
-	// Launch begins to copy into a buffer. The slot must be free. The descriptors must
-	// not change until Done reports true for the slot.
-	Launch(slot int, descriptors []Descriptor, to Buffer) error
+	// Launch begins to copy into a buffer. The slot must be free. The fragments must not
+	// change until Done reports true for the slot.
+	Launch(slot int, fragments []Fragment, to Buffer) error
 	// Done reports whether the request in a slot is copied, and frees the slot if so.
 	Done(slot int) (bool, error)
 	// Close waits for what runs and releases everything. It is idempotent.

@@ -2,9 +2,9 @@
 // copy what arrives there to its destination. It knows nothing of sockets' peers,
 // requests or messages.
 //
-// An [Allocator] receives bytes from a data socket into bounce memory and returns them
-// as fragments; an [Unpacker] copies the fragments of a request to its buffer, given as
-// [Descriptor] values. The modes of the transport combine them:
+// An [Allocator] receives bytes from a data socket into bounce memory and returns them as
+// [Fragment] values; an [Unpacker] copies the fragments of a request to its [Buffer]. The
+// modes of the transport combine them:
 //
 //	mode    allocator   unpacker
 //	host    [Pages]     [Host]: processors copy

@@ -6,18 +6,18 @@ import (
 	"transportbench/plugins/tcpx/internal/gpu"
 )
 
-// Launch implements [Unpacker]. It writes the descriptors into the slot's pinned block,
-// where the GPU reads them.
-func (g *GPU) Launch(slot int, descriptors []Descriptor, to Buffer) error {
+// Launch implements [Unpacker]. It writes the fragments into the slot's pinned block as
+// descriptors, where the GPU reads them.
+func (g *GPU) Launch(slot int, fragments []Fragment, to Buffer) error {
 	block := g.unpacker.Block(slot)
-	if len(descriptors) > len(block) {
+	if len(fragments) > len(block) {
 		return gpu.ErrDescriptor
 	}
-	for i := range descriptors {
-		d := &descriptors[i]
-		block[i] = cuda.Descriptor{Source: d.Source, Length: d.Length, Destination: d.Destination}
+	for i := range fragments {
+		f := &fragments[i]
+		block[i] = cuda.Descriptor{Source: f.Source, Length: f.Length, Destination: uint64(f.Destination)}
 	}
-	return localGPU(g.unpacker.Submit(slot, len(descriptors), cuda.Address(to.Device), to.Size))
+	return localGPU(g.unpacker.Submit(slot, len(fragments), cuda.Address(to.Device), to.Size))
 }
 
 // Done implements [Unpacker].

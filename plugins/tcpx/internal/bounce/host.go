@@ -26,10 +26,10 @@ type Host struct {
 // hostSlot is one request that is being unpacked. Launch writes the job and then the
 // state; the copier reads the state and then the job.
 type hostSlot struct {
-	state       atomic.Uint32
-	descriptors []Descriptor
-	to          []byte
-	_           [64]byte
+	state     atomic.Uint32
+	fragments []Fragment
+	to        []byte
+	_         [64]byte
 }
 
 // copier is a goroutine that copies.

@@ -1,14 +1,14 @@
 package bounce
 
 // Launch implements [Unpacker].
-func (u *Host) Launch(slot int, descriptors []Descriptor, to Buffer) error {
+func (u *Host) Launch(slot int, fragments []Fragment, to Buffer) error {
 	s := &u.slots[slot]
 	if len(u.copiers) == 0 {
-		unpack(to.Host, u.bounce, descriptors)
+		unpack(to.Host, u.bounce, fragments)
 		s.state.Store(slotDone)
 		return nil
 	}
-	s.descriptors, s.to = descriptors, to.Host
+	s.fragments, s.to = fragments, to.Host
 	s.state.Store(slotLaunched) // pairs with the load in copyLaunched
 	if c := u.copiers[slot%len(u.copiers)]; c.asleep.Load() {
 		c.wake()
@@ -27,10 +27,10 @@ func (u *Host) Done(slot int) (bool, error) {
 }
 
 // unpack copies fragments to their destination.
-func unpack(to, bounce []byte, descriptors []Descriptor) {
-	for i := range descriptors {
-		d := &descriptors[i]
-		copy(to[d.Destination:d.Destination+uint64(d.Length)], bounce[d.Source:d.Source+d.Length])
+func unpack(to, bounce []byte, fragments []Fragment) {
+	for i := range fragments {
+		f := &fragments[i]
+		copy(to[f.Destination:f.Destination+f.Length], bounce[f.Source:f.Source+f.Length])
 	}
 }
 
@@ -42,7 +42,7 @@ func (c *copier) copyLaunched() (found bool) {
 		if s.state.Load() != slotLaunched { // pairs with the store in Launch
 			continue
 		}
-		unpack(s.to, c.host.bounce, s.descriptors)
+		unpack(s.to, c.host.bounce, s.fragments)
 		s.state.Store(slotDone) // pairs with the load in Done
 		found = true
 	}
