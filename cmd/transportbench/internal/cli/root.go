@@ -129,7 +129,7 @@ func makeGroup(cmd *cobra.Command) {
 
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usagef("%s takes no arguments, got %q", cmd.CommandPath(), args[0])
+		return usagef("%s takes no arguments, got %q", cmd.Name(), args[0])
 	}
 	return nil
 }
@@ -139,7 +139,7 @@ func noArgs(cmd *cobra.Command, args []string) error {
 func takes(least, most int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < least || most > 0 && len(args) > most {
-			return usagef("%s takes %s, got %d arguments; see %s --help", cmd.CommandPath(), what, len(args), cmd.CommandPath())
+			return usagef("%s takes %s, got %d arguments; see %s --help", cmd.Name(), what, len(args), cmd.CommandPath())
 		}
 		return nil
 	}
