@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// LocalAddress returns the IP address that an option's text stands for: itself, or of a
-// network, such as 10.0.0.0/24, the address that this host has there. So one text serves
-// ranks of several hosts. It does not look whether the host has an address that is given as
-// such, which binding tells. The error names the option, unless this host's addresses cannot
-// be listed.
+// LocalAddress parses the text of an option that selects an IP address of this host: either the
+// address, or a network such as 10.0.0.0/24, which stands for this host's address in it, so that
+// ranks on several hosts can share the option. LocalAddress does not check that this host has an
+// address that is given as such; binding to it does. Errors are an [*OptionError], unless this
+// host's addresses cannot be listed.
 func LocalAddress(option, text string) (netip.Addr, error) {
 	if a, err := netip.ParseAddr(text); err == nil {
 		return a.Unmap(), nil
@@ -22,7 +22,7 @@ func LocalAddress(option, text string) (netip.Addr, error) {
 	}
 	local, err := net.InterfaceAddrs()
 	if err != nil {
-		return netip.Addr{}, fmt.Errorf("%s %v: addresses of this host: %w", option, network, err)
+		return netip.Addr{}, fmt.Errorf("option %q: list the addresses of this host: %w", option, err)
 	}
 	a, has := within(network, local)
 	if !a.IsValid() {
@@ -31,9 +31,9 @@ func LocalAddress(option, text string) (netip.Addr, error) {
 	return a, nil
 }
 
-// within returns the first address that lies in a network, and all that it looked at. Those
-// of a link alone are of no use without the link's name, which a network does not tell.
-func within(network netip.Prefix, local []net.Addr) (a netip.Addr, has []string) {
+// within returns the first address in network, or an invalid address and the addresses that it
+// considered. It ignores IPv6 link-local addresses, which need the name of a link.
+func within(network netip.Prefix, local []net.Addr) (a netip.Addr, considered []string) {
 	for _, l := range local {
 		prefix, err := netip.ParsePrefix(l.String())
 		if err != nil || prefix.Addr().Is6() && prefix.Addr().IsLinkLocalUnicast() {
@@ -42,7 +42,7 @@ func within(network netip.Prefix, local []net.Addr) (a netip.Addr, has []string)
 		if network.Contains(prefix.Addr()) {
 			return prefix.Addr(), nil
 		}
-		has = append(has, prefix.Addr().String())
+		considered = append(considered, prefix.Addr().String())
 	}
-	return a, has
+	return a, considered
 }

@@ -1,29 +1,29 @@
 package transport
 
-// Capabilities is what a transport does beyond the contract. The conformance
-// suite checks that what is declared is what is done.
+// Capabilities are the promises that a transport makes beyond the contract. The conformance
+// suite checks that it keeps those that it declares.
 type Capabilities struct {
-	// Ordered: the requests of one peer are polled in the order of posting.
+	// Ordered promises that requests of one peer are polled in the order of posting.
 	Ordered bool `json:"ordered"`
-	// Waits: workers implement [Waiter].
+	// Waits promises that workers implement [Waiter].
 	Waits bool `json:"waits"`
-	// TellsPeerLost: a peer that closes or dies is told as [EventPeerLost].
+	// TellsPeerLost promises an [EventPeerLost] for a peer that closes or dies.
 	TellsPeerLost bool `json:"tells_peer_lost"`
-	// DeviceMemory: payloads may stay in device memory, but for their heads; see
-	// [Event]. Workers implement [DeviceReader].
+	// DeviceMemory declares that payloads may stay in device memory except for their first
+	// Config.HostPrefix bytes (see [Event]), and promises that workers implement [DeviceReader].
 	DeviceMemory bool `json:"device_memory"`
 }
 
-// Limits bounds what may be asked of an open transport.
+// Limits bound the use of an open transport.
 type Limits struct {
-	// MaxPayload is the largest payload in bytes that Post takes.
+	// MaxPayload is the size in bytes of the largest payload that Post takes.
 	MaxPayload int `json:"max_payload"`
-	// InlineSize is the largest payload in bytes that travels in one unit of
-	// the medium together with its header; 0 where there is no such thing.
+	// InlineSize is the size in bytes of the largest payload that travels with its header in
+	// one unit of the medium, such as a cache line or a datagram; 0 if the medium has no unit.
 	InlineSize int `json:"inline_size"`
-	// InFlight is the most calls in flight on one connection; 0 is no bound
-	// but back-pressure.
+	// InFlight is the largest number of calls in flight on one connection; with 0, only
+	// back-pressure bounds it.
 	InFlight int `json:"in_flight"`
-	// Peers is the most connections of one worker.
+	// Peers is the largest number of connections of one worker.
 	Peers int `json:"peers"`
 }

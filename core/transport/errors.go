@@ -5,39 +5,35 @@ import (
 	"fmt"
 )
 
-// The errors that a caller tells apart, with [errors.Is]. Each reaches the
-// caller inside an [*OpError].
+// The errors that callers distinguish, with [errors.Is]. Each reaches the caller in an [*OpError].
 var (
-	// ErrUnsupported: the transport does not do this at all.
+	// ErrUnsupported: the transport does not support the operation.
 	ErrUnsupported = errors.New("not supported")
-	// ErrPeerDown: the peer is lost, or was never connected.
+	// ErrPeerDown: the peer is lost or was never connected.
 	ErrPeerDown = errors.New("peer is down")
-	// ErrTooLarge: the payload is over Limits.MaxPayload. Nothing was sent.
+	// ErrTooLarge: the payload exceeds Limits.MaxPayload. Nothing was sent.
 	ErrTooLarge = errors.New("payload too large")
 	// ErrClosed: the worker or transport is closed.
 	ErrClosed = errors.New("closed")
 	// ErrCorrupt: the peer broke the protocol or damaged shared state.
 	ErrCorrupt = errors.New("peer broke the protocol")
-	// ErrUnavailable: the transport cannot run on this machine; the text
-	// around it says why.
+	// ErrUnavailable: the transport cannot run on this machine; the message has the reason.
 	ErrUnavailable = errors.New("unavailable")
 )
 
-// NoPeer is the Peer of an [OpError] that concerns none.
+// NoPeer is the Peer of an [OpError] that concerns no peer.
 const NoPeer = ^PeerID(0)
 
-// OpError says which operation of which transport failed. Control paths make
-// it with [NewOpError]; data paths return ones made beforehand, since they
-// must not allocate.
+// OpError is the failure of an operation of a transport. Data paths must not allocate, so they
+// return errors that were made when the peer was connected.
 type OpError struct {
 	Transport string // "shm"
 	Op        string // "post", "poll", "connect", ...
-	Peer      PeerID // NoPeer where it concerns none
+	Peer      PeerID // NoPeer if the operation concerns no peer
 	Err       error  // wraps one of the sentinels
 }
 
-// NewOpError wraps err, which must not be nil, for an operation that concerns
-// no peer.
+// NewOpError returns an OpError that concerns no peer. err must not be nil.
 func NewOpError(transport, op string, err error) *OpError {
 	return &OpError{Transport: transport, Op: op, Peer: NoPeer, Err: err}
 }
@@ -51,8 +47,8 @@ func (e *OpError) Error() string {
 
 func (e *OpError) Unwrap() error { return e.Err }
 
-// Unavailable returns an error that wraps [ErrUnavailable] and reads
-// "unavailable: reason". The reason names the remedy.
+// Unavailable returns an error that wraps [ErrUnavailable] and reads "unavailable: reason". The
+// reason should name the remedy.
 func Unavailable(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrUnavailable, fmt.Errorf(format, args...))
 }

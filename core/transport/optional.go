@@ -5,25 +5,32 @@ import (
 	"time"
 )
 
-// The interfaces below are optional for a [Worker]. The runtime looks for each
-// once, when the worker is made.
+// A [Worker] may implement the interfaces below, and a [Driver] Microbenchmarker. Each is here
+// because the runtime or the command uses it and plugins can import this package only, even if
+// today a single transport implements it:
+//
+//   - Waiter, StatsReader and Prober: most transports
+//   - SeriesReader: tcpx; for any transport whose stalls change within a window, as congestion
+//     control makes them
+//   - DeviceReader: tcpx; part of Capabilities.DeviceMemory, without which the runtime could not
+//     verify payloads in device memory
+//   - Microbenchmarker: copyrpc and tcpx
 
-// Waiter is a worker that can give its core away while there is nothing to
-// poll.
+// Waiter is implemented by workers that can block until there is something to poll.
 type Waiter interface {
-	// Wait blocks until Poll may have something, Wake is called, or timeout
-	// has passed, whichever is first; it may return early for no reason. A
-	// Wake or an arrival since the last Poll makes it return at once.
+	// Wait blocks until Poll may have an event, until Wake is called, or until timeout has
+	// passed. It may return early without a reason. It returns at once if anything has arrived
+	// or Wake was called since the last Poll.
 	Wait(timeout time.Duration) error
-	// Wake ends the current or next Wait. Any thread may call it.
+	// Wake ends the current or the next Wait. Any thread may call it.
 	Wake()
 }
 
-// StatsReader is a worker that counts. The names are the transport's own, and
-// the values only grow.
+// StatsReader is implemented by workers with counters. The names are the transport's own, and the
+// values never decrease.
 type StatsReader interface {
-	// ReadStats appends the worker's counters to dst. It runs on the worker's
-	// thread, outside of measured windows.
+	// ReadStats appends the worker's counters to dst. It is called on the worker's thread,
+	// outside measured windows.
 	ReadStats(dst []Stat) []Stat
 }
 
@@ -34,78 +41,76 @@ type Stat struct {
 	Value uint64 `json:"value"`
 }
 
-// DeviceReader is a worker that leaves payloads in device memory.
-type DeviceReader interface {
-	// ReadDevice copies the first len(into) bytes of a payload, at most its Size,
-	// from device memory; peer and offset are those of its event. It blocks, and is
-	// for the time outside of measured windows, on the worker's thread.
-	//
-	// Device memory is used again later than the host's: a payload can be read
-	// until the next Poll, and for as long after it as there is no error and
-	// there says so.
-	ReadDevice(peer PeerID, offset uint64, into []byte) (there bool, err error)
+// SeriesReader is implemented by workers that record quantities over the course of a window.
+type SeriesReader interface {
+	// StartSeries starts a recording of about d, divided into parts of equal length, and drops
+	// the last one. It is called on the worker's thread before a measured window, and may
+	// allocate.
+	StartSeries(parts int, d time.Duration)
+	// ReadSeries appends what was recorded since the last StartSeries to dst. It is called on
+	// the worker's thread, outside measured windows.
+	ReadSeries(dst []Series) []Series
 }
 
-// Tracer is a worker that can tell how it did in the course of a window.
-type Tracer interface {
-	// BeginTrace has the worker note from now on, for about d, how it does in each of
-	// so many equal parts of that time. It runs on the worker's thread, right before a
-	// measured window, and may allocate.
-	BeginTrace(parts int, d time.Duration)
-	// ReadTrace appends what was noted since the last BeginTrace to dst. It runs on the
-	// worker's thread, outside of measured windows.
-	ReadTrace(dst []Series) []Series
-}
-
-// Series is a quantity in the course of a window.
+// Series is one quantity over the course of a window.
 type Series struct {
 	Name string `json:"name"`
 	Help string `json:"help"`
-	// Remedy is set for what holds the worker up, and says what would make it less; the
-	// values are shares of time then.
+	// Remedy marks a stall reason, whose values are shares of the time, and says how to reduce
+	// it. It is empty for other quantities.
 	Remedy string `json:"remedy,omitempty"`
-	// Values are one for each part of the window, in order.
+	// Values has one value for each part of the window, in order.
 	Values []float64 `json:"values"`
 }
 
-// Prober is a worker that can measure its floor: the least that its medium can
-// cost between the two threads, with no harness and no protocol.
+// DeviceReader is implemented by workers that leave payloads in device memory.
+type DeviceReader interface {
+	// ReadDevice copies the first len(into) bytes of a payload, at most Event.Size, from device
+	// memory; peer and offset are those of the event. It blocks, and is called on the worker's
+	// thread, outside measured windows.
+	//
+	// A payload can be read until the next Poll. After that, there reports whether the device
+	// memory still holds it; if not, into has no meaning.
+	ReadDevice(peer PeerID, offset uint64, into []byte) (there bool, err error)
+}
+
+// Prober is implemented by workers that can measure the floor: the least time that the medium
+// takes between two threads, without harness and protocol.
 type Prober interface {
-	// Probe measures against peer for about d. Both sides call it at about
-	// the same time, one with initiate true; that side gets the reading, and
-	// the other a zero Floor. No call is in flight meanwhile. It gives up
-	// when ctx ends, so that a peer that does not take part costs no more.
+	// Probe measures the floor to peer for about d. Both sides call it at about the same time
+	// while no call is in flight. The side with initiate set returns the reading, the other a
+	// zero Floor. Probe gives up when ctx ends, so a peer that does not take part cannot hang
+	// it.
 	Probe(ctx context.Context, peer PeerID, initiate bool, d time.Duration) (Floor, error)
 }
 
-// Floor is a reading of a [Prober].
+// Floor is the reading of a [Prober].
 type Floor struct {
-	// Name says what was measured ("cache-line bounce", "raw UDP ping-pong").
+	// Name describes the measurement: "cache-line bounce", "raw UDP ping-pong", ...
 	Name string `json:"name"`
 	// RoundTrip is the median round trip in nanoseconds.
 	RoundTrip float64 `json:"round_trip_ns"`
-	// Bandwidth is in bytes per second; 0 where the probe does not stream.
+	// Bandwidth is in bytes per second; 0 if the probe does not measure it.
 	Bandwidth float64 `json:"bandwidth,omitempty"`
-	// Rate is round trips of small messages per second, with many in flight; 0
-	// where the probe does not measure it.
+	// Rate is the number of round trips of small messages per second with many in flight; 0 if
+	// the probe does not measure it.
 	Rate float64 `json:"rate,omitempty"`
 	// Samples is the number of round trips behind the median.
 	Samples int `json:"samples"`
 }
 
-// Microbenchmarker is a [Driver] that can measure its medium piece by piece, without
-// the transport on top: what an operation of the device, the kernel or the library
-// costs by itself.
+// Microbenchmarker is implemented by drivers that can measure the parts of their medium without
+// the transport: the cost of an operation of the device, the kernel or the library.
 type Microbenchmarker interface {
-	// Microbenchmarks lists the names of the measurements.
+	// Microbenchmarks returns the names of the measurements.
 	Microbenchmarks() []string
-	// Microbenchmark takes those that wanted says yes to, about d each, with the
-	// transport's options, and reports each as it is there. It blocks, and ends
-	// early when ctx does.
+	// Microbenchmark takes the measurements for which wanted returns true, about d each, and
+	// calls report with each reading. options are the transport's. It blocks until it is done,
+	// ctx ends, or report returns an error.
 	Microbenchmark(ctx context.Context, options Values, wanted func(name string) bool, d time.Duration, report func(Measurement) error) error
 }
 
-// Measurement is a reading of a [Microbenchmarker]. What it does not measure is 0.
+// Measurement is one reading of a [Microbenchmarker]. Quantities that it does not measure are 0.
 type Measurement struct {
 	Name      string  `json:"name"`
 	Size      int     `json:"size"`                 // bytes of a message

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// OptionType is the type of an option's value.
+// OptionType is the type of an option.
 type OptionType string
 
-// The types of options, and how a value is written.
+// The types of options, with examples of their values.
 const (
 	TypeBool     OptionType = "bool"     // true, false
 	TypeInt      OptionType = "int"      // 42
@@ -21,8 +21,7 @@ const (
 	TypeString   OptionType = "string"
 )
 
-// Option is one entry of a transport's flat schema. Flags, help and
-// documentation come from it.
+// Option is one entry of a transport's schema, from which flags, help and documentation are made.
 type Option struct {
 	Name    string     `json:"name"` // lower case, words joined by hyphens
 	Type    OptionType `json:"type"`
@@ -30,13 +29,13 @@ type Option struct {
 	Help    string     `json:"help"`
 	// Allowed lists the only values of a string option; empty allows all.
 	Allowed []string `json:"allowed,omitempty"`
-	// Min and Max bound an int, size (bytes) or duration (nanoseconds)
-	// option; both 0 is no bound.
+	// Min and Max bound an option of type int, size (in bytes) or duration (in nanoseconds),
+	// unless both are 0.
 	Min int64 `json:"min,omitempty"`
 	Max int64 `json:"max,omitempty"`
 }
 
-// OptionError says which option is wrong and what would be right.
+// OptionError names an option with a wrong name or value, and the problem.
 type OptionError struct {
 	Option  string
 	Problem string
@@ -44,9 +43,9 @@ type OptionError struct {
 
 func (e *OptionError) Error() string { return fmt.Sprintf("option %q: %s", e.Option, e.Problem) }
 
-// Values holds the options of a transport, complete and checked: every option
-// of the schema has a value. Its getters panic on a name or type that the
-// schema lacks, since that is a fault of the program and not of its user.
+// Values are the options of a transport, checked and complete: every option of the schema has a
+// value. The getters panic on a name or type that is not in the schema, because that is a bug in
+// the transport.
 type Values struct {
 	values map[string]value
 }
@@ -57,8 +56,8 @@ type value struct {
 	number int64 // int, size, duration; 0 or 1 for bool
 }
 
-// ParseOptions checks raw against schema and fills in the defaults. An unknown
-// name, an ill-typed value and one out of bounds are each an [*OptionError].
+// ParseOptions checks raw against schema and adds the defaults. It returns an [*OptionError] for
+// an unknown name, a value of the wrong type, and a value out of bounds.
 func ParseOptions(schema []Option, raw map[string]string) (Values, error) {
 	v := Values{values: make(map[string]value, len(schema))}
 	names := make([]string, 0, len(schema))
@@ -138,24 +137,24 @@ func (v Values) get(name string, t OptionType) value {
 	return got
 }
 
-// Bool returns a bool option.
+// Bool returns the value of a bool option.
 func (v Values) Bool(name string) bool { return v.get(name, TypeBool).number != 0 }
 
-// Int returns an int option.
+// Int returns the value of an int option.
 func (v Values) Int(name string) int { return int(v.get(name, TypeInt).number) }
 
-// Size returns a size option in bytes.
+// Size returns the value of a size option in bytes.
 func (v Values) Size(name string) int { return int(v.get(name, TypeSize).number) }
 
-// Duration returns a duration option.
+// Duration returns the value of a duration option.
 func (v Values) Duration(name string) time.Duration {
 	return time.Duration(v.get(name, TypeDuration).number)
 }
 
-// String returns a string option.
+// String returns the value of a string option.
 func (v Values) String(name string) string { return v.get(name, TypeString).text }
 
-// Map returns all values as text, for a result's configuration.
+// Map returns all values as text, by name.
 func (v Values) Map() map[string]string {
 	m := make(map[string]string, len(v.values))
 	for name, got := range v.values {
@@ -169,8 +168,7 @@ var sizeUnits = []struct {
 	bytes  int64
 }{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"B", 1}}
 
-// ParseSize reads a number of bytes: digits, alone or followed by B, KiB, MiB
-// or GiB.
+// ParseSize parses a number of bytes: digits, optionally followed by B, KiB, MiB or GiB.
 func ParseSize(text string) (int64, error) {
 	digits, unit := text, int64(1)
 	for _, u := range sizeUnits {
@@ -186,7 +184,7 @@ func ParseSize(text string) (int64, error) {
 	return n * unit, nil
 }
 
-// FormatSize writes a number of bytes with the largest unit that divides it.
+// FormatSize formats a number of bytes with the largest unit that divides it.
 func FormatSize(n int64) string {
 	for _, u := range sizeUnits {
 		if n != 0 && n%u.bytes == 0 && u.bytes > 1 {

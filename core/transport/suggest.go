@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// SuggestionFor returns `; did you mean "x"?` for the known name that is
-// closest to a mistyped one or begins with it, or nothing where none is close.
+// SuggestionFor returns `; did you mean "x"?` with the known name that starts with name or is
+// closest to it, or an empty string if no known name is close.
 func SuggestionFor(name string, known []string) string {
 	best, bestDistance := "", len(name)/3+2
 	for _, k := range known {
@@ -24,7 +24,7 @@ func SuggestionFor(name string, known []string) string {
 	return fmt.Sprintf("; did you mean %q?", best)
 }
 
-// editDistance is Levenshtein's, over bytes.
+// editDistance returns the Levenshtein distance in bytes.
 func editDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

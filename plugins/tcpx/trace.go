@@ -8,7 +8,7 @@ import (
 	"transportbench/plugins/tcpx/internal/clock"
 )
 
-var _ transport.Tracer = (*worker)(nil)
+var _ transport.SeriesReader = (*worker)(nil)
 
 // timeSeries is where time went in each part of a window.
 type timeSeries struct {
@@ -19,8 +19,8 @@ type timeSeries struct {
 	connections int
 }
 
-// BeginTrace implements [transport.Tracer].
-func (w *worker) BeginTrace(parts int, d time.Duration) {
+// StartSeries implements [transport.SeriesReader].
+func (w *worker) StartSeries(parts int, d time.Duration) {
 	t := timeSeries{parts: make([]timeBreakdown, parts), length: max(1, int64(d)/int64(max(parts, 1)))}
 	t.next = clock.Now() + t.length
 	for _, p := range w.peers.ByID {
@@ -31,8 +31,8 @@ func (w *worker) BeginTrace(parts int, d time.Duration) {
 	w.counters.series = t
 }
 
-// ReadTrace implements [transport.Tracer].
-func (w *worker) ReadTrace(dst []transport.Series) []transport.Series {
+// ReadSeries implements [transport.SeriesReader].
+func (w *worker) ReadSeries(dst []transport.Series) []transport.Series {
 	return w.counters.series.read(dst)
 }
 

@@ -12,7 +12,7 @@ import (
 // byName is a worker's trace.
 func byName(w *worker) map[string]transport.Series {
 	found := map[string]transport.Series{}
-	for _, s := range w.ReadTrace(nil) {
+	for _, s := range w.ReadSeries(nil) {
 		found[s.Name] = s
 	}
 	return found
@@ -23,9 +23,9 @@ func byName(w *worker) map[string]transport.Series {
 func TestTrace(t *testing.T) {
 	const parts = 8
 	a, b := connectedWorkers(t, transport.Config{Peers: 1, InFlight: 4, MaxPayload: 1 << 20}, nil)
-	require.Empty(t, a.ReadTrace(nil), "before anything was traced")
-	a.BeginTrace(parts, time.Hour) // all is in the first part
-	b.BeginTrace(parts, time.Nanosecond)
+	require.Empty(t, a.ReadSeries(nil), "before anything was traced")
+	a.StartSeries(parts, time.Hour) // all is in the first part
+	b.StartSeries(parts, time.Nanosecond)
 	for range 20 {
 		oneCall(t, a, b, 1<<20)
 	}

@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,7 +11,7 @@ import (
 	"transportbench/core/lab/result/set"
 )
 
-// Ranking is a comparison of the values of one option within one set.
+// Ranking compares the values of one option within one set.
 type Ranking struct {
 	Kind   string  `json:"kind"` // "ranking"
 	Source string  `json:"source"`
@@ -18,14 +19,15 @@ type Ranking struct {
 	Alpha  float64 `json:"alpha"`
 	Floor  float64 `json:"floor"`
 	Tests  int     `json:"tests"`
-	// Across are the differences of identity that were allowed.
+	// Across lists the differences of identity that were allowed.
 	Across []Difference `json:"across,omitempty"`
+	// Groups has the cells that differ in the axis alone, once for each metric.
 	Groups []Candidates `json:"races"`
-	// Leaders has for each metric and value in how many races it won.
+	// Leaders counts for each metric and value the groups that it leads.
 	Leaders []Leader `json:"wins"`
 }
 
-// Candidates are one metric in cells that differ in the axis alone.
+// Candidates are cells that differ in the axis alone, compared in one metric.
 type Candidates struct {
 	Cell   string        `json:"cell"` // what they have in common, for people
 	Metric string        `json:"metric"`
@@ -33,10 +35,10 @@ type Candidates struct {
 	Better result.Better `json:"better"`
 	// List has the values of the axis, the best median first.
 	List []Candidate `json:"runners"`
-	// Leader is the first one where it is significantly better than the second,
-	// by more than the floor; empty is undecided.
+	// Leader is the first value if it is significantly better than the second, by more than the
+	// floor, else empty.
 	Leader string `json:"winner"`
-	// TooLittle says that so few repeats could not have made a winner.
+	// TooLittle is set if there are too few repeats for any value to lead.
 	TooLittle bool `json:"too_little,omitempty"`
 }
 
@@ -44,18 +46,18 @@ type Candidates struct {
 type Candidate struct {
 	Value  string        `json:"value"`
 	Metric result.Metric `json:"metric"`
-	// Behind is how the best relates to this one, as a change; absent for the
-	// best itself. Low and High are its 95% interval.
+	// Behind is the change from this value to the best, absent for the best itself. Low and High
+	// are its 95% interval.
 	Behind *float64 `json:"behind,omitempty"`
 	Low    *float64 `json:"low,omitempty"`
 	High   *float64 `json:"high,omitempty"`
 	PHolm  *float64 `json:"p_holm,omitempty"`
 	p      *float64
-	// Verdict is that of the best against this one: BETTER, SAME or AMBIGUOUS.
+	// Verdict compares the best with this one: BETTER, SAME or AMBIGUOUS.
 	Verdict Verdict `json:"verdict,omitempty"`
 }
 
-// Leader counts the races that a value won.
+// Leader counts the groups in which a value leads.
 type Leader struct {
 	Metric string `json:"metric"`
 	Value  string `json:"value"`
@@ -63,17 +65,21 @@ type Leader struct {
 	Groups int    `json:"races"` // in which it took part
 }
 
-// Along compares the values of an option where all else is the same: the
-// transport (its own options aside) or any option of the configuration, named
-// as in the result or as the flag. Providers differ from transport to
-// transport, which is what is compared; machines and runtimes may not, unless
-// among o.Across.
+// Along compares the values of an option in cells that are otherwise the same. axis is "transport",
+// whose own options are then ignored, or any option of the configuration, named as in the result or
+// as the flag. Providers may differ. Machines and runtimes may only if o.Across has the key that
+// differs; else the error is an [*IdentityError].
 func Along(s *set.Set, axis string, o Options) (*Ranking, error) {
 	axis, err := axisName(s, axis)
 	if err != nil {
 		return nil, err
 	}
-	cells := slices.Collect(usable(s))
+	var cells []*set.Cell
+	for i := range s.Cells {
+		if c := &s.Cells[i]; c.Status == set.Measured && lacking(c) == "" {
+			cells = append(cells, c)
+		}
+	}
 	if len(cells) == 0 {
 		return nil, &UnmatchedError{Old: len(s.Cells), New: len(s.Cells)}
 	}
@@ -105,17 +111,7 @@ func Along(s *set.Set, axis string, o Options) (*Ranking, error) {
 	return r, nil
 }
 
-func usable(s *set.Set) func(func(*set.Cell) bool) {
-	return func(yield func(*set.Cell) bool) {
-		for i := range s.Cells {
-			c := &s.Cells[i]
-			if c.Status == set.Measured && lacking(c) == "" && !yield(c) {
-				return
-			}
-		}
-	}
-}
-
+// axisName returns the name that cells have for an option.
 func axisName(s *set.Set, axis string) (string, error) {
 	names := set.Names(s.Cells)
 	for _, candidate := range []string{axis, strings.ReplaceAll(axis, "-", "_"), "options." + axis} {
@@ -133,17 +129,11 @@ func oneMachine(s *set.Set, cells []*set.Cell, across []string) ([]Difference, e
 		pairs = append(pairs, pair{cells[0], c})
 	}
 	differences := slices.DeleteFunc(identityDifferences(s, s, pairs), func(d Difference) bool { return d.Key == "provider" })
-	forbidden := slices.DeleteFunc(slices.Clone(differences), func(d Difference) bool {
-		return slices.Contains(across, d.Key) || slices.Contains(across, "all")
-	})
-	if len(forbidden) > 0 {
-		return nil, &IdentityError{forbidden}
-	}
-	return differences, nil
+	return differences, forbidden(differences, across)
 }
 
-// dropped are the options that do not tell groups apart: the axis, and where it
-// is the transport, the transports' own.
+// dropped returns the options that do not tell groups apart: the axis, and if that is the transport,
+// the transports' own options.
 func dropped(s *set.Set, axis string) []string {
 	drop := []string{axis}
 	if axis == "transport" {
@@ -156,6 +146,7 @@ func dropped(s *set.Set, axis string) []string {
 	return drop
 }
 
+// newCandidates compares cells in one metric; ok is false if fewer than two have it.
 func newCandidates(cells []*set.Cell, axis, metric string, drop []string, s *set.Set, o Options) (Candidates, bool) {
 	cells = slices.DeleteFunc(slices.Clone(cells), func(c *set.Cell) bool {
 		values := c.Samples[metric]
@@ -172,13 +163,7 @@ func newCandidates(cells []*set.Cell, axis, metric string, drop []string, s *set
 		if d.Better == result.Higher {
 			x, y = y, x
 		}
-		switch {
-		case x < y:
-			return -1
-		case x > y:
-			return 1
-		}
-		return 0
+		return cmp.Compare(x, y)
 	})
 	best := sorted(cells[0].Samples[metric])
 	names := candidateNames(cells, axis)
@@ -197,6 +182,7 @@ func newCandidates(cells []*set.Cell, axis, metric string, drop []string, s *set
 	return group, true
 }
 
+// commonLabel names what the cells of a group have in common.
 func commonLabel(c *set.Cell, axis string, varying []string) string {
 	label := c.Label(varying)
 	if axis == "transport" {
@@ -208,7 +194,8 @@ func commonLabel(c *set.Cell, axis string, varying []string) string {
 	return label
 }
 
-// candidateNames tells cells of one value apart by what else varies among them.
+// candidateNames names cells by their value of the axis. Cells of one value are told apart by what
+// else varies among them.
 func candidateNames(cells []*set.Cell, axis string) []string {
 	names := make([]string, len(cells))
 	count := map[string]int{}
@@ -232,7 +219,7 @@ func candidateNames(cells []*set.Cell, axis string) []string {
 	return names
 }
 
-// judge adjusts the tests of all races and names the winners.
+// judge adjusts the tests of all groups and names their leaders.
 func (r *Ranking) judge(o Options) {
 	var candidates []*Candidate
 	var p []float64
@@ -262,10 +249,11 @@ func (r *Ranking) judge(o Options) {
 			group.Leader = group.List[0].Value
 		}
 	}
-	r.Leaders = r.count()
+	r.Leaders = r.leaders()
 }
 
-func (r *Ranking) count() []Leader {
+// leaders counts the groups that each value leads, by metric, the most first.
+func (r *Ranking) leaders() []Leader {
 	wins := map[string]map[string]*Leader{}
 	for _, group := range r.Groups {
 		if wins[group.Metric] == nil {
@@ -286,10 +274,7 @@ func (r *Ranking) count() []Leader {
 	list := []Leader{}
 	for _, metric := range slices.Sorted(maps.Keys(wins)) {
 		values := slices.SortedFunc(maps.Values(wins[metric]), func(a, b *Leader) int {
-			if a.Wins != b.Wins {
-				return b.Wins - a.Wins
-			}
-			return set.CompareValues(a.Value, b.Value)
+			return cmp.Or(cmp.Compare(b.Wins, a.Wins), set.CompareValues(a.Value, b.Value))
 		})
 		for _, w := range values {
 			list = append(list, *w)

@@ -28,7 +28,7 @@ func TestAlong(t *testing.T) {
 	)
 	ranking, err := Along(s, "transport", Defaults())
 	require.NoError(t, err)
-	require.Len(t, ranking.Groups, 2, "64 in flight has no rival")
+	require.Len(t, ranking.Groups, 2, "only one cell has 64 in flight")
 	require.Equal(t, 3, ranking.Tests)
 	first := ranking.Groups[0]
 	require.Equal(t, "in_flight=1", first.Cell)
@@ -45,7 +45,7 @@ func TestAlong(t *testing.T) {
 		require.Len(t, ranking.Groups, 1)
 	}
 	_, err = Along(s, "in-flight", Defaults())
-	require.Error(t, err, "there is one value only")
+	require.Error(t, err, "only one value")
 	_, err = Along(s, "colour", Defaults())
 	require.ErrorContains(t, err, `no cell has the option "colour"`)
 

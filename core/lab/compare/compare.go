@@ -12,25 +12,25 @@ import (
 	"transportbench/core/lab/result/set"
 )
 
-// Options are how to compare.
+// Options configure a comparison.
 type Options struct {
 	Alpha float64 // between 0 and 1
 	Floor float64 // as a share, from 0
-	// Metrics are compared where both sides have them.
+	// Metrics are compared if both sides have them.
 	Metrics []string
-	// Across are keys of the identity that may differ; "all" is every one.
+	// Across lists the keys of the identity that may differ; "all" allows every one.
 	Across []string
-	// Ignore are options of the configuration that do not tell cells apart.
+	// Ignore lists the options of the configuration that are left out when cells are matched.
 	Ignore []string
 	// Thresholds are limits that changes must keep.
 	Thresholds []Threshold
 }
 
-// DefaultMetrics are compared unless others are asked for. The others follow
-// from these mostly, and each test more makes all of them less sharp.
+// DefaultMetrics are compared unless others are asked for. Most others follow from these, and every
+// additional test weakens all of them.
 var DefaultMetrics = []string{result.Throughput, result.LatencyP50, result.LatencyP99, "response_p50", "response_p99"}
 
-// AllMetrics are those that can become better or worse.
+// AllMetrics returns the metrics that can become better or worse.
 func AllMetrics() []string {
 	var names []string
 	for _, d := range result.Definitions {
@@ -41,12 +41,11 @@ func AllMetrics() []string {
 	return names
 }
 
-// Defaults returns the options where nothing else is said.
+// Defaults returns the default options.
 func Defaults() Options { return Options{Alpha: 0.05, Floor: 0.02, Metrics: DefaultMetrics} }
 
-// Diff compares two sets. Sets whose identities differ in a key that is not
-// among Across are an [*IdentityError], and those that have no configuration
-// in common an [*UnmatchedError].
+// Diff compares two sets. It returns an [*IdentityError] if their identities differ in a key that is
+// not in o.Across, and an [*UnmatchedError] if they have no configuration in common.
 func Diff(old, new *set.Set, o Options) (*Report, error) {
 	m := match(old, new, o.Ignore)
 	if len(m.pairs) == 0 {
@@ -66,9 +65,8 @@ func Diff(old, new *set.Set, o Options) (*Report, error) {
 	return r, nil
 }
 
-// Pairwise compares the cells of two sets by their places, whatever their
-// configurations: what differs between them is what is being compared, the
-// provider included.
+// Pairwise compares the cells of two sets by their index. Their configurations and providers may
+// differ: that is what is compared.
 func Pairwise(old, new *set.Set, o Options) (*Report, error) {
 	if len(old.Cells) != len(new.Cells) || len(old.Cells) == 0 {
 		return nil, &UnmatchedError{Old: len(old.Cells), New: len(new.Cells)}
@@ -88,14 +86,11 @@ func Pairwise(old, new *set.Set, o Options) (*Report, error) {
 	})
 }
 
-// report compares pairs of cells.
+// report compares the pairs of m.
 func report(old, new *set.Set, m matched, o Options, label func(pair) string) (*Report, error) {
 	differences := identityDifferences(old, new, m.pairs)
-	forbidden := slices.DeleteFunc(slices.Clone(differences), func(d Difference) bool {
-		return slices.Contains(o.Across, d.Key) || slices.Contains(o.Across, "all")
-	})
-	if len(forbidden) > 0 {
-		return nil, &IdentityError{forbidden}
+	if err := forbidden(differences, o.Across); err != nil {
+		return nil, err
 	}
 	r := &Report{
 		Kind: "diff", Old: old.Source, New: new.Source, Alpha: o.Alpha, Floor: o.Floor,
@@ -110,7 +105,7 @@ func report(old, new *set.Set, m matched, o Options, label func(pair) string) (*
 	return r, nil
 }
 
-// comparePairs makes the changes of all pairs, on all processors.
+// comparePairs returns the changes of all pairs. It uses all processors.
 func comparePairs(pairs []pair, o Options, label func(pair) string) []Change {
 	lists := make([][]Change, len(pairs))
 	var working sync.WaitGroup
@@ -154,8 +149,8 @@ func comparePair(p pair, o Options, label string) []Change {
 	return changes
 }
 
-// unusable says why a pair cannot be compared. both is where neither side has
-// anything, of which nothing can be said.
+// unusable returns why a pair cannot be compared, or "". both reports whether neither side was
+// measured.
 func unusable(p pair) (why string, both bool) {
 	a, b := lacking(p.old), lacking(p.new)
 	switch {
@@ -169,7 +164,7 @@ func unusable(p pair) (why string, both bool) {
 	return "", false
 }
 
-// lacking says why a cell's numbers cannot be used.
+// lacking returns why a cell's numbers cannot be used, or "".
 func lacking(c *set.Cell) string {
 	switch c.Status {
 	case set.Failed:
@@ -194,7 +189,7 @@ func firstCommon(p pair, metrics []string) string {
 	return metrics[0]
 }
 
-// pairNote tells what a reader of the change should know.
+// pairNote returns what a reader of the change should know, or "".
 func pairNote(p pair) string {
 	switch {
 	case p.old.Status == set.Published:
@@ -204,14 +199,10 @@ func pairNote(p pair) string {
 	case p.old.Incomplete || p.new.Incomplete:
 		return "a run was cut short"
 	}
-	if floor := floorMoved(p); floor != "" {
-		return floor
-	}
-	return ""
+	return floorMoved(p)
 }
 
-// floorMoved notices that the medium itself changed: by more than 10%, and
-// surely.
+// floorMoved returns a note if the medium itself changed: significantly, and by more than 10%.
 func floorMoved(p pair) string {
 	a, b := sorted(p.old.Samples[result.Floor]), sorted(p.new.Samples[result.Floor])
 	if len(a) == 0 || len(b) == 0 || !(a[0] > 0 && b[0] > 0) {
@@ -222,13 +213,13 @@ func floorMoved(p pair) string {
 	if math.Abs(ratio-1) < much || low <= 1 && high >= 1 {
 		return ""
 	}
-	return fmt.Sprintf("the floor moved by %+.0f%%: it is not the transport alone that changed", 100*(ratio-1))
+	return fmt.Sprintf("the floor moved by %+.0f%%: not only the transport changed", 100*(ratio-1))
 }
 
 func sorted(values []float64) []float64 { return slices.Sorted(slices.Values(values)) }
 
-// fill compares the samples of one metric. The verdict comes later, when all
-// tests are known.
+// fill compares the samples of one metric. The verdict needs the number of all tests and comes
+// later.
 func fill(c *Change, metric string, a, b []float64, alpha float64) {
 	d := result.Define(metric)
 	c.Metric, c.Unit, c.Better = metric, d.Unit, d.Better
@@ -237,7 +228,7 @@ func fill(c *Change, metric string, a, b []float64, alpha float64) {
 	a, b = sorted(a), sorted(b)
 	if !(a[0] > 0 && b[0] > 0) {
 		c.Verdict = Incomparable
-		c.Note = "there are values that are not above 0"
+		c.Note = "some values are not above 0"
 		return
 	}
 	ratio, low, high := shift(a, b, alpha)
@@ -248,7 +239,7 @@ func fill(c *Change, metric string, a, b []float64, alpha float64) {
 	c.P = new(rankTest(a, b))
 }
 
-// judge gives every change its verdict.
+// judge sets the verdict of every change.
 func judge(changes []Change, o Options) {
 	var tested []*Change
 	var p []float64
@@ -283,14 +274,15 @@ func verdict(c *Change, o Options) Verdict {
 	return Ambiguous
 }
 
-// tooLittle says whether the repeats, and not the noise, kept a change from a
-// verdict: no outcome could have been significant, or this one would have been
-// but for the other tests, below which so few repeats cannot get.
+// tooLittle reports whether the number of repeats, rather than noise, kept a change from a verdict:
+// no outcome could have been significant, or this one is significant alone but so few repeats cannot
+// be after the adjustment for the other tests.
 func tooLittle(c *Change, alpha float64, tests int) bool {
 	p := least(c.Old.N, c.New.N)
 	return p >= alpha || *c.P < alpha && p*float64(tests) >= alpha
 }
 
+// tests counts the tests that were made.
 func tests(changes []Change) int {
 	n := 0
 	for i := range changes {
@@ -301,17 +293,16 @@ func tests(changes []Change) int {
 	return n
 }
 
-// Needed is how many repeats a side it takes that one of the report's tests can
-// be significant.
+// Needed returns how many repeats each side needs for one of the report's tests to be significant.
 func (r *Report) Needed() int { return repeatsFor(r.Alpha, r.Tests) }
 
-// means takes the geometric mean of each transport's and metric's changes.
+// means returns the geometric mean of the changes for each transport and metric.
 func means(changes []Change) []Mean {
-	type place struct{ transport, metric string }
-	logs := map[place][]float64{}
+	type group struct{ transport, metric string }
+	logs := map[group][]float64{}
 	for i := range changes {
 		if c := &changes[i]; c.Change != nil && c.Verdict != Incomparable {
-			at := place{c.Transport, c.Metric}
+			at := group{c.Transport, c.Metric}
 			logs[at] = append(logs[at], math.Log1p(*c.Change))
 		}
 	}
@@ -330,8 +321,8 @@ func means(changes []Change) []Mean {
 	return list
 }
 
-// sortByEffect puts the largest change first, whichever its direction, and what
-// cannot be compared last.
+// sortByEffect sorts changes by size, the largest first in either direction, with those that cannot
+// be compared last.
 func sortByEffect(changes []Change) {
 	effect := func(c *Change) float64 {
 		if c.Verdict == Incomparable || c.Change == nil {

@@ -15,7 +15,7 @@ import (
 	"transportbench/core/lab/result/set"
 )
 
-// machine is what the sets of these tests are measured on.
+// machine is the environment of the sets in these tests.
 func machine() set.Environment {
 	return set.Environment{
 		Identity: map[string]string{"cpu": "some", "kernel": "6.1"},
@@ -23,7 +23,7 @@ func machine() set.Environment {
 	}
 }
 
-// cell is one of the transport shm with samples of throughput.
+// cell returns a cell of shm with samples of throughput.
 func cell(config map[string]string, throughput ...float64) set.Cell {
 	c := set.Cell{
 		Config: map[string]string{"transport": "shm", "in_flight": "1", "options.ring": "auto", "seed": "1"},
@@ -41,7 +41,7 @@ func newSet(cells ...set.Cell) *set.Set {
 	return s
 }
 
-// noisy are n samples around a centre with a relative spread.
+// noisy returns n samples around a centre with a relative spread.
 func noisy(r *rand.Rand, n int, centre, spread float64) []float64 {
 	values := make([]float64, n)
 	for i := range values {
@@ -72,7 +72,7 @@ func TestVerdicts(t *testing.T) {
 
 	require.Equal(t, Better, one(t, base(), with(noisy(r, 10, 1.06e6, 0.005)...), Defaults()).Verdict)
 	require.Equal(t, Same, one(t, base(), with(noisy(r, 10, 1e6, 0.005)...), Defaults()).Verdict)
-	require.Equal(t, Same, one(t, base(), with(noisy(r, 10, 0.992e6, 0.003)...), Defaults()).Verdict, "significant and below the floor")
+	require.Equal(t, Same, one(t, base(), with(noisy(r, 10, 0.992e6, 0.003)...), Defaults()).Verdict, "significant but below the floor")
 	c = one(t, base(), with(noisy(r, 10, 1.01e6, 0.08)...), Defaults())
 	require.Equal(t, Ambiguous, c.Verdict)
 	require.False(t, c.TooLittle)
@@ -102,11 +102,11 @@ func TestDirection(t *testing.T) {
 	o := Defaults()
 	o.Metrics = []string{result.Floor}
 	c := one(t, latency(1), latency(1), o)
-	require.Nil(t, c.PHolm, "what has no direction is not among the tests")
+	require.Nil(t, c.PHolm, "metrics without a direction are not tested")
 }
 
-// Ten thousand tests leave 10 repeats no way to be significant, and the report
-// says how many it takes.
+// With ten thousand tests, 10 repeats cannot be significant, and the report says how many are
+// needed.
 func TestTooManyTestsForTheRepeats(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 1))
 	old, new := newSet(), newSet()
@@ -128,9 +128,8 @@ func TestTooManyTestsForTheRepeats(t *testing.T) {
 	require.True(t, report.Changes[0].TooLittle, "the largest change comes first")
 }
 
-// The same against the same: over 200 comparisons under several noises, that of
-// a machine which drifts and jumps included where repeats are interleaved, no
-// more than alpha of the reports have a BETTER or WORSE in any cell.
+// Sets that do not differ: of 200 comparisons under several kinds of noise, no more than alpha have a
+// BETTER or WORSE cell. One kind is a machine that drifts and jumps, with interleaved repeats.
 func TestSameAgainstSame(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 1))
 	noises := map[string]func(round int) float64{
@@ -140,7 +139,7 @@ func TestSameAgainstSame(t *testing.T) {
 		"drifting":     func(round int) float64 { return 1 + 0.02*float64(round) + 0.01*r.NormFloat64() },
 	}
 	o := Defaults()
-	o.Floor = 0 // which would hide most of them
+	o.Floor = 0 // the default would hide most of them
 	const trials = 200
 	wrong := 0
 	for _, name := range slices.Sorted(maps.Keys(noises)) {
@@ -165,7 +164,7 @@ func TestSameAgainstSame(t *testing.T) {
 	require.LessOrEqual(t, wrong, trials*5/100)
 }
 
-// A change of 5% under 2% of noise is found with 10 repeats nearly always.
+// With 10 repeats, a change of 5% under 2% of noise is found nearly always.
 func TestPower(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 1))
 	found := 0
@@ -186,7 +185,7 @@ func TestIdentity(t *testing.T) {
 	_, err := Diff(old, new, Defaults())
 	var identity *IdentityError
 	require.ErrorAs(t, err, &identity)
-	require.EqualError(t, err, "the results differ in kernel (6.1 and 6.2), provider (memfd and named); to compare them nevertheless, use --across kernel,provider")
+	require.EqualError(t, err, "the results differ in kernel (6.1 and 6.2), provider (memfd and named); to compare them anyway, use --across kernel,provider")
 
 	o := Defaults()
 	o.Across = []string{"kernel"}
@@ -223,10 +222,10 @@ func TestMatching(t *testing.T) {
 	require.Len(t, report.Changes, 2)
 	require.Len(t, report.OnlyOld, 2)
 	require.Len(t, report.OnlyNew, 1)
-	require.Contains(t, report.Notes, "cells were matched without what only one side has: invented, options.added")
+	require.Contains(t, report.Notes, "cells were matched without the options that only one side has: invented, options.added")
 	require.Equal(t, "gone in_flight=1", report.OnlyOld[0].Cell)
 
-	// Where the new option tells cells apart it cannot be left out.
+	// An option that tells cells apart cannot be left out.
 	split := newSet(
 		cell(map[string]string{"options.added": "x"}, values...),
 		cell(map[string]string{"options.added": "y"}, values...),
@@ -240,7 +239,7 @@ func TestMatching(t *testing.T) {
 	_, err = Diff(newSet(cell(map[string]string{"duration": "1s"}, 1)), newSet(cell(map[string]string{"duration": "2s"}, 1)), Defaults())
 	var unmatched *UnmatchedError
 	require.ErrorAs(t, err, &unmatched)
-	require.ErrorContains(t, err, "they differ in duration, which --ignore leaves out")
+	require.ErrorContains(t, err, "they differ in duration; use --ignore to leave options out")
 	o := Defaults()
 	o.Ignore = []string{"duration"}
 	_, err = Diff(newSet(cell(map[string]string{"duration": "1s"}, 1)), newSet(cell(map[string]string{"duration": "2s"}, 1)), o)
@@ -265,7 +264,7 @@ func TestUnusableCells(t *testing.T) {
 	}
 	report, err := Diff(newSet(failed), newSet(failed), Defaults())
 	require.NoError(t, err)
-	require.Empty(t, report.Changes, "of what never ran nothing can be said")
+	require.Empty(t, report.Changes, "neither side ran")
 
 	moved := func(floor float64) *set.Set {
 		c := cell(nil, 1, 2, 3, 4, 5, 6)
@@ -306,8 +305,7 @@ func TestMeansAreGeometric(t *testing.T) {
 	require.Equal(t, 2, report.Means[0].Cells)
 }
 
-// Files of every schema version that was released can be compared with those of
-// today.
+// Files of every released schema version can be compared with those of today.
 func TestReleasedSchemaVersions(t *testing.T) {
 	dirs, err := filepath.Glob("testdata/released/*")
 	require.NoError(t, err)

@@ -2,8 +2,10 @@ package compare
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"transportbench/core/lab/result/set"
 )
@@ -11,18 +13,17 @@ import (
 // pair is two cells of one configuration.
 type pair struct{ old, new *set.Cell }
 
-// matched is the outcome of matching two sets.
+// matched are the cells of two sets in pairs.
 type matched struct {
 	pairs            []pair
 	onlyOld, onlyNew []*set.Cell
-	// unshared are options that only one side knows, of transports that both
-	// have. They were left out of the match.
+	// unshared lists the options that only one side knows, of transports that both have. They are
+	// left out of the match.
 	unshared []string
 }
 
-// match pairs the cells of two sets by configuration. An option that only one
-// side has, because that version did not know it yet or no longer does, is
-// left out where the cells are still told apart without it.
+// match pairs the cells of two sets by configuration. It leaves out options that only one side has,
+// because the other version did not know them, unless cells differ in nothing else.
 func match(old, new *set.Set, ignore []string) matched {
 	var m matched
 	oldGroups, newGroups := byTransport(old), byTransport(new)
@@ -63,7 +64,7 @@ func byTransport(s *set.Set) map[string][]*set.Cell {
 	return groups
 }
 
-// namesOf are the options that any of the cells has.
+// namesOf returns the options that any of the cells has.
 func namesOf(cells []*set.Cell) map[string]bool {
 	names := map[string]bool{}
 	for _, c := range cells {
@@ -74,6 +75,7 @@ func namesOf(cells []*set.Cell) map[string]bool {
 	return names
 }
 
+// matchTransport pairs the cells of one transport, without the options in drop.
 func (m *matched) matchTransport(old, new []*set.Cell, drop []string) {
 	type group struct{ old, new []*set.Cell }
 	groups := map[string]*group{}
@@ -101,14 +103,13 @@ func (m *matched) matchTransport(old, new []*set.Cell, drop []string) {
 	}
 }
 
-// matchGroup pairs cells that the options in common do not tell apart.
+// matchGroup pairs cells that the common options do not tell apart.
 func (m *matched) matchGroup(old, new []*set.Cell) {
 	switch {
 	case len(old) == 1 && len(new) == 1:
 		m.pairs = append(m.pairs, pair{old[0], new[0]})
-		return
 	case len(old) == 1 && old[0].Status == set.Published:
-		for _, c := range new { // each stands beside the figure
+		for _, c := range new {
 			m.pairs = append(m.pairs, pair{old[0], c})
 		}
 	case len(new) == 1 && new[0].Status == set.Published:
@@ -120,24 +121,24 @@ func (m *matched) matchGroup(old, new []*set.Cell) {
 	}
 }
 
-// matchExactly goes by the whole configuration and what carried the bytes.
+// matchExactly pairs cells of the same whole configuration, provider and runtime.
 func (m *matched) matchExactly(old, new []*set.Cell) {
-	type place struct{ key, provider, digest string }
-	at := func(c *set.Cell) place { return place{c.Key(), c.Plugin.Provider, c.Plugin.RuntimeDigest} }
-	waiting := map[place][]*set.Cell{}
+	type identity struct{ key, provider, digest string }
+	of := func(c *set.Cell) identity { return identity{c.Key(), c.Plugin.Provider, c.Plugin.RuntimeDigest} }
+	waiting := map[identity][]*set.Cell{}
 	for _, c := range new {
-		waiting[at(c)] = append(waiting[at(c)], c)
+		waiting[of(c)] = append(waiting[of(c)], c)
 	}
 	used := map[*set.Cell]bool{}
 	for _, c := range old {
-		candidates := waiting[at(c)]
+		candidates := waiting[of(c)]
 		if len(candidates) == 0 {
 			m.onlyOld = append(m.onlyOld, c)
 			continue
 		}
 		m.pairs = append(m.pairs, pair{c, candidates[0]})
 		used[candidates[0]] = true
-		waiting[at(c)] = candidates[1:]
+		waiting[of(c)] = candidates[1:]
 	}
 	for _, c := range new {
 		if !used[c] {
@@ -146,8 +147,8 @@ func (m *matched) matchExactly(old, new []*set.Cell) {
 	}
 }
 
-// apart returns the options in which cells without counterparts differ, as an
-// explanation: those of the closest two.
+// apart returns the options in which the two most similar cells without counterparts differ, as an
+// explanation.
 func apart(old, new []*set.Cell) []string {
 	const tries = 200 // of each side
 	var closest []string
@@ -157,7 +158,7 @@ func apart(old, new []*set.Cell) []string {
 				continue
 			}
 			var names []string
-			for _, name := range slices.SortedFunc(maps.Keys(a.Config), cmp.Compare) {
+			for _, name := range slices.Sorted(maps.Keys(a.Config)) {
 				if set.Concerns(name) && a.Config[name] != b.Config[name] {
 					names = append(names, name)
 				}
@@ -168,4 +169,90 @@ func apart(old, new []*set.Cell) []string {
 		}
 	}
 	return closest
+}
+
+// forbidden returns an [*IdentityError] for the differences that across does not allow.
+func forbidden(differences []Difference, across []string) error {
+	list := slices.DeleteFunc(slices.Clone(differences), func(d Difference) bool {
+		return slices.Contains(across, d.Key) || slices.Contains(across, "all")
+	})
+	if len(list) == 0 {
+		return nil
+	}
+	return &IdentityError{list}
+}
+
+// identityDifferences returns how the identities of any pair differ, each key once.
+func identityDifferences(old, new *set.Set, pairs []pair) []Difference {
+	found := map[string]Difference{}
+	note := func(key, a, b string) {
+		if _, known := found[key]; a != b && !known {
+			found[key] = Difference{key, a, b}
+		}
+	}
+	type machines struct{ old, new int }
+	seen := map[machines]bool{}
+	for _, p := range pairs {
+		if a, b := p.old.Status == set.Published, p.new.Status == set.Published; a || b {
+			note("source", source(p.old), source(p.new))
+			continue
+		}
+		if p.old.Status != set.Measured || p.new.Status != set.Measured {
+			continue
+		}
+		note("provider", p.old.Plugin.Provider, p.new.Plugin.Provider)
+		note("runtime_digest", p.old.Plugin.RuntimeDigest, p.new.Plugin.RuntimeDigest)
+		here := machines{p.old.Environment, p.new.Environment}
+		if seen[here] {
+			continue
+		}
+		seen[here] = true
+		a, b := old.Machine(p.old).Identity, new.Machine(p.new).Identity
+		for _, key := range slices.Sorted(maps.Keys(union(a, b))) {
+			note(key, a[key], b[key])
+		}
+	}
+	return slices.SortedFunc(maps.Values(found), func(a, b Difference) int { return cmp.Compare(a.Key, b.Key) })
+}
+
+func source(c *set.Cell) string {
+	if c.Status == set.Published {
+		return "published: " + c.Reason
+	}
+	return "measured"
+}
+
+func union(a, b map[string]string) map[string]string {
+	u := maps.Clone(a)
+	if u == nil {
+		u = map[string]string{}
+	}
+	maps.Copy(u, b)
+	return u
+}
+
+// volatileNotes lists the differences of the machines that do not forbid a comparison, and the
+// options that only one side knows.
+func volatileNotes(old, new *set.Set, m matched) []string {
+	var notes []string
+	seen := map[string]bool{}
+	for _, p := range m.pairs {
+		a, b := old.Machine(p.old).Volatile, new.Machine(p.new).Volatile
+		if len(a) == 0 || len(b) == 0 {
+			continue
+		}
+		for _, key := range slices.Sorted(maps.Keys(union(a, b))) {
+			if text := fmt.Sprintf("%s was %s and is %s", key, shown(a[key]), shown(b[key])); a[key] != b[key] && !seen[text] {
+				seen[text] = true
+				notes = append(notes, text)
+			}
+		}
+		if len(notes) > 0 {
+			break // other pairs have the same
+		}
+	}
+	if len(m.unshared) > 0 {
+		notes = append(notes, "cells were matched without the options that only one side has: "+strings.Join(m.unshared, ", "))
+	}
+	return notes
 }

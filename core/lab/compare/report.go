@@ -7,13 +7,12 @@ import (
 	"transportbench/core/lab/result"
 )
 
-// Verdict is what a comparison comes to.
+// Verdict is the outcome of a comparison.
 type Verdict string
 
-// The verdicts. Better and Worse are significant and larger than the floor.
-// Same is an interval that lies within the floor on both sides. Ambiguous is
-// neither: more repeats would tell. Incomparable is a pair of which one side
-// must not be used.
+// The verdicts. Better and Worse changes are significant and larger than the floor. The interval of a
+// Same one lies within the floor on both sides. All others are Ambiguous; more repeats would decide
+// them. A pair is Incomparable if one side must not be used.
 const (
 	Better       Verdict = "BETTER"
 	Worse        Verdict = "WORSE"
@@ -22,26 +21,26 @@ const (
 	Incomparable Verdict = "INCOMPARABLE"
 )
 
-// Report is a comparison of two sets.
+// Report is the comparison of two sets.
 type Report struct {
 	Kind string `json:"kind"` // "diff"
 	Old  string `json:"old"`
 	New  string `json:"new"`
-	// Alpha is the level of the verdicts over all tests together, and Floor the
-	// least change that counts, as a share.
+	// Alpha is the significance level over all tests together, and Floor the smallest change that
+	// counts, as a share.
 	Alpha float64 `json:"alpha"`
 	Floor float64 `json:"floor"`
 	// Tests is how many tests the p-values were adjusted for.
 	Tests int `json:"tests"`
-	// Across are the differences of identity that were allowed.
+	// Across lists the differences of identity that were allowed.
 	Across []Difference `json:"across,omitempty"`
-	// Notes are what else may explain a change.
+	// Notes list what else may explain a change.
 	Notes   []string `json:"notes,omitempty"`
 	Changes []Change `json:"changes"`
 	Means   []Mean   `json:"means"`
 	OnlyOld []Single `json:"only_old,omitempty"`
 	OnlyNew []Single `json:"only_new,omitempty"`
-	// Broken are the thresholds that failed.
+	// Broken lists the thresholds that failed.
 	Broken []Breach `json:"broken,omitempty"`
 }
 
@@ -55,16 +54,16 @@ type Change struct {
 	Better    result.Better     `json:"better"`
 	Old       *result.Metric    `json:"old,omitempty"`
 	New       *result.Metric    `json:"new,omitempty"`
-	// Change is new over old less 1, absent for Incomparable; Low and High are
-	// its 95% interval, absent where the repeats are too few.
+	// Change is new over old minus 1, absent if Incomparable. Low and High are its 95% interval,
+	// absent if there are too few repeats.
 	Change *float64 `json:"change,omitempty"`
 	Low    *float64 `json:"low,omitempty"`
 	High   *float64 `json:"high,omitempty"`
-	// P is the Mann-Whitney test's, and PHolm adjusted for all tests.
+	// P is the p-value of the Mann-Whitney test, and PHolm that adjusted for all tests.
 	P       *float64 `json:"p,omitempty"`
 	PHolm   *float64 `json:"p_holm,omitempty"`
 	Verdict Verdict  `json:"verdict"`
-	// TooLittle says that so few repeats could not have led to a verdict.
+	// TooLittle is set if there are too few repeats for a verdict.
 	TooLittle bool   `json:"too_little,omitempty"`
 	Note      string `json:"note,omitempty"`
 }
@@ -107,8 +106,7 @@ func shown(value string) string {
 	return value
 }
 
-// IdentityError is the refusal to compare what was measured under different
-// circumstances.
+// IdentityError reports that two sets were measured under different circumstances.
 type IdentityError struct{ Differences []Difference }
 
 func (e *IdentityError) Error() string {
@@ -117,26 +115,26 @@ func (e *IdentityError) Error() string {
 		texts = append(texts, d.String())
 		keys = append(keys, d.Key)
 	}
-	return fmt.Sprintf("the results differ in %s; to compare them nevertheless, use --across %s",
+	return fmt.Sprintf("the results differ in %s; to compare them anyway, use --across %s",
 		strings.Join(texts, ", "), strings.Join(keys, ","))
 }
 
-// UnmatchedError is the refusal to compare sets that have nothing in common.
+// UnmatchedError reports that two sets have no configuration in common.
 type UnmatchedError struct {
 	Old, New int
-	// Options differ between the sets so that no cell has a counterpart.
+	// Options lists the options in which the most similar cells differ.
 	Options []string
 }
 
 func (e *UnmatchedError) Error() string {
-	text := fmt.Sprintf("none of %d cells has a counterpart of the same configuration among %d", e.Old, e.New)
+	text := fmt.Sprintf("none of the %d cells has the configuration of any of the other %d", e.Old, e.New)
 	if len(e.Options) > 0 {
-		text += fmt.Sprintf("; they differ in %s, which --ignore leaves out", strings.Join(e.Options, ", "))
+		text += fmt.Sprintf("; they differ in %s; use --ignore to leave options out", strings.Join(e.Options, ", "))
 	}
 	return text
 }
 
-// Count is how many changes have a verdict.
+// Count returns how many changes have the verdict v.
 func (r *Report) Count(v Verdict) int {
 	n := 0
 	for i := range r.Changes {
@@ -147,7 +145,7 @@ func (r *Report) Count(v Verdict) int {
 	return n
 }
 
-// TooLittle is how many changes have too few repeats for a verdict.
+// TooLittle returns how many changes have too few repeats for a verdict.
 func (r *Report) TooLittle() int {
 	n := 0
 	for i := range r.Changes {

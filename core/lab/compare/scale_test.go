@@ -25,7 +25,7 @@ func TestPairwise(t *testing.T) {
 	require.Error(t, err)
 }
 
-// large is a set of so many cells with three metrics, tied as histograms tie.
+// large returns a set of many cells with twelve metrics, of which all but one have ties.
 func large(cells int, seed uint64) *set.Set {
 	r := rand.New(rand.NewPCG(seed, 1))
 	s := newSet()
@@ -48,8 +48,8 @@ func large(cells int, seed uint64) *set.Set {
 	return s
 }
 
-// BenchmarkDiffOfTenThousand reads and compares two sets of 10,000 cells; the
-// limits are 5 s and 1 GiB.
+// BenchmarkDiffOfTenThousand reads and compares two sets of 10,000 cells. It should take less than
+// 5 s and 1 GiB.
 func BenchmarkDiffOfTenThousand(b *testing.B) {
 	var paths []string
 	for i := range uint64(2) {

@@ -15,15 +15,15 @@ import (
 	"transportbench/core/transport"
 )
 
-// Threshold is a limit that a metric must keep in the cells of a pattern.
+// Threshold is a limit for a metric in the cells that match a pattern.
 type Threshold struct {
-	// Pattern is one of [set.Match]; empty is every cell.
+	// Pattern is for [set.Match]; the empty one matches every cell.
 	Pattern string
 	Metric  string
-	// Above says that values above the limit fail, else those below it do.
+	// Above is set if values above the limit fail, and not set if those below it do.
 	Above bool
-	// Limit is a change as a share where Relative, else a value of the new
-	// results in the metric's unit.
+	// Limit is a change as a share if Relative, else a value of the new results in the metric's
+	// unit.
 	Limit    float64
 	Relative bool
 	text     string
@@ -31,7 +31,7 @@ type Threshold struct {
 
 func (t Threshold) String() string { return t.text }
 
-// Breach is a threshold that a cell did not keep.
+// Breach is a cell beyond a threshold.
 type Breach struct {
 	Threshold string  `json:"threshold"`
 	Cell      string  `json:"cell"`
@@ -42,18 +42,18 @@ type Breach struct {
 
 var thresholdSyntax = regexp.MustCompile(`^(?:(.*):)?\s*([A-Za-z0-9_-]+)\s*([<>])\s*([-+]?[0-9.eE+-]+)\s*(%?)$`)
 
-// ParseThreshold reads "throughput<-3%", "shm: latency_p99>+10%",
-// "transport=ucxam,in_flight=32: floor_ratio>8". With a percent sign it is the
-// change from old to new, and without one the new median.
+// ParseThreshold parses a threshold such as "throughput<-3%", "shm: latency_p99>+10%" or
+// "transport=ucxam,in_flight=32: floor_ratio>8". With a percent sign it limits the change from old to
+// new, without one the new median.
 func ParseThreshold(text string) (Threshold, error) {
 	text = strings.TrimSpace(text)
 	parts := thresholdSyntax.FindStringSubmatch(text)
 	if parts == nil {
-		return Threshold{}, fmt.Errorf("%q is no threshold such as \"throughput<-3%%\" or \"transport=shm: latency_p99>+10%%\"", text)
+		return Threshold{}, fmt.Errorf("%q is not a threshold such as \"throughput<-3%%\" or \"transport=shm: latency_p99>+10%%\"", text)
 	}
 	limit, err := strconv.ParseFloat(parts[4], 64)
 	if err != nil || math.IsNaN(limit) || math.IsInf(limit, 0) {
-		return Threshold{}, fmt.Errorf("%q: %s is no number", text, parts[4])
+		return Threshold{}, fmt.Errorf("%q: %s is not a number", text, parts[4])
 	}
 	t := Threshold{
 		Pattern: strings.TrimSpace(parts[1]), Metric: strings.ReplaceAll(parts[2], "-", "_"),
@@ -68,7 +68,7 @@ func ParseThreshold(text string) (Threshold, error) {
 	return t, CheckMetric(t.Metric)
 }
 
-// CheckMetric refuses the name of a metric that there is not.
+// CheckMetric returns an error if there is no metric of that name.
 func CheckMetric(name string) error {
 	var names []string
 	for _, d := range result.Definitions {
@@ -80,7 +80,7 @@ func CheckMetric(name string) error {
 	return fmt.Errorf("unknown metric %q%s", name, transport.SuggestionFor(name, names))
 }
 
-// ReadThresholds reads one threshold a line; what follows # is a comment.
+// ReadThresholds reads one threshold per line. Text after # is a comment.
 func ReadThresholds(r io.Reader) ([]Threshold, error) {
 	var list []Threshold
 	lines := bufio.NewScanner(r)
@@ -99,14 +99,13 @@ func ReadThresholds(r io.Reader) ([]Threshold, error) {
 		return nil, err
 	}
 	if len(list) == 0 {
-		return nil, errors.New("it has no thresholds")
+		return nil, errors.New("the file has no thresholds")
 	}
 	return list, nil
 }
 
-// breaches are the thresholds that changes break. A change breaks one where
-// the estimate lies beyond the limit and the change is significant: noise
-// breaks none. A new value breaks one where its median does.
+// breaches returns the thresholds that changes break. A relative threshold breaks only if the change
+// is significant, so noise breaks none; an absolute one breaks if the new median is beyond it.
 func breaches(changes []Change, thresholds []Threshold, alpha float64) []Breach {
 	var list []Breach
 	for _, t := range thresholds {

@@ -43,7 +43,7 @@ func TestThresholds(t *testing.T) {
 	require.Empty(t, report.Broken)
 
 	for text, want := range map[string]string{
-		"throughput": "no threshold", "throughput<": "no threshold", "throughput<1e999%": "no number",
+		"throughput": "not a threshold", "throughput<": "not a threshold", "throughput<1e999%": "not a number",
 		"thruput<-3%": `did you mean "throughput"`, "[: throughput<1%": "pattern",
 	} {
 		_, err := ParseThreshold(text)

@@ -170,10 +170,10 @@ func (r *Rank) launch(sampleEvery int, duration time.Duration) *windowRun {
 func (r *Rank) runThread(t *thread, result *threadResult, run *windowRun, window time.Duration) {
 	var before *usage
 	var report record.ThreadReport
-	tracer, traces := t.worker.(transport.Tracer)
+	recorder, records := t.worker.(transport.SeriesReader)
 	atBegin := func() {
-		if traces {
-			tracer.BeginTrace(record.Slices, window)
+		if records {
+			recorder.StartSeries(record.Slices, window)
 		}
 		before = newUsage(t.counters)
 	}
@@ -188,8 +188,8 @@ func (r *Rank) runThread(t *thread, result *threadResult, run *windowRun, window
 		client, err := t.client.report(report)
 		result.client, result.err = &client, errors.Join(result.err, err)
 	}
-	if traces {
-		result.setSeries(tracer.ReadTrace(nil))
+	if records {
+		result.setSeries(recorder.ReadSeries(nil))
 	}
 	if result.err != nil {
 		r.advance(record.StateStopped)

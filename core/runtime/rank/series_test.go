@@ -19,11 +19,11 @@ type tracing struct {
 	parts   int
 }
 
-func (w *tracing) BeginTrace(parts int, d time.Duration) {
+func (w *tracing) StartSeries(parts int, d time.Duration) {
 	w.windows, w.parts = append(w.windows, d), parts
 }
 
-func (w *tracing) ReadTrace(dst []transport.Series) []transport.Series {
+func (w *tracing) ReadSeries(dst []transport.Series) []transport.Series {
 	values := make([]float64, w.parts)
 	for i := range values {
 		values[i] = 1.0 / 3
