@@ -26,9 +26,6 @@ func laneMemory(wire []byte, i int) []byte {
 	return wire[wireHeaderSize+i*laneSize:][:laneSize]
 }
 
-// softLane is the receiver's side of a lane.
-type softLane struct{ consumer *ring.Consumer }
-
 // softPeer is a UD queue pair to which this one sends.
 type softPeer struct {
 	softLink
@@ -114,7 +111,7 @@ func (q *softQueuePair) receiveDatagrams(completions []Completion) (n int) {
 		if at >= q.lanesClaimed {
 			at -= q.lanesClaimed
 		}
-		lane := q.lanes[at].consumer
+		lane := q.lanes[at]
 		var m ring.Message
 		popped := false
 		for n < len(completions) {

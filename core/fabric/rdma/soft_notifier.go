@@ -120,8 +120,8 @@ func (n *softNotifier) hasWork() bool {
 
 // hasWork reports whether this queue pair may have completions.
 func (q *softQueuePair) hasWork() bool {
-	for i := range q.lanes {
-		if !q.lanes[i].consumer.Empty() {
+	for _, lane := range q.lanes {
+		if !lane.Empty() {
 			return true
 		}
 	}

@@ -120,7 +120,7 @@ type softQueuePair struct {
 	waiting    int    // pending READs from scanned on
 
 	// UD.
-	lanes        []softLane
+	lanes        []*ring.Consumer
 	lanesClaimed int // lanes that senders have claimed, as of the last Poll
 	nextLane     int // lane with which the next Poll starts
 	peers        []softPeer
@@ -202,9 +202,9 @@ func (q *softQueuePair) makeWire(depth int) (err error) {
 		return nil
 	}
 	q.claimed = true
-	q.lanes = make([]softLane, depth)
+	q.lanes = make([]*ring.Consumer, depth)
 	for i := range q.lanes {
-		q.lanes[i].consumer, err = ring.NewConsumer(laneMemory(q.segment.Bytes(), i), laneAlgorithm, laneGeometry)
+		q.lanes[i], err = ring.NewConsumer(laneMemory(q.segment.Bytes(), i), laneAlgorithm, laneGeometry)
 		if err != nil {
 			return errors.Join(err, q.segment.Close())
 		}
