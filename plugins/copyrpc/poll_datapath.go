@@ -145,7 +145,7 @@ func (w *worker) deliverReady(events []transport.Event) (n int) {
 			w.reportLost(p)
 		}
 	}
-	// The next Poll starts with the peer after this one, so that all get their turn.
+	// The next Poll starts with the peer after this one, so that none starves.
 	if w.nextReady++; w.nextReady >= len(w.ready) {
 		w.nextReady = 0
 	}

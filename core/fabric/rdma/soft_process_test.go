@@ -81,7 +81,7 @@ func serveChild(in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	there, err := e.exchange(in, out)
+	remote, err := e.exchange(in, out)
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func serveChild(in io.Reader, out io.Writer) error {
 			}
 			// The immediate is the number of bytes.
 			r := rdma.SendRequest{Opcode: rdma.WriteWithImmediate, Flags: rdma.Signaled, Immediate: c.Immediate, Length: c.Immediate,
-				Local: e.region.Address, LocalKey: e.region.LocalKey, Remote: there.Region.Address, RemoteKey: there.Region.Key}
+				Local: e.region.Address, LocalKey: e.region.LocalKey, Remote: remote.Region.Address, RemoteKey: remote.Region.Key}
 			if _, err := e.qp.PostSend([]rdma.SendRequest{r}); err != nil {
 				return err
 			}
@@ -129,14 +129,14 @@ func startChild(t *testing.T) (*end, reach, *exec.Cmd) {
 	lines := bufio.NewReader(out)
 	line, err := lines.ReadBytes('\n')
 	require.NoError(t, err)
-	var there reach
-	require.NoError(t, json.Unmarshal(line, &there))
-	require.NoError(t, e.qp.Connect(there.Endpoint, rdma.ConnectOptions{}))
+	var remote reach
+	require.NoError(t, json.Unmarshal(line, &remote))
+	require.NoError(t, e.qp.Connect(remote.Endpoint, rdma.ConnectOptions{}))
 	require.NoError(t, json.NewEncoder(in).Encode(reach{e.qp.Endpoint(), e.region.Remote}))
 	connected, err := lines.ReadString('\n')
 	require.NoError(t, err)
 	require.Equal(t, "connected\n", connected)
-	return e, there, child
+	return e, remote, child
 }
 
 // next waits for a completion.
@@ -154,9 +154,9 @@ func (e *end) next(t *testing.T) rdma.Completion {
 }
 
 func TestBetweenProcesses(t *testing.T) {
-	e, there, child := startChild(t)
+	e, remote, child := startChild(t)
 	write := rdma.SendRequest{Opcode: rdma.WriteWithImmediate, Flags: rdma.Signaled, Local: e.region.Address,
-		LocalKey: e.region.LocalKey, Remote: there.Region.Address, RemoteKey: there.Region.Key}
+		LocalKey: e.region.LocalKey, Remote: remote.Region.Address, RemoteKey: remote.Region.Key}
 	for round, n := range []int{1, 40, 360, 361, 5000, 1 << 19} {
 		for i := range n {
 			e.region.Bytes[i] = byte(i*7 + round)
