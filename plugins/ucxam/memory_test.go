@@ -50,13 +50,13 @@ func checkGrowth(t testing.TB, total int) {
 	require.Equal(t, "\"done\"", client.line(t))
 	after := [2]int64{resident(t, client), resident(t, server)}
 	for i, who := range []string{"client", "server"} {
-		require.Less(t, after[i]-before[i], int64(2<<20), "bytes that the %s has grown by", who)
+		require.Less(t, after[i]-before[i], int64(2<<20), "growth of the %s in bytes", who)
 	}
 	_, err = fmt.Fprintln(client.in, "end")
 	require.NoError(t, err)
 }
 
-// growFor makes a tenth of its calls, waits for a line, and makes the rest.
+// growFor makes a tenth of its calls, waits for a line, and then makes the rest.
 func growFor(r role, w *worker) (any, error) {
 	lines := bufio.NewScanner(os.Stdin)
 	ops := make([]transport.Op, r.InFlight)
@@ -94,7 +94,7 @@ func growFor(r role, w *worker) (any, error) {
 	return nil, nil
 }
 
-// resident is the memory of a child in bytes.
+// resident returns the resident memory of a child in bytes.
 func resident(t testing.TB, c *child) int64 {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", c.cmd.Process.Pid))
 	require.NoError(t, err)

@@ -20,10 +20,9 @@ import (
 	"transportbench/core/transporttest"
 )
 
-// BenchmarkPeers runs UCX's own ucx_perftest and this transport in turn on the
-// same two processors, and prints how much slower this transport is. make
-// bench-peers runs it; UCXAM_PEERS_ROUNDS sets how often each is run, of which
-// the best counts.
+// BenchmarkPeers alternates UCX's ucx_perftest and this transport on the same two processors
+// and prints how much slower this transport is, by the best of UCXAM_PEERS_ROUNDS runs of
+// each. make bench-peers runs it.
 func BenchmarkPeers(b *testing.B) {
 	if missing != "" {
 		b.Skip(missing)
@@ -32,7 +31,7 @@ func BenchmarkPeers(b *testing.B) {
 		b.Skip("ucx_perftest is not installed: apt install ucx-utils")
 	}
 	cpus, rounds := transporttest.Processors(b), transporttest.Rounds("UCXAM_PEERS_ROUNDS", 8)
-	fmt.Printf("UCX's ucx_perftest and this transport in turn on processors %d and %d, best of %d\n", cpus[0], cpus[1], rounds)
+	fmt.Printf("UCX's ucx_perftest and this transport alternate on processors %d and %d, best of %d\n", cpus[0], cpus[1], rounds)
 	for _, lane := range []string{"posix", "tcp"} {
 		for _, size := range []int{8, 64} {
 			comparePingPong(b, lane, size, rounds)
@@ -62,11 +61,11 @@ func compareRate(b *testing.B, lane string, size, rounds int) {
 		lane, size, theirs, ours, 2*ours/theirs, ours/theirs)
 }
 
-// reading is what ucx_perftest measured. The latency is the median of its last
-// samples, which other work on the machine moves less than the mean.
-type reading struct{ latency, rate float64 } // microseconds one way; messages a second
+// reading is the result of ucx_perftest. The latency is the median of its last samples, which
+// other load on the machine changes less than the mean.
+type reading struct{ latency, rate float64 } // microseconds one way; messages per second
 
-// perftestLine is its last line with -v: iterations, latencies, bandwidths and rates.
+// perftestLine matches its last line with -v: iterations, latencies, bandwidths and rates.
 var perftestLine = regexp.MustCompile(`^\d+(,[0-9.]+){7}$`)
 
 func perftest(b *testing.B, lane, test string, size int) reading {
@@ -93,7 +92,7 @@ func perftest(b *testing.B, lane, test string, size int) reading {
 		if err == nil || time.Now().After(deadline) {
 			break
 		}
-		time.Sleep(50 * time.Millisecond) // the server does not listen yet
+		time.Sleep(50 * time.Millisecond) // the server is not listening yet
 	}
 	require.NoError(b, err, string(output))
 	lines := strings.Fields(string(output))
@@ -109,10 +108,10 @@ func perftest(b *testing.B, lane, test string, size int) reading {
 	panic("unreachable")
 }
 
-// measured is what a calling child prints.
+// measured is the output of a calling child.
 type measured struct {
 	RoundTrip float64 // ns, the median over batches of 16 or more
-	Rate      float64 // round trips a second
+	Rate      float64 // round trips per second
 	Floor     float64 // ns, the median of the probe
 }
 
@@ -137,7 +136,7 @@ func runOurs(b *testing.B, lane string, size, inFlight int) (m measured) {
 	return m
 }
 
-// callFor keeps calls in flight for a time, and warms up for a fourth of it.
+// callFor keeps calls in flight for a time, after a warm-up of a quarter of it.
 func callFor(r role, w *worker) (any, error) {
 	var m measured
 	inFlight := max(r.InFlight, 1)

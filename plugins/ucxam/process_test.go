@@ -23,11 +23,11 @@ import (
 	"transportbench/core/transporttest"
 )
 
-// childVariable makes the test binary a rank of its own, which takes its role
-// from it as JSON: it prints its address, reads the other's, and plays.
+// childVariable makes the test binary a rank with the role in its value, as JSON: it prints
+// its address, reads the other's, and acts.
 const childVariable = "UCXAM_TEST_CHILD"
 
-// role is what a child does.
+// role tells a child what to do.
 type role struct {
 	Name       string // "echo", "follow" (a probe, then echo) or one of childRoles
 	Options    map[string]string
@@ -35,10 +35,10 @@ type role struct {
 	InFlight   int
 	Size       int
 	Duration   time.Duration
-	CPU        int // -1 for anywhere
+	CPU        int // -1 for any
 }
 
-// childRoles are those besides echo, which have a result to print.
+// childRoles are the roles that print a result.
 var childRoles = map[string]func(r role, w *worker) (any, error){}
 
 func runChild() bool {
@@ -153,7 +153,7 @@ func echo(w *worker) error {
 	}
 }
 
-// probe takes part in a probe of the floor.
+// probe runs one side of a floor probe.
 func probe(w *worker, initiate bool, d time.Duration) (transport.Floor, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
@@ -190,7 +190,7 @@ func (c *child) line(t testing.TB) string {
 	return strings.TrimSpace(line)
 }
 
-// meet tells a child whom to connect to.
+// meet connects a child to an address.
 func (c *child) meet(t testing.TB, address string) {
 	_, err := fmt.Fprintln(c.in, address)
 	require.NoError(t, err)
@@ -243,8 +243,8 @@ func call(t testing.TB, w *worker, token transport.Token, payload []byte) {
 	require.NoError(t, w.Flush())
 }
 
-// TestSizes sends payloads from nothing to 16 MiB to another process and back,
-// eager, by rendezvous and as UCX decides.
+// TestSizes sends payloads of 0 bytes to 16 MiB to another process and back: eager, by
+// rendezvous and as UCX decides.
 func TestSizes(t *testing.T) {
 	const most = 16 << 20
 	sizes := []int{0, 1, 7, 8, 63, 64, 65, 92, 93, 1000, 4096, 8100, 8191, 8192, 8193, 65535, 65536, 100000, 1 << 20, 4<<20 + 3, most}
@@ -283,16 +283,16 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// TestKilledPeerIsTold kills the other process while it is idle, and in the
-// middle of small and large messages.
-func TestKilledPeerIsTold(t *testing.T) {
+// TestKilledPeerIsReported kills the other process while it is idle, and during small and
+// large messages.
+func TestKilledPeerIsReported(t *testing.T) {
 	for _, lane := range []string{"posix", "sysv", "tcp"} {
 		for _, size := range []int{-1, 32, 1 << 20} {
 			t.Run(fmt.Sprintf("%s/%d", lane, size), func(t *testing.T) {
 				w, c := between(t, role{Options: map[string]string{optionTLS: lane}, MaxPayload: 1 << 20, InFlight: 8})
 				call(t, w, 1, []byte("before"))
 				require.Equal(t, transport.EventResponse, next(t, w).Kind)
-				// UCX takes a process that nobody has waited for to be alive.
+				// Wait for the process: UCX counts a zombie as alive.
 				kill := func() {
 					require.NoError(t, c.cmd.Process.Kill())
 					require.Error(t, c.cmd.Wait())
@@ -315,8 +315,8 @@ func TestKilledPeerIsTold(t *testing.T) {
 	}
 }
 
-// flood keeps calls in flight for some round trips and then calls act, with all
-// of them under way.
+// flood keeps calls in flight for some round trips and then calls act while all of them are
+// in flight.
 func flood(t *testing.T, w *worker, size int, act func()) {
 	ops := make([]transport.Op, 8)
 	for i := range ops {
@@ -336,18 +336,17 @@ func flood(t *testing.T, w *worker, size int, act func()) {
 	act()
 }
 
-// TestStoppedPeerLivesOn: a peer that is stopped is silent and not lost.
-func TestStoppedPeerLivesOn(t *testing.T) {
+// TestStoppedPeerIsNotLost: a stopped peer is silent but not lost.
+func TestStoppedPeerIsNotLost(t *testing.T) {
 	for _, lane := range []string{"posix", "tcp"} {
 		t.Run(lane, func(t *testing.T) {
 			w, c := between(t, role{Options: map[string]string{optionTLS: lane, optionKeepalive: "20ms"}, MaxPayload: 64})
 			call(t, w, 1, []byte("before"))
 			require.Equal(t, transport.EventResponse, next(t, w).Kind)
 			require.NoError(t, c.cmd.Process.Signal(unix.SIGSTOP))
-			// The signal is only on its way: a thread that polls on another
-			// processor may answer before it stands still.
+			// Until it has stopped, a thread on another processor may still answer.
 			require.NoError(t, unix.Waitid(unix.P_PID, c.cmd.Process.Pid, nil, unix.WSTOPPED, nil))
-			call(t, w, 2, []byte("while it stands still"))
+			call(t, w, 2, []byte("while it is stopped"))
 			events := make([]transport.Event, 1)
 			for begin := time.Now(); time.Since(begin) < 200*time.Millisecond; {
 				n, err := w.Poll(events)
@@ -360,22 +359,21 @@ func TestStoppedPeerLivesOn(t *testing.T) {
 	}
 }
 
-// TestFarewellCrossesProcesses: a peer that closes is told at once, without the
-// keepalive.
-func TestFarewellCrossesProcesses(t *testing.T) {
+// TestCloseIsReported: a peer that closes is reported at once, without the keepalive.
+func TestCloseIsReported(t *testing.T) {
 	for _, lane := range []string{"posix", "tcp"} {
 		t.Run(lane, func(t *testing.T) {
 			w, c := between(t, role{Options: map[string]string{optionTLS: lane, optionKeepalive: "1h"}, MaxPayload: 64})
 			call(t, w, 1, []byte("before"))
 			require.Equal(t, transport.EventResponse, next(t, w).Kind)
 			require.NoError(t, w.Close())
-			require.NoError(t, c.cmd.Wait(), "the child ends when it is told of the loss")
+			require.NoError(t, c.cmd.Wait(), "the child ends when its peer is lost")
 		})
 	}
 }
 
-// TestStandardOutputIsClean has UCX say as much as it can. The child's own lines
-// are all that may come out, which start checks.
+// TestStandardOutputIsClean makes UCX log as much as it can. Standard output must have only the
+// child's own lines, which start checks.
 func TestStandardOutputIsClean(t *testing.T) {
 	t.Setenv("UCX_LOG_LEVEL", "diag")
 	t.Setenv("UCX_NO_SUCH_VARIABLE", "1") // UCX warns of it
@@ -388,8 +386,8 @@ func TestStandardOutputIsClean(t *testing.T) {
 	require.Empty(t, string(rest))
 }
 
-// TestSignalsAreGos: with UCX open, a nil pointer is still a panic of Go's.
-func TestSignalsAreGos(t *testing.T) {
+// TestSignals: with UCX open, Go still handles signals.
+func TestSignals(t *testing.T) {
 	needUCX(t)
 	tr, _, err := open(role{Options: map[string]string{optionTLS: "posix"}, MaxPayload: 64})
 	require.NoError(t, err)

@@ -1,3 +1,3 @@
-// Package ccall calls functions of C that do not block, in a fifth of the time that a call
-// through cgo takes: without telling Go's scheduler that the thread is away.
+// Package ccall calls C functions that do not block in a fifth of the time of a cgo call,
+// because it does not tell Go's scheduler that the thread is away.
 package ccall
