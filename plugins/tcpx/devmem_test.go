@@ -53,7 +53,7 @@ func TestOwnFailuresAreReported(t *testing.T) {
 		b.post(t, []byte("payload"))
 		a.await(t, b)
 		first.Fail("Launch")
-		lost(t, a, b, "tcpx: poll peer 0: unavailable: mode gpu: fails on purpose: Launch")
+		lost(t, a, b, "tcpx: poll peer 0: unavailable: mode gpu: fails deliberately: Launch")
 		first.Fail("")
 	})
 }

@@ -212,7 +212,7 @@ func (s *settings) dmabuf() *bounce.DmabufConfig {
 }
 
 func devmemAvailable(s *settings) error {
-	if err := devmem.Climb(s.dmabuf().Options()); err != nil {
+	if err := devmem.Check(s.dmabuf().Options()); err != nil {
 		return transport.Unavailable("mode devmem: %w", err)
 	}
 	if err := checkSteering(s); err != nil || !s.onGPU() {

@@ -49,7 +49,7 @@ func (c *DmabufConfig) dmabufSize() int {
 // Memory returns how many bytes the dmabuf and the linear pages take.
 func (c *DmabufConfig) Memory() int { return c.dmabufSize() + c.linearPages()*PageSize }
 
-// Options returns how the dmabuf is to be bound, for [devmem.Open] and [devmem.Climb].
+// Options returns how the dmabuf is to be bound, for [devmem.Open] and [devmem.Check].
 func (c *DmabufConfig) Options() devmem.Options {
 	return devmem.Options{Interface: c.Interface, Queue: c.Queue, Split: c.Split,
 		Size: c.dmabufSize(), Extra: c.linearPages() * PageSize}

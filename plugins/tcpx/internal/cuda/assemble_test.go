@@ -12,15 +12,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// targets are the GPUs that the kernel is assembled for in tests: the oldest, and the
-// generations of data centres since.
+// targets are the GPUs that the kernel is assembled for: the oldest, and the later data
+// center generations.
 var targets = []string{"sm_70", "sm_80", "sm_90", "sm_100"}
 
-// mostRegisters is how many a thread may take where a multiprocessor is to be full of
-// them: 65536 registers for 2048 threads.
+// mostRegisters is the limit per thread for full occupancy of a multiprocessor: 65536
+// registers for 2048 threads.
 const mostRegisters = 32
 
-// tool finds a program of NVIDIA's toolkit, or skips.
+// tool returns the path of a program of NVIDIA's toolkit, or skips the test.
 func tool(t *testing.T, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
@@ -30,8 +30,7 @@ func tool(t *testing.T, name string) string {
 	return path
 }
 
-// assemble makes machine code of the kernel, and skips where the assembler is older than
-// the target.
+// assemble assembles the kernel, and skips the test if the assembler is older than the target.
 func assemble(t *testing.T, target string) (file, report string) {
 	t.Helper()
 	ptxas := tool(t, "ptxas")
@@ -49,8 +48,8 @@ func assemble(t *testing.T, target string) (file, report string) {
 	return file, string(output)
 }
 
-// TestKernelAssembles without warnings, spills or more registers than leave room for all
-// threads.
+// TestKernelAssembles: the kernel assembles without warnings or spills, and with few enough
+// registers for full occupancy.
 func TestKernelAssembles(t *testing.T) {
 	for _, target := range targets {
 		t.Run(target, func(t *testing.T) {
@@ -65,8 +64,7 @@ func TestKernelAssembles(t *testing.T) {
 	}
 }
 
-// TestMachineCode: the assembler has left each loop as it is written, with one load and
-// one store of its width and its step.
+// TestMachineCode: each loop still has one load and one store of its width, and its step.
 func TestMachineCode(t *testing.T) {
 	for _, target := range targets {
 		t.Run(target, func(t *testing.T) {
@@ -85,7 +83,7 @@ func TestMachineCode(t *testing.T) {
 						found++
 					}
 				}
-				require.Equal(t, 1, found, "loops of %d bytes for each thread", width)
+				require.Equal(t, 1, found, "loops of %d bytes per thread", width)
 			}
 		})
 	}

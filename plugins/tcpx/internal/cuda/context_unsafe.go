@@ -17,9 +17,8 @@ import (
 	"unsafe"
 )
 
-// Context is the primary context of one GPU, with the unpack kernel loaded. CUDA keeps
-// the current context per thread, so all methods are called on the OS thread that
-// called Open, one at a time.
+// Context is the primary context of one GPU, with the unpack kernel loaded. CUDA's current
+// context belongs to a thread, so call all methods on the OS thread that called Open.
 type Context struct {
 	d           *C.struct_tcu_driver
 	device      C.int
@@ -28,8 +27,8 @@ type Context struct {
 	description Description
 }
 
-// drivers are those that were loaded, by name. The driver has threads of its own and
-// is not made to be unloaded.
+// drivers are the loaded drivers, by library name. They are never unloaded, because a driver
+// has its own threads.
 var (
 	mu      sync.Mutex
 	drivers = map[string]*C.struct_tcu_driver{}
@@ -52,10 +51,9 @@ func load(library string) (*C.struct_tcu_driver, error) {
 	return d, nil
 }
 
-// Open loads the driver from library (for [Library]'s place see ld.so(8)), takes the
-// GPU with this ordinal, from 0, and compiles the kernel for it, which can take
-// seconds. The calling goroutine has locked its OS thread. An error of the loader is
-// given in its own words, one of the driver's is an [*Error].
+// Open loads the driver from library, which ld.so(8) finds, and compiles the kernel for the
+// GPU with this ordinal (from 0), which can take seconds. The caller must have locked its OS
+// thread. An error of the loader has the loader's text; one of the driver is an [*Error].
 func Open(library string, ordinal int) (*Context, error) {
 	d, err := load(library)
 	if err != nil {
@@ -80,7 +78,7 @@ func (c *Context) open(ordinal int) error {
 		return err
 	}
 	if ordinal >= int(count) {
-		return fmt.Errorf("there is no GPU %d: the driver has %d of them", ordinal, int(count))
+		return fmt.Errorf("there is no GPU %d: the driver has %d", ordinal, int(count))
 	}
 	var device C.int
 	if err := c.check("cuDeviceGet", C.tcu_device(c.d, &device, C.int(ordinal))); err != nil {
@@ -117,7 +115,7 @@ func (c *Context) check(call string, code C.tcu_result) error {
 	if code == 0 {
 		return nil
 	}
-	e := &Error{Call: call, Code: int(code), Name: "unknown error", Text: "the driver has no words for it"}
+	e := &Error{Call: call, Code: int(code), Name: "unknown error", Text: "the driver has no description"}
 	if name := C.tcu_error_name(c.d, code); name != nil {
 		e.Name = C.GoString(name)
 	}
@@ -127,17 +125,17 @@ func (c *Context) check(call string, code C.tcu_result) error {
 	return e
 }
 
-// Description says what the context runs on.
+// Description returns the GPU and the driver of the context.
 func (c *Context) Description() Description { return c.description }
 
-// NewStream makes a stream that does not wait for the default one.
+// NewStream makes a stream that does not synchronize with the default stream.
 func (c *Context) NewStream() (Stream, error) {
 	var s C.uintptr_t
 	err := c.check("cuStreamCreate", C.tcu_new_stream(c.d, &s))
 	return Stream(s), err
 }
 
-// DestroyStream gives a stream up.
+// DestroyStream destroys a stream.
 func (c *Context) DestroyStream(s Stream) error {
 	return c.check("cuStreamDestroy", C.tcu_destroy_stream(c.d, C.uintptr_t(s)))
 }
@@ -147,19 +145,19 @@ func (c *Context) Synchronize(s Stream) error {
 	return c.check("cuStreamSynchronize", C.tcu_synchronize(c.d, C.uintptr_t(s)))
 }
 
-// NewEvent makes an event without timing, which is the cheap kind.
+// NewEvent makes an event without timing, which is cheaper.
 func (c *Context) NewEvent() (Event, error) {
 	var e C.uintptr_t
 	err := c.check("cuEventCreate", C.tcu_new_event(c.d, &e))
 	return Event(e), err
 }
 
-// DestroyEvent gives an event up.
+// DestroyEvent destroys an event.
 func (c *Context) DestroyEvent(e Event) error {
 	return c.check("cuEventDestroy", C.tcu_destroy_event(c.d, C.uintptr_t(e)))
 }
 
-// Record puts the event behind all work of the stream.
+// Record puts the event after all work in the stream.
 func (c *Context) Record(e Event, s Stream) error {
 	return c.check("cuEventRecord", C.tcu_record(c.d, C.uintptr_t(e), C.uintptr_t(s)))
 }
@@ -167,7 +165,7 @@ func (c *Context) Record(e Event, s Stream) error {
 // notReady is CUDA_ERROR_NOT_READY.
 const notReady = 600
 
-// Query says whether the stream has come by the event. It does not block.
+// Query reports whether the stream has passed the event. It does not block.
 func (c *Context) Query(e Event) (bool, error) {
 	code := C.tcu_query(c.d, C.uintptr_t(e))
 	if code == notReady {
@@ -176,21 +174,21 @@ func (c *Context) Query(e Event) (bool, error) {
 	return code == 0, c.check("cuEventQuery", code)
 }
 
-// Register pins host memory, which the caller owns and keeps mapped until Unregister,
-// and returns its address for the GPU.
+// Register pins host memory and returns its address for the GPU. The caller owns the memory
+// and keeps it mapped until Unregister.
 func (c *Context) Register(memory []byte) (Address, error) {
 	var address C.tcu_address
 	err := c.check("cuMemHostRegister", C.tcu_register(c.d, unsafe.Pointer(unsafe.SliceData(memory)), C.size_t(len(memory)), &address))
 	return Address(address), err
 }
 
-// Unregister ends what Register began.
+// Unregister unpins memory that Register pinned.
 func (c *Context) Unregister(memory []byte) error {
 	return c.check("cuMemHostUnregister", C.tcu_unregister(c.d, unsafe.Pointer(unsafe.SliceData(memory))))
 }
 
-// HostAlloc allocates pinned host memory, aligned to a page, and returns it with its
-// address for the GPU. It is the caller's until HostFree.
+// HostAlloc allocates pinned host memory, page aligned, and returns it with its address for
+// the GPU. HostFree frees it.
 func (c *Context) HostAlloc(size int) ([]byte, Address, error) {
 	var memory unsafe.Pointer
 	var address C.tcu_address
@@ -200,45 +198,45 @@ func (c *Context) HostAlloc(size int) ([]byte, Address, error) {
 	return unsafe.Slice((*byte)(memory), size), Address(address), nil
 }
 
-// HostFree gives back what HostAlloc returned.
+// HostFree frees memory of HostAlloc.
 func (c *Context) HostFree(memory []byte) error {
 	return c.check("cuMemFreeHost", C.tcu_host_free(c.d, unsafe.Pointer(unsafe.SliceData(memory))))
 }
 
-// AllocRing allocates memory of the GPU and maps it twice in a row, so that what wraps
-// around is contiguous. It rounds the size up to what the GPU maps in, mostly 2 MiB, and
-// returns that; the memory has twice as many addresses. What is written through one
-// mapping is seen through the other by what is launched after.
+// AllocRing allocates GPU memory and maps it twice in a row, so that a range that wraps
+// around is contiguous. It rounds the size up to the GPU's mapping granularity, usually
+// 2 MiB, and returns it; the mapping is twice as long. A later launch sees through one
+// mapping what an earlier one wrote through the other.
 func (c *Context) AllocRing(size int) (Address, int, error) {
 	whole, address, call := C.size_t(size), C.tcu_address(0), (*C.char)(nil)
 	code := C.tcu_alloc_ring(c.d, c.device, &whole, &address, &call)
 	return Address(address), int(whole), c.check(C.GoString(call), code)
 }
 
-// FreeRing gives back what AllocRing returned.
+// FreeRing frees memory of AllocRing.
 func (c *Context) FreeRing(a Address, size int) error {
 	return c.check("cuMemUnmap", C.tcu_free_ring(c.d, C.size_t(size), C.tcu_address(a)))
 }
 
-// CopyIn copies registered or pinned host memory to the GPU, in the stream's order. The
-// memory is in use until the stream has come by.
+// CopyIn copies registered or pinned host memory to the GPU, in stream order. Do not change
+// the memory until the stream has passed the copy.
 func (c *Context) CopyIn(s Stream, to Address, from []byte) error {
 	return c.check("cuMemcpyHtoDAsync", C.tcu_copy_in(c.d, C.tcu_address(to), unsafe.Pointer(unsafe.SliceData(from)), C.size_t(len(from)), C.uintptr_t(s)))
 }
 
-// CopyOut copies memory of the GPU to registered or pinned host memory, likewise.
+// CopyOut copies GPU memory to registered or pinned host memory, in stream order.
 func (c *Context) CopyOut(s Stream, to []byte, from Address) error {
 	return c.check("cuMemcpyDtoHAsync", C.tcu_copy_out(c.d, unsafe.Pointer(unsafe.SliceData(to)), C.tcu_address(from), C.size_t(len(to)), C.uintptr_t(s)))
 }
 
-// Launch starts the unpack kernel over count descriptors, of which there is at least
-// one, in the stream's order.
+// Launch starts the unpack kernel over count descriptors, in stream order. count must be
+// positive.
 func (c *Context) Launch(s Stream, descriptors Address, count int, source, destination Address) error {
 	return c.check("cuLaunchKernel", C.tcu_launch(c.d, c.function, C.uint(Blocks(count)), Block, C.uintptr_t(s),
 		C.tcu_address(descriptors), C.uint32_t(count), C.tcu_address(source), C.tcu_address(destination)))
 }
 
-// Close gives up the context. What was made with it is given up before.
+// Close closes the context. Free everything that was made with it first.
 func (c *Context) Close() error {
 	var errs []error
 	if c.module != nil {

@@ -20,11 +20,11 @@ func TestOpenGivesTheLoadersMessage(t *testing.T) {
 	_, err := Open("libcuda-that-nobody-has.so.1", 0)
 	require.EqualError(t, err, "libcuda-that-nobody-has.so.1: cannot open shared object file: No such file or directory")
 
-	_, err = Open("libc.so.6", 0) // a library, and not this one
+	_, err = Open("libc.so.6", 0) // a library, but another one
 	require.ErrorContains(t, err, "undefined symbol: cuGetErrorName")
 }
 
-// testDriver builds the driver in testdata and opens it, on a thread of its own.
+// testDriver builds the driver in testdata and opens it on a new thread.
 func testDriver(t *testing.T) string {
 	t.Helper()
 	compiler, err := exec.LookPath("gcc")
@@ -39,7 +39,7 @@ func testDriver(t *testing.T) string {
 	return library
 }
 
-// live is the driver's count of what was made and not given up.
+// live returns the driver's count of objects that were made and not freed.
 func live(t *testing.T, c *Context) int {
 	t.Helper()
 	var told *Error
@@ -49,7 +49,7 @@ func live(t *testing.T, c *Context) int {
 	return n
 }
 
-// mapped returns memory that C may keep, as bounce memory is.
+// mapped returns memory outside Go's heap, which C may keep.
 func mapped(t *testing.T, size int) []byte {
 	t.Helper()
 	memory, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
@@ -58,7 +58,7 @@ func mapped(t *testing.T, size int) []byte {
 	return memory
 }
 
-// TestContext makes every call once, with parameters that the driver checks.
+// TestContext makes every call once; the driver checks the parameters.
 func TestContext(t *testing.T) {
 	c, err := Open(testDriver(t), 1)
 	require.NoError(t, err)
@@ -75,10 +75,10 @@ func TestContext(t *testing.T) {
 	block, descriptors, err := c.HostAlloc(2 * DescriptorSize)
 	require.NoError(t, err)
 	require.Len(t, block, 2*DescriptorSize)
-	require.NotEqual(t, uint64(uintptr(unsafe.Pointer(unsafe.SliceData(block)))), uint64(descriptors), "the GPU's address is another")
+	require.NotEqual(t, uint64(uintptr(unsafe.Pointer(unsafe.SliceData(block)))), uint64(descriptors), "the GPU has its own address")
 	destination, size, err := c.AllocRing(4096)
 	require.NoError(t, err)
-	require.Equal(t, 1<<16, size, "what this driver maps in")
+	require.Equal(t, 1<<16, size, "this driver's mapping granularity")
 	require.NoError(t, c.CopyIn(stream, destination, []byte("..........")))
 
 	list := unsafe.Slice((*Descriptor)(unsafe.Pointer(unsafe.SliceData(block))), 2)
@@ -98,7 +98,7 @@ func TestContext(t *testing.T) {
 	require.Equal(t, "789..0123.", string(out))
 	require.NoError(t, c.CopyOut(stream, out, destination+Address(size)-2))
 	require.NoError(t, c.CopyOut(stream, out[:8], destination+Address(size)))
-	require.Equal(t, "789..012", string(out[:8]), "the same memory again")
+	require.Equal(t, "789..012", string(out[:8]), "the second mapping")
 
 	require.NoError(t, c.FreeRing(destination, size))
 	require.NoError(t, c.HostFree(block))
@@ -106,14 +106,14 @@ func TestContext(t *testing.T) {
 	require.NoError(t, c.DestroyEvent(event))
 	require.NoError(t, c.DestroyStream(stream))
 	require.NoError(t, c.Close())
-	require.Zero(t, live(t, c), "made and not given up")
+	require.Zero(t, live(t, c), "objects that were not freed")
 }
 
-// TestErrorsAreTheDrivers has each call fail that Open makes, and some others.
-func TestErrorsAreTheDrivers(t *testing.T) {
+// TestDriverErrors makes each call of Open fail, and some others.
+func TestDriverErrors(t *testing.T) {
 	library := testDriver(t)
 	_, err := Open(library, 2)
-	require.EqualError(t, err, "there is no GPU 2: the driver has 2 of them")
+	require.EqualError(t, err, "there is no GPU 2: the driver has 2")
 
 	c, err := Open(library, 0)
 	require.NoError(t, err)
@@ -141,15 +141,15 @@ func TestErrorsAreTheDrivers(t *testing.T) {
 		require.Equal(t, before, live(t, c), "%s left something behind", call)
 	}
 	require.NoError(t, os.Unsetenv("FAIL"))
-	err = c.Launch(0, 0, 1, 0, 0) // the driver checks that there is a stream
-	require.EqualError(t, err, "cuLaunchKernel: unknown error (1): the driver has no words for it")
+	err = c.Launch(0, 0, 1, 0, 0) // the driver checks the stream
+	require.EqualError(t, err, "cuLaunchKernel: unknown error (1): the driver has no description")
 	require.NoError(t, c.DestroyEvent(event))
 	require.NoError(t, c.DestroyStream(stream))
 	require.NoError(t, c.Close())
 	require.Zero(t, live(t, c))
 }
 
-// TestRealDriver: where there is a driver and a GPU, the kernel compiles there.
+// TestRealDriver: with a driver and a GPU, the kernel compiles there.
 func TestRealDriver(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -2,35 +2,33 @@ package cuda
 
 import "fmt"
 
-// Library is the name under which NVIDIA's driver installs itself.
+// Library is the file name of NVIDIA's driver library.
 const Library = "libcuda.so.1"
 
-// Address is one that the GPU uses: of its own memory, or of the host's memory as it
-// sees it.
+// Address is an address for the GPU, in its own memory or in host memory mapped for it.
 type Address uint64
 
 // Stream is an ordered queue of work of a context.
 type Stream uintptr
 
-// Event is a mark in a stream that can be asked whether the stream has come by.
+// Event is a mark in a stream. Query reports whether the stream has passed it.
 type Event uintptr
 
-// Error is what a call of the driver API answered.
+// Error is a failed call of the driver API.
 type Error struct {
 	Call string // cuLaunchKernel
 	Code int    // a CUresult
 	Name string // CUDA_ERROR_LAUNCH_FAILED
-	Text string // the driver's own words
+	Text string // the driver's description
 }
 
 func (e *Error) Error() string { return fmt.Sprintf("%s: %s (%d): %s", e.Call, e.Name, e.Code, e.Text) }
 
-// Description is what a context runs on.
+// Description describes the GPU and the driver of a context.
 type Description struct {
 	Device string // the GPU's name
-	Driver string // the version of CUDA that the driver serves, such as 12.4
+	Driver string // the CUDA version of the driver, such as 12.4
 }
 
-// version writes a driver version as CUDA encodes it, 1000 times the major and 10
-// times the minor.
+// version formats a driver version, which CUDA encodes as 1000 * major + 10 * minor.
 func version(encoded int) string { return fmt.Sprintf("%d.%d", encoded/1000, encoded%1000/10) }

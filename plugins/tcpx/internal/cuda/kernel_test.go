@@ -28,17 +28,17 @@ func TestKernelIsWhatTheHostTakesItFor(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, Entry, k.Name)
 	require.Equal(t, Block, k.Threads)
-	require.Contains(t, kernel, "\n.version 6.0\n.target sm_70\n.address_size 64\n", "what old drivers take")
+	require.Contains(t, kernel, "\n.version 6.0\n.target sm_70\n.address_size 64\n", "accepted by old drivers")
 	require.Regexp(t, `\(\s+\.param \.u64 descriptors,\s+\.param \.u32 count,\s+\.param \.u64 source,\s+\.param \.u64 destination\s+\)`, kernel,
 		"the parameters that Launch passes, in order")
 }
 
-// card is the memory of a GPU, with places for the descriptors, the source and the
-// destination. It complains of what a GPU would not forgive.
+// card is the memory of a GPU, with areas for the descriptors, the source and the
+// destination. It reports accesses that would fault on a GPU.
 type card struct {
 	memory  []byte
 	written []byte      // by byte: how often
-	widths  map[int]int // of loads from the source: how many
+	widths  map[int]int // loads from the source, by width
 }
 
 const (
@@ -47,7 +47,7 @@ const (
 	sourceAt      = 256 << 10
 	destinationAt = 512 << 10
 	cardSize      = 2 << 20
-	// far is in all destinations: they are more than 32 bits.
+	// far is part of all destinations, so that they need more than 32 bits.
 	far = 5 << 32
 )
 
@@ -86,15 +86,15 @@ func (c *card) Store(address uint64, from []byte) error {
 	return nil
 }
 
-// unpack runs a kernel over a piece for each length and each pair of alignments, and says
-// what is wrong with what it did. Behind the descriptors are some that it is not given.
+// unpack runs a kernel over a piece of each length and each pair of alignments, and returns
+// what is wrong with the result. More descriptors follow those that the kernel may use.
 func unpack(text string, lengths []uint32, alignments []int) error {
 	k, err := ptxtest.Parse(text)
 	if err != nil {
 		return err
 	}
 	c := &card{memory: make([]byte, cardSize), written: make([]byte, cardSize), widths: map[int]int{}}
-	_, _ = rand.NewChaCha8([32]byte{1}).Read(c.memory) // it returns no error
+	_, _ = rand.NewChaCha8([32]byte{1}).Read(c.memory) // never returns an error
 	want := bytes.Clone(c.memory)
 	times, widths := make([]byte, cardSize), map[int]int{}
 	var list []byte
@@ -121,7 +121,7 @@ func unpack(text string, lengths []uint32, alignments []int) error {
 				if rest := int(length) % width; rest > 0 {
 					widths[1] += rest
 				}
-				to = (destination + int(length) + 31) &^ 15 // with room in between
+				to = (destination + int(length) + 31) &^ 15 // with a gap
 				count++
 			}
 		}
@@ -150,15 +150,15 @@ func sixteen() (all []int) {
 	return all
 }
 
-// TestKernelUnpacks runs the text itself, thread by thread.
+// TestKernelUnpacks interprets the kernel's text, thread by thread.
 func TestKernelUnpacks(t *testing.T) {
 	require.NoError(t, unpack(kernel, []uint32{0, 1, 2, 15, 16, 17, 31, 32, 33, 511, 512, 513, 1100}, sixteen()))
 	require.NoError(t, unpack(kernel, []uint32{4095, 4096, 4097}, []int{0, 1, 4, 6, 8}))
 }
 
-// TestWrongKernelsAreFound changes each constant of the code, one at a time and both
-// ways, and each width: no such kernel passes for the right one.
-func TestWrongKernelsAreFound(t *testing.T) {
+// TestWrongKernelsAreDetected changes each constant of the code, one at a time and both ways,
+// and each width. Every such kernel must fail.
+func TestWrongKernelsAreDetected(t *testing.T) {
 	_, code, found := strings.Cut(kernel, ".reg .b64")
 	require.True(t, found)
 	offset := len(kernel) - len(code)
@@ -179,7 +179,7 @@ func TestWrongKernelsAreFound(t *testing.T) {
 		require.NoError(t, err)
 		return []string{strconv.Itoa(n + 1), strconv.Itoa(n - 1)}
 	})
-	require.Equal(t, 2*26, constants, "all constants of the code")
+	require.Equal(t, 2*26, constants, "constants of the code")
 	widths := map[string]string{"v2.u32": "v2.u16", "v4.u32": "v4.u16", "u64": "u32", "u32": "u16", "u16": "u8", "u8": "u16"}
 	require.Equal(t, 12, change(`(?:ld|st)\.global\.(\S+)`, func(s string) []string { return []string{widths[s]} }))
 	require.Equal(t, 6, change(`setp\.(ge)\.`, func(string) []string { return []string{"eq"} }))

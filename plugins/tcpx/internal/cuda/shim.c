@@ -33,7 +33,7 @@ struct access {
 };
 enum { LOCATION_DEVICE = 1, TYPE_PINNED = 1, ACCESS_READWRITE = 3, GRANULARITY_MINIMUM = 0 };
 
-// FUNCTIONS lists what is looked up: the member, the symbol and the parameters.
+// FUNCTIONS lists the functions to look up: member, symbol and parameters.
 #define FUNCTIONS(F)                                                                         \
 	F(error_name, cuGetErrorName, (int, const char **))                                  \
 	F(error_string, cuGetErrorString, (int, const char **))                              \
@@ -93,7 +93,7 @@ struct tcu_driver *tcu_load(const char *library, char *message, size_t size)
 		free(d);
 		return NULL;
 	}
-	// POSIX has dlsym return functions as void *, which C by itself does not convert.
+	// dlsym returns void *, which ISO C does not convert to a function pointer.
 #define LOOK_UP(member, symbol, parameters)                  \
 	*(void **)&d->member = dlsym(d->library, #symbol);   \
 	if (d->member == NULL) {                             \
@@ -220,7 +220,7 @@ tcu_result tcu_alloc_ring(struct tcu_driver *d, int device, size_t *size, tcu_ad
 		if (result != 0)
 			d->unmap(*address, n);
 	}
-	// The mappings keep the memory from here on.
+	// From here on the mappings keep the memory alive.
 	d->drop(memory);
 	if (result != 0)
 		goto unreserve;
@@ -242,7 +242,6 @@ tcu_result tcu_free_ring(struct tcu_driver *d, size_t size, tcu_address address)
 	return first != 0 ? first : second != 0 ? second : last;
 }
 
-
 tcu_result tcu_copy_in(struct tcu_driver *d, tcu_address to, const void *from, size_t size, uintptr_t stream)
 {
 	return d->copy_in(to, from, size, (void *)stream);
@@ -253,8 +252,8 @@ tcu_result tcu_copy_out(struct tcu_driver *d, void *to, tcu_address from, size_t
 	return d->copy_out(to, from, size, (void *)stream);
 }
 
-// The driver reads a kernel's parameters through an array of their addresses, before
-// it returns.
+// cuLaunchKernel takes an array of the parameters' addresses and reads them before it
+// returns.
 tcu_result tcu_launch(struct tcu_driver *d, void *function, unsigned blocks, unsigned threads, uintptr_t stream,
 		      tcu_address descriptors, uint32_t count, tcu_address source, tcu_address destination)
 {

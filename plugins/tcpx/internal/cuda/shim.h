@@ -4,15 +4,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// The types of the driver API that the calls below use, written out so that no header
-// of CUDA is needed.
+// The types of the driver API that the calls below use, so that no CUDA header is needed.
 typedef int tcu_result;
 typedef uint64_t tcu_address;
 
 struct tcu_driver;
 
-// tcu_load opens the library and looks up the functions. It returns NULL and copies the
-// loader's message where it cannot.
+// tcu_load opens the library and looks up the functions. If that fails, it copies the
+// loader's message and returns NULL.
 struct tcu_driver *tcu_load(const char *library, char *message, size_t size);
 
 const char *tcu_error_name(struct tcu_driver *d, tcu_result code);
@@ -41,8 +40,8 @@ tcu_result tcu_unregister(struct tcu_driver *d, void *memory);
 tcu_result tcu_host_alloc(struct tcu_driver *d, size_t size, void **memory, tcu_address *address);
 tcu_result tcu_host_free(struct tcu_driver *d, void *memory);
 
-// tcu_alloc_ring takes memory of a device and maps it twice in a row. *size is rounded
-// up to what the device maps in. *call is the one whose result it is.
+// tcu_alloc_ring allocates device memory and maps it twice in a row. It rounds *size up to
+// the device's mapping granularity. *call is the name of the call whose result it returns.
 tcu_result tcu_alloc_ring(struct tcu_driver *d, int device, size_t *size, tcu_address *address, const char **call);
 tcu_result tcu_free_ring(struct tcu_driver *d, size_t size, tcu_address address);
 

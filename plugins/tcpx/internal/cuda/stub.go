@@ -6,8 +6,8 @@ import "errors"
 
 var errStub = errors.New("built without cgo: install gcc and libc6-dev (Debian's names), then make build")
 
-// The functions below have the signatures of the real ones, which say what they are
-// for, and do nothing: no Context can be had.
+// The declarations below have the signatures of the real ones and do nothing, because Open
+// returns no Context.
 
 //revive:disable:exported
 

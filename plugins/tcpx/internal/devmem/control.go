@@ -7,22 +7,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Piece is what one control message tells of: bytes of the stream, in order.
+// Piece is the content of one control message: the next bytes of the stream.
 type Piece struct {
-	Offset uint64 // in the dmabuf; without meaning where Linear
+	Offset uint64 // in the dmabuf; unused if Linear
 	Size   uint32 // bytes
-	Token  uint32 // for giving it back; without meaning where Linear
-	Linear bool   // the bytes are not in the dmabuf, but in the buffers that recvmsg was given
+	Token  uint32 // for Tokens.Add; unused if Linear
+	Linear bool   // the bytes are in the buffers of recvmsg, not in the dmabuf
 }
 
 // The errors of [Control].
 var (
-	// ErrControl: the control messages are not what the kernel writes.
+	// ErrControl means that the control messages are malformed.
 	ErrControl = errors.New("malformed control message")
-	// ErrBinding: the bytes are in another dmabuf. Flows are steered to a queue that
-	// somebody else has bound.
+	// ErrBinding means that the bytes are in another dmabuf: the flow is steered to a
+	// queue with another binding.
 	ErrBinding = errors.New("a piece is in another binding's dmabuf: the flow is steered to the wrong queue")
-	// ErrPieces: there are more pieces than room for them.
+	// ErrPieces means that there are more pieces than the caller has room for.
 	ErrPieces = errors.New("more pieces than there is room for")
 )
 
@@ -30,15 +30,13 @@ const (
 	controlHeader    = 16 // struct cmsghdr on a 64-bit machine: u64 length, int level, int type
 	controlAlignment = 8
 	dmabufMessage    = 24 // struct dmabuf_cmsg: u64 offset, u32 size, token, dmabuf_id, flags
-	// controlSpace is what one piece takes of a control buffer.
+	// controlSpace is the size of one piece in a control buffer.
 	controlSpace = controlHeader + dmabufMessage
 )
 
-// Control reads the control messages that recvmsg returned, and writes the pieces that
-// they tell of to pieces, n of them. binding is the ID that the dmabuf must have, size
-// the dmabuf's. Messages of other kinds are passed over. It does not allocate.
-//
-// Errors: ErrControl, ErrBinding, ErrPieces.
+// Control parses the control messages of recvmsg and writes n pieces to pieces. binding is the
+// ID that the dmabuf must have, and size the size of the dmabuf. Control skips messages of
+// other kinds and does not allocate. It returns ErrControl, ErrBinding or ErrPieces.
 func Control(control []byte, binding uint32, size uint64, pieces []Piece) (n int, err error) {
 	for len(control) >= controlHeader {
 		length := binary.NativeEndian.Uint64(control)

@@ -49,8 +49,8 @@ func TestControl(t *testing.T) {
 	}
 }
 
-// FuzzControl: whatever the bytes are, the pieces lie within the dmabuf, and what was
-// taken reads the same when it is written again.
+// FuzzControl: for any bytes, the pieces are within the dmabuf, and a parsed message parses
+// the same after it is written again.
 func FuzzControl(f *testing.F) {
 	f.Add(devmemtest.Dmabuf(4096, 1448, 7, 3), uint32(3), uint64(1<<20))
 	f.Add(devmemtest.Linear(66), uint32(3), uint64(1<<20))

@@ -1,14 +1,13 @@
-// Package devmem receives TCP payloads into device memory, as Linux 6.12 and later can
-// with a capable NIC: the headers of a packet go to the host, its payload goes straight
+// Package devmem receives TCP payloads into device memory, which Linux 6.12 and later supports
+// with a capable NIC: the headers of a packet go to the host, and its payload goes directly
 // into a dmabuf that is bound to a receive queue.
 //
-// [Climb] finds out whether an interface can, rung by rung, and says at which it ends
-// and what would help. [Open] climbs to the end and keeps the binding. [Control] reads
-// what recvmsg says of where bytes are, and [Tokens] gives them back.
+// [Check] tests the requirements of an interface in order and returns the first that fails,
+// with a remedy. [Open] does the same and keeps the binding. [Control] parses where recvmsg
+// has put the bytes, and [Tokens] returns them to the kernel.
 //
-// The sources are the kernel's: Documentation/networking/devmem.rst, the netlink
-// specifications netdev.yaml and ethtool.yaml, include/uapi/linux/uio.h and udmabuf.h,
-// and net/core/sock.c for the limits. The ladder, the parser and the tokens are tested;
-// that bytes arrive in a dmabuf is written to the documentation and has run on no NIC
-// yet.
+// The sources are in the kernel: Documentation/networking/devmem.rst, the netlink
+// specifications netdev.yaml and ethtool.yaml, include/uapi/linux/uio.h and udmabuf.h, and
+// net/core/sock.c for the limits. Tests cover the requirements, the parser and the tokens.
+// Receiving into a dmabuf follows the documentation and has not run on a NIC yet.
 package devmem

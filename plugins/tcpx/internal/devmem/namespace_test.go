@@ -22,8 +22,8 @@ const (
 	linkVethPeer = 1  // VETH_INFO_PEER
 )
 
-// namespace gives the test a network namespace of its own, which ends with it: the
-// thread is never unlocked, so that it ends as well. The test may have no subtests.
+// namespace moves the test to a new network namespace. The thread is never unlocked, so it and
+// the namespace end with the test. The test must not have subtests.
 func namespace(t *testing.T) {
 	t.Helper()
 	runtime.LockOSThread()
@@ -32,7 +32,7 @@ func namespace(t *testing.T) {
 	}
 }
 
-// link sends an RTM_NEWLINK about the interface of an index, or a new one.
+// link sends an RTM_NEWLINK for the interface with an index, or for a new one.
 func link(t *testing.T, index int, flags netlink.HeaderFlags, attributes func(*netlink.AttributeEncoder)) {
 	t.Helper()
 	conn, err := netlink.Dial(unix.NETLINK_ROUTE, nil)
@@ -49,7 +49,7 @@ func link(t *testing.T, index int, flags netlink.HeaderFlags, attributes func(*n
 	require.NoError(t, err)
 }
 
-// header is a struct ifinfomsg that sets an interface up, or makes one that is down.
+// header returns a struct ifinfomsg that sets an interface up, or creates one that is down.
 func header(index int) []byte {
 	b := make([]byte, unix.SizeofIfInfomsg)
 	if index == 0 {
@@ -68,7 +68,7 @@ func setUp(t *testing.T, name string) {
 	link(t, i.Index, 0, func(*netlink.AttributeEncoder) {})
 }
 
-// makeVeth makes a pair of interfaces with this many queues each.
+// makeVeth makes a veth pair with this many queues each.
 func makeVeth(t *testing.T, name, peer string, queues uint32) {
 	t.Helper()
 	one := func(ae *netlink.AttributeEncoder, name string) {
@@ -96,7 +96,7 @@ func makeVeth(t *testing.T, name, peer string, queues uint32) {
 	setUp(t, peer)
 }
 
-// makeTap makes a tap with this many queues, which stays until the test ends.
+// makeTap makes a tap with this many queues, which exists until the test ends.
 func makeTap(t *testing.T, name string, queues int) {
 	t.Helper()
 	for range queues {

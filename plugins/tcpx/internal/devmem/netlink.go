@@ -36,8 +36,8 @@ const (
 	splitOn      = 2
 )
 
-// family is a socket to one family of generic netlink. What is bound through it stays
-// bound until it is closed, also by the death of the process.
+// family is a socket to one family of generic netlink. Bindings made through it end when it is
+// closed, at the latest when the process ends.
 type family struct {
 	conn *genetlink.Conn
 	id   uint16
@@ -53,7 +53,7 @@ func openFamily(name string) (*family, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("no family %s: %w", name, err), conn.Close())
 	}
-	// The kernel then says in words what it does not like. One that cannot has no words.
+	// Ask for error messages; older kernels have none.
 	_ = conn.SetOption(netlink.ExtendedAcknowledge, true)
 	return &family{conn: conn, id: got.ID, name: name}, nil
 }
@@ -79,7 +79,7 @@ func (f *family) call(command, version uint8, flags netlink.HeaderFlags, attribu
 	return answers, err
 }
 
-// receiveQueues counts the receive queues of an interface that is up.
+// receiveQueues returns the number of receive queues of an interface that is up.
 func (f *family) receiveQueues(index uint32) (n int, err error) {
 	answers, err := f.call(commandQueueGet, netdevVersion, netlink.Dump, func(ae *netlink.AttributeEncoder) {
 		ae.Uint32(queueInterface, index)
@@ -121,7 +121,7 @@ func (f *family) bind(index uint32, queue, descriptor int) (id uint32, err error
 	return id, attribute(answers, dmabufID, func(ad *netlink.AttributeDecoder) { id = ad.Uint32() })
 }
 
-// split reads the header split of an interface.
+// split returns the header split of an interface.
 func (f *family) split(index uint32) (value uint8, err error) {
 	answers, err := f.call(commandRingsGet, ethtoolVersion, 0, func(ae *netlink.AttributeEncoder) { device(ae, index) })
 	if err != nil {
@@ -149,9 +149,9 @@ func device(ae *netlink.AttributeEncoder, index uint32) {
 	})
 }
 
-var errNoAttribute = errors.New("the kernel's answer lacks what was asked for")
+var errNoAttribute = errors.New("the kernel's answer lacks the attribute")
 
-// attribute finds the attribute of a type in the first answer.
+// attribute calls read with the attribute of a type in the first answer.
 func attribute(answers []genetlink.Message, which uint16, read func(*netlink.AttributeDecoder)) error {
 	if len(answers) == 0 {
 		return errNoAttribute

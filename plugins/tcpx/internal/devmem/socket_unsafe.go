@@ -6,10 +6,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The calls here are raw: they never block, and Go's scheduler need not hear of them.
+// These are raw calls: they never block, so Go's scheduler need not know of them.
 
-// DontNeed is setsockopt(SO_DEVMEM_DONTNEED), which other than any other option returns
-// a number: how many pieces the kernel took back, in order. It does not block or allocate.
+// DontNeed calls setsockopt(SO_DEVMEM_DONTNEED), which returns how many pieces the kernel has
+// taken back, in order. It does not block or allocate.
 func DontNeed(socket int, ranges []TokenRange) (int, error) {
 	taken, _, errno := unix.RawSyscall6(unix.SYS_SETSOCKOPT, uintptr(socket), unix.SOL_SOCKET, unix.SO_DEVMEM_DONTNEED,
 		uintptr(unsafe.Pointer(unsafe.SliceData(ranges))), uintptr(len(ranges))*unsafe.Sizeof(TokenRange{}), 0)
@@ -19,25 +19,25 @@ func DontNeed(socket int, ranges []TokenRange) (int, error) {
 	return int(taken), nil
 }
 
-// Receiver is recvmsg with its arguments made once.
+// Receiver calls recvmsg with arguments that are allocated once.
 type Receiver struct {
 	message unix.Msghdr
 	vectors []unix.Iovec
 	control []byte
 }
 
-// NewReceiver makes one for at most this many buffers and pieces at a time.
+// NewReceiver returns a Receiver for up to this many buffers and pieces per call.
 func NewReceiver(buffers, pieces int) *Receiver {
 	r := &Receiver{vectors: make([]unix.Iovec, buffers), control: make([]byte, pieces*controlSpace)}
 	r.message.Iov, r.message.Control = unsafe.SliceData(r.vectors), unsafe.SliceData(r.control)
 	return r
 }
 
-// Receive takes bytes from a socket without blocking: n of them, at most as many as the
-// buffers have room for, in at most so many pieces. Bytes that are in the dmabuf are told of by control, for
-// [Control], and others are in the buffers, from the first on. Without control messages
-// all of them are. The errno of a socket that has nothing is EAGAIN. Control is valid
-// until the next call. It does not allocate.
+// Receive receives n bytes from a socket: at most the size of the buffers, in at most so many
+// pieces. [Control] parses control, which describes the bytes in the dmabuf; the others are in
+// the buffers, from the first on. Without control messages all bytes are in the buffers.
+// Receive does not block or allocate. If there is nothing to receive, err is EAGAIN. control
+// is valid until the next call.
 func (r *Receiver) Receive(socket int, buffers [][]byte, pieces int) (n int, control []byte, err error) {
 	for i, b := range buffers {
 		r.vectors[i].Base = unsafe.SliceData(b)

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// connection is a TCP connection over loopback: the descriptor of one side, and the
-// other side.
+// connection returns a TCP connection over loopback: the descriptor of one side, and the other
+// side.
 func connection(t *testing.T) (int, net.Conn) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -27,8 +27,8 @@ func connection(t *testing.T) (int, net.Conn) {
 	return int(file.Fd()), sender
 }
 
-// TestReceiveOrdinaryBytes: without a binding the same call receives into the buffers,
-// and tells nothing of a dmabuf.
+// TestReceiveOrdinaryBytes: without a binding, Receive fills the buffers and returns no control
+// messages.
 func TestReceiveOrdinaryBytes(t *testing.T) {
 	needKernel(t)
 	socket, sender := connection(t)
@@ -55,9 +55,9 @@ func TestReceiveOrdinaryBytes(t *testing.T) {
 	require.Zero(t, n, "the end of the stream")
 }
 
-// TestDontNeedIsTheKernels: the limit that batches keep to is the running kernel's, and
-// it takes back nothing that it has not given.
-func TestDontNeedIsTheKernels(t *testing.T) {
+// TestDontNeed: the running kernel has the limit of batches, and takes back no token that it
+// has not given.
+func TestDontNeed(t *testing.T) {
 	needKernel(t)
 	socket, _ := connection(t)
 	taken, err := DontNeed(socket, make([]TokenRange, maxRanges))

@@ -12,16 +12,16 @@ const (
 	maxFrags  = 1024
 )
 
-// TokenRange is struct dmabuf_token: Count tokens from Start on.
+// TokenRange is struct dmabuf_token: Count tokens, beginning with Start.
 type TokenRange struct{ Start, Count uint32 }
 
-// ErrTokens says that the kernel does not know tokens that it gave out, so that their
-// memory is lost until the socket is closed.
+// ErrTokens means that the kernel did not accept a token. Its memory stays unusable until the
+// socket is closed.
 var ErrTokens = errors.New("the kernel took back fewer pieces than it was given")
 
-// Tokens collects the tokens of one socket's pieces and gives them back in batches, since
-// a call costs more than a token. Tokens that follow each other take one place. Its
-// methods do not allocate; they belong to one thread.
+// Tokens returns the tokens of one socket to the kernel in batches, because a call costs more
+// than a token. Consecutive tokens form a range. The methods do not allocate and belong to
+// one thread.
 type Tokens struct {
 	socket int
 	batch  [maxRanges]TokenRange
@@ -31,13 +31,13 @@ type Tokens struct {
 	dontNeed func(socket int, ranges []TokenRange) (int, error)
 }
 
-// NewTokens makes the batch of a socket, which stays the caller's. dontNeed is [DontNeed],
+// NewTokens returns the batch of a socket, which the caller owns. dontNeed is [DontNeed],
 // except in tests.
 func NewTokens(socket int, dontNeed func(socket int, ranges []TokenRange) (int, error)) *Tokens {
 	return &Tokens{socket: socket, dontNeed: dontNeed}
 }
 
-// Add gives back a token, at the latest with the next Flush. The error is Flush's.
+// Add returns a token, at the latest with the next Flush. The error is that of Flush.
 func (t *Tokens) Add(token uint32) error {
 	if last := t.ranges - 1; last >= 0 && t.batch[last].Start+t.batch[last].Count == token && token != 0 {
 		t.batch[last].Count++
@@ -56,9 +56,9 @@ func (t *Tokens) Add(token uint32) error {
 	return nil
 }
 
-// Flush gives back everything that was added. The kernel takes a batch in order and may
-// stop early; the rest is given again. Where it does not take anything of what is left,
-// that is given up with [ErrTokens].
+// Flush returns all added tokens. The kernel takes a batch in order and may stop early; then
+// Flush offers the rest again. If the kernel takes nothing, Flush drops the rest and returns
+// [ErrTokens].
 func (t *Tokens) Flush() error {
 	for t.frags > 0 {
 		taken, err := t.dontNeed(t.socket, t.batch[:t.ranges])

@@ -9,11 +9,11 @@ import (
 	"pgregory.net/rapid"
 )
 
-// xarray is the kernel's side of a socket: the tokens that it gave out.
+// xarray is the kernel's side of a socket: the tokens that are in use.
 type xarray struct {
 	t     rapid.TB
 	out   map[uint32]bool
-	limit int // pieces that one call takes back
+	limit int // pieces that one call accepts
 	calls int
 }
 
@@ -41,12 +41,12 @@ func (x *xarray) dontNeed(_ int, ranges []TokenRange) (taken int, err error) {
 	return taken, nil
 }
 
-// TestTokensComeBackOnce: all tokens come back whatever their order and however few the
-// kernel takes at a time, and in no more calls than its limits make.
+// TestTokensComeBackOnce: all tokens are returned once, in any order and however few the kernel
+// takes per call, and in no more calls than the limits require.
 func TestTokensComeBackOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tokens := rapid.SliceOfNDistinct(rapid.Uint32Range(0, 4000), 0, 2500, rapid.ID[uint32]).Draw(t, "tokens")
-		if rapid.Bool().Draw(t, "sorted") { // as they come from the kernel mostly
+		if rapid.Bool().Draw(t, "sorted") { // the usual order
 			for i := range tokens {
 				tokens[i] = uint32(i)
 			}
@@ -85,8 +85,8 @@ func TestTokensFollowingEachOtherAreOneRange(t *testing.T) {
 	}))
 }
 
-// TestLostTokens: a token that the kernel does not know is told of, and does not keep
-// others from coming back.
+// TestLostTokens: a token that the kernel does not know is an error, and other tokens are still
+// returned.
 func TestLostTokens(t *testing.T) {
 	x := &xarray{t: t, out: map[uint32]bool{1: true, 3: true}, limit: maxFrags}
 	batch := NewTokens(0, x.dontNeed)
@@ -95,7 +95,7 @@ func TestLostTokens(t *testing.T) {
 	}
 	require.ErrorIs(t, batch.Flush(), ErrTokens)
 	require.Empty(t, x.out)
-	require.NoError(t, batch.Flush(), "they are given up")
+	require.NoError(t, batch.Flush(), "they were dropped")
 
 	failing := errors.New("broken")
 	batch.dontNeed = func(int, []TokenRange) (int, error) { return 0, failing }

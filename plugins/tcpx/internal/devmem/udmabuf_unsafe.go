@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// exporter is where the kernel makes a dmabuf of a memfd.
+// exporter is the device that makes a dmabuf from a memfd.
 const exporter = "/dev/udmabuf"
 
 // From include/uapi/linux/udmabuf.h and dma-buf.h.
@@ -31,12 +31,12 @@ type create struct {
 // udmabuf is host memory as a dmabuf.
 type udmabuf struct {
 	memfd      int
-	descriptor int    // of the dmabuf, -1 where there is none
-	memory     []byte // the dmabuf's and the extra
+	descriptor int    // of the dmabuf, or -1
+	memory     []byte // the dmabuf and the extra memory
 }
 
-// exportMemory makes a dmabuf of size bytes and maps it together with extra bytes that
-// are not part of it.
+// exportMemory makes a dmabuf of size bytes and maps it, followed by extra bytes of ordinary
+// memory.
 func exportMemory(size, extra int) (_ *udmabuf, err error) {
 	device, err := unix.Open(exporter, unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -55,7 +55,7 @@ func exportMemory(size, extra int) (_ *udmabuf, err error) {
 	if err = unix.Ftruncate(u.memfd, int64(size+extra)); err != nil {
 		return nil, fmt.Errorf("memfd of %d bytes: %w", size+extra, err)
 	}
-	// The exporter wants memory that cannot shrink.
+	// The exporter requires memory that cannot shrink.
 	if _, err = unix.FcntlInt(uintptr(u.memfd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK); err != nil {
 		return nil, fmt.Errorf("sealing the memfd: %w", err)
 	}

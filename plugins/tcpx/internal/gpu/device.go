@@ -2,8 +2,8 @@ package gpu
 
 import "transportbench/plugins/tcpx/internal/cuda"
 
-// Device is what an unpacker needs of a GPU; [*cuda.Context] has it, and says what each
-// call does. All calls come from the thread that opened the device.
+// Device is the part of [*cuda.Context] that an unpacker uses. All calls come from the thread
+// that opened the device.
 type Device interface {
 	Description() cuda.Description
 	NewStream() (cuda.Stream, error)

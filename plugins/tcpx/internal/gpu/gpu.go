@@ -11,83 +11,83 @@ import (
 )
 
 const (
-	// Requests is how many chunks an unpacker holds at a time.
+	// Requests is the number of chunks that an unpacker can have in progress.
 	Requests = 16
-	// streams is how many chunks the GPU may unpack side by side.
+	// streams is the number of chunks that the GPU may unpack concurrently.
 	streams = 2
 )
 
-// Mode is who moves the pieces of a chunk.
+// Mode is how the pieces of a chunk are moved.
 type Mode string
 
-// The modes. With None nothing is moved, to show what unpacking costs.
+// The modes. None moves nothing, to show the cost of unpacking.
 const (
 	Kernel     Mode = "kernel"
 	CopyEngine Mode = "copy-engine"
 	None       Mode = "none"
 )
 
-// Fault is an error that is made on purpose.
+// Fault is a deliberate error.
 type Fault string
 
-// The faults; the zero value is none. FreshStreams makes a stream and an event for each chunk, waits for the
-// kernel, and gives them up again. EarlyConsume says of each chunk that it is unpacked
-// as soon as it was submitted.
+// The faults; the zero value means none. FreshStreams makes a stream and an event for each
+// chunk, waits for the kernel, and destroys them. EarlyConsume reports each chunk as unpacked as
+// soon as it is submitted.
 const (
 	FreshStreams Fault = "fresh-streams"
 	EarlyConsume Fault = "early-consume"
 )
 
-// The errors that a caller tells apart, with [errors.Is].
+// The errors of an unpacker, for [errors.Is].
 var (
-	// ErrBusy: the request is still in use; there is no seventeenth.
+	// ErrBusy means that the request is still in use.
 	ErrBusy = errors.New("the request's descriptor block is in use")
-	// ErrDescriptor: there are more pieces than a block has, or one lies outside of the
-	// bounce memory or the destination.
+	// ErrDescriptor means that there are more pieces than a block holds, or that one is
+	// outside the bounce memory or the destination.
 	ErrDescriptor = errors.New("a descriptor points outside of the memory")
-	// ErrResources: streams or events were made while chunks were unpacked.
+	// ErrResources means that streams or events were made for chunks.
 	ErrResources = errors.New("streams or events were made per chunk, which costs more than the unpacking")
 )
 
-// Config is what an unpacker is opened with.
+// Config is the argument of [Open].
 type Config struct {
-	// Open opens the device. It is called on the unpacker's own thread.
+	// Open opens the device, on the unpacker's thread.
 	Open  func() (Device, error)
 	Mode  Mode
 	Fault Fault
-	// Descriptors is the most pieces of a chunk.
+	// Descriptors is the limit of pieces per chunk.
 	Descriptors int
 }
 
-// The states of a request. Submit makes it submitted, the launcher done, and Done idle.
+// The states of a request: Submit sets submitted, the launcher sets done, and Done sets idle.
 const (
 	idle uint32 = iota
 	submitted
 	done
 )
 
-// request is what one chunk on its way has.
+// request has the resources of one chunk in progress.
 type request struct {
 	state atomic.Uint32
 	event cuda.Event
 
-	memory      []byte // pinned, of the block
+	memory      []byte // of the descriptors, pinned
 	address     cuda.Address
 	descriptors []cuda.Descriptor // the same memory
 }
 
-// job is what the launcher is asked for: to unpack a request, or to run do.
+// job is work for the launcher: a request to unpack, or a function to call.
 type job struct {
 	do          func()
 	request     *request
 	count       int    // of descriptors
-	bytes       uint64 // of all
+	bytes       uint64 // of all descriptors
 	destination cuda.Address
 	launched    time.Time
 }
 
-// Unpacker moves chunks from bounce memory to a GPU's. Block, Submit and Done are the
-// data path, of one goroutine at a time; the others may be called from any, and block.
+// Unpacker moves chunks from bounce memory to GPU memory. Block, Submit and Done are the data
+// path, for one goroutine at a time. Any goroutine may call the other methods, which block.
 type Unpacker struct {
 	config      Config
 	description cuda.Description
@@ -96,11 +96,11 @@ type Unpacker struct {
 	finished    sync.WaitGroup
 	failure     atomic.Pointer[error]
 	counts      counts
-	bounce      []byte // what Register was given
+	bounce      []byte // argument of Register
 
 	closeOnce sync.Once
 
-	// The launcher's own.
+	// Used by the launcher only.
 	closing error // of tearDown
 	device  Device
 	streams []cuda.Stream
@@ -108,7 +108,7 @@ type Unpacker struct {
 	rings   map[cuda.Address]int // their sizes
 }
 
-// Counts is what an unpacker has done. Values only grow.
+// Counts are the counters of an unpacker. They only grow.
 type Counts struct {
 	Chunks      uint64 // unpacked
 	Descriptors uint64
@@ -117,8 +117,8 @@ type Counts struct {
 	Copies      uint64 // of the copy engine
 	Streams     uint64 // made
 	Events      uint64 // made
-	// Unpacking is the time from launch to the event, summed over chunks; it includes
-	// how long the event was not asked.
+	// Unpacking is the time from launch until the launcher saw the event, summed over
+	// chunks.
 	Unpacking time.Duration
 }
 
@@ -126,8 +126,8 @@ type counts struct {
 	chunks, descriptors, bytes, launches, copies, streams, events, unpacking atomic.Uint64
 }
 
-// Open opens the device and makes all that unpacking needs. It blocks while the driver
-// compiles the kernel. The error is the device's.
+// Open opens the device and makes all resources. It blocks while the driver compiles the
+// kernel. The error is that of the device.
 func Open(config Config) (*Unpacker, error) {
 	u := &Unpacker{config: config, jobs: make(chan job, 2*Requests), rings: map[cuda.Address]int{}}
 	opened := make(chan error)
@@ -139,12 +139,12 @@ func Open(config Config) (*Unpacker, error) {
 	return u, nil
 }
 
-// Description says which GPU it is.
+// Description returns the GPU and its driver.
 func (u *Unpacker) Description() cuda.Description { return u.description }
 
-// Register pins the bounce memory and tells the GPU of it. It begins at a page's start
-// and is not of Go's heap; the caller owns it, and keeps it until the unpacker is closed.
-// It is called once, before the first Submit.
+// Register pins the bounce memory and maps it for the GPU. The memory is page aligned and not
+// on Go's heap. The caller owns it and keeps it until the unpacker is closed. Call Register
+// once, before the first Submit.
 func (u *Unpacker) Register(bounce []byte) error {
 	return u.call(func() (err error) {
 		if u.source, err = u.device.Register(bounce); err == nil {
@@ -154,8 +154,8 @@ func (u *Unpacker) Register(bounce []byte) error {
 	})
 }
 
-// AllocateRing takes the GPU's memory, mapped twice in a row: size bytes rounded up to
-// whole, as many as the GPU maps in, at an address that has twice as many behind it.
+// AllocateRing allocates GPU memory that is mapped twice in a row. whole is size rounded up to
+// the GPU's mapping granularity; the mapping at a is twice as long.
 func (u *Unpacker) AllocateRing(size int) (a cuda.Address, whole int, err error) {
 	err = u.call(func() (err error) {
 		if a, whole, err = u.device.AllocRing(size); err == nil {
@@ -166,7 +166,7 @@ func (u *Unpacker) AllocateRing(size int) (a cuda.Address, whole int, err error)
 	return a, whole, err
 }
 
-// Free gives back what AllocateRing took.
+// Free frees memory of AllocateRing.
 func (u *Unpacker) Free(a cuda.Address) error {
 	return u.call(func() error {
 		size := u.rings[a]
@@ -175,22 +175,22 @@ func (u *Unpacker) Free(a cuda.Address) error {
 	})
 }
 
-// Read copies from the GPU's memory into the caller's, after all that was submitted
-// before. It is meant for the time outside of windows, to verify.
+// Read copies from GPU memory after all earlier submissions. It is for verification outside
+// measured windows.
 func (u *Unpacker) Read(into []byte, from cuda.Address) error {
 	return u.call(func() error {
 		return errors.Join(u.device.CopyOut(u.streams[0], into, from), u.device.Synchronize(u.streams[0]))
 	})
 }
 
-// Write copies from the caller's memory into the GPU's, likewise.
+// Write copies to GPU memory after all earlier submissions.
 func (u *Unpacker) Write(to cuda.Address, from []byte) error {
 	return u.call(func() error {
 		return errors.Join(u.device.CopyIn(u.streams[0], to, from), u.device.Synchronize(u.streams[0]))
 	})
 }
 
-// call runs f on the launcher's thread when all streams are empty.
+// call runs f on the launcher's thread once all streams are empty.
 func (u *Unpacker) call(f func() error) error {
 	answer := make(chan error, 1)
 	u.jobs <- job{do: func() {
@@ -216,7 +216,7 @@ func (u *Unpacker) Counts() Counts {
 	}
 }
 
-// Check returns [ErrResources] where more streams or events were made than Open makes.
+// Check returns [ErrResources] if more streams or events were made than Open makes.
 func (u *Unpacker) Check() error {
 	if c := u.Counts(); c.Streams > streams || c.Events > Requests {
 		return fmt.Errorf("%w: %d streams and %d events for %d chunks", ErrResources, c.Streams, c.Events, c.Chunks)
@@ -224,8 +224,8 @@ func (u *Unpacker) Check() error {
 	return nil
 }
 
-// Close waits for what was submitted, gives everything up and closes the device. It is
-// idempotent; no other call is in progress or follows.
+// Close waits for submitted chunks, frees all resources and closes the device. It is
+// idempotent. No other method may run at the same time or later.
 func (u *Unpacker) Close() error {
 	var err error
 	u.closeOnce.Do(func() {

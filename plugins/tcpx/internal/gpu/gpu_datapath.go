@@ -2,16 +2,15 @@ package gpu
 
 import "transportbench/plugins/tcpx/internal/cuda"
 
-// Block returns the descriptors of a request, 0 to Requests-1, for the caller to fill.
-// They are the GPU's from Submit until Done has said true.
+// Block returns the descriptors of a request (0 to Requests-1) for the caller to fill. The GPU
+// uses them from Submit until Done returns true.
 func (u *Unpacker) Block(i int) []cuda.Descriptor { return u.requests[i].descriptors }
 
-// Submit has the first count descriptors of a request unpacked into the size bytes of
-// the GPU's memory at an address. The bounce memory that they name is in use until Done
-// has said true. It does not block or allocate, and hands over through a channel, which
-// wakes the launcher's thread where that sleeps.
+// Submit starts to unpack the first count descriptors of a request into size bytes of GPU
+// memory at an address. Their bounce memory is in use until Done returns true. Submit does not
+// block or allocate. It sends to a channel, which wakes the launcher's thread if that sleeps.
 //
-// Errors: ErrBusy, ErrDescriptor (nothing was submitted), or what failed before.
+// It returns ErrBusy or ErrDescriptor if it submits nothing, or an earlier error of the device.
 func (u *Unpacker) Submit(i, count int, to cuda.Address, size int) error {
 	r := &u.requests[i]
 	if failure := u.failure.Load(); failure != nil {
@@ -39,20 +38,19 @@ func (u *Unpacker) Submit(i, count int, to cuda.Address, size int) error {
 	select {
 	case u.jobs <- job{request: r, count: count, bytes: bytes, destination: to}:
 		return nil
-	default: // a fault let requests be used again while the launcher has them
+	default: // a fault reuses requests that the launcher still has
 		r.state.Store(idle)
 		return ErrBusy
 	}
 }
 
-// Done says whether a request that was submitted is unpacked. When it says true, the
-// bounce memory can be used again, and the request submitted. It makes no call of the
-// driver.
+// Done reports whether a submitted request is unpacked. If so, its bounce memory is free and
+// the request can be submitted again. Done does not call the driver.
 func (u *Unpacker) Done(i int) (bool, error) {
 	if failure := u.failure.Load(); failure != nil {
 		return false, *failure
 	}
-	// Pairs with the launcher's store: what the GPU wrote is there when this says so.
+	// Pairs with the launcher's store, which comes after the GPU's writes.
 	state := &u.requests[i].state
 	switch state.Load() {
 	case done:

@@ -20,9 +20,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type bench struct {
 	*gpu.Unpacker
 	t      *testing.T
-	fake   *gputest.Device // nil where it is a real GPU
+	fake   *gputest.Device // nil with a real GPU
 	bounce []byte
-	to     cuda.Address // size bytes of the GPU's
+	to     cuda.Address // size bytes of GPU memory
 	size   int
 }
 
@@ -30,7 +30,7 @@ func (b *bench) submit(request, count, offset int) error {
 	return b.Submit(request, count, b.to+cuda.Address(offset), b.size-offset)
 }
 
-// on runs a test on the GPU of tests, and on a real one where there is one.
+// on runs a test on the fake GPU, and on a real one if there is one.
 func on(t *testing.T, config gpu.Config, size int, test func(*bench)) {
 	t.Run("fake", func(t *testing.T) {
 		fake := &gputest.Device{}
@@ -64,7 +64,7 @@ func run(t *testing.T, config gpu.Config, size int, fake *gputest.Device, open f
 	test(&bench{Unpacker: u, t: t, fake: fake, bounce: memory, to: to, size: size})
 }
 
-// wait returns when the request is done; the bound is for a machine that hangs.
+// wait returns when the request is done, or fails after a time limit.
 func (b *bench) wait(request int) {
 	b.t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; {
@@ -77,7 +77,7 @@ func (b *bench) wait(request int) {
 	}
 }
 
-// unpack has the descriptors unpacked by one request and waits.
+// unpack unpacks the descriptors in one request and waits.
 func (b *bench) unpack(request int, list ...cuda.Descriptor) {
 	b.t.Helper()
 	copy(b.Block(request), list)
@@ -87,5 +87,5 @@ func (b *bench) unpack(request int, list ...cuda.Descriptor) {
 
 func fill(memory []byte, seed uint64) {
 	random := rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8)})
-	_, _ = random.Read(memory) // it returns no error
+	_, _ = random.Read(memory) // never returns an error
 }

@@ -8,7 +8,7 @@ import (
 	"transportbench/plugins/tcpx/internal/cuda"
 )
 
-// queue is the jobs of one stream in order of their launches.
+// queue has the jobs of one stream in launch order.
 type queue struct {
 	jobs     [Requests]job
 	first, n int
@@ -24,8 +24,8 @@ func (q *queue) pop() {
 	q.n--
 }
 
-// launcher is the goroutine that drives the device. It tells opened whether there is
-// one, and ends when jobs is closed.
+// launcher is the goroutine that drives the device. It sends the result of opening it to opened,
+// and ends when jobs is closed.
 func (u *Unpacker) launcher(opened chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -69,7 +69,7 @@ func (u *Unpacker) setUp() error {
 	return nil
 }
 
-// tearDown gives up what setUp made, in reverse, also where it came to half of it only.
+// tearDown frees what setUp made, in reverse, even if setUp failed halfway.
 func (u *Unpacker) tearDown() error {
 	var errs []error
 	for _, s := range u.streams {
@@ -97,18 +97,18 @@ func (u *Unpacker) tearDown() error {
 	return errors.Join(append(errs, u.device.Close())...)
 }
 
-// serve launches what is submitted and asks the events of what was launched. It sleeps
-// only when nothing is under way.
+// serve launches submitted jobs and queries the events of launched ones. It sleeps only if no
+// job is in progress.
 func (u *Unpacker) serve() {
 	var queues [streams]queue
-	underWay, next := 0, 0
+	inProgress, next := 0, 0
 	for {
 		var j job
 		open := true
 		switch {
-		case underWay == 0:
+		case inProgress == 0:
 			j, open = <-u.jobs
-		case underWay < Requests:
+		case inProgress < Requests:
 			select {
 			case j, open = <-u.jobs:
 			default:
@@ -122,20 +122,20 @@ func (u *Unpacker) serve() {
 		case j.request != nil:
 			if u.launch(&j, u.streams[next]) {
 				queues[next].push(j)
-				underWay++
+				inProgress++
 			}
 			next = (next + 1) % streams
 		}
-		finished := u.ask(&queues)
-		underWay -= finished
-		if underWay > 0 && finished == 0 && j.request == nil {
+		finished := u.query(&queues)
+		inProgress -= finished
+		if inProgress > 0 && finished == 0 && j.request == nil {
 			runtime.Gosched()
 		}
 	}
 }
 
-// launch starts unpacking and returns whether there is an event to wait for. The event
-// is recorded last in the stream, so that it covers everything of the chunk.
+// launch starts a job and reports whether there is an event to wait for. The event is recorded
+// last in the stream, so that it covers the whole chunk.
 func (u *Unpacker) launch(j *job, stream cuda.Stream) bool {
 	j.launched = time.Now()
 	if u.config.Fault == FreshStreams {
@@ -164,7 +164,7 @@ func (u *Unpacker) start(j *job, stream cuda.Stream) error {
 	return nil
 }
 
-// launchAlone is the fault: everything is made for one chunk, and waited for.
+// launchAlone is the fault FreshStreams: it makes everything for one chunk, and waits.
 func (u *Unpacker) launchAlone(j *job) error {
 	stream, err := u.device.NewStream()
 	if err != nil {
@@ -180,9 +180,9 @@ func (u *Unpacker) launchAlone(j *job) error {
 		u.device.DestroyEvent(event), u.device.DestroyStream(stream))
 }
 
-// ask queries the oldest event of each stream until one is not ready, and returns how
-// many were.
-func (u *Unpacker) ask(queues *[streams]queue) (finished int) {
+// query queries the events of each stream, oldest first, until one is not ready. It returns how
+// many were ready.
+func (u *Unpacker) query(queues *[streams]queue) (finished int) {
 	for i := range queues {
 		q := &queues[i]
 		for q.n > 0 {
@@ -199,24 +199,24 @@ func (u *Unpacker) ask(queues *[streams]queue) (finished int) {
 	return finished
 }
 
-// finish counts a chunk and tells the data path of it.
+// finish counts a chunk and marks its request done.
 func (u *Unpacker) finish(j *job) {
 	c := &u.counts
 	c.chunks.Add(1)
 	c.descriptors.Add(uint64(j.count))
 	c.bytes.Add(j.bytes)
 	c.unpacking.Add(uint64(time.Since(j.launched)))
-	// Pairs with Done's load.
+	// Pairs with the load in Done.
 	j.request.state.Store(done)
 }
 
-// fail keeps the first error, which the data path then returns for everything: after
-// one, a context of CUDA answers all calls with it.
+// fail keeps the first error, which the data path then returns from every call, because a CUDA
+// context returns it from every call as well. It reports whether err is an error.
 func (u *Unpacker) fail(err error) bool {
 	if err == nil {
 		return false
 	}
-	kept := err // so that err itself stays on the stack
+	kept := err // so that err does not escape to the heap
 	u.failure.CompareAndSwap(nil, &kept)
 	return true
 }

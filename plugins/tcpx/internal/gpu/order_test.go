@@ -13,7 +13,7 @@ import (
 	"transportbench/plugins/tcpx/internal/gpu/gputest"
 )
 
-// TestOrderOfCalls: launch, record, query until ready, and only then is it done.
+// TestOrderOfCalls: a request is done after launch, record and a query that is ready.
 func TestOrderOfCalls(t *testing.T) {
 	fake := &gputest.Device{}
 	run(t, gpu.Config{Mode: gpu.Kernel, Descriptors: 1}, 4096, fake, func() (gpu.Device, error) { return fake.Open() }, func(b *bench) {
@@ -24,7 +24,7 @@ func TestOrderOfCalls(t *testing.T) {
 		require.Eventually(t, func() bool { return slices.Contains(fake.Calls(), "not ready") }, time.Minute, time.Millisecond)
 		ready, err := b.Done(0)
 		require.NoError(t, err)
-		require.False(t, ready, "done before the event is")
+		require.False(t, ready, "done before its event")
 		require.ErrorIs(t, b.submit(0, 1, 0), gpu.ErrBusy)
 		require.Equal(t, []string{"launch", "record", "not ready"}, fake.Calls())
 		fake.Hold(false)
@@ -33,9 +33,8 @@ func TestOrderOfCalls(t *testing.T) {
 	})
 }
 
-// TestTheSeventeenthIsRefused: with all requests under way there is no other, and one is
-// in use until its user knows that it is done.
-func TestTheSeventeenthIsRefused(t *testing.T) {
+// TestRequestsInUseAreRefused: a request is in use until Done returns true.
+func TestRequestsInUseAreRefused(t *testing.T) {
 	on(t, gpu.Config{Mode: gpu.Kernel, Descriptors: 1}, 4096, func(b *bench) {
 		if b.fake != nil {
 			b.fake.Hold(true)
@@ -51,7 +50,7 @@ func TestTheSeventeenthIsRefused(t *testing.T) {
 			b.fake.Hold(false)
 		}
 		b.wait(0)
-		require.ErrorIs(t, b.submit(1, 1, 0), gpu.ErrBusy, "nobody has asked whether it is done")
+		require.ErrorIs(t, b.submit(1, 1, 0), gpu.ErrBusy, "Done was not called")
 		require.NoError(t, b.submit(0, 1, 0))
 	})
 }
@@ -63,7 +62,7 @@ func (quiet) Launch(cuda.Stream, cuda.Address, int, cuda.Address, cuda.Address) 
 func (quiet) Record(cuda.Event, cuda.Stream) error                                    { return nil }
 func (quiet) Query(cuda.Event) (bool, error)                                          { return true, nil }
 
-// TestDataPathDoesNotAllocate, nor does the launcher.
+// TestDataPathDoesNotAllocate: neither the data path nor the launcher allocates.
 func TestDataPathDoesNotAllocate(t *testing.T) {
 	fake := &gputest.Device{}
 	u, err := gpu.Open(gpu.Config{Mode: gpu.Kernel, Descriptors: 1, Open: func() (gpu.Device, error) {
@@ -82,12 +81,12 @@ func TestDataPathDoesNotAllocate(t *testing.T) {
 			ready, _ = u.Done(0)
 		}
 	}
-	// Others of the process, such as the runtime's own goroutines, may allocate now and
-	// then; what the data path allocates it does each time.
+	// Other goroutines, such as the runtime's, may allocate occasionally; the data path
+	// would allocate every time.
 	require.Less(t, testing.AllocsPerRun(1000, round), 1.0)
 }
 
-// TestDescriptorsAreChecked: what a peer's numbers lead to never leaves the memory.
+// TestDescriptorsAreChecked: descriptors from a peer's numbers stay within the memory.
 func TestDescriptorsAreChecked(t *testing.T) {
 	on(t, gpu.Config{Mode: gpu.Kernel, Descriptors: 2}, 4096, func(b *bench) {
 		bounce := uint32(len(b.bounce))
@@ -116,6 +115,6 @@ func TestDescriptorsAreChecked(t *testing.T) {
 			require.NoError(t, err)
 			b.wait(0)
 		}
-		require.ErrorIs(t, b.submit(0, 3, 0), gpu.ErrDescriptor, "more than the block has")
+		require.ErrorIs(t, b.submit(0, 3, 0), gpu.ErrDescriptor, "more than the block holds")
 	})
 }

@@ -12,8 +12,8 @@ import (
 	"transportbench/plugins/tcpx/internal/gpu"
 )
 
-// alignments makes a descriptor for each alignment of source and destination and each
-// of the lengths, sources not in order, and returns what the destination then holds.
+// alignments makes a descriptor for each alignment of source and destination and each length,
+// with sources out of order. It returns the expected destination.
 func (b *bench) alignments(lengths []uint32, offsets []int, size int, poison byte) (list []cuda.Descriptor, want []byte) {
 	want = bytes.Repeat([]byte{poison}, size)
 	place := uint64(0)
@@ -33,8 +33,8 @@ func (b *bench) alignments(lengths []uint32, offsets []int, size int, poison byt
 	return list, want
 }
 
-// TestUnpackAlignmentsAndLengths: all 256 alignments and the lengths at the edges; no
-// byte beside a piece is touched.
+// TestUnpackAlignmentsAndLengths: all 256 alignments with lengths around the load widths. No byte
+// outside a piece is written.
 func TestUnpackAlignmentsAndLengths(t *testing.T) {
 	all := []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
 	for _, mode := range []gpu.Mode{gpu.Kernel, gpu.CopyEngine} {
@@ -49,7 +49,7 @@ func TestUnpackAlignmentsAndLengths(t *testing.T) {
 			"odd":   {[]uint32{512<<10 - 1}, []int{5}, 1 << 20},
 		} {
 			if raceDetector && name != "short" {
-				continue // the same calls, and an interpreter that is ten times slower
+				continue // the same calls with an interpreter that is ten times slower
 			}
 			t.Run(fmt.Sprintf("%s/%s", mode, name), func(t *testing.T) {
 				on(t, gpu.Config{Mode: mode, Descriptors: 256 * len(pieces.lengths)}, pieces.size, func(b *bench) {
@@ -61,7 +61,7 @@ func TestUnpackAlignmentsAndLengths(t *testing.T) {
 					require.NoError(t, b.Read(got, b.to))
 					for i := range got {
 						if got[i] != want[i] {
-							t.Fatalf("byte %d is %#x, and %#x belongs there", i, got[i], want[i])
+							t.Fatalf("byte %d is %#x, want %#x", i, got[i], want[i])
 						}
 					}
 				})
@@ -70,8 +70,8 @@ func TestUnpackAlignmentsAndLengths(t *testing.T) {
 	}
 }
 
-// TestManyChunks sends chunks of random pieces through all requests, several at a time,
-// and has each request's bounce memory written again as soon as it is done.
+// TestManyChunks unpacks chunks of random pieces with all requests, several at a time, and
+// overwrites the bounce memory of each request as soon as it is done.
 func TestManyChunks(t *testing.T) {
 	const chunk, chunks = 16 << 10, 100
 	for _, mode := range []gpu.Mode{gpu.Kernel, gpu.CopyEngine} {
@@ -82,7 +82,7 @@ func TestManyChunks(t *testing.T) {
 				got := make([]byte, chunk)
 				for i := range chunks {
 					request := i % gpu.Requests
-					if i >= gpu.Requests { // the oldest, as a window has it
+					if i >= gpu.Requests { // wait for the oldest
 						b.wait(request)
 						require.NoError(t, b.Read(got, b.to+cuda.Address(request*chunk)))
 						require.True(t, bytes.Equal(want[request*chunk:(request+1)*chunk], got), "chunk %d", i-gpu.Requests)
@@ -112,10 +112,10 @@ func TestManyChunks(t *testing.T) {
 				require.Equal(t, uint64(gpu.Requests), counts.Events)
 				require.NoError(t, b.Check())
 				if mode == gpu.Kernel {
-					require.Equal(t, uint64(chunks), counts.Launches, "one launch a chunk")
+					require.Equal(t, uint64(chunks), counts.Launches, "one launch per chunk")
 					require.Zero(t, counts.Copies)
 				} else {
-					require.Equal(t, counts.Descriptors, counts.Copies, "one copy a piece")
+					require.Equal(t, counts.Descriptors, counts.Copies, "one copy per piece")
 					require.Zero(t, counts.Launches)
 				}
 				if b.fake != nil {
@@ -129,8 +129,8 @@ func TestManyChunks(t *testing.T) {
 	}
 }
 
-// TestRingsWrapAround: what is unpacked over the end of a ring is at its beginning, and
-// what is read over the end is what is there.
+// TestRingsWrapAround: a write past the end of a ring continues at its beginning, and a read past
+// the end returns it.
 func TestRingsWrapAround(t *testing.T) {
 	for _, mode := range []gpu.Mode{gpu.Kernel, gpu.CopyEngine} {
 		on(t, gpu.Config{Mode: mode, Descriptors: 1}, 4096, func(b *bench) {

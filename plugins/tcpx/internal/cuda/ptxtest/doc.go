@@ -1,6 +1,5 @@
-// Package ptxtest runs PTX in tests: as much of it as the unpack kernel is written in,
-// thread by thread. Threads that wait for each other, and memory but the global, are not
-// part of that.
+// Package ptxtest interprets PTX in tests, thread by thread. It knows the subset that the
+// unpack kernel uses: no synchronization between threads, and global memory only.
 //
-// The meaning of the instructions is that of the PTX ISA reference (NVIDIA), chapter 9.
+// Instructions behave as in chapter 9 of the PTX ISA reference (NVIDIA).
 package ptxtest

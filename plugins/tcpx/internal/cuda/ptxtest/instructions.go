@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// arithmetic has the instructions that make one value of one or two. Values of 32 bits
-// have nothing above these.
+// arithmetic has the instructions that compute one value from one or two. The upper half of
+// 32-bit values is zero.
 var arithmetic = map[string]func(a, b uint64) uint64{
 	"mov.u32":            func(a, _ uint64) uint64 { return low(a) },
 	"cvt.u64.u32":        func(a, _ uint64) uint64 { return low(a) },
@@ -35,11 +35,11 @@ func truth(b bool) uint64 {
 	return 0
 }
 
-// access is a load or a store of global memory: its kind, the number of a vector's
-// elements, and the bits of each.
+// access matches a load or a store of global memory: its kind, the number of vector elements,
+// and the bits of each.
 var access = regexp.MustCompile(`^(ld|st)\.global(?:\.v([24]))?\.u(8|16|32|64)$`)
 
-// instruction makes what one does.
+// instruction returns the function of an instruction.
 func (p *parser) instruction(line int, opcode string, operands []string) (func(*thread), error) {
 	if f, found := arithmetic[opcode]; found {
 		return p.compute(f, operands)
@@ -84,7 +84,7 @@ func (p *parser) compute(f func(a, b uint64) uint64, operands []string) (func(*t
 	return func(t *thread) { t.registers[to] = f(a(t), b(t)) }, err
 }
 
-// elements are the registers of a vector, or the one.
+// elements returns the registers of a vector, or the single register.
 func (p *parser) elements(count int, text string) (list []int, err error) {
 	names := strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune("{}, ", r) })
 	if len(names) != count {

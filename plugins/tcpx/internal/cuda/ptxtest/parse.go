@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// Kernel is an entry that was read.
+// Kernel is a parsed entry.
 type Kernel struct {
 	Name    string
-	Threads int // of a block, as .reqntid says
+	Threads int // per block, from .reqntid
 
 	code       []instruction
-	registers  int // all kinds have a number each; the parameters are the first
+	registers  int // numbered together; the parameters come first
 	parameters int
 	block      int // register of %ctaid.x
 	index      int // register of %tid.x
@@ -27,7 +27,7 @@ type instruction struct {
 	do               func(*thread)
 }
 
-// parser holds what names stand for.
+// parser has the meaning of names.
 type parser struct {
 	kernel   *Kernel
 	names    map[string]int // registers and parameters
@@ -35,7 +35,7 @@ type parser struct {
 	branches []branch
 }
 
-// branch is one whose label may not have been seen yet.
+// branch is a branch whose label may not be known yet.
 type branch struct {
 	line   int
 	label  string
@@ -54,8 +54,8 @@ var (
 	ignored   = regexp.MustCompile(`^(?:\.version [\d.]+|\.target sm_\d+|\.address_size 64|[(){}])?$`)
 )
 
-// Parse reads a text with one entry. The error names the first line that is not part of
-// what this package knows, or that uses a name which nobody declares.
+// Parse parses a text with one entry. The error names the first line that is outside the
+// subset or uses an undeclared name.
 func Parse(text string) (*Kernel, error) {
 	p := &parser{kernel: &Kernel{}, names: map[string]int{}, labels: map[string]int{}}
 	number := 0
@@ -141,7 +141,7 @@ func (p *parser) register(name string) (int, error) {
 	return r, nil
 }
 
-// value is a register or a constant.
+// value parses a register or a constant.
 func (p *parser) value(text string) (func(*thread) uint64, error) {
 	if n, err := strconv.ParseInt(text, 0, 64); err == nil {
 		return func(*thread) uint64 { return uint64(n) }, nil
@@ -150,7 +150,7 @@ func (p *parser) value(text string) (func(*thread) uint64, error) {
 	return func(t *thread) uint64 { return t.registers[r] }, err
 }
 
-// address is a register and an offset, in brackets.
+// address parses a register and an offset, in brackets.
 func (p *parser) address(text string) (register int, offset uint64, err error) {
 	name, plus, found := strings.Cut(strings.Trim(text, "[]"), "+")
 	if found {

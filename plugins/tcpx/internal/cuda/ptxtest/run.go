@@ -4,14 +4,14 @@ import "fmt"
 
 // Memory is the GPU's memory.
 type Memory interface {
-	// Load fills into with what lies at an address.
+	// Load fills into from an address.
 	Load(address uint64, into []byte) error
-	// Store writes what from has.
+	// Store writes from to an address.
 	Store(address uint64, from []byte) error
 }
 
-// mostSteps is how many instructions a thread may take: a loop that does not end is found
-// out after seconds.
+// mostSteps is the limit of instructions per thread, so that an endless loop ends after
+// seconds.
 const mostSteps = 1 << 26
 
 // thread is one thread of a launch.
@@ -23,9 +23,8 @@ type thread struct {
 	err       error
 }
 
-// Run runs so many blocks of the kernel, one thread after the other, with parameters in
-// the order of their declaration. The error is the memory's, or says that a thread does
-// not end.
+// Run runs blocks of the kernel, one thread after the other, with parameters in the order of
+// their declaration. It returns an error of the memory, or one if a thread does not end.
 func (k *Kernel) Run(blocks int, parameters []uint64, memory Memory) error {
 	if len(parameters) != k.parameters {
 		return fmt.Errorf("%d parameters, and the kernel has %d", len(parameters), k.parameters)

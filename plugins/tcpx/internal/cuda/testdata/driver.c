@@ -1,10 +1,9 @@
-// A driver for the tests of the binding: it has the functions of libcuda that the shim
-// looks up, and does in the host's memory what they say. Addresses of the GPU are those
-// of the host with a high bit set, so that one that is taken for the other is found out.
-// An event is ready when it is asked for the second time.
+// A driver for tests: it has the functions of libcuda that the shim looks up, and implements
+// them in host memory. A GPU address is a host address with a high bit set, so that confusing
+// the two is an error. An event is ready at the second query.
 //
-// The call named by the environment variable FAIL fails with code 2. Compiled with
-// DAMAGE, the kernel gets the last byte of each launch wrong.
+// The call named by the environment variable FAIL fails with code 2. Compiled with DAMAGE,
+// the kernel writes a wrong last byte in each launch.
 
 #define _GNU_SOURCE
 #include <stdint.h>

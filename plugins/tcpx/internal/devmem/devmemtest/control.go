@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Message is a control message with a body, padded as they are behind each other.
+// Message returns a control message with a body, padded for another one after it.
 func Message(level, kind int, body []byte) []byte {
 	b := make([]byte, unix.CmsgSpace(len(body)))
 	binary.NativeEndian.PutUint64(b, uint64(unix.CmsgLen(len(body))))
@@ -16,12 +16,12 @@ func Message(level, kind int, body []byte) []byte {
 	return b
 }
 
-// Dmabuf is the message of bytes in a dmabuf: a struct dmabuf_cmsg.
+// Dmabuf returns the message for bytes in a dmabuf: a struct dmabuf_cmsg.
 func Dmabuf(offset uint64, size, token, id uint32) []byte {
 	return Message(unix.SOL_SOCKET, unix.SCM_DEVMEM_DMABUF, body(offset, size, token, id))
 }
 
-// Linear is the message of bytes in the buffers of recvmsg.
+// Linear returns the message for bytes in the buffers of recvmsg.
 func Linear(size uint32) []byte {
 	return Message(unix.SOL_SOCKET, unix.SCM_DEVMEM_LINEAR, body(0, size, 0, 0))
 }

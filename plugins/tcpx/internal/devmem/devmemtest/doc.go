@@ -1,3 +1,2 @@
-// Package devmemtest writes control messages as the kernel does, for tests of what reads
-// them.
+// Package devmemtest writes control messages as the kernel does, for tests.
 package devmemtest

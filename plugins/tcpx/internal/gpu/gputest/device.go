@@ -10,14 +10,14 @@ import (
 	"transportbench/plugins/tcpx/internal/cuda"
 )
 
-// Device is the GPU of tests. Its zero value is ready to be opened. The calls of a GPU
-// come from one thread, and it complains where they do not; the others may come from any.
+// Device is a fake GPU. Its zero value is ready to be opened. It reports calls of the GPU
+// interface that come from a second thread; any thread may call the other methods.
 type Device struct {
 	mu       sync.Mutex
 	thread   int
 	held     bool
-	failing  string // the call that fails
-	broken   error  // every call's answer from now on, as CUDA has it
+	failing  string // name of the call that fails
+	broken   error  // result of every further call, as in CUDA
 	regions  []region
 	next     cuda.Address
 	streams  map[cuda.Stream]*stream
@@ -28,49 +28,48 @@ type Device struct {
 	mistakes []string
 }
 
-// Open makes the calling thread the device's.
+// Open binds the device to the calling thread.
 func (d *Device) Open() (*Device, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.thread, d.next = unix.Gettid(), 1<<40
 	d.streams, d.events, d.made = map[cuda.Stream]*stream{}, map[cuda.Event]*event{}, map[string]int{}
 	if d.failing == "Open" {
-		return nil, fmt.Errorf("fails on purpose: %s", d.failing)
+		return nil, fmt.Errorf("fails deliberately: %s", d.failing)
 	}
 	return d, nil
 }
 
-// Hold keeps the device from doing any work until it is called with false. Synchronize
-// does not wait for that.
+// Hold stops all work of the device until it is called with false. Synchronize ignores it.
 func (d *Device) Hold(hold bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.held = hold
 }
 
-// Fail has the calls of this name fail.
+// Fail makes calls with this name fail.
 func (d *Device) Fail(call string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.failing = call
 }
 
-// Calls returns the launches, copies, records and queries so far, in order; several
-// copies behind each other are one, and so are several queries that were not ready.
+// Calls returns the launches, copies, records and queries so far, in order. Consecutive copies
+// count as one, and so do consecutive queries that were not ready.
 func (d *Device) Calls() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.Clone(d.calls)
 }
 
-// Made returns how many things of a kind were made: "stream", "event", "host", "memory".
+// Made returns how many objects of a kind were made: "stream", "event", "host", "memory".
 func (d *Device) Made(kind string) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.made[kind]
 }
 
-// Mistakes returns what was done that a GPU would not forgive.
+// Mistakes returns the calls that are wrong on a GPU.
 func (d *Device) Mistakes() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -84,7 +83,7 @@ func (d *Device) enter(call string) error {
 		d.mistake("%s on another thread than the one that opened the device", call)
 	}
 	if d.failing == call {
-		return fmt.Errorf("fails on purpose: %s", call)
+		return fmt.Errorf("fails deliberately: %s", call)
 	}
 	return d.broken
 }
@@ -93,7 +92,7 @@ func (d *Device) mistake(format string, args ...any) {
 	d.mistakes = append(d.mistakes, fmt.Sprintf(format, args...))
 }
 
-// Description implements the unpacker's device, as all below.
+// Description and the methods below implement the interface of the unpacker.
 func (d *Device) Description() cuda.Description {
 	return cuda.Description{Device: "GPU of tests", Driver: "0.0"}
 }
@@ -104,7 +103,7 @@ func (d *Device) handle(kind string) uintptr {
 	return d.handles
 }
 
-// Close complains of what was not given up.
+// Close reports objects that were not freed.
 func (d *Device) Close() error {
 	err := d.enter("Close")
 	defer d.mu.Unlock()

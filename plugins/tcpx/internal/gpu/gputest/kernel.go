@@ -10,10 +10,10 @@ import (
 	"transportbench/plugins/tcpx/internal/cuda/ptxtest"
 )
 
-// kernel is the unpack kernel's text, read once.
+// kernel is the parsed unpack kernel.
 var kernel = sync.OnceValues(func() (*ptxtest.Kernel, error) { return ptxtest.Parse(cuda.PTX()) })
 
-// Launch runs the kernel later: it reads the descriptors then, as a GPU does.
+// Launch queues the kernel, which reads the descriptors when it runs.
 func (d *Device) Launch(s cuda.Stream, block cuda.Address, count int, source, destination cuda.Address) error {
 	err := d.enter("Launch")
 	defer d.mu.Unlock()
@@ -24,12 +24,12 @@ func (d *Device) Launch(s cuda.Stream, block cuda.Address, count int, source, de
 	return nil
 }
 
-// run runs the kernel's threads, and complains of bytes of a piece that they write not
-// once, or beside the pieces.
+// run runs the kernel's threads. It reports bytes of a piece that are not written exactly once,
+// and writes outside the pieces.
 func (d *Device) run(block cuda.Address, count int, source, destination cuda.Address) {
 	k, err := kernel()
 	if err != nil {
-		panic(err) // the text is a part of the program
+		panic(err) // the text is embedded
 	}
 	list, at := d.find(block, count*cuda.DescriptorSize)
 	if list == nil {
@@ -70,14 +70,14 @@ func (d *Device) run(block cuda.Address, count int, source, destination cuda.Add
 	}
 }
 
-// kernelMemory is the device's memory as threads see it.
+// kernelMemory is the device's memory for the kernel's threads.
 type kernelMemory struct {
 	device *Device
-	last   *region // that was looked into: mostly the next one, too
+	last   *region // of the last access, and mostly of the next
 	stored int
 }
 
-// errAddress says that the device has broken.
+// errAddress means that the device is broken.
 var errAddress = errors.New("a thread has broken the device")
 
 func (m *kernelMemory) find(a uint64, n int) (*region, int, error) {
@@ -96,7 +96,7 @@ func (m *kernelMemory) find(a uint64, n int) (*region, int, error) {
 	return r, at, nil
 }
 
-// Load implements the kernel's memory, and Store too.
+// Load and Store implement [ptxtest.Memory].
 func (m *kernelMemory) Load(a uint64, into []byte) error {
 	r, at, err := m.find(a, len(into))
 	if err == nil {

@@ -7,7 +7,7 @@ import (
 	"transportbench/plugins/tcpx/internal/cuda"
 )
 
-// region is memory that has an address of the GPU's.
+// region is memory with a GPU address.
 type region struct {
 	address cuda.Address
 	memory  []byte
@@ -17,7 +17,7 @@ type region struct {
 
 func (d *Device) add(memory []byte, pinned bool) cuda.Address {
 	at := d.next
-	// Nothing lies behind a region, so that what runs over its end is found out.
+	// Addresses after a region are unused, so that overruns are detected.
 	d.next += cuda.Address(len(memory)+2*4096) &^ 4095
 	d.regions = append(d.regions, region{address: at, memory: memory, pinned: pinned, written: make([]byte, len(memory))})
 	return at
@@ -34,7 +34,7 @@ func same(memory []byte) func(region) bool {
 	return func(r region) bool { return r.pinned && len(memory) > 0 && &r.memory[0] == &memory[0] }
 }
 
-// Register gives host memory an address.
+// Register maps host memory.
 func (d *Device) Register(memory []byte) (cuda.Address, error) {
 	err := d.enter("Register")
 	defer d.mu.Unlock()
@@ -44,7 +44,7 @@ func (d *Device) Register(memory []byte) (cuda.Address, error) {
 	return d.add(memory, true), nil
 }
 
-// Unregister takes it away.
+// Unregister unmaps host memory.
 func (d *Device) Unregister(memory []byte) error {
 	err := d.enter("Unregister")
 	defer d.mu.Unlock()
@@ -52,7 +52,7 @@ func (d *Device) Unregister(memory []byte) error {
 	return err
 }
 
-// HostAlloc makes host memory with an address.
+// HostAlloc allocates mapped host memory.
 func (d *Device) HostAlloc(size int) ([]byte, cuda.Address, error) {
 	err := d.enter("HostAlloc")
 	defer d.mu.Unlock()
@@ -64,7 +64,7 @@ func (d *Device) HostAlloc(size int) ([]byte, cuda.Address, error) {
 	return memory, d.add(memory, true), nil
 }
 
-// HostFree gives it up.
+// HostFree frees memory of HostAlloc.
 func (d *Device) HostFree(memory []byte) error {
 	err := d.enter("HostFree")
 	defer d.mu.Unlock()
@@ -72,10 +72,10 @@ func (d *Device) HostFree(memory []byte) error {
 	return err
 }
 
-// ringUnit is what the device maps memory in.
+// ringUnit is the mapping granularity.
 const ringUnit = 64 << 10
 
-// AllocRing makes memory of the device. Its second half is kept the same as the first.
+// AllocRing allocates device memory whose second half mirrors the first.
 func (d *Device) AllocRing(size int) (cuda.Address, int, error) {
 	err := d.enter("AllocRing")
 	defer d.mu.Unlock()
@@ -87,7 +87,7 @@ func (d *Device) AllocRing(size int) (cuda.Address, int, error) {
 	return d.add(make([]byte, 2*whole), false), whole, nil
 }
 
-// FreeRing gives it up.
+// FreeRing frees memory of AllocRing.
 func (d *Device) FreeRing(a cuda.Address, size int) error {
 	err := d.enter("FreeRing")
 	defer d.mu.Unlock()
@@ -95,7 +95,7 @@ func (d *Device) FreeRing(a cuda.Address, size int) error {
 	return err
 }
 
-// mirror copies what was written to one half of a ring to the other.
+// mirror copies a write in one half of a ring to the other.
 func (r *region) mirror(at, n int) {
 	half := len(r.memory) / 2
 	if first := min(at+n, half); at < first {
@@ -106,7 +106,7 @@ func (r *region) mirror(at, n int) {
 	}
 }
 
-// CopyIn copies later.
+// CopyIn queues a copy.
 func (d *Device) CopyIn(s cuda.Stream, to cuda.Address, from []byte) error {
 	err := d.enter("CopyIn")
 	defer d.mu.Unlock()
@@ -122,7 +122,7 @@ func (d *Device) CopyIn(s cuda.Stream, to cuda.Address, from []byte) error {
 	return nil
 }
 
-// CopyOut copies later.
+// CopyOut queues a copy.
 func (d *Device) CopyOut(s cuda.Stream, to []byte, from cuda.Address) error {
 	err := d.enter("CopyOut")
 	defer d.mu.Unlock()
@@ -141,7 +141,7 @@ func (r *region) has(a cuda.Address, n int) bool {
 	return a >= r.address && a+cuda.Address(n) <= r.address+cuda.Address(len(r.memory))
 }
 
-// find returns the region that has n bytes at an address; without one the device breaks.
+// find returns the region with n bytes at an address. If there is none, the device breaks.
 func (d *Device) find(a cuda.Address, n int) (*region, int) {
 	for i := range d.regions {
 		if r := &d.regions[i]; r.has(a, n) {

@@ -2,7 +2,7 @@ package gputest
 
 import "unsafe"
 
-// aligned returns memory that begins at a multiple of 16, as pinned memory does.
+// aligned returns memory aligned to 16 bytes, as pinned memory is.
 func aligned(size int) []byte {
 	memory := make([]byte, size+16)
 	at := -uintptr(unsafe.Pointer(unsafe.SliceData(memory))) & 15

@@ -4,7 +4,7 @@ import "transportbench/plugins/tcpx/internal/cuda"
 
 type stream struct {
 	work     []func()
-	unmarked bool // there is work that no event covers
+	unmarked bool // there is work after the last event
 }
 
 type event struct {
@@ -24,7 +24,7 @@ func (d *Device) NewStream() (cuda.Stream, error) {
 	return s, nil
 }
 
-// DestroyStream complains where the stream has work left.
+// DestroyStream reports a stream that has work left.
 func (d *Device) DestroyStream(s cuda.Stream) error {
 	err := d.enter("DestroyStream")
 	defer d.mu.Unlock()
@@ -62,7 +62,7 @@ func (d *Device) NewEvent() (cuda.Event, error) {
 	return e, nil
 }
 
-// DestroyEvent gives an event up.
+// DestroyEvent destroys an event.
 func (d *Device) DestroyEvent(e cuda.Event) error {
 	err := d.enter("DestroyEvent")
 	defer d.mu.Unlock()
@@ -73,8 +73,8 @@ func (d *Device) DestroyEvent(e cuda.Event) error {
 	return err
 }
 
-// Record complains of an event that covers nothing, and of one that is recorded again
-// while nobody has seen it ready.
+// Record reports an event that covers no work, and one that is recorded again before a query
+// found it ready.
 func (d *Device) Record(e cuda.Event, s cuda.Stream) error {
 	err := d.enter("Record")
 	defer d.mu.Unlock()
@@ -95,8 +95,7 @@ func (d *Device) Record(e cuda.Event, s cuda.Stream) error {
 	return nil
 }
 
-// Query does one piece of the stream's work after it has looked whether the event is
-// ready.
+// Query returns whether the event is ready, and then does one piece of the stream's work.
 func (d *Device) Query(e cuda.Event) (bool, error) {
 	err := d.enter("Query")
 	defer d.mu.Unlock()

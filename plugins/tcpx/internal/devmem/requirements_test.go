@@ -16,51 +16,51 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// needKernel skips where the first rungs do not hold, which the others need.
+// needKernel skips the test if the first requirements fail, which the others need.
 func needKernel(t *testing.T) {
 	t.Helper()
 	b := &Binding{system: kernel}
 	defer func() { require.NoError(t, b.Close()) }()
-	for _, rung := range rungs[:2] {
-		if err := rung.try(b); err != nil {
-			t.Skipf("%s: %v; %s", rung.name, err.Err, err.Remedy)
+	for _, requirement := range requirements[:2] {
+		if err := requirement.try(b); err != nil {
+			t.Skipf("%s: %v; %s", requirement.name, err.Err, err.Remedy)
 		}
 	}
 }
 
-// requireRung wants the ladder to end at a rung, with words.
-func requireRung(t *testing.T, err error, want Rung, words string) {
+// requireFailure checks that a requirement fails, with a reason and a remedy.
+func requireFailure(t *testing.T, err error, want Requirement, words string) {
 	t.Helper()
-	var rung *RungError
-	require.ErrorAs(t, err, &rung)
-	require.Equal(t, want, rung.Rung, err)
+	var requirement *RequirementError
+	require.ErrorAs(t, err, &requirement)
+	require.Equal(t, want, requirement.Requirement, err)
 	require.ErrorContains(t, err, words)
-	require.NotEmpty(t, rung.Remedy)
+	require.NotEmpty(t, requirement.Remedy)
 	require.NotContains(t, err.Error(), "\n", "one line for users")
 }
 
-// TestLadderOnRealDevices: what the kernel's own devices refuse, and with which words.
-func TestLadderOnRealDevices(t *testing.T) {
+// TestRequirementsOnRealDevices checks the errors for the kernel's own devices.
+func TestRequirementsOnRealDevices(t *testing.T) {
 	needKernel(t)
 	namespace(t)
 	climb := func(name string, queue int) error {
-		return Climb(Options{Interface: name, Queue: queue, Size: 1 << 20})
+		return Check(Options{Interface: name, Queue: queue, Size: 1 << 20})
 	}
-	requireRung(t, climb("", -1), RungInterface, "none is given; name the NIC")
-	requireRung(t, climb("nobody", -1), RungInterface, "nobody: ")
-	requireRung(t, climb("lo", -1), RungInterface, "lo is down; ip link set lo up")
+	requireFailure(t, climb("", -1), RequireInterface, "none is given; name the NIC")
+	requireFailure(t, climb("nobody", -1), RequireInterface, "nobody: ")
+	requireFailure(t, climb("lo", -1), RequireInterface, "lo is down; ip link set lo up")
 	setUp(t, "lo")
-	requireRung(t, climb("lo", -1), RungQueues, "lo has 1, and one is for all other traffic; ethtool -L lo combined 2")
+	requireFailure(t, climb("lo", -1), RequireQueues, "lo has 1, and one is needed for other traffic; ethtool -L lo combined 2")
 
 	makeVeth(t, "one", "eno", 1)
-	requireRung(t, climb("one", -1), RungQueues, "one has 1")
+	requireFailure(t, climb("one", -1), RequireQueues, "one has 1")
 	makeVeth(t, "four", "ruof", 4)
-	requireRung(t, climb("four", 4), RungQueues, "four has queues 0 to 3, and not 4")
-	requireRung(t, climb("four", 0), RungSplit, "the driver of four")
+	requireFailure(t, climb("four", 4), RequireQueues, "four has queues 0 to 3, not 4")
+	requireFailure(t, climb("four", 0), RequireSplit, "the driver of four")
 	makeTap(t, "tap2", 2)
-	requireRung(t, climb("tap2", -1), RungSplit, "the driver of tap2")
+	requireFailure(t, climb("tap2", -1), RequireSplit, "the driver of tap2")
 
-	// What the rung after the next says of each, which none of them gets to.
+	// Bind to each directly, although an earlier requirement fails.
 	for _, name := range []string{"lo", "one", "four", "tap2"} {
 		b := &Binding{options: Options{Interface: name}, system: kernel}
 		require.Nil(t, b.tryFamily())
@@ -68,22 +68,22 @@ func TestLadderOnRealDevices(t *testing.T) {
 		require.NoError(t, err)
 		b.index = uint32(i.Index)
 		refused := b.tryDriver()
-		require.NotNil(t, refused, "%s takes a dmabuf", name)
+		require.NotNil(t, refused, "%s can bind a dmabuf", name)
 		require.ErrorIs(t, refused.Err, unix.EOPNOTSUPP)
-		require.ErrorContains(t, refused.Err, name+" takes no dmabuf")
+		require.ErrorContains(t, refused.Err, name+" cannot bind a dmabuf")
 		require.NoError(t, b.Close())
 	}
 }
 
-func TestLadderWantsTheCapability(t *testing.T) {
+func TestRequirementsWantsTheCapability(t *testing.T) {
 	needKernel(t)
-	namespace(t) // the thread ends with the test, and what is taken from it with it
+	namespace(t) // the thread, and its capabilities, end with the test
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData
 	require.NoError(t, unix.Capget(&header, &data[0]))
 	data[0].Effective &^= 1 << unix.CAP_NET_ADMIN
 	require.NoError(t, unix.Capset(&header, &data[0]))
-	requireRung(t, Climb(Options{Interface: "lo", Queue: -1}), RungCapability, "setcap cap_net_admin+ep")
+	requireFailure(t, Check(Options{Interface: "lo", Queue: -1}), RequireCapability, "setcap cap_net_admin+ep")
 }
 
 func TestAtLeast(t *testing.T) {
@@ -95,22 +95,22 @@ func TestAtLeast(t *testing.T) {
 	}
 }
 
-// nic is a NIC of tests: it answers netlink as one that can take a dmabuf, or not.
+// nic is a fake NIC that answers netlink like one that can or cannot bind a dmabuf.
 type nic struct {
 	t       *testing.T
 	queues  int
 	split   uint8
-	silent  bool  // tells nothing of header split
+	silent  bool  // does not report header split
 	noSplit error // of turning it on
-	driver  error // of binding what is no dmabuf
+	driver  error // of binding an invalid descriptor
 	bindErr error
 	export  error
 
-	set   []uint8 // values that header split was set to
+	set   []uint8 // values of header split that were set
 	bound []int   // descriptors that were bound
 }
 
-// system has the families answered by the NIC, and memory in place of a dmabuf.
+// system returns a system whose netlink the NIC answers, with memory in place of a dmabuf.
 func (n *nic) system() system {
 	return system{
 		family: func(name string) (*family, error) {
@@ -193,7 +193,7 @@ func (n *nic) serve(request genetlink.Message, _ netlink.Message) ([]genetlink.M
 }
 
 func (n *nic) listQueues() (list []genetlink.Message) {
-	for kind := range uint32(2) { // as many to send from
+	for kind := range uint32(2) { // transmit queues as well
 		for i := range n.queues {
 			ae := netlink.NewAttributeEncoder()
 			ae.Uint32(queueID, uint32(i))
@@ -206,8 +206,7 @@ func (n *nic) listQueues() (list []genetlink.Message) {
 	return list
 }
 
-// loopback is an interface that exists and is up, which the rungs of the kernel itself
-// want to see.
+// loopback returns an interface that exists and is up.
 func loopback(t *testing.T) string {
 	t.Helper()
 	interfaces, err := net.Interfaces()
@@ -221,8 +220,8 @@ func loopback(t *testing.T) string {
 	return ""
 }
 
-// TestLadderToTheTop climbs as far as a NIC lets it, and restores what it changed.
-func TestLadderToTheTop(t *testing.T) {
+// TestAllRequirements: each requirement can fail, and what was changed is restored.
+func TestAllRequirements(t *testing.T) {
 	name := loopback(t)
 	skipWithout(t)
 	can := nic{t: t, queues: 4, split: splitOn, driver: genltest.Error(int(unix.EBADF))}
@@ -234,21 +233,21 @@ func TestLadderToTheTop(t *testing.T) {
 	options := Options{Interface: name, Queue: -1, Size: 1 << 20, Extra: 1 << 16}
 
 	for _, c := range []struct {
-		rung  Rung
-		words string
-		nic   *nic
+		requirement Requirement
+		words       string
+		nic         *nic
 	}{
-		{RungQueues, name + " has 1", with(func(n *nic) { n.queues = 1 })},
-		{RungSplit, "it is off on " + name + "; ethtool -G " + name + " tcp-data-split on", with(func(n *nic) { n.split = splitOff })},
-		{RungSplit, "cannot split headers", with(func(n *nic) { n.split = splitUnknown })},
-		{RungSplit, "cannot split headers", with(func(n *nic) { n.silent = true })},
-		{RungDriver, "operation not supported", with(func(n *nic) { n.driver = genltest.Error(int(unix.EOPNOTSUPP)) })},
-		{RungExporter, "no such file or directory; modprobe udmabuf", with(func(n *nic) { n.export = &os.PathError{Op: "open", Path: exporter, Err: unix.ENOENT} })},
-		{RungDriver, name + " takes no dmabuf: operation not supported", with(func(n *nic) { n.bindErr = genltest.Error(int(unix.EOPNOTSUPP)) })},
-		{RungBind, "queue 3 of " + name + ": device or resource busy", with(func(n *nic) { n.bindErr = genltest.Error(int(unix.EBUSY)) })},
+		{RequireQueues, name + " has 1", with(func(n *nic) { n.queues = 1 })},
+		{RequireSplit, "it is off on " + name + "; ethtool -G " + name + " tcp-data-split on", with(func(n *nic) { n.split = splitOff })},
+		{RequireSplit, "cannot split headers", with(func(n *nic) { n.split = splitUnknown })},
+		{RequireSplit, "cannot split headers", with(func(n *nic) { n.silent = true })},
+		{RequireDriver, "operation not supported", with(func(n *nic) { n.driver = genltest.Error(int(unix.EOPNOTSUPP)) })},
+		{RequireExporter, "no such file or directory; modprobe udmabuf", with(func(n *nic) { n.export = &os.PathError{Op: "open", Path: exporter, Err: unix.ENOENT} })},
+		{RequireDriver, name + " cannot bind a dmabuf: operation not supported", with(func(n *nic) { n.bindErr = genltest.Error(int(unix.EOPNOTSUPP)) })},
+		{RequireBind, "queue 3 of " + name + ": device or resource busy", with(func(n *nic) { n.bindErr = genltest.Error(int(unix.EBUSY)) })},
 	} {
 		_, err := open(options, c.nic.system())
-		requireRung(t, err, c.rung, c.words)
+		requireFailure(t, err, c.requirement, c.words)
 		require.Empty(t, c.nic.set)
 	}
 
@@ -259,10 +258,10 @@ func TestLadderToTheTop(t *testing.T) {
 	require.Len(t, b.Memory, 1<<20+1<<16)
 	require.Len(t, n.bound, 1)
 	require.NoError(t, b.Close())
-	require.NoError(t, b.Close(), "once is enough")
+	require.NoError(t, b.Close(), "a second Close")
 	require.Empty(t, n.set, "header split was on")
 
-	// With Split it is turned on, and off again: on Close, and where a later rung fails.
+	// Split turns it on, and off again on Close and if a later requirement fails.
 	options.Split = true
 	n = with(func(n *nic) { n.split = splitOff })
 	b, err = open(options, n.system())
@@ -273,26 +272,26 @@ func TestLadderToTheTop(t *testing.T) {
 
 	n = with(func(n *nic) { n.split, n.bindErr = splitOff, genltest.Error(int(unix.EBUSY)) })
 	_, err = open(options, n.system())
-	requireRung(t, err, RungBind, "device or resource busy")
+	requireFailure(t, err, RequireBind, "device or resource busy")
 	require.Equal(t, []uint8{splitOn, splitOff}, n.set)
 
 	n = with(func(n *nic) { n.split, n.noSplit = splitOff, genltest.Error(int(unix.EINVAL)) })
 	_, err = open(options, n.system())
-	requireRung(t, err, RungSplit, "invalid argument; try ethtool -G "+name)
+	requireFailure(t, err, RequireSplit, "invalid argument; try ethtool -G "+name)
 }
 
-// skipWithout skips where the rungs that no NIC answers do not hold.
+// skipWithout skips the test if a requirement fails that the fake NIC does not answer.
 func skipWithout(t *testing.T) {
 	t.Helper()
 	b := &Binding{}
-	for _, try := range []func(*Binding) *RungError{(*Binding).tryKernel, (*Binding).tryCapability} {
+	for _, try := range []func(*Binding) *RequirementError{(*Binding).tryKernel, (*Binding).tryCapability} {
 		if err := try(b); err != nil {
 			t.Skipf("%v; %s", err.Err, err.Remedy)
 		}
 	}
 }
 
-// TestExporter makes a real dmabuf where the kernel can.
+// TestExporter makes a real dmabuf if the kernel can.
 func TestExporter(t *testing.T) {
 	u, err := exportMemory(1<<20, 1<<16)
 	if err != nil {
