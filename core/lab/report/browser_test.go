@@ -18,14 +18,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// raceEnabled says that the tests run with the race detector.
+// raceEnabled reports that the tests run with the race detector.
 var raceEnabled bool
 
-// patience bounds every wait for the browser. Nothing is expected to take a
-// tenth of it.
+// patience limits every wait for the browser. Nothing should take a tenth of it.
 const patience = 2 * time.Minute
 
-// One browser serves all tests of the package.
+// All tests of the package share one browser.
 var chromium struct {
 	once    sync.Once
 	ctx     context.Context
@@ -36,7 +35,7 @@ var chromium struct {
 func TestMain(m *testing.M) {
 	code := m.Run()
 	if chromium.ctx != nil && chromium.err == nil {
-		// It ends the browser and waits until it and its children are gone.
+		// Cancel ends the browser and waits until it and its children have exited.
 		closing, cancel := context.WithTimeout(chromium.ctx, patience)
 		if err := chromedp.Cancel(closing); err != nil && !errors.Is(err, context.Canceled) {
 			fmt.Fprintln(os.Stderr, "closing the browser:", err)
@@ -59,14 +58,14 @@ func startChromium() {
 		chromium.missing = "there is no Chromium here: scripts/setup.sh test installs it"
 		return
 	}
-	// Tests run as root in containers with little shared memory.
+	// Containers run tests as root and have little shared memory.
 	allocator, _ := chromedp.NewExecAllocator(context.Background(), chromedp.ExecPath(path), chromedp.Headless, chromedp.NoSandbox, chromedp.DisableGPU,
 		chromedp.Flag("disable-dev-shm-usage", true), chromedp.Flag("hide-scrollbars", true))
 	chromium.ctx, _ = chromedp.NewContext(allocator)
 	chromium.err = chromedp.Do(chromium.ctx)
 }
 
-// tab is a page in the browser, and what its console said.
+// tab is a page in the browser, with its console output.
 type tab struct {
 	testing.TB
 	ctx context.Context
@@ -76,7 +75,7 @@ type tab struct {
 	lax      bool // the console may say something
 }
 
-// newTab opens an empty page, or skips the test where there is no browser.
+// newTab opens an empty page, or skips the test if there is no browser.
 func newTab(t testing.TB) *tab {
 	t.Helper()
 	if raceEnabled {
@@ -118,7 +117,7 @@ func (b *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 	require.NoError(b, chromedp.Do(b.ctx, steps...))
 }
 
-// open shows a page of a file and waits until all is drawn.
+// open opens a page as a file and waits until it is drawn.
 func (b *tab) open(page []byte) {
 	b.Helper()
 	path := filepath.Join(b.TempDir(), "report.html")
@@ -168,8 +167,7 @@ func (b *tab) press(keys ...string) {
 	}
 }
 
-// overflow lists what reaches beyond the page's sides, outside of what scrolls
-// by itself.
+// overflow lists the elements beyond the page's sides that are not in a scrolling element.
 const overflow = `(() => {
   const wide = document.documentElement.clientWidth, list = [];
   for (const e of document.querySelectorAll("body *")) {

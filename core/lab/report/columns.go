@@ -1,14 +1,16 @@
 package report
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
+	"transportbench/core/lab/analyze"
 	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/set"
 )
 
-// columns fills in what the index alone says of all cells.
+// columns fills in the data of all cells that do not need their results.
 func (b *builder) columns() {
 	d, n := b.doc, len(b.cells)
 	b.axes()
@@ -32,31 +34,33 @@ func (b *builder) columns() {
 	b.metrics()
 }
 
-// openLoop tells cells whose times are taken from a schedule.
+// openLoop reports whether a cell is an open loop.
 func openLoop(c *set.Cell) bool {
 	return len(c.Samples[result.OfferedLoad]) > 0 || c.Config["rate"] != ""
 }
 
-func worst(doubts []set.Warning) result.Severity {
+// worst returns the highest severity.
+func worst(list []set.Warning) result.Severity {
 	w := 0
-	for _, d := range doubts {
-		w = max(w, slices.Index(severities, d.Severity))
+	for _, one := range list {
+		w = max(w, slices.Index(severities, one.Severity))
 	}
 	return severities[w]
 }
 
-func warnings(doubts []set.Warning) int {
+// warnings counts the failed checks of severity warning.
+func warnings(list []set.Warning) int {
 	n := 0
-	for _, d := range doubts {
-		if d.Severity == result.Warning {
+	for _, one := range list {
+		if one.Severity == result.Warning {
 			n++
 		}
 	}
 	return n
 }
 
-// seriesOf finds the series of a cell, or makes it. A cell that never ran has
-// no provider: it belongs to any of its transport's.
+// seriesOf returns the series of a cell, and adds a new one. A cell that never ran has no provider and
+// belongs to any series of its transport.
 func (b *builder) seriesOf(c *set.Cell) int {
 	mine := series{c.Transport(), c.Plugin.Provider}
 	for i, s := range b.doc.Series {
@@ -72,8 +76,7 @@ func (b *builder) seriesOf(c *set.Cell) int {
 	return len(b.doc.Series) - 1
 }
 
-// axes lists the options that vary, and each cell's values of them. A
-// transport's own options vary within the transport only.
+// axes lists the options that vary, and the values of each cell.
 func (b *builder) axes() {
 	for _, name := range b.varying {
 		a := axis{Name: strings.TrimPrefix(name, ownPrefix), Own: strings.HasPrefix(name, ownPrefix)}
@@ -98,13 +101,13 @@ func (b *builder) axes() {
 	}
 }
 
-// named is a cell's value of an option, where that is part of its name.
+// named returns a cell's value of an option that is part of its name.
 func (b *builder) named(c *set.Cell, option string) (value string, has bool) {
 	value, has = c.Config[option]
 	return value, has && slices.Contains(b.naming[c.Transport()], option)
 }
 
-// machines puts the environments of all sets behind one another.
+// machines lists the environments of all sets.
 func (b *builder) machines() {
 	for _, s := range b.sets {
 		base := len(b.doc.Environments)
@@ -143,7 +146,7 @@ func (b *builder) metrics() {
 	}
 }
 
-// metric is a cell's summary of one metric.
+// metric returns a cell's summary of one metric.
 func (b *builder) metric(cell int, name string) (result.Metric, bool) {
 	for i := range b.doc.Metrics {
 		m := &b.doc.Metrics[i]
@@ -152,4 +155,56 @@ func (b *builder) metric(cell int, name string) (result.Metric, bool) {
 		}
 	}
 	return result.Metric{}, false
+}
+
+// curves adds the load curves of each set, or a note for a set without one.
+func (b *builder) curves() {
+	b.doc.Curves = []curve{}
+	for i, s := range b.sets {
+		capacity, err := analyze.CapacityOf(s, analyze.CapacityOptions{Objective: b.Objective})
+		if err != nil {
+			b.doc.Notes = append(b.doc.Notes, fmt.Sprintf("%s: %v", b.doc.Sets[i].Name, err))
+			continue
+		}
+		b.doc.Notes = append(b.doc.Notes, capacity.Notes...)
+		for _, c := range capacity.Curves {
+			if len(c.Points) == 0 {
+				continue
+			}
+			mine := curve{
+				Set: i, Series: b.doc.Cells.Series[b.first[i]+c.Points[0].Cell], Label: set.Label(c.Config, b.naming[c.Transport]), Open: c.Open, Axis: c.Axis,
+				Metric: c.Metric, Knee: c.Knee, Most: mostOf(&c, b.Objective != nil), Operating: c.Operating, Message: c.Message,
+				Points: []point{},
+			}
+			for _, p := range c.Points {
+				mine.Points = append(mine.Points, point{b.first[i] + p.Cell, p.Load, p.Meets, p.Past, p.Unusable})
+			}
+			b.doc.Curves = append(b.doc.Curves, mine)
+		}
+	}
+}
+
+// mostOf returns the point of a curve with the highest throughput, under the objective if there is one.
+func mostOf(c *analyze.Curve, objective bool) *int {
+	if objective {
+		return c.Most
+	}
+	var most *int
+	for i := range c.Points {
+		if c.Points[i].Unusable == "" && (most == nil || c.Points[i].Rate.Median > c.Points[*most].Rate.Median) {
+			most = &i
+		}
+	}
+	return most
+}
+
+// shareOf returns how good a value is compared with the best one, from 0 to 1.
+func shareOf(value, best float64, better result.Better) float64 {
+	switch {
+	case value <= 0 || best <= 0:
+		return 0
+	case better == result.Lower:
+		return best / value
+	}
+	return value / best
 }

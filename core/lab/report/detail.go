@@ -17,31 +17,31 @@ import (
 	"transportbench/core/lab/result/set"
 )
 
-// chunkSize is how many cells' details are packed together: a page of one
-// unpacks so many.
+// chunkSize is the number of cells whose details are compressed together. Opening a cell's page
+// decompresses that many.
 const chunkSize = 16
 
-// brief is what the overview needs of a cell's results.
+// brief has what the overview needs of a cell's results.
 type brief struct {
 	checks   []result.Check
-	rates    [][]float64 // of its windows
+	rates    [][]float64 // as detail.Rates
 	warmups  []result.Warmup
 	versions []string // of the command
 	analysis *analyze.Analysis
 }
 
-// details reads the results of all cells and packs what their pages show. Only
-// so many cells as are packed together are in memory at a time.
+// details reads the results of all cells and compresses their details, one chunk at a time to save
+// memory.
 func (b *builder) details(ctx context.Context) error {
 	b.briefs = make([]brief, len(b.cells))
-	turn := make(chan struct{}, runtime.GOMAXPROCS(0))
+	running := make(chan struct{}, runtime.GOMAXPROCS(0))
 	for from := 0; from < len(b.cells); from += chunkSize {
 		list := make([]detail, min(chunkSize, len(b.cells)-from))
 		var working sync.WaitGroup
 		for i := range list {
-			turn <- struct{}{}
+			running <- struct{}{}
 			working.Go(func() {
-				defer func() { <-turn }()
+				defer func() { <-running }()
 				cell := from + i
 				list[i], b.briefs[cell] = b.cache.detailOf(b.sets[b.doc.Cells.Set[cell]], b.cells[cell])
 			})
@@ -64,11 +64,11 @@ func (b *builder) details(ctx context.Context) error {
 	return nil
 }
 
-// detailOf reads the results behind a cell.
+// detailOf reads the results of a cell.
 func detailOf(s *set.Set, c *set.Cell) (detail, brief) {
 	d := detail{Config: c.Config, Plugin: c.Plugin, StartedAt: moment(c.StartedAt), Samples: c.Samples}
-	for _, doubt := range c.Warnings {
-		d.Warnings = append(d.Warnings, finding(doubt))
+	for _, w := range c.Warnings {
+		d.Warnings = append(d.Warnings, finding(w))
 	}
 	if c.Status == set.Failed || c.Status == set.Unavailable {
 		return d, brief{}
@@ -76,10 +76,10 @@ func detailOf(s *set.Set, c *set.Cell) (detail, brief) {
 	results, err := s.Results(c)
 	switch {
 	case err != nil:
-		d.Problem = "its results cannot be read: " + err.Error()
+		d.Problem = "The results of this cell cannot be read: " + err.Error()
 		return d, brief{}
 	case len(results) == 0:
-		d.Problem = "the set has no results behind this cell"
+		d.Problem = "The set has no results for this cell."
 		return d, brief{}
 	}
 	var repeats []result.Repeat
@@ -104,9 +104,9 @@ func detailOf(s *set.Set, c *set.Cell) (detail, brief) {
 		d.Problem = err.Error()
 	}
 	if known.analysis, err = analyze.Results(results); err != nil {
-		d.Problem = "it cannot be analysed: " + err.Error()
-	} else if _, err := json.Marshal(known.analysis); err != nil { // a figure that is none
-		d.Problem, known.analysis = "its analysis cannot be shown: "+err.Error(), nil
+		d.Problem = "This cell cannot be analyzed: " + err.Error()
+	} else if _, err := json.Marshal(known.analysis); err != nil { // NaN or infinity
+		d.Problem, known.analysis = "The analysis of this cell cannot be shown: "+err.Error(), nil
 	}
 	d.Analysis = known.analysis
 	return d, known
@@ -130,8 +130,7 @@ func runOf(r *result.Result, file string) run {
 	}
 }
 
-// ratesOf are the operations per second in each slice of each repeat, over all
-// clients; nothing of a repeat that was cut short.
+// ratesOf returns the operations per second of all clients in each slice of each complete repeat.
 func ratesOf(r *result.Result) [][]float64 {
 	var list [][]float64
 	for _, repeat := range r.Repeats {
@@ -162,8 +161,7 @@ func ratesOf(r *result.Result) [][]float64 {
 	return list
 }
 
-// grid has the shares at which spectra are read: twelve to each factor of ten
-// of 1/(1-share), up to 1e7.
+// grid returns the shares at which spectra are read: twelve per decade of 1/(1-share), up to 1e7.
 func grid() []float64 {
 	const steps, decades = 12, 7
 	list := make([]float64, steps*decades+1)
@@ -173,9 +171,10 @@ func grid() []float64 {
 	return list
 }
 
-// enough is how many samples must lie above a point of a spectrum.
+// enough is the smallest number of samples above a point of a spectrum.
 const enough = 10
 
+// spectra sets Service and Response.
 func (d *detail) spectra(repeats []result.Repeat) error {
 	var service, response []string
 	for _, r := range repeats {
@@ -189,7 +188,7 @@ func (d *detail) spectra(repeats []result.Repeat) error {
 	return err
 }
 
-// spectrum merges histograms and reads them at the shares of the grid.
+// spectrum returns the values of the merged histograms at the shares of the grid.
 func spectrum(encoded []string) ([]float64, error) {
 	var merged *hdrhistogram.Histogram
 	for _, text := range encoded {
@@ -222,4 +221,62 @@ func spectrum(encoded []string) ([]float64, error) {
 		values = append(values, float64(at[p]))
 	}
 	return values, nil
+}
+
+// cache keeps the details of cells whose files have not changed. A nil cache keeps nothing.
+type cache struct {
+	mu    sync.Mutex
+	known map[string]cached
+}
+
+type cached struct {
+	detail detail
+	brief  brief
+	used   bool // since the last sweep
+}
+
+func (c *cache) detailOf(s *set.Set, cell *set.Cell) (detail, brief) {
+	if c == nil || len(cell.Files) == 0 {
+		return detailOf(s, cell)
+	}
+	key := keyOf(s, cell)
+	c.mu.Lock()
+	have, found := c.known[key]
+	c.mu.Unlock()
+	if !found {
+		have.detail, have.brief = detailOf(s, cell)
+	}
+	have.used = true
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.known == nil {
+		c.known = map[string]cached{}
+	}
+	if have.detail.Problem == "" { // a problem may be temporary
+		c.known[key] = have
+	}
+	return have.detail, have.brief
+}
+
+func keyOf(s *set.Set, cell *set.Cell) string {
+	var b strings.Builder
+	b.WriteString(s.Source)
+	for _, f := range cell.Files {
+		fmt.Fprintf(&b, "\n%s %d", f.Name, f.Bytes)
+	}
+	return b.String()
+}
+
+// sweep drops what was not used since the last call.
+func (c *cache) sweep() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for key, have := range c.known {
+		if !have.used {
+			delete(c.known, key)
+			continue
+		}
+		have.used = false
+		c.known[key] = have
+	}
 }

@@ -2,7 +2,6 @@ package report
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -14,23 +13,15 @@ import (
 	"transportbench/core/lab/result/set"
 )
 
-// diffs compares each later set with the first. Sets that cannot be compared
-// are told with the reason.
+// diffs compares each later set with the first, or notes why they cannot be compared.
 func (b *builder) diffs() {
 	b.doc.Diffs = []diff{}
 	for i := 1; i < len(b.sets); i++ {
 		d := diff{Old: 0, New: i}
 		report, err := compare.Diff(b.sets[0], b.sets[i], b.Compare)
-		var (
-			identity  *compare.IdentityError
-			unmatched *compare.UnmatchedError
-		)
-		switch {
-		case errors.As(err, &identity), errors.As(err, &unmatched):
+		if err != nil {
 			d.Refused = err.Error()
-		case err != nil:
-			d.Refused = "they cannot be compared: " + err.Error()
-		default:
+		} else {
 			d.Report, d.Cells = report, b.cellsOf(i, report.Changes)
 			for j := range report.Changes {
 				report.Changes[j].Config = nil // the cell's page has it
@@ -40,7 +31,7 @@ func (b *builder) diffs() {
 	}
 }
 
-// cellsOf finds the cells of a set that changes are about.
+// cellsOf returns the numbers of the new cells of changes, or -1.
 func (b *builder) cellsOf(at int, changes []compare.Change) []int {
 	byConfig := map[string][]int{}
 	for i := range b.sets[at].Cells {
@@ -60,11 +51,11 @@ func (b *builder) cellsOf(at int, changes []compare.Change) []int {
 	return cells
 }
 
-// changeList is one metric's changes between two sets, the largest first.
+// changeList shows the changes of one metric between two sets, the largest first.
 type changeList struct {
 	Old, New, Refused string
 	Metric, Better    string
-	BandX, BandW      float64 // of the changes that do not count, in percent
+	BandX, BandW      float64 // the changes that do not count, in percent
 	Zero              float64
 	Ticks             []tick
 	Rows              []changeRow
@@ -87,9 +78,10 @@ type changeRow struct {
 	Note            string
 }
 
-// changesShown is how many changes of a metric are drawn; the table has all.
+// changesShown is the number of changes of a metric that are drawn; the table has all.
 const changesShown = 50
 
+// changeLists returns one list per metric of each comparison.
 func (b *builder) changeLists() []changeList {
 	var lists []changeList
 	for _, d := range b.doc.Diffs {
@@ -116,8 +108,8 @@ func (b *builder) changeLists() []changeList {
 	return lists
 }
 
-// changesOf draws one metric's changes on an axis of factors: a half lies as
-// far to the left as the double to the right.
+// changesOf draws the changes of one metric on a logarithmic axis, on which half and double have the same
+// distance from no change.
 func changesOf(d diff, metric string) changeList {
 	l := changeList{Metric: metric}
 	var shown []int

@@ -28,14 +28,14 @@ import (
 	"transportbench/core/transport"
 )
 
-// load is one configuration of a fixture.
+// load is one configuration of the fixture.
 type load struct {
 	transport, topology string
 	inFlight, size      int
 	rate                float64
 }
 
-// loads are closed and open loops of three transports, and a mesh.
+// loads returns closed and open loops of three transports, and a mesh.
 func loads() []load {
 	var list []load
 	for _, name := range []string{"shm", "copyrpc", "ucxam"} {
@@ -52,8 +52,8 @@ func loads() []load {
 	return list
 }
 
-// fake makes a result whose figures fit together: those of one server that takes
-// a time for each request. By the same seed it is the same.
+// fake returns a result with consistent figures: those of one server with a fixed time per request. The
+// same seed gives the same result.
 func fake(t testing.TB, l load, repeats int, slower float64, seed uint64) *result.Result {
 	random := rand.New(rand.NewPCG(seed, uint64(l.inFlight)<<32+uint64(l.size)+uint64(l.rate)))
 	each := map[string]float64{"shm": 180, "copyrpc": 300, "ucxam": 600}[l.transport] * slower * (1 + float64(l.size)/8192)
@@ -90,7 +90,7 @@ func fake(t testing.TB, l load, repeats int, slower float64, seed uint64) *resul
 	return r
 }
 
-// histograms are the times of a window, and as they stand in a result.
+// histograms returns the times of a window, decoded and encoded.
 type histograms struct {
 	service, response     *record.Histogram
 	encoded, encodedWaits string
@@ -122,7 +122,7 @@ func encoded(t testing.TB, h *record.Histogram) string {
 	return text
 }
 
-// oneTime has the time of 100 ns alone: what matters of phases is their mean.
+// oneTime is a histogram of 100 ns; only the means of phases matter.
 var oneTime = sync.OnceValue(func() string {
 	h := record.NewHistogram()
 	h.Record(100)
@@ -180,7 +180,7 @@ func fakeRepeat(l load, index int, each float64, h histograms, random *rand.Rand
 	return rep
 }
 
-// fakeSet writes results to a directory, and reads them as a set.
+// fakeSet writes results to a directory and loads it as a set.
 func fakeSet(t testing.TB, list []load, repeats int, slower float64) *set.Set {
 	t.Helper()
 	dir := t.TempDir()
@@ -192,7 +192,7 @@ func fakeSet(t testing.TB, list []load, repeats int, slower float64) *set.Set {
 	return s
 }
 
-// put is a result's file without the wait for the disk.
+// put writes a result's file without syncing the disk.
 func put(t testing.TB, path string, r *result.Result) {
 	t.Helper()
 	var text bytes.Buffer
@@ -221,7 +221,7 @@ func rendered(t testing.TB, p *Page) []byte {
 	return b.Bytes()
 }
 
-// unpacked reads what is in the page, as its script does.
+// unpacked reads the data in the page as its script does.
 func unpacked(t testing.TB, page []byte, id string, into any) {
 	t.Helper()
 	found := regexp.MustCompile(`<script type="text/plain" id="` + id + `">([A-Za-z0-9+/=]*)</script>`).FindSubmatch(page)
@@ -235,7 +235,7 @@ func unpacked(t testing.TB, page []byte, id string, into any) {
 	require.NoError(t, json.Unmarshal(text, into))
 }
 
-// detailsIn are the details of all cells of a page.
+// detailsIn returns the details of all cells of a page.
 func detailsIn(t testing.TB, page []byte, doc *document) []detail {
 	t.Helper()
 	var all []detail

@@ -9,16 +9,15 @@ import (
 	"transportbench/core/lab/result/set"
 )
 
-// heatMap is the throughput of series by payload, or by load where the payload
-// does not vary, relative to the best of each column, for cells that differ in
-// nothing else.
+// heatMap shows the throughput of series by payload, or by load if the payload does not vary, relative
+// to the best of each column. Its cells do not differ in anything else.
 type heatMap struct {
 	Title   string
 	Columns []heatColumn
 	Rows    []heatRow
 }
 
-// heatColumn is a column's name in the words between which it may wrap.
+// heatColumn is a column's name as words, between which it may wrap.
 type heatColumn []string
 
 type heatRow struct {
@@ -35,17 +34,16 @@ type heatCell struct {
 	Share, Text string
 }
 
-// heatKey is what the cells of one map have in common, and place where in it a
-// cell stands.
-type heatPlace struct{ title, row, column string }
+// heatPosition is the map of a cell, and the cell's row and column in it.
+type heatPosition struct{ title, row, column string }
 
-// heatMaps makes one map for each load.
+// heatMaps returns one map for each load.
 func (b *builder) heatMaps() []heatMap {
-	places := make([]heatPlace, len(b.cells))
+	positions := make([]heatPosition, len(b.cells))
 	order, inMap := []string{}, map[string][]int{}
 	for i := range b.cells {
-		places[i] = b.heatPlace(i)
-		title := places[i].title
+		positions[i] = b.heatPosition(i)
+		title := positions[i].title
 		if inMap[title] == nil {
 			order = append(order, title)
 		}
@@ -53,20 +51,20 @@ func (b *builder) heatMaps() []heatMap {
 	}
 	var maps []heatMap
 	for _, title := range order {
-		maps = append(maps, b.heatMap(title, inMap[title], places))
+		maps = append(maps, b.heatMap(title, inMap[title], positions))
 	}
 	return maps
 }
 
-// payload is the option across.
+// payload is the option of the columns.
 const payload = "value_size"
 
-// heatPlace puts a transport's own options into the row's name, the payload
-// into the column's, and all else into the map's. Where the payload does not
-// vary, there is one map, and all else is the column.
-func (b *builder) heatPlace(cell int) heatPlace {
+// heatPosition returns the position of a cell. A transport's own options are part of the row's name,
+// the payload is the column, and all other options are the map's title. If the payload does not vary,
+// the other options are the column.
+func (b *builder) heatPosition(cell int) heatPosition {
 	c := b.cells[cell]
-	p := heatPlace{row: b.doc.Series[b.doc.Cells.Series[cell]].String()}
+	p := heatPosition{row: b.doc.Series[b.doc.Cells.Series[cell]].String()}
 	var rest []string
 	for _, name := range b.varying {
 		value, has := b.named(c, name)
@@ -95,11 +93,11 @@ func (b *builder) heatPlace(cell int) heatPlace {
 	return p
 }
 
-func (b *builder) heatMap(title string, cells []int, places []heatPlace) heatMap {
+func (b *builder) heatMap(title string, cells []int, positions []heatPosition) heatMap {
 	var columns, rows []string
-	at := map[heatPlace]int{}
+	at := map[heatPosition]int{}
 	for _, i := range cells {
-		p := places[i]
+		p := positions[i]
 		if !slices.Contains(columns, p.column) {
 			columns = append(columns, p.column)
 		}
@@ -108,14 +106,14 @@ func (b *builder) heatMap(title string, cells []int, places []heatPlace) heatMap
 		}
 		at[p] = i
 	}
-	b.sortColumns(columns, cells, places)
+	b.sortColumns(columns, cells, positions)
 	m := heatMap{Title: title}
 	width := 100 / float64(len(columns))
 	best := make([]float64, len(columns))
 	for i, column := range columns {
 		m.Columns = append(m.Columns, columnHead(column))
 		for _, row := range rows {
-			if cell, found := at[heatPlace{title, row, column}]; found {
+			if cell, found := at[heatPosition{title, row, column}]; found {
 				if v, has := b.metric(cell, result.Throughput); has {
 					best[i] = max(best[i], v.Median)
 				}
@@ -125,7 +123,7 @@ func (b *builder) heatMap(title string, cells []int, places []heatPlace) heatMap
 	for _, row := range rows {
 		r := heatRow{Label: row}
 		for i, column := range columns {
-			cell, found := at[heatPlace{title, row, column}]
+			cell, found := at[heatPosition{title, row, column}]
 			if !found {
 				continue
 			}
@@ -144,13 +142,13 @@ func (b *builder) heatMap(title string, cells []int, places []heatPlace) heatMap
 	return m
 }
 
-// columnHead lets a name wrap between its options, and only one that is wider
-// than the column between an option and its value, at a space without width.
+// columnHead lets a name wrap between its options, and by a zero-width space after the equals sign of
+// an option that is wider than the column.
 func columnHead(name string) heatColumn {
 	return strings.Fields(strings.ReplaceAll(name, "=", "=\u200b"))
 }
 
-// heatAcross is what the columns of the maps are.
+// heatAcross names what the columns of the maps are.
 func (b *builder) heatAcross() string {
 	if slices.Contains(b.varying, payload) {
 		return "payload"
@@ -158,16 +156,16 @@ func (b *builder) heatAcross() string {
 	return "load"
 }
 
-// sortColumns orders the columns by payload, where that is what they are.
-func (b *builder) sortColumns(columns []string, cells []int, places []heatPlace) {
+// sortColumns sorts columns by payload.
+func (b *builder) sortColumns(columns []string, cells []int, positions []heatPosition) {
 	value := map[string]string{}
 	for _, i := range cells {
-		value[places[i].column] = b.cells[i].Config[payload]
+		value[positions[i].column] = b.cells[i].Config[payload]
 	}
 	slices.SortStableFunc(columns, func(x, y string) int { return set.CompareValues(value[x], value[y]) })
 }
 
-// levels are the shares of the best from which on a colour holds.
+// levels has the smallest share of each colour.
 var levels = []float64{0, 0.1, 0.25, 0.45, 0.65, 0.85, 0.97}
 
 func level(share float64) int {

@@ -9,7 +9,7 @@ import (
 	"transportbench/core/lab/result/set"
 )
 
-// The heat map's shares are of the best of each column.
+// The heat map's shares are relative to the best of each column.
 func TestHeatMap(t *testing.T) {
 	s := set.New()
 	for _, c := range []struct {
@@ -40,7 +40,7 @@ func TestHeatMap(t *testing.T) {
 	require.Contains(t, string(rendered(t, p)), "Transports by payload")
 }
 
-// Where the payload does not vary, the columns are loads, and say so.
+// If the payload does not vary, the columns are loads and labelled as such.
 func TestHeatMapByLoad(t *testing.T) {
 	p := build(t, fakeSet(t, []load{{"shm", "client-server", 1, 32, 0}, {"shm", "client-server", 4, 32, 0}, {"shm", "mesh-proxied", 4, 32, 0}}, 3, 1))
 	require.Len(t, p.heat, 1)
@@ -50,7 +50,7 @@ func TestHeatMapByLoad(t *testing.T) {
 	require.NotContains(t, page, "y payload<")
 }
 
-// A transport's own options name what varies within that transport alone.
+// A transport's own options are in labels only if they vary within that transport.
 func TestOwnOptionsNameTheirTransportAlone(t *testing.T) {
 	s := set.New()
 	for _, c := range [][]string{{"shm", "1", "auto"}, {"shm", "1", "lamport"}, {"shm", "4", "auto"}, {"copyrpc", "1", "0"}, {"copyrpc", "4", "0"}} {

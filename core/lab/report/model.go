@@ -6,8 +6,8 @@ import (
 	"transportbench/core/lab/result"
 )
 
-// document is what the page's script gets, besides the details of cells. Cells
-// are numbered over all sets, and described in columns: that is short.
+// document has the data of the page's script, except the details of cells. Cells are numbered over all
+// sets, and stored in columns, which is short.
 type document struct {
 	Title        string        `json:"title"`
 	Machine      string        `json:"machine"`
@@ -17,28 +17,27 @@ type document struct {
 	Objective    string        `json:"objective,omitempty"`
 	Sets         []setInfo     `json:"sets"`
 	Environments []environment `json:"environments"`
-	// Series are what has a colour: a transport and its provider.
+	// Series are the transports with their providers; each has a colour.
 	Series []series `json:"series"`
 	// Axes are the options that vary.
 	Axes  []axis `json:"axes"`
 	Cells cells  `json:"cells"`
-	// Metrics are the summaries of all cells, in the order in which they are
-	// shown.
+	// Metrics are the summaries of all cells, in the order in which they are shown.
 	Metrics []metricColumn `json:"metrics"`
 	Curves  []curve        `json:"curves"`
-	// Notes say which loads have no curve, and why.
+	// Notes list the loads without a curve, and why.
 	Notes []string `json:"notes,omitempty"`
-	// Findings are what speaks against the numbers, and Stacks where time goes.
+	// Findings are the problems of the figures, and Stacks the parts of times.
 	Findings []findingGroup `json:"findings"`
 	Stacks   []stack        `json:"stacks"`
 	Diffs    []diff         `json:"diffs"`
-	// ChunkSize is how many cells' details are packed together.
+	// ChunkSize is the number of cells whose details are compressed together.
 	ChunkSize int `json:"chunk_size"`
 	// Grid has the shares at which spectra are read.
 	Grid []float64 `json:"grid"`
 }
 
-// stack is one kind of time, taken apart: means in ns.
+// stack is one kind of breakdown: means in ns.
 type stack struct {
 	Title string     `json:"title"`
 	Parts []string   `json:"parts"`
@@ -48,7 +47,7 @@ type stack struct {
 type stackRow struct {
 	Cell  int        `json:"cell"`
 	Whole float64    `json:"whole"`
-	Means []*float64 `json:"means"` // of the parts, null or missing where the cell has none
+	Means []*float64 `json:"means"` // of the parts; null or missing if the cell lacks one
 }
 
 // setInfo is one of the report's sets.
@@ -81,7 +80,7 @@ type axis struct {
 	Name   string   `json:"name"`
 	Own    bool     `json:"own,omitempty"` // a transport's own option
 	Values []string `json:"values"`
-	Shown  []string `json:"shown"` // the values as people read them
+	Shown  []string `json:"shown"` // the values, formatted
 }
 
 // cells has a column for each property, with one entry for each cell.
@@ -89,22 +88,21 @@ type cells struct {
 	Set    []int    `json:"set"`
 	Series []int    `json:"series"`
 	Label  []string `json:"label"`
-	// Axes has for each axis the index of each cell's value; -1 is none.
+	// Axes has for each axis the index of each cell's value, or -1.
 	Axes        [][]int  `json:"axes"`
 	Environment []int    `json:"environment"`
 	Open        []bool   `json:"open"` // an open loop
 	Status      []string `json:"status"`
 	Reason      []string `json:"reason"`
-	// Worst is the severity of the worst check that failed, and Warnings how many
-	// warned.
+	// Worst is the highest severity of a failed check, and Warnings the number of warnings.
 	Worst    []string `json:"worst"`
 	Warnings []int    `json:"warnings"`
-	// Bound and Why are the analysis's verdict, where there is one.
+	// Bound and Why are the verdict of the analysis, if any.
 	Bound []string `json:"bound"`
 	Why   []string `json:"why"`
 }
 
-// metricColumn is one metric of all cells. Cells without it have null.
+// metricColumn is one metric of all cells; null for cells without it.
 type metricColumn struct {
 	Name   string        `json:"name"`
 	Unit   string        `json:"unit"`
@@ -116,7 +114,7 @@ type metricColumn struct {
 	N      []int         `json:"n"`
 }
 
-// curve is a configuration under several loads.
+// curve is one configuration with several loads.
 type curve struct {
 	Series    int                 `json:"series"`
 	Set       int                 `json:"set"`
@@ -126,7 +124,7 @@ type curve struct {
 	Metric    string              `json:"metric"`
 	Points    []point             `json:"points"`
 	Knee      *int                `json:"knee,omitempty"`
-	Most      *int                `json:"most,omitempty"` // the point for the strip
+	Most      *int                `json:"most,omitempty"` // the point for the first part
 	Operating []analyze.Operating `json:"operating"`
 	Message   string              `json:"message"`
 }
@@ -143,15 +141,15 @@ type point struct {
 type diff struct {
 	Old int `json:"old"`
 	New int `json:"new"`
-	// Refused says why the sets were not compared.
+	// Refused is why the sets were not compared.
 	Refused string          `json:"refused,omitempty"`
 	Report  *compare.Report `json:"report,omitempty"`
-	// Cells has for each change the number of the new set's cell, or -1.
+	// Cells has the number of the new cell of each change, or -1.
 	Cells []int `json:"cells,omitempty"`
 }
 
-// detail is what the page of one cell shows besides its summary. It is unpacked
-// when it is looked at.
+// detail has what the page of one cell shows besides its summary. The script decompresses it when the
+// page is opened.
 type detail struct {
 	Config    map[string]string    `json:"config"`
 	Plugin    any                  `json:"plugin"`
@@ -159,14 +157,14 @@ type detail struct {
 	Samples   map[string][]float64 `json:"samples"`
 	Warnings  []finding            `json:"doubts,omitempty"`
 	Runs      []run                `json:"runs,omitempty"`
-	// Service and Response are the merged histograms' values at the grid's
-	// shares, in ns, cut where fewer than ten samples remain.
+	// Service and Response are the values of the merged histograms at the grid's shares in ns. They
+	// end where fewer than ten samples remain.
 	Service  []float64 `json:"service,omitempty"`
 	Response []float64 `json:"response,omitempty"`
 	// Rates are the operations per second in each slice of each repeat.
 	Rates    [][]float64       `json:"rates,omitempty"`
 	Analysis *analyze.Analysis `json:"analysis,omitempty"`
-	// Problem says why there is no more.
+	// Problem is why details are missing.
 	Problem string `json:"problem,omitempty"`
 }
 
@@ -176,7 +174,7 @@ type finding struct {
 	Message  string          `json:"message"`
 }
 
-// run is one result file behind a cell.
+// run is one result of a cell.
 type run struct {
 	ID         string             `json:"id"`
 	File       string             `json:"file,omitempty"`

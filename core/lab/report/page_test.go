@@ -17,7 +17,7 @@ import (
 	"transportbench/core/lab/result/set"
 )
 
-// pageOf is the page that most tests look at.
+// pageOf returns the page that most tests use.
 var pageOf = sync.OnceValue(func() func(t testing.TB) []byte {
 	var once sync.Once
 	var page []byte
@@ -34,7 +34,7 @@ func TestPageInBrowser(t *testing.T) {
 	require.Equal(t, 6, eval[int](b, `document.querySelectorAll(".card").length`), "three transports, closed and open loops")
 	require.Equal(t, 6, eval[int](b, `document.querySelectorAll("#curves .chart canvas").length`), "three percentiles, closed and open loops")
 	require.Positive(t, eval[int](b, `document.querySelectorAll("#phases .bar rect").length`))
-	// Something is painted in every chart but its axes: pixels of a series' colour.
+	// Every chart has more than axes: pixels of a series' colour.
 	require.True(t, eval[bool](b, `[...document.querySelectorAll("#curves canvas, #spectrum canvas")].every((c) => {
 		const want = [0x00, 0x67, 0xa8], d = c.getContext("2d").getImageData(0, 0, c.width, c.height).data;
 		for (let i = 0; i < d.length; i += 4) if (Math.abs(d[i] - want[0]) + Math.abs(d[i + 1] - want[1]) + Math.abs(d[i + 2] - want[2]) < 12 && d[i + 3] > 200) return true;
@@ -72,8 +72,7 @@ func TestFilters(t *testing.T) {
 func TestScalesAndMetrics(t *testing.T) {
 	b := newTab(t)
 	b.open(pageOf()(t))
-	// The heat map is drawn with throughput when the report is made; drawn again
-	// in the browser it is the same.
+	// Go draws the heat map with throughput; redrawn in the browser it is the same.
 	text := `[...document.querySelectorAll(".heat-row a")].map((a) => a.getAttribute("class") + a.textContent + a.getAttribute("aria-label")).join("|")`
 	drawn := eval[string](b, text)
 	require.Contains(t, drawn, "100%")
@@ -88,7 +87,7 @@ func TestScalesAndMetrics(t *testing.T) {
 	b.await(`look.closed.x === true && document.querySelectorAll("#curves-closed canvas").length === 3`)
 	b.do(chromedp.Click(`#bars-absolute`))
 	b.await(`Math.max(...[...document.querySelectorAll("#phases figure:first-of-type svg.bar")].map((s) => parseFloat(s.querySelector("line").getAttribute("x1")))) <= 100.01`)
-	// Dragging zooms, and a double click goes back.
+	// Dragging zooms, and a double click resets.
 	b.await(`document.querySelector("#curves-closed .u-over") !== null`)
 	ticks := `(() => { const r = document.querySelector("#curves-closed .u-over").getBoundingClientRect(); return [r.left, r.top, r.width, r.height]; })()`
 	eval[bool](b, `document.querySelector("#curves-closed .chart").scrollIntoView({block: "center", behavior: "instant"}); true`)
@@ -100,7 +99,7 @@ func TestScalesAndMetrics(t *testing.T) {
 	b.await(fmt.Sprintf(`document.querySelector("#curves-closed canvas").toDataURL() === %q`, before))
 }
 
-// Every way that the mouse has, the keyboard has too.
+// The keyboard can do all that the mouse can.
 func TestKeyboard(t *testing.T) {
 	b := newTab(t)
 	b.open(pageOf()(t))
@@ -113,7 +112,7 @@ func TestKeyboard(t *testing.T) {
 	b.press(kb.ArrowRight)
 	b.await(`!document.getElementById("tip").hidden`)
 	tip := eval[string](b, `document.getElementById("tip").innerText`)
-	require.Regexp(t, `throughput .* op/s \(.* to .*\)`, tip, "the interval is told")
+	require.Regexp(t, `throughput .* op/s \(.* to .*\)`, tip, "with the interval")
 	require.Equal(t, "polite", eval[string](b, `document.getElementById("tip").getAttribute("aria-live")`))
 	b.press(kb.ArrowRight)
 	require.NotEqual(t, tip, eval[string](b, `document.getElementById("tip").innerText`))
@@ -123,7 +122,7 @@ func TestKeyboard(t *testing.T) {
 	b.press(kb.Escape)
 	b.await(`document.getElementById("page").hidden && !document.getElementById("main").hidden`)
 
-	// All that can be used can be reached, and has a name.
+	// Every control can be reached, and has a name.
 	require.Empty(t, eval[string](b, `[...document.querySelectorAll("button, select, input, a[href], [tabindex='0']")].filter((e) =>
 		!(e.getAttribute("aria-label") || e.textContent.trim() || e.labels?.length || e.title)).map((e) => e.outerHTML.slice(0, 80)).join()`))
 	require.Empty(t, eval[string](b, `[...document.querySelectorAll("svg:not([aria-hidden]):not([role])")].map((e) => e.outerHTML.slice(0, 80)).join()`))
@@ -133,7 +132,7 @@ func TestKeyboard(t *testing.T) {
 	require.True(t, eval[bool](b, `[...document.querySelectorAll("table")].every((t) => t.caption.textContent && t.querySelectorAll("th[scope=col]").length)`))
 }
 
-// The page of a cell has its raw samples to the last digit.
+// The page of a cell has its raw samples, unrounded.
 func TestCellPage(t *testing.T) {
 	page := pageOf()(t)
 	var doc document
@@ -163,7 +162,7 @@ func TestCellPage(t *testing.T) {
 	b.await(`document.getElementById("page").hidden`)
 }
 
-// The page writes figures as the tables of the terminal do.
+// The page formats figures as the tables in the terminal do.
 func TestFormatInBrowser(t *testing.T) {
 	b := newTab(t)
 	b.open(pageOf()(t))
@@ -178,7 +177,7 @@ func TestFormatInBrowser(t *testing.T) {
 			want = append(want, format.Interval(m))
 		}
 	}
-	// Halfway between two figures, and as close to it as can be.
+	// Values halfway between two figures, and next to that.
 	for _, v := range []float64{520.5, 521.5, 100.5, 1e5 + 0.5, 20.25, 20.75, 2.125, 2.375, 0.0625, 0.1875, 1.005} {
 		for _, near := range []float64{v, math.Nextafter(v, 0), math.Nextafter(v, 1e9), -v} {
 			calls, want = append(calls, fmt.Sprintf("digits(%v)", near)), append(want, format.Digits(near))
@@ -196,7 +195,7 @@ func TestFormatInBrowser(t *testing.T) {
 	}
 }
 
-// A card says what its figures are in, and counts warnings by that name.
+// A card has units, and counts warnings.
 func TestCard(t *testing.T) {
 	b := newTab(t)
 	b.open(pageOf()(t))
@@ -206,7 +205,7 @@ func TestCard(t *testing.T) {
 	require.NotContains(t, eval[string](b, `document.body.innerText`), "doubt")
 }
 
-// Nothing reaches beyond a phone, a sheet of paper, or a narrow window.
+// The page fits a phone, a sheet of paper, and a narrow window.
 func TestNarrowPrintAndDark(t *testing.T) {
 	b := newTab(t)
 	b.open(pageOf()(t))
@@ -229,7 +228,7 @@ func TestNarrowPrintAndDark(t *testing.T) {
 	b.media("", "prefers-color-scheme", "dark")
 	b.await(fmt.Sprintf(`%s !== %q`, background, light))
 	require.Empty(t, eval[string](b, contrasts), "dark")
-	// A printer has measured the page when the colours change.
+	// The colours change after the browser has measured the page for printing.
 	eval[bool](b, `document.querySelectorAll("canvas").forEach((c) => { c.dataset.stays = "yes"; }); true`)
 	pixels := `document.querySelector("#spectrum canvas").toDataURL()`
 	before := eval[string](b, pixels)
@@ -249,8 +248,7 @@ func TestNarrowPrintAndDark(t *testing.T) {
 	require.True(t, hasPrefixAny(string(printed), "%PDF"))
 }
 
-// contrasts lists text that stands out too little from what is behind it: less
-// than 4.5 to 1, which is what WCAG asks for.
+// contrasts lists text with a contrast below 4.5 to 1, the minimum of WCAG.
 const contrasts = `(() => {
   const channels = (c) => { const m = c.match(/[\d.]+/g).map(Number); return m.length > 3 && m[3] === 0 ? null : m; };
   const light = (m) => { const [r, g, b] = m.slice(0, 3).map((v) => { v /= 255; return v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; }); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
@@ -272,8 +270,7 @@ const contrasts = `(() => {
   return [...new Set(bad)].slice(0, 6).join("; ");
 })()`
 
-// Nothing in a result file becomes markup in the browser either, wherever it is
-// shown.
+// No text of a result file becomes markup in the browser.
 func TestHostileNamesInBrowser(t *testing.T) {
 	b := newTab(t)
 	b.open(rendered(t, build(t, hostileSet(t), hostileSet(t))))
@@ -295,7 +292,7 @@ func TestHostileNamesInBrowser(t *testing.T) {
 	}
 }
 
-// Two sets, and three of which one cannot be compared.
+// Two sets, and three sets of which one cannot be compared.
 func TestSeveralSetsInBrowser(t *testing.T) {
 	old, new := fakeSet(t, loads(), 6, 1), fakeSet(t, loads(), 6, 1.3)
 	old.Source, new.Source = "results/v1", "results/v2"
@@ -313,7 +310,7 @@ func TestSeveralSetsInBrowser(t *testing.T) {
 	require.Empty(t, eval[string](b, overflow))
 }
 
-// A set may have one cell, which leaves nothing to vary, or one that never ran.
+// A set may have one cell, so that no option varies, or a cell that never ran.
 func TestSmallSetsInBrowser(t *testing.T) {
 	failed := set.New()
 	failed.Cells = []set.Cell{{Config: map[string]string{"transport": "shm"}, Status: set.Failed, Reason: "it crashed", Environment: -1, Samples: map[string][]float64{}}}
@@ -329,7 +326,7 @@ func TestSmallSetsInBrowser(t *testing.T) {
 	}
 }
 
-// The committed results are shown without a word in the console.
+// The committed results are shown without messages in the console.
 func TestCommittedResultsInBrowser(t *testing.T) {
 	b := newTab(t)
 	b.open(rendered(t, build(t, committed(t))))

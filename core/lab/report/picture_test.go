@@ -11,7 +11,7 @@ import (
 
 var update = flag.Bool("update", false, "draw the picture in the README anew")
 
-// The README's picture is the top of the report of the committed results.
+// TestPicture makes the README's picture, the top of the report of the committed results.
 func TestPicture(t *testing.T) {
 	if !*update {
 		t.Skip("it draws docs/report.png: run go test ./core/lab/report -run TestPicture -update")

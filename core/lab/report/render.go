@@ -3,9 +3,11 @@ package report
 import (
 	"bufio"
 	"bytes"
+	"compress/gzip"
 	"crypto/sha256"
 	"embed"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"html/template"
 	"io"
@@ -15,16 +17,16 @@ import (
 	"transportbench/core/lab/result/format"
 )
 
-// uPlotVersion is the version of what lies in assets.
+// uPlotVersion is the version of uPlot in assets.
 const uPlotVersion = "1.6.32"
 
 //go:embed assets
 var assets embed.FS
 
-// The script's parts, in order: each uses those before it.
+// scripts lists the parts of the script; each uses those before it.
 var scripts = []string{"uPlot.iife.min.js", "data.js", "dom.js", "chart.js", "filter.js", "overview.js", "curves.js", "cell.js", "main.js"}
 
-// static is what is the same on every page.
+// static has what is the same on every page.
 type static struct {
 	body          *template.Template
 	script, style string
@@ -37,7 +39,7 @@ var loadStatic = sync.OnceValue(func() *static {
 		for _, name := range names {
 			text, err := assets.ReadFile("assets/" + name)
 			if err != nil {
-				panic(err) // it is embedded
+				panic(err) // not reached: the assets are embedded
 			}
 			b.Write(text)
 			b.WriteByte('\n')
@@ -53,13 +55,13 @@ var loadStatic = sync.OnceValue(func() *static {
 	return s
 })
 
-// hashOf is how a page's policy names the one script, or style, that it allows.
+// hashOf returns the hash by which the page's policy allows a script or style.
 func hashOf(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// Title names machine, version and date, for people.
+// Title returns machine, version and date for display.
 func (p *Page) Title() string { return p.doc.Title }
 
 // Render writes the page as one HTML file.
@@ -89,7 +91,7 @@ func (p *Page) Render(w io.Writer) error {
 	if _, err := body.WriteTo(b); err != nil {
 		return err
 	}
-	// Base64 has nothing that HTML could take for a tag.
+	// Base64 has no characters that are special in HTML.
 	fmt.Fprintf(b, "<script type=\"text/plain\" id=\"data\">%s</script>\n", text(data))
 	for i, chunk := range p.chunks {
 		fmt.Fprintf(b, "<script type=\"text/plain\" id=\"chunk-%d\">%s</script>\n", i, text(chunk))
@@ -97,3 +99,22 @@ func (p *Page) Render(w io.Writer) error {
 	fmt.Fprintf(b, "<script>%s</script>\n</body>\n</html>\n", s.script)
 	return b.Flush()
 }
+
+// pack returns a value as compressed JSON.
+func pack(v any) ([]byte, error) {
+	var b bytes.Buffer
+	z, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
+	if err != nil {
+		return nil, err
+	}
+	if err := json.NewEncoder(z).Encode(v); err != nil {
+		return nil, fmt.Errorf("encoding the report: %w", err)
+	}
+	if err := z.Close(); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
+// text returns packed data as text for HTML.
+func text(packed []byte) string { return base64.StdEncoding.EncodeToString(packed) }

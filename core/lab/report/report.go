@@ -17,19 +17,19 @@ import (
 	"transportbench/core/lab/result/set"
 )
 
-// Options are how to report.
+// Options configure a report.
 type Options struct {
-	// Objective is what the verdict strip's throughput must keep; nil is none.
+	// Objective limits the throughput in the first part to cells that meet it; nil for none.
 	Objective *analyze.Objective
-	// Compare is how sets are compared, where there are several.
+	// Compare configures the comparison of several sets.
 	Compare compare.Options
-	// Live makes a page that asks its server for news.
+	// Live makes a page that asks its server for changes.
 	Live bool
 
-	cache *cache // of details, for a page that is built again and again
+	cache *cache // of details, for a page that is built repeatedly
 }
 
-// Page is a report that is ready to be written.
+// Page is a report that is ready for [Page.Render].
 type Page struct {
 	doc        *document
 	chunks     [][]byte // compressed details
@@ -42,13 +42,12 @@ type Page struct {
 	warmups    string
 }
 
-// Build computes a report of one set, or of several: then each later one is
-// compared with the first. It reads the results behind the cells; one that
-// cannot be read costs its cell the details, and the cell's page says so. It is
-// an error where no set has a cell.
+// Build computes a report of one set or several, and compares each later one with the first. It reads
+// the results of all cells. A cell whose result cannot be read has no details, and its page has the
+// reason. Build fails if no set has a cell.
 func Build(ctx context.Context, sets []*set.Set, o Options) (*Page, error) {
 	b := &builder{Options: o, sets: sets, doc: &document{Live: o.Live, ChunkSize: chunkSize, Grid: grid(),
-		// What may be empty is a list all the same for the script.
+		// The script needs a list, even if it is empty, instead of null.
 		Environments: []environment{}, Axes: []axis{}, Metrics: []metricColumn{}, Cells: cells{Axes: [][]int{}}}}
 	for _, s := range sets {
 		s.Sort()
@@ -65,7 +64,6 @@ func Build(ctx context.Context, sets []*set.Set, o Options) (*Page, error) {
 	b.curves()
 	b.diffs()
 	b.findings()
-	b.stacks()
 	p := &Page{doc: b.doc, chunks: b.chunks}
 	p.heat, p.heatAcross = b.heatMaps(), b.heatAcross()
 	p.phases = b.breakdowns()
@@ -81,14 +79,14 @@ type builder struct {
 	sets    []*set.Set
 	doc     *document
 	cells   []*set.Cell // of all sets, as numbered
-	first   []int       // number of each set's first cell
+	first   []int       // number of the first cell of each set
 	varying []string
-	naming  map[string][]string // of each transport, the options that name its cells
+	naming  map[string][]string // transport to the options in the names of its cells
 	chunks  [][]byte
 	briefs  []brief // of each cell
 }
 
-// number gives every cell its number.
+// number numbers the cells.
 func (b *builder) number() {
 	lists := make([][]set.Cell, len(b.sets))
 	for i, s := range b.sets {
@@ -102,8 +100,8 @@ func (b *builder) number() {
 	b.naming = naming(b.cells, b.varying)
 }
 
-// naming leaves out of the options that vary those of each transport's own of
-// which it has one value: another transport's option by that name is another.
+// naming returns for each transport the options that vary, without own options of which it has only one
+// value: it is another transport's option of that name that varies.
 func naming(cells []*set.Cell, varying []string) map[string][]string {
 	of := map[string][]set.Cell{}
 	for _, c := range cells {
@@ -119,10 +117,10 @@ func naming(cells []*set.Cell, varying []string) map[string][]string {
 	return names
 }
 
-// ownPrefix is before the names of a transport's own options.
+// ownPrefix begins the names of a transport's own options.
 const ownPrefix = "options."
 
-// describe says what the report is about.
+// describe sets the title and the list of sets.
 func (b *builder) describe() {
 	names := setNames(b.sets)
 	var (
@@ -148,7 +146,10 @@ func (b *builder) describe() {
 			}
 			if at := cell.StartedAt; !at.IsZero() {
 				start = earliest(start, at)
-				from, to = earliest(from, at), latest(to, at)
+				from = earliest(from, at)
+				if at.After(to) {
+					to = at
+				}
 			}
 		}
 		if start.IsZero() {
@@ -194,13 +195,6 @@ func earliest(a, b time.Time) time.Time {
 	return a
 }
 
-func latest(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
-}
-
 func day(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -208,8 +202,7 @@ func day(t time.Time) string {
 	return t.UTC().Format(time.DateOnly)
 }
 
-// setNames names sets by the ends of their paths, as much of them as it takes
-// to tell them apart.
+// setNames names sets by the ends of their paths, as short as they are distinct.
 func setNames(sets []*set.Set) []string {
 	names := make([]string, len(sets))
 	for depth := 1; depth <= 6; depth++ {

@@ -23,8 +23,7 @@ import (
 	"transportbench/core/lab/result/set"
 )
 
-// What the page shows is what export writes: every sample, every median and
-// every interval, to the last digit.
+// The page has the same samples, medians and intervals as export writes, unrounded.
 func TestFiguresAreThoseOfExport(t *testing.T) {
 	for name, s := range map[string]*set.Set{"committed": committed(t), "fixture": fakeSet(t, loads(), 7, 1)} {
 		t.Run(name, func(t *testing.T) {
@@ -88,8 +87,8 @@ func columnOf(t *testing.T, header []string, name string) int {
 	return 0
 }
 
-// A spectrum is the merged histograms' percentiles, as export's tables have
-// them, and ends where fewer than ten samples lie beyond.
+// A spectrum has the percentiles of the merged histograms, as export's tables do, and ends where fewer
+// than ten samples remain.
 func TestSpectrumIsOfMergedHistograms(t *testing.T) {
 	s := fakeSet(t, loads()[:1], 6, 1)
 	page := rendered(t, build(t, s))
@@ -114,7 +113,7 @@ func TestSpectrumIsOfMergedHistograms(t *testing.T) {
 	require.Empty(t, d.Response)
 }
 
-// Closed and open loops never share a curve, and each has its own times.
+// Closed and open loops never share a curve; one has service times, the other response times.
 func TestLoopsStayApart(t *testing.T) {
 	p := build(t, fakeSet(t, loads(), 6, 1))
 	seen := map[bool]int{}
@@ -197,7 +196,7 @@ func TestSeveralSets(t *testing.T) {
 	require.Contains(t, page, `class="verdict worse">WORSE`)
 }
 
-// An axis of factors: zero in the middle, a half as far as the double.
+// On the logarithmic axis, no change is in the middle, and half and double are equally far from it.
 func TestChangesOnTheAxis(t *testing.T) {
 	change := func(v, low, high float64) compare.Change {
 		return compare.Change{Cell: "c", Metric: "m", Better: result.Higher, Change: &v, Low: &low, High: &high, Verdict: compare.Ambiguous}
@@ -253,14 +252,14 @@ func hostileSet(t testing.TB) *set.Set {
 	return s
 }
 
-// What cannot be read costs the cell its details, and says so.
+// A cell whose result cannot be read has no details, but the reason.
 func TestUnreadableResults(t *testing.T) {
 	s := fakeSet(t, loads()[:2], 6, 1)
 	require.NoError(t, os.Remove(filepath.Join(s.Source, s.Cells[0].Files[0].Name)))
 	page := rendered(t, build(t, s))
 	var doc document
 	unpacked(t, page, "data", &doc)
-	require.Contains(t, detailsIn(t, page, &doc)[0].Problem, "its results cannot be read")
+	require.Contains(t, detailsIn(t, page, &doc)[0].Problem, "results of this cell cannot be read")
 	require.NotNil(t, metricIn(t, &doc, result.Throughput).Median[0])
 }
 
@@ -269,7 +268,7 @@ func TestNothingToReport(t *testing.T) {
 	require.EqualError(t, err, "there is no cell to report on")
 }
 
-// Published figures stand on the page like others, without intervals.
+// Published figures are on the page like others, without intervals.
 func TestPublishedFigures(t *testing.T) {
 	paths, err := filepath.Glob("../../../results/published/*.json")
 	require.NoError(t, err)
@@ -290,7 +289,7 @@ func TestPublishedFigures(t *testing.T) {
 	rendered(t, p)
 }
 
-// The bound of the file's size, with histograms, phases and ten repeats in all.
+// The limit of the file's size, with histograms, phases and ten repeats in every cell.
 func TestSizeOfTwoHundredCells(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the size is the same without the race detector, and takes a tenth of the time")
@@ -346,14 +345,14 @@ func TestDay(t *testing.T) {
 	require.Equal(t, "1 core", format.Count(1, "core"))
 }
 
-// The sentence on warm-ups speaks of no others where there are none.
+// The sentence on warm-ups mentions only the ends that occurred.
 func TestWarmups(t *testing.T) {
 	steady, limit := result.Warmup{LastedMS: 210, Ended: result.WarmupSteady}, result.Warmup{LastedMS: 900, Ended: result.WarmupLimit}
 	for want, ends := range map[string][]result.Warmup{
 		"": nil,
-		"Of 2 warm-ups, 2 ended since the throughput was steady; they lasted 210 ms to 210 ms.":                                        {steady, steady},
-		"Of 1 warm-up, 1 ended at the limit of their time; they lasted 900 ms to 900 ms.":                                              {limit},
-		"Of 3 warm-ups, 2 ended since the throughput was steady and 1 ended at the limit of their time; they lasted 210 ms to 900 ms.": {steady, limit, steady},
+		"Of 2 warm-ups, 2 ended because the throughput was steady; they lasted 210 ms to 210 ms.":                                 {steady, steady},
+		"Of 1 warm-up, 1 ended at their time limit; they lasted 900 ms to 900 ms.":                                                {limit},
+		"Of 3 warm-ups, 2 ended because the throughput was steady and 1 ended at their time limit; they lasted 210 ms to 900 ms.": {steady, limit, steady},
 	} {
 		b := &builder{briefs: make([]brief, 1)}
 		b.briefs[0].warmups = ends

@@ -17,26 +17,24 @@ import (
 	"transportbench/core/lab/result/set"
 )
 
-// Server shows one set on the loopback interface, and follows it while it
-// grows. What it costs while nobody looks is a look at the files' sizes.
+// Server shows one set on the loopback interface and updates the page while the set grows. Without a
+// client it only checks the files' sizes and times.
 type Server struct {
 	path    string
 	options Options
-	// Every is how often the files are looked at.
-	every time.Duration
+	every   time.Duration // between checks of the files
 
 	mu      sync.Mutex
 	loader  set.Loader
-	page    []byte // as it was rendered last
-	of      string // fingerprint that page is of
+	page    []byte // as rendered last
+	of      string // fingerprint of the set in page
 	version int
 	news    chan struct{} // closed and replaced at each change
-	seen    string        // fingerprint of the last look
+	seen    string        // fingerprint at the last check
 }
 
-// NewServer prepares to show the set at path, and looks for changes every so
-// often. A directory may be empty yet; it is an error where a file cannot be
-// shown.
+// NewServer returns a server for the set at path that checks for changes at the interval every. A
+// directory may still be empty. NewServer fails if path is a file that cannot be shown.
 func NewServer(ctx context.Context, path string, o Options, every time.Duration) (*Server, error) {
 	o.Live, o.cache = true, new(cache)
 	s := &Server{path: path, options: o, every: every, news: make(chan struct{})}
@@ -50,17 +48,16 @@ func NewServer(ctx context.Context, path string, o Options, every time.Duration)
 	return s, nil
 }
 
-// Listen opens a port of the loopback interface; 0 is any that is free. Its
-// error says so where the port is taken.
+// Listen opens a port of the loopback interface; port 0 chooses a free one.
 func Listen(port int) (net.Listener, error) {
 	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("port %d is in use: choose another with --port, or 0 for any", port)
+		return nil, fmt.Errorf("port %d is in use: choose another with --port, or 0 for any free one", port)
 	}
 	return l, err
 }
 
-// Serve answers until ctx ends, which is no error, and closes the listener.
+// Serve answers requests until ctx ends, then closes the listener and returns nil.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", s.servePage)
@@ -78,7 +75,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	select {
 	case err = <-failed:
 	case <-ctx.Done():
-		// Streams end by themselves, since their context does.
+		// Event streams end with their context.
 		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 		if server.Shutdown(ending) != nil {
 			server.Close()
@@ -93,8 +90,8 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	return err
 }
 
-// onlyLoopback refuses requests for other names: a page elsewhere could have
-// its own name point here, and read what is shown.
+// onlyLoopback refuses requests for other host names: the owner of a web page could let its name resolve
+// to this address and read the page.
 func onlyLoopback(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := r.Host
@@ -127,8 +124,8 @@ func (s *Server) servePage(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(page) // the reader went away
 }
 
-// render returns the page of the set as it is now. Where that cannot be read
-// while it is being written, it is the last one.
+// render returns the page of the current set. If that cannot be read, perhaps because it is being
+// written, render returns the last page and the error.
 func (s *Server) render(ctx context.Context) ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -156,7 +153,7 @@ func (s *Server) render(ctx context.Context) ([]byte, error) {
 	return s.page, nil
 }
 
-// watch tells of changes.
+// watch notifies event streams of changes.
 func (s *Server) watch(ctx context.Context) {
 	tick := time.NewTicker(s.every)
 	defer tick.Stop()
@@ -181,24 +178,24 @@ func (s *Server) watch(ctx context.Context) {
 	}
 }
 
-// serveEvents streams an event for each change, and one at the start where the
-// set has changed since the page was made.
+// serveEvents streams an event for each change, and one at the start if the set has changed since the
+// page was rendered.
 func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
 	out := http.NewResponseController(w)
 	w.Header().Set("Content-Type", "text/event-stream")
-	fmt.Fprint(w, ": it begins\n\n")
+	fmt.Fprint(w, ": start\n\n")
 	s.mu.Lock()
-	told := s.version
+	sent := s.version
 	if s.seen != "" && s.seen != s.of {
-		told--
+		sent--
 	}
 	s.mu.Unlock()
 	for {
 		s.mu.Lock()
 		version, news := s.version, s.news
 		s.mu.Unlock()
-		if version != told {
-			told = version
+		if version != sent {
+			sent = version
 			fmt.Fprintf(w, "event: changed\ndata: %d\n\n", version)
 		}
 		if out.Flush() != nil {

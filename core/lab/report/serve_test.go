@@ -17,7 +17,7 @@ import (
 	"transportbench/core/lab/compare"
 )
 
-// serving is a server at work.
+// serving is a running server.
 type serving struct {
 	url  string
 	port int
@@ -91,7 +91,7 @@ func TestListenOnLoopbackOnly(t *testing.T) {
 	address := l.Addr().(*net.TCPAddr)
 	require.True(t, address.IP.IsLoopback())
 	_, err = Listen(address.Port)
-	require.EqualError(t, err, "port "+portOf(l)+" is in use: choose another with --port, or 0 for any")
+	require.EqualError(t, err, "port "+portOf(l)+" is in use: choose another with --port, or 0 for any free one")
 }
 
 func portOf(l net.Listener) string {
@@ -99,8 +99,8 @@ func portOf(l net.Listener) string {
 	return port
 }
 
-// A change is told to who listens, and the page has it. What is listened to
-// does not keep the server from ending.
+// Event streams get a change, and the page has it. An open stream does not keep the server from
+// ending.
 func TestServerTellsOfChanges(t *testing.T) {
 	dir := t.TempDir()
 	put(t, filepath.Join(dir, "a.json"), fake(t, loads()[0], 6, 1, 1))
@@ -131,8 +131,7 @@ func TestServerTellsOfChanges(t *testing.T) {
 	}
 }
 
-// A directory in which a sweep is about to begin is waited for; while a file
-// cannot be read, the page stays as it was.
+// An empty directory is shown once it has results. While a file cannot be read, the old page stays.
 func TestServerBeforeAndBesideASweep(t *testing.T) {
 	dir := t.TempDir()
 	s := serve(t, dir)
@@ -154,7 +153,7 @@ func TestServerBeforeAndBesideASweep(t *testing.T) {
 	require.ErrorContains(t, err, "b.json")
 }
 
-// New cells appear on the open page, and what was chosen stays.
+// New cells appear on the open page, and the choices of the reader stay.
 func TestLivePage(t *testing.T) {
 	b := newTab(t)
 	dir := t.TempDir()

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -8,13 +9,13 @@ import (
 	"transportbench/core/lab/result/format"
 )
 
-// trustRow is one check over all cells: how far each is from its limit.
+// trustRow shows one check: how far each cell is from its limit.
 type trustRow struct {
 	Check, Title, Help string
 	Unit, Limit        string
 	Judged, Failed     int
 	Dots               []dot
-	Bins               []bin // in the place of dots, where there would be too many
+	Bins               []bin // instead of too many dots
 }
 
 type dot struct {
@@ -24,29 +25,28 @@ type dot struct {
 	Text         string
 }
 
-// bin is how many cells lie in a stretch of the axis.
+// bin is the number of cells in a section of the axis.
 type bin struct {
 	X, W, Opacity float64
 	Over          bool
 	Text          string
 }
 
-// measures are the checks that have a size: what is looked at before a number
-// is believed.
+// measures lists the checks that are shown.
 var measures = []struct{ check, title, help, unit string }{
 	{"schedule_lag", "Schedule lag", "open loop: how late 1% of the operations started", "ns"},
-	{"littles_law", "Little's law", "residual: throughput times mean latency against the calls in flight", "share"},
-	{"drift", "Drift in windows", "rate of the last third of a window against the first", "share"},
-	{"overlong", "Window length", "how much longer a window lasted than it should", "ratio"},
-	{"sampling_cost", "Cost of sampling", "share of a client's time that taking latencies took", "share"},
-	{"involuntary_switches", "Lost processors", "involuntary context switches of a polling thread in a second", "number"},
+	{"littles_law", "Little's law", "residual: throughput times mean latency compared with the calls in flight", "share"},
+	{"drift", "Drift in windows", "rate of the last third of a window compared with the first", "share"},
+	{"overlong", "Window length", "how much longer than planned a window lasted", "ratio"},
+	{"sampling_cost", "Cost of sampling", "share of a client's time for taking latencies", "share"},
+	{"involuntary_switches", "Lost processors", "involuntary context switches of a polling thread per second", "number"},
 }
 
-// dotsShown is up to how many cells each is a dot.
+// dotsShown is the largest number of cells that are drawn as dots.
 const dotsShown = 400
 
-// trustRows places the cells of each measure on one axis: the logarithm of the
-// value over its limit, from a hundredth to a hundred times.
+// trustRows draws the cells of each measure on a logarithmic axis of the value over its limit, from 1/100
+// to 100.
 func (b *builder) trustRows() []trustRow {
 	var rows []trustRow
 	for _, m := range measures {
@@ -77,8 +77,7 @@ func (b *builder) trustRows() []trustRow {
 	return rows
 }
 
-// farthest is the check of that name that is farthest beyond its limit, of
-// several results.
+// farthest returns the check of that name with the largest value.
 func farthest(checks []result.Check, name string) (c result.Check, found bool) {
 	for _, one := range checks {
 		if one.Name == name && (!found || math.Abs(one.Value) > math.Abs(c.Value)) {
@@ -88,15 +87,15 @@ func farthest(checks []result.Check, name string) (c result.Check, found bool) {
 	return c, found
 }
 
-// limitAt is where on the axis the limit stands, in percent.
+// limitAt is the position of the limit on the axis in percent.
 const limitAt = 50
 
 func limitScale(ratio float64) float64 {
-	const decades = 2 // to each side
+	const decades = 2 // on each side
 	return limitAt + limitAt*max(-1, min(1, math.Log10(max(ratio, 1e-9))/decades))
 }
 
-// bin counts dots in stretches of the axis.
+// bin replaces the dots by counts in sections of the axis.
 func (r *trustRow) bin() {
 	const n = 40
 	var counts [n]int
@@ -123,4 +122,51 @@ func measureText(value float64, unit string) string {
 		return percentOf(value)
 	}
 	return format.Digits(value)
+}
+
+// findingGroup is a problem of some cells.
+type findingGroup struct {
+	Check    string          `json:"check"`
+	Severity result.Severity `json:"severity"`
+	Cells    []int           `json:"cells"`
+	Example  string          `json:"example"` // of the first cell
+}
+
+// severities are in ascending order; the first is that of cells without findings.
+var severities = []result.Severity{"", result.Info, result.Warning, result.Error}
+
+// findings groups the findings of checks and analyses by severity, then by the number of cells.
+func (b *builder) findings() {
+	type kind struct {
+		check    string
+		severity result.Severity
+	}
+	at := map[kind]int{}
+	list := []findingGroup{}
+	add := func(cell int, check string, severity result.Severity, message string) {
+		k := kind{check, severity}
+		i, known := at[k]
+		if !known {
+			i = len(list)
+			at[k] = i
+			list = append(list, findingGroup{Check: check, Severity: severity, Example: message})
+		}
+		if g := &list[i]; len(g.Cells) == 0 || g.Cells[len(g.Cells)-1] != cell {
+			g.Cells = append(g.Cells, cell)
+		}
+	}
+	for i, c := range b.cells {
+		for _, d := range c.Warnings {
+			add(i, d.Check, d.Severity, d.Message)
+		}
+		if a := b.briefs[i].analysis; a != nil {
+			for _, f := range a.Findings {
+				add(i, f.Name, f.Severity, f.Message)
+			}
+		}
+	}
+	slices.SortStableFunc(list, func(x, y findingGroup) int {
+		return cmp.Or(slices.Index(severities, y.Severity)-slices.Index(severities, x.Severity), len(y.Cells)-len(x.Cells))
+	})
+	b.doc.Findings = list
 }

@@ -13,7 +13,7 @@ import (
 	"transportbench/core/lab/result/set"
 )
 
-// volume is the variable that asks for the test with many cells.
+// volume is the environment variable that enables the test with many cells.
 const volume = "TRANSPORTBENCH_REPORT_VOLUME"
 
 // The page is usable with 5,000 cells.

@@ -1,5 +1,4 @@
-// The page of one cell: its figures, configuration, environment, checks and raw
-// samples.
+// The page of one cell: figures, configuration, environment, checks and raw samples.
 
 async function openCell(cell, again) {
   const page = document.getElementById("page"), d = report.doc, c = d.cells;
@@ -20,7 +19,7 @@ async function openCell(cell, again) {
     part("Raw samples", sampleTable(detail)),
     (detail.rates || []).length ? part("Rates within windows", rateTable(detail.rates)) : null,
     part("Configuration", pairTable("Options as resolved", detail.config)),
-    part("Environment", c.environment[cell] >= 0 ? machineTable(d.environments[c.environment[cell]], c.environment[cell]) : el("p", { class: "note" }, "Nothing is known of the machine."), pairTable("Plugin", flat(detail.plugin))),
+    part("Environment", c.environment[cell] >= 0 ? machineTable(d.environments[c.environment[cell]], c.environment[cell]) : el("p", { class: "note" }, "The machine is unknown."), pairTable("Plugin", flat(detail.plugin))),
     (detail.runs || []).length ? part("Runs", detail.runs.map(runTables)) : null,
   ].filter(Boolean));
   show(true);
@@ -78,14 +77,14 @@ function checkTable(detail) {
   const found = (detail.analysis?.findings || []).filter((f) => !known.has(f.name) && !more.some((m) => m.name === f.name)).map((f) => ({ ...f, ok: false }));
   const rows = [...all, ...more, ...found].sort((a, b) => a.ok - b.ok);
   if (!rows.length) return el("p", { class: "note" }, "There are no checks.");
-  return table("Checks, those that failed first", [
+  return table("Checks, failed ones first", [
     { name: "check", text: (c) => c.name, key: (c) => c.name }, { name: "outcome", node: (c) => (c.ok ? "ok" : el("strong", { class: c.severity }, c.severity)), key: (c) => String(c.ok) }, { name: "message", long: true, text: (c) => c.message }], rows);
 }
 
 function sampleTable(detail) {
   const names = report.doc.metrics.map((m) => m.name).filter((n) => detail.samples[n]);
   const n = Math.max(0, ...names.map((m) => detail.samples[m].length));
-  return table("One value for each repeat, unrounded", [{ name: "metric", text: (m) => m }, { name: "unit", text: (m) => report.metrics.get(m).unit },
+  return table("One value per repeat, unrounded", [{ name: "metric", text: (m) => m }, { name: "unit", text: (m) => report.metrics.get(m).unit },
     ...Array.from({ length: n }, (_, i) => ({ name: String(i), right: true, text: (m) => String(detail.samples[m][i] ?? "") }))], names);
 }
 
@@ -107,6 +106,6 @@ function runTables(r) {
   return el("div", {}, el("p", {}, el("code", {}, (r.argv || []).join(" "))), r.incomplete ? el("p", { class: "notice" }, "Incomplete: " + r.incomplete) : null,
     pairTable("Run " + r.id, { file: r.file || "-", started: r.started_at, ...flat(r.tool, "tool") }),
     table("Set-up", [{ name: "step", text: (s) => s.name }, { name: "took", right: true, text: (s) => number(s.ms * 1e6, "ns") }], r.setup?.steps || []),
-    table("Where threads ran", [{ name: "rank", text: (p) => String(p.rank) }, { name: "processors", text: (p) => (p.cpus || []).join(", ") },
+    table("Processors of the threads", [{ name: "rank", text: (p) => String(p.rank) }, { name: "processors", text: (p) => (p.cpus || []).join(", ") },
       { name: "affinity", text: (p) => (p.affinity || []).join(", ") }, { name: "idle", text: (p) => p.idle }], r.placement || []));
 }

@@ -25,13 +25,12 @@ function drawCurves() {
       el("p", { class: "controls" }, toggle("logarithmic rate", look[id].x, (on) => { look[id].x = on; redraw(); }), toggle("logarithmic time", look[id].y, (on) => { look[id].y = on; redraw(); })),
       legendOf(curves, rests, redraw), panels, folded("curves-" + id, "The points, as a table", () => curveTable()));
     const figures = ["p50", "p99", "p999"].map((p) => el("figure", {}, el("figcaption", {}, p.replace("p999", "p99.9"))));
-    panels.append(...figures); // before they are drawn: the others' places shape each one's width
+    panels.append(...figures); // before drawing, since each one's width depends on the others
     ["p50", "p99", "p999"].forEach((p, i) => panel(figures[i], curves.filter((c) => !look.hidden.has(restOf(c))), rests, open, p, look[id]));
   }
 }
 
-// legendOf has the transports by colour and shape, and the configurations by
-// dash; those can be hidden.
+// legendOf lists transports by colour and shape, and configurations, which can be hidden, by dash.
 function legendOf(curves, rests, redraw) {
   const series = [...new Set(curves.map((c) => c.series))];
   return el("div", {},
@@ -41,7 +40,7 @@ function legendOf(curves, rests, redraw) {
         look.hidden.has(rest) ? look.hidden.delete(rest) : look.hidden.add(rest);
         redraw();
       },
-    }, key(-1, dashes[i % dashes.length]), rest || "the same for all")))));
+    }, key(-1, dashes[i % dashes.length]), rest || "no other options")))));
 }
 
 function dashOf(rests, curve) { return dashes[rests.indexOf(restOf(curve)) % dashes.length]; }
@@ -56,7 +55,7 @@ function panel(figure, curves, rests, open, p, scale) {
       points: c.points.map((q) => {
         const x = metricOf(q.cell, "throughput"), y = metricOf(q.cell, metric);
         return x && y && { x: x.median, xl: x.low, xh: x.high, y: y.median, yl: y.low, yh: y.high, cell: q.cell, past: q.past, crossed: Boolean(q.unusable),
-          lines: [labelOf(q.cell), `throughput ${value(x)} (${interval(x)})`, `${metric} ${value(y)} (${interval(y)})`, q.unusable ? "not to be used: " + q.unusable : q.past ? "past the peak" : "", count(x.n, "repeat")].filter(Boolean) };
+          lines: [labelOf(q.cell), `throughput ${value(x)} (${interval(x)})`, `${metric} ${value(y)} (${interval(y)})`, q.unusable ? "unusable: " + q.unusable : q.past ? "past the peak" : "", count(x.n, "repeat")].filter(Boolean) };
       }).filter(Boolean),
     })),
   });
@@ -64,16 +63,14 @@ function panel(figure, curves, rests, open, p, scale) {
 
 function short(v, unit) { return number(v, unit).replace(/ ?op\/s$/, "").trim(); }
 
-// optionsOf writes a cell's options that vary: those of its load, or those of its
-// transport's own.
+// optionsOf formats a cell's options that vary: those of the load, or the transport's own.
 function optionsOf(cell, own) {
   const d = report.doc, list = [];
   d.axes.forEach((a, i) => { if (Boolean(a.own) === own && d.cells.axes[i][cell] >= 0) list.push(`${a.name}=${a.shown[d.cells.axes[i][cell]]}`); });
   return list.join(" ");
 }
 
-// groups are the cells of each load, over all transports, whatever their own
-// options.
+// groups returns the cells of each load, over all transports and their own options.
 function groups() {
   const all = new Map();
   for (const cell of shownCells) {
@@ -112,7 +109,7 @@ async function drawSpectrum() {
     x: { title: "percentile: 1/(1-p), logarithmic", log: true, text: (v) => shareText(1 - 1 / v), range: [1, 1.3 / (1 - grid[longest - 1])], ticks: tens }, y: { title: "time", log: look.spectrum.y, text: (v) => number(v, "ns") } });
 }
 
-// spectrumDash tells apart a transport's values of its own options.
+// spectrumDash returns the dash for values of a transport's own options.
 function spectrumDash(variant) { return variant < 1 ? [] : dashes[2 + ((variant - 1) % (dashes.length - 2))]; }
 
 function tens(low, high) {
@@ -121,7 +118,7 @@ function tens(low, high) {
   return list;
 }
 
-// shareText writes 0.999 as 99.9%.
+// shareText formats 0.999 as 99.9%.
 function shareText(share) {
   const nines = share >= 0.9 ? Math.max(0, Math.ceil(-Math.log10(1 - share) - 1e-9) - 1) : 0;
   return Number((100 * share).toFixed(Math.min(8, nines))) + "%";

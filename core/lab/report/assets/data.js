@@ -1,6 +1,5 @@
 "use strict";
-// The figures: unpacking them, and writing them for people the way
-// core/lab/result/format does.
+// Decompressing figures, and formatting them as core/lab/result/format does.
 
 const report = { doc: null, metrics: new Map(), chunks: new Map() };
 
@@ -18,7 +17,7 @@ async function loadDocument() {
   report.metrics = new Map(report.doc.metrics.map((m) => [m.name, m]));
 }
 
-// detailOf unpacks what the page of a cell shows; its neighbours come along.
+// detailOf decompresses the details of a cell, together with those of its chunk.
 async function detailOf(cell) {
   const size = report.doc.chunk_size, at = Math.floor(cell / size);
   if (!report.chunks.has(at)) {
@@ -28,7 +27,7 @@ async function detailOf(cell) {
   return (await report.chunks.get(at))[cell % size];
 }
 
-// metricOf is a cell's summary of a metric, or null.
+// metricOf returns a cell's summary of a metric, or null.
 function metricOf(cell, name) {
   const m = report.metrics.get(name);
   if (!m || m.median[cell] === null) return null;
@@ -53,9 +52,8 @@ function scaleFor(value, list) {
   return best;
 }
 
-// fixed is toFixed, but takes what lies halfway between two to the even one, as
-// Go does. Halfway is exactly there: all digits of the number are looked at that
-// a double of this size has.
+// fixed is toFixed, but rounds half to even, as Go does. It compares all digits that a double of this
+// size can have.
 function fixed(value, places) {
   const rounded = value.toFixed(places), all = value.toFixed(places + 60), cut = all.slice(0, -60);
   const halfway = /^50*$/.test(all.slice(-60)), even = /[02468]\.?$/.test(cut);
@@ -117,7 +115,7 @@ function seriesName(i) {
   return s.provider ? `${s.transport} (${s.provider})` : s.transport;
 }
 
-// labelOf names a cell, with its set where there are several.
+// labelOf returns a cell's label, with its set if there are several.
 function labelOf(cell) {
   const c = report.doc.cells;
   return report.doc.sets.length > 1 ? `${report.doc.sets[c.set[cell]].name}: ${c.label[cell]}` : c.label[cell];

@@ -1,4 +1,4 @@
-// Making elements. Text from result files only ever becomes text.
+// Creating elements. Text from result files is only set as text.
 
 function el(name, attributes, ...children) {
   const e = document.createElement(name);
@@ -25,8 +25,8 @@ function swatch(series) { return el("span", { class: "sw s" + (series % 8), "ari
 
 const rowsAtOnce = 100;
 
-// table makes a table of columns {name, right, long, text(row) or node(row),
-// key(row)}, where long is of sentences, sorted by a click on a column's name, so many rows at a time.
+// table makes a table of columns {name, right, long, text(row) or node(row), key(row)}; long columns
+// have sentences. A click on a column's name sorts by key. It shows rowsAtOnce rows first.
 function table(caption, columns, rows) {
   let shown = rowsAtOnce, order = rows, by = -1, down = false;
   const body = el("tbody"), more = el("p", { class: "note" });
@@ -64,7 +64,7 @@ function compareKeys(a, b) {
   return typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b), undefined, { numeric: true });
 }
 
-// folded is a table that is made when it is opened.
+// folded is a table that is made when the reader opens it.
 const folds = new Set();
 function folded(id, title, make) {
   const d = el("details", { class: "table" }, el("summary", {}, title));

@@ -1,4 +1,4 @@
-// What is shown: series, sets, and values of the options that vary.
+// Filters by series, sets, and values of the options that vary.
 
 const filter = { series: new Set(), sets: new Set(), axes: new Map() };
 let shownCells = [];
@@ -16,7 +16,7 @@ function resetFilter() {
   filter.axes = new Map();
 }
 
-// applyFilter finds the cells and hides what was drawn of others.
+// applyFilter sets shownCells and hides the drawings of other cells.
 function applyFilter() {
   shownCells = report.doc.cells.label.map((_, i) => i).filter(visible);
   const on = new Set(shownCells);
@@ -41,7 +41,7 @@ function applyFilter() {
 
 const barsAtOnce = 15;
 
-// shorten leaves the first bars of a long list, until more are asked for.
+// shorten shows only the first bars of a long list until the reader asks for all.
 function shorten(list) {
   const rows = [...list.querySelectorAll(".bar-row[data-c]:not(.off)")], all = list.dataset.all === "yes";
   rows.forEach((row, i) => row.classList.toggle("rest", !all && i >= barsAtOnce));

@@ -1,4 +1,4 @@
-// Start, the way between the overview and the cells, and news of a live page.
+// Start, navigation between overview and cells, and updates of a live page.
 
 let scrolled = 0;
 
@@ -66,7 +66,7 @@ function listenToWindow() {
   });
 }
 
-// choices are what a reader chose, by names: numbers change as cells are added.
+// choices returns the reader's choices by name, because numbers change when cells are added.
 function choices() {
   const d = report.doc, cell = /^#cell-(\d+)$/.exec(location.hash);
   return {
@@ -88,7 +88,7 @@ function restore(chosen) {
   if (cell >= 0) history.replaceState(null, "", "#cell-" + cell);
 }
 
-// follow takes over what the server's page became.
+// follow updates the page when the server's page changes.
 function follow() {
   const state = document.getElementById("live"), pause = document.getElementById("pause");
   let waiting = false, busy = false;
@@ -125,7 +125,7 @@ function follow() {
   });
   const events = new EventSource("/events");
   events.addEventListener("changed", update);
-  events.addEventListener("error", () => { state.textContent = "the server is gone; this is what it showed last"; });
+  events.addEventListener("error", () => { state.textContent = "the server is gone; this is its last page"; });
 }
 
 listenToWindow();
@@ -133,6 +133,6 @@ begin().then(() => {
   document.documentElement.dataset.ready = "yes";
   if (report.doc.live) follow();
 }).catch((e) => {
-  document.getElementById("main").prepend(el("p", { class: "notice" }, "This page cannot be shown: " + e.message + ". It needs a browser of 2023 or later."));
+  document.getElementById("main").prepend(el("p", { class: "notice" }, "Cannot show this page: " + e.message + ". It needs a browser of 2023 or later."));
   throw e;
 });

@@ -1,7 +1,6 @@
-// The verdict strip, the heat maps' metric, and the tables behind the drawings.
+// The first part of the page, the heat maps' metric, and the tables of all drawings.
 
-// fastestOf picks among the curves' best points, which were found when the
-// report was made, the fastest that is shown.
+// fastestOf returns the fastest visible one of the curves' best points, which Go has computed.
 function fastestOf(series, set, open) {
   let best = null;
   for (const curve of report.doc.curves) {
@@ -12,8 +11,8 @@ function fastestOf(series, set, open) {
   return best;
 }
 
-// ratioOf is a cell's distance from the floor, in the sense that fits its load:
-// with several calls in flight they overlap, and the time of one says little.
+// ratioOf returns a cell's distances from the floor. With several calls in flight, which overlap, the time
+// per operation says more than that of one call.
 function ratioOf(cell) {
   const inFlight = metricOf(cell, "op_time_ratio"), one = metricOf(cell, "floor_ratio");
   if (!one && !inFlight) return null;
@@ -31,7 +30,7 @@ function drawStrip() {
   const most = (open) => Math.max(...best.filter((b) => b.open === open).map((b) => b.rate.median));
   const groups = [false, true].filter((open) => best.some((b) => b.open === open)).map((open) =>
     el("div", { class: "strip" }, el("h3", {}, open ? "Open loop" : "Closed loop"), el("ul", {}, best.filter((b) => b.open === open).map((b) => card(b, most(open))))));
-  const none = el("p", { class: "note" }, d.objective ? `No cell that is shown keeps ${d.objective}.` : "No cell that is shown has a throughput that can be used.");
+  const none = el("p", { class: "note" }, d.objective ? `No cell shown meets ${d.objective}.` : "No cell shown has a usable throughput.");
   host.replaceChildren(...(groups.length ? groups : [none]), folded("verdict", "Every load curve, as a table", () => curveTable()));
 }
 
@@ -48,11 +47,11 @@ function card(b, most) {
       ratio ? [el("dt", {}, "floor"), el("dd", {}, [ratio.time ? `p50 is ${value(ratio.time)} x` : null, ratio.op ? `an op takes ${value(ratio.op)} x` : null].filter(Boolean).join(", "))] : null,
       el("dt", {}, "load"), el("dd", {}, cellLink(b.cell, d.cells.label[b.cell].split(" ").slice(1).join(" ") || "the only one")),
       d.cells.bound[b.cell] ? [el("dt", {}, "bound"), el("dd", {}, el("strong", {}, d.cells.bound[b.cell]), d.cells.why[b.cell] ? ": " + d.cells.why[b.cell] : null)] : null),
-    doubtsOf(b.cell));
+    warningsOf(b.cell));
 }
 
-// doubtsOf counts warnings as the tables of the terminal do.
-function doubtsOf(cell) {
+// warningsOf counts warnings as the tables in the terminal do.
+function warningsOf(cell) {
   const c = report.doc.cells;
   if (c.worst[cell] !== "error" && !c.warnings[cell]) return null;
   return el("p", { class: c.worst[cell] }, c.worst[cell] === "error" ? "failed: do not use" : count(c.warnings[cell], "warning"));
@@ -72,12 +71,11 @@ function curveTable() {
       { name: "95% interval", right: true, text: (r) => interval(tail(r, p)) }]),
     { name: "past the peak", text: (r) => (r.p.past ? "yes" : "") },
     ...(report.doc.objective ? [{ name: report.doc.objective, text: (r) => r.p.meets || "-" }] : []),
-    { name: "not to be used", text: (r) => r.p.unusable || "" },
+    { name: "unusable because", text: (r) => r.p.unusable || "" },
   ], rows);
 }
 
-// heatMetric repaints the maps with another metric, relative to the best of
-// each column, as they were drawn with throughput.
+// heatMetric is the metric of the heat maps. paintHeat draws them as Go has drawn them with throughput.
 const heatLevels = [0, 0.1, 0.25, 0.45, 0.65, 0.85, 0.97];
 let heatMetric = "throughput";
 
@@ -123,8 +121,7 @@ function drawHeatControls() {
   main.onfocusout = main.onmouseout;
 }
 
-// scaleBars makes the lengths of phases proportional to their times, or fills
-// each row.
+// scaleBars makes the lengths of bars proportional to their times, or fills each row.
 function scaleBars(absolute) {
   for (const bar of document.querySelectorAll("svg.bar[data-longest]")) {
     const by = absolute ? Number(bar.dataset.longest) : 1;
@@ -153,7 +150,7 @@ function drawTables() {
     metricColumn("throughput"), intervalColumn("throughput"), metricColumn("latency_p50", "p50"), metricColumn("latency_p99", "p99"), metricColumn("latency_p999", "p99.9"),
     ...(report.metrics.has("response_p99") ? [metricColumn("response_p50", "response p50"), metricColumn("response_p99", "response p99")] : []),
     metricColumn("floor_ratio", "p50/floor"), metricColumn("op_time_ratio", "op/floor"), metricColumn("cpu_per_op", "CPU/op"),
-    { name: "checks", node: (c) => (d.cells.status[c] === "measured" ? doubtsOf(c) || "ok" : `${d.cells.status[c]}: ${d.cells.reason[c]}`), key: (c) => (d.cells.worst[c] === "error" ? 1e6 : d.cells.warnings[c]) },
+    { name: "checks", node: (c) => (d.cells.status[c] === "measured" ? warningsOf(c) || "ok" : `${d.cells.status[c]}: ${d.cells.reason[c]}`), key: (c) => (d.cells.worst[c] === "error" ? 1e6 : d.cells.warnings[c]) },
   ], shownCells));
 }
 
@@ -177,12 +174,12 @@ function notesOf(r) {
 
 function findingTable() {
   const rows = report.doc.findings.map((f) => ({ ...f, here: f.cells.filter(visible) })).filter((f) => f.here.length);
-  if (!rows.length) return el("p", { class: "note" }, "No check failed in the cells that are shown.");
-  return table("What was found out about the numbers", [
+  if (!rows.length) return el("p", { class: "note" }, "No check failed in the cells shown.");
+  return table("Problems of the figures", [
     { name: "finding", node: (f) => el("span", { class: f.severity }, f.check), key: (f) => f.check },
     { name: "severity", text: (f) => f.severity, key: (f) => ["info", "warning", "error"].indexOf(f.severity) },
     { name: "cells", right: true, text: (f) => String(f.here.length), key: (f) => f.here.length },
-    { name: "of the first", long: true, node: (f) => el("span", {}, f.example + " ") },
+    { name: "first message", long: true, node: (f) => el("span", {}, f.example + " ") },
     { name: "which", node: (f) => el("details", {}, el("summary", {}, count(f.here.length, "cell")), el("ul", { class: "cells" }, f.here.slice(0, 100).map((c) => el("li", {}, cellLink(c))))) },
   ], rows);
 }
@@ -191,5 +188,5 @@ function machineTable(e, i) {
   const pairs = (kind, list) => Object.entries(list || {}).sort().map(([k, v]) => ({ kind, k, v }));
   return table(report.doc.environments.length > 1 ? `Machine ${i + 1}` : "Machine", [
     { name: "property", text: (r) => r.k }, { name: "value", text: (r) => r.v || "-" },
-    { name: "role", text: (r) => r.kind }], [...pairs("must agree in a comparison", e.identity), ...pairs("may explain a difference", e.volatile)]);
+    { name: "role", text: (r) => r.kind }], [...pairs("must be equal to compare", e.identity), ...pairs("may explain a difference", e.volatile)]);
 }

@@ -10,29 +10,29 @@ import (
 	"transportbench/core/lab/result/format"
 )
 
-// traces are rates over time, one line for each cell, relative to the cell's
-// own: what all cells have in common is the machine's doing.
+// traces shows rates over time, one line per cell, relative to the cell's median or mean. What all lines
+// have in common comes from the machine.
 type traces struct {
 	Title, Help, Along string
 	Lines              []traceLine
 	More               int
-	// Low and High are the ends of the axis, as text.
+	// Low and High are the ends of the axis.
 	Low, High string
 }
 
 type traceLine struct {
 	Cell, Series int
 	Label        string
-	Points       string // of a polyline in a square of 100
+	Points       string // of a polyline, 0 to 100
 }
 
-// linesShown is how many cells have a line.
+// linesShown is the largest number of lines.
 const linesShown = 300
 
-// allTraces draws the rates of each cell's repeats, and within its windows.
+// allTraces draws the rates over each cell's repeats and within its windows.
 func (b *builder) allTraces() []traces {
-	repeats := traces{Title: "Over the repeats", Help: "throughput of each repeat over the cell's median", Along: "repeat"}
-	windows := traces{Title: "Within windows", Help: "rate in each part of a window over the whole window's, mean of the cell's repeats", Along: "part of the window"}
+	repeats := traces{Title: "Over the repeats", Help: "throughput of each repeat divided by the cell's median", Along: "repeat"}
+	windows := traces{Title: "Within windows", Help: "rate in each part of a window divided by that of the window, averaged over the cell's repeats", Along: "part of the window"}
 	var overRepeats, inWindows [][]float64
 	for i, c := range b.cells {
 		overRepeats = append(overRepeats, relative(c.Samples[result.Throughput]))
@@ -66,8 +66,7 @@ func relative(values []float64) []float64 {
 	return out
 }
 
-// meanTrace is the mean over windows of their rates, each relative to its own
-// window. Rates may be averaged; percentiles may not.
+// meanTrace returns the average over windows of their relative rates.
 func meanTrace(windows [][]float64) []float64 {
 	var sums []float64
 	n := 0.0
@@ -96,8 +95,7 @@ func meanTrace(windows [][]float64) []float64 {
 	return sums
 }
 
-// draw places lines on a logarithmic axis around 1, that reaches as far as the
-// lines do, at most from a quarter to four times.
+// draw draws lines on a logarithmic axis around 1 that fits them, at most from 1/4 to 4.
 func (b *builder) draw(t *traces, of [][]float64) {
 	reach := math.Log(1.1)
 	for _, line := range of {
@@ -126,7 +124,7 @@ func (b *builder) draw(t *traces, of [][]float64) {
 	}
 }
 
-// warmups says in a sentence how the warm-ups ended.
+// warmups describes in a sentence how the warm-ups ended.
 func (b *builder) warmups() string {
 	var lasted []float64
 	steady := 0
@@ -144,10 +142,10 @@ func (b *builder) warmups() string {
 	slices.Sort(lasted)
 	var ended []string
 	if steady > 0 {
-		ended = append(ended, fmt.Sprintf("%d ended since the throughput was steady", steady))
+		ended = append(ended, fmt.Sprintf("%d ended because the throughput was steady", steady))
 	}
 	if others := len(lasted) - steady; others > 0 {
-		ended = append(ended, fmt.Sprintf("%d ended at the limit of their time", others))
+		ended = append(ended, fmt.Sprintf("%d ended at their time limit", others))
 	}
 	return fmt.Sprintf("Of %s, %s; they lasted %s to %s.",
 		format.Count(len(lasted), "warm-up"), strings.Join(ended, " and "), format.Time(lasted[0]), format.Time(lasted[len(lasted)-1]))

@@ -9,7 +9,7 @@ import (
 	"transportbench/core/lab/result/format"
 )
 
-// breakdown is one kind of time, taken apart for each cell that has it.
+// breakdown shows one kind of time and its parts for each cell that has it.
 type breakdown struct {
 	Title  string
 	Legend []legendPart
@@ -26,11 +26,10 @@ type barRow struct {
 	Cell   int
 	Label  string
 	Whole  string
-	At     float64 // the whole, in percent of the row's width
+	At     float64 // end of the whole, in percent of the row's width
 	Bars   []bar
-	Excess string // how much the parts are longer than the whole
-	// Longest is the longest row over this one: what lengths are divided by to
-	// be in proportion.
+	Excess string // by how much the parts exceed the whole
+	// Longest is the ratio of the longest row to this one. Dividing by it makes rows proportional.
 	Longest float64
 }
 
@@ -40,49 +39,34 @@ type bar struct {
 	Text  string
 }
 
-// barsShown is how many bars of one kind are drawn; the table has all.
+// barsShown is the number of rows of one kind that are drawn; the table has all.
 const barsShown = 60
 
-// breakdowns collects the analyses' stacks by name. Only means are stacked.
+// breakdowns returns the breakdowns of the analyses by name, as drawings, and adds them to the document
+// for the tables.
 func (b *builder) breakdowns() []breakdown {
+	b.doc.Stacks = []stack{}
 	var list []breakdown
 	for cell, brief := range b.briefs {
 		if brief.analysis == nil {
 			continue
 		}
 		for _, d := range brief.analysis.Breakdowns {
-			at := slices.IndexFunc(list, func(have breakdown) bool { return have.Title == heading(d.Name) })
+			title := heading(d.Name)
+			at := slices.IndexFunc(list, func(have breakdown) bool { return have.Title == title })
 			if at < 0 {
 				at = len(list)
-				list = append(list, breakdown{Title: heading(d.Name)})
+				list = append(list, breakdown{Title: title})
+				b.doc.Stacks = append(b.doc.Stacks, stack{Title: title})
 			}
 			list[at].add(cell, b.doc.Cells.Label[cell], d)
+			b.doc.Stacks[at].add(cell, d)
 		}
 	}
 	for i := range list {
 		list[i].scale()
 	}
 	return list
-}
-
-// stacks are the same for the tables, of all cells.
-func (b *builder) stacks() {
-	b.doc.Stacks = []stack{}
-	at := map[string]int{}
-	for cell, brief := range b.briefs {
-		if brief.analysis == nil {
-			continue
-		}
-		for _, d := range brief.analysis.Breakdowns {
-			i, known := at[d.Name]
-			if !known {
-				i = len(b.doc.Stacks)
-				at[d.Name] = i
-				b.doc.Stacks = append(b.doc.Stacks, stack{Title: heading(d.Name)})
-			}
-			b.doc.Stacks[i].add(cell, d)
-		}
-	}
 }
 
 func (s *stack) add(cell int, d analyze.Breakdown) {
@@ -101,6 +85,7 @@ func (s *stack) add(cell int, d analyze.Breakdown) {
 	s.Rows = append(s.Rows, row)
 }
 
+// class returns the CSS class of a part.
 func (l *breakdown) class(p analyze.Part) string {
 	if p.Name == analyze.Unexplained {
 		return "unexplained"
@@ -117,7 +102,7 @@ const partColours = 8
 
 func partClass(i int) string { return "p" + string(rune('0'+i%partColours)) }
 
-// add makes a row whose bars are in nanoseconds, until they are scaled.
+// add adds a row with bars in nanoseconds; scale converts them to percent.
 func (l *breakdown) add(cell int, label string, d analyze.Breakdown) {
 	if len(l.Rows) == barsShown {
 		l.More++
@@ -137,7 +122,7 @@ func (l *breakdown) add(cell int, label string, d analyze.Breakdown) {
 	l.Rows = append(l.Rows, row)
 }
 
-// scale turns nanoseconds into percent of each row's own length.
+// scale converts nanoseconds to percent of each row's length.
 func (l *breakdown) scale() {
 	lengths := make([]float64, len(l.Rows))
 	for i, row := range l.Rows {
@@ -160,12 +145,11 @@ func (l *breakdown) scale() {
 		}
 	}
 	if i := slices.IndexFunc(l.Legend, func(p legendPart) bool { return p.Class == "unexplained" }); i < 0 {
-		l.Legend = append(l.Legend, legendPart{analyze.Unexplained, "the whole less its parts", "unexplained"})
+		l.Legend = append(l.Legend, legendPart{analyze.Unexplained, "the whole minus its parts", "unexplained"})
 	}
 }
 
-// heading makes a heading of a breakdown's name; its title may have figures of
-// one cell.
+// heading capitalizes a breakdown's name. Its title may have figures of one cell.
 func heading(name string) string {
 	r, size := utf8.DecodeRuneInString(name)
 	return string(unicode.ToUpper(r)) + name[size:]
