@@ -9,19 +9,19 @@ import (
 	"go.uber.org/goleak"
 )
 
-// count is what the process holds at one moment.
+// count is what the process holds at one time.
 type count struct {
 	descriptors []string
 	goroutines  goleak.Option
 }
 
-// census counts what could leak. Only a clause that runs alone may use it.
+// census counts descriptors and goroutines. Only a clause that runs alone may use it.
 func census(t *trial) count {
 	return count{descriptors(t), goleak.IgnoreCurrent()}
 }
 
-// compare fails when there is more than at the census. What a transport closes
-// may take a moment to go.
+// compare fails the clause if there is more than at the census. It waits a moment, because closing
+// may take time.
 func (before count) compare(t *trial) {
 	before.compareGoroutines(t)
 	before.compareDescriptors(t)
@@ -29,7 +29,7 @@ func (before count) compare(t *trial) {
 
 func (before count) compareGoroutines(t *trial) {
 	if err := goleak.Find(before.goroutines); err != nil {
-		t.fatalf("goroutines are left: %v", err)
+		t.fatalf("goroutines leaked: %v", err)
 	}
 }
 
@@ -44,11 +44,10 @@ func (before count) compareDescriptors(t *trial) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	t.fatalf("descriptors are left: %s", strings.Join(left, ", "))
+	t.fatalf("descriptors leaked: %s", strings.Join(left, ", "))
 }
 
-// descriptors lists the open ones with what they refer to, save the one that
-// reads the list.
+// descriptors returns the open descriptors and their targets, except the one that reads the list.
 func descriptors(t *trial) []string {
 	const folder = "/proc/self/fd"
 	entries, err := os.ReadDir(folder)

@@ -13,14 +13,14 @@ import (
 type clause struct {
 	name string // group/subject, a subtest's name
 	says string // the sentence, printed with a failure
-	// needs is what a transport must declare for the clause to hold.
+	// needs are the declarations without which the clause does not apply.
 	needs []need
-	// alone: the clause measures the process as a whole.
+	// alone marks clauses that measure the whole process.
 	alone bool
 	run   func(*trial)
 }
 
-// missing says what the transport would have to declare, or nothing.
+// missing returns the first need that is not met, or an empty string.
 func (c *clause) missing(tr traits) string {
 	for _, n := range c.needs {
 		if !n.met(tr) {
@@ -33,11 +33,11 @@ func (c *clause) missing(tr traits) string {
 func clauses() []clause {
 	return slices.Concat(infoClauses, openClauses, connectClauses, echoClauses,
 		postClauses, flowClauses, flushClauses, pollClauses, callClauses, threadClauses, peerClauses,
-		closeClauses, errorClauses, waitClauses, statsClauses, probeClauses, deviceClauses,
-		allocClauses)
+		closeClauses, errorClauses, waitClauses, statsClauses, seriesClauses, probeClauses, deviceClauses,
+		microClauses, allocClauses)
 }
 
-// traits is what a transport declares once it is open.
+// traits are the declarations of an open transport.
 type traits struct {
 	info       transport.Info
 	properties transport.Properties
@@ -45,6 +45,8 @@ type traits struct {
 	waiter     bool
 	prober     bool
 	stats      bool
+	series     bool
+	micro      bool
 }
 
 type need struct {
@@ -58,12 +60,14 @@ var (
 	needsWaits    = need{"Capabilities.Waits", func(tr traits) bool { return tr.properties.Capabilities.Waits && tr.waiter }}
 	needsInFlight = need{"Limits.InFlight", func(tr traits) bool { return tr.properties.Limits.InFlight > 0 }}
 	needsProber   = need{"Prober", func(tr traits) bool { return tr.prober }}
+	needsSeries   = need{"SeriesReader", func(tr traits) bool { return tr.series }}
+	needsMicro    = need{"Microbenchmarker", func(tr traits) bool { return tr.micro }}
 	needsStats    = need{"StatsReader", func(tr traits) bool { return tr.stats }}
 	needsKill     = need{"Suite.Kill", func(tr traits) bool { return tr.killable }}
 	needsRoom     = need{"Limits.Peers of 2 or more", func(tr traits) bool { return tr.properties.Limits.Peers >= 2 }}
 )
 
-// survey opens one rank and notes what it declares.
+// survey opens one rank and returns its traits.
 func survey(s *Suite) (traits, error) {
 	tr := traits{info: s.Driver.Info(), killable: s.Kill != nil}
 	if reason := tr.info.Unavailable; reason != "" {
@@ -84,6 +88,8 @@ func survey(s *Suite) (traits, error) {
 		_, tr.waiter = worker.(transport.Waiter)
 		_, tr.prober = worker.(transport.Prober)
 		_, tr.stats = worker.(transport.StatsReader)
+		_, tr.series = worker.(transport.SeriesReader)
+		_, tr.micro = s.Driver.(transport.Microbenchmarker)
 	}})
 	if failed {
 		return tr, errors.New(strings.Join(lines, "\n"))

@@ -19,21 +19,20 @@ var allocClauses = []clause{
 	{name: "alloc/back-pressure", run: allocBackPressure, alone: true,
 		says: "A Post that finds no room does not allocate."},
 	{name: "alloc/refusal", run: allocRefusal, alone: true, needs: []need{needsBound},
-		says: "Data paths return errors made beforehand, since they must not allocate."},
+		says: "A Post that is refused does not allocate."},
 }
 
-// allocations returns the average number for one call of f, with the collector
-// off.
+// allocations returns the average number of allocations of one call of f, with the collector off.
 func allocations(f func()) float64 {
 	percent := debug.SetGCPercent(-1)
 	defer debug.SetGCPercent(percent)
 	for range 20 {
-		f() // what is made once is made now
+		f() // make what is made once
 	}
 	return testing.AllocsPerRun(200, f)
 }
 
-// traffic is echo traffic on one connection that does not allocate by itself.
+// traffic makes calls on one connection without allocating.
 type traffic struct {
 	t       *trial
 	a, b    transport.Worker
@@ -53,14 +52,14 @@ func newTraffic(t *trial, a, b *node, batch int, payload []byte) *traffic {
 	return f
 }
 
-// must fails the clause; it formats nothing unless it does.
+// must fails the clause if there is an error.
 func (f *traffic) must(err error) {
 	if err != nil {
 		f.t.fatalf("traffic: %v", err)
 	}
 }
 
-// round makes a batch of calls and waits for the responses.
+// round posts a batch of calls and waits for the responses.
 func (f *traffic) round() {
 	calls, replies, answered := f.calls, f.replies[:0], 0
 	for spins := 0; answered < len(f.calls); spins++ {

@@ -12,24 +12,24 @@ import (
 
 var callClauses = []clause{
 	{name: "call/once", run: callOnce,
-		says: "A call is polled once as a request and ends with one response."},
+		says: "A call is polled once as a request and completed by one response."},
 	{name: "call/both-sides", run: callBothSides,
 		says: "Both sides of a connection may call, at the same time."},
 	{name: "call/replies-in-any-order", run: callRepliesInAnyOrder,
-		says: "Requests are answered in any order; a response has its own call's token."},
+		says: "Requests may be answered in any order; a response has the token of its call."},
 	{name: "call/deferred", run: callDeferred,
-		says: "A request is answered at any later time with its token alone, while other requests come and go."},
+		says: "A request may be answered at any later time, after other requests, with its token only."},
 	{name: "call/tokens", run: callTokens,
-		says: "A call's token is the caller's own: all 64 bits come back."},
+		says: "A response has all 64 bits of its call's token."},
 	{name: "call/ordered", run: callOrdered, needs: []need{needsOrder},
 		says: "Ordered: the requests of one peer are polled in the order of posting."},
 }
 
 var threadClauses = []clause{
 	{name: "threads/all-to-all", run: threadsAllToAll, needs: []need{needsRoom},
-		says: "Several workers of each rank, each on a thread of its own, call all those of the other rank at once."},
+		says: "Several workers of each rank, each on its own thread, call all workers of the other rank at the same time."},
 	{name: "threads/handover", run: threadsHandover,
-		says: "A worker belongs to one thread at a time, not to one for ever."},
+		says: "A worker may move from one thread to another."},
 }
 
 func callOnce(t *trial) {
@@ -52,7 +52,7 @@ func callBothSides(t *trial) {
 	c.settle()
 }
 
-// takesDepthUnpolled posts what fits without polling.
+// takesDepthUnpolled posts as many calls as fit, without polling.
 func takesDepthUnpolled(c *cluster, n *node) {
 	for i := range c.depth() {
 		if _, err := n.tryPost([]transport.Op{n.newCall(0, pattern(uint64(i)<<40, 24))}); err != nil {
@@ -62,7 +62,7 @@ func takesDepthUnpolled(c *cluster, n *node) {
 	n.flush()
 }
 
-// hold lets a node keep requests, with copies of their payloads.
+// hold makes a node keep requests, with copies of their payloads, instead of answering them.
 func (n *node) hold() *[]transport.Event {
 	held := new([]transport.Event)
 	n.onRequest = func(e transport.Event) {
@@ -169,7 +169,7 @@ func callOrdered(t *trial) {
 	}
 }
 
-// threadsAllToAll ends with a check from one thread that nothing is left.
+// threadsAllToAll ends with a check on one thread that nothing else arrives.
 func threadsAllToAll(t *trial) {
 	workers := min(3, t.traits.properties.Limits.Peers)
 	c := t.open(layout{workers: workers})
@@ -198,8 +198,7 @@ func threadsAllToAll(t *trial) {
 	c.settle()
 }
 
-// callAll calls every peer, serves as many requests, and touches no other
-// node.
+// callAll calls every peer and serves the same number of requests. It touches no other node.
 func (n *node) callAll(calls int) {
 	ops := make([]transport.Op, 0, calls*len(n.peers))
 	for i := range calls {
@@ -218,7 +217,7 @@ func (n *node) callAll(calls int) {
 	n.flush()
 }
 
-// threadsHandover makes each step on a thread of its own, one after another.
+// threadsHandover runs each step on a new thread, one after another.
 func threadsHandover(t *trial) {
 	var c *cluster
 	t.parallel(func() { c = t.open(layout{}) })

@@ -10,24 +10,24 @@ var closeClauses = []clause{
 	{name: "close/twice", run: closeTwice,
 		says: "Worker.Close is idempotent."},
 	{name: "close/in-flight", run: closeInFlight,
-		says: "Worker.Close gives up what is in flight and does not wait for any peer."},
+		says: "Worker.Close abandons calls in flight and does not wait for any peer."},
 	{name: "close/transport", run: closeTransport,
 		says: "Transport.Close closes the workers too, and returns whatever the peers do."},
 	{name: "close/refuses", run: closeRefuses,
 		says: "Post, Flush, Poll and Connect of a closed worker return ErrClosed."},
 	{name: "close/transport-refuses", run: closeTransportRefuses,
-		says: "The workers of a closed transport return ErrClosed, and so does its NewWorker."},
+		says: "NewWorker of a closed transport and its workers return ErrClosed."},
 	{name: "close/one-worker", run: closeOneWorker,
-		says: "Closing one worker leaves the transport's other workers alone."},
+		says: "Closing one worker does not affect the transport's other workers."},
 	{name: "close/goroutines", run: closeGoroutines, alone: true,
-		says: "Transport.Close leaves no goroutine."},
+		says: "Transport.Close leaks no goroutine."},
 	{name: "close/descriptors", run: closeDescriptors, alone: true,
-		says: "Transport.Close leaves no descriptor open."},
+		says: "Transport.Close leaks no descriptor."},
 }
 
 var errorClauses = []clause{
 	{name: "errors/op-error", run: errorsOpError,
-		says: "Every error is an *OpError with the transport, the operation and the peer that it concerns."},
+		says: "Every error is an *OpError with the transport, the operation and the peer."},
 }
 
 func closeTwice(t *trial) {
@@ -43,7 +43,7 @@ func closeTwice(t *trial) {
 	b.close()
 }
 
-// crowd fills a connection both ways, with requests that nobody answers.
+// crowd fills a connection in both directions with requests that are not answered.
 func crowd(t *trial) (c *cluster, a, b *node) {
 	c, a, b = t.pair(layout{})
 	a.hold()
@@ -131,7 +131,7 @@ func useOnce(t *trial) {
 }
 
 func closeGoroutines(t *trial) {
-	useOnce(t) // what the process keeps once for all is there now
+	useOnce(t) // creates what the process keeps for good
 	before := census(t)
 	useOnce(t)
 	before.compareGoroutines(t)

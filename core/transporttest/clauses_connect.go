@@ -14,11 +14,11 @@ var connectClauses = []clause{
 	{name: "connect/call-before-peer", run: connectCallBeforePeer,
 		says: "A call may be posted as soon as Connect has returned, and is polled by the peer after the peer's own Connect."},
 	{name: "connect/late", run: connectLate, needs: []need{needsRoom},
-		says: "Both sides connect at any time, also while other connections have calls in flight."},
+		says: "Both sides may connect while other connections have calls in flight."},
 	{name: "connect/numbers", run: connectNumbers, needs: []need{needsRoom},
-		says: "A peer has the number that the caller of Connect chose."},
+		says: "A peer has the number that was passed to Connect."},
 	{name: "connect/many", run: connectMany,
-		says: "A worker connects to as many peers as Limits.Peers says (32 are tried)."},
+		says: "A worker connects to up to Limits.Peers peers (the suite tries 32)."},
 }
 
 func connectEitherOrder(t *trial) {
@@ -84,8 +84,8 @@ func connectLate(t *trial) {
 	c.drain()
 }
 
-// connectNumbers gives every connection another number on each side, in an
-// order of its own.
+// connectNumbers gives every connection different numbers on its two sides, in a different order on
+// each node.
 func connectNumbers(t *trial) {
 	peers := min(4, t.traits.properties.Limits.Peers)
 	c := t.open(layout{ranks: peers + 1})
@@ -98,7 +98,7 @@ func connectNumbers(t *trial) {
 	for _, n := range c.nodes {
 		n.onRequest = func(e transport.Event) {
 			want := pattern(uint64(n.peers[e.Peer].index()), 32)
-			n.sameBytes("request, as that of another peer,", e.Payload, want)
+			n.sameBytes("request attributed to its peer,", e.Payload, want)
 			n.reply(e, e.Payload)
 		}
 	}

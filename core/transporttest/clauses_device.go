@@ -10,19 +10,19 @@ import (
 
 var deviceClauses = []clause{
 	{name: "device/head", run: deviceHead, needs: []need{needsDevice},
-		says: "Of a payload in device memory an event has the first Config.HostPrefix bytes, or all where there are no more."},
+		says: "An event has the first Config.HostPrefix bytes of a payload in device memory, or all of a shorter payload."},
 	{name: "device/read", run: deviceRead, needs: []need{needsDevice},
-		says: "ReadDevice reads the first bytes of a payload, as many as it is asked for, and as often."},
+		says: "ReadDevice reads any number of the first bytes of a payload, any number of times."},
 	{name: "device/later", run: deviceLater, needs: []need{needsDevice},
-		says: "After the next Poll a payload in device memory is as it was, or ReadDevice says that it is not there."},
+		says: "After the next Poll, ReadDevice returns the payload unchanged or reports that it is gone."},
 }
 
-// headSize is the Config.HostPrefix of all that the suite opens.
+// headSize is the Config.HostPrefix of the suite.
 const headSize = 16
 
 var needsDevice = need{"Capabilities.DeviceMemory", func(tr traits) bool { return tr.properties.Capabilities.DeviceMemory }}
 
-// fetch puts the whole payload into an event of which the worker handed out a part.
+// fetch replaces the prefix of a payload in device memory by the whole payload.
 func (n *node) fetch(e *transport.Event) {
 	if len(e.Payload) == e.Size || !n.trial.traits.properties.Capabilities.DeviceMemory {
 		return
@@ -32,7 +32,7 @@ func (n *node) fetch(e *transport.Event) {
 	}
 	whole := make([]byte, e.Size)
 	if !n.read(e, whole) {
-		n.trial.fatalf("%s: ReadDevice says before the next Poll that a payload of %d bytes is not there any more", n.name, e.Size)
+		n.trial.fatalf("%s: ReadDevice reports before the next Poll that a payload of %d bytes is gone", n.name, e.Size)
 	}
 	n.sameBytes("head of a payload in device memory", e.Payload, whole[:len(e.Payload)])
 	e.Payload = whole
@@ -41,7 +41,7 @@ func (n *node) fetch(e *transport.Event) {
 func (n *node) read(e *transport.Event, into []byte) (there bool) {
 	reader, ok := n.worker.(transport.DeviceReader)
 	if !ok {
-		n.trial.fatalf("%s: declares device memory and is no DeviceReader", n.name)
+		n.trial.fatalf("%s: declares device memory but does not implement DeviceReader", n.name)
 	}
 	there, err := reader.ReadDevice(e.Peer, e.DeviceOffset, into)
 	require.NoError(n.trial, err, "ReadDevice")
@@ -59,7 +59,7 @@ func deviceHead(t *trial) {
 
 func deviceRead(t *trial) {
 	c, a, b := t.pair(layout{})
-	b.onRequest = func(e transport.Event) { // e has the whole payload by now
+	b.onRequest = func(e transport.Event) { // e has the whole payload
 		for _, size := range []int{e.Size, 1, headSize + 1, e.Size / 2, e.Size} {
 			into := make([]byte, size)
 			require.True(t, b.read(&e, into), "a payload is read again")

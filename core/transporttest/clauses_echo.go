@@ -4,24 +4,24 @@ import "transportbench/core/transport"
 
 var echoClauses = []clause{
 	{name: "echo/empty", run: echoEmpty,
-		says: "A payload may be nil or empty for an empty message."},
+		says: "A payload may be nil or empty."},
 	{name: "echo/one-byte", run: echoOneByte,
-		says: "A payload of one byte arrives as it was sent."},
+		says: "A payload of one byte arrives unchanged."},
 	{name: "echo/below-inline-size", run: echoAt(inlineSize(-1)),
-		says: "A payload of InlineSize-1 bytes arrives as it was sent."},
+		says: "A payload of InlineSize-1 bytes arrives unchanged."},
 	{name: "echo/inline-size", run: echoAt(inlineSize(0)),
-		says: "A payload of InlineSize bytes arrives as it was sent."},
+		says: "A payload of InlineSize bytes arrives unchanged."},
 	{name: "echo/above-inline-size", run: echoAt(inlineSize(+1)),
-		says: "A payload of InlineSize+1 bytes arrives as it was sent."},
+		says: "A payload of InlineSize+1 bytes arrives unchanged."},
 	{name: "echo/largest", run: echoAt(largest),
-		says: "The largest payload arrives as it was sent."},
+		says: "The largest payload arrives unchanged."},
 	{name: "echo/sizes", run: echoSizes,
-		says: "Payloads of every size arrive as they were sent."},
+		says: "Payloads of all sizes arrive unchanged."},
 	{name: "echo/batch", run: echoBatch,
 		says: "Ops of one Post may differ in size."},
 }
 
-// echoes lets each side call the other, and compares.
+// echoes lets each side call the other and compares the responses.
 func echoes(c *cluster, a, b *node, payload []byte) {
 	a.call(0, payload)
 	c.drain()
@@ -60,8 +60,8 @@ func inlineSize(plus int) func(*cluster) int {
 
 func largest(c *cluster) int { return c.layout.maxPayload }
 
-// sizes returns every small size up to beyond the inline size, and those
-// around the larger powers of two.
+// sizes returns all small sizes, up to more than the inline size, and the sizes around larger powers of
+// two.
 func sizes(c *cluster) []int {
 	var list []int
 	top := c.layout.maxPayload

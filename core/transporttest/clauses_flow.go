@@ -8,28 +8,27 @@ import (
 
 var flowClauses = []clause{
 	{name: "flow/in-flight", run: flowInFlight,
-		says: "A connection takes as many calls as Config.InFlight says while the peer does not poll, and again when they are answered."},
+		says: "A connection takes Config.InFlight calls while the peer does not poll, and again after they are answered."},
 	{name: "flow/in-flight-limit", run: flowInFlightLimit, needs: []need{needsInFlight},
-		says: "A connection has at most Limits.InFlight calls in flight; Post gives a short count for more."},
+		says: "A connection has at most Limits.InFlight calls in flight; Post returns a short count for more."},
 	{name: "flow/back-pressure", run: flowBackPressure,
-		says: "A full connection gives a short count with a nil error, keeps what it took, and takes more after polling."},
+		says: "Post to a full connection returns a short count with a nil error, and takes more ops after polling."},
 	{name: "flow/back-pressure-batch", run: flowBackPressureBatch,
-		says: "Of a batch that does not fit, Post takes the first ops, returns how many, and leaves the others."},
+		says: "If a batch does not fit, Post takes the first ops and returns their number."},
 	{name: "flow/wrap", run: flowWrap,
-		says: "Messages of varying size stay whole however often the medium's memory is used again."},
+		says: "Messages of varying size stay intact when the medium's memory is reused."},
 	{name: "flow/credits", run: flowCredits,
-		says: "Room is given back for every op, so that the full number is in flight again after any amount of traffic."},
+		says: "No room is lost: after any amount of traffic, the full number of calls can be in flight."},
 }
 
 var flushClauses = []clause{
 	{name: "flush/delivers", run: flushDelivers,
-		says: "What was posted, to any peer, reaches it after one Flush."},
+		says: "All posted ops, to any peer, arrive after one Flush."},
 	{name: "flush/nothing", run: flushNothing,
 		says: "Flush with nothing posted is no error."},
 }
 
-// takesDepth posts calls from a while b does not poll, until as many are in
-// flight as the transport was opened for.
+// takesDepth posts calls from a, while its peer does not poll, until depth calls are in flight.
 func takesDepth(c *cluster, a *node) {
 	for spins := 0; len(a.waiting) < c.depth(); spins++ {
 		c.trial.pause(spins, "room for %d calls in flight from %s; %d were taken", c.depth(), a.name, len(a.waiting))
@@ -58,12 +57,10 @@ func flowInFlightLimit(t *trial) {
 	c.settle()
 }
 
-// mostBuffered is more than any transport may take from a caller whose peer
-// does not poll.
-const mostBuffered = 64 << 20
+// maxBuffered is more than any transport may take from a caller whose peer does not poll.
+const maxBuffered = 64 << 20
 
-// fill posts batches of calls to peer 0 until there is no more room for them,
-// while the peer does not poll.
+// fill posts batches of calls to peer 0, which does not poll, until there is no more room.
 func (n *node) fill(size, batch int) {
 	for short, bytes := 0, 0; short < 3; {
 		var ops []transport.Op
@@ -72,17 +69,17 @@ func (n *node) fill(size, batch int) {
 		}
 		taken, err := n.tryPost(ops)
 		if err != nil {
-			n.trial.fatalf("%s: Post with %d calls in flight must give a short count and gave an error: %v",
+			n.trial.fatalf("%s: Post with %d calls in flight must return a short count, not an error: %v",
 				n.name, len(n.waiting), err)
 		}
-		if bytes += taken * (size + 8); bytes > mostBuffered {
-			n.trial.fatalf("%s: Post never gave a short count, in %d MiB of calls to a peer that does not poll",
-				n.name, mostBuffered>>20)
+		if bytes += taken * (size + 8); bytes > maxBuffered {
+			n.trial.fatalf("%s: Post never returned a short count in %d MiB of calls to a peer that does not poll",
+				n.name, maxBuffered>>20)
 		}
 		if short++; taken == batch {
 			short = 0
 		}
-		n.step() // room may come from its own progress
+		n.step() // its own progress may make room
 		n.trial.pause(0, "a short count")
 	}
 }
@@ -112,8 +109,8 @@ func flowBackPressureBatch(t *trial) {
 	require.Equal(t, a.answered, b.served, "requests polled for the calls of %s", a.name)
 }
 
-// flowWrap moves some MiB each way, through a transport that was opened for
-// small messages, with the connection now full and now empty.
+// flowWrap moves some MiB in each direction through a transport that was opened for small messages. The
+// connection is sometimes full and sometimes empty.
 func flowWrap(t *trial) {
 	c, a, b := t.pair(layout{inFlight: 8, maxPayload: 2048})
 	random := dice()
@@ -148,8 +145,7 @@ func flowCredits(t *trial) {
 	c.settle()
 }
 
-// flushDelivers flushes once; center's later polls make progress, and the
-// others are driven as usual.
+// flushDelivers flushes once. Afterwards the first node only polls, and the others step as usual.
 func flushDelivers(t *trial) {
 	peers := min(3, t.traits.properties.Limits.Peers)
 	c, center, others := t.star(peers + 1)

@@ -11,26 +11,26 @@ import (
 
 var infoClauses = []clause{
 	{name: "info/names", run: infoNames,
-		says: "Info names the transport in lower case letters and digits, with a version, one line of summary and its providers, the same each time."},
+		says: "Info has a name of lower-case letters and digits, a version, a summary of one line and providers, the same each time."},
 	{name: "info/options", run: infoOptions,
 		says: "Every option has a name of words joined by hyphens, help, and a default that parses; unknown names do not parse."},
 	{name: "info/limits", run: infoLimits,
-		says: "A transport takes payloads and at least one peer; InlineSize is within MaxPayload, and no limit is negative."},
+		says: "MaxPayload and Peers are positive, InlineSize is at most MaxPayload, and no limit is negative."},
 	{name: "info/touches-nothing", run: infoTouchesNothing, alone: true,
-		says: "Info answers at once and touches neither hardware, memory nor sockets."},
+		says: "Info returns at once and touches no hardware, memory or sockets."},
 }
 
 var openClauses = []clause{
 	{name: "open/twice", run: openTwice,
-		says: "A driver opens several ranks in one process, and closing one leaves the others alone."},
+		says: "A driver opens several ranks in one process, and closing one does not affect the others."},
 	{name: "open/again", run: openAgain,
-		says: "Close releases everything, so that a driver can be opened any number of times."},
+		says: "Close releases everything, so a driver can be opened any number of times."},
 	{name: "open/properties", run: openProperties,
-		says: "Properties name one of Info's providers, and limits that cover the configuration."},
+		says: "Properties have one of Info's providers, and limits that cover the configuration."},
 	{name: "open/capabilities", run: openCapabilities,
-		says: "Info's capabilities hold under the default options, and a worker is a Waiter exactly where Waits is declared."},
+		says: "Info's capabilities hold with the default options, and a worker is a Waiter if and only if Waits is declared."},
 	{name: "open/worker-indices", run: openWorkerIndices,
-		says: "NewWorker takes the indices 0 to Workers-1, each once, and makes a worker of its own for each."},
+		says: "NewWorker takes the indices 0 to Workers-1, each once, and makes a separate worker for each."},
 	{name: "open/address", run: openAddress,
 		says: "Address is constant."},
 }
@@ -55,7 +55,7 @@ func infoOptions(t *trial) {
 	seen := map[string]bool{}
 	for _, o := range options {
 		require.Regexp(t, optionName, o.Name, "an option's name")
-		require.False(t, seen[o.Name], "option %q is there twice", o.Name)
+		require.False(t, seen[o.Name], "option %q is declared twice", o.Name)
 		seen[o.Name] = true
 		require.NotEmpty(t, strings.TrimSpace(o.Help), "the help of option %q", o.Name)
 		require.LessOrEqual(t, o.Min, o.Max, "the bounds of option %q", o.Name)
@@ -75,7 +75,7 @@ func infoLimits(t *trial) {
 		require.Positive(t, limits.Peers, "Peers")
 		require.GreaterOrEqual(t, limits.InFlight, 0, "InFlight")
 		require.GreaterOrEqual(t, limits.InlineSize, 0, "InlineSize")
-		require.LessOrEqual(t, limits.InlineSize, limits.MaxPayload, "InlineSize against MaxPayload")
+		require.LessOrEqual(t, limits.InlineSize, limits.MaxPayload, "InlineSize, of MaxPayload")
 	}
 }
 
@@ -100,8 +100,8 @@ func openTwice(t *trial) {
 	}
 }
 
-// reopenings is more than any pool of rings, ports or names that a transport
-// could draw from without giving back.
+// reopenings exceeds the size of any pool of rings, ports or names from which a transport could take
+// without giving back.
 const reopenings = 50
 
 func openAgain(t *trial) {

@@ -2,6 +2,8 @@ package transporttest
 
 import (
 	"context"
+	"errors"
+	"math"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -11,20 +13,32 @@ import (
 
 var statsClauses = []clause{
 	{name: "stats/names", run: statsNames, needs: []need{needsStats},
-		says: "The counters have names of their own and help, the same each time."},
+		says: "The counters have distinct names and help, the same each time."},
 	{name: "stats/append", run: statsAppend, needs: []need{needsStats},
-		says: "ReadStats appends to what it is given."},
+		says: "ReadStats appends to its argument."},
 	{name: "stats/grow", run: statsGrow, needs: []need{needsStats},
-		says: "The values only grow."},
+		says: "The values never decrease."},
+}
+
+var seriesClauses = []clause{
+	{name: "series/values", run: seriesValues, needs: []need{needsSeries},
+		says: "ReadSeries appends series with distinct names, help, and one finite value for each part."},
+	{name: "series/restart", run: seriesRestart, needs: []need{needsSeries},
+		says: "ReadSeries appends nothing before StartSeries, and only the recording since the last one."},
+}
+
+var microClauses = []clause{
+	{name: "micro/names", run: microNames, needs: []need{needsMicro},
+		says: "Microbenchmarks have distinct names, the same each time, and only wanted ones run."},
 }
 
 var probeClauses = []clause{
 	{name: "probe/reading", run: probeReading, needs: []need{needsProber},
-		says: "Of two sides that probe, the initiator gets the reading and the other a zero Floor."},
+		says: "The initiator of a probe returns the reading, and the other side a zero Floor."},
 	{name: "probe/alone", run: probeAlone, needs: []need{needsProber},
-		says: "A probe whose peer does not take part ends with its context, in an error."},
+		says: "A probe whose peer does not take part ends with its context and returns an error."},
 	{name: "probe/then-calls", run: probeThenCalls, needs: []need{needsProber},
-		says: "A probe leaves nothing behind for the calls after it."},
+		says: "A probe does not disturb later calls."},
 }
 
 func (n *node) stats() []transport.Stat {
@@ -56,7 +70,7 @@ func statsAppend(t *trial) {
 	first := transport.Stat{Name: "first", Help: "not the transport's", Value: 7}
 	both := a.worker.(transport.StatsReader).ReadStats([]transport.Stat{first})
 	require.NotEmpty(t, both)
-	require.Equal(t, first, both[0], "what ReadStats was to append to")
+	require.Equal(t, first, both[0], "the argument of ReadStats")
 	require.Len(t, both, 1+len(a.stats()), "counters appended to one")
 }
 
@@ -66,7 +80,7 @@ func statsGrow(t *trial) {
 	for i := range uint64(20) {
 		a.call(0, pattern(i, 16))
 		c.drain()
-		for range 2 { // reading changes nothing either
+		for range 2 { // reading changes nothing
 			now := a.stats()
 			for k, s := range now {
 				require.GreaterOrEqual(t, s.Value, last[k].Value, "the value of counter %q", s.Name)
@@ -76,11 +90,87 @@ func statsGrow(t *trial) {
 	}
 }
 
+// series reads the recording of a node, behind a series that is not the transport's.
+func (n *node) series() []transport.Series {
+	first := transport.Series{Name: "first"}
+	all := n.worker.(transport.SeriesReader).ReadSeries([]transport.Series{first})
+	require.NotEmpty(n.trial, all)
+	require.Equal(n.trial, first, all[0], "the argument of ReadSeries")
+	return all[1:]
+}
+
+func (n *node) startSeries(parts int) {
+	n.worker.(transport.SeriesReader).StartSeries(parts, 10*time.Millisecond)
+}
+
+func seriesValues(t *trial) {
+	c, a, _ := t.pair(layout{})
+	const parts = 7
+	a.startSeries(parts)
+	for i := range uint64(20) {
+		a.call(0, pattern(i, 16))
+		c.drain()
+	}
+	list := a.series()
+	require.NotEmpty(t, list, "series after StartSeries")
+	seen := map[string]bool{}
+	for _, s := range list {
+		require.NotEmpty(t, s.Name, "a series' name")
+		require.False(t, seen[s.Name], "series %q is there twice", s.Name)
+		seen[s.Name] = true
+		require.NotEmpty(t, s.Help, "the help of series %q", s.Name)
+		require.Len(t, s.Values, parts, "the values of series %q", s.Name)
+		for _, v := range s.Values {
+			require.False(t, math.IsNaN(v) || math.IsInf(v, 0), "series %q has the value %v", s.Name, v)
+		}
+	}
+}
+
+func seriesRestart(t *trial) {
+	c, a, _ := t.pair(layout{})
+	a.call(0, pattern(1, 16))
+	c.drain()
+	require.Empty(t, a.series(), "series before StartSeries")
+	for _, parts := range []int{3, 5} {
+		a.startSeries(parts)
+		a.call(0, pattern(2, 16))
+		c.drain()
+		for _, s := range a.series() {
+			require.Len(t, s.Values, parts, "the values of series %q since the last StartSeries", s.Name)
+		}
+	}
+}
+
+func microNames(t *trial) {
+	driver := t.suite.Driver.(transport.Microbenchmarker)
+	names := driver.Microbenchmarks()
+	require.NotEmpty(t, names, "the microbenchmarks")
+	require.Equal(t, names, driver.Microbenchmarks(), "the second Microbenchmarks")
+	for i, name := range names {
+		require.NotEmpty(t, name, "a microbenchmark's name")
+		require.NotContains(t, names[:i], name, "two microbenchmarks with one name")
+	}
+	options, err := transport.ParseOptions(t.traits.info.Options, t.suite.Options)
+	require.NoError(t, err, "parsing Suite.Options")
+	var asked []string
+	err = driver.Microbenchmark(t.Context(), options, func(name string) bool {
+		asked = append(asked, name)
+		return false
+	}, time.Millisecond, func(m transport.Measurement) error {
+		t.fatalf("microbenchmark %q ran, but was not wanted", m.Name)
+		return nil
+	})
+	if !errors.Is(err, transport.ErrUnavailable) {
+		require.NoError(t, err, "Microbenchmark without wanted measurements")
+		require.Subset(t, names, asked, "the names passed to wanted")
+	}
+}
+
 func (n *node) probe(ctx context.Context, initiate bool, d time.Duration) (transport.Floor, error) {
 	return n.worker.(transport.Prober).Probe(ctx, 0, initiate, d)
 }
 
-// probeBoth probes between two nodes that know each other as peer 0.
+// probeBoth probes between two nodes that are peer 0 of each other.
 func probeBoth(t *trial, initiator, other *node) {
 	var reading, answer transport.Floor
 	t.parallel(func() {
@@ -112,7 +202,7 @@ func probeAlone(t *trial) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 		floor, err := a.probe(ctx, initiate, never)
 		cancel()
-		require.Error(t, err, "Probe of a side that is alone (initiate %v)", initiate)
+		require.Error(t, err, "Probe without the other side (initiate %v)", initiate)
 		require.Zero(t, floor, "the Floor of a probe that failed")
 		require.NoError(t, t.Context().Err(), "Probe outlived its context")
 	}

@@ -8,21 +8,21 @@ import (
 
 var peerClauses = []clause{
 	{name: "peers/lost-by-worker-close", run: peersLostBy((*node).close), needs: []need{needsLostPeer, needsRoom},
-		says: "A peer whose worker closes is told as EventPeerLost, once."},
+		says: "A peer whose worker closes is reported by one EventPeerLost."},
 	{name: "peers/lost-by-transport-close", run: peersLostBy(closeOwnRank), needs: []need{needsLostPeer, needsRoom},
-		says: "A peer whose transport closes is told as EventPeerLost, once."},
+		says: "A peer whose transport closes is reported by one EventPeerLost."},
 	{name: "peers/lost-by-death", run: peersLostBy(killOwnRank), needs: []need{needsLostPeer, needsRoom, needsKill},
-		says: "A peer that dies is told as EventPeerLost, once."},
+		says: "A peer that dies is reported by one EventPeerLost."},
 	{name: "peers/each-lost", run: peersEachLost, needs: []need{needsLostPeer, needsRoom},
-		says: "Every lost peer is told."},
+		says: "Every lost peer is reported."},
 	{name: "peers/lost-comes-last", run: peersLostComesLast, needs: []need{needsLostPeer, needsRoom},
-		says: "EventPeerLost comes after all else that came from the peer."},
+		says: "EventPeerLost is the last event of the peer."},
 	{name: "peers/lost-in-flight", run: peersLostInFlight, needs: []need{needsLostPeer, needsRoom},
-		says: "The calls in flight to a lost peer have failed, and no other event tells of them; its own requests cannot be answered."},
+		says: "Calls in flight to a lost peer fail without an event; its requests cannot be answered."},
 	{name: "peers/post-to-lost", run: peersPostToLost, needs: []need{needsLostPeer, needsRoom},
-		says: "An op to a lost peer is refused with ErrPeerDown; ops before it were taken, the worker goes on."},
+		says: "An op to a lost peer is refused with ErrPeerDown; ops before it were taken, and the worker stays usable."},
 	{name: "peers/others-go-on", run: peersOthersGoOn, needs: []need{needsRoom},
-		says: "The loss of one peer leaves the calls in flight to the others alone."},
+		says: "The loss of one peer does not affect calls in flight to others."},
 }
 
 func closeOwnRank(n *node) {
@@ -33,13 +33,13 @@ func closeOwnRank(n *node) {
 	}
 }
 
-// killOwnRank leaves the transport to be closed at the end of the clause.
+// killOwnRank kills the rank; the transport is closed at the end of the clause.
 func killOwnRank(n *node) {
 	n.closed = true
 	n.trial.suite.Kill(n.rank.Transport)
 }
 
-// lossOf waits until n is told that it lost peer.
+// lossOf waits for the EventPeerLost of peer at n.
 func (n *node) lossOf(peer transport.PeerID) {
 	n.cluster.until("EventPeerLost at "+n.name, func() bool { return n.lost[peer] })
 }
@@ -75,8 +75,8 @@ func peersEachLost(t *trial) {
 	c.settle()
 }
 
-// peersLostComesLast leaves messages on their way when the peer closes. They
-// may arrive or not, but not after EventPeerLost: check fails on those.
+// peersLostComesLast closes a peer with messages in transit. They may be lost, but must not arrive after
+// EventPeerLost; check fails on those.
 func peersLostComesLast(t *trial) {
 	c, center, others := t.star(3)
 	going := others[0]
@@ -103,9 +103,9 @@ func peersLostInFlight(t *trial) {
 	for i := range c.depth() {
 		center.call(0, pattern(uint64(i), 16))
 	}
-	c.until("requests at the peer that goes", func() bool { return len(*atGoing) == c.depth() })
+	c.until("requests at the peer that closes", func() bool { return len(*atGoing) == c.depth() })
 	going.call(0, pattern(1, 16))
-	c.until("a request from the peer that goes", func() bool { return len(*atCenter) == 1 })
+	c.until("a request from the peer that closes", func() bool { return len(*atCenter) == 1 })
 	going.close()
 	center.lossOf(0)
 	center.onRequest = nil
@@ -128,7 +128,7 @@ func peersPostToLost(t *trial) {
 		_ = center.refused([]transport.Op{good, bad, after}, 1, transport.ErrPeerDown)
 		center.post(after)
 		c.drain()
-		require.Equal(t, 2*(i+1), others[1].served, "requests that arrived at the peer that lives")
+		require.Equal(t, 2*(i+1), others[1].served, "requests that arrived at the other peer")
 	}
 	c.settle()
 }

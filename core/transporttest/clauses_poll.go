@@ -10,19 +10,19 @@ import (
 
 var pollClauses = []clause{
 	{name: "poll/idle", run: pollIdle,
-		says: "Poll with nothing there returns 0 and no error."},
+		says: "Poll returns 0 and no error if nothing has arrived."},
 	{name: "poll/no-events", run: pollNoEvents,
-		says: "Poll into no events returns 0 and loses nothing."},
+		says: "Poll with an empty slice returns 0 and loses nothing."},
 	{name: "poll/one-event", run: pollSlice(1),
-		says: "Poll into one event at a time loses nothing."},
+		says: "Poll with room for one event loses nothing."},
 	{name: "poll/many-events", run: pollSlice(5000),
-		says: "Poll into many events returns those that are there."},
+		says: "Poll with room for many events returns those that have arrived."},
 	{name: "poll/size", run: pollSize,
-		says: "An event's Size is its payload's length in bytes."},
+		says: "An event's Size is the length of its payload in bytes."},
 	{name: "poll/request-lifetime", run: pollLifetime(false),
-		says: "A request's payload is valid until the next Poll of its worker, whatever else is posted on either side."},
+		says: "A request's payload is valid until the next Poll of its worker, whatever either side posts."},
 	{name: "poll/response-lifetime", run: pollLifetime(true),
-		says: "A response's payload is valid until the next Poll of its worker, whatever else is posted on either side."},
+		says: "A response's payload is valid until the next Poll of its worker, whatever either side posts."},
 }
 
 func pollIdle(t *trial) {
@@ -86,8 +86,8 @@ func pollSize(t *trial) {
 	}
 }
 
-// pollLifetime lets one side hold the events of one Poll while both sides post
-// all that they can; only the holder does not poll.
+// pollLifetime keeps the events of one Poll while both sides post as much as they can and only the other
+// side polls.
 func pollLifetime(responses bool) func(*trial) {
 	return func(t *trial) {
 		for _, size := range []int{32, 1024} {
@@ -100,7 +100,7 @@ func pollLifetime(responses bool) func(*trial) {
 			callUntilShort(a, size)
 			var held []transport.Event
 			for spins := 0; len(held) == 0; spins++ {
-				t.pause(spins, "anything to hold at %s", holder.name)
+				t.pause(spins, "an event to keep at %s", holder.name)
 				holder.flush()
 				other.step()
 				held = slices.Clone(holder.poll(holder.events))
@@ -119,7 +119,7 @@ func pollLifetime(responses bool) func(*trial) {
 				other.fill(size, 1)
 			}
 			for i, e := range held {
-				holder.sameBytes("payload held while others were posted, event", e.Payload, copies[i])
+				holder.sameBytes("payload kept while others were posted, event", e.Payload, copies[i])
 				if e.Kind == transport.EventResponse {
 					holder.take(held[i : i+1])
 				}

@@ -11,20 +11,20 @@ import (
 
 var postClauses = []clause{
 	{name: "post/nothing", run: postNothing,
-		says: "Post of no ops takes none and is no error."},
+		says: "Post of no ops returns 0 and no error."},
 	{name: "post/copies", run: postCopies,
-		says: "A payload is copied or handed over before Post returns."},
+		says: "Post copies payloads, so the caller may change them when it returns."},
 	{name: "post/too-large", run: postTooLarge, needs: []need{needsBound},
-		says: "A payload over Limits.MaxPayload is refused with ErrTooLarge: ops before it were taken, nothing of it was sent, the worker goes on."},
+		says: "A payload over Limits.MaxPayload is refused with ErrTooLarge: ops before it were taken, nothing of it was sent, and the worker stays usable."},
 	{name: "post/too-large-reply", run: postTooLargeReply, needs: []need{needsBound},
-		says: "A reply that is refused as too large leaves its request to be answered by another."},
+		says: "After a reply is refused as too large, its request can still be answered."},
 	{name: "post/unknown-peer", run: postUnknownPeer,
-		says: "An op to a peer that was never connected is refused with ErrPeerDown; ops before it were taken, the worker goes on."},
+		says: "An op to a peer that was never connected is refused with ErrPeerDown; ops before it were taken, and the worker stays usable."},
 	{name: "post/unknown-kind", run: postUnknownKind,
-		says: "An op of a kind that there is not is refused with ErrUnsupported; ops before it were taken, the worker goes on."},
+		says: "An op of an unknown kind is refused with ErrUnsupported; ops before it were taken, and the worker stays usable."},
 }
 
-// needsBound: a payload over the limit can be made only where there is one.
+// needsBound is met if a payload above the limit can be allocated.
 var needsBound = need{"Limits.MaxPayload below 1 GiB",
 	func(tr traits) bool { return tr.properties.Limits.MaxPayload < 1<<30 }}
 

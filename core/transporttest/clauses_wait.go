@@ -23,13 +23,13 @@ var waitClauses = []clause{
 	{name: "wait/wake-during", run: waitWakeDuring, needs: []need{needsWaits},
 		says: "Wake, from any thread, ends the current Wait."},
 	{name: "wait/peer-lost", run: waitPeerLost, needs: []need{needsWaits, needsLostPeer},
-		says: "Wait returns when a peer is lost, since Poll has that to tell."},
+		says: "Wait returns when a peer is lost."},
 }
 
-// never is a timeout that no clause lives to see.
+// never is a timeout that is longer than any clause.
 const never = time.Hour
 
-// wait is one Wait.
+// wait calls Wait once.
 func (n *node) wait(timeout time.Duration) {
 	if err := n.worker.(transport.Waiter).Wait(timeout); err != nil {
 		n.trial.fatalf("%s: Wait: %v", n.name, err)
@@ -46,8 +46,8 @@ func waitTimeout(t *trial) {
 	}
 }
 
-// waitBlocks has many tries, as Wait may return early for no reason. A slow
-// machine makes a Wait longer and so cannot fail it.
+// waitBlocks tries many times, because Wait may return early without a reason. A slow machine makes Wait
+// longer, so it cannot fail the clause.
 func waitBlocks(t *trial) {
 	_, a, _ := t.pair(layout{})
 	const timeout = 4 * time.Millisecond
@@ -64,7 +64,7 @@ func waitBlocks(t *trial) {
 
 func waitArrivalBefore(t *trial) {
 	c, a, b := t.pair(layout{})
-	// Until the connection stands, a message may not go before its sender polls.
+	// Until the connection is established, a message may not leave before its sender polls.
 	a.call(0, pattern(0, 16))
 	c.drain()
 	for i := range uint64(50) {
@@ -119,8 +119,8 @@ func waitWakeBefore(t *trial) {
 	}
 }
 
-// waitWakeDuring wakes after a moment, in which the waiter blocks as a rule;
-// when it does not, the wake is one before the wait.
+// waitWakeDuring wakes after a moment, when the waiter usually blocks. If it does not block yet, the
+// Wake comes before the Wait.
 func waitWakeDuring(t *trial) {
 	_, a, _ := t.pair(layout{})
 	const rounds = 50
@@ -134,7 +134,7 @@ func waitWakeDuring(t *trial) {
 	}, func() {
 		for round := range int32(rounds) {
 			for spins := 0; entering.Load() <= round; spins++ {
-				t.pause(spins, "wait %d to begin; the one before was not ended by Wake", round)
+				t.pause(spins, "wait %d to begin; the previous one was not ended by Wake", round)
 			}
 			time.Sleep(200 * time.Microsecond)
 			a.wake()

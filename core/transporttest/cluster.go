@@ -10,8 +10,8 @@ import (
 	"transportbench/core/transport"
 )
 
-// layout is what a clause wants to be opened. Zeros stand for two ranks of one
-// worker, room for all workers of the other ranks, and the suite's sizes.
+// layout is the cluster that a clause needs. Zero values mean two ranks with one worker each, room for
+// all workers of the other ranks, and the suite's sizes.
 type layout struct {
 	ranks, workers, peers int
 	inFlight, maxPayload  int
@@ -39,7 +39,7 @@ func (l layout) complete(t *trial) layout {
 	return l
 }
 
-// cluster is the ranks of one clause, all in this process.
+// cluster has the ranks of one clause, all in this process.
 type cluster struct {
 	trial  *trial
 	layout layout
@@ -65,8 +65,8 @@ func (t *trial) openRank(number int, l layout) (transport.Transport, error) {
 	})
 }
 
-// open opens the ranks and makes their workers, unconnected; nodes are in the
-// order of ranks, then workers. Everything is closed after the clause.
+// open opens the ranks and makes their workers, unconnected. The nodes are ordered by rank and worker.
+// Everything is closed after the clause.
 func (t *trial) open(l layout) *cluster {
 	l = l.complete(t)
 	c := &cluster{trial: t, layout: l}
@@ -99,7 +99,7 @@ func (c *cluster) newNode(r, index int) *node {
 	}
 }
 
-// close is the clause's end: every transport that is still open is closed.
+// close closes every transport that is still open, at the end of the clause.
 func (c *cluster) close() {
 	for i, r := range c.ranks {
 		if !r.closed {
@@ -111,7 +111,7 @@ func (c *cluster) close() {
 	}
 }
 
-// depth is how many calls the transport was opened for on one connection.
+// depth returns the number of calls in flight that a connection must allow.
 func (c *cluster) depth() int {
 	if c.limits.InFlight > 0 {
 		return min(c.layout.inFlight, c.limits.InFlight)
@@ -119,7 +119,7 @@ func (c *cluster) depth() int {
 	return c.layout.inFlight
 }
 
-// connect makes b known to a, under a's next free number; b is not asked.
+// connect connects a to b under a's next free number, one way.
 func (c *cluster) connect(a, b *node) transport.PeerID {
 	peer := transport.PeerID(len(a.peers))
 	c.connectAs(a, b, peer)
@@ -138,20 +138,20 @@ func (c *cluster) connectAs(a, b *node, peer transport.PeerID) {
 	}
 }
 
-// join connects two nodes both ways and returns what a calls b and b calls a.
+// join connects two nodes both ways and returns the numbers of b at a and of a at b.
 func (c *cluster) join(a, b *node) (ab, ba transport.PeerID) {
 	return c.connect(a, b), c.connect(b, a)
 }
 
-// pair opens two ranks of one worker, which know each other as peer 0.
+// pair opens two ranks with one worker each, which are peer 0 of each other.
 func (t *trial) pair(l layout) (*cluster, *node, *node) {
 	c := t.open(l)
 	c.join(c.nodes[0], c.nodes[1])
 	return c, c.nodes[0], c.nodes[1]
 }
 
-// star opens ranks of one worker; the first is connected to all the others,
-// as peers 0, 1 and so on, and is peer 0 of each.
+// star opens ranks with one worker each. The first is connected to all others, as its peers 0, 1 and
+// so on, and is peer 0 of each.
 func (t *trial) star(ranks int) (*cluster, *node, []*node) {
 	c := t.open(layout{ranks: ranks})
 	for _, n := range c.nodes[1:] {
@@ -160,14 +160,14 @@ func (t *trial) star(ranks int) (*cluster, *node, []*node) {
 	return c, c.nodes[0], c.nodes[1:]
 }
 
-// step lets every open node flush, poll and answer once.
+// step lets every open node flush, poll and reply once.
 func (c *cluster) step() {
 	for _, n := range c.nodes {
 		n.step()
 	}
 }
 
-// until steps the cluster until done.
+// until steps the cluster until done returns true.
 func (c *cluster) until(what string, done func() bool) {
 	for spins := 0; !done(); spins++ {
 		c.trial.pause(spins, "%s", what)
@@ -187,8 +187,8 @@ func (c *cluster) drain() {
 	})
 }
 
-// settle shows that nothing more is to come: one more call goes around every
-// connection, behind whatever there is, and some more polls find nothing.
+// settle checks that nothing else arrives: it makes one more call on every connection, which arrives
+// after all earlier messages, and polls some more.
 func (c *cluster) settle() {
 	for _, n := range c.nodes {
 		for peer, other := range n.peers {
@@ -203,7 +203,7 @@ func (c *cluster) settle() {
 	}
 }
 
-// closeRank closes a transport, and not its workers one by one.
+// closeRank closes a transport without closing its workers one by one.
 func (c *cluster) closeRank(number int) {
 	r := c.ranks[number]
 	r.closed = true

@@ -6,16 +6,15 @@ import (
 	"transportbench/core/transport"
 )
 
-// devicePlaces is how many payloads the device memory of a worker of [Device] has room
-// for; then the oldest place is used again.
-const devicePlaces = 256
+// deviceSlots is the number of payloads in the device memory of a worker of [Device]; the next one
+// overwrites the oldest.
+const deviceSlots = 256
 
-// Device is [Memory] with payloads that stay in device memory, but for their heads: what
-// is beyond Config.HostPrefix is only reached through [transport.DeviceReader].
+// Device is [Memory] with payloads that stay in device memory: only their first Config.HostPrefix bytes
+// are in host memory, and the whole is read through [transport.DeviceReader].
 type Device struct {
 	Memory
-	// Damage, where it is set, may change a payload when it is in device memory. It is
-	// called by the threads of all workers.
+	// Damage, if set, may change each payload in device memory. The threads of all workers call it.
 	Damage func(payload []byte)
 }
 
@@ -35,7 +34,7 @@ func (d *Device) Open(ctx context.Context, cfg transport.Config) (transport.Tran
 	return &deviceTransport{t.(*memoryTransport), d}, nil
 }
 
-// Kill is for Suite.Kill, as [Memory.Kill].
+// Kill is a function for Suite.Kill, like [Memory.Kill].
 func (d *Device) Kill(t transport.Transport) { d.Memory.Kill(t.(*deviceTransport).memoryTransport) }
 
 type deviceTransport struct {
@@ -56,10 +55,10 @@ func (t *deviceTransport) NewWorker(index int) (transport.Worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &deviceWorker{wholeWorker: w.(*memoryWorker), head: t.config.HostPrefix, damage: t.device.Damage}, nil
+	return &deviceWorker{wholeWorker: w.(*memoryWorker), prefix: t.config.HostPrefix, damage: t.device.Damage}, nil
 }
 
-// wholeWorker is what a worker of Memory implements.
+// wholeWorker has the methods of a worker of Memory.
 type wholeWorker interface {
 	transport.Worker
 	transport.Waiter
@@ -67,27 +66,26 @@ type wholeWorker interface {
 	transport.StatsReader
 }
 
-// deviceWorker hands out the heads of another worker's payloads.
+// deviceWorker moves the payloads of another worker to device memory.
 type deviceWorker struct {
 	wholeWorker
-	head   int
+	prefix int
 	damage func(payload []byte)
-	places [devicePlaces][]byte // circular
-	count  uint64               // payloads that were put there
+	slots  [deviceSlots][]byte // a ring
+	count  uint64              // payloads written so far
 }
 
-// Poll implements [transport.Worker]. It allocates until the largest payload has been in
-// every place.
+// Poll implements [transport.Worker]. It allocates until the largest payload has been in every slot.
 func (w *deviceWorker) Poll(events []transport.Event) (int, error) {
-	n, err := w.wholeWorker.Poll(events[:min(len(events), devicePlaces)])
+	n, err := w.wholeWorker.Poll(events[:min(len(events), deviceSlots)])
 	for i := range events[:n] {
-		if e := &events[i]; len(e.Payload) > w.head {
-			place := &w.places[w.count%devicePlaces]
-			*place = append((*place)[:0], e.Payload...)
-			e.Payload, e.DeviceOffset = e.Payload[:w.head:w.head], w.count
+		if e := &events[i]; len(e.Payload) > w.prefix {
+			slot := &w.slots[w.count%deviceSlots]
+			*slot = append((*slot)[:0], e.Payload...)
+			e.Payload, e.DeviceOffset = e.Payload[:w.prefix:w.prefix], w.count
 			w.count++
 			if w.damage != nil {
-				w.damage(*place)
+				w.damage(*slot)
 			}
 		}
 	}
@@ -95,10 +93,10 @@ func (w *deviceWorker) Poll(events []transport.Event) (int, error) {
 }
 
 // ReadDevice implements [transport.DeviceReader].
-func (w *deviceWorker) ReadDevice(_ transport.PeerID, place uint64, into []byte) (there bool, err error) {
-	if w.count-place > devicePlaces {
+func (w *deviceWorker) ReadDevice(_ transport.PeerID, offset uint64, into []byte) (there bool, err error) {
+	if w.count-offset > deviceSlots {
 		return false, nil
 	}
-	copy(into, w.places[place%devicePlaces])
+	copy(into, w.slots[offset%deviceSlots])
 	return true, nil
 }

@@ -1,8 +1,8 @@
-// Package transporttest is the conformance suite of package transport. Every
-// clause of the contract is a named subtest with a time limit, and every
-// subtest is known to catch at least one broken transport.
+// Package transporttest is the conformance suite of package transport. Every clause of the contract
+// is a named subtest with a time limit, and for every subtest there is a broken transport that it
+// catches.
 //
-// A transport joins with one test:
+// A transport needs one test:
 //
 //	func TestConformance(t *testing.T) {
 //		transporttest.Run(t, transporttest.Suite{
@@ -11,16 +11,14 @@
 //		})
 //	}
 //
-// The suite opens all ranks in its own process and drives most clauses from
-// one goroutine, so that a failure is the same each time. It counts the
-// process's allocations, goroutines and descriptors in some clauses; the test
-// that calls [Run] must therefore not be parallel.
+// The suite opens all ranks in the test's process and runs most clauses on one goroutine, so that a
+// failure is reproducible. Some clauses count the allocations, goroutines and descriptors of the
+// process, so the test that calls [Run] must not be parallel.
 //
-// What the suite cannot provoke through the interface, a transport tests by
-// itself: ErrCorrupt, and delivery on a medium that drops messages.
+// A transport must test by itself what the suite cannot provoke through the interface: ErrCorrupt,
+// and delivery on a medium that drops messages.
 //
-// The package also has what the users of a transport need in their tests:
-// [Memory], a correct transport within one process, [Device], the same with
-// payloads in device memory, and [Poison], which makes a payload that is held
-// too long visible.
+// The package also has transports for the tests of their users: [Memory], a correct transport within
+// one process; [Device], the same with payloads in device memory; and [Poison], which reveals a
+// payload that is kept too long.
 package transporttest

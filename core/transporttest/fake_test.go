@@ -28,6 +28,7 @@ type fake struct {
 	worker     func(*fakeWorker)
 	shape      func(transport.Worker) transport.Worker // what NewWorker returns in the end
 	kill       func(*fakeDriver, *memoryTransport)
+	micro      func(*fakeDriver) []string // names of microbenchmarks; all of them run whether wanted or not
 }
 
 type fakeDriver struct {
@@ -74,6 +75,27 @@ func (d *fakeDriver) Info() transport.Info {
 		d.fake.info(d, &info)
 	}
 	return info
+}
+
+// Microbenchmarks implements [transport.Microbenchmarker].
+func (d *fakeDriver) Microbenchmarks() []string {
+	if d.fake.micro != nil {
+		return d.fake.micro(d)
+	}
+	return []string{"copy"}
+}
+
+// Microbenchmark implements [transport.Microbenchmarker].
+func (d *fakeDriver) Microbenchmark(_ context.Context, _ transport.Values, wanted func(string) bool, _ time.Duration, report func(transport.Measurement) error) error {
+	for _, name := range d.Microbenchmarks() {
+		if !wanted(name) && d.fake.micro == nil {
+			continue
+		}
+		if err := report(transport.Measurement{Name: name, Samples: 1}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (d *fakeDriver) Open(ctx context.Context, cfg transport.Config) (transport.Transport, error) {
@@ -123,7 +145,7 @@ func (t *fakeTransport) NewWorker(index int) (transport.Worker, error) {
 	m := sound.(*memoryWorker)
 	w := &fakeWorker{memoryWorker: m, driver: t.driver, transport: t, index: index,
 		address: m.Address, connect: m.Connect, post: m.Post, flush: m.Flush, poll: m.Poll,
-		close: m.Close, wait: m.Wait, wake: m.Wake, probe: m.Probe, readStats: m.ReadStats}
+		close: m.Close, wait: m.Wait, wake: m.Wake, probe: m.Probe, readStats: m.ReadStats, readSeries: m.ReadSeries}
 	if t.driver.fake.worker != nil {
 		t.driver.fake.worker(w)
 	}
@@ -146,29 +168,31 @@ type fakeWorker struct {
 	index     int
 	handedOut []byte // what the last Poll returned, where handOut is in force
 
-	address   func() []byte
-	connect   func(context.Context, transport.PeerID, []byte) error
-	post      func([]transport.Op) (int, error)
-	flush     func() error
-	poll      func([]transport.Event) (int, error)
-	close     func() error
-	wait      func(time.Duration) error
-	wake      func()
-	probe     func(context.Context, transport.PeerID, bool, time.Duration) (transport.Floor, error)
-	readStats func([]transport.Stat) []transport.Stat
+	address    func() []byte
+	connect    func(context.Context, transport.PeerID, []byte) error
+	post       func([]transport.Op) (int, error)
+	flush      func() error
+	poll       func([]transport.Event) (int, error)
+	close      func() error
+	wait       func(time.Duration) error
+	wake       func()
+	probe      func(context.Context, transport.PeerID, bool, time.Duration) (transport.Floor, error)
+	readStats  func([]transport.Stat) []transport.Stat
+	readSeries func([]transport.Series) []transport.Series
 }
 
 func (w *fakeWorker) Address() []byte { return w.address() }
 func (w *fakeWorker) Connect(ctx context.Context, peer transport.PeerID, address []byte) error {
 	return w.connect(ctx, peer, address)
 }
-func (w *fakeWorker) Post(ops []transport.Op) (int, error)            { return w.post(ops) }
-func (w *fakeWorker) Flush() error                                    { return w.flush() }
-func (w *fakeWorker) Poll(events []transport.Event) (int, error)      { return w.poll(events) }
-func (w *fakeWorker) Close() error                                    { return w.close() }
-func (w *fakeWorker) Wait(timeout time.Duration) error                { return w.wait(timeout) }
-func (w *fakeWorker) Wake()                                           { w.wake() }
-func (w *fakeWorker) ReadStats(dst []transport.Stat) []transport.Stat { return w.readStats(dst) }
+func (w *fakeWorker) Post(ops []transport.Op) (int, error)                 { return w.post(ops) }
+func (w *fakeWorker) Flush() error                                         { return w.flush() }
+func (w *fakeWorker) Poll(events []transport.Event) (int, error)           { return w.poll(events) }
+func (w *fakeWorker) Close() error                                         { return w.close() }
+func (w *fakeWorker) Wait(timeout time.Duration) error                     { return w.wait(timeout) }
+func (w *fakeWorker) Wake()                                                { w.wake() }
+func (w *fakeWorker) ReadStats(dst []transport.Stat) []transport.Stat      { return w.readStats(dst) }
+func (w *fakeWorker) ReadSeries(dst []transport.Series) []transport.Series { return w.readSeries(dst) }
 func (w *fakeWorker) Probe(ctx context.Context, peer transport.PeerID, initiate bool, d time.Duration) (transport.Floor, error) {
 	return w.probe(ctx, peer, initiate, d)
 }

@@ -13,7 +13,7 @@ var callFakes = []fake{
 		worker: func(w *fakeWorker) { w.twice(transport.EventResponse) }},
 	{name: "tells a request twice", clause: "call/once", says: "no call in flight has",
 		worker: func(w *fakeWorker) { w.twice(transport.EventRequest) }},
-	{name: "drops requests while it waits for responses", clause: "call/both-sides", says: "in vain", hangs: true,
+	{name: "drops requests while it waits for responses", clause: "call/both-sides", says: "timed out waiting", hangs: true,
 		worker: func(w *fakeWorker) {
 			w.filterEvents(func(e *transport.Event) bool {
 				return e.Kind != transport.EventRequest || w.unanswered() == 0

@@ -106,12 +106,12 @@ var closeFakes = []fake{
 				return nil
 			}
 		}},
-	{name: "leaks a goroutine", clause: "close/goroutines", says: "goroutines are left",
+	{name: "leaks a goroutine", clause: "close/goroutines", says: "goroutines leaked",
 		open: func(d *fakeDriver) error {
 			go d.hang()
 			return nil
 		}},
-	{name: "leaks a descriptor", clause: "close/descriptors", says: "descriptors are left",
+	{name: "leaks a descriptor", clause: "close/descriptors", says: "descriptors leaked",
 		open: func(d *fakeDriver) error {
 			d.leakFile()
 			return nil

@@ -10,7 +10,7 @@ import (
 func inDevice(f fake, spoil func(*faultyDevice)) fake {
 	f.properties = func(p *transport.Properties) { p.Capabilities.DeviceMemory = true }
 	f.shape = func(w transport.Worker) transport.Worker {
-		d := &faultyDevice{deviceWorker: &deviceWorker{wholeWorker: w.(*fakeWorker), head: headSize}}
+		d := &faultyDevice{deviceWorker: &deviceWorker{wholeWorker: w.(*fakeWorker), prefix: headSize}}
 		d.poll, d.readDevice = d.deviceWorker.Poll, d.deviceWorker.ReadDevice
 		spoil(d)
 		return d
@@ -25,8 +25,8 @@ type faultyDevice struct {
 }
 
 func (d *faultyDevice) Poll(events []transport.Event) (int, error) { return d.poll(events) }
-func (d *faultyDevice) ReadDevice(peer transport.PeerID, place uint64, into []byte) (bool, error) {
-	return d.readDevice(peer, place, into)
+func (d *faultyDevice) ReadDevice(peer transport.PeerID, offset uint64, into []byte) (bool, error) {
+	return d.readDevice(peer, offset, into)
 }
 
 var deviceFakes = []fake{
@@ -44,17 +44,17 @@ var deviceFakes = []fake{
 		}),
 	inDevice(fake{name: "reads whole payloads only", clause: "device/read", says: "part of a payload in device memory"},
 		func(d *faultyDevice) {
-			d.readDevice = func(peer transport.PeerID, place uint64, into []byte) (bool, error) {
-				if len(into) < len(d.places[place%devicePlaces]) {
+			d.readDevice = func(peer transport.PeerID, offset uint64, into []byte) (bool, error) {
+				if len(into) < len(d.slots[offset%deviceSlots]) {
 					return true, nil
 				}
-				return d.deviceWorker.ReadDevice(peer, place, into)
+				return d.deviceWorker.ReadDevice(peer, offset, into)
 			}
 		}),
 	inDevice(fake{name: "never says that a payload is gone", clause: "device/later", says: "payload that is still in device memory"},
 		func(d *faultyDevice) {
-			d.readDevice = func(_ transport.PeerID, place uint64, into []byte) (bool, error) {
-				copy(into, d.places[place%devicePlaces])
+			d.readDevice = func(_ transport.PeerID, offset uint64, into []byte) (bool, error) {
+				copy(into, d.slots[offset%deviceSlots])
 				return true, nil
 			}
 		}),

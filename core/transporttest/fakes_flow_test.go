@@ -32,7 +32,7 @@ var flowFakes = []fake{
 	{name: "takes more calls than its limit", clause: "flow/in-flight-limit", says: "of Limits.InFlight",
 		properties: func(p *transport.Properties) { p.Limits.InFlight = 15 }},
 
-	{name: "fails when it is full", clause: "flow/back-pressure", says: "must give a short count",
+	{name: "fails when it is full", clause: "flow/back-pressure", says: "must return a short count",
 		worker: func(w *fakeWorker) {
 			w.onShort(func(_ []transport.Op, n int) (int, error) { return n, errKind })
 		}},
@@ -43,7 +43,7 @@ var flowFakes = []fake{
 				return n, nil
 			})
 		}},
-	{name: "is never full", clause: "flow/back-pressure", says: "never gave a short count",
+	{name: "is never full", clause: "flow/back-pressure", says: "never returned a short count",
 		worker: func(w *fakeWorker) {
 			w.onShort(func(ops []transport.Op, n int) (int, error) { return len(ops), nil })
 		}},
@@ -74,7 +74,7 @@ var flowFakes = []fake{
 				return w.memoryWorker.Post(reversed)
 			}
 		}},
-	{name: "drops a message at the wrap", clause: "flow/wrap", says: "in vain", hangs: true,
+	{name: "drops a message at the wrap", clause: "flow/wrap", says: "timed out waiting", hangs: true,
 		worker: func(w *fakeWorker) {
 			w.atWrap(func(r *memoryRing, before uint64) { r.written = before })
 		}},
@@ -87,7 +87,7 @@ var flowFakes = []fake{
 				r.buf[ringHeader] ^= 0xff
 			})
 		}},
-	{name: "leaks one credit for each op", clause: "flow/credits", says: "in vain for room", hangs: true,
+	{name: "leaks one credit for each op", clause: "flow/credits", says: "timed out waiting for room", hangs: true,
 		worker: func(w *fakeWorker) {
 			w.filterEvents(func(e *transport.Event) bool {
 				if e.Kind == transport.EventResponse {
@@ -172,7 +172,7 @@ var pollFakes = []fake{
 				return n, err
 			}
 		}},
-	{name: "loses an event for which there is no place", clause: "poll/no-events", says: "in vain", hangs: true,
+	{name: "loses an event for which there is no place", clause: "poll/no-events", says: "timed out waiting", hangs: true,
 		worker: func(w *fakeWorker) {
 			w.poll = func(events []transport.Event) (int, error) {
 				if len(events) == 0 {
@@ -189,7 +189,7 @@ var pollFakes = []fake{
 				return w.memoryWorker.Poll(events)
 			}
 		}},
-	{name: "loses the events that do not fit", clause: "poll/one-event", says: "in vain", hangs: true,
+	{name: "loses the events that do not fit", clause: "poll/one-event", says: "timed out waiting", hangs: true,
 		worker: func(w *fakeWorker) {
 			all := make([]transport.Event, 64)
 			w.poll = func(events []transport.Event) (int, error) {
@@ -209,7 +209,7 @@ var pollFakes = []fake{
 		worker: func(w *fakeWorker) { w.editEvents(func(e *transport.Event) { e.Size = ringSpace(e.Size) }) }},
 	{name: "says no size", clause: "poll/size", says: "event of Size 0",
 		worker: func(w *fakeWorker) { w.editEvents(func(e *transport.Event) { e.Size = 0 }) }},
-	{name: "reuses a request's memory when the peer posts", clause: "poll/request-lifetime", says: "held while others were posted",
+	{name: "reuses a request's memory when the peer posts", clause: "poll/request-lifetime", says: "kept while others were posted",
 		worker: func(w *fakeWorker) {
 			w.handOut(transport.EventRequest)
 			w.editOps(func([]transport.Op) {
@@ -220,17 +220,17 @@ var pollFakes = []fake{
 				}
 			})
 		}},
-	{name: "reuses a request's memory for the reply", clause: "poll/request-lifetime", says: "held while others were posted",
+	{name: "reuses a request's memory for the reply", clause: "poll/request-lifetime", says: "kept while others were posted",
 		worker: func(w *fakeWorker) {
 			w.handOut(transport.EventRequest)
 			w.editOps(func([]transport.Op) { overwrite(w.handedOut) })
 		}},
-	{name: "reuses a response's memory for the next call", clause: "poll/response-lifetime", says: "held while others were posted",
+	{name: "reuses a response's memory for the next call", clause: "poll/response-lifetime", says: "kept while others were posted",
 		worker: func(w *fakeWorker) {
 			w.handOut(transport.EventResponse)
 			w.editOps(func([]transport.Op) { overwrite(w.handedOut) })
 		}},
-	{name: "reuses a response's memory when the peer posts", clause: "poll/response-lifetime", says: "held while others were posted",
+	{name: "reuses a response's memory when the peer posts", clause: "poll/response-lifetime", says: "kept while others were posted",
 		worker: func(w *fakeWorker) {
 			w.handOut(transport.EventResponse)
 			w.editOps(func([]transport.Op) {

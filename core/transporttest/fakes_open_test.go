@@ -41,15 +41,15 @@ var openFakes = []fake{
 		}},
 	{name: "has an option without help", clause: "info/options", says: "the help of option",
 		info: func(_ *fakeDriver, info *transport.Info) { info.Options[0].Help = " " }},
-	{name: "has an option twice", clause: "info/options", says: "is there twice",
+	{name: "has an option twice", clause: "info/options", says: "is declared twice",
 		info: func(_ *fakeDriver, info *transport.Info) {
 			info.Options = append(info.Options, info.Options[0])
 		}},
 	{name: "takes no peers", clause: "info/limits", says: "Peers",
 		info: func(_ *fakeDriver, info *transport.Info) { info.Limits.Peers = 0 }},
-	{name: "has an inline size over its limit", clause: "info/limits", says: "InlineSize against MaxPayload",
+	{name: "has an inline size over its limit", clause: "info/limits", says: "InlineSize, of MaxPayload",
 		info: func(_ *fakeDriver, info *transport.Info) { info.Limits.InlineSize = info.Limits.MaxPayload + 1 }},
-	{name: "opens a device in Info", clause: "info/touches-nothing", says: "descriptors are left",
+	{name: "opens a device in Info", clause: "info/touches-nothing", says: "descriptors leaked",
 		info: func(d *fakeDriver, _ *transport.Info) { d.leakFile() }},
 
 	{name: "closes all ranks with one", clause: "open/twice", says: "closed",

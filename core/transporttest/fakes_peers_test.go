@@ -33,7 +33,7 @@ var peerFakes = []fake{
 				return true
 			})
 		}},
-	{name: "tells of a peer that lives", clause: "peers/lost-by-worker-close", says: "but it lives",
+	{name: "tells of a peer that lives", clause: "peers/lost-by-worker-close", says: "which lives",
 		worker: func(w *fakeWorker) {
 			w.editEvents(func(e *transport.Event) {
 				if e.Kind == transport.EventPeerLost {
@@ -55,7 +55,7 @@ var peerFakes = []fake{
 				return e.Kind != transport.EventPeerLost || told == 1
 			})
 		}},
-	{name: "tells of a loss before the last messages", clause: "peers/lost-comes-last", says: "after it was told as lost",
+	{name: "tells of a loss before the last messages", clause: "peers/lost-comes-last", says: "after its EventPeerLost",
 		worker: func(w *fakeWorker) {
 			w.poll = func(events []transport.Event) (int, error) {
 				for _, c := range w.active {
@@ -68,7 +68,7 @@ var peerFakes = []fake{
 				return w.memoryWorker.Poll(events)
 			}
 		}},
-	{name: "fails the calls to a lost peer one by one", clause: "peers/lost-in-flight", says: "after it was told as lost",
+	{name: "fails the calls to a lost peer one by one", clause: "peers/lost-in-flight", says: "after its EventPeerLost",
 		worker: func(w *fakeWorker) {
 			w.poll = func(events []transport.Event) (int, error) {
 				for _, c := range w.active {

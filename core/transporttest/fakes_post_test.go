@@ -144,7 +144,7 @@ var postFakes = []fake{
 				return n, err
 			}
 		}},
-	{name: "uses up the reply handle with a reply that is too large", clause: "post/too-large-reply", says: "in vain", hangs: true,
+	{name: "uses up the reply handle with a reply that is too large", clause: "post/too-large-reply", says: "timed out waiting", hangs: true,
 		worker: func(w *fakeWorker) {
 			used := map[transport.Token]bool{}
 			w.post = func(ops []transport.Op) (int, error) {

@@ -3,6 +3,7 @@ package transporttest
 import (
 	"context"
 	"fmt"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -20,7 +21,7 @@ var waitFakes = []fake{
 		worker: func(w *fakeWorker) {
 			w.wait = func(timeout time.Duration) error {
 				select {
-				case <-w.bell:
+				case <-w.notify:
 				default:
 				}
 				return w.blockUntilReleased(timeout)
@@ -30,7 +31,7 @@ var waitFakes = []fake{
 		worker: func(w *fakeWorker) {
 			w.wait = func(timeout time.Duration) error {
 				select {
-				case <-w.bell:
+				case <-w.notify:
 				default:
 					w.driver.hang()
 				}
@@ -63,7 +64,7 @@ var waitFakes = []fake{
 				err := w.memoryWorker.Close()
 				for _, c := range w.active {
 					select {
-					case <-c.remote.bell:
+					case <-c.remote.notify:
 					default:
 					}
 				}
@@ -75,7 +76,7 @@ var waitFakes = []fake{
 // blockUntilReleased is a sound Wait that the end of the test ends too.
 func (w *fakeWorker) blockUntilReleased(timeout time.Duration) error {
 	select {
-	case <-w.bell:
+	case <-w.notify:
 	case <-time.After(timeout):
 	case <-w.driver.released:
 	}
@@ -99,7 +100,7 @@ var optionalFakes = []fake{
 				return dst
 			}
 		}},
-	{name: "drops the counters before its own", clause: "stats/append", says: "what ReadStats was to append to",
+	{name: "drops the counters before its own", clause: "stats/append", says: "the argument of ReadStats",
 		worker: func(w *fakeWorker) {
 			w.readStats = func([]transport.Stat) []transport.Stat { return w.memoryWorker.ReadStats(nil) }
 		}},
@@ -111,6 +112,37 @@ var optionalFakes = []fake{
 				return dst
 			}
 		}},
+	{name: "has a value too few", clause: "series/values", says: "the values of series",
+		worker: func(w *fakeWorker) {
+			w.readSeries = func(dst []transport.Series) []transport.Series {
+				dst = w.memoryWorker.ReadSeries(dst)
+				s := &dst[len(dst)-1]
+				s.Values = s.Values[1:]
+				return dst
+			}
+		}},
+	{name: "divides by the number of polls", clause: "series/values", says: "has the value NaN",
+		worker: func(w *fakeWorker) {
+			w.readSeries = func(dst []transport.Series) []transport.Series {
+				dst = w.memoryWorker.ReadSeries(dst)
+				dst[len(dst)-1].Values[0] = math.NaN()
+				return dst
+			}
+		}},
+	{name: "keeps the first recording", clause: "series/restart", says: "since the last StartSeries",
+		worker: func(w *fakeWorker) {
+			var first []transport.Series
+			w.readSeries = func(dst []transport.Series) []transport.Series {
+				if first == nil {
+					first = w.memoryWorker.ReadSeries(nil)
+				}
+				return append(dst, first...)
+			}
+		}},
+	{name: "has two microbenchmarks with one name", clause: "micro/names", says: "two microbenchmarks with one name",
+		micro: func(*fakeDriver) []string { return []string{"copy", "copy"} }},
+	{name: "runs all microbenchmarks", clause: "micro/names", says: "ran, but was not wanted",
+		micro: func(*fakeDriver) []string { return []string{"copy"} }},
 	{name: "probes without a sample", clause: "probe/reading", says: "Floor.Samples",
 		worker: func(w *fakeWorker) {
 			w.probe = func(ctx context.Context, peer transport.PeerID, initiate bool, d time.Duration) (transport.Floor, error) {
@@ -134,7 +166,7 @@ var optionalFakes = []fake{
 				return transport.Floor{}, ctx.Err()
 			}
 		}},
-	{name: "finds nothing wrong with a probe alone", clause: "probe/alone", says: "of a side that is alone",
+	{name: "finds nothing wrong with a probe alone", clause: "probe/alone", says: "without the other side",
 		worker: func(w *fakeWorker) {
 			w.probe = func(ctx context.Context, peer transport.PeerID, initiate bool, d time.Duration) (transport.Floor, error) {
 				floor, _ := w.memoryWorker.Probe(ctx, peer, initiate, d)

@@ -11,38 +11,36 @@ import (
 	"transportbench/core/transport"
 )
 
-// The limits of [Memory]; an open transport has those of its Config.
+// The limits of [Memory]. An open transport has the limits of its Config.
 const (
 	memoryMaxPayload = 16 << 20
 	memoryInFlight   = 1 << 16
 	memoryPeers      = 1024
 )
 
-// Memory is a correct transport between workers of one process, for the tests
-// of whatever uses a transport. It is as strict as the contract allows:
-// nothing arrives before Flush, and a payload lies in a ring that is written
-// to again after the next Poll.
+// Memory is a correct transport between the workers of one process, for tests of the users of a
+// transport. It is as strict as the contract allows: nothing arrives before Flush, and the memory of a
+// payload is reused after the next Poll.
 //
-// The workers of one Memory reach each other and no others. The zero value is
-// ready to use.
+// A worker of a Memory reaches only other workers of the same Memory. The zero value is ready to use.
 type Memory struct {
 	mu      sync.Mutex
-	workers map[uint64]*memoryWorker // open ones, by what their addresses say
+	workers map[uint64]*memoryWorker // open workers, by number
 	links   map[linkKey]*memoryLink
 	last    uint64
 }
 
-// linkKey is the numbers of two workers, the lower one first.
+// linkKey has the numbers of two workers, the lower one first.
 type linkKey [2]uint64
 
-// memoryLink is what the two ends of a connection share. rings[0] leads from
-// the worker with the lower number to the other, rings[1] back.
+// memoryLink is shared by the two ends of a connection. rings[0] carries messages from the worker with
+// the lower number to the other, rings[1] in the other direction.
 type memoryLink struct {
 	rings [2]*memoryRing
 	pings [2]atomic.Uint64 // in the same directions
 }
 
-// NewMemoryDriver returns a driver whose workers reach each other.
+// NewMemoryDriver returns a new Memory.
 func NewMemoryDriver() *Memory { return &Memory{} }
 
 // Info implements [transport.Driver].
@@ -55,14 +53,14 @@ func (m *Memory) Info() transport.Info {
 			InFlight: memoryInFlight, Peers: memoryPeers},
 		Options: []transport.Option{{Name: "ring-size", Type: transport.TypeSize,
 			Default: "16KiB", Min: 4 << 10, Max: 64 << 20,
-			Help: "least bytes of the ring in each direction; what the calls in flight need is added"}},
+			Help: "minimum bytes of the ring in each direction; grows with the calls in flight"}},
 	}
 }
 
 // Open implements [transport.Driver].
 func (m *Memory) Open(_ context.Context, cfg transport.Config) (transport.Transport, error) {
 	if cfg.MaxPayload > memoryMaxPayload || cfg.InFlight > memoryInFlight || cfg.Peers > memoryPeers {
-		return nil, openError(fmt.Errorf("%w: more than the limits %+v was asked for",
+		return nil, openError(fmt.Errorf("%w: the configuration exceeds the limits %+v",
 			transport.ErrUnsupported, m.Info().Limits))
 	}
 	return &memoryTransport{driver: m, config: cfg, ringSize: cfg.Options.Size("ring-size")}, nil
@@ -70,8 +68,8 @@ func (m *Memory) Open(_ context.Context, cfg transport.Config) (transport.Transp
 
 func openError(err error) error { return transport.NewOpError("memory", "open", err) }
 
-// Kill ends the rank without a farewell, for Suite.Kill: what it posted and
-// did not flush is lost.
+// Kill is a function for Suite.Kill. It ends the rank without a farewell; ops that it posted but did not
+// flush are lost.
 func (m *Memory) Kill(t transport.Transport) {
 	for _, w := range t.(*memoryTransport).made() {
 		w.die()
@@ -107,7 +105,7 @@ func (t *memoryTransport) NewWorker(index int) (transport.Worker, error) {
 		return nil, transport.NewOpError("memory", "new worker", transport.ErrClosed)
 	case index < 0 || index >= t.config.Workers || t.workers[index] != nil:
 		return nil, transport.NewOpError("memory", "new worker", fmt.Errorf(
-			"%w: index %d is used already or not below %d", transport.ErrUnsupported, index, t.config.Workers))
+			"%w: index %d is taken or out of range (0 to %d)", transport.ErrUnsupported, index, t.config.Workers-1))
 	}
 	if t.workers == nil {
 		t.workers = map[int]*memoryWorker{}
@@ -148,7 +146,7 @@ func (m *Memory) newWorker(t *memoryTransport) *memoryWorker {
 	w := &memoryWorker{
 		driver: m, number: m.last, limits: t.Properties().Limits, ringSize: t.ringSize,
 		address: binary.LittleEndian.AppendUint64(nil, m.last),
-		bell:    make(chan struct{}, 1),
+		notify:  make(chan struct{}, 1),
 	}
 	m.workers[w.number] = w
 	return w
@@ -166,11 +164,11 @@ func (w *memoryWorker) Connect(_ context.Context, peer transport.PeerID, address
 		return refuse(transport.ErrClosed)
 	}
 	if len(address) != 8 {
-		return refuse(fmt.Errorf("%w: an address of %d bytes is not one of this transport",
+		return refuse(fmt.Errorf("%w: an address of %d bytes is not an address of this transport",
 			transport.ErrUnsupported, len(address)))
 	}
 	if int64(peer) >= int64(w.limits.Peers) || w.connection(peer) != nil {
-		return refuse(fmt.Errorf("%w: the peer's number is used already or not below %d",
+		return refuse(fmt.Errorf("%w: the peer's number is taken or not below %d",
 			transport.ErrUnsupported, w.limits.Peers))
 	}
 	remote, link := w.driver.link(w, binary.LittleEndian.Uint64(address))
@@ -181,7 +179,7 @@ func (w *memoryWorker) Connect(_ context.Context, peer transport.PeerID, address
 	return nil
 }
 
-// link returns an open worker and what it shares with w.
+// link returns an open worker and its link with w.
 func (m *Memory) link(w *memoryWorker, number uint64) (*memoryWorker, *memoryLink) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -217,7 +215,7 @@ func (w *memoryWorker) attach(peer transport.PeerID, remote *memoryWorker, link 
 	w.active = append(w.active, c)
 }
 
-// die makes the worker one that its peers have lost.
+// die makes the peers lose the worker.
 func (w *memoryWorker) die() {
 	w.driver.mu.Lock()
 	defer w.driver.mu.Unlock()
@@ -250,17 +248,17 @@ func (w *memoryWorker) Wait(timeout time.Duration) error {
 	}
 	defer w.timer.Stop()
 	select {
-	case <-w.bell:
+	case <-w.notify:
 	case <-w.timer.C:
 	}
 	return nil
 }
 
-// Wake implements [transport.Waiter]. The bell stays rung until a Wait hears
-// it, so that no arrival between a Poll and a Wait is lost.
+// Wake implements [transport.Waiter]. The notification stays in the channel until a Wait receives it,
+// so that an arrival between a Poll and a Wait is not lost.
 func (w *memoryWorker) Wake() {
 	select {
-	case w.bell <- struct{}{}:
+	case w.notify <- struct{}{}:
 	default:
 	}
 }

@@ -1,6 +1,7 @@
 package transporttest
 
 import (
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -16,15 +17,19 @@ type memoryWorker struct {
 	limits   transport.Limits
 	ringSize int
 
-	connections []*memoryConnection // by PeerID, nil where there is none
+	connections []*memoryConnection // by PeerID; nil if there is none
 	active      []*memoryConnection // in the order of Connect
-	first       int                 // of active, whose turn it is in Poll
+	first       int                 // index in active of the connection that Poll serves first
 
-	gone  atomic.Bool   // closed or killed; read by the peers
-	bell  chan struct{} // holds one ring
-	timer *time.Timer
+	gone   atomic.Bool   // closed or killed; read by the peers
+	notify chan struct{} // holds one notification
+	timer  *time.Timer
 
 	posted, polled, flushes, shorts uint64
+
+	recorded  []float64     // events by part of a window; nil before StartSeries
+	recording time.Time     // its start
+	partOf    time.Duration // length of a part
 }
 
 type memoryConnection struct {
@@ -34,7 +39,7 @@ type memoryConnection struct {
 	receive  *memoryRing
 	pings    floor.PingPong
 	inFlight int
-	lost     bool // told as lost
+	lost     bool // EventPeerLost was returned
 
 	down, tooLarge error
 }
@@ -53,8 +58,7 @@ func (w *memoryWorker) connection(peer transport.PeerID) *memoryConnection {
 	return w.connections[peer]
 }
 
-// Post implements [transport.Worker]. An op to a peer that was never connected
-// allocates its error.
+// Post implements [transport.Worker]. It allocates the error of an op to a peer that was never connected.
 func (w *memoryWorker) Post(ops []transport.Op) (int, error) {
 	if w.gone.Load() {
 		return 0, errPostClosed
@@ -129,13 +133,18 @@ func (w *memoryWorker) Poll(events []transport.Event) (int, error) {
 	}
 	w.first++
 	w.polled += uint64(n)
+	if n > 0 && w.recorded != nil {
+		if part := int(time.Since(w.recording) / w.partOf); part < len(w.recorded) {
+			w.recorded[part] += float64(n)
+		}
+	}
 	return n, nil
 }
 
 // collect fills events from one connection.
 func (c *memoryConnection) collect(events []transport.Event) int {
-	// Read before the ring: what the peer published before it went is then
-	// seen. Pairs with the store in die.
+	// Load this before the ring, so that the ring has all that the peer published before it closed.
+	// Pairs with the store in die.
 	gone := c.remote.gone.Load()
 	for n := range events {
 		kind, token, payload, ok := c.receive.pop()
@@ -162,4 +171,17 @@ func (w *memoryWorker) ReadStats(dst []transport.Stat) []transport.Stat {
 		transport.Stat{Name: "polled", Help: "events returned by Poll", Value: w.polled},
 		transport.Stat{Name: "flushes", Help: "calls of Flush", Value: w.flushes},
 		transport.Stat{Name: "short_posts", Help: "calls of Post that found no room", Value: w.shorts})
+}
+
+// StartSeries implements [transport.SeriesReader].
+func (w *memoryWorker) StartSeries(parts int, d time.Duration) {
+	w.recorded, w.recording, w.partOf = make([]float64, parts), time.Now(), max(d/time.Duration(parts), 1)
+}
+
+// ReadSeries implements [transport.SeriesReader].
+func (w *memoryWorker) ReadSeries(dst []transport.Series) []transport.Series {
+	if w.recorded == nil {
+		return dst
+	}
+	return append(dst, transport.Series{Name: "polled", Help: "events returned by Poll", Values: slices.Clone(w.recorded)})
 }

@@ -2,29 +2,28 @@ package transporttest
 
 import (
 	"encoding/binary"
-	"math/bits"
 	"sync/atomic"
 
+	"transportbench/core/fabric/pow2"
 	"transportbench/core/transport"
 )
 
-// A message in a ring is a header and its payload, in one piece and in whole
-// units. A header of kind 0 fills the ring up to its end.
+// A message in a ring is a header and its payload, contiguous and rounded up to whole units. A header
+// of kind 0 is padding up to the end of the ring.
 const (
 	ringUnit      = 64
 	ringHeader    = 16
 	inlinePayload = ringUnit - ringHeader
 )
 
-// memoryRing has one producer and one consumer. Positions count bytes from the
-// beginning of time.
+// memoryRing has one producer and one consumer. Positions count bytes and never wrap.
 type memoryRing struct {
 	buf  []byte
-	head atomic.Uint64 // everything below is published; stored by publish, paired with the load in pop
-	tail atomic.Uint64 // everything below is free again; stored by release, paired with the load in push
+	head atomic.Uint64 // bytes below are published; the store in publish pairs with the load in pop
+	tail atomic.Uint64 // bytes below are free; the store in release pairs with the load in push
 
-	written  uint64 // the producer's: end of what was pushed
-	consumed uint64 // the consumer's: end of what was popped
+	written  uint64 // producer only: end of the pushed messages
+	consumed uint64 // consumer only: end of the popped messages
 }
 
 func newMemoryRing(capacity int) *memoryRing { return &memoryRing{buf: make([]byte, capacity)} }
@@ -33,16 +32,15 @@ func ringSpace(payload int) int {
 	return (ringHeader + payload + ringUnit - 1) / ringUnit * ringUnit
 }
 
-// ringCapacity returns a power of two, with room for two of the largest
-// messages, so that one finds room in one piece wherever an empty ring begins,
-// and for four times the calls in flight when they are small: a direction
-// carries calls and replies, and the replies polled last are not yet released.
+// ringCapacity returns a power of two with room for two of the largest messages, so that one is
+// contiguous wherever an empty ring starts, and for four times the calls in flight if they are small: a
+// direction carries calls and replies, and the replies of the last Poll are not released yet.
 func ringCapacity(least, inFlight, maxPayload int) int {
 	need := max(least, 2*ringSpace(maxPayload), 4*inFlight*ringUnit)
-	return 1 << bits.Len(uint(need-1))
+	return pow2.Ceil(need)
 }
 
-// push appends a message that publish will show, if there is room.
+// push appends a message, which publish makes visible, and returns false if there is no room.
 func (r *memoryRing) push(kind transport.EventKind, token transport.Token, payload []byte) bool {
 	need := uint64(ringSpace(len(payload)))
 	offset := r.written & uint64(len(r.buf)-1)
@@ -70,7 +68,7 @@ func writeHeader(b []byte, kind transport.EventKind, token transport.Token, size
 	binary.LittleEndian.PutUint64(b[8:], uint64(token))
 }
 
-// publish shows what was pushed and says whether there was anything.
+// publish makes the pushed messages visible and reports whether there were any.
 func (r *memoryRing) publish() bool {
 	if r.head.Load() == r.written {
 		return false
@@ -79,7 +77,7 @@ func (r *memoryRing) publish() bool {
 	return true
 }
 
-// pop returns the next published message. Its payload stays until release.
+// pop returns the next published message. Its payload is valid until release.
 func (r *memoryRing) pop() (kind transport.EventKind, token transport.Token, payload []byte, ok bool) {
 	head := r.head.Load()
 	for r.consumed < head {
@@ -99,5 +97,5 @@ func (r *memoryRing) pop() (kind transport.EventKind, token transport.Token, pay
 	return 0, 0, nil, false
 }
 
-// release gives all that was popped back to the producer.
+// release frees the popped messages.
 func (r *memoryRing) release() { r.tail.Store(r.consumed) }

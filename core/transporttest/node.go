@@ -7,9 +7,8 @@ import (
 	"transportbench/core/transport"
 )
 
-// node is one worker with the bookkeeping that finds lost, doubled, mixed up
-// and damaged messages. Left to itself it answers every request with the
-// request's payload.
+// node is one worker with the bookkeeping to detect lost, duplicate, mixed up and damaged messages. It
+// answers every request with the request's payload unless onRequest is set.
 type node struct {
 	trial   *trial
 	cluster *cluster
@@ -20,7 +19,7 @@ type node struct {
 
 	peers  []*node // by PeerID
 	events []transport.Event
-	outbox []transport.Op // replies that wait for room
+	outbox []transport.Op // replies waiting for room
 
 	lastToken transport.Token
 	waiting   map[transport.Token]call // calls without a response
@@ -28,30 +27,29 @@ type node struct {
 	served    int                      // requests polled
 	lost      map[transport.PeerID]bool
 
-	// onRequest replaces the echo. Its event's payload is valid while it runs.
+	// onRequest replaces the echo. The event's payload is valid until it returns.
 	onRequest func(transport.Event)
 }
 
-// call is what the response to a call must be.
+// call is the expected response to a call.
 type call struct {
 	peer    transport.PeerID
 	payload []byte
 }
 
-// newCall makes a call with a fresh token; it is expected to be answered once
-// it was taken.
+// newCall returns a call with a new token. The node expects a response after the call is taken.
 func (n *node) newCall(peer transport.PeerID, payload []byte) transport.Op {
 	n.lastToken++
 	return transport.Op{Kind: transport.OpCall, Peer: peer, Token: n.lastToken, Payload: payload}
 }
 
-// call posts one call, cut to the largest payload there is. The payload must
-// not be changed any more.
+// call posts one call, with the payload cut to the largest size. The caller must not change the payload
+// afterwards.
 func (n *node) call(peer transport.PeerID, payload []byte) {
 	n.post(n.newCall(peer, payload[:min(len(payload), n.cluster.layout.maxPayload)]))
 }
 
-// tryPost is one Post. The calls that it takes are expected to be answered.
+// tryPost calls Post once and records the calls that it takes.
 func (n *node) tryPost(ops []transport.Op) (int, error) {
 	taken, err := n.worker.Post(ops)
 	if taken < 0 || taken > len(ops) || (err != nil && taken == len(ops)) {
@@ -65,7 +63,7 @@ func (n *node) tryPost(ops []transport.Op) (int, error) {
 	return taken, err
 }
 
-// post posts all ops; when there is no room it lets the cluster go on.
+// post posts all ops, and steps the cluster while there is no room.
 func (n *node) post(ops ...transport.Op) {
 	for spins := 0; ; spins++ {
 		taken, err := n.tryPost(ops)
@@ -94,7 +92,7 @@ func (n *node) flush() {
 	}
 }
 
-// poll is one Poll into events, with the checks that hold for every event.
+// poll calls Poll once and checks the events.
 func (n *node) poll(events []transport.Event) []transport.Event {
 	got, err := n.worker.Poll(events)
 	if err != nil {
@@ -117,19 +115,19 @@ func (n *node) check(e transport.Event) {
 	case int(e.Peer) >= len(n.peers) || n.peers[e.Peer] == nil:
 		n.trial.fatalf("%s: event from peer %d, which was never connected", n.name, e.Peer)
 	case n.lost[e.Peer] && e.Kind == transport.EventPeerLost:
-		n.trial.fatalf("%s: peer %d told as lost for the second time", n.name, e.Peer)
+		n.trial.fatalf("%s: EventPeerLost for peer %d for the second time", n.name, e.Peer)
 	case n.lost[e.Peer]:
-		n.trial.fatalf("%s: event of kind %d from peer %d after it was told as lost", n.name, e.Kind, e.Peer)
+		n.trial.fatalf("%s: event of kind %d from peer %d after its EventPeerLost", n.name, e.Kind, e.Peer)
 	case e.Kind == transport.EventPeerLost:
 		if !n.peers[e.Peer].closed {
-			n.trial.fatalf("%s: peer %d told as lost, but it lives", n.name, e.Peer)
+			n.trial.fatalf("%s: EventPeerLost for peer %d, which lives", n.name, e.Peer)
 		}
 	case e.Size != len(e.Payload):
 		n.trial.fatalf("%s: event of Size %d with a payload of %d bytes", n.name, e.Size, len(e.Payload))
 	}
 }
 
-// take books what was polled, and answers requests.
+// take records polled events and answers requests.
 func (n *node) take(events []transport.Event) {
 	for _, e := range events {
 		switch e.Kind {
@@ -166,7 +164,7 @@ func (n *node) response(e transport.Event) {
 	n.answered++
 }
 
-// sameBytes fails with the first difference.
+// sameBytes fails the clause with the first difference.
 func (n *node) sameBytes(what string, got, want []byte) {
 	if bytes.Equal(got, want) {
 		return
@@ -182,13 +180,13 @@ func (n *node) sameBytes(what string, got, want []byte) {
 		n.name, what, len(got), i, got[i], want[i])
 }
 
-// reply answers a request with a copy of payload as soon as there is room.
+// reply answers a request with a copy of payload when there is room.
 func (n *node) reply(request transport.Event, payload []byte) {
 	n.outbox = append(n.outbox, transport.Op{Kind: transport.OpReply,
 		Peer: request.Peer, Token: request.Token, Payload: slices.Clone(payload)})
 }
 
-// step posts what waits for room, flushes, polls once and takes what came.
+// step posts waiting replies, flushes, polls once and takes the events.
 func (n *node) step() {
 	if n.closed {
 		return
@@ -208,7 +206,7 @@ func (n *node) step() {
 	n.take(n.poll(n.events))
 }
 
-// until steps this node alone until done; the others are on their own.
+// until steps only this node until done returns true.
 func (n *node) until(what string, done func() bool) {
 	for spins := 0; !done(); spins++ {
 		n.trial.pause(spins, "%s at %s", what, n.name)
@@ -224,5 +222,5 @@ func (n *node) close() {
 	}
 }
 
-// index is the node's place in its cluster.
+// index returns the node's index in its cluster.
 func (n *node) index() int { return slices.Index(n.cluster.nodes, n) }

@@ -6,11 +6,11 @@ import (
 	"math/rand/v2"
 )
 
-// patternHeader is the seed and the size that a long enough pattern starts with.
+// patternHeader is the length of the seed and size at the start of a pattern that is long enough.
 const patternHeader = 16
 
-// pattern returns size bytes that differ for each seed and from their own
-// neighbourhood, so that a shifted, mixed up or stale byte shows.
+// pattern returns size bytes that depend on seed and on their position, so that shifted, mixed up and
+// stale bytes are detected.
 func pattern(seed uint64, size int) []byte {
 	p := make([]byte, size)
 	fillPattern(p, seed)
@@ -34,18 +34,18 @@ func fillPattern(p []byte, seed uint64) {
 	}
 }
 
-// leastChecked is the size of the smallest pattern that can be verified by
-// itself: one word shows that the seed is right.
+// leastChecked is the size of the smallest pattern that checkPattern can verify: it has one word
+// besides the header.
 const leastChecked = patternHeader + 8
 
-// checkPattern verifies a pattern by itself.
+// checkPattern verifies a pattern by its own header.
 func checkPattern(p []byte) error {
 	if len(p) < leastChecked {
-		return fmt.Errorf("%d bytes are too few", len(p))
+		return fmt.Errorf("%d bytes are too few to verify", len(p))
 	}
 	seed, size := binary.LittleEndian.Uint64(p), binary.LittleEndian.Uint64(p[8:])
 	if size != uint64(len(p)) {
-		return fmt.Errorf("%d bytes that were sent as %d", len(p), size)
+		return fmt.Errorf("has %d bytes, sent with %d", len(p), size)
 	}
 	for i, b := range pattern(seed, len(p)) {
 		if p[i] != b {
@@ -55,5 +55,5 @@ func checkPattern(p []byte) error {
 	return nil
 }
 
-// dice is a source of random numbers that is the same in each run.
+// dice returns a random number generator with a fixed seed.
 func dice() *rand.Rand { return rand.New(rand.NewPCG(1, 2)) }

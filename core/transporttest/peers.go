@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Processors are the first two that this process may use, for benchmarks that run two
-// sides in turn with others. It skips where there is one only.
+// Processors returns the first two processors that this process may use, for benchmarks that compare
+// transports between two threads. It skips the benchmark if there is only one.
 func Processors(b *testing.B) (cpus [2]int) {
 	b.Helper()
 	var set unix.CPUSet
@@ -25,15 +25,15 @@ func Processors(b *testing.B) (cpus [2]int) {
 		}
 	}
 	if n < len(cpus) {
-		b.Skip("two processors are needed, and there is one")
+		b.Skip("needs two processors, and this process has one")
 	}
 	return cpus
 }
 
-// Pin keeps the calling goroutine on its thread for good, and that on a processor, or on
-// any where cpu is negative.
+// Pin locks the calling goroutine to its thread for good and the thread to a processor, unless cpu is
+// negative.
 func Pin(cpu int) error {
-	runtime.LockOSThread() // and not unlocked: the thread stays where it is
+	runtime.LockOSThread() // never unlocked
 	if cpu < 0 {
 		return nil
 	}
@@ -42,8 +42,8 @@ func Pin(cpu int) error {
 	return unix.SchedSetaffinity(0, &set)
 }
 
-// Rounds is how often a benchmark repeats its measurements: what an environment variable
-// says, or else standard.
+// Rounds returns the number of repetitions of a benchmark: the value of an environment variable, or
+// standard if it is not set.
 func Rounds(variable string, standard int) int {
 	if n, err := strconv.Atoi(os.Getenv(variable)); err == nil && n > 0 {
 		return n

@@ -2,14 +2,13 @@ package transporttest
 
 import "transportbench/core/transport"
 
-// poison is what a payload reads as after its time.
+// poison is the value of the bytes of an expired payload.
 const poison = 0xdb
 
-// Poison returns w with every polled payload replaced by a copy that is
-// overwritten with 0xDB at the next Poll, so that a user that holds a payload
-// too long reads rubbish. The result has those of [transport.Waiter],
-// [transport.Prober] and [transport.StatsReader] that w has. A Poll allocates
-// until the largest amount of payload has been seen twice.
+// Poison returns a worker that replaces every polled payload by a copy, which it overwrites with 0xDB
+// at the next Poll, so that a user that keeps a payload too long reads garbage. The worker implements
+// [transport.Waiter], [transport.Prober] and [transport.StatsReader] if w does. Poll allocates until
+// the largest amount of payload has been polled twice.
 func Poison(w transport.Worker) transport.Worker {
 	p := &poisoner{Worker: w}
 	waiter, waits := w.(transport.Waiter)
@@ -60,8 +59,8 @@ func Poison(w transport.Worker) transport.Worker {
 	return p
 }
 
-// poisoner hands out payloads from two arenas in turn, so that what was handed
-// out stays poisoned for one more Poll before its memory is used again.
+// poisoner alternates between two arenas, so that a payload stays poisoned for one more Poll before its
+// memory is reused.
 type poisoner struct {
 	transport.Worker
 	current, previous []byte

@@ -12,28 +12,28 @@ import (
 	"transportbench/core/transport"
 )
 
-// ForbidSkips names the environment variable that, when not empty, turns every
-// skip into a failure.
+// ForbidSkips is the name of an environment variable that turns every skip into a failure, unless it
+// is empty.
 const ForbidSkips = "TRANSPORTBENCH_FORBID_SKIPS"
 
-// Suite says what to test. Driver alone is required.
+// Suite is the configuration of a test. Only Driver is required.
 type Suite struct {
 	Driver transport.Driver
-	// Options are the transport's own, as on the command line.
+	// Options are the transport's options, as on the command line.
 	Options map[string]string
-	// MaxPayload is the largest payload in bytes that is sent, 64 or more; 0 is
-	// 64 KiB. The transport's limit is kept in any case.
+	// MaxPayload is the size in bytes of the largest payload to send, at least 64; 0 is 64 KiB.
+	// The transport's limit applies as well.
 	MaxPayload int
-	// InFlight is how many calls the connections are opened for; 0 is 16.
+	// InFlight is the Config.InFlight of the transports; 0 is 16.
 	InFlight int
 	// Timeout limits each clause; 0 is 10 seconds.
 	Timeout time.Duration
-	// Kill ends a rank without any farewell to its peers, as near as one
-	// process allows to the death of the rank. Afterwards only Close is
-	// called on the transport. Without Kill, peers are lost by Close alone.
+	// Kill ends a rank without a farewell to its peers, as similar to the death of its process as
+	// possible. Afterwards only Close is called on the transport. Without Kill, the suite loses
+	// peers by Close only.
 	Kill func(transport.Transport)
-	// Skip has the clauses that are not to run, by name, each with its reason.
-	// The reason is printed, and [ForbidSkips] makes it a failure.
+	// Skip has the clauses to skip, by name, each with its reason. The suite prints the reason, and
+	// fails if [ForbidSkips] is set.
 	Skip map[string]string
 }
 
@@ -44,8 +44,8 @@ func (s *Suite) timeout() time.Duration {
 	return s.Timeout
 }
 
-// Run runs every clause as a subtest of t. A clause on something that the
-// transport does not declare is not run; that is no skip.
+// Run runs every clause as a subtest of t. It leaves out clauses about features that the transport
+// does not declare; those do not count as skipped.
 func Run(t *testing.T, s Suite) {
 	t.Helper()
 	forbidden := os.Getenv(ForbidSkips) != ""
@@ -60,7 +60,7 @@ func Run(t *testing.T, s Suite) {
 		return
 	}
 	if err != nil {
-		t.Fatalf("opening one rank to see what the transport declares: %v", err)
+		t.Fatalf("opening one rank to read what the transport declares: %v", err)
 	}
 	var undeclared []string
 	for _, c := range clauses() {
@@ -79,14 +79,14 @@ func Run(t *testing.T, s Suite) {
 		})
 	}
 	if len(undeclared) > 0 {
-		t.Logf("not declared, so not run: %s", strings.Join(undeclared, ", "))
+		t.Logf("not run, because not declared: %s", strings.Join(undeclared, ", "))
 	}
 }
 
 func skip(t *testing.T, forbidden bool, reason string) {
 	t.Helper()
 	if forbidden {
-		t.Errorf("skips are forbidden by %s, and this one was asked for: %s", ForbidSkips, reason)
+		t.Errorf("%s forbids skips, and this clause was skipped: %s", ForbidSkips, reason)
 		return
 	}
 	t.Skip(reason)

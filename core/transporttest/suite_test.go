@@ -54,15 +54,15 @@ func TestRun(t *testing.T) {
 		passes bool
 		prints string
 	}{
-		{"sound", "1", true, "not declared, so not run: peers/lost-by-death (Suite.Kill)"},
+		{"sound", "1", true, "not run, because not declared: peers/lost-by-death (Suite.Kill)"},
 		{"skip", "", true, "a test of skipping"},
-		{"skip", "1", false, "skips are forbidden by TRANSPORTBENCH_FORBID_SKIPS, and this one was asked for: a test of skipping"},
+		{"skip", "1", false, "TRANSPORTBENCH_FORBID_SKIPS forbids skips, and this clause was skipped: a test of skipping"},
 		{"skip without reason", "", false, `clause "call/once" needs a reason`},
 		{"skip of nothing", "", false, `no clause "call/onse"; did you mean "call/once"?`},
 		{"unavailable", "", true, "there is no device; plug one in"},
 		{"unavailable", "1", false, "there is no device; plug one in"},
-		{"broken", "", false, "call/once: A call is polled once as a request and ends with one response."},
-		{"refusing", "", false, "opening one rank to see what the transport declares: transport memory: fault"},
+		{"broken", "", false, "call/once: A call is polled once as a request and completed by one response."},
+		{"refusing", "", false, "opening one rank to read what the transport declares: transport memory: fault"},
 	} {
 		t.Run(strings.TrimSpace(c.suite+" "+c.forbid), func(t *testing.T) {
 			child := exec.CommandContext(t.Context(), os.Args[0], "-test.v", "-test.run=^TestChild$")
@@ -89,11 +89,11 @@ func TestTry(t *testing.T) {
 		{"fails and goes on", func(t *trial) { t.Errorf("first"); t.Errorf("second") }, true, "first\nsecond"},
 		{"panics", func(t *trial) { panic("so be it") }, true, "panicked: so be it"},
 		{"hangs", func(t *trial) { <-forever }, true, "did not return within its limit of 50ms"},
-		{"waits in vain", func(t *trial) {
+		{"waits too long", func(t *trial) {
 			for spins := 0; ; spins++ {
 				t.pause(spins, "number %d", 3)
 			}
-		}, true, "waited in vain for number 3"},
+		}, true, "timed out waiting for number 3"},
 		{"fails in a thread", func(t *trial) { t.parallel(func() { t.fatalf("there") }, func() {}) }, true, "there"},
 		{"panics in a thread", func(t *trial) { t.parallel(func() { panic("there") }) }, true, "panicked: there"},
 		{"fails in a cleanup", func(t *trial) { t.Cleanup(func() { t.Errorf("late") }) }, true, "late"},

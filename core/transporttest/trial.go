@@ -10,16 +10,15 @@ import (
 	"time"
 )
 
-// trial is one run of one clause. It has those methods of testing.TB that the
-// clauses and testify need, and records instead of failing a test, so that a
-// clause can also be run against a transport that must fail it.
+// trial is one run of one clause. It has the methods of testing.TB that clauses and testify need.
+// It records failures instead of failing a test, so that a clause can also run against a transport
+// that must fail it.
 //
-// FailNow ends the calling goroutine only; the helpers started by parallel may
-// call it too.
+// FailNow ends only the calling goroutine; the goroutines of parallel may call it too.
 type trial struct {
 	suite  *Suite
 	traits traits
-	ctx    context.Context // ends at the clause's limit
+	ctx    context.Context // ends at the clause's time limit
 
 	mu       sync.Mutex
 	failed   bool
@@ -27,14 +26,13 @@ type trial struct {
 	cleanups []func()
 }
 
-// grace is what a clause has, on top of its limit, to fail by itself with a
-// better message than that it hung.
+// grace is the additional time for a clause to fail with a better message than that it hangs.
 func grace(limit time.Duration) time.Duration {
 	return min(limit/2, time.Second) + 100*time.Millisecond
 }
 
-// try runs c against s and returns when it is over or past its limit. A clause
-// that hangs keeps its goroutine; nothing it holds is closed.
+// try runs c against s until it returns or its time limit has passed. The goroutine of a clause that
+// hangs stays, and what it holds stays open.
 func try(s *Suite, tr traits, c clause) (failed bool, lines []string) {
 	limit := s.timeout()
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
@@ -50,7 +48,7 @@ func try(s *Suite, tr traits, c clause) (failed bool, lines []string) {
 	select {
 	case <-done:
 	case <-time.After(limit + grace(limit)):
-		t.Errorf("did not return within its limit of %v; where it hangs:\n%s", limit, stacks())
+		t.Errorf("did not return within its limit of %v; it hangs here:\n%s", limit, stacks())
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -93,7 +91,7 @@ func stacks() string {
 	return strings.Join(ours, "\n\n")
 }
 
-// Errorf records a failure and goes on.
+// Errorf records a failure.
 func (t *trial) Errorf(format string, args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -109,7 +107,7 @@ func (t *trial) FailNow() {
 	runtime.Goexit()
 }
 
-// Failed says whether any goroutine of the clause has failed.
+// Failed reports whether any goroutine of the clause has failed.
 func (t *trial) Failed() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -119,14 +117,14 @@ func (t *trial) Failed() bool {
 // Helper is for testify.
 func (t *trial) Helper() {}
 
-// Cleanup runs f after the clause, last first.
+// Cleanup runs f after the clause. The last function runs first.
 func (t *trial) Cleanup(f func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.cleanups = append(t.cleanups, f)
 }
 
-// Context ends at the clause's limit.
+// Context returns a context that ends at the clause's time limit.
 func (t *trial) Context() context.Context { return t.ctx }
 
 // fatalf records a failure and ends the calling goroutine.
@@ -135,16 +133,16 @@ func (t *trial) fatalf(format string, args ...any) {
 	t.FailNow()
 }
 
-// spinsBeforeSleep is how often a waiting clause yields before it gives its
-// core away: most waits end much earlier.
+// spinsBeforeSleep is the number of yields before a waiting clause sleeps. Most waits end much
+// earlier.
 const spinsBeforeSleep = 2000
 
-// pause is the body of every wait: it fails the clause when its time is over,
-// and otherwise lets others run. spins is how often it was called in this wait.
+// pause is the body of every wait. It fails the clause if its time is over, otherwise lets other
+// goroutines run. spins is the number of calls in this wait.
 func (t *trial) pause(spins int, format string, args ...any) {
 	switch {
 	case t.ctx.Err() != nil:
-		t.fatalf("waited in vain for "+format, args...)
+		t.fatalf("timed out waiting for "+format, args...)
 	case t.Failed():
 		t.FailNow()
 	case spins < spinsBeforeSleep:
@@ -154,12 +152,12 @@ func (t *trial) pause(spins int, format string, args ...any) {
 	}
 }
 
-// parallel runs each function on a new thread of its own and waits for all.
+// parallel runs each function on a new thread and waits for all of them.
 func (t *trial) parallel(functions ...func()) {
 	var all sync.WaitGroup
 	for _, f := range functions {
 		all.Go(func() {
-			runtime.LockOSThread() // never unlocked: the thread ends with the function
+			runtime.LockOSThread() // never unlocked, so the thread ends with the function
 			defer t.recoverPanic()
 			f()
 		})
