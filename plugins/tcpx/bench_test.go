@@ -19,12 +19,12 @@ import (
 	"transportbench/plugins/tcpx/internal/sock"
 )
 
-// peerRounds is how often each contender of BenchmarkPeers has its turn.
+// peerRounds is how often BenchmarkPeers runs each contender.
 const peerRounds = 12
 
-// BenchmarkPeers compares a stream of requests, in turn, with the raw loop over the
-// same sockets from the same source, and with iperf3. Of each the best turn counts: what
-// disturbs a turn can only make it slower.
+// BenchmarkPeers compares a stream of requests with the raw loop over the same sockets from the
+// same source, and with iperf3, interleaved. The best run of each counts, because noise can only
+// make a run slower.
 func BenchmarkPeers(b *testing.B) {
 	source, err := newSource()
 	require.NoError(b, err)
@@ -80,10 +80,9 @@ func BenchmarkPeers(b *testing.B) {
 	})
 }
 
-// BenchmarkWork takes both sides of a stream and of the raw loop through one thread, in
-// turn, and counts the processor time of each side, which is there to be told also while
-// others have the processors: the side that takes more of it is what bounds a stream
-// between two processors.
+// BenchmarkWork runs both sides of a stream, and of the raw loop, on one thread and counts the
+// CPU time of each side, which works on a busy machine, too. The side that takes more limits a
+// stream between two CPUs.
 func BenchmarkWork(b *testing.B) {
 	source, err := newSource()
 	require.NoError(b, err)
@@ -109,17 +108,17 @@ func BenchmarkWork(b *testing.B) {
 	}
 }
 
-// least keeps the bulkReading with the least time of its longer side.
+// least keeps the reading whose longer side took the least time.
 func least(best *[2]float64, now [2]float64) {
 	if max(now[0], now[1]) < max(best[0], best[1]) {
 		*best = now
 	}
 }
 
-// workChunks is how many chunks a bulkReading of BenchmarkWork is of.
+// workChunks is how many chunks one reading of BenchmarkWork moves.
 const workChunks = 256
 
-// work is the processor time of a chunk in microseconds, of the sender and the receiver.
+// work returns the CPU time per chunk in microseconds, of the sender and the receiver.
 func work(b *testing.B, s *settings, source []byte) (times [2]float64) {
 	from, to, err := newBulkSides(s, footprint)
 	require.NoError(b, err)
@@ -130,7 +129,7 @@ func work(b *testing.B, s *settings, source []byte) (times [2]float64) {
 	touch(to.destination.Host[:footprint])
 	parts := s.parts(source, s.request)
 	sends, receives := from.conn, to.conn
-	turn := func(times *[2]float64) {
+	step := func(times *[2]float64) {
 		at := threadTime()
 		for sends.freeSend() {
 		}
@@ -160,13 +159,13 @@ func work(b *testing.B, s *settings, source []byte) (times [2]float64) {
 	for range 2 { // the first warms up
 		times = [2]float64{}
 		for until := to.counters.consumes + workChunks; to.counters.consumes < until; {
-			turn(&times)
+			step(&times)
 		}
 	}
 	return [2]float64{times[0] / workChunks / 1e3, times[1] / workChunks / 1e3}
 }
 
-// rawWork is work of the raw loop, with as much under way.
+// rawWork is work for the raw loop, with as many bytes in flight.
 func rawWork(b *testing.B, s *settings, source []byte) (times [2]float64) {
 	near, far, err := s.sock.Pairs(s.sockets)
 	require.NoError(b, err)
@@ -212,11 +211,11 @@ func rawWork(b *testing.B, s *settings, source []byte) (times [2]float64) {
 	return [2]float64{times[0] / workChunks / 1e3, times[1] / workChunks / 1e3}
 }
 
-// rates are bandwidths in bytes per second: by the clock, and by the processor time of
-// the thread that took more of it, which is what the clock would show if nothing else ran.
+// rates are bandwidths in bytes per second: by the clock, and by the CPU time of the slower
+// thread, which is what the clock would show if nothing else ran.
 type rates struct{ wall, processor float64 }
 
-// best keeps the best of each, and says whether the first is new.
+// best keeps the best of each and reports whether wall is a new best.
 func (r *rates) best(wall float64, bytes int, sender, receiver time.Duration) bool {
 	r.processor = max(r.processor, float64(bytes)/max(sender, receiver).Seconds())
 	if wall <= r.wall {
@@ -226,7 +225,7 @@ func (r *rates) best(wall float64, bytes int, sender, receiver time.Duration) bo
 	return true
 }
 
-// testSettings are resolved settings of some options.
+// testSettings resolves options.
 func testSettings(tb testing.TB, options map[string]string) *settings {
 	tb.Helper()
 	values, err := transport.ParseOptions(schema, options)
@@ -236,7 +235,7 @@ func testSettings(tb testing.TB, options map[string]string) *settings {
 	return s
 }
 
-// iperf3 is the bandwidth that the receiver of iperf3 sees, in bytes per second.
+// iperf3 returns the bandwidth that the receiver of iperf3 reports, in bytes per second.
 func iperf3(b *testing.B, streams string) float64 {
 	probe, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(b, err)

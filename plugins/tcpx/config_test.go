@@ -11,7 +11,7 @@ import (
 	"transportbench/plugins/tcpx/internal/sock"
 )
 
-// openWith opens a rank with some options.
+// openWith opens the transport with some options.
 func openWith(options map[string]string) (transport.Transport, error) {
 	values, err := transport.ParseOptions(schema, options)
 	if err != nil {
@@ -20,8 +20,7 @@ func openWith(options map[string]string) (transport.Transport, error) {
 	return Driver{}.Open(context.Background(), transport.Config{Workers: 1, Peers: 2, InFlight: 4, MaxPayload: 1 << 20, Options: values})
 }
 
-// TestRefusals: bad input is refused when the transport is opened, before there is a
-// socket, and by the name of what is wrong.
+// TestRefusals: opening refuses bad options, before it makes a socket, and names the option.
 func TestRefusals(t *testing.T) {
 	for option, c := range map[string]struct {
 		options map[string]string
@@ -53,8 +52,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestAddressElsewhere: an address that this host does not have is refused by the first
-// worker, which is what listens.
+// TestAddressElsewhere: the first worker, which listens, refuses an address that this host does
+// not have.
 func TestAddressElsewhere(t *testing.T) {
 	tr, err := openWith(map[string]string{"address": "192.0.2.1"})
 	require.NoError(t, err)
@@ -72,13 +71,13 @@ func TestLockedMemory(t *testing.T) {
 	require.ErrorAs(t, err, &wrong)
 	require.Equal(t, "zero-copy", wrong.Option)
 	require.Contains(t, wrong.Problem, "ulimit -l")
-	require.NoError(t, s.checkLocked(2, 8<<20, true), "whoever has CAP_IPC_LOCK")
+	require.NoError(t, s.checkLocked(2, 8<<20, true), "with CAP_IPC_LOCK")
 	require.NoError(t, s.checkLocked(1, 12*512<<10, false))
 	s.zeroCopy = zeroCopyOff
 	require.NoError(t, s.checkLocked(2, 0, false))
 }
 
-// TestAddressDoesNotFit: two sides that were set up differently say so when they connect.
+// TestAddressDoesNotFit: connecting fails if the two sides have different options.
 func TestAddressDoesNotFit(t *testing.T) {
 	open := func(more map[string]string) *worker {
 		tr, err := openWith(more)
@@ -103,7 +102,7 @@ func TestAddressDoesNotFit(t *testing.T) {
 	require.ErrorContains(t, a.Connect(context.Background(), 0, a.Address()), "the worker's own")
 }
 
-// TestCongestionControlIsPinned: what the option says is what the sockets have.
+// TestCongestionControlIsPinned: the sockets have the congestion control of the option.
 func TestCongestionControlIsPinned(t *testing.T) {
 	for _, control := range []string{"cubic", "reno"} {
 		if sock.TryCongestion(control) != nil {

@@ -4,17 +4,20 @@
 //
 // # Layers
 //
-//	worker    worker.go worker_datapath.go wait.go     Post, Flush, Poll; peers; calls and replies
-//	set-up    tcpx.go config.go modes.go hello.go connect.go
-//	stream    stream_datapath.go header_cache_datapath.go
-//	                                                   messages as a stream of bytes; staging ring
-//	window    conn.go pump_datapath.go send_datapath.go receive_datapath.go control_datapath.go
-//	          record.go helper.go helper_datapath.go   16 requests each way, chunks, credits, threads
-//	memory    internal/bounce, over internal/cuda, gpu and devmem
-//	                                                   bounce pages and unpacking
-//	sockets   internal/sock                            TCP sockets and their system calls
-//	time      breakdown_datapath.go stats.go trace.go  counters; where the time goes
-//	floor     probe.go raw.go bulk.go micro.go         measurements without the transport
+//	layer    files                     what it does
+//	worker   worker*.go                Post, Flush, Poll and Wait; peers; calls and replies
+//	set-up   tcpx.go config.go modes.go fault.go hello.go connect.go
+//	                                   options; listening, dialling, matching sockets to peers
+//	stream   stream_*.go               messages as a stream of bytes; the staging ring
+//	window   window*.go                16 requests each way, chunks, credits, helper threads
+//	memory   internal/bounce           bounce pages and unpacking, over internal/cuda, gpu, devmem
+//	sockets  internal/sock             TCP sockets and their system calls
+//	time     time_*.go                 counters, and where the time of a connection goes
+//	floor    probe.go raw.go bulk.go micro.go
+//	                                   measurements without messages or without requests
+//
+// Files named *_datapath.go run inside measured windows: they neither block, lock, log nor
+// allocate.
 //
 // A [transport.Worker] has one peer for each connection. A peer has a stream of bytes in
 // each direction (outStream, inStream) over one conn, the window. A conn has one control
@@ -24,7 +27,8 @@
 //
 // # How a call travels
 //
-// The client's worker, from Post to the wire:
+// The client's worker, from Post to the wire (files: worker_datapath.go, stream_datapath.go,
+// window_pump_datapath.go, window_send_datapath.go):
 //
 //  1. worker.Post takes a number for the call from pendingCalls and calls peer.post.
 //  2. peer.post puts a recordCall (number, size) into the control socket's buffer and
@@ -40,7 +44,9 @@
 //  6. conn.pumpOut flushes the control socket, so that the records precede the bytes, and
 //     sendLanes sends the chunks. With the option threads, helpers make these system calls.
 //
-// The server's worker, from the wire to an event:
+// The server's worker, from the wire to an event (files: worker_datapath.go,
+// window_pump_datapath.go, window_control_datapath.go, window_receive_datapath.go,
+// stream_datapath.go):
 //
 //  7. worker.Poll calls peer.progress, and that conn.pumpIn. readControl handles records: a
 //     recordCall goes to the inbox, a recordChunk to its lane as an expected chunk.

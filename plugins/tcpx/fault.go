@@ -8,8 +8,8 @@ import (
 	"transportbench/plugins/tcpx/internal/sock"
 )
 
-// Values of the option fault: four mistakes that an implementation of TCPX once made,
-// made again on purpose to see that each is caught.
+// Values of the option fault: the four mistakes in the document that this transport is
+// modelled on, made on purpose to see that each is caught.
 const (
 	faultNone         = "none"
 	faultFreshStreams = string(gpu.FreshStreams) // streams made per request; closing the unpacker fails

@@ -19,7 +19,7 @@ import (
 	"transportbench/plugins/tcpx/internal/gpu/gputest"
 )
 
-// fakeGPUs has openDevice open GPUs of tests. None may have a complaint at the end.
+// fakeGPUs makes openDevice open fake GPUs, none of which may report a mistake at the end.
 func fakeGPUs(t *testing.T) {
 	t.Helper()
 	var mu sync.Mutex
@@ -44,7 +44,7 @@ func replaceDevice(t *testing.T, open func(int) (gpu.Device, error)) {
 	t.Cleanup(func() { openDevice = before })
 }
 
-// needGPU skips where there is no GPU, with the loader's or the driver's message.
+// needGPU skips the test if there is no GPU, with the loader's or the driver's message.
 func needGPU(t *testing.T) {
 	t.Helper()
 	s, err := resolveOptions(options(t, map[string]string{"mode": "gpu"}))
@@ -61,8 +61,8 @@ func options(t *testing.T, raw map[string]string) transport.Values {
 	return v
 }
 
-// TestConformanceOnGPU runs the suite, which copies payloads back, on GPUs of tests and on
-// a real one where there is one.
+// TestConformanceOnGPU runs the suite, which copies payloads back, on fake GPUs and on a real
+// one if there is one.
 func TestConformanceOnGPU(t *testing.T) {
 	for name, prepare := range map[string]func(*testing.T){"fake": fakeGPUs, "real": needGPU} {
 		t.Run(name, func(t *testing.T) {
@@ -74,7 +74,7 @@ func TestConformanceOnGPU(t *testing.T) {
 			}
 			if name == "fake" {
 				for _, clause := range []string{"alloc/small", "alloc/large"} {
-					suite.Skip[clause] = "the GPU of tests allocates; internal/gpu has the test of the data path"
+					suite.Skip[clause] = "the fake GPU allocates; internal/gpu tests the data path"
 				}
 			}
 			transporttest.Run(t, suite)
@@ -82,7 +82,7 @@ func TestConformanceOnGPU(t *testing.T) {
 	}
 }
 
-// TestPayloadsStayOnTheGPU, but for their heads.
+// TestPayloadsStayOnTheGPU: all but their first bytes.
 func TestPayloadsStayOnTheGPU(t *testing.T) {
 	fakeGPUs(t)
 	a, b := pairOf(t, map[string]string{"mode": "gpu"}, nil)
@@ -102,18 +102,18 @@ func TestPayloadsStayOnTheGPU(t *testing.T) {
 	require.Equal(t, []uint64{1, 7, 1, 2, 16}, []uint64{values["gpu_launches"], values["gpu_bytes"], values["gpu_chunks"], values["gpu_streams_made"], values["gpu_events_made"]})
 }
 
-// side is a rank with one worker and one peer.
+// side is a transport with one worker and one peer.
 type side struct {
 	endpoint *endpoint
 	worker   *worker
 	events   []transport.Event
 }
 
-// testHead is the bytes of each payload that do not stay in device memory.
+// testHead is how many bytes of each payload the host sees.
 const testHead = 4
 
-// pairOf makes two ranks that are connected; the first has more options.
-// then is called between the two.
+// pairOf makes two connected sides; the first has more options. then is called after each
+// side's worker is made.
 func pairOf(t *testing.T, both, first map[string]string, then ...func()) (a, b *side) {
 	t.Helper()
 	var sides [2]*side
@@ -138,7 +138,7 @@ func pairOf(t *testing.T, both, first map[string]string, then ...func()) (a, b *
 	}
 	t.Cleanup(func() {
 		for _, s := range sides {
-			_ = s.endpoint.Close() // tests that care close by themselves
+			_ = s.endpoint.Close() // tests that check the error close it themselves
 		}
 	})
 	return sides[0], sides[1]
@@ -152,7 +152,7 @@ func (s *side) post(t *testing.T, payload []byte) {
 	require.NoError(t, s.worker.Flush())
 }
 
-// poll returns the first event or error of this side, while the other goes on.
+// poll returns the first event or error of this side, while the other side polls, too.
 func (s *side) poll(t *testing.T, other *side) (transport.Event, error) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
@@ -172,8 +172,8 @@ func (s *side) await(t *testing.T, other *side) transport.Event {
 	return e
 }
 
-// TestTheFourErrors has each error of the document made by its option, and caught.
-func TestTheFourErrors(t *testing.T) {
+// TestTheFourMistakes makes each mistake by its option, and each is caught.
+func TestTheFourMistakes(t *testing.T) {
 	fakeGPUs(t)
 	t.Run(faultFreshStreams, func(t *testing.T) {
 		a, b := pairOf(t, map[string]string{"mode": "gpu"}, map[string]string{"fault": faultFreshStreams})
@@ -212,7 +212,7 @@ func TestTheFourErrors(t *testing.T) {
 		late.Hold(true)
 		payload := bytes.Repeat([]byte("right"), 100)
 		b.post(t, payload)
-		require.Equal(t, len(payload), a.await(t, b).Size, "told of before the GPU has it")
+		require.Equal(t, len(payload), a.await(t, b).Size, "reported before the GPU has it")
 		clear(a.worker.memory.Memory()) // as the next requests will
 		got := make([]byte, len(payload))
 		require.NoError(t, a.worker.unpacker.Unpacker.(*bounce.GPU).Read(got, a.worker.peers.Get(0).in.destination))
@@ -220,9 +220,9 @@ func TestTheFourErrors(t *testing.T) {
 	})
 }
 
-// TestModesOfHardwareSayWhyNot: where there is no GPU and no NIC, opening fails with one
-// line that says why, and auto takes the host and says so.
-func TestModesOfHardwareSayWhyNot(t *testing.T) {
+// TestUnavailableModes: without a GPU and a NIC, opening fails with one line that says why, and
+// auto takes mode host and reports that.
+func TestUnavailableModes(t *testing.T) {
 	replaceDevice(t, func(int) (gpu.Device, error) {
 		return nil, fmt.Errorf("%s: cannot open shared object file: No such file or directory", cuda.Library)
 	})
@@ -253,8 +253,8 @@ func TestModesOfHardwareSayWhyNot(t *testing.T) {
 	require.NoError(t, r.Close())
 }
 
-// TestStreamOnGPU is a transfer between two comms that is copied back and verified: the
-// kernel and the copy engine bring every byte, none brings none.
+// TestStreamOnGPU copies a transfer back and verifies it: the kernel and the copy engine bring
+// every byte, none brings none.
 func TestStreamOnGPU(t *testing.T) {
 	for name, prepare := range map[string]func(*testing.T){"fake": fakeGPUs, "real": needGPU} {
 		for _, unpack := range []string{unpackKernel, unpackCopyEngine, unpackNone} {
@@ -308,7 +308,7 @@ func TestStreamOnGPU(t *testing.T) {
 	}
 }
 
-// fill makes random bytes.
+// fill fills b with random bytes.
 func fill(b []byte, seed uint64) {
 	random := rand.NewChaCha8([32]byte{byte(seed)})
 	_, _ = random.Read(b) // it returns no error

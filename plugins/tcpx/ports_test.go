@@ -15,8 +15,8 @@ import (
 	"transportbench/plugins/tcpx/internal/sock"
 )
 
-// hostOf is an address of the loopback device that this process alone uses, so that ports
-// can be fixed there.
+// hostOf returns a loopback address that only this process uses, so that tests can fix ports
+// on it.
 func hostOf(n int) string {
 	pid := os.Getpid()
 	return fmt.Sprintf("127.%d.%d.%d", 1+pid>>8%250, pid&0xff, n)
@@ -24,7 +24,7 @@ func hostOf(n int) string {
 
 const testPort = 5201
 
-// openOn opens a rank on such an address, with a fixed port for data sockets.
+// openOn opens the transport on such an address, with a fixed port for data sockets.
 func openOn(t *testing.T, host, workers int) transport.Transport {
 	t.Helper()
 	values, err := transport.ParseOptions(schema, map[string]string{"address": hostOf(host), "data-port": fmt.Sprint(testPort), "sockets": "3"})
@@ -50,7 +50,7 @@ func peerOf(t *testing.T, fd int) *unix.SockaddrInet4 {
 	return far.(*unix.SockaddrInet4)
 }
 
-// bound returns a socket with a port of its own that is not connected, and the port.
+// bound returns a socket that is bound and not connected, and its port.
 func bound(t *testing.T, w *worker) (fd int, port uint16) {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
@@ -83,9 +83,9 @@ func ends(t *testing.T, fd int, dialled bool) (listened, other uint16) {
 	return own, uint16(far.Port)
 }
 
-// TestDataPort: of two hosts whose data sockets have the same fixed port, these and no
-// other sockets have it, at one end; and nothing comes over them but payloads. Both workers
-// of a rank are called, each by a port of its own, and right after a run is the next one.
+// TestDataPort: data sockets have the fixed port at one end, and no other sockets have it; they
+// carry nothing but payload. Each worker has a port of its own, and a second run directly after
+// the first can use the same ports.
 func TestDataPort(t *testing.T) {
 	for range 2 {
 		one, two := openOn(t, 1, 2), openOn(t, 2, 2)
@@ -121,7 +121,7 @@ func TestDataPort(t *testing.T) {
 	}
 }
 
-// TestOverIPv6: where connections come from is told apart as well.
+// TestOverIPv6: data sockets are matched over IPv6, too.
 func TestOverIPv6(t *testing.T) {
 	options := map[string]string{"address": "::1", "sockets": "2"}
 	listener, _, err := testSettings(t, options).listen(0)
@@ -133,7 +133,7 @@ func TestOverIPv6(t *testing.T) {
 	oneCall(t, a, b, 100)
 }
 
-// TestDataPortTaken: one line that names the option, the port and what to do.
+// TestDataPortTaken: the error names the option, the port and the remedy.
 func TestDataPortTaken(t *testing.T) {
 	newTestWorker(t, openOn(t, 3, 1), 0)
 	_, err := openOn(t, 3, 1).NewWorker(0)
@@ -144,7 +144,7 @@ func TestDataPortTaken(t *testing.T) {
 	require.Contains(t, wrong.Problem, "or 0 for any")
 }
 
-// TestDataPortRange: the last worker's port is one, too.
+// TestDataPortRange: the port of the last worker must be valid, too.
 func TestDataPortRange(t *testing.T) {
 	values, err := transport.ParseOptions(schema, map[string]string{"data-port": "65534"})
 	require.NoError(t, err)
@@ -158,7 +158,7 @@ func TestDataPortRange(t *testing.T) {
 	require.Contains(t, wrong.Problem, "use 65533 or less")
 }
 
-// TestSteeringNeedsAPort: a NIC's rule is for a port that is known.
+// TestSteeringNeedsAPort: a NIC's rule needs a fixed port.
 func TestSteeringNeedsAPort(t *testing.T) {
 	options := map[string]string{"interface": "eth7", "address": "::1"}
 	err := checkSteering(testSettings(t, options))

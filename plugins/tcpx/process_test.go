@@ -14,9 +14,9 @@ import (
 	"transportbench/core/transport"
 )
 
-// serverVariable makes the test binary a rank in a process of its own. It prints its
-// address, reads the test's, and answers calls until it is killed or its standard input
-// ends. The value is the sockets of a connection.
+// serverVariable turns the test binary into a server process. It prints its address, reads the
+// test's, and answers calls until it is killed or the peer is lost. The value is the numbers of
+// sockets and threads.
 const serverVariable = "TCPX_TEST_SERVER"
 
 const serverPayload = 4 << 20
@@ -83,8 +83,8 @@ func serve(sockets, threads string) error {
 	}
 }
 
-// TestKilledProcess kills a peer in the middle of large transfers: the loss is told, what
-// was in flight is given up, and all pages and sockets come back.
+// TestKilledProcess kills a peer in the middle of large transfers: Poll reports the loss, and
+// all pages and sockets are released.
 func TestKilledProcess(t *testing.T) {
 	for _, connection := range []string{"1 0", "3 0", "3 2"} {
 		sockets, threads, _ := strings.Cut(connection, " ")

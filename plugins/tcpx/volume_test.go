@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// volumeVariable has TestThousandTransfers run, which takes minutes: all of it, or a part
-// such as 250-500.
+// volumeVariable makes TestThousandTransfers run, which takes minutes: all of it, or a part such
+// as 250-500.
 const volumeVariable = "TRANSPORTBENCH_VOLUME"
 
 // TestThousandTransfers sends a thousand transfers of 0 to 64 MiB, 32 GB in all, and
@@ -31,8 +31,8 @@ func TestThousandTransfers(t *testing.T) {
 	transfers(t, from, to, 64<<20)
 }
 
-// TestChunksCostTheSame: the hundred thousandth chunk takes as many system calls as the
-// first, allocates as little, and needs no more pages.
+// TestChunksCostTheSame: the hundred thousandth chunk takes as many system calls as the first
+// and allocates nothing.
 func TestChunksCostTheSame(t *testing.T) {
 	total := 100_000
 	if raceDetector {
@@ -46,7 +46,7 @@ func TestChunksCostTheSame(t *testing.T) {
 			_ = a.conn.postSend(data, 0, a.conn.sendPosted)
 		}
 		if a.progress() != nil || b.progress() != nil {
-			panic("the comm broke")
+			panic("the connection failed")
 		}
 		for consumed(b) {
 		}
@@ -61,8 +61,8 @@ func TestChunksCostTheSame(t *testing.T) {
 		}
 		return float64(a.counters.calls[sock.Sends]+b.counters.calls[sock.Receives]-before) / float64(b.counters.consumes-from)
 	}
-	// Of some, the least: where the kernel is late with what was sent, the receiver looks
-	// in vain meanwhile.
+	// The least of several: while the kernel is late with what was sent, the receiver looks in
+	// vain.
 	least := func() float64 {
 		best := perChunk(200)
 		for range 4 {
@@ -77,12 +77,11 @@ func TestChunksCostTheSame(t *testing.T) {
 	require.Zero(t, testing.AllocsPerRun(100, one), "allocations")
 }
 
-// TestTransfers sends transfers of random sizes with random options; the whole number
-// and sizes of it are in volume_test.go.
+// TestTransfers sends a few transfers of random sizes with random options.
 func TestTransfers(t *testing.T) { transfers(t, 0, 12, 2<<20) }
 
-// transfers checks transfers of up to most bytes, byte for byte, each with a number from
-// which all about it follows.
+// transfers checks transfers of up to most bytes, byte for byte. The number of a transfer
+// determines everything about it.
 func transfers(t *testing.T, from, to, most int) {
 	data := random(9, most)
 	for i := from; i < to; i++ {

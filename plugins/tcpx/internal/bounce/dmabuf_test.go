@@ -116,8 +116,8 @@ func newNIC(t testing.TB, seed uint64, sockets, bytes int) *nic {
 	return n
 }
 
-// TestDmabuf: whatever the pieces are, the fragments are the stream in order; all
-// tokens and pages come back, those of a socket that ends with it.
+// TestDmabuf: whatever the pieces are, the fragments are the stream in order, and all tokens and
+// pages come back. The tokens of a socket end with it.
 func TestDmabuf(t *testing.T) {
 	for seed := range uint64(20) {
 		const sockets, size = 3, 200 << 10
@@ -179,7 +179,7 @@ type fixed struct {
 
 func (r fixed) Receive(int, [][]byte, int) (int, []byte, error) { return r.n, r.control, nil }
 
-// TestDmabufRefuses what no kernel says.
+// TestDmabufRefuses: control messages that no kernel sends are errors.
 func TestDmabufRefuses(t *testing.T) {
 	more := make([]Fragment, 8)
 	for name, c := range map[string]struct {
@@ -204,12 +204,12 @@ func TestDmabufRefuses(t *testing.T) {
 	require.NoError(t, err)
 	n.d.Give(more[:count], 0)
 	_, _, err = n.d.Receive(0, 100, Fragment{}, more)
-	require.ErrorIs(t, err, devmem.ErrTokens, "a leak is told of with the next receive")
+	require.ErrorIs(t, err, devmem.ErrTokens, "the next receive reports a leak")
 	require.ErrorIs(t, n.d.Close(), devmem.ErrTokens)
 }
 
-// TestDmabufStarves: where what holds all the room waits for more, that is an error
-// with the remedy, and not a wait without end; what is given back makes all well again.
+// TestDmabufStarves: if incomplete requests hold all the room, the receive returns an error with
+// the remedy instead of waiting for ever. Giving back makes receives work again.
 func TestDmabufStarves(t *testing.T) {
 	for name, c := range map[string]struct {
 		receiver fixed

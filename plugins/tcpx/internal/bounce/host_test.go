@@ -30,8 +30,8 @@ func eventually(t *testing.T, what string, step func() bool) {
 	}
 }
 
-// TestUnpackAlignments copies between all 256 pairs of alignments to 16 bytes, in all
-// lengths that matter, and touches nothing else.
+// TestUnpackAlignments: copies between all 256 pairs of alignments to 16 bytes are right, and
+// nothing else is written.
 func TestUnpackAlignments(t *testing.T) {
 	for _, length := range []int{0, 1, 15, 16, 17, 4095, 4096} {
 		bounce := random(uint64(length), 2*PageSize)
@@ -47,8 +47,8 @@ func TestUnpackAlignments(t *testing.T) {
 	}
 }
 
-// TestUnpackWorkers: workers take what is launched in any slot, also after they slept,
-// and close waits for what was launched.
+// TestUnpackWorkers: workers copy requests in all slots, also after they slept, and Close waits
+// for what was launched.
 func TestUnpackWorkers(t *testing.T) {
 	for _, workers := range []int{1, 3, UnpackSlots} {
 		u := NewHost(workers)

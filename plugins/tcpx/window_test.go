@@ -60,12 +60,12 @@ func eventually(tb testing.TB, what string, step func() bool) {
 	tb.Helper()
 	for start := time.Now(); !step(); {
 		if time.Since(start) > limit {
-			require.FailNow(tb, "waited in vain", "for %s", what)
+			require.FailNow(tb, "timeout", "waiting for %s", what)
 		}
 	}
 }
 
-// random is bytes that differ everywhere.
+// random returns random bytes.
 func random(seed uint64, size int) []byte {
 	b := make([]byte, size)
 	r := rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8), byte(seed >> 16)})
@@ -236,7 +236,7 @@ func TestBusyReceiverIsNotLost(t *testing.T) {
 	})
 }
 
-// sizes are those at which something begins or ends.
+// sizes returns the sizes of requests at which something begins or ends.
 func sizes(request int) []int {
 	list := []int{0, 1, 15, 16, 17, 4095, 4096, 4097, 8191, 8192, 8193, 65535, 65537}
 	for _, size := range []int{request/2 - 1, request/2 + 1, request - 4097, request - 1, request} {
@@ -245,8 +245,8 @@ func sizes(request int) []int {
 	return list
 }
 
-// TestSizes sends requests of all sizes that matter, over one and several sockets, in
-// one chunk and in many, from memory at any alignment.
+// TestSizes sends requests of all sizes that matter, over one and several sockets, in one chunk
+// and in many, from memory at various alignments.
 func TestSizes(t *testing.T) {
 	for _, options := range []map[string]string{
 		{},
@@ -290,7 +290,7 @@ func TestBorrowedPart(t *testing.T) {
 	}
 }
 
-// TestStriping: every socket carries its part, whatever the policy.
+// TestStriping: with each policy, every lane carries a part.
 func TestStriping(t *testing.T) {
 	for _, striping := range []string{stripeRoundRobin, stripeLeastLoaded} {
 		t.Run(striping, func(t *testing.T) {
@@ -311,8 +311,8 @@ func TestStriping(t *testing.T) {
 	}
 }
 
-// TestLeastLoaded: a socket that takes nothing gets no more chunks than it has slots
-// for, and all the others go elsewhere.
+// TestLeastLoaded: the lane with the fewest bytes to send is chosen, and a lane without a free
+// task never is.
 func TestLeastLoaded(t *testing.T) {
 	a, b := pair(t, map[string]string{"chunk": "4KiB", "request": "64KiB", "sockets": "2", "striping": "least-loaded"}, 1<<20)
 	a.conn.lanes[0].queued = 1 << 20
@@ -326,8 +326,8 @@ func TestLeastLoaded(t *testing.T) {
 	_ = b
 }
 
-// TestKilledDataSocket: a data socket that dies in the middle of a transfer ends it on
-// both sides, and nothing is kept; see the checks of pair.
+// TestKilledDataSocket: a data socket that fails in the middle of a transfer ends the connection
+// on both sides, and everything is released; pair checks that.
 func TestKilledDataSocket(t *testing.T) {
 	for name, threads := range map[string]string{"sender": "0", "receiver": "0", "sender with helpers": "2", "receiver with helpers": "1"} {
 		side, _, _ := strings.Cut(name, " ")

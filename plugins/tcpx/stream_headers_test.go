@@ -10,8 +10,8 @@ import (
 	"transportbench/plugins/tcpx/internal/bounce"
 )
 
-// TestHeaderCache: however messages are cut into requests and these into fragments, the first
-// bytes of each are found, also after empty ones and over the ends of requests.
+// TestHeaderCache: the first bytes of each message are found, however messages are cut into
+// requests and requests into fragments, after empty messages and across requests.
 func TestHeaderCache(t *testing.T) {
 	const size, capacity = 16, 8
 	for seed := range uint64(50) {
@@ -36,7 +36,7 @@ func TestHeaderCache(t *testing.T) {
 			memory := make([]byte, 64<<10)
 			for at := 0; at < r.total; {
 				n := min(random.IntN(700)+1, r.total-at)
-				source := at + 8192*(1+len(r.fragments)%7) // no two of them overlap
+				source := at + 8192*(1+len(r.fragments)%7) // fragments do not overlap
 				copy(memory[source:], stream[at:at+n])
 				r.fragments = append(r.fragments, bounce.Fragment{Source: uint32(source), Length: uint32(n), Destination: uint32(at)})
 				at += n
@@ -46,7 +46,7 @@ func TestHeaderCache(t *testing.T) {
 			})
 			require.NoError(t, h.take(&inbox, memory, r))
 			stream = stream[r.total:]
-			for left := len(stream); !inbox.empty(); { // what is there is delivered
+			for left := len(stream); !inbox.empty(); { // deliver what has arrived
 				rest := 0
 				for k := inbox.first + 1; k != inbox.last; k++ {
 					rest += len(want[k])
@@ -63,7 +63,7 @@ func TestHeaderCache(t *testing.T) {
 	}
 }
 
-// TestHeaderCacheRefuses bytes that no message was announced for, and requests with a hole.
+// TestHeaderCacheRefuses: bytes without an announced message and requests with a hole are errors.
 func TestHeaderCacheRefuses(t *testing.T) {
 	inbox := newRing[record](4)
 	h := newHeaderCache(16, &inbox)
@@ -74,11 +74,11 @@ func TestHeaderCacheRefuses(t *testing.T) {
 	require.ErrorIs(t, h.take(&inbox, make([]byte, 100), r), transport.ErrCorrupt)
 }
 
-// TestReadDevice: payloads stay for a while, and what is not there is said not to be.
+// TestReadDevice: payloads stay for a while, and ReadDevice reports those that are gone.
 func TestReadDevice(t *testing.T) {
 	fakeGPUs(t)
 	a, b := pairOf(t, map[string]string{"mode": "gpu", "chunk": "64KiB"}, nil)
-	var places []uint64
+	var offsets []uint64
 	payload := make([]byte, 300) // each goes alone, and so takes a slot
 	into := make([]byte, len(payload))
 	there := 0
@@ -87,14 +87,14 @@ func TestReadDevice(t *testing.T) {
 		a.post(t, payload)
 		e := b.await(t, a)
 		require.Equal(t, payload[:testHead], e.Payload)
-		places = append(places, e.DeviceOffset)
+		offsets = append(offsets, e.DeviceOffset)
 		_, err := b.worker.Post([]transport.Op{{Kind: transport.OpReply, Token: e.Token}})
 		require.NoError(t, err)
 		require.NoError(t, b.worker.Flush())
 		a.await(t, b)
 	}
-	for i := len(places) - 1; i >= 0; i-- {
-		is, err := b.worker.ReadDevice(0, places[i], into)
+	for i := len(offsets) - 1; i >= 0; i-- {
+		is, err := b.worker.ReadDevice(0, offsets[i], into)
 		require.NoError(t, err)
 		if !is {
 			break
@@ -104,11 +104,11 @@ func TestReadDevice(t *testing.T) {
 		require.Equal(t, payload, into)
 	}
 	require.GreaterOrEqual(t, there, keptMessages)
-	require.Less(t, there, len(places))
+	require.Less(t, there, len(offsets))
 
 	_, err := b.worker.ReadDevice(7, 0, into)
 	require.ErrorIs(t, err, transport.ErrPeerDown)
-	_, err = b.worker.ReadDevice(0, places[len(places)-1], make([]byte, b.worker.settings.payload+1))
+	_, err = b.worker.ReadDevice(0, offsets[len(offsets)-1], make([]byte, b.worker.settings.payload+1))
 	require.ErrorIs(t, err, transport.ErrTooLarge)
 	require.NoError(t, b.endpoint.Close())
 	_, err = b.worker.ReadDevice(0, 0, into)

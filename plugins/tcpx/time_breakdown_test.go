@@ -7,16 +7,15 @@ import (
 	"time"
 )
 
-// explain says where the time of a stream went, each side for itself: why it is not
-// faster.
+// explain returns where the time of a bulk transfer went on each side.
 func (r bulkReading) explain() string {
 	return fmt.Sprintf("%.1f Gb/s, %d requests; sender: %s; receiver: %s",
 		r.bandwidth()*8/1e9, r.receive.consumes, r.send.explain(r.sendCPU, r.elapsed, reasonSending, reasonReceiving),
 		r.receive.explain(r.receiveCPU, r.elapsed, reasonReceiving, breakdownCount))
 }
 
-// explain lists the shares of a side's time, the largest first, and the means of its
-// windows. The reasonCount are those from first to before end.
+// explain lists the shares of a side's time, largest first, and the means of its windows. It
+// lists the reasons from first to end, without end.
 func (k *counters) explain(cpu, elapsed time.Duration, first, end int) string {
 	type share struct {
 		of    float64

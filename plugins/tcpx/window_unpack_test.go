@@ -68,8 +68,8 @@ func slow(e *bulkSide, ripe func(slot int) bool) *slowUnpacker {
 	return u
 }
 
-// transferOnce sends data from one thread to another, with unpacks that take as long as
-// delay, and compares.
+// transferOnce sends data from one thread to another, with unpacks that take delay, and
+// compares.
 func transferOnce(t *testing.T, options map[string]string, data []byte, delay time.Duration) {
 	t.Helper()
 	a, b, err := newBulkSides(testSettings(t, options), max(pow2.Ceil(len(data)), bounce.RingUnit))
@@ -110,8 +110,8 @@ func transferOnce(t *testing.T, options map[string]string, data []byte, delay ti
 	require.True(t, bytes.Equal(data, b.destination.Host[:len(data)]), "the bytes")
 }
 
-// TestConsumeIsGated: with an unpack that takes 50 ms a request can not be consumed
-// before, and its pages are not used again; once it is, the bytes are right.
+// TestConsumeIsGated: a request whose unpack takes 50 ms cannot be consumed before, and its pages
+// are not reused; after that the bytes are right.
 func TestConsumeIsGated(t *testing.T) {
 	a, b := pair(t, nil, 16<<20)
 	u := slow(b, nil)
@@ -146,8 +146,8 @@ func TestConsumeIsGated(t *testing.T) {
 	require.Zero(t, b.conn.holding)
 }
 
-// TestUngatedWouldShow: what the test above looks for is there to be found. Pages that
-// are given back before the unpack yield poison.
+// TestUngatedWouldShow: TestConsumeIsGated can fail, because pages that are given back before the
+// unpack yield poison.
 func TestUngatedWouldShow(t *testing.T) {
 	a, b := pair(t, nil, 1<<20)
 	var late bool
@@ -177,23 +177,23 @@ func TestUngatedWouldShow(t *testing.T) {
 	require.False(t, bytes.Equal(data, b.destination.Host[:len(data)]))
 }
 
-// TestWindowFills: with a receiver that unpacks slowly all 16 receives are under way,
-// and with a window of one the same work takes more turns. Turns are counted, not
-// timed: an unpack takes so many of them.
+// TestWindowFills: with a receiver that unpacks slowly all 16 receives are in use, and with a
+// window of one the same work takes more steps. Steps are counted, not timed: an unpack takes a
+// fixed number of them.
 func TestWindowFills(t *testing.T) {
-	const unpackTurns, work = 40, 64
-	turns := map[string]int{}
+	const unpackSteps, work = 40, 64
+	steps := map[string]int{}
 	for _, window := range []string{"16", "1"} {
 		a, b := pair(t, map[string]string{"chunk": "4KiB", "send-window": window, "receive-window": window}, 1<<20)
 		var launched [bounce.UnpackSlots]int
-		turn := 0
-		u := slow(b, func(slot int) bool { return turn >= launched[slot]+unpackTurns })
-		noting := &notingUnpacker{slowUnpacker: u, note: func(slot int) { launched[slot] = turn }}
+		step := 0
+		u := slow(b, func(slot int) bool { return step >= launched[slot]+unpackSteps })
+		noting := &notingUnpacker{slowUnpacker: u, note: func(slot int) { launched[slot] = step }}
 		b.unpacker.Unpacker = noting
 		data := random(1, 4<<10)
 		size := uint64(a.conn.settings.sendWindow)
 		eventually(t, "all requests", func() bool {
-			turn++
+			step++
 			for b.conn.receivePosted < work && b.conn.receivePosted-b.conn.receiveConsumed < size {
 				err := b.conn.postReceive(b.destination.Slice(0, len(data)), b.conn.receivePosted)
 				require.NoError(t, err)
@@ -210,7 +210,7 @@ func TestWindowFills(t *testing.T) {
 			}
 			return b.conn.receiveConsumed == work
 		})
-		turns[window] = turn
+		steps[window] = step
 		if window == "16" {
 			require.EqualValues(t, requests, b.counters.receivePeak, "peak of the receive window")
 			require.EqualValues(t, requests, b.counters.pendingPeak, "peak of receives being unpacked")
@@ -219,11 +219,11 @@ func TestWindowFills(t *testing.T) {
 			require.EqualValues(t, 1, a.counters.sendPeak)
 		}
 	}
-	require.GreaterOrEqual(t, turns["1"], work*unpackTurns, "turns with a window of one")
-	require.Less(t, turns["16"], turns["1"], "turns with a window of 16")
+	require.GreaterOrEqual(t, steps["1"], work*unpackSteps, "steps with a window of one")
+	require.Less(t, steps["16"], steps["1"], "steps with a window of 16")
 }
 
-// notingUnpacker tells of launches.
+// notingUnpacker calls note for each launch.
 type notingUnpacker struct {
 	*slowUnpacker
 	note func(slot int)
@@ -234,9 +234,8 @@ func (u *notingUnpacker) Launch(slot int, fragments []bounce.Fragment, to bounce
 	return u.slowUnpacker.Launch(slot, fragments, to)
 }
 
-// TestScatter: what arrives is scattered: the fragments of a request lie in no order,
-// the last of a chunk fills its page in part, and together they cover the destination
-// once, without gaps.
+// TestScatter: the fragments of a request lie in no order, the last of a chunk may fill its page
+// in part, and together they cover the destination once, without gaps.
 func TestScatter(t *testing.T) {
 	a, b := pair(t, map[string]string{"chunk": "64KiB", "request": "512KiB", "sockets": "4"}, 1<<20)
 	slow(b, func(int) bool { return true })

@@ -15,7 +15,7 @@ import (
 	"transportbench/plugins/tcpx/internal/sock"
 )
 
-// connectedWorkers makes two workers that know each other as peer 0, and are connected.
+// connectedWorkers makes two connected workers that have each other as peer 0.
 func connectedWorkers(tb testing.TB, cfg transport.Config, options map[string]string) (a, b *worker) {
 	tb.Helper()
 	values, err := transport.ParseOptions(schema, options)
@@ -48,7 +48,7 @@ func meet(tb testing.TB, a, b *worker) {
 	})
 }
 
-// lie has the peer of a victim say something that no honest peer says.
+// lie makes a worker send records to its peer that no honest worker sends.
 func lie(liar *worker, records ...record) {
 	c := liar.peers.Get(0).conn
 	for _, r := range records {
@@ -57,8 +57,8 @@ func lie(liar *worker, records ...record) {
 	c.control.flush()
 }
 
-// TestLies: a peer that breaks the protocol is cut off: Poll returns ErrCorrupt once,
-// tells the loss once, and the worker goes on.
+// TestLies: if a peer breaks the protocol, Poll returns ErrCorrupt once and reports the loss
+// once, and the worker goes on.
 func TestLies(t *testing.T) {
 	const request, payload = 512 << 10, 1 << 20
 	chunk := record{kind: recordChunk, index: 0, size: 100, total: 100}
@@ -66,7 +66,7 @@ func TestLies(t *testing.T) {
 	for what, records := range map[string][]record{
 		"an unknown kind":                 {{kind: 99}},
 		"no kind":                         {{}},
-		"a credit out of turn":            {{kind: recordCredit, index: 5}},
+		"a credit out of order":           {{kind: recordCredit, index: 5}},
 		"a credit beyond the ring":        {{kind: recordCredit}},
 		"a chunk of a later request":      {with(chunk, func(r *record) { r.index = 3 })},
 		"a chunk of no data socket":       {with(chunk, func(r *record) { r.lane = 1 })},
@@ -78,7 +78,7 @@ func TestLies(t *testing.T) {
 		"a request larger than its room":  {with(chunk, func(r *record) { r.size, r.total = request+1, request+1 })},
 		"4 GiB":                           {with(chunk, func(r *record) { r.size, r.offset, r.total = 1<<32-1, 0, 1<<32-1 })},
 		"another tag":                     {with(chunk, func(r *record) { r.tag = 1 })},
-		"a message out of turn":           {{kind: recordCall, tag: 7}},
+		"a message out of order":          {{kind: recordCall, tag: 7}},
 		"a message larger than the run's": {{kind: recordCall, size: payload + 1}},
 		"a call of no number":             {{kind: recordCall, offset: 4}},
 		"a call twice":                    {{kind: recordCall, offset: 1}, {kind: recordCall, offset: 1, tag: 1}},
@@ -120,16 +120,16 @@ func TestLies(t *testing.T) {
 				look()
 			}
 			require.Equal(t, 1, corrupt, "errors of Poll")
-			require.Equal(t, 1, lost, "losses told")
+			require.Equal(t, 1, lost, "losses reported")
 			_, err := victim.Post([]transport.Op{{Kind: transport.OpCall}})
 			require.ErrorIs(t, err, transport.ErrPeerDown)
 		})
 	}
 }
 
-// TestCreditsThatNobodyTakes: a peer that goes through receives whose credits it has not
-// read is refused before there is no room for more credits.
-func TestCreditsThatNobodyTakes(t *testing.T) {
+// TestUnreadCredits: a peer that uses up receives and does not read their credits is refused
+// before the room for credits is used up.
+func TestUnreadCredits(t *testing.T) {
 	s := testSettings(t, nil)
 	in, err := bounce.NewPages(s.request, 1)
 	require.NoError(t, err)
@@ -153,7 +153,7 @@ func TestCreditsThatNobodyTakes(t *testing.T) {
 	require.NoError(t, in.Close())
 }
 
-// TestFarewellIsNoLie: one that closes is lost, and did nothing wrong.
+// TestFarewellIsNoLie: a peer that closes is lost without an error.
 func TestFarewellIsNoLie(t *testing.T) {
 	a, b := connectedWorkers(t, transport.Config{Peers: 1, InFlight: 4, MaxPayload: 100}, nil)
 	require.NoError(t, b.Close())
@@ -165,8 +165,7 @@ func TestFarewellIsNoLie(t *testing.T) {
 	})
 }
 
-// TestStrangers: who connects and does not say hello properly is dropped, and the
-// connection of an honest peer comes about all the same.
+// TestStrangers: sockets without a proper hello are closed.
 func TestStrangers(t *testing.T) {
 	values, err := transport.ParseOptions(schema, map[string]string{"timeout": "20ms"})
 	require.NoError(t, err)
@@ -216,18 +215,18 @@ func TestStrangers(t *testing.T) {
 		})
 	}
 	require.NoError(t, sock.CloseAll(fds))
-	eventually(t, "nobody to be left", func() bool {
+	eventually(t, "no socket to be left", func() bool {
 		_, err := w.Poll(nil)
 		require.NoError(t, err)
 		return len(w.arrivals)+len(w.dataSockets) == 0
 	})
 }
 
-// TestHalfConnected: a peer that goes before all of its sockets are there is lost.
+// TestHalfConnected: a peer that closes before all of its sockets have come is lost.
 func TestHalfConnected(t *testing.T) {
 	w, hello := alone(t, nil)
 	fd := dialled(t, w, hello)
-	eventually(t, "the socket to have its place", func() bool {
+	eventually(t, "the socket to be matched", func() bool {
 		n, err := w.Poll(make([]transport.Event, 1))
 		require.NoError(t, err)
 		require.Zero(t, n)
@@ -237,7 +236,7 @@ func TestHalfConnected(t *testing.T) {
 	untilLost(t, w)
 }
 
-// TestProbeGivenUp: the sockets of a probe that was given up do not stop the next.
+// TestProbeGivenUp: a probe that ends early returns the cause of its context.
 func TestProbeGivenUp(t *testing.T) {
 	a, b := connectedWorkers(t, transport.Config{Peers: 1, InFlight: 4, MaxPayload: 100}, map[string]string{"sockets": "2"})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -248,8 +247,8 @@ func TestProbeGivenUp(t *testing.T) {
 	require.True(t, errors.Is(err, context.Canceled), "%v", err)
 }
 
-// FuzzControl: whatever a peer says over the control socket, a comm takes it or refuses
-// it, and nothing else.
+// FuzzControl: a connection accepts or refuses whatever a peer sends over the control socket,
+// and keeps its invariants.
 func FuzzControl(f *testing.F) {
 	seed := func(records ...record) {
 		var b []byte
@@ -302,7 +301,7 @@ func (c *conn) receiveWithoutLanes() error {
 	return c.receiveChunks()
 }
 
-// FuzzHello: only a hello for this worker is one.
+// FuzzHello: every hello that is accepted is the encoding of what was decoded.
 func FuzzHello(f *testing.F) {
 	var to nonce
 	honest := hello{To: to, From: nonce{7}, Use: useControl, Ports: [maxSockets]uint16{40000, 40001, maxSockets - 1: maxPort}}
@@ -317,7 +316,7 @@ func FuzzHello(f *testing.F) {
 	})
 }
 
-// FuzzAddress: an address that is taken has what the code relies on.
+// FuzzAddress: an address that is accepted has what the code relies on.
 func FuzzAddress(f *testing.F) {
 	s := testSettings(f, nil)
 	f.Add([]byte(`{"nonce":"AAAAAAAAAAAAAAAAAAAAAA==","at":"127.0.0.1:1","data_port":2,"sockets":1,"chunk":524288,"request":524288,"window":16,"in_flight":1,"payload":1}`))

@@ -9,7 +9,7 @@ import (
 	"transportbench/core/transport"
 )
 
-// byName is a worker's trace.
+// byName returns a worker's series by name.
 func byName(w *worker) map[string]transport.Series {
 	found := map[string]transport.Series{}
 	for _, s := range w.ReadSeries(nil) {
@@ -18,8 +18,7 @@ func byName(w *worker) map[string]transport.Series {
 	return found
 }
 
-// TestTrace: a trace has as many values as parts, shares are shares, and what holds a
-// connection up is in it.
+// TestTrace: each series has a value per part, and shares do not exceed 1.
 func TestTrace(t *testing.T) {
 	const parts = 8
 	a, b := connectedWorkers(t, transport.Config{Peers: 1, InFlight: 4, MaxPayload: 1 << 20}, nil)
@@ -48,8 +47,8 @@ func TestTrace(t *testing.T) {
 	require.Empty(t, byName(b), "after its end")
 }
 
-// TestTimeIsBookedOnce: what the thread worked is no stall, and both together are no more
-// than the time that passed, each way.
+// TestTimeIsBookedOnce: work and stalls of a direction together do not exceed the time that
+// passed.
 func TestTimeIsBookedOnce(t *testing.T) {
 	a, b := connectedWorkers(t, transport.Config{Peers: 1, InFlight: 4, MaxPayload: 1 << 20}, nil)
 	for range 50 {
@@ -72,8 +71,8 @@ func TestTimeIsBookedOnce(t *testing.T) {
 	}
 }
 
-// TestTraceParts: time is in the parts that it was in, however late it is booked, and none
-// of it before or behind them.
+// TestTraceParts: time is booked to the parts in which it passed, however late it is booked, and
+// time outside of all parts is dropped.
 func TestTraceParts(t *testing.T) {
 	var none timeSeries
 	none.add(5, &timeBreakdown{busyTime: 5})

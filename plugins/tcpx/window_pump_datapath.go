@@ -1,6 +1,10 @@
 package tcpx
 
-import "transportbench/plugins/tcpx/internal/sock"
+import (
+	"golang.org/x/sys/unix"
+
+	"transportbench/plugins/tcpx/internal/sock"
+)
 
 // pumpOut is the only function through which bytes leave: it assigns requests that have
 // credit to lanes as chunks, sends what the sockets take, and flushes the control socket.
@@ -80,4 +84,45 @@ func (c *conn) idleLanes() bool {
 		}
 	}
 	return true
+}
+
+// hasWork reports whether a poll would make progress, or may because a request is being
+// unpacked or waits for bounce pages. Pages matter with helpers only: another connection
+// may have given some back, and without helpers the socket is ready anyway.
+func (c *conn) hasWork() bool {
+	return c.err != nil || c.helped() || c.receiveConsumed < c.receiveLaunched || c.launchable() ||
+		len(c.helpers) > 0 && c.receiveReserved < c.receiveBegun
+}
+
+// launchable reports whether the next request to be unpacked is complete.
+func (c *conn) launchable() bool {
+	r := &c.receives[c.receiveLaunched%requests]
+	return c.receiveLaunched < c.receiveReserved && r.arrived == r.total
+}
+
+// interests appends the sockets that the connection waits for.
+func (c *conn) interests(list []unix.PollFd) []unix.PollFd {
+	c.control.flush()
+	events := int16(unix.POLLIN)
+	if c.control.pending() > 0 {
+		events |= unix.POLLOUT
+	}
+	list = append(list, unix.PollFd{Fd: int32(c.control.fd), Events: events})
+	for i := range c.lanes {
+		l := &c.lanes[i]
+		events := int16(unix.POLLRDHUP)
+		if len(c.helpers) == 0 { // helpers wait for the rest, and wake this thread
+			if l.Notices != l.Sends {
+				c.readNotices(l)
+			}
+			if !l.expected.empty() {
+				events |= unix.POLLIN
+			}
+			if l.taskCount > 0 {
+				events |= unix.POLLOUT
+			}
+		}
+		list = append(list, unix.PollFd{Fd: int32(l.FD), Events: events})
+	}
+	return list
 }

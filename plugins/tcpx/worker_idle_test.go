@@ -9,7 +9,7 @@ import (
 	"transportbench/core/transport"
 )
 
-// oneCall has a call answered.
+// oneCall makes one call and answers it.
 func oneCall(t *testing.T, a, b *worker, size int) {
 	_, err := a.Post([]transport.Op{{Kind: transport.OpCall, Payload: make([]byte, size)}})
 	require.NoError(t, err)
@@ -31,9 +31,9 @@ func oneCall(t *testing.T, a, b *worker, size int) {
 	})
 }
 
-// TestPeersRest: when all is said, nobody's sockets are read before they have something,
-// also when the last sends have not been freed yet.
-func TestPeersRest(t *testing.T) {
+// TestIdlePeers: when all is done, peers are idle, so their sockets are not read, even if the
+// last sends have not been freed yet.
+func TestIdlePeers(t *testing.T) {
 	a, b := connectedWorkers(t, transport.Config{Peers: 1, InFlight: 4, MaxPayload: 100}, nil)
 	oneCall(t, a, b, 100)
 	eventually(t, "rest", func() bool {
@@ -46,8 +46,7 @@ func TestPeersRest(t *testing.T) {
 	})
 }
 
-// TestWaitWaits: a worker with nothing to do waits for its sockets, and is not told by one
-// again and again of what it does not look at.
+// TestWaitWaits: a worker with nothing to do has no ready sockets, so that Wait sleeps.
 func TestWaitWaits(t *testing.T) {
 	const size = 256 << 10
 	a, b := connectedWorkers(t, transport.Config{Peers: 1, InFlight: 4, MaxPayload: size}, map[string]string{"zero-copy": "on"})
