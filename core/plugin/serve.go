@@ -114,7 +114,7 @@ func removeSockets(dir string) {
 		}
 	}
 	// Rmdir fails if the directory is not empty.
-	for range 3 {
+	for range 2 {
 		if unix.Rmdir(dir) != nil {
 			return
 		}

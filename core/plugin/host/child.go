@@ -95,11 +95,14 @@ func (c *child) wait() {
 }
 
 // kill sends SIGKILL to the whole group. It does not wait.
-func (c *child) kill() {
+func (c *child) kill() { c.signal(unix.SIGKILL) }
+
+// signal sends a signal to the whole group. It does not wait.
+func (c *child) signal(s unix.Signal) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.reaped {
-		_ = unix.Kill(-c.cmd.Process.Pid, unix.SIGKILL)
+		_ = unix.Kill(-c.cmd.Process.Pid, s)
 	}
 }
 

@@ -10,8 +10,11 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
+
+	"golang.org/x/sys/unix"
 
 	"transportbench/core/plugin"
 )
@@ -37,57 +40,64 @@ func (p *Plugin) Describe(ctx context.Context) (plugin.Description, error) {
 	return p.parseDescription(output)
 }
 
-// describe returns the output of `describe`. The process is gone when it returns.
+// describe returns the output of `describe`.
 func (p *Plugin) describe(ctx context.Context) ([]byte, error) {
-	if err := p.check(); err != nil {
-		return nil, err
-	}
-	cmd := exec.Command(p.Path, "describe")
-	cmd.Env = pluginEnvironment(os.Environ())
-	c, err := startChild(cmd)
-	if err != nil {
-		return nil, startError(p.Name, p.Path, err)
-	}
-	defer c.stdout.Close()
-	defer c.stderr.Close()
-
-	var errorOutput tail
-	errorsRead := make(chan struct{})
-	go func() {
-		defer close(errorsRead)
-		_, _ = io.Copy(&errorOutput, c.stderr)
-	}()
 	var output []byte
-	outputRead := make(chan struct{})
-	go func() {
-		defer close(outputRead)
+	err := p.run(ctx, 0, func(c *child) {
 		output, _ = io.ReadAll(io.LimitReader(c.stdout, describeMax+1))
 		if len(output) > describeMax {
 			c.kill()
 		}
-	}()
+	}, "describe")
+	switch {
+	case len(output) > describeMax:
+		return nil, notAPlugin(p, "printed more than 1 MiB")
+	case errors.Is(err, context.DeadlineExceeded):
+		return nil, fmt.Errorf("plugin %s: `%s describe` took too long and was killed: %w", p.Name, p.Path, err)
+	}
+	return output, err
+}
+
+// run runs the plugin with args and calls read for its standard output. It returns once the process
+// has ended and all output is read. When ctx ends, run sends SIGTERM and, after grace, SIGKILL to
+// the process group.
+func (p *Plugin) run(ctx context.Context, grace time.Duration, read func(*child), args ...string) error {
+	if err := p.check(); err != nil {
+		return err
+	}
+	cmd := exec.Command(p.Path, args...)
+	cmd.Env = pluginEnvironment(os.Environ())
+	c, err := startChild(cmd)
+	if err != nil {
+		return startError(p.Name, p.Path, err)
+	}
+	defer c.stdout.Close()
+	defer c.stderr.Close()
+	var errorOutput tail
+	var reading sync.WaitGroup
+	reading.Go(func() { _, _ = io.Copy(&errorOutput, c.stderr) })
+	reading.Go(func() { read(c) })
 
 	select {
 	case <-c.exited:
 	case <-ctx.Done():
+		if grace > 0 {
+			c.signal(unix.SIGTERM)
+			waitFor(c.exited, grace)
+		}
 		c.kill()
 		if err := awaitExit(c); err != nil {
-			return nil, fmt.Errorf("plugin %s: %w", p.Name, err)
+			return fmt.Errorf("plugin %s: %w", p.Name, err)
 		}
-		if ctx.Err() == context.DeadlineExceeded {
-			return nil, fmt.Errorf("plugin %s: `%s describe` took too long and was killed: %w", p.Name, p.Path, ctx.Err())
-		}
-		return nil, ctx.Err()
 	}
-	<-outputRead
-	<-errorsRead
-	if len(output) > describeMax {
-		return nil, notAPlugin(p, "printed more than 1 MiB")
+	reading.Wait()
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case !c.state().Success():
+		return exitError(p.Name, c.state(), &errorOutput)
 	}
-	if !c.state().Success() {
-		return nil, exitError(p.Name, c.state(), &errorOutput)
-	}
-	return output, nil
+	return nil
 }
 
 // awaitExit waits for the end of a killed process, for reapTimeout at most.

@@ -2,14 +2,10 @@ package host
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
-	"syscall"
 	"time"
 
 	"transportbench/core/plugin"
@@ -22,38 +18,20 @@ const microGrace = 5 * time.Second
 // Micro runs the plugin's microbenchmarks and calls report with each result as it arrives. It ends
 // when ctx ends.
 func (p *Plugin) Micro(ctx context.Context, request plugin.MicroRequest, report func(transport.Measurement) error) error {
-	if err := p.check(); err != nil {
-		return err
-	}
 	text, err := json.Marshal(request)
 	if err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, p.Path, "micro", string(text))
-	cmd.Env = pluginEnvironment(os.Environ())
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.WaitDelay = microGrace
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
-	var errorOutput bytes.Buffer
-	cmd.Stderr = &errorOutput
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return err
+	var readErr error
+	err = p.run(ctx, microGrace, func(c *child) {
+		if readErr = readAnswers(bufio.NewScanner(c.stdout), report); readErr != nil {
+			c.kill()
+		}
+	}, "micro", string(text))
+	if readErr != nil && ctx.Err() == nil {
+		return fmt.Errorf("plugin %s: %w", p.Name, readErr)
 	}
-	if err := cmd.Start(); err != nil {
-		return startError(p.Name, p.Path, err)
-	}
-	reportErr := readAnswers(bufio.NewScanner(out), report)
-	err = cmd.Wait()
-	switch {
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case reportErr != nil:
-		return fmt.Errorf("plugin %s: %w", p.Name, reportErr)
-	case err != nil:
-		return fmt.Errorf("plugin %s: `micro` ended with %w: %s", p.Name, err, abbreviate(errorOutput.String()))
-	}
-	return nil
+	return err
 }
 
 func readAnswers(lines *bufio.Scanner, report func(transport.Measurement) error) error {

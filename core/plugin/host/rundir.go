@@ -3,12 +3,9 @@ package host
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 	"sync"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -25,11 +22,11 @@ type runDir struct {
 }
 
 // longestBase is the length of the longest directory under which a socket's path fits into the
-// kernel's limit of 107 bytes. The path continues with the user's directory, the run's, go-plugin's
-// and the socket.
-const longestBase = 107 - len("/transportbench-4294967295/4194304-4294967295/plugin-dir4294967295/plugin4294967295")
+// kernel's limit of 107 bytes. The path continues with the run's directory, go-plugin's and the
+// socket.
+const longestBase = 107 - len("/transportbench-4294967295/plugin-dir4294967295/plugin4294967295")
 
-// baseDir returns the directory under which run directories are made.
+// baseDir returns the directory in which run directories are made.
 func baseDir() string {
 	if dir := os.TempDir(); len(dir) <= longestBase && filepath.IsAbs(dir) {
 		return dir
@@ -37,61 +34,26 @@ func baseDir() string {
 	return "/tmp"
 }
 
-// userDir returns the parent of this user's run directories.
-func userDir() string {
-	return filepath.Join(baseDir(), "transportbench-"+strconv.Itoa(os.Getuid()))
-}
+const runDirPrefix = "transportbench-"
 
 var staleOnce sync.Once
 
 // newRunDir makes a run directory. The first call in a process removes those of dead hosts.
 func newRunDir() (*runDir, error) {
-	parent := userDir()
-	staleOnce.Do(func() { removeStale(parent) })
-	// Another host may remove the parent at this moment, or take the new directory, which is not
-	// locked yet, for a stale one. Then try again.
+	base := baseDir()
+	staleOnce.Do(func() { removeStale(base) })
 	for range 100 {
-		if err := makePrivate(parent); err != nil {
-			return nil, err
-		}
-		path, err := os.MkdirTemp(parent, strconv.Itoa(os.Getpid())+"-")
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
+		path, err := os.MkdirTemp(base, runDirPrefix) // private to the user
 		if err != nil {
 			return nil, fmt.Errorf("making a directory for a plugin's socket: %w; set TMPDIR to another directory", err)
 		}
 		lock, err := lockDir(path)
-		if errors.Is(err, errTaken) {
-			continue
+		// Another host may take the new directory for a stale one before it is locked.
+		if !errors.Is(err, errTaken) {
+			return &runDir{path: path, lock: lock}, nil
 		}
-		return &runDir{path: path, lock: lock}, nil
 	}
-	return nil, fmt.Errorf("making a directory for a plugin's socket: %s keeps disappearing", parent)
-}
-
-// makePrivate makes the user's directory. If path exists, makePrivate checks that it is private to
-// this user, because in a shared /tmp another user may have made it.
-func makePrivate(path string) error {
-	err := os.Mkdir(path, 0o700)
-	if err == nil {
-		return nil
-	}
-	if !errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("making a directory for a plugin's socket: %w; set TMPDIR to another directory", err)
-	}
-	info, err := os.Lstat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil // removed meanwhile; the caller notices
-	}
-	if err != nil {
-		return err
-	}
-	owner, ok := info.Sys().(*syscall.Stat_t)
-	if !ok || !info.IsDir() || int(owner.Uid) != os.Getuid() || info.Mode().Perm()&0o077 != 0 {
-		return fmt.Errorf("%s is not a private directory of this user: remove it, or set TMPDIR to another directory", path)
-	}
-	return nil
+	return nil, fmt.Errorf("making a directory for a plugin's socket: other hosts keep removing it from %s", base)
 }
 
 // errTaken means that another process holds the lock or has removed the directory.
@@ -128,27 +90,27 @@ func unchanged(dir *os.File, path string) bool {
 	return err == nil && os.SameFile(opened, named)
 }
 
-// remove removes the directory with its contents, and the user's directory if it is empty. It may
-// be called more than once.
+// remove removes the directory with its contents. It may be called more than once.
 func (d *runDir) remove() {
 	_ = os.RemoveAll(d.path)
 	if d.lock != nil {
 		_ = d.lock.Close()
 	}
-	_ = unix.Rmdir(filepath.Dir(d.path)) // fails if others are left
 }
 
-// removeStale removes the run directories of dead hosts.
-func removeStale(parent string) {
-	entries, err := os.ReadDir(parent)
+// removeStale removes this user's run directories of dead hosts in base.
+func removeStale(base string) {
+	paths, err := filepath.Glob(filepath.Join(base, runDirPrefix+"*"))
 	if err != nil {
-		return
+		return // base has the form of a bad pattern
 	}
-	for _, e := range entries {
-		path := filepath.Join(parent, e.Name())
+	for _, path := range paths {
+		var stat unix.Stat_t
+		if unix.Lstat(path, &stat) != nil || int(stat.Uid) != os.Getuid() {
+			continue
+		}
 		if lock, err := lockDir(path); err == nil {
 			(&runDir{path: path, lock: lock}).remove()
 		}
 	}
-	_ = unix.Rmdir(parent)
 }
