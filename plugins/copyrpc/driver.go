@@ -76,9 +76,7 @@ func (Driver) Microbenchmark(ctx context.Context, options transport.Values, want
 		return name.Error("micro", err)
 	}
 	o := rdmaperf.Options{Device: s.device, MTU: s.connect.MTU, Inline: s.inline, Postlist: min(postlist, s.sendDepth/2), Depth: s.sendDepth, Duration: d}
-	return name.Error("micro", rdmaperf.Run(ctx, o, wanted, func(r rdmaperf.Reading) error {
-		return report(transport.Measurement{Name: r.Name, Size: r.Size, Latency: r.Latency, Rate: r.Rate, Bandwidth: r.Bandwidth, Samples: r.Samples})
-	}))
+	return name.Error("micro", rdmaperf.Run(ctx, o, wanted, report))
 }
 
 // endpoint is the open transport of one process: the device and its workers.

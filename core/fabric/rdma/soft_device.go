@@ -47,10 +47,26 @@ type softDevice struct {
 
 // softRegion is registered memory of this device.
 type softRegion struct {
-	key     atomic.Uint32 // 0 if the entry is free; stored last and cleared first
+	key atomic.Uint32 // 0 if the entry is free; stored last and cleared first
+	softMemory
+}
+
+// softMemory is the memory of a region, own or mapped.
+type softMemory struct {
 	access  Access
 	address uint64
 	bytes   []byte
+}
+
+// slice returns length bytes at address. It returns false if the region does not cover them
+// or lacks the right.
+func (m *softMemory) slice(address uint64, length uint32, access Access) ([]byte, bool) {
+	offset := address - m.address
+	size := uint64(len(m.bytes))
+	if m.access&access != access || address < m.address || offset > size || uint64(length) > size-offset {
+		return nil, false
+	}
+	return m.bytes[offset : offset+uint64(length)], true
 }
 
 // openSoft opens a soft device. fallback is Attributes.Fallback.
@@ -120,7 +136,7 @@ func (d *softDevice) Allocate(size int, access Access) (*Region, error) {
 	}
 	key := uint32(index)<<keyShift | uint32(d.nextKey)
 	s := &d.regions[index]
-	s.access, s.bytes, s.address = access, segment.Bytes(), addressOf(segment.Bytes())
+	s.softMemory = softMemory{access, addressOf(segment.Bytes()), segment.Bytes()}
 	s.key.Store(key)
 	entry := uintptr(directoryEntries + index*entrySize)
 	*d.entries.plain32(entry + entryAccess) = uint32(access)
@@ -148,14 +164,10 @@ func (d *softDevice) release(r *Region, index int, segment *shm.Segment) error {
 // it or lacks the right.
 func (d *softDevice) localMemory(key uint32, address uint64, length uint32, access Access) ([]byte, bool) {
 	r := &d.regions[keyIndex(key)]
-	if key == 0 || r.key.Load() != key || r.access&access != access {
+	if key == 0 || r.key.Load() != key {
 		return nil, false
 	}
-	offset, ok := covers(r.address, uint64(len(r.bytes)), address, length)
-	if !ok {
-		return nil, false
-	}
-	return r.bytes[offset : offset+uint64(length)], true
+	return r.slice(address, length, access)
 }
 
 // Close implements [Device].

@@ -104,9 +104,3 @@ func (s slots) generation(sequence uint64) uint32 { return uint32(sequence>>(s.l
 const keyShift = 8
 
 func keyIndex(key uint32) uint32 { return key >> keyShift & (maxRegions - 1) }
-
-// covers reports whether length bytes at address lie within a region, and at which offset.
-func covers(base, size, address uint64, length uint32) (offset uint64, ok bool) {
-	offset = address - base
-	return offset, address >= base && offset <= size && uint64(length) <= size-offset
-}

@@ -115,14 +115,11 @@ func (q *softQueuePair) receiveMessage(at uintptr, opcode Opcode, flags uint8, l
 // writeInline writes the inline payload of a WRITE. It returns false if the key does not
 // cover the address; applyWrite finds the status then.
 func (q *softQueuePair) writeInline(at uintptr, length uint16) bool {
-	key := *q.wire.plain32(at + slotKey)
-	s := &q.device.regions[keyIndex(key)]
-	offset, ok := covers(s.address, uint64(len(s.bytes)), *q.wire.plain64(at + slotAddress), uint32(length))
-	if !ok || key == 0 || s.key.Load() != key || s.access&RemoteWrite == 0 {
-		return false
+	target, ok := q.device.localMemory(*q.wire.plain32(at + slotKey), *q.wire.plain64(at + slotAddress), uint32(length), RemoteWrite)
+	if ok {
+		copyShort(target, q.wire.slice(at+slotPayload, int(length)))
 	}
-	copyShort(s.bytes[offset:], q.wire.slice(at+slotPayload, int(length)))
-	return true
+	return ok
 }
 
 // applyWrite carries out the WRITE of a message and returns the requester's status.

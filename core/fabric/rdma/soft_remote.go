@@ -36,10 +36,8 @@ type softRemote struct {
 
 // softMapping is a region of a peer, mapped into this process.
 type softMapping struct {
-	key     uint32
-	access  Access
-	address uint64
-	bytes   []byte
+	key uint32
+	softMemory
 }
 
 // openRemote opens the device of a peer unless it is open. Each call needs a call of
@@ -121,14 +119,7 @@ func (r *softRemote) resolve(key uint32, address uint64, length uint32, access A
 			return nil, false
 		}
 	}
-	if m.access&access != access {
-		return nil, false
-	}
-	offset, ok := covers(m.address, uint64(len(m.bytes)), address, length)
-	if !ok {
-		return nil, false
-	}
-	return m.bytes[offset : offset+uint64(length)], true
+	return m.slice(address, length, access)
 }
 
 // mapRegion maps a region at its first use.
@@ -147,8 +138,7 @@ func (r *softRemote) mapRegion(index, key uint32) *softMapping {
 	if err != nil {
 		return nil
 	}
-	m := &softMapping{key: key, access: Access(*r.entries.plain32(entry + entryAccess)),
-		address: *r.entries.plain64(entry + entryAddress), bytes: segment.Bytes()}
+	m := &softMapping{key, softMemory{Access(*r.entries.plain32(entry + entryAccess)), *r.entries.plain64(entry + entryAddress), segment.Bytes()}}
 	// The fields belong together only if the key has not changed.
 	if r.entries.load32(entry+entryKey) != key {
 		_ = segment.Close()

@@ -6,6 +6,7 @@ import (
 
 	"transportbench/core/fabric/rdma"
 	"transportbench/core/fabric/shm"
+	"transportbench/core/transport"
 )
 
 // post posts n requests with one doorbell. Only the last is signaled.
@@ -108,7 +109,7 @@ func (s *side) send(number int) error {
 const timedTogether = 8
 
 // latencies measures messages one at a time.
-func (s *side) latencies(r *Reading) error {
+func (s *side) latencies(r *transport.Measurement) error {
 	var times []float64
 	way := 2.0
 	if s.opcode == rdma.Read {
@@ -166,7 +167,7 @@ func (s *side) respond() error {
 }
 
 // stream keeps the send queue full.
-func (s *side) stream(r *Reading) error {
+func (s *side) stream(r *transport.Measurement) error {
 	begin, warm := time.Now(), 0
 	var from time.Time
 	for {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"transportbench/core/fabric/rdma"
+	"transportbench/core/transport"
 )
 
 // Options configure the measurements.
@@ -21,16 +22,6 @@ type Options struct {
 	Postlist int           // requests per doorbell of the -postlist and bandwidth measurements; at least 1
 	Depth    int           // of the send queue
 	Duration time.Duration // of each measurement
-}
-
-// Reading is the result of one measurement. Fields that it does not measure are 0.
-type Reading struct {
-	Name      string
-	Size      int     // bytes of a message
-	Latency   float64 // ns, median; half a round trip, but the whole of a READ
-	Rate      float64 // messages per second
-	Bandwidth float64 // bytes per second
-	Samples   int
 }
 
 // benchmark is one measurement.
@@ -79,8 +70,9 @@ func Names() (names []string) {
 }
 
 // Run runs the measurements for which wanted returns true, and calls report after each. It
-// stops at the first error, and with the cause of ctx when ctx ends.
-func Run(ctx context.Context, o Options, wanted func(name string) bool, report func(Reading) error) error {
+// stops at the first error, and with the cause of ctx when ctx ends. Latency is half of a round
+// trip, but the whole of a READ; fields that a measurement does not measure are 0.
+func Run(ctx context.Context, o Options, wanted func(name string) bool, report func(transport.Measurement) error) error {
 	for _, b := range benchmarks() {
 		if !wanted(b.name) {
 			continue
@@ -177,7 +169,7 @@ func (s *side) close() error {
 }
 
 // run opens two sides and measures between them.
-func (b benchmark) run(ctx context.Context, o Options) (r Reading, err error) {
+func (b benchmark) run(ctx context.Context, o Options) (r transport.Measurement, err error) {
 	var stopped atomic.Bool
 	defer context.AfterFunc(ctx, func() { stopped.Store(true) })()
 	initiator, err := b.side(o, &stopped)

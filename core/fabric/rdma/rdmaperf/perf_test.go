@@ -9,6 +9,7 @@ import (
 	"go.uber.org/goleak"
 
 	"transportbench/core/fabric/rdma"
+	"transportbench/core/transport"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -19,7 +20,7 @@ func options() Options {
 
 func TestEveryMeasurementHasAReading(t *testing.T) {
 	var seen []string
-	require.NoError(t, Run(t.Context(), options(), func(string) bool { return true }, func(r Reading) error {
+	require.NoError(t, Run(t.Context(), options(), func(string) bool { return true }, func(r transport.Measurement) error {
 		require.Positive(t, r.Samples, r.Name)
 		require.Positive(t, r.Latency+r.Rate, r.Name)
 		if len(seen) == 0 || seen[len(seen)-1] != r.Name {
@@ -36,7 +37,7 @@ func TestEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 	defer cancel()
 	for _, name := range []string{"write-latency", "send-rate"} {
-		err := Run(ctx, o, func(n string) bool { return n == name }, func(Reading) error { return nil })
+		err := Run(ctx, o, func(n string) bool { return n == name }, func(transport.Measurement) error { return nil })
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 	}
 }
