@@ -13,20 +13,20 @@ import (
 	"transportbench/core/transport"
 )
 
-// fake is a Memory with one fault. The functions that are set make the fault;
-// each gets the sound thing and changes it.
+// fake is a Memory with one fault. The functions that are set make the fault: each changes the correct
+// value that it gets.
 type fake struct {
 	name   string
-	clause string // must catch it
-	says   string // is part of the clause's report
-	hangs  bool   // the clause ends at its limit
+	clause string // the clause that must catch the fault
+	says   string // part of the clause's report
+	hangs  bool   // the clause fails at its time limit
 
 	info       func(*fakeDriver, *transport.Info)
 	open       func(*fakeDriver) error
 	properties func(*transport.Properties)
 	transport  func(*fakeTransport)
 	worker     func(*fakeWorker)
-	shape      func(transport.Worker) transport.Worker // what NewWorker returns in the end
+	shape      func(transport.Worker) transport.Worker // wraps the worker that NewWorker returns
 	kill       func(*fakeDriver, *memoryTransport)
 	micro      func(*fakeDriver) []string // names of microbenchmarks; all of them run whether wanted or not
 }
@@ -34,7 +34,7 @@ type fake struct {
 type fakeDriver struct {
 	*Memory
 	fake     *fake
-	released chan struct{} // closed at the end of the test; what hangs, hangs on it
+	released chan struct{} // closed at the end of the test; faults that hang wait for it
 
 	mu         sync.Mutex
 	opened     int
@@ -160,13 +160,13 @@ func (t *fakeTransport) NewWorker(index int) (transport.Worker, error) {
 
 func (t *fakeTransport) Close() error { return t.close() }
 
-// fakeWorker has every method in a field.
+// fakeWorker has every method of a worker in a field.
 type fakeWorker struct {
 	*memoryWorker
 	driver    *fakeDriver
 	transport *fakeTransport
 	index     int
-	handedOut []byte // what the last Poll returned, where handOut is in force
+	handedOut []byte // payloads of the last Poll, with handOut
 
 	address    func() []byte
 	connect    func(context.Context, transport.PeerID, []byte) error
@@ -207,7 +207,7 @@ func (w *fakeWorker) editOps(edit func(ops []transport.Op)) {
 	}
 }
 
-// editEvents changes what was polled.
+// editEvents changes polled events.
 func (w *fakeWorker) editEvents(edit func(e *transport.Event)) {
 	w.filterEvents(func(e *transport.Event) bool {
 		edit(e)
@@ -215,7 +215,7 @@ func (w *fakeWorker) editEvents(edit func(e *transport.Event)) {
 	})
 }
 
-// filterEvents keeps some of what was polled.
+// filterEvents drops polled events for which keep returns false.
 func (w *fakeWorker) filterEvents(keep func(e *transport.Event) bool) {
 	sound := w.poll
 	w.poll = func(events []transport.Event) (int, error) {
@@ -241,14 +241,14 @@ func (w *fakeWorker) editRequests(edit func(payload []byte) []byte) {
 	})
 }
 
-// hang never returns, as far as a clause can see.
+// hang does not return before the end of the test.
 func (d *fakeDriver) hang() { <-d.released }
 
-// fakeLimits are tried one after another where a clause can fail by its limit
-// alone: on a busy machine the short one may be over too early.
+// fakeLimits are the time limits to try, in order, for clauses that fail by their limit. On a busy machine
+// the short one may be over before the fault.
 var fakeLimits = []time.Duration{500 * time.Millisecond, 10 * time.Second}
 
-// caught returns nil if the clause fails for the reason that it should.
+// caught returns nil if the clause fails for the expected reason.
 func (f *fake) caught(t *testing.T, c clause) (err error) {
 	tr, err := survey(f.suite(t))
 	if err != nil {
@@ -287,18 +287,17 @@ func clauseNamed(t *testing.T, name string) clause {
 	return clause{}
 }
 
-// TestFakesAreCaught tries many fakes at once: most of those that take time
-// wait for a limit.
+// TestFakesAreCaught tries several fakes concurrently, because slow ones mostly wait for a time limit.
 func TestFakesAreCaught(t *testing.T) {
 	list := fakes()
 	results := make([]error, len(list))
-	places := make(chan struct{}, 8)
+	running := make(chan struct{}, 8)
 	var all sync.WaitGroup
 	for i, f := range list {
 		if c := clauseNamed(t, f.clause); !c.alone {
 			all.Go(func() {
-				places <- struct{}{}
-				defer func() { <-places }()
+				running <- struct{}{}
+				defer func() { <-running }()
 				results[i] = f.caught(t, c)
 			})
 		}
@@ -311,7 +310,7 @@ func TestFakesAreCaught(t *testing.T) {
 	}
 }
 
-// TestFakesAreCaughtAlone has the clauses that measure the whole process.
+// TestFakesAreCaughtAlone tries the clauses that measure the whole process.
 func TestFakesAreCaughtAlone(t *testing.T) {
 	for _, f := range fakes() {
 		if c := clauseNamed(t, f.clause); c.alone {
@@ -320,8 +319,8 @@ func TestFakesAreCaughtAlone(t *testing.T) {
 	}
 }
 
-// TestEveryClauseCatchesAFake shows, with the two tests above, that no clause
-// is empty.
+// TestEveryClauseCatchesAFake checks that every clause has a fake, which the tests above check to be
+// caught.
 func TestEveryClauseCatchesAFake(t *testing.T) {
 	caught := map[string]bool{}
 	for _, f := range fakes() {
@@ -337,7 +336,7 @@ func TestEveryClauseCatchesAFake(t *testing.T) {
 	}
 }
 
-// TestFakeWithoutFault shows that what the clauses catch is the fault.
+// TestFakeWithoutFault checks that the clauses catch the faults, not the fake.
 func TestFakeWithoutFault(t *testing.T) {
 	Run(t, *(&fake{}).suite(t))
 }
@@ -346,8 +345,7 @@ func TestPoisonConforms(t *testing.T) {
 	Run(t, *(&fake{shape: Poison}).suite(t))
 }
 
-// TestWithoutOptionalParts runs what is left when nothing beyond the contract
-// is declared.
+// TestWithoutOptionalParts runs the clauses that remain if nothing optional is declared.
 func TestWithoutOptionalParts(t *testing.T) {
 	bare := fake{
 		info: func(_ *fakeDriver, info *transport.Info) {

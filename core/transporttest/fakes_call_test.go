@@ -9,9 +9,9 @@ import (
 )
 
 var callFakes = []fake{
-	{name: "tells a response twice", clause: "call/once", says: "no call in flight has",
+	{name: "returns a response twice", clause: "call/once", says: "no call in flight has",
 		worker: func(w *fakeWorker) { w.twice(transport.EventResponse) }},
-	{name: "tells a request twice", clause: "call/once", says: "no call in flight has",
+	{name: "returns a request twice", clause: "call/once", says: "no call in flight has",
 		worker: func(w *fakeWorker) { w.twice(transport.EventRequest) }},
 	{name: "drops requests while it waits for responses", clause: "call/both-sides", says: "timed out waiting", hangs: true,
 		worker: func(w *fakeWorker) {
@@ -37,7 +37,7 @@ var callFakes = []fake{
 				}
 			})
 		}},
-	{name: "keeps few reply handles", clause: "call/deferred", says: "response",
+	{name: "has too few reply handles", clause: "call/deferred", says: "response",
 		worker: func(w *fakeWorker) {
 			var handles [4]transport.Token
 			next := 0
@@ -72,7 +72,7 @@ var callFakes = []fake{
 				}
 			})
 		}},
-	{name: "takes token 0 for none", clause: "call/tokens", says: "the responses to all calls", hangs: true,
+	{name: "treats token 0 as no token", clause: "call/tokens", says: "the responses to all calls", hangs: true,
 		worker: func(w *fakeWorker) {
 			w.filterEvents(func(e *transport.Event) bool {
 				return e.Kind != transport.EventResponse || e.Token != 0
@@ -93,7 +93,7 @@ var callFakes = []fake{
 		}},
 }
 
-// twice tells every tenth event of one kind twice.
+// twice returns every tenth event of one kind twice.
 func (w *fakeWorker) twice(kind transport.EventKind) {
 	seen := 0
 	var again []transport.Event
@@ -133,7 +133,7 @@ var threadFakes = []fake{
 				return w.memoryWorker.Post(ops)
 			}
 		}},
-	{name: "belongs to the thread that used it first", clause: "threads/handover", says: "fault",
+	{name: "works only on its first thread", clause: "threads/handover", says: "fault",
 		worker: func(w *fakeWorker) {
 			thread := 0
 			w.post = func(ops []transport.Op) (int, error) {

@@ -134,7 +134,7 @@ var closeFakes = []fake{
 				return n, err
 			}
 		}},
-	{name: "does not name itself", clause: "errors/op-error", says: "OpError.Transport",
+	{name: "leaves its name out of errors", clause: "errors/op-error", says: "OpError.Transport",
 		worker: func(w *fakeWorker) {
 			w.post = func(ops []transport.Op) (int, error) {
 				n, err := w.memoryWorker.Post(ops)

@@ -6,7 +6,7 @@ import (
 	"transportbench/core/transport"
 )
 
-// inDevice makes a fake whose workers leave payloads in device memory, with a fault.
+// inDevice turns f into a fake with payloads in device memory and a fault.
 func inDevice(f fake, spoil func(*faultyDevice)) fake {
 	f.properties = func(p *transport.Properties) { p.Capabilities.DeviceMemory = true }
 	f.shape = func(w transport.Worker) transport.Worker {
@@ -30,7 +30,7 @@ func (d *faultyDevice) ReadDevice(peer transport.PeerID, offset uint64, into []b
 }
 
 var deviceFakes = []fake{
-	inDevice(fake{name: "leaves the heads in device memory", clause: "device/head", says: "0 bytes of a payload of 17, and Config.HostPrefix is 16"},
+	inDevice(fake{name: "leaves the prefixes in device memory", clause: "device/head", says: "0 bytes of a payload of 17, and Config.HostPrefix is 16"},
 		func(d *faultyDevice) {
 			d.poll = func(events []transport.Event) (int, error) {
 				n, err := d.deviceWorker.Poll(events)
@@ -51,7 +51,7 @@ var deviceFakes = []fake{
 				return d.deviceWorker.ReadDevice(peer, offset, into)
 			}
 		}),
-	inDevice(fake{name: "never says that a payload is gone", clause: "device/later", says: "payload that is still in device memory"},
+	inDevice(fake{name: "never reports that a payload is gone", clause: "device/later", says: "payload that is still in device memory"},
 		func(d *faultyDevice) {
 			d.readDevice = func(_ transport.PeerID, offset uint64, into []byte) (bool, error) {
 				copy(into, d.slots[offset%deviceSlots])

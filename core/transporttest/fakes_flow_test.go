@@ -6,7 +6,7 @@ import (
 	"transportbench/core/transport"
 )
 
-// unanswered is how many calls are in flight on all connections.
+// unanswered returns the number of calls in flight on all connections.
 func (w *fakeWorker) unanswered() int {
 	total := 0
 	for _, c := range w.active {
@@ -15,7 +15,7 @@ func (w *fakeWorker) unanswered() int {
 	return total
 }
 
-// onShort replaces the result of a Post that found no room for all.
+// onShort replaces the result of a Post with a short count.
 func (w *fakeWorker) onShort(result func(ops []transport.Op, n int) (int, error)) {
 	w.post = func(ops []transport.Op) (int, error) {
 		n, err := w.memoryWorker.Post(ops)
@@ -58,11 +58,11 @@ var flowFakes = []fake{
 				return n, nil
 			})
 		}},
-	{name: "says that it took one more than it did", clause: "flow/back-pressure-batch", says: "the responses to all calls", hangs: true,
+	{name: "returns one more than it took", clause: "flow/back-pressure-batch", says: "the responses to all calls", hangs: true,
 		worker: func(w *fakeWorker) {
 			w.onShort(func(ops []transport.Op, n int) (int, error) { return n + 1, nil })
 		}},
-	{name: "says that it took one less than it did", clause: "flow/back-pressure-batch", says: "no call in flight has",
+	{name: "returns one less than it took", clause: "flow/back-pressure-batch", says: "no call in flight has",
 		worker: func(w *fakeWorker) {
 			w.onShort(func(ops []transport.Op, n int) (int, error) { return max(n-1, 0), nil })
 		}},
@@ -109,7 +109,7 @@ var flowFakes = []fake{
 			})
 		}},
 
-	{name: "flushes the first of its connections", clause: "flush/delivers", says: "after one Flush", hangs: true,
+	{name: "flushes only its first connection", clause: "flush/delivers", says: "after one Flush", hangs: true,
 		worker: func(w *fakeWorker) {
 			w.flush = func() error {
 				for _, c := range w.active {
@@ -133,7 +133,7 @@ var flowFakes = []fake{
 		}},
 }
 
-// atWrap changes a message that begins anew at a ring's start.
+// atWrap changes a message at the start of a ring.
 func (w *fakeWorker) atWrap(change func(r *memoryRing, before uint64)) {
 	w.post = func(ops []transport.Op) (int, error) {
 		for i := range ops {
@@ -151,7 +151,7 @@ func (w *fakeWorker) atWrap(change func(r *memoryRing, before uint64)) {
 }
 
 var pollFakes = []fake{
-	{name: "sees a response in an idle connection", clause: "poll/idle", says: "never connected",
+	{name: "returns a response on an idle connection", clause: "poll/idle", says: "never connected",
 		worker: func(w *fakeWorker) {
 			w.poll = func(events []transport.Event) (int, error) {
 				n, err := w.memoryWorker.Poll(events)
@@ -172,7 +172,7 @@ var pollFakes = []fake{
 				return n, err
 			}
 		}},
-	{name: "loses an event for which there is no place", clause: "poll/no-events", says: "timed out waiting", hangs: true,
+	{name: "loses an event that does not fit", clause: "poll/no-events", says: "timed out waiting", hangs: true,
 		worker: func(w *fakeWorker) {
 			w.poll = func(events []transport.Event) (int, error) {
 				if len(events) == 0 {
@@ -182,7 +182,7 @@ var pollFakes = []fake{
 				return w.memoryWorker.Poll(events)
 			}
 		}},
-	{name: "needs a place for an event", clause: "poll/no-events", says: "panicked",
+	{name: "requires room for an event", clause: "poll/no-events", says: "panicked",
 		worker: func(w *fakeWorker) {
 			w.poll = func(events []transport.Event) (int, error) {
 				events[0] = transport.Event{}
@@ -205,9 +205,9 @@ var pollFakes = []fake{
 				return copy(events, all[:n]), err
 			}
 		}},
-	{name: "says a wrong size", clause: "poll/size", says: "event of Size",
+	{name: "reports a wrong size", clause: "poll/size", says: "event of Size",
 		worker: func(w *fakeWorker) { w.editEvents(func(e *transport.Event) { e.Size = ringSpace(e.Size) }) }},
-	{name: "says no size", clause: "poll/size", says: "event of Size 0",
+	{name: "reports no size", clause: "poll/size", says: "event of Size 0",
 		worker: func(w *fakeWorker) { w.editEvents(func(e *transport.Event) { e.Size = 0 }) }},
 	{name: "reuses a request's memory when the peer posts", clause: "poll/request-lifetime", says: "kept while others were posted",
 		worker: func(w *fakeWorker) {
@@ -243,7 +243,7 @@ var pollFakes = []fake{
 		}},
 }
 
-// handOut hands out copies of one kind of payload, in memory of its own.
+// handOut returns copies of one kind of payload, in separate memory.
 func (w *fakeWorker) handOut(kind transport.EventKind) {
 	sound := w.poll
 	w.poll = func(events []transport.Event) (int, error) {

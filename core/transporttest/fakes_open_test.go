@@ -18,7 +18,7 @@ func fakes() []fake {
 
 var errFault = errors.New("fault")
 
-// leakFile opens a descriptor that only the end of the test closes.
+// leakFile opens a descriptor that stays open until the end of the test.
 func (d *fakeDriver) leakFile() {
 	f, err := os.Open(os.DevNull)
 	if err != nil {
@@ -32,7 +32,7 @@ func (d *fakeDriver) leakFile() {
 var openFakes = []fake{
 	{name: "has a name in capitals", clause: "info/names", says: "the name",
 		info: func(_ *fakeDriver, info *transport.Info) { info.Name = "Memory" }},
-	{name: "says something else each time", clause: "info/names", says: "the second Info",
+	{name: "changes its Info each time", clause: "info/names", says: "the second Info",
 		info: func(d *fakeDriver, info *transport.Info) {
 			d.mu.Lock()
 			defer d.mu.Unlock()
@@ -63,18 +63,18 @@ var openFakes = []fake{
 		}},
 	{name: "opens only once in a process", clause: "open/twice", says: "Open of rank 1",
 		open: failAfter(1)},
-	{name: "never gives an opening back", clause: "open/again", says: "Open of rank",
+	{name: "can be opened 64 times", clause: "open/again", says: "Open of rank",
 		open: failAfter(64)},
 	{name: "opens another provider", clause: "open/properties", says: "Properties.Provider",
 		properties: func(p *transport.Properties) { p.Provider = "other" }},
-	{name: "opens less than was asked for", clause: "open/properties", says: "Limits.MaxPayload",
+	{name: "opens with lower limits than the configuration", clause: "open/properties", says: "Limits.MaxPayload",
 		properties: func(p *transport.Properties) { p.Limits.MaxPayload = 100 }},
-	{name: "declares Waits and does not implement it", clause: "open/capabilities", says: "implements Waiter",
+	{name: "declares Waits but does not implement it", clause: "open/capabilities", says: "implements Waiter",
 		shape: func(w transport.Worker) transport.Worker { return struct{ transport.Worker }{w} }},
-	{name: "waits and does not declare it", clause: "open/capabilities", says: "implements Waiter",
+	{name: "implements Waiter but does not declare it", clause: "open/capabilities", says: "implements Waiter",
 		info:       func(_ *fakeDriver, info *transport.Info) { info.Capabilities.Waits = false },
 		properties: func(p *transport.Properties) { p.Capabilities.Waits = false }},
-	{name: "does less than Info says", clause: "open/capabilities", says: "against Info's",
+	{name: "does not keep a capability of Info", clause: "open/capabilities", says: "against Info's",
 		properties: func(p *transport.Properties) { p.Capabilities.Ordered = false }},
 	{name: "makes workers in one order only", clause: "open/worker-indices", says: "NewWorker(2)",
 		transport: func(t *fakeTransport) {
@@ -113,7 +113,7 @@ func failAfter(openings int) func(*fakeDriver) error {
 	}
 }
 
-// discard loses what has arrived on a connection.
+// discard drops the messages that have arrived on a connection.
 func (c *memoryConnection) discard() {
 	for {
 		if _, _, _, ok := c.receive.pop(); !ok {
@@ -123,7 +123,7 @@ func (c *memoryConnection) discard() {
 	}
 }
 
-// isConnected says whether a worker with this number has connected to w.
+// isConnected reports whether the worker with this number has connected to w.
 func (w *fakeWorker) isConnected(number uint64) bool {
 	for _, other := range w.driver.workers {
 		if other.number == number {
@@ -138,7 +138,7 @@ func (w *fakeWorker) isConnected(number uint64) bool {
 }
 
 var connectFakes = []fake{
-	{name: "wants the older worker to connect first", clause: "connect/either-order", says: "Connect to",
+	{name: "requires the older worker to connect first", clause: "connect/either-order", says: "Connect to",
 		worker: func(w *fakeWorker) {
 			w.connect = func(ctx context.Context, peer transport.PeerID, address []byte) error {
 				number := binary.LittleEndian.Uint64(address)
@@ -148,7 +148,7 @@ var connectFakes = []fake{
 				return w.memoryWorker.Connect(ctx, peer, address)
 			}
 		}},
-	{name: "wants the younger worker to connect first", clause: "connect/either-order", says: "Connect to",
+	{name: "requires the younger worker to connect first", clause: "connect/either-order", says: "Connect to",
 		worker: func(w *fakeWorker) {
 			w.connect = func(ctx context.Context, peer transport.PeerID, address []byte) error {
 				number := binary.LittleEndian.Uint64(address)
@@ -167,7 +167,7 @@ var connectFakes = []fake{
 				return w.memoryWorker.Connect(ctx, peer, address)
 			}
 		}},
-	{name: "drops what came before Connect", clause: "connect/call-before-peer", says: "the responses to all calls", hangs: true,
+	{name: "drops messages from before Connect", clause: "connect/call-before-peer", says: "the responses to all calls", hangs: true,
 		worker: func(w *fakeWorker) {
 			w.connect = func(ctx context.Context, peer transport.PeerID, address []byte) error {
 				err := w.memoryWorker.Connect(ctx, peer, address)

@@ -2,7 +2,7 @@ package transporttest
 
 import "transportbench/core/transport"
 
-// takeForLost pretends to post ops to lost peers that keep says yes to.
+// takeForLost pretends to post ops to lost peers if keep returns true.
 func (w *fakeWorker) takeForLost(pretend func(transport.Op) bool) {
 	w.post = func(ops []transport.Op) (int, error) {
 		for i, op := range ops {
@@ -18,11 +18,11 @@ func (w *fakeWorker) takeForLost(pretend func(transport.Op) bool) {
 }
 
 var peerFakes = []fake{
-	{name: "never tells", clause: "peers/lost-by-worker-close", says: "EventPeerLost at", hangs: true,
+	{name: "never reports a loss", clause: "peers/lost-by-worker-close", says: "EventPeerLost at", hangs: true,
 		worker: func(w *fakeWorker) {
 			w.filterEvents(func(e *transport.Event) bool { return e.Kind != transport.EventPeerLost })
 		}},
-	{name: "tells twice", clause: "peers/lost-by-worker-close", says: "for the second time",
+	{name: "reports a loss twice", clause: "peers/lost-by-worker-close", says: "for the second time",
 		worker: func(w *fakeWorker) {
 			again := 1
 			w.filterEvents(func(e *transport.Event) bool {
@@ -33,7 +33,7 @@ var peerFakes = []fake{
 				return true
 			})
 		}},
-	{name: "tells of a peer that lives", clause: "peers/lost-by-worker-close", says: "which lives",
+	{name: "reports the loss of a peer that lives", clause: "peers/lost-by-worker-close", says: "which lives",
 		worker: func(w *fakeWorker) {
 			w.editEvents(func(e *transport.Event) {
 				if e.Kind == transport.EventPeerLost {
@@ -41,11 +41,11 @@ var peerFakes = []fake{
 				}
 			})
 		}},
-	{name: "says farewell in Worker.Close alone", clause: "peers/lost-by-transport-close", says: "EventPeerLost at", hangs: true,
+	{name: "sends a farewell in Worker.Close only", clause: "peers/lost-by-transport-close", says: "EventPeerLost at", hangs: true,
 		transport: func(t *fakeTransport) { t.close = func() error { return nil } }},
-	{name: "trusts in a farewell", clause: "peers/lost-by-death", says: "EventPeerLost at", hangs: true,
+	{name: "relies on a farewell", clause: "peers/lost-by-death", says: "EventPeerLost at", hangs: true,
 		kill: func(*fakeDriver, *memoryTransport) {}},
-	{name: "tells of the first lost peer alone", clause: "peers/each-lost", says: "EventPeerLost at", hangs: true,
+	{name: "reports only the first lost peer", clause: "peers/each-lost", says: "EventPeerLost at", hangs: true,
 		worker: func(w *fakeWorker) {
 			told := 0
 			w.filterEvents(func(e *transport.Event) bool {
@@ -55,7 +55,7 @@ var peerFakes = []fake{
 				return e.Kind != transport.EventPeerLost || told == 1
 			})
 		}},
-	{name: "tells of a loss before the last messages", clause: "peers/lost-comes-last", says: "after its EventPeerLost",
+	{name: "reports a loss before the last messages", clause: "peers/lost-comes-last", says: "after its EventPeerLost",
 		worker: func(w *fakeWorker) {
 			w.poll = func(events []transport.Event) (int, error) {
 				for _, c := range w.active {
@@ -68,7 +68,7 @@ var peerFakes = []fake{
 				return w.memoryWorker.Poll(events)
 			}
 		}},
-	{name: "fails the calls to a lost peer one by one", clause: "peers/lost-in-flight", says: "after its EventPeerLost",
+	{name: "returns an event for each failed call", clause: "peers/lost-in-flight", says: "after its EventPeerLost",
 		worker: func(w *fakeWorker) {
 			w.poll = func(events []transport.Event) (int, error) {
 				for _, c := range w.active {
@@ -87,7 +87,7 @@ var peerFakes = []fake{
 		worker: func(w *fakeWorker) {
 			w.takeForLost(func(op transport.Op) bool { return !isReply(op) })
 		}},
-	{name: "gives up the others with a lost peer", clause: "peers/others-go-on", says: "peer is down",
+	{name: "fails all peers after a loss", clause: "peers/others-go-on", says: "peer is down",
 		worker: func(w *fakeWorker) {
 			lost := false
 			w.editEvents(func(e *transport.Event) { lost = lost || e.Kind == transport.EventPeerLost })
@@ -98,7 +98,7 @@ var peerFakes = []fake{
 				return w.memoryWorker.Post(ops)
 			}
 		}},
-	{name: "forgets the calls to others with a lost peer", clause: "peers/others-go-on", says: "the responses to all calls", hangs: true,
+	{name: "drops calls to other peers after a loss", clause: "peers/others-go-on", says: "the responses to all calls", hangs: true,
 		worker: func(w *fakeWorker) {
 			lost := false
 			w.filterEvents(func(e *transport.Event) bool {

@@ -30,11 +30,11 @@ func flipLast(payload []byte) []byte {
 }
 
 var echoFakes = []fake{
-	{name: "makes one byte of an empty payload", clause: "echo/empty", says: "of 1 bytes, expected 0",
+	{name: "turns an empty payload into one byte", clause: "echo/empty", says: "of 1 bytes, expected 0",
 		worker: damages(fixed(0), func([]byte) []byte { return []byte{0} })},
 	{name: "loses a single byte", clause: "echo/one-byte", says: "of 0 bytes, expected 1",
 		worker: damages(fixed(1), cutLast)},
-	{name: "damages the last byte beside a full inline payload", clause: "echo/below-inline-size", says: "differs at byte 46",
+	{name: "damages the last byte of a payload one byte below inline size", clause: "echo/below-inline-size", says: "differs at byte 46",
 		worker: damages(fixed(inlinePayload-1), flipLast)},
 	{name: "damages the last inline byte", clause: "echo/inline-size", says: "differs at byte 47",
 		worker: damages(fixed(inlinePayload), flipLast)},
@@ -70,7 +70,7 @@ var postFakes = []fake{
 				return w.memoryWorker.Post(ops)
 			}
 		}},
-	{name: "looks at the first op of none", clause: "post/nothing", says: "panicked",
+	{name: "reads the first op of an empty slice", clause: "post/nothing", says: "panicked",
 		worker: func(w *fakeWorker) {
 			w.editOps(func(ops []transport.Op) { _ = ops[0].Kind })
 		}},
@@ -111,7 +111,7 @@ var postFakes = []fake{
 				return n, err
 			}
 		}},
-	{name: "has another error for what is too large", clause: "post/too-large", says: "the error of Post",
+	{name: "returns another error for a payload that is too large", clause: "post/too-large", says: "the error of Post",
 		worker: func(w *fakeWorker) {
 			w.post = func(ops []transport.Op) (int, error) {
 				n, err := w.memoryWorker.Post(ops)
@@ -121,7 +121,7 @@ var postFakes = []fake{
 				return n, err
 			}
 		}},
-	{name: "refuses the batch with what is too large", clause: "post/too-large", says: "ops taken before",
+	{name: "refuses the whole batch with a payload that is too large", clause: "post/too-large", says: "ops taken before",
 		worker: func(w *fakeWorker) {
 			w.post = func(ops []transport.Op) (int, error) {
 				for _, op := range ops {
@@ -132,7 +132,7 @@ var postFakes = []fake{
 				return w.memoryWorker.Post(ops)
 			}
 		}},
-	{name: "breaks after what is too large", clause: "post/too-large", says: "too large",
+	{name: "breaks after a payload that is too large", clause: "post/too-large", says: "too large",
 		worker: func(w *fakeWorker) {
 			var broken error
 			w.post = func(ops []transport.Op) (int, error) {
@@ -164,7 +164,7 @@ var postFakes = []fake{
 			}
 		}},
 
-	{name: "has another error for an unknown peer", clause: "post/unknown-peer", says: "the error of Post",
+	{name: "returns another error for an unknown peer", clause: "post/unknown-peer", says: "the error of Post",
 		worker: func(w *fakeWorker) {
 			w.post = func(ops []transport.Op) (int, error) {
 				n, err := w.memoryWorker.Post(ops)
@@ -182,7 +182,7 @@ var postFakes = []fake{
 				}
 			})
 		}},
-	{name: "drops what is for an unknown peer", clause: "post/unknown-peer", says: "must refuse",
+	{name: "drops ops to an unknown peer", clause: "post/unknown-peer", says: "must refuse",
 		worker: func(w *fakeWorker) {
 			w.post = func(ops []transport.Op) (int, error) {
 				known := slices.DeleteFunc(slices.Clone(ops), func(op transport.Op) bool { return w.connection(op.Peer) == nil })
@@ -190,7 +190,7 @@ var postFakes = []fake{
 				return n + len(ops) - len(known), err
 			}
 		}},
-	{name: "takes any kind for a call", clause: "post/unknown-kind", says: "must refuse",
+	{name: "treats any kind as a call", clause: "post/unknown-kind", says: "must refuse",
 		worker: func(w *fakeWorker) {
 			w.editOps(func(ops []transport.Op) {
 				for i := range ops {
@@ -200,7 +200,7 @@ var postFakes = []fake{
 				}
 			})
 		}},
-	{name: "sends what it refuses for its kind", clause: "post/unknown-kind", says: "no call in flight has",
+	{name: "sends an op that it refuses for its kind", clause: "post/unknown-kind", says: "no call in flight has",
 		worker: func(w *fakeWorker) {
 			w.post = func(ops []transport.Op) (int, error) {
 				n, err := w.memoryWorker.Post(ops)
@@ -261,7 +261,7 @@ var allocFakes = []fake{
 				return n, nil
 			})
 		}},
-	{name: "makes its error when it refuses", clause: "alloc/refusal", says: "is refused",
+	{name: "allocates the error when it refuses", clause: "alloc/refusal", says: "is refused",
 		worker: func(w *fakeWorker) {
 			w.post = func(ops []transport.Op) (int, error) {
 				n, err := w.memoryWorker.Post(ops)

@@ -11,7 +11,7 @@ import (
 )
 
 var waitFakes = []fake{
-	{name: "forgets its timeout", clause: "wait/timeout", says: "did not return", hangs: true,
+	{name: "ignores its timeout", clause: "wait/timeout", says: "did not return", hangs: true,
 		worker: func(w *fakeWorker) {
 			w.wait = func(time.Duration) error { w.driver.hang(); return nil }
 		}},
@@ -27,7 +27,7 @@ var waitFakes = []fake{
 				return w.blockUntilReleased(timeout)
 			}
 		}},
-	{name: "sees only what came before Wait", clause: "wait/arrival-during", says: "did not return", hangs: true,
+	{name: "notices only arrivals before Wait", clause: "wait/arrival-during", says: "did not return", hangs: true,
 		worker: func(w *fakeWorker) {
 			w.wait = func(timeout time.Duration) error {
 				select {
@@ -38,7 +38,7 @@ var waitFakes = []fake{
 				return nil
 			}
 		}},
-	{name: "forgets a Wake without a Wait", clause: "wait/wake-before", says: "did not return", hangs: true,
+	{name: "drops a Wake without a Wait", clause: "wait/wake-before", says: "did not return", hangs: true,
 		worker: func(w *fakeWorker) {
 			var waiting atomic.Bool
 			w.wait = func(timeout time.Duration) error {
@@ -57,7 +57,7 @@ var waitFakes = []fake{
 			w.wait = w.blockUntilReleased
 			w.wake = func() {}
 		}},
-	{name: "sleeps through the loss of a peer", clause: "wait/peer-lost", says: "did not return", hangs: true,
+	{name: "does not notice the loss of a peer", clause: "wait/peer-lost", says: "did not return", hangs: true,
 		worker: func(w *fakeWorker) {
 			w.wait = w.blockUntilReleased
 			w.close = func() error {
@@ -73,7 +73,7 @@ var waitFakes = []fake{
 		}},
 }
 
-// blockUntilReleased is a sound Wait that the end of the test ends too.
+// blockUntilReleased is a correct Wait that also returns at the end of the test.
 func (w *fakeWorker) blockUntilReleased(timeout time.Duration) error {
 	select {
 	case <-w.notify:
@@ -84,7 +84,7 @@ func (w *fakeWorker) blockUntilReleased(timeout time.Duration) error {
 }
 
 var optionalFakes = []fake{
-	{name: "counts without help", clause: "stats/names", says: "the help of counter",
+	{name: "has a counter without help", clause: "stats/names", says: "the help of counter",
 		worker: func(w *fakeWorker) {
 			w.readStats = func(dst []transport.Stat) []transport.Stat {
 				dst = w.memoryWorker.ReadStats(dst)
@@ -100,11 +100,11 @@ var optionalFakes = []fake{
 				return dst
 			}
 		}},
-	{name: "drops the counters before its own", clause: "stats/append", says: "the argument of ReadStats",
+	{name: "drops the argument of ReadStats", clause: "stats/append", says: "the argument of ReadStats",
 		worker: func(w *fakeWorker) {
 			w.readStats = func([]transport.Stat) []transport.Stat { return w.memoryWorker.ReadStats(nil) }
 		}},
-	{name: "starts to count again at each reading", clause: "stats/grow", says: "the value of counter",
+	{name: "resets its counters at each reading", clause: "stats/grow", says: "the value of counter",
 		worker: func(w *fakeWorker) {
 			w.readStats = func(dst []transport.Stat) []transport.Stat {
 				dst = w.memoryWorker.ReadStats(dst)
@@ -159,28 +159,28 @@ var optionalFakes = []fake{
 				return floor, err
 			}
 		}},
-	{name: "probes on after its context", clause: "probe/alone", says: "did not return", hangs: true,
+	{name: "probes after its context has ended", clause: "probe/alone", says: "did not return", hangs: true,
 		worker: func(w *fakeWorker) {
 			w.probe = func(ctx context.Context, _ transport.PeerID, _ bool, _ time.Duration) (transport.Floor, error) {
 				w.driver.hang()
 				return transport.Floor{}, ctx.Err()
 			}
 		}},
-	{name: "finds nothing wrong with a probe alone", clause: "probe/alone", says: "without the other side",
+	{name: "returns no error for a probe alone", clause: "probe/alone", says: "without the other side",
 		worker: func(w *fakeWorker) {
 			w.probe = func(ctx context.Context, peer transport.PeerID, initiate bool, d time.Duration) (transport.Floor, error) {
 				floor, _ := w.memoryWorker.Probe(ctx, peer, initiate, d)
 				return floor, nil
 			}
 		}},
-	{name: "keeps a credit for each probe", clause: "probe/then-calls", says: "calls in flight from", hangs: true,
+	{name: "leaks a credit for each probe", clause: "probe/then-calls", says: "calls in flight from", hangs: true,
 		worker: func(w *fakeWorker) {
 			w.probe = func(ctx context.Context, peer transport.PeerID, initiate bool, d time.Duration) (transport.Floor, error) {
 				w.limits.InFlight--
 				return w.memoryWorker.Probe(ctx, peer, initiate, d)
 			}
 		}},
-	{name: "takes the numbers of a probe for messages", clause: "probe/then-calls", says: "no call in flight has",
+	{name: "treats the numbers of a probe as messages", clause: "probe/then-calls", says: "no call in flight has",
 		worker: func(w *fakeWorker) {
 			numbers := 0
 			w.probe = func(ctx context.Context, peer transport.PeerID, initiate bool, d time.Duration) (transport.Floor, error) {

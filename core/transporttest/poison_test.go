@@ -10,7 +10,7 @@ import (
 	"transportbench/core/transport"
 )
 
-// openPair opens two connected workers on a Memory of their own.
+// openPair opens two connected workers on a new Memory.
 func openPair(t *testing.T) (a, b transport.Worker) {
 	m := NewMemoryDriver()
 	options, err := transport.ParseOptions(m.Info().Options, nil)
@@ -63,7 +63,7 @@ func TestPoisonOverwritesAtNextPoll(t *testing.T) {
 	require.Equal(t, bytes.Repeat([]byte{poison}, 10), held[2])
 }
 
-// TestPoisonKeepsOptionalInterfaces goes through all sets of them.
+// TestPoisonKeepsOptionalInterfaces tries all combinations of the interfaces.
 func TestPoisonKeepsOptionalInterfaces(t *testing.T) {
 	a, _ := openPair(t)
 	sound := a.(*memoryWorker)

@@ -12,14 +12,14 @@ import (
 	"transportbench/core/transport"
 )
 
-// inside names the suite that a child process of TestRun runs.
+// inside is the environment variable with the suite for a child process of TestRun.
 const inside = "TRANSPORTTEST_INSIDE"
 
 var unavailable = fake{open: func(*fakeDriver) error {
 	return transport.Unavailable("there is no device; plug one in")
 }}
 
-// childSuites are those whose outcome is seen from outside only.
+// childSuites are suites whose outcome only another process can check.
 var childSuites = map[string]func(*testing.T) Suite{
 	"sound": func(*testing.T) Suite { return Suite{Driver: NewMemoryDriver()} },
 	"skip": func(*testing.T) Suite {
@@ -40,7 +40,7 @@ var childSuites = map[string]func(*testing.T) Suite{
 	"refusing": func(t *testing.T) Suite { return *(&fake{open: failAfter(0)}).suite(t) },
 }
 
-// TestChild is a child process of TestRun, and otherwise nothing.
+// TestChild does nothing except in a child process of TestRun.
 func TestChild(t *testing.T) {
 	if suite, asked := childSuites[os.Getenv(inside)]; asked {
 		Run(t, suite(t))

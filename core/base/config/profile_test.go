@@ -18,7 +18,7 @@ func TestProfilesSetOptionsThatExist(t *testing.T) {
 	for _, p := range Profiles() {
 		require.NotEmpty(t, p.Summary)
 		require.NotContains(t, p.Summary, "\n")
-		require.False(t, seen[p.Name], "%s stands twice", p.Name)
+		require.False(t, seen[p.Name], "%s occurs twice", p.Name)
 		seen[p.Name] = true
 		for option := range p.Set {
 			require.Contains(t, options, strings.ReplaceAll(option, "-", "_"), p.Name)

@@ -37,7 +37,7 @@ func TestSizes(t *testing.T) {
 		require.NoError(t, json.Unmarshal(text, &back))
 		require.Equal(t, s, back)
 	}
-	// What comes to the same is the same.
+	// Equal distributions are equal values.
 	for text, want := range map[string]string{
 		"uniform:8-8": "8", "histogram:32=5": "32", "histogram:64=0,32=1": "32",
 		"histogram:64=1,32=2,64=1": "histogram:32=2,64=2",
@@ -107,8 +107,7 @@ func TestHistogramsRoundTrip(t *testing.T) {
 	})
 }
 
-// FuzzReadHistogram: any file is a histogram that survives being written, or
-// one line of error.
+// FuzzReadHistogram checks that any file is a histogram that String and Set preserve, or an error of one line.
 func FuzzReadHistogram(f *testing.F) {
 	f.Add("64 9\n4KiB 1 # rare\n")
 	f.Add("64 1e308\n65 1e308\n")

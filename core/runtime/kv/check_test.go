@@ -79,8 +79,7 @@ func TestCheckWithoutSumPassesDamage(t *testing.T) {
 	require.Equal(t, FailureNone, f)
 }
 
-// TestAnySize: where values of any length are right, the checksum finds one that
-// was cut or prolonged.
+// TestAnySize checks that with AnySize the checksum detects a value that was cut or extended.
 func TestAnySize(t *testing.T) {
 	for _, size := range []int{0, 1, 31, 32, 33, 100, inlineUpTo, inlineUpTo + 1, 4096} {
 		s := filledStore(t, 8, size)

@@ -58,7 +58,7 @@ func TestValuesDependOnKeyAndNonce(t *testing.T) {
 			}
 		}
 	}
-	require.Len(t, seen, 32*32*size/8, "no word stands twice")
+	require.Len(t, seen, 32*32*size/8, "no two words are equal")
 }
 
 func TestChecksumSeesEveryBit(t *testing.T) {

@@ -93,7 +93,7 @@ func TestStoreAgainstModel(t *testing.T) {
 	})
 }
 
-// pending is a response that was not sent yet.
+// pending is a response that is not sent yet.
 type pending struct {
 	response   []byte
 	key        uint64
@@ -101,9 +101,9 @@ type pending struct {
 	minVersion uint32
 }
 
-// TestResponsesThatWait: responses of a batch are sent at its end, after PUTs of
-// the same keys with values of other lengths; some wait for longer. What is sent
-// is whole, and no older than when the request was served.
+// TestResponsesThatWait sends the responses of a batch at its end, or later, after PUTs of the same keys with
+// values of other lengths. A response that is sent must be intact, and not older than when its request was
+// served.
 func TestResponsesThatWait(t *testing.T) {
 	const keys, maxValue = 3, 80
 	torn := 0 // responses that would have been wrong without Refresh
@@ -157,11 +157,10 @@ func TestResponsesThatWait(t *testing.T) {
 			waiting = waiting[send:]
 		}
 	})
-	require.Positive(t, torn, "the test has to come to what Refresh is for")
+	require.Positive(t, torn, "the test must reach the case that Refresh is for")
 }
 
-// TestOneLengthIsNeverResized: with values of one length nothing has to be
-// refreshed.
+// TestOneLengthIsNeverResized checks that values of one length need no refresh.
 func TestOneLengthIsNeverResized(t *testing.T) {
 	s := filledStore(t, 4, 32)
 	var header [HeaderSize]byte
@@ -176,8 +175,7 @@ func TestOneLengthIsNeverResized(t *testing.T) {
 	require.False(t, s.Resized())
 }
 
-// FuzzServe: whatever the bytes are, there is a response that fits the
-// outcome, and the entries stay whole.
+// FuzzServe checks that any request gets a response that fits the outcome, and that entries stay intact.
 func FuzzServe(f *testing.F) {
 	const keys, size = 4, 40
 	f.Add([]byte(nil))
@@ -212,8 +210,8 @@ func FuzzServe(f *testing.F) {
 	})
 }
 
-// FuzzCheck: it takes any bytes, and passes none that differ from the right
-// ones in any but the version.
+// FuzzCheck checks that Check accepts any bytes, and passes only responses that differ from the right one in
+// the version.
 func FuzzCheck(f *testing.F) {
 	const key, size = 2, 40
 	s := filledStore(f, 4, size)

@@ -48,9 +48,8 @@ func TestOnRankIsOwnedByTheRankAndOfTheSameBlock(t *testing.T) {
 	})
 }
 
-// TestRanksOwnNoStride: a rank's keys have every offset in their blocks about
-// equally often, and who owns a block's first key does not tell who owns the
-// next one's.
+// TestRanksOwnNoStride checks that a rank's keys have every offset in their blocks about equally often, and
+// that the owners of the first keys of consecutive blocks are independent.
 func TestRanksOwnNoStride(t *testing.T) {
 	const blocks = 40_000
 	for _, ranks := range []int{2, 3, 8, 61} {
@@ -69,7 +68,7 @@ func TestRanksOwnNoStride(t *testing.T) {
 	}
 }
 
-// TestDaemonsOfARankShareItsKeys: the two hashes are independent.
+// TestDaemonsOfARankShareItsKeys checks that the two hashes are independent.
 func TestDaemonsOfARankShareItsKeys(t *testing.T) {
 	const keys, ranks, daemons = 120_000, 3, 4
 	var owned [ranks][daemons]int

@@ -136,7 +136,7 @@ func TestVerifyEverySamples(t *testing.T) {
 	s.VerifyEvery = 4
 	require.InDelta(t, 10, count(), 1)
 
-	// What was stored unverified is found by who reads it.
+	// A value that was stored unverified is detected when it is read.
 	response, _ := respond(t, s, EncodeGet(make([]byte, HeaderSize), 3))
 	_, f := Check(response, 3, 1, 32, true)
 	require.Equal(t, FailureChecksum, f)
@@ -183,7 +183,7 @@ func TestEntriesAreAligned(t *testing.T) {
 	}
 }
 
-// probes counts the slots that a lookup of each key looks at.
+// probes counts the buckets that a lookup of each key reads.
 func probes(s *Store, keys []uint64) (total int) {
 	for _, key := range keys {
 		at, _ := s.find(key << 8)
@@ -224,8 +224,8 @@ func TestProbesAreFew(t *testing.T) {
 	}
 }
 
-// TestServeHead: a PUT by its head is answered as a whole one is, and a GET of it is
-// found to be damaged.
+// TestServeHead checks that a PUT by its head is answered like a whole one, and that Check finds the response
+// to a later GET damaged.
 func TestServeHead(t *testing.T) {
 	const key, size = 5, 32
 	s := filledStore(t, 8, size)

@@ -21,8 +21,8 @@ func deviceConfig() config.Config {
 	return cfg
 }
 
-// TestValuesInDeviceMemory: what is written stays there, the last of it is copied back
-// after each window and is right.
+// TestValuesInDeviceMemory checks that written values stay in device memory, and that the last ones are
+// copied to the host and verified after each window.
 func TestValuesInDeviceMemory(t *testing.T) {
 	for name, shape := range map[string]func(*config.Config){
 		"writes":             func(*config.Config) {},
@@ -54,8 +54,7 @@ func TestValuesInDeviceMemory(t *testing.T) {
 	}
 }
 
-// TestDamageInDeviceMemoryIsFound, wherever the byte is: in the header, at the value's
-// ends, or the value of another key.
+// TestDamageInDeviceMemoryIsFound damages the header, the ends of the value, and exchanges values.
 func TestDamageInDeviceMemoryIsFound(t *testing.T) {
 	for name, damage := range map[string]func([]byte){
 		"key":        func(p []byte) { p[1] ^= 1 },
@@ -75,7 +74,7 @@ func TestDamageInDeviceMemoryIsFound(t *testing.T) {
 // blind is a worker that cannot read device memory.
 type blind struct{ transport.Worker }
 
-// forgetful uses device memory again at once.
+// forgetful overwrites device memory at once.
 type forgetful struct{ transport.Worker }
 
 func (forgetful) ReadDevice(transport.PeerID, uint64, []byte) (bool, error) { return false, nil }
@@ -98,8 +97,7 @@ func TestDeviceMemoryThatCannotBeRead(t *testing.T) {
 	require.ErrorContains(t, err, "copy a value from device memory: the device is gone")
 }
 
-// TestDeviceMemoryIsRefused where the store could not do what is asked, or nothing would
-// be verified.
+// TestDeviceMemoryIsRefused checks workloads that read values, and transports that cannot read them back.
 func TestDeviceMemoryIsRefused(t *testing.T) {
 	prepare := func(driver transport.Driver, change func(*config.Config)) error {
 		cfg := deviceConfig()

@@ -11,7 +11,7 @@ import (
 	"transportbench/core/transporttest"
 )
 
-// waits notes how long a worker was asked to wait.
+// waits records the timeouts of Wait.
 type waits struct {
 	transport.Worker
 	asked []time.Duration
@@ -20,7 +20,7 @@ type waits struct {
 func (w *waits) Wait(d time.Duration) error { w.asked = append(w.asked, d); return nil }
 func (w *waits) Wake()                      {}
 
-// TestParkingEndsBeforeACallIsDue: with calls in flight and others free.
+// TestParkingEndsBeforeACallIsDue checks the timeouts with calls in flight and others free.
 func TestParkingEndsBeforeACallIsDue(t *testing.T) {
 	cfg := testConfig()
 	cfg.InFlight, cfg.Rate, cfg.Arrival = 2, 1000, config.ArrivalConstant
@@ -40,6 +40,6 @@ func TestParkingEndsBeforeACallIsDue(t *testing.T) {
 	require.NotEmpty(t, asked)
 	require.LessOrEqual(t, asked[0], sleepMargin)
 	require.Equal(t, parkLimit, rest(1, time.Second)[0])
-	require.Equal(t, parkLimit, rest(2, sleepMargin/2)[0], "nothing can be done without a response")
+	require.Equal(t, parkLimit, rest(2, sleepMargin/2)[0], "a full client can only wait for a response")
 	client.inFlight = 0
 }

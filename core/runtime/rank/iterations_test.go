@@ -9,23 +9,23 @@ import (
 	"transportbench/core/base/machine"
 )
 
-// TestIterationsEndInAnyOrder: one call takes as long as a hundred others, each
-// of which is an iteration of its own.
+// TestIterationsEndInAnyOrder has one call that takes as long as a hundred others. Each call is an
+// iteration.
 func TestIterationsEndInAnyOrder(t *testing.T) {
-	const slots, others = 4, 100
+	const calls, others = 4, 100
 	cfg := testConfig()
 	require.NoError(t, cfg.Pattern.Set(config.OpWrite+":1"))
 	clock := machine.Calibrated()
-	c := newIterations(cfg, slots)
-	for slot := range uint32(slots) {
-		c.draw(slot, true)
+	c := newIterations(cfg, calls)
+	for call := range uint32(calls) {
+		c.draw(call, true)
 	}
 	c.issue(0, 1)
 	for i := range uint64(others) {
-		slot := uint32(1 + i%(slots-1))
-		c.issue(slot, 1_000_000*i+1)
-		c.complete(clock, slot, 1_000_000*i+2, true)
-		c.draw(slot, true)
+		call := uint32(1 + i%(calls-1))
+		c.issue(call, 1_000_000*i+1)
+		c.complete(clock, call, 1_000_000*i+2, true)
+		c.draw(call, true)
 	}
 	require.EqualValues(t, others, c.times.samples)
 	require.EqualValues(t, others, c.times.sum)

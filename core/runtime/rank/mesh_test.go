@@ -102,13 +102,13 @@ func checkOperations(t *testing.T, cfg config.Config, c record.ClientReport) {
 		require.Equal(t, c.VerifiedKeys, count)
 	case len(cfg.Pattern) > 0:
 		require.Equal(t, c.VerifiedKeys, count)
-		// 16 operations each; those under way at either end are not whole.
+		// Each has 16 operations; the iterations at the ends of the window are incomplete.
 		require.InDelta(t, float64(count)/16, float64(c.Iterations.Samples), 4)
 		require.Positive(t, c.Iterations.MeanNS)
 	}
 }
 
-// TestRemoteShare counts where requests go.
+// TestRemoteShare counts the ranks that requests go to.
 func TestRemoteShare(t *testing.T) {
 	cfg := meshConfig(config.TopologyMeshDirect)
 	cfg.Ranks, cfg.RemoteShare = 4, 0.25
@@ -130,8 +130,7 @@ func TestRemoteShare(t *testing.T) {
 	}
 }
 
-// TestMeshDoesNotAllocate takes requests through clients, links, daemons and
-// the transport on one thread.
+// TestMeshDoesNotAllocate runs requests through clients, links, daemons and the transport on one thread.
 func TestMeshDoesNotAllocate(t *testing.T) {
 	cfg := meshConfig(config.TopologyMeshProxied)
 	ranks := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield)
@@ -143,7 +142,7 @@ func TestMeshDoesNotAllocate(t *testing.T) {
 		r.threads[1].client.begin(4, 1<<40)
 		require.NoError(t, r.threads[1].client.enter(1))
 	}
-	turn := func(measuring bool) {
+	step := func(measuring bool) {
 		for i := range clients {
 			require.NoError(t, clients[i].step(measuring))
 			require.NoError(t, daemons[i].step())
@@ -151,18 +150,18 @@ func TestMeshDoesNotAllocate(t *testing.T) {
 	}
 	allocations := testing.AllocsPerRun(1, func() {
 		for clients[0].counts.ops < 100_000 {
-			turn(true)
+			step(true)
 		}
 	})
 	require.Zero(t, allocations)
 	require.Positive(t, clients[0].mesh.stages[0].samples)
 	for clients[0].inFlight+clients[1].inFlight > 0 {
-		turn(false)
+		step(false)
 	}
 }
 
-// TestResponsesToNoForward: one that came twice would free its place twice, and
-// two requests would share it.
+// TestResponsesToNoForward checks that a response without a forwarded call is an error. Otherwise a
+// duplicate response would free its token twice, and two calls would share it.
 func TestResponsesToNoForward(t *testing.T) {
 	cfg := meshConfig(config.TopologyMeshProxied)
 	d := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield)[0].threads[0].daemon

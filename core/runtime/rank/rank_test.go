@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// wrapped is a driver whose workers pass through wrap.
+// wrapped is a driver that wraps the workers of another one.
 type wrapped struct {
 	transport.Driver
 	wrap func(transport.Worker) transport.Worker
@@ -81,8 +81,8 @@ func cluster(t *testing.T, driver transport.Driver, cfg config.Config, idle stri
 	return ranks
 }
 
-// runAll applies load for one window on all ranks, as a host does, and returns the
-// report of rank 0 and those of the others.
+// runAll applies load for one window on all ranks, like a host, and returns the report of rank 0 and those
+// of the others.
 func runAll(t *testing.T, ranks []*Rank, window record.Window) (first record.Report, others []record.Report, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
@@ -120,8 +120,7 @@ func runAll(t *testing.T, ranks []*Rank, window record.Window) (first record.Rep
 	return reports[0], reports[1:], errors.Join(errs...)
 }
 
-// stopWhen ends the clients' windows early, once each of them has taken enough
-// latencies, however long that takes.
+// stopWhen ends the clients' windows early, once each of them has the given number of latency samples.
 func stopWhen(t *testing.T, ranks []*Rank, samples uint64) {
 	done := func() bool {
 		for _, r := range ranks {
@@ -135,7 +134,7 @@ func stopWhen(t *testing.T, ranks []*Rank, samples uint64) {
 	}
 	for deadline := time.Now().Add(30 * time.Second); !done(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Errorf("not every client took %d latencies in 30 s", samples)
+			t.Errorf("not every client has %d latency samples after 30 s", samples)
 			break
 		}
 	}
@@ -146,9 +145,9 @@ func stopWhen(t *testing.T, ranks []*Rank, samples uint64) {
 	}
 }
 
-// runUntil applies load for a window that lasts until stopWhen.
+// runUntil applies load for a window that stopWhen ends.
 func runUntil(t *testing.T, ranks []*Rank, sampleEvery int, samples uint64) (first record.Report, others []record.Report) {
-	for _, r := range ranks { // of the last window
+	for _, r := range ranks { // drop the samples of the last window
 		for _, c := range r.clients() {
 			c.live.reset()
 		}
@@ -187,7 +186,7 @@ func TestClientServer(t *testing.T) {
 			t.Run(name+"/"+idle, func(t *testing.T) {
 				cfg := testConfig()
 				shape(&cfg)
-				// Poison proves that the loops keep no payload beyond a poll.
+				// Poison detects a payload that the loops keep beyond a poll.
 				driver := wrapped{transporttest.NewMemoryDriver(), transporttest.Poison}
 				ranks := cluster(t, driver, cfg, idle)
 				for range 2 {
@@ -199,7 +198,7 @@ func TestClientServer(t *testing.T) {
 	}
 }
 
-// checkReports holds the clients' counts against the daemons'.
+// checkReports compares the clients' counts with the daemons'.
 func checkReports(t *testing.T, cfg config.Config, server record.Report, clients []record.Report) {
 	require.Len(t, server.Daemons, cfg.Daemons)
 	require.Len(t, clients, cfg.Ranks-1)
@@ -245,8 +244,7 @@ func checkReports(t *testing.T, cfg config.Config, server record.Report, clients
 	require.LessOrEqual(t, served, ops+drained)
 }
 
-// TestMeasuredLoopDoesNotAllocate takes a million requests through client and
-// daemon on one thread.
+// TestMeasuredLoopDoesNotAllocate runs a million requests through client and daemon on one thread.
 func TestMeasuredLoopDoesNotAllocate(t *testing.T) {
 	for _, flush := range []string{config.FlushLoop, config.FlushImmediate} {
 		cfg := testConfig()
@@ -267,7 +265,7 @@ func TestMeasuredLoopDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// drainInTest empties what is in flight, with the daemon on the same thread.
+// drainInTest drains the calls in flight, with the daemon on the same thread.
 func (c *client) drainInTest(d *daemon) error {
 	for c.inFlight > 0 {
 		if err := errors.Join(c.step(false), d.step()); err != nil {
@@ -277,14 +275,14 @@ func (c *client) drainInTest(d *daemon) error {
 	return nil
 }
 
-func TestDrainingCutsAPhaseShort(t *testing.T) {
+func TestDrainingCutsAWindowShort(t *testing.T) {
 	ranks := cluster(t, transporttest.NewMemoryDriver(), testConfig(), config.IdleYield)
 	_, clients := runUntil(t, ranks, 1, 100)
 	require.True(t, clients[0].Stopped)
 	require.Positive(t, clients[0].Clients[0].Reads)
 }
 
-func TestCancelledContextEndsAPhase(t *testing.T) {
+func TestCancelledContextEndsAWindow(t *testing.T) {
 	ranks := cluster(t, transporttest.NewMemoryDriver(), testConfig(), config.IdlePark)
 	ctx, cancel := context.WithCancel(context.Background())
 	report, err := ranks[0].Run(ctx, record.Window{Duration: time.Hour}, cancel, func(record.Progress) {})
@@ -292,7 +290,7 @@ func TestCancelledContextEndsAPhase(t *testing.T) {
 	require.True(t, report.Stopped)
 }
 
-func TestLostServerEndsThePhase(t *testing.T) {
+func TestLostServerEndsTheWindow(t *testing.T) {
 	ranks := cluster(t, transporttest.NewMemoryDriver(), testConfig(), config.IdleYield)
 	require.NoError(t, ranks[0].Close(context.Background()))
 	begin := func() { _ = ranks[1].Advance(context.Background(), record.StateMeasuring) }
@@ -320,7 +318,7 @@ func TestSamplingCountsProcessorTime(t *testing.T) {
 	slow := record.ClientReport{ElapsedNS: 1e9, Reads: 5e3, Writes: 5e3, Thread: record.ThreadReport{CPUNS: 2e6}}
 	idle := record.ClientReport{ElapsedNS: 1e9, Thread: record.ThreadReport{CPUNS: 1e6}}
 	require.InDelta(t, 100, busyPerOp([]record.ClientReport{idle, slow, quick}), 1e-9)
-	require.InDelta(t, 1e5, busyPerOp([]record.ClientReport{{ElapsedNS: 1e9, Reads: 1e4}}), 1e-9, "elapsed, where it is not known")
+	require.InDelta(t, 1e5, busyPerOp([]record.ClientReport{{ElapsedNS: 1e9, Reads: 1e4}}), 1e-9, "elapsed time if the processor time is not known")
 	require.Greater(t, sampleEveryFor(20, 100), sampleEveryFor(20, 1e5))
 }
 
@@ -349,7 +347,7 @@ func TestOverhead(t *testing.T) {
 	o, err := ranks[1].Overhead(t.Context(), 10*time.Millisecond)
 	require.NoError(t, err)
 	require.Positive(t, o.PerOpNS)
-	require.Less(t, o.PerOpNS, float64(cfg.Burn), "a burn is no part of the harness")
+	require.Less(t, o.PerOpNS, float64(cfg.Burn), "a burn is not part of the harness")
 	require.Positive(t, o.StampNS)
 	_, err = ranks[0].Overhead(t.Context(), time.Millisecond)
 	require.ErrorContains(t, err, "no clients")

@@ -14,7 +14,7 @@ import (
 	"transportbench/core/transporttest"
 )
 
-func TestPaceKeepsItsRate(t *testing.T) {
+func TestScheduleKeepsItsRate(t *testing.T) {
 	clock := machine.Calibrated()
 	for _, arrival := range []string{config.ArrivalConstant, config.ArrivalPoisson} {
 		cfg := testConfig()
@@ -45,7 +45,7 @@ func TestPaceKeepsItsRate(t *testing.T) {
 	}
 }
 
-// staller lets one poll take long, once it has delivered enough.
+// staller delays one poll by stall, after it has delivered a number of events.
 type staller struct {
 	transport.Worker
 	after int
@@ -61,8 +61,8 @@ func (s *staller) Poll(events []transport.Event) (int, error) {
 	return n, err
 }
 
-// TestStallShowsInResponseTime is coordinated omission: one call in flight meets
-// the stall, and all that were due meanwhile wait for it.
+// TestStallShowsInResponseTime checks against coordinated omission: one call in flight meets the stall, and
+// all calls that are due during it have to wait.
 func TestStallShowsInResponseTime(t *testing.T) {
 	const stall, rate, samples = 50 * time.Millisecond, 10_000, 5000
 	cfg := testConfig()
@@ -77,32 +77,32 @@ func TestStallShowsInResponseTime(t *testing.T) {
 	require.NoError(t, err)
 	response, err := record.DecodeHistogram(report.Open.Response.Histogram)
 	require.NoError(t, err)
-	// 500 of 5000 were due in the stall; the median was not among them.
+	// 500 of 5000 were due in the stall, so the median was not.
 	require.GreaterOrEqual(t, response.Quantile(0.999), float64(stall)*0.9)
 	require.Less(t, service.Quantile(0.5), float64(stall)/2)
 	require.GreaterOrEqual(t, response.Quantile(0.5), service.Quantile(0.5)*0.99)
-	// What waited for the call that was in flight is no lag of the schedule.
+	// Waiting for the call in flight is not a lag of the schedule.
 	lag, err := record.DecodeHistogram(report.Open.Lag.Histogram)
 	require.NoError(t, err)
 	require.Less(t, lag.Quantile(0.5), float64(stall)/2)
 	require.GreaterOrEqual(t, report.Open.Scheduled, report.Reads+report.Writes)
 }
 
-// TestBurnInOpenLoop: calls are seldom issued in the turn that brings a
-// response, and each is to be burned for all the same.
+// TestBurnInOpenLoop checks that each call of an open loop is burned for, although few are issued in an
+// iteration that polls a response.
 func TestBurnInOpenLoop(t *testing.T) {
 	const burn = time.Millisecond
 	cfg := testConfig()
 	cfg.Rate, cfg.Arrival, cfg.Burn = 200, config.ArrivalConstant, config.Duration(burn)
 	ranks := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield)
 	_, others := runUntil(t, ranks, 1, 20)
-	// A call goes out after its burn.
+	// A call is posted after its burn.
 	service, err := record.DecodeHistogram(others[0].Clients[0].Latency)
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, service.Quantile(0.5), float64(burn)*0.9)
 }
 
-// TestRateBeyondReach: what was due and not done is known.
+// TestRateBeyondReach checks that operations that were due but not issued are counted.
 func TestRateBeyondReach(t *testing.T) {
 	cfg := testConfig()
 	cfg.InFlight, cfg.Rate = 1, config.Rate(900e6)
@@ -112,7 +112,7 @@ func TestRateBeyondReach(t *testing.T) {
 	require.Greater(t, report.Open.Scheduled, 2*(report.Reads+report.Writes))
 }
 
-func TestSeries(t *testing.T) {
+func TestSliceCounter(t *testing.T) {
 	var s sliceCounter
 	s.reset(20 * record.Slices)
 	s.start(1000)
@@ -152,8 +152,8 @@ func TestTrace(t *testing.T) {
 	require.False(t, tr.traced(77))
 }
 
-// Over many calls a burn takes its time, though the clock moves in steps that
-// may be longer. It cannot take less; how much more is up to the machine.
+// TestBurnTakesItsTime checks that over many calls a burn takes at least its time, even if the clock's steps
+// are longer.
 func TestBurnTakesItsTime(t *testing.T) {
 	clock := machine.Calibrated()
 	b := newBurner(clock, 30*time.Nanosecond)
@@ -163,10 +163,10 @@ func TestBurnTakesItsTime(t *testing.T) {
 		b.spend(1)
 	}
 	spent := clock.Nanos(clock.Now() - start)
-	// What the calls outside of the spinning take counts as well.
+	// The time of the calls outside the spin counts as well.
 	require.GreaterOrEqual(t, spent, uint64(calls*30*95/100))
 	require.LessOrEqual(t, b.owed, int64(0))
 
 	var none burner
-	none.spend(1) // which has no clock to look at
+	none.spend(1) // must not use its nil clock
 }

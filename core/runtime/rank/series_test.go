@@ -12,18 +12,18 @@ import (
 	"transportbench/core/transporttest"
 )
 
-// tracing is a worker that tells how often it was traced and over what.
-type tracing struct {
+// recorder is a worker that records the calls of StartSeries.
+type recorder struct {
 	transport.Worker
 	windows []time.Duration
 	parts   int
 }
 
-func (w *tracing) StartSeries(parts int, d time.Duration) {
+func (w *recorder) StartSeries(parts int, d time.Duration) {
 	w.windows, w.parts = append(w.windows, d), parts
 }
 
-func (w *tracing) ReadSeries(dst []transport.Series) []transport.Series {
+func (w *recorder) ReadSeries(dst []transport.Series) []transport.Series {
 	values := make([]float64, w.parts)
 	for i := range values {
 		values[i] = 1.0 / 3
@@ -31,11 +31,11 @@ func (w *tracing) ReadSeries(dst []transport.Series) []transport.Series {
 	return append(dst, transport.Series{Name: "third", Help: "of it", Values: values})
 }
 
-// TestWorkersAreTraced over each window, and reports have what they tell, in three digits.
-func TestWorkersAreTraced(t *testing.T) {
-	var workers []*tracing
+// TestSeriesAreRecorded checks that reports have the series of each window, in three digits.
+func TestSeriesAreRecorded(t *testing.T) {
+	var workers []*recorder
 	driver := wrapped{transporttest.NewMemoryDriver(), func(w transport.Worker) transport.Worker {
-		one := &tracing{Worker: w}
+		one := &recorder{Worker: w}
 		workers = append(workers, one)
 		return one
 	}}

@@ -15,7 +15,7 @@ import (
 	"transportbench/core/transporttest"
 )
 
-// spoiler changes events on their way to a client.
+// spoiler changes the responses that a client polls.
 type spoiler struct {
 	transport.Worker
 	spoil func(*transport.Event)
@@ -55,8 +55,8 @@ func TestWrongResponsesAreCounted(t *testing.T) {
 	}
 }
 
-// TestWrongTwice: both halves of a read-modify-write may be wrong, and it is one
-// operation. Reads are verified as seldom as all others.
+// TestWrongTwice checks that a read-modify-write with two wrong responses counts as one operation, and that
+// its read is verified as rarely as other reads.
 func TestWrongTwice(t *testing.T) {
 	cfg := testConfig()
 	cfg.InFlight, cfg.VerifyEvery = 1, 2
@@ -82,7 +82,7 @@ func TestWrongTwice(t *testing.T) {
 }
 
 func TestResponsesToNobody(t *testing.T) {
-	// Every token is moved to one that no call has.
+	// Every response gets a token that no call has.
 	driver := wrapped{transporttest.NewMemoryDriver(), func(w transport.Worker) transport.Worker {
 		return spoiler{w, func(e *transport.Event) { e.Token += 1 << 40 }}
 	}}
@@ -97,7 +97,7 @@ func TestResponsesToNobody(t *testing.T) {
 	client.inFlight = 0
 }
 
-// holder keeps back what a client polls while it is told to.
+// holder polls nothing while holding is set.
 type holder struct {
 	transport.Worker
 	holding *atomic.Bool
@@ -110,7 +110,7 @@ func (h holder) Poll(events []transport.Event) (int, error) {
 	return h.Worker.Poll(events)
 }
 
-func TestLateAnswersDoNotSpoilTheNextPhase(t *testing.T) {
+func TestLateAnswersDoNotSpoilTheNextWindow(t *testing.T) {
 	var holding atomic.Bool
 	driver := wrapped{transporttest.NewMemoryDriver(), func(w transport.Worker) transport.Worker { return w }}
 	ranks := cluster(t, driver, testConfig(), config.IdleYield)
@@ -123,10 +123,10 @@ func TestLateAnswersDoNotSpoilTheNextPhase(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 8, clients[0].Clients[0].Lost)
 
-	// They are still open, and a new window would have twice as many.
+	// These calls are still open, so a new window would have twice as many in flight.
 	_, clients, err = runAll(t, ranks, record.Window{Duration: 10 * time.Millisecond, SampleEvery: 1})
 	require.ErrorContains(t, err, "8 calls of the last window were not answered")
-	require.Zero(t, clients[0].Clients[0].ElapsedNS, "it had no window")
+	require.Zero(t, clients[0].Clients[0].ElapsedNS, "it did not measure")
 
 	holding.Store(false)
 	client.drainLimit = 10 * time.Second
@@ -134,6 +134,6 @@ func TestLateAnswersDoNotSpoilTheNextPhase(t *testing.T) {
 	require.Empty(t, clients[0].Clients[0].Failures)
 	require.Zero(t, clients[0].Clients[0].Lost)
 	require.LessOrEqual(t, client.prepared.len(), 16)
-	require.Zero(t, client.timed, "a call that is timed and not seen would end at no time at all")
+	require.Zero(t, client.timed, "no timed call may be left")
 	require.Zero(t, server.Daemons[0].Rejected)
 }

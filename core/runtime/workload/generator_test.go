@@ -143,8 +143,8 @@ func TestClientsAreIndependent(t *testing.T) {
 			require.Less(t, statistic, critical, "clients 0 and %d, lag %d", client, lag)
 		}
 	}
-	// A stream against itself: with a lag it passes, and with none it must
-	// not, or the test cannot fail.
+	// Compare a stream with itself: it passes with a lag, and must fail without one, or the test
+	// cannot fail.
 	for lag := range 3 {
 		table := newTable(keys, keys)
 		for i := range draws - lag {

@@ -10,7 +10,7 @@ import (
 	"transportbench/core/base/config"
 )
 
-// hotspotProbabilities are those of the keys by their definition.
+// hotspotProbabilities returns the probability of each key by definition.
 func hotspotProbabilities(n, hot uint64, share float64) []float64 {
 	probability := make([]float64, n)
 	p := newPermutation(n)
@@ -79,8 +79,8 @@ func TestHotspotEnds(t *testing.T) {
 	}
 }
 
-// ages replays a client of latest and counts how old the keys are that it reads,
-// in its own insertions; it checks the insertions themselves.
+// ages replays a client of latest and counts the ages of the keys that it reads, in its own insertions. It
+// also checks the insertions.
 func ages(t *testing.T, keys, client, clients, draws int, theta float64) []uint64 {
 	t.Helper()
 	g := generator(t, client, func(c *config.Config) {
@@ -106,7 +106,7 @@ func ages(t *testing.T, keys, client, clients, draws int, theta float64) []uint6
 			observed[((newest-index[r.Key])%keys+keys)%keys]++
 		}
 	}
-	require.Greater(t, inserted, keys/clients, "the insertions have gone round")
+	require.Greater(t, inserted, keys/clients, "the insertions have wrapped around")
 	return observed
 }
 
@@ -164,8 +164,7 @@ func TestSequentialIsSequential(t *testing.T) {
 			}
 		}
 	}
-	// As a distribution it is uniform, and more even than chance: chi-squared
-	// of what it draws is 0.
+	// The distribution is uniform and more even than chance, with a chi-squared of 0.
 	even := countKeys(generator(t, 0, func(f *config.Config) { f.Distribution, f.Keys = config.DistributionSequential, 100 }), 100, 10_000)
 	probability := make([]float64, 100)
 	for i := range probability {
@@ -178,7 +177,7 @@ func TestSequentialIsSequential(t *testing.T) {
 	require.Greater(t, statistic, 50.0, "draws are not as even")
 }
 
-// TestDistributionsScatter: hot keys are no neighbours.
+// TestDistributionsScatter checks that hot keys are not neighbours.
 func TestDistributionsScatter(t *testing.T) {
 	for _, distribution := range []string{config.DistributionZipfian, config.DistributionHotspot, config.DistributionLatest} {
 		const keys = 1 << 12

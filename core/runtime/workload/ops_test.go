@@ -46,7 +46,7 @@ func TestMixIsDrawn(t *testing.T) {
 	require.Greater(t, statistic, critical, "shares that are off by a hundredth")
 }
 
-// TestMixOverridesTheReadRatio, and leaves out what it does not name.
+// TestMixOverridesTheReadRatio checks that operations that the mix does not name do not occur.
 func TestMixOverridesTheReadRatio(t *testing.T) {
 	for op := range Op(NumOps) {
 		g := generator(t, 0, func(c *config.Config) { c.ReadRatio, c.Mix = 0.5, config.Mix{{Op: op.String(), Share: 1}} })

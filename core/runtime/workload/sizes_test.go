@@ -15,8 +15,7 @@ func sizesOf(t *testing.T, text string) config.Sizes {
 	return c
 }
 
-// sizeCounts counts sizes from 0 to most, as written by a source and as the
-// store begins with.
+// sizeCounts counts sizes from 0 to most, as a generator draws them and as the store starts with them.
 func sizeCounts(t *testing.T, c config.Sizes, n int) (written, initial []uint64) {
 	t.Helper()
 	written, initial = make([]uint64, c.Max()+1), make([]uint64, c.Max()+1)
@@ -53,7 +52,7 @@ func TestSizesAreDistributed(t *testing.T) {
 		}
 		return probability
 	}
-	// what has no chance must not occur, and is left out of the test
+	// sizes with probability 0 must not occur, and are left out of the test
 	compare := func(observed []uint64, probability []float64) (statistic, critical float64) {
 		var bins []uint64
 		var chances []float64

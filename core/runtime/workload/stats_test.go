@@ -7,13 +7,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The seeds of all tests are fixed, so that this is not the rate at which they
-// fail but a bound on the luck that it took to choose the seeds.
+// significance is the significance level of all tests. Their seeds are fixed, so it is not the rate at which
+// they fail.
 const significance = 1e-6
 
-// chiSquared compares counts with what was expected of their number of draws.
-// It returns the statistic and the value that chance exceeds with a
-// probability of significance (Wilson and Hilferty's approximation).
+// chiSquared compares counts with probabilities. It returns the statistic and the value that it exceeds by
+// chance with probability significance (Wilson and Hilferty's approximation).
 func chiSquared(t *testing.T, observed []uint64, probability []float64) (statistic, critical float64) {
 	t.Helper()
 	require.Equal(t, len(probability), len(observed))
@@ -37,8 +36,8 @@ func chiSquaredQuantile(freedom float64) float64 {
 	return freedom * c * c * c
 }
 
-// contingency is the statistic of the hypothesis that the rows and columns of
-// a table of counts are independent.
+// contingency returns the statistic for the hypothesis that rows and columns of a table of counts are
+// independent, and its critical value.
 func contingency(table [][]uint64) (statistic, critical float64) {
 	rows, columns := make([]float64, len(table)), make([]float64, len(table[0]))
 	total := 0.0
@@ -66,8 +65,8 @@ func newTable(rows, columns int) [][]uint64 {
 	return table
 }
 
-// zetaRange is the sum of k^-theta over a <= k < b: term by term at the head,
-// then by Euler and Maclaurin's formula.
+// zetaRange returns the sum of k^-theta over a <= k < b: term by term at the head, then by the
+// Euler-Maclaurin formula.
 func zetaRange(a, b uint64, theta float64) float64 {
 	sum := 0.0
 	for ; a < b && a < 1000; a++ {

@@ -10,9 +10,8 @@ import (
 	"transportbench/core/base/config"
 )
 
-// rankBins cuts the ranks 1 to n into bins that grow by a twentieth, which do
-// not coincide with the generator's cells, and gives the chance of each. It
-// returns the first rank of every bin, and n+1.
+// rankBins divides the ranks 1 to n into bins that grow by a twentieth, so that they differ from the
+// generator's cells. It returns the first rank of every bin and n+1, and the probability of each bin.
 func rankBins(n uint64, theta float64) (bounds []uint64, probability []float64) {
 	total := zetaRange(1, n+1, theta)
 	for k := uint64(1); k <= n; {
@@ -25,8 +24,8 @@ func rankBins(n uint64, theta float64) (bounds []uint64, probability []float64) 
 }
 
 func countBins(z *zipfian, bounds []uint64, draws int) []uint64 {
-	// The bin of a rank by its logarithm, then mended: a search would be the
-	// larger part of the test's time.
+	// Guess the bin of a rank by its logarithm, then correct it: a search would take most of the
+	// test's time.
 	observed := make([]uint64, len(bounds)-1)
 	guess := make([]int, 65*64)
 	at := func(rank uint64) int { return int(math.Log2(float64(rank)) * 64) }
@@ -68,7 +67,7 @@ func TestZipfianIsZipfian(t *testing.T) {
 	}
 }
 
-// mergeSmall joins bins until each has at least the probability given.
+// mergeSmall merges bins until each has at least the given probability.
 func mergeSmall(bounds []uint64, probability []float64, least float64) ([]uint64, []float64) {
 	var newBounds []uint64
 	var newProbability []float64
@@ -83,9 +82,8 @@ func mergeSmall(bounds []uint64, probability []float64, least float64) ([]uint64
 	return append(newBounds, bounds[len(bounds)-1]), newProbability
 }
 
-// TestZipfianWithinCells looks at what the bins above are too coarse for: the
-// first half of a cell's ranks is drawn more often than the second, by less
-// than a hundredth.
+// TestZipfianWithinCells checks within cells, for which the bins above are too coarse: the first half of a
+// cell's ranks is drawn more often than the second, by less than a hundredth.
 func TestZipfianWithinCells(t *testing.T) {
 	const n, theta, draws = 1 << 20, 0.99, 4_000_000
 	z := newZipfian(n, theta)
@@ -121,7 +119,7 @@ func TestZipfianWithinCells(t *testing.T) {
 	statistic, critical := chiSquared(t, count(), probability[:])
 	require.Less(t, statistic, critical)
 
-	// Without the rejection the draws follow the staircase.
+	// Without rejection, the draws follow the staircase.
 	for i := range z.cells {
 		z.cells[i].sure = math.MaxUint64
 	}
@@ -197,8 +195,8 @@ func requirePermutation(t *testing.T, n uint64) {
 }
 
 func TestPermutationScatters(t *testing.T) {
-	// The hottest 64 ranks fall evenly into 8 ranges of the keys, as far as
-	// chance would have it: none takes half of them.
+	// The hottest 64 ranks are spread over 8 ranges of the keys like random ones: no range has half of
+	// them.
 	for _, n := range []uint64{1000, 1024, 1 << 20, 1_000_000, config.MaxKeys} {
 		p := newPermutation(n)
 		var ranges [8]int
