@@ -67,7 +67,7 @@ func Open(library string, ordinal int) (*Context, error) {
 }
 
 func (c *Context) open(ordinal int) error {
-	if err := c.check("cuInit", C.tcu_init(c.d)); err != nil {
+	if err := c.check("cuInit", C.tcu_init(c.d, 0)); err != nil {
 		return err
 	}
 	var encoded, count C.int
@@ -116,10 +116,11 @@ func (c *Context) check(call string, code C.tcu_result) error {
 		return nil
 	}
 	e := &Error{Call: call, Code: int(code), Name: "unknown error", Text: "the driver has no description"}
-	if name := C.tcu_error_name(c.d, code); name != nil {
+	var name, text *C.char
+	if C.tcu_get_error_name(c.d, code, &name) == 0 && name != nil {
 		e.Name = C.GoString(name)
 	}
-	if text := C.tcu_error_text(c.d, code); text != nil {
+	if C.tcu_get_error_string(c.d, code, &text) == 0 && text != nil {
 		e.Text = C.GoString(text)
 	}
 	return e
@@ -130,36 +131,36 @@ func (c *Context) Description() Description { return c.description }
 
 // NewStream makes a stream that does not synchronize with the default stream.
 func (c *Context) NewStream() (Stream, error) {
-	var s C.uintptr_t
-	err := c.check("cuStreamCreate", C.tcu_new_stream(c.d, &s))
+	var s C.tcu_stream
+	err := c.check("cuStreamCreate", C.tcu_new_stream(c.d, &s, C.TCU_STREAM_NON_BLOCKING))
 	return Stream(s), err
 }
 
 // DestroyStream destroys a stream.
 func (c *Context) DestroyStream(s Stream) error {
-	return c.check("cuStreamDestroy", C.tcu_destroy_stream(c.d, C.uintptr_t(s)))
+	return c.check("cuStreamDestroy", C.tcu_destroy_stream(c.d, C.tcu_stream(s)))
 }
 
 // Synchronize blocks until all work of the stream is done.
 func (c *Context) Synchronize(s Stream) error {
-	return c.check("cuStreamSynchronize", C.tcu_synchronize(c.d, C.uintptr_t(s)))
+	return c.check("cuStreamSynchronize", C.tcu_synchronize(c.d, C.tcu_stream(s)))
 }
 
 // NewEvent makes an event without timing, which is cheaper.
 func (c *Context) NewEvent() (Event, error) {
-	var e C.uintptr_t
-	err := c.check("cuEventCreate", C.tcu_new_event(c.d, &e))
+	var e C.tcu_event
+	err := c.check("cuEventCreate", C.tcu_new_event(c.d, &e, C.TCU_EVENT_DISABLE_TIMING))
 	return Event(e), err
 }
 
 // DestroyEvent destroys an event.
 func (c *Context) DestroyEvent(e Event) error {
-	return c.check("cuEventDestroy", C.tcu_destroy_event(c.d, C.uintptr_t(e)))
+	return c.check("cuEventDestroy", C.tcu_destroy_event(c.d, C.tcu_event(e)))
 }
 
 // Record puts the event after all work in the stream.
 func (c *Context) Record(e Event, s Stream) error {
-	return c.check("cuEventRecord", C.tcu_record(c.d, C.uintptr_t(e), C.uintptr_t(s)))
+	return c.check("cuEventRecord", C.tcu_record(c.d, C.tcu_event(e), C.tcu_stream(s)))
 }
 
 // notReady is CUDA_ERROR_NOT_READY.
@@ -167,7 +168,7 @@ const notReady = 600
 
 // Query reports whether the stream has passed the event. It does not block.
 func (c *Context) Query(e Event) (bool, error) {
-	code := C.tcu_query(c.d, C.uintptr_t(e))
+	code := C.tcu_query(c.d, C.tcu_event(e))
 	if code == notReady {
 		return false, nil
 	}
@@ -184,7 +185,7 @@ func (c *Context) Register(memory []byte) (Address, error) {
 
 // Unregister unpins memory that Register pinned.
 func (c *Context) Unregister(memory []byte) error {
-	return c.check("cuMemHostUnregister", C.tcu_unregister(c.d, unsafe.Pointer(unsafe.SliceData(memory))))
+	return c.check("cuMemHostUnregister", C.tcu_host_unregister(c.d, unsafe.Pointer(unsafe.SliceData(memory))))
 }
 
 // HostAlloc allocates pinned host memory, page aligned, and returns it with its address for
@@ -200,7 +201,7 @@ func (c *Context) HostAlloc(size int) ([]byte, Address, error) {
 
 // HostFree frees memory of HostAlloc.
 func (c *Context) HostFree(memory []byte) error {
-	return c.check("cuMemFreeHost", C.tcu_host_free(c.d, unsafe.Pointer(unsafe.SliceData(memory))))
+	return c.check("cuMemFreeHost", C.tcu_mem_free_host(c.d, unsafe.Pointer(unsafe.SliceData(memory))))
 }
 
 // AllocRing allocates GPU memory and maps it twice in a row, so that a range that wraps
@@ -221,18 +222,18 @@ func (c *Context) FreeRing(a Address, size int) error {
 // CopyIn copies registered or pinned host memory to the GPU, in stream order. Do not change
 // the memory until the stream has passed the copy.
 func (c *Context) CopyIn(s Stream, to Address, from []byte) error {
-	return c.check("cuMemcpyHtoDAsync", C.tcu_copy_in(c.d, C.tcu_address(to), unsafe.Pointer(unsafe.SliceData(from)), C.size_t(len(from)), C.uintptr_t(s)))
+	return c.check("cuMemcpyHtoDAsync", C.tcu_copy_in(c.d, C.tcu_address(to), unsafe.Pointer(unsafe.SliceData(from)), C.size_t(len(from)), C.tcu_stream(s)))
 }
 
 // CopyOut copies GPU memory to registered or pinned host memory, in stream order.
 func (c *Context) CopyOut(s Stream, to []byte, from Address) error {
-	return c.check("cuMemcpyDtoHAsync", C.tcu_copy_out(c.d, unsafe.Pointer(unsafe.SliceData(to)), C.tcu_address(from), C.size_t(len(to)), C.uintptr_t(s)))
+	return c.check("cuMemcpyDtoHAsync", C.tcu_copy_out(c.d, unsafe.Pointer(unsafe.SliceData(to)), C.tcu_address(from), C.size_t(len(to)), C.tcu_stream(s)))
 }
 
 // Launch starts the unpack kernel over count descriptors, in stream order. count must be
 // positive.
 func (c *Context) Launch(s Stream, descriptors Address, count int, source, destination Address) error {
-	return c.check("cuLaunchKernel", C.tcu_launch(c.d, c.function, C.uint(Blocks(count)), Block, C.uintptr_t(s),
+	return c.check("cuLaunchKernel", C.tcu_launch(c.d, c.function, C.uint(Blocks(count)), Block, C.tcu_stream(s),
 		C.tcu_address(descriptors), C.uint32_t(count), C.tcu_address(source), C.tcu_address(destination)))
 }
 
