@@ -13,15 +13,15 @@ import (
 type Workers[W any] struct {
 	name Name
 
-	mu     sync.Mutex
-	slots  []*W
-	open   []*W // in the order of their making
-	closed bool
+	mu      sync.Mutex
+	byIndex []*W
+	open    []*W // in the order of their making
+	closed  bool
 }
 
 // NewWorkers returns a registry with room for count workers.
 func NewWorkers[W any](name Name, count int) *Workers[W] {
-	return &Workers[W]{name: name, slots: make([]*W, count)}
+	return &Workers[W]{name: name, byIndex: make([]*W, count)}
 }
 
 // New makes the worker of an index with the given function, as Transport.NewWorker
@@ -34,14 +34,14 @@ func (s *Workers[W]) New(index int, make func() (*W, error)) (*W, error) {
 	if s.closed {
 		return nil, s.name.Error(op, transport.ErrClosed)
 	}
-	if index < 0 || index >= len(s.slots) || s.slots[index] != nil {
-		return nil, s.name.Error(op, fmt.Errorf("index %d is taken or out of range (0 to %d)", index, len(s.slots)-1))
+	if index < 0 || index >= len(s.byIndex) || s.byIndex[index] != nil {
+		return nil, s.name.Error(op, fmt.Errorf("index %d is taken or out of range (0 to %d)", index, len(s.byIndex)-1))
 	}
 	w, err := make()
 	if err != nil {
 		return nil, s.name.Error(op, err)
 	}
-	s.slots[index] = w
+	s.byIndex[index] = w
 	s.open = append(s.open, w)
 	return w, nil
 }

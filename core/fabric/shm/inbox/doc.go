@@ -26,34 +26,35 @@
 //
 // # A call, step by step
 //
-// Connect has been called on both sides. Then, with rings:
+// Both sides connect first. Connect (worker.go) maps the peer's inbox and claims a free region
+// of it by storing the nonce of its own inbox there (inbox.go). Then, with rings:
 //
-//  1. Client: [worker.Post] (worker_datapath.go) finds the peer and calls ringLink.post
-//     (link.go), which calls [ring.Producer.Push]: it copies the call into the next slot
-//     of the client's ring in the server's inbox.
-//  2. Client: [worker.Flush] calls [ring.Producer.Publish], which makes the call visible
-//     if the algorithm has not done so, and notifies the server if the ring is armed.
-//  3. Server: [worker.Poll] goes through its active rings. worker.drain calls
-//     [ring.Consumer.Pop] until the ring is empty and returns the call as an
-//     EventRequest. The payload is not copied: it lies in the ring until the next Poll.
-//  4. Server: the runtime serves the request and posts the reply. Steps 1 and 2 repeat
-//     in the other direction: the reply goes into the server's ring in the client's
-//     inbox.
-//  5. Server: the next Poll calls [ring.Consumer.Release], which returns the slots of
-//     the previous one to the client.
-//  6. Client: Poll returns the reply as an EventResponse with the token of the call.
+//  1. Client: worker.Post (worker_datapath.go) finds the peer by its PeerID and calls
+//     ringLink.post (link.go), which calls [ring.Producer.Push]. Push copies the call, with
+//     its token, into the next slot of the client's ring in the server's inbox.
+//  2. Client: worker.Flush calls [ring.Producer.Publish], which makes the call visible if the
+//     algorithm has not done so, and notifies the server if the ring is armed.
+//  3. Server: worker.Poll goes through its active rings. worker.drain calls
+//     [ring.Consumer.Pop] until the ring is empty and returns the call as an EventRequest
+//     with the same token. The payload is not copied: it lies in the ring until the next Poll.
+//  4. Server: the runtime serves the request and posts the reply under that token. Steps 1
+//     and 2 repeat in the other direction: the reply goes into the server's ring in the
+//     client's inbox.
+//  5. Server: the next Poll begins with [ring.Consumer.Release], which returns the slots of
+//     the last Poll's payloads to the client.
+//  6. Client: worker.Poll returns the reply as an EventResponse with the token of the call.
 //
-// With call slots, step 1 is [ring.Caller.Call], step 3 [ring.Answerer.Pop], step 4
-// [ring.Answerer.Reply] and step 6 [ring.Caller.Pop]; there is nothing to publish or
-// release.
+// With call slots, step 1 is [ring.Caller.Call], step 3 [ring.Answerer.Pop] with the number of
+// the slot as token, step 4 [ring.Answerer.Reply] into the same slot, and step 6
+// [ring.Caller.Pop]. There is nothing to publish or release.
 //
 // # Idle rings
 //
 // A worker polls its active rings only. It arms a ring that has been empty for many polls,
 // and stops polling it. The producer of an armed ring notifies the owner in Flush: it sets
 // the ring's bit in the bitmap and increments sequence, and the owner's next Poll makes
-// the ring active again. A ring starts armed, so an owner also learns of a new peer this
-// way.
+// the ring active again. A ring starts armed, so the first call also tells the owner which
+// peer has claimed the region: the claim has the peer's nonce.
 //
 // Arming needs a full memory barrier on both sides: the owner stores armed and then looks
 // into the ring, the producer stores into the ring and then loads armed. The owner runs
