@@ -2,7 +2,6 @@ package runner
 
 import (
 	"fmt"
-	"iter"
 	"math"
 
 	"transportbench/core/base/record"
@@ -18,46 +17,37 @@ type evidence struct {
 	closing        []error // of each rank; nil for a rank that closed without an error
 }
 
-// clients iterates over the clients of all repeats.
-func (e evidence) clients() iter.Seq[record.ClientReport] {
-	return func(yield func(record.ClientReport) bool) {
-		for i := range e.result.Repeats {
-			for _, c := range e.result.Repeats[i].Clients() {
-				if !yield(c) {
-					return
-				}
-			}
-		}
+// clients returns the clients of all repeats.
+func (e evidence) clients() (all []record.ClientReport) {
+	for i := range e.result.Repeats {
+		all = append(all, e.result.Repeats[i].Clients()...)
 	}
+	return all
 }
 
-// daemons iterates over the daemons of all repeats.
-func (e evidence) daemons() iter.Seq[record.DaemonReport] {
-	return func(yield func(record.DaemonReport) bool) {
-		for i := range e.result.Repeats {
-			for _, d := range e.result.Repeats[i].Daemons() {
-				if !yield(d) {
-					return
-				}
-			}
-		}
+// daemons returns the daemons of all repeats.
+func (e evidence) daemons() (all []record.DaemonReport) {
+	for i := range e.result.Repeats {
+		all = append(all, e.result.Repeats[i].Daemons()...)
 	}
+	return all
 }
 
-// threads iterates over the polling threads of all repeats and their windows in nanoseconds.
-func (e evidence) threads() iter.Seq2[record.ThreadReport, uint64] {
-	return func(yield func(record.ThreadReport, uint64) bool) {
-		for c := range e.clients() {
-			if !yield(c.Thread, c.ElapsedNS) {
-				return
-			}
-		}
-		for d := range e.daemons() {
-			if !yield(d.Thread, d.ElapsedNS) {
-				return
-			}
-		}
+// threadWindow is a polling thread in one window.
+type threadWindow struct {
+	record.ThreadReport
+	elapsedNS uint64
+}
+
+// threads returns the polling threads of all repeats.
+func (e evidence) threads() (all []threadWindow) {
+	for _, c := range e.clients() {
+		all = append(all, threadWindow{c.Thread, c.ElapsedNS})
 	}
+	for _, d := range e.daemons() {
+		all = append(all, threadWindow{d.Thread, d.ElapsedNS})
+	}
+	return all
 }
 
 // finding is the outcome of a check. limit is the bound on value that the check applied.

@@ -25,7 +25,7 @@ func checkVerified(e evidence) finding {
 	failures := map[string]uint64{}
 	unsummed := false
 	cfg := e.result.Config
-	for c := range e.clients() {
+	for _, c := range e.clients() {
 		read := c.Reads + c.Operations[config.OpRMW].Count
 		done += c.Ops()
 		reads += read
@@ -44,7 +44,7 @@ func checkVerified(e evidence) finding {
 			unsummed = true
 		}
 	}
-	for d := range e.daemons() {
+	for _, d := range e.daemons() {
 		rejected += d.Rejected
 		if d.Device != nil {
 			device.Values += d.Device.Values
@@ -112,8 +112,8 @@ func checkStoppedEarly(e evidence) finding {
 func checkOverlong(e evidence) finding {
 	window := float64(e.result.Config.Duration)
 	f := finding{limit: 1.05 + float64(5*time.Millisecond)/window}
-	for _, elapsedNS := range e.threads() {
-		f.value = max(f.value, float64(elapsedNS)/window)
+	for _, t := range e.threads() {
+		f.value = max(f.value, float64(t.elapsedNS)/window)
 	}
 	f.ok = f.value <= f.limit
 	f.message = fmt.Sprintf("the longest window lasted %.3g times as long as configured", f.value)
@@ -196,7 +196,7 @@ func checkConsistent(e evidence) finding {
 // checkSamples finds latency samples that are missing in the histograms.
 func checkSamples(e evidence) finding {
 	taken, kept := uint64(0), uint64(0)
-	for c := range e.clients() {
+	for _, c := range e.clients() {
 		taken += c.Samples
 	}
 	for i := range e.result.Repeats {
@@ -226,7 +226,7 @@ func checkSamplingCost(e evidence) finding {
 	f := finding{limit: 0.02}
 	every := max(e.sampleEvery, 1)
 	perOp := e.result.Overhead.StampNS / float64(every)
-	for c := range e.clients() {
+	for _, c := range e.clients() {
 		f.value = max(f.value, perOp*result.PerSecond(c.Ops(), c.Thread.Busy(c.ElapsedNS))/1e9)
 	}
 	f.ok = f.value <= f.limit

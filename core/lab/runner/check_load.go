@@ -185,7 +185,7 @@ func checkStages(e evidence) finding {
 func checkLoopTimingCost(e evidence) finding {
 	f := finding{limit: 0.02}
 	every := 0
-	for d := range e.daemons() {
+	for _, d := range e.daemons() {
 		if d.PhaseEvery == 0 || d.ElapsedNS == 0 {
 			continue
 		}

@@ -82,8 +82,8 @@ func checkInvoluntarySwitches(e evidence) finding {
 	if e.oversubscribed {
 		return f.notJudged("the threads share processors and preempt each other")
 	}
-	for thread, elapsedNS := range e.threads() {
-		f.value = max(f.value, result.PerSecond(thread.Involuntary, elapsedNS))
+	for _, t := range e.threads() {
+		f.value = max(f.value, result.PerSecond(t.Involuntary, t.elapsedNS))
 	}
 	f.ok = f.value <= f.limit
 	f.message = fmt.Sprintf("a polling thread lost its processor up to %.0f times a second", f.value)

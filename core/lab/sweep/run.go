@@ -78,9 +78,8 @@ func Run(ctx context.Context, p *Plan, o Options) (*Outcome, error) {
 	defer store.close()
 	s := &sweep{plan: p, options: o, store: store, failures: map[int]Failure{}, began: time.Now(), labels: labels(p)}
 	interrupted := s.all(ctx)
-	var broken *storeError
-	if errors.As(interrupted, &broken) {
-		return nil, broken.error
+	if interrupted != nil && ctx.Err() == nil {
+		return nil, interrupted // a run cannot be stored
 	}
 	index, err := store.finish(s.failures)
 	if err != nil {
@@ -94,9 +93,6 @@ func Run(ctx context.Context, p *Plan, o Options) (*Outcome, error) {
 	}
 	return outcome, interrupted
 }
-
-// storeError reports that a run could not be stored, which ends the sweep.
-type storeError struct{ error }
 
 // sweep is a sweep in progress.
 type sweep struct {
@@ -192,18 +188,15 @@ func (s *sweep) run(ctx context.Context, r run) error {
 	return nil
 }
 
-// stored handles err, the outcome of storing cell i: it gives up the cell if err concerns that cell
-// only, and otherwise returns an error that ends the sweep.
+// stored handles err, the outcome of storing cell i: it gives up the cell if err concerns only that
+// cell, and returns any other error.
 func (s *sweep) stored(i int, err error) error {
 	var one *cellError
-	switch {
-	case errors.As(err, &one):
+	if errors.As(err, &one) {
 		s.fail(i, failureOf(one.error))
 		return nil
-	case err != nil:
-		return &storeError{err}
 	}
-	return nil
+	return err
 }
 
 // measure makes one run, within CellLimit.

@@ -31,14 +31,5 @@ func (s slogSink) Accept(name string, level hclog.Level, message string, args ..
 }
 
 func slogLevel(level hclog.Level) slog.Level {
-	switch level {
-	case hclog.Error:
-		return slog.LevelError
-	case hclog.Warn:
-		return slog.LevelWarn
-	case hclog.Info:
-		return slog.LevelInfo
-	default:
-		return slog.LevelDebug
-	}
+	return max(slog.LevelDebug, slog.LevelInfo+4*slog.Level(level-hclog.Info)) // slog leaves 4 between levels
 }
