@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Every package states its purpose in a doc.go of its own, and no file has the marks
-# of a merge that was not finished.
+# Every package states its purpose in a doc.go, no file has conflict marks, and every
+# relative link of a document leads to a file.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -15,4 +15,12 @@ done
 if git rev-parse --git-dir >/dev/null 2>&1 && git grep -nE '^(<<<<<<<|>>>>>>>) ' -- . >&2; then
 	bad=1
 fi
+while IFS=: read -r file link; do
+	target=${link%%#*}
+	if [[ -n $target && ! -e "$(dirname "$file")/$target" ]]; then
+		echo "$file: dead link to $link" >&2
+		bad=1
+	fi
+done < <(find README.md docs results plugins core -name '*.md' -exec grep -oHE '\]\([^)[:space:]]+\)' {} + |
+	sed -E 's/\]\((.*)\)$/\1/' | grep -vE ':(https?|mailto):')
 exit $bad
