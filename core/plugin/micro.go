@@ -16,7 +16,8 @@ import (
 	"transportbench/core/transport"
 )
 
-// MicroRequest is the argument of a plugin's `micro`, as JSON.
+// MicroRequest is the argument of a plugin's `micro`, as JSON. Microbenchmarks are not part of a run:
+// they have no floors, repeats or checks, and would add seconds to every run.
 type MicroRequest struct {
 	Options  map[string]string `json:"options,omitempty"`
 	Names    []string          `json:"names,omitempty"` // microbenchmarks; empty for all

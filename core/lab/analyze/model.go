@@ -4,7 +4,9 @@ import "transportbench/core/lab/consistency"
 
 // Model is a closed queueing network. Calls queue at clients and daemons; the medium is a pure delay.
 // It is solved by exact mean value analysis (Reiser and Lavenberg, Mean-Value Analysis of Closed
-// Multichain Queuing Networks, 1980).
+// Multichain Queuing Networks, 1980). It has no batches: with more calls in flight, an iteration takes
+// several messages for one doorbell, so transports gain more than it predicts. A cost per iteration and
+// another per message could only be told apart by results at two numbers of calls in flight.
 type Model struct {
 	Clients      int `json:"clients"` // per calling rank
 	Daemons      int `json:"daemons"` // per serving rank

@@ -8,4 +8,15 @@
 //
 // Text from result files is untrusted. Templates escape it in HTML, the script only sets it as text,
 // and the page's content security policy allows no other script.
+//
+// # Decisions
+//
+// Figures keep all their digits, so the page equals an export. They are compressed, because 5,000 cells
+// would be more than 100 MB of JSON. The page unpacks the overview at once and details when it shows
+// them.
+//
+// The command computes every figure, so that tests cover it; the script selects and arranges. A live
+// page fetches the whole report again when files change: sending differences would be a second way to
+// draw everything. [Server] compares names, sizes and times of files, because network file systems send
+// no inotify events.
 package report
