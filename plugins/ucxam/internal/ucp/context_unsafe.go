@@ -34,18 +34,6 @@ func statusError(s C.ucs_status_t) error {
 	return &Status{Code: int(s), Text: C.GoString(C.ucs_status_string(s))}
 }
 
-// Words returns the text of a reason; for a status it is UCX's message.
-func (r Reason) Words() string {
-	switch r {
-	case Closed:
-		return "closed"
-	case Corrupt:
-		return "broke the protocol"
-	default:
-		return C.GoString(C.ucs_status_string(C.ucs_status_t(r)))
-	}
-}
-
 // environment guards the process's environment, which UCX reads whenever it opens a context,
 // a worker or a device.
 var environment sync.Mutex

@@ -103,7 +103,6 @@ ucs_status_t uam_trial_connect(uam_context *c, int peer_errors, char **info); //
 ucs_status_t uam_worker_open(uam_context *c, const uam_config *cfg, uint64_t nonce, uam_worker **out);
 uam_shared *uam_worker_shared(uam_worker *w);
 ucs_status_t uam_worker_address(uam_worker *w, void **address, size_t *length);
-uint64_t uam_worker_eager(uam_worker *w);
 int uam_worker_descriptor(uam_worker *w); // -1 without wake-up
 ucs_status_t uam_connect(uam_worker *w, uint32_t peer, uint64_t nonce, const void *address, char **info);
 void uam_cut(uam_worker *w, uint32_t peer);

@@ -18,10 +18,9 @@ var errMissing = errors.New(Missing)
 
 //revive:disable:exported
 
-func Version() string          { return "" }
-func (r Reason) Words() string { return "" }
-func Environ() []string        { return nil }
-func KnownVariables() string   { return "" }
+func Version() string        { return "" }
+func Environ() []string      { return nil }
+func KnownVariables() string { return "" }
 
 type Context struct{}
 
@@ -44,7 +43,6 @@ type Arrival struct {
 
 func (a *Arrival) Payload() []byte                            { return nil }
 func (w *Worker) Address() []byte                             { return nil }
-func (w *Worker) Eager() int                                  { return 0 }
 func (w *Worker) Descriptor() int                             { return -1 }
 func (w *Worker) Connect(int, uint64, []byte) (string, error) { return "", errMissing }
 func (w *Worker) Cut(int)                                     {}

@@ -159,8 +159,6 @@ ucs_status_t uam_worker_open(uam_context *c, const uam_config *cfg, uint64_t non
 
 uam_shared *uam_worker_shared(uam_worker *w) { return &w->shared; }
 
-uint64_t uam_worker_eager(uam_worker *w) { return w->config.eager; }
-
 int uam_worker_descriptor(uam_worker *w)
 {
 	int descriptor;

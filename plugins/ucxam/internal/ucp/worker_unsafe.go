@@ -30,7 +30,6 @@ type Worker struct {
 	smallLimit int // bytes of payload
 
 	address []byte
-	eager   int
 }
 
 // slots is a view of one of the shim's pools.
@@ -57,7 +56,6 @@ func (c *Context) NewWorker(cfg WorkerConfig, nonce uint64) (*Worker, error) {
 		return nil, err
 	}
 	w.s = C.uam_worker_shared(w.c)
-	w.eager = int(C.uam_worker_eager(w.c))
 	w.small, w.large = viewOf(&w.s.small), viewOf(&w.s.large)
 	w.sends = unsafe.Slice(w.s.sends, int(w.s.small.count)+int(w.s.large.count))
 	w.ring = unsafe.Slice(w.s.ring, int(w.s.mask)+1)
@@ -78,9 +76,6 @@ func viewOf(p *C.uam_pool) slots {
 
 // Address returns UCX's address of the worker.
 func (w *Worker) Address() []byte { return w.address }
-
-// Eager returns the largest payload in bytes that is sent as a header alone.
-func (w *Worker) Eager() int { return w.eager }
 
 // Descriptor returns the descriptor that becomes readable when an armed worker has work, or
 // -1 without wake-up.
