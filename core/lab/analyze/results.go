@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/aclements/go-moremath/stats"
+
 	"transportbench/core/base/config"
 	"transportbench/core/base/record"
 	"transportbench/core/lab/consistency"
@@ -115,7 +117,9 @@ func sum(repeats []result.Repeat) (t totals) {
 			floors = append(floors, floor)
 		}
 	}
-	t.floor = geometric(floors)
+	if len(floors) > 0 {
+		t.floor = stats.GeoMean(floors)
+	}
 	t.throughput, t.inFlight = median(throughputs), median(inFlight)
 	return t
 }

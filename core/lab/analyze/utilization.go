@@ -1,7 +1,6 @@
 package analyze
 
 import (
-	"math"
 	"slices"
 
 	"transportbench/core/base/record"
@@ -128,16 +127,4 @@ func quantileMean(h *record.Histogram, from, to float64) float64 {
 		sum += h.Quantile(from + 0.99*(to-from)*(float64(i)+0.5)/steps)
 	}
 	return sum / steps
-}
-
-// geometric returns the geometric mean, or 0 if there are no values.
-func geometric(values []float64) float64 {
-	if len(values) == 0 {
-		return 0
-	}
-	sum := 0.0
-	for _, v := range values {
-		sum += math.Log(v)
-	}
-	return math.Exp(sum / float64(len(values)))
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/aclements/go-moremath/stats"
+
 	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/set"
 )
@@ -299,21 +301,16 @@ func (r *Report) Needed() int { return repeatsFor(r.Alpha, r.Tests) }
 // means returns the geometric mean of the changes for each transport and metric.
 func means(changes []Change) []Mean {
 	type group struct{ transport, metric string }
-	logs := map[group][]float64{}
+	ratios := map[group][]float64{}
 	for i := range changes {
 		if c := &changes[i]; c.Change != nil && c.Verdict != Incomparable {
-			at := group{c.Transport, c.Metric}
-			logs[at] = append(logs[at], math.Log1p(*c.Change))
+			of := group{c.Transport, c.Metric}
+			ratios[of] = append(ratios[of], 1+*c.Change)
 		}
 	}
 	list := []Mean{}
-	for at, values := range logs {
-		sum := 0.0
-		for _, v := range values {
-			sum += v
-		}
-		list = append(list, Mean{at.transport, at.metric, result.Define(at.metric).Better,
-			len(values), math.Expm1(sum / float64(len(values)))})
+	for of, values := range ratios {
+		list = append(list, Mean{of.transport, of.metric, result.Define(of.metric).Better, len(values), stats.GeoMean(values) - 1})
 	}
 	slices.SortFunc(list, func(a, b Mean) int {
 		return cmp.Or(cmp.Compare(a.Transport, b.Transport), cmp.Compare(a.Metric, b.Metric))

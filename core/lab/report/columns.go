@@ -111,9 +111,7 @@ func (b *builder) named(c *set.Cell, option string) (value string, has bool) {
 func (b *builder) machines() {
 	for _, s := range b.sets {
 		base := len(b.doc.Environments)
-		for _, e := range s.Environments {
-			b.doc.Environments = append(b.doc.Environments, environment(e))
-		}
+		b.doc.Environments = append(b.doc.Environments, s.Environments...)
 		for i := range s.Cells {
 			at := -1
 			if e := s.Cells[i].Environment; e >= 0 {

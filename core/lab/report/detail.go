@@ -66,10 +66,7 @@ func (b *builder) details(ctx context.Context) error {
 
 // detailOf reads the results of a cell.
 func detailOf(s *set.Set, c *set.Cell) (detail, brief) {
-	d := detail{Config: c.Config, Plugin: c.Plugin, StartedAt: moment(c.StartedAt), Samples: c.Samples}
-	for _, w := range c.Warnings {
-		d.Warnings = append(d.Warnings, finding(w))
-	}
+	d := detail{Config: c.Config, Plugin: c.Plugin, StartedAt: moment(c.StartedAt), Samples: c.Samples, Warnings: c.Warnings}
 	if c.Status == set.Failed || c.Status == set.Unavailable {
 		return d, brief{}
 	}

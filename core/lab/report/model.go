@@ -4,19 +4,20 @@ import (
 	"transportbench/core/lab/analyze"
 	"transportbench/core/lab/compare"
 	"transportbench/core/lab/result"
+	"transportbench/core/lab/result/set"
 )
 
 // document has the data of the page's script, except the details of cells. Cells are numbered over all
 // sets, and stored in columns, which is short.
 type document struct {
-	Title        string        `json:"title"`
-	Machine      string        `json:"machine"`
-	Version      string        `json:"version"` // of the commands that measured
-	Date         string        `json:"date"`
-	Live         bool          `json:"live,omitempty"`
-	Objective    string        `json:"objective,omitempty"`
-	Sets         []setInfo     `json:"sets"`
-	Environments []environment `json:"environments"`
+	Title        string            `json:"title"`
+	Machine      string            `json:"machine"`
+	Version      string            `json:"version"` // of the commands that measured
+	Date         string            `json:"date"`
+	Live         bool              `json:"live,omitempty"`
+	Objective    string            `json:"objective,omitempty"`
+	Sets         []setInfo         `json:"sets"`
+	Environments []set.Environment `json:"environments"`
 	// Series are the transports with their providers; each has a colour.
 	Series []series `json:"series"`
 	// Axes are the options that vary.
@@ -56,11 +57,6 @@ type setInfo struct {
 	Source string `json:"source"`
 	Date   string `json:"date"`
 	Cells  int    `json:"cells"`
-}
-
-type environment struct {
-	Identity map[string]string `json:"identity"`
-	Volatile map[string]string `json:"volatile"`
 }
 
 type series struct {
@@ -155,7 +151,7 @@ type detail struct {
 	Plugin    any                  `json:"plugin"`
 	StartedAt string               `json:"started_at"`
 	Samples   map[string][]float64 `json:"samples"`
-	Warnings  []finding            `json:"doubts,omitempty"`
+	Warnings  []set.Warning        `json:"doubts,omitempty"`
 	Runs      []run                `json:"runs,omitempty"`
 	// Service and Response are the values of the merged histograms at the grid's shares in ns. They
 	// end where fewer than ten samples remain.
@@ -166,12 +162,6 @@ type detail struct {
 	Analysis *analyze.Analysis `json:"analysis,omitempty"`
 	// Problem is why details are missing.
 	Problem string `json:"problem,omitempty"`
-}
-
-type finding struct {
-	Check    string          `json:"check"`
-	Severity result.Severity `json:"severity"`
-	Message  string          `json:"message"`
 }
 
 // run is one result of a cell.

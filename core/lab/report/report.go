@@ -48,7 +48,7 @@ type Page struct {
 func Build(ctx context.Context, sets []*set.Set, o Options) (*Page, error) {
 	b := &builder{Options: o, sets: sets, doc: &document{Live: o.Live, ChunkSize: chunkSize, Grid: grid(),
 		// The script needs a list, even if it is empty, instead of null.
-		Environments: []environment{}, Axes: []axis{}, Metrics: []metricColumn{}, Cells: cells{Axes: [][]int{}}}}
+		Environments: []set.Environment{}, Axes: []axis{}, Metrics: []metricColumn{}, Cells: cells{Axes: [][]int{}}}}
 	for _, s := range sets {
 		s.Sort()
 	}
