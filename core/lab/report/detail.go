@@ -26,7 +26,7 @@ type brief struct {
 	checks   []result.Check
 	rates    [][]float64 // as detail.Rates
 	warmups  []result.Warmup
-	versions []string // of the command
+	versions []string // of the commands that measured
 	analysis *analyze.Analysis
 }
 

@@ -174,7 +174,7 @@ func TestLivePage(t *testing.T) {
 	b.await(`document.getElementById("live").textContent.includes("4 cells")`)
 	require.Contains(t, eval[string](b, `document.getElementById("live").textContent`), "live")
 
-	b.lax = true // it tells of the lost connection
+	b.lax = true // the console reports the lost connection
 	require.NoError(t, s.stop())
 	b.await(`document.getElementById("live").textContent.includes("the server is gone")`)
 }

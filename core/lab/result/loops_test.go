@@ -40,7 +40,7 @@ func TestStages(t *testing.T) {
 	repeats := []Repeat{
 		{Ranks: []record.Report{{Clients: []record.ClientReport{
 			remoteClient(t, 300, 1000, 100, 200, 300, 300),
-			remoteClient(t, 50, 7777), // none was taken apart
+			remoteClient(t, 50, 7777), // none was sampled
 			{},                        // of another topology
 		}}}},
 		{Ranks: []record.Report{{Clients: []record.ClientReport{remoteClient(t, 100, 3000, 900, 800, 700, 600)}}}},

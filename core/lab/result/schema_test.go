@@ -27,7 +27,7 @@ func TestSchemaFile(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, bytes.Equal(generated, committed),
 		"schema.json differs from the types: run go test ./core/lab/result -run TestSchemaFile -update")
-	if !*update { // which comes too late for this binary
+	if !*update { // the embedded copy is of the last build
 		require.True(t, bytes.Equal(committed, Schema()), "the embedded schema differs from the file")
 	}
 }

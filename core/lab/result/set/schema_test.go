@@ -34,7 +34,7 @@ func TestSchemaFiles(t *testing.T) {
 			BaseSchemaID:              invopop.ID(s.id),
 			AllowAdditionalProperties: true, // later minor versions add some
 			Mapper: func(typ reflect.Type) *invopop.Schema {
-				if typ == reflect.TypeFor[result.Result]() { // which has a schema of its own
+				if typ == reflect.TypeFor[result.Result]() { // it has its own schema
 					return &invopop.Schema{Type: "object"}
 				}
 				return nil

@@ -51,7 +51,7 @@ type Environment struct {
 type Cell struct {
 	// Config has every resolved option as text. Options of the transport itself are "options.NAME".
 	Config map[string]string `json:"config"`
-	// Status is measured unless the cell has no samples of its own.
+	// Status is measured if the samples were measured here.
 	Status Status `json:"status" jsonschema:"enum=measured,enum=failed,enum=unavailable,enum=published"`
 	// Reason is why there are no samples, or the source of published ones.
 	Reason string `json:"reason,omitempty"`
