@@ -178,7 +178,7 @@ func TestChecksFail(t *testing.T) {
 			"took 1000000 requests from clients, served 500000 of them and forwarded 499999"},
 		{"counters", func(e *evidence) { e.result.Repeats[1].Ranks[1].Daemons[0].Requests++ }, 1, "it served 1000001 in all"},
 		{"counters", func(e *evidence) {
-			d := &e.result.Repeats[1].Ranks[1].Daemons[0] // consistent by itself
+			d := &e.result.Repeats[1].Ranks[1].Daemons[0] // the daemon's own counters agree
 			d.Requests, d.Proxy.Incoming = d.Requests-200_000, d.Proxy.Incoming-200_000
 		}, 0.1, "differ by up to 10.0%"},
 	}

@@ -77,7 +77,7 @@ func TestRankDiesInWindow(t *testing.T) {
 					require.True(t, r.Incomplete)
 					require.Contains(t, r.IncompleteReason, "failed after 1 of ")
 					require.Len(t, r.Repeats, 1)
-					require.Equal(t, 1, r.Summary[result.Throughput].N, "what is incomplete does not count")
+					require.Equal(t, 1, r.Summary[result.Throughput].N, "an incomplete repeat does not count")
 					require.Equal(t, &result.Failure{
 						Rank: dead, Operation: "run", Error: err.Error(), Output: []string{"last", "words"},
 					}, r.Failure)

@@ -37,7 +37,7 @@ func cellsOf(t *testing.T, s *Spec) []string {
 func TestExpand(t *testing.T) {
 	require.Equal(t, []string{
 		"shm 1 32 ring=a", "shm 1 4KiB ring=a", "shm 8 32 ring=a", "shm 8 4KiB ring=a",
-		"erpc 1 32", "erpc 1 4KiB", // the axis ring is not erpc's
+		"erpc 1 32", "erpc 1 4KiB", // erpc does not have the option ring
 		"erpc 64 32",
 	}, cellsOf(t, parse(t, `
 base: {value-size: 32}
@@ -132,7 +132,7 @@ func TestOrder(t *testing.T) {
 	require.Len(t, order, 60)
 	var rounds [3][]int
 	for i, s := range order {
-		require.Equal(t, i/20, s.repeat, "a round is over before the next begins")
+		require.Equal(t, i/20, s.repeat, "a round ends before the next begins")
 		rounds[s.repeat] = append(rounds[s.repeat], s.cell)
 	}
 	require.NotEqual(t, rounds[0], rounds[1])

@@ -18,8 +18,8 @@ import (
 	"transportbench/core/lab/runner"
 )
 
-// sweepUntilKilled is another process's sweep. It writes a line for every
-// repeat once it has been stored, as the next one's begin shows.
+// sweepUntilKilled is a sweep in another process. It prints a line for each repeat once that is
+// stored, which is when the next one begins.
 func sweepUntilKilled(dir string) int {
 	spec, err := Parse("s.yaml", []byte(killedMatrix))
 	if err == nil {
@@ -52,8 +52,8 @@ func (w *teller) Begin(s Status) runner.Observer {
 
 func (*teller) Cell(Status, *set.Cell) {}
 
-// Whenever the process is killed, what was stored is there, whole, and is not
-// measured again; and the sweep can always be gone on with.
+// Whenever the process is killed, stored repeats are complete and are not measured again, and the
+// sweep can be resumed.
 func TestKilledAtAnyMoment(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	dir := t.TempDir()
@@ -66,7 +66,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 		out, err := cmd.StdoutPipe()
 		require.NoError(t, err)
 		require.NoError(t, cmd.Start())
-		// Some die while they start, others in the midst of writing.
+		// Some die while they start, others while they write.
 		delay := time.Duration(r.IntN(60)) * time.Millisecond
 		timer := time.AfterFunc(delay, func() { _ = cmd.Process.Kill() })
 		complete := false
@@ -84,8 +84,8 @@ func TestKilledAtAnyMoment(t *testing.T) {
 			require.False(t, exit.Exited(), "it failed by itself")
 			kills++
 		}
-		if complete { // and, it may be, killed between saying so and its end
-			dir, stored = t.TempDir(), map[string]bool{} // there is more to kill
+		if complete { // it may also have been killed after it reported completion
+			dir, stored = t.TempDir(), map[string]bool{} // start a new sweep
 			continue
 		}
 		require.Error(t, err, "it ended and did not say that it was complete")
@@ -96,7 +96,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 	require.Equal(t, 16, outcome.Complete)
 }
 
-// requireReadable reads every file that is not being written.
+// requireReadable reads every complete file.
 func requireReadable(t *testing.T, dir string) {
 	t.Helper()
 	if !Exists(dir) {

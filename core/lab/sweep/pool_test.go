@@ -11,9 +11,9 @@ import (
 	"transportbench/core/lab/runner"
 )
 
-// process is a rank that counts its ends.
+// process counts the calls of Kill.
 type process struct {
-	record.Control // none of it is called but Close
+	record.Control // only Close is called
 	closing        error
 	killed         int
 	exited         chan struct{}
@@ -23,7 +23,7 @@ func (p *process) Close(context.Context) error { return p.closing }
 func (p *process) Kill()                       { p.killed++ }
 func (p *process) Exited() <-chan struct{}     { return p.exited }
 
-// starter starts processes and keeps them.
+// starter is a launcher that records its processes.
 type starter struct {
 	started []*process
 	err     error
@@ -38,7 +38,7 @@ func (s *starter) Launch(context.Context, int) (runner.Process, error) {
 	return p, nil
 }
 
-func TestPoolKeepsWhatClosedWell(t *testing.T) {
+func TestPoolKeepsClosedProcesses(t *testing.T) {
 	s, pool := new(starter), NewPool()
 	l := pool.Launcher("shm", s)
 	ctx := t.Context()
@@ -50,20 +50,20 @@ func TestPoolKeepsWhatClosedWell(t *testing.T) {
 	a, b := launch(), launch()
 	require.NoError(t, a.Close(ctx))
 	a.Kill()
-	b.Kill() // which did not close
+	b.Kill() // was not closed
 	require.Zero(t, s.started[0].killed)
 	require.Equal(t, 1, s.started[1].killed)
 
 	again := launch()
-	require.Len(t, s.started, 2, "the first one is used again")
-	a.Kill() // the former use's; it is another's process now
+	require.Len(t, s.started, 2, "the first process is reused")
+	a.Kill() // of the earlier use; another use has the process now
 	require.Zero(t, s.started[0].killed)
 	require.NoError(t, again.Close(ctx))
 	again.Kill()
 
 	other, err := pool.Launcher("erpc", s).Launch(ctx, 0)
 	require.NoError(t, err)
-	require.Len(t, s.started, 3, "other plugins' processes are not taken")
+	require.Len(t, s.started, 3, "processes of other plugins are not reused")
 	require.NoError(t, other.Close(ctx))
 	other.Kill()
 
@@ -76,10 +76,10 @@ func TestPoolKeepsWhatClosedWell(t *testing.T) {
 	require.NoError(t, last.Close(ctx))
 	pool.Close()
 	last.Kill()
-	require.Equal(t, 1, s.started[3].killed, "a pool that is closed keeps nothing")
+	require.Equal(t, 1, s.started[3].killed, "a closed pool keeps nothing")
 }
 
-func TestPoolTakesNoneThatDiedOrFailed(t *testing.T) {
+func TestPoolDropsDeadAndFailedProcesses(t *testing.T) {
 	s, pool := new(starter), NewPool()
 	defer pool.Close()
 	l := pool.Launcher("shm", s)
@@ -92,7 +92,7 @@ func TestPoolTakesNoneThatDiedOrFailed(t *testing.T) {
 	second, err := l.Launch(ctx, 0)
 	require.NoError(t, err)
 	require.Len(t, s.started, 2)
-	require.Equal(t, 1, s.started[0].killed, "what is left of it is cleaned up")
+	require.Equal(t, 1, s.started[0].killed, "a dead process is cleaned up")
 
 	s.started[1].closing = errors.New("it hangs")
 	require.Error(t, second.Close(ctx))

@@ -61,7 +61,7 @@ func (resolver) Resolve(name string, values, own map[string]string) (config.Conf
 	return c, "", nil
 }
 
-// measured is a result of one repeat, as a run makes it.
+// measured returns the result of a run with one repeat.
 func measured(c config.Config, throughput float64) *result.Result {
 	repeat := result.Repeat{Samples: map[string]float64{result.Throughput: throughput}}
 	return &result.Result{
@@ -71,7 +71,7 @@ func measured(c config.Config, throughput float64) *result.Result {
 	}
 }
 
-// watcher keeps what it was told.
+// watcher records its calls.
 type watcher struct {
 	begun []Status
 	cells []string
@@ -91,7 +91,7 @@ func plan(t *testing.T, text string) *Plan {
 
 const matrix = "repeats: 3\naxes: {transport: [shm, erpc], in-flight: [1, 8]}\n"
 
-// good measures without fail.
+// good always measures successfully.
 func good(_ context.Context, c config.Config, _ runner.Observer) (*result.Result, error) {
 	return measured(c, float64(c.InFlight)*1e6), nil
 }
@@ -185,7 +185,7 @@ func TestCellsThatFailAreRecordedAndTheSweepGoesOn(t *testing.T) {
 	require.Equal(t, set.Unavailable, got["stub8"].Status)
 	require.Len(t, w.begun, 3+2+1+1)
 
-	// The failed ones get another chance, and keep what they had.
+	// Failed cells are tried again, and keep the repeats that they had.
 	w = new(watcher)
 	outcome, err = Run(t.Context(), p, Options{Dir: dir, Resume: true, Measure: good, Watcher: w})
 	require.NoError(t, err)
@@ -279,7 +279,7 @@ func TestTwoSweepsInOneDirectory(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A plugin that comes to another provider half way cannot be one cell.
+// Repeats on different providers cannot be one cell.
 func TestRepeatsThatDoNotFitTogether(t *testing.T) {
 	count := 0
 	measure := func(ctx context.Context, c config.Config, obs runner.Observer) (*result.Result, error) {
