@@ -76,13 +76,13 @@ func (h *Histogram) Reset() {
 	h.sum = 0
 }
 
-// Encode returns the histogram in HDR's V2 compressed format, as base64.
-func (h *Histogram) Encode() (string, error) {
+// Encode returns the histogram in the HDR V2 compressed format, as base64.
+func (h *Histogram) Encode() string {
 	encoded, err := h.hdr.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
 	if err != nil {
-		return "", fmt.Errorf("encoding histogram: %w", err)
+		panic(fmt.Sprintf("record: encoding a histogram into memory: %v", err)) // the library cannot fail here
 	}
-	return string(encoded), nil
+	return string(encoded)
 }
 
 // DecodeHistogram decodes the output of [Histogram.Encode]. A histogram with another range or

@@ -109,28 +109,18 @@ func fakeTimes(t testing.TB, l load, each float64, random *rand.Rand) histograms
 		h.service.Record(uint64(ns))
 		h.response.Record(uint64(ns * (1 + random.Float64())))
 	}
-	h.encoded = encoded(t, h.service)
+	h.encoded = h.service.Encode()
 	if l.rate > 0 {
-		h.encodedWaits = encoded(t, h.response)
+		h.encodedWaits = h.response.Encode()
 	}
 	return h
-}
-
-func encoded(t testing.TB, h *record.Histogram) string {
-	text, err := h.Encode()
-	require.NoError(t, err)
-	return text
 }
 
 // oneTime is a histogram of 100 ns; only the means of phases matter.
 var oneTime = sync.OnceValue(func() string {
 	h := record.NewHistogram()
 	h.Record(100)
-	text, err := h.Encode()
-	if err != nil {
-		panic(err)
-	}
-	return text
+	return h.Encode()
 })
 
 func fakeRepeat(l load, index int, each float64, h histograms, random *rand.Rand) result.Repeat {

@@ -352,8 +352,7 @@ func TestStagesAllowForSampling(t *testing.T) {
 			slow.Record(100_000) // a thread that lost its processor
 		}
 	}
-	text, err := slow.Encode()
-	require.NoError(t, err)
+	text := slow.Encode()
 	for i := range e.result.Repeats {
 		for _, r := range e.result.Repeats[i].Ranks {
 			r.Clients[0].Remote = &record.TimingReport{Histogram: text, MeanNS: slow.Mean(), Samples: slow.Count()}

@@ -77,8 +77,8 @@ func merge(into *string, encoded []string) (*record.Histogram, error) {
 	if err != nil {
 		return nil, err
 	}
-	*into, err = merged.Encode()
-	return merged, err
+	*into = merged.Encode()
+	return merged, nil
 }
 
 // mergeLatencies merges the clients' histograms and puts the percentiles.

@@ -1,7 +1,6 @@
 package rank
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -220,7 +219,7 @@ func (c *client) begin(sampleEvery int, duration time.Duration) {
 }
 
 // report returns what the client recorded in the window.
-func (c *client) report(thread record.ThreadReport) (record.ClientReport, error) {
+func (c *client) report(thread record.ThreadReport) record.ClientReport {
 	n := &c.counts
 	r := record.ClientReport{
 		ElapsedNS: c.clock.Nanos(n.window),
@@ -237,10 +236,17 @@ func (c *client) report(thread record.ThreadReport) (record.ClientReport, error)
 	if c.stats != nil {
 		r.Transport = c.stats.ReadStats(nil)
 	}
-	return r, errors.Join(c.reportLatencies(&r), c.reportMesh(&r), c.reportOpen(&r))
+	c.reportLatencies(&r)
+	if c.mesh != nil {
+		c.reportMesh(&r)
+	}
+	if o := c.open; o != nil {
+		r.Open = &record.OpenReport{Scheduled: o.scheduled, Response: o.response.report(c.clock), Lag: o.lag.report(c.clock)}
+	}
+	return r
 }
 
-func (c *client) reportLatencies(r *record.ClientReport) error {
+func (c *client) reportLatencies(r *record.ClientReport) {
 	all, writes := record.NewHistogram(), record.NewHistogram()
 	for op, h := range c.byOp {
 		if h == nil {
@@ -251,49 +257,25 @@ func (c *client) reportLatencies(r *record.ClientReport) error {
 			writes.Merge(h)
 		}
 	}
-	var err error
-	for _, h := range []struct {
-		to   *string
-		from *record.Histogram
-	}{{&r.Latency, all}, {&r.ReadLatency, c.byOp[workload.Read]}, {&r.WriteLatency, writes}} {
-		if *h.to, err = h.from.Encode(); err != nil {
-			return fmt.Errorf("encoding latencies: %w", err)
-		}
-	}
+	r.Latency, r.ReadLatency, r.WriteLatency = all.Encode(), c.byOp[workload.Read].Encode(), writes.Encode()
 	if !c.mixed() {
-		return nil
+		return
 	}
 	r.Operations = map[string]record.OperationReport{}
 	for op, h := range c.byOp {
-		if c.counts.byOp[op] == 0 {
-			continue
+		if count := c.counts.byOp[op]; count > 0 {
+			r.Operations[workload.Op(op).String()] = record.OperationReport{Count: count,
+				Latency: record.TimingReport{Histogram: h.Encode(), MeanNS: h.Mean(), Samples: h.Count()}}
 		}
-		o := record.OperationReport{Count: c.counts.byOp[op], Latency: record.TimingReport{MeanNS: h.Mean(), Samples: h.Count()}}
-		if o.Latency.Histogram, err = h.Encode(); err != nil {
-			return fmt.Errorf("encoding latencies: %w", err)
-		}
-		r.Operations[workload.Op(op).String()] = o
 	}
 	if c.iterations != nil {
-		iterations, err := c.iterations.times.report(c.clock)
-		r.Iterations = &iterations
-		return err
+		times := c.iterations.times.report(c.clock)
+		r.Iterations = &times
 	}
-	return nil
 }
 
-func (c *client) reportMesh(r *record.ClientReport) error {
-	if c.mesh == nil {
-		return nil
-	}
-	local, err := c.mesh.local.report(c.clock)
-	if err != nil {
-		return err
-	}
-	remote, err := c.mesh.remote.report(c.clock)
-	if err != nil {
-		return err
-	}
+func (c *client) reportMesh(r *record.ClientReport) {
+	local, remote := c.mesh.local.report(c.clock), c.mesh.remote.report(c.clock)
 	r.Local, r.Remote = &local, &remote
 	for i, stage := range c.mesh.stages {
 		if stage == nil || stage.samples == 0 {
@@ -302,24 +284,8 @@ func (c *client) reportMesh(r *record.ClientReport) error {
 		if r.Stages == nil {
 			r.Stages = map[string]record.TimingReport{}
 		}
-		if r.Stages[record.StageNames[i]], err = stage.report(c.clock); err != nil {
-			return err
-		}
+		r.Stages[record.StageNames[i]] = stage.report(c.clock)
 	}
-	return nil
-}
-
-func (c *client) reportOpen(r *record.ClientReport) error {
-	if c.open == nil {
-		return nil
-	}
-	response, err := c.open.response.report(c.clock)
-	if err != nil {
-		return err
-	}
-	lag, err := c.open.lag.report(c.clock)
-	r.Open = &record.OpenReport{Scheduled: c.open.scheduled, Response: response, Lag: lag}
-	return err
 }
 
 func (c *client) failures() map[string]uint64 {

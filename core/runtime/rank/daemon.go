@@ -113,7 +113,7 @@ func (d *daemon) begin() {
 	d.loop.begin()
 }
 
-func (d *daemon) report(thread record.ThreadReport) (record.DaemonReport, error) {
+func (d *daemon) report(thread record.ThreadReport) record.DaemonReport {
 	n := &d.atEnd
 	r := record.DaemonReport{
 		ElapsedNS: d.clock.Nanos(n.window), Loops: n.loops, EmptyLoops: n.empty,
@@ -134,9 +134,9 @@ func (d *daemon) report(thread record.ThreadReport) (record.DaemonReport, error)
 	if d.stats != nil {
 		r.Transport = d.stats.ReadStats(nil)
 	}
-	err := d.loop.report(&r)
+	d.loop.report(&r)
 	if n.loops > 0 {
 		d.loop.settle(float64(thread.Busy(r.ElapsedNS)) / float64(n.loops))
 	}
-	return r, err
+	return r
 }

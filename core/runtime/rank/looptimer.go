@@ -109,26 +109,18 @@ func (t *loopTimer) finish(served bool) {
 	}
 }
 
-func (t *loopTimer) report(r *record.DaemonReport) error {
+// report fills in the phases, except those without samples, such as scan outside mesh-proxied.
+func (t *loopTimer) report(r *record.DaemonReport) {
 	r.PhaseEvery, r.PhaseNS = int(t.sampler.every), t.cost
 	r.Phases = map[string]record.TimingReport{}
-	for i, name := range record.PhaseNames {
-		if err := t.add(r, name, t.phases[i]); err != nil {
-			return err
+	add := func(name string, phase *timing) {
+		if phase.samples > 0 {
+			r.Phases[name] = phase.report(t.clock)
 		}
 	}
-	if err := t.add(r, record.PhaseLoop, t.whole); err != nil {
-		return err
+	for i, name := range record.PhaseNames {
+		add(name, t.phases[i])
 	}
-	return t.add(r, record.PhaseTurnaround, t.turnaround)
-}
-
-// add leaves out timings without samples, such as scan outside mesh-proxied.
-func (t *loopTimer) add(r *record.DaemonReport, name string, from *timing) error {
-	if from.samples == 0 {
-		return nil
-	}
-	report, err := from.report(t.clock)
-	r.Phases[name] = report
-	return err
+	add(record.PhaseLoop, t.whole)
+	add(record.PhaseTurnaround, t.turnaround)
 }

@@ -181,12 +181,12 @@ func (r *Rank) runThread(t *thread, result *threadResult, run *windowRun, window
 	run.entered.Done()
 	if t.daemon != nil {
 		result.err = t.daemon.run(&r.state, atBegin, atEnd)
-		daemon, err := t.daemon.report(report)
-		result.daemon, result.err = &daemon, errors.Join(result.err, err)
+		daemon := t.daemon.report(report)
+		result.daemon = &daemon
 	} else {
 		result.err = t.client.run(&r.state, atBegin, atEnd)
-		client, err := t.client.report(report)
-		result.client, result.err = &client, errors.Join(result.err, err)
+		client := t.client.report(report)
+		result.client = &client
 	}
 	if records {
 		result.setSeries(recorder.ReadSeries(nil))

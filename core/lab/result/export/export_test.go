@@ -28,8 +28,7 @@ func sample(t *testing.T) *set.Set {
 		h := record.NewHistogram()
 		h.Record(uint64(100 * inFlight))
 		h.Record(uint64(1000 * inFlight))
-		encoded, err := h.Encode()
-		require.NoError(t, err)
+		encoded := h.Encode()
 		r := &result.Result{
 			SchemaVersion: result.SchemaVersion, Kind: result.KindRun, ID: result.NewID(),
 			StartedAt: time.Date(2026, 3, 4, 5, 6, inFlight, 0, time.UTC), Config: config.Default(),
@@ -45,7 +44,7 @@ func sample(t *testing.T) *set.Set {
 		}
 		r.Summary = result.SummarizeRepeats(r.Repeats)
 		r.Summary[result.HarnessOverhead] = result.Summarize(result.HarnessOverhead, []float64{30})
-		_, err = result.Write(dir, r)
+		_, err := result.Write(dir, r)
 		require.NoError(t, err)
 	}
 	s, err := set.Load(dir)
