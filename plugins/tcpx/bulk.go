@@ -18,8 +18,8 @@ import (
 // footprint is the size in bytes of a cold source and of a bulk transfer's destination.
 const footprint = 64 << 20
 
-// bulkSide is one side of a bulk transfer: a connection with bounce memory of its own and
-// no messages. `transportbench micro tcpx` measures it.
+// bulkSide is one side of a bulk transfer: a connection without messages and its bounce
+// memory. `transportbench micro tcpx` measures it.
 type bulkSide struct {
 	conn        *conn
 	memory      bounce.Allocator
@@ -70,8 +70,8 @@ func newBulkSide(s *settings, sockets []int, destination int) (*bulkSide, error)
 
 // close releases everything. It waits for what is being unpacked.
 func (b *bulkSide) close() error {
-	err := b.conn.shut()
-	b.conn.settle(true)
+	err := b.conn.close()
+	b.conn.release(true)
 	bounce.MoreThreads(-b.conn.settings.threads)
 	if b.destination.Size > 0 {
 		err = errors.Join(err, b.unpacker.Free(b.destination))

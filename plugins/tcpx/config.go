@@ -101,7 +101,7 @@ var schema = append([]transport.Option{
 	},
 	{
 		Name: "congestion-control", Type: transport.TypeString, Default: "cubic",
-		Help: "congestion control of all sockets; empty for the kernel's default, which makes results harder to compare",
+		Help: "congestion control of all sockets; empty for the kernel's default, which is not pinned",
 	},
 	{
 		Name: "socket-buffer", Type: transport.TypeSize, Default: "0", Max: 1 << 30,

@@ -24,7 +24,7 @@ func kill(t transport.Transport) {
 		for _, w := range workers {
 			for _, p := range w.peers.ByID {
 				p.conn.err = errFarewell // so that none is sent
-				_ = p.conn.shut()
+				_ = p.conn.close()
 			}
 			_, _ = w.Close(), w.destroy()
 		}

@@ -18,10 +18,10 @@ import (
 
 // Of two workers the one with the smaller nonce dials all sockets of a connection.
 //
-// Control sockets and probes arrive at one port, and their hello tells who dials and what
-// the socket is for. Data sockets arrive at another port, by which a NIC can steer them,
-// and carry no hello: the control socket's hello lists the ports that they come from, and
-// matchData finds their peer by them.
+// Control sockets and probes arrive at one port, and their hello names the dialling worker and
+// the use of the socket. Data sockets arrive at another port, by which a NIC can steer them, and
+// carry no hello: the control socket's hello lists the ports that they come from, and matchData
+// finds their peer by these ports.
 //
 // Connect only begins; Poll and Flush go on with it through connect. That allocates, which
 // is allowed because nothing is measured before all peers are connected.
@@ -36,8 +36,8 @@ type dialing struct {
 type arrival struct {
 	fd     int
 	from   netip.AddrPort
-	said   []byte
-	filled int // bytes of said
+	raw    []byte
+	filled int // bytes of raw
 	since  int64
 	hello  hello // once all of it has come
 }
@@ -251,7 +251,7 @@ func (w *worker) acceptAll() {
 		if err != nil || fd < 0 {
 			break
 		}
-		w.arrivals = append(w.arrivals, &arrival{fd: fd, from: from, said: make([]byte, helloSize), since: clock.Now()})
+		w.arrivals = append(w.arrivals, &arrival{fd: fd, from: from, raw: make([]byte, helloSize), since: clock.Now()})
 	}
 	for len(w.dataSockets) < most {
 		fd, from, err := w.settings.sock.Accept(w.dataListener)
@@ -270,7 +270,7 @@ func (w *worker) readHello(a *arrival) (done, ok bool) {
 	if a.filled == helloSize {
 		return true, true
 	}
-	n, err := sock.ReceiveBytes(a.fd, a.said[a.filled:])
+	n, err := sock.ReceiveBytes(a.fd, a.raw[a.filled:])
 	a.filled += n
 	if errors.Is(err, transport.ErrUnavailable) {
 		w.failures = append(w.failures, name.Error("poll", err))
@@ -282,7 +282,7 @@ func (w *worker) readHello(a *arrival) (done, ok bool) {
 		late := clock.Now()-a.since > int64(w.settings.sock.Timeout)
 		return late, false
 	}
-	a.hello, ok = decodeHello(a.said, w.nonce)
+	a.hello, ok = decodeHello(a.raw, w.nonce)
 	return true, ok
 }
 

@@ -53,9 +53,9 @@ func (s *settings) decodeAddress(encoded []byte) (a address, err error) {
 	case a.Window < 1 || a.Window > requests:
 		return a, fmt.Errorf("the peer has announced a window of %d receives, which is out of range (1 to %d)", a.Window, requests)
 	case a.InFlight != s.inFlight:
-		return a, fmt.Errorf("the peer was opened for %d calls in flight, this side for %d", a.InFlight, s.inFlight)
+		return a, fmt.Errorf("the peer was opened for %d calls in flight, this side for %d; use the same on all ranks", a.InFlight, s.inFlight)
 	case a.Payload != s.payload:
-		return a, fmt.Errorf("the peer was opened for payloads of %d bytes, this side for %d", a.Payload, s.payload)
+		return a, fmt.Errorf("the peer was opened for payloads of %d bytes, this side for %d; use the same on all ranks", a.Payload, s.payload)
 	case a.At.Addr().Is4() != s.sock.Address.Is4():
 		return a, refuse("address", "%s cannot reach the peer's %s: one is IPv4, the other IPv6", s.sock.Address, a.At.Addr())
 	}

@@ -14,8 +14,8 @@ import (
 
 var _ transport.Prober = (*worker)(nil)
 
-// Probe implements [transport.Prober]. It uses sockets of its own: as many as a connection
-// has for data, with the same settings. Half of the time it measures round trips, and half
+// Probe implements [transport.Prober]. It dials separate sockets: as many as a connection has for
+// data, with the same settings. Half of the time it measures round trips, and half
 // a stream from the source that the option source asks for.
 func (w *worker) Probe(ctx context.Context, id transport.PeerID, initiate bool, d time.Duration) (transport.Floor, error) {
 	p := w.peers.Get(id)

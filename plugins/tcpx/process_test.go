@@ -135,7 +135,7 @@ func TestKilledProcess(t *testing.T) {
 			})
 			_, err = w.Post(call)
 			require.ErrorIs(t, err, transport.ErrPeerDown)
-			eventually(t, "helpers to let go", func() bool { w.settle(); return len(w.settling) == 0 })
+			eventually(t, "helpers to let go", func() bool { w.releaseLost(); return len(w.releasing) == 0 })
 			requireAllPages(t, w.memory, w.settings)
 			require.Equal(t, -1, w.peers.Get(0).conn.control.fd, "the control socket")
 			for i := range w.peers.Get(0).conn.lanes {

@@ -149,7 +149,7 @@ func TestUnreadCredits(t *testing.T) {
 	}
 	require.ErrorIs(t, err, transport.ErrCorrupt)
 	require.ErrorIs(t, c.err, transport.ErrCorrupt, "the connection is over")
-	require.True(t, c.settle(true))
+	require.True(t, c.release(true))
 	require.NoError(t, in.Close())
 }
 
@@ -287,7 +287,7 @@ func FuzzControl(f *testing.F) {
 			require.NoError(t, c.receiveWithoutLanes())
 		}
 		c.err = errProtocol
-		require.True(t, c.settle(true))
+		require.True(t, c.release(true))
 		requireAllPages(t, in, s)
 		require.NoError(t, in.Close())
 	})

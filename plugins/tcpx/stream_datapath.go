@@ -133,9 +133,9 @@ func (p *peer) freeSends() {
 }
 
 // canReply reports whether a reply of size bytes can leave with the next Flush. A call may
-// wait for the window or the peer's receives, because its caller polls for the response;
-// who replies may never poll again. A reply that takes more than a window is accepted when
-// nothing else is under way, and its sender must poll.
+// wait for the window or the peer's receives, because its caller polls for the response; the
+// thread that replies may never poll again. A reply that takes more than a window is accepted
+// when nothing else is under way, and its sender must poll.
 func (p *peer) canReply(size int) bool {
 	o, c, s := &p.out, p.conn, p.w.settings
 	if len(c.helpers) > 0 {

@@ -210,9 +210,9 @@ func (c *conn) useZeroCopy() error {
 	return nil
 }
 
-// shut closes the sockets, with a farewell unless the connection has failed. What is
-// being unpacked, and lanes that helpers still use, are left to settle.
-func (c *conn) shut() error {
+// close closes the sockets, with a farewell unless the connection has failed. What is
+// being unpacked, and lanes that helpers still use, are left to release.
+func (c *conn) close() error {
 	c.leave()
 	if !c.stopHelpers(false) {
 		for i := range c.lanes {
@@ -258,9 +258,9 @@ func (c *conn) leave() {
 	}
 }
 
-// settle releases what shut has left: helpers, bounce pages and slots of the unpacker.
+// release releases what close has left: helpers, bounce pages and slots of the unpacker.
 // It returns true when nothing is left; with wait it waits for that.
-func (c *conn) settle(wait bool) bool {
+func (c *conn) release(wait bool) bool {
 	if !c.stopHelpers(wait) {
 		return false
 	}

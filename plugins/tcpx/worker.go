@@ -35,12 +35,12 @@ type worker struct {
 	arrivals    []*arrival
 	dataSockets []dataSocket // accepted, not matched to a peer yet
 
-	dirty    []*peer // posted to since the last Flush
-	lost     control.LostPeers
-	failures []error // that Poll has not returned yet
-	settling []*peer // lost, and some of what came is still being unpacked
-	first    int     // the peer that the next Poll begins with
-	polls    uint
+	dirty     []*peer // posted to since the last Flush
+	lost      control.LostPeers
+	failures  []error // that Poll has not returned yet
+	releasing []*peer // lost, and some of what came is still being unpacked
+	first     int     // the peer that the next Poll begins with
+	polls     uint
 
 	ready  []unix.EpollEvent
 	pollFD []unix.PollFd
@@ -103,7 +103,7 @@ func newPendingCalls(most int) pendingCalls {
 func newWorker(s *settings, index int) (*worker, error) {
 	w := &worker{settings: s, listener: -1, dataListener: -1, epoll: -1, notifier: sock.Notifier{FD: -1},
 		ready: make([]unix.EpollEvent, s.peers+2), lost: control.NewLostPeers(s.peers),
-		dirty: make([]*peer, 0, s.peers), failures: make([]error, 0, s.peers), settling: make([]*peer, 0, s.peers)}
+		dirty: make([]*peer, 0, s.peers), failures: make([]error, 0, s.peers), releasing: make([]*peer, 0, s.peers)}
 	_, _ = rand.Read(w.nonce[:]) // never fails
 	w.peers = control.NewPeers[peer](maxPeers, w.nonce)
 	if err := w.open(index); err != nil {
@@ -185,7 +185,7 @@ func (p *peer) closeSockets() (err error) {
 	p.dropProbes()
 	p.dialing = nil
 	if p.conn.control.fd >= 0 {
-		return p.conn.shut()
+		return p.conn.close()
 	}
 	p.conn.leave()
 	for i, fd := range p.sockets {
@@ -235,7 +235,7 @@ func (w *worker) destroy() error {
 	var errs []error
 	for _, p := range w.peers.ByID {
 		if p != nil {
-			p.conn.settle(true)
+			p.conn.release(true)
 		}
 	}
 	errs = append(errs, w.notifier.Close())

@@ -127,8 +127,8 @@ func (w *worker) Poll(events []transport.Event) (n int, err error) {
 func (w *worker) look() {
 	w.polls++
 	rest := w.polls%restEvery == 0
-	if len(w.settling) > 0 {
-		w.settle()
+	if len(w.releasing) > 0 {
+		w.releaseLost()
 	}
 	many := len(w.peers.ByID) > directPeers
 	arrived := len(w.connecting) > 0 || rest && len(w.arrivals)+len(w.dataSockets) > 0
@@ -207,17 +207,17 @@ func (w *worker) lose(p *peer, err error) {
 		p.conn.err = err
 	}
 	_ = p.closeSockets()
-	w.settling = append(w.settling, p)
-	w.settle()
+	w.releasing = append(w.releasing, p)
+	w.releaseLost()
 }
 
-// settle releases what lost peers held, once it is unpacked.
-func (w *worker) settle() {
-	left := w.settling[:0]
-	for _, p := range w.settling {
-		if !p.conn.settle(false) {
+// releaseLost releases what lost peers held, once it is unpacked.
+func (w *worker) releaseLost() {
+	left := w.releasing[:0]
+	for _, p := range w.releasing {
+		if !p.conn.release(false) {
 			left = append(left, p)
 		}
 	}
-	w.settling = left
+	w.releasing = left
 }

@@ -16,7 +16,7 @@ func (w *worker) Wait(timeout time.Duration) error {
 	if w.closed {
 		return name.Error("wait", transport.ErrClosed)
 	}
-	if w.lost.Len() > 0 || len(w.failures) > 0 || len(w.settling) > 0 {
+	if w.lost.Len() > 0 || len(w.failures) > 0 || len(w.releasing) > 0 {
 		return nil
 	}
 	w.notifier.Begin()

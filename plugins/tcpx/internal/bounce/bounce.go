@@ -95,7 +95,7 @@ type Reader interface {
 	Read(into []byte, from Buffer) error
 }
 
-// Counter is an [Unpacker] or [Allocator] that has counters of its own.
+// Counter is an [Unpacker] or [Allocator] that reports counters.
 type Counter interface {
 	Counters(dst []transport.Stat) []transport.Stat
 }

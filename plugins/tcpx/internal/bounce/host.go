@@ -13,8 +13,8 @@ const (
 	slotDone
 )
 
-// Host unpacks with processors: with the calling thread, or with goroutines of its own.
-// Goroutine i of n serves the slots whose number is i modulo n.
+// Host unpacks with processors: on the calling thread, or on goroutines. Goroutine i of n serves
+// the slots whose number is i modulo n.
 type Host struct {
 	bounce  []byte
 	slots   [UnpackSlots]hostSlot

@@ -24,9 +24,6 @@ func NewSlots(a Allocator, u Unpacker) (*Slots, error) {
 	return s, nil
 }
 
-// FreeSlots returns how many slots are free.
-func (s *Slots) FreeSlots() int { return len(s.free) }
-
 // Take takes a free slot; ok is false if there is none.
 func (s *Slots) Take() (slot int, ok bool) {
 	last := len(s.free) - 1
@@ -41,8 +38,8 @@ func (s *Slots) Take() (slot int, ok bool) {
 // Return gives a slot back in which nothing runs.
 func (s *Slots) Return(slot int) { s.free = append(s.free, slot) }
 
-// Abandon gives back the slot of a request that nobody waits for any more. If wait is
-// not set and the unpacker is still at it, Abandon returns false and keeps the slot.
+// Abandon gives back the slot of a request whose connection is over. If wait is not set and the
+// unpacker is still copying, Abandon returns false and keeps the slot.
 func (s *Slots) Abandon(slot int, wait bool) bool {
 	for {
 		done, err := s.Done(slot)

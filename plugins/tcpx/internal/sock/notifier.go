@@ -48,7 +48,7 @@ func (n *Notifier) Waiting() bool { return n.waiting.Load() }
 // Notify wakes the thread if it sleeps. Call it after the work is visible. A nil
 // notifier is of a thread that never sleeps.
 func (n *Notifier) Notify() {
-	if n != nil && n.waiting.Load() { // pairs with the store in Begin
+	if n != nil && n.Waiting() { // pairs with the store in Begin
 		n.Wake()
 	}
 }
