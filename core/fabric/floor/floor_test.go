@@ -14,7 +14,11 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	// Two sides spin; the tests that cancel them need a processor of Go's scheduler as well.
+	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 2)
+	goleak.VerifyTestMain(m)
+}
 
 // words is a Medium of two words in memory, as RDMA WRITE has it: Take returns the last
 // number again and again. It loses a share of what is posted.
@@ -115,7 +119,7 @@ func TestMedian(t *testing.T) {
 
 func TestBounce(t *testing.T) {
 	var line atomic.Uint64
-	for range 2 { // the line serves again
+	for range 2 { // on the same line
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		var far sync.WaitGroup
 		far.Go(func() {
@@ -143,8 +147,8 @@ func TestBounceAlone(t *testing.T) {
 	}
 }
 
-// TestBounceCancelled cancels both sides at any moment, again and again on the
-// same line, and lets a hostile peer write into it.
+// TestBounceCancelled cancels both sides at random moments, repeatedly on the same line, while a
+// hostile peer writes into it.
 func TestBounceCancelled(t *testing.T) {
 	var line atomic.Uint64
 	for i := range 60 {
