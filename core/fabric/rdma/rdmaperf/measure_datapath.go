@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"transportbench/core/fabric/floor"
 	"transportbench/core/fabric/rdma"
 	"transportbench/core/fabric/shm"
 	"transportbench/core/transport"
@@ -142,7 +143,7 @@ func (s *side) latencies(r *transport.Measurement) error {
 		}
 	}
 	times = times[warmup:]
-	r.Latency, r.Samples = median(times), len(times)*timedTogether
+	r.Latency, r.Samples = floor.Median(times), len(times)*timedTogether
 	return nil
 }
 

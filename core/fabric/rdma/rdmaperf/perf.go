@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -208,13 +207,4 @@ func (b benchmark) run(ctx context.Context, o Options) (r transport.Measurement,
 		err = context.Cause(ctx)
 	}
 	return r, errors.Join(err, theirs)
-}
-
-// median returns the median of times, which it sorts.
-func median(times []float64) float64 {
-	if len(times) == 0 {
-		return 0
-	}
-	slices.Sort(times)
-	return times[len(times)/2]
 }
