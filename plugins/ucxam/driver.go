@@ -112,7 +112,7 @@ func (s *settings) trialLane(c *ucp.Context) (lane, error) {
 	return l, err
 }
 
-// explain adds the option that an error of UCX is about, as far as UCX tells.
+// explain adds the option that an error of UCX refers to, if UCX says which.
 func (s *settings) explain(err error) error {
 	var setting *ucp.SettingError
 	var status *ucp.Status

@@ -10,7 +10,7 @@ import (
 // Peers are the connections of one worker. A worker tells the workers of its peers
 // apart by their nonces, which their addresses carry.
 type Peers[P any, Nonce comparable] struct {
-	// ByID has the connections by PeerID, nil where there is none.
+	// ByID has the connections by PeerID, nil if there is none.
 	ByID []*P
 
 	own     Nonce

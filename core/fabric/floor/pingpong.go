@@ -93,7 +93,7 @@ func (p *PingPong) Run(ctx context.Context, initiate bool, d time.Duration) (tra
 
 // lead returns the mean round trip of each batch, in nanoseconds.
 func (p *PingPong) lead(stopped *atomic.Bool, d time.Duration) (times []float64, err error) {
-	// The other side may have led before, and be ahead after a run that was given up.
+	// The other side may have led before, and be ahead after a cancelled run.
 	if number, ok, err := p.Medium.Take(); err != nil {
 		return nil, err
 	} else if ok {

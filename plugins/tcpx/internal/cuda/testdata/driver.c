@@ -21,8 +21,7 @@ struct event { int recorded, asked; };
 static int current, entry, live;
 
 int cuGetErrorName(int code, const char **s) { *s = code == 2 ? "CUDA_ERROR_OUT_OF_MEMORY" : NULL; return *s ? 0 : 1; }
-// cuGetErrorString also tells, as the text of -1, how many things were made and not
-// given up.
+// cuGetErrorString returns, as the text of -1, the number of objects that were not freed.
 int cuGetErrorString(int code, const char **s)
 {
 	static char count[16];
