@@ -179,7 +179,7 @@ var connectFakes = []fake{
 		worker: func(w *fakeWorker) {
 			w.post = func(ops []transport.Op) (int, error) {
 				if !w.isConnected(w.connection(ops[0].Peer).remote.number) {
-					return 0, w.connection(ops[0].Peer).down
+					return 0, w.connection(ops[0].Peer).errs.Down
 				}
 				return w.memoryWorker.Post(ops)
 			}

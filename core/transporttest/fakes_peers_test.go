@@ -93,7 +93,7 @@ var peerFakes = []fake{
 			w.editEvents(func(e *transport.Event) { lost = lost || e.Kind == transport.EventPeerLost })
 			w.post = func(ops []transport.Op) (int, error) {
 				if lost && len(ops) > 0 {
-					return 0, w.connection(ops[0].Peer).down
+					return 0, w.connection(ops[0].Peer).errs.Down
 				}
 				return w.memoryWorker.Post(ops)
 			}

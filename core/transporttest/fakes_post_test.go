@@ -126,7 +126,7 @@ var postFakes = []fake{
 			w.post = func(ops []transport.Op) (int, error) {
 				for _, op := range ops {
 					if len(op.Payload) > w.limits.MaxPayload {
-						return 0, w.connection(op.Peer).tooLarge
+						return 0, w.connection(op.Peer).errs.TooLarge
 					}
 				}
 				return w.memoryWorker.Post(ops)

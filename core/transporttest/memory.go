@@ -4,12 +4,17 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"transportbench/core/fabric/endpoint"
+	"transportbench/core/fabric/floor"
 	"transportbench/core/transport"
 )
+
+const memoryName = endpoint.Name("memory")
 
 // The limits of [Memory]. An open transport has the limits of its Config.
 const (
@@ -46,7 +51,7 @@ func NewMemoryDriver() *Memory { return &Memory{} }
 // Info implements [transport.Driver].
 func (m *Memory) Info() transport.Info {
 	return transport.Info{
-		Name: "memory", Version: "1", Summary: "within one process, for tests",
+		Name: string(memoryName), Version: "1", Summary: "within one process, for tests",
 		Providers:    []string{"heap"},
 		Capabilities: transport.Capabilities{Ordered: true, Waits: true, TellsPeerLost: true},
 		Limits: transport.Limits{MaxPayload: memoryMaxPayload, InlineSize: inlinePayload,
@@ -60,13 +65,11 @@ func (m *Memory) Info() transport.Info {
 // Open implements [transport.Driver].
 func (m *Memory) Open(_ context.Context, cfg transport.Config) (transport.Transport, error) {
 	if cfg.MaxPayload > memoryMaxPayload || cfg.InFlight > memoryInFlight || cfg.Peers > memoryPeers {
-		return nil, openError(fmt.Errorf("%w: the configuration exceeds the limits %+v",
+		return nil, memoryName.Error("open", fmt.Errorf("%w: the configuration exceeds the limits %+v",
 			transport.ErrUnsupported, m.Info().Limits))
 	}
 	return &memoryTransport{driver: m, config: cfg, ringSize: cfg.Options.Size("ring-size")}, nil
 }
-
-func openError(err error) error { return transport.NewOpError("memory", "open", err) }
 
 // Kill is a function for Suite.Kill. It ends the rank without a farewell; ops that it posted but did not
 // flush are lost.
@@ -102,9 +105,9 @@ func (t *memoryTransport) NewWorker(index int) (transport.Worker, error) {
 	defer t.mu.Unlock()
 	switch {
 	case t.closed:
-		return nil, transport.NewOpError("memory", "new worker", transport.ErrClosed)
+		return nil, memoryName.Error("new worker", transport.ErrClosed)
 	case index < 0 || index >= t.config.Workers || t.workers[index] != nil:
-		return nil, transport.NewOpError("memory", "new worker", fmt.Errorf(
+		return nil, memoryName.Error("new worker", fmt.Errorf(
 			"%w: index %d is taken or out of range (0 to %d)", transport.ErrUnsupported, index, t.config.Workers-1))
 	}
 	if t.workers == nil {
@@ -157,9 +160,7 @@ func (w *memoryWorker) Address() []byte { return w.address }
 
 // Connect implements [transport.Worker]. It does not block.
 func (w *memoryWorker) Connect(_ context.Context, peer transport.PeerID, address []byte) error {
-	refuse := func(err error) error {
-		return &transport.OpError{Transport: "memory", Op: "connect", Peer: peer, Err: err}
-	}
+	refuse := func(err error) error { return memoryName.PeerError("connect", peer, err) }
 	if w.gone.Load() {
 		return refuse(transport.ErrClosed)
 	}
@@ -201,12 +202,9 @@ func (w *memoryWorker) attach(peer transport.PeerID, remote *memoryWorker, link 
 	for len(w.connections) <= int(peer) {
 		w.connections = append(w.connections, nil)
 	}
-	refusal := func(err error) error {
-		return &transport.OpError{Transport: "memory", Op: "post", Peer: peer, Err: err}
-	}
 	c := &memoryConnection{peer: peer, remote: remote, pings: newMemoryPings(&link.pings[1], &link.pings[0]),
 		send: link.rings[0], receive: link.rings[1],
-		down: refusal(transport.ErrPeerDown), tooLarge: refusal(transport.ErrTooLarge)}
+		errs: memoryName.PeerErrors(peer)}
 	if w.number > remote.number {
 		c.send, c.receive = c.receive, c.send
 		c.pings = newMemoryPings(&link.pings[0], &link.pings[1])
@@ -261,4 +259,29 @@ func (w *memoryWorker) Wake() {
 	case w.notify <- struct{}{}:
 	default:
 	}
+}
+
+// memoryPings is the [floor.Medium] of a connection: one word for each direction.
+type memoryPings struct{ in, out *atomic.Uint64 }
+
+func newMemoryPings(in, out *atomic.Uint64) floor.PingPong {
+	return floor.PingPong{Name: "goroutine ping-pong", Medium: memoryPings{in, out}}
+}
+
+func (p memoryPings) Post(number uint64) error {
+	p.out.Store(number)
+	return nil
+}
+
+func (p memoryPings) Take() (number uint64, ok bool, err error) {
+	runtime.Gosched() // the other side may be a goroutine of the same thread
+	return p.in.Load(), true, nil
+}
+
+// Probe implements [transport.Prober].
+func (w *memoryWorker) Probe(ctx context.Context, peer transport.PeerID, initiate bool, d time.Duration) (transport.Floor, error) {
+	c := w.connection(peer)
+	return memoryName.Probe(peer, w.gone.Load(), c != nil && !c.remote.gone.Load(), func() (transport.Floor, error) {
+		return c.pings.Run(ctx, initiate, d)
+	})
 }

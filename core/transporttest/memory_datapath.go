@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"transportbench/core/fabric/endpoint"
 	"transportbench/core/fabric/floor"
 	"transportbench/core/transport"
 )
@@ -41,14 +42,14 @@ type memoryConnection struct {
 	inFlight int
 	lost     bool // EventPeerLost was returned
 
-	down, tooLarge error
+	errs endpoint.PeerErrors
 }
 
 var (
-	errPostClosed  error = transport.NewOpError("memory", "post", transport.ErrClosed)
-	errFlushClosed error = transport.NewOpError("memory", "flush", transport.ErrClosed)
-	errPollClosed  error = transport.NewOpError("memory", "poll", transport.ErrClosed)
-	errKind        error = transport.NewOpError("memory", "post", transport.ErrUnsupported)
+	errPostClosed  = memoryName.Error("post", transport.ErrClosed)
+	errFlushClosed = memoryName.Error("flush", transport.ErrClosed)
+	errPollClosed  = memoryName.Error("poll", transport.ErrClosed)
+	errKind        = memoryName.Error("post", transport.ErrUnsupported)
 )
 
 func (w *memoryWorker) connection(peer transport.PeerID) *memoryConnection {
@@ -83,11 +84,11 @@ func (w *memoryWorker) post(op *transport.Op) (taken bool, err error) {
 	c := w.connection(op.Peer)
 	switch {
 	case c == nil:
-		return false, &transport.OpError{Transport: "memory", Op: "post", Peer: op.Peer, Err: transport.ErrPeerDown}
+		return false, memoryName.PeerError("post", op.Peer, transport.ErrPeerDown)
 	case c.remote.gone.Load():
-		return false, c.down
+		return false, c.errs.Down
 	case len(op.Payload) > w.limits.MaxPayload:
-		return false, c.tooLarge
+		return false, c.errs.TooLarge
 	case op.Kind == transport.OpCall && c.inFlight >= w.limits.InFlight:
 		return false, nil
 	}

@@ -144,7 +144,7 @@ func TestCountersOfPoorProcessors(t *testing.T) {
 	c, err := openCounters(k, "2")
 	require.NoError(t, err)
 	require.True(t, c.UserOnly(), "the kernel allows no more")
-	require.Len(t, c.groups, 5, "each in a group of its own")
+	require.Len(t, c.groups, 5, "each in a separate group")
 	k.count(1, 1, map[string]uint64{"instructions": 5})
 	counts, err := c.Read()
 	require.NoError(t, err)
@@ -182,6 +182,6 @@ func TestCountersRefused(t *testing.T) {
 
 func TestMigrations(t *testing.T) {
 	require.Equal(t, uint64(42), migrations("daemon (12, #threads: 3)\n-----\nse.nr_migrations                             :                   42\nnr_switches : 7\n"))
-	require.Zero(t, migrations(""), "a kernel that does not tell")
+	require.Zero(t, migrations(""), "a kernel without the statistics")
 	require.Zero(t, migrations("se.nr_migrations : many"))
 }
