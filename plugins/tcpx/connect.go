@@ -26,6 +26,40 @@ import (
 // Connect only begins; Poll and Flush go on with it through connect. That allocates, which
 // is allowed because nothing is measured before all peers are connected.
 
+// connector is what a worker needs to connect to its peers.
+type connector struct {
+	listener     int     // for control sockets and probes
+	dataListener int     // for data sockets
+	connecting   []*peer // not up yet
+	lastConnect  int64   // when connect ran last
+	arrivals     []*arrival
+	dataSockets  []dataSocket // accepted, not matched to a peer yet
+}
+
+// closeArrivals closes the sockets that were not matched to a peer.
+func (c *connector) closeArrivals() {
+	for _, a := range c.arrivals {
+		_ = unix.Close(a.fd)
+	}
+	for _, d := range c.dataSockets {
+		_ = unix.Close(d.fd)
+	}
+	c.arrivals, c.dataSockets = nil, nil
+}
+
+// handshake is the part of a peer that matters until the connection is up.
+type handshake struct {
+	began   int64
+	waited  int64 // time in which the worker polled and the peer was not connected
+	sockets []int // not attached yet: the control socket first; -1 for none
+	from    origin
+	dialing []dialing
+}
+
+func newHandshake(s *settings) handshake {
+	return handshake{began: clock.Now(), sockets: slices.Repeat([]int{-1}, s.sockets+1)}
+}
+
 // dialing is a dialled socket that is not connected or has not sent all of its hello.
 type dialing struct {
 	fd    int

@@ -164,19 +164,54 @@ func (p *peer) canSend() bool {
 		c.sendCut < min(c.sendPosted, c.credited) && c.chooseLane() >= 0 && c.control.room() >= roomForCredits+recordSize
 }
 
-// inStream is the stream from a peer. Receive n is unpacked to slot n modulo
-// settings.slots of the destination ring. What follows a full request is in the next
-// slot, and so directly behind it: a message is contiguous.
+// inStream is the stream from a peer. Receive n is unpacked to slot n modulo len(sizes) of the
+// destination ring. What follows a full request is in the next slot, and so directly behind it:
+// a message is contiguous.
 type inStream struct {
 	destination bounce.Buffer
+	request     int    // bytes of a slot
 	sizes       []int  // by slot: bytes of the request that was consumed
 	read        uint64 // the receive in which the next message begins
 	offset      int    // and where in it
 	released    uint64 // receives before this one may be overwritten
 }
 
+// at returns size bytes of the destination ring from an offset of a receive on.
+func (in *inStream) at(number uint64, offset, size int) bounce.Buffer {
+	return in.destination.Slice(int(number%uint64(len(in.sizes)))*in.request+offset, size)
+}
+
 // size returns the bytes of a receive that was consumed.
 func (in *inStream) size(number uint64) int { return in.sizes[number%uint64(len(in.sizes))] }
+
+// arrived reports whether the next size bytes of the stream are in receives before consumed.
+func (in *inStream) arrived(size int, consumed uint64) (bool, error) {
+	if size == 0 {
+		return true, nil
+	}
+	left := in.offset + size
+	end := in.read + uint64((left+in.request-1)/in.request)
+	if consumed < end {
+		return false, nil
+	}
+	for n := in.read; n < end; n++ {
+		// A message continues only behind a full request.
+		if in.size(n) < min(left, in.request) {
+			return false, errProtocol
+		}
+		left -= in.request
+	}
+	return true, nil
+}
+
+// skip moves behind a message of size bytes that has arrived.
+func (in *inStream) skip(size int, consumed uint64) {
+	in.offset += size
+	for in.read < consumed && in.offset >= in.size(in.read) {
+		in.offset -= in.size(in.read)
+		in.read++
+	}
+}
 
 // receive consumes what was unpacked and posts new receives in its place.
 func (p *peer) receive() error {
@@ -200,41 +235,9 @@ func (p *peer) receive() error {
 func (p *peer) postReceives() {
 	c, s := p.conn, p.w.settings
 	for c.receivePosted-c.receiveConsumed < uint64(s.receiveWindow) && c.receivePosted-p.in.released < uint64(s.slots) {
-		at := int(c.receivePosted%uint64(s.slots)) * s.request
-		if c.postReceive(p.in.destination.Slice(at, s.request), c.receivePosted) != nil {
+		if c.postReceive(p.in.at(c.receivePosted, 0, s.request), c.receivePosted) != nil {
 			return // the next Poll finds the error
 		}
-	}
-}
-
-// arrived reports whether the next size bytes of the stream are consumed.
-func (p *peer) arrived(size int) (bool, error) {
-	in, request := &p.in, p.w.settings.request
-	left := in.offset + size
-	count := uint64((left + request - 1) / request) // receives with a part of them
-	if size == 0 {
-		return true, nil
-	}
-	if p.conn.receiveConsumed < in.read+count {
-		return false, nil
-	}
-	for n := in.read; n < in.read+count; n++ {
-		// A message continues only behind a full request.
-		if in.size(n) < min(left, request) {
-			return false, errProtocol
-		}
-		left -= request
-	}
-	return true, nil
-}
-
-// skip moves behind a message of size bytes that has arrived.
-func (p *peer) skip(size int) {
-	in := &p.in
-	in.offset += size
-	for in.read < p.conn.receiveConsumed && in.offset >= in.size(in.read) {
-		in.offset -= in.size(in.read)
-		in.read++
 	}
 }
 
@@ -248,7 +251,7 @@ func (p *peer) deliver(events []transport.Event, n int) (int, error) {
 		if size > p.w.settings.payload || int(number) >= len(p.pendingReplies) || call && p.pendingReplies[number] || !call && !p.calls.waiting[number] {
 			return n, errProtocol
 		}
-		arrived, err := p.arrived(size)
+		arrived, err := in.arrived(size, p.conn.receiveConsumed)
 		if !arrived {
 			return n, err
 		}
@@ -258,15 +261,14 @@ func (p *peer) deliver(events []transport.Event, n int) (int, error) {
 		// with wide loads, which stall on them.
 		e.Kind, e.Peer, e.Size, e.Payload, e.DeviceOffset = transport.EventRequest, p.id, size, nil, 0
 		if in.destination.Host != nil {
-			at := int(in.read%uint64(len(in.sizes)))*p.w.settings.request + in.offset
-			e.Payload = in.destination.Host[at : at+size : at+size]
+			e.Payload = in.at(in.read, in.offset, size).Host
 		} else {
 			if p.conn.headers != nil {
 				e.Payload = p.conn.headers.of(inbox.first, size)
 			}
-			e.DeviceOffset = in.read*uint64(p.w.settings.request) + uint64(in.offset)
+			e.DeviceOffset = in.read*uint64(in.request) + uint64(in.offset)
 		}
-		p.skip(size)
+		in.skip(size, p.conn.receiveConsumed)
 		inbox.pop()
 		if call {
 			p.pendingReplies[number] = true

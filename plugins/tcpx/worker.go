@@ -12,28 +12,21 @@ import (
 	control "transportbench/core/fabric/endpoint"
 	"transportbench/core/transport"
 	"transportbench/plugins/tcpx/internal/bounce"
-	"transportbench/plugins/tcpx/internal/clock"
 	"transportbench/plugins/tcpx/internal/sock"
 )
 
 // worker is one thread's sockets and its connections. worker_datapath.go has what the
 // measured loop calls.
 type worker struct {
-	settings     *settings
-	nonce        nonce // tells this worker from every other
-	address      []byte
-	listener     int // for control sockets and probes
-	dataListener int // for data sockets
-	epoll        int // the control sockets and the listeners
-	notifier     sock.Notifier
-	memory       bounce.Allocator
-	unpacker     *bounce.Slots
-
-	peers       control.Peers[peer, nonce]
-	connecting  []*peer
-	lastConnect int64 // when connect ran last
-	arrivals    []*arrival
-	dataSockets []dataSocket // accepted, not matched to a peer yet
+	settings *settings
+	nonce    nonce // tells this worker from every other
+	address  []byte
+	connector
+	epoll    int // the control sockets and the listeners
+	notifier sock.Notifier
+	memory   bounce.Allocator
+	unpacker *bounce.Slots
+	peers    control.Peers[peer, nonce]
 
 	dirty     []*peer // posted to since the last Flush
 	lost      control.LostPeers
@@ -66,16 +59,11 @@ type peer struct {
 	id      transport.PeerID
 	address address
 	state   peerState
-	began   int64
-	waited  int64 // time in which the worker polled and the peer was not connected
-	sockets []int // until they are attached: the control socket first; -1 for none
-	from    origin
-	dialing []dialing
-	probes  []int // sockets on which the peer wants to probe; -1 for none
-	conn    *conn
-
-	out outStream
-	in  inStream
+	handshake
+	probes []int // sockets on which the peer wants to probe; -1 for none
+	conn   *conn
+	out    outStream
+	in     inStream
 
 	calls          pendingCalls
 	pendingReplies []bool // by the number of the peer's call: delivered and not answered
@@ -101,7 +89,7 @@ func newPendingCalls(most int) pendingCalls {
 }
 
 func newWorker(s *settings, index int) (*worker, error) {
-	w := &worker{settings: s, listener: -1, dataListener: -1, epoll: -1, notifier: sock.Notifier{FD: -1},
+	w := &worker{settings: s, connector: connector{listener: -1, dataListener: -1}, epoll: -1, notifier: sock.Notifier{FD: -1},
 		ready: make([]unix.EpollEvent, s.peers+2), lost: control.NewLostPeers(s.peers),
 		dirty: make([]*peer, 0, s.peers), failures: make([]error, 0, s.peers), releasing: make([]*peer, 0, s.peers)}
 	_, _ = rand.Read(w.nonce[:]) // never fails
@@ -163,8 +151,8 @@ func (w *worker) Address() []byte { return w.address }
 // newPeer makes the memory of a connection and posts its receives.
 func (w *worker) newPeer(id transport.PeerID, a address) (p *peer, err error) {
 	s := w.settings
-	p = &peer{w: w, id: id, address: a, began: clock.Now(), sockets: slices.Repeat([]int{-1}, s.sockets+1), probes: slices.Repeat([]int{-1}, s.sockets),
-		conn: newConn(s, w.memory, w.unpacker, 2*s.inFlight, &w.counters), in: inStream{sizes: make([]int, s.slots)},
+	p = &peer{w: w, id: id, address: a, handshake: newHandshake(s), probes: slices.Repeat([]int{-1}, s.sockets),
+		conn: newConn(s, w.memory, w.unpacker, 2*s.inFlight, &w.counters), in: inStream{request: s.request, sizes: make([]int, s.slots)},
 		calls: newPendingCalls(s.inFlight), pendingReplies: make([]bool, s.inFlight), errors: name.PeerErrors(id)}
 	p.conn.peerWindow = uint64(a.Window)
 	if s.onGPU() && s.hostPrefix > 0 {
@@ -211,13 +199,7 @@ func (w *worker) Close() error {
 			errs = append(errs, p.closeSockets())
 		}
 	}
-	for _, a := range w.arrivals {
-		_ = unix.Close(a.fd)
-	}
-	for _, d := range w.dataSockets {
-		_ = unix.Close(d.fd)
-	}
-	w.arrivals, w.dataSockets = nil, nil
+	w.closeArrivals()
 	for _, fd := range []int{w.listener, w.dataListener, w.epoll} {
 		if fd >= 0 {
 			errs = append(errs, unix.Close(fd))
@@ -277,13 +259,12 @@ func (w *worker) ReadDevice(id transport.PeerID, offset uint64, into []byte) (he
 	if len(into) > w.settings.payload {
 		return false, name.PeerError("read", id, transport.ErrTooLarge)
 	}
-	request, slots := uint64(w.settings.request), uint64(w.settings.slots)
+	request := uint64(w.settings.request)
 	number := offset / request
-	if p.conn.receivePosted-number > slots { // a receive posted since may have its slot
+	if p.conn.receivePosted-number > uint64(w.settings.slots) { // a receive posted since may have its slot
 		return false, nil
 	}
-	at := int(number%slots*request + offset%request)
-	if err := from.Read(into, p.in.destination.Slice(at, len(into))); err != nil {
+	if err := from.Read(into, p.in.at(number, int(offset%request), len(into))); err != nil {
 		return false, name.PeerError("read", id, err)
 	}
 	return true, nil

@@ -76,6 +76,6 @@ func (p *peer) canDeliver() bool {
 	if p.conn.inbox.empty() {
 		return false
 	}
-	arrived, err := p.arrived(int(p.conn.inbox.head().size))
+	arrived, err := p.in.arrived(int(p.conn.inbox.head().size), p.conn.receiveConsumed)
 	return arrived || err != nil
 }
