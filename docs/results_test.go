@@ -18,8 +18,8 @@ func resultsPage(t *testing.T) string {
 	return string(text)
 }
 
-// TestDocumentedMetrics compares the table of metrics with their definitions, in order. A row may have
-// several metrics of the same unit and direction; that of a single one has its help text.
+// TestDocumentedMetrics compares the table of metrics with their definitions, in order. A row may
+// have several metrics of the same unit and direction; that of a single one has its help text.
 func TestDocumentedMetrics(t *testing.T) {
 	var documented []string
 	_, table, found := strings.Cut(resultsPage(t), "| metric | unit | better | meaning |\n|---|---|---|---|\n")

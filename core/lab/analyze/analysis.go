@@ -17,12 +17,12 @@ type Analysis struct {
 	Breakdowns []Breakdown `json:"breakdowns"`
 	// Law is Little's law; absent for an open loop.
 	Law *Law `json:"littles_law,omitempty"`
-	// Model is the queueing model, and Limit the highest possible throughput. Both are absent if the
-	// results lack the figures; Missing says which.
+	// Model is the queueing model, and Limit the highest possible throughput. Both are absent if
+	// the results lack the figures; Missing says which.
 	Model *Model `json:"model,omitempty"`
 	Limit *Limit `json:"limit,omitempty"`
-	// Overheads are the costs of the runtime's policies and of waiting for the transport, the largest
-	// first.
+	// Overheads are the costs of the runtime's policies and of waiting for the transport, the
+	// largest first.
 	Overheads []Overhead `json:"losses"`
 	// OverTime has the time series of the transport: for each side its stalls, the largest first,
 	// then other series.
@@ -137,7 +137,8 @@ type Overhead struct {
 	Message string  `json:"message"`
 }
 
-// ThreadEvents counts the events of one polling thread over all repeats, per operation and per second.
+// ThreadEvents counts the events of one polling thread over all repeats, per operation and per
+// second.
 type ThreadEvents struct {
 	Rank   int    `json:"rank"`
 	Thread string `json:"thread"` // "daemon 0", "client 3"

@@ -43,8 +43,8 @@ func finish(b Breakdown, help string) Breakdown {
 	return b
 }
 
-// remoteRequest splits the service time of a remote request of mesh-proxied into its stages. It splits
-// the stage after the doorbell into floor, turnaround of the other daemon, and the rest.
+// remoteRequest splits the service time of a remote request of mesh-proxied into its stages. It
+// splits the stage after the doorbell into floor, turnaround of the other daemon, and the rest.
 func (e *evidence) remoteRequest() (Breakdown, bool) {
 	if e.stages == nil {
 		return Breakdown{}, false

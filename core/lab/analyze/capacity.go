@@ -12,8 +12,8 @@ import (
 // CapacityOptions configure [CapacityOf].
 type CapacityOptions struct {
 	Objective *Objective // nil for none
-	// Rate is the metric that counts as throughput. If empty, it is the throughput, or the iterations
-	// or tokens of a set that has no throughput.
+	// Rate is the metric that counts as throughput. If empty, it is the throughput, or the
+	// iterations or tokens of a set that has no throughput.
 	Rate string
 	// Target is the rate that servers are counted for; 0 for none.
 	Target float64
@@ -41,8 +41,8 @@ type Objective struct {
 
 var objectiveSyntax = regexp.MustCompile(`^([A-Za-z0-9_.-]+)\s*<=?\s*([0-9.]+[a-z]+)$`)
 
-// ParseObjective parses an objective such as "p99<50us" or "read_p50<30ms". A percentile without a name
-// is that of the service time, or of an open loop's response time.
+// ParseObjective parses an objective such as "p99<50us" or "read_p50<30ms". A percentile without a
+// name is that of the service time, or of an open loop's response time.
 func ParseObjective(text string) (Objective, error) {
 	parts := objectiveSyntax.FindStringSubmatch(strings.TrimSpace(text))
 	if parts == nil {
@@ -74,8 +74,8 @@ func (o *Objective) metric(open bool) string {
 	return "latency_" + o.Metric
 }
 
-// Curve is one configuration with several loads, in order of load. Closed and open loops are never on
-// the same curve.
+// Curve is one configuration with several loads, in order of load. Closed and open loops are never
+// on the same curve.
 type Curve struct {
 	Label     string            `json:"label"` // the transport and the options that differ between curves
 	Transport string            `json:"transport"`

@@ -242,8 +242,8 @@ func (u *Curve) best(score func(*Point) float64, take func(*Point) bool) *int {
 
 func anyPoint(*Point) bool { return true }
 
-// knee returns the point with the highest rate over median time. It needs three usable points, because
-// one of two always wins.
+// knee returns the point with the highest rate over median time. It needs three usable points,
+// because one of two always wins.
 func (u *Curve) knee(s *set.Set) *int {
 	median := func(p *Point) float64 {
 		family, _, _ := strings.Cut(u.Metric, "_p")

@@ -9,9 +9,9 @@ import (
 	"transportbench/core/lab/result/format"
 )
 
-// limit returns the lowest throughput bound of all stations (asymptotic bounds of operational analysis;
-// Denning and Buzen, The Operational Analysis of Queueing Network Models, 1978), or nil if no bound is
-// known.
+// limit returns the lowest throughput bound of all stations (asymptotic bounds of operational
+// analysis; Denning and Buzen, The Operational Analysis of Queueing Network Models, 1978), or nil
+// if no bound is known.
 func (e *evidence) limit(s utilization) *Limit {
 	l := &Limit{Measured: e.throughput}
 	add := func(name string, throughput float64, format string, args ...any) {
@@ -48,8 +48,8 @@ func (e *evidence) limit(s utilization) *Limit {
 	return l
 }
 
-// mix returns the mean times of local and remote requests of a mesh and the share of remote ones. ok is
-// false unless there are both.
+// mix returns the mean times of local and remote requests of a mesh and the share of remote ones.
+// ok is false unless there are both.
 func (e *evidence) mix() (local, remote, share float64, ok bool) {
 	var near, far, nearTime, farTime float64
 	for i := range e.repeats {
@@ -66,8 +66,8 @@ func (e *evidence) mix() (local, remote, share float64, ok bool) {
 	return nearTime / near, farTime / far, far / (near + far), true
 }
 
-// transported returns the share of the requests that use the transport: in mesh-proxied those to other
-// ranks, else all.
+// transported returns the share of the requests that use the transport: in mesh-proxied those to
+// other ranks, else all.
 func (e *evidence) transported() float64 {
 	if !e.cfg.Proxied() {
 		return 1

@@ -2,11 +2,12 @@ package analyze
 
 import "transportbench/core/lab/consistency"
 
-// Model is a closed queueing network. Calls queue at clients and daemons; the medium is a pure delay.
-// It is solved by exact mean value analysis (Reiser and Lavenberg, Mean-Value Analysis of Closed
-// Multichain Queuing Networks, 1980). It has no batches: with more calls in flight, an iteration takes
-// several messages for one doorbell, so transports gain more than it predicts. A cost per iteration and
-// another per message could only be told apart by results at two numbers of calls in flight.
+// Model is a closed queueing network. Calls queue at clients and daemons; the medium is a pure
+// delay. It is solved by exact mean value analysis (Reiser and Lavenberg, Mean-Value Analysis of
+// Closed Multichain Queuing Networks, 1980). It has no batches: with more calls in flight, an
+// iteration takes several messages for one doorbell, so transports gain more than it predicts. A
+// cost per iteration and another per message could only be told apart by results at two numbers of
+// calls in flight.
 type Model struct {
 	Clients      int `json:"clients"` // per calling rank
 	Daemons      int `json:"daemons"` // per serving rank
@@ -21,9 +22,9 @@ type Model struct {
 	// the daemons busy.
 	ClientTime float64 `json:"client_ns"`
 	DaemonTime float64 `json:"daemon_ns"`
-	// Delay is the rest of an operation's time, chosen to give the measured throughput. If a station
-	// is saturated, which hides the delay, it is the floor. RoundTrip is the time of a transported
-	// request on the medium: the floor, or 0 if unknown.
+	// Delay is the rest of an operation's time, chosen to give the measured throughput. If a
+	// station is saturated, which hides the delay, it is the floor. RoundTrip is the time of a
+	// transported request on the medium: the floor, or 0 if unknown.
 	Delay     float64 `json:"delay_ns"`
 	RoundTrip float64 `json:"round_trip_ns"`
 	// Local and Remote are the mean times of such requests in a mesh with both, and Expected the
@@ -35,8 +36,8 @@ type Model struct {
 	// Running is the share of the windows in which spinning threads had a processor; 1 for threads
 	// that yield or park.
 	Running float64 `json:"running"`
-	// Processors and CPUPerOp limit a load whose threads share processors; both are 0 if each thread
-	// has its own.
+	// Processors and CPUPerOp limit a load whose threads share processors; both are 0 if each
+	// thread has its own.
 	Processors int     `json:"processors,omitempty"`
 	CPUPerOp   float64 `json:"cpu_per_op_ns,omitempty"`
 }
@@ -74,8 +75,8 @@ func (n network) solve() (throughput, time float64) {
 	return throughput, time
 }
 
-// calibrated returns the network with the delay that gives a throughput, or without delay if it cannot
-// reach that.
+// calibrated returns the network with the delay that gives a throughput, or without delay if it
+// cannot reach that.
 func (n network) calibrated(throughput float64) network {
 	n.delay = 0
 	if x, _ := n.solve(); x <= throughput {

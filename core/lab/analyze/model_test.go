@@ -22,8 +22,8 @@ func TestNetworkByHand(t *testing.T) {
 	// Balanced stations: n/(n+k-1) over the demand of one, with k stations.
 	require.InEpsilon(t, 2.0/3, solve(network{calls: 2, clients: 1, daemons: 1, client: 1, daemon: 1}), 1e-9)
 	require.InEpsilon(t, 5.0/8, solve(network{calls: 5, clients: 2, daemons: 2, client: 2, daemon: 2}), 1e-9)
-	// A machine repairman: 3 calls, 10 elsewhere, 1 at the daemon.
-	// R(1)=1, X=1/11, Q=1/11; R(2)=12/11, X=2/(10+12/11)=22/122; Q=24/122; R(3)=146/122, X=3/(10+146/122).
+	// A machine repairman: 3 calls, 10 elsewhere, 1 at the daemon. R(1)=1, X=1/11, Q=1/11;
+	// R(2)=12/11, X=2/(10+12/11)=22/122; Q=24/122; R(3)=146/122, X=3/(10+146/122).
 	require.InEpsilon(t, 3/(10+146.0/122), solve(network{calls: 3, clients: 1, daemons: 1, daemon: 1, delay: 10}), 1e-9)
 	// Many calls are limited by the slowest station.
 	require.InEpsilon(t, 1.0/400, solve(network{calls: 1000, clients: 1, daemons: 1, client: 100, daemon: 400, delay: 5000}), 1e-3)

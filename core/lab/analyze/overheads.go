@@ -25,8 +25,9 @@ func (e *evidence) overheads() []Overhead {
 	return list
 }
 
-// flushOverhead is the time that a message waits for its doorbell. In mesh-proxied it is a stage; in
-// other topologies a reply waits for half of the other requests of its loop iteration on average.
+// flushOverhead is the time that a message waits for its doorbell. In mesh-proxied it is a stage;
+// in other topologies a reply waits for half of the other requests of its loop iteration on
+// average.
 func (e *evidence) flushOverhead() []Overhead {
 	policy := fmt.Sprintf("--flush %s", e.cfg.Flush)
 	if e.stages != nil {
@@ -100,8 +101,8 @@ func (e *evidence) pressureOverhead() []Overhead {
 // scarce lists parts of names of transports' counters that count a shortage.
 var scarce = []string{"credit", "full", "stall", "retransmi", "receiver_not_ready", "held", "sends_pending", "drop"}
 
-// transportOverheads returns the transport's own counters of shortages. They count from the start of a
-// rank, so each is the growth from the first repeat to the last, per operation in between.
+// transportOverheads returns the transport's own counters of shortages. They count from the start
+// of a rank, so each is the growth from the first repeat to the last, per operation in between.
 func (e *evidence) transportOverheads() []Overhead {
 	first, last := e.stats(0), e.stats(len(e.repeats)-1)
 	ops := 0.0

@@ -118,8 +118,8 @@ func (m *Model) against(measured *Model, change string) Prediction {
 	return p
 }
 
-// MeasuredThere returns the measured throughput of the cell of s that has the configuration of c with
-// the change, in the syntax of [Model.Predict]. It returns nil if there is none.
+// MeasuredThere returns the measured throughput of the cell of s that has the configuration of c
+// with the change, in the syntax of [Model.Predict]. It returns nil if there is none.
 func MeasuredThere(s *set.Set, c *set.Cell, change string) *result.Metric {
 	wanted := maps.Clone(c.Config)
 	var changed []string

@@ -13,7 +13,8 @@ import (
 	"transportbench/core/transport"
 )
 
-// timings caches what timing returned: histograms are large, and tests use the same ones many times.
+// timings caches what timing returned: histograms are large, and tests use the same ones many
+// times.
 var timings = map[string]record.TimingReport{}
 
 // timing returns a timing with the given number of samples of each time.
@@ -41,8 +42,8 @@ func always(t require.TestingT, ns uint64) record.TimingReport {
 }
 
 // measured returns the result of one client with 4 calls in flight of 3.9 us each, a million in a
-// second, and one daemon. Of its million loop iterations, 800,000 find nothing in 100 ns; the others
-// take 4.6 us and serve five requests each.
+// second, and one daemon. Of its million loop iterations, 800,000 find nothing in 100 ns; the
+// others take 4.6 us and serve five requests each.
 func measured(t require.TestingT) *result.Result {
 	cfg := config.Default()
 	cfg.InFlight, cfg.Duration = 4, config.Duration(time.Second)

@@ -9,8 +9,8 @@ import (
 	"transportbench/core/transport"
 )
 
-// TimeSeries is a figure of the transport over the course of a window, averaged over all threads of one
-// side and all repeats.
+// TimeSeries is a figure of the transport over the course of a window, averaged over all threads of
+// one side and all repeats.
 type TimeSeries struct {
 	Side string `json:"side"` // "clients" or "daemons"
 	Name string `json:"name"`
@@ -35,8 +35,8 @@ const (
 // negligible is the share of time below which a stall is left out.
 const negligible = 0.05
 
-// timeSeries returns the series of both sides, of each side first the stalls, the largest first, and
-// then the rest.
+// timeSeries returns the series of both sides, of each side first the stalls, the largest first,
+// and then the rest.
 func (e *evidence) timeSeries() []TimeSeries {
 	clients, daemons := &seriesSums{side: clientSide}, &seriesSums{side: daemonSide}
 	for i := range e.repeats {

@@ -7,8 +7,8 @@ import (
 	"transportbench/core/lab/result"
 )
 
-// utilization has how busy the polling threads were. Shares are of the time in which their threads had
-// a processor.
+// utilization has how busy the polling threads were. Shares are of the time in which their threads
+// had a processor.
 type utilization struct {
 	// daemon and client are the shares of time in loop iterations that found something, or unknown.
 	daemon, client float64
@@ -28,11 +28,11 @@ type utilization struct {
 // utilization computes the utilization as the median over repeats, because in some repeats other
 // programs may have had the processor.
 //
-// Processor time does not tell how busy a polling thread is, because it spins. The times of a sample
-// of loop iterations do: those that found nothing are the shortest, so the upper part of the histogram
-// has the others. Timing makes each sampled iteration longer, by the difference between the mean of
-// the sample and that of all iterations, which follows from their number. An empty poll of a client is
-// taken to last as long as an empty iteration of a daemon.
+// Processor time does not tell how busy a polling thread is, because it spins. The times of a
+// sample of loop iterations do: those that found nothing are the shortest, so the upper part of the
+// histogram has the others. Timing makes each sampled iteration longer, by the difference between
+// the mean of the sample and that of all iterations, which follows from their number. An empty poll
+// of a client is taken to last as long as an empty iteration of a daemon.
 func (e *evidence) utilization() utilization {
 	var list []utilization
 	for i := range e.repeats {

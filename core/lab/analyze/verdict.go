@@ -9,12 +9,12 @@ import (
 	"transportbench/core/lab/result/format"
 )
 
-// saturated is the utilization from which on a station limits the throughput: by queueing theory, its
-// queue is then many times its service time.
+// saturated is the utilization from which on a station limits the throughput: by queueing theory,
+// its queue is then many times its service time.
 const saturated = 0.85
 
-// verdict tries the bounds, the certain ones first: threads without a processor, a late harness, a load
-// that was reached, a station that is always busy. If none applies, calls wait for the medium.
+// verdict tries the bounds, the certain ones first: threads without a processor, a late harness, a
+// load that was reached, a station that is always busy. If none applies, calls wait for the medium.
 func (e *evidence) verdict(a *Analysis, s utilization) Verdict {
 	v := Verdict{Evidence: e.weigh(a, s)}
 	if c, is := e.failedCheck("oversubscribed"); is {

@@ -132,8 +132,8 @@ func oneMachine(s *set.Set, cells []*set.Cell, across []string) ([]Difference, e
 	return differences, forbidden(differences, across)
 }
 
-// dropped returns the options that do not tell groups apart: the axis, and if that is the transport,
-// the transports' own options.
+// dropped returns the options that do not tell groups apart: the axis, and if that is the
+// transport, the transports' own options.
 func dropped(s *set.Set, axis string) []string {
 	drop := []string{axis}
 	if axis == "transport" {

@@ -46,8 +46,8 @@ func AllMetrics() []string {
 // Defaults returns the default options.
 func Defaults() Options { return Options{Alpha: 0.05, Floor: 0.02, Metrics: DefaultMetrics} }
 
-// Diff compares two sets. It returns an [*IdentityError] if their identities differ in a key that is
-// not in o.Across, and an [*UnmatchedError] if they have no configuration in common.
+// Diff compares two sets. It returns an [*IdentityError] if their identities differ in a key that
+// is not in o.Across, and an [*UnmatchedError] if they have no configuration in common.
 func Diff(old, new *set.Set, o Options) (*Report, error) {
 	m := match(old, new, o.Ignore)
 	if len(m.pairs) == 0 {
@@ -277,8 +277,8 @@ func verdict(c *Change, o Options) Verdict {
 }
 
 // tooLittle reports whether the number of repeats, rather than noise, kept a change from a verdict:
-// no outcome could have been significant, or this one is significant alone but so few repeats cannot
-// be after the adjustment for the other tests.
+// no outcome could have been significant, or this one is significant alone but so few repeats
+// cannot be after the adjustment for the other tests.
 func tooLittle(c *Change, alpha float64, tests int) bool {
 	p := least(c.Old.N, c.New.N)
 	return p >= alpha || *c.P < alpha && p*float64(tests) >= alpha

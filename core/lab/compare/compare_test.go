@@ -128,8 +128,8 @@ func TestTooManyTestsForTheRepeats(t *testing.T) {
 	require.True(t, report.Changes[0].TooLittle, "the largest change comes first")
 }
 
-// Sets that do not differ: of 200 comparisons under several kinds of noise, no more than alpha have a
-// BETTER or WORSE cell. One kind is a machine that drifts and jumps, with interleaved repeats.
+// Sets that do not differ: of 200 comparisons under several kinds of noise, no more than alpha have
+// a BETTER or WORSE cell. One kind is a machine that drifts and jumps, with interleaved repeats.
 func TestSameAgainstSame(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 1))
 	noises := map[string]func(round int) float64{

@@ -14,10 +14,10 @@ import (
 // Beyond it the normal approximation is within 1% of p.
 const exactProduct = 625
 
-// rankTest returns the two-sided p-value of the Mann-Whitney test of two sorted samples: that of the
-// library, except for small samples with ties. Of those, the library returns a wrong p if the sizes
-// differ: it doubles the tail of one sample for the statistic of the other, and the distribution is
-// not symmetric.
+// rankTest returns the two-sided p-value of the Mann-Whitney test of two sorted samples: that of
+// the library, except for small samples with ties. Of those, the library returns a wrong p if the
+// sizes differ: it doubles the tail of one sample for the statistic of the other, and the
+// distribution is not symmetric.
 func rankTest(a, b []float64) (p float64) {
 	ranks, inA := midRanks(a, b)
 	if len(slices.Compact(slices.Clone(ranks))) < len(ranks) && len(a)*len(b) <= exactProduct {
@@ -50,8 +50,9 @@ func tiedTest(doubled []int, inA []bool, size int) float64 {
 	return min(1, 2*count/choose(len(doubled), size))
 }
 
-// midRanks merges two sorted samples and returns the rank of each value, and whether it is one of a.
-// Values that are tied share their mean rank. Ranks are doubled, which makes those whole numbers.
+// midRanks merges two sorted samples and returns the rank of each value, and whether it is one of
+// a. Values that are tied share their mean rank. Ranks are doubled, which makes those whole
+// numbers.
 func midRanks(a, b []float64) (doubled []int, inA []bool) {
 	n := len(a) + len(b)
 	values := make([]float64, 0, n)

@@ -10,9 +10,9 @@ import (
 // Verdict is the outcome of a comparison.
 type Verdict string
 
-// The verdicts. Better and Worse changes are significant and larger than the floor. The interval of a
-// Same one lies within the floor on both sides. All others are Ambiguous; more repeats would decide
-// them. A pair is Incomparable if one side must not be used.
+// The verdicts. Better and Worse changes are significant and larger than the floor. The interval of
+// a Same one lies within the floor on both sides. All others are Ambiguous; more repeats would
+// decide them. A pair is Incomparable if one side must not be used.
 const (
 	Better       Verdict = "BETTER"
 	Worse        Verdict = "WORSE"

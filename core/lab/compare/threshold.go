@@ -43,8 +43,8 @@ type Breach struct {
 var thresholdSyntax = regexp.MustCompile(`^(?:(.*):)?\s*([A-Za-z0-9_-]+)\s*([<>])\s*([-+]?[0-9.eE+-]+)\s*(%?)$`)
 
 // ParseThreshold parses a threshold such as "throughput<-3%", "shm: latency_p99>+10%" or
-// "transport=ucxam,in_flight=32: floor_ratio>8". With a percent sign it limits the change from old to
-// new, without one the new median.
+// "transport=ucxam,in_flight=32: floor_ratio>8". With a percent sign it limits the change from old
+// to new, without one the new median.
 func ParseThreshold(text string) (Threshold, error) {
 	text = strings.TrimSpace(text)
 	parts := thresholdSyntax.FindStringSubmatch(text)
@@ -104,8 +104,9 @@ func ReadThresholds(r io.Reader) ([]Threshold, error) {
 	return list, nil
 }
 
-// breaches returns the thresholds that changes break. A relative threshold breaks only if the change
-// is significant, so noise breaks none; an absolute one breaks if the new median is beyond it.
+// breaches returns the thresholds that changes break. A relative threshold breaks only if the
+// change is significant, so noise breaks none; an absolute one breaks if the new median is beyond
+// it.
 func breaches(changes []Change, thresholds []Threshold, alpha float64) []Breach {
 	var list []Breach
 	for _, t := range thresholds {

@@ -42,8 +42,8 @@ type bar struct {
 // barsShown is the number of rows of one kind that are drawn; the table has all.
 const barsShown = 60
 
-// breakdowns returns the breakdowns of the analyses by name, as drawings, and adds them to the document
-// for the tables.
+// breakdowns returns the breakdowns of the analyses by name, as drawings, and adds them to the
+// document for the tables.
 func (b *builder) breakdowns() []breakdown {
 	b.doc.Stacks = []stack{}
 	var list []breakdown

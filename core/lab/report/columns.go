@@ -59,8 +59,8 @@ func warnings(list []set.Warning) int {
 	return n
 }
 
-// seriesOf returns the series of a cell, and adds a new one. A cell that never ran has no provider and
-// belongs to any series of its transport.
+// seriesOf returns the series of a cell, and adds a new one. A cell that never ran has no provider
+// and belongs to any series of its transport.
 func (b *builder) seriesOf(c *set.Cell) int {
 	mine := series{c.Transport(), c.Plugin.Provider}
 	for i, s := range b.doc.Series {
@@ -182,7 +182,8 @@ func (b *builder) curves() {
 	}
 }
 
-// mostOf returns the point of a curve with the highest throughput, under the objective if there is one.
+// mostOf returns the point of a curve with the highest throughput, under the objective if there is
+// one.
 func mostOf(c *analyze.Curve, objective bool) *int {
 	if objective {
 		return c.Most

@@ -108,8 +108,8 @@ func (b *builder) changeLists() []changeList {
 	return lists
 }
 
-// changesOf draws the changes of one metric on a logarithmic axis, on which half and double have the same
-// distance from no change.
+// changesOf draws the changes of one metric on a logarithmic axis, on which half and double have
+// the same distance from no change.
 func changesOf(d diff, metric string) changeList {
 	l := changeList{Metric: metric}
 	var shown []int

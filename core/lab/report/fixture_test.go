@@ -52,8 +52,8 @@ func loads() []load {
 	return list
 }
 
-// fake returns a result with consistent figures: those of one server with a fixed time per request. The
-// same seed gives the same result.
+// fake returns a result with consistent figures: those of one server with a fixed time per request.
+// The same seed gives the same result.
 func fake(t testing.TB, l load, repeats int, slower float64, seed uint64) *result.Result {
 	random := rand.New(rand.NewPCG(seed, uint64(l.inFlight)<<32+uint64(l.size)+uint64(l.rate)))
 	each := map[string]float64{"shm": 180, "copyrpc": 300, "ucxam": 600}[l.transport] * slower * (1 + float64(l.size)/8192)

@@ -9,8 +9,8 @@ import (
 	"transportbench/core/lab/result/set"
 )
 
-// heatMap shows the throughput of series by payload, or by load if the payload does not vary, relative
-// to the best of each column. Its cells do not differ in anything else.
+// heatMap shows the throughput of series by payload, or by load if the payload does not vary,
+// relative to the best of each column. Its cells do not differ in anything else.
 type heatMap struct {
 	Title   string
 	Columns []heatColumn
@@ -59,9 +59,9 @@ func (b *builder) heatMaps() []heatMap {
 // payload is the option of the columns.
 const payload = "value_size"
 
-// heatPosition returns the position of a cell. A transport's own options are part of the row's name,
-// the payload is the column, and all other options are the map's title. If the payload does not vary,
-// the other options are the column.
+// heatPosition returns the position of a cell. A transport's own options are part of the row's
+// name, the payload is the column, and all other options are the map's title. If the payload does
+// not vary, the other options are the column.
 func (b *builder) heatPosition(cell int) heatPosition {
 	c := b.cells[cell]
 	p := heatPosition{row: b.doc.Series[b.doc.Cells.Series[cell]].String()}
@@ -142,8 +142,8 @@ func (b *builder) heatMap(title string, cells []int, positions []heatPosition) h
 	return m
 }
 
-// columnHead lets a name wrap between its options, and by a zero-width space after the equals sign of
-// an option that is wider than the column.
+// columnHead lets a name wrap between its options, and by a zero-width space after the equals sign
+// of an option that is wider than the column.
 func columnHead(name string) heatColumn {
 	return strings.Fields(strings.ReplaceAll(name, "=", "=\u200b"))
 }

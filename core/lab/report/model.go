@@ -7,8 +7,8 @@ import (
 	"transportbench/core/lab/result/set"
 )
 
-// document has the data of the page's script, except the details of cells. Cells are numbered over all
-// sets, and stored in columns, which is short.
+// document has the data of the page's script, except the details of cells. Cells are numbered over
+// all sets, and stored in columns, which is short.
 type document struct {
 	Title        string            `json:"title"`
 	Machine      string            `json:"machine"`
@@ -144,8 +144,8 @@ type diff struct {
 	Cells []int `json:"cells,omitempty"`
 }
 
-// detail has what the page of one cell shows besides its summary. The script decompresses it when the
-// page is opened.
+// detail has what the page of one cell shows besides its summary. The script decompresses it when
+// the page is opened.
 type detail struct {
 	Config    map[string]string    `json:"config"`
 	Plugin    any                  `json:"plugin"`

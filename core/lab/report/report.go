@@ -42,9 +42,9 @@ type Page struct {
 	warmups    string
 }
 
-// Build computes a report of one set or several, and compares each later one with the first. It reads
-// the results of all cells. A cell whose result cannot be read has no details, and its page has the
-// reason. Build fails if no set has a cell.
+// Build computes a report of one set or several, and compares each later one with the first. It
+// reads the results of all cells. A cell whose result cannot be read has no details, and its page
+// has the reason. Build fails if no set has a cell.
 func Build(ctx context.Context, sets []*set.Set, o Options) (*Page, error) {
 	b := &builder{Options: o, sets: sets, doc: &document{Live: o.Live, ChunkSize: chunkSize, Grid: grid(),
 		// The script needs a list, even if it is empty, instead of null.
@@ -100,8 +100,8 @@ func (b *builder) number() {
 	b.naming = naming(b.cells, b.varying)
 }
 
-// naming returns for each transport the options that vary, without own options of which it has only one
-// value: it is another transport's option of that name that varies.
+// naming returns for each transport the options that vary, without own options of which it has only
+// one value: it is another transport's option of that name that varies.
 func naming(cells []*set.Cell, varying []string) map[string][]string {
 	of := map[string][]set.Cell{}
 	for _, c := range cells {

@@ -87,8 +87,8 @@ func columnOf(t *testing.T, header []string, name string) int {
 	return 0
 }
 
-// A spectrum has the percentiles of the merged histograms, as export's tables do, and ends where fewer
-// than ten samples remain.
+// A spectrum has the percentiles of the merged histograms, as export's tables do, and ends where
+// fewer than ten samples remain.
 func TestSpectrumIsOfMergedHistograms(t *testing.T) {
 	s := fakeSet(t, loads()[:1], 6, 1)
 	page := rendered(t, build(t, s))

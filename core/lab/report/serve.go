@@ -17,8 +17,8 @@ import (
 	"transportbench/core/lab/result/set"
 )
 
-// Server shows one set on the loopback interface and updates the page while the set grows. Without a
-// client it only checks the files' sizes and times.
+// Server shows one set on the loopback interface and updates the page while the set grows. Without
+// a client it only checks the files' sizes and times.
 type Server struct {
 	path    string
 	options Options
@@ -90,8 +90,8 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	return err
 }
 
-// onlyLoopback refuses requests for other host names: the owner of a web page could let its name resolve
-// to this address and read the page.
+// onlyLoopback refuses requests for other host names: the owner of a web page could let its name
+// resolve to this address and read the page.
 func onlyLoopback(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := r.Host
@@ -178,8 +178,8 @@ func (s *Server) watch(ctx context.Context) {
 	}
 }
 
-// serveEvents streams an event for each change, and one at the start if the set has changed since the
-// page was rendered.
+// serveEvents streams an event for each change, and one at the start if the set has changed since
+// the page was rendered.
 func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
 	out := http.NewResponseController(w)
 	w.Header().Set("Content-Type", "text/event-stream")

@@ -10,8 +10,8 @@ import (
 	"transportbench/core/lab/result/format"
 )
 
-// traces shows rates over time, one line per cell, relative to the cell's median or mean. What all lines
-// have in common comes from the machine.
+// traces shows rates over time, one line per cell, relative to the cell's median or mean. What all
+// lines have in common comes from the machine.
 type traces struct {
 	Title, Help, Along string
 	Lines              []traceLine

@@ -45,8 +45,8 @@ var measures = []struct{ check, title, help, unit string }{
 // dotsShown is the largest number of cells that are drawn as dots.
 const dotsShown = 400
 
-// trustRows draws the cells of each measure on a logarithmic axis of the value over its limit, from 1/100
-// to 100.
+// trustRows draws the cells of each measure on a logarithmic axis of the value over its limit, from
+// 1/100 to 100.
 func (b *builder) trustRows() []trustRow {
 	var rows []trustRow
 	for _, m := range measures {

@@ -98,7 +98,8 @@ func (c *checker) fail(format string, args ...any) error {
 	return errorAt(c.document.text, int(c.InputOffset())-1, fmt.Sprintf(format, args...))
 }
 
-// syntaxError finds the place of a syntax error, of which the tokens' errors do not have the offset.
+// syntaxError finds the place of a syntax error, of which the tokens' errors do not have the
+// offset.
 func (c *checker) syntaxError(err error) error {
 	var discarded json.RawMessage
 	if located := (&Document{text: c.document.text}).Decode(&discarded); located != nil {

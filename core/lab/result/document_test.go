@@ -89,8 +89,8 @@ func TestDecodeReportsThePlace(t *testing.T) {
 	require.Equal(t, other, located(nil, other))
 }
 
-// What NewDocument accepts, encoding/json can read too, or refuses with a place; what it refuses for
-// its syntax, encoding/json refuses as well.
+// What NewDocument accepts, encoding/json can read too, or refuses with a place; what it refuses
+// for its syntax, encoding/json refuses as well.
 func FuzzNewDocument(f *testing.F) {
 	f.Add([]byte(`{"a": [1, 2e3, "x"], "b": null}`))
 	f.Add([]byte(`{"a": 1, "A": 2}`))

@@ -35,8 +35,8 @@ type Result struct {
 	// Overhead is the cost of the harness, measured once before the warm-up.
 	Overhead record.Overhead `json:"overhead"`
 	Repeats  []Repeat        `json:"repeats"`
-	// Summary has every metric that any repeat has a sample of, and those that are measured once per
-	// run.
+	// Summary has every metric that any repeat has a sample of, and those that are measured once
+	// per run.
 	Summary map[string]Metric `json:"summary"`
 	Checks  []Check           `json:"checks"`
 	// Incomplete is set if the run was cut short. All repeats in Repeats are complete.
@@ -78,7 +78,8 @@ type Plugin struct {
 	Limits        transport.Limits       `json:"limits"`
 }
 
-// Placement has the processors on which the polling threads of one rank ran, daemons before clients.
+// Placement has the processors on which the polling threads of one rank ran, daemons before
+// clients.
 type Placement struct {
 	Rank int `json:"rank"`
 	PID  int `json:"pid"`
@@ -136,7 +137,8 @@ type Repeat struct {
 	Response string          `json:"response,omitempty"`
 	Lag      string          `json:"lag,omitempty"`
 	Ranks    []record.Report `json:"ranks"`
-	// FloorBefore and FloorAfter are absent if the transport has no probe. FloorNote has the reason.
+	// FloorBefore and FloorAfter are absent if the transport has no probe. FloorNote has the
+	// reason.
 	FloorBefore *transport.Floor `json:"floor_before,omitempty"`
 	FloorAfter  *transport.Floor `json:"floor_after,omitempty"`
 	FloorNote   string           `json:"floor_note,omitempty"`

@@ -97,7 +97,8 @@ func init() {
 	Definitions = slices.Insert(Definitions, at, list...)
 }
 
-// Define returns the definition of a metric. That of an unknown name has no unit, direction or help.
+// Define returns the definition of a metric. That of an unknown name has no unit, direction or
+// help.
 func Define(name string) Definition {
 	for _, d := range Definitions {
 		if d.Name == name {

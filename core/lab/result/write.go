@@ -147,7 +147,8 @@ func store(path string, move func(from, to string) error, write func(io.Writer) 
 	return SyncDir(dir)
 }
 
-// TemporaryFiles is the pattern of files that are being written. A writer that is killed leaves one.
+// TemporaryFiles is the pattern of files that are being written. A writer that is killed leaves
+// one.
 const TemporaryFiles = ".result-*.tmp"
 
 // moveWithoutReplacing renames a file. It fails with EEXIST if the new name exists.
@@ -171,8 +172,8 @@ func SyncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// CheckWritable returns an [*IOError] if [Write] cannot store a result in dir. dir need not exist if
-// it can be created. CheckWritable leaves no file behind.
+// CheckWritable returns an [*IOError] if [Write] cannot store a result in dir. dir need not exist
+// if it can be created. CheckWritable leaves no file behind.
 func CheckWritable(dir string) error {
 	const op = "checking the results directory"
 	existing := filepath.Clean(dir)
@@ -204,7 +205,8 @@ func tryFile(dir string) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// IOError reports that a result could not be stored. Its text is one line that ends with the remedy.
+// IOError reports that a result could not be stored. Its text is one line that ends with the
+// remedy.
 type IOError struct {
 	Op   string
 	Path string // the file or directory

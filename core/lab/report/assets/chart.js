@@ -1,5 +1,5 @@
-// Charts. uPlot draws axes, scales and zoom; this file draws points and whiskers, and handles hover and
-// the keyboard.
+// Charts. uPlot draws axes, scales and zoom; this file draws points and whiskers, and handles hover
+// and the keyboard.
 
 const shapes = ["circle", "square", "triangle", "diamond", "down", "plus", "cross", "star"];
 const dashes = [[], [7, 4], [2, 3], [9, 3, 2, 3], [14, 4], [4, 2, 1, 2]];
@@ -41,8 +41,8 @@ function key(series, dash, shape) {
   return s;
 }
 
-// logSplits returns the ticks of a logarithmic axis: 1, 2 and 5 of each power of ten, and fewer over many
-// powers.
+// logSplits returns the ticks of a logarithmic axis: 1, 2 and 5 of each power of ten, and fewer
+// over many powers.
 function logSplits(low, high) {
   const decades = Math.log10(high / low), steps = decades > 5 ? [1] : decades > 2.5 ? [1, 3] : [1, 2, 5], list = [];
   for (let e = Math.floor(Math.log10(low)); e <= Math.ceil(Math.log10(high)); e++)
@@ -53,8 +53,8 @@ function logSplits(low, high) {
   return list;
 }
 
-// rangeOf returns a range with all points, and with their whiskers unless those are much longer than the
-// range of the points.
+// rangeOf returns a range with all points, and with their whiskers unless those are much longer
+// than the range of the points.
 function rangeOf(points, axis, log) {
   let low = Infinity, high = -Infinity, from = Infinity, to = -Infinity;
   for (const p of points) {
@@ -68,9 +68,9 @@ function rangeOf(points, axis, log) {
   return [0, Math.min(to, high * 1.3) * 1.06 || 1];
 }
 
-// drawChart draws spec into host: {label, height, x, y, curves}. An axis has title, log and text(v), and
-// may have ticks(low, high). A curve has series, dash, shape and points {x, y, xl, xh, yl, yh, cell, lines,
-// crossed, past}.
+// drawChart draws spec into host: {label, height, x, y, curves}. An axis has title, log and
+// text(v), and may have ticks(low, high). A curve has series, dash, shape and points {x, y, xl, xh,
+// yl, yh, cell, lines, crossed, past}.
 function drawChart(host, spec) {
   const chart = { host, spec, zoom: null, at: -1 };
   chart.points = spec.curves.flatMap((curve) => curve.points.map((p) => ({ ...p, curve })));
@@ -102,8 +102,8 @@ function drawChart(host, spec) {
   return chart;
 }
 
-// recolor redraws all charts with another colour scheme. Nothing may move, because a browser that prints
-// has already measured the page.
+// recolor redraws all charts with another colour scheme. Nothing may move, because a browser that
+// prints has already measured the page.
 function recolor() {
   for (const chart of charts) {
     if (chart.box.isConnected) chart.plot.redraw(false);

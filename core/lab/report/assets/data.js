@@ -52,8 +52,8 @@ function scaleFor(value, list) {
   return best;
 }
 
-// fixed is toFixed, but rounds half to even, as Go does. It compares all digits that a double of this
-// size can have.
+// fixed is toFixed, but rounds half to even, as Go does. It compares all digits that a double of
+// this size can have.
 function fixed(value, places) {
   const rounded = value.toFixed(places), all = value.toFixed(places + 60), cut = all.slice(0, -60);
   const halfway = /^50*$/.test(all.slice(-60)), even = /[02468]\.?$/.test(cut);

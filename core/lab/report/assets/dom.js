@@ -25,8 +25,8 @@ function swatch(series) { return el("span", { class: "sw s" + (series % 8), "ari
 
 const rowsAtOnce = 100;
 
-// table makes a table of columns {name, right, long, text(row) or node(row), key(row)}; long columns
-// have sentences. A click on a column's name sorts by key. It shows rowsAtOnce rows first.
+// table makes a table of columns {name, right, long, text(row) or node(row), key(row)}; long
+// columns have sentences. A click on a column's name sorts by key. It shows rowsAtOnce rows first.
 function table(caption, columns, rows) {
   let shown = rowsAtOnce, order = rows, by = -1, down = false;
   const body = el("tbody"), more = el("p", { class: "note" });

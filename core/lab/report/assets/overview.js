@@ -11,8 +11,8 @@ function fastestOf(series, set, open) {
   return best;
 }
 
-// ratioOf returns a cell's distances from the floor. With several calls in flight, which overlap, the time
-// per operation says more than that of one call.
+// ratioOf returns a cell's distances from the floor. With several calls in flight, which overlap,
+// the time per operation says more than that of one call.
 function ratioOf(cell) {
   const inFlight = metricOf(cell, "op_time_ratio"), one = metricOf(cell, "floor_ratio");
   if (!one && !inFlight) return null;
@@ -75,7 +75,8 @@ function curveTable() {
   ], rows);
 }
 
-// heatMetric is the metric of the heat maps. paintHeat draws them as Go has drawn them with throughput.
+// heatMetric is the metric of the heat maps. paintHeat draws them as Go has drawn them with
+// throughput.
 const heatLevels = [0, 0.1, 0.25, 0.45, 0.65, 0.85, 0.97];
 let heatMetric = "throughput";
 

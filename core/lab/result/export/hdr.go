@@ -10,8 +10,8 @@ import (
 	"transportbench/core/lab/result/set"
 )
 
-// HDRLog writes the service times of every repeat of every cell in nanoseconds as an HDR V2 log, with
-// one interval per repeat that is tagged with its cell.
+// HDRLog writes the service times of every repeat of every cell in nanoseconds as an HDR V2 log,
+// with one interval per repeat that is tagged with its cell.
 func HDRLog(w io.Writer, s *set.Set) error {
 	log := hdrhistogram.NewHistogramLogWriter(w)
 	if err := log.OutputLogFormatVersion(); err != nil {
@@ -36,8 +36,8 @@ func HDRLog(w io.Writer, s *set.Set) error {
 	})
 }
 
-// Percentiles writes one cell's service times over all repeats as the table that HDR tools call .hgrm,
-// in microseconds as they do.
+// Percentiles writes one cell's service times over all repeats as the table that HDR tools call
+// .hgrm, in microseconds as they do.
 func Percentiles(w io.Writer, s *set.Set, cell int) error {
 	one := *s
 	one.Cells = s.Cells[cell : cell+1]

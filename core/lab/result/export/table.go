@@ -17,8 +17,8 @@ import (
 
 func number(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 
-// CSV writes one line per repeat of each cell, and one for a cell without samples. Its columns are the
-// transport and its version and provider, the status and its reason, the options that vary, the
+// CSV writes one line per repeat of each cell, and one for a cell without samples. Its columns are
+// the transport and its version and provider, the status and its reason, the options that vary, the
 // repeat, and each metric with its unit. Metrics that are measured once per run are in the first
 // repeat's line.
 func CSV(w io.Writer, s *set.Set) error {
@@ -75,8 +75,8 @@ func repeats(c *set.Cell) int {
 	return n
 }
 
-// Benchfmt writes the Go benchmark format with one line per repeat, so that benchstat can compare sets.
-// Benchmark names have the transport and the options that vary, units are METRIC-UNIT, and
+// Benchfmt writes the Go benchmark format with one line per repeat, so that benchstat can compare
+// sets. Benchmark names have the transport and the options that vary, units are METRIC-UNIT, and
 // configuration lines describe the machine. Cells without samples are comments.
 func Benchfmt(w io.Writer, s *set.Set) error {
 	varying, metrics := set.Varying(s.Cells), set.Metrics(s.Cells)
@@ -113,8 +113,8 @@ func Benchfmt(w io.Writer, s *set.Set) error {
 	return b.Flush()
 }
 
-// benchUnit returns a metric's unit, which has the metric's name. benchstat converts ns at its end to
-// seconds.
+// benchUnit returns a metric's unit, which has the metric's name. benchstat converts ns at its end
+// to seconds.
 func benchUnit(metric string) string {
 	unit := result.Define(metric).Unit
 	if unit == "" || unit == "ratio" {

@@ -22,7 +22,8 @@ var (
 	byteScales = []scale{{1, "B/s"}, {1e3, "KB/s"}, {1e6, "MB/s"}, {1e9, "GB/s"}}
 )
 
-// scaleFor returns the scale in which value has one to three digits before the point after rounding.
+// scaleFor returns the scale in which value has one to three digits before the point after
+// rounding.
 func scaleFor(value float64, scales []scale) scale {
 	best := scales[0]
 	for _, s := range scales[1:] {

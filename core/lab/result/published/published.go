@@ -37,16 +37,17 @@ type Document struct {
 // Row is one configuration and its figures.
 type Row struct {
 	Name string `json:"name"`
-	// Config has our options that correspond to the source's configuration, as text. It has at least
-	// the transport.
+	// Config has our options that correspond to the source's configuration, as text. It has at
+	// least the transport.
 	Config     map[string]string `json:"config"`
 	Conditions map[string]string `json:"conditions,omitempty"`
 	// Metrics have our names if they have the meaning of our metrics, else other names.
 	Metrics map[string]Figure `json:"metrics"`
 	// Expected is set if the source expects the figures and did not measure them.
 	Expected bool `json:"expected,omitempty"`
-	// Work, Loops, Sums, Limits and Ratios are claims of the source whose figures must be consistent:
-	// amounts and rates, counters of a loop, wholes and their parts, limits, and factors.
+	// Work, Loops, Sums, Limits and Ratios are claims of the source whose figures must be
+	// consistent: amounts and rates, counters of a loop, wholes and their parts, limits, and
+	// factors.
 	Work   []consistency.Work  `json:"work,omitempty"`
 	Loops  []consistency.Loop  `json:"loops,omitempty"`
 	Sums   []consistency.Sum   `json:"sums,omitempty"`
@@ -110,8 +111,8 @@ func Parse(document *result.Document) (*Document, error) {
 	return d, nil
 }
 
-// Check returns an error if a row is incomplete, or if its figures contradict each other and it has no
-// Contradiction.
+// Check returns an error if a row is incomplete, or if its figures contradict each other and it has
+// no Contradiction.
 func (r *Row) Check() error {
 	if r.Config["transport"] == "" {
 		return errors.New("its config names no transport")

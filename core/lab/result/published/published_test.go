@@ -25,8 +25,8 @@ func documents(t *testing.T) map[string]*Document {
 	return all
 }
 
-// The check finds what the sources have wrong: without its admission, a row of contradictory figures
-// is refused.
+// The check finds what the sources have wrong: without its admission, a row of contradictory
+// figures is refused.
 func TestContradictionsAreFound(t *testing.T) {
 	found := map[string]bool{}
 	for name, d := range documents(t) {

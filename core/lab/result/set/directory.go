@@ -80,8 +80,8 @@ func (s *Set) addFile(dir, name string) error {
 	return s.Add(r, File{name, info.Size()})
 }
 
-// loadLoose reads every result file in and below a directory without an index. Sets below it are read
-// by their indexes.
+// loadLoose reads every result file in and below a directory without an index. Sets below it are
+// read by their indexes.
 func (l *Loader) loadLoose(dir string) (*Set, error) {
 	var files []string
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {

@@ -16,8 +16,8 @@ import (
 // ownPrefix begins the names of a transport's own options.
 const ownPrefix = "options."
 
-// Varying returns the options, except the transport, that differ between cells and are part of their
-// keys. They are in the order in which they are shown.
+// Varying returns the options, except the transport, that differ between cells and are part of
+// their keys. They are in the order in which they are shown.
 func Varying(cells ...[]Cell) []string {
 	first := map[string]string{}
 	count := map[string]int{} // of the complete configurations that have it

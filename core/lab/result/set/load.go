@@ -23,8 +23,8 @@ import (
 // Load reads a set from a file or directory. Errors name the file, and the line and column of text
 // that is wrong.
 //
-// If a directory has an index, Load reads the index and only those result files whose length differs
-// from that in the index. Otherwise it reads all JSON files in and below the directory.
+// If a directory has an index, Load reads the index and only those result files whose length
+// differs from that in the index. Otherwise it reads all JSON files in and below the directory.
 func Load(path string) (*Set, error) { return (*Loader)(nil).Load(path) }
 
 // Load is [Load] but does not read a file again that has not changed.
@@ -290,8 +290,8 @@ func fromPublished(document *published.Document) *Set {
 	return s
 }
 
-// Results returns the results of a cell. If the set does not hold them, Results reads their files in
-// the set's directory, and fails if they are not there.
+// Results returns the results of a cell. If the set does not hold them, Results reads their files
+// in the set's directory, and fails if they are not there.
 func (s *Set) Results(c *Cell) ([]*result.Result, error) {
 	if len(c.Results) > 0 || len(c.Files) == 0 {
 		return c.Results, nil

@@ -10,8 +10,8 @@ import (
 	"transportbench/core/lab/result"
 )
 
-// A loader returns the same as Load, each time a new set, and notices files that were added, changed
-// or removed.
+// A loader returns the same as Load, each time a new set, and notices files that were added,
+// changed or removed.
 func TestLoaderFollowsADirectory(t *testing.T) {
 	dir := t.TempDir()
 	paths := write(t, dir, run(1, 1, 2), run(2, 3))

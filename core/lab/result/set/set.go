@@ -110,8 +110,8 @@ func New() *Set {
 		Environments: []Environment{}, Cells: []Cell{}}
 }
 
-// notMeasured lists the options that are not part of a cell's key, because they do not change what is
-// measured.
+// notMeasured lists the options that are not part of a cell's key, because they do not change what
+// is measured.
 var notMeasured = []string{"profile", "seed", "repeats", "warmup", "sample_every"}
 
 // Key returns [Key] of the cell's configuration.
@@ -166,8 +166,8 @@ func (c *Cell) Merge(more Cell) {
 	}
 }
 
-// Include adds the cells of another set. A measured cell of the same configuration, provider, runtime
-// and machine as one in s becomes more repeats of that.
+// Include adds the cells of another set. A measured cell of the same configuration, provider,
+// runtime and machine as one in s becomes more repeats of that.
 func (s *Set) Include(other *Set) {
 	type identity struct {
 		key              string
@@ -301,8 +301,8 @@ func CompareConfigs(a, b map[string]string) int {
 	return cmp.Compare(len(a), len(b))
 }
 
-// Flatten returns the JSON names and values of a struct as text. Names of nested fields have the outer
-// name and a dot before them. Lists are JSON; null values are left out.
+// Flatten returns the JSON names and values of a struct as text. Names of nested fields have the
+// outer name and a dot before them. Lists are JSON; null values are left out.
 func Flatten(v any) (map[string]string, error) {
 	text, err := json.Marshal(v)
 	if err != nil {

@@ -63,8 +63,8 @@ func (s *Set) encode(w io.Writer, complete func(Cell) (Cell, error)) error {
 	return b.Flush()
 }
 
-// WriteIndex stores the set as a directory's index and replaces an old one. If it fails, the old one
-// stays.
+// WriteIndex stores the set as a directory's index and replaces an old one. If it fails, the old
+// one stays.
 func (s *Set) WriteIndex(dir string) error {
 	return result.Replace(filepath.Join(dir, IndexName), s.Encode)
 }
