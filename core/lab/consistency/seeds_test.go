@@ -1,6 +1,7 @@
 package consistency_test
 
 import (
+	"os"
 	"strings"
 	"testing"
 
@@ -11,6 +12,17 @@ import (
 )
 
 const seeds = "../../../results/published/"
+
+func readPublished(t *testing.T, path string) *published.Document {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	document, err := result.NewDocument(text)
+	require.NoError(t, err, path)
+	d, err := published.Parse(document)
+	require.NoError(t, err, path)
+	return d
+}
 
 // The contradictions in the seed documents are found by their own figures alone.
 func TestContradictionsOfTheSeedDocuments(t *testing.T) {
@@ -48,8 +60,7 @@ func TestContradictionsOfTheSeedDocuments(t *testing.T) {
 		{"copyrpc", "erpc, 8 queue pairs, 32 in flight", result.Error, []string{"6.09 M op/s over 4.97 M op/s"}},
 		{"copyrpc", "mlx5 write with immediate", result.Error, []string{"2.97 us, 52.7 times"}},
 	} {
-		d, err := published.Read(seeds + test.file + ".json")
-		require.NoError(t, err)
+		d := readPublished(t, seeds+test.file+".json")
 		found := d.Findings()
 		if test.row != "" {
 			found = rowOf(t, d, test.row).Findings()
@@ -65,8 +76,7 @@ func TestConsistentRowsOfTheSeedDocuments(t *testing.T) {
 		"tcpx":          {"synchronous unpack kernel"},
 		"copyrpc":       {"ipc ping-pong", "ipc, 16 clients", "copyrpc, 8 endpoints, 256 in flight", "erpc ping-pong", "mlx5 1 MiB read"},
 	} {
-		d, err := published.Read(seeds + file + ".json")
-		require.NoError(t, err)
+		d := readPublished(t, seeds+file+".json")
 		for _, name := range rows {
 			require.Empty(t, rowOf(t, d, name).Findings(), "%s: %s", file, name)
 		}
@@ -76,8 +86,7 @@ func TestConsistentRowsOfTheSeedDocuments(t *testing.T) {
 // Exactly the rows with an error have a note that their figures contradict each other.
 func TestEveryAdmittedContradictionIsFound(t *testing.T) {
 	for _, file := range []string{"benchkv-2rank", "copyrpc", "kvstore", "mooncake-shm", "tcpx"} {
-		d, err := published.Read(seeds + file + ".json")
-		require.NoError(t, err)
+		d := readPublished(t, seeds+file+".json")
 		for i := range d.Rows {
 			r := &d.Rows[i]
 			require.Equal(t, r.Contradiction != "", has(r.Findings(), result.Error, nil), "%s: %s", file, r.Name)

@@ -16,11 +16,10 @@ import (
 // schemaID names the schema; nothing is fetched from it.
 const schemaID = "urn:transportbench:result:1"
 
+// schemaJSON is the JSON Schema (draft 2020-12) of result files.
+//
 //go:embed schema.json
 var schemaJSON []byte
-
-// Schema returns the published JSON Schema (draft 2020-12) of result files.
-func Schema() []byte { return bytes.Clone(schemaJSON) }
 
 var compiled = sync.OnceValues(func() (*jsonschema.Schema, error) {
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(schemaJSON))

@@ -65,27 +65,6 @@ type Figure struct {
 	Unit  string  `json:"unit"`
 }
 
-// Read reads a file of published figures. Errors name the file.
-func Read(path string) (*Document, error) {
-	d := new(Document)
-	text, err := result.ReadFile(path)
-	if err == nil {
-		d, err = parse(text)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", path, err)
-	}
-	return d, nil
-}
-
-func parse(text []byte) (*Document, error) {
-	document, err := result.NewDocument(text)
-	if err != nil {
-		return nil, err
-	}
-	return Parse(document)
-}
-
 // Parse reads a document of the kind [Kind]. It refuses rows with figures that contradict each
 // other unless the row says so; see [Row.Check].
 func Parse(document *result.Document) (*Document, error) {
@@ -99,9 +78,9 @@ func Parse(document *result.Document) (*Document, error) {
 	case major != "1":
 		return nil, fmt.Errorf("%w: its schema is %q, and this transportbench reads published figures of 1.x", result.ErrNewer, d.SchemaVersion)
 	case d.Source == "":
-		return nil, errors.New("it names no source")
+		return nil, errors.New("source is missing")
 	case len(d.Rows) == 0:
-		return nil, errors.New("it has no rows")
+		return nil, errors.New("rows is empty")
 	}
 	for i := range d.Rows {
 		if err := d.Rows[i].Check(); err != nil {
@@ -115,10 +94,10 @@ func Parse(document *result.Document) (*Document, error) {
 // no Contradiction.
 func (r *Row) Check() error {
 	if r.Config["transport"] == "" {
-		return errors.New("its config names no transport")
+		return errors.New("config has no transport")
 	}
 	if len(r.Metrics) == 0 {
-		return errors.New("it has no metrics")
+		return errors.New("metrics is empty")
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Metrics)) {
 		figure := r.Metrics[name]

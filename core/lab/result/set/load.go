@@ -233,7 +233,7 @@ func (s *Set) check() error {
 		case c.Environment < -1 || c.Environment >= len(s.Environments):
 			return wrong("environment %d is out of range: the set has %d", c.Environment, len(s.Environments))
 		case c.Status == Measured && len(c.Samples) == 0:
-			return wrong("it is measured and has no samples")
+			return wrong("status is measured, but samples is empty")
 		}
 		for name, values := range c.Samples {
 			if len(values) == 0 {
@@ -247,7 +247,7 @@ func (s *Set) check() error {
 		}
 		for _, f := range c.Files {
 			if !filepath.IsLocal(f.Name) {
-				return wrong("file %q lies outside of the set", f.Name)
+				return wrong("file %q is outside the directory of the set", f.Name)
 			}
 		}
 		if c.Samples == nil {

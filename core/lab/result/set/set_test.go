@@ -161,7 +161,7 @@ func TestHostileFilesAreNamedWithThePlace(t *testing.T) {
 		"no transport":   {edit(`"transport":"shm"`, `"nope":"shm"`), "cells[0]: config has no transport"},
 		"status":         {edit(`"status":"measured"`, `"status":"good"`), `cells[0]: status "good"`},
 		"environment":    {edit(`"environment":0`, `"environment":7`), "cells[0]: environment 7"},
-		"files":          {edit(`"samples"`, `"files":[{"name":"../../etc/passwd","bytes":1}],"samples"`), "outside of the set"},
+		"files":          {edit(`"samples"`, `"files":[{"name":"../../etc/passwd","bytes":1}],"samples"`), "outside the directory of the set"},
 		"other kind":     {`{"schema_version": "1.0.0", "kind": "walk"}`, `kind "walk"`},
 		"no kind":        {`{}`, "not a result"},
 		"empty":          {"", "unexpected end of JSON input"},
