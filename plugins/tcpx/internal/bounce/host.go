@@ -106,14 +106,15 @@ var threads sync.Mutex
 // sleeps: a few microseconds, less than a wake-up costs.
 const sleepAfter = 500
 
-// run copies until it is told to stop, and finishes what was launched before.
+// run copies until stop is set, and copies everything that was launched before.
 func (c *copier) run() {
 	for idle := 0; ; {
+		stopping := c.stop.Load() // before the look, which then sees every launch before Close
 		if c.copyLaunched() {
 			idle = 0
 			continue
 		}
-		if c.stop.Load() {
+		if stopping {
 			return
 		}
 		if idle++; idle < sleepAfter {
