@@ -86,7 +86,7 @@ func checkVerified(e evidence) finding {
 		f.message = fmt.Sprintf("all %d responses are right, checksums included", done)
 	}
 	if f.ok && device.Values > 0 {
-		f.message += fmt.Sprintf("; of %d values left in device memory, the last %d were copied back after the windows and are right",
+		f.message += fmt.Sprintf("; %d values stayed in device memory; the last %d were copied back after the windows, and are right",
 			device.Values, device.Verified)
 	}
 	return f

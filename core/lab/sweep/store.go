@@ -182,25 +182,21 @@ func (s *store) check(origin Origin) error {
 	return nil
 }
 
+// planChange describes how the plan of a sweep differs from the one on disk.
 func planChange(was, is *Plan) string {
 	if was == nil {
 		return "its plan is missing"
 	}
-	before, now := map[string]bool{}, map[string]bool{}
+	before := map[string]bool{}
 	for _, c := range was.Cells {
 		before[c.ID] = true
 	}
-	added := 0
+	added, gone := 0, len(before)
 	for _, c := range is.Cells {
-		now[c.ID] = true
-		if !before[c.ID] {
+		if before[c.ID] {
+			gone--
+		} else {
 			added++
-		}
-	}
-	gone := 0
-	for id := range before {
-		if !now[id] {
-			gone++
 		}
 	}
 	switch {
