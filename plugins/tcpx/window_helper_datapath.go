@@ -144,17 +144,17 @@ func (c *conn) helperFailure() error {
 
 // handReceives hands chunks of receives whose pages are reserved to helpers.
 func (c *conn) handReceives() {
-	placer, places := c.memory.(bounce.Placer)
+	preallocator, ok := c.memory.(bounce.Preallocator)
 	for i := range c.lanes {
 		l := &c.lanes[i]
-		for places && l.handed != l.expected.last {
+		for ok && l.handed != l.expected.last {
 			t := l.expected.at(l.handed)
 			if t.number >= c.receiveReserved {
 				break
 			}
 			r := &c.receives[t.number%requests]
 			have := len(r.fragments)
-			r.fragments = placer.Place(t.size, r.fragments)
+			r.fragments = preallocator.Preallocate(t.size, r.fragments)
 			pages := r.fragments[have:]
 			for k := range pages {
 				pages[k].Destination = uint32(t.offset + k*pageSize)

@@ -43,7 +43,7 @@ func requireAllPages(tb testing.TB, memory bounce.Allocator, s *settings) {
 	require.False(tb, p.Reserve(pages+1, false))
 	require.True(tb, p.Reserve(pages, false), "pages are still reserved")
 	seen := map[uint32]bool{}
-	for _, f := range p.Place(pages*pageSize, nil) {
+	for _, f := range p.Preallocate(pages*pageSize, nil) {
 		seen[f.Token] = true
 	}
 	require.Len(tb, seen, pages, "free pages")

@@ -100,7 +100,7 @@ func (w *worker) Poll(events []transport.Event) (n int, err error) {
 	if w.closed {
 		return 0, name.Error("poll", transport.ErrClosed)
 	}
-	w.look()
+	w.findReadable()
 	if count := len(w.peers.ByID); count > 0 {
 		if w.first++; w.first >= count {
 			w.first = 0
@@ -123,8 +123,8 @@ func (w *worker) Poll(events []transport.Event) (n int, err error) {
 	return n + w.lost.Report(events[n:]), nil
 }
 
-// look finds out which peers have something to read, and goes on connecting.
-func (w *worker) look() {
+// findReadable marks the peers that have something to read, and goes on connecting.
+func (w *worker) findReadable() {
 	w.polls++
 	rest := w.polls%restEvery == 0
 	if len(w.releasing) > 0 {

@@ -83,10 +83,10 @@ type Allocator interface {
 // descriptor is closed and can become another socket's.
 type Forgetter interface{ Forget(fd int) }
 
-// Placer is an [Allocator] that can choose the pages before the bytes arrive. Place
-// appends the fragments of a chunk of size bytes, one page each.
-type Placer interface {
-	Place(size int, to []Fragment) []Fragment
+// Preallocator is an [Allocator] that can choose the pages before the bytes arrive.
+// Preallocate appends the fragments of a chunk of size bytes, one page each.
+type Preallocator interface {
+	Preallocate(size int, to []Fragment) []Fragment
 }
 
 // Reader is an [Unpacker] to device memory. Read copies part of a buffer back, after

@@ -19,8 +19,8 @@ type Pages struct {
 }
 
 var (
-	_ Allocator = (*Pages)(nil)
-	_ Placer    = (*Pages)(nil)
+	_ Allocator    = (*Pages)(nil)
+	_ Preallocator = (*Pages)(nil)
 )
 
 // NewPages makes bounce memory for a worker with so many peers and requests of up to
