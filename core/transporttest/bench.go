@@ -9,8 +9,8 @@ import (
 	"transportbench/core/base/machine"
 )
 
-// Processors returns the first two processors that this process may use, for benchmarks that compare
-// transports between two threads. It skips the benchmark if there is only one.
+// Processors returns the first two processors that this process may use, for benchmarks that
+// compare transports between two threads. It skips the benchmark if there is only one.
 func Processors(b *testing.B) (cpus [2]int) {
 	b.Helper()
 	allowed, err := machine.AllowedCPUs()
@@ -23,8 +23,8 @@ func Processors(b *testing.B) (cpus [2]int) {
 	return [2]int(allowed)
 }
 
-// Pin locks the calling goroutine to its thread for good and the thread to a processor, unless cpu is
-// negative.
+// Pin locks the calling goroutine to its thread for good and the thread to a processor, unless cpu
+// is negative.
 func Pin(cpu int) error {
 	runtime.LockOSThread() // never unlocked
 	if cpu < 0 {

@@ -60,8 +60,8 @@ func inlineSize(plus int) func(*cluster) int {
 
 func largest(c *cluster) int { return c.layout.maxPayload }
 
-// sizes returns all small sizes, up to more than the inline size, and the sizes around larger powers of
-// two.
+// sizes returns all small sizes, up to more than the inline size, and the sizes around larger
+// powers of two.
 func sizes(c *cluster) []int {
 	var list []int
 	top := c.layout.maxPayload

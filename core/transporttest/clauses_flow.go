@@ -109,8 +109,8 @@ func flowBackPressureBatch(t *trial) {
 	require.Equal(t, a.answered, b.served, "requests polled for the calls of %s", a.name)
 }
 
-// flowWrap moves some MiB in each direction through a transport that was opened for small messages. The
-// connection is sometimes full and sometimes empty.
+// flowWrap moves some MiB in each direction through a transport that was opened for small
+// messages. The connection is sometimes full and sometimes empty.
 func flowWrap(t *trial) {
 	c, a, b := t.pair(layout{inFlight: 8, maxPayload: 2048})
 	random := dice()

@@ -100,8 +100,8 @@ func openTwice(t *trial) {
 	}
 }
 
-// reopenings exceeds the size of any pool of rings, ports or names from which a transport could take
-// without giving back.
+// reopenings exceeds the size of any pool of rings, ports or names from which a transport could
+// take without giving back.
 const reopenings = 50
 
 func openAgain(t *trial) {

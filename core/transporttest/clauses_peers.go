@@ -75,8 +75,8 @@ func peersEachLost(t *trial) {
 	c.settle()
 }
 
-// peersLostComesLast closes a peer with messages in transit. They may be lost, but must not arrive after
-// EventPeerLost; check fails on those.
+// peersLostComesLast closes a peer with messages in transit. They may be lost, but must not arrive
+// after EventPeerLost; check fails on those.
 func peersLostComesLast(t *trial) {
 	c, center, others := t.star(3)
 	going := others[0]

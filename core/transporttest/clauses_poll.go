@@ -86,8 +86,8 @@ func pollSize(t *trial) {
 	}
 }
 
-// pollLifetime keeps the events of one Poll while both sides post as much as they can and only the other
-// side polls.
+// pollLifetime keeps the events of one Poll while both sides post as much as they can and only the
+// other side polls.
 func pollLifetime(responses bool) func(*trial) {
 	return func(t *trial) {
 		for _, size := range []int{32, 1024} {

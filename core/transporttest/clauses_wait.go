@@ -46,8 +46,8 @@ func waitTimeout(t *trial) {
 	}
 }
 
-// waitBlocks tries many times, because Wait may return early without a reason. A slow machine makes Wait
-// longer, so it cannot fail the clause.
+// waitBlocks tries many times, because Wait may return early without a reason. A slow machine
+// makes Wait longer, so it cannot fail the clause.
 func waitBlocks(t *trial) {
 	_, a, _ := t.pair(layout{})
 	const timeout = 4 * time.Millisecond
@@ -119,8 +119,8 @@ func waitWakeBefore(t *trial) {
 	}
 }
 
-// waitWakeDuring wakes after a moment, when the waiter usually blocks. If it does not block yet, the
-// Wake comes before the Wait.
+// waitWakeDuring wakes after a moment, when the waiter usually blocks. If it does not block yet,
+// the Wake comes before the Wait.
 func waitWakeDuring(t *trial) {
 	_, a, _ := t.pair(layout{})
 	const rounds = 50

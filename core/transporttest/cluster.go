@@ -10,8 +10,8 @@ import (
 	"transportbench/core/transport"
 )
 
-// layout is the cluster that a clause needs. Zero values mean two ranks with one worker each, room for
-// all workers of the other ranks, and the suite's sizes.
+// layout is the cluster that a clause needs. Zero values mean two ranks with one worker each, room
+// for all workers of the other ranks, and the suite's sizes.
 type layout struct {
 	ranks, workers, peers int
 	inFlight, maxPayload  int
@@ -65,8 +65,8 @@ func (t *trial) openRank(number int, l layout) (transport.Transport, error) {
 	})
 }
 
-// open opens the ranks and makes their workers, unconnected. The nodes are ordered by rank and worker.
-// Everything is closed after the clause.
+// open opens the ranks and makes their workers, unconnected. The nodes are ordered by rank and
+// worker. Everything is closed after the clause.
 func (t *trial) open(l layout) *cluster {
 	l = l.complete(t)
 	c := &cluster{trial: t, layout: l}
@@ -150,8 +150,8 @@ func (t *trial) pair(l layout) (*cluster, *node, *node) {
 	return c, c.nodes[0], c.nodes[1]
 }
 
-// star opens ranks with one worker each. The first is connected to all others, as its peers 0, 1 and
-// so on, and is peer 0 of each.
+// star opens ranks with one worker each. The first is connected to all others, as its peers 0, 1
+// and so on, and is peer 0 of each.
 func (t *trial) star(ranks int) (*cluster, *node, []*node) {
 	c := t.open(layout{ranks: ranks})
 	for _, n := range c.nodes[1:] {
@@ -187,8 +187,8 @@ func (c *cluster) drain() {
 	})
 }
 
-// settle checks that nothing else arrives: it makes one more call on every connection, which arrives
-// after all earlier messages, and polls some more.
+// settle checks that nothing else arrives: it makes one more call on every connection, which
+// arrives after all earlier messages, and polls some more.
 func (c *cluster) settle() {
 	for _, n := range c.nodes {
 		for peer, other := range n.peers {

@@ -10,8 +10,8 @@ import (
 // overwrites the oldest.
 const deviceSlots = 256
 
-// Device is [Memory] with payloads that stay in device memory: only their first Config.HostPrefix bytes
-// are in host memory, and the whole is read through [transport.DeviceReader].
+// Device is [Memory] with payloads that stay in device memory: only their first Config.HostPrefix
+// bytes are in host memory, and the whole is read through [transport.DeviceReader].
 type Device struct {
 	Memory
 	// Damage, if set, may change each payload in device memory. The threads of all workers call it.
@@ -75,7 +75,8 @@ type deviceWorker struct {
 	count  uint64              // payloads written so far
 }
 
-// Poll implements [transport.Worker]. It allocates until the largest payload has been in every slot.
+// Poll implements [transport.Worker]. It allocates until the largest payload has been in every
+// slot.
 func (w *deviceWorker) Poll(events []transport.Event) (int, error) {
 	n, err := w.wholeWorker.Poll(events[:min(len(events), deviceSlots)])
 	for i := range events[:n] {

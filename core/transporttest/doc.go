@@ -1,6 +1,6 @@
-// Package transporttest is the conformance suite of package transport. Every clause of the contract
-// is a named subtest with a time limit, and for every subtest there is a broken transport that it
-// catches.
+// Package transporttest is the conformance suite of package transport. Every clause of the
+// contract is a named subtest with a time limit, and for every subtest there is a broken transport
+// that it catches.
 //
 // A transport needs one test:
 //
@@ -11,14 +11,14 @@
 //		})
 //	}
 //
-// The suite opens all ranks in the test's process and runs most clauses on one goroutine, so that a
-// failure is reproducible. Some clauses count the allocations, goroutines and descriptors of the
+// The suite opens all ranks in the test's process and runs most clauses on one goroutine, so that
+// a failure is reproducible. Some clauses count the allocations, goroutines and descriptors of the
 // process, so the test that calls [Run] must not be parallel.
 //
 // A transport must test by itself what the suite cannot provoke through the interface: ErrCorrupt,
 // and delivery on a medium that drops messages.
 //
-// The package also has transports for the tests of their users: [Memory], a correct transport within
-// one process; [Device], the same with payloads in device memory; and [Poison], which reveals a
-// payload that is kept too long.
+// The package also has transports for the tests of their users: [Memory], a correct transport
+// within one process; [Device], the same with payloads in device memory; and [Poison], which
+// reveals a payload that is kept too long.
 package transporttest

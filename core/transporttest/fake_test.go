@@ -13,8 +13,8 @@ import (
 	"transportbench/core/transport"
 )
 
-// fake is a Memory with one fault. The functions that are set make the fault: each changes the correct
-// value that it gets.
+// fake is a Memory with one fault. The functions that are set make the fault: each changes the
+// correct value that it gets.
 type fake struct {
 	name   string
 	clause string // the clause that must catch the fault
@@ -244,8 +244,8 @@ func (w *fakeWorker) editRequests(edit func(payload []byte) []byte) {
 // hang does not return before the end of the test.
 func (d *fakeDriver) hang() { <-d.released }
 
-// fakeLimits are the time limits to try, in order, for clauses that fail by their limit. On a busy machine
-// the short one may be over before the fault.
+// fakeLimits are the time limits to try, in order, for clauses that fail by their limit. On a busy
+// machine the short one may be over before the fault.
 var fakeLimits = []time.Duration{500 * time.Millisecond, 10 * time.Second}
 
 // caught returns nil if the clause fails for the expected reason.
@@ -287,7 +287,8 @@ func clauseNamed(t *testing.T, name string) clause {
 	return clause{}
 }
 
-// TestFakesAreCaught tries several fakes concurrently, because slow ones mostly wait for a time limit.
+// TestFakesAreCaught tries several fakes concurrently, because slow ones mostly wait for a time
+// limit.
 func TestFakesAreCaught(t *testing.T) {
 	list := fakes()
 	results := make([]error, len(list))
@@ -319,8 +320,8 @@ func TestFakesAreCaughtAlone(t *testing.T) {
 	}
 }
 
-// TestEveryClauseCatchesAFake checks that every clause has a fake, which the tests above check to be
-// caught.
+// TestEveryClauseCatchesAFake checks that every clause has a fake, which the tests above check to
+// be caught.
 func TestEveryClauseCatchesAFake(t *testing.T) {
 	caught := map[string]bool{}
 	for _, f := range fakes() {

@@ -24,10 +24,11 @@ const (
 )
 
 // Memory is a correct transport between the workers of one process, for tests of the users of a
-// transport. It is as strict as the contract allows: nothing arrives before Flush, and the memory of a
-// payload is reused after the next Poll.
+// transport. It is as strict as the contract allows: nothing arrives before Flush, and the memory
+// of a payload is reused after the next Poll.
 //
-// A worker of a Memory reaches only other workers of the same Memory. The zero value is ready to use.
+// A worker of a Memory reaches only other workers of the same Memory. The zero value is ready to
+// use.
 type Memory struct {
 	mu      sync.Mutex
 	workers map[uint64]*memoryWorker // open workers, by number
@@ -38,8 +39,8 @@ type Memory struct {
 // linkKey has the numbers of two workers, the lower one first.
 type linkKey [2]uint64
 
-// memoryLink is shared by the two ends of a connection. rings[0] carries messages from the worker with
-// the lower number to the other, rings[1] in the other direction.
+// memoryLink is shared by the two ends of a connection. rings[0] carries messages from the worker
+// with the lower number to the other, rings[1] in the other direction.
 type memoryLink struct {
 	rings [2]*memoryRing
 	pings [2]atomic.Uint64 // in the same directions
@@ -71,8 +72,8 @@ func (m *Memory) Open(_ context.Context, cfg transport.Config) (transport.Transp
 	return &memoryTransport{driver: m, config: cfg, ringSize: cfg.Options.Size("ring-size")}, nil
 }
 
-// Kill is a function for Suite.Kill. It ends the rank without a farewell; ops that it posted but did not
-// flush are lost.
+// Kill is a function for Suite.Kill. It ends the rank without a farewell; ops that it posted but
+// did not flush are lost.
 func (m *Memory) Kill(t transport.Transport) {
 	for _, w := range t.(*memoryTransport).made() {
 		w.die()
@@ -252,8 +253,8 @@ func (w *memoryWorker) Wait(timeout time.Duration) error {
 	return nil
 }
 
-// Wake implements [transport.Waiter]. The notification stays in the channel until a Wait receives it,
-// so that an arrival between a Poll and a Wait is not lost.
+// Wake implements [transport.Waiter]. The notification stays in the channel until a Wait receives
+// it, so that an arrival between a Poll and a Wait is not lost.
 func (w *memoryWorker) Wake() {
 	select {
 	case w.notify <- struct{}{}:

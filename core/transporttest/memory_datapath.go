@@ -59,7 +59,8 @@ func (w *memoryWorker) connection(peer transport.PeerID) *memoryConnection {
 	return w.connections[peer]
 }
 
-// Post implements [transport.Worker]. It allocates the error of an op to a peer that was never connected.
+// Post implements [transport.Worker]. It allocates the error of an op to a peer that was never
+// connected.
 func (w *memoryWorker) Post(ops []transport.Op) (int, error) {
 	if w.gone.Load() {
 		return 0, errPostClosed

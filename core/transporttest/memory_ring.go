@@ -8,8 +8,8 @@ import (
 	"transportbench/core/transport"
 )
 
-// A message in a ring is a header and its payload, contiguous and rounded up to whole units. A header
-// of kind 0 is padding up to the end of the ring.
+// A message in a ring is a header and its payload, contiguous and rounded up to whole units. A
+// header of kind 0 is padding up to the end of the ring.
 const (
 	ringUnit      = 64
 	ringHeader    = 16
@@ -33,8 +33,9 @@ func ringSpace(payload int) int {
 }
 
 // ringCapacity returns a power of two with room for two of the largest messages, so that one is
-// contiguous wherever an empty ring starts, and for four times the calls in flight if they are small: a
-// direction carries calls and replies, and the replies of the last Poll are not released yet.
+// contiguous wherever an empty ring starts, and for four times the calls in flight if they are
+// small: a direction carries calls and replies, and the replies of the last Poll are not released
+// yet.
 func ringCapacity(least, inFlight, maxPayload int) int {
 	need := max(least, 2*ringSpace(maxPayload), 4*inFlight*ringUnit)
 	return pow2.Ceil(need)

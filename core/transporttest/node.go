@@ -7,8 +7,8 @@ import (
 	"transportbench/core/transport"
 )
 
-// node is one worker with the bookkeeping to detect lost, duplicate, mixed up and damaged messages. It
-// answers every request with the request's payload unless onRequest is set.
+// node is one worker with the bookkeeping to detect lost, duplicate, mixed up and damaged
+// messages. It answers every request with the request's payload unless onRequest is set.
 type node struct {
 	trial   *trial
 	cluster *cluster
@@ -43,8 +43,8 @@ func (n *node) newCall(peer transport.PeerID, payload []byte) transport.Op {
 	return transport.Op{Kind: transport.OpCall, Peer: peer, Token: n.lastToken, Payload: payload}
 }
 
-// call posts one call, with the payload cut to the largest size. The caller must not change the payload
-// afterwards.
+// call posts one call, with the payload cut to the largest size. The caller must not change the
+// payload afterwards.
 func (n *node) call(peer transport.PeerID, payload []byte) {
 	n.post(n.newCall(peer, payload[:min(len(payload), n.cluster.layout.maxPayload)]))
 }

@@ -9,8 +9,8 @@ import (
 // patternHeader is the length of the seed and size at the start of a pattern that is long enough.
 const patternHeader = 16
 
-// pattern returns size bytes that depend on seed and on their position, so that shifted, mixed up and
-// stale bytes are detected.
+// pattern returns size bytes that depend on seed and on their position, so that shifted, mixed up
+// and stale bytes are detected.
 func pattern(seed uint64, size int) []byte {
 	p := make([]byte, size)
 	fillPattern(p, seed)

@@ -5,10 +5,10 @@ import "transportbench/core/transport"
 // poison is the value of the bytes of an expired payload.
 const poison = 0xdb
 
-// Poison returns a worker that replaces every polled payload by a copy, which it overwrites with 0xDB
-// at the next Poll, so that a user that keeps a payload too long reads garbage. The worker implements
-// [transport.Waiter], [transport.Prober] and [transport.StatsReader] if w does. Poll allocates until
-// the largest amount of payload has been polled twice.
+// Poison returns a worker that replaces every polled payload by a copy, which it overwrites with
+// 0xDB at the next Poll, so that a user that keeps a payload too long reads garbage. The worker
+// implements [transport.Waiter], [transport.Prober] and [transport.StatsReader] if w does. Poll
+// allocates until the largest amount of payload has been polled twice.
 func Poison(w transport.Worker) transport.Worker {
 	p := &poisoner{Worker: w}
 	waiter, waits := w.(transport.Waiter)
@@ -59,8 +59,8 @@ func Poison(w transport.Worker) transport.Worker {
 	return p
 }
 
-// poisoner alternates between two arenas, so that a payload stays poisoned for one more Poll before its
-// memory is reused.
+// poisoner alternates between two arenas, so that a payload stays poisoned for one more Poll
+// before its memory is reused.
 type poisoner struct {
 	transport.Worker
 	current, previous []byte

@@ -12,8 +12,8 @@ import (
 	"transportbench/core/transport"
 )
 
-// ForbidSkips is the name of an environment variable that turns every skip into a failure, unless it
-// is empty.
+// ForbidSkips is the name of an environment variable that turns every skip into a failure, unless
+// it is empty.
 const ForbidSkips = "TRANSPORTBENCH_FORBID_SKIPS"
 
 // Suite is the configuration of a test. Only Driver is required.

@@ -31,8 +31,8 @@ func grace(limit time.Duration) time.Duration {
 	return min(limit/2, time.Second) + 100*time.Millisecond
 }
 
-// try runs c against s until it returns or its time limit has passed. The goroutine of a clause that
-// hangs stays, and what it holds stays open.
+// try runs c against s until it returns or its time limit has passed. The goroutine of a clause
+// that hangs stays, and what it holds stays open.
 func try(s *Suite, tr traits, c clause) (failed bool, lines []string) {
 	limit := s.timeout()
 	ctx, cancel := context.WithTimeout(context.Background(), limit)

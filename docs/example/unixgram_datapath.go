@@ -139,9 +139,9 @@ func (w *worker) accept(datagram []byte, e *transport.Event) (taken bool, err er
 	return true, nil
 }
 
-// parse splits the header off. It keeps a datagram whose sender is not connected, because the sender
-// may be connected later, and returns no peer for it. This is the only allocation here, and occurs
-// before anything is measured.
+// parse splits the header off. It keeps a datagram whose sender is not connected, because the
+// sender may be connected later, and returns no peer for it. This is the only allocation here, and
+// occurs before anything is measured.
 func (w *worker) parse(datagram []byte) (p *peer, kind, token uint64) {
 	if len(datagram) < headerSize {
 		return nil, 0, 0
@@ -163,8 +163,8 @@ func (w *worker) lose(p *peer) {
 // within milliseconds, and so many that the system call does not matter.
 const checkEvery = 256
 
-// checkPeers checks once in checkEvery calls whether a peer still has its socket. Connecting a second
-// socket to it sends nothing and takes no room in the peer's queue.
+// checkPeers checks once in checkEvery calls whether a peer still has its socket. Connecting a
+// second socket to it sends nothing and takes no room in the peer's queue.
 func (w *worker) checkPeers() {
 	if w.empty++; w.empty < checkEvery || len(w.peers.ByID) == 0 {
 		return

@@ -107,7 +107,8 @@ func TestHistogramsRoundTrip(t *testing.T) {
 	})
 }
 
-// FuzzReadHistogram checks that any file is a histogram that String and Set preserve, or an error of one line.
+// FuzzReadHistogram checks that any file is a histogram that String and Set preserve, or an error
+// of one line.
 func FuzzReadHistogram(f *testing.F) {
 	f.Add("64 9\n4KiB 1 # rare\n")
 	f.Add("64 1e308\n65 1e308\n")

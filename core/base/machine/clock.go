@@ -34,8 +34,8 @@ const (
 
 var epoch = time.Now()
 
-// Calibrated returns the clock of the process. The first call takes about 10 ms. If [NewClock] fails,
-// it is the monotonic clock, and [Clock.Fallback] has the error.
+// Calibrated returns the clock of the process. The first call takes about 10 ms. If [NewClock]
+// fails, it is the monotonic clock, and [Clock.Fallback] has the error.
 var Calibrated = sync.OnceValue(func() *Clock {
 	clock, err := NewClock()
 	if err != nil {
@@ -95,8 +95,8 @@ func (c *Clock) Name() string { return c.name }
 // Hertz returns the clock's rate in ticks per second.
 func (c *Clock) Hertz() float64 { return float64(c.perNano) / (1 << 32) * 1e9 }
 
-// Fallback returns the reason why the clock is not the processor's counter, or an empty string if it
-// is.
+// Fallback returns the reason why the clock is not the processor's counter, or an empty string if
+// it is.
 func (c *Clock) Fallback() string { return c.fallback }
 
 // pair is a reading of both clocks at about the same time.
@@ -154,9 +154,9 @@ func fixedRatio(a, b uint64) uint64 {
 	return q
 }
 
-// CounterFault returns the reason why the processor's counter cannot be the clock, or an empty string
-// if it can. The counter must have the same rate in every power state, and the kernel, which also
-// checks that it is the same on all cores, must not have marked it unstable.
+// CounterFault returns the reason why the processor's counter cannot be the clock, or an empty
+// string if it can. The counter must have the same rate in every power state, and the kernel,
+// which also checks that it is the same on all cores, must not have marked it unstable.
 func (r Root) CounterFault() string { return r.counterFault(runtime.GOARCH) }
 
 func (r Root) counterFault(arch string) string {

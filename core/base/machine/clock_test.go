@@ -21,8 +21,8 @@ func TestTicksAdvance(t *testing.T) {
 	require.Greater(t, Ticks(), before)
 }
 
-// The clock agrees with the standard library's: it measures a sleep within the time between readings
-// around the sleep.
+// The clock agrees with the standard library's: it measures a sleep within the time between
+// readings around the sleep.
 func TestClockAgreesWithMonotonic(t *testing.T) {
 	for _, clock := range []*Clock{Calibrated(), monotonicClock("test")} {
 		outer := time.Now()

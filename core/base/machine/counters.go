@@ -37,9 +37,9 @@ func cacheReads(cache, outcome uint64) uint64 {
 	return cache | unix.PERF_COUNT_HW_CACHE_OP_READ<<8 | outcome<<16
 }
 
-// hardwareEvents are grouped. The kernel schedules the events of a group together, so ratios within a
-// group are exact. Small groups fit where virtual machines and the NMI watchdog leave few counters;
-// if not all of them fit, the kernel multiplexes them.
+// hardwareEvents are grouped. The kernel schedules the events of a group together, so ratios
+// within a group are exact. Small groups fit where virtual machines and the NMI watchdog leave few
+// counters; if not all of them fit, the kernel multiplexes them.
 var hardwareEvents = [][]hardwareEvent{
 	{
 		{"cycles", unix.PERF_TYPE_HARDWARE, unix.PERF_COUNT_HW_CPU_CYCLES},
@@ -57,10 +57,10 @@ var hardwareEvents = [][]hardwareEvent{
 	},
 }
 
-// OpenCounters starts to count cycles, instructions, branch_misses, cache_references, cache_misses,
-// l1d_load_misses, llc_loads and llc_load_misses of the calling thread, which must stay locked to its
-// goroutine. It leaves out events that the processor lacks. It fails with a [*CountersError] if the
-// processor has none of them or the kernel denies access.
+// OpenCounters starts to count cycles, instructions, branch_misses, cache_references,
+// cache_misses, l1d_load_misses, llc_loads and llc_load_misses of the calling thread, which must
+// stay locked to its goroutine. It leaves out events that the processor lacks. It fails with a
+// [*CountersError] if the processor has none of them or the kernel denies access.
 func OpenCounters() (*Counters, error) {
 	return openCounters(linuxPerf{}, Root("/").Text("proc/sys/kernel/perf_event_paranoid"))
 }
@@ -128,9 +128,9 @@ func (linuxPerf) close(fd int) error                      { return unix.Close(fd
 func (c *Counters) UserOnly() bool { return c.userOnly }
 
 // Read returns the number of each event since OpenCounters. Values never decrease. If the kernel
-// multiplexed the counters, Read scales the values to the whole time. It leaves out a group that was
-// never scheduled since the last Read although the thread ran, and fails if that leaves no group or
-// a group cannot be read.
+// multiplexed the counters, Read scales the values to the whole time. It leaves out a group that
+// was never scheduled since the last Read although the thread ran, and fails if that leaves no
+// group or a group cannot be read.
 func (c *Counters) Read() (map[string]uint64, error) {
 	if len(c.groups) == 0 {
 		return nil, errors.New("reading hardware counters: they are closed")
@@ -209,8 +209,8 @@ func (g *counterGroup) read(kernel perfKernel) error {
 	return g.account(word(1), word(2), values)
 }
 
-// account adds the events since the last reading, scaled by the share of the time in which the group
-// was scheduled.
+// account adds the events since the last reading, scaled by the share of the time in which the
+// group was scheduled.
 func (g *counterGroup) account(enabled, running uint64, values []uint64) error {
 	wasEnabled, wasRunning := enabled-g.enabled, running-g.running
 	if wasRunning == 0 && wasEnabled > 0 {

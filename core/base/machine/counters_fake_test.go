@@ -24,7 +24,7 @@ type fakePerf struct {
 	// enabled and running apply to every group; values are by event.
 	enabled, running uint64
 	values           map[string]uint64
-	starving         string // the leader of the group that has no turn
+	starving         string // the leader of the group that is never scheduled
 }
 
 func newFakePerf() *fakePerf {

@@ -15,8 +15,8 @@ func (r Root) Path(elements ...string) string {
 	return filepath.Join(append([]string{string(r)}, elements...)...)
 }
 
-// Text returns the content of a file without surrounding white space, or an empty string if the file
-// cannot be read.
+// Text returns the content of a file without surrounding white space, or an empty string if the
+// file cannot be read.
 func (r Root) Text(elements ...string) string {
 	content, err := os.ReadFile(r.Path(elements...))
 	if err != nil {

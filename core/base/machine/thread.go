@@ -20,8 +20,8 @@ type ThreadUsage struct {
 	Migrations  uint64 // moves to another processor; 0 if the kernel does not report them
 }
 
-// ReadThreadUsage reads the counts of the calling thread, which must be locked to its goroutine if two
-// readings are to be compared.
+// ReadThreadUsage reads the counts of the calling thread, which must be locked to its goroutine if
+// two readings are to be compared.
 func ReadThreadUsage() (ThreadUsage, error) {
 	var usage unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_THREAD, &usage); err != nil {
@@ -70,8 +70,8 @@ func (u ThreadUsage) Sub(earlier ThreadUsage) ThreadUsage {
 // maxCPUs is more than any kernel supports.
 const maxCPUs = 1 << 14
 
-// Pin binds the calling thread, which must be locked to its goroutine, to one processor. Threads that
-// it starts afterwards inherit the affinity, so initialise C libraries first.
+// Pin binds the calling thread, which must be locked to its goroutine, to one processor. Threads
+// that it starts afterwards inherit the affinity, so initialise C libraries first.
 func Pin(cpu int) error {
 	if cpu < 0 || cpu >= maxCPUs {
 		return fmt.Errorf("pinning to cpu %d: processors have numbers from 0 to %d", cpu, maxCPUs-1)

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// CPU is one online logical processor and its position in the machine. A number that the kernel does
-// not report is -1.
+// CPU is one online logical processor and its position in the machine. A number that the kernel
+// does not report is -1.
 type CPU struct {
 	ID      int `json:"id"`
 	Core    int `json:"core"`    // unique within the package; the same for SMT siblings
@@ -60,8 +60,8 @@ func parseNumber(text string) int {
 	return n
 }
 
-// Cores returns the number of physical cores among cpus. A processor without a known core counts as a
-// core.
+// Cores returns the number of physical cores among cpus. A processor without a known core counts
+// as a core.
 func Cores(cpus []CPU) int {
 	type core struct{ pkg, id, cpu int }
 	seen := make(map[core]bool)

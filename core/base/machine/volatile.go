@@ -148,9 +148,9 @@ func (r Root) container() string {
 	return ""
 }
 
-// CPUQuota returns the CPU quota of the process's control group, in CPUs, or 0 if there is none. When
-// the quota of a period is used up, the kernel stops the threads for the rest of the period, which
-// is tens of milliseconds.
+// CPUQuota returns the CPU quota of the process's control group, in CPUs, or 0 if there is none.
+// When the quota of a period is used up, the kernel stops the threads for the rest of the period,
+// which is tens of milliseconds.
 func (r Root) CPUQuota() float64 {
 	quota := 0.0
 	for line := range strings.Lines(r.Text("proc/self/cgroup")) {

@@ -117,8 +117,9 @@ type Progress struct {
 }
 
 // State is the progress of a window. The host advances it, and every loop reads it, so that loops
-// end even if they spin on every core. Clients wait in StateReady until the loops of all ranks run, so
-// no window includes the wait for another rank. A start at a fixed time would need synchronized clocks.
+// end even if they spin on every core. Clients wait in StateReady until the loops of all ranks
+// run, so no window includes the wait for another rank. A start at a fixed time would need
+// synchronized clocks.
 type State uint32
 
 // The states, in order.

@@ -101,9 +101,9 @@ type pending struct {
 	minVersion uint32
 }
 
-// TestResponsesThatWait sends the responses of a batch at its end, or later, after PUTs of the same keys with
-// values of other lengths. A response that is sent must be intact, and not older than when its request was
-// served.
+// TestResponsesThatWait sends the responses of a batch at its end, or later, after PUTs of the
+// same keys with values of other lengths. A response that is sent must be intact, and not older
+// than when its request was served.
 func TestResponsesThatWait(t *testing.T) {
 	const keys, maxValue = 3, 80
 	torn := 0 // responses that would have been wrong without Refresh
@@ -175,7 +175,8 @@ func TestOneLengthIsNeverResized(t *testing.T) {
 	require.False(t, s.Resized())
 }
 
-// FuzzServe checks that any request gets a response that fits the outcome, and that entries stay intact.
+// FuzzServe checks that any request gets a response that fits the outcome, and that entries stay
+// intact.
 func FuzzServe(f *testing.F) {
 	const keys, size = 4, 40
 	f.Add([]byte(nil))
@@ -210,8 +211,8 @@ func FuzzServe(f *testing.F) {
 	})
 }
 
-// FuzzCheck checks that Check accepts any bytes, and passes only responses that differ from the right one in
-// the version.
+// FuzzCheck checks that Check accepts any bytes, and passes only responses that differ from the
+// right one in the version.
 func FuzzCheck(f *testing.F) {
 	const key, size = 2, 40
 	s := filledStore(f, 4, size)

@@ -6,8 +6,8 @@ import (
 )
 
 // Keys 0 to R*n-1 are spread over R ranks so that each owns n of them. Every rank owns one key of
-// each block of R consecutive keys; the block's hash rotates their order. So the owner of a key, and
-// the key of a block that a given rank owns, need no table, and no rank owns every R-th key.
+// each block of R consecutive keys; the block's hash rotates their order. So the owner of a key,
+// and the key of a block that a given rank owns, need no table, and no rank owns every R-th key.
 // [DaemonOf] spreads the keys of a rank over its daemons, with another hash.
 
 // RankOf returns the rank, 0 to ranks-1, that owns a key. ranks must be at least 1.

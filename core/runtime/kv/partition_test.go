@@ -48,8 +48,8 @@ func TestOnRankIsOwnedByTheRankAndOfTheSameBlock(t *testing.T) {
 	})
 }
 
-// TestRanksOwnNoStride checks that a rank's keys have every offset in their blocks about equally often, and
-// that the owners of the first keys of consecutive blocks are independent.
+// TestRanksOwnNoStride checks that a rank's keys have every offset in their blocks about equally
+// often, and that the owners of the first keys of consecutive blocks are independent.
 func TestRanksOwnNoStride(t *testing.T) {
 	const blocks = 40_000
 	for _, ranks := range []int{2, 3, 8, 61} {

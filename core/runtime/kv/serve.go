@@ -13,10 +13,10 @@ const (
 	OutcomeRejected                // not served; the response has the status
 )
 
-// Serve answers a request, which may have any bytes, and does not keep it. The caller must not write
-// to the response. The response to a GET is the entry in the store and valid until Close: a later
-// PUT changes it in place, and until it is sent the new entry is an equally correct answer. If
-// [Store.Resized] returns true, the response must be updated with [Store.Refresh]. All other
+// Serve answers a request, which may have any bytes, and does not keep it. The caller must not
+// write to the response. The response to a GET is the entry in the store and valid until Close: a
+// later PUT changes it in place, and until it is sent the new entry is an equally correct answer.
+// If [Store.Resized] returns true, the response must be updated with [Store.Refresh]. All other
 // responses are in header. Serve does not allocate.
 func (s *Store) Serve(request []byte, header *[HeaderSize]byte) (response []byte, outcome Outcome) {
 	if len(request) < HeaderSize {
@@ -76,8 +76,8 @@ func (s *Store) renew(at, first uint64, length int, sum uint32, header *[HeaderS
 // ServeHead is Serve for a PUT of size bytes whose value is in memory that the store cannot read;
 // head has at least the first HeaderSize bytes. The caller must verify the value, with [Intact].
 // Afterwards the entry has the version, length and checksum of the new value and the bytes of an
-// old one, so [Check] finds the response to a GET damaged. ServeHead rejects all requests other than
-// PUTs.
+// old one, so [Check] finds the response to a GET damaged. ServeHead rejects all requests other
+// than PUTs.
 func (s *Store) ServeHead(head []byte, size int, header *[HeaderSize]byte) (response []byte, outcome Outcome) {
 	if len(head) < HeaderSize {
 		return reject(header, 0, statusBad)
@@ -99,9 +99,9 @@ func (s *Store) ServeHead(head []byte, size int, header *[HeaderSize]byte) (resp
 // If all values have the same length, it is always false.
 func (s *Store) Resized() bool { return s.resized }
 
-// Refresh returns a response of Serve with the current length of its entry if it is the response to
-// a GET; it returns other responses unchanged. After a PUT that changed a length, the responses that
-// are not sent yet must be refreshed, or they are a mixture of the old and the new entry.
+// Refresh returns a response of Serve with the current length of its entry if it is the response
+// to a GET; it returns other responses unchanged. After a PUT that changed a length, the responses
+// that are not sent yet must be refreshed, or they are a mixture of the old and the new entry.
 func (s *Store) Refresh(response []byte) []byte {
 	at, found := s.find(binary.LittleEndian.Uint64(response) &^ 0xff)
 	// The response has the key, and its address shows whether it is the entry.

@@ -74,8 +74,8 @@ func NewStore(capacity, maxValue int) (*Store, error) {
 	}, nil
 }
 
-// Close unmaps the memory. Responses of Serve are invalid afterwards, and Serve and Fill must not be
-// called. Close is idempotent.
+// Close unmaps the memory. Responses of Serve are invalid afterwards, and Serve and Fill must not
+// be called. Close is idempotent.
 func (s *Store) Close() error {
 	if s.memory == nil {
 		return nil
@@ -88,9 +88,9 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// Fill puts key into the store at version 1, or resets it if it is already there. Its value has size
-// bytes and depends on the key. Fill returns an error if the key or the size is out of range or the
-// store is full.
+// Fill puts key into the store at version 1, or resets it if it is already there. Its value has
+// size bytes and depends on the key. Fill returns an error if the key or the size is out of range
+// or the store is full.
 func (s *Store) Fill(key uint64, size int) error {
 	if key > MaxKey {
 		return fmt.Errorf("kv: filling key %d: the largest key is %d", key, uint64(MaxKey))

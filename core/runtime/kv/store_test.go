@@ -224,8 +224,8 @@ func TestProbesAreFew(t *testing.T) {
 	}
 }
 
-// TestServeHead checks that a PUT by its head is answered like a whole one, and that Check finds the response
-// to a later GET damaged.
+// TestServeHead checks that a PUT by its head is answered like a whole one, and that Check finds
+// the response to a later GET damaged.
 func TestServeHead(t *testing.T) {
 	const key, size = 5, 32
 	s := filledStore(t, 8, size)

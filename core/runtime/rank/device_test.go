@@ -21,8 +21,8 @@ func deviceConfig() config.Config {
 	return cfg
 }
 
-// TestValuesInDeviceMemory checks that written values stay in device memory, and that the last ones are
-// copied to the host and verified after each window.
+// TestValuesInDeviceMemory checks that written values stay in device memory, and that the last
+// ones are copied to the host and verified after each window.
 func TestValuesInDeviceMemory(t *testing.T) {
 	for name, shape := range map[string]func(*config.Config){
 		"writes":             func(*config.Config) {},
@@ -97,7 +97,8 @@ func TestDeviceMemoryThatCannotBeRead(t *testing.T) {
 	require.ErrorContains(t, err, "copy a value from device memory: the device is gone")
 }
 
-// TestDeviceMemoryIsRefused checks workloads that read values, and transports that cannot read them back.
+// TestDeviceMemoryIsRefused checks workloads that read values, and transports that cannot read
+// them back.
 func TestDeviceMemoryIsRefused(t *testing.T) {
 	prepare := func(driver transport.Driver, change func(*config.Config)) error {
 		cfg := deviceConfig()

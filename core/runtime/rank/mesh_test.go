@@ -130,7 +130,8 @@ func TestRemoteShare(t *testing.T) {
 	}
 }
 
-// TestMeshDoesNotAllocate runs requests through clients, links, daemons and the transport on one thread.
+// TestMeshDoesNotAllocate runs requests through clients, links, daemons and the transport on one
+// thread.
 func TestMeshDoesNotAllocate(t *testing.T) {
 	cfg := meshConfig(config.TopologyMeshProxied)
 	ranks := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield)

@@ -10,7 +10,8 @@ import (
 	"transportbench/core/base/record"
 )
 
-// BenchmarkOverhead runs the client's loop against the null transport; ns/message is the time per op.
+// BenchmarkOverhead runs the client's loop against the null transport; ns/message is the time per
+// op.
 func BenchmarkOverhead(b *testing.B) {
 	for _, inFlight := range []int{1, 32} {
 		for _, reads := range []float64{1, 0.5} {

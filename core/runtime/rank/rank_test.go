@@ -81,8 +81,8 @@ func cluster(t *testing.T, driver transport.Driver, cfg config.Config, idle stri
 	return ranks
 }
 
-// runAll applies load for one window on all ranks, like a host, and returns the report of rank 0 and those
-// of the others.
+// runAll applies load for one window on all ranks, like a host, and returns the report of rank 0
+// and those of the others.
 func runAll(t *testing.T, ranks []*Rank, window record.Window) (first record.Report, others []record.Report, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
@@ -120,7 +120,8 @@ func runAll(t *testing.T, ranks []*Rank, window record.Window) (first record.Rep
 	return reports[0], reports[1:], errors.Join(errs...)
 }
 
-// stopWhen ends the clients' windows early, once each of them has the given number of latency samples.
+// stopWhen ends the clients' windows early, once each of them has the given number of latency
+// samples.
 func stopWhen(t *testing.T, ranks []*Rank, samples uint64) {
 	done := func() bool {
 		for _, r := range ranks {

@@ -61,8 +61,8 @@ func (s *staller) Poll(events []transport.Event) (int, error) {
 	return n, err
 }
 
-// TestStallShowsInResponseTime checks against coordinated omission: one call in flight meets the stall, and
-// all calls that are due during it have to wait.
+// TestStallShowsInResponseTime checks against coordinated omission: one call in flight meets the
+// stall, and all calls that are due during it have to wait.
 func TestStallShowsInResponseTime(t *testing.T) {
 	const stall, rate, samples = 50 * time.Millisecond, 10_000, 5000
 	cfg := testConfig()
@@ -88,8 +88,8 @@ func TestStallShowsInResponseTime(t *testing.T) {
 	require.GreaterOrEqual(t, report.Open.Scheduled, report.Reads+report.Writes)
 }
 
-// TestBurnInOpenLoop checks that each call of an open loop is burned for, although few are issued in an
-// iteration that polls a response.
+// TestBurnInOpenLoop checks that each call of an open loop is burned for, although few are issued
+// in an iteration that polls a response.
 func TestBurnInOpenLoop(t *testing.T) {
 	const burn = time.Millisecond
 	cfg := testConfig()
@@ -152,8 +152,8 @@ func TestTrace(t *testing.T) {
 	require.False(t, tr.traced(77))
 }
 
-// TestBurnTakesItsTime checks that over many calls a burn takes at least its time, even if the clock's steps
-// are longer.
+// TestBurnTakesItsTime checks that over many calls a burn takes at least its time, even if the
+// clock's steps are longer.
 func TestBurnTakesItsTime(t *testing.T) {
 	clock := machine.Calibrated()
 	b := newBurner(clock, 30*time.Nanosecond)

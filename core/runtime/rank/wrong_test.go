@@ -55,8 +55,8 @@ func TestWrongResponsesAreCounted(t *testing.T) {
 	}
 }
 
-// TestWrongTwice checks that a read-modify-write with two wrong responses counts as one operation, and that
-// its read is verified as rarely as other reads.
+// TestWrongTwice checks that a read-modify-write with two wrong responses counts as one operation,
+// and that its read is verified as rarely as other reads.
 func TestWrongTwice(t *testing.T) {
 	cfg := testConfig()
 	cfg.InFlight, cfg.VerifyEvery = 1, 2

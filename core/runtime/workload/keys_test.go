@@ -79,8 +79,8 @@ func TestHotspotEnds(t *testing.T) {
 	}
 }
 
-// ages replays a client of latest and counts the ages of the keys that it reads, in its own insertions. It
-// also checks the insertions.
+// ages replays a client of latest and counts the ages of the keys that it reads, in its own
+// insertions. It also checks the insertions.
 func ages(t *testing.T, keys, client, clients, draws int, theta float64) []uint64 {
 	t.Helper()
 	g := generator(t, client, func(c *config.Config) {

@@ -15,7 +15,8 @@ func sizesOf(t *testing.T, text string) config.Sizes {
 	return c
 }
 
-// sizeCounts counts sizes from 0 to most, as a generator draws them and as the store starts with them.
+// sizeCounts counts sizes from 0 to most, as a generator draws them and as the store starts with
+// them.
 func sizeCounts(t *testing.T, c config.Sizes, n int) (written, initial []uint64) {
 	t.Helper()
 	written, initial = make([]uint64, c.Max()+1), make([]uint64, c.Max()+1)

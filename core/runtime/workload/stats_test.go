@@ -7,12 +7,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// significance is the significance level of all tests. Their seeds are fixed, so it is not the rate at which
-// they fail.
+// significance is the significance level of all tests. Their seeds are fixed, so it is not the
+// rate at which they fail.
 const significance = 1e-6
 
-// chiSquared compares counts with probabilities. It returns the statistic and the value that it exceeds by
-// chance with probability significance (Wilson and Hilferty's approximation).
+// chiSquared compares counts with probabilities. It returns the statistic and the value that it
+// exceeds by chance with probability significance (Wilson and Hilferty's approximation).
 func chiSquared(t *testing.T, observed []uint64, probability []float64) (statistic, critical float64) {
 	t.Helper()
 	require.Equal(t, len(probability), len(observed))
@@ -36,8 +36,8 @@ func chiSquaredQuantile(freedom float64) float64 {
 	return freedom * c * c * c
 }
 
-// contingency returns the statistic for the hypothesis that rows and columns of a table of counts are
-// independent, and its critical value.
+// contingency returns the statistic for the hypothesis that rows and columns of a table of counts
+// are independent, and its critical value.
 func contingency(table [][]uint64) (statistic, critical float64) {
 	rows, columns := make([]float64, len(table)), make([]float64, len(table[0]))
 	total := 0.0

@@ -10,8 +10,9 @@ import (
 	"transportbench/core/base/config"
 )
 
-// rankBins divides the ranks 1 to n into bins that grow by a twentieth, so that they differ from the
-// generator's cells. It returns the first rank of every bin and n+1, and the probability of each bin.
+// rankBins divides the ranks 1 to n into bins that grow by a twentieth, so that they differ from
+// the generator's cells. It returns the first rank of every bin and n+1, and the probability of
+// each bin.
 func rankBins(n uint64, theta float64) (bounds []uint64, probability []float64) {
 	total := zetaRange(1, n+1, theta)
 	for k := uint64(1); k <= n; {
@@ -82,8 +83,8 @@ func mergeSmall(bounds []uint64, probability []float64, least float64) ([]uint64
 	return append(newBounds, bounds[len(bounds)-1]), newProbability
 }
 
-// TestZipfianWithinCells checks within cells, for which the bins above are too coarse: the first half of a
-// cell's ranks is drawn more often than the second, by less than a hundredth.
+// TestZipfianWithinCells checks within cells, for which the bins above are too coarse: the first
+// half of a cell's ranks is drawn more often than the second, by less than a hundredth.
 func TestZipfianWithinCells(t *testing.T) {
 	const n, theta, draws = 1 << 20, 0.99, 4_000_000
 	z := newZipfian(n, theta)
@@ -195,8 +196,8 @@ func requirePermutation(t *testing.T, n uint64) {
 }
 
 func TestPermutationScatters(t *testing.T) {
-	// The hottest 64 ranks are spread over 8 ranges of the keys like random ones: no range has half of
-	// them.
+	// The hottest 64 ranks are spread over 8 ranges of the keys like random ones: no range has
+	// half of them.
 	for _, n := range []uint64{1000, 1024, 1 << 20, 1_000_000, config.MaxKeys} {
 		p := newPermutation(n)
 		var ranges [8]int
