@@ -3,19 +3,18 @@
 // repository depends on nothing else.
 //
 // A [Driver] opens a [Transport], one for each rank. The Transport makes a [Worker] for each
-// polling thread. The measured loop calls three methods of a Worker, [Worker.Post],
-// [Worker.Flush] and [Worker.Poll], which never block, lock or allocate. All other methods are
-// control: they may block and allocate.
+// polling thread. The measured loop calls three methods of a Worker, [Worker.Post], [Worker.Flush]
+// and [Worker.Poll], which never block, lock or allocate. All other methods are control: they may
+// block and allocate.
 //
 // # Messages
 //
-// A worker is connected to peers, which its caller numbers. Either side of a connection may
-// call. A call carries a token that the caller chose. The other side polls it as a request,
-// whose token is a reply handle that its transport chose. The reply, posted with that handle,
-// arrives at the caller as a response with the caller's token. Requests and responses may
-// arrive in any order unless the transport declares [Capabilities.Ordered]. While both sides
-// live, every message that was posted and flushed arrives exactly once: a transport on a lossy
-// medium retransmits.
+// A worker is connected to peers, which its caller numbers. Either side of a connection may call.
+// A call carries a token that the caller chose. The other side polls it as a request, whose token
+// is a reply handle that its transport chose. The reply, posted with that handle, arrives at the
+// caller as a response with the caller's token. Requests and responses may arrive in any order
+// unless the transport declares [Capabilities.Ordered]. While both sides live, every message that
+// was posted and flushed arrives exactly once: a transport on a lossy medium retransmits.
 //
 // # Failures
 //

@@ -43,9 +43,8 @@ type Stat struct {
 
 // SeriesReader is implemented by workers that record quantities over the course of a window.
 type SeriesReader interface {
-	// StartSeries starts a recording of about d, divided into parts of equal length, and drops
-	// the last one. It is called on the worker's thread before a measured window, and may
-	// allocate.
+	// StartSeries starts a recording of about d, divided into parts of equal length, and drops the
+	// last one. It is called on the worker's thread before a measured window, and may allocate.
 	StartSeries(parts int, d time.Duration)
 	// ReadSeries appends what was recorded since the last StartSeries to dst. It is called on
 	// the worker's thread, outside measured windows.
@@ -78,9 +77,8 @@ type DeviceReader interface {
 // takes between two threads, without harness and protocol.
 type Prober interface {
 	// Probe measures the floor to peer for about d. Both sides call it at about the same time
-	// while no call is in flight. The side with initiate set returns the reading, the other a
-	// zero Floor. Probe gives up when ctx ends, so a peer that does not take part cannot hang
-	// it.
+	// while no call is in flight. The side with initiate set returns the reading, the other a zero
+	// Floor. Probe gives up when ctx ends, so a peer that does not take part cannot hang it.
 	Probe(ctx context.Context, peer PeerID, initiate bool, d time.Duration) (Floor, error)
 }
 

@@ -12,10 +12,9 @@ type Driver interface {
 	// and also works on machines where the transport cannot run.
 	Info() Info
 
-	// Open acquires the devices, memory and sockets of one rank. It may block until ctx ends.
-	// If the transport cannot run on this machine, Open returns an error that wraps
-	// [ErrUnavailable] with the reason. It never falls back to another provider than the
-	// options ask for.
+	// Open acquires the devices, memory and sockets of one rank. It may block until ctx ends. If
+	// the transport cannot run on this machine, Open returns an error that wraps [ErrUnavailable]
+	// with the reason. It never falls back to another provider than the options ask for.
 	Open(ctx context.Context, cfg Config) (Transport, error)
 }
 

@@ -45,8 +45,7 @@ type Plan struct {
 	// CPUs has the processor of each polling thread, daemons before clients; -1 does not pin the
 	// thread.
 	CPUs []int `json:"cpus"`
-	// Idle is the idle strategy that Config.Idle resolves to on this machine: spin, yield or
-	// park.
+	// Idle is the idle strategy that Config.Idle resolves to on this machine: spin, yield or park.
 	Idle string `json:"idle"`
 }
 
