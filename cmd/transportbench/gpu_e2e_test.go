@@ -65,7 +65,7 @@ func TestRunOnGPU(t *testing.T) {
 			require.Zero(t, code, i.stderr.String())
 			r, check := verified(i)
 			require.True(t, check.OK, check.Message)
-			require.Contains(t, check.Message, "were copied back after the windows and are right")
+			require.Contains(t, check.Message, "were copied back after the windows, and are right")
 			require.Equal(t, "gpu", r.Plugin.Provider)
 			require.Equal(t, "GPU of tests 7", r.Plugin.Notes["gpu"])
 			values, verified := uint64(0), uint64(0)
