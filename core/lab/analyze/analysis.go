@@ -15,8 +15,8 @@ type Analysis struct {
 	Verdict Verdict `json:"verdict"`
 	// Breakdowns split times into parts, the most informative one first.
 	Breakdowns []Breakdown `json:"breakdowns"`
-	// Law is Little's law; absent for an open loop.
-	Law *Law `json:"littles_law,omitempty"`
+	// LittlesLaw is Little's law; absent for an open loop.
+	Law *LittlesLaw `json:"littles_law,omitempty"`
 	// Model is the queueing model, and Limit the highest possible throughput. Both are absent if
 	// the results lack the figures; Missing says which.
 	Model *Model `json:"model,omitempty"`
@@ -101,9 +101,9 @@ type Part struct {
 // Unexplained is the name of the part that remains of the whole without the other parts.
 const Unexplained = "unexplained"
 
-// Law is Little's law over all clients: calls in flight = throughput x mean
+// LittlesLaw is Little's law over all clients: calls in flight = throughput x mean
 // latency.
-type Law struct {
+type LittlesLaw struct {
 	Throughput float64 `json:"throughput"` // op/s
 	Latency    float64 `json:"latency_ns"` // mean
 	Found      float64 `json:"found"`      // their product

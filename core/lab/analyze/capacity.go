@@ -87,11 +87,11 @@ type Curve struct {
 	// Knee, Most and those in Operating are indices of Points.
 	Knee *int `json:"knee,omitempty"`
 	// Most is the point with the highest throughput under the objective, if any.
-	Most      *int        `json:"most,omitempty"`
-	Operating []Operating `json:"operating"`
+	Most      *int             `json:"most,omitempty"`
+	Operating []OperatingPoint `json:"operating"`
 	// Servers is set if there is a target. It has a row for the objective, or for each operating
 	// point if there is no objective.
-	Servers []Need `json:"servers,omitempty"`
+	Servers []ServersNeeded `json:"servers,omitempty"`
 	// Message has the main figure in a sentence.
 	Message string `json:"message"`
 }
@@ -111,15 +111,15 @@ type Point struct {
 	Unusable string `json:"unusable,omitempty"`
 }
 
-// Operating is a recommended point.
-type Operating struct {
+// OperatingPoint is a recommended point.
+type OperatingPoint struct {
 	Name  string `json:"name"` // "low latency", "balanced", "high throughput", "maximum"
 	Point int    `json:"point"`
 	Why   string `json:"why"`
 }
 
-// Need is the number of servers for a target.
-type Need struct {
+// ServersNeeded is the number of servers for a target.
+type ServersNeeded struct {
 	Name    string `json:"name"` // the objective, or the operating point
 	Point   int    `json:"point"`
 	Servers int    `json:"servers"`

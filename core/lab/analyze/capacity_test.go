@@ -82,7 +82,7 @@ func TestObjective(t *testing.T) {
 		meets = append(meets, p.Meets)
 	}
 	// The interval of 5 us ends at 5.5 us.
-	require.Equal(t, []string{Yes, Yes, Yes, Perhaps, No, No}, meets)
+	require.Equal(t, []string{MeetsYes, MeetsYes, MeetsYes, MeetsPerhaps, MeetsNo, MeetsNo}, meets)
 	require.Equal(t, 2, *u.Most, "what certainly meets it")
 	require.Contains(t, u.Message, "3.50 M op/s (95% interval 3.46 to 3.54) under p99<5.2us, with in_flight=4")
 
@@ -110,7 +110,7 @@ func TestMediansAloneOnlyPerhapsMeet(t *testing.T) {
 		}
 	}
 	u := curveOf(t, s, CapacityOptions{Objective: objective(t, "p99<6us"), Target: 1e9})
-	require.Equal(t, Perhaps, u.Points[*u.Most].Meets)
+	require.Equal(t, MeetsPerhaps, u.Points[*u.Most].Meets)
 	require.Contains(t, u.Message, "measure more repeats")
 	require.Nil(t, u.Servers[0].Low)
 }
@@ -222,15 +222,15 @@ func FuzzParseObjective(f *testing.F) {
 	})
 }
 
-func TestMeasuredThere(t *testing.T) {
+func TestMeasuredAfter(t *testing.T) {
 	s := loads()
 	from := &s.Cells[1]
-	there := MeasuredThere(s, from, "in_flight=4")
+	there := MeasuredAfter(s, from, "in_flight=4")
 	require.InEpsilon(t, 3.5e6, there.Median, 1e-9)
-	require.Nil(t, MeasuredThere(s, from, "in_flight=5"))
-	require.Nil(t, MeasuredThere(s, from, "in_flight=4,rtt=2us"))
+	require.Nil(t, MeasuredAfter(s, from, "in_flight=5"))
+	require.Nil(t, MeasuredAfter(s, from, "in_flight=4,rtt=2us"))
 	burning := cell(1, 5e5, 2e3)
 	burning.Config["burn"] = "1µs"
 	s.Cells = append(s.Cells, burning)
-	require.InEpsilon(t, 5e5, MeasuredThere(s, &s.Cells[1], "burn=1us").Median, 1e-9)
+	require.InEpsilon(t, 5e5, MeasuredAfter(s, &s.Cells[1], "burn=1us").Median, 1e-9)
 }

@@ -186,20 +186,20 @@ func newPoint(s *set.Set, i int, axes []string, metric string, c *Capacity) (p P
 
 // The values of Point.Meets.
 const (
-	Yes     = "yes"
-	Perhaps = "perhaps"
-	No      = "no"
+	MeetsYes     = "yes"
+	MeetsPerhaps = "perhaps"
+	MeetsNo      = "no"
 )
 
-// meets compares the interval's upper end with the limit. Without an interval, Yes is impossible.
+// meets compares the interval's upper end with the limit. Without an interval, MeetsYes is impossible.
 func meets(m result.Metric, limit float64) string {
 	switch {
 	case m.High != nil && *m.High < limit:
-		return Yes
+		return MeetsYes
 	case m.Median < limit:
-		return Perhaps
+		return MeetsPerhaps
 	}
-	return No
+	return MeetsNo
 }
 
 // read finds the peak, the knee, the operating points, the best point under the objective, and the
@@ -216,7 +216,7 @@ func (u *Curve) read(s *set.Set, c *Capacity) {
 	u.Knee = u.knee(s)
 	u.Operating = u.operating()
 	if c.Objective != nil {
-		for _, how := range []string{Yes, Perhaps} {
+		for _, how := range []string{MeetsYes, MeetsPerhaps} {
 			if u.Most == nil {
 				u.Most = u.best(func(p *Point) float64 { return p.Rate.Median }, func(p *Point) bool { return p.Meets == how })
 			}
@@ -271,47 +271,47 @@ const (
 )
 
 // operating returns the recommended points.
-func (u *Curve) operating() []Operating {
+func (u *Curve) operating() []OperatingPoint {
 	rate := func(p *Point) float64 { return p.Rate.Median }
 	quick := u.best(func(p *Point) float64 { return -p.Latency.Median }, anyPoint)
 	most := u.best(rate, anyPoint)
 	if quick == nil || most == nil {
-		return []Operating{}
+		return []OperatingPoint{}
 	}
 	least, peak := u.Points[*quick].Latency.Median, u.Points[*most].Rate.Median
 	low := u.best(rate, func(p *Point) bool { return p.Latency.Median <= nearLatency*least })
-	list := []Operating{{"low latency", *low, fmt.Sprintf("the highest throughput with a %s within 10%% of the lowest, %s", u.Metric, format.Time(least))}}
+	list := []OperatingPoint{{"low latency", *low, fmt.Sprintf("the highest throughput with a %s within 10%% of the lowest, %s", u.Metric, format.Time(least))}}
 	if u.Knee != nil {
-		list = append(list, Operating{"balanced", *u.Knee, "the knee: the highest throughput for its latency"})
+		list = append(list, OperatingPoint{"balanced", *u.Knee, "the knee: the highest throughput for its latency"})
 	}
 	for i := range u.Points {
 		if u.Points[i].Unusable == "" && u.Points[i].Rate.Median >= nearRate*peak {
-			list = append(list, Operating{"high throughput", i, "the smallest load within 5% of the highest throughput"})
+			list = append(list, OperatingPoint{"high throughput", i, "the smallest load within 5% of the highest throughput"})
 			break
 		}
 	}
-	return append(list, Operating{"maximum", *most, "the highest throughput"})
+	return append(list, OperatingPoint{"maximum", *most, "the highest throughput"})
 }
 
 // servers returns the number of servers for the objective, or without one for each operating point.
-func (u *Curve) servers(c *Capacity) []Need {
+func (u *Curve) servers(c *Capacity) []ServersNeeded {
 	switch {
 	case c.Objective != nil && u.Most == nil:
 		return nil
 	case c.Objective != nil:
-		return []Need{u.need(c.Objective.Text, *u.Most, c.Target)}
+		return []ServersNeeded{u.need(c.Objective.Text, *u.Most, c.Target)}
 	}
-	var list []Need
+	var list []ServersNeeded
 	for _, o := range u.Operating {
 		list = append(list, u.need(o.Name, o.Point, c.Target))
 	}
 	return list
 }
 
-func (u *Curve) need(name string, point int, target float64) Need {
+func (u *Curve) need(name string, point int, target float64) ServersNeeded {
 	rate := u.Points[point].Rate
 	servers := func(each float64) int { return int(math.Ceil(target / each)) }
-	n := Need{Name: name, Point: point, Servers: servers(rate.Median)}
+	n := ServersNeeded{Name: name, Point: point, Servers: servers(rate.Median)}
 	if rate.Low != nil && rate.High != nil && *rate.Low > 0 {
 		n.Low, n.High = new(servers(*rate.High)), new(servers(*rate.Low))
 	}
@@ -343,7 +343,7 @@ func (u *Curve) message(c *Capacity) string {
 	}
 	p := u.Points[*u.Most]
 	text := fmt.Sprintf("%s under %s, with %s and a %s of %s", interval(p.Rate), c.Objective.Text, p.Load, u.Metric, interval(p.Latency))
-	if p.Meets == Perhaps {
+	if p.Meets == MeetsPerhaps {
 		text += "; only by the median: measure more repeats"
 	}
 	return text

@@ -23,8 +23,8 @@ type Prediction struct {
 	Latency    float64 `json:"latency_ns"`
 	Measured   float64 `json:"measured_throughput"` // without the change
 	Message    string  `json:"message"`
-	// There is the throughput that was measured with the change; see [MeasuredThere].
-	There *result.Metric `json:"measured_there,omitempty"`
+	// MeasuredAfter is the throughput that was measured with the change; see [MeasuredAfter].
+	MeasuredAfter *result.Metric `json:"measured_there,omitempty"`
 }
 
 // changes has the parameters of a model that can be changed.
@@ -118,9 +118,9 @@ func (m *Model) against(measured *Model, change string) Prediction {
 	return p
 }
 
-// MeasuredThere returns the measured throughput of the cell of s that has the configuration of c
+// MeasuredAfter returns the measured throughput of the cell of s that has the configuration of c
 // with the change, in the syntax of [Model.Predict]. It returns nil if there is none.
-func MeasuredThere(s *set.Set, c *set.Cell, change string) *result.Metric {
+func MeasuredAfter(s *set.Set, c *set.Cell, change string) *result.Metric {
 	wanted := maps.Clone(c.Config)
 	var changed []string
 	for part := range strings.SplitSeq(change, ",") {

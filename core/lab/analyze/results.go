@@ -147,12 +147,12 @@ func (e *evidence) failedCheck(name string) (result.Check, bool) {
 }
 
 // law returns nil for an open loop, in which the number of calls in flight varies.
-func (e *evidence) law() *Law {
+func (e *evidence) law() *LittlesLaw {
 	if e.open() {
 		return nil
 	}
 	configured := float64(e.configured())
-	return &Law{
+	return &LittlesLaw{
 		Throughput: e.throughput, Latency: e.meanLatency(), Found: e.inFlight, Configured: configured,
 		Residual: (configured - e.inFlight) / configured,
 	}

@@ -112,17 +112,17 @@ type metricColumn struct {
 
 // curve is one configuration with several loads.
 type curve struct {
-	Series    int                 `json:"series"`
-	Set       int                 `json:"set"`
-	Label     string              `json:"label"`
-	Open      bool                `json:"open"`
-	Axis      string              `json:"axis"`
-	Metric    string              `json:"metric"`
-	Points    []point             `json:"points"`
-	Knee      *int                `json:"knee,omitempty"`
-	Most      *int                `json:"most,omitempty"` // the point for the first part
-	Operating []analyze.Operating `json:"operating"`
-	Message   string              `json:"message"`
+	Series    int                      `json:"series"`
+	Set       int                      `json:"set"`
+	Label     string                   `json:"label"`
+	Open      bool                     `json:"open"`
+	Axis      string                   `json:"axis"`
+	Metric    string                   `json:"metric"`
+	Points    []point                  `json:"points"`
+	Knee      *int                     `json:"knee,omitempty"`
+	Most      *int                     `json:"most,omitempty"` // the point for the first part
+	Operating []analyze.OperatingPoint `json:"operating"`
+	Message   string                   `json:"message"`
 }
 
 type point struct {

@@ -155,7 +155,7 @@ func (a *app) analyzeCells(s *set.Set, whatIf []string) ([]present.AnalyzedCell,
 			if err != nil {
 				return nil, err
 			}
-			p.There = analyze.MeasuredThere(s, c, change)
+			p.MeasuredAfter = analyze.MeasuredAfter(s, c, change)
 			list[i].Predictions = append(list[i].Predictions, p)
 		}
 	}
@@ -204,7 +204,7 @@ func capacityVerdict(q *analyzeFlags, c *analyze.Capacity) error {
 		}
 		switch {
 		case u.Most == nil:
-		case u.Points[*u.Most].Meets == analyze.Yes:
+		case u.Points[*u.Most].Meets == analyze.MeetsYes:
 			met++
 		default:
 			perhaps++

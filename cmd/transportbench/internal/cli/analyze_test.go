@@ -116,7 +116,7 @@ func TestAnalyzeAsJSON(t *testing.T) {
 		require.Positive(t, c.Predictions[0].Throughput)
 		require.Less(t, c.Predictions[0].Throughput, c.Predictions[0].Measured)
 	}
-	require.Equal(t, analyze.Yes, report.Capacity.Curves[0].Points[0].Meets)
+	require.Equal(t, analyze.MeetsYes, report.Capacity.Curves[0].Points[0].Meets)
 }
 
 // TestAnalysisAndExportAgree compares the figures of an analysis with the export.

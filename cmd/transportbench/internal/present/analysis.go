@@ -170,10 +170,10 @@ func predictions(w io.Writer, list []analyze.Prediction) {
 
 // measuredNote compares a prediction with the measurement, if the set has one.
 func measuredNote(p analyze.Prediction) string {
-	if p.There == nil {
+	if p.MeasuredAfter == nil {
 		return ""
 	}
-	return fmt.Sprintf("; the set measured %s (the prediction is %+.0f%% off)", format.Value(*p.There), 100*(p.Throughput/p.There.Median-1))
+	return fmt.Sprintf("; the set measured %s (the prediction is %+.0f%% off)", format.Value(*p.MeasuredAfter), 100*(p.Throughput/p.MeasuredAfter.Median-1))
 }
 
 // The columns of the tables of events.
