@@ -8,8 +8,8 @@ import (
 // Driver describes and opens one transport. A plugin serves exactly one driver. Its methods may
 // be called concurrently.
 type Driver interface {
-	// Info describes the transport. It returns at once, touches no hardware, memory or sockets,
-	// and also works on machines where the transport cannot run.
+	// Info describes the transport. It returns at once, opens no device, memory or socket, and also
+	// works on machines where the transport cannot run.
 	Info() Info
 
 	// Open acquires the devices, memory and sockets of one rank. It may block until ctx ends. If
@@ -105,7 +105,8 @@ type Worker interface {
 	// Errors: ErrTooLarge, ErrUnsupported (this op), ErrPeerDown (this peer), ErrClosed.
 	Post(ops []Op) (n int, err error)
 
-	// Flush rings the doorbell for all ops posted since the last Flush.
+	// Flush sends all ops posted since the last Flush that have not left yet, and rings the
+	// doorbell if the medium has one.
 	Flush() error
 
 	// Poll makes progress, fills events with what has arrived, and returns their number. Their

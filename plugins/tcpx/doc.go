@@ -19,11 +19,12 @@
 // Files named *_datapath.go run inside measured windows: they neither block, lock, log nor
 // allocate.
 //
-// A [transport.Worker] has one peer for each connection. A peer has a stream of bytes in
-// each direction (outStream, inStream) over one conn, the window. A conn has one control
-// socket for records of 24 bytes, and one or more data sockets (lanes) for payload and
-// nothing else. The conn keeps 16 requests in each direction; the comment at type conn has
-// their cursors. Bytes leave in conn.pumpOut and arrive in conn.pumpIn, and nowhere else.
+// A [transport.Worker] has one peer for each connection. A peer has a stream of bytes in each
+// direction (outStream, inStream) over one conn, the window. A conn has one control socket for
+// records of 24 bytes, and one or more data sockets (lanes) that carry only payload. The conn keeps
+// 16 requests in each direction; `go doc -u ./plugins/tcpx conn` explains their cursors. Payload
+// leaves in conn.pumpOut and arrives in conn.pumpIn, or in the helpers that these direct, and
+// nowhere else.
 //
 // # How a call travels
 //
@@ -31,37 +32,39 @@
 // window_pump_datapath.go, window_send_datapath.go):
 //
 //  1. worker.Post takes a number for the call from pendingCalls and calls peer.post.
-//  2. peer.post puts a recordCall (number, size) into the control socket's buffer and
-//     copies the payload to the staging ring. A payload of 32 KiB or more is not copied:
-//     peer.postDirect lends it to the conn, runs steps 4 to 6 at once, and copies only what
-//     the sockets did not take.
+//  2. peer.post puts a recordCall (number, size) into the control socket's buffer and copies the
+//     payload to the staging ring. Of a payload of 32 KiB or more, the bytes that fill requests are
+//     not copied if the sockets take them at once: peer.postDirect lends the payload to the conn,
+//     runs steps 4 to 6, and copies the rest.
 //  3. worker.Flush marks the stream as flushed up to here and calls peer.send.
 //  4. peer.send cuts the stream into requests while the send window has room
 //     (conn.postSend). A full request is cut at once, a shorter one at a Flush.
 //  5. conn.pumpOut takes requests for which the server has sent a credit; assignChunks
 //     cuts them into chunks, assigns each chunk to a lane with a free task, and puts a
 //     recordChunk for it into the control socket's buffer.
-//  6. conn.pumpOut flushes the control socket, so that the records precede the bytes, and
-//     sendLanes sends the chunks. With the option threads, helpers make these system calls.
+//  6. conn.pumpOut flushes the control socket, so that the records precede the bytes, and sendLanes
+//     sends the chunks. With the option threads, helpers send the chunks.
 //
 // The server's worker, from the wire to an event (files: worker_datapath.go,
 // window_pump_datapath.go, window_control_datapath.go, window_receive_datapath.go,
 // stream_datapath.go):
 //
-//  7. worker.Poll calls peer.progress, and that conn.pumpIn. readControl handles records: a
-//     recordCall goes to the inbox, a recordChunk to its lane as an expected chunk.
+//  7. worker.Poll calls peer.progress, which calls conn.pumpIn. readControl handles records: a
+//     recordCall goes to conn.announced, a recordChunk to its lane as an expected chunk.
 //  8. receiveChunks reserves bounce pages for the request and receives each expected
 //     chunk from its lane into pages (bounce.Allocator.Receive).
 //  9. When all bytes of a request are in bounce memory, launch starts to unpack them to the
-//     destination ring (bounce.Unpacker.Launch), and collect finds out when that is done.
+//     destination ring (bounce.Unpacker.Launch), and collect checks whether that is done.
 //  10. peer.receive consumes the request, which gives its pages back, and posts a new
 //     receive: a recordCredit in the control socket's buffer.
-//  11. peer.deliver hands out the oldest message of the inbox as an event once all of its
-//     bytes are consumed. The payload points into the destination ring.
+//  11. peer.deliver hands out the oldest announced message as an event once all of its bytes are
+//     consumed. The payload points into the destination ring. The next Poll releases it; only then
+//     may a new receive use that part of the ring.
 //
-// The reply takes the same way back from step 1, with recordReply; the credit of step 10
-// leaves with it. The client frees the request (conn.freeSend) when a credit a window
-// further on, or TCP, acknowledges it, and its part of the staging ring with it.
+// The reply takes the same way back from step 1, with recordReply; the credit of step 10 leaves
+// with it. When the client needs room, it frees requests and their part of the staging ring
+// (conn.freeSend). A request can be freed once TCP has acknowledged it, or once the server has sent
+// the credit for the request one receive window later.
 //
 // # Modes
 //

@@ -243,9 +243,9 @@ func (p *peer) postReceives() {
 
 // deliver hands out messages that have arrived.
 func (p *peer) deliver(events []transport.Event, n int) (int, error) {
-	inbox, in := &p.conn.inbox, &p.in
-	for n < len(events) && !inbox.empty() {
-		m := inbox.head()
+	announced, in := &p.conn.announced, &p.in
+	for n < len(events) && !announced.empty() {
+		m := announced.head()
 		number, size := m.offset, int(m.size)
 		call := m.kind == recordCall
 		if size > p.w.settings.payload || int(number) >= len(p.pendingReplies) || call && p.pendingReplies[number] || !call && !p.calls.waiting[number] {
@@ -264,12 +264,12 @@ func (p *peer) deliver(events []transport.Event, n int) (int, error) {
 			e.Payload = in.at(in.read, in.offset, size).Host
 		} else {
 			if p.conn.headers != nil {
-				e.Payload = p.conn.headers.of(inbox.first, size)
+				e.Payload = p.conn.headers.of(announced.first, size)
 			}
 			e.DeviceOffset = in.read*uint64(in.request) + uint64(in.offset)
 		}
 		in.skip(size, p.conn.receiveConsumed)
-		inbox.pop()
+		announced.pop()
 		if call {
 			p.pendingReplies[number] = true
 			e.Token = transport.Token(number)

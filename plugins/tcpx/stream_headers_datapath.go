@@ -10,29 +10,29 @@ type headerCache struct {
 	// memory has room for the headers of all messages that were announced and not
 	// delivered, and of as many that the last Poll handed out.
 	memory  []byte
-	next    uint   // the first message, as the inbox counts them, of which nothing has come
+	next    uint   // the first message, as announced counts them, of which nothing has come
 	left    int    // bytes of the message before next that are still to come
 	missing []byte // of its header
 	found   int    // fragment that had the last byte: the next is mostly near
 }
 
-func newHeaderCache(size int, inbox *ring[record]) *headerCache {
-	return &headerCache{size: size, memory: make([]byte, 2*len(inbox.list)*size)}
+func newHeaderCache(size int, announced *ring[record]) *headerCache {
+	return &headerCache{size: size, memory: make([]byte, 2*len(announced.list)*size)}
 }
 
 // take copies the headers in a request out of bounce memory. Messages are announced before
 // their bytes, and both come in order.
-func (h *headerCache) take(inbox *ring[record], memory []byte, r *receiveRequest) error {
+func (h *headerCache) take(announced *ring[record], memory []byte, r *receiveRequest) error {
 	for at := 0; at < r.total; {
 		if h.left == 0 {
 			// Empty messages are delivered when they are announced, and may be gone.
-			if int(inbox.first-h.next) > 0 {
-				h.next = inbox.first
+			if int(announced.first-h.next) > 0 {
+				h.next = announced.first
 			}
-			if h.next == inbox.last {
+			if h.next == announced.last {
 				return errProtocol
 			}
-			h.left = int(inbox.at(h.next).size)
+			h.left = int(announced.at(h.next).size)
 			h.missing = h.of(h.next, h.left)
 			h.next++
 			continue
@@ -69,9 +69,9 @@ func (h *headerCache) copyFrom(memory []byte, fragments []bounce.Fragment, at in
 	return 0
 }
 
-// of returns the header of a message of size bytes, by its number in the inbox. Headers
+// of returns the header of a message of size bytes, by its number in announced. Headers
 // that a Poll handed out stay until the next one: until then no more messages can be
-// announced than the inbox has room for.
+// announced than announced has room for.
 func (h *headerCache) of(message uint, size int) []byte {
 	at := int(message) & (len(h.memory)/h.size - 1) * h.size
 	n := min(size, h.size)

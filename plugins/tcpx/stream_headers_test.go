@@ -16,20 +16,20 @@ func TestHeaderCache(t *testing.T) {
 	const size, capacity = 16, 8
 	for seed := range uint64(50) {
 		random := rand.New(rand.NewPCG(seed, 3))
-		inbox := newRing[record](capacity)
-		h := newHeaderCache(size, &inbox)
+		announced := newRing[record](capacity)
+		h := newHeaderCache(size, &announced)
 		var stream []byte // announced and not cut yet
 		want := map[uint][]byte{}
 		for range 200 {
-			for !inbox.full() && random.IntN(3) > 0 {
+			for !announced.full() && random.IntN(3) > 0 {
 				message := make([]byte, []int{0, 1, 15, 16, 17, 100, 5000}[random.IntN(7)])
-				fill(message, uint64(inbox.last))
-				want[inbox.last] = message
-				inbox.push().size = uint32(len(message))
+				fill(message, uint64(announced.last))
+				want[announced.last] = message
+				announced.push().size = uint32(len(message))
 				stream = append(stream, message...)
 			}
 			if len(stream) == 0 {
-				inbox.first = inbox.last // empty ones
+				announced.first = announced.last // empty ones
 				continue
 			}
 			r := &receiveRequest{total: random.IntN(min(len(stream), 4000)) + 1}
@@ -44,34 +44,34 @@ func TestHeaderCache(t *testing.T) {
 			random.Shuffle(len(r.fragments), func(i, k int) {
 				r.fragments[i], r.fragments[k] = r.fragments[k], r.fragments[i]
 			})
-			require.NoError(t, h.take(&inbox, memory, r))
+			require.NoError(t, h.take(&announced, memory, r))
 			stream = stream[r.total:]
-			for left := len(stream); !inbox.empty(); { // deliver what has arrived
+			for left := len(stream); !announced.empty(); { // deliver what has arrived
 				rest := 0
-				for k := inbox.first + 1; k != inbox.last; k++ {
+				for k := announced.first + 1; k != announced.last; k++ {
 					rest += len(want[k])
 				}
 				if left > rest {
 					break
 				}
-				message := want[inbox.first]
-				require.Equal(t, message[:min(size, len(message))], h.of(inbox.first, len(message)), "message %d of seed %d", inbox.first, seed)
-				inbox.pop()
+				message := want[announced.first]
+				require.Equal(t, message[:min(size, len(message))], h.of(announced.first, len(message)), "message %d of seed %d", announced.first, seed)
+				announced.pop()
 			}
 		}
-		require.Positive(t, inbox.first)
+		require.Positive(t, announced.first)
 	}
 }
 
 // TestHeaderCacheRefuses: bytes without an announced message and requests with a hole are errors.
 func TestHeaderCacheRefuses(t *testing.T) {
-	inbox := newRing[record](4)
-	h := newHeaderCache(16, &inbox)
+	announced := newRing[record](4)
+	h := newHeaderCache(16, &announced)
 	r := &receiveRequest{total: 10, fragments: []bounce.Fragment{{Length: 10}}}
-	require.ErrorIs(t, h.take(&inbox, make([]byte, 100), r), transport.ErrCorrupt)
-	inbox.push().size = 10
+	require.ErrorIs(t, h.take(&announced, make([]byte, 100), r), transport.ErrCorrupt)
+	announced.push().size = 10
 	r.fragments = []bounce.Fragment{{Length: 5}, {Source: 5, Length: 4, Destination: 6}}
-	require.ErrorIs(t, h.take(&inbox, make([]byte, 100), r), transport.ErrCorrupt)
+	require.ErrorIs(t, h.take(&announced, make([]byte, 100), r), transport.ErrCorrupt)
 }
 
 // TestReadDevice: payloads stay for a while, and ReadDevice reports those that are gone.

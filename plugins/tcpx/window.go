@@ -88,9 +88,9 @@ type conn struct {
 	receiveConsumed uint64
 	holding         int // bounce pages
 
-	headers  *headerCache // nil unless messages go to device memory
-	inbox    ring[record] // messages announced and not delivered
-	messages uint64       // announced by the peer
+	headers   *headerCache // nil unless messages go to device memory
+	announced ring[record] // messages announced and not delivered
+	messages  uint64       // announced by the peer
 
 	stall stallTimer
 }
@@ -168,7 +168,7 @@ type lane struct {
 // may be announced and not delivered.
 func newConn(s *settings, memory bounce.Allocator, unpacker *bounce.Slots, messages int, counts *counters) *conn {
 	c := &conn{settings: s, peerWindow: requests, memory: memory, unpacker: unpacker, counters: counts,
-		control: newControlSocket(messages, s.sendControl), lanes: make([]lane, s.sockets), inbox: newRing[record](messages)}
+		control: newControlSocket(messages, s.sendControl), lanes: make([]lane, s.sockets), announced: newRing[record](messages)}
 	c.syscalls.Counts = &counts.calls
 	fragments := bounce.MaxFragments
 	if s.mode.newAllocator == nil {

@@ -90,11 +90,11 @@ func (c *conn) handle(r *record) error {
 	case recordChunk:
 		return c.expectChunk(r)
 	case recordCall, recordReply:
-		if c.inbox.full() || r.tag != c.messages {
+		if c.announced.full() || r.tag != c.messages {
 			return errProtocol
 		}
 		c.messages++
-		*c.inbox.push() = *r
+		*c.announced.push() = *r
 		return nil
 	case recordRefusal:
 		switch r.index {

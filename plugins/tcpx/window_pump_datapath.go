@@ -71,7 +71,7 @@ func (c *conn) finishPoll() error {
 // are in vain until the peer sends something. Sends that only wait to be acknowledged are
 // freed when their memory is needed.
 func (c *conn) idle() bool {
-	return c.err == nil && c.inbox.empty() && c.receiveBegun == c.receiveConsumed && c.sendCut == c.sendPosted &&
+	return c.err == nil && c.announced.empty() && c.receiveBegun == c.receiveConsumed && c.sendCut == c.sendPosted &&
 		c.idleLanes() && c.control.pending() == 0 &&
 		c.receivePosted-c.receiveConsumed >= uint64(c.settings.receiveWindow)
 }

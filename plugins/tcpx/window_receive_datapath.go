@@ -210,7 +210,7 @@ func (c *conn) launch() error {
 // unpack launches one request in a slot of the unpacker.
 func (c *conn) unpack(r *receiveRequest, slot int) error {
 	if c.headers != nil {
-		if err := c.headers.take(&c.inbox, c.memory.Memory(), r); err != nil {
+		if err := c.headers.take(&c.announced, c.memory.Memory(), r); err != nil {
 			return err
 		}
 	}

@@ -156,7 +156,7 @@ func (w *worker) newPeer(id transport.PeerID, a address) (p *peer, err error) {
 		calls: newPendingCalls(s.inFlight), pendingReplies: make([]bool, s.inFlight), errors: name.PeerErrors(id)}
 	p.conn.peerWindow = uint64(a.Window)
 	if s.onGPU() && s.hostPrefix > 0 {
-		p.conn.headers = newHeaderCache(s.hostPrefix, &p.conn.inbox)
+		p.conn.headers = newHeaderCache(s.hostPrefix, &p.conn.announced)
 	}
 	if p.out.staging, err = bounce.NewRing("transportbench-tcpx-staging", s.staging); err != nil {
 		return nil, err

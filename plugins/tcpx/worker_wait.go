@@ -73,9 +73,9 @@ func (p *peer) interests(list []unix.PollFd) (_ []unix.PollFd, ready bool) {
 
 // canDeliver reports whether the next message has arrived, or cannot arrive any more.
 func (p *peer) canDeliver() bool {
-	if p.conn.inbox.empty() {
+	if p.conn.announced.empty() {
 		return false
 	}
-	arrived, err := p.in.arrived(int(p.conn.inbox.head().size), p.conn.receiveConsumed)
+	arrived, err := p.in.arrived(int(p.conn.announced.head().size), p.conn.receiveConsumed)
 	return arrived || err != nil
 }

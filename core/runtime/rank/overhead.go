@@ -20,7 +20,7 @@ const (
 	overheadBytes = 16 << 20
 )
 
-// Overhead implements [Control].
+// Overhead implements [record.Control].
 func (r *Rank) Overhead(ctx context.Context, d time.Duration) (record.Overhead, error) {
 	for _, t := range r.threads {
 		if t.client == nil {

@@ -32,11 +32,12 @@
 //  1. Client: worker.Post (worker_datapath.go) finds the peer by its PeerID and calls
 //     ringLink.post (link.go), which calls [ring.Producer.Push]. Push copies the call, with
 //     its token, into the next slot of the client's ring in the server's inbox.
-//  2. Client: worker.Flush calls [ring.Producer.Publish], which makes the call visible if the
-//     algorithm has not done so, and notifies the server if the ring is armed.
-//  3. Server: worker.Poll goes through its active rings. worker.drain calls
-//     [ring.Consumer.Pop] until the ring is empty and returns the call as an EventRequest
-//     with the same token. The payload is not copied: it lies in the ring until the next Poll.
+//  2. Client: worker.Flush calls [ring.Producer.Publish], which only Lamport needs: with the other
+//     algorithms Push has made the call visible. If the ring is armed, Flush then notifies the
+//     server.
+//  3. Server: worker.Poll goes through its active rings. worker.drain calls [ring.Consumer.Pop]
+//     until the ring is empty or the events are full, and returns the call as an EventRequest with
+//     the same token. The payload is not copied: it lies in the ring until the next Poll.
 //  4. Server: the runtime serves the request and posts the reply under that token. Steps 1
 //     and 2 repeat in the other direction: the reply goes into the server's ring in the
 //     client's inbox.
@@ -44,25 +45,27 @@
 //     the last Poll's payloads to the client.
 //  6. Client: worker.Poll returns the reply as an EventResponse with the token of the call.
 //
-// With call slots, step 1 is [ring.Caller.Call], step 3 [ring.Answerer.Pop] with the number of
-// the slot as token, step 4 [ring.Answerer.Reply] into the same slot, and step 6
-// [ring.Caller.Pop]. There is nothing to publish or release.
+// With call slots, step 1 is [ring.Caller.Call], step 3 [ring.Answerer.Pop] with the number of the
+// slot as token, step 4 [ring.Answerer.Reply] into the same slot, and step 6 [ring.Caller.Pop].
+// There is nothing to publish or release: polling copies a payload of up to 48 bytes out of its
+// slot, and longer ones lie in buffers that the slot uses alternately.
 //
 // # Idle rings
 //
-// A worker polls its active rings only. It arms a ring that has been empty for many polls,
-// and stops polling it. The producer of an armed ring notifies the owner in Flush: it sets
-// the ring's bit in the bitmap and increments sequence, and the owner's next Poll makes
-// the ring active again. A ring starts armed, so the first call also tells the owner which
-// peer has claimed the region: the claim has the peer's nonce.
+// A worker polls its active rings only. While more than Config.HotRings are active, it arms a ring
+// that has been empty for many polls and stops polling it. Before it sleeps, it arms them all. The
+// producer of an armed ring notifies the owner in Flush: it sets the ring's bit in the bitmap and
+// increments sequence, and the owner's next Poll makes the ring active again. A ring starts armed,
+// so the first call also tells the owner which peer has claimed the region: the claim has the
+// peer's nonce.
 //
-// Arming needs a full memory barrier on both sides: the owner stores armed and then looks
-// into the ring, the producer stores into the ring and then loads armed. The owner runs
-// the barrier for both with membarrier(2) ([shm.Barrier]). It arms rarely, so a post
-// costs one load instead of a fence.
+// Arming needs a full memory barrier on both sides: the owner stores armed and then looks into the
+// ring, the producer stores into the ring and then loads armed. The owner runs the barrier for both
+// with membarrier(2) ([shm.Barrier]). It arms rarely, so a Flush costs one load instead of a fence.
 //
 // # Trust
 //
-// Peers do not trust each other. Package ring checks what it reads, a segment cannot be
-// resized, and a peer that breaks the protocol is cut off with [transport.ErrCorrupt].
+// A Watcher reports the death of a peer's process; the worker then hands out what the peer has sent
+// and reports it lost. Peers do not trust each other. Package ring checks what it reads, a segment
+// cannot be resized, and a peer that breaks the protocol is cut off with [transport.ErrCorrupt].
 package inbox

@@ -9,11 +9,11 @@ import (
 
 // CallGeometry is the size of a set of call slots. Both sides must use the same one.
 //
-// Call slots are for calls with one reply each. A reply overwrites its call in the same
-// cache line, so a round trip moves one line back and forth; on the processors measured
-// that costs half of two lines, one per direction. Each call names the slot of the next
-// call. So the answerer polls one line only and sees calls in the order of posting,
-// whichever slots are free. Replies come in any order.
+// Call slots are for calls with one reply each. A reply overwrites its call in the same cache line,
+// so a round trip moves one line back and forth; on the processors measured that costs half as much
+// as two lines, one per direction. Each call names the slot of the next call. So the answerer polls
+// one line only and sees calls in the order of posting, whichever slots are free. Replies come in
+// any order.
 type CallGeometry struct {
 	Slots  int // at least 1; use one more than the calls in flight, unless that is 1
 	Buffer int // longest payload in bytes; a multiple of 64, or 0 if all fit into slots

@@ -12,8 +12,8 @@ type Consumer struct {
 	arenaQuarter int
 }
 
-// Message is one message. Its payload lies in the ring and is valid until Release. The
-// other side can still write to it, so copy a byte before you decide on it twice.
+// Message is one message. Its payload lies in the ring and is valid until Release. The other side
+// can still write to it, so copy a byte if you read it more than once.
 //
 // Pop fills a Message that the caller provides. A returned value would be stored field by
 // field and then copied with wide loads, which stall on the narrow stores.

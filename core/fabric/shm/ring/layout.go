@@ -118,9 +118,9 @@ func (g Geometry) Check() error {
 // Bytes returns how much memory a ring takes.
 func (g Geometry) Bytes() int { return slotsOffset + g.Slots*SlotSize + g.Arena }
 
-// MaxPayload returns the longest payload in bytes. A quarter of the arena is always free
-// once the consumer is idle: at most a quarter is released but not yet reported, and at
-// most a quarter is lost at the wrap.
+// MaxPayload returns the longest payload in bytes. A quarter of the arena is always free once the
+// consumer is idle: at most a quarter is released but not yet reported, and at most a quarter is
+// left unused at the end when an allocation wraps.
 func (g Geometry) MaxPayload() int { return max(InlineSize, g.Arena/4) }
 
 // side is what the producer and the consumer of a ring have in common.

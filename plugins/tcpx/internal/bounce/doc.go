@@ -1,6 +1,5 @@
-// Package bounce has the bounce memory of the tcpx transport and the unpackers that
-// copy what arrives there to its destination. It knows nothing of sockets' peers,
-// requests or messages.
+// Package bounce has the bounce memory of the tcpx transport and the unpackers that copy what
+// arrives there to its destination. It knows nothing of peers or messages.
 //
 // An [Allocator] receives bytes from a data socket into bounce memory and returns them as
 // [Fragment] values; an [Unpacker] copies the fragments of a request to its [Buffer]. The

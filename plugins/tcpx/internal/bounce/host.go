@@ -44,8 +44,8 @@ type copier struct {
 	stop    atomic.Bool
 }
 
-// NewHost returns an unpacker with so many goroutines; with 0 the thread that calls
-// Launch copies.
+// NewHost returns an unpacker with that many goroutines; with 0 the thread that calls Launch
+// copies.
 func NewHost(workers int) *Host {
 	u := &Host{}
 	MoreThreads(workers)
@@ -90,8 +90,8 @@ func (u *Host) Close() error {
 	return nil
 }
 
-// MoreThreads raises GOMAXPROCS by n, or lowers it again if n is negative. The runtime
-// has as many as threads that poll, which never give theirs away, and one more.
+// MoreThreads raises GOMAXPROCS by n, or lowers it again if n is negative. The measured runtime
+// sets it to one more than its polling threads, which never give theirs up.
 func MoreThreads(n int) {
 	if n != 0 {
 		threads.Lock()

@@ -217,7 +217,7 @@ func CloseAll(sockets []int) error {
 	return errors.Join(errs...)
 }
 
-// Retransmits returns how many segments TCP sent again on a socket; 0 if it is closed.
+// Retransmits returns how many segments TCP has retransmitted on a socket; 0 if it is closed.
 func Retransmits(fd int) uint64 {
 	info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
 	if err != nil {
