@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Tests the repository; setup.sh has installed what this needs.
 #
-#	test.sh         scripts, build, lint, all tests, the race detector
-#	test.sh long    the guest, fuzzing, every benchmark once, volume tests
+#	test.sh         scripts, build, lint, all tests in short mode, the race detector
+#	test.sh long    the guest, fuzzing, every benchmark once, long and volume tests
 #
 # Each step prints how long it took, and the last lines list the tests that passed
 # only when run again.
@@ -91,16 +91,19 @@ case ${1:-} in
 	step "scripts" scripts_tests
 	step "build" scripts/build.sh
 	step "lint" scripts/lint.sh
-	# One package at a time: their threads spin, and two at once would share two processors.
-	step "test" tests ./... -p 1
+	# One package at a time where real runs spin on every processor.
+	step "command and documents" tests "./cmd/... ./docs/..." -short -p 1
+	step "packages" tests "./core/... ./plugins/..." -short
 	CGO_ENABLED=1 step "race" tests "$(raced)" -race -short
 	;;
 long)
 	step "benchmarks" benchmarks
 	step "fuzz" scripts/fuzz.sh "${FUZZTIME:-5s}"
 	step "verbs" guest
+	# What short mode leaves out, and volumes.
 	export ERPC_TEST_VOLUME=50000 TRANSPORTBENCH_VOLUME=0-60
-	step "volumes" tests "./plugins/erpc ./plugins/tcpx" -run 'TestVolume|TestThousandTransfers'
+	step "long tests" tests "./cmd/transportbench ./plugins/erpc ./plugins/tcpx" -p 1 \
+		-run 'TestTopologies|TestBetweenHosts|TestVolume|TestThousandTransfers'
 	;;
 *) die "usage: test.sh [long]" ;;
 esac

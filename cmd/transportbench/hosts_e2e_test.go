@@ -16,7 +16,7 @@ import (
 )
 
 // TestBetweenHosts runs ranks in two network namespaces, joined by a wire of limited
-// rate.
+// rate; in short mode, one load over each transport.
 func TestBetweenHosts(t *testing.T) {
 	if _, err := exec.LookPath("nsenter"); err != nil {
 		t.Skip("nsenter (util-linux) is needed to put ranks into namespaces")
@@ -29,6 +29,9 @@ func TestBetweenHosts(t *testing.T) {
 		"tcpx-small":      {"--in-flight", "4"},
 		"tcpx-large":      {"--value-size", "1MiB", "--keys", "16", "--in-flight", "2"},
 	} {
+		if testing.Short() && name != "erpc-large" && name != "tcpx-small" {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			transport, _, _ := strings.Cut(name, "-")
 			a, b := hosts.Pair(t, hosts.Wire{Rate: 60 << 20})
