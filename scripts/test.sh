@@ -80,10 +80,14 @@ benchmarks() {
 	done
 }
 
-# The packages in which goroutines or threads share memory. The others would only take time.
-raced() {
-	go list -tags "$tags" ./core/fabric/... ./core/lab/report ./core/lab/runner ./core/lab/sweep \
-		./core/plugin/... ./core/runtime/rank ./core/transporttest ./plugins/... | paste -sd' '
+# race runs the tests of what shares memory between goroutines or threads under the race
+# detector; elsewhere it would only take time.
+race() {
+	local shared
+	shared=$(go list -tags "$tags" ./core/fabric/... ./core/lab/runner ./core/lab/sweep ./core/plugin/... \
+		./core/runtime/rank ./core/transporttest ./plugins/... | paste -sd' ')
+	tests "$shared" -race -short
+	tests ./core/lab/report -race -run 'Server|Listen'
 }
 
 case ${1:-} in
@@ -94,7 +98,7 @@ case ${1:-} in
 	# One package at a time where real runs spin on every processor.
 	step "command and documents" tests "./cmd/... ./docs/..." -short -p 1
 	step "packages" tests "./core/... ./plugins/..." -short
-	CGO_ENABLED=1 step "race" tests "$(raced)" -race -short
+	CGO_ENABLED=1 step "race" race
 	;;
 long)
 	step "benchmarks" benchmarks
@@ -102,8 +106,8 @@ long)
 	step "verbs" guest
 	# What short mode leaves out, and volumes.
 	export ERPC_TEST_VOLUME=50000 TRANSPORTBENCH_VOLUME=0-60
-	step "long tests" tests "./cmd/transportbench ./plugins/erpc ./plugins/tcpx" -p 1 \
-		-run 'TestTopologies|TestBetweenHosts|TestVolume|TestThousandTransfers'
+	step "long tests" tests "./cmd/transportbench ./plugins/erpc ./plugins/tcpx ./plugins/ucxam" -p 1 \
+		-run 'TestTopologies|TestBetweenHosts|TestVolume|TestThousandTransfers|TestNoGrowth'
 	;;
 *) die "usage: test.sh [long]" ;;
 esac
