@@ -114,7 +114,7 @@ func removeSockets(dir string) {
 		}
 	}
 	// Rmdir fails if the directory is not empty.
-	for range 2 {
+	for range 3 {
 		if unix.Rmdir(dir) != nil {
 			return
 		}

@@ -85,9 +85,9 @@ func TestDeafPluginEndsWithItsHost(t *testing.T) {
 func removeStaleUntilGone(t *testing.T) {
 	t.Helper()
 	require.Eventually(t, func() bool {
-		removeStale(baseDir())
-		left, err := filepath.Glob(filepath.Join(baseDir(), runDirPrefix+"*"))
-		return err == nil && len(left) == 0
+		removeStale(userDir())
+		_, err := os.Stat(userDir())
+		return os.IsNotExist(err)
 	}, 30*time.Second, time.Millisecond)
 }
 
@@ -97,11 +97,11 @@ func TestNextHostSweeps(t *testing.T) {
 	require.True(t, lines.Scan())
 	var sockets []string
 	require.Eventually(t, func() bool {
-		sockets, _ = filepath.Glob(filepath.Join(baseDir(), runDirPrefix+"*", "plugin-dir*", "socket"))
+		sockets, _ = filepath.Glob(filepath.Join(userDir(), "*", "plugin-dir*", "socket"))
 		return len(sockets) == 1
 	}, 30*time.Second, time.Millisecond)
 
-	removeStale(baseDir())
+	removeStale(userDir())
 	require.FileExists(t, sockets[0], "its host lives")
 	require.NoError(t, host.Process.Kill())
 	_ = host.Wait()
@@ -109,30 +109,42 @@ func TestNextHostSweeps(t *testing.T) {
 }
 
 func TestRemoveStaleTouchesNothingElse(t *testing.T) {
-	base := t.TempDir()
+	parent := t.TempDir()
 	target := t.TempDir()
-	path := func(name string) string { return filepath.Join(base, name) }
-	require.NoError(t, os.WriteFile(path(runDirPrefix+"file"), nil, 0o600))
-	require.NoError(t, os.Symlink(target, path(runDirPrefix+"link")))
-	require.NoError(t, os.Mkdir(path(runDirPrefix+"12"), 0o700))
-	require.NoError(t, os.Mkdir(path("other"), 0o700))
-	removeStale(base)
-	require.FileExists(t, path(runDirPrefix+"file"))
+	require.NoError(t, os.WriteFile(filepath.Join(parent, "file"), nil, 0o600))
+	require.NoError(t, os.Symlink(target, filepath.Join(parent, "link")))
+	require.NoError(t, os.Mkdir(filepath.Join(parent, "1-2"), 0o700))
+	removeStale(parent)
+	require.FileExists(t, filepath.Join(parent, "file"))
 	require.DirExists(t, target)
-	require.DirExists(t, path("other"))
-	require.NoDirExists(t, path(runDirPrefix+"12"))
-	removeStale(path("missing"))
+	require.NoDirExists(t, filepath.Join(parent, "1-2"))
+	removeStale(filepath.Join(parent, "missing"))
 }
 
-func TestRunDirIsPrivate(t *testing.T) {
-	t.Setenv("TMPDIR", shortDir(t))
+// A directory of the user's that only looks like one of ours stays.
+func TestLaunchTouchesNothingInTemporaryDirectory(t *testing.T) {
+	base := shortDir(t)
+	t.Setenv("TMPDIR", base)
+	own := filepath.Join(base, "transportbench-results")
+	require.NoError(t, os.Mkdir(own, 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(own, "result.json"), nil, 0o600))
+	removeStale(userDir())
 	dir, err := newRunDir()
 	require.NoError(t, err)
-	info, err := os.Stat(dir.path)
-	require.NoError(t, err)
-	require.Equal(t, os.FileMode(0o700), info.Mode().Perm())
 	dir.remove()
-	require.NoDirExists(t, dir.path)
+	require.FileExists(t, filepath.Join(own, "result.json"))
+}
+
+func TestUserDirMustBePrivate(t *testing.T) {
+	t.Setenv("TMPDIR", shortDir(t))
+	require.NoError(t, os.Mkdir(userDir(), 0o755))
+	_, err := newRunDir()
+	require.ErrorContains(t, err, "is not a private directory of this user")
+	require.NoError(t, os.Chmod(userDir(), 0o700))
+	dir, err := newRunDir()
+	require.NoError(t, err)
+	dir.remove()
+	require.NoDirExists(t, userDir())
 }
 
 // A socket's path has at most 107 bytes, and the TMPDIR of some clusters is nearly as long.
@@ -179,7 +191,7 @@ func startServing(t *testing.T, dir string) (cmd *exec.Cmd, parent *os.File) {
 
 func TestPluginEndsWithItsPipe(t *testing.T) {
 	base := shortDir(t)
-	dir := filepath.Join(base, "transportbench-12", "plugin-dir3")
+	dir := filepath.Join(base, "transportbench-0", "1-2", "plugin-dir3")
 	require.NoError(t, os.MkdirAll(dir, 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(base, "not-ours"), nil, 0o600))
 	cmd, parent := startServing(t, dir)
@@ -190,7 +202,7 @@ func TestPluginEndsWithItsPipe(t *testing.T) {
 	require.NoError(t, parent.Close())
 	err = cmd.Wait()
 	require.ErrorContains(t, err, "exit status 3")
-	require.NoDirExists(t, filepath.Join(base, "transportbench-12"))
+	require.NoDirExists(t, filepath.Join(base, "transportbench-0"))
 	require.FileExists(t, filepath.Join(base, "not-ours"))
 }
 

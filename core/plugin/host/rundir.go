@@ -3,8 +3,10 @@ package host
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -22,11 +24,11 @@ type runDir struct {
 }
 
 // longestBase is the length of the longest directory under which a socket's path fits into the
-// kernel's limit of 107 bytes. The path continues with the run's directory, go-plugin's and the
-// socket.
-const longestBase = 107 - len("/transportbench-4294967295/plugin-dir4294967295/plugin4294967295")
+// kernel's limit of 107 bytes. The path continues with the user's directory, the run's, go-plugin's
+// and the socket.
+const longestBase = 107 - len("/transportbench-4294967295/4194304-4294967295/plugin-dir4294967295/plugin4294967295")
 
-// baseDir returns the directory in which run directories are made.
+// baseDir returns the directory in which the user's directory is made.
 func baseDir() string {
 	if dir := os.TempDir(); len(dir) <= longestBase && filepath.IsAbs(dir) {
 		return dir
@@ -34,26 +36,62 @@ func baseDir() string {
 	return "/tmp"
 }
 
-const runDirPrefix = "transportbench-"
+// userDir returns the parent of this user's run directories. Nothing else may be in it, because
+// removeStale removes what it finds there.
+func userDir() string {
+	return filepath.Join(baseDir(), "transportbench-"+strconv.Itoa(os.Getuid()))
+}
 
 var staleOnce sync.Once
 
 // newRunDir makes a run directory. The first call in a process removes those of dead hosts.
 func newRunDir() (*runDir, error) {
-	base := baseDir()
-	staleOnce.Do(func() { removeStale(base) })
+	parent := userDir()
+	staleOnce.Do(func() { removeStale(parent) })
+	// Another host that ends now may remove the parent, or take the new directory for a stale one
+	// before it is locked.
 	for range 100 {
-		path, err := os.MkdirTemp(base, runDirPrefix) // private to the user
+		if err := makePrivate(parent); err != nil {
+			return nil, err
+		}
+		path, err := os.MkdirTemp(parent, strconv.Itoa(os.Getpid())+"-")
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
 		if err != nil {
 			return nil, fmt.Errorf("making a directory for a plugin's socket: %w; set TMPDIR to another directory", err)
 		}
 		lock, err := lockDir(path)
-		// Another host may take the new directory for a stale one before it is locked.
-		if !errors.Is(err, errTaken) {
-			return &runDir{path: path, lock: lock}, nil
+		if errors.Is(err, errTaken) {
+			continue
 		}
+		return &runDir{path: path, lock: lock}, nil
 	}
-	return nil, fmt.Errorf("making a directory for a plugin's socket: other hosts keep removing it from %s", base)
+	return nil, fmt.Errorf("making a directory for a plugin's socket: other hosts keep removing %s", parent)
+}
+
+// makePrivate makes the user's directory, or checks that an existing one belongs to this user alone:
+// in a shared /tmp another user may have made it first.
+func makePrivate(path string) error {
+	err := os.Mkdir(path, 0o700)
+	if err == nil {
+		return nil
+	}
+	if !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("making a directory for a plugin's socket: %w; set TMPDIR to another directory", err)
+	}
+	var stat unix.Stat_t
+	err = unix.Lstat(path, &stat)
+	if errors.Is(err, unix.ENOENT) {
+		return nil // removed meanwhile; the caller tries again
+	}
+	if err != nil {
+		return fmt.Errorf("checking %s: %w", path, err)
+	}
+	if stat.Mode&unix.S_IFMT != unix.S_IFDIR || int(stat.Uid) != os.Getuid() || stat.Mode&0o077 != 0 {
+		return fmt.Errorf("%s is not a private directory of this user: remove it, or set TMPDIR to another directory", path)
+	}
+	return nil
 }
 
 // errTaken means that another process holds the lock or has removed the directory.
@@ -90,27 +128,27 @@ func unchanged(dir *os.File, path string) bool {
 	return err == nil && os.SameFile(opened, named)
 }
 
-// remove removes the directory with its contents. It may be called more than once.
+// remove removes the directory with its contents, and the user's directory if that is empty then.
+// It may be called more than once.
 func (d *runDir) remove() {
 	_ = os.RemoveAll(d.path)
 	if d.lock != nil {
 		_ = d.lock.Close()
 	}
+	_ = unix.Rmdir(filepath.Dir(d.path)) // fails while it has other directories
 }
 
-// removeStale removes this user's run directories of dead hosts in base.
-func removeStale(base string) {
-	paths, err := filepath.Glob(filepath.Join(base, runDirPrefix+"*"))
+// removeStale removes the run directories of dead hosts in parent.
+func removeStale(parent string) {
+	entries, err := os.ReadDir(parent)
 	if err != nil {
-		return // base has the form of a bad pattern
+		return
 	}
-	for _, path := range paths {
-		var stat unix.Stat_t
-		if unix.Lstat(path, &stat) != nil || int(stat.Uid) != os.Getuid() {
-			continue
-		}
+	for _, e := range entries {
+		path := filepath.Join(parent, e.Name())
 		if lock, err := lockDir(path); err == nil {
 			(&runDir{path: path, lock: lock}).remove()
 		}
 	}
+	_ = unix.Rmdir(parent)
 }
