@@ -84,8 +84,8 @@ benchmarks() {
 # detector; elsewhere it would only take time.
 race() {
 	local shared
-	shared=$(go list -tags "$tags" ./core/fabric/... ./core/lab/runner ./core/lab/sweep ./core/plugin/... \
-		./core/runtime/rank ./core/transporttest ./plugins/... | paste -sd' ')
+	shared=$(go list -tags "$tags" ./core/fabric/... ./core/lab/compare ./core/lab/result/set ./core/lab/runner \
+		./core/lab/sweep ./core/plugin/... ./core/runtime/rank ./core/transporttest ./plugins/... | paste -sd' ')
 	tests "$shared" -race -short
 	tests ./core/lab/report -race -run 'Server|Listen'
 }

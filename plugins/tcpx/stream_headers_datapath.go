@@ -16,10 +16,6 @@ type headerCache struct {
 	found   int    // fragment that had the last byte: the next is mostly near
 }
 
-func newHeaderCache(size int, announced *ring[record]) *headerCache {
-	return &headerCache{size: size, memory: make([]byte, 2*len(announced.list)*size)}
-}
-
 // take copies the headers in a request out of bounce memory. Messages are announced before
 // their bytes, and both come in order.
 func (h *headerCache) take(announced *ring[record], memory []byte, r *receiveRequest) error {

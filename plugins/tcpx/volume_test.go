@@ -42,8 +42,10 @@ func TestChunksCostTheSame(t *testing.T) {
 	data := random(7, 4<<10)
 	one := func() {
 		for a.conn.sendPosted-a.conn.sendFreed < requests && b.conn.receivePosted-b.conn.receiveConsumed < requests {
-			_ = b.conn.postReceive(b.destination.Slice(0, len(data)), b.conn.receivePosted)
-			_ = a.conn.postSend(data, 0, a.conn.sendPosted)
+			if b.conn.postReceive(b.destination.Slice(0, len(data)), b.conn.receivePosted) != nil ||
+				a.conn.postSend(data, 0, a.conn.sendPosted) != nil {
+				panic("a request was refused")
+			}
 		}
 		if a.progress() != nil || b.progress() != nil {
 			panic("the connection failed")

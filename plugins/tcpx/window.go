@@ -295,3 +295,8 @@ func (c *conn) fail(err error) error {
 	}
 	return err
 }
+
+func newControlSocket(messages int, send func(fd int, b []byte) (int, error)) controlSocket {
+	return controlSocket{fd: -1, send: send, in: make([]byte, 512*recordSize),
+		out: make([]byte, 2*messages*recordSize+2*roomForChunks)}
+}

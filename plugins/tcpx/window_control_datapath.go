@@ -21,11 +21,6 @@ const (
 	roomForChunks  = roomForCredits + 64*recordSize
 )
 
-func newControlSocket(messages int, send func(fd int, b []byte) (int, error)) controlSocket {
-	return controlSocket{fd: -1, send: send, in: make([]byte, 512*recordSize),
-		out: make([]byte, 2*messages*recordSize+2*roomForChunks)}
-}
-
 // pending returns how many bytes wait to be sent.
 func (s *controlSocket) pending() int { return s.tail - s.head }
 

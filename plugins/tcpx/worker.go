@@ -269,3 +269,7 @@ func (w *worker) ReadDevice(id transport.PeerID, offset uint64, into []byte) (he
 	}
 	return true, nil
 }
+
+func newHeaderCache(size int, announced *ring[record]) *headerCache {
+	return &headerCache{size: size, memory: make([]byte, 2*len(announced.list)*size)}
+}

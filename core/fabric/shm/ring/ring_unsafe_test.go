@@ -213,14 +213,21 @@ func TestZeroAllocations(t *testing.T) {
 		p, c := newRing(t, a, Geometry{Slots: 8, Arena: 4096})
 		small, large := make([]byte, 32), make([]byte, 1000)
 		var m Message
+		failed := false
+		push := func(payload []byte) { failed = failed || p.Push(KindA, 1, payload) != nil }
+		pop := func() {
+			ok, err := c.Pop(&m)
+			failed = failed || !ok || err != nil
+		}
 		require.Zero(t, testing.AllocsPerRun(1000, func() {
-			_ = p.Push(KindA, 1, small)
-			_ = p.Push(KindA, 1, large)
+			push(small)
+			push(large)
 			p.Publish()
-			_, _ = c.Pop(&m)
-			_, _ = c.Pop(&m)
+			pop()
+			pop()
 			c.Release()
 		}))
+		require.False(t, failed, "a message was not pushed or not popped")
 	})
 }
 
