@@ -27,7 +27,7 @@ revision() {
 }
 
 # as_root runs a command with the rights to install packages, and never waits
-# for a password where nobody could type it.
+# for a password where no user can type it.
 as_root() {
 	if [ "$(id -u)" = 0 ]; then
 		"$@"

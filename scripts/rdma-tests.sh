@@ -106,7 +106,7 @@ round_trip() { # TRANSPORT
 }
 
 # least prints the least of some tries of a command and the least of those of another, in
-# turn: what disturbs one disturbs the other as often.
+# turn, so a disturbance hits both equally often.
 least() { # TRIES COMMAND -- COMMAND
 	local tries=$1 first=() theirs='' ours=''
 	shift

@@ -94,7 +94,7 @@ mkdir -p bin/plugins && touch bin/plugins/transport-gone
 with_fakes scripts/build.sh || fail "build.sh failed"
 [ ! -e bin/plugins/transport-gone ] || fail "the plugin is still there"
 
-new_module "setup says nothing where nothing is missing"
+new_module "setup prints nothing if nothing is missing"
 found
 with_fakes scripts/setup.sh bench || fail "setup.sh failed"
 [ ! -s "$scratch/output" ] || fail "it said something"

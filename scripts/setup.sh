@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what is missing, and says nothing where nothing is.
+# Installs what is missing, and prints nothing if nothing is missing.
 #
 #	setup.sh bench   what it takes to build everything and run it
 #	setup.sh test    that, and what the tests want

@@ -68,9 +68,9 @@ type DeviceReader interface {
 	// memory; peer and offset are those of the event. It blocks, and is called on the worker's
 	// thread, outside measured windows.
 	//
-	// A payload can be read until the next Poll. After that, there reports whether the device
+	// A payload can be read until the next Poll. After that, valid reports whether the device
 	// memory still holds it; if not, into has no meaning.
-	ReadDevice(peer PeerID, offset uint64, into []byte) (there bool, err error)
+	ReadDevice(peer PeerID, offset uint64, into []byte) (valid bool, err error)
 }
 
 // Prober is implemented by workers that can measure the floor: the least time that the medium

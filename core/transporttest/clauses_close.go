@@ -100,7 +100,7 @@ func closeTransportRefuses(t *trial) {
 	b.call(0, pattern(1, 16))
 	c.closeRank(0)
 	a.refusesAll(t)
-	_, err := c.ranks[0].NewWorker(0)
+	_, err := c.endpoints[0].NewWorker(0)
 	require.ErrorIs(t, err, transport.ErrClosed, "NewWorker after Close")
 }
 

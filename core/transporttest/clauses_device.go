@@ -38,14 +38,14 @@ func (n *node) fetch(e *transport.Event) {
 	e.Payload = whole
 }
 
-func (n *node) read(e *transport.Event, into []byte) (there bool) {
+func (n *node) read(e *transport.Event, into []byte) (valid bool) {
 	reader, ok := n.worker.(transport.DeviceReader)
 	if !ok {
 		n.trial.fatalf("%s: declares device memory but does not implement DeviceReader", n.name)
 	}
-	there, err := reader.ReadDevice(e.Peer, e.DeviceOffset, into)
+	valid, err := reader.ReadDevice(e.Peer, e.DeviceOffset, into)
 	require.NoError(n.trial, err, "ReadDevice")
-	return there
+	return valid
 }
 
 func deviceHead(t *trial) {

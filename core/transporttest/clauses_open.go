@@ -115,7 +115,7 @@ func openAgain(t *trial) {
 
 func openProperties(t *trial) {
 	c := t.open(layout{})
-	for _, r := range c.ranks {
+	for _, r := range c.endpoints {
 		p := r.Properties()
 		require.Contains(t, t.traits.info.Providers, p.Provider, "Properties.Provider")
 		require.GreaterOrEqual(t, p.Limits.MaxPayload, c.layout.maxPayload,
@@ -147,7 +147,7 @@ func openWorkerIndices(t *trial) {
 	for r := range l.ranks {
 		opened, err := t.openRank(r, l)
 		require.NoError(t, err, "Open")
-		c.ranks = append(c.ranks, &rank{Transport: opened})
+		c.endpoints = append(c.endpoints, &endpoint{Transport: opened})
 		for _, index := range []int{2, 0, 1} { // in any order
 			c.nodes = append(c.nodes, c.newNode(r, index))
 		}

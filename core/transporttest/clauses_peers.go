@@ -26,8 +26,8 @@ var peerClauses = []clause{
 }
 
 func closeOwnRank(n *node) {
-	for i, r := range n.cluster.ranks {
-		if r == n.rank {
+	for i, r := range n.cluster.endpoints {
+		if r == n.endpoint {
 			n.cluster.closeRank(i)
 		}
 	}
@@ -36,7 +36,7 @@ func closeOwnRank(n *node) {
 // killOwnRank kills the rank; the transport is closed at the end of the clause.
 func killOwnRank(n *node) {
 	n.closed = true
-	n.trial.suite.Kill(n.rank.Transport)
+	n.trial.suite.Kill(n.endpoint.Transport)
 }
 
 // lossOf waits for the EventPeerLost of peer at n.

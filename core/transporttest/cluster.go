@@ -41,14 +41,14 @@ func (l layout) complete(t *trial) layout {
 
 // cluster has the ranks of one clause, all in this process.
 type cluster struct {
-	trial  *trial
-	layout layout
-	limits transport.Limits
-	ranks  []*rank
-	nodes  []*node
+	trial     *trial
+	layout    layout
+	limits    transport.Limits
+	endpoints []*endpoint
+	nodes     []*node
 }
 
-type rank struct {
+type endpoint struct {
 	transport.Transport
 	closed bool
 }
@@ -76,22 +76,22 @@ func (t *trial) open(l layout) *cluster {
 		if err != nil {
 			t.fatalf("Open of rank %d: %v", r, err)
 		}
-		c.ranks = append(c.ranks, &rank{Transport: opened})
+		c.endpoints = append(c.endpoints, &endpoint{Transport: opened})
 		for w := range l.workers {
 			c.nodes = append(c.nodes, c.newNode(r, w))
 		}
 	}
-	c.limits = c.ranks[0].Properties().Limits
+	c.limits = c.endpoints[0].Properties().Limits
 	return c
 }
 
 func (c *cluster) newNode(r, index int) *node {
-	worker, err := c.ranks[r].NewWorker(index)
+	worker, err := c.endpoints[r].NewWorker(index)
 	if err != nil {
 		c.trial.fatalf("NewWorker(%d) of rank %d: %v", index, r, err)
 	}
 	return &node{
-		trial: c.trial, cluster: c, rank: c.ranks[r], worker: worker,
+		trial: c.trial, cluster: c, endpoint: c.endpoints[r], worker: worker,
 		name:    fmt.Sprintf("worker %d of rank %d", index, r),
 		events:  make([]transport.Event, 32),
 		waiting: map[transport.Token]call{},
@@ -101,7 +101,7 @@ func (c *cluster) newNode(r, index int) *node {
 
 // close closes every transport that is still open, at the end of the clause.
 func (c *cluster) close() {
-	for i, r := range c.ranks {
+	for i, r := range c.endpoints {
 		if !r.closed {
 			r.closed = true
 			if err := r.Close(); err != nil {
@@ -205,10 +205,10 @@ func (c *cluster) settle() {
 
 // closeRank closes a transport without closing its workers one by one.
 func (c *cluster) closeRank(number int) {
-	r := c.ranks[number]
+	r := c.endpoints[number]
 	r.closed = true
 	for _, n := range c.nodes {
-		if n.rank == r {
+		if n.endpoint == r {
 			n.closed = true
 		}
 	}

@@ -94,7 +94,7 @@ func (w *deviceWorker) Poll(events []transport.Event) (int, error) {
 }
 
 // ReadDevice implements [transport.DeviceReader].
-func (w *deviceWorker) ReadDevice(_ transport.PeerID, offset uint64, into []byte) (there bool, err error) {
+func (w *deviceWorker) ReadDevice(_ transport.PeerID, offset uint64, into []byte) (valid bool, err error) {
 	if w.count-offset > deviceSlots {
 		return false, nil
 	}

@@ -9,12 +9,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"transportbench/core/fabric/endpoint"
+	control "transportbench/core/fabric/endpoint"
 	"transportbench/core/fabric/floor"
 	"transportbench/core/transport"
 )
 
-const memoryName = endpoint.Name("memory")
+const memoryName = control.Name("memory")
 
 // The limits of [Memory]. An open transport has the limits of its Config.
 const (

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"transportbench/core/fabric/endpoint"
+	control "transportbench/core/fabric/endpoint"
 	"transportbench/core/fabric/floor"
 	"transportbench/core/transport"
 )
@@ -42,7 +42,7 @@ type memoryConnection struct {
 	inFlight int
 	lost     bool // EventPeerLost was returned
 
-	errs endpoint.PeerErrors
+	errs control.PeerErrors
 }
 
 var (

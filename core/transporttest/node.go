@@ -10,12 +10,12 @@ import (
 // node is one worker with the bookkeeping to detect lost, duplicate, mixed up and damaged
 // messages. It answers every request with the request's payload unless onRequest is set.
 type node struct {
-	trial   *trial
-	cluster *cluster
-	rank    *rank
-	worker  transport.Worker
-	name    string
-	closed  bool
+	trial    *trial
+	cluster  *cluster
+	endpoint *endpoint
+	worker   transport.Worker
+	name     string
+	closed   bool
 
 	peers  []*node // by PeerID
 	events []transport.Event

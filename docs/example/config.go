@@ -5,12 +5,12 @@ import (
 	"strconv"
 	"strings"
 
-	"transportbench/core/fabric/endpoint"
+	control "transportbench/core/fabric/endpoint"
 	"transportbench/core/transport"
 )
 
 const (
-	name    = endpoint.Name("unixgram")
+	name    = control.Name("unixgram")
 	version = "0.1.0"
 
 	maxPayload = 64 << 10

@@ -73,7 +73,7 @@ func TestStrangers(t *testing.T) {
 			require.Zero(t, n)
 		}
 	}
-	require.Len(t, w.early, w.rank.early)
+	require.Len(t, w.early, w.endpoint.early)
 	requireWorks(t, w, good)
 }
 

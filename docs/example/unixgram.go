@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"transportbench/core/fabric/endpoint"
+	control "transportbench/core/fabric/endpoint"
 	"transportbench/core/fabric/floor"
 	"transportbench/core/transport"
 )
@@ -34,44 +34,44 @@ func (driver) Info() transport.Info {
 // Open implements [transport.Driver].
 func (driver) Open(_ context.Context, cfg transport.Config) (transport.Transport, error) {
 	l := limits()
-	return &rank{
+	return &endpoint{
 		limits:  l,
 		batch:   cfg.Options.Int("batch"),
 		early:   cfg.Peers * min(cfg.InFlight, l.InFlight),
-		workers: endpoint.NewWorkers[worker](name, cfg.Workers),
+		workers: control.NewWorkers[worker](name, cfg.Workers),
 	}, nil
 }
 
-// rank is the transport of one process.
-type rank struct {
+// endpoint is the transport of one process.
+type endpoint struct {
 	limits  transport.Limits
 	batch   int // maximum number of datagrams of one Poll
 	early   int // maximum number of datagrams kept for peers that are not connected yet
-	workers *endpoint.Workers[worker]
+	workers *control.Workers[worker]
 }
 
-func (r *rank) Properties() transport.Properties {
-	return transport.Properties{Provider: "socket", Capabilities: capabilities, Limits: r.limits}
+func (e *endpoint) Properties() transport.Properties {
+	return transport.Properties{Provider: "socket", Capabilities: capabilities, Limits: e.limits}
 }
 
-func (r *rank) NewWorker(index int) (transport.Worker, error) {
-	return r.workers.New(index, func() (*worker, error) { return newWorker(r) })
+func (e *endpoint) NewWorker(index int) (transport.Worker, error) {
+	return e.workers.New(index, func() (*worker, error) { return newWorker(e) })
 }
 
-func (r *rank) Close() error {
-	return r.workers.Close(func(workers []*worker) error { return endpoint.Each(workers, (*worker).Close) })
+func (e *endpoint) Close() error {
+	return e.workers.Close(func(workers []*worker) error { return control.Each(workers, (*worker).Close) })
 }
 
 // worker is the socket of one thread and its connections. unixgram_datapath.go has the methods
 // that the measured loop calls.
 type worker struct {
-	rank    *rank
-	address []byte
-	socket  int // receives from all peers, and sends
-	checker int // a second socket, which checks whether peers live
+	endpoint *endpoint
+	address  []byte
+	socket   int // receives from all peers, and sends
+	checker  int // a second socket, which checks whether peers live
 
-	peers endpoint.Peers[peer, uint64] // by PeerID, and by the nonce in their datagrams
-	lost  endpoint.LostPeers
+	peers control.Peers[peer, uint64] // by PeerID, and by the nonce in their datagrams
+	lost  control.LostPeers
 
 	out     []byte   // the datagram that is being sent
 	in      [][]byte // one buffer for each event of a Poll
@@ -87,7 +87,7 @@ type worker struct {
 type peer struct {
 	id       transport.PeerID
 	name     unix.SockaddrUnix
-	errs     endpoint.PeerErrors // made here, because the data path does not allocate
+	errs     control.PeerErrors // made here, because the data path does not allocate
 	pings    floor.PingPong
 	inFlight int // calls without a response
 	lost     bool
@@ -101,16 +101,16 @@ const (
 	namePrefix = "@transportbench-unixgram-"
 )
 
-func newWorker(r *rank) (*worker, error) {
+func newWorker(e *endpoint) (*worker, error) {
 	w := &worker{
-		rank:    r,
-		address: make([]byte, nonceSize),
-		lost:    endpoint.NewLostPeers(maxPeers),
-		out:     make([]byte, headerSize+maxPayload),
-		in:      make([][]byte, r.batch),
+		endpoint: e,
+		address:  make([]byte, nonceSize),
+		lost:     control.NewLostPeers(maxPeers),
+		out:      make([]byte, headerSize+maxPayload),
+		in:       make([][]byte, e.batch),
 	}
 	rand.Read(w.address) // never fails
-	w.peers = endpoint.NewPeers[peer](maxPeers, binary.LittleEndian.Uint64(w.address))
+	w.peers = control.NewPeers[peer](maxPeers, binary.LittleEndian.Uint64(w.address))
 	copy(w.out[senderAt:], w.address)
 	w.address = append(w.address, namePrefix+rand.Text()...)
 	for i := range w.in {

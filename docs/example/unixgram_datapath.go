@@ -42,7 +42,7 @@ func (w *worker) Post(ops []transport.Op) (int, error) {
 			return i, p.errs.Unsupported
 		case len(op.Payload) > maxPayload:
 			return i, p.errs.TooLarge
-		case call && p.inFlight == w.rank.limits.InFlight:
+		case call && p.inFlight == w.endpoint.limits.InFlight:
 			return i, nil
 		}
 		switch w.send(p, uint64(op.Kind), uint64(op.Token), op.Payload) {
@@ -147,7 +147,7 @@ func (w *worker) parse(datagram []byte) (p *peer, kind, token uint64) {
 		return nil, 0, 0
 	}
 	p = w.peers.Find(binary.LittleEndian.Uint64(datagram[senderAt:]))
-	if p == nil && len(w.early) < w.rank.early {
+	if p == nil && len(w.early) < w.endpoint.early {
 		w.early = append(w.early, slices.Clone(datagram))
 	}
 	return p, binary.LittleEndian.Uint64(datagram[kindAt:]), binary.LittleEndian.Uint64(datagram[tokenAt:])

@@ -30,9 +30,9 @@ func (e *endpoint) tick() {
 // drain.
 const minWireRate = 16 << 20
 
-// keepaliveSweeps returns after how many sweeps a keepalive that has not completed costs the
-// peer. It counts sweeps and not time, so that a process which did not run, and has the
-// completion in its queue, loses nobody.
+// keepaliveSweeps returns after how many sweeps a keepalive that has not completed costs the peer.
+// It counts sweeps and not time, so that a process which did not run, and has the completion in its
+// queue, loses no peer.
 //
 // A request ends when its retries are used up, in four times their timeouts at most
 // (InfiniBand Architecture Specification, volume 1, 9.7.6.1.3). Devices do not always keep

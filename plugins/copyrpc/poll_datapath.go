@@ -241,10 +241,10 @@ func (w *worker) hold(p *peer) {
 // a response to no call, or a request under a number that is in use.
 func (p *peer) accept(id uint32, e *transport.Event) bool {
 	if id&responseBit == 0 {
-		if int(id) >= len(p.owed) || p.owed[id] {
+		if int(id) >= len(p.unanswered) || p.unanswered[id] {
 			return false
 		}
-		p.owed[id] = true
+		p.unanswered[id] = true
 		e.Kind = transport.EventRequest
 		e.Token = transport.Token(id)
 		return true

@@ -36,12 +36,12 @@ func (w *worker) Post(ops []transport.Op) (int, error) {
 		case transport.OpCall:
 			taken = w.call(p, op)
 		case transport.OpReply:
-			if op.Token >= transport.Token(len(p.owed)) || !p.owed[op.Token] {
+			if op.Token >= transport.Token(len(p.unanswered)) || !p.unanswered[op.Token] {
 				return i, p.errors.NoCall
 			}
 			// The caller promised the room; see cursor. Only with credit: read may it be unknown.
 			if taken = w.append(p, responseBit|uint32(op.Token), op.Payload, w.settings.ring); taken {
-				p.owed[op.Token] = false
+				p.unanswered[op.Token] = false
 			}
 		default:
 			return i, p.errors.Unsupported

@@ -120,8 +120,8 @@ type peer struct {
 	// has completed.
 	sweeps int
 
-	calls callTable
-	owed  []bool // by call number: a request was delivered and not answered
+	calls      callTable
+	unanswered []bool // by call number: a request was delivered and not answered
 
 	isDirty, isBlocked, isReady, isHeld, isOwing bool
 	keepalivePending                             bool
@@ -264,7 +264,7 @@ func (w *worker) newPeer(id transport.PeerID, nonce uint64) (*peer, error) {
 		receiveRing: memory[at+size : at+2*size : at+2*size], localControl: w.region.Address + uint64(words),
 		credit: doubleWordAt(memory, words+creditOffset), position: doubleWordAt(memory, words+positionOffset),
 		scratch: doubleWordAt(memory, words+scratchOffset), fetched: doubleWordAt(memory, words+fetchedOffset),
-		calls: newCallTable(s.calls, s.calls/2), owed: padded[bool](s.calls), errors: name.PeerErrors(id)}
+		calls: newCallTable(s.calls, s.calls/2), unanswered: padded[bool](s.calls), errors: name.PeerErrors(id)}
 	var err error
 	p.qp, err = w.endpoint.device.NewQueuePair(rdma.QueuePairConfig{Type: rdma.ReliableConnected, Completions: w.cq, Shared: w.srq,
 		SendDepth: s.sendDepth, MaxInline: s.inline, Cookie: uint32(cookie)})
@@ -278,8 +278,8 @@ func (w *worker) newPeer(id transport.PeerID, nonce uint64) (*peer, error) {
 // control returns the offset in the region of a peer's words for one-sided access.
 func (w *worker) control(cookie int) int { return cookie*w.settings.memory() + 2*int(w.settings.ring) }
 
-// maxBlockedWait bounds Wait while posts wait for room: credit that is sent by itself is a
-// plain WRITE, which wakes nobody on verbs.
+// maxBlockedWait bounds Wait while posts wait for room: credit that is sent by itself is a plain
+// WRITE, which does not wake the peer on verbs.
 const maxBlockedWait = 100 * time.Microsecond
 
 // Wait implements [transport.Waiter].

@@ -28,9 +28,9 @@ type bulkSide struct {
 	counters    counters
 }
 
-// newBulkSides makes two sides that are connected over the option address. The second has
-// a destination of so many bytes.
-func newBulkSides(s *settings, destination int) (a, b *bulkSide, err error) {
+// newBulkSides makes two sides that are connected over the option address. The second has a
+// destination of size bytes.
+func newBulkSides(s *settings, size int) (a, b *bulkSide, err error) {
 	near, far, err := s.sock.Pairs(s.sockets + 1)
 	if err != nil {
 		return nil, nil, err
@@ -38,7 +38,7 @@ func newBulkSides(s *settings, destination int) (a, b *bulkSide, err error) {
 	if a, err = newBulkSide(s, near, 0); err != nil {
 		return nil, nil, errors.Join(err, sock.CloseAll(far))
 	}
-	if b, err = newBulkSide(s, far, destination); err != nil {
+	if b, err = newBulkSide(s, far, size); err != nil {
 		return nil, nil, errors.Join(err, a.close())
 	}
 	return a, b, nil
@@ -158,9 +158,8 @@ func (b *bulkSide) receive(stopped *atomic.Bool, tag uint64, next func(number ui
 
 var errStopped = errors.New("stopped")
 
-// spinsBeforeYield is how many steps in vain a thread takes before it yields: more than a
-// running thread needs to answer. The other side has no core then, and may be waiting for
-// this one's.
+// spinsBeforeYield is the number of unsuccessful steps before a thread yields: more than a running
+// thread needs to answer. The other side has no core then, and may be waiting for this one's.
 const spinsBeforeYield = 256
 
 // yieldWhenIdle returns errStopped if the loop is to stop, and offers the core to others

@@ -63,7 +63,7 @@ func newHandshake(s *settings) handshake {
 // dialing is a dialled socket that is not connected or has not sent all of its hello.
 type dialing struct {
 	fd    int
-	hello []byte // what is left of it; none for a data socket
+	hello []byte // the unsent part; empty for a data socket
 }
 
 // arrival is an accepted control socket or a socket of a probe.
@@ -186,7 +186,7 @@ const longestWait = int64(100 * time.Millisecond)
 // errNoConnection: a peer did not connect in time.
 var errNoConnection = errors.New("the peer did not connect within connect-timeout")
 
-// connect goes on with the connections that are not up yet.
+// connect continues the connections that are not up yet.
 func (w *worker) connect() {
 	w.acceptAll()
 	now := clock.Now()
@@ -205,7 +205,7 @@ func (w *worker) connect() {
 	})
 }
 
-// tryConnect goes on with one connection and reports whether it is up.
+// tryConnect continues one connection and reports whether it is up.
 func (p *peer) tryConnect() (done bool, err error) {
 	if p.waited > int64(p.w.settings.connectTimeout) {
 		return false, errNoConnection
@@ -228,8 +228,7 @@ func (p *peer) tryConnect() (done bool, err error) {
 	return false, nil
 }
 
-// sendHellos sends what is left of hellos, and removes the sockets that are connected and
-// done.
+// sendHellos sends the unsent parts of hellos, and removes the sockets that are connected and done.
 func (p *peer) sendHellos() error {
 	left := p.dialing[:0]
 	for _, d := range p.dialing {

@@ -170,7 +170,7 @@ var openDevice = func(ordinal int) (gpu.Device, error) {
 // onGPU reports whether a GPU unpacks, so that payloads stay in its memory.
 func (s *settings) onGPU() bool { return s.unpack == unpackKernel || s.unpack == unpackCopyEngine }
 
-// gpuAvailable opens the GPU and closes it, because nothing less tells.
+// gpuAvailable opens the GPU and closes it, because only that shows that it works.
 func gpuAvailable(s *settings) error {
 	opened := make(chan error)
 	go func() { // a CUDA context belongs to its thread
@@ -206,7 +206,7 @@ func (s *settings) dmabuf() *bounce.DmabufConfig {
 	return &bounce.DmabufConfig{
 		Interface: s.options.String("interface"), Queue: s.options.Int("queue"), Split: s.options.Bool("header-split"),
 		Request: s.request, Peers: s.peers, Patience: s.sock.Timeout, Steering: s.steering(),
-		// The processor reads what the NIC has written, if only the header prefixes.
+		// The processor reads what the NIC has written, at least the header prefixes.
 		Sync: s.unpack == unpackCPU || s.hostPrefix > 0,
 	}
 }

@@ -66,7 +66,7 @@ func (p *peer) postDirect(payload []byte) {
 		l := &c.lanes[i]
 		for k := range l.taskCount {
 			t := &l.tasks[(l.firstTask+k)%laneTasks]
-			p.stage(t.request.at+uint64(t.offset+t.done), t.request.at+uint64(t.offset+t.size))
+			p.copyToStaging(t.request.at+uint64(t.offset+t.done), t.request.at+uint64(t.offset+t.size))
 		}
 	}
 	unassigned := o.cut
@@ -74,14 +74,14 @@ func (p *peer) postDirect(payload []byte) {
 		r := &c.sends[c.sendCut%requests]
 		unassigned = r.at + uint64(r.assigned)
 	}
-	p.stage(unassigned, o.posted)
+	p.copyToStaging(unassigned, o.posted)
 	c.borrowed = nil
 	c.counters.direct += c.counters.sentBytes - before
 }
 
-// stage copies the stream from one position to another to the staging ring, as far as it
+// copyToStaging copies the stream from one position to another to the staging ring, as far as it
 // is borrowed.
-func (p *peer) stage(from, to uint64) {
+func (p *peer) copyToStaging(from, to uint64) {
 	c := p.conn
 	if from = max(from, c.borrowedAt); from < to {
 		copy(p.out.at(from, to-from), c.borrowed[from-c.borrowedAt:to-c.borrowedAt])

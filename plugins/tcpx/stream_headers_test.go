@@ -94,9 +94,9 @@ func TestReadDevice(t *testing.T) {
 		a.await(t, b)
 	}
 	for i := len(offsets) - 1; i >= 0; i-- {
-		is, err := b.worker.ReadDevice(0, offsets[i], into)
+		valid, err := b.worker.ReadDevice(0, offsets[i], into)
 		require.NoError(t, err)
-		if !is {
+		if !valid {
 			break
 		}
 		there++

@@ -5,9 +5,9 @@ import (
 	"transportbench/plugins/tcpx/internal/sock"
 )
 
-// The time of a connection goes into one thing at a time in each direction: either its
-// thread works, on this or another of its connections, or something stalls the connection.
-// Of several stalls the one nearest to the wire counts: what is behind it would not help.
+// The time of a connection is booked to one reason at a time in each direction: either its thread
+// works, on this or another of its connections, or something stalls the connection. Of several
+// stalls the one nearest to the wire counts: what is behind it would not help.
 
 // timeBreakdown is time in nanoseconds by what it went into, and occupancies of windows
 // times time.
@@ -63,7 +63,7 @@ var reasons = [breakdownCount]struct{ name, help, remedy string }{
 // works is the number of reasons that are work.
 const works = 3
 
-// worked returns what the counters say of the thread's work: sending, receiving, unpacking.
+// worked returns the thread's work times from the counters: sending, receiving, unpacking.
 func (k *counters) worked() [works]uint64 {
 	return [works]uint64{k.calls[sock.SendNS], k.calls[sock.ReceiveNS], k.unpackCallNS}
 }

@@ -63,8 +63,8 @@ func TestChunksCostTheSame(t *testing.T) {
 		}
 		return float64(a.counters.calls[sock.Sends]+b.counters.calls[sock.Receives]-before) / float64(b.counters.consumes-from)
 	}
-	// The least of several: while the kernel is late with what was sent, the receiver looks in
-	// vain.
+	// Take the minimum of several runs: while the kernel is late with what was sent, the receiver
+	// finds nothing.
 	least := func() float64 {
 		best := perChunk(200)
 		for range 4 {

@@ -92,7 +92,7 @@ func (h *helper) receive(s *handoff) (bool, error) {
 	return true, nil
 }
 
-// advance moves the cursor n bytes on, in an order of so many bytes.
+// advance moves the cursor n bytes forward in an order of size bytes.
 func (p *orderCursor) advance(n, size int) {
 	if p.done += n; p.done == size {
 		p.order++

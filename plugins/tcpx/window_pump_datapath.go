@@ -67,9 +67,9 @@ func (c *conn) finishPoll() error {
 	return nil
 }
 
-// idle reports whether nothing is under way and nothing waits to be sent, so that polls
-// are in vain until the peer sends something. Sends that only wait to be acknowledged are
-// freed when their memory is needed.
+// idle reports whether nothing is under way and nothing waits to be sent, so a poll finds nothing
+// until the peer sends something. Sends that only wait to be acknowledged are freed when their
+// memory is needed.
 func (c *conn) idle() bool {
 	return c.err == nil && c.announced.empty() && c.receiveBegun == c.receiveConsumed && c.sendCut == c.sendPosted &&
 		c.idleLanes() && c.control.pending() == 0 &&

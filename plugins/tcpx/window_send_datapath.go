@@ -5,9 +5,9 @@ import (
 	"transportbench/plugins/tcpx/internal/sock"
 )
 
-// postSend posts a send of the stream's bytes from position at on, which are in source or,
-// as far as they are borrowed, will be before Post returns. The memory must not change
-// until the send is freed.
+// postSend posts a send of the stream's bytes from position at. They are in source, except borrowed
+// ones, which are copied there before Post returns. The memory must not change until the send is
+// freed.
 func (c *conn) postSend(source []byte, at, tag uint64) error {
 	size := len(source)
 	switch {
@@ -194,9 +194,9 @@ func (c *conn) freeSend() bool {
 	return true
 }
 
-// acknowledged reports whether the peer has all of a send. A credit for a request that is
-// a window of receives later proves it at no cost, because the peer has consumed this one.
-// Without one the sockets are asked, which may know late: TCP delays acknowledgements.
+// acknowledged reports whether the peer has all of a send. A credit for a request that is a window
+// of receives later proves it at no cost, because the peer has consumed this one. Without one it
+// asks TCP, which may know late because acknowledgements are delayed.
 func (c *conn) acknowledged(r *sendRequest, number uint64) bool {
 	consumed := c.credited > number+c.peerWindow
 	if consumed && !c.zeroCopy {

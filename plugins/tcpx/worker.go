@@ -244,7 +244,7 @@ var _ transport.DeviceReader = (*worker)(nil)
 
 // ReadDevice implements [transport.DeviceReader]. An offset is a position in the requests
 // that a connection has received, each counted as full.
-func (w *worker) ReadDevice(id transport.PeerID, offset uint64, into []byte) (held bool, err error) {
+func (w *worker) ReadDevice(id transport.PeerID, offset uint64, into []byte) (valid bool, err error) {
 	p := w.peers.Get(id)
 	if w.destroyed {
 		return false, name.PeerError("read", id, transport.ErrClosed)

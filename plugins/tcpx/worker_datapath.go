@@ -123,7 +123,7 @@ func (w *worker) Poll(events []transport.Event) (n int, err error) {
 	return n + w.lost.Report(events[n:]), nil
 }
 
-// findReadable marks the peers that have something to read, and goes on connecting.
+// findReadable marks the peers that have something to read, and continues connecting.
 func (w *worker) findReadable() {
 	w.polls++
 	rest := w.polls%restEvery == 0
@@ -186,7 +186,7 @@ func (p *peer) progress() error {
 	return p.receive()
 }
 
-// idle reports whether polls are in vain until the peer sends something.
+// idle reports whether a poll finds nothing until the peer sends something.
 func (p *peer) idle() bool { return p.out.cut == p.out.flushed && p.conn.idle() }
 
 // lose ends a connection. Poll reports the loss, and before it the error if the peer broke

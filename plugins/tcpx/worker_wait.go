@@ -54,10 +54,10 @@ func (w *worker) Wait(timeout time.Duration) error {
 // Wake implements [transport.Waiter].
 func (w *worker) Wake() { w.notifier.Wake() }
 
-// interests appends the sockets that a peer waits for. ready reports that Poll has work
-// already, or that only the unpacker is waited for, which wakes no thread. It sends the
-// credits that were held and reads the kernel's zero-copy notices; otherwise sockets with
-// notices would stay ready for ever.
+// interests appends the sockets that a peer waits for. ready reports that Poll has work already, or
+// that only the unpacker is pending; it wakes no thread. interests also sends the credits that were
+// held and reads the kernel's zero-copy notices; otherwise sockets with notices would stay ready
+// forever.
 func (p *peer) interests(list []unix.PollFd) (_ []unix.PollFd, ready bool) {
 	for _, d := range p.dialing {
 		list = append(list, unix.PollFd{Fd: int32(d.fd), Events: unix.POLLOUT})

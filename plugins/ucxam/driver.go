@@ -87,7 +87,7 @@ func openEndpoint(cfg transport.Config) (*endpoint, error) {
 	return e, nil
 }
 
-// trialLanes has the lanes of this process's earlier trial connections, by everything that
+// trialLanes has the lanes of this process's earlier trial connections, keyed by everything that
 // they depend on. A trial needs two workers with all their memory.
 var trialLanes sync.Map
 

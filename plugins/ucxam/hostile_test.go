@@ -37,21 +37,21 @@ func hostile(t testing.TB) (w *worker, h *ucp.Worker) {
 	return w, its.ucp
 }
 
-// cutOff expects so many events of h, then ErrCorrupt, the loss and nothing else.
-func cutOff(t *testing.T, w *worker, h *ucp.Worker, before int) {
+// cutOff expects count events of h, then ErrCorrupt, the loss and nothing else.
+func cutOff(t *testing.T, w *worker, h *ucp.Worker, count int) {
 	h.Flush()
 	events := make([]transport.Event, 16)
 	for polls := 0; ; polls++ {
 		require.Less(t, polls, 1_000_000, "the peer was not cut off")
 		h.Progress()
 		n, err := w.Poll(events)
-		before -= n
+		count -= n
 		if err != nil {
 			require.ErrorIs(t, err, transport.ErrCorrupt)
 			break
 		}
 	}
-	require.Zero(t, before, "messages before the wrong one")
+	require.Zero(t, count, "messages before the wrong one")
 	require.Equal(t, transport.EventPeerLost, next(t, w).Kind)
 	n, err := w.Poll(events)
 	require.NoError(t, err)

@@ -154,7 +154,7 @@ func callFor(r role, w *worker) (any, error) {
 	}
 	events := make([]transport.Event, 64)
 	waiting := inFlight
-	turn := func() (int, error) {
+	step := func() (int, error) {
 		if waiting > 0 {
 			taken, err := w.Post(ops[:waiting])
 			if err != nil {
@@ -175,7 +175,7 @@ func callFor(r role, w *worker) (any, error) {
 		for now := begin; now.Sub(begin) < d; {
 			done := 0
 			for done < 16*inFlight {
-				n, err := turn()
+				n, err := step()
 				if err != nil {
 					return nil, err
 				}

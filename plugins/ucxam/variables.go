@@ -71,10 +71,10 @@ func (s *settings) resolveVariables(o transport.Values, environ []string) error 
 	return nil
 }
 
-// fifo returns the length of a worker's queue in shared memory. It fits the messages that a
-// few peers may have in flight; any other message waits at its sender until that polls. The
-// length depends only on what is equal on all ranks, because UCX assumes without a check
-// that the peer's queue is as long as its own.
+// fifo returns the length of a worker's queue in shared memory. It fits the messages that a few
+// peers may have in flight; any other message waits at its sender until the sender polls. The
+// length depends only on what is equal on all ranks, because UCX assumes without a check that the
+// peer's queue is as long as its own.
 func (s *settings) fifo() int {
 	const least, most, peers = 64, 4096, 4 // UCX has 8 KiB behind each entry
 	return min(max(pow2.Ceil(2*peers*s.worker.Window), least), most)

@@ -2,12 +2,12 @@ package record
 
 import "fmt"
 
-// ExitError reports that a rank's process ended although nobody asked it to. Calls of [Control]
-// that the end cut short return it.
+// ExitError reports that a rank's process ended unexpectedly. Calls of [Control] that the end cut
+// short return it.
 type ExitError struct {
 	Plugin string
 	PID    int
-	// State is the kernel's word for the end: "exit status 1",
+	// State is how the kernel describes the end: "exit status 1",
 	// "signal: segmentation fault (core dumped)".
 	State string
 	// Reason is the output line that most likely explains the end; it may be empty.

@@ -29,7 +29,7 @@ func BenchmarkUDP(b *testing.B) {
 	}
 }
 
-// must panics on an error: a benchmark that ignores one may wait for ever.
+// must panics on an error: a benchmark that ignores one may hang.
 func must(n int, err error) int {
 	if err != nil {
 		panic(err)

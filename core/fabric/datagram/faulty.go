@@ -12,8 +12,8 @@ import (
 	"transportbench/core/transport"
 )
 
-// Faults are the probabilities, each from 0 to 1, of what a bad network does to a datagram. They
-// are independent, and apply in this order.
+// Faults are the probabilities, from 0 to 1, of each fault of a datagram. They are independent, and
+// apply in this order.
 type Faults struct {
 	Drop      float64 // it never arrives
 	Corrupt   float64 // one to four of its bits flip

@@ -394,7 +394,7 @@ func (p *UDP) ReadStats(dst []transport.Stat) []transport.Stat {
 		transport.Stat{Name: "bytes_received", Help: "bytes of these datagrams", Value: c.receivedBytes},
 		transport.Stat{Name: "receive_calls", Help: "calls of recvmsg and recvmmsg that returned something", Value: c.receiveCalls},
 		transport.Stat{Name: "receive_errors", Help: "errors of the socket other than refusals", Value: c.receiveErrors},
-		transport.Stat{Name: "refused", Help: "ICMP errors that nobody listens on a remote's port", Value: c.refused},
+		transport.Stat{Name: "refused", Help: "ICMP errors: no socket listens on a remote's port", Value: c.refused},
 		transport.Stat{Name: "coalesced", Help: "messages of several datagrams (UDP_GRO)", Value: c.coalesced},
 		transport.Stat{Name: "datagrams_too_long", Help: "datagrams dropped because they exceeded the MTU", Value: c.truncated},
 		transport.Stat{Name: "receive_drops", Help: "packets that the kernel dropped because the socket's receive buffer was full", Value: c.drops},

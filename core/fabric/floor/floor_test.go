@@ -66,7 +66,7 @@ func TestPingPong(t *testing.T) {
 		require.Positive(t, reading.Samples)
 		require.Zero(t, reading.Samples%4)
 		require.Equal(t, a.number, b.number)
-		// A side that led in vain is ahead of the other.
+		// A side that led without an answer is ahead of the other.
 		short, cancel := context.WithTimeout(ctx, time.Millisecond)
 		_, err = a.Run(short, true, time.Millisecond)
 		require.ErrorIs(t, err, context.DeadlineExceeded)

@@ -246,8 +246,8 @@ type CompletionQueue interface {
 }
 
 // Notifier lets the owner of completion queues sleep until one of them may have something
-// (ibv_req_notify_cq(3) and ibv_get_cq_event(3)). If nobody waits, it costs peers at most
-// a load per request.
+// (ibv_req_notify_cq(3) and ibv_get_cq_event(3)). If no thread waits, it costs peers at most a load
+// per request.
 type Notifier interface {
 	// Wait blocks until polling one of the queues may find something, Notify is called, or
 	// timeout has passed. It may return early. Only the thread of the queues may call it.

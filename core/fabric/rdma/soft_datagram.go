@@ -8,32 +8,32 @@ import (
 	"transportbench/core/fabric/shm/ring"
 )
 
-// The wire of a UD queue pair has a lane for each sender: a ring that the sender fills and
-// the receiver drains. A full lane drops datagrams, as a switch does.
+// The wire of a UD queue pair has a datagram ring for each sender, which the sender fills and
+// the receiver drains. A full ring drops datagrams, as a switch does.
 const (
-	laneAlgorithm = ring.FastForward
-	laneSlots     = 256
-	laneArena     = 256 << 10
+	datagramRingAlgorithm = ring.FastForward
+	datagramRingSlots     = 256
+	datagramRingArena     = 256 << 10
 )
 
 var (
-	laneGeometry = ring.Geometry{Slots: laneSlots, Arena: laneArena}
-	laneSize     = (laneGeometry.Bytes() + 4095) &^ 4095
+	datagramRingGeometry = ring.Geometry{Slots: datagramRingSlots, Arena: datagramRingArena}
+	datagramRingSize     = (datagramRingGeometry.Bytes() + 4095) &^ 4095
 )
 
-// laneMemory returns the memory of lane i of a wire.
-func laneMemory(wire []byte, i int) []byte {
-	return wire[wireHeaderSize+i*laneSize:][:laneSize]
+// datagramRingMemory returns the memory of datagram ring i of a wire.
+func datagramRingMemory(wire []byte, i int) []byte {
+	return wire[wireHeaderSize+i*datagramRingSize:][:datagramRingSize]
 }
 
 // softPeer is a UD queue pair to which this one sends.
 type softPeer struct {
 	softLink
 	qkey uint32 // of the peer's endpoint
-	lane *ring.Producer
+	ring *ring.Producer
 }
 
-// AddPeer implements [QueuePair]. It claims a lane until the peer's queue pair closes.
+// AddPeer implements [QueuePair]. It claims a datagram ring until the peer's queue pair closes.
 func (q *softQueuePair) AddPeer(remote Endpoint) (PeerHandle, error) {
 	if q.config.Type != UnreliableDatagram {
 		return 0, invalid("AddPeer of a %v queue pair", q.config.Type)
@@ -43,30 +43,30 @@ func (q *softQueuePair) AddPeer(remote Endpoint) (PeerHandle, error) {
 		return 0, err
 	}
 	p := softPeer{softLink: l, qkey: remote.QKey}
-	if p.lane, err = claimLane(l.segment, l.wire); err != nil {
+	if p.ring, err = claimDatagramRing(l.segment, l.wire); err != nil {
 		return 0, errors.Join(err, q.device.closeLink(&l))
 	}
 	q.peers = append(q.peers, p)
 	return PeerHandle(len(q.peers) - 1), nil
 }
 
-func claimLane(segment *shm.Segment, wire words) (*ring.Producer, error) {
-	lanes := uint64(wire.load32(wireDepth))
-	if uint64(len(segment.Bytes())) != wireHeaderSize+lanes*uint64(laneSize) {
-		return nil, fmt.Errorf("%w: its queue pair has %d lanes, which does not fit its size", ErrPeer, lanes)
+func claimDatagramRing(segment *shm.Segment, wire words) (*ring.Producer, error) {
+	rings := uint64(wire.load32(wireDepth))
+	if uint64(len(segment.Bytes())) != wireHeaderSize+rings*uint64(datagramRingSize) {
+		return nil, fmt.Errorf("%w: its queue pair has %d datagram rings, which does not fit its size", ErrPeer, rings)
 	}
 	for {
 		index := wire.load64(wireClaim)
-		if index >= lanes {
-			return nil, fmt.Errorf("%w: all %d peers of its queue pair are taken", ErrPeer, lanes)
+		if index >= rings {
+			return nil, fmt.Errorf("%w: all %d peers of its queue pair are taken", ErrPeer, rings)
 		}
 		if wire.swap64(wireClaim, index, index+1) {
-			return ring.NewProducer(laneMemory(segment.Bytes(), int(index)), laneAlgorithm, laneGeometry)
+			return ring.NewProducer(datagramRingMemory(segment.Bytes(), int(index)), datagramRingAlgorithm, datagramRingGeometry)
 		}
 	}
 }
 
-// A message of a lane is the payload. Its token has the number of the sending queue pair
+// A message of a datagram ring is the payload. Its token has the number of the sending queue pair
 // and the immediate; its kind tells whether the immediate is valid.
 const (
 	datagramPlain     = ring.KindA
@@ -95,39 +95,39 @@ func (q *softQueuePair) datagram(r *SendRequest, e *softEntry) error {
 	if r.Opcode == SendWithImmediate {
 		kind = datagramImmediate
 	}
-	// A datagram is dropped if the lane is full or the receiver has damaged it.
-	_ = p.lane.Push(kind, uint64(q.number)<<32|uint64(r.Immediate), payload)
+	// A datagram is dropped if the ring is full or the receiver has damaged it.
+	_ = p.ring.Push(kind, uint64(q.number)<<32|uint64(r.Immediate), payload)
 	p.notify()
 	return nil
 }
 
-// receiveDatagrams takes datagrams off the lanes, starting with another lane each time.
+// receiveDatagrams takes datagrams off the rings, starting with another one each time.
 func (q *softQueuePair) receiveDatagrams(completions []Completion) (n int) {
-	if claimed := q.wire.load64(wireClaim); claimed <= uint64(len(q.lanes)) {
-		q.lanesClaimed = int(claimed)
+	if claimed := q.wire.load64(wireClaim); claimed <= uint64(len(q.rings)) {
+		q.ringsClaimed = int(claimed)
 	}
-	for i := range q.lanesClaimed {
-		at := q.nextLane + i
-		if at >= q.lanesClaimed {
-			at -= q.lanesClaimed
+	for i := range q.ringsClaimed {
+		at := q.nextRing + i
+		if at >= q.ringsClaimed {
+			at -= q.ringsClaimed
 		}
-		lane := q.lanes[at]
+		from := q.rings[at]
 		var m ring.Message
 		popped := false
 		for n < len(completions) {
-			// A lane that its sender has damaged delivers nothing more.
-			if ok, _ := lane.Pop(&m); !ok {
+			// A ring that its sender has damaged delivers nothing more.
+			if ok, _ := from.Pop(&m); !ok {
 				break
 			}
 			popped = true
 			n += q.deliver(&m, &completions[n])
 		}
 		if popped {
-			lane.Release()
+			from.Release()
 		}
 	}
-	if q.nextLane++; q.nextLane >= q.lanesClaimed {
-		q.nextLane = 0
+	if q.nextRing++; q.nextRing >= q.ringsClaimed {
+		q.nextRing = 0
 	}
 	return n
 }

@@ -20,7 +20,7 @@ type softNotifier struct {
 	closed bool
 }
 
-// notifierWords are the words of a notifier, for those who wake its owner.
+// notifierWords are the words of a notifier, for the peers that wake its owner.
 type notifierWords struct{ sequence, waiting *atomic.Uint32 }
 
 // noNotifier stands for the notifier of a peer that has none.
@@ -120,12 +120,12 @@ func (n *softNotifier) hasWork() bool {
 
 // hasWork reports whether this queue pair may have completions.
 func (q *softQueuePair) hasWork() bool {
-	for _, lane := range q.lanes {
-		if !lane.Empty() {
+	for _, r := range q.rings {
+		if !r.Empty() {
 			return true
 		}
 	}
-	if q.peer.remote != nil && q.lanes == nil {
+	if q.peer.remote != nil && q.rings == nil {
 		if !q.refusing && q.arrived() {
 			return true
 		}

@@ -24,7 +24,7 @@ type softCompletionQueue struct {
 	nextPair int // index of the pair with which the next Poll starts
 	signaled int // outstanding signaled requests
 	polls    uint
-	notifier *softNotifier // nil where nobody waits
+	notifier *softNotifier // nil without a notifier
 	closed   bool
 
 	_ [128]byte // keeps memory of other threads out of the last cache lines
@@ -120,9 +120,9 @@ type softQueuePair struct {
 	waiting    int    // pending READs from scanned on
 
 	// UD.
-	lanes        []*ring.Consumer
-	lanesClaimed int // lanes that senders have claimed, as of the last Poll
-	nextLane     int // lane with which the next Poll starts
+	rings        []*ring.Consumer
+	ringsClaimed int // rings that senders have claimed, as of the last Poll
+	nextRing     int // ring with which the next Poll starts
 	peers        []softPeer
 
 	_ [128]byte // keeps memory of other threads out of the last cache lines
@@ -181,7 +181,7 @@ func (q *softQueuePair) makeWire(depth int) (err error) {
 			q.config.Peers = 64
 		}
 		depth = q.config.Peers
-		size = wireHeaderSize + depth*laneSize
+		size = wireHeaderSize + depth*datagramRingSize
 	}
 	if q.segment, err = shm.Create("transportbench-wire", size, shm.Memfd); err != nil {
 		return err
@@ -202,9 +202,9 @@ func (q *softQueuePair) makeWire(depth int) (err error) {
 		return nil
 	}
 	q.claimed = true
-	q.lanes = make([]*ring.Consumer, depth)
-	for i := range q.lanes {
-		q.lanes[i], err = ring.NewConsumer(laneMemory(q.segment.Bytes(), i), laneAlgorithm, laneGeometry)
+	q.rings = make([]*ring.Consumer, depth)
+	for i := range q.rings {
+		q.rings[i], err = ring.NewConsumer(datagramRingMemory(q.segment.Bytes(), i), datagramRingAlgorithm, datagramRingGeometry)
 		if err != nil {
 			return errors.Join(err, q.segment.Close())
 		}
@@ -271,7 +271,7 @@ func (q *softQueuePair) Close() error {
 		return nil
 	}
 	q.closed = true
-	if q.claimed && q.lanes == nil {
+	if q.claimed && q.rings == nil {
 		q.reportTaken()
 	}
 	q.wire.store64(wireState, stateClosed)

@@ -280,7 +280,7 @@ func (c *softCompletionQueue) Poll(completions []Completion) (n int, err error) 
 			at -= len(c.pairs)
 		}
 		q := c.pairs[at]
-		if q.lanes != nil {
+		if q.rings != nil {
 			n += q.receiveDatagrams(completions[n:])
 		} else if q.peer.remote != nil && q.arrived() {
 			n += q.receive(completions[n:])

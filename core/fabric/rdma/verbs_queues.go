@@ -13,7 +13,7 @@ import (
 type verbsCompletionQueue struct {
 	device   *verbsDevice
 	cq       *ibverbs.CQ
-	notifier *verbsNotifier // nil if nobody waits
+	notifier *verbsNotifier // nil without a notifier
 	pairs    int            // queue pairs made so far
 	pending  []Completion   // taken by Wait for the next Poll
 	closed   bool

@@ -35,8 +35,8 @@ func (e *evidence) flushOverhead() []Overhead {
 		return []Overhead{{Name: "flush", PerOp: wait, Share: wait / e.stages.Whole.Mean, Message: fmt.Sprintf(
 			"a forwarded request waits %s for its doorbell (%s), %.1f%% of a remote request's time", format.Time(wait), policy, 100*wait/e.stages.Whole.Mean)}}
 	}
-	turn, busy := e.phases[record.PhaseTurnaround].Mean, e.loops-e.emptyLoops
-	if turn == 0 || busy <= 0 {
+	turnaround, busy := e.phases[record.PhaseTurnaround].Mean, e.loops-e.emptyLoops
+	if turnaround == 0 || busy <= 0 {
 		return nil
 	}
 	if e.cfg.Flush == config.FlushImmediate {
@@ -48,10 +48,10 @@ func (e *evidence) flushOverhead() []Overhead {
 	if batch < 1.05 {
 		return nil // each iteration serves one request, so no reply waits for another
 	}
-	wait := turn * (batch - 1) / (2 * batch)
+	wait := turnaround * (batch - 1) / (2 * batch)
 	return []Overhead{{Name: "flush", PerOp: wait, Share: wait / e.meanLatency(), Message: fmt.Sprintf(
 		"a loop iteration serves %s and rings one doorbell (%s): of its %s, a reply waits %s for the others on average, and shares the doorbell with them",
-		format.Digits(batch)+" requests", policy, format.Time(turn), format.Time(wait))}}
+		format.Digits(batch)+" requests", policy, format.Time(turnaround), format.Time(wait))}}
 }
 
 // scanOverhead is the time in which a daemon checks the clients' links.

@@ -141,7 +141,7 @@ func (x *examiner) numa() Finding {
 		return f
 	case x.root.Text("proc/sys/kernel/numa_balancing") == "1":
 		f.Value += ", balancing on"
-		return f.as(Warn, "The kernel unmaps pages to see who uses them and moves them between nodes, even during a window.",
+		return f.as(Warn, "The kernel unmaps pages to see which threads use them and moves them between nodes, even during a window.",
 			"sysctl kernel.numa_balancing=0")
 	}
 	return f.as(Note, "A cache line or a page on the other node costs several times as much: compare only runs with the same placement.",

@@ -1,5 +1,5 @@
-// Package report writes sets of results as one HTML file, from which a reader sees which transport
-// is fast, where the time goes, and whether to trust the figures.
+// Package report writes sets of results as one HTML file that shows which transport is fast, where
+// the time goes, and whether to trust the figures.
 //
 // [Build] reads the sets and computes everything on the page, except what depends on filters and
 // zoom. [Page.Render] writes the file: HTML and SVG made here, the figures as compressed JSON, and

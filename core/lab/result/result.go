@@ -193,7 +193,7 @@ const (
 	None   Better = "none"
 )
 
-// Check is a test that a result makes of itself.
+// Check is a rule that a result is tested against.
 type Check struct {
 	Name string `json:"name"`
 	OK   bool   `json:"ok"`

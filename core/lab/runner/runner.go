@@ -354,7 +354,7 @@ func (b *bench) repeat(ctx context.Context, i int) (result.Repeat, error) {
 }
 
 // conclude makes the result of the complete repeats. closing has the error of closing each rank;
-// incomplete says why repeats are missing, and is empty if none is.
+// incomplete is the reason why repeats are missing, or an empty string.
 func (b *bench) conclude(closing []error, incomplete string) *result.Result {
 	r := &result.Result{
 		SchemaVersion: result.SchemaVersion, Kind: result.KindRun, ID: result.NewID(),

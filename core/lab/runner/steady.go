@@ -25,7 +25,7 @@ type steady struct {
 	last    map[int]record.Progress // by rank
 	rates   map[int]float64         // of this round in op/s, by rank
 	rounds  []float64               // total rates in op/s
-	reached chan struct{}           // nil while nobody watches
+	reached chan struct{}           // nil unless a goroutine waits
 }
 
 func newSteady(callers int) *steady {

@@ -43,7 +43,7 @@ func TestSteady(t *testing.T) {
 		return record.Progress{Ops: uint64(round) * perRound, Elapsed: time.Duration(round) * 25 * time.Millisecond}
 	}
 	s := newSteady(2)
-	s.update(1, progress(1, 100)) // nobody watches
+	s.update(1, progress(1, 100)) // no goroutine waits
 	reached := s.watch()
 	for round := range steadyRounds + 1 {
 		require.False(t, told(reached))

@@ -35,7 +35,7 @@ type Resolver interface {
 type Cell struct {
 	ID     string        `json:"id"` // made from the configuration
 	Config config.Config `json:"config"`
-	// Unavailable says why this machine cannot measure the cell.
+	// Unavailable is the reason why this machine cannot measure the cell.
 	Unavailable string `json:"unavailable,omitempty"`
 
 	flat map[string]string

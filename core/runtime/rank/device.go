@@ -71,11 +71,11 @@ func (l *deviceLog) inspect() error {
 	for i := range min(l.count, maxInspected) {
 		v := &l.list[(l.count-1-i)%maxInspected]
 		request := l.buffer[:v.size]
-		there, err := l.reader.ReadDevice(v.peer, v.offset, request)
+		valid, err := l.reader.ReadDevice(v.peer, v.offset, request)
 		switch {
 		case err != nil:
 			return fmt.Errorf("copy a value from device memory: %w", err)
-		case !there: // overwritten
+		case !valid: // overwritten
 		case bytes.Equal(request[:kv.HeaderSize], v.header[:]) && kv.Intact(request):
 			l.report.Verified++
 		default:

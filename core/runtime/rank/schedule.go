@@ -72,7 +72,7 @@ func (s *schedule) draw() float64 {
 type burner struct {
 	clock *machine.Clock
 	perOp int64 // ticks
-	owed  int64 // ticks; negative after a burn that took too long
+	debt  int64 // ticks; negative after a burn that took too long
 	most  int64 // ticks: the largest excess that is credited to the next burn
 }
 
@@ -94,14 +94,14 @@ func (b *burner) spend(n int) {
 }
 
 func (b *burner) burn(n int) {
-	b.owed += b.perOp * int64(n)
-	if b.owed <= 0 {
+	b.debt += b.perOp * int64(n)
+	if b.debt <= 0 {
 		return
 	}
 	start := b.clock.Now()
 	for {
-		if spent := int64(b.clock.Now() - start); spent >= b.owed {
-			b.owed = max(b.owed-spent, -b.most)
+		if spent := int64(b.clock.Now() - start); spent >= b.debt {
+			b.debt = max(b.debt-spent, -b.most)
 			return
 		}
 	}

@@ -165,7 +165,7 @@ func TestBurnTakesItsTime(t *testing.T) {
 	spent := clock.Nanos(clock.Now() - start)
 	// The time of the calls outside the spin counts as well.
 	require.GreaterOrEqual(t, spent, uint64(calls*30*95/100))
-	require.LessOrEqual(t, b.owed, int64(0))
+	require.LessOrEqual(t, b.debt, int64(0))
 
 	var none burner
 	none.spend(1) // must not use its nil clock

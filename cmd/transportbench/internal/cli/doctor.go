@@ -16,7 +16,7 @@ func (a *app) doctorCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "doctor", Short: "Report what on this machine affects results", Args: noArgs,
 		Long: `doctor looks at cores, clocks, memory, kernel settings, RDMA devices and native
-libraries. It says what each means for results and how to fix it, and changes
+libraries. It explains what each means for results and how to fix it, and changes
 nothing. It exits with 1 if something cannot be used at all.`,
 		RunE: a.withSettings(func(cmd *cobra.Command, s *options.Settings, _ []string) error {
 			findings := doctor.Examine(cmd.Context())
@@ -37,7 +37,7 @@ nothing. It exits with 1 if something cannot be used at all.`,
 	return cmd
 }
 
-// version says what the command was built from.
+// version is the JSON output of the version command.
 type version struct {
 	Version       string `json:"version"`
 	Revision      string `json:"revision"`

@@ -180,7 +180,7 @@ func TestSweepOutcomes(t *testing.T) {
 }
 
 // TestStandardSweep checks that the committed sweep is the standard comparison.
-func TestStandardSweepIsTheStandardComparison(t *testing.T) {
+func TestStandardSweep(t *testing.T) {
 	const path = "../../../../results/standard.yaml"
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)

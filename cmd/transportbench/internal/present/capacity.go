@@ -78,7 +78,7 @@ func interval(m result.Metric) string {
 	return format.Interval(m)
 }
 
-// remarks says why a point should not be chosen.
+// remarks returns the reasons not to choose a point.
 func remarks(p *analyze.Point) string {
 	switch {
 	case p.Unusable != "":

@@ -229,7 +229,7 @@ func checkSummary(failed []result.Severity, incomplete bool) string {
 	return strings.Join(parts, ", ")
 }
 
-// Floors writes one line per transport that says how its floor was measured.
+// Floors writes one line per transport with the way in which its floor was measured.
 func Floors(w io.Writer, results []*result.Result) {
 	seen := map[string]bool{}
 	for _, r := range results {

@@ -51,7 +51,7 @@ func benchmarkPath(b *testing.B, name string, batch int) {
 	}
 }
 
-// must panics on an error: a benchmark that ignores one may wait for ever.
+// must panics on an error: a benchmark that ignores one may hang.
 func must(n int, err error) int {
 	if err != nil {
 		panic(err)

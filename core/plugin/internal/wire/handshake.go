@@ -10,7 +10,8 @@ import (
 
 // ProtocolVersion is the version of the control protocol and of the output of `describe`. The
 // fields of the messages need no version: both ends link the same core/base/record, which the
-// runtime digest checks. Version 1 carried the messages in protobuf.
+// runtime digest checks unless --allow-mixed-runtime is set. Version 1 carried the messages in
+// protobuf.
 const ProtocolVersion = 2
 
 // Variables that a host sets for a plugin, beside go-plugin's own.
@@ -22,8 +23,8 @@ const (
 	EnvLogLevel = "TRANSPORTBENCH_LOG_LEVEL"
 )
 
-// Handshake is what go-plugin compares at both ends. The cookie is no secret:
-// it tells a plugin that a host started it, and not a person.
+// Handshake is what go-plugin compares at both ends. The cookie is no secret: it tells a plugin
+// that a host started it and not a user.
 var Handshake = goplugin.HandshakeConfig{
 	ProtocolVersion:  ProtocolVersion,
 	MagicCookieKey:   "TRANSPORTBENCH_PLUGIN",

@@ -209,7 +209,7 @@ func TestDmabufRefuses(t *testing.T) {
 }
 
 // TestDmabufStarves: if incomplete requests hold all the room, the receive returns an error with
-// the remedy instead of waiting for ever. Giving back makes receives work again.
+// the remedy instead of waiting forever. Giving back makes receives work again.
 func TestDmabufStarves(t *testing.T) {
 	for name, c := range map[string]struct {
 		receiver fixed
