@@ -105,7 +105,7 @@ long)
 	step "fuzz" scripts/fuzz.sh "${FUZZTIME:-5s}"
 	step "verbs" guest
 	# What short mode leaves out, and volumes.
-	export ERPC_TEST_VOLUME=50000 TRANSPORTBENCH_VOLUME=0-60
+	export ERPC_TEST_VOLUME=400000 TCPX_TEST_VOLUME=0-150
 	step "long tests" tests "./cmd/transportbench ./plugins/erpc ./plugins/tcpx ./plugins/ucxam" -p 1 \
 		-run 'TestTopologies|TestBetweenHosts|TestVolume|TestThousandTransfers|TestNoGrowth'
 	;;

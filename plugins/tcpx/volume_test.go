@@ -14,7 +14,7 @@ import (
 
 // volumeVariable makes TestThousandTransfers run, which takes minutes: all of it, or a part such
 // as 250-500.
-const volumeVariable = "TRANSPORTBENCH_VOLUME"
+const volumeVariable = "TCPX_TEST_VOLUME"
 
 // TestThousandTransfers sends a thousand transfers of 0 to 64 MiB, 32 GB in all, and
 // compares every byte.

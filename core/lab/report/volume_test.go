@@ -14,7 +14,7 @@ import (
 )
 
 // volume is the environment variable that enables the test with many cells.
-const volume = "TRANSPORTBENCH_REPORT_VOLUME"
+const volume = "REPORT_TEST_VOLUME"
 
 // The page is usable with 5,000 cells.
 func TestVolume(t *testing.T) {
