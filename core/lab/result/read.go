@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// maxFileSize is the size in bytes of the largest file that ReadFile reads.
-const maxFileSize = 2 << 30
+// maxSize is the size in bytes of the largest result file.
+const maxSize = 1 << 30
 
 // ErrNewer is wrapped by the error for a file of a newer major version.
 var ErrNewer = errors.New("written by a newer version")
@@ -29,7 +29,7 @@ var migrations = map[int]migration{}
 // Read reads a result file of this or an older major version and skips fields that this version
 // does not know. Errors name the file.
 func Read(path string) (*Result, error) {
-	text, err := ReadFile(path)
+	text, err := ReadFile(path, maxSize)
 	if err != nil {
 		return nil, fmt.Errorf("reading result %s: %w", path, err)
 	}
@@ -40,8 +40,8 @@ func Read(path string) (*Result, error) {
 	return r, nil
 }
 
-// ReadFile is os.ReadFile for files up to 2 GiB. Its errors do not name the file.
-func ReadFile(path string) ([]byte, error) {
+// ReadFile is os.ReadFile for files of at most limit bytes. Its errors do not name the file.
+func ReadFile(path string, limit int64) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		var perr *os.PathError
@@ -51,9 +51,9 @@ func ReadFile(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxFileSize+1))
-	if len(text) > maxFileSize {
-		return nil, fmt.Errorf("larger than %d bytes: not a result", maxFileSize)
+	text, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if int64(len(text)) > limit {
+		return nil, fmt.Errorf("larger than %d bytes: not a result", limit)
 	}
 	return text, err
 }

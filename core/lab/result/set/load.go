@@ -167,8 +167,11 @@ func Fingerprint(path string) (string, error) {
 	return fmt.Sprintf("%x", h.Sum(nil)), nil
 }
 
+// maxSize is the size in bytes of the largest file of a set.
+const maxSize = 2 << 30
+
 func loadFile(path string) (*Set, error) {
-	text, err := result.ReadFile(path)
+	text, err := result.ReadFile(path, maxSize)
 	if err != nil {
 		return nil, fmt.Errorf("reading results: %s: %w", path, err)
 	}
