@@ -104,7 +104,7 @@ func TestExample(t *testing.T) {
 	for _, metric := range []string{result.Throughput, result.LatencyP50, result.Floor, result.FloorRatio} {
 		require.Positive(t, r.Summary[metric].Median, metric)
 	}
-	require.Equal(t, "raw datagram ping-pong", r.Repeats[0].FloorBefore.Name)
+	require.Equal(t, "raw datagram ping-pong", r.Repeats[0].Before.Medium.Name)
 	verified := false
 	for _, check := range r.Checks {
 		require.True(t, check.OK || check.Severity != result.Error, check.Message)

@@ -241,7 +241,7 @@ func TestRun(t *testing.T) {
 	require.Len(t, r.Plugin.SHA256, 64)
 	require.NotZero(t, r.Repeats[0].Ranks[1].Clients[0].Reads)
 	require.NotZero(t, r.Repeats[0].Ranks[1].Clients[0].VerifiedSums)
-	require.NotNil(t, r.Repeats[0].FloorBefore)
+	require.NotNil(t, r.Repeats[0].Before.Medium)
 	require.NotEqual(t, r.Placement[0].PID, r.Placement[1].PID, "two separate processes")
 }
 

@@ -216,8 +216,11 @@ type ProcessReport struct {
 
 // Overhead is the cost of the harness.
 type Overhead struct {
-	// PerOpNS is the time per op of a client's loop against a transport that completes at once.
-	PerOpNS float64 `json:"per_op_ns"`
+	// PerOpNS is the time per operation of a client's loop and a daemon's loop against a transport
+	// that completes at once: ClientNS plus DaemonNS.
+	PerOpNS  float64 `json:"per_op_ns"`
+	ClientNS float64 `json:"client_ns,omitempty"`
+	DaemonNS float64 `json:"daemon_ns,omitempty"`
 	// VerifyNS is the part of PerOpNS that verifies checksums, at the configured value size and
 	// sampling.
 	VerifyNS float64 `json:"verify_ns"`

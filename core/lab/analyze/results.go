@@ -113,7 +113,8 @@ func sum(repeats []result.Repeat) (t totals) {
 			t.emptyLoops += float64(d.EmptyLoops)
 			t.flushes += float64(d.Flushes)
 		}
-		if floor, has := r.Samples[result.Floor]; has && floor > 0 {
+		// The library's round trip is the least that a transport on top of it can have.
+		if floor := cmp.Or(r.Samples[result.Library], r.Samples[result.Floor]); floor > 0 {
 			floors = append(floors, floor)
 		}
 	}
@@ -189,7 +190,7 @@ func failedOf(r *result.Result) []result.Check {
 func (e *evidence) missing() []string {
 	var lines []string
 	if e.floor == 0 {
-		lines = append(lines, "no floor, so no round trip to compare with: "+cmp.Or(e.repeats[0].FloorNote, "the results do not say why"))
+		lines = append(lines, "no floor, so no round trip to compare with: "+cmp.Or(e.repeats[0].Before.Note, "the results do not say why"))
 	}
 	if turnaround := e.phases[record.PhaseTurnaround].Mean; e.floor > 0 && turnaround > 0 && e.floor+turnaround > e.meanLatency() {
 		lines = append(lines, fmt.Sprintf("no parts of an operation: the floor (%s) and the daemon's turnaround (%s) add up to more than its %s; the floor may have moved",

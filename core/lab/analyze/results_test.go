@@ -73,7 +73,7 @@ func measured(t require.TestingT) *result.Result {
 					Thread: record.ThreadReport{CPUNS: second, Voluntary: 3},
 				}}},
 			},
-			FloorBefore: &transport.Floor{RoundTrip: 1000}, FloorAfter: &transport.Floor{RoundTrip: 1000},
+			Before: result.Readings{Medium: &transport.Floor{RoundTrip: 1000}}, After: result.Readings{Medium: &transport.Floor{RoundTrip: 1000}},
 		}
 		r.Repeats = append(r.Repeats, repeat)
 	}

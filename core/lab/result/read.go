@@ -23,8 +23,8 @@ var ErrNewer = errors.New("written by a newer version")
 // document in place.
 type migration func(document map[string]any) error
 
-// migrations has the step up from each older major version. There is none yet.
-var migrations = map[int]migration{}
+// migrations has the step up from each older major version.
+var migrations = map[int]migration{1: migrateFrom1}
 
 // Read reads a result file of this or an older major version and skips fields that this version
 // does not know. Errors name the file.

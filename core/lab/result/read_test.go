@@ -24,12 +24,12 @@ func TestReadGivesBackWhatWasWritten(t *testing.T) {
 
 func TestReadToleratesNewerMinor(t *testing.T) {
 	r, err := Parse(edited(t, func(d map[string]any) {
-		d["schema_version"] = "1.9.3"
+		d["schema_version"] = "2.9.3"
 		d["invented_later"] = map[string]any{"x": 1}
 		d["config"].(map[string]any)["invented_later"] = true
 	}))
 	require.NoError(t, err)
-	require.Equal(t, "1.9.3", r.SchemaVersion)
+	require.Equal(t, "2.9.3", r.SchemaVersion)
 	require.Len(t, r.Repeats, 6)
 }
 
@@ -43,10 +43,10 @@ func TestReadRefuses(t *testing.T) {
 		{"list", `[1, 2]`, "not a result"},
 		{"version without minor", `{"schema_version": "1", "kind": "run"}`, "semantic version"},
 		{"negative version", `{"schema_version": "-1.0.0", "kind": "run"}`, "semantic version"},
-		{"newer major", `{"schema_version": "2.0.0", "kind": "run"}`, "use the one that wrote it, or a newer one"},
-		{"older major without migration", `{"schema_version": "0.1.0", "kind": "run"}`, "can no longer be read; known are 1.x"},
+		{"newer major", `{"schema_version": "3.0.0", "kind": "run"}`, "use the one that wrote it, or a newer one"},
+		{"older major without migration", `{"schema_version": "0.1.0", "kind": "run"}`, "can no longer be read; known are 1.x, 2.x"},
 		{"another kind", `{"schema_version": "1.0.0", "kind": "sweep"}`, `kind "sweep"`},
-		{"hollow", `{"schema_version": "1.0.0", "kind": "run"}`, "missing"},
+		{"hollow", `{"schema_version": "2.0.0", "kind": "run"}`, "missing"},
 		{"number too large", `{"schema_version": "1.0.0", "kind": "run", "setup": {"first_window_ms": 1e999}}`, "1e999"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -70,7 +70,7 @@ func TestReadRefuses(t *testing.T) {
 // withMigration installs a migration from major version 0 for one test.
 func withMigration(t *testing.T, up migration) {
 	saved := migrations
-	migrations = map[int]migration{0: up}
+	migrations = map[int]migration{0: up, 1: func(map[string]any) error { return nil }}
 	t.Cleanup(func() { migrations = saved })
 }
 

@@ -12,14 +12,14 @@ import (
 )
 
 // SchemaVersion is the version that this package writes.
-const SchemaVersion = "1.4.0"
+const SchemaVersion = "2.0.0"
 
 // KindRun is the kind of a result of one transport under one configuration.
 const KindRun = "run"
 
 // Result is one run.
 type Result struct {
-	SchemaVersion string `json:"schema_version" jsonschema:"pattern=^1\\.[0-9]+\\.[0-9]+$"`
+	SchemaVersion string `json:"schema_version" jsonschema:"pattern=^2\\.[0-9]+\\.[0-9]+$"`
 	Kind          string `json:"kind" jsonschema:"enum=run"`
 	// ID is 128 random bits in hex.
 	ID string `json:"id" jsonschema:"pattern=^[0-9a-f]{32}$"`
@@ -32,7 +32,7 @@ type Result struct {
 	Environment machine.Environment `json:"environment"`
 	Placement   []Placement         `json:"placement"`
 	Setup       Setup               `json:"setup"`
-	// Overhead is the cost of the harness, measured once before the warm-up.
+	// Overhead is the cost of the harness: the medians over the repeats.
 	Overhead record.Overhead `json:"overhead"`
 	Repeats  []Repeat        `json:"repeats"`
 	// Summary has every metric that any repeat has a sample of, and those that are measured once
@@ -121,9 +121,10 @@ type Step struct {
 	MS   float64 `json:"ms"`
 }
 
-// Repeat is one measured window and the floors before and after it.
+// Repeat is one measured window and what was probed before and after it.
 type Repeat struct {
-	Index     int       `json:"index"` // from 0
+	Index     int       `json:"index"`  // from 0
+	Launch    int       `json:"launch"` // of the processes that measured it, from 0
 	StartedAt time.Time `json:"started_at"`
 	// Samples are this repeat's values of the metrics.
 	Samples map[string]float64 `json:"samples"`
@@ -137,11 +138,63 @@ type Repeat struct {
 	Response string          `json:"response,omitempty"`
 	Lag      string          `json:"lag,omitempty"`
 	Ranks    []record.Report `json:"ranks"`
-	// FloorBefore and FloorAfter are absent if the transport has no probe. FloorNote has the
-	// reason.
-	FloorBefore *transport.Floor `json:"floor_before,omitempty"`
-	FloorAfter  *transport.Floor `json:"floor_after,omitempty"`
-	FloorNote   string           `json:"floor_note,omitempty"`
+	// Overhead is the cost of the harness on the threads of the window, measured beside it.
+	Overhead *record.Overhead `json:"overhead,omitempty"`
+	Before   Readings         `json:"before"`
+	After    Readings         `json:"after"`
+	Machine  MachineTime      `json:"machine"`
+	// Mixed marks a window during which the machine changed its state: the bounces before and after
+	// it differ too much. Remeasured has the mixed windows that this one replaces.
+	Mixed      bool        `json:"mixed,omitempty"`
+	Remeasured []Discarded `json:"remeasured,omitempty"`
+}
+
+// Readings are the probes on one side of a window.
+type Readings struct {
+	// Bounce is the round trip of one cache line between the processors of a client and its daemon:
+	// the median over all pairs, in nanoseconds; 0 if it was not measured. It shows the state of the
+	// machine, whatever the transport.
+	Bounce float64 `json:"bounce_ns,omitempty"`
+	// Medium is the floor of a round trip, Rate that of operations in flight, and Library the ping-pong
+	// of the library under the transport, in C. Each is the median over all pairs, and absent if it was
+	// not measured.
+	Medium  *transport.Floor `json:"medium,omitempty"`
+	Rate    *transport.Floor `json:"rate,omitempty"`
+	Library *transport.Floor `json:"library,omitempty"`
+	// Pairs has the readings of each calling pair if there are several.
+	Pairs []PairReadings `json:"pairs,omitempty"`
+	// Note is the reason why probes are missing.
+	Note string `json:"note,omitempty"`
+}
+
+// PairReadings are the probes between one calling thread and one daemon, in nanoseconds; 0 if not
+// measured.
+type PairReadings struct {
+	Caller  record.Thread `json:"caller"`
+	Daemon  record.Thread `json:"daemon"`
+	Bounce  float64       `json:"bounce_ns,omitempty"`
+	Medium  float64       `json:"medium_ns,omitempty"`
+	Rate    float64       `json:"rate_ns,omitempty"`
+	Library float64       `json:"library_ns,omitempty"`
+}
+
+// MachineTime is what the processors of a run did in a window besides the run.
+type MachineTime struct {
+	// StealNS is the time for which the hypervisor ran something else, and SoftIRQNS the time of the
+	// kernel's deferred work, such as network receive, summed over the run's processors.
+	StealNS   uint64 `json:"steal_ns,omitempty"`
+	SoftIRQNS uint64 `json:"softirq_ns,omitempty"`
+	// Frequency is the processors' mean frequency over their nominal one; 0 if the machine does not
+	// show it.
+	Frequency float64 `json:"frequency,omitempty"`
+}
+
+// Discarded is a mixed window that was measured again.
+type Discarded struct {
+	StartedAt    time.Time `json:"started_at"`
+	Throughput   float64   `json:"throughput"` // op/s
+	BounceBefore float64   `json:"bounce_before_ns"`
+	BounceAfter  float64   `json:"bounce_after_ns"`
 }
 
 // Clients returns the reports of all clients, by rank.

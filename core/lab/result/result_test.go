@@ -36,7 +36,7 @@ func sample(t require.TestingT) *Result {
 				{Rank: 0, Daemons: []record.DaemonReport{{Requests: 9}}},
 				{Rank: 1, Clients: []record.ClientReport{{Reads: 9, Failures: map[string]uint64{"version": 1}}}},
 			},
-			FloorBefore: &transport.Floor{Name: "cache-line bounce", RoundTrip: 120, Samples: 1000},
+			Before: Readings{Medium: &transport.Floor{Name: "cache-line bounce", RoundTrip: 120, Samples: 1000}},
 		}
 	}
 	return &Result{

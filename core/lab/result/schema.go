@@ -14,7 +14,7 @@ import (
 )
 
 // schemaID names the schema; nothing is fetched from it.
-const schemaID = "urn:transportbench:result:1"
+const schemaID = "urn:transportbench:result:2"
 
 // schemaJSON is the JSON Schema (draft 2020-12) of result files.
 //

@@ -73,7 +73,7 @@ func TestValidate(t *testing.T) {
 		{"no id", func(d map[string]any) { delete(d, "id") }, "id"},
 		{"ill-typed repeats", func(d map[string]any) { d["repeats"] = "none" }, "/repeats"},
 		{"another kind", func(d map[string]any) { d["kind"] = "walk" }, "/kind"},
-		{"another major", func(d map[string]any) { d["schema_version"] = "2.0.0" }, "/schema_version"},
+		{"another major", func(d map[string]any) { d["schema_version"] = "3.0.0" }, "/schema_version"},
 		{"bad direction", func(d map[string]any) {
 			d["summary"].(map[string]any)["throughput"].(map[string]any)["better"] = "sideways"
 		}, "/summary/throughput/better"},

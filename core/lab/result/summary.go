@@ -32,7 +32,17 @@ const (
 	TokenRate       = "tokens"
 	Floor           = "floor"
 	FloorRatio      = "floor_ratio"
+	RateFloor       = "rate_floor"
 	OpTimeRatio     = "op_time_ratio"
+	Library         = "library"
+	LibraryRatio    = "library_ratio"
+	LatencyMean     = "latency_mean"
+	HarnessShare    = "harness_share"
+	BusyPerOp       = "busy_per_op"
+	ProcessCPUPerOp = "process_cpu_per_op"
+	KernelPerOp     = "kernel_per_op"
+	Bounce          = "bounce"
+	Steal           = "steal"
 	CPUPerOp        = "cpu_per_op"
 	HarnessOverhead = "harness_overhead"
 	VerifyCost      = "verify_cost"
@@ -55,6 +65,7 @@ type Definition struct {
 var Definitions = []Definition{
 	{Throughput, "op/s", Higher, "operations per second, summed over the clients"},
 	{Goodput, "B/s", Higher, "value bytes read and written per second, without headers"},
+	{LatencyMean, "ns", Lower, "service time, exact mean: calls in flight times the window over the operations"},
 	{LatencyP50, "ns", Lower, "service time, median"},
 	{LatencyP90, "ns", Lower, "service time, 90th percentile"},
 	{LatencyP99, "ns", Lower, "service time, 99th percentile"},
@@ -74,9 +85,18 @@ var Definitions = []Definition{
 	{EmptyLoops, "ratio", None, "share of the daemons' loop iterations that found nothing"},
 	{Floor, "ns", None, "round trip of the bare medium, mean of the probes before and after the window"},
 	{FloorRatio, "ratio", Lower, "latency_p50 over floor"},
-	{OpTimeRatio, "ratio", Lower, "time per operation over floor"},
+	{RateFloor, "ns/op", None, "time per operation of the bare medium with the same calls in flight and payloads"},
+	{OpTimeRatio, "ratio", Lower, "time per operation over rate_floor"},
+	{Library, "ns", None, "round trip of the library under the transport, called from C"},
+	{LibraryRatio, "ratio", Lower, "latency_p50 over library"},
 	{CPUPerOp, "ns", Lower, "processor time of all polling threads per operation"},
+	{BusyPerOp, "ns", Lower, "time of the polling threads' iterations that found work, per operation"},
+	{ProcessCPUPerOp, "ns", Lower, "processor time of the ranks' processes per operation, helper threads included"},
+	{KernelPerOp, "ns", Lower, "processor time of the kernel on the run's behalf per operation, soft interrupts included"},
 	{HarnessOverhead, "ns/op", Lower, "cost of the harness, measured with a transport that completes at once"},
+	{HarnessShare, "ratio", Lower, "share of an operation's time, or of the busiest thread's, that the harness takes"},
+	{Bounce, "ns", None, "round trip of one cache line between the run's processors: the machine's state"},
+	{Steal, "ratio", None, "share of the window for which the hypervisor kept a processor of the run"},
 	{VerifyCost, "ns/op", Lower, "part of the harness overhead that verifies checksums"},
 	{ClientFairness, "ratio", Higher, "rate of the slowest client over that of the median client"},
 }

@@ -15,11 +15,11 @@ func checkFloorStable(e evidence) finding {
 	const most = 1.3
 	moved, probed, worst := 0, 0, 1.0
 	for _, r := range e.result.Repeats {
-		if r.FloorBefore == nil || r.FloorAfter == nil {
+		if r.Before.Medium == nil || r.After.Medium == nil {
 			continue
 		}
 		probed++
-		a, b := r.FloorBefore.RoundTrip, r.FloorAfter.RoundTrip
+		a, b := r.Before.Medium.RoundTrip, r.After.Medium.RoundTrip
 		ratio := max(a, b) / min(a, b)
 		worst = max(worst, ratio)
 		if !(ratio <= most) {

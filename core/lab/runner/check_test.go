@@ -35,7 +35,7 @@ func good(t *testing.T) evidence {
 				{Daemons: []record.DaemonReport{daemonReport(time.Second, 2_000_100, &cfg)}},
 				{Clients: []record.ClientReport{clientReport(time.Second), clientReport(time.Second)}},
 			},
-			FloorBefore: &transport.Floor{RoundTrip: 100}, FloorAfter: &transport.Floor{RoundTrip: 129},
+			Before: result.Readings{Medium: &transport.Floor{RoundTrip: 100}}, After: result.Readings{Medium: &transport.Floor{RoundTrip: 129}},
 		}
 		require.NoError(t, fillSamples(cfg, &repeat))
 		r.Repeats = append(r.Repeats, repeat)
@@ -132,8 +132,8 @@ func TestChecksFail(t *testing.T) {
 		{"sampling_cost", func(e *evidence) { e.sampleEvery = 1 }, 0.04, "up to 4.00% of a client's processor time"},
 		{"sampling_cost", func(e *evidence) { client(e).Thread.CPUNS /= 100 }, 0.04, "up to 4.00%"},
 		{"floor_stable", func(e *evidence) {
-			e.result.Repeats[0].FloorAfter = &transport.Floor{RoundTrip: 131}
-			e.result.Repeats[1].FloorAfter = &transport.Floor{RoundTrip: 50}
+			e.result.Repeats[0].After.Medium = &transport.Floor{RoundTrip: 131}
+			e.result.Repeats[1].After.Medium = &transport.Floor{RoundTrip: 50}
 		}, 2, "(up to 2.00x) around 2 of 6 windows"},
 		{"fairness", func(e *evidence) { client(e).Reads = 0; client(e).Writes = 100_000 }, 0.1 / 0.55, "only 0.18"},
 		{"collections", func(e *evidence) { e.result.Repeats[1].Ranks[1].Process.Collections = 3 }, 3, "ran 3 times in 1 windows"},
@@ -238,7 +238,7 @@ func TestChecksThatDoNotApply(t *testing.T) {
 	find := func(e evidence, name string) result.Check { return findCheck(t, e, name) }
 	e := good(t)
 	for i := range e.result.Repeats {
-		e.result.Repeats[i].FloorBefore, e.result.Repeats[i].FloorAfter = nil, nil
+		e.result.Repeats[i].Before.Medium, e.result.Repeats[i].After.Medium = nil, nil
 	}
 	require.True(t, find(e, "floor_stable").OK)
 

@@ -7,6 +7,7 @@ import (
 
 	"transportbench/core/base/config"
 	"transportbench/core/base/record"
+	"transportbench/core/lab/result"
 	"transportbench/core/transport"
 )
 
@@ -75,4 +76,10 @@ func (b *bench) floor(ctx context.Context) (*transport.Floor, error) {
 			fmt.Errorf("a round trip of %g ns is impossible", floors[1].RoundTrip)}
 	}
 	return &floors[1], nil
+}
+
+// readings takes the probes on one side of a window.
+func (b *bench) readings(ctx context.Context) (result.Readings, error) {
+	medium, err := b.floor(ctx)
+	return result.Readings{Medium: medium, Note: b.noFloor}, err
 }

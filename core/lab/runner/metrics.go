@@ -46,9 +46,8 @@ func fillSamples(cfg config.Config, repeat *result.Repeat) error {
 	if err := putOpen(repeat, clients, put); err != nil {
 		return fmt.Errorf("repeat %d: %w", repeat.Index, err)
 	}
-	if floor, ok := meanFloor(repeat.FloorBefore, repeat.FloorAfter); ok {
+	if floor, ok := meanFloor(repeat.Before.Medium, repeat.After.Medium); ok {
 		put(result.Floor, floor)
-		put(result.OpTimeRatio, 1e9/throughput/floor)
 		if p50, sampled := samples[result.LatencyP50]; sampled {
 			put(result.FloorRatio, p50/floor)
 		}

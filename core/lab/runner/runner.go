@@ -322,7 +322,7 @@ func (b *bench) measure(ctx context.Context) error {
 func (b *bench) repeat(ctx context.Context, i int) (result.Repeat, error) {
 	repeat := result.Repeat{Index: i}
 	before := func(ctx context.Context) (err error) {
-		repeat.FloorBefore, err = b.floor(ctx)
+		repeat.Before, err = b.readings(ctx)
 		return err
 	}
 	b.progress.enter(StepFloor, i+1, probeDuration)
@@ -341,9 +341,8 @@ func (b *bench) repeat(ctx context.Context, i int) (result.Repeat, error) {
 	repeat.Ranks, err = b.runWindow(ctx, record.Window{Duration: duration, SampleEvery: b.sampleEvery})
 	if err == nil {
 		b.progress.enter(StepFloor, i+1, probeDuration)
-		repeat.FloorAfter, err = b.floor(ctx)
+		repeat.After, err = b.readings(ctx)
 	}
-	repeat.FloorNote = b.noFloor
 	if filled := fillSamples(b.cfg, &repeat); err == nil {
 		err = filled
 	}

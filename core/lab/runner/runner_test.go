@@ -111,8 +111,8 @@ func TestRunWithoutProber(t *testing.T) {
 		r, err := Run(t.Context(), request(c), nil)
 		require.NoError(t, err)
 		for _, repeat := range r.Repeats {
-			require.Nil(t, repeat.FloorBefore)
-			require.Contains(t, repeat.FloorNote, "no probe")
+			require.Nil(t, repeat.Before.Medium)
+			require.Contains(t, repeat.Before.Note, "no probe")
 			require.NotContains(t, repeat.Samples, result.FloorRatio)
 			require.NotContains(t, repeat.Samples, result.OpTimeRatio)
 		}

@@ -59,7 +59,7 @@ func sample(name, profile string, throughput float64) *result.Result {
 			result.Goodput:         metric(result.Goodput, throughput*32, throughput*31, throughput*33),
 			result.HarnessOverhead: {Unit: "ns/op", Better: result.Lower, Median: 12.31, N: 1},
 		},
-		Repeats: []result.Repeat{{FloorBefore: &transport.Floor{Name: "cache-line bounce", RoundTrip: 120}}},
+		Repeats: []result.Repeat{{Before: result.Readings{Medium: &transport.Floor{Name: "cache-line bounce", RoundTrip: 120}}}},
 		Checks: []result.Check{
 			{Name: "verified", OK: true, Severity: result.Error},
 			{Name: "oversubscription", OK: true, Severity: result.Warning},
@@ -89,7 +89,7 @@ func TestComparison(t *testing.T) {
 	bad.Plugin.Provider = "host"
 	bad.Checks[0].OK, bad.Checks[1].OK = false, false
 	delete(bad.Summary, result.FloorRatio)
-	bad.Repeats = []result.Repeat{{FloorNote: "the transport has no probe"}}
+	bad.Repeats = []result.Repeat{{Before: result.Readings{Note: "the transport has no probe"}}}
 	results := []*result.Result{sample("shm", "pingpong", 7.1e6), bad, sample("shm", "kv", 26.4e6)}
 	Comparison(&out, results, []Missing{
 		{Transport: "ucxam", Reason: "built without libucx: install libucx-dev"},

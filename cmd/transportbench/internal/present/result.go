@@ -244,11 +244,11 @@ func Floors(w io.Writer, results []*result.Result) {
 
 func floorLine(r *result.Result) string {
 	for _, repeat := range r.Repeats {
-		if f := repeat.FloorBefore; f != nil {
+		if f := repeat.Before.Medium; f != nil {
 			return f.Name + ", a round trip, probed before and after each window"
 		}
-		if repeat.FloorNote != "" {
-			return "not probed: " + repeat.FloorNote
+		if repeat.Before.Note != "" {
+			return "not probed: " + repeat.Before.Note
 		}
 	}
 	return "not probed"
