@@ -26,11 +26,11 @@ type Waiter interface {
 	Wake()
 }
 
-// StatsReader is implemented by workers with counters. The names are the transport's own, and the
-// values never decrease.
+// StatsReader is implemented by workers with counters. The names are the transport's own, except
+// for those of [WorkStats], and the values never decrease.
 type StatsReader interface {
-	// ReadStats appends the worker's counters to dst. It is called on the worker's thread,
-	// outside measured windows.
+	// ReadStats appends the worker's counters to dst. It is called on the worker's thread before
+	// and after each measured window.
 	ReadStats(dst []Stat) []Stat
 }
 
@@ -39,6 +39,9 @@ type Stat struct {
 	Name  string `json:"name"`
 	Help  string `json:"help"`
 	Value uint64 `json:"value"`
+	// Level marks the value as a level, such as a number of threads or a peak. Results have a
+	// level as it is at the end of a window, and other counters' growth in the window.
+	Level bool `json:"level,omitempty"`
 }
 
 // SeriesReader is implemented by workers that record quantities over the course of a window.

@@ -81,6 +81,15 @@ type Properties struct {
 	// Notes are settings in effect that the options do not show, such as the lane that a
 	// library chose.
 	Notes map[string]string `json:"notes,omitempty"`
+	// Chosen has what the transport took for each option whose value left the choice to it, such
+	// as "auto", by the name of the option. Tables show it beside the provider.
+	Chosen map[string]string `json:"chosen,omitempty"`
+	// Integrity says in a few words which checks of payloads the transport, or the medium
+	// below it, makes with these options, such as "checksum of headers". It is "none" without any.
+	Integrity string `json:"integrity,omitempty"`
+	// Uncounted names the library that copies, checksums or makes system calls for the transport
+	// without being counted by [StatsReader]. It is empty if the counters are complete.
+	Uncounted string `json:"uncounted,omitempty"`
 }
 
 // Worker is the endpoint of one thread. Its methods are not called concurrently, except Address

@@ -37,6 +37,9 @@ type ClientReport struct {
 	VerifiedSums uint64 `json:"verified_checksums"`
 	// Failures counts wrong responses by failure.
 	Failures map[string]uint64 `json:"failures,omitempty"`
+	// ChecksummedBytes counts the bytes of values of which the client computed a checksum: of
+	// those that it wrote and of those that it verified.
+	ChecksummedBytes uint64 `json:"checksummed_bytes,omitempty"`
 	// BackPressure counts posts that took only part of the ops.
 	BackPressure uint64 `json:"back_pressure"`
 	Polls        uint64 `json:"polls"`
@@ -64,8 +67,9 @@ type ClientReport struct {
 	Open *OpenReport `json:"open_loop,omitempty"`
 	// Slices are the operations completed in each slice of the window, to the nearest sampled
 	// operation.
-	Slices    []uint64         `json:"slices,omitempty"`
-	Thread    ThreadReport     `json:"thread"`
+	Slices []uint64     `json:"slices,omitempty"`
+	Thread ThreadReport `json:"thread"`
+	// Transport are the worker's counters over the window.
 	Transport []transport.Stat `json:"transport,omitempty"`
 	// Series are the worker's time series over the slices of the window.
 	Series []transport.Series `json:"series,omitempty"`
@@ -118,16 +122,20 @@ const (
 
 // DaemonReport is what one daemon recorded in the window.
 type DaemonReport struct {
-	ElapsedNS    uint64 `json:"elapsed_ns"`
-	Loops        uint64 `json:"loops"`
-	EmptyLoops   uint64 `json:"empty_loops"`
-	Requests     uint64 `json:"requests"`
-	Gets         uint64 `json:"gets"`
-	Puts         uint64 `json:"puts"`
-	Lookups      uint64 `json:"lookups,omitempty"`
-	Rejected     uint64 `json:"rejected"` // requests that could not be served
-	Flushes      uint64 `json:"flushes"`
-	BackPressure uint64 `json:"back_pressure"`
+	ElapsedNS  uint64 `json:"elapsed_ns"`
+	Loops      uint64 `json:"loops"`
+	EmptyLoops uint64 `json:"empty_loops"`
+	Requests   uint64 `json:"requests"`
+	Gets       uint64 `json:"gets"`
+	Puts       uint64 `json:"puts"`
+	Lookups    uint64 `json:"lookups,omitempty"`
+	Rejected   uint64 `json:"rejected"` // requests that could not be served
+	// StoredBytes counts the bytes of values that were copied into the store, and
+	// ChecksummedBytes those whose checksum was verified before.
+	StoredBytes      uint64 `json:"stored_bytes,omitempty"`
+	ChecksummedBytes uint64 `json:"checksummed_bytes,omitempty"`
+	Flushes          uint64 `json:"flushes"`
+	BackPressure     uint64 `json:"back_pressure"`
 	// Proxy is set in mesh-proxied.
 	Proxy *ProxyReport `json:"proxy,omitempty"`
 	// Device is set if payloads stay in device memory.
@@ -136,10 +144,11 @@ type DaemonReport struct {
 	Phases map[string]TimingReport `json:"phases,omitempty"`
 	// PhaseEvery is the sampling: one iteration in PhaseEvery is timed. PhaseNS is the cost of
 	// timing one.
-	PhaseEvery int              `json:"phase_every,omitempty"`
-	PhaseNS    float64          `json:"phase_cost_ns,omitempty"`
-	Thread     ThreadReport     `json:"thread"`
-	Transport  []transport.Stat `json:"transport,omitempty"`
+	PhaseEvery int          `json:"phase_every,omitempty"`
+	PhaseNS    float64      `json:"phase_cost_ns,omitempty"`
+	Thread     ThreadReport `json:"thread"`
+	// Transport are the worker's counters over the window.
+	Transport []transport.Stat `json:"transport,omitempty"`
 	// Series are the worker's time series over the slices of the window.
 	Series []transport.Series `json:"series,omitempty"`
 }
@@ -204,6 +213,11 @@ type ProcessReport struct {
 	Collections uint64 `json:"collections"` // GC cycles
 	PeakRSS     uint64 `json:"peak_rss_bytes"`
 	Clock       string `json:"clock"` // "tsc", "cntvct" or "monotonic"
+	// Threads is the number of threads of the process at the end of the window, those of the Go
+	// runtime included. BusyThreads are those that were on a processor for over 1% of the window:
+	// the polling threads and the helpers of the transport.
+	Threads     int `json:"threads,omitempty"`
+	BusyThreads int `json:"busy_threads,omitempty"`
 	// ClockStepNS is the smallest difference between two clock readings, which is the resolution
 	// of every latency.
 	ClockStepNS float64 `json:"clock_step_ns,omitempty"`

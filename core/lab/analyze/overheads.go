@@ -11,6 +11,7 @@ import (
 	"transportbench/core/base/record"
 	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/format"
+	"transportbench/core/transport"
 )
 
 // overheads returns all overheads, the largest first.
@@ -101,19 +102,13 @@ func (e *evidence) pressureOverhead() []Overhead {
 // scarce lists parts of names of transports' counters that count a shortage.
 var scarce = []string{"credit", "full", "stall", "retransmi", "receiver_not_ready", "held", "sends_pending", "drop"}
 
-// transportOverheads returns the transport's own counters of shortages. They count from the start
-// of a rank, so each is the growth from the first repeat to the last, per operation in between.
+// transportOverheads returns the transport's own counters of shortages, per operation of the
+// repeats.
 func (e *evidence) transportOverheads() []Overhead {
-	first, last := e.stats(0), e.stats(len(e.repeats)-1)
-	ops := 0.0
-	for i := range e.repeats[1:] {
-		for _, c := range e.repeats[i+1].Clients() {
-			ops += float64(c.Ops())
-		}
-	}
+	ops := e.ops
 	var list []Overhead
-	for name, s := range last {
-		grown := s.value - first[name].value
+	for name, s := range e.stats() {
+		grown := s.value
 		if ops == 0 || !(grown > 0) || !slices.ContainsFunc(scarce, func(part string) bool { return strings.Contains(name, part) }) {
 			continue
 		}
@@ -139,18 +134,23 @@ type stat struct {
 	value float64
 }
 
-// stats sums the counters of all workers after a repeat.
-func (e *evidence) stats(repeat int) map[string]stat {
+// stats sums the counters of all workers over the repeats. It leaves out levels, whose sum has no
+// meaning.
+func (e *evidence) stats() map[string]stat {
 	sum := map[string]stat{}
-	r := &e.repeats[repeat]
-	for _, c := range r.Clients() {
-		for _, s := range c.Transport {
-			sum[s.Name] = stat{s.Help, sum[s.Name].value + float64(s.Value)}
+	add := func(list []transport.Stat) {
+		for _, s := range list {
+			if !s.Level {
+				sum[s.Name] = stat{s.Help, sum[s.Name].value + float64(s.Value)}
+			}
 		}
 	}
-	for _, d := range r.Daemons() {
-		for _, s := range d.Transport {
-			sum[s.Name] = stat{s.Help, sum[s.Name].value + float64(s.Value)}
+	for i := range e.repeats {
+		for _, c := range e.repeats[i].Clients() {
+			add(c.Transport)
+		}
+		for _, d := range e.repeats[i].Daemons() {
+			add(d.Transport)
 		}
 	}
 	return sum

@@ -70,12 +70,18 @@ type Plugin struct {
 	Version string `json:"version"`
 	SHA256  string `json:"sha256"`
 	// RuntimeDigest identifies the measured loop that the plugin links.
-	RuntimeDigest string                 `json:"runtime_digest"`
-	Provider      string                 `json:"provider"`
-	Libraries     map[string]string      `json:"libraries,omitempty"`
-	Notes         map[string]string      `json:"notes,omitempty"`
-	Capabilities  transport.Capabilities `json:"capabilities"`
-	Limits        transport.Limits       `json:"limits"`
+	RuntimeDigest string            `json:"runtime_digest"`
+	Provider      string            `json:"provider"`
+	Libraries     map[string]string `json:"libraries,omitempty"`
+	Notes         map[string]string `json:"notes,omitempty"`
+	// Chosen has what the transport took for options that left the choice to it, such as "auto".
+	Chosen map[string]string `json:"chosen,omitempty"`
+	// Integrity says which checks of payloads the transport makes by itself, and Uncounted names
+	// the library whose work its counters do not have.
+	Integrity    string                 `json:"integrity,omitempty"`
+	Uncounted    string                 `json:"uncounted,omitempty"`
+	Capabilities transport.Capabilities `json:"capabilities"`
+	Limits       transport.Limits       `json:"limits"`
 }
 
 // Placement has the processors on which the polling threads of one rank ran, daemons before

@@ -372,6 +372,7 @@ func (b *bench) conclude(closing []error, incomplete string) *result.Result {
 
 	opened := b.prepared[0].Properties
 	r.Plugin.Provider, r.Plugin.Libraries, r.Plugin.Notes = opened.Provider, opened.Libraries, opened.Notes
+	r.Plugin.Chosen, r.Plugin.Integrity, r.Plugin.Uncounted = opened.Chosen, opened.Integrity, opened.Uncounted
 	r.Plugin.Capabilities, r.Plugin.Limits = opened.Capabilities, opened.Limits
 	for i, p := range b.prepared {
 		r.Placement = append(r.Placement, result.Placement{

@@ -44,9 +44,24 @@ func (s *Store) Serve(request []byte, header *[HeaderSize]byte) (response []byte
 	return reject(header, first, statusBad)
 }
 
+// Work counts what a store has done with values.
+type Work struct {
+	StoredBytes      uint64 // copied into the store
+	ChecksummedBytes uint64 // whose checksum was verified before
+}
+
+// Work returns what Serve has done so far.
+func (s *Store) Work() Work { return s.work }
+
+// Since returns the difference between w and an earlier reading.
+func (w Work) Since(earlier Work) Work {
+	return Work{w.StoredBytes - earlier.StoredBytes, w.ChecksummedBytes - earlier.ChecksummedBytes}
+}
+
 func (s *Store) put(first uint64, sum uint32, value []byte, header *[HeaderSize]byte) ([]byte, Outcome) {
 	if s.verifyIn--; s.verifyIn <= 0 {
 		s.verifyIn = s.VerifyEvery
+		s.work.ChecksummedBytes += uint64(len(value))
 		if checksum(value, first>>8) != sum {
 			return reject(header, first, statusCorrupt)
 		}
@@ -57,6 +72,7 @@ func (s *Store) put(first uint64, sum uint32, value []byte, header *[HeaderSize]
 	}
 	entry := s.renew(at, first, HeaderSize+len(value), sum, header)
 	copy(entry[HeaderSize:], value)
+	s.work.StoredBytes += uint64(len(value))
 	return header[:], OutcomePut
 }
 

@@ -36,6 +36,7 @@ type Store struct {
 	used     int
 	capacity int
 	resized  bool // see Resized
+	work     Work
 }
 
 const (

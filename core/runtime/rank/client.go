@@ -24,7 +24,6 @@ type client struct {
 	idle      idler
 	generator *workload.Generator
 	clock     *machine.Clock
-	stats     transport.StatsReader // nil if the worker has none
 
 	// readSize is the length of every value that is read, or kv.AnySize.
 	readSize int32
@@ -103,6 +102,7 @@ type clientCounts struct {
 	ops, bytes                  uint64
 	byOp                        [workload.NumOps]uint64
 	sums                        uint64 // responses whose checksum was verified
+	summed                      uint64 // bytes of values whose checksum was computed
 	wrong                       uint64 // ops with a failure; a read-modify-write can have two
 	backPressure, polls, empty  uint64
 	drained, lost               uint64
@@ -177,7 +177,6 @@ func newClient(w wiring, number int, idle string, worker transport.Worker) (*cli
 	}
 	c.readCost = readCost(c.clock)
 	c.burner = newBurner(c.clock, time.Duration(cfg.Burn))
-	c.stats, _ = worker.(transport.StatsReader)
 	if c.schedule = newSchedule(cfg, c.clock, number); c.schedule != nil {
 		c.open = &openTimes{response: newTiming(), lag: newTiming(), intended: make([]uint64, calls)}
 	}
@@ -226,15 +225,12 @@ func (c *client) report(thread record.ThreadReport) record.ClientReport {
 		Reads:     n.byOp[workload.Read], Lookups: n.byOp[workload.Lookup],
 		Writes:       n.byOp[workload.Write] + n.byOp[workload.Insert] + n.byOp[workload.ReadModifyWrite],
 		PayloadBytes: n.bytes, Drained: n.drained, Lost: n.lost,
-		VerifiedKeys: n.ops - n.wrong, VerifiedSums: n.sums,
+		VerifiedKeys: n.ops - n.wrong, VerifiedSums: n.sums, ChecksummedBytes: n.summed,
 		BackPressure: n.backPressure, Polls: n.polls, EmptyPolls: n.empty,
 		Samples: n.samples, Thread: thread, Failures: c.failures(), Slices: c.slices.report(),
 	}
 	if n.samples > 0 {
 		r.MeanNS = float64(c.clock.Nanos(n.latencySum)) / float64(n.samples)
-	}
-	if c.stats != nil {
-		r.Transport = c.stats.ReadStats(nil)
 	}
 	c.reportLatencies(&r)
 	if c.mesh != nil {

@@ -218,7 +218,7 @@ func (c *client) endTrace(s *call, now uint64) {
 
 // modify posts the write of a read-modify-write whose read was answered.
 func (c *client) modify(s *call, e *transport.Event) {
-	version, failure := kv.Check(e.Payload, s.key, s.minVersion, int(c.readSize), c.sumDue(1))
+	version, failure := kv.Check(e.Payload, s.key, s.minVersion, int(c.readSize), c.sumDue(1, e.Size))
 	if failure != kv.FailureNone {
 		c.counts.failures[failure]++
 	} else {
@@ -227,6 +227,7 @@ func (c *client) modify(s *call, e *transport.Event) {
 	}
 	s.flags &^= callReading
 	c.nonce++
+	c.counts.summed += uint64(s.written)
 	s.requestSize = uint32(len(kv.EncodePut(s.buffer, s.key, int(s.written), c.nonce)))
 	c.add(s, uint32(e.Token))
 }
@@ -237,7 +238,7 @@ func (c *client) complete(e *transport.Event, now uint64) {
 	s := &c.calls[e.Token]
 	c.counts.ops++
 	c.counts.byOp[s.op]++
-	version, failure := kv.Check(e.Payload, s.key, s.minVersion, int(s.wantSize), c.sumDue(s.reads))
+	version, failure := kv.Check(e.Payload, s.key, s.minVersion, int(s.wantSize), c.sumDue(s.reads, e.Size))
 	if failure != kv.FailureNone {
 		c.counts.wrong++
 		c.counts.failures[failure]++
@@ -256,14 +257,15 @@ func (c *client) complete(e *transport.Event, now uint64) {
 }
 
 // sumDue counts read, 1 for a response with a value and 0 for others, and reports whether to
-// verify the checksum. Responses without a value do not count, because with a pattern the ones
+// verify the checksum of a response of size bytes. Responses without a value do not count, because with a pattern the ones
 // that are due could all be without.
-func (c *client) sumDue(read uint8) bool {
+func (c *client) sumDue(read uint8, size int) bool {
 	if c.verify -= uint32(read); c.verify != 0 {
 		return false
 	}
 	c.verify = uint32(c.cfg.VerifyEvery)
 	c.counts.sums++
+	c.counts.summed += uint64(max(size-kv.HeaderSize, 0))
 	return true
 }
 
@@ -393,6 +395,7 @@ func (c *client) prepare(index uint32) {
 		c.prepareRead(s)
 	default:
 		c.nonce++
+		c.counts.summed += uint64(r.Size)
 		s.requestSize = uint32(len(kv.EncodePut(s.buffer, key, r.Size, c.nonce)))
 	}
 	if c.iterations != nil {

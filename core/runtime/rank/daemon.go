@@ -20,7 +20,6 @@ type daemon struct {
 	rank  int
 	idle  idler
 	clock *machine.Clock
-	stats transport.StatsReader // nil if the worker has none
 	store *kv.Store
 
 	worker  transport.Worker
@@ -46,6 +45,7 @@ type daemonCounts struct {
 	window                                                                       uint64 // ticks
 	fromClients, local, remote, responses, incoming, held                        uint64 // mesh-proxied
 	left                                                                         uint64 // PUTs whose value stays in device memory
+	store                                                                        kv.Work
 }
 
 // newDaemon returns the daemon with that index within its rank, and fills its store with the
@@ -67,7 +67,6 @@ func newDaemon(w wiring, index int, idle string, worker transport.Worker) (*daem
 		headers: make([][kv.HeaderSize]byte, open+forwarded),
 		loop:    newLoopTimer(machine.Calibrated()),
 	}
-	d.stats, _ = worker.(transport.StatsReader)
 	return d, nil
 }
 
@@ -118,6 +117,7 @@ func (d *daemon) report(thread record.ThreadReport) record.DaemonReport {
 	r := record.DaemonReport{
 		ElapsedNS: d.clock.Nanos(n.window), Loops: n.loops, EmptyLoops: n.empty,
 		Requests: n.requests, Gets: n.gets, Puts: n.puts, Lookups: n.lookups, Rejected: n.rejected,
+		StoredBytes: n.store.StoredBytes, ChecksummedBytes: n.store.ChecksummedBytes,
 		Flushes: n.flushes, BackPressure: n.backPressure, Thread: thread,
 	}
 	if d.proxy != nil {
@@ -130,9 +130,6 @@ func (d *daemon) report(thread record.ThreadReport) record.DaemonReport {
 		device := d.device.report
 		device.Values = n.left
 		r.Device = &device
-	}
-	if d.stats != nil {
-		r.Transport = d.stats.ReadStats(nil)
 	}
 	d.loop.report(&r)
 	if n.loops > 0 {

@@ -19,7 +19,7 @@ func (d *daemon) run(s *state, atBegin, atEnd func()) error {
 		}
 	}
 	atBegin()
-	d.counts, d.ended = daemonCounts{}, false
+	d.counts, d.ended = daemonCounts{store: d.store.Work()}, false
 	if d.device != nil {
 		d.device.begin()
 	}
@@ -47,6 +47,7 @@ func (d *daemon) run(s *state, atBegin, atEnd func()) error {
 func (d *daemon) end(atEnd func()) {
 	d.ended = true
 	d.counts.window = d.clock.Now() - d.start
+	d.counts.store = d.store.Work().Since(d.counts.store)
 	d.atEnd = d.counts
 	d.loop.stop()
 	atEnd()

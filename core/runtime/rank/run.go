@@ -34,7 +34,7 @@ func (r *Rank) Run(ctx context.Context, window record.Window, started func(), pr
 	}
 	restore := pauseCollector()
 	defer restore()
-	collections := machine.GCCycles()
+	collections, threads, began := machine.GCCycles(), machine.ReadThreadTimes(), time.Now()
 	measuring := make(chan struct{})
 	r.mu.Lock()
 	r.state.reset()
@@ -50,6 +50,9 @@ func (r *Rank) Run(ctx context.Context, window record.Window, started func(), pr
 	stopped := r.supervise(ctx, window, measuring, run, progress)
 
 	report := record.Report{Rank: r.plan.Rank, SampleEvery: sampleEvery, Stopped: stopped, Process: r.processReport(collections)}
+	now := machine.ReadThreadTimes()
+	report.Process.Threads = len(now)
+	report.Process.BusyThreads = now.Busy(threads, time.Since(began)/100)
 	err := run.collect(&report)
 	if window.Warmup {
 		report.SampleEvery = r.adviseSampling(report.Clients)
@@ -171,21 +174,28 @@ func (r *Rank) runThread(t *thread, result *threadResult, run *windowRun, window
 	var before *usage
 	var report record.ThreadReport
 	recorder, records := t.worker.(transport.SeriesReader)
+	counters := newWorkerCounters(t.worker)
 	atBegin := func() {
+		counters.begin()
 		if records {
 			recorder.StartSeries(record.Slices, window)
 		}
 		before = newUsage(t.counters)
 	}
-	atEnd := func() { report = before.since() }
+	atEnd := func() {
+		report = before.since()
+		counters.end()
+	}
 	run.entered.Done()
 	if t.daemon != nil {
 		result.err = t.daemon.run(&r.state, atBegin, atEnd)
 		daemon := t.daemon.report(report)
+		daemon.Transport = counters.window()
 		result.daemon = &daemon
 	} else {
 		result.err = t.client.run(&r.state, atBegin, atEnd)
 		client := t.client.report(report)
+		client.Transport = counters.window()
 		result.client = &client
 	}
 	if records {
