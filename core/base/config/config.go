@@ -1,6 +1,9 @@
 package config
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Config is the resolved configuration of one run, as recorded in its result. The JSON names are
 // the flags' names with underscores instead of hyphens.
@@ -51,6 +54,9 @@ type Config struct {
 	Warmup   Duration `json:"warmup"`
 	Duration Duration `json:"duration"`
 	Repeats  int      `json:"repeats"`
+	// Launches is how many times the ranks are started; each launch measures an equal part of the
+	// repeats. 0 starts them for each repeat.
+	Launches int `json:"launches,omitempty"`
 
 	// VerifyEvery is the sampling of checksums: one of VerifyEvery values that are read is
 	// verified. Token, key and version are always verified.
@@ -112,6 +118,25 @@ func Default() Config {
 func Distributions() []string {
 	return []string{DistributionUniform, DistributionZipfian, DistributionHotspot, DistributionLatest, DistributionSequential}
 }
+
+// RepeatsByLaunch returns how many repeats each launch measures. If they do not divide evenly, the
+// first launches measure one more.
+func (c *Config) RepeatsByLaunch() []int {
+	n := c.Launches
+	if n == 0 {
+		n = c.Repeats
+	}
+	list := make([]int, n)
+	for i := range list {
+		list[i] = c.Repeats*(i+1)/n - c.Repeats*i/n
+	}
+	slices.SortFunc(list, func(a, b int) int { return b - a })
+	return list
+}
+
+// WithinLaunch reports whether all repeats, of which there are several, are of one launch. Their
+// spread does not include what differs from one launch to the next.
+func (c *Config) WithinLaunch() bool { return c.Launches == 1 && c.Repeats > 1 }
 
 // MessageHeader is the size in bytes of a key-value message without its value.
 const MessageHeader = 16

@@ -81,6 +81,7 @@ func TestJSONRoundTrip(t *testing.T) {
 func TestOptionsThatExcludeEachOther(t *testing.T) {
 	for problem, spoil := range map[string]func(*Config){
 		"--keys: 1073741825 is out of range":               func(c *Config) { c.Keys = MaxKeys + 1 },
+		"--launches: 11 is out of range (0 to 10)":         func(c *Config) { c.Launches = 11 },
 		"--daemons: 3 daemons for 2 keys":                  func(c *Config) { c.Daemons, c.Keys = 3, 2 },
 		"--pattern: cannot be combined with a mix":         func(c *Config) { c.Mix, c.Pattern = Mix{{OpRead, 1}}, Pattern{{OpRead, 1}} },
 		"--hot-keys: 1 of the keys leaves no cold keys":    func(c *Config) { c.Distribution, c.HotKeys = DistributionHotspot, 1 },
@@ -103,6 +104,19 @@ func TestOptionsThatExcludeEachOther(t *testing.T) {
 	require.NoError(t, c.Validate())
 	c.BytesPerToken, c.ValueSize = 0, FixedSize(100)
 	require.NoError(t, c.Validate(), "tokens of any size")
+}
+
+func TestRepeatsByLaunch(t *testing.T) {
+	for launches, want := range map[int][]int{
+		0: {1, 1, 1, 1, 1, 1, 1}, 1: {7}, 2: {4, 3}, 3: {3, 2, 2}, 7: {1, 1, 1, 1, 1, 1, 1},
+	} {
+		c := Default()
+		c.Repeats, c.Launches = 7, launches
+		require.Equal(t, want, c.RepeatsByLaunch())
+		require.Equal(t, launches == 1, c.WithinLaunch())
+	}
+	one := Config{Repeats: 1, Launches: 1}
+	require.False(t, one.WithinLaunch(), "one repeat has no spread")
 }
 
 func TestSize(t *testing.T) {

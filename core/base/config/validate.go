@@ -62,6 +62,7 @@ func checkNumbers(c *Config) *Error {
 		{"value-size", c.ValueSize.Min(), 0, MaxValueSize},
 		{"value-size", c.ValueSize.Max(), 0, MaxValueSize},
 		{"repeats", c.Repeats, 1, MaxRepeats},
+		{"launches", c.Launches, 0, c.Repeats},
 		{"verify-every", c.VerifyEvery, 1, 1 << 30},
 		{"sample-every", c.SampleEvery, 0, 1 << 30},
 	}

@@ -30,8 +30,11 @@ type Result struct {
 	Plugin      Plugin              `json:"plugin"`
 	Config      config.Config       `json:"config"`
 	Environment machine.Environment `json:"environment"`
-	Placement   []Placement         `json:"placement"`
-	Setup       Setup               `json:"setup"`
+	// Placement and Setup are those of the first launch.
+	Placement []Placement `json:"placement"`
+	Setup     Setup       `json:"setup"`
+	// Launches are the starts of the ranks, by number. Each measured a part of the repeats.
+	Launches []Launch `json:"launches,omitempty"`
 	// Overhead is the cost of the harness: the medians over the repeats.
 	Overhead record.Overhead `json:"overhead"`
 	Repeats  []Repeat        `json:"repeats"`
@@ -95,6 +98,12 @@ type Placement struct {
 	Affinity []string `json:"affinity"`
 	// Idle is the idle strategy in force: spin, yield or park.
 	Idle string `json:"idle"`
+}
+
+// Launch is one start of the ranks, which measure some repeats and end.
+type Launch struct {
+	Placement []Placement `json:"placement"`
+	Setup     Setup       `json:"setup"`
 }
 
 // Setup is the time until the first window.

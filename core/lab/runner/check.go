@@ -33,6 +33,14 @@ func (e evidence) daemons() (all []record.DaemonReport) {
 	return all
 }
 
+// launches returns the starts of the ranks, also for a result of 1.x, which has one.
+func (e evidence) launches() []result.Launch {
+	if len(e.result.Launches) == 0 {
+		return []result.Launch{{Placement: e.result.Placement, Setup: e.result.Setup}}
+	}
+	return e.result.Launches
+}
+
 // threadWindow is a polling thread in one window.
 type threadWindow struct {
 	record.ThreadReport

@@ -112,13 +112,17 @@ func checkOversubscribed(e evidence) finding {
 // checkPinned counts the threads that may move between processors, by the affinity that the kernel
 // reported.
 func checkPinned(e evidence) finding {
-	unpinned := 0
-	for _, p := range e.result.Placement {
-		for t, cpu := range p.CPUs {
-			if cpu < 0 || t >= len(p.Affinity) || p.Affinity[t] != strconv.Itoa(cpu) {
-				unpinned++
+	unpinned := 0 // in the launch that has most
+	for _, l := range e.launches() {
+		count := 0
+		for _, p := range l.Placement {
+			for t, cpu := range p.CPUs {
+				if cpu < 0 || t >= len(p.Affinity) || p.Affinity[t] != strconv.Itoa(cpu) {
+					count++
+				}
 			}
 		}
+		unpinned = max(unpinned, count)
 	}
 	f := finding{ok: unpinned == 0, value: float64(unpinned)}
 	switch {

@@ -76,10 +76,10 @@ func daemonReport(d time.Duration, requests uint64, cfg *config.Config) record.D
 	return r
 }
 
-// request requests three repeats on a machine with four processors.
+// request requests three repeats of one launch on a machine with four processors.
 func request(c *cluster) Request {
 	cfg := config.Default()
-	cfg.Repeats, cfg.Ranks = 3, 3
+	cfg.Repeats, cfg.Launches, cfg.Ranks = 3, 1, 3
 	cfg.Warmup = config.Duration(300 * time.Millisecond)
 	return Request{Config: cfg, Launcher: c, CPUs: processors(4)}
 }

@@ -8,44 +8,69 @@ import (
 )
 
 // Merge combines results of one configuration into one result with all their repeats, as if one
-// run had made them. It computes summary and checks anew. Fields that a run has once, such as
-// placement and setup, are those of the first part; metrics that a run measures once have one
-// sample for each part.
+// run had made them. It computes summary and checks anew. Placement and setup are
+// those of the first part, and its Launches has those of all; metrics that a launch measures once
+// have one sample for each part.
 //
 // Parts of different binaries, runtimes or providers are an error.
 func Merge(parts []*result.Result) (*result.Result, error) {
+	merged, e, err := join(parts)
+	if err != nil {
+		return nil, err
+	}
+	merged.Checks = runChecks(e)
+	return merged, nil
+}
+
+// join is [Merge] without the checks, and returns the evidence for them.
+func join(parts []*result.Result) (*result.Result, evidence, error) {
 	if len(parts) == 0 {
-		return nil, errors.New("merging results: no results")
+		return nil, evidence{}, errors.New("merging results: no results")
 	}
 	first := parts[0]
 	merged := *first
 	merged.ID = result.NewID()
-	merged.Repeats = nil
+	merged.Repeats = []result.Repeat{} // never nil, which JSON shows as null
+	merged.Launches, merged.Config.Repeats = nil, 0
 	e := evidence{result: &merged}
 	var overhead, verify []float64
 	for _, part := range parts {
-		a, b := part.Plugin, first.Plugin
-		if a.Name != b.Name || a.SHA256 != b.SHA256 || a.Provider != b.Provider || a.RuntimeDigest != b.RuntimeDigest {
-			return nil, fmt.Errorf("merging results: %s (%s, %.12s) and %s (%s, %.12s) are not the same plugin",
-				b.Name, b.Provider, b.SHA256, a.Name, a.Provider, a.SHA256)
+		if err := samePlugin(first, part); err != nil {
+			return nil, e, fmt.Errorf("merging results: %w", err)
 		}
 		for _, repeat := range part.Repeats {
 			repeat.Index = len(merged.Repeats)
+			repeat.Launch += len(merged.Launches)
 			merged.Repeats = append(merged.Repeats, repeat)
 		}
 		if part.Incomplete && !merged.Incomplete {
 			merged.Incomplete, merged.IncompleteReason = true, part.IncompleteReason
 		}
+		if merged.FailedRepeat, merged.Failure = nil, part.Failure; part.FailedRepeat != nil {
+			failed := *part.FailedRepeat
+			failed.Launch += len(merged.Launches)
+			merged.FailedRepeat = &failed
+		}
+		merged.Launches = append(merged.Launches, part.Launches...)
+		merged.Config.Repeats += part.Config.Repeats
 		overhead = append(overhead, part.Overhead.PerOpNS)
 		verify = append(verify, part.Overhead.VerifyNS)
 		e.add(part)
 	}
-	merged.Config.Repeats = len(merged.Repeats)
 	merged.Summary = result.SummarizeRepeats(merged.Repeats)
 	merged.Summary[result.HarnessOverhead] = result.Summarize(result.HarnessOverhead, overhead)
 	merged.Summary[result.VerifyCost] = result.Summarize(result.VerifyCost, verify)
-	merged.Checks = runChecks(e)
-	return &merged, nil
+	return &merged, e, nil
+}
+
+// samePlugin returns an error if the results are of different binaries, runtimes or providers.
+func samePlugin(first, other *result.Result) error {
+	a, b := first.Plugin, other.Plugin
+	if a.Name == b.Name && a.SHA256 == b.SHA256 && a.Provider == b.Provider && a.RuntimeDigest == b.RuntimeDigest {
+		return nil
+	}
+	return fmt.Errorf("%s (%s, %.12s) and %s (%s, %.12s) are not the same plugin",
+		a.Name, a.Provider, a.SHA256, b.Name, b.Provider, b.SHA256)
 }
 
 // add extracts the evidence of a finished result. It keeps the densest sampling, because that one
@@ -64,7 +89,7 @@ func (e *evidence) add(part *result.Result) {
 			e.pollers, e.cpus = int(c.Value), int(c.Limit)
 			e.oversubscribed = e.oversubscribed || !c.OK
 		case "closed":
-			if !c.OK {
+			for range int(c.Value) {
 				e.closing = append(e.closing, errors.New(c.Message))
 			}
 		}

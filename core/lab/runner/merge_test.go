@@ -10,12 +10,12 @@ import (
 	"transportbench/core/lab/result"
 )
 
-// Runs of one repeat each merge into the result of one run with as many repeats.
+// Runs of one repeat each merge into the result of one run that launches the ranks as often.
 func TestMergeIsARunInOneGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		run := func(repeats int) *result.Result {
 			req := request(newCluster())
-			req.Config.Repeats = repeats
+			req.Config.Repeats, req.Config.Launches = repeats, 0
 			r, err := Run(t.Context(), req, nil)
 			require.NoError(t, err)
 			return r

@@ -53,10 +53,11 @@ type progress struct {
 
 func newProgress(cfg config.Config, obs Observer) *progress {
 	each := time.Duration(cfg.Duration) + 2*probeDuration
+	setup := overheadDuration + time.Duration(cfg.Warmup)
 	return &progress{
 		obs: obs, latest: map[int]record.Progress{},
 		status: Status{Repeats: cfg.Repeats},
-		after:  overheadDuration + time.Duration(cfg.Warmup) + time.Duration(cfg.Repeats)*each,
+		after:  time.Duration(len(cfg.RepeatsByLaunch()))*setup + time.Duration(cfg.Repeats)*each,
 	}
 }
 
@@ -67,10 +68,15 @@ func (p *progress) enter(step string, repeat int, planned time.Duration) {
 	p.status.Step, p.status.Repeat = step, repeat
 	p.ends = time.Now().Add(planned)
 	p.after -= planned
-	if step == StepClose {
-		p.after = 0 // the run may have ended early
-	}
 	clear(p.latest)
+	p.tell()
+}
+
+// end reports that no planned time is left; the run may have ended early.
+func (p *progress) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.after, p.ends = 0, time.Now()
 	p.tell()
 }
 

@@ -2,8 +2,6 @@ package runner
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"transportbench/core/base/config"
@@ -78,90 +76,15 @@ const minLaunches = 8
 // sampling_cost verifies it.
 const defaultSampleEvery = 256
 
-// Run makes one run and returns its result. obs may be nil.
-//
-// Request.Config must be valid. Run returns a [*config.Error] for options that this machine cannot
-// meet, and a [*RankError] for a rank that fails or does not answer.
-//
-// If ctx ends, Run stops the ranks, drops the current repeat and returns ctx's error, together
-// with an incomplete result if at least one repeat was complete. If a rank fails during or after
-// a window, Run returns the error together with a result of the complete repeats, what the ranks
-// recorded of the failed repeat, and the failure. Before the first window there is no result.
-// Callers save a result that is not nil, whatever the error.
-//
-// If a check finds that the numbers must not be used, Run returns no error; see
-// [result.Result.Failed].
-func Run(ctx context.Context, req Request, obs Observer) (*result.Result, error) {
-	began := time.Now()
-	if !req.Began.IsZero() {
-		began = req.Began
-	}
-	if err := checkMemory(req.Config, req.Environment.Volatile.AvailableMemory); err != nil {
-		return nil, err
-	}
-	plans, oversubscribed, err := Place(req.Config, req.CPUs)
-	if err != nil {
-		return nil, err
-	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	b := &bench{
-		req: req, cfg: req.Config, plans: plans, oversubscribed: oversubscribed, began: began,
-		ranks: newRanks(len(plans)), progress: newProgress(req.Config, obs),
-		steady: newSteady(req.Config.CallingRanks()),
-	}
-	defer b.ranks.kill()
-
-	err = b.setup(ctx)
-	if err == nil {
-		err = b.measure(ctx)
-	}
-	if err != nil && ctx.Err() != nil {
-		err = ctx.Err() // most likely the interruption made the rank fail
-	}
-	b.progress.enter(StepClose, 0, 0)
-	timeout := closeTimeout
-	if err != nil {
-		timeout = abortTimeout
-	}
-	closing := b.ranks.close(context.WithoutCancel(ctx), timeout)
-	complete := fmt.Sprintf("after %d of %d repeats", len(b.repeats), req.Config.Repeats)
-	switch {
-	case err == nil:
-		return b.conclude(closing, ""), nil
-	case ctx.Err() != nil && len(b.repeats) > 0:
-		return b.conclude(nil, "interrupted "+complete), err
-	case ctx.Err() == nil && (b.failed != nil || len(b.repeats) > 0):
-		r := b.conclude(nil, fmt.Sprintf("failed %s: %v", complete, err))
-		r.FailedRepeat, r.Failure = b.failed, failureOf(err)
-		return r, err
-	}
-	return nil, err
-}
-
-// failureOf returns what the result records of the error that ended a run.
-func failureOf(err error) *result.Failure {
-	f := &result.Failure{Rank: -1, Error: err.Error()}
-	var rankErr *RankError
-	if errors.As(err, &rankErr) {
-		f.Rank, f.Operation = rankErr.Rank, rankErr.Op
-	}
-	var died *record.ExitError
-	if errors.As(err, &died) {
-		f.Output = died.Output
-	}
-	return f
-}
-
-// bench is the state of one run. One goroutine calls its methods; other goroutines use only
-// ranks, progress and steady.
+// bench is the state of one launch: processes that are started, measure repeats, and end. One
+// goroutine calls its methods; other goroutines use only ranks, progress and steady.
 type bench struct {
 	req            Request
-	cfg            config.Config
+	cfg            config.Config // Repeats counts those of this launch
 	plans          []record.Plan
 	oversubscribed bool
 	began          time.Time
+	earlier        int // repeats of earlier launches
 
 	ranks    *ranks
 	progress *progress
@@ -177,6 +100,29 @@ type bench struct {
 	failed      *result.Repeat // the repeat during or after whose window a rank failed
 	warmup      *result.Warmup
 	settled     bool // the warm-up ended because its throughput was steady
+}
+
+// run launches the ranks, measures and ends them. If it returns an error, the result has the
+// complete repeats and the failed one, and is nil if there is neither.
+func (b *bench) run(ctx context.Context) (*result.Result, error) {
+	defer b.ranks.kill()
+	err := b.setup(ctx)
+	if err == nil {
+		err = b.measure(ctx)
+	}
+	b.progress.enter(StepClose, 0, 0)
+	timeout := closeTimeout
+	if err != nil {
+		timeout = abortTimeout
+	}
+	closing := b.ranks.close(context.WithoutCancel(ctx), timeout)
+	switch {
+	case err == nil:
+		return b.conclude(closing), nil
+	case len(b.repeats) > 0 || b.failed != nil && ctx.Err() == nil:
+		return b.conclude(nil), err
+	}
+	return nil, err
 }
 
 // all, servers and callers return rank numbers. In a mesh, every rank serves and calls.
@@ -320,12 +266,13 @@ func (b *bench) measure(ctx context.Context) error {
 
 // repeat runs one measured window between two probes of the floor.
 func (b *bench) repeat(ctx context.Context, i int) (result.Repeat, error) {
-	repeat := result.Repeat{Index: i}
+	repeat := result.Repeat{Index: b.earlier + i}
 	before := func(ctx context.Context) (err error) {
 		repeat.Before, err = b.readings(ctx)
 		return err
 	}
-	b.progress.enter(StepFloor, i+1, probeDuration)
+	nth := b.earlier + i + 1
+	b.progress.enter(StepFloor, nth, probeDuration)
 	var err error
 	if i == 0 {
 		err = b.timed(ctx, StepFloor, before)
@@ -336,11 +283,11 @@ func (b *bench) repeat(ctx context.Context, i int) (result.Repeat, error) {
 		return repeat, err
 	}
 	duration := time.Duration(b.cfg.Duration)
-	b.progress.enter(StepRepeat, i+1, duration)
+	b.progress.enter(StepRepeat, nth, duration)
 	repeat.StartedAt = time.Now()
 	repeat.Ranks, err = b.runWindow(ctx, record.Window{Duration: duration, SampleEvery: b.sampleEvery})
 	if err == nil {
-		b.progress.enter(StepFloor, i+1, probeDuration)
+		b.progress.enter(StepFloor, nth, probeDuration)
 		repeat.After, err = b.readings(ctx)
 	}
 	if filled := fillSamples(b.cfg, &repeat); err == nil {
@@ -352,9 +299,9 @@ func (b *bench) repeat(ctx context.Context, i int) (result.Repeat, error) {
 	return repeat, err
 }
 
-// conclude makes the result of the complete repeats. closing has the error of closing each rank;
-// incomplete is the reason why repeats are missing, or an empty string.
-func (b *bench) conclude(closing []error, incomplete string) *result.Result {
+// conclude makes the result of the complete repeats of this launch. closing has the error of
+// closing each rank.
+func (b *bench) conclude(closing []error) *result.Result {
 	r := &result.Result{
 		SchemaVersion: result.SchemaVersion, Kind: result.KindRun, ID: result.NewID(),
 		StartedAt: b.began.UTC(), Argv: b.req.Argv,
@@ -364,7 +311,7 @@ func (b *bench) conclude(closing []error, incomplete string) *result.Result {
 		Repeats:  append([]result.Repeat{}, b.repeats...), // never nil, which JSON shows as null
 		Summary:  result.SummarizeRepeats(b.repeats),
 
-		Incomplete: incomplete != "", IncompleteReason: incomplete,
+		FailedRepeat: b.failed,
 	}
 	// A run measures these once, so their medians have no interval.
 	r.Summary[result.HarnessOverhead] = result.Summarize(result.HarnessOverhead, []float64{b.overhead.PerOpNS})
@@ -379,6 +326,7 @@ func (b *bench) conclude(closing []error, incomplete string) *result.Result {
 			Rank: i, PID: p.PID, CPUs: b.plans[i].CPUs, Affinity: p.CPUs, Idle: b.plans[i].Idle,
 		})
 	}
+	r.Launches = []result.Launch{{Placement: r.Placement, Setup: r.Setup}}
 	r.Checks = runChecks(evidence{
 		result: r, sampleEvery: b.sampleEvery,
 		pollers: pollers(b.plans), cpus: len(b.req.CPUs), oversubscribed: b.oversubscribed,

@@ -18,8 +18,6 @@ import (
 type PairedTest struct {
 	A, B    config.Config
 	Measure Measure
-	// BetweenRounds is called between rounds; it may be nil.
-	BetweenRounds func()
 	// Begin is called before each run with its side, "A" or "B", and its repeat, from 1. The
 	// observer that it returns may be nil.
 	Begin func(side string, repeat int) runner.Observer
@@ -67,9 +65,6 @@ func (t *PairedTest) Run(ctx context.Context) (*PairedResult, error) {
 	random := rand.New(rand.NewPCG(t.Seed, 0))
 	sides := [2]*side{newSide("A", t.A), newSide("B", t.B)}
 	for n := 1; ; n++ {
-		if n > 1 && t.BetweenRounds != nil {
-			t.BetweenRounds()
-		}
 		var round [2]*result.Result
 		for _, i := range random.Perm(2) {
 			var err error

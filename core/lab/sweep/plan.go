@@ -185,6 +185,8 @@ func (s *Spec) checkNames(r Resolver) error {
 			switch {
 			case name == "repeats":
 				return errors.New("repeats: all cells have the same number; set it beside base and axes")
+			case name == "launches":
+				return errors.New("launches: a sweep launches the ranks for each repeat; leave it out")
 			case name != "transport" && !r.IsOption(name) && !own[name]:
 				return &UnknownOptionError{name, slices.Sorted(maps.Keys(own))}
 			}

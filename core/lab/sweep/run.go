@@ -48,8 +48,6 @@ type Options struct {
 	Resume  bool
 	Measure Measure
 	Watcher Watcher
-	// BetweenRounds is called between the rounds of an interleaved sweep; it may be nil.
-	BetweenRounds func()
 	// Limit bounds the time of the sweep, CellLimit that of one run; 0 is no limit.
 	Limit, CellLimit time.Duration
 }
@@ -138,9 +136,6 @@ func (s *sweep) all(ctx context.Context) error {
 	}
 	for i, r := range runs {
 		s.current = i + 1
-		if s.options.BetweenRounds != nil && s.plan.Order == Interleaved && i > 0 && r.repeat != runs[i-1].repeat {
-			s.options.BetweenRounds()
-		}
 		if s.skip(r) {
 			continue
 		}

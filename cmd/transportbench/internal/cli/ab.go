@@ -44,7 +44,7 @@ every repeat cannot turn noise into a difference. --repeats is the minimum.
   transportbench ab --a in-flight=1 --b in-flight=2 --within 0.5% --limit 10m`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.ab(cmd, f) },
 	}
-	options.AddRun(cmd.Flags(), map[string]string{options.KeyOut: filepath.Join(options.DefaultOut, "ab-TIME")})
+	options.AddRun(cmd.Flags(), map[string]string{options.KeyOut: filepath.Join(options.DefaultOut, "ab-TIME")}, "launches")
 	f.add(cmd.Flags())
 	flags := cmd.Flags()
 	flags.StringVar(&f.a, "a", "", "options of A, such as 'transport=shm in-flight=32'")
@@ -142,14 +142,12 @@ func (s *session) sides(ctx context.Context, base *sweep.Spec, f *abFlags) (matr
 func (s *session) pairedTest(ctx context.Context, m matrix, f *abFlags, test *sweep.PairedTest) error {
 	progress := present.NewSweepProgress(s.stderr)
 	defer progress.Close()
-	pool := sweep.NewPool()
-	defer pool.Close()
-	measure, err := s.measureWith(m, pool, progress)
+	measure, err := s.measureWith(m, progress)
 	if err != nil {
 		return err
 	}
 	began := time.Now()
-	test.Measure, test.BetweenRounds = measure, pool.Empty
+	test.Measure = measure
 	test.Begin = func(side string, repeat int) runner.Observer {
 		return progress.Begin(sweep.Status{
 			Label: side, Repeat: repeat, Repeats: test.MaxRepeats, Run: repeat, Runs: test.MaxRepeats,

@@ -57,7 +57,7 @@ configuration file, so a committed sweep means the same everywhere.
 		Args: takes(0, 1, "at most one file"),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.sweep(cmd, f, args) },
 	}
-	options.AddRun(cmd.Flags(), map[string]string{options.KeyOut: filepath.Join(options.DefaultOut, "sweep-NAME")})
+	options.AddRun(cmd.Flags(), map[string]string{options.KeyOut: filepath.Join(options.DefaultOut, "sweep-NAME")}, "launches")
 	options.AddJSON(cmd.Flags())
 	flags := cmd.Flags()
 	flags.StringVar(&f.order, "order", sweep.Interleaved, sweep.Interleaved+" or "+sweep.Sequential)
@@ -246,15 +246,13 @@ func (s *session) sweepAll(ctx context.Context, m matrix, plan *sweep.Plan, spec
 	s.note("%s, in %s", present.PlanSummary(plan), s.settings.Out)
 	progress := present.NewSweepProgress(s.stderr)
 	defer progress.Close()
-	pool := sweep.NewPool()
-	defer pool.Close()
-	measure, err := s.measureWith(m, pool, progress)
+	measure, err := s.measureWith(m, progress)
 	if err != nil {
 		return err
 	}
 	outcome, interrupted := sweep.Run(ctx, plan, sweep.Options{
 		Dir: s.settings.Out, Origin: origin, Resume: resume, Measure: measure, Watcher: progress,
-		BetweenRounds: pool.Empty, Limit: spec.Limit, CellLimit: spec.CellLimit,
+		Limit: spec.Limit, CellLimit: spec.CellLimit,
 	})
 	progress.Close()
 	if outcome == nil {
@@ -291,18 +289,13 @@ func (s *session) origin(m matrix, plan *sweep.Plan) (sweep.Origin, error) {
 	return origin, err
 }
 
-// measureWith returns a function that makes runs in processes of the pool, except
-// for plugins that run in a debugger.
-func (s *session) measureWith(m matrix, pool *sweep.Pool, progress *present.SweepProgress) (sweep.Measure, error) {
+// measureWith returns a function that makes runs.
+func (s *session) measureWith(m matrix, progress *present.SweepProgress) (sweep.Measure, error) {
 	launchers := map[string]runner.Launcher{}
 	for name, e := range m {
-		l, err := s.newLauncher(e.Plugin, progress)
-		if err != nil {
+		var err error
+		if launchers[name], err = s.newLauncher(e.Plugin, progress); err != nil {
 			return nil, err
-		}
-		launchers[name] = l
-		if len(l.attached) == 0 {
-			launchers[name] = pool.Launcher(name, l)
 		}
 	}
 	return func(ctx context.Context, c config.Config, obs runner.Observer) (*result.Result, error) {

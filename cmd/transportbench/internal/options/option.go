@@ -66,6 +66,7 @@ var configOptions = []option{
 	duration("warmup", "longest load before the first repeat; ends when throughput is steady", func(c *config.Config) *config.Duration { return &c.Warmup }),
 	duration("duration", "time of one repeat", func(c *config.Config) *config.Duration { return &c.Duration }),
 	number("repeats", "windows to measure; fewer than 6 give no 95% interval", func(c *config.Config) *int { return &c.Repeats }),
+	number("launches", "starts of the ranks, each for a part of the repeats; 0 starts them for each repeat, 1 only once", func(c *config.Config) *int { return &c.Launches }),
 	number("verify-every", "verify one checksum in this many; 1 verifies all", func(c *config.Config) *int { return &c.VerifyEvery }),
 	number("sample-every", "time one operation in this many; 0 keeps the cost under 2%", func(c *config.Config) *int { return &c.SampleEvery }),
 	duration("burn", "time that a client burns before each call, to test comparisons with a known slowdown", func(c *config.Config) *config.Duration { return &c.Burn }),

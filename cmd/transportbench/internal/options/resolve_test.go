@@ -96,7 +96,7 @@ func TestEveryOptionFromEverywhere(t *testing.T) {
 		TokensPerBlock: 128, BytesPerToken: 32, Mix: config.Mix{{Op: config.OpRead, Share: 0.5}, {Op: config.OpLookup, Share: 0.5}}, HotKeys: 0.1, HotShare: 0.9,
 		RemoteShare: 0.75, Rate: 12_500, Arrival: "constant",
 		Flush: "immediate", Idle: "yield", Pin: false,
-		Warmup: config.Duration(time.Second), Duration: config.Duration(1500 * time.Millisecond), Repeats: 8,
+		Warmup: config.Duration(time.Second), Duration: config.Duration(1500 * time.Millisecond), Repeats: 8, Launches: 2,
 		VerifyEvery: 9, SampleEvery: 10, Burn: 11,
 	}
 	var args []string

@@ -112,7 +112,7 @@ func New() *Set {
 
 // notMeasured lists the options that are not part of a cell's key, because they do not change what
 // is measured.
-var notMeasured = []string{"profile", "seed", "repeats", "warmup", "sample_every"}
+var notMeasured = []string{"profile", "seed", "repeats", "launches", "warmup", "sample_every"}
 
 // Key returns [Key] of the cell's configuration.
 func (c *Cell) Key(drop ...string) string { return Key(c.Config, drop...) }

@@ -1,0 +1,118 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"transportbench/core/base/record"
+	"transportbench/core/lab/result"
+)
+
+// Run makes one run and returns its result. obs may be nil.
+//
+// The repeats are divided among launches, by default one each: every launch starts the ranks,
+// warms up, measures and ends them. [Merge] makes one result of them.
+//
+// Request.Config must be valid. Run returns a [*config.Error] for options that this machine cannot
+// meet, and a [*RankError] for a rank that fails or does not answer.
+//
+// If ctx ends, Run stops the ranks, drops the current repeat and returns ctx's error, together
+// with an incomplete result if at least one repeat was complete. If a rank fails during or after
+// a window, Run returns the error together with a result of the complete repeats, what the ranks
+// recorded of the failed repeat, and the failure. If a rank fails before the first window, there is
+// no result. Callers save a result that is not nil, whatever the error.
+//
+// If a check finds that the numbers must not be used, Run returns no error; see
+// [result.Result.Failed].
+func Run(ctx context.Context, req Request, obs Observer) (*result.Result, error) {
+	if err := checkMemory(req.Config, req.Environment.Volatile.AvailableMemory); err != nil {
+		return nil, err
+	}
+	plans, oversubscribed, err := Place(req.Config, req.CPUs)
+	if err != nil {
+		return nil, err
+	}
+	progress := newProgress(req.Config, obs)
+	var parts []*result.Result // of the launches
+	done := 0                  // repeats
+	for i, repeats := range req.Config.RepeatsByLaunch() {
+		if err = ctx.Err(); err != nil {
+			break
+		}
+		b := &bench{
+			req: req, cfg: req.Config, plans: plans, oversubscribed: oversubscribed, began: time.Now(),
+			earlier: done, ranks: newRanks(len(plans)), progress: progress,
+			steady: newSteady(req.Config.CallingRanks()),
+		}
+		b.cfg.Repeats = repeats
+		if i == 0 && !req.Began.IsZero() {
+			b.began = req.Began
+		}
+		var part *result.Result
+		part, err = b.run(ctx)
+		if part != nil && i > 0 {
+			if unlike := samePlugin(parts[0], part); unlike != nil {
+				part, err = nil, fmt.Errorf("launch %d: %w", i+1, unlike)
+			}
+		}
+		if part != nil {
+			parts = append(parts, part)
+			done += len(part.Repeats)
+		}
+		if err != nil {
+			break
+		}
+	}
+	progress.end()
+	switch {
+	case ctx.Err() != nil && err != nil:
+		if err = ctx.Err(); done == 0 { // most likely the interruption made the rank fail
+			return nil, err
+		}
+	case len(parts) == 0:
+		return nil, err
+	}
+	return conclude(req, parts, err, ctx.Err() != nil), err
+}
+
+// conclude merges the launches of a run that ended with err; interrupted means that the user ended
+// it.
+func conclude(req Request, parts []*result.Result, err error, interrupted bool) *result.Result {
+	merged, e, unlike := join(parts)
+	if unlike != nil {
+		panic(unlike) // Run compared them
+	}
+	merged.Config = req.Config
+	merged.Incomplete, merged.IncompleteReason = false, ""
+	complete := fmt.Sprintf("after %d of %d repeats", len(merged.Repeats), req.Config.Repeats)
+	switch {
+	case err == nil:
+	case interrupted:
+		merged.IncompleteReason = "interrupted " + complete
+	default:
+		merged.IncompleteReason = fmt.Sprintf("failed %s: %v", complete, err)
+		merged.Failure = failureOf(err)
+	}
+	merged.Incomplete = err != nil
+	if merged.Failure == nil {
+		merged.FailedRepeat = nil
+	}
+	merged.Checks = runChecks(e)
+	return merged
+}
+
+// failureOf returns what the result records of the error that ended a run.
+func failureOf(err error) *result.Failure {
+	f := &result.Failure{Rank: -1, Error: err.Error()}
+	var rankErr *RankError
+	if errors.As(err, &rankErr) {
+		f.Rank, f.Operation = rankErr.Rank, rankErr.Op
+	}
+	var died *record.ExitError
+	if errors.As(err, &died) {
+		f.Output = died.Output
+	}
+	return f
+}
