@@ -51,13 +51,23 @@ type ClientReport struct {
 	WriteLatency string  `json:"write_latency"`
 	Samples      uint64  `json:"samples"`
 	MeanNS       float64 `json:"mean_ns"` // exact mean of the samples
+	// InFlightNS is the number of calls in flight, integrated over the window. Over the operations
+	// it is the exact mean of their service times, whatever was sampled.
+	InFlightNS uint64 `json:"in_flight_ns,omitempty"`
+	// BusyNS is the time of the iterations that found responses, extrapolated from sampled ones.
+	BusyNS uint64 `json:"busy_ns,omitempty"`
 	// Local and Remote are the samples of requests to the client's own rank and to others, in a
 	// mesh.
 	Local  *TimingReport `json:"local,omitempty"`
 	Remote *TimingReport `json:"remote,omitempty"`
-	// Stages are the parts of remote requests in mesh-proxied, by StageNames. They are sampled
-	// less often than latencies.
-	Stages map[string]TimingReport `json:"stages,omitempty"`
+	// Stages are the parts of calls, by DirectStages, or in mesh-proxied those of remote requests,
+	// by StageNames. They are sampled less often than latencies. If the daemon shares no memory
+	// with the client, NoStages has the reason why there are none.
+	Stages   map[string]TimingReport `json:"stages,omitempty"`
+	NoStages string                  `json:"no_stages,omitempty"`
+	// StageNS is the cost of the stamps in a call whose stages are taken. It has been subtracted
+	// from the stages.
+	StageNS float64 `json:"stage_cost_ns,omitempty"`
 	// Operations are the latencies by operation, for loads with a mix or a pattern.
 	Operations map[string]OperationReport `json:"operations,omitempty"`
 	// Iterations are the times of whole iterations of a pattern, from the first call to the last
@@ -108,6 +118,30 @@ type OpenReport struct {
 // service time.
 var StageNames = []string{"client_to_daemon", "daemon_to_flush", "flush_to_completion", "completion_to_client"}
 
+// DirectStages are the stages of a call of a client to a daemon over the transport, in order. They
+// add up to its service time.
+var DirectStages = []string{StageClient, StageRequest, StageServe, StageFlush, StageResponse, StageReturn}
+
+// The stages of a call over the transport.
+const (
+	// StageClient is the client's harness: from the poll that freed the call to the post of its
+	// request.
+	StageClient = "client"
+	// StageRequest is the way of the request: from its post to the end of the poll that returned
+	// it to the daemon. It includes the wait for that poll.
+	StageRequest = "request"
+	// StageServe is from the end of that poll to the reply, and StageFlush from there to the post
+	// of the reply.
+	StageServe = "serve"
+	StageFlush = "flush"
+	// StageResponse is the way of the response: from its post to the end of the poll that returned
+	// it to the client, without the part in StageReturn.
+	StageResponse = "response"
+	// StageReturn is the part of the response's way for which the client handled other responses
+	// and did not poll.
+	StageReturn = "client_return"
+)
+
 // PhaseNames are the phases of a daemon's loop, in order. Only mesh-proxied has scan.
 var PhaseNames = []string{"poll", "serve", "scan", "flush"}
 
@@ -142,6 +176,8 @@ type DaemonReport struct {
 	Device *DeviceReport `json:"device,omitempty"`
 	// Phases are sampled times of the loop, by PhaseNames, PhaseLoop and PhaseTurnaround.
 	Phases map[string]TimingReport `json:"phases,omitempty"`
+	// BusyNS is the time of the iterations that found work, extrapolated from sampled ones.
+	BusyNS uint64 `json:"busy_ns,omitempty"`
 	// PhaseEvery is the sampling: one iteration in PhaseEvery is timed. PhaseNS is the cost of
 	// timing one.
 	PhaseEvery int          `json:"phase_every,omitempty"`
@@ -177,7 +213,12 @@ type DeviceReport struct {
 
 // ThreadReport has the kernel's figures for one polling thread in the window.
 type ThreadReport struct {
+	// StartNS is the start of the window on the kernel's monotonic clock, which all processes of a
+	// host share, and MonotonicNS the window's length by that clock.
+	StartNS     uint64 `json:"start_ns,omitempty"`
+	MonotonicNS uint64 `json:"monotonic_ns,omitempty"`
 	CPUNS       uint64 `json:"cpu_ns"`
+	SystemNS    uint64 `json:"system_ns,omitempty"` // of CPUNS, in the kernel
 	Voluntary   uint64 `json:"voluntary_switches"`
 	Involuntary uint64 `json:"involuntary_switches"`
 	// MinorFaults are page faults without I/O and MajorFaults those with I/O. Migrations are
@@ -185,9 +226,28 @@ type ThreadReport struct {
 	MinorFaults uint64 `json:"minor_faults,omitempty"`
 	MajorFaults uint64 `json:"major_faults,omitempty"`
 	Migrations  uint64 `json:"migrations,omitempty"`
+	// Gaps are the longest gaps between two iterations of the loop in the window, longest first.
+	// GapCount and GapNS count all gaps and their time.
+	Gaps     []Gap  `json:"gaps,omitempty"`
+	GapCount uint64 `json:"gap_count,omitempty"`
+	GapNS    uint64 `json:"gap_ns,omitempty"`
 	// Counters are hardware counters by name; if there are none, ProcessReport.NoCounters has the
 	// reason.
 	Counters map[string]uint64 `json:"counters,omitempty"`
+}
+
+// Gap is a time for which a loop made no progress. The counts are what the kernel and the Go
+// runtime counted for the thread, or for its process, since the gap before or the window's start.
+type Gap struct {
+	AtNS  uint64 `json:"at_ns"` // its start on the kernel's monotonic clock
+	ForNS uint64 `json:"for_ns"`
+	// Voluntary and Involuntary are context switches, MinorFaults and MajorFaults page faults of
+	// the thread; Collections are GC cycles of the process.
+	Voluntary   uint64 `json:"voluntary_switches,omitempty"`
+	Involuntary uint64 `json:"involuntary_switches,omitempty"`
+	MinorFaults uint64 `json:"minor_faults,omitempty"`
+	MajorFaults uint64 `json:"major_faults,omitempty"`
+	Collections uint64 `json:"collections,omitempty"`
 }
 
 // Software returns the events that the kernel counts on every machine, by name.
@@ -211,15 +271,19 @@ func (t *ThreadReport) Busy(elapsedNS uint64) uint64 {
 // ProcessReport has the figures of the whole process in the window.
 type ProcessReport struct {
 	Collections uint64 `json:"collections"` // GC cycles
-	PeakRSS     uint64 `json:"peak_rss_bytes"`
-	Clock       string `json:"clock"` // "tsc", "cntvct" or "monotonic"
+	// CPUNS is the processor time of all threads of the process, helpers included, and SystemNS
+	// the part of it in the kernel.
+	CPUNS    uint64 `json:"cpu_ns,omitempty"`
+	SystemNS uint64 `json:"system_ns,omitempty"`
+	PeakRSS  uint64 `json:"peak_rss_bytes"`
+	Clock    string `json:"clock"` // "tsc", "cntvct" or "monotonic"
 	// Threads is the number of threads of the process at the end of the window, those of the Go
 	// runtime included. BusyThreads are those that were on a processor for over 1% of the window:
 	// the polling threads and the helpers of the transport.
 	Threads     int `json:"threads,omitempty"`
 	BusyThreads int `json:"busy_threads,omitempty"`
-	// ClockStepNS is the smallest difference between two clock readings, which is the resolution
-	// of every latency.
+	// ClockStepNS is the most frequent difference between two successive clock readings that
+	// differ, which is the resolution of every latency.
 	ClockStepNS float64 `json:"clock_step_ns,omitempty"`
 	// ClockCostNS is the time of one clock reading. It has been subtracted from the latencies,
 	// because only timed ops include it. It is 0 without clients.

@@ -158,6 +158,9 @@ type Repeat struct {
 	Before   Readings         `json:"before"`
 	After    Readings         `json:"after"`
 	Machine  MachineTime      `json:"machine"`
+	// Stalls are the longest times in the window for which polling threads made no progress, in
+	// order.
+	Stalls []Stall `json:"stalls,omitempty"`
 	// Mixed marks a window during which the machine changed its state: the bounces before and after
 	// it differ too much. Remeasured has the mixed windows that this one replaces.
 	Mixed      bool        `json:"mixed,omitempty"`
@@ -211,6 +214,29 @@ type Discarded struct {
 	BounceBefore float64   `json:"bounce_before_ns"`
 	BounceAfter  float64   `json:"bounce_after_ns"`
 }
+
+// Stall is a time for which polling threads of one host made no progress.
+type Stall struct {
+	AtNS  uint64 `json:"at_ns"` // since the first thread of the host began the window
+	ForNS uint64 `json:"for_ns"`
+	// Threads are the threads that stalled at the time, as "client 0 of rank 1".
+	Threads []string `json:"threads"`
+	Cause   Cause    `json:"cause" jsonschema:"enum=steal,enum=machine,enum=switch,enum=collector,enum=page_fault,enum=unknown"`
+}
+
+// Cause is the cause of a stall.
+type Cause string
+
+// The causes of stalls. A stall is of the machine if threads of several ranks stalled together, and
+// not by their own doing.
+const (
+	CauseSteal     Cause = "steal"      // the hypervisor ran something else
+	CauseMachine   Cause = "machine"    // several ranks at once
+	CauseSwitch    Cause = "switch"     // the scheduler ran another thread
+	CauseCollector Cause = "collector"  // the Go runtime collected garbage
+	CausePageFault Cause = "page_fault" // the thread touched memory that was not mapped
+	CauseUnknown   Cause = "unknown"
+)
 
 // Clients returns the reports of all clients, by rank.
 func (r *Repeat) Clients() []record.ClientReport {
