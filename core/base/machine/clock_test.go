@@ -53,6 +53,29 @@ func TestMonotonicClockTicksAreNanoseconds(t *testing.T) {
 	require.InDelta(t, 1e9, clock.Hertz(), 1e-3)
 }
 
+// TestModalStep reads counters that advance in steps and are sometimes off by one.
+func TestModalStep(t *testing.T) {
+	for _, step := range []uint64{1, 26, 100} {
+		at, n := uint64(1000), uint64(0)
+		read := func() uint64 {
+			at, n = at+18, n+1 // 18 ticks for each reading
+			value := at / step * step
+			if step > 1 && n%97 == 0 {
+				value++
+			}
+			return value
+		}
+		want := step
+		if step < 18 {
+			want = 18 // a reading takes longer than a step
+		}
+		require.Equal(t, want, modalStep(read))
+	}
+	require.Zero(t, modalStep(func() uint64 { return 7 }), "a clock that stands still")
+	require.Positive(t, Calibrated().Step())
+	require.Less(t, Calibrated().Step(), 1000.0)
+}
+
 // Conversion does not overflow at any real rate, and is within 10 ppm and 1 ns of exact arithmetic.
 func TestConversion(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

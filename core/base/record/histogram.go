@@ -2,6 +2,7 @@ package record
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
@@ -44,6 +45,40 @@ func (h *Histogram) Merge(other *Histogram) {
 // 0 if there are no records. q is clamped to 0 to 1.
 func (h *Histogram) Quantile(q float64) float64 {
 	return float64(h.hdr.ValueAtPercentile(q * 100))
+}
+
+// Interpolate returns the quantile q of durations that a clock measured which advances in steps of
+// step nanoseconds. Quantile returns one of the steps; Interpolate spreads the records of each step
+// evenly over its width, and those of each bucket over the bucket, and so resolves differences
+// smaller than a step. It returns 0 if there are no records.
+func (h *Histogram) Interpolate(q, step float64) float64 {
+	bars := slices.DeleteFunc(h.hdr.Distribution(), func(b hdrhistogram.Bar) bool { return b.Count == 0 })
+	if len(bars) == 0 {
+		return 0
+	}
+	half := max(step, 0) / 2
+	// below returns how many records are below x.
+	below := func(x float64) float64 {
+		sum := 0.0
+		for _, b := range bars {
+			from, to := float64(b.From)-half, float64(b.To)+1+half // Record rounds down
+			if x <= from {
+				break
+			}
+			sum += float64(b.Count) * min((x-from)/(to-from), 1)
+		}
+		return sum
+	}
+	low, high := float64(bars[0].From), float64(h.Max())
+	rank := min(max(q, 0), 1) * float64(h.Count())
+	for high-low > 1e-6*high {
+		if middle := (low + high) / 2; below(middle) < rank {
+			low = middle
+		} else {
+			high = middle
+		}
+	}
+	return (low + high) / 2
 }
 
 // Count returns the number of records.

@@ -53,6 +53,32 @@ func TestHistogramAgainstSortedValues(t *testing.T) {
 	})
 }
 
+// TestInterpolate measures durations with a clock of coarse step: Interpolate resolves quantiles
+// within a step, Quantile does not.
+func TestInterpolate(t *testing.T) {
+	const step = 10.0
+	for _, shift := range []float64{0, 2.5, 7} {
+		h := NewHistogram()
+		for i := range 100_000 {
+			length := 95 + shift + 20*math.Mod(float64(i)*0.618034, 1) // uniform over two steps
+			start := math.Mod(float64(i)*0.414214, 1) * step
+			read := func(at float64) uint64 { return uint64(math.Floor(at/step) * step) }
+			h.Record(read(start+length) - read(start))
+		}
+		for _, q := range []float64{0.25, 0.5, 0.75} {
+			require.InDelta(t, 95+shift+20*q, h.Interpolate(q, step), 1.5, "quantile %g", q)
+		}
+		require.Zero(t, math.Mod(h.Quantile(0.5), step), "a step")
+		require.LessOrEqual(t, h.Interpolate(1, step), float64(h.Max()))
+		require.GreaterOrEqual(t, h.Interpolate(0, step), 90.0)
+	}
+	single := NewHistogram()
+	require.Zero(t, single.Interpolate(0.5, step))
+	single.Record(1_000_000)
+	require.InEpsilon(t, 1e6, single.Interpolate(0.5, step), 1e-3)
+	require.InEpsilon(t, 1e6, single.Interpolate(0.5, 0), 1e-3)
+}
+
 func TestHistogramEdges(t *testing.T) {
 	h := NewHistogram()
 	require.Zero(t, h.Count())

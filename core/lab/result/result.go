@@ -256,6 +256,15 @@ func (r *Repeat) Daemons() []record.DaemonReport {
 	return daemons
 }
 
+// ClockStep returns the resolution of the times in nanoseconds: the coarsest of all ranks' clocks.
+func (r *Repeat) ClockStep() float64 {
+	step := 0.0
+	for _, report := range r.Ranks {
+		step = max(step, report.Process.ClockStepNS)
+	}
+	return step
+}
+
 // PerSecond returns the rate of count over elapsedNS; it returns 0 if elapsedNS is 0.
 func PerSecond(count, elapsedNS uint64) float64 {
 	if elapsedNS == 0 {

@@ -40,7 +40,7 @@ func fillSamples(cfg config.Config, repeat *result.Repeat) error {
 	put(result.ClientFairness, fairness(clients))
 	put(result.EmptyLoops, emptyLoops(repeat))
 	putMesh(clients, put)
-	if err := putOperations(clients, put); err != nil {
+	if err := putOperations(clients, repeat.ClockStep(), put); err != nil {
 		return fmt.Errorf("repeat %d: %w", repeat.Index, err)
 	}
 	if err := putOpen(repeat, clients, put); err != nil {
@@ -56,16 +56,16 @@ func fillSamples(cfg config.Config, repeat *result.Repeat) error {
 }
 
 // putPercentiles puts percentiles of h as metrics called name, unless h is empty; withTail adds the
-// 99.9th percentile and the maximum.
-func putPercentiles(put func(string, float64), name string, h *record.Histogram, withTail bool) {
+// 99.9th percentile and the maximum. step is the resolution of the clock.
+func putPercentiles(put func(string, float64), name string, h *record.Histogram, step float64, withTail bool) {
 	if h.Count() == 0 {
 		return
 	}
-	put(name+"_p50", h.Quantile(0.5))
-	put(name+"_p90", h.Quantile(0.9))
-	put(name+"_p99", h.Quantile(0.99))
+	put(name+"_p50", h.Interpolate(0.5, step))
+	put(name+"_p90", h.Interpolate(0.9, step))
+	put(name+"_p99", h.Interpolate(0.99, step))
 	if withTail {
-		put(name+"_p999", h.Quantile(0.999))
+		put(name+"_p999", h.Interpolate(0.999, step))
 		put(name+"_max", float64(h.Max()))
 	}
 }
@@ -96,13 +96,13 @@ func mergeLatencies(repeat *result.Repeat, clients []record.ClientReport, put fu
 	if err != nil {
 		return err
 	}
-	putPercentiles(put, "latency", latency, true)
+	putPercentiles(put, "latency", latency, repeat.ClockStep(), true)
 	return nil
 }
 
 // putOperations puts the percentiles of each kind of operation and of iterations, if clients
 // recorded them.
-func putOperations(clients []record.ClientReport, put func(string, float64)) error {
+func putOperations(clients []record.ClientReport, step float64, put func(string, float64)) error {
 	encoded := map[string][]string{}
 	iterations := 0.0
 	for _, c := range clients {
@@ -119,7 +119,7 @@ func putOperations(clients []record.ClientReport, put func(string, float64)) err
 		if err != nil {
 			return err
 		}
-		putPercentiles(put, name, merged, false)
+		putPercentiles(put, name, merged, step, false)
 	}
 	if iterations > 0 {
 		put(result.IterationRate, iterations)
@@ -174,8 +174,8 @@ func putOpen(repeat *result.Repeat, clients []record.ClientReport, put func(stri
 	}
 	put(result.OfferedLoad, offered)
 	if response.Count() > 0 {
-		putPercentiles(put, "response", response, true)
-		put(result.ScheduleLagP99, lag.Quantile(0.99))
+		putPercentiles(put, "response", response, repeat.ClockStep(), true)
+		put(result.ScheduleLagP99, lag.Interpolate(0.99, repeat.ClockStep()))
 	}
 	return nil
 }

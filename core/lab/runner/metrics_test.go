@@ -50,15 +50,16 @@ func TestFillSamples(t *testing.T) {
 		result.Goodput:        3.2e9 + 12.8e9 + 3.2e9,
 		result.CPUPerOp:       9000.0 / 700,
 		result.ClientFairness: 1, // 1e8 of 1e8: the median is not the mean
-		// Merged, not averaged: 10 samples are 3 of 100, 6 of 200 and 900.
-		result.LatencyP50:  200,
-		result.LatencyP90:  200,
+		// Merged, not averaged: 10 samples are 3 of 100, 6 of 200 and 900, each somewhere within
+		// its nanosecond.
+		result.LatencyP50:  200 + 2.0/6,
+		result.LatencyP90:  201,
 		result.LatencyP99:  900,
 		result.LatencyP999: 900,
 		result.LatencyMax:  900,
 		result.Floor:       200, // geometric
-		result.FloorRatio:  1,
-	}, repeat.Samples, 1e-6)
+		result.FloorRatio:  (200 + 2.0/6) / 200,
+	}, repeat.Samples, 1e-3)
 
 	for _, c := range []struct {
 		encoded string

@@ -68,7 +68,7 @@ func (r *Rank) processReport(collections uint64) record.ProcessReport {
 	p := record.ProcessReport{
 		Collections: machine.GCCycles() - collections,
 		Clock:       clock.Name(),
-		ClockStepNS: clockStep(clock),
+		ClockStepNS: clockStep(),
 		NoCounters:  r.threads[0].counters.reason,
 	}
 	p.PeakRSS, _ = machine.PeakRSS()
@@ -77,6 +77,9 @@ func (r *Rank) processReport(collections uint64) record.ProcessReport {
 	}
 	return p
 }
+
+// clockStep is the resolution of the clock in nanoseconds.
+var clockStep = sync.OnceValue(func() float64 { return machine.Calibrated().Step() })
 
 // pauseCollector collects garbage and turns the collector off until restore, unless the heap
 // reaches memoryLimit.

@@ -130,19 +130,6 @@ func readCost(clock *machine.Clock) uint64 {
 	return uint64(undisturbed(clock, func(uint64) { clock.Now() }) - undisturbed(clock, func(uint64) {}))
 }
 
-// clockStep returns the smallest difference between two clock readings, in nanoseconds.
-func clockStep(clock *machine.Clock) float64 {
-	least := ^uint64(0)
-	for last, i := clock.Now(), 0; i < 1000; i++ {
-		now := clock.Now()
-		if now != last {
-			least = min(least, now-last)
-		}
-		last = now
-	}
-	return float64(clock.Nanos(least*1024)) / 1024
-}
-
 // undisturbed returns the ticks that f takes: the minimum over several batches, one of which
 // ran without interruption.
 func undisturbed(clock *machine.Clock, f func(uint64)) float64 {
