@@ -29,6 +29,8 @@ type ClientReport struct {
 	// PayloadBytes counts the bytes of values read and written, without headers.
 	PayloadBytes uint64 `json:"payload_bytes"`
 	Drained      uint64 `json:"drained"`
+	// Issued counts the requests that were posted in the window, up to the end of the drain.
+	Issued uint64 `json:"issued,omitempty"`
 	// Lost counts calls that were not answered until the end of the drain.
 	Lost uint64 `json:"lost"`
 	// VerifiedKeys counts the ops whose token, key and version were right, and VerifiedSums the
@@ -164,6 +166,9 @@ type DaemonReport struct {
 	Puts       uint64 `json:"puts"`
 	Lookups    uint64 `json:"lookups,omitempty"`
 	Rejected   uint64 `json:"rejected"` // requests that could not be served
+	// Served counts the requests from StateReady to StateStopped. Over all daemons, they are those
+	// that the clients Issued.
+	Served uint64 `json:"served,omitempty"`
 	// StoredBytes counts the bytes of values that were copied into the store, and
 	// ChecksummedBytes those whose checksum was verified before.
 	StoredBytes      uint64 `json:"stored_bytes,omitempty"`

@@ -105,7 +105,7 @@ type clientCounts struct {
 	summed                      uint64 // bytes of values whose checksum was computed
 	wrong                       uint64 // ops with a failure; a read-modify-write can have two
 	backPressure, polls, empty  uint64
-	drained, lost               uint64
+	drained, lost, posted       uint64
 	failures                    [kv.NumFailures]uint64
 	unknownToken                uint64
 	samples, latencySum, window uint64 // latencySum and window in ticks
@@ -224,7 +224,7 @@ func (c *client) report(thread record.ThreadReport) record.ClientReport {
 		ElapsedNS: c.clock.Nanos(n.window),
 		Reads:     n.byOp[workload.Read], Lookups: n.byOp[workload.Lookup],
 		Writes:       n.byOp[workload.Write] + n.byOp[workload.Insert] + n.byOp[workload.ReadModifyWrite],
-		PayloadBytes: n.bytes, Drained: n.drained, Lost: n.lost,
+		PayloadBytes: n.bytes, Drained: n.drained, Issued: n.posted, Lost: n.lost,
 		VerifiedKeys: n.ops - n.wrong, VerifiedSums: n.sums, ChecksummedBytes: n.summed,
 		BackPressure: n.backPressure, Polls: n.polls, EmptyPolls: n.empty,
 		Samples: n.samples, Thread: thread, Failures: c.failures(), Slices: c.slices.report(),

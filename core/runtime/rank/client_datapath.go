@@ -329,6 +329,7 @@ func (c *client) postEach() error {
 }
 
 func (c *client) posted(n int) {
+	c.counts.posted += uint64(n)
 	if n < len(c.ops) {
 		c.counts.backPressure++
 		copy(c.ops, c.ops[n:])

@@ -36,6 +36,8 @@ type daemon struct {
 	atEnd daemonCounts
 	start uint64
 	ended bool
+	// early counts the requests served before the window, which come from ranks that began earlier.
+	early uint64
 	loop  loopTimer
 }
 
@@ -108,7 +110,7 @@ func (d *daemon) close() error {
 
 // begin resets the records before a window.
 func (d *daemon) begin() {
-	d.atEnd = daemonCounts{} // the window may fail before it begins to measure
+	d.atEnd, d.counts, d.early = daemonCounts{}, daemonCounts{}, 0 // the window may fail before it begins to measure
 	d.loop.begin()
 }
 
@@ -117,6 +119,7 @@ func (d *daemon) report(thread record.ThreadReport) record.DaemonReport {
 	r := record.DaemonReport{
 		ElapsedNS: d.clock.Nanos(n.window), Loops: n.loops, EmptyLoops: n.empty,
 		Requests: n.requests, Gets: n.gets, Puts: n.puts, Lookups: n.lookups, Rejected: n.rejected,
+		Served:      d.early + d.counts.requests,
 		StoredBytes: n.store.StoredBytes, ChecksummedBytes: n.store.ChecksummedBytes,
 		Flushes: n.flushes, BackPressure: n.backPressure, Thread: thread,
 	}

@@ -19,6 +19,7 @@ func (d *daemon) run(s *state, atBegin, atEnd func()) error {
 		}
 	}
 	atBegin()
+	d.early = d.counts.requests
 	d.counts, d.ended = daemonCounts{store: d.store.Work()}, false
 	if d.device != nil {
 		d.device.begin()

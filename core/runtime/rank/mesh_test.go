@@ -53,6 +53,7 @@ func TestMesh(t *testing.T) {
 
 func checkMesh(t *testing.T, cfg config.Config, reports []record.Report) {
 	require.Len(t, reports, cfg.Ranks)
+	requireServedIssued(t, reports)
 	for _, r := range reports {
 		require.Len(t, r.Clients, cfg.Clients)
 		require.Len(t, r.Daemons, cfg.Daemons)

@@ -243,6 +243,24 @@ func checkReports(t *testing.T, cfg config.Config, server record.Report, clients
 	// The daemons' window ends a moment before or after the clients'.
 	require.Positive(t, served)
 	require.LessOrEqual(t, served, ops+drained)
+	requireServedIssued(t, append(clients, server))
+}
+
+// requireServedIssued checks that daemons served exactly what clients issued.
+func requireServedIssued(t *testing.T, reports []record.Report) {
+	t.Helper()
+	var issued, served, done uint64
+	for _, r := range reports {
+		for _, c := range r.Clients {
+			issued += c.Issued
+			done += c.Ops() + c.Drained
+		}
+		for _, d := range r.Daemons {
+			served += d.Served
+		}
+	}
+	require.Equal(t, issued, served)
+	require.GreaterOrEqual(t, issued, done)
 }
 
 // TestMeasuredLoopDoesNotAllocate runs a million requests through client and daemon on one thread.
