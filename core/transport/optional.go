@@ -76,21 +76,63 @@ type DeviceReader interface {
 	ReadDevice(peer PeerID, offset uint64, into []byte) (valid bool, err error)
 }
 
-// Prober is implemented by workers that can measure the floor: the least time that the medium
-// takes between two threads, without harness and protocol.
-type Prober interface {
-	// Probe measures the floor to peer for about d. Both sides call it at about the same time
-	// while no call is in flight. The side with initiate set returns the reading, the other a zero
-	// Floor. Probe gives up when ctx ends, so a peer that does not take part cannot hang it.
-	Probe(ctx context.Context, peer PeerID, initiate bool, d time.Duration) (Floor, error)
+// ProbeKind is what a [Probe] measures.
+type ProbeKind string
+
+// The kinds of probes.
+const (
+	// ProbeMedium measures the medium floor: round trips of one message at a time, with nothing
+	// between the threads and the medium.
+	ProbeMedium ProbeKind = "medium"
+	// ProbeRate measures the rate floor: the time per operation that the medium reaches with
+	// InFlight messages under way.
+	ProbeRate ProbeKind = "rate"
+	// ProbeLibrary measures round trips of the library under the transport, in the library's own
+	// language and without the transport. It is a comparison, not a floor.
+	ProbeLibrary ProbeKind = "library"
+)
+
+// Probe describes one measurement of a [Prober]. Both sides get the same, except for Initiate.
+type Probe struct {
+	Kind ProbeKind `json:"kind"`
+	// Initiate is set on the side that measures; the other side answers.
+	Initiate bool `json:"initiate,omitempty"`
+	// Duration is about how long to measure.
+	Duration time.Duration `json:"duration"`
+	// Forth and Back are the payload bytes of a message from and to the initiator. A probe of a
+	// medium adds [ProbeHeader] bytes to both.
+	Forth int `json:"forth"`
+	Back  int `json:"back"`
+	// InFlight is how many messages ProbeRate keeps under way.
+	InFlight int `json:"in_flight,omitempty"`
 }
 
-// Floor is the reading of a [Prober].
+// ProbeHeader is the length in bytes of the header that probes of a medium add to each payload: a
+// transport has to carry the token and the size of a message.
+const ProbeHeader = 16
+
+// Prober is implemented by workers that can measure floors: what the medium takes between two
+// threads, without harness and protocol.
+//
+// The runtime itself measures the floors of MediumMemory between ranks on one host, so that they
+// are the same for all transports. It asks a Prober for the others.
+type Prober interface {
+	// Probe takes one measurement against peer. Both sides call it at about the same time while
+	// no call is in flight. The side with Initiate set returns the reading, the other a zero
+	// Floor. Probe gives up when ctx ends, so a peer that does not take part cannot hang it. For a
+	// kind that it cannot measure, it returns an error that wraps ErrUnsupported, on both sides
+	// and without waiting for the other.
+	Probe(ctx context.Context, peer PeerID, probe Probe) (Floor, error)
+}
+
+// Floor is the reading of a [Probe].
 type Floor struct {
 	// Name describes the measurement: "cache-line bounce", "raw UDP ping-pong", ...
 	Name string `json:"name"`
-	// RoundTrip is the median round trip in nanoseconds.
-	RoundTrip float64 `json:"round_trip_ns"`
+	// RoundTrip is the median round trip in nanoseconds, for ProbeMedium and ProbeLibrary.
+	RoundTrip float64 `json:"round_trip_ns,omitempty"`
+	// PerOp is the mean time per operation in nanoseconds, for ProbeRate.
+	PerOp float64 `json:"per_op_ns,omitempty"`
 	// Bandwidth is in bytes per second; 0 if the probe does not measure it.
 	Bandwidth float64 `json:"bandwidth,omitempty"`
 	// Rate is the number of round trips of small messages per second with many in flight; 0 if

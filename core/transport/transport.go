@@ -73,7 +73,11 @@ type Transport interface {
 // Properties describe an open transport. They are part of a result's identity.
 type Properties struct {
 	// Provider names what carries the bytes: "memfd", "verbs", "udp", ...
-	Provider     string       `json:"provider"`
+	Provider string `json:"provider"`
+	// Medium names what is under the provider, one of the constants below or a name of the
+	// transport's own. Transports with the same medium have the same floor. It is empty if the
+	// transport cannot tell.
+	Medium       string       `json:"medium,omitempty"`
 	Capabilities Capabilities `json:"capabilities"`
 	Limits       Limits       `json:"limits"`
 	// Libraries are the native libraries in use, name to version.
@@ -91,6 +95,14 @@ type Properties struct {
 	// without being counted by [StatsReader]. It is empty if the counters are complete.
 	Uncounted string `json:"uncounted,omitempty"`
 }
+
+// The media of Properties.Medium.
+const (
+	MediumMemory = "memory" // shared by the processes of one host
+	MediumUDP    = "udp"    // the kernel's
+	MediumTCP    = "tcp"    // the kernel's
+	MediumVerbs  = "verbs"  // an RDMA device
+)
 
 // Worker is the endpoint of one thread. Its methods are not called concurrently, except Address
 // and the Wake of a [Waiter]. Post, Flush and Poll never block, lock or allocate.

@@ -37,6 +37,8 @@ var probeClauses = []clause{
 		says: "The initiator of a probe returns the reading, and the other side a zero Floor."},
 	{name: "probe/alone", run: probeAlone, needs: []need{needsProber},
 		says: "A probe whose peer does not take part ends with its context and returns an error."},
+	{name: "probe/unknown", run: probeUnknown, needs: []need{needsProber},
+		says: "A probe of a kind that the worker cannot measure returns ErrUnsupported without waiting."},
 	{name: "probe/then-calls", run: probeThenCalls, needs: []need{needsProber},
 		says: "A probe does not disturb later calls."},
 }
@@ -166,27 +168,38 @@ func microNames(t *trial) {
 	}
 }
 
-func (n *node) probe(ctx context.Context, initiate bool, d time.Duration) (transport.Floor, error) {
-	return n.worker.(transport.Prober).Probe(ctx, 0, initiate, d)
+var probeKinds = []transport.ProbeKind{transport.ProbeMedium, transport.ProbeRate, transport.ProbeLibrary}
+
+func (n *node) probe(ctx context.Context, kind transport.ProbeKind, initiate bool, d time.Duration) (transport.Floor, error) {
+	return n.worker.(transport.Prober).Probe(ctx, 0, transport.Probe{
+		Kind: kind, Initiate: initiate, Duration: d, Forth: 16, Back: 300, InFlight: 8})
 }
 
-// probeBoth probes between two nodes that are peer 0 of each other.
-func probeBoth(t *trial, initiator, other *node) {
-	var reading, answer transport.Floor
-	t.parallel(func() {
-		var err error
-		reading, err = initiator.probe(t.Context(), true, 5*time.Millisecond)
-		require.NoError(t, err, "Probe of the initiator")
-	}, func() {
-		var err error
-		answer, err = other.probe(t.Context(), false, 5*time.Millisecond)
-		require.NoError(t, err, "Probe of the other side")
-	})
-	require.NotEmpty(t, reading.Name, "Floor.Name")
-	require.Positive(t, reading.RoundTrip, "Floor.RoundTrip")
-	require.Positive(t, reading.Samples, "Floor.Samples")
-	require.GreaterOrEqual(t, reading.Bandwidth, 0.0, "Floor.Bandwidth")
-	require.Zero(t, answer, "the Floor of the other side")
+// probeBoth takes a probe of each kind between two nodes that are peer 0 of each other, and returns
+// the kinds that they support.
+func probeBoth(t *trial, initiator, other *node) (supported []transport.ProbeKind) {
+	for _, kind := range probeKinds {
+		var reading, answer transport.Floor
+		var errs [2]error
+		t.parallel(
+			func() { reading, errs[0] = initiator.probe(t.Context(), kind, true, 5*time.Millisecond) },
+			func() { answer, errs[1] = other.probe(t.Context(), kind, false, 5*time.Millisecond) })
+		if errors.Is(errs[0], transport.ErrUnsupported) && errors.Is(errs[1], transport.ErrUnsupported) {
+			continue
+		}
+		supported = append(supported, kind)
+		require.NoError(t, errs[0], "Probe of the initiator (%s)", kind)
+		require.NoError(t, errs[1], "Probe of the other side (%s)", kind)
+		require.NotEmpty(t, reading.Name, "Floor.Name (%s)", kind)
+		if kind == transport.ProbeRate {
+			require.Positive(t, reading.PerOp, "Floor.PerOp (%s)", kind)
+		} else {
+			require.Positive(t, reading.RoundTrip, "Floor.RoundTrip (%s)", kind)
+		}
+		require.Positive(t, reading.Samples, "Floor.Samples (%s)", kind)
+		require.Zero(t, answer, "the Floor of the other side (%s)", kind)
+	}
+	return supported
 }
 
 func probeReading(t *trial) {
@@ -198,15 +211,25 @@ func probeReading(t *trial) {
 
 func probeAlone(t *trial) {
 	_, a, b := t.pair(layout{})
-	for _, initiate := range []bool{true, false} {
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-		floor, err := a.probe(ctx, initiate, never)
-		cancel()
-		require.Error(t, err, "Probe without the other side (initiate %v)", initiate)
-		require.Zero(t, floor, "the Floor of a probe that failed")
-		require.NoError(t, t.Context().Err(), "Probe outlived its context")
+	for _, kind := range probeKinds {
+		for _, initiate := range []bool{true, false} {
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+			floor, err := a.probe(ctx, kind, initiate, never)
+			cancel()
+			require.Error(t, err, "Probe without the other side (%s, initiate %v)", kind, initiate)
+			require.Zero(t, floor, "the Floor of a probe that failed (%s)", kind)
+			require.NoError(t, t.Context().Err(), "Probe outlived its context (%s)", kind)
+		}
 	}
 	probeBoth(t, a, b)
+}
+
+func probeUnknown(t *trial) {
+	_, a, _ := t.pair(layout{})
+	for _, initiate := range []bool{true, false} {
+		_, err := a.probe(t.Context(), "no such kind", initiate, time.Millisecond)
+		require.ErrorIs(t, err, transport.ErrUnsupported, "Probe of an unknown kind (initiate %v)", initiate)
+	}
 }
 
 func probeThenCalls(t *trial) {

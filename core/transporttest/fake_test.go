@@ -176,7 +176,7 @@ type fakeWorker struct {
 	close      func() error
 	wait       func(time.Duration) error
 	wake       func()
-	probe      func(context.Context, transport.PeerID, bool, time.Duration) (transport.Floor, error)
+	probe      func(context.Context, transport.PeerID, transport.Probe) (transport.Floor, error)
 	readStats  func([]transport.Stat) []transport.Stat
 	readSeries func([]transport.Series) []transport.Series
 }
@@ -193,8 +193,8 @@ func (w *fakeWorker) Wait(timeout time.Duration) error                     { ret
 func (w *fakeWorker) Wake()                                                { w.wake() }
 func (w *fakeWorker) ReadStats(dst []transport.Stat) []transport.Stat      { return w.readStats(dst) }
 func (w *fakeWorker) ReadSeries(dst []transport.Series) []transport.Series { return w.readSeries(dst) }
-func (w *fakeWorker) Probe(ctx context.Context, peer transport.PeerID, initiate bool, d time.Duration) (transport.Floor, error) {
-	return w.probe(ctx, peer, initiate, d)
+func (w *fakeWorker) Probe(ctx context.Context, peer transport.PeerID, probe transport.Probe) (transport.Floor, error) {
+	return w.probe(ctx, peer, probe)
 }
 
 // editOps changes copies of the ops before they are posted.

@@ -145,47 +145,56 @@ var optionalFakes = []fake{
 		micro: func(*fakeDriver) []string { return []string{"copy"} }},
 	{name: "probes without a sample", clause: "probe/reading", says: "Floor.Samples",
 		worker: func(w *fakeWorker) {
-			w.probe = func(ctx context.Context, peer transport.PeerID, initiate bool, d time.Duration) (transport.Floor, error) {
-				floor, err := w.memoryWorker.Probe(ctx, peer, initiate, d)
+			w.probe = func(ctx context.Context, peer transport.PeerID, probe transport.Probe) (transport.Floor, error) {
+				floor, err := w.memoryWorker.Probe(ctx, peer, probe)
 				floor.Samples = 0
 				return floor, err
 			}
 		}},
 	{name: "gives both sides a reading", clause: "probe/reading", says: "the Floor of the other side",
 		worker: func(w *fakeWorker) {
-			w.probe = func(ctx context.Context, peer transport.PeerID, initiate bool, d time.Duration) (transport.Floor, error) {
-				floor, err := w.memoryWorker.Probe(ctx, peer, initiate, d)
+			w.probe = func(ctx context.Context, peer transport.PeerID, probe transport.Probe) (transport.Floor, error) {
+				floor, err := w.memoryWorker.Probe(ctx, peer, probe)
 				floor.RoundTrip++
 				return floor, err
 			}
 		}},
 	{name: "probes after its context has ended", clause: "probe/alone", says: "did not return", hangs: true,
 		worker: func(w *fakeWorker) {
-			w.probe = func(ctx context.Context, _ transport.PeerID, _ bool, _ time.Duration) (transport.Floor, error) {
+			w.probe = func(ctx context.Context, _ transport.PeerID, _ transport.Probe) (transport.Floor, error) {
 				w.driver.hang()
 				return transport.Floor{}, ctx.Err()
 			}
 		}},
 	{name: "returns no error for a probe alone", clause: "probe/alone", says: "without the other side",
 		worker: func(w *fakeWorker) {
-			w.probe = func(ctx context.Context, peer transport.PeerID, initiate bool, d time.Duration) (transport.Floor, error) {
-				floor, _ := w.memoryWorker.Probe(ctx, peer, initiate, d)
+			w.probe = func(ctx context.Context, peer transport.PeerID, probe transport.Probe) (transport.Floor, error) {
+				floor, _ := w.memoryWorker.Probe(ctx, peer, probe)
 				return floor, nil
+			}
+		}},
+	{name: "waits with a probe of an unknown kind", clause: "probe/unknown", says: "Probe of an unknown kind",
+		worker: func(w *fakeWorker) {
+			w.probe = func(ctx context.Context, peer transport.PeerID, probe transport.Probe) (transport.Floor, error) {
+				if probe.Kind != transport.ProbeMedium {
+					return transport.Floor{}, context.Canceled
+				}
+				return w.memoryWorker.Probe(ctx, peer, probe)
 			}
 		}},
 	{name: "leaks a credit for each probe", clause: "probe/then-calls", says: "calls in flight from", hangs: true,
 		worker: func(w *fakeWorker) {
-			w.probe = func(ctx context.Context, peer transport.PeerID, initiate bool, d time.Duration) (transport.Floor, error) {
+			w.probe = func(ctx context.Context, peer transport.PeerID, probe transport.Probe) (transport.Floor, error) {
 				w.limits.InFlight--
-				return w.memoryWorker.Probe(ctx, peer, initiate, d)
+				return w.memoryWorker.Probe(ctx, peer, probe)
 			}
 		}},
 	{name: "treats the numbers of a probe as messages", clause: "probe/then-calls", says: "no call in flight has",
 		worker: func(w *fakeWorker) {
 			numbers := 0
-			w.probe = func(ctx context.Context, peer transport.PeerID, initiate bool, d time.Duration) (transport.Floor, error) {
+			w.probe = func(ctx context.Context, peer transport.PeerID, probe transport.Probe) (transport.Floor, error) {
 				numbers++
-				return w.memoryWorker.Probe(ctx, peer, initiate, d)
+				return w.memoryWorker.Probe(ctx, peer, probe)
 			}
 			w.poll = func(events []transport.Event) (int, error) {
 				if numbers > 0 && len(events) > 0 {

@@ -280,9 +280,12 @@ func (p memoryPings) Take() (number uint64, ok bool, err error) {
 }
 
 // Probe implements [transport.Prober].
-func (w *memoryWorker) Probe(ctx context.Context, peer transport.PeerID, initiate bool, d time.Duration) (transport.Floor, error) {
+func (w *memoryWorker) Probe(ctx context.Context, peer transport.PeerID, probe transport.Probe) (transport.Floor, error) {
 	c := w.connection(peer)
 	return memoryName.Probe(peer, w.gone.Load(), c != nil && !c.remote.gone.Load(), func() (transport.Floor, error) {
-		return c.pings.Run(ctx, initiate, d)
+		if probe.Kind != transport.ProbeMedium {
+			return transport.Floor{}, transport.ErrUnsupported
+		}
+		return c.pings.Run(ctx, probe.Initiate, probe.Duration)
 	})
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"time"
 
 	"transportbench/core/fabric/floor"
 	"transportbench/core/transport"
@@ -10,10 +9,13 @@ import (
 
 // Probe implements [transport.Prober]: a ping-pong of empty datagrams, with only the kernel between
 // the two threads.
-func (w *worker) Probe(ctx context.Context, id transport.PeerID, initiate bool, d time.Duration) (transport.Floor, error) {
+func (w *worker) Probe(ctx context.Context, id transport.PeerID, probe transport.Probe) (transport.Floor, error) {
 	p := w.peers.Get(id)
 	return name.Probe(id, w.closed, p != nil && !p.lost, func() (transport.Floor, error) {
-		return p.pings.Run(ctx, initiate, d)
+		if probe.Kind != transport.ProbeMedium {
+			return transport.Floor{}, transport.ErrUnsupported
+		}
+		return p.pings.Run(ctx, probe.Initiate, probe.Duration)
 	})
 }
 

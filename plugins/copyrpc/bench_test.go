@@ -212,7 +212,7 @@ func (s sliced) report(b *testing.B) {
 }
 
 func probe(w *worker, initiate bool) float64 {
-	f, err := w.Probe(context.Background(), 0, initiate, 50*time.Microsecond)
+	f, err := w.Probe(context.Background(), 0, transport.Probe{Kind: transport.ProbeMedium, Initiate: initiate, Duration: 50 * time.Microsecond})
 	if err != nil {
 		panic(err)
 	}

@@ -132,11 +132,12 @@ func (e *endpoint) checkInline() error {
 func (e *endpoint) Properties() transport.Properties {
 	a, s := e.device.Attributes(), &e.settings
 	p := transport.Properties{
-		Provider: string(a.Provider), Capabilities: capabilities, Limits: s.limits(), Libraries: a.Libraries,
+		Provider: string(a.Provider), Medium: transport.MediumMemory, Capabilities: capabilities, Limits: s.limits(), Libraries: a.Libraries,
 		Notes: map[string]string{"device": fmt.Sprintf("%s port %d", a.Name, a.Port), "link": a.Link, "credit": s.credit,
 			"ring": transport.FormatSize(int64(s.ring)), "mtu": fmt.Sprint(a.MTU)},
 	}
 	if a.Provider == rdma.Verbs {
+		p.Medium = transport.MediumVerbs
 		p.Notes["gid"] = fmt.Sprintf("%s (index %d)", a.GID, a.GIDIndex)
 	} else if a.Fallback != "" {
 		p.Notes["auto"] = "soft because verbs are " + a.Fallback

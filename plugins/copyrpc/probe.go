@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"time"
 
 	"transportbench/core/fabric/floor"
 	"transportbench/core/fabric/rdma"
@@ -14,7 +13,10 @@ import (
 
 // Probe implements [transport.Prober]. On the soft device the two threads bounce a cache
 // line; on verbs they write a number back and forth, as ib_write_lat does.
-func (w *worker) Probe(ctx context.Context, id transport.PeerID, initiate bool, d time.Duration) (transport.Floor, error) {
+func (w *worker) Probe(ctx context.Context, id transport.PeerID, probe transport.Probe) (transport.Floor, error) {
+	if probe.Kind != transport.ProbeMedium {
+		return transport.Floor{}, name.PeerError("probe", id, transport.ErrUnsupported)
+	}
 	p := w.peers.Get(id)
 	for !w.closed && p != nil && p.state == connecting {
 		if err := context.Cause(ctx); err != nil {
@@ -25,9 +27,9 @@ func (w *worker) Probe(ctx context.Context, id transport.PeerID, initiate bool, 
 	}
 	return name.Probe(id, w.closed, p != nil && p.state == up, func() (transport.Floor, error) {
 		if bouncer, ok := p.qp.(rdma.Bouncer); ok {
-			return bouncer.Bounce(ctx, initiate, d)
+			return bouncer.Bounce(ctx, probe.Initiate, probe.Duration)
 		}
-		return w.pingPong(p).Run(ctx, initiate, d)
+		return w.pingPong(p).Run(ctx, probe.Initiate, probe.Duration)
 	})
 }
 

@@ -27,6 +27,11 @@ const (
 	providerSoft  = "soft"
 )
 
+// media has the medium of each provider.
+var media = map[string]string{
+	providerUDP: transport.MediumUDP, providerVerbs: transport.MediumVerbs, providerSoft: transport.MediumMemory,
+}
+
 // Values of the option congestion.
 const (
 	congestionTimely = "timely"

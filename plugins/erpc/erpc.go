@@ -87,7 +87,7 @@ func (e *endpoint) open() error {
 // Properties implements [transport.Transport].
 func (e *endpoint) Properties() transport.Properties {
 	s := &e.settings
-	p := transport.Properties{Provider: s.provider, Capabilities: capabilities, Limits: s.limits(e.maxData),
+	p := transport.Properties{Provider: s.provider, Medium: media[s.provider], Capabilities: capabilities, Limits: s.limits(e.maxData),
 		Libraries: e.ports.libraries(), Notes: maps.Clone(e.notes)}
 	p.Notes["credits"] = fmt.Sprintf("%d of %d", e.ports.credits(), s.credits)
 	if s.timely {

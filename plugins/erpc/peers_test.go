@@ -162,8 +162,12 @@ func (p *peers) floor() (f transport.Floor) {
 	defer cancel()
 	var errs [2]error
 	const d = 200 * time.Millisecond
-	p.together(func() { _, errs[1] = p.workers[1].(transport.Prober).Probe(ctx, 0, false, d) },
-		func() { f, errs[0] = p.workers[0].(transport.Prober).Probe(ctx, 0, true, d) })
+	p.together(func() {
+		_, errs[1] = p.workers[1].(transport.Prober).Probe(ctx, 0, transport.Probe{Kind: transport.ProbeMedium, Duration: d})
+	},
+		func() {
+			f, errs[0] = p.workers[0].(transport.Prober).Probe(ctx, 0, transport.Probe{Kind: transport.ProbeMedium, Initiate: true, Duration: d})
+		})
 	require.NoError(p.b, errors.Join(errs[:]...))
 	return f
 }

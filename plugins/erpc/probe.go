@@ -2,21 +2,20 @@ package erpc
 
 import (
 	"context"
-	"time"
 
 	"transportbench/core/fabric/datagram"
 	"transportbench/core/transport"
 )
 
 // Probe implements [transport.Prober]: the floor is that of the port's datagrams.
-func (w *worker) Probe(ctx context.Context, id transport.PeerID, initiate bool,
-	d time.Duration) (transport.Floor, error) {
+func (w *worker) Probe(ctx context.Context, id transport.PeerID,
+	probe transport.Probe) (transport.Floor, error) {
 	p := w.peers.Get(id)
 	return name.Probe(id, w.closed, p != nil && p.state != lost, func() (transport.Floor, error) {
 		prober, ok := w.port.(datagram.Prober)
 		if !ok {
 			return transport.Floor{}, transport.ErrUnsupported
 		}
-		return prober.Probe(ctx, p.remote, initiate, d)
+		return prober.Probe(ctx, p.remote, probe)
 	})
 }

@@ -17,11 +17,14 @@ var _ transport.Prober = (*worker)(nil)
 // Probe implements [transport.Prober]. It dials separate sockets: as many as a connection has for
 // data, with the same settings. Half of the time it measures round trips, and half
 // a stream from the source that the option source asks for.
-func (w *worker) Probe(ctx context.Context, id transport.PeerID, initiate bool, d time.Duration) (transport.Floor, error) {
+func (w *worker) Probe(ctx context.Context, id transport.PeerID, probe transport.Probe) (transport.Floor, error) {
 	p := w.peers.Get(id)
 	return name.Probe(id, w.closed, p != nil && p.state != lost, func() (reading transport.Floor, err error) {
-		if initiate {
-			reading, err = p.lead(ctx, d)
+		if probe.Kind != transport.ProbeMedium {
+			return reading, transport.ErrUnsupported
+		}
+		if probe.Initiate {
+			reading, err = p.lead(ctx, probe.Duration)
 		} else {
 			err = p.follow(ctx)
 		}

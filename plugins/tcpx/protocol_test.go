@@ -241,9 +241,9 @@ func TestProbeGivenUp(t *testing.T) {
 	a, b := connectedWorkers(t, transport.Config{Peers: 1, InFlight: 4, MaxPayload: 100}, map[string]string{"sockets": "2"})
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	_, err := a.Probe(ctx, 0, true, 1)
+	_, err := a.Probe(ctx, 0, transport.Probe{Kind: transport.ProbeMedium, Initiate: true, Duration: 1})
 	require.ErrorIs(t, err, context.Canceled)
-	_, err = b.Probe(ctx, 0, false, 1)
+	_, err = b.Probe(ctx, 0, transport.Probe{Kind: transport.ProbeMedium, Duration: 1})
 	require.True(t, errors.Is(err, context.Canceled), "%v", err)
 }
 

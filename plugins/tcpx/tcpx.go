@@ -68,7 +68,7 @@ type endpoint struct {
 func (e *endpoint) Properties() transport.Properties {
 	s := e.settings
 	p := transport.Properties{
-		Provider: s.mode.name, Capabilities: s.capabilities(), Limits: s.limits(),
+		Provider: s.mode.name, Medium: transport.MediumTCP, Capabilities: s.capabilities(), Limits: s.limits(),
 		Notes: map[string]string{
 			"unpack":             s.unpack,
 			"congestion_control": s.congestionInForce(),

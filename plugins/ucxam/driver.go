@@ -161,6 +161,7 @@ func (e *endpoint) Properties() transport.Properties {
 	}
 	return transport.Properties{
 		Provider:     e.lane.transport,
+		Medium:       e.lane.medium(),
 		Capabilities: s.capabilities(),
 		Limits:       transport.Limits{MaxPayload: s.worker.MaxPayload, InlineSize: e.eager, Peers: maxPeers},
 		Libraries:    map[string]string{"ucx": ucp.Version()},

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"transportbench/core/transport"
 )
 
 // lane is one of UCX's transports and a device: what UCX sends the active messages of a
@@ -16,6 +18,19 @@ type lane struct {
 }
 
 func (l lane) String() string { return l.transport + "/" + l.device }
+
+// medium returns the medium of the lane's transport, or "".
+func (l lane) medium() string {
+	switch {
+	case slices.Contains(aliases["sm"], l.transport), l.transport == "self":
+		return transport.MediumMemory
+	case l.transport == "tcp":
+		return transport.MediumTCP
+	case slices.Contains(aliases["ib"], l.transport):
+		return transport.MediumVerbs
+	}
+	return ""
+}
 
 // laneLine matches a lane in the output of ucp_ep_print_info of UCX 1.13 and later:
 //

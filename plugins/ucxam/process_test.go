@@ -157,7 +157,7 @@ func echo(w *worker) error {
 func probe(w *worker, initiate bool, d time.Duration) (transport.Floor, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	return w.Probe(ctx, 0, initiate, d)
+	return w.Probe(ctx, 0, transport.Probe{Kind: transport.ProbeLibrary, Initiate: initiate, Duration: d})
 }
 
 // child is one process with a role.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"time"
 
 	control "transportbench/core/fabric/endpoint"
 	"transportbench/core/fabric/floor"
@@ -160,16 +159,19 @@ func (w *worker) destroy() error {
 
 // Probe implements [transport.Prober]: two loops in C bounce a header over the connection's
 // lane. The floor leaves out the ring, the calls into C and Go.
-func (w *worker) Probe(ctx context.Context, id transport.PeerID, initiate bool, d time.Duration) (transport.Floor, error) {
+func (w *worker) Probe(ctx context.Context, id transport.PeerID, probe transport.Probe) (transport.Floor, error) {
 	p := w.peers.Get(id)
 	return name.Probe(id, w.closed, p != nil && p.state == peerUp, func() (transport.Floor, error) {
-		if !initiate {
+		if probe.Kind != transport.ProbeLibrary {
+			return transport.Floor{}, transport.ErrUnsupported
+		}
+		if !probe.Initiate {
 			session, err := w.ucp.Follow(ctx, int(id), p.sessions.followed)
 			p.sessions.followed = max(p.sessions.followed, session)
 			return transport.Floor{}, err
 		}
 		p.sessions.led++
-		trips, batch, err := w.ucp.Lead(ctx, int(id), p.sessions.led, d)
+		trips, batch, err := w.ucp.Lead(ctx, int(id), p.sessions.led, probe.Duration)
 		return transport.Floor{
 			Name:      "UCX ping-pong in C over " + p.lane.transport,
 			RoundTrip: floor.Median(trips),

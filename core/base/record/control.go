@@ -21,8 +21,8 @@ type Control interface {
 	// Overhead runs a client's loop for about d against a transport that completes every call
 	// at once, to measure the cost of the harness.
 	Overhead(ctx context.Context, d time.Duration) (Overhead, error)
-	// Probe measures the floor between a worker of this rank and another. The host calls it on
-	// both sides at the same time.
+	// Probe takes one measurement between a thread of this rank and one of another. The host calls
+	// it on both sides at the same time.
 	Probe(ctx context.Context, probe Probe) (transport.Floor, error)
 	// Run applies load for one window. Daemons serve from the start. Clients wait for
 	// StateMeasuring, call until the window's duration is over, and then drain. Daemons count
@@ -86,13 +86,17 @@ func (t Thread) String() string {
 	return fmt.Sprintf("client %d of rank %d", t.Client, t.Rank)
 }
 
-// Probe describes one side of a floor measurement.
+// Probe describes one side of a measurement between two threads.
 type Probe struct {
-	Near     Thread        `json:"near"` // of this rank
-	Far      Thread        `json:"far"`
-	Initiate bool          `json:"initiate"`
-	Duration time.Duration `json:"duration"`
+	Near Thread `json:"near"` // of this rank
+	Far  Thread `json:"far"`
+	transport.Probe
 }
+
+// ProbeBounce is the kind of a probe of the machine's state: the threads bounce a cache line,
+// whatever the transport. The runtime answers it itself, and returns transport.ErrUnsupported if the
+// ranks do not share memory.
+const ProbeBounce transport.ProbeKind = "bounce"
 
 // Window is one stretch of load: the warm-up, or the measured window of a repeat.
 type Window struct {

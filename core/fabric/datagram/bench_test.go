@@ -137,8 +137,12 @@ func compare(b *testing.B, open func() (datagram.Port, error)) {
 	for b.Loop() {
 		var f transport.Floor
 		var theirs error
-		during(func() { _, theirs = x[1].(datagram.Prober).Probe(context.Background(), from, false, 4*each) },
-			func() { f, err = x[0].(datagram.Prober).Probe(context.Background(), to, true, 4*each) })
+		during(func() {
+			_, theirs = x[1].(datagram.Prober).Probe(context.Background(), from, transport.Probe{Kind: transport.ProbeMedium, Duration: 4 * each})
+		},
+			func() {
+				f, err = x[0].(datagram.Prober).Probe(context.Background(), to, transport.Probe{Kind: transport.ProbeMedium, Initiate: true, Duration: 4 * each})
+			})
 		require.NoError(b, errors.Join(err, theirs))
 		floors = append(floors, f)
 		one = append(one, 1e9/load(1, 1, 32))

@@ -107,8 +107,6 @@ func AsWaiter(p Port) (Waiter, bool) {
 
 // Prober is a port that can measure the floor of its medium.
 type Prober interface {
-	// Probe measures the floor between this port and a remote for about d. Both sides call it at
-	// about the same time, each with the other as its remote, and one with initiate true; that side
-	// gets the reading, the other a zero Floor. Probe gives up when ctx ends.
-	Probe(ctx context.Context, to Remote, initiate bool, d time.Duration) (transport.Floor, error)
+	// Probe is that of [transport.Prober], between this port and a remote.
+	Probe(ctx context.Context, to Remote, probe transport.Probe) (transport.Floor, error)
 }

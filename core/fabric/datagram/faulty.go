@@ -171,12 +171,12 @@ func (f *Faulty) ReadStats(dst []transport.Stat) []transport.Stat {
 }
 
 // Probe implements [Prober]. The floor has no faults.
-func (f *Faulty) Probe(ctx context.Context, to Remote, initiate bool, d time.Duration) (transport.Floor, error) {
+func (f *Faulty) Probe(ctx context.Context, to Remote, probe transport.Probe) (transport.Floor, error) {
 	p, ok := f.Port.(Prober)
 	if !ok {
 		return transport.Floor{}, transport.ErrUnsupported
 	}
-	return p.Probe(ctx, to, initiate, d)
+	return p.Probe(ctx, to, probe)
 }
 
 // Close implements [Port]. Held datagrams are lost.

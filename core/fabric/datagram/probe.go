@@ -101,8 +101,12 @@ type probe struct {
 
 // measure is one side of [Prober.Probe]. last is the nonce of the last probe that this side
 // answered, whose datagrams may still be in flight.
-func measure(ctx context.Context, l link, mtu int, initiate bool, d time.Duration,
+func measure(ctx context.Context, l link, mtu int, asked transport.Probe,
 	last *uint64) (f transport.Floor, err error) {
+	if asked.Kind != transport.ProbeMedium {
+		return f, transport.ErrUnsupported
+	}
+	initiate, d := asked.Initiate, asked.Duration
 	p := &probe{link: l, mtu: mtu}
 	defer context.AfterFunc(ctx, func() { p.stopped.Store(true) })()
 	if mtu < probePingSize {

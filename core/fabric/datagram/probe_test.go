@@ -68,9 +68,9 @@ func TestProbeWithLoss(t *testing.T) {
 			var otherErr error
 			wait.Go(func() {
 				// All answers to the farewell may get lost.
-				_, otherErr = measure(ctx, b, 600, false, 4*time.Millisecond, &last[1])
+				_, otherErr = measure(ctx, b, 600, transport.Probe{Kind: transport.ProbeMedium, Duration: 4 * time.Millisecond}, &last[1])
 			})
-			f, err := measure(ctx, a, 600, true, 4*time.Millisecond, &last[0])
+			f, err := measure(ctx, a, 600, transport.Probe{Kind: transport.ProbeMedium, Initiate: true, Duration: 4 * time.Millisecond}, &last[0])
 			wait.Wait()
 			require.NoError(t, err)
 			require.NoError(t, otherErr)
@@ -90,7 +90,7 @@ func TestProbeAfterAbandonedProbe(t *testing.T) {
 	var last uint64
 	for range 3 {
 		short, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
-		_, err := measure(short, a, 600, true, time.Millisecond, new(uint64))
+		_, err := measure(short, a, 600, transport.Probe{Kind: transport.ProbeMedium, Initiate: true, Duration: time.Millisecond}, new(uint64))
 		cancel()
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 	}
@@ -103,9 +103,11 @@ func TestProbeAfterAbandonedProbe(t *testing.T) {
 	defer cancel()
 	var wait sync.WaitGroup
 	var otherErr error
-	wait.Go(func() { _, otherErr = measure(ctx, b, 600, false, time.Millisecond, &last) })
+	wait.Go(func() {
+		_, otherErr = measure(ctx, b, 600, transport.Probe{Kind: transport.ProbeMedium, Duration: time.Millisecond}, &last)
+	})
 	var f transport.Floor
-	f, err := measure(ctx, a, 600, true, time.Millisecond, new(uint64))
+	f, err := measure(ctx, a, 600, transport.Probe{Kind: transport.ProbeMedium, Initiate: true, Duration: time.Millisecond}, new(uint64))
 	wait.Wait()
 	require.NoError(t, err)
 	require.NoError(t, otherErr)
@@ -139,8 +141,10 @@ func TestProbeRepeatsFarewell(t *testing.T) {
 	defer cancel()
 	var wait sync.WaitGroup
 	var otherErr error
-	wait.Go(func() { _, otherErr = measure(ctx, b, 600, false, time.Millisecond, new(uint64)) })
-	_, err := measure(ctx, &awayLink{lossyLink: a}, 600, true, time.Millisecond, new(uint64))
+	wait.Go(func() {
+		_, otherErr = measure(ctx, b, 600, transport.Probe{Kind: transport.ProbeMedium, Duration: time.Millisecond}, new(uint64))
+	})
+	_, err := measure(ctx, &awayLink{lossyLink: a}, 600, transport.Probe{Kind: transport.ProbeMedium, Initiate: true, Duration: time.Millisecond}, new(uint64))
 	wait.Wait()
 	require.NoError(t, err)
 	require.NoError(t, otherErr)

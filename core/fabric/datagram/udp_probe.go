@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -51,7 +50,7 @@ func (q *udpProbe) close() error {
 // Probe implements [Prober] over connected sockets of its own: send and recv for single datagrams,
 // sendmmsg and recvmmsg for many, and no segmentation offload. A port may do better than that, and
 // its ratio to the floor is then below 1.
-func (p *UDP) Probe(ctx context.Context, to Remote, initiate bool, d time.Duration) (transport.Floor, error) {
+func (p *UDP) Probe(ctx context.Context, to Remote, probe transport.Probe) (transport.Floor, error) {
 	if p.closed {
 		return transport.Floor{}, ErrClosed
 	}
@@ -64,7 +63,7 @@ func (p *UDP) Probe(ctx context.Context, to Remote, initiate bool, d time.Durati
 	l := newUDPLink(p.probe.fd, p.mtu)
 	for l.take(probeMost) > 0 { // left from an abandoned probe
 	}
-	f, err := measure(ctx, l, p.mtu, initiate, d, &p.probe.last)
+	f, err := measure(ctx, l, p.mtu, probe, &p.probe.last)
 	if f.RoundTrip > 0 {
 		f.Name = "raw UDP ping-pong"
 	}

@@ -3,7 +3,6 @@ package datagram
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"transportbench/core/transport"
 )
@@ -12,7 +11,7 @@ var _ Prober = (*Verbs)(nil)
 
 // Probe implements [Prober] on queue pairs of its own, so that its datagrams do not mix with those
 // of the port.
-func (p *Verbs) Probe(ctx context.Context, to Remote, initiate bool, d time.Duration) (transport.Floor, error) {
+func (p *Verbs) Probe(ctx context.Context, to Remote, probe transport.Probe) (transport.Floor, error) {
 	if p.closed {
 		return transport.Floor{}, ErrClosed
 	}
@@ -22,7 +21,7 @@ func (p *Verbs) Probe(ctx context.Context, to Remote, initiate bool, d time.Dura
 	}
 	defer p.probe.Release(remote)
 	l := &verbsLink{port: p.probe, to: remote, zeros: make([]byte, p.options.MTU)}
-	f, err := measure(ctx, l, p.options.MTU, initiate, d, &p.probed)
+	f, err := measure(ctx, l, p.options.MTU, probe, &p.probed)
 	if err == nil {
 		err = l.err
 	}

@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"errors"
 	"fmt"
 
 	"transportbench/core/transport"
@@ -54,7 +55,10 @@ func (n Name) Probe(peer transport.PeerID, closed, up bool, measure func() (tran
 		return transport.Floor{}, n.PeerError("probe", peer, transport.ErrPeerDown)
 	}
 	floor, err := measure()
-	if err != nil {
+	switch {
+	case errors.Is(err, transport.ErrUnsupported):
+		return transport.Floor{}, n.PeerError("probe", peer, err)
+	case err != nil:
 		return transport.Floor{}, n.PeerError("probe", peer, fmt.Errorf("the peer does not take part: %w", err))
 	}
 	return floor, nil

@@ -59,10 +59,11 @@ func (b *bench) floor(ctx context.Context) (*transport.Floor, error) {
 	server, caller := pair.server.Rank, pair.caller.Rank
 	floors, err := callAll(ctx, b.ranks, []int{server, caller}, "probing the floor", probeDuration+margin,
 		func(ctx context.Context, r int) (transport.Floor, error) {
-			probe := record.Probe{Near: pair.server, Far: pair.caller, Duration: probeDuration}
+			probe := record.Probe{Near: pair.server, Far: pair.caller}
 			if r == caller {
-				probe = record.Probe{Near: pair.caller, Far: pair.server, Initiate: true, Duration: probeDuration}
+				probe = record.Probe{Near: pair.caller, Far: pair.server, Probe: transport.Probe{Initiate: true}}
 			}
+			probe.Kind, probe.Duration = transport.ProbeMedium, probeDuration
 			return b.ranks.process(r).Probe(ctx, probe)
 		})
 	switch {

@@ -204,7 +204,7 @@ func (r *Rank) Probe(ctx context.Context, probe record.Probe) (floor transport.F
 		return floor, transport.NewOpError(r.plan.Config.Transport, "probe", transport.ErrUnsupported)
 	}
 	err = t.do(ctx, func() (err error) {
-		floor, err = prober.Probe(ctx, peer, probe.Initiate, probe.Duration)
+		floor, err = prober.Probe(ctx, peer, probe.Probe)
 		return err
 	})
 	return floor, err

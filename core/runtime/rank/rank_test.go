@@ -348,10 +348,10 @@ func TestProbe(t *testing.T) {
 	server, caller := record.Thread{Rank: 0, Daemon: 0, Client: -1}, record.Thread{Rank: 1, Daemon: -1, Client: 0}
 	far := make(chan error, 1)
 	go func() {
-		_, err := ranks[0].Probe(ctx, record.Probe{Near: server, Far: caller, Duration: 5 * time.Millisecond})
+		_, err := ranks[0].Probe(ctx, record.Probe{Near: server, Far: caller, Probe: transport.Probe{Kind: transport.ProbeMedium, Duration: 5 * time.Millisecond}})
 		far <- err
 	}()
-	floor, err := ranks[1].Probe(ctx, record.Probe{Near: caller, Far: server, Initiate: true, Duration: 5 * time.Millisecond})
+	floor, err := ranks[1].Probe(ctx, record.Probe{Near: caller, Far: server, Probe: transport.Probe{Kind: transport.ProbeMedium, Initiate: true, Duration: 5 * time.Millisecond}})
 	require.NoError(t, err)
 	require.NoError(t, <-far)
 	require.Positive(t, floor.RoundTrip)

@@ -249,8 +249,10 @@ func controlProbe(t *testing.T, s *Suite) {
 		var theirs transport.Floor
 		var theirErr error
 		var wait sync.WaitGroup
-		wait.Go(func() { theirs, theirErr = pb.Probe(ctx, from, false, 5*time.Millisecond) })
-		ours, err := pa.Probe(ctx, to, true, 5*time.Millisecond)
+		wait.Go(func() {
+			theirs, theirErr = pb.Probe(ctx, from, transport.Probe{Kind: transport.ProbeMedium, Duration: 5 * time.Millisecond})
+		})
+		ours, err := pa.Probe(ctx, to, transport.Probe{Kind: transport.ProbeMedium, Initiate: true, Duration: 5 * time.Millisecond})
 		wait.Wait()
 		require.NoError(t, err)
 		require.NoError(t, theirErr)
@@ -263,7 +265,7 @@ func controlProbe(t *testing.T, s *Suite) {
 	// A probe without a partner ends with its context.
 	for _, initiate := range []bool{true, false} {
 		short, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-		_, err := pa.Probe(short, to, initiate, time.Millisecond)
+		_, err := pa.Probe(short, to, transport.Probe{Kind: transport.ProbeMedium, Initiate: initiate, Duration: time.Millisecond})
 		cancel()
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"sync/atomic"
-	"time"
 
 	"transportbench/core/fabric/endpoint"
 	"transportbench/core/fabric/floor"
@@ -47,6 +46,7 @@ func (t *Transport) Properties() transport.Properties {
 	kind, slots, arena := t.settings.identity()
 	return transport.Properties{
 		Provider:     string(t.settings.backing),
+		Medium:       transport.MediumMemory,
 		Capabilities: Capabilities,
 		Limits: transport.Limits{
 			MaxPayload: t.settings.maxPayload(),
@@ -254,17 +254,20 @@ func (w *worker) unmap() error {
 
 // Probe implements [transport.Prober]: the two threads bounce a cache line in the region
 // that the initiator has claimed in the other worker's inbox.
-func (w *worker) Probe(ctx context.Context, id transport.PeerID, initiate bool, d time.Duration) (transport.Floor, error) {
+func (w *worker) Probe(ctx context.Context, id transport.PeerID, probe transport.Probe) (transport.Floor, error) {
 	p := w.peers.Get(id)
 	return w.settings.name.Probe(id, w.closed, p != nil && !p.lost, func() (transport.Floor, error) {
-		if initiate {
-			return floor.Bounce(ctx, p.inbox.word64(p.index, probeOffset), true, d)
+		if probe.Kind != transport.ProbeMedium {
+			return transport.Floor{}, transport.ErrUnsupported
+		}
+		if probe.Initiate {
+			return floor.Bounce(ctx, p.inbox.word64(p.index, probeOffset), true, probe.Duration)
 		}
 		index, ok := w.inbox.find(p.inbox.nonce)
 		if !ok {
 			return transport.Floor{}, errors.New("it has not connected")
 		}
-		return floor.Bounce(ctx, w.inbox.word64(index, probeOffset), false, d)
+		return floor.Bounce(ctx, w.inbox.word64(index, probeOffset), false, probe.Duration)
 	})
 }
 

@@ -92,7 +92,7 @@ func TestArgumentsAndResultsSurvive(t *testing.T) {
 	overhead := record.Overhead{PerOpNS: 12.5, StampNS: 9}
 	probe := record.Probe{
 		Near: record.Thread{Rank: 3, Daemon: -1, Client: 1}, Far: record.Thread{Rank: 0, Daemon: 2, Client: -1},
-		Initiate: true, Duration: time.Millisecond,
+		Probe: transport.Probe{Kind: transport.ProbeRate, Initiate: true, Duration: time.Millisecond, Forth: 16, Back: 48, InFlight: 32},
 	}
 	floor := transport.Floor{Name: "bounce", RoundTrip: 120.5, Samples: 1000}
 	closed := false
