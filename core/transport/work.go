@@ -8,7 +8,7 @@ const (
 	// StatCopies counts copies of payloads, or of fragments of them, from memory to memory. It
 	// leaves out those that the kernel or a device makes.
 	StatCopies = "copies"
-	// StatCopiedBytes counts the payload bytes of these copies.
+	// StatCopiedBytes counts the bytes of these copies, with headers that were copied along.
 	StatCopiedBytes = "copied_bytes"
 	// StatChecksummedBytes counts the bytes, of headers and payloads, over which the worker
 	// computed a checksum, to send or to verify it.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -18,6 +19,8 @@ var statsClauses = []clause{
 		says: "ReadStats appends to its argument."},
 	{name: "stats/grow", run: statsGrow, needs: []need{needsStats},
 		says: "The values never decrease."},
+	{name: "stats/work", run: statsWork, needs: []need{needsStats},
+		says: "Counters of work agree: copies have bytes, bytes pass through the kernel in system calls, and every payload is copied by Post or by the kernel."},
 }
 
 var seriesClauses = []clause{
@@ -89,6 +92,45 @@ func statsGrow(t *trial) {
 			}
 			last = now
 		}
+	}
+}
+
+// statsWork checks the counters of work, if there are any, over a number of echoed calls.
+func statsWork(t *trial) {
+	c, a, b := t.pair(layout{maxPayload: 1024})
+	work := func() map[string]uint64 {
+		sum := map[string]uint64{}
+		for _, n := range []*node{a, b} {
+			for _, s := range n.stats() {
+				if slices.Contains(transport.WorkStats(), s.Name) {
+					sum[s.Name] += s.Value
+					require.Equal(t, s.Name == transport.StatHelperThreads, s.Level, "whether counter %q is a level", s.Name)
+				}
+			}
+		}
+		return sum
+	}
+	before := work()
+	const calls = 20
+	posted := uint64(0)
+	for i := range uint64(calls) {
+		payload := pattern(i, min(1024, c.layout.maxPayload))
+		a.call(0, payload)
+		c.drain()
+		posted += 2 * uint64(len(payload)) // the request and its echo
+	}
+	after := work()
+	grown := func(name string) uint64 { return after[name] - before[name] }
+	if _, counts := after[transport.StatCopies]; !counts {
+		return
+	}
+	copies, copied, kernel := grown(transport.StatCopies), grown(transport.StatCopiedBytes), grown(transport.StatKernelBytes)
+	require.GreaterOrEqual(t, copied, copies, "%s, of %d %s", transport.StatCopiedBytes, copies, transport.StatCopies)
+	require.False(t, copies == 0 && copied > 0, "%d %s without %s", copied, transport.StatCopiedBytes, transport.StatCopies)
+	require.GreaterOrEqual(t, copied+kernel, posted,
+		"%s and %s of %d bytes that Post took, and has to copy", transport.StatCopiedBytes, transport.StatKernelBytes, posted)
+	if kernel > 0 {
+		require.Positive(t, grown(transport.StatSyscalls), "%s, which copied %d bytes", transport.StatSyscalls, kernel)
 	}
 }
 

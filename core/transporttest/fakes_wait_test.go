@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	control "transportbench/core/fabric/endpoint"
 	"transportbench/core/transport"
 )
 
@@ -83,6 +84,16 @@ func (w *fakeWorker) blockUntilReleased(timeout time.Duration) error {
 	return nil
 }
 
+// countWork makes ReadStats return other counts of work than the worker's.
+func (w *fakeWorker) countWork(change func(*control.Work)) {
+	w.readStats = func(dst []transport.Stat) []transport.Stat {
+		own := w.work
+		defer func() { w.work = own }()
+		change(&w.work)
+		return w.memoryWorker.ReadStats(dst)
+	}
+}
+
 var optionalFakes = []fake{
 	{name: "has a counter without help", clause: "stats/names", says: "the help of counter",
 		worker: func(w *fakeWorker) {
@@ -109,6 +120,24 @@ var optionalFakes = []fake{
 			w.readStats = func(dst []transport.Stat) []transport.Stat {
 				dst = w.memoryWorker.ReadStats(dst)
 				w.posted, w.polled = 0, 0
+				return dst
+			}
+		}},
+	{name: "counts copies without their bytes", clause: "stats/work", says: "copied_bytes, of 40 copies",
+		worker: func(w *fakeWorker) { w.countWork(func(sum *control.Work) { sum.CopiedBytes = 0 }) }},
+	{name: "counts no copies", clause: "stats/work", says: "that Post took, and has to copy",
+		worker: func(w *fakeWorker) { w.countWork(func(sum *control.Work) { *sum = control.Work{} }) }},
+	{name: "counts one byte of each copy", clause: "stats/work", says: "that Post took, and has to copy",
+		worker: func(w *fakeWorker) { w.countWork(func(sum *control.Work) { sum.CopiedBytes = sum.Copies }) }},
+	{name: "passes bytes through the kernel without a system call", clause: "stats/work", says: "syscalls, which copied",
+		worker: func(w *fakeWorker) { w.countWork(func(sum *control.Work) { sum.KernelBytes = sum.CopiedBytes }) }},
+	{name: "counts threads as a total", clause: "stats/work", says: "is a level",
+		worker: func(w *fakeWorker) {
+			w.readStats = func(dst []transport.Stat) []transport.Stat {
+				dst = w.memoryWorker.ReadStats(dst)
+				for i := range dst {
+					dst[i].Level = false
+				}
 				return dst
 			}
 		}},

@@ -27,6 +27,7 @@ type memoryWorker struct {
 	timer  *time.Timer
 
 	posted, polled, flushes, shorts uint64
+	work                            control.Work
 
 	recorded  []float64     // events by part of a window; nil before StartSeries
 	recording time.Time     // its start
@@ -104,6 +105,9 @@ func (w *memoryWorker) post(op *transport.Op) (taken bool, err error) {
 		c.inFlight++
 	}
 	w.posted++
+	if len(op.Payload) > 0 {
+		w.work.Copied(len(op.Payload))
+	}
 	return true, nil
 }
 
@@ -168,7 +172,7 @@ func (c *memoryConnection) collect(events []transport.Event) int {
 
 // ReadStats implements [transport.StatsReader].
 func (w *memoryWorker) ReadStats(dst []transport.Stat) []transport.Stat {
-	return append(dst,
+	return append(w.work.Append(dst),
 		transport.Stat{Name: "posted", Help: "ops taken by Post", Value: w.posted},
 		transport.Stat{Name: "polled", Help: "events returned by Poll", Value: w.polled},
 		transport.Stat{Name: "flushes", Help: "calls of Flush", Value: w.flushes},

@@ -88,6 +88,7 @@ func (w *worker) append(p *peer, id uint32, payload []byte, available uint64) bo
 	p.cursor.next = at + space
 	p.openCount++
 	putMessage(p.sendRing[at&(size-1):], id, payload)
+	w.countCopy(len(payload))
 	return true
 }
 
@@ -113,7 +114,16 @@ func (w *worker) appendSlow(p *peer, id uint32, payload []byte, available uint64
 	p.cursor = to.cursor
 	p.openCount++
 	putMessage(p.sendRing[to.message&(size-1):], id, payload)
+	w.countCopy(len(payload))
 	return true
+}
+
+// countCopy counts the copy of a payload into a send ring.
+func (w *worker) countCopy(bytes int) {
+	if bytes > 0 {
+		w.counts.copies++
+		w.counts.copiedBytes += uint64(bytes)
+	}
 }
 
 // openBatch returns the open batch.

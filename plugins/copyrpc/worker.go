@@ -59,6 +59,17 @@ type worker struct {
 type counts struct {
 	batches, messages, padding, doorbells, inline, credits, reads uint64
 	ringFull, noCredit, blocked, keepalives, parked               uint64
+	copies, copiedBytes                                           uint64
+}
+
+// work returns what the worker and its soft device have done for the messages.
+func (w *worker) work() control.Work {
+	c := &w.counts
+	sum := control.Work{Copies: c.copies, CopiedBytes: c.copiedBytes, Doorbells: c.doorbells}.Plus(rdma.WorkOf(w.notifier))
+	for _, p := range w.byCookie {
+		sum = sum.Plus(rdma.WorkOf(p.qp))
+	}
+	return sum
 }
 
 // state is the state of a connection.
@@ -360,10 +371,9 @@ func (w *worker) awaitFarewells(n int) {
 // ReadStats implements [transport.StatsReader].
 func (w *worker) ReadStats(dst []transport.Stat) []transport.Stat {
 	c := &w.counts
-	return append(dst,
+	return append(w.work().Append(dst),
 		transport.Stat{Name: "batches", Help: "batches written to peers", Value: c.batches},
 		transport.Stat{Name: "messages", Help: "messages in batches; divided by batches, the mean per batch", Value: c.messages},
-		transport.Stat{Name: "doorbells", Help: "postings to a send queue, each of one or more requests", Value: c.doorbells},
 		transport.Stat{Name: "inline_batches", Help: "batches sent inline; divided by batches, the inline share", Value: c.inline},
 		transport.Stat{Name: "credit_only", Help: "writes that returned credit and nothing else", Value: c.credits},
 		transport.Stat{Name: "fillers", Help: "padding batches, which cover the end of a ring", Value: c.padding},

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"transportbench/core/fabric/datagram"
+	control "transportbench/core/fabric/endpoint"
 	"transportbench/core/transport"
 )
 
@@ -138,6 +139,7 @@ func (p *simulated) Source(r datagram.Remote) datagram.Source {
 	return datagram.Source{Port: uint64(r)}
 }
 func (p *simulated) ReadStats(dst []transport.Stat) []transport.Stat { return dst }
+func (p *simulated) Work() control.Work                              { return control.Work{} }
 func (p *simulated) Notes() map[string]string                        { return nil }
 func (p *simulated) Open(address []byte) (r datagram.Remote, err error) {
 	number, err := strconv.Atoi(string(address))

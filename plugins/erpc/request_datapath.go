@@ -13,6 +13,7 @@ func (w *worker) postCall(p *session, op *transport.Op, now int64) bool {
 	p.freeCalls = p.freeCalls[:last]
 	p.calls[c] = call{token: op.Token, size: len(op.Payload)}
 	copy(p.buffer(p.requests, int(c), len(op.Payload)), op.Payload)
+	w.counts.countCopy(len(op.Payload))
 	last = len(p.freeSlots) - 1
 	if last < 0 {
 		p.backlog.push(c)
@@ -82,6 +83,7 @@ func (w *worker) receiveRequest(p *session, h *header, data []byte, e *transport
 		whole := p.buffer(p.arriving, slot, x.requestSize)
 		from, _ := fragment(number, x.requestSize, w.maxData)
 		copy(whole[from:], data)
+		w.counts.countCopy(len(data))
 		data = whole
 	}
 	if s.received < x.requestPackets {

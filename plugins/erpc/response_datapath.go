@@ -15,6 +15,7 @@ func (w *worker) postReply(p *session, op *transport.Op, now int64) bool {
 	x.responseSize = len(op.Payload)
 	x.responsePackets = packetsOf(x.responseSize, w.maxData)
 	copy(p.buffer(p.responses, slot, x.responseSize), op.Payload)
+	w.counts.countCopy(x.responseSize)
 	w.answer(p, s, x.requestPackets-1, now)
 	return true
 }
@@ -45,6 +46,7 @@ func (w *worker) receiveResponse(p *session, h *header, data []byte, e *transpor
 		whole := p.buffer(p.incoming, s.index, x.responseSize)
 		from, _ := fragment(number-(x.requestPackets-1), x.responseSize, w.maxData)
 		copy(whole[from:], data)
+		w.counts.countCopy(len(data))
 		data = whole
 	}
 	complete := s.received == x.packets()

@@ -1,6 +1,9 @@
 package erpc
 
-import "transportbench/core/transport"
+import (
+	control "transportbench/core/fabric/endpoint"
+	"transportbench/core/transport"
+)
 
 // counts are the counters of ReadStats.
 type counts struct {
@@ -10,12 +13,27 @@ type counts struct {
 	refused, handshakes, abandoned, parked                          uint64
 	bypassed, paced, rateBypassed, rateSamples, rateFell, rateLeast uint64
 	rateSum                                                         uint64
+	copies, copiedBytes, checksummed                                uint64
+}
+
+// countCopy counts a copy of a payload, or of a packet's part of it.
+func (c *counts) countCopy(bytes int) {
+	if bytes > 0 {
+		c.copies++
+		c.copiedBytes += uint64(bytes)
+	}
+}
+
+// work returns what the worker and its port have done for the messages.
+func (w *worker) work() control.Work {
+	c := &w.counts
+	return control.Work{Copies: c.copies, CopiedBytes: c.copiedBytes, ChecksummedBytes: c.checksummed}.Plus(w.port.Work())
 }
 
 // ReadStats implements [transport.StatsReader].
 func (w *worker) ReadStats(dst []transport.Stat) []transport.Stat {
 	c := &w.counts
-	dst = append(dst,
+	dst = append(w.work().Append(dst),
 		transport.Stat{Name: "calls", Help: "calls that got a slot", Value: c.calls},
 		transport.Stat{Name: "requests", Help: "requests handed out, each once", Value: c.requests},
 		transport.Stat{Name: "backlogged", Help: "calls that had to wait for a slot", Value: c.backlogged},

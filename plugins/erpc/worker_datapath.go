@@ -134,6 +134,7 @@ func (w *worker) receive(packet *datagram.Packet, e *transport.Event, now int64)
 	if !w.settings.checkAll {
 		covered = headerSize
 	}
+	w.counts.checksummed += uint64(covered)
 	switch {
 	case p.source != packet.Source:
 		w.counts.forged++
@@ -193,6 +194,7 @@ func (w *worker) send(p *session, k kind, request, number uint32, size int, body
 func (w *worker) sendPacket(to datagram.Remote, key uint32, h *header, covered, body []byte) bool {
 	h.put(&w.head)
 	putChecksum(key, &w.head, covered)
+	w.counts.checksummed += headerSize + uint64(len(covered))
 	w.unflushed = true
 	if w.port.Send(to, w.head[:], body) {
 		return true

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"transportbench/core/fabric/endpoint"
 	"transportbench/core/transport"
 )
 
@@ -53,6 +54,10 @@ type Port interface {
 	// ReadStats appends the port's counters to dst. Their names depend on the provider. Values
 	// never decrease.
 	ReadStats(dst []transport.Stat) []transport.Stat
+
+	// Work returns what the port has done for its datagrams: the copies of bodies, the system
+	// calls and the doorbells. ReadStats leaves it out, so that the port's user can add its own.
+	Work() endpoint.Work
 
 	// Notes returns settings in force that the options do not show, such as the socket buffer sizes
 	// that the kernel granted.

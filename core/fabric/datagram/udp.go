@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"transportbench/core/fabric/endpoint"
 	"transportbench/core/transport"
 )
 
@@ -360,6 +361,7 @@ func (p *UDP) Wait(timeout time.Duration) error {
 	if p.receive.next < p.receive.filled {
 		return nil
 	}
+	p.counts.syscalls++
 	return p.notifier.wait(p.fd, p.send.unsent, timeout)
 }
 
@@ -371,6 +373,14 @@ type udpCounts struct {
 	sent, sentBytes, sendCalls, sendErrors, full, segmented, unsegmented                uint64
 	received, receivedBytes, receiveCalls, receiveErrors, refused, coalesced, truncated uint64
 	drops                                                                               uint64
+	// syscalls counts those that found nothing too, which sendCalls and receiveCalls leave out.
+	copies, copiedBytes, syscalls uint64
+}
+
+// Work implements [Port].
+func (p *UDP) Work() endpoint.Work {
+	c := &p.counts
+	return endpoint.Work{Copies: c.copies, CopiedBytes: c.copiedBytes, Syscalls: c.syscalls, KernelBytes: c.sentBytes + c.receivedBytes}
 }
 
 // ReadStats implements [Port].

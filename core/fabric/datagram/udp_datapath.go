@@ -33,7 +33,11 @@ func (p *UDP) Send(to Remote, head, body []byte) bool {
 	}
 	start := s.used
 	copy(s.arena[start:], head)
-	copy(s.arena[start+len(head):], body)
+	if len(body) > 0 {
+		copy(s.arena[start+len(head):], body)
+		p.counts.copies++
+		p.counts.copiedBytes += uint64(len(body))
+	}
 	s.used += size
 	s.datagrams++
 	if s.segments && s.count > s.first && s.runs[s.count-1].append(r, size) {
@@ -66,6 +70,7 @@ func (p *UDP) sendDirect(r *udpRemote, head, body []byte) bool {
 	errno := sendMessage(p.fd, m)
 	if errno == unix.ECONNREFUSED { // of an earlier datagram
 		p.counts.refused++
+		p.counts.syscalls++
 		errno = sendMessage(p.fd, m)
 	}
 	s.parts = [2]unix.Iovec{}
@@ -151,9 +156,10 @@ func (p *UDP) sendFirst(run *udpRun, size int) unix.Errno {
 	return errno
 }
 
-// countSend counts a system call, unless the socket was full: how often that happens depends on how
-// often the port is polled.
+// countSend counts a system call. sendCalls leaves it out if the socket was full: how often that
+// happens depends on how often the port is polled.
 func (p *UDP) countSend(errno unix.Errno) {
+	p.counts.syscalls++
 	if errno != unix.EAGAIN {
 		p.counts.sendCalls++
 	}
@@ -273,6 +279,7 @@ func (p *UDP) fetch(most int) {
 	}
 	r.next, r.filled, r.offset = 0, 0, 0
 	n, errno := p.receiveUpTo(min(most, r.ask, len(r.headers)))
+	p.counts.syscalls++
 	switch errno {
 	case 0:
 		p.counts.receiveCalls++

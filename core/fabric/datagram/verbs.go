@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"transportbench/core/fabric/endpoint"
 	"transportbench/core/fabric/rdma"
 	"transportbench/core/transport"
 )
@@ -395,6 +396,14 @@ func (p *Verbs) Close() error {
 type verbsCounts struct {
 	sent, sentBytes, doorbells, signaled, full         uint64
 	received, receivedBytes, polls, refills, truncated uint64
+	copies, copiedBytes                                uint64
+}
+
+// Work implements [Port]. It includes what a soft device does.
+func (p *Verbs) Work() endpoint.Work {
+	c := &p.counts
+	return endpoint.Work{Copies: c.copies, CopiedBytes: c.copiedBytes, Doorbells: c.doorbells}.
+		Plus(rdma.WorkOf(p.qp)).Plus(rdma.WorkOf(p.notifier))
 }
 
 // ReadStats implements [Port].

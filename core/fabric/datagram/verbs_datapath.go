@@ -32,7 +32,11 @@ func (p *Verbs) Send(to Remote, head, body []byte) bool {
 		flags, key, offset = rdma.Inline, 0, p.inlineOffset(s.count)
 	}
 	copy(p.region.Bytes[offset:], head)
-	copy(p.region.Bytes[offset+len(head):], body)
+	if len(body) > 0 {
+		copy(p.region.Bytes[offset+len(head):], body)
+		p.counts.copies++
+		p.counts.copiedBytes += uint64(len(body))
+	}
 	q := &s.requests[s.count]
 	*q = rdma.SendRequest{ID: s.next, Opcode: rdma.Send, Flags: flags, Peer: r.handle,
 		Local: p.region.Address + uint64(offset), Length: uint32(size), LocalKey: key}

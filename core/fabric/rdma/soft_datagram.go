@@ -97,7 +97,8 @@ func (q *softQueuePair) datagram(r *SendRequest, e *softEntry) error {
 	}
 	// A datagram is dropped if the ring is full or the receiver has damaged it.
 	_ = p.ring.Push(kind, uint64(q.number)<<32|uint64(r.Immediate), payload)
-	p.notify()
+	q.copied(len(payload))
+	q.syscalls += p.notify()
 	return nil
 }
 
@@ -168,5 +169,6 @@ func (q *softQueuePair) deliver(m *ring.Message, c *Completion) int {
 	header[0] = 6 << 4
 	header[4], header[5] = byte(len(m.Payload)>>8), byte(len(m.Payload))
 	copy(target[GlobalRouteHeaderSize:], m.Payload)
+	q.copied(len(m.Payload))
 	return 1
 }

@@ -18,6 +18,8 @@ type softNotifier struct {
 	seen   uint32 // sequence as of the last Wait
 	queues []*softCompletionQueue
 	closed bool
+
+	syscalls uint64 // see WorkOf
 }
 
 // notifierWords are the words of a notifier, for the peers that wake its owner.
@@ -32,13 +34,15 @@ func notifierWordsAt(directory *shm.Segment, i int) notifierWords {
 	return notifierWords{sequence: shm.Word32(directory.Bytes(), at+notifierSequence), waiting: shm.Word32(directory.Bytes(), at+notifierWaiting)}
 }
 
-// notify ends the current or next Wait.
-func (n *notifierWords) notify() {
+// notify ends the current or next Wait. It returns the number of system calls.
+func (n *notifierWords) notify() (calls uint64) {
 	n.sequence.Add(1)
 	// Pairs with the store of waiting in Wait, which comes before its load of sequence.
 	if n.waiting.Load() != 0 {
 		shm.FutexWake(n.sequence)
+		calls = 1
 	}
+	return calls
 }
 
 // NewNotifier implements [Device].
@@ -84,8 +88,10 @@ func (n *softNotifier) Wait(timeout time.Duration) error {
 		n.waiting.Store(1)
 		n.setState(stateOpen | stateWaiting)
 		shm.Barrier() // pairs with softLink.notify
+		n.syscalls++
 		if !n.hasWork() && n.sequence.Load() == n.seen {
 			shm.FutexWait(n.sequence, n.seen, timeout)
+			n.syscalls++
 		}
 		n.setState(stateOpen)
 		n.waiting.Store(0)

@@ -119,6 +119,8 @@ type softQueuePair struct {
 	signaled   int    // signaled requests from scanned on
 	waiting    int    // pending READs from scanned on
 
+	copies, copiedBytes, syscalls uint64 // see WorkOf
+
 	// UD.
 	rings        []*ring.Consumer
 	ringsClaimed int // rings that senders have claimed, as of the last Poll
@@ -276,7 +278,7 @@ func (q *softQueuePair) Close() error {
 	}
 	q.wire.store64(wireState, stateClosed)
 	if q.peer.remote != nil {
-		q.peer.notify()
+		q.syscalls += q.peer.notify()
 	}
 	q.cq.signaled -= q.signaled
 	q.cq.pairs = slices.DeleteFunc(q.cq.pairs, func(p *softQueuePair) bool { return p == q })

@@ -54,7 +54,7 @@ func (q *softQueuePair) receive(completions []Completion) (n int) {
 // reportTaken tells the sender how many messages were taken.
 func (q *softQueuePair) reportTaken() {
 	q.wire.store64(wireHead, q.received) // pairs with the load in readTaken
-	q.peer.notify()
+	q.syscalls += q.peer.notify()
 	q.reported = q.received
 }
 
@@ -118,6 +118,7 @@ func (q *softQueuePair) writeInline(at uintptr, length uint16) bool {
 	target, ok := q.device.localMemory(*q.wire.plain32(at + slotKey), *q.wire.plain64(at + slotAddress), uint32(length), RemoteWrite)
 	if ok {
 		copyShort(target, q.wire.slice(at+slotPayload, int(length)))
+		q.copied(int(length))
 	}
 	return ok
 }
@@ -148,11 +149,13 @@ func (q *softQueuePair) fetch(target []byte, at uintptr, length uint16) bool {
 			return false
 		}
 		copy(target, q.wire.slice(at+slotPayload, int(length)))
+		q.copied(int(length))
 		return true
 	}
 	from, ok := q.peer.remote.resolve(*q.wire.plain32(at + slotLocalKey), *q.wire.plain64(at + slotLocal), uint32(len(target)), 0)
 	if ok {
 		copy(target, from)
+		q.copied(len(target))
 	}
 	return ok
 }
@@ -185,7 +188,7 @@ func (q *softQueuePair) notReady(retries uint8) {
 func (q *softQueuePair) refuse(status Status) {
 	q.reportTaken()
 	q.wire.store32(wireNak, uint32(status)) // pairs with the load in lossStatus
-	q.peer.notify()
+	q.syscalls += q.peer.notify()
 	q.refusing = true
 	q.failed = q.failed || status != StatusReceiverNotReadyOut
 }

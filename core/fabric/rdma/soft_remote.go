@@ -187,8 +187,9 @@ func (d *softDevice) closeLink(l *softLink) error {
 // owner must see. The load here may overtake that store; the barrier in Wait makes up for it.
 // Wait stores stateWaiting, then runs the barrier and looks again, so either it sees what was
 // stored or this sees stateWaiting.
-func (l *softLink) notify() {
+func (l *softLink) notify() (calls uint64) {
 	if l.wire.load64(wireState)&stateWaiting != 0 {
-		l.notifier.notify()
+		return l.notifier.notify()
 	}
+	return 0
 }

@@ -66,9 +66,10 @@ func (q *softQueuePair) postShort(r *SendRequest) bool {
 	*q.peer.wire.plain64(at + slotImmediate) = uint64(r.Immediate) | uint64(r.RemoteKey)<<32
 	*q.peer.wire.plain64(at + slotAddress) = r.Remote
 	q.peer.wire.copyWords(at+slotPayload, payload)
+	q.copied(len(payload))
 	// Pairs with the loads in arrived and receive.
 	q.peer.wire.store64(at, packSlot(q.slots.generation(q.sent), WriteWithImmediate, q.retryFlags, uint16(r.Length)))
-	q.peer.notify()
+	q.syscalls += q.peer.notify()
 	q.sent++
 	q.deferred = q.sent
 	// The peer polls the first line of the next slot, but its second line can be fetched for
@@ -149,6 +150,7 @@ func (q *softQueuePair) request(r *SendRequest, e *softEntry) {
 		// Messages that the peer has yet to take must take effect first.
 		if q.caughtUp() {
 			copy(target, payload)
+			q.copied(len(payload))
 			flags |= slotWritten
 		}
 	}
@@ -209,10 +211,11 @@ func (q *softQueuePair) putMessage(r *SendRequest, flags uint8, inline []byte) {
 		*q.peer.wire.plain64(at + slotLocal) = r.Local
 	} else {
 		q.peer.wire.copyWords(at+slotPayload, inline)
+		q.copied(len(inline))
 	}
 	// Pairs with the loads in arrived and receive.
 	q.peer.wire.store64(at, packSlot(q.slots.generation(q.sent), r.Opcode, flags, length))
-	q.peer.notify()
+	q.syscalls += q.peer.notify()
 	q.sent++
 	if flags&slotWritten == 0 {
 		q.deferred = q.sent
@@ -227,7 +230,7 @@ func (q *softQueuePair) requestAck() {
 	}
 	at := q.slots.offset(q.sent)
 	q.peer.wire.store64(at, packSlot(q.slots.generation(q.sent), Write, slotAck, 0)) // pairs with the loads in arrived and receive
-	q.peer.notify()
+	q.syscalls += q.peer.notify()
 	q.sent++
 }
 
@@ -256,6 +259,7 @@ func (q *softQueuePair) readNow(r *SendRequest, e *softEntry, target []byte) {
 		return
 	}
 	copy(target, from)
+	q.copied(len(target))
 }
 
 // fail makes a request fail and puts the queue pair into the error state.

@@ -53,6 +53,7 @@ type Config struct {
 // settings is a checked Config.
 type settings struct {
 	name      endpoint.Name
+	auto      bool // the choice of the ring was left to resolve
 	inplace   bool
 	calls     ring.CallGeometry // if inplace
 	algorithm ring.Algorithm    // otherwise
@@ -82,7 +83,7 @@ func resolve(cfg Config) (settings, error) {
 	s := settings{name: endpoint.Name(cfg.Name), backing: cfg.Backing, peers: max(cfg.Peers, 1), hotRings: cfg.HotRings}
 	var err error
 	name := cfg.Ring
-	if name == Auto {
+	if s.auto = name == Auto; s.auto {
 		// On the processors measured, a single call costs half in place; with
 		// several in flight a ring amortizes its two lines.
 		if name = ring.FastForward.String(); cfg.InFlight <= 1 {

@@ -175,20 +175,22 @@ func (in *inbox) find(nonce uint64) (index int, ok bool) {
 	return 0, false
 }
 
-// notify tells the owner to poll the ring of region i.
-func (n *notifier) notify(i int) {
+// notify tells the owner to poll the ring of region i. It returns the number of system calls.
+func (n *notifier) notify(i int) (calls uint64) {
 	n.bitmap[i/64].Or(1 << (i % 64))
-	n.wake()
+	return n.wake()
 }
 
-// wake ends the owner's current or next Wait.
-func (n *notifier) wake() {
+// wake ends the owner's current or next Wait. It returns the number of system calls.
+func (n *notifier) wake() (calls uint64) {
 	n.sequence.Add(1)
 	// Pairs with the owner's store of sleeping before it loads sequence: either the
 	// owner sees the new number, or this load sees it sleeping.
 	if n.sleeping.Load() != 0 {
 		shm.FutexWake(n.sequence)
+		calls = 1
 	}
+	return calls
 }
 
 func (w *worker) encodeAddress() ([]byte, error) {

@@ -18,6 +18,8 @@ type link interface {
 	drain(peer transport.PeerID, events []transport.Event) (int, error)
 	release()
 	empty() bool
+	// copied returns how many payloads drain has copied, and their bytes.
+	copied() (payloads, bytes uint64)
 }
 
 // inbound is the half of a link in the worker's own inbox: an answerer with call slots, a
@@ -77,6 +79,8 @@ func (l *ringLink) drain(peer transport.PeerID, events []transport.Event) (n int
 func (l *ringLink) release()    { l.in.Release() }
 func (l *ringLink) empty() bool { return l.in.Empty() }
 
+func (l *ringLink) copied() (payloads, bytes uint64) { return 0, 0 }
+
 // slotLink has call slots for the calls of each side; a reply overwrites its call.
 type slotLink struct {
 	caller   *ring.Caller
@@ -123,6 +127,15 @@ func (l *slotLink) drain(peer transport.PeerID, events []transport.Event) (n int
 
 func (l *slotLink) release()    {} // the ring package alternates between buffers
 func (l *slotLink) empty() bool { return l.answerer.Empty() && l.caller.Empty() }
+
+func (l *slotLink) copied() (payloads, bytes uint64) {
+	payloads, bytes = l.caller.Copied()
+	if l.answerer != nil {
+		n, size := l.answerer.Copied()
+		payloads, bytes = payloads+n, bytes+size
+	}
+	return payloads, bytes
+}
 
 // fill turns a message into an event; their kinds have the same numbers. It assigns field
 // by field because a literal would be built on the stack with narrow stores, and the wide

@@ -44,7 +44,7 @@ func Open(cfg Config) (*Transport, error) {
 // Properties implements [transport.Transport].
 func (t *Transport) Properties() transport.Properties {
 	kind, slots, arena := t.settings.identity()
-	return transport.Properties{
+	p := transport.Properties{
 		Provider:     string(t.settings.backing),
 		Medium:       transport.MediumMemory,
 		Capabilities: Capabilities,
@@ -58,7 +58,12 @@ func (t *Transport) Properties() transport.Properties {
 			"slots": fmt.Sprint(slots),
 			"arena": transport.FormatSize(int64(arena)),
 		},
+		Integrity: "none",
 	}
+	if t.settings.auto {
+		p.Chosen = map[string]string{"ring": kind}
+	}
+	return p
 }
 
 // NewWorker implements [transport.Transport].
@@ -103,7 +108,9 @@ type worker struct {
 
 // counts are the values of ReadStats.
 type counts struct {
-	posted, polled, full, notifications, activated, armed, slept uint64
+	posted, empty, postedBytes                           uint64 // empty: posted without a payload
+	polled, full, notifications, activated, armed, slept uint64
+	syscalls                                             uint64
 }
 
 // peer is one connection.
@@ -271,13 +278,26 @@ func (w *worker) Probe(ctx context.Context, id transport.PeerID, probe transport
 	})
 }
 
+// work returns what the worker has done for its messages.
+func (w *worker) work() endpoint.Work {
+	c := &w.counts
+	sum := endpoint.Work{Copies: c.posted - c.empty, CopiedBytes: c.postedBytes, Syscalls: c.syscalls, Doorbells: c.notifications}
+	for _, p := range w.peers.ByID {
+		if p != nil {
+			payloads, bytes := p.link.copied()
+			sum.Copies += payloads
+			sum.CopiedBytes += bytes
+		}
+	}
+	return sum
+}
+
 // ReadStats implements [transport.StatsReader].
 func (w *worker) ReadStats(dst []transport.Stat) []transport.Stat {
-	return append(dst,
+	return append(w.work().Append(dst),
 		transport.Stat{Name: "posted", Help: "messages put into rings", Value: w.counts.posted},
 		transport.Stat{Name: "polled", Help: "messages taken from rings", Value: w.counts.polled},
 		transport.Stat{Name: "ring_full", Help: "posts that found a ring full", Value: w.counts.full},
-		transport.Stat{Name: "bells", Help: "notifications to peers whose ring was armed", Value: w.counts.notifications},
 		transport.Stat{Name: "rings_taken_up", Help: "rings made active by a notification", Value: w.counts.activated},
 		transport.Stat{Name: "rings_armed", Help: "idle rings that were armed and are no longer polled", Value: w.counts.armed},
 		transport.Stat{Name: "parked", Help: "waits that slept", Value: w.counts.slept},

@@ -35,6 +35,10 @@ func (w *worker) Post(ops []transport.Op) (int, error) {
 			return i, w.refused(p, err)
 		}
 		w.counts.posted++
+		w.counts.postedBytes += uint64(len(op.Payload))
+		if len(op.Payload) == 0 {
+			w.counts.empty++
+		}
 		if !p.dirty {
 			p.dirty = true
 			w.dirty = append(w.dirty, p)
@@ -74,7 +78,7 @@ func (w *worker) Flush() error {
 		// (retireIdle, Wait): either it sees what was published, or this load sees the
 		// ring armed.
 		if p.armed.Load() != 0 && p.armed.CompareAndSwap(1, 0) {
-			p.inbox.notifier.notify(p.index)
+			w.counts.syscalls += p.inbox.notifier.notify(p.index)
 			w.counts.notifications++
 		}
 	}
@@ -163,6 +167,7 @@ func (w *worker) retireIdle(r *region, at int) bool {
 	r.idle = 0
 	r.armed.Store(1)
 	shm.Barrier() // pairs with Flush
+	w.counts.syscalls++
 	if !r.peer.link.empty() && r.armed.CompareAndSwap(1, 0) {
 		return false
 	}
@@ -257,6 +262,7 @@ func (w *worker) Wait(timeout time.Duration) error {
 		r.armed.Store(1)
 	}
 	shm.Barrier() // pairs with Flush
+	w.counts.syscalls++
 	for _, r := range w.active {
 		if r.closing || !r.peer.link.empty() {
 			for _, r := range w.active {
@@ -272,6 +278,7 @@ func (w *worker) Wait(timeout time.Duration) error {
 	notifier.sleeping.Store(1) // pairs with the load in wake
 	if notifier.sequence.Load() == w.sequence {
 		shm.FutexWait(notifier.sequence, w.sequence, timeout)
+		w.counts.syscalls++
 	}
 	notifier.sleeping.Store(0)
 	return nil

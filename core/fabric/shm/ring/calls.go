@@ -66,6 +66,8 @@ type calls struct {
 	// copies holds the inline payloads that were handed out, CallInlineSize bytes per
 	// slot, because the other side may overwrite the slot while they are in use.
 	copies []byte
+	copied uint64 // payloads that get copied there
+	bytes  uint64 // of them
 }
 
 func newCalls(b []byte, g CallGeometry) (calls, error) {
@@ -132,8 +134,13 @@ func (c *calls) get(slot uint32) ([]byte, error) {
 	}
 	payload := (*[CallInlineSize]byte)(c.copies[slot*CallInlineSize:])
 	*payload = *(*[CallInlineSize]byte)(c.slice(at+callPayloadOffset, CallInlineSize))
+	c.copied++
+	c.bytes += uint64(size)
 	return payload[:size:size], nil
 }
+
+// Copied returns how many payloads this side has copied out of slots, and their bytes.
+func (c *calls) Copied() (payloads, bytes uint64) { return c.copied, c.bytes }
 
 // Caller is the side that calls. It belongs to one thread.
 type Caller struct {
