@@ -16,7 +16,7 @@ help: ## list the targets
 bench: ## compare every transport that this machine can run
 	@scripts/setup.sh bench
 	@scripts/build.sh
-	@bin/transportbench sweep results/standard.yaml --out results/local/bench-$$(date -u +%Y%m%dT%H%M%SZ)
+	@bin/transportbench bench
 
 .PHONY: bench-peers
 bench-peers: ## compare transports with their libraries' own benchmarks

@@ -259,12 +259,11 @@ func TestJSON(t *testing.T) {
 func TestBench(t *testing.T) {
 	i := command(t, "bench", "--duration", window, "--warmup", "20ms", "--repeats", "2")
 	require.Zero(t, i.run(t), i.stderr.String())
-	for _, row := range []string{`pingpong +shm +memfd`, `kv +shm +memfd`, `pingpong +copyrpc +soft`, `kv +copyrpc +soft`, `pingpong +erpc +udp`, `kv +erpc +udp`,
-		`pingpong +tcpx +host`, `kv +tcpx +host`} {
-		require.Regexp(t, `(?m)^`+row, i.stdout.String())
+	for _, load := range []string{"pingpong", "kv"} {
+		for _, transport := range []string{"shm +memfd", "copyrpc +soft", "erpc +udp", "tcpx +host"} {
+			require.Regexp(t, `(?m)^`+load+` +`+transport, i.stdout.String())
+		}
 	}
-	require.Contains(t, i.stdout.String(), "floor of shm (memfd): ")
-	require.Len(t, i.results(t), 8)
 }
 
 func TestBadInput(t *testing.T) {

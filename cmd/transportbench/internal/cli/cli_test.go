@@ -18,9 +18,12 @@ import (
 	"transportbench/core/base/config"
 	"transportbench/core/base/record"
 	"transportbench/core/lab/result"
+	"transportbench/core/lab/result/set"
 	"transportbench/core/lab/runner"
+	"transportbench/core/lab/sweep"
 	"transportbench/core/plugin"
 	"transportbench/core/transport"
+	"transportbench/results"
 )
 
 func TestExitCodesAndErrors(t *testing.T) {
@@ -70,7 +73,6 @@ func TestExitCodesAndErrors(t *testing.T) {
 		{name: "crash", args: "run --transport fake", code: ExitInternal,
 			run: failWith(died), stderr: []string{"plugin fake (pid 7) died: exit status 2: panic: x"}},
 		{name: "failed check", args: "run --transport fake", code: ExitThreshold, run: distrust, stderr: []string{"failed a check"}},
-		{name: "failed check in bench", args: "bench --transport fake", code: ExitThreshold, run: distrust, stderr: []string{"failed a check"}},
 		{name: "unwritable results", args: "run --transport fake", out: filepath.Join(blocked, "x"), code: ExitUsage,
 			stderr: []string{"results directory", "choose another directory with --out"}},
 	}
@@ -148,7 +150,7 @@ func TestAllTransports(t *testing.T) {
 	require.Equal(t, ExitOK, cmd.execute("run", "--transport", "all"))
 	require.Regexp(t, `(?m)^kv +fake +memory`, cmd.stdout)
 	require.Regexp(t, `(?m)^kv +other +memory`, cmd.stdout)
-	require.Contains(t, cmd.stdout, "stub did not run: stub: unavailable: built without libfake")
+	require.Contains(t, cmd.stdout, "stub: unavailable: built without libfake")
 	require.Len(t, cmd.results(), 2)
 
 	t.Run("by name", func(t *testing.T) {
@@ -159,7 +161,7 @@ func TestAllTransports(t *testing.T) {
 	t.Run("crash in describe", func(t *testing.T) {
 		cmd := &command{T: t, plugins: []string{"crash", "fake"}}
 		require.Equal(t, ExitInternal, cmd.execute("run", "--transport", "all"))
-		require.Contains(t, cmd.stdout, "crash did not run: ")
+		require.Contains(t, cmd.stdout, "crash: failed: ")
 		require.Contains(t, cmd.stdout, "no such luck")
 		require.Len(t, cmd.results(), 1)
 	})
@@ -172,7 +174,7 @@ func TestAllTransports(t *testing.T) {
 			return succeed(ctx, req, obs)
 		}}
 		require.Equal(t, ExitOK, cmd.execute("run", "--transport", "all"))
-		require.Contains(t, cmd.stdout, "other did not run: rank 0: unavailable: no device")
+		require.Contains(t, cmd.stdout, "other: unavailable: rank 0: unavailable: no device")
 		require.Equal(t, ExitInternal, cmd.execute("run", "--transport", "fake,other"))
 	})
 	t.Run("none", func(t *testing.T) {
@@ -229,22 +231,25 @@ func TestRequest(t *testing.T) {
 	require.NotEmpty(t, req.Environment.Identity.Kernel)
 }
 
+// TestBench checks that bench is the standard sweep, whatever the environment.
 func TestBench(t *testing.T) {
-	var loads []string
-	cmd := &command{T: t, run: func(ctx context.Context, req runner.Request, obs runner.Observer) (*result.Result, error) {
-		c := req.Config
-		loads = append(loads, fmt.Sprintf("%s %s %d x%d %v", c.Transport, c.Profile, c.InFlight, c.Repeats, c.Duration))
-		return succeed(ctx, req, obs)
-	}}
 	t.Setenv("TRANSPORTBENCH_IN_FLIGHT", "7") // bench ignores it
-	require.Equal(t, ExitOK, cmd.execute("bench"), cmd.stderr)
-	require.Equal(t, []string{
-		"fake pingpong 1 x10 500ms", "other pingpong 1 x10 500ms", "fake kv 32 x10 500ms", "other kv 32 x10 500ms",
-	}, loads)
-	for _, want := range []string{"floor of fake (memory)", "The results are in " + cmd.out, "What to try next", "stub did not run"} {
+	cmd := &command{T: t, run: oneRepeat}
+	require.Equal(t, ExitOK, cmd.execute("bench", "--repeats", "2"), cmd.stderr)
+	for _, want := range []string{"pingpong", "kv ", "results in " + cmd.out, "What to try next", "stub: unavailable: "} {
 		require.Contains(t, cmd.stdout, want)
 	}
-	require.Equal(t, ExitUsage, cmd.execute("bench", "--in-flight", "3"))
+	s, err := set.Load(cmd.out)
+	require.NoError(t, err)
+	spec, err := sweep.Parse("standard.yaml", results.Sweep(standardSweep))
+	require.NoError(t, err)
+	measured := 0
+	for i := range s.Cells {
+		if s.Cells[i].Status == set.Measured {
+			measured++
+		}
+	}
+	require.Equal(t, 2*len(spec.Axes[0].Values), measured)
 }
 
 func TestBenchWithRejectedLoad(t *testing.T) {
@@ -253,22 +258,12 @@ func TestBenchWithRejectedLoad(t *testing.T) {
 			return nil, &config.Error{Option: "in-flight",
 				Problem: "32 calls in flight, but transport other takes 5 on a connection; use --in-flight 5 or less"}
 		}
-		return succeed(ctx, req, obs)
+		return oneRepeat(ctx, req, obs)
 	}
 	cmd := &command{T: t, run: limited}
-	require.Equal(t, ExitOK, cmd.execute("bench"), cmd.stderr)
-	require.Contains(t, cmd.stdout,
-		"\nother cannot run kv: 32 calls in flight, but transport other takes 5 on a connection\n")
-	require.True(t, strings.HasPrefix(cmd.stdout, "transportbench "), cmd.stdout)
-	require.Contains(t, cmd.stdout, "  bin/transportbench run --transport fake")
-	require.NotContains(t, cmd.stdout+cmd.stderr, "this command")
+	require.Equal(t, ExitOK, cmd.execute("bench", "--repeats", "1"), cmd.stderr)
+	require.Contains(t, cmd.stdout, "other kv: unavailable: --in-flight: 32 calls in flight, but transport other takes 5 on a connection")
 	require.Equal(t, ExitUsage, cmd.execute("run", "--transport", "fake,other", "--in-flight", "32"))
-}
-
-func TestRunShowsFloors(t *testing.T) {
-	cmd := &command{T: t, run: succeed}
-	require.Equal(t, ExitOK, cmd.execute("run", "--transport", "fake,other"), cmd.stderr)
-	require.Contains(t, cmd.stdout, "floor of other (memory): ")
 }
 
 func TestLostOutput(t *testing.T) {

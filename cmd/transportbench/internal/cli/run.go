@@ -2,15 +2,14 @@ package cli
 
 import (
 	"fmt"
-	"maps"
 	"path/filepath"
-	"slices"
 
 	"github.com/spf13/cobra"
 
 	"transportbench/cmd/transportbench/internal/options"
 	"transportbench/cmd/transportbench/internal/present"
 	"transportbench/core/lab/result"
+	"transportbench/core/lab/result/set"
 )
 
 func (a *app) runCommand() *cobra.Command {
@@ -32,7 +31,7 @@ Ctrl-C ends a run and keeps the complete repeats; a second one kills it at once.
 			if err != nil {
 				return err
 			}
-			interrupted, err := s.runAll(cmd.Context(), settings)
+			interrupted, err := s.runAll(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -61,7 +60,7 @@ func (a *app) addCompletion(cmd *cobra.Command) {
 
 // show writes the results: as JSON, one in full, or several in a table.
 func (s *session) show() error {
-	missing := s.missingResults()
+	missing := s.missingCells()
 	if s.settings.JSON {
 		for i, r := range s.results {
 			if err := result.Encode(s.stdout, r); err != nil {
@@ -70,13 +69,15 @@ func (s *session) show() error {
 			s.note("result in %s", s.paths[i])
 		}
 		for _, m := range missing {
-			s.note("%s", m)
+			s.note("%s: %s: %s", m.Transport(), m.Status, m.Reason)
 		}
 		return nil
 	}
 	switch {
 	case len(s.results)+len(missing) > 1:
-		s.compare(missing)
+		if err := s.compare(missing); err != nil {
+			return err
+		}
 	case len(s.results) == 1:
 		present.Result(s.stdout, s.results[0])
 		if s.verbose {
@@ -92,77 +93,45 @@ func (s *session) show() error {
 	return nil
 }
 
-func (s *session) compare(missing []present.Missing) {
-	present.Comparison(s.stdout, s.results, missing)
-	if len(s.results) > 0 {
-		fmt.Fprintln(s.stdout)
-		present.Floors(s.stdout, s.results)
-		present.Warnings(s.stdout, s.results)
+// compare writes the results of several transports in a table.
+func (s *session) compare(missing []set.Cell) error {
+	all := set.New()
+	for _, r := range s.results {
+		if err := all.Add(r); err != nil {
+			return err
+		}
 	}
-}
-
-// benchLoads are the loads of the standard comparison: the round trip, and
-// throughput with calls in flight.
-var benchLoads = []map[string]string{
-	{"profile": "pingpong", "in-flight": "1"},
-	{"profile": "kv", "in-flight": "32"},
-}
-
-// benchDefaults keep the standard comparison short, with repeats enough for
-// intervals.
-var benchDefaults = map[string]string{
-	options.KeyTransport: options.All,
-	"duration":           "500ms",
-	"repeats":            "10",
+	all.Cells = append(all.Cells, missing...)
+	present.Comparison(s.stdout, all)
+	present.Warnings(s.stdout, all)
+	return nil
 }
 
 func (a *app) benchCommand() *cobra.Command {
+	f := new(sweepFlags)
 	cmd := &cobra.Command{
 		Use: "bench", Short: "Compare every transport that this machine can run", Args: noArgs,
-		Long: `bench is the standard comparison: each transport under the profile pingpong with
-one call in flight, and under kv with 32. Profile and calls in flight are part of
-it and cannot be set. It takes about 12 seconds per transport and writes the
-results to a directory of their own. A transport that rejects one of the loads is
-listed below the table.
+		Long: `bench is the standard comparison, the same as "sweep standard": each transport
+under the same few loads, interleaved, with a start of its own for each repeat.
+It takes about two minutes and writes the results to a directory of their own.
 
 ` + exitHelp,
-		RunE: a.bench,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			settings, err := a.settings(cmd, options.WithoutRun(cmd.Flags()), map[string]string{options.KeyOut: a.timedOut("bench-")}, nil)
+			if err != nil {
+				return err
+			}
+			s := &session{app: a, settings: settings}
+			if err := s.sweep(cmd, f, []string{standardSweep}); err != nil || f.dryRun || settings.JSON {
+				return err
+			}
+			s.suggestNext()
+			return nil
+		},
 	}
-	shown := maps.Clone(benchDefaults)
-	shown[options.KeyOut] = filepath.Join(options.DefaultOut, "TIME")
-	options.AddRun(cmd.Flags(), shown, "profile", "in-flight")
+	f.add(cmd.Flags(), filepath.Join(options.DefaultOut, "bench-TIME"))
 	a.addCompletion(cmd)
 	return cmd
-}
-
-func (a *app) bench(cmd *cobra.Command, _ []string) error {
-	defaults := maps.Clone(benchDefaults)
-	defaults[options.KeyOut] = a.timedOut("")
-	var loads []*options.Settings
-	for _, fixed := range benchLoads {
-		settings, err := a.settings(cmd, cmd.Flags(), defaults, fixed)
-		if err != nil {
-			return err
-		}
-		loads = append(loads, settings)
-	}
-	s, err := a.newSession(loads[0])
-	if err != nil {
-		return err
-	}
-	s.fixedLoads = true
-	interrupted, err := s.runAll(cmd.Context(), loads...)
-	if err != nil {
-		return err
-	}
-	s.compare(s.missingResults())
-	if len(s.results) > 0 {
-		s.suggestNext()
-	}
-	if interrupted != nil {
-		return interrupted
-	}
-	return s.outcome()
 }
 
 // timedOut returns a directory for results that is named after the time.
@@ -171,16 +140,13 @@ func (a *app) timedOut(prefix string) string {
 }
 
 func (s *session) suggestNext() {
-	fmt.Fprintf(s.stdout, "\nThe results are in %s.\n\nWhat to try next:\n", s.settings.Out)
-	name := s.results[0].Plugin.Name
-	next := [][2]string{
-		{"run --transport " + name + " --in-flight 32 --clients 4", "more clients, in full detail"},
-		{"plugins show " + name, "the transport's options"},
-	}
-	if slices.ContainsFunc(s.results, present.HasWarnings) {
-		next = append(next, [2]string{"doctor", "what on this machine disturbs the numbers"})
-	}
-	for _, n := range next {
+	fmt.Fprintln(s.stdout, "\nWhat to try next:")
+	for _, n := range [][2]string{
+		{"diff --along transport " + s.settings.Out, "which differences between the transports are certain"},
+		{"report " + s.settings.Out + " -o report.html", "the same as a page"},
+		{"run --transport shm --in-flight 32 --clients 4", "one transport, in full detail"},
+		{"doctor", "what on this machine disturbs the numbers"},
+	} {
 		fmt.Fprintf(s.stdout, "  %s %s\n      %s\n", s.program, n[0], n[1])
 	}
 }

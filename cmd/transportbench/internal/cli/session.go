@@ -16,6 +16,7 @@ import (
 	"transportbench/core/base/config"
 	"transportbench/core/base/machine"
 	"transportbench/core/lab/result"
+	"transportbench/core/lab/result/set"
 	"transportbench/core/lab/runner"
 	"transportbench/core/plugin"
 	"transportbench/core/plugin/host"
@@ -31,9 +32,6 @@ type session struct {
 	results     []*result.Result
 	paths       []string // of the results' files
 	missing     []missing
-	// fixedLoads means that the command chose the loads, so a transport may
-	// reject one without being at fault.
-	fixedLoads bool
 }
 
 // job is one run to make.
@@ -45,7 +43,6 @@ type job struct {
 // missing is a run without a result, or one that failed.
 type missing struct {
 	transport string
-	profile   string // the load that the transport rejects; empty for another reason
 	err       error
 	// harmless means that the user asked for all transports, and this one is
 	// unavailable.
@@ -125,40 +122,34 @@ func (s *session) fail(name string, err error, recorded bool) {
 	s.missing = append(s.missing, missing{transport: name, err: err, harmless: harmless, recorded: recorded})
 }
 
-// missingResults returns the runs without a result, for a table.
-func (s *session) missingResults() []present.Missing {
-	var list []present.Missing
+// missingCells returns the runs without a result.
+func (s *session) missingCells() []set.Cell {
+	var list []set.Cell
 	for _, m := range s.missing {
 		if m.recorded {
 			continue
 		}
-		shown := present.Missing{Transport: m.transport, Profile: m.profile, Reason: oneLine(m.err)}
-		var limit *config.Error
-		if m.profile != "" && errors.As(m.err, &limit) {
-			shown.Reason, _, _ = strings.Cut(limit.Problem, "; use ") // the user cannot change the load
+		status := set.Failed
+		if m.harmless || errors.Is(m.err, transport.ErrUnavailable) {
+			status = set.Unavailable
 		}
-		list = append(list, shown)
+		list = append(list, set.Cell{Config: map[string]string{"transport": m.transport}, Status: status, Reason: strings.TrimPrefix(oneLine(m.err), m.transport+": unavailable: "), Environment: -1})
 	}
 	return list
 }
 
-// runAll runs the selected transports under each load. An interrupt ends it
-// early, and is returned separately because complete results remain.
-func (s *session) runAll(ctx context.Context, loads ...*options.Settings) (interrupted, err error) {
+// runAll runs the selected transports. An interrupt ends it early, and is
+// returned separately because complete results remain.
+func (s *session) runAll(ctx context.Context) (interrupted, err error) {
 	entries, set, err := s.selected(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if s.fixedLoads {
-		present.Heading(s.stdout, core.Version, s.environment.Identity)
-	}
 	var jobs []job
-	for _, settings := range loads {
-		for _, e := range entries {
-			c := settings.Config
-			c.Transport, c.Options = e.Name, set[e.Name]
-			jobs = append(jobs, job{e, c})
-		}
+	for _, e := range entries {
+		c := s.settings.Config
+		c.Transport, c.Options = e.Name, set[e.Name]
+		jobs = append(jobs, job{e, c})
 	}
 	for i, j := range jobs {
 		label := j.entry.Name + " " + j.config.Profile
@@ -180,12 +171,7 @@ func (s *session) runAll(ctx context.Context, loads ...*options.Settings) (inter
 		if ctx.Err() != nil {
 			return ctx.Err(), nil
 		}
-		var limit *config.Error
-		switch {
-		case err == nil:
-		case s.fixedLoads && errors.As(err, &limit):
-			s.missing = append(s.missing, missing{transport: j.entry.Name, profile: j.config.Profile, err: s.settings.Explain(err), harmless: true})
-		default:
+		if err != nil {
 			s.fail(j.entry.Name, s.settings.Explain(err), r != nil)
 		}
 	}

@@ -24,6 +24,7 @@ import (
 	"transportbench/core/lab/sweep"
 	"transportbench/core/plugin/host"
 	"transportbench/core/transport"
+	"transportbench/results"
 )
 
 // sweepFlags are the flags of sweep that are not options of a run.
@@ -37,9 +38,10 @@ type sweepFlags struct {
 func (a *app) sweepCommand() *cobra.Command {
 	f := new(sweepFlags)
 	cmd := &cobra.Command{
-		Use: "sweep [FILE]", Short: "Measure a matrix of configurations",
+		Use: "sweep [FILE|NAME]", Short: "Measure a matrix of configurations",
 		Long: `sweep measures every combination of its axes. Axes come from a file (YAML, TOML or
 JSON), from flags with comma lists, or from both; a flag replaces the file's axis.
+Instead of a file, the name of a built-in sweep: ` + strings.Join(results.Names(), ", ") + `.
 Repeats are interleaved: one of every cell in a shuffled order, then the next.
 
 Results go to a directory with one file per cell and an index. Every finished
@@ -53,33 +55,43 @@ configuration file, so a committed sweep means the same everywhere.
 		Example: `  transportbench sweep matrix.yaml
   transportbench sweep --transport shm,ucxam --payload 32,4KiB,64KiB --in-flight 1,32
   transportbench sweep matrix.yaml --dry-run
-  transportbench sweep matrix.yaml --resume`,
+  transportbench sweep matrix.yaml --resume
+  transportbench sweep standard`,
 		Args: takes(0, 1, "at most one file"),
-		RunE: func(cmd *cobra.Command, args []string) error { return a.sweep(cmd, f, args) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			settings, err := a.settings(cmd, options.WithoutRun(cmd.Flags()), nil, nil)
+			if err != nil {
+				return err
+			}
+			s := &session{app: a, settings: settings}
+			return s.sweep(cmd, f, args)
+		},
 	}
-	options.AddRun(cmd.Flags(), map[string]string{options.KeyOut: filepath.Join(options.DefaultOut, "sweep-NAME")}, "launches")
-	options.AddJSON(cmd.Flags())
-	flags := cmd.Flags()
+	f.add(cmd.Flags(), filepath.Join(options.DefaultOut, "sweep-NAME"))
+	a.addCompletion(cmd)
+	return cmd
+}
+
+// add adds the flags of a sweep. out describes the default directory.
+func (f *sweepFlags) add(flags *pflag.FlagSet, out string) {
+	options.AddRun(flags, map[string]string{options.KeyOut: out}, "launches")
+	options.AddJSON(flags)
 	flags.StringVar(&f.order, "order", sweep.Interleaved, sweep.Interleaved+" or "+sweep.Sequential)
 	flags.Uint64Var(&f.orderSeed, "order-seed", 1, "seed of the order of cells within a round")
 	flags.DurationVar(&f.limit, "limit", 0, "end the sweep after this time; --resume continues")
 	flags.DurationVar(&f.cellLimit, "cell-limit", 0, "give up a cell if one repeat takes longer")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "print the cells and the expected time only")
 	flags.BoolVar(&f.resume, "resume", false, "continue the sweep in --out")
-	a.addCompletion(cmd)
-	return cmd
 }
 
-func (a *app) sweep(cmd *cobra.Command, f *sweepFlags, args []string) error {
-	settings, err := a.settings(cmd, options.WithoutRun(cmd.Flags()), nil, nil)
-	if err != nil {
-		return err
-	}
+// standardSweep is the name of the built-in sweep that bench runs.
+const standardSweep = "standard"
+
+func (s *session) sweep(cmd *cobra.Command, f *sweepFlags, args []string) error {
 	spec, name, err := readSpec(f, cmd.Flags(), args)
 	if err != nil {
 		return err
 	}
-	s := &session{app: a, settings: settings}
 	m, err := s.matrix(cmd.Context(), spec)
 	if err != nil {
 		return err
@@ -91,12 +103,12 @@ func (a *app) sweep(cmd *cobra.Command, f *sweepFlags, args []string) error {
 	if name == "" {
 		name = plan.Digest()[:8]
 	}
-	if !cmd.Flags().Changed(options.KeyOut) && settings.Out == options.DefaultOut {
-		settings.Out = filepath.Join(options.DefaultOut, "sweep-"+name)
+	if !cmd.Flags().Changed(options.KeyOut) && s.settings.Out == options.DefaultOut {
+		s.settings.Out = filepath.Join(options.DefaultOut, "sweep-"+name)
 	}
 	if f.dryRun {
-		present.Plan(a.stdout, plan)
-		fmt.Fprintln(a.stdout, present.PlanSummary(plan))
+		present.Plan(s.stdout, plan)
+		fmt.Fprintln(s.stdout, present.PlanSummary(plan))
 		return nil
 	}
 	return s.sweepAll(cmd.Context(), m, plan, spec, f.resume)
@@ -106,11 +118,14 @@ func (a *app) sweep(cmd *cobra.Command, f *sweepFlags, args []string) error {
 func readSpec(f *sweepFlags, flags *pflag.FlagSet, args []string) (spec *sweep.Spec, name string, err error) {
 	spec = sweep.NewSpec()
 	if len(args) == 1 {
-		text, err := os.ReadFile(args[0])
-		if err != nil {
-			return nil, "", usagef("%v", err)
+		file, text := args[0]+".yaml", results.Sweep(args[0])
+		if text == nil {
+			file = args[0]
+			if text, err = os.ReadFile(file); err != nil {
+				return nil, "", usagef("%v", err)
+			}
 		}
-		if spec, err = sweep.Parse(args[0], text); err != nil {
+		if spec, err = sweep.Parse(file, text); err != nil {
 			return nil, "", usagef("%s: %v", args[0], err)
 		}
 		name = strings.TrimSuffix(filepath.Base(args[0]), filepath.Ext(args[0]))
@@ -263,7 +278,8 @@ func (s *session) sweepAll(ctx context.Context, m matrix, plan *sweep.Plan, spec
 		return interrupted
 	}
 	if !s.settings.JSON {
-		present.Set(s.stdout, outcome.Set)
+		present.Comparison(s.stdout, outcome.Set)
+		present.Warnings(s.stdout, outcome.Set)
 		fmt.Fprintf(s.stdout, "\nresults in %s\n", s.settings.Out)
 	} else if err := outcome.Set.Encode(s.stdout); err != nil {
 		return err

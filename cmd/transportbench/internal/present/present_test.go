@@ -15,6 +15,7 @@ import (
 	"transportbench/core/lab/doctor"
 	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/format"
+	"transportbench/core/lab/result/set"
 	"transportbench/core/plugin"
 	"transportbench/core/transport"
 )
@@ -84,19 +85,37 @@ func TestResult(t *testing.T) {
 }
 
 func TestComparison(t *testing.T) {
+	s := set.New()
+	for _, one := range []struct {
+		transport, profile string
+		inFlight           int
+		throughput         float64
+	}{{"shm", "pingpong", 1, 7.1e6}, {"tcpx", "kv", 32, 0.8e6}, {"shm", "kv", 32, 26.4e6}} {
+		r := sample(one.transport, one.profile, one.throughput)
+		r.Config.InFlight = one.inFlight
+		r.Repeats = nil
+		for i := range 10 {
+			spread := 1 + float64(i-5)/1000
+			r.Repeats = append(r.Repeats, result.Repeat{Samples: map[string]float64{
+				result.Throughput: one.throughput * spread, result.LatencyP50: 131 * spread, result.FloorRatio: 1.09 * spread,
+				result.OpTimeRatio: 1.4, result.HarnessShare: 0.31, result.BusyPerOp: 78,
+			}})
+		}
+		if one.transport == "tcpx" {
+			r.Plugin.Provider = "host"
+			r.Checks[0].OK, r.Checks[1].OK = false, false
+			for i := range r.Repeats {
+				delete(r.Repeats[i].Samples, result.OpTimeRatio)
+			}
+		}
+		require.NoError(t, s.Add(r))
+	}
+	s.Cells = append(s.Cells, set.Cell{Config: map[string]string{"transport": "ucxam"}, Status: set.Unavailable,
+		Reason: "built without libucx: install libucx-dev", Environment: -1})
 	var out bytes.Buffer
-	bad := sample("tcpx", "kv", 0.8e6)
-	bad.Plugin.Provider = "host"
-	bad.Checks[0].OK, bad.Checks[1].OK = false, false
-	delete(bad.Summary, result.FloorRatio)
-	bad.Repeats = []result.Repeat{{Before: result.Readings{Note: "the transport has no probe"}}}
-	results := []*result.Result{sample("shm", "pingpong", 7.1e6), bad, sample("shm", "kv", 26.4e6)}
-	Comparison(&out, results, []Missing{
-		{Transport: "ucxam", Reason: "built without libucx: install libucx-dev"},
-		{Transport: "unixgram", Profile: "kv", Reason: "32 calls in flight, and it takes 5"},
-	})
+	Comparison(&out, s)
 	out.WriteString("\n")
-	Floors(&out, results)
+	Warnings(&out, s)
 	golden(t, "comparison.txt", out.String())
 }
 

@@ -6,12 +6,12 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
+	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/require"
+	"transportbench/core/lab/result/set"
 
-	"transportbench/core/lab/result"
+	"github.com/stretchr/testify/require"
 )
 
 // published matches a block of a document that shows committed results. Its
@@ -29,7 +29,7 @@ func TestPublishedResults(t *testing.T) {
 		for _, block := range published.FindAllSubmatch(text, -1) {
 			blocks++
 			dir := string(block[1])
-			want := fmt.Sprintf("<!-- results: %s -->\n%s<!-- end of results -->", dir, render(readPublished(t, root, dir)))
+			want := fmt.Sprintf("<!-- results: %s -->\n%s<!-- end of results -->", dir, render(dir, readPublished(t, root, dir)))
 			if *update {
 				text = bytes.Replace(text, block[0], []byte(want), 1)
 				require.NoError(t, os.WriteFile(document, text, 0o644))
@@ -53,41 +53,36 @@ func documents(t *testing.T, root string) []string {
 	return all
 }
 
-// readPublished reads the results of one machine, oldest first, and checks that
-// they can be shown and agree with the directory's names.
-func readPublished(t *testing.T, root, dir string) []*result.Result {
+// readPublished reads the results of one machine and checks that they can be
+// shown and agree with the directory's names.
+func readPublished(t *testing.T, root, dir string) *set.Set {
 	t.Helper()
-	paths, err := filepath.Glob(filepath.Join(root, dir, "*.json"))
+	s, err := set.Load(filepath.Join(root, dir))
 	require.NoError(t, err)
-	if _, index := os.Stat(filepath.Join(root, dir, "index.json")); index == nil { // a sweep's
-		paths, err = filepath.Glob(filepath.Join(root, dir, "cells", "*.json"))
+	require.NotEmpty(t, s.Cells, "%s has no results", dir)
+	for i := range s.Cells {
+		c := &s.Cells[i]
+		require.Equal(t, set.Measured, c.Status, "%s: %s", dir, c.Reason)
+		require.False(t, c.Incomplete)
+		require.Equal(t, machineName(s.Machine(&s.Cells[0])), machineName(s.Machine(c)), "%s has results of several machines", dir)
+		results, err := s.Results(c)
 		require.NoError(t, err)
+		for _, r := range results {
+			require.False(t, r.Failed(), "%s of %s failed", r.ID, dir)
+			require.Equal(t, "v"+r.Tool.Version, filepath.Base(filepath.Dir(dir)), dir)
+		}
 	}
-	require.NotEmpty(t, paths, "%s has no results", dir)
-	var results []*result.Result
-	for _, path := range paths {
-		r, err := result.Read(path)
-		require.NoError(t, err)
-		require.False(t, r.Failed() || r.Incomplete, "%s failed or is incomplete", path)
-		require.Equal(t, "v"+r.Tool.Version, filepath.Base(filepath.Dir(dir)), path)
-		results = append(results, r)
-	}
-	for _, r := range results {
-		require.Equal(t, machineName(results[0].Environment.Identity), machineName(r.Environment.Identity), "%s has results of several machines", dir)
-	}
-	slices.SortFunc(results, func(a, b *result.Result) int { return a.StartedAt.Compare(b.StartedAt) })
-	return results
+	return s
 }
 
 // render writes what `transportbench bench` prints for these results, without the
 // warnings.
-func render(results []*result.Result) []byte {
+func render(dir string, s *set.Set) []byte {
 	var b bytes.Buffer
 	fmt.Fprintln(&b, "```text")
-	Heading(&b, results[0].Tool.Version, results[0].Environment.Identity)
-	Comparison(&b, results, nil)
-	fmt.Fprintln(&b)
-	Floors(&b, results)
+	version := strings.TrimPrefix(filepath.Base(filepath.Dir(dir)), "v")
+	Heading(&b, version, s.Machine(&s.Cells[0]))
+	Comparison(&b, s)
 	fmt.Fprintln(&b, "```")
 	return b.Bytes()
 }

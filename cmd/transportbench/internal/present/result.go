@@ -1,16 +1,13 @@
 package present
 
 import (
-	"cmp"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"transportbench/core/base/config"
-	"transportbench/core/base/machine"
 	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/format"
 )
@@ -89,15 +86,6 @@ func operations(c *config.Config) string {
 	}
 }
 
-// Heading names the version and the machine.
-func Heading(w io.Writer, version string, id machine.Identity) {
-	fmt.Fprintf(w, "transportbench %s on %s\n\n", version, machineName(id))
-}
-
-func machineName(id machine.Identity) string {
-	return format.Machine(id.CPU, id.Cores, id.Virtualisation)
-}
-
 // Checks writes why a result is incomplete and which checks failed.
 func Checks(w io.Writer, r *result.Result) {
 	if r.Incomplete {
@@ -138,75 +126,6 @@ func failedChecks(r *result.Result) []result.Check {
 	return failed
 }
 
-// Missing is a transport without a result.
-type Missing struct {
-	Transport, Reason string
-	// Profile is the load that the transport rejects, or empty if the reason is
-	// another.
-	Profile string
-}
-
-func (m Missing) String() string {
-	if m.Profile != "" {
-		return fmt.Sprintf("%s cannot run %s: %s", m.Transport, m.Profile, m.Reason)
-	}
-	return fmt.Sprintf("%s did not run: %s", m.Transport, m.Reason)
-}
-
-// Comparison writes one row per result, highest throughput first within a
-// profile, and then the missing transports.
-func Comparison(w io.Writer, results []*result.Result, missing []Missing) {
-	if len(results) > 0 {
-		t := newTable(w, "profile", "transport", "provider", ">throughput", ">95% interval",
-			">p50", ">p99", ">p99.9", ">floor", ">p50/floor", ">op/floor", ">CPU/op", "checks")
-		for _, r := range ranked(results) {
-			t.AppendRow(table.Row{
-				r.Config.Profile, r.Plugin.Name, r.Plugin.Provider,
-				cell(r, result.Throughput, format.Value), cell(r, result.Throughput, format.Interval),
-				cell(r, result.LatencyP50, format.Value), cell(r, result.LatencyP99, format.Value), cell(r, result.LatencyP999, format.Value),
-				cell(r, result.Floor, format.Value), cell(r, result.FloorRatio, format.Value), cell(r, result.OpTimeRatio, format.Value), cell(r, result.CPUPerOp, format.Value),
-				verdict(r),
-			})
-		}
-		t.Render()
-	}
-	for _, m := range missing {
-		fmt.Fprintln(w, m)
-	}
-}
-
-// ranked sorts results by profile, in order of first appearance, and then by
-// throughput.
-func ranked(results []*result.Result) []*result.Result {
-	position := map[string]int{}
-	for _, r := range results {
-		if _, known := position[r.Config.Profile]; !known {
-			position[r.Config.Profile] = len(position)
-		}
-	}
-	return slices.SortedStableFunc(slices.Values(results), func(a, b *result.Result) int {
-		return cmp.Or(cmp.Compare(position[a.Config.Profile], position[b.Config.Profile]),
-			cmp.Compare(b.Summary[result.Throughput].Median, a.Summary[result.Throughput].Median))
-	})
-}
-
-func cell(r *result.Result, metric string, show func(result.Metric) string) string {
-	m, ok := r.Summary[metric]
-	if !ok {
-		return "-"
-	}
-	return show(m)
-}
-
-// verdict counts the failed checks by severity.
-func verdict(r *result.Result) string {
-	var severities []result.Severity
-	for _, c := range failedChecks(r) {
-		severities = append(severities, c.Severity)
-	}
-	return checkSummary(severities, r.Incomplete)
-}
-
 // checkSummary counts failed checks by severity.
 func checkSummary(failed []result.Severity, incomplete bool) string {
 	counts := map[result.Severity]int{}
@@ -227,41 +146,4 @@ func checkSummary(failed []result.Severity, incomplete bool) string {
 		return "ok"
 	}
 	return strings.Join(parts, ", ")
-}
-
-// Floors writes one line per transport with the way in which its floor was measured.
-func Floors(w io.Writer, results []*result.Result) {
-	seen := map[string]bool{}
-	for _, r := range results {
-		key := r.Plugin.Name + " " + r.Plugin.Provider
-		if seen[key] {
-			continue
-		}
-		seen[key] = true
-		fmt.Fprintf(w, "floor of %s (%s): %s\n", r.Plugin.Name, r.Plugin.Provider, floorLine(r))
-	}
-}
-
-func floorLine(r *result.Result) string {
-	for _, repeat := range r.Repeats {
-		if f := repeat.Before.Medium; f != nil {
-			return f.Name + ", a round trip, probed before and after each window"
-		}
-		if repeat.Before.Note != "" {
-			return "not probed: " + repeat.Before.Note
-		}
-	}
-	return "not probed"
-}
-
-// HasWarnings reports whether a result is incomplete or a check failed.
-func HasWarnings(r *result.Result) bool { return r.Incomplete || len(failedChecks(r)) > 0 }
-
-// Warnings writes the failed checks of several results.
-func Warnings(w io.Writer, results []*result.Result) {
-	for _, r := range results {
-		for _, c := range failedChecks(r) {
-			fmt.Fprintf(w, "%s: %s %s: %s: %s\n", c.Severity, r.Plugin.Name, r.Config.Profile, c.Name, c.Message)
-		}
-	}
 }

@@ -1,0 +1,220 @@
+package present
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+
+	"transportbench/core/lab/result"
+	"transportbench/core/lab/result/format"
+	"transportbench/core/lab/result/set"
+)
+
+// Heading names the version and the machine.
+func Heading(w io.Writer, version string, machine set.Environment) {
+	fmt.Fprintf(w, "transportbench %s on %s\n\n", version, machineName(machine))
+}
+
+func machineName(machine set.Environment) string {
+	cores, _ := strconv.Atoi(machine.Identity["cores"])
+	return format.Machine(machine.Identity["cpu"], cores, machine.Identity["virtualisation"])
+}
+
+// Comparison writes one row for each measured cell, by load in order of appearance, and within a
+// load the highest throughput first. The lines below it have the cells without a result.
+func Comparison(w io.Writer, s *set.Set) {
+	loads := loadsOf(s.Cells)
+	var rows []*set.Cell
+	for i := range s.Cells {
+		if c := &s.Cells[i]; c.Status == set.Measured || c.Status == set.Published {
+			rows = append(rows, c)
+		}
+	}
+	slices.SortStableFunc(rows, func(a, b *set.Cell) int {
+		return cmp.Or(cmp.Compare(loads.position(a), loads.position(b)), cmp.Compare(throughputOf(b), throughputOf(a)))
+	})
+	if len(rows) > 0 {
+		writeRows(w, rows, loads)
+	}
+	writeReasons(w, s, loads)
+}
+
+// writeReasons writes why cells have no result, or where it is from, once for a transport if all of
+// its cells have the same reason.
+func writeReasons(w io.Writer, s *set.Set, loads loads) {
+	type reason struct {
+		transport string
+		status    set.Status
+		text      string
+	}
+	cells, with := map[string]int{}, map[reason]int{}
+	of := func(c *set.Cell) reason { return reason{c.Transport(), c.Status, c.Reason} }
+	for i := range s.Cells {
+		cells[s.Cells[i].Transport()]++
+		with[of(&s.Cells[i])]++
+	}
+	for i := range s.Cells {
+		c := &s.Cells[i]
+		switch r := of(c); {
+		case r.text == "" || with[r] == 0:
+		case with[r] == cells[r.transport]:
+			fmt.Fprintf(w, "%s: %s: %s\n", r.transport, r.status, r.text)
+			with[r] = 0
+		default:
+			fmt.Fprintf(w, "%s %s: %s: %s\n", r.transport, loads.name(c), r.status, r.text)
+		}
+	}
+}
+
+func writeRows(w io.Writer, rows []*set.Cell, loads loads) {
+	columns := []column{
+		{"load", loads.name},
+		{"transport", (*set.Cell).Transport},
+		{"provider", func(c *set.Cell) string { return c.Plugin.Provider }},
+		{">throughput", metricColumn(result.Throughput, format.Value)},
+		{">95% interval", metricColumn(result.Throughput, format.Interval)},
+		{">p50", metricColumn(result.LatencyP50, format.Value)},
+		{">floor", func(c *set.Cell) string {
+			return cmp.Or(strings.Trim(pipelined(false, result.Floor)(c), "-"), pipelined(true, result.RateFloor)(c))
+		}},
+		{">p50/floor", pipelined(false, result.FloorRatio)},
+		{">op/floor", pipelined(true, result.OpTimeRatio)},
+		{">x library", metricColumn(result.LibraryRatio, format.Value)},
+		{">harness", percentColumn(result.HarnessShare)},
+		{">busy/op", metricColumn(result.BusyPerOp, format.Value)},
+		{"checks", cellChecks},
+	}
+	// A column that no row has a value for is left out.
+	columns = slices.DeleteFunc(columns, func(col column) bool {
+		return !slices.ContainsFunc(rows, func(c *set.Cell) bool { text := col.text(c); return text != "" && text != "-" })
+	})
+	headers := make([]string, len(columns))
+	for i, col := range columns {
+		headers[i] = col.header
+	}
+	t := newTable(w, headers...)
+	for _, c := range rows {
+		row := make(table.Row, len(columns))
+		for i, col := range columns {
+			row[i] = col.text(c)
+		}
+		t.AppendRow(row)
+	}
+	t.Render()
+}
+
+// column is one column of the table of cells.
+type column struct {
+	header string
+	text   func(*set.Cell) string
+}
+
+func metricColumn(metric string, show func(result.Metric) string) func(*set.Cell) string {
+	return func(c *set.Cell) string { return sampled(c, metric, show) }
+}
+
+func percentColumn(metric string) func(*set.Cell) string {
+	return metricColumn(metric, func(m result.Metric) string { return fmt.Sprintf("%.0f%%", 100*m.Median) })
+}
+
+// pipelined shows a metric for cells with several calls in flight, or for the others. With several
+// in flight, a latency contains the wait for other calls, so its ratio to a round trip says nothing.
+func pipelined(several bool, metric string) func(*set.Cell) string {
+	return func(c *set.Cell) string {
+		if (c.Config["in_flight"] == "1") == several {
+			return "-"
+		}
+		return sampled(c, metric, format.Value)
+	}
+}
+
+func throughputOf(c *set.Cell) float64 {
+	values := c.Samples[result.Throughput]
+	if len(values) == 0 {
+		return 0
+	}
+	return result.Summarize(result.Throughput, values).Median
+}
+
+func sampled(c *set.Cell, metric string, show func(result.Metric) string) string {
+	values := c.Samples[metric]
+	if len(values) == 0 {
+		return "-"
+	}
+	return show(result.Summarize(metric, values))
+}
+
+// cellChecks counts the failed checks of a cell by severity. Being incomplete counts once.
+func cellChecks(c *set.Cell) string {
+	var severities []result.Severity
+	for _, d := range c.Warnings {
+		if c.Incomplete && d.Check == "complete" {
+			continue
+		}
+		severities = append(severities, d.Severity)
+	}
+	return checkSummary(severities, c.Incomplete)
+}
+
+// loads names what cells measure, without the transport: the profile if it varies, and the options
+// that vary among the cells of that profile.
+type loads struct {
+	profiles []string // in order of appearance
+	varying  map[string][]string
+	order    []string // names in order of appearance
+}
+
+func loadsOf(cells []set.Cell) loads {
+	l := loads{varying: map[string][]string{}}
+	of := map[string][]set.Cell{}
+	for _, c := range cells {
+		profile := c.Config["profile"]
+		if of[profile] == nil {
+			l.profiles = append(l.profiles, profile)
+		}
+		of[profile] = append(of[profile], c)
+	}
+	for profile, same := range of {
+		l.varying[profile] = set.Varying(same)
+	}
+	for i := range cells {
+		if name := l.name(&cells[i]); !slices.Contains(l.order, name) {
+			l.order = append(l.order, name)
+		}
+	}
+	return l
+}
+
+func (l loads) name(c *set.Cell) string {
+	var parts []string
+	profile := c.Config["profile"]
+	if len(l.profiles) > 1 {
+		parts = append(parts, profile)
+	}
+	options := map[string]string{}
+	for name, value := range c.Config {
+		if name != "transport" {
+			options[name] = value
+		}
+	}
+	parts = append(parts, strings.TrimSpace(set.Label(options, l.varying[profile])))
+	return cmp.Or(strings.TrimSpace(strings.Join(parts, " ")), profile)
+}
+
+func (l loads) position(c *set.Cell) int { return slices.Index(l.order, l.name(c)) }
+
+// Warnings writes the failed checks of a set's cells.
+func Warnings(w io.Writer, s *set.Set) {
+	loads := loadsOf(s.Cells)
+	for i := range s.Cells {
+		c := &s.Cells[i]
+		for _, d := range c.Warnings {
+			fmt.Fprintf(w, "%s: %s: %s: %s\n", d.Severity, strings.TrimSpace(c.Transport()+" "+loads.name(c)), d.Check, d.Message)
+		}
+	}
+}
