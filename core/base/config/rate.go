@@ -37,6 +37,9 @@ func (r *Rate) Set(text string) error {
 		}
 	}
 	value, err := strconv.ParseFloat(digits, 64)
+	if strings.HasSuffix(text, "%") {
+		return fmt.Errorf("%q is a share of the capacity, which only a sweep measures; use a rate such as 5000, 200k or 1.5M", text)
+	}
 	if err != nil {
 		return fmt.Errorf("%q is neither a rate such as 5000, 200k or 1.5M nor %q", text, closedLoop)
 	}

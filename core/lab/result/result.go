@@ -3,6 +3,8 @@ package result
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"math"
+	"strconv"
 	"time"
 
 	"transportbench/core/base/config"
@@ -38,6 +40,8 @@ type Result struct {
 	// Overhead is the cost of the harness: the medians over the repeats.
 	Overhead record.Overhead `json:"overhead"`
 	Repeats  []Repeat        `json:"repeats"`
+	// Capacity is set if the rate of an open loop is a share of it.
+	Capacity *Capacity `json:"capacity,omitempty"`
 	// Summary has every metric that any repeat has a sample of, and those that are measured once
 	// per run.
 	Summary map[string]Metric `json:"summary"`
@@ -49,6 +53,24 @@ type Result struct {
 	// Failure describes that rank. Neither counts in the summary.
 	FailedRepeat *Repeat  `json:"failed_repeat,omitempty"`
 	Failure      *Failure `json:"failure,omitempty"`
+}
+
+// Capacity is the throughput that a rate is a share of. A sweep measures it as the throughput of the
+// same configuration in a closed loop.
+type Capacity struct {
+	// Value is the capacity in op/s: the lower end of Throughput's interval, which most starts
+	// reach. With too few starts for an interval it is the lowest throughput.
+	Value float64 `json:"value"`
+	// Share is the load as a share of Value, and Rate in op/s.
+	Share float64 `json:"share"`
+	Rate  float64 `json:"rate"`
+	// Throughput is the throughput of the closed loop over several starts.
+	Throughput Metric `json:"throughput"`
+}
+
+// FormatShare returns a share in percent, as a sweep's file has it: "70%".
+func FormatShare(share float64) string {
+	return strconv.FormatFloat(math.Round(share*1e8)/1e6, 'f', -1, 64) + "%"
 }
 
 // Failure describes the rank that ended a run.

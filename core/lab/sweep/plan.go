@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"transportbench/core/base/config"
+	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/set"
 )
 
@@ -37,14 +39,23 @@ type Cell struct {
 	Config config.Config `json:"config"`
 	// Unavailable is the reason why this machine cannot measure the cell.
 	Unavailable string `json:"unavailable,omitempty"`
+	// Share is the share of the capacity at which the cell runs as an open loop. It is 0 if
+	// Config.Rate is the load. Reference is then the index of the cell that measures the capacity.
+	Share     float64 `json:"share,omitempty"`
+	Reference int     `json:"reference,omitempty"`
 
-	flat map[string]string
+	isReference bool
+	flat        map[string]string
 }
 
-// Flat returns the configuration as text, by option.
+// Flat returns the configuration as text, by option. A rate that is a share of the capacity is
+// given as the share.
 func (c *Cell) Flat() map[string]string {
 	if c.flat == nil {
 		c.flat, _ = set.Flatten(c.Config)
+		if c.Share > 0 {
+			c.flat[rateOption] = result.FormatShare(c.Share)
+		}
 	}
 	return c.flat
 }
@@ -86,14 +97,22 @@ func Expand(s *Spec, r Resolver) (*Plan, error) {
 		}
 	}
 	p := &Plan{Repeats: s.Repeats, Order: s.Order, Seed: s.Seed}
-	seen := map[string]bool{}
 	used := make([]bool, len(s.Exclude))
+	at := map[string]int{} // by ID
 	add := func(values map[string]string, included bool) error {
 		cell, excluded, err := s.cell(values, r, used)
-		if err != nil || excluded && !included || seen[cell.ID] {
+		if _, known := at[cell.ID]; err != nil || excluded && !included || known {
 			return err
 		}
-		seen[cell.ID] = true
+		if err := p.addReference(&cell, at, func() (Cell, error) {
+			closed := maps.Clone(values)
+			delete(closed, rateOption)
+			reference, _, err := s.cell(closed, r, make([]bool, len(s.Exclude)))
+			return reference, err
+		}); err != nil {
+			return err
+		}
+		at[cell.ID] = len(p.Cells)
 		if p.Cells = append(p.Cells, cell); len(p.Cells) > MaxCells {
 			return fmt.Errorf("there are more than %d cells", MaxCells)
 		}
@@ -228,6 +247,9 @@ func (s *Spec) cell(values map[string]string, r Resolver, used []bool) (c Cell, 
 			}
 		}
 	}
+	if c.Share, err = takeShare(general); err != nil {
+		return c, false, err
+	}
 	c.Config, c.Unavailable, err = r.Resolve(name, general, own)
 	if err != nil {
 		return c, false, err
@@ -258,8 +280,8 @@ func matches(pattern, flat map[string]string) bool {
 // run is one repeat of one cell.
 type run struct{ cell, repeat int }
 
-// runs returns all runs in order. A round is the same repeat of all cells, each round in another
-// order.
+// runs returns all runs in order, those that measure capacities first. A round is the same repeat
+// of all cells, each round in another order.
 func (p *Plan) runs() []run {
 	list := make([]run, 0, len(p.Cells)*p.Repeats)
 	if p.Order == Sequential {
@@ -268,14 +290,25 @@ func (p *Plan) runs() []run {
 				list = append(list, run{c, r})
 			}
 		}
-		return list
-	}
-	for r := range p.Repeats {
-		for _, c := range rand.New(rand.NewPCG(p.Seed, uint64(r))).Perm(len(p.Cells)) {
-			list = append(list, run{c, r})
+	} else {
+		for r := range p.Repeats {
+			for _, c := range rand.New(rand.NewPCG(p.Seed, uint64(r))).Perm(len(p.Cells)) {
+				list = append(list, run{c, r})
+			}
 		}
 	}
+	slices.SortStableFunc(list, func(a, b run) int {
+		return cmp.Compare(p.turn(a.cell), p.turn(b.cell))
+	})
 	return list
+}
+
+// turn orders the cells that others need before those.
+func (p *Plan) turn(cell int) int {
+	if p.Cells[cell].isReference {
+		return 0
+	}
+	return 1
 }
 
 // setupTime is the approximate time of a repeat outside warm-up and window: preparing, connecting,

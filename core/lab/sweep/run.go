@@ -161,7 +161,11 @@ func (s *sweep) run(ctx context.Context, r run) error {
 	cell := &s.store.cells[r.cell]
 	expected := s.plan.Cells[r.cell].Expected()
 	began := time.Now()
-	measured, err := s.measure(ctx, s.plan.Cells[r.cell].Config, s.options.Watcher.Begin(s.status(r)))
+	c, capacity, err := s.configOf(r.cell)
+	var measured *result.Result
+	if err == nil {
+		measured, err = s.measure(ctx, c, s.options.Watcher.Begin(s.status(r)))
+	}
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -174,6 +178,7 @@ func (s *sweep) run(ctx context.Context, r run) error {
 		s.left -= expected * time.Duration(s.plan.Repeats-len(cell.done)-1)
 		return nil
 	}
+	measured.Capacity = capacity
 	if err := s.stored(r.cell, s.store.save(r.cell, r.repeat, measured)); err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"transportbench/core/base/config"
+	"transportbench/core/base/record"
 	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/set"
 	"transportbench/core/lab/runner"
@@ -39,7 +40,7 @@ func (resolver) Own(name string) ([]string, bool) {
 }
 func (resolver) Transports() []string { return []string{"erpc", "shm"} }
 func (resolver) IsOption(name string) bool {
-	return slices.Contains([]string{"in-flight", "value-size", "duration"}, name)
+	return slices.Contains([]string{"in-flight", "value-size", "duration", "rate"}, name)
 }
 
 func (resolver) Resolve(name string, values, own map[string]string) (config.Config, string, error) {
@@ -55,6 +56,11 @@ func (resolver) Resolve(name string, values, own map[string]string) (config.Conf
 			return c, "", err
 		}
 	}
+	if text, has := values["rate"]; has {
+		if err := c.Rate.Set(text); err != nil {
+			return c, "", fmt.Errorf("rate: %w", err)
+		}
+	}
 	if name == "stub" {
 		return c, "no such device", nil
 	}
@@ -63,7 +69,11 @@ func (resolver) Resolve(name string, values, own map[string]string) (config.Conf
 
 // measured returns the result of a run with one repeat.
 func measured(c config.Config, throughput float64) *result.Result {
-	repeat := result.Repeat{Samples: map[string]float64{result.Throughput: throughput}}
+	client := record.ClientReport{ElapsedNS: 1e9, Reads: uint64(throughput), VerifiedKeys: uint64(throughput), VerifiedSums: uint64(throughput)}
+	repeat := result.Repeat{
+		Samples: map[string]float64{result.Throughput: throughput},
+		Ranks:   []record.Report{{Rank: 1, Clients: []record.ClientReport{client}}},
+	}
 	return &result.Result{
 		SchemaVersion: result.SchemaVersion, Kind: result.KindRun, ID: result.NewID(), StartedAt: time.Now(),
 		Config: c, Plugin: result.Plugin{Name: c.Transport, Provider: "memfd"},

@@ -61,6 +61,9 @@ type Cell struct {
 	StartedAt   time.Time `json:"started_at"`
 	// Samples has the values of each metric, one for each repeat that has it.
 	Samples map[string][]float64 `json:"samples"`
+	// Capacity is set if the rate is a share of it. Config has the share then ("70%"), because that
+	// is what tells cells apart: another measurement finds another capacity.
+	Capacity *result.Capacity `json:"capacity,omitempty"`
 	// Warnings are the checks that failed.
 	Warnings []Warning `json:"doubts,omitempty"`
 	// Incomplete is set if repeats are missing.
@@ -217,6 +220,10 @@ func (s *Set) NewCell(r *result.Result, files ...File) (Cell, error) {
 		Environment: s.environment(machine),
 		Samples:     map[string][]float64{},
 		Incomplete:  r.Incomplete,
+		Capacity:    r.Capacity,
+	}
+	if r.Capacity != nil {
+		c.Config["rate"] = result.FormatShare(r.Capacity.Share)
 	}
 	for _, repeat := range r.Repeats {
 		for name, value := range repeat.Samples {

@@ -1,0 +1,161 @@
+package sweep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/base/config"
+	"transportbench/core/lab/result"
+	"transportbench/core/lab/result/set"
+	"transportbench/core/lab/runner"
+)
+
+const shares = "repeats: 6\nbase: {in-flight: 8}\naxes: {transport: [shm, erpc], rate: [50%, 90%, 2000]}\n"
+
+// capacities measures closed loops of 100, 110, ... op/s, those of erpc a tenth of that. Open loops
+// reach their rate.
+type capacities struct {
+	fail    map[string]error // closed loops, by transport
+	starts  map[string]int
+	rates   map[string]bool
+	order   []string
+	stopped func() bool
+}
+
+func (m *capacities) measure(_ context.Context, c config.Config, _ runner.Observer) (*result.Result, error) {
+	if c.Rate > 0 {
+		m.order = append(m.order, "open")
+		m.rates[fmt.Sprintf("%s %v", c.Transport, c.Rate)] = true
+		return measured(c, float64(c.Rate)), nil
+	}
+	m.order = append(m.order, "closed")
+	if err := m.fail[c.Transport]; err != nil {
+		return nil, err
+	}
+	throughput := 1000 + 100*float64(m.starts[c.Transport])
+	m.starts[c.Transport]++
+	if c.Transport == "erpc" {
+		throughput /= 10
+	}
+	return measured(c, throughput), nil
+}
+
+func newCapacities() *capacities {
+	return &capacities{fail: map[string]error{}, starts: map[string]int{}, rates: map[string]bool{}}
+}
+
+func TestRatesRelativeToTheCapacity(t *testing.T) {
+	dir := t.TempDir()
+	m := newCapacities()
+	p := plan(t, shares)
+	require.Len(t, p.Cells, 8, "two transports at three rates, and their closed loops")
+	outcome, err := Run(t.Context(), p, Options{Dir: dir, Measure: m.measure, Watcher: new(watcher)})
+	require.NoError(t, err)
+	require.Equal(t, 8, outcome.Complete)
+
+	require.Equal(t, strings.Repeat("closed ", 12)+strings.Repeat("open ", 36), strings.Join(m.order, " ")+" ", "capacities come first")
+	// Of six starts, the lowest is the lower end of the interval.
+	require.Equal(t, map[string]bool{"shm 500": true, "shm 900": true, "shm 2000": true, "erpc 50": true, "erpc 90": true, "erpc 2000": true}, m.rates)
+
+	s, err := set.Load(dir)
+	require.NoError(t, err)
+	found := map[string]*result.Capacity{}
+	for i := range s.Cells {
+		found[s.Cells[i].Label([]string{"rate"})] = s.Cells[i].Capacity
+	}
+	require.Len(t, found, 8)
+	require.Nil(t, found["shm"])
+	require.Nil(t, found["shm rate=2000"])
+	c := found["shm rate=90%"]
+	require.InDelta(t, 1000, c.Value, 1e-9)
+	require.InDelta(t, 900, c.Rate, 1e-9)
+	require.InDelta(t, 0.9, c.Share, 1e-9)
+	require.InDelta(t, 1250, c.Throughput.Median, 1e-9)
+	require.InDelta(t, 1500, *c.Throughput.High, 1e-9)
+	require.Equal(t, 6, c.Throughput.N)
+}
+
+// Another machine finds another capacity, and its cells are compared by their share of it.
+func TestCellsMatchByShare(t *testing.T) {
+	key := func(throughput float64) string {
+		r := measured(config.Default(), throughput)
+		r.Config.Rate = config.Rate(throughput)
+		r.Capacity = &result.Capacity{Share: 0.7, Rate: throughput, Value: throughput / 0.7}
+		c, err := set.New().NewCell(r)
+		require.NoError(t, err)
+		return c.Key()
+	}
+	require.Equal(t, key(1e6), key(2e6))
+	require.Contains(t, key(1e6), "rate=70%\n")
+}
+
+func TestResumedSweepHasTheSameRates(t *testing.T) {
+	dir := t.TempDir()
+	m := newCapacities()
+	ctx, cancel := context.WithCancel(t.Context())
+	interrupting := func(ctx context.Context, c config.Config, obs runner.Observer) (*result.Result, error) {
+		if len(m.order) == 20 {
+			cancel()
+			return nil, ctx.Err()
+		}
+		return m.measure(ctx, c, obs)
+	}
+	_, err := Run(ctx, plan(t, shares), Options{Dir: dir, Measure: interrupting, Watcher: new(watcher)})
+	require.ErrorIs(t, err, context.Canceled)
+	_, err = Run(t.Context(), plan(t, shares), Options{Dir: dir, Resume: true, Measure: m.measure, Watcher: new(watcher)})
+	require.NoError(t, err)
+	require.Len(t, m.rates, 6)
+	require.Equal(t, 6, m.starts["shm"], "capacities are not measured again")
+	require.Len(t, m.order, 48)
+}
+
+func TestUnknownCapacityFailsItsCells(t *testing.T) {
+	m := newCapacities()
+	m.fail["erpc"] = errors.New("port in use")
+	outcome, err := Run(t.Context(), plan(t, shares), Options{Dir: t.TempDir(), Measure: m.measure, Watcher: new(watcher)})
+	require.NoError(t, err)
+	require.Equal(t, 3, outcome.Failed)
+	reasons := map[string]string{}
+	for i := range outcome.Set.Cells {
+		if c := &outcome.Set.Cells[i]; c.Status == set.Failed {
+			reasons[c.Label([]string{"rate"})] = c.Reason
+		}
+	}
+	unknown := "the capacity is unknown, because its closed loop was not measured: port in use"
+	require.Equal(t, map[string]string{"erpc": "port in use", "erpc rate=50%": unknown, "erpc rate=90%": unknown}, reasons)
+
+	wrong := func(ctx context.Context, c config.Config, obs runner.Observer) (*result.Result, error) {
+		r, err := m.measure(ctx, c, obs)
+		if err == nil && c.Rate == 0 {
+			r.Checks = []result.Check{{Name: "verified", Severity: result.Error, Message: "3 responses were wrong"}}
+		}
+		return r, err
+	}
+	s := &sweep{plan: plan(t, shares), failures: map[int]Failure{}}
+	s.store, err = create(t.TempDir(), s.plan, Origin{})
+	require.NoError(t, err)
+	defer s.store.close()
+	r, err := wrong(t.Context(), s.plan.Cells[0].Config, nil)
+	require.NoError(t, err)
+	s.store.cells[0].cell, err = s.store.index.NewCell(r)
+	require.NoError(t, err)
+	_, _, err = s.configOf(1)
+	require.EqualError(t, err, "the capacity is unknown, because its closed loop lacks repeats")
+	s.store.cells[0].complete = true
+	_, _, err = s.configOf(1)
+	require.EqualError(t, err, "the capacity is unknown, because the figures of its closed loop must not be used: check verified failed: 3 responses were wrong")
+}
+
+func TestWrongShares(t *testing.T) {
+	for _, rate := range []string{"0%", "120%", "x%", "-5%", "nan%", "%"} {
+		_, err := Expand(parse(t, "axes: {rate: ["+"\""+rate+"\"]}\n"), resolver{})
+		require.EqualError(t, err, fmt.Sprintf("--rate: %q is not a share of the capacity, which is above 0%% and at most 100%%", rate))
+	}
+	var rate config.Rate
+	require.EqualError(t, rate.Set("70%"), `"70%" is a share of the capacity, which only a sweep measures; use a rate such as 5000, 200k or 1.5M`)
+}
