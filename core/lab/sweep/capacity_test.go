@@ -69,8 +69,9 @@ func TestRatesRelativeToTheCapacity(t *testing.T) {
 		found[s.Cells[i].Label([]string{"rate"})] = s.Cells[i].Capacity
 	}
 	require.Len(t, found, 8)
+	require.Contains(t, found, "shm rate=2k")
 	require.Nil(t, found["shm"])
-	require.Nil(t, found["shm rate=2000"])
+	require.Nil(t, found["shm rate=2k"])
 	c := found["shm rate=90%"]
 	require.InDelta(t, 1000, c.Value, 1e-9)
 	require.InDelta(t, 900, c.Rate, 1e-9)

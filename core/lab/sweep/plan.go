@@ -315,12 +315,15 @@ func (p *Plan) turn(cell int) int {
 // and measuring overhead and floor.
 const setupTime = 150 * time.Millisecond
 
+// steadyTime is the approximate time after which a warm-up is steady and ends.
+const steadyTime = 200 * time.Millisecond
+
 // Expected returns the approximate time of one repeat of the cell.
 func (c *Cell) Expected() time.Duration {
 	if c.Unavailable != "" {
 		return 0
 	}
-	return time.Duration(c.Config.Warmup) + time.Duration(c.Config.Duration) + setupTime
+	return min(time.Duration(c.Config.Warmup), steadyTime) + time.Duration(c.Config.Duration) + setupTime
 }
 
 // Expected returns the approximate time of the sweep.

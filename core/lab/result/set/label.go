@@ -93,7 +93,23 @@ func Value(option, value string) string {
 	if n, err := strconv.ParseInt(value, 10, 64); err == nil && strings.HasSuffix(option, "_size") {
 		return transport.FormatSize(n)
 	}
+	if rate, err := strconv.ParseFloat(value, 64); err == nil && option == "rate" {
+		return shortRate(rate)
+	}
 	return value
+}
+
+// shortRate returns a rate in op/s as an option has it: "20k".
+func shortRate(rate float64) string {
+	for _, unit := range []struct {
+		factor float64
+		suffix string
+	}{{1e6, "M"}, {1e3, "k"}} {
+		if rate >= unit.factor {
+			return strconv.FormatFloat(rate/unit.factor, 'g', -1, 64) + unit.suffix
+		}
+	}
+	return strconv.FormatFloat(rate, 'g', -1, 64)
 }
 
 // Match reports whether a configuration matches a pattern such as "transport=shm,in_flight=3*", in
