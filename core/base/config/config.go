@@ -19,6 +19,9 @@ type Config struct {
 	Clients  int    `json:"clients"` // client threads of a calling rank
 	InFlight int    `json:"in_flight"`
 
+	// Service is what daemons do with a request.
+	Service Service `json:"service,omitempty"`
+
 	Keys      int   `json:"keys"` // distinct keys of each serving rank
 	ValueSize Sizes `json:"value_size"`
 	// TokensPerBlock is the number of tokens that a value represents; 0 is none.
@@ -58,8 +61,9 @@ type Config struct {
 	// repeats. 0 starts them for each repeat.
 	Launches int `json:"launches,omitempty"`
 
-	// VerifyEvery is the sampling of checksums: one of VerifyEvery values that are read is
-	// verified. Token, key and version are always verified.
+	// VerifyEvery is the sampling of verification: one of VerifyEvery values that are read is
+	// verified in full, and one word of each cache line is read of the others. Token, key and
+	// version are always verified.
 	VerifyEvery int `json:"verify_every"`
 	// SampleEvery is the sampling of latencies: one of SampleEvery ops is timed. With 0 the
 	// warm-up chooses it so that timing costs less than 2% of an op.

@@ -28,6 +28,7 @@ func TestValidateNamesTheOption(t *testing.T) {
 		"value-size":   func(c *Config) { c.ValueSize = FixedSize(-1) },
 		"mix":          func(c *Config) { c.Mix = Mix{{OpRead, 0.5}} },
 		"pattern":      func(c *Config) { c.Pattern = Pattern{{"reed", 1}} },
+		"service":      func(c *Config) { c.Service = "stor" },
 		"hot-keys":     func(c *Config) { c.Distribution, c.HotKeys = DistributionHotspot, 0 },
 		"hot-share":    func(c *Config) { c.HotShare = 1.5 },
 

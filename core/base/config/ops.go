@@ -189,6 +189,8 @@ func parseOps[T any](text string, parse func(op, number string) (T, error)) ([]T
 func (c *Config) ReadsValues() bool {
 	reads := func(op string) bool { return op == OpRead || op == OpRMW }
 	switch {
+	case c.Service != ServiceStore:
+		return c.Service == ServiceEcho
 	case len(c.Pattern) > 0:
 		return slices.ContainsFunc(c.Pattern, func(p OpCount) bool { return reads(p.Op) })
 	case len(c.Mix) > 0:

@@ -31,6 +31,17 @@ var profiles = []Profile{
 		},
 	},
 	{
+		Name:    "echo",
+		Summary: "messages of 48 bytes that the daemon returns: measures the transport alone, without a store",
+		Set: map[string]string{
+			"service":      string(ServiceEcho),
+			"in-flight":    "1",
+			"value-size":   "32",
+			"read-ratio":   "1",
+			"verify-every": "16",
+		},
+	},
+	{
 		Name:    "kv",
 		Summary: "benchkv's load: half reads, half writes of 32 bytes over 1024 keys a rank, drawn uniformly, one in flight",
 		Set: map[string]string{
@@ -65,13 +76,15 @@ var profiles = []Profile{
 	},
 	{
 		Name:    "bulk",
-		Summary: "transfers of 64 MiB, each written in 128 chunks of 512 KiB, 12 of them in flight",
+		Summary: "transfers of 64 MiB, each written in 128 chunks of 512 KiB, 12 of them in flight, to a daemon that reads and drops them",
 		Set: map[string]string{
+			"service":      string(ServiceSink),
 			"in-flight":    "12",
 			"value-size":   "512KiB",
 			"pattern":      "write:128",
 			"keys":         "128",
 			"distribution": DistributionSequential,
+			"verify-every": "64",
 		},
 	},
 }

@@ -94,14 +94,19 @@ type need struct {
 func memoryNeeds(cfg config.Config) []need {
 	daemons, clients := float64(cfg.ServingRanks()*cfg.Daemons), float64(cfg.CallingRanks()*cfg.Clients)
 	message := float64(cfg.LargestMessage())
+	requests, _ := cfg.Requests()
+	stored := cfg.TotalKeys()
+	if cfg.Service != config.ServiceStore {
+		stored = 0
+	}
 	connections := daemons * clients
 	if cfg.Proxied() {
 		connections = daemons * float64(cfg.Ranks-1)
 	}
 	return []need{
 		{"ranks", float64(cfg.Ranks)*processMemory + (daemons+clients)*histogramsPerThread*histogramMemory + connections*connectionMemory},
-		{"keys", float64(cfg.TotalKeys()) * message}, // unused slots have no pages
-		{"in-flight", clients * 2 * float64(cfg.InFlight) * message},
+		{"keys", float64(stored) * message}, // unused slots have no pages
+		{"in-flight", clients * float64(requests) * message},
 	}
 }
 

@@ -32,7 +32,8 @@ const AnySize = -1
 //
 // minVersion is the newest version of the key that the client has seen; an older one (modulo 2^32)
 // is stale. For a GET, wantSize is the length of the value in bytes, and sum enables the check of
-// the checksum. Responses to a PUT and a LOOKUP have no value: wantSize is 0 and sum has no effect.
+// the checksum; without it, Check reads a word of each cache line of the value. Responses to a PUT
+// and a LOOKUP have no value: wantSize is 0 and sum has no effect.
 // With [AnySize], the checksum detects a wrong length, because it covers the length.
 //
 // The version is 0 with any failure except FailureSize and FailureChecksum.
@@ -51,7 +52,10 @@ func Check(response []byte, key uint64, minVersion uint32, wantSize int, sum boo
 		return 0, FailureStale
 	case len(response)-HeaderSize != wantSize && wantSize >= 0:
 		return version, FailureSize
-	case sum && wantSize != 0 && checksum(response[HeaderSize:], key) != uint32(rest>>32):
+	case wantSize == 0:
+	case !sum:
+		touch(response[HeaderSize:])
+	case checksum(response[HeaderSize:], key) != uint32(rest>>32):
 		return version, FailureChecksum
 	}
 	return version, FailureNone

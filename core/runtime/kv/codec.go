@@ -17,6 +17,7 @@ const (
 	opGet    = 1
 	opPut    = 2
 	opLookup = 3
+	opEcho   = 4 // differs from every status, because it is in the response
 )
 
 // The low byte of a response's first word.

@@ -1,5 +1,5 @@
-// Package kv is the load that every transport carries: a key-value store, and the format of its
-// requests and responses.
+// Package kv is the load that every transport carries: a key-value store, an echo and a sink, and
+// the format of their requests and responses.
 //
 // # Messages
 //
@@ -15,11 +15,13 @@
 //	GET     header with version and checksum 0
 //	LOOKUP  the same header; asks for the entry's header only
 //	PUT     header with version 0 and the checksum, then the value
+//	ECHO    the same
 //
 // The response to a GET is the entry, header and value, as it is in the store: the wire format is
 // the layout of the store, so a GET is answered by pointing at the entry, without encoding or
 // copying. The response to a LOOKUP is the entry's header, and the response to a PUT its new
-// header. A request that cannot be served is answered by a header with its status.
+// header. The response to an ECHO is the request, and a sink answers a PUT with its key and checksum.
+// A request that cannot be served is answered by a header with its status.
 //
 // # Verification
 //
@@ -28,4 +30,10 @@
 // value of another key even if the header was replaced with it, and the length, which detects a
 // cut value even if values differ in length. The version of an entry starts at 1 and grows by one
 // with each PUT; versions are compared modulo 2^32.
+//
+// A client may send the same requests again. The values of any two of its requests differ in every
+// word, so a part of a message that was lost on the way is detected unless the memory that it did
+// not reach holds the same request from before; [config.Config.Requests] chooses their number so
+// that rings and slots of a power of two never do. A stale entry has an old version in any case. The
+// response to an earlier echo, or from a sink, has another checksum in its header.
 package kv

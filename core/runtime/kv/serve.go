@@ -44,7 +44,7 @@ func (s *Store) Serve(request []byte, header *[HeaderSize]byte) (response []byte
 	return reject(header, first, statusBad)
 }
 
-// Work counts what a store has done with values.
+// Work counts what a service has done with values.
 type Work struct {
 	StoredBytes      uint64 // copied into the store
 	ChecksummedBytes uint64 // whose checksum was verified before

@@ -15,9 +15,10 @@ import (
 	"transportbench/core/transport"
 )
 
-// client is one client thread: a worker and a stream of requests. It has twice as many calls
-// as may be in flight, so that a prepared call is ready whenever one completes.
-// client_datapath.go has its loop.
+// client is one client thread: a worker and a stream of requests. [config.Config.Requests] says how
+// many calls it has, and whether their requests are drawn once and replayed. If they are drawn as
+// it goes, there are twice as many as may be in flight, so that a prepared call is ready whenever
+// one completes. client_datapath.go has its loop.
 type client struct {
 	cfg       config.Config
 	worker    transport.Worker
@@ -29,9 +30,12 @@ type client struct {
 	readSize int32
 	request  workload.Request
 
+	service  service
 	calls    []call
-	prepared queue  // calls ready to be issued, in the order in which they were drawn
-	buffers  []byte // off the Go heap; one request buffer for each call
+	replays  bool
+	cursor   uint32 // the call that replaying issues next, unless it is in flight
+	prepared queue  // if not replays: calls ready to be issued, in the order in which they were drawn
+	buffers  []byte // off the Go heap; one request for each call
 	ops      []transport.Op
 	events   []transport.Event
 	seen     []seenVersion
@@ -152,16 +156,16 @@ type openTimes struct {
 func newClient(w wiring, number int, idle string, worker transport.Worker) (*client, error) {
 	cfg := w.cfg
 	stride := (cfg.LargestMessage() + 63) &^ 63
-	calls := 2 * cfg.InFlight
+	calls, replays := cfg.Requests()
 	buffers, err := unix.Mmap(-1, 0, stride*calls, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_POPULATE)
 	if err != nil {
-		return nil, fmt.Errorf("map %d bytes for %d requests in flight: %w; lower --in-flight or --value-size", stride*calls, cfg.InFlight, err)
+		return nil, fmt.Errorf("map %d bytes for %d requests: %w; lower --in-flight or --value-size", stride*calls, calls, err)
 	}
 	entries := pow2.Ceil(min(cfg.TotalKeys(), maxSeen))
 	c := &client{
-		cfg: cfg, worker: worker, idle: newIdler(idle, worker), generator: workload.New(cfg, number), clock: machine.Calibrated(),
+		cfg: cfg, worker: worker, idle: newIdler(idle, worker), generator: newGenerator(cfg, number), clock: machine.Calibrated(),
 		route: newRoute(w, number), mesh: newMeshTimes(cfg),
-		calls: make([]call, calls), prepared: newQueue(calls), buffers: buffers,
+		service: serviceOf(cfg), calls: make([]call, calls), replays: replays, buffers: buffers,
 		ops: make([]transport.Op, 0, cfg.InFlight), events: make([]transport.Event, max(minPollBatch, min(cfg.InFlight, maxPollBatch))),
 		seen: make([]seenVersion, entries), seenMask: uint64(entries - 1),
 		nonce: uint64(number) << 40, drainLimit: drainLimit,
@@ -180,11 +184,41 @@ func newClient(w wiring, number int, idle string, worker transport.Worker) (*cli
 	if c.schedule = newSchedule(cfg, c.clock, number); c.schedule != nil {
 		c.open = &openTimes{response: newTiming(), lag: newTiming(), intended: make([]uint64, calls)}
 	}
+	if !replays {
+		c.prepared = newQueue(calls)
+	}
 	for i := range c.calls {
 		c.calls[i].buffer = buffers[i*stride : (i+1)*stride : (i+1)*stride]
 		c.prepare(uint32(i))
 	}
 	return c, nil
+}
+
+// newGenerator returns the generator of a client; number is its number among those of all ranks.
+func newGenerator(cfg config.Config, number int) *workload.Generator {
+	if cfg.Service != config.ServiceStore {
+		cfg.ReadRatio = 0 // each request has a value
+	}
+	return workload.New(cfg, number)
+}
+
+// service is config.Service as a number.
+type service uint8
+
+const (
+	serviceStore service = iota
+	serviceEcho
+	serviceSink
+)
+
+func serviceOf(cfg config.Config) service {
+	switch cfg.Service {
+	case config.ServiceEcho:
+		return serviceEcho
+	case config.ServiceSink:
+		return serviceSink
+	}
+	return serviceStore
 }
 
 // mixed reports whether the load has a mix or a pattern of operations.

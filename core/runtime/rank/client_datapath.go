@@ -131,7 +131,9 @@ func (c *client) step(measuring bool) error {
 					c.iterations.complete(c.clock, uint32(e.Token), now, false)
 				}
 			}
-			c.prepare(uint32(e.Token))
+			if !c.replays {
+				c.prepare(uint32(e.Token))
+			}
 		}
 	}
 	if n == 0 {
@@ -238,15 +240,11 @@ func (c *client) complete(e *transport.Event, now uint64) {
 	s := &c.calls[e.Token]
 	c.counts.ops++
 	c.counts.byOp[s.op]++
-	version, failure := kv.Check(e.Payload, s.key, s.minVersion, int(s.wantSize), c.sumDue(s.reads, e.Size))
-	if failure != kv.FailureNone {
+	if failure := c.check(s, e.Payload); failure != kv.FailureNone {
 		c.counts.wrong++
 		c.counts.failures[failure]++
 	} else {
 		c.counts.bytes += uint64(len(e.Payload)-kv.HeaderSize) + uint64(s.written)
-		if seen := &c.seen[s.key&c.seenMask]; seen.key != s.key || int32(version-seen.version) > 0 {
-			seen.key, seen.version = s.key, version
-		}
 	}
 	if s.started != 0 {
 		c.record(uint32(e.Token), now)
@@ -256,9 +254,26 @@ func (c *client) complete(e *transport.Event, now uint64) {
 	}
 }
 
+// check verifies a response.
+func (c *client) check(s *call, response []byte) kv.Failure {
+	switch c.service {
+	case serviceEcho:
+		return kv.CheckEcho(response, s.buffer[:s.requestSize], c.sumDue(1, len(response)))
+	case serviceSink:
+		return kv.CheckSink(response, s.buffer[:s.requestSize])
+	}
+	version, failure := kv.Check(response, s.key, s.minVersion, int(s.wantSize), c.sumDue(s.reads, len(response)))
+	if failure == kv.FailureNone {
+		if seen := &c.seen[s.key&c.seenMask]; seen.key != s.key || int32(version-seen.version) > 0 {
+			seen.key, seen.version = s.key, version
+		}
+	}
+	return failure
+}
+
 // sumDue counts read, 1 for a response with a value and 0 for others, and reports whether to
-// verify the checksum of a response of size bytes. Responses without a value do not count, because with a pattern the ones
-// that are due could all be without.
+// verify a response of size bytes in full. Responses without a value do not count, because with a
+// pattern the ones that are due could all be without.
 func (c *client) sumDue(read uint8, size int) bool {
 	if c.verify -= uint32(read); c.verify != 0 {
 		return false
@@ -349,7 +364,11 @@ func (c *client) drain(s *state) error {
 		if s.op == workload.ReadModifyWrite {
 			c.prepareRead(s)
 		}
-		c.prepared.pushFront(index)
+		if c.replays {
+			c.cursor = index
+		} else {
+			c.prepared.pushFront(index)
+		}
 	}
 	c.ops = c.ops[:0]
 	deadline := c.clock.Now() + c.clock.Ticks(c.drainLimit)
@@ -369,7 +388,7 @@ func (c *client) unexpected(e *transport.Event) error {
 	return fmt.Errorf("client: unexpected event of kind %d: %w", e.Kind, transport.ErrUnsupported)
 }
 
-// prepare draws the next request of a call and queues the call.
+// prepare draws and encodes the next request of a call, and queues the call unless it is replayed.
 func (c *client) prepare(index uint32) {
 	s := &c.calls[index]
 	r := &c.request
@@ -386,23 +405,43 @@ func (c *client) prepare(index uint32) {
 	s.written = uint32(r.Size)
 	s.op = r.Op
 	s.reads, s.wantSize = 0, 0
-	switch r.Op {
+	if c.service != serviceStore {
+		c.prepareAlike(s)
+	} else {
+		c.prepareStore(s)
+	}
+	if !c.replays {
+		c.prepared.push(index)
+	}
+}
+
+// prepareAlike encodes a request of a service with one operation.
+func (c *client) prepareAlike(s *call) {
+	c.nonce++
+	if c.service == serviceEcho {
+		s.op = workload.Read
+		s.requestSize = uint32(len(kv.EncodeEcho(s.buffer, s.key, int(s.written), c.nonce)))
+	} else {
+		s.op = workload.Write
+		s.requestSize = uint32(len(kv.EncodePut(s.buffer, s.key, int(s.written), c.nonce)))
+	}
+}
+
+// prepareStore encodes a request of the store.
+func (c *client) prepareStore(s *call) {
+	switch s.op {
 	case workload.Read:
 		s.reads, s.wantSize = 1, c.readSize
-		s.requestSize = uint32(len(kv.EncodeGet(s.buffer, key)))
+		s.requestSize = uint32(len(kv.EncodeGet(s.buffer, s.key)))
 	case workload.Lookup:
-		s.requestSize = uint32(len(kv.EncodeLookup(s.buffer, key)))
+		s.requestSize = uint32(len(kv.EncodeLookup(s.buffer, s.key)))
 	case workload.ReadModifyWrite:
 		c.prepareRead(s)
 	default:
 		c.nonce++
-		c.counts.summed += uint64(r.Size)
-		s.requestSize = uint32(len(kv.EncodePut(s.buffer, key, r.Size, c.nonce)))
+		c.counts.summed += uint64(s.written)
+		s.requestSize = uint32(len(kv.EncodePut(s.buffer, s.key, int(s.written), c.nonce)))
 	}
-	if c.iterations != nil {
-		c.iterations.draw(index, r.Last)
-	}
-	c.prepared.push(index)
 }
 
 // prepareRead encodes the read of a read-modify-write.
@@ -414,7 +453,7 @@ func (c *client) prepareRead(s *call) {
 // issue moves a prepared call to the ops to post and returns its index. The caller ensures that
 // fewer than Config.InFlight calls are in flight, so that one is prepared.
 func (c *client) issue(now uint64) (index uint32) {
-	index = c.prepared.pop()
+	index = c.next()
 	s := &c.calls[index]
 	s.busy = true
 	s.minVersion = 0
@@ -436,6 +475,22 @@ func (c *client) issue(now uint64) (index uint32) {
 		c.iterations.issue(index, now)
 	}
 	return index
+}
+
+// next returns the call to issue. Replaying skips calls that are still in flight after a whole pass.
+func (c *client) next() (index uint32) {
+	if !c.replays {
+		return c.prepared.pop()
+	}
+	for {
+		index = c.cursor
+		if c.cursor++; c.cursor == uint32(len(c.calls)) {
+			c.cursor = 0
+		}
+		if !c.calls[index].busy {
+			return index
+		}
+	}
 }
 
 // add appends a call's request to the ops to post. It sets field by field: a literal is built

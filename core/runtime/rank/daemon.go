@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 
+	"golang.org/x/sys/unix"
+
 	"transportbench/core/base/config"
 	"transportbench/core/base/machine"
 	"transportbench/core/base/record"
@@ -16,11 +18,13 @@ import (
 // mesh-proxied the links of its rank's clients. daemon_datapath.go has its loop, and proxy.go
 // its work for those clients.
 type daemon struct {
-	cfg   config.Config
-	rank  int
-	idle  idler
-	clock *machine.Clock
-	store *kv.Store
+	cfg     config.Config
+	rank    int
+	idle    idler
+	clock   *machine.Clock
+	service service
+	store   *kv.Store // nil unless the service is the store
+	sink    kv.Sink
 
 	worker  transport.Worker
 	events  []transport.Event
@@ -53,23 +57,48 @@ type daemonCounts struct {
 // newDaemon returns the daemon with that index within its rank, and fills its store with the
 // keys that it owns.
 func newDaemon(w wiring, index int, idle string, worker transport.Worker) (*daemon, error) {
-	store, err := newStore(w, index)
-	if err != nil {
-		return nil, err
+	var store *kv.Store
+	if w.cfg.Service == config.ServiceStore {
+		var err error
+		if store, err = newStore(w, index); err != nil {
+			return nil, err
+		}
 	}
 	open, forwarded := w.openRequests(), 0
 	if w.cfg.Proxied() {
 		forwarded = w.cfg.CallsPerConnection()
 	}
 	d := &daemon{
-		cfg: w.cfg, rank: w.rank, worker: worker, idle: newIdler(idle, worker), clock: machine.Calibrated(), store: store,
+		cfg: w.cfg, rank: w.rank, worker: worker, idle: newIdler(idle, worker), clock: machine.Calibrated(),
+		service: serviceOf(w.cfg), store: store, sink: kv.Sink{VerifyEvery: w.cfg.VerifyEvery},
 		events: make([]transport.Event, max(minPollBatch, min(open+forwarded, maxPollBatch))),
 		out:    newOutbox(worker, open+forwarded),
 		// One for each request of peers and of clients that can be open.
 		headers: make([][kv.HeaderSize]byte, open+forwarded),
 		loop:    newLoopTimer(machine.Calibrated()),
 	}
-	return d, nil
+	return d, d.out.keepFor(w.cfg)
+}
+
+// keepFor maps room for payloads that cannot wait for the next poll. Only an echo has any.
+func (o *outbox) keepFor(cfg config.Config) (err error) {
+	if cfg.Service != config.ServiceEcho {
+		return nil
+	}
+	o.stride = cfg.LargestMessage()
+	size := o.stride * cap(o.ops)
+	o.kept, err = unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
+	if err != nil {
+		return fmt.Errorf("map %d bytes for replies that wait: %w; lower --in-flight or --value-size", size, err)
+	}
+	return nil
+}
+
+func (o *outbox) close() error {
+	if o.kept == nil {
+		return nil
+	}
+	return unix.Munmap(o.kept)
 }
 
 // newStore returns the store of one daemon of a rank, filled with the keys that it owns.
@@ -101,11 +130,17 @@ func newStore(w wiring, index int) (*kv.Store, error) {
 	return store, nil
 }
 
-func (d *daemon) close() error {
-	if d.device != nil {
-		return errors.Join(d.store.Close(), d.device.close())
+func (d *daemon) close() (err error) {
+	if d.store != nil {
+		err = d.store.Close()
 	}
-	return d.store.Close()
+	if d.device != nil {
+		err = errors.Join(err, d.device.close())
+	}
+	if d.proxy != nil {
+		err = errors.Join(err, d.proxy.out.close())
+	}
+	return errors.Join(err, d.out.close())
 }
 
 // begin resets the records before a window.

@@ -20,7 +20,7 @@ func (d *daemon) run(s *state, atBegin, atEnd func()) error {
 	}
 	atBegin()
 	d.early = d.counts.requests
-	d.counts, d.ended = daemonCounts{store: d.store.Work()}, false
+	d.counts, d.ended = daemonCounts{store: d.work()}, false
 	if d.device != nil {
 		d.device.begin()
 	}
@@ -48,10 +48,18 @@ func (d *daemon) run(s *state, atBegin, atEnd func()) error {
 func (d *daemon) end(atEnd func()) {
 	d.ended = true
 	d.counts.window = d.clock.Now() - d.start
-	d.counts.store = d.store.Work().Since(d.counts.store)
+	d.counts.store = d.work().Since(d.counts.store)
 	d.atEnd = d.counts
 	d.loop.stop()
 	atEnd()
+}
+
+// work returns what the service has done with values so far.
+func (d *daemon) work() kv.Work {
+	if d.store == nil {
+		return d.sink.Work()
+	}
+	return d.store.Work()
 }
 
 // stopped runs after the last request: it verifies values in device memory.
@@ -158,23 +166,11 @@ func (d *daemon) serve(events []transport.Event) error {
 }
 
 // answer serves a request and adds the reply to out. The reply points at an entry of the store,
-// which the worker copies when it takes the reply, or at a header; there are as many headers as
-// requests can be open.
+// which the worker copies when it takes the reply, at the request, which an echo returns, or at a
+// header; there are as many headers as requests can be open.
 func (d *daemon) answer(e *transport.Event, out *outbox) {
-	header := &d.headers[d.next]
-	if d.next++; d.next == len(d.headers) {
-		d.next = 0
-	}
 	d.counts.requests++
-	var payload []byte
-	var outcome kv.Outcome
-	if d.device != nil && len(e.Payload) < e.Size {
-		if payload, outcome = d.device.serve(d.store, e, header); outcome == kv.OutcomePut {
-			d.counts.left++
-		}
-	} else {
-		payload, outcome = d.store.Serve(e.Payload, header)
-	}
+	payload, outcome := d.serveOne(e)
 	switch outcome {
 	case kv.OutcomeGet:
 		d.counts.gets++
@@ -192,6 +188,33 @@ func (d *daemon) answer(e *transport.Event, out *outbox) {
 	reply.Payload = payload
 }
 
+// serveOne returns the response to a request.
+func (d *daemon) serveOne(e *transport.Event) (response []byte, outcome kv.Outcome) {
+	header := &d.headers[d.next]
+	if d.next++; d.next == len(d.headers) {
+		d.next = 0
+	}
+	if d.device != nil && len(e.Payload) < e.Size {
+		if d.service == serviceSink {
+			response, outcome = d.sink.ServeHead(e.Payload, e.Size, header)
+		} else {
+			response, outcome = d.store.ServeHead(e.Payload, e.Size, header)
+		}
+		if outcome == kv.OutcomePut {
+			d.device.add(e)
+			d.counts.left++
+		}
+		return response, outcome
+	}
+	switch d.service {
+	case serviceEcho:
+		return kv.Echo(e.Payload, header)
+	case serviceSink:
+		return d.sink.Serve(e.Payload, header)
+	}
+	return d.store.Serve(e.Payload, header)
+}
+
 func (d *daemon) flushIfImmediate() error {
 	if d.cfg.Flush != config.FlushImmediate {
 		return nil
@@ -201,7 +224,7 @@ func (d *daemon) flushIfImmediate() error {
 
 // flush posts the waiting ops and rings the doorbells.
 func (d *daemon) flush() error {
-	if d.store.Resized() {
+	if d.store != nil && d.store.Resized() {
 		d.refresh()
 	}
 	if err := d.flushOne(&d.out); err != nil {
@@ -224,6 +247,9 @@ func (d *daemon) flushOne(out *outbox) error {
 	d.counts.flushes++
 	if short {
 		d.counts.backPressure++
+		if out.kept != nil {
+			out.keep()
+		}
 	}
 	return err
 }
@@ -243,6 +269,12 @@ type outbox struct {
 	worker transport.Worker
 	ops    []transport.Op
 	posted bool // since the last doorbell
+	// kept has room for the payloads of all ops, off the Go heap. It is nil if they stay valid
+	// until a worker takes them.
+	kept   []byte
+	stride int // in kept
+	next   int // in kept, circular
+	copied int // the first ops, whose payloads are in kept
 }
 
 func newOutbox(w transport.Worker, room int) outbox {
@@ -274,6 +306,7 @@ func (o *outbox) flush() (short bool, err error) {
 		short = err == nil && n < len(o.ops)
 		copy(o.ops, o.ops[n:])
 		o.ops = o.ops[:len(o.ops)-n]
+		o.copied -= min(o.copied, n)
 		if err == nil {
 			break
 		}
@@ -283,6 +316,20 @@ func (o *outbox) flush() (short bool, err error) {
 	}
 	o.posted = false
 	return short, o.worker.Flush()
+}
+
+// keep copies payloads that point into the events of the last poll, because the next poll may
+// come before the worker takes them. Ops leave in order, so their places are circular.
+func (o *outbox) keep() {
+	for i := range o.ops[o.copied:] {
+		op := &o.ops[o.copied+i]
+		place := o.kept[o.next*o.stride : (o.next+1)*o.stride]
+		op.Payload = place[:copy(place, op.Payload)]
+		if o.next++; o.next == cap(o.ops) {
+			o.next = 0
+		}
+	}
+	o.copied = len(o.ops)
 }
 
 // refresh looks up the entries that replies point at again. Responses from other ranks are not

@@ -85,15 +85,10 @@ func (l *deviceLog) inspect() error {
 	return nil
 }
 
-// serve answers a request whose value stays in device memory, and records its offset. It must
-// not be called if the whole payload is in host memory.
-func (l *deviceLog) serve(store *kv.Store, e *transport.Event, header *[kv.HeaderSize]byte) (response []byte, outcome kv.Outcome) {
-	response, outcome = store.ServeHead(e.Payload, e.Size, header)
-	if outcome == kv.OutcomePut {
-		v := &l.list[l.count%maxInspected]
-		l.count++
-		v.offset, v.peer, v.size = e.DeviceOffset, e.Peer, int32(e.Size)
-		copy(v.header[:], e.Payload)
-	}
-	return response, outcome
+// add records the offset of a PUT whose value stays in device memory.
+func (l *deviceLog) add(e *transport.Event) {
+	v := &l.list[l.count%maxInspected]
+	l.count++
+	v.offset, v.peer, v.size = e.DeviceOffset, e.Peer, int32(e.Size)
+	copy(v.header[:], e.Payload)
 }

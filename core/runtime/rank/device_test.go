@@ -30,6 +30,7 @@ func TestValuesInDeviceMemory(t *testing.T) {
 		"a pattern":          func(c *config.Config) { require.NoError(t, c.Pattern.Set("write:7")) },
 		"sizes from 0":       func(c *config.Config) { require.NoError(t, c.ValueSize.Set("histogram:0=1,1=1,600=1,601=1")) },
 		"a mesh":             func(c *config.Config) { c.Topology = config.TopologyMeshDirect },
+		"a sink":             func(c *config.Config) { c.Service = config.ServiceSink },
 		"by proxies":         func(c *config.Config) { c.Topology = config.TopologyMeshProxied },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -63,10 +64,14 @@ func TestDamageInDeviceMemoryIsFound(t *testing.T) {
 		"last byte":  func(p []byte) { p[len(p)-1] ^= 0x80 },
 	} {
 		t.Run(name, func(t *testing.T) {
-			first, others := runUntil(t, cluster(t, &transporttest.Device{Damage: damage}, deviceConfig(), config.IdleYield), 1, 100)
-			require.Empty(t, others[0].Clients[0].Failures, "nobody looks in the window")
-			require.Positive(t, first.Daemons[0].Device.Wrong)
-			require.Zero(t, first.Daemons[0].Device.Verified)
+			for _, service := range []config.Service{config.ServiceStore, config.ServiceSink} {
+				cfg := deviceConfig()
+				cfg.Service = service
+				first, others := runUntil(t, cluster(t, &transporttest.Device{Damage: damage}, cfg, config.IdleYield), 1, 100)
+				require.Empty(t, others[0].Clients[0].Failures, "nobody looks in the window")
+				require.Positive(t, first.Daemons[0].Device.Wrong)
+				require.Zero(t, first.Daemons[0].Device.Verified)
+			}
 		})
 	}
 }
@@ -112,6 +117,7 @@ func TestDeviceMemoryIsRefused(t *testing.T) {
 		func(c *config.Config) { c.ReadRatio = 0.1 },
 		func(c *config.Config) { c.Mix = config.Mix{{Op: config.OpRMW, Share: 1}} },
 		func(c *config.Config) { c.Pattern = config.Pattern{{Op: config.OpRead, Count: 1}} },
+		func(c *config.Config) { c.Service, c.ReadRatio = config.ServiceEcho, 1 },
 	} {
 		err := prepare(&transporttest.Device{}, change)
 		require.ErrorIs(t, err, transport.ErrUnsupported)

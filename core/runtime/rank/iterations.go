@@ -8,15 +8,19 @@ import (
 // iterations times whole iterations of a pattern, from the first call to the last response.
 // With several calls in flight, iterations overlap and end in any order.
 type iterations struct {
-	length int32    // operations of an iteration
-	of     []uint32 // by call: the index in open of its iteration
-	drawn  uint32   // the index of the iteration whose requests are being drawn
+	length  int32    // operations of an iteration
+	of      []uint32 // by call: the index in open of its iteration, or noIteration
+	current uint32   // the index of the iteration that is being issued
+	issued  int32    // operations of it
 	// open has room for one iteration more than there are calls: each open iteration has a
-	// request in a call, except the one that is being drawn.
+	// call, except the current one.
 	open  []iteration
 	free  []uint32 // indices in open; a stack
 	times *timing
 }
+
+// noIteration is that of a call which is not issued.
+const noIteration = ^uint32(0)
 
 type iteration struct {
 	started uint64 // ticks; 0 if it began in an earlier window
@@ -36,6 +40,9 @@ func newIterations(cfg config.Config, calls int) *iterations {
 	for i := range c.open {
 		c.free = append(c.free, uint32(calls-i))
 	}
+	for i := range c.of {
+		c.of[i] = noIteration
+	}
 	c.next()
 	return c
 }
@@ -48,36 +55,40 @@ func (c *iterations) begin() {
 	}
 }
 
-// draw assigns a call's request to the current iteration, which ends with it if last is true.
-func (c *iterations) draw(call uint32, last bool) {
-	c.of[call] = c.drawn
+// next opens another iteration.
+func (c *iterations) next() {
+	end := len(c.free) - 1
+	c.current, c.issued = c.free[end], 0
+	c.free = c.free[:end]
+	c.open[c.current] = iteration{left: c.length}
+}
+
+// issue assigns a call to the current iteration. A call that was put back keeps its iteration.
+func (c *iterations) issue(call uint32, now uint64) {
+	last := false
+	if c.of[call] == noIteration {
+		c.of[call] = c.current
+		c.issued++
+		last = c.issued == c.length
+	}
+	if it := &c.open[c.of[call]]; !it.begun {
+		it.begun = true
+		it.started = now
+	}
 	if last {
 		c.next()
 	}
 }
 
-// next opens another iteration.
-func (c *iterations) next() {
-	end := len(c.free) - 1
-	c.drawn = c.free[end]
-	c.free = c.free[:end]
-	c.open[c.drawn] = iteration{left: c.length}
-}
-
-func (c *iterations) issue(call uint32, now uint64) {
-	if it := &c.open[c.of[call]]; !it.begun {
-		it.begun = true
-		it.started = now
-	}
-}
-
 // complete counts a response. timed is false while draining.
 func (c *iterations) complete(clock *machine.Clock, call uint32, now uint64, timed bool) {
-	it := &c.open[c.of[call]]
+	index := c.of[call]
+	c.of[call] = noIteration
+	it := &c.open[index]
 	if it.left--; it.left > 0 {
 		return
 	}
-	c.free = append(c.free, c.of[call])
+	c.free = append(c.free, index)
 	if it.started != 0 && timed {
 		c.times.record(clock, now-it.started)
 	}

@@ -34,6 +34,8 @@ func TestMesh(t *testing.T) {
 			require.NoError(t, c.Mix.Set("read:0.2,write:0.2,lookup:0.2,insert:0.2,rmw:0.2"))
 		},
 		"a pattern": func(c *config.Config) { require.NoError(t, c.Pattern.Set("lookup:7,read:6,write:3")) },
+		"echo":      func(c *config.Config) { c.Service, c.ReadRatio = config.ServiceEcho, 1 },
+		"sink":      func(c *config.Config) { c.Service, c.ReadRatio = config.ServiceSink, 0 },
 	}
 	for _, topology := range []string{config.TopologyMeshDirect, config.TopologyMeshProxied} {
 		for name, shape := range shapes {

@@ -77,7 +77,9 @@ func measureOverhead(plan record.Plan, d time.Duration) (o record.Overhead, err 
 			every = sampleEveryFor(o.StampNS, o.PerOpNS)
 		}
 	}
-	o.VerifyNS = verifyCost(null, c) / float64(cfg.VerifyEvery)
+	if cfg.Service == config.ServiceStore {
+		o.VerifyNS = verifyCost(null, c) / float64(cfg.VerifyEvery)
+	}
 	return o, nil
 }
 
@@ -108,6 +110,9 @@ func verifyCost(null *nullWorker, c *client) float64 {
 // nullWorker completes every call when it is posted, with the response of a store. A client
 // that runs on it measures the harness alone.
 type nullWorker struct {
+	service service
+	headers [][kv.HeaderSize]byte // responses of a sink
+	next    int                   // in headers, circular
 	stride  int
 	entries []byte // the responses to a GET of each key, stride bytes apart
 	lengths []int  // of entries
@@ -118,8 +123,12 @@ var _ transport.Worker = (*nullWorker)(nil)
 
 func newNullWorker(cfg config.Config) (*nullWorker, error) {
 	w := &nullWorker{
-		stride: cfg.LargestMessage(),
-		ready:  make([]transport.Event, 0, cfg.InFlight),
+		stride:  cfg.LargestMessage(),
+		ready:   make([]transport.Event, 0, cfg.InFlight),
+		service: serviceOf(cfg), headers: make([][kv.HeaderSize]byte, cfg.InFlight),
+	}
+	if w.service != serviceStore {
+		return w, nil
 	}
 	store, err := kv.NewStore(cfg.Keys, cfg.ValueSize.Max())
 	if err != nil {
@@ -153,11 +162,7 @@ func (w *nullWorker) Connect(context.Context, transport.PeerID, []byte) error { 
 func (w *nullWorker) Post(ops []transport.Op) (int, error) {
 	for i := range ops {
 		op := &ops[i]
-		// The first word is the key, shifted by the byte of the operation.
-		response := w.entry(binary.LittleEndian.Uint64(op.Payload) >> 8)
-		if !kv.IsGet(op.Payload) { // all other responses are a header alone
-			response = response[:kv.HeaderSize]
-		}
+		response := w.response(op.Payload)
 		w.ready = w.ready[:len(w.ready)+1]
 		e := &w.ready[len(w.ready)-1]
 		e.Kind = transport.EventResponse
@@ -167,6 +172,27 @@ func (w *nullWorker) Post(ops []transport.Op) (int, error) {
 		e.Size = len(response)
 	}
 	return len(ops), nil
+}
+
+func (w *nullWorker) response(request []byte) []byte {
+	switch w.service {
+	case serviceEcho:
+		return request
+	case serviceSink:
+		header := &w.headers[w.next]
+		if w.next++; w.next == len(w.headers) {
+			w.next = 0
+		}
+		var sink kv.Sink
+		response, _ := sink.ServeHead(request, len(request), header)
+		return response
+	}
+	// The first word is the key, shifted by the byte of the operation.
+	response := w.entry(binary.LittleEndian.Uint64(request) >> 8)
+	if !kv.IsGet(request) { // all other responses are a header alone
+		response = response[:kv.HeaderSize]
+	}
+	return response
 }
 
 func (w *nullWorker) Flush() error { return nil }

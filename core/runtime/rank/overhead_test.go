@@ -1,6 +1,7 @@
 package rank
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -13,17 +14,21 @@ import (
 // BenchmarkOverhead runs the client's loop against the null transport; ns/message is the time per
 // op.
 func BenchmarkOverhead(b *testing.B) {
-	for _, inFlight := range []int{1, 32} {
-		for _, reads := range []float64{1, 0.5} {
+	for name, set := range map[string]func(*config.Config){
+		"get":  func(c *config.Config) { c.ReadRatio = 1 },
+		"kv":   func(*config.Config) {},
+		"echo": func(c *config.Config) { c.Service, c.ReadRatio, c.VerifyEvery = config.ServiceEcho, 1, 16 },
+	} {
+		for _, inFlight := range []int{1, 32} {
 			cfg := config.Default()
-			cfg.InFlight, cfg.ReadRatio = inFlight, reads
-			b.Run(map[int]string{1: "in-flight=1", 32: "in-flight=32"}[inFlight]+map[float64]string{1: "/get", 0.5: "/half"}[reads], func(b *testing.B) {
+			cfg.InFlight = inFlight
+			set(&cfg)
+			require.NoError(b, cfg.Validate())
+			b.Run(fmt.Sprintf("%s/in-flight=%d", name, inFlight), func(b *testing.B) {
 				for range b.N {
 					o, err := measureOverhead(record.Plan{Config: cfg, Idle: config.IdleSpin}, 100*time.Millisecond)
 					require.NoError(b, err)
 					b.ReportMetric(o.PerOpNS, "ns/message")
-					b.ReportMetric(o.VerifyNS, "ns-verify")
-					b.ReportMetric(o.StampNS, "ns-stamp")
 				}
 			})
 		}

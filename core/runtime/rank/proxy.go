@@ -49,6 +49,9 @@ func (r *Rank) connectLinks(ctx context.Context) error {
 				return err
 			}
 			d.daemon.proxy = newProxy(r.wiring(), worker, traces)
+			if err := d.daemon.proxy.out.keepFor(cfg); err != nil {
+				return err
+			}
 			for j, c := range clients {
 				if err := worker.Connect(ctx, transport.PeerID(j), c.worker.Address()); err != nil {
 					return err

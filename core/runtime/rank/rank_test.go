@@ -181,6 +181,15 @@ func TestClientServer(t *testing.T) {
 			c.Keys, c.Ranks, c.Clients = 4, 3, 3 // many write what others read
 		},
 		"some checksums": func(c *config.Config) { c.VerifyEvery = 10 },
+		"echo":           func(c *config.Config) { c.Service, c.ReadRatio = config.ServiceEcho, 1 },
+		"echo of sizes from 0": func(c *config.Config) {
+			c.Service, c.ReadRatio, c.VerifyEvery = config.ServiceEcho, 1, 10
+			require.NoError(t, c.ValueSize.Set("uniform:0-700"))
+		},
+		"sink": func(c *config.Config) { c.Service, c.ReadRatio = config.ServiceSink, 0 },
+		"sink, some checksums": func(c *config.Config) {
+			c.Service, c.ReadRatio, c.VerifyEvery, c.ValueSize = config.ServiceSink, 0, 10, config.FixedSize(5000)
+		},
 	}
 	for name, shape := range shapes {
 		for _, idle := range []string{config.IdleYield, config.IdlePark} {
@@ -218,10 +227,14 @@ func checkReports(t *testing.T, cfg config.Config, server record.Report, clients
 			} else {
 				require.Equal(t, c.Reads/uint64(cfg.VerifyEvery), c.VerifiedSums)
 			}
+			bytes := done * uint64(cfg.ValueSize.Max())
+			if cfg.Service == config.ServiceEcho {
+				bytes *= 2 // forth and back
+			}
 			if cfg.ValueSize.Fixed() && len(cfg.Mix) == 0 {
-				require.EqualValues(t, done*uint64(cfg.ValueSize.Max()), c.PayloadBytes)
+				require.Equal(t, bytes, c.PayloadBytes)
 			} else {
-				require.Less(t, c.PayloadBytes, done*uint64(cfg.ValueSize.Max()))
+				require.Less(t, c.PayloadBytes, bytes)
 			}
 			require.InDelta(t, float64(done)/4, float64(c.Samples), 4*float64(cfg.InFlight)+float64(done)/8)
 			latency, err := record.DecodeHistogram(c.Latency)

@@ -11,7 +11,6 @@ type Request struct {
 	Key  uint64 // 0 to Config.TotalKeys()-1
 	Size int    // bytes of the value to write; 0 if Op writes none
 	Op   Op
-	Last bool // the request ends an iteration of Config.Pattern
 }
 
 // Generator draws the requests of one client. It belongs to one thread; Next does not lock or
@@ -85,7 +84,6 @@ func (g *Generator) readOrWrite(r *Request, key, x uint64) {
 	r.Key = key
 	r.Size = g.size & (int(read) - 1)
 	r.Op = Op(1 - read)
-	r.Last = false
 }
 
 func (g *Generator) next(r *Request) {
@@ -100,9 +98,8 @@ func (g *Generator) next(r *Request) {
 // general is Next for every configuration.
 func (g *Generator) general(r *Request) {
 	var op Op
-	var last bool
 	if g.ops.cycle != nil {
-		op, last = g.ops.step()
+		op = g.ops.step()
 	} else {
 		op = g.ops.pick(g.random.next())
 	}
@@ -117,5 +114,4 @@ func (g *Generator) general(r *Request) {
 	}
 	r.Size = size & -op.writes()
 	r.Op = op
-	r.Last = last
 }

@@ -83,14 +83,13 @@ func cut(shares [NumOps]float64) (bounds [NumOps - 1]uint64) {
 
 func opNamed(name string) Op { return Op(slices.Index(config.OpNames(), name)) }
 
-// step returns the next operation of the pattern and reports whether it ends an iteration.
-func (o *ops) step() (op Op, last bool) {
-	op = o.cycle[o.at]
+// step returns the next operation of the pattern.
+func (o *ops) step() Op {
+	op := o.cycle[o.at]
 	if o.at++; o.at == len(o.cycle) {
 		o.at = 0
-		last = true
 	}
-	return op, last
+	return op
 }
 
 // pick turns a draw into an operation. It does not branch on the draw, because the branch would

@@ -29,6 +29,7 @@ const (
 	keyReadRatio     = "read-ratio"
 	keyMix           = "mix"
 	keyPattern       = "pattern"
+	keyService       = "service"
 )
 
 var operations = orList(config.OpNames())
@@ -41,6 +42,7 @@ var configOptions = []option{
 	number("daemons", "polling threads per serving rank", func(c *config.Config) *int { return &c.Daemons }),
 	number("clients", "client threads per calling rank", func(c *config.Config) *int { return &c.Clients }),
 	number("in-flight", "calls in flight per client", func(c *config.Config) *int { return &c.InFlight }),
+	setter(keyService, "name", "what a daemon does: store (reads and writes of a key-value store), echo (returns the message) or sink (drops writes)", func(c *config.Config) setShower { return &c.Service }),
 	number("keys", "distinct keys per serving rank", func(c *config.Config) *int { return &c.Keys }),
 	{
 		name: keyValueSize, kind: "sizes", help: "bytes of a value: 32, 4KiB, uniform:64-4KiB, or file:PATH with a size and a weight per line; also --payload",
@@ -67,7 +69,7 @@ var configOptions = []option{
 	duration("duration", "time of one repeat", func(c *config.Config) *config.Duration { return &c.Duration }),
 	number("repeats", "windows to measure; fewer than 6 give no 95% interval", func(c *config.Config) *int { return &c.Repeats }),
 	number("launches", "starts of the ranks, each for a part of the repeats; 0 starts them for each repeat, 1 only once", func(c *config.Config) *int { return &c.Launches }),
-	number("verify-every", "verify one checksum in this many; 1 verifies all", func(c *config.Config) *int { return &c.VerifyEvery }),
+	number("verify-every", "verify one value in this many in full; 1 verifies all", func(c *config.Config) *int { return &c.VerifyEvery }),
 	number("sample-every", "time one operation in this many; 0 keeps the cost under 2%", func(c *config.Config) *int { return &c.SampleEvery }),
 	duration("burn", "time that a client burns before each call, to test comparisons with a known slowdown", func(c *config.Config) *config.Duration { return &c.Burn }),
 }

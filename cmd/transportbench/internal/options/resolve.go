@@ -123,6 +123,14 @@ func Build(values map[string]string) (config.Config, error) {
 	if err := read(&c, all, func(key string) string { return key }); err != nil {
 		return c, err
 	}
+	settleService(&c, func(key string) level {
+		if _, has := values[key]; has {
+			return levelFlag
+		} else if _, has := profile.Set[key]; has {
+			return levelProfile
+		}
+		return levelDefault
+	})
 	return c, c.Validate()
 }
 
@@ -261,11 +269,30 @@ func settle(c *config.Config, level func(key string) level) {
 	if pattern < top {
 		c.Pattern = nil
 	}
+	settleService(c, level)
 	switch size, token := level(keyValueSize), level(keyBytesPerToken); {
 	case size > token:
 		c.BytesPerToken = 0
 	case size < token && c.BytesPerToken > 0:
 		c.ValueSize = config.FixedSize(c.BlockSize())
+	}
+}
+
+// settleService drops operations from a lower level than that of a service that does not have them.
+func settleService(c *config.Config, level func(key string) level) {
+	ratio, fixed := c.Service.ReadRatio()
+	if !fixed {
+		return
+	}
+	from := level(keyService)
+	if from > level(keyReadRatio) {
+		c.ReadRatio = ratio
+	}
+	if from > level(keyMix) {
+		c.Mix = nil
+	}
+	if from > level(keyPattern) && !c.Service.Serves(c.Pattern) {
+		c.Pattern = nil
 	}
 }
 

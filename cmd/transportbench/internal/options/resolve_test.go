@@ -104,8 +104,8 @@ func TestEveryOptionFromEverywhere(t *testing.T) {
 	file := ""
 	for _, o := range configOptions {
 		text := o.show(&want)
-		if o.name == keyPattern {
-			continue // a mix stands for it
+		if o.name == keyPattern || o.name == keyService {
+			continue // a mix stands for them
 		}
 		require.NotEqual(t, o.show(ptr(config.Default())), text, o.name)
 		args = append(args, "--"+o.name+"="+text)
@@ -119,6 +119,44 @@ func TestEveryOptionFromEverywhere(t *testing.T) {
 			require.Equal(t, want, s.Config)
 		})
 	}
+}
+
+// TestService checks which operations a service replaces, and which it rejects.
+func TestService(t *testing.T) {
+	for name, c := range map[string]struct {
+		args    []string
+		ratio   float64
+		pattern string
+		wrong   string // the option
+	}{
+		"a profile":                  {[]string{"--profile", "echo"}, 1, "none", ""},
+		"the default ratio":          {[]string{"--service", "echo"}, 1, "none", ""},
+		"a profile's mix":            {[]string{"--profile", "ycsb-d", "--service", "sink"}, 0, "none", ""},
+		"a profile's pattern":        {[]string{"--profile", "kvcache", "--service", "echo"}, 1, "none", ""},
+		"a pattern of writes":        {[]string{"--profile", "bulk", "--service", "sink"}, 0, "write:128", ""},
+		"another pattern of writes":  {[]string{"--profile", "bulk", "--pattern", "write:2"}, 0, "write:2", ""},
+		"a pattern of writes echoed": {[]string{"--profile", "bulk", "--service", "echo"}, 1, "none", ""},
+		"the store":                  {[]string{"--profile", "bulk", "--service", "store"}, 0.5, "write:128", ""},
+		"a ratio":                    {[]string{"--service", "sink", "--read-ratio", "1"}, 0, "", "read-ratio"},
+		"a ratio for a profile":      {[]string{"--profile", "echo", "--read-ratio", "0.5"}, 0, "", "read-ratio"},
+		"a mix":                      {[]string{"--service", "echo", "--mix", "read:1"}, 0, "", "mix"},
+		"a pattern":                  {[]string{"--service", "sink", "--pattern", "lookup:1"}, 0, "", "pattern"},
+		"a typing error":             {[]string{"--service", "ecko"}, 0, "", "service"},
+	} {
+		s, err := resolve(t, given{args: c.args})
+		if c.wrong != "" {
+			require.ErrorContains(t, err, "--"+c.wrong+": ", name)
+			continue
+		}
+		require.NoError(t, err, name)
+		require.InDelta(t, c.ratio, s.Config.ReadRatio, 0, name)
+		require.Equal(t, c.pattern, s.Config.Pattern.String(), name)
+	}
+	c, err := Build(map[string]string{"service": "echo"})
+	require.NoError(t, err)
+	require.InDelta(t, 1, c.ReadRatio, 0)
+	_, err = Build(map[string]string{"profile": "bulk"})
+	require.NoError(t, err)
 }
 
 func ptr[T any](v T) *T { return &v }

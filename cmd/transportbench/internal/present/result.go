@@ -77,6 +77,8 @@ func operations(c *config.Config) string {
 		parts = append(parts, fmt.Sprintf("%d %s", p.Count, p.Op))
 	}
 	switch {
+	case c.Service == config.ServiceEcho:
+		return "echo"
 	case len(c.Mix) > 0:
 		return strings.Join(parts, " + ")
 	case len(c.Pattern) > 0:

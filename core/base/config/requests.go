@@ -1,0 +1,79 @@
+package config
+
+// The bounds of what a client draws before its first window.
+const (
+	// replayPerKey is the number of requests for each key of the store. A sample of that size
+	// leaves out 2% of uniform keys.
+	replayPerKey = 4
+	// replayLeast keeps the shares of operations in the sample within 2% of those that are asked
+	// for; echoes and sinks have one operation, and their requests fit the first-level cache.
+	replayLeast, replayLeastAlike = 4096, 64
+	// replayBytes bounds the memory of the requests to what a second-level cache and its prefetcher
+	// keep up with.
+	replayBytes = 4 << 20
+)
+
+// Requests returns the number of requests that a client holds, and whether it draws and encodes
+// them before its first window and replays them in order.
+//
+// It replays unless an operation depends on earlier ones (insert, rmw, the distribution latest) or
+// the store has so many keys, or values so large, that a representative sample exceeds 4 MiB. Then
+// the client draws as it goes, with twice as many requests as may be in flight.
+//
+// The number of replayed requests is a prime, or for a sequence that must not be cut a multiple of
+// it by a prime. So a buffer or slot that a transport uses again after a power of two of messages
+// gets another message than last time, and parts of the old one that remain in it are wrong.
+func (c *Config) Requests() (n int, replayed bool) {
+	n = 2 * c.InFlight
+	if c.Service != ServiceStore {
+		return nextPrime(max(n, replayLeastAlike)), true
+	}
+	if c.Distribution == DistributionLatest {
+		return n, false
+	}
+	for _, op := range []string{OpInsert, OpRMW} {
+		if c.has(op) {
+			return n, false
+		}
+	}
+	unit := 1
+	if c.Distribution == DistributionSequential {
+		unit = c.TotalKeys()
+	}
+	unit *= max(c.Pattern.Len(), 1)
+	most := replayBytes / ((c.LargestMessage() + 63) &^ 63)
+	least := max(n, replayPerKey*c.TotalKeys(), replayLeast)
+	if least > most || unit > most {
+		return n, false
+	}
+	all := unit * nextPrime((least+unit-1)/unit)
+	return all, true
+}
+
+// has reports whether the mix or the pattern has an operation.
+func (c *Config) has(op string) bool {
+	for _, s := range c.Mix {
+		if s.Op == op && s.Share > 0 {
+			return true
+		}
+	}
+	for _, o := range c.Pattern {
+		if o.Op == op {
+			return true
+		}
+	}
+	return false
+}
+
+// nextPrime returns the first odd prime from n on.
+func nextPrime(n int) int {
+	for n = max(n, 3) | 1; ; n += 2 {
+		prime := true
+		for d := 3; d*d <= n && prime; d += 2 {
+			prime = n%d != 0
+		}
+		if prime {
+			return n
+		}
+	}
+}

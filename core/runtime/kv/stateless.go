@@ -1,0 +1,130 @@
+package kv
+
+import "encoding/binary"
+
+// The services without a store: an echo returns the request, and a sink reads it and returns a
+// header. Both identify the answered request by its key and checksum, so a client detects the
+// response to another request without reading the value.
+
+// EncodeEcho writes a request like [EncodePut], which an echo returns as it is.
+func EncodeEcho(dst []byte, key uint64, size int, nonce uint64) []byte {
+	dst = EncodePut(dst, key, size, nonce)
+	dst[0] = opEcho
+	return dst
+}
+
+// Echo returns the response to a request: the request. It returns a header with a status if the
+// request is not an echo.
+func Echo(request []byte, header *[HeaderSize]byte) (response []byte, outcome Outcome) {
+	if len(request) < HeaderSize || request[0] != opEcho {
+		return reject(header, 0, statusBad)
+	}
+	return request, OutcomeGet
+}
+
+// CheckEcho verifies the response of an echo. If full is set, it compares all bytes, else the
+// header, the length, and it reads one word of each cache line.
+func CheckEcho(response, request []byte, full bool) Failure {
+	if f := checkHeader(response, request, word(request)); f != FailureNone {
+		return f
+	}
+	if len(response) != len(request) {
+		return FailureSize
+	}
+	if !full {
+		touch(response)
+	} else if string(response[HeaderSize:]) != string(request[HeaderSize:]) {
+		return FailureChecksum
+	}
+	return FailureNone
+}
+
+// CheckSink verifies the response of a [Sink] to a request of EncodePut.
+func CheckSink(response, request []byte) Failure {
+	if f := checkHeader(response, request, word(request)&^0xff|statusOK); f != FailureNone {
+		return f
+	}
+	if len(response) != HeaderSize {
+		return FailureSize
+	}
+	return FailureNone
+}
+
+// checkHeader checks the first word of a response, and that its second word, with the checksum, is
+// the request's.
+func checkHeader(response, request []byte, first uint64) Failure {
+	if len(response) < HeaderSize {
+		return FailureShort
+	}
+	got := word(response)
+	switch {
+	case got == first && word(response[8:]) == word(request[8:]):
+		return FailureNone
+	case got&0xff != first&0xff:
+		return FailureStatus
+	case got != first:
+		return FailureKey
+	}
+	return FailureStale
+}
+
+// Sink serves PUTs without storing them. It belongs to one thread.
+type Sink struct {
+	// VerifyEvery is the sampling of checksums: one of VerifyEvery values is verified, and one word
+	// of each cache line is read of the others. 0 is 1.
+	VerifyEvery int
+	verifyIn    int // PUTs until the next verification
+	work        Work
+}
+
+// Work returns what Serve has done so far.
+func (s *Sink) Work() Work { return s.work }
+
+// Serve answers a request, which may have any bytes, like [Store.Serve].
+func (s *Sink) Serve(request []byte, header *[HeaderSize]byte) (response []byte, outcome Outcome) {
+	response, outcome = s.ServeHead(request, len(request), header)
+	if outcome != OutcomePut {
+		return response, outcome
+	}
+	value := request[HeaderSize:]
+	if s.verifyIn--; s.verifyIn > 0 {
+		touch(value)
+	} else {
+		s.verifyIn = s.VerifyEvery
+		s.work.ChecksummedBytes += uint64(len(value))
+		if first := word(request); checksum(value, first>>8) != binary.LittleEndian.Uint32(request[12:]) {
+			return reject(header, first, statusCorrupt)
+		}
+	}
+	return response, outcome
+}
+
+// ServeHead is Serve for a value in memory that the processor cannot read, like [Store.ServeHead].
+func (s *Sink) ServeHead(head []byte, size int, header *[HeaderSize]byte) (response []byte, outcome Outcome) {
+	if len(head) < HeaderSize {
+		return reject(header, 0, statusBad)
+	}
+	first, rest := word(head), word(head[8:])
+	if first&0xff != opPut || uint32(rest) != 0 || size < HeaderSize {
+		return reject(header, first, statusBad)
+	}
+	binary.LittleEndian.PutUint64(header[:], first&^0xff|statusOK)
+	binary.LittleEndian.PutUint64(header[8:], rest)
+	return header[:], OutcomePut
+}
+
+// touch reads a word of each cache line that b covers, so that its bytes have to arrive even if
+// nobody verifies them.
+//
+//go:noinline
+func touch(b []byte) (sum uint64) {
+	if len(b) < 8 {
+		return 0 // in the line of the header
+	}
+	last := word(b[len(b)-8:])
+	for len(b) > cacheLine {
+		sum += word(b)
+		b = b[cacheLine:]
+	}
+	return sum + last
+}
