@@ -220,10 +220,15 @@ type PairReadings struct {
 
 // MachineTime is what the processors of a run did in a window besides the run.
 type MachineTime struct {
+	// Processors is the number of processors that the run used. The times are summed over them, and
+	// the kernel counts them in steps of 10 ms.
+	Processors int `json:"processors,omitempty"`
 	// StealNS is the time for which the hypervisor ran something else, and SoftIRQNS the time of the
 	// kernel's deferred work, such as network receive, summed over the run's processors.
 	StealNS   uint64 `json:"steal_ns,omitempty"`
 	SoftIRQNS uint64 `json:"softirq_ns,omitempty"`
+	// KernelNS is all time in the kernel, SoftIRQNS included.
+	KernelNS uint64 `json:"kernel_ns,omitempty"`
 	// Frequency is the processors' mean frequency over their nominal one; 0 if the machine does not
 	// show it.
 	Frequency float64 `json:"frequency,omitempty"`

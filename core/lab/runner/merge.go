@@ -33,7 +33,6 @@ func join(parts []*result.Result) (*result.Result, evidence, error) {
 	merged.Repeats = []result.Repeat{} // never nil, which JSON shows as null
 	merged.Launches, merged.Config.Repeats = nil, 0
 	e := evidence{result: &merged}
-	var overhead, verify []float64
 	for _, part := range parts {
 		if err := samePlugin(first, part); err != nil {
 			return nil, e, fmt.Errorf("merging results: %w", err)
@@ -53,13 +52,10 @@ func join(parts []*result.Result) (*result.Result, evidence, error) {
 		}
 		merged.Launches = append(merged.Launches, part.Launches...)
 		merged.Config.Repeats += part.Config.Repeats
-		overhead = append(overhead, part.Overhead.PerOpNS)
-		verify = append(verify, part.Overhead.VerifyNS)
 		e.add(part)
 	}
 	merged.Summary = result.SummarizeRepeats(merged.Repeats)
-	merged.Summary[result.HarnessOverhead] = result.Summarize(result.HarnessOverhead, overhead)
-	merged.Summary[result.VerifyCost] = result.Summarize(result.VerifyCost, verify)
+	merged.Overhead = overheadOf(merged.Repeats)
 	return &merged, e, nil
 }
 

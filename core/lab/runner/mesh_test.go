@@ -44,12 +44,13 @@ func TestMeshRun(t *testing.T) {
 		requireValid(t, r)
 
 		phase := []string{opRun, opMeasure, opStop}
-		probed := slices.Concat([]string{opProbe}, phase, []string{opProbe})
+		probed := slices.Concat([]string{opOverhead, opProbe}, phase, []string{opProbe})
+		plain := slices.Concat([]string{opOverhead}, phase)
 		end := []string{opClose, opKill}
 		begin := []string{opLaunch, opPrepare, opConnect}
-		require.Equal(t, slices.Concat(begin, []string{opOverhead}, phase, probed, probed, end), c.calls(0))
+		require.Equal(t, slices.Concat(begin, phase, probed, probed, end), c.calls(0))
 		require.Equal(t, slices.Concat(begin, phase, probed, probed, end), c.calls(1))
-		require.Equal(t, slices.Concat(begin, phase, phase, phase, end), c.calls(2))
+		require.Equal(t, slices.Concat(begin, phase, plain, plain, end), c.calls(2))
 	})
 }
 

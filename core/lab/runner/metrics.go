@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -46,13 +47,139 @@ func fillSamples(cfg config.Config, repeat *result.Repeat) error {
 	if err := putOpen(repeat, clients, put); err != nil {
 		return fmt.Errorf("repeat %d: %w", repeat.Index, err)
 	}
-	if floor, ok := meanFloor(repeat.Before.Medium, repeat.After.Medium); ok {
-		put(result.Floor, floor)
-		if p50, sampled := samples[result.LatencyP50]; sampled {
-			put(result.FloorRatio, p50/floor)
+	putTime(cfg, repeat, put)
+	putFloors(cfg, repeat, put)
+	return nil
+}
+
+// putTime puts exact means: the latency, and where the time of processors went.
+func putTime(cfg config.Config, repeat *result.Repeat, put func(string, float64)) {
+	clients, daemons := repeat.Clients(), repeat.Daemons()
+	ops := float64(totalOps(clients))
+	latency := exactMean(cfg, clients)
+	put(result.LatencyMean, latency)
+	if busy := busyTime(repeat); busy > 0 {
+		put(result.BusyPerOp, float64(busy)/ops)
+	}
+	var process, system uint64
+	for _, r := range repeat.Ranks {
+		process += r.Process.CPUNS
+		system += r.Process.SystemNS
+	}
+	if process > 0 {
+		put(result.ProcessCPUPerOp, float64(process)/ops)
+		put(result.KernelPerOp, float64(kernelTime(system, repeat.Machine))/ops)
+	}
+	if m := repeat.Machine; m.Processors > 0 {
+		put(result.Steal, float64(m.StealNS)/float64(m.Processors)/float64(cfg.Duration))
+	}
+	if o := repeat.Overhead; o != nil {
+		put(result.HarnessOverhead, o.PerOpNS)
+		put(result.VerifyCost, o.VerifyNS)
+		put(result.HarnessShare, harnessShare(o, clients, daemons, latency))
+	}
+}
+
+// exactMean returns the mean service time, from counts instead of samples: the time for which calls
+// were in flight, over the calls. Those in flight at the end of the window are half done on average.
+// It returns NaN if the time is unknown.
+func exactMean(cfg config.Config, clients []record.ClientReport) float64 {
+	inFlight, calls := 0.0, 0.0
+	for _, c := range clients {
+		switch {
+		case c.InFlightNS > 0:
+			inFlight += float64(c.InFlightNS)
+		case cfg.Rate == 0 && cfg.Burn == 0:
+			inFlight += float64(cfg.InFlight) * float64(c.ElapsedNS)
+		default:
+			return math.NaN()
+		}
+		calls += float64(c.Ops()) + float64(c.Drained)/2
+	}
+	return inFlight / calls
+}
+
+// busyTime returns the time of the polling threads' iterations that found work, or 0 if one of them
+// did not record it.
+func busyTime(repeat *result.Repeat) (total uint64) {
+	for _, c := range repeat.Clients() {
+		if c.BusyNS == 0 {
+			return 0
+		}
+		total += c.BusyNS
+	}
+	for _, d := range repeat.Daemons() {
+		if d.BusyNS == 0 && d.Requests > 0 {
+			return 0
+		}
+		total += d.BusyNS
+	}
+	return total
+}
+
+// kernelTime returns the time of the kernel on the run's behalf. Kernels that account by the tick
+// count soft interrupts in the process that they interrupt, others only for the processor; all
+// kernel time of the processors bounds the sum.
+func kernelTime(system uint64, m result.MachineTime) uint64 {
+	return max(system, min(system+m.SoftIRQNS, m.KernelNS))
+}
+
+// harnessShare returns the part of an operation's time that the harness takes: of its latency, or
+// of the time of the clients' or the daemons' threads, which matters with more than one in flight.
+func harnessShare(o *record.Overhead, clients []record.ClientReport, daemons []record.DaemonReport, latency float64) float64 {
+	var called, served, clientTime, daemonTime float64
+	for _, c := range clients {
+		called += float64(c.Ops())
+		clientTime += float64(c.Thread.Busy(c.ElapsedNS))
+	}
+	for _, d := range daemons {
+		served += float64(d.Requests)
+		daemonTime += float64(d.Thread.Busy(d.ElapsedNS))
+	}
+	client := cmp.Or(o.ClientNS, o.PerOpNS)
+	share := client * called / max(clientTime, 1)
+	if !math.IsNaN(latency) && latency > 0 {
+		share = max(share, o.PerOpNS/latency)
+	}
+	return max(share, o.DaemonNS*served/max(daemonTime, 1))
+}
+
+// putFloors puts the readings around the window and the ratios to them.
+func putFloors(cfg config.Config, repeat *result.Repeat, put func(string, float64)) {
+	if bounce, ok := around(repeat.Before.Bounce, repeat.After.Bounce); ok {
+		put(result.Bounce, bounce)
+	}
+	roundTrip := func(f *transport.Floor) float64 {
+		if f == nil {
+			return 0
+		}
+		return f.RoundTrip
+	}
+	p50, sampled := repeat.Samples[result.LatencyP50]
+	for _, m := range []struct {
+		name, ratio   string
+		before, after *transport.Floor
+	}{
+		{result.Floor, result.FloorRatio, repeat.Before.Medium, repeat.After.Medium},
+		{result.Library, result.LibraryRatio, repeat.Before.Library, repeat.After.Library},
+	} {
+		if floor, ok := around(roundTrip(m.before), roundTrip(m.after)); ok {
+			put(m.name, floor)
+			if sampled {
+				put(m.ratio, p50/floor)
+			}
 		}
 	}
-	return nil
+	if repeat.Before.Rate == nil || repeat.After.Rate == nil {
+		return
+	}
+	if rate, ok := around(repeat.Before.Rate.PerOp, repeat.After.Rate.PerOp); ok {
+		put(result.RateFloor, rate)
+		// The rate is that of one pair of threads. As many pairs are independent as there are
+		// clients or daemons, whichever are fewer.
+		pairs := float64(min(cfg.TotalClients(), cfg.ServingRanks()*cfg.Daemons))
+		put(result.OpTimeRatio, pairs*1e9/repeat.Samples[result.Throughput]/rate)
+	}
 }
 
 // putPercentiles puts percentiles of h as metrics called name, unless h is empty; withTail adds the
@@ -226,13 +353,4 @@ func fairness(clients []record.ClientReport) float64 {
 		return 0
 	}
 	return rates[0] / median
-}
-
-// meanFloor returns the geometric mean of the round trips before and after a window, because
-// distances between cores differ by factors.
-func meanFloor(before, after *transport.Floor) (ns float64, ok bool) {
-	if before == nil || after == nil {
-		return 0, false
-	}
-	return math.Sqrt(before.RoundTrip * after.RoundTrip), true
 }

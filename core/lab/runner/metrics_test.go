@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -49,6 +50,7 @@ func TestFillSamples(t *testing.T) {
 		result.Throughput:     6e8,
 		result.Goodput:        3.2e9 + 12.8e9 + 3.2e9,
 		result.CPUPerOp:       9000.0 / 700,
+		result.LatencyMean:    4000.0 / 700,
 		result.ClientFairness: 1, // 1e8 of 1e8: the median is not the mean
 		// Merged, not averaged: 10 samples are 3 of 100, 6 of 200 and 900, each somewhere within
 		// its nanosecond.
@@ -132,6 +134,81 @@ func TestFairness(t *testing.T) {
 	}
 }
 
+// readings has a bounce, the floors of the medium and its rate, and a round trip of the library.
+func readings(bounce, medium, rate, library float64) result.Readings {
+	return result.Readings{
+		Bounce: bounce, Medium: &transport.Floor{RoundTrip: medium},
+		Rate: &transport.Floor{PerOp: rate}, Library: &transport.Floor{RoundTrip: library},
+	}
+}
+
+func TestRatiosToReadings(t *testing.T) {
+	cfg := config.Default()
+	client := record.ClientReport{ElapsedNS: 1e6, Reads: 10_000, Latency: timingOf(100, 400).Histogram}
+	repeat := result.Repeat{
+		Ranks:  []record.Report{{}, {Clients: []record.ClientReport{client, client}}},
+		Before: readings(50, 100, 20, 250), After: readings(72, 100, 20, 250),
+	}
+	cfg.Clients, cfg.Daemons = 2, 2
+	require.NoError(t, fillSamples(cfg, &repeat))
+	require.InDelta(t, 60, repeat.Samples[result.Bounce], 1e-9)
+	for name, want := range map[string]float64{
+		result.Floor: 100, result.FloorRatio: 4, result.Library: 250, result.LibraryRatio: 1.6, result.RateFloor: 20,
+		result.OpTimeRatio: 5, // two pairs, each 100 ns an operation
+	} {
+		require.InEpsilon(t, want, repeat.Samples[name], 0.01, name)
+	}
+	cfg.Daemons = 1 // both clients share it
+	require.NoError(t, fillSamples(cfg, &repeat))
+	require.InEpsilon(t, 2.5, repeat.Samples[result.OpTimeRatio], 0.01)
+	repeat.After = result.Readings{}
+	require.NoError(t, fillSamples(cfg, &repeat))
+	for _, name := range []string{result.Bounce, result.Floor, result.FloorRatio, result.Library, result.RateFloor, result.OpTimeRatio} {
+		require.NotContains(t, repeat.Samples, name, "one side is missing")
+	}
+}
+
+func TestExactMean(t *testing.T) {
+	cfg := config.Config{InFlight: 4}
+	clients := []record.ClientReport{{ElapsedNS: 1000, Reads: 98, Drained: 4}, {ElapsedNS: 1000, Reads: 98, Drained: 4}}
+	require.InDelta(t, 40, exactMean(cfg, clients), 1e-9, "calls in flight at the end are half done")
+	cfg.Rate = 1
+	require.True(t, math.IsNaN(exactMean(cfg, clients)), "an open loop has no constant number in flight")
+	clients[0].InFlightNS, clients[1].InFlightNS = 1000, 3000
+	require.InDelta(t, 20, exactMean(cfg, clients), 1e-9)
+}
+
+func TestProcessorTime(t *testing.T) {
+	cfg := config.Default()
+	cfg.Duration = 1000
+	thread := record.ThreadReport{CPUNS: 900}
+	repeat := result.Repeat{
+		Ranks: []record.Report{
+			{Daemons: []record.DaemonReport{{Requests: 10, ElapsedNS: 1000, BusyNS: 300, Thread: thread}}, Process: record.ProcessReport{CPUNS: 1100, SystemNS: 50}},
+			{Clients: []record.ClientReport{{Reads: 10, ElapsedNS: 1000, BusyNS: 400, Thread: thread}}, Process: record.ProcessReport{CPUNS: 1000, SystemNS: 150}},
+		},
+		Machine:  result.MachineTime{Processors: 2, StealNS: 100, SoftIRQNS: 60, KernelNS: 240},
+		Overhead: &record.Overhead{ClientNS: 18, DaemonNS: 27, PerOpNS: 45, VerifyNS: 5},
+	}
+	require.NoError(t, fillSamples(cfg, &repeat))
+	for name, want := range map[string]float64{
+		result.BusyPerOp: 70, result.ProcessCPUPerOp: 210, result.Steal: 0.05,
+		result.KernelPerOp:     24, // 200 ns of the processes and 60 of soft interrupts, but the kernel ran for 240 only
+		result.HarnessOverhead: 45, result.VerifyCost: 5,
+		result.HarnessShare: 0.45, // of a latency of 100 ns
+	} {
+		require.InDelta(t, want, repeat.Samples[name], 1e-9, name)
+	}
+	// With many in flight, the busiest thread is what counts.
+	cfg.InFlight = 32
+	require.NoError(t, fillSamples(cfg, &repeat))
+	require.InDelta(t, 0.3, repeat.Samples[result.HarnessShare], 1e-9, "270 of the daemon's 900 ns")
+	repeat.Ranks[0].Daemons[0].BusyNS = 0
+	require.NoError(t, fillSamples(cfg, &repeat))
+	require.NotContains(t, repeat.Samples, result.BusyPerOp, "a thread did not record it")
+	require.EqualValues(t, 200, kernelTime(200, result.MachineTime{}))
+}
+
 func TestEveryMetricIsDefined(t *testing.T) {
 	operations := map[string]record.OperationReport{}
 	for _, op := range config.OpNames() {
@@ -142,19 +219,18 @@ func TestEveryMetricIsDefined(t *testing.T) {
 	repeat := result.Repeat{
 		Ranks: []record.Report{{
 			Clients: []record.ClientReport{{
-				Reads: 1, ElapsedNS: 9, Latency: histogram(t, 5), Local: timingOf(1, 5), Remote: timingOf(1, 5),
+				Reads: 1, ElapsedNS: 9, BusyNS: 1, InFlightNS: 5, Latency: histogram(t, 5), Local: timingOf(1, 5), Remote: timingOf(1, 5),
 				Open:       &record.OpenReport{Scheduled: 1, Response: *timingOf(1, 5), Lag: *timingOf(1, 5)},
 				Operations: operations, Iterations: timingOf(1, 5),
 			}},
-			Daemons: []record.DaemonReport{{Loops: 1}},
+			Daemons: []record.DaemonReport{{Loops: 1, BusyNS: 1}},
+			Process: record.ProcessReport{CPUNS: 2, SystemNS: 1},
 		}},
-		Before: result.Readings{Medium: &transport.Floor{RoundTrip: 1}}, After: result.Readings{Medium: &transport.Floor{RoundTrip: 1}},
+		Before: readings(1, 1, 1, 1), After: readings(1, 1, 1, 1),
+		Overhead: &record.Overhead{PerOpNS: 1}, Machine: result.MachineTime{Processors: 2},
 	}
 	require.NoError(t, fillSamples(cfg, &repeat))
-	names := []string{result.HarnessOverhead, result.VerifyCost, // once a run
-		// Not measured yet.
-		result.LatencyMean, result.RateFloor, result.OpTimeRatio, result.Library, result.LibraryRatio, result.HarnessShare,
-		result.BusyPerOp, result.ProcessCPUPerOp, result.KernelPerOp, result.Bounce, result.Steal}
+	names := []string{}
 	for name := range repeat.Samples {
 		names = append(names, name)
 	}

@@ -52,13 +52,23 @@ type progress struct {
 }
 
 func newProgress(cfg config.Config, obs Observer) *progress {
-	each := time.Duration(cfg.Duration) + 2*probeDuration
-	setup := overheadDuration + time.Duration(cfg.Warmup)
 	return &progress{
 		obs: obs, latest: map[int]record.Progress{},
 		status: Status{Repeats: cfg.Repeats},
-		after:  time.Duration(len(cfg.RepeatsByLaunch()))*setup + time.Duration(cfg.Repeats)*each,
+		after:  time.Duration(len(cfg.RepeatsByLaunch()))*time.Duration(cfg.Warmup) + time.Duration(cfg.Repeats)*windowTime(cfg),
 	}
+}
+
+// windowTime is the planned time of a window with what is measured beside it.
+func windowTime(cfg config.Config) time.Duration {
+	return overheadDuration + time.Duration(cfg.Duration) + 2*probeDuration
+}
+
+// extend adds to the planned time.
+func (p *progress) extend(by time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.after += by
 }
 
 // enter begins a step that takes the planned time; repeat counts from 1.

@@ -39,6 +39,9 @@ type Request struct {
 	// setup time counts from the call of Run.
 	Began time.Time
 
+	// Root has proc and sys of this machine; empty means "/".
+	Root machine.Root
+
 	// The result contains these as they are. Run fills in the fields of Plugin that only an open
 	// transport knows.
 	Argv        []string
@@ -49,7 +52,7 @@ type Request struct {
 
 // Durations and timeouts. Only the first two affect results.
 const (
-	overheadDuration = 30 * time.Millisecond
+	overheadDuration = 10 * time.Millisecond
 	probeDuration    = 10 * time.Millisecond
 
 	// margin is how much longer than planned a call may take. A rank that spins on every core
@@ -91,7 +94,6 @@ type bench struct {
 	steady   *steady
 
 	prepared    []record.Prepared
-	overhead    record.Overhead
 	sampleEvery int
 	noFloor     string // why no floor is measured
 	steps       []result.Step
@@ -138,7 +140,7 @@ func numbers(from, to int) []int {
 	return list
 }
 
-// setup launches and connects all ranks, measures the overhead and warms up.
+// setup launches and connects all ranks, and warms up.
 func (b *bench) setup(ctx context.Context) error {
 	for _, step := range []struct {
 		name    string
@@ -148,7 +150,6 @@ func (b *bench) setup(ctx context.Context) error {
 		{StepLaunch, 0, b.launch},
 		{StepPrepare, 0, b.prepare},
 		{StepConnect, 0, b.connect},
-		{StepOverhead, overheadDuration, b.measureOverhead},
 		{StepWarmup, time.Duration(b.cfg.Warmup), b.warmUp},
 	} {
 		b.progress.enter(step.name, 0, step.planned)
@@ -211,17 +212,6 @@ func (b *bench) connect(ctx context.Context) error {
 	return err
 }
 
-// measureOverhead measures the overhead in one calling rank, because all run the same loop.
-func (b *bench) measureOverhead(ctx context.Context) error {
-	r := b.callers()[0]
-	var err error
-	b.overhead, err = callRank(ctx, b.ranks, r, "measuring overhead", overheadDuration+margin,
-		func(ctx context.Context) (record.Overhead, error) {
-			return b.ranks.process(r).Overhead(ctx, overheadDuration)
-		})
-	return err
-}
-
 // warmUp runs the warm-up, which chooses the latency sampling unless the configuration does.
 func (b *bench) warmUp(ctx context.Context) error {
 	b.sampleEvery = b.cfg.SampleEvery
@@ -264,41 +254,6 @@ func (b *bench) measure(ctx context.Context) error {
 	return nil
 }
 
-// repeat runs one measured window between two probes of the floor.
-func (b *bench) repeat(ctx context.Context, i int) (result.Repeat, error) {
-	repeat := result.Repeat{Index: b.earlier + i}
-	before := func(ctx context.Context) (err error) {
-		repeat.Before, err = b.readings(ctx)
-		return err
-	}
-	nth := b.earlier + i + 1
-	b.progress.enter(StepFloor, nth, probeDuration)
-	var err error
-	if i == 0 {
-		err = b.timed(ctx, StepFloor, before)
-	} else {
-		err = before(ctx)
-	}
-	if err != nil {
-		return repeat, err
-	}
-	duration := time.Duration(b.cfg.Duration)
-	b.progress.enter(StepRepeat, nth, duration)
-	repeat.StartedAt = time.Now()
-	repeat.Ranks, err = b.runWindow(ctx, record.Window{Duration: duration, SampleEvery: b.sampleEvery})
-	if err == nil {
-		b.progress.enter(StepFloor, nth, probeDuration)
-		repeat.After, err = b.readings(ctx)
-	}
-	if filled := fillSamples(b.cfg, &repeat); err == nil {
-		err = filled
-	}
-	if err != nil {
-		b.failed = &repeat
-	}
-	return repeat, err
-}
-
 // conclude makes the result of the complete repeats of this launch. closing has the error of
 // closing each rank.
 func (b *bench) conclude(closing []error) *result.Result {
@@ -307,16 +262,12 @@ func (b *bench) conclude(closing []error) *result.Result {
 		StartedAt: b.began.UTC(), Argv: b.req.Argv,
 		Tool: b.req.Tool, Plugin: b.req.Plugin, Config: b.cfg, Environment: b.req.Environment,
 		Setup:    result.Setup{Steps: b.steps, FirstWindowMS: milliseconds(b.firstWindow.Sub(b.began)), Warmup: b.warmup},
-		Overhead: b.overhead,
+		Overhead: overheadOf(b.repeats),
 		Repeats:  append([]result.Repeat{}, b.repeats...), // never nil, which JSON shows as null
 		Summary:  result.SummarizeRepeats(b.repeats),
 
 		FailedRepeat: b.failed,
 	}
-	// A run measures these once, so their medians have no interval.
-	r.Summary[result.HarnessOverhead] = result.Summarize(result.HarnessOverhead, []float64{b.overhead.PerOpNS})
-	r.Summary[result.VerifyCost] = result.Summarize(result.VerifyCost, []float64{b.overhead.VerifyNS})
-
 	opened := b.prepared[0].Properties
 	r.Plugin.Provider, r.Plugin.Libraries, r.Plugin.Notes = opened.Provider, opened.Libraries, opened.Notes
 	r.Plugin.Chosen, r.Plugin.Integrity, r.Plugin.Uncounted = opened.Chosen, opened.Integrity, opened.Uncounted

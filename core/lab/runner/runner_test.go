@@ -45,7 +45,7 @@ func TestRun(t *testing.T) {
 		for _, s := range r.Setup.Steps {
 			steps = append(steps, s.Name)
 		}
-		require.Equal(t, []string{"launch", "prepare", "connect", "overhead", "warmup", "floor"}, steps)
+		require.Equal(t, []string{"launch", "prepare", "connect", "warmup", "overhead", "floor"}, steps)
 
 		for _, repeat := range r.Repeats {
 			require.Len(t, repeat.Ranks, 3)
@@ -54,7 +54,7 @@ func TestRun(t *testing.T) {
 		}
 		require.InDelta(t, 2e6, r.Summary[result.Throughput].Median, 1)
 		require.Equal(t, 12.0, r.Summary[result.HarnessOverhead].Median)
-		require.Equal(t, 1, r.Summary[result.HarnessOverhead].N)
+		require.Equal(t, 3, r.Summary[result.HarnessOverhead].N)
 
 		requireValid(t, r)
 
@@ -62,12 +62,12 @@ func TestRun(t *testing.T) {
 		want := slices.Concat([]string{opLaunch, opPrepare, opConnect, opRun, opMeasure, opStop}, window, window, window,
 			[]string{opClose, opKill})
 		require.Equal(t, want, c.calls(0))
-		window = []string{opProbe, opRun, opMeasure, opProbe}
-		want = slices.Concat([]string{opLaunch, opPrepare, opConnect, opOverhead, opRun, opMeasure}, window, window, window,
+		window = []string{opOverhead, opProbe, opRun, opMeasure, opProbe}
+		want = slices.Concat([]string{opLaunch, opPrepare, opConnect, opRun, opMeasure}, window, window, window,
 			[]string{opClose, opKill})
 		require.Equal(t, want, c.calls(1))
-		window = []string{opRun, opMeasure}
-		want = slices.Concat([]string{opLaunch, opPrepare, opConnect}, window, window, window, window, []string{opClose, opKill})
+		window = []string{opOverhead, opRun, opMeasure}
+		want = slices.Concat([]string{opLaunch, opPrepare, opConnect, opRun, opMeasure}, window, window, window, []string{opClose, opKill})
 		require.Equal(t, want, c.calls(2))
 		require.Less(t, slices.Index(c.log, call{0, opMeasure, 1}), slices.Index(c.log, call{1, opMeasure, 1}), "servers count first")
 		require.Empty(t, c.wrong)
@@ -129,12 +129,12 @@ var steps = []struct {
 	{call{2, opLaunch, 1}, "launch"},
 	{call{1, opPrepare, 1}, "prepare"},
 	{call{2, opConnect, 1}, "connect"},
-	{call{1, opOverhead, 1}, "measuring overhead"},
 	{call{0, opRun, 1}, "run"},
 	{call{2, opRun, 1}, "run"},
 	{call{0, opMeasure, 1}, "advance"},
 	{call{2, opMeasure, 1}, "advance"},
 	{call{0, opStop, 1}, "advance"},
+	{call{1, opOverhead, 1}, "measuring overhead"},
 	{call{1, opProbe, 1}, "probing the floor"},
 	{call{0, opProbe, 2}, "probing the floor"},
 	{call{0, opRun, 2}, "run"},
@@ -339,18 +339,18 @@ func TestProgress(t *testing.T) {
 			}
 		}
 		require.Equal(t, []string{
-			"launch0", "prepare0", "connect0", "overhead0", "warmup0", "floor1", "repeat1", "floor1", "floor2", "repeat2", "floor2", "close0",
+			"launch0", "prepare0", "connect0", "warmup0", "overhead1", "floor1", "repeat1", "floor1", "overhead2", "floor2", "repeat2", "floor2", "close0",
 		}, slices.Compact(steps))
 
 		first, last := seen.states[0], seen.states[len(seen.states)-1]
-		require.Equal(t, overheadDuration+300*time.Millisecond+2*(time.Second+2*probeDuration), first.Left)
+		require.Equal(t, 300*time.Millisecond+2*(overheadDuration+time.Second+2*probeDuration), first.Left)
 		require.Zero(t, last.Left)
 		// Both client ranks have reported a million op/s each.
 		at := slices.IndexFunc(seen.states, func(s Status) bool { return s.Step == StepRepeat && s.OpsPerSec > 1.5e6 })
 		require.Equal(t, 2e6, seen.states[at].OpsPerSec)
 		require.Equal(t, 900.0, seen.states[at].P50)
 		require.Equal(t, 1102.0, seen.states[at].P99, "the slowest rank's")
-		require.Equal(t, time.Second+probeDuration+time.Second+2*probeDuration, seen.states[at].Left)
+		require.Equal(t, time.Second+probeDuration+overheadDuration+time.Second+2*probeDuration, seen.states[at].Left)
 	})
 }
 

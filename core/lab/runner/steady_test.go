@@ -146,8 +146,8 @@ func TestProgressWithAShortWarmup(t *testing.T) {
 		require.NoError(t, err)
 		for i, s := range seen.states[1:] {
 			require.LessOrEqual(t, s.Left, seen.states[i].Left, "the time left never grows")
-			if s.Step == StepFloor && seen.states[i].Step == StepWarmup {
-				require.Equal(t, 3*(time.Second+2*probeDuration), s.Left, "the unused time of the warm-up does not count")
+			if s.Step == StepOverhead && seen.states[i].Step == StepWarmup {
+				require.Equal(t, 3*windowTime(req.Config), s.Left, "the unused time of the warm-up does not count")
 				require.Positive(t, seen.states[i].Left-s.Left)
 			}
 		}

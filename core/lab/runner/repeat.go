@@ -1,0 +1,201 @@
+package runner
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+	"time"
+
+	"transportbench/core/base/machine"
+	"transportbench/core/base/record"
+	"transportbench/core/lab/result"
+)
+
+// mixedRatio is the ratio of the bounces before and after a window above which the window is mixed:
+// the machine was in more than one state. Distances between cores differ by more, and the probe
+// repeats within less.
+const mixedRatio = 1.5
+
+// maxRemeasure is how often a mixed window is measured again. It is the same for all
+// configurations, and nothing but the bounces decides, so no result is preferred.
+const maxRemeasure = 2
+
+// repeat measures one window, again if it is mixed.
+func (b *bench) repeat(ctx context.Context, i int) (result.Repeat, error) {
+	var discarded []result.Discarded
+	for {
+		repeat, err := b.measureWindow(ctx, i, len(discarded) > 0)
+		repeat.Remeasured = discarded
+		if err != nil {
+			if repeat.Ranks != nil {
+				b.failed = &repeat
+			}
+			return repeat, err
+		}
+		repeat.Mixed = mixed(&repeat)
+		if !repeat.Mixed || len(discarded) == maxRemeasure {
+			return repeat, nil
+		}
+		discarded = append(discarded, result.Discarded{
+			StartedAt: repeat.StartedAt, Throughput: repeat.Samples[result.Throughput],
+			BounceBefore: repeat.Before.Bounce, BounceAfter: repeat.After.Bounce,
+		})
+	}
+}
+
+// mixed reports whether the machine changed its state during the window.
+func mixed(r *result.Repeat) bool {
+	low, high := min(r.Before.Bounce, r.After.Bounce), max(r.Before.Bounce, r.After.Bounce)
+	return low > 0 && high > mixedRatio*low
+}
+
+// measureWindow measures one window with the readings and the overhead of the harness beside it. The
+// repeat has reports of ranks if the window began. again means that it is not planned for.
+func (b *bench) measureWindow(ctx context.Context, i int, again bool) (repeat result.Repeat, err error) {
+	nth, duration := b.earlier+i+1, time.Duration(b.cfg.Duration)
+	repeat = result.Repeat{Index: nth - 1}
+	if again {
+		b.progress.extend(windowTime(b.cfg))
+	}
+	step := func(name string, planned time.Duration, run func(context.Context) error) error {
+		b.progress.enter(name, nth, planned)
+		if i > 0 || again {
+			return run(ctx)
+		}
+		return b.timed(ctx, name, run) // of the setup, which ends with the first window
+	}
+	err = step(StepOverhead, overheadDuration, func(ctx context.Context) (err error) {
+		repeat.Overhead, err = b.measureOverhead(ctx)
+		return err
+	})
+	if err != nil {
+		return repeat, err
+	}
+	err = step(StepFloor, probeDuration, func(ctx context.Context) (err error) {
+		repeat.Before, err = b.readings(ctx)
+		return err
+	})
+	if err != nil {
+		return repeat, err
+	}
+	b.progress.enter(StepRepeat, nth, duration)
+	watch := b.watchMachine()
+	repeat.StartedAt = time.Now()
+	repeat.Ranks, err = b.runWindow(ctx, record.Window{Duration: duration, SampleEvery: b.sampleEvery})
+	repeat.Machine = watch()
+	if err == nil {
+		b.progress.enter(StepFloor, nth, probeDuration)
+		repeat.After, err = b.readings(ctx)
+	}
+	if filled := fillSamples(b.cfg, &repeat); err == nil {
+		err = filled
+	}
+	return repeat, err
+}
+
+// watchMachine returns a function that returns what the run's processors did since.
+func (b *bench) watchMachine() func() result.MachineTime {
+	root, cpus := cmp.Or(b.req.Root, machine.Root("/")), b.processors()
+	before, frequency := root.CPUTimes(cpus), root.FrequencyRatio(cpus)
+	return func() result.MachineTime {
+		spent := root.CPUTimes(cpus).Sub(before)
+		m := result.MachineTime{
+			Processors: len(cpus), StealNS: spent.StealNS, SoftIRQNS: spent.SoftIRQNS, KernelNS: spent.KernelNS,
+		}
+		if now := root.FrequencyRatio(cpus); frequency > 0 && now > 0 {
+			m.Frequency = (frequency + now) / 2
+		}
+		return m
+	}
+}
+
+// processors returns the processors of the polling threads, or if those are not pinned, all on which
+// they may run.
+func (b *bench) processors() []int {
+	var cpus []int
+	for _, p := range b.plans {
+		cpus = append(cpus, p.CPUs...)
+	}
+	slices.Sort(cpus)
+	if cpus = slices.Compact(cpus); cpus[0] >= 0 {
+		return cpus
+	}
+	cpus = nil
+	for _, cpu := range b.req.CPUs {
+		cpus = append(cpus, cpu.ID)
+	}
+	return cpus
+}
+
+// measureOverhead measures the cost of the harness on the threads of the window, in all ranks at
+// once as in the window. If the threads share processors, it takes one rank after the other.
+func (b *bench) measureOverhead(ctx context.Context) (*record.Overhead, error) {
+	measure := func(ctx context.Context, r int) (record.Overhead, error) {
+		return b.ranks.process(r).Overhead(ctx, overheadDuration)
+	}
+	const op, timeout = "measuring overhead", overheadDuration + margin
+	groups := [][]int{b.callers()}
+	if b.oversubscribed {
+		groups = [][]int{b.callers()[:1]}
+	}
+	var all []record.Overhead
+	for _, ranks := range groups {
+		list, err := callAll(ctx, b.ranks, ranks, op, timeout, measure)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, list...)
+	}
+	merged := mergeOverheads(all)
+	return &merged, nil
+}
+
+// mergeOverheads returns the medians of overheads. A rank without clients or daemons has no cost of
+// them, which does not count.
+func mergeOverheads(all []record.Overhead) (m record.Overhead) {
+	of := func(field func(*record.Overhead) float64) float64 {
+		var values []float64
+		for i := range all {
+			if v := field(&all[i]); v > 0 {
+				values = append(values, v)
+			}
+		}
+		return median(values)
+	}
+	m.ClientNS = of(func(o *record.Overhead) float64 { return o.ClientNS })
+	m.DaemonNS = of(func(o *record.Overhead) float64 { return o.DaemonNS })
+	m.VerifyNS = of(func(o *record.Overhead) float64 { return o.VerifyNS })
+	m.StampNS = of(func(o *record.Overhead) float64 { return o.StampNS })
+	if m.PerOpNS = m.ClientNS + m.DaemonNS; m.PerOpNS == 0 {
+		m.PerOpNS = of(func(o *record.Overhead) float64 { return o.PerOpNS })
+	}
+	return m
+}
+
+// overheadOf returns the medians over repeats.
+func overheadOf(repeats []result.Repeat) record.Overhead {
+	var all []record.Overhead
+	for i := range repeats {
+		if o := repeats[i].Overhead; o != nil {
+			all = append(all, *o)
+		}
+	}
+	return mergeOverheads(all)
+}
+
+// median returns the median, or 0 of no values. It sorts them.
+func median(values []float64) float64 {
+	n := len(values)
+	if n == 0 {
+		return 0
+	}
+	slices.Sort(values)
+	return (values[(n-1)/2] + values[n/2]) / 2
+}
+
+// around returns the geometric mean of readings before and after a window, since distances between
+// cores differ by factors. ok is false if one is missing.
+func around(before, after float64) (mean float64, ok bool) {
+	return math.Sqrt(before * after), before > 0 && after > 0
+}
