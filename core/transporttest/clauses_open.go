@@ -27,6 +27,8 @@ var openClauses = []clause{
 		says: "Close releases everything, so a driver can be opened any number of times."},
 	{name: "open/properties", run: openProperties,
 		says: "Properties have one of Info's providers, and limits that cover the configuration."},
+	{name: "open/chosen", run: openChosen,
+		says: "Properties name what was taken for every option whose value is auto, and the integrity checks."},
 	{name: "open/capabilities", run: openCapabilities,
 		says: "Info's capabilities hold with the default options, and a worker is a Waiter if and only if Waits is declared."},
 	{name: "open/worker-indices", run: openWorkerIndices,
@@ -127,6 +129,23 @@ func openProperties(t *trial) {
 		}
 		require.Equal(t, p, r.Properties(), "the second Properties")
 	}
+}
+
+func openChosen(t *trial) {
+	p := t.traits.properties
+	values, err := transport.ParseOptions(t.traits.info.Options, t.suite.Options)
+	require.NoError(t, err, "parsing Suite.Options")
+	inForce := values.Map()
+	for option, taken := range p.Chosen {
+		require.Contains(t, inForce, option, "an option in Properties.Chosen")
+		require.NotContains(t, []string{"", "auto"}, taken, "Properties.Chosen of option %q", option)
+	}
+	for option, value := range inForce {
+		if value == "auto" {
+			require.Contains(t, p.Chosen, option, "Properties.Chosen, of an option that is auto")
+		}
+	}
+	require.NotEmpty(t, p.Integrity, "Properties.Integrity")
 }
 
 func openCapabilities(t *trial) {

@@ -69,6 +69,16 @@ var openFakes = []fake{
 		properties: func(p *transport.Properties) { p.Provider = "other" }},
 	{name: "opens with lower limits than the configuration", clause: "open/properties", says: "Limits.MaxPayload",
 		properties: func(p *transport.Properties) { p.Limits.MaxPayload = 100 }},
+	{name: "does not say what auto took", clause: "open/chosen", says: "of an option that is auto",
+		info: func(_ *fakeDriver, info *transport.Info) {
+			info.Options = append(info.Options, transport.Option{Name: "medium", Type: transport.TypeString, Default: "auto", Help: "of the bytes"})
+		}},
+	{name: "says that auto took auto", clause: "open/chosen", says: "of option",
+		properties: func(p *transport.Properties) { p.Chosen = map[string]string{"ring-size": "auto"} }},
+	{name: "says what it took for an option that it lacks", clause: "open/chosen", says: "an option in Properties.Chosen",
+		properties: func(p *transport.Properties) { p.Chosen = map[string]string{"rnig": "fast"} }},
+	{name: "does not say what it checks", clause: "open/chosen", says: "Properties.Integrity",
+		properties: func(p *transport.Properties) { p.Integrity = "" }},
 	{name: "declares Waits but does not implement it", clause: "open/capabilities", says: "implements Waiter",
 		shape: func(w transport.Worker) transport.Worker { return struct{ transport.Worker }{w} }},
 	{name: "implements Waiter but does not declare it", clause: "open/capabilities", says: "implements Waiter",

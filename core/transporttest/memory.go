@@ -97,7 +97,7 @@ func (t *memoryTransport) Properties() transport.Properties {
 	limits := info.Limits
 	limits.MaxPayload = max(t.config.MaxPayload, inlinePayload)
 	limits.InFlight = max(t.config.InFlight, 1)
-	return transport.Properties{Provider: "heap", Capabilities: info.Capabilities, Limits: limits}
+	return transport.Properties{Provider: "heap", Capabilities: info.Capabilities, Limits: limits, Integrity: "none"}
 }
 
 // NewWorker implements [transport.Transport].

@@ -136,8 +136,14 @@ func (e *endpoint) Properties() transport.Properties {
 		Notes: map[string]string{"device": fmt.Sprintf("%s port %d", a.Name, a.Port), "link": a.Link, "credit": s.credit,
 			"ring": transport.FormatSize(int64(s.ring)), "mtu": fmt.Sprint(a.MTU)},
 	}
+	if s.device.Provider == rdma.Auto {
+		p.Chosen = map[string]string{"provider": string(a.Provider)}
+	}
+	p.Integrity = "none"
 	if a.Provider == rdma.Verbs {
 		p.Medium = transport.MediumVerbs
+		p.Integrity = "the device's checksum of each packet (ICRC)"
+		p.Uncounted = "libibverbs"
 		p.Notes["gid"] = fmt.Sprintf("%s (index %d)", a.GID, a.GIDIndex)
 	} else if a.Fallback != "" {
 		p.Notes["auto"] = "soft because verbs are " + a.Fallback

@@ -1,11 +1,13 @@
 package erpc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 
+	"transportbench/core/fabric/datagram"
 	control "transportbench/core/fabric/endpoint"
 	"transportbench/core/transport"
 )
@@ -95,8 +97,21 @@ func (e *endpoint) Properties() transport.Properties {
 		p.Notes["timely"] = fmt.Sprintf("link %.0f B/s, least %.0f, step %.0f; round trips %.0f us to %.0f us, least %.0f us",
 			c.linkRate, c.minRate, c.step, c.low/1e3, c.high/1e3, c.minRTT/1e3)
 	}
+	p.Chosen = map[string]string{}
 	if s.auto != "" {
 		p.Notes["auto"] = s.auto
+		p.Chosen["provider"] = s.provider
+	}
+	if s.udp.Offload == datagram.OffloadAuto {
+		p.Chosen["offload"] = cmp.Or(p.Notes["offload"], "off") // only UDP has any
+	}
+	p.Integrity = "CRC-32 of headers"
+	if s.checkAll {
+		p.Integrity = "CRC-32 of headers and payloads"
+	}
+	if s.provider == providerVerbs {
+		p.Integrity += ", and the device's checksum of each packet (ICRC)"
+		p.Uncounted = "libibverbs"
 	}
 	return p
 }

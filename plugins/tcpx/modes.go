@@ -130,8 +130,23 @@ func (s *settings) describe(p *transport.Properties) {
 	if s.fault != faultNone {
 		p.Notes["fault"] = s.fault
 	}
+	p.Chosen = map[string]string{}
 	if s.autoNote != "" {
 		p.Notes["auto"] = s.autoNote
+		p.Chosen["mode"] = s.mode.name
+	}
+	if s.options.String("unpack") == unpackAuto {
+		p.Chosen["unpack"] = s.unpack
+	}
+	if s.zeroCopy == zeroCopyAuto {
+		p.Chosen["zero-copy"] = zeroCopyOn
+		if !s.zeroCopyTo(s.sock.Address) {
+			p.Chosen["zero-copy"] = zeroCopyOff
+		}
+	}
+	p.Integrity = "TCP's checksum"
+	if s.sock.Address.IsLoopback() {
+		p.Integrity = "none: the loopback computes no TCP checksum"
 	}
 }
 

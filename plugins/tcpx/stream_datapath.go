@@ -50,6 +50,9 @@ func (p *peer) post(kind uint8, number uint32, payload []byte) bool {
 	copy(o.at(o.posted, size), payload)
 	o.posted += size
 	c.counters.staged += size
+	if size > 0 {
+		c.counters.stagings++
+	}
 	return true
 }
 
@@ -86,6 +89,7 @@ func (p *peer) copyToStaging(from, to uint64) {
 	if from = max(from, c.borrowedAt); from < to {
 		copy(p.out.at(from, to-from), c.borrowed[from-c.borrowedAt:to-c.borrowedAt])
 		c.counters.staged += to - from
+		c.counters.stagings++
 	}
 }
 

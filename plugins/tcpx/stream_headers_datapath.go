@@ -14,6 +14,8 @@ type headerCache struct {
 	left    int    // bytes of the message before next that are still to come
 	missing []byte // of its header
 	found   int    // fragment that had the last byte: the next is mostly near
+
+	copies, copiedBytes uint64
 }
 
 // take copies the headers in a request out of bounce memory. Messages are announced before
@@ -57,6 +59,8 @@ func (h *headerCache) copyFrom(memory []byte, fragments []bounce.Fragment, at in
 		f := &fragments[h.found]
 		if skip := at - int(f.Destination); skip >= 0 && skip < int(f.Length) {
 			n := copy(h.missing, memory[f.Source : f.Source+f.Length][skip:])
+			h.copies++
+			h.copiedBytes += uint64(n)
 			h.missing = h.missing[n:]
 			return n
 		}

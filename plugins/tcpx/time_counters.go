@@ -3,6 +3,7 @@ package tcpx
 import (
 	"golang.org/x/sys/unix"
 
+	control "transportbench/core/fabric/endpoint"
 	"transportbench/core/transport"
 	"transportbench/plugins/tcpx/internal/bounce"
 	"transportbench/plugins/tcpx/internal/sock"
@@ -27,7 +28,43 @@ type counters struct {
 
 	setupNS                  uint64
 	messages, staged, direct uint64
+	stagings                 uint64 // copies to the staging ring
 	full                     uint64
+}
+
+// work returns what the worker, its helpers and its copiers have done for the messages. It leaves
+// out copies that a GPU makes, and bytes that the NIC puts into device memory.
+func (w *worker) work() control.Work {
+	k := &w.counters
+	sum := control.Work{
+		Copies: k.stagings, CopiedBytes: k.staged,
+		Syscalls:    k.calls[sock.Sends] + k.calls[sock.Receives] + k.calls[sock.Others],
+		KernelBytes: k.calls[sock.PlainBytes],
+	}
+	if k.calls[sock.ZeroCopyCopied] > 0 { // as on the loopback, where the kernel copies all of them
+		sum.KernelBytes += k.calls[sock.ZeroCopyBytes]
+	}
+	if w.settings.mode.name != modeDevmem {
+		sum.KernelBytes += k.receivedBytes
+	}
+	if w.settings.unpack == unpackCPU {
+		sum.Copies += k.descriptors
+		sum.CopiedBytes += k.unpackedBytes
+		sum.HelperThreads += uint64(w.settings.unpackWorkers)
+	}
+	for _, p := range w.peers.ByID {
+		if p == nil {
+			continue
+		}
+		sum.Syscalls += p.conn.control.calls
+		sum.KernelBytes += p.conn.control.bytes
+		sum.HelperThreads += uint64(len(p.conn.helpers))
+		if h := p.conn.headers; h != nil {
+			sum.Copies += h.copies
+			sum.CopiedBytes += h.copiedBytes
+		}
+	}
+	return sum
 }
 
 // bookConsumed books a receive that is consumed.
@@ -58,7 +95,7 @@ func (w *worker) ReadStats(dst []transport.Stat) []transport.Stat {
 		}
 	}
 	k.cpuNS = max(k.cpuNS, processTime())
-	dst = append(dst,
+	dst = append(w.work().Append(dst),
 		transport.Stat{Name: "messages", Help: "messages posted", Value: k.messages},
 		transport.Stat{Name: "full", Help: "posts that found no room", Value: k.full},
 		transport.Stat{Name: "sends", Help: "requests sent; messages over sends is the messages per request", Value: k.sends},
@@ -99,9 +136,9 @@ func (k *counters) readTimes(dst []transport.Stat) []transport.Stat {
 		transport.Stat{Name: "pending_window_ns", Help: "receives being unpacked times time; over busy_ns, their mean", Value: k.time[pendingOccupancy]},
 		transport.Stat{Name: "send_window_full_ns", Help: "time in which the send window was full", Value: k.time[sendFullTime]},
 		transport.Stat{Name: "receive_window_full_ns", Help: "time in which all receives of the window had begun", Value: k.time[receiveFullTime]},
-		transport.Stat{Name: "send_window_peak", Help: "most sends under way at once", Value: k.sendPeak},
-		transport.Stat{Name: "receive_window_peak", Help: "most receives posted at once", Value: k.receivePeak},
-		transport.Stat{Name: "pending_window_peak", Help: "most receives being unpacked at once", Value: k.pendingPeak},
+		transport.Stat{Name: "send_window_peak", Help: "most sends under way at once", Value: k.sendPeak, Level: true},
+		transport.Stat{Name: "receive_window_peak", Help: "most receives posted at once", Value: k.receivePeak, Level: true},
+		transport.Stat{Name: "pending_window_peak", Help: "most receives being unpacked at once", Value: k.pendingPeak, Level: true},
 		transport.Stat{Name: "sends_done_ns", Help: "time from posted to acknowledged, over all sends", Value: k.sendNS},
 		transport.Stat{Name: "consumed", Help: "receives consumed; the times of their steps follow", Value: k.consumes},
 		transport.Stat{Name: "receives_done_ns", Help: "time from posted to all bytes in bounce memory, over all receives", Value: k.arriveNS},

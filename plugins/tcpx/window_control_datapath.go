@@ -11,6 +11,8 @@ type controlSocket struct {
 	in         []byte
 	filled     int  // bytes of in: a record in part
 	full       bool // the socket had no room at the last flush
+
+	calls, bytes uint64 // system calls, and bytes that they moved
 }
 
 // Room that is kept in the output buffer. Messages leave room for chunks, and both leave
@@ -44,6 +46,8 @@ func (s *controlSocket) flush() {
 		return
 	}
 	n, _ := s.send(s.fd, s.out[s.head:s.tail])
+	s.calls++
+	s.bytes += uint64(n)
 	s.head += n
 	if s.full = s.head < s.tail; !s.full {
 		s.head, s.tail = 0, 0
@@ -54,6 +58,8 @@ func (s *controlSocket) flush() {
 func (c *conn) readControl() error {
 	s := &c.control
 	n, err := sock.ReceiveBytes(s.fd, s.in[s.filled:])
+	s.calls++
+	s.bytes += uint64(n)
 	if n == 0 {
 		return err
 	}

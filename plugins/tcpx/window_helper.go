@@ -160,10 +160,12 @@ func (h *helper) sleep() {
 			h.poll = append(h.poll, unix.PollFd{Fd: int32(s.data.FD), Events: events})
 		}
 	}
+	h.counts[sock.Others]++
 	if _, err := unix.Ppoll(h.poll, nil, nil); err != nil {
 		return // EINTR
 	}
 	if h.poll[0].Revents != 0 {
+		h.counts[sock.Others]++
 		h.notifier.Drain()
 	}
 }

@@ -3,6 +3,7 @@ package tcpx
 import (
 	"transportbench/plugins/tcpx/internal/bounce"
 	"transportbench/plugins/tcpx/internal/clock"
+	"transportbench/plugins/tcpx/internal/sock"
 )
 
 // The helper's side.
@@ -26,8 +27,8 @@ func (h *helper) serve() (moved bool) {
 		moved = moved || sent || received || err != nil
 	}
 	if moved {
+		h.counts[sock.Others] += h.owner.Notify()
 		h.publish()
-		h.owner.Notify()
 	}
 	return moved
 }
@@ -46,7 +47,7 @@ func (h *helper) send(s *handoff) (bool, error) {
 		before := d.Notices
 		if h.syscalls.ReadNotices(d); d.Notices != before {
 			s.notices.Store(d.Notices)
-			h.owner.Notify()
+			h.counts[sock.Others] += h.owner.Notify()
 		}
 	}
 	if s.sending.order == s.toSend.Load() { // pairs with the store in handSend
@@ -102,13 +103,13 @@ func (p *orderCursor) advance(n, size int) {
 
 // The polling thread's side.
 
-// handSend hands a chunk to the helper of a lane.
-func (l *lane) handSend(h *helper, chunk []byte) {
+// handSend hands a chunk to the helper of a lane. It returns the number of system calls.
+func (l *lane) handSend(h *helper, chunk []byte) (calls uint64) {
 	s := l.handoff
 	order := s.toSend.Load()
 	s.sendOrders[order%laneTasks] = chunk
 	s.toSend.Store(order + 1) // pairs with the load in send
-	h.notifier.Notify()
+	return h.notifier.Notify()
 }
 
 // mirror copies the state of a lane's socket from its helper and returns how many bytes
@@ -162,7 +163,7 @@ func (c *conn) handReceives() {
 			*l.handoff.receiveOrders.push() = receiveOrder{pages: pages, size: t.size}
 			l.handoff.toReceive.Store(uint64(l.handoff.receiveOrders.last)) // pairs with the load in receive
 			l.handed++
-			c.helpers[i%len(c.helpers)].notifier.Notify()
+			c.counters.calls[sock.Others] += c.helpers[i%len(c.helpers)].notifier.Notify()
 		}
 	}
 }

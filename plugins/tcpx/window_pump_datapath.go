@@ -57,6 +57,7 @@ func (c *conn) finishPoll() error {
 	if c.polls++; c.polls%inspectEvery == 0 {
 		for i := range c.lanes {
 			if l := &c.lanes[i]; l.expected.empty() {
+				c.counters.calls[sock.Others]++
 				if err := sock.Peek(l.FD); err != nil {
 					return c.fail(err)
 				}

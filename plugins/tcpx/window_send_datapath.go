@@ -113,7 +113,7 @@ func (c *conn) assign(to int, r *sendRequest, size int) {
 	l.taskCount++
 	l.queued += size
 	if l.handoff != nil {
-		l.handSend(c.helpers[to%len(c.helpers)], r.source[r.assigned:r.assigned+size])
+		c.counters.calls[sock.Others] += l.handSend(c.helpers[to%len(c.helpers)], r.source[r.assigned:r.assigned+size])
 	}
 	r.assigned += size
 	r.lanes |= 1 << to
@@ -214,7 +214,11 @@ func (c *conn) acknowledged(r *sendRequest, number uint64) bool {
 		}
 		// Signed: a helper may have sent bytes that are not booked yet, so more can be
 		// unacknowledged than was ever booked as sent.
-		if !consumed && int64(l.position)-int64(sock.Unacknowledged(l.FD)) < int64(r.marks[i].position) {
+		if consumed {
+			continue
+		}
+		c.counters.calls[sock.Others]++
+		if int64(l.position)-int64(sock.Unacknowledged(l.FD)) < int64(r.marks[i].position) {
 			return false
 		}
 	}

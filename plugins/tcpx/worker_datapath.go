@@ -133,6 +133,7 @@ func (w *worker) findReadable() {
 	many := len(w.peers.ByID) > directPeers
 	arrived := len(w.connecting) > 0 || rest && len(w.arrivals)+len(w.dataSockets) > 0
 	if many || rest {
+		w.counters.calls[sock.Others]++
 		for i := range sock.Ready(w.epoll, w.ready) {
 			if id := uint32(w.ready[i].Fd); id == noPeer {
 				arrived = true

@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"transportbench/core/transport"
+	"transportbench/plugins/tcpx/internal/sock"
 )
 
 var _ transport.Waiter = (*worker)(nil)
@@ -38,11 +39,13 @@ func (w *worker) Wait(timeout time.Duration) error {
 	if ready {
 		return nil
 	}
+	w.counters.calls[sock.Others]++
 	limit := unix.NsecToTimespec(int64(max(timeout, 0)))
 	if _, err := unix.Ppoll(list, &limit, nil); err != nil && !errors.Is(err, unix.EINTR) {
 		return name.Error("wait", err)
 	}
 	if list[0].Revents != 0 {
+		w.counters.calls[sock.Others]++
 		w.notifier.Drain()
 	}
 	if list[1].Revents|list[2].Revents != 0 {

@@ -159,14 +159,26 @@ func (e *endpoint) Properties() transport.Properties {
 	for variable, value := range s.variables {
 		notes[prefix+variable] = value
 	}
-	return transport.Properties{
+	p := transport.Properties{
 		Provider:     e.lane.transport,
 		Medium:       e.lane.medium(),
 		Capabilities: s.capabilities(),
 		Limits:       transport.Limits{MaxPayload: s.worker.MaxPayload, InlineSize: e.eager, Peers: maxPeers},
 		Libraries:    map[string]string{"ucx": ucp.Version()},
 		Notes:        notes,
+		Integrity:    "none",
+		Uncounted:    "UCX",
 	}
+	if p.Medium == transport.MediumTCP {
+		p.Integrity = "TCP's checksum"
+	} else if p.Medium == transport.MediumVerbs {
+		p.Integrity = "the device's checksum of each packet (ICRC)"
+	}
+	// UCX chooses unless exactly one transport is allowed. The provider names its choice.
+	if names, all := requested(s.tlsInForce()); all || len(names) != 1 || len(expand(names[0])) != 1 {
+		p.Chosen = map[string]string{optionTLS: e.lane.transport}
+	}
+	return p
 }
 
 // NewWorker implements [transport.Transport].

@@ -45,6 +45,7 @@ func (w parkingWorker) Wait(timeout time.Duration) error {
 		return nil
 	}
 	w.counts.parked++
+	w.counts.syscalls++
 	limit := unix.NsecToTimespec(int64(max(timeout, 0)))
 	descriptors := [...]unix.PollFd{
 		{Fd: int32(w.parking.ucx), Events: unix.POLLIN},
@@ -55,6 +56,7 @@ func (w parkingWorker) Wait(timeout time.Duration) error {
 	}
 	if descriptors[1].Revents != 0 {
 		var count [8]byte
+		w.counts.syscalls++
 		_, _ = unix.Read(w.parking.wake, count[:]) // EAGAIN: an earlier Wait has read it
 	}
 	return nil

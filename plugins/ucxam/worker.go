@@ -37,7 +37,10 @@ type worker struct {
 }
 
 // counts are the counters that the shim does not have.
-type counts struct{ posted, polled, full, crossings, empty, parked uint64 }
+type counts struct {
+	posted, bytes, polled, full, crossings, empty, parked uint64
+	syscalls                                              uint64
+}
 
 // peer is one connection.
 type peer struct {
@@ -186,7 +189,9 @@ func (w *worker) ReadStats(dst []transport.Stat) []transport.Stat {
 	if !w.destroyed {
 		c = w.ucp.Counts()
 	}
-	return append(dst,
+	// Enqueue copies each payload. What UCX does itself cannot be counted.
+	work := control.Work{Copies: w.counts.posted + c.Copied, CopiedBytes: w.counts.bytes + c.CopiedBytes, Syscalls: w.counts.syscalls}
+	return append(work.Append(dst),
 		transport.Stat{Name: "posted", Help: "messages posted", Value: w.counts.posted},
 		transport.Stat{Name: "polled", Help: "messages polled", Value: w.counts.polled},
 		transport.Stat{Name: "full", Help: "posts that found no room", Value: w.counts.full},

@@ -41,6 +41,7 @@ func (w *worker) Post(ops []transport.Op) (int, error) {
 			return i, p.errors.Unsupported
 		}
 		w.counts.posted++
+		w.counts.bytes += uint64(len(op.Payload))
 	}
 	return len(ops), nil
 }

@@ -236,6 +236,13 @@ func setBuffer(fd, option, force, size int) (granted int, err error) {
 	return granted / 2, os.NewSyscallError("getsockopt", err)
 }
 
+// offloads are the notes on what the kernel offloads: splitting messages that are sent (gso), and
+// joining those that are received (gro).
+var offloads = map[bool]map[bool]string{
+	false: {false: "off", true: "gro"},
+	true:  {false: "gso", true: "gso+gro"},
+}
+
 func (p *UDP) configureOffload() error {
 	if p.options.Offload != OffloadOff {
 		_, errSegment := unix.GetsockoptInt(p.fd, unix.IPPROTO_UDP, unix.UDP_SEGMENT)
@@ -245,7 +252,7 @@ func (p *UDP) configureOffload() error {
 			return fmt.Errorf("offload: UDP_SEGMENT and UDP_GRO: %w; they need Linux 5.0", err)
 		}
 	}
-	p.notes["offload"] = fmt.Sprintf("segment=%v gro=%v", p.send.segments, p.receive.mayCoalesce)
+	p.notes["offload"] = offloads[p.send.segments][p.receive.mayCoalesce]
 	if p.options.Offload == OffloadOn {
 		p.enableCoalescing()
 	}

@@ -291,7 +291,7 @@ func TestUDPNotes(t *testing.T) {
 	require.Contains(t, a.Notes()["address"], "127.0.0.1:")
 	require.NotEmpty(t, a.Notes()["receive-buffer"])
 	require.NotEmpty(t, a.Notes()["send-buffer"])
-	require.Contains(t, a.Notes()["offload"], "segment=")
+	require.Contains(t, []string{"off", "gso", "gro", "gso+gro"}, a.Notes()["offload"])
 }
 
 // FuzzUDPAddress: decoding never panics, and an accepted address encodes to the same bytes.

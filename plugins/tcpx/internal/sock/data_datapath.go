@@ -37,6 +37,9 @@ const (
 	NoBuffers
 	ZeroCopySends
 	ZeroCopyCopied
+	ZeroCopyBytes
+	PlainBytes // sent without zero-copy
+	Others     // calls on data sockets that move no bytes, second tries, and the sleep of a helper
 	CountKinds
 )
 
@@ -70,6 +73,7 @@ func (k *Syscalls) Send(d *Data, first, second []byte) (int, error) {
 		if k.ReadNotices(d); d.Notices == d.Sends { // no send is pending that would free memory
 			flags = 0
 			n, err = v.send(d.FD, 0)
+			k.Counts[Others]++
 		}
 		if err == unix.ENOBUFS {
 			err = nil
@@ -86,6 +90,9 @@ func (k *Syscalls) Send(d *Data, first, second []byte) (int, error) {
 	if flags != 0 {
 		d.Sends++
 		k.Counts[ZeroCopySends]++
+		k.Counts[ZeroCopyBytes] += uint64(n)
+	} else {
+		k.Counts[PlainBytes] += uint64(n)
 	}
 	return n, nil
 }
@@ -101,6 +108,7 @@ func (k *Syscalls) CountReceive(begin int64) {
 // in order.
 func (k *Syscalls) ReadNotices(d *Data) {
 	for {
+		k.Counts[Others]++
 		n, ok := k.reader.next(d.FD)
 		if !ok {
 			return

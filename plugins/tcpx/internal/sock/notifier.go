@@ -46,11 +46,13 @@ func (n *Notifier) End() { n.waiting.Store(false) }
 func (n *Notifier) Waiting() bool { return n.waiting.Load() }
 
 // Notify wakes the thread if it sleeps. Call it after the work is visible. A nil
-// notifier is of a thread that never sleeps.
-func (n *Notifier) Notify() {
+// notifier is of a thread that never sleeps. Notify returns the number of system calls.
+func (n *Notifier) Notify() (calls uint64) {
 	if n != nil && n.Waiting() { // pairs with the store in Begin
 		n.Wake()
+		calls = 1
 	}
+	return calls
 }
 
 // Wake ends the thread's sleep, or else its next one.

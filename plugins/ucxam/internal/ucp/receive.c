@@ -35,6 +35,7 @@ static inline int copy_payload(uam_worker *w, uam_arrival *a, const void *from, 
 	memcpy(to, from, size);
 	a->data = to;
 	w->shared.copied++;
+	w->shared.copied_bytes += size;
 	return 1;
 }
 

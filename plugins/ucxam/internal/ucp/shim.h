@@ -90,7 +90,7 @@ typedef struct {
 	uint64_t mask; // of the ring
 	uint64_t nonce;
 	// Counters.
-	uint64_t sent, received, pended, rendezvous, copied, kept, strangers;
+	uint64_t sent, received, pended, rendezvous, copied, copied_bytes, kept, strangers;
 } uam_shared;
 
 // Control.

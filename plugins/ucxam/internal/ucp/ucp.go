@@ -70,5 +70,5 @@ type WorkerConfig struct {
 
 // Counts are the counters of a worker since it was made.
 type Counts struct {
-	Sent, Received, Pended, Rendezvous, Copied, Kept, Strangers uint64
+	Sent, Received, Pended, Rendezvous, Copied, CopiedBytes, Kept, Strangers uint64
 }

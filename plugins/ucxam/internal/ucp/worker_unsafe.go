@@ -117,7 +117,7 @@ func (w *Worker) Arm() bool { return C.uam_arm(w.c) != 0 }
 func (w *Worker) Counts() Counts {
 	return Counts{
 		Sent: uint64(w.s.sent), Received: uint64(w.s.arrived), Pended: uint64(w.s.pended),
-		Rendezvous: uint64(w.s.rendezvous), Copied: uint64(w.s.copied), Kept: uint64(w.s.kept),
+		Rendezvous: uint64(w.s.rendezvous), Copied: uint64(w.s.copied), CopiedBytes: uint64(w.s.copied_bytes), Kept: uint64(w.s.kept),
 		Strangers: uint64(w.s.strangers),
 	}
 }
