@@ -18,8 +18,9 @@ type Control interface {
 	Prepare(ctx context.Context, plan Plan) (Prepared, error)
 	// Connect connects every worker of this rank to its peers; workers has those of all ranks.
 	Connect(ctx context.Context, workers []RankWorkers) error
-	// Overhead runs a client's loop for about d against a transport that completes every call
-	// at once, to measure the cost of the harness.
+	// Overhead runs the loop of each polling thread for about d, on that thread and all at the same
+	// time, against a transport that does nothing: it answers a client's calls at once, and brings a
+	// daemon new requests as soon as it has replied. The first call also makes what it needs.
 	Overhead(ctx context.Context, d time.Duration) (Overhead, error)
 	// Probe takes one measurement between a thread of this rank and one of another. The host calls
 	// it on both sides at the same time.

@@ -154,9 +154,14 @@ type openTimes struct {
 // newClient returns a client on a worker. number is its number among the clients of all ranks
 // and seeds its requests.
 func newClient(w wiring, number int, idle string, worker transport.Worker) (*client, error) {
+	calls, replays := w.cfg.Requests()
+	return newClientOf(w, number, idle, worker, calls, replays)
+}
+
+// newClientOf returns a client with that many calls.
+func newClientOf(w wiring, number int, idle string, worker transport.Worker, calls int, replays bool) (*client, error) {
 	cfg := w.cfg
 	stride := (cfg.LargestMessage() + 63) &^ 63
-	calls, replays := cfg.Requests()
 	buffers, err := unix.Mmap(-1, 0, stride*calls, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_POPULATE)
 	if err != nil {
 		return nil, fmt.Errorf("map %d bytes for %d requests: %w; lower --in-flight or --value-size", stride*calls, calls, err)

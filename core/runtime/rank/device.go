@@ -60,7 +60,12 @@ func newDeviceLog(cfg *config.Config, worker transport.Worker) (*deviceLog, erro
 	return &deviceLog{reader: reader, buffer: buffer}, nil
 }
 
-func (l *deviceLog) close() error { return unix.Munmap(l.buffer) }
+func (l *deviceLog) close() error {
+	if l.buffer == nil {
+		return nil
+	}
+	return unix.Munmap(l.buffer)
+}
 
 // begin drops the values from before the window.
 func (l *deviceLog) begin() { l.count, l.report = 0, record.DeviceReport{} }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"slices"
 	"time"
 
 	"transportbench/core/base/config"
@@ -14,78 +15,194 @@ import (
 	"transportbench/core/transport"
 )
 
-// The bounds of the null transport's store: keys, and bytes of entries.
+// The bounds of the null transports' store and requests: keys, bytes, and requests.
 const (
-	overheadKeys  = 1024
-	overheadBytes = 16 << 20
+	overheadKeys     = 1024
+	overheadBytes    = 16 << 20
+	overheadRequests = 1024
 )
 
+// overheadParts is the number of measurements of which Overhead takes the median, so that an
+// interruption of one does not count.
+const overheadParts = 8
+
 // Overhead implements [record.Control].
-func (r *Rank) Overhead(ctx context.Context, d time.Duration) (record.Overhead, error) {
-	for _, t := range r.threads {
-		if t.client == nil {
-			continue
+func (r *Rank) Overhead(ctx context.Context, d time.Duration) (o record.Overhead, err error) {
+	if len(r.threads) == 0 {
+		return o, errors.New("measure the harness: the rank is not prepared")
+	}
+	err = r.each(ctx, func(t *thread) (err error) {
+		if t.overhead == nil {
+			t.overhead, err = newOverhead(r.plan, t.id.IsDaemon(), r.deviceMemory())
 		}
-		var o record.Overhead
-		err := t.do(ctx, func() (err error) {
-			o, err = measureOverhead(r.plan, d)
-			return err
-		})
+		return err
+	})
+	if err != nil {
 		return o, err
 	}
-	return record.Overhead{}, errors.New("measure the harness: this rank has no clients")
-}
-
-// measureOverhead runs a client of the plan against the null transport, on the calling thread.
-func measureOverhead(plan record.Plan, d time.Duration) (o record.Overhead, err error) {
+	every := max(r.sampleEvery, r.plan.Config.SampleEvery)
+	if every == 0 {
+		every = warmupSampling
+	}
 	restore := pauseCollector()
 	defer restore()
+	costs := make([]float64, len(r.threads))
+	err = r.each(ctx, func(t *thread) (err error) {
+		costs[slices.Index(r.threads, t)], err = t.overhead.measure(every, d)
+		return err
+	})
+	daemons, _ := r.plan.Config.Threads(r.plan.Rank)
+	o.DaemonNS, o.ClientNS = median(costs[:daemons]), median(costs[daemons:])
+	o.PerOpNS = o.ClientNS + o.DaemonNS
+	for _, t := range r.threads[daemons:] {
+		o.VerifyNS, o.StampNS = t.overhead.verifyNS, t.overhead.stampNS
+	}
+	return o, err
+}
+
+// median returns 0 for an empty list.
+func median(list []float64) float64 {
+	if len(list) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(list))
+	return (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2
+}
+
+// overhead is the loop of a client or a daemon on a null transport. It is made once, because that
+// takes longer than measuring it.
+type overhead struct {
+	client *client // of the requests, for a daemon
+	daemon *daemon // nil to measure the client
+
+	verifyNS, stampNS float64
+}
+
+// newOverhead returns the loop of a client or of a daemon of the plan. It runs on the thread that
+// will measure it. With device set, values stay in device memory, so the daemon does not see them.
+func newOverhead(plan record.Plan, isDaemon, device bool) (o *overhead, err error) {
 	cfg := plan.Config
-	// Always a closed loop against one daemon, without the deliberate slow-down.
-	cfg.Topology, cfg.Ranks, cfg.Daemons = config.TopologyClientServer, 2, 1
+	n, replayed := cfg.Requests()
+	batch := wiring{cfg, 0}.openRequests()
+	// Always a closed loop between one client and one daemon, without the deliberate slow-down.
+	cfg.Topology, cfg.Ranks, cfg.Daemons, cfg.Clients = config.TopologyClientServer, 2, 1, 1
 	cfg.Rate, cfg.RemoteShare = 0, config.ByHash
 	cfg.Burn = 0
 	cfg.Keys = max(1, min(cfg.Keys, overheadKeys, overheadBytes/(cfg.LargestMessage())))
-	null, err := newNullWorker(cfg)
+	if replayed {
+		n, _ = cfg.Requests()
+	}
+	if isDaemon {
+		cfg.InFlight = min(batch, maxPollBatch)
+		if !replayed {
+			n = max(n, min(overheadRequests, overheadBytes/cfg.LargestMessage()))
+		}
+	}
+	o = &overhead{}
+	null, err := newNullServer(cfg)
 	if err != nil {
+		return nil, err
+	}
+	if o.client, err = newClientOf(wiring{cfg, 1}, 0, plan.Idle, null, n, replayed); err != nil {
+		return nil, err
+	}
+	if isDaemon {
+		worker := newNullClient(o.client)
+		if o.daemon, err = newDaemon(wiring{cfg, 0}, 0, plan.Idle, worker); err == nil && device {
+			worker.device = true
+			o.daemon.device = &deviceLog{}
+		}
 		return o, err
 	}
-	c, err := newClient(wiring{cfg, 1}, 0, plan.Idle, null)
-	if err != nil {
-		return o, err
-	}
-	defer func() { err = errors.Join(err, c.close()) }()
-	clock := machine.Calibrated()
-	o.StampNS = sampleCost(clock)
-	every := cfg.SampleEvery
-	var s state
-	for range 2 { // the first round chooses the sampling and warms the caches
-		if every == 0 {
-			every = warmupSampling
-		}
-		c.begin(every, d/2)
-		s.reset()
-		s.advance(record.StateMeasuring)
-		timer := time.AfterFunc(d/2, func() { s.advance(record.StateDraining) })
-		err := c.run(&s, func() {}, func() {})
-		timer.Stop()
-		if err != nil {
-			return o, err
-		}
-		o.PerOpNS = float64(clock.Nanos(c.counts.window)) / float64(max(c.counts.ops, 1))
-		if cfg.SampleEvery == 0 {
-			every = sampleEveryFor(o.StampNS, o.PerOpNS)
-		}
-	}
-	if cfg.Service == config.ServiceStore {
-		o.VerifyNS = verifyCost(null, c) / float64(cfg.VerifyEvery)
+	o.stampNS = sampleCost(o.client.clock)
+	if cfg.Service == config.ServiceStore && cfg.ReadsValues() {
+		o.verifyNS = verifyCost(null, o.client) / float64(cfg.VerifyEvery)
 	}
 	return o, nil
 }
 
+func (o *overhead) close() error {
+	if o.daemon == nil {
+		return o.client.close()
+	}
+	return errors.Join(o.daemon.close(), o.client.close())
+}
+
+// measure returns the nanoseconds of an operation: the median over parts of d.
+func (o *overhead) measure(every int, d time.Duration) (float64, error) {
+	if o.daemon == nil {
+		return o.measureClient(every, d)
+	}
+	return o.measureDaemon(d)
+}
+
+func (o *overhead) measureClient(every int, d time.Duration) (float64, error) {
+	c := o.client
+	c.begin(every, d)
+	c.counts = clientCounts{}
+	var s state
+	s.advance(record.StateMeasuring)
+	if err := c.enter(c.clock.Now()); err != nil {
+		return 0, err
+	}
+	cost, err := inParts(c.clock, d, func() (uint64, error) {
+		for range overheadSteps {
+			if s.measuring() { // as in run
+				if err := c.step(true); err != nil {
+					return 0, err
+				}
+			}
+		}
+		return c.counts.ops, nil
+	})
+	return cost, errors.Join(err, c.drain(&s))
+}
+
+func (o *overhead) measureDaemon(d time.Duration) (float64, error) {
+	var s state
+	s.advance(record.StateMeasuring)
+	o.daemon.begin()
+	return inParts(o.daemon.clock, d, func() (uint64, error) {
+		for range overheadSteps {
+			if s.measuring() { // as in run
+				if err := o.daemon.step(); err != nil {
+					return 0, err
+				}
+			}
+		}
+		return o.daemon.counts.requests, nil
+	})
+}
+
+// overheadSteps is the number of iterations between two readings of the clock.
+const overheadSteps = 32
+
+// inParts runs steps, which returns the operations done so far, and returns the median time of an
+// operation.
+func inParts(clock *machine.Clock, d time.Duration, steps func() (uint64, error)) (float64, error) {
+	before, err := steps() // warms the caches
+	if err != nil {
+		return 0, err
+	}
+	length := clock.Ticks(d) / overheadParts
+	parts := make([]float64, 0, overheadParts)
+	start := clock.Now()
+	for len(parts) < overheadParts {
+		done, err := steps()
+		if err != nil {
+			return 0, err
+		}
+		if now := clock.Now(); now-start >= length && done > before {
+			parts = append(parts, float64(clock.Nanos(now-start))/float64(done-before))
+			start, before = now, done
+		}
+	}
+	return median(parts), nil
+}
+
 // verifyCost measures how many nanoseconds the checksum adds to the check of one response.
-func verifyCost(null *nullWorker, c *client) float64 {
-	const budget = time.Millisecond / 2
+func verifyCost(null *nullServer, c *client) float64 {
+	const budget = time.Millisecond / 20
 	cost := func(sum bool) float64 {
 		start, limit := c.clock.Now(), c.clock.Ticks(budget)
 		rounds, elapsed := 0, uint64(0)
@@ -107,25 +224,36 @@ func verifyCost(null *nullWorker, c *client) float64 {
 	return max(0, with-without)
 }
 
-// nullWorker completes every call when it is posted, with the response of a store. A client
-// that runs on it measures the harness alone.
-type nullWorker struct {
+// nullServer is the worker of a client. It answers every call at the next poll, as a daemon would.
+// A client that runs on it measures the client's part of the harness alone.
+type nullServer struct {
+	nullWorker
+	calls   []transport.Op // since the last poll
 	service service
 	headers [][kv.HeaderSize]byte // responses of a sink
 	next    int                   // in headers, circular
 	stride  int
 	entries []byte // the responses to a GET of each key, stride bytes apart
 	lengths []int  // of entries
-	ready   []transport.Event
 }
 
-var _ transport.Worker = (*nullWorker)(nil)
+// nullWorker has the methods that do nothing.
+type nullWorker struct{}
 
-func newNullWorker(cfg config.Config) (*nullWorker, error) {
-	w := &nullWorker{
-		stride:  cfg.LargestMessage(),
-		ready:   make([]transport.Event, 0, cfg.InFlight),
-		service: serviceOf(cfg), headers: make([][kv.HeaderSize]byte, cfg.InFlight),
+func (nullWorker) Address() []byte                                         { return nil }
+func (nullWorker) Connect(context.Context, transport.PeerID, []byte) error { return nil }
+func (nullWorker) Flush() error                                            { return nil }
+func (nullWorker) Close() error                                            { return nil }
+
+var (
+	_ transport.Worker = (*nullServer)(nil)
+	_ transport.Worker = (*nullClient)(nil)
+)
+
+func newNullServer(cfg config.Config) (*nullServer, error) {
+	w := &nullServer{
+		calls: make([]transport.Op, 0, cfg.InFlight), service: serviceOf(cfg),
+		headers: make([][kv.HeaderSize]byte, cfg.InFlight), stride: cfg.LargestMessage(),
 	}
 	if w.service != serviceStore {
 		return w, nil
@@ -150,31 +278,17 @@ func newNullWorker(cfg config.Config) (*nullWorker, error) {
 	return w, nil
 }
 
-func (w *nullWorker) entry(key uint64) []byte {
+func (w *nullServer) entry(key uint64) []byte {
 	at := int(key) * w.stride
 	return w.entries[at : at+w.lengths[key]]
 }
 
-func (w *nullWorker) Address() []byte { return nil }
-
-func (w *nullWorker) Connect(context.Context, transport.PeerID, []byte) error { return nil }
-
-func (w *nullWorker) Post(ops []transport.Op) (int, error) {
-	for i := range ops {
-		op := &ops[i]
-		response := w.response(op.Payload)
-		w.ready = w.ready[:len(w.ready)+1]
-		e := &w.ready[len(w.ready)-1]
-		e.Kind = transport.EventResponse
-		e.Peer = op.Peer
-		e.Token = op.Token
-		e.Payload = response
-		e.Size = len(response)
-	}
+func (w *nullServer) Post(ops []transport.Op) (int, error) {
+	w.calls = append(w.calls, ops...)
 	return len(ops), nil
 }
 
-func (w *nullWorker) response(request []byte) []byte {
+func (w *nullServer) response(request []byte) []byte {
 	switch w.service {
 	case serviceEcho:
 		return request
@@ -195,12 +309,63 @@ func (w *nullWorker) response(request []byte) []byte {
 	return response
 }
 
-func (w *nullWorker) Flush() error { return nil }
-
-func (w *nullWorker) Poll(events []transport.Event) (int, error) {
-	n := copy(events, w.ready)
-	w.ready = w.ready[:copy(w.ready, w.ready[n:])]
+func (w *nullServer) Poll(events []transport.Event) (int, error) {
+	n := min(len(events), len(w.calls))
+	for i := range w.calls[:n] {
+		op, e := &w.calls[i], &events[i]
+		e.Kind = transport.EventResponse
+		e.Peer = op.Peer
+		e.Token = op.Token
+		e.Payload = w.response(op.Payload)
+		e.Size = len(e.Payload)
+	}
+	w.calls = w.calls[:copy(w.calls, w.calls[n:])]
 	return n, nil
 }
 
-func (w *nullWorker) Close() error { return nil }
+// nullClient is the worker of a daemon. It delivers as many requests as can be open whenever all
+// are answered. A daemon that runs on it measures the daemon's part of the harness alone.
+type nullClient struct {
+	nullWorker
+	requests [][]byte
+	next     int  // in requests, circular
+	batch    int  // requests that can be open
+	open     int  // requests without a reply
+	device   bool // deliver only the header
+}
+
+// newNullClient returns a worker with the requests of a client.
+func newNullClient(c *client) *nullClient {
+	w := &nullClient{batch: c.cfg.InFlight}
+	for i := range c.calls {
+		w.requests = append(w.requests, c.calls[i].buffer[:c.calls[i].requestSize])
+	}
+	return w
+}
+
+func (w *nullClient) Post(ops []transport.Op) (int, error) {
+	w.open -= len(ops)
+	return len(ops), nil
+}
+
+func (w *nullClient) Poll(events []transport.Event) (int, error) {
+	if w.open > 0 {
+		return 0, nil
+	}
+	n := min(len(events), w.batch)
+	for i := range events[:n] {
+		e := &events[i]
+		e.Kind = transport.EventRequest
+		e.Token = transport.Token(i)
+		e.Payload = w.requests[w.next]
+		e.Size = len(e.Payload)
+		if w.device {
+			e.Payload = e.Payload[:kv.HeaderSize]
+		}
+		if w.next++; w.next == len(w.requests) {
+			w.next = 0
+		}
+	}
+	w.open = n
+	return n, nil
+}

@@ -27,6 +27,8 @@ type Rank struct {
 	transport transport.Transport
 	links     *inbox.Transport // nil unless mesh-proxied
 	state     state
+	// sampleEvery is the latency sampling of the last window; 0 before the first.
+	sampleEvery int
 
 	// mu guards the fields that Advance uses.
 	mu        sync.Mutex

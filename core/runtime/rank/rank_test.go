@@ -372,17 +372,62 @@ func TestProbe(t *testing.T) {
 	require.ErrorContains(t, err, "no client 7 of rank 1")
 }
 
+// TestOverhead checks that a rank measures the loops that it has, before and after a window, and
+// that the window does not notice.
 func TestOverhead(t *testing.T) {
-	cfg := testConfig()
-	cfg.Burn = config.Duration(time.Second)
-	ranks := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleSpin)
-	o, err := ranks[1].Overhead(t.Context(), 10*time.Millisecond)
+	loads := map[string]func(*config.Config){
+		"kv":      func(*config.Config) {},
+		"a burn":  func(c *config.Config) { c.Burn = config.Duration(time.Second) },
+		"drawn":   func(c *config.Config) { require.NoError(t, c.Mix.Set("read:0.5,insert:0.3,rmw:0.2")) },
+		"pattern": func(c *config.Config) { require.NoError(t, c.Pattern.Set("lookup:7,read:6,write:3")) },
+		"echo":    func(c *config.Config) { c.Service, c.ReadRatio = config.ServiceEcho, 1 },
+		"sink":    func(c *config.Config) { c.Service, c.ReadRatio = config.ServiceSink, 0 },
+		"many":    func(c *config.Config) { c.Ranks, c.Daemons, c.Clients = 3, 2, 3 },
+	}
+	for name, shape := range loads {
+		t.Run(name, func(t *testing.T) {
+			cfg := testConfig()
+			shape(&cfg)
+			ranks := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield)
+			for range 2 {
+				server, err := ranks[0].Overhead(t.Context(), time.Millisecond)
+				require.NoError(t, err)
+				require.Positive(t, server.DaemonNS)
+				require.Zero(t, server.ClientNS)
+				o, err := ranks[1].Overhead(t.Context(), time.Millisecond)
+				require.NoError(t, err)
+				require.Positive(t, o.ClientNS)
+				require.Zero(t, o.DaemonNS)
+				require.InDelta(t, o.ClientNS, o.PerOpNS, 0)
+				require.Less(t, o.PerOpNS, 1e9, "a burn is not part of the harness")
+				require.Positive(t, o.StampNS)
+				if cfg.Burn == 0 {
+					report, clients := runUntil(t, ranks, 4, 100)
+					checkMeasured(t, report, clients)
+				}
+			}
+		})
+	}
+}
+
+func checkMeasured(t *testing.T, server record.Report, clients []record.Report) {
+	requireServedIssued(t, append(clients, server))
+	for _, r := range clients {
+		for _, c := range r.Clients {
+			require.Empty(t, c.Failures)
+			require.Equal(t, c.Ops(), c.VerifiedKeys)
+		}
+	}
+}
+
+func TestOverheadOfMesh(t *testing.T) {
+	cfg := meshConfig(config.TopologyMeshProxied)
+	ranks := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield)
+	o, err := ranks[0].Overhead(t.Context(), time.Millisecond)
 	require.NoError(t, err)
-	require.Positive(t, o.PerOpNS)
-	require.Less(t, o.PerOpNS, float64(cfg.Burn), "a burn is not part of the harness")
-	require.Positive(t, o.StampNS)
-	_, err = ranks[0].Overhead(t.Context(), time.Millisecond)
-	require.ErrorContains(t, err, "no clients")
+	require.Positive(t, o.ClientNS)
+	require.InDelta(t, o.PerOpNS, o.ClientNS+o.DaemonNS, 1e-9)
+	require.Greater(t, o.PerOpNS, o.ClientNS)
 }
 
 func TestPrepareRefuses(t *testing.T) {

@@ -44,6 +44,7 @@ func (r *Rank) Run(ctx context.Context, window record.Window, started func(), pr
 	if sampleEvery == 0 {
 		sampleEvery = warmupSampling
 	}
+	r.sampleEvery = sampleEvery
 	run := r.launch(sampleEvery, window.Duration)
 	run.entered.Wait()
 	started()

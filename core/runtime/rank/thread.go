@@ -21,6 +21,7 @@ type thread struct {
 	worker   transport.Worker // a client of mesh-proxied has a link here
 	daemon   *daemon          // nil for a client
 	client   *client          // nil for a daemon
+	overhead *overhead        // nil until it is measured
 	counters *counters
 }
 
@@ -82,6 +83,9 @@ func (t *thread) release() error {
 	}
 	if t.client != nil {
 		errs = append(errs, t.client.close())
+	}
+	if t.overhead != nil {
+		errs = append(errs, t.overhead.close())
 	}
 	return errors.Join(errs...)
 }
