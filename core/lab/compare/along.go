@@ -21,6 +21,13 @@ type Ranking struct {
 	Tests  int     `json:"tests"`
 	// Across lists the differences of identity that were allowed.
 	Across []Difference `json:"across,omitempty"`
+	// Runtime is set if cells have different versions of the runtime.
+	Runtime *RuntimeDifference `json:"runtime,omitempty"`
+	// States are the states of the machine within which values were compared, absent if there are not
+	// several.
+	States []string `json:"states,omitempty"`
+	// Notes list what else may explain a difference.
+	Notes []string `json:"notes,omitempty"`
 	// Groups has the cells that differ in the axis alone, once for each metric.
 	Groups []Candidates `json:"races"`
 	// Leaders counts for each metric and value the groups that it leads.
@@ -33,7 +40,8 @@ type Candidates struct {
 	Metric string        `json:"metric"`
 	Unit   string        `json:"unit"`
 	Better result.Better `json:"better"`
-	// List has the values of the axis, the best median first.
+	// List has the values of the axis, the best first. The order takes account of the states of the
+	// machine that each value was measured in, so it need not be that of the medians.
 	List []Candidate `json:"runners"`
 	// Leader is the first value if it is significantly better than the second, by more than the
 	// floor, else empty.
@@ -52,9 +60,12 @@ type Candidate struct {
 	Low    *float64 `json:"low,omitempty"`
 	High   *float64 `json:"high,omitempty"`
 	PHolm  *float64 `json:"p_holm,omitempty"`
-	p      *float64
+	// States has the medians by state, of this value as old and of the best as new.
+	States []StateChange `json:"states,omitempty"`
 	// Verdict compares the best with this one: BETTER, SAME or AMBIGUOUS.
 	Verdict Verdict `json:"verdict,omitempty"`
+	Note    string  `json:"note,omitempty"`
+	change  Change
 }
 
 // Leader counts the groups in which a value leads.
@@ -67,8 +78,8 @@ type Leader struct {
 
 // Along compares the values of an option in cells that are otherwise the same. axis is "transport",
 // whose own options are then ignored, or any option of the configuration, named as in the result or
-// as the flag. Providers may differ. Machines and runtimes may only if o.Across has the key that
-// differs; else the error is an [*IdentityError].
+// as the flag. Providers and, unless o.Strict is set, runtimes may differ. Machines may only if
+// o.Across has the key that differs; else the error is an [*IdentityError].
 func Along(s *set.Set, axis string, o Options) (*Ranking, error) {
 	axis, err := axisName(s, axis)
 	if err != nil {
@@ -84,9 +95,23 @@ func Along(s *set.Set, axis string, o Options) (*Ranking, error) {
 		return nil, &UnmatchedError{Old: len(s.Cells), New: len(s.Cells)}
 	}
 	r := &Ranking{Kind: "ranking", Source: s.Source, Axis: axis, Alpha: o.Alpha, Floor: o.Floor, Groups: []Candidates{}, Leaders: []Leader{}}
-	if r.Across, err = oneMachine(s, cells, o.Across); err != nil {
+	var pairs []pair
+	for _, c := range cells[1:] {
+		pairs = append(pairs, pair{old: cells[0], new: c})
+	}
+	differences := slices.DeleteFunc(identityDifferences(s, s, pairs), func(d Difference) bool { return d.Key == "provider" })
+	if err := forbidden(differences, o); err != nil {
 		return nil, err
 	}
+	r.Runtime = runtimeDifference(pairs)
+	r.Across = slices.DeleteFunc(slices.Clone(differences), func(d Difference) bool { return d.Key == runtimeKey })
+	var states States
+	if note := otherMachine(r.Across); note == "" {
+		states = FindStates(s)
+	} else {
+		r.Notes = append(r.Notes, note)
+	}
+	r.States = states.Names()
 	drop := dropped(s, axis)
 	groups := map[string][]*set.Cell{}
 	var order []string
@@ -99,7 +124,7 @@ func Along(s *set.Set, axis string, o Options) (*Ranking, error) {
 	}
 	for _, key := range order {
 		for _, metric := range o.Metrics {
-			if group, ok := newCandidates(groups[key], axis, metric, drop, s, o); ok {
+			if group, ok := newCandidates(groups[key], axis, metric, drop, s, states, o); ok {
 				r.Groups = append(r.Groups, group)
 			}
 		}
@@ -122,16 +147,6 @@ func axisName(s *set.Set, axis string) (string, error) {
 	return "", fmt.Errorf("no cell has the option %q; they have %s", axis, strings.Join(names, ", "))
 }
 
-// oneMachine refuses a comparison of cells from several machines or runtimes.
-func oneMachine(s *set.Set, cells []*set.Cell, across []string) ([]Difference, error) {
-	var pairs []pair
-	for _, c := range cells[1:] {
-		pairs = append(pairs, pair{cells[0], c})
-	}
-	differences := slices.DeleteFunc(identityDifferences(s, s, pairs), func(d Difference) bool { return d.Key == "provider" })
-	return differences, forbidden(differences, across)
-}
-
 // dropped returns the options that do not tell groups apart: the axis, and if that is the
 // transport, the transports' own options.
 func dropped(s *set.Set, axis string) []string {
@@ -147,39 +162,43 @@ func dropped(s *set.Set, axis string) []string {
 }
 
 // newCandidates compares cells in one metric; ok is false if fewer than two have it.
-func newCandidates(cells []*set.Cell, axis, metric string, drop []string, s *set.Set, o Options) (Candidates, bool) {
-	cells = slices.DeleteFunc(slices.Clone(cells), func(c *set.Cell) bool {
-		values := c.Samples[metric]
-		return len(values) == 0 || slices.Min(values) <= 0
-	})
+func newCandidates(cells []*set.Cell, axis, metric string, drop []string, s *set.Set, states States, o Options) (Candidates, bool) {
+	cells = slices.DeleteFunc(slices.Clone(cells), func(c *set.Cell) bool { return !positive(c.Samples[metric]) })
 	d := result.Define(metric)
 	if len(cells) < 2 || d.Better == result.None {
 		return Candidates{}, false
 	}
 	varying := slices.DeleteFunc(set.Varying(s.Cells), func(name string) bool { return slices.Contains(drop, name) })
 	group := Candidates{Cell: commonLabel(cells[0], axis, varying), Metric: metric, Unit: d.Unit, Better: d.Better}
-	slices.SortStableFunc(cells, func(a, b *set.Cell) int {
-		x, y := result.Summarize(metric, a.Samples[metric]).Median, result.Summarize(metric, b.Samples[metric]).Median
-		if d.Better == result.Higher {
-			x, y = y, x
-		}
-		return cmp.Compare(x, y)
-	})
-	best := sorted(cells[0].Samples[metric])
+	bestFirst(cells, metric, d.Better, states)
 	names := candidateNames(cells, axis)
 	for i, c := range cells {
 		candidate := Candidate{Value: names[i], Metric: result.Summarize(metric, c.Samples[metric])}
 		if i > 0 {
-			own := sorted(c.Samples[metric])
-			ratio, low, high := shift(own, best, o.Alpha)
-			candidate.Behind, candidate.p = new(ratio-1), new(rankTest(own, best))
-			if low > 0 {
-				candidate.Low, candidate.High = new(low-1), new(high-1)
+			p := pair{c, cells[0], [2]string{names[i], names[0]}}
+			if p.otherMeaning(metric) {
+				return Candidates{}, false
 			}
+			candidate.change = comparePair(p, unreadNote(p, states), Options{Metrics: []string{metric}, Alpha: o.Alpha}, states, "")[0]
 		}
 		group.List = append(group.List, candidate)
 	}
 	return group, true
+}
+
+// bestFirst sorts cells by their levels of a metric.
+func bestFirst(cells []*set.Cell, metric string, better result.Better, states States) {
+	samples := make([]sample, len(cells))
+	for i, c := range cells {
+		samples[i] = newSample(c, metric)
+	}
+	level := map[*set.Cell]float64{}
+	for i, l := range levels(samples, states) {
+		if level[cells[i]] = l; better == result.Higher {
+			level[cells[i]] = -l
+		}
+	}
+	slices.SortStableFunc(cells, func(a, b *set.Cell) int { return cmp.Compare(level[a], level[b]) })
 }
 
 // commonLabel names what the cells of a group have in common.
@@ -221,28 +240,24 @@ func candidateNames(cells []*set.Cell, axis string) []string {
 
 // judge adjusts the tests of all groups and names their leaders.
 func (r *Ranking) judge(o Options) {
-	var candidates []*Candidate
-	var p []float64
-	for i := range r.Groups {
-		for j := range r.Groups[i].List {
-			if candidate := &r.Groups[i].List[j]; candidate.p != nil {
-				candidates, p = append(candidates, candidate), append(p, *candidate.p)
-			}
+	var changes []Change
+	for _, group := range r.Groups {
+		for _, candidate := range group.List[1:] {
+			changes = append(changes, candidate.change)
 		}
 	}
-	r.Tests = len(p)
-	for i, adjusted := range holm(p) {
-		candidates[i].PHolm = new(adjusted)
-	}
+	judge(changes, o)
+	r.Tests = tests(changes)
+	next := 0
 	for i := range r.Groups {
 		group := &r.Groups[i]
 		for j := range group.List[1:] {
-			candidate := &group.List[j+1]
-			c := Change{Better: group.Better, Change: candidate.Behind, Low: candidate.Low, High: candidate.High,
-				P: candidate.p, PHolm: candidate.PHolm, Old: &candidate.Metric, New: &group.List[0].Metric}
-			candidate.Verdict = verdict(&c, o)
+			c, candidate := changes[next], &group.List[j+1]
+			next++
+			candidate.Behind, candidate.Low, candidate.High, candidate.PHolm = c.Change, c.Low, c.High, c.PHolm
+			candidate.Verdict, candidate.Note, candidate.States = c.Verdict, c.Note, c.States
 			if j == 0 {
-				group.TooLittle = candidate.Verdict == Ambiguous && tooLittle(&c, o.Alpha, r.Tests)
+				group.TooLittle = c.TooLittle
 			}
 		}
 		if group.List[1].Verdict == Better {

@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"regexp"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/aclements/go-moremath/stats"
@@ -22,6 +24,8 @@ type Options struct {
 	Metrics []string
 	// Across lists the keys of the identity that may differ; "all" allows every one.
 	Across []string
+	// Strict refuses results of different versions of the runtime, unless Across allows them.
+	Strict bool
 	// Ignore lists the options of the configuration that are left out when cells are matched.
 	Ignore []string
 	// Thresholds are limits that changes must keep.
@@ -47,7 +51,8 @@ func AllMetrics() []string {
 func Defaults() Options { return Options{Alpha: 0.05, Floor: 0.02, Metrics: DefaultMetrics} }
 
 // Diff compares two sets. It returns an [*IdentityError] if their identities differ in a key that
-// is not in o.Across, and an [*UnmatchedError] if they have no configuration in common.
+// is not in o.Across, an [*UnmatchedError] if they have no configuration in common, and a
+// [*MeaningError] if they have no metric in common or a threshold is for one that they have not.
 func Diff(old, new *set.Set, o Options) (*Report, error) {
 	m := match(old, new, o.Ignore)
 	if len(m.pairs) == 0 {
@@ -75,7 +80,7 @@ func Pairwise(old, new *set.Set, o Options) (*Report, error) {
 	}
 	var m matched
 	for i := range old.Cells {
-		m.pairs = append(m.pairs, pair{&old.Cells[i], &new.Cells[i]})
+		m.pairs = append(m.pairs, pair{old: &old.Cells[i], new: &new.Cells[i]})
 	}
 	o.Across = append(slices.Clone(o.Across), "provider")
 	varying := set.Varying(old.Cells, new.Cells)
@@ -91,13 +96,33 @@ func Pairwise(old, new *set.Set, o Options) (*Report, error) {
 // report compares the pairs of m.
 func report(old, new *set.Set, m matched, o Options, label func(pair) string) (*Report, error) {
 	differences := identityDifferences(old, new, m.pairs)
-	if err := forbidden(differences, o.Across); err != nil {
+	if err := forbidden(differences, o); err != nil {
 		return nil, err
+	}
+	changed := changedMetrics(m.pairs, o.Metrics)
+	for _, t := range o.Thresholds {
+		if slices.Contains(changed, t.Metric) {
+			return nil, &MeaningError{changed, t.text}
+		}
 	}
 	r := &Report{
 		Kind: "diff", Old: old.Source, New: new.Source, Alpha: o.Alpha, Floor: o.Floor,
-		Across: differences, Notes: volatileNotes(old, new, m),
-		Changes: comparePairs(m.pairs, o, label),
+		Runtime: runtimeDifference(m.pairs), Notes: volatileNotes(old, new, m),
+	}
+	r.Across = slices.DeleteFunc(slices.Clone(differences), func(d Difference) bool { return d.Key == runtimeKey })
+	var states States
+	if note := otherMachine(differences); note == "" {
+		states = FindStates(old, new)
+	} else {
+		r.Notes = append(r.Notes, note)
+	}
+	r.States = states.Names()
+	r.Changes = comparePairs(m.pairs, o, states, label)
+	if len(changed) > 0 {
+		if len(r.Changes) == 0 {
+			return nil, &MeaningError{changed, ""}
+		}
+		r.Notes = append(r.Notes, "not compared, because their meaning changed between schema 1.x and 2.0: "+strings.Join(changed, ", "))
 	}
 	judge(r.Changes, o)
 	r.Tests = tests(r.Changes)
@@ -108,14 +133,14 @@ func report(old, new *set.Set, m matched, o Options, label func(pair) string) (*
 }
 
 // comparePairs returns the changes of all pairs. It uses all processors.
-func comparePairs(pairs []pair, o Options, label func(pair) string) []Change {
+func comparePairs(pairs []pair, o Options, states States, label func(pair) string) []Change {
 	lists := make([][]Change, len(pairs))
 	var working sync.WaitGroup
 	workers := runtime.GOMAXPROCS(0)
 	for w := range workers {
 		working.Go(func() {
 			for i := w; i < len(pairs); i += workers {
-				lists[i] = comparePair(pairs[i], o, label(pairs[i]))
+				lists[i] = comparePair(pairs[i], pairNote(pairs[i], states), o, states, label(pairs[i]))
 			}
 		})
 	}
@@ -123,7 +148,7 @@ func comparePairs(pairs []pair, o Options, label func(pair) string) []Change {
 	return slices.Concat(lists...)
 }
 
-func comparePair(p pair, o Options, label string) []Change {
+func comparePair(p pair, note string, o Options, states States, label string) []Change {
 	blank := Change{Cell: label, Transport: p.new.Transport(), Config: p.new.Config}
 	if why, both := unusable(p); why != "" {
 		if both {
@@ -133,18 +158,23 @@ func comparePair(p pair, o Options, label string) []Change {
 		blank.Metric = firstCommon(p, o.Metrics)
 		return []Change{blank}
 	}
-	note := pairNote(p)
 	var changes []Change
 	for _, name := range o.Metrics {
-		a, b := p.old.Samples[name], p.new.Samples[name]
-		if len(a) == 0 || len(b) == 0 {
+		a, b := newSample(p.old, name), newSample(p.new, name)
+		if len(a.values) == 0 || len(b.values) == 0 || p.otherMeaning(name) {
 			continue
 		}
 		c := blank
 		c.Note = note
-		fill(&c, name, a, b, o.Alpha)
-		if p.old.Status == set.Published || p.new.Status == set.Published {
+		c.fill(name, a, b, states, o.Alpha)
+		switch {
+		case p.old.Status == set.Published || p.new.Status == set.Published:
 			c.Verdict, c.P, c.Low, c.High = Incomparable, nil, nil, nil
+		case c.Verdict == "":
+			c.withholdForLaunches(p)
+		}
+		if step := max(p.old.ClockStep, p.new.ClockStep); isClocked(name) {
+			c.step = step
 		}
 		changes = append(changes, c)
 	}
@@ -191,8 +221,8 @@ func firstCommon(p pair, metrics []string) string {
 	return metrics[0]
 }
 
-// pairNote returns what a reader of the change should know, or "".
-func pairNote(p pair) string {
+// pairNote returns what a reader of the changes of a pair should know, or "".
+func pairNote(p pair, states States) string {
 	switch {
 	case p.old.Status == set.Published:
 		return "old is a published figure, not measured here: " + p.old.Reason
@@ -201,17 +231,37 @@ func pairNote(p pair) string {
 	case p.old.Incomplete || p.new.Incomplete:
 		return "a run was cut short"
 	}
-	return floorMoved(p)
+	if note := unreadNote(p, states); note != "" {
+		return note
+	}
+	return floorMoved(p, states)
 }
 
-// floorMoved returns a note if the medium itself changed: significantly, and by more than 10%.
-func floorMoved(p pair) string {
-	a, b := sorted(p.old.Samples[result.Floor]), sorted(p.new.Samples[result.Floor])
-	if len(a) == 0 || len(b) == 0 || !(a[0] > 0 && b[0] > 0) {
+// unreadNote returns a note if there are states, but only one side has readings of them.
+func unreadNote(p pair, states States) string {
+	a, b := sample{windows: p.old.Windows}.read(), sample{windows: p.new.Windows}.read()
+	switch {
+	case states.Count() < 2 || a == b:
+		return ""
+	case a:
+		return "not compared within states of the machine: no readings of them for " + p.newName()
+	}
+	return "not compared within states of the machine: no readings of them for " + p.oldName()
+}
+
+// floorMoved returns a note if the medium itself changed within the states of the machine:
+// significantly, and by more than 10%.
+func floorMoved(p pair, states States) string {
+	a, b := newSample(p.old, result.Floor), newSample(p.new, result.Floor)
+	if !positive(a.values) || !positive(b.values) || p.otherMeaning(result.Floor) {
+		return ""
+	}
+	c := newComparison(a, b, states)
+	if len(c.blocks) == 0 {
 		return ""
 	}
 	const much = 0.1
-	ratio, low, high := shift(a, b, 0.05)
+	ratio, low, high := shift(c.blocks, 0.05)
 	if math.Abs(ratio-1) < much || low <= 1 && high >= 1 {
 		return ""
 	}
@@ -220,25 +270,64 @@ func floorMoved(p pair) string {
 
 func sorted(values []float64) []float64 { return slices.Sorted(slices.Values(values)) }
 
+func positive(values []float64) bool { return len(values) > 0 && slices.Min(values) > 0 }
+
 // fill compares the samples of one metric. The verdict needs the number of all tests and comes
-// later.
-func fill(c *Change, metric string, a, b []float64, alpha float64) {
+// later, unless there can be none.
+func (c *Change) fill(metric string, a, b sample, states States, alpha float64) {
 	d := result.Define(metric)
 	c.Metric, c.Unit, c.Better = metric, d.Unit, d.Better
-	before, after := result.Summarize(metric, a), result.Summarize(metric, b)
+	before, after := result.Summarize(metric, a.values), result.Summarize(metric, b.values)
 	c.Old, c.New = &before, &after
-	a, b = sorted(a), sorted(b)
-	if !(a[0] > 0 && b[0] > 0) {
+	if !positive(a.values) || !positive(b.values) {
 		c.Verdict = Incomparable
 		c.Note = "some values are not above 0"
 		return
 	}
-	ratio, low, high := shift(a, b, alpha)
+	within := newComparison(a, b, states)
+	c.States = within.changes(metric)
+	note, prevents := within.overlap()
+	c.addNote(note)
+	if prevents {
+		ratio, _, _ := shift(blocks{{sorted(a.values), sorted(b.values)}}, alpha)
+		c.Change, c.Verdict = new(ratio-1), Ambiguous
+		return
+	}
+	ratio, low, high := shift(within.blocks, alpha)
 	c.Change = new(ratio - 1)
 	if low > 0 {
 		c.Low, c.High = new(low-1), new(high-1)
 	}
-	c.P = new(rankTest(a, b))
+	c.P, c.least = new(rankTest(within.blocks)), within.blocks.least()
+}
+
+func (c *Change) addNote(note string) {
+	switch {
+	case note == "":
+	case c.Note == "":
+		c.Note = note
+	default:
+		c.Note += "; " + note
+	}
+}
+
+// withholdForLaunches makes a change ambiguous if one side is a single launch, whose luck moves
+// all of its repeats.
+func (c *Change) withholdForLaunches(p pair) {
+	var sides []string
+	for _, side := range []struct {
+		name string
+		cell *set.Cell
+	}{{p.oldName(), p.old}, {p.newName(), p.new}} {
+		if side.cell.Launches() == 1 && len(side.cell.Windows) > 1 {
+			sides = append(sides, side.name)
+		}
+	}
+	if len(sides) == 0 {
+		return
+	}
+	c.OneLaunch, c.P, c.Verdict = true, nil, Ambiguous
+	c.addNote(fmt.Sprintf("%s measured within one launch: the interval lacks the spread between launches, so there is no verdict", strings.Join(sides, " and ")))
 }
 
 // judge sets the verdict of every change.
@@ -258,6 +347,7 @@ func judge(changes []Change, o Options) {
 		if c := &changes[i]; c.Verdict == "" {
 			c.Verdict = verdict(c, o)
 			c.TooLittle = c.Verdict == Ambiguous && c.Better != result.None && tooLittle(c, o.Alpha, len(p))
+			c.withholdForClock(o.Floor)
 		}
 	}
 }
@@ -276,12 +366,31 @@ func verdict(c *Change, o Options) Verdict {
 	return Ambiguous
 }
 
+// isClocked reports whether values of a metric are times that one reading of the clock took at each
+// end: percentiles of latencies. Their means, and times per operation, are finer than a clock step.
+func isClocked(metric string) bool {
+	d := result.Define(metric)
+	return d.Unit == "ns" && clocked.MatchString(metric)
+}
+
+var clocked = regexp.MustCompile(`_(p[0-9]+|max)$`)
+
+// withholdForClock makes a change ambiguous if it is smaller than a step of the clock, unless the
+// step is finer than the floor, below which no change counts anyway.
+func (c *Change) withholdForClock(floor float64) {
+	median := c.Old.Median
+	if c.step <= floor*median || math.Abs(*c.Change)*median >= c.step {
+		return
+	}
+	c.Verdict, c.TooLittle, c.withheld = Ambiguous, false, true
+	c.addNote(fmt.Sprintf("the change of %s is smaller than a step of the clock (%.0f ns), so there is no verdict", c.Metric, c.step))
+}
+
 // tooLittle reports whether the number of repeats, rather than noise, kept a change from a verdict:
 // no outcome could have been significant, or this one is significant alone but so few repeats
 // cannot be after the adjustment for the other tests.
 func tooLittle(c *Change, alpha float64, tests int) bool {
-	p := least(c.Old.N, c.New.N)
-	return p >= alpha || *c.P < alpha && p*float64(tests) >= alpha
+	return c.least >= alpha || *c.P < alpha && c.least*float64(tests) >= alpha
 }
 
 // tests counts the tests that were made.

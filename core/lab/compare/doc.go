@@ -1,11 +1,45 @@
 // Package compare finds what changed between two sets of results, and which value of an option wins
 // within one.
 //
-// Cells are matched by configuration. For each metric of a pair, the change is the Hodges-Lehmann
-// estimate over the repeats, as a ratio, with the interval that belongs to the Mann-Whitney test.
-// Its p-values are adjusted by Holm over all tests of the report. The repeat is the sample, never
-// the operation. A change counts only if its adjusted p is below alpha and it is larger than a
-// floor, below which a change does not matter.
+// Cells are matched by configuration. The repeat is the sample, never the operation. For each metric
+// of a pair, repeats are compared within blocks only: within one state of the machine, and within
+// consecutive rounds if both sides were measured in the same rounds, as a sweep and ab do. The test
+// is van Elteren's stratified rank test as an exact permutation test, the change is the weighted
+// median of the ratios within blocks, and its interval excludes 1 exactly where the test rejects.
+// With one block these are the Mann-Whitney test and the Hodges-Lehmann estimate. The p-values are
+// adjusted by Holm over all tests of the report. A change counts only if its adjusted p is below
+// alpha and it is larger than a floor, below which a change does not matter.
+//
+// # States
+//
+// On a virtual machine, the distance of a run's processors can change from window to window, and
+// throughput with it, up to fivefold. If one side drew the near processors more often, a test over
+// all its repeats would call that a difference. [FindStates] finds the states from the bounces that
+// were taken around the windows. Given the state, a window is as likely to have any value on one
+// side as on the other if nothing differs between the sides, so permuting within a state keeps the
+// level of the test however unequally the states were drawn. It also has more power: the jump
+// between states is no longer noise.
+//
+// A window that begins in one state and ends in another is [Mixed]. Mixed windows are a block of
+// their own instead of being left out: they are rare, nothing is dropped by its result, and they are
+// exchangeable with each other. Their block says little because their values differ much, and the
+// test knows that, since it uses their own permutations. Windows without readings are another block.
+// If a whole side has no readings, as sockets in results of schema 1.x, all its repeats are one
+// block, and a note says so. If the sides have no state in common, there is no verdict.
+//
+// # Rounds
+//
+// Rounds remove the drift of the machine. A block has at least five rounds of a state rather than
+// one, because single rounds would make the test a sign test: ten repeats could not get below p =
+// 0.002, too much for the 24 tests of the standard comparison, and their power would be two thirds.
+// Blocks of five keep the least p at 3e-5 and nearly all of the power, and remove all drift but that
+// within five rounds.
+//
+// # No verdict
+//
+// A side that was measured within one launch has no verdict, because the luck of a launch moves all
+// of its repeats together. A change of a latency that is smaller than a step of the clock has none
+// either.
 //
 // Benjamini-Hochberg would only bound the share of false alarms among alarms; a gate must bound the
 // chance of any.

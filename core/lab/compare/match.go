@@ -7,11 +7,19 @@ import (
 	"slices"
 	"strings"
 
+	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/set"
 )
 
 // pair is two cells of one configuration.
-type pair struct{ old, new *set.Cell }
+type pair struct {
+	old, new *set.Cell
+	// names are what notes call them; empty for old and new.
+	names [2]string
+}
+
+func (p pair) oldName() string { return cmp.Or(p.names[0], "old") }
+func (p pair) newName() string { return cmp.Or(p.names[1], "new") }
 
 // matched are the cells of two sets in pairs.
 type matched struct {
@@ -107,14 +115,14 @@ func (m *matched) matchTransport(old, new []*set.Cell, drop []string) {
 func (m *matched) matchGroup(old, new []*set.Cell) {
 	switch {
 	case len(old) == 1 && len(new) == 1:
-		m.pairs = append(m.pairs, pair{old[0], new[0]})
+		m.pairs = append(m.pairs, pair{old: old[0], new: new[0]})
 	case len(old) == 1 && old[0].Status == set.Published:
 		for _, c := range new {
-			m.pairs = append(m.pairs, pair{old[0], c})
+			m.pairs = append(m.pairs, pair{old: old[0], new: c})
 		}
 	case len(new) == 1 && new[0].Status == set.Published:
 		for _, c := range old {
-			m.pairs = append(m.pairs, pair{c, new[0]})
+			m.pairs = append(m.pairs, pair{old: c, new: new[0]})
 		}
 	default:
 		m.matchExactly(old, new)
@@ -136,7 +144,7 @@ func (m *matched) matchExactly(old, new []*set.Cell) {
 			m.onlyOld = append(m.onlyOld, c)
 			continue
 		}
-		m.pairs = append(m.pairs, pair{c, candidates[0]})
+		m.pairs = append(m.pairs, pair{old: c, new: candidates[0]})
 		used[candidates[0]] = true
 		waiting[of(c)] = candidates[1:]
 	}
@@ -171,15 +179,93 @@ func apart(old, new []*set.Cell) []string {
 	return closest
 }
 
-// forbidden returns an [*IdentityError] for the differences that across does not allow.
-func forbidden(differences []Difference, across []string) error {
+// runtimeKey is the key of the identity for the version of the runtime.
+const runtimeKey = "runtime_digest"
+
+// forbidden returns an [*IdentityError] for the differences that o does not allow.
+func forbidden(differences []Difference, o Options) error {
 	list := slices.DeleteFunc(slices.Clone(differences), func(d Difference) bool {
-		return slices.Contains(across, d.Key) || slices.Contains(across, "all")
+		return d.Key == runtimeKey && !o.Strict || slices.Contains(o.Across, d.Key) || slices.Contains(o.Across, "all")
 	})
 	if len(list) == 0 {
 		return nil
 	}
 	return &IdentityError{list}
+}
+
+// otherMachine returns a note if the sides were measured on different machines, whose states cannot
+// be told from each other.
+func otherMachine(differences []Difference) string {
+	var keys []string
+	for _, d := range differences {
+		if !slices.Contains([]string{runtimeKey, "provider", "kernel", "source"}, d.Key) {
+			keys = append(keys, d.Key)
+		}
+	}
+	if len(keys) == 0 {
+		return ""
+	}
+	return "not compared within states of the machine, because the machines differ in " + strings.Join(keys, ", ")
+}
+
+// runtimeDifference returns how the runtimes of the first pair that has different ones differ, or
+// nil.
+func runtimeDifference(pairs []pair) *RuntimeDifference {
+	var d *RuntimeDifference
+	var old, new []float64
+	for _, p := range pairs {
+		a, b := p.old.Plugin.RuntimeDigest, p.new.Plugin.RuntimeDigest
+		if p.old.Status != set.Measured || p.new.Status != set.Measured || a == b {
+			continue
+		}
+		if d == nil {
+			d = &RuntimeDifference{Old: a, New: b}
+		}
+		old, new = append(old, harnessOf(p.old)...), append(new, harnessOf(p.new)...)
+	}
+	if d != nil {
+		d.OldHarness, d.NewHarness = medianOf(old), medianOf(new)
+	}
+	return d
+}
+
+// harnessOf returns what the harness cost in a cell, in ns per operation, or nothing.
+func harnessOf(c *set.Cell) []float64 {
+	if values := c.Samples[result.HarnessOverhead]; len(values) > 0 {
+		return []float64{*medianOf(values)}
+	}
+	return nil
+}
+
+func medianOf(values []float64) *float64 {
+	if len(values) == 0 {
+		return nil
+	}
+	return new(result.Summarize("", values).Median)
+}
+
+// otherMeaning reports whether the sides of a pair mean different things by a metric, because they
+// have different major versions of the schema.
+func (p pair) otherMeaning(metric string) bool {
+	if !slices.Contains([]string{result.Floor, result.FloorRatio, result.OpTimeRatio, result.HarnessOverhead, result.VerifyCost}, metric) {
+		return false
+	}
+	a, _, _ := strings.Cut(p.old.Schema, ".")
+	b, _, _ := strings.Cut(p.new.Schema, ".")
+	return a != b && a != "" && b != ""
+}
+
+// changedMetrics returns those of the metrics that a pair has and does not mean the same by.
+func changedMetrics(pairs []pair, metrics []string) []string {
+	var list []string
+	for _, name := range metrics {
+		if slices.ContainsFunc(pairs, func(p pair) bool {
+			return p.otherMeaning(name) && len(p.old.Samples[name])+len(p.new.Samples[name]) > 0
+		}) {
+			list = append(list, name)
+		}
+	}
+	return list
 }
 
 // identityDifferences returns how the identities of any pair differ, each key once.
@@ -201,7 +287,7 @@ func identityDifferences(old, new *set.Set, pairs []pair) []Difference {
 			continue
 		}
 		note("provider", p.old.Plugin.Provider, p.new.Plugin.Provider)
-		note("runtime_digest", p.old.Plugin.RuntimeDigest, p.new.Plugin.RuntimeDigest)
+		note(runtimeKey, p.old.Plugin.RuntimeDigest, p.new.Plugin.RuntimeDigest)
 		here := machines{p.old.Environment, p.new.Environment}
 		if seen[here] {
 			continue

@@ -2,82 +2,243 @@ package compare
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
-	"sort"
+	"strings"
 	"sync"
-
-	"github.com/aclements/go-moremath/stats"
 )
 
-// exactProduct bounds the product of two sample sizes up to which tied samples get an exact p.
-// Beyond it the normal approximation is within 1% of p.
-const exactProduct = 625
+// block has values that may be compared with each other: some of each side, sorted.
+type block struct{ a, b []float64 }
 
-// rankTest returns the two-sided p-value of the Mann-Whitney test of two sorted samples: that of
-// the library, except for small samples with ties. Of those, the library returns a wrong p if the
-// sizes differ: it doubles the tail of one sample for the statistic of the other, and the
-// distribution is not symmetric.
-func rankTest(a, b []float64) (p float64) {
-	ranks, inA := midRanks(a, b)
-	if len(slices.Compact(slices.Clone(ranks))) < len(ranks) && len(a)*len(b) <= exactProduct {
-		return tiedTest(ranks, inA, len(a))
-	}
-	test, err := stats.MannWhitneyUTest(a, b, stats.LocationDiffers)
-	if err != nil { // a sample is empty, or all values are equal
+// blocks are two samples in blocks. Each block has values of both sides.
+type blocks []block
+
+// The bounds up to which p is exact.
+const (
+	// exactTied bounds the product of the sample sizes of a block with ties, whose distribution is
+	// computed for each test, and exactUntied that without ties, whose distribution is cached.
+	exactTied, exactUntied = 625, 2500
+	// exactRange bounds the number of values that the statistic can take.
+	exactRange = 200_000
+)
+
+// rankTest returns the two-sided p-value of the stratified rank test of van Elteren: the statistic
+// is the sum over the blocks of the Mann-Whitney statistics, each with its weight. With one block it
+// is the Mann-Whitney test. It is a permutation test within blocks, exact with and without ties;
+// beyond the bounds above it uses the normal approximation. It returns 1 if there are no blocks.
+func rankTest(s blocks) float64 {
+	if len(s) == 0 {
 		return 1
 	}
-	return test.P
+	weights := s.weights()
+	statistic, tied := 0, false
+	ranked := make([]rankedBlock, len(s))
+	for i, b := range s {
+		ranked[i] = rank(b)
+		statistic += weights[i] * ranked[i].statistic
+		tied = tied || ranked[i].tied
+	}
+	if !s.exact(weights, tied) {
+		return normalTest(ranked, weights, statistic)
+	}
+	if !tied {
+		d := untied(s, weights)
+		return d.p(statistic / 2) // statistics are doubled only for the sake of ties
+	}
+	d := distribution{1}
+	for i, r := range ranked {
+		d = d.plus(permutations(r.doubled, len(s[i].a)), weights[i])
+	}
+	return d.p(statistic)
 }
 
-// tiedTest is a permutation test of the sum of the ranks of a: the distribution is that of all
-// choices of as many ranks as a has, so p is exact with ties.
-func tiedTest(doubled []int, inA []bool, size int) float64 {
-	sum, total := 0, 0
-	for i, r := range doubled {
-		if total += r; inA[i] {
-			sum += r
+// weights returns the weights of van Elteren, 1/(n+m+1), as small whole numbers. They have the
+// greatest power against a shift that is the same in all blocks. Rounding them costs power only: the
+// test is exact for any weights.
+func (s blocks) weights() []int {
+	const precision = 4
+	largest := 0
+	for _, b := range s {
+		largest = max(largest, len(b.a)+len(b.b)+1)
+	}
+	list := make([]int, len(s))
+	divisor := 0
+	for i, b := range s {
+		list[i] = int(math.Round(float64(precision*largest) / float64(len(b.a)+len(b.b)+1)))
+		divisor = gcd(divisor, list[i])
+	}
+	for i := range list {
+		list[i] /= divisor
+	}
+	return list
+}
+
+func gcd(a, b int) int {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}
+
+// exact reports whether the distribution of the statistic is small enough to compute.
+func (s blocks) exact(weights []int, tied bool) bool {
+	most, values := exactUntied, 0
+	if tied {
+		most = exactTied
+	}
+	for i, b := range s {
+		product := len(b.a) * len(b.b)
+		if values += weights[i] * product; product > most {
+			return false
 		}
 	}
-	// The smaller tail is that of the sample with the lower ranks.
-	if n := len(doubled); sum > size*(n+1) {
-		size, sum = n-size, total-sum
-	}
-	count := 0.0
-	for _, ways := range sums(doubled, size, sum) {
-		count += ways
-	}
-	return min(1, 2*count/choose(len(doubled), size))
+	return values <= exactRange
 }
 
-// midRanks merges two sorted samples and returns the rank of each value, and whether it is one of
-// a. Values that are tied share their mean rank. Ranks are doubled, which makes those whole
-// numbers.
-func midRanks(a, b []float64) (doubled []int, inA []bool) {
-	n := len(a) + len(b)
-	values := make([]float64, 0, n)
-	inA = make([]bool, 0, n)
-	for i, j := 0, 0; i < len(a) || j < len(b); {
-		if j == len(b) || i < len(a) && a[i] <= b[j] {
-			values, inA = append(values, a[i]), append(inA, true)
+// rankedBlock is a block as ranks.
+type rankedBlock struct {
+	n, m int
+	// doubled are twice the ranks of all values, which makes mean ranks of tied values whole numbers.
+	doubled []int
+	// statistic is twice the Mann-Whitney statistic of side a: how many pairs of values it wins, where
+	// a tie is half a win.
+	statistic int
+	tied      bool
+	ties      float64 // the sum of t^3-t over the groups of t tied values
+}
+
+// rank ranks the values of a block.
+func rank(b block) rankedBlock {
+	r := rankedBlock{n: len(b.a), m: len(b.b)}
+	total := r.n + r.m
+	values := make([]float64, 0, total)
+	inA := make([]bool, 0, total)
+	for i, j := 0, 0; i < r.n || j < r.m; {
+		if j == r.m || i < r.n && b.a[i] <= b.b[j] {
+			values, inA = append(values, b.a[i]), append(inA, true)
 			i++
 		} else {
-			values, inA = append(values, b[j]), append(inA, false)
+			values, inA = append(values, b.b[j]), append(inA, false)
 			j++
 		}
 	}
-	doubled = make([]int, n)
-	for start := 0; start < n; {
+	r.doubled = make([]int, total)
+	r.statistic = -r.n * (r.n + 1)
+	for start := 0; start < total; {
 		end := start + 1
-		for end < n && values[end] == values[start] {
+		for end < total && values[end] == values[start] {
 			end++
 		}
 		for i := start; i < end; i++ {
-			doubled[i] = start + end + 1 // twice the mean of start+1 to end
+			r.doubled[i] = start + end + 1 // twice the mean of start+1 to end
+			if inA[i] {
+				r.statistic += r.doubled[i]
+			}
+		}
+		if t := float64(end - start); t > 1 {
+			r.tied, r.ties = true, r.ties+t*t*t-t
 		}
 		start = end
 	}
-	return doubled, inA
+	return r
+}
+
+// distribution has the probability of each value of a statistic, from 0.
+type distribution []float64
+
+// plus returns the distribution of the sum of two statistics, the second with a weight.
+func (d distribution) plus(other distribution, weight int) distribution {
+	sum := make(distribution, len(d)+(len(other)-1)*weight)
+	for j, q := range other {
+		if q == 0 {
+			continue
+		}
+		for i, p := range d {
+			sum[i+j*weight] += p * q
+		}
+	}
+	return sum
+}
+
+// p returns twice the probability of the smaller tail from value on.
+func (d distribution) p(value int) float64 {
+	below, above := 0.0, 0.0
+	for i, p := range d {
+		if i <= value {
+			below += p
+		}
+		if i >= value {
+			above += p
+		}
+	}
+	return min(1, 2*min(below, above))
+}
+
+// permutations returns the distribution of twice the Mann-Whitney statistic over all choices of size
+// of the doubled ranks.
+func permutations(doubled []int, size int) distribution {
+	least := size * (size + 1)
+	limit := least + 2*size*(len(doubled)-size)
+	all := choose(len(doubled), size)
+	d := distribution(sums(doubled, size, limit)[least:])
+	for i := range d {
+		d[i] /= all
+	}
+	return d
+}
+
+// untiedCache keeps what untied returned: all cells of a set mostly have as many repeats.
+var untiedCache sync.Map
+
+// untied returns the distribution of the statistic, not doubled, of blocks without ties. It depends
+// on their sizes only.
+func untied(s blocks, weights []int) distribution {
+	var key strings.Builder
+	for i, b := range s {
+		fmt.Fprintf(&key, "%d %d %d,", len(b.a), len(b.b), weights[i])
+	}
+	if d, known := untiedCache.Load(key.String()); known {
+		return d.(distribution)
+	}
+	d := distribution{1}
+	for i, b := range s {
+		ranks := make([]int, len(b.a)+len(b.b))
+		for r := range ranks {
+			ranks[r] = r + 1
+		}
+		n := len(b.a)
+		least := n * (n + 1) / 2
+		one := distribution(sums(ranks, n, least+n*len(b.b))[least:])
+		all := choose(len(ranks), n)
+		for v := range one {
+			one[v] /= all
+		}
+		d = d.plus(one, weights[i])
+	}
+	untiedCache.Store(key.String(), d)
+	return d
+}
+
+// normalTest is the normal approximation, with corrections for ties and continuity.
+func normalTest(ranked []rankedBlock, weights []int, statistic int) float64 {
+	mean, variance := 0.0, 0.0
+	smallest := math.Inf(1) // step of the statistic
+	for i, r := range ranked {
+		n, m, w := float64(r.n), float64(r.m), float64(weights[i])
+		total := n + m
+		mean += w * n * m // of twice the statistic
+		if total > 1 {
+			variance += 4 * w * w * n * m / 12 * (total + 1 - r.ties/(total*(total-1)))
+		}
+		smallest = min(smallest, w)
+	}
+	if variance <= 0 { // all values are equal
+		return 1
+	}
+	z := max(0, math.Abs(float64(statistic)-mean)-smallest) / math.Sqrt(variance)
+	return min(1, math.Erfc(z/math.Sqrt2))
 }
 
 // sums counts the choices of size ranks by their sum, up to limit. It goes through the ranks, which
@@ -113,6 +274,15 @@ func choose(n, k int) float64 {
 // least returns the smallest p that two samples of these sizes can have.
 func least(n, m int) float64 { return min(1, 2/choose(n+m, n)) }
 
+// least returns the smallest p that samples in these blocks can have.
+func (s blocks) least() float64 {
+	p := 2.0
+	for _, b := range s {
+		p /= choose(len(b.a)+len(b.b), len(b.a))
+	}
+	return min(1, p)
+}
+
 // repeatsFor returns the least number of repeats a side with which one of several tests can get
 // below alpha.
 func repeatsFor(alpha float64, tests int) int {
@@ -123,54 +293,77 @@ func repeatsFor(alpha float64, tests int) int {
 	return n
 }
 
-// margins keeps what margin returned: all cells of a set mostly have as many repeats.
-var margins sync.Map
-
-// margin returns how many of the n*m sorted ratios lie outside of the interval at each end: the
-// largest k for which the probability that the ratio of the medians lies below the k-th smallest is
-// at most alpha/2. It is 0 if the samples are too small for any interval.
-func margin(n, m int, alpha float64) int {
-	if max(n, m) > stats.MannWhitneyExactLimit {
-		z := math.Sqrt2 * math.Erfinv(1-alpha)
-		product := float64(n * m)
-		return max(0, int(product/2-z*math.Sqrt(product*float64(n+m+1)/12)))
+// margin returns the weight of the smallest ratios that lie outside of the interval, which is that of
+// the largest: the largest k for which the probability that the statistic is below k is at most
+// alpha/2. It is 0 if the samples are too small for any interval.
+func (s blocks) margin(weights []int, alpha float64) int {
+	if s.exact(weights, false) {
+		sum := 0.0
+		d := untied(s, weights)
+		for k, p := range d {
+			if sum += p; sum > alpha/2 {
+				return k
+			}
+		}
+		return 0
 	}
-	type key struct {
-		n, m  int
-		alpha float64
+	mean, variance := 0.0, 0.0
+	for i, b := range s {
+		n, m, w := float64(len(b.a)), float64(len(b.b)), float64(weights[i])
+		mean += w * n * m / 2
+		variance += w * w * n * m * (n + m + 1) / 12
 	}
-	k, known := margins.Load(key{n, m, alpha})
-	if !known {
-		u := stats.UDist{N1: n, N2: m}
-		k = sort.Search(n*m/2, func(k int) bool { return u.CDF(float64(k)) > alpha/2 })
-		margins.Store(key{n, m, alpha}, k)
-	}
-	return k.(int)
+	return max(0, int(mean-math.Sqrt2*math.Erfinv(1-alpha)*math.Sqrt(variance)))
 }
 
 // mostForRatios is the largest sample size of which shift takes all ratios.
 const mostForRatios = 500
 
-// shift returns how b relates to a: the median of the ratios of each value of b to each of a (the
-// Hodges-Lehmann estimate), and its interval at 1-alpha, which excludes 1 if the test's p is below
-// alpha. Both samples are sorted and positive. If they are too small for an interval, low is 0 and
-// high infinite.
-func shift(a, b []float64, alpha float64) (ratio, low, high float64) {
-	a, b = thinned(a), thinned(b)
-	ratios := make([]float64, 0, len(a)*len(b))
-	for _, y := range b {
-		for _, x := range a {
-			ratios = append(ratios, y/x)
-		}
+// shift returns how b relates to a: the weighted median of the ratios of each value of b to each of
+// a in the same block, and its interval at 1-alpha, which excludes 1 if the test's p is below alpha.
+// With one block it is the Hodges-Lehmann estimate. All values are positive. If the samples are too
+// small for an interval, low is 0 and high infinite. There must be a block.
+func shift(s blocks, alpha float64) (ratio, low, high float64) {
+	few := make(blocks, len(s))
+	count := 0
+	for i, b := range s {
+		few[i] = block{thinned(b.a), thinned(b.b)}
+		count += len(few[i].a) * len(few[i].b)
 	}
-	slices.Sort(ratios)
-	n := len(ratios)
-	ratio = (ratios[(n-1)/2] + ratios[n/2]) / 2
-	k := margin(len(a), len(b), alpha)
+	weights := few.weights()
+	ratios := make([]weighted, 0, count)
+	total := 0
+	for i, b := range few {
+		for _, y := range b.b {
+			for _, x := range b.a {
+				ratios = append(ratios, weighted{y / x, weights[i]})
+			}
+		}
+		total += weights[i] * len(b.a) * len(b.b)
+	}
+	slices.SortFunc(ratios, func(a, b weighted) int { return cmp.Compare(a.ratio, b.ratio) })
+	ratio = (ratioAt(ratios, (total+1)/2) + ratioAt(ratios, total/2+1)) / 2
+	k := few.margin(weights, alpha)
 	if k == 0 {
 		return ratio, 0, math.Inf(1)
 	}
-	return ratio, ratios[k-1], ratios[n-k]
+	return ratio, ratioAt(ratios, k), ratioAt(ratios, total-k+1)
+}
+
+// weighted is a ratio that counts weight times.
+type weighted struct {
+	ratio  float64
+	weight int
+}
+
+// ratioAt returns the k-th smallest of sorted ratios, from 1.
+func ratioAt(sorted []weighted, k int) float64 {
+	for _, r := range sorted {
+		if k -= r.weight; k <= 0 {
+			return r.ratio
+		}
+	}
+	return sorted[len(sorted)-1].ratio
 }
 
 // thinned returns evenly spaced order statistics of a large sample, which would have millions of

@@ -11,6 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// alone returns two sorted samples as one block.
+func alone(a, b []float64) blocks { return blocks{{a, b}} }
+
 func sortedSample(r *rand.Rand, n int, centre, spread, step float64) []float64 {
 	values := make([]float64, n)
 	for i := range values {
@@ -54,26 +57,36 @@ func TestRankTestIsAPermutationTest(t *testing.T) {
 			}
 		}
 		want := min(1, 2*float64(min(below, above))/float64(total))
-		require.InDelta(t, want, rankTest(a, b), 1e-9, "%v %v", a, b)
+		require.InDelta(t, want, rankTest(alone(a, b)), 1e-9, "%v %v", a, b)
 	}
 }
 
-// The library's exact test is wrong for tied samples of different sizes, so that none may reach it.
-func TestLibraryIsNotUsedForTiedSmallSamples(t *testing.T) {
-	test, err := stats.MannWhitneyUTest([]float64{980, 1000}, []float64{1000}, stats.LocationDiffers)
-	require.NoError(t, err)
-	require.Greater(t, test.P, 1.0, "the library is right now: use it for all samples")
-	require.LessOrEqual(t, stats.MannWhitneyTiesExactLimit*stats.MannWhitneyTiesExactLimit, exactProduct)
+// Without ties, the p-value is that of the library. With ties, the library's exact test is wrong for
+// samples of different sizes.
+func TestRankTestAgreesWithTheLibrary(t *testing.T) {
+	r := rand.New(rand.NewPCG(2, 3))
+	for range 40 {
+		a, b := sortedSample(r, 1+r.IntN(40), 1000, 0.02, 0), sortedSample(r, 1+r.IntN(40), 1010, 0.02, 0)
+		test, err := stats.MannWhitneyUTest(a, b, stats.LocationDiffers)
+		require.NoError(t, err)
+		require.InDelta(t, min(1, test.P), rankTest(alone(a, b)), 1e-9, "%v %v", a, b)
+	}
 }
 
-// Where tiedTest ends, the normal approximation goes on.
+// Where the exact test ends, the normal approximation goes on.
 func TestRankTestOfLargeTiedSamples(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 2))
 	for range 20 {
 		a, b := sortedSample(r, 25, 1000, 0.02, 5), sortedSample(r, 26, 1010, 0.02, 5)
-		ranks, inA := midRanks(a, b)
-		require.InDelta(t, tiedTest(ranks, inA, 25), rankTest(a, b), 0.01)
+		require.False(t, alone(a, b).exact([]int{1}, true))
+		require.InDelta(t, exactly(a, b), rankTest(alone(a, b)), 0.01)
 	}
+}
+
+// exactly is the exact p-value of samples with ties.
+func exactly(a, b []float64) float64 {
+	r := rank(block{a, b})
+	return permutations(r.doubled, len(a)).p(r.statistic)
 }
 
 // wins is twice the U statistic by its definition.
@@ -96,17 +109,16 @@ func TestRankTestOfLargeSamples(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 20 {
 		a, b := sortedSample(r, 40, 1000, 0.02, 1), sortedSample(r, 40, 1005, 0.02, 1)
-		ranks, inA := midRanks(a, b)
-		require.InDelta(t, tiedTest(ranks, inA, 40), rankTest(a, b), 0.02)
+		require.InDelta(t, exactly(a, b), rankTest(alone(a, b)), 0.02)
 	}
 	same := slices.Repeat([]float64{5}, 50)
-	require.Equal(t, 1.0, rankTest(same, same))
-	require.Equal(t, 1.0, rankTest(nil, same))
+	require.Equal(t, 1.0, rankTest(alone(same, same)))
+	require.Equal(t, 1.0, rankTest(nil))
 }
 
 func TestLeast(t *testing.T) {
 	require.InDelta(t, 2.0/184756, least(10, 10), 1e-12)
-	require.InDelta(t, least(10, 10), rankTest([]float64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, []float64{11, 12, 13, 14, 15, 16, 17, 18, 19, 20}), 1e-12)
+	require.InDelta(t, least(10, 10), rankTest(alone([]float64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, []float64{11, 12, 13, 14, 15, 16, 17, 18, 19, 20})), 1e-12)
 	require.Equal(t, 4, repeatsFor(0.05, 1)) // 3 against 3 reach 0.1
 	require.Equal(t, 11, repeatsFor(0.05, 10_000))
 }
@@ -117,12 +129,12 @@ func TestIntervalBelongsToTheTest(t *testing.T) {
 	for range 150 {
 		n, m := 4+r.IntN(46), 4+r.IntN(46)
 		a, b := sortedSample(r, n, 1000, 0.02, 0), sortedSample(r, m, 1000*(1+0.02*r.NormFloat64()), 0.02, 0)
-		ratio, low, high := shift(a, b, 0.05)
+		ratio, low, high := shift(alone(a, b), 0.05)
 		require.LessOrEqual(t, low, ratio)
 		require.LessOrEqual(t, ratio, high)
-		require.Equal(t, rankTest(a, b) <= 0.05, low > 1 || high < 1, "%v %v", a, b)
+		require.Equal(t, rankTest(alone(a, b)) <= 0.05, low > 1 || high < 1, "%v %v", a, b)
 	}
-	_, low, high := shift([]float64{1, 2, 3}, []float64{1, 2, 3}, 0.05)
+	_, low, high := shift(alone([]float64{1, 2, 3}, []float64{1, 2, 3}), 0.05)
 	require.Zero(t, low)
 	require.True(t, math.IsInf(high, 1))
 }
@@ -133,7 +145,7 @@ func TestIntervalCovers(t *testing.T) {
 		covered := 0
 		const trials = 200
 		for range trials {
-			_, low, high := shift(sortedSample(r, n, 1000, 0.02, 0), sortedSample(r, n, 1050, 0.02, 0), 0.05)
+			_, low, high := shift(alone(sortedSample(r, n, 1000, 0.02, 0), sortedSample(r, n, 1050, 0.02, 0)), 0.05)
 			if low <= 1.05 && 1.05 <= high {
 				covered++
 			}
@@ -144,7 +156,7 @@ func TestIntervalCovers(t *testing.T) {
 
 func TestShiftOfLargeSamples(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 9))
-	ratio, low, high := shift(sortedSample(r, 2000, 1000, 0.02, 0), sortedSample(r, 2000, 1100, 0.02, 0), 0.05)
+	ratio, low, high := shift(alone(sortedSample(r, 2000, 1000, 0.02, 0), sortedSample(r, 2000, 1100, 0.02, 0)), 0.05)
 	require.InDelta(t, 1.1, ratio, 0.005)
 	require.Less(t, low, ratio)
 	require.Greater(t, high, ratio)
@@ -163,7 +175,7 @@ func BenchmarkRankTest(b *testing.B) {
 		x, y := sortedSample(r, n, 1000, 0.02, 1), sortedSample(r, n, 1001, 0.02, 1)
 		b.Run(map[int]string{10: "10", 20: "20"}[n], func(b *testing.B) {
 			for b.Loop() {
-				rankTest(x, y)
+				rankTest(alone(x, y))
 			}
 		})
 	}

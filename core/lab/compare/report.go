@@ -32,8 +32,13 @@ type Report struct {
 	Floor float64 `json:"floor"`
 	// Tests is how many tests the p-values were adjusted for.
 	Tests int `json:"tests"`
-	// Across lists the differences of identity that were allowed.
+	// Across lists the differences of identity that were allowed, except that of the runtime.
 	Across []Difference `json:"across,omitempty"`
+	// Runtime is set if the sides have different versions of the runtime.
+	Runtime *RuntimeDifference `json:"runtime,omitempty"`
+	// States are the states of the machine within which changes were tested, absent if there are not
+	// several.
+	States []string `json:"states,omitempty"`
 	// Notes list what else may explain a change.
 	Notes   []string `json:"notes,omitempty"`
 	Changes []Change `json:"changes"`
@@ -54,18 +59,50 @@ type Change struct {
 	Better    result.Better     `json:"better"`
 	Old       *result.Metric    `json:"old,omitempty"`
 	New       *result.Metric    `json:"new,omitempty"`
-	// Change is new over old minus 1, absent if Incomparable. Low and High are its 95% interval,
-	// absent if there are too few repeats.
+	// Change is new over old minus 1 within the states of the machine, absent if Incomparable. Low and
+	// High are its 95% interval, absent if there are too few repeats. Old and New are over all repeats,
+	// so their ratio may differ from Change.
 	Change *float64 `json:"change,omitempty"`
 	Low    *float64 `json:"low,omitempty"`
 	High   *float64 `json:"high,omitempty"`
-	// P is the p-value of the Mann-Whitney test, and PHolm that adjusted for all tests.
+	// States has the medians by state, if there are several.
+	States []StateChange `json:"states,omitempty"`
+	// OneLaunch is set if a side was measured within one launch. The interval then lacks the spread
+	// between launches, and there is no test.
+	OneLaunch bool `json:"one_launch,omitempty"`
+	// P is the p-value of the stratified rank test, and PHolm that adjusted for all tests.
 	P       *float64 `json:"p,omitempty"`
 	PHolm   *float64 `json:"p_holm,omitempty"`
 	Verdict Verdict  `json:"verdict"`
 	// TooLittle is set if there are too few repeats for a verdict.
 	TooLittle bool   `json:"too_little,omitempty"`
 	Note      string `json:"note,omitempty"`
+
+	step     float64 // of the clock, in ns, if the metric is read from it; else 0
+	least    float64 // possible p
+	withheld bool    // there is no verdict, whatever the test says
+}
+
+// RuntimeDifference describes two versions of the runtime, the measured loop, which plugins link.
+type RuntimeDifference struct {
+	Old string `json:"old"` // digests
+	New string `json:"new"`
+	// OldHarness and NewHarness are what the harness cost, in ns per operation: the medians over the
+	// cells. They are absent if unknown.
+	OldHarness *float64 `json:"old_harness_ns,omitempty"`
+	NewHarness *float64 `json:"new_harness_ns,omitempty"`
+}
+
+// String describes the difference in one line.
+func (d *RuntimeDifference) String() string {
+	cost := func(ns *float64) string {
+		if ns == nil {
+			return "an unknown time"
+		}
+		return fmt.Sprintf("%.3g ns", *ns)
+	}
+	return fmt.Sprintf("the runtime differs (%.12s and %.12s): the harness cost %s an operation in old and %s in new",
+		d.Old, d.New, cost(d.OldHarness), cost(d.NewHarness))
 }
 
 // Mean is the geometric mean of a metric's change over a transport's cells.
@@ -117,6 +154,20 @@ func (e *IdentityError) Error() string {
 	}
 	return fmt.Sprintf("the results differ in %s; to compare them anyway, use --across %s",
 		strings.Join(texts, ", "), strings.Join(keys, ","))
+}
+
+// MeaningError reports that two sets do not share the meaning of the metrics to compare.
+type MeaningError struct {
+	Metrics   []string
+	Threshold string // that is for one of them; empty if no metric is left
+}
+
+func (e *MeaningError) Error() string {
+	text := fmt.Sprintf("the meaning of %s changed between schema 1.x and 2.0", strings.Join(e.Metrics, ", "))
+	if e.Threshold != "" {
+		return fmt.Sprintf("%s; remove the threshold %s", text, e.Threshold)
+	}
+	return text + "; use --metric to compare others"
 }
 
 // UnmatchedError reports that two sets have no configuration in common.

@@ -117,7 +117,7 @@ func breaches(changes []Change, thresholds []Threshold, alpha float64) []Breach 
 			}
 			value := c.New.Median
 			if t.Relative {
-				if value = *c.Change; c.PHolm == nil || *c.PHolm >= alpha {
+				if value = *c.Change; c.withheld || c.PHolm == nil || *c.PHolm >= alpha {
 					continue
 				}
 			}

@@ -131,7 +131,7 @@ func fakeRepeat(l load, index int, each float64, h histograms, random *rand.Rand
 		rate = l.rate
 	}
 	rep := result.Repeat{
-		Index: index, StartedAt: time.Date(2026, 3, 4, 5, 6, 8+index, 0, time.UTC), Latency: h.encoded,
+		Index: index, Launch: index, StartedAt: time.Date(2026, 3, 4, 5, 6, 8+index, 0, time.UTC), Latency: h.encoded,
 		Before: result.Readings{Medium: &transport.Floor{Name: "bounce", RoundTrip: 120, Samples: 100}}, After: result.Readings{Medium: &transport.Floor{Name: "bounce", RoundTrip: 122, Samples: 100}},
 		Samples: map[string]float64{
 			result.Throughput: rate, result.Goodput: rate * float64(l.size), result.LatencyP50: service.Quantile(0.5), result.LatencyP90: service.Quantile(0.9),

@@ -147,6 +147,9 @@ func (d *Document) migrated(major int) (*Document, error) {
 			return nil, fmt.Errorf("migrating from schema version %d.x: %w", major, err)
 		}
 	}
+	if fields["migrated_from"] == nil {
+		fields["migrated_from"] = d.SchemaVersion
+	}
 	fields["schema_version"] = SchemaVersion
 	text, err := json.Marshal(fields)
 	return &Document{SchemaVersion, d.Kind, text}, err

@@ -23,6 +23,8 @@ const KindRun = "run"
 type Result struct {
 	SchemaVersion string `json:"schema_version" jsonschema:"pattern=^2\\.[0-9]+\\.[0-9]+$"`
 	Kind          string `json:"kind" jsonschema:"enum=run"`
+	// MigratedFrom is the version in which an older version wrote the result; empty if this one did.
+	MigratedFrom string `json:"migrated_from,omitempty"`
 	// ID is 128 random bits in hex.
 	ID string `json:"id" jsonschema:"pattern=^[0-9a-f]{32}$"`
 	// StartedAt is in UTC.

@@ -25,7 +25,7 @@ type comparison struct {
 	failOn                  []string
 	failOnFile, format      string
 	along                   string
-	all                     bool
+	all, strict             bool
 }
 
 // The formats of a comparison.
@@ -52,9 +52,14 @@ func (a *app) diffCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "diff OLD NEW", Short: "Compare two sets of results, or the values of one option",
 		Long: `diff matches the cells of two sets by configuration. For each metric it shows the
-change with its 95% interval, the Holm-adjusted p of the Mann-Whitney test over
-the repeats, and a verdict. A set is a directory of results, its index, a single
-result, or published figures.
+change with its 95% interval, the Holm-adjusted p of a rank test over the repeats,
+and a verdict. A set is a directory of results, its index, a single result, or
+published figures. Where the sets show several states of the machine (near, far),
+windows are compared within a state only.
+
+Results of different versions of the runtime, the measured loop, are compared,
+and a line says what the harness cost in each; --strict refuses them. For versions
+on the machine at hand, ab --a plugin-dir=OLD --b plugin-dir=NEW is fairer.
 
 With --along AXIS it compares within one set which transport (or which value of
 another option) wins, and by how much.
@@ -66,7 +71,7 @@ stand before a colon ('transport=shm,in_flight=3*: throughput<-3%').
 
 ` + exitHelp,
 		Example: `  transportbench diff results/v0.1.0/my-machine results/local
-  transportbench diff old/ new/ --metric throughput --fail-on 'throughput<-3%'
+  transportbench diff old/ new/ --strict --metric throughput --fail-on 'throughput<-3%'
   transportbench diff --along transport results/local
   transportbench diff old.json new.json --across kernel --format markdown`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -91,6 +96,7 @@ stand before a colon ('transport=shm,in_flight=3*: throughput<-3%').
 	cmd.Flags().StringVar(&c.along, "along", "", "compare the values of this option within one set: transport, in-flight, ring, ...")
 	cmd.Flags().StringSliceVar(&c.across, "across", nil, "keys of the environment that may differ, a comma list, or all")
 	cmd.Flags().StringSliceVar(&c.ignore, "ignore", nil, "options that do not distinguish cells, such as duration")
+	cmd.Flags().BoolVar(&c.strict, "strict", false, "refuse results of different versions of the runtime")
 	cmd.Flags().BoolVar(&c.all, "all", false, "also show all cells with the verdict SAME")
 	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(diffFormats, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
@@ -112,7 +118,7 @@ func (c *comparison) options() (compare.Options, error) {
 	if err := c.readMetrics(&o); err != nil {
 		return o, err
 	}
-	o.Across, o.Ignore = c.across, underscored(c.ignore)
+	o.Across, o.Ignore, o.Strict = c.across, underscored(c.ignore), c.strict
 	return o, c.readThresholds(&o)
 }
 
@@ -232,7 +238,6 @@ func (a *app) along(c *comparison, o compare.Options, path string) error {
 	if err != nil {
 		return badInput(err)
 	}
-	o.Across = c.across
 	ranking, err := compare.Along(s, c.along, o)
 	var unmatched *compare.UnmatchedError
 	switch {

@@ -59,6 +59,7 @@ func exitCode(err error) int {
 		own      *transport.OptionError
 		identity *compare.IdentityError
 		nothing  *compare.UnmatchedError
+		meaning  *compare.MeaningError
 	)
 	switch {
 	case err == nil:
@@ -69,7 +70,7 @@ func exitCode(err error) int {
 		return exit.code
 	case errors.As(err, &source), errors.As(err, &option), errors.As(err, &own):
 		return ExitUsage
-	case errors.Is(err, host.ErrMixedRuntime), errors.As(err, &identity), errors.As(err, &nothing):
+	case errors.Is(err, host.ErrMixedRuntime), errors.As(err, &identity), errors.As(err, &nothing), errors.As(err, &meaning):
 		return ExitIncomparable
 	default:
 		return ExitInternal

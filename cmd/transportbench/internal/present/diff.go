@@ -24,7 +24,11 @@ const rowsShown = 40
 // false, it only counts those with the verdict SAME.
 func Diff(w io.Writer, r *compare.Report, all, markdown bool) {
 	hide := !all && len(r.Changes) > rowsShown
-	t := newTable(w, "cell", "metric", ">old", ">new", ">change", ">95% interval", ">p (Holm)", "verdict")
+	columns := []string{"cell", "metric", ">old", ">new", ">change", ">95% interval", ">p (Holm)", "verdict"}
+	if len(r.States) > 0 {
+		columns = append(columns, "by state (windows)")
+	}
+	t := newTable(w, columns...)
 	hidden := 0
 	for i := range r.Changes {
 		c := &r.Changes[i]
@@ -32,8 +36,12 @@ func Diff(w io.Writer, r *compare.Report, all, markdown bool) {
 			hidden++
 			continue
 		}
-		t.AppendRow(table.Row{c.Cell, c.Metric, median(c.Old), median(c.New),
-			format.Percent(c.Change), format.Percents(c.Low, c.High), format.Probability(c.PHolm), string(c.Verdict)})
+		row := table.Row{c.Cell, c.Metric, median(c.Old), median(c.New),
+			format.Percent(c.Change), changeInterval(c), format.Probability(c.PHolm), string(c.Verdict)}
+		if len(r.States) > 0 {
+			row = append(row, byState(c.States))
+		}
+		t.AppendRow(row)
 	}
 	if t.Length() > 0 {
 		renderTable(t, markdown)
@@ -51,6 +59,29 @@ func Diff(w io.Writer, r *compare.Report, all, markdown bool) {
 		fmt.Fprintf(w, "threshold %s failed: %s: %s %s\n", b.Threshold, b.Cell, b.Metric, breach(b))
 	}
 	fmt.Fprintln(w, DiffSummary(r))
+}
+
+// changeInterval formats the interval of a change, with a label if it is within one launch.
+func changeInterval(c *compare.Change) string {
+	text := format.Percents(c.Low, c.High)
+	if c.OneLaunch && c.Low != nil {
+		text += " within one launch"
+	}
+	return text
+}
+
+// byState lists the changes in each state of the machine, with the windows of the old and the new
+// side.
+func byState(states []compare.StateChange) string {
+	var parts []string
+	for _, s := range states {
+		part := s.State
+		if s.Change != nil {
+			part += " " + format.Percent(s.Change)
+		}
+		parts = append(parts, fmt.Sprintf("%s (%d:%d)", part, s.OldN, s.NewN))
+	}
+	return strings.Join(parts, ", ")
 }
 
 func breach(b compare.Breach) string {
@@ -71,6 +102,9 @@ func diffMeans(w io.Writer, r *compare.Report, markdown bool) {
 
 // diffNotes writes what explains changes, each note once.
 func diffNotes(w io.Writer, r *compare.Report) {
+	if r.Runtime != nil {
+		fmt.Fprintln(w, r.Runtime)
+	}
 	for _, d := range r.Across {
 		fmt.Fprintf(w, "compared across different %s\n", d)
 	}
@@ -91,6 +125,9 @@ func diffNotes(w io.Writer, r *compare.Report) {
 	}
 	if len(written) > most {
 		fmt.Fprintf(w, "note: and %d more like these\n", len(written)-most)
+	}
+	if len(r.States) > 0 {
+		fmt.Fprintf(w, "changes are within states of the machine (%s): old and new are medians over all windows\n", strings.Join(r.States, ", "))
 	}
 	single(w, "old", r.OnlyOld)
 	single(w, "new", r.OnlyNew)
@@ -142,14 +179,14 @@ func median(m *result.Metric) string {
 func DiffCSV(w io.Writer, r *compare.Report) error {
 	out := csv.NewWriter(w)
 	rows := [][]string{{"cell", "transport", "metric", "unit", "old", "old_repeats", "new", "new_repeats",
-		"change", "change_low", "change_high", "p", "p_holm", "verdict", "too_little", "note"}}
+		"change", "change_low", "change_high", "p", "p_holm", "verdict", "too_little", "one_launch", "by_state", "note"}}
 	for i := range r.Changes {
 		c := &r.Changes[i]
 		oldMedian, oldN := plainMetric(c.Old)
 		newMedian, newN := plainMetric(c.New)
 		rows = append(rows, []string{c.Cell, c.Transport, c.Metric, c.Unit, oldMedian, oldN, newMedian, newN,
 			plain(c.Change), plain(c.Low), plain(c.High), plain(c.P), plain(c.PHolm),
-			string(c.Verdict), strconv.FormatBool(c.TooLittle), c.Note})
+			string(c.Verdict), strconv.FormatBool(c.TooLittle), strconv.FormatBool(c.OneLaunch), byState(c.States), c.Note})
 	}
 	return out.WriteAll(rows)
 }
@@ -198,13 +235,37 @@ func Ranking(w io.Writer, r *compare.Ranking, markdown bool) {
 	}
 	renderTable(wins, markdown)
 	fmt.Fprintln(w)
-	for _, d := range r.Across {
-		fmt.Fprintf(w, "compared across different %s\n", d)
-	}
+	rankingNotes(w, r)
 	fmt.Fprintf(w, "%s, %d undecided (alpha %g over %s, leads below %g%% do not count)\n",
 		format.Count(len(r.Groups), "comparison"), undecided, r.Alpha, format.Count(r.Tests, "test"), 100*r.Floor)
 	if tooLittle > 0 {
 		fmt.Fprintf(w, "%d of them have too few repeats to be decided\n", tooLittle)
+	}
+}
+
+// rankingNotes writes what a reader of a ranking should know, each note once.
+func rankingNotes(w io.Writer, r *compare.Ranking) {
+	if r.Runtime != nil {
+		fmt.Fprintln(w, r.Runtime)
+	}
+	for _, d := range r.Across {
+		fmt.Fprintf(w, "compared across different %s\n", d)
+	}
+	if len(r.States) > 0 {
+		fmt.Fprintf(w, "compared within states of the machine (%s): the medians are over all windows\n", strings.Join(r.States, ", "))
+	}
+	for _, note := range r.Notes {
+		fmt.Fprintln(w, "note: "+note)
+	}
+	written := map[string]bool{}
+	for _, group := range r.Groups {
+		if second := group.List[1]; second.Note != "" {
+			line := group.Cell + ": " + second.Note
+			if !written[line] {
+				written[line] = true
+				fmt.Fprintln(w, "note: "+line)
+			}
+		}
 	}
 }
 

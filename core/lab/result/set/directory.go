@@ -36,10 +36,12 @@ func (l *Loader) loadIndexed(dir string) (*Set, error) {
 			}
 		}
 	}
-	if len(stale) == 0 {
-		return s, nil
+	if len(stale) > 0 {
+		if s, err = s.renewed(dir, stale); err != nil {
+			return nil, err
+		}
 	}
-	return s.renewed(dir, stale)
+	return s, s.renewOld(dir)
 }
 
 // renewed replaces the cells whose files have changed since the index was written.

@@ -36,6 +36,9 @@ func (l *Loader) Load(path string) (*Set, error) {
 	}
 	if !info.IsDir() {
 		s, err := l.file(path)
+		if err == nil {
+			err = s.renewOld(filepath.Dir(path))
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -136,6 +139,7 @@ func (s *Set) clone() *Set {
 			cell.Samples[name] = slices.Clone(values)
 		}
 		cell.Warnings, cell.Files, cell.Results = slices.Clone(cell.Warnings), slices.Clone(cell.Files), slices.Clone(cell.Results)
+		cell.Windows = slices.Clone(cell.Windows)
 	}
 	return &c
 }
@@ -207,16 +211,26 @@ func Parse(text []byte, name string) (*Set, error) {
 }
 
 func parseSet(d *result.Document) (*Set, error) {
-	major, _, _ := strings.Cut(d.SchemaVersion, ".")
-	if want, _, _ := strings.Cut(SchemaVersion, "."); major != want {
-		return nil, fmt.Errorf("%w: its schema is %q, and this transportbench reads sets of %s.x",
-			result.ErrNewer, d.SchemaVersion, want)
+	written := major(d.SchemaVersion)
+	if written != major(SchemaVersion) && written != "1" {
+		return nil, fmt.Errorf("%w: its schema is %q, and this transportbench reads sets of 1.x and %s.x",
+			result.ErrNewer, d.SchemaVersion, major(SchemaVersion))
 	}
 	s := new(Set)
 	if err := d.Decode(s); err != nil {
 		return nil, err
 	}
+	if written == "1" {
+		if err := s.migrateFrom1(d); err != nil {
+			return nil, err
+		}
+	}
 	return s, s.check()
+}
+
+func major(version string) string {
+	before, _, _ := strings.Cut(version, ".")
+	return before
 }
 
 // check returns an error for what the types allow but a set must not have, and adds the warnings of
@@ -235,6 +249,8 @@ func (s *Set) check() error {
 			return wrong("status %q is not one of %v", c.Status, statuses)
 		case c.Environment < -1 || c.Environment >= len(s.Environments):
 			return wrong("environment %d is out of range: the set has %d", c.Environment, len(s.Environments))
+		case slices.ContainsFunc(c.Windows, Window.invalid):
+			return wrong("a bounce in windows is not a time")
 		case c.Status == Measured && len(c.Samples) == 0:
 			return wrong("status is measured, but samples is empty")
 		}

@@ -24,7 +24,7 @@ var schemas = []struct {
 	path, id, dir, pkg string
 	of                 any
 }{
-	{"schema.json", "urn:transportbench:set:1", ".", "transportbench/core/lab/result/set", new(Set)},
+	{"schema.json", "urn:transportbench:set:2", ".", "transportbench/core/lab/result/set", new(Set)},
 	{"../published/schema.json", "urn:transportbench:published:1", "../published", "transportbench/core/lab/result/published", new(published.Document)},
 }
 

@@ -17,7 +17,7 @@ import (
 )
 
 // SchemaVersion is the version of the document that this package writes.
-const SchemaVersion = "1.0.0"
+const SchemaVersion = "2.0.0"
 
 // Kind is the kind of the document.
 const Kind = "set"
@@ -27,7 +27,7 @@ const IndexName = "index.json"
 
 // Set is a set of results.
 type Set struct {
-	SchemaVersion string `json:"schema_version" jsonschema:"pattern=^1\\.[0-9]+\\.[0-9]+$"`
+	SchemaVersion string `json:"schema_version" jsonschema:"pattern=^2\\.[0-9]+\\.[0-9]+$"`
 	Kind          string `json:"kind" jsonschema:"enum=set"`
 	// CreatedAt is in UTC.
 	CreatedAt time.Time `json:"created_at"`
@@ -59,6 +59,13 @@ type Cell struct {
 	// Environment is an index into the set's environments; -1 if the machine is unknown.
 	Environment int       `json:"environment"`
 	StartedAt   time.Time `json:"started_at"`
+	// Schema is the version of the schema in which the results were written. Some metrics meant
+	// something else in 1.x. It is empty for published figures.
+	Schema string `json:"schema,omitempty"`
+	// ClockStep is the resolution of the clock in nanoseconds, the largest of all ranks; 0 if unknown.
+	ClockStep float64 `json:"clock_step_ns,omitempty"`
+	// Windows are the measured windows, in the order of the samples. They are absent if unknown.
+	Windows []Window `json:"windows,omitempty"`
 	// Samples has the values of each metric, one for each repeat that has it.
 	Samples map[string][]float64 `json:"samples"`
 	// Capacity is set if the rate is a share of it. Config has the share then ("70%"), because that
@@ -157,9 +164,11 @@ func (s *Set) Add(r *result.Result, files ...File) error {
 
 // Merge adds the repeats of another cell of the same configuration.
 func (c *Cell) Merge(more Cell) {
+	c.mergeWindows(more)
 	for name, values := range more.Samples {
 		c.Samples[name] = append(c.Samples[name], values...)
 	}
+	c.ClockStep = max(c.ClockStep, more.ClockStep)
 	c.Warnings = append(c.Warnings, more.Warnings...)
 	c.Incomplete = c.Incomplete || more.Incomplete
 	c.Files = append(c.Files, more.Files...)
@@ -218,6 +227,9 @@ func (s *Set) NewCell(r *result.Result, files ...File) (Cell, error) {
 			RuntimeDigest: r.Plugin.RuntimeDigest, Provider: r.Plugin.Provider,
 		},
 		Environment: s.environment(machine),
+		Schema:      cmp.Or(r.MigratedFrom, r.SchemaVersion),
+		ClockStep:   clockStep(r),
+		Windows:     windowsOf(r),
 		Samples:     map[string][]float64{},
 		Incomplete:  r.Incomplete,
 		Capacity:    r.Capacity,
@@ -229,6 +241,9 @@ func (s *Set) NewCell(r *result.Result, files ...File) (Cell, error) {
 		for name, value := range repeat.Samples {
 			c.Samples[name] = append(c.Samples[name], value)
 		}
+	}
+	if len(c.Samples[result.HarnessOverhead]) == 0 && r.Overhead.PerOpNS > 0 {
+		c.Samples[result.HarnessOverhead] = []float64{r.Overhead.PerOpNS}
 	}
 	for name, metric := range r.Summary { // metrics that are measured once per run
 		if _, sampled := c.Samples[name]; !sampled && metric.N == 1 {

@@ -156,7 +156,7 @@ func TestHostileFilesAreNamedWithThePlace(t *testing.T) {
 		"text":           {edit(`"throughput":[1,`, `"throughput":["1",`), "line 7 column"},
 		"duplicate":      {edit(`"kind"`, `"kind": "run", "kind"`), "occurs twice"},
 		"nested":         {strings.Repeat("[", 100_000), "nested more than"},
-		"future":         {edit(`"1.0.0"`, `"2.0.0"`), "newer version"},
+		"future":         {edit(`"2.0.0"`, `"3.0.0"`), "newer version"},
 		"no samples":     {edit(`"throughput":[1,2]`, `"throughput":[]`), `cells[0]: metric "throughput" has no samples`},
 		"no transport":   {edit(`"transport":"shm"`, `"nope":"shm"`), "cells[0]: config has no transport"},
 		"status":         {edit(`"status":"measured"`, `"status":"good"`), `cells[0]: status "good"`},

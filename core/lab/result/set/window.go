@@ -1,0 +1,78 @@
+package set
+
+import (
+	"time"
+
+	"transportbench/core/lab/result"
+)
+
+// Window is one measured window of a cell, with what a comparison needs of it besides the metrics.
+type Window struct {
+	StartedAt time.Time `json:"started_at"`
+	// Launch tells the launches apart that measured the cell, from 0.
+	Launch int `json:"launch"`
+	// BounceBefore and BounceAfter are the bounces on both sides of the window; 0 if not measured.
+	BounceBefore float64 `json:"bounce_before_ns,omitempty"`
+	BounceAfter  float64 `json:"bounce_after_ns,omitempty"`
+	// Mixed marks a window during which the machine changed its state.
+	Mixed bool `json:"mixed,omitempty"`
+}
+
+// invalid reports whether a reading is not a time.
+func (w Window) invalid() bool {
+	return !(w.BounceBefore >= 0 && w.BounceAfter >= 0) || w.Launch < 0
+}
+
+func windowsOf(r *result.Result) []Window {
+	var list []Window
+	for i := range r.Repeats {
+		repeat := &r.Repeats[i]
+		list = append(list, Window{
+			StartedAt: repeat.StartedAt, Launch: repeat.Launch,
+			BounceBefore: repeat.Before.Bounce, BounceAfter: repeat.After.Bounce, Mixed: repeat.Mixed,
+		})
+	}
+	return list
+}
+
+func clockStep(r *result.Result) float64 {
+	step := 0.0
+	for i := range r.Repeats {
+		for _, report := range r.Repeats[i].Ranks {
+			step = max(step, report.Process.ClockStepNS)
+		}
+	}
+	return step
+}
+
+// Launches returns how many launches measured the cell; 0 if that is unknown.
+func (c *Cell) Launches() int {
+	launches := map[int]bool{}
+	for _, w := range c.Windows {
+		launches[w.Launch] = true
+	}
+	return len(launches)
+}
+
+// mergeWindows adds the windows of another cell, with launches of their own. If only one of the two
+// knows its windows, none are left: they would not belong to the samples.
+func (c *Cell) mergeWindows(more Cell) {
+	if len(c.Windows) == 0 || len(more.Windows) == 0 {
+		c.Windows = nil
+		return
+	}
+	first := len(c.Windows)
+	c.Windows = append(c.Windows, more.Windows...)
+	type launch struct {
+		more   bool
+		number int
+	}
+	numbers := map[launch]int{}
+	for i := range c.Windows {
+		l := launch{i >= first, c.Windows[i].Launch}
+		if _, known := numbers[l]; !known {
+			numbers[l] = len(numbers)
+		}
+		c.Windows[i].Launch = numbers[l]
+	}
+}
