@@ -1,0 +1,422 @@
+package floor
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"transportbench/core/fabric/shm"
+	"transportbench/core/transport"
+)
+
+// Lines is memory that two threads share for the floors of messages in memory. Both threads have the
+// same: one copy of the struct each, over the same bytes.
+//
+// A message of n bytes takes as many cache lines as n and the header of a message need. One word of
+// each line is written and read, which is what moves the line between the cores; a copy of all its
+// bytes adds work on top. The first word of a message holds its number, so that neither side has to
+// reset anything.
+type Lines struct {
+	// Control has a cache line to itself and is zero at first. The initiator announces a probe in
+	// it.
+	Control *atomic.Uint64
+	// Forth and Back have the messages of the two directions, from an aligned start. A probe whose
+	// payload does not fit once returns transport.ErrUnsupported; one whose payloads in flight do not
+	// fit keeps fewer under way, which is no slower.
+	Forth, Back []byte
+}
+
+// LineSize is the size of a cache line. Some processors of arm64 have longer ones.
+const LineSize = 64
+
+const (
+	// lineTrips is how many round trips are timed together. Two readings of the clock cost less than
+	// 1% of them.
+	lineTrips = 64
+	// lineSlice is how long one way to stream is measured before the next.
+	lineSlice = 50 * time.Microsecond
+	// lineChunk is how many lines of a long message are published at once if the reader follows the
+	// writer.
+	lineChunk = 64
+	// controlLooks is how many vain looks a follower takes between two looks at Control.
+	controlLooks = 64
+)
+
+// The word after a message's number says how the initiator wants it handled. Which way is the
+// fastest depends on the processor, on the distance between the cores and on the payload, so a probe
+// alternates between them, and the fastest is the floor.
+const (
+	lineGroup    = 1<<16 - 1 // answer when this many have arrived
+	linePauses   = 1 << 16   // pause between two looks for the next one
+	linePrefetch = 1 << 17   // request the lines of the next answer before they are written
+	lineChunked  = 1 << 18   // publish long messages in chunks
+	lineLast     = 1 << 19   // the probe is over
+)
+
+// Probe implements [transport.Prober] over the lines, except for the peer: both threads call it with
+// the same probe, one with Initiate set. It spins.
+func (l *Lines) Probe(ctx context.Context, probe transport.Probe) (transport.Floor, error) {
+	var stopped atomic.Bool
+	defer context.AfterFunc(ctx, func() { stopped.Store(true) })()
+	slots := 2
+	switch probe.Kind {
+	case transport.ProbeMedium:
+	case transport.ProbeRate:
+		slots = min(max(probe.InFlight, 2), lineGroup)
+	default:
+		return transport.Floor{}, transport.ErrUnsupported
+	}
+	forth, back := newLane(l.Forth, probe.Forth), newLane(l.Back, probe.Back)
+	slots = min(slots, len(l.Forth)/forth.stride, len(l.Back)/back.stride)
+	if probe.Forth < 0 || probe.Back < 0 || slots == 0 {
+		return transport.Floor{}, fmt.Errorf("%w: payloads of %d and %d bytes do not fit into the memory for probes",
+			transport.ErrUnsupported, probe.Forth, probe.Back)
+	}
+	forth.slots, back.slots = slots, slots
+	s := &lineSide{control: l.Control, stopped: &stopped, in: forth, out: back}
+	if !probe.Initiate {
+		if !s.follow() {
+			return transport.Floor{}, context.Cause(ctx)
+		}
+		return transport.Floor{}, nil
+	}
+	s.in, s.out = back, forth
+	var reading transport.Floor
+	s.base = rand.Uint64() | 1
+	s.control.Store(s.base)
+	if probe.Kind == transport.ProbeMedium {
+		reading = s.pingPong(probe.Duration)
+	} else {
+		reading = s.stream(probe.Duration, min(max(probe.InFlight, 1), slots))
+	}
+	s.post(lineLast|1, 1)
+	if s.take(lineLast|1, 1); stopped.Load() {
+		s.control.Store(0)
+		return transport.Floor{}, context.Cause(ctx)
+	}
+	return reading, nil
+}
+
+// lane is the ring of messages in one direction.
+type lane struct {
+	memory []byte
+	lines  int // of a message
+	stride int // bytes from message to message
+	slots  int
+	number uint64 // messages written, or read
+	read   uint64 // sum of what was read, so that the compiler keeps the loads
+}
+
+func newLane(memory []byte, payload int) lane {
+	lines := (max(payload, 0) + transport.ProbeHeader + LineSize - 1) / LineSize
+	return lane{memory: memory, lines: lines, stride: lines * LineSize}
+}
+
+// slot returns the memory of the message with the number n, from 0.
+func (l *lane) slot(n uint64) []byte {
+	at := int(n%uint64(l.slots)) * l.stride
+	return l.memory[at : at+l.stride : at+l.stride]
+}
+
+func (l *lane) chunk(tag uint64) int {
+	if tag&lineChunked != 0 {
+		return lineChunk
+	}
+	return l.lines
+}
+
+// lineSide is one side of a probe.
+type lineSide struct {
+	control *atomic.Uint64
+	stopped *atomic.Bool
+	base    uint64 // numbers of this probe's messages begin above it
+	in, out lane
+}
+
+// post writes count messages.
+func (s *lineSide) post(tag uint64, count int) {
+	l := &s.out
+	chunk := l.chunk(tag)
+	for range count {
+		b := l.slot(l.number)
+		l.number++
+		value := s.base + l.number
+		binary.NativeEndian.PutUint64(b[8:], tag)
+		if l.lines == 1 {
+			shm.StoreRelease64(word(b, 0), value)
+			continue
+		}
+		for from := 0; from < len(b); from += chunk * LineSize {
+			part := b[from:min(from+chunk*LineSize, len(b))]
+			for at := LineSize; at < len(part); at += LineSize {
+				binary.NativeEndian.PutUint64(part[at:], value)
+			}
+			shm.StoreRelease64(word(part, 0), value)
+		}
+	}
+}
+
+// prefetch requests the lines of the next count messages to write, as far as a core can have requests
+// under way.
+func (s *lineSide) prefetch(count int) {
+	const most = 16
+	l := &s.out
+	for i := range min(count, most) {
+		b := l.slot(l.number + uint64(i))
+		for at := 0; at < min(len(b), most*LineSize); at += LineSize {
+			shm.PrefetchWrite(word32(b, at))
+		}
+	}
+}
+
+// arrived reports whether the next message is there, or its first chunk.
+func (s *lineSide) arrived() bool {
+	l := &s.in
+	return atomic.LoadUint64(word(l.slot(l.number), 0)) == s.base+l.number+1
+}
+
+// accept reads a message that has arrived and returns its tag. It returns false if it was stopped.
+func (s *lineSide) accept() (tag uint64, ok bool) {
+	l := &s.in
+	b := l.slot(l.number)
+	l.number++
+	tag = binary.NativeEndian.Uint64(b[8:])
+	if l.lines == 1 {
+		return tag, true
+	}
+	value, chunk, sum := s.base+l.number, l.chunk(tag), uint64(0)
+	for from := 0; from < len(b); from += chunk * LineSize {
+		part := b[from:min(from+chunk*LineSize, len(b))]
+		for looks := 0; atomic.LoadUint64(word(part, 0)) != value; looks++ {
+			if s.stopped.Load() {
+				return tag, false
+			}
+			yield(looks, defaultYield)
+		}
+		for at := LineSize; at < len(part); at += LineSize {
+			sum += binary.NativeEndian.Uint64(part[at:])
+		}
+	}
+	l.read += sum
+	return tag, true
+}
+
+// take waits for count messages and reads them. It returns early if it is stopped.
+func (s *lineSide) take(tag uint64, count int) {
+	for range count {
+		for looks := 0; !s.arrived(); looks++ {
+			if s.stopped.Load() {
+				return
+			}
+			yield(looks, defaultYield)
+			if tag&linePauses != 0 {
+				pause()
+			}
+		}
+		if _, ok := s.accept(); !ok {
+			return
+		}
+	}
+}
+
+// ways returns the tags of all combinations of the given bits with each group.
+func (s *lineSide) ways(groups ...int) (tags []uint64) {
+	bits := []uint64{linePauses, linePrefetch}
+	if max(s.in.lines, s.out.lines) > lineChunk {
+		bits = []uint64{lineChunked} // waiting and prefetching are little of a long message
+	}
+	tags = []uint64{0}
+	for _, bit := range bits {
+		for _, tag := range tags {
+			tags = append(tags, tag|bit)
+		}
+	}
+	var all []uint64
+	for _, g := range groups {
+		for _, tag := range tags {
+			all = append(all, tag|uint64(g))
+		}
+	}
+	return all
+}
+
+// pingPong measures round trips of one message for about d after the other side has joined.
+func (s *lineSide) pingPong(d time.Duration) transport.Floor {
+	trips := lineTrips
+	if n := s.in.lines + s.out.lines; n > 16 { // a line takes some nanoseconds
+		trips = max(lineTrips*16/n, 1)
+	}
+	trip := func(tag uint64) {
+		s.post(tag, 1)
+		if tag&linePrefetch != 0 {
+			s.prefetch(1)
+		}
+		s.take(tag, 1)
+	}
+	trip(1) // waits for the other side
+	ways := s.ways(1)
+	times := make([][]float64, len(ways))
+	samples := 0
+	for start := time.Now(); !s.stopped.Load(); {
+		before := time.Since(start)
+		if before >= d && samples >= len(ways) {
+			break
+		}
+		way := samples % len(ways)
+		trip(ways[way]) // the other side learns how to wait
+		before = time.Since(start)
+		for range trips {
+			trip(ways[way])
+		}
+		times[way] = append(times[way], float64(time.Since(start)-before)/float64(trips))
+		samples++
+	}
+	least := 0.0
+	for _, list := range times {
+		if m := Median(list); m > 0 && (least == 0 || m < least) {
+			least = m
+		}
+	}
+	name := "cache-line ping-pong"
+	if n := max(s.in.lines, s.out.lines); n > 1 {
+		name = fmt.Sprintf("cache-line ping-pong of %d and %d lines", s.out.lines, s.in.lines)
+	}
+	return transport.Floor{Name: name, RoundTrip: least, Samples: samples * trips}
+}
+
+// stream measures the mean time per message with inFlight of them under way, for about d after the
+// other side has joined.
+func (s *lineSide) stream(d time.Duration, inFlight int) transport.Floor {
+	s.post(1, 1)
+	s.take(1, 1) // waits for the other side
+	groups := []int{max(inFlight/8, 1), max(inFlight/4, 1), max(inFlight/2, 1), inFlight}
+	slices.SortFunc(groups, func(a, b int) int { return cmp.Compare(b, a) })
+	ways := s.ways(slices.Compact(groups)...)
+	ops, elapsed := make([]int, len(ways)), make([]time.Duration, len(ways))
+	slice := min(max(lineSlice, d/100), d)
+	total := 0
+	for start, turn := time.Now(), 0; !s.stopped.Load() && (turn < len(ways) || time.Since(start) < d); turn++ {
+		way := turn % len(ways)
+		n, t := s.slice(ways[way], inFlight, slice)
+		ops[way] += n
+		elapsed[way] += t
+		total += n
+	}
+	least := 0.0
+	for way, n := range ops {
+		if per := float64(elapsed[way]) / float64(n); n > 0 && (least == 0 || per < least) {
+			least = per
+		}
+	}
+	return transport.Floor{Name: "cache-line stream", PerOp: least, Samples: total}
+}
+
+// slice streams for about d with one way, and returns how many messages that were and how long they
+// took. It begins and ends with nothing under way, and measures in between.
+func (s *lineSide) slice(tag uint64, inFlight int, d time.Duration) (ops int, elapsed time.Duration) {
+	group := int(tag & lineGroup)
+	// The first window of messages fills the pipeline, and every look at the clock costs some
+	// nanoseconds.
+	every := max(4*inFlight, 64) / group * group
+	if s.out.lines+s.in.lines > lineChunk {
+		every = max(inFlight/group*group, group)
+	}
+	sent, got, mark := 0, 0, every
+	var start time.Time
+	began := false
+	for looks := 0; ; {
+		if sent-got <= inFlight-group && mark >= 0 {
+			s.post(tag, group)
+			sent += group
+			if tag&linePrefetch != 0 {
+				s.prefetch(group)
+			}
+		}
+		if !s.arrived() {
+			if s.stopped.Load() {
+				return 0, 0
+			}
+			if looks++; tag&linePauses != 0 {
+				pause()
+			}
+			yield(looks, defaultYield)
+			continue
+		}
+		looks = 0
+		for s.arrived() {
+			if _, ok := s.accept(); !ok {
+				return 0, 0
+			}
+			got++
+			if got == sent {
+				break
+			}
+		}
+		switch {
+		case mark < 0:
+			if got == sent {
+				return ops, elapsed
+			}
+		case got >= mark:
+			now := time.Now()
+			if !began {
+				began, start, ops = true, now, got
+			} else if elapsed = now.Sub(start); elapsed >= d {
+				ops, mark = got-ops, -1 // only what is under way is still read
+				if got == sent {
+					return ops, elapsed
+				}
+				continue
+			}
+			mark = got + every
+		}
+	}
+}
+
+// follow answers until the initiator ends the probe. It returns false if it was stopped before.
+func (s *lineSide) follow() (over bool) {
+	pauses, pending := false, 0
+	for looks := 0; !s.stopped.Load(); looks++ {
+		if s.base == 0 || looks%controlLooks == controlLooks-1 {
+			if base := s.control.Load(); base != s.base && base != 0 { // also after an abandoned probe
+				s.base, s.in.number, s.out.number = base, 0, 0
+				pauses, pending = false, 0
+			}
+			if s.base == 0 {
+				yield(looks, defaultYield)
+				continue
+			}
+		}
+		if !s.arrived() {
+			yield(looks, defaultYield)
+			if pauses {
+				pause()
+			}
+			continue
+		}
+		looks = 0
+		tag, ok := s.accept()
+		if !ok {
+			return false
+		}
+		if tag&lineLast != 0 {
+			s.control.Store(0)
+			s.post(tag, 1)
+			return true
+		}
+		pauses = tag&linePauses != 0
+		if pending++; pending >= min(int(tag&lineGroup), s.in.slots) {
+			s.post(tag, pending)
+			if tag&linePrefetch != 0 {
+				s.prefetch(pending)
+			}
+			pending = 0
+		}
+	}
+	return false
+}
