@@ -67,6 +67,9 @@ type RankWorkers struct {
 	Rank    int      `json:"rank"`
 	Daemons [][]byte `json:"daemons"`
 	Clients [][]byte `json:"clients"`
+	// Shared is how other ranks on the host find the memory that the rank shares with its callers,
+	// for probes and traces. It is empty if the rank shares none.
+	Shared []byte `json:"shared,omitempty"`
 }
 
 // Thread names one polling thread of a run.
@@ -87,7 +90,8 @@ func (t Thread) String() string {
 	return fmt.Sprintf("client %d of rank %d", t.Client, t.Rank)
 }
 
-// Probe describes one side of a measurement between two threads.
+// Probe describes one side of a measurement between two threads: one that calls over the transport,
+// which initiates, and the daemon that it calls.
 type Probe struct {
 	Near Thread `json:"near"` // of this rank
 	Far  Thread `json:"far"`

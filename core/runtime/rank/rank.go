@@ -12,6 +12,7 @@ import (
 
 	"transportbench/core/base/config"
 	"transportbench/core/base/record"
+	"transportbench/core/fabric/floor"
 	"transportbench/core/fabric/shm/inbox"
 	"transportbench/core/runtime/kv"
 	"transportbench/core/transport"
@@ -26,6 +27,7 @@ type Rank struct {
 	plan      record.Plan
 	transport transport.Transport
 	links     *inbox.Transport // nil unless mesh-proxied
+	shared    *shared          // nil until prepared
 	state     state
 	// sampleEvery is the latency sampling of the last window; 0 before the first.
 	sampleEvery int
@@ -99,6 +101,7 @@ func (r *Rank) Prepare(ctx context.Context, plan record.Plan) (record.Prepared, 
 			prepared.Workers.Clients = append(prepared.Workers.Clients, t.worker.Address())
 		}
 	}
+	r.shared, prepared.Workers.Shared = newShared(plan.Config, plan.Rank)
 	return prepared, r.connectLinks(ctx)
 }
 
@@ -166,6 +169,7 @@ func (r *Rank) prepareThread(t *thread, index int) (affinity string, err error) 
 func (r *Rank) Connect(ctx context.Context, workers []record.RankWorkers) error {
 	w := r.wiring()
 	all := slices.SortedFunc(slices.Values(workers), func(a, b record.RankWorkers) int { return a.Rank - b.Rank })
+	r.shared.connect(all)
 	return r.each(ctx, func(t *thread) error {
 		if t.client != nil && w.cfg.Proxied() {
 			return nil
@@ -191,25 +195,47 @@ func (r *Rank) each(ctx context.Context, f func(*thread) error) error {
 }
 
 // Probe implements [record.Control].
-func (r *Rank) Probe(ctx context.Context, probe record.Probe) (floor transport.Floor, err error) {
+func (r *Rank) Probe(ctx context.Context, probe record.Probe) (reading transport.Floor, err error) {
 	at := slices.IndexFunc(r.threads, func(t *thread) bool { return t.id == probe.Near })
 	if at < 0 {
-		return floor, fmt.Errorf("probe the floor: rank %d has no %v", r.plan.Rank, probe.Near)
+		return reading, fmt.Errorf("probe: rank %d has no %v", r.plan.Rank, probe.Near)
 	}
 	peer, err := r.wiring().peer(probe.Near, probe.Far)
 	if err != nil {
-		return floor, fmt.Errorf("probe the floor: %w", err)
+		return reading, fmt.Errorf("probe: %w", err)
 	}
 	t := r.threads[at]
-	prober, ok := t.worker.(transport.Prober)
-	if !ok {
-		return floor, transport.NewOpError(r.plan.Config.Transport, "probe", transport.ErrUnsupported)
-	}
 	err = t.do(ctx, func() (err error) {
-		floor, err = prober.Probe(ctx, peer, probe.Probe)
+		reading, err = r.probe(ctx, t, peer, probe)
 		return err
 	})
-	return floor, err
+	return reading, err
+}
+
+// probe runs on the thread t. Between ranks that share memory, the probes of the machine and of
+// memory are the same for all transports.
+func (r *Rank) probe(ctx context.Context, t *thread, peer transport.PeerID, probe record.Probe) (transport.Floor, error) {
+	ofMemory := r.transport.Properties().Medium == transport.MediumMemory &&
+		(probe.Kind == transport.ProbeMedium || probe.Kind == transport.ProbeRate)
+	if probe.Kind == record.ProbeBounce || ofMemory {
+		caller, server := probe.Near, probe.Far
+		if !probe.Initiate {
+			caller, server = server, caller
+		}
+		line, lines, missing := r.shared.pair(caller, server)
+		switch {
+		case missing != "":
+			return transport.Floor{}, fmt.Errorf("probe: %w between these ranks: %s", transport.ErrUnsupported, missing)
+		case ofMemory:
+			return lines.Probe(ctx, probe.Probe)
+		default:
+			return floor.Bounce(ctx, line, probe.Initiate, probe.Duration)
+		}
+	}
+	if prober, ok := t.worker.(transport.Prober); ok {
+		return prober.Probe(ctx, peer, probe.Probe)
+	}
+	return transport.Floor{}, transport.NewOpError(r.plan.Config.Transport, "probe", transport.ErrUnsupported)
 }
 
 // Advance implements [record.Control].
@@ -259,6 +285,9 @@ func (r *Rank) Close(ctx context.Context) error {
 	}
 	for _, t := range r.threads {
 		t.end()
+	}
+	if r.shared != nil {
+		err = errors.Join(err, r.shared.close())
 	}
 	if r.links != nil {
 		err = errors.Join(err, r.links.Close())
