@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"transportbench/core/fabric/floor"
 	"transportbench/core/transport"
 )
 
@@ -136,6 +137,11 @@ func BenchmarkTwoThreads(b *testing.B) {
 	for _, c := range []struct{ peers, inFlight, payload int }{{1, 1, 32}, {1, 1, 48}, {1, 32, 48}, {8, 256, 48}} {
 		b.Run(fmt.Sprintf("peers=%d/in-flight=%d/payload=%d", c.peers, c.inFlight, c.payload), func(b *testing.B) {
 			caller, servers := star(b, c.peers, c.inFlight)
+			var line struct {
+				_    [128]byte
+				word atomic.Uint64
+				_    [128]byte
+			}
 			var phase atomic.Int64 // odd while both probe; -1 at the end
 			var wait sync.WaitGroup
 			var found sliced
@@ -145,7 +151,7 @@ func BenchmarkTwoThreads(b *testing.B) {
 					case now < 0:
 						return
 					case now != last && now&1 == 1:
-						probe(servers[0].w, false)
+						probe(&line.word, false)
 						last = now
 					}
 					for _, s := range servers {
@@ -158,7 +164,7 @@ func BenchmarkTwoThreads(b *testing.B) {
 				bounce := func() float64 {
 					phase.Add(1)
 					defer phase.Add(1)
-					return probe(caller, true)
+					return probe(&line.word, true)
 				}
 				before := bounce()
 				load := newLoad(caller, c.peers, c.inFlight, c.payload)
@@ -211,8 +217,8 @@ func (s sliced) report(b *testing.B) {
 	b.ReportMetric(float64(len(near))/float64(len(s)), "near-share")
 }
 
-func probe(w *worker, initiate bool) float64 {
-	f, err := w.Probe(context.Background(), 0, transport.Probe{Kind: transport.ProbeMedium, Initiate: initiate, Duration: 50 * time.Microsecond})
+func probe(line *atomic.Uint64, initiate bool) float64 {
+	f, err := floor.Bounce(context.Background(), line, initiate, 50*time.Microsecond)
 	if err != nil {
 		panic(err)
 	}

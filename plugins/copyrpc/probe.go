@@ -11,8 +11,8 @@ import (
 	"transportbench/core/transport"
 )
 
-// Probe implements [transport.Prober]. On the soft device the two threads bounce a cache
-// line; on verbs they write a number back and forth, as ib_write_lat does.
+// Probe implements [transport.Prober]: the two sides write a number back and forth, as ib_write_lat
+// does. Of the soft device, whose medium is memory, the runtime measures the floor itself.
 func (w *worker) Probe(ctx context.Context, id transport.PeerID, probe transport.Probe) (transport.Floor, error) {
 	if probe.Kind != transport.ProbeMedium {
 		return transport.Floor{}, name.PeerError("probe", id, transport.ErrUnsupported)
@@ -26,9 +26,6 @@ func (w *worker) Probe(ctx context.Context, id transport.PeerID, probe transport
 		runtime.Gosched()
 	}
 	return name.Probe(id, w.closed, p != nil && p.state == up, func() (transport.Floor, error) {
-		if bouncer, ok := p.qp.(rdma.Bouncer); ok {
-			return bouncer.Bounce(ctx, probe.Initiate, probe.Duration)
-		}
 		return w.pingPong(p).Run(ctx, probe.Initiate, probe.Duration)
 	})
 }

@@ -1,11 +1,8 @@
 package rdma
 
 import (
-	"context"
 	"fmt"
 	"time"
-
-	"transportbench/core/transport"
 )
 
 // Access is a set of rights that peers have to a region's memory. The own device may
@@ -321,14 +318,6 @@ type QueuePair interface {
 	// Attributes.DeliversAfterClose, and discards completions that are not polled. It is
 	// idempotent.
 	Close() error
-}
-
-// Bouncer is implemented by queue pairs whose medium is shared memory, those of the soft
-// device. The floor of such a medium is the bounce of a cache line.
-type Bouncer interface {
-	// Bounce runs floor.Bounce with the connected peer. Both sides call it, one with
-	// initiate true.
-	Bounce(ctx context.Context, initiate bool, d time.Duration) (transport.Floor, error)
 }
 
 // ConnectOptions are the parameters of an RC connection (ibv_qp_attr). Zero values are the

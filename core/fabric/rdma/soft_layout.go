@@ -38,7 +38,6 @@ const (
 	wireNak        = 136                   // u32: Status with which the owner refused a message
 	wireHead       = 256                   // u64: messages that the owner has taken
 	wireClaim      = 384                   // u64: nonce of the sender's wire; for UD, the number of claimed datagram rings
-	wireProbe      = 512                   // u64: the line of Bounce
 	wireSlots      = 4096
 	wireHeaderSize = wireSlots
 

@@ -1,18 +1,14 @@
 package rdma
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"time"
 
-	"transportbench/core/fabric/floor"
 	"transportbench/core/fabric/pow2"
 	"transportbench/core/fabric/shm"
 	"transportbench/core/fabric/shm/ring"
-	"transportbench/core/transport"
 )
 
 // softCompletionQueue stores no entries. Its Poll checks the wires and send queues of its
@@ -292,16 +288,4 @@ func (q *softQueuePair) Close() error {
 		errs = append(errs, q.device.closeLink(&q.peers[i].softLink))
 	}
 	return errors.Join(errs...)
-}
-
-// Bounce implements [Bouncer] on a word of the responder's wire.
-func (q *softQueuePair) Bounce(ctx context.Context, initiate bool, d time.Duration) (transport.Floor, error) {
-	if q.peer.segment == nil {
-		return transport.Floor{}, errNotConnected
-	}
-	segment := q.segment
-	if initiate {
-		segment = q.peer.segment
-	}
-	return floor.Bounce(ctx, shm.Word64(segment.Bytes(), wireProbe), initiate, d)
 }

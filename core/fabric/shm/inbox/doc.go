@@ -14,7 +14,6 @@
 //	        +0     claim      nonce of the producer that owns the region, or 0
 //	        +128   armed      1 asks the producer for a notification
 //	        +256   closed     1 once the producer has closed
-//	        +384   probe      the cache line that [floor.Bounce] bounces
 //	        +512   ring       a ring, or call slots
 //	...   region 1, 2, ...    one for each peer; regions are page aligned
 //

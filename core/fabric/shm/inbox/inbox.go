@@ -30,7 +30,6 @@ const (
 	claimOffset  = 0   // u64: nonce of the producer's own inbox; 0 if the region is free
 	armedOffset  = 128 // u32: 1 asks the producer to notify
 	closedOffset = 256 // u32: 1 once the producer has closed
-	probeOffset  = 384 // u64: the line of the floor probe
 	ringOffset   = 512
 	pageSize     = 4096
 )

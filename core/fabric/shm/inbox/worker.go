@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 
 	"transportbench/core/fabric/endpoint"
-	"transportbench/core/fabric/floor"
 	"transportbench/core/fabric/shm"
 	"transportbench/core/transport"
 )
@@ -257,25 +256,6 @@ func (w *worker) unmap() error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// Probe implements [transport.Prober]: the two threads bounce a cache line in the region
-// that the initiator has claimed in the other worker's inbox.
-func (w *worker) Probe(ctx context.Context, id transport.PeerID, probe transport.Probe) (transport.Floor, error) {
-	p := w.peers.Get(id)
-	return w.settings.name.Probe(id, w.closed, p != nil && !p.lost, func() (transport.Floor, error) {
-		if probe.Kind != transport.ProbeMedium {
-			return transport.Floor{}, transport.ErrUnsupported
-		}
-		if probe.Initiate {
-			return floor.Bounce(ctx, p.inbox.word64(p.index, probeOffset), true, probe.Duration)
-		}
-		index, ok := w.inbox.find(p.inbox.nonce)
-		if !ok {
-			return transport.Floor{}, errors.New("it has not connected")
-		}
-		return floor.Bounce(ctx, w.inbox.word64(index, probeOffset), false, probe.Duration)
-	})
 }
 
 // work returns what the worker has done for its messages.
