@@ -13,6 +13,7 @@ import (
 // ThreadUsage has the kernel's counts for one thread since its start.
 type ThreadUsage struct {
 	CPUNS       uint64 // time on a processor, in nanoseconds
+	SystemNS    uint64 // the part of CPUNS in the kernel
 	Voluntary   uint64 // context switches because the thread waited
 	Involuntary uint64 // context switches because the scheduler preempted the thread
 	MinorFaults uint64 // page faults without I/O
@@ -34,6 +35,7 @@ func ReadThreadUsage() (ThreadUsage, error) {
 	}
 	return ThreadUsage{
 		CPUNS:       uint64(cpu.Nano()),
+		SystemNS:    uint64(usage.Stime.Nano()),
 		Voluntary:   uint64(usage.Nvcsw),
 		Involuntary: uint64(usage.Nivcsw),
 		MinorFaults: uint64(usage.Minflt),
@@ -59,12 +61,45 @@ func migrations(sched string) uint64 {
 func (u ThreadUsage) Sub(earlier ThreadUsage) ThreadUsage {
 	return ThreadUsage{
 		CPUNS:       u.CPUNS - earlier.CPUNS,
+		SystemNS:    u.SystemNS - min(earlier.SystemNS, u.SystemNS), // the kernel scales it
 		Voluntary:   u.Voluntary - earlier.Voluntary,
 		Involuntary: u.Involuntary - earlier.Involuntary,
 		MinorFaults: u.MinorFaults - earlier.MinorFaults,
 		MajorFaults: u.MajorFaults - earlier.MajorFaults,
 		Migrations:  u.Migrations - earlier.Migrations,
 	}
+}
+
+// ProcessTime is the processor time of all threads of the process since its start, in nanoseconds.
+type ProcessTime struct {
+	CPUNS    uint64
+	SystemNS uint64 // the part of CPUNS in the kernel
+}
+
+// ReadProcessTime reads the processor time of the process.
+func ReadProcessTime() (ProcessTime, error) {
+	var usage unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &usage); err != nil {
+		return ProcessTime{}, fmt.Errorf("reading the process's time: %w", err)
+	}
+	var cpu unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &cpu); err != nil {
+		return ProcessTime{}, fmt.Errorf("reading the process's time: %w", err)
+	}
+	return ProcessTime{CPUNS: uint64(cpu.Nano()), SystemNS: uint64(usage.Stime.Nano())}, nil
+}
+
+// Sub returns the time since an earlier reading.
+func (t ProcessTime) Sub(earlier ProcessTime) ProcessTime {
+	// The kernel scales SystemNS, so it may go back.
+	return ProcessTime{CPUNS: t.CPUNS - earlier.CPUNS, SystemNS: t.SystemNS - min(earlier.SystemNS, t.SystemNS)}
+}
+
+// Monotonic reads the kernel's monotonic clock, which all processes of a host share, in nanoseconds.
+func Monotonic() uint64 {
+	var now unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &now) // fails for an unknown clock only
+	return uint64(now.Nano())
 }
 
 // maxCPUs is more than any kernel supports.

@@ -232,10 +232,12 @@ type ThreadReport struct {
 	MajorFaults uint64 `json:"major_faults,omitempty"`
 	Migrations  uint64 `json:"migrations,omitempty"`
 	// Gaps are the longest gaps between two iterations of the loop in the window, longest first.
-	// GapCount and GapNS count all gaps and their time.
-	Gaps     []Gap  `json:"gaps,omitempty"`
-	GapCount uint64 `json:"gap_count,omitempty"`
-	GapNS    uint64 `json:"gap_ns,omitempty"`
+	// GapCount and GapNS count all gaps of GapLimitNS and more, and their time. The limit is longer
+	// than ordinary iterations. Time that a thread gives away by itself is not a gap.
+	Gaps       []Gap  `json:"gaps,omitempty"`
+	GapCount   uint64 `json:"gap_count,omitempty"`
+	GapNS      uint64 `json:"gap_ns,omitempty"`
+	GapLimitNS uint64 `json:"gap_limit_ns,omitempty"`
 	// Counters are hardware counters by name; if there are none, ProcessReport.NoCounters has the
 	// reason.
 	Counters map[string]uint64 `json:"counters,omitempty"`
@@ -290,8 +292,8 @@ type ProcessReport struct {
 	// ClockStepNS is the most frequent difference between two successive clock readings that
 	// differ, which is the resolution of every latency.
 	ClockStepNS float64 `json:"clock_step_ns,omitempty"`
-	// ClockCostNS is the time of one clock reading. It has been subtracted from the latencies,
-	// because only timed ops include it. It is 0 without clients.
+	// ClockCostNS is the time of one clock reading. A client's loop reads the clock once in each
+	// iteration that found responses, so all latencies include one reading.
 	ClockCostNS float64 `json:"clock_cost_ns,omitempty"`
 	// NoCounters is the reason why there are no hardware counters.
 	NoCounters string `json:"no_counters,omitempty"`

@@ -53,11 +53,13 @@ type client struct {
 	mesh       *meshTimes  // nil unless a mesh
 	iterations *iterations // nil without a pattern
 
-	burner   burner
-	verify   uint32 // values to read until the next checksum is verified
-	sampler  sampler
-	timed    int    // sampled calls in flight
-	readCost uint64 // ticks; see the function readCost
+	burner  burner
+	verify  uint32  // values to read until the next checksum is verified
+	sampler sampler // of completed calls, whose latencies to record
+	traced  sampler // of issued calls, in mesh-proxied
+	gaps    gapWatch
+	stager  *stager // nil in mesh-proxied
+	counted uint64  // ticks: up to here, counts.inFlight has the calls in flight
 
 	counts clientCounts
 	slices sliceCounter
@@ -69,7 +71,7 @@ type client struct {
 type call struct {
 	buffer      []byte // off the Go heap
 	key         uint64
-	started     uint64 // ticks, 0 for a call that is not timed
+	started     uint64 // ticks
 	requestSize uint32 // in buffer
 	written     uint32 // bytes of the value to send
 	wantSize    int32  // of the response's value, or kv.AnySize
@@ -113,6 +115,8 @@ type clientCounts struct {
 	failures                    [kv.NumFailures]uint64
 	unknownToken                uint64
 	samples, latencySum, window uint64 // latencySum and window in ticks
+	inFlight                    uint64 // ticks: calls in flight, integrated over the window
+	busyTimed, busyTicks        uint64 // iterations that found responses and were timed, and their time
 }
 
 // meshTimes are the times that only a client of a mesh records.
@@ -148,7 +152,8 @@ func (m *meshTimes) reset() {
 type openTimes struct {
 	response, lag *timing
 	scheduled     uint64
-	intended      []uint64 // by call, in ticks: when a timed call was due
+	// By call, in ticks: when it was due, and how late it was issued.
+	intended, late []uint64
 }
 
 // newClient returns a client on a worker. number is its number among the clients of all ranks
@@ -168,7 +173,7 @@ func newClientOf(w wiring, number int, idle string, worker transport.Worker, cal
 	}
 	entries := pow2.Ceil(min(cfg.TotalKeys(), maxSeen))
 	c := &client{
-		cfg: cfg, worker: worker, idle: newIdler(idle, worker), generator: newGenerator(cfg, number), clock: machine.Calibrated(),
+		cfg: cfg, worker: worker, generator: newGenerator(cfg, number), clock: machine.Calibrated(),
 		route: newRoute(w, number), mesh: newMeshTimes(cfg),
 		service: serviceOf(cfg), calls: make([]call, calls), replays: replays, buffers: buffers,
 		ops: make([]transport.Op, 0, cfg.InFlight), events: make([]transport.Event, max(minPollBatch, min(cfg.InFlight, maxPollBatch))),
@@ -184,13 +189,17 @@ func newClientOf(w wiring, number int, idle string, worker transport.Worker, cal
 			c.byOp[op] = record.NewHistogram()
 		}
 	}
-	c.readCost = readCost(c.clock)
+	c.gaps = newGapWatch(c.clock)
+	c.idle = newIdler(idle, worker, &c.gaps)
 	c.burner = newBurner(c.clock, time.Duration(cfg.Burn))
 	if c.schedule = newSchedule(cfg, c.clock, number); c.schedule != nil {
-		c.open = &openTimes{response: newTiming(), lag: newTiming(), intended: make([]uint64, calls)}
+		c.open = &openTimes{response: newTiming(), lag: newTiming(), intended: make([]uint64, calls), late: make([]uint64, calls)}
 	}
 	if !replays {
 		c.prepared = newQueue(calls)
+	}
+	if !cfg.Proxied() {
+		c.stager = newStager(c.clock, w.clientPeer(w.rank, number%cfg.Clients), cfg.Seed)
 	}
 	for i := range c.calls {
 		c.calls[i].buffer = buffers[i*stride : (i+1)*stride : (i+1)*stride]
@@ -244,6 +253,10 @@ func (c *client) begin(sampleEvery int, duration time.Duration) {
 	c.live.reset()
 	c.slices.reset(c.clock.Ticks(duration))
 	c.sampler = newSampler(sampleEvery, c.nonce+c.cfg.Seed)
+	c.traced = c.sampler
+	if c.stager != nil {
+		c.stager.begin()
+	}
 	c.verify = uint32(c.cfg.VerifyEvery)
 	c.counts = clientCounts{} // the window may fail before it begins to measure
 	if c.mesh != nil {
@@ -268,6 +281,12 @@ func (c *client) report(thread record.ThreadReport) record.ClientReport {
 		BackPressure: n.backPressure, Polls: n.polls, EmptyPolls: n.empty,
 		Samples: n.samples, Thread: thread, Failures: c.failures(), Slices: c.slices.report(),
 	}
+	r.InFlightNS = c.clock.Nanos(n.inFlight)
+	if n.busyTimed > 0 {
+		r.BusyNS = uint64(float64(c.clock.Nanos(n.busyTicks)) / float64(n.busyTimed) * float64(n.polls-n.empty))
+	}
+	c.gaps.report(&r.Thread)
+	c.reportStages(&r)
 	if n.samples > 0 {
 		r.MeanNS = float64(c.clock.Nanos(n.latencySum)) / float64(n.samples)
 	}
@@ -320,6 +339,25 @@ func (c *client) reportMesh(r *record.ClientReport) {
 			r.Stages = map[string]record.TimingReport{}
 		}
 		r.Stages[record.StageNames[i]] = stage.report(c.clock)
+	}
+}
+
+// reportStages reports the stages of calls over the transport, and settles their sampling.
+func (c *client) reportStages(r *record.ClientReport) {
+	s := c.stager
+	if s == nil {
+		return
+	}
+	r.NoStages = s.missing
+	if s.stages[0].samples > 0 {
+		r.Stages = map[string]record.TimingReport{}
+		r.StageNS = float64(c.clock.Nanos(s.readCost*stampedStages*1024)) / 1024
+		for i, stage := range s.stages {
+			r.Stages[record.DirectStages[i]] = stage.report(c.clock)
+		}
+	}
+	if ops := c.counts.ops; ops > 0 {
+		s.every = sampleEveryFor(stageCost, float64(r.Thread.Busy(r.ElapsedNS))/float64(ops))
 	}
 }
 

@@ -38,7 +38,9 @@ func (c *client) run(s *state, atBegin, atEnd func()) error {
 	}
 	atBegin()
 	c.counts = clientCounts{}
+	c.gaps.begin()
 	start := c.clock.Now()
+	c.counted = start
 	c.slices.start(start)
 	err := c.enter(start)
 	for err == nil && s.measuring() {
@@ -46,9 +48,11 @@ func (c *client) run(s *state, atBegin, atEnd func()) error {
 	}
 	now := c.clock.Now()
 	c.counts.window = now - start
+	c.count(now)
 	if c.schedule != nil {
 		c.open.scheduled += c.schedule.overdue(now)
 	}
+	c.gaps.stop()
 	atEnd()
 	if err != nil {
 		return err
@@ -73,7 +77,14 @@ func (c *client) enter(now uint64) error {
 // measures, a closed loop issues a prepared call for each response, and an open loop issues
 // the calls that are due. Only after those are posted does it verify the responses and
 // prepare the next calls, so that the harness works while the transport does.
+//
+// Each iteration that found responses reads the clock once. The reading ends the calls that the
+// poll completed and starts the next ones, for all calls alike; only the recording is sampled.
 func (c *client) step(measuring bool) error {
+	began := uint64(0)
+	if c.gaps.pass() {
+		began = c.gaps.lookNow()
+	}
 	if len(c.ops) > 0 { // left over from back-pressure
 		if err := c.post(); err != nil {
 			return err
@@ -94,10 +105,10 @@ func (c *client) step(measuring bool) error {
 		c.idle.busy()
 	}
 	events := c.events[:n]
-	// One stamp ends the calls that this poll completed and starts the next ones.
-	var now uint64
-	if paced || c.iterations != nil || uint32(n) >= c.sampler.left || c.timed > 0 && c.anyTimed(events) {
-		now = c.clock.Now()
+	now := c.clock.Now()
+	c.gaps.look(now)
+	if paced {
+		c.count(now)
 	}
 	full, left := c.inFlight == c.cfg.InFlight, len(c.ops)
 	for i := range events {
@@ -113,6 +124,9 @@ func (c *client) step(measuring bool) error {
 			c.freed = now
 		}
 		c.issueDue(now)
+	}
+	if c.stager != nil {
+		c.stager.beforePost(now)
 	}
 	if measuring && len(c.ops) > 0 {
 		c.burner.spend(len(c.ops) - left)
@@ -139,16 +153,25 @@ func (c *client) step(measuring bool) error {
 	if n == 0 {
 		return c.rest(now)
 	}
+	if c.stager != nil {
+		c.stager.afterStep(c, n, now)
+	}
+	if began != 0 {
+		c.counts.busyTimed++
+		c.counts.busyTicks += c.clock.Now() - began
+	}
 	return nil
 }
 
-// forget drops the latency and the trace of a call that ends outside the window.
+// count adds the calls in flight since the last time to their integral over the window.
+func (c *client) count(now uint64) {
+	c.counts.inFlight += uint64(c.inFlight) * (now - c.counted)
+	c.counted = now
+}
+
+// forget drops the trace of a call that ends outside the window.
 func (c *client) forget(index uint32) {
 	s := &c.calls[index]
-	if s.started != 0 {
-		c.timed--
-		s.started = 0
-	}
 	if s.flags&callTraced != 0 {
 		s.flags &^= callTraced
 		c.trace.end(0, 0)
@@ -170,15 +193,6 @@ func (c *client) rest(now uint64) error {
 		return c.idle.pauseUntil(left)
 	}
 	return c.idle.sleep(left)
-}
-
-func (c *client) anyTimed(events []transport.Event) bool {
-	for i := range events {
-		if t := events[i].Token; t < transport.Token(len(c.calls)) && c.calls[t].started != 0 {
-			return true
-		}
-	}
-	return false
 }
 
 // accept ends the call that an event completes. If no call in flight has the event's token, or
@@ -246,7 +260,7 @@ func (c *client) complete(e *transport.Event, now uint64) {
 	} else {
 		c.counts.bytes += uint64(len(e.Payload)-kv.HeaderSize) + uint64(s.written)
 	}
-	if s.started != 0 {
+	if c.sampler.take() {
 		c.record(uint32(e.Token), now)
 	}
 	if c.iterations != nil {
@@ -286,9 +300,7 @@ func (c *client) sumDue(read uint8, size int) bool {
 
 func (c *client) record(index uint32, now uint64) {
 	s := &c.calls[index]
-	c.timed--
 	ticks := now - s.started
-	ticks -= min(ticks, c.readCost)
 	ns := c.clock.Nanos(ticks)
 	c.byOp[s.op].Record(ns)
 	c.counts.samples++
@@ -297,6 +309,7 @@ func (c *client) record(index uint32, now uint64) {
 	c.live.record(c.counts.ops, ns)
 	if c.open != nil {
 		c.open.response.record(c.clock, now-c.open.intended[index])
+		c.open.lag.record(c.clock, c.open.late[index])
 	}
 	if c.mesh != nil {
 		c.recordMesh(s, ticks)
@@ -462,14 +475,10 @@ func (c *client) issue(now uint64) (index uint32) {
 	}
 	c.add(s, index)
 	c.inFlight++
-	s.started = 0
-	if c.sampler.take() {
-		s.started = now
-		c.timed++
-		if c.trace != nil && s.flags&(callRemote|callReading) == callRemote && c.trace.word.Load() == 0 {
-			s.flags |= callTraced
-			c.trace.begin(binary.LittleEndian.Uint64(s.buffer))
-		}
+	s.started = now
+	if c.trace != nil && c.traced.take() && s.flags&(callRemote|callReading) == callRemote && c.trace.word.Load() == 0 {
+		s.flags |= callTraced
+		c.trace.begin(binary.LittleEndian.Uint64(s.buffer))
 	}
 	if c.iterations != nil {
 		c.iterations.issue(index, now)
@@ -493,6 +502,20 @@ func (c *client) next() (index uint32) {
 	}
 }
 
+// upcoming returns the call that is issued after ahead others, or nil if that is not known.
+func (c *client) upcoming(ahead uint32) *call {
+	if !c.replays {
+		if n := uint32(c.prepared.len()); n > 0 {
+			return &c.calls[c.prepared.ring[(c.prepared.head+min(ahead, n-1))&c.prepared.mask]]
+		}
+		return nil
+	}
+	if s := &c.calls[(c.cursor+ahead)%uint32(len(c.calls))]; !s.busy {
+		return s
+	}
+	return nil
+}
+
 // add appends a call's request to the ops to post. It sets field by field: a literal is built
 // on the stack with narrow stores and copied with wide loads, which stall on them.
 func (c *client) add(s *call, index uint32) {
@@ -511,10 +534,8 @@ func (c *client) issueDue(now uint64) {
 		c.schedule.next()
 		c.open.scheduled++
 		index := c.issue(now)
-		if c.calls[index].started != 0 {
-			c.open.intended[index] = due
-			c.open.lag.record(c.clock, now-max(due, c.freed))
-		}
+		c.open.intended[index] = due
+		c.open.late[index] = now - max(due, c.freed)
 	}
 }
 

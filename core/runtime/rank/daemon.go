@@ -43,6 +43,8 @@ type daemon struct {
 	// early counts the requests served before the window, which come from ranks that began earlier.
 	early uint64
 	loop  loopTimer
+	gaps  gapWatch
+	spot  spot
 }
 
 // daemonCounts are the counts of one window.
@@ -69,14 +71,16 @@ func newDaemon(w wiring, index int, idle string, worker transport.Worker) (*daem
 		forwarded = w.cfg.CallsPerConnection()
 	}
 	d := &daemon{
-		cfg: w.cfg, rank: w.rank, worker: worker, idle: newIdler(idle, worker), clock: machine.Calibrated(),
+		cfg: w.cfg, rank: w.rank, worker: worker, clock: machine.Calibrated(),
 		service: serviceOf(w.cfg), store: store, sink: kv.Sink{VerifyEvery: w.cfg.VerifyEvery},
 		events: make([]transport.Event, max(minPollBatch, min(open+forwarded, maxPollBatch))),
 		out:    newOutbox(worker, open+forwarded),
 		// One for each request of peers and of clients that can be open.
 		headers: make([][kv.HeaderSize]byte, open+forwarded),
 		loop:    newLoopTimer(machine.Calibrated()),
+		gaps:    newGapWatch(machine.Calibrated()),
 	}
+	d.idle = newIdler(idle, worker, &d.gaps)
 	return d, d.out.keepFor(w.cfg)
 }
 
@@ -169,6 +173,7 @@ func (d *daemon) report(thread record.ThreadReport) record.DaemonReport {
 		device.Values = n.left
 		r.Device = &device
 	}
+	d.gaps.report(&r.Thread)
 	d.loop.report(&r)
 	if n.loops > 0 {
 		d.loop.settle(float64(thread.Busy(r.ElapsedNS)) / float64(n.loops))

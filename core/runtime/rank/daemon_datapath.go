@@ -25,6 +25,7 @@ func (d *daemon) run(s *state, atBegin, atEnd func()) error {
 		d.device.begin()
 	}
 	d.loop.reset()
+	d.gaps.begin()
 	d.start = d.clock.Now()
 	for {
 		if now := s.now(); now != record.StateMeasuring {
@@ -51,6 +52,7 @@ func (d *daemon) end(atEnd func()) {
 	d.counts.store = d.work().Since(d.counts.store)
 	d.atEnd = d.counts
 	d.loop.stop()
+	d.gaps.stop()
 	atEnd()
 }
 
@@ -73,6 +75,9 @@ func (d *daemon) stopped() error {
 // step is one iteration of the loop.
 func (d *daemon) step() error {
 	d.counts.loops++
+	if d.gaps.pass() {
+		d.gaps.lookNow()
+	}
 	timed := d.loop.take()
 	n := 0
 	// Responses waiting for room in the clients' links point into the events of the last Poll.
@@ -86,7 +91,11 @@ func (d *daemon) step() error {
 		d.loop.stamp(phasePoll)
 	}
 	if n > 0 {
-		if err := d.serve(d.events[:n]); err != nil {
+		traced := -1
+		if d.spot.trace != nil && d.spot.trace.word.Load() != 0 {
+			traced = d.spot.find(d.clock, d.events[:n])
+		}
+		if err := d.serve(d.events[:n], traced); err != nil {
 			return err
 		}
 	}
@@ -112,7 +121,10 @@ func (d *daemon) step() error {
 	}
 	if timed {
 		d.loop.stamp(phaseFlush)
-		d.loop.finish(n > 0)
+		d.loop.finish(n > 0, found+waiting > 0)
+	}
+	if d.spot.posted != 0 {
+		d.spot.publish()
 	}
 	if found == 0 && d.waiting() == waiting {
 		if waiting == 0 {
@@ -135,8 +147,8 @@ func (d *daemon) waiting() int {
 }
 
 // serve handles the events of a poll: it answers requests from the store and passes responses
-// to the clients that wait for them.
-func (d *daemon) serve(events []transport.Event) error {
+// to the clients that wait for them. traced is the index of the event whose stages are taken, or -1.
+func (d *daemon) serve(events []transport.Event, traced int) error {
 	for i := range events {
 		e := &events[i]
 		switch {
@@ -146,6 +158,9 @@ func (d *daemon) serve(events []transport.Event) error {
 			}
 			d.counts.incoming++
 			d.answer(e, &d.out)
+			if i == traced {
+				d.spot.served = d.clock.Now()
+			}
 		case e.Kind == transport.EventResponse && d.proxy != nil:
 			if err := d.respond(e); err != nil {
 				return err
@@ -226,6 +241,10 @@ func (d *daemon) flushIfImmediate() error {
 func (d *daemon) flush() error {
 	if d.store != nil && d.store.Resized() {
 		d.refresh()
+	}
+	if d.spot.served != 0 {
+		d.spot.posted = d.clock.Now()
+		d.spot.atServed, d.spot.served = d.spot.served, 0
 	}
 	if err := d.flushOne(&d.out); err != nil {
 		return err

@@ -14,6 +14,7 @@ type idler struct {
 	yield  bool
 	waiter transport.Waiter // nil unless the strategy is park
 	streak int              // iterations in a row: empty ones, or with yield busy ones
+	gaps   *gapWatch        // leaves out the time that the loop gives away
 }
 
 const (
@@ -33,8 +34,8 @@ const (
 	busyYield = 32
 )
 
-func newIdler(strategy string, w transport.Worker) idler {
-	i := idler{yield: strategy == config.IdleYield}
+func newIdler(strategy string, w transport.Worker, gaps *gapWatch) idler {
+	i := idler{yield: strategy == config.IdleYield, gaps: gaps}
 	if strategy == config.IdlePark {
 		i.waiter, _ = w.(transport.Waiter)
 	}
@@ -55,6 +56,7 @@ func (i *idler) busy() {
 func (i *idler) yieldCore() {
 	i.streak = 0
 	_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
+	i.gaps.restart()
 }
 
 // pause is called after an empty iteration. Its error is the error of Wait.
@@ -73,7 +75,13 @@ func (i *idler) pauseUntil(left time.Duration) error {
 		return nil
 	}
 	i.streak = 0
-	return i.waiter.Wait(min(left-sleepMargin, parkLimit))
+	return i.wait(min(left-sleepMargin, parkLimit))
+}
+
+func (i *idler) wait(most time.Duration) error {
+	err := i.waiter.Wait(most)
+	i.gaps.restart()
+	return err
 }
 
 // sleep passes the time until an operation is due, with no call in flight. It returns before
@@ -89,9 +97,10 @@ func (i *idler) sleep(left time.Duration) error {
 		}
 		return nil
 	case i.waiter != nil:
-		return i.waiter.Wait(min(left-sleepMargin, sleepLimit))
+		return i.wait(min(left-sleepMargin, sleepLimit))
 	}
 	t := unix.NsecToTimespec(min(left-sleepMargin, sleepLimit).Nanoseconds())
 	_ = unix.ClockNanosleep(unix.CLOCK_MONOTONIC, 0, &t, nil) // after EINTR the loop looks again
+	i.gaps.restart()
 	return nil
 }

@@ -26,7 +26,7 @@ func TestParkingEndsBeforeACallIsDue(t *testing.T) {
 	cfg.InFlight, cfg.Rate, cfg.Arrival = 2, 1000, config.ArrivalConstant
 	client := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield)[1].threads[0].client
 	w := &waits{}
-	client.idle = newIdler(config.IdlePark, w)
+	client.idle = newIdler(config.IdlePark, w, &client.gaps)
 	rest := func(inFlight int, left time.Duration) []time.Duration {
 		w.asked = nil
 		client.inFlight, client.schedule.due = inFlight, 1+client.clock.Ticks(left)

@@ -23,13 +23,14 @@ type loopTimer struct {
 	readCost uint64  // ticks of one reading of the clock
 	cost     float64 // nanoseconds of timing one iteration
 
-	phases     [numPhases]*timing
-	whole      *timing
-	turnaround *timing
-	last       uint64 // ticks: the end of the phase before
-	spent      uint64 // ticks in this iteration's phases
-	polling    uint64 // ticks in its poll phase
-	frozen     bool   // the window is over
+	phases               [numPhases]*timing
+	whole                *timing
+	turnaround           *timing
+	last                 uint64 // ticks: the end of the phase before
+	spent                uint64 // ticks in this iteration's phases
+	polling              uint64 // ticks in its poll phase
+	frozen               bool   // the window is over
+	busyTimed, busyTicks uint64 // timed iterations that found work, and their time
 }
 
 // loopEvery is the sampling of the first window.
@@ -45,7 +46,7 @@ func newLoopTimer(clock *machine.Clock) loopTimer {
 		for i := range t.phases {
 			t.stamp(i)
 		}
-		t.finish(true)
+		t.finish(true, true)
 	})
 	t.cost = float64(clock.Nanos(uint64(t.cost*1024))) / 1024
 	t.begin()
@@ -65,6 +66,7 @@ func (t *loopTimer) reset() {
 	}
 	t.whole.reset()
 	t.turnaround.reset()
+	t.busyTimed, t.busyTicks = 0, 0
 	t.frozen = false
 }
 
@@ -101,9 +103,13 @@ func (t *loopTimer) stamp(phase int) {
 	t.last = t.clock.Now() // leaves out the time that recording took
 }
 
-// finish ends the iteration; served reports whether it served peers.
-func (t *loopTimer) finish(served bool) {
+// finish ends the iteration; served reports whether it served peers, and busy whether it found work.
+func (t *loopTimer) finish(served, busy bool) {
 	t.whole.record(t.clock, t.spent)
+	if busy {
+		t.busyTimed++
+		t.busyTicks += t.spent
+	}
 	if served {
 		t.turnaround.record(t.clock, t.spent-t.polling)
 	}
@@ -123,4 +129,7 @@ func (t *loopTimer) report(r *record.DaemonReport) {
 	}
 	add(record.PhaseLoop, t.whole)
 	add(record.PhaseTurnaround, t.turnaround)
+	if t.busyTimed > 0 {
+		r.BusyNS = uint64(float64(t.clock.Nanos(t.busyTicks)) / float64(t.busyTimed) * float64(r.Loops-r.EmptyLoops))
+	}
 }

@@ -10,6 +10,7 @@ const (
 	drawSamples = iota + 1
 	drawRoutes
 	drawGaps
+	drawStages
 )
 
 // newRandom returns the stream for one use of the client or daemon with that number.

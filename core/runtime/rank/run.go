@@ -55,6 +55,7 @@ func (r *Rank) Run(ctx context.Context, window record.Window, started func(), pr
 	report.Process.Threads = len(now)
 	report.Process.BusyThreads = now.Busy(threads, time.Since(began)/100)
 	err := run.collect(&report)
+	report.Process.CPUNS, report.Process.SystemNS = run.process.CPUNS, run.process.SystemNS
 	if window.Warmup {
 		report.SampleEvery = r.adviseSampling(report.Clients)
 	}
@@ -70,17 +71,21 @@ func (r *Rank) processReport(collections uint64) record.ProcessReport {
 		Collections: machine.GCCycles() - collections,
 		Clock:       clock.Name(),
 		ClockStepNS: clockStep(),
+		ClockCostNS: clockCost(),
 		NoCounters:  r.threads[0].counters.reason,
 	}
 	p.PeakRSS, _ = machine.PeakRSS()
-	if clients := r.clients(); len(clients) > 0 {
-		p.ClockCostNS = float64(clock.Nanos(clients[0].readCost*1024)) / 1024
-	}
 	return p
 }
 
 // clockStep is the resolution of the clock in nanoseconds.
 var clockStep = sync.OnceValue(func() float64 { return machine.Calibrated().Step() })
+
+// clockCost is the time of one clock reading in nanoseconds.
+var clockCost = sync.OnceValue(func() float64 {
+	clock := machine.Calibrated()
+	return float64(clock.Nanos(readCost(clock)*1024)) / 1024
+})
 
 // pauseCollector collects garbage and turns the collector off until restore, unless the heap
 // reaches memoryLimit.
@@ -100,6 +105,7 @@ type windowRun struct {
 	drained  chan struct{} // closed when the clients are done
 	finished chan struct{} // closed when all threads are done
 	results  []threadResult
+	process  machine.ProcessTime // in the window of the first thread
 }
 
 type threadResult struct {
@@ -176,6 +182,7 @@ func (r *Rank) launch(sampleEvery int, duration time.Duration) *windowRun {
 // runThread runs the window of one thread, on that thread.
 func (r *Rank) runThread(t *thread, result *threadResult, run *windowRun, window time.Duration) {
 	var before *usage
+	var process machine.ProcessTime
 	var report record.ThreadReport
 	recorder, records := t.worker.(transport.SeriesReader)
 	counters := newWorkerCounters(t.worker)
@@ -185,9 +192,15 @@ func (r *Rank) runThread(t *thread, result *threadResult, run *windowRun, window
 			recorder.StartSeries(record.Slices, window)
 		}
 		before = newUsage(t.counters)
+		if t == r.threads[0] {
+			process, _ = machine.ReadProcessTime() // 0 if the kernel does not report it
+		}
 	}
 	atEnd := func() {
 		report = before.since()
+		if now, err := machine.ReadProcessTime(); err == nil && t == r.threads[0] {
+			run.process = now.Sub(process)
+		}
 		counters.end()
 	}
 	run.entered.Done()

@@ -140,21 +140,23 @@ type usage struct {
 	thread   machine.ThreadUsage
 	events   map[string]uint64
 	err      error
+	start    uint64 // on the kernel's monotonic clock
 }
 
 func newUsage(c *counters) *usage {
 	u := &usage{counters: c, events: c.read()}
 	u.thread, u.err = machine.ReadThreadUsage()
+	u.start = machine.Monotonic()
 	return u
 }
 
 // since returns the usage between newUsage and now.
 func (u *usage) since() record.ThreadReport {
+	r := record.ThreadReport{StartNS: u.start, MonotonicNS: machine.Monotonic() - u.start}
 	now, err := machine.ReadThreadUsage()
-	var r record.ThreadReport
 	if errors.Join(u.err, err) == nil {
 		d := now.Sub(u.thread)
-		r.CPUNS, r.Voluntary, r.Involuntary = d.CPUNS, d.Voluntary, d.Involuntary
+		r.CPUNS, r.SystemNS, r.Voluntary, r.Involuntary = d.CPUNS, d.SystemNS, d.Voluntary, d.Involuntary
 		r.MinorFaults, r.MajorFaults, r.Migrations = d.MinorFaults, d.MajorFaults, d.Migrations
 	}
 	if events := u.counters.read(); events != nil && u.events != nil {

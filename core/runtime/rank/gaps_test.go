@@ -1,0 +1,192 @@
+package rank
+
+import (
+	"errors"
+	"runtime"
+	"runtime/debug"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"transportbench/core/base/config"
+	"transportbench/core/base/machine"
+	"transportbench/core/base/record"
+	"transportbench/core/transport"
+	"transportbench/core/transporttest"
+)
+
+// stalling is a worker that stalls in its next poll.
+type stalling struct {
+	transport.Worker
+	next func()
+}
+
+func (w *stalling) Poll(events []transport.Event) (int, error) {
+	if w.next != nil {
+		w.next()
+		w.next = nil
+	}
+	return w.Worker.Poll(events)
+}
+
+// TestGaps stalls a client and a daemon, both busy and idle, and looks for the stalls in their
+// reports, with their times and causes.
+func TestGaps(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	const length = 3 * time.Millisecond
+	memory := unmapped(t)
+	causes := map[string]struct {
+		stall func()
+		count func(g *record.Gap) uint64
+	}{
+		"page fault": {func() {
+			for i := 0; i < len(memory); i += 4096 {
+				memory[i] = 1
+			}
+			spin(length)
+		}, func(g *record.Gap) uint64 { return g.MinorFaults }},
+		"collector": {func() { runtime.GC(); spin(length) }, func(g *record.Gap) uint64 { return g.Collections }},
+		"sleep":     {func() { time.Sleep(length) }, func(g *record.Gap) uint64 { return g.ForNS }},
+	}
+	for name, cause := range causes {
+		for _, busy := range []bool{false, true} {
+			ranks := cluster(t, transporttest.NewMemoryDriver(), testConfig(), config.IdleSpin)
+			daemon, client := ranks[0].threads[0].daemon, ranks[1].threads[0].client
+			client.begin(8, time.Hour)
+			if busy {
+				require.NoError(t, client.enter(client.clock.Now()))
+			}
+			loop := func(steps int) {
+				for range steps {
+					require.NoError(t, errors.Join(client.step(busy), daemon.step()))
+				}
+			}
+			loop(1000)
+			for _, stalls := range []string{"client", "daemon"} {
+				gaps, worker := &client.gaps, &client.worker
+				if stalls == "daemon" {
+					gaps, worker = &daemon.gaps, &daemon.worker
+				}
+				gaps.begin()
+				loop(1000)
+				inner := *worker
+				*worker = &stalling{inner, cause.stall}
+				from := machine.Monotonic()
+				loop(1)
+				to := machine.Monotonic()
+				*worker = inner
+				loop(1000)
+				gaps.stop()
+				var r record.ThreadReport
+				gaps.report(&r)
+				require.NotEmpty(t, r.Gaps, "%s, %s, busy %t", name, stalls, busy)
+				longest := r.Gaps[0]
+				require.GreaterOrEqual(t, longest.ForNS, uint64(length)*99/100)
+				// The length is by another clock.
+				from, to = from-longest.ForNS/100, to+longest.ForNS/100
+				require.Greater(t, longest.AtNS+longest.ForNS, from)
+				require.Less(t, longest.AtNS, to)
+				require.Positive(t, cause.count(&longest), "%s, %s, busy %t", name, stalls, busy)
+				require.GreaterOrEqual(t, r.GapNS+1, longest.ForNS, "rounded down")
+				require.Positive(t, r.GapCount)
+				require.NotZero(t, r.GapLimitNS)
+				if name == "page fault" {
+					require.NoError(t, unix.Madvise(memory, unix.MADV_DONTNEED))
+				}
+			}
+			require.NoError(t, client.drainInTest(daemon))
+		}
+	}
+}
+
+// unmapped returns memory without pages.
+func unmapped(t *testing.T) []byte {
+	memory, err := unix.Mmap(-1, 0, 1<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, unix.Munmap(memory)) })
+	return memory
+}
+
+func spin(d time.Duration) {
+	for start := time.Now(); time.Since(start) < d; {
+	}
+}
+
+// fakeGaps returns a watch that is fed with looks at chosen times.
+func fakeGaps() *gapWatch {
+	g := newGapWatch(machine.Calibrated())
+	g.begin()
+	return &g
+}
+
+// TestOrdinaryIterationsAreNoGaps feeds a loop whose every iteration takes longer than the limit.
+func TestOrdinaryIterationsAreNoGaps(t *testing.T) {
+	g := fakeGaps()
+	tick := g.clock.Ticks(300 * time.Microsecond)
+	now := g.began
+	for range 1000 {
+		g.last, now = now, now+tick
+		g.look(now)
+	}
+	g.last = now
+	g.look(now + 50*tick)
+	var r record.ThreadReport
+	g.stop()
+	g.report(&r)
+	require.Greater(t, r.GapLimitNS, uint64(300_000))
+	require.EqualValues(t, 1, r.GapCount)
+	require.InEpsilon(t, 50*300_000, r.Gaps[0].ForNS, 1e-3)
+}
+
+// TestLongestGapsAreKept feeds more gaps than are kept, in a window in which they are rare.
+func TestLongestGapsAreKept(t *testing.T) {
+	g := fakeGaps()
+	second := g.clock.Ticks(time.Second)
+	now, sum := g.began, uint64(0)
+	for i := range 100 {
+		length := uint64(21+(i*37)%100) * uint64(time.Microsecond)
+		g.last = now + second
+		now = g.last + g.clock.Ticks(time.Duration(length))
+		g.look(now)
+		sum += length
+	}
+	g.stop()
+	var r record.ThreadReport
+	g.report(&r)
+	require.EqualValues(t, 100, r.GapCount)
+	require.InEpsilon(t, sum, r.GapNS, 1e-3)
+	require.Len(t, r.Gaps, keptGaps)
+	for i, gap := range r.Gaps {
+		require.InEpsilon(t, (120-i)*1000, gap.ForNS, 1e-3, "gap %d", i)
+	}
+}
+
+// TestTimeGivenAwayIsNoGap yields, parks and sleeps; the watch restarts after each.
+func TestTimeGivenAwayIsNoGap(t *testing.T) {
+	for _, strategy := range []string{config.IdleYield, config.IdlePark} {
+		g := fakeGaps()
+		i := newIdler(strategy, sleeper{}, g)
+		restarts := 0
+		for range 2 * parkAfter {
+			g.last = 0
+			require.NoError(t, i.pause())
+			if g.last != 0 {
+				restarts++
+			}
+		}
+		require.Positive(t, restarts, strategy)
+		g.last = 0
+		require.NoError(t, i.sleep(sleepMargin+time.Microsecond))
+		require.NotZero(t, g.last, strategy)
+	}
+}
+
+// sleeper is a worker whose Wait returns early.
+type sleeper struct{ transport.Worker }
+
+func (sleeper) Wait(time.Duration) error { return nil }
+func (sleeper) Wake()                    {}

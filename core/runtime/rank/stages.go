@@ -1,0 +1,223 @@
+package rank
+
+import (
+	"encoding/binary"
+	"sync/atomic"
+	"time"
+
+	"transportbench/core/base/machine"
+	"transportbench/core/transport"
+)
+
+// callTrace takes one call at a time over the transport apart into its stages. It lies in memory
+// that the daemon shares with its clients, each daemon having one, and its ticks are comparable
+// because they share a clock. It is zero at first. A client arms it some iterations before it issues
+// the call, so that the lines are where they are needed when the call is made.
+type callTrace struct {
+	owner atomic.Uint32 // 1 + the daemon's number for the client that uses the trace; 0 for none
+	_     [4]byte
+	// word is the first word of the request, which has its key and operation. The client stores it
+	// to arm the trace, and the daemon clears it once it has stamped the request.
+	word atomic.Uint64
+	_    [112]byte
+	// Ticks that the daemon stores after it has posted the reply, before it clears word.
+	seen, served, posted atomic.Uint64
+	_                    [104]byte
+}
+
+// spot is a daemon's work on a traced request. It is in memory of its own until the reply is posted,
+// so that the stamps do not wait for the trace's lines.
+type spot struct {
+	trace            *callTrace // nil if the daemon shares none
+	seen             uint64     // ticks
+	served           uint64     // ticks; 0 but from the reply to its post
+	atServed, posted uint64     // ticks; posted is 0 but until publish
+}
+
+// find returns the index of the event that is the traced request, or -1. It is called after a poll
+// that returned events, while the trace is armed.
+func (p *spot) find(clock *machine.Clock, events []transport.Event) int {
+	now := clock.Now()
+	word, peer := p.trace.word.Load(), transport.PeerID(p.trace.owner.Load()-1)
+	for i := range events {
+		e := &events[i]
+		if e.Kind == transport.EventRequest && e.Peer == peer && firstWord(e.Payload) == word {
+			p.seen = now
+			return i
+		}
+	}
+	return -1
+}
+
+// publish stores the stamps after the reply is posted.
+func (p *spot) publish() {
+	p.trace.seen.Store(p.seen)
+	p.trace.served.Store(p.atServed)
+	p.trace.posted.Store(p.posted)
+	p.trace.word.Store(0)
+	p.posted = 0
+}
+
+// firstWord returns 0 for a payload that is shorter than a word.
+func firstWord(payload []byte) uint64 {
+	if len(payload) < 8 {
+		return 0
+	}
+	return binary.LittleEndian.Uint64(payload)
+}
+
+// stager takes calls of a client apart, with the daemons' traces.
+type stager struct {
+	clock    *machine.Clock
+	self     uint32                // the daemons' number for this client
+	traces   []*callTrace          // by the client's number for the daemon; nil for daemons without
+	missing  string                // why there are no traces
+	readCost uint64                // ticks of one reading of the clock
+	every    int                   // one call in so many
+	left     int                   // calls until the next
+	random   random                // which call
+	stages   [directStages]*timing // in the order of record.DirectStages
+
+	state                 stagerState
+	trace                 *callTrace // of the call's daemon
+	call                  *call
+	started, posted, done uint64 // ticks
+	// polled is the end of the last poll that returned responses while the call was in flight, and
+	// handled the end of that iteration.
+	polled, handled uint64
+}
+
+const (
+	directStages = 6
+	// The first of them end with a stamp that other calls do not take.
+	stampedStages = 4
+	// collectLimit is longer than a daemon takes to store its stamps, unless it stalls.
+	collectLimit = 10 * time.Millisecond
+)
+
+type stagerState uint8
+
+const (
+	stagerIdle     stagerState = iota
+	stagerArmed                // the call is not issued yet
+	stagerFlying               // it has no response yet
+	stagerFinished             // the daemon's stamps are not read yet
+)
+
+// stageCost is about what one trace takes from the client and the daemon, in nanoseconds: some
+// lines that move between their processors.
+const stageCost = 500
+
+// stageEvery is the sampling of the first window.
+const stageEvery = 1024
+
+func newStager(clock *machine.Clock, self transport.PeerID, seed uint64) *stager {
+	s := &stager{clock: clock, self: uint32(self), readCost: readCost(clock), every: stageEvery, random: newRandom(seed, uint64(self), drawStages)}
+	for i := range s.stages {
+		s.stages[i] = newTiming()
+	}
+	return s
+}
+
+// share gives the stager the trace of a daemon.
+func (s *stager) share(daemon transport.PeerID, t *callTrace) {
+	for len(s.traces) <= int(daemon) {
+		s.traces = append(s.traces, nil)
+	}
+	s.traces[daemon] = t
+}
+
+// begin resets the records before a window.
+func (s *stager) begin() {
+	s.abandon()
+	for _, t := range s.stages {
+		t.reset()
+	}
+	s.next()
+}
+
+func (s *stager) next() { s.left = 1 + int(s.random.below(uint64(2*s.every))) }
+
+// abandon gives up a trace in progress.
+func (s *stager) abandon() {
+	if s.state != stagerIdle {
+		s.trace.word.Store(0)
+		s.trace.owner.Store(0)
+		s.state = stagerIdle
+	}
+}
+
+// beforePost is called in each iteration after the next calls are issued and before they are
+// posted. now is the end of the iteration's poll.
+func (s *stager) beforePost(now uint64) {
+	switch {
+	case s.state == stagerArmed && s.call.busy:
+		s.state = stagerFlying
+		s.started, s.polled, s.handled = s.call.started, now, now
+		s.posted = s.clock.Now()
+	case s.state == stagerFlying && !s.call.busy:
+		s.state = stagerFinished
+		s.done = now
+	}
+}
+
+// afterStep is called at the end of each iteration that completed n calls.
+func (s *stager) afterStep(c *client, n int, now uint64) {
+	switch s.state {
+	case stagerIdle:
+		if s.left -= n; s.left <= 0 && len(s.traces) > 0 {
+			s.next()
+			s.arm(c)
+		}
+	case stagerFlying:
+		s.polled, s.handled = now, s.clock.Now()
+	case stagerFinished:
+		s.collect()
+	}
+}
+
+// arm chooses one of the next calls and arms the trace of its daemon. It is any of those that may
+// be in flight together, because the first of a batch waits less than the others.
+func (s *stager) arm(c *client) {
+	call := c.upcoming(1 + uint32(s.random.below(uint64(c.cfg.InFlight))))
+	if call == nil || call.flags&callReading != 0 || int(call.peer) >= len(s.traces) {
+		return
+	}
+	t := s.traces[call.peer]
+	if t == nil || !t.owner.CompareAndSwap(0, s.self+1) {
+		return // another client uses it
+	}
+	s.trace, s.call, s.state = t, call, stagerArmed
+	t.word.Store(firstWord(call.buffer))
+}
+
+// collect records the stages once the daemon has stored its stamps.
+func (s *stager) collect() {
+	t := s.trace
+	if t.word.Load() != 0 {
+		// The daemon stores them shortly after the reply, unless it took another request for this.
+		if s.clock.Now()-s.done > s.clock.Ticks(collectLimit) {
+			s.abandon()
+		}
+		return
+	}
+	at := [6]uint64{s.started, s.posted, t.seen.Load(), t.served.Load(), t.posted.Load(), s.done}
+	s.abandon()
+	var stages [directStages]uint64
+	for i := range at[1:] {
+		if at[i+1] < at[i] {
+			return // the stamps are of another request with the same first word
+		}
+		stages[i] = at[i+1] - at[i]
+		if i < stampedStages {
+			stages[i] -= min(stages[i], s.readCost)
+		}
+	}
+	if from := max(at[4], s.polled); s.handled > from {
+		stages[5] = s.handled - from
+		stages[4] -= stages[5]
+	}
+	for i, spent := range stages {
+		s.stages[i].record(s.clock, spent)
+	}
+}
