@@ -2,7 +2,6 @@ package record
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
@@ -52,7 +51,7 @@ func (h *Histogram) Quantile(q float64) float64 {
 // evenly over its width, and those of each bucket over the bucket, and so resolves differences
 // smaller than a step. It returns 0 if there are no records.
 func (h *Histogram) Interpolate(q, step float64) float64 {
-	bars := slices.DeleteFunc(h.hdr.Distribution(), func(b hdrhistogram.Bar) bool { return b.Count == 0 })
+	bars := h.Buckets()
 	if len(bars) == 0 {
 		return 0
 	}
@@ -79,6 +78,23 @@ func (h *Histogram) Interpolate(q, step float64) float64 {
 		}
 	}
 	return (low + high) / 2
+}
+
+// Bucket counts the records from From to To nanoseconds.
+type Bucket struct {
+	From, To int64
+	Count    uint64
+}
+
+// Buckets returns the buckets with records, in order.
+func (h *Histogram) Buckets() []Bucket {
+	var buckets []Bucket
+	for _, b := range h.hdr.Distribution() {
+		if b.Count > 0 {
+			buckets = append(buckets, Bucket{b.From, b.To, uint64(b.Count)})
+		}
+	}
+	return buckets
 }
 
 // Count returns the number of records.

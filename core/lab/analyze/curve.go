@@ -160,10 +160,10 @@ func loadOf(config map[string]string, open bool) float64 {
 // newPoint makes a point of a cell; ok is false if the cell does not have the metric.
 func newPoint(s *set.Set, i int, axes []string, metric string, c *Capacity) (p Point, ok bool) {
 	cell := &s.Cells[i]
-	if len(cell.Samples[metric]) == 0 {
-		return Point{}, false
+	p = Point{Cell: i, Rate: result.Summarize(c.Rate, cell.Samples[c.Rate])}
+	if p.Latency, ok = cell.Metric(metric); !ok {
+		return p, false
 	}
-	p = Point{Cell: i, Rate: result.Summarize(c.Rate, cell.Samples[c.Rate]), Latency: result.Summarize(metric, cell.Samples[metric])}
 	var loads []string
 	for _, name := range axes {
 		if value, has := cell.Config[name]; has {
@@ -247,8 +247,8 @@ func anyPoint(*Point) bool { return true }
 func (u *Curve) knee(s *set.Set) *int {
 	median := func(p *Point) float64 {
 		family, _, _ := strings.Cut(u.Metric, "_p")
-		if values := s.Cells[p.Cell].Samples[family+"_p50"]; len(values) > 0 {
-			return result.Summarize(u.Metric, values).Median
+		if m, ok := s.Cells[p.Cell].Metric(family + "_p50"); ok {
+			return m.Median
 		}
 		return p.Latency.Median
 	}

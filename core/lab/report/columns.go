@@ -132,12 +132,11 @@ func (b *builder) metrics() {
 		def := result.Define(name)
 		m := metricColumn{Name: name, Unit: def.Unit, Better: def.Better, Help: def.Help}
 		for _, c := range b.cells {
-			values := c.Samples[name]
-			if len(values) == 0 {
+			s, known := c.Metric(name)
+			if !known {
 				m.Median, m.Low, m.High, m.N = append(m.Median, nil), append(m.Low, nil), append(m.High, nil), append(m.N, 0)
 				continue
 			}
-			s := result.Summarize(name, values)
 			m.Median, m.Low, m.High, m.N = append(m.Median, &s.Median), append(m.Low, s.Low), append(m.High, s.High), append(m.N, s.N)
 		}
 		b.doc.Metrics = append(b.doc.Metrics, m)

@@ -47,7 +47,9 @@ type Result struct {
 	// Summary has every metric that any repeat has a sample of, and those that are measured once
 	// per run.
 	Summary map[string]Metric `json:"summary"`
-	Checks  []Check           `json:"checks"`
+	// Pooled has the percentiles of an open loop's response times over all windows, by metric.
+	Pooled map[string]Pooled `json:"pooled,omitempty"`
+	Checks []Check           `json:"checks"`
 	// Incomplete is set if the run was cut short. All repeats in Repeats are complete.
 	Incomplete       bool   `json:"incomplete"`
 	IncompleteReason string `json:"incomplete_reason,omitempty"`

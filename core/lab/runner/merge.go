@@ -54,6 +54,10 @@ func join(parts []*result.Result) (*result.Result, evidence, error) {
 		merged.Config.Repeats += part.Config.Repeats
 		e.add(part)
 	}
+	var err error
+	if merged.Pooled, err = result.Pool(result.ResponsesOf(merged.Repeats)); err != nil {
+		return nil, e, fmt.Errorf("merging results: %w", err)
+	}
 	merged.Summary = result.SummarizeRepeats(merged.Repeats)
 	merged.Overhead = overheadOf(merged.Repeats)
 	return &merged, e, nil

@@ -268,6 +268,8 @@ func (b *bench) conclude(closing []error) *result.Result {
 
 		FailedRepeat: b.failed,
 	}
+	r.Pooled, _ = result.Pool(result.ResponsesOf(b.repeats)) // fillSamples has decoded the histograms
+
 	opened := b.prepared[0].Properties
 	r.Plugin.Provider, r.Plugin.Libraries, r.Plugin.Notes = opened.Provider, opened.Libraries, opened.Notes
 	r.Plugin.Chosen, r.Plugin.Integrity, r.Plugin.Uncounted = opened.Chosen, opened.Integrity, opened.Uncounted

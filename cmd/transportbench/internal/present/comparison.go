@@ -26,20 +26,31 @@ func machineName(machine set.Environment) string {
 }
 
 // Comparison writes one row for each measured cell, by load in order of appearance, and within a
-// load the highest throughput first. The lines below it have the cells without a result.
+// load the highest throughput first. Open loops follow in a table of their own. The lines below have the cells
+// without a result.
 func Comparison(w io.Writer, s *set.Set) {
 	loads := loadsOf(s.Cells)
-	var rows []*set.Cell
+	var closed, open []*set.Cell
 	for i := range s.Cells {
-		if c := &s.Cells[i]; c.Status == set.Measured || c.Status == set.Published {
-			rows = append(rows, c)
+		switch c := &s.Cells[i]; {
+		case c.Status != set.Measured && c.Status != set.Published:
+		case len(c.Samples[result.OfferedLoad]) > 0:
+			open = append(open, c)
+		default:
+			closed = append(closed, c)
 		}
 	}
-	slices.SortStableFunc(rows, func(a, b *set.Cell) int {
+	slices.SortStableFunc(closed, func(a, b *set.Cell) int {
 		return cmp.Or(cmp.Compare(loads.position(a), loads.position(b)), cmp.Compare(throughputOf(b), throughputOf(a)))
 	})
-	if len(rows) > 0 {
-		writeRows(w, rows, loads)
+	if len(closed) > 0 {
+		writeRows(w, closed, closedColumns(loads))
+	}
+	if len(closed) > 0 && len(open) > 0 {
+		fmt.Fprintln(w)
+	}
+	if len(open) > 0 {
+		writeOpen(w, open, loads)
 	}
 	writeReasons(w, s, loads)
 }
@@ -71,8 +82,10 @@ func writeReasons(w io.Writer, s *set.Set, loads loads) {
 	}
 }
 
-func writeRows(w io.Writer, rows []*set.Cell, loads loads) {
-	columns := []column{
+// closedColumns are the columns of closed loops. A closed loop has no response times: its clients
+// wait during a stall, so its percentiles are of the service time and no tails of what users see.
+func closedColumns(loads loads) []column {
+	return []column{
 		{"load", loads.name},
 		{"transport", (*set.Cell).Transport},
 		{"provider", func(c *set.Cell) string { return c.Plugin.Provider }},
@@ -89,7 +102,10 @@ func writeRows(w io.Writer, rows []*set.Cell, loads loads) {
 		{">busy/op", metricColumn(result.BusyPerOp, format.Value)},
 		{"checks", cellChecks},
 	}
-	// A column that no row has a value for is left out.
+}
+
+// writeRows writes one row for each cell. A column that no row has a value for is left out.
+func writeRows(w io.Writer, rows []*set.Cell, columns []column) {
 	columns = slices.DeleteFunc(columns, func(col column) bool {
 		return !slices.ContainsFunc(rows, func(c *set.Cell) bool { text := col.text(c); return text != "" && text != "-" })
 	})
@@ -142,11 +158,11 @@ func throughputOf(c *set.Cell) float64 {
 }
 
 func sampled(c *set.Cell, metric string, show func(result.Metric) string) string {
-	values := c.Samples[metric]
-	if len(values) == 0 {
+	m, known := c.Metric(metric)
+	if !known {
 		return "-"
 	}
-	return show(result.Summarize(metric, values))
+	return show(m)
 }
 
 // cellChecks counts the failed checks of a cell by severity. Being incomplete counts once.

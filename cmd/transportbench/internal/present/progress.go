@@ -225,9 +225,13 @@ func (p *SweepProgress) Cell(s sweep.Status, c *set.Cell) {
 
 func cellSummary(c *set.Cell) string {
 	var parts []string
-	for _, name := range []string{result.Throughput, result.LatencyP50, result.LatencyP99} {
-		if values := c.Samples[name]; len(values) > 0 {
-			parts = append(parts, name+" "+format.Value(result.Summarize(name, values)))
+	names := []string{result.Throughput, result.LatencyP50}
+	if len(c.Samples[result.OfferedLoad]) > 0 {
+		names = []string{result.Throughput, result.ResponseP50, result.ResponseP99}
+	}
+	for _, name := range names {
+		if m, known := c.Metric(name); known {
+			parts = append(parts, name+" "+format.Value(m))
 		}
 	}
 	if len(c.Warnings) > 0 {

@@ -17,7 +17,14 @@ func Result(w io.Writer, r *result.Result) {
 	fmt.Fprintf(w, "%s\n%s\n\n", Title(r), Load(r.Config))
 	t := newTable(w, "metric", ">median", ">95% interval", "")
 	for _, d := range result.Definitions {
-		if m, ok := r.Summary[d.Name]; ok {
+		m, ok := r.Summary[d.Name]
+		if p, pooled := r.Pooled[d.Name]; pooled {
+			m.Median, m.Low, m.High = p.Value, p.Low, p.High
+			d.Help += ", all windows together"
+		} else if len(r.Pooled) > 0 && strings.HasPrefix(d.Name, "response_") {
+			continue // too few samples
+		}
+		if ok {
 			t.AppendRow(table.Row{d.Name, format.Value(m), format.Interval(m), d.Help})
 		}
 	}

@@ -49,11 +49,10 @@ func OpenMetrics(w io.Writer, s *set.Set) error {
 		}
 		for i := range s.Cells {
 			c := &s.Cells[i]
-			values := c.Samples[metric]
-			if len(values) == 0 {
+			m, known := c.Metric(metric)
+			if !known {
 				continue
 			}
-			m := result.Summarize(metric, values)
 			labels := labelsOf(c, i, varying)
 			fmt.Fprintf(b, "%s{%s,stat=\"median\"} %s\n", family, labels, number(m.Median*factor))
 			if m.Low != nil {

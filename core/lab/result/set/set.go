@@ -68,6 +68,9 @@ type Cell struct {
 	Windows []Window `json:"windows,omitempty"`
 	// Samples has the values of each metric, one for each repeat that has it.
 	Samples map[string][]float64 `json:"samples"`
+	// Pooled has the percentiles of an open loop's response times over all windows, by metric. It
+	// is absent if the cell was merged of sets that do not have the histograms.
+	Pooled map[string]result.Pooled `json:"pooled,omitempty"`
 	// Capacity is set if the rate is a share of it. Config has the share then ("70%"), because that
 	// is what tells cells apart: another measurement finds another capacity.
 	Capacity *result.Capacity `json:"capacity,omitempty"`
@@ -79,6 +82,8 @@ type Cell struct {
 	Files []File `json:"files,omitempty"`
 	// Results are the results of the cell, in a set that is a single file.
 	Results []*result.Result `json:"results,omitempty"`
+
+	responses []result.Responses // of Pooled; unknown in a cell that was read from a set
 }
 
 // Status is the outcome of a cell.
@@ -162,9 +167,31 @@ func (s *Set) Add(r *result.Result, files ...File) error {
 	return err
 }
 
+// Metric returns a metric of the cell over all repeats: for response times of an open loop the
+// percentile of all windows together, else the median over repeats. ok is false if it is unknown.
+func (c *Cell) Metric(name string) (m result.Metric, ok bool) {
+	if strings.HasPrefix(name, "response_") && len(c.Pooled) > 0 {
+		p, ok := c.Pooled[name]
+		d := result.Define(name)
+		return result.Metric{Unit: d.Unit, Better: d.Better, Median: p.Value, Low: p.Low, High: p.High, N: p.Windows}, ok
+	}
+	if len(c.Samples[name]) == 0 {
+		return m, false
+	}
+	return result.Summarize(name, c.Samples[name]), true
+}
+
 // Merge adds the repeats of another cell of the same configuration.
 func (c *Cell) Merge(more Cell) {
 	c.mergeWindows(more)
+	switch {
+	case len(more.Pooled) == 0 && len(more.Samples[result.ResponseP50]) == 0:
+	case len(c.responses) > 0 && len(more.responses) > 0:
+		c.responses = slices.Concat(c.responses, more.responses)
+		c.Pooled, _ = result.Pool(c.responses) // NewCell has decoded the histograms
+	default:
+		c.responses, c.Pooled = nil, nil
+	}
 	for name, values := range more.Samples {
 		c.Samples[name] = append(c.Samples[name], values...)
 	}
@@ -236,6 +263,10 @@ func (s *Set) NewCell(r *result.Result, files ...File) (Cell, error) {
 	}
 	if r.Capacity != nil {
 		c.Config["rate"] = result.FormatShare(r.Capacity.Share)
+	}
+	c.responses = result.ResponsesOf(r.Repeats)
+	if c.Pooled, err = result.Pool(c.responses); err != nil {
+		return Cell{}, err
 	}
 	for _, repeat := range r.Repeats {
 		for name, value := range repeat.Samples {

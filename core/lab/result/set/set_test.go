@@ -13,6 +13,7 @@ import (
 
 	"transportbench/core/base/config"
 	"transportbench/core/base/machine"
+	"transportbench/core/base/record"
 	"transportbench/core/lab/result"
 )
 
@@ -261,4 +262,54 @@ func BenchmarkFlatten(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// withStall returns an open-loop run of one window, in which a share of the response times is 10 ms
+// and the others are 1 us.
+func withStall(t *testing.T, share float64) *result.Result {
+	t.Helper()
+	h := record.NewHistogram()
+	for i := range 10_000 {
+		if float64(i) < share*10_000 {
+			h.Record(10_000_000)
+		} else {
+			h.Record(1000)
+		}
+	}
+	r := run(8, 1e6)
+	r.Config.Rate = 1e6
+	r.Repeats[0].Response = h.Encode()
+	r.Repeats[0].Samples[result.ResponseP99] = h.Quantile(0.99)
+	return r
+}
+
+// The percentiles of a cell are of all its windows together, from whichever results they are.
+func TestPooledPercentilesOfMergedResults(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, withStall(t, 0.05), withStall(t, 0), withStall(t, 0))
+	s, err := Load(dir)
+	require.NoError(t, err)
+	require.Len(t, s.Cells, 1)
+	m, ok := s.Cells[0].Metric(result.ResponseP99)
+	require.True(t, ok)
+	require.InEpsilon(t, 10e6, m.Median, 0.01, "the median over the windows is 1 us")
+	require.Equal(t, 3, m.N)
+	m, ok = s.Cells[0].Metric(result.Throughput)
+	require.True(t, ok)
+	require.InDelta(t, 1e6, m.Median, 0)
+	require.EqualValues(t, 30_000, s.Cells[0].Pooled[result.ResponseP99].Samples)
+
+	require.NoError(t, s.WriteIndex(dir))
+	again, err := Load(dir)
+	require.NoError(t, err)
+	require.Equal(t, s.Cells[0].Pooled, again.Cells[0].Pooled)
+
+	// An index has no histograms, so its cell cannot be merged with another.
+	cell := again.Cells[0]
+	cell.Samples = map[string][]float64{result.ResponseP99: {1000, 1000, 10e6}}
+	cell.Merge(s.Cells[0])
+	require.Empty(t, cell.Pooled)
+	m, ok = cell.Metric(result.ResponseP99)
+	require.True(t, ok)
+	require.Equal(t, 6, m.N)
 }
