@@ -171,6 +171,7 @@ func (r *Rank) Connect(ctx context.Context, workers []record.RankWorkers) error 
 	all := slices.SortedFunc(slices.Values(workers), func(a, b record.RankWorkers) int { return a.Rank - b.Rank })
 	r.shared.connect(all)
 	return r.each(ctx, func(t *thread) error {
+		r.shareTraces(t)
 		if t.client != nil && w.cfg.Proxied() {
 			return nil
 		}

@@ -6,23 +6,59 @@ import (
 	"time"
 
 	"transportbench/core/base/machine"
+	"transportbench/core/base/record"
+	"transportbench/core/fabric/shm"
 	"transportbench/core/transport"
 )
 
 // callTrace takes one call at a time over the transport apart into its stages. It lies in memory
-// that the daemon shares with its clients, each daemon having one, and its ticks are comparable
-// because they share a clock. It is zero at first. A client arms it some iterations before it issues
-// the call, so that the lines are where they are needed when the call is made.
+// that the daemon shares with its clients, each daemon having one, and is zero at first. A client
+// arms it some iterations before it issues the call, so that the lines are where they are needed
+// when the call is made.
 type callTrace struct {
-	owner atomic.Uint32 // 1 + the daemon's number for the client that uses the trace; 0 for none
-	_     [4]byte
-	// word is the first word of the request, which has its key and operation. The client stores it
-	// to arm the trace, and the daemon clears it once it has stamped the request.
-	word atomic.Uint64
-	_    [112]byte
+	// owner is 1 + the daemon's number for the client that uses the trace; 0 for none. word is the
+	// first word of the request, which has its key and operation. The client stores it to arm the
+	// trace, and the daemon clears it once it has stamped the request.
+	owner, word *atomic.Uint64
 	// Ticks that the daemon stores after it has posted the reply, before it clears word.
-	seen, served, posted atomic.Uint64
-	_                    [104]byte
+	seen, served, posted *atomic.Uint64
+}
+
+// newCallTrace returns the trace in a daemon's shared memory. The client's words and the daemon's
+// have cache lines of their own.
+func newCallTrace(memory []byte) *callTrace {
+	const stamps = daemonMemory / 2
+	return &callTrace{
+		owner: shm.Word64(memory, 0), word: shm.Word64(memory, 8),
+		seen: shm.Word64(memory, stamps), served: shm.Word64(memory, stamps+8), posted: shm.Word64(memory, stamps+16),
+	}
+}
+
+// shareTraces connects a thread with the traces of the daemons on its host.
+func (r *Rank) shareTraces(t *thread) {
+	if r.plan.Config.Proxied() {
+		return
+	}
+	if t.daemon != nil {
+		if memory, missing := r.shared.daemon(t.id); missing == "" {
+			t.daemon.spot.trace = newCallTrace(memory)
+		}
+		return
+	}
+	stager, w := t.client.stager, r.wiring()
+	if machine.Calibrated().Fallback() != "" {
+		stager.missing = "the ticks of the processes' clocks are not comparable: " + machine.Calibrated().Fallback()
+		return
+	}
+	for rank := range w.cfg.ServingRanks() {
+		for i := range w.cfg.Daemons {
+			if memory, missing := r.shared.daemon(record.Thread{Rank: rank, Daemon: i, Client: -1}); missing == "" {
+				stager.share(w.daemonPeer(rank, i), newCallTrace(memory))
+			} else {
+				stager.missing = missing
+			}
+		}
+	}
 }
 
 // spot is a daemon's work on a traced request. It is in memory of its own until the reply is posted,
@@ -69,7 +105,7 @@ func firstWord(payload []byte) uint64 {
 // stager takes calls of a client apart, with the daemons' traces.
 type stager struct {
 	clock    *machine.Clock
-	self     uint32                // the daemons' number for this client
+	self     uint64                // the daemons' number for this client
 	traces   []*callTrace          // by the client's number for the daemon; nil for daemons without
 	missing  string                // why there are no traces
 	readCost uint64                // ticks of one reading of the clock
@@ -112,7 +148,7 @@ const stageCost = 500
 const stageEvery = 1024
 
 func newStager(clock *machine.Clock, self transport.PeerID, seed uint64) *stager {
-	s := &stager{clock: clock, self: uint32(self), readCost: readCost(clock), every: stageEvery, random: newRandom(seed, uint64(self), drawStages)}
+	s := &stager{clock: clock, self: uint64(self), readCost: readCost(clock), every: stageEvery, random: newRandom(seed, uint64(self), drawStages)}
 	for i := range s.stages {
 		s.stages[i] = newTiming()
 	}

@@ -14,23 +14,6 @@ import (
 	"transportbench/core/transporttest"
 )
 
-// shareTraces lets clients take calls to the daemons of a cluster in this process apart.
-func shareTraces(ranks []*Rank) {
-	for _, server := range ranks {
-		for i, d := range server.threads {
-			if d.daemon == nil {
-				continue
-			}
-			d.daemon.spot.trace = &callTrace{}
-			for _, caller := range ranks {
-				for _, c := range caller.clients() {
-					c.stager.share(server.wiring().daemonPeer(server.plan.Rank, i), d.daemon.spot.trace)
-				}
-			}
-		}
-	}
-}
-
 // TestStages checks that the stages of calls add up to the exact mean of all calls, in every
 // topology without proxies.
 func TestStages(t *testing.T) {
@@ -51,7 +34,6 @@ func TestStages(t *testing.T) {
 			cfg := testConfig()
 			shape(&cfg)
 			ranks := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield)
-			shareTraces(ranks)
 			for _, r := range ranks {
 				for _, c := range r.clients() {
 					c.stager.every = 4
@@ -107,7 +89,6 @@ func TestStagesSplitACall(t *testing.T) {
 		cfg := testConfig()
 		cfg.InFlight = 2
 		ranks := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleSpin)
-		shareTraces(ranks)
 		daemon, client := ranks[0].threads[0].daemon, ranks[1].threads[0].client
 		w.daemon.Worker = daemon.worker
 		daemon.worker, daemon.out.worker = &w.daemon, &w.daemon
