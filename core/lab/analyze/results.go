@@ -24,6 +24,7 @@ type evidence struct {
 	// phases and stages are nil if nothing was timed.
 	phases map[string]result.Spread
 	stages *result.Stages
+	direct *result.Stages // of calls of clients to daemons
 
 	totals
 }
@@ -83,7 +84,9 @@ func gather(list []*result.Result) (*evidence, error) {
 	if e.phases, err = result.PhasesOf(e.repeats); err != nil {
 		return nil, err
 	}
-	e.stages, err = result.StagesOf(e.repeats)
+	if e.stages, err = result.StagesOf(e.repeats); e.stages != nil && e.stages.Direct {
+		e.stages, e.direct = nil, e.stages
+	}
 	return e, err
 }
 

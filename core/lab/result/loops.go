@@ -38,16 +38,25 @@ func spread(timings []record.TimingReport) (Spread, error) {
 	return s, nil
 }
 
-// Stages is the service time of remote requests in mesh-proxied, split into its stages, over all
-// clients of some repeats.
+// Stages is the service time of calls split into its stages, over all clients of some repeats: of
+// the remote requests in mesh-proxied, and of all operations otherwise.
 type Stages struct {
 	Names []string
-	// Spreads are in the order of Names. In their means, each client has the weight of its remote
-	// requests, whatever share of them was sampled, so that they can be compared with Whole.Mean.
+	// Spreads are in the order of Names. In their means, each client has the weight of its calls,
+	// whatever share of them was sampled, so that they can be compared with Whole.Mean.
 	Spreads []Spread
-	Whole   Spread // service time of the remote requests of the same clients
-	// Noise is three standard errors of the mean of the sampled requests, as a share of Whole.Mean.
+	// Whole is the service time of the calls of the same clients. Its mean is exact, except in
+	// mesh-proxied.
+	Whole Spread
+	// Noise is three standard errors of the mean of the sampled calls, as a share of Whole.Mean.
 	Noise float64
+	// Direct is set except in mesh-proxied. Cost is then what the stamps cost a sampled call in
+	// nanoseconds, which its stages do not include.
+	Direct bool
+	Cost   float64
+	// Halves is the reason why the ways of requests and responses are not measured: they are the
+	// halves of what the daemon's turnaround leaves. It is empty if they are measured.
+	Halves string
 }
 
 // Explained returns the sum of the stages' means as a share of the whole's mean.
@@ -59,28 +68,65 @@ func (s *Stages) Explained() float64 {
 	return sum / s.Whole.Mean
 }
 
-// StagesOf returns the stages of some repeats, or nil if none were sampled.
+// StagesOf returns the stages of some repeats, or nil if there are none.
 func StagesOf(repeats []Repeat) (*Stages, error) {
+	for _, find := range []func([]Repeat) (*Stages, error){proxiedStages, directStages, halvedStages} {
+		if s, err := find(repeats); err != nil || s != nil {
+			return s, err
+		}
+	}
+	return nil, nil
+}
+
+func proxiedStages(repeats []Repeat) (*Stages, error) {
 	s := &Stages{Names: record.StageNames}
+	return s.fill(repeats, func(c *record.ClientReport) *record.TimingReport { return c.Remote })
+}
+
+func directStages(repeats []Repeat) (*Stages, error) {
+	s := &Stages{Names: record.DirectStages, Direct: true}
+	clients := 0
+	for _, repeat := range repeats {
+		for _, c := range repeat.Clients() {
+			if c.StageNS > 0 {
+				s.Cost += c.StageNS
+				clients++
+			}
+		}
+	}
+	s.Cost /= float64(max(clients, 1))
+	return s.fill(repeats, allCalls)
+}
+
+// allCalls returns the service times of a client's operations, with their exact mean.
+func allCalls(c *record.ClientReport) *record.TimingReport {
+	if c.InFlightNS == 0 || c.Ops() == 0 {
+		return nil
+	}
+	return &record.TimingReport{Histogram: c.Latency, MeanNS: float64(c.InFlightNS) / float64(c.Ops()), Samples: c.Ops()}
+}
+
+// fill computes the spreads; whole returns the service times of the calls that a client may take
+// apart.
+func (s *Stages) fill(repeats []Repeat, whole func(*record.ClientReport) *record.TimingReport) (*Stages, error) {
 	timings := make([][]record.TimingReport, len(s.Names))
 	means := make([]float64, len(s.Names))
-	var whole []record.TimingReport
+	var wholes []record.TimingReport
 	for _, repeat := range repeats {
-		for _, report := range repeat.Ranks {
-			for _, c := range report.Clients {
-				if c.Remote == nil || len(c.Stages) < len(s.Names) {
-					continue
-				}
-				whole = append(whole, *c.Remote)
-				for i, name := range s.Names {
-					timings[i] = append(timings[i], c.Stages[name])
-					means[i] += float64(c.Remote.Samples) * c.Stages[name].MeanNS
-				}
+		for _, c := range repeat.Clients() {
+			calls := whole(&c)
+			if _, sampled := c.Stages[s.Names[0]]; !sampled || calls == nil || len(c.Stages) < len(s.Names) {
+				continue
+			}
+			wholes = append(wholes, *calls)
+			for i, name := range s.Names {
+				timings[i] = append(timings[i], c.Stages[name])
+				means[i] += float64(calls.Samples) * c.Stages[name].MeanNS
 			}
 		}
 	}
 	var err error
-	if s.Whole, err = spread(whole); err != nil || s.Whole.Samples == 0 {
+	if s.Whole, err = spread(wholes); err != nil || s.Whole.Samples == 0 {
 		return nil, err
 	}
 	for i, t := range timings {
@@ -94,6 +140,32 @@ func StagesOf(repeats []Repeat) (*Stages, error) {
 	// The sample is from a finite population.
 	some, all := float64(s.Spreads[0].Samples), float64(s.Whole.Samples)
 	s.Noise = 3 * s.Whole.deviation * math.Sqrt(max(0, 1/some-1/all)) / s.Whole.Mean
+	return s, nil
+}
+
+// halvedStages splits calls between ranks that share no clock: the daemons' turnaround, which their
+// own clocks measure, and the halves of the rest.
+func halvedStages(repeats []Repeat) (*Stages, error) {
+	var wholes []record.TimingReport
+	s := &Stages{Names: []string{record.StageRequest, record.StageServe, record.StageResponse}, Direct: true}
+	for _, repeat := range repeats {
+		for _, c := range repeat.Clients() {
+			if calls := allCalls(&c); calls != nil && c.NoStages != "" {
+				s.Halves = c.NoStages
+				wholes = append(wholes, *calls)
+			}
+		}
+	}
+	phases, err := PhasesOf(repeats)
+	serve := phases[record.PhaseTurnaround]
+	if err != nil || len(wholes) == 0 || serve.Samples == 0 {
+		return nil, err
+	}
+	if s.Whole, err = spread(wholes); err != nil || s.Whole.Mean < serve.Mean {
+		return nil, err
+	}
+	way := Spread{Mean: (s.Whole.Mean - serve.Mean) / 2}
+	s.Spreads = []Spread{way, serve, way}
 	return s, nil
 }
 

@@ -68,6 +68,52 @@ func TestStages(t *testing.T) {
 	require.ErrorContains(t, err, "decoding histogram")
 }
 
+func directClient(t *testing.T, ops, mean uint64, stages ...uint64) record.ClientReport {
+	c := record.ClientReport{
+		Reads: ops, InFlightNS: ops * mean, Latency: timing(t, mean, mean).Histogram, StageNS: 20,
+		Remote: &record.TimingReport{}, Stages: map[string]record.TimingReport{},
+	}
+	for i, ns := range stages {
+		c.Stages[record.DirectStages[i]] = timing(t, ns)
+	}
+	return c
+}
+
+func TestDirectStages(t *testing.T) {
+	repeats := []Repeat{{Ranks: []record.Report{
+		{Clients: []record.ClientReport{directClient(t, 300, 1000, 100, 200, 50, 50, 500, 50)}},
+		{Clients: []record.ClientReport{directClient(t, 100, 3000, 300, 1000, 100, 100, 1300, 0)}},
+	}}}
+	s, err := StagesOf(repeats)
+	require.NoError(t, err)
+	require.True(t, s.Direct)
+	require.Equal(t, record.DirectStages, s.Names)
+	require.InDelta(t, 1500, s.Whole.Mean, 1e-9, "exact: each client by its operations")
+	require.InDelta(t, 0.75*100+0.25*300, s.Spreads[0].Mean, 1e-9)
+	require.InDelta(t, (0.75*950+0.25*2800)/1500, s.Explained(), 1e-9)
+	require.InDelta(t, 20, s.Cost, 1e-9)
+	require.Empty(t, s.Halves)
+}
+
+// TestHalvedStages has a client on another host than its daemon.
+func TestHalvedStages(t *testing.T) {
+	far := directClient(t, 100, 5000)
+	far.NoStages = "rank 0: it is on another host"
+	repeats := []Repeat{{Ranks: []record.Report{
+		{Clients: []record.ClientReport{far}},
+		{Daemons: []record.DaemonReport{{Phases: map[string]record.TimingReport{record.PhaseTurnaround: timing(t, 1000)}}}},
+	}}}
+	s, err := StagesOf(repeats)
+	require.NoError(t, err)
+	require.Equal(t, far.NoStages, s.Halves)
+	require.Equal(t, []float64{2000, 1000, 2000}, []float64{s.Spreads[0].Mean, s.Spreads[1].Mean, s.Spreads[2].Mean})
+	require.InDelta(t, 1, s.Explained(), 1e-9)
+	repeats[0].Ranks[1].Daemons = nil
+	s, err = StagesOf(repeats)
+	require.NoError(t, err)
+	require.Nil(t, s)
+}
+
 func TestLoops(t *testing.T) {
 	daemon := func(loops, empty uint64, proxy *record.ProxyReport, times ...uint64) record.DaemonReport {
 		return record.DaemonReport{

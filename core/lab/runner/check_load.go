@@ -154,27 +154,34 @@ func thirds(slices []uint64) (first, last float64) {
 	return first, last
 }
 
-// checkStages checks that the stages of remote requests add up to their service time. Only a
-// sample of the requests has stages, so a few very slow ones may be in one mean and not in the
-// other; the check allows for that.
+// checkStages checks that the stages of calls add up to their service time: of remote requests in
+// mesh-proxied, else of all calls. Only a sample of the calls has stages, so a few very slow ones
+// may be in one mean and not in the other; the check allows for that.
 func checkStages(e evidence) finding {
-	f := finding{limit: 0.1}
-	if !e.result.Config.Proxied() {
-		return f.notJudged("only mesh-proxied has stages")
+	f := finding{limit: 0.05}
+	if e.result.Config.Proxied() {
+		f.limit = 0.1
 	}
 	stages, err := result.StagesOf(e.result.Repeats)
 	if err != nil {
 		return failed(f.limit, err)
 	}
 	if stages == nil {
-		return f.notJudged("no remote request has timed stages")
+		return f.notJudged("no call has timed stages")
+	}
+	if stages.Halves != "" {
+		return f.notJudged("the stages of calls are halves of round trips: %s", stages.Halves)
 	}
 	explained := stages.Explained()
 	f.value = math.Abs(explained - 1)
 	f.ok = f.value <= max(f.limit, stages.Noise)
-	f.message = fmt.Sprintf("the stages explain %.1f%% of the mean service time of remote requests", 100*explained)
+	calls := "remote requests"
+	if stages.Direct {
+		calls = "calls"
+	}
+	f.message = fmt.Sprintf("the stages explain %.1f%% of the mean service time of %s", 100*explained, calls)
 	if f.ok && f.value > f.limit {
-		f.message += fmt.Sprintf("; because some requests were very slow, the mean of the %d with timed stages may be off by %.0f%%",
+		f.message += fmt.Sprintf("; because some were very slow, the mean of the %d with timed stages may be off by %.0f%%",
 			stages.Spreads[0].Samples, 100*stages.Noise)
 	}
 	return f

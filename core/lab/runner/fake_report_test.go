@@ -17,7 +17,12 @@ func clientReport(d time.Duration) record.ClientReport {
 	for i := range slices {
 		slices[i] = n / 20
 	}
+	stages := map[string]record.TimingReport{}
+	for _, name := range record.DirectStages {
+		stages[name] = *timingOf(10, 166)
+	}
 	return record.ClientReport{
+		InFlightNS: 1000 * n, Stages: stages, StageNS: 30,
 		ElapsedNS: uint64(d), Reads: n / 2, Writes: n - n/2, PayloadBytes: 32 * n,
 		VerifiedKeys: n, VerifiedSums: n / 2,
 		Latency: histogram, ReadLatency: histogram, Samples: 100, MeanNS: 1000, Slices: slices,

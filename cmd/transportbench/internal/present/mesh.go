@@ -110,6 +110,13 @@ var stageHelp = map[string]string{
 	record.StageNames[1]: "until its doorbell has rung",
 	record.StageNames[2]: "until the response is polled",
 	record.StageNames[3]: "until the client polls it",
+
+	record.StageClient:   "harness, until the request is posted",
+	record.StageRequest:  "until the daemon polls it",
+	record.StageServe:    "until the daemon has the reply",
+	record.StageFlush:    "until the reply is posted",
+	record.StageResponse: "until the client polls it",
+	record.StageReturn:   "of this, the client handled other responses",
 }
 
 // stages writes the parts of a remote request's service time.
@@ -118,7 +125,11 @@ func stages(w io.Writer, repeats []result.Repeat) {
 	if err != nil || s == nil {
 		return // a check reports it
 	}
-	t := newTable(w, "stage of a remote request", ">mean", ">p50", ">p99", ">share", "")
+	title := "stage of a remote request"
+	if s.Direct {
+		title = "stage of a call"
+	}
+	t := newTable(w, title, ">mean", ">p50", ">p99", ">share", "")
 	for i, name := range s.Names {
 		part := s.Spreads[i]
 		t.AppendRow(table.Row{name, format.Time(part.Mean), format.Time(part.P50), format.Time(part.P99), portion(part.Mean / s.Whole.Mean), stageHelp[name]})
