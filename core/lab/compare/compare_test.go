@@ -202,6 +202,17 @@ func TestIdentity(t *testing.T) {
 	report, err := Diff(old, new, Defaults())
 	require.NoError(t, err)
 	require.Equal(t, []string{"governor was performance and is powersave"}, report.Notes)
+
+	// What auto took may explain a change. A side that does not know gives no note.
+	new = newSet(cell(nil, 1, 2, 3))
+	new.Cells[0].Plugin.Chosen = map[string]string{"ring": "fastforward", "offload": "gro"}
+	report, err = Diff(old, new, Defaults())
+	require.NoError(t, err)
+	require.Empty(t, report.Notes)
+	old.Cells[0].Plugin.Chosen = map[string]string{"ring": "inplace", "offload": "gro"}
+	report, err = Diff(old, new, Defaults())
+	require.NoError(t, err)
+	require.Equal(t, []string{new.Cells[0].Transport() + " took inplace for ring and now takes fastforward"}, report.Notes)
 }
 
 func TestMatching(t *testing.T) {

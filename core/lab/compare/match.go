@@ -317,6 +317,24 @@ func union(a, b map[string]string) map[string]string {
 	return u
 }
 
+// chosenNotes lists the options for which the transports took something else on each side, each
+// once.
+func chosenNotes(pairs []pair) (notes []string) {
+	for _, p := range pairs {
+		a, b := p.old.Plugin.Chosen, p.new.Plugin.Chosen
+		for _, option := range slices.Sorted(maps.Keys(union(a, b))) {
+			if a[option] == "" || b[option] == "" || a[option] == b[option] {
+				continue
+			}
+			note := fmt.Sprintf("%s took %s for %s and now takes %s", p.new.Transport(), a[option], option, b[option])
+			if !slices.Contains(notes, note) {
+				notes = append(notes, note)
+			}
+		}
+	}
+	return notes
+}
+
 // volatileNotes lists the differences of the machines that do not forbid a comparison, and the
 // options that only one side knows.
 func volatileNotes(old, new *set.Set, m matched) []string {
@@ -337,6 +355,7 @@ func volatileNotes(old, new *set.Set, m matched) []string {
 			break // other pairs have the same
 		}
 	}
+	notes = append(notes, chosenNotes(m.pairs)...)
 	if len(m.unshared) > 0 {
 		notes = append(notes, "cells were matched without the options that only one side has: "+strings.Join(m.unshared, ", "))
 	}

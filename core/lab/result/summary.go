@@ -47,6 +47,15 @@ const (
 	HarnessOverhead = "harness_overhead"
 	VerifyCost      = "verify_cost"
 	ClientFairness  = "client_fairness"
+
+	CopiesPerOp           = "copies_per_op"
+	CopiedBytesPerOp      = "copied_bytes_per_op"
+	ChecksummedBytesPerOp = "checksummed_bytes_per_op"
+	SyscallsPerOp         = "syscalls_per_op"
+	KernelBytesPerOp      = "kernel_bytes_per_op"
+	DoorbellsPerOp        = "doorbells_per_op"
+	HarnessBytesPerOp     = "harness_bytes_per_op"
+	Threads               = "threads"
 )
 
 // Iteration begins the names of percentiles of whole iterations of a pattern ("iteration_p50"), as
@@ -99,6 +108,14 @@ var Definitions = []Definition{
 	{Steal, "ratio", None, "share of the window for which the hypervisor kept a processor of the run"},
 	{VerifyCost, "ns/op", Lower, "part of the harness overhead that verifies checksums"},
 	{ClientFairness, "ratio", Higher, "rate of the slowest client over that of the median client"},
+	{CopiesPerOp, "/op", None, "copies of payloads per operation, without those of the kernel and of devices"},
+	{CopiedBytesPerOp, "B/op", None, "bytes of these copies per operation"},
+	{ChecksummedBytesPerOp, "B/op", None, "bytes per operation of which a checksum was computed"},
+	{SyscallsPerOp, "/op", None, "system calls of the transport per operation"},
+	{KernelBytesPerOp, "B/op", None, "bytes per operation that the kernel copied in these calls"},
+	{DoorbellsPerOp, "/op", None, "postings to a device and notifications of a peer per operation"},
+	{HarnessBytesPerOp, "B/op", None, "copied and checksummed bytes per operation that are the harness's"},
+	{Threads, "threads", None, "threads of all ranks that were on a processor for over 1% of the window"},
 }
 
 // init inserts the percentiles of operations and of iterations.

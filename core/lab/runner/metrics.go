@@ -49,6 +49,7 @@ func fillSamples(cfg config.Config, repeat *result.Repeat) error {
 	}
 	putTime(cfg, repeat, put)
 	putFloors(cfg, repeat, put)
+	putWork(repeat, put)
 	return nil
 }
 

@@ -220,11 +220,12 @@ func TestEveryMetricIsDefined(t *testing.T) {
 		Ranks: []record.Report{{
 			Clients: []record.ClientReport{{
 				Reads: 1, ElapsedNS: 9, BusyNS: 1, InFlightNS: 5, Latency: histogram(t, 5), Local: timingOf(1, 5), Remote: timingOf(1, 5),
+				Transport:  stats(map[string]uint64{transport.StatCopies: 1}),
 				Open:       &record.OpenReport{Scheduled: 1, Response: *timingOf(1, 5), Lag: *timingOf(1, 5)},
 				Operations: operations, Iterations: timingOf(1, 5),
 			}},
 			Daemons: []record.DaemonReport{{Loops: 1, BusyNS: 1}},
-			Process: record.ProcessReport{CPUNS: 2, SystemNS: 1},
+			Process: record.ProcessReport{CPUNS: 2, SystemNS: 1, BusyThreads: 2},
 		}},
 		Before: readings(1, 1, 1, 1), After: readings(1, 1, 1, 1),
 		Overhead: &record.Overhead{PerOpNS: 1}, Machine: result.MachineTime{Processors: 2},

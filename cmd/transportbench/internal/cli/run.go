@@ -80,6 +80,11 @@ func (s *session) show() error {
 		}
 	case len(s.results) == 1:
 		present.Result(s.stdout, s.results[0])
+		one := set.New()
+		if err := one.Add(s.results[0]); err != nil {
+			return err
+		}
+		present.Work(s.stdout, one)
 		if s.verbose {
 			present.Events(s.stdout, s.results[0])
 		}
@@ -103,6 +108,7 @@ func (s *session) compare(missing []set.Cell) error {
 	}
 	all.Cells = append(all.Cells, missing...)
 	present.Comparison(s.stdout, all)
+	present.Work(s.stdout, all)
 	present.Warnings(s.stdout, all)
 	return nil
 }

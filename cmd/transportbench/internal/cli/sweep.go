@@ -279,6 +279,7 @@ func (s *session) sweepAll(ctx context.Context, m matrix, plan *sweep.Plan, spec
 	}
 	if !s.settings.JSON {
 		present.Comparison(s.stdout, outcome.Set)
+		present.Work(s.stdout, outcome.Set)
 		present.Warnings(s.stdout, outcome.Set)
 		fmt.Fprintf(s.stdout, "\nresults in %s\n", s.settings.Out)
 	} else if err := outcome.Set.Encode(s.stdout); err != nil {

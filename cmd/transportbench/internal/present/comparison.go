@@ -88,7 +88,7 @@ func closedColumns(loads loads) []column {
 	return []column{
 		{"load", loads.name},
 		{"transport", (*set.Cell).Transport},
-		{"provider", func(c *set.Cell) string { return c.Plugin.Provider }},
+		{"provider", provider},
 		{">throughput", metricColumn(result.Throughput, format.Value)},
 		{">95% interval", metricColumn(result.Throughput, format.Interval)},
 		{">p50", metricColumn(result.LatencyP50, format.Value)},

@@ -38,7 +38,7 @@ func Result(w io.Writer, r *result.Result) {
 // the rate if they are not the default.
 func Title(r *result.Result) string {
 	c := r.Config
-	title := fmt.Sprintf("%s %s (%s), profile %s", r.Plugin.Name, r.Plugin.Version, r.Plugin.Provider, c.Profile)
+	title := fmt.Sprintf("%s %s (%s), profile %s", r.Plugin.Name, r.Plugin.Version, format.Provider(r.Plugin.Provider, r.Plugin.Chosen), c.Profile)
 	if c.Mesh() {
 		title += ", " + c.Topology
 		if c.RemoteShare != config.ByHash {

@@ -2,7 +2,9 @@ package format
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -136,6 +138,18 @@ func Probability(p *float64) string {
 		return "<0.0001"
 	}
 	return strconv.FormatFloat(*p, 'f', 4, 64)
+}
+
+// Provider names the provider of a transport and what the transport took for options that left the
+// choice to it: "memfd, inplace".
+func Provider(provider string, chosen map[string]string) string {
+	parts := []string{provider}
+	for _, option := range slices.Sorted(maps.Keys(chosen)) {
+		if taken := chosen[option]; !slices.Contains(parts, taken) {
+			parts = append(parts, taken)
+		}
+	}
+	return strings.Join(parts, ", ")
 }
 
 // Machine describes a machine in one line. hypervisor is empty on bare metal.

@@ -104,6 +104,10 @@ type Plugin struct {
 	SHA256        string `json:"sha256,omitempty"`
 	RuntimeDigest string `json:"runtime_digest,omitempty"`
 	Provider      string `json:"provider,omitempty"`
+	// Chosen, Integrity and Uncounted are those of [result.Plugin].
+	Chosen    map[string]string `json:"chosen,omitempty"`
+	Integrity string            `json:"integrity,omitempty"`
+	Uncounted string            `json:"uncounted,omitempty"`
 }
 
 // Warning is a failed check.
@@ -252,6 +256,7 @@ func (s *Set) NewCell(r *result.Result, files ...File) (Cell, error) {
 		Plugin: Plugin{
 			Name: r.Plugin.Name, Version: r.Plugin.Version, SHA256: r.Plugin.SHA256,
 			RuntimeDigest: r.Plugin.RuntimeDigest, Provider: r.Plugin.Provider,
+			Chosen: r.Plugin.Chosen, Integrity: r.Plugin.Integrity, Uncounted: r.Plugin.Uncounted,
 		},
 		Environment: s.environment(machine),
 		Schema:      cmp.Or(r.MigratedFrom, r.SchemaVersion),

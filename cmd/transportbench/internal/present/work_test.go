@@ -1,0 +1,36 @@
+package present
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/lab/result"
+	"transportbench/core/lab/result/set"
+)
+
+func TestWork(t *testing.T) {
+	s := set.New()
+	add := func(name string, plugin result.Plugin, samples map[string]float64) {
+		r := sample(name, "kv", 1e6)
+		r.Plugin = plugin
+		r.Plugin.Name = name
+		r.Repeats = []result.Repeat{{Samples: samples}}
+		require.NoError(t, s.Add(r))
+	}
+	add("shm", result.Plugin{Provider: "memfd", Chosen: map[string]string{"ring": "fastforward"}, Integrity: "none"}, map[string]float64{
+		result.CopiesPerOp: 2.5, result.CopiedBytesPerOp: 80, result.ChecksummedBytesPerOp: 64, result.SyscallsPerOp: 0,
+		result.HarnessBytesPerOp: 80, result.KernelBytesPerOp: 0, result.DoorbellsPerOp: 0, result.Threads: 2})
+	add("ucxam", result.Plugin{Provider: "sysv", Chosen: map[string]string{"tls": "sysv"}, Integrity: "none", Uncounted: "UCX"}, map[string]float64{
+		result.CopiesPerOp: 4.5, result.CopiedBytesPerOp: 144, result.Threads: 4})
+	add("outside", result.Plugin{Provider: "magic"}, map[string]float64{result.Threads: 2})
+	var out bytes.Buffer
+	Work(&out, s)
+	golden(t, "work.txt", out.String())
+
+	// Without counters there is no table.
+	out.Reset()
+	Work(&out, &set.Set{Cells: s.Cells[2:]})
+	require.Empty(t, out.String())
+}
