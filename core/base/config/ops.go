@@ -198,3 +198,40 @@ func (c *Config) ReadsValues() bool {
 	}
 	return c.ReadRatio > 0
 }
+
+// Payloads returns the mean bytes of a request and of its response, without a transport's header.
+func (c *Config) Payloads() (forth, back float64) {
+	value := c.ValueSize.Mean()
+	reads, writes, requests := 0.0, 0.0, 0.0 // of values
+	add := func(op string, weight float64) {
+		requests += weight
+		switch op {
+		case OpRead:
+			reads += weight
+		case OpWrite, OpInsert:
+			writes += weight
+		case OpRMW: // two requests
+			requests += weight
+			reads += weight
+			writes += weight
+		}
+	}
+	switch {
+	case c.Service == ServiceEcho:
+		reads, writes, requests = 1, 1, 1
+	case c.Service == ServiceSink:
+		writes, requests = 1, 1
+	case len(c.Pattern) > 0:
+		for _, o := range c.Pattern {
+			add(o.Op, float64(o.Count))
+		}
+	case len(c.Mix) > 0:
+		for _, o := range c.Mix {
+			add(o.Op, o.Share)
+		}
+	default:
+		add(OpRead, c.ReadRatio)
+		add(OpWrite, 1-c.ReadRatio)
+	}
+	return MessageHeader + value*writes/requests, MessageHeader + value*reads/requests
+}

@@ -62,3 +62,24 @@ func TestReadsValues(t *testing.T) {
 		require.Equal(t, c.reads, cfg.ReadsValues(), name)
 	}
 }
+
+func TestPayloads(t *testing.T) {
+	for text, c := range map[string]struct {
+		set         func(*Config)
+		forth, back float64
+	}{
+		"reads":        {func(c *Config) { c.ReadRatio = 1 }, 16, 116},
+		"half writes":  {func(c *Config) { c.ReadRatio = 0.5 }, 66, 66},
+		"echo":         {func(c *Config) { c.Service = ServiceEcho }, 116, 116},
+		"sink":         {func(c *Config) { c.Service = ServiceSink }, 116, 16},
+		"mix":          {func(c *Config) { c.Mix = Mix{{OpRead, 0.75}, {OpInsert, 0.25}} }, 41, 91},
+		"two requests": {func(c *Config) { c.Mix = Mix{{OpRMW, 1}} }, 66, 66},
+		"pattern":      {func(c *Config) { c.Pattern = Pattern{{OpLookup, 2}, {OpRead, 1}, {OpWrite, 1}} }, 41, 41},
+	} {
+		cfg := Default()
+		cfg.ValueSize = FixedSize(100)
+		c.set(&cfg)
+		forth, back := cfg.Payloads()
+		require.Equal(t, []float64{c.forth, c.back}, []float64{forth, back}, text)
+	}
+}

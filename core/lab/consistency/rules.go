@@ -282,8 +282,10 @@ func tokens(f Figures) []result.Check {
 		format.Digits(v[0]), blocks, f.Load.TokensPerBlock, format.Digits(expected), format.Digits(v[1]))
 }
 
-// floors checks the ratios to the floor.
-func floors(f Figures) (list []result.Check) {
+// floors checks the ratios to the floors.
+func floors(f Figures) []result.Check { return append(mediumRatio(f), rateRatio(f)...) }
+
+func mediumRatio(f Figures) (list []result.Check) {
 	floor, has := f.Values[result.Floor]
 	if !has || !(floor > 0) {
 		return nil
@@ -292,8 +294,13 @@ func floors(f Figures) (list []result.Check) {
 		list = append(list, failed("floor_ratio", result.Error, v[0], v[1]/floor, "latency_p50 over floor is %s over %s, %s, not %s",
 			format.Time(v[1]), format.Time(floor), format.Digits(v[1]/floor), format.Digits(v[0]))...)
 	}
-	if v, ok := f.all(result.OpTimeRatio, result.Throughput); ok && v[1] > 0 && apart(v[0], 1e9/v[1]/floor) > f.tolerance() {
-		list = append(list, failed("op_time_ratio", result.Error, v[0], 1e9/v[1]/floor, "an operation each %s over a floor of %s is %s, and not %s",
+	return list
+}
+
+func rateRatio(f Figures) (list []result.Check) {
+	floor, has := f.Values[result.RateFloor]
+	if v, ok := f.all(result.OpTimeRatio, result.Throughput); ok && has && floor > 0 && v[1] > 0 && apart(v[0], 1e9/v[1]/floor) > f.tolerance() {
+		list = append(list, failed("op_time_ratio", result.Error, v[0], 1e9/v[1]/floor, "an operation each %s over a rate floor of %s is %s, and not %s",
 			format.Time(1e9/v[1]), format.Time(floor), format.Digits(1e9/v[1]/floor), format.Digits(v[0]))...)
 	}
 	return list

@@ -57,10 +57,14 @@ type cluster struct {
 
 	prepared record.Prepared // the answer of every rank, without addresses
 	floor    transport.Floor
-	advice   int  // sampling that a warm-up recommends
-	leave    bool // the server ends its measured Run early
-	steady   bool // ranks report a constant throughput from the start
-	edit     func(*record.Report)
+	// others are the floors of the kinds besides transport.ProbeMedium; one that is missing is not
+	// supported. They are not logged, and of the probes of the medium only those of the first pair.
+	others  map[transport.ProbeKind]transport.Floor
+	perPair func(record.Probe, *transport.Floor) // edits the caller's reading, if set
+	advice  int                                  // sampling that a warm-up recommends
+	leave   bool                                 // the server ends its measured Run early
+	steady  bool                                 // ranks report a constant throughput from the start
+	edit    func(*record.Report)
 
 	mu      sync.Mutex
 	log     []call
@@ -79,6 +83,10 @@ func newCluster() *cluster {
 			PID:        42, Waits: true,
 		},
 		floor: transport.Floor{Name: "bounce", RoundTrip: 500, Samples: 10}, advice: 7,
+		others: map[transport.ProbeKind]transport.Floor{
+			record.ProbeBounce:  {Name: "cache-line bounce", RoundTrip: 50, Samples: 10},
+			transport.ProbeRate: {Name: "stream", PerOp: 400, Samples: 10},
+		},
 		count: map[call]int{}, alive: map[int]int{}, ready: map[int]bool{}, drained: map[int]bool{},
 		lost: make(chan struct{}),
 	}
@@ -216,16 +224,31 @@ func (f *fakeRank) Overhead(ctx context.Context, _ time.Duration) (record.Overhe
 }
 
 func (f *fakeRank) Probe(ctx context.Context, p record.Probe) (transport.Floor, error) {
-	if err := f.begin(ctx, f.number, opProbe, f.dead); err != nil {
+	server, caller := p.Near, p.Far
+	if p.Initiate {
+		server, caller = caller, server
+	}
+	floor := f.floor
+	if p.Kind != transport.ProbeMedium {
+		var supported bool
+		if floor, supported = f.others[p.Kind]; !supported {
+			return transport.Floor{}, transport.NewOpError("fake", "probe", transport.ErrUnsupported)
+		}
+	} else if server.Rank > 0 || caller.Rank > 1 || caller.Client > 0 {
+		// Not logged: the first pair stands for all.
+	} else if err := f.begin(ctx, f.number, opProbe, f.dead); err != nil {
 		return transport.Floor{}, err
 	}
-	if p.Near.Rank != f.number || p.Far.Rank == f.number || p.Initiate != (f.number > 0) || !p.Initiate && p.Near.Client >= 0 {
+	if p.Near.Rank != f.number || p.Far.Rank == f.number || !p.Initiate && p.Near.Client >= 0 || p.Initiate && p.Far.Client >= 0 {
 		return transport.Floor{}, errors.New("the wrong side, or the wrong worker")
 	}
 	if !p.Initiate {
 		return transport.Floor{}, nil
 	}
-	return f.floor, nil
+	if f.perPair != nil {
+		f.perPair(p, &floor)
+	}
+	return floor, nil
 }
 
 func (f *fakeRank) Run(ctx context.Context, ph record.Window, started func(), progress func(record.Progress)) (record.Report, error) {

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
+	"time"
 
 	"transportbench/core/base/config"
 	"transportbench/core/base/record"
@@ -11,76 +14,187 @@ import (
 	"transportbench/core/transport"
 )
 
-// floorPair is a daemon and a thread that calls it over the transport. The floor is measured
-// between the two.
-type floorPair struct{ server, caller record.Thread }
+// Each kind of probe takes probeTime on one side of a window, divided over the calling pairs, but
+// probeLeast for each pair. With more than maxPairs pairs, that many of them are probed, evenly
+// spread over all.
+const (
+	probeTime     = 6 * time.Millisecond
+	probeLeast    = 300 * time.Microsecond
+	maxPairs      = 16
+	probeDuration = time.Duration(len(probeKinds)) * probeTime
+)
 
-// pairForFloor returns two connected threads of different ranks that do not share a processor. On
-// a shared processor, the probe would measure the scheduler's time slice. ok is false if all
-// pairs share.
-func pairForFloor(cfg config.Config, plans []record.Plan, processors int) (pair floorPair, ok bool) {
+var probeKinds = [...]transport.ProbeKind{record.ProbeBounce, transport.ProbeMedium, transport.ProbeRate, transport.ProbeLibrary}
+
+// probeNames are the kinds in notes.
+var probeNames = map[transport.ProbeKind]string{
+	record.ProbeBounce: "the bounce between its processors", transport.ProbeMedium: "its floor", transport.ProbeRate: "its rate floor",
+}
+
+// callingPair is a daemon and a thread that calls it over the transport.
+type callingPair struct{ server, caller record.Thread }
+
+// callingPairs returns the pairs of threads that probe: of different ranks, and on different
+// processors. On a shared processor, a probe would measure the scheduler's time slice.
+func callingPairs(cfg config.Config, plans []record.Plan, processors int) (pairs []callingPair) {
 	if processors < 2 {
-		return pair, false
+		return nil
 	}
-	for d, daemonCPU := range plans[0].CPUs[:cfg.Daemons] {
-		pair.server = record.Thread{Rank: 0, Daemon: d, Client: -1}
-		for r := 1; r < len(plans); r++ {
-			daemons, _ := cfg.Threads(r)
-			for i, cpu := range plans[r].CPUs {
-				if cpu == daemonCPU && cpu >= 0 {
+	for s := range cfg.ServingRanks() {
+		for d, daemonCPU := range plans[s].CPUs[:cfg.Daemons] {
+			server := record.Thread{Rank: s, Daemon: d, Client: -1}
+			for r := range plans {
+				// Daemons of mesh-proxied call each other, so half of the pairs are the others reversed.
+				if r == s || !cfg.Calls(r) || cfg.Proxied() && r < s {
 					continue
 				}
-				switch {
-				case cfg.Proxied() && i == d:
-					pair.caller = record.Thread{Rank: r, Daemon: d, Client: -1}
-				case !cfg.Proxied() && i >= daemons:
-					pair.caller = record.Thread{Rank: r, Daemon: -1, Client: i - daemons}
-				default:
-					continue
+				daemons, _ := cfg.Threads(r)
+				for i, cpu := range plans[r].CPUs {
+					if cpu == daemonCPU && cpu >= 0 {
+						continue
+					}
+					switch {
+					case cfg.Proxied() && i == d:
+						pairs = append(pairs, callingPair{server, record.Thread{Rank: r, Daemon: d, Client: -1}})
+					case !cfg.Proxied() && i >= daemons:
+						pairs = append(pairs, callingPair{server, record.Thread{Rank: r, Daemon: -1, Client: i - daemons}})
+					}
 				}
-				return pair, true
 			}
 		}
 	}
-	return pair, false
+	return sampleOf(pairs, maxPairs)
 }
 
-// floor measures the medium between two threads that are connected over the transport. It returns
-// nil, and sets noFloor, if the floor cannot be measured.
-func (b *bench) floor(ctx context.Context) (*transport.Floor, error) {
-	if b.noFloor != "" {
-		return nil, nil
+// sampleOf returns at most n elements of list, evenly spread.
+func sampleOf[T any](list []T, n int) []T {
+	if len(list) <= n {
+		return list
 	}
-	pair, ok := pairForFloor(b.cfg, b.plans, len(b.req.CPUs))
-	if !ok {
-		b.noFloor = "every thread that calls over the transport shares its processor with the daemons; a floor needs two processors"
-		return nil, nil
+	chosen := make([]T, n)
+	for i := range chosen {
+		chosen[i] = list[i*len(list)/n]
 	}
-	server, caller := pair.server.Rank, pair.caller.Rank
-	floors, err := callAll(ctx, b.ranks, []int{server, caller}, "probing the floor", probeDuration+margin,
-		func(ctx context.Context, r int) (transport.Floor, error) {
-			probe := record.Probe{Near: pair.server, Far: pair.caller}
-			if r == caller {
-				probe = record.Probe{Near: pair.caller, Far: pair.server, Probe: transport.Probe{Initiate: true}}
+	return chosen
+}
+
+// readings takes the probes on one side of a window, one pair at a time. A kind that cannot be
+// probed is left out from then on, and Note has the reason.
+func (b *bench) readings(ctx context.Context) (r result.Readings, err error) {
+	pairs := callingPairs(b.cfg, b.plans, len(b.req.CPUs))
+	if len(pairs) == 0 {
+		r.Note = "every thread that calls over the transport shares its processor with the daemons; a probe needs two processors"
+		return r, nil
+	}
+	byPair := make([]result.PairReadings, len(pairs))
+	for i, p := range pairs {
+		byPair[i].Caller, byPair[i].Daemon = p.caller, p.server
+	}
+	for _, kind := range probeKinds {
+		if b.unprobed[kind] != "" {
+			continue
+		}
+		floor, each, err := b.probeAll(ctx, pairs, kind)
+		switch {
+		case errors.Is(err, transport.ErrUnsupported):
+			if b.unprobed == nil {
+				b.unprobed = map[transport.ProbeKind]string{}
 			}
-			probe.Kind, probe.Duration = transport.ProbeMedium, probeDuration
-			return b.ranks.process(r).Probe(ctx, probe)
-		})
-	switch {
-	case errors.Is(err, transport.ErrUnsupported):
-		b.noFloor = fmt.Sprintf("transport %s has no probe for its floor", b.cfg.Transport)
-		return nil, nil
-	case err != nil:
-		return nil, err
-	case !(floors[1].RoundTrip > 0):
-		return nil, &RankError{caller, "probing the floor",
-			fmt.Errorf("a round trip of %g ns is impossible", floors[1].RoundTrip)}
+			b.unprobed[kind] = err.Error()
+			continue
+		case err != nil:
+			return r, err
+		}
+		for i, value := range each {
+			*readingOf(&byPair[i], kind) = value
+		}
+		switch kind {
+		case record.ProbeBounce:
+			r.Bounce = floor.RoundTrip
+		case transport.ProbeMedium:
+			r.Medium = floor
+		case transport.ProbeRate:
+			r.Rate = floor
+		case transport.ProbeLibrary:
+			r.Library = floor
+		}
 	}
-	return &floors[1], nil
+	if len(pairs) > 1 {
+		r.Pairs = byPair
+	}
+	r.Note = b.unprobedNote()
+	return r, nil
 }
 
-// readings takes the probes on one side of a window.
-func (b *bench) readings(ctx context.Context) (result.Readings, error) {
-	medium, err := b.floor(ctx)
-	return result.Readings{Medium: medium, Note: b.noFloor}, err
+// readingOf returns where a pair's reading of a kind goes.
+func readingOf(p *result.PairReadings, kind transport.ProbeKind) *float64 {
+	switch kind {
+	case record.ProbeBounce:
+		return &p.Bounce
+	case transport.ProbeMedium:
+		return &p.Medium
+	case transport.ProbeRate:
+		return &p.Rate
+	default:
+		return &p.Library
+	}
+}
+
+// unprobedNote says what cannot be probed. Most transports have no library to compare with.
+func (b *bench) unprobedNote() string {
+	var notes []string
+	for _, kind := range probeKinds {
+		if name, reason := probeNames[kind], b.unprobed[kind]; name != "" && reason != "" {
+			notes = append(notes, fmt.Sprintf("transport %s has no probe for %s: %s", b.cfg.Transport, name, reason))
+		}
+	}
+	return strings.Join(notes, "; ")
+}
+
+// probeAll takes a probe of one kind between each pair, and returns the median with the readings.
+func (b *bench) probeAll(ctx context.Context, pairs []callingPair, kind transport.ProbeKind) (*transport.Floor, []float64, error) {
+	forth, back := b.cfg.Payloads()
+	probe := transport.Probe{
+		Kind: kind, Duration: max(probeTime/time.Duration(len(pairs)), probeLeast),
+		Forth: int(forth), Back: int(back), InFlight: b.cfg.CallsPerConnection(),
+	}
+	var merged transport.Floor
+	each := make([]float64, len(pairs))
+	for i, pair := range pairs {
+		floor, err := b.probePair(ctx, pair, probe)
+		if err != nil {
+			return nil, nil, err
+		}
+		each[i] = floor.RoundTrip
+		if kind == transport.ProbeRate {
+			each[i] = floor.PerOp
+		}
+		if !(each[i] > 0) {
+			return nil, nil, &RankError{pair.caller.Rank, "probing the floor",
+				fmt.Errorf("a reading of %g ns (%s) is impossible", each[i], kind)}
+		}
+		merged.Name = floor.Name
+		merged.Samples += floor.Samples
+	}
+	middle := median(slices.Clone(each))
+	if kind == transport.ProbeRate {
+		merged.PerOp = middle
+	} else {
+		merged.RoundTrip = middle
+	}
+	return &merged, each, nil
+}
+
+// probePair takes one probe and returns the caller's reading.
+func (b *bench) probePair(ctx context.Context, pair callingPair, probe transport.Probe) (transport.Floor, error) {
+	server, caller := pair.server.Rank, pair.caller.Rank
+	floors, err := callAll(ctx, b.ranks, []int{server, caller}, "probing the floor", probe.Duration+margin,
+		func(ctx context.Context, r int) (transport.Floor, error) {
+			p := record.Probe{Near: pair.server, Far: pair.caller, Probe: probe}
+			if r == caller {
+				p.Near, p.Far, p.Initiate = pair.caller, pair.server, true
+			}
+			return b.ranks.process(r).Probe(ctx, p)
+		})
+	return floors[1], err
 }

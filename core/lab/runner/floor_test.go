@@ -2,14 +2,17 @@ package runner
 
 import (
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
 	"transportbench/core/base/config"
 	"transportbench/core/base/record"
+	"transportbench/core/lab/result"
+	"transportbench/core/transport"
 )
 
-func TestPairForFloor(t *testing.T) {
+func TestCallingPairs(t *testing.T) {
 	plans := func(cpus ...[]int) (p []record.Plan) {
 		for r, c := range cpus {
 			p = append(p, record.Plan{Rank: r, CPUs: c})
@@ -18,36 +21,73 @@ func TestPairForFloor(t *testing.T) {
 	}
 	client := func(r, i int) record.Thread { return record.Thread{Rank: r, Daemon: -1, Client: i} }
 	daemon := func(r, i int) record.Thread { return record.Thread{Rank: r, Daemon: i, Client: -1} }
-	none := floorPair{}
+	type pairs = []callingPair
 	for name, c := range map[string]struct {
 		topology   string
 		daemons    int
 		plans      []record.Plan
 		processors int
-		want       floorPair
+		want       pairs
 	}{
-		"own processors":            {"client-server", 1, plans([]int{0}, []int{1}), 2, floorPair{daemon(0, 0), client(1, 0)}},
-		"the first client shares":   {"client-server", 1, plans([]int{0}, []int{0, 1}), 2, floorPair{daemon(0, 0), client(1, 1)}},
-		"another rank's client":     {"client-server", 1, plans([]int{0}, []int{0}, []int{0, 1}), 2, floorPair{daemon(0, 0), client(2, 1)}},
-		"only another daemon":       {"client-server", 2, plans([]int{0, 1}, []int{0}), 2, floorPair{daemon(0, 1), client(1, 0)}},
-		"all share":                 {"client-server", 1, plans([]int{0}, []int{0, 0}), 2, none},
-		"not pinned":                {"client-server", 1, plans([]int{-1}, []int{-1}), 2, floorPair{daemon(0, 0), client(1, 0)}},
-		"not pinned, one processor": {"client-server", 1, plans([]int{-1}, []int{-1}), 1, none},
+		"own processors":            {"client-server", 1, plans([]int{0}, []int{1}), 2, pairs{{daemon(0, 0), client(1, 0)}}},
+		"the first client shares":   {"client-server", 1, plans([]int{0}, []int{0, 1}), 2, pairs{{daemon(0, 0), client(1, 1)}}},
+		"another rank's client":     {"client-server", 1, plans([]int{0}, []int{0}, []int{0, 1}), 2, pairs{{daemon(0, 0), client(2, 1)}}},
+		"only another daemon":       {"client-server", 2, plans([]int{0, 1}, []int{0}), 2, pairs{{daemon(0, 1), client(1, 0)}}},
+		"several":                   {"client-server", 2, plans([]int{0, 1}, []int{2}), 3, pairs{{daemon(0, 0), client(1, 0)}, {daemon(0, 1), client(1, 0)}}},
+		"all share":                 {"client-server", 1, plans([]int{0}, []int{0, 0}), 2, nil},
+		"not pinned":                {"client-server", 1, plans([]int{-1}, []int{-1}), 2, pairs{{daemon(0, 0), client(1, 0)}}},
+		"not pinned, one processor": {"client-server", 1, plans([]int{-1}, []int{-1}), 1, nil},
 		// A rank's daemons come first. In mesh-direct, clients of other ranks call the daemon.
-		"direct":            {"mesh-direct", 1, plans([]int{0, 1}, []int{2, 3}), 4, floorPair{daemon(0, 0), client(1, 0)}},
-		"direct, sharing":   {"mesh-direct", 1, plans([]int{0, 0}, []int{1, 0}), 2, none},
-		"direct, a further": {"mesh-direct", 1, plans([]int{0, 0}, []int{1, 0, 1}), 2, floorPair{daemon(0, 0), client(1, 1)}},
+		"direct": {"mesh-direct", 1, plans([]int{0, 1}, []int{2, 3}), 4,
+			pairs{{daemon(0, 0), client(1, 0)}, {daemon(1, 0), client(0, 0)}}},
+		"direct, sharing": {"mesh-direct", 1, plans([]int{0, 1}, []int{1, 0}), 2, nil},
 		// In mesh-proxied, daemons of the same index call each other.
-		"proxied":          {"mesh-proxied", 1, plans([]int{0, 1}, []int{2, 3}), 4, floorPair{daemon(0, 0), daemon(1, 0)}},
-		"proxied, second":  {"mesh-proxied", 2, plans([]int{0, 1, 0}, []int{0, 0, 1}), 2, floorPair{daemon(0, 1), daemon(1, 1)}},
-		"proxied, sharing": {"mesh-proxied", 2, plans([]int{0, 1, 2}, []int{0, 1, 2}), 3, none},
+		"proxied":          {"mesh-proxied", 1, plans([]int{0, 1}, []int{2, 3}), 4, pairs{{daemon(0, 0), daemon(1, 0)}}},
+		"proxied, second":  {"mesh-proxied", 2, plans([]int{0, 1, 0}, []int{0, 0, 1}), 2, pairs{{daemon(0, 1), daemon(1, 1)}}},
+		"proxied, sharing": {"mesh-proxied", 2, plans([]int{0, 1, 2}, []int{0, 1, 2}), 3, nil},
 	} {
 		cfg := config.Default()
 		cfg.Topology, cfg.Ranks, cfg.Daemons = c.topology, len(c.plans), c.daemons
-		got, ok := pairForFloor(cfg, c.plans, c.processors)
-		require.Equal(t, c.want != none, ok, name)
-		if ok {
-			require.Equal(t, c.want, got, name)
-		}
+		require.Equal(t, c.want, callingPairs(cfg, c.plans, c.processors), name)
 	}
+}
+
+// TestSampleOf: a sample includes the first and reaches towards the last.
+func TestSampleOf(t *testing.T) {
+	require.Equal(t, []int{1, 2, 3}, sampleOf([]int{1, 2, 3}, 4))
+	require.Equal(t, []int{0, 2, 5, 7}, sampleOf([]int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, 4))
+}
+
+// TestReadings: each kind is probed between every calling pair, and the median is the reading.
+func TestReadings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		c.others[transport.ProbeLibrary] = transport.Floor{Name: "library", RoundTrip: 700, Samples: 1}
+		asked := map[transport.ProbeKind]transport.Probe{}
+		c.perPair = func(p record.Probe, floor *transport.Floor) {
+			floor.RoundTrip += float64(p.Near.Client)
+			asked[p.Kind] = p.Probe
+		}
+		req := request(c)
+		req.Config.Ranks, req.Config.Clients, req.Config.InFlight, req.Config.ReadRatio, req.Config.Repeats = 2, 3, 5, 1, 1
+		req.CPUs = processors(8)
+		r, err := Run(t.Context(), req, nil)
+		require.NoError(t, err)
+		for _, side := range []result.Readings{r.Repeats[0].Before, r.Repeats[0].After} {
+			require.Empty(t, side.Note)
+			require.Equal(t, 51.0, side.Bounce)
+			require.Equal(t, transport.Floor{Name: "bounce", RoundTrip: 501, Samples: 30}, *side.Medium)
+			require.Equal(t, transport.Floor{Name: "stream", PerOp: 400, Samples: 30}, *side.Rate)
+			require.Equal(t, transport.Floor{Name: "library", RoundTrip: 701, Samples: 3}, *side.Library)
+			require.Len(t, side.Pairs, 3)
+			require.Equal(t, result.PairReadings{
+				Caller: record.Thread{Rank: 1, Daemon: -1, Client: 2}, Daemon: record.Thread{Client: -1},
+				Bounce: 52, Medium: 502, Rate: 400, Library: 702,
+			}, side.Pairs[2])
+		}
+		for kind, p := range asked {
+			require.Equal(t, transport.Probe{Kind: kind, Initiate: true, Duration: probeTime / 3, Forth: 16, Back: 48, InFlight: 5}, p)
+		}
+		require.Len(t, asked, len(probeKinds))
+	})
 }

@@ -175,12 +175,20 @@ func putFloors(cfg config.Config, repeat *result.Repeat, put func(string, float6
 		return
 	}
 	if rate, ok := around(repeat.Before.Rate.PerOp, repeat.After.Rate.PerOp); ok {
-		put(result.RateFloor, rate)
-		// The rate is that of one pair of threads. As many pairs are independent as there are
-		// clients or daemons, whichever are fewer.
-		pairs := float64(min(cfg.TotalClients(), cfg.ServingRanks()*cfg.Daemons))
-		put(result.OpTimeRatio, pairs*1e9/repeat.Samples[result.Throughput]/rate)
+		// The reading is that of one pair of threads, and pairs that share no thread work at the same
+		// time.
+		floor := rate / float64(independentPairs(cfg))
+		put(result.RateFloor, floor)
+		put(result.OpTimeRatio, 1e9/repeat.Samples[result.Throughput]/floor)
 	}
+}
+
+// independentPairs returns the largest number of calling pairs that share no thread.
+func independentPairs(cfg config.Config) int {
+	if cfg.Proxied() { // daemons call each other
+		return cfg.Ranks * cfg.Daemons / 2
+	}
+	return min(cfg.TotalClients(), cfg.ServingRanks()*cfg.Daemons)
 }
 
 // putPercentiles puts percentiles of h as metrics called name, unless h is empty; withTail adds the

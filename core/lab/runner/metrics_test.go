@@ -153,7 +153,7 @@ func TestRatiosToReadings(t *testing.T) {
 	require.NoError(t, fillSamples(cfg, &repeat))
 	require.InDelta(t, 60, repeat.Samples[result.Bounce], 1e-9)
 	for name, want := range map[string]float64{
-		result.Floor: 100, result.FloorRatio: 4, result.Library: 250, result.LibraryRatio: 1.6, result.RateFloor: 20,
+		result.Floor: 100, result.FloorRatio: 4, result.Library: 250, result.LibraryRatio: 1.6, result.RateFloor: 10,
 		result.OpTimeRatio: 5, // two pairs, each 100 ns an operation
 	} {
 		require.InEpsilon(t, want, repeat.Samples[name], 0.01, name)

@@ -8,6 +8,7 @@ import (
 	"transportbench/core/base/machine"
 	"transportbench/core/base/record"
 	"transportbench/core/lab/result"
+	"transportbench/core/transport"
 )
 
 // Launcher starts ranks.
@@ -53,7 +54,6 @@ type Request struct {
 // Durations and timeouts. Only the first two affect results.
 const (
 	overheadDuration = 10 * time.Millisecond
-	probeDuration    = 10 * time.Millisecond
 
 	// margin is how much longer than planned a call may take. A rank that spins on every core
 	// answers slowly.
@@ -95,7 +95,7 @@ type bench struct {
 
 	prepared    []record.Prepared
 	sampleEvery int
-	noFloor     string // why no floor is measured
+	unprobed    map[transport.ProbeKind]string // kinds that cannot be probed, with the reason
 	steps       []result.Step
 	firstWindow time.Time
 	repeats     []result.Repeat

@@ -105,6 +105,7 @@ func TestConfiguredSamplingOverrulesWarmup(t *testing.T) {
 func TestRunWithoutProber(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
+		c.others = nil
 		refusal := transport.NewOpError("shm", "probe", transport.ErrUnsupported)
 		c.fail = map[call]error{{0, opProbe, 1}: refusal}
 		c.polls = map[call]bool{{1, opProbe, 1}: true} // waits for the other side
