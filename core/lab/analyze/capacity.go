@@ -17,6 +17,10 @@ type CapacityOptions struct {
 	Rate string
 	// Target is the rate that servers are counted for; 0 for none.
 	Target float64
+	// Headroom is the share of a closed loop's throughput that its servers keep free. If it is nil,
+	// servers are counted for open loops only: the clients of a closed loop send less when the
+	// server is slow, and users do not.
+	Headroom *float64
 }
 
 // Capacity has the load curves of a set, and what they allow.
@@ -27,7 +31,9 @@ type Capacity struct {
 	// KneeMethod describes how knees were found.
 	KneeMethod string  `json:"knee_method"`
 	Target     float64 `json:"target,omitempty"`
-	Curves     []Curve `json:"curves"`
+	// Headroom is the assumed share of a closed loop's throughput that stays free.
+	Headroom *float64 `json:"headroom,omitempty"`
+	Curves   []Curve  `json:"curves"`
 	// Notes list what was left out, and why.
 	Notes []string `json:"notes,omitempty"`
 }

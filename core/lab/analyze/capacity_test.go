@@ -76,7 +76,7 @@ func TestCurve(t *testing.T) {
 }
 
 func TestObjective(t *testing.T) {
-	u := curveOf(t, loads(), CapacityOptions{Objective: objective(t, "p99<5.2us"), Target: 10e6})
+	u := curveOf(t, loads(), CapacityOptions{Objective: objective(t, "p99<5.2us"), Target: 10e6, Headroom: new(0.0)})
 	var meets []string
 	for _, p := range u.Points {
 		meets = append(meets, p.Meets)
@@ -93,12 +93,12 @@ func TestObjective(t *testing.T) {
 	exact := u.need("", 2, 3.5e6)
 	require.Equal(t, []int{1, 1, 2}, []int{exact.Servers, *exact.Low, *exact.High}, "an interval that goes over a whole number")
 
-	none := curveOf(t, loads(), CapacityOptions{Objective: objective(t, "p99<1us"), Target: 10e6})
+	none := curveOf(t, loads(), CapacityOptions{Objective: objective(t, "p99<1us"), Target: 10e6, Headroom: new(0.0)})
 	require.Nil(t, none.Most)
 	require.Empty(t, none.Servers)
 	require.Contains(t, none.Message, "no load meets p99<1us: the lowest latency_p99 is 2.00 us")
 
-	all := curveOf(t, loads(), CapacityOptions{Target: 10e6})
+	all := curveOf(t, loads(), CapacityOptions{Target: 10e6, Headroom: new(0.0)})
 	require.Len(t, all.Servers, 4)
 }
 
@@ -109,7 +109,7 @@ func TestMediansAloneOnlyPerhapsMeet(t *testing.T) {
 			s.Cells[i].Samples[name] = values[:3]
 		}
 	}
-	u := curveOf(t, s, CapacityOptions{Objective: objective(t, "p99<6us"), Target: 1e9})
+	u := curveOf(t, s, CapacityOptions{Objective: objective(t, "p99<6us"), Target: 1e9, Headroom: new(0.0)})
 	require.Equal(t, MeetsPerhaps, u.Points[*u.Most].Meets)
 	require.Contains(t, u.Message, "measure more repeats")
 	require.Nil(t, u.Servers[0].Low)
@@ -142,7 +142,7 @@ func TestOpenAndClosedLoopsShareNoCurve(t *testing.T) {
 	open := c.Curves[1]
 	require.True(t, open.Open)
 	require.Equal(t, result.ResponseP99, open.Metric)
-	require.Equal(t, []string{"rate=500", "rate=1000", "rate=2000"}, []string{open.Points[0].Load, open.Points[1].Load, open.Points[2].Load})
+	require.Equal(t, []string{"rate=500", "rate=1k", "rate=2k"}, []string{open.Points[0].Load, open.Points[1].Load, open.Points[2].Load})
 }
 
 func TestCellsOfOtherConfigurationsAreOtherCurves(t *testing.T) {
@@ -170,7 +170,7 @@ func TestCapacityNeedsCells(t *testing.T) {
 func TestCapacityOfTheKVStoreDocument(t *testing.T) {
 	s, err := set.Load("../../../results/published/kvstore.json")
 	require.NoError(t, err)
-	u := curveOf(t, s, CapacityOptions{Rate: result.TokenRate, Objective: objective(t, "read_p50<30ms"), Target: 1e6})
+	u := curveOf(t, s, CapacityOptions{Rate: result.TokenRate, Objective: objective(t, "read_p50<30ms"), Target: 1e6, Headroom: new(0.0)})
 	chosen := map[string]string{}
 	for _, o := range u.Operating {
 		chosen[o.Name] = u.Points[o.Point].Load

@@ -21,13 +21,17 @@ const KneeMethod = "Kleinrock's power: where throughput over median latency is h
 // ErrNoCurve is wrapped by the error for a set without load curves.
 var ErrNoCurve = errors.New("no cells with throughput and time")
 
+// ErrClosedLoop is wrapped by the error for a target if all curves are closed loops and no headroom
+// is given.
+var ErrClosedLoop = errors.New("its curves are closed loops, whose clients send less when the server is slow, so their throughput is no capacity")
+
 // loadAxes has the options that set the load of closed (false) and open (true) loops.
 var loadAxes = map[bool][]string{false: {"clients", "in_flight"}, true: {"rate"}}
 
 // CapacityOf combines the cells of a set that differ only in load to curves and evaluates those. It
 // fails with [ErrNoCurve] if no cell has the rate and the time.
 func CapacityOf(s *set.Set, o CapacityOptions) (*Capacity, error) {
-	c := &Capacity{Objective: o.Objective, KneeMethod: KneeMethod, Target: o.Target, Rate: cmp.Or(o.Rate, rateMetric(s))}
+	c := &Capacity{Objective: o.Objective, KneeMethod: KneeMethod, Target: o.Target, Headroom: o.Headroom, Rate: cmp.Or(o.Rate, rateMetric(s))}
 	type group struct {
 		open  bool
 		cells []int
@@ -55,6 +59,16 @@ func CapacityOf(s *set.Set, o CapacityOptions) (*Capacity, error) {
 			continue
 		}
 		c.Curves = append(c.Curves, *curve)
+	}
+	refused := 0
+	for i := range c.Curves {
+		if u := &c.Curves[i]; c.Target > 0 && !u.Open && c.Headroom == nil {
+			refused++
+			c.Notes = append(c.Notes, u.Label+": no number of servers, because its loads are closed loops")
+		}
+	}
+	if refused > 0 && refused == len(c.Curves) {
+		return nil, ErrClosedLoop
 	}
 	if len(c.Curves) == 0 {
 		return nil, fmt.Errorf("%w: %s", ErrNoCurve, cmp.Or(strings.Join(c.Notes, "; "), "none has "+c.Rate))
@@ -109,7 +123,7 @@ func newCurve(s *set.Set, cells []int, open bool, c *Capacity) (*Curve, error) {
 		return nil, fmt.Errorf("%s: no cell has both %s and %s", u.Label, c.Rate, u.Metric)
 	}
 	slices.SortStableFunc(u.Points, func(a, b Point) int {
-		return cmp.Compare(loadOf(s.Cells[a.Cell].Config, open), loadOf(s.Cells[b.Cell].Config, open))
+		return cmp.Compare(loadOf(&s.Cells[a.Cell], open), loadOf(&s.Cells[b.Cell], open))
 	})
 	u.read(s, c)
 	return u, nil
@@ -146,11 +160,14 @@ func timeMetric(s *set.Set, cells []int, open bool, o *Objective) string {
 	return ""
 }
 
-// loadOf returns the load of a configuration, to sort points by.
-func loadOf(config map[string]string, open bool) float64 {
+// loadOf returns the load of a cell, to sort points by.
+func loadOf(c *set.Cell, open bool) float64 {
+	if c.Capacity != nil {
+		return c.Capacity.Rate
+	}
 	load := 1.0
 	for _, name := range loadAxes[open] {
-		if v, err := strconv.ParseFloat(config[name], 64); err == nil {
+		if v, err := strconv.ParseFloat(c.Config[name], 64); err == nil {
 			load *= v
 		}
 	}
@@ -167,7 +184,7 @@ func newPoint(s *set.Set, i int, axes []string, metric string, c *Capacity) (p P
 	var loads []string
 	for _, name := range axes {
 		if value, has := cell.Config[name]; has {
-			loads = append(loads, name+"="+value)
+			loads = append(loads, name+"="+set.Value(name, value))
 		}
 	}
 	p.Load = strings.Join(loads, " ")
@@ -295,19 +312,24 @@ func (u *Curve) operating() []OperatingPoint {
 
 // servers returns the number of servers for the objective, or without one for each operating point.
 func (u *Curve) servers(c *Capacity) []ServersNeeded {
+	target := c.Target
 	switch {
-	case c.Objective != nil && u.Most == nil:
+	case !u.Open && c.Headroom == nil, c.Objective != nil && u.Most == nil:
 		return nil
-	case c.Objective != nil:
-		return []ServersNeeded{u.need(c.Objective.Text, *u.Most, c.Target)}
+	case !u.Open:
+		target /= 1 - *c.Headroom
+	}
+	if c.Objective != nil {
+		return []ServersNeeded{u.need(c.Objective.Text, *u.Most, target)}
 	}
 	var list []ServersNeeded
 	for _, o := range u.Operating {
-		list = append(list, u.need(o.Name, o.Point, c.Target))
+		list = append(list, u.need(o.Name, o.Point, target))
 	}
 	return list
 }
 
+// need returns the number of servers for a target in which the headroom is included.
 func (u *Curve) need(name string, point int, target float64) ServersNeeded {
 	rate := u.Points[point].Rate
 	servers := func(each float64) int { return int(math.Ceil(target / each)) }

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -20,6 +21,7 @@ import (
 type analyzeFlags struct {
 	knee                     bool
 	slo, target, rate, cells string
+	headroom                 string
 	whatIf                   []string
 }
 
@@ -33,7 +35,9 @@ nothing. It shows several cells as one row each; --cell selects.
 
 --knee, --slo and --target read cells that differ only in load (clients and calls
 in flight, or the rate of an open loop) as one curve: the highest throughput under
-an objective, operating points, and how many servers a target takes.
+an objective, operating points, and how many servers a target takes. The clients
+of a closed loop send less when the server is slow, so its throughput is no
+capacity: --target takes open loops, or --headroom as well.
 
 --what-if predicts another configuration with a queueing model:
 ` + analyze.Changes + `.
@@ -42,7 +46,7 @@ Published figures are checked for contradictions.
 
 ` + exitHelp,
 		Example: `  transportbench analyze results/local/shm-kv-20260101T000000Z-0123abcd.json
-  transportbench analyze results/local --slo 'p99<50us' --target 10M
+  transportbench analyze results/local/sweep-latency --slo 'p99<50us' --target 10M
   transportbench analyze results/local --cell shm,in_flight=1 --what-if rtt=2us,clients=16
   transportbench analyze results/published/kvstore.json --slo 'read_p50<30ms'`,
 		Args: takes(1, 1, "one result or set of results"),
@@ -58,6 +62,7 @@ Published figures are checked for contradictions.
 	flags.BoolVar(&q.knee, "knee", false, "show curves over load with knees and operating points")
 	flags.StringVar(&q.slo, "slo", "", "show the highest throughput under an objective such as 'p99<50us'")
 	flags.StringVar(&q.target, "target", "", "show how many servers a throughput such as 10M takes")
+	flags.StringVar(&q.headroom, "headroom", "", "share of a closed loop's throughput to keep free with --target, such as 0.3; without it, closed loops have no number of servers")
 	flags.StringVar(&q.rate, "rate-metric", "", "metric that counts as throughput; default: throughput, else iterations or tokens")
 	flags.StringVar(&q.cells, "cell", "", "cells to analyze: a transport, or option=value,... with wildcards")
 	flags.StringArrayVar(&q.whatIf, "what-if", nil, "change to predict, such as rtt=2us,clients=16; repeatable")
@@ -80,6 +85,16 @@ func (q *analyzeFlags) options() (o analyze.CapacityOptions, err error) {
 			return o, usagef("--target: %q is not a rate such as 200k or 10M", q.target)
 		}
 		o.Target = float64(target)
+	}
+	if q.headroom != "" {
+		share, err := strconv.ParseFloat(q.headroom, 64)
+		switch {
+		case err != nil || !(share >= 0 && share < 1):
+			return o, usagef("--headroom: %q is not a share from 0 to below 1", q.headroom)
+		case q.target == "":
+			return o, usagef("--headroom: has no effect without --target")
+		}
+		o.Headroom = &share
 	}
 	if q.rate != "" {
 		o.Rate = strings.ReplaceAll(q.rate, "-", "_")
@@ -110,7 +125,9 @@ func (a *app) analyze(q *analyzeFlags, o analyze.CapacityOptions, path string, a
 	}
 	report := present.Analysis{Kind: "analysis", Source: path}
 	if q.curves() {
-		if report.Capacity, err = analyze.CapacityOf(s, o); err != nil {
+		if report.Capacity, err = analyze.CapacityOf(s, o); errors.Is(err, analyze.ErrClosedLoop) {
+			return exitf(ExitTooLittle, "--target: %s: %v; measure open loops (--rate, or sweep latency), or assume with --headroom which share of it stays free", path, err)
+		} else if err != nil {
 			return exitf(ExitTooLittle, "%v", err)
 		}
 	}

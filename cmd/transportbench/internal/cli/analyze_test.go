@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -41,6 +42,15 @@ func timed(s *set.Set) {
 
 func TestAnalyzeExitCodes(t *testing.T) {
 	curve := setOf(t, timed, 1e6, 2e6, 2.5e6)
+	open := setOf(t, func(s *set.Set) {
+		timed(s)
+		for i := range s.Cells {
+			c := &s.Cells[i]
+			c.Config["rate"] = strconv.Itoa(1000 * (i + 1))
+			c.Config["in_flight"] = "32"
+			c.Samples[result.ResponseP99] = c.Samples[result.LatencyP99]
+		}
+	}, 1e6, 2e6, 2.5e6)
 	two := setOf(t, timed, 1e6, 2e6)
 	few := setOf(t, func(s *set.Set) {
 		timed(s)
@@ -65,7 +75,12 @@ func TestAnalyzeExitCodes(t *testing.T) {
 		{ExitOK, "bound", []string{committedSet, "--cell", "shm,in_flight=1"}},
 		{ExitOK, "low latency", []string{curve, "--knee"}},
 		{ExitOK, "2.00 M op/s", []string{curve, "--slo", "p99<2.5us"}},
-		{ExitOK, "10 servers", []string{curve, "--slo", "p99<2.5us", "--target", "19M"}},
+		{ExitOK, "10 servers (10 to 10), each 2.00 M op/s with rate=2k", []string{open, "--slo", "p99<2.5us", "--target", "19M"}},
+		{ExitOK, "10 servers (10 to 10), each 2.00 M op/s with in_flight=2; assumed: 0% of a closed loop's throughput stays free", []string{curve, "--slo", "p99<2.5us", "--target", "19M", "--headroom", "0"}},
+		{ExitOK, "20 servers (19 to 20), each", []string{curve, "--slo", "p99<2.5us", "--target", "19M", "--headroom", "0.5"}},
+		{ExitTooLittle, "curves are closed loops, whose clients send less when the server is slow", []string{curve, "--target", "19M"}},
+		{ExitUsage, "--headroom: \"1\" is not a share", []string{curve, "--target", "19M", "--headroom", "1"}},
+		{ExitUsage, "--headroom: has no effect without --target", []string{curve, "--headroom", "0.5", "--knee"}},
 		{ExitUsage, "takes one result", nil},
 		{ExitUsage, "no such file", []string{"/nonexistent"}},
 		{ExitUsage, "kind", []string{broken}},

@@ -34,7 +34,7 @@ func analysis(t *testing.T, cells string) *Analysis {
 		require.NoError(t, err)
 		a.Cells = append(a.Cells, AnalyzedCell{Cell: c.Label(varying), Status: c.Status, Analysis: of, Predictions: []analyze.Prediction{p}})
 	}
-	a.Capacity, err = analyze.CapacityOf(s, analyze.CapacityOptions{Target: 1e9})
+	a.Capacity, err = analyze.CapacityOf(s, analyze.CapacityOptions{Target: 1e9, Headroom: new(0.3)})
 	require.NoError(t, err)
 	return a
 }

@@ -96,7 +96,11 @@ func servers(w io.Writer, c *analyze.Capacity, u *analyze.Curve) {
 			interval = fmt.Sprintf(" (%d to %d)", *n.Low, *n.High)
 		}
 		p := &u.Points[n.Point]
-		paragraph(w, 0, 2, fmt.Sprintf("%s at %s: %s%s, each %s with %s", format.Number(c.Target, p.Rate.Unit), n.Name,
-			format.Count(n.Servers, "server"), interval, format.Value(p.Rate), p.Load))
+		headroom := ""
+		if !u.Open {
+			headroom = fmt.Sprintf("; assumed: %.0f%% of a closed loop's throughput stays free", 100**c.Headroom)
+		}
+		paragraph(w, 0, 2, fmt.Sprintf("%s at %s: %s%s, each %s with %s%s", format.Number(c.Target, p.Rate.Unit), n.Name,
+			format.Count(n.Servers, "server"), interval, format.Value(p.Rate), p.Load, headroom))
 	}
 }
