@@ -236,6 +236,16 @@ func TestMatching(t *testing.T) {
 	require.Contains(t, report.Notes, "cells were matched without the options that only one side has: invented, options.added")
 	require.Equal(t, "gone in_flight=1", report.OnlyOld[0].Cell)
 
+	// An option that is absent where it has its default is known to both sides.
+	report, err = Diff(newSet(cell(nil, values...)),
+		newSet(cell(map[string]string{"service": "echo"}, values...), cell(nil, values...), cell(map[string]string{"rate": "1000"}, values...)), Defaults())
+	require.NoError(t, err)
+	require.Len(t, report.Changes, 1)
+	require.Len(t, report.OnlyNew, 2)
+	require.Empty(t, report.Notes)
+	_, err = Diff(newSet(cell(nil, values...)), newSet(cell(map[string]string{"service": "echo"}, values...)), Defaults())
+	require.ErrorContains(t, err, "they differ in service")
+
 	// An option that tells cells apart cannot be left out.
 	split := newSet(
 		cell(map[string]string{"options.added": "x"}, values...),

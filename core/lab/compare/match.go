@@ -31,7 +31,8 @@ type matched struct {
 }
 
 // match pairs the cells of two sets by configuration. It leaves out options that only one side has,
-// because the other version did not know them, unless cells differ in nothing else.
+// because the other version did not know them, unless cells differ in nothing else. An option that is
+// left out where it has its default is known to both.
 func match(old, new *set.Set, ignore []string) matched {
 	var m matched
 	oldGroups, newGroups := byTransport(old), byTransport(new)
@@ -39,12 +40,12 @@ func match(old, new *set.Set, ignore []string) matched {
 		drop := slices.Clone(ignore)
 		mine, theirs := namesOf(oldGroups[name]), namesOf(newGroups[name])
 		for option := range mine {
-			if len(newGroups[name]) > 0 && !theirs[option] {
+			if len(newGroups[name]) > 0 && !theirs[option] && !set.Omitted(option) {
 				drop = append(drop, option)
 			}
 		}
 		for option := range theirs {
-			if !mine[option] {
+			if !mine[option] && !set.Omitted(option) {
 				drop = append(drop, option)
 			}
 		}
@@ -166,7 +167,7 @@ func apart(old, new []*set.Cell) []string {
 				continue
 			}
 			var names []string
-			for _, name := range slices.Sorted(maps.Keys(a.Config)) {
+			for _, name := range slices.Sorted(maps.Keys(union(a.Config, b.Config))) {
 				if set.Concerns(name) && a.Config[name] != b.Config[name] {
 					names = append(names, name)
 				}

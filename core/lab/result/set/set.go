@@ -7,10 +7,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
+	"transportbench/core/base/config"
 	"transportbench/core/base/machine"
 	"transportbench/core/lab/consistency"
 	"transportbench/core/lab/result"
@@ -158,6 +161,27 @@ func ID(key string) string {
 
 // Concerns reports whether an option is part of a key.
 func Concerns(option string) bool { return !slices.Contains(notMeasured, option) }
+
+// omitted lists the options that a configuration leaves out where they have their default.
+var omitted = sync.OnceValue(func() map[string]bool {
+	list := map[string]bool{}
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[config.Config]()) {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		list[name] = true
+	}
+	known, err := Flatten(config.Default())
+	if err != nil {
+		panic(err) // a configuration can be encoded
+	}
+	for name := range known {
+		delete(list, name)
+	}
+	return list
+})
+
+// Omitted reports whether an option is left out of configurations in which it has its default, so
+// that its absence does not mean that the version did not know it.
+func Omitted(option string) bool { return omitted()[option] }
 
 // Transport returns the name of the cell's transport.
 func (c *Cell) Transport() string { return c.Config["transport"] }

@@ -140,6 +140,15 @@ func TestIndexIsReadAndRenewed(t *testing.T) {
 	require.ErrorContains(t, err, "cells[1]")
 }
 
+func TestOmittedOptions(t *testing.T) {
+	for _, option := range []string{"service", "rate", "mix", "pattern", "burn"} {
+		require.True(t, Omitted(option), option)
+	}
+	for _, option := range []string{"in_flight", "remote_share", "options.ring", "invented"} {
+		require.False(t, Omitted(option), option)
+	}
+}
+
 func TestHostileFilesAreNamedWithThePlace(t *testing.T) {
 	var good bytes.Buffer
 	s := New()
