@@ -13,11 +13,18 @@ import (
 	"transportbench/core/lab/runner"
 )
 
+// Side is one of the two configurations of a paired test.
+type Side struct {
+	Config config.Config
+	// Measure makes a run of the configuration. The sides of a comparison of builds measure with
+	// different plugins.
+	Measure Measure
+}
+
 // PairedTest measures two configurations alternately until the change from A to B is known
 // precisely enough.
 type PairedTest struct {
-	A, B    config.Config
-	Measure Measure
+	A, B Side
 	// Begin is called before each run with its side, "A" or "B", and its repeat, from 1. The
 	// observer that it returns may be nil.
 	Begin func(side string, repeat int) runner.Observer
@@ -99,14 +106,14 @@ func (t *PairedTest) Run(ctx context.Context) (*PairedResult, error) {
 
 // side is one configuration and its results.
 type side struct {
-	config  config.Config // of one repeat
+	Side    // of one repeat
 	results []*result.Result
 	set     *set.Set // has one cell, with the samples of all results
 }
 
-func newSide(name string, c config.Config) *side {
-	c.Repeats = 1
-	s := &side{config: c, set: set.New()}
+func newSide(name string, of Side) *side {
+	of.Config.Repeats = 1
+	s := &side{Side: of, set: set.New()}
 	s.set.Source = name
 	return s
 }
@@ -126,7 +133,7 @@ func (s *side) add(r *result.Result) error {
 }
 
 func (t *PairedTest) measure(ctx context.Context, s *side, n int) (*result.Result, error) {
-	r, err := t.Measure(ctx, s.config, t.Begin(s.set.Source, n))
+	r, err := s.Measure(ctx, s.Config, t.Begin(s.set.Source, n))
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()

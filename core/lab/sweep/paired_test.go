@@ -18,17 +18,18 @@ import (
 // pairedTest compares 1 with 2 calls in flight, of throughputs a and b with a relative spread.
 func pairedTest(r *rand.Rand, a, b, spread float64) *PairedTest {
 	d := &PairedTest{
-		A: config.Default(), B: config.Default(), Within: 0.01, MinRepeats: 6, MaxRepeats: 100, Compare: compare.Defaults(),
+		A: Side{Config: config.Default()}, B: Side{Config: config.Default()}, Within: 0.01, MinRepeats: 6, MaxRepeats: 100, Compare: compare.Defaults(),
 		Begin: func(string, int) runner.Observer { return nil },
 	}
-	d.B.InFlight = 2
-	d.Measure = func(_ context.Context, c config.Config, _ runner.Observer) (*result.Result, error) {
+	d.B.Config.InFlight = 2
+	d.A.Measure = func(_ context.Context, c config.Config, _ runner.Observer) (*result.Result, error) {
 		centre := a
 		if c.InFlight == 2 {
 			centre = b
 		}
 		return measured(c, centre*(1+spread*r.NormFloat64())), nil
 	}
+	d.B.Measure = d.A.Measure
 	return d
 }
 
@@ -82,9 +83,10 @@ func TestPairedTestOfEqualSides(t *testing.T) {
 func TestPairedTestFailsOrIsInterrupted(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 1))
 	d := pairedTest(r, 1e6, 1e6, 0.3)
-	d.Measure = func(context.Context, config.Config, runner.Observer) (*result.Result, error) {
+	d.A.Measure = func(context.Context, config.Config, runner.Observer) (*result.Result, error) {
 		return nil, errors.New("it crashed")
 	}
+	d.B.Measure = d.A.Measure
 	_, err := d.Run(t.Context())
 	require.ErrorContains(t, err, ": it crashed")
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"strings"
 	"time"
@@ -36,12 +37,17 @@ narrow enough or the time is up, and gives the verdict of diff from A to B.
 OPTIONS are option=value pairs separated by spaces, including the transport's own
 options. Other flags apply to both.
 
+plugin-dir=DIR takes a side's plugin from DIR alone, so that two builds are
+compared; their versions of the runtime may differ. This is the fairest comparison
+of versions: same machine, same minutes, same host.
+
 The width of the interval decides the end, never the verdict, so looking after
 every repeat cannot turn noise into a difference. --repeats is the minimum.
 
 ` + exitHelp,
 		Example: `  transportbench ab --a 'transport=shm ring=lamport' --b 'transport=shm ring=fastforward' --in-flight 32
-  transportbench ab --a in-flight=1 --b in-flight=2 --within 0.5% --limit 10m`,
+  transportbench ab --a in-flight=1 --b in-flight=2 --within 0.5% --limit 10m
+  transportbench ab --transport shm --a plugin-dir=OLD/bin/plugins --b plugin-dir=bin/plugins`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.ab(cmd, f) },
 	}
 	options.AddRun(cmd.Flags(), map[string]string{options.KeyOut: filepath.Join(options.DefaultOut, "ab-TIME")}, "launches")
@@ -86,68 +92,119 @@ func (a *app) ab(cmd *cobra.Command, f *abFlags) error {
 	if err != nil {
 		return err
 	}
-	m, configs, err := s.sides(cmd.Context(), base, f)
+	a1, b1, err := s.sides(cmd.Context(), base, f)
 	if err != nil {
 		return err
 	}
-	return s.pairedTest(cmd.Context(), m, f, &sweep.PairedTest{
-		A: configs[0], B: configs[1], Within: within, MinRepeats: base.Repeats, MaxRepeats: max(f.most, base.Repeats),
+	return s.pairedTest(cmd.Context(), a1, b1, f, &sweep.PairedTest{
+		Within: within, MinRepeats: base.Repeats, MaxRepeats: max(f.most, base.Repeats),
 		TimeLimit: f.limit, Seed: base.Seed, Compare: o,
 	})
 }
 
-// sides resolves the two configurations.
-func (s *session) sides(ctx context.Context, base *sweep.Spec, f *abFlags) (matrix, [2]config.Config, error) {
-	var configs [2]config.Config
-	both := sweep.NewSpec() // names the transports
-	var specs [2]*sweep.Spec
-	for i, side := range []struct{ flag, text string }{{"--a", f.a}, {"--b", f.b}} {
-		spec := sweep.NewSpec()
-		spec.Repeats = base.Repeats
-		for name, value := range base.Base {
-			spec.Base[name] = value
-		}
-		for _, item := range strings.Fields(side.text) {
-			name, value, found := strings.Cut(strings.TrimPrefix(item, "--"), "=")
-			if !found || name == "" {
-				return nil, configs, usagef("%s: %q is not of the form option=value", side.flag, item)
-			}
+// abSide is a side of ab.
+type abSide struct {
+	name, flag string
+	plugins    matrix
+	config     config.Config
+	// ownPlugins means that the side names a directory of plugins. They may be of another version
+	// of the runtime.
+	ownPlugins bool
+}
+
+// sides resolves the two sides.
+func (s *session) sides(ctx context.Context, base *sweep.Spec, f *abFlags) (a, b *abSide, err error) {
+	a, b = &abSide{name: "A", flag: "--a"}, &abSide{name: "B", flag: "--b"}
+	if err := s.resolve(ctx, a, base, f.a); err != nil {
+		return nil, nil, err
+	}
+	return a, b, s.resolve(ctx, b, base, f.b)
+}
+
+// resolve resolves a side from the options of both sides and the text of its own.
+func (s *session) resolve(ctx context.Context, side *abSide, base *sweep.Spec, text string) error {
+	spec := sweep.NewSpec()
+	spec.Repeats = base.Repeats
+	maps.Copy(spec.Base, base.Base)
+	dir := ""
+	for _, item := range strings.Fields(text) {
+		name, value, found := strings.Cut(strings.TrimPrefix(item, "--"), "=")
+		switch {
+		case !found || name == "":
+			return usagef("%s: %q is not of the form option=value", side.flag, item)
+		case sweep.Option(name) == options.KeyPluginDir:
+			dir, side.ownPlugins = value, true
+		default:
 			spec.Base[sweep.Option(name)] = value
 		}
-		specs[i] = spec
-		both.Include = append(both.Include, spec.Base)
 	}
-	m, err := s.matrix(ctx, both)
+	var err error
+	if side.ownPlugins {
+		side.plugins, err = matrixIn(ctx, spec, dir)
+	} else {
+		side.plugins, err = s.matrix(ctx, spec)
+	}
 	if err != nil {
-		return nil, configs, err
+		return fmt.Errorf("%s: %w", side.flag, err)
 	}
-	for i, spec := range specs {
-		plan, err := sweep.Expand(spec, m)
+	plan, err := sweep.Expand(spec, side.plugins)
+	if err != nil {
+		return explainSpec(err)
+	}
+	if len(plan.Cells) != 1 {
+		return usagef("ab takes one transport per side")
+	}
+	cell := &plan.Cells[0]
+	if cell.Unavailable != "" {
+		return fmt.Errorf("%s: %s", cell.Config.Transport, cell.Unavailable)
+	}
+	side.config = cell.Config
+	return nil
+}
+
+// plugin describes the plugin of a side in one line.
+func (side *abSide) plugin() (string, error) {
+	e := side.plugins[side.config.Transport]
+	sum, err := e.SHA256()
+	return fmt.Sprintf("%s: %s %s, runtime %.12s, SHA-256 %.12s, %s",
+		side.name, e.Name, e.description.Info.Version, e.description.RuntimeDigest, sum, e.Path), err
+}
+
+// notePlugins says which builds are compared if a side names its own.
+func (s *session) notePlugins(a, b *abSide) error {
+	if !a.ownPlugins && !b.ownPlugins {
+		return nil
+	}
+	for _, side := range []*abSide{a, b} {
+		text, err := side.plugin()
 		if err != nil {
-			return nil, configs, explainSpec(err)
+			return err
 		}
-		if len(plan.Cells) != 1 {
-			return nil, configs, usagef("ab takes one transport per side")
-		}
-		cell := &plan.Cells[0]
-		if cell.Unavailable != "" {
-			return nil, configs, fmt.Errorf("%s: %s", cell.Config.Transport, cell.Unavailable)
-		}
-		configs[i] = cell.Config
+		s.note("%s", text)
 	}
-	return m, configs, nil
+	sumA, _ := a.plugins[a.config.Transport].SHA256() // both are known by now
+	sumB, _ := b.plugins[b.config.Transport].SHA256()
+	if sumA == sumB {
+		s.note("A and B have the same plugin")
+	}
+	return nil
 }
 
 // pairedTest runs test and shows its outcome.
-func (s *session) pairedTest(ctx context.Context, m matrix, f *abFlags, test *sweep.PairedTest) error {
-	progress := present.NewSweepProgress(s.stderr)
-	defer progress.Close()
-	measure, err := s.measureWith(m, progress)
-	if err != nil {
+func (s *session) pairedTest(ctx context.Context, a, b *abSide, f *abFlags, test *sweep.PairedTest) error {
+	if err := s.notePlugins(a, b); err != nil {
 		return err
 	}
+	progress := present.NewSweepProgress(s.stderr)
+	defer progress.Close()
+	for side, of := range map[*abSide]*sweep.Side{a: &test.A, b: &test.B} {
+		var err error
+		of.Config = side.config
+		if of.Measure, err = s.measureWith(side.plugins, progress, side.ownPlugins); err != nil {
+			return err
+		}
+	}
 	began := time.Now()
-	test.Measure = measure
 	test.Begin = func(side string, repeat int) runner.Observer {
 		return progress.Begin(sweep.Status{
 			Label: side, Repeat: repeat, Repeats: test.MaxRepeats, Run: repeat, Runs: test.MaxRepeats,

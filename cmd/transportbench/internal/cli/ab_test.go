@@ -52,6 +52,25 @@ func TestAB(t *testing.T) {
 		require.Contains(t, c.stderr, one.stderr)
 	}
 
+	old, new := pluginDir(t, "fake"), pluginDir(t, "other", "fake")
+	for _, one := range []struct {
+		args   []string
+		code   int
+		stderr string
+	}{
+		{[]string{"--transport", "fake", "--a", "plugin-dir=" + old, "--b", "plugin-dir=" + new}, ExitOK, "B: fake 1.2.3, runtime "},
+		{[]string{"--transport", "fake", "--a", "plugin-dir=" + old, "--b", "plugin-dir=" + new}, ExitOK, "A and B have the same plugin"},
+		{[]string{"--transport", "fake", "--b", "--plugin-dir=" + new + " in-flight=2"}, ExitOK, new},
+		{[]string{"--transport", "other", "--a", "plugin-dir=" + old, "--b", "plugin-dir=" + new}, ExitUsage, `there is no plugin "other" in ` + old},
+		{[]string{"--transport", "fake", "--a", "plugin-dir=/nonexistent"}, ExitUsage, `"/nonexistent" is not a directory`},
+		{[]string{"--transport", "fake", "--a", "plugin-dir="}, ExitUsage, `"" is not a directory`},
+		{[]string{"--transport", "all", "--a", "plugin-dir=" + new}, ExitUsage, "one transport per side"},
+	} {
+		got, c := code(one.args...)
+		require.Equal(t, one.code, got, "%v: %s", one.args, c.stderr)
+		require.Contains(t, c.stderr, one.stderr)
+	}
+
 	ctx, cancel := context.WithCancel(context.Background())
 	n := 0
 	c = &command{T: t, ctx: ctx, run: func(ctx context.Context, req runner.Request, obs runner.Observer) (*result.Result, error) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -44,6 +45,19 @@ func TestDiffExitCodes(t *testing.T) {
 	old := setOf(t, nil, 1e6, 2e6)
 	slower := setOf(t, nil, 1e6, 1.9e6)
 	otherCPU := setOf(t, func(s *set.Set) { s.Environments[0].Identity["cpu"] = "another" }, 1e6, 2e6)
+	otherRuntime := setOf(t, func(s *set.Set) {
+		for i := range s.Cells {
+			s.Cells[i].Plugin.RuntimeDigest = "other"
+		}
+	}, 1e6, 2e6)
+	floors := func(schema string) string {
+		return setOf(t, func(s *set.Set) {
+			for i := range s.Cells {
+				s.Cells[i].Schema = schema
+				s.Cells[i].Samples[result.FloorRatio] = s.Cells[i].Samples[result.Throughput]
+			}
+		}, 1e6, 2e6)
+	}
 	few := setOf(t, func(s *set.Set) {
 		for i := range s.Cells {
 			s.Cells[i].Samples[result.Throughput] = s.Cells[i].Samples[result.Throughput][:2]
@@ -73,6 +87,13 @@ func TestDiffExitCodes(t *testing.T) {
 		{"of another cell", []string{old, slower, "--fail-on", "in_flight=1: throughput<-3%"}, ExitOK, ""},
 		{"another machine", []string{old, otherCPU}, ExitIncomparable, "cpu (some and another); to compare them anyway, use --across cpu"},
 		{"across machines", []string{old, otherCPU, "--across", "cpu"}, ExitOK, ""},
+		{"another runtime", []string{old, otherRuntime}, ExitOK, ""},
+		{"another runtime, strict", []string{old, otherRuntime, "--strict"}, ExitIncomparable, "runtime_digest (none and other)"},
+		{"another runtime, strict but allowed", []string{old, otherRuntime, "--strict", "--across", "runtime_digest"}, ExitOK, ""},
+		{"another meaning", []string{floors("1.3.0"), floors("2.0.0"), "--metric", "all"}, ExitOK, ""},
+		{"only another meaning", []string{floors("1.3.0"), floors("2.0.0"), "--metric", "floor_ratio"}, ExitIncomparable, "the meaning of floor_ratio changed between schema 1.x and 2.0; use --metric"},
+		{"a threshold of another meaning", []string{floors("1.3.0"), floors("2.0.0"), "--fail-on", "floor_ratio>8"}, ExitIncomparable, "remove the threshold floor_ratio>8"},
+		{"the same meaning", []string{floors("2.0.0"), floors("2.1.0"), "--metric", "floor_ratio"}, ExitOK, ""},
 		{"too few repeats", []string{few, few}, ExitTooLittle, "too few repeats"},
 		{"a cell failed", []string{old, failed}, ExitIncomparable, "it crashed"},
 		{"nothing in common", []string{old, elsewhere}, ExitIncomparable, "none of the 2 cells has the configuration"},
@@ -97,6 +118,42 @@ func TestDiffExitCodes(t *testing.T) {
 			require.LessOrEqual(t, strings.Count(cmd.stderr, "\n"), 1)
 		})
 	}
+}
+
+// Every pair of committed versions of a machine can be compared. Only another kernel has to be
+// allowed.
+func TestDiffOfCommittedVersions(t *testing.T) {
+	sets, err := filepath.Glob("../../../../results/v*/amd-epyc-2core-vm")
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, len(sets), 4)
+	for i, old := range sets {
+		for _, new := range sets[i+1:] {
+			cmd := &command{T: t}
+			code := cmd.execute("diff", old, new, "--across", "kernel")
+			require.Contains(t, []int{ExitOK, ExitRegression}, code, "%s %s: %s", old, new, cmd.stderr)
+			require.Regexp(t, `(?m)^the runtime differs \([0-9a-f]{12} and [0-9a-f]{12}\): the harness cost [0-9.]+ ns an operation in old and [0-9.]+ ns in new$`, cmd.stdout)
+			if !strings.Contains(cmd.stdout, "compared across different kernel") {
+				require.Equal(t, code, cmd.execute("diff", old, new), cmd.stderr)
+			}
+		}
+	}
+	cmd := &command{T: t}
+	require.Equal(t, ExitIncomparable, cmd.execute("diff", sets[len(sets)-2], sets[len(sets)-1], "--strict"))
+	require.Contains(t, cmd.stderr, "--across runtime_digest")
+}
+
+// The example of results/README.md compares the versions that it names.
+func TestExampleOfResults(t *testing.T) {
+	text, err := os.ReadFile("../../../../results/README.md")
+	require.NoError(t, err)
+	example := regexp.MustCompile(`transportbench\s+diff\s+(\S+)\s+(\S+?)[\s`+"`"+`]`).FindStringSubmatch(string(text))
+	require.Len(t, example, 3)
+	var paths []string
+	for _, path := range example[1:] {
+		paths = append(paths, "../../../../"+strings.Replace(path, "MACHINE", "amd-epyc-2core-vm", 1))
+	}
+	cmd := &command{T: t}
+	require.Contains(t, []int{ExitOK, ExitRegression}, cmd.execute("diff", paths[0], paths[1]), cmd.stderr)
 }
 
 func TestDiffFormats(t *testing.T) {

@@ -3,6 +3,9 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -73,6 +76,29 @@ func (a *app) find(ctx context.Context, dir string, names []string) ([]*entry, e
 	var plugins []*host.Plugin
 	for _, name := range names {
 		p, err := host.Find(name, dirs)
+		if err != nil {
+			return nil, err
+		}
+		plugins = append(plugins, p)
+	}
+	return describe(ctx, plugins), nil
+}
+
+// findIn returns the plugins of the named transports in one directory.
+func findIn(ctx context.Context, dir string, names []string) ([]*entry, error) {
+	path, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := os.Stat(path); dir == "" || err != nil || !info.IsDir() {
+		return nil, &config.Error{Option: options.KeyPluginDir, Problem: fmt.Sprintf("%q is not a directory", dir)}
+	}
+	if slices.Contains(names, options.All) {
+		return describe(ctx, host.Discover([]string{path})), nil
+	}
+	var plugins []*host.Plugin
+	for _, name := range names {
+		p, err := host.Find(name, []string{path})
 		if err != nil {
 			return nil, err
 		}

@@ -170,6 +170,15 @@ type matrix map[string]*entry
 
 // matrix finds the plugins that a sweep names.
 func (s *session) matrix(ctx context.Context, spec *sweep.Spec) (matrix, error) {
+	return matrixOf(spec, func(names []string) ([]*entry, error) { return s.find(ctx, s.settings.PluginDir, names) })
+}
+
+// matrixIn finds them in one directory.
+func matrixIn(ctx context.Context, spec *sweep.Spec, dir string) (matrix, error) {
+	return matrixOf(spec, func(names []string) ([]*entry, error) { return findIn(ctx, dir, names) })
+}
+
+func matrixOf(spec *sweep.Spec, find func(names []string) ([]*entry, error)) (matrix, error) {
 	var names []string
 	tables := []map[string]string{spec.Base}
 	for _, axis := range spec.Axes {
@@ -183,7 +192,7 @@ func (s *session) matrix(ctx context.Context, spec *sweep.Spec) (matrix, error) 
 	if len(names) == 0 {
 		names = []string{config.Default().Transport}
 	}
-	entries, err := s.find(ctx, s.settings.PluginDir, names)
+	entries, err := find(names)
 	if err != nil {
 		return nil, err
 	}
@@ -261,7 +270,7 @@ func (s *session) sweepAll(ctx context.Context, m matrix, plan *sweep.Plan, spec
 	s.note("%s, in %s", present.PlanSummary(plan), s.settings.Out)
 	progress := present.NewSweepProgress(s.stderr)
 	defer progress.Close()
-	measure, err := s.measureWith(m, progress)
+	measure, err := s.measureWith(m, progress, s.settings.AllowMixed)
 	if err != nil {
 		return err
 	}
@@ -306,14 +315,17 @@ func (s *session) origin(m matrix, plan *sweep.Plan) (sweep.Origin, error) {
 	return origin, err
 }
 
-// measureWith returns a function that makes runs.
-func (s *session) measureWith(m matrix, progress *present.SweepProgress) (sweep.Measure, error) {
+// measureWith returns a function that makes runs. mixed allows plugins of another version of the
+// runtime.
+func (s *session) measureWith(m matrix, progress *present.SweepProgress, mixed bool) (sweep.Measure, error) {
 	launchers := map[string]runner.Launcher{}
 	for name, e := range m {
-		var err error
-		if launchers[name], err = s.newLauncher(e.Plugin, progress); err != nil {
+		l, err := s.newLauncher(e.Plugin, progress)
+		if err != nil {
 			return nil, err
 		}
+		l.options.AllowMixedRuntime = l.options.AllowMixedRuntime || mixed
+		launchers[name] = l
 	}
 	return func(ctx context.Context, c config.Config, obs runner.Observer) (*result.Result, error) {
 		req, err := s.request(job{m[c.Transport], c}, launchers[c.Transport], time.Now())
