@@ -220,7 +220,7 @@ func runtimeDifference(pairs []pair) *RuntimeDifference {
 			continue
 		}
 		if d == nil {
-			d = &RuntimeDifference{Old: a, New: b}
+			d = &RuntimeDifference{Old: a, New: b, OldClientOnly: p.otherMeaning(result.HarnessOverhead)}
 		}
 		old, new = append(old, harnessOf(p.old)...), append(new, harnessOf(p.new)...)
 	}

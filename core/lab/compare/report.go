@@ -91,6 +91,9 @@ type RuntimeDifference struct {
 	// cells. They are absent if unknown.
 	OldHarness *float64 `json:"old_harness_ns,omitempty"`
 	NewHarness *float64 `json:"new_harness_ns,omitempty"`
+	// OldClientOnly is set if OldHarness is the cost of clients, and NewHarness that of daemons, too.
+	// Schema 1.x had only the first.
+	OldClientOnly bool `json:"old_client_only,omitempty"`
 }
 
 // String describes the difference in one line.
@@ -101,8 +104,12 @@ func (d *RuntimeDifference) String() string {
 		}
 		return fmt.Sprintf("%.3g ns", *ns)
 	}
-	return fmt.Sprintf("the runtime differs (%.12s and %.12s): the harness cost %s an operation in old and %s in new",
+	text := fmt.Sprintf("the runtime differs (%.12s and %.12s): the harness cost %s an operation in old and %s in new",
 		d.Old, d.New, cost(d.OldHarness), cost(d.NewHarness))
+	if d.OldClientOnly {
+		text += ", which counts daemons, too"
+	}
+	return text
 }
 
 // Mean is the geometric mean of a metric's change over a transport's cells.

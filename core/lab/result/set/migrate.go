@@ -3,7 +3,6 @@ package set
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -72,11 +71,13 @@ func (s *Set) renew(c *Cell, results []*result.Result) error {
 			return err
 		}
 		if i > 0 {
-			c.Merge(Cell{Samples: fresh.Samples, Windows: fresh.Windows, ClockStep: fresh.ClockStep, StartedAt: c.StartedAt})
+			fresh.Warnings, fresh.Incomplete, fresh.StartedAt = nil, false, c.StartedAt
+			c.Merge(fresh)
 			continue
 		}
 		c.Config, c.Schema, c.ClockStep = fresh.Config, fresh.Schema, fresh.ClockStep
-		c.Windows, c.Samples = fresh.Windows, maps.Clone(fresh.Samples)
+		c.Windows, c.Samples = fresh.Windows, fresh.Samples
+		c.Pooled, c.responses = fresh.Pooled, fresh.responses
 	}
 	return nil
 }
