@@ -11,6 +11,9 @@ const (
 	OutcomePut                     // stored
 	OutcomeLookup                  // answered with an entry's header
 	OutcomeRejected                // not served; the response has the status
+
+	// NumOutcomes is the number of outcomes.
+	NumOutcomes = iota
 )
 
 // Serve answers a request, which may have any bytes, and does not keep it. The caller must not

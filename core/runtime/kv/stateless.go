@@ -13,30 +13,38 @@ func EncodeEcho(dst []byte, key uint64, size int, nonce uint64) []byte {
 	return dst
 }
 
-// Echo returns the response to a request: the request. It returns a header with a status if the
-// request is not an echo.
-func Echo(request []byte, header *[HeaderSize]byte) (response []byte, outcome Outcome) {
-	if len(request) < HeaderSize || request[0] != opEcho {
-		return reject(header, 0, statusBad)
-	}
-	return request, OutcomeGet
+// IsEcho reports whether a request, which may have any bytes, is an echo.
+func IsEcho(request []byte) bool { return len(request) >= HeaderSize && request[0] == opEcho }
+
+// RejectEcho returns an echo's response to a request that is not one.
+func RejectEcho(header *[HeaderSize]byte) (response []byte, outcome Outcome) {
+	return reject(header, 0, statusBad)
 }
 
 // CheckEcho verifies the response of an echo. If full is set, it compares all bytes, else the
 // header, the length, and it reads one word of each cache line.
 func CheckEcho(response, request []byte, full bool) Failure {
-	if f := checkHeader(response, request, word(request)); f != FailureNone {
-		return f
+	if len(response) != len(request) || len(response) < HeaderSize ||
+		word(response) != word(request) || word(response[8:]) != word(request[8:]) {
+		return wrongEcho(response, request)
 	}
-	if len(response) != len(request) {
-		return FailureSize
-	}
-	if !full {
+	if full {
+		if string(response[HeaderSize:]) != string(request[HeaderSize:]) {
+			return FailureChecksum
+		}
+	} else if len(response) > cacheLine-HeaderSize {
 		touch(response)
-	} else if string(response[HeaderSize:]) != string(request[HeaderSize:]) {
+	} else if response[len(response)-1] != request[len(request)-1] { // in the line of the header or the next
 		return FailureChecksum
 	}
 	return FailureNone
+}
+
+func wrongEcho(response, request []byte) Failure {
+	if f := checkHeader(response, request, word(request)); f != FailureNone {
+		return f
+	}
+	return FailureSize
 }
 
 // CheckSink verifies the response of a [Sink] to a request of EncodePut.

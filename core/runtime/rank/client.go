@@ -32,16 +32,21 @@ type client struct {
 
 	service  service
 	calls    []call
+	requests []transport.Op // by call
+	buffers  []byte         // off the Go heap; one payload for each call
+	stride   int            // in buffers
 	replays  bool
-	cursor   uint32 // the call that replaying issues next, unless it is in flight
-	prepared queue  // if not replays: calls ready to be issued, in the order in which they were drawn
-	buffers  []byte // off the Go heap; one request for each call
-	ops      []transport.Op
-	events   []transport.Event
-	seen     []seenVersion
-	seenMask uint64
-	inFlight int
-	nonce    uint64
+	alike    bool  // replays, and calls are issued without traces and iterations
+	cursor   int   // the call that replaying issues next, unless it is in flight
+	prepared queue // if not replays: calls ready to be issued, in the order in which they were drawn
+	// ops are the calls to post. If they are consecutive and replayed, they are a part of requests,
+	// else of loose.
+	ops, loose []transport.Op
+	events     []transport.Event
+	seen       []seenVersion
+	seenMask   uint64
+	inFlight   int
+	nonce      uint64
 	// drainLimit bounds the wait for calls in flight at the end of a window.
 	drainLimit time.Duration
 
@@ -67,21 +72,26 @@ type client struct {
 	live   live
 }
 
-// call is one call, prepared or in flight. Its index is its token. It fills a cache line.
+// call is one call. Its index is its token. Two fill a cache line.
 type call struct {
-	buffer      []byte // off the Go heap
-	key         uint64
-	started     uint64 // ticks
-	requestSize uint32 // in buffer
-	written     uint32 // bytes of the value to send
-	wantSize    int32  // of the response's value, or kv.AnySize
-	minVersion  uint32 // the newest version of the key that this client had seen
-	peer        transport.PeerID
-	op          workload.Op
-	reads       uint8 // 1 for a read, else 0
-	busy        bool  // in flight
-	flags       uint8
+	key        uint64
+	started    uint64 // ticks
+	written    uint32 // bytes of the value to send
+	wantSize   int32  // of the response's value, or kv.AnySize
+	minVersion uint32 // the newest version of the key that this client had seen
+	op         workload.Op
+	reads      uint8 // 1 for a read, else 0
+	state      callState
+	flags      uint8
 }
+
+type callState uint8
+
+const (
+	callFree     callState = iota // ready to be issued
+	callInFlight                  // issued and not answered
+	callAnswered                  // its response is not verified yet
+)
 
 // The flags of a call.
 const (
@@ -175,8 +185,9 @@ func newClientOf(w wiring, number int, idle string, worker transport.Worker, cal
 	c := &client{
 		cfg: cfg, worker: worker, generator: newGenerator(cfg, number), clock: machine.Calibrated(),
 		route: newRoute(w, number), mesh: newMeshTimes(cfg),
-		service: serviceOf(cfg), calls: make([]call, calls), replays: replays, buffers: buffers,
-		ops: make([]transport.Op, 0, cfg.InFlight), events: make([]transport.Event, max(minPollBatch, min(cfg.InFlight, maxPollBatch))),
+		service: serviceOf(cfg), calls: make([]call, calls), requests: make([]transport.Op, calls), replays: replays,
+		buffers: buffers, stride: stride,
+		loose: make([]transport.Op, 0, cfg.InFlight), events: make([]transport.Event, max(minPollBatch, min(cfg.InFlight, maxPollBatch))),
 		seen: make([]seenVersion, entries), seenMask: uint64(entries - 1),
 		nonce: uint64(number) << 40, drainLimit: drainLimit,
 		readSize: kv.AnySize, iterations: newIterations(cfg, calls),
@@ -201,8 +212,11 @@ func newClientOf(w wiring, number int, idle string, worker transport.Worker, cal
 	if !cfg.Proxied() {
 		c.stager = newStager(c.clock, w.clientPeer(w.rank, number%cfg.Clients), cfg.Seed)
 	}
+	c.ops = c.loose
+	c.alike = replays && !cfg.Proxied() && c.iterations == nil
 	for i := range c.calls {
-		c.calls[i].buffer = buffers[i*stride : (i+1)*stride : (i+1)*stride]
+		c.requests[i].Kind = transport.OpCall
+		c.requests[i].Token = transport.Token(i)
 		c.prepare(uint32(i))
 	}
 	return c, nil

@@ -1,7 +1,6 @@
 package rank
 
 import (
-	"encoding/binary"
 	"fmt"
 	"time"
 
@@ -67,9 +66,7 @@ func (c *client) enter(now uint64) error {
 		c.freed = now
 		return nil
 	}
-	for range c.cfg.InFlight {
-		c.issue(now)
-	}
+	c.issueMany(c.cfg.InFlight, now)
 	return c.post()
 }
 
@@ -111,13 +108,12 @@ func (c *client) step(measuring bool) error {
 		c.count(now)
 	}
 	full, left := c.inFlight == c.cfg.InFlight, len(c.ops)
-	for i := range events {
-		if err := c.accept(&events[i], now, measuring); err != nil {
-			return err
-		}
-		if measuring && !paced && events[i].Kind == transport.EventResponse {
-			c.issue(now)
-		}
+	ended, err := c.accept(events, now, measuring)
+	if err != nil {
+		return err
+	}
+	if measuring && !paced {
+		c.issueMany(ended, now)
 	}
 	if paced {
 		if full {
@@ -125,7 +121,7 @@ func (c *client) step(measuring bool) error {
 		}
 		c.issueDue(now)
 	}
-	if c.stager != nil {
+	if c.stager != nil && c.stager.state != stagerIdle {
 		c.stager.beforePost(now)
 	}
 	if measuring && len(c.ops) > 0 {
@@ -134,21 +130,13 @@ func (c *client) step(measuring bool) error {
 			return err
 		}
 	}
-	for i := range events {
-		if e := &events[i]; e.Kind == transport.EventResponse {
-			if measuring {
-				c.complete(e, now)
-			} else {
-				c.counts.drained++
-				c.forget(uint32(e.Token))
-				if c.iterations != nil {
-					c.iterations.complete(c.clock, uint32(e.Token), now, false)
-				}
-			}
-			if !c.replays {
-				c.prepare(uint32(e.Token))
-			}
-		}
+	if measuring {
+		c.complete(events, now)
+	} else {
+		c.discard(events, now)
+	}
+	if !c.replays {
+		c.prepareAll(events)
 	}
 	if n == 0 {
 		return c.rest(now)
@@ -195,14 +183,36 @@ func (c *client) rest(now uint64) error {
 	return c.idle.sleep(left)
 }
 
-// accept ends the call that an event completes. If no call in flight has the event's token, or
-// the event is the response to the read of a read-modify-write, accept clears the event's kind
-// so that the rest of step skips it.
-func (c *client) accept(e *transport.Event, now uint64, measuring bool) error {
+// accept ends the calls that events complete, and returns their number. It clears the kind of other
+// events, so that the rest of step skips them.
+func (c *client) accept(events []transport.Event, now uint64, measuring bool) (ended int, err error) {
+	for i := range events {
+		e := &events[i]
+		if e.Kind == transport.EventResponse && e.Token < transport.Token(len(c.calls)) {
+			if s := &c.calls[e.Token]; s.state == callInFlight && s.flags&(callTraced|callReading) == 0 {
+				s.state = callAnswered
+				ended++
+				continue
+			}
+		}
+		if err := c.acceptRare(e, now, measuring); err != nil {
+			return ended, err
+		}
+		if e.Kind == transport.EventResponse {
+			ended++
+		}
+	}
+	c.inFlight -= ended
+	return ended, nil
+}
+
+// acceptRare accepts an event that is not the plain response to a call. It clears the event's kind
+// if no call in flight has the event's token, or if it answers the read of a read-modify-write.
+func (c *client) acceptRare(e *transport.Event, now uint64, measuring bool) error {
 	if e.Kind != transport.EventResponse {
 		return c.unexpected(e)
 	}
-	if e.Token >= transport.Token(len(c.calls)) || !c.calls[e.Token].busy {
+	if e.Token >= transport.Token(len(c.calls)) || c.calls[e.Token].state != callInFlight {
 		c.counts.unknownToken++
 		e.Kind = 0
 		return nil
@@ -216,8 +226,7 @@ func (c *client) accept(e *transport.Event, now uint64, measuring bool) error {
 	if s.flags&callTraced != 0 && measuring {
 		c.endTrace(s, now)
 	}
-	s.busy = false
-	c.inFlight--
+	s.state = callAnswered
 	return nil
 }
 
@@ -244,17 +253,87 @@ func (c *client) modify(s *call, e *transport.Event) {
 	s.flags &^= callReading
 	c.nonce++
 	c.counts.summed += uint64(s.written)
-	s.requestSize = uint32(len(kv.EncodePut(s.buffer, s.key, int(s.written), c.nonce)))
-	c.add(s, uint32(e.Token))
+	index := int(e.Token)
+	c.requests[index].Payload = kv.EncodePut(c.buffer(index), s.key, int(s.written), c.nonce)
+	c.add(index)
 }
 
-// complete verifies and counts one response. It does not branch on the operation: operations
-// come in random order, so such a branch is mispredicted every other time.
-func (c *client) complete(e *transport.Event, now uint64) {
+// complete verifies and counts the responses among events.
+func (c *client) complete(events []transport.Event, now uint64) {
+	if c.service == serviceEcho && c.sampler.left > uint32(len(events)) {
+		c.completeEchoes(events)
+		return
+	}
+	for i := range events {
+		if e := &events[i]; e.Kind == transport.EventResponse {
+			c.completeOne(e, now)
+		}
+	}
+}
+
+// completeEchoes is complete for an echo when no latency is due to be recorded.
+func (c *client) completeEchoes(events []transport.Event) {
+	ops, bytes, verify := uint64(0), uint64(0), c.verify
+	for i := range events {
+		e := &events[i]
+		if e.Kind != transport.EventResponse {
+			continue
+		}
+		s, request := &c.calls[e.Token], c.requests[e.Token].Payload
+		s.state = callFree
+		ops++
+		verify--
+		if failure := kv.CheckEcho(e.Payload, request, verify == 0); failure != kv.FailureNone {
+			c.counts.wrong++
+			c.counts.failures[failure]++
+		} else {
+			bytes += uint64(len(request) - kv.HeaderSize)
+		}
+		if verify == 0 {
+			c.sum(len(e.Payload))
+			verify = c.verify
+		}
+	}
+	c.verify = verify
+	c.sampler.left -= uint32(ops)
+	c.counts.ops += ops
+	c.counts.byOp[workload.Read] += ops
+	c.counts.bytes += 2 * bytes // forth and back
+}
+
+// discard ends the calls of responses that arrive while draining.
+func (c *client) discard(events []transport.Event, now uint64) {
+	for i := range events {
+		e := &events[i]
+		if e.Kind != transport.EventResponse {
+			continue
+		}
+		c.counts.drained++
+		c.forget(uint32(e.Token))
+		c.calls[e.Token].state = callFree
+		if c.iterations != nil {
+			c.iterations.complete(c.clock, uint32(e.Token), now, false)
+		}
+	}
+}
+
+// prepareAll prepares the calls of the responses among events again.
+func (c *client) prepareAll(events []transport.Event) {
+	for i := range events {
+		if e := &events[i]; e.Kind == transport.EventResponse {
+			c.prepare(uint32(e.Token))
+		}
+	}
+}
+
+// completeOne does not branch on the operation: operations come in random order, so such a branch
+// is mispredicted every other time.
+func (c *client) completeOne(e *transport.Event, now uint64) {
 	s := &c.calls[e.Token]
+	s.state = callFree
 	c.counts.ops++
 	c.counts.byOp[s.op]++
-	if failure := c.check(s, e.Payload); failure != kv.FailureNone {
+	if failure := c.check(s, e); failure != kv.FailureNone {
 		c.counts.wrong++
 		c.counts.failures[failure]++
 	} else {
@@ -269,14 +348,14 @@ func (c *client) complete(e *transport.Event, now uint64) {
 }
 
 // check verifies a response.
-func (c *client) check(s *call, response []byte) kv.Failure {
+func (c *client) check(s *call, e *transport.Event) kv.Failure {
 	switch c.service {
 	case serviceEcho:
-		return kv.CheckEcho(response, s.buffer[:s.requestSize], c.sumDue(1, len(response)))
+		return kv.CheckEcho(e.Payload, c.requests[e.Token].Payload, c.sumDue(1, len(e.Payload)))
 	case serviceSink:
-		return kv.CheckSink(response, s.buffer[:s.requestSize])
+		return kv.CheckSink(e.Payload, c.requests[e.Token].Payload)
 	}
-	version, failure := kv.Check(response, s.key, s.minVersion, int(s.wantSize), c.sumDue(s.reads, len(response)))
+	version, failure := kv.Check(e.Payload, s.key, s.minVersion, int(s.wantSize), c.sumDue(s.reads, len(e.Payload)))
 	if failure == kv.FailureNone {
 		if seen := &c.seen[s.key&c.seenMask]; seen.key != s.key || int32(version-seen.version) > 0 {
 			seen.key, seen.version = s.key, version
@@ -292,10 +371,17 @@ func (c *client) sumDue(read uint8, size int) bool {
 	if c.verify -= uint32(read); c.verify != 0 {
 		return false
 	}
+	c.sum(size)
+	return true
+}
+
+// sum counts a verification in full.
+//
+//go:noinline
+func (c *client) sum(size int) {
 	c.verify = uint32(c.cfg.VerifyEvery)
 	c.counts.sums++
 	c.counts.summed += uint64(max(size-kv.HeaderSize, 0))
-	return true
 }
 
 func (c *client) record(index uint32, now uint64) {
@@ -358,32 +444,35 @@ func (c *client) postEach() error {
 
 func (c *client) posted(n int) {
 	c.counts.posted += uint64(n)
-	if n < len(c.ops) {
-		c.counts.backPressure++
-		copy(c.ops, c.ops[n:])
+	if n == len(c.ops) {
+		c.ops = c.loose[:0]
+		return
 	}
-	c.ops = c.ops[:len(c.ops)-n]
+	c.counts.backPressure++
+	if c.ops = c.ops[n:]; !c.replays {
+		c.ops = append(c.loose[:0], c.ops...)
+	}
 }
 
 // drain waits for the calls in flight, at most drainLimit, and counts the rest as lost.
 func (c *client) drain(s *state) error {
 	// Ops that were not posted yet are not in flight: prepare their calls again.
 	for i := len(c.ops) - 1; i >= 0; i-- {
-		index := uint32(c.ops[i].Token)
+		index := int(c.ops[i].Token)
 		s := &c.calls[index]
-		s.busy = false
-		c.forget(index)
+		s.state = callFree
+		c.forget(uint32(index))
 		c.inFlight--
 		if s.op == workload.ReadModifyWrite {
-			c.prepareRead(s)
+			c.prepareRead(s, index)
 		}
 		if c.replays {
 			c.cursor = index
 		} else {
-			c.prepared.pushFront(index)
+			c.prepared.pushFront(uint32(index))
 		}
 	}
-	c.ops = c.ops[:0]
+	c.ops = c.loose[:0]
 	deadline := c.clock.Now() + c.clock.Ticks(c.drainLimit)
 	for c.inFlight > 0 && s.now() != record.StateStopped && c.clock.Now() < deadline {
 		if err := c.step(false); err != nil {
@@ -401,16 +490,22 @@ func (c *client) unexpected(e *transport.Event) error {
 	return fmt.Errorf("client: unexpected event of kind %d: %w", e.Kind, transport.ErrUnsupported)
 }
 
+// buffer returns the memory for the request of a call.
+func (c *client) buffer(index int) []byte {
+	at := index * c.stride
+	return c.buffers[at : at+c.stride : at+c.stride]
+}
+
 // prepare draws and encodes the next request of a call, and queues the call unless it is replayed.
 func (c *client) prepare(index uint32) {
-	s := &c.calls[index]
+	s, request := &c.calls[index], &c.requests[index]
 	r := &c.request
 	c.generator.Next(r)
 	s.flags = 0
 	key := r.Key
 	if !c.route.single() {
 		var remote bool
-		if key, s.peer, remote = c.route.choose(key); remote {
+		if key, request.Peer, remote = c.route.choose(key); remote {
 			s.flags = callRemote
 		}
 	}
@@ -419,9 +514,9 @@ func (c *client) prepare(index uint32) {
 	s.op = r.Op
 	s.reads, s.wantSize = 0, 0
 	if c.service != serviceStore {
-		c.prepareAlike(s)
+		c.prepareAlike(s, int(index))
 	} else {
-		c.prepareStore(s)
+		c.prepareStore(s, int(index))
 	}
 	if !c.replays {
 		c.prepared.push(index)
@@ -429,102 +524,147 @@ func (c *client) prepare(index uint32) {
 }
 
 // prepareAlike encodes a request of a service with one operation.
-func (c *client) prepareAlike(s *call) {
+func (c *client) prepareAlike(s *call, index int) {
 	c.nonce++
 	if c.service == serviceEcho {
 		s.op = workload.Read
-		s.requestSize = uint32(len(kv.EncodeEcho(s.buffer, s.key, int(s.written), c.nonce)))
+		c.requests[index].Payload = kv.EncodeEcho(c.buffer(index), s.key, int(s.written), c.nonce)
 	} else {
 		s.op = workload.Write
-		s.requestSize = uint32(len(kv.EncodePut(s.buffer, s.key, int(s.written), c.nonce)))
+		c.requests[index].Payload = kv.EncodePut(c.buffer(index), s.key, int(s.written), c.nonce)
 	}
 }
 
 // prepareStore encodes a request of the store.
-func (c *client) prepareStore(s *call) {
+func (c *client) prepareStore(s *call, index int) {
 	switch s.op {
 	case workload.Read:
 		s.reads, s.wantSize = 1, c.readSize
-		s.requestSize = uint32(len(kv.EncodeGet(s.buffer, s.key)))
+		c.requests[index].Payload = kv.EncodeGet(c.buffer(index), s.key)
 	case workload.Lookup:
-		s.requestSize = uint32(len(kv.EncodeLookup(s.buffer, s.key)))
+		c.requests[index].Payload = kv.EncodeLookup(c.buffer(index), s.key)
 	case workload.ReadModifyWrite:
-		c.prepareRead(s)
+		c.prepareRead(s, index)
 	default:
 		c.nonce++
 		c.counts.summed += uint64(s.written)
-		s.requestSize = uint32(len(kv.EncodePut(s.buffer, s.key, int(s.written), c.nonce)))
+		c.requests[index].Payload = kv.EncodePut(c.buffer(index), s.key, int(s.written), c.nonce)
 	}
 }
 
 // prepareRead encodes the read of a read-modify-write.
-func (c *client) prepareRead(s *call) {
+func (c *client) prepareRead(s *call, index int) {
 	s.flags |= callReading
-	s.requestSize = uint32(len(kv.EncodeGet(s.buffer, s.key)))
+	c.requests[index].Payload = kv.EncodeGet(c.buffer(index), s.key)
+}
+
+// issueMany issues n calls. Consecutive calls that are replayed need no copies of their ops.
+func (c *client) issueMany(n int, now uint64) {
+	if c.alike {
+		first := c.cursor
+		last := min(first+n, len(c.calls))
+		calls := c.calls[first:last]
+		for i := range calls {
+			s := &calls[i]
+			if s.state != callFree {
+				last = first + i
+				break
+			}
+			s.state = callInFlight
+			s.started = now
+			if c.service == serviceStore {
+				s.minVersion = c.newest(s.key)
+			}
+		}
+		c.inFlight += last - first
+		n -= last - first
+		if c.cursor = last; last == len(c.calls) {
+			c.cursor = 0
+		}
+		c.addReplayed(first, last)
+	}
+	for range n {
+		c.issue(now)
+	}
+}
+
+// newest returns the newest version of a key that the client has seen, or 0.
+func (c *client) newest(key uint64) uint32 {
+	if seen := &c.seen[key&c.seenMask]; seen.key == key {
+		return seen.version
+	}
+	return 0
 }
 
 // issue moves a prepared call to the ops to post and returns its index. The caller ensures that
 // fewer than Config.InFlight calls are in flight, so that one is prepared.
-func (c *client) issue(now uint64) (index uint32) {
+func (c *client) issue(now uint64) (index int) {
 	index = c.next()
 	s := &c.calls[index]
-	s.busy = true
-	s.minVersion = 0
-	if seen := &c.seen[s.key&c.seenMask]; seen.key == s.key {
-		s.minVersion = seen.version
-	}
-	c.add(s, index)
+	s.state = callInFlight
+	s.minVersion = c.newest(s.key)
+	c.add(index)
 	c.inFlight++
 	s.started = now
 	if c.trace != nil && c.traced.take() && s.flags&(callRemote|callReading) == callRemote && c.trace.word.Load() == 0 {
 		s.flags |= callTraced
-		c.trace.begin(binary.LittleEndian.Uint64(s.buffer))
+		c.trace.begin(firstWord(c.requests[index].Payload))
 	}
 	if c.iterations != nil {
-		c.iterations.issue(index, now)
+		c.iterations.issue(uint32(index), now)
 	}
 	return index
 }
 
 // next returns the call to issue. Replaying skips calls that are still in flight after a whole pass.
-func (c *client) next() (index uint32) {
+func (c *client) next() (index int) {
 	if !c.replays {
-		return c.prepared.pop()
+		return int(c.prepared.pop())
 	}
 	for {
 		index = c.cursor
-		if c.cursor++; c.cursor == uint32(len(c.calls)) {
+		if c.cursor++; c.cursor == len(c.calls) {
 			c.cursor = 0
 		}
-		if !c.calls[index].busy {
+		if c.calls[index].state == callFree {
 			return index
 		}
 	}
 }
 
-// upcoming returns the call that is issued after ahead others, or nil if that is not known.
-func (c *client) upcoming(ahead uint32) *call {
+// upcoming returns the call that is issued after ahead others; ok is false if that is not known.
+func (c *client) upcoming(ahead int) (index int, ok bool) {
 	if !c.replays {
-		if n := uint32(c.prepared.len()); n > 0 {
-			return &c.calls[c.prepared.ring[(c.prepared.head+min(ahead, n-1))&c.prepared.mask]]
+		n := c.prepared.len()
+		if n == 0 {
+			return 0, false
 		}
-		return nil
+		return int(c.prepared.ring[(c.prepared.head+uint32(min(ahead, n-1)))&c.prepared.mask]), true
 	}
-	if s := &c.calls[(c.cursor+ahead)%uint32(len(c.calls))]; !s.busy {
-		return s
-	}
-	return nil
+	index = (c.cursor + ahead) % len(c.calls)
+	return index, c.calls[index].state == callFree
 }
 
-// add appends a call's request to the ops to post. It sets field by field: a literal is built
-// on the stack with narrow stores and copied with wide loads, which stall on them.
-func (c *client) add(s *call, index uint32) {
-	c.ops = c.ops[:len(c.ops)+1]
-	op := &c.ops[len(c.ops)-1]
-	op.Kind = transport.OpCall
-	op.Peer = s.peer
-	op.Token = transport.Token(index)
-	op.Payload = s.buffer[:s.requestSize]
+// add appends a call's request to the ops to post.
+func (c *client) add(index int) {
+	if c.replays {
+		c.addReplayed(index, index+1)
+		return
+	}
+	c.ops = append(c.ops, c.requests[index])
+}
+
+// addReplayed appends the requests of the calls from first to last-1 to the ops to post.
+func (c *client) addReplayed(first, last int) {
+	switch n := len(c.ops); {
+	case first == last:
+	case n == 0:
+		c.ops = c.requests[first:last]
+	case first > 0 && &c.ops[n-1] == &c.requests[first-1]:
+		c.ops = c.ops[:n+last-first]
+	default:
+		c.ops = append(append(c.loose[:0], c.ops...), c.requests[first:last]...)
+	}
 }
 
 // issueDue issues the operations that are due while calls are free.

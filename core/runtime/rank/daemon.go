@@ -49,11 +49,12 @@ type daemon struct {
 
 // daemonCounts are the counts of one window.
 type daemonCounts struct {
-	loops, empty, requests, gets, puts, lookups, rejected, flushes, backPressure uint64
-	window                                                                       uint64 // ticks
-	fromClients, local, remote, responses, incoming, held                        uint64 // mesh-proxied
-	left                                                                         uint64 // PUTs whose value stays in device memory
-	store                                                                        kv.Work
+	loops, empty, requests, flushes, backPressure         uint64
+	outcomes                                              [kv.NumOutcomes]uint64 // of the requests
+	window                                                uint64                 // ticks
+	fromClients, local, remote, responses, incoming, held uint64                 // mesh-proxied
+	left                                                  uint64                 // PUTs whose value stays in device memory
+	store                                                 kv.Work
 }
 
 // newDaemon returns the daemon with that index within its rank, and fills its store with the
@@ -157,7 +158,8 @@ func (d *daemon) report(thread record.ThreadReport) record.DaemonReport {
 	n := &d.atEnd
 	r := record.DaemonReport{
 		ElapsedNS: d.clock.Nanos(n.window), Loops: n.loops, EmptyLoops: n.empty,
-		Requests: n.requests, Gets: n.gets, Puts: n.puts, Lookups: n.lookups, Rejected: n.rejected,
+		Requests: n.requests,
+		Gets:     n.outcomes[kv.OutcomeGet], Puts: n.outcomes[kv.OutcomePut], Lookups: n.outcomes[kv.OutcomeLookup], Rejected: n.outcomes[kv.OutcomeRejected],
 		Served:      d.early + d.counts.requests,
 		StoredBytes: n.store.StoredBytes, ChecksummedBytes: n.store.ChecksummedBytes,
 		Flushes: n.flushes, BackPressure: n.backPressure, Thread: thread,

@@ -185,25 +185,21 @@ func (d *daemon) serve(events []transport.Event, traced int) error {
 // header; there are as many headers as requests can be open.
 func (d *daemon) answer(e *transport.Event, out *outbox) {
 	d.counts.requests++
-	payload, outcome := d.serveOne(e)
-	switch outcome {
-	case kv.OutcomeGet:
-		d.counts.gets++
-	case kv.OutcomePut:
-		d.counts.puts++
-	case kv.OutcomeLookup:
-		d.counts.lookups++
-	default:
-		d.counts.rejected++
-	}
 	reply := out.add()
 	reply.Kind = transport.OpReply
 	reply.Peer = e.Peer
 	reply.Token = e.Token
+	if d.service == serviceEcho && kv.IsEcho(e.Payload) {
+		d.counts.outcomes[kv.OutcomeGet]++
+		reply.Payload = e.Payload
+		return
+	}
+	payload, outcome := d.serveOne(e)
+	d.counts.outcomes[outcome]++
 	reply.Payload = payload
 }
 
-// serveOne returns the response to a request.
+// serveOne returns the response to a request that is not an echo.
 func (d *daemon) serveOne(e *transport.Event) (response []byte, outcome kv.Outcome) {
 	header := &d.headers[d.next]
 	if d.next++; d.next == len(d.headers) {
@@ -222,12 +218,12 @@ func (d *daemon) serveOne(e *transport.Event) (response []byte, outcome kv.Outco
 		return response, outcome
 	}
 	switch d.service {
-	case serviceEcho:
-		return kv.Echo(e.Payload, header)
+	case serviceStore:
+		return d.store.Serve(e.Payload, header)
 	case serviceSink:
 		return d.sink.Serve(e.Payload, header)
 	}
-	return d.store.Serve(e.Payload, header)
+	return kv.RejectEcho(header)
 }
 
 func (d *daemon) flushIfImmediate() error {
@@ -323,9 +319,12 @@ func (o *outbox) flush() (short bool, err error) {
 			n++
 		}
 		short = err == nil && n < len(o.ops)
-		copy(o.ops, o.ops[n:])
-		o.ops = o.ops[:len(o.ops)-n]
-		o.copied -= min(o.copied, n)
+		if n == len(o.ops) {
+			o.ops, o.copied = o.ops[:0], 0
+		} else {
+			o.ops = o.ops[:copy(o.ops, o.ops[n:])]
+			o.copied -= min(o.copied, n)
+		}
 		if err == nil {
 			break
 		}

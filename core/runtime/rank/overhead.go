@@ -228,13 +228,20 @@ func verifyCost(null *nullServer, c *client) float64 {
 // A client that runs on it measures the client's part of the harness alone.
 type nullServer struct {
 	nullWorker
-	calls   []transport.Op // since the last poll
+	calls   []nullCall // since the last poll
 	service service
 	headers [][kv.HeaderSize]byte // responses of a sink
 	next    int                   // in headers, circular
 	stride  int
 	entries []byte // the responses to a GET of each key, stride bytes apart
 	lengths []int  // of entries
+}
+
+// nullCall is a call that a nullServer has not answered.
+type nullCall struct {
+	token   transport.Token
+	peer    transport.PeerID
+	request []byte
 }
 
 // nullWorker has the methods that do nothing.
@@ -252,7 +259,7 @@ var (
 
 func newNullServer(cfg config.Config) (*nullServer, error) {
 	w := &nullServer{
-		calls: make([]transport.Op, 0, cfg.InFlight), service: serviceOf(cfg),
+		calls: make([]nullCall, 0, cfg.InFlight), service: serviceOf(cfg),
 		headers: make([][kv.HeaderSize]byte, cfg.InFlight), stride: cfg.LargestMessage(),
 	}
 	if w.service != serviceStore {
@@ -284,15 +291,17 @@ func (w *nullServer) entry(key uint64) []byte {
 }
 
 func (w *nullServer) Post(ops []transport.Op) (int, error) {
-	w.calls = append(w.calls, ops...)
+	waiting := len(w.calls)
+	w.calls = w.calls[:waiting+len(ops)]
+	for i := range ops {
+		call, op := &w.calls[waiting+i], &ops[i]
+		call.token, call.peer, call.request = op.Token, op.Peer, op.Payload
+	}
 	return len(ops), nil
 }
 
 func (w *nullServer) response(request []byte) []byte {
-	switch w.service {
-	case serviceEcho:
-		return request
-	case serviceSink:
+	if w.service == serviceSink {
 		header := &w.headers[w.next]
 		if w.next++; w.next == len(w.headers) {
 			w.next = 0
@@ -312,14 +321,22 @@ func (w *nullServer) response(request []byte) []byte {
 func (w *nullServer) Poll(events []transport.Event) (int, error) {
 	n := min(len(events), len(w.calls))
 	for i := range w.calls[:n] {
-		op, e := &w.calls[i], &events[i]
+		call, e := &w.calls[i], &events[i]
+		response := call.request
+		if w.service != serviceEcho {
+			response = w.response(response)
+		}
 		e.Kind = transport.EventResponse
-		e.Peer = op.Peer
-		e.Token = op.Token
-		e.Payload = w.response(op.Payload)
-		e.Size = len(e.Payload)
+		e.Peer = call.peer
+		e.Token = call.token
+		e.Payload = response
+		e.Size = len(response)
 	}
-	w.calls = w.calls[:copy(w.calls, w.calls[n:])]
+	if n == len(w.calls) {
+		w.calls = w.calls[:0]
+	} else {
+		w.calls = w.calls[:copy(w.calls, w.calls[n:])]
+	}
 	return n, nil
 }
 
@@ -337,8 +354,8 @@ type nullClient struct {
 // newNullClient returns a worker with the requests of a client.
 func newNullClient(c *client) *nullClient {
 	w := &nullClient{batch: c.cfg.InFlight}
-	for i := range c.calls {
-		w.requests = append(w.requests, c.calls[i].buffer[:c.calls[i].requestSize])
+	for i := range c.requests {
+		w.requests = append(w.requests, c.requests[i].Payload)
 	}
 	return w
 }

@@ -187,11 +187,11 @@ func (s *stager) abandon() {
 // posted. now is the end of the iteration's poll.
 func (s *stager) beforePost(now uint64) {
 	switch {
-	case s.state == stagerArmed && s.call.busy:
+	case s.state == stagerArmed && s.call.state == callInFlight:
 		s.state = stagerFlying
 		s.started, s.polled, s.handled = s.call.started, now, now
 		s.posted = s.clock.Now()
-	case s.state == stagerFlying && !s.call.busy:
+	case s.state == stagerFlying && s.call.state != callInFlight:
 		s.state = stagerFinished
 		s.done = now
 	}
@@ -215,16 +215,20 @@ func (s *stager) afterStep(c *client, n int, now uint64) {
 // arm chooses one of the next calls and arms the trace of its daemon. It is any of those that may
 // be in flight together, because the first of a batch waits less than the others.
 func (s *stager) arm(c *client) {
-	call := c.upcoming(1 + uint32(s.random.below(uint64(c.cfg.InFlight))))
-	if call == nil || call.flags&callReading != 0 || int(call.peer) >= len(s.traces) {
+	index, ok := c.upcoming(1 + int(s.random.below(uint64(c.cfg.InFlight))))
+	if !ok {
 		return
 	}
-	t := s.traces[call.peer]
+	call, request := &c.calls[index], &c.requests[index]
+	if call.flags&callReading != 0 || int(request.Peer) >= len(s.traces) {
+		return
+	}
+	t := s.traces[request.Peer]
 	if t == nil || !t.owner.CompareAndSwap(0, s.self+1) {
 		return // another client uses it
 	}
 	s.trace, s.call, s.state = t, call, stagerArmed
-	t.word.Store(firstWord(call.buffer))
+	t.word.Store(firstWord(request.Payload))
 }
 
 // collect records the stages once the daemon has stored its stamps.

@@ -133,7 +133,7 @@ func TestEveryCallIsTimedAlike(t *testing.T) {
 		client.counts.window = end - start
 		rest := uint64(0)
 		for i := range client.calls {
-			if s := &client.calls[i]; s.busy {
+			if s := &client.calls[i]; s.state == callInFlight {
 				rest += end - s.started
 			}
 		}
