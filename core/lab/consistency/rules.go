@@ -282,10 +282,8 @@ func tokens(f Figures) []result.Check {
 		format.Digits(v[0]), blocks, f.Load.TokensPerBlock, format.Digits(expected), format.Digits(v[1]))
 }
 
-// floors checks the ratios to the floors.
-func floors(f Figures) []result.Check { return append(mediumRatio(f), rateRatio(f)...) }
-
-func mediumRatio(f Figures) (list []result.Check) {
+// floors checks the ratio to the floor.
+func floors(f Figures) (list []result.Check) {
 	floor, has := f.Values[result.Floor]
 	if !has || !(floor > 0) {
 		return nil
@@ -293,15 +291,6 @@ func mediumRatio(f Figures) (list []result.Check) {
 	if v, ok := f.all(result.FloorRatio, result.LatencyP50); ok && apart(v[0], v[1]/floor) > f.tolerance() {
 		list = append(list, failed("floor_ratio", result.Error, v[0], v[1]/floor, "latency_p50 over floor is %s over %s, %s, not %s",
 			format.Time(v[1]), format.Time(floor), format.Digits(v[1]/floor), format.Digits(v[0]))...)
-	}
-	return list
-}
-
-func rateRatio(f Figures) (list []result.Check) {
-	floor, has := f.Values[result.RateFloor]
-	if v, ok := f.all(result.OpTimeRatio, result.Throughput); ok && has && floor > 0 && v[1] > 0 && apart(v[0], 1e9/v[1]/floor) > f.tolerance() {
-		list = append(list, failed("op_time_ratio", result.Error, v[0], 1e9/v[1]/floor, "an operation each %s over a rate floor of %s is %s, and not %s",
-			format.Time(1e9/v[1]), format.Time(floor), format.Digits(1e9/v[1]/floor), format.Digits(v[0]))...)
 	}
 	return list
 }

@@ -35,11 +35,13 @@ type bin struct {
 // measures lists the checks that are shown.
 var measures = []struct{ check, title, help, unit string }{
 	{"schedule_lag", "Schedule lag", "open loop: how late 1% of the operations started", "ns"},
-	{"littles_law", "Little's law", "residual: throughput times mean latency compared with the calls in flight", "share"},
+	{"mean", "Sampled mean", "mean of the sampled latencies compared with the exact mean", "share"},
+	{"harness", "Harness", "share of an operation that the harness takes", "share"},
 	{"drift", "Drift in windows", "rate of the last third of a window compared with the first", "share"},
-	{"overlong", "Window length", "how much longer than planned a window lasted", "ratio"},
-	{"sampling_cost", "Cost of sampling", "share of a client's time for taking latencies", "share"},
-	{"involuntary_switches", "Lost processors", "involuntary context switches of a polling thread per second", "number"},
+	{"mixed", "Mixed windows", "share of windows in which the machine changed its state", "share"},
+	{"steal", "Steal", "share of time for which the hypervisor took the processors away", "share"},
+	{"sampling_cost", "Cost of sampling", "share of the clients' time for taking latencies", "share"},
+	{"preempted", "Lost processors", "share of time for which spinning threads were off their processors", "share"},
 }
 
 // dotsShown is the largest number of cells that are drawn as dots.

@@ -336,7 +336,18 @@ type Check struct {
 	Value    float64  `json:"value"`
 	Limit    float64  `json:"limit"`
 	Message  string   `json:"message"`
+	// Scope is ScopeMachine for a fact of the machine, which is the same for all results of it.
+	Scope Scope `json:"scope,omitempty" jsonschema:"enum=machine"`
 }
+
+// Scope is what a check is about.
+type Scope string
+
+// The scopes.
+const (
+	ScopeRun     Scope = ""
+	ScopeMachine Scope = "machine"
+)
 
 // Severity grades checks.
 type Severity string

@@ -77,35 +77,41 @@ func failed(limit float64, err error) finding {
 }
 
 // checks are applied to every result, in this order. An error means that the numbers must not be
-// used, a warning that they may mislead.
+// used, a warning that they may mislead. A check about a quantity judges its share of all windows,
+// or its median over them, because the worst of many windows grows with their number. Its message
+// has the effect on the result.
 var checks = []struct {
 	name     string
 	severity result.Severity
+	scope    result.Scope
 	find     func(evidence) finding
 }{
-	{"complete", result.Error, checkComplete},
-	{"verified", result.Error, checkVerified},
-	{"stopped_early", result.Error, checkStoppedEarly},
-	{"rate", result.Error, checkRate},
-	{"consistent", result.Error, checkConsistent},
-	{"overlong", result.Warning, checkOverlong},
-	{"counters", result.Warning, checkCounters},
-	{"littles_law", result.Warning, checkLittlesLaw},
-	{"samples", result.Warning, checkSamples},
-	{"sampling_cost", result.Warning, checkSamplingCost},
-	{"loop_timing_cost", result.Warning, checkLoopTimingCost},
-	{"stages", result.Warning, checkStages},
-	{"schedule_lag", result.Warning, checkScheduleLag},
-	{"drift", result.Warning, checkDrift},
-	{"floor_stable", result.Warning, checkFloorStable},
-	{"fairness", result.Warning, checkFairness},
-	{"collections", result.Warning, checkCollections},
-	{"involuntary_switches", result.Warning, checkInvoluntarySwitches},
-	{"oversubscribed", result.Warning, checkOversubscribed},
-	{"pinned", result.Warning, checkPinned},
-	{"closed", result.Warning, checkClosed},
-	{"interval", result.Info, checkInterval},
-	{"warmup", result.Info, checkWarmup},
+	{"complete", result.Error, "", checkComplete},
+	{"verified", result.Error, "", checkVerified},
+	{"stopped_early", result.Error, "", checkStoppedEarly},
+	{"served", result.Error, "", checkServed},
+	{"clock", result.Error, "", checkClock},
+	{"rate", result.Error, "", checkRate},
+	{"window", result.Warning, "", checkWindow},
+	{"mean", result.Warning, "", checkMean},
+	{"harness", result.Warning, "", checkHarness},
+	{"sampling_cost", result.Warning, "", checkSamplingCost},
+	{"loop_timing_cost", result.Warning, "", checkLoopTimingCost},
+	{"stages", result.Warning, "", checkStages},
+	{"schedule_lag", result.Warning, "", checkScheduleLag},
+	{"drift", result.Warning, "", checkDrift},
+	{"mixed", result.Warning, "", checkMixed},
+	{"steal", result.Warning, "", checkSteal},
+	{"preempted", result.Warning, "", checkPreempted},
+	{"fairness", result.Warning, "", checkFairness},
+	{"collections", result.Warning, "", checkCollections},
+	{"pinned", result.Warning, "", checkPinned},
+	{"closed", result.Warning, "", checkClosed},
+	{"interval", result.Info, "", checkInterval},
+	{"warmup", result.Info, "", checkWarmup},
+	{"oversubscribed", result.Warning, result.ScopeMachine, checkOversubscribed},
+	{"spare_processor", result.Info, result.ScopeMachine, checkSpareProcessor},
+	{"virtual_machine", result.Info, result.ScopeMachine, checkVirtualMachine},
 }
 
 func runChecks(e evidence) []result.Check {
@@ -113,11 +119,35 @@ func runChecks(e evidence) []result.Check {
 	for i, c := range checks {
 		f := c.find(e)
 		list[i] = result.Check{
-			Name: c.name, OK: f.ok, Severity: c.severity,
+			Name: c.name, OK: f.ok, Severity: c.severity, Scope: c.scope,
 			Value: representable(f.value), Limit: f.limit, Message: f.message,
 		}
 	}
 	return list
+}
+
+// overWindows returns the median of a quantity over the repeats for which it is known, and their
+// number.
+func (e evidence) overWindows(of func(*result.Repeat) (value float64, ok bool)) (middle float64, windows int) {
+	var values []float64
+	for i := range e.result.Repeats {
+		if v, ok := of(&e.result.Repeats[i]); ok && !math.IsNaN(v) {
+			values = append(values, v)
+		}
+	}
+	return median(values), len(values)
+}
+
+// percent formats a share with two digits.
+func percent(share float64) string {
+	p := 100 * share
+	switch {
+	case math.Abs(p) < 0.005:
+		return "0%"
+	case math.Abs(p) < 9.95:
+		return fmt.Sprintf("%.2g%%", p)
+	}
+	return fmt.Sprintf("%.0f%%", p)
 }
 
 // representable replaces NaN and infinities, which JSON cannot represent.

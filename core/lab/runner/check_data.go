@@ -10,8 +10,8 @@ import (
 
 	"transportbench/core/base/config"
 	"transportbench/core/base/record"
-	"transportbench/core/lab/consistency"
 	"transportbench/core/lab/result"
+	"transportbench/core/lab/result/format"
 )
 
 // The checks in this file ask whether the numbers are correct.
@@ -107,132 +107,192 @@ func checkStoppedEarly(e evidence) finding {
 	return finding{ok: true, message: "no window ended early"}
 }
 
-// checkOverlong finds windows that lasted too long. A loop with a processor of its own sees the
-// end at once. Rates over windows that do not coincide must not be added.
-func checkOverlong(e evidence) finding {
-	window := float64(e.result.Config.Duration)
-	f := finding{limit: 1.05 + float64(5*time.Millisecond)/window}
+// windowSlack is how far a window may deviate from its configured length.
+const windowSlack = 0.05
+
+// checkWindow finds windows that were longer or shorter than configured. The rates of threads are
+// added, which is wrong if their windows do not coincide. A loop with a processor of its own sees
+// the end at once.
+func checkWindow(e evidence) finding {
+	f := finding{limit: 0.1}
+	configured := float64(e.result.Config.Duration)
+	off, all, apart := 0.0, 0.0, 0.0
 	for _, t := range e.threads() {
-		f.value = max(f.value, float64(t.elapsedNS)/window)
+		deviation := math.Abs(float64(t.elapsedNS)/configured - 1)
+		if deviation > windowSlack+float64(5*time.Millisecond)/configured {
+			off++
+		}
+		apart += deviation
+		all++
 	}
+	if all == 0 {
+		return f.notJudged("no thread measured")
+	}
+	f.value = off / all
 	f.ok = f.value <= f.limit
-	f.message = fmt.Sprintf("the longest window lasted %.3g times as long as configured", f.value)
+	f.message = fmt.Sprintf("%s of the threads' windows were over %s longer or shorter than configured",
+		percent(f.value), percent(windowSlack))
 	if !f.ok {
-		f.message += "; a polling thread had no processor when the window ended, so the sum of the threads' rates is wrong"
+		f.message += fmt.Sprintf(": threads had no processor when their window ended, and throughput may be %s off", percent(apart/all))
 	}
 	return f
 }
 
-// checkCounters compares the requests that daemons served with those that clients completed. Each
-// request is served once, even if a daemon of mesh-proxied forwards it; a read-modify-write is two
-// requests. The host opens the windows of different ranks by different calls, so they do not
-// coincide, and the limit allows for that. The counters of one daemon have one window and must
-// agree exactly.
-func checkCounters(e evidence) finding {
-	const apart, share = 50 * time.Millisecond, 0.02
-	f := finding{limit: share + float64(apart)/float64(e.result.Config.Duration)}
-	for i := range e.result.Repeats {
-		requests := uint64(0)
-		for _, d := range e.result.Repeats[i].Daemons() {
-			requests += d.Requests
-			if p := d.Proxy; p != nil && (p.FromClients != p.Local+p.Remote || d.Requests != p.Local+p.Incoming) {
-				return finding{value: 1, limit: f.limit, message: fmt.Sprintf(
-					"a daemon took %d requests from clients, served %d of them and forwarded %d; it served %d in all, %d of them from other ranks",
-					p.FromClients, p.Local, p.Remote, d.Requests, p.Incoming)}
-			}
+// checkClock compares the length of windows by the clock of the measurement with the kernel's
+// monotonic clock. If the first runs fast or slow, all times and rates are wrong alike.
+func checkClock(e evidence) finding {
+	const slack = 20 * time.Microsecond // between two readings at either end
+	f := finding{limit: 0.005 + float64(slack)/float64(e.result.Config.Duration)}
+	var measured, kernel float64
+	for _, t := range e.threads() {
+		if t.MonotonicNS > 0 {
+			measured += float64(t.elapsedNS)
+			kernel += float64(t.MonotonicNS)
 		}
-		clients := e.result.Repeats[i].Clients()
-		done := totalOps(clients)
-		for _, c := range clients {
-			done += c.Operations[config.OpRMW].Count
-		}
-		f.value = max(f.value, math.Abs(float64(requests)-float64(done))/float64(max(done, 1)))
 	}
+	if kernel == 0 {
+		return f.notJudged("the windows were timed by one clock only")
+	}
+	deviation := measured/kernel - 1
+	f.value = math.Abs(deviation)
 	f.ok = f.value <= f.limit
-	f.message = fmt.Sprintf("requests served and requests completed differ by up to %.1f%%; their windows may be %v apart",
-		100*f.value, apart)
-	return f
-}
-
-// checkLittlesLaw compares the configured calls in flight with throughput times latency, summed
-// over clients.
-func checkLittlesLaw(e evidence) finding {
-	f := finding{limit: 0.05}
-	if e.result.Config.Rate > 0 {
-		return f.notJudged("an open loop has no fixed number of calls in flight")
-	}
-	var found, configured float64 // in the worst repeat
-	for i := range e.result.Repeats {
-		clients := e.result.Repeats[i].Clients()
-		configured = float64(len(clients) * e.result.Config.InFlight)
-		inFlight := consistency.InFlightOf(clients)
-		if residual := math.Abs(inFlight-configured) / max(configured, 1); residual >= f.value {
-			f.value, found = residual, inFlight
-		}
-	}
-	f.ok = f.value <= f.limit
-	f.message = fmt.Sprintf("throughput times mean latency gives %.3g calls in flight, %g are configured (%.1f%% apart at worst)",
-		found, configured, 100*f.value)
+	f.message = fmt.Sprintf("by the kernel's clock, the windows were %s shorter or longer", percent(f.value))
 	switch {
 	case f.ok:
-	case found < configured:
-		f.message += "; for some time no sampled call was in flight, for example at the end of a window, after a thread lost its processor"
+	case deviation > 0:
+		f.message = fmt.Sprintf("the clock runs fast: by the kernel's clock, the windows were %s shorter; all times are that much too high", percent(f.value))
 	default:
-		f.message += "; the sampled calls were slower than the others"
+		f.message = fmt.Sprintf("the clock runs slow: by the kernel's clock, the windows were %s longer; all times are that much too low", percent(f.value))
 	}
 	return f
 }
 
-// checkConsistent checks that the metrics of each repeat agree. It leaves what may be chance to
-// the checks that know more.
-func checkConsistent(e evidence) finding {
-	wrong := slices.DeleteFunc(consistency.Result(e.result), func(c result.Check) bool { return c.Severity != result.Error })
-	if len(wrong) > 0 {
-		return finding{value: float64(len(wrong)), message: wrong[0].Message}
+// checkServed compares the requests that daemons served with those that clients issued, from ready
+// to stopped. They must be the same exactly: a difference is a request that was served twice or
+// answered by nobody. A read-modify-write is two requests, and in mesh-proxied a request that is
+// forwarded is served once.
+func checkServed(e evidence) finding {
+	var f finding
+	var issued, served, wrong uint64
+	for i := range e.result.Repeats {
+		var here, there uint64
+		for _, c := range e.result.Repeats[i].Clients() {
+			here += c.Issued
+		}
+		for _, d := range e.result.Repeats[i].Daemons() {
+			there += d.Served
+			if p := d.Proxy; p != nil && (p.FromClients != p.Local+p.Remote || d.Requests != p.Local+p.Incoming) {
+				f.value, f.message = 1, fmt.Sprintf(
+					"a daemon took %d requests from clients, served %d of them and forwarded %d; it served %d in all, %d of them from other ranks",
+					p.FromClients, p.Local, p.Remote, d.Requests, p.Incoming)
+				return f
+			}
+		}
+		issued, served = issued+here, served+there
+		wrong += max(here, there) - min(here, there)
 	}
-	return finding{ok: true, message: "the metrics of each repeat agree"}
+	f.value, f.ok = float64(wrong), wrong == 0
+	switch {
+	case issued == 0 && served == 0:
+		return f.notJudged("no request was issued")
+	case f.ok:
+		f.message = fmt.Sprintf("the daemons served the %d requests that the clients issued, no more and no less", issued)
+	default:
+		f.message = fmt.Sprintf("the clients issued %d requests and the daemons served %d: in the windows, %d were served twice or not at all, and throughput may be %s off",
+			issued, served, wrong, percent(float64(wrong)/float64(max(issued, 1))))
+	}
+	return f
 }
 
-// checkSamples finds latency samples that are missing in the histograms.
-func checkSamples(e evidence) finding {
-	taken, kept := uint64(0), uint64(0)
-	for _, c := range e.clients() {
-		taken += c.Samples
-	}
-	for i := range e.result.Repeats {
-		merged, err := result.Histograms(e.result.Repeats[i].Latency)
-		if err != nil {
-			return finding{value: 1, message: err.Error()}
+// checkMean compares the mean of the sampled latencies with the exact mean, which comes from counts
+// and the time for which calls were in flight. If they differ, the sampled calls are not like the
+// others.
+func checkMean(e evidence) finding {
+	f := finding{limit: 0.03}
+	var failure error
+	var noises []float64
+	sampled := uint64(0)
+	deviation, windows := e.overWindows(func(r *result.Repeat) (float64, bool) {
+		sum, samples := 0.0, 0.0
+		for _, c := range r.Clients() {
+			sum += c.MeanNS * float64(c.Samples)
+			samples += float64(c.Samples)
+			sampled += c.Samples
 		}
-		kept += merged.Count()
-	}
-	f := finding{value: math.Abs(float64(taken) - float64(kept))}
+		exact, known := r.Samples[result.LatencyMean]
+		if !known || samples == 0 {
+			return 0, false
+		}
+		h, err := result.Histograms(r.Latency)
+		if err != nil {
+			failure = err
+			return 0, false
+		}
+		noises = append(noises, h.StdDev()/exact/math.Sqrt(samples))
+		return sum/samples/exact - 1, true
+	})
 	switch {
+	case failure != nil:
+		return failed(f.limit, failure)
 	case len(e.result.Repeats) == 0:
 		return f.notJudged("no repeat was completed")
-	case taken == 0:
+	case sampled == 0:
 		f.message = fmt.Sprintf("no latency was sampled; use a longer --duration or a lower --sample-every (now %d)", e.sampleEvery)
-	case taken != kept:
-		f.message = fmt.Sprintf("%d latencies were sampled, but the histograms have %d", taken, kept)
+		return f
+	case windows == 0:
+		return f.notJudged("the exact mean is not known")
+	}
+	noise := 3 * median(noises) // three standard errors of the sampled mean
+	f.value = math.Abs(deviation)
+	f.ok = f.value <= max(f.limit, noise)
+	f.message = fmt.Sprintf("the sampled latencies have a mean within %s of the exact one", percent(f.value))
+	switch {
+	case f.ok && f.value > f.limit:
+		f.message += fmt.Sprintf(", which may be chance: they vary so much that their mean is known to %s", percent(noise))
+	case f.ok:
+	case deviation > 0:
+		f.message = fmt.Sprintf("the sampled calls were slower than the others: percentiles may be %s high", percent(f.value))
 	default:
-		f.ok, f.message = true, fmt.Sprintf("%d latencies sampled, one in %d operations", taken, max(e.sampleEvery, 1))
+		f.message = fmt.Sprintf("the sampled calls were faster than the others, for example because threads lost their processors while none was in flight: percentiles may be %s low", percent(f.value))
 	}
 	return f
 }
 
-// checkSamplingCost computes the share of a client's processor time that goes into sampling
+// checkHarness warns if much of an operation is the harness, which is the same for all transports
+// and makes them look more alike than they are.
+func checkHarness(e evidence) finding {
+	f := finding{limit: 0.3}
+	var windows int
+	f.value, windows = e.overWindows(func(r *result.Repeat) (float64, bool) {
+		share, known := r.Samples[result.HarnessShare]
+		return share, known
+	})
+	if windows == 0 {
+		return f.notJudged("the harness was not measured")
+	}
+	f.ok = f.value <= f.limit
+	f.message = fmt.Sprintf("the harness takes %s of an operation", percent(f.value))
+	if !f.ok {
+		f.message += fmt.Sprintf(": the transport alone may be up to %sx as fast", format.Digits(1/max(1-f.value, 0.01)))
+	}
+	return f
+}
+
+// checkSamplingCost computes the share of the clients' processor time that goes into sampling
 // latencies.
 func checkSamplingCost(e evidence) finding {
 	f := finding{limit: 0.02}
 	every := max(e.sampleEvery, 1)
-	perOp := e.result.Overhead.StampNS / float64(every)
+	stamps, busy := 0.0, 0.0
 	for _, c := range e.clients() {
-		f.value = max(f.value, perOp*result.PerSecond(c.Ops(), c.Thread.Busy(c.ElapsedNS))/1e9)
+		stamps += e.result.Overhead.StampNS * float64(c.Ops()) / float64(every)
+		busy += float64(c.Thread.Busy(c.ElapsedNS))
 	}
+	f.value = stamps / max(busy, 1)
 	f.ok = f.value <= f.limit
-	f.message = fmt.Sprintf("sampling one in %d operations takes up to %.2f%% of a client's processor time", every, 100*f.value)
+	f.message = fmt.Sprintf("sampling one in %d operations takes %s of the clients' time", every, percent(f.value))
 	if !f.ok {
-		f.message += "; the warm-up was slower than the windows, or there was none: use a higher --sample-every"
+		f.message += ", and throughput may be that much low; the warm-up was slower than the windows, or there was none: use a higher --sample-every"
 	}
 	return f
 }
@@ -242,10 +302,14 @@ func checkInterval(e evidence) finding {
 	const enough = 6
 	n := len(e.result.Repeats)
 	f := finding{value: float64(n), limit: enough, ok: n >= enough}
-	if f.ok {
-		f.message = fmt.Sprintf("%d repeats give every median a 95%% interval", n)
-	} else {
+	switch {
+	case !f.ok:
 		f.message = fmt.Sprintf("%d repeats give no 95%% interval; use --repeats %d or more", n, enough)
+	case e.result.Config.WithinLaunch():
+		f.ok, f.message = false, fmt.Sprintf(
+			"the 95%% intervals are within one launch (--launches 1): %d repeats do not show what differs between launches, and diff gives no verdict", n)
+	default:
+		f.message = fmt.Sprintf("%d repeats give every median a 95%% interval", n)
 	}
 	return f
 }

@@ -25,62 +25,56 @@ func checkComplete(e evidence) finding {
 
 const noSchedule = "a closed loop has no schedule"
 
-// checkRate compares the operations that an open loop completed with those that were due. At the
-// end of its window, a client may still wait for as many operations as later completed or were
-// lost, and for one that was due at that moment.
+// checkRate compares the operations that an open loop completed in all windows with those that were
+// due. At the end of its window, a client may still wait for as many operations as later completed
+// or were lost, and for one that was due at that moment.
 func checkRate(e evidence) finding {
 	f := finding{value: 1, limit: 0.99}
 	if e.result.Config.Rate == 0 {
 		return f.notJudged(noSchedule)
 	}
-	var worst struct{ due, done uint64 }
-	for i := range e.result.Repeats {
-		var due, done, waiting uint64
-		for _, c := range e.result.Repeats[i].Clients() {
-			if c.Open != nil {
-				due += c.Open.Scheduled
-				done += c.Ops()
-				waiting += min(c.Drained+c.Lost+1, uint64(e.result.Config.InFlight))
-			}
-		}
-		kept := min(1, float64(done+waiting)/float64(max(due, 1)))
-		if kept <= f.value {
-			f.value, worst.due, worst.done = kept, due, done
+	var due, done, waiting uint64
+	for _, c := range e.clients() {
+		if c.Open != nil {
+			due += c.Open.Scheduled
+			done += c.Ops()
+			waiting += min(c.Drained+c.Lost+1, uint64(e.result.Config.InFlight))
 		}
 	}
+	f.value = min(1, float64(done+waiting)/float64(max(due, 1)))
 	switch f.ok = f.value >= f.limit; {
-	case worst.due == 0:
+	case len(e.result.Repeats) == 0:
+		return f.notJudged("no repeat was completed")
+	case due == 0:
 		f.message = "no operation was due"
 	case f.ok:
-		f.message = fmt.Sprintf("the load was kept: in the worst window, %d of %d operations due were completed, and all others but %.2f%% were in flight",
-			worst.done, worst.due, 100*(1-f.value))
+		f.message = fmt.Sprintf("the load was kept: of %d operations due, %d were completed, and all others but %.2f%% were in flight",
+			due, done, 100*(1-f.value))
 	default:
-		f.message = fmt.Sprintf("the load was not kept: in a window, %d of %d operations due were completed; use a lower --rate or a higher --in-flight",
-			worst.done, worst.due)
+		f.message = fmt.Sprintf("the load was not kept: of %d operations due, only %d were completed, so response times grow with the window's length; use a lower --rate or a higher --in-flight",
+			due, done)
 	}
 	return f
 }
 
-// checkScheduleLag checks how late operations started although a call was free.
+// checkScheduleLag checks how late operations of all windows started although a call was free.
 func checkScheduleLag(e evidence) finding {
 	f := finding{limit: float64(5 * time.Microsecond)}
 	if e.result.Config.Rate == 0 {
 		return f.notJudged(noSchedule)
 	}
-	samples := uint64(0)
+	var encoded []string
 	for _, r := range e.result.Repeats {
-		lag, err := result.Histograms(r.Lag)
-		if err != nil {
-			return failed(f.limit, err)
-		}
-		if lag.Count() > 0 {
-			samples += lag.Count()
-			f.value = max(f.value, lag.Quantile(0.99))
-		}
+		encoded = append(encoded, r.Lag)
 	}
-	if samples == 0 {
+	lag, err := result.Histograms(encoded...)
+	if err != nil {
+		return failed(f.limit, err)
+	}
+	if lag.Count() == 0 {
 		return f.notJudged("no lag was sampled")
 	}
+	f.value = lag.Quantile(0.99)
 	f.ok = f.value <= f.limit
 	f.message = fmt.Sprintf("99%% of the operations started within %.3g us of their time", f.value/1e3)
 	switch {
@@ -88,43 +82,42 @@ func checkScheduleLag(e evidence) finding {
 	case e.oversubscribed:
 		f.message += "; threads share processors, and a client whose operation is due has to wait for one"
 	default:
-		f.message += "; the response times include this lag of the harness"
+		f.message += fmt.Sprintf("; response_p99 may be up to %.3g us high, by this lag of the harness", f.value/1e3)
 	}
 	return f
 }
 
-// checkDrift compares the rate in the first third of each window with that in the last. It ignores
-// what counting alone explains: four standard deviations of a count, and the operations between
-// two samples at either end.
+// checkDrift compares the rate in the first third of each window with that in the last, and judges
+// the median of the changes, so that one window in which the machine changed does not count. It
+// ignores what counting alone explains: four standard deviations of a count, and the operations
+// between two samples at either end.
 func checkDrift(e evidence) finding {
 	f := finding{limit: 0.1}
-	judged := 0
-	for i := range e.result.Repeats {
-		clients := e.result.Repeats[i].Clients()
+	var windows int
+	f.value, windows = e.overWindows(func(r *result.Repeat) (float64, bool) {
+		clients := r.Clients()
 		sum, ok := sumSlices(clients)
 		if !ok {
-			continue
+			return 0, false
 		}
-		judged++
 		first, last := thirds(sum)
 		noise := 4*math.Sqrt(first+last) + float64(2*max(e.sampleEvery, 1)*len(clients))
 		if math.Abs(last-first) <= noise {
-			continue
+			return 0, true
 		}
-		if change := (last - first) / max(first, last); math.Abs(change) >= math.Abs(f.value) {
-			f.value = change
-		}
-	}
+		return (last - first) / max(first, last), true
+	})
 	f.ok = math.Abs(f.value) <= f.limit
 	switch {
-	case judged == 0:
+	case windows == 0:
 		return f.notJudged("the windows have no slices, because they ended early or had too few samples")
 	case f.ok:
-		f.message = fmt.Sprintf("the rates at the start and the end of a window differ by %.1f%% or less beyond counting noise", 100*math.Abs(f.value))
+		f.message = fmt.Sprintf("the rates at the start and the end of a window differ by %s, beyond counting noise", percent(math.Abs(f.value)))
 	case f.value > 0:
-		f.message = fmt.Sprintf("the rate rose by %.0f%% within a window; use a longer --warmup", 100*f.value)
+		f.message = fmt.Sprintf("the rate rises by %s within a window, so throughput is about %s low; use a longer --warmup", percent(f.value), percent(f.value/2))
 	default:
-		f.message = fmt.Sprintf("the rate fell by %.0f%% within a window; another program runs here, or the processor's frequency fell", -100*f.value)
+		f.message = fmt.Sprintf("the rate falls by %s within a window, so throughput is about %s higher than it stays; another program runs here, or the processor's frequency falls",
+			percent(-f.value), percent(-f.value/2))
 	}
 	return f
 }
@@ -187,48 +180,48 @@ func checkStages(e evidence) finding {
 	return f
 }
 
-// checkLoopTimingCost computes the share of a daemon's processor time that goes into timing the
+// checkLoopTimingCost computes the share of the daemons' processor time that goes into timing the
 // phases of its loop.
 func checkLoopTimingCost(e evidence) finding {
 	f := finding{limit: 0.02}
-	every := 0
+	every, cost, busy := 0, 0.0, 0.0
 	for _, d := range e.daemons() {
-		if d.PhaseEvery == 0 || d.ElapsedNS == 0 {
-			continue
-		}
-		cost := d.PhaseNS / float64(d.PhaseEvery) * float64(d.Loops) / float64(d.Thread.Busy(d.ElapsedNS))
-		if every == 0 || cost >= f.value {
-			f.value, every = cost, d.PhaseEvery
+		if d.PhaseEvery > 0 {
+			every = d.PhaseEvery
+			cost += d.PhaseNS / float64(d.PhaseEvery) * float64(d.Loops)
+			busy += float64(d.Thread.Busy(d.ElapsedNS))
 		}
 	}
 	if every == 0 {
 		return f.notJudged("no loop was timed")
 	}
+	f.value = cost / max(busy, 1)
 	f.ok = f.value <= f.limit
-	f.message = fmt.Sprintf("timing one in %d loops takes up to %.2f%% of a daemon's processor time", every, 100*f.value)
+	f.message = fmt.Sprintf("timing one in %d loops takes %s of the daemons' time", every, percent(f.value))
 	if !f.ok {
-		f.message += "; the loops were slower in the warm-up than in the windows, or there was no warm-up: use --warmup"
+		f.message += ", and throughput may be that much low; the loops were slower in the warm-up than in the windows, or there was no warm-up: use --warmup"
 	}
 	return f
 }
 
-// checkWarmup reports whether the warm-up reached a steady throughput.
+// checkWarmup reports whether the warm-up reached a steady throughput in most launches.
 func checkWarmup(e evidence) finding {
 	limit := time.Duration(e.result.Config.Warmup)
-	f := finding{limit: milliseconds(limit)}
-	launches, unsteady := e.launches(), 0
+	f := finding{limit: 0.5}
+	launches, unsteady, longest := e.launches(), 0, 0.0
 	for _, l := range launches {
 		w := l.Setup.Warmup
 		if w == nil {
 			return f.notJudged("there was no warm-up")
 		}
-		f.value = max(f.value, w.LastedMS)
+		longest = max(longest, w.LastedMS)
 		if w.Ended != result.WarmupSteady {
 			unsteady++
 		}
 	}
-	f.ok = unsteady == 0
-	f.message = fmt.Sprintf("the throughput was steady after at most %.0f ms", f.value)
+	f.value = float64(unsteady) / float64(len(launches))
+	f.ok = f.value <= f.limit
+	f.message = fmt.Sprintf("in %d of %d launches the throughput was steady after at most %.0f ms", len(launches)-unsteady, len(launches), longest)
 	if !f.ok {
 		f.message = fmt.Sprintf("in %d of %d launches, the throughput was not steady within %v; use a longer --warmup, and see whether the windows drift",
 			unsteady, len(launches), limit)

@@ -6,53 +6,93 @@ import (
 
 	"transportbench/core/base/config"
 	"transportbench/core/lab/result"
+	"transportbench/core/lab/result/format"
 )
 
 // The checks in this file ask whether the machine disturbed the measurement.
 
-// checkFloorStable counts the repeats whose floor changed from before the window to after it.
-func checkFloorStable(e evidence) finding {
-	const most = 1.3
-	moved, probed, worst := 0, 0, 1.0
+// checkMixed counts the windows in which the machine changed its state, and which stayed mixed when
+// they were measured again. Their figures are of no state.
+func checkMixed(e evidence) finding {
+	f := finding{limit: 0.2}
+	probed, mixed, again := 0, 0, 0
 	for _, r := range e.result.Repeats {
-		if r.Before.Medium == nil || r.After.Medium == nil {
-			continue
+		again += len(r.Remeasured)
+		if r.Before.Bounce > 0 && r.After.Bounce > 0 {
+			probed++
 		}
-		probed++
-		a, b := r.Before.Medium.RoundTrip, r.After.Medium.RoundTrip
-		ratio := max(a, b) / min(a, b)
-		worst = max(worst, ratio)
-		if !(ratio <= most) {
-			moved++
+		if r.Mixed {
+			mixed++
 		}
 	}
-	f := finding{ok: moved == 0, value: float64(moved)}
-	switch {
-	case probed == 0:
-		f.message = "no floor was measured: this transport has no probe"
-	case f.ok:
-		f.message = fmt.Sprintf("the floor changed by at most %.2fx around a window", worst)
-	default:
-		f.message = fmt.Sprintf("the floor changed by more than %gx (up to %.2fx) around %d of %d windows; compare only ratios to it, or repeat on a quieter machine",
-			most, worst, moved, probed)
+	if probed == 0 {
+		return f.notJudged("the bounce between the processors was not measured")
+	}
+	f.value = float64(mixed) / float64(probed)
+	f.ok = f.value <= f.limit
+	f.message = fmt.Sprintf("%d of %d windows are mixed: the bounce between the processors changed by more than %gx around them; %d windows were measured again",
+		mixed, probed, mixedRatio, again)
+	if !f.ok {
+		f.message += e.withoutMixed()
 	}
 	return f
 }
 
-// checkFairness judges the worst repeat.
-func checkFairness(e evidence) finding {
-	f := finding{value: 1, limit: 0.5}
+// withoutMixed returns the effect of mixed windows on the median latency.
+func (e evidence) withoutMixed() string {
+	p50 := func(skip bool) float64 {
+		m, _ := e.overWindows(func(r *result.Repeat) (float64, bool) {
+			v, has := r.Samples[result.LatencyP50]
+			return v, has && !(skip && r.Mixed)
+		})
+		return m
+	}
+	with, without := p50(false), p50(true)
+	if with == 0 || without == 0 {
+		return "; no window shows one state"
+	}
+	return fmt.Sprintf("; without them p50 is %s instead of %s", format.Time(without), format.Time(with))
+}
+
+// checkSteal computes the share of time for which the hypervisor took the run's processors away.
+func checkSteal(e evidence) finding {
+	f := finding{limit: 0.01}
+	windows, stolen := 0, 0.0
 	for i := range e.result.Repeats {
-		f.value = min(f.value, fairness(e.result.Repeats[i].Clients()))
+		if share, known := e.result.Repeats[i].Samples[result.Steal]; known {
+			windows++
+			stolen += share
+		}
+	}
+	if windows == 0 {
+		return f.notJudged("the kernel does not report steal time")
+	}
+	f.value = stolen / float64(windows)
+	f.ok = f.value <= f.limit
+	f.message = fmt.Sprintf("the hypervisor took the processors away for %s of the time", percent(f.value))
+	if !f.ok {
+		f.message += fmt.Sprintf(": throughput may be %s low, and the tails include it", percent(f.value))
+	}
+	return f
+}
+
+// checkFairness judges the median over the windows.
+func checkFairness(e evidence) finding {
+	f := finding{limit: 0.5}
+	var windows int
+	f.value, windows = e.overWindows(func(r *result.Repeat) (float64, bool) { return fairness(r.Clients()), true })
+	if windows == 0 {
+		return f.notJudged("no repeat was completed")
 	}
 	f.ok = f.value >= f.limit
-	f.message = fmt.Sprintf("the slowest client has %.2f of the median client's rate or more", f.value)
+	f.message = fmt.Sprintf("the slowest client has %.2f of the median client's rate", f.value)
 	if !f.ok {
-		f.message = fmt.Sprintf("a client has only %.2f of the median client's rate", f.value)
+		f.message += "; latencies are those of the others, because faster clients have more samples"
 	}
 	return f
 }
 
+// checkCollections finds windows in which the garbage collector ran, which is off there.
 func checkCollections(e evidence) finding {
 	collections, windows := uint64(0), 0
 	for _, r := range e.result.Repeats {
@@ -65,38 +105,46 @@ func checkCollections(e evidence) finding {
 	}
 	if collections > 0 {
 		return finding{value: float64(collections), message: fmt.Sprintf(
-			"the garbage collector ran %d times in %d windows; it stops a polling thread for milliseconds", collections, windows)}
+			"the garbage collector ran %d times in %d windows; it stops threads, so p99.9 and the maximum may be milliseconds high", collections, windows)}
 	}
 	return finding{ok: true, message: "the garbage collector did not run in any window"}
 }
 
-// checkInvoluntarySwitches finds polling threads that lost their processor. The kernel counts a
-// yield as an involuntary switch, so threads that yield cannot be judged.
-func checkInvoluntarySwitches(e evidence) finding {
-	f := finding{limit: 100}
+// checkPreempted computes the share of time for which polling threads that spin were not on a
+// processor, by the kernel's account of each thread.
+func checkPreempted(e evidence) finding {
+	f := finding{limit: 0.02}
 	for _, p := range e.result.Placement {
-		if p.Idle == config.IdleYield {
-			return f.notJudged("the threads yield, which the kernel counts as involuntary")
+		if p.Idle != config.IdleSpin {
+			return f.notJudged("the threads %s when there is nothing to do", p.Idle)
 		}
 	}
-	if e.oversubscribed {
-		return f.notJudged("the threads share processors and preempt each other")
-	}
+	elapsed, on, switches := 0.0, 0.0, 0.0
 	for _, t := range e.threads() {
-		f.value = max(f.value, result.PerSecond(t.Involuntary, t.elapsedNS))
+		if t.CPUNS > 0 {
+			elapsed += float64(t.elapsedNS)
+			on += float64(min(t.CPUNS, t.elapsedNS))
+			switches += float64(t.Involuntary)
+		}
 	}
+	if elapsed == 0 {
+		return f.notJudged("the kernel does not report the threads' processor time")
+	}
+	f.value = 1 - on/elapsed
 	f.ok = f.value <= f.limit
-	f.message = fmt.Sprintf("a polling thread lost its processor up to %.0f times a second", f.value)
+	f.message = fmt.Sprintf("the polling threads were off their processors for %s of the time (%.0f switches a second)",
+		percent(f.value), switches/elapsed*1e9)
 	switch {
 	case f.ok:
 	case e.pollers >= e.cpus:
-		f.message += "; no processor is left for the control threads and other programs"
+		f.message += fmt.Sprintf(": throughput may be %s low, and the tails include it; no processor is left for other programs", percent(f.value))
 	default:
-		f.message += "; another program runs there"
+		f.message += fmt.Sprintf(": throughput may be %s low, and the tails include it; another program runs there", percent(f.value))
 	}
 	return f
 }
 
+// checkOversubscribed reports whether polling threads share processors.
 func checkOversubscribed(e evidence) finding {
 	f := finding{
 		ok:    !e.oversubscribed,
@@ -105,6 +153,27 @@ func checkOversubscribed(e evidence) finding {
 	}
 	if !f.ok {
 		f.message += "; latencies include the time that a thread waits for one"
+	}
+	return f
+}
+
+// checkSpareProcessor reports whether a processor is left for the kernel and other programs.
+func checkSpareProcessor(e evidence) finding {
+	f := finding{value: float64(e.cpus - e.pollers), limit: 1}
+	f.ok = e.oversubscribed || e.cpus > e.pollers // the first has a check of its own
+	f.message = fmt.Sprintf("%d polling threads leave %d of %d processors to the kernel and other programs", e.pollers, max(0, e.cpus-e.pollers), e.cpus)
+	if !f.ok {
+		f.message = fmt.Sprintf("%d polling threads take all %d processors; what else runs interrupts them, and p99 and above include that", e.pollers, e.cpus)
+	}
+	return f
+}
+
+// checkVirtualMachine reports whether a hypervisor shares the processors out.
+func checkVirtualMachine(e evidence) finding {
+	kind := e.result.Environment.Identity.Virtualisation
+	f := finding{ok: kind == "", message: "the machine is not virtual"}
+	if !f.ok {
+		f.value, f.message = 1, fmt.Sprintf("a virtual machine (%s): the hypervisor may move its processors, which changes how far they are apart, and take them away", kind)
 	}
 	return f
 }
@@ -129,7 +198,7 @@ func checkPinned(e evidence) finding {
 	case f.ok:
 		f.message = "every polling thread is pinned to its processor"
 	case !e.result.Config.Pin:
-		f.message = "the polling threads are not pinned, as configured, and may move during a window"
+		f.message = "the polling threads are not pinned, as configured; if they move during a window, p50 is of several distances"
 	default:
 		f.message = fmt.Sprintf("%d of %d polling threads are not pinned to their processors; does a cpuset restrict them?", unpinned, e.pollers)
 	}

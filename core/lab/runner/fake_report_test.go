@@ -23,10 +23,10 @@ func clientReport(d time.Duration) record.ClientReport {
 	}
 	return record.ClientReport{
 		InFlightNS: 1000 * n, Stages: stages, StageNS: 30,
-		ElapsedNS: uint64(d), Reads: n / 2, Writes: n - n/2, PayloadBytes: 32 * n,
+		ElapsedNS: uint64(d), Reads: n / 2, Writes: n - n/2, PayloadBytes: 32 * n, Issued: n,
 		VerifiedKeys: n, VerifiedSums: n / 2,
 		Latency: histogram, ReadLatency: histogram, Samples: 100, MeanNS: 1000, Slices: slices,
-		Thread: record.ThreadReport{CPUNS: uint64(d)},
+		Thread: record.ThreadReport{CPUNS: uint64(d), MonotonicNS: uint64(d)},
 	}
 }
 
@@ -65,8 +65,8 @@ var encodedTimings sync.Map
 // daemonReport is a daemon that served requests, one per loop.
 func daemonReport(d time.Duration, requests uint64, cfg *config.Config) record.DaemonReport {
 	r := record.DaemonReport{
-		ElapsedNS: uint64(d), Loops: 2 * requests, EmptyLoops: requests, Requests: requests, Flushes: requests,
-		PhaseEvery: 64, PhaseNS: 100, Thread: record.ThreadReport{CPUNS: uint64(d)},
+		ElapsedNS: uint64(d), Loops: 2 * requests, EmptyLoops: requests, Requests: requests, Served: requests, Flushes: requests,
+		PhaseEvery: 64, PhaseNS: 100, Thread: record.ThreadReport{CPUNS: uint64(d), MonotonicNS: uint64(d)},
 		Phases: map[string]record.TimingReport{record.PhaseLoop: *timingOf(10, 400)},
 	}
 	for _, name := range record.PhaseNames {

@@ -169,7 +169,7 @@ func sampled(c *set.Cell, metric string, show func(result.Metric) string) string
 func cellChecks(c *set.Cell) string {
 	var severities []result.Severity
 	for _, d := range c.Warnings {
-		if c.Incomplete && d.Check == "complete" {
+		if c.Incomplete && d.Check == "complete" || d.Scope == result.ScopeMachine {
 			continue
 		}
 		severities = append(severities, d.Severity)
@@ -224,13 +224,31 @@ func (l loads) name(c *set.Cell) string {
 
 func (l loads) position(c *set.Cell) int { return slices.Index(l.order, l.name(c)) }
 
-// Warnings writes the failed checks of a set's cells.
+// Warnings writes the failed checks of a set's cells. It writes a fact of the machine once.
 func Warnings(w io.Writer, s *set.Set) {
 	loads := loadsOf(s.Cells)
+	for _, d := range machineFacts(s.Cells) {
+		fmt.Fprintf(w, "%s: this machine: %s: %s\n", d.Severity, d.Check, d.Message)
+	}
 	for i := range s.Cells {
 		c := &s.Cells[i]
 		for _, d := range c.Warnings {
+			if d.Scope == result.ScopeMachine {
+				continue
+			}
 			fmt.Fprintf(w, "%s: %s: %s: %s\n", d.Severity, strings.TrimSpace(c.Transport()+" "+loads.name(c)), d.Check, d.Message)
 		}
 	}
+}
+
+// machineFacts returns the failed checks about the machine, each message once, in order.
+func machineFacts(cells []set.Cell) (facts []set.Warning) {
+	for i := range cells {
+		for _, d := range cells[i].Warnings {
+			if d.Scope == result.ScopeMachine && !slices.Contains(facts, d) {
+				facts = append(facts, d)
+			}
+		}
+	}
+	return facts
 }

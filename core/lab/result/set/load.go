@@ -302,7 +302,7 @@ func fromPublished(document *published.Document) *Set {
 		c.addWarnings(found)
 		c.addWarnings(document.Findings())
 		if row.Contradiction != "" && !slices.ContainsFunc(c.Warnings, func(d Warning) bool { return d.Severity == result.Error }) {
-			c.Warnings = append(c.Warnings, Warning{"published", result.Error, row.Contradiction})
+			c.Warnings = append(c.Warnings, Warning{"published", result.Error, row.Contradiction, result.ScopeRun})
 		}
 		s.Cells = append(s.Cells, c)
 	}

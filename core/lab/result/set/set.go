@@ -15,7 +15,6 @@ import (
 
 	"transportbench/core/base/config"
 	"transportbench/core/base/machine"
-	"transportbench/core/lab/consistency"
 	"transportbench/core/lab/result"
 )
 
@@ -118,6 +117,7 @@ type Warning struct {
 	Check    string          `json:"check"`
 	Severity result.Severity `json:"severity" jsonschema:"enum=info,enum=warning,enum=error"`
 	Message  string          `json:"message"`
+	Scope    result.Scope    `json:"scope,omitempty" jsonschema:"enum=machine"`
 }
 
 // File is a result file and its length, which tells whether it has changed.
@@ -312,10 +312,9 @@ func (s *Set) NewCell(r *result.Result, files ...File) (Cell, error) {
 	}
 	for _, check := range r.Checks {
 		if !check.OK {
-			c.Warnings = append(c.Warnings, Warning{check.Name, check.Severity, check.Message})
+			c.Warnings = append(c.Warnings, Warning{check.Name, check.Severity, check.Message, check.Scope})
 		}
 	}
-	c.addWarnings(consistency.OfText(c.Config, c.Samples))
 	return c, nil
 }
 
@@ -325,7 +324,7 @@ func (c *Cell) addWarnings(found []result.Check) {
 	known := slices.Clone(c.Warnings)
 	for _, check := range found {
 		if !slices.ContainsFunc(known, func(d Warning) bool { return d.Check == check.Name }) {
-			c.Warnings = append(c.Warnings, Warning{check.Name, check.Severity, check.Message})
+			c.Warnings = append(c.Warnings, Warning{check.Name, check.Severity, check.Message, check.Scope})
 		}
 	}
 }

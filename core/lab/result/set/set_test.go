@@ -59,7 +59,7 @@ func TestCellOfAResult(t *testing.T) {
 	require.Equal(t, "auto", c.Config["options.ring"])
 	require.Equal(t, "1s", c.Config["duration"])
 	require.Equal(t, map[string][]float64{result.Throughput: {10, 20}, result.HarnessOverhead: {30}}, c.Samples)
-	require.Equal(t, []Warning{{"fairness", result.Warning, "so so"}}, c.Warnings)
+	require.Equal(t, []Warning{{"fairness", result.Warning, "so so", result.ScopeRun}}, c.Warnings)
 	require.Equal(t, "some", s.Machine(&c).Identity["cpu"])
 	require.Contains(t, s.Machine(&c).Identity["rdma"], "mlx5_0")
 	require.NotContains(t, s.Machine(&c).Volatile, "load_average")
