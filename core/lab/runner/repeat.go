@@ -135,9 +135,12 @@ func (b *bench) measureOverhead(ctx context.Context) (*record.Overhead, error) {
 		return b.ranks.process(r).Overhead(ctx, overheadDuration)
 	}
 	const op, timeout = "measuring overhead", overheadDuration + margin
-	groups := [][]int{b.callers()}
+	groups := [][]int{numbers(0, len(b.plans))}
 	if b.oversubscribed {
-		groups = [][]int{b.callers()[:1]}
+		groups = [][]int{{0}}
+		if first := b.callers()[:1]; first[0] != 0 {
+			groups = append(groups, first)
+		}
 	}
 	var all []record.Overhead
 	for _, ranks := range groups {

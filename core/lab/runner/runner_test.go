@@ -58,7 +58,7 @@ func TestRun(t *testing.T) {
 
 		requireValid(t, r)
 
-		window := []string{opProbe, opRun, opMeasure, opStop, opProbe}
+		window := []string{opOverhead, opProbe, opRun, opMeasure, opStop, opProbe}
 		want := slices.Concat([]string{opLaunch, opPrepare, opConnect, opRun, opMeasure, opStop}, window, window, window,
 			[]string{opClose, opKill})
 		require.Equal(t, want, c.calls(0))
@@ -135,6 +135,7 @@ var steps = []struct {
 	{call{0, opMeasure, 1}, "advance"},
 	{call{2, opMeasure, 1}, "advance"},
 	{call{0, opStop, 1}, "advance"},
+	{call{0, opOverhead, 1}, "measuring overhead"},
 	{call{1, opOverhead, 1}, "measuring overhead"},
 	{call{1, opProbe, 1}, "probing the floor"},
 	{call{0, opProbe, 2}, "probing the floor"},
