@@ -24,6 +24,9 @@ type Description struct {
 	Revision string `json:"revision"`
 	Go       string `json:"go"`
 	Arch     string `json:"arch"`
+	// ProbeKinds is set if the runtime knows the kinds of probes. Before 0.5, every probe was that of
+	// the floor.
+	ProbeKinds bool `json:"probe_kinds"`
 }
 
 // Describe returns the description of driver in this binary.
@@ -36,6 +39,7 @@ func Describe(driver transport.Driver) Description {
 		Revision:        core.BuildRevision(),
 		Go:              runtime.Version(),
 		Arch:            runtime.GOARCH,
+		ProbeKinds:      true,
 	}
 }
 

@@ -91,3 +91,23 @@ func TestReadings(t *testing.T) {
 		require.Len(t, asked, len(probeKinds))
 	})
 }
+
+// TestReadingsOfAnOlderPlugin: a plugin whose only probe is its floor is asked for nothing else, and
+// only a floor that is a bounce counts.
+func TestReadingsOfAnOlderPlugin(t *testing.T) {
+	for name, bounce := range map[string]float64{bounceName: 50, "UCX ping-pong in C over sysv": 0} {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCluster()
+			c.others = map[transport.ProbeKind]transport.Floor{record.ProbeBounce: {Name: name, RoundTrip: 50, Samples: 1}}
+			req := request(c)
+			req.OneProbe = true
+			r, err := Run(t.Context(), req, nil)
+			require.NoError(t, err)
+			before := r.Repeats[0].Before
+			require.Equal(t, bounce, before.Bounce)
+			require.Nil(t, before.Medium)
+			require.Nil(t, before.Rate)
+			require.Contains(t, before.Note, "no other probe than its own floor")
+		})
+	}
+}

@@ -43,6 +43,9 @@ type Request struct {
 	// Root has proc and sys of this machine; empty means "/".
 	Root machine.Root
 
+	// OneProbe is set if the plugin is of a version whose only probe is that of the floor.
+	OneProbe bool
+
 	// The result contains these as they are. Run fills in the fields of Plugin that only an open
 	// transport knows.
 	Argv        []string

@@ -211,6 +211,7 @@ func (s *session) request(j job, l runner.Launcher, began time.Time) (runner.Req
 			RuntimeDigest: j.entry.description.RuntimeDigest,
 		},
 		Environment: s.environment,
+		OneProbe:    !j.entry.description.ProbeKinds,
 	}, nil
 }
 
