@@ -111,7 +111,12 @@ func Along(s *set.Set, axis string, o Options) (*Ranking, error) {
 	} else {
 		r.Notes = append(r.Notes, note)
 	}
-	r.States = states.Names()
+	if r.Runtime != nil {
+		r.Notes = append(r.Notes, r.Runtime.String())
+	}
+	if r.States = states.Names(); len(r.States) > 0 {
+		r.Notes = append(r.Notes, statesNote(r.States))
+	}
 	drop := dropped(s, axis)
 	groups := map[string][]*set.Cell{}
 	var order []string

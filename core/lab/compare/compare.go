@@ -107,8 +107,12 @@ func report(old, new *set.Set, m matched, o Options, label func(pair) string) (*
 	}
 	r := &Report{
 		Kind: "diff", Old: old.Source, New: new.Source, Alpha: o.Alpha, Floor: o.Floor,
-		Runtime: runtimeDifference(m.pairs), Notes: volatileNotes(old, new, m),
+		Runtime: runtimeDifference(m.pairs),
 	}
+	if r.Runtime != nil {
+		r.Notes = append(r.Notes, r.Runtime.String())
+	}
+	r.Notes = append(r.Notes, volatileNotes(old, new, m)...)
 	r.Across = slices.DeleteFunc(slices.Clone(differences), func(d Difference) bool { return d.Key == runtimeKey })
 	var states States
 	if note := otherMachine(differences); note == "" {
@@ -116,7 +120,9 @@ func report(old, new *set.Set, m matched, o Options, label func(pair) string) (*
 	} else {
 		r.Notes = append(r.Notes, note)
 	}
-	r.States = states.Names()
+	if r.States = states.Names(); len(r.States) > 0 {
+		r.Notes = append(r.Notes, statesNote(r.States))
+	}
 	r.Changes = comparePairs(m.pairs, o, states, label)
 	if len(changed) > 0 {
 		if len(r.Changes) == 0 {
@@ -130,6 +136,10 @@ func report(old, new *set.Set, m matched, o Options, label func(pair) string) (*
 	r.Broken = breaches(r.Changes, o.Thresholds, o.Alpha)
 	sortByEffect(r.Changes)
 	return r, nil
+}
+
+func statesNote(states []string) string {
+	return fmt.Sprintf("compared within states of the machine (%s); medians are over all windows", strings.Join(states, ", "))
 }
 
 // comparePairs returns the changes of all pairs. It uses all processors.
@@ -346,7 +356,7 @@ func judge(changes []Change, o Options) {
 	for i := range changes {
 		if c := &changes[i]; c.Verdict == "" {
 			c.Verdict = verdict(c, o)
-			c.TooLittle = c.Verdict == Ambiguous && c.Better != result.None && tooLittle(c, o.Alpha, len(p))
+			c.explain(o.Alpha, len(p))
 			c.withholdForClock(o.Floor)
 		}
 	}
@@ -386,11 +396,20 @@ func (c *Change) withholdForClock(floor float64) {
 	c.addNote(fmt.Sprintf("the change of %s is smaller than a step of the clock (%.0f ns), so there is no verdict", c.Metric, c.step))
 }
 
-// tooLittle reports whether the number of repeats, rather than noise, kept a change from a verdict:
-// no outcome could have been significant, or this one is significant alone but so few repeats
-// cannot be after the adjustment for the other tests.
-func tooLittle(c *Change, alpha float64, tests int) bool {
-	return c.least >= alpha || *c.P < alpha && c.least*float64(tests) >= alpha
+// explain sets TooLittle, or adds a note, if too few windows rather than noise kept a change from a
+// verdict: no outcome could have been significant, or this one is significant alone but so few
+// windows cannot be after the adjustment for the other tests.
+func (c *Change) explain(alpha float64, tests int) {
+	tooFew := func(least float64) bool {
+		return least >= alpha || *c.P < alpha && least*float64(tests) >= alpha
+	}
+	switch {
+	case c.Verdict != Ambiguous || c.Better == result.None || !tooFew(c.least):
+	case len(c.States) == 0 || tooFew(least(c.Old.N, c.New.N)):
+		c.TooLittle = true
+	default:
+		c.addNote("too few windows in the same states of the machine for a verdict on " + c.Metric)
+	}
 }
 
 // tests counts the tests that were made.

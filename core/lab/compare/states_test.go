@@ -504,3 +504,26 @@ func TestEveryPairOfCommittedVersions(t *testing.T) {
 		}
 	}
 }
+
+// Enough windows in all, but too few in the same states: not the number of repeats is at fault.
+func TestTooFewWindowsInTheSameStates(t *testing.T) {
+	m := &machineState{r: rand.New(rand.NewPCG(11, 1)), start: time.Unix(0, 0)}
+	old, new := m.side(10, 0, 1e6, 0.2, 0.01), m.side(10, 1, 2e6, 0.2, 0.01)
+	for i := range 3 {
+		new.Windows[i].BounceBefore, new.Windows[i].BounceAfter = 50, 50
+		new.Samples[result.Throughput][i] *= 5
+		old.Windows[i].BounceBefore, old.Windows[i].BounceAfter = 300, 300
+		old.Samples[result.Throughput][i] /= 5
+	}
+	require.Equal(t, Better, one(t, newSet(old), newSet(new), Defaults()).Verdict)
+	for i := range 2 {
+		new.Windows[i].BounceBefore, new.Windows[i].BounceAfter = 300, 300
+		old.Windows[i].BounceBefore, old.Windows[i].BounceAfter = 50, 50
+	}
+	o := Defaults()
+	o.Alpha = 0.02
+	c := one(t, newSet(old), newSet(new), o)
+	require.Equal(t, Ambiguous, c.Verdict)
+	require.False(t, c.TooLittle)
+	require.Contains(t, c.Note, "too few windows in the same states of the machine for a verdict on throughput")
+}

@@ -131,7 +131,7 @@ func TestDiffOfCommittedVersions(t *testing.T) {
 			cmd := &command{T: t}
 			code := cmd.execute("diff", old, new, "--across", "kernel")
 			require.Contains(t, []int{ExitOK, ExitRegression}, code, "%s %s: %s", old, new, cmd.stderr)
-			require.Regexp(t, `(?m)^the runtime differs \([0-9a-f]{12} and [0-9a-f]{12}\): the harness cost [0-9.]+ ns an operation in old and [0-9.]+ ns in new(, which counts daemons, too)?$`, cmd.stdout)
+			require.Regexp(t, `(?m)^note: the runtime differs \([0-9a-f]{12} and [0-9a-f]{12}\): the harness cost [0-9.]+ ns an operation in old and [0-9.]+ ns in new(, which counts daemons, too)?$`, cmd.stdout)
 			if !strings.Contains(cmd.stdout, "compared across different kernel") {
 				require.Equal(t, code, cmd.execute("diff", old, new), cmd.stderr)
 			}

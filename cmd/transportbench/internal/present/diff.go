@@ -102,9 +102,6 @@ func diffMeans(w io.Writer, r *compare.Report, markdown bool) {
 
 // diffNotes writes what explains changes, each note once.
 func diffNotes(w io.Writer, r *compare.Report) {
-	if r.Runtime != nil {
-		fmt.Fprintln(w, r.Runtime)
-	}
 	for _, d := range r.Across {
 		fmt.Fprintf(w, "compared across different %s\n", d)
 	}
@@ -125,9 +122,6 @@ func diffNotes(w io.Writer, r *compare.Report) {
 	}
 	if len(written) > most {
 		fmt.Fprintf(w, "note: and %d more like these\n", len(written)-most)
-	}
-	if len(r.States) > 0 {
-		fmt.Fprintf(w, "changes are within states of the machine (%s): old and new are medians over all windows\n", strings.Join(r.States, ", "))
 	}
 	single(w, "old", r.OnlyOld)
 	single(w, "new", r.OnlyNew)
@@ -245,14 +239,8 @@ func Ranking(w io.Writer, r *compare.Ranking, markdown bool) {
 
 // rankingNotes writes what a reader of a ranking should know, each note once.
 func rankingNotes(w io.Writer, r *compare.Ranking) {
-	if r.Runtime != nil {
-		fmt.Fprintln(w, r.Runtime)
-	}
 	for _, d := range r.Across {
 		fmt.Fprintf(w, "compared across different %s\n", d)
-	}
-	if len(r.States) > 0 {
-		fmt.Fprintf(w, "compared within states of the machine (%s): the medians are over all windows\n", strings.Join(r.States, ", "))
 	}
 	for _, note := range r.Notes {
 		fmt.Fprintln(w, "note: "+note)
