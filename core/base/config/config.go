@@ -113,7 +113,7 @@ func Default() Config {
 		Distribution: DistributionUniform, Theta: 0.99, HotKeys: 0.2, HotShare: 0.8, Seed: 1,
 		RemoteShare: ByHash, Arrival: ArrivalPoisson,
 		Flush: FlushLoop, Idle: IdleAuto, Pin: true,
-		Warmup: Duration(2 * time.Second), Duration: Duration(time.Second), Repeats: 10,
+		Warmup: Duration(500 * time.Millisecond), Duration: Duration(time.Second), Repeats: 10,
 		VerifyEvery: 1,
 	}
 }

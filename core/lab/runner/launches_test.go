@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"transportbench/core/base/record"
+	"transportbench/core/transport"
 )
 
 // launched requests five repeats of as many launches.
@@ -40,6 +43,56 @@ func TestLaunches(t *testing.T) {
 				require.Equal(t, starts*each, c.count[call{0, op, 0}], op)
 			}
 			require.Equal(t, 5+starts, c.count[call{0, opRun, 0}], "a warm-up for each launch")
+		})
+	}
+}
+
+// A window whose bounces before and after it differ is measured again, twice at most.
+func TestMixedWindows(t *testing.T) {
+	for name, c := range map[string]struct {
+		bounces []float64 // of the readings, in order
+		mixed   bool
+		again   int
+	}{
+		"one state":          {[]float64{50, 74}, false, 0},
+		"mixed once":         {[]float64{50, 380, 380, 381}, false, 1},
+		"mixed twice":        {[]float64{50, 380, 380, 52, 51, 51}, false, 2},
+		"mixed to the end":   {[]float64{50, 380, 380, 52, 51, 380}, true, 2},
+		"nothing is bounced": {nil, false, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var seen recorder
+			fake := newCluster()
+			delete(fake.others, record.ProbeBounce)
+			probes := 0
+			if c.bounces != nil {
+				fake.others[record.ProbeBounce] = transport.Floor{RoundTrip: 60}
+			}
+			fake.perPair = func(p record.Probe, f *transport.Floor) {
+				if p.Kind == record.ProbeBounce && p.Near.Rank == 1 && p.Far.Rank == 0 {
+					f.RoundTrip = c.bounces[probes]
+					probes++
+				}
+			}
+			req := request(fake)
+			req.Config.Ranks, req.Config.Repeats = 2, 1
+			r, err := Run(t.Context(), req, &seen)
+			require.NoError(t, err)
+			requireValid(t, r)
+			require.Len(t, r.Repeats, 1)
+			repeat := r.Repeats[0]
+			require.Equal(t, c.mixed, repeat.Mixed, name)
+			require.Len(t, repeat.Remeasured, c.again, name)
+			require.Equal(t, len(c.bounces), probes, name)
+			for i, d := range repeat.Remeasured {
+				require.Equal(t, c.bounces[2*i], d.BounceBefore)
+				require.Equal(t, c.bounces[2*i+1], d.BounceAfter)
+				require.InDelta(t, 1e6, d.Throughput, 1)
+				require.True(t, d.StartedAt.Before(repeat.StartedAt))
+			}
+			for i, s := range seen.states {
+				require.GreaterOrEqual(t, s.Left, time.Duration(0), i)
+			}
 		})
 	}
 }

@@ -10,7 +10,8 @@ import (
 )
 
 // A warm-up is steady when the rates of the last steadyRounds rounds of progress are within
-// steadySpread of their mean, as a fraction.
+// steadySpread of their mean, as a fraction, and beyond that within two standard deviations of a
+// count: a round of large messages counts few.
 const (
 	steadyRounds = 5
 	steadySpread = 0.1
@@ -23,13 +24,16 @@ type steady struct {
 
 	mu      sync.Mutex
 	last    map[int]record.Progress // by rank
-	rates   map[int]float64         // of this round in op/s, by rank
-	rounds  []float64               // total rates in op/s
+	rates   map[int]round           // of this round, by rank
+	rounds  []round                 // of all calling ranks
 	reached chan struct{}           // nil unless a goroutine waits
 }
 
+// round is a rate in op/s, and by how much counting alone makes it vary.
+type round struct{ rate, noise float64 }
+
 func newSteady(callers int) *steady {
-	return &steady{callers: callers, last: map[int]record.Progress{}, rates: map[int]float64{}}
+	return &steady{callers: callers, last: map[int]record.Progress{}, rates: map[int]round{}}
 }
 
 // watch starts anew and returns a channel that is closed once the throughput is steady.
@@ -60,13 +64,15 @@ func (s *steady) update(r int, p record.Progress) {
 	if !known || p.Elapsed-before.Elapsed < time.Millisecond {
 		return
 	}
-	s.rates[r] = float64(p.Ops-min(before.Ops, p.Ops)) / (p.Elapsed - before.Elapsed).Seconds()
+	ops, seconds := float64(p.Ops-min(before.Ops, p.Ops)), (p.Elapsed - before.Elapsed).Seconds()
+	s.rates[r] = round{ops / seconds, 2 * math.Sqrt(ops) / seconds}
 	if len(s.rates) < s.callers {
 		return
 	}
-	total := 0.0
-	for _, rate := range s.rates {
-		total += rate
+	total := round{}
+	for _, one := range s.rates {
+		total.rate += one.rate
+		total.noise = math.Hypot(total.noise, one.noise)
 	}
 	clear(s.rates)
 	s.rounds = append(s.rounds, total)
@@ -77,16 +83,16 @@ func (s *steady) update(r int, p record.Progress) {
 }
 
 // settled reports whether the last rounds are steady.
-func settled(rounds []float64) bool {
+func settled(rounds []round) bool {
 	if len(rounds) < steadyRounds {
 		return false
 	}
 	last := rounds[len(rounds)-steadyRounds:]
 	mean := 0.0
-	for _, rate := range last {
-		mean += rate / steadyRounds
+	for _, one := range last {
+		mean += one.rate / steadyRounds
 	}
-	return mean > 0 && !slices.ContainsFunc(last, func(rate float64) bool {
-		return math.Abs(rate-mean) > steadySpread*mean
+	return mean > 0 && !slices.ContainsFunc(last, func(one round) bool {
+		return math.Abs(one.rate-mean) > steadySpread*mean+one.noise
 	})
 }

@@ -13,8 +13,8 @@ import (
 
 func TestSettled(t *testing.T) {
 	for name, c := range map[string]struct {
-		rounds []float64
-		want   bool
+		rates []float64
+		want  bool
 	}{
 		"too few":            {[]float64{5, 5, 5, 5}, false},
 		"even":               {[]float64{5, 5, 5, 5, 5}, true},
@@ -24,8 +24,14 @@ func TestSettled(t *testing.T) {
 		"growing":            {[]float64{50, 60, 70, 80, 90}, false},
 		"after a slow start": {[]float64{1, 3, 50, 100, 101, 99, 100, 100}, true},
 	} {
-		require.Equal(t, c.want, settled(c.rounds), name)
+		var rounds []round
+		for _, rate := range c.rates {
+			rounds = append(rounds, round{rate: rate})
+		}
+		require.Equal(t, c.want, settled(rounds), name)
 	}
+	few := []round{{100, 20}, {100, 20}, {100, 20}, {100, 20}, {125, 20}}
+	require.True(t, settled(few), "a count of so few varies by more")
 }
 
 // told reports whether the channel is closed.
