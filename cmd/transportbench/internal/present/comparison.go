@@ -26,8 +26,8 @@ func machineName(machine set.Environment) string {
 }
 
 // Comparison writes one row for each measured cell, by load in order of appearance, and within a
-// load the highest throughput first. Open loops follow in a table of their own. The lines below have the cells
-// without a result.
+// load the highest throughput first. Open loops follow in a table of their own, and the medians by
+// state of the machine where there are several. The lines below have the cells without a result.
 func Comparison(w io.Writer, s *set.Set) {
 	loads := loadsOf(s.Cells)
 	var closed, open []*set.Cell
@@ -52,6 +52,7 @@ func Comparison(w io.Writer, s *set.Set) {
 	if len(open) > 0 {
 		writeOpen(w, open, loads)
 	}
+	writeStates(w, s, slices.Concat(closed, open), loads)
 	writeReasons(w, s, loads)
 }
 

@@ -201,7 +201,11 @@ func plainMetric(m *result.Metric) (value, n string) {
 
 // Ranking writes which value of an axis wins in which cells, and by how much.
 func Ranking(w io.Writer, r *compare.Ranking, markdown bool) {
-	t := newTable(w, "cell", "metric", "winner", ">best", ">by", ">95% interval", ">p (Holm)", "before", "then")
+	columns := []string{"cell", "metric", "winner", ">best", ">by", ">95% interval", ">p (Holm)", "before", "then"}
+	if len(r.States) > 0 {
+		columns = append(columns, "by state (windows of the second:best)")
+	}
+	t := newTable(w, columns...)
 	undecided, tooLittle := 0, 0
 	for _, group := range r.Groups {
 		winner := group.Leader
@@ -217,9 +221,13 @@ func Ranking(w io.Writer, r *compare.Ranking, markdown bool) {
 		for _, candidate := range group.List[2:] {
 			rest = append(rest, fmt.Sprintf("%s (%s)", candidate.Value, format.Percent(candidate.Behind)))
 		}
-		t.AppendRow(table.Row{group.Cell, group.Metric, winner, first.Value + " " + format.Value(first.Metric),
+		row := table.Row{group.Cell, group.Metric, winner, first.Value + " " + format.Value(first.Metric),
 			format.Percent(second.Behind), format.Percents(second.Low, second.High), format.Probability(second.PHolm),
-			second.Value + " " + format.Value(second.Metric), strings.Join(rest, ", ")})
+			second.Value + " " + format.Value(second.Metric), strings.Join(rest, ", ")}
+		if len(r.States) > 0 {
+			row = append(row, byState(second.States))
+		}
+		t.AppendRow(row)
 	}
 	renderTable(t, markdown)
 	fmt.Fprintln(w)
