@@ -24,6 +24,10 @@ type Analysis struct {
 	// Overheads are the costs of the runtime's policies and of waiting for the transport, the
 	// largest first.
 	Overheads []Overhead `json:"losses"`
+	// Processor is the processor time of an operation; absent in results of 1.x.
+	Processor *ProcessorTime `json:"processor,omitempty"`
+	// Stalls are the longest times for which threads made no progress; absent if there were none.
+	Stalls *Stalls `json:"stalls,omitempty"`
 	// OverTime has the time series of the transport: for each side its stalls, the largest first,
 	// then other series.
 	OverTime []TimeSeries `json:"over_time,omitempty"`
@@ -82,6 +86,8 @@ type Breakdown struct {
 	Title string  `json:"title"` // for display
 	Whole float64 `json:"whole_ns"`
 	Parts []Part  `json:"parts"`
+	// Note says how the parts were measured and what that cost.
+	Note string `json:"note,omitempty"`
 }
 
 // of returns the name of the whole for a sentence.
@@ -92,10 +98,20 @@ func (b *Breakdown) of() string {
 
 // Part is one part of a breakdown.
 type Part struct {
-	Name  string  `json:"name"`
-	Mean  float64 `json:"mean_ns"` // may be negative if unexplained
-	Share float64 `json:"share"`   // of the whole
-	Help  string  `json:"help"`
+	Name string `json:"name"`
+	// Inside is the name of the part to which this one belongs, which follows and has the rest.
+	Inside string  `json:"inside,omitempty"`
+	Mean   float64 `json:"mean_ns"` // may be negative if unexplained
+	Share  float64 `json:"share"`   // of the whole
+	Help   string  `json:"help"`
+}
+
+// Label returns the name of the part for display.
+func (p *Part) Label() string {
+	if p.Inside != "" {
+		return p.Inside + ": " + p.Name
+	}
+	return p.Name
 }
 
 // Unexplained is the name of the part that remains of the whole without the other parts.
@@ -135,6 +151,38 @@ type Overhead struct {
 	// Share is a share of the mean service time, unless Message says otherwise.
 	Share   float64 `json:"share"`
 	Message string  `json:"message"`
+}
+
+// ProcessorTime is processor time per operation in nanoseconds: medians over the repeats.
+type ProcessorTime struct {
+	// Threads is the time of the polling threads, which spin, and Busy that of their iterations that
+	// found work.
+	Threads float64 `json:"threads_ns"`
+	Busy    float64 `json:"busy_ns"`
+	// Process is the time of the ranks' processes with their helper threads, and Kernel that of the
+	// kernel on their behalf, soft interrupts included.
+	Process float64 `json:"process_ns"`
+	Kernel  float64 `json:"kernel_ns"`
+	Message string  `json:"message"`
+}
+
+// Stalls are times for which polling threads made no progress.
+type Stalls struct {
+	Count int     `json:"count"`
+	Total float64 `json:"total_ns"` // of threads that stalled together, once
+	// Causes has the time of the stalls by cause, and Longest the longest of them.
+	Causes  map[result.Cause]float64 `json:"causes"`
+	Longest []Stall                  `json:"longest"`
+}
+
+// Stall is one of them.
+type Stall struct {
+	Repeat  int          `json:"repeat"` // from 0
+	At      float64      `json:"at_ns"`  // since the start of the window
+	Time    float64      `json:"time_ns"`
+	Threads []string     `json:"threads"`
+	Cause   result.Cause `json:"cause"`
+	Message string       `json:"message"`
 }
 
 // ThreadEvents counts the events of one polling thread over all repeats, per operation and per

@@ -19,7 +19,7 @@ const (
 // breakdowns returns all breakdowns for which there are figures, that of a remote request first.
 func (e *evidence) breakdowns() []Breakdown {
 	list := []Breakdown{}
-	for _, make := range []func() (Breakdown, bool){e.remoteRequest, e.operation, e.loop, e.processor} {
+	for _, make := range []func() (Breakdown, bool){e.remoteRequest, e.call, e.operation, e.loop, e.processor} {
 		if b, ok := make(); ok {
 			list = append(list, b)
 		}
@@ -82,10 +82,52 @@ func transportHelp(name string) string {
 	return "until the response is polled: both directions, and the other rank's daemon"
 }
 
-// operation splits the service time of an operation.
+// uncertain is the sampling error of stages from which on it is noted.
+const uncertain = 0.05
+
+// call splits the service time of an operation into the stages that were taken of a sample of the
+// calls. Half of the medium's round trip is drawn inside each of the two transfers.
+func (e *evidence) call() (Breakdown, bool) {
+	d := e.direct
+	if d == nil {
+		return Breakdown{}, false
+	}
+	b := Breakdown{Name: operationName, Title: "an operation, from its client's call to the response", Whole: d.Whole.Mean}
+	for i, name := range d.Names {
+		mean := d.Spreads[i].Mean
+		if name == record.StageRequest || name == record.StageResponse {
+			if medium := min(e.floor/2, mean); medium > 0 {
+				b.Parts = append(b.Parts, Part{Name: "medium", Inside: name, Mean: medium, Help: "half of the floor, which is a round trip of the bare medium"})
+				mean -= medium
+			}
+		}
+		b.Parts = append(b.Parts, Part{Name: name, Mean: mean, Help: callHelp[name]})
+	}
+	if d.Halves != "" {
+		b.Note = "request and response are halves of what the daemon leaves of a call, because they cannot be told apart: " + d.Halves
+	} else {
+		b.Note = fmt.Sprintf("taken of %s of %s calls; taking it cost such a call %s, which is subtracted",
+			counted(float64(d.Spreads[0].Samples)), counted(float64(d.Whole.Samples)), format.Time(d.Cost))
+		if d.Noise > uncertain {
+			b.Note += fmt.Sprintf("; some calls were very slow, so the sum of the stages is known to %.0f%%", 100*d.Noise)
+		}
+	}
+	return finish(b, "the exact mean of all operations minus the stages"), true
+}
+
+var callHelp = map[string]string{
+	record.StageClient:   "the harness, from the poll that freed the call to its post",
+	record.StageRequest:  "the transport, and waiting for the daemon's poll",
+	record.StageServe:    "the daemon, from its poll to the reply",
+	record.StageFlush:    "the daemon, until the reply is posted",
+	record.StageResponse: "the transport, and waiting for the client's poll",
+	record.StageReturn:   "waiting while the client handled other responses",
+}
+
+// operation splits the service time of an operation of which no stages were taken.
 func (e *evidence) operation() (Breakdown, bool) {
 	turnaround := e.phases[record.PhaseTurnaround].Mean
-	if e.stages != nil || e.floor == 0 || turnaround == 0 {
+	if e.stages != nil || e.direct != nil || e.floor == 0 || turnaround == 0 {
 		return Breakdown{}, false
 	}
 	b := Breakdown{Name: operationName, Title: "an operation, from its client's call to the response", Whole: e.meanLatency()}
@@ -131,12 +173,28 @@ func (e *evidence) processor() (Breakdown, bool) {
 	if e.clientCPU == 0 || e.daemonCPU == 0 {
 		return Breakdown{}, false
 	}
-	harness := min(e.harness.PerOpNS, e.clientCPU/e.ops)
-	b := Breakdown{Name: processorName, Title: "processor time of an operation, including spinning", Whole: (e.clientCPU + e.daemonCPU) / e.ops}
+	client, daemon := e.clientCPU/e.ops, e.daemonCPU/e.ops
+	b := Breakdown{Name: processorName, Title: "processor time of an operation, including spinning", Whole: client + daemon}
+	harness := min(e.clientHarness(), client)
+	if e.clientBusy == 0 || e.daemonBusy == 0 {
+		b.Parts = []Part{
+			{Name: "harness", Mean: harness, Help: "a client's loop against a transport that completes at once"},
+			{Name: "clients", Mean: client - harness, Help: "the rest of the clients' threads: the transport, and spinning"},
+			{Name: "daemons", Mean: daemon, Help: "the daemons' threads"},
+		}
+		return finish(b, "the rest"), true
+	}
+	// Iterations are timed by the clock, so a busy one may have lost its processor.
+	clientBusy, daemonBusy := min(e.clientBusy/e.ops, client), min(e.daemonBusy/e.ops, daemon)
+	harness = min(harness, clientBusy)
+	helpers := max(0, e.processCPU/e.ops-b.Whole)
+	b.Whole += helpers
 	b.Parts = []Part{
 		{Name: "harness", Mean: harness, Help: "a client's loop against a transport that completes at once"},
-		{Name: "clients", Mean: e.clientCPU/e.ops - harness, Help: "the rest of the clients' threads: the transport, and spinning"},
-		{Name: "daemons", Mean: e.daemonCPU / e.ops, Help: "the daemons' threads"},
+		{Name: "clients", Mean: clientBusy - harness, Help: "the rest of the clients' iterations that found work"},
+		{Name: "daemons", Mean: daemonBusy, Help: "the daemons' iterations that found work"},
+		{Name: "spinning", Mean: client + daemon - clientBusy - daemonBusy, Help: "iterations of both that found nothing"},
+		{Name: "helpers", Mean: helpers, Help: "other threads of the processes"},
 	}
 	return finish(b, "the rest"), true
 }

@@ -103,7 +103,7 @@ func (e *evidence) model(s utilization) *Model {
 	m := &Model{
 		Clients: e.cfg.Clients, Daemons: e.cfg.Daemons, InFlight: e.cfg.InFlight,
 		CallingRanks: e.cfg.CallingRanks(), ServingRanks: e.cfg.ServingRanks(), Transported: e.transported(), RemoteShare: 1,
-		ClientTime: e.harness.PerOpNS, DaemonTime: s.perOp, RoundTrip: e.floor,
+		ClientTime: e.clientHarness(), DaemonTime: s.perOp, RoundTrip: e.floor,
 		Measured: e.throughput / float64(max(e.clients(), 1)), Running: 1,
 	}
 	if e.spins {

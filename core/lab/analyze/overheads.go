@@ -36,6 +36,11 @@ func (e *evidence) flushOverhead() []Overhead {
 		return []Overhead{{Name: "flush", PerOp: wait, Share: wait / e.stages.Whole.Mean, Message: fmt.Sprintf(
 			"a forwarded request waits %s for its doorbell (%s), %.1f%% of a remote request's time", format.Time(wait), policy, 100*wait/e.stages.Whole.Mean)}}
 	}
+	if e.direct != nil && e.direct.Halves == "" && e.cfg.Flush == config.FlushLoop {
+		wait := e.direct.Spreads[slices.Index(e.direct.Names, record.StageFlush)].Mean
+		return []Overhead{{Name: "flush", PerOp: wait, Share: wait / e.direct.Whole.Mean, Message: fmt.Sprintf(
+			"a reply waits %s until it is posted (%s), %.1f%% of an operation's time", format.Time(wait), policy, 100*wait/e.direct.Whole.Mean)}}
+	}
 	turnaround, busy := e.phases[record.PhaseTurnaround].Mean, e.loops-e.emptyLoops
 	if turnaround == 0 || busy <= 0 {
 		return nil
@@ -158,18 +163,22 @@ func (e *evidence) stats() map[string]stat {
 
 // harnessOverhead is the cost of the harness on a client.
 func (e *evidence) harnessOverhead() []Overhead {
-	each := e.harness.PerOpNS
+	each := e.clientHarness()
 	if each == 0 || e.clientTime == 0 {
 		return nil
 	}
-	share := each * e.throughput / float64(max(e.clients(), 1)) / 1e9
+	share := e.utilization().harness
 	verify := ""
 	if e.harness.VerifyNS < each { // they are measured separately
 		verify = fmt.Sprintf(" (%s of it to verify checksums)", format.Time(e.harness.VerifyNS))
 	}
+	daemon := ""
+	if e.harness.DaemonNS > 0 {
+		daemon = fmt.Sprintf("; it takes a daemon %s", format.Time(e.harness.DaemonNS))
+	}
 	return []Overhead{{Name: "harness", PerOp: each, Share: share, Message: fmt.Sprintf(
-		"the harness takes a client %s per operation%s, %.0f%% of its time; much of it while the transport works",
-		format.Time(each), verify, 100*share)}}
+		"the harness takes a client %s per operation%s, %.0f%% of its time; much of it while the transport works%s",
+		format.Time(each), verify, 100*share, daemon)}}
 }
 
 // percent formats a share; a small one has two significant digits.

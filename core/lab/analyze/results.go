@@ -20,7 +20,9 @@ type evidence struct {
 	spins   bool // polling threads never yield or park
 	repeats []result.Repeat
 	checks  []result.Check
+	// harness has the medians over the repeats, and windows the evidence of each repeat by itself.
 	harness record.Overhead
+	windows []*evidence
 	// phases and stages are nil if nothing was timed.
 	phases map[string]result.Spread
 	stages *result.Stages
@@ -34,11 +36,18 @@ type totals struct {
 	ops, requests              float64
 	clientTime, daemonTime     float64 // lengths of the windows
 	clientCPU, daemonCPU       float64
+	clientBusy, daemonBusy     float64 // in iterations that found work; 0 if unknown
+	processCPU                 float64
 	polls, emptyPolls          float64
 	loops, emptyLoops, flushes float64
 	throughput                 float64 // op/s of all clients, median over repeats
 	inFlight                   float64 // by Little's law, median over repeats
-	floor                      float64 // geometric mean over repeats; 0 if unknown
+	// floor is the geometric mean over repeats of the medium's round trip, or of the library's if
+	// only that is known. rateFloor is the time per operation that the medium allows. Both are 0 if
+	// unknown.
+	floor, rateFloor float64
+	// latency is the median over repeats of the exact mean service time; 0 if unknown.
+	latency float64
 }
 
 // Results analyzes the results of one configuration. The repeats of several results count together.
@@ -53,6 +62,7 @@ func Results(list []*result.Result) (*Analysis, error) {
 	a := &Analysis{
 		Transport: first.Plugin.Name, Provider: first.Plugin.Provider, Repeats: len(e.repeats),
 		Findings: findings(list), Breakdowns: e.breakdowns(), Law: e.law(), Overheads: e.overheads(),
+		Processor: e.processorTime(), Stalls: e.stalls(),
 		OverTime: e.timeSeries(), Threads: e.threads(), NoCounters: noCounters(e.repeats),
 	}
 	a.Model, a.Limit = e.model(s), e.limit(s)
@@ -65,18 +75,30 @@ func gather(list []*result.Result) (*evidence, error) {
 	if len(list) == 0 {
 		return nil, errors.New("there is no result to analyze")
 	}
-	e := &evidence{cfg: list[0].Config, harness: list[0].Overhead, spins: true}
+	e := &evidence{cfg: list[0].Config, spins: true}
 	for _, p := range list[0].Placement {
 		e.spins = e.spins && p.Idle == config.IdleSpin
 	}
+	var harness []record.Overhead // of each repeat
 	for _, r := range list {
 		e.repeats = append(e.repeats, r.Repeats...)
+		for i := range r.Repeats {
+			if own := r.Repeats[i].Overhead; own != nil {
+				harness = append(harness, *own)
+			} else { // 1.x measured it once
+				harness = append(harness, r.Overhead)
+			}
+		}
 		e.checks = append(e.checks, r.Checks...)
 	}
 	if len(e.repeats) == 0 {
 		return nil, fmt.Errorf("result %s has no complete repeat: %s", result.ShortID(list[0].ID), list[0].IncompleteReason)
 	}
-	e.totals = sum(e.repeats)
+	e.totals, e.harness = sum(e.repeats), medianOverhead(harness)
+	for i := range e.repeats {
+		one := e.repeats[i : i+1]
+		e.windows = append(e.windows, &evidence{cfg: e.cfg, spins: e.spins, repeats: one, checks: e.checks, harness: harness[i], totals: sum(one)})
+	}
 	if e.ops == 0 {
 		return nil, fmt.Errorf("result %s has no completed operation", result.ShortID(list[0].ID))
 	}
@@ -92,7 +114,7 @@ func gather(list []*result.Result) (*evidence, error) {
 
 // sum adds up repeats.
 func sum(repeats []result.Repeat) (t totals) {
-	var floors, throughputs, inFlight []float64
+	var floors, rateFloors, latencies, throughputs, inFlight []float64
 	for i := range repeats {
 		r := &repeats[i]
 		clients := r.Clients()
@@ -102,9 +124,13 @@ func sum(repeats []result.Repeat) (t totals) {
 			t.ops += float64(c.Ops())
 			t.clientTime += float64(c.ElapsedNS)
 			t.clientCPU += float64(c.Thread.CPUNS)
+			t.clientBusy += float64(c.BusyNS)
 			t.polls += float64(c.Polls)
 			t.emptyPolls += float64(c.EmptyPolls)
 			throughput += result.PerSecond(c.Ops(), c.ElapsedNS)
+		}
+		for _, report := range r.Ranks {
+			t.processCPU += float64(report.Process.CPUNS)
 		}
 		throughputs = append(throughputs, throughput)
 		inFlight = append(inFlight, consistency.InFlightOf(clients))
@@ -112,15 +138,22 @@ func sum(repeats []result.Repeat) (t totals) {
 			t.requests += float64(d.Requests)
 			t.daemonTime += float64(d.ElapsedNS)
 			t.daemonCPU += float64(d.Thread.CPUNS)
+			t.daemonBusy += float64(d.BusyNS)
 			t.loops += float64(d.Loops)
 			t.emptyLoops += float64(d.EmptyLoops)
 			t.flushes += float64(d.Flushes)
 		}
-		// The library's round trip is the least that a transport on top of it can have.
-		if floor := cmp.Or(r.Samples[result.Library], r.Samples[result.Floor]); floor > 0 {
+		if floor := cmp.Or(r.Samples[result.Floor], r.Samples[result.Library]); floor > 0 {
 			floors = append(floors, floor)
 		}
+		if floor := r.Samples[result.RateFloor]; floor > 0 {
+			rateFloors = append(rateFloors, floor)
+		}
+		if latency := r.Samples[result.LatencyMean]; latency > 0 {
+			latencies = append(latencies, latency)
+		}
 	}
+	t.rateFloor, t.latency = median(rateFloors), median(latencies)
 	if len(floors) > 0 {
 		t.floor = stats.GeoMean(floors)
 	}
@@ -128,8 +161,43 @@ func sum(repeats []result.Repeat) (t totals) {
 	return t
 }
 
-// meanLatency returns the mean service time over all operations, by Little's law.
-func (e *evidence) meanLatency() float64 { return e.inFlight / e.throughput * 1e9 }
+// medianOverhead returns the medians of the costs of the harness.
+func medianOverhead(list []record.Overhead) record.Overhead {
+	over := func(of func(*record.Overhead) float64) float64 {
+		values := make([]float64, len(list))
+		for i := range list {
+			values[i] = of(&list[i])
+		}
+		return median(values)
+	}
+	return record.Overhead{
+		PerOpNS:  over(func(o *record.Overhead) float64 { return o.PerOpNS }),
+		ClientNS: over(func(o *record.Overhead) float64 { return o.ClientNS }),
+		DaemonNS: over(func(o *record.Overhead) float64 { return o.DaemonNS }),
+		VerifyNS: over(func(o *record.Overhead) float64 { return o.VerifyNS }),
+		StampNS:  over(func(o *record.Overhead) float64 { return o.StampNS }),
+	}
+}
+
+// clientHarness returns the time that the harness takes a client for an operation.
+func (e *evidence) clientHarness() float64 { return cmp.Or(e.harness.ClientNS, e.harness.PerOpNS) }
+
+// meanLatency returns the mean service time over all operations: the exact one, or if that is
+// unknown the one of the sampled operations.
+func (e *evidence) meanLatency() float64 {
+	return cmp.Or(e.latency, e.inFlight/e.throughput*1e9)
+}
+
+// sample returns the median over repeats of a metric, or 0 if it is unknown.
+func (e *evidence) sample(metric string) float64 {
+	var values []float64
+	for i := range e.repeats {
+		if v, has := e.repeats[i].Samples[metric]; has {
+			values = append(values, v)
+		}
+	}
+	return median(values)
+}
 
 // clients, configured and daemons return the numbers of clients, of calls in flight, and of daemons
 // that the configuration has.
@@ -157,7 +225,7 @@ func (e *evidence) law() *LittlesLaw {
 	}
 	configured := float64(e.configured())
 	return &LittlesLaw{
-		Throughput: e.throughput, Latency: e.meanLatency(), Found: e.inFlight, Configured: configured,
+		Throughput: e.throughput, Latency: e.inFlight / e.throughput * 1e9, Found: e.inFlight, Configured: configured,
 		Residual: (configured - e.inFlight) / configured,
 	}
 }
@@ -195,7 +263,7 @@ func (e *evidence) missing() []string {
 	if e.floor == 0 {
 		lines = append(lines, "no floor, so no round trip to compare with: "+cmp.Or(e.repeats[0].Before.Note, "the results do not say why"))
 	}
-	if turnaround := e.phases[record.PhaseTurnaround].Mean; e.floor > 0 && turnaround > 0 && e.floor+turnaround > e.meanLatency() {
+	if turnaround := e.phases[record.PhaseTurnaround].Mean; e.direct == nil && e.floor > 0 && turnaround > 0 && e.floor+turnaround > e.meanLatency() {
 		lines = append(lines, fmt.Sprintf("no parts of an operation: the floor (%s) and the daemon's turnaround (%s) add up to more than its %s; the floor may have moved",
 			format.Time(e.floor), format.Time(turnaround), format.Time(e.meanLatency())))
 	}

@@ -35,8 +35,10 @@ type utilization struct {
 // of a client is taken to last as long as an empty iteration of a daemon.
 func (e *evidence) utilization() utilization {
 	var list []utilization
-	for i := range e.repeats {
-		list = append(list, utilizationOf(sum(e.repeats[i:i+1]), timedIterations(&e.repeats[i])))
+	var harness []float64
+	for _, w := range e.windows {
+		list = append(list, utilizationOf(w.totals, timedIterations(&w.repeats[0])))
+		harness = append(harness, w.clientHarness()*w.throughput/float64(max(e.clients(), 1))/1e9)
 	}
 	over := func(of func(*utilization) float64) float64 {
 		values := make([]float64, len(list))
@@ -53,7 +55,7 @@ func (e *evidence) utilization() utilization {
 		batch:          over(func(s *utilization) float64 { return s.batch }),
 		perOp:          over(func(s *utilization) float64 { return s.perOp }),
 		running:        over(func(s *utilization) float64 { return s.running }),
-		harness:        e.harness.PerOpNS * e.throughput / float64(max(e.clients(), 1)) / 1e9,
+		harness:        median(harness),
 	}
 }
 

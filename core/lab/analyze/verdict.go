@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"transportbench/core/base/record"
+	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/format"
 )
 
@@ -43,7 +44,7 @@ func (e *evidence) verdict(a *Analysis, s utilization) Verdict {
 		v.Bound = ByClients
 		v.Why = fmt.Sprintf("clients are busy %.0f%% of the time", 100*clientBusy)
 		v.Message = fmt.Sprintf("%s: of the %s that an operation takes a client, %s are the harness and the rest is the transport's work in the client. Add clients on separate cores.",
-			upper(v.Why), format.Time(float64(e.clients())/e.throughput*1e9*clientBusy), format.Time(e.harness.PerOpNS))
+			upper(v.Why), format.Time(float64(e.clients())/e.throughput*1e9*clientBusy), format.Time(e.clientHarness()))
 	case s.daemon >= saturated && daemonCalls > 1:
 		v.Bound = ByDaemons
 		v.Why = fmt.Sprintf("daemons are busy %.0f%% of the time", 100*s.daemon)
@@ -122,7 +123,14 @@ func (e *evidence) weigh(a *Analysis, s utilization) []string {
 	if s.running < saturated {
 		lines = append(lines, fmt.Sprintf("polling threads had a processor %.0f%% of the time", 100*s.running))
 	}
-	lines = append(lines, fmt.Sprintf("harness: %s per operation, %.0f%% of a client's time", format.Time(e.harness.PerOpNS), 100*s.harness))
+	harness := fmt.Sprintf("harness: %s per operation, %.0f%% of a client's time", format.Time(e.harness.PerOpNS), 100*s.harness)
+	if share := e.sample(result.HarnessShare); share > 0 {
+		harness += fmt.Sprintf("; at most %.0f%% of an operation's or a thread's", 100*share)
+	}
+	lines = append(lines, harness)
+	if p := a.Processor; p != nil {
+		lines = append(lines, p.Message)
+	}
 	return lines
 }
 

@@ -1,8 +1,10 @@
 package present
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -108,6 +110,7 @@ func analyzedCell(w io.Writer, c *AnalyzedCell, detail bool) {
 		}
 		fmt.Fprintln(w)
 	}
+	stalls(w, a)
 	predictions(w, c.Predictions)
 	if detail || counted(a) {
 		events(w, a)
@@ -118,14 +121,35 @@ func analyzedCell(w io.Writer, c *AnalyzedCell, detail bool) {
 	writeFindings(w, a.Findings)
 }
 
+// stalls writes the longest stalls, and how much time each cause took.
+func stalls(w io.Writer, a *analyze.Analysis) {
+	s := a.Stalls
+	if s == nil {
+		return
+	}
+	var parts []string
+	for _, c := range slices.SortedFunc(maps.Keys(s.Causes), func(x, y result.Cause) int { return cmp.Compare(s.Causes[y], s.Causes[x]) }) {
+		parts = append(parts, fmt.Sprintf("%s %s", analyze.CauseText(c), format.Time(s.Causes[c])))
+	}
+	paragraph(w, 0, 2, fmt.Sprintf("%s in %s, %s: %s", format.Count(s.Count, "stall"), format.Count(a.Repeats, "window"),
+		format.Time(s.Total), strings.Join(parts, "; ")))
+	for _, one := range s.Longest {
+		paragraph(w, 2, 2, "- "+one.Message)
+	}
+	fmt.Fprintln(w)
+}
+
 func breakdown(w io.Writer, b *analyze.Breakdown) {
 	t := newTable(w, b.Name, ">mean", ">share", "")
 	for _, p := range b.Parts {
-		t.AppendRow(table.Row{p.Name, format.Time(p.Mean), portion(p.Share), p.Help})
+		t.AppendRow(table.Row{p.Label(), format.Time(p.Mean), portion(p.Share), p.Help})
 	}
 	t.AppendRow(table.Row{"whole", format.Time(b.Whole), portion(1), ""})
 	fmt.Fprintln(w, b.Title)
 	t.Render()
+	if b.Note != "" {
+		paragraph(w, 0, 2, b.Note)
+	}
 	fmt.Fprintln(w)
 }
 
