@@ -34,6 +34,9 @@ type Info struct {
 	Limits       Limits       `json:"limits"`
 	// Options is the schema of Config.Options.
 	Options []Option `json:"options"`
+	// Matched has the options that turn off checks of payloads which the transport makes itself,
+	// for comparisons in which the runtime checks all payloads of all transports.
+	Matched map[string]string `json:"matched,omitempty"`
 	// Unavailable is the reason why Open always fails in this build, and the remedy, such as for
 	// a plugin that was built without its native library. It is empty if Open can succeed.
 	Unavailable string `json:"unavailable,omitempty"`

@@ -51,7 +51,8 @@ type endpoint struct {
 }
 
 func (e *endpoint) Properties() transport.Properties {
-	return transport.Properties{Provider: "socket", Capabilities: capabilities, Limits: e.limits}
+	return transport.Properties{Provider: "socket", Capabilities: capabilities, Limits: e.limits,
+		Integrity: "none"}
 }
 
 func (e *endpoint) NewWorker(index int) (transport.Worker, error) {

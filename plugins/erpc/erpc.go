@@ -33,6 +33,7 @@ func (Driver) Info() transport.Info {
 		Providers:    []string{providerUDP, providerVerbs, providerSoft},
 		Capabilities: capabilities,
 		Limits:       transport.Limits{MaxPayload: maxMessage, Peers: maxPeers},
+		Matched:      map[string]string{"checksum": checkHeader},
 		Options:      schema,
 	}
 }

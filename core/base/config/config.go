@@ -61,6 +61,8 @@ type Config struct {
 	// repeats. 0 starts them for each repeat.
 	Launches int `json:"launches,omitempty"`
 
+	// Track sets the integrity checks; it is absent for TrackShipped.
+	Track Track `json:"track,omitempty"`
 	// VerifyEvery is the sampling of verification: one of VerifyEvery values that are read is
 	// verified in full, and one word of each cache line is read of the others. Token, key and
 	// version are always verified.

@@ -107,8 +107,10 @@ type Plugin struct {
 	Chosen map[string]string `json:"chosen,omitempty"`
 	// Integrity says which checks of payloads the transport makes by itself, and Uncounted names
 	// the library whose work its counters do not have.
-	Integrity    string                 `json:"integrity,omitempty"`
-	Uncounted    string                 `json:"uncounted,omitempty"`
+	Integrity string `json:"integrity,omitempty"`
+	Uncounted string `json:"uncounted,omitempty"`
+	// Matched has the options that turn off the own checks of payloads.
+	Matched      map[string]string      `json:"matched,omitempty"`
 	Capabilities transport.Capabilities `json:"capabilities"`
 	Limits       transport.Limits       `json:"limits"`
 }

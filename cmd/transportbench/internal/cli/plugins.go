@@ -135,9 +135,9 @@ func describe(ctx context.Context, plugins []*host.Plugin) []*entry {
 }
 
 // checkSet checks the transports' own options and returns them complete, by
-// transport. Each transport gets the options that it has; an option that none
+// transport, with those that the track sets. Each transport gets the options that it has; an option that none
 // of them has is an error.
-func checkSet(entries []*entry, set map[string]string) (map[string]map[string]string, error) {
+func checkSet(entries []*entry, set map[string]string, track config.Track) (map[string]map[string]string, error) {
 	var known []string
 	has := map[string]bool{}
 	complete := map[string]map[string]string{}
@@ -149,6 +149,10 @@ func checkSet(entries []*entry, set map[string]string) (map[string]map[string]st
 			if value, ok := set[o.Name]; ok {
 				own[o.Name] = value
 			}
+		}
+		own, err := track.OwnOptions(e.description.Info, own)
+		if err != nil {
+			return nil, err
 		}
 		values, err := transport.ParseOptions(e.description.Info.Options, own)
 		if err != nil {

@@ -109,7 +109,7 @@ func (s *session) selected(ctx context.Context) ([]*entry, map[string]map[string
 	case len(usable) == 0:
 		return nil, nil, fmt.Errorf("none of %d transports can run here; see %s plugins list", len(entries), s.program)
 	}
-	set, err := checkSet(usable, s.settings.Set)
+	set, err := checkSet(usable, s.settings.Set, s.settings.Config.Track)
 	if err != nil {
 		return nil, nil, s.settings.Explain(err)
 	}
@@ -207,7 +207,7 @@ func (s *session) request(j job, l runner.Launcher, began time.Time) (runner.Req
 		Argv:     append([]string{"transportbench"}, s.args...),
 		Tool:     result.Tool{Version: core.Version, Revision: core.BuildRevision(), Go: runtime.Version()},
 		Plugin: result.Plugin{
-			Name: info.Name, Version: info.Version, SHA256: sum,
+			Name: info.Name, Version: info.Version, SHA256: sum, Matched: info.Matched,
 			RuntimeDigest: j.entry.description.RuntimeDigest,
 		},
 		Environment: s.environment,

@@ -222,7 +222,8 @@ func (m matrix) Transports() []string { return slices.Sorted(maps.Keys(m)) }
 // IsOption implements [sweep.Resolver].
 func (m matrix) IsOption(name string) bool { return options.IsOption(name) }
 
-// Resolve implements [sweep.Resolver].
+// Resolve implements [sweep.Resolver]. A cell on the track matched that is the
+// same on the track shipped is that one, so that it is not measured twice.
 func (m matrix) Resolve(name string, values, own map[string]string) (config.Config, string, error) {
 	e := m[name]
 	c, err := options.Build(values)
@@ -233,11 +234,30 @@ func (m matrix) Resolve(name string, values, own map[string]string) (config.Conf
 	if e.err != nil {
 		return c, e.unavailable(), nil
 	}
-	complete, err := transport.ParseOptions(e.description.Info.Options, own)
+	matched, err := c.Track.OwnOptions(e.description.Info, own)
+	if err != nil {
+		return c, "", err
+	}
+	complete, err := transport.ParseOptions(e.description.Info.Options, matched)
 	if err != nil {
 		return c, "", err
 	}
 	c.Options = complete.Map()
+	if c.Track == config.TrackMatched {
+		values = maps.Clone(values)
+		values[options.KeyTrack] = config.TrackShipped.String()
+		shipped, err := options.Build(values)
+		if err != nil {
+			return c, "", err
+		}
+		defaults, err := transport.ParseOptions(e.description.Info.Options, own)
+		if err != nil {
+			return c, "", err
+		}
+		if shipped.VerifyEvery == c.VerifyEvery && maps.Equal(defaults.Map(), c.Options) {
+			c.Track = config.TrackShipped
+		}
+	}
 	return c, e.unavailable(), nil
 }
 

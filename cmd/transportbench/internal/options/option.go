@@ -22,6 +22,9 @@ type option struct {
 	show func(c *config.Config) string
 }
 
+// KeyTrack is the option of the integrity checks.
+const KeyTrack = "track"
+
 // The options that replace each other.
 const (
 	keyValueSize     = "value-size"
@@ -30,6 +33,7 @@ const (
 	keyMix           = "mix"
 	keyPattern       = "pattern"
 	keyService       = "service"
+	keyVerifyEvery   = "verify-every"
 )
 
 var operations = orList(config.OpNames())
@@ -69,7 +73,8 @@ var configOptions = []option{
 	duration("duration", "time of one repeat", func(c *config.Config) *config.Duration { return &c.Duration }),
 	number("repeats", "windows to measure; fewer than 6 give no 95% interval", func(c *config.Config) *int { return &c.Repeats }),
 	number("launches", "starts of the ranks, each for a part of the repeats; 0 starts them for each repeat, 1 only once", func(c *config.Config) *int { return &c.Launches }),
-	number("verify-every", "verify one value in this many in full; 1 verifies all", func(c *config.Config) *int { return &c.VerifyEvery }),
+	setter(KeyTrack, "name", "integrity checks: shipped (each transport as by default) or matched (all payloads verified by the runtime, none by a transport)", func(c *config.Config) setShower { return &c.Track }),
+	number(keyVerifyEvery, "verify one value in this many in full; 1 verifies all", func(c *config.Config) *int { return &c.VerifyEvery }),
 	number("sample-every", "time one operation in this many; 0 keeps the cost under 2%", func(c *config.Config) *int { return &c.SampleEvery }),
 	duration("burn", "time that a client burns before each call, to test comparisons with a known slowdown", func(c *config.Config) *config.Duration { return &c.Burn }),
 }

@@ -123,14 +123,16 @@ func Build(values map[string]string) (config.Config, error) {
 	if err := read(&c, all, func(key string) string { return key }); err != nil {
 		return c, err
 	}
-	settleService(&c, func(key string) level {
+	level := func(key string) level {
 		if _, has := values[key]; has {
 			return levelFlag
 		} else if _, has := profile.Set[key]; has {
 			return levelProfile
 		}
 		return levelDefault
-	})
+	}
+	settleService(&c, level)
+	settleTrack(&c, level)
 	return c, c.Validate()
 }
 
@@ -270,11 +272,20 @@ func settle(c *config.Config, level func(key string) level) {
 		c.Pattern = nil
 	}
 	settleService(c, level)
+	settleTrack(c, level)
 	switch size, token := level(keyValueSize), level(keyBytesPerToken); {
 	case size > token:
 		c.BytesPerToken = 0
 	case size < token && c.BytesPerToken > 0:
 		c.ValueSize = config.FixedSize(c.BlockSize())
+	}
+}
+
+// settleTrack makes the track matched verify every value, unless the same level or a higher one says
+// otherwise, which Validate refuses.
+func settleTrack(c *config.Config, level func(key string) level) {
+	if c.Track == config.TrackMatched && level(KeyTrack) > level(keyVerifyEvery) {
+		c.VerifyEvery = 1
 	}
 }
 

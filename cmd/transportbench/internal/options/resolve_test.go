@@ -104,8 +104,8 @@ func TestEveryOptionFromEverywhere(t *testing.T) {
 	file := ""
 	for _, o := range configOptions {
 		text := o.show(&want)
-		if o.name == keyPattern || o.name == keyService {
-			continue // a mix stands for them
+		if o.name == keyPattern || o.name == keyService || o.name == KeyTrack {
+			continue // a mix stands for the first two, and the track matched for verify-every
 		}
 		require.NotEqual(t, o.show(ptr(config.Default())), text, o.name)
 		args = append(args, "--"+o.name+"="+text)
@@ -157,6 +157,39 @@ func TestService(t *testing.T) {
 	require.InDelta(t, 1, c.ReadRatio, 0)
 	_, err = Build(map[string]string{"profile": "bulk"})
 	require.NoError(t, err)
+}
+
+// TestTrack checks what the track matched verifies, and what contradicts it.
+func TestTrack(t *testing.T) {
+	for name, c := range map[string]struct {
+		args  []string
+		track config.Track
+		every int
+		wrong string
+	}{
+		"shipped is the default":       {nil, config.TrackShipped, 1, ""},
+		"shipped":                      {[]string{"--track", "shipped", "--verify-every", "4"}, config.TrackShipped, 4, ""},
+		"matched":                      {[]string{"--track", "matched"}, config.TrackMatched, 1, ""},
+		"matched, over a profile":      {[]string{"--track", "matched", "--profile", "echo"}, config.TrackMatched, 1, ""},
+		"matched, said twice":          {[]string{"--track", "matched", "--verify-every", "1"}, config.TrackMatched, 1, ""},
+		"matched, with a sampling":     {[]string{"--track", "matched", "--verify-every", "16"}, "", 0, "--verify-every: 16 contradicts --track matched"},
+		"a typing error":               {[]string{"--track", "mached"}, "", 0, `did you mean "matched"?`},
+		"the shipped profile's checks": {[]string{"--profile", "echo"}, config.TrackShipped, 16, ""},
+	} {
+		s, err := resolve(t, given{args: c.args})
+		if c.wrong != "" {
+			require.ErrorContains(t, err, c.wrong, name)
+			continue
+		}
+		require.NoError(t, err, name)
+		require.Equal(t, c.track, s.Config.Track, name)
+		require.Equal(t, c.every, s.Config.VerifyEvery, name)
+	}
+	c, err := Build(map[string]string{"profile": "echo", "track": "matched"})
+	require.NoError(t, err)
+	require.Equal(t, 1, c.VerifyEvery)
+	_, err = Build(map[string]string{"track": "matched", "verify-every": "2"})
+	require.ErrorContains(t, err, "contradicts --track matched")
 }
 
 func ptr[T any](v T) *T { return &v }

@@ -18,6 +18,7 @@ func Work(w io.Writer, s *set.Set) {
 		{"load", loads.name},
 		{"transport", (*set.Cell).Transport},
 		{"provider", provider},
+		{"track", (*set.Cell).Track},
 		{">copies", metricColumn(result.CopiesPerOp, number)},
 		{">copied", metricColumn(result.CopiedBytesPerOp, inBytes)},
 		{">checksummed", metricColumn(result.ChecksummedBytesPerOp, inBytes)},

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"transportbench/core/base/config"
 	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/set"
 )
@@ -24,6 +25,17 @@ func TestWork(t *testing.T) {
 		result.HarnessBytesPerOp: 80, result.KernelBytesPerOp: 0, result.DoorbellsPerOp: 0, result.Threads: 2})
 	add("ucxam", result.Plugin{Provider: "sysv", Chosen: map[string]string{"tls": "sysv"}, Integrity: "none", Uncounted: "UCX"}, map[string]float64{
 		result.CopiesPerOp: 4.5, result.CopiedBytesPerOp: 144, result.Threads: 4})
+	erpc := result.Plugin{Provider: "udp", Matched: map[string]string{"checksum": "header"}}
+	for _, checksum := range []string{"all", "header"} { // not on both tracks with checks of its own
+		r := sample("erpc", "kv", 1e6)
+		r.Plugin, r.Config.Options = erpc, map[string]string{"checksum": checksum}
+		r.Plugin.Name, r.Plugin.Integrity = "erpc", "CRC-32 of "+checksum
+		r.Repeats = []result.Repeat{{Samples: map[string]float64{result.CopiesPerOp: 4, result.SyscallsPerOp: 2.25}}}
+		if checksum == "header" {
+			r.Config.Track = config.TrackMatched
+		}
+		require.NoError(t, s.Add(r))
+	}
 	add("outside", result.Plugin{Provider: "magic"}, map[string]float64{result.Threads: 2})
 	var out bytes.Buffer
 	Work(&out, s)
@@ -31,6 +43,6 @@ func TestWork(t *testing.T) {
 
 	// Without counters there is no table.
 	out.Reset()
-	Work(&out, &set.Set{Cells: s.Cells[2:]})
+	Work(&out, &set.Set{Cells: s.Cells[4:]})
 	require.Empty(t, out.String())
 }

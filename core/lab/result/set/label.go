@@ -53,10 +53,44 @@ func Varying(cells ...[]Cell) []string {
 			names = append(names, name)
 		}
 	}
+	if slices.Contains(names, trackOption) {
+		names = slices.DeleteFunc(names, func(name string) bool { return followsTrack(name, cells) })
+	}
 	slices.SortFunc(names, func(a, b string) int {
 		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b))
 	})
 	return names
+}
+
+const trackOption = "track"
+
+// followsTrack reports whether the track sets an option and no cell differs from that, so that the
+// track alone tells the cells apart.
+func followsTrack(option string, cells [][]Cell) bool {
+	own, isOwn := strings.CutPrefix(option, ownPrefix)
+	if !isOwn && option != "verify_every" {
+		return false
+	}
+	type group struct{ transport, profile, track string }
+	values := map[group]string{}
+	for _, list := range cells {
+		for i := range list {
+			c := &list[i]
+			value, has := c.Config[option]
+			if !has {
+				continue
+			}
+			if _, sets := c.Plugin.Matched[own]; isOwn && !sets {
+				return false
+			}
+			g := group{c.Transport(), c.Config["profile"], c.Config[trackOption]}
+			if known, seen := values[g]; seen && known != value {
+				return false
+			}
+			values[g] = value
+		}
+	}
+	return true
 }
 
 // rank orders the options that shape the load first and a transport's own options last.

@@ -106,10 +106,11 @@ type Plugin struct {
 	SHA256        string `json:"sha256,omitempty"`
 	RuntimeDigest string `json:"runtime_digest,omitempty"`
 	Provider      string `json:"provider,omitempty"`
-	// Chosen, Integrity and Uncounted are those of [result.Plugin].
+	// Chosen, Integrity, Uncounted and Matched are those of [result.Plugin].
 	Chosen    map[string]string `json:"chosen,omitempty"`
 	Integrity string            `json:"integrity,omitempty"`
 	Uncounted string            `json:"uncounted,omitempty"`
+	Matched   map[string]string `json:"matched,omitempty"`
 }
 
 // Warning is a failed check.
@@ -280,7 +281,7 @@ func (s *Set) NewCell(r *result.Result, files ...File) (Cell, error) {
 		Plugin: Plugin{
 			Name: r.Plugin.Name, Version: r.Plugin.Version, SHA256: r.Plugin.SHA256,
 			RuntimeDigest: r.Plugin.RuntimeDigest, Provider: r.Plugin.Provider,
-			Chosen: r.Plugin.Chosen, Integrity: r.Plugin.Integrity, Uncounted: r.Plugin.Uncounted,
+			Chosen: r.Plugin.Chosen, Integrity: r.Plugin.Integrity, Uncounted: r.Plugin.Uncounted, Matched: r.Plugin.Matched,
 		},
 		Environment: s.environment(machine),
 		Schema:      cmp.Or(r.MigratedFrom, r.SchemaVersion),
@@ -418,4 +419,21 @@ func flatten(into map[string]string, prefix string, document map[string]json.Raw
 			into[prefix+name] = string(value)
 		}
 	}
+}
+
+// Track names the track that a cell belongs to: "shipped", "matched", or "both" if the transport
+// runs on the track shipped with the checks that the track matched has.
+func (c *Cell) Track() string {
+	if track := c.Config[trackOption]; track != "" {
+		return track
+	}
+	if c.Config["verify_every"] != "1" {
+		return config.TrackShipped.String()
+	}
+	for option, value := range c.Plugin.Matched {
+		if c.Config[ownPrefix+option] != value {
+			return config.TrackShipped.String()
+		}
+	}
+	return "both"
 }

@@ -223,6 +223,31 @@ func TestEncodedSetIsValidJSONOfOneCellALine(t *testing.T) {
 	require.Equal(t, 3, strings.Count(text.String(), "\n{\"config\""))
 }
 
+// TestTracks checks that the track alone names cells that differ in the options that it sets.
+func TestTracks(t *testing.T) {
+	cell := func(transport, track, every, checksum string) Cell {
+		c := Cell{Config: map[string]string{"transport": transport, "profile": "kv", "duration": "1s", "verify_every": every}}
+		if track != "" {
+			c.Config["track"] = track
+		}
+		if checksum != "" {
+			c.Config["options.checksum"] = checksum
+			c.Plugin.Matched = map[string]string{"checksum": "header"}
+		}
+		return c
+	}
+	cells := []Cell{cell("shm", "", "1", ""), cell("erpc", "", "1", "all"), cell("erpc", "matched", "1", "header")}
+	require.Equal(t, []string{"track"}, Varying(cells))
+	require.Equal(t, []string{"both", "shipped", "matched"}, []string{cells[0].Track(), cells[1].Track(), cells[2].Track()})
+	require.Equal(t, "shipped", new(cell("shm", "", "16", "")).Track(), "verified by sampling")
+	require.Equal(t, "both", new(cell("erpc", "", "1", "header")).Track())
+
+	// The user's own choices stay in the label.
+	require.Equal(t, []string{"track", "options.checksum"}, Varying(append(cells, cell("erpc", "", "1", "header"))))
+	require.Equal(t, []string{"track", "verify_every"}, Varying(append(cells, cell("shm", "", "4", ""))))
+	require.Equal(t, []string{"options.checksum"}, Varying(cells[1:2], []Cell{cell("erpc", "", "1", "header")}))
+}
+
 func TestLabels(t *testing.T) {
 	s := New()
 	for _, size := range []config.Size{32, 4096} {

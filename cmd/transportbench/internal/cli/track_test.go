@@ -1,0 +1,53 @@
+package cli
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/base/config"
+	"transportbench/core/lab/sweep"
+	"transportbench/core/plugin"
+	"transportbench/core/transport"
+)
+
+// TestTracksMeasureOnce checks that a sweep measures a cell on the track matched only if it differs
+// from the one on the track shipped: if the transport has checks of its own, or the profile does
+// not verify every value.
+func TestTracksMeasureOnce(t *testing.T) {
+	described := func(info transport.Info) *entry { return &entry{description: plugin.Description{Info: info}} }
+	m := matrix{
+		"plain": described(transport.Info{Name: "plain"}),
+		"checks": described(transport.Info{
+			Name: "checks", Matched: map[string]string{"checksum": "header"},
+			Options: []transport.Option{{Name: "checksum", Type: transport.TypeString, Default: "all", Allowed: []string{"all", "header"}}},
+		}),
+	}
+	spec, err := sweep.Parse("matrix.yaml", []byte(`
+repeats: 1
+base: {transport: all}
+axes:
+  load:
+    - {profile: kv}
+    - {profile: kv, track: matched}
+    - {profile: echo}
+    - {profile: echo, track: matched}
+`))
+	require.NoError(t, err)
+	plan, err := sweep.Expand(spec, m)
+	require.NoError(t, err)
+	var cells []string
+	for _, c := range plan.Cells {
+		cells = append(cells, c.Config.Transport+" "+c.Config.Profile+" "+c.Config.Track.String()+" "+c.Config.Options["checksum"])
+		require.True(t, c.Config.Track == config.TrackShipped || c.Config.VerifyEvery == 1)
+	}
+	require.ElementsMatch(t, []string{
+		"plain kv shipped ", "checks kv shipped all", "checks kv matched header",
+		"plain echo shipped ", "checks echo shipped all", "plain echo matched ", "checks echo matched header",
+	}, cells)
+
+	_, _, err = m.Resolve("checks", map[string]string{"track": "matched"}, map[string]string{"checksum": "all"})
+	require.ErrorContains(t, err, `"all" contradicts --track matched`)
+	_, err = checkSet([]*entry{m["checks"]}, map[string]string{"checksum": "all"}, config.TrackMatched)
+	require.ErrorContains(t, err, `"all" contradicts --track matched`)
+}
