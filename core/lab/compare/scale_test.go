@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -42,6 +43,13 @@ func large(cells int, seed uint64) *set.Set {
 				values[v] = math.Round(values[v])
 			}
 			c.Samples[metric] = values
+		}
+		for repeat := range 10 {
+			bounce := 50 * math.Pow(6, float64(r.IntN(2)))
+			c.Windows = append(c.Windows, set.Window{
+				StartedAt: time.Date(2026, 3, 4, 5, 6, 7, 100_000*repeat+i, time.UTC), Launch: repeat,
+				BounceBefore: bounce, BounceAfter: bounce * (1 + 0.01*r.NormFloat64()),
+			})
 		}
 		s.Cells = append(s.Cells, c)
 	}

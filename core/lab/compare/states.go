@@ -42,7 +42,7 @@ const (
 // distinct from two widths.
 var kernelWidth = math.Log(1.5) / 2
 
-// FindStates returns the states of the windows of all measured cells of the sets.
+// FindStates returns the states of the windows of all cells of the sets.
 func FindStates(sets ...*set.Set) States {
 	var readings []float64
 	for _, s := range sets {

@@ -527,3 +527,47 @@ func TestTooFewWindowsInTheSameStates(t *testing.T) {
 	require.False(t, c.TooLittle)
 	require.Contains(t, c.Note, "too few windows in the same states of the machine for a verdict on throughput")
 }
+
+// Interleaved equal sides on a machine that drifts, keeps its state for some windows, and changes it
+// within windows, too: at most alpha of the comparisons get a verdict.
+func TestInterleavedEqualSides(t *testing.T) {
+	r := rand.New(rand.NewPCG(12, 1))
+	o := Defaults()
+	o.Floor = 0
+	const trials = 600
+	for _, n := range []int{10, 30} {
+		wrong, mixed := 0, 0
+		for range trials {
+			a, b := cell(nil), cell(nil)
+			a.Samples[result.Throughput], b.Samples[result.Throughput] = nil, nil
+			start, far := time.Unix(0, 0), r.IntN(2) == 0
+			for round := range n {
+				sides := []*set.Cell{&a, &b}
+				for _, i := range r.Perm(2) {
+					start = start.Add(time.Second)
+					w := set.Window{StartedAt: start, Launch: round, BounceBefore: 50, BounceAfter: 50}
+					share := 0.0 // of the window in the far state
+					if far {
+						w.BounceBefore, w.BounceAfter, share = 300, 300, 1
+					}
+					if r.Float64() < 0.2 {
+						if far = !far; far {
+							w.BounceAfter, share = 300, r.Float64()
+						} else {
+							w.BounceAfter, share = 50, r.Float64()
+						}
+						mixed++
+					}
+					v := 1e6 * math.Pow(0.2, share) * math.Exp(0.01*float64(round)+0.02*r.NormFloat64())
+					sides[i].Windows = append(sides[i].Windows, w)
+					sides[i].Samples[result.Throughput] = append(sides[i].Samples[result.Throughput], v)
+				}
+			}
+			if v := one(t, newSet(a), newSet(b), o).Verdict; v == Better || v == Worse {
+				wrong++
+			}
+		}
+		t.Logf("%d repeats: %d of %d wrong, %d windows mixed", n, wrong, trials, mixed)
+		require.LessOrEqual(t, float64(wrong), 0.05*trials+3*math.Sqrt(0.05*0.95*trials))
+	}
+}
