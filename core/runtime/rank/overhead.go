@@ -20,6 +20,9 @@ const (
 	overheadKeys     = 1024
 	overheadBytes    = 16 << 20
 	overheadRequests = 1024
+	// overheadNear bounds the requests of an echo and a sink, so that they fit a second-level cache:
+	// fetching them from farther away is the medium's work.
+	overheadNear = 1 << 20
 )
 
 // overheadParts is the number of measurements of which Overhead takes the median, so that an
@@ -94,7 +97,10 @@ func newOverhead(plan record.Plan, isDaemon, device bool) (o *overhead, err erro
 	}
 	if isDaemon {
 		cfg.InFlight = min(batch, maxPollBatch)
-		if !replayed {
+		switch {
+		case cfg.Service != config.ServiceStore:
+			n = max(1, min(n, overheadNear/cfg.LargestMessage()))
+		case !replayed:
 			n = max(n, min(overheadRequests, overheadBytes/cfg.LargestMessage()))
 		}
 	}
@@ -108,11 +114,16 @@ func newOverhead(plan record.Plan, isDaemon, device bool) (o *overhead, err erro
 	}
 	if isDaemon {
 		worker := newNullClient(o.client)
-		if o.daemon, err = newDaemon(wiring{cfg, 0}, 0, plan.Idle, worker); err == nil && device {
+		if o.daemon, err = newDaemon(wiring{cfg, 0}, 0, plan.Idle, worker); err != nil {
+			return o, err
+		}
+		// The rate floor reads its payloads too: that is when they arrive.
+		o.daemon.sink.Unread = true
+		if device {
 			worker.device = true
 			o.daemon.device = &deviceLog{}
 		}
-		return o, err
+		return o, nil
 	}
 	o.stampNS = sampleCost(o.client.clock)
 	if cfg.Service == config.ServiceStore && cfg.ReadsValues() {
@@ -145,8 +156,8 @@ func (o *overhead) measureClient(every int, d time.Duration) (float64, error) {
 	if err := c.enter(c.clock.Now()); err != nil {
 		return 0, err
 	}
-	cost, err := inParts(c.clock, d, func() (uint64, error) {
-		for range overheadSteps {
+	cost, err := inParts(c.clock, d, func(n int) (uint64, error) {
+		for range n {
 			if s.measuring() { // as in run
 				if err := c.step(true); err != nil {
 					return 0, err
@@ -162,8 +173,8 @@ func (o *overhead) measureDaemon(d time.Duration) (float64, error) {
 	var s state
 	s.advance(record.StateMeasuring)
 	o.daemon.begin()
-	return inParts(o.daemon.clock, d, func() (uint64, error) {
-		for range overheadSteps {
+	return inParts(o.daemon.clock, d, func(n int) (uint64, error) {
+		for range n {
 			if s.measuring() { // as in run
 				if err := o.daemon.step(); err != nil {
 					return 0, err
@@ -174,27 +185,28 @@ func (o *overhead) measureDaemon(d time.Duration) (float64, error) {
 	})
 }
 
-// overheadSteps is the number of iterations between two readings of the clock.
+// overheadSteps is the largest number of iterations between two readings of the clock.
 const overheadSteps = 32
 
-// inParts runs steps, which returns the operations done so far, and returns the median time of an
-// operation.
-func inParts(clock *machine.Clock, d time.Duration, steps func() (uint64, error)) (float64, error) {
-	before, err := steps() // warms the caches
-	if err != nil {
-		return 0, err
-	}
+// inParts calls steps, which runs n iterations and returns the operations done so far, and returns
+// the median time of an operation.
+func inParts(clock *machine.Clock, d time.Duration, steps func(n int) (uint64, error)) (float64, error) {
 	length := clock.Ticks(d) / overheadParts
 	parts := make([]float64, 0, overheadParts)
+	before, n := uint64(0), 1
 	start := clock.Now()
 	for len(parts) < overheadParts {
-		done, err := steps()
+		done, err := steps(n)
 		if err != nil {
 			return 0, err
 		}
-		if now := clock.Now(); now-start >= length && done > before {
-			parts = append(parts, float64(clock.Nanos(now-start))/float64(done-before))
-			start, before = now, done
+		spent := clock.Now() - start
+		if n < overheadSteps && spent < length/overheadSteps {
+			n *= 2
+		}
+		if spent >= length && done > before {
+			parts = append(parts, float64(clock.Nanos(spent))/float64(done-before))
+			start, before = clock.Now(), done
 		}
 	}
 	return median(parts), nil
