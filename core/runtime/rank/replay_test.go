@@ -1,0 +1,184 @@
+package rank
+
+import (
+	"encoding/binary"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/base/config"
+	"transportbench/core/runtime/kv"
+	"transportbench/core/runtime/workload"
+	"transportbench/core/transport"
+	"transportbench/core/transporttest"
+)
+
+// observer shows the calls that a client posts.
+type observer struct {
+	transport.Worker
+	post func(*transport.Op)
+}
+
+func (o observer) Post(ops []transport.Op) (int, error) {
+	n, err := o.Worker.Post(ops)
+	for i := range ops[:n] {
+		o.post(&ops[i])
+	}
+	return n, err
+}
+
+// TestReplayedRequestsAreTheDrawnOnes checks that a client which replays issues what its generator
+// draws, in the same order, and again from the start.
+func TestReplayedRequestsAreTheDrawnOnes(t *testing.T) {
+	for name, shape := range map[string]func(*config.Config){
+		"uniform":         func(*config.Config) {},
+		"zipfian":         func(c *config.Config) { c.Distribution, c.ReadRatio = config.DistributionZipfian, 0.9 },
+		"sequential":      func(c *config.Config) { c.Distribution = config.DistributionSequential },
+		"a pattern":       func(c *config.Config) { require.NoError(t, c.Pattern.Set("lookup:7,read:6,write:3")) },
+		"sizes that vary": func(c *config.Config) { require.NoError(t, c.ValueSize.Set("uniform:0-300")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := testConfig()
+			shape(&cfg)
+			n, replayed := cfg.Requests()
+			require.True(t, replayed)
+			generator, r := workload.New(cfg, 0), workload.Request{}
+			drawn := make([]workload.Request, n)
+			for i := range drawn {
+				generator.Next(&drawn[i])
+			}
+			issued := 0
+			driver := wrapped{transporttest.NewMemoryDriver(), func(w transport.Worker) transport.Worker {
+				return observer{w, func(op *transport.Op) {
+					if op.Kind != transport.OpCall {
+						return
+					}
+					r = drawn[issued%n]
+					key, _ := kv.KeyOf(op.Payload)
+					if key != r.Key || len(op.Payload) != kv.HeaderSize+r.Size {
+						t.Errorf("call %d is for key %d with %d bytes, drawn was %+v", issued, key, len(op.Payload), r)
+					}
+					issued++
+				}}
+			}}
+			_, clients := runUntil(t, cluster(t, driver, cfg, config.IdleYield), 64, uint64(3*n/64))
+			require.Empty(t, clients[0].Clients[0].Failures)
+			require.Greater(t, issued, 2*n)
+		})
+	}
+}
+
+// TestReplayHasTheDistribution checks that the requests of a client are as the options say: the
+// share of reads within four standard deviations, and keys that pass a chi-squared test.
+func TestReplayHasTheDistribution(t *testing.T) {
+	cfg := config.Default()
+	n, replayed := cfg.Requests()
+	require.True(t, replayed)
+	null, err := newNullServer(cfg)
+	require.NoError(t, err)
+	for number := range 8 {
+		c, err := newClient(wiring{cfg, 1}, number, config.IdleSpin, null)
+		require.NoError(t, err)
+		reads, keys := 0.0, make([]float64, cfg.Keys)
+		for i := range c.calls {
+			reads += float64(c.calls[i].reads)
+			keys[c.calls[i].key]++
+		}
+		require.NoError(t, c.close())
+		require.InDelta(t, 0.5*float64(n), reads, 4*math.Sqrt(0.25*float64(n)))
+		chi, expected := 0.0, float64(n)/float64(cfg.Keys)
+		for _, count := range keys {
+			chi += (count - expected) * (count - expected) / expected
+		}
+		freedom := float64(cfg.Keys - 1)
+		require.InDelta(t, freedom, chi, 4*math.Sqrt(2*freedom))
+	}
+}
+
+// slots is a worker whose payloads arrive in slots that are used again. In each message of lose, one
+// word of the value stays what it was.
+type slots struct {
+	transport.Worker
+	memory [][]byte
+	next   int
+	lose   int // every so many messages
+	lost   *int
+}
+
+func newSlots(w transport.Worker, n, lose int, lost *int) *slots {
+	s := &slots{Worker: w, lose: lose, lost: lost}
+	for range n {
+		s.memory = append(s.memory, make([]byte, 4096))
+	}
+	return s
+}
+
+func (s *slots) Poll(events []transport.Event) (int, error) {
+	n, err := s.Worker.Poll(events)
+	for i := range events[:n] {
+		e := &events[i]
+		slot := s.memory[s.next%len(s.memory)]
+		s.next++
+		kept := binary.LittleEndian.Uint64(slot[kv.HeaderSize+8:])
+		payload := slot[:copy(slot, e.Payload)]
+		if s.next%s.lose == 0 && s.next > len(s.memory) && len(payload) > kv.HeaderSize {
+			binary.LittleEndian.PutUint64(payload[kv.HeaderSize+8:], kept)
+			*s.lost++
+		}
+		e.Payload = payload
+	}
+	return n, err
+}
+
+// TestReplayDetectsLostParts checks that a word which does not reach a slot is found, however many
+// slots there are, although the same requests pass again and again.
+func TestReplayDetectsLostParts(t *testing.T) {
+	for name, c := range map[string]struct {
+		shape func(*config.Config)
+		wrong func(daemonRejected, clientSums uint64) uint64
+	}{
+		"written": {func(c *config.Config) { c.ReadRatio = 0 }, func(rejected, _ uint64) uint64 { return rejected }},
+		"read":    {func(c *config.Config) { c.ReadRatio = 1 }, func(_, sums uint64) uint64 { return sums }},
+		"echo":    {func(c *config.Config) { c.Service, c.ReadRatio = config.ServiceEcho, 1 }, func(_, sums uint64) uint64 { return sums }},
+		"sink":    {func(c *config.Config) { c.Service, c.ReadRatio = config.ServiceSink, 0 }, func(rejected, _ uint64) uint64 { return rejected }},
+	} {
+		for _, n := range []int{8, 64, 128, 1024} {
+			t.Run(name, func(t *testing.T) {
+				cfg := testConfig()
+				c.shape(&cfg)
+				ranks := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield)
+				client, daemon := ranks[1].threads[0].client, ranks[0].threads[0].daemon
+				lost := 0
+				if cfg.ReadRatio == 0 {
+					daemon.worker = newSlots(daemon.worker, n, 7, &lost)
+				} else {
+					client.worker = newSlots(client.worker, n, 7, &lost)
+				}
+				client.begin(1, time.Hour)
+				require.NoError(t, client.enter(1))
+				for client.counts.ops < 20_000 {
+					require.NoError(t, client.step(true))
+					require.NoError(t, daemon.step())
+				}
+				require.Positive(t, lost)
+				found := c.wrong(daemon.counts.outcomes[kv.OutcomeRejected], client.counts.failures[kv.FailureChecksum])
+				same := 0.0 // values that nobody writes stay the same, so a slot may get the same one again
+				if cfg.ReadRatio == 1 && cfg.Service == config.ServiceStore {
+					same = 2 * float64(lost) / float64(cfg.Keys)
+				}
+				require.InDelta(t, lost, float64(found), float64(2*cfg.InFlight)+same, "%d slots", n)
+				client.worker, daemon.worker = unslot(client.worker), unslot(daemon.worker)
+				require.NoError(t, client.drainInTest(daemon))
+			})
+		}
+	}
+}
+
+func unslot(w transport.Worker) transport.Worker {
+	if s, ok := w.(*slots); ok {
+		return s.Worker
+	}
+	return w
+}
