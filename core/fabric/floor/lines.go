@@ -56,6 +56,7 @@ const (
 	linePrefetch = 1 << 17   // request the lines of the next answer before they are written
 	lineChunked  = 1 << 18   // publish long messages in chunks
 	lineLast     = 1 << 19   // the probe is over
+	lineBounce   = 1 << 20   // after the answer, bounce one line lineTrips times
 )
 
 // Probe implements [transport.Prober] over the lines, except for the peer: both threads call it with
@@ -77,17 +78,16 @@ func (l *Lines) Probe(ctx context.Context, probe transport.Probe) (transport.Flo
 		return transport.Floor{}, fmt.Errorf("%w: payloads of %d and %d bytes do not fit into the memory for probes",
 			transport.ErrUnsupported, probe.Forth, probe.Back)
 	}
-	forth.slots, back.slots = slots, slots
-	s := &lineSide{control: l.Control, stopped: &stopped, in: forth, out: back}
+	s := &lineSide{control: l.Control, stopped: &stopped, in: forth.limit(slots), out: back.limit(slots)}
 	if !probe.Initiate {
 		if !s.follow() {
 			return transport.Floor{}, context.Cause(ctx)
 		}
 		return transport.Floor{}, nil
 	}
-	s.in, s.out = back, forth
+	s.in, s.out = s.out, s.in
 	var reading transport.Floor
-	s.base = rand.Uint64() | 1
+	s.begin(rand.Uint64() | 1)
 	s.control.Store(s.base)
 	if probe.Kind == transport.ProbeMedium {
 		reading = s.pingPong(probe.Duration)
@@ -105,10 +105,10 @@ func (l *Lines) Probe(ctx context.Context, probe transport.Probe) (transport.Flo
 // lane is the ring of messages in one direction.
 type lane struct {
 	memory []byte
-	lines  int // of a message
-	stride int // bytes from message to message
-	slots  int
-	number uint64 // messages written, or read
+	lines  int    // of a message
+	stride int    // bytes from message to message
+	at     int    // offset of the next message
+	number uint64 // of the next message
 	read   uint64 // sum of what was read, so that the compiler keeps the loads
 }
 
@@ -117,10 +117,21 @@ func newLane(memory []byte, payload int) lane {
 	return lane{memory: memory, lines: lines, stride: lines * LineSize}
 }
 
-// slot returns the memory of the message with the number n, from 0.
-func (l *lane) slot(n uint64) []byte {
-	at := int(n%uint64(l.slots)) * l.stride
-	return l.memory[at : at+l.stride : at+l.stride]
+// limit returns the lane with the memory of a number of messages.
+func (l lane) limit(slots int) lane {
+	l.memory = l.memory[:slots*l.stride]
+	return l
+}
+
+// slot returns the memory of the next message.
+func (l *lane) slot() []byte { return l.memory[l.at:][:l.stride:l.stride] }
+
+// advance moves to the next message.
+func (l *lane) advance() {
+	l.number++
+	if l.at += l.stride; l.at == len(l.memory) {
+		l.at = 0
+	}
 }
 
 func (l *lane) chunk(tag uint64) int {
@@ -134,23 +145,33 @@ func (l *lane) chunk(tag uint64) int {
 type lineSide struct {
 	control *atomic.Uint64
 	stopped *atomic.Bool
-	base    uint64 // numbers of this probe's messages begin above it
+	base    uint64 // number of this probe's first messages; never 0
 	in, out lane
+}
+
+func (s *lineSide) begin(base uint64) {
+	s.base = base
+	s.in.number, s.out.number = base, base
+	s.in.at, s.out.at = 0, 0
 }
 
 // post writes count messages.
 func (s *lineSide) post(tag uint64, count int) {
 	l := &s.out
+	if l.lines == 1 {
+		for range count {
+			b := l.slot()
+			binary.NativeEndian.PutUint64(b[8:], tag)
+			shm.StoreRelease64(word(b, 0), l.number)
+			l.advance()
+		}
+		return
+	}
 	chunk := l.chunk(tag)
 	for range count {
-		b := l.slot(l.number)
-		l.number++
-		value := s.base + l.number
+		b, value := l.slot(), l.number
+		l.advance()
 		binary.NativeEndian.PutUint64(b[8:], tag)
-		if l.lines == 1 {
-			shm.StoreRelease64(word(b, 0), value)
-			continue
-		}
 		for from := 0; from < len(b); from += chunk * LineSize {
 			part := b[from:min(from+chunk*LineSize, len(b))]
 			for at := LineSize; at < len(part); at += LineSize {
@@ -165,9 +186,10 @@ func (s *lineSide) post(tag uint64, count int) {
 // under way.
 func (s *lineSide) prefetch(count int) {
 	const most = 16
-	l := &s.out
-	for i := range min(count, most) {
-		b := l.slot(l.number + uint64(i))
+	l := s.out
+	for range min(count, most) {
+		b := l.slot()
+		l.advance()
 		for at := 0; at < min(len(b), most*LineSize); at += LineSize {
 			shm.PrefetchWrite(word32(b, at))
 		}
@@ -177,19 +199,19 @@ func (s *lineSide) prefetch(count int) {
 // arrived reports whether the next message is there, or its first chunk.
 func (s *lineSide) arrived() bool {
 	l := &s.in
-	return atomic.LoadUint64(word(l.slot(l.number), 0)) == s.base+l.number+1
+	return atomic.LoadUint64(word(l.memory, l.at)) == l.number
 }
 
 // accept reads a message that has arrived and returns its tag. It returns false if it was stopped.
 func (s *lineSide) accept() (tag uint64, ok bool) {
 	l := &s.in
-	b := l.slot(l.number)
-	l.number++
+	b, value := l.slot(), l.number
+	l.advance()
 	tag = binary.NativeEndian.Uint64(b[8:])
 	if l.lines == 1 {
 		return tag, true
 	}
-	value, chunk, sum := s.base+l.number, l.chunk(tag), uint64(0)
+	chunk, sum := l.chunk(tag), uint64(0)
 	for from := 0; from < len(b); from += chunk * LineSize {
 		part := b[from:min(from+chunk*LineSize, len(b))]
 		for looks := 0; atomic.LoadUint64(word(part, 0)) != value; looks++ {
@@ -260,6 +282,9 @@ func (s *lineSide) pingPong(d time.Duration) transport.Floor {
 	}
 	trip(1) // waits for the other side
 	ways := s.ways(1)
+	if s.in.lines == 1 && s.out.lines == 1 {
+		ways = append(ways, lineBounce|1, lineBounce|linePauses|1)
+	}
 	times := make([][]float64, len(ways))
 	samples := 0
 	for start := time.Now(); !s.stopped.Load(); {
@@ -270,50 +295,100 @@ func (s *lineSide) pingPong(d time.Duration) transport.Floor {
 		way := samples % len(ways)
 		trip(ways[way]) // the other side learns how to wait
 		before = time.Since(start)
-		for range trips {
-			trip(ways[way])
+		if ways[way]&lineBounce != 0 {
+			s.bounce(ways[way], s.out.memory, 0)
+		} else {
+			for range trips {
+				trip(ways[way])
+			}
 		}
 		times[way] = append(times[way], float64(time.Since(start)-before)/float64(trips))
 		samples++
-	}
-	least := 0.0
-	for _, list := range times {
-		if m := Median(list); m > 0 && (least == 0 || m < least) {
-			least = m
-		}
 	}
 	name := "cache-line ping-pong"
 	if n := max(s.in.lines, s.out.lines); n > 1 {
 		name = fmt.Sprintf("cache-line ping-pong of %d and %d lines", s.out.lines, s.in.lines)
 	}
-	return transport.Floor{Name: name, RoundTrip: least, Samples: samples * trips}
+	return transport.Floor{Name: name, RoundTrip: leastMedian(times), Samples: samples * trips}
 }
 
-// stream measures the mean time per message with inFlight of them under way, for about d after the
-// other side has joined.
+// bounce has both sides write one word in turn, the initiator with side 0. It is the fastest for
+// messages of a line if the threads share a core: there is less to do for each.
+func (s *lineSide) bounce(tag uint64, memory []byte, side uint64) {
+	const offset = 32 // in the line of the first message
+	line, pauses := word(memory, offset), tag&linePauses != 0
+	first := s.out.number + s.in.number // not yet in the line
+	for i := range uint64(lineTrips) {
+		if side == 0 {
+			atomic.StoreUint64(line, first+2*i)
+		}
+		for looks := 0; atomic.LoadUint64(line) != first+2*i+1-side; looks++ {
+			if s.stopped.Load() {
+				return
+			}
+			yield(looks, defaultYield)
+			if pauses {
+				pause()
+			}
+		}
+		if side == 1 {
+			atomic.StoreUint64(line, first+2*i+1)
+		}
+	}
+}
+
+// stream measures the time per message with inFlight of them under way, for about d after the other
+// side has joined: the mean of a slice, and the median over the slices of a way, because a slice in
+// which a thread lost its processor says nothing of the medium.
 func (s *lineSide) stream(d time.Duration, inFlight int) transport.Floor {
 	s.post(1, 1)
 	s.take(1, 1) // waits for the other side
 	groups := []int{max(inFlight/8, 1), max(inFlight/4, 1), max(inFlight/2, 1), inFlight}
 	slices.SortFunc(groups, func(a, b int) int { return cmp.Compare(b, a) })
 	ways := s.ways(slices.Compact(groups)...)
-	ops, elapsed := make([]int, len(ways)), make([]time.Duration, len(ways))
+	if inFlight == 1 && s.in.lines == 1 && s.out.lines == 1 {
+		ways = append(ways, lineBounce|1, lineBounce|linePauses|1)
+	}
+	times := make([][]float64, len(ways))
 	slice := min(max(lineSlice, d/100), d)
 	total := 0
 	for start, turn := time.Now(), 0; !s.stopped.Load() && (turn < len(ways) || time.Since(start) < d); turn++ {
 		way := turn % len(ways)
-		n, t := s.slice(ways[way], inFlight, slice)
-		ops[way] += n
-		elapsed[way] += t
+		measure := s.slice
+		if ways[way]&lineBounce != 0 {
+			measure = s.bounceSlice
+		}
+		n, elapsed := measure(ways[way], inFlight, slice)
+		if n == 0 {
+			break // stopped
+		}
+		times[way] = append(times[way], float64(elapsed)/float64(n))
 		total += n
 	}
-	least := 0.0
-	for way, n := range ops {
-		if per := float64(elapsed[way]) / float64(n); n > 0 && (least == 0 || per < least) {
-			least = per
+	return transport.Floor{Name: "cache-line stream", PerOp: leastMedian(times), Samples: total}
+}
+
+// leastMedian returns the least of the medians of lists of times, one list for each way.
+func leastMedian(times [][]float64) (least float64) {
+	for _, list := range times {
+		if m := Median(list); m > 0 && (least == 0 || m < least) {
+			least = m
 		}
 	}
-	return transport.Floor{Name: "cache-line stream", PerOp: least, Samples: total}
+	return least
+}
+
+// bounceSlice is slice with the bounce of one line.
+func (s *lineSide) bounceSlice(tag uint64, _ int, d time.Duration) (ops int, elapsed time.Duration) {
+	for elapsed < d && !s.stopped.Load() {
+		s.post(tag, 1)
+		s.take(tag, 1)
+		start := time.Now()
+		s.bounce(tag, s.out.memory, 0)
+		elapsed += time.Since(start)
+		ops += lineTrips
+	}
+	return ops, elapsed
 }
 
 // slice streams for about d with one way, and returns how many messages that were and how long they
@@ -381,10 +456,11 @@ func (s *lineSide) slice(tag uint64, inFlight int, d time.Duration) (ops int, el
 // follow answers until the initiator ends the probe. It returns false if it was stopped before.
 func (s *lineSide) follow() (over bool) {
 	pauses, pending := false, 0
+	slots := len(s.in.memory) / s.in.stride
 	for looks := 0; !s.stopped.Load(); looks++ {
 		if s.base == 0 || looks%controlLooks == controlLooks-1 {
 			if base := s.control.Load(); base != s.base && base != 0 { // also after an abandoned probe
-				s.base, s.in.number, s.out.number = base, 0, 0
+				s.begin(base)
 				pauses, pending = false, 0
 			}
 			if s.base == 0 {
@@ -410,8 +486,11 @@ func (s *lineSide) follow() (over bool) {
 			return true
 		}
 		pauses = tag&linePauses != 0
-		if pending++; pending >= min(int(tag&lineGroup), s.in.slots) {
+		if pending++; pending >= min(int(tag&lineGroup), slots) {
 			s.post(tag, pending)
+			if tag&lineBounce != 0 {
+				s.bounce(tag, s.in.memory, 1)
+			}
 			if tag&linePrefetch != 0 {
 				s.prefetch(pending)
 			}
