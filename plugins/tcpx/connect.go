@@ -334,12 +334,9 @@ func (w *worker) matchControl(a *arrival) bool {
 			return false
 		}
 	case p.state == lost:
-	case useProbe-int(use) < len(p.probes):
-		probe := &p.probes[useProbe-use]
-		if *probe >= 0 {
-			_ = unix.Close(*probe)
-		}
-		*probe = a.fd
+	case use == useProbe:
+		p.dropProbe()
+		p.probe = a.fd
 		return true
 	case use == useControl && p.sockets[0] < 0 && p.state == connecting:
 		p.sockets[0], p.from = a.fd, a.origin()

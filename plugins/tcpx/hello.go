@@ -77,7 +77,7 @@ type hello struct {
 
 const helloMagic = 0x32787063_74627274 // "trbtcpx2"
 
-// Values of hello.Use. Socket i of a probe has useProbe - i.
+// Values of hello.Use.
 const (
 	useControl = 0
 	useProbe   = 255
@@ -98,5 +98,5 @@ func decodeHello(b []byte, to nonce) (h hello, ok bool) {
 	if _, err := binary.Decode(b, binary.LittleEndian, &h); err != nil || len(b) != helloSize {
 		return h, false
 	}
-	return h, h.Magic == helloMagic && h.To == to && (h.Use == useControl || useProbe-int(h.Use) < maxSockets)
+	return h, h.Magic == helloMagic && h.To == to && (h.Use == useControl || h.Use == useProbe)
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -60,10 +59,10 @@ type peer struct {
 	address address
 	state   peerState
 	handshake
-	probes []int // sockets on which the peer wants to probe; -1 for none
-	conn   *conn
-	out    outStream
-	in     inStream
+	probe int // socket on which the peer wants to probe; -1 for none
+	conn  *conn
+	out   outStream
+	in    inStream
 
 	calls          pendingCalls
 	pendingReplies []bool // by the number of the peer's call: delivered and not answered
@@ -151,7 +150,7 @@ func (w *worker) Address() []byte { return w.address }
 // newPeer makes the memory of a connection and posts its receives.
 func (w *worker) newPeer(id transport.PeerID, a address) (p *peer, err error) {
 	s := w.settings
-	p = &peer{w: w, id: id, address: a, handshake: newHandshake(s), probes: slices.Repeat([]int{-1}, s.sockets),
+	p = &peer{w: w, id: id, address: a, handshake: newHandshake(s), probe: -1,
 		conn: newConn(s, w.memory, w.unpacker, 2*s.inFlight, &w.counters), in: inStream{request: s.request, sizes: make([]int, s.slots)},
 		calls: newPendingCalls(s.inFlight), pendingReplies: make([]bool, s.inFlight), errors: name.PeerErrors(id)}
 	p.conn.peerWindow = uint64(a.Window)
@@ -170,7 +169,7 @@ func (w *worker) newPeer(id transport.PeerID, a address) (p *peer, err error) {
 
 // closeSockets closes the open sockets of a connection, with a farewell if it is up.
 func (p *peer) closeSockets() (err error) {
-	p.dropProbes()
+	p.dropProbe()
 	p.dialing = nil
 	if p.conn.control.fd >= 0 {
 		return p.conn.close()

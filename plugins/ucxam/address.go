@@ -14,11 +14,12 @@ type address struct {
 	nonce  uint64 // in the headers of the worker's messages
 	window uint32 // calls in flight
 	layout uint32 // see settings.layout
+	probe  []byte // of the port for probes of TCP; empty without one
 	ucp    []byte // UCX's address
 }
 
 // addressMagic identifies an address and its version.
-const addressMagic = "ucxam1\x00\x00"
+const addressMagic = "ucxam2\x00\x00"
 
 const (
 	nonceAt  = len(addressMagic)
@@ -26,7 +27,7 @@ const (
 	layoutAt = windowAt + 4
 	sumAt    = layoutAt + 4
 	bodyAt   = sumAt + 4
-	maxUCX   = 64 << 10 // bytes of UCX's address
+	maxUCX   = 64 << 10 // bytes of UCX's address, and of that for probes with its length
 )
 
 func (a address) encode() []byte {
@@ -34,7 +35,8 @@ func (a address) encode() []byte {
 	binary.LittleEndian.PutUint64(b[nonceAt:], a.nonce)
 	binary.LittleEndian.PutUint32(b[windowAt:], a.window)
 	binary.LittleEndian.PutUint32(b[layoutAt:], a.layout)
-	b = append(b, a.ucp...)
+	b = binary.LittleEndian.AppendUint16(b, uint16(len(a.probe)))
+	b = append(append(b, a.probe...), a.ucp...)
 	binary.LittleEndian.PutUint32(b[sumAt:], checksum(b))
 	return b
 }
@@ -53,6 +55,11 @@ func decodeAddress(b []byte) (address, error) {
 		layout: binary.LittleEndian.Uint32(b[layoutAt:]),
 		ucp:    b[bodyAt:],
 	}
+	if len(a.ucp) < 2 || len(a.ucp)-2 <= int(binary.LittleEndian.Uint16(a.ucp)) {
+		return address{}, errors.New("the address is cut off")
+	}
+	end := 2 + int(binary.LittleEndian.Uint16(a.ucp))
+	a.probe, a.ucp = a.ucp[2:end], a.ucp[end:]
 	if a.nonce&^ucp.NonceMask != 0 || a.window == 0 {
 		return address{}, fmt.Errorf("the address is of another version of this transport (nonce %#x, window %d)", a.nonce, a.window)
 	}

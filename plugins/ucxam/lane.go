@@ -3,10 +3,13 @@ package ucxam
 import (
 	"errors"
 	"fmt"
+	"net"
+	"net/netip"
 	"regexp"
 	"slices"
 	"strings"
 
+	"transportbench/core/fabric/floor"
 	"transportbench/core/transport"
 )
 
@@ -30,6 +33,29 @@ func (l lane) medium() string {
 		return transport.MediumVerbs
 	}
 	return ""
+}
+
+// listen returns a port for probes at an address of the lane's network interface.
+func (l lane) listen() (*floor.StreamPort, error) {
+	i, err := net.InterfaceByName(l.device)
+	if err != nil {
+		return nil, fmt.Errorf("a port for probes on %s: %w", l.device, err)
+	}
+	addresses, err := i.Addrs()
+	if err != nil {
+		return nil, fmt.Errorf("a port for probes on %s: %w", l.device, err)
+	}
+	var at netip.Addr
+	for _, a := range addresses {
+		prefix, err := netip.ParsePrefix(a.String())
+		if ip := prefix.Addr(); err == nil && !ip.IsLinkLocalUnicast() && (!at.IsValid() || ip.Is4() && !at.Is4()) {
+			at = ip
+		}
+	}
+	if !at.IsValid() {
+		return nil, fmt.Errorf("a port for probes: the interface %s has no address", l.device)
+	}
+	return floor.ListenStream(at)
 }
 
 // laneLine matches a lane in the output of ucp_ep_print_info of UCX 1.13 and later:

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	control "transportbench/core/fabric/endpoint"
 	"transportbench/core/fabric/floor"
@@ -30,7 +31,8 @@ type worker struct {
 	peers control.Peers[peer, uint64]
 	lost  control.LostPeers // whose ErrCorrupt Poll has returned
 
-	parking   *parking // nil without the option wake-up
+	stream    *floor.StreamPort // for probes of TCP; nil if UCX does not send over it
+	parking   *parking          // nil without the option wake-up
 	closed    bool
 	destroyed bool
 	counts    counts
@@ -46,6 +48,7 @@ type counts struct {
 type peer struct {
 	id             transport.PeerID
 	lane           lane
+	probe          []byte // address of its port for probes
 	state          peerState
 	calls          int                            // posted, without a response
 	pendingReplies int                            // requests polled, without a reply
@@ -80,7 +83,14 @@ func newWorker(e *endpoint) (*worker, error) {
 			return nil, errors.Join(err, w.destroy())
 		}
 	}
-	w.address = address{nonce: w.nonce, window: uint32(w.window), layout: e.settings.layout(), ucp: w.ucp.Address()}.encode()
+	a := address{nonce: w.nonce, window: uint32(w.window), layout: e.settings.layout(), ucp: w.ucp.Address()}
+	if e.lane.medium() == transport.MediumTCP {
+		if w.stream, err = e.lane.listen(); err != nil {
+			return nil, errors.Join(err, w.destroy())
+		}
+		a.probe = w.stream.Address()
+	}
+	w.address = a.encode()
 	return w, nil
 }
 
@@ -116,7 +126,7 @@ func (w *worker) connect(id transport.PeerID, encoded []byte) error {
 	if err != nil {
 		return w.endpoint.settings.explain(err)
 	}
-	p := &peer{id: id, errors: name.PeerErrors(id)}
+	p := &peer{id: id, probe: slices.Clone(a.probe), errors: name.PeerErrors(id)}
 	w.peers.Add(id, a.nonce, p)
 	if p.lane, err = laneOf(info); err == nil && p.lane.transport != w.endpoint.lane.transport {
 		err = transport.Unavailable("the transport was opened for %s and UCX chose %s for this peer: set the option %q or %q to a transport that reaches all peers",
@@ -144,7 +154,14 @@ func (w *worker) Close() error {
 	if w.ucp.Drain(drainRounds) > 0 {
 		w.endpoint.reaper.add(w.ucp)
 	}
-	return nil
+	return w.closeStream()
+}
+
+func (w *worker) closeStream() error {
+	if w.stream == nil {
+		return nil
+	}
+	return w.stream.Close()
 }
 
 // destroy frees what Close has left, including payloads.
@@ -154,17 +171,25 @@ func (w *worker) destroy() error {
 	}
 	w.destroyed = true
 	w.ucp.Destroy()
+	err := w.closeStream()
 	if w.parking != nil {
-		return w.parking.close()
+		err = errors.Join(err, w.parking.close())
 	}
-	return nil
+	return err
 }
 
-// Probe implements [transport.Prober]: two loops in C bounce a header over the connection's
-// lane. The floor leaves out the ring, the calls into C and Go.
+// Probe implements [transport.Prober]. The library is UCX: two loops in C send messages with the
+// payloads over the connection's lane, without the ring, the calls into C, and Go. The floors of a
+// lane over TCP are the kernel's.
 func (w *worker) Probe(ctx context.Context, id transport.PeerID, probe transport.Probe) (transport.Floor, error) {
 	p := w.peers.Get(id)
 	return name.Probe(id, w.closed, p != nil && p.state == peerUp, func() (transport.Floor, error) {
+		if probe.Kind == transport.ProbeMedium || probe.Kind == transport.ProbeRate {
+			if w.stream == nil {
+				return transport.Floor{}, transport.ErrUnsupported
+			}
+			return w.stream.Probe(ctx, p.probe, probe)
+		}
 		if probe.Kind != transport.ProbeLibrary {
 			return transport.Floor{}, transport.ErrUnsupported
 		}

@@ -1,0 +1,303 @@
+package floor
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"transportbench/core/transport"
+)
+
+// ErrStreamEnded is the error of a probe whose other side has closed its socket.
+var ErrStreamEnded = errors.New("the other side of the probe has closed its socket")
+
+const (
+	// streamBuffer is how much one call sends or receives at most, unless a message is longer. It
+	// stays in a core's cache.
+	streamBuffer = 256 << 10
+	// streamYield is how many vain looks, each a system call, a thread takes before it offers its
+	// core.
+	streamYield = 256
+	// streamHold is how many vain looks a follower takes before it answers fewer messages than the
+	// initiator asked for, because the rest does not come.
+	streamHold = 32
+	// streamSlice is the least time for which one way to batch is measured before the next.
+	streamSlice = 300 * time.Microsecond
+)
+
+// ProbeStream is one side of a probe over a connected, non-blocking stream socket, which belongs to
+// the probe: the round trips of one message, or messages under way in both directions. There is
+// nothing but send(2) and recv(2) in between. Messages have the payload and a header, as those of a
+// transport. It spins.
+func ProbeStream(ctx context.Context, fd int, probe transport.Probe) (transport.Floor, error) {
+	s, err := newStream(fd, probe)
+	if err != nil {
+		return transport.Floor{}, err
+	}
+	defer context.AfterFunc(ctx, func() { s.stopped.Store(true) })()
+	var reading transport.Floor
+	switch {
+	case probe.Kind == transport.ProbeMedium:
+		p := PingPong{Name: "raw TCP ping-pong", Medium: s, YieldAfter: streamYield}
+		if reading, err = p.Run(ctx, probe.Initiate, probe.Duration); err == nil {
+			err = s.finish()
+		}
+	case probe.Initiate:
+		reading, err = s.lead(max(probe.InFlight, 1), probe.Duration)
+	default:
+		err = s.follow()
+	}
+	if err == nil && s.stopped.Load() {
+		reading, err = transport.Floor{}, context.Cause(ctx)
+	}
+	return reading, err
+}
+
+// stream is one side of a socket.
+type stream struct {
+	fd      int
+	stopped atomic.Bool
+
+	out    []byte // whole messages of outSize
+	outLen int    // bytes of a message
+	next   int    // offset in out of what is sent next
+	unsent int    // bytes to send
+
+	in    []byte
+	inLen int     // bytes of a message
+	part  int     // bytes of the current message that have come
+	head  [8]byte // its first bytes
+}
+
+func newStream(fd int, probe transport.Probe) (*stream, error) {
+	if probe.Kind != transport.ProbeMedium && probe.Kind != transport.ProbeRate {
+		return nil, transport.ErrUnsupported
+	}
+	if probe.Forth < 0 || probe.Back < 0 {
+		return nil, fmt.Errorf("%w: payloads of %d and %d bytes", transport.ErrUnsupported, probe.Forth, probe.Back)
+	}
+	s := &stream{fd: fd, outLen: probe.Forth + transport.ProbeHeader, inLen: probe.Back + transport.ProbeHeader}
+	if !probe.Initiate {
+		s.outLen, s.inLen = s.inLen, s.outLen
+	}
+	messages := max(min(streamBuffer/s.outLen, max(probe.InFlight, 1)), 1)
+	s.out = make([]byte, messages*s.outLen)
+	s.in = make([]byte, min(streamBuffer, s.inLen*max(probe.InFlight, 1)))
+	return s, nil
+}
+
+// mark makes the first word of all messages value.
+func (s *stream) mark(value uint64) {
+	for at := 0; at < len(s.out); at += s.outLen {
+		binary.LittleEndian.PutUint64(s.out[at:], value)
+	}
+}
+
+// push sends some of what is unsent, without waiting.
+func (s *stream) push() error {
+	for s.unsent > 0 {
+		n := min(s.unsent, len(s.out)-s.next)
+		sent, err := streamSend(s.fd, s.out[s.next:s.next+n])
+		if err != nil {
+			return err
+		}
+		s.unsent -= sent
+		if s.next += sent; s.next == len(s.out) {
+			s.next = 0
+		}
+		if sent < n {
+			return nil
+		}
+	}
+	return nil
+}
+
+// finish sends all that is unsent.
+func (s *stream) finish() error {
+	for looks := 0; s.unsent > 0 && !s.stopped.Load(); looks++ {
+		if err := s.push(); err != nil {
+			return err
+		}
+		yield(looks, streamYield)
+	}
+	return nil
+}
+
+// pull receives what has come, without waiting, and returns the number of messages that are complete
+// and the first word of the last of them.
+func (s *stream) pull() (messages int, head uint64, err error) {
+	n, err := streamReceive(s.fd, s.in)
+	for b := s.in[:n]; len(b) > 0; {
+		if s.part < len(s.head) {
+			copy(s.head[s.part:], b)
+		}
+		got := min(len(b), s.inLen-s.part)
+		b = b[got:]
+		if s.part += got; s.part == s.inLen {
+			s.part = 0
+			messages++
+			head = binary.LittleEndian.Uint64(s.head[:])
+		}
+	}
+	return messages, head, err
+}
+
+// Post implements [Medium].
+func (s *stream) Post(number uint64) error {
+	s.next = 0
+	s.mark(number)
+	s.unsent = s.outLen
+	return s.push()
+}
+
+// Take implements [Medium].
+func (s *stream) Take() (number uint64, ok bool, err error) {
+	if s.unsent > 0 { // the rest of a long message
+		if err := s.push(); err != nil {
+			return 0, false, err
+		}
+	}
+	n, number, err := s.pull()
+	return number, n > 0, err
+}
+
+// streamOver is the first word of the message that ends a probe. Others have the number of messages
+// that are to be answered together.
+const streamOver = ^uint64(0)
+
+// lead measures the time per message with inFlight of them under way. Which batches are the fastest
+// depends on what a system call costs next to a message: the fastest is the floor.
+func (s *stream) lead(inFlight int, d time.Duration) (transport.Floor, error) {
+	groups := []int{inFlight, max(inFlight/2, 1), max(inFlight/4, 1), 1}
+	groups = slices.Compact(groups)
+	times := make([][]float64, len(groups))
+	slice := max(d/time.Duration(4*len(groups)), streamSlice)
+	total := 0
+	if _, _, err := s.slice(1, inFlight, 0); err != nil { // waits for the other side
+		return transport.Floor{}, err
+	}
+	for start, turn := time.Now(), 0; !s.stopped.Load() && (turn < len(groups) || time.Since(start) < d); turn++ {
+		way := turn % len(groups)
+		n, elapsed, err := s.slice(groups[way], inFlight, slice)
+		if err != nil {
+			return transport.Floor{}, err
+		}
+		if n > 0 {
+			times[way] = append(times[way], float64(elapsed)/float64(n))
+		}
+		total += n
+	}
+	s.mark(streamOver)
+	s.next, s.unsent = 0, s.outLen
+	for looks := 0; !s.stopped.Load(); looks++ {
+		if err := s.push(); err != nil {
+			return transport.Floor{}, err
+		}
+		if n, _, err := s.pull(); n > 0 || err != nil {
+			return transport.Floor{Name: "raw TCP stream", PerOp: leastMedian(times), Samples: total}, err
+		}
+		yield(looks, streamYield)
+	}
+	return transport.Floor{}, nil
+}
+
+// slice keeps messages under way for about d, posts them as soon as group of them may be posted, and
+// returns how many were answered in which time. It begins and ends with nothing under way.
+func (s *stream) slice(group, inFlight int, d time.Duration) (ops int, elapsed time.Duration, err error) {
+	s.mark(uint64(group))
+	s.next = 0
+	sent, got := 0, 0
+	var start time.Time
+	first := -1 // messages that were answered when the clock began
+	for looks := 0; !s.stopped.Load(); looks++ {
+		if free := inFlight - (sent - got); free >= group && elapsed == 0 {
+			s.unsent += free * s.outLen
+			sent += free
+		}
+		if err := s.push(); err != nil {
+			return 0, 0, err
+		}
+		n, _, err := s.pull()
+		if err != nil {
+			return 0, 0, err
+		}
+		if n == 0 {
+			yield(looks, streamYield)
+			continue
+		}
+		looks = 0
+		got += n
+		switch {
+		case elapsed > 0: // drains
+		case first < 0:
+			if got >= inFlight {
+				first, start = got, time.Now()
+			}
+		default:
+			if t := time.Since(start); t >= d {
+				ops, elapsed = got-first, max(t, 1)
+			}
+		}
+		if elapsed > 0 && got == sent {
+			return ops, elapsed, nil
+		}
+	}
+	return 0, 0, nil
+}
+
+// follow answers messages until the last.
+func (s *stream) follow() error {
+	pending := 0
+	group := uint64(1)
+	for looks := 0; !s.stopped.Load(); looks++ {
+		n, head, err := s.pull()
+		if err != nil {
+			return err
+		}
+		if n > 0 {
+			looks = 0
+			pending += n
+			group = head
+		}
+		if pending > 0 && (uint64(pending) >= group || looks >= streamHold || group == streamOver) {
+			s.unsent += pending * s.outLen
+			pending = 0
+		}
+		if group == streamOver {
+			return s.finish()
+		}
+		if err := s.push(); err != nil {
+			return err
+		}
+		yield(looks, streamYield)
+	}
+	return nil
+}
+
+// streamSend sends without waiting and returns how much the socket took.
+func streamSend(fd int, b []byte) (int, error) { return streamResult(sendBytes(fd, b)) }
+
+// streamReceive receives without waiting. It returns ErrStreamEnded once the other side has closed.
+func streamReceive(fd int, b []byte) (int, error) {
+	n, errno := receiveBytes(fd, b)
+	if n == 0 && errno == 0 {
+		return 0, ErrStreamEnded
+	}
+	return streamResult(n, errno)
+}
+
+func streamResult(n int, errno unix.Errno) (int, error) {
+	switch errno {
+	case 0:
+		return n, nil
+	case unix.EAGAIN, unix.EINTR, unix.ENOTCONN: // or not connected yet
+		return 0, nil
+	}
+	return 0, errno
+}

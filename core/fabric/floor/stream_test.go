@@ -1,0 +1,118 @@
+package floor
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"transportbench/core/transport"
+)
+
+var loopback = netip.MustParseAddr("127.0.0.1")
+
+// streamPair returns two ports that know each other.
+func streamPair(tb testing.TB) (a, b *StreamPort) {
+	var ports [2]*StreamPort
+	for i := range ports {
+		p, err := ListenStream(loopback)
+		require.NoError(tb, err)
+		tb.Cleanup(func() { require.NoError(tb, p.Close()) })
+		ports[i] = p
+	}
+	return ports[0], ports[1]
+}
+
+func probeStream(tb testing.TB, a, b *StreamPort, probe transport.Probe) transport.Floor {
+	ctx, cancel := context.WithTimeout(tb.Context(), 30*time.Second)
+	defer cancel()
+	lead := probe
+	lead.Initiate = true
+	var far sync.WaitGroup
+	far.Go(func() {
+		reading, err := b.Probe(ctx, a.Address(), probe)
+		require.NoError(tb, err)
+		require.Zero(tb, reading)
+	})
+	reading, err := a.Probe(ctx, b.Address(), lead)
+	far.Wait()
+	require.NoError(tb, err)
+	require.Positive(tb, reading.Samples)
+	return reading
+}
+
+func TestStream(t *testing.T) {
+	a, b := streamPair(t)
+	for _, size := range []int{0, 48, 5000, 300_000, 3 << 20} {
+		for _, n := range []int{0, 1, 5, 32} {
+			probe := transport.Probe{Kind: transport.ProbeRate, Duration: time.Millisecond, Forth: size, Back: 16, InFlight: n}
+			require.Positive(t, probeStream(t, a, b, probe).PerOp, "%d bytes, %d in flight", size, n)
+			probe.Forth, probe.Back = 16, size
+			require.Positive(t, probeStream(t, b, a, probe).PerOp, "%d bytes, %d in flight", size, n)
+		}
+		for _, back := range []int{0, size} {
+			probe := transport.Probe{Kind: transport.ProbeMedium, Duration: time.Millisecond, Forth: size, Back: back}
+			require.Positive(t, probeStream(t, a, b, probe).RoundTrip, "%d and %d bytes", size, back)
+		}
+	}
+}
+
+// TestStreamGivenUp: a probe without the other side ends with its context, and what it leaves behind
+// does not disturb the next one.
+func TestStreamGivenUp(t *testing.T) {
+	a, b := streamPair(t)
+	for _, kind := range []transport.ProbeKind{transport.ProbeMedium, transport.ProbeRate} {
+		for range 3 {
+			for _, initiate := range []bool{true, false} {
+				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
+				_, err := a.Probe(ctx, b.Address(), transport.Probe{Kind: kind, Initiate: initiate, Duration: time.Second, InFlight: 4})
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				cancel()
+			}
+		}
+		probeStream(t, a, b, transport.Probe{Kind: kind, Duration: time.Millisecond, InFlight: 4})
+	}
+	_, err := a.Probe(t.Context(), b.Address(), transport.Probe{Kind: transport.ProbeLibrary})
+	require.ErrorIs(t, err, transport.ErrUnsupported)
+	_, err = a.Probe(t.Context(), []byte("nonsense"), transport.Probe{Kind: transport.ProbeMedium})
+	require.Error(t, err)
+}
+
+// TestStreamOfStrangers: sockets of strangers, silent or not, do not take a probe's place.
+func TestStreamOfStrangers(t *testing.T) {
+	a, b := streamPair(t)
+	var to streamAddress
+	require.NoError(t, to.decode(b.Address()))
+	for i := range 3 {
+		fd, err := newStreamSocket(loopback)
+		require.NoError(t, err)
+		defer unix.Close(fd)
+		_ = unix.Connect(fd, socketAddress(to.At))
+		if i > 0 {
+			_, _ = streamSend(fd, make([]byte, 16*i))
+		}
+	}
+	probeStream(t, a, b, transport.Probe{Kind: transport.ProbeMedium, Duration: time.Millisecond})
+}
+
+// BenchmarkStream shows the floors of TCP over the loopback by payload and in flight.
+func BenchmarkStream(b *testing.B) {
+	x, y := streamPair(b)
+	for _, size := range []int{16, 48, 4 << 10, 64 << 10, 512 << 10} {
+		b.Run(fmt.Sprintf("medium/%d", size), func(b *testing.B) {
+			f := probeStream(b, x, y, transport.Probe{Kind: transport.ProbeMedium, Duration: 20 * time.Millisecond, Forth: size, Back: 16})
+			b.ReportMetric(f.RoundTrip, "ns/trip")
+		})
+		for _, n := range []int{1, 4, 32} {
+			b.Run(fmt.Sprintf("rate/%d/%d", size, n), func(b *testing.B) {
+				f := probeStream(b, x, y, transport.Probe{Kind: transport.ProbeRate, Duration: 20 * time.Millisecond, Forth: size, Back: 16, InFlight: n})
+				b.ReportMetric(f.PerOp, "ns/msg")
+			})
+		}
+	}
+}
