@@ -83,41 +83,53 @@ func failed(limit float64, err error) finding {
 var checks = []struct {
 	name     string
 	severity result.Severity
-	scope    result.Scope
 	find     func(evidence) finding
+	scope    result.Scope
+	// cause is a check whose failure explains that of this one, which is then not judged: one
+	// disturbance, one warning.
+	cause string
 }{
-	{"complete", result.Error, "", checkComplete},
-	{"verified", result.Error, "", checkVerified},
-	{"stopped_early", result.Error, "", checkStoppedEarly},
-	{"served", result.Error, "", checkServed},
-	{"clock", result.Error, "", checkClock},
-	{"rate", result.Error, "", checkRate},
-	{"window", result.Warning, "", checkWindow},
-	{"mean", result.Warning, "", checkMean},
-	{"harness", result.Warning, "", checkHarness},
-	{"sampling_cost", result.Warning, "", checkSamplingCost},
-	{"loop_timing_cost", result.Warning, "", checkLoopTimingCost},
-	{"stages", result.Warning, "", checkStages},
-	{"schedule_lag", result.Warning, "", checkScheduleLag},
-	{"drift", result.Warning, "", checkDrift},
-	{"mixed", result.Warning, "", checkMixed},
-	{"steal", result.Warning, "", checkSteal},
-	{"preempted", result.Warning, "", checkPreempted},
-	{"fairness", result.Warning, "", checkFairness},
-	{"collections", result.Warning, "", checkCollections},
-	{"pinned", result.Warning, "", checkPinned},
-	{"closed", result.Warning, "", checkClosed},
-	{"interval", result.Info, "", checkInterval},
-	{"warmup", result.Info, "", checkWarmup},
-	{"oversubscribed", result.Warning, result.ScopeMachine, checkOversubscribed},
-	{"spare_processor", result.Info, result.ScopeMachine, checkSpareProcessor},
-	{"virtual_machine", result.Info, result.ScopeMachine, checkVirtualMachine},
+	{name: "complete", severity: result.Error, find: checkComplete},
+	{name: "verified", severity: result.Error, find: checkVerified},
+	{name: "stopped_early", severity: result.Error, find: checkStoppedEarly},
+	{name: "served", severity: result.Error, find: checkServed},
+	{name: "clock", severity: result.Error, find: checkClock},
+	{name: "rate", severity: result.Error, find: checkRate},
+	{name: "window", severity: result.Warning, find: checkWindow, cause: "preempted"},
+	{name: "mean", severity: result.Warning, find: checkMean},
+	{name: "harness", severity: result.Warning, find: checkHarness},
+	{name: "sampling_cost", severity: result.Warning, find: checkSamplingCost},
+	{name: "loop_timing_cost", severity: result.Warning, find: checkLoopTimingCost},
+	{name: "stages", severity: result.Warning, find: checkStages},
+	{name: "schedule_lag", severity: result.Warning, find: checkScheduleLag},
+	{name: "drift", severity: result.Warning, find: checkDrift, cause: "preempted"},
+	{name: "mixed", severity: result.Warning, find: checkMixed},
+	{name: "steal", severity: result.Warning, find: checkSteal},
+	{name: "preempted", severity: result.Warning, find: checkPreempted},
+	{name: "fairness", severity: result.Warning, find: checkFairness},
+	{name: "collections", severity: result.Warning, find: checkCollections},
+	{name: "pinned", severity: result.Warning, find: checkPinned},
+	{name: "closed", severity: result.Warning, find: checkClosed},
+	{name: "interval", severity: result.Info, find: checkInterval},
+	{name: "warmup", severity: result.Info, find: checkWarmup, cause: "preempted"},
+	{name: "oversubscribed", severity: result.Warning, find: checkOversubscribed, scope: result.ScopeMachine},
+	{name: "spare_processor", severity: result.Info, find: checkSpareProcessor, scope: result.ScopeMachine},
+	{name: "virtual_machine", severity: result.Info, find: checkVirtualMachine, scope: result.ScopeMachine},
 }
 
 func runChecks(e evidence) []result.Check {
 	list := make([]result.Check, len(checks))
+	failed := map[string]bool{}
+	findings := make([]finding, len(checks))
 	for i, c := range checks {
-		f := c.find(e)
+		findings[i] = c.find(e)
+		failed[c.name] = !findings[i].ok
+	}
+	for i, c := range checks {
+		f := findings[i]
+		if !f.ok && failed[c.cause] {
+			f = f.notJudged("%s explains it: %s", c.cause, f.message)
+		}
 		list[i] = result.Check{
 			Name: c.name, OK: f.ok, Severity: c.severity, Scope: c.scope,
 			Value: representable(f.value), Limit: f.limit, Message: f.message,

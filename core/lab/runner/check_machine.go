@@ -2,6 +2,7 @@ package runner
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 
 	"transportbench/core/base/config"
@@ -57,23 +58,27 @@ func (e evidence) withoutMixed() string {
 // checkSteal computes the share of time for which the hypervisor took the run's processors away.
 func checkSteal(e evidence) finding {
 	f := finding{limit: 0.01}
-	windows, stolen := 0, 0.0
-	for i := range e.result.Repeats {
-		if share, known := e.result.Repeats[i].Samples[result.Steal]; known {
-			windows++
-			stolen += share
-		}
-	}
-	if windows == 0 {
+	if f.value = e.stolen(); math.IsNaN(f.value) {
 		return f.notJudged("the kernel does not report steal time")
 	}
-	f.value = stolen / float64(windows)
 	f.ok = f.value <= f.limit
 	f.message = fmt.Sprintf("the hypervisor took the processors away for %s of the time", percent(f.value))
 	if !f.ok {
 		f.message += fmt.Sprintf(": throughput may be %s low, and the tails include it", percent(f.value))
 	}
 	return f
+}
+
+// stolen returns the share of time for which the hypervisor took the processors away, or NaN.
+func (e evidence) stolen() float64 {
+	windows, stolen := 0.0, 0.0
+	for i := range e.result.Repeats {
+		if share, known := e.result.Repeats[i].Samples[result.Steal]; known {
+			windows++
+			stolen += share
+		}
+	}
+	return stolen / windows
 }
 
 // checkFairness judges the median over the windows.
@@ -111,7 +116,8 @@ func checkCollections(e evidence) finding {
 }
 
 // checkPreempted computes the share of time for which polling threads that spin were not on a
-// processor, by the kernel's account of each thread.
+// processor, by the kernel's account of each thread. Steal, which has a check of its own, does not
+// count.
 func checkPreempted(e evidence) finding {
 	f := finding{limit: 0.02}
 	for _, p := range e.result.Placement {
@@ -131,6 +137,9 @@ func checkPreempted(e evidence) finding {
 		return f.notJudged("the kernel does not report the threads' processor time")
 	}
 	f.value = 1 - on/elapsed
+	if stolen := e.stolen(); stolen > 0 {
+		f.value = max(0, f.value-stolen)
+	}
 	f.ok = f.value <= f.limit
 	f.message = fmt.Sprintf("the polling threads were off their processors for %s of the time (%.0f switches a second)",
 		percent(f.value), switches/elapsed*1e9)

@@ -122,7 +122,9 @@ func TestChecksFail(t *testing.T) {
 		{"clock", func(e *evidence) { each(e, func(r *result.Repeat) { stretch(r, 1.01) }) }, 0.0099, "the clock runs slow: by the kernel's clock, the windows were 0.99% longer"},
 		{"clock", func(e *evidence) { each(e, func(r *result.Repeat) { stretch(r, 0.99) }) }, 0.0101, "all times are that much too high"},
 		{"window", func(e *evidence) {
-			each(e, func(r *result.Repeat) { r.Ranks[0].Daemons[0].ElapsedNS = 1_300e6 })
+			each(e, func(r *result.Repeat) {
+				r.Ranks[0].Daemons[0].ElapsedNS, r.Ranks[0].Daemons[0].Thread.CPUNS = 1_300e6, 1_300e6
+			})
 		}, 0.333, "33% of the threads' windows were over 5% longer or shorter than configured: threads had no processor when their window ended, and throughput may be 10% off"},
 		{"window", func(e *evidence) {
 			each(e, func(r *result.Repeat) { r.Ranks[0].Daemons[0].ElapsedNS = 700e6 })
@@ -327,6 +329,38 @@ func TestChecksAllowForOneWindow(t *testing.T) {
 		c := findCheck(t, e, check)
 		require.True(t, c.OK, "%s: %s", check, c.Message)
 	}
+}
+
+// One disturbance gives one warning: threads without their processors also make windows overlong and
+// rates drift. Steal is not counted twice either.
+func TestOneCauseOneWarning(t *testing.T) {
+	failed := func(e evidence) (names []string) {
+		for _, c := range runChecks(e) {
+			if !c.OK {
+				names = append(names, c.Name)
+			}
+		}
+		return names
+	}
+	e := good(t)
+	each(&e, func(r *result.Repeat) {
+		r.Ranks[0].Daemons[0].ElapsedNS, r.Ranks[0].Daemons[0].Thread.MonotonicNS = 1_300e6, 1_300e6
+		slope(r, func(i int) uint64 { return 100_000 - 2000*uint64(i) })
+	})
+	e.result.Setup.Warmup.Ended = result.WarmupLimit
+	require.Equal(t, []string{"preempted"}, failed(e))
+	c := findCheck(t, e, "drift")
+	require.Contains(t, c.Message, "not judged: preempted explains it: the rate falls by")
+
+	e = good(t)
+	each(&e, func(r *result.Repeat) {
+		r.Machine.StealNS = 150e6 // 5% of three processors
+		for i := range r.Ranks[1].Clients {
+			r.Ranks[1].Clients[i].Thread.CPUNS = 940e6
+		}
+		r.Ranks[0].Daemons[0].Thread.CPUNS = 940e6
+	})
+	require.Equal(t, []string{"steal"}, failed(e))
 }
 
 // The mean of few latencies that vary much may deviate by chance.

@@ -98,7 +98,7 @@ func closedColumns(loads loads) []column {
 		}},
 		{">p50/floor", pipelined(false, result.FloorRatio)},
 		{">op/floor", pipelined(true, result.OpTimeRatio)},
-		{">x library", metricColumn(result.LibraryRatio, format.Value)},
+		{">x library", pipelined(false, result.LibraryRatio)},
 		{">harness", percentColumn(result.HarnessShare)},
 		{">busy/op", metricColumn(result.BusyPerOp, format.Value)},
 		{"checks", cellChecks},
