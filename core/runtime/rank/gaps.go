@@ -21,7 +21,7 @@ const (
 	// take longer than lookWithin. Looks cost less than half a nanosecond per iteration.
 	lookEvery  = 32
 	lookWithin = 4 * time.Microsecond
-	// ordinaryShare is the share of the time above which gaps are how the loop works.
+	// ordinaryShare is the share of the time above which gaps without a cause are how the loop works.
 	ordinaryShare = 0.25
 	// settling is the time at the start of a window for which one gap may take any share of it.
 	settling = 10 * time.Millisecond
@@ -41,6 +41,7 @@ type gapWatch struct {
 	began   uint64 // ticks
 	reached uint64 // limit at the end of the window
 	total   uint64 // ticks of all gaps
+	plain   uint64 // ticks of the gaps without a cause
 	count   uint64
 	list    []record.Gap // the longest
 	seen    gapEvidence
@@ -65,7 +66,7 @@ const noLimit = ^uint64(0)
 
 // begin starts a window.
 func (g *gapWatch) begin() {
-	g.list, g.total, g.count = g.list[:0], 0, 0
+	g.list, g.total, g.plain, g.count = g.list[:0], 0, 0, 0
 	g.seen = g.evidence()
 	g.limit = g.clock.Ticks(gapLimit)
 	g.began = g.clock.Now()
@@ -114,16 +115,18 @@ func (g *gapWatch) gap(now uint64) {
 	spent := now - g.last
 	g.count++
 	g.total += spent
-	if length := g.clock.Nanos(spent); len(g.list) < keptGaps || length > g.shortest().ForNS {
-		evidence := g.evidence()
-		if len(g.list) == keptGaps {
-			*g.shortest() = g.list[len(g.list)-1]
-			g.list = g.list[:len(g.list)-1]
-		}
-		g.list = append(g.list, evidence.since(&g.seen, length))
-		g.seen = evidence
+	evidence := g.evidence()
+	gap := evidence.since(&g.seen, g.clock.Nanos(spent))
+	g.seen = evidence
+	if len(g.list) < keptGaps {
+		g.list = append(g.list, gap)
+	} else if shortest := g.shortest(); gap.ForNS > shortest.ForNS {
+		*shortest = gap
 	}
-	if float64(g.total) > ordinaryShare*float64(max(now-g.began, g.clock.Ticks(settling))) {
+	if gap.Voluntary+gap.Involuntary+gap.MajorFaults+gap.Collections == 0 {
+		g.plain += spent
+	}
+	if float64(g.plain) > ordinaryShare*float64(max(now-g.began, g.clock.Ticks(settling))) {
 		g.raise()
 	}
 	g.last = g.clock.Now()
@@ -135,7 +138,7 @@ func (g *gapWatch) raise() {
 	g.limit *= 2
 	limit := g.clock.Nanos(g.limit)
 	g.list = slices.DeleteFunc(g.list, func(gap record.Gap) bool { return gap.ForNS < limit })
-	g.count, g.total = uint64(len(g.list)), 0
+	g.count, g.total, g.plain = uint64(len(g.list)), 0, 0
 	for _, gap := range g.list {
 		g.total += g.clock.Ticks(time.Duration(gap.ForNS))
 	}
