@@ -68,29 +68,34 @@ type spot struct {
 	seen             uint64     // ticks
 	served           uint64     // ticks; 0 but from the reply to its post
 	atServed, posted uint64     // ticks; posted is 0 but until publish
+	found            bool       // the stamps are of the traced request
 }
 
-// find returns the index of the event that is the traced request, or -1. It is called after a poll
-// that returned events, while the trace is armed.
+// find returns the index of the event to stamp. It is called after a poll that returned events, while
+// the trace is armed. If none of them is the traced request, it is the first, so that the stamps of
+// the traced request do not run cold; its stamps are dropped.
 func (p *spot) find(clock *machine.Clock, events []transport.Event) int {
-	now := clock.Now()
+	p.seen = clock.Now()
 	word, peer := p.trace.word.Load(), transport.PeerID(p.trace.owner.Load()-1)
 	for i := range events {
 		e := &events[i]
 		if e.Kind == transport.EventRequest && e.Peer == peer && firstWord(e.Payload) == word {
-			p.seen = now
+			p.found = true
 			return i
 		}
 	}
-	return -1
+	return 0
 }
 
 // publish stores the stamps after the reply is posted.
 func (p *spot) publish() {
-	p.trace.seen.Store(p.seen)
-	p.trace.served.Store(p.atServed)
-	p.trace.posted.Store(p.posted)
-	p.trace.word.Store(0)
+	if p.found {
+		p.trace.seen.Store(p.seen)
+		p.trace.served.Store(p.atServed)
+		p.trace.posted.Store(p.posted)
+		p.trace.word.Store(0)
+		p.found = false
+	}
 	p.posted = 0
 }
 
@@ -142,7 +147,10 @@ const (
 
 // stageCost is about what one trace takes from the client and the daemon, in nanoseconds: some
 // lines that move between their processors.
-const stageCost = 500
+const stageCost = 1500
+
+// rehearsals is the number of calls that are stamped before the one whose stages are taken.
+const rehearsals = 8
 
 // stageEvery is the sampling of the first window.
 const stageEvery = 1024
@@ -186,14 +194,19 @@ func (s *stager) abandon() {
 // beforePost is called in each iteration after the next calls are issued and before they are
 // posted. now is the end of the iteration's poll.
 func (s *stager) beforePost(now uint64) {
-	switch {
-	case s.state == stagerArmed && s.call.state == callInFlight:
-		s.state = stagerFlying
-		s.started, s.polled, s.handled = s.call.started, now, now
+	switch s.state {
+	case stagerArmed:
+		s.polled = now
 		s.posted = s.clock.Now()
-	case s.state == stagerFlying && s.call.state != callInFlight:
-		s.state = stagerFinished
-		s.done = now
+		if s.call.state == callInFlight {
+			s.started = s.call.started
+			s.state = stagerFlying
+		}
+	case stagerFlying:
+		if s.call.state != callInFlight {
+			s.state = stagerFinished
+			s.done = now
+		}
 	}
 }
 
@@ -205,17 +218,19 @@ func (s *stager) afterStep(c *client, n int, now uint64) {
 			s.next()
 			s.arm(c)
 		}
-	case stagerFlying:
+	case stagerArmed, stagerFlying:
 		s.polled, s.handled = now, s.clock.Now()
 	case stagerFinished:
 		s.collect()
 	}
 }
 
-// arm chooses one of the next calls and arms the trace of its daemon. It is any of those that may
-// be in flight together, because the first of a batch waits less than the others.
+// arm chooses one of the next calls and arms the trace of its daemon. Until that call is issued, both
+// sides stamp all iterations, so that neither code nor memory of the stamps is cold then. The call is
+// any of those that may be in flight together, because the first of a batch waits less than others.
 func (s *stager) arm(c *client) {
-	index, ok := c.upcoming(1 + int(s.random.below(uint64(c.cfg.InFlight))))
+	ahead := max(rehearsals, 2*c.cfg.InFlight) + int(s.random.below(uint64(c.cfg.InFlight)))
+	index, ok := c.upcoming(ahead)
 	if !ok {
 		return
 	}
