@@ -108,6 +108,9 @@ func (e *evidence) call() (Breakdown, bool) {
 	} else {
 		b.Note = fmt.Sprintf("taken of %s of %s calls; taking it cost such a call %s, which is subtracted",
 			counted(float64(d.Spreads[0].Samples)), counted(float64(d.Whole.Samples)), format.Time(d.Cost))
+		if d.Slowed > 0 {
+			b.Note += fmt.Sprintf("; it still took %.0f%% longer than others, by which the parts are reduced", 100*d.Slowed)
+		}
 		if d.Noise > uncertain {
 			b.Note += fmt.Sprintf("; some calls were very slow, so the sum of the stages is known to %.0f%%", 100*d.Noise)
 		}

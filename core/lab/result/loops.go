@@ -50,10 +50,12 @@ type Stages struct {
 	Whole Spread
 	// Noise is three standard errors of the mean of the sampled calls, as a share of Whole.Mean.
 	Noise float64
-	// Direct is set except in mesh-proxied. Cost is then what the stamps cost a sampled call in
-	// nanoseconds, which its stages do not include.
-	Direct bool
-	Cost   float64
+	// Direct is set except in mesh-proxied. Cost is then the time of the clock readings that only
+	// sampled calls take, in nanoseconds, which the stages do not include. Stamps also disturb the
+	// caches and the rhythm of a ping-pong, so sampled calls may still take longer than others:
+	// Slowed is by how much, as a share of Whole.Mean. The means of the stages are reduced by it.
+	Direct       bool
+	Cost, Slowed float64
 	// Halves is the reason why the ways of requests and responses are not measured: they are the
 	// halves of what the daemon's turnaround leaves. It is empty if they are measured.
 	Halves string
@@ -95,7 +97,14 @@ func directStages(repeats []Repeat) (*Stages, error) {
 		}
 	}
 	s.Cost /= float64(max(clients, 1))
-	return s.fill(repeats, allCalls)
+	s, err := s.fill(repeats, allCalls)
+	if s != nil {
+		s.Slowed = max(0, s.Explained()-1)
+		for i := range s.Spreads {
+			s.Spreads[i].Mean /= 1 + s.Slowed
+		}
+	}
+	return s, err
 }
 
 // allCalls returns the service times of a client's operations, with their exact mean.

@@ -95,6 +95,15 @@ func TestDirectStages(t *testing.T) {
 	require.Empty(t, s.Halves)
 }
 
+// TestSlowedStages has stamps that slow the sampled calls.
+func TestSlowedStages(t *testing.T) {
+	s, err := StagesOf([]Repeat{{Ranks: []record.Report{{Clients: []record.ClientReport{directClient(t, 100, 1000, 200, 300, 100, 100, 500, 50)}}}}})
+	require.NoError(t, err)
+	require.InDelta(t, 0.25, s.Slowed, 1e-9)
+	require.InDelta(t, 300/1.25, s.Spreads[1].Mean, 1e-9)
+	require.InDelta(t, 1, s.Explained(), 1e-9)
+}
+
 // TestHalvedStages has a client on another host than its daemon.
 func TestHalvedStages(t *testing.T) {
 	far := directClient(t, 100, 5000)

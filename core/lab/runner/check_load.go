@@ -167,12 +167,15 @@ func checkStages(e evidence) finding {
 	}
 	explained := stages.Explained()
 	f.value = math.Abs(explained - 1)
-	f.ok = f.value <= max(f.limit, stages.Noise)
+	f.ok = f.value <= max(f.limit, stages.Noise) && stages.Slowed <= max(1, stages.Noise)
 	calls := "remote requests"
 	if stages.Direct {
 		calls = "calls"
 	}
 	f.message = fmt.Sprintf("the stages explain %.1f%% of the mean service time of %s", 100*explained, calls)
+	if stages.Slowed > 0 {
+		f.message += fmt.Sprintf("; the stamps slow sampled calls by %.0f%%, which is left out", 100*stages.Slowed)
+	}
 	if f.ok && f.value > f.limit {
 		f.message += fmt.Sprintf("; because some were very slow, the mean of the %d with timed stages may be off by %.0f%%",
 			stages.Spreads[0].Samples, 100*stages.Noise)
