@@ -408,7 +408,7 @@ func (c *Change) explain(alpha float64, tests int) {
 	case len(c.States) == 0 || tooFew(least(c.Old.N, c.New.N)):
 		c.TooLittle = true
 	default:
-		c.addNote("too few windows in the same states of the machine for a verdict on " + c.Metric)
+		c.addNote("too few windows in the same states of the machine for a verdict")
 	}
 }
 

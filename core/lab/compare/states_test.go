@@ -525,7 +525,7 @@ func TestTooFewWindowsInTheSameStates(t *testing.T) {
 	c := one(t, newSet(old), newSet(new), o)
 	require.Equal(t, Ambiguous, c.Verdict)
 	require.False(t, c.TooLittle)
-	require.Contains(t, c.Note, "too few windows in the same states of the machine for a verdict on throughput")
+	require.Contains(t, c.Note, "too few windows in the same states of the machine for a verdict")
 }
 
 // Interleaved equal sides on a machine that drifts, keeps its state for some windows, and changes it
