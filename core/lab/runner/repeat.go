@@ -84,6 +84,7 @@ func (b *bench) measureWindow(ctx context.Context, i int, again bool) (repeat re
 	repeat.StartedAt = time.Now()
 	repeat.Ranks, err = b.runWindow(ctx, record.Window{Duration: duration, SampleEvery: b.sampleEvery})
 	repeat.Machine = watch()
+	repeat.Stalls = stallsOf(repeat.Ranks, repeat.Machine.StealNS)
 	if err == nil {
 		b.progress.enter(StepFloor, nth, probeDuration)
 		repeat.After, err = b.readings(ctx)
