@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -249,7 +250,10 @@ func TestBench(t *testing.T) {
 			measured++
 		}
 	}
-	require.Equal(t, 2*len(spec.Axes[0].Values), measured)
+	loads := slices.DeleteFunc(spec.Axes[0].Values, func(load map[string]string) bool {
+		return load["track"] != "" // none of the transports here has checks to leave out
+	})
+	require.Equal(t, 2*len(loads), measured)
 }
 
 func TestBenchWithRejectedLoad(t *testing.T) {
@@ -283,7 +287,7 @@ func TestLostOutput(t *testing.T) {
 func TestProfiles(t *testing.T) {
 	c := command{T: t}
 	require.Equal(t, ExitOK, c.execute("profiles", "list"))
-	for _, name := range []string{"pingpong", "kv", "ycsb-a", "ycsb-b", "ycsb-c", "ycsb-d", "ycsb-f", "kvcache", "bulk"} {
+	for _, name := range []string{"pingpong", "kv", "ycsb-a", "ycsb-b", "ycsb-c", "ycsb-d", "ycsb-f", "kvcache", "bulk", "echo"} {
 		require.Contains(t, c.stdout, "\n"+name+" ")
 	}
 	require.Equal(t, ExitOK, c.execute("profiles", "list", "--json"))
