@@ -80,7 +80,11 @@ func (s *stack) add(cell int, d analyze.Breakdown) {
 		for len(row.Means) <= at {
 			row.Means = append(row.Means, nil)
 		}
-		row.Means[at] = &p.Mean
+		if sum := row.Means[at]; sum != nil { // the medium is inside of two parts
+			row.Means[at] = new(*sum + p.Mean)
+		} else {
+			row.Means[at] = &p.Mean
+		}
 	}
 	s.Rows = append(s.Rows, row)
 }
@@ -116,7 +120,7 @@ func (l *breakdown) add(cell int, label string, d analyze.Breakdown) {
 			row.Excess = format.Time(-p.Mean)
 			continue
 		}
-		row.Bars = append(row.Bars, bar{X: x, W: p.Mean, Class: class, Text: p.Name + ": " + format.Time(p.Mean) + ", " + percentOf(p.Share)})
+		row.Bars = append(row.Bars, bar{X: x, W: p.Mean, Class: class, Text: p.Label() + ": " + format.Time(p.Mean) + ", " + percentOf(p.Share)})
 		x += p.Mean
 	}
 	l.Rows = append(l.Rows, row)

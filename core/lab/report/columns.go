@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"transportbench/core/lab/analyze"
+	"transportbench/core/lab/compare"
 	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/set"
 )
@@ -17,7 +18,14 @@ func (b *builder) columns() {
 	b.machines()
 	c := &d.Cells
 	c.Bound, c.Why = make([]string, n), make([]string, n)
+	states := compare.FindStates(b.sets...)
 	for _, cell := range b.cells {
+		c.Pipelined = append(c.Pipelined, cell.Config["in_flight"] != "1")
+		var medians []compare.StateMedian
+		if !openLoop(cell) { // the rate of an open loop is the load's
+			medians = states.Medians(cell, result.Throughput)
+		}
+		c.States = append(c.States, medians)
 		c.Series = append(c.Series, b.seriesOf(cell))
 		c.Label = append(c.Label, cell.Label(b.naming[cell.Transport()]))
 		c.Open = append(c.Open, openLoop(cell))

@@ -85,11 +85,16 @@ type cells struct {
 	Series []int    `json:"series"`
 	Label  []string `json:"label"`
 	// Axes has for each axis the index of each cell's value, or -1.
-	Axes        [][]int  `json:"axes"`
-	Environment []int    `json:"environment"`
-	Open        []bool   `json:"open"` // an open loop
-	Status      []string `json:"status"`
-	Reason      []string `json:"reason"`
+	Axes        [][]int `json:"axes"`
+	Environment []int   `json:"environment"`
+	Open        []bool  `json:"open"` // an open loop
+	// Pipelined is set for several calls in flight. They overlap, so the time per operation says
+	// more of them than that of one call.
+	Pipelined []bool `json:"pipelined"`
+	// States has the median throughput in each state of the machine, if there were several.
+	States [][]compare.StateMedian `json:"states"`
+	Status []string                `json:"status"`
+	Reason []string                `json:"reason"`
 	// Worst is the highest severity of a failed check, and Warnings the number of warnings.
 	Worst    []string `json:"worst"`
 	Warnings []int    `json:"warnings"`

@@ -12,9 +12,10 @@ async function openCell(cell, again) {
     el("p", { class: "meta" }, [seriesName(c.series[cell]), detail.plugin?.version, detail.started_at, c.status[cell] !== "measured" ? `${c.status[cell]}: ${c.reason[cell]}` : ""].filter(Boolean).join(" · ")),
     detail.problem ? el("p", { class: "notice" }, detail.problem) : null,
     detail.analysis ? part("Verdict", verdictOf(detail.analysis)) : null,
-    part("Figures", figureTable(cell)),
+    part("Figures", statesText(cell) ? el("p", {}, "Throughput in the machine's states: " + statesText(cell)) : null, figureTable(cell)),
     spectrumOf(cell, detail),
     (detail.analysis?.breakdowns || []).length ? part("Where the time goes", detail.analysis.breakdowns.map(breakdownTable)) : null,
+    detail.analysis?.stalls ? part("Longest stalls", stallsOf(detail.analysis.stalls)) : null,
     part("Checks", checkTable(detail)),
     part("Raw samples", sampleTable(detail)),
     (detail.rates || []).length ? part("Rates within windows", rateTable(detail.rates)) : null,
@@ -48,7 +49,7 @@ function verdictOf(a) {
 
 function figureTable(cell) {
   const rows = report.doc.metrics.filter((m) => m.median[cell] !== null).map((m) => metricOf(cell, m.name));
-  return table("Medians over the repeats", [
+  return table("Medians over the repeats; response times of open loops over all windows together", [
     { name: "metric", text: (m) => m.name, key: (m) => m.name }, { name: "median", right: true, text: value }, { name: "95% interval", right: true, text: interval },
     { name: "repeats", right: true, text: (m) => String(m.n) }, { name: "meaning", text: (m) => report.metrics.get(m.name).help }], rows);
 }
@@ -65,9 +66,13 @@ function spectrumOf(cell, detail) {
 }
 
 function breakdownTable(b) {
-  return table(`${b.title}: means`, [{ name: "part", text: (p) => p.name }, { name: "mean", right: true, text: (p) => number(p.mean_ns, "ns") },
+  return el("div", {}, table(`${b.title}: means`, [{ name: "part", text: (p) => (p.inside ? p.inside + ": " : "") + p.name }, { name: "mean", right: true, text: (p) => number(p.mean_ns, "ns") },
     { name: "share", right: true, text: (p) => digits(100 * p.share) + "%" }, { name: "meaning", text: (p) => p.help || "" }],
-  [...b.parts, { name: "whole", mean_ns: b.whole_ns, share: 1 }]);
+  [...b.parts, { name: "whole", mean_ns: b.whole_ns, share: 1 }]), b.note ? el("p", { class: "note" }, b.note) : null);
+}
+
+function stallsOf(s) {
+  return el("div", {}, el("p", {}, `${count(s.count, "stall")}, ${number(s.total_ns, "ns")} in all`), el("ul", {}, s.longest.map((one) => el("li", {}, one.message))));
 }
 
 function checkTable(detail) {

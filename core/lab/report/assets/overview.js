@@ -11,12 +11,26 @@ function fastestOf(series, set, open) {
   return best;
 }
 
-// ratioOf returns a cell's distances from the floor. With several calls in flight, which overlap,
-// the time per operation says more than that of one call.
+// ratioOf returns a cell's distance from the floor: of one call from a round trip, or with several in
+// flight, which overlap, of the time per operation from what the medium allows.
 function ratioOf(cell) {
-  const inFlight = metricOf(cell, "op_time_ratio"), one = metricOf(cell, "floor_ratio");
-  if (!one && !inFlight) return null;
-  return { time: one, op: inFlight };
+  const several = report.doc.cells.pipelined[cell];
+  return { time: several ? null : metricOf(cell, "floor_ratio"), op: several ? metricOf(cell, "op_time_ratio") : null };
+}
+
+// ratioColumn shows a ratio to a floor for the cells for which it means something.
+function ratioColumn(kind, title) {
+  return { name: title, right: true, text: (cell) => value(ratioOf(cell)[kind]), key: (cell) => ratioOf(cell)[kind]?.median ?? null };
+}
+
+function shareColumn(name, title) {
+  const share = (cell) => metricOf(cell, name)?.median ?? null;
+  return { name: title, right: true, text: (cell) => (share(cell) === null ? "-" : digits(100 * share(cell)) + "%"), key: share };
+}
+
+// statesText has the throughput in each state of the machine, or is empty if there was one.
+function statesText(cell) {
+  return (report.doc.cells.states[cell] || []).map((s) => `${s.state} ${number(s.metric.median, s.metric.unit)} (${count(s.metric.n, "window")})`).join(", ");
 }
 
 function drawStrip() {
@@ -36,15 +50,19 @@ function drawStrip() {
 
 function card(b, most) {
   const d = report.doc, ratio = ratioOf(b.cell), tail = b.open ? "response_" : "latency_";
-  const p50 = metricOf(b.cell, tail + "p50"), p99 = metricOf(b.cell, tail + "p99");
+  const p50 = metricOf(b.cell, tail + "p50"), p99 = metricOf(b.cell, "response_p99"), p999 = metricOf(b.cell, "response_p999");
+  const library = metricOf(b.cell, "library_ratio"), harness = metricOf(b.cell, "harness_share"), states = statesText(b.cell);
   const bar = svg("svg", { class: "share", "aria-hidden": "true", height: 4 }, svg("rect", { width: (100 * b.rate.median) / most + "%", height: 4, class: "s" + (b.series % 8) }));
   return el("li", { class: "card", "data-cell": b.cell },
     el("h4", {}, swatch(b.series), seriesName(b.series), d.sets.length > 1 ? el("span", { class: "set" }, d.sets[b.set].name) : null),
     el("p", { class: "big" }, cellLink(b.cell, value(b.rate))), bar,
     el("p", {}, el("span", { class: "quiet" }, "95% "), intervalWithUnit(b.rate)),
     el("dl", {},
-      el("dt", {}, b.open ? "response" : "latency"), el("dd", {}, `p50 ${value(p50)}, p99 ${value(p99)}`),
-      ratio ? [el("dt", {}, "floor"), el("dd", {}, [ratio.time ? `p50 is ${value(ratio.time)} x` : null, ratio.op ? `an op takes ${value(ratio.op)} x` : null].filter(Boolean).join(", "))] : null,
+      el("dt", {}, b.open ? "response" : "service"), el("dd", {}, `p50 ${value(p50)}` + (b.open ? `, p99 ${value(p99)}` + (p999 ? `, p99.9 ${value(p999)}` : "") : "")),
+      ratio.time || ratio.op ? [el("dt", {}, "floor"), el("dd", {}, ratio.time ? `p50 is ${value(ratio.time)} x` : `an op takes ${value(ratio.op)} x`)] : null,
+      library ? [el("dt", {}, "library"), el("dd", {}, `p50 is ${value(library)} x`)] : null,
+      harness ? [el("dt", {}, "harness"), el("dd", {}, `${digits(100 * harness.median)}% of it`)] : null,
+      states ? [el("dt", {}, "states"), el("dd", {}, states)] : null,
       el("dt", {}, "load"), el("dd", {}, cellLink(b.cell, d.cells.label[b.cell].split(" ").slice(1).join(" ") || "the only one")),
       d.cells.bound[b.cell] ? [el("dt", {}, "bound"), el("dd", {}, el("strong", {}, d.cells.bound[b.cell]), d.cells.why[b.cell] ? ": " + d.cells.why[b.cell] : null)] : null),
     warningsOf(b.cell));
@@ -63,7 +81,7 @@ function curveTable() {
   const tail = (r, p) => metricOf(r.p.cell, (r.curve.open ? "response_" : "latency_") + p);
   return table("Throughput and latency of every load", [
     { name: "cell", node: (r) => cellLink(r.p.cell), key: (r) => labelOf(r.p.cell) },
-    { name: "loop", text: (r) => (r.curve.open ? "open" : "closed"), key: (r) => String(r.curve.open) },
+    { name: "loop", text: (r) => (r.curve.open ? "open: response time" : "closed: service time"), key: (r) => String(r.curve.open) },
     { name: "throughput", right: true, text: (r) => value(of("throughput")(r)), key: (r) => of("throughput")(r)?.median },
     { name: "95% interval", right: true, text: (r) => interval(of("throughput")(r)) },
     ...["p50", "p99", "p999"].flatMap((p) => [
@@ -112,9 +130,9 @@ function drawHeatControls() {
   const tip = (e) => {
     const a = e.target.closest?.("a[data-c]");
     if (!a || !a.closest(".heat-row")) return false;
-    const box = a.getBoundingClientRect(), c = Number(a.dataset.c), m = metricOf(c, heatMetric), floor = metricOf(c, "op_time_ratio"), time = metricOf(c, "floor_ratio");
+    const box = a.getBoundingClientRect(), c = Number(a.dataset.c), m = metricOf(c, heatMetric), ratio = ratioOf(c);
     showTip([labelOf(c), m ? `${heatMetric} ${value(m)} (${interval(m)})` : report.doc.cells.reason[c], a.querySelector("text").textContent + " of the best in its column",
-      time ? `p50 ${value(time)} x the floor` : "", floor ? `op ${value(floor)} x the floor` : ""].filter(Boolean), box.left + box.width / 2, box.bottom - 8, true);
+      ratio.time ? `p50 ${value(ratio.time)} x the floor` : "", ratio.op ? `op ${value(ratio.op)} x the floor` : "", statesText(c)].filter(Boolean), box.left + box.width / 2, box.bottom - 8, true);
     return true;
   };
   main.onmouseover = main.onfocusin = tip;
@@ -138,7 +156,7 @@ function drawTables() {
   const d = report.doc, put = (id, ...nodes) => document.getElementById(id).replaceChildren(...nodes);
   put("heat-table", folded("heat", "The figures, as a table", () => table("Throughput by cell", [
     { name: "cell", node: (c) => cellLink(c), key: labelOf }, metricColumn(heatMetric), intervalColumn(heatMetric),
-    metricColumn("floor_ratio"), metricColumn("op_time_ratio")], shownCells)));
+    ratioColumn("time", "p50/floor"), ratioColumn("op", "op/floor")], shownCells)));
   put("phases-table", ...d.stacks.map((s, i) => folded("stack" + i, s.title + ", as a table", () => table(s.title + ": means", [
     { name: "cell", node: (r) => cellLink(r.cell), key: (r) => labelOf(r.cell) },
     ...s.parts.map((p, j) => ({ name: p, right: true, text: (r) => (r.means[j] == null ? "-" : number(r.means[j], "ns")), key: (r) => r.means[j] ?? null })),
@@ -148,9 +166,14 @@ function drawTables() {
   put("trust-more", findingTable(), folded("machines", "The machine, as a table", () => el("div", {}, d.environments.map((e, i) => machineTable(e, i)))));
   put("all-table", table("Every cell", [
     { name: "cell", node: (c) => cellLink(c), key: labelOf },
-    metricColumn("throughput"), intervalColumn("throughput"), metricColumn("latency_p50", "p50"), metricColumn("latency_p99", "p99"), metricColumn("latency_p999", "p99.9"),
-    ...(report.metrics.has("response_p99") ? [metricColumn("response_p50", "response p50"), metricColumn("response_p99", "response p99")] : []),
-    metricColumn("floor_ratio", "p50/floor"), metricColumn("op_time_ratio", "op/floor"), metricColumn("cpu_per_op", "CPU/op"),
+    metricColumn("throughput"), intervalColumn("throughput"), metricColumn("latency_p50", "service p50"),
+    ...(report.metrics.has("response_p99") ? [metricColumn("response_p50", "response p50"), metricColumn("response_p99", "response p99"), metricColumn("response_p999", "response p99.9")] : []),
+    ratioColumn("time", "p50/floor"), ratioColumn("op", "op/floor"),
+    ...(report.metrics.has("library_ratio") ? [metricColumn("library_ratio", "x library")] : []),
+    ...(report.metrics.has("harness_share") ? [shareColumn("harness_share", "harness")] : []),
+    ...(report.metrics.has("busy_per_op") ? [metricColumn("busy_per_op", "busy/op")] : []),
+    ...(report.metrics.has("process_cpu_per_op") ? [metricColumn("process_cpu_per_op", "CPU/op"), metricColumn("kernel_per_op", "kernel/op")] : [metricColumn("cpu_per_op", "CPU/op")]),
+    ...(d.cells.states.some((s) => s) ? [{ name: "states", long: true, text: statesText }] : []),
     { name: "checks", node: (c) => (d.cells.status[c] === "measured" ? warningsOf(c) || "ok" : `${d.cells.status[c]}: ${d.cells.reason[c]}`), key: (c) => (d.cells.worst[c] === "error" ? 1e6 : d.cells.warnings[c]) },
   ], shownCells));
 }
