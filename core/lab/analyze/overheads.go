@@ -110,9 +110,9 @@ var scarce = []string{"credit", "full", "stall", "retransmi", "receiver_not_read
 // transportOverheads returns the transport's own counters of shortages, per operation of the
 // repeats.
 func (e *evidence) transportOverheads() []Overhead {
-	ops := e.ops
+	stats, ops := e.stats()
 	var list []Overhead
-	for name, s := range e.stats() {
+	for name, s := range stats {
 		grown := s.value
 		if ops == 0 || !(grown > 0) || !slices.ContainsFunc(scarce, func(part string) bool { return strings.Contains(name, part) }) {
 			continue
@@ -139,11 +139,13 @@ type stat struct {
 	value float64
 }
 
-// stats sums the counters of all workers over the repeats. It leaves out levels, whose sum has no
-// meaning.
-func (e *evidence) stats() map[string]stat {
-	sum := map[string]stat{}
+// stats sums the counters of all workers over the repeats that have some, and returns the operations
+// of these. It leaves out levels, whose sum has no meaning.
+func (e *evidence) stats() (sum map[string]stat, ops float64) {
+	sum = map[string]stat{}
+	has := false
 	add := func(list []transport.Stat) {
+		has = has || len(list) > 0
 		for _, s := range list {
 			if !s.Level {
 				sum[s.Name] = stat{s.Help, sum[s.Name].value + float64(s.Value)}
@@ -151,14 +153,20 @@ func (e *evidence) stats() map[string]stat {
 		}
 	}
 	for i := range e.repeats {
+		has = false
+		done := uint64(0)
 		for _, c := range e.repeats[i].Clients() {
 			add(c.Transport)
+			done += c.Ops()
 		}
 		for _, d := range e.repeats[i].Daemons() {
 			add(d.Transport)
 		}
+		if has {
+			ops += float64(done)
+		}
 	}
-	return sum
+	return sum, ops
 }
 
 // harnessOverhead is the cost of the harness on a client.

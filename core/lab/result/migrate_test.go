@@ -46,3 +46,32 @@ func TestMigrateFrom1(t *testing.T) {
 		}
 	}
 }
+
+// TestMigrateCounters checks that counters of 1.x, which counted from the start of a rank, become
+// those of each window, and that the first window of a launch has none.
+func TestMigrateCounters(t *testing.T) {
+	for command, want := range map[string][]uint64{"run": {0, 30}, "sweep": {0, 0}} {
+		r, err := Parse(edited(t, func(d map[string]any) {
+			d["schema_version"] = "1.4.0"
+			d["argv"] = []any{"transportbench", command}
+			value := 100
+			for _, entry := range d["repeats"].([]any) {
+				eachThread(entry, func(_ string, thread map[string]any) {
+					thread["transport"] = []any{map[string]any{"name": "ring_full", "help": "posts", "value": value}}
+				})
+				value += 30
+			}
+		}))
+		require.NoError(t, err, command)
+		for i, grown := range want {
+			for _, c := range r.Repeats[i].Clients() {
+				if grown == 0 {
+					require.Empty(t, c.Transport, "%s, repeat %d", command, i)
+					continue
+				}
+				require.Len(t, c.Transport, 1, "%s, repeat %d", command, i)
+				require.Equal(t, grown, c.Transport[0].Value)
+			}
+		}
+	}
+}
