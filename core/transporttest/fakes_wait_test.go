@@ -131,6 +131,11 @@ var optionalFakes = []fake{
 		worker: func(w *fakeWorker) { w.countWork(func(sum *control.Work) { sum.CopiedBytes = sum.Copies }) }},
 	{name: "passes bytes through the kernel without a system call", clause: "stats/work", says: "syscalls, which copied",
 		worker: func(w *fakeWorker) { w.countWork(func(sum *control.Work) { sum.KernelBytes = sum.CopiedBytes }) }},
+	{name: "makes system calls on shared memory", clause: "stats/work", says: "of workers that spin on shared memory",
+		properties: func(p *transport.Properties) { p.Medium = transport.MediumMemory },
+		worker:     func(w *fakeWorker) { w.countWork(func(sum *control.Work) { sum.Syscalls = sum.Copies }) }},
+	{name: "moves bytes through sockets without the kernel", clause: "stats/work", says: "of a socket, which copies all that is sent",
+		properties: func(p *transport.Properties) { p.Medium = transport.MediumUDP }},
 	{name: "counts threads as a total", clause: "stats/work", says: "is a level",
 		worker: func(w *fakeWorker) {
 			w.readStats = func(dst []transport.Stat) []transport.Stat {
