@@ -1,7 +1,6 @@
 package compare
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -27,10 +26,15 @@ func stated(bounces ...float64) States {
 
 // The committed sets show two states: processors that share a cache, and processors that do not.
 func TestStatesOfCommittedSets(t *testing.T) {
+	var (
+		s      *set.Set
+		states States
+	)
 	for _, version := range []string{"v0.2.0", "v0.3.0", "v0.4.0"} {
-		s, err := set.Load(committed + version + "/amd-epyc-2core-vm")
+		var err error
+		s, err = set.Load(committed + version + "/amd-epyc-2core-vm")
 		require.NoError(t, err)
-		states := FindStates(s)
+		states = FindStates(s)
 		require.Equal(t, []string{"near", "far"}, states.Names(), version)
 		require.InDelta(t, 150, states.bounds[0], 50, version)
 		count := map[string]int{}
@@ -48,9 +52,6 @@ func TestStatesOfCommittedSets(t *testing.T) {
 		require.Greater(t, count["far"], 5)
 		require.Less(t, count[Mixed], 10)
 	}
-	s, err := set.Load(committed + "v0.4.0/amd-epyc-2core-vm")
-	require.NoError(t, err)
-	states := FindStates(s)
 	i := slices.IndexFunc(s.Cells, func(c set.Cell) bool { return c.Transport() == "shm" && c.Config["in_flight"] == "32" })
 	medians := states.Medians(&s.Cells[i], result.Throughput)
 	require.Len(t, medians, 2)
@@ -467,42 +468,6 @@ func TestNoVerdictBelowAClockStep(t *testing.T) {
 	require.Empty(t, report.Broken)
 	o.Thresholds, o.Metrics = nil, []string{result.CPUPerOp}
 	require.Equal(t, Worse, one(t, latency(100, 10), latency(107, 10), o).Verdict, "a mean is finer than a step")
-}
-
-// Every pair of committed versions can be compared, on one machine and one kernel without a flag.
-func TestEveryPairOfCommittedVersions(t *testing.T) {
-	versions := []string{"v0.1.0", "v0.2.0", "v0.3.0", "v0.4.0", "v0.5.0"}
-	sets := map[string]*set.Set{}
-	for _, v := range versions {
-		if s, err := set.Load(fmt.Sprintf("%s%s/amd-epyc-2core-vm", committed, v)); err == nil {
-			sets[v] = s
-		} else {
-			require.Equal(t, "v0.5.0", v, err)
-		}
-	}
-	kernel := func(s *set.Set) string { return s.Environments[0].Identity["kernel"] }
-	for i, a := range versions {
-		for _, b := range versions[i:] {
-			if sets[a] == nil || sets[b] == nil {
-				continue
-			}
-			o := Defaults()
-			if kernel(sets[a]) != kernel(sets[b]) {
-				_, err := Diff(sets[a], sets[b], o)
-				require.ErrorContains(t, err, "use --across kernel", "%s and %s", a, b)
-				o.Across = []string{"kernel"}
-			}
-			report, err := Diff(sets[a], sets[b], o)
-			require.NoError(t, err, "%s and %s", a, b)
-			require.NotEmpty(t, report.Changes)
-			require.Equal(t, a != b, report.Runtime != nil)
-			require.Zero(t, report.Count(Incomparable), "%s and %s", a, b)
-			require.Equal(t, []string{"near", "far"}, report.States, "%s and %s", a, b)
-			if a == b {
-				require.Zero(t, report.Count(Better)+report.Count(Worse))
-			}
-		}
-	}
 }
 
 // Enough windows in all, but too few in the same states: not the number of repeats is at fault.

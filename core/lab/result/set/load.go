@@ -250,7 +250,7 @@ func (s *Set) check() error {
 		case c.Environment < -1 || c.Environment >= len(s.Environments):
 			return wrong("environment %d is out of range: the set has %d", c.Environment, len(s.Environments))
 		case slices.ContainsFunc(c.Windows, Window.invalid):
-			return wrong("a bounce in windows is not a time")
+			return wrong("windows[%d] has a negative bounce or launch", slices.IndexFunc(c.Windows, Window.invalid))
 		case c.Status == Measured && len(c.Samples) == 0:
 			return wrong("status is measured, but samples is empty")
 		}

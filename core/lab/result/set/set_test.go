@@ -168,6 +168,8 @@ func TestHostileFilesAreNamedWithThePlace(t *testing.T) {
 		"nested":         {strings.Repeat("[", 100_000), "nested more than"},
 		"future":         {edit(`"2.0.0"`, `"3.0.0"`), "newer version"},
 		"no samples":     {edit(`"throughput":[1,2]`, `"throughput":[]`), `cells[0]: metric "throughput" has no samples`},
+		"launch":         {edit(`"launch":0`, `"launch":-1`), "cells[0]: windows[0] has a negative bounce or launch"},
+		"bounce":         {edit(`"launch":0`, `"launch":0,"bounce_after_ns":-3`), "cells[0]: windows[0] has a negative bounce or launch"},
 		"no transport":   {edit(`"transport":"shm"`, `"nope":"shm"`), "cells[0]: config has no transport"},
 		"status":         {edit(`"status":"measured"`, `"status":"good"`), `cells[0]: status "good"`},
 		"environment":    {edit(`"environment":0`, `"environment":7`), "cells[0]: environment 7"},

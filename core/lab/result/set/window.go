@@ -18,7 +18,7 @@ type Window struct {
 	Mixed bool `json:"mixed,omitempty"`
 }
 
-// invalid reports whether a reading is not a time.
+// invalid reports whether a number that must not be negative is.
 func (w Window) invalid() bool {
 	return !(w.BounceBefore >= 0 && w.BounceAfter >= 0) || w.Launch < 0
 }
