@@ -26,7 +26,7 @@ func Work(w io.Writer, s *set.Set) {
 		{">system calls", metricColumn(result.SyscallsPerOp, number)},
 		{">by the kernel", metricColumn(result.KernelBytesPerOp, inBytes)},
 		{">doorbells", metricColumn(result.DoorbellsPerOp, number)},
-		{">threads", metricColumn(result.Threads, number)},
+		{">threads", metricColumn(result.Threads, whole)},
 		{"not counted", func(c *set.Cell) string { return c.Plugin.Uncounted }},
 		{"own checks", func(c *set.Cell) string { return c.Plugin.Integrity }},
 	}
@@ -48,7 +48,7 @@ func Work(w io.Writer, s *set.Set) {
 // choice to it.
 func provider(c *set.Cell) string { return format.Provider(c.Plugin.Provider, c.Plugin.Chosen) }
 
-// number formats a number without its unit, and inBytes with B, for columns whose header says "per
-// operation".
+// The formats of values below a title that says "per operation", so without that in their unit.
 func number(m result.Metric) string  { return format.Digits(m.Median) }
+func whole(m result.Metric) string   { return fmt.Sprintf("%.0f", m.Median) }
 func inBytes(m result.Metric) string { return fmt.Sprintf("%.0f B", m.Median) }

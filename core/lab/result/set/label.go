@@ -73,6 +73,7 @@ func followsTrack(option string, cells [][]Cell) bool {
 	}
 	type group struct{ transport, profile, track string }
 	values := map[group]string{}
+	sets := !isOwn
 	for _, list := range cells {
 		for i := range list {
 			c := &list[i]
@@ -80,7 +81,9 @@ func followsTrack(option string, cells [][]Cell) bool {
 			if !has {
 				continue
 			}
-			if _, sets := c.Plugin.Matched[own]; isOwn && !sets {
+			if _, has := c.Plugin.Matched[own]; has {
+				sets = true
+			} else if isOwn && c.Plugin.Name != "" { // empty for cells that were not measured
 				return false
 			}
 			g := group{c.Transport(), c.Config["profile"], c.Config[trackOption]}
@@ -90,7 +93,7 @@ func followsTrack(option string, cells [][]Cell) bool {
 			values[g] = value
 		}
 	}
-	return true
+	return sets
 }
 
 // rank orders the options that shape the load first and a transport's own options last.

@@ -234,7 +234,7 @@ func TestTracks(t *testing.T) {
 		}
 		if checksum != "" {
 			c.Config["options.checksum"] = checksum
-			c.Plugin.Matched = map[string]string{"checksum": "header"}
+			c.Plugin = Plugin{Name: transport, Matched: map[string]string{"checksum": "header"}}
 		}
 		return c
 	}
@@ -243,6 +243,12 @@ func TestTracks(t *testing.T) {
 	require.Equal(t, []string{"both", "shipped", "matched"}, []string{cells[0].Track(), cells[1].Track(), cells[2].Track()})
 	require.Equal(t, "shipped", new(cell("shm", "", "16", "")).Track(), "verified by sampling")
 	require.Equal(t, "both", new(cell("erpc", "", "1", "header")).Track())
+
+	// A cell that was not measured does not know what the track sets.
+	failed := cell("erpc", "matched", "1", "header")
+	failed.Plugin = Plugin{}
+	require.Equal(t, []string{"track"}, Varying(append(cells, failed)))
+	require.Equal(t, []string{"track", "options.checksum"}, Varying([]Cell{failed, {Config: cells[1].Config}}))
 
 	// The user's own choices stay in the label.
 	require.Equal(t, []string{"track", "options.checksum"}, Varying(append(cells, cell("erpc", "", "1", "header"))))
