@@ -40,11 +40,14 @@ func TestSweep(t *testing.T) {
 		require.Len(t, c.Samples["throughput"], 2)
 		results, err := s.Results(&c)
 		require.NoError(t, err)
-		for _, p := range results[0].Placement {
-			processes[p.PID] = true
+		require.Len(t, results[0].Launches, 2)
+		for _, l := range results[0].Launches {
+			for _, p := range l.Placement {
+				processes[p.PID] = true
+			}
 		}
 	}
-	require.Len(t, processes, 2, "plugins stay up over a round")
+	require.Len(t, processes, 6*2*2, "each repeat of each cell launches two ranks")
 
 	d := command(t, "diff", i.out, i.out)
 	// Two repeats are too few, and an empty window cannot be compared.
