@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"transportbench/core/base/config"
 	"transportbench/core/transport"
@@ -29,14 +30,21 @@ type Plugin struct {
 	Path string // absolute
 
 	digest func() (string, error)
+	seen   fingerprint // before digest read the file
+	now    func() time.Time
 }
 
 func newPlugin(name, path string) *Plugin {
-	return &Plugin{Name: name, Path: path, digest: sync.OnceValues(func() (string, error) { return sha256Of(path) })}
+	p := &Plugin{Name: name, Path: path, now: time.Now}
+	p.digest = sync.OnceValues(func() (string, error) {
+		p.seen = fingerprintOf(path, p.now())
+		return sha256Of(path)
+	})
+	return p
 }
 
 // SHA256 returns the digest of the binary in hex. It reads the file once; every launch checks that
-// the file still has this digest.
+// the file still has this digest, and reads it again if the kernel shows a change.
 func (p *Plugin) SHA256() (string, error) { return p.digest() }
 
 func sha256Of(path string) (string, error) {
