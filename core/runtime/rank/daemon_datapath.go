@@ -90,8 +90,8 @@ func (d *daemon) step() error {
 	if timed {
 		d.loop.stamp(phasePoll)
 	}
+	traced := -1
 	if n > 0 {
-		traced := -1
 		if d.spot.trace != nil && d.spot.trace.word.Load() != 0 {
 			traced = d.spot.find(d.clock, d.events[:n])
 		}
@@ -123,8 +123,8 @@ func (d *daemon) step() error {
 		d.loop.stamp(phaseFlush)
 		d.loop.finish(n > 0, found+waiting > 0)
 	}
-	if d.spot.posted != 0 {
-		d.spot.publish()
+	if d.spot.posted != 0 && traced >= 0 {
+		d.spot.publish(&d.events[traced])
 	}
 	if found == 0 && d.waiting() == waiting {
 		if waiting == 0 {

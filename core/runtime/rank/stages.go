@@ -68,33 +68,39 @@ type spot struct {
 	seen             uint64     // ticks
 	served           uint64     // ticks; 0 but from the reply to its post
 	atServed, posted uint64     // ticks; posted is 0 but until publish
-	found            bool       // the stamps are of the traced request
 }
 
 // find returns the index of the event to stamp. It is called after a poll that returned events, while
 // the trace is armed. If none of them is the traced request, it is the first, so that the stamps of
-// the traced request do not run cold; its stamps are dropped.
+// the traced request do not run cold; publish drops them.
+//
+// A single event is stamped without a look at its payload. To branch on the payload's word before
+// the reply is posted would keep the processor from fetching the payload, the entry and the lines
+// of the reply at the same time, which takes 200 ns with far cores.
 func (p *spot) find(clock *machine.Clock, events []transport.Event) int {
 	p.seen = clock.Now()
-	word, peer := p.trace.word.Load(), transport.PeerID(p.trace.owner.Load()-1)
-	for i := range events {
-		e := &events[i]
-		if e.Kind == transport.EventRequest && e.Peer == peer && firstWord(e.Payload) == word {
-			p.found = true
-			return i
+	if len(events) > 1 {
+		for i := range events {
+			if p.traced(&events[i]) {
+				return i
+			}
 		}
 	}
 	return 0
 }
 
-// publish stores the stamps after the reply is posted.
-func (p *spot) publish() {
-	if p.found {
+// traced reports whether an event is the traced request.
+func (p *spot) traced(e *transport.Event) bool {
+	return e.Kind == transport.EventRequest && uint64(e.Peer)+1 == p.trace.owner.Load() && firstWord(e.Payload) == p.trace.word.Load()
+}
+
+// publish stores the stamps after the reply is posted, if the event was the traced request.
+func (p *spot) publish(e *transport.Event) {
+	if p.traced(e) {
 		p.trace.seen.Store(p.seen)
 		p.trace.served.Store(p.atServed)
 		p.trace.posted.Store(p.posted)
 		p.trace.word.Store(0)
-		p.found = false
 	}
 	p.posted = 0
 }
