@@ -159,7 +159,7 @@ func (d *daemon) serve(events []transport.Event, traced int) error {
 			d.counts.incoming++
 			d.answer(e, &d.out)
 			if i == traced {
-				d.spot.served = d.clock.Now()
+				d.spot.serve(d.clock)
 			}
 		case e.Kind == transport.EventResponse && d.proxy != nil:
 			if err := d.respond(e); err != nil {
@@ -239,8 +239,7 @@ func (d *daemon) flush() error {
 		d.refresh()
 	}
 	if d.spot.served != 0 {
-		d.spot.posted = d.clock.Now()
-		d.spot.atServed, d.spot.served = d.spot.served, 0
+		d.spot.post(d.clock)
 	}
 	if err := d.flushOne(&d.out); err != nil {
 		return err
