@@ -117,6 +117,8 @@ func TestLoads(t *testing.T) {
 		"ycsb-d":   {"--profile", "ycsb-d", "--keys", "1000", "--in-flight", "4"},
 		"kvcache":  {"--profile", "kvcache"},
 		"bulk":     {"--profile", "bulk"},
+		"echo":     {"--profile", "echo", "--in-flight", "32", "--clients", "2", "--verify-every", "1"},
+		"proxied":  {"--profile", "echo", "--in-flight", "4", "--topology", "mesh-proxied"},
 		"striped":  {"--profile", "bulk", "--transport", "tcpx", "--set", "sockets=2"},
 		"hotspot":  {"--distribution", "hotspot", "--mix", "read:0.4,write:0.4,lookup:0.1,insert:0.1"},
 		"any size": {"--value-size", "file:" + sizes, "--keys", "8", "--clients", "2", "--in-flight", "8", "--daemons", "2"},
