@@ -32,7 +32,7 @@ type client struct {
 
 	service  service
 	calls    []call
-	requests []transport.Op // by call
+	requests []transport.Op // by call; if replays, the first ones again after the last
 	buffers  []byte         // off the Go heap; one payload for each call
 	stride   int            // in buffers
 	replays  bool
@@ -185,7 +185,7 @@ func newClientOf(w wiring, number int, idle string, worker transport.Worker, cal
 	c := &client{
 		cfg: cfg, worker: worker, generator: newGenerator(cfg, number), clock: machine.Calibrated(),
 		route: newRoute(w, number), mesh: newMeshTimes(cfg),
-		service: serviceOf(cfg), calls: make([]call, calls), requests: make([]transport.Op, calls), replays: replays,
+		service: serviceOf(cfg), calls: make([]call, calls), requests: make([]transport.Op, calls, calls+cfg.InFlight), replays: replays,
 		buffers: buffers, stride: stride,
 		loose: make([]transport.Op, 0, cfg.InFlight), events: make([]transport.Event, max(minPollBatch, min(cfg.InFlight, maxPollBatch))),
 		seen: make([]seenVersion, entries), seenMask: uint64(entries - 1),
@@ -218,6 +218,11 @@ func newClientOf(w wiring, number int, idle string, worker transport.Worker, cal
 		c.requests[i].Kind = transport.OpCall
 		c.requests[i].Token = transport.Token(i)
 		c.prepare(uint32(i))
+	}
+	if replays {
+		for i := range cfg.InFlight {
+			c.requests = append(c.requests, c.requests[i])
+		}
 	}
 	return c, nil
 }

@@ -260,9 +260,15 @@ func (c *client) modify(s *call, e *transport.Event) {
 
 // complete verifies and counts the responses among events.
 func (c *client) complete(events []transport.Event, now uint64) {
-	if c.service == serviceEcho && c.sampler.left > uint32(len(events)) {
-		c.completeEchoes(events)
-		return
+	if c.iterations == nil && c.sampler.left > uint32(len(events)) { // no latency is due to be recorded
+		switch c.service {
+		case serviceStore:
+			c.completeStore(events)
+			return
+		case serviceEcho:
+			c.completeEchoes(events)
+			return
+		}
 	}
 	for i := range events {
 		if e := &events[i]; e.Kind == transport.EventResponse {
@@ -271,7 +277,43 @@ func (c *client) complete(events []transport.Event, now uint64) {
 	}
 }
 
-// completeEchoes is complete for an echo when no latency is due to be recorded.
+// completeStore is completeOne for all responses of a store, when only counts are recorded.
+func (c *client) completeStore(events []transport.Event) {
+	ops, bytes, verify := uint64(0), uint64(0), c.verify
+	sums, summed := uint64(0), uint64(0)
+	for i := range events {
+		e := &events[i]
+		if e.Kind != transport.EventResponse {
+			continue
+		}
+		s := &c.calls[e.Token]
+		s.state = callFree
+		ops++
+		c.counts.byOp[s.op]++
+		verify -= uint32(s.reads)
+		version, failure := kv.Check(e.Payload, s.key, s.minVersion, int(s.wantSize), verify == 0)
+		if verify == 0 {
+			verify = uint32(c.cfg.VerifyEvery)
+			sums++
+			summed += uint64(max(len(e.Payload)-kv.HeaderSize, 0))
+		}
+		if failure != kv.FailureNone {
+			c.counts.wrong++
+			c.counts.failures[failure]++
+			continue
+		}
+		bytes += uint64(len(e.Payload)-kv.HeaderSize) + uint64(s.written)
+		c.see(s.key, version)
+	}
+	c.verify = verify
+	c.sampler.left -= uint32(ops)
+	c.counts.ops += ops
+	c.counts.sums += sums
+	c.counts.summed += summed
+	c.counts.bytes += bytes
+}
+
+// completeEchoes is completeOne for all responses of an echo, when only counts are recorded.
 func (c *client) completeEchoes(events []transport.Event) {
 	ops, bytes, verify := uint64(0), uint64(0), c.verify
 	for i := range events {
@@ -357,11 +399,16 @@ func (c *client) check(s *call, e *transport.Event) kv.Failure {
 	}
 	version, failure := kv.Check(e.Payload, s.key, s.minVersion, int(s.wantSize), c.sumDue(s.reads, len(e.Payload)))
 	if failure == kv.FailureNone {
-		if seen := &c.seen[s.key&c.seenMask]; seen.key != s.key || int32(version-seen.version) > 0 {
-			seen.key, seen.version = s.key, version
-		}
+		c.see(s.key, version)
 	}
 	return failure
+}
+
+// see notes the version of a key in a response.
+func (c *client) see(key uint64, version uint32) {
+	if seen := &c.seen[key&c.seenMask]; seen.key != key || int32(version-seen.version) > 0 {
+		seen.key, seen.version = key, version
+	}
 }
 
 // sumDue counts read, 1 for a response with a value and 0 for others, and reports whether to
@@ -560,28 +607,25 @@ func (c *client) prepareRead(s *call, index int) {
 
 // issueMany issues n calls. Consecutive calls that are replayed need no copies of their ops.
 func (c *client) issueMany(n int, now uint64) {
-	if c.alike {
+	for c.alike && n > 0 {
 		first := c.cursor
-		last := min(first+n, len(c.calls))
-		calls := c.calls[first:last]
-		for i := range calls {
-			s := &calls[i]
-			if s.state != callFree {
-				last = first + i
-				break
-			}
+		last := first
+		for last < min(first+n, len(c.calls)) && c.calls[last].state == callFree {
+			s := &c.calls[last]
 			s.state = callInFlight
 			s.started = now
 			if c.service == serviceStore {
 				s.minVersion = c.newest(s.key)
 			}
+			last++
 		}
+		c.addReplayed(first, last-first)
 		c.inFlight += last - first
 		n -= last - first
-		if c.cursor = last; last == len(c.calls) {
-			c.cursor = 0
+		if c.cursor = last; last < len(c.calls) {
+			break
 		}
-		c.addReplayed(first, last)
+		c.cursor = 0
 	}
 	for range n {
 		c.issue(now)
@@ -648,23 +692,30 @@ func (c *client) upcoming(ahead int) (index int, ok bool) {
 // add appends a call's request to the ops to post.
 func (c *client) add(index int) {
 	if c.replays {
-		c.addReplayed(index, index+1)
+		c.addReplayed(index, 1)
 		return
 	}
 	c.ops = append(c.ops, c.requests[index])
 }
 
-// addReplayed appends the requests of the calls from first to last-1 to the ops to post.
-func (c *client) addReplayed(first, last int) {
-	switch n := len(c.ops); {
-	case first == last:
+// addReplayed appends the requests of n calls from first on to the ops to post.
+func (c *client) addReplayed(first, n int) {
+	waiting := len(c.ops)
+	switch {
 	case n == 0:
-		c.ops = c.requests[first:last]
-	case first > 0 && &c.ops[n-1] == &c.requests[first-1]:
-		c.ops = c.ops[:n+last-first]
+	case waiting == 0:
+		c.ops = c.requests[first : first+n]
+	case waiting+n <= cap(c.ops) && c.follows(first, &c.ops[waiting-1]):
+		c.ops = c.ops[:waiting+n]
 	default:
-		c.ops = append(append(c.loose[:0], c.ops...), c.requests[first:last]...)
+		c.ops = append(append(c.loose[:0], c.ops...), c.requests[first:first+n]...)
 	}
+}
+
+// follows reports whether the request of a call comes right after last in requests.
+func (c *client) follows(first int, last *transport.Op) bool {
+	return first > 0 && last == &c.requests[first-1] ||
+		first < c.cfg.InFlight && last == &c.requests[len(c.calls)+first-1]
 }
 
 // issueDue issues the operations that are due while calls are free.

@@ -149,6 +149,9 @@ func (d *daemon) waiting() int {
 // serve handles the events of a poll: it answers requests from the store and passes responses
 // to the clients that wait for them. traced is the index of the event whose stages are taken, or -1.
 func (d *daemon) serve(events []transport.Event, traced int) error {
+	if d.service == serviceEcho && traced < 0 && d.cfg.Flush == config.FlushLoop {
+		events = events[d.echo(events):]
+	}
 	for i := range events {
 		e := &events[i]
 		switch {
@@ -178,6 +181,29 @@ func (d *daemon) serve(events []transport.Event, traced int) error {
 		}
 	}
 	return nil
+}
+
+// echo answers the first events as long as they are echoes, and returns their number. It is answer
+// without what echoes do not need.
+func (d *daemon) echo(events []transport.Event) (n int) {
+	waiting := len(d.out.ops)
+	room := d.out.ops[waiting:cap(d.out.ops)]
+	for n < min(len(events), len(room)) {
+		e, reply := &events[n], &room[n]
+		if e.Kind != transport.EventRequest || !kv.IsEcho(e.Payload) {
+			break
+		}
+		reply.Kind = transport.OpReply
+		reply.Peer = e.Peer
+		reply.Token = e.Token
+		reply.Payload = e.Payload
+		n++
+	}
+	d.out.ops = d.out.ops[:waiting+n]
+	d.counts.incoming += uint64(n)
+	d.counts.requests += uint64(n)
+	d.counts.outcomes[kv.OutcomeGet] += uint64(n)
+	return n
 }
 
 // answer serves a request and adds the reply to out. The reply points at an entry of the store,

@@ -323,11 +323,13 @@ func (w *nullServer) response(request []byte) []byte {
 		return response
 	}
 	// The first word is the key, shifted by the byte of the operation.
-	response := w.entry(binary.LittleEndian.Uint64(request) >> 8)
+	key := binary.LittleEndian.Uint64(request) >> 8
+	size := w.lengths[key]
 	if !kv.IsGet(request) { // all other responses are a header alone
-		response = response[:kv.HeaderSize]
+		size = kv.HeaderSize
 	}
-	return response
+	at := int(key) * w.stride
+	return w.entries[at : at+size]
 }
 
 func (w *nullServer) Poll(events []transport.Event) (int, error) {
@@ -366,7 +368,7 @@ type nullClient struct {
 // newNullClient returns a worker with the requests of a client.
 func newNullClient(c *client) *nullClient {
 	w := &nullClient{batch: c.cfg.InFlight}
-	for i := range c.requests {
+	for i := range c.calls {
 		w.requests = append(w.requests, c.requests[i].Payload)
 	}
 	return w
