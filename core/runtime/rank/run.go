@@ -20,7 +20,7 @@ import (
 const (
 	progressEvery = 100 * time.Millisecond
 	// warmupProgressEvery is shorter, so that the host soon sees steady throughput.
-	warmupProgressEvery = 15 * time.Millisecond
+	warmupProgressEvery = 10 * time.Millisecond
 	// warmupSampling feeds the live view only; the latencies of a warm-up are dropped.
 	warmupSampling = 64
 	// memoryLimit bounds the Go heap while the collector is off.
