@@ -2,6 +2,7 @@ package rank
 
 import (
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -149,19 +150,15 @@ func TestEveryCallIsTimedAlike(t *testing.T) {
 // TestProcessorTime checks that the report has the processor time of the whole process.
 func TestProcessorTime(t *testing.T) {
 	ranks := cluster(t, transporttest.NewMemoryDriver(), testConfig(), config.IdleYield)
-	stop, stopped := make(chan struct{}), make(chan struct{})
+	var stop atomic.Bool
+	stopped := make(chan struct{})
 	go func() { // a helper thread
 		defer close(stopped)
-		for {
-			select {
-			case <-stop:
-				return
-			default:
-			}
+		for !stop.Load() {
 		}
 	}()
 	first, others, err := runAll(t, ranks, record.Window{Duration: 100 * time.Millisecond, SampleEvery: 1})
-	close(stop)
+	stop.Store(true)
 	<-stopped
 	require.NoError(t, err)
 	server, caller := first.Daemons[0].Thread, others[0].Clients[0].Thread
