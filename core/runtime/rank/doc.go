@@ -16,5 +16,5 @@
 //   - daemon.go, daemon_datapath.go: the daemon and its loop; proxy.go adds the links to local
 //     clients in mesh-proxied, device.go the check of values in device memory
 //   - idle.go: spin, yield or park; stats.go and looptimer.go: sampling and timing
-//   - overhead.go: the cost of the client's loop itself
+//   - overhead.go: the cost of the loops themselves
 package rank
