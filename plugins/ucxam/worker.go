@@ -193,13 +193,18 @@ func (w *worker) Probe(ctx context.Context, id transport.PeerID, probe transport
 		if probe.Kind != transport.ProbeLibrary {
 			return transport.Floor{}, transport.ErrUnsupported
 		}
+		// A longer message is announced and fetched, which the loops in C leave out.
+		if most := w.endpoint.eager; probe.Forth < 0 || probe.Forth > most || probe.Back < 0 || probe.Back > most {
+			return transport.Floor{}, fmt.Errorf("%w: UCX fetches payloads of more than %[4]d bytes, and these have %[2]d and %[3]d",
+				transport.ErrUnsupported, probe.Forth, probe.Back, most)
+		}
 		if !probe.Initiate {
-			session, err := w.ucp.Follow(ctx, int(id), p.sessions.followed)
+			session, err := w.ucp.Follow(ctx, int(id), probe.Back, p.sessions.followed)
 			p.sessions.followed = max(p.sessions.followed, session)
 			return transport.Floor{}, err
 		}
 		p.sessions.led++
-		trips, batch, err := w.ucp.Lead(ctx, int(id), p.sessions.led, probe.Duration)
+		trips, batch, err := w.ucp.Lead(ctx, int(id), p.sessions.led, probe.Forth, probe.Duration)
 		return transport.Floor{
 			Name:      "UCX ping-pong in C over " + p.lane.transport,
 			RoundTrip: floor.Median(trips),

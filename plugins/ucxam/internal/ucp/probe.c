@@ -1,13 +1,13 @@
 //go:build ucx && cgo
 
-// The floor: a ping-pong of two C loops over the worker's connection, without the ring, the
-// calls from Go into C and Go itself.
+// What UCX takes: a ping-pong of two C loops over the worker's connection, with the payloads of the
+// run and without the ring, the calls from Go into C and Go itself.
 
 #include "shim_internal.h"
 
 #include <time.h>
 
-enum { BATCH = 16, PAYLOAD = 8 };
+enum { BATCH = 16 };
 
 static uint64_t now_ns(void)
 {
@@ -16,7 +16,8 @@ static uint64_t now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + t.tv_nsec;
 }
 
-static void send_probe(uam_worker *w, uam_peer *p, uint64_t kind, uint64_t token)
+// send_probe sends a message with size bytes of payload, at most config.eager.
+static void send_probe(uam_worker *w, uam_peer *p, uint64_t kind, uint64_t token, uint32_t size)
 {
 	uam_shared *s = &w->shared;
 	if (s->small.left == 0 || p->state != PEER_UP)
@@ -26,7 +27,7 @@ static void send_probe(uam_worker *w, uam_peer *p, uint64_t kind, uint64_t token
 	h->token = token;
 	h->origin = w->shared.nonce | kind;
 	w->small_param.user_data = &w->refs[slot];
-	void *request = ucp_am_send_nbx(p->ep, AM_SMALL, h, sizeof *h + PAYLOAD, NULL, 0, &w->small_param);
+	void *request = ucp_am_send_nbx(p->ep, AM_SMALL, h, sizeof *h + size, NULL, 0, &w->small_param);
 	if (UCS_PTR_IS_PTR(request))
 		w->shared.pending++;
 	else
@@ -34,10 +35,10 @@ static void send_probe(uam_worker *w, uam_peer *p, uint64_t kind, uint64_t token
 }
 
 // trip does one round trip. It returns 0 if there is no pong before end.
-static int trip(uam_worker *w, uam_peer *p, uint64_t token, uint64_t end)
+static int trip(uam_worker *w, uam_peer *p, uint64_t token, uint32_t size, uint64_t end)
 {
 	w->probe_kind = 0;
-	send_probe(w, p, UAM_PING, token);
+	send_probe(w, p, UAM_PING, token, size);
 	for (uint32_t spins = 1;; spins++) {
 		uam_progress(w);
 		if (w->probe_kind == UAM_PONG && w->probe_token == token)
@@ -47,16 +48,16 @@ static int trip(uam_worker *w, uam_peer *p, uint64_t token, uint64_t end)
 	}
 }
 
-// uam_probe_lead does round trips for slice_ns and appends the mean of each batch, in
+// uam_probe_lead does round trips with size bytes of payload for slice_ns and appends the mean of each batch, in
 // nanoseconds, to trips. It returns -1 if the peer is lost.
-int uam_probe_lead(uam_worker *w, uint32_t peer, uint32_t session, uint64_t slice_ns, double *trips, uint32_t *filled, uint32_t most)
+int uam_probe_lead(uam_worker *w, uint32_t peer, uint32_t session, uint32_t size, uint64_t slice_ns, double *trips, uint32_t *filled, uint32_t most)
 {
 	uam_peer *p = &w->peers[peer];
 	uint64_t start = now_ns(), end = start + slice_ns;
 	w->probing = 1;
 	while (p->state == PEER_UP && start < end && *filled < most) {
 		int done = 0;
-		while (done < BATCH && trip(w, p, (uint64_t)session << 32 | ++w->probe_number, end))
+		while (done < BATCH && trip(w, p, (uint64_t)session << 32 | ++w->probe_number, size, end))
 			done++;
 		uint64_t now = now_ns();
 		if (done == BATCH)
@@ -70,14 +71,14 @@ int uam_probe_lead(uam_worker *w, uint32_t peer, uint32_t session, uint64_t slic
 // uam_probe_end tells the follower that the session has ended.
 void uam_probe_end(uam_worker *w, uint32_t peer, uint32_t session)
 {
-	send_probe(w, &w->peers[peer], UAM_PING_END, (uint64_t)session << 32);
+	send_probe(w, &w->peers[peer], UAM_PING_END, (uint64_t)session << 32, 0);
 	uam_progress(w);
 }
 
-// uam_probe_follow answers pings for slice_ns. It ignores sessions up to done, which are
+// uam_probe_follow answers pings with size bytes of payload for slice_ns. It ignores sessions up to done, which are
 // left over from a failed probe. It returns 1 when the leader has ended the current session,
 // and -1 if the peer is lost.
-int uam_probe_follow(uam_worker *w, uint32_t peer, uint64_t slice_ns, uint32_t done, uint32_t *current)
+int uam_probe_follow(uam_worker *w, uint32_t peer, uint32_t size, uint64_t slice_ns, uint32_t done, uint32_t *current)
 {
 	uam_peer *p = &w->peers[peer];
 	uint64_t end = now_ns() + slice_ns;
@@ -89,7 +90,7 @@ int uam_probe_follow(uam_worker *w, uint32_t peer, uint64_t slice_ns, uint32_t d
 		uint32_t session = w->probe_token >> 32;
 		if (w->probe_kind == UAM_PING && w->probe_peer == peer && session > done) {
 			*current = session;
-			send_probe(w, p, UAM_PONG, w->probe_token);
+			send_probe(w, p, UAM_PONG, w->probe_token, size);
 		} else if (w->probe_kind == UAM_PING_END && session == *current && *current > done) {
 			result = 1;
 		} else if (p->state != PEER_UP) {

@@ -116,8 +116,8 @@ void uam_poll(uam_worker *w);
 int uam_arm(uam_worker *w); // 0 if there is something to poll
 
 // The floor. Each call runs for a slice of time.
-int uam_probe_lead(uam_worker *w, uint32_t peer, uint32_t session, uint64_t slice_ns, double *trips, uint32_t *filled, uint32_t most);
+int uam_probe_lead(uam_worker *w, uint32_t peer, uint32_t session, uint32_t size, uint64_t slice_ns, double *trips, uint32_t *filled, uint32_t most);
 void uam_probe_end(uam_worker *w, uint32_t peer, uint32_t session);
-int uam_probe_follow(uam_worker *w, uint32_t peer, uint64_t slice_ns, uint32_t done, uint32_t *current);
+int uam_probe_follow(uam_worker *w, uint32_t peer, uint32_t size, uint64_t slice_ns, uint32_t done, uint32_t *current);
 
 #endif

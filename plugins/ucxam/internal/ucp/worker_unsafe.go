@@ -130,8 +130,8 @@ const maxTrips = 1 << 16
 
 // Lead measures round trips to a peer that follows, for about d after the first one. It
 // returns the mean of each batch in nanoseconds, and the size of a batch. session must be
-// larger than that of any earlier probe.
-func (w *Worker) Lead(ctx context.Context, peer int, session uint32, d time.Duration) ([]float64, int, error) {
+// larger than that of any earlier probe, and size, the bytes of a ping, at most Config.Eager.
+func (w *Worker) Lead(ctx context.Context, peer int, session uint32, size int, d time.Duration) ([]float64, int, error) {
 	const batch = 16
 	trips := make([]float64, maxTrips)
 	var filled C.uint32_t
@@ -140,7 +140,7 @@ func (w *Worker) Lead(ctx context.Context, peer int, session uint32, d time.Dura
 		if ctx.Err() != nil {
 			return nil, 0, context.Cause(ctx)
 		}
-		lost := C.uam_probe_lead(w.c, C.uint32_t(peer), C.uint32_t(session), C.uint64_t(min(slice, max(d, time.Microsecond))),
+		lost := C.uam_probe_lead(w.c, C.uint32_t(peer), C.uint32_t(session), C.uint32_t(size), C.uint64_t(min(slice, max(d, time.Microsecond))),
 			(*C.double)(&trips[0]), &filled, maxTrips)
 		if lost != 0 {
 			return nil, 0, errors.New("the peer was lost")
@@ -154,11 +154,11 @@ func (w *Worker) Lead(ctx context.Context, peer int, session uint32, d time.Dura
 }
 
 // Follow answers the pings of a leader until the leader ends its session, and returns that
-// session. It ignores sessions up to done.
-func (w *Worker) Follow(ctx context.Context, peer int, done uint32) (session uint32, err error) {
+// session. It ignores sessions up to done. size is that of Lead, for the answers.
+func (w *Worker) Follow(ctx context.Context, peer int, size int, done uint32) (session uint32, err error) {
 	var current C.uint32_t
 	for {
-		switch C.uam_probe_follow(w.c, C.uint32_t(peer), C.uint64_t(slice), C.uint32_t(done), &current) {
+		switch C.uam_probe_follow(w.c, C.uint32_t(peer), C.uint32_t(size), C.uint64_t(slice), C.uint32_t(done), &current) {
 		case 1:
 			return uint32(current), nil
 		case -1:
