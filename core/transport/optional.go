@@ -133,12 +133,7 @@ type Floor struct {
 	RoundTrip float64 `json:"round_trip_ns,omitempty"`
 	// PerOp is the mean time per operation in nanoseconds, for ProbeRate.
 	PerOp float64 `json:"per_op_ns,omitempty"`
-	// Bandwidth is in bytes per second; 0 if the probe does not measure it.
-	Bandwidth float64 `json:"bandwidth,omitempty"`
-	// Rate is the number of round trips of small messages per second with many in flight; 0 if
-	// the probe does not measure it.
-	Rate float64 `json:"rate,omitempty"`
-	// Samples is the number of round trips behind the median.
+	// Samples is the number of round trips or operations behind the reading.
 	Samples int `json:"samples"`
 }
 

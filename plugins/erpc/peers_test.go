@@ -38,15 +38,17 @@ func BenchmarkPeers(b *testing.B) {
 			theirs.take(t)
 		}
 		p := newPeers(b, cpus, size, 64)
-		f := p.floor()
-		floor.take(f.RoundTrip)
-		floorRate.take(f.Rate)
+		floor.take(p.floor(transport.Probe{Kind: transport.ProbeMedium, Forth: size, Back: size}).RoundTrip)
+		floorRate.take(1e9 / p.floor(transport.Probe{Kind: transport.ProbeRate, Forth: size, Back: size, InFlight: 64}).PerOp)
 		one.take(p.roundTrip(100 * time.Millisecond))
 		many.take(p.rate(64, 100*time.Millisecond))
 		p.close()
 		p = newPeers(b, cpus, 8<<20, 2)
 		for range 3 { // both for the same time
-			f, ours := p.floor().Bandwidth, p.rate(2, 50*time.Millisecond)*(8<<20)
+			// A longer message would overrun a socket without flow control.
+			const long = 512 << 10
+			f := 1e9 * long / p.floor(transport.Probe{Kind: transport.ProbeRate, Forth: size, Back: long, InFlight: 2}).PerOp
+			ours := p.rate(2, 50*time.Millisecond) * (8 << 20)
 			floorBandwidth.take(f)
 			large.take(ours)
 			ratios = append(ratios, ours/f)
@@ -157,17 +159,15 @@ func (p *peers) together(remote, local func()) {
 	wait.Wait()
 }
 
-func (p *peers) floor() (f transport.Floor) {
+func (p *peers) floor(probe transport.Probe) (f transport.Floor) {
 	ctx, cancel := context.WithTimeout(p.b.Context(), time.Minute)
 	defer cancel()
 	var errs [2]error
-	const d = 200 * time.Millisecond
-	p.together(func() {
-		_, errs[1] = p.workers[1].(transport.Prober).Probe(ctx, 0, transport.Probe{Kind: transport.ProbeMedium, Duration: d})
-	},
-		func() {
-			f, errs[0] = p.workers[0].(transport.Prober).Probe(ctx, 0, transport.Probe{Kind: transport.ProbeMedium, Initiate: true, Duration: d})
-		})
+	probe.Duration = 100 * time.Millisecond
+	lead := probe
+	lead.Initiate = true
+	p.together(func() { _, errs[1] = p.workers[1].(transport.Prober).Probe(ctx, 0, probe) },
+		func() { f, errs[0] = p.workers[0].(transport.Prober).Probe(ctx, 0, lead) })
 	require.NoError(p.b, errors.Join(errs[:]...))
 	return f
 }

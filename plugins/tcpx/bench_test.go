@@ -39,7 +39,7 @@ func BenchmarkPeers(b *testing.B) {
 				for range peerRounds {
 					f, err := rawStream(context.Background(), s, source, 200*time.Millisecond)
 					require.NoError(b, err)
-					raw.best(f.Bandwidth, f.bytes, f.sender, f.receiver)
+					raw.best(f.bandwidth, f.bytes, f.sender, f.receiver)
 					r, err := bulkTransfer(context.Background(), s, source, 100*time.Millisecond)
 					require.NoError(b, err)
 					if ours.best(r.bandwidth(), r.bytes, r.sendCPU, r.receiveCPU) {

@@ -77,8 +77,8 @@ func (m microbenchmark) run(ctx context.Context, s settings, source []byte, d ti
 	result := transport.Measurement{Name: m.name, Size: s.chunk}
 	if m.change == nil {
 		f, err := rawStream(ctx, &s, source, d)
-		result.Latency, result.Samples, result.Bandwidth = f.RoundTrip/2, f.Samples, f.Bandwidth
-		result.Rate = f.Bandwidth / float64(s.chunk)
+		result.Latency, result.Samples, result.Bandwidth = f.RoundTrip/2, f.Samples, f.bandwidth
+		result.Rate = f.bandwidth / float64(s.chunk)
 		return result, err
 	}
 	m.change(&s)

@@ -134,9 +134,10 @@ func rawReceive(stopped *atomic.Bool, fds []int, buffer []byte) (bytes int, err 
 // rawFloor is the reading of rawLead.
 type rawFloor struct {
 	transport.Floor
-	bytes    int // of the stream
-	sender   time.Duration
-	receiver time.Duration // processor times of the stream; the receiver's in rawStream alone
+	bandwidth float64 // bytes per second
+	bytes     int     // of the stream
+	sender    time.Duration
+	receiver  time.Duration // processor times of the stream; the receiver's in rawStream alone
 }
 
 // rawLead measures over connected sockets, which end with it, half of d each: round
@@ -160,7 +161,7 @@ func rawLead(ctx context.Context, fds []int, s *settings, source []byte, d time.
 	if got := binary.LittleEndian.Uint64(total[:]); got != uint64(f.bytes) {
 		return f, fmt.Errorf("%d bytes were sent and the peer says it received %d", f.bytes, got)
 	}
-	f.Bandwidth = float64(f.bytes) / time.Since(start).Seconds()
+	f.bandwidth = float64(f.bytes) / time.Since(start).Seconds()
 	return f, nil
 }
 

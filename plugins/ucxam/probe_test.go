@@ -30,7 +30,7 @@ func TestLibraryProbe(t *testing.T) {
 		a, b := workers[0], workers[1]
 		require.NoError(t, a.Connect(t.Context(), 0, b.Address()))
 		require.NoError(t, b.Connect(t.Context(), 0, a.Address()))
-		for _, size := range []int{0, 16, a.endpoint.eager} {
+		for _, size := range []int{0, 16, a.ucp.ProbeLimit()} {
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 			p := transport.Probe{Kind: transport.ProbeLibrary, Duration: time.Millisecond, Forth: size, Back: 100}
 			lead := p
@@ -46,7 +46,7 @@ func TestLibraryProbe(t *testing.T) {
 			require.NoError(t, err)
 			require.Positive(t, f.RoundTrip, "%s, %d bytes", lane, size)
 		}
-		_, err := a.Probe(t.Context(), 0, transport.Probe{Kind: transport.ProbeLibrary, Forth: a.endpoint.eager + 1})
+		_, err := a.Probe(t.Context(), 0, transport.Probe{Kind: transport.ProbeLibrary, Forth: a.ucp.ProbeLimit() + 1})
 		require.ErrorIs(t, err, transport.ErrUnsupported)
 	}
 }

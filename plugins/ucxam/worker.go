@@ -194,7 +194,7 @@ func (w *worker) Probe(ctx context.Context, id transport.PeerID, probe transport
 			return transport.Floor{}, transport.ErrUnsupported
 		}
 		// A longer message is announced and fetched, which the loops in C leave out.
-		if most := w.endpoint.eager; probe.Forth < 0 || probe.Forth > most || probe.Back < 0 || probe.Back > most {
+		if most := w.ucp.ProbeLimit(); probe.Forth < 0 || probe.Forth > most || probe.Back < 0 || probe.Back > most {
 			return transport.Floor{}, fmt.Errorf("%w: UCX fetches payloads of more than %[4]d bytes, and these have %[2]d and %[3]d",
 				transport.ErrUnsupported, probe.Forth, probe.Back, most)
 		}

@@ -132,33 +132,34 @@ func compare(b *testing.B, open func() (datagram.Port, error)) {
 	}
 	size := x[0].MTU()
 	window := max(1<<20/size, 2)
-	var floors []transport.Floor
-	var one, many, long []float64
-	for b.Loop() {
-		var f transport.Floor
+	floor := func(asked transport.Probe) (f transport.Floor) {
 		var theirs error
-		during(func() {
-			_, theirs = x[1].(datagram.Prober).Probe(context.Background(), from, transport.Probe{Kind: transport.ProbeMedium, Duration: 4 * each})
-		},
-			func() {
-				f, err = x[0].(datagram.Prober).Probe(context.Background(), to, transport.Probe{Kind: transport.ProbeMedium, Initiate: true, Duration: 4 * each})
-			})
+		asked.Duration = 2 * each
+		lead := asked
+		lead.Initiate = true
+		during(
+			func() { _, theirs = x[1].(datagram.Prober).Probe(context.Background(), from, asked) },
+			func() { f, err = x[0].(datagram.Prober).Probe(context.Background(), to, lead) })
 		require.NoError(b, errors.Join(err, theirs))
-		floors = append(floors, f)
+		return f
+	}
+	const small = 32 - transport.ProbeHeader
+	count := min(max(window/2, 1), 64)
+	var trips, perOp, perLong, one, many, long []float64
+	for b.Loop() {
+		trips = append(trips, floor(transport.Probe{Kind: transport.ProbeMedium, Forth: small, Back: small}).RoundTrip)
+		perOp = append(perOp, floor(transport.Probe{Kind: transport.ProbeRate, Forth: small, Back: small, InFlight: 64}).PerOp)
+		perLong = append(perLong, floor(transport.Probe{Kind: transport.ProbeRate, Forth: small,
+			Back: count*size - transport.ProbeHeader, InFlight: max(window/count, 2)}).PerOp)
 		one = append(one, 1e9/load(1, 1, 32))
-		many = append(many, load(64, 1, 32))
-		count := min(max(window/2, 1), 64)
-		long = append(long, load(max(window/count, 2), count, size)*float64(size))
+		many = append(many, 1e9/load(64, 1, 32))
+		long = append(long, 1e9/load(max(window/count, 2), count, size)*float64(count))
 	}
-	least, rate, bandwidth := floors[0].RoundTrip, 0.0, 0.0
-	for _, f := range floors {
-		least, rate, bandwidth = min(least, f.RoundTrip), max(rate, f.Rate), max(bandwidth, f.Bandwidth)
-	}
-	b.ReportMetric(least, "floor-ns")
-	b.ReportMetric(slices.Min(one)/least, "round-trip/floor")
-	b.ReportMetric(rate, "floor-rate/s")
-	b.ReportMetric(slices.Max(many)/rate, "rate/floor")
-	b.ReportMetric(bandwidth/1e9, "floor-GB/s")
-	b.ReportMetric(slices.Max(long)/bandwidth, "bandwidth/floor")
+	b.ReportMetric(slices.Min(trips), "floor-ns")
+	b.ReportMetric(slices.Min(one)/slices.Min(trips), "round-trip/floor")
+	b.ReportMetric(slices.Min(perOp), "rate-floor-ns")
+	b.ReportMetric(slices.Min(many)/slices.Min(perOp), "op/rate-floor")
+	b.ReportMetric(float64(count*size)/slices.Min(perLong), "floor-GB/s")
+	b.ReportMetric(slices.Min(long)/slices.Min(perLong), "long/rate-floor")
 	b.ReportMetric(0, "ns/op")
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -14,10 +15,9 @@ import (
 	"transportbench/core/transport"
 )
 
-// link is the medium between two threads, with nothing on top, for measuring its floor.
+// link is the medium between two threads, with nothing on top, for measuring its floors.
 type link interface {
-	// post sends n datagrams of size bytes that begin with head and returns how many it sent. A
-	// single datagram takes the fastest call for one.
+	// post sends n datagrams of size bytes that begin with head and returns how many it sent.
 	post(head []byte, size, n int) int
 	// take receives up to most datagrams and returns their number.
 	take(most int) int
@@ -27,10 +27,14 @@ type link interface {
 
 // The probe's protocol: the initiator sends requests, and the other side answers each one with as
 // many datagrams as it asks for, until a farewell. Little-endian: magic u32, kind u8, alone u8 (1
-// if datagrams come one at a time), count of answers u16, size of an answer u32, unused u32, nonce
-// of the probe u64, number u64. The nonce tells a probe from an abandoned one.
+// if datagrams come one at a time), count of answers u16, size of an answer u32, count of requests to
+// answer together u32, nonce of the probe u64, number u64. The nonce tells a probe from an abandoned
+// one.
+//
+// A message is the payload and a header, in as many datagrams as the MTU requires. Only the last
+// datagram of a request asks for answers.
 const (
-	probeMagic = 0x7462_6470 // "tbdp"
+	probeMagic = 0x7462_6471 // "tbdq"
 	probeSize  = 32
 
 	probeRequest = 1
@@ -39,16 +43,13 @@ const (
 	probeEnded   = 4
 )
 
-// The probe measures round trips of one datagram, of many, and long answers.
 const (
-	probePingSize  = 64
-	probeRateSize  = 32
-	probeInFlight  = 64
-	probeTogether  = 8       // round trips timed together
 	probeLost      = 1 << 16 // empty polls: far longer than an answer takes while both sides run
 	probeYield     = 1 << 12 // empty polls before the thread yields its core
-	probeStream    = 1 << 20 // bytes in flight
-	probeMost      = 64      // answers to one request
+	probeStream    = 1 << 20 // bytes in flight in each direction: more would overrun a socket
+	probeMost      = 64      // datagrams of one call
+	probeHold      = 32      // empty polls before fewer requests are answered than asked for
+	probeSlice     = 300 * time.Microsecond
 	probePatience  = 2 * time.Millisecond
 	probeFarewells = 25 // takes some seconds
 	probeEnds      = 3
@@ -61,6 +62,7 @@ type probeHead struct {
 	alone  bool
 	count  int
 	size   int
+	group  int
 	nonce  uint64
 	number uint64
 }
@@ -73,6 +75,7 @@ func (h *probeHead) put(b []byte) {
 	}
 	binary.LittleEndian.PutUint16(b[6:], uint16(h.count))
 	binary.LittleEndian.PutUint32(b[8:], uint32(h.size))
+	binary.LittleEndian.PutUint32(b[12:], uint32(h.group))
 	binary.LittleEndian.PutUint64(b[16:], h.nonce)
 	binary.LittleEndian.PutUint64(b[24:], h.number)
 }
@@ -84,6 +87,7 @@ func (h *probeHead) get(b []byte) bool {
 	h.kind, h.alone = b[4], b[5] != 0
 	h.count = int(binary.LittleEndian.Uint16(b[6:]))
 	h.size = int(binary.LittleEndian.Uint32(b[8:]))
+	h.group = int(binary.LittleEndian.Uint32(b[12:]))
 	h.nonce, h.number = binary.LittleEndian.Uint64(b[16:]), binary.LittleEndian.Uint64(b[24:])
 	return true
 }
@@ -92,43 +96,59 @@ func (h *probeHead) get(b []byte) bool {
 type probe struct {
 	link    link
 	mtu     int
+	forth   shape
+	back    shape
 	nonce   uint64
 	number  uint64
 	stopped atomic.Bool
+	got     int // answers to the ping under way
 	out     [probeSize]byte
 	idle    int
 }
 
+// shape is how a message is divided into datagrams: count of them, all of size bytes but the last.
+type shape struct{ count, size, last int }
+
+// shapeOf returns the shape of a message with a payload. A datagram of the probe has at least the
+// probe's own header, which is longer than that of a message.
+func shapeOf(payload, mtu int) shape {
+	bytes := max(payload+transport.ProbeHeader, probeSize)
+	s := shape{count: (bytes + mtu - 1) / mtu, size: min(bytes, mtu)}
+	s.last = max(bytes-(s.count-1)*mtu, probeSize)
+	return s
+}
+
 // measure is one side of [Prober.Probe]. last is the nonce of the last probe that this side
 // answered, whose datagrams may still be in flight.
-func measure(ctx context.Context, l link, mtu int, asked transport.Probe,
-	last *uint64) (f transport.Floor, err error) {
-	if asked.Kind != transport.ProbeMedium {
+func measure(ctx context.Context, l link, mtu int, asked transport.Probe, last *uint64) (f transport.Floor, err error) {
+	switch {
+	case asked.Kind != transport.ProbeMedium && asked.Kind != transport.ProbeRate:
 		return f, transport.ErrUnsupported
+	case mtu < probeSize:
+		return f, fmt.Errorf("mtu: %d is too small for a probe; use at least %d", mtu, probeSize)
 	}
-	initiate, d := asked.Initiate, asked.Duration
-	p := &probe{link: l, mtu: mtu}
+	p := &probe{link: l, mtu: mtu, forth: shapeOf(asked.Forth, mtu), back: shapeOf(asked.Back, mtu)}
+	if most := probeStream / mtu; asked.Forth < 0 || asked.Back < 0 || max(p.forth.count, p.back.count) > max(most, 1) {
+		return f, fmt.Errorf("%w: payloads of %d and %d bytes overrun a queue of datagrams", transport.ErrUnsupported, asked.Forth, asked.Back)
+	}
 	defer context.AfterFunc(ctx, func() { p.stopped.Store(true) })()
-	if mtu < probePingSize {
-		return f, fmt.Errorf("mtu: %d is too small for a probe; use at least %d", mtu, probePingSize)
-	}
-	if !initiate {
+	if !asked.Initiate {
 		if !p.answer(last) {
 			err = context.Cause(ctx)
 		}
 		return f, err
 	}
 	p.nonce = rand.Uint64()
-	pings := floor.PingPong{Medium: pingPong{p}, Batch: probeTogether, YieldAfter: probeYield, LostAfter: probeLost}
-	if f, err = pings.Run(ctx, true, d/2); err != nil {
-		return f, err
+	if asked.Kind == transport.ProbeMedium {
+		pings := floor.PingPong{Medium: pingPong{p}, YieldAfter: probeYield, LostAfter: probeLost}
+		f, err = pings.Run(ctx, true, asked.Duration)
+	} else {
+		f = p.rate(asked.Duration, max(asked.InFlight, 1))
 	}
-	f.Rate = p.answers(d/4, probeInFlight, probeRateSize, 1)
-	// Keep as many long datagrams in flight as fit into a megabyte.
-	window := max(probeStream/mtu, 2)
-	count := min(max(window/2, 1), probeMost)
-	f.Bandwidth = p.answers(d/4, max(window/count, 2), mtu, count) * float64(mtu)
-	if p.stopped.Load() {
+	switch {
+	case err != nil:
+		return transport.Floor{}, err
+	case p.stopped.Load():
 		return transport.Floor{}, context.Cause(ctx)
 	}
 	p.end()
@@ -154,46 +174,117 @@ func (p *probe) post(h probeHead, size, n int) int {
 	return p.link.post(p.out[:], size, n)
 }
 
-// pingPong is the [floor.Medium] of a probe: one datagram at a time.
+// request sends n requests, and returns how many it sent in full. A request that is sent in part
+// counts as lost.
+func (p *probe) request(h probeHead, n int) (sent int) {
+	h.kind = probeRequest
+	if p.forth.count == 1 {
+		h.count = p.back.count
+		for sent < n {
+			m := p.post(h, p.forth.last, min(n-sent, probeMost))
+			if sent += m; m == 0 {
+				break
+			}
+		}
+		return sent
+	}
+	for ; sent < n; sent++ {
+		part := h
+		part.count = 0
+		for left := p.forth.count - 1; left > 0; {
+			m := p.post(part, p.forth.size, min(left, probeMost))
+			if left -= m; m == 0 {
+				return sent
+			}
+		}
+		h.count = p.back.count
+		if p.post(h, p.forth.last, 1) == 0 {
+			return sent
+		}
+	}
+	return sent
+}
+
+// pingPong is the [floor.Medium] of a probe: one message at a time.
 type pingPong struct{ *probe }
 
 func (m pingPong) Post(number uint64) error {
 	m.number = number
-	m.post(probeHead{kind: probeRequest, alone: true, count: 1, size: probePingSize, number: number}, probePingSize, 1)
+	m.probe.got = 0
+	m.request(probeHead{alone: m.forth.count == 1, number: number, size: m.back.last}, 1)
 	return nil
 }
 
 func (m pingPong) Take() (number uint64, ok bool, err error) {
+	most := 1
+	if m.back.count > 1 {
+		most = probeMost
+	}
 	var h probeHead
-	ok = m.link.take(1) > 0 && h.get(m.link.head(0)) && h.kind == probeAnswer && h.nonce == m.nonce
-	return h.number, ok, nil
+	n := m.link.take(most)
+	for i := range n {
+		if h.get(m.link.head(i)) && h.kind == probeAnswer && h.nonce == m.nonce && h.number == m.number {
+			m.probe.got++
+		}
+	}
+	return m.number, m.probe.got >= m.back.count, nil
 }
 
-// answers keeps requests in flight that ask for count answers of size bytes each, and returns the
-// answers per second.
-func (p *probe) answers(d time.Duration, requests, size, count int) float64 {
+// rate measures the time per message with inFlight of them under way, as many as fit. Which batches
+// are the fastest depends on what a system call costs next to a datagram: the fastest is the floor.
+func (p *probe) rate(d time.Duration, inFlight int) transport.Floor {
+	inFlight = min(inFlight, max(probeStream/(max(p.forth.count, p.back.count)*p.mtu), 1))
+	if p.forth.count == 1 && p.back.count == 1 {
+		inFlight = min(inFlight, 1<<10)
+	}
+	groups := slices.Compact([]int{inFlight, max(inFlight/2, 1), max(inFlight/4, 1), 1})
+	times := make([][]float64, len(groups))
+	slice := max(d/time.Duration(4*len(groups)), probeSlice)
+	total := 0
+	// The first waits for the other side and warms up.
+	p.slice(probeSlice/8, inFlight, 1)
+	for start, turn := time.Now(), 0; !p.stopped.Load() && (turn < len(groups) || time.Since(start) < d); turn++ {
+		way := turn % len(groups)
+		n, elapsed := p.slice(slice, inFlight, groups[way])
+		if n > 0 {
+			times[way] = append(times[way], float64(elapsed)/float64(n))
+		}
+		total += n
+	}
+	least := 0.0
+	for _, list := range times {
+		if m := floor.Median(list); m > 0 && (least == 0 || m < least) {
+			least = m
+		}
+	}
+	return transport.Floor{PerOp: least, Samples: total}
+}
+
+// slice keeps requests in flight for about d, sends them as soon as group of them may be sent, and
+// returns how many were answered in which time.
+func (p *probe) slice(d time.Duration, requests, group int) (ops int, elapsed time.Duration) {
 	p.number++ // answers to earlier requests do not count
 	inFlight, got, waiting, patience := 0, 0, 0, probePatience
 	start := time.Now()
-	from, before, heard := start, 0, start
+	heard := start
+	first := -1 // requests that were answered when the clock began
 	for looks := 0; !p.stopped.Load(); looks++ {
-		if n := requests - inFlight; n > 0 {
-			h := probeHead{kind: probeRequest, count: count, size: size, number: p.number}
-			inFlight += p.post(h, probeRateSize, n)
+		if n := requests - inFlight; n >= group {
+			inFlight += p.request(probeHead{number: p.number, size: p.back.last, group: group}, n)
 		}
 		n := p.link.take(probeMost)
 		p.polled(n > 0)
 		var h probeHead
 		for i := range n {
 			if h.get(p.link.head(i)) && h.kind == probeAnswer && h.number == p.number && h.nonce == p.nonce {
-				got++
-				if waiting++; waiting == count {
+				if waiting++; waiting == p.back.count {
 					waiting = 0
+					got++
 					inFlight = max(inFlight-1, 0)
 				}
 			}
 		}
-		if looks%16 != 0 {
+		if n == 0 && looks%64 != 0 {
 			continue
 		}
 		now := time.Now()
@@ -204,15 +295,16 @@ func (p *probe) answers(d time.Duration, requests, size, count int) float64 {
 			p.number++
 			inFlight, waiting, heard = 0, 0, now
 			requests, patience = max(requests/2, 1), min(2*patience, probeMaxPatience)
+			group = min(group, requests)
 		}
-		if before == 0 && now.Sub(start) > d/5 {
-			from, before = now, got
-		}
-		if before > 0 && got > before && now.Sub(from) >= d*4/5 {
-			return float64(got-before) / now.Sub(from).Seconds()
+		switch {
+		case first < 0 && got >= requests:
+			first, start = got, now
+		case first >= 0 && got > first && now.Sub(start) >= d:
+			return got - first, now.Sub(start)
 		}
 	}
-	return 0
+	return 0, 0
 }
 
 // end repeats a farewell until the other side answers it or for some seconds. The other side waits
@@ -238,16 +330,14 @@ func (p *probe) end() {
 
 // answer answers requests until a farewell. It returns false if it was stopped before.
 func (p *probe) answer(last *uint64) (over bool) {
-	var h probeHead
-	most := 1
+	var h, sum probeHead // sum has the requests that are answered together, and their answers in count
+	most, requests, held := 1, 0, 0
 	for !p.stopped.Load() {
 		n := p.link.take(most)
 		p.polled(n > 0)
-		// Answer requests for the same measurement together.
-		var sum probeHead
 		for i := range n {
 			if !h.get(p.link.head(i)) || h.kind != probeRequest && h.kind != probeOver || h.nonce == *last ||
-				h.size > p.mtu || h.size < probeSize && h.kind == probeRequest || h.count > probeMost {
+				h.kind == probeRequest && (h.size > p.mtu || h.size < probeSize || h.count > probeStream/probeSize) {
 				continue
 			}
 			if h.kind == probeOver {
@@ -264,30 +354,51 @@ func (p *probe) answer(last *uint64) (over bool) {
 			}
 			// Requests of an abandoned probe arrive before those of the current one.
 			p.nonce = h.nonce
-			switch {
-			case sum.size == h.size && sum.number == h.number && sum.nonce == h.nonce:
-				sum.count += h.count
-			default:
-				p.reply(&sum)
-				sum = h
-			}
-			most = probeMost
-			if h.alone {
+			if most = probeMost; h.alone {
 				most = 1
 			}
+			switch {
+			case h.count == 0: // the rest of the request follows
+			case sum.size == h.size && sum.number == h.number && sum.nonce == h.nonce:
+				sum.count += h.count
+				requests++
+			default:
+				p.reply(&sum)
+				sum, requests = h, 1
+			}
 		}
-		p.reply(&sum)
+		if held++; n > 0 {
+			held = 0
+		}
+		if requests > 0 && (requests >= sum.group || held >= probeHold) {
+			p.reply(&sum)
+			sum, requests = probeHead{}, 0
+		}
 	}
 	return false
 }
 
-// reply sends the answers to requests.
+// reply sends the answers to requests. The datagrams of an answer have the MTU, except the last.
 func (p *probe) reply(h *probeHead) {
+	answer := probeHead{kind: probeAnswer, nonce: h.nonce, number: h.number}
 	for h.count > 0 {
-		n := p.post(probeHead{kind: probeAnswer, nonce: h.nonce, number: h.number}, h.size, min(h.count, probeMost))
-		if n == 0 {
+		size, n := h.size, min(h.count, probeMost)
+		if p.back.count > 1 {
+			// An answer's long datagrams, then its last.
+			size, n = p.back.size, min(h.count%p.back.count, probeMost)
+			if n == 0 {
+				n = p.back.count
+			}
+			if n > 1 {
+				n = min(n-1, probeMost)
+			} else {
+				size = p.back.last
+			}
+		}
+		sent := p.post(answer, size, n)
+		if sent == 0 {
 			return // the answers count as lost
 		}
-		h.count -= n
+		h.count -= sent
 	}
 }

@@ -63,20 +63,26 @@ func TestProbeWithLoss(t *testing.T) {
 		a, b := lossyLinks(c.loss, c.room)
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		var last [2]uint64
-		for range 2 {
+		for _, asked := range []transport.Probe{
+			{Kind: transport.ProbeMedium, Forth: 40}, {Kind: transport.ProbeRate, Back: 40, InFlight: 32},
+			{Kind: transport.ProbeMedium, Back: 1300}, {Kind: transport.ProbeRate, Forth: 1300, InFlight: 4},
+			{Kind: transport.ProbeRate, Forth: 1300, Back: 1300, InFlight: 1},
+		} {
+			asked.Duration = time.Millisecond
+			lead := asked
+			lead.Initiate = true
 			var wait sync.WaitGroup
 			var otherErr error
 			wait.Go(func() {
 				// All answers to the farewell may get lost.
-				_, otherErr = measure(ctx, b, 600, transport.Probe{Kind: transport.ProbeMedium, Duration: 4 * time.Millisecond}, &last[1])
+				_, otherErr = measure(ctx, b, 600, asked, &last[1])
 			})
-			f, err := measure(ctx, a, 600, transport.Probe{Kind: transport.ProbeMedium, Initiate: true, Duration: 4 * time.Millisecond}, &last[0])
+			f, err := measure(ctx, a, 600, lead, &last[0])
 			wait.Wait()
 			require.NoError(t, err)
 			require.NoError(t, otherErr)
-			require.Positive(t, f.RoundTrip)
-			require.Positive(t, f.Rate)
-			require.Positive(t, f.Bandwidth)
+			require.Positive(t, f.Samples, "%+v", asked)
+			require.Positive(t, f.RoundTrip+f.PerOp, "%+v", asked)
 			a, b = b, a
 			last[0], last[1] = last[1], last[0]
 		}
@@ -149,3 +155,34 @@ func TestProbeRepeatsFarewell(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, otherErr)
 }
+
+// TestMessagesInDatagrams: a message is the payload and a header, in full datagrams but the last, and
+// an answer has exactly the datagrams of a message.
+func TestMessagesInDatagrams(t *testing.T) {
+	require.Equal(t, shape{1, 32, 32}, shapeOf(0, 1000))
+	require.Equal(t, shape{1, 64, 64}, shapeOf(48, 1000))
+	require.Equal(t, shape{1, 1000, 1000}, shapeOf(984, 1000))
+	require.Equal(t, shape{2, 1000, 32}, shapeOf(985, 1000), "the probe's own header needs 32 bytes")
+	require.Equal(t, shape{101, 1000, 500}, shapeOf(100_484, 1000))
+
+	l := &countingLink{}
+	p := &probe{link: l, mtu: 1000, back: shapeOf(100_484, 1000)}
+	p.reply(&probeHead{count: 3 * 101, size: p.back.last})
+	require.Equal(t, map[int]int{1000: 300, 500: 3}, l.sent)
+}
+
+// countingLink counts datagrams by size and takes some of each call.
+type countingLink struct{ sent map[int]int }
+
+func (l *countingLink) post(_ []byte, size, n int) int {
+	if l.sent == nil {
+		l.sent = map[int]int{}
+	}
+	n = min(n, 17)
+	l.sent[size] += n
+	return n
+}
+
+func (*countingLink) take(int) int { return 0 }
+
+func (*countingLink) head(int) []byte { return nil }

@@ -58,6 +58,8 @@ type UDPOptions struct {
 	// BusyPoll is how long the kernel polls the network device when nothing has arrived
 	// (SO_BUSY_POLL); 0 is the system's setting. It has no effect on the loopback.
 	BusyPoll time.Duration
+
+	forProbe bool // the port is one for probes
 }
 
 // UDP is a port on a kernel socket. It implements [Port], [Waiter] and [Prober].
@@ -65,6 +67,7 @@ type UDP struct {
 	fd       int
 	notifier notifier
 	probe    udpProbe
+	stream   *UDP // a port for probes of many messages; nil in that port
 	options  UDPOptions
 	mtu      int
 	local    netip.AddrPort
@@ -95,6 +98,7 @@ type udpRemote struct {
 	length  uint32
 	source  Source
 	address udpAddress
+	stream  Remote // of UDP.stream, if the address has one
 }
 
 // OpenUDP opens a port on a new socket. It fails if the address is not one of this host, or not one
@@ -154,10 +158,14 @@ func (p *UDP) open() (err error) {
 	if err := p.receive.init(p.options.Batch, p.mtu); err != nil {
 		return err
 	}
-	if err := p.probe.open(p.local.Addr(), p.scope, p.options.SendBuffer, p.options.ReceiveBuffer); err != nil {
-		return err
+	a := udpAddress{addr: p.local, mtu: p.mtu}
+	if !p.options.forProbe {
+		if err := p.openProbes(); err != nil {
+			return err
+		}
+		a.probe, a.stream = p.probe.port, p.stream.local.Port()
 	}
-	p.address = udpAddress{p.local, p.mtu, p.probe.port}.encode()
+	p.address = a.encode()
 	return nil
 }
 
@@ -293,6 +301,11 @@ func (p *UDP) Open(address []byte) (Remote, error) {
 			p.local, a.addr, room, p.mtu)
 	}
 	r := &udpRemote{address: a}
+	if p.stream != nil && a.stream != 0 {
+		if r.stream, err = p.stream.Open(udpAddress{addr: netip.AddrPortFrom(a.addr.Addr(), a.stream), mtu: a.mtu}.encode()); err != nil {
+			return 0, fmt.Errorf("opening the remote's port for probes: %w", err)
+		}
+	}
 	r.length = r.name.set(a.addr, p.scope)
 	r.source = r.name.source()
 	i := slices.Index(p.remotes, nil)
@@ -339,6 +352,9 @@ func (p *UDP) connect() {
 // Release implements [Port].
 func (p *UDP) Release(r Remote) {
 	if int(r) < len(p.remotes) {
+		if remote := p.remotes[r]; remote != nil && p.stream != nil && remote.address.stream != 0 {
+			p.stream.Release(remote.stream)
+		}
 		p.remotes[r] = nil
 		p.connect()
 	}
@@ -356,6 +372,9 @@ func (p *UDP) Close() error {
 	var err error
 	if p.fd >= 0 {
 		err = unix.Close(p.fd)
+	}
+	if p.stream != nil {
+		err = errors.Join(err, p.stream.Close())
 	}
 	return errors.Join(err, p.probe.close(), p.notifier.close(), p.send.free(), p.receive.free())
 }

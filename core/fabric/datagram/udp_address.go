@@ -12,16 +12,17 @@ import (
 )
 
 // udpAddress is the content of a udp port's address: magic number u16, MTU u32, IP address in 16
-// bytes, port u16, port of the probe u16; big-endian.
+// bytes, port u16, ports of the probes of one message and of many u16 each; big-endian.
 type udpAddress struct {
-	addr  netip.AddrPort
-	mtu   int
-	probe uint16
+	addr   netip.AddrPort
+	mtu    int
+	probe  uint16
+	stream uint16
 }
 
 const (
-	udpAddressSize  = 26
-	udpAddressMagic = 'u'<<8 | 1
+	udpAddressSize  = 28
+	udpAddressMagic = 'u'<<8 | 2
 )
 
 func (a udpAddress) encode() []byte {
@@ -31,14 +32,15 @@ func (a udpAddress) encode() []byte {
 	ip := a.addr.Addr().As16()
 	b = append(b, ip[:]...)
 	b = binary.BigEndian.AppendUint16(b, a.addr.Port())
-	return binary.BigEndian.AppendUint16(b, a.probe)
+	b = binary.BigEndian.AppendUint16(b, a.probe)
+	return binary.BigEndian.AppendUint16(b, a.stream)
 }
 
 func decodeUDPAddress(b []byte) (udpAddress, error) {
 	if len(b) != udpAddressSize || binary.BigEndian.Uint16(b) != udpAddressMagic {
 		return udpAddress{}, errors.New("the address is not one of a udp port; use the same provider on both sides")
 	}
-	a := udpAddress{mtu: int(binary.BigEndian.Uint32(b[2:])), probe: binary.BigEndian.Uint16(b[24:])}
+	a := udpAddress{mtu: int(binary.BigEndian.Uint32(b[2:])), probe: binary.BigEndian.Uint16(b[24:]), stream: binary.BigEndian.Uint16(b[26:])}
 	ip := netip.AddrFrom16([16]byte(b[6:22])).Unmap()
 	a.addr = netip.AddrPortFrom(ip, binary.BigEndian.Uint16(b[22:]))
 	if ip.IsUnspecified() || ip.IsMulticast() || a.addr.Port() == 0 {

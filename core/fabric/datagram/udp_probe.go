@@ -47,23 +47,44 @@ func (q *udpProbe) close() error {
 	return err
 }
 
-// Probe implements [Prober] over connected sockets of its own: send and recv for single datagrams,
-// sendmmsg and recvmmsg for many, and no segmentation offload. A port may do better than that, and
-// its ratio to the floor is then below 1.
-func (p *UDP) Probe(ctx context.Context, to Remote, probe transport.Probe) (transport.Floor, error) {
+// openProbes opens the sockets for probes.
+func (p *UDP) openProbes() (err error) {
+	if err := p.probe.open(p.local.Addr(), p.scope, p.options.SendBuffer, p.options.ReceiveBuffer); err != nil {
+		return err
+	}
+	o := p.options
+	o.Address, o.MTU, o.forProbe = netip.AddrPortFrom(p.local.Addr(), 0), p.mtu, true
+	p.stream, err = OpenUDP(o)
+	return err
+}
+
+// Probe implements [Prober] over sockets of its own. One message at a time goes through a connected
+// socket with send and recv, the cheapest calls for it. Many go through a port like this one, with
+// the same system calls and the same offloads.
+func (p *UDP) Probe(ctx context.Context, to Remote, probe transport.Probe) (f transport.Floor, err error) {
 	if p.closed {
-		return transport.Floor{}, ErrClosed
+		return f, ErrClosed
 	}
 	r := p.remotes[to]
+	if probe.Kind == transport.ProbeRate {
+		if p.stream == nil || r.address.stream == 0 {
+			return f, transport.ErrUnsupported
+		}
+		f, err = probePort(ctx, p.stream, r.stream, probe, &p.stream.probe.last)
+		if f.PerOp > 0 {
+			f.Name = "raw UDP stream"
+		}
+		return f, err
+	}
 	name := sockaddr{}
 	length := name.set(netip.AddrPortFrom(r.address.addr.Addr(), r.address.probe), p.scope)
 	if errno := connect(p.probe.fd, &name, length); errno != 0 {
-		return transport.Floor{}, fmt.Errorf("connecting to the probe socket of %v: %w", r.address.addr, errno)
+		return f, fmt.Errorf("connecting to the probe socket of %v: %w", r.address.addr, errno)
 	}
 	l := newUDPLink(p.probe.fd, p.mtu)
 	for l.take(probeMost) > 0 { // left from an abandoned probe
 	}
-	f, err := measure(ctx, l, p.mtu, probe, &p.probe.last)
+	f, err = measure(ctx, l, p.mtu, probe, &p.probe.last)
 	if f.RoundTrip > 0 {
 		f.Name = "raw UDP ping-pong"
 	}

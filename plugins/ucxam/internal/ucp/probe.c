@@ -16,14 +16,25 @@ static uint64_t now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + t.tv_nsec;
 }
 
+// uam_probe_limit returns the payload that a probe can have: that of a message which is a header
+// alone. UCX may announce longer ones and have them fetched.
+uint64_t uam_probe_limit(uam_worker *w)
+{
+	return w->config.eager < w->config.max_payload ? w->config.eager : w->config.max_payload;
+}
+
 // send_probe sends a message with size bytes of payload, at most config.eager.
 static void send_probe(uam_worker *w, uam_peer *p, uint64_t kind, uint64_t token, uint32_t size)
 {
 	uam_shared *s = &w->shared;
-	if (s->small.left == 0 || p->state != PEER_UP)
+	int small = sizeof(uam_header) + size <= s->small.stride;
+	uam_pool *pool = small ? &s->small : &s->large;
+	if (pool->left == 0 || p->state != PEER_UP)
 		return; // the peer does not take part and has not read earlier pings
-	uint32_t slot = uam_pool_take(&s->small);
-	uam_header *h = (uam_header *)uam_pool_at(&s->small, slot);
+	uint32_t slot = uam_pool_take(pool);
+	uam_header *h = (uam_header *)uam_pool_at(pool, slot);
+	if (!small)
+		slot += s->small.count;
 	h->token = token;
 	h->origin = w->shared.nonce | kind;
 	w->small_param.user_data = &w->refs[slot];

@@ -116,6 +116,7 @@ void uam_poll(uam_worker *w);
 int uam_arm(uam_worker *w); // 0 if there is something to poll
 
 // The floor. Each call runs for a slice of time.
+uint64_t uam_probe_limit(uam_worker *w);
 int uam_probe_lead(uam_worker *w, uint32_t peer, uint32_t session, uint32_t size, uint64_t slice_ns, double *trips, uint32_t *filled, uint32_t most);
 void uam_probe_end(uam_worker *w, uint32_t peer, uint32_t session);
 int uam_probe_follow(uam_worker *w, uint32_t peer, uint32_t size, uint64_t slice_ns, uint32_t done, uint32_t *current);

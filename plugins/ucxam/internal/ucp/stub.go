@@ -58,7 +58,9 @@ func (w *Worker) Progress()                                   {}
 func (w *Worker) Ready() int                                  { return 0 }
 func (w *Worker) Take() *Arrival                              { return nil }
 
-func (w *Worker) Lead(context.Context, int, uint32, time.Duration) ([]float64, int, error) {
+func (w *Worker) ProbeLimit() int { return 0 }
+
+func (w *Worker) Lead(context.Context, int, uint32, int, time.Duration) ([]float64, int, error) {
 	return nil, 0, errMissing
 }
-func (w *Worker) Follow(context.Context, int, uint32) (uint32, error) { return 0, errMissing }
+func (w *Worker) Follow(context.Context, int, int, uint32) (uint32, error) { return 0, errMissing }

@@ -128,9 +128,12 @@ const slice = time.Millisecond
 // maxTrips is the most batches of round trips that a probe records.
 const maxTrips = 1 << 16
 
+// ProbeLimit returns the largest payload of Lead and Follow, once connected.
+func (w *Worker) ProbeLimit() int { return int(C.uam_probe_limit(w.c)) }
+
 // Lead measures round trips to a peer that follows, for about d after the first one. It
 // returns the mean of each batch in nanoseconds, and the size of a batch. session must be
-// larger than that of any earlier probe, and size, the bytes of a ping, at most Config.Eager.
+// larger than that of any earlier probe, and size, the bytes of a ping, at most ProbeLimit.
 func (w *Worker) Lead(ctx context.Context, peer int, session uint32, size int, d time.Duration) ([]float64, int, error) {
 	const batch = 16
 	trips := make([]float64, maxTrips)
