@@ -15,6 +15,7 @@
 //     arrivals, iterations.go the timing of patterns
 //   - daemon.go, daemon_datapath.go: the daemon and its loop; proxy.go adds the links to local
 //     clients in mesh-proxied, device.go the check of values in device memory
-//   - idle.go: spin, yield or park; stats.go and looptimer.go: sampling and timing
+//   - idle.go: spin, yield or park; stats.go and looptimer.go: sampling and timing; gaps.go: times
+//     without progress; stages.go: the parts of a call
 //   - overhead.go: the cost of the loops themselves
 package rank

@@ -142,6 +142,16 @@ func TestOrdinaryIterationsAreNoGaps(t *testing.T) {
 	require.InEpsilon(t, 50*300_000, r.Gaps[0].ForNS, 1e-3)
 }
 
+func TestGapsDoNotAllocate(t *testing.T) {
+	g := fakeGaps()
+	now := g.began
+	require.Zero(t, testing.AllocsPerRun(100, func() {
+		g.last, now = now, now+g.clock.Ticks(time.Millisecond)
+		g.look(now)
+	}))
+	require.Positive(t, g.count)
+}
+
 // TestLongestGapsAreKept feeds more gaps than are kept, in a window in which they are rare.
 func TestLongestGapsAreKept(t *testing.T) {
 	g := fakeGaps()
