@@ -15,19 +15,36 @@ const (
 	maxRate = 1e9
 )
 
-const closedLoop = "closed"
+const (
+	closedLoop = "closed"
+	maximum    = "max"
+)
+
+// RateMax is an open loop of which more operations are due than any transport serves. Its
+// throughput is the transport's capacity for open loops, and its response times have no meaning.
+const RateMax Rate = maxRate
+
+// Offers reports whether r is the load of an open loop, other than RateMax.
+func (r Rate) Offers() bool { return r > 0 && r < RateMax }
 
 func (r Rate) String() string {
-	if r == 0 {
+	switch r {
+	case 0:
 		return closedLoop
+	case RateMax:
+		return maximum
 	}
 	return strconv.FormatFloat(float64(r), 'g', -1, 64)
 }
 
-// Set parses "closed", or a rate with an optional suffix k or M.
+// Set parses "closed", "max", or a rate with an optional suffix k or M.
 func (r *Rate) Set(text string) error {
 	if text == closedLoop {
 		*r = 0
+		return nil
+	}
+	if text == maximum {
+		*r = RateMax
 		return nil
 	}
 	digits, factor := text, 1.0

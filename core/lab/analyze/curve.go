@@ -43,7 +43,10 @@ func CapacityOf(s *set.Set, o CapacityOptions) (*Capacity, error) {
 		if len(cell.Samples[c.Rate]) == 0 {
 			continue
 		}
-		open := cell.Config["rate"] != "" && cell.Config["rate"] != "0"
+		open := cell.OpenLoop()
+		if !open && cell.Config["rate"] != "" && cell.Config["rate"] != "0" {
+			continue // the capacity is no load
+		}
 		key := fmt.Sprintf("%t %d %s %s %s\n%s", open, cell.Environment, cell.Plugin.Provider, cell.Plugin.RuntimeDigest, source(cell), cell.Key(loadAxes[open]...))
 		if groups[key] == nil {
 			groups[key] = &group{open: open}

@@ -205,8 +205,9 @@ func (e *evidence) clients() int    { return e.cfg.TotalClients() }
 func (e *evidence) configured() int { return e.clients() * e.cfg.InFlight }
 func (e *evidence) daemons() int    { return e.cfg.ServingRanks() * e.cfg.Daemons }
 
-// open reports whether the load is an open loop.
-func (e *evidence) open() bool { return e.cfg.Rate > 0 }
+// open reports whether the load is an open loop, other than one that keeps all calls in flight to find
+// the capacity.
+func (e *evidence) open() bool { return e.cfg.Rate.Offers() }
 
 // failedCheck returns the check of that name if it failed in any result.
 func (e *evidence) failedCheck(name string) (result.Check, bool) {

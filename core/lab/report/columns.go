@@ -44,7 +44,7 @@ func (b *builder) columns() {
 
 // openLoop reports whether a cell is an open loop.
 func openLoop(c *set.Cell) bool {
-	return len(c.Samples[result.OfferedLoad]) > 0 || c.Config["rate"] != ""
+	return c.OpenLoop()
 }
 
 // worst returns the highest severity.

@@ -60,7 +60,7 @@ type Result struct {
 }
 
 // Capacity is the throughput that a rate is a share of. A sweep measures it as the throughput of the
-// same configuration in a closed loop.
+// same configuration at [config.RateMax].
 type Capacity struct {
 	// Value is the capacity in op/s: the lower end of Throughput's interval, which most starts
 	// reach. With too few starts for an interval it is the lowest throughput.
@@ -68,7 +68,7 @@ type Capacity struct {
 	// Share is the load as a share of Value, and Rate in op/s.
 	Share float64 `json:"share"`
 	Rate  float64 `json:"rate"`
-	// Throughput is the throughput of the closed loop over several starts.
+	// Throughput is the throughput at that rate over several starts.
 	Throughput Metric `json:"throughput"`
 }
 

@@ -33,6 +33,9 @@ func checkRate(e evidence) finding {
 	if e.result.Config.Rate == 0 {
 		return f.notJudged(noSchedule)
 	}
+	if !e.result.Config.Rate.Offers() {
+		return f.notJudged("more is due than any transport serves, to find the capacity")
+	}
 	var due, done, waiting uint64
 	for _, c := range e.clients() {
 		if c.Open != nil {

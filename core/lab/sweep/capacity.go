@@ -35,11 +35,11 @@ func takeShare(values map[string]string) (share float64, err error) {
 
 // addReference sets the reference of a cell that runs at a share of its capacity, and adds the
 // reference to the plan if it is not there yet. at has the indices of the plan's cells by ID.
-func (p *Plan) addReference(c *Cell, at map[string]int, closed func() (Cell, error)) error {
+func (p *Plan) addReference(c *Cell, at map[string]int, most func() (Cell, error)) error {
 	if c.Share == 0 {
 		return nil
 	}
-	reference, err := closed()
+	reference, err := most()
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func (s *sweep) configOf(i int) (config.Config, *result.Capacity, error) {
 		return c, nil, nil
 	}
 	if f, failed := s.failures[cell.Reference]; failed {
-		err := fmt.Errorf("the capacity is unknown, because its closed loop was not measured: %s", f.Reason)
+		err := fmt.Errorf("the capacity is unknown, because it was not measured: %s", f.Reason)
 		if f.Status == set.Unavailable {
 			err = fmt.Errorf("%w: %w", transport.ErrUnavailable, err)
 		}
@@ -71,11 +71,11 @@ func (s *sweep) configOf(i int) (config.Config, *result.Capacity, error) {
 	}
 	reference := &s.store.cells[cell.Reference]
 	if !reference.complete {
-		return c, nil, errors.New("the capacity is unknown, because its closed loop lacks repeats")
+		return c, nil, errors.New("the capacity is unknown, because repeats of it are missing")
 	}
 	for _, w := range reference.cell.Warnings {
 		if w.Severity == result.Error {
-			return c, nil, fmt.Errorf("the capacity is unknown, because the figures of its closed loop must not be used: check %s failed: %s", w.Check, w.Message)
+			return c, nil, fmt.Errorf("the capacity is unknown, because its figures must not be used: check %s failed: %s", w.Check, w.Message)
 		}
 	}
 	capacity, err := capacityOf(reference.cell.Samples[result.Throughput], cell.Share)
@@ -86,15 +86,16 @@ func (s *sweep) configOf(i int) (config.Config, *result.Capacity, error) {
 	return c, capacity, err
 }
 
-// capacityOf returns the capacity that follows from the throughput of several closed loops, each of
-// a start of its own.
+// capacityOf returns the capacity that follows from the throughput of several starts at
+// [config.RateMax]. A closed loop would not do: it has no schedule, and its responses come in batches
+// that make calls in batches, so that some transports serve more than of an open loop.
 //
 // The capacity is the lower end of the throughput's interval, because most starts must be able to
 // serve it: at a rate that half of the starts do not reach, the response time is that of a queue
 // which grows until the window ends.
 func capacityOf(throughput []float64, share float64) (*result.Capacity, error) {
 	if len(throughput) == 0 || slices.Min(throughput) <= 0 {
-		return nil, errors.New("the capacity is unknown, because a closed loop completed nothing")
+		return nil, errors.New("the capacity is unknown, because a window completed nothing")
 	}
 	c := &result.Capacity{Share: share, Throughput: result.Summarize(result.Throughput, throughput)}
 	c.Value = slices.Min(throughput)

@@ -17,10 +17,10 @@ import (
 
 const shares = "repeats: 6\nbase: {in-flight: 8}\naxes: {transport: [shm, erpc], rate: [50%, 90%, 2000]}\n"
 
-// capacities measures closed loops of 100, 110, ... op/s, those of erpc a tenth of that. Open loops
-// reach their rate.
+// capacities measures capacities of 1000, 1100, ... op/s, those of erpc a tenth of that. Other loads
+// are reached.
 type capacities struct {
-	fail    map[string]error // closed loops, by transport
+	fail    map[string]error // of capacities, by transport
 	starts  map[string]int
 	rates   map[string]bool
 	order   []string
@@ -28,12 +28,12 @@ type capacities struct {
 }
 
 func (m *capacities) measure(_ context.Context, c config.Config, _ runner.Observer) (*result.Result, error) {
-	if c.Rate > 0 {
+	if c.Rate.Offers() {
 		m.order = append(m.order, "open")
 		m.rates[fmt.Sprintf("%s %v", c.Transport, c.Rate)] = true
 		return measured(c, float64(c.Rate)), nil
 	}
-	m.order = append(m.order, "closed")
+	m.order = append(m.order, "capacity")
 	if err := m.fail[c.Transport]; err != nil {
 		return nil, err
 	}
@@ -53,12 +53,12 @@ func TestRatesRelativeToTheCapacity(t *testing.T) {
 	dir := t.TempDir()
 	m := newCapacities()
 	p := plan(t, shares)
-	require.Len(t, p.Cells, 8, "two transports at three rates, and their closed loops")
+	require.Len(t, p.Cells, 8, "two transports at three rates, and their capacities")
 	outcome, err := Run(t.Context(), p, Options{Dir: dir, Measure: m.measure, Watcher: new(watcher)})
 	require.NoError(t, err)
 	require.Equal(t, 8, outcome.Complete)
 
-	require.Equal(t, strings.Repeat("closed ", 12)+strings.Repeat("open ", 36), strings.Join(m.order, " ")+" ", "capacities come first")
+	require.Equal(t, strings.Repeat("capacity ", 12)+strings.Repeat("open ", 36), strings.Join(m.order, " ")+" ", "capacities come first")
 	// Of six starts, the lowest is the lower end of the interval.
 	require.Equal(t, map[string]bool{"shm 500": true, "shm 900": true, "shm 2000": true, "erpc 50": true, "erpc 90": true, "erpc 2000": true}, m.rates)
 
@@ -70,7 +70,8 @@ func TestRatesRelativeToTheCapacity(t *testing.T) {
 	}
 	require.Len(t, found, 8)
 	require.Contains(t, found, "shm rate=2k")
-	require.Nil(t, found["shm"])
+	require.Contains(t, found, "shm rate=max")
+	require.Nil(t, found["shm rate=max"])
 	require.Nil(t, found["shm rate=2k"])
 	c := found["shm rate=90%"]
 	require.InDelta(t, 1000, c.Value, 1e-9)
@@ -127,12 +128,12 @@ func TestUnknownCapacityFailsItsCells(t *testing.T) {
 			reasons[c.Label([]string{"rate"})] = c.Reason
 		}
 	}
-	unknown := "the capacity is unknown, because its closed loop was not measured: port in use"
-	require.Equal(t, map[string]string{"erpc": "port in use", "erpc rate=50%": unknown, "erpc rate=90%": unknown}, reasons)
+	unknown := "the capacity is unknown, because it was not measured: port in use"
+	require.Equal(t, map[string]string{"erpc rate=max": "port in use", "erpc rate=50%": unknown, "erpc rate=90%": unknown}, reasons)
 
 	wrong := func(ctx context.Context, c config.Config, obs runner.Observer) (*result.Result, error) {
 		r, err := m.measure(ctx, c, obs)
-		if err == nil && c.Rate == 0 {
+		if err == nil && !c.Rate.Offers() {
 			r.Checks = []result.Check{{Name: "verified", Severity: result.Error, Message: "3 responses were wrong"}}
 		}
 		return r, err
@@ -146,10 +147,10 @@ func TestUnknownCapacityFailsItsCells(t *testing.T) {
 	s.store.cells[0].cell, err = s.store.index.NewCell(r)
 	require.NoError(t, err)
 	_, _, err = s.configOf(1)
-	require.EqualError(t, err, "the capacity is unknown, because its closed loop lacks repeats")
+	require.EqualError(t, err, "the capacity is unknown, because repeats of it are missing")
 	s.store.cells[0].complete = true
 	_, _, err = s.configOf(1)
-	require.EqualError(t, err, "the capacity is unknown, because the figures of its closed loop must not be used: check verified failed: 3 responses were wrong")
+	require.EqualError(t, err, "the capacity is unknown, because its figures must not be used: check verified failed: 3 responses were wrong")
 }
 
 func TestWrongShares(t *testing.T) {

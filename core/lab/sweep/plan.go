@@ -105,9 +105,9 @@ func Expand(s *Spec, r Resolver) (*Plan, error) {
 			return err
 		}
 		if err := p.addReference(&cell, at, func() (Cell, error) {
-			closed := maps.Clone(values)
-			delete(closed, rateOption)
-			reference, _, err := s.cell(closed, r, make([]bool, len(s.Exclude)))
+			most := maps.Clone(values)
+			most[rateOption] = config.RateMax.String()
+			reference, _, err := s.cell(most, r, make([]bool, len(s.Exclude)))
 			return reference, err
 		}); err != nil {
 			return err

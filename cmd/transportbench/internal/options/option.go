@@ -64,7 +64,7 @@ var configOptions = []option{
 	fraction("hot-share", "hotspot: share of requests to hot keys", func(c *config.Config) *float64 { return &c.HotShare }),
 	seed("seed", "seed of the workload; the same seed gives the same operations", func(c *config.Config) *uint64 { return &c.Seed }),
 	setter("remote-share", "share", "mesh: share of requests to other ranks, 0 to 1; hash leaves it to the keys", func(c *config.Config) setShower { return &c.RemoteShare }),
-	setter("rate", "op/s", "open-loop load of all clients together: 5000, 200k, 1.5M; closed keeps calls in flight instead", func(c *config.Config) setShower { return &c.Rate }),
+	setter("rate", "op/s", "open-loop load of all clients together: 5000, 200k, 1.5M, or max to find the capacity; closed keeps calls in flight instead", func(c *config.Config) setShower { return &c.Rate }),
 	text("arrival", "gaps of an open-loop load: poisson or constant", func(c *config.Config) *string { return &c.Arrival }),
 	text("flush", "when the doorbell rings: loop (once per iteration), or immediate (after each message)", func(c *config.Config) *string { return &c.Flush }),
 	text("idle", "what a thread with nothing to do does: auto, spin, yield or park", func(c *config.Config) *string { return &c.Idle }),

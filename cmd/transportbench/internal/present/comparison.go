@@ -34,7 +34,7 @@ func Comparison(w io.Writer, s *set.Set) {
 	for i := range s.Cells {
 		switch c := &s.Cells[i]; {
 		case c.Status != set.Measured && c.Status != set.Published:
-		case len(c.Samples[result.OfferedLoad]) > 0:
+		case c.OpenLoop():
 			open = append(open, c)
 		default:
 			closed = append(closed, c)

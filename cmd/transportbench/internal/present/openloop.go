@@ -35,7 +35,7 @@ func writeOpen(w io.Writer, rows []*set.Cell, loads loads) {
 	})
 	for _, c := range rows {
 		if c.Capacity != nil {
-			fmt.Fprintln(w, "the capacity of a transport is the lower end of the 95% interval of its closed loop's throughput")
+			fmt.Fprintln(w, "the capacity of a transport is the lower end of the 95% interval of its throughput at rate=max")
 			break
 		}
 	}

@@ -25,6 +25,7 @@ func TestOpenLoops(t *testing.T) {
 		stalled   int
 	}{
 		{"shm", 9e6, "spin", &result.Capacity{Share: 0.9, Rate: 9e6, Value: 10e6}, 0},
+		{"tcpx", float64(config.RateMax), "spin", nil, 0},
 		{"tcpx", 450e3, "spin", &result.Capacity{Share: 0.9, Rate: 450e3, Value: 500e3}, 0},
 		{"tcpx", 20e3, "spin", nil, 0},
 		{"shm", 20e3, "spin", nil, 200},

@@ -226,7 +226,7 @@ func (p *SweepProgress) Cell(s sweep.Status, c *set.Cell) {
 func cellSummary(c *set.Cell) string {
 	var parts []string
 	names := []string{result.Throughput, result.LatencyP50}
-	if len(c.Samples[result.OfferedLoad]) > 0 {
+	if c.OpenLoop() {
 		names = []string{result.Throughput, result.ResponseP50, result.ResponseP99}
 	}
 	for _, name := range names {

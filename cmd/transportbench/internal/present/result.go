@@ -45,7 +45,9 @@ func Title(r *result.Result) string {
 			title += fmt.Sprintf(" (%g%% remote)", 100*float64(c.RemoteShare))
 		}
 	}
-	if c.Rate > 0 {
+	if c.Rate == config.RateMax {
+		title += ", open loop at its capacity"
+	} else if c.Rate > 0 {
 		title += fmt.Sprintf(", open loop of %s (%s)", format.Rate(float64(c.Rate)), c.Arrival)
 	}
 	return title

@@ -131,6 +131,9 @@ func Value(option, value string) string {
 		return transport.FormatSize(n)
 	}
 	if rate, err := strconv.ParseFloat(value, 64); err == nil && option == "rate" {
+		if config.Rate(rate) == config.RateMax {
+			return config.RateMax.String()
+		}
 		return shortRate(rate)
 	}
 	return value

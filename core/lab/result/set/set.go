@@ -9,6 +9,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -196,10 +197,22 @@ func (s *Set) Add(r *result.Result, files ...File) error {
 	return err
 }
 
+// OpenLoop reports whether the cell is an open loop with a load, so that it has response times. At
+// the rate [config.RateMax], which finds the capacity, they have no meaning.
+func (c *Cell) OpenLoop() bool {
+	rate := c.Config["rate"]
+	n, err := strconv.ParseFloat(rate, 64)
+	return rate != "" && (err != nil || config.Rate(n).Offers())
+}
+
 // Metric returns a metric of the cell over all repeats: for response times of an open loop the
 // percentile of all windows together, else the median over repeats. ok is false if it is unknown.
 func (c *Cell) Metric(name string) (m result.Metric, ok bool) {
-	if strings.HasPrefix(name, "response_") && len(c.Pooled) > 0 {
+	response := strings.HasPrefix(name, "response_")
+	if response && c.Config["rate"] != "" && !c.OpenLoop() {
+		return m, false
+	}
+	if response && len(c.Pooled) > 0 {
 		p, ok := c.Pooled[name]
 		d := result.Define(name)
 		return result.Metric{Unit: d.Unit, Better: d.Better, Median: p.Value, Low: p.Low, High: p.High, N: p.Windows}, ok

@@ -346,6 +346,15 @@ func TestPooledPercentilesOfMergedResults(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, s.Cells[0].Pooled, again.Cells[0].Pooled)
 
+	// The response times of a measurement of the capacity only show how long the window was.
+	most := withStall(t, 0)
+	most.Config.Rate = config.RateMax
+	require.NoError(t, s.Add(most))
+	require.False(t, s.Cells[1].OpenLoop())
+	_, ok = s.Cells[1].Metric(result.ResponseP99)
+	require.False(t, ok)
+	require.Equal(t, "shm rate=max", s.Cells[1].Label([]string{"rate"}))
+
 	// An index has no histograms, so its cell cannot be merged with another.
 	cell := again.Cells[0]
 	cell.Samples = map[string][]float64{result.ResponseP99: {1000, 1000, 10e6}}
