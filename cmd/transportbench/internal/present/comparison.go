@@ -91,7 +91,13 @@ func closedColumns(loads loads) []column {
 		{"transport", (*set.Cell).Transport},
 		{"provider", provider},
 		{">throughput", metricColumn(result.Throughput, format.Value)},
-		{">95% interval", metricColumn(result.Throughput, format.Interval)},
+		{">95% interval", func(c *set.Cell) string {
+			text := sampled(c, result.Throughput, format.Interval)
+			if c.Launches() == 1 && len(c.Windows) > 1 {
+				text += " within one launch"
+			}
+			return text
+		}},
 		{">p50", metricColumn(result.LatencyP50, format.Value)},
 		{">floor", func(c *set.Cell) string {
 			return cmp.Or(strings.Trim(pipelined(false, result.Floor)(c), "-"), pipelined(true, result.RateFloor)(c))

@@ -96,7 +96,7 @@ func TestComparison(t *testing.T) {
 		r.Repeats = nil
 		for i := range 10 {
 			spread := 1 + float64(i-5)/1000
-			r.Repeats = append(r.Repeats, result.Repeat{Samples: map[string]float64{
+			r.Repeats = append(r.Repeats, result.Repeat{Launch: i, Samples: map[string]float64{
 				result.Throughput: one.throughput * spread, result.LatencyP50: 131 * spread, result.FloorRatio: 1.09 * spread,
 				result.OpTimeRatio: 1.4, result.HarnessShare: 0.31, result.BusyPerOp: 78,
 			}})

@@ -15,7 +15,7 @@ import (
 // Result writes one result: what ran, its metrics and its failed checks.
 func Result(w io.Writer, r *result.Result) {
 	fmt.Fprintf(w, "%s\n%s\n\n", Title(r), Load(r.Config))
-	t := newTable(w, "metric", ">median", ">95% interval", "")
+	t := newTable(w, "metric", ">median", intervalHeader(r.Config.WithinLaunch()), "")
 	for _, d := range result.Definitions {
 		m, ok := r.Summary[d.Name]
 		if p, pooled := r.Pooled[d.Name]; pooled {
@@ -32,6 +32,15 @@ func Result(w io.Writer, r *result.Result) {
 	fmt.Fprintln(w)
 	mesh(w, r)
 	Checks(w, r)
+}
+
+// intervalHeader returns the header of a column of intervals. Repeats of one launch do not show what
+// differs between launches.
+func intervalHeader(withinLaunch bool) string {
+	if withinLaunch {
+		return ">95% interval within one launch"
+	}
+	return ">95% interval"
 }
 
 // Title names the transport, its provider and the profile, and the topology and
