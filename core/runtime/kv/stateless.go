@@ -125,24 +125,23 @@ func (s *Sink) ServeHead(head []byte, size int, header *[HeaderSize]byte) (respo
 	return header[:], OutcomePut
 }
 
-// touch reads each cache line that b covers, so that its bytes have to arrive even if
-// nobody verifies them.
+// touch reads each cache line that b covers, so that its bytes have to arrive even if nobody
+// verifies them.
 //
 //go:noinline
 func touch(b []byte) (sum uint64) {
-	if len(b) < 8 {
-		return 0 // in the line of the header
+	if len(b) == 0 {
+		return 0
 	}
-	last := word(b[len(b)-8:])
+	last := uint64(b[len(b)-1])
 	for len(b) >= 8*cacheLine { // without checks of the index within a stretch
 		p := (*[8 * cacheLine]byte)(b)
 		sum += uint64(p[0]) + uint64(p[1*cacheLine]) + uint64(p[2*cacheLine]) + uint64(p[3*cacheLine]) +
 			uint64(p[4*cacheLine]) + uint64(p[5*cacheLine]) + uint64(p[6*cacheLine]) + uint64(p[7*cacheLine])
 		b = b[8*cacheLine:]
 	}
-	for len(b) > cacheLine {
-		sum += word(b)
-		b = b[cacheLine:]
+	for i := 0; i < len(b); i += cacheLine {
+		sum += uint64(b[i])
 	}
 	return sum + last
 }
