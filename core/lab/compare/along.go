@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"transportbench/core/base/config"
 	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/set"
 )
@@ -118,6 +119,9 @@ func Along(s *set.Set, axis string, o Options) (*Ranking, error) {
 		r.Notes = append(r.Notes, statesNote(r.States))
 	}
 	drop := dropped(s, axis)
+	if axis == "transport" {
+		cells = onBothTracks(cells, drop)
+	}
 	groups := map[string][]*set.Cell{}
 	var order []string
 	for _, c := range cells {
@@ -152,8 +156,8 @@ func axisName(s *set.Set, axis string) (string, error) {
 	return "", fmt.Errorf("no cell has the option %q; they have %s", axis, strings.Join(names, ", "))
 }
 
-// dropped returns the options that do not tell groups apart: the axis, and if that is the
-// transport, the transports' own options.
+// dropped returns the options that do not tell groups apart: the axis, if that is the transport the
+// transports' own options, and if it is the track the options that it sets.
 func dropped(s *set.Set, axis string) []string {
 	drop := []string{axis}
 	if axis == "transport" {
@@ -162,6 +166,9 @@ func dropped(s *set.Set, axis string) []string {
 				drop = append(drop, name)
 			}
 		}
+	}
+	if axis == trackOption {
+		drop = append(drop, setByTrack(s)...)
 	}
 	return drop
 }
@@ -225,6 +232,9 @@ func candidateNames(cells []*set.Cell, axis string) []string {
 	count := map[string]int{}
 	for i, c := range cells {
 		names[i] = set.Value(axis, c.Config[axis])
+		if axis == trackOption && names[i] == "" {
+			names[i] = config.TrackShipped.String()
+		}
 		count[names[i]]++
 	}
 	for i, c := range cells {

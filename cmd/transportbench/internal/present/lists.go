@@ -3,7 +3,9 @@ package present
 import (
 	"fmt"
 	"io"
+	"maps"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -67,6 +69,9 @@ func PluginDetails(w io.Writer, p Plugin) {
 	l := info.Limits
 	fmt.Fprintf(w, "Limits: payload %s, inline %s, in flight %s, peers %s\n",
 		transport.FormatSize(int64(l.MaxPayload)), transport.FormatSize(int64(l.InlineSize)), limit(l.InFlight), limit(l.Peers))
+	for _, option := range slices.Sorted(maps.Keys(info.Matched)) {
+		fmt.Fprintf(w, "With --track matched: %s=%s\n", option, info.Matched[option])
+	}
 	if len(info.Options) == 0 {
 		fmt.Fprintln(w, "\nThe transport has no options.")
 		return
