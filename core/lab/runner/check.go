@@ -97,6 +97,7 @@ var checks = []struct {
 	{name: "rate", severity: result.Error, find: checkRate},
 	{name: "window", severity: result.Warning, find: checkWindow, cause: "preempted"},
 	{name: "mean", severity: result.Warning, find: checkMean},
+	{name: "floor_beaten", severity: result.Warning, find: checkFloorBeaten},
 	{name: "harness", severity: result.Warning, find: checkHarness},
 	{name: "sampling_cost", severity: result.Warning, find: checkSamplingCost},
 	{name: "loop_timing_cost", severity: result.Warning, find: checkLoopTimingCost},

@@ -12,6 +12,7 @@ import (
 	"transportbench/core/base/config"
 	"transportbench/core/base/record"
 	"transportbench/core/lab/result"
+	"transportbench/core/transport"
 )
 
 // good is a run of six repeats of two clients that passes every check.
@@ -140,6 +141,18 @@ func TestChecksFail(t *testing.T) {
 			})
 		}, 0, "no latency was sampled"},
 		{"mean", func(e *evidence) { e.result.Repeats[0].Latency = "rubbish" }, math.MaxFloat64, "decoding histogram"},
+		{"floor_beaten", func(e *evidence) {
+			for i := range 2 {
+				r := &e.result.Repeats[i]
+				r.Before.Medium, r.After.Medium = &transport.Floor{RoundTrip: 1250}, &transport.Floor{RoundTrip: 1250}
+			}
+			each(e, func(*result.Repeat) {})
+		}, 0.333, "in 2 of 6 windows the transport was faster than the floor of its medium, by 20% at most"},
+		{"floor_beaten", func(e *evidence) {
+			each(e, func(r *result.Repeat) {
+				r.Before.Rate, r.After.Rate = &transport.Floor{PerOp: 1000}, &transport.Floor{PerOp: 1000}
+			})
+		}, 1, "by 50% at most"},
 		{"harness", func(e *evidence) { each(e, func(r *result.Repeat) { r.Overhead.PerOpNS = 500 }) }, 0.5,
 			"takes 50% of an operation: the transport alone may be up to 2.00x as fast"},
 		{"sampling_cost", func(e *evidence) { e.sampleEvery = 1 }, 0.04, "takes 4% of the clients' time, and throughput may be that much low"},
@@ -314,9 +327,13 @@ func sampledMean(r *result.Repeat, ns float64) {
 // One bad window of six is no reason to warn about the medians.
 func TestChecksAllowForOneWindow(t *testing.T) {
 	for check, edit := range map[string]func(*evidence){
-		"mean":      func(e *evidence) { sampledMean(&e.result.Repeats[2], 5000) },
-		"harness":   func(e *evidence) { e.result.Repeats[2].Samples[result.HarnessShare] = 0.9 },
-		"drift":     func(e *evidence) { slope(&e.result.Repeats[2], func(i int) uint64 { return 1000 * uint64(i) }) },
+		"mean":    func(e *evidence) { sampledMean(&e.result.Repeats[2], 5000) },
+		"harness": func(e *evidence) { e.result.Repeats[2].Samples[result.HarnessShare] = 0.9 },
+		"drift":   func(e *evidence) { slope(&e.result.Repeats[2], func(i int) uint64 { return 1000 * uint64(i) }) },
+		"floor_beaten": func(e *evidence) {
+			e.result.Repeats = slices.Concat(e.result.Repeats, good(t).result.Repeats)
+			e.result.Repeats[2].Samples[result.OpTimeRatio] = 0.9
+		},
 		"mixed":     func(e *evidence) { e.result.Repeats[2].Mixed = true },
 		"preempted": func(e *evidence) { client(e).Thread.CPUNS = 700e6 },
 		"steal":     func(e *evidence) { e.result.Repeats[2].Samples[result.Steal] = 0.05 },
@@ -408,6 +425,10 @@ func TestChecksThatAreNotJudged(t *testing.T) {
 		}, "the exact mean is not known"},
 		{"clock", good, func(e *evidence) { each(e, func(r *result.Repeat) { stretch(r, 0) }) }, "timed by one clock only"},
 		{"harness", good, func(e *evidence) { each(e, func(r *result.Repeat) { r.Overhead = nil }) }, "was not measured"},
+		{"floor_beaten", good, func(e *evidence) {
+			each(e, func(r *result.Repeat) { r.Before.Medium, r.Before.Rate = nil, nil })
+		}, "no floor was measured"},
+		{"floor_beaten", goodProxied, nil, "do not cross the medium"},
 		{"steal", good, func(e *evidence) { each(e, func(r *result.Repeat) { r.Machine.Processors = 0 }) }, "does not report"},
 		{"mixed", good, func(e *evidence) { each(e, func(r *result.Repeat) { r.After.Bounce = 0 }) }, "was not measured"},
 		{"preempted", good, func(e *evidence) {

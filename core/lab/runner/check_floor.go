@@ -1,0 +1,50 @@
+package runner
+
+import (
+	"fmt"
+
+	"transportbench/core/lab/result"
+)
+
+// beaten is the ratio to a floor below which a transport is faster than its medium can be. What is
+// above it may be the spread of the probe.
+const beaten = 0.95
+
+// checkFloorBeaten counts the windows in which the transport was faster than the floor of its
+// medium: the probe then did not measure the floor of that window, and the ratio means nothing.
+func checkFloorBeaten(e evidence) finding {
+	f := finding{limit: 0.1}
+	if c := &e.result.Config; c.Proxied() && c.RemoteShare != 1 {
+		return f.notJudged("requests to a client's own rank do not cross the medium")
+	}
+	windows, below, lowest := 0.0, 0.0, 1.0
+	for i := range e.result.Repeats {
+		r := &e.result.Repeats[i]
+		low, probed := 1.0, false
+		for _, name := range []string{result.FloorRatio, result.OpTimeRatio} {
+			if ratio, has := r.Samples[name]; has {
+				probed = true
+				low = min(low, ratio)
+			}
+		}
+		if !probed {
+			continue
+		}
+		windows++
+		lowest = min(lowest, low)
+		if low < beaten {
+			below++
+		}
+	}
+	if windows == 0 {
+		return f.notJudged("no floor was measured")
+	}
+	f.value = below / windows
+	f.ok = f.value <= f.limit
+	f.message = fmt.Sprintf("in %.0f of %.0f windows the transport was faster than the floor of its medium", below, windows)
+	if !f.ok {
+		f.message += fmt.Sprintf(", by %s at most: the probes saw another state of the machine than the windows, and ratios to the floor may be that much low",
+			percent(1-lowest))
+	}
+	return f
+}
