@@ -3,7 +3,7 @@
 async function openCell(cell, again) {
   const page = document.getElementById("page"), d = report.doc, c = d.cells;
   const detail = await detailOf(cell);
-  const part = (title, ...nodes) => el("section", {}, el("h3", {}, title), nodes);
+  const part = (title, ...nodes) => el("section", {}, el("h3", {}, title), nodes.flat());
   const heading = el("h2", { tabindex: "-1" }, swatch(c.series[cell]), labelOf(cell));
   page.replaceChildren(...[
     el("p", {}, el("a", { href: "#back", id: "back" }, "← all cells"), " ", cell > 0 ? el("a", { href: "#cell-" + (cell - 1) }, "previous") : null, " ",
