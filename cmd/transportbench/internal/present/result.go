@@ -97,6 +97,8 @@ func operations(c *config.Config) string {
 	switch {
 	case c.Service == config.ServiceEcho:
 		return "echo"
+	case c.Service == config.ServiceSink && len(c.Pattern) == 0:
+		return "writes"
 	case len(c.Mix) > 0:
 		return strings.Join(parts, " + ")
 	case len(c.Pattern) > 0:
