@@ -243,7 +243,7 @@ func (p *probe) rate(d time.Duration, inFlight int) transport.Floor {
 	total := 0
 	// The first waits for the other side and warms up.
 	p.slice(probeSlice/8, inFlight, 1)
-	for start, turn := time.Now(), 0; !p.stopped.Load() && (turn < len(groups) || time.Since(start) < d); turn++ {
+	for start, turn := time.Now(), 0; !p.stopped.Load() && floor.Another(turn, len(groups), time.Since(start), d); turn++ {
 		way := turn % len(groups)
 		n, elapsed := p.slice(slice, inFlight, groups[way])
 		if n > 0 {
@@ -251,13 +251,7 @@ func (p *probe) rate(d time.Duration, inFlight int) transport.Floor {
 		}
 		total += n
 	}
-	least := 0.0
-	for _, list := range times {
-		if m := floor.Median(list); m > 0 && (least == 0 || m < least) {
-			least = m
-		}
-	}
-	return transport.Floor{PerOp: least, Samples: total}
+	return transport.Floor{PerOp: floor.LeastMedian(times), Samples: total}
 }
 
 // slice keeps requests in flight for about d, sends them as soon as group of them may be sent, and

@@ -309,7 +309,7 @@ func (s *lineSide) pingPong(d time.Duration) transport.Floor {
 	if n := max(s.in.lines, s.out.lines); n > 1 {
 		name = fmt.Sprintf("cache-line ping-pong of %d and %d lines", s.out.lines, s.in.lines)
 	}
-	return transport.Floor{Name: name, RoundTrip: leastMedian(times), Samples: samples * trips}
+	return transport.Floor{Name: name, RoundTrip: LeastMedian(times), Samples: samples * trips}
 }
 
 // bounce has both sides write one word in turn, the initiator with side 0. It is the fastest for
@@ -352,7 +352,7 @@ func (s *lineSide) stream(d time.Duration, inFlight int) transport.Floor {
 	times := make([][]float64, len(ways))
 	slice := min(max(lineSlice, d/100), d)
 	total := 0
-	for start, turn := time.Now(), 0; !s.stopped.Load() && (turn < len(ways) || time.Since(start) < d); turn++ {
+	for start, turn := time.Now(), 0; !s.stopped.Load() && Another(turn, len(ways), time.Since(start), d); turn++ {
 		way := turn % len(ways)
 		measure := s.slice
 		if ways[way]&lineBounce != 0 {
@@ -365,11 +365,17 @@ func (s *lineSide) stream(d time.Duration, inFlight int) transport.Floor {
 		times[way] = append(times[way], float64(elapsed)/float64(n))
 		total += n
 	}
-	return transport.Floor{Name: "cache-line stream", PerOp: leastMedian(times), Samples: total}
+	return transport.Floor{Name: "cache-line stream", PerOp: LeastMedian(times), Samples: total}
 }
 
-// leastMedian returns the least of the medians of lists of times, one list for each way.
-func leastMedian(times [][]float64) (least float64) {
+// Another reports whether a probe takes another slice: until d is over, and beyond that until each of
+// its ways has three, but not for much longer.
+func Another(turn, ways int, elapsed, d time.Duration) bool {
+	return turn < ways || elapsed < d || turn < 3*ways && elapsed < mostOvertime*d
+}
+
+// LeastMedian returns the least of the medians of lists of times, one list for each way.
+func LeastMedian(times [][]float64) (least float64) {
 	for _, list := range times {
 		if m := Median(list); m > 0 && (least == 0 || m < least) {
 			least = m

@@ -47,6 +47,13 @@ type PingPong struct {
 // lastNumber is the bit that is set in the number that ends a ping-pong.
 const lastNumber = 1 << 63
 
+// Run goes on beyond its time for leastTimes batches, but not beyond that many times its time: with
+// fewer, a machine that takes the processor away would leave no median.
+const (
+	leastTimes   = 100
+	mostOvertime = 4
+)
+
 // warmups is how many batches are dropped: the first waits for the other side, and
 // those after it may find caches and branch predictors cold.
 const warmups = 3
@@ -102,7 +109,7 @@ func (p *PingPong) lead(stopped *atomic.Bool, d time.Duration) (times []float64,
 	batch := max(p.Batch, 1)
 	before := time.Now()
 	joined := before
-	for len(times) <= warmups || before.Sub(joined) < d {
+	for len(times) <= warmups || before.Sub(joined) < d || len(times) < leastTimes && before.Sub(joined) < mostOvertime*d {
 		whole := true
 		for range batch {
 			p.number++

@@ -182,7 +182,7 @@ func (s *stream) lead(inFlight int, d time.Duration) (transport.Floor, error) {
 	if _, _, err := s.slice(1, inFlight, 0); err != nil { // waits for the other side
 		return transport.Floor{}, err
 	}
-	for start, turn := time.Now(), 0; !s.stopped.Load() && (turn < len(groups) || time.Since(start) < d); turn++ {
+	for start, turn := time.Now(), 0; !s.stopped.Load() && Another(turn, len(groups), time.Since(start), d); turn++ {
 		way := turn % len(groups)
 		n, elapsed, err := s.slice(groups[way], inFlight, slice)
 		if err != nil {
@@ -200,7 +200,7 @@ func (s *stream) lead(inFlight int, d time.Duration) (transport.Floor, error) {
 			return transport.Floor{}, err
 		}
 		if n, _, err := s.pull(); n > 0 || err != nil {
-			return transport.Floor{Name: "raw TCP stream", PerOp: leastMedian(times), Samples: total}, err
+			return transport.Floor{Name: "raw TCP stream", PerOp: LeastMedian(times), Samples: total}, err
 		}
 		yield(looks, streamYield)
 	}
