@@ -142,7 +142,8 @@ func harnessShare(o *record.Overhead, clients []record.ClientReport, daemons []r
 	if !math.IsNaN(latency) && latency > 0 {
 		share = max(share, o.PerOpNS/latency)
 	}
-	return max(share, o.DaemonNS*served/max(daemonTime, 1))
+	// An overhead that was measured while another program ran may exceed what it is a part of.
+	return min(1, max(share, o.DaemonNS*served/max(daemonTime, 1)))
 }
 
 // putFloors puts the readings around the window and the ratios to them.

@@ -203,6 +203,9 @@ func TestProcessorTime(t *testing.T) {
 	cfg.InFlight = 32
 	require.NoError(t, fillSamples(cfg, &repeat))
 	require.InDelta(t, 0.3, repeat.Samples[result.HarnessShare], 1e-9, "270 of the daemon's 900 ns")
+	repeat.Overhead.ClientNS = 500
+	require.NoError(t, fillSamples(cfg, &repeat))
+	require.InDelta(t, 1, repeat.Samples[result.HarnessShare], 1e-9, "a share is at most 1")
 	repeat.Ranks[0].Daemons[0].BusyNS = 0
 	require.NoError(t, fillSamples(cfg, &repeat))
 	require.NotContains(t, repeat.Samples, result.BusyPerOp, "a thread did not record it")
