@@ -82,8 +82,33 @@ func transportHelp(name string) string {
 	return "until the response is polled: both directions, and the other rank's daemon"
 }
 
-// uncertain is the sampling error of stages from which on it is noted.
-const uncertain = 0.05
+// callMeans returns the means of a call's stages, what stalls add to them, and by which share taken
+// calls were slower than others, by which the means are reduced.
+func (e *evidence) callMeans() (means []float64, held, slowed float64) {
+	for i := range e.direct.Names {
+		means = append(means, e.direct.Spreads[i].Mean)
+	}
+	if e.direct.Halves != "" {
+		return means, 0, 0
+	}
+	limit := e.heldLimit()
+	held = min(e.heldUp(limit), e.direct.Whole.Mean)
+	steady, err := e.steadyStages(limit)
+	if held == 0 || err != nil { // StagesOf has decoded the histograms, so there is no error
+		return means, 0, e.direct.Slowed
+	}
+	sum := 0.0
+	for _, mean := range steady {
+		sum += mean
+	}
+	slowed = max(0, (sum+held)/e.direct.Whole.Mean-1)
+	if excess := sum + held - e.direct.Whole.Mean; excess > 0 && sum > 0 {
+		for i := range steady {
+			steady[i] *= max(0, 1-excess/sum)
+		}
+	}
+	return steady, held, slowed
+}
 
 // call splits the service time of an operation into the stages that were taken of a sample of the
 // calls. Half of the medium's round trip is drawn inside each of the two transfers.
@@ -93,8 +118,9 @@ func (e *evidence) call() (Breakdown, bool) {
 		return Breakdown{}, false
 	}
 	b := Breakdown{Name: operationName, Title: "an operation, from its client's call to the response", Whole: d.Whole.Mean}
+	means, held, slowed := e.callMeans()
 	for i, name := range d.Names {
-		mean := d.Spreads[i].Mean
+		mean := means[i]
 		if name == record.StageRequest || name == record.StageResponse {
 			if medium := min(e.floor/2, mean); medium > 0 {
 				b.Parts = append(b.Parts, Part{Name: "medium", Inside: name, Mean: medium, Help: "half of the floor, which is a round trip of the bare medium"})
@@ -103,16 +129,19 @@ func (e *evidence) call() (Breakdown, bool) {
 		}
 		b.Parts = append(b.Parts, Part{Name: name, Mean: mean, Help: callHelp[name]})
 	}
+	if held > 0 {
+		b.Parts = append(b.Parts, Part{Name: "stalls", Mean: held, Help: "calls waited while a thread made no progress, from the threads' gaps"})
+	}
 	if d.Halves != "" {
 		b.Note = "request and response are halves of what the daemon leaves of a call, because they cannot be told apart: " + d.Halves
 	} else {
 		b.Note = fmt.Sprintf("taken of %s of %s calls; taking it cost such a call %s, which is subtracted",
 			counted(float64(d.Spreads[0].Samples)), counted(float64(d.Whole.Samples)), format.Time(d.Cost))
-		if d.Slowed > 0 {
-			b.Note += fmt.Sprintf("; it still took %.0f%% longer than others, by which the parts are reduced", 100*d.Slowed)
+		if slowed > 0 {
+			b.Note += fmt.Sprintf("; it still took %s longer than others, by which the parts are reduced", percent(slowed))
 		}
-		if d.Noise > uncertain {
-			b.Note += fmt.Sprintf("; some calls were very slow, so the sum of the stages is known to %.0f%%", 100*d.Noise)
+		if held > 0 {
+			b.Note += "; the stages are of calls that no stall held up"
 		}
 	}
 	return finish(b, "the exact mean of all operations minus the stages"), true

@@ -142,3 +142,54 @@ func TestStalls(t *testing.T) {
 	require.Equal(t, "74.0 ms, 120 ms into window 2: client 0 of rank 1, daemon 0 of rank 0: several ranks at once, so the machine",
 		a.Stalls.Longest[0].Message)
 }
+
+// In each window of a second, a stall of 10 ms held up the calls in flight, and in one of them the
+// sample caught one of those. The sum of the stages of the others and of what stalls add is the mean.
+func TestStallsAreAPartOfTheMean(t *testing.T) {
+	edit := func(r *result.Result) {
+		staged(t, 100, 900, 400, 200, 2000, 300)(r)
+		each(r, func(d *record.DaemonReport, c *record.ClientReport) {
+			// 3.9 us of steady calls, and a hundredth of the window for the 4 calls in flight.
+			c.InFlightNS, c.Thread.GapLimitNS = 4*c.ElapsedNS, 20_000
+			c.Thread.Gaps = []record.Gap{{AtNS: 1000, ForNS: 10e6}, {AtNS: 20e6, ForNS: 21_000}}
+			d.Thread.Gaps = []record.Gap{{AtNS: 5e6, ForNS: 5e6}} // within that of the client
+			c.Thread.GapNS, d.Thread.GapNS = 10_021_000, 5e6
+		})
+		stages := r.Repeats[2].Ranks[1].Clients[0].Stages
+		stages[record.StageResponse] = timing(t, map[uint64]int{2000: 999, 10_000_000: 1})
+	}
+	a := analysed(t, edit)
+	parts := map[string]float64{}
+	for _, p := range a.Breakdowns[0].Parts {
+		parts[p.Label()] = p.Mean
+	}
+	near(t, 1500, parts["response"])
+	require.InEpsilon(t, 40, parts["stalls"], 0.002)
+	require.InDelta(t, 4000-3900-40, parts[Unexplained], 5)
+	require.Contains(t, a.Breakdowns[0].Note, "of calls that no stall held up")
+
+	// If all listed gaps are long, those that are not listed count too.
+	a = analysed(t, func(r *result.Result) {
+		edit(r)
+		each(r, func(_ *record.DaemonReport, c *record.ClientReport) {
+			c.Thread.Gaps, c.Thread.GapNS = c.Thread.Gaps[:1], 15e6
+		})
+	})
+	i := slices.IndexFunc(a.Breakdowns[0].Parts, func(p Part) bool { return p.Name == "stalls" })
+	require.InEpsilon(t, 60, a.Breakdowns[0].Parts[i].Mean, 0.002)
+}
+
+// Calls that are taken apart may be slower than others. The parts are reduced to the mean, and the
+// note has by how much.
+func TestObserverEffect(t *testing.T) {
+	a := analysed(t, func(r *result.Result) {
+		staged(t, 100, 900, 400, 200, 2400, 200)(r) // 4.2 us, and 40 ns of stalls
+		each(r, func(_ *record.DaemonReport, c *record.ClientReport) {
+			c.InFlightNS = 4 * c.ElapsedNS
+			c.Thread.Gaps, c.Thread.GapNS = []record.Gap{{ForNS: 10e6}}, 10e6
+		})
+	})
+	b := a.Breakdowns[0]
+	require.Contains(t, b.Note, "it still took 6.0% longer than others")
+	require.InDelta(t, 0, b.Parts[len(b.Parts)-1].Mean, 1)
+}

@@ -20,11 +20,10 @@ const shares = "repeats: 6\nbase: {in-flight: 8}\naxes: {transport: [shm, erpc],
 // capacities measures capacities of 1000, 1100, ... op/s, those of erpc a tenth of that. Other loads
 // are reached.
 type capacities struct {
-	fail    map[string]error // of capacities, by transport
-	starts  map[string]int
-	rates   map[string]bool
-	order   []string
-	stopped func() bool
+	fail   map[string]error // of capacities, by transport
+	starts map[string]int
+	rates  map[string]bool
+	order  []string
 }
 
 func (m *capacities) measure(_ context.Context, c config.Config, _ runner.Observer) (*result.Result, error) {
