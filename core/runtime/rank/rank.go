@@ -29,7 +29,8 @@ type Rank struct {
 	links     *inbox.Transport // nil unless mesh-proxied
 	shared    *shared          // nil until prepared
 	state     state
-	// sampleEvery is the latency sampling of the last window; 0 before the first.
+	// sampleEvery is the latency sampling of the last window, or after a warm-up that of the next; 0
+	// if there was none.
 	sampleEvery int
 
 	// mu guards the fields that Advance uses.

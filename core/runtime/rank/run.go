@@ -58,6 +58,7 @@ func (r *Rank) Run(ctx context.Context, window record.Window, started func(), pr
 	report.Process.CPUNS, report.Process.SystemNS = run.process.CPUNS, run.process.SystemNS
 	if window.Warmup {
 		report.SampleEvery = r.adviseSampling(report.Clients)
+		r.sampleEvery = report.SampleEvery
 	}
 	if err != nil {
 		err = fmt.Errorf("rank %d: %w", r.plan.Rank, err)
