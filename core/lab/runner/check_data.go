@@ -139,21 +139,21 @@ func checkWindow(e evidence) finding {
 }
 
 // checkClock compares the length of windows by the clock of the measurement with the kernel's
-// monotonic clock. If the first runs fast or slow, all times and rates are wrong alike.
+// monotonic clock, by the median over all threads. If the first runs fast or slow, all times and
+// rates are wrong alike.
 func checkClock(e evidence) finding {
-	const slack = 20 * time.Microsecond // between two readings at either end
+	const slack = time.Millisecond // a thread may lose its processor between two readings
 	f := finding{limit: 0.005 + float64(slack)/float64(e.result.Config.Duration)}
-	var measured, kernel float64
+	var deviations []float64
 	for _, t := range e.threads() {
 		if t.MonotonicNS > 0 {
-			measured += float64(t.elapsedNS)
-			kernel += float64(t.MonotonicNS)
+			deviations = append(deviations, float64(t.elapsedNS)/float64(t.MonotonicNS)-1)
 		}
 	}
-	if kernel == 0 {
+	if len(deviations) == 0 {
 		return f.notJudged("the windows were timed by one clock only")
 	}
-	deviation := measured/kernel - 1
+	deviation := median(deviations)
 	f.value = math.Abs(deviation)
 	f.ok = f.value <= f.limit
 	f.message = fmt.Sprintf("by the kernel's clock, the windows were %s shorter or longer", percent(f.value))

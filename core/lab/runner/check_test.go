@@ -339,7 +339,7 @@ func TestChecksAllowForOneWindow(t *testing.T) {
 		"steal":     func(e *evidence) { e.result.Repeats[2].Samples[result.Steal] = 0.05 },
 		"fairness":  func(e *evidence) { client(e).Reads, client(e).Writes = 0, 100_000 },
 		"window":    func(e *evidence) { daemon(e).ElapsedNS = 1_300e6 },
-		"clock":     func(e *evidence) { daemon(e).Thread.MonotonicNS = 1_030e6 },
+		"clock":     func(e *evidence) { daemon(e).Thread.MonotonicNS = 1_500e6 },
 	} {
 		e := good(t)
 		edit(&e)
