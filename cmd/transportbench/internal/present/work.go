@@ -49,6 +49,16 @@ func Work(w io.Writer, s *set.Set) {
 func provider(c *set.Cell) string { return format.Provider(c.Plugin.Provider, c.Plugin.Chosen) }
 
 // The formats of values below a title that says "per operation", so without that in their unit.
-func number(m result.Metric) string  { return format.Digits(m.Median) }
-func whole(m result.Metric) string   { return fmt.Sprintf("%.0f", m.Median) }
-func inBytes(m result.Metric) string { return fmt.Sprintf("%.0f B", m.Median) }
+func number(m result.Metric) string { return format.Digits(m.Median) }
+func whole(m result.Metric) string  { return fmt.Sprintf("%.0f", m.Median) }
+
+func inBytes(m result.Metric) string {
+	switch bytes := m.Median; {
+	case bytes >= 1<<20:
+		return format.Digits(bytes/(1<<20)) + " MiB"
+	case bytes >= 10<<10:
+		return format.Digits(bytes/(1<<10)) + " KiB"
+	default:
+		return fmt.Sprintf("%.0f B", bytes)
+	}
+}

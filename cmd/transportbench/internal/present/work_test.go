@@ -24,7 +24,8 @@ func TestWork(t *testing.T) {
 		result.CopiesPerOp: 2.5, result.CopiedBytesPerOp: 80, result.ChecksummedBytesPerOp: 64, result.SyscallsPerOp: 0,
 		result.HarnessBytesPerOp: 80, result.KernelBytesPerOp: 0, result.DoorbellsPerOp: 0, result.Threads: 2})
 	add("ucxam", result.Plugin{Provider: "sysv", Chosen: map[string]string{"tls": "sysv"}, Integrity: "none", Uncounted: "UCX"}, map[string]float64{
-		result.CopiesPerOp: 4.5, result.CopiedBytesPerOp: 144, result.Threads: 4})
+		result.CopiesPerOp: 4.5, result.CopiedBytesPerOp: 144, result.Threads: 4,
+		result.ChecksummedBytesPerOp: 530422, result.KernelBytesPerOp: 1208366})
 	erpc := result.Plugin{Provider: "udp", Matched: map[string]string{"checksum": "header"}}
 	for _, checksum := range []string{"all", "header"} { // not on both tracks with checks of its own
 		r := sample("erpc", "kv", 1e6)
