@@ -6,9 +6,7 @@
 // setup. It is on disk, complete and synced, before the next one begins, so that a sweep can be
 // resumed after a crash.
 //
-// A [Pool] keeps the plugins' processes for the runs of one round and starts new ones for the
-// next. The difference between two starts of a program is then part of the noise between repeats,
-// not of the difference between sweeps.
+// A rate may be a share of the capacity. The cells that measure capacities come first.
 //
 // A [PairedTest] measures two configurations until their difference is known.
 package sweep
