@@ -151,7 +151,7 @@ func (w *worker) connect(id transport.PeerID, address []byte) error {
 		return err
 	}
 	p := &peer{id: id, name: unix.SockaddrUnix{Name: string(address[nonceSize:])}, errs: name.PeerErrors(id)}
-	p.pings = newPings(w, p)
+	p.pings = newPings()
 	if err := unix.Connect(w.checker, &p.name); err != nil {
 		return fmt.Errorf("%w: its socket is closed, or in another network namespace: %w", transport.ErrPeerDown, err)
 	}

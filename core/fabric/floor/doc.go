@@ -1,10 +1,11 @@
-// Package floor measures what a medium costs between two threads without a
-// transport: the median round trip of a number (transport.Floor). Transports call it
-// in their Probe.
+// Package floor measures what a medium costs between two threads without a transport, with the
+// payloads of a run: round trips of one message (transport.ProbeMedium) and the time per message with
+// many under way (transport.ProbeRate).
 //
-// [PingPong] measures any medium that can post and take a number: a socket, a
-// queue pair, datagrams. [Bounce] is its special case for shared memory, where a
-// call through an interface would cost as much as what is measured. The third
-// loop is in C, in plugins/ucxam, because the floor of a UCX connection must not
-// contain calls from Go into C.
+//   - [Lines]: memory. The runtime uses it, so that all transports over memory have the same floors.
+//   - [ProbeStream] and [StreamPort]: TCP, over a socket that a transport lends, or one of its own.
+//   - [PingPong]: round trips over any medium that can post and take a number.
+//   - [Bounce]: one cache line, as a record of the machine's state.
+//
+// The floors of UDP are those of the ports of core/fabric/datagram.
 package floor
