@@ -79,6 +79,8 @@ func checkVerified(e evidence) finding {
 		f.ok, f.message = false, "no operation was completed"
 	case !f.ok:
 		f.message = strings.Join(problems, ", ")
+	case cfg.VerifyEvery > 1 && reads == 0:
+		f.message = fmt.Sprintf("all %d responses have the right key and version; daemons verified one value in %d in full", done, cfg.VerifyEvery)
 	case cfg.VerifyEvery > 1:
 		f.message = fmt.Sprintf("all %d responses have the right key and version; checksums were sampled, %d of %d reads (--verify-every %d)",
 			done, min(sums, reads), reads, cfg.VerifyEvery)
