@@ -25,7 +25,13 @@ func writeOpen(w io.Writer, rows []*set.Cell, loads loads) {
 		{">rate", offered},
 		{">p50", metricColumn(result.ResponseP50, format.Value)},
 		{">p99", metricColumn(result.ResponseP99, format.Value)},
-		{">95% interval", metricColumn(result.ResponseP99, interval)},
+		{">95% interval", func(c *set.Cell) string {
+			text := sampled(c, result.ResponseP99, interval)
+			if text != "-" && c.Launches() == 1 {
+				text += " within one launch"
+			}
+			return text
+		}},
 		{">p99.9", metricColumn(result.ResponseP999, format.Value)},
 		{">samples", pooledSamples},
 		{">CPU/op", metricColumn(result.ProcessCPUPerOp, format.Value)},

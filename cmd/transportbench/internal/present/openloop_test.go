@@ -43,7 +43,7 @@ func TestOpenLoops(t *testing.T) {
 					h.Record(uint64(1000 + j%100))
 				}
 			}
-			r.Repeats = append(r.Repeats, result.Repeat{Response: h.Encode(), Samples: map[string]float64{
+			r.Repeats = append(r.Repeats, result.Repeat{Launch: i, Response: h.Encode(), Samples: map[string]float64{
 				result.Throughput: one.rate, result.OfferedLoad: one.rate, result.ProcessCPUPerOp: 2e9 / one.rate,
 				result.KernelPerOp: 12, result.BusyPerOp: 80, result.LatencyP99: 5555,
 			}})
