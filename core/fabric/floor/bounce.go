@@ -14,9 +14,12 @@ const (
 	bounceOver = ^uint64(0)
 )
 
-// bounceBatch is how many round trips are timed together. Reading the clock costs less
-// than a thousandth of them.
-const bounceBatch = 256
+// bounceBatch is how many round trips are timed together. Reading the clock costs about a
+// hundredth of them at most.
+const bounceBatch = 128
+
+// bounceBatches is how many batches of each way Bounce goes on for beyond its time.
+const bounceBatches = 16
 
 // Bounce measures the least that two threads can do to each other in shared memory: one
 // writes a word in a cache line and waits until the other has answered in it. Both sides
@@ -45,7 +48,8 @@ func Bounce(ctx context.Context, line *atomic.Uint64, initiate bool, d time.Dura
 	var batches [2][]float64
 	for start := time.Now(); ok; {
 		before := time.Since(start)
-		if before >= d && len(batches[0]) > 0 && len(batches[1]) > 0 {
+		few := min(len(batches[0]), len(batches[1]))
+		if few > 0 && before >= d && (few >= bounceBatches || before >= mostOvertime*d) {
 			break
 		}
 		way := &batches[waits(value)]
