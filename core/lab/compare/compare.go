@@ -59,6 +59,9 @@ func Diff(old, new *set.Set, o Options) (*Report, error) {
 		return nil, &UnmatchedError{len(old.Cells), len(new.Cells), apart(m.onlyOld, m.onlyNew)}
 	}
 	varying := set.Varying(old.Cells, new.Cells)
+	if m.lengths {
+		varying = slices.DeleteFunc(varying, func(option string) bool { return option == windowLength })
+	}
 	r, err := report(old, new, m, o, func(p pair) string {
 		if p.new.Status == set.Published {
 			return p.old.Label(varying)

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -257,14 +258,27 @@ func TestMatching(t *testing.T) {
 	require.Len(t, report.Changes, 1)
 	require.Len(t, report.OnlyNew, 2)
 
-	_, err = Diff(newSet(cell(map[string]string{"duration": "1s"}, 1)), newSet(cell(map[string]string{"duration": "2s"}, 1)), Defaults())
+	_, err = Diff(newSet(cell(map[string]string{"keys": "1"}, 1)), newSet(cell(map[string]string{"keys": "2"}, 1)), Defaults())
 	var unmatched *UnmatchedError
 	require.ErrorAs(t, err, &unmatched)
-	require.ErrorContains(t, err, "they differ in duration; use --ignore to leave options out")
+	require.ErrorContains(t, err, "they differ in keys; use --ignore to leave options out")
 	o := Defaults()
-	o.Ignore = []string{"duration"}
-	_, err = Diff(newSet(cell(map[string]string{"duration": "1s"}, 1)), newSet(cell(map[string]string{"duration": "2s"}, 1)), o)
+	o.Ignore = []string{"keys"}
+	_, err = Diff(newSet(cell(map[string]string{"keys": "1"}, 1)), newSet(cell(map[string]string{"keys": "2"}, 1)), o)
 	require.NoError(t, err)
+
+	// Cells are matched by the length of their windows first, and without it if they have no
+	// counterpart.
+	long, short := cell(map[string]string{"duration": "1s"}, 1), cell(map[string]string{"duration": "100ms"}, 2)
+	report, err = Diff(newSet(long, short), newSet(short, long), Defaults())
+	require.NoError(t, err)
+	require.Len(t, report.Changes, 2)
+	require.Zero(t, *report.Changes[0].Change)
+	require.NotContains(t, strings.Join(report.Notes, "\n"), "windows of different lengths")
+	report, err = Diff(newSet(long), newSet(short), Defaults())
+	require.NoError(t, err)
+	require.InDelta(t, 1, *report.Changes[0].Change, 1e-9)
+	require.Contains(t, report.Notes, "cells with windows of different lengths were matched")
 }
 
 func TestUnusableCells(t *testing.T) {

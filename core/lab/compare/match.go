@@ -28,11 +28,17 @@ type matched struct {
 	// unshared lists the options that only one side knows, of transports that both have. They are
 	// left out of the match.
 	unshared []string
+	// lengths reports that some pairs differ in the length of their windows.
+	lengths bool
 }
+
+// windowLength is the option that cells may differ in and still measure the same, only longer.
+const windowLength = "duration"
 
 // match pairs the cells of two sets by configuration. It leaves out options that only one side has,
 // because the other version did not know them, unless cells differ in nothing else. An option that is
-// left out where it has its default is known to both.
+// left out where it has its default is known to both. Cells without a counterpart are then matched
+// without the length of their windows.
 func match(old, new *set.Set, ignore []string) matched {
 	var m matched
 	oldGroups, newGroups := byTransport(old), byTransport(new)
@@ -55,6 +61,7 @@ func match(old, new *set.Set, ignore []string) matched {
 			}
 		}
 		m.matchTransport(oldGroups[name], newGroups[name], drop)
+		m.matchLengths(name, drop)
 		delete(newGroups, name)
 	}
 	for _, name := range slices.Sorted(maps.Keys(newGroups)) {
@@ -62,6 +69,23 @@ func match(old, new *set.Set, ignore []string) matched {
 	}
 	slices.Sort(m.unshared)
 	return m
+}
+
+// matchLengths matches the cells of a transport that have no counterpart without the length of their
+// windows.
+func (m *matched) matchLengths(transport string, drop []string) {
+	var left [2][]*set.Cell
+	for i, list := range []*[]*set.Cell{&m.onlyOld, &m.onlyNew} {
+		*list = slices.DeleteFunc(*list, func(c *set.Cell) bool {
+			if c.Transport() == transport {
+				left[i] = append(left[i], c)
+			}
+			return c.Transport() == transport
+		})
+	}
+	pairs := len(m.pairs)
+	m.matchTransport(left[0], left[1], append(slices.Clone(drop), windowLength))
+	m.lengths = m.lengths || len(m.pairs) > pairs
 }
 
 func byTransport(s *set.Set) map[string][]*set.Cell {
@@ -357,6 +381,9 @@ func volatileNotes(old, new *set.Set, m matched) []string {
 		}
 	}
 	notes = append(notes, chosenNotes(m.pairs)...)
+	if m.lengths {
+		notes = append(notes, "cells with windows of different lengths were matched")
+	}
 	if len(m.unshared) > 0 {
 		notes = append(notes, "cells were matched without the options that only one side has: "+strings.Join(m.unshared, ", "))
 	}
