@@ -179,6 +179,7 @@ func comparePair(p pair, note string, o Options, states States, label string) []
 		}
 		c := blank
 		c.Note = note
+		c.addNote(p.droppedStates(a, b, states))
 		c.fill(name, a, b, states, o.Alpha)
 		switch {
 		case p.old.Status == set.Published || p.new.Status == set.Published:
@@ -324,23 +325,41 @@ func (c *Change) addNote(note string) {
 	}
 }
 
-// withholdForLaunches makes a change ambiguous if one side is a single launch, whose luck moves
-// all of its repeats.
+// withholdForLaunches makes a change ambiguous if a side has several repeats of a launch: its luck
+// moves all of them, so they are not independent.
 func (c *Change) withholdForLaunches(p pair) {
 	var sides []string
 	for _, side := range []struct {
 		name string
 		cell *set.Cell
 	}{{p.oldName(), p.old}, {p.newName(), p.new}} {
-		if side.cell.Launches() == 1 && len(side.cell.Windows) > 1 {
-			sides = append(sides, side.name)
+		switch launches, windows := side.cell.Launches(), len(side.cell.Windows); {
+		case launches == windows:
+		case launches == 1:
+			sides = append(sides, side.name+" measured within one launch")
+		default:
+			sides = append(sides, fmt.Sprintf("%s measured %d repeats in %d launches", side.name, windows, launches))
 		}
 	}
 	if len(sides) == 0 {
 		return
 	}
 	c.OneLaunch, c.P, c.Verdict = true, nil, Ambiguous
-	c.addNote(fmt.Sprintf("%s measured within one launch: the interval lacks the spread between launches, so there is no verdict", strings.Join(sides, " and ")))
+	c.addNote(strings.Join(sides, " and ") + ": the interval lacks the spread between launches, so there is no verdict")
+}
+
+// droppedStates returns a note if a side's windows have readings of the machine's states, but some of
+// them lack the metric, so that values and windows cannot be joined.
+func (p pair) droppedStates(a, b sample, states States) string {
+	if states.Count() < 2 {
+		return ""
+	}
+	for i, c := range []*set.Cell{p.old, p.new} {
+		if s := []sample{a, b}[i]; s.windows == nil && (sample{windows: c.Windows}).read() {
+			return fmt.Sprintf("not compared within states of the machine: some windows of %s lack the metric", []string{p.oldName(), p.newName()}[i])
+		}
+	}
+	return ""
 }
 
 // judge sets the verdict of every change.

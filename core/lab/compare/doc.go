@@ -37,8 +37,8 @@
 //
 // # No verdict
 //
-// A side that was measured within one launch has no verdict, because the luck of a launch moves all
-// of its repeats together. A change of a latency that is smaller than a step of the clock has none
+// A side with several repeats of a launch has no verdict, because the luck of a launch moves all of
+// its repeats together. A change of a latency that is smaller than a step of the clock has none
 // either.
 //
 // Benjamini-Hochberg would only bound the share of false alarms among alarms; a gate must bound the

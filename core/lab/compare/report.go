@@ -67,7 +67,7 @@ type Change struct {
 	High   *float64 `json:"high,omitempty"`
 	// States has the medians by state, if there are several.
 	States []StateChange `json:"states,omitempty"`
-	// OneLaunch is set if a side was measured within one launch. The interval then lacks the spread
+	// OneLaunch is set if a side has several repeats of a launch. The interval then lacks the spread
 	// between launches, and there is no test.
 	OneLaunch bool `json:"one_launch,omitempty"`
 	// P is the p-value of the stratified rank test, and PHolm that adjusted for all tests.

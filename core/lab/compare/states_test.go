@@ -408,6 +408,15 @@ func TestAlongWithinStates(t *testing.T) {
 	require.Equal(t, "lucky", ranking.Groups[0].List[0].Value)
 }
 
+func TestWindowsThatLackTheMetric(t *testing.T) {
+	m := &machineState{r: rand.New(rand.NewPCG(11, 1)), start: time.Unix(0, 0)}
+	old, new := m.side(10, 0.5, 1e6, 5, 0.01), m.side(10, 0.5, 1e6, 5, 0.01)
+	require.NotContains(t, one(t, newSet(old), newSet(new), Defaults()).Note, "lack the metric")
+	new.Samples[result.Throughput] = new.Samples[result.Throughput][:9]
+	require.Contains(t, one(t, newSet(old), newSet(new), Defaults()).Note,
+		"not compared within states of the machine: some windows of new lack the metric")
+}
+
 func TestNoVerdictWithinOneLaunch(t *testing.T) {
 	m := &machineState{r: rand.New(rand.NewPCG(10, 1)), start: time.Unix(0, 0)}
 	old, new := m.side(10, 0, 1e6, 1, 0.01), m.side(10, 0, 0.5e6, 1, 0.01)
@@ -429,6 +438,14 @@ func TestNoVerdictWithinOneLaunch(t *testing.T) {
 	require.Zero(t, report.Tests)
 	require.Empty(t, report.Broken)
 	require.False(t, c.TooLittle)
+
+	two := m.side(10, 0, 0.5e6, 1, 0.01)
+	for i := range two.Windows {
+		two.Windows[i].Launch = i / 5
+	}
+	c = one(t, newSet(old), newSet(two), Defaults())
+	require.Equal(t, Ambiguous, c.Verdict)
+	require.Contains(t, c.Note, "new measured 10 repeats in 2 launches: ")
 
 	a, b := old, new
 	a.Config, b.Config = map[string]string{"transport": "shm", "options.ring": "a"}, map[string]string{"transport": "shm", "options.ring": "b"}
