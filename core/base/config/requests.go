@@ -8,6 +8,9 @@ const (
 	// replayLeast keeps the shares of operations in the sample within 2% of those that are asked
 	// for; echoes and sinks have one operation, and their requests fit the first-level cache.
 	replayLeast, replayLeastAlike = 4096, 64
+	// replayAhead is the number of requests for each call in flight, so that a client knows which call
+	// it will issue after three times as many others: the one whose stages it takes.
+	replayAhead = 4
 	// replayBytes bounds the memory of the requests to what a second-level cache and its prefetcher
 	// keep up with.
 	replayBytes = 4 << 20
@@ -26,7 +29,7 @@ const (
 func (c *Config) Requests() (n int, replayed bool) {
 	n = 2 * c.InFlight
 	if c.Service != ServiceStore {
-		return nextPrime(max(n, replayLeastAlike)), true
+		return nextPrime(max(replayAhead*c.InFlight, replayLeastAlike)), true
 	}
 	if c.Distribution == DistributionLatest {
 		return n, false
@@ -42,7 +45,7 @@ func (c *Config) Requests() (n int, replayed bool) {
 	}
 	unit *= max(c.Pattern.Len(), 1)
 	most := replayBytes / ((c.LargestMessage() + 63) &^ 63)
-	least := max(n, replayPerKey*c.TotalKeys(), replayLeast)
+	least := max(replayAhead*c.InFlight, replayPerKey*c.TotalKeys(), replayLeast)
 	if least > most || unit > most {
 		return n, false
 	}

@@ -18,6 +18,7 @@ func TestRequests(t *testing.T) {
 		"sequential":  {func(c *Config) { c.Distribution = DistributionSequential }, true, 1024},
 		"pattern":     {func(c *Config) { c.Pattern = Pattern{{OpLookup, 7}, {OpRead, 6}, {OpWrite, 3}} }, true, 16},
 		"echo":        {func(c *Config) { c.Service = ServiceEcho }, true, 1},
+		"wide echo":   {func(c *Config) { c.Service, c.InFlight = ServiceEcho, 64 }, true, 1},
 		"large sink":  {func(c *Config) { c.Service, c.ValueSize, c.InFlight = ServiceSink, FixedSize(512<<10), 12 }, true, 1},
 		"many keys":   {func(c *Config) { c.Keys = 100_000 }, false, 1},
 		"large":       {func(c *Config) { c.ValueSize = FixedSize(1009) }, false, 1},
@@ -34,6 +35,7 @@ func TestRequests(t *testing.T) {
 		if !replayed {
 			continue
 		}
+		require.GreaterOrEqual(t, n, 4*cfg.InFlight, "%s: calls ahead of those in flight are known", name)
 		require.Zero(t, n%c.multiple, name)
 		require.NotZero(t, n>>bits.TrailingZeros(uint(n))/2, "%s: no power of two is a multiple of %d", name, n)
 		if cfg.Service == ServiceStore {
