@@ -58,6 +58,8 @@ type client struct {
 	mesh       *meshTimes  // nil unless a mesh
 	iterations *iterations // nil without a pattern
 
+	readCost uint64 // ticks of one reading of the clock
+
 	burner  burner
 	verify  uint32  // values to read until the next checksum is verified
 	sampler sampler // of completed calls, whose latencies to record
@@ -125,6 +127,7 @@ type clientCounts struct {
 	failures                    [kv.NumFailures]uint64
 	unknownToken                uint64
 	samples, latencySum, window uint64 // latencySum and window in ticks
+	found                       uint64 // polls in the window that returned responses
 	inFlight                    uint64 // ticks: calls in flight, integrated over the window
 	busyTimed, busyTicks        uint64 // iterations that found responses and were timed, and their time
 }
@@ -201,6 +204,7 @@ func newClientOf(w wiring, number int, idle string, worker transport.Worker, cal
 		}
 	}
 	c.gaps = newGapWatch(c.clock)
+	c.readCost = readCost(c.clock)
 	c.idle = newIdler(idle, worker, &c.gaps)
 	c.burner = newBurner(c.clock, time.Duration(cfg.Burn))
 	if c.schedule = newSchedule(cfg, c.clock, number); c.schedule != nil {
@@ -210,7 +214,7 @@ func newClientOf(w wiring, number int, idle string, worker transport.Worker, cal
 		c.prepared = newQueue(calls)
 	}
 	if !cfg.Proxied() {
-		c.stager = newStager(c.clock, w.clientPeer(w.rank, number%cfg.Clients), cfg.Seed)
+		c.stager = newStager(c.clock, c.readCost, w.clientPeer(w.rank, number%cfg.Clients), cfg.Seed)
 	}
 	c.ops = c.loose
 	c.alike = replays && !cfg.Proxied() && c.iterations == nil
@@ -302,7 +306,7 @@ func (c *client) report(thread record.ThreadReport) record.ClientReport {
 	}
 	r.InFlightNS = c.clock.Nanos(n.inFlight)
 	if n.busyTimed > 0 {
-		r.BusyNS = uint64(float64(c.clock.Nanos(n.busyTicks)) / float64(n.busyTimed) * float64(n.polls-n.empty))
+		r.BusyNS = uint64(float64(c.clock.Nanos(n.busyTicks)) / float64(n.busyTimed) * float64(n.found))
 	}
 	c.gaps.report(&r.Thread)
 	c.reportStages(&r)

@@ -46,7 +46,7 @@ func (c *client) run(s *state, atBegin, atEnd func()) error {
 		err = c.step(true)
 	}
 	now := c.clock.Now()
-	c.counts.window = now - start
+	c.counts.window, c.counts.found = now-start, c.counts.polls-c.counts.empty
 	c.count(now)
 	if c.schedule != nil {
 		c.open.scheduled += c.schedule.overdue(now)
@@ -144,9 +144,10 @@ func (c *client) step(measuring bool) error {
 	if c.stager != nil {
 		c.stager.afterStep(c, n, now)
 	}
-	if began != 0 {
+	if began != 0 && measuring {
+		spent := c.clock.Now() - began
 		c.counts.busyTimed++
-		c.counts.busyTicks += c.clock.Now() - began
+		c.counts.busyTicks += spent - min(spent, c.readCost)
 	}
 	return nil
 }

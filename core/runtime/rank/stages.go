@@ -180,8 +180,8 @@ const rehearsals = 8
 // stageEvery is the sampling of the first window.
 const stageEvery = 1024
 
-func newStager(clock *machine.Clock, self transport.PeerID, seed uint64) *stager {
-	s := &stager{clock: clock, self: uint64(self), readCost: readCost(clock), every: stageEvery, random: newRandom(seed, uint64(self), drawStages)}
+func newStager(clock *machine.Clock, readCost uint64, self transport.PeerID, seed uint64) *stager {
+	s := &stager{clock: clock, self: uint64(self), readCost: readCost, every: stageEvery, random: newRandom(seed, uint64(self), drawStages)}
 	for i := range s.stages {
 		s.stages[i] = newTiming()
 	}

@@ -131,6 +131,7 @@ func TestEveryCallIsTimedAlike(t *testing.T) {
 		}
 		end := client.clock.Now()
 		client.count(end)
+		client.counts.found = client.counts.polls - client.counts.empty
 		client.counts.window = end - start
 		rest := uint64(0)
 		for i := range client.calls {
@@ -145,6 +146,27 @@ func TestEveryCallIsTimedAlike(t *testing.T) {
 		require.Positive(t, r.BusyNS)
 		require.NoError(t, client.drainInTest(daemon))
 	}
+}
+
+// TestBusyTimeIsOfTheWindow checks that the iterations of the drain do not count as busy, and that
+// the reading of the clock that a timed iteration takes does not either.
+func TestBusyTimeIsOfTheWindow(t *testing.T) {
+	cfg := testConfig()
+	cfg.InFlight = 64
+	driver := wrapped{transporttest.NewMemoryDriver(), func(w transport.Worker) transport.Worker { return oneByOne{w} }}
+	ranks := cluster(t, driver, cfg, config.IdleYield)
+	_, others := runUntil(t, ranks, 1, 100)
+	client, r := ranks[1].threads[0].client, others[0].Clients[0]
+	n := &client.counts
+	require.Positive(t, r.Drained)
+	require.Equal(t, r.Ops()+r.Drained, r.Polls-r.EmptyPolls, "one by one")
+	require.Positive(t, n.busyTimed)
+	require.InEpsilon(t, float64(client.clock.Nanos(n.busyTicks))/float64(n.busyTimed)*float64(r.Ops()), r.BusyNS, 1e-6)
+
+	client.readCost = 1 << 40 // as if a reading took all the time
+	_, others = runUntil(t, ranks, 1, 100)
+	require.Positive(t, n.busyTimed)
+	require.Zero(t, others[0].Clients[0].BusyNS)
 }
 
 // TestProcessorTime checks that the report has the processor time of the whole process.
