@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"math"
 	"slices"
 	"time"
 
@@ -36,7 +37,7 @@ func (r *Rank) Overhead(ctx context.Context, d time.Duration) (o record.Overhead
 	}
 	err = r.each(ctx, func(t *thread) (err error) {
 		if t.overhead == nil {
-			t.overhead, err = newOverhead(r.plan, t.id.IsDaemon(), r.deviceMemory())
+			t.overhead, err = newOverhead(r.plan, t.id.IsDaemon(), r.transport.Properties(), t.batch())
 		}
 		return err
 	})
@@ -63,6 +64,23 @@ func (r *Rank) Overhead(ctx context.Context, d time.Duration) (o record.Overhead
 	return o, err
 }
 
+// batch returns the mean number of calls that a poll of the last window, which may be the warm-up,
+// completed at the client or brought to the daemon, of polls that found any; 0 if there was none.
+func (t *thread) batch() float64 {
+	calls, polls := uint64(0), uint64(0)
+	if t.daemon != nil {
+		n := &t.daemon.atEnd
+		calls, polls = n.requests, n.loops-n.empty
+	} else {
+		n := &t.client.counts
+		calls, polls = n.ops, n.found
+	}
+	if polls == 0 {
+		return 0
+	}
+	return float64(calls) / float64(polls)
+}
+
 // median returns 0 for an empty list.
 func median(list []float64) float64 {
 	if len(list) == 0 {
@@ -82,11 +100,13 @@ type overhead struct {
 }
 
 // newOverhead returns the loop of a client or of a daemon of the plan. It runs on the thread that
-// will measure it. With device set, values stay in device memory, so the daemon does not see them.
-func newOverhead(plan record.Plan, isDaemon, device bool) (o *overhead, err error) {
+// will measure it. batch is the mean number of calls that a poll of the transport completes or
+// brings, because an iteration's cost is shared by those; 0 if it is not known. If values stay in
+// device memory, the daemon does not see them.
+func newOverhead(plan record.Plan, isDaemon bool, properties transport.Properties, batch float64) (o *overhead, err error) {
 	cfg := plan.Config
 	n, replayed := cfg.Requests()
-	batch := wiring{cfg, 0}.openRequests()
+	open := wiring{cfg, 0}.openRequests()
 	// Always a closed loop between one client and one daemon, without the deliberate slow-down.
 	cfg.Topology, cfg.Ranks, cfg.Daemons, cfg.Clients = config.TopologyClientServer, 2, 1, 1
 	cfg.Rate, cfg.RemoteShare = 0, config.ByHash
@@ -96,13 +116,16 @@ func newOverhead(plan record.Plan, isDaemon, device bool) (o *overhead, err erro
 		n, _ = cfg.Requests()
 	}
 	if isDaemon {
-		cfg.InFlight = min(batch, maxPollBatch)
+		cfg.InFlight = min(open, maxPollBatch)
 		switch {
 		case cfg.Service != config.ServiceStore:
 			n = max(1, min(n, overheadNear/cfg.LargestMessage()))
 		case !replayed:
 			n = max(n, min(overheadRequests, overheadBytes/cfg.LargestMessage()))
 		}
+	}
+	if batch > 0 { // the null transports answer and bring all calls at once
+		cfg.InFlight = min(cfg.InFlight, max(1, int(math.Round(batch))))
 	}
 	o = &overhead{}
 	null, err := newNullServer(cfg)
@@ -117,9 +140,10 @@ func newOverhead(plan record.Plan, isDaemon, device bool) (o *overhead, err erro
 		if o.daemon, err = newDaemon(wiring{cfg, 0}, 0, plan.Idle, worker); err != nil {
 			return o, err
 		}
-		// The rate floor reads its payloads too: that is when they arrive.
-		o.daemon.sink.Unread = true
-		if device {
+		// The rate floor of memory reads its payloads too: that is when they arrive. Those of sockets
+		// and devices do not.
+		o.daemon.sink.Unread = properties.Medium == transport.MediumMemory
+		if properties.Capabilities.DeviceMemory {
 			worker.device = true
 			o.daemon.device = &deviceLog{}
 		}

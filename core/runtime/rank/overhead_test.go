@@ -10,6 +10,8 @@ import (
 
 	"transportbench/core/base/config"
 	"transportbench/core/base/record"
+	"transportbench/core/transport"
+	"transportbench/core/transporttest"
 )
 
 // BenchmarkOverhead measures the loops of a client and of a daemon on null transports. It reports
@@ -35,7 +37,7 @@ func BenchmarkOverhead(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/in-flight=%d", load.name, inFlight), func(b *testing.B) {
 				least := [2]float64{math.MaxFloat64, math.MaxFloat64}
 				for side, isDaemon := range []bool{false, true} {
-					o, err := newOverhead(record.Plan{Config: cfg, Idle: config.IdleSpin}, isDaemon, false)
+					o, err := newOverhead(record.Plan{Config: cfg, Idle: config.IdleSpin}, isDaemon, transport.Properties{Medium: transport.MediumMemory}, 0)
 					require.NoError(b, err)
 					for range b.N {
 						cost, err := o.measure(1024, 2*time.Millisecond)
@@ -49,5 +51,60 @@ func BenchmarkOverhead(b *testing.B) {
 				b.ReportMetric(0, "ns/op")
 			})
 		}
+	}
+}
+
+// TestOverheadReadsWhatTheFloorReads checks that only the floor of memory takes the reading of a
+// sink's values off the harness.
+func TestOverheadReadsWhatTheFloorReads(t *testing.T) {
+	cfg := testConfig()
+	cfg.Service, cfg.ReadRatio = config.ServiceSink, 0
+	for medium, unread := range map[string]bool{
+		transport.MediumMemory: true, transport.MediumUDP: false, transport.MediumTCP: false, transport.MediumVerbs: false, "": false,
+	} {
+		o, err := newOverhead(record.Plan{Config: cfg, Idle: config.IdleSpin}, true, transport.Properties{Medium: medium}, 0)
+		require.NoError(t, err)
+		require.Equal(t, unread, o.daemon.sink.Unread, medium)
+		require.NoError(t, o.close())
+	}
+}
+
+// oneByOne is a worker that returns one event of a poll.
+type oneByOne struct{ transport.Worker }
+
+func (w oneByOne) Poll(events []transport.Event) (int, error) { return w.Worker.Poll(events[:1]) }
+
+// TestOverheadHasTheBatchesOfTheWindow runs a window whose polls return one event each, and checks
+// that a null transport answers and brings no more at once. Without a window it does all of them.
+func TestOverheadHasTheBatchesOfTheWindow(t *testing.T) {
+	driver := wrapped{transporttest.NewMemoryDriver(), func(w transport.Worker) transport.Worker { return oneByOne{w} }}
+	for ran, want := range map[bool]int{false: 8, true: 1} {
+		ranks := cluster(t, driver, testConfig(), config.IdleYield)
+		if ran {
+			runUntil(t, ranks, 1, 100)
+		}
+		for _, r := range ranks {
+			_, err := r.Overhead(t.Context(), time.Millisecond)
+			require.NoError(t, err)
+		}
+		o := ranks[0].threads[0].overhead
+		for o.daemon.worker.(*nullClient).open > 0 {
+			require.NoError(t, o.daemon.step())
+		}
+		served := o.daemon.counts.requests
+		require.NoError(t, o.daemon.step())
+		require.EqualValues(t, want, o.daemon.counts.requests-served)
+
+		c := ranks[1].threads[0].overhead.client
+		require.NoError(t, c.enter(c.clock.Now()))
+		done := c.counts.ops
+		require.NoError(t, c.step(true))
+		require.EqualValues(t, want, c.counts.ops-done)
+	}
+	for batch, want := range map[float64]int{0: 8, 0.2: 1, 2.6: 3, 100: 8} {
+		o, err := newOverhead(record.Plan{Config: testConfig(), Idle: config.IdleSpin}, false, transport.Properties{}, batch)
+		require.NoError(t, err)
+		require.Equal(t, want, o.client.cfg.InFlight, batch)
+		require.NoError(t, o.close())
 	}
 }
