@@ -3,6 +3,7 @@ package runner
 import (
 	"fmt"
 	"math"
+	"strconv"
 
 	"transportbench/core/base/record"
 	"transportbench/core/lab/result"
@@ -11,7 +12,6 @@ import (
 // evidence is the input of the checks.
 type evidence struct {
 	result         *result.Result
-	sampleEvery    int
 	pollers, cpus  int
 	oversubscribed bool
 	closing        []error // of each rank; nil for a rank that closed without an error
@@ -32,6 +32,29 @@ func (e evidence) daemons() (all []record.DaemonReport) {
 	}
 	return all
 }
+
+// sampling names the latency sampling of all clients, which each launch chooses by itself: "100", or
+// "100 to 250".
+func (e evidence) sampling() string {
+	low, high := 0, 0
+	for i := range e.result.Repeats {
+		for _, report := range e.result.Repeats[i].Ranks {
+			if n := sampleEvery(&report); len(report.Clients) > 0 {
+				high = max(high, n)
+				if low == 0 || n < low {
+					low = n
+				}
+			}
+		}
+	}
+	if low == high {
+		return strconv.Itoa(low)
+	}
+	return fmt.Sprintf("%d to %d", low, high)
+}
+
+// sampleEvery returns the latency sampling of a rank's clients in one window.
+func sampleEvery(report *record.Report) int { return max(report.SampleEvery, 1) }
 
 // launches returns the starts of the ranks, also for a result of 1.x, which has one.
 func (e evidence) launches() []result.Launch {

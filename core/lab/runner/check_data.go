@@ -239,7 +239,7 @@ func checkMean(e evidence) finding {
 	case len(e.result.Repeats) == 0:
 		return f.notJudged("no repeat was completed")
 	case sampled == 0:
-		f.message = fmt.Sprintf("no latency was sampled; use a longer --duration or a lower --sample-every (now %d)", e.sampleEvery)
+		f.message = fmt.Sprintf("no latency was sampled; use a longer --duration or a lower --sample-every (now %s)", e.sampling())
 		return f
 	case windows == 0:
 		return f.notJudged("the exact mean is not known")
@@ -284,15 +284,18 @@ func checkHarness(e evidence) finding {
 // latencies.
 func checkSamplingCost(e evidence) finding {
 	f := finding{limit: 0.02}
-	every := max(e.sampleEvery, 1)
 	stamps, busy := 0.0, 0.0
-	for _, c := range e.clients() {
-		stamps += e.result.Overhead.StampNS * float64(c.Ops()) / float64(every)
-		busy += float64(c.Thread.Busy(c.ElapsedNS))
+	for i := range e.result.Repeats {
+		for _, report := range e.result.Repeats[i].Ranks {
+			for _, c := range report.Clients {
+				stamps += e.result.Overhead.StampNS * float64(c.Ops()) / float64(sampleEvery(&report))
+				busy += float64(c.Thread.Busy(c.ElapsedNS))
+			}
+		}
 	}
 	f.value = stamps / max(busy, 1)
 	f.ok = f.value <= f.limit
-	f.message = fmt.Sprintf("sampling one in %d operations takes %s of the clients' time", every, percent(f.value))
+	f.message = fmt.Sprintf("sampling one in %s operations takes %s of the clients' time", e.sampling(), percent(f.value))
 	if !f.ok {
 		f.message += ", and throughput may be that much low; the warm-up was slower than the windows, or there was none: use a higher --sample-every"
 	}

@@ -104,7 +104,10 @@ func checkDrift(e evidence) finding {
 			return 0, false
 		}
 		first, last := thirds(sum)
-		noise := 4*math.Sqrt(first+last) + float64(2*max(e.sampleEvery, 1)*len(clients))
+		noise := 4 * math.Sqrt(first+last)
+		for _, report := range r.Ranks {
+			noise += float64(2 * sampleEvery(&report) * len(report.Clients))
+		}
 		if math.Abs(last-first) <= noise {
 			return 0, true
 		}

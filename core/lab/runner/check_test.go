@@ -34,7 +34,7 @@ func good(t *testing.T) evidence {
 			Index: i,
 			Ranks: []record.Report{
 				{Daemons: []record.DaemonReport{daemonReport(time.Second, 2_000_000, &cfg)}},
-				{Clients: []record.ClientReport{clientReport(time.Second), clientReport(time.Second)}},
+				{SampleEvery: 100, Clients: []record.ClientReport{clientReport(time.Second), clientReport(time.Second)}},
 			},
 			Before: readings(50, 100, 20, 250), After: readings(74, 129, 20, 250),
 			Overhead: &record.Overhead{PerOpNS: 10, ClientNS: 6, DaemonNS: 4, StampNS: 40},
@@ -43,7 +43,7 @@ func good(t *testing.T) evidence {
 		require.NoError(t, fillSamples(cfg, &repeat))
 		r.Repeats = append(r.Repeats, repeat)
 	}
-	return evidence{result: r, sampleEvery: 100, pollers: 3, cpus: 4, closing: []error{nil, nil}}
+	return evidence{result: r, pollers: 3, cpus: 4, closing: []error{nil, nil}}
 }
 
 // client is one client of the third repeat, and daemon its daemon.
@@ -77,7 +77,7 @@ func goodProxied(t *testing.T) evidence {
 		repeat := &e.result.Repeats[i]
 		for j := range 2 {
 			repeat.Ranks[j] = record.Report{
-				Rank: j, Clients: []record.ClientReport{meshed(clientReport(time.Second), cfg)},
+				Rank: j, SampleEvery: 100, Clients: []record.ClientReport{meshed(clientReport(time.Second), cfg)},
 				Daemons: []record.DaemonReport{daemonReport(time.Second, 1_000_000, cfg)},
 			}
 		}
@@ -155,7 +155,7 @@ func TestChecksFail(t *testing.T) {
 		}, 1, "by 50% at most"},
 		{"harness", func(e *evidence) { each(e, func(r *result.Repeat) { r.Overhead.PerOpNS = 500 }) }, 0.5,
 			"takes 50% of an operation: the transport alone may be up to 2.00x as fast"},
-		{"sampling_cost", func(e *evidence) { e.sampleEvery = 1 }, 0.04, "takes 4% of the clients' time, and throughput may be that much low"},
+		{"sampling_cost", func(e *evidence) { sampleOneIn(e, 1) }, 0.04, "takes 4% of the clients' time, and throughput may be that much low"},
 		{"mixed", func(e *evidence) {
 			for i := range 2 {
 				r := &e.result.Repeats[i]
@@ -284,6 +284,13 @@ func each(e *evidence, edit func(*result.Repeat)) {
 		r := &e.result.Repeats[i]
 		edit(r)
 		_ = fillSamples(e.result.Config, r) // some edits make histograms unreadable
+	}
+}
+
+// sampleOneIn sets the latency sampling of all windows.
+func sampleOneIn(e *evidence, n int) {
+	for i := range e.result.Repeats {
+		e.result.Repeats[i].Ranks[1].SampleEvery = n
 	}
 }
 
@@ -527,13 +534,26 @@ func TestRateAllowsForCallsInFlight(t *testing.T) {
 func TestDriftAllowsForCountingNoise(t *testing.T) {
 	e := good(t)
 	slopeOf(&e, func(i int) uint64 { return 20 + uint64(i) }) // thirds of 270 and 438 operations
-	e.sampleEvery = 1
+	sampleOneIn(&e, 1)
 	require.False(t, checkDrift(e).ok)
-	e.sampleEvery = 100 // as many may have been counted in the next slice
+	sampleOneIn(&e, 100) // as many may have been counted in the next slice
 	require.True(t, checkDrift(e).ok)
 	slopeOf(&e, func(i int) uint64 { return uint64(i) % 7 })
-	e.sampleEvery = 1
+	sampleOneIn(&e, 1)
 	require.True(t, checkDrift(e).ok)
+}
+
+// Each launch chooses its own sampling, so that of one does not count for the operations of others.
+func TestSamplingOfEachWindow(t *testing.T) {
+	e := good(t)
+	e.result.Repeats[0].Ranks[1].SampleEvery = 1 // 4% of this window's time, 0.7% of all
+	c := findCheck(t, e, "sampling_cost")
+	require.True(t, c.OK, c.Message)
+	require.InEpsilon(t, 0.04/6+0.0004*5/6, c.Value, 1e-3)
+	require.Contains(t, c.Message, "one in 1 to 100 operations")
+
+	slopeOf(&e, func(i int) uint64 { return 20 + uint64(i) }) // thirds of 270 and 438 operations
+	require.True(t, checkDrift(e).ok, "five of six windows may have counted as many in the next slice")
 }
 
 func TestStagesAllowForSampling(t *testing.T) {

@@ -73,16 +73,8 @@ func samePlugin(first, other *result.Result) error {
 		a.Name, a.Provider, a.SHA256, b.Name, b.Provider, b.SHA256)
 }
 
-// add extracts the evidence of a finished result. It keeps the densest sampling, because that one
-// costs most.
+// add extracts the evidence of a finished result.
 func (e *evidence) add(part *result.Result) {
-	for _, repeat := range part.Repeats {
-		for _, report := range repeat.Ranks {
-			if n := report.SampleEvery; n > 0 && (e.sampleEvery == 0 || n < e.sampleEvery) {
-				e.sampleEvery = n
-			}
-		}
-	}
 	for _, c := range part.Checks {
 		switch c.Name {
 		case "oversubscribed":

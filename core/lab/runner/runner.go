@@ -284,8 +284,7 @@ func (b *bench) conclude(closing []error) *result.Result {
 	}
 	r.Launches = []result.Launch{{Placement: r.Placement, Setup: r.Setup}}
 	r.Checks = runChecks(evidence{
-		result: r, sampleEvery: b.sampleEvery,
-		pollers: pollers(b.plans), cpus: len(b.req.CPUs), oversubscribed: b.oversubscribed,
+		result: r, pollers: pollers(b.plans), cpus: len(b.req.CPUs), oversubscribed: b.oversubscribed,
 		closing: closing,
 	})
 	return r
