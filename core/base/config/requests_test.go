@@ -44,3 +44,25 @@ func TestRequests(t *testing.T) {
 		}
 	}
 }
+
+// TestCallsPerPair: clients that outnumber the daemons share them.
+func TestCallsPerPair(t *testing.T) {
+	for _, c := range []struct {
+		topology                string
+		ranks, daemons, clients int
+		pairs, calls            int
+	}{
+		{TopologyClientServer, 2, 1, 1, 1, 3},
+		{TopologyClientServer, 2, 1, 4, 1, 12},
+		{TopologyClientServer, 3, 2, 1, 2, 3},
+		{TopologyClientServer, 2, 2, 3, 2, 6},
+		{TopologyClientServer, 2, 4, 2, 2, 3},
+		{TopologyMeshDirect, 3, 1, 2, 3, 6},
+		{TopologyMeshProxied, 3, 1, 2, 3, 6},
+	} {
+		cfg := Default()
+		cfg.Topology, cfg.Ranks, cfg.Daemons, cfg.Clients, cfg.InFlight = c.topology, c.ranks, c.daemons, c.clients, 3
+		require.Equal(t, c.pairs, cfg.IndependentPairs(), c)
+		require.Equal(t, c.calls, cfg.CallsPerPair(), c)
+	}
+}

@@ -79,3 +79,16 @@ func (c *Config) CallsPerConnection() int {
 	}
 	return c.InFlight
 }
+
+// IndependentPairs returns the largest number of pairs of a client and a daemon that share no thread.
+func (c *Config) IndependentPairs() int { return min(c.TotalClients(), c.ServingRanks()*c.Daemons) }
+
+// CallsPerPair returns the number of calls in flight for each independent pair, if all clients share
+// the pairs: with more clients than daemons, a daemon has the calls of several.
+func (c *Config) CallsPerPair() int {
+	if c.Proxied() {
+		return c.CallsPerConnection()
+	}
+	pairs := max(c.IndependentPairs(), 1)
+	return c.InFlight * ((c.TotalClients() + pairs - 1) / pairs)
+}

@@ -61,7 +61,7 @@ func (e *evidence) bounds(s utilization) []LimitBound {
 		}
 		add("round trip", float64(e.configured())/mean*1e9, "%s, and %s in flight", what, calls(e.configured()))
 	}
-	if e.rateFloor > 0 && share == 1 && (e.cfg.InFlight > 1 || e.open()) {
+	if e.rateFloor > 0 && share == 1 && (e.cfg.CallsPerPair() > 1 || e.open()) {
 		add("medium's rate", 1e9/e.rateFloor, "the bare medium takes %s per operation with as many in flight", format.Time(e.rateFloor))
 	}
 	if s.perOp > 0 {

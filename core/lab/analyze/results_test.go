@@ -1,6 +1,7 @@
 package analyze
 
 import (
+	"slices"
 	"fmt"
 	"testing"
 	"time"
@@ -195,6 +196,17 @@ func TestLimit(t *testing.T) {
 
 	open := analysed(t, func(r *result.Result) { r.Config.Rate = 0.5e6 }).Limit
 	require.Equal(t, "load", open.Bounds[0].Name)
+
+	// Four clients share one daemon, so its medium has four calls to carry.
+	shared := analysed(t, func(r *result.Result) {
+		r.Config.InFlight, r.Config.Clients = 1, 4
+		for i := range r.Repeats {
+			r.Repeats[i].Samples[result.RateFloor] = 500
+		}
+	}).Limit
+	i := slices.IndexFunc(shared.Bounds, func(b LimitBound) bool { return b.Name == "medium's rate" })
+	require.GreaterOrEqual(t, i, 0)
+	near(t, 2e6, shared.Bounds[i].Throughput)
 }
 
 func TestBreakdowns(t *testing.T) {

@@ -167,7 +167,7 @@ func (b *bench) probeAll(ctx context.Context, pairs []callingPair, kind transpor
 	forth, back := b.cfg.Payloads()
 	probe := transport.Probe{
 		Kind: kind, Duration: max(probeTime/time.Duration(len(pairs)), probeLeast),
-		Forth: int(forth), Back: int(back), InFlight: b.cfg.CallsPerConnection(),
+		Forth: int(forth), Back: int(back), InFlight: b.cfg.CallsPerPair(),
 	}
 	var merged transport.Floor
 	each := make([]float64, len(pairs))

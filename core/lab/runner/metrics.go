@@ -177,17 +177,12 @@ func putFloors(cfg config.Config, repeat *result.Repeat, put func(string, float6
 		return
 	}
 	if rate, ok := around(repeat.Before.Rate.PerOp, repeat.After.Rate.PerOp); ok {
-		// The reading is that of one pair of threads, and pairs that share no thread work at the same
-		// time.
-		floor := rate / float64(independentPairs(cfg))
+		// The reading is that of one pair of threads with the calls of all its clients in flight, and
+		// pairs that share no thread work at the same time.
+		floor := rate / float64(cfg.IndependentPairs())
 		put(result.RateFloor, floor)
 		put(result.OpTimeRatio, 1e9/repeat.Samples[result.Throughput]/floor)
 	}
-}
-
-// independentPairs returns the largest number of pairs of a client and a daemon that share no thread.
-func independentPairs(cfg config.Config) int {
-	return min(cfg.TotalClients(), cfg.ServingRanks()*cfg.Daemons)
 }
 
 // putPercentiles puts percentiles of h as metrics called name, unless h is empty; withTail adds the

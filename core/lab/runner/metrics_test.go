@@ -158,7 +158,7 @@ func TestRatiosToReadings(t *testing.T) {
 	} {
 		require.InEpsilon(t, want, repeat.Samples[name], 0.01, name)
 	}
-	cfg.Daemons = 1 // both clients share it
+	cfg.Daemons = 1 // both clients share it, and the probe has the calls of both in flight
 	require.NoError(t, fillSamples(cfg, &repeat))
 	require.InEpsilon(t, 2.5, repeat.Samples[result.OpTimeRatio], 0.01)
 	repeat.After = result.Readings{}

@@ -60,7 +60,7 @@ func newSharedLayout(cfg config.Config) sharedLayout {
 	l.daemons = sharedHeader
 	l.pairs = l.daemons + cfg.Daemons*daemonMemory
 	l.forth = pageAlign(l.pairs + callers*cfg.Daemons*pairMemory)
-	l.messages = max(message, min(probeMemory, message*cfg.CallsPerConnection()))
+	l.messages = max(message, min(probeMemory, message*cfg.CallsPerPair()))
 	l.back = l.forth + l.messages
 	l.size = l.back + l.messages
 	return l
