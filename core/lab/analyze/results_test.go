@@ -1,8 +1,8 @@
 package analyze
 
 import (
-	"slices"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 

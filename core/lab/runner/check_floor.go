@@ -11,17 +11,22 @@ import (
 const beaten = 0.95
 
 // checkFloorBeaten counts the windows in which the transport was faster than the floor of its
-// medium: the probe then did not measure the floor of that window, and the ratio means nothing.
+// medium: the probe then did not measure the floor of that window, and the ratio means nothing. With
+// one call in flight, only the floor of a round trip is judged.
 func checkFloorBeaten(e evidence) finding {
 	f := finding{limit: 0.1}
 	if c := &e.result.Config; c.Proxied() && c.RemoteShare != 1 {
 		return f.notJudged("requests to a client's own rank do not cross the medium")
 	}
-	windows, below, lowest := 0.0, 0.0, 1.0
+	ratios := []string{result.FloorRatio}
+	if e.result.Config.InFlight > 1 { // as tables show it
+		ratios = append(ratios, result.OpTimeRatio)
+	}
+	windows, below, steady, lowest := 0.0, 0.0, 0.0, 1.0
 	for i := range e.result.Repeats {
 		r := &e.result.Repeats[i]
 		low, probed := 1.0, false
-		for _, name := range []string{result.FloorRatio, result.OpTimeRatio} {
+		for _, name := range ratios {
 			if ratio, has := r.Samples[name]; has {
 				probed = true
 				low = min(low, ratio)
@@ -34,6 +39,9 @@ func checkFloorBeaten(e evidence) finding {
 		lowest = min(lowest, low)
 		if low < beaten {
 			below++
+			if steadyBounces(r) {
+				steady++
+			}
 		}
 	}
 	if windows == 0 {
@@ -43,8 +51,11 @@ func checkFloorBeaten(e evidence) finding {
 	f.ok = f.value <= f.limit
 	f.message = fmt.Sprintf("in %.0f of %.0f windows the transport was faster than the floor of its medium", below, windows)
 	if !f.ok {
-		f.message += fmt.Sprintf(", by %s at most: the probes saw another state of the machine than the windows, and ratios to the floor may be that much low",
-			percent(1-lowest))
+		cause := "the probes were disturbed, or saw another state of the machine than the windows"
+		if steady == below {
+			cause = "the bounces show one state of the machine, so the probes were disturbed or do not reach what the medium can do"
+		}
+		f.message += fmt.Sprintf(", by %s at most: %s; ratios to the floor may be that much low", percent(1-lowest), cause)
 	}
 	return f
 }

@@ -147,8 +147,14 @@ func TestChecksFail(t *testing.T) {
 				r.Before.Medium, r.After.Medium = &transport.Floor{RoundTrip: 1250}, &transport.Floor{RoundTrip: 1250}
 			}
 			each(e, func(*result.Repeat) {})
-		}, 0.333, "in 2 of 6 windows the transport was faster than the floor of its medium, by 20% at most"},
+		}, 0.333, "in 2 of 6 windows the transport was faster than the floor of its medium, by 20% at most: the bounces show one state"},
 		{"floor_beaten", func(e *evidence) {
+			each(e, func(r *result.Repeat) {
+				r.Before.Medium, r.After.Medium, r.After.Bounce = &transport.Floor{RoundTrip: 2000}, &transport.Floor{RoundTrip: 2000}, 100
+			})
+		}, 1, "by 50% at most: the probes were disturbed, or saw another state"},
+		{"floor_beaten", func(e *evidence) {
+			e.result.Config.InFlight = 2
 			each(e, func(r *result.Repeat) {
 				r.Before.Rate, r.After.Rate = &transport.Floor{PerOp: 1000}, &transport.Floor{PerOp: 1000}
 			})
@@ -339,7 +345,7 @@ func TestChecksAllowForOneWindow(t *testing.T) {
 		"drift":   func(e *evidence) { slope(&e.result.Repeats[2], func(i int) uint64 { return 1000 * uint64(i) }) },
 		"floor_beaten": func(e *evidence) {
 			e.result.Repeats = slices.Concat(e.result.Repeats, good(t).result.Repeats)
-			e.result.Repeats[2].Samples[result.OpTimeRatio] = 0.9
+			e.result.Repeats[2].Samples[result.FloorRatio] = 0.9
 		},
 		"mixed":     func(e *evidence) { e.result.Repeats[2].Mixed = true },
 		"preempted": func(e *evidence) { client(e).Thread.CPUNS = 700e6 },
@@ -445,6 +451,9 @@ func TestChecksThatAreNotJudged(t *testing.T) {
 		{"harness", good, func(e *evidence) { each(e, func(r *result.Repeat) { r.Overhead = nil }) }, "was not measured"},
 		{"floor_beaten", good, func(e *evidence) {
 			each(e, func(r *result.Repeat) { r.Before.Medium, r.Before.Rate = nil, nil })
+		}, "no floor was measured"},
+		{"floor_beaten", good, func(e *evidence) {
+			each(e, func(r *result.Repeat) { r.Before.Medium, r.Before.Rate.PerOp = nil, 1e6 })
 		}, "no floor was measured"},
 		{"floor_beaten", goodProxied, nil, "do not cross the medium"},
 		{"steal", good, func(e *evidence) { each(e, func(r *result.Repeat) { r.Machine.Processors = 0 }) }, "does not report"},

@@ -165,7 +165,7 @@ func putFloors(cfg config.Config, repeat *result.Repeat, put func(string, float6
 		{result.Floor, result.FloorRatio, repeat.Before.Medium, repeat.After.Medium},
 		{result.Library, result.LibraryRatio, repeat.Before.Library, repeat.After.Library},
 	} {
-		if floor, ok := around(roundTrip(m.before), roundTrip(m.after)); ok {
+		if floor, ok := floorAround(repeat, roundTrip(m.before), roundTrip(m.after)); ok {
 			put(m.name, floor)
 			if sampled {
 				put(m.ratio, p50/floor)
@@ -176,13 +176,26 @@ func putFloors(cfg config.Config, repeat *result.Repeat, put func(string, float6
 	if repeat.Before.Rate == nil || repeat.After.Rate == nil || cfg.Proxied() {
 		return
 	}
-	if rate, ok := around(repeat.Before.Rate.PerOp, repeat.After.Rate.PerOp); ok {
+	if rate, ok := floorAround(repeat, repeat.Before.Rate.PerOp, repeat.After.Rate.PerOp); ok {
 		// The reading is that of one pair of threads with the calls of all its clients in flight, and
 		// pairs that share no thread work at the same time.
 		floor := rate / float64(cfg.IndependentPairs())
 		put(result.RateFloor, floor)
-		put(result.OpTimeRatio, 1e9/repeat.Samples[result.Throughput]/floor)
+		// An open loop below its capacity takes as long for an operation as its schedule says.
+		if !cfg.Rate.Offers() {
+			put(result.OpTimeRatio, 1e9/repeat.Samples[result.Throughput]/floor)
+		}
 	}
+}
+
+// floorAround is [around] for the readings of a floor. If they differ although the bounces agree,
+// something disturbed one of the probes, and the smaller reading counts: a floor is the least that
+// the medium needs.
+func floorAround(repeat *result.Repeat, before, after float64) (floor float64, ok bool) {
+	if steadyBounces(repeat) && apart(before, after) {
+		return min(before, after), min(before, after) > 0
+	}
+	return around(before, after)
 }
 
 // putPercentiles puts percentiles of h as metrics called name, unless h is empty; withTail adds the

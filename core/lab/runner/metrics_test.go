@@ -168,6 +168,37 @@ func TestRatiosToReadings(t *testing.T) {
 	}
 }
 
+// A disturbed probe does not raise a floor, unless the machine's state changed.
+func TestDisturbedProbe(t *testing.T) {
+	cfg := config.Default()
+	repeat := result.Repeat{
+		Ranks:  []record.Report{{Clients: []record.ClientReport{{ElapsedNS: 1e6, Reads: 200, Latency: timingOf(100, 9000).Histogram}}}},
+		Before: readings(51, 5879, 19869, 20000), After: readings(50, 6620, 6404, 8000),
+	}
+	require.NoError(t, fillSamples(cfg, &repeat))
+	require.InEpsilon(t, 6404, repeat.Samples[result.RateFloor], 1e-9)
+	require.InEpsilon(t, 6238.5, repeat.Samples[result.Floor], 1e-3, "geometric")
+	require.InEpsilon(t, 8000, repeat.Samples[result.Library], 1e-9)
+	for _, bounce := range []float64{0, 100} {
+		repeat.After.Bounce = bounce
+		require.NoError(t, fillSamples(cfg, &repeat))
+		require.InEpsilon(t, 11280, repeat.Samples[result.RateFloor], 1e-3, "geometric: the state may have changed")
+	}
+}
+
+// The time of an operation of an open loop is that of its schedule.
+func TestOpenLoopHasNoRatioOfTimes(t *testing.T) {
+	for _, rate := range []config.Rate{0, 1e6, config.RateMax} {
+		e := good(t)
+		e.result.Config.Rate = rate
+		r := &e.result.Repeats[0]
+		require.NoError(t, fillSamples(e.result.Config, r))
+		require.Contains(t, r.Samples, result.RateFloor)
+		_, has := r.Samples[result.OpTimeRatio]
+		require.Equal(t, rate != 1e6, has)
+	}
+}
+
 func TestExactMean(t *testing.T) {
 	cfg := config.Config{InFlight: 4}
 	clients := []record.ClientReport{{ElapsedNS: 1000, Reads: 98, Drained: 4}, {ElapsedNS: 1000, Reads: 98, Drained: 4}}

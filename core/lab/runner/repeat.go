@@ -45,8 +45,16 @@ func (b *bench) repeat(ctx context.Context, i int) (result.Repeat, error) {
 }
 
 // mixed reports whether the machine changed its state during the window.
-func mixed(r *result.Repeat) bool {
-	low, high := min(r.Before.Bounce, r.After.Bounce), max(r.Before.Bounce, r.After.Bounce)
+func mixed(r *result.Repeat) bool { return apart(r.Before.Bounce, r.After.Bounce) }
+
+// steadyBounces reports whether the bounces were measured and agree.
+func steadyBounces(r *result.Repeat) bool {
+	return r.Before.Bounce > 0 && r.After.Bounce > 0 && !mixed(r)
+}
+
+// apart reports whether two readings differ by more than mixedRatio.
+func apart(a, b float64) bool {
+	low, high := min(a, b), max(a, b)
 	return low > 0 && high > mixedRatio*low
 }
 
