@@ -82,34 +82,6 @@ func transportHelp(name string) string {
 	return "until the response is polled: both directions, and the other rank's daemon"
 }
 
-// callMeans returns the means of a call's stages, what stalls add to them, and by which share taken
-// calls were slower than others, by which the means are reduced.
-func (e *evidence) callMeans() (means []float64, held, slowed float64) {
-	for i := range e.direct.Names {
-		means = append(means, e.direct.Spreads[i].Mean)
-	}
-	if e.direct.Halves != "" {
-		return means, 0, 0
-	}
-	limit := e.heldLimit()
-	held = min(e.heldUp(limit), e.direct.Whole.Mean)
-	steady, err := e.steadyStages(limit)
-	if held == 0 || err != nil { // StagesOf has decoded the histograms, so there is no error
-		return means, 0, e.direct.Slowed
-	}
-	sum := 0.0
-	for _, mean := range steady {
-		sum += mean
-	}
-	slowed = max(0, (sum+held)/e.direct.Whole.Mean-1)
-	if excess := sum + held - e.direct.Whole.Mean; excess > 0 && sum > 0 {
-		for i := range steady {
-			steady[i] *= max(0, 1-excess/sum)
-		}
-	}
-	return steady, held, slowed
-}
-
 // call splits the service time of an operation into the stages that were taken of a sample of the
 // calls. Half of the medium's round trip is drawn inside each of the two transfers.
 func (e *evidence) call() (Breakdown, bool) {
@@ -118,9 +90,8 @@ func (e *evidence) call() (Breakdown, bool) {
 		return Breakdown{}, false
 	}
 	b := Breakdown{Name: operationName, Title: "an operation, from its client's call to the response", Whole: d.Whole.Mean}
-	means, held, slowed := e.callMeans()
 	for i, name := range d.Names {
-		mean := means[i]
+		mean := d.Spreads[i].Mean
 		if name == record.StageRequest || name == record.StageResponse {
 			if medium := min(e.floor/2, mean); medium > 0 {
 				b.Parts = append(b.Parts, Part{Name: "medium", Inside: name, Mean: medium, Help: "half of the floor, which is a round trip of the bare medium"})
@@ -129,18 +100,18 @@ func (e *evidence) call() (Breakdown, bool) {
 		}
 		b.Parts = append(b.Parts, Part{Name: name, Mean: mean, Help: callHelp[name]})
 	}
-	if held > 0 {
-		b.Parts = append(b.Parts, Part{Name: "stalls", Mean: held, Help: "calls waited while a thread made no progress, from the threads' gaps"})
+	if d.Held > 0 {
+		b.Parts = append(b.Parts, Part{Name: "stalls", Mean: d.Held, Help: "calls waited while a thread made no progress, from the threads' gaps"})
 	}
 	if d.Halves != "" {
 		b.Note = "request and response are halves of what the daemon leaves of a call, because they cannot be told apart: " + d.Halves
 	} else {
 		b.Note = fmt.Sprintf("taken of %s of %s calls; taking it cost such a call %s, which is subtracted",
 			counted(float64(d.Spreads[0].Samples)), counted(float64(d.Whole.Samples)), format.Time(d.Cost))
-		if slowed > 0 {
-			b.Note += fmt.Sprintf("; it still took %s longer than others, by which the parts are reduced", percent(slowed))
+		if d.Slowed > 0 {
+			b.Note += fmt.Sprintf("; it still took %s longer than others, by which the parts are reduced", percent(d.Slowed))
 		}
-		if held > 0 {
+		if d.Held > 0 {
 			b.Note += "; the stages are of calls that no stall held up"
 		}
 	}

@@ -157,6 +157,7 @@ func TestStallsAreAPartOfTheMean(t *testing.T) {
 		})
 		stages := r.Repeats[2].Ranks[1].Clients[0].Stages
 		stages[record.StageResponse] = timing(t, map[uint64]int{2000: 999, 10_000_000: 1})
+		stages[record.StageFlush] = timing(t, map[uint64]int{200: 999, 10_000_000: 1})
 	}
 	a := analysed(t, edit)
 	parts := map[string]float64{}
@@ -167,6 +168,8 @@ func TestStallsAreAPartOfTheMean(t *testing.T) {
 	require.InEpsilon(t, 40, parts["stalls"], 0.002)
 	require.InDelta(t, 4000-3900-40, parts[Unexplained], 5)
 	require.Contains(t, a.Breakdowns[0].Note, "of calls that no stall held up")
+	flush := slices.IndexFunc(a.Overheads, func(o Overhead) bool { return o.Name == "flush" })
+	require.InEpsilon(t, 200, a.Overheads[flush].PerOp, 0.01)
 
 	// If all listed gaps are long, those that are not listed count too.
 	a = analysed(t, func(r *result.Result) {

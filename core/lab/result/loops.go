@@ -50,6 +50,9 @@ type Stages struct {
 	Whole Spread
 	// Noise is three standard errors of the mean of the sampled calls, as a share of Whole.Mean.
 	Noise float64
+	// Held is what stalls of the polling threads add to Whole.Mean. It is not in the stages, whose means
+	// are then those of calls that no stall held up. It is 0 in mesh-proxied.
+	Held float64
 	// Direct is set except in mesh-proxied. Cost is then the time of the clock readings that only
 	// sampled calls take, in nanoseconds, which the stages do not include. Stamps also disturb the
 	// caches and the rhythm of a ping-pong, so sampled calls may still take longer than others:
@@ -61,9 +64,9 @@ type Stages struct {
 	Halves string
 }
 
-// Explained returns the sum of the stages' means as a share of the whole's mean.
+// Explained returns the sum of the stages' means and of Held as a share of the whole's mean.
 func (s *Stages) Explained() float64 {
-	sum := 0.0
+	sum := s.Held
 	for _, part := range s.Spreads {
 		sum += part.Mean
 	}
@@ -98,13 +101,19 @@ func directStages(repeats []Repeat) (*Stages, error) {
 	}
 	s.Cost /= float64(max(clients, 1))
 	s, err := s.fill(repeats, allCalls)
-	if s != nil {
-		s.Slowed = max(0, s.Explained()-1)
+	if err != nil || s == nil {
+		return nil, err
+	}
+	if err := s.leaveOutStalls(repeats); err != nil {
+		return nil, err
+	}
+	if s.Slowed = max(0, s.Explained()-1); s.Slowed > 0 {
+		sum := s.Explained()*s.Whole.Mean - s.Held
 		for i := range s.Spreads {
-			s.Spreads[i].Mean /= 1 + s.Slowed
+			s.Spreads[i].Mean *= (s.Whole.Mean - s.Held) / sum
 		}
 	}
-	return s, err
+	return s, nil
 }
 
 // allCalls returns the service times of a client's operations, with their exact mean.

@@ -104,6 +104,42 @@ func TestSlowedStages(t *testing.T) {
 	require.InDelta(t, 1, s.Explained(), 1e-9)
 }
 
+// TestOneStalledCall has a sample that caught one of the few calls that a stall held up, in one of
+// three windows. The means are those of the other calls, whether the threads recorded the stall or
+// not.
+func TestOneStalledCall(t *testing.T) {
+	const stall = 400_000
+	for _, recorded := range []bool{false, true} {
+		var repeats []Repeat
+		for i := range 3 {
+			c := directClient(t, 100_000, 1000, 100, 200, 50, 50, 500, 50)
+			c.ElapsedNS, c.Thread.GapLimitNS = 1e8, 20_000
+			for name, stage := range c.Stages {
+				c.Stages[name] = timing(t, slices.Repeat([]uint64{uint64(stage.MeanNS)}, 100)...)
+			}
+			if i == 1 {
+				c.Stages[record.StageResponse] = timing(t, append(slices.Repeat([]uint64{500}, 99), stall)...)
+				if recorded {
+					c.Thread.GapNS, c.Thread.Gaps = stall, []record.Gap{{ForNS: stall}}
+				}
+			}
+			repeats = append(repeats, Repeat{Ranks: []record.Report{{Clients: []record.ClientReport{c}}}})
+		}
+		s, err := StagesOf(repeats)
+		require.NoError(t, err)
+		require.Zero(t, s.Slowed)
+		held := 0.0
+		if recorded {
+			held = stall / 300_000.0 // one call in flight
+		}
+		require.InDelta(t, held, s.Held, 1e-9)
+		require.InDelta(t, (950+held)/1000, s.Explained(), 0.002)
+		for i, want := range []float64{100, 200, 50, 50, 500, 50} {
+			require.InEpsilon(t, want, s.Spreads[i].Mean, 0.01, s.Names[i])
+		}
+	}
+}
+
 // TestHalvedStages has a client on another host than its daemon.
 func TestHalvedStages(t *testing.T) {
 	far := directClient(t, 100, 5000)

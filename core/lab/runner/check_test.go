@@ -586,6 +586,34 @@ func TestStagesAllowForSampling(t *testing.T) {
 	require.Contains(t, f.message, "may be off by")
 }
 
+// Stamps that slow sampled calls by a lot in most windows make the stages doubtful; in one window the
+// sample may have caught slow calls.
+func TestStagesOfSlowedCalls(t *testing.T) {
+	for slow, want := range map[uint64]struct {
+		windows int
+		ok      bool
+	}{
+		200: {10, true}, // 20%
+		230: {10, false},
+		300: {1, true},
+	} {
+		e := good(t)
+		require.GreaterOrEqual(t, len(e.result.Repeats), 3)
+		for i := range min(want.windows, len(e.result.Repeats)) {
+			for _, c := range e.result.Repeats[i].Clients() {
+				for _, name := range record.DirectStages {
+					c.Stages[name] = *timingOf(10, slow)
+				}
+			}
+		}
+		f := checkStages(e)
+		require.Equal(t, want.ok, f.ok, f.message)
+		if !want.ok {
+			require.Contains(t, f.message, "in half of the windows the stamps slow sampled calls by 38% or more, which is left out, but more than 25% need not be alike")
+		}
+	}
+}
+
 func TestCheckValuesAreJSON(t *testing.T) {
 	require.Equal(t, math.MaxFloat64, representable(math.NaN()))
 	require.Equal(t, math.MaxFloat64, representable(math.Inf(-1)))

@@ -134,6 +134,9 @@ func stages(w io.Writer, repeats []result.Repeat) {
 		part := s.Spreads[i]
 		t.AppendRow(table.Row{name, format.Time(part.Mean), format.Time(part.P50), format.Time(part.P99), portion(part.Mean / s.Whole.Mean), stageHelp[name]})
 	}
+	if s.Held > 0 {
+		t.AppendRow(table.Row{"stalls", format.Time(s.Held), "", "", portion(s.Held / s.Whole.Mean), "a polling thread made no progress"})
+	}
 	rest := 1 - s.Explained()
 	t.AppendRow(table.Row{"unexplained", format.Time(rest * s.Whole.Mean), "", "", portion(rest), "the mean minus the stages' means"})
 	t.AppendRow(table.Row{"whole", format.Time(s.Whole.Mean), format.Time(s.Whole.P50), format.Time(s.Whole.P99), portion(1), "service time"})

@@ -1,11 +1,10 @@
-package analyze
+package result
 
 import (
 	"cmp"
 	"slices"
 
 	"transportbench/core/base/record"
-	"transportbench/core/lab/result"
 )
 
 // A stall holds up few calls for long, and the stages are of a sample of calls, so whether it has
@@ -13,46 +12,52 @@ import (
 // taken of calls that no stall held up, and what stalls add to the mean follows from the gaps that
 // the threads recorded.
 
-// heldLimit is the time from which on a stage of a call was held up by a stall: longer than the
-// shortest gap that threads record, and than calls ordinarily take.
-func (e *evidence) heldLimit() float64 {
-	shortest := 0.0
-	for i := range e.repeats {
-		for _, c := range e.repeats[i].Clients() {
-			shortest = max(shortest, float64(c.Thread.GapLimitNS))
-		}
+// leaveOutStalls makes the means those of calls that no stall held up, and sets Held. If the threads
+// recorded no stall, it keeps the calls that took long, unless they make the stages longer than the
+// whole: then the sample caught more of them than their share.
+func (s *Stages) leaveOutStalls(repeats []Repeat) error {
+	limit := s.heldLimit(repeats)
+	s.Held = min(heldUp(repeats, limit), s.Whole.Mean)
+	if s.Held == 0 && s.Explained() <= 1 {
+		return nil
 	}
-	return shortest + 5*e.direct.Whole.P50
-}
-
-// steadyStages returns the means of the stages of calls that no stall held up. Each client has the
-// weight of its operations.
-func (e *evidence) steadyStages(limit float64) ([]float64, error) {
-	means, weight := make([]float64, len(e.direct.Names)), 0.0
-	for i := range e.repeats {
-		for _, c := range e.repeats[i].Clients() {
-			if c.InFlightNS == 0 || c.Stages[e.direct.Names[0]].Samples == 0 {
+	means, weight := make([]float64, len(s.Names)), 0.0
+	for i := range repeats {
+		for _, c := range repeats[i].Clients() {
+			if c.InFlightNS == 0 || c.Stages[s.Names[0]].Samples == 0 {
 				continue
 			}
 			weight += float64(c.Ops())
-			for j, name := range e.direct.Names {
+			for j, name := range s.Names {
 				mean, err := meanUpTo(c.Stages[name], limit)
 				if err != nil {
-					return nil, err
+					return err
 				}
 				means[j] += float64(c.Ops()) * mean
 			}
 		}
 	}
 	for j := range means {
-		means[j] /= weight
+		s.Spreads[j].Mean = means[j] / weight
 	}
-	return means, nil
+	return nil
+}
+
+// heldLimit is the time from which on a stage of a call was held up by a stall: longer than the
+// shortest gap that threads record, and than calls ordinarily take.
+func (s *Stages) heldLimit(repeats []Repeat) float64 {
+	shortest := 0.0
+	for i := range repeats {
+		for _, c := range repeats[i].Clients() {
+			shortest = max(shortest, float64(c.Thread.GapLimitNS))
+		}
+	}
+	return shortest + 5*s.Whole.P50
 }
 
 // meanUpTo returns the mean of the samples up to limit, or of all if none is.
 func meanUpTo(t record.TimingReport, limit float64) (float64, error) {
-	h, err := result.Histograms(t.Histogram)
+	h, err := Histograms(t.Histogram)
 	if err != nil || float64(h.Max()) <= limit {
 		return t.MeanNS, err
 	}
@@ -71,14 +76,15 @@ func meanUpTo(t record.TimingReport, limit float64) (float64, error) {
 
 // heldUp returns what stalls longer than limit add to the mean time of an operation: the calls in
 // flight wait for as long as a thread makes no progress.
-func (e *evidence) heldUp(limit float64) float64 {
-	added := 0.0
-	for i := range e.repeats {
-		r := &e.repeats[i]
+func heldUp(repeats []Repeat, limit float64) float64 {
+	added, ops := 0.0, 0.0
+	for i := range repeats {
+		r := &repeats[i]
 		inFlight := 0.0 // on average
 		var threads []record.ThreadReport
 		for _, c := range r.Clients() {
 			inFlight += float64(c.InFlightNS) / float64(max(c.ElapsedNS, 1))
+			ops += float64(c.Ops())
 			threads = append(threads, c.Thread)
 		}
 		for _, d := range r.Daemons() {
@@ -86,7 +92,7 @@ func (e *evidence) heldUp(limit float64) float64 {
 		}
 		added += inFlight * stalled(threads, limit)
 	}
-	return added / e.ops
+	return added / max(ops, 1)
 }
 
 // stalled returns the time for which any of the threads had a gap longer than limit. A thread lists
