@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -26,10 +25,10 @@ type link interface {
 }
 
 // The probe's protocol: the initiator sends requests, and the other side answers each one with as
-// many datagrams as it asks for, until a farewell. Little-endian: magic u32, kind u8, alone u8 (1
-// if datagrams come one at a time), count of answers u16, size of an answer u32, count of requests to
-// answer together u32, nonce of the probe u64, number u64. The nonce tells a probe from an abandoned
-// one.
+// many datagrams as it asks for, until a farewell. Little-endian: magic u32, kind u8, flags u8 (1 if
+// datagrams come one at a time, 2 if no more requests are answered together than asked for), count of
+// answers u16, size of an answer u32, count of requests to answer together u32, nonce of the probe
+// u64, number u64. The nonce tells a probe from an abandoned one.
 //
 // A message is the payload and a header, in as many datagrams as the MTU requires. Only the last
 // datagram of a request asks for answers.
@@ -41,15 +40,20 @@ const (
 	probeAnswer  = 2
 	probeOver    = 3
 	probeEnded   = 4
+
+	probeAlone = 1 << 0
+	probeSplit = 1 << 1
 )
 
 const (
-	probeLost      = 1 << 16 // empty polls: far longer than an answer takes while both sides run
-	probeYield     = 1 << 12 // empty polls before the thread yields its core
-	probeStream    = 1 << 20 // bytes in flight in each direction: more would overrun a socket
-	probeMost      = 64      // datagrams of one call
-	probeHold      = 32      // empty polls before fewer requests are answered than asked for
-	probeSlice     = 300 * time.Microsecond
+	probeLost      = 1 << 16                // empty polls: far longer than an answer takes while both sides run
+	probeYield     = 1 << 12                // empty polls before the thread yields its core
+	probeStream    = 1 << 20                // bytes in flight in each direction: more would overrun a socket
+	probeLeast     = 1 << 10                // bytes of a queue that a short datagram takes, with the kernel's records
+	probeMost      = 64                     // datagrams of one call
+	probeHold      = 32                     // empty polls before fewer requests are answered than asked for
+	probeSlice     = 100 * time.Microsecond // least time for which one way to batch is measured
+	probeSlices    = 64                     // of all ways together, if they are not too short
 	probePatience  = 2 * time.Millisecond
 	probeFarewells = 25 // takes some seconds
 	probeEnds      = 3
@@ -60,6 +64,7 @@ const (
 type probeHead struct {
 	kind   byte
 	alone  bool
+	split  bool
 	count  int
 	size   int
 	group  int
@@ -71,7 +76,10 @@ func (h *probeHead) put(b []byte) {
 	binary.LittleEndian.PutUint32(b, probeMagic)
 	b[4], b[5] = h.kind, 0
 	if h.alone {
-		b[5] = 1
+		b[5] |= probeAlone
+	}
+	if h.split {
+		b[5] |= probeSplit
 	}
 	binary.LittleEndian.PutUint16(b[6:], uint16(h.count))
 	binary.LittleEndian.PutUint32(b[8:], uint32(h.size))
@@ -84,7 +92,7 @@ func (h *probeHead) get(b []byte) bool {
 	if len(b) < probeSize || binary.LittleEndian.Uint32(b) != probeMagic {
 		return false
 	}
-	h.kind, h.alone = b[4], b[5] != 0
+	h.kind, h.alone, h.split = b[4], b[5]&probeAlone != 0, b[5]&probeSplit != 0
 	h.count = int(binary.LittleEndian.Uint16(b[6:]))
 	h.size = int(binary.LittleEndian.Uint32(b[8:]))
 	h.group = int(binary.LittleEndian.Uint32(b[12:]))
@@ -117,6 +125,10 @@ func shapeOf(payload, mtu int) shape {
 	s.last = max(bytes-(s.count-1)*mtu, probeSize)
 	return s
 }
+
+// room returns how many bytes a message takes in a queue of datagrams, in which even a short datagram
+// takes about probeLeast.
+func (s shape) room() int { return (s.count-1)*max(s.size, probeLeast) + max(s.last, probeLeast) }
 
 // measure is one side of [Prober.Probe]. last is the nonce of the last probe that this side
 // answered, whose datagrams may still be in flight.
@@ -205,6 +217,15 @@ func (p *probe) request(h probeHead, n int) (sent int) {
 	return sent
 }
 
+// most returns how many datagrams to receive at once with a number of requests in flight. A single one
+// has a cheaper system call, and no look for a second.
+func (p *probe) most(requests int) int {
+	if requests*p.back.count == 1 {
+		return 1
+	}
+	return probeMost
+}
+
 // pingPong is the [floor.Medium] of a probe: one message at a time.
 type pingPong struct{ *probe }
 
@@ -216,12 +237,8 @@ func (m pingPong) Post(number uint64) error {
 }
 
 func (m pingPong) Take() (number uint64, ok bool, err error) {
-	most := 1
-	if m.back.count > 1 {
-		most = probeMost
-	}
 	var h probeHead
-	n := m.link.take(most)
+	n := m.link.take(m.most(1))
 	for i := range n {
 		if h.get(m.link.head(i)) && h.kind == probeAnswer && h.nonce == m.nonce && h.number == m.number {
 			m.probe.got++
@@ -230,22 +247,40 @@ func (m pingPong) Take() (number uint64, ok bool, err error) {
 	return m.number, m.probe.got >= m.back.count, nil
 }
 
+// batching is a way to send requests and answers: once group of them may be sent, all of them
+// together, or, if split, no more than group together. Split batches keep both sides at work at the
+// same time, with more system calls: on an AMD EPYC, 16 datagrams of 16 KB in flight take 4.7 us each
+// in halves and 9.7 us all together, whereas 32 of 64 bytes take the same.
+type batching struct {
+	group int
+	split bool
+}
+
+// batchings returns the ways to send with inFlight requests in flight.
+func batchings(inFlight int) []batching {
+	ways := []batching{{group: 1}}
+	if inFlight > 1 {
+		ways = append(ways, batching{group: inFlight}, batching{inFlight / 2, true})
+	}
+	if inFlight > 4 {
+		ways = append(ways, batching{inFlight / 4, true})
+	}
+	return ways
+}
+
 // rate measures the time per message with inFlight of them under way, as many as fit. Which batches
 // are the fastest depends on what a system call costs next to a datagram: the fastest is the floor.
 func (p *probe) rate(d time.Duration, inFlight int) transport.Floor {
-	inFlight = min(inFlight, max(probeStream/(max(p.forth.count, p.back.count)*p.mtu), 1))
-	if p.forth.count == 1 && p.back.count == 1 {
-		inFlight = min(inFlight, 1<<10)
-	}
-	groups := slices.Compact([]int{inFlight, max(inFlight/2, 1), max(inFlight/4, 1), 1})
-	times := make([][]float64, len(groups))
-	slice := max(d/time.Duration(4*len(groups)), probeSlice)
+	inFlight = min(inFlight, max(probeStream/max(p.forth.room(), p.back.room()), 1))
+	ways := batchings(inFlight)
+	times := make([][]float64, len(ways))
+	slice := max(d/probeSlices, probeSlice)
 	total := 0
 	// The first waits for the other side and warms up.
-	p.slice(probeSlice/8, inFlight, 1)
-	for start, turn := time.Now(), 0; !p.stopped.Load() && floor.Another(turn, len(groups), time.Since(start), d); turn++ {
-		way := turn % len(groups)
-		n, elapsed := p.slice(slice, inFlight, groups[way])
+	p.slice(probeSlice, inFlight, batching{group: 1})
+	for start, turn := time.Now(), 0; !p.stopped.Load() && floor.Another(turn, len(ways), time.Since(start), d); turn++ {
+		way := turn % len(ways)
+		n, elapsed := p.slice(slice, inFlight, ways[way])
 		if n > 0 {
 			times[way] = append(times[way], float64(elapsed)/float64(n))
 		}
@@ -254,19 +289,29 @@ func (p *probe) rate(d time.Duration, inFlight int) transport.Floor {
 	return transport.Floor{PerOp: floor.LeastMedian(times), Samples: total}
 }
 
-// slice keeps requests in flight for about d, sends them as soon as group of them may be sent, and
-// returns how many were answered in which time.
-func (p *probe) slice(d time.Duration, requests, group int) (ops int, elapsed time.Duration) {
+// slice keeps requests in flight for about d and returns how many were answered in which time.
+func (p *probe) slice(d time.Duration, requests int, way batching) (ops int, elapsed time.Duration) {
 	p.number++ // answers to earlier requests do not count
 	inFlight, got, waiting, patience := 0, 0, 0, probePatience
 	start := time.Now()
 	heard := start
 	first := -1 // requests that were answered when the clock began
+	most := p.most(requests)
 	for looks := 0; !p.stopped.Load(); looks++ {
-		if n := requests - inFlight; n >= group {
-			inFlight += p.request(probeHead{number: p.number, size: p.back.last, group: group}, n)
+		for n := requests - inFlight; n >= way.group; n = requests - inFlight {
+			if way.split {
+				n = way.group
+			}
+			request := probeHead{
+				alone: requests == 1 && p.forth.count == 1, split: way.split,
+				number: p.number, size: p.back.last, group: way.group,
+			}
+			sent := p.request(request, n)
+			if inFlight += sent; sent < n {
+				break
+			}
 		}
-		n := p.link.take(probeMost)
+		n := p.link.take(most)
 		p.polled(n > 0)
 		var h probeHead
 		for i := range n {
@@ -289,7 +334,7 @@ func (p *probe) slice(d time.Duration, requests, group int) (ops int, elapsed ti
 			p.number++
 			inFlight, waiting, heard = 0, 0, now
 			requests, patience = max(requests/2, 1), min(2*patience, probeMaxPatience)
-			group = min(group, requests)
+			way.group, most = min(way.group, requests), p.most(requests)
 		}
 		switch {
 		case first < 0 && got >= requests:
@@ -359,6 +404,10 @@ func (p *probe) answer(last *uint64) (over bool) {
 			default:
 				p.reply(&sum)
 				sum, requests = h, 1
+			}
+			if sum.split && requests >= sum.group {
+				p.reply(&sum)
+				sum, requests = probeHead{}, 0
 			}
 		}
 		if held++; n > 0 {

@@ -186,3 +186,71 @@ func (l *countingLink) post(_ []byte, size, n int) int {
 func (*countingLink) take(int) int { return 0 }
 
 func (*countingLink) head(int) []byte { return nil }
+
+// batchLink records the largest batch that was posted, and the most that were posted and not answered.
+type batchLink struct {
+	*lossyLink
+	batch, inFlight, most int
+}
+
+func (l *batchLink) post(head []byte, size, n int) int {
+	if head[4] == probeRequest || head[4] == probeAnswer {
+		l.batch = max(l.batch, n)
+		l.inFlight += n
+		l.most = max(l.most, l.inFlight)
+	}
+	return l.lossyLink.post(head, size, n)
+}
+
+func (l *batchLink) take(most int) int {
+	n := l.lossyLink.take(most)
+	l.inFlight -= n
+	return n
+}
+
+// follow runs the answering side of a probe until the returned function is called.
+func follow(t *testing.T, l link, mtu int) (end func()) {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	var wait sync.WaitGroup
+	wait.Go(func() { _, _ = measure(ctx, l, mtu, transport.Probe{Kind: transport.ProbeRate, Back: 48}, new(uint64)) })
+	return func() { cancel(); wait.Wait() }
+}
+
+// TestProbeInFlight: as many messages are in flight as asked for if their bytes fit, whatever the
+// MTU.
+func TestProbeInFlight(t *testing.T) {
+	for inFlight, most := range map[int]int{1: 1, 32: 32, 1 << 20: 1 << 10} {
+		l, far := lossyLinks(0, 1<<20)
+		a := &batchLink{lossyLink: l}
+		end := follow(t, far, UDPMaxMTU)
+		f, err := measure(t.Context(), a, UDPMaxMTU, transport.Probe{
+			Kind: transport.ProbeRate, Initiate: true, Duration: time.Millisecond, Forth: 48, Back: 48, InFlight: inFlight,
+		}, new(uint64))
+		end()
+		require.NoError(t, err)
+		require.Positive(t, f.PerOp)
+		require.Equal(t, min(inFlight, probeMost), a.batch)
+		require.GreaterOrEqual(t, a.most, most)
+	}
+	require.Equal(t, 2000+probeLeast, shapeOf(2100, 2000).room(), "a short datagram takes more than its bytes")
+}
+
+// TestProbeInHalves: split batches never merge, on neither side.
+func TestProbeInHalves(t *testing.T) {
+	require.Equal(t, []batching{{group: 1}}, batchings(1))
+	require.Equal(t, []batching{{group: 1}, {group: 3}, {1, true}}, batchings(3))
+	require.Equal(t, []batching{{group: 1}, {group: 32}, {16, true}, {8, true}}, batchings(32))
+
+	for way, batch := range map[batching]int{{16, true}: 16, {group: 32}: 32} {
+		l, m := lossyLinks(0, 1<<20)
+		a, b := &batchLink{lossyLink: l}, &batchLink{lossyLink: m}
+		end := follow(t, b, UDPMaxMTU)
+		s := shapeOf(48, UDPMaxMTU)
+		p := &probe{link: a, mtu: UDPMaxMTU, forth: s, back: s, nonce: 1}
+		ops, _ := p.slice(time.Millisecond, 32, way)
+		end()
+		require.Positive(t, ops)
+		require.Equal(t, batch, a.batch)
+		require.LessOrEqual(t, b.batch, batch)
+	}
+}
