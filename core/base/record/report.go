@@ -53,8 +53,8 @@ type ClientReport struct {
 	WriteLatency string  `json:"write_latency"`
 	Samples      uint64  `json:"samples"`
 	MeanNS       float64 `json:"mean_ns"` // exact mean of the samples
-	// InFlightNS is the number of calls in flight, integrated over the window. Over the operations
-	// it is the exact mean of their service times, whatever was sampled.
+	// InFlightNS is the number of calls in flight, integrated over the window. Over the operations,
+	// and half of Drained, it is the exact mean of their service times, whatever was sampled.
 	InFlightNS uint64 `json:"in_flight_ns,omitempty"`
 	// BusyNS is the time of the iterations that found responses, extrapolated from sampled ones.
 	BusyNS uint64 `json:"busy_ns,omitempty"`

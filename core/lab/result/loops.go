@@ -121,7 +121,27 @@ func allCalls(c *record.ClientReport) *record.TimingReport {
 	if c.InFlightNS == 0 || c.Ops() == 0 {
 		return nil
 	}
-	return &record.TimingReport{Histogram: c.Latency, MeanNS: float64(c.InFlightNS) / float64(c.Ops()), Samples: c.Ops()}
+	return &record.TimingReport{Histogram: c.Latency, MeanNS: ExactMean([]record.ClientReport{*c}, 0), Samples: c.Ops()}
+}
+
+// ExactMean returns the mean service time of all calls in nanoseconds, from counts instead of
+// samples: the time for which calls were in flight, over the calls. Those in flight at the end of the
+// window are half done on average. inFlight is the number that a client keeps in flight, or 0 if it
+// varies, for clients that did not record the time. ExactMean returns NaN if the time is unknown.
+func ExactMean(clients []record.ClientReport, inFlight int) float64 {
+	time, calls := 0.0, 0.0
+	for _, c := range clients {
+		switch {
+		case c.InFlightNS > 0:
+			time += float64(c.InFlightNS)
+		case inFlight > 0:
+			time += float64(inFlight) * float64(c.ElapsedNS)
+		default:
+			return math.NaN()
+		}
+		calls += float64(c.Ops()) + float64(c.Drained)/2
+	}
+	return time / calls
 }
 
 // fill computes the spreads; whole returns the service times of the calls that a client may take

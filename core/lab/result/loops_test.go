@@ -95,6 +95,21 @@ func TestDirectStages(t *testing.T) {
 	require.Empty(t, s.Halves)
 }
 
+func TestExactMean(t *testing.T) {
+	clients := []record.ClientReport{{ElapsedNS: 1000, Reads: 98, Drained: 4}, {ElapsedNS: 1000, Reads: 98, Drained: 4}}
+	require.InDelta(t, 40, ExactMean(clients, 4), 1e-9, "calls in flight at the end are half done")
+	require.True(t, math.IsNaN(ExactMean(clients, 0)), "an open loop has no constant number in flight")
+	clients[0].InFlightNS, clients[1].InFlightNS = 1000, 3000
+	require.InDelta(t, 20, ExactMean(clients, 0), 1e-9)
+
+	// The stages are compared with the same mean.
+	c := directClient(t, 98, 1000, 100, 200, 50, 50, 500, 50)
+	c.InFlightNS, c.Drained = 100_000, 4
+	s, err := StagesOf([]Repeat{{Ranks: []record.Report{{Clients: []record.ClientReport{c}}}}})
+	require.NoError(t, err)
+	require.InDelta(t, 1000, s.Whole.Mean, 1e-9)
+}
+
 // TestSlowedStages has stamps that slow the sampled calls.
 func TestSlowedStages(t *testing.T) {
 	s, err := StagesOf([]Repeat{{Ranks: []record.Report{{Clients: []record.ClientReport{directClient(t, 100, 1000, 200, 300, 100, 100, 500, 50)}}}}})

@@ -57,7 +57,11 @@ func fillSamples(cfg config.Config, repeat *result.Repeat) error {
 func putTime(cfg config.Config, repeat *result.Repeat, put func(string, float64)) {
 	clients, daemons := repeat.Clients(), repeat.Daemons()
 	ops := float64(totalOps(clients))
-	latency := exactMean(cfg, clients)
+	inFlight := cfg.InFlight
+	if cfg.Rate != 0 || cfg.Burn != 0 {
+		inFlight = 0 // it varies
+	}
+	latency := result.ExactMean(clients, inFlight)
 	put(result.LatencyMean, latency)
 	if busy := busyTime(repeat); busy > 0 {
 		put(result.BusyPerOp, float64(busy)/ops)
@@ -79,25 +83,6 @@ func putTime(cfg config.Config, repeat *result.Repeat, put func(string, float64)
 		put(result.VerifyCost, o.VerifyNS)
 		put(result.HarnessShare, harnessShare(o, clients, daemons, latency))
 	}
-}
-
-// exactMean returns the mean service time, from counts instead of samples: the time for which calls
-// were in flight, over the calls. Those in flight at the end of the window are half done on average.
-// It returns NaN if the time is unknown.
-func exactMean(cfg config.Config, clients []record.ClientReport) float64 {
-	inFlight, calls := 0.0, 0.0
-	for _, c := range clients {
-		switch {
-		case c.InFlightNS > 0:
-			inFlight += float64(c.InFlightNS)
-		case cfg.Rate == 0 && cfg.Burn == 0:
-			inFlight += float64(cfg.InFlight) * float64(c.ElapsedNS)
-		default:
-			return math.NaN()
-		}
-		calls += float64(c.Ops()) + float64(c.Drained)/2
-	}
-	return inFlight / calls
 }
 
 // busyTime returns the time of the polling threads' iterations that found work, or 0 if one of them

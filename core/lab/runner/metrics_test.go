@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -197,16 +196,6 @@ func TestOpenLoopHasNoRatioOfTimes(t *testing.T) {
 		_, has := r.Samples[result.OpTimeRatio]
 		require.Equal(t, rate != 1e6, has)
 	}
-}
-
-func TestExactMean(t *testing.T) {
-	cfg := config.Config{InFlight: 4}
-	clients := []record.ClientReport{{ElapsedNS: 1000, Reads: 98, Drained: 4}, {ElapsedNS: 1000, Reads: 98, Drained: 4}}
-	require.InDelta(t, 40, exactMean(cfg, clients), 1e-9, "calls in flight at the end are half done")
-	cfg.Rate = 1
-	require.True(t, math.IsNaN(exactMean(cfg, clients)), "an open loop has no constant number in flight")
-	clients[0].InFlightNS, clients[1].InFlightNS = 1000, 3000
-	require.InDelta(t, 20, exactMean(cfg, clients), 1e-9)
 }
 
 func TestProcessorTime(t *testing.T) {
