@@ -229,6 +229,9 @@ type MachineTime struct {
 	// Processors is the number of processors that the run used. The times are summed over them, and
 	// the kernel counts them in steps of 10 ms.
 	Processors int `json:"processors,omitempty"`
+	// CoveredNS is the time in which they are counted: the window, and the calls that begin and end
+	// it.
+	CoveredNS uint64 `json:"covered_ns,omitempty"`
 	// StealNS is the time for which the hypervisor ran something else, and SoftIRQNS the time of the
 	// kernel's deferred work, such as network receive, summed over the run's processors.
 	StealNS   uint64 `json:"steal_ns,omitempty"`

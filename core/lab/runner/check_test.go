@@ -38,7 +38,7 @@ func good(t *testing.T) evidence {
 			},
 			Before: readings(50, 100, 20, 250), After: readings(74, 129, 20, 250),
 			Overhead: &record.Overhead{PerOpNS: 10, ClientNS: 6, DaemonNS: 4, StampNS: 40},
-			Machine:  result.MachineTime{Processors: 3},
+			Machine:  result.MachineTime{Processors: 3, CoveredNS: 1e9},
 		}
 		require.NoError(t, fillSamples(cfg, &repeat))
 		r.Repeats = append(r.Repeats, repeat)

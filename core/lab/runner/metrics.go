@@ -75,8 +75,8 @@ func putTime(cfg config.Config, repeat *result.Repeat, put func(string, float64)
 		put(result.ProcessCPUPerOp, float64(process)/ops)
 		put(result.KernelPerOp, float64(kernelTime(system, repeat.Machine))/ops)
 	}
-	if m := repeat.Machine; m.Processors > 0 {
-		put(result.Steal, float64(m.StealNS)/float64(m.Processors)/float64(cfg.Duration))
+	if m := repeat.Machine; m.Processors > 0 && m.CoveredNS > 0 {
+		put(result.Steal, float64(m.StealNS)/float64(m.Processors)/float64(m.CoveredNS))
 	}
 	if o := repeat.Overhead; o != nil {
 		put(result.HarnessOverhead, o.PerOpNS)

@@ -207,12 +207,12 @@ func TestProcessorTime(t *testing.T) {
 			{Daemons: []record.DaemonReport{{Requests: 10, ElapsedNS: 1000, BusyNS: 300, Thread: thread}}, Process: record.ProcessReport{CPUNS: 1100, SystemNS: 50}},
 			{Clients: []record.ClientReport{{Reads: 10, ElapsedNS: 1000, BusyNS: 400, Thread: thread}}, Process: record.ProcessReport{CPUNS: 1000, SystemNS: 150}},
 		},
-		Machine:  result.MachineTime{Processors: 2, StealNS: 100, SoftIRQNS: 60, KernelNS: 240},
+		Machine:  result.MachineTime{Processors: 2, CoveredNS: 1250, StealNS: 100, SoftIRQNS: 60, KernelNS: 240},
 		Overhead: &record.Overhead{ClientNS: 18, DaemonNS: 27, PerOpNS: 45, VerifyNS: 5},
 	}
 	require.NoError(t, fillSamples(cfg, &repeat))
 	for name, want := range map[string]float64{
-		result.BusyPerOp: 70, result.ProcessCPUPerOp: 210, result.Steal: 0.05,
+		result.BusyPerOp: 70, result.ProcessCPUPerOp: 210, result.Steal: 0.04, // the window and the calls around it
 		result.KernelPerOp:     24, // 200 ns of the processes and 60 of soft interrupts, but the kernel ran for 240 only
 		result.HarnessOverhead: 45, result.VerifyCost: 5,
 		result.HarnessShare: 0.45, // of a latency of 100 ns
@@ -251,7 +251,7 @@ func TestEveryMetricIsDefined(t *testing.T) {
 			Process: record.ProcessReport{CPUNS: 2, SystemNS: 1, BusyThreads: 2},
 		}},
 		Before: readings(1, 1, 1, 1), After: readings(1, 1, 1, 1),
-		Overhead: &record.Overhead{PerOpNS: 1}, Machine: result.MachineTime{Processors: 2},
+		Overhead: &record.Overhead{PerOpNS: 1}, Machine: result.MachineTime{Processors: 2, CoveredNS: 1},
 	}
 	require.NoError(t, fillSamples(cfg, &repeat))
 	names := []string{}

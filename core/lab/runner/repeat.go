@@ -107,10 +107,12 @@ func (b *bench) measureWindow(ctx context.Context, i int, again bool) (repeat re
 func (b *bench) watchMachine() func() result.MachineTime {
 	root, cpus := cmp.Or(b.req.Root, machine.Root("/")), b.processors()
 	before, frequency := root.CPUTimes(cpus), root.FrequencyRatio(cpus)
+	began := time.Now()
 	return func() result.MachineTime {
+		covered := time.Since(began)
 		spent := root.CPUTimes(cpus).Sub(before)
 		m := result.MachineTime{
-			Processors: len(cpus), StealNS: spent.StealNS, SoftIRQNS: spent.SoftIRQNS, KernelNS: spent.KernelNS,
+			Processors: len(cpus), CoveredNS: uint64(covered), StealNS: spent.StealNS, SoftIRQNS: spent.SoftIRQNS, KernelNS: spent.KernelNS,
 		}
 		if now := root.FrequencyRatio(cpus); frequency > 0 && now > 0 {
 			m.Frequency = (frequency + now) / 2

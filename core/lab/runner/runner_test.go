@@ -50,6 +50,7 @@ func TestRun(t *testing.T) {
 		for _, repeat := range r.Repeats {
 			require.Len(t, repeat.Ranks, 3)
 			require.Equal(t, 7, repeat.Ranks[1].SampleEvery, "the warm-up's advice")
+			require.GreaterOrEqual(t, repeat.Machine.CoveredNS, uint64(req.Config.Duration))
 			require.Equal(t, 2, repeat.Ranks[2].Rank)
 		}
 		require.InDelta(t, 2e6, r.Summary[result.Throughput].Median, 1)
