@@ -16,11 +16,16 @@ import (
 
 // The checks in this file ask whether the numbers are correct.
 
+// verifySlack is how many checksums may be due although none was verified: the first sample is at a
+// random value.
+const verifySlack = 100
+
 // checkVerified counts wrong responses, lost calls, rejected requests and responses that were not
 // verified.
 func checkVerified(e evidence) finding {
 	var done, reads, sums, unchecked, lost, rejected, wrong uint64
 	var device record.DeviceReport
+	sunk := uint64(0)   // requests to sinks that verified no value
 	unread := uint64(0) // values in device memory, of daemons that verified none
 	failures := map[string]uint64{}
 	unsummed := false
@@ -39,13 +44,16 @@ func checkVerified(e evidence) finding {
 		}
 		unchecked += c.Ops() - min(verified, c.Ops())
 		due := read / uint64(max(cfg.VerifyEvery, 1))
-		const slack = 100 // the first sample is at a random read
-		if cfg.ValueSize.Max() > 0 && (cfg.VerifyEvery <= 1 && c.VerifiedSums < read || due > slack && c.VerifiedSums == 0) {
+		if cfg.ValueSize.Max() > 0 && (cfg.VerifyEvery <= 1 && c.VerifiedSums < read || due > verifySlack && c.VerifiedSums == 0) {
 			unsummed = true
 		}
 	}
 	for _, d := range e.daemons() {
 		rejected += d.Rejected
+		if cfg.Service == config.ServiceSink && cfg.ValueSize.Max() > 0 && d.Device == nil &&
+			d.Requests > verifySlack*uint64(max(cfg.VerifyEvery, 1)) && d.ChecksummedBytes == 0 {
+			sunk += d.Requests
+		}
 		if d.Device != nil {
 			device.Values += d.Device.Values
 			device.Verified += d.Device.Verified
@@ -63,6 +71,7 @@ func checkVerified(e evidence) finding {
 		count uint64
 		what  string
 	}{{lost, "calls lost"}, {rejected, "requests rejected"}, {unchecked, "responses not checked"},
+		{sunk, "values sunk of which no checksum was verified"},
 		{device.Wrong, "values wrong in device memory"}, {unread, "values in device memory of which none was copied back"}} {
 		if p.count > 0 {
 			problems = append(problems, fmt.Sprintf("%d %s", p.count, p.what))
@@ -71,7 +80,7 @@ func checkVerified(e evidence) finding {
 	if unsummed {
 		problems = append(problems, fmt.Sprintf("only %d checksums verified for %d reads", sums, reads))
 	}
-	f := finding{ok: len(problems) == 0, value: float64(wrong + lost + rejected + unchecked + device.Wrong + unread)}
+	f := finding{ok: len(problems) == 0, value: float64(wrong + lost + rejected + unchecked + sunk + device.Wrong + unread)}
 	switch {
 	case len(e.result.Repeats) == 0:
 		f.ok, f.message = false, "no repeat was completed"
@@ -206,6 +215,10 @@ func checkServed(e evidence) finding {
 	return f
 }
 
+// mostMeanNoise is the largest deviation that checkMean excuses as chance. A larger one misleads
+// whatever its cause.
+const mostMeanNoise = 0.1
+
 // checkMean compares the mean of the sampled latencies with the exact mean, which comes from counts
 // and the time for which calls were in flight. If they differ, the sampled calls are not like the
 // others.
@@ -244,7 +257,9 @@ func checkMean(e evidence) finding {
 	case windows == 0:
 		return f.notJudged("the exact mean is not known")
 	}
-	noise := 3 * median(noises) // three standard errors of the sampled mean
+	// Three standard errors of the median over windows, which for normal errors is 1.25 times as wide
+	// as their mean.
+	noise := min(mostMeanNoise, 3*median(noises)*min(1, 1.25/math.Sqrt(float64(windows))))
 	f.value = math.Abs(deviation)
 	f.ok = f.value <= max(f.limit, noise)
 	f.message = fmt.Sprintf("the sampled latencies have a mean within %s of the exact one", percent(f.value))

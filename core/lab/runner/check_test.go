@@ -111,6 +111,10 @@ func TestChecksFail(t *testing.T) {
 		{"verified", func(e *evidence) { client(e).VerifiedSums-- }, 0, "checksums verified for"},
 		{"verified", func(e *evidence) { e.result.Config.VerifyEvery = 10; client(e).VerifiedSums = 0 }, 0, "checksums verified for"},
 		{"verified", func(e *evidence) {
+			sink(e)
+			daemon(e).ChecksummedBytes = 0
+		}, 2_000_000, "2000000 values sunk of which no checksum was verified"},
+		{"verified", func(e *evidence) {
 			each(e, func(r *result.Repeat) { r.Ranks[1].Clients = make([]record.ClientReport, 2) })
 		}, 0, "no operation was completed"},
 		{"stopped_early", func(e *evidence) { e.result.Repeats[4].Ranks[0].Stopped = true }, 1, "1 windows ended"},
@@ -293,6 +297,18 @@ func each(e *evidence, edit func(*result.Repeat)) {
 	}
 }
 
+// sink makes a run one of the sink, whose daemons verified one value in ten.
+func sink(e *evidence) {
+	e.result.Config.Service, e.result.Config.VerifyEvery = config.ServiceSink, 10
+	for i := range e.result.Repeats {
+		for j := range e.result.Repeats[i].Ranks[1].Clients {
+			c := &e.result.Repeats[i].Ranks[1].Clients[j]
+			c.Writes, c.Reads, c.VerifiedSums = c.Ops(), 0, 0
+		}
+		e.result.Repeats[i].Ranks[0].Daemons[0].ChecksummedBytes = 6_400_000
+	}
+}
+
 // sampleOneIn sets the latency sampling of all windows.
 func sampleOneIn(e *evidence, n int) {
 	for i := range e.result.Repeats {
@@ -405,12 +421,51 @@ func TestMeanAllowsForSampling(t *testing.T) {
 		for i := range r.Ranks[1].Clients {
 			r.Ranks[1].Clients[i].Latency, r.Ranks[1].Clients[i].Samples = text, 50
 		}
-		sampledMean(r, 1100)
+		sampledMean(r, 1080)
 	})
 	f := checkMean(e)
 	require.True(t, f.ok, f.message)
 	require.Greater(t, f.value, f.limit)
 	require.Contains(t, f.message, "may be chance")
+
+	// A deviation of 12% misleads even if it is chance.
+	each(&e, func(r *result.Repeat) { sampledMean(r, 1120) })
+	require.False(t, checkMean(e).ok)
+
+	// The median over six windows is known better than one window: 9% over the square root of 6.
+	narrow := record.NewHistogram()
+	for i := range uint64(50) {
+		narrow.Record(480 + 21*i)
+	}
+	text = narrow.Encode()
+	each(&e, func(r *result.Repeat) {
+		for i := range r.Ranks[1].Clients {
+			r.Ranks[1].Clients[i].Latency = text
+		}
+		sampledMean(r, 1060)
+	})
+	require.False(t, checkMean(e).ok)
+	e.result.Repeats = e.result.Repeats[:1]
+	require.True(t, checkMean(e).ok)
+}
+
+// A sink verifies values by its daemons. Of few, and of empty ones, none may be due.
+func TestVerifiedSink(t *testing.T) {
+	e := good(t)
+	sink(&e)
+	require.True(t, checkVerified(e).ok)
+	for _, edit := range []func(*evidence){
+		func(e *evidence) { e.result.Config.VerifyEvery = 20_000 },
+		func(e *evidence) { e.result.Config.ValueSize = config.FixedSize(0) },
+		func(e *evidence) { daemon(e).Device = &record.DeviceReport{Values: 9, Verified: 3} },
+	} {
+		e := good(t)
+		sink(&e)
+		daemon(&e).ChecksummedBytes = 0
+		edit(&e)
+		f := checkVerified(e)
+		require.True(t, f.ok, f.message)
+	}
 }
 
 func TestChecksThatDoNotApply(t *testing.T) {
