@@ -122,7 +122,11 @@ func (c *client) step(measuring bool) error {
 		c.issueDue(now)
 	}
 	if c.stager != nil && c.stager.state != stagerIdle {
-		c.stager.beforePost(now)
+		if measuring {
+			c.stager.beforePost(now)
+		} else {
+			c.stager.abandon() // the latency of a call that ends after the window is dropped, too
+		}
 	}
 	if measuring && len(c.ops) > 0 {
 		c.burner.spend(len(c.ops) - left)
