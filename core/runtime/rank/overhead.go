@@ -55,13 +55,16 @@ func (r *Rank) Overhead(ctx context.Context, d time.Duration) (o record.Overhead
 		costs[slices.Index(r.threads, t)], err = t.overhead.measure(every, d)
 		return err
 	})
+	if err != nil { // a thread may still write its cost
+		return o, err
+	}
 	daemons, _ := r.plan.Config.Threads(r.plan.Rank)
 	o.DaemonNS, o.ClientNS = median(costs[:daemons]), median(costs[daemons:])
 	o.PerOpNS = o.ClientNS + o.DaemonNS
 	for _, t := range r.threads[daemons:] {
 		o.VerifyNS, o.StampNS = t.overhead.verifyNS, t.overhead.stampNS
 	}
-	return o, err
+	return o, nil
 }
 
 // batch returns the mean number of calls that a poll of the last window, which may be the warm-up,

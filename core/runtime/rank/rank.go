@@ -82,11 +82,7 @@ func (r *Rank) Prepare(ctx context.Context, plan record.Plan) (record.Prepared, 
 		r.mu.Lock()
 		r.threads = append(r.threads, t)
 		r.mu.Unlock()
-		var affinity string
-		err := t.do(ctx, func() (err error) {
-			affinity, err = r.prepareThread(t, index)
-			return err
-		})
+		affinity, err := get(ctx, t, func() (string, error) { return r.prepareThread(t, index) })
 		if err != nil {
 			return record.Prepared{}, err
 		}
@@ -197,21 +193,17 @@ func (r *Rank) each(ctx context.Context, f func(*thread) error) error {
 }
 
 // Probe implements [record.Control].
-func (r *Rank) Probe(ctx context.Context, probe record.Probe) (reading transport.Floor, err error) {
+func (r *Rank) Probe(ctx context.Context, probe record.Probe) (transport.Floor, error) {
 	at := slices.IndexFunc(r.threads, func(t *thread) bool { return t.id == probe.Near })
 	if at < 0 {
-		return reading, fmt.Errorf("probe: rank %d has no %v", r.plan.Rank, probe.Near)
+		return transport.Floor{}, fmt.Errorf("probe: rank %d has no %v", r.plan.Rank, probe.Near)
 	}
 	peer, err := r.wiring().peer(probe.Near, probe.Far)
 	if err != nil {
-		return reading, fmt.Errorf("probe: %w", err)
+		return transport.Floor{}, fmt.Errorf("probe: %w", err)
 	}
 	t := r.threads[at]
-	err = t.do(ctx, func() (err error) {
-		reading, err = r.probe(ctx, t, peer, probe)
-		return err
-	})
-	return reading, err
+	return get(ctx, t, func() (transport.Floor, error) { return r.probe(ctx, t, peer, probe) })
 }
 
 // probe runs on the thread t. Between ranks that share memory, the probes of the machine and of

@@ -43,17 +43,32 @@ func startThread(id record.Thread, cpu int) *thread {
 
 // do runs f on the thread and returns its error. If ctx ends first, do returns and f goes on.
 func (t *thread) do(ctx context.Context, f func() error) error {
-	result := make(chan error, 1)
-	select {
-	case t.work <- func() { result <- f() }:
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	_, err := get(ctx, t, func() (struct{}, error) { return struct{}{}, f() })
+	return err
+}
+
+// get is do for a function with a result. If ctx ends first, get returns the zero value and f goes
+// on, so f must not write to variables of its caller.
+func get[T any](ctx context.Context, t *thread, f func() (T, error)) (value T, err error) {
+	type outcome struct {
+		value T
+		err   error
+	}
+	done := make(chan outcome, 1)
+	work := func() {
+		v, err := f()
+		done <- outcome{v, err}
 	}
 	select {
-	case err := <-result:
-		return err
+	case t.work <- work:
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return value, context.Cause(ctx)
+	}
+	select {
+	case o := <-done:
+		return o.value, o.err
+	case <-ctx.Done():
+		return value, context.Cause(ctx)
 	}
 }
 
