@@ -182,6 +182,9 @@ func (s *settings) receives() int { return s.peers * (s.batches + 2) * 3 / 2 }
 // the send queues.
 func (s *settings) completions() int { return s.receives() + s.peers*(s.sendDepth+2) }
 
-// memory returns the bytes of registered memory of one peer: two rings and the words for
-// one-sided access.
-func (s *settings) memory() int { return 2*int(s.ring) + controlSize }
+// memory returns the bytes of registered memory of one peer: two rings, the words for one-sided
+// access, and what probes write.
+func (s *settings) memory() int { return 2*int(s.ring) + controlSize + s.probeMemory() }
+
+// probeMemory returns the bytes that the longest message of a probe takes, in whole pages.
+func (s *settings) probeMemory() int { return (s.payload + transport.ProbeHeader + 4095) &^ 4095 }

@@ -64,6 +64,9 @@ func (w *worker) collect(events []transport.Event, n int) (int, error) {
 			w.losePeer(p)
 		case c.Opcode == rdma.ReceiveWriteImmediate:
 			w.receivesPosted--
+			if rdma.IsProbe(c.Immediate) {
+				continue // the peer waits for this side to join, or has given up
+			}
 			p.consumed++
 			if w.arrive(p, c.Immediate) {
 				n += w.deliverArrived(p, events[n:])

@@ -2,19 +2,18 @@ package copyrpc
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime"
 
-	"transportbench/core/fabric/floor"
 	"transportbench/core/fabric/rdma"
 	"transportbench/core/transport"
 )
 
-// Probe implements [transport.Prober]: the two sides write a number back and forth, as ib_write_lat
-// does. Of the soft device, whose medium is memory, the runtime measures the floor itself.
+// Probe implements [transport.Prober] with RDMA WRITEs with immediate, as batches are written, on the
+// connection's own queue pair. Of the soft device, whose medium is memory, the runtime measures the
+// floors itself.
 func (w *worker) Probe(ctx context.Context, id transport.PeerID, probe transport.Probe) (transport.Floor, error) {
-	if probe.Kind != transport.ProbeMedium {
+	if w.endpoint.device.Attributes().Provider != rdma.Verbs || probe.Kind != transport.ProbeMedium && probe.Kind != transport.ProbeRate {
 		return transport.Floor{}, name.PeerError("probe", id, transport.ErrUnsupported)
 	}
 	p := w.peers.Get(id)
@@ -26,68 +25,39 @@ func (w *worker) Probe(ctx context.Context, id transport.PeerID, probe transport
 		runtime.Gosched()
 	}
 	return name.Probe(id, w.closed, p != nil && p.state == up, func() (transport.Floor, error) {
-		return w.pingPong(p).Run(ctx, probe.Initiate, probe.Duration)
+		if p.loop == nil {
+			loop, err := w.newLoop(p)
+			if err != nil {
+				return transport.Floor{}, err
+			}
+			p.loop = loop
+		}
+		return p.loop.Probe(ctx, 0, probe, func() error { return w.checkConnection(p) })
 	})
 }
 
-// pingPong returns the peer's ping-pong: each side writes a number into a word at the
-// other with RDMA WRITE.
-func (w *worker) pingPong(p *peer) *floor.PingPong {
-	if p.pings.Medium == nil {
-		in := doubleWordAt(w.region.Bytes, w.control(p.cookie)+probeOffset)
-		p.pings = floor.PingPong{Name: "RDMA write ping-pong", Medium: &pingWords{w: w, p: p, in: in}}
-	}
-	return &p.pings
-}
-
-// pingWords is the [floor.Medium] of a ping-pong of WRITEs.
-type pingWords struct {
-	w     *worker
-	p     *peer
-	in    doubleWord // written by the peer
-	looks int
-}
-
-// Take implements [floor.Medium].
-func (m *pingWords) Take() (number uint64, ok bool, err error) {
-	m.looks++
-	if m.looks%managerInterval == 0 {
-		if err := m.checkConnection(); err != nil {
-			return 0, false, err
-		}
-	}
-	number, ok = m.in.load()
-	return number, ok, nil
+// newLoop makes a peer's loop. It writes to memory at the peer that nothing else uses; what it writes
+// comes from the send ring and does not matter.
+func (w *worker) newLoop(p *peer) (*rdma.Loop, error) {
+	s := &w.settings
+	return rdma.NewLoop(p.qp, rdma.LoopConfig{
+		Name: "RDMA write",
+		Send: rdma.SendRequest{Opcode: rdma.WriteWithImmediate, Local: p.localRing, LocalKey: w.region.LocalKey,
+			Remote: p.remoteControl + controlSize, RemoteKey: p.remoteKey},
+		// Requests of the transport without a completion may take up to half of the send queue.
+		Depth: s.sendDepth / 2, Window: s.batches, MaxMessage: s.payload + transport.ProbeHeader,
+	})
 }
 
 // checkConnection returns an error if the connection is lost. It also handles datagrams: a
 // peer that lost the one that brings its connection up would never take part.
-func (m *pingWords) checkConnection() error {
-	m.w.manager.progress()
-	if _, err := m.w.collect(nil, 0); err != nil {
+func (w *worker) checkConnection(p *peer) error {
+	w.manager.progress()
+	if _, err := w.collect(nil, 0); err != nil {
 		return err
 	}
-	if m.p.state != up {
+	if p.state != up {
 		return transport.ErrPeerDown
 	}
 	return nil
-}
-
-// Post implements [floor.Medium].
-func (m *pingWords) Post(number uint64) error {
-	w, p := m.w, m.p
-	doubleWordAt(w.region.Bytes, w.control(p.cookie)+pingOffset).store(number)
-	w.prepareWord(p, pingOffset, probeOffset)
-	for {
-		n, err := p.qp.PostSend(w.requests[:1])
-		if n == 1 {
-			return nil
-		}
-		if !errors.Is(err, rdma.ErrQueueFull) {
-			return err
-		}
-		if _, err := w.collect(nil, 0); err != nil || p.state != up {
-			return errors.Join(err, transport.ErrPeerDown)
-		}
-	}
 }

@@ -157,3 +157,36 @@ func TestVerbsBadInput(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 }
+
+// TestVerbsFloors checks that both floors of verbs have the run's payloads and messages in flight.
+func TestVerbsFloors(t *testing.T) {
+	a, b := connected(t, transport.Config{InFlight: 8, MaxPayload: 8 << 10}, verbs(t))
+	for _, probe := range []transport.Probe{
+		{Kind: transport.ProbeMedium, Forth: 16, Back: 300}, {Kind: transport.ProbeMedium, Forth: 8 << 10},
+		{Kind: transport.ProbeRate, Forth: 16, Back: 300, InFlight: 1}, {Kind: transport.ProbeRate, Forth: 16, Back: 300, InFlight: 8},
+		{Kind: transport.ProbeRate, Back: 8 << 10, InFlight: 1000},
+	} {
+		probe.Duration = 20 * time.Millisecond
+		var far sync.WaitGroup
+		far.Go(func() {
+			f, err := b.Probe(t.Context(), 0, probe)
+			require.NoError(t, err)
+			require.Zero(t, f)
+		})
+		lead := probe
+		lead.Initiate = true
+		f, err := a.Probe(t.Context(), 0, lead)
+		far.Wait()
+		require.NoError(t, err)
+		t.Logf("%+v: %+v", probe, f)
+		require.Positive(t, f.Samples)
+		if probe.Kind == transport.ProbeMedium {
+			require.Equal(t, "RDMA write ping-pong", f.Name)
+			require.Positive(t, f.RoundTrip)
+		} else {
+			require.Equal(t, "RDMA write stream", f.Name)
+			require.Positive(t, f.PerOp)
+		}
+		a, b = b, a
+	}
+}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	control "transportbench/core/fabric/endpoint"
-	"transportbench/core/fabric/floor"
 	"transportbench/core/fabric/rdma"
 	"transportbench/core/transport"
 )
@@ -126,7 +125,7 @@ type peer struct {
 	localControl  uint64     // address of the words here
 	remoteControl uint64     // address of the words at the peer
 
-	pings floor.PingPong // of the probe, on verbs
+	loop *rdma.Loop // of the probe, on verbs; nil before the first
 	// sweeps counts sweeps since a keepalive was posted or found no room; 0 once something
 	// has completed.
 	sweeps int
@@ -187,9 +186,7 @@ const (
 	scratchOffset  = 128
 	fetchedOffset  = 144
 	positionOffset = 256
-	probeOffset    = 384 // written by the peer's ping
-	pingOffset     = 512 // source of this side's ping
-	controlSize    = 4096
+	controlSize    = 4096 // probes write behind it
 )
 
 func newWorker(e *endpoint) (w *worker, err error) {

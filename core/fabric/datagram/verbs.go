@@ -53,11 +53,12 @@ type Verbs struct {
 	region   *rdma.Region // send buffers, then those of inline datagrams, then receive buffers
 	endpoint rdma.Endpoint
 	address  []byte
-	stride   int    // from receive buffer to receive buffer
-	routed   bool   // the header before a datagram identifies the sending host
-	failed   error  // first error of the device, after which the port is useless
-	probe    *Verbs // a port for the probe alone; nil in that port
-	probed   uint64 // nonce of the last probe that was answered
+	stride   int        // from receive buffer to receive buffer
+	routed   bool       // the header before a datagram identifies the sending host
+	failed   error      // first error of the device, after which the port is useless
+	probe    *Verbs     // a port for the probe alone; nil in that port
+	probed   uint64     // nonce of the last probe that was answered, without a loop
+	loop     *rdma.Loop // of the probe's port; nil for the soft device
 	closed   bool
 
 	waking   sync.Mutex    // any thread may call Wake, which must not notify a closed notifier

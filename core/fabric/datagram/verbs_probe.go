@@ -2,8 +2,10 @@ package datagram
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
+	"transportbench/core/fabric/rdma"
 	"transportbench/core/transport"
 )
 
@@ -20,6 +22,13 @@ func (p *Verbs) Probe(ctx context.Context, to Remote, probe transport.Probe) (tr
 		return transport.Floor{}, fmt.Errorf("opening the remote's probe port: %w", err)
 	}
 	defer p.probe.Release(remote)
+	err = p.probe.openLoop()
+	switch {
+	case err == nil:
+		return p.probe.loop.Probe(ctx, p.probe.remotes[remote].handle, probe, p.probe.checkLoop)
+	case !errors.Is(err, transport.ErrUnsupported):
+		return transport.Floor{}, err
+	}
 	f, err := probePort(ctx, p.probe, remote, probe, &p.probed)
 	switch {
 	case f.RoundTrip > 0:
@@ -28,4 +37,32 @@ func (p *Verbs) Probe(ctx context.Context, to Remote, probe transport.Probe) (tr
 		f.Name = "UD stream"
 	}
 	return f, err
+}
+
+// openLoop makes the loop of a probe's port, which then has the queue pair to itself. It returns
+// transport.ErrUnsupported for the soft device.
+func (p *Verbs) openLoop() (err error) {
+	if p.loop != nil {
+		return nil
+	}
+	o := &p.options
+	p.loop, err = rdma.NewLoop(p.qp, rdma.LoopConfig{
+		Name: "UD",
+		Send: rdma.SendRequest{Opcode: rdma.SendWithImmediate, Local: p.region.Address, LocalKey: p.region.LocalKey},
+		// More datagrams in flight would find no receive.
+		Receive: p.receiveInto(0), Stride: p.stride, MTU: o.MTU,
+		Depth: o.SendDepth, Window: max(o.ReceiveDepth/2, 1), MaxMessage: o.ReceiveDepth * o.MTU,
+	})
+	return err
+}
+
+// checkLoop handles completions that the loop has left or that came after it.
+func (p *Verbs) checkLoop() error {
+	for r := &p.receive; p.poll() > 0; {
+		for ; r.head != r.tail; r.head++ { // too late for the probe
+			r.free = append(r.free, p.receiveInto(r.arrived[r.head%uint64(len(r.arrived))].buffer))
+		}
+		p.fail(p.postReceives())
+	}
+	return p.failed
 }

@@ -7,5 +7,6 @@
 //   - [PingPong]: round trips over any medium that can post and take a number.
 //   - [Bounce]: one cache line, as a record of the machine's state.
 //
-// The floors of UDP are those of the ports of core/fabric/datagram.
+// The floors of UDP are those of the ports of core/fabric/datagram, and those of verbs the loops of
+// core/fabric/rdma.
 package floor

@@ -44,6 +44,10 @@
 // [Status] of a completion, after which an RC queue pair is in the error state and
 // flushes all other requests. See [ErrUnavailable] and the errors beside it.
 //
+// # Floors
+//
+// A [Loop] measures the floors of a queue pair of verbs in C.
+//
 // # Names
 //
 // The names are those of the InfiniBand Architecture Specification, volume 1, and of the

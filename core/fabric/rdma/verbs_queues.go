@@ -75,7 +75,8 @@ type verbsQueuePair struct {
 	config   QueuePairConfig
 	sequence uint32
 	shared   bool
-	ready    bool // takes requests
+	ready    bool          // takes requests
+	loop     *ibverbs.Loop // nil without one
 	closed   bool
 }
 
@@ -212,5 +213,8 @@ func (q *verbsQueuePair) Close() error {
 	}
 	q.closed = true
 	q.device.disown(q)
+	if q.loop != nil {
+		q.loop.Close()
+	}
 	return q.pair.Close()
 }

@@ -4,6 +4,8 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <sched.h>
+#include <time.h>
 
 enum { CHUNK = 32 };
 
@@ -147,6 +149,29 @@ static uint8_t opcode_of(enum ibv_wc_opcode opcode)
 	}
 }
 
+// complete translates a completion. It returns 0 if its queue pair does not exist any more: Soft-RoCE
+// leaves completions of a destroyed queue pair in the queue.
+static int complete(const struct tb_cq *cq, const struct ibv_wc *wc, struct tb_completion *c)
+{
+	int64_t cookie = cookie_of(cq, wc->qp_num);
+	if (cookie < 0)
+		return 0;
+	c->pair = cookie;
+	c->id = wc->wr_id;
+	c->status = wc->status;
+	c->vendor = wc->vendor_err;
+	c->opcode = 0;
+	c->has_immediate = 0;
+	if (wc->status != IBV_WC_SUCCESS)
+		return 1;
+	c->opcode = opcode_of(wc->opcode);
+	c->length = wc->byte_len;
+	c->source = wc->src_qp;
+	c->has_immediate = (wc->wc_flags & IBV_WC_WITH_IMM) != 0;
+	c->immediate = ntohl(wc->imm_data);
+	return 1;
+}
+
 int tb_poll(struct tb_poll_call *call)
 {
 	struct tb_cq *cq = call->cq;
@@ -158,32 +183,245 @@ int tb_poll(struct tb_poll_call *call)
 		int got = ibv_poll_cq(cq->cq, want, list);
 		if (got < 0)
 			return polled ? polled : -EIO;
-		for (int i = 0; i < got; i++) {
-			const struct ibv_wc *wc = &list[i];
-			struct tb_completion *c = &call->completions[polled];
-			int64_t cookie = cookie_of(cq, wc->qp_num);
-			// Soft-RoCE leaves completions of a destroyed queue pair in the queue.
-			if (cookie < 0)
-				continue;
-			polled++;
-			c->pair = cookie;
-			c->id = wc->wr_id;
-			c->status = wc->status;
-			c->vendor = wc->vendor_err;
-			c->opcode = 0;
-			c->has_immediate = 0;
-			if (wc->status != IBV_WC_SUCCESS)
-				continue;
-			c->opcode = opcode_of(wc->opcode);
-			c->length = wc->byte_len;
-			c->source = wc->src_qp;
-			c->has_immediate = (wc->wc_flags & IBV_WC_WITH_IMM) != 0;
-			c->immediate = ntohl(wc->imm_data);
-		}
+		for (int i = 0; i < got; i++)
+			polled += complete(cq, &list[i], &call->completions[polled]);
 		if (got < want)
 			break;
 	}
 	return polled;
+}
+
+// The immediate of a probe's message: two bits that mark it, the kind, the nonce of the probe and
+// the epoch, which separates the messages of one slice from those of the last.
+enum { REQUEST = 0, ANSWER = 1, OVER = 2, ENDED = 3 };
+enum { NONCE_BITS = 15, EPOCH_BITS = 13 };
+enum { YIELD = 1 << 12, FAREWELLS = 3 };
+#define LOOP_ID (UINT64_C(0x7462) << 48) // with the number of the send
+
+static uint32_t immediate(uint32_t kind, uint32_t nonce, uint32_t epoch)
+{
+	return TB_PROBE | kind << (NONCE_BITS + EPOCH_BITS) | nonce << EPOCH_BITS | epoch;
+}
+
+static uint64_t now(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * UINT64_C(1000000000) + t.tv_nsec;
+}
+
+static int stopped(struct tb_loop *l)
+{
+	return __atomic_load_n(&l->stop, __ATOMIC_RELAXED);
+}
+
+// push posts queued parts, as many as the send queue has room for. It returns 0 or a negative errno.
+static int push(struct tb_loop *l, uint32_t imm)
+{
+	while (l->queued) {
+		struct ibv_send_wr list[CHUNK], *bad = 0;
+		struct ibv_sge sges[CHUNK];
+		uint32_t n = l->depth - (l->posted - l->freed), taken, every = l->depth < 64 ? (l->depth + 3) / 4 : 16;
+		uint32_t at = l->cursor;
+		int failed;
+
+		n = n < l->queued ? n : l->queued;
+		n = n < CHUNK ? n : CHUNK;
+		if (!n)
+			return 0;
+		for (uint32_t i = 0; i < n; i++) {
+			struct tb_send r = l->send;
+			uint32_t number = l->posted + i + 1;
+			r.id = LOOP_ID | number;
+			r.immediate = imm;
+			r.length = at == l->parts - 1 ? l->last : l->part;
+			r.flags = (number % every ? 0 : FLAG_SIGNALED) | (r.length <= l->pair->max_inline ? FLAG_INLINE : 0);
+			at = at == l->parts - 1 ? 0 : at + 1;
+			translate(l->pair, &r, &list[i], &sges[i]);
+			list[i].next = 0;
+			if (i)
+				list[i - 1].next = &list[i];
+		}
+		failed = ibv_post_send(l->pair->qp, list, &bad);
+		taken = failed && bad ? (uint32_t)(bad - list) : failed ? 0 : n;
+		l->posted += taken;
+		l->queued -= taken;
+		l->cursor = (l->cursor + taken) % l->parts;
+		failed = failed < 0 ? -failed : failed;
+		if (failed == ENOMEM || failed == ENOSPC || failed == EAGAIN)
+			return 0;
+		if (failed)
+			return -failed;
+	}
+	return 0;
+}
+
+// take polls once. It stores the immediates of messages of probes, posts their receives again, and
+// keeps completions that are not of a probe in foreign. It returns the number of immediates or a
+// negative errno.
+static int take(struct tb_loop *l, uint32_t *immediates)
+{
+	struct ibv_wc list[CHUNK];
+	struct tb_receive receives[CHUNK];
+	struct tb_receive_call again = {.qp = l->pair->qp, .srq = l->srq, .requests = receives};
+	int found = 0, got = ibv_poll_cq(l->cq->cq, CHUNK, list);
+
+	if (got < 0)
+		return -EIO;
+	for (int i = 0; i < got; i++) {
+		const struct ibv_wc *wc = &list[i];
+		int own = wc->qp_num == l->pair->qp->qp_num && wc->status == IBV_WC_SUCCESS;
+		int received = own && (wc->opcode == IBV_WC_RECV || wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM);
+		uint32_t imm = received && (wc->wc_flags & IBV_WC_WITH_IMM) ? ntohl(wc->imm_data) : 0;
+		int probe = (imm & TB_PROBE_MASK) == TB_PROBE;
+		if (own && !received && (wc->wr_id & LOOP_ID) == LOOP_ID) {
+			if ((int32_t)((uint32_t)wc->wr_id - l->freed) > 0)
+				l->freed = (uint32_t)wc->wr_id;
+		} else if (probe || (received && l->pair->max_datagram)) { // anybody can send a datagram
+			struct tb_receive *r = &receives[again.n++];
+			r->id = wc->wr_id;
+			r->local = l->receives + (uint32_t)wc->wr_id * (uint64_t)l->stride;
+			r->length = l->receive_length;
+			r->local_key = l->receive_key;
+			if (probe)
+				immediates[found++] = imm;
+		} else {
+			l->foreign_count += complete(l->cq, wc, &l->foreign[l->foreign_count]);
+		}
+	}
+	if (again.n && tb_post_receive(&again) < again.n)
+		return again.error ? -again.error : -EIO;
+	return found;
+}
+
+static void vain(uint32_t looks)
+{
+	if (looks % YIELD == YIELD - 1)
+		sched_yield();
+}
+
+int tb_lead(struct tb_loop *l)
+{
+	uint32_t kind = l->farewell ? OVER : REQUEST, want, imm, out = 0, arrived = 0, looks = 0;
+	uint64_t got = 0, first = 0, start = 0, heard = now();
+	int measuring = 0, ending = 0;
+
+	l->epoch = (l->epoch + 1) & ((1 << EPOCH_BITS) - 1);
+	imm = immediate(kind, l->nonce, l->epoch);
+	want = immediate(l->farewell ? ENDED : ANSWER, l->nonce, l->epoch);
+	l->queued = l->cursor = l->foreign_count = 0;
+	l->freed = l->posted; // Go may have polled the completions; a full queue refuses sends
+	l->ops = l->elapsed = 0;
+	while (!stopped(l)) {
+		uint32_t immediates[CHUNK], whole;
+		uint64_t time;
+		int n, error;
+
+		if (!ending && l->window - out >= l->group) {
+			l->queued += (l->window - out) * l->parts;
+			out = l->window;
+		}
+		if ((error = push(l, imm)))
+			return error;
+		if ((n = take(l, immediates)) < 0)
+			return n;
+		if (l->foreign_count)
+			return TB_FOREIGN;
+		for (int i = 0; i < n; i++)
+			arrived += immediates[i] == want;
+		whole = arrived / l->expected;
+		arrived %= l->expected;
+		got += whole;
+		out -= whole < out ? whole : out;
+		if (!n) {
+			vain(looks);
+			if (looks++ % 16)
+				continue;
+		}
+		time = now();
+		if (n)
+			heard = time;
+		else if (time - heard > l->patience)
+			return ending ? TB_DONE : TB_LOST;
+		if (l->farewell && got)
+			return TB_DONE;
+		if (!measuring && got >= l->window) {
+			measuring = 1;
+			first = got;
+			start = time;
+		} else if (measuring && !ending && got > first &&
+			   (time - start >= l->duration || got - first >= l->most)) {
+			ending = 1;
+			l->ops = got - first;
+			l->elapsed = time - start;
+		}
+		if (ending && !out && !l->queued)
+			return TB_DONE;
+	}
+	return TB_STOPPED;
+}
+
+// farewell tells the leader that the probe has ended. A datagram may be lost, so it sends several.
+static int farewell(struct tb_loop *l, uint32_t epoch)
+{
+	uint32_t immediates[CHUNK];
+	uint64_t start = now();
+
+	l->last_nonce = l->nonce;
+	l->parts = 1;
+	l->part = l->last = l->cursor = 0;
+	l->queued = l->pair->max_datagram ? FAREWELLS : 1;
+	while (l->queued && !stopped(l) && now() - start < l->patience) {
+		int error = push(l, immediate(ENDED, l->nonce, epoch));
+		if (error || (error = take(l, immediates)) < 0)
+			return error;
+		if (l->foreign_count)
+			break;
+	}
+	return TB_DONE;
+}
+
+int tb_follow(struct tb_loop *l)
+{
+	uint64_t start = now();
+
+	l->foreign_count = 0;
+	l->freed = l->posted;
+	for (uint32_t looks = 0; !stopped(l); looks++) {
+		uint32_t immediates[CHUNK];
+		int n, error;
+
+		if ((error = push(l, immediate(ANSWER, l->nonce, l->epoch))))
+			return error;
+		if ((n = take(l, immediates)) < 0)
+			return n;
+		for (int i = 0; i < n; i++) {
+			uint32_t imm = immediates[i], kind = imm >> (NONCE_BITS + EPOCH_BITS) & 3;
+			uint32_t nonce = imm >> EPOCH_BITS & ((1 << NONCE_BITS) - 1), epoch = imm & ((1 << EPOCH_BITS) - 1);
+			if (nonce == l->last_nonce)
+				continue; // of a probe that has ended
+			if (kind == OVER && nonce == l->nonce)
+				return farewell(l, epoch);
+			if (kind != REQUEST)
+				continue;
+			if (nonce != l->nonce || epoch != l->epoch) {
+				l->nonce = nonce;
+				l->epoch = epoch;
+				l->arrived = l->queued = l->cursor = 0;
+			}
+			if (++l->arrived == l->expected) {
+				l->arrived = 0;
+				l->queued += l->parts;
+			}
+		}
+		if (l->foreign_count)
+			return TB_FOREIGN;
+		if (!n)
+			vain(looks);
+		if (looks % 64 == 63 && now() - start > l->patience)
+			return TB_LOST;
+	}
+	return TB_STOPPED;
 }
 
 int tb_notify(struct ibv_cq *cq)

@@ -82,6 +82,46 @@ struct tb_poll_call {
 };
 int tb_poll(struct tb_poll_call *call);
 
+// Immediates whose two highest bits are these belong to probes. rdma.IsProbe has the same.
+#define TB_PROBE UINT32_C(0x80000000)
+#define TB_PROBE_MASK UINT32_C(0xc0000000)
+
+// Results of tb_lead and tb_follow, besides negative errno values.
+enum { TB_DONE = 0, TB_STOPPED = 1, TB_LOST = 2, TB_FOREIGN = 3 };
+
+enum { TB_FOREIGNS = 64 };
+
+// tb_loop is one side of probes over a queue pair. A message is one or more parts, each a send with
+// an immediate, which is all that the receiver looks at. Durations are nanoseconds.
+struct tb_loop {
+	struct tb_pair *pair;
+	struct tb_cq *cq;
+	struct ibv_srq *srq; // null if the pair has its own receive queue
+	struct tb_send send; // what all parts have in common
+	// Receive number i is posted again at receives + i * stride.
+	uint64_t receives;
+	uint32_t stride, receive_length, receive_key;
+	uint32_t depth;	      // parts in the send queue at most
+	uint32_t parts, part, last; // of an outgoing message: their number, and the bytes of all but the last and of the last
+	uint32_t expected;    // parts of an incoming message
+
+	// tb_lead keeps window messages under way, posts group of them at once, and measures for duration
+	// or most messages, whichever ends first. Both give up after patience without an arrival.
+	uint32_t window, group, most, farewell;
+	uint64_t duration, patience;
+	uint64_t ops, elapsed; // what tb_lead measured
+
+	uint32_t nonce, epoch, last_nonce, arrived, queued, cursor, posted, freed;
+	uint32_t stop; // any thread may set it
+	uint32_t foreign_count;
+	struct tb_completion foreign[TB_FOREIGNS]; // polled, and not of the probe
+};
+
+// tb_lead measures one slice, and tb_follow answers until the leader's farewell. They return TB_LOST
+// if nothing has arrived for too long, and TB_FOREIGN once foreign has something.
+int tb_lead(struct tb_loop *l);
+int tb_follow(struct tb_loop *l);
+
 // tb_notify asks for an event with the next completion. tb_clear takes all events off a
 // non-blocking channel.
 int tb_notify(struct ibv_cq *cq);
