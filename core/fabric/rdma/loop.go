@@ -262,10 +262,10 @@ func (s *loopSide) rate(d time.Duration, inFlight int) (transport.Floor, error) 
 
 // farewell ends the probe at the other side, which may have left already.
 func (s *loopSide) farewell() error {
-	o := loopSlice{window: 1, group: 1, most: 1, farewell: true, patience: loopPatience}
+	o := loopSlice{window: 1, group: 1, most: 1, farewell: true, patience: s.patience}
 	for range loopFarewells {
 		result, _, _, err := s.end.lead(o)
-		if err == nil && (result == loopLost || result == loopForeign) {
+		if err == nil && result == loopForeign { // after a loss it would drop the answer, which comes once
 			err = s.check()
 		}
 		if err != nil || result == loopDone || result == loopStopped {
