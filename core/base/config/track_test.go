@@ -23,7 +23,7 @@ func TestTrackOptions(t *testing.T) {
 	require.ErrorAs(t, err, &wrong)
 	require.Equal(t, "checksum", wrong.Option)
 
-	// A transport without checks of its own has nothing to set.
+	// A transport that checks nothing has nothing to set.
 	got, err = TrackMatched.OwnOptions(transport.Info{}, own)
 	require.NoError(t, err)
 	require.Equal(t, own, got)

@@ -27,7 +27,7 @@ func TestWork(t *testing.T) {
 		result.CopiesPerOp: 4.5, result.CopiedBytesPerOp: 144, result.Threads: 4,
 		result.ChecksummedBytesPerOp: 530422, result.KernelBytesPerOp: 1208366})
 	erpc := result.Plugin{Provider: "udp", Matched: map[string]string{"checksum": "header"}}
-	for _, checksum := range []string{"all", "header"} { // not on both tracks with checks of its own
+	for _, checksum := range []string{"all", "header"} { // its own checks put it on one track only
 		r := sample("erpc", "kv", 1e6)
 		r.Plugin, r.Config.Options = erpc, map[string]string{"checksum": checksum}
 		r.Plugin.Name, r.Plugin.Integrity = "erpc", "CRC-32 of "+checksum
