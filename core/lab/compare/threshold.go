@@ -43,7 +43,7 @@ type Breach struct {
 var thresholdSyntax = regexp.MustCompile(`^(?:(.*):)?\s*([A-Za-z0-9_-]+)\s*([<>])\s*([-+]?[0-9.eE+-]+)\s*(%?)$`)
 
 // ParseThreshold parses a threshold such as "throughput<-3%", "shm: latency_p99>+10%" or
-// "transport=ucxam,in_flight=32: floor_ratio>8". With a percent sign it limits the change from old
+// "transport=ucxam,in_flight=1: floor_ratio>8". With a percent sign it limits the change from old
 // to new, without one the new median.
 func ParseThreshold(text string) (Threshold, error) {
 	text = strings.TrimSpace(text)

@@ -20,7 +20,6 @@ func (b *builder) columns() {
 	c.Bound, c.Why = make([]string, n), make([]string, n)
 	states := compare.FindStates(b.sets...)
 	for _, cell := range b.cells {
-		c.Pipelined = append(c.Pipelined, cell.Config["in_flight"] != "1")
 		var medians []compare.StateMedian
 		if !openLoop(cell) { // the rate of an open loop is the load's
 			medians = states.Medians(cell, result.Throughput)

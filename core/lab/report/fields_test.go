@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -43,7 +44,11 @@ func twoStates(t *testing.T) *set.Set {
 
 func TestStatesAndRatiosByLoad(t *testing.T) {
 	p := build(t, twoStates(t))
-	require.Equal(t, []bool{false, true}, p.doc.Cells.Pipelined)
+	for name, in := range map[string]int{result.FloorRatio: 0, result.LibraryRatio: 0, result.OpTimeRatio: 1} {
+		at := slices.IndexFunc(p.doc.Metrics, func(m metricColumn) bool { return m.Name == name })
+		require.NotNil(t, p.doc.Metrics[at].Median[in], name)
+		require.Nil(t, p.doc.Metrics[at].Median[1-in], "%s means nothing for the other load", name)
+	}
 	for _, states := range p.doc.Cells.States {
 		require.Len(t, states, 2)
 		require.Equal(t, []string{"near", "far"}, []string{states[0].State, states[1].State})

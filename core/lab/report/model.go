@@ -88,9 +88,6 @@ type cells struct {
 	Axes        [][]int `json:"axes"`
 	Environment []int   `json:"environment"`
 	Open        []bool  `json:"open"` // an open loop
-	// Pipelined is set for several calls in flight. They overlap, so the time per operation says
-	// more of them than that of one call.
-	Pipelined []bool `json:"pipelined"`
 	// States has the median throughput in each state of the machine, if there were several.
 	States [][]compare.StateMedian `json:"states"`
 	Status []string                `json:"status"`

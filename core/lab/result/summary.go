@@ -93,11 +93,11 @@ var Definitions = []Definition{
 	{RemoteMean, "ns", Lower, "mesh: mean service time of requests to other ranks"},
 	{EmptyLoops, "ratio", None, "share of the daemons' loop iterations that found nothing"},
 	{Floor, "ns", None, "round trip of the bare medium, mean of the probes before and after the window"},
-	{FloorRatio, "ratio", Lower, "latency_p50 over floor"},
+	{FloorRatio, "ratio", Lower, "latency_p50 over floor, with one call in flight"},
 	{RateFloor, "ns/op", None, "time per operation of the bare medium with the same calls in flight and payloads"},
-	{OpTimeRatio, "ratio", Lower, "time per operation over rate_floor"},
+	{OpTimeRatio, "ratio", Lower, "time per operation over rate_floor, with several calls in flight"},
 	{Library, "ns", None, "round trip of the library under the transport, called from C"},
-	{LibraryRatio, "ratio", Lower, "latency_p50 over library"},
+	{LibraryRatio, "ratio", Lower, "latency_p50 over library, with one call in flight"},
 	{CPUPerOp, "ns", Lower, "processor time of all polling threads per operation"},
 	{BusyPerOp, "ns", Lower, "time of the polling threads' iterations that found work, per operation"},
 	{ProcessCPUPerOp, "ns", Lower, "processor time of the ranks' processes per operation, helper threads included"},
@@ -143,6 +143,19 @@ func Define(name string) Definition {
 		}
 	}
 	return Definition{Name: name, Better: None}
+}
+
+// RatioApplies reports whether a metric, if it is a ratio to a floor, means something for clients
+// with so many calls in flight. One call at a time compares with a round trip. Several overlap: their
+// latency has the wait for other calls in it, so the time per operation compares with the rate floor.
+func RatioApplies(metric string, inFlight int) bool {
+	switch metric {
+	case FloorRatio, LibraryRatio:
+		return inFlight == 1
+	case OpTimeRatio:
+		return inFlight > 1
+	}
+	return true
 }
 
 const confidence = 0.95

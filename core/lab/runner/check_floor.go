@@ -18,15 +18,11 @@ func checkFloorBeaten(e evidence) finding {
 	if c := &e.result.Config; c.Proxied() && c.RemoteShare != 1 {
 		return f.notJudged("requests to a client's own rank do not cross the medium")
 	}
-	ratios := []string{result.FloorRatio}
-	if e.result.Config.InFlight > 1 { // as tables show it
-		ratios = append(ratios, result.OpTimeRatio)
-	}
 	windows, below, steady, lowest := 0.0, 0.0, 0.0, 1.0
 	for i := range e.result.Repeats {
 		r := &e.result.Repeats[i]
 		low, probed := 1.0, false
-		for _, name := range ratios {
+		for _, name := range []string{result.FloorRatio, result.OpTimeRatio} { // a repeat has one
 			if ratio, has := r.Samples[name]; has {
 				probed = true
 				low = min(low, ratio)

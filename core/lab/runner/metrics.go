@@ -13,13 +13,13 @@ import (
 )
 
 // fillSamples merges a repeat's histograms and computes its metrics. It leaves out unknown metrics,
-// such as the ratio to a floor that was not measured.
+// such as the ratio to a floor that was not measured, and ratios that mean nothing for the load.
 func fillSamples(cfg config.Config, repeat *result.Repeat) error {
 	clients := repeat.Clients()
 	samples := map[string]float64{}
 	repeat.Samples = samples
 	put := func(name string, value float64) {
-		if !math.IsInf(value, 0) && !math.IsNaN(value) {
+		if !math.IsInf(value, 0) && !math.IsNaN(value) && result.RatioApplies(name, cfg.InFlight) {
 			samples[name] = value
 		}
 	}

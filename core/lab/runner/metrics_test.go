@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -149,14 +150,24 @@ func TestRatiosToReadings(t *testing.T) {
 		Before: readings(50, 100, 20, 250), After: readings(72, 100, 20, 250),
 	}
 	cfg.Clients, cfg.Daemons = 2, 2
-	require.NoError(t, fillSamples(cfg, &repeat))
-	require.InDelta(t, 60, repeat.Samples[result.Bounce], 1e-9)
-	for name, want := range map[string]float64{
-		result.Floor: 100, result.FloorRatio: 4, result.Library: 250, result.LibraryRatio: 1.6, result.RateFloor: 10,
-		result.OpTimeRatio: 5, // two pairs, each 100 ns an operation
+	for inFlight, ratios := range map[int]map[string]float64{
+		1: {result.FloorRatio: 4, result.LibraryRatio: 1.6},
+		8: {result.OpTimeRatio: 5}, // two pairs, each 100 ns an operation
 	} {
-		require.InEpsilon(t, want, repeat.Samples[name], 0.01, name)
+		cfg.InFlight = inFlight
+		require.NoError(t, fillSamples(cfg, &repeat))
+		require.InDelta(t, 60, repeat.Samples[result.Bounce], 1e-9)
+		for name, want := range map[string]float64{result.Floor: 100, result.Library: 250, result.RateFloor: 10} {
+			require.InEpsilon(t, want, repeat.Samples[name], 0.01, name)
+		}
+		for _, name := range []string{result.FloorRatio, result.LibraryRatio, result.OpTimeRatio} {
+			got, has := repeat.Samples[name]
+			want, applies := ratios[name]
+			require.Equal(t, applies, has, "%s with %d in flight", name, inFlight)
+			require.InDelta(t, want, got, 0.01*want, name)
+		}
 	}
+	cfg.InFlight = 8
 	cfg.Daemons = 1 // both clients share it, and the probe has the calls of both in flight
 	require.NoError(t, fillSamples(cfg, &repeat))
 	require.InEpsilon(t, 2.5, repeat.Samples[result.OpTimeRatio], 0.01)
@@ -189,7 +200,7 @@ func TestDisturbedProbe(t *testing.T) {
 func TestOpenLoopHasNoRatioOfTimes(t *testing.T) {
 	for _, rate := range []config.Rate{0, 1e6, config.RateMax} {
 		e := good(t)
-		e.result.Config.Rate = rate
+		e.result.Config.Rate, e.result.Config.InFlight = rate, 8
 		r := &e.result.Repeats[0]
 		require.NoError(t, fillSamples(e.result.Config, r))
 		require.Contains(t, r.Samples, result.RateFloor)
@@ -253,10 +264,14 @@ func TestEveryMetricIsDefined(t *testing.T) {
 		Before: readings(1, 1, 1, 1), After: readings(1, 1, 1, 1),
 		Overhead: &record.Overhead{PerOpNS: 1}, Machine: result.MachineTime{Processors: 2, CoveredNS: 1},
 	}
-	require.NoError(t, fillSamples(cfg, &repeat))
 	names := []string{}
-	for name := range repeat.Samples {
-		names = append(names, name)
+	for _, cfg.InFlight = range []int{1, 8} {
+		require.NoError(t, fillSamples(cfg, &repeat))
+		for name := range repeat.Samples {
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
 	}
 	defined := []string{}
 	for _, d := range result.Definitions {

@@ -99,12 +99,10 @@ func closedColumns(loads loads) []column {
 			return text
 		}},
 		{">p50", metricColumn(result.LatencyP50, format.Value)},
-		{">floor", func(c *set.Cell) string {
-			return cmp.Or(strings.Trim(pipelined(false, result.Floor)(c), "-"), pipelined(true, result.RateFloor)(c))
-		}},
-		{">p50/floor", pipelined(false, result.FloorRatio)},
-		{">op/floor", pipelined(true, result.OpTimeRatio)},
-		{">x library", pipelined(false, result.LibraryRatio)},
+		{">floor", floorOf},
+		{">p50/floor", metricColumn(result.FloorRatio, format.Value)},
+		{">op/floor", metricColumn(result.OpTimeRatio, format.Value)},
+		{">x library", metricColumn(result.LibraryRatio, format.Value)},
 		{">harness", percentColumn(result.HarnessShare)},
 		{">busy/op", metricColumn(result.BusyPerOp, format.Value)},
 		{"checks", cellChecks},
@@ -145,15 +143,12 @@ func percentColumn(metric string) func(*set.Cell) string {
 	return metricColumn(metric, func(m result.Metric) string { return fmt.Sprintf("%.0f%%", 100*m.Median) })
 }
 
-// pipelined shows a metric for cells with several calls in flight, or for the others. With several
-// in flight, a latency contains the wait for other calls, so its ratio to a round trip says nothing.
-func pipelined(several bool, metric string) func(*set.Cell) string {
-	return func(c *set.Cell) string {
-		if (c.Config["in_flight"] == "1") == several {
-			return "-"
-		}
-		return sampled(c, metric, format.Value)
+// floorOf shows the floor that a ratio of the row divides by.
+func floorOf(c *set.Cell) string {
+	if len(c.Samples[result.FloorRatio]) > 0 {
+		return sampled(c, result.Floor, format.Value)
 	}
+	return sampled(c, result.RateFloor, format.Value)
 }
 
 func throughputOf(c *set.Cell) float64 {

@@ -11,16 +11,9 @@ function fastestOf(series, set, open) {
   return best;
 }
 
-// ratioOf returns a cell's distance from the floor: of one call from a round trip, or with several in
-// flight, which overlap, of the time per operation from what the medium allows.
-function ratioOf(cell) {
-  const several = report.doc.cells.pipelined[cell];
-  return { time: several ? null : metricOf(cell, "floor_ratio"), op: several ? metricOf(cell, "op_time_ratio") : null };
-}
-
-// ratioColumn shows a ratio to a floor for the cells for which it means something.
-function ratioColumn(kind, title) {
-  return { name: title, right: true, text: (cell) => value(ratioOf(cell)[kind]), key: (cell) => ratioOf(cell)[kind]?.median ?? null };
+// ratioColumns are the ratios to floors. A cell has those that mean something for its load.
+function ratioColumns() {
+  return [["floor_ratio", "p50/floor"], ["op_time_ratio", "op/floor"], ["library_ratio", "x library"]].filter(([name]) => report.metrics.has(name)).map(([name, title]) => metricColumn(name, title));
 }
 
 function shareColumn(name, title) {
@@ -49,8 +42,9 @@ function drawStrip() {
 }
 
 function card(b, most) {
-  const d = report.doc, ratio = ratioOf(b.cell), tail = b.open ? "response_" : "latency_";
+  const d = report.doc, tail = b.open ? "response_" : "latency_";
   const p50 = metricOf(b.cell, tail + "p50"), p99 = metricOf(b.cell, "response_p99"), p999 = metricOf(b.cell, "response_p999");
+  const time = metricOf(b.cell, "floor_ratio"), op = metricOf(b.cell, "op_time_ratio");
   const library = metricOf(b.cell, "library_ratio"), harness = metricOf(b.cell, "harness_share"), states = statesText(b.cell);
   const bar = svg("svg", { class: "share", "aria-hidden": "true", height: 4 }, svg("rect", { width: (100 * b.rate.median) / most + "%", height: 4, class: "s" + (b.series % 8) }));
   return el("li", { class: "card", "data-cell": b.cell },
@@ -59,7 +53,7 @@ function card(b, most) {
     el("p", {}, el("span", { class: "quiet" }, "95% "), intervalWithUnit(b.rate)),
     el("dl", {},
       el("dt", {}, b.open ? "response" : "service"), el("dd", {}, `p50 ${value(p50)}` + (b.open ? `, p99 ${value(p99)}` + (p999 ? `, p99.9 ${value(p999)}` : "") : "")),
-      ratio.time || ratio.op ? [el("dt", {}, "floor"), el("dd", {}, ratio.time ? `p50 is ${value(ratio.time)} x` : `an op takes ${value(ratio.op)} x`)] : null,
+      time || op ? [el("dt", {}, "floor"), el("dd", {}, time ? `p50 is ${value(time)} x` : `an op takes ${value(op)} x`)] : null,
       library ? [el("dt", {}, "library"), el("dd", {}, `p50 is ${value(library)} x`)] : null,
       harness ? [el("dt", {}, "harness"), el("dd", {}, `${digits(100 * harness.median)}% of it`)] : null,
       states ? [el("dt", {}, "states"), el("dd", {}, states)] : null,
@@ -130,9 +124,10 @@ function drawHeatControls() {
   const tip = (e) => {
     const a = e.target.closest?.("a[data-c]");
     if (!a || !a.closest(".heat-row")) return false;
-    const box = a.getBoundingClientRect(), c = Number(a.dataset.c), m = metricOf(c, heatMetric), ratio = ratioOf(c);
+    const box = a.getBoundingClientRect(), c = Number(a.dataset.c), m = metricOf(c, heatMetric);
+    const time = metricOf(c, "floor_ratio"), op = metricOf(c, "op_time_ratio");
     showTip([labelOf(c), m ? `${heatMetric} ${value(m)} (${interval(m)})` : report.doc.cells.reason[c], a.querySelector("text").textContent + " of the best in its column",
-      ratio.time ? `p50 ${value(ratio.time)} x the floor` : "", ratio.op ? `op ${value(ratio.op)} x the floor` : "", statesText(c)].filter(Boolean), box.left + box.width / 2, box.bottom - 8, true);
+      time ? `p50 ${value(time)} x the floor` : "", op ? `op ${value(op)} x the floor` : "", statesText(c)].filter(Boolean), box.left + box.width / 2, box.bottom - 8, true);
     return true;
   };
   main.onmouseover = main.onfocusin = tip;
@@ -156,7 +151,7 @@ function drawTables() {
   const d = report.doc, put = (id, ...nodes) => document.getElementById(id).replaceChildren(...nodes);
   put("heat-table", folded("heat", "The figures, as a table", () => table("Throughput by cell", [
     { name: "cell", node: (c) => cellLink(c), key: labelOf }, metricColumn(heatMetric), intervalColumn(heatMetric),
-    ratioColumn("time", "p50/floor"), ratioColumn("op", "op/floor")], shownCells)));
+    ...ratioColumns()], shownCells)));
   put("phases-table", ...d.stacks.map((s, i) => folded("stack" + i, s.title + ", as a table", () => table(s.title + ": means", [
     { name: "cell", node: (r) => cellLink(r.cell), key: (r) => labelOf(r.cell) },
     ...s.parts.map((p, j) => ({ name: p, right: true, text: (r) => (r.means[j] == null ? "-" : number(r.means[j], "ns")), key: (r) => r.means[j] ?? null })),
@@ -168,8 +163,7 @@ function drawTables() {
     { name: "cell", node: (c) => cellLink(c), key: labelOf },
     metricColumn("throughput"), intervalColumn("throughput"), metricColumn("latency_p50", "service p50"),
     ...(report.metrics.has("response_p99") ? [metricColumn("response_p50", "response p50"), metricColumn("response_p99", "response p99"), metricColumn("response_p999", "response p99.9")] : []),
-    ratioColumn("time", "p50/floor"), ratioColumn("op", "op/floor"),
-    ...(report.metrics.has("library_ratio") ? [metricColumn("library_ratio", "x library")] : []),
+    ...ratioColumns(),
     ...(report.metrics.has("harness_share") ? [shareColumn("harness_share", "harness")] : []),
     ...(report.metrics.has("busy_per_op") ? [metricColumn("busy_per_op", "busy/op")] : []),
     ...(report.metrics.has("process_cpu_per_op") ? [metricColumn("process_cpu_per_op", "CPU/op"), metricColumn("kernel_per_op", "kernel/op")] : [metricColumn("cpu_per_op", "CPU/op")]),

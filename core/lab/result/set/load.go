@@ -273,6 +273,7 @@ func (s *Set) check() error {
 			c.Samples = map[string][]float64{}
 		}
 		if c.Status == Measured {
+			c.dropRatios()
 			c.addWarnings(consistency.OfText(c.Config, c.Samples))
 		}
 	}

@@ -324,12 +324,27 @@ func (s *Set) NewCell(r *result.Result, files ...File) (Cell, error) {
 			c.Samples[name] = []float64{metric.Median}
 		}
 	}
+	c.dropRatios()
 	for _, check := range r.Checks {
 		if !check.OK {
 			c.Warnings = append(c.Warnings, Warning{check.Name, check.Severity, check.Message, check.Scope})
 		}
 	}
 	return c, nil
+}
+
+// dropRatios drops the ratios to floors that mean nothing for the cell's calls in flight, which
+// results of 1.x have.
+func (c *Cell) dropRatios() {
+	inFlight, err := strconv.Atoi(c.Config["in_flight"])
+	if err != nil { // published figures
+		return
+	}
+	for name := range c.Samples {
+		if !result.RatioApplies(name, inFlight) {
+			delete(c.Samples, name)
+		}
+	}
 }
 
 // addWarnings adds checks that failed when the cell was read, except those that had failed already
@@ -434,8 +449,11 @@ func flatten(into map[string]string, prefix string, document map[string]json.Raw
 	}
 }
 
-// Track names the track that a cell belongs to: "shipped", "matched", or "both" if the transport
-// runs on the track shipped with the checks that the track matched has.
+// BothTracks is the track of a cell that is the same on both.
+const BothTracks = "both"
+
+// Track names the track that a cell belongs to: "shipped", "matched", or [BothTracks] if the
+// transport runs on the track shipped with the checks that the track matched has.
 func (c *Cell) Track() string {
 	if track := c.Config[trackOption]; track != "" {
 		return track
@@ -448,5 +466,5 @@ func (c *Cell) Track() string {
 			return config.TrackShipped.String()
 		}
 	}
-	return "both"
+	return BothTracks
 }
