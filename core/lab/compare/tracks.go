@@ -24,7 +24,7 @@ func onBothTracks(cells []*set.Cell, drop []string) []*set.Cell {
 	}
 	all := slices.Clone(cells)
 	for _, c := range cells {
-		if c.Track() != "both" {
+		if c.Track() != set.BothTracks {
 			continue
 		}
 		both := *c

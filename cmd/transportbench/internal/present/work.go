@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
+	"transportbench/core/base/config"
 	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/format"
 	"transportbench/core/lab/result/set"
@@ -14,22 +16,6 @@ import (
 // the set. It writes nothing if no cell has counters of work.
 func Work(w io.Writer, s *set.Set) {
 	loads := loadsOf(s.Cells)
-	columns := []column{
-		{"load", loads.name},
-		{"transport", (*set.Cell).Transport},
-		{"provider", provider},
-		{"track", (*set.Cell).Track},
-		{">copies", metricColumn(result.CopiesPerOp, number)},
-		{">copied", metricColumn(result.CopiedBytesPerOp, inBytes)},
-		{">checksummed", metricColumn(result.ChecksummedBytesPerOp, inBytes)},
-		{">by the harness", metricColumn(result.HarnessBytesPerOp, inBytes)},
-		{">system calls", metricColumn(result.SyscallsPerOp, number)},
-		{">by the kernel", metricColumn(result.KernelBytesPerOp, inBytes)},
-		{">doorbells", metricColumn(result.DoorbellsPerOp, number)},
-		{">threads", metricColumn(result.Threads, whole)},
-		{"not counted", func(c *set.Cell) string { return c.Plugin.Uncounted }},
-		{"own checks", func(c *set.Cell) string { return c.Plugin.Integrity }},
-	}
 	var rows []*set.Cell
 	for i := range s.Cells {
 		if c := &s.Cells[i]; c.Status == set.Measured && len(c.Samples[result.CopiesPerOp]) > 0 {
@@ -41,7 +27,87 @@ func Work(w io.Writer, s *set.Set) {
 	}
 	slices.SortStableFunc(rows, func(a, b *set.Cell) int { return loads.position(a) - loads.position(b) })
 	fmt.Fprintln(w, "\nwork per operation, both sides, as counted:")
-	writeRows(w, rows, columns)
+	counts, same := withoutConstants(rows, []column{
+		{">copies", metricColumn(result.CopiesPerOp, number)},
+		{">copied", metricColumn(result.CopiedBytesPerOp, inBytes)},
+		{">checksummed", metricColumn(result.ChecksummedBytesPerOp, inBytes)},
+		{">by harness", metricColumn(result.HarnessBytesPerOp, inBytes)},
+		{">system calls", metricColumn(result.SyscallsPerOp, number)},
+		{">by kernel", metricColumn(result.KernelBytesPerOp, inBytes)},
+		{">doorbells", metricColumn(result.DoorbellsPerOp, number)},
+		{">threads", metricColumn(result.Threads, whole)},
+	})
+	writeRows(w, rows, append([]column{{"load", loads.name}, {"transport", (*set.Cell).Transport}}, counts...))
+	if len(same) > 0 {
+		fmt.Fprintln(w, "in all rows: "+strings.Join(same, ", "))
+	}
+	writeGroups(w, "own checks of payloads", rows, loads, func(c *set.Cell) string { return c.Plugin.Integrity })
+	writeGroups(w, "work not counted", rows, loads, func(c *set.Cell) string { return c.Plugin.Uncounted })
+	writeTracks(w, rows, loads)
+}
+
+// withoutConstants splits columns into those that vary between rows and the names and values of the
+// others. A single row keeps all columns.
+func withoutConstants(rows []*set.Cell, columns []column) (varying []column, same []string) {
+	for _, col := range columns {
+		first := col.text(rows[0])
+		if len(rows) == 1 || slices.ContainsFunc(rows, func(c *set.Cell) bool { return col.text(c) != first }) {
+			varying = append(varying, col)
+		} else if first != "-" {
+			same = append(same, strings.TrimPrefix(col.header, ">")+" "+first)
+		}
+	}
+	return varying, same
+}
+
+// writeGroups writes a line for each text, with the transports that have it. The text of a
+// transport's first row stands for all its rows, and rows with another one are named with their load.
+func writeGroups(w io.Writer, title string, rows []*set.Cell, loads loads, text func(*set.Cell) string) {
+	var order []string
+	first, names := map[string]string{}, map[string][]string{}
+	for _, c := range rows {
+		text, name := text(c), c.Transport()
+		if text == "" {
+			continue
+		}
+		if known, seen := first[name]; !seen {
+			first[name] = text
+		} else if known != text {
+			name += " " + loads.name(c)
+		}
+		if names[text] == nil {
+			order = append(order, text)
+		}
+		if !slices.Contains(names[text], name) {
+			names[text] = append(names[text], name)
+		}
+	}
+	for _, text := range order {
+		fmt.Fprintf(w, "%s: %s: %s\n", title, strings.Join(names[text], ", "), text)
+	}
+}
+
+// writeTracks names the cells that were measured once because they are the same on both tracks.
+func writeTracks(w io.Writer, rows []*set.Cell, loads loads) {
+	matched := map[string]bool{} // profiles
+	for _, c := range rows {
+		if c.Track() == string(config.TrackMatched) {
+			matched[c.Config["profile"]] = true
+		}
+	}
+	var order []string
+	both := map[string][]string{} // by load
+	for _, c := range rows {
+		if load := loads.name(c); c.Track() == set.BothTracks && matched[c.Config["profile"]] {
+			if both[load] == nil {
+				order = append(order, load)
+			}
+			both[load] = append(both[load], c.Transport())
+		}
+	}
+	for _, load := range order {
+		fmt.Fprintf(w, "%s is the same with track=matched: %s\n", load, strings.Join(both[load], ", "))
+	}
 }
 
 // provider names what carried the bytes, with what the transport took for options that left the

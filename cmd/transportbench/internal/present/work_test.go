@@ -2,7 +2,9 @@ package present
 
 import (
 	"bytes"
+	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 
@@ -10,6 +12,18 @@ import (
 	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/set"
 )
+
+// The table of work of the standard comparison fits a terminal of 140 columns.
+func TestWorkFitsATerminal(t *testing.T) {
+	s, err := set.Load("../../../../results/v0.5.0/amd-epyc-2core-vm")
+	require.NoError(t, err)
+	var out bytes.Buffer
+	Work(&out, s)
+	require.Greater(t, strings.Count(out.String(), "\n"), len(s.Cells))
+	for line := range strings.Lines(out.String()) {
+		require.LessOrEqual(t, utf8.RuneCountInString(line), 140, line)
+	}
+}
 
 func TestWork(t *testing.T) {
 	s := set.New()
@@ -41,6 +55,12 @@ func TestWork(t *testing.T) {
 	var out bytes.Buffer
 	Work(&out, s)
 	golden(t, "work.txt", out.String())
+
+	// A column that says the same in all rows becomes a word below the table.
+	out.Reset()
+	Work(&out, &set.Set{Cells: s.Cells[2:4]})
+	require.Contains(t, out.String(), "\nin all rows: copies 4.00, system calls 2.25\n")
+	require.NotContains(t, out.String(), "copies  ")
 
 	// Without counters there is no table.
 	out.Reset()
