@@ -1,6 +1,8 @@
 package analyze
 
 import (
+	"fmt"
+	"math"
 	"slices"
 	"testing"
 
@@ -8,6 +10,7 @@ import (
 
 	"transportbench/core/base/record"
 	"transportbench/core/lab/result"
+	"transportbench/core/lab/result/set"
 )
 
 // staged gives each client the stages of calls of 4 us, in order, which explain all but 100 ns.
@@ -68,6 +71,40 @@ func TestPartsOfACall(t *testing.T) {
 	require.Equal(t, "request: medium", b.Parts[0].Label())
 	near(t, 2000, b.Parts[2].Mean, "the turnaround")
 	require.Contains(t, b.Note, "rank 0 is on another host")
+}
+
+// In every cell of the standard comparison, the parts explain at least 95% of the exact mean in the
+// median window, with the medium inside both transfers, and the note says what the stamps cost.
+func TestPartsExplainTheStandardComparison(t *testing.T) {
+	s, err := set.Load("../../../results/v0.5.0/amd-epyc-2core-vm")
+	require.NoError(t, err)
+	for i := range s.Cells {
+		c := &s.Cells[i]
+		name := fmt.Sprintf("%s %s in_flight=%s", c.Transport(), c.Config["profile"], c.Config["in_flight"])
+		results, err := s.Results(c)
+		require.NoError(t, err, name)
+		var unexplained []float64
+		for _, r := range results {
+			for i := range r.Repeats {
+				one := *r
+				one.Repeats = r.Repeats[i : i+1]
+				a, err := Results([]*result.Result{&one})
+				require.NoError(t, err, name)
+				b := a.Breakdowns[0]
+				require.Equal(t, operationName, b.Name, name)
+				require.Contains(t, b.Note, "taking it cost such a call", name)
+				inside := map[string]bool{}
+				for _, p := range b.Parts {
+					if p.Inside != "" {
+						inside[p.Inside] = true
+					}
+				}
+				require.Equal(t, map[string]bool{record.StageRequest: true, record.StageResponse: true}, inside, name)
+				unexplained = append(unexplained, math.Abs(b.Parts[len(b.Parts)-1].Share))
+			}
+		}
+		require.LessOrEqual(t, median(unexplained), 0.05, "%s: %.3f", name, unexplained)
+	}
 }
 
 // A window in which the harness was quick exceeds the limit that follows from the harness of another
