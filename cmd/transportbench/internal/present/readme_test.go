@@ -15,8 +15,8 @@ import (
 )
 
 // published matches a block of a document that shows committed results. Its
-// first marker names their directory.
-var published = regexp.MustCompile(`(?s)<!-- results: (results/\S+) -->\n.*?<!-- end of results -->`)
+// first marker names their directory, or two that are compared.
+var published = regexp.MustCompile(`(?s)<!-- results: (results/\S+)(?: and (results/\S+))? -->\n.*?<!-- end of results -->`)
 
 // TestPublishedResults compares the documents with the committed results that
 // they show. With -update it rewrites them.
@@ -28,8 +28,15 @@ func TestPublishedResults(t *testing.T) {
 		require.NoError(t, err)
 		for _, block := range published.FindAllSubmatch(text, -1) {
 			blocks++
-			dir := string(block[1])
-			want := fmt.Sprintf("<!-- results: %s -->\n%s<!-- end of results -->", dir, render(dir, readPublished(t, root, dir)))
+			first, _, _ := bytes.Cut(block[0], []byte("\n"))
+			dir, other := string(block[1]), string(block[2])
+			shown := []byte(nil)
+			if other == "" {
+				shown = render(dir, readPublished(t, root, dir))
+			} else {
+				shown = renderYardsticks(dir, readPublished(t, root, dir), other, readPublished(t, root, other))
+			}
+			want := fmt.Sprintf("%s\n%s<!-- end of results -->", first, shown)
 			if *update {
 				text = bytes.Replace(text, block[0], []byte(want), 1)
 				require.NoError(t, os.WriteFile(document, text, 0o644))
@@ -45,7 +52,7 @@ func TestPublishedResults(t *testing.T) {
 func documents(t *testing.T, root string) []string {
 	t.Helper()
 	var all []string
-	for _, pattern := range []string{"README.md", "docs/*.md", "docs/decisions/*.md"} {
+	for _, pattern := range []string{"README.md", "docs/*.md", "docs/decisions/*.md", "results/README.md"} {
 		found, err := filepath.Glob(filepath.Join(root, pattern))
 		require.NoError(t, err)
 		all = append(all, found...)
@@ -75,13 +82,14 @@ func readPublished(t *testing.T, root, dir string) *set.Set {
 	return s
 }
 
+func versionOf(dir string) string { return strings.TrimPrefix(filepath.Base(filepath.Dir(dir)), "v") }
+
 // render writes what `transportbench bench` prints for these results, without the
 // warnings.
 func render(dir string, s *set.Set) []byte {
 	var b bytes.Buffer
 	fmt.Fprintln(&b, "```text")
-	version := strings.TrimPrefix(filepath.Base(filepath.Dir(dir)), "v")
-	Heading(&b, version, s.Machine(&s.Cells[0]))
+	Heading(&b, versionOf(dir), s.Machine(&s.Cells[0]))
 	Comparison(&b, s)
 	fmt.Fprintln(&b, "```")
 	return b.Bytes()
