@@ -17,10 +17,11 @@ import (
 // Lines is memory that two threads share for the floors of messages in memory. Both threads have the
 // same: one copy of the struct each, over the same bytes.
 //
-// A message of n bytes takes as many cache lines as n and the header of a message need. One word of
-// each line is written and read, which is what moves the line between the cores; a copy of all its
-// bytes adds work on top. The first word of a message holds its number, so that neither side has to
-// reset anything.
+// A message of n bytes takes as many cache lines as n and the header of a message need. Each line is
+// written by the sender and then read by the receiver, one word of it if that suffices to move the
+// line between the cores. A transport also reads the payload where the application has it, and may
+// copy it again at the receiver; that is work on top of the medium's. The first word of a message
+// holds its number, so that neither side has to reset anything.
 type Lines struct {
 	// Control has a cache line to itself and is zero at first. The initiator announces a probe in
 	// it.
@@ -43,6 +44,9 @@ const (
 	// lineChunk is how many lines of a long message are published at once if the reader follows the
 	// writer.
 	lineChunk = 64
+	// lineBypassed is how many lines a message has at least for which stores that bypass the caches
+	// may be the fastest.
+	lineBypassed = 16
 	// controlLooks is how many vain looks a follower takes between two looks at Control.
 	controlLooks = 64
 )
@@ -57,6 +61,7 @@ const (
 	lineChunked  = 1 << 18   // publish long messages in chunks
 	lineLast     = 1 << 19   // the probe is over
 	lineBounce   = 1 << 20   // after the answer, bounce one line lineTrips times
+	lineBypass   = 1 << 21   // write with stores that bypass the caches
 )
 
 // Probe implements [transport.Prober] over the lines, except for the peer: both threads call it with
@@ -174,8 +179,12 @@ func (s *lineSide) post(tag uint64, count int) {
 		binary.NativeEndian.PutUint64(b[8:], tag)
 		for from := 0; from < len(b); from += chunk * LineSize {
 			part := b[from:min(from+chunk*LineSize, len(b))]
-			for at := LineSize; at < len(part); at += LineSize {
-				binary.NativeEndian.PutUint64(part[at:], value)
+			if tag&lineBypass != 0 {
+				bypassCaches(part[LineSize:], value)
+			} else {
+				for at := LineSize; at < len(part); at += LineSize {
+					binary.NativeEndian.PutUint64(part[at:], value)
+				}
 			}
 			shm.StoreRelease64(word(part, 0), value)
 		}
@@ -246,19 +255,19 @@ func (s *lineSide) take(tag uint64, count int) {
 	}
 }
 
-// ways returns the tags of all combinations of the given bits with each group.
-func (s *lineSide) ways(groups ...int) (tags []uint64) {
-	bits := []uint64{linePauses, linePrefetch}
-	if max(s.in.lines, s.out.lines) > lineChunk {
-		bits = []uint64{lineChunked} // waiting and prefetching are little of a long message
+// ways returns the tags with which to try each size of a group.
+func (s *lineSide) ways(groups ...int) (all []uint64) {
+	longest := max(s.in.lines, s.out.lines)
+	tags := []uint64{0, linePauses, linePrefetch, linePauses | linePrefetch}
+	if bypasses && longest >= lineBypassed {
+		tags = append(tags, lineBypass, lineBypass|linePauses)
 	}
-	tags = []uint64{0}
-	for _, bit := range bits {
-		for _, tag := range tags {
-			tags = append(tags, tag|bit)
+	if longest > lineChunk { // waiting and prefetching are little of a long message
+		tags = []uint64{0, lineChunked}
+		if bypasses {
+			tags = append(tags, lineBypass, lineBypass|lineChunked)
 		}
 	}
-	var all []uint64
 	for _, g := range groups {
 		for _, tag := range tags {
 			all = append(all, tag|uint64(g))
@@ -344,6 +353,9 @@ func (s *lineSide) stream(d time.Duration, inFlight int) transport.Floor {
 	s.post(1, 1)
 	s.take(1, 1) // waits for the other side
 	groups := []int{max(inFlight/8, 1), max(inFlight/4, 1), max(inFlight/2, 1), inFlight}
+	if max(s.in.lines, s.out.lines) > lineChunk {
+		groups = groups[:1] // nor does an answer cost much beside a long message
+	}
 	slices.SortFunc(groups, func(a, b int) int { return cmp.Compare(b, a) })
 	ways := s.ways(slices.Compact(groups)...)
 	if inFlight == 1 && s.in.lines == 1 && s.out.lines == 1 {

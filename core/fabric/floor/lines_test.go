@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -138,5 +140,80 @@ func BenchmarkLines(b *testing.B) {
 				b.ReportMetric(f.PerOp, "ns/op")
 			})
 		}
+	}
+}
+
+// TestLongMessagesBypassTheCaches checks that probes of long messages try stores that bypass the
+// caches, that these reach each line of a message and nothing beyond, and that the other side takes
+// such messages, published at once and in chunks.
+func TestLongMessagesBypassTheCaches(t *testing.T) {
+	if !bypasses {
+		t.Skip("no such stores on this processor")
+	}
+	bypassing := func(lines int) bool {
+		s := &lineSide{out: lane{lines: lines}, in: lane{lines: 1}}
+		return slices.ContainsFunc(s.ways(1), func(tag uint64) bool { return tag&lineBypass != 0 })
+	}
+	require.False(t, bypassing(1))
+	require.True(t, bypassing(lineBypassed))
+	require.True(t, bypassing(8193))
+
+	memory := lines(t, 1<<16)
+	for _, tag := range []uint64{lineBypass, lineBypass | lineChunked} {
+		for _, payload := range []int{100, 1 << 10, 20_000} {
+			clear(memory.Forth)
+			lane := newLane(memory.Forth, payload).limit(1)
+			sender, receiver := lineSide{stopped: new(atomic.Bool), out: lane}, lineSide{stopped: new(atomic.Bool), in: lane}
+			sender.begin(7)
+			receiver.begin(7)
+			require.False(t, receiver.arrived())
+			sender.post(tag, 1)
+			for at := 0; at < len(memory.Forth); at += LineSize {
+				want := uint64(0)
+				if at < lane.stride {
+					want = 7
+				}
+				require.Equal(t, want, *word(memory.Forth, at), "%d bytes, offset %d", payload, at)
+			}
+			require.True(t, receiver.arrived())
+			got, ok := receiver.accept()
+			require.True(t, ok)
+			require.Equal(t, tag, got)
+			chunks := (lane.lines + lane.chunk(tag) - 1) / lane.chunk(tag)
+			require.EqualValues(t, 7*(lane.lines-chunks), receiver.in.read, "a word of each line, besides the numbers")
+		}
+	}
+}
+
+// BenchmarkBypassOverPlain shows what messages that bypass the caches take over those that do not,
+// with 12 in flight between two threads.
+func BenchmarkBypassOverPlain(b *testing.B) {
+	memory := lines(b, 4<<20)
+	for _, size := range []int{1 << 10, 4 << 10, 64 << 10, 512 << 10} {
+		b.Run(strconv.Itoa(size), func(b *testing.B) {
+			lane := newLane(memory.Forth, size)
+			inFlight := min(12, len(memory.Forth)/lane.stride)
+			forth, back := lane.limit(inFlight), newLane(memory.Back, 0).limit(inFlight)
+			stopped := new(atomic.Bool)
+			initiator := lineSide{control: memory.Control, stopped: stopped, in: back, out: forth}
+			follower := lineSide{control: memory.Control, stopped: stopped, in: forth, out: back}
+			var far sync.WaitGroup
+			far.Go(func() { follower.follow() })
+			initiator.begin(rand.Uint64() | 1)
+			memory.Control.Store(initiator.base)
+			var times [2][]float64
+			for range 20 {
+				for way, tag := range []uint64{1, lineBypass | 1} {
+					n, elapsed := initiator.slice(tag, inFlight, 500*time.Microsecond)
+					times[way] = append(times[way], float64(elapsed)/float64(n))
+				}
+			}
+			initiator.post(lineLast|1, 1)
+			initiator.take(lineLast|1, 1)
+			far.Wait()
+			b.ReportMetric(Median(times[1])/Median(times[0]), "bypass/plain")
+			b.ReportMetric(Median(times[0]), "plain-ns")
+			b.ReportMetric(0, "ns/op")
+		})
 	}
 }

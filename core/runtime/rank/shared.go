@@ -39,7 +39,8 @@ const (
 	pairControl  = 128 // offset of the second line
 	sharedPage   = 4096
 	// probeMemory bounds the messages of a probe in one direction, unless a single one is larger.
-	// More would not fit into the cache, and be slower.
+	// What fits into the caches is the fastest between near cores; between far ones, probes write
+	// past the caches.
 	probeMemory = 4 << 20
 )
 

@@ -1,0 +1,7 @@
+//go:build !amd64
+
+package floor
+
+const bypasses = false
+
+func bypassCaches([]byte, uint64) {}
