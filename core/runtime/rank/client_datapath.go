@@ -81,6 +81,7 @@ func (c *client) step(measuring bool) error {
 	began := uint64(0)
 	if c.gaps.pass() {
 		began = c.gaps.lookNow()
+		c.live.ops.Store(c.counts.ops)
 	}
 	if len(c.ops) > 0 { // left over from back-pressure
 		if err := c.post(); err != nil {
@@ -444,7 +445,7 @@ func (c *client) record(index uint32, now uint64) {
 	c.counts.samples++
 	c.counts.latencySum += ticks
 	c.slices.record(now, c.counts.ops)
-	c.live.record(c.counts.ops, ns)
+	c.live.record(ns)
 	if c.open != nil {
 		c.open.response.record(c.clock, now-c.open.intended[index])
 		c.open.lag.record(c.clock, c.open.late[index])

@@ -72,8 +72,10 @@ func (s *sampler) take() bool {
 // recentSamples is the number of latencies of a client in the live view; a power of two.
 const recentSamples = 256
 
-// live has the figures of a client that the control side may read while the loop runs. The
-// loop writes them with each latency sample and at no other time.
+// live has the figures of a client that the control side may read while the loop runs. The loop
+// writes ops whenever it looks at the clock for gaps, every few microseconds, and the latencies as
+// it samples them. In a warm-up, as many operations of 100 us lie between two samples as in a round
+// of progress.
 type live struct {
 	_      [128]byte
 	ops    atomic.Uint64
@@ -81,11 +83,10 @@ type live struct {
 	recent [recentSamples]atomic.Uint32 // nanoseconds
 }
 
-func (l *live) record(ops, ns uint64) {
+func (l *live) record(ns uint64) {
 	n := l.count.Load()
 	l.recent[n%recentSamples].Store(uint32(min(ns, 1<<32-1)))
 	l.count.Store(n + 1)
-	l.ops.Store(ops)
 }
 
 func (l *live) reset() {
@@ -118,7 +119,7 @@ func sampleCost(clock *machine.Clock) float64 {
 	ticks := undisturbed(clock, func(i uint64) {
 		ns := clock.Nanos(100 + i%64)
 		h.Record(ns)
-		l.record(i, ns)
+		l.record(ns)
 	})
 	return float64(clock.Nanos(uint64(ticks*1024))) / 1024
 }
