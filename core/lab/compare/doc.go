@@ -20,7 +20,7 @@
 // level of the test however unequally the states were drawn. It also has more power: the jump
 // between states is no longer noise.
 //
-// A window that begins in one state and ends in another is [Mixed]. Mixed windows are a block of
+// A window that begins in one state and ends in another is [state.Mixed]. Mixed windows are a block of
 // their own instead of being left out: they are rare, nothing is dropped by its result, and they are
 // exchangeable with each other. Their block says little because their values differ much, and the
 // test knows that, since it uses their own permutations. Windows without readings are another block.

@@ -1,235 +1,29 @@
 package compare
 
 import (
-	"fmt"
-	"math"
-	"slices"
-
 	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/set"
+	"transportbench/core/lab/state"
 )
 
-// Mixed is the state of a window that began in one state and ended in another.
-const Mixed = "mixed"
-
-// Unread is the state of a window without readings, in a set that has several states.
-const Unread = "unread"
-
-// States are the states of the machine that a set's bounces show. On a virtual machine the
-// processors of a run may be near (one cache) or far (two sockets), and change while a set is
-// measured. A state is a mode of the density of the log of the bounce.
-//
-// The density is smoothed with a normal kernel whose width makes two states that differ by a factor
-// of 1.5 just distinct, the factor from which a window counts as mixed. Two neighbouring modes are
-// two states if the density between them falls below half of the lower one, and if each has at least
-// two readings and 1% of all. The bound between two states is where the density is least. The result
-// depends on the readings alone: not on their order, nor on any metric.
-type States struct {
-	bounds []float64 // between states, in nanoseconds, ascending
-	found  bool      // there are readings
-}
-
-// The constants of [FindStates].
-const (
-	valleyDepth   = 0.5  // of the lower mode
-	fewestShare   = 0.01 // of all readings
-	fewestCount   = 2    // readings
-	stepsPerWidth = 8    // grid points of the density
-	farthest      = 4    // kernel widths, beyond which a reading counts for nothing
-)
-
-// kernelWidth is the standard deviation of the kernel, in log bounce. Two modes of equal size are
-// distinct from two widths.
-var kernelWidth = math.Log(1.5) / 2
+// States are the states of the machine that the bounces of sets show.
+type States struct{ state.States }
 
 // FindStates returns the states of the windows of all cells of the sets.
 func FindStates(sets ...*set.Set) States {
-	var readings []float64
+	var bounces []float64
 	for _, s := range sets {
 		for i := range s.Cells {
 			for _, w := range s.Cells[i].Windows {
-				for _, bounce := range []float64{w.BounceBefore, w.BounceAfter} {
-					if bounce > 0 {
-						readings = append(readings, math.Log(bounce))
-					}
-				}
+				bounces = append(bounces, w.BounceBefore, w.BounceAfter)
 			}
 		}
 	}
-	return statesOf(readings)
+	return States{state.Find(bounces)}
 }
 
-// statesOf returns the states of readings of log bounce.
-func statesOf(readings []float64) States {
-	if len(readings) == 0 {
-		return States{}
-	}
-	slices.Sort(readings)
-	s := States{found: true}
-	origin, density := densityOf(readings)
-	at := func(i int) float64 { return origin + float64(i)*kernelWidth/stepsPerWidth }
-	fewest := max(fewestCount, int(math.Ceil(fewestShare*float64(len(readings)))))
-	between := func(low, high float64) int { // readings
-		from, _ := slices.BinarySearch(readings, low)
-		to, _ := slices.BinarySearch(readings, high)
-		return to - from
-	}
-	// Merge from the shallowest valley until all that are left separate states.
-	valleys := valleysOf(density)
-	for len(valleys) > 0 {
-		worst, shallowest := -1, 0.0
-		low := math.Inf(-1)
-		for i, v := range valleys {
-			high := math.Inf(1)
-			if i+1 < len(valleys) {
-				high = at(valleys[i+1].bottom)
-			}
-			depth := density[v.bottom] / min(density[v.left], density[v.right])
-			if between(low, at(v.bottom)) < fewest || between(at(v.bottom), high) < fewest {
-				depth = 1
-			}
-			if depth > max(valleyDepth, shallowest) {
-				worst, shallowest = i, depth
-			}
-			low = at(v.bottom)
-		}
-		if worst < 0 {
-			break
-		}
-		valleys = dropValley(valleys, worst, density)
-	}
-	for _, v := range valleys {
-		s.bounds = append(s.bounds, math.Exp(at(v.bottom)))
-	}
-	return s
-}
-
-// densityOf returns the density of sorted readings on a grid from origin, in steps of
-// kernelWidth/stepsPerWidth. It is not normalized.
-func densityOf(readings []float64) (origin float64, density []float64) {
-	step := kernelWidth / stepsPerWidth
-	origin = readings[0] - farthest*kernelWidth
-	span := readings[len(readings)-1] - readings[0]
-	counts := make([]float64, int(span/step)+2*farthest*stepsPerWidth+2)
-	for _, x := range readings {
-		counts[int(math.Round((x-origin)/step))]++
-	}
-	density = make([]float64, len(counts))
-	for i, n := range counts {
-		if n == 0 {
-			continue
-		}
-		for d := -farthest * stepsPerWidth; d <= farthest*stepsPerWidth; d++ {
-			if j := i + d; j >= 0 && j < len(density) {
-				z := float64(d) / stepsPerWidth
-				density[j] += n * math.Exp(-z*z/2)
-			}
-		}
-	}
-	return origin, density
-}
-
-// valley is a minimum of a density between two modes, as indexes.
-type valley struct{ left, bottom, right int }
-
-// valleysOf returns the valleys between each two neighbouring modes.
-func valleysOf(density []float64) []valley {
-	var modes []int
-	for i := 1; i+1 < len(density); i++ {
-		if density[i] > density[i-1] && density[i] >= density[i+1] {
-			modes = append(modes, i)
-		}
-	}
-	var list []valley
-	for i := 1; i < len(modes); i++ {
-		list = append(list, valleyBetween(modes[i-1], modes[i], density))
-	}
-	return list
-}
-
-// valleyBetween returns the valley between two modes. Its bottom is the middle of all least points,
-// since the density of distant states is 0 over a range.
-func valleyBetween(left, right int, density []float64) valley {
-	least := slices.Min(density[left : right+1])
-	first, last := -1, 0
-	for i := left; i <= right; i++ {
-		if density[i] == least {
-			if last = i; first < 0 {
-				first = i
-			}
-		}
-	}
-	return valley{left, (first + last) / 2, right}
-}
-
-// dropValley merges the modes on both sides of a valley. The higher one stays.
-func dropValley(valleys []valley, i int, density []float64) []valley {
-	mode := valleys[i].left
-	if density[valleys[i].right] > density[mode] {
-		mode = valleys[i].right
-	}
-	valleys = slices.Delete(valleys, i, i+1)
-	if i > 0 {
-		valleys[i-1] = valleyBetween(valleys[i-1].left, mode, density)
-	}
-	if i < len(valleys) {
-		valleys[i] = valleyBetween(mode, valleys[i].right, density)
-	}
-	return valleys
-}
-
-// Count returns the number of states: 0 if there are no readings.
-func (s States) Count() int {
-	if !s.found {
-		return 0
-	}
-	return len(s.bounds) + 1
-}
-
-// Names returns the names of the states, the smallest bounce first: near, far, far 2, ... With fewer
-// than two states there are none.
-func (s States) Names() []string {
-	var names []string
-	for i := 0; len(s.bounds) > 0 && i <= len(s.bounds); i++ {
-		names = append(names, stateName(i))
-	}
-	return names
-}
-
-func stateName(i int) string {
-	switch i {
-	case 0:
-		return "near"
-	case 1:
-		return "far"
-	}
-	return fmt.Sprintf("far %d", i)
-}
-
-// Of returns the state of a window: a name, [Mixed] or [Unread]. It returns "" if there are fewer
-// than two states.
-func (s States) Of(w set.Window) string {
-	switch {
-	case len(s.bounds) == 0:
-		return ""
-	case w.BounceBefore <= 0 && w.BounceAfter <= 0:
-		return Unread
-	case w.BounceBefore <= 0:
-		return stateName(s.index(w.BounceAfter))
-	case w.BounceAfter <= 0:
-		return stateName(s.index(w.BounceBefore))
-	}
-	before, after := s.index(w.BounceBefore), s.index(w.BounceAfter)
-	if before != after {
-		return Mixed
-	}
-	return stateName(before)
-}
-
-func (s States) index(bounce float64) int {
-	i, _ := slices.BinarySearch(s.bounds, bounce)
-	return i
-}
+// Of returns the state of a window, as [state.States.Of].
+func (s States) Of(w set.Window) string { return s.States.Of(w.BounceBefore, w.BounceAfter) }
 
 // StateMedian is the median of a metric over the windows in one state.
 type StateMedian struct {
@@ -237,29 +31,87 @@ type StateMedian struct {
 	Metric result.Metric `json:"metric"`
 }
 
-// Medians returns the medians of a metric of a cell by state, in the order of [States.Names] with
-// [Mixed] and [Unread] last. It returns nil unless the cell was measured in two states or more, not
-// counting mixed windows.
+// Medians returns the medians of a metric of a cell by state, in the order of [States.Divide].
 func (s States) Medians(c *set.Cell, metric string) []StateMedian {
-	values, windows := c.Samples[metric], c.Windows
-	if len(values) != len(windows) {
+	if len(c.Samples[metric]) != len(c.Windows) {
 		return nil
 	}
-	by := map[string][]float64{}
-	for i, w := range windows {
-		state := s.Of(w)
-		by[state] = append(by[state], values[i])
-	}
 	var list []StateMedian
+	for _, in := range s.Divide(c.Windows) {
+		list = append(list, StateMedian{in.State, result.Summarize(metric, of(in, c.Samples[metric]))})
+	}
+	return list
+}
+
+// StatePool has the percentiles of a cell's response times over the windows in one state.
+type StatePool struct {
+	State   string
+	Windows int
+	// Percentiles are as in [result.Pool].
+	Percentiles map[string]result.Pooled
+	// Served is the share of the operations due that were completed.
+	Served float64
+}
+
+// Pool returns the percentiles of an open loop by state, of the response times of each of its windows,
+// in the order of [States.Divide].
+func (s States) Pool(c *set.Cell, responses []result.Responses) ([]StatePool, error) {
+	throughput, offered := c.Samples[result.Throughput], c.Samples[result.OfferedLoad]
+	if n := len(c.Windows); len(responses) != n || len(throughput) != n || len(offered) != n {
+		return nil, nil
+	}
+	var list []StatePool
+	for _, in := range s.Divide(c.Windows) {
+		pool := StatePool{State: in.State, Windows: len(in.Windows)}
+		var err error
+		if pool.Percentiles, err = result.Pool(of(in, responses)); err != nil {
+			return nil, err
+		}
+		due, done := 0.0, 0.0
+		for _, w := range in.Windows {
+			due, done = due+offered[w], done+throughput[w]
+		}
+		if due > 0 {
+			pool.Served = done / due
+		}
+		list = append(list, pool)
+	}
+	return list, nil
+}
+
+// InState are the windows of a cell in one state, by index.
+type InState struct {
+	State   string
+	Windows []int
+}
+
+// of returns those of the values, one for each window of the cell, that are of windows in the state.
+func of[T any](in InState, values []T) []T {
+	list := make([]T, len(in.Windows))
+	for i, w := range in.Windows {
+		list[i] = values[w]
+	}
+	return list
+}
+
+// Divide returns the windows of a cell by state, in the order of [state.States.Names] with
+// [state.Mixed] and [state.Unread] last. It returns nil unless the cell was measured in two states or
+// more, not counting mixed windows.
+func (s States) Divide(windows []set.Window) []InState {
+	by := map[string][]int{}
+	for i, w := range windows {
+		by[s.Of(w)] = append(by[s.Of(w)], i)
+	}
+	var list []InState
 	pure := 0
-	for _, name := range append(s.Names(), Mixed, Unread) {
+	for _, name := range append(s.Names(), state.Mixed, state.Unread) {
 		if len(by[name]) == 0 {
 			continue
 		}
-		if name != Mixed && name != Unread {
+		if name != state.Mixed && name != state.Unread {
 			pure++
 		}
-		list = append(list, StateMedian{name, result.Summarize(metric, by[name])})
+		list = append(list, InState{name, by[name]})
 	}
 	if pure < 2 {
 		return nil

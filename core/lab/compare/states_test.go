@@ -11,18 +11,10 @@ import (
 
 	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/set"
+	"transportbench/core/lab/state"
 )
 
 const committed = "../../../results/"
-
-// stated returns the states of bounces in nanoseconds.
-func stated(bounces ...float64) States {
-	var logs []float64
-	for _, b := range bounces {
-		logs = append(logs, math.Log(b))
-	}
-	return statesOf(logs)
-}
 
 // The committed sets show two states: processors that share a cache, and processors that do not.
 func TestStatesOfCommittedSets(t *testing.T) {
@@ -36,21 +28,22 @@ func TestStatesOfCommittedSets(t *testing.T) {
 		require.NoError(t, err)
 		states = FindStates(s)
 		require.Equal(t, []string{"near", "far"}, states.Names(), version)
-		require.InDelta(t, 150, states.bounds[0], 50, version)
+		require.Equal(t, "near", states.Of(set.Window{BounceBefore: 100}), version)
+		require.Equal(t, "far", states.Of(set.Window{BounceBefore: 200}), version)
 		count := map[string]int{}
 		for i := range s.Cells {
 			c := &s.Cells[i]
 			for _, w := range c.Windows {
 				count[states.Of(w)]++
 				if c.Transport() == "erpc" || c.Transport() == "tcpx" {
-					require.Equal(t, Unread, states.Of(w), "sockets had no bounce in 1.x")
+					require.Equal(t, state.Unread, states.Of(w), "sockets had no bounce in 1.x")
 				}
 			}
 		}
-		t.Log(version, states.bounds, count)
+		t.Log(version, states, count)
 		require.Greater(t, count["near"], 5)
 		require.Greater(t, count["far"], 5)
-		require.Less(t, count[Mixed], 10)
+		require.Less(t, count[state.Mixed], 10)
 	}
 	i := slices.IndexFunc(s.Cells, func(c set.Cell) bool { return c.Transport() == "shm" && c.Config["in_flight"] == "32" })
 	medians := states.Medians(&s.Cells[i], result.Throughput)
@@ -59,68 +52,6 @@ func TestStatesOfCommittedSets(t *testing.T) {
 	require.Equal(t, 3, medians[1].Metric.N)
 	require.Greater(t, medians[0].Metric.Median, 1.5*medians[1].Metric.Median)
 	require.Nil(t, states.Medians(&s.Cells[0], "no_such_metric"))
-}
-
-func TestStatesOfOneModeOrFewReadings(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 1))
-	var one []float64
-	for range 200 {
-		one = append(one, 50*math.Exp(0.1*r.NormFloat64()))
-	}
-	for name, bounces := range map[string][]float64{
-		"one mode":            one,
-		"and an outlier":      append(slices.Clone(one), 900),
-		"one reading":         {50},
-		"two alike":           {50, 55},
-		"two apart":           {50, 300}, // a state needs two readings
-		"a slow drift":        {50, 60, 70, 80, 90, 100, 110, 120, 130, 140},
-		"one factor below it": {50, 50, 50, 50, 72, 72, 72, 72},
-	} {
-		s := stated(bounces...)
-		require.Equal(t, 1, s.Count(), name)
-		require.Empty(t, s.Names(), name)
-		require.Empty(t, s.Of(set.Window{BounceBefore: 50, BounceAfter: 500}), name)
-	}
-	require.Zero(t, stated().Count())
-	require.Empty(t, stated().Of(set.Window{}))
-}
-
-func TestStatesAreTold(t *testing.T) {
-	s := stated(50, 52, 300, 310)
-	require.Equal(t, []string{"near", "far"}, s.Names())
-	for state, w := range map[string]set.Window{
-		"near": {BounceBefore: 48, BounceAfter: 53},
-		"far":  {BounceBefore: 472, BounceAfter: 312, Mixed: true}, // a factor of 1.51 within one state
-		Mixed:  {BounceBefore: 300, BounceAfter: 50},
-		Unread: {},
-	} {
-		require.Equal(t, state, s.Of(w))
-	}
-	require.Equal(t, "far", s.Of(set.Window{BounceAfter: 300}), "one reading")
-
-	s = stated(30, 30, 31, 80, 81, 79, 300, 310, 900, 905)
-	require.Equal(t, []string{"near", "far", "far 2", "far 3"}, s.Names())
-	require.Equal(t, "far 2", s.Of(set.Window{BounceBefore: 320, BounceAfter: 290}))
-}
-
-// Stray readings between two states do not join them, and the order of readings does not matter.
-func TestStatesWithStrayReadings(t *testing.T) {
-	r := rand.New(rand.NewPCG(2, 1))
-	for range 50 {
-		var logs []float64
-		for range 10 + r.IntN(100) {
-			logs = append(logs, math.Log(50)+0.05*r.NormFloat64(), math.Log(300)+0.15*math.Abs(r.NormFloat64()))
-		}
-		for range len(logs) / 40 {
-			logs = append(logs, math.Log(50)+r.Float64()*math.Log(6))
-		}
-		first := statesOf(slices.Clone(logs))
-		require.Equal(t, 2, first.Count())
-		require.Greater(t, first.bounds[0], 60.0)
-		require.Less(t, first.bounds[0], 290.0)
-		r.Shuffle(len(logs), func(i, j int) { logs[i], logs[j] = logs[j], logs[i] })
-		require.Equal(t, first, statesOf(logs))
-	}
 }
 
 // machineState draws windows of a machine that is near or far.

@@ -9,6 +9,7 @@ import (
 
 	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/set"
+	"transportbench/core/lab/state"
 )
 
 // roundsPerBlock is the number of rounds that a block has at least.
@@ -47,7 +48,7 @@ func (s sample) state(i int, states States) string {
 	case states.Count() < 2:
 		return ""
 	case s.windows == nil:
-		return Unread
+		return state.Unread
 	}
 	return states.Of(s.windows[i])
 }
@@ -108,7 +109,7 @@ func newComparison(a, b sample, states States) comparison {
 	if order == nil {
 		order = []string{""}
 	} else {
-		order = append(order, Mixed, Unread)
+		order = append(order, state.Mixed, state.Unread)
 	}
 	rounds := shareRounds(a, b)
 	for _, state := range order {
