@@ -62,14 +62,20 @@ type Result struct {
 // Capacity is the throughput that a rate is a share of. A sweep measures it as the throughput of the
 // same configuration at [config.RateMax].
 type Capacity struct {
-	// Value is the capacity in op/s: the lower end of Throughput's interval, which most starts
-	// reach. With too few starts for an interval it is the lowest throughput.
+	// Value is the capacity in op/s: the lower end of Throughput's interval, which most launches
+	// reach. With too few windows for an interval it is their median if the others were in faster
+	// states of the machine, else the lowest throughput.
 	Value float64 `json:"value"`
 	// Share is the load as a share of Value, and Rate in op/s.
 	Share float64 `json:"share"`
 	Rate  float64 `json:"rate"`
-	// Throughput is the throughput at that rate over several starts.
+	// Throughput is the throughput at that rate of the windows in State.
 	Throughput Metric `json:"throughput"`
+	// State is the slowest state of the machine that windows of this capacity were in. It is absent
+	// if the sweep's capacities show fewer than two states.
+	State string `json:"state,omitempty"`
+	// Windows are all windows at that rate, mixed ones included.
+	Windows []Window `json:"windows,omitempty"`
 }
 
 // FormatShare returns a share in percent, as a sweep's file has it: "70%".
@@ -191,8 +197,8 @@ type Repeat struct {
 	Stalls []Stall `json:"stalls,omitempty"`
 	// Mixed marks a window during which the machine changed its state: the bounces before and after
 	// it differ too much. Remeasured has the mixed windows that this one replaces.
-	Mixed      bool        `json:"mixed,omitempty"`
-	Remeasured []Discarded `json:"remeasured,omitempty"`
+	Mixed      bool     `json:"mixed,omitempty"`
+	Remeasured []Window `json:"remeasured,omitempty"`
 }
 
 // Readings are the probes on one side of a window.
@@ -243,8 +249,8 @@ type MachineTime struct {
 	Frequency float64 `json:"frequency,omitempty"`
 }
 
-// Discarded is a mixed window that was measured again.
-type Discarded struct {
+// Window is a window in brief: what it measured, and the state of the machine around it.
+type Window struct {
 	StartedAt    time.Time `json:"started_at"`
 	Throughput   float64   `json:"throughput"` // op/s
 	BounceBefore float64   `json:"bounce_before_ns"`

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strconv"
@@ -86,6 +87,7 @@ type finding struct {
 	ok           bool
 	value, limit float64
 	message      string
+	severity     result.Severity // if it is not that of the check
 }
 
 // notJudged completes the finding of a check that does not apply.
@@ -155,7 +157,7 @@ func runChecks(e evidence) []result.Check {
 			f = f.notJudged("%s explains it: %s", c.cause, f.message)
 		}
 		list[i] = result.Check{
-			Name: c.name, OK: f.ok, Severity: c.severity, Scope: c.scope,
+			Name: c.name, OK: f.ok, Severity: cmp.Or(f.severity, c.severity), Scope: c.scope,
 			Value: representable(f.value), Limit: f.limit, Message: f.message,
 		}
 	}

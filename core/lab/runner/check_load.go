@@ -7,6 +7,7 @@ import (
 
 	"transportbench/core/base/record"
 	"transportbench/core/lab/result"
+	"transportbench/core/lab/state"
 )
 
 // The checks in this file ask whether the load was the configured one, and whether the times of
@@ -26,8 +27,8 @@ func checkComplete(e evidence) finding {
 const noSchedule = "a closed loop has no schedule"
 
 // checkRate compares the operations that an open loop completed in all windows with those that were
-// due. At the end of its window, a client may still wait for as many operations as later completed
-// or were lost, and for one that was due at that moment.
+// due. If only a few windows fell behind, in a slower state of the machine than the capacity was
+// measured in, it is a warning.
 func checkRate(e evidence) finding {
 	f := finding{value: 1, limit: 0.99}
 	if e.result.Config.Rate == 0 {
@@ -36,28 +37,96 @@ func checkRate(e evidence) finding {
 	if !e.result.Config.Rate.Offers() {
 		return f.notJudged("more is due than any transport serves, to find the capacity")
 	}
-	var due, done, waiting uint64
-	for _, c := range e.clients() {
-		if c.Open != nil {
-			due += c.Open.Scheduled
-			done += c.Ops()
-			waiting += min(c.Drained+c.Lost+1, uint64(e.result.Config.InFlight))
-		}
+	var all offered
+	for i := range e.result.Repeats {
+		all.add(e.offeredIn(&e.result.Repeats[i]))
 	}
-	f.value = min(1, float64(done+waiting)/float64(max(due, 1)))
+	f.value = all.kept()
 	switch f.ok = f.value >= f.limit; {
 	case len(e.result.Repeats) == 0:
 		return f.notJudged("no repeat was completed")
-	case due == 0:
+	case all.due == 0:
 		f.message = "no operation was due"
 	case f.ok:
 		f.message = fmt.Sprintf("the load was kept: of %d operations due, %d were completed, and all others but %.2f%% were in flight",
-			due, done, 100*(1-f.value))
+			all.due, all.done, 100*(1-f.value))
 	default:
 		f.message = fmt.Sprintf("the load was not kept: of %d operations due, only %d were completed, so response times grow with the window's length; use a lower --rate or a higher --in-flight",
-			due, done)
+			all.due, all.done)
+		if reason := e.slowerState(f.limit); reason != "" {
+			f.severity, f.message = result.Warning, reason
+		}
 	}
 	return f
+}
+
+// offered counts the operations of open loops that were due and completed. At the end of its window,
+// a client may still wait for as many operations as later completed or were lost, and for one that
+// was due at that moment.
+type offered struct{ due, done, waiting uint64 }
+
+// offeredIn returns the operations of all clients in one window.
+func (e evidence) offeredIn(r *result.Repeat) (o offered) {
+	for _, c := range r.Clients() {
+		if c.Open != nil {
+			o.add(offered{c.Open.Scheduled, c.Ops(), min(c.Drained+c.Lost+1, uint64(e.result.Config.InFlight))})
+		}
+	}
+	return o
+}
+
+func (o *offered) add(more offered) {
+	o.due, o.done, o.waiting = o.due+more.due, o.done+more.done, o.waiting+more.waiting
+}
+
+// kept returns the share of the operations due that were completed or in flight.
+func (o offered) kept() float64 { return min(1, float64(o.done+o.waiting)/float64(max(o.due, 1))) }
+
+// slowerState returns which windows fell behind if each of them was in a slower state of the machine
+// than any window of the capacity, if they are fewer than half, and if the others kept the load.
+// Otherwise it returns "".
+func (e evidence) slowerState(limit float64) string {
+	capacity := e.result.Capacity
+	if capacity == nil {
+		return ""
+	}
+	var bounces []float64
+	for _, w := range capacity.Windows {
+		bounces = append(bounces, w.BounceBefore, w.BounceAfter)
+	}
+	for i := range e.result.Repeats {
+		bounces = append(bounces, e.result.Repeats[i].Before.Bounce, e.result.Repeats[i].After.Bounce)
+	}
+	states := state.Find(bounces)
+	slowest := -1 // of which the capacity is known
+	for _, w := range capacity.Windows {
+		if faster, slower := states.Range(w.BounceBefore, w.BounceAfter); faster == slower {
+			slowest = max(slowest, slower)
+		}
+	}
+	var (
+		others offered
+		behind int
+		in     string
+		bounce []float64
+	)
+	for i := range e.result.Repeats {
+		r := &e.result.Repeats[i]
+		load := e.offeredIn(r)
+		_, slower := states.Range(r.Before.Bounce, r.After.Bounce)
+		if slowest < 0 || slower <= slowest || load.kept() >= limit {
+			others.add(load)
+			continue
+		}
+		behind++
+		in = states.Names()[slower]
+		bounce = append(bounce, max(r.Before.Bounce, r.After.Bounce))
+	}
+	if behind == 0 || 2*behind >= len(e.result.Repeats) || others.kept() < limit {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d windows ran in the %s state of the machine (bounce %.0f ns), whose capacity is below this rate and was not seen when capacities were measured: they measure a backlog, and the percentiles of all windows include it; see p50 and p99 by state",
+		behind, len(e.result.Repeats), in, median(bounce))
 }
 
 // checkScheduleLag checks how late operations of all windows started although a call was free.

@@ -169,7 +169,7 @@ func TestChecksFail(t *testing.T) {
 		{"mixed", func(e *evidence) {
 			for i := range 2 {
 				r := &e.result.Repeats[i]
-				r.Mixed, r.Remeasured = true, make([]result.Discarded, maxRemeasure)
+				r.Mixed, r.Remeasured = true, make([]result.Window, maxRemeasure)
 				r.Samples[result.LatencyP50] = 5000
 			}
 			e.result.Repeats[2].Samples[result.LatencyP50] = 1500
@@ -593,6 +593,63 @@ func TestRateAllowsForCallsInFlight(t *testing.T) {
 	require.Contains(t, f.message, "use a lower --rate")
 	each(&e, func(r *result.Repeat) { r.Ranks[1].Clients[0].Reads, r.Ranks[1].Clients[0].Drained = 500, 1000 }) // more than can be in flight
 	require.False(t, checkRate(e).ok)
+}
+
+// Windows in a slower state of the machine than any of the capacity fall behind without being wrong:
+// a warning. All else that falls behind is an error.
+func TestRateInSlowerStates(t *testing.T) {
+	for name, c := range map[string]struct {
+		capacity []float64 // bounces of its windows
+		behind   []float64 // bounces of the windows that fall behind, the first ones
+		severity result.Severity
+		message  string
+	}{
+		"far unseen":           {[]float64{50, 51, 52}, []float64{300, 310}, result.Warning, "2 of 6 windows ran in the far state of the machine (bounce 305 ns), whose capacity is below this rate"},
+		"partly far":           {[]float64{50, 51, 52}, []float64{-300, -310}, result.Warning, "2 of 6 windows"},
+		"far seen":             {[]float64{50, 51, 300}, []float64{300, 310}, result.Error, "the load was not kept"},
+		"far seen in part":     {[]float64{50, 51, -300}, []float64{300, 310}, result.Warning, "2 of 6 windows"},
+		"near falls behind":    {[]float64{50, 51, 52}, []float64{50}, result.Error, "the load was not kept"},
+		"near and far":         {[]float64{50, 51, 52}, []float64{300, 50}, result.Error, "the load was not kept"},
+		"half of the windows":  {[]float64{50, 51, 52}, []float64{300, 310, 305}, result.Error, "the load was not kept"},
+		"no readings":          {[]float64{0, 0}, []float64{300, 310}, result.Error, "the load was not kept"},
+		"a rate of its own":    {nil, []float64{300, 310}, result.Error, "the load was not kept"},
+		"near only, no states": {[]float64{50, 51, 52}, []float64{50, 52}, result.Error, "the load was not kept"},
+	} {
+		e := goodOpen(t)
+		if c.capacity != nil {
+			e.result.Capacity = &result.Capacity{}
+		}
+		around := func(bounce float64) (before, after float64) {
+			if bounce < 0 {
+				return 50, -bounce
+			}
+			return bounce, bounce
+		}
+		for _, bounce := range c.capacity {
+			before, after := around(bounce)
+			e.result.Capacity.Windows = append(e.result.Capacity.Windows, result.Window{Throughput: 1, BounceBefore: before, BounceAfter: after})
+		}
+		for i := range e.result.Repeats {
+			r := &e.result.Repeats[i]
+			r.Before.Bounce, r.After.Bounce = 50, 50
+			if i < len(c.behind) {
+				r.Before.Bounce, r.After.Bounce = around(c.behind[i])
+				r.Ranks[1].Clients[0].Open.Scheduled *= 2
+			}
+		}
+		f := checkRate(e)
+		require.False(t, f.ok, name)
+		require.Contains(t, f.message, c.message, name)
+		found := false
+		for _, check := range runChecks(e) {
+			if check.Name == "rate" {
+				found = true
+				require.Equal(t, c.severity, check.Severity, name)
+				require.False(t, check.OK, name)
+			}
+		}
+		require.True(t, found)
+	}
 }
 
 func TestDriftAllowsForCountingNoise(t *testing.T) {

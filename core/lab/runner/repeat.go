@@ -23,7 +23,7 @@ const maxRemeasure = 2
 
 // repeat measures one window, again if it is mixed.
 func (b *bench) repeat(ctx context.Context, i int) (result.Repeat, error) {
-	var discarded []result.Discarded
+	var discarded []result.Window
 	for {
 		repeat, err := b.measureWindow(ctx, i, len(discarded) > 0)
 		repeat.Remeasured = discarded
@@ -37,7 +37,7 @@ func (b *bench) repeat(ctx context.Context, i int) (result.Repeat, error) {
 		if !repeat.Mixed || len(discarded) == maxRemeasure {
 			return repeat, nil
 		}
-		discarded = append(discarded, result.Discarded{
+		discarded = append(discarded, result.Window{
 			StartedAt: repeat.StartedAt, Throughput: repeat.Samples[result.Throughput],
 			BounceBefore: repeat.Before.Bounce, BounceAfter: repeat.After.Bounce,
 		})

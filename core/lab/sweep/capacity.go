@@ -11,6 +11,7 @@ import (
 	"transportbench/core/base/config"
 	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/set"
+	"transportbench/core/lab/state"
 	"transportbench/core/transport"
 )
 
@@ -78,30 +79,88 @@ func (s *sweep) configOf(i int) (config.Config, *result.Capacity, error) {
 			return c, nil, fmt.Errorf("the capacity is unknown, because its figures must not be used: check %s failed: %s", w.Check, w.Message)
 		}
 	}
-	capacity, err := capacityOf(reference.cell.Samples[result.Throughput], cell.Share)
-	if err == nil {
-		c.Rate = config.Rate(capacity.Rate)
-		err = c.Validate()
+	windows, err := capacityWindows(&reference.cell)
+	if err != nil {
+		return c, nil, err
 	}
-	return c, capacity, err
+	capacity := capacityOf(windows, s.capacityStates(), cell.Share)
+	c.Rate = config.Rate(capacity.Rate)
+	return c, capacity, c.Validate()
 }
 
-// capacityOf returns the capacity that follows from the throughput of several starts at
-// [config.RateMax]. A closed loop would not do: it has no schedule, and its responses come in batches
-// that make calls in batches, so that some transports serve more than of an open loop.
-//
-// The capacity is the lower end of the throughput's interval, because most starts must be able to
-// serve it: at a rate that half of the starts do not reach, the response time is that of a queue
-// which grows until the window ends.
-func capacityOf(throughput []float64, share float64) (*result.Capacity, error) {
-	if len(throughput) == 0 || slices.Min(throughput) <= 0 {
+// capacityWindows returns the windows of a cell that measures a capacity.
+func capacityWindows(c *set.Cell) ([]result.Window, error) {
+	throughput := c.Samples[result.Throughput]
+	if len(throughput) != len(c.Windows) || len(throughput) == 0 || slices.Min(throughput) <= 0 {
 		return nil, errors.New("the capacity is unknown, because a window completed nothing")
 	}
-	c := &result.Capacity{Share: share, Throughput: result.Summarize(result.Throughput, throughput)}
-	c.Value = slices.Min(throughput)
-	if c.Throughput.Low != nil {
+	windows := make([]result.Window, len(throughput))
+	for i, w := range c.Windows {
+		windows[i] = result.Window{
+			StartedAt: w.StartedAt, Throughput: throughput[i], BounceBefore: w.BounceBefore, BounceAfter: w.BounceAfter,
+		}
+	}
+	return windows, nil
+}
+
+// capacityStates returns the states of the machine that the windows of all capacities show.
+func (s *sweep) capacityStates() state.States {
+	var bounces []float64
+	for i := range s.plan.Cells {
+		if !s.plan.Cells[i].isReference {
+			continue
+		}
+		for _, w := range s.store.cells[i].cell.Windows {
+			bounces = append(bounces, w.BounceBefore, w.BounceAfter)
+		}
+	}
+	return state.Find(bounces)
+}
+
+// capacityOf returns the capacity that follows from windows at [config.RateMax]. A closed loop would
+// not do: it has no schedule, and its responses come in batches that make calls in batches, so that
+// some transports serve more than of an open loop.
+//
+// The capacity is that of the slowest state of the machine that the windows were in, because later
+// windows will be in it too. Of several windows in that state it is the lower end of the throughput's
+// interval, because most launches must be able to serve it: at a rate that half of them do not reach,
+// the response time is that of a queue which grows until the window ends.
+func capacityOf(windows []result.Window, states state.States, share float64) *result.Capacity {
+	by := map[string][]float64{}
+	for _, w := range windows {
+		name := states.Of(w.BounceBefore, w.BounceAfter)
+		by[name] = append(by[name], w.Throughput)
+	}
+	c := &result.Capacity{Share: share, Windows: windows}
+	var throughput []float64
+	told := 0 // states
+	for _, name := range states.Names() {
+		if len(by[name]) == 0 {
+			continue
+		}
+		told++
+		if median := medianOf(by[name]); throughput == nil || median < medianOf(throughput) {
+			c.State, throughput = name, by[name]
+		}
+	}
+	if told == 0 { // of one state, or all mixed or without readings
+		for _, w := range windows {
+			throughput = append(throughput, w.Throughput)
+		}
+	}
+	c.Throughput = result.Summarize(result.Throughput, throughput)
+	switch {
+	case c.Throughput.Low != nil:
 		c.Value = *c.Throughput.Low
+	case told > 1:
+		c.Value = c.Throughput.Median
+	default:
+		c.Value = slices.Min(throughput)
 	}
 	c.Rate = math.Round(share * c.Value)
-	return c, nil
+	return c
+}
+
+func medianOf(throughput []float64) float64 {
+	return result.Summarize(result.Throughput, throughput).Median
 }

@@ -326,3 +326,20 @@ func (s *Set) Results(c *Cell) ([]*result.Result, error) {
 	}
 	return list, nil
 }
+
+// Responses returns the response times of each window of a cell that has some. If the set does not
+// hold them, Responses reads the cell's results, as [Set.Results].
+func (s *Set) Responses(c *Cell) ([]result.Responses, error) {
+	if len(c.responses) > 0 {
+		return c.responses, nil
+	}
+	results, err := s.Results(c)
+	if err != nil {
+		return nil, err
+	}
+	var windows []result.Responses
+	for _, r := range results {
+		windows = append(windows, result.ResponsesOf(r.Repeats)...)
+	}
+	return windows, nil
+}
