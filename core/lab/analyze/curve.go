@@ -106,8 +106,7 @@ func newCurve(s *set.Set, cells []int, open bool, c *Capacity) (*Curve, error) {
 	for _, name := range loadAxes[open] {
 		delete(u.Config, name)
 	}
-	varying := slices.DeleteFunc(set.Varying(s.Cells), func(name string) bool { return slices.Contains(loadAxes[open], name) })
-	u.Label = first.Label(varying)
+	u.Label = set.LabelsOf(s.Cells).Without(loadAxes[open]...).Of(first.Config)
 	axes := varyingAxes(s, cells, open)
 	u.Axis = strings.Join(axes, ", ")
 	if u.Metric = timeMetric(s, cells, open, c.Objective); u.Metric == "" {

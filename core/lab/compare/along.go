@@ -180,8 +180,7 @@ func newCandidates(cells []*set.Cell, axis, metric string, drop []string, s *set
 	if len(cells) < 2 || d.Better == result.None {
 		return Candidates{}, false
 	}
-	varying := slices.DeleteFunc(set.Varying(s.Cells), func(name string) bool { return slices.Contains(drop, name) })
-	group := Candidates{Cell: commonLabel(cells[0], axis, varying), Metric: metric, Unit: d.Unit, Better: d.Better}
+	group := Candidates{Cell: commonLabel(cells[0], axis, set.LabelsOf(s.Cells).Without(drop...)), Metric: metric, Unit: d.Unit, Better: d.Better}
 	bestFirst(cells, metric, d.Better, states)
 	names := candidateNames(cells, axis)
 	for i, c := range cells {
@@ -214,15 +213,12 @@ func bestFirst(cells []*set.Cell, metric string, better result.Better, states St
 }
 
 // commonLabel names what the cells of a group have in common.
-func commonLabel(c *set.Cell, axis string, varying []string) string {
-	label := c.Label(varying)
+func commonLabel(c *set.Cell, axis string, labels set.Labels) string {
+	label := labels.Of(c.Config)
 	if axis == "transport" {
-		label = strings.TrimPrefix(strings.TrimPrefix(label, c.Transport()), " ")
+		label = labels.Load(c.Config)
 	}
-	if label == "" {
-		return "all"
-	}
-	return label
+	return cmp.Or(label, "all")
 }
 
 // candidateNames names cells by their value of the axis. Cells of one value are told apart by what
@@ -247,8 +243,7 @@ func candidateNames(cells []*set.Cell, axis string) []string {
 				same = append(same, *other)
 			}
 		}
-		label := c.Label(set.Varying(same))
-		names[i] += strings.TrimPrefix(label, c.Transport())
+		names[i] = strings.TrimSpace(names[i] + " " + set.LabelsOf(same).Load(c.Config))
 	}
 	return names
 }

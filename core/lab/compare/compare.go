@@ -58,20 +58,20 @@ func Diff(old, new *set.Set, o Options) (*Report, error) {
 	if len(m.pairs) == 0 {
 		return nil, &UnmatchedError{len(old.Cells), len(new.Cells), apart(m.onlyOld, m.onlyNew)}
 	}
-	varying := set.Varying(old.Cells, new.Cells)
+	labels := set.LabelsOf(old.Cells, new.Cells)
 	if m.lengths {
-		varying = slices.DeleteFunc(varying, func(option string) bool { return option == windowLength })
+		labels = labels.Without(windowLength)
 	}
 	r, err := report(old, new, m, o, func(p pair) string {
 		if p.new.Status == set.Published {
-			return p.old.Label(varying)
+			return labels.Of(p.old.Config)
 		}
-		return p.new.Label(varying)
+		return labels.Of(p.new.Config)
 	})
 	if err != nil {
 		return nil, err
 	}
-	r.OnlyOld, r.OnlyNew = singles(m.onlyOld, varying), singles(m.onlyNew, varying)
+	r.OnlyOld, r.OnlyNew = singles(m.onlyOld, labels), singles(m.onlyNew, labels)
 	return r, nil
 }
 
@@ -86,9 +86,9 @@ func Pairwise(old, new *set.Set, o Options) (*Report, error) {
 		m.pairs = append(m.pairs, pair{old: &old.Cells[i], new: &new.Cells[i]})
 	}
 	o.Across = append(slices.Clone(o.Across), "provider")
-	varying := set.Varying(old.Cells, new.Cells)
+	labels := set.LabelsOf(old.Cells, new.Cells)
 	return report(old, new, m, o, func(p pair) string {
-		a, b := p.old.Label(varying), p.new.Label(varying)
+		a, b := labels.Of(p.old.Config), labels.Of(p.new.Config)
 		if a == b {
 			return a
 		}
@@ -480,10 +480,10 @@ func sortByEffect(changes []Change) {
 	slices.SortStableFunc(changes, func(a, b Change) int { return cmp.Compare(effect(&b), effect(&a)) })
 }
 
-func singles(cells []*set.Cell, varying []string) []Single {
+func singles(cells []*set.Cell, labels set.Labels) []Single {
 	var list []Single
 	for _, c := range cells {
-		list = append(list, Single{c.Label(varying), string(c.Status), c.Reason})
+		list = append(list, Single{labels.Of(c.Config), string(c.Status), c.Reason})
 	}
 	return list
 }

@@ -26,7 +26,7 @@ func (b *builder) columns() {
 		}
 		c.States = append(c.States, medians)
 		c.Series = append(c.Series, b.seriesOf(cell))
-		c.Label = append(c.Label, cell.Label(b.naming[cell.Transport()]))
+		c.Label = append(c.Label, b.labels.Of(cell.Config))
 		c.Open = append(c.Open, openLoop(cell))
 		c.Status = append(c.Status, string(cell.Status))
 		c.Reason = append(c.Reason, cell.Reason)
@@ -108,7 +108,7 @@ func (b *builder) axes() {
 	}
 }
 
-// named returns a cell's value of an option that is part of its name.
+// named returns a cell's value of an option that is one of its axes.
 func (b *builder) named(c *set.Cell, option string) (value string, has bool) {
 	value, has = c.Config[option]
 	return value, has && slices.Contains(b.naming[c.Transport()], option)
@@ -176,7 +176,7 @@ func (b *builder) curves() {
 				continue
 			}
 			mine := curve{
-				Set: i, Series: b.doc.Cells.Series[b.first[i]+c.Points[0].Cell], Label: set.Label(c.Config, b.naming[c.Transport]), Open: c.Open, Axis: c.Axis,
+				Set: i, Series: b.doc.Cells.Series[b.first[i]+c.Points[0].Cell], Label: b.labels.Of(c.Config), Open: c.Open, Axis: c.Axis,
 				Metric: c.Metric, Knee: c.Knee, Most: mostOf(&c, b.Objective != nil), Operating: c.Operating, Message: c.Message,
 				Points: []point{},
 			}

@@ -81,7 +81,8 @@ type builder struct {
 	cells   []*set.Cell // of all sets, as numbered
 	first   []int       // number of the first cell of each set
 	varying []string
-	naming  map[string][]string // transport to the options in the names of its cells
+	naming  map[string][]string // transport to the options that are axes of its cells
+	labels  set.Labels
 	chunks  [][]byte
 	briefs  []brief // of each cell
 }
@@ -98,6 +99,7 @@ func (b *builder) number() {
 	}
 	b.varying = set.Varying(lists...)
 	b.naming = naming(b.cells, b.varying)
+	b.labels = set.LabelsOf(lists...)
 }
 
 // naming returns for each transport the options that vary, without own options of which it has only

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,6 +15,7 @@ import (
 	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/set"
 	"transportbench/core/lab/runner"
+	"transportbench/core/lab/state"
 )
 
 const shares = "repeats: 6\nbase: {in-flight: 8}\naxes: {transport: [shm, erpc], rate: [50%, 90%, 2000]}\n"
@@ -21,6 +24,7 @@ const shares = "repeats: 6\nbase: {in-flight: 8}\naxes: {transport: [shm, erpc],
 // are reached.
 type capacities struct {
 	fail   map[string]error // of capacities, by transport
+	far    map[string]int   // how many of the first capacities are of the far state, by transport
 	starts map[string]int
 	rates  map[string]bool
 	order  []string
@@ -36,12 +40,16 @@ func (m *capacities) measure(_ context.Context, c config.Config, _ runner.Observ
 	if err := m.fail[c.Transport]; err != nil {
 		return nil, err
 	}
-	throughput := 1000 + 100*float64(m.starts[c.Transport])
-	m.starts[c.Transport]++
+	throughput, bounce := 1000+100*float64(m.starts[c.Transport]), 50.0
+	if m.starts[c.Transport]++; m.starts[c.Transport] <= m.far[c.Transport] {
+		throughput, bounce = throughput/4, 300
+	}
 	if c.Transport == "erpc" {
 		throughput /= 10
 	}
-	return measured(c, throughput), nil
+	r := measured(c, throughput)
+	r.Repeats[0].Before.Bounce, r.Repeats[0].After.Bounce = bounce, bounce
+	return r, nil
 }
 
 func newCapacities() *capacities {
@@ -65,7 +73,7 @@ func TestRatesRelativeToTheCapacity(t *testing.T) {
 	require.NoError(t, err)
 	found := map[string]*result.Capacity{}
 	for i := range s.Cells {
-		found[s.Cells[i].Label([]string{"rate"})] = s.Cells[i].Capacity
+		found[set.LabelsOf(s.Cells).Of(s.Cells[i].Config)] = s.Cells[i].Capacity
 	}
 	require.Len(t, found, 8)
 	require.Contains(t, found, "shm rate=2k")
@@ -79,6 +87,70 @@ func TestRatesRelativeToTheCapacity(t *testing.T) {
 	require.InDelta(t, 1250, c.Throughput.Median, 1e-9)
 	require.InDelta(t, 1500, *c.Throughput.High, 1e-9)
 	require.Equal(t, 6, c.Throughput.N)
+}
+
+// A transport whose capacity was seen in two states of the machine runs at shares of the slower one.
+// What another transport saw does not change its own capacity.
+func TestCapacityOfTheSlowestState(t *testing.T) {
+	m := newCapacities()
+	m.far = map[string]int{"shm": 2}
+	outcome, err := Run(t.Context(), plan(t, shares), Options{Dir: t.TempDir(), Measure: m.measure, Watcher: new(watcher)})
+	require.NoError(t, err)
+	require.Equal(t, 8, outcome.Complete)
+	// Far windows of 250 and 275, and near ones of erpc from 100 to 150.
+	require.Equal(t, map[string]bool{"shm 131": true, "shm 236": true, "shm 2000": true, "erpc 50": true, "erpc 90": true, "erpc 2000": true}, m.rates)
+	labels := set.LabelsOf(outcome.Set.Cells)
+	for i := range outcome.Set.Cells {
+		c := &outcome.Set.Cells[i]
+		switch labels.Of(c.Config) {
+		case "shm rate=50%":
+			require.Equal(t, "far", c.Capacity.State)
+			require.Equal(t, 2, c.Capacity.Throughput.N)
+			require.Len(t, c.Capacity.Windows, 6)
+			require.Equal(t, 300.0, c.Capacity.Windows[0].BounceBefore)
+		case "erpc rate=50%":
+			require.Equal(t, "near", c.Capacity.State)
+			require.Equal(t, 6, c.Capacity.Throughput.N)
+		}
+	}
+}
+
+func TestCapacityByState(t *testing.T) {
+	states := state.Find([]float64{50, 51, 52, 300, 310, 320})
+	require.Equal(t, []string{"near", "far"}, states.Names())
+	windows := func(bounce float64, throughput ...float64) (list []result.Window) {
+		for _, x := range throughput {
+			list = append(list, result.Window{Throughput: x, BounceBefore: bounce, BounceAfter: bounce})
+		}
+		return list
+	}
+	near := windows(50, 100, 110, 120, 130, 140, 150)
+	mixed := []result.Window{{Throughput: 20, BounceBefore: 50, BounceAfter: 300}}
+	for name, c := range map[string]struct {
+		windows []result.Window
+		states  state.States
+		value   float64
+		state   string
+		n       int
+	}{
+		"one state on this machine":    {near, state.Find([]float64{50, 51}), 100, "", 6},
+		"near, and others saw far":     {near, states, 100, "near", 6},
+		"one far window":               {slices.Concat(near, windows(300, 30)), states, 30, "far", 1},
+		"some far windows":             {slices.Concat(near, windows(300, 30, 50, 40)), states, 40, "far", 3},
+		"mostly far":                   {slices.Concat(windows(50, 100), windows(300, 31, 32, 33, 34, 35, 36)), states, 31, "far", 6},
+		"far is not slower":            {slices.Concat(near, windows(300, 160)), states, 100, "near", 6},
+		"a mixed window is no state":   {slices.Concat(near, mixed), states, 100, "near", 6},
+		"too few for an interval":      {near[:3], state.States{}, 100, "", 3},
+		"nothing but a mixed window":   {mixed, states, 20, "", 1},
+		"windows without any readings": {windows(0, 5, 4, 6), states, 4, "", 3},
+	} {
+		got := capacityOf(c.windows, c.states, 0.5)
+		require.Equal(t, c.value, got.Value, name)
+		require.Equal(t, math.Round(c.value/2), got.Rate, name)
+		require.Equal(t, c.state, got.State, name)
+		require.Equal(t, c.n, got.Throughput.N, name)
+		require.Equal(t, c.windows, got.Windows, name)
+	}
 }
 
 // Another machine finds another capacity, and its cells are compared by their share of it.
@@ -124,7 +196,7 @@ func TestUnknownCapacityFailsItsCells(t *testing.T) {
 	reasons := map[string]string{}
 	for i := range outcome.Set.Cells {
 		if c := &outcome.Set.Cells[i]; c.Status == set.Failed {
-			reasons[c.Label([]string{"rate"})] = c.Reason
+			reasons[set.LabelsOf(outcome.Set.Cells).Of(c.Config)] = c.Reason
 		}
 	}
 	unknown := "the capacity is unknown, because it was not measured: port in use"

@@ -112,10 +112,10 @@ func labels(p *Plan) []string {
 	for i := range p.Cells {
 		cells[i].Config = p.Cells[i].Flat()
 	}
-	varying := set.Varying(cells)
+	labels := set.LabelsOf(cells)
 	list := make([]string, len(cells))
 	for i := range cells {
-		list[i] = cells[i].Label(varying)
+		list[i] = labels.Of(cells[i].Config)
 	}
 	return list
 }

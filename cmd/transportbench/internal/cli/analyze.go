@@ -149,12 +149,12 @@ func (a *app) analyze(q *analyzeFlags, o analyze.CapacityOptions, path string, a
 
 // analyzeCells analyzes every cell. A cell that was not measured gets a reason.
 func (a *app) analyzeCells(s *set.Set, whatIf []string) ([]present.AnalyzedCell, error) {
-	varying := set.Varying(s.Cells)
+	labels := set.LabelsOf(s.Cells)
 	list := make([]present.AnalyzedCell, len(s.Cells))
 	usable := 0
 	for i := range s.Cells {
 		c := &s.Cells[i]
-		list[i] = present.AnalyzedCell{Cell: c.Label(varying), Config: c.Config, Status: c.Status, Reason: c.Reason, Warnings: c.Warnings}
+		list[i] = present.AnalyzedCell{Cell: labels.Of(c.Config), Config: c.Config, Status: c.Status, Reason: c.Reason, Warnings: c.Warnings}
 		results, err := s.Results(c)
 		if err != nil {
 			return nil, badInput(err)

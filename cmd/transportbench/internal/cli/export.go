@@ -82,12 +82,12 @@ func exportHistograms(s *set.Set, dir string) error {
 	if err != nil {
 		return err
 	}
-	varying := set.Varying(s.Cells)
+	labels := set.LabelsOf(s.Cells)
 	for i := range s.Cells {
 		if s.Cells[i].Status != set.Measured {
 			continue
 		}
-		name := fmt.Sprintf("%04d-%s.hgrm", i, fileName(s.Cells[i].Label(varying)))
+		name := fmt.Sprintf("%04d-%s.hgrm", i, fileName(labels.Of(s.Cells[i].Config)))
 		err := result.Replace(filepath.Join(dir, name), func(w io.Writer) error { return export.Percentiles(w, s, i) })
 		if err != nil {
 			return err

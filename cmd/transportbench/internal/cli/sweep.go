@@ -372,7 +372,7 @@ func sweepVerdict(outcome *sweep.Outcome, plan *sweep.Plan) error {
 	for i := range cells {
 		for _, w := range cells[i].Warnings {
 			if w.Severity == result.Error {
-				return exitf(ExitThreshold, "%s: check %s failed: %s", cells[i].Label(set.Varying(cells)), w.Check, w.Message)
+				return exitf(ExitThreshold, "%s: check %s failed: %s", set.LabelsOf(cells).Of(cells[i].Config), w.Check, w.Message)
 			}
 		}
 	}

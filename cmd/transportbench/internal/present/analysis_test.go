@@ -20,7 +20,7 @@ func analysis(t *testing.T, cells string) *Analysis {
 	s, err := set.Load(committed)
 	require.NoError(t, err)
 	a := &Analysis{Kind: "analysis", Source: committed}
-	varying := set.Varying(s.Cells)
+	labels := set.LabelsOf(s.Cells)
 	for i := range s.Cells {
 		c := &s.Cells[i]
 		if !set.Match(cells, c.Config) {
@@ -32,7 +32,7 @@ func analysis(t *testing.T, cells string) *Analysis {
 		require.NoError(t, err)
 		p, err := of.Model.Predict("burn=1us")
 		require.NoError(t, err)
-		a.Cells = append(a.Cells, AnalyzedCell{Cell: c.Label(varying), Status: c.Status, Analysis: of, Predictions: []analyze.Prediction{p}})
+		a.Cells = append(a.Cells, AnalyzedCell{Cell: labels.Of(c.Config), Status: c.Status, Analysis: of, Predictions: []analyze.Prediction{p}})
 	}
 	a.Capacity, err = analyze.CapacityOf(s, analyze.CapacityOptions{Target: 1e9, Headroom: new(0.3)})
 	require.NoError(t, err)

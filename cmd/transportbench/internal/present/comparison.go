@@ -10,6 +10,7 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
+	"transportbench/core/lab/compare"
 	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/format"
 	"transportbench/core/lab/result/set"
@@ -49,10 +50,13 @@ func Comparison(w io.Writer, s *set.Set) {
 	if len(closed) > 0 && len(open) > 0 {
 		fmt.Fprintln(w)
 	}
+	states := compare.FindStates(s)
 	if len(open) > 0 {
 		writeOpen(w, open, loads)
+		writeCapacities(w, open, loads, states)
 	}
-	writeStates(w, s, slices.Concat(closed, open), loads)
+	writeStates(w, closed, loads, states)
+	writeOpenStates(w, s, open, loads, states)
 	writeReasons(w, s, loads)
 }
 
@@ -179,27 +183,14 @@ func cellChecks(c *set.Cell) string {
 	return checkSummary(severities, c.Incomplete)
 }
 
-// loads names what cells measure, without the transport: the profile if it varies, and the options
-// that vary among the cells of that profile.
+// loads names what cells measure, without the transport.
 type loads struct {
-	profiles []string // in order of appearance
-	varying  map[string][]string
-	order    []string // names in order of appearance
+	labels set.Labels
+	order  []string // names in order of appearance
 }
 
 func loadsOf(cells []set.Cell) loads {
-	l := loads{varying: map[string][]string{}}
-	of := map[string][]set.Cell{}
-	for _, c := range cells {
-		profile := c.Config["profile"]
-		if of[profile] == nil {
-			l.profiles = append(l.profiles, profile)
-		}
-		of[profile] = append(of[profile], c)
-	}
-	for profile, same := range of {
-		l.varying[profile] = set.Varying(same)
-	}
+	l := loads{labels: set.LabelsOf(cells)}
 	for i := range cells {
 		if name := l.name(&cells[i]); !slices.Contains(l.order, name) {
 			l.order = append(l.order, name)
@@ -208,20 +199,9 @@ func loadsOf(cells []set.Cell) loads {
 	return l
 }
 
+// name returns the cell's load: its profile if all cells have the same load.
 func (l loads) name(c *set.Cell) string {
-	var parts []string
-	profile := c.Config["profile"]
-	if len(l.profiles) > 1 {
-		parts = append(parts, profile)
-	}
-	options := map[string]string{}
-	for name, value := range c.Config {
-		if name != "transport" {
-			options[name] = value
-		}
-	}
-	parts = append(parts, strings.TrimSpace(set.Label(options, l.varying[profile])))
-	return cmp.Or(strings.TrimSpace(strings.Join(parts, " ")), profile)
+	return cmp.Or(l.labels.Load(c.Config), c.Config["profile"])
 }
 
 func (l loads) position(c *set.Cell) int { return slices.Index(l.order, l.name(c)) }

@@ -4,13 +4,18 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 
+	"transportbench/core/lab/compare"
 	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/format"
 	"transportbench/core/lab/result/set"
 )
+
+// rateOption is the option that is the load of an open loop.
+const rateOption = "rate"
 
 // writeOpen writes one row for each open loop, by load, and within a load the lowest p99 first.
 func writeOpen(w io.Writer, rows []*set.Cell, loads loads) {
@@ -26,7 +31,7 @@ func writeOpen(w io.Writer, rows []*set.Cell, loads loads) {
 		{">p50", metricColumn(result.ResponseP50, format.Value)},
 		{">p99", metricColumn(result.ResponseP99, format.Value)},
 		{">95% interval", func(c *set.Cell) string {
-			text := sampled(c, result.ResponseP99, interval)
+			text := sampled(c, result.ResponseP99, format.Range)
 			if text != "-" && c.Launches() == 1 {
 				text += " within one launch"
 			}
@@ -39,12 +44,59 @@ func writeOpen(w io.Writer, rows []*set.Cell, loads loads) {
 		{">busy/op", metricColumn(result.BusyPerOp, format.Value)},
 		{"checks", cellChecks},
 	})
-	for _, c := range rows {
-		if c.Capacity != nil {
-			fmt.Fprintln(w, "the capacity of a transport is the lower end of the 95% interval of its throughput at rate=max")
-			break
+}
+
+// writeCapacities writes the capacities that rates are shares of, each once.
+func writeCapacities(w io.Writer, open []*set.Cell, loads loads, states compare.States) {
+	var rows []*set.Cell
+	for _, c := range open {
+		same := func(other *set.Cell) bool { return other.Key(rateOption) == c.Key(rateOption) }
+		if c.Capacity != nil && !slices.ContainsFunc(rows, same) {
+			rows = append(rows, c)
 		}
 	}
+	if len(rows) == 0 {
+		return
+	}
+	slices.SortStableFunc(rows, func(a, b *set.Cell) int { return cmp.Compare(b.Capacity.Value, a.Capacity.Value) })
+	labels := loads.labels.Without(rateOption)
+	fmt.Fprintln(w, "\ncapacities that rates are shares of: throughput at rate=max in the slowest state of the machine that was seen there")
+	writeRows(w, rows, []column{
+		{"load", func(c *set.Cell) string { return labels.Load(c.Config) }},
+		{"transport", (*set.Cell).Transport},
+		{">capacity", func(c *set.Cell) string { return format.Rate(c.Capacity.Value) }},
+		{"state", func(c *set.Cell) string { return capacityState(c.Capacity, states) }},
+		{"windows", func(c *set.Cell) string {
+			return fmt.Sprintf("%d of %d", c.Capacity.Throughput.N, max(len(c.Capacity.Windows), c.Capacity.Throughput.N))
+		}},
+		{"figure", func(c *set.Cell) string { return capacityFigure(c.Capacity) }},
+	})
+}
+
+// capacityState returns the state of the machine that a capacity was measured in. If its sweep had
+// seen one state only by then, that is the state of all its windows.
+func capacityState(c *result.Capacity, states compare.States) string {
+	in := map[string]bool{}
+	for _, w := range c.Windows {
+		in[states.States.Of(w.BounceBefore, w.BounceAfter)] = true
+	}
+	if c.State == "" && len(in) == 1 {
+		return slices.Collect(maps.Keys(in))[0]
+	}
+	return cmp.Or(c.State, "-")
+}
+
+// capacityFigure returns which figure of the windows the capacity is.
+func capacityFigure(c *result.Capacity) string {
+	switch {
+	case c.Throughput.Low != nil && c.Value == *c.Throughput.Low:
+		return "lower end of the 95% interval"
+	case c.Throughput.N > 1 && c.Value == c.Throughput.Median:
+		return "median"
+	case c.Throughput.N > 1:
+		return "lowest window"
+	}
+	return "the only window"
 }
 
 // offered returns the rate of an open loop.

@@ -17,14 +17,14 @@ func Plan(w io.Writer, p *sweep.Plan) {
 	for i := range p.Cells {
 		cells[i].Config = p.Cells[i].Flat()
 	}
-	varying := set.Varying(cells)
+	labels := set.LabelsOf(cells)
 	t := newTable(w, ">cell", "configuration", ">a repeat takes")
 	for i := range p.Cells {
 		takes := "about " + Left(p.Cells[i].Expected())
 		if reason := p.Cells[i].Unavailable; reason != "" {
 			takes = "unavailable: " + reason
 		}
-		t.AppendRow(table.Row{i + 1, cells[i].Label(varying), takes})
+		t.AppendRow(table.Row{i + 1, labels.Of(cells[i].Config), takes})
 	}
 	t.Render()
 	fmt.Fprintln(w)

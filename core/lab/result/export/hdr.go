@@ -18,7 +18,7 @@ func HDRLog(w io.Writer, s *set.Set) error {
 		return err
 	}
 	begun := false
-	varying := set.Varying(s.Cells)
+	labels := set.LabelsOf(s.Cells)
 	return eachHistogram(s, func(c *set.Cell, at time.Time, window time.Duration, h *hdrhistogram.Histogram) error {
 		if !begun {
 			begun = true
@@ -29,7 +29,7 @@ func HDRLog(w io.Writer, s *set.Set) error {
 				return err
 			}
 		}
-		h.SetTag(word(c.Label(varying)))
+		h.SetTag(word(labels.Of(c.Config)))
 		h.SetStartTimeMs(at.UnixMilli())
 		h.SetEndTimeMs(at.Add(window).UnixMilli())
 		return log.OutputIntervalHistogram(h)
@@ -54,7 +54,7 @@ func Percentiles(w io.Writer, s *set.Set, cell int) error {
 		return err
 	}
 	if merged == nil {
-		return fmt.Errorf("%s has no histograms", s.Cells[cell].Label(nil))
+		return fmt.Errorf("%s has no histograms", s.Cells[cell].Transport())
 	}
 	const ticks, nsPerMicrosecond = 5, 1000
 	_, err = merged.PercentilesPrint(w, ticks, nsPerMicrosecond)

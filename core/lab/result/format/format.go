@@ -100,6 +100,20 @@ func Interval(m result.Metric) string {
 	return Digits(*m.Low/s.factor) + " to " + Digits(*m.High/s.factor)
 }
 
+// Range formats a metric's 95% interval, each end in a fitting unit, or returns a dash if there is
+// none. It suits metrics whose intervals span units.
+func Range(m result.Metric) string {
+	if m.Low == nil || m.High == nil {
+		return "-"
+	}
+	low, high := Number(*m.Low, m.Unit), Number(*m.High, m.Unit)
+	digits, unit, _ := strings.Cut(low, " ")
+	if _, other, _ := strings.Cut(high, " "); other == unit {
+		low = digits
+	}
+	return low + " to " + high
+}
+
 // Count formats a number of things, such as "1 core" and "2 cores".
 func Count(n int, what string) string {
 	if n == 1 {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"transportbench/core/base/config"
 	"transportbench/core/lab/result"
@@ -96,31 +97,97 @@ func followsTrack(option string, cells [][]Cell) bool {
 	return sets
 }
 
+// loadOptions are the options that shape the load, in the order in which they are shown. Labels name
+// them in all cells if they vary.
+var loadOptions = []string{"topology", "ranks", "daemons", "clients", "in_flight", "rate", "value_size", "read_ratio", "distribution"}
+
 // rank orders the options that shape the load first and a transport's own options last.
 func rank(option string) int {
 	if strings.HasPrefix(option, ownPrefix) {
 		return 100
 	}
-	order := []string{"topology", "ranks", "daemons", "clients", "in_flight", "value_size", "read_ratio", "distribution"}
-	if i := slices.Index(order, option); i >= 0 {
+	if i := slices.Index(loadOptions, option); i >= 0 {
 		return i
 	}
 	return 50
 }
 
-// Label returns [Label] of the cell's configuration.
-func (c *Cell) Label(varying []string) string { return Label(c.Config, varying) }
+// Labels names cells by what tells them apart: the profile if there are several, and the options that
+// vary among the cells of that profile. Of the options that do not shape the load, a label has those
+// that differ from their default, and of a transport's own those that vary among its cells.
+type Labels struct {
+	profiles []string            // in order of appearance
+	varying  map[string][]string // by profile
+	own      map[string][]string // by transport
+}
 
-// Label returns a name for display: the transport and the options that vary.
-func Label(config map[string]string, varying []string) string {
-	parts := []string{config["transport"]}
-	for _, name := range varying {
-		if value, has := config[name]; has {
-			parts = append(parts, strings.TrimPrefix(name, ownPrefix)+"="+Value(name, value))
+// LabelsOf returns the labels of cells that are shown together.
+func LabelsOf(lists ...[]Cell) Labels {
+	l := Labels{varying: map[string][]string{}, own: map[string][]string{}}
+	byProfile, byTransport := map[string][]Cell{}, map[string][]Cell{}
+	for _, list := range lists {
+		for _, c := range list {
+			profile := c.Config["profile"] // empty for published figures
+			if profile != "" && byProfile[profile] == nil {
+				l.profiles = append(l.profiles, profile)
+			}
+			byProfile[profile] = append(byProfile[profile], c)
+			byTransport[c.Transport()] = append(byTransport[c.Transport()], c)
+		}
+	}
+	for profile, cells := range byProfile {
+		l.varying[profile] = Varying(cells)
+	}
+	for transport, cells := range byTransport {
+		l.own[transport] = Varying(cells)
+	}
+	return l
+}
+
+// Without returns labels that leave out some options.
+func (l Labels) Without(options ...string) Labels {
+	varying := map[string][]string{}
+	for profile, names := range l.varying {
+		varying[profile] = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(options, name) })
+	}
+	l.varying = varying
+	return l
+}
+
+// Load names what a cell with this configuration measures, without the transport. It is empty if the
+// cells differ in the transport alone.
+func (l Labels) Load(config map[string]string) string {
+	var parts []string
+	profile := config["profile"]
+	if len(l.profiles) > 1 && profile != "" {
+		parts = append(parts, profile)
+	}
+	for _, name := range l.varying[profile] {
+		value, has := config[name]
+		own, isOwn := strings.CutPrefix(name, ownPrefix)
+		switch {
+		case !has, isOwn && !slices.Contains(l.own[config["transport"]], name):
+		case !isOwn && !slices.Contains(loadOptions, name) && value == defaults()[name]:
+		default:
+			parts = append(parts, own+"="+Value(name, value))
 		}
 	}
 	return strings.Join(parts, " ")
 }
+
+// Of names a cell with this configuration: the transport and [Labels.Load].
+func (l Labels) Of(config map[string]string) string {
+	return strings.TrimSpace(config["transport"] + " " + l.Load(config))
+}
+
+// defaults returns the default configuration as text.
+var defaults = sync.OnceValue(func() map[string]string {
+	known, err := Flatten(config.Default())
+	if err != nil {
+		panic(err) // a configuration can be encoded
+	}
+	return known
+})
 
 // Value formats an option's value for display.
 func Value(option, value string) string {

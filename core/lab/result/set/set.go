@@ -86,7 +86,7 @@ type Cell struct {
 	// Results are the results of the cell, in a set that is a single file.
 	Results []*result.Result `json:"results,omitempty"`
 
-	responses []result.Responses // of Pooled; unknown in a cell that was read from a set
+	responses []result.Responses // of Pooled; see Set.Responses
 }
 
 // Status is the outcome of a cell.
@@ -171,11 +171,7 @@ var omitted = sync.OnceValue(func() map[string]bool {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 		list[name] = true
 	}
-	known, err := Flatten(config.Default())
-	if err != nil {
-		panic(err) // a configuration can be encoded
-	}
-	for name := range known {
+	for name := range defaults() {
 		delete(list, name)
 	}
 	return list

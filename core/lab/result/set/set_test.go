@@ -265,7 +265,7 @@ func TestLabels(t *testing.T) {
 	}
 	varying := Varying(s.Cells)
 	require.Equal(t, []string{"value_size"}, varying)
-	require.Equal(t, "shm value_size=4KiB", s.Cells[1].Label(varying))
+	require.Equal(t, "shm value_size=4KiB", LabelsOf(s.Cells).Of(s.Cells[1].Config))
 	for pattern, want := range map[string]bool{
 		"": true, "shm": true, "*": true, "ucx*": false, "value-size=4KiB": true, "value_size=4096": true,
 		"shm,ring=a*": true, "shm,ring=b": false, "colour=red": false,
@@ -275,6 +275,38 @@ func TestLabels(t *testing.T) {
 	require.Negative(t, CompareConfigs(map[string]string{"transport": "a", "n": "9"}, map[string]string{"transport": "a", "n": "10"}))
 	require.Equal(t, -1, CompareValues("9", "10"))
 	require.Equal(t, 1, CompareValues("b", "a"))
+}
+
+// A label has what tells cells apart within a profile, and no option at its default unless that
+// shapes the load.
+func TestLabelsOfWhatDiffers(t *testing.T) {
+	s := New()
+	add := func(transport, profile string, edit func(*config.Config)) {
+		r := run(1, 1)
+		r.Config.Transport, r.Config.Profile, r.Config.Options = transport, profile, nil
+		edit(&r.Config)
+		require.NoError(t, s.Add(r))
+	}
+	add("shm", "kv", func(c *config.Config) { c.Rate = 20e3 })
+	add("shm", "kv", func(c *config.Config) { c.Rate, c.Idle = 20e3, config.IdlePark })
+	add("shm", "kv", func(c *config.Config) { c.Rate, c.Options = 20e3, map[string]string{"ring": "auto"} })
+	add("shm", "kv", func(c *config.Config) { c.Rate, c.Options = 20e3, map[string]string{"ring": "lamport"} })
+	add("tcpx", "kv", func(c *config.Config) { c.Rate, c.Options = 5e3, map[string]string{"ring": "4"} })
+	add("shm", "echo", func(c *config.Config) { c.InFlight, c.ValueSize = 1, config.FixedSize(64) })
+	add("shm", "echo", func(c *config.Config) { c.InFlight, c.ValueSize = 32, config.FixedSize(64) })
+	add("shm", "bulk", func(c *config.Config) { c.ValueSize = config.FixedSize(512 << 10) })
+	s.Cells = append(s.Cells, Cell{Config: map[string]string{"transport": "other"}, Status: Published})
+	labels := LabelsOf(s.Cells)
+	var names []string
+	for i := range s.Cells {
+		names = append(names, labels.Of(s.Cells[i].Config))
+	}
+	require.Equal(t, []string{
+		"shm kv rate=20k", "shm kv rate=20k idle=park", "shm kv rate=20k ring=auto", "shm kv rate=20k ring=lamport",
+		"tcpx kv rate=5k", "shm echo in_flight=1", "shm echo in_flight=32", "shm bulk", "other",
+	}, names)
+	require.Equal(t, "kv idle=park", labels.Without("rate").Load(s.Cells[1].Config))
+	require.Equal(t, "kv rate=20k idle=park", labels.Load(s.Cells[1].Config), "Without makes a copy")
 }
 
 func TestReplaceLeavesTheOldOnFailure(t *testing.T) {
@@ -353,7 +385,7 @@ func TestPooledPercentilesOfMergedResults(t *testing.T) {
 	require.False(t, s.Cells[1].OpenLoop())
 	_, ok = s.Cells[1].Metric(result.ResponseP99)
 	require.False(t, ok)
-	require.Equal(t, "shm rate=max", s.Cells[1].Label([]string{"rate"}))
+	require.Equal(t, "shm rate=max", LabelsOf(s.Cells).Of(s.Cells[1].Config))
 
 	// An index has no histograms, so its cell cannot be merged with another.
 	cell := again.Cells[0]
