@@ -1,17 +1,23 @@
 package datagram_test
 
 import (
+	"context"
 	"errors"
 	"net"
 	"net/netip"
+	"runtime"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"transportbench/core/base/machine"
 	"transportbench/core/fabric/datagram"
 	"transportbench/core/fabric/datagram/datagramtest"
 	"transportbench/core/fabric/rdma"
+	"transportbench/core/transport"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -92,6 +98,55 @@ func TestSoftConformance(t *testing.T) {
 			datagramtest.Run(t, datagramtest.Suite{Open: verbs(rdma.Options{Provider: rdma.Soft}, o)})
 		})
 	}
+}
+
+// TestProbeOnOneProcessor: a probe's queues hold a whole message, however shallow those of its port
+// are. On one processor nobody receives while a message is sent.
+func TestProbeOnOneProcessor(t *testing.T) {
+	cpus, err := machine.AllowedCPUs()
+	require.NoError(t, err)
+	for name, open := range map[string]func() (datagram.Port, error){
+		"udp":  udp(datagram.UDPOptions{MTU: 256, SendBuffer: 4096, ReceiveBuffer: 4096}),
+		"soft": verbs(rdma.Options{Provider: rdma.Soft}, datagram.VerbsOptions{MTU: 256, SendDepth: 2, ReceiveDepth: 3}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			var ports [2]datagram.Port
+			for i := range ports {
+				p, err := open()
+				require.NoError(t, err)
+				t.Cleanup(func() { require.NoError(t, p.Close()) })
+				ports[i] = p
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			defer cancel()
+			var floors [2]transport.Floor
+			var errs [2]error
+			var wait sync.WaitGroup
+			for i, p := range ports {
+				to, err := p.Open(ports[1-i].Address())
+				require.NoError(t, err)
+				wait.Go(func() {
+					runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+					if errs[i] = machine.Pin(cpus[0]); errs[i] == nil {
+						floors[i], errs[i] = p.(datagram.Prober).Probe(ctx, to, transport.Probe{Kind: transport.ProbeMedium,
+							Initiate: i == 0, Duration: time.Millisecond, Forth: 3000, Back: 10_000})
+					}
+				})
+			}
+			wait.Wait()
+			require.NoError(t, errors.Join(errs[:]...))
+			require.Positive(t, floors[0].Samples)
+		})
+	}
+	p, err := verbs(rdma.Options{Provider: rdma.Soft}, datagram.VerbsOptions{MTU: 256})()
+	require.NoError(t, err)
+	defer func() { require.NoError(t, p.Close()) }()
+	to, err := p.Open(p.Address())
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	_, err = p.(datagram.Prober).Probe(ctx, to, transport.Probe{Kind: transport.ProbeMedium, Initiate: true, Back: 100_000})
+	require.ErrorIs(t, err, transport.ErrUnsupported, "more datagrams than receives")
 }
 
 func TestFaultyConformance(t *testing.T) {

@@ -47,12 +47,14 @@ func (q *udpProbe) close() error {
 	return err
 }
 
-// openProbes opens the sockets for probes.
+// openProbes opens the sockets for probes. Their buffers may be larger than the port's, which may have
+// no room for one message.
 func (p *UDP) openProbes() (err error) {
-	if err := p.probe.open(p.local.Addr(), p.scope, p.options.SendBuffer, p.options.ReceiveBuffer); err != nil {
+	o := p.options
+	o.SendBuffer, o.ReceiveBuffer = max(o.SendBuffer, udpDefaultBuffer), max(o.ReceiveBuffer, udpDefaultBuffer)
+	if err := p.probe.open(p.local.Addr(), p.scope, o.SendBuffer, o.ReceiveBuffer); err != nil {
 		return err
 	}
-	o := p.options
 	o.Address, o.MTU, o.forProbe = netip.AddrPortFrom(p.local.Addr(), 0), p.mtu, true
 	p.stream, err = OpenUDP(o)
 	return err

@@ -121,8 +121,11 @@ func OpenVerbs(device rdma.Device, o VerbsOptions) (*Verbs, error) {
 		return nil, err
 	}
 	p := &Verbs{options: o, device: device, handles: map[string]rdma.PeerHandle{}}
+	// The probe's queues do not follow the port's, which may be too shallow for one message: while the
+	// receiver is preempted, all its datagrams need receives.
 	o.Batch, o.SignalInterval = probeMost, 1
-	o.SendDepth, o.ReceiveDepth = min(2*probeMost, o.SendDepth), min(4*probeMost, o.ReceiveDepth)
+	a := device.Attributes()
+	o.SendDepth, o.ReceiveDepth = min(2*probeMost, a.MaxSendDepth), min(4*probeMost, a.MaxReceiveDepth)
 	p.probe = &Verbs{options: o, device: device, handles: map[string]rdma.PeerHandle{}}
 	if err := errors.Join(p.probe.open(), p.open()); err != nil {
 		return nil, errors.Join(fmt.Errorf("UD queue pair on %s: %w", device.Attributes().Name, err), p.Close())

@@ -29,6 +29,11 @@ func (p *Verbs) Probe(ctx context.Context, to Remote, probe transport.Probe) (tr
 	case !errors.Is(err, transport.ErrUnsupported):
 		return transport.Floor{}, err
 	}
+	o := &p.probe.options
+	if most := o.ReceiveDepth*o.MTU - transport.ProbeHeader; max(probe.Forth, probe.Back) > most {
+		return transport.Floor{}, fmt.Errorf("%w: payloads of %d and %d bytes; a probe of this queue pair has at most %d",
+			transport.ErrUnsupported, probe.Forth, probe.Back, most)
+	}
 	f, err := probePort(ctx, p.probe, remote, probe, &p.probed)
 	switch {
 	case f.RoundTrip > 0:
