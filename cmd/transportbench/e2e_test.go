@@ -90,16 +90,24 @@ func shortTempDir(t testing.TB) string {
 	return dir
 }
 
-// wait waits for the command and all its plugins, and returns the exit code.
+// wait waits for the command and all its plugins, checks that they left nothing, and returns the exit
+// code.
 func (i *invocation) wait(t *testing.T) int {
+	t.Helper()
+	i.await(t)
+	requireNothingLeft(t, i.tmp)
+	return i.cmd.ProcessState.ExitCode()
+}
+
+// await waits for the command and all its plugins.
+func (i *invocation) await(t *testing.T) {
 	t.Helper()
 	err := i.cmd.Wait()
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) {
 		require.NoError(t, err)
 	}
-	requireNothingLeft(t, i.tmp)
-	return i.cmd.ProcessState.ExitCode()
+	require.Eventually(t, func() bool { return len(plugins(t)) == 0 }, 10*time.Second, 10*time.Millisecond, "plugins are still running")
 }
 
 func (i *invocation) run(t *testing.T) int {
@@ -203,10 +211,9 @@ func plugins(t *testing.T) []int {
 	return pids
 }
 
-// requireNothingLeft waits for plugins to end and checks that they left no files.
+// requireNothingLeft checks that a command and its plugins left no files.
 func requireNothingLeft(t *testing.T, tmp string) {
 	t.Helper()
-	require.Eventually(t, func() bool { return len(plugins(t)) == 0 }, 10*time.Second, 10*time.Millisecond, "plugins are still running")
 	left, err := filepath.Glob(filepath.Join(tmp, "transportbench-*"))
 	require.NoError(t, err)
 	require.Empty(t, left, "directories for sockets")

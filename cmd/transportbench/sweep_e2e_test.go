@@ -72,8 +72,9 @@ func TestResume(t *testing.T) {
 				return len(done) > 0
 			}, 60*time.Second, time.Millisecond)
 			require.NoError(t, i.cmd.Process.Signal(signal))
-			i.wait(t)
+			i.await(t)
 			if signal == syscall.SIGINT {
+				requireNothingLeft(t, i.tmp)
 				require.Contains(t, i.stderr.String(), "repeat the command with --resume --out "+i.out)
 			}
 			before := map[string]time.Time{}
@@ -88,7 +89,11 @@ func TestResume(t *testing.T) {
 			}
 			loadSet(t, i.out) // an incomplete sweep is readable
 
+			// A host that is killed while it launches plugins leaves a directory, which the next host
+			// removes from the same TMPDIR.
 			again := command(t, append(matrix, "--order", "sequential", "--resume")...)
+			again.tmp = i.tmp
+			again.cmd.Env = append(again.cmd.Env, "TMPDIR="+i.tmp)
 			again.cmd.Args = append(again.cmd.Args, "--out", i.out)
 			require.Contains(t, swept, again.run(t), again.stderr.String())
 			require.Len(t, loadSet(t, i.out).Cells, 6)
