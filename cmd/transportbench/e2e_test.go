@@ -34,17 +34,15 @@ func buildAndRun(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(bin)
-	for output, arguments := range map[string][]string{
-		"transportbench":        {"transportbench/cmd/transportbench"},
-		"plugins/transport-shm": {"transportbench/cmd/transport-shm"},
+	for directory, arguments := range map[string][]string{
+		"": {"transportbench/cmd/transportbench"},
 		// CGO_ENABLED=0 builds these without their native libraries.
-		"plugins/transport-copyrpc": {"transportbench/cmd/transport-copyrpc"},
-		"plugins/transport-erpc":    {"transportbench/cmd/transport-erpc"},
-		"plugins/transport-tcpx":    {"transportbench/cmd/transport-tcpx"},
+		"plugins": {"transportbench/cmd/transport-shm", "transportbench/cmd/transport-copyrpc",
+			"transportbench/cmd/transport-erpc", "transportbench/cmd/transport-tcpx"},
 		// Other compiler settings make another runtime.
-		"mixed/transport-shm": {"-gcflags=-l", "transportbench/cmd/transport-shm"},
+		"mixed": {"-gcflags=-l", "transportbench/cmd/transport-shm"},
 	} {
-		arguments = append([]string{"build", "-buildvcs=false", "-trimpath", "-o", filepath.Join(bin, output)}, arguments...)
+		arguments = append([]string{"build", "-buildvcs=false", "-trimpath", "-o", filepath.Join(bin, directory) + "/"}, arguments...)
 		build := exec.Command("go", arguments...)
 		build.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := build.CombinedOutput(); err != nil {
