@@ -68,3 +68,11 @@ need_go() {
 	complaint=$(go list -m 2>&1 >/dev/null) ||
 		die "this module needs Go $wanted or later: ${complaint:-$(go version)}"
 }
+
+# leaves prints the lines of a report of gotestsum, except of tests whose subtests are in it: a
+# test fails with its subtest.
+leaves() {
+	awk -F': ' '
+		NF { lines[++n] = $0; names[n] = name = $1; while (sub(/\/[^\/]*$/, "", name)) parents[name] }
+		END { for (i = 1; i <= n; i++) if (!(names[i] in parents)) print lines[i] }' "$1"
+}

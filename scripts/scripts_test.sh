@@ -176,5 +176,11 @@ sed -i 's/len(b) > 0/len(b) < 0/' core/pure/pure_test.go
 with_fakes scripts/fuzz.sh 20x || fail "fuzz.sh failed"
 expect "fuzz core/pure FuzzBad" "fuzz core/pure FuzzGood"
 
+new_module "a test that had to be run again counts once, not with its parents"
+printf 'a/b.TestX%s: 2 runs, 1 failures\n' '' /killed /small /small/control/probe Y >report
+with_output leaves report || fail "leaves failed"
+expect "a/b.TestX/killed: 2 runs" "a/b.TestX/small/control/probe: 2 runs" "a/b.TestXY: 2 runs"
+[ "$(wc -l <"$scratch/output")" = 3 ] || fail "it does not have 3 lines"
+
 [ $failures = 0 ] || die "$failures checks of the scripts failed"
 echo "ok  scripts"

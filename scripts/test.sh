@@ -58,14 +58,14 @@ tests() {
 		--rerun-fails=2 --rerun-fails-max-failures=$rerun_limit --rerun-fails-run-root-test \
 		--rerun-fails-abort-on-data-race --rerun-fails-report "$report" \
 		--packages "$packages" -- -tags "$tags" "$@" || status=$?
-	grep -v '^$' "$report" >>"$rerun" || true
+	leaves "$report" >>"$rerun"
 	return $status
 }
 
 # guest runs the tests of verbs in the guest, and reads from its log what ran again there.
 guest() {
 	RDMA_LIMIT=600 scripts/test-rdma.sh
-	sed -n 's/^these run again: /verbs: /p' bin/rdma/guest.log >>"$rerun" 2>/dev/null || true
+	sed -n 's/^these run again: //p' bin/rdma/guest.log 2>/dev/null | tr '|' '\n' | sed 's/^/verbs: /' >>"$rerun" || true
 }
 
 scripts_tests() { for script in scripts/*_test.sh; do "$script"; done; }
