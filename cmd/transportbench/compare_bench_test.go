@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -13,10 +14,10 @@ import (
 	"transportbench/core/lab/result"
 )
 
-// often returns times, or 1 in short mode, which only shows that the benchmark works.
-func often(times int) int {
+// often returns times, or fewer in short mode, which only shows that the benchmark works.
+func often(times, fewer int) int {
 	if testing.Short() {
-		return 1
+		return fewer
 	}
 	return times
 }
@@ -24,9 +25,10 @@ func often(times int) int {
 // pairedTests runs ab the given number of times, with 10 repeats of each side, and returns the reports.
 func pairedTests(b *testing.B, times int, a, other string) []compare.Report {
 	b.Helper()
+	repeats := strconv.Itoa(often(10, 2))
 	var reports []compare.Report
 	for range times {
-		i := command(b, "ab", "--transport", "shm", "--profile", "pingpong", "--a", a, "--b", other, "--repeats", "10", "--most", "10",
+		i := command(b, "ab", "--transport", "shm", "--profile", "pingpong", "--a", a, "--b", other, "--repeats", repeats, "--most", repeats,
 			"--limit", "1h", "--duration", "100ms", "--warmup", "50ms", "--format", "json")
 		i.cmd.Args = append(i.cmd.Args, "--out", i.out)
 		_ = i.cmd.Run() // a verdict is an exit code
@@ -41,7 +43,7 @@ func pairedTests(b *testing.B, times int, a, other string) []compare.Report {
 // share of comparisons in which anything is BETTER or WORSE must stay within
 // alpha.
 func BenchmarkSameAgainstSame(b *testing.B) {
-	times := often(20)
+	times := often(20, 1)
 	for b.Loop() {
 		wrong := 0
 		for _, r := range pairedTests(b, times, "", "") {
@@ -62,7 +64,7 @@ func BenchmarkSlowDownOf5Percent(b *testing.B) {
 	r, err := result.Parse(i.stdout.Bytes())
 	require.NoError(b, err, i.stderr.String())
 	burn := fmt.Sprintf("burn=%dns", int(math.Round(r.Summary[result.LatencyP50].Median/20)))
-	times := often(10)
+	times := often(10, 1)
 	for b.Loop() {
 		found, sum := 0, 0.0
 		for _, report := range pairedTests(b, times, "", burn) {

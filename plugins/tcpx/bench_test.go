@@ -16,11 +16,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"transportbench/core/transport"
+	"transportbench/core/transporttest"
 	"transportbench/plugins/tcpx/internal/sock"
 )
 
-// peerRounds is how often BenchmarkPeers runs each contender.
-const peerRounds = 12
+// peerRounds returns how often BenchmarkPeers runs each contender.
+func peerRounds() int { return transporttest.Rounds("TCPX_PEERS_ROUNDS", 12) }
 
 // BenchmarkPeers compares a stream of requests with the raw loop over the same sockets from the
 // same source, and with iperf3, interleaved. The best run of each counts, because noise can only
@@ -36,7 +37,7 @@ func BenchmarkPeers(b *testing.B) {
 			for range b.N {
 				var raw, ours rates
 				var why bulkReading
-				for range peerRounds {
+				for range peerRounds() {
 					f, err := rawStream(context.Background(), s, source, 200*time.Millisecond)
 					require.NoError(b, err)
 					raw.best(f.bandwidth, f.bytes, f.sender, f.receiver)
@@ -62,7 +63,7 @@ func BenchmarkPeers(b *testing.B) {
 		}
 		for range b.N {
 			peers, best := map[string]float64{}, map[string]float64{}
-			for range peerRounds {
+			for range peerRounds() {
 				for _, streams := range []string{"1", "4"} {
 					peers[streams] = max(peers[streams], iperf3(b, streams))
 					s := testSettings(b, map[string]string{"sockets": streams, "source": sourceHot})
@@ -94,7 +95,7 @@ func BenchmarkWork(b *testing.B) {
 			s := testSettings(b, options)
 			for range b.N {
 				raw, ours := [2]float64{math.Inf(1), math.Inf(1)}, [2]float64{math.Inf(1), math.Inf(1)}
-				for range 3 * peerRounds {
+				for range 3 * peerRounds() {
 					least(&raw, rawWork(b, s, source))
 					least(&ours, work(b, s, source))
 				}
