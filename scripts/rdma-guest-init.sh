@@ -20,6 +20,7 @@ done
 $busybox mkdir -p /root/dev/shm && $busybox mount -t tmpfs tmpfs /root/dev/shm
 
 tree=$($busybox sed -n 's/.*tree=\([^ ]*\).*/\1/p' /root/proc/cmdline)
+tries=$($busybox sed -n 's/.*tries=\([0-9]*\).*/\1/p' /root/proc/cmdline)
 $busybox cat >/root/start-rdma <<START
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/tmp
 cd $tree || exit 1
@@ -62,7 +63,7 @@ ip rule del pref 0
 rdma link add rxe0 type rxe netdev v0 || exit 1
 rdma link add rxe1 type rxe netdev v1 || exit 1
 ulimit -l unlimited
-scripts/rdma-tests.sh $tree/bin/rdma rxe0 rxe1 /rdma-link
+RDMA_TRIES=$tries scripts/rdma-tests.sh $tree/bin/rdma rxe0 rxe1 /rdma-link
 START
 $busybox chroot /root /bin/bash /start-rdma && echo "rdma tests: passed" || echo "rdma tests: failed"
 $busybox poweroff -f

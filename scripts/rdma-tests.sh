@@ -4,7 +4,8 @@
 #	rdma-tests.sh DIRECTORY DEVICE [PEER LINK]
 #
 # PEER is a device that the first reaches over a wire, LINK a program that can "cut" and
-# "mend" this wire and take the first one's interface "down" and "up".
+# "mend" this wire and take the first one's interface "down" and "up". RDMA_TRIES is how often
+# to take each figure (2 or 3): once shows that it can be taken.
 set -euo pipefail
 work=$1
 export RDMA_TEST_DEVICE=$2 RDMA_TEST_PEER=${3:-} RDMA_TEST_LINK=${4:-}
@@ -108,7 +109,7 @@ round_trip() { # TRANSPORT
 # least prints the least of some tries of a command and the least of those of another, in
 # turn, so a disturbance hits both equally often.
 least() { # TRIES COMMAND -- COMMAND
-	local tries=$1 first=() theirs='' ours=''
+	local tries=${RDMA_TRIES:-$1} first=() theirs='' ours=''
 	shift
 	while [ "$1" != -- ]; do
 		first+=("$1")

@@ -91,7 +91,7 @@ guest() {
 	setpriv --pdeathsig TERM timeout --foreground "$limit" qemu-system-x86_64 -nodefaults -nographic -no-reboot -machine q35 -accel tcg,thread=multi -cpu max \
 		-smp 2 -m 3072 -kernel "$image" -initrd "$work/initramfs.gz" -serial stdio \
 		-virtfs local,path=/,mount_tag=host,security_model=none,readonly=on,multidevs=remap \
-		-append "console=ttyS0 quiet panic=-1 mitigations=off tsc=reliable clocksource=tsc tree=$PWD" </dev/null | sed -u 's/\r$//' | tee "$log" | sed -un "/== /,\$p" || true
+		-append "console=ttyS0 quiet panic=-1 mitigations=off tsc=reliable clocksource=tsc tree=$PWD tries=${RDMA_TRIES:-}" </dev/null | sed -u 's/\r$//' | tee "$log" | sed -un "/== /,\$p" || true
 	if [ $((SECONDS - began)) -ge "$limit" ] && ! grep -q -e '^rdma tests: ' -e '--- FAIL' -e '^panic: ' "$log"; then
 		cannot "the guest was not done in $limit seconds, for want of processors; what it did had passed"
 	fi
