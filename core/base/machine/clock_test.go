@@ -171,7 +171,7 @@ func TestCounterFault(t *testing.T) {
 }
 
 func TestClockAndHistogramDoNotAllocate(t *testing.T) {
-	clock, histogram := Calibrated(), record.NewHistogram()
+	clock, histogram := Calibrated(), record.NewRecorder()
 	last := clock.Now()
 	require.Zero(t, testing.AllocsPerRun(1000, func() {
 		now := clock.Now()
@@ -207,7 +207,7 @@ func BenchmarkNanos(b *testing.B) {
 }
 
 func BenchmarkRecord(b *testing.B) {
-	histogram, ns := record.NewHistogram(), uint64(1)
+	histogram, ns := record.NewRecorder(), uint64(1)
 	for b.Loop() {
 		ns = (ns*6364136223846793005 + 1442695040888963407)
 		histogram.Record(ns >> 50)
@@ -216,7 +216,7 @@ func BenchmarkRecord(b *testing.B) {
 
 // BenchmarkStamp measures the cost of timing one op.
 func BenchmarkStamp(b *testing.B) {
-	clock, histogram := Calibrated(), record.NewHistogram()
+	clock, histogram := Calibrated(), record.NewRecorder()
 	last := clock.Now()
 	for b.Loop() {
 		now := clock.Now()

@@ -1,7 +1,14 @@
 package record
 
 import (
+	"bytes"
+	"compress/zlib"
+	"encoding/base64"
+	"encoding/binary"
 	"fmt"
+	"math"
+	"math/bits"
+	"sync"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
@@ -14,23 +21,60 @@ const (
 	HistogramDigits = 3
 )
 
-// Histogram counts durations from 1 ns to 60 s in buckets that are 0.1% wide. It must not be used
-// concurrently; give each thread its own and merge them.
-type Histogram struct {
+// Recorder counts the durations of one thread, as a [Histogram] does, with room for all buckets: a
+// record costs some nanoseconds. It must not be used concurrently; give each thread its own.
+type Recorder struct {
 	hdr *hdrhistogram.Histogram
 	sum float64 // of the recorded values, so that the mean is exact
 }
 
-// NewHistogram returns an empty histogram. It allocates all of its memory, about 220 KiB.
-func NewHistogram() *Histogram {
-	return &Histogram{hdr: hdrhistogram.New(HistogramMin, HistogramMax, HistogramDigits)}
+// NewRecorder returns a recorder without records. It allocates all of its memory, about 220 KiB.
+func NewRecorder() *Recorder {
+	return &Recorder{hdr: hdrhistogram.New(HistogramMin, HistogramMax, HistogramDigits)}
 }
 
+// clamp returns a duration within the range of histograms.
+func clamp(ns uint64) int64 { return int64(min(max(ns, HistogramMin), HistogramMax)) }
+
 // Record counts one duration in nanoseconds, clamped to the range. It does not allocate.
-func (h *Histogram) Record(ns uint64) {
-	value := int64(min(max(ns, HistogramMin), HistogramMax))
-	h.sum += float64(value)
+func (r *Recorder) Record(ns uint64) {
+	value := clamp(ns)
+	r.sum += float64(value)
 	// RecordValue fails only outside the range and after 2^63 records.
+	_ = r.hdr.RecordValue(value)
+}
+
+// Reset drops all records and keeps the memory.
+func (r *Recorder) Reset() {
+	r.hdr.Reset()
+	r.sum = 0
+}
+
+// Histogram returns the counts so far.
+func (r *Recorder) Histogram() *Histogram {
+	h := NewHistogram()
+	h.hdr.MergeFrom(r.hdr)
+	h.sum = r.sum
+	return h
+}
+
+// Histogram counts durations from 1 ns to 60 s in buckets that are 0.1% wide. It has memory for the
+// buckets with records only, so that reading it takes time for those alone. It must not be used
+// concurrently.
+type Histogram struct {
+	hdr *hdrhistogram.PackedHistogram
+	sum float64 // of the recorded values, so that the mean is exact
+}
+
+// NewHistogram returns an empty histogram.
+func NewHistogram() *Histogram {
+	return &Histogram{hdr: hdrhistogram.NewPacked(HistogramMin, HistogramMax, HistogramDigits)}
+}
+
+// Record counts one duration in nanoseconds, clamped to the range. For many, use a [Recorder].
+func (h *Histogram) Record(ns uint64) {
+	value := clamp(ns)
+	h.sum += float64(value)
 	_ = h.hdr.RecordValue(value)
 }
 
@@ -88,14 +132,19 @@ type Bucket struct {
 
 // Buckets returns the buckets with records, in order.
 func (h *Histogram) Buckets() []Bucket {
-	var buckets []Bucket
-	for _, b := range h.hdr.Distribution() {
-		if b.Count > 0 {
-			buckets = append(buckets, Bucket{b.From, b.To, uint64(b.Count)})
-		}
+	buckets := make([]Bucket, 0, h.hdr.Populated())
+	for value, count := range h.hdr.ForEachBucket {
+		buckets = append(buckets, Bucket{value, value + bucketWidth(value) - 1, uint64(count)})
 	}
 	return buckets
 }
+
+// exactBits is the number of bits of the durations that have a bucket to themselves, which three
+// digits need. From there on, buckets are twice as wide from each power of two on.
+const exactBits = 11
+
+// bucketWidth returns the width of the bucket of a duration.
+func bucketWidth(ns int64) int64 { return 1 << max(0, bits.Len64(uint64(ns))-exactBits) }
 
 // Count returns the number of records.
 func (h *Histogram) Count() uint64 { return uint64(h.hdr.TotalCount()) }
@@ -121,25 +170,61 @@ func (h *Histogram) Max() uint64 {
 	return uint64(h.hdr.Max())
 }
 
-// Reset drops all records and keeps the memory.
-func (h *Histogram) Reset() {
-	h.hdr.Reset()
-	h.sum = 0
+// Encode returns the histogram in the HDR V2 compressed format, as base64. The library's encoder makes
+// a compressor for each call, which takes half a millisecond, and a window has a dozen histograms.
+func (h *Histogram) Encode() string {
+	payload := h.payload()
+	const cookie, compressedCookie = 0x1c849313, 0x1c849314
+	var header []byte
+	for _, field := range []uint32{cookie, uint32(len(payload)), 0, HistogramDigits} {
+		header = binary.BigEndian.AppendUint32(header, field)
+	}
+	for _, field := range []uint64{HistogramMin, HistogramMax, math.Float64bits(1)} { // values are integers times 1
+		header = binary.BigEndian.AppendUint64(header, field)
+	}
+	encoded := bytes.NewBuffer(make([]byte, 8))
+	w := compressors.Get().(*zlib.Writer)
+	defer compressors.Put(w)
+	w.Reset(encoded)
+	_, _ = w.Write(append(header, payload...)) // writing to memory cannot fail
+	_ = w.Close()
+	binary.BigEndian.PutUint32(encoded.Bytes(), compressedCookie)
+	binary.BigEndian.PutUint32(encoded.Bytes()[4:], uint32(encoded.Len()-8))
+	return base64.StdEncoding.EncodeToString(encoded.Bytes())
 }
 
-// Encode returns the histogram in the HDR V2 compressed format, as base64.
-func (h *Histogram) Encode() string {
-	encoded, err := h.hdr.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
-	if err != nil {
-		panic(fmt.Sprintf("record: encoding a histogram into memory: %v", err)) // the library cannot fail here
+var compressors = sync.Pool{New: func() any {
+	w, _ := zlib.NewWriterLevel(nil, zlib.BestCompression) // fails for an unknown level
+	return w
+}}
+
+// payload returns the count of each bucket up to the last with records; a negative number stands for
+// that many empty ones.
+func (h *Histogram) payload() (encoded []byte) {
+	next := int64(0) // bucket
+	for value, count := range h.hdr.ForEachBucket {
+		width := bucketWidth(value)
+		bucket := value/width + int64(bits.TrailingZeros64(uint64(width)))<<(exactBits-1)
+		switch empty := bucket - next; empty {
+		case 0:
+		case 1:
+			encoded = binary.AppendVarint(encoded, 0)
+		default:
+			encoded = binary.AppendVarint(encoded, -empty)
+		}
+		encoded = binary.AppendVarint(encoded, count)
+		next = bucket + 1
 	}
-	return string(encoded)
+	if next == 0 {
+		encoded = binary.AppendVarint(encoded, 0)
+	}
+	return encoded
 }
 
 // DecodeHistogram decodes the output of [Histogram.Encode]. A histogram with another range or
 // resolution is an error.
 func DecodeHistogram(encoded string) (*Histogram, error) {
-	hdr, err := hdrhistogram.Decode([]byte(encoded))
+	hdr, err := hdrhistogram.DecodePacked([]byte(encoded))
 	if err != nil {
 		return nil, fmt.Errorf("decoding histogram: %w", err)
 	}

@@ -16,14 +16,15 @@ func TestHistogramAgainstSortedValues(t *testing.T) {
 		split := rapid.IntRange(0, len(values)).Draw(t, "split")
 
 		// Two threads' records, merged and sent to the host.
-		h, other := NewHistogram(), NewHistogram()
+		thread, other := NewRecorder(), NewHistogram()
 		for i, v := range values {
 			if i < split {
-				h.Record(v)
+				thread.Record(v)
 			} else {
 				other.Record(v)
 			}
 		}
+		h := thread.Histogram()
 		h.Merge(other)
 		encoded := h.Encode()
 		decoded, err := DecodeHistogram(encoded)
@@ -94,11 +95,13 @@ func TestHistogramEdges(t *testing.T) {
 	require.Equal(t, h.Quantile(0), h.Quantile(-3))
 	require.Equal(t, h.Quantile(1), h.Quantile(7))
 
-	h.Reset()
-	require.Zero(t, h.Count())
-	require.Zero(t, h.Mean())
-	h.Record(7)
-	require.EqualValues(t, 7, h.Mean())
+	r := NewRecorder()
+	r.Record(3)
+	r.Reset()
+	require.Zero(t, r.Histogram().Count())
+	require.Zero(t, r.Histogram().Mean())
+	r.Record(7)
+	require.EqualValues(t, 7, r.Histogram().Mean())
 }
 
 func TestDecodeHistogramRefuses(t *testing.T) {
@@ -140,4 +143,52 @@ func TestHistogramStdDev(t *testing.T) {
 	require.Zero(t, h.StdDev())
 	h.Record(3000) // mean 1500
 	require.InEpsilon(t, math.Sqrt((3*500*500+1500*1500)/4), h.StdDev(), 1e-3)
+}
+
+// TestBuckets compares the buckets and the encoding with those of the library's dense histogram.
+func TestBuckets(t *testing.T) {
+	dense, h := hdrhistogram.New(HistogramMin, HistogramMax, HistogramDigits), NewHistogram()
+	compare := func() {
+		var want []Bucket
+		for _, b := range dense.Distribution() {
+			if b.Count > 0 {
+				want = append(want, Bucket{b.From, b.To, uint64(b.Count)})
+			}
+		}
+		require.ElementsMatch(t, want, h.Buckets())
+		encoded, err := dense.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
+		require.NoError(t, err)
+		require.Equal(t, string(encoded), h.Encode())
+	}
+	compare()
+	for v := uint64(1); v <= HistogramMax; v += v/3 + 1 {
+		for _, near := range []uint64{v - 1, v, v + 3} {
+			require.NoError(t, dense.RecordValues(clamp(near), int64(v)))
+			require.NoError(t, h.hdr.RecordValues(clamp(near), int64(v)))
+		}
+		compare()
+	}
+}
+
+func BenchmarkEncode(b *testing.B) {
+	r := NewRecorder()
+	for i := range uint64(1000) {
+		r.Record(500 + i*i%997)
+	}
+	for b.Loop() {
+		r.Histogram().Encode()
+	}
+}
+
+func BenchmarkDecode(b *testing.B) {
+	h := NewHistogram()
+	for i := range uint64(1000) {
+		h.Record(500 + i*i%997)
+	}
+	encoded := h.Encode()
+	for b.Loop() {
+		h, err := DecodeHistogram(encoded)
+		require.NoError(b, err)
+		h.Interpolate(0.5, 10)
+	}
 }

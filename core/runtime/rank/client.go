@@ -70,7 +70,7 @@ type client struct {
 
 	counts clientCounts
 	slices sliceCounter
-	byOp   [workload.NumOps]*record.Histogram // latencies; nil for operations that the load lacks
+	byOp   [workload.NumOps]*record.Recorder // latencies; nil for operations that the load lacks
 	live   live
 }
 
@@ -200,7 +200,7 @@ func newClientOf(w wiring, number int, idle string, worker transport.Worker, cal
 	}
 	for op := range c.byOp {
 		if plain := workload.Op(op) <= workload.Write; plain || c.mixed() {
-			c.byOp[op] = record.NewHistogram()
+			c.byOp[op] = record.NewRecorder()
 		}
 	}
 	c.gaps = newGapWatch(c.clock)
@@ -324,27 +324,28 @@ func (c *client) report(thread record.ThreadReport) record.ClientReport {
 }
 
 func (c *client) reportLatencies(r *record.ClientReport) {
-	all, writes := record.NewHistogram(), record.NewHistogram()
-	for op, h := range c.byOp {
-		if h == nil {
+	all, reads, writes := record.NewHistogram(), record.NewHistogram(), record.NewHistogram()
+	for op, recorder := range c.byOp {
+		if recorder == nil {
 			continue
 		}
+		h := recorder.Histogram()
 		all.Merge(h)
-		if workload.Op(op).Writes() {
+		switch {
+		case workload.Op(op) == workload.Read:
+			reads = h
+		case workload.Op(op).Writes():
 			writes.Merge(h)
 		}
-	}
-	r.Latency, r.ReadLatency, r.WriteLatency = all.Encode(), c.byOp[workload.Read].Encode(), writes.Encode()
-	if !c.mixed() {
-		return
-	}
-	r.Operations = map[string]record.OperationReport{}
-	for op, h := range c.byOp {
-		if count := c.counts.byOp[op]; count > 0 {
+		if count := c.counts.byOp[op]; c.mixed() && count > 0 {
+			if r.Operations == nil {
+				r.Operations = map[string]record.OperationReport{}
+			}
 			r.Operations[workload.Op(op).String()] = record.OperationReport{Count: count,
 				Latency: record.TimingReport{Histogram: h.Encode(), MeanNS: h.Mean(), Samples: h.Count()}}
 		}
 	}
+	r.Latency, r.ReadLatency, r.WriteLatency = all.Encode(), reads.Encode(), writes.Encode()
 	if c.iterations != nil {
 		times := c.iterations.times.report(c.clock)
 		r.Iterations = &times

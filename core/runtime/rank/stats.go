@@ -11,12 +11,12 @@ import (
 
 // timing collects the samples of one duration.
 type timing struct {
-	histogram *record.Histogram // nanoseconds
-	sum       uint64            // ticks
+	histogram *record.Recorder // nanoseconds
+	sum       uint64           // ticks
 	samples   uint64
 }
 
-func newTiming() *timing { return &timing{histogram: record.NewHistogram()} }
+func newTiming() *timing { return &timing{histogram: record.NewRecorder()} }
 
 func (t *timing) reset() {
 	t.histogram.Reset()
@@ -30,7 +30,7 @@ func (t *timing) record(clock *machine.Clock, ticks uint64) {
 }
 
 func (t *timing) report(clock *machine.Clock) record.TimingReport {
-	r := record.TimingReport{Samples: t.samples, Histogram: t.histogram.Encode()}
+	r := record.TimingReport{Samples: t.samples, Histogram: t.histogram.Histogram().Encode()}
 	if t.samples > 0 {
 		r.MeanNS = float64(clock.Nanos(t.sum)) / float64(t.samples)
 	}
@@ -115,7 +115,7 @@ func progressOf(clients []*client, elapsed time.Duration) record.Progress {
 // sampleCost measures the cost of recording one latency, in nanoseconds: an entry in the histogram
 // and one in the live view.
 func sampleCost(clock *machine.Clock) float64 {
-	h, l := record.NewHistogram(), &live{}
+	h, l := record.NewRecorder(), &live{}
 	ticks := undisturbed(clock, func(i uint64) {
 		ns := clock.Nanos(100 + i%64)
 		h.Record(ns)
