@@ -37,6 +37,7 @@ func Run(ctx context.Context, req Request, obs Observer) (*result.Result, error)
 	progress := newProgress(req.Config, obs)
 	var parts []*result.Result // of the launches
 	done := 0                  // repeats
+	var closing []error        // of ranks
 	for i, repeats := range req.Config.RepeatsByLaunch() {
 		if err = ctx.Err(); err != nil {
 			break
@@ -58,7 +59,7 @@ func Run(ctx context.Context, req Request, obs Observer) (*result.Result, error)
 			}
 		}
 		if part != nil {
-			parts = append(parts, part)
+			parts, closing = append(parts, part), append(closing, b.closing...)
 			done += len(part.Repeats)
 		}
 		if err != nil {
@@ -74,13 +75,17 @@ func Run(ctx context.Context, req Request, obs Observer) (*result.Result, error)
 	case len(parts) == 0:
 		return nil, err
 	}
-	return conclude(req, parts, err, ctx.Err() != nil), err
+	merged := conclude(req, parts, err, ctx.Err() != nil)
+	merged.Checks = runChecks(evidence{
+		result: merged, pollers: pollers(plans), cpus: len(req.CPUs), oversubscribed: oversubscribed, closing: closing,
+	})
+	return merged, err
 }
 
 // conclude merges the launches of a run that ended with err; interrupted means that the user ended
 // it.
 func conclude(req Request, parts []*result.Result, err error, interrupted bool) *result.Result {
-	merged, e, unlike := join(parts)
+	merged, unlike := join(parts)
 	if unlike != nil {
 		panic(unlike) // Run compared them
 	}
@@ -99,7 +104,6 @@ func conclude(req Request, parts []*result.Result, err error, interrupted bool) 
 	if merged.Failure == nil {
 		merged.FailedRepeat = nil
 	}
-	merged.Checks = runChecks(e)
 	return merged
 }
 

@@ -14,28 +14,31 @@ import (
 //
 // Parts of different binaries, runtimes or providers are an error.
 func Merge(parts []*result.Result) (*result.Result, error) {
-	merged, e, err := join(parts)
+	merged, err := join(parts)
 	if err != nil {
 		return nil, err
+	}
+	e := evidence{result: merged}
+	for _, part := range parts {
+		e.add(part)
 	}
 	merged.Checks = runChecks(e)
 	return merged, nil
 }
 
-// join is [Merge] without the checks, and returns the evidence for them.
-func join(parts []*result.Result) (*result.Result, evidence, error) {
+// join is [Merge] without the checks.
+func join(parts []*result.Result) (*result.Result, error) {
 	if len(parts) == 0 {
-		return nil, evidence{}, errors.New("merging results: no results")
+		return nil, errors.New("merging results: no results")
 	}
 	first := parts[0]
 	merged := *first
 	merged.ID = result.NewID()
 	merged.Repeats = []result.Repeat{} // never nil, which JSON shows as null
 	merged.Launches, merged.Config.Repeats = nil, 0
-	e := evidence{result: &merged}
 	for _, part := range parts {
 		if err := samePlugin(first, part); err != nil {
-			return nil, e, fmt.Errorf("merging results: %w", err)
+			return nil, fmt.Errorf("merging results: %w", err)
 		}
 		for _, repeat := range part.Repeats {
 			repeat.Index = len(merged.Repeats)
@@ -52,15 +55,14 @@ func join(parts []*result.Result) (*result.Result, evidence, error) {
 		}
 		merged.Launches = append(merged.Launches, part.Launches...)
 		merged.Config.Repeats += part.Config.Repeats
-		e.add(part)
 	}
 	var err error
 	if merged.Pooled, err = result.Pool(result.ResponsesOf(merged.Repeats)); err != nil {
-		return nil, e, fmt.Errorf("merging results: %w", err)
+		return nil, fmt.Errorf("merging results: %w", err)
 	}
 	merged.Summary = result.SummarizeRepeats(merged.Repeats)
 	merged.Overhead = overheadOf(merged.Repeats)
-	return &merged, e, nil
+	return &merged, nil
 }
 
 // samePlugin returns an error if the results are of different binaries, runtimes or providers.

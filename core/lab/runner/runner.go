@@ -104,7 +104,8 @@ type bench struct {
 	repeats     []result.Repeat
 	failed      *result.Repeat // the repeat during or after whose window a rank failed
 	warmup      *result.Warmup
-	settled     bool // the warm-up ended because its throughput was steady
+	settled     bool    // the warm-up ended because its throughput was steady
+	closing     []error // of each rank, after a complete launch
 }
 
 // run launches the ranks, measures and ends them. If it returns an error, the result has the
@@ -123,9 +124,10 @@ func (b *bench) run(ctx context.Context) (*result.Result, error) {
 	closing := b.ranks.close(context.WithoutCancel(ctx), timeout)
 	switch {
 	case err == nil:
-		return b.conclude(closing), nil
+		b.closing = closing
+		return b.conclude(), nil
 	case len(b.repeats) > 0 || b.failed != nil && ctx.Err() == nil:
-		return b.conclude(nil), err
+		return b.conclude(), err
 	}
 	return nil, err
 }
@@ -257,21 +259,16 @@ func (b *bench) measure(ctx context.Context) error {
 	return nil
 }
 
-// conclude makes the result of the complete repeats of this launch. closing has the error of
-// closing each rank.
-func (b *bench) conclude(closing []error) *result.Result {
+// conclude returns what this launch adds to the result of the run.
+func (b *bench) conclude() *result.Result {
 	r := &result.Result{
 		SchemaVersion: result.SchemaVersion, Kind: result.KindRun, ID: result.NewID(),
 		StartedAt: b.began.UTC(), Argv: b.req.Argv,
 		Tool: b.req.Tool, Plugin: b.req.Plugin, Config: b.cfg, Environment: b.req.Environment,
-		Setup:    result.Setup{Steps: b.steps, FirstWindowMS: milliseconds(b.firstWindow.Sub(b.began)), Warmup: b.warmup},
-		Overhead: overheadOf(b.repeats),
-		Repeats:  append([]result.Repeat{}, b.repeats...), // never nil, which JSON shows as null
-		Summary:  result.SummarizeRepeats(b.repeats),
-
+		Setup:        result.Setup{Steps: b.steps, FirstWindowMS: milliseconds(b.firstWindow.Sub(b.began)), Warmup: b.warmup},
+		Repeats:      b.repeats,
 		FailedRepeat: b.failed,
 	}
-	r.Pooled, _ = result.Pool(result.ResponsesOf(b.repeats)) // fillSamples has decoded the histograms
 
 	opened := b.prepared[0].Properties
 	r.Plugin.Provider, r.Plugin.Libraries, r.Plugin.Notes = opened.Provider, opened.Libraries, opened.Notes
@@ -283,9 +280,5 @@ func (b *bench) conclude(closing []error) *result.Result {
 		})
 	}
 	r.Launches = []result.Launch{{Placement: r.Placement, Setup: r.Setup}}
-	r.Checks = runChecks(evidence{
-		result: r, pollers: pollers(b.plans), cpus: len(b.req.CPUs), oversubscribed: b.oversubscribed,
-		closing: closing,
-	})
 	return r
 }
