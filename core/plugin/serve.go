@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 
+	"transportbench/core/base/machine"
 	"transportbench/core/plugin/internal/wire"
 )
 
@@ -30,6 +31,7 @@ func serveHost(server *wire.Server) int {
 	// go-plugin replaces os.Stdout and os.Stderr by pipes; the log keeps the real standard error.
 	level := logLevel(os.Getenv(wire.EnvLogLevel))
 	slog.SetDefault(newLogger(os.Stderr, level))
+	go machine.Calibrated() // sleeps for 10 ms, meanwhile the host connects
 	// Never unlocked: only the first of two ends finishes.
 	var end sync.Mutex
 	if err := watchParent(func() {
