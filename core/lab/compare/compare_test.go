@@ -349,6 +349,8 @@ func TestReleasedSchemaVersions(t *testing.T) {
 		versions[filepath.Base(dir)] = true
 		old, err := set.Load(dir)
 		require.NoError(t, err)
+		require.Equal(t, filepath.Base(dir), old.Cells[0].Schema, "the version wrote the file itself")
+		require.Equal(t, strings.HasPrefix(filepath.Base(dir), "2."), len(old.Cells[0].Samples[result.LatencyMean]) > 0)
 		report, err := Diff(old, old, Defaults())
 		require.NoError(t, err)
 		require.NotEmpty(t, report.Changes)
