@@ -3,7 +3,9 @@ package analyze
 import (
 	"fmt"
 	"math"
+	"strings"
 
+	"transportbench/core/base/config"
 	"transportbench/core/base/record"
 	"transportbench/core/lab/result/format"
 )
@@ -98,10 +100,14 @@ func (e *evidence) call() (Breakdown, bool) {
 				mean -= medium
 			}
 		}
-		b.Parts = append(b.Parts, Part{Name: name, Mean: mean, Help: callHelp[name]})
+		help := callHelp[name]
+		if e.cfg.Idle == config.IdlePark && (name == record.StageRequest || name == record.StageResponse) {
+			help = strings.Replace(help, "waiting", "waiting for a wake-up and", 1)
+		}
+		b.Parts = append(b.Parts, Part{Name: name, Mean: mean, Help: help})
 	}
 	if d.Held > 0 {
-		b.Parts = append(b.Parts, Part{Name: "stalls", Mean: d.Held, Help: "calls waited while a thread made no progress, from the threads' gaps"})
+		b.Parts = append(b.Parts, Part{Name: "stalls", Mean: d.Held, Help: "what slow calls add, because a thread stalled or woke late"})
 	}
 	if d.Halves != "" {
 		b.Note = "request and response are halves of what the daemon leaves of a call, because they cannot be told apart: " + d.Halves
@@ -112,7 +118,7 @@ func (e *evidence) call() (Breakdown, bool) {
 			b.Note += fmt.Sprintf("; it still took %s longer than others, by which the parts are reduced", percent(d.Slowed))
 		}
 		if d.Held > 0 {
-			b.Note += "; the stages are of calls that no stall held up"
+			b.Note += "; the stages are of calls of up to " + format.Time(d.HeldLimit) + ", and stalls what slower ones add"
 		}
 	}
 	return finish(b, "the exact mean of all operations minus the stages"), true

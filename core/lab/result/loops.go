@@ -48,11 +48,13 @@ type Stages struct {
 	// Whole is the service time of the calls of the same clients. Its mean is exact, except in
 	// mesh-proxied.
 	Whole Spread
-	// Noise is three standard errors of the mean of the sampled calls, as a share of Whole.Mean.
+	// Noise is three standard errors of the mean of the sampled calls, as a share of Whole.Mean, without
+	// those in Held.
 	Noise float64
-	// Held is what stalls of the polling threads add to Whole.Mean. It is not in the stages, whose means
-	// are then those of calls that no stall held up. It is 0 in mesh-proxied.
-	Held float64
+	// Held is what calls that took longer than HeldLimit add to Whole.Mean, because a thread stalled
+	// or was woken late. It is not in the stages, whose means are then those of the other calls. It is
+	// 0 in mesh-proxied.
+	Held, HeldLimit float64
 	// Direct is set except in mesh-proxied. Cost is then the time of the clock readings that only
 	// sampled calls take, in nanoseconds, which the stages do not include. Stamps also disturb the
 	// caches and the rhythm of a ping-pong, so sampled calls may still take longer than others:
@@ -104,7 +106,7 @@ func directStages(repeats []Repeat) (*Stages, error) {
 	if err != nil || s == nil {
 		return nil, err
 	}
-	if err := s.leaveOutStalls(repeats); err != nil {
+	if err := s.leaveOutHeld(repeats); err != nil {
 		return nil, err
 	}
 	if s.Slowed = max(0, s.Explained()-1); s.Slowed > 0 {
@@ -175,10 +177,15 @@ func (s *Stages) fill(repeats []Repeat, whole func(*record.ClientReport) *record
 		part.Mean = means[i] / float64(s.Whole.Samples)
 		s.Spreads = append(s.Spreads, part)
 	}
-	// The sample is from a finite population.
-	some, all := float64(s.Spreads[0].Samples), float64(s.Whole.Samples)
-	s.Noise = 3 * s.Whole.deviation * math.Sqrt(max(0, 1/some-1/all)) / s.Whole.Mean
+	s.Noise = s.noise(s.Whole.deviation)
 	return s, nil
+}
+
+// noise returns three standard errors of the mean of the sampled calls, as a share of the whole's mean.
+// The sample is from a finite population.
+func (s *Stages) noise(deviation float64) float64 {
+	some, all := float64(s.Spreads[0].Samples), float64(s.Whole.Samples)
+	return 3 * deviation * math.Sqrt(max(0, 1/some-1/all)) / s.Whole.Mean
 }
 
 // halvedStages splits calls between ranks that share no clock: the daemons' turnaround, which their

@@ -135,7 +135,7 @@ func stages(w io.Writer, repeats []result.Repeat) {
 		t.AppendRow(table.Row{name, format.Time(part.Mean), format.Time(part.P50), format.Time(part.P99), portion(part.Mean / s.Whole.Mean), stageHelp[name]})
 	}
 	if s.Held > 0 {
-		t.AppendRow(table.Row{"stalls", format.Time(s.Held), "", "", portion(s.Held / s.Whole.Mean), "a polling thread made no progress"})
+		t.AppendRow(table.Row{"stalls", format.Time(s.Held), "", "", portion(s.Held / s.Whole.Mean), "what calls of over " + format.Time(s.HeldLimit) + " add"})
 	}
 	rest := 1 - s.Explained()
 	t.AppendRow(table.Row{"unexplained", format.Time(rest * s.Whole.Mean), "", "", portion(rest), "the mean minus the stages' means"})
