@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -84,6 +85,11 @@ func cluster(t *testing.T, driver transport.Driver, cfg config.Config, idle stri
 // runAll applies load for one window on all ranks, like a host, and returns the report of rank 0
 // and those of the others.
 func runAll(t *testing.T, ranks []*Rank, window record.Window) (first record.Report, others []record.Report, err error) {
+	return runWatched(t, ranks, window, func(record.Progress) {})
+}
+
+// runWatched is runAll and calls watch for the progress of each rank, at once for several.
+func runWatched(t *testing.T, ranks []*Rank, window record.Window, watch func(record.Progress)) (first record.Report, others []record.Report, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	errs := make([]error, len(ranks))
@@ -98,6 +104,7 @@ func runAll(t *testing.T, ranks []*Rank, window record.Window) (first record.Rep
 		running.Go(func() {
 			var begun, drained sync.Once
 			reports[i], errs[i] = r.Run(ctx, window, func() { begun.Do(started.Done) }, func(p record.Progress) {
+				watch(p)
 				if p.Drained {
 					drained.Do(calling.Done)
 				}
@@ -329,6 +336,22 @@ func TestLostServerEndsTheWindow(t *testing.T) {
 	report, err := ranks[1].Run(context.Background(), record.Window{Duration: time.Hour}, begin, func(record.Progress) {})
 	require.Len(t, report.Clients, 1, "what was recorded until then")
 	require.ErrorIs(t, err, transport.ErrPeerDown)
+}
+
+// A report of progress would interrupt a polling thread of a window that is short.
+func TestShortWindowsReportNoProgress(t *testing.T) {
+	reports := func(window record.Window) int64 {
+		var n atomic.Int64
+		_, _, err := runWatched(t, cluster(t, transporttest.NewMemoryDriver(), testConfig(), config.IdleYield), window, func(p record.Progress) {
+			if !p.Drained {
+				n.Add(1)
+			}
+		})
+		require.NoError(t, err)
+		return n.Load()
+	}
+	require.Zero(t, reports(record.Window{Duration: 400 * time.Millisecond}))
+	require.NotZero(t, reports(record.Window{Duration: 400 * time.Millisecond, Warmup: true}))
 }
 
 func TestWarmupAdvisesSampling(t *testing.T) {
