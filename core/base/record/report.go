@@ -255,6 +255,8 @@ type Gap struct {
 	MinorFaults uint64 `json:"minor_faults,omitempty"`
 	MajorFaults uint64 `json:"major_faults,omitempty"`
 	Collections uint64 `json:"collections,omitempty"`
+	// Parked marks a gap at the end of a wait: the wait was over, and the thread got no processor.
+	Parked bool `json:"parked,omitempty"`
 }
 
 // Software returns the events that the kernel counts on every machine, by name.

@@ -104,6 +104,7 @@ func stallOf(group []threadGap) result.Stall {
 		all.MinorFaults += g.MinorFaults
 		all.MajorFaults += g.MajorFaults
 		all.Collections += g.Collections
+		all.Parked = all.Parked || g.Parked
 	}
 	s.AtNS, s.ForNS = first-min(start, first), end-first
 	s.Cause = causeOf(&all, len(ranks))
@@ -120,7 +121,7 @@ func causeOf(counts *record.Gap, ranks int) result.Cause {
 		return result.CauseCollector
 	case counts.MajorFaults > 0:
 		return result.CausePageFault
-	case counts.Involuntary > 0:
+	case counts.Involuntary > 0 || counts.Parked:
 		return result.CauseSwitch
 	case counts.MinorFaults > 0:
 		return result.CausePageFault

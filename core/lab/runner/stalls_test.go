@@ -45,6 +45,10 @@ func TestStallsOf(t *testing.T) {
 			ranks: []record.Report{gapped(0, true, gap(100, 5000, record.Gap{Involuntary: 2})), gapped(1, false)},
 			want:  []result.Stall{stall(100, 5000, result.CauseSwitch, server)},
 		},
+		"one thread got no processor after a wait": {
+			ranks: []record.Report{gapped(0, true, gap(100, 5000, record.Gap{Parked: true, Voluntary: 1})), gapped(1, false)},
+			want:  []result.Stall{stall(100, 5000, result.CauseSwitch, server)},
+		},
 		"causes of one thread": {
 			ranks: []record.Report{gapped(0, true,
 				gap(1000, 50, record.Gap{Collections: 1, Involuntary: 1}), gap(2000, 60, record.Gap{MajorFaults: 1, Voluntary: 1}),

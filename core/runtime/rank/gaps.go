@@ -29,7 +29,7 @@ const (
 
 // gapWatch finds the gaps between the iterations of a loop. The loop calls pass in each iteration,
 // and look if pass returns true or if it has read the clock anyway. Time that the loop gives away,
-// for example by parking, is not a gap: restart leaves it out.
+// for example by parking, is not a gap: restart and parked leave it out.
 type gapWatch struct {
 	left   uint32 // iterations until the next look
 	stride uint32
@@ -85,7 +85,7 @@ func (g *gapWatch) pass() bool {
 // look takes a reading of the clock.
 func (g *gapWatch) look(now uint64) {
 	if now-g.last > g.limit {
-		g.gap(now)
+		g.gap(now, false)
 		return
 	}
 	g.last = now
@@ -110,13 +110,26 @@ func (g *gapWatch) restart() {
 	g.last = g.clock.Now()
 }
 
+// parked leaves out the time since the last look, in which the thread was parked for most at most.
+// What goes far beyond that is a gap: the wait was over, and the thread got no processor.
+func (g *gapWatch) parked(most time.Duration) {
+	now := g.clock.Now()
+	if g.limit == noLimit || now-g.last < g.clock.Ticks(most+sleepMargin) {
+		g.last = now
+		return
+	}
+	g.last += g.clock.Ticks(most)
+	g.gap(now, true)
+}
+
 // gap records the time since the last look.
-func (g *gapWatch) gap(now uint64) {
+func (g *gapWatch) gap(now uint64, parked bool) {
 	spent := now - g.last
 	g.count++
 	g.total += spent
 	evidence := g.evidence()
 	gap := evidence.since(&g.seen, g.clock.Nanos(spent))
+	gap.Parked = parked
 	g.seen = evidence
 	if len(g.list) < keptGaps {
 		g.list = append(g.list, gap)

@@ -183,21 +183,44 @@ func TestTimeGivenAwayIsNoGap(t *testing.T) {
 		i := newIdler(strategy, sleeper{}, g)
 		restarts := 0
 		for range 2 * parkAfter {
-			g.last = 0
+			last := g.clock.Now() - 1
+			g.last = last
 			require.NoError(t, i.pause())
-			if g.last != 0 {
+			if g.last != last {
 				restarts++
 			}
 		}
 		require.Positive(t, restarts, strategy)
-		g.last = 0
+		last := g.clock.Now() - 1
+		g.last = last
 		require.NoError(t, i.sleep(sleepMargin+time.Microsecond))
-		require.NotZero(t, g.last, strategy)
+		require.NotEqual(t, last, g.last, strategy)
+		require.LessOrEqual(t, g.count, uint64(1), "the machine may have stalled the test")
 	}
 }
 
-// sleeper is a worker whose Wait returns early.
-type sleeper struct{ transport.Worker }
+// TestWaitsThatEndLateAreGaps parks a thread that wakes long after its wait was over.
+func TestWaitsThatEndLateAreGaps(t *testing.T) {
+	const late = 5 * time.Millisecond
+	g := fakeGaps()
+	i := newIdler(config.IdlePark, sleeper{late: late}, g)
+	require.NoError(t, i.wait(parkLimit))
+	g.stop()
+	var r record.ThreadReport
+	g.report(&r)
+	require.EqualValues(t, 1, r.GapCount)
+	require.True(t, r.Gaps[0].Parked)
+	require.GreaterOrEqual(t, r.Gaps[0].ForNS, uint64(late-parkLimit)*99/100, "the wait itself is no gap")
 
-func (sleeper) Wait(time.Duration) error { return nil }
-func (sleeper) Wake()                    {}
+	i.gaps.parked(0)
+	require.EqualValues(t, 1, g.count, "outside of a window")
+}
+
+// sleeper is a worker whose Wait returns at once, or late.
+type sleeper struct {
+	transport.Worker
+	late time.Duration
+}
+
+func (s sleeper) Wait(time.Duration) error { spin(s.late); return nil }
+func (sleeper) Wake()                      {}

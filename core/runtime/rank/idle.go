@@ -80,7 +80,7 @@ func (i *idler) pauseUntil(left time.Duration) error {
 
 func (i *idler) wait(most time.Duration) error {
 	err := i.waiter.Wait(most)
-	i.gaps.restart()
+	i.gaps.parked(most)
 	return err
 }
 
