@@ -21,6 +21,15 @@ func RejectEcho(header *[HeaderSize]byte) (response []byte, outcome Outcome) {
 	return reject(header, 0, statusBad)
 }
 
+// SameEcho reports whether the short response of an echo has the request's header, length and last
+// byte. It is small, so that it is inlined. A response that is longer than a cache line less a header,
+// or not the same, needs [CheckEcho].
+func SameEcho(response, request []byte) bool {
+	return len(response) == len(request) && len(response) >= HeaderSize && len(response) <= cacheLine-HeaderSize &&
+		word(response) == word(request) && word(response[8:]) == word(request[8:]) &&
+		response[len(response)-1] == request[len(response)-1] // in the line of the header or the next
+}
+
 // CheckEcho verifies the response of an echo. If full is set, it compares all bytes, else the
 // header, the length, and it reads one word of each cache line.
 func CheckEcho(response, request []byte, full bool) Failure {
@@ -34,7 +43,7 @@ func CheckEcho(response, request []byte, full bool) Failure {
 		}
 	} else if len(response) > cacheLine-HeaderSize {
 		touch(response)
-	} else if response[len(response)-1] != request[len(request)-1] { // in the line of the header or the next
+	} else if !SameEcho(response, request) {
 		return FailureChecksum
 	}
 	return FailureNone

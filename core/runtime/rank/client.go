@@ -36,7 +36,8 @@ type client struct {
 	buffers  []byte         // off the Go heap; one payload for each call
 	stride   int            // in buffers
 	replays  bool
-	alike    bool  // replays, and calls are issued without traces and iterations
+	alike    bool  // replays, and calls are issued without a schedule, traces and iterations
+	echoes   bool  // replayed echoes, without iterations
 	cursor   int   // the call that replaying issues next, unless it is in flight
 	prepared queue // if not replays: calls ready to be issued, in the order in which they were drawn
 	// ops are the calls to post. If they are consecutive and replayed, they are a part of requests,
@@ -217,7 +218,8 @@ func newClientOf(w wiring, number int, idle string, worker transport.Worker, cal
 		c.stager = newStager(c.clock, c.readCost, w.clientPeer(w.rank, number%cfg.Clients), cfg.Seed)
 	}
 	c.ops = c.loose
-	c.alike = replays && !cfg.Proxied() && c.iterations == nil
+	c.alike = replays && !cfg.Proxied() && c.iterations == nil && c.schedule == nil
+	c.echoes = c.service == serviceEcho && replays && c.iterations == nil
 	for i := range c.calls {
 		c.requests[i].Kind = transport.OpCall
 		c.requests[i].Token = transport.Token(i)

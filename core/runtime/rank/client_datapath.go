@@ -93,10 +93,9 @@ func (c *client) step(measuring bool) error {
 		return err
 	}
 	c.counts.polls++
-	paced := measuring && c.schedule != nil
 	if n == 0 {
 		c.counts.empty++
-		if !paced {
+		if !measuring || c.schedule == nil {
 			return c.idle.pause()
 		}
 	} else {
@@ -105,22 +104,14 @@ func (c *client) step(measuring bool) error {
 	events := c.events[:n]
 	now := c.clock.Now()
 	c.gaps.look(now)
-	if paced {
-		c.count(now)
+	left, exchanged := len(c.ops), 0
+	if c.alike && left == 0 && measuring {
+		exchanged = c.exchange(events, now)
 	}
-	full, left := c.inFlight == c.cfg.InFlight, len(c.ops)
-	ended, err := c.accept(events, now, measuring)
-	if err != nil {
-		return err
-	}
-	if measuring && !paced {
-		c.issueMany(ended, now)
-	}
-	if paced {
-		if full {
-			c.freed = now
+	if exchanged < n || c.schedule != nil {
+		if err := c.turnOver(events[exchanged:], now, measuring); err != nil {
+			return err
 		}
-		c.issueDue(now)
 	}
 	if c.stager != nil && c.stager.state != stagerIdle {
 		if measuring {
@@ -135,25 +126,76 @@ func (c *client) step(measuring bool) error {
 			return err
 		}
 	}
-	if measuring {
-		c.complete(events, now)
-	} else {
-		c.discard(events, now)
+	done := 0
+	if c.echoes && measuring {
+		done = c.completeEchoes(events, done)
 	}
-	if !c.replays {
-		c.prepareAll(events)
+	if done < n {
+		c.completeAll(events, done, now, measuring)
 	}
 	if n == 0 {
 		return c.rest(now)
 	}
-	if c.stager != nil {
-		c.stager.afterStep(c, n, now)
+	if c.stager != nil && !c.stager.waits(n) {
+		c.stager.afterStep(c, now)
 	}
 	if began != 0 && measuring {
 		spent := c.clock.Now() - began
 		c.counts.busyTimed++
 		c.counts.busyTicks += spent - min(spent, c.readCost)
 	}
+	return nil
+}
+
+// exchange ends the calls that events complete and issues the next replayed calls for them. It
+// returns the number of events that it handled: all, until one is not the plain response to a call,
+// the next call is still in flight, or the calls start again. Nothing waits to be posted.
+func (c *client) exchange(events []transport.Event, now uint64) (n int) {
+	calls, first := c.calls, c.cursor
+	for n < len(events) {
+		e, next := &events[n], first+n
+		if e.Kind != transport.EventResponse || e.Token >= transport.Token(len(calls)) || next >= len(calls) {
+			break
+		}
+		ended, issued := &calls[e.Token], &calls[next]
+		if ended.state != callInFlight || issued.state != callFree {
+			break
+		}
+		ended.state = callAnswered
+		issued.state = callInFlight
+		issued.started = now
+		if c.service == serviceStore {
+			issued.minVersion = c.newest(issued.key)
+		}
+		n++
+	}
+	c.ops = c.requests[first : first+n]
+	if c.cursor = first + n; c.cursor == len(calls) {
+		c.cursor = 0
+	}
+	return n
+}
+
+// turnOver ends the calls that events complete. While measuring, a closed loop issues as many, and an
+// open loop those that are due.
+func (c *client) turnOver(events []transport.Event, now uint64, measuring bool) error {
+	paced := measuring && c.schedule != nil
+	if paced {
+		c.count(now)
+	}
+	full := c.inFlight == c.cfg.InFlight
+	ended, err := c.accept(events, now, measuring)
+	if err != nil || !measuring {
+		return err
+	}
+	if !paced {
+		c.issueMany(ended, now)
+		return nil
+	}
+	if full {
+		c.freed = now
+	}
+	c.issueDue(now)
 	return nil
 }
 
@@ -264,22 +306,25 @@ func (c *client) modify(s *call, e *transport.Event) {
 	c.add(index)
 }
 
-// complete verifies and counts the responses among events.
-func (c *client) complete(events []transport.Event, now uint64) {
-	if c.iterations == nil && c.sampler.left > uint32(len(events)) { // no latency is due to be recorded
-		switch c.service {
-		case serviceStore:
-			c.completeStore(events)
-			return
-		case serviceEcho:
-			c.completeEchoes(events)
-			return
+// completeAll verifies and counts the responses among events from done on, unless they arrive while
+// draining, and prepares the calls of all that are not replayed again.
+func (c *client) completeAll(events []transport.Event, done int, now uint64, measuring bool) {
+	if !measuring {
+		c.discard(events, now)
+	} else if c.service == serviceStore && c.iterations == nil && c.sampler.left > uint32(len(events)) {
+		c.completeStore(events) // no latency is due to be recorded
+	} else {
+		for done < len(events) {
+			if e := &events[done]; e.Kind == transport.EventResponse {
+				c.completeOne(e, now)
+			}
+			if done++; c.echoes {
+				done = c.completeEchoes(events, done)
+			}
 		}
 	}
-	for i := range events {
-		if e := &events[i]; e.Kind == transport.EventResponse {
-			c.completeOne(e, now)
-		}
+	if !c.replays {
+		c.prepareAll(events)
 	}
 }
 
@@ -319,34 +364,32 @@ func (c *client) completeStore(events []transport.Event) {
 	c.counts.bytes += bytes
 }
 
-// completeEchoes is completeOne for all responses of an echo, when only counts are recorded.
-func (c *client) completeEchoes(events []transport.Event) {
-	ops, bytes, verify := uint64(0), uint64(0), c.verify
-	for i := range events {
-		e := &events[i]
+// completeEchoes is completeOne for events from done on, as long as they are the responses of short
+// echoes, nothing is wrong with them, and neither a verification in full nor a latency is due. It
+// returns the index of the event after those.
+func (c *client) completeEchoes(events []transport.Event, done int) int {
+	first, plain := done, min(len(events), done+int(c.verify)-1, done+int(c.sampler.left)-1)
+	bytes := 0
+	for done < plain {
+		e := &events[done]
 		if e.Kind != transport.EventResponse {
-			continue
+			break
 		}
-		s, request := &c.calls[e.Token], c.requests[e.Token].Payload
-		s.state = callFree
-		ops++
-		verify--
-		if failure := kv.CheckEcho(e.Payload, request, verify == 0); failure != kv.FailureNone {
-			c.counts.wrong++
-			c.counts.failures[failure]++
-		} else {
-			bytes += uint64(len(request) - kv.HeaderSize)
+		request := c.requests[e.Token].Payload
+		if !kv.SameEcho(e.Payload, request) {
+			break
 		}
-		if verify == 0 {
-			c.sum(len(e.Payload))
-			verify = c.verify
-		}
+		c.calls[e.Token].state = callFree
+		bytes += len(request) - kv.HeaderSize
+		done++
 	}
-	c.verify = verify
+	ops := uint64(done - first)
+	c.verify -= uint32(ops)
 	c.sampler.left -= uint32(ops)
 	c.counts.ops += ops
 	c.counts.byOp[workload.Read] += ops
-	c.counts.bytes += 2 * bytes // forth and back
+	c.counts.bytes += 2 * uint64(bytes) // forth and back
+	return done
 }
 
 // discard ends the calls of responses that arrive while draining.
@@ -498,7 +541,7 @@ func (c *client) postEach() error {
 func (c *client) posted(n int) {
 	c.counts.posted += uint64(n)
 	if n == len(c.ops) {
-		c.ops = c.loose[:0]
+		c.ops = c.ops[:0]
 		return
 	}
 	c.counts.backPressure++

@@ -235,12 +235,19 @@ func (s *stager) beforePost(now uint64) {
 	}
 }
 
-// afterStep is called at the end of each iteration that completed n calls.
-func (s *stager) afterStep(c *client, n int, now uint64) {
+// waits is called at the end of each iteration that completed n calls. It reports whether there is
+// nothing to do until other calls complete.
+func (s *stager) waits(n int) bool {
+	s.left -= n
+	return s.left > 0 && s.state == stagerIdle
+}
+
+// afterStep is called at the end of an iteration that completed calls, unless waits returned true.
+func (s *stager) afterStep(c *client, now uint64) {
 	switch s.state {
 	case stagerIdle:
-		if s.left -= n; s.left <= 0 && len(s.traces) > 0 {
-			s.next()
+		s.next()
+		if len(s.traces) > 0 {
 			s.arm(c)
 		}
 	case stagerArmed, stagerFlying:
