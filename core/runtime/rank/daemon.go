@@ -23,6 +23,7 @@ type daemon struct {
 	idle    idler
 	clock   *machine.Clock
 	service service
+	echoes  bool      // the service is the echo, and replies are flushed once per iteration
 	store   *kv.Store // nil unless the service is the store
 	sink    kv.Sink
 
@@ -73,7 +74,8 @@ func newDaemon(w wiring, index int, idle string, worker transport.Worker) (*daem
 	}
 	d := &daemon{
 		cfg: w.cfg, rank: w.rank, worker: worker, clock: machine.Calibrated(),
-		service: serviceOf(w.cfg), store: store, sink: kv.Sink{VerifyEvery: w.cfg.VerifyEvery},
+		service: serviceOf(w.cfg), echoes: w.cfg.Service == config.ServiceEcho && w.cfg.Flush == config.FlushLoop,
+		store: store, sink: kv.Sink{VerifyEvery: w.cfg.VerifyEvery},
 		events: make([]transport.Event, max(minPollBatch, min(open+forwarded, maxPollBatch))),
 		out:    newOutbox(worker, open+forwarded),
 		// One for each request of peers and of clients that can be open.

@@ -78,7 +78,7 @@ func (d *daemon) step() error {
 	if d.gaps.pass() {
 		d.gaps.lookNow()
 	}
-	timed := d.loop.take()
+	timed := d.loop.sampler.take() && d.loop.start()
 	n := 0
 	// Responses waiting for room in the clients' links point into the events of the last Poll.
 	if d.proxy == nil || d.proxy.out.empty() {
@@ -95,8 +95,14 @@ func (d *daemon) step() error {
 		if d.spot.trace != nil && d.spot.trace.word.Load() != 0 {
 			traced = d.spot.find(d.clock, d.events[:n])
 		}
-		if err := d.serve(d.events[:n], traced); err != nil {
-			return err
+		served := 0
+		if d.echoes && traced < 0 {
+			served = d.echo(d.events[:n])
+		}
+		if served < n {
+			if err := d.serve(d.events[served:n], traced); err != nil {
+				return err
+			}
 		}
 	}
 	if timed {
@@ -123,7 +129,7 @@ func (d *daemon) step() error {
 		d.loop.stamp(phaseFlush)
 		d.loop.finish(n > 0, found+waiting > 0)
 	}
-	if d.spot.posted != 0 && traced >= 0 {
+	if traced >= 0 && d.spot.posted != 0 {
 		d.spot.publish(&d.events[traced])
 	}
 	if found == 0 && d.waiting() == waiting {
@@ -149,9 +155,6 @@ func (d *daemon) waiting() int {
 // serve handles the events of a poll: it answers requests from the store and passes responses
 // to the clients that wait for them. traced is the index of the event whose stages are taken, or -1.
 func (d *daemon) serve(events []transport.Event, traced int) error {
-	if d.service == serviceEcho && traced < 0 && d.cfg.Flush == config.FlushLoop {
-		events = events[d.echo(events):]
-	}
 	for i := range events {
 		e := &events[i]
 		switch {
@@ -186,20 +189,21 @@ func (d *daemon) serve(events []transport.Event, traced int) error {
 // echo answers the first events as long as they are echoes, and returns their number. It is answer
 // without what echoes do not need.
 func (d *daemon) echo(events []transport.Event) (n int) {
-	waiting := len(d.out.ops)
-	room := d.out.ops[waiting:cap(d.out.ops)]
-	for n < min(len(events), len(room)) {
-		e, reply := &events[n], &room[n]
+	ops := d.out.ops
+	for n < len(events) && len(ops) < cap(ops) {
+		e := &events[n]
 		if e.Kind != transport.EventRequest || !kv.IsEcho(e.Payload) {
 			break
 		}
+		ops = ops[:len(ops)+1]
+		reply := &ops[len(ops)-1]
 		reply.Kind = transport.OpReply
 		reply.Peer = e.Peer
 		reply.Token = e.Token
 		reply.Payload = e.Payload
 		n++
 	}
-	d.out.ops = d.out.ops[:waiting+n]
+	d.out.ops = ops
 	d.counts.incoming += uint64(n)
 	d.counts.requests += uint64(n)
 	d.counts.outcomes[kv.OutcomeGet] += uint64(n)
@@ -283,15 +287,42 @@ func (d *daemon) flushOne(out *outbox) error {
 	if out.empty() {
 		return nil
 	}
-	short, err := out.flush()
 	d.counts.flushes++
-	if short {
+	if n, err := out.worker.Post(out.ops); err != nil || n < len(out.ops) {
+		return d.flushShort(out, n, err)
+	}
+	out.ops, out.copied, out.posted = out.ops[:0], 0, false
+	return out.worker.Flush()
+}
+
+// flushShort is flushOne after a Post that took n ops and not all. It drops replies to a lost peer
+// and fails for calls to one. What the worker does not take, for lack of room, stays.
+func (d *daemon) flushShort(out *outbox, n int, err error) error {
+	for {
+		out.posted = out.posted || n > 0
+		if err != nil {
+			if !errors.Is(err, transport.ErrPeerDown) || out.ops[n].Kind != transport.OpReply {
+				return err
+			}
+			n++
+		}
+		out.drop(n)
+		if err == nil || out.empty() {
+			break
+		}
+		n, err = out.worker.Post(out.ops)
+	}
+	if !out.empty() {
 		d.counts.backPressure++
 		if out.kept != nil {
 			out.keep()
 		}
 	}
-	return err
+	if !out.posted {
+		return nil
+	}
+	out.posted = false
+	return out.worker.Flush()
 }
 
 // refresh updates replies that are not posted yet after a PUT changed the length of an entry.
@@ -331,34 +362,10 @@ func (o *outbox) add() *transport.Op {
 	return &o.ops[len(o.ops)-1]
 }
 
-// flush posts the ops and rings the doorbell for those that the worker took. It drops replies
-// to a lost peer and fails for calls to one. short reports back-pressure.
-func (o *outbox) flush() (short bool, err error) {
-	for len(o.ops) > 0 {
-		n, err := o.worker.Post(o.ops)
-		o.posted = o.posted || n > 0
-		if err != nil {
-			if !errors.Is(err, transport.ErrPeerDown) || o.ops[n].Kind != transport.OpReply {
-				return false, err
-			}
-			n++
-		}
-		short = err == nil && n < len(o.ops)
-		if n == len(o.ops) {
-			o.ops, o.copied = o.ops[:0], 0
-		} else {
-			o.ops = o.ops[:copy(o.ops, o.ops[n:])]
-			o.copied -= min(o.copied, n)
-		}
-		if err == nil {
-			break
-		}
-	}
-	if !o.posted {
-		return short, nil
-	}
-	o.posted = false
-	return short, o.worker.Flush()
+// drop removes the first n ops.
+func (o *outbox) drop(n int) {
+	o.ops = o.ops[:copy(o.ops, o.ops[n:])]
+	o.copied -= min(o.copied, n)
 }
 
 // keep copies payloads that point into the events of the last poll, because the next poll may

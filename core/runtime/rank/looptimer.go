@@ -77,18 +77,11 @@ func (t *loopTimer) stop() { t.frozen = true }
 // in nanoseconds.
 func (t *loopTimer) settle(iteration float64) { t.every = sampleEveryFor(t.cost, iteration) }
 
-// take reports whether to time an iteration, and if so starts it.
-func (t *loopTimer) take() bool {
-	if !t.sampler.take() || t.frozen {
-		return false
-	}
-	t.start()
-	return true
-}
-
-func (t *loopTimer) start() {
+// start begins to time an iteration. It reports whether the window measures.
+func (t *loopTimer) start() bool {
 	t.spent = 0
 	t.last = t.clock.Now()
+	return !t.frozen
 }
 
 // stamp ends a phase of the iteration.
