@@ -212,8 +212,12 @@ func (o *overhead) measureDaemon(d time.Duration) (float64, error) {
 	})
 }
 
-// overheadSteps is the largest number of iterations between two readings of the clock.
-const overheadSteps = 32
+// overheadSteps is the largest number of iterations between two readings of the clock, which are not
+// of the harness. They take at most the share overheadStride of a part.
+const (
+	overheadSteps  = 256
+	overheadStride = 1. / 32
+)
 
 // inParts calls steps, which runs n iterations and returns the operations done so far, and returns
 // the median time of an operation.
@@ -228,7 +232,7 @@ func inParts(clock *machine.Clock, d time.Duration, steps func(n int) (uint64, e
 			return 0, err
 		}
 		spent := clock.Now() - start
-		if n < overheadSteps && spent < length/overheadSteps {
+		if n < overheadSteps && spent < uint64(overheadStride*float64(length)) {
 			n *= 2
 		}
 		if spent >= length && done > before {
@@ -267,20 +271,14 @@ func verifyCost(null *nullServer, c *client) float64 {
 // A client that runs on it measures the client's part of the harness alone.
 type nullServer struct {
 	nullWorker
-	calls   []nullCall // since the last poll
+	posted  []transport.Op // since the last poll: the client's, or copied
+	copied  []transport.Op
 	service service
 	headers [][kv.HeaderSize]byte // responses of a sink
 	next    int                   // in headers, circular
 	stride  int
 	entries []byte // the responses to a GET of each key, stride bytes apart
 	lengths []int  // of entries
-}
-
-// nullCall is a call that a nullServer has not answered.
-type nullCall struct {
-	token   transport.Token
-	peer    transport.PeerID
-	request []byte
 }
 
 // nullWorker has the methods that do nothing.
@@ -298,7 +296,7 @@ var (
 
 func newNullServer(cfg config.Config) (*nullServer, error) {
 	w := &nullServer{
-		calls: make([]nullCall, 0, cfg.InFlight), service: serviceOf(cfg),
+		copied: make([]transport.Op, 0, cfg.InFlight), service: serviceOf(cfg),
 		headers: make([][kv.HeaderSize]byte, cfg.InFlight), stride: cfg.LargestMessage(),
 	}
 	if w.service != serviceStore {
@@ -329,13 +327,17 @@ func (w *nullServer) entry(key uint64) []byte {
 	return w.entries[at : at+w.lengths[key]]
 }
 
+// Post keeps the client's ops, which do not change before the next poll. With another Post before that,
+// it copies them.
 func (w *nullServer) Post(ops []transport.Op) (int, error) {
-	waiting := len(w.calls)
-	w.calls = w.calls[:waiting+len(ops)]
-	for i := range ops {
-		call, op := &w.calls[waiting+i], &ops[i]
-		call.token, call.peer, call.request = op.Token, op.Peer, op.Payload
+	if len(w.posted) == 0 {
+		w.posted = ops
+		return len(ops), nil
 	}
+	if &w.posted[0] != &w.copied[:1][0] {
+		w.posted = append(w.copied, w.posted...)
+	}
+	w.posted = append(w.posted, ops...)
 	return len(ops), nil
 }
 
@@ -360,25 +362,28 @@ func (w *nullServer) response(request []byte) []byte {
 }
 
 func (w *nullServer) Poll(events []transport.Event) (int, error) {
-	n := min(len(events), len(w.calls))
-	for i := range w.calls[:n] {
-		call, e := &w.calls[i], &events[i]
-		response := call.request
+	ops := w.posted
+	if len(ops) > len(events) {
+		ops = ops[:len(events)]
+	}
+	for i := range ops {
+		op, e := &ops[i], &events[i]
+		response := op.Payload
 		if w.service != serviceEcho {
 			response = w.response(response)
 		}
 		e.Kind = transport.EventResponse
-		e.Peer = call.peer
-		e.Token = call.token
+		e.Peer = op.Peer
+		e.Token = op.Token
 		e.Payload = response
 		e.Size = len(response)
 	}
-	if n == len(w.calls) {
-		w.calls = w.calls[:0]
+	if len(ops) == len(w.posted) {
+		w.posted = w.posted[:0]
 	} else {
-		w.calls = w.calls[:copy(w.calls, w.calls[n:])]
+		w.posted = w.posted[len(ops):]
 	}
-	return n, nil
+	return len(ops), nil
 }
 
 // nullClient is the worker of a daemon. It delivers as many requests as can be open whenever all
@@ -410,20 +415,21 @@ func (w *nullClient) Poll(events []transport.Event) (int, error) {
 	if w.open > 0 {
 		return 0, nil
 	}
-	n := min(len(events), w.batch)
-	for i := range events[:n] {
-		e := &events[i]
+	next := w.next
+	for i := range events[:min(len(events), w.batch)] {
+		e, request := &events[i], w.requests[next]
 		e.Kind = transport.EventRequest
 		e.Token = transport.Token(i)
-		e.Payload = w.requests[w.next]
-		e.Size = len(e.Payload)
+		e.Payload = request
+		e.Size = len(request)
 		if w.device {
-			e.Payload = e.Payload[:kv.HeaderSize]
+			e.Payload = request[:kv.HeaderSize]
 		}
-		if w.next++; w.next == len(w.requests) {
-			w.next = 0
+		if next++; next == len(w.requests) {
+			next = 0
 		}
+		w.open++
 	}
-	w.open = n
-	return n, nil
+	w.next = next
+	return w.open, nil
 }
