@@ -78,6 +78,9 @@ func putTime(cfg config.Config, repeat *result.Repeat, put func(string, float64)
 	if m := repeat.Machine; m.Processors > 0 && m.CoveredNS > 0 {
 		put(result.Steal, float64(m.StealNS)/float64(m.Processors)/float64(m.CoveredNS))
 	}
+	if share, known := stalledShare(clients, daemons); known {
+		put(result.Stalled, share)
+	}
 	if o := repeat.Overhead; o != nil {
 		put(result.HarnessOverhead, o.PerOpNS)
 		put(result.VerifyCost, o.VerifyNS)
@@ -101,6 +104,37 @@ func busyTime(repeat *result.Repeat) (total uint64) {
 		total += d.BusyNS
 	}
 	return total
+}
+
+// stalledShare returns the share of time for which the client or the daemon of a call was in a gap,
+// as the mean over the clients and that over the daemons; known is false if a thread had no watch.
+func stalledShare(clients []record.ClientReport, daemons []record.DaemonReport) (share float64, known bool) {
+	if len(clients) == 0 || len(daemons) == 0 {
+		return 0, false
+	}
+	client, known := gapShare(clients)
+	if !known {
+		return 0, false
+	}
+	daemon := 0.0
+	for _, d := range daemons {
+		if d.Thread.GapLimitNS == 0 || d.ElapsedNS == 0 {
+			return 0, false
+		}
+		daemon += float64(d.Thread.GapNS) / float64(d.ElapsedNS) / float64(len(daemons))
+	}
+	return min(client+daemon, 1), true
+}
+
+// gapShare returns the mean share of time for which clients were in a gap.
+func gapShare(clients []record.ClientReport) (share float64, known bool) {
+	for _, c := range clients {
+		if c.Thread.GapLimitNS == 0 || c.ElapsedNS == 0 {
+			return 0, false
+		}
+		share += float64(c.Thread.GapNS) / float64(c.ElapsedNS) / float64(len(clients))
+	}
+	return min(share, 1), len(clients) > 0
 }
 
 // kernelTime returns the time of the kernel on the run's behalf. Kernels that account by the tick

@@ -73,6 +73,18 @@ func TestFillSamples(t *testing.T) {
 	}
 }
 
+func TestStalledShare(t *testing.T) {
+	thread := func(gaps uint64) record.ThreadReport { return record.ThreadReport{GapLimitNS: 20_000, GapNS: gaps} }
+	clients := []record.ClientReport{{ElapsedNS: 1e6, Thread: thread(10_000)}, {ElapsedNS: 1e6, Thread: thread(30_000)}}
+	daemons := []record.DaemonReport{{ElapsedNS: 1e6, Thread: thread(50_000)}}
+	share, known := stalledShare(clients, daemons)
+	require.True(t, known)
+	require.InDelta(t, 0.07, share, 1e-9)
+	daemons[0].Thread.GapLimitNS = 0
+	_, known = stalledShare(clients, daemons)
+	require.False(t, known)
+}
+
 func TestSamplesOfMeshAndOpenLoop(t *testing.T) {
 	client := func(local, remote *record.TimingReport, due, response, lag uint64) record.ClientReport {
 		return record.ClientReport{
@@ -256,9 +268,9 @@ func TestEveryMetricIsDefined(t *testing.T) {
 				Reads: 1, ElapsedNS: 9, BusyNS: 1, InFlightNS: 5, Latency: histogram(t, 5), Local: timingOf(1, 5), Remote: timingOf(1, 5),
 				Transport:  stats(map[string]uint64{transport.StatCopies: 1}),
 				Open:       &record.OpenReport{Scheduled: 1, Response: *timingOf(1, 5), Lag: *timingOf(1, 5)},
-				Operations: operations, Iterations: timingOf(1, 5),
+				Operations: operations, Iterations: timingOf(1, 5), Thread: record.ThreadReport{GapLimitNS: 1},
 			}},
-			Daemons: []record.DaemonReport{{Loops: 1, BusyNS: 1}},
+			Daemons: []record.DaemonReport{{Loops: 1, BusyNS: 1, ElapsedNS: 9, Thread: record.ThreadReport{GapLimitNS: 1}}},
 			Process: record.ProcessReport{CPUNS: 2, SystemNS: 1, BusyThreads: 2},
 		}},
 		Before: readings(1, 1, 1, 1), After: readings(1, 1, 1, 1),

@@ -39,11 +39,15 @@ func writeOpen(w io.Writer, rows []*set.Cell, loads loads) {
 		}},
 		{">p99.9", metricColumn(result.ResponseP999, format.Value)},
 		{">samples", pooledSamples},
+		{">stalled", metricColumn(result.Stalled, func(m result.Metric) string { return fmt.Sprintf("%.1f%%", 100*m.Median) })},
 		{">CPU/op", metricColumn(result.ProcessCPUPerOp, format.Value)},
 		{">kernel/op", metricColumn(result.KernelPerOp, format.Value)},
 		{">busy/op", metricColumn(result.BusyPerOp, format.Value)},
 		{"checks", cellChecks},
 	})
+	if slices.ContainsFunc(rows, func(c *set.Cell) bool { return medianOf(c, result.Stalled) > 0.01 }) {
+		fmt.Fprintln(w, "stalled: share of the time for which the client or the daemon made no progress; above 1%, p99 is a time of such stalls")
+	}
 }
 
 // writeCapacities writes the capacities that rates are shares of, each once.

@@ -74,7 +74,7 @@ func TestOpenLoops(t *testing.T) {
 			readings := result.Readings{Bounce: bounce}
 			r.Repeats = append(r.Repeats, result.Repeat{Launch: i, Response: h.Encode(), Before: readings, After: readings, Samples: map[string]float64{
 				result.Throughput: served, result.OfferedLoad: one.rate, result.ProcessCPUPerOp: 2e9 / one.rate,
-				result.KernelPerOp: 12, result.BusyPerOp: 80, result.LatencyP99: 5555,
+				result.KernelPerOp: 12, result.Stalled: 0.021, result.BusyPerOp: 80, result.LatencyP99: 5555,
 			}})
 		}
 		require.NoError(t, s.Add(r))
