@@ -84,7 +84,13 @@ func (e *evidence) transportVerdict(v *Verdict, a *Analysis, s utilization) {
 	calls := format.Count(e.configured(), "call")
 	v.Why = fmt.Sprintf("%s in flight, %s each", calls, format.Time(latency))
 	v.Message = fmt.Sprintf("%s in flight, %s each on average, and no thread is always busy", upper(calls), format.Time(latency))
-	if e.floor > 0 {
+	switch {
+	case e.cfg.InFlight > 1 && e.rateFloor > 0: // latencies contain the wait for other calls
+		ratio := format.Digits(1e9 / e.throughput / e.rateFloor)
+		v.Why += "; op/floor " + ratio
+		v.Message += fmt.Sprintf(". With as many in flight, the medium needs %s for an operation; with nothing else the throughput would be %s times as high",
+			format.Time(e.rateFloor), ratio)
+	case e.cfg.InFlight == 1 && e.floor > 0:
 		v.Why += fmt.Sprintf(", %s times the floor", format.Digits(latency/e.floor))
 		v.Message += fmt.Sprintf(". The medium's round trip is %s of that; with nothing else the throughput would be %s times as high",
 			format.Time(e.floor), format.Digits(latency/e.floor))

@@ -37,6 +37,7 @@ type bar struct {
 	X, W  float64 // percent
 	Class string
 	Text  string
+	Inset bool // drawn inside the bar before it
 }
 
 // barsShown is the number of rows of one kind that are drawn; the table has all.
@@ -114,16 +115,32 @@ func (l *breakdown) add(cell int, label string, d analyze.Breakdown) {
 	}
 	row := barRow{Cell: cell, Label: label, Whole: format.Time(d.Whole), At: d.Whole}
 	x := 0.0
-	for _, p := range d.Parts {
-		class := l.class(p)
+	for i, p := range d.Parts {
 		if p.Mean < 0 {
 			row.Excess = format.Time(-p.Mean)
 			continue
 		}
-		row.Bars = append(row.Bars, bar{X: x, W: p.Mean, Class: class, Text: p.Label() + ": " + format.Time(p.Mean) + ", " + percentOf(p.Share)})
-		x += p.Mean
+		if p.Inside != "" { // drawn with the next part, inside of which it is
+			continue
+		}
+		whole := p
+		inset := i > 0 && d.Parts[i-1].Inside == p.Name
+		if inset {
+			whole.Mean += d.Parts[i-1].Mean
+			whole.Share += d.Parts[i-1].Share
+		}
+		row.Bars = append(row.Bars, l.bar(x, whole))
+		if inset {
+			row.Bars = append(row.Bars, l.bar(x, d.Parts[i-1]))
+		}
+		x += whole.Mean
 	}
 	l.Rows = append(l.Rows, row)
+}
+
+// bar returns the bar of a part from x on.
+func (l *breakdown) bar(x float64, p analyze.Part) bar {
+	return bar{X: x, W: p.Mean, Class: l.class(p), Text: p.Label() + ": " + format.Time(p.Mean) + ", " + percentOf(p.Share), Inset: p.Inside != ""}
 }
 
 // scale converts nanoseconds to percent of each row's length.

@@ -27,6 +27,7 @@ func (b *builder) columns() {
 		c.States = append(c.States, medians)
 		c.Series = append(c.Series, b.seriesOf(cell))
 		c.Label = append(c.Label, b.labels.Of(cell.Config))
+		c.Load = append(c.Load, b.load(cell))
 		c.Open = append(c.Open, openLoop(cell))
 		c.Status = append(c.Status, string(cell.Status))
 		c.Reason = append(c.Reason, cell.Reason)

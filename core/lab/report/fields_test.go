@@ -29,7 +29,10 @@ func twoStates(t *testing.T) *set.Set {
 			}
 			repeat.Samples[result.LibraryRatio], repeat.Samples[result.HarnessShare] = 1.5, 0.31
 			c := &repeat.Ranks[1].Clients[0]
-			c.InFlightNS, c.StageNS, c.Stages = 1000*c.Ops(), 20, map[string]record.TimingReport{}
+			latency := record.NewHistogram()
+			latency.Record(1000)
+			c.Latency, c.MeanNS, c.InFlightNS = latency.Encode(), 1000, 1000*c.Ops()
+			c.StageNS, c.Stages = 20, map[string]record.TimingReport{}
 			for _, name := range record.DirectStages {
 				c.Stages[name] = record.TimingReport{Histogram: oneTime(), MeanNS: 150, Samples: 10}
 			}
@@ -77,12 +80,18 @@ func TestMediumInsideTheTransfers(t *testing.T) {
 	p := build(t, twoStates(t))
 	require.Equal(t, "Operation", p.phases[0].Title)
 	var texts []string
+	var before bar
 	for _, bar := range p.phases[0].Rows[0].Bars {
 		texts = append(texts, bar.Text)
+		if bar.Inset {
+			require.Equal(t, before.X, bar.X)
+			require.InEpsilon(t, 60.5/150, bar.W/before.W, 1e-9)
+		}
+		before = bar
 	}
 	require.Equal(t, []string{
-		"client: 150 ns, 15.0%", "request: medium: 60.5 ns, 6.05%", "request: 89.5 ns, 8.95%", "serve: 150 ns, 15.0%", "flush: 150 ns, 15.0%",
-		"response: medium: 60.5 ns, 6.05%", "response: 89.5 ns, 8.95%", "client_return: 150 ns, 15.0%", "unexplained: 100 ns, 10.0%",
+		"client: 150 ns, 15.0%", "request: 150 ns, 15.0%", "request: medium: 60.5 ns, 6.05%", "serve: 150 ns, 15.0%", "flush: 150 ns, 15.0%",
+		"response: 150 ns, 15.0%", "response: medium: 60.5 ns, 6.05%", "client_return: 150 ns, 15.0%", "unexplained: 100 ns, 10.0%",
 	}, texts)
 	s := p.doc.Stacks[0]
 	require.Equal(t, "medium", s.Parts[1])

@@ -60,37 +60,49 @@ func (b *builder) heatMaps() []heatMap {
 const payload = "value_size"
 
 // heatPosition returns the position of a cell. A transport's own options are part of the row's
-// name, the payload is the column, and all other options are the map's title. If the payload does
-// not vary, the other options are the column.
+// name. The column is the payload, and the rest of the load is the map's title. If the payload does
+// not vary between cells of a profile, the load is the column.
 func (b *builder) heatPosition(cell int) heatPosition {
 	c := b.cells[cell]
 	p := heatPosition{row: b.doc.Series[b.doc.Cells.Series[cell]].String()}
-	var rest []string
 	for _, name := range b.varying {
-		value, has := b.named(c, name)
-		if !has {
-			continue
-		}
 		own, isOwn := strings.CutPrefix(name, ownPrefix)
-		switch shown := set.Value(name, value); {
-		case isOwn:
-			p.row += " " + own + "=" + shown
-		case name == payload:
-			p.column = shown
-		default:
-			rest = append(rest, name+"="+shown)
+		if value, has := b.named(c, name); isOwn && has {
+			p.row += " " + own + "=" + set.Value(name, value)
 		}
 	}
-	text := strings.Join(rest, " ")
-	if slices.Contains(b.varying, payload) {
-		p.title = text
+	if b.byPayload() {
+		p.column, p.title = set.Value(payload, c.Config[payload]), b.load(c, payload)
 	} else {
-		p.column = text
+		p.column = b.load(c)
 	}
 	if len(b.sets) > 1 {
 		p.title = strings.TrimSpace(b.doc.Sets[b.doc.Cells.Set[cell]].Name + "  " + p.title)
 	}
 	return p
+}
+
+// load names what a cell measures, without the transport, its own options, and the options in drop.
+func (b *builder) load(c *set.Cell, drop ...string) string {
+	for _, name := range b.varying {
+		if strings.HasPrefix(name, ownPrefix) {
+			drop = append(drop, name)
+		}
+	}
+	return b.labels.Without(drop...).Load(c.Config)
+}
+
+// byPayload reports whether cells of one profile differ in their payload.
+func (b *builder) byPayload() bool {
+	sizes := map[string]string{}
+	for _, c := range b.cells {
+		profile, size := c.Config["profile"], c.Config[payload]
+		if known, seen := sizes[profile]; seen && known != size {
+			return true
+		}
+		sizes[profile] = size
+	}
+	return false
 }
 
 func (b *builder) heatMap(title string, cells []int, positions []heatPosition) heatMap {
@@ -150,7 +162,7 @@ func columnHead(name string) heatColumn {
 
 // heatAcross names what the columns of the maps are.
 func (b *builder) heatAcross() string {
-	if slices.Contains(b.varying, payload) {
+	if b.byPayload() {
 		return "payload"
 	}
 	return "load"

@@ -84,6 +84,7 @@ type cells struct {
 	Set    []int    `json:"set"`
 	Series []int    `json:"series"`
 	Label  []string `json:"label"`
+	Load   []string `json:"load"` // the label without the transport and its own options
 	// Axes has for each axis the index of each cell's value, or -1.
 	Axes        [][]int `json:"axes"`
 	Environment []int   `json:"environment"`

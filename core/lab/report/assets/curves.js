@@ -63,10 +63,10 @@ function panel(figure, curves, rests, open, p, scale) {
 
 function short(v, unit) { return number(v, unit).replace(/ ?op\/s$/, "").trim(); }
 
-// optionsOf formats a cell's options that vary: those of the load, or the transport's own.
-function optionsOf(cell, own) {
+// ownOptions formats the transport's own options of a cell that vary.
+function ownOptions(cell) {
   const d = report.doc, list = [];
-  d.axes.forEach((a, i) => { if (Boolean(a.own) === own && d.cells.axes[i][cell] >= 0) list.push(`${a.name}=${a.shown[d.cells.axes[i][cell]]}`); });
+  d.axes.forEach((a, i) => { if (a.own && d.cells.axes[i][cell] >= 0) list.push(`${a.name}=${a.shown[d.cells.axes[i][cell]]}`); });
   return list.join(" ");
 }
 
@@ -75,7 +75,7 @@ function groups() {
   const all = new Map();
   for (const cell of shownCells) {
     if (report.doc.cells.status[cell] !== "measured") continue;
-    const name = optionsOf(cell, false) || "all";
+    const name = report.doc.cells.load[cell] || "all";
     all.set(name, [...(all.get(name) || []), cell]);
   }
   return all;
@@ -88,11 +88,11 @@ async function drawSpectrum() {
   if (!all.has(look.group)) look.group = [...all].reduce((best, g) => (g[1].length > best[1].length ? g : best))[0];
   const cells = all.get(look.group).slice(0, 24), details = await Promise.all(cells.map(detailOf));
   if (turn !== spectrumTurn) return;
-  const curves = [], grid = report.doc.grid, variants = [...new Set(cells.map((c) => optionsOf(c, true)).filter(Boolean))];
+  const curves = [], grid = report.doc.grid, variants = [...new Set(cells.map((c) => ownOptions(c)).filter(Boolean))];
   cells.forEach((cell, i) => {
     for (const [kind, values] of [["service", details[i].service], ["response", details[i].response]]) {
       if (!values || !values.length) continue;
-      curves.push({ series: report.doc.cells.series[cell], dash: kind === "response" ? [6, 4] : spectrumDash(variants.indexOf(optionsOf(cell, true))), points: values.map((v, j) => ({
+      curves.push({ series: report.doc.cells.series[cell], dash: kind === "response" ? [6, 4] : spectrumDash(variants.indexOf(ownOptions(cell))), points: values.map((v, j) => ({
         x: 1 / (1 - grid[j]), y: v, cell, lines: [labelOf(cell), `${shareText(grid[j])} of the ${kind} times are at most ${number(v, "ns")}`] })), kind, cell });
     }
   });
@@ -101,7 +101,7 @@ async function drawSpectrum() {
     el("p", { class: "controls" }, el("label", {}, "Load ", el("select", { id: "spectrum-load", onchange: (e) => { look.group = e.target.value; drawSpectrum(); } },
       [...all.keys()].map((name) => el("option", { value: name, selected: name === look.group }, name)))),
     toggle("logarithmic time", look.spectrum.y, (on) => { look.spectrum.y = on; drawSpectrum(); })),
-    el("ul", { class: "legend plain" }, curves.map((c) => el("li", {}, key(c.series, c.dash), `${report.doc.sets.length > 1 ? report.doc.sets[report.doc.cells.set[c.cell]].name + " " : ""}${[seriesName(c.series), optionsOf(c.cell, true)].filter(Boolean).join(" ")}, ${c.kind} time`))),
+    el("ul", { class: "legend plain" }, curves.map((c) => el("li", {}, key(c.series, c.dash), `${report.doc.sets.length > 1 ? report.doc.sets[report.doc.cells.set[c.cell]].name + " " : ""}${[seriesName(c.series), ownOptions(c.cell)].filter(Boolean).join(" ")}, ${c.kind} time`))),
     figure, folded("spectrum", "The percentiles, as a table", () => spectrumTable(curves)));
   if (!curves.length) return figure.append(el("p", { class: "note" }, "These cells have no histograms."));
   const longest = Math.max(...curves.map((c) => c.points.length));

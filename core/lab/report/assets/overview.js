@@ -55,7 +55,7 @@ function card(b, most) {
       el("dt", {}, b.open ? "response" : "service"), el("dd", {}, `p50 ${value(p50)}` + (b.open ? `, p99 ${value(p99)}` + (p999 ? `, p99.9 ${value(p999)}` : "") : "")),
       time || op ? [el("dt", {}, "floor"), el("dd", {}, time ? `p50 is ${value(time)} x` : `an op takes ${value(op)} x`)] : null,
       library ? [el("dt", {}, "library"), el("dd", {}, `p50 is ${value(library)} x`)] : null,
-      harness ? [el("dt", {}, "harness"), el("dd", {}, `${digits(100 * harness.median)}% of it`)] : null,
+      harness ? [el("dt", {}, "harness"), el("dd", {}, `${digits(100 * harness.median)}% of an op`)] : null,
       states ? [el("dt", {}, "states"), el("dd", {}, states)] : null,
       el("dt", {}, "load"), el("dd", {}, cellLink(b.cell, d.cells.label[b.cell].split(" ").slice(1).join(" ") || "the only one")),
       d.cells.bound[b.cell] ? [el("dt", {}, "bound"), el("dd", {}, el("strong", {}, d.cells.bound[b.cell]), d.cells.why[b.cell] ? ": " + d.cells.why[b.cell] : null)] : null),
