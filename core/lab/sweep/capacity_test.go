@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"transportbench/core/base/config"
+	"transportbench/core/base/record"
 	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/set"
 	"transportbench/core/lab/runner"
@@ -113,6 +114,42 @@ func TestCapacityOfTheSlowestState(t *testing.T) {
 			require.Equal(t, 6, c.Capacity.Throughput.N)
 		}
 	}
+}
+
+// Windows in a state that no window of the capacity was in fall behind. The merged cell warns of them,
+// and no cell of the sweep is an error.
+func TestWindowsInAStateWithoutCapacity(t *testing.T) {
+	m := newCapacities()
+	repeat := map[string]int{}
+	measure := func(ctx context.Context, c config.Config, obs runner.Observer) (*result.Result, error) {
+		r, err := m.measure(ctx, c, obs)
+		if err != nil || !c.Rate.Offers() {
+			return r, err
+		}
+		window := &r.Repeats[0]
+		client := &window.Ranks[0].Clients[0]
+		client.Open = &record.OpenReport{Scheduled: client.Ops()}
+		window.Before.Bounce, window.After.Bounce = 50, 50
+		if repeat[c.Transport+c.Rate.String()]++; c.Transport == "shm" && c.Rate == 900 && repeat[c.Transport+c.Rate.String()] <= 2 {
+			window.Before.Bounce, window.After.Bounce = 300, 310
+			client.Open.Scheduled *= 3
+		}
+		return r, nil
+	}
+	outcome, err := Run(t.Context(), plan(t, shares), Options{Dir: t.TempDir(), Measure: measure, Watcher: new(watcher)})
+	require.NoError(t, err)
+	labels := set.LabelsOf(outcome.Set.Cells)
+	warned := map[string]set.Warning{}
+	for i := range outcome.Set.Cells {
+		for _, w := range outcome.Set.Cells[i].Warnings {
+			if w.Check == "rate" {
+				warned[labels.Of(outcome.Set.Cells[i].Config)] = w
+			}
+		}
+	}
+	require.Len(t, warned, 1)
+	require.Equal(t, result.Warning, warned["shm rate=90%"].Severity)
+	require.Contains(t, warned["shm rate=90%"].Message, "2 of 6 windows ran in the far state of the machine (bounce 310 ns), whose capacity is below this rate")
 }
 
 func TestCapacityByState(t *testing.T) {

@@ -45,6 +45,7 @@ func writeOpen(w io.Writer, rows []*set.Cell, loads loads) {
 		{">busy/op", metricColumn(result.BusyPerOp, format.Value)},
 		{"checks", cellChecks},
 	})
+	fmt.Fprintln(w, "CPU/op: of all threads, idle ones that spin included; busy/op: of the polling threads' iterations that found work")
 	if slices.ContainsFunc(rows, func(c *set.Cell) bool { return medianOf(c, result.Stalled) > 0.01 }) {
 		fmt.Fprintln(w, "stalled: share of the time for which the client or the daemon made no progress; above 1%, p99 is a time of such stalls")
 	}
