@@ -25,14 +25,15 @@ function swatch(series) { return el("span", { class: "sw s" + (series % 8), "ari
 
 const rowsAtOnce = 100;
 
-// table makes a table of columns {name, right, long, text(row) or node(row), key(row)}; long
+// table makes a table of columns {name, help, right, long, text(row) or node(row), key(row)}; long
 // columns have sentences. A click on a column's name sorts by key. It shows rowsAtOnce rows first.
 function table(caption, columns, rows) {
   let shown = rowsAtOnce, order = rows, by = -1, down = false;
   const body = el("tbody"), more = el("p", { class: "note" });
   const heads = columns.map((c, i) => {
-    if (!c.key) return el("th", { scope: "col", class: c.right ? "right" : null }, c.name);
-    return el("th", { scope: "col", class: c.right ? "right" : null },
+    const head = { scope: "col", class: c.right ? "right" : null, title: c.help };
+    if (!c.key) return el("th", head, c.name);
+    return el("th", head,
       el("button", { type: "button", onclick: () => sortBy(i) }, c.name));
   });
   function sortBy(i) {
@@ -86,7 +87,7 @@ function folded(id, title, make) {
 }
 
 function metricColumn(name, title) {
-  return { name: title || name, right: true, text: (cell) => value(metricOf(cell, name)), key: (cell) => metricOf(cell, name)?.median ?? null };
+  return { name: title || name, help: report.metrics.get(name)?.help, right: true, text: (cell) => value(metricOf(cell, name)), key: (cell) => metricOf(cell, name)?.median ?? null };
 }
 
 function intervalColumn(name) {

@@ -18,7 +18,7 @@ function ratioColumns() {
 
 function shareColumn(name, title) {
   const share = (cell) => metricOf(cell, name)?.median ?? null;
-  return { name: title, right: true, text: (cell) => (share(cell) === null ? "-" : digits(100 * share(cell)) + "%"), key: share };
+  return { name: title, help: report.metrics.get(name).help, right: true, text: (cell) => (share(cell) === null ? "-" : digits(100 * share(cell)) + "%"), key: share };
 }
 
 // statesText has the throughput in each state of the machine, or is empty if there was one.
