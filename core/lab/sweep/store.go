@@ -260,18 +260,27 @@ func (s *store) recover(i int) error {
 	return nil
 }
 
-// load adds a result's file to its cell. It does not validate the schema: the file is complete
-// because it was renamed into place.
+// load adds a result's file to its cell.
 func (s *store) load(i int, path string) error {
-	text, err := os.ReadFile(path)
+	r, size, err := read(path)
 	if err != nil {
 		return err
 	}
-	r := new(result.Result)
-	if err := result.Decode(text, r); err != nil {
-		return fmt.Errorf("reading %s: %w; remove the file to measure the repeat again", path, err)
+	return s.add(i, r, path, size)
+}
+
+// read reads a result that a sweep stored. It does not validate the schema, which takes as long as all
+// else: the file is complete because it was renamed into place.
+func read(path string) (r *result.Result, size int64, err error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, 0, err
 	}
-	return s.add(i, r, path, int64(len(text)))
+	r = new(result.Result)
+	if err := result.Decode(text, r); err != nil {
+		return nil, 0, fmt.Errorf("reading %s: %w; remove the file to measure the repeat again", path, err)
+	}
+	return r, int64(len(text)), nil
 }
 
 func (s *store) add(i int, r *result.Result, path string, size int64) error {
@@ -326,7 +335,7 @@ func (s *store) complete(i int) error {
 	}
 	var parts []*result.Result
 	for repeat := range s.plan.Repeats {
-		part, err := result.Read(s.repeatPath(i, repeat))
+		part, _, err := read(s.repeatPath(i, repeat))
 		if err != nil {
 			return &cellError{err}
 		}
