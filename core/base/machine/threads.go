@@ -1,12 +1,11 @@
 package machine
 
 import (
-	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
-	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // ThreadTimes are the processor times of a process's threads, by thread ID. It is empty if the
@@ -15,8 +14,7 @@ type ThreadTimes map[int]time.Duration
 
 // ReadThreadTimes reads the processor times of this process's threads so far.
 func ReadThreadTimes() ThreadTimes {
-	const tasks = "/proc/self/task"
-	list, err := os.ReadDir(tasks)
+	list, err := os.ReadDir("/proc/self/task")
 	if err != nil {
 		return nil
 	}
@@ -26,14 +24,13 @@ func ReadThreadTimes() ThreadTimes {
 		if err != nil {
 			continue
 		}
-		// The first field is the time on a processor in nanoseconds.
-		text, err := os.ReadFile(filepath.Join(tasks, entry.Name(), "schedstat"))
-		if err != nil {
-			continue // the thread has ended, or the kernel lacks CONFIG_SCHED_INFO
-		}
-		var ns int64
-		if _, err := fmt.Fscan(strings.NewReader(string(text)), &ns); err == nil {
-			times[id] = time.Duration(ns)
+		// The clock of a thread, as pthread_getcpuclockid(3) makes it. A file of the thread in proc says
+		// the same, but after reading those the process takes some milliseconds longer to end: the
+		// kernel drops their names.
+		const threadClock = 4 | 2 // CPUCLOCK_PERTHREAD_MASK, CPUCLOCK_SCHED
+		var t unix.Timespec
+		if unix.ClockGettime(int32(^id<<3|threadClock), &t) == nil { // else the thread has ended
+			times[id] = time.Duration(t.Nano())
 		}
 	}
 	return times

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // TestBusyThreads spins on one thread while others sleep.
@@ -23,6 +24,7 @@ func TestBusyThreads(t *testing.T) {
 		require.NotEmpty(t, after)
 		if after.Busy(before, 5*time.Millisecond) > 0 {
 			require.Zero(t, after.Busy(before, time.Hour))
+			require.Greater(t, after[unix.Gettid()]-before[unix.Gettid()], time.Millisecond, "this thread")
 			require.Positive(t, now.CPUNS)
 			return
 		}
