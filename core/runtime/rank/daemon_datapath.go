@@ -78,7 +78,9 @@ func (d *daemon) step() error {
 	if d.gaps.pass() {
 		d.gaps.lookNow()
 	}
-	timed := d.loop.sampler.take() && d.loop.start()
+	if d.loop.sampler.take() {
+		d.loop.start()
+	}
 	n := 0
 	// Responses waiting for room in the clients' links point into the events of the last Poll.
 	if d.proxy == nil || d.proxy.out.empty() {
@@ -87,7 +89,7 @@ func (d *daemon) step() error {
 			return err
 		}
 	}
-	if timed {
+	if d.loop.timing {
 		d.loop.stamp(phasePoll)
 	}
 	traced := -1
@@ -97,7 +99,7 @@ func (d *daemon) step() error {
 		}
 		served := 0
 		if d.echoes && traced < 0 {
-			served = d.echo(d.events[:n])
+			served = d.echo(n)
 		}
 		if served < n {
 			if err := d.serve(d.events[served:n], traced); err != nil {
@@ -105,7 +107,7 @@ func (d *daemon) step() error {
 			}
 		}
 	}
-	if timed {
+	if d.loop.timing {
 		d.loop.stamp(phaseServe)
 	}
 	found := n
@@ -115,17 +117,22 @@ func (d *daemon) step() error {
 			return err
 		}
 		found += m
-		if timed {
+		if d.loop.timing {
 			d.loop.stamp(phaseScan)
 		}
 	}
 	waiting := d.waiting()
 	if waiting > 0 {
-		if err := d.flush(); err != nil {
+		if err := d.flush(&d.out); err != nil {
 			return err
 		}
+		if d.proxy != nil {
+			if err := d.flushProxy(); err != nil {
+				return err
+			}
+		}
 	}
-	if timed {
+	if d.loop.timing {
 		d.loop.stamp(phaseFlush)
 		d.loop.finish(n > 0, found+waiting > 0)
 	}
@@ -186,24 +193,23 @@ func (d *daemon) serve(events []transport.Event, traced int) error {
 	return nil
 }
 
-// echo answers the first events as long as they are echoes, and returns their number. It is answer
-// without what echoes do not need.
-func (d *daemon) echo(events []transport.Event) (n int) {
-	ops := d.out.ops
-	for n < len(events) && len(ops) < cap(ops) {
-		e := &events[n]
+// echo answers the first of found events as long as they are echoes, and returns their number. It is
+// answer without what echoes do not need.
+func (d *daemon) echo(found int) (n int) {
+	events, waiting := d.events[:found], len(d.out.ops)
+	replies := d.out.ops[:cap(d.out.ops)]
+	for n < len(events) && waiting+n < len(replies) {
+		e, reply := &events[n], &replies[waiting+n]
 		if e.Kind != transport.EventRequest || !kv.IsEcho(e.Payload) {
 			break
 		}
-		ops = ops[:len(ops)+1]
-		reply := &ops[len(ops)-1]
 		reply.Kind = transport.OpReply
 		reply.Peer = e.Peer
 		reply.Token = e.Token
 		reply.Payload = e.Payload
 		n++
 	}
-	d.out.ops = ops
+	d.out.ops = d.out.ops[:waiting+n]
 	d.counts.incoming += uint64(n)
 	d.counts.requests += uint64(n)
 	d.counts.outcomes[kv.OutcomeGet] += uint64(n)
@@ -260,32 +266,31 @@ func (d *daemon) flushIfImmediate() error {
 	if d.cfg.Flush != config.FlushImmediate {
 		return nil
 	}
-	return d.flush()
+	err := d.flush(&d.out)
+	if err == nil && d.proxy != nil {
+		err = d.flushProxy()
+	}
+	return err
 }
 
-// flush posts the waiting ops and rings the doorbells.
-func (d *daemon) flush() error {
+// flushProxy flushes the calls that a proxy forwards, after the daemon's own ops.
+func (d *daemon) flushProxy() error {
+	if d.proxy.held = !d.out.empty(); !d.proxy.held {
+		d.proxy.flushed(d.clock)
+	}
+	return d.flush(&d.proxy.out)
+}
+
+// flush posts the ops of out and rings the doorbell.
+func (d *daemon) flush(out *outbox) error {
+	if out.empty() {
+		return nil
+	}
 	if d.store != nil && d.store.Resized() {
 		d.refresh()
 	}
 	if d.spot.served != 0 {
 		d.spot.post(d.clock)
-	}
-	if err := d.flushOne(&d.out); err != nil {
-		return err
-	}
-	if d.proxy == nil {
-		return nil
-	}
-	if d.proxy.held = !d.out.empty(); !d.proxy.held {
-		d.proxy.flushed(d.clock)
-	}
-	return d.flushOne(&d.proxy.out)
-}
-
-func (d *daemon) flushOne(out *outbox) error {
-	if out.empty() {
-		return nil
 	}
 	d.counts.flushes++
 	if n, err := out.worker.Post(out.ops); err != nil || n < len(out.ops) {
@@ -295,7 +300,7 @@ func (d *daemon) flushOne(out *outbox) error {
 	return out.worker.Flush()
 }
 
-// flushShort is flushOne after a Post that took n ops and not all. It drops replies to a lost peer
+// flushShort is flush after a Post that took n ops and not all. It drops replies to a lost peer
 // and fails for calls to one. What the worker does not take, for lack of room, stays.
 func (d *daemon) flushShort(out *outbox, n int, err error) error {
 	for {

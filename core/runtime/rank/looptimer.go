@@ -30,6 +30,7 @@ type loopTimer struct {
 	spent                uint64 // ticks in this iteration's phases
 	polling              uint64 // ticks in its poll phase
 	frozen               bool   // the window is over
+	timing               bool   // the iteration
 	busyTimed, busyTicks uint64 // timed iterations that found work, and their time
 }
 
@@ -67,7 +68,7 @@ func (t *loopTimer) reset() {
 	t.whole.reset()
 	t.turnaround.reset()
 	t.busyTimed, t.busyTicks = 0, 0
-	t.frozen = false
+	t.frozen, t.timing = false, false
 }
 
 // stop ends the sampling of the window.
@@ -77,11 +78,11 @@ func (t *loopTimer) stop() { t.frozen = true }
 // in nanoseconds.
 func (t *loopTimer) settle(iteration float64) { t.every = sampleEveryFor(t.cost, iteration) }
 
-// start begins to time an iteration. It reports whether the window measures.
-func (t *loopTimer) start() bool {
+// start begins to time an iteration, if the window measures.
+func (t *loopTimer) start() {
+	t.timing = !t.frozen
 	t.spent = 0
 	t.last = t.clock.Now()
-	return !t.frozen
 }
 
 // stamp ends a phase of the iteration.
@@ -98,6 +99,7 @@ func (t *loopTimer) stamp(phase int) {
 
 // finish ends the iteration; served reports whether it served peers, and busy whether it found work.
 func (t *loopTimer) finish(served, busy bool) {
+	t.timing = false
 	t.whole.record(t.clock, t.spent)
 	if busy {
 		t.busyTimed++

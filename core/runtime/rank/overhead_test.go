@@ -16,7 +16,7 @@ import (
 
 // BenchmarkOverhead measures the loops of a client and of a daemon on null transports. It reports
 // the least of its rounds in nanoseconds per operation, so use -benchtime 100x or more where other
-// programs run.
+// programs run. null-ns is what the null transports of both take by themselves, which is counted.
 func BenchmarkOverhead(b *testing.B) {
 	for _, load := range []struct {
 		name string
@@ -35,7 +35,7 @@ func BenchmarkOverhead(b *testing.B) {
 			load.set(&cfg)
 			require.NoError(b, cfg.Validate())
 			b.Run(fmt.Sprintf("%s/in-flight=%d", load.name, inFlight), func(b *testing.B) {
-				least := [2]float64{math.MaxFloat64, math.MaxFloat64}
+				least, null := [2]float64{math.MaxFloat64, math.MaxFloat64}, [2]float64{math.MaxFloat64, math.MaxFloat64}
 				for side, isDaemon := range []bool{false, true} {
 					o, err := newOverhead(record.Plan{Config: cfg, Idle: config.IdleSpin}, isDaemon, transport.Properties{Medium: transport.MediumMemory}, 0)
 					require.NoError(b, err)
@@ -43,15 +43,44 @@ func BenchmarkOverhead(b *testing.B) {
 						cost, err := o.measure(1024, 2*time.Millisecond)
 						require.NoError(b, err)
 						least[side] = min(least[side], cost)
+						null[side] = min(null[side], nullCost(b, o, 2*time.Millisecond))
 					}
 					require.NoError(b, o.close())
 				}
 				b.ReportMetric(least[0], "client-ns")
 				b.ReportMetric(least[1], "daemon-ns")
+				b.ReportMetric(null[0]+null[1], "null-ns")
 				b.ReportMetric(0, "ns/op")
 			})
 		}
 	}
+}
+
+// nullCost measures the calls that a loop makes to its null transport, without the loop.
+func nullCost(b *testing.B, o *overhead, d time.Duration) float64 {
+	w, events, ops := o.client.worker, o.client.events, o.client.requests[:o.client.cfg.InFlight]
+	if o.daemon != nil {
+		w, events = o.daemon.worker, o.daemon.events
+	}
+	done := uint64(0)
+	cost, err := inParts(o.client.clock, d, func(n int) (uint64, error) {
+		for range n {
+			found, err := w.Poll(events)
+			if err == nil {
+				_, err = w.Post(ops)
+			}
+			if err == nil {
+				err = w.Flush()
+			}
+			if err != nil {
+				return 0, err
+			}
+			done += uint64(found)
+		}
+		return done, nil
+	})
+	require.NoError(b, err)
+	return cost
 }
 
 // TestOverheadReadsWhatTheFloorReads checks that only the floor of memory takes the reading of a
