@@ -6,7 +6,7 @@ SHELL := /bin/bash
 .NOTPARALLEL:
 
 # How long each fuzz target runs.
-FUZZTIME ?= 5s
+FUZZTIME ?= 3s
 
 .PHONY: help
 help: ## list the targets
@@ -49,7 +49,7 @@ lint: ## vet, lint and check the import rules
 	@scripts/lint.sh
 
 .PHONY: fuzz
-fuzz: ## run every fuzz target for FUZZTIME (5s)
+fuzz: ## run every fuzz target for FUZZTIME (3s)
 	@scripts/fuzz.sh $(FUZZTIME)
 
 .PHONY: clean

@@ -102,7 +102,7 @@ case ${1:-} in
 	;;
 long)
 	step "benchmarks" benchmarks
-	step "fuzz" scripts/fuzz.sh "${FUZZTIME:-5s}"
+	step "fuzz" scripts/fuzz.sh "${FUZZTIME:-3s}"
 	step "verbs" guest
 	# What short mode leaves out, and volumes.
 	export ERPC_TEST_VOLUME=400000 TCPX_TEST_VOLUME=0-150
