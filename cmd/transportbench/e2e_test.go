@@ -264,7 +264,7 @@ func TestJSON(t *testing.T) {
 }
 
 func TestBench(t *testing.T) {
-	i := command(t, "bench", "--duration", "50ms", "--warmup", "20ms", "--repeats", "1")
+	i := command(t, "bench", "--duration", "200ms", "--warmup", "20ms", "--repeats", "1")
 	require.Zero(t, i.run(t), i.stderr.String())
 	for _, load := range []string{"pingpong", "kv"} {
 		for _, transport := range []string{"shm +memfd", "copyrpc +soft", "erpc +udp", "tcpx +host"} {
