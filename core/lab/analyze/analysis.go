@@ -54,7 +54,7 @@ const (
 	ByTransport Bound = "transport-bound"
 	// ByProcessors: threads share processors and wait for them.
 	ByProcessors Bound = "oversubscribed"
-	// BySchedule: the harness started the operations of an open loop late.
+	// BySchedule: the clients started the operations of an open loop late.
 	BySchedule Bound = "schedule late"
 	// ByLoad: the rate of an open loop was reached; only the load limits the throughput.
 	ByLoad Bound = "load-bound"

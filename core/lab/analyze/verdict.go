@@ -64,7 +64,7 @@ func (e *evidence) verdict(a *Analysis, s utilization) Verdict {
 func (e *evidence) openVerdict(v Verdict) Verdict {
 	if c, late := e.failedCheck("schedule_lag"); late {
 		v.Bound, v.Why = BySchedule, fmt.Sprintf("1%% of the operations started over %s late", format.Time(c.Value))
-		v.Message = "The harness was late: " + c.Message + "."
+		v.Message = "The clients were late: " + c.Message + "."
 		return v
 	}
 	if c, behind := e.failedCheck("rate"); behind {
