@@ -4,7 +4,7 @@ package floor
 const bypasses = true
 
 // bypassCaches sets all words of b, which is made of whole cache lines, to value with stores that
-// bypass the caches (MOVNTDQ). All of them come before later stores.
+// bypass the caches (MOVNTDQ).
 //
 // A plain store first requests the line's ownership, and a line that the reader of the last lap has
 // in its cache is fetched from there. Between far cores that takes ten times as long as to write the
@@ -12,3 +12,6 @@ const bypasses = true
 //
 //go:noescape
 func bypassCaches(b []byte, value uint64)
+
+// storeFence orders the stores of bypassCaches before all later stores.
+func storeFence()

@@ -17,5 +17,9 @@ line:
 check:
 	CMPQ DI, CX
 	JLT  line
+	RET
+
+// func storeFence()
+TEXT ·storeFence(SB), NOSPLIT, $0-0
 	SFENCE
 	RET

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -39,13 +40,15 @@ const (
 	// lineTrips is how many round trips are timed together. Two readings of the clock cost less than
 	// 1% of them.
 	lineTrips = 64
-	// lineSlice is how long one way to stream is measured before the next.
-	lineSlice = 50 * time.Microsecond
+	// lineSlice is how long one way to stream is measured before the next, and lineWideShare the share
+	// of the probe that a slice with lineWide takes instead: several rounds through the memory.
+	lineSlice     = 50 * time.Microsecond
+	lineWideShare = 10
 	// lineChunk is how many lines of a long message are published at once if the reader follows the
 	// writer.
 	lineChunk = 64
-	// lineBypassed is how many lines a message has at least for which stores that bypass the caches
-	// may be the fastest.
+	// lineBypassed is how many lines a message has at least for which it may be the fastest to bypass
+	// the caches.
 	lineBypassed = 16
 	// controlLooks is how many vain looks a follower takes between two looks at Control.
 	controlLooks = 64
@@ -62,6 +65,7 @@ const (
 	lineLast     = 1 << 19   // the probe is over
 	lineBounce   = 1 << 20   // after the answer, bounce one line lineTrips times
 	lineBypass   = 1 << 21   // write with stores that bypass the caches
+	lineWide     = 1 << 22   // go round in all of the memory, not only in that of the messages in flight
 )
 
 // Probe implements [transport.Prober] over the lines, except for the peer: both threads call it with
@@ -78,12 +82,12 @@ func (l *Lines) Probe(ctx context.Context, probe transport.Probe) (transport.Flo
 		return transport.Floor{}, transport.ErrUnsupported
 	}
 	forth, back := newLane(l.Forth, probe.Forth), newLane(l.Back, probe.Back)
-	slots = min(slots, len(l.Forth)/forth.stride, len(l.Back)/back.stride)
+	slots = min(slots, len(forth.memory)/forth.stride, len(back.memory)/back.stride)
 	if probe.Forth < 0 || probe.Back < 0 || slots == 0 {
 		return transport.Floor{}, fmt.Errorf("%w: payloads of %d and %d bytes do not fit into the memory for probes",
 			transport.ErrUnsupported, probe.Forth, probe.Back)
 	}
-	s := &lineSide{control: l.Control, stopped: &stopped, in: forth.limit(slots), out: back.limit(slots)}
+	s := &lineSide{control: l.Control, stopped: &stopped, in: forth.narrowed(slots), out: back.narrowed(slots)}
 	if !probe.Initiate {
 		if !s.follow() {
 			return transport.Floor{}, context.Cause(ctx)
@@ -109,7 +113,8 @@ func (l *Lines) Probe(ctx context.Context, probe transport.Probe) (transport.Flo
 
 // lane is the ring of messages in one direction.
 type lane struct {
-	memory []byte
+	memory []byte // of whole messages
+	narrow int    // bytes of memory that messages without lineWide go round in
 	lines  int    // of a message
 	stride int    // bytes from message to message
 	at     int    // offset of the next message
@@ -119,22 +124,34 @@ type lane struct {
 
 func newLane(memory []byte, payload int) lane {
 	lines := (max(payload, 0) + transport.ProbeHeader + LineSize - 1) / LineSize
-	return lane{memory: memory, lines: lines, stride: lines * LineSize}
+	stride := lines * LineSize
+	return lane{memory: memory[:len(memory)/stride*stride], lines: lines, stride: stride}
 }
 
-// limit returns the lane with the memory of a number of messages.
-func (l lane) limit(slots int) lane {
-	l.memory = l.memory[:slots*l.stride]
+// narrowed returns the lane for a number of messages in flight. It maps the pages of a lane that has
+// more memory, so that page faults are no part of a measurement.
+func (l lane) narrowed(slots int) lane {
+	l.narrow = slots * l.stride
+	if l.lines <= lineChunk {
+		l.memory = l.memory[:l.narrow]
+	}
+	for at := l.narrow; at < len(l.memory); at += os.Getpagesize() {
+		l.read += atomic.LoadUint64(word(l.memory, at))
+	}
 	return l
 }
 
 // slot returns the memory of the next message.
 func (l *lane) slot() []byte { return l.memory[l.at:][:l.stride:l.stride] }
 
-// advance moves to the next message.
-func (l *lane) advance() {
+// advance moves past a message with the given tag.
+func (l *lane) advance(tag uint64) {
 	l.number++
-	if l.at += l.stride; l.at == len(l.memory) {
+	end := l.narrow
+	if tag&lineWide != 0 {
+		end = len(l.memory)
+	}
+	if l.at += l.stride; l.at >= end {
 		l.at = 0
 	}
 }
@@ -168,23 +185,32 @@ func (s *lineSide) post(tag uint64, count int) {
 			b := l.slot()
 			binary.NativeEndian.PutUint64(b[8:], tag)
 			shm.StoreRelease64(word(b, 0), l.number)
-			l.advance()
+			l.advance(tag)
 		}
 		return
 	}
-	chunk := l.chunk(tag)
+	bypass, chunk := tag&lineBypass != 0, l.chunk(tag)
+	if bypass && chunk >= l.lines {
+		for ahead, left := *l, count; left > 0; left-- {
+			bypassCaches(ahead.slot()[LineSize:], ahead.number)
+			ahead.advance(tag)
+		}
+		storeFence()
+	}
 	for range count {
 		b, value := l.slot(), l.number
-		l.advance()
+		l.advance(tag)
 		binary.NativeEndian.PutUint64(b[8:], tag)
 		for from := 0; from < len(b); from += chunk * LineSize {
 			part := b[from:min(from+chunk*LineSize, len(b))]
-			if tag&lineBypass != 0 {
-				bypassCaches(part[LineSize:], value)
-			} else {
+			switch {
+			case !bypass:
 				for at := LineSize; at < len(part); at += LineSize {
 					binary.NativeEndian.PutUint64(part[at:], value)
 				}
+			case chunk < l.lines:
+				bypassCaches(part[LineSize:], value)
+				storeFence()
 			}
 			shm.StoreRelease64(word(part, 0), value)
 		}
@@ -193,12 +219,12 @@ func (s *lineSide) post(tag uint64, count int) {
 
 // prefetch requests the lines of the next count messages to write, as far as a core can have requests
 // under way.
-func (s *lineSide) prefetch(count int) {
+func (s *lineSide) prefetch(tag uint64, count int) {
 	const most = 16
 	l := s.out
 	for range min(count, most) {
 		b := l.slot()
-		l.advance()
+		l.advance(tag)
 		for at := 0; at < min(len(b), most*LineSize); at += LineSize {
 			shm.PrefetchWrite(word32(b, at))
 		}
@@ -215,8 +241,8 @@ func (s *lineSide) arrived() bool {
 func (s *lineSide) accept() (tag uint64, ok bool) {
 	l := &s.in
 	b, value := l.slot(), l.number
-	l.advance()
 	tag = binary.NativeEndian.Uint64(b[8:])
+	l.advance(tag)
 	if l.lines == 1 {
 		return tag, true
 	}
@@ -257,16 +283,17 @@ func (s *lineSide) take(tag uint64, count int) {
 
 // ways returns the tags with which to try each size of a group.
 func (s *lineSide) ways(groups ...int) (all []uint64) {
-	longest := max(s.in.lines, s.out.lines)
 	tags := []uint64{0, linePauses, linePrefetch, linePauses | linePrefetch}
-	if bypasses && longest >= lineBypassed {
-		tags = append(tags, lineBypass, lineBypass|linePauses)
-	}
-	if longest > lineChunk { // waiting and prefetching are little of a long message
+	past := []uint64{lineBypass, lineBypass | linePauses}
+	if s.longest() > lineChunk { // waiting and prefetching are little of a long message
 		tags = []uint64{0, lineChunked}
-		if bypasses {
-			tags = append(tags, lineBypass, lineBypass|lineChunked)
-		}
+		past = []uint64{lineBypass, lineBypass | lineChunked}
+	}
+	if bypasses && s.longest() >= lineBypassed {
+		tags = append(tags, past...)
+	}
+	if len(s.in.memory) > s.in.narrow || len(s.out.memory) > s.out.narrow {
+		tags = append(tags, lineWide)
 	}
 	for _, g := range groups {
 		for _, tag := range tags {
@@ -275,6 +302,9 @@ func (s *lineSide) ways(groups ...int) (all []uint64) {
 	}
 	return all
 }
+
+// longest returns the lines of the longer message.
+func (s *lineSide) longest() int { return max(s.in.lines, s.out.lines) }
 
 // pingPong measures round trips of one message for about d after the other side has joined.
 func (s *lineSide) pingPong(d time.Duration) transport.Floor {
@@ -285,7 +315,7 @@ func (s *lineSide) pingPong(d time.Duration) transport.Floor {
 	trip := func(tag uint64) {
 		s.post(tag, 1)
 		if tag&linePrefetch != 0 {
-			s.prefetch(1)
+			s.prefetch(tag, 1)
 		}
 		s.take(tag, 1)
 	}
@@ -315,7 +345,7 @@ func (s *lineSide) pingPong(d time.Duration) transport.Floor {
 		samples++
 	}
 	name := "cache-line ping-pong"
-	if n := max(s.in.lines, s.out.lines); n > 1 {
+	if s.longest() > 1 {
 		name = fmt.Sprintf("cache-line ping-pong of %d and %d lines", s.out.lines, s.in.lines)
 	}
 	return transport.Floor{Name: name, RoundTrip: LeastMedian(times), Samples: samples * trips}
@@ -353,8 +383,8 @@ func (s *lineSide) stream(d time.Duration, inFlight int) transport.Floor {
 	s.post(1, 1)
 	s.take(1, 1) // waits for the other side
 	groups := []int{max(inFlight/8, 1), max(inFlight/4, 1), max(inFlight/2, 1), inFlight}
-	if max(s.in.lines, s.out.lines) > lineChunk {
-		groups = groups[:1] // nor does an answer cost much beside a long message
+	if s.longest() > lineChunk {
+		groups = groups[:1] // an answer costs little beside a long message
 	}
 	slices.SortFunc(groups, func(a, b int) int { return cmp.Compare(b, a) })
 	ways := s.ways(slices.Compact(groups)...)
@@ -362,11 +392,13 @@ func (s *lineSide) stream(d time.Duration, inFlight int) transport.Floor {
 		ways = append(ways, lineBounce|1, lineBounce|linePauses|1)
 	}
 	times := make([][]float64, len(ways))
-	slice := min(max(lineSlice, d/100), d)
 	total := 0
 	for start, turn := time.Now(), 0; !s.stopped.Load() && Another(turn, len(ways), time.Since(start), d); turn++ {
 		way := turn % len(ways)
-		measure := s.slice
+		measure, slice := s.slice, min(max(lineSlice, d/100), d)
+		if ways[way]&lineWide != 0 {
+			slice = d / lineWideShare
+		}
 		if ways[way]&lineBounce != 0 {
 			measure = s.bounceSlice
 		}
@@ -427,7 +459,7 @@ func (s *lineSide) slice(tag uint64, inFlight int, d time.Duration) (ops int, el
 			s.post(tag, group)
 			sent += group
 			if tag&linePrefetch != 0 {
-				s.prefetch(group)
+				s.prefetch(tag, group)
 			}
 		}
 		if !s.arrived() {
@@ -474,7 +506,7 @@ func (s *lineSide) slice(tag uint64, inFlight int, d time.Duration) (ops int, el
 // follow answers until the initiator ends the probe. It returns false if it was stopped before.
 func (s *lineSide) follow() (over bool) {
 	pauses, pending := false, 0
-	slots := len(s.in.memory) / s.in.stride
+	slots := s.in.narrow / s.in.stride
 	for looks := 0; !s.stopped.Load(); looks++ {
 		if s.base == 0 || looks%controlLooks == controlLooks-1 {
 			if base := s.control.Load(); base != s.base && base != 0 { // also after an abandoned probe
@@ -510,7 +542,7 @@ func (s *lineSide) follow() (over bool) {
 				s.bounce(tag, s.in.memory, 1)
 			}
 			if tag&linePrefetch != 0 {
-				s.prefetch(pending)
+				s.prefetch(tag, pending)
 			}
 			pending = 0
 		}

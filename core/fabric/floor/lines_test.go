@@ -162,7 +162,7 @@ func TestLongMessagesBypassTheCaches(t *testing.T) {
 	for _, tag := range []uint64{lineBypass, lineBypass | lineChunked} {
 		for _, payload := range []int{100, 1 << 10, 20_000} {
 			clear(memory.Forth)
-			lane := newLane(memory.Forth, payload).limit(1)
+			lane := newLane(memory.Forth, payload).narrowed(1)
 			sender, receiver := lineSide{stopped: new(atomic.Bool), out: lane}, lineSide{stopped: new(atomic.Bool), in: lane}
 			sender.begin(7)
 			receiver.begin(7)
@@ -193,7 +193,7 @@ func BenchmarkBypassOverPlain(b *testing.B) {
 		b.Run(strconv.Itoa(size), func(b *testing.B) {
 			lane := newLane(memory.Forth, size)
 			inFlight := min(12, len(memory.Forth)/lane.stride)
-			forth, back := lane.limit(inFlight), newLane(memory.Back, 0).limit(inFlight)
+			forth, back := lane.narrowed(inFlight), newLane(memory.Back, 0).narrowed(inFlight)
 			stopped := new(atomic.Bool)
 			initiator := lineSide{control: memory.Control, stopped: stopped, in: back, out: forth}
 			follower := lineSide{control: memory.Control, stopped: stopped, in: forth, out: back}
@@ -215,5 +215,34 @@ func BenchmarkBypassOverPlain(b *testing.B) {
 			b.ReportMetric(Median(times[0]), "plain-ns")
 			b.ReportMetric(0, "ns/op")
 		})
+	}
+}
+
+// TestLongMessagesGoRoundInAllMemory checks that a rate probe of long messages also goes round in
+// more memory than those in flight need, and that both sides find the next message after any change.
+func TestLongMessagesGoRoundInAllMemory(t *testing.T) {
+	for payload, wide := range map[int]bool{1 << 10: false, 20_000: true} {
+		l := lines(t, 1<<20)
+		probeLines(t, l, transport.Probe{Kind: transport.ProbeRate, Duration: 10 * time.Millisecond, Forth: payload, InFlight: 3})
+		lane := newLane(l.Forth, payload).narrowed(3)
+		require.NotZero(t, *word(l.Forth, lane.narrow-lane.stride))
+		require.Equal(t, wide, *word(l.Forth, lane.narrow) != 0, "%d bytes", payload)
+	}
+
+	lane := newLane(lines(t, 1<<20).Forth, 20_000).narrowed(3)
+	sender, receiver := lineSide{stopped: new(atomic.Bool), out: lane}, lineSide{stopped: new(atomic.Bool), in: lane}
+	sender.begin(7)
+	receiver.begin(7)
+	for range 1000 {
+		count, tag := 1+rand.IntN(3), []uint64{0, lineWide, lineWide | lineBypass}[rand.IntN(3)]
+		sender.post(tag, count)
+		for range count {
+			require.True(t, receiver.arrived())
+			got, ok := receiver.accept()
+			require.True(t, ok)
+			require.Equal(t, tag, got)
+		}
+		require.False(t, receiver.arrived())
+		require.Equal(t, sender.out.at, receiver.in.at)
 	}
 }

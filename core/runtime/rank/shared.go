@@ -38,9 +38,9 @@ const (
 	pairMemory   = 256
 	pairControl  = 128 // offset of the second line
 	sharedPage   = 4096
-	// probeMemory bounds the messages of a probe in one direction, unless a single one is larger.
-	// What fits into the caches is the fastest between near cores; between far ones, probes write
-	// past the caches.
+	// probeMemory has the messages of a probe in one direction, unless a single one is larger. It is
+	// more than a core's own caches hold and less than a cache that near cores share. Pages that no
+	// probe touches take no memory.
 	probeMemory = 4 << 20
 )
 
@@ -61,7 +61,7 @@ func newSharedLayout(cfg config.Config) sharedLayout {
 	l.daemons = sharedHeader
 	l.pairs = l.daemons + cfg.Daemons*daemonMemory
 	l.forth = pageAlign(l.pairs + callers*cfg.Daemons*pairMemory)
-	l.messages = max(message, min(probeMemory, message*cfg.CallsPerPair()))
+	l.messages = max(message, probeMemory)
 	l.back = l.forth + l.messages
 	l.size = l.back + l.messages
 	return l
