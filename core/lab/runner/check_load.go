@@ -131,8 +131,9 @@ func (e evidence) slowerState(limit float64) string {
 
 // checkScheduleLag checks how late operations of all windows started although a call was free. It
 // leaves out as many of the latest operations as fell into gaps of the clients: those are stalls, which
-// the result lists, and an open loop is there to show what they do to response times. What is left is
-// the work of the client's own thread. It matters if it is long, and a part of the response times.
+// the result lists, and an open loop is there to show what they do to response times. What is left are
+// the work and the wake-ups of the client's own thread. They matter if they are long, and a part of the
+// response times.
 func checkScheduleLag(e evidence) finding {
 	f := finding{limit: float64(5 * time.Microsecond)}
 	if e.result.Config.Rate == 0 {
@@ -163,7 +164,7 @@ func checkScheduleLag(e evidence) finding {
 	case e.oversubscribed:
 		f.message += "; threads share processors, and a client whose operation is due has to wait for one"
 	default:
-		f.message += fmt.Sprintf("; response_p99 may be up to %.3g us%s high, because the client's thread was at work", f.value/1e3, shareOf(f.value, p99))
+		f.message += fmt.Sprintf("; response_p99 may be up to %.3g us%s high, because the client's thread was busy or asleep", f.value/1e3, shareOf(f.value, p99))
 	}
 	return f
 }
