@@ -104,7 +104,7 @@ func TestPartsExplainTheStandardComparison(t *testing.T) {
 				unexplained = append(unexplained, math.Abs(b.Parts[len(b.Parts)-1].Share))
 			}
 		}
-		require.LessOrEqual(t, median(unexplained), 0.05, "%s: %.3f", name, unexplained)
+		require.LessOrEqual(t, record.Median(unexplained), 0.05, "%s: %.3f", name, unexplained)
 	}
 }
 

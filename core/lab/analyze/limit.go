@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"transportbench/core/base/record"
 	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/format"
 )
@@ -34,11 +35,11 @@ func (e *evidence) limit(s utilization) *Limit {
 	}
 	for i := range l.Bounds {
 		if list := throughputs[l.Bounds[i].Name]; len(list) > 0 {
-			l.Bounds[i].Throughput = median(list)
+			l.Bounds[i].Throughput = record.Median(list)
 		}
 	}
 	slices.SortStableFunc(l.Bounds, func(a, b LimitBound) int { return cmp.Compare(a.Throughput, b.Throughput) })
-	l.Throughput, l.Share = median(limits), median(shares)
+	l.Throughput, l.Share = record.Median(limits), record.Median(shares)
 	return l
 }
 

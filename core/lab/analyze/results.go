@@ -153,11 +153,11 @@ func sum(repeats []result.Repeat) (t totals) {
 			latencies = append(latencies, latency)
 		}
 	}
-	t.rateFloor, t.latency = median(rateFloors), median(latencies)
+	t.rateFloor, t.latency = record.Median(rateFloors), record.Median(latencies)
 	if len(floors) > 0 {
 		t.floor = stats.GeoMean(floors)
 	}
-	t.throughput, t.inFlight = median(throughputs), median(inFlight)
+	t.throughput, t.inFlight = record.Median(throughputs), record.Median(inFlight)
 	return t
 }
 
@@ -168,7 +168,7 @@ func medianOverhead(list []record.Overhead) record.Overhead {
 		for i := range list {
 			values[i] = of(&list[i])
 		}
-		return median(values)
+		return record.Median(values)
 	}
 	return record.Overhead{
 		PerOpNS:  over(func(o *record.Overhead) float64 { return o.PerOpNS }),
@@ -196,7 +196,7 @@ func (e *evidence) sample(metric string) float64 {
 			values = append(values, v)
 		}
 	}
-	return median(values)
+	return record.Median(values)
 }
 
 // clients, configured and daemons return the numbers of clients, of calls in flight, and of daemons

@@ -1,8 +1,6 @@
 package analyze
 
 import (
-	"slices"
-
 	"transportbench/core/base/record"
 	"transportbench/core/lab/result"
 )
@@ -45,7 +43,7 @@ func (e *evidence) utilization() utilization {
 		for i := range list {
 			values[i] = of(&list[i])
 		}
-		return median(values)
+		return record.Median(values)
 	}
 	return utilization{
 		daemon:         over(func(s *utilization) float64 { return s.daemon }),
@@ -55,16 +53,8 @@ func (e *evidence) utilization() utilization {
 		batch:          over(func(s *utilization) float64 { return s.batch }),
 		perOp:          over(func(s *utilization) float64 { return s.perOp }),
 		running:        over(func(s *utilization) float64 { return s.running }),
-		harness:        median(harness),
+		harness:        record.Median(harness),
 	}
-}
-
-func median(values []float64) float64 {
-	if len(values) == 0 {
-		return 0
-	}
-	slices.Sort(values)
-	return (values[(len(values)-1)/2] + values[len(values)/2]) / 2
 }
 
 func utilizationOf(t totals, timed *record.Histogram) utilization {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"transportbench/core/base/record"
 	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/set"
 )
@@ -257,7 +258,7 @@ func runtimeDifference(pairs []pair) *RuntimeDifference {
 // harnessOf returns what the harness cost in a cell, in ns per operation, or nothing.
 func harnessOf(c *set.Cell) []float64 {
 	if values := c.Samples[result.HarnessOverhead]; len(values) > 0 {
-		return []float64{*medianOf(values)}
+		return []float64{record.Median(values)}
 	}
 	return nil
 }
@@ -266,7 +267,7 @@ func medianOf(values []float64) *float64 {
 	if len(values) == 0 {
 		return nil
 	}
-	return new(result.Summarize("", values).Median)
+	return new(record.Median(values))
 }
 
 // otherMeaning reports whether the sides of a pair mean different things by a metric, because they

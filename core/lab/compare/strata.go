@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"transportbench/core/base/record"
 	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/set"
 	"transportbench/core/lab/state"
@@ -230,7 +231,7 @@ func levels(samples []sample, states States) []float64 {
 		}
 		table[i] = map[string]levelOf{}
 		for state, values := range by {
-			table[i][state] = levelOf{math.Log(*medianOf(values)), len(values)}
+			table[i][state] = levelOf{math.Log(record.Median(values)), len(values)}
 		}
 	}
 	level, effect := make([]float64, len(samples)), map[string]float64{}

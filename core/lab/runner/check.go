@@ -173,7 +173,7 @@ func (e evidence) overWindows(of func(*result.Repeat) (value float64, ok bool)) 
 			values = append(values, v)
 		}
 	}
-	return median(values), len(values)
+	return record.Median(values), len(values)
 }
 
 // percent formats a share with two digits.

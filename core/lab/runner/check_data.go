@@ -164,7 +164,7 @@ func checkClock(e evidence) finding {
 	if len(deviations) == 0 {
 		return f.notJudged("the windows were timed by one clock only")
 	}
-	deviation := median(deviations)
+	deviation := record.Median(deviations)
 	f.value = math.Abs(deviation)
 	f.ok = f.value <= f.limit
 	f.message = fmt.Sprintf("by the kernel's clock, the windows were %s shorter or longer", percent(f.value))
@@ -259,7 +259,7 @@ func checkMean(e evidence) finding {
 	}
 	// Three standard errors of the median over windows, which for normal errors is 1.25 times as wide
 	// as their mean.
-	noise := min(mostMeanNoise, 3*median(noises)*min(1, 1.25/math.Sqrt(float64(windows))))
+	noise := min(mostMeanNoise, 3*record.Median(noises)*min(1, 1.25/math.Sqrt(float64(windows))))
 	f.value = math.Abs(deviation)
 	f.ok = f.value <= max(f.limit, noise)
 	f.message = fmt.Sprintf("the sampled latencies have a mean within %s of the exact one", percent(f.value))

@@ -126,7 +126,7 @@ func (e evidence) slowerState(limit float64) string {
 		return ""
 	}
 	return fmt.Sprintf("%d of %d windows ran in the %s state of the machine (bounce %.0f ns), whose capacity is below this rate and was not seen when capacities were measured: they measure a backlog, and the percentiles of all windows include it; see p50 and p99 by state",
-		behind, len(e.result.Repeats), in, median(bounce))
+		behind, len(e.result.Repeats), in, record.Median(bounce))
 }
 
 // checkScheduleLag checks how late operations of all windows started although a call was free. It
@@ -303,7 +303,7 @@ func medianSlowed(repeats []result.Repeat) (float64, error) {
 			list = append(list, s.Slowed)
 		}
 	}
-	return median(list), nil
+	return record.Median(list), nil
 }
 
 // checkLoopTimingCost computes the share of the daemons' processor time that goes into timing the

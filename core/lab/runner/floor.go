@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -187,7 +186,7 @@ func (b *bench) probeAll(ctx context.Context, pairs []callingPair, kind transpor
 		merged.Name = floor.Name
 		merged.Samples += floor.Samples
 	}
-	middle := median(slices.Clone(each))
+	middle := record.Median(each)
 	if kind == transport.ProbeRate {
 		merged.PerOp = middle
 	} else {

@@ -382,10 +382,9 @@ func fairness(clients []record.ClientReport) float64 {
 	for i, c := range clients {
 		rates[i] = result.PerSecond(c.Ops(), c.ElapsedNS)
 	}
-	slices.Sort(rates)
-	median := (rates[(len(rates)-1)/2] + rates[len(rates)/2]) / 2
+	median := record.Median(rates)
 	if median == 0 {
 		return 0
 	}
-	return rates[0] / median
+	return slices.Min(rates) / median
 }

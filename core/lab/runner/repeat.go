@@ -175,7 +175,7 @@ func mergeOverheads(all []record.Overhead) (m record.Overhead) {
 				values = append(values, v)
 			}
 		}
-		return median(values)
+		return record.Median(values)
 	}
 	m.ClientNS = of(func(o *record.Overhead) float64 { return o.ClientNS })
 	m.DaemonNS = of(func(o *record.Overhead) float64 { return o.DaemonNS })
@@ -196,16 +196,6 @@ func overheadOf(repeats []result.Repeat) record.Overhead {
 		}
 	}
 	return mergeOverheads(all)
-}
-
-// median returns the median, or 0 of no values. It sorts them.
-func median(values []float64) float64 {
-	n := len(values)
-	if n == 0 {
-		return 0
-	}
-	slices.Sort(values)
-	return (values[(n-1)/2] + values[n/2]) / 2
 }
 
 // around returns the geometric mean of readings before and after a window, since distances between

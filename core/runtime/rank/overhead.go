@@ -59,7 +59,7 @@ func (r *Rank) Overhead(ctx context.Context, d time.Duration) (o record.Overhead
 		return o, err
 	}
 	daemons, _ := r.plan.Config.Threads(r.plan.Rank)
-	o.DaemonNS, o.ClientNS = median(costs[:daemons]), median(costs[daemons:])
+	o.DaemonNS, o.ClientNS = record.Median(costs[:daemons]), record.Median(costs[daemons:])
 	o.PerOpNS = o.ClientNS + o.DaemonNS
 	for _, t := range r.threads[daemons:] {
 		o.VerifyNS, o.StampNS = t.overhead.verifyNS, t.overhead.stampNS
@@ -82,15 +82,6 @@ func (t *thread) batch() float64 {
 		return 0
 	}
 	return float64(calls) / float64(polls)
-}
-
-// median returns 0 for an empty list.
-func median(list []float64) float64 {
-	if len(list) == 0 {
-		return 0
-	}
-	sorted := slices.Sorted(slices.Values(list))
-	return (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2
 }
 
 // overhead is the loop of a client or a daemon on a null transport. It is made once, because that
@@ -240,7 +231,7 @@ func inParts(clock *machine.Clock, d time.Duration, steps func(n int) (uint64, e
 			start, before = clock.Now(), done
 		}
 	}
-	return median(parts), nil
+	return record.Median(parts), nil
 }
 
 // verifyCost measures how many nanoseconds the checksum adds to the check of one response.
