@@ -1,6 +1,7 @@
 package present
 
 import (
+	"bytes"
 	"io"
 	"strings"
 
@@ -13,7 +14,7 @@ import (
 // is aligned to the right.
 func newTable(w io.Writer, headers ...string) table.Writer {
 	t := table.NewWriter()
-	t.SetOutputMirror(w)
+	t.SetOutputMirror(ruled{w})
 	style := table.StyleDefault
 	style.Options = table.Options{SeparateHeader: true}
 	style.Box.PaddingLeft, style.Box.PaddingRight = "", "  "
@@ -33,6 +34,16 @@ func newTable(w io.Writer, headers ...string) table.Writer {
 	t.AppendHeader(row)
 	t.SetColumnConfigs(numbers)
 	return t
+}
+
+// ruled writes a table whose line below the header ends with the last column, without its padding.
+type ruled struct{ io.Writer }
+
+func (r ruled) Write(text []byte) (int, error) {
+	if _, err := r.Writer.Write(bytes.Replace(text, []byte("---\n"), []byte("-\n"), 1)); err != nil {
+		return 0, err
+	}
+	return len(text), nil
 }
 
 // renderTable renders plain text or Markdown.
