@@ -205,6 +205,7 @@ func newClientOf(w wiring, number int, idle string, worker transport.Worker, cal
 		}
 	}
 	c.gaps = newGapWatch(c.clock)
+	c.live.every = c.clock.Ticks(liveEvery)
 	c.readCost = readCost(c.clock)
 	c.idle = newIdler(idle, worker, &c.gaps)
 	c.burner = newBurner(c.clock, time.Duration(cfg.Burn))

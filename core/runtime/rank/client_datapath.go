@@ -81,7 +81,6 @@ func (c *client) step(measuring bool) error {
 	began := uint64(0)
 	if c.gaps.pass() {
 		began = c.gaps.lookNow()
-		c.live.ops.Store(c.counts.ops)
 	}
 	if len(c.ops) > 0 { // left over from back-pressure
 		if err := c.post(); err != nil {
@@ -136,6 +135,7 @@ func (c *client) step(measuring bool) error {
 	if n == 0 {
 		return c.rest(now)
 	}
+	c.live.publish(c.counts.ops, now)
 	if c.stager != nil && !c.stager.waits(n) {
 		c.stager.afterStep(c, now)
 	}

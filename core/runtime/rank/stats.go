@@ -73,14 +73,28 @@ func (s *sampler) take() bool {
 const recentSamples = 256
 
 // live has the figures of a client that the control side may read while the loop runs. The loop
-// writes ops whenever it looks at the clock for gaps, every few microseconds, and the latencies as
-// it samples them. In a warm-up, as many operations of 100 us lie between two samples as in a round
-// of progress.
+// writes ops when it counts some, but at most once in liveEvery, and the latencies as it samples
+// them.
 type live struct {
 	_      [128]byte
 	ops    atomic.Uint64
 	count  atomic.Uint64
 	recent [recentSamples]atomic.Uint32 // nanoseconds
+
+	due   uint64 // ticks: when ops may be written again; only the loop uses it
+	every uint64 // ticks
+}
+
+// liveEvery is less than 1% of a round of progress in a warm-up, and makes the cost of writing ops
+// vanish.
+const liveEvery = 50 * time.Microsecond
+
+// publish sets ops, unless that was done a moment ago.
+func (l *live) publish(ops, now uint64) {
+	if now >= l.due {
+		l.ops.Store(ops)
+		l.due = now + l.every
+	}
 }
 
 func (l *live) record(ns uint64) {
@@ -92,6 +106,7 @@ func (l *live) record(ns uint64) {
 func (l *live) reset() {
 	l.ops.Store(0)
 	l.count.Store(0)
+	l.due = 0
 }
 
 // progressOf sums up the live figures of a rank's clients.
