@@ -12,8 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 
-	"transportbench/core/base/machine"
 	"transportbench/core/fabric/datagram"
 	"transportbench/core/fabric/datagram/datagramtest"
 	"transportbench/core/fabric/rdma"
@@ -103,8 +103,13 @@ func TestSoftConformance(t *testing.T) {
 // TestProbeOnOneProcessor: a probe's queues hold a whole message, however shallow those of its port
 // are. On one processor nobody receives while a message is sent.
 func TestProbeOnOneProcessor(t *testing.T) {
-	cpus, err := machine.AllowedCPUs()
-	require.NoError(t, err)
+	var allowed, one unix.CPUSet
+	require.NoError(t, unix.SchedGetaffinity(0, &allowed))
+	for cpu := 0; one.Count() == 0; cpu++ {
+		if allowed.IsSet(cpu) {
+			one.Set(cpu)
+		}
+	}
 	for name, open := range map[string]func() (datagram.Port, error){
 		"udp":  udp(datagram.UDPOptions{MTU: 256, SendBuffer: 4096, ReceiveBuffer: 4096}),
 		"soft": verbs(rdma.Options{Provider: rdma.Soft}, datagram.VerbsOptions{MTU: 256, SendDepth: 2, ReceiveDepth: 3}),
@@ -127,7 +132,7 @@ func TestProbeOnOneProcessor(t *testing.T) {
 				require.NoError(t, err)
 				wait.Go(func() {
 					runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
-					if errs[i] = machine.Pin(cpus[0]); errs[i] == nil {
+					if errs[i] = unix.SchedSetaffinity(0, &one); errs[i] == nil {
 						floors[i], errs[i] = p.(datagram.Prober).Probe(ctx, to, transport.Probe{Kind: transport.ProbeMedium,
 							Initiate: i == 0, Duration: time.Millisecond, Forth: 3000, Back: 10_000})
 					}
