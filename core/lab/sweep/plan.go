@@ -142,16 +142,17 @@ func Expand(s *Spec, r Resolver) (*Plan, error) {
 // withAll returns s with the transport "all" replaced by transports.
 func (s *Spec) withAll(transports []string) *Spec {
 	c := *s
+	c.Axes = slices.Clone(c.Axes)
 	if c.Base["transport"] == "all" {
 		c.Base = maps.Clone(c.Base)
-		c.Axes = slices.Clone(c.Axes)
-		c.Set("transport", transports)
+		delete(c.Base, "transport")
+		c.Axes = append(c.Axes, Axis{Name: "transport", Values: []map[string]string{{"transport": "all"}}})
+		c.sortAxes()
 	}
 	for i, axis := range c.Axes {
 		if axis.Name != "transport" || len(axis.Values) != 1 || axis.Values[0]["transport"] != "all" {
 			continue
 		}
-		c.Axes = slices.Clone(c.Axes)
 		c.Axes[i].Values = nil
 		for _, name := range transports {
 			c.Axes[i].Values = append(c.Axes[i].Values, map[string]string{"transport": name})

@@ -226,10 +226,16 @@ func (s *Spec) sortAxes() {
 	slices.SortStableFunc(s.Axes, func(a, b Axis) int { return strings.Compare(key(a), key(b)) })
 }
 
-// Set replaces an option: one value goes into the base, several become an axis.
+// Set replaces an option wherever the sweep sets it, except in Exclude and Include: one value goes
+// into the base, several become an axis.
 func (s *Spec) Set(name string, values []string) {
 	name = Option(name)
 	s.Axes = slices.DeleteFunc(s.Axes, func(a Axis) bool { return a.Name == name })
+	for _, axis := range s.Axes {
+		for _, value := range axis.Values {
+			delete(value, name)
+		}
+	}
 	delete(s.Base, name)
 	if len(values) == 1 {
 		s.Base[name] = values[0]

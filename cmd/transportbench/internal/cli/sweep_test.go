@@ -105,6 +105,12 @@ func TestSweepFromFile(t *testing.T) {
 	c = &command{T: t}
 	require.Zero(t, c.sweep(path, "--transport", "fake", "--in-flight", "4", "--repeats", "1", "--dry-run"), c.stderr)
 	require.Contains(t, c.stdout, "1 cell, 1 repeat each", "flags stand above the file")
+
+	path = sweepFile(t, "axes: {load: [{profile: pingpong, warmup: 9s}, {profile: kv, warmup: 8s}]}\nbase: {transport: fake}\n")
+	c = &command{T: t}
+	require.Zero(t, c.sweep(path, "--warmup", "10ms", "--duration", "10ms", "--repeats", "1", "--dry-run"), c.stderr)
+	require.Contains(t, c.stdout, "2 cells, 1 repeat each")
+	require.NotContains(t, c.stdout, "about 9", "flags stand above the options of a load")
 }
 
 func TestSweepMistakes(t *testing.T) {
