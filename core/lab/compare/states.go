@@ -1,6 +1,8 @@
 package compare
 
 import (
+	"math"
+
 	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/set"
 	"transportbench/core/lab/state"
@@ -95,26 +97,43 @@ func of[T any](in InState, values []T) []T {
 }
 
 // Divide returns the windows of a cell by state, in the order of [state.States.Names] with
-// [state.Mixed] and [state.Unread] last. It returns nil unless the cell was measured in two states or
-// more, not counting mixed windows.
+// [state.Mixed] and [state.Unread] last. It returns nil if the machine showed one state only, or the
+// cell none.
 func (s States) Divide(windows []set.Window) []InState {
 	by := map[string][]int{}
 	for i, w := range windows {
 		by[s.Of(w)] = append(by[s.Of(w)], i)
 	}
-	var list []InState
-	pure := 0
-	for _, name := range append(s.Names(), state.Mixed, state.Unread) {
-		if len(by[name]) == 0 {
-			continue
-		}
-		if name != state.Mixed && name != state.Unread {
-			pure++
-		}
-		list = append(list, InState{name, by[name]})
-	}
-	if pure < 2 {
+	if s.Count() < 2 || len(by[state.Mixed])+len(by[state.Unread]) == len(windows) {
 		return nil
 	}
+	var list []InState
+	for _, name := range append(s.Names(), state.Mixed, state.Unread) {
+		if len(by[name]) > 0 {
+			list = append(list, InState{name, by[name]})
+		}
+	}
 	return list
+}
+
+// Common returns the state in which all of the cells were measured most: the one with the most windows
+// in the cell that has the fewest there. It returns "" if there is no such state.
+func (s States) Common(cells []*set.Cell) string {
+	common, most := "", 0
+	for _, name := range s.Names() {
+		fewest := math.MaxInt
+		for _, c := range cells {
+			n := 0
+			for _, w := range c.Windows {
+				if s.Of(w) == name {
+					n++
+				}
+			}
+			fewest = min(fewest, n)
+		}
+		if len(cells) > 0 && fewest > most {
+			common, most = name, fewest
+		}
+	}
+	return common
 }

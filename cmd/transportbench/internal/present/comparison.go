@@ -28,7 +28,7 @@ func machineName(machine set.Environment) string {
 
 // Comparison writes one row for each measured cell, by load in order of appearance, and within a
 // load the highest throughput first. Open loops follow in a table of their own, and the medians by
-// state of the machine where there are several. The lines below have the cells without a result.
+// state of the machine if it was in several. The lines below have the cells without a result.
 func Comparison(w io.Writer, s *set.Set) {
 	loads := loadsOf(s.Cells)
 	var closed, open []*set.Cell
@@ -41,16 +41,14 @@ func Comparison(w io.Writer, s *set.Set) {
 			closed = append(closed, c)
 		}
 	}
-	slices.SortStableFunc(closed, func(a, b *set.Cell) int {
-		return cmp.Or(cmp.Compare(loads.position(a), loads.position(b)), cmp.Compare(throughputOf(b), throughputOf(a)))
-	})
+	states := compare.FindStates(s)
+	byCommonState(closed, loads, states)
 	if len(closed) > 0 {
 		writeRows(w, closed, closedColumns(loads))
 	}
 	if len(closed) > 0 && len(open) > 0 {
 		fmt.Fprintln(w)
 	}
-	states := compare.FindStates(s)
 	if len(open) > 0 {
 		writeOpen(w, open, loads)
 		writeCapacities(w, open, loads, states)
@@ -153,14 +151,6 @@ func floorOf(c *set.Cell) string {
 		return sampled(c, result.Floor, format.Value)
 	}
 	return sampled(c, result.RateFloor, format.Value)
-}
-
-func throughputOf(c *set.Cell) float64 {
-	values := c.Samples[result.Throughput]
-	if len(values) == 0 {
-		return 0
-	}
-	return result.Summarize(result.Throughput, values).Median
 }
 
 func sampled(c *set.Cell, metric string, show func(result.Metric) string) string {

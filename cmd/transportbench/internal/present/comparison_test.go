@@ -33,6 +33,37 @@ warning: erpc kv: drift: the rate falls
 	require.Equal(t, "ok", cellChecks(&s.Cells[0]))
 }
 
+// A transport that is faster in each state of the machine comes first, however often it was in the slow
+// one. A cell that was in one state only is in the table of states, too.
+func TestOrderOfCommonState(t *testing.T) {
+	s := set.New()
+	for _, c := range []struct {
+		transport string
+		far       int
+		near      float64
+	}{{"slow", 1, 2e6}, {"quick", 7, 3e6}, {"slowest", 0, 1e6}} {
+		r := sample(c.transport, "kv", 1e6)
+		r.Config.Repeats, r.Repeats = 10, nil
+		for i := range 10 {
+			bounce, rate := 50+float64(i)/10, c.near
+			if i < c.far {
+				bounce, rate = 6*bounce, rate/3
+			}
+			r.Repeats = append(r.Repeats, result.Repeat{Launch: i, Samples: map[string]float64{result.Throughput: rate},
+				Before: result.Readings{Bounce: bounce}, After: result.Readings{Bounce: bounce}})
+		}
+		require.NoError(t, s.Add(r))
+	}
+	var out bytes.Buffer
+	Comparison(&out, s)
+	all, byState, found := strings.Cut(out.String(), "by state")
+	require.True(t, found, out.String())
+	for _, text := range []string{all, byState} {
+		require.Regexp(t, `(?s)quick.*slow .*slowest`, text)
+	}
+	require.Contains(t, byState, "10 near")
+}
+
 // An interval over repeats of one launch says so.
 func TestIntervalWithinLaunch(t *testing.T) {
 	for _, within := range []bool{true, false} {

@@ -1,8 +1,10 @@
 package present
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -13,8 +15,8 @@ import (
 	"transportbench/core/lab/result/set"
 )
 
-// writeStates writes the medians of closed loops in each state of the machine, for those that were
-// measured in several. Without such cells it writes nothing.
+// writeStates writes the medians of closed loops in each state of the machine. If there is one state
+// only, it writes nothing.
 func writeStates(w io.Writer, closed []*set.Cell, loads loads, states compare.States) {
 	t := statesTable(w, states, "", " p50")
 	for _, c := range closed {
@@ -30,13 +32,13 @@ func writeStates(w io.Writer, closed []*set.Cell, loads loads, states compare.St
 		t.AppendRow(append(row, windowsByState(states.Divide(c.Windows))))
 	}
 	if t.Length() > 0 {
-		fmt.Fprintf(w, "\nby state of the machine (%s), from the bounces around each window:\n\n", strings.Join(states.Names(), ", "))
+		fmt.Fprintf(w, "\nby state of the machine (%s), from the bounces around each window; the order of the rows is that of the state\nin which all of a load have most windows:\n\n", strings.Join(states.Names(), ", "))
 		t.Render()
 	}
 }
 
 // writeOpenStates writes the percentiles of open loops in each state of the machine, and the share of
-// the load that was served, for those that were measured in several.
+// the load that was served. If there is one state only, it writes nothing.
 func writeOpenStates(w io.Writer, s *set.Set, open []*set.Cell, loads loads, states compare.States) {
 	t := statesTable(w, states, " p50", " p99", " served")
 	for _, c := range open {
@@ -83,6 +85,31 @@ func windowsByState(divided []compare.InState) string {
 		counts = append(counts, fmt.Sprintf("%d %s", len(in.Windows), in.State))
 	}
 	return strings.Join(counts, ", ")
+}
+
+// byCommonState sorts cells by load, and within a load by throughput, the highest first. If the
+// machine was in several states, the median in the state counts in which all cells of the load were
+// measured most, so that no transport leads because it drew the fast state more often.
+func byCommonState(cells []*set.Cell, loads loads, states compare.States) {
+	of := map[string][]*set.Cell{}
+	for _, c := range cells {
+		of[loads.name(c)] = append(of[loads.name(c)], c)
+	}
+	rates := map[*set.Cell]float64{}
+	for _, list := range of {
+		common := states.Common(list)
+		for _, c := range list {
+			rates[c] = medianOf(c, result.Throughput)
+			for _, m := range states.Medians(c, result.Throughput) {
+				if m.State == common {
+					rates[c] = m.Metric.Median
+				}
+			}
+		}
+	}
+	slices.SortStableFunc(cells, func(a, b *set.Cell) int {
+		return cmp.Or(cmp.Compare(loads.position(a), loads.position(b)), cmp.Compare(rates[b], rates[a]))
+	})
 }
 
 func inState(medians []compare.StateMedian, state string) string {
