@@ -11,18 +11,23 @@ import (
 	"github.com/spf13/cobra"
 
 	"transportbench/cmd/transportbench/internal/options"
+	"transportbench/cmd/transportbench/internal/present"
 	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/export"
 	"transportbench/core/lab/result/set"
 	"transportbench/core/transport"
 )
 
-var exportFormats = []string{"csv", "benchfmt", "hdr", "openmetrics", "json"}
+var exportFormats = []string{"csv", "benchfmt", "hdr", "openmetrics", "json", "table"}
 
 // exporters write a set in each format.
 var exporters = map[string]func(io.Writer, *set.Set) error{
 	"csv": export.CSV, "benchfmt": export.Benchfmt, "hdr": export.HDRLog, "openmetrics": export.OpenMetrics,
 	"json": func(w io.Writer, s *set.Set) error { return s.EncodeWhole(w) },
+	"table": func(w io.Writer, s *set.Set) error {
+		present.Set(w, s)
+		return nil
+	},
 }
 
 func (a *app) exportCommand() *cobra.Command {
@@ -37,6 +42,7 @@ func (a *app) exportCommand() *cobra.Command {
                --output DIR/ also a percentile table (.hgrm) per cell
   openmetrics  gauges with medians and intervals
   json         the set as a single file with all results
+  table        the tables that sweep prints
 
 ` + exitHelp,
 		Example: `  transportbench export --format benchfmt old/ > old.txt

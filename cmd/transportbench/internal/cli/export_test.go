@@ -17,6 +17,7 @@ func TestExport(t *testing.T) {
 		"hdr":         "#[Histogram log format version",
 		"openmetrics": "# EOF",
 		"json":        `"kind": "set"`,
+		"table":       "transport  provider",
 	} {
 		require.Zero(t, cmd.execute("export", "--format", format, results), cmd.stderr)
 		require.Contains(t, cmd.stdout, want)

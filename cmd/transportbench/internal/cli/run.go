@@ -107,9 +107,7 @@ func (s *session) compare(missing []set.Cell) error {
 		}
 	}
 	all.Cells = append(all.Cells, missing...)
-	present.Comparison(s.stdout, all)
-	present.Work(s.stdout, all)
-	present.Warnings(s.stdout, all)
+	present.Set(s.stdout, all)
 	return nil
 }
 

@@ -307,9 +307,7 @@ func (s *session) sweepAll(ctx context.Context, m matrix, plan *sweep.Plan, spec
 		return interrupted
 	}
 	if !s.settings.JSON {
-		present.Comparison(s.stdout, outcome.Set)
-		present.Work(s.stdout, outcome.Set)
-		present.Warnings(s.stdout, outcome.Set)
+		present.Set(s.stdout, outcome.Set)
 		fmt.Fprintf(s.stdout, "\nresults in %s\n", s.settings.Out)
 	} else if err := outcome.Set.Encode(s.stdout); err != nil {
 		return err

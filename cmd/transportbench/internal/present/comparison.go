@@ -26,6 +26,13 @@ func machineName(machine set.Environment) string {
 	return format.Machine(machine.Identity["cpu"], cores, machine.Identity["virtualisation"])
 }
 
+// Set writes the tables of a set: the comparison, the work, and the failed checks.
+func Set(w io.Writer, s *set.Set) {
+	Comparison(w, s)
+	Work(w, s)
+	Warnings(w, s)
+}
+
 // Comparison writes one row for each measured cell, by load in order of appearance, and within a
 // load the highest throughput first. Open loops follow in a table of their own, and the medians by
 // state of the machine if it was in several. The lines below have the cells without a result.
