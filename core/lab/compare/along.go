@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -181,7 +182,7 @@ func newCandidates(cells []*set.Cell, axis, metric string, drop []string, s *set
 		return Candidates{}, false
 	}
 	group := Candidates{Cell: commonLabel(cells[0], axis, set.LabelsOf(s.Cells).Without(drop...)), Metric: metric, Unit: d.Unit, Better: d.Better}
-	bestFirst(cells, metric, d.Better, states)
+	BestFirst(cells, metric, states)
 	names := candidateNames(cells, axis)
 	for i, c := range cells {
 		candidate := Candidate{Value: names[i], Metric: result.Summarize(metric, c.Samples[metric])}
@@ -197,16 +198,20 @@ func newCandidates(cells []*set.Cell, axis, metric string, drop []string, s *set
 	return group, true
 }
 
-// bestFirst sorts cells by their levels of a metric.
-func bestFirst(cells []*set.Cell, metric string, better result.Better, states States) {
-	samples := make([]sample, len(cells))
-	for i, c := range cells {
-		samples[i] = newSample(c, metric)
-	}
+// BestFirst sorts cells by a metric, in an order that does not depend on the states of the machine that
+// each cell happened to draw. Cells without the metric come last.
+func BestFirst(cells []*set.Cell, metric string, states States) {
+	var known []*set.Cell
+	var samples []sample
 	level := map[*set.Cell]float64{}
+	for _, c := range cells {
+		if level[c] = math.Inf(1); positive(c.Samples[metric]) {
+			known, samples = append(known, c), append(samples, newSample(c, metric))
+		}
+	}
 	for i, l := range levels(samples, states) {
-		if level[cells[i]] = l; better == result.Higher {
-			level[cells[i]] = -l
+		if level[known[i]] = l; result.Define(metric).Better == result.Higher {
+			level[known[i]] = -l
 		}
 	}
 	slices.SortStableFunc(cells, func(a, b *set.Cell) int { return cmp.Compare(level[a], level[b]) })

@@ -2,6 +2,7 @@ package compare
 
 import (
 	"math"
+	"slices"
 
 	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/set"
@@ -116,9 +117,35 @@ func (s States) Divide(windows []set.Window) []InState {
 	return list
 }
 
+// Within returns a cell with only its windows in a state, and those metrics that every window has. It
+// returns the cell itself if it has no window in the state.
+func (s States) Within(c *set.Cell, name string) *set.Cell {
+	in := InState{State: name}
+	for i, w := range c.Windows {
+		if name != "" && s.Of(w) == name {
+			in.Windows = append(in.Windows, i)
+		}
+	}
+	if len(in.Windows) == 0 {
+		return c
+	}
+	some := *c
+	some.Windows, some.Samples, some.Pooled = of(in, c.Windows), map[string][]float64{}, nil
+	for metric, values := range c.Samples {
+		if len(values) == len(c.Windows) {
+			some.Samples[metric] = of(in, values)
+		}
+	}
+	return &some
+}
+
 // Common returns the state in which all of the cells were measured most: the one with the most windows
-// in the cell that has the fewest there. It returns "" if there is no such state.
+// in the cell that has the fewest there. Cells without readings do not count. It returns "" if there is
+// no such state.
 func (s States) Common(cells []*set.Cell) string {
+	cells = slices.DeleteFunc(slices.Clone(cells), func(c *set.Cell) bool {
+		return !slices.ContainsFunc(c.Windows, func(w set.Window) bool { return s.Of(w) != state.Unread })
+	})
 	common, most := "", 0
 	for _, name := range s.Names() {
 		fewest := math.MaxInt

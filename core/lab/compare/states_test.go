@@ -484,3 +484,27 @@ func TestInterleavedEqualSides(t *testing.T) {
 		require.LessOrEqual(t, float64(wrong), 0.05*trials+3*math.Sqrt(0.05*0.95*trials))
 	}
 }
+
+// The common state is that of the cells with readings, and a cell within it has the values of its windows
+// only.
+func TestCommonState(t *testing.T) {
+	near, far := set.Window{BounceBefore: 50, BounceAfter: 51}, set.Window{BounceBefore: 300, BounceAfter: 301}
+	s := &set.Set{Cells: []set.Cell{
+		{Windows: []set.Window{far, near, near, far, far}, Samples: map[string][]float64{result.Throughput: {1, 7, 9, 2, 3}, result.FloorRatio: {4, 4}}},
+		{Windows: []set.Window{near, near, near}, Samples: map[string][]float64{result.Throughput: {5, 5, 5}}},
+		{Samples: map[string][]float64{result.Throughput: {6}}}, // published
+		{Windows: make([]set.Window, 3), Samples: map[string][]float64{result.Throughput: {6, 6, 6}}},
+	}}
+	states := FindStates(s)
+	cells := []*set.Cell{&s.Cells[0], &s.Cells[1], &s.Cells[2], &s.Cells[3]}
+	require.Equal(t, "near", states.Common(cells))
+	require.Equal(t, "far", states.Common(cells[:1]))
+	require.Empty(t, states.Common(cells[2:]))
+	some := states.Within(cells[0], "near")
+	require.Equal(t, map[string][]float64{result.Throughput: {7, 9}}, some.Samples, "no window is known for the two ratios")
+	require.Equal(t, []set.Window{near, near}, some.Windows)
+	for _, c := range cells[1:] {
+		require.Same(t, c, states.Within(c, "far"))
+		require.Same(t, c, states.Within(c, ""))
+	}
+}

@@ -20,11 +20,7 @@ func (b *builder) columns() {
 	c.Bound, c.Why = make([]string, n), make([]string, n)
 	states := compare.FindStates(b.sets...)
 	for _, cell := range b.cells {
-		var medians []compare.StateMedian
-		if !openLoop(cell) { // the rate of an open loop is the load's
-			medians = states.Medians(cell, result.Throughput)
-		}
-		c.States = append(c.States, medians)
+		c.States = append(c.States, inStates(cell, states))
 		c.Series = append(c.Series, b.seriesOf(cell))
 		c.Label = append(c.Label, b.labels.Of(cell.Config))
 		c.Load = append(c.Load, b.load(cell))
@@ -40,6 +36,26 @@ func (b *builder) columns() {
 		}
 	}
 	b.metrics()
+}
+
+// inStates returns what a closed loop did in each state of the machine. An open loop has none: its
+// rate is the load's.
+func inStates(c *set.Cell, states compare.States) (list []inState) {
+	if openLoop(c) {
+		return nil
+	}
+	ratios := states.Medians(c, result.FloorRatio)
+	if ratios == nil {
+		ratios = states.Medians(c, result.OpTimeRatio)
+	}
+	for i, m := range states.Medians(c, result.Throughput) {
+		in := inState{StateMedian: m}
+		if ratios != nil {
+			in.Ratio = &ratios[i].Metric.Median
+		}
+		list = append(list, in)
+	}
+	return list
 }
 
 // openLoop reports whether a cell is an open loop.

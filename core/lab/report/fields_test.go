@@ -23,7 +23,9 @@ func twoStates(t *testing.T) *set.Set {
 		for j := range r.Repeats {
 			repeat := &r.Repeats[j]
 			repeat.Before.Bounce, repeat.After.Bounce = 50, 52
+			repeat.Samples[result.FloorRatio], repeat.Samples[result.OpTimeRatio] = 5, 5
 			if j >= 5 {
+				repeat.Samples[result.FloorRatio], repeat.Samples[result.OpTimeRatio] = 2, 2
 				repeat.Before.Bounce, repeat.After.Bounce = 400, 410
 				repeat.Samples[result.Throughput] /= 2
 			}
@@ -56,16 +58,18 @@ func TestStatesAndRatiosByLoad(t *testing.T) {
 		require.Len(t, states, 2)
 		require.Equal(t, []string{"near", "far"}, []string{states[0].State, states[1].State})
 		require.Equal(t, []int{5, 3}, []int{states[0].Metric.N, states[1].Metric.N})
+		require.Equal(t, []float64{5, 2}, []float64{*states[0].Ratio, *states[1].Ratio})
 		require.InEpsilon(t, 2, states[0].Metric.Median/states[1].Metric.Median, 0.2)
 	}
 
 	b := newTab(t)
 	b.open(rendered(t, p))
 	text := eval[string](b, `document.getElementById("all-table").innerText`)
-	for _, want := range []string{"x library", "1.50", "harness", "31.0%", "states", "near", "(5 windows)", "service p50"} {
+	for _, want := range []string{"x library", "1.50", "harness", "31.0%", "states", "near", "5.00 x the floor (5 windows); far", "2.00 x the floor (3 windows)", "service p50"} {
 		require.Contains(t, text, want)
 	}
 	require.NotContains(t, text, "p99", "closed loops have no tails")
+	require.Contains(t, eval[string](b, `document.getElementById("strip").innerText`), "x over all windows")
 	eval[bool](b, `(() => { location.hash = "#cell-0"; return true; })()`)
 	b.await(`document.getElementById("page").innerText.includes("Longest stalls")`)
 	page := eval[string](b, `document.getElementById("page").innerText`)

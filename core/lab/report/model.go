@@ -89,16 +89,23 @@ type cells struct {
 	Axes        [][]int `json:"axes"`
 	Environment []int   `json:"environment"`
 	Open        []bool  `json:"open"` // an open loop
-	// States has the median throughput in each state of the machine, if there were several.
-	States [][]compare.StateMedian `json:"states"`
-	Status []string                `json:"status"`
-	Reason []string                `json:"reason"`
+	// States has what each closed loop did in each state of the machine, if the sets saw several.
+	States [][]inState `json:"states"`
+	Status []string    `json:"status"`
+	Reason []string    `json:"reason"`
 	// Worst is the highest severity of a failed check, and Warnings the number of warnings.
 	Worst    []string `json:"worst"`
 	Warnings []int    `json:"warnings"`
 	// Bound and Why are the verdict of the analysis, if any.
 	Bound []string `json:"bound"`
 	Why   []string `json:"why"`
+}
+
+// inState is the median throughput of a cell in one state of the machine, with the ratio to the floor
+// there that the load allows.
+type inState struct {
+	compare.StateMedian
+	Ratio *float64 `json:"ratio,omitempty"`
 }
 
 // metricColumn is one metric of all cells; null for cells without it.

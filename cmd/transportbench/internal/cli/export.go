@@ -25,7 +25,7 @@ var exporters = map[string]func(io.Writer, *set.Set) error{
 	"csv": export.CSV, "benchfmt": export.Benchfmt, "hdr": export.HDRLog, "openmetrics": export.OpenMetrics,
 	"json": func(w io.Writer, s *set.Set) error { return s.EncodeWhole(w) },
 	"table": func(w io.Writer, s *set.Set) error {
-		present.Set(w, s)
+		present.Tables(w, s)
 		return nil
 	},
 }

@@ -107,7 +107,7 @@ func (s *session) compare(missing []set.Cell) error {
 		}
 	}
 	all.Cells = append(all.Cells, missing...)
-	present.Set(s.stdout, all)
+	present.Tables(s.stdout, all)
 	return nil
 }
 

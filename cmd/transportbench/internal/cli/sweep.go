@@ -307,7 +307,7 @@ func (s *session) sweepAll(ctx context.Context, m matrix, plan *sweep.Plan, spec
 		return interrupted
 	}
 	if !s.settings.JSON {
-		present.Set(s.stdout, outcome.Set)
+		present.Tables(s.stdout, outcome.Set)
 		fmt.Fprintf(s.stdout, "\nresults in %s\n", s.settings.Out)
 	} else if err := outcome.Set.Encode(s.stdout); err != nil {
 		return err

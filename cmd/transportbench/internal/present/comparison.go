@@ -26,16 +26,17 @@ func machineName(machine set.Environment) string {
 	return format.Machine(machine.Identity["cpu"], cores, machine.Identity["virtualisation"])
 }
 
-// Set writes the tables of a set: the comparison, the work, and the failed checks.
-func Set(w io.Writer, s *set.Set) {
+// Tables writes the tables of a set: the comparison, the work, and the failed checks.
+func Tables(w io.Writer, s *set.Set) {
 	Comparison(w, s)
 	Work(w, s)
 	Warnings(w, s)
 }
 
-// Comparison writes one row for each measured cell, by load in order of appearance, and within a
-// load the highest throughput first. Open loops follow in a table of their own, and the medians by
-// state of the machine if it was in several. The lines below have the cells without a result.
+// Comparison writes one row for each measured cell, by load in order of appearance, and within a load
+// the best first. If the machine was in several states, the rows of a load have the windows in one state,
+// the same for all of them, and tables by state follow. Open loops have tables of their own. The lines
+// below have the cells without a result.
 func Comparison(w io.Writer, s *set.Set) {
 	loads := loadsOf(s.Cells)
 	var closed, open []*set.Cell
@@ -49,19 +50,20 @@ func Comparison(w io.Writer, s *set.Set) {
 		}
 	}
 	states := compare.FindStates(s)
-	byCommonState(closed, loads, states)
-	if len(closed) > 0 {
-		writeRows(w, closed, closedColumns(loads))
-	}
+	pools := openPools(s, open, states)
+	bestFirst(closed, loads, states, result.Throughput, func(c *set.Cell, state string) float64 {
+		return medianOf(states.Within(c, state), result.Throughput)
+	})
+	writeClosed(w, closed, loads, states)
 	if len(closed) > 0 && len(open) > 0 {
 		fmt.Fprintln(w)
 	}
 	if len(open) > 0 {
-		writeOpen(w, open, loads)
+		writeOpen(w, open, loads, states, pools)
 		writeCapacities(w, open, loads, states)
 	}
 	writeStates(w, closed, loads, states)
-	writeOpenStates(w, s, open, loads, states)
+	writeOpenStates(w, open, loads, states, pools)
 	writeReasons(w, s, loads)
 }
 
@@ -92,20 +94,45 @@ func writeReasons(w io.Writer, s *set.Set, loads loads) {
 	}
 }
 
-// closedColumns are the columns of closed loops. A closed loop has no response times: its clients
+// writeClosed writes the rows of closed loops, each with its windows in the common state of its load.
+func writeClosed(w io.Writer, closed []*set.Cell, loads loads, states compare.States) {
+	if len(closed) == 0 {
+		return
+	}
+	rows, shown := inCommonState(closed, loads, states), map[*set.Cell]string{}
+	for i, row := range rows {
+		switch n := len(row.Windows); {
+		case n == 0 || states.Count() < 2:
+		case row == closed[i]:
+			shown[row] = fmt.Sprintf("all %d", n)
+		default:
+			shown[row] = fmt.Sprintf("%d %s", n, states.Of(row.Windows[0]))
+		}
+	}
+	writeRows(w, rows, closedColumns(loads, func(c *set.Cell) string { return cmp.Or(shown[c], "-") }))
+	if len(shown) > 0 {
+		fmt.Fprintln(w, "state: the windows of a row: those in the state of the machine in which all rows of its load have most, or all if there is none")
+	}
+}
+
+// closedColumns are the columns of closed loops. state names the windows of a row. A closed loop has no response times: its clients
 // wait during a stall, so its percentiles are of the service time and no tails of what users see.
-func closedColumns(loads loads) []column {
+func closedColumns(loads loads, state func(*set.Cell) string) []column {
 	return []column{
 		{"load", loads.name},
 		{"transport", (*set.Cell).Transport},
 		{"provider", provider},
+		{"state", state},
 		{">throughput", metricColumn(result.Throughput, format.Value)},
 		{">95% interval", func(c *set.Cell) string {
-			text := sampled(c, result.Throughput, format.Interval)
-			if c.Launches() == 1 && len(c.Windows) > 1 {
-				text += " within one launch"
+			m, _ := c.Metric(result.Throughput)
+			switch {
+			case m.Low == nil:
+				return "-"
+			case c.Launches() == 1:
+				return format.Interval(m) + " within one launch"
 			}
-			return text
+			return format.Interval(m)
 		}},
 		{">p50", metricColumn(result.LatencyP50, format.Value)},
 		{">floor", floorOf},
@@ -113,7 +140,6 @@ func closedColumns(loads loads) []column {
 		{">op/floor", metricColumn(result.OpTimeRatio, format.Value)},
 		{">x library", metricColumn(result.LibraryRatio, format.Value)},
 		{">harness", percentColumn(result.HarnessShare)},
-		{">busy/op", metricColumn(result.BusyPerOp, format.Value)},
 		{"checks", cellChecks},
 	}
 }
@@ -199,6 +225,15 @@ func loadsOf(cells []set.Cell) loads {
 // name returns the cell's load: its profile if all cells have the same load.
 func (l loads) name(c *set.Cell) string {
 	return cmp.Or(l.labels.Load(c.Config), c.Config["profile"])
+}
+
+// groups returns the cells of each load, in order of appearance.
+func (l loads) groups(cells []*set.Cell) [][]*set.Cell {
+	groups := make([][]*set.Cell, len(l.order))
+	for _, c := range cells {
+		groups[l.position(c)] = append(groups[l.position(c)], c)
+	}
+	return slices.DeleteFunc(groups, func(group []*set.Cell) bool { return len(group) == 0 })
 }
 
 func (l loads) position(c *set.Cell) int { return slices.Index(l.order, l.name(c)) }

@@ -17,12 +17,22 @@ import (
 // rateOption is the option that is the load of an open loop.
 const rateOption = "rate"
 
-// writeOpen writes one row for each open loop, by load, and within a load the lowest p99 first.
-func writeOpen(w io.Writer, rows []*set.Cell, loads loads) {
-	slices.SortStableFunc(rows, func(a, b *set.Cell) int {
-		return cmp.Or(cmp.Compare(loads.position(a), loads.position(b)), cmp.Compare(medianOf(a, result.ResponseP99), medianOf(b, result.ResponseP99)))
+// writeOpen writes one row for each open loop, by load, and within a load the lowest p50 first. It does
+// not order by p99, which stalls of the machine can decide.
+func writeOpen(w io.Writer, rows []*set.Cell, loads loads, states compare.States, pools map[*set.Cell][]compare.StatePool) {
+	bestFirst(rows, loads, states, result.ResponseP50, func(c *set.Cell, state string) float64 {
+		for _, p := range pools[c] {
+			if p.State == state {
+				return p.Percentiles[result.ResponseP50].Value
+			}
+		}
+		return medianOf(c, result.ResponseP50)
 	})
-	fmt.Fprintln(w, "open loop: response times from when operations were due, all windows together")
+	order := "the lowest p50 first"
+	if states.Count() > 1 {
+		order += ", in the state in which all rows of a load have most windows"
+	}
+	fmt.Fprintln(w, "open loop: response times from when operations were due, all windows together; "+order)
 	writeRows(w, rows, []column{
 		{"load", loads.name},
 		{"transport", (*set.Cell).Transport},

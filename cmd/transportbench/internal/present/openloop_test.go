@@ -84,3 +84,39 @@ func TestOpenLoops(t *testing.T) {
 	golden(t, "openloop.txt", out.String())
 	require.NotContains(t, out.String(), "5.5", "a service time is no tail")
 }
+
+// Open loops are in the order of p50 in the common state of the machine: not of p99, which a stall of the
+// machine decides, and not of the median over both states.
+func TestOpenLoopsByMedianInCommonState(t *testing.T) {
+	s := set.New()
+	for _, one := range []struct {
+		transport      string
+		near, far      int // windows
+		nearNS, farNS  uint64
+		stalledWindows int
+	}{{"lucky", 10, 0, 1500, 0, 0}, {"quick", 4, 6, 1000, 3000, 2}} {
+		r := sample(one.transport, "kv", 20e3)
+		r.Config.Rate, r.Repeats = 20e3, nil
+		for i := range one.near + one.far {
+			bounce, took := 50.0, one.nearNS
+			if i >= one.near {
+				bounce, took = 300, one.farNS
+			}
+			h := record.NewHistogram()
+			for j := range 1000 {
+				if i < one.stalledWindows && j < 200 {
+					h.Record(5e6)
+				} else {
+					h.Record(took)
+				}
+			}
+			readings := result.Readings{Bounce: bounce}
+			r.Repeats = append(r.Repeats, result.Repeat{Launch: i, Response: h.Encode(), Before: readings, After: readings,
+				Samples: map[string]float64{result.Throughput: 20e3, result.OfferedLoad: 20e3}})
+		}
+		require.NoError(t, s.Add(r))
+	}
+	var out bytes.Buffer
+	Comparison(&out, s)
+	require.Regexp(t, `(?s)quick +memfd +20\.0 K op/s +3\.00 us +5\.00 ms.*lucky +memfd +20\.0 K op/s +1\.50 us +1\.50 us`, out.String())
+}

@@ -15,56 +15,64 @@ import (
 	"transportbench/core/lab/result/set"
 )
 
-// writeStates writes the medians of closed loops in each state of the machine. If there is one state
-// only, it writes nothing.
+// writeStates writes the medians of closed loops in each state of the machine, with the ratio to the
+// floor that the load allows. If there is one state only, it writes nothing.
 func writeStates(w io.Writer, closed []*set.Cell, loads loads, states compare.States) {
-	t := statesTable(w, states, "", " p50")
+	t := statesTable(w, states, "", " p50", " x floor")
 	for _, c := range closed {
 		rates := states.Medians(c, result.Throughput)
 		if rates == nil {
 			continue
 		}
-		times := states.Medians(c, result.LatencyP50)
+		times, ratios := states.Medians(c, result.LatencyP50), states.Medians(c, result.FloorRatio)
+		if ratios == nil {
+			ratios = states.Medians(c, result.OpTimeRatio)
+		}
 		row := table.Row{loads.name(c), c.Transport()}
 		for _, name := range states.Names() {
-			row = append(row, inState(rates, name), inState(times, name))
+			row = append(row, inState(rates, name), inState(times, name), inState(ratios, name))
 		}
 		t.AppendRow(append(row, windowsByState(states.Divide(c.Windows))))
 	}
 	if t.Length() > 0 {
-		fmt.Fprintf(w, "\nby state of the machine (%s), from the bounces around each window; the order of the rows is that of the state\nin which all of a load have most windows:\n\n", strings.Join(states.Names(), ", "))
+		fmt.Fprintf(w, "\nby state of the machine (%s), from the bounces around each window; x floor: p50/floor or op/floor in that state:\n\n", strings.Join(states.Names(), ", "))
 		t.Render()
 	}
 }
 
 // writeOpenStates writes the percentiles of open loops in each state of the machine, and the share of
 // the load that was served. If there is one state only, it writes nothing.
-func writeOpenStates(w io.Writer, s *set.Set, open []*set.Cell, loads loads, states compare.States) {
+func writeOpenStates(w io.Writer, open []*set.Cell, loads loads, states compare.States, pools map[*set.Cell][]compare.StatePool) {
 	t := statesTable(w, states, " p50", " p99", " served")
 	for _, c := range open {
-		divided := states.Divide(c.Windows)
-		if divided == nil {
-			continue
-		}
-		responses, err := s.Responses(c)
-		if err != nil {
-			continue // the results are not there
-		}
-		pools, err := states.Pool(c, responses)
-		if pools == nil || err != nil {
+		if pools[c] == nil {
 			continue
 		}
 		row := table.Row{loads.name(c), c.Transport()}
 		for _, name := range states.Names() {
-			row = append(row, poolInState(pools, name)...)
+			row = append(row, poolInState(pools[c], name)...)
 		}
-		t.AppendRow(append(row, windowsByState(divided)))
+		t.AppendRow(append(row, windowsByState(states.Divide(c.Windows))))
 	}
 	if t.Length() > 0 {
 		fmt.Fprintf(w, "\nopen loops by state of the machine (%s): response times of all windows in that state together, and the share of the operations due that was served:\n\n",
 			strings.Join(states.Names(), ", "))
 		t.Render()
 	}
+}
+
+// openPools returns the percentiles of open loops by state. Cells without results have none.
+func openPools(s *set.Set, open []*set.Cell, states compare.States) map[*set.Cell][]compare.StatePool {
+	pools := map[*set.Cell][]compare.StatePool{}
+	for _, c := range open {
+		if states.Divide(c.Windows) == nil {
+			continue
+		}
+		if responses, err := s.Responses(c); err == nil {
+			pools[c], _ = states.Pool(c, responses) // nil if a histogram is broken
+		}
+	}
+	return pools
 }
 
 // statesTable returns a table of cells with some columns for each state.
@@ -87,29 +95,42 @@ func windowsByState(divided []compare.InState) string {
 	return strings.Join(counts, ", ")
 }
 
-// byCommonState sorts cells by load, and within a load by throughput, the highest first. If the
-// machine was in several states, the median in the state counts in which all cells of the load were
-// measured most, so that no transport leads because it drew the fast state more often.
-func byCommonState(cells []*set.Cell, loads loads, states compare.States) {
-	of := map[string][]*set.Cell{}
-	for _, c := range cells {
-		of[loads.name(c)] = append(of[loads.name(c)], c)
+// inCommonState returns each cell with its windows in the state of the machine in which all cells of its
+// load were measured most, or the cell itself if it has none there.
+func inCommonState(cells []*set.Cell, loads loads, states compare.States) []*set.Cell {
+	common := map[string]string{} // by load
+	for _, list := range loads.groups(cells) {
+		common[loads.name(list[0])] = states.Common(list)
 	}
-	rates := map[*set.Cell]float64{}
-	for _, list := range of {
+	rows := make([]*set.Cell, len(cells))
+	for i, c := range cells {
+		rows[i] = states.Within(c, common[loads.name(c)])
+	}
+	return rows
+}
+
+// bestFirst sorts cells by load, and within a load by a metric, the best first: by its value in the
+// state of the machine in which all cells of the load were measured most, so that no transport leads
+// because it drew the fast state more often. Without such a state, the order is that of
+// [compare.BestFirst]. value returns the metric of a cell in a state, or of all windows if it has none in
+// the state.
+func bestFirst(cells []*set.Cell, loads loads, states compare.States, metric string, value func(c *set.Cell, state string) float64) {
+	sorted := cells[:0:0]
+	for _, list := range loads.groups(cells) {
 		common := states.Common(list)
-		for _, c := range list {
-			rates[c] = medianOf(c, result.Throughput)
-			for _, m := range states.Medians(c, result.Throughput) {
-				if m.State == common {
-					rates[c] = m.Metric.Median
-				}
+		slices.SortStableFunc(list, func(a, b *set.Cell) int {
+			order := cmp.Compare(value(a, common), value(b, common))
+			if result.Define(metric).Better == result.Higher {
+				return -order
 			}
+			return order
+		})
+		if common == "" && states.Count() > 1 {
+			compare.BestFirst(list, metric, states)
 		}
+		sorted = append(sorted, list...)
 	}
-	slices.SortStableFunc(cells, func(a, b *set.Cell) int {
-		return cmp.Or(cmp.Compare(loads.position(a), loads.position(b)), cmp.Compare(rates[b], rates[a]))
-	})
+	copy(cells, sorted)
 }
 
 func inState(medians []compare.StateMedian, state string) string {

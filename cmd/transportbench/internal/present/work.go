@@ -7,13 +7,15 @@ import (
 	"strings"
 
 	"transportbench/core/base/config"
+	"transportbench/core/lab/compare"
 	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/format"
 	"transportbench/core/lab/result/set"
 )
 
 // Work writes what each measured cell of a set did for an operation, as counted, in the order of
-// the set. It writes nothing if no cell has counters of work.
+// the set. If the machine was in several states, it is that of the common state of a load, as in
+// [Comparison]. Work writes nothing if no cell has counters of work.
 func Work(w io.Writer, s *set.Set) {
 	loads := loadsOf(s.Cells)
 	var rows []*set.Cell
@@ -26,14 +28,17 @@ func Work(w io.Writer, s *set.Set) {
 		return
 	}
 	slices.SortStableFunc(rows, func(a, b *set.Cell) int { return loads.position(a) - loads.position(b) })
-	fmt.Fprintln(w, "\nwork per operation, both sides, as counted:")
+	rows = inCommonState(rows, loads, compare.FindStates(s))
+	fmt.Fprintln(w, "\nwork per operation, both sides, as counted; busy: time of the polling threads' iterations that found work;\n"+
+		"harness bytes: what the harness copies and checksums of the bytes; kernel bytes: copied by the kernel, besides:")
 	counts, same := withoutConstants(rows, []column{
+		{">busy", metricColumn(result.BusyPerOp, format.Value)},
 		{">copies", metricColumn(result.CopiesPerOp, number)},
 		{">copied", metricColumn(result.CopiedBytesPerOp, inBytes)},
 		{">checksummed", metricColumn(result.ChecksummedBytesPerOp, inBytes)},
-		{">by harness", metricColumn(result.HarnessBytesPerOp, inBytes)},
+		{">harness bytes", metricColumn(result.HarnessBytesPerOp, inBytes)},
 		{">system calls", metricColumn(result.SyscallsPerOp, number)},
-		{">by kernel", metricColumn(result.KernelBytesPerOp, inBytes)},
+		{">kernel bytes", metricColumn(result.KernelBytesPerOp, inBytes)},
 		{">doorbells", metricColumn(result.DoorbellsPerOp, number)},
 		{">threads", metricColumn(result.Threads, whole)},
 	})

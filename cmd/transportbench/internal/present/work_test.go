@@ -36,7 +36,7 @@ func TestWork(t *testing.T) {
 	}
 	add("shm", result.Plugin{Provider: "memfd", Chosen: map[string]string{"ring": "fastforward"}, Integrity: "none"}, map[string]float64{
 		result.CopiesPerOp: 2.5, result.CopiedBytesPerOp: 80, result.ChecksummedBytesPerOp: 64, result.SyscallsPerOp: 0,
-		result.HarnessBytesPerOp: 80, result.KernelBytesPerOp: 0, result.DoorbellsPerOp: 0, result.Threads: 2})
+		result.BusyPerOp: 78, result.HarnessBytesPerOp: 80, result.KernelBytesPerOp: 0, result.DoorbellsPerOp: 0, result.Threads: 2})
 	add("ucxam", result.Plugin{Provider: "sysv", Chosen: map[string]string{"tls": "sysv"}, Integrity: "none", Uncounted: "UCX"}, map[string]float64{
 		result.CopiesPerOp: 4.5, result.CopiedBytesPerOp: 144, result.Threads: 4,
 		result.ChecksummedBytesPerOp: 530422, result.KernelBytesPerOp: 1208366})
@@ -66,4 +66,20 @@ func TestWork(t *testing.T) {
 	out.Reset()
 	Work(&out, &set.Set{Cells: s.Cells[4:]})
 	require.Empty(t, out.String())
+}
+
+// The time in which threads were busy is that of the common state of the machine.
+func TestBusyInCommonState(t *testing.T) {
+	s := setOf(t, misleading...)
+	for i := range s.Cells {
+		c := &s.Cells[i]
+		for _, rate := range c.Samples[result.Throughput] {
+			c.Samples[result.BusyPerOp] = append(c.Samples[result.BusyPerOp], 1e9/rate)
+			c.Samples[result.CopiesPerOp] = append(c.Samples[result.CopiesPerOp], 2)
+		}
+	}
+	var out bytes.Buffer
+	Work(&out, s)
+	require.Regexp(t, `quick +333 ns\n`, out.String())
+	require.Regexp(t, `slow +500 ns\n`, out.String())
 }

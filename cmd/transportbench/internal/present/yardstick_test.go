@@ -11,6 +11,7 @@ import (
 	"github.com/aclements/go-moremath/stats"
 	"github.com/jedib0t/go-pretty/v6/table"
 
+	"transportbench/core/lab/compare"
 	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/format"
 	"transportbench/core/lab/result/set"
@@ -77,7 +78,7 @@ func scatter(values []float64) string {
 }
 
 // renderYardsticks compares what two versions say of the same loads: how far figures scatter, how much
-// of them is the harness, and how they rank the transports.
+// of them is the harness, and how they rank the transports within one state of the machine.
 func renderYardsticks(oldDir string, old *set.Set, newDir string, new *set.Set) []byte {
 	a, b := versionOf(oldDir), versionOf(newDir)
 	loads := loadsOf(new.Cells)
@@ -126,21 +127,28 @@ func renderYardsticks(oldDir string, old *set.Set, newDir string, new *set.Set) 
 		}
 	}
 	t.Render()
-	fmt.Fprintln(&out, "\norder of the transports, the best first:")
+	fmt.Fprintln(&out, "\norder of the transports, the best first, in the state in which all of a load have most windows:")
 	t = newTable(&out, "load", "by", "order")
 	for _, key := range order {
-		list := both[key]
-		was := func(y yardstick) yardstick { return before[key+y.cell.Transport()] }
-		name := loads.name(list[0].cell)
+		var oldCells, newCells []*set.Cell
+		for _, y := range both[key] {
+			oldCells, newCells = append(oldCells, before[key+y.cell.Transport()].cell), append(newCells, y.cell)
+		}
+		oldIn, inOld := within(old, oldCells)
+		newIn, inNew := within(new, newCells)
+		name, list := loads.name(newCells[0]), newIn
+		was := func(y yardstick) yardstick {
+			return oldIn[slices.IndexFunc(oldIn, func(o yardstick) bool { return o.cell.Transport() == y.cell.Transport() })]
+		}
 		for _, by := range []struct {
 			name  string
 			value func(yardstick) float64
 			show  func(float64) string
 		}{
-			{"time " + a, func(y yardstick) float64 { return middle(was(y).time) }, format.Time},
-			{"time " + b, func(y yardstick) float64 { return middle(y.time) }, format.Time},
-			{"ratio " + a, func(y yardstick) float64 { return middle(was(y).ratio) }, format.Digits},
-			{"ratio " + b, func(y yardstick) float64 { return middle(y.ratio) }, format.Digits},
+			{"time " + a + inOld, func(y yardstick) float64 { return middle(was(y).time) }, format.Time},
+			{"time " + b + inNew, func(y yardstick) float64 { return middle(y.time) }, format.Time},
+			{"ratio " + a + inOld, func(y yardstick) float64 { return middle(was(y).ratio) }, format.Digits},
+			{"ratio " + b + inNew, func(y yardstick) float64 { return middle(y.ratio) }, format.Digits},
 		} {
 			slices.SortStableFunc(list, func(x, y yardstick) int { return cmp.Compare(by.value(x), by.value(y)) })
 			var names []string
@@ -153,4 +161,18 @@ func renderYardsticks(oldDir string, old *set.Set, newDir string, new *set.Set) 
 	t.Render()
 	fmt.Fprintln(&out, "```")
 	return out.Bytes()
+}
+
+// within returns the yardsticks of cells of one load in their common state of the machine, and that
+// state as an addition to a version.
+func within(s *set.Set, cells []*set.Cell) (list []yardstick, addition string) {
+	states := compare.FindStates(s)
+	common := states.Common(cells)
+	for _, c := range cells {
+		list = append(list, newYardstick(states.Within(c, common)))
+	}
+	if common != "" {
+		addition = ", " + common
+	}
+	return list, addition
 }

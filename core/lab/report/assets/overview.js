@@ -21,9 +21,10 @@ function shareColumn(name, title) {
   return { name: title, help: report.metrics.get(name).help, right: true, text: (cell) => (share(cell) === null ? "-" : digits(100 * share(cell)) + "%"), key: share };
 }
 
-// statesText has the throughput in each state of the machine, or is empty if there was one.
+// statesText has the throughput and the ratio to the floor in each state of the machine that the cell
+// saw. It is empty if the sets saw one state only.
 function statesText(cell) {
-  return (report.doc.cells.states[cell] || []).map((s) => `${s.state} ${number(s.metric.median, s.metric.unit)} (${count(s.metric.n, "window")})`).join(", ");
+  return (report.doc.cells.states[cell] || []).map((s) => `${s.state} ${number(s.metric.median, s.metric.unit)}${s.ratio ? `, ${digits(s.ratio)} x the floor` : ""} (${count(s.metric.n, "window")})`).join("; ");
 }
 
 function drawStrip() {
@@ -45,15 +46,15 @@ function card(b, most) {
   const d = report.doc, tail = b.open ? "response_" : "latency_";
   const p50 = metricOf(b.cell, tail + "p50"), p99 = metricOf(b.cell, "response_p99"), p999 = metricOf(b.cell, "response_p999");
   const time = metricOf(b.cell, "floor_ratio"), op = metricOf(b.cell, "op_time_ratio");
-  const library = metricOf(b.cell, "library_ratio"), harness = metricOf(b.cell, "harness_share"), states = statesText(b.cell);
+  const library = metricOf(b.cell, "library_ratio"), harness = metricOf(b.cell, "harness_share"), states = statesText(b.cell), pooled = states ? " over all windows" : "";
   const bar = svg("svg", { class: "share", "aria-hidden": "true", height: 4 }, svg("rect", { width: (100 * b.rate.median) / most + "%", height: 4, class: "s" + (b.series % 8) }));
   return el("li", { class: "card", "data-cell": b.cell },
     el("h4", {}, swatch(b.series), seriesName(b.series), d.sets.length > 1 ? el("span", { class: "set" }, d.sets[b.set].name) : null),
     el("p", { class: "big" }, cellLink(b.cell, value(b.rate))), bar,
-    el("p", {}, el("span", { class: "quiet" }, "95% "), intervalWithUnit(b.rate)),
+    el("p", {}, el("span", { class: "quiet" }, "95% "), intervalWithUnit(b.rate) + pooled),
     el("dl", {},
       el("dt", {}, b.open ? "response" : "service"), el("dd", {}, `p50 ${value(p50)}` + (b.open ? `, p99 ${value(p99)}` + (p999 ? `, p99.9 ${value(p999)}` : "") : "")),
-      time || op ? [el("dt", {}, "floor"), el("dd", {}, time ? `p50 is ${value(time)} x` : `an op takes ${value(op)} x`)] : null,
+      time || op ? [el("dt", {}, "floor"), el("dd", {}, (time ? `p50 is ${value(time)} x` : `an op takes ${value(op)} x`) + pooled)] : null,
       library ? [el("dt", {}, "library"), el("dd", {}, `p50 is ${value(library)} x`)] : null,
       harness ? [el("dt", {}, "harness"), el("dd", {}, `${digits(100 * harness.median)}% of an op`)] : null,
       states ? [el("dt", {}, "states"), el("dd", {}, states)] : null,
