@@ -36,11 +36,8 @@ type StateMedian struct {
 
 // Medians returns the medians of a metric of a cell by state, in the order of [States.Divide].
 func (s States) Medians(c *set.Cell, metric string) []StateMedian {
-	if len(c.Samples[metric]) != len(c.Windows) {
-		return nil
-	}
 	var list []StateMedian
-	for _, in := range s.Divide(c.Windows) {
+	for _, in := range s.Divide(c.WindowsOf(metric)) {
 		list = append(list, StateMedian{in.State, result.Summarize(metric, of(in, c.Samples[metric]))})
 	}
 	return list

@@ -348,6 +348,26 @@ func TestWindowsThatLackTheMetric(t *testing.T) {
 		"not compared within states of the machine: some windows of new lack the metric")
 }
 
+// The ratios of a cell are told apart by state although some windows have none.
+func TestMediansWithoutSomeFloors(t *testing.T) {
+	m := &machineState{r: rand.New(rand.NewPCG(12, 1)), start: time.Unix(0, 0)}
+	c := set.Cell{Samples: map[string][]float64{}}
+	for i, far := range []bool{false, true, false, true, true} {
+		w := m.window(far)
+		w.NoFloor = i == 1
+		c.Windows = append(c.Windows, w)
+		if !w.NoFloor {
+			c.Samples[result.FloorRatio] = append(c.Samples[result.FloorRatio], map[bool]float64{false: 8, true: 4}[far])
+		}
+	}
+	medians := FindStates(&set.Set{Cells: []set.Cell{c}}).Medians(&c, result.FloorRatio)
+	require.Len(t, medians, 2)
+	for i, want := range []float64{8, 4} {
+		require.Equal(t, 2, medians[i].Metric.N)
+		require.InDelta(t, want, medians[i].Metric.Median, 0)
+	}
+}
+
 func TestNoVerdictWithinOneLaunch(t *testing.T) {
 	m := &machineState{r: rand.New(rand.NewPCG(10, 1)), start: time.Unix(0, 0)}
 	old, new := m.side(10, 0, 1e6, 1, 0.01), m.side(10, 0, 0.5e6, 1, 0.01)

@@ -22,22 +22,22 @@ type sample struct {
 	windows []set.Window // one for each value; nil if unknown
 }
 
-// newSample returns a cell's sample of a metric. It has no windows if only some of them have the
-// metric.
+// newSample returns a cell's sample of a metric, in the order of time if its windows are known.
 func newSample(c *set.Cell, metric string) sample {
 	s := sample{values: c.Samples[metric]}
-	if len(c.Windows) != len(s.values) {
+	windows := c.WindowsOf(metric)
+	if windows == nil {
 		return s
 	}
 	order := make([]int, len(s.values))
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortStableFunc(order, func(i, j int) int { return c.Windows[i].StartedAt.Compare(c.Windows[j].StartedAt) })
+	slices.SortStableFunc(order, func(i, j int) int { return windows[i].StartedAt.Compare(windows[j].StartedAt) })
 	values := make([]float64, len(order))
 	s.windows = make([]set.Window, len(order))
 	for at, i := range order {
-		values[at], s.windows[at] = s.values[i], c.Windows[i]
+		values[at], s.windows[at] = s.values[i], windows[i]
 	}
 	s.values = values
 	return s

@@ -205,8 +205,10 @@ type Repeat struct {
 type Readings struct {
 	// Bounce is the round trip of one cache line between the processors of a client and its daemon:
 	// the median over all pairs, in nanoseconds; 0 if it was not measured. It shows the state of the
-	// machine, whatever the transport.
-	Bounce float64 `json:"bounce_ns,omitempty"`
+	// machine, whatever the transport. Bounces has those before, between and after the other probes, in
+	// order; Bounce is the one next to the window.
+	Bounce  float64   `json:"bounce_ns,omitempty"`
+	Bounces []float64 `json:"bounces_ns,omitempty"`
 	// Medium is the floor of a round trip, Rate that of operations in flight, and Library the ping-pong
 	// of the library under the transport, in C. Each is the median over all pairs, and absent if it was
 	// not measured.

@@ -147,15 +147,15 @@ func Define(name string) Definition {
 	return Definition{Name: name, Better: None}
 }
 
-// RatioApplies reports whether a metric, if it is a ratio to a floor, means something for clients
-// with so many calls in flight. One call at a time compares with a round trip. Several overlap: their
+// RatioApplies reports whether a metric, if it is a ratio to a floor, means something for a pair of a
+// client and a daemon with so many calls in flight. One call at a time compares with a round trip. Several overlap: their
 // latency has the wait for other calls in it, so the time per operation compares with the rate floor.
-func RatioApplies(metric string, inFlight int) bool {
+func RatioApplies(metric string, calls int) bool {
 	switch metric {
 	case FloorRatio, LibraryRatio:
-		return inFlight == 1
+		return calls == 1
 	case OpTimeRatio:
-		return inFlight > 1
+		return calls > 1
 	}
 	return true
 }

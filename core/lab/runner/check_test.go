@@ -154,7 +154,7 @@ func TestChecksFail(t *testing.T) {
 		}, 0.333, "in 2 of 6 windows the transport was faster than the floor of its medium, by 20% at most: the bounces show one state"},
 		{"floor_beaten", func(e *evidence) {
 			each(e, func(r *result.Repeat) {
-				r.Before.Medium, r.After.Medium, r.After.Bounce = &transport.Floor{RoundTrip: 2000}, &transport.Floor{RoundTrip: 2000}, 100
+				r.Before.Medium, r.After.Medium, r.After.Bounce = &transport.Floor{RoundTrip: 2000}, &transport.Floor{RoundTrip: 2000}, 0
 			})
 		}, 1, "by 50% at most: the probes were disturbed, or saw another state"},
 		{"floor_beaten", func(e *evidence) {

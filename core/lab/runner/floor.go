@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,17 +14,19 @@ import (
 	"transportbench/core/transport"
 )
 
-// Each kind of probe takes probeTime on one side of a window, divided over the calling pairs, but
-// probeLeast for each pair. With more than maxPairs pairs, that many of them are probed, evenly
-// spread over all.
+// Each kind of probe takes floorTime on one side of a window, and each bounce bounceTime, divided over
+// the calling pairs, but probeLeast for each pair. With more than maxPairs pairs, that many of them are
+// probed, evenly spread over all.
 const (
-	probeTime     = 6 * time.Millisecond
+	floorTime     = 6 * time.Millisecond
+	bounceTime    = 2 * time.Millisecond
 	probeLeast    = 300 * time.Microsecond
 	maxPairs      = 16
-	probeDuration = time.Duration(len(probeKinds)) * probeTime
+	probeDuration = bounceTime + time.Duration(len(floorKinds))*(floorTime+bounceTime)
 )
 
-var probeKinds = [...]transport.ProbeKind{record.ProbeBounce, transport.ProbeMedium, transport.ProbeRate, transport.ProbeLibrary}
+// floorKinds are the kinds of probes besides the bounce, the one next to the window first.
+var floorKinds = [...]transport.ProbeKind{transport.ProbeMedium, transport.ProbeRate, transport.ProbeLibrary}
 
 // bounceName is the name of the floor that is a bounce, too.
 const bounceName = "cache-line bounce"
@@ -80,9 +83,10 @@ func sampleOf[T any](list []T, n int) []T {
 	return chosen
 }
 
-// readings takes the probes on one side of a window, one pair at a time. A kind that cannot be
-// probed is left out from then on, and Note has the reason.
-func (b *bench) readings(ctx context.Context) (r result.Readings, err error) {
+// readings takes the probes on one side of a window, one pair at a time. Every probe of a floor is
+// between two bounces, and one bounce is next to the window. A kind that cannot be probed is left out
+// from then on, and Note has the reason.
+func (b *bench) readings(ctx context.Context, before bool) (r result.Readings, err error) {
 	pairs := callingPairs(b.cfg, b.plans, len(b.req.CPUs))
 	if len(pairs) == 0 {
 		r.Note = "every thread that calls over the transport shares its processor with the daemons; a probe needs two processors"
@@ -92,33 +96,46 @@ func (b *bench) readings(ctx context.Context) (r result.Readings, err error) {
 	for i, p := range pairs {
 		byPair[i].Caller, byPair[i].Daemon = p.caller, p.server
 	}
-	for _, kind := range probeKinds {
-		if b.unprobed[kind] != "" || b.req.OneProbe && kind != record.ProbeBounce {
-			continue
+	bounce := func() error {
+		floor, each, err := b.probeAll(ctx, pairs, record.ProbeBounce)
+		if floor == nil || b.req.OneProbe && floor.Name != bounceName {
+			return err
 		}
-		floor, each, err := b.probeAll(ctx, pairs, kind)
-		switch {
-		case errors.Is(err, transport.ErrUnsupported):
-			if b.unprobed == nil {
-				b.unprobed = map[transport.ProbeKind]string{}
+		r.Bounces = append(r.Bounces, floor.RoundTrip)
+		if before || len(r.Bounces) == 1 { // the one next to the window so far
+			r.Bounce = floor.RoundTrip
+			for i, value := range each {
+				byPair[i].Bounce = value
 			}
-			b.unprobed[kind] = err.Error()
-			continue
-		case err != nil:
+		}
+		return nil
+	}
+	kinds := floorKinds[:]
+	switch {
+	case b.req.OneProbe:
+		kinds = nil
+	case before:
+		kinds = slices.Clone(kinds)
+		slices.Reverse(kinds)
+	}
+	if err := bounce(); err != nil {
+		return r, err
+	}
+	for _, kind := range kinds {
+		floor, each, err := b.probeAll(ctx, pairs, kind)
+		if err != nil {
 			return r, err
 		}
-		if b.req.OneProbe {
-			r.Note = "the plugin is of a version that knows no other probe than its own floor"
-			if floor.Name != bounceName {
-				return r, nil
-			}
+		if floor == nil {
+			continue
+		}
+		if err := bounce(); err != nil {
+			return r, err
 		}
 		for i, value := range each {
 			*readingOf(&byPair[i], kind) = value
 		}
 		switch kind {
-		case record.ProbeBounce:
-			r.Bounce = floor.RoundTrip
 		case transport.ProbeMedium:
 			r.Medium = floor
 		case transport.ProbeRate:
@@ -130,17 +147,13 @@ func (b *bench) readings(ctx context.Context) (r result.Readings, err error) {
 	if len(pairs) > 1 {
 		r.Pairs = byPair
 	}
-	if !b.req.OneProbe {
-		r.Note = b.unprobedNote()
-	}
+	r.Note = b.unprobedNote()
 	return r, nil
 }
 
-// readingOf returns where a pair's reading of a kind goes.
+// readingOf returns where a pair's reading of a floor goes.
 func readingOf(p *result.PairReadings, kind transport.ProbeKind) *float64 {
 	switch kind {
-	case record.ProbeBounce:
-		return &p.Bounce
 	case transport.ProbeMedium:
 		return &p.Medium
 	case transport.ProbeRate:
@@ -152,8 +165,11 @@ func readingOf(p *result.PairReadings, kind transport.ProbeKind) *float64 {
 
 // unprobedNote says what cannot be probed. Most transports have no library to compare with.
 func (b *bench) unprobedNote() string {
+	if b.req.OneProbe {
+		return "the plugin is of a version that knows no other probe than its own floor"
+	}
 	var notes []string
-	for _, kind := range probeKinds {
+	for _, kind := range [...]transport.ProbeKind{record.ProbeBounce, transport.ProbeMedium, transport.ProbeRate} {
 		if name, reason := probeNames[kind], b.unprobed[kind]; name != "" && reason != "" {
 			notes = append(notes, fmt.Sprintf("transport %s has no probe for %s: %s", b.cfg.Transport, name, reason))
 		}
@@ -161,17 +177,32 @@ func (b *bench) unprobedNote() string {
 	return strings.Join(notes, "; ")
 }
 
-// probeAll takes a probe of one kind between each pair, and returns the median with the readings.
+// probeAll takes a probe of one kind between each pair, and returns the median with the readings. The
+// median is nil if the kind cannot be probed.
 func (b *bench) probeAll(ctx context.Context, pairs []callingPair, kind transport.ProbeKind) (*transport.Floor, []float64, error) {
+	if b.unprobed[kind] != "" {
+		return nil, nil, nil
+	}
+	duration := floorTime
+	if kind == record.ProbeBounce {
+		duration = bounceTime
+	}
 	forth, back := b.cfg.Payloads()
 	probe := transport.Probe{
-		Kind: kind, Duration: max(probeTime/time.Duration(len(pairs)), probeLeast),
+		Kind: kind, Duration: max(duration/time.Duration(len(pairs)), probeLeast),
 		Forth: int(forth), Back: int(back), InFlight: b.cfg.CallsPerPair(),
 	}
 	var merged transport.Floor
 	each := make([]float64, len(pairs))
 	for i, pair := range pairs {
 		floor, err := b.probePair(ctx, pair, probe)
+		if errors.Is(err, transport.ErrUnsupported) {
+			if b.unprobed == nil {
+				b.unprobed = map[transport.ProbeKind]string{}
+			}
+			b.unprobed[kind] = err.Error()
+			return nil, nil, nil
+		}
 		if err != nil {
 			return nil, nil, err
 		}

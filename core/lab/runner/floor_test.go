@@ -64,31 +64,54 @@ func TestReadings(t *testing.T) {
 		c := newCluster()
 		c.others[transport.ProbeLibrary] = transport.Floor{Name: "library", RoundTrip: 700, Samples: 1}
 		asked := map[transport.ProbeKind]transport.Probe{}
+		var order []transport.ProbeKind
+		bounces := 0
 		c.perPair = func(p record.Probe, floor *transport.Floor) {
 			floor.RoundTrip += float64(p.Near.Client)
 			asked[p.Kind] = p.Probe
+			if p.Near.Client == 0 {
+				order = append(order, p.Kind)
+				if p.Kind == record.ProbeBounce {
+					bounces++
+				}
+			}
+			if p.Kind == record.ProbeBounce {
+				floor.RoundTrip += float64(bounces)
+			}
 		}
 		req := request(c)
 		req.Config.Ranks, req.Config.Clients, req.Config.InFlight, req.Config.ReadRatio, req.Config.Repeats = 2, 3, 5, 1, 1
 		req.CPUs = processors(8)
 		r, err := Run(t.Context(), req, nil)
 		require.NoError(t, err)
-		for _, side := range []result.Readings{r.Repeats[0].Before, r.Repeats[0].After} {
+		require.Equal(t, []transport.ProbeKind{
+			record.ProbeBounce, transport.ProbeLibrary, record.ProbeBounce, transport.ProbeRate,
+			record.ProbeBounce, transport.ProbeMedium, record.ProbeBounce, // the window
+			record.ProbeBounce, transport.ProbeMedium, record.ProbeBounce, transport.ProbeRate,
+			record.ProbeBounce, transport.ProbeLibrary, record.ProbeBounce,
+		}, order)
+		require.Equal(t, []float64{52, 53, 54, 55}, r.Repeats[0].Before.Bounces)
+		require.Equal(t, []float64{56, 57, 58, 59}, r.Repeats[0].After.Bounces)
+		for next, side := range map[float64]result.Readings{55: r.Repeats[0].Before, 56: r.Repeats[0].After} {
 			require.Empty(t, side.Note)
-			require.Equal(t, 51.0, side.Bounce)
+			require.Equal(t, next, side.Bounce)
 			require.Equal(t, transport.Floor{Name: "bounce", RoundTrip: 501, Samples: 30}, *side.Medium)
 			require.Equal(t, transport.Floor{Name: "stream", PerOp: 400, Samples: 30}, *side.Rate)
 			require.Equal(t, transport.Floor{Name: "library", RoundTrip: 701, Samples: 3}, *side.Library)
 			require.Len(t, side.Pairs, 3)
 			require.Equal(t, result.PairReadings{
 				Caller: record.Thread{Rank: 1, Daemon: -1, Client: 2}, Daemon: record.Thread{Client: -1},
-				Bounce: 52, Medium: 502, Rate: 400, Library: 702,
+				Bounce: next + 1, Medium: 502, Rate: 400, Library: 702,
 			}, side.Pairs[2])
 		}
 		for kind, p := range asked {
-			require.Equal(t, transport.Probe{Kind: kind, Initiate: true, Duration: probeTime / 3, Forth: 16, Back: 48, InFlight: 15}, p, "the calls of three clients")
+			duration := floorTime / 3
+			if kind == record.ProbeBounce {
+				duration = bounceTime / 3
+			}
+			require.Equal(t, transport.Probe{Kind: kind, Initiate: true, Duration: duration, Forth: 16, Back: 48, InFlight: 15}, p, "the calls of three clients")
 		}
-		require.Len(t, asked, len(probeKinds))
+		require.Len(t, asked, 1+len(floorKinds))
 	})
 }
 

@@ -63,14 +63,14 @@ func TestMixedWindows(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var seen recorder
 			fake := newCluster()
-			delete(fake.others, record.ProbeBounce)
+			fake.others = map[transport.ProbeKind]transport.Floor{} // two bounces a side, around that of the medium
 			probes := 0
 			if c.bounces != nil {
 				fake.others[record.ProbeBounce] = transport.Floor{RoundTrip: 60}
 			}
 			fake.perPair = func(p record.Probe, f *transport.Floor) {
 				if p.Kind == record.ProbeBounce && p.Near.Rank == 1 && p.Far.Rank == 0 {
-					f.RoundTrip = c.bounces[probes]
+					f.RoundTrip = c.bounces[probes/2]
 					probes++
 				}
 			}
@@ -83,7 +83,7 @@ func TestMixedWindows(t *testing.T) {
 			repeat := r.Repeats[0]
 			require.Equal(t, c.mixed, repeat.Mixed, name)
 			require.Len(t, repeat.Remeasured, c.again, name)
-			require.Equal(t, len(c.bounces), probes, name)
+			require.Equal(t, 2*len(c.bounces), probes, name)
 			for i, d := range repeat.Remeasured {
 				require.Equal(t, c.bounces[2*i], d.BounceBefore)
 				require.Equal(t, c.bounces[2*i+1], d.BounceAfter)

@@ -19,7 +19,7 @@ func fillSamples(cfg config.Config, repeat *result.Repeat) error {
 	samples := map[string]float64{}
 	repeat.Samples = samples
 	put := func(name string, value float64) {
-		if !math.IsInf(value, 0) && !math.IsNaN(value) && result.RatioApplies(name, cfg.InFlight) {
+		if !math.IsInf(value, 0) && !math.IsNaN(value) && result.RatioApplies(name, cfg.CallsPerPair()) {
 			samples[name] = value
 		}
 	}
@@ -207,12 +207,23 @@ func putFloors(cfg config.Config, repeat *result.Repeat, put func(string, float6
 	}
 }
 
-// floorAround is [around] for the readings of a floor. If they differ although the bounces agree,
-// something disturbed one of the probes, and the smaller reading counts: a floor is the least that
-// the medium needs.
+// floorAround returns the floor in the state of the window, from the readings before and after it. The
+// readings on a side where the machine changed its state do not count, and a mixed window has no
+// floor. If readings differ although all bounces agree, something disturbed one of the probes, and the
+// smaller reading counts: a floor is the least that the medium needs.
 func floorAround(repeat *result.Repeat, before, after float64) (floor float64, ok bool) {
-	if steadyBounces(repeat) && apart(before, after) {
-		return min(before, after), min(before, after) > 0
+	if before <= 0 || after <= 0 || mixed(repeat) {
+		return 0, false
+	}
+	switch early, late := changed(repeat.Before), changed(repeat.After); {
+	case early && late:
+		return 0, false
+	case early:
+		return after, true
+	case late:
+		return before, true
+	case steadyBounces(repeat) && apart(before, after):
+		return min(before, after), true
 	}
 	return around(before, after)
 }

@@ -179,10 +179,13 @@ func TestRatiosToReadings(t *testing.T) {
 			require.InDelta(t, want, got, 0.01*want, name)
 		}
 	}
-	cfg.InFlight = 8
 	cfg.Daemons = 1 // both clients share it, and the probe has the calls of both in flight
-	require.NoError(t, fillSamples(cfg, &repeat))
-	require.InEpsilon(t, 2.5, repeat.Samples[result.OpTimeRatio], 0.01)
+	for _, inFlight := range []int{1, 8} {
+		cfg.InFlight = inFlight
+		require.NoError(t, fillSamples(cfg, &repeat))
+		require.InEpsilon(t, 2.5, repeat.Samples[result.OpTimeRatio], 0.01)
+		require.NotContains(t, repeat.Samples, result.FloorRatio, "its latency has the wait for the other client")
+	}
 	repeat.After = result.Readings{}
 	require.NoError(t, fillSamples(cfg, &repeat))
 	for _, name := range []string{result.Bounce, result.Floor, result.FloorRatio, result.Library, result.RateFloor, result.OpTimeRatio} {
@@ -190,7 +193,7 @@ func TestRatiosToReadings(t *testing.T) {
 	}
 }
 
-// A disturbed probe does not raise a floor, unless the machine's state changed.
+// A disturbed probe does not raise a floor, unless the machine's state may have changed.
 func TestDisturbedProbe(t *testing.T) {
 	cfg := config.Default()
 	repeat := result.Repeat{
@@ -201,10 +204,53 @@ func TestDisturbedProbe(t *testing.T) {
 	require.InEpsilon(t, 6404, repeat.Samples[result.RateFloor], 1e-9)
 	require.InEpsilon(t, 6238.5, repeat.Samples[result.Floor], 1e-3, "geometric")
 	require.InEpsilon(t, 8000, repeat.Samples[result.Library], 1e-9)
-	for _, bounce := range []float64{0, 100} {
-		repeat.After.Bounce = bounce
+	repeat.After.Bounce = 0
+	require.NoError(t, fillSamples(cfg, &repeat))
+	require.InEpsilon(t, 11280, repeat.Samples[result.RateFloor], 1e-3, "geometric: the state may have changed")
+}
+
+// A floor comes from the sides of a window whose bounces all show the window's state.
+func TestFloorInTheStateOfTheWindow(t *testing.T) {
+	cfg := config.Default()
+	cfg.InFlight = 1
+	side := func(medium, next float64, others ...float64) result.Readings {
+		r := readings(next, medium, medium, medium)
+		r.Bounces = append(others, next)
+		return r
+	}
+	for name, c := range map[string]struct {
+		before, after result.Readings
+		floor         float64 // 0: none
+	}{
+		"one state":                   {side(250, 310, 300), side(250, 300, 310), 250},
+		"near during one probe":       {side(50, 310, 300, 51, 52), side(250, 300), 250},
+		"far during one probe":        {side(50, 51), side(250, 52, 51, 300), 50},
+		"near during the later ones":  {side(250, 300), side(51, 310, 53), 250},
+		"both sides are of no state":  {side(50, 310, 50), side(50, 300, 52), 0},
+		"mixed":                       {side(50, 50, 50), side(250, 300, 300), 0},
+		"mixed, and agreeing floors":  {side(250, 50, 300), side(250, 300, 300), 0},
+		"disturbed within a state":    {side(53, 51, 50), side(90, 50, 51), 53},
+		"the file has one bounce":     {readings(300, 250, 250, 250), readings(310, 250, 250, 250), 250},
+		"one without the bounces":     {readings(51, 50, 50, 50), side(250, 52, 300), 50},
+		"another state on both sides": {side(50, 310, 51, 50), side(250, 300, 290), 250},
+	} {
+		repeat := result.Repeat{
+			Ranks:  []record.Report{{Clients: []record.ClientReport{{ElapsedNS: 1e6, Reads: 200, Latency: timingOf(100, 1000).Histogram}}}},
+			Before: c.before, After: c.after,
+		}
 		require.NoError(t, fillSamples(cfg, &repeat))
-		require.InEpsilon(t, 11280, repeat.Samples[result.RateFloor], 1e-3, "geometric: the state may have changed")
+		require.Contains(t, repeat.Samples, result.Bounce, name)
+		for metric, ratio := range map[string]string{result.Floor: result.FloorRatio, result.Library: result.LibraryRatio, result.RateFloor: ""} {
+			if c.floor == 0 {
+				require.NotContains(t, repeat.Samples, metric, name)
+				require.NotContains(t, repeat.Samples, ratio, name)
+				continue
+			}
+			require.InEpsilon(t, c.floor, repeat.Samples[metric], 1e-9, "%s: %s", name, metric)
+			if ratio != "" {
+				require.InEpsilon(t, 1000/c.floor, repeat.Samples[ratio], 0.01, "%s: %s", name, ratio)
+			}
+		}
 	}
 }
 

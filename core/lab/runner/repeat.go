@@ -52,6 +52,11 @@ func steadyBounces(r *result.Repeat) bool {
 	return r.Before.Bounce > 0 && r.After.Bounce > 0 && !mixed(r)
 }
 
+// changed reports whether the machine changed its state during the probes on one side of a window.
+func changed(r result.Readings) bool {
+	return slices.ContainsFunc(r.Bounces, func(bounce float64) bool { return apart(bounce, r.Bounce) })
+}
+
 // apart reports whether two readings differ by more than mixedRatio.
 func apart(a, b float64) bool {
 	low, high := min(a, b), max(a, b)
@@ -81,7 +86,7 @@ func (b *bench) measureWindow(ctx context.Context, i int, again bool) (repeat re
 		return repeat, err
 	}
 	err = step(StepFloor, probeDuration, func(ctx context.Context) (err error) {
-		repeat.Before, err = b.readings(ctx)
+		repeat.Before, err = b.readings(ctx, true)
 		return err
 	})
 	if err != nil {
@@ -95,7 +100,7 @@ func (b *bench) measureWindow(ctx context.Context, i int, again bool) (repeat re
 	repeat.Stalls = stallsOf(repeat.Ranks, repeat.Machine.StealNS)
 	if err == nil {
 		b.progress.enter(StepFloor, nth, probeDuration)
-		repeat.After, err = b.readings(ctx)
+		repeat.After, err = b.readings(ctx, false)
 	}
 	if filled := fillSamples(b.cfg, &repeat); err == nil {
 		err = filled

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/csv"
 	"fmt"
+	"io"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -67,6 +69,25 @@ func TestCSV(t *testing.T) {
 	require.Equal(t, "shm", rows[1][0])
 	require.Contains(t, rows[12], "2005")
 	require.Equal(t, []string{"failed", "it\ncrashed"}, rows[13][3:5])
+}
+
+// A window without a floor has no ratio in its row, and later ones keep theirs.
+func TestWindowWithoutFloor(t *testing.T) {
+	s := sample(t)
+	c := &s.Cells[0]
+	c.Samples[result.FloorRatio] = []float64{20, 21, 23, 24, 25}
+	c.Windows[2].NoFloor = true
+	for name, write := range map[string]func(io.Writer, *set.Set) error{"csv": CSV, "benchfmt": Benchfmt} {
+		var out bytes.Buffer
+		require.NoError(t, write(&out, s))
+		lines := slices.DeleteFunc(strings.Split(out.String(), "\n"), func(line string) bool {
+			return !strings.Contains(line, "100") || !strings.Contains(line, "120.5") // of the other cell
+		})
+		require.Len(t, lines, 6)
+		for i, line := range lines {
+			require.Equal(t, i != 2, strings.Contains(line, fmt.Sprint(20+i)), "%s: %s", name, line)
+		}
+	}
 }
 
 // The Go project's own reader accepts names and units.

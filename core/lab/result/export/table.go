@@ -45,8 +45,8 @@ func CSV(w io.Writer, s *set.Set) error {
 			row = append(row, strconv.Itoa(repeat))
 			for _, name := range metrics {
 				value := ""
-				if values := c.Samples[name]; repeat < len(values) {
-					value = number(values[repeat])
+				if v, has := c.Sample(name, repeat); has {
+					value = number(v)
 				}
 				row = append(row, value)
 			}
@@ -103,8 +103,8 @@ func Benchfmt(w io.Writer, s *set.Set) error {
 		for repeat := range repeats(c) {
 			fmt.Fprintf(b, "%s 1", benchName(c, varying))
 			for _, name := range metrics {
-				if values := c.Samples[name]; repeat < len(values) {
-					fmt.Fprintf(b, " %s %s", number(values[repeat]), benchUnit(name))
+				if v, has := c.Sample(name, repeat); has {
+					fmt.Fprintf(b, " %s %s", number(v), benchUnit(name))
 				}
 			}
 			fmt.Fprintln(b)

@@ -330,14 +330,21 @@ func (s *Set) NewCell(r *result.Result, files ...File) (Cell, error) {
 }
 
 // dropRatios drops the ratios to floors that mean nothing for the cell's calls in flight, which
-// results of 1.x have.
+// results of 1.x have. A missing count is 1.
 func (c *Cell) dropRatios() {
-	inFlight, err := strconv.Atoi(c.Config["in_flight"])
-	if err != nil { // published figures
+	if c.Config["in_flight"] == "" { // published figures
 		return
 	}
+	number := func(name string) int {
+		n, _ := strconv.Atoi(c.Config[name])
+		return max(n, 1)
+	}
+	load := config.Config{
+		Topology: c.Config["topology"], Ranks: number("ranks"), Daemons: number("daemons"),
+		Clients: number("clients"), InFlight: number("in_flight"),
+	}
 	for name := range c.Samples {
-		if !result.RatioApplies(name, inFlight) {
+		if !result.RatioApplies(name, load.CallsPerPair()) {
 			delete(c.Samples, name)
 		}
 	}

@@ -65,6 +65,58 @@ func TestCellOfAResult(t *testing.T) {
 	require.NotContains(t, s.Machine(&c).Volatile, "load_average")
 }
 
+// A window without a floor has no sample of it, and the others keep theirs.
+func TestWindowWithoutFloor(t *testing.T) {
+	r := run(1, 10, 20, 30)
+	for i := range r.Repeats {
+		r.Repeats[i].StartedAt = time.Unix(int64(i), 0)
+		if i != 1 {
+			r.Repeats[i].Samples[result.Floor], r.Repeats[i].Samples[result.FloorRatio] = 50, float64(i)
+		}
+	}
+	s := New()
+	require.NoError(t, s.Add(r))
+	c := &s.Cells[0]
+	require.Equal(t, []Window{c.Windows[0], c.Windows[2]}, c.WindowsOf(result.FloorRatio))
+	require.Equal(t, c.Windows, c.WindowsOf(result.Throughput))
+	require.Nil(t, c.WindowsOf(result.HarnessOverhead), "measured once")
+	for i, want := range []bool{true, false, true} {
+		ratio, has := c.Sample(result.FloorRatio, i)
+		require.Equal(t, want, has)
+		if want {
+			require.InDelta(t, float64(i), ratio, 0)
+		}
+		throughput, has := c.Sample(result.Throughput, i)
+		require.True(t, has)
+		require.InDelta(t, float64(10+10*i), throughput, 0)
+	}
+}
+
+// What compares with a floor depends on the calls of all clients of a daemon.
+func TestRatiosOfSeveralClients(t *testing.T) {
+	for _, c := range []struct {
+		clients, daemons, inFlight int
+		ratio                      string
+	}{
+		{1, 1, 1, result.FloorRatio},
+		{1, 1, 2, result.OpTimeRatio},
+		{16, 1, 1, result.OpTimeRatio},
+		{16, 16, 1, result.FloorRatio},
+	} {
+		r := run(c.inFlight, 10)
+		r.Config.Ranks, r.Config.Clients, r.Config.Daemons = 2, c.clients, c.daemons
+		for _, name := range []string{result.FloorRatio, result.LibraryRatio, result.OpTimeRatio} {
+			r.Repeats[0].Samples[name] = 2
+		}
+		s := New()
+		require.NoError(t, s.Add(r))
+		for _, name := range []string{result.FloorRatio, result.OpTimeRatio} {
+			_, has := s.Cells[0].Samples[name]
+			require.Equal(t, name == c.ratio, has, "%v: %s", c, name)
+		}
+	}
+}
+
 // Options that do not change what is measured are not part of the key.
 func TestKey(t *testing.T) {
 	base, other := run(4, 1), run(4, 1)

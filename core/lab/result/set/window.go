@@ -1,6 +1,7 @@
 package set
 
 import (
+	"slices"
 	"time"
 
 	"transportbench/core/lab/result"
@@ -16,6 +17,8 @@ type Window struct {
 	BounceAfter  float64 `json:"bounce_after_ns,omitempty"`
 	// Mixed marks a window during which the machine changed its state.
 	Mixed bool `json:"mixed,omitempty"`
+	// NoFloor marks a window without a floor in its state, and so without ratios.
+	NoFloor bool `json:"no_floor,omitempty"`
 }
 
 // invalid reports whether a number that must not be negative is.
@@ -27,12 +30,50 @@ func windowsOf(r *result.Result) []Window {
 	var list []Window
 	for i := range r.Repeats {
 		repeat := &r.Repeats[i]
+		has := func(name string) bool { _, has := repeat.Samples[name]; return has }
 		list = append(list, Window{
 			StartedAt: repeat.StartedAt, Launch: repeat.Launch,
 			BounceBefore: repeat.Before.Bounce, BounceAfter: repeat.After.Bounce, Mixed: repeat.Mixed,
+			NoFloor: !slices.ContainsFunc(ofFloors, has),
 		})
 	}
 	return list
+}
+
+// ofFloors are the metrics that windows without a floor lack.
+var ofFloors = []string{
+	result.Floor, result.FloorRatio, result.Library, result.LibraryRatio, result.RateFloor, result.OpTimeRatio,
+}
+
+// WindowsOf returns the window of each sample of a metric, or nil if they are unknown.
+func (c *Cell) WindowsOf(metric string) []Window {
+	windows, samples := c.Windows, len(c.Samples[metric])
+	if len(windows) != samples && slices.Contains(ofFloors, metric) {
+		windows = slices.DeleteFunc(slices.Clone(windows), func(w Window) bool { return w.NoFloor })
+	}
+	if len(windows) != samples {
+		return nil
+	}
+	return windows
+}
+
+// Sample returns the sample of a metric in a repeat, from 0.
+func (c *Cell) Sample(metric string, repeat int) (value float64, has bool) {
+	values, at := c.Samples[metric], repeat
+	if len(values) != len(c.Windows) && c.WindowsOf(metric) != nil {
+		if c.Windows[repeat].NoFloor {
+			return 0, false
+		}
+		for _, w := range c.Windows[:repeat] {
+			if w.NoFloor {
+				at--
+			}
+		}
+	}
+	if at >= len(values) {
+		return 0, false
+	}
+	return values[at], true
 }
 
 func clockStep(r *result.Result) float64 {
