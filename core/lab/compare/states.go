@@ -43,6 +43,15 @@ func (s States) Medians(c *set.Cell, metric string) []StateMedian {
 	return list
 }
 
+// Ratios returns the medians of the ratio to the floor that the load of a cell allows, as Medians does.
+// A state may be missing: not every window has a floor.
+func (s States) Ratios(c *set.Cell) []StateMedian {
+	if len(c.Samples[result.FloorRatio]) > 0 {
+		return s.Medians(c, result.FloorRatio)
+	}
+	return s.Medians(c, result.OpTimeRatio)
+}
+
 // StatePool has the percentiles of a cell's response times over the windows in one state.
 type StatePool struct {
 	State   string

@@ -44,16 +44,12 @@ func inStates(c *set.Cell, states compare.States) (list []inState) {
 	if openLoop(c) {
 		return nil
 	}
-	ratios := states.Medians(c, result.FloorRatio)
-	if ratios == nil {
-		ratios = states.Medians(c, result.OpTimeRatio)
+	ratios := map[string]*float64{}
+	for _, m := range states.Ratios(c) {
+		ratios[m.State] = &m.Metric.Median
 	}
-	for i, m := range states.Medians(c, result.Throughput) {
-		in := inState{StateMedian: m}
-		if ratios != nil {
-			in.Ratio = &ratios[i].Metric.Median
-		}
-		list = append(list, in)
+	for _, m := range states.Medians(c, result.Throughput) {
+		list = append(list, inState{m, ratios[m.State]})
 	}
 	return list
 }

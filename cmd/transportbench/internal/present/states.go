@@ -24,10 +24,7 @@ func writeStates(w io.Writer, closed []*set.Cell, loads loads, states compare.St
 		if rates == nil {
 			continue
 		}
-		times, ratios := states.Medians(c, result.LatencyP50), states.Medians(c, result.FloorRatio)
-		if ratios == nil {
-			ratios = states.Medians(c, result.OpTimeRatio)
-		}
+		times, ratios := states.Medians(c, result.LatencyP50), states.Ratios(c)
 		row := table.Row{loads.name(c), c.Transport()}
 		for _, name := range states.Names() {
 			row = append(row, inState(rates, name), inState(times, name), inState(ratios, name))
