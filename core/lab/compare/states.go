@@ -123,23 +123,21 @@ func (s States) Divide(windows []set.Window) []InState {
 	return list
 }
 
-// Within returns a cell with only its windows in a state, and those metrics that every window has. It
-// returns the cell itself if it has no window in the state.
+// Within returns a cell with only its windows in a state, and their samples. It returns the cell itself
+// if it has no window in the state.
 func (s States) Within(c *set.Cell, name string) *set.Cell {
-	in := InState{State: name}
-	for i, w := range c.Windows {
-		if name != "" && s.Of(w) == name {
-			in.Windows = append(in.Windows, i)
-		}
-	}
-	if len(in.Windows) == 0 {
+	other := func(w set.Window) bool { return name == "" || s.Of(w) != name }
+	some := *c
+	some.Windows = slices.DeleteFunc(slices.Clone(c.Windows), other)
+	if len(some.Windows) == 0 {
 		return c
 	}
-	some := *c
-	some.Windows, some.Samples, some.Pooled = of(in, c.Windows), map[string][]float64{}, nil
+	some.Samples, some.Pooled = map[string][]float64{}, nil
 	for metric, values := range c.Samples {
-		if len(values) == len(c.Windows) {
-			some.Samples[metric] = of(in, values)
+		for i, w := range c.WindowsOf(metric) {
+			if !other(w) {
+				some.Samples[metric] = append(some.Samples[metric], values[i])
+			}
 		}
 	}
 	return &some

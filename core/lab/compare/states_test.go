@@ -509,8 +509,11 @@ func TestInterleavedEqualSides(t *testing.T) {
 // only.
 func TestCommonState(t *testing.T) {
 	near, far := set.Window{BounceBefore: 50, BounceAfter: 51}, set.Window{BounceBefore: 300, BounceAfter: 301}
+	noFloor := near
+	noFloor.NoFloor = true
 	s := &set.Set{Cells: []set.Cell{
-		{Windows: []set.Window{far, near, near, far, far}, Samples: map[string][]float64{result.Throughput: {1, 7, 9, 2, 3}, result.FloorRatio: {4, 4}}},
+		{Windows: []set.Window{far, noFloor, near, far, far}, Samples: map[string][]float64{
+			result.Throughput: {1, 7, 9, 2, 3}, result.FloorRatio: {4, 8, 4, 4}, result.HarnessOverhead: {10}}},
 		{Windows: []set.Window{near, near, near}, Samples: map[string][]float64{result.Throughput: {5, 5, 5}}},
 		{Samples: map[string][]float64{result.Throughput: {6}}}, // published
 		{Windows: make([]set.Window, 3), Samples: map[string][]float64{result.Throughput: {6, 6, 6}}},
@@ -521,8 +524,8 @@ func TestCommonState(t *testing.T) {
 	require.Equal(t, "far", states.Common(cells[:1]))
 	require.Empty(t, states.Common(cells[2:]))
 	some := states.Within(cells[0], "near")
-	require.Equal(t, map[string][]float64{result.Throughput: {7, 9}}, some.Samples, "no window is known for the two ratios")
-	require.Equal(t, []set.Window{near, near}, some.Windows)
+	require.Equal(t, map[string][]float64{result.Throughput: {7, 9}, result.FloorRatio: {8}}, some.Samples)
+	require.Equal(t, []set.Window{noFloor, near}, some.Windows)
 	for _, c := range cells[1:] {
 		require.Same(t, c, states.Within(c, "far"))
 		require.Same(t, c, states.Within(c, ""))
