@@ -71,8 +71,8 @@ type Capacity struct {
 	Rate  float64 `json:"rate"`
 	// Throughput is the throughput at that rate of the windows in State.
 	Throughput Metric `json:"throughput"`
-	// State is the slowest state of the machine that windows of this capacity were in. It is absent
-	// if the sweep's capacities show fewer than two states.
+	// State is the slowest state of the machine that two windows of this capacity were in, or one if no
+	// state has two. It is absent if the sweep's capacities show fewer than two states.
 	State string `json:"state,omitempty"`
 	// Windows are all windows at that rate, mixed ones included.
 	Windows []Window `json:"windows,omitempty"`

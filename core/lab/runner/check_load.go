@@ -83,7 +83,7 @@ func (o *offered) add(more offered) {
 func (o offered) kept() float64 { return min(1, float64(o.done+o.waiting)/float64(max(o.due, 1))) }
 
 // slowerState returns which windows fell behind if each of them was in a slower state of the machine
-// than any window of the capacity, if they are fewer than half, and if the others kept the load.
+// than those that the capacity counts, if they are fewer than half, and if the others kept the load.
 // Otherwise it returns "".
 func (e evidence) slowerState(limit float64) string {
 	capacity := e.result.Capacity
@@ -98,10 +98,17 @@ func (e evidence) slowerState(limit float64) string {
 		bounces = append(bounces, e.result.Repeats[i].Before.Bounce, e.result.Repeats[i].After.Bounce)
 	}
 	states := state.Find(bounces)
-	slowest := -1 // of which the capacity is known
+	seen, most := map[int]int{}, 0 // windows of the capacity by state, and the most of a state
 	for _, w := range capacity.Windows {
-		if faster, slower := states.Range(w.BounceBefore, w.BounceAfter); faster == slower {
-			slowest = max(slowest, slower)
+		if faster, slower := states.Range(w.BounceBefore, w.BounceAfter); faster == slower && slower >= 0 {
+			seen[slower]++
+			most = max(most, seen[slower])
+		}
+	}
+	slowest := -1 // of which the capacity is known: a single window counts for as little as in a sweep
+	for i, n := range seen {
+		if n >= min(most, 2) {
+			slowest = max(slowest, i)
 		}
 	}
 	var (
@@ -125,7 +132,7 @@ func (e evidence) slowerState(limit float64) string {
 	if behind == 0 || 2*behind >= len(e.result.Repeats) || others.kept() < limit {
 		return ""
 	}
-	return fmt.Sprintf("%d of %d windows ran in the %s state of the machine (bounce %.0f ns), whose capacity is below this rate and was not seen when capacities were measured: they measure a backlog, and the percentiles of all windows include it; see p50 and p99 by state",
+	return fmt.Sprintf("%d of %d windows ran in the %s state of the machine (bounce %.0f ns), whose capacity is below this rate and was not measured in two windows: they measure a backlog, and the percentiles of all windows include it; see p50 and p99 by state",
 		behind, len(e.result.Repeats), in, record.Median(bounce))
 }
 

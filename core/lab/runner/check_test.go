@@ -610,7 +610,9 @@ func TestRateInSlowerStates(t *testing.T) {
 	}{
 		"far unseen":           {[]float64{50, 51, 52}, []float64{300, 310}, result.Warning, "2 of 6 windows ran in the far state of the machine (bounce 305 ns), whose capacity is below this rate"},
 		"partly far":           {[]float64{50, 51, 52}, []float64{-300, -310}, result.Warning, "2 of 6 windows"},
-		"far seen":             {[]float64{50, 51, 300}, []float64{300, 310}, result.Error, "the load was not kept"},
+		"far seen":             {[]float64{50, 300, 310}, []float64{300, 310}, result.Error, "the load was not kept"},
+		"far seen once":        {[]float64{50, 51, 300}, []float64{300, 310}, result.Warning, "2 of 6 windows"},
+		"each state seen once": {[]float64{50, 300}, []float64{300, 310}, result.Error, "the load was not kept"},
 		"far seen in part":     {[]float64{50, 51, -300}, []float64{300, 310}, result.Warning, "2 of 6 windows"},
 		"near falls behind":    {[]float64{50, 51, 52}, []float64{50}, result.Error, "the load was not kept"},
 		"near and far":         {[]float64{50, 51, 52}, []float64{300, 50}, result.Error, "the load was not kept"},

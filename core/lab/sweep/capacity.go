@@ -121,8 +121,9 @@ func (s *sweep) capacityStates() state.States {
 // not do: it has no schedule, and its responses come in batches that make calls in batches, so that
 // some transports serve more than of an open loop.
 //
-// The capacity is that of the slowest state of the machine that the windows were in, because later
-// windows will be in it too. Of several windows in that state it is the lower end of the throughput's
+// The capacity is that of the slowest state of the machine that at least two windows were in, because
+// later windows will be in it too; a single window may be an outlier, and counts only if no state has
+// two. Of several windows in that state it is the lower end of the throughput's
 // interval, because most launches must be able to serve it: at a rate that half of them do not reach,
 // the response time is that of a queue which grows until the window ends.
 func capacityOf(windows []result.Window, states state.States, share float64) *result.Capacity {
@@ -131,19 +132,23 @@ func capacityOf(windows []result.Window, states state.States, share float64) *re
 		name := states.Of(w.BounceBefore, w.BounceAfter)
 		by[name] = append(by[name], w.Throughput)
 	}
+	most := 0 // windows in one state
+	for _, name := range states.Names() {
+		most = max(most, len(by[name]))
+	}
 	c := &result.Capacity{Share: share, Windows: windows}
 	var throughput []float64
-	told := 0 // states
+	statesSeen := 0
 	for _, name := range states.Names() {
-		if len(by[name]) == 0 {
+		if n := len(by[name]); n == 0 || n < min(most, 2) {
 			continue
 		}
-		told++
+		statesSeen++
 		if median := medianOf(by[name]); throughput == nil || median < medianOf(throughput) {
 			c.State, throughput = name, by[name]
 		}
 	}
-	if told == 0 { // of one state, or all mixed or without readings
+	if statesSeen == 0 { // of one state, or all mixed or without readings
 		for _, w := range windows {
 			throughput = append(throughput, w.Throughput)
 		}
@@ -152,7 +157,7 @@ func capacityOf(windows []result.Window, states state.States, share float64) *re
 	switch {
 	case c.Throughput.Low != nil:
 		c.Value = *c.Throughput.Low
-	case told > 1:
+	case statesSeen > 1:
 		c.Value = c.Throughput.Median
 	default:
 		c.Value = slices.Min(throughput)

@@ -172,7 +172,9 @@ func TestCapacityByState(t *testing.T) {
 	}{
 		"one state on this machine":    {near, state.Find([]float64{50, 51}), 100, "", 6},
 		"near, and others saw far":     {near, states, 100, "near", 6},
-		"one far window":               {slices.Concat(near, windows(300, 30)), states, 30, "far", 1},
+		"one far window":               {slices.Concat(near, windows(300, 30)), states, 100, "near", 6},
+		"one window in each state":     {slices.Concat(near[:1], windows(300, 30)), states, 30, "far", 1},
+		"one far window and few near":  {slices.Concat(near[:3], windows(300, 30)), states, 100, "near", 3},
 		"some far windows":             {slices.Concat(near, windows(300, 30, 50, 40)), states, 40, "far", 3},
 		"mostly far":                   {slices.Concat(windows(50, 100), windows(300, 31, 32, 33, 34, 35, 36)), states, 31, "far", 6},
 		"far is not slower":            {slices.Concat(near, windows(300, 160)), states, 100, "near", 6},
