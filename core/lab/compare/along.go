@@ -2,6 +2,7 @@ package compare
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -132,14 +133,31 @@ func Along(s *set.Set, axis string, o Options) (*Ranking, error) {
 		}
 		groups[key] = append(groups[key], c)
 	}
+	scheduled, shares := false, false
 	for _, key := range order {
 		for _, metric := range o.Metrics {
+			if slices.Contains(bySchedule, metric) && !slices.ContainsFunc(groups[key], func(c *set.Cell) bool { return !keptLoad(c) }) {
+				scheduled = true
+				continue
+			}
 			if group, ok := newCandidates(groups[key], axis, metric, drop, s, states, o); ok {
 				r.Groups = append(r.Groups, group)
+				shares = shares || axis != rateOption && slices.ContainsFunc(groups[key], func(c *set.Cell) bool {
+					return pair{old: groups[key][0], new: c}.ratesDiffer()
+				})
 			}
 		}
 	}
-	if len(r.Groups) == 0 {
+	if scheduled {
+		r.Notes = append(r.Notes, scheduledNote)
+	}
+	if shares {
+		r.Notes = append(r.Notes, sharesNote)
+	}
+	switch {
+	case len(r.Groups) == 0 && scheduled:
+		return nil, errors.New(scheduledNote + "; use --metric to compare others")
+	case len(r.Groups) == 0:
 		return nil, &UnmatchedError{Old: len(s.Cells), New: len(s.Cells)}
 	}
 	r.judge(o)
@@ -191,7 +209,7 @@ func newCandidates(cells []*set.Cell, axis, metric string, drop []string, s *set
 			if p.otherMeaning(metric) {
 				return Candidates{}, false
 			}
-			candidate.change = comparePair(p, unreadNote(p, states), Options{Metrics: []string{metric}, Alpha: o.Alpha}, states, "")[0]
+			candidate.change = comparePair(p, unreadNote(p, states), Options{Metrics: []string{metric}, Alpha: o.Alpha, Across: []string{rateOption}}, states, "")[0]
 		}
 		group.List = append(group.List, candidate)
 	}

@@ -22,7 +22,8 @@ type Options struct {
 	Floor float64 // as a share, from 0
 	// Metrics are compared if both sides have them.
 	Metrics []string
-	// Across lists the keys of the identity that may differ; "all" allows every one.
+	// Across lists the keys of the identity that may differ, and "rate" if the rates of matched open
+	// loops may; "all" allows every one.
 	Across []string
 	// Strict refuses results of different versions of the runtime, unless Across allows them.
 	Strict bool
@@ -85,7 +86,7 @@ func Pairwise(old, new *set.Set, o Options) (*Report, error) {
 	for i := range old.Cells {
 		m.pairs = append(m.pairs, pair{old: &old.Cells[i], new: &new.Cells[i]})
 	}
-	o.Across = append(slices.Clone(o.Across), "provider")
+	o.Across = append(slices.Clone(o.Across), "provider", rateOption)
 	labels := set.LabelsOf(old.Cells, new.Cells)
 	return report(old, new, m, o, func(p pair) string {
 		a, b := labels.Of(p.old.Config), labels.Of(p.new.Config)
@@ -133,6 +134,9 @@ func report(old, new *set.Set, m matched, o Options, label func(pair) string) (*
 		}
 		r.Notes = append(r.Notes, "not compared, because their meaning changed between schema 1.x and 2.0: "+strings.Join(changed, ", "))
 	}
+	if slices.ContainsFunc(r.Changes, func(c Change) bool { return c.Scheduled }) {
+		r.Notes = append(r.Notes, scheduledNote)
+	}
 	judge(r.Changes, o)
 	r.Tests = tests(r.Changes)
 	r.Means = means(r.Changes)
@@ -167,9 +171,10 @@ func comparePair(p pair, note string, o Options, states States, label string) []
 		if both {
 			return nil
 		}
-		blank.Verdict, blank.Note = Incomparable, why
-		blank.Metric = firstCommon(p, o.Metrics)
-		return []Change{blank}
+		return p.incomparable(blank, why, o)
+	}
+	if p.ratesDiffer() && !o.allows(rateOption) && !slices.Contains(o.Ignore, rateOption) {
+		return p.incomparable(blank, p.ratesNote(states), o)
 	}
 	var changes []Change
 	for _, name := range o.Metrics {
@@ -184,7 +189,10 @@ func comparePair(p pair, note string, o Options, states States, label string) []
 		switch {
 		case p.old.Status == set.Published || p.new.Status == set.Published:
 			c.Verdict, c.P, c.Low, c.High = Incomparable, nil, nil, nil
-		case c.Verdict == "":
+		case c.Verdict != "":
+		case p.scheduled(name):
+			c.Scheduled, c.P, c.Verdict = true, nil, Ambiguous
+		default:
 			c.withholdForLaunches(p)
 		}
 		if step := max(p.old.ClockStep, p.new.ClockStep); isClocked(name) {
@@ -193,6 +201,17 @@ func comparePair(p pair, note string, o Options, states States, label string) []
 		changes = append(changes, c)
 	}
 	return changes
+}
+
+// incomparable returns the only change of a pair that cannot be compared.
+func (p pair) incomparable(c Change, why string, o Options) []Change {
+	c.Verdict, c.Note, c.Metric = Incomparable, why, firstCommon(p, o.Metrics)
+	return []Change{c}
+}
+
+// allows reports whether a key of the identity, or the rate, may differ.
+func (o Options) allows(key string) bool {
+	return slices.Contains(o.Across, key) || slices.Contains(o.Across, "all")
 }
 
 // unusable returns why a pair cannot be compared, or "". both reports whether neither side was
@@ -453,7 +472,7 @@ func means(changes []Change) []Mean {
 	type group struct{ transport, metric string }
 	ratios := map[group][]float64{}
 	for i := range changes {
-		if c := &changes[i]; c.Change != nil && c.Verdict != Incomparable {
+		if c := &changes[i]; c.Change != nil && c.Verdict != Incomparable && !c.Scheduled {
 			of := group{c.Transport, c.Metric}
 			ratios[of] = append(ratios[of], 1+*c.Change)
 		}

@@ -211,7 +211,7 @@ const runtimeKey = "runtime_digest"
 // forbidden returns an [*IdentityError] for the differences that o does not allow.
 func forbidden(differences []Difference, o Options) error {
 	list := slices.DeleteFunc(slices.Clone(differences), func(d Difference) bool {
-		return d.Key == runtimeKey && !o.Strict || slices.Contains(o.Across, d.Key) || slices.Contains(o.Across, "all")
+		return d.Key == runtimeKey && !o.Strict || o.allows(d.Key)
 	})
 	if len(list) == 0 {
 		return nil

@@ -12,7 +12,7 @@ type Verdict string
 
 // The verdicts. Better and Worse changes are significant and larger than the floor. The interval of
 // a Same one lies within the floor on both sides. All others are Ambiguous; more repeats would
-// decide them. A pair is Incomparable if one side must not be used.
+// decide them. A pair is Incomparable if one side must not be used, or their loads differ.
 const (
 	Better       Verdict = "BETTER"
 	Worse        Verdict = "WORSE"
@@ -70,6 +70,8 @@ type Change struct {
 	// OneLaunch is set if a side has several repeats of a launch. The interval then lacks the spread
 	// between launches, and there is no test.
 	OneLaunch bool `json:"one_launch,omitempty"`
+	// Scheduled is set if the metric is that of the schedule on both sides, so that there is no test.
+	Scheduled bool `json:"scheduled,omitempty"`
 	// P is the p-value of the stratified rank test, and PHolm that adjusted for all tests.
 	P       *float64 `json:"p,omitempty"`
 	PHolm   *float64 `json:"p_holm,omitempty"`

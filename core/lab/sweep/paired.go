@@ -156,11 +156,14 @@ func (t *PairedTest) ended(report *compare.Report, n int, began time.Time) EndRe
 	return ""
 }
 
-// precise reports whether the interval of the first metric's change is narrow enough.
+// precise reports whether the interval of the first metric's change is narrow enough. A metric that the
+// schedule of open loops sets does not count.
 func (t *PairedTest) precise(report *compare.Report) bool {
-	for i := range report.Changes {
-		if c := &report.Changes[i]; c.Metric == t.Compare.Metrics[0] {
-			return c.Low != nil && (*c.High-*c.Low)/2 <= t.Within
+	for _, metric := range t.Compare.Metrics {
+		for i := range report.Changes {
+			if c := &report.Changes[i]; c.Metric == metric && !c.Scheduled {
+				return c.Low != nil && (*c.High-*c.Low)/2 <= t.Within
+			}
 		}
 	}
 	return false

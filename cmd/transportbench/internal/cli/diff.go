@@ -94,7 +94,7 @@ stand before a colon ('transport=shm,in_flight=3*: throughput<-3%').
 	}
 	c.add(cmd.Flags())
 	cmd.Flags().StringVar(&c.along, "along", "", "compare the values of this option within one set: transport, in-flight, ring, ...")
-	cmd.Flags().StringSliceVar(&c.across, "across", nil, "keys of the environment that may differ, a comma list, or all")
+	cmd.Flags().StringSliceVar(&c.across, "across", nil, "keys of the environment that may differ, a comma list, or all; rate: rates of open loops")
 	cmd.Flags().StringSliceVar(&c.ignore, "ignore", nil, "options that do not distinguish cells, such as duration")
 	cmd.Flags().BoolVar(&c.strict, "strict", false, "refuse results of different versions of the runtime")
 	cmd.Flags().BoolVar(&c.all, "all", false, "also show all cells with the verdict SAME")

@@ -283,7 +283,7 @@ func RankingCSV(w io.Writer, r *compare.Ranking) error {
 func Standing(repeats int, r *compare.Report) string {
 	var parts []string
 	for i := range r.Changes {
-		if c := &r.Changes[i]; c.Metric == result.Throughput || len(r.Changes) == 1 {
+		if c := &r.Changes[i]; c.Metric == result.Throughput && !c.Scheduled || c.Metric == result.ResponseP50 || len(r.Changes) == 1 {
 			parts = append(parts, fmt.Sprintf("%s %s (%s) %s", c.Metric, format.Percent(c.Change), format.Percents(c.Low, c.High), c.Verdict))
 		}
 	}

@@ -201,6 +201,21 @@ func (c *Cell) OpenLoop() bool {
 	return rate != "" && (err != nil || config.Rate(n).Offers())
 }
 
+// OfferedRate returns the rate of an open loop in op/s, or 0 if the cell has none.
+func (c *Cell) OfferedRate() float64 {
+	if !c.OpenLoop() {
+		return 0
+	}
+	if c.Capacity != nil {
+		return c.Capacity.Rate
+	}
+	rate, err := strconv.ParseFloat(c.Config["rate"], 64)
+	if err != nil {
+		return 0
+	}
+	return rate
+}
+
 // Metric returns a metric of the cell over all repeats: for response times of an open loop the
 // percentile of all windows together, else the median over repeats. ok is false if it is unknown.
 func (c *Cell) Metric(name string) (m result.Metric, ok bool) {
