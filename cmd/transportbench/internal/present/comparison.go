@@ -63,7 +63,7 @@ func Comparison(w io.Writer, s *set.Set) {
 		writeCapacities(w, open, loads, states)
 	}
 	writeStates(w, closed, loads, states)
-	writeOpenStates(w, open, loads, states, pools)
+	writeOpenStates(w, open, closed, loads, states, pools)
 	writeReasons(w, s, loads)
 }
 

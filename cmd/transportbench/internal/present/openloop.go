@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
-	"strconv"
 
 	"transportbench/core/lab/compare"
 	"transportbench/core/lab/result"
@@ -75,30 +73,17 @@ func writeCapacities(w io.Writer, open []*set.Cell, loads loads, states compare.
 	}
 	slices.SortStableFunc(rows, func(a, b *set.Cell) int { return cmp.Compare(b.Capacity.Value, a.Capacity.Value) })
 	labels := loads.labels.Without(rateOption)
-	fmt.Fprintln(w, "\ncapacities that rates are shares of: throughput at rate=max in the slowest state of the machine that was seen there")
+	fmt.Fprintln(w, "\ncapacities that rates are shares of: throughput at rate=max in the slowest state of the machine that had two windows there")
 	writeRows(w, rows, []column{
 		{"load", func(c *set.Cell) string { return labels.Load(c.Config) }},
 		{"transport", (*set.Cell).Transport},
 		{">capacity", func(c *set.Cell) string { return format.Rate(c.Capacity.Value) }},
-		{"state", func(c *set.Cell) string { return capacityState(c.Capacity, states) }},
+		{"state", func(c *set.Cell) string { return cmp.Or(states.OfCapacity(c.Capacity), "-") }},
 		{"windows", func(c *set.Cell) string {
 			return fmt.Sprintf("%d of %d", c.Capacity.Throughput.N, max(len(c.Capacity.Windows), c.Capacity.Throughput.N))
 		}},
 		{"figure", func(c *set.Cell) string { return capacityFigure(c.Capacity) }},
 	})
-}
-
-// capacityState returns the state of the machine that a capacity was measured in. If its sweep had
-// seen one state only by then, that is the state of all its windows.
-func capacityState(c *result.Capacity, states compare.States) string {
-	in := map[string]bool{}
-	for _, w := range c.Windows {
-		in[states.States.Of(w.BounceBefore, w.BounceAfter)] = true
-	}
-	if c.State == "" && len(in) == 1 {
-		return slices.Collect(maps.Keys(in))[0]
-	}
-	return cmp.Or(c.State, "-")
 }
 
 // capacityFigure returns which figure of the windows the capacity is.
@@ -111,15 +96,15 @@ func capacityFigure(c *result.Capacity) string {
 	case c.Throughput.N > 1:
 		return "lowest window"
 	}
+	if len(c.Windows) > 1 {
+		return "the only window in that state"
+	}
 	return "the only window"
 }
 
 // offered returns the rate of an open loop.
 func offered(c *set.Cell) string {
-	if c.Capacity != nil {
-		return format.Rate(c.Capacity.Rate)
-	}
-	if rate, err := strconv.ParseFloat(c.Config["rate"], 64); err == nil {
+	if rate := c.OfferedRate(); rate > 0 {
 		return format.Rate(rate)
 	}
 	return "-"

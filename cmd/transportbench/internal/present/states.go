@@ -38,21 +38,23 @@ func writeStates(w io.Writer, closed []*set.Cell, loads loads, states compare.St
 }
 
 // writeOpenStates writes the percentiles of open loops in each state of the machine, and the share of
-// the load that was served. If there is one state only, it writes nothing.
-func writeOpenStates(w io.Writer, open []*set.Cell, loads loads, states compare.States, pools map[*set.Cell][]compare.StatePool) {
-	t := statesTable(w, states, " p50", " p99", " served")
+// the load that was served. The load is shown as a share of the throughput of closed, which has the cells
+// at [config.RateMax], in that state. If there is one state only, it writes nothing.
+func writeOpenStates(w io.Writer, open, closed []*set.Cell, loads loads, states compare.States, pools map[*set.Cell][]compare.StatePool) {
+	t := statesTable(w, states, " load", " p50", " p99", " served")
 	for _, c := range open {
 		if pools[c] == nil {
 			continue
 		}
 		row := table.Row{loads.name(c), c.Transport()}
 		for _, name := range states.Names() {
+			row = append(row, shareOfCapacity(closed, c, states, name))
 			row = append(row, poolInState(pools[c], name)...)
 		}
 		t.AppendRow(append(row, windowsByState(states.Divide(c.Windows))))
 	}
 	if t.Length() > 0 {
-		fmt.Fprintf(w, "\nopen loops by state of the machine (%s): response times of all windows in that state together, and the share of the operations due that was served:\n\n",
+		fmt.Fprintf(w, "\nopen loops by state of the machine (%s): response times of all windows in that state together,\nthe load as a share of the median throughput at rate=max in that state, and the share of the operations due that was served:\n\n",
 			strings.Join(states.Names(), ", "))
 		t.Render()
 	}
@@ -134,6 +136,25 @@ func inState(medians []compare.StateMedian, state string) string {
 	for _, m := range medians {
 		if m.State == state {
 			return format.Value(m.Metric)
+		}
+	}
+	return "-"
+}
+
+// shareOfCapacity returns the rate of an open loop as a share of the median throughput at rate=max in a
+// state, or a dash if it was not measured there.
+func shareOfCapacity(closed []*set.Cell, c *set.Cell, states compare.States, state string) string {
+	for _, most := range closed {
+		if most.Config[rateOption] == "" || most.Key(rateOption) != c.Key(rateOption) {
+			continue
+		}
+		for _, m := range states.Medians(most, result.Throughput) {
+			if m.State == state && m.Metric.Median > 0 {
+				if share := c.OfferedRate() / m.Metric.Median; share >= 0.01 {
+					return fmt.Sprintf("%.0f%%", 100*share)
+				}
+				return "<1%"
+			}
 		}
 	}
 	return "-"
