@@ -232,8 +232,9 @@ type ThreadReport struct {
 	MajorFaults uint64 `json:"major_faults,omitempty"`
 	Migrations  uint64 `json:"migrations,omitempty"`
 	// Gaps are the longest gaps between two iterations of the loop in the window, longest first.
-	// GapCount and GapNS count all gaps of GapLimitNS and more, and their time. The limit is longer
-	// than ordinary iterations. Time that a thread gives away by itself is not a gap.
+	// GapCount and GapNS count all gaps and their time. A gap has a cause, such as a context switch, or
+	// is as long as GapLimitNS, which is far longer than the thread's working iterations. Time that a
+	// thread gives away by itself is not a gap.
 	Gaps       []Gap  `json:"gaps,omitempty"`
 	GapCount   uint64 `json:"gap_count,omitempty"`
 	GapNS      uint64 `json:"gap_ns,omitempty"`

@@ -143,6 +143,7 @@ func (c *client) step(measuring bool) error {
 		spent := c.clock.Now() - began
 		c.counts.busyTimed++
 		c.counts.busyTicks += spent - min(spent, c.readCost)
+		c.gaps.work(spent)
 	}
 	return nil
 }

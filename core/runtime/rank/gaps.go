@@ -1,6 +1,7 @@
 package rank
 
 import (
+	"math/bits"
 	"runtime/metrics"
 	"slices"
 	"time"
@@ -15,16 +16,19 @@ const (
 	// gapLimit is the shortest gap that is recorded: longer than a timer interrupt, and so long
 	// that the system calls after it do not matter.
 	gapLimit = 20 * time.Microsecond
+	// An iteration is a gap if it takes causedGap times as long as the long ones of the thread's working
+	// iterations (the 90th percentile, which stalls do not move) and the kernel or the Go runtime counted
+	// something that stops a thread, or if it takes plainGap times as long. What is shorter may be work: a
+	// batch of large values, or system calls.
+	causedGap = 2
+	plainGap  = 4
+	longWork  = 0.9
 	// keptGaps is the number of gaps of a window that are recorded one by one.
 	keptGaps = 8
 	// A loop looks at the clock at least once in lookEvery iterations, and more often if these
 	// take longer than lookWithin. Looks cost less than half a nanosecond per iteration.
 	lookEvery  = 32
 	lookWithin = 4 * time.Microsecond
-	// ordinaryShare is the share of the time above which gaps without a cause are how the loop works.
-	ordinaryShare = 0.25
-	// settling is the time at the start of a window for which one gap may take any share of it.
-	settling = 10 * time.Millisecond
 )
 
 // gapWatch finds the gaps between the iterations of a loop. The loop calls pass in each iteration,
@@ -34,19 +38,45 @@ type gapWatch struct {
 	left   uint32 // iterations until the next look
 	stride uint32
 	last   uint64 // ticks of the last look
-	limit  uint64 // ticks
+	limit  uint64 // ticks from which on an iteration may be a gap
 	within uint64 // ticks
+	away   bool   // the thread gave time away since its evidence was read
 
-	clock   *machine.Clock
-	began   uint64 // ticks
-	reached uint64 // limit at the end of the window
-	total   uint64 // ticks of all gaps
-	plain   uint64 // ticks of the gaps without a cause
-	count   uint64
-	list    []record.Gap // the longest
-	seen    gapEvidence
-	gc      []metrics.Sample
+	clock    *machine.Clock
+	worked   *[gapClasses]uint64 // working iterations of the window, by their length
+	working  uint64              // ticks of a long working iteration
+	caused   gapSum              // the gaps with a cause
+	plain    *gapSums            // the others, and iterations that are no gaps if working turns out longer
+	list     []listedGap         // the longest
+	seen     gapEvidence
+	collects []metrics.Sample
 }
+
+// listedGap is a gap, and whether it has no known cause.
+type listedGap struct {
+	record.Gap
+	plain bool
+}
+
+// gapSum counts gaps.
+type gapSum struct{ count, ticks uint64 }
+
+func (s *gapSum) add(more gapSum) { s.count, s.ticks = s.count+more.count, s.ticks+more.ticks }
+
+// gapClasses is the number of classes of lengths, four for each power of two.
+const gapClasses = 4 * 64
+
+// gapSums are gaps by their length.
+type gapSums [gapClasses]gapSum
+
+// gapClass returns the class of a length in ticks.
+func gapClass(ticks uint64) (class int) {
+	shift := max(bits.Len64(ticks), 3) - 3
+	return 4*shift + int(ticks>>shift&3)
+}
+
+// shortestOf returns the shortest length of a class that gapClass returns.
+func shortestOf(class int) (ticks uint64) { return (4 + uint64(class%4)) << (class / 4) }
 
 // gapEvidence are counts that may explain a gap.
 type gapEvidence struct {
@@ -56,8 +86,9 @@ type gapEvidence struct {
 
 func newGapWatch(clock *machine.Clock) gapWatch {
 	return gapWatch{
-		clock: clock, left: 1, stride: 1, limit: noLimit, within: clock.Ticks(lookWithin), list: make([]record.Gap, 0, keptGaps),
-		gc: []metrics.Sample{{Name: "/gc/cycles/total:gc-cycles"}},
+		clock: clock, left: 1, stride: 1, limit: noLimit, within: clock.Ticks(lookWithin),
+		plain: &gapSums{}, worked: &[gapClasses]uint64{}, list: make([]listedGap, 0, keptGaps),
+		collects: []metrics.Sample{{Name: "/gc/cycles/total:gc-cycles"}},
 	}
 }
 
@@ -66,15 +97,35 @@ const noLimit = ^uint64(0)
 
 // begin starts a window.
 func (g *gapWatch) begin() {
-	g.list, g.total, g.plain, g.count = g.list[:0], 0, 0, 0
-	g.seen = g.evidence()
-	g.limit = g.clock.Ticks(gapLimit)
-	g.began = g.clock.Now()
-	g.last = g.began
+	g.list, g.caused, *g.plain = g.list[:0], gapSum{}, gapSums{}
+	*g.worked = [gapClasses]uint64{}
+	g.seen, g.away = g.evidence(), false
+	g.limit = max(g.clock.Ticks(gapLimit), causedGap*g.working)
+	g.last = g.clock.Now()
 }
 
+// work counts an iteration that found work and took that time. Loops call it for some of them.
+func (g *gapWatch) work(ticks uint64) { g.worked[gapClass(ticks)]++ }
+
 // stop ends the window.
-func (g *gapWatch) stop() { g.reached, g.limit = g.limit, noLimit }
+func (g *gapWatch) stop() {
+	g.limit = noLimit
+	all, counted := uint64(0), uint64(0)
+	for _, n := range g.worked {
+		all += n
+	}
+	for class, n := range g.worked {
+		if counted += n; all > 0 && float64(counted) >= longWork*float64(all) {
+			g.working = shortestOf(class)
+			return
+		}
+	}
+}
+
+// plainLimit is the length from which on an iteration without a known cause is a gap.
+func (g *gapWatch) plainLimit() uint64 {
+	return max(g.clock.Ticks(gapLimit), plainGap*g.working)
+}
 
 // pass counts an iteration and reports whether to look at the clock.
 func (g *gapWatch) pass() bool {
@@ -107,12 +158,14 @@ func (g *gapWatch) lookNow() uint64 {
 
 // restart leaves out the time since the last look.
 func (g *gapWatch) restart() {
+	g.away = true
 	g.last = g.clock.Now()
 }
 
 // parked leaves out the time since the last look, in which the thread was parked for most at most.
 // What goes far beyond that is a gap: the wait was over, and the thread got no processor.
 func (g *gapWatch) parked(most time.Duration) {
+	g.away = true
 	now := g.clock.Now()
 	if g.limit == noLimit || now-g.last < g.clock.Ticks(most+sleepMargin) {
 		g.last = now
@@ -122,42 +175,37 @@ func (g *gapWatch) parked(most time.Duration) {
 	g.gap(now, true)
 }
 
-// gap records the time since the last look.
+// gap records the time since the last look. The kernel counts a thread that yields or parks as
+// switched, so its switches explain no gap.
 func (g *gapWatch) gap(now uint64, parked bool) {
 	spent := now - g.last
-	g.count++
-	g.total += spent
 	evidence := g.evidence()
 	gap := evidence.since(&g.seen, g.clock.Nanos(spent))
 	gap.Parked = parked
-	g.seen = evidence
+	switched := gap.Involuntary > 0 && !g.away
+	g.seen, g.away = evidence, false
+	if parked || switched || gap.MajorFaults+gap.Collections > 0 {
+		g.caused.add(gapSum{1, spent})
+		g.keep(listedGap{gap, false})
+	} else {
+		g.plain[gapClass(spent)].add(gapSum{1, spent})
+		if spent >= g.plainLimit() {
+			g.keep(listedGap{gap, true})
+		}
+	}
+	g.last = g.clock.Now()
+}
+
+// keep lists a gap if it is one of the longest.
+func (g *gapWatch) keep(gap listedGap) {
 	if len(g.list) < keptGaps {
 		g.list = append(g.list, gap)
 	} else if shortest := g.shortest(); gap.ForNS > shortest.ForNS {
 		*shortest = gap
 	}
-	if gap.Voluntary+gap.Involuntary+gap.MajorFaults+gap.Collections == 0 {
-		g.plain += spent
-	}
-	if float64(g.plain) > ordinaryShare*float64(max(now-g.began, g.clock.Ticks(settling))) {
-		g.raise()
-	}
-	g.last = g.clock.Now()
 }
 
-// raise doubles the limit, because gaps of this length are how the loop works, and drops those that
-// are shorter.
-func (g *gapWatch) raise() {
-	g.limit *= 2
-	limit := g.clock.Nanos(g.limit)
-	g.list = slices.DeleteFunc(g.list, func(gap record.Gap) bool { return gap.ForNS < limit })
-	g.count, g.total, g.plain = uint64(len(g.list)), 0, 0
-	for _, gap := range g.list {
-		g.total += g.clock.Ticks(time.Duration(gap.ForNS))
-	}
-}
-
-func (g *gapWatch) shortest() *record.Gap {
+func (g *gapWatch) shortest() *listedGap {
 	least := &g.list[0]
 	for i := range g.list {
 		if g.list[i].ForNS < least.ForNS {
@@ -169,8 +217,8 @@ func (g *gapWatch) shortest() *record.Gap {
 
 func (g *gapWatch) evidence() (e gapEvidence) {
 	_ = unix.Getrusage(unix.RUSAGE_THREAD, &e.usage) // without it, the cause is unknown
-	metrics.Read(g.gc)
-	e.collections = g.gc[0].Value.Uint64()
+	metrics.Read(g.collects)
+	e.collections = g.collects[0].Value.Uint64()
 	return e
 }
 
@@ -186,9 +234,19 @@ func (e *gapEvidence) since(before *gapEvidence, length uint64) record.Gap {
 	}
 }
 
-// report fills in the gaps of the window.
+// report fills in the gaps of the window. Iterations without a cause count if they were far longer
+// than the working iterations of this window, too.
 func (g *gapWatch) report(r *record.ThreadReport) {
-	r.GapCount, r.GapNS, r.GapLimitNS = g.count, g.clock.Nanos(g.total), g.clock.Nanos(g.reached)
-	r.Gaps = slices.Clone(g.list)
+	limit, sum := g.plainLimit(), g.caused
+	for _, s := range g.plain[gapClass(limit):] {
+		sum.add(s)
+	}
+	r.Gaps = nil
+	r.GapCount, r.GapNS, r.GapLimitNS = sum.count, g.clock.Nanos(sum.ticks), g.clock.Nanos(limit)
+	for _, gap := range g.list {
+		if !gap.plain || gap.ForNS >= r.GapLimitNS {
+			r.Gaps = append(r.Gaps, gap.Gap)
+		}
+	}
 	slices.SortFunc(r.Gaps, func(a, b record.Gap) int { return int(int64(b.ForNS) - int64(a.ForNS)) })
 }

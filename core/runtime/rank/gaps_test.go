@@ -123,41 +123,94 @@ func fakeGaps() *gapWatch {
 	return &g
 }
 
-// TestOrdinaryIterationsAreNoGaps feeds a loop whose every iteration takes longer than the limit.
+// feed gives the watch an iteration of that length, in which the thread was switched switches times.
+func (g *gapWatch) feed(length time.Duration, switches int64) {
+	g.seen = g.evidence()
+	g.seen.usage.Nivcsw -= switches
+	g.look(g.last + g.clock.Ticks(length))
+}
+
+// TestOrdinaryIterationsAreNoGaps feeds loops whose every iteration is longer than the shortest gap, as
+// with system calls and with large values. The watch knows their length from the window before, or
+// learns it in this one.
 func TestOrdinaryIterationsAreNoGaps(t *testing.T) {
-	g := fakeGaps()
-	tick := g.clock.Ticks(300 * time.Microsecond)
-	now := g.began
-	for range 1000 {
-		g.last, now = now, now+tick
-		g.look(now)
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	for _, working := range []time.Duration{18 * time.Microsecond, 300 * time.Microsecond} {
+		for _, known := range []bool{false, true} {
+			g := fakeGaps()
+			ticks := g.clock.Ticks(working)
+			if known {
+				g.work(ticks)
+				g.stop()
+				g.begin()
+			}
+			for range 1000 {
+				g.work(ticks)
+				g.feed(working*3/2, 0)
+			}
+			g.feed(50*working, 0)
+			g.work(g.clock.Ticks(50 * working)) // one was stopped
+			g.stop()
+			var r record.ThreadReport
+			g.report(&r)
+			require.Greater(t, r.GapLimitNS, uint64(3*working))
+			require.EqualValues(t, 1, r.GapCount, "%v, known %t", working, known)
+			require.InEpsilon(t, 50*working, r.GapNS, 1e-3)
+			require.Len(t, r.Gaps, 1)
+			require.InEpsilon(t, 50*working, r.Gaps[0].ForNS, 1e-3)
+		}
 	}
-	g.last = now
-	g.look(now + 50*tick)
-	var r record.ThreadReport
-	g.stop()
-	g.report(&r)
-	require.Greater(t, r.GapLimitNS, uint64(300_000))
-	require.EqualValues(t, 1, r.GapCount)
-	require.InEpsilon(t, 50*300_000, r.Gaps[0].ForNS, 1e-3)
+}
+
+// TestGapsWithACause feeds iterations that are three times as long as those that work.
+func TestGapsWithACause(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	const working = 100 * time.Microsecond
+	for _, c := range []struct {
+		name     string
+		length   time.Duration
+		switches int64
+		away     bool
+		gaps     uint64
+	}{
+		{"work", 3 * working, 0, false, 0},
+		{"switched", 3 * working, 1, false, 1},
+		{"switched, as it gave time away", 3 * working, 1, true, 0},
+		{"switched for a moment", working * 3 / 2, 1, false, 0},
+		{"far longer", 10 * working, 0, true, 1},
+	} {
+		g := fakeGaps()
+		g.work(g.clock.Ticks(working))
+		g.stop()
+		g.begin()
+		if c.away {
+			g.restart()
+		}
+		g.feed(c.length, c.switches)
+		g.stop()
+		var r record.ThreadReport
+		g.report(&r)
+		require.Equal(t, c.gaps, r.GapCount, c.name)
+		require.Len(t, r.Gaps, int(c.gaps), c.name)
+	}
 }
 
 func TestGapsDoNotAllocate(t *testing.T) {
 	g := fakeGaps()
-	now := g.began
+	now := g.last
 	require.Zero(t, testing.AllocsPerRun(100, func() {
 		g.last = now + g.clock.Ticks(10*time.Millisecond)
 		now = g.last + g.clock.Ticks(time.Millisecond)
 		g.look(now)
 	}))
-	require.Positive(t, g.count)
+	require.Positive(t, g.plain[gapClass(g.clock.Ticks(time.Millisecond))].count+g.caused.count)
 }
 
 // TestLongestGapsAreKept feeds more gaps than are kept, in a window in which they are rare.
 func TestLongestGapsAreKept(t *testing.T) {
 	g := fakeGaps()
 	second := g.clock.Ticks(time.Second)
-	now, sum := g.began, uint64(0)
+	now, sum := g.last, uint64(0)
 	for i := range 100 {
 		length := uint64(21+(i*37)%100) * uint64(time.Microsecond)
 		g.last = now + second
@@ -195,7 +248,9 @@ func TestTimeGivenAwayIsNoGap(t *testing.T) {
 		g.last = last
 		require.NoError(t, i.sleep(sleepMargin+time.Microsecond))
 		require.NotEqual(t, last, g.last, strategy)
-		require.LessOrEqual(t, g.count, uint64(1), "the machine may have stalled the test")
+		var r record.ThreadReport
+		g.report(&r)
+		require.LessOrEqual(t, r.GapCount, uint64(1), "the machine may have stalled the test")
 	}
 }
 
@@ -213,7 +268,7 @@ func TestWaitsThatEndLateAreGaps(t *testing.T) {
 	require.GreaterOrEqual(t, r.Gaps[0].ForNS, uint64(late-parkLimit)*99/100, "the wait itself is no gap")
 
 	i.gaps.parked(0)
-	require.EqualValues(t, 1, g.count, "outside of a window")
+	require.EqualValues(t, 1, g.caused.count, "outside of a window")
 }
 
 // sleeper is a worker whose Wait returns at once, or late.

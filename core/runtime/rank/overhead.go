@@ -223,7 +223,7 @@ func inParts(clock *machine.Clock, d time.Duration, steps func(n int) (uint64, e
 			return 0, err
 		}
 		spent := clock.Now() - start
-		if n < overheadSteps && spent < uint64(overheadStride*float64(length)) {
+		if n < overheadSteps && float64(2*spent) < overheadStride*float64(length) {
 			n *= 2
 		}
 		if spent >= length && done > before {
@@ -371,8 +371,8 @@ func (w *nullServer) Poll(events []transport.Event) (int, error) {
 	}
 	if len(ops) == len(w.posted) {
 		w.posted = w.posted[:0]
-	} else {
-		w.posted = w.posted[len(ops):]
+	} else { // the client may use its slice again before the next poll
+		w.posted = append(w.copied, w.posted[len(ops):]...)
 	}
 	return len(ops), nil
 }

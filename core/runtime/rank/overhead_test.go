@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"transportbench/core/base/config"
+	"transportbench/core/base/machine"
 	"transportbench/core/base/record"
 	"transportbench/core/transport"
 	"transportbench/core/transporttest"
@@ -136,4 +137,51 @@ func TestOverheadHasTheBatchesOfTheWindow(t *testing.T) {
 		require.Equal(t, want, o.client.cfg.InFlight, batch)
 		require.NoError(t, o.close())
 	}
+}
+
+// TestBatchesAreAShareOfAPart has steps that take 1% of a part each, of which no batch may take more
+// than 1/32.
+func TestBatchesAreAShareOfAPart(t *testing.T) {
+	const step = 100 * time.Microsecond
+	most, done := 0, uint64(0)
+	_, err := inParts(machine.Calibrated(), 100*step*overheadParts, func(n int) (uint64, error) {
+		spin(time.Duration(n) * step)
+		most, done = max(most, n), done+uint64(n)
+		return done, nil
+	})
+	require.NoError(t, err)
+	require.LessOrEqual(t, most, 3)
+}
+
+// TestNullServerKeepsWhatAPollLeaves polls fewer calls than were posted. The client uses its slice
+// again before the rest is polled.
+func TestNullServerKeepsWhatAPollLeaves(t *testing.T) {
+	cfg := testConfig()
+	cfg.Service, cfg.InFlight = config.ServiceEcho, 8
+	null, err := newNullServer(cfg)
+	require.NoError(t, err)
+	ops, events := make([]transport.Op, 4), make([]transport.Event, 8)
+	posted := transport.Token(0)
+	post := func() {
+		for i := range ops {
+			posted++
+			ops[i].Token = posted
+		}
+		_, err := null.Post(ops)
+		require.NoError(t, err)
+	}
+	var got []transport.Token
+	poll := func(most int) {
+		n, err := null.Poll(events[:most])
+		require.NoError(t, err)
+		for _, e := range events[:n] {
+			got = append(got, e.Token)
+		}
+	}
+	post()
+	poll(1)
+	post()
+	poll(3)
+	poll(8)
+	require.Equal(t, []transport.Token{1, 2, 3, 4, 5, 6, 7, 8}, got)
 }

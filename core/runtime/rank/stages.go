@@ -236,10 +236,13 @@ func (s *stager) beforePost(now uint64) {
 }
 
 // waits is called at the end of each iteration that completed n calls. It reports whether there is
-// nothing to do until other calls complete.
+// nothing to do until other calls complete. Calls count towards the next trace while there is none.
 func (s *stager) waits(n int) bool {
+	if s.state != stagerIdle {
+		return false
+	}
 	s.left -= n
-	return s.left > 0 && s.state == stagerIdle
+	return s.left > 0
 }
 
 // afterStep is called at the end of an iteration that completed calls, unless waits returned true.
