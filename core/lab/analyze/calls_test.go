@@ -235,6 +235,6 @@ func TestObserverEffect(t *testing.T) {
 		each(r, func(_ *record.DaemonReport, c *record.ClientReport) { stalled(t, c) })
 	})
 	b := a.Breakdowns[0]
-	require.Contains(t, b.Note, "it still took 6.0% longer than others")
+	require.Contains(t, b.Note, "it still took 6.1% longer than others")
 	require.InDelta(t, 0, b.Parts[len(b.Parts)-1].Mean, 1)
 }

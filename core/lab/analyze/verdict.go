@@ -63,7 +63,7 @@ func (e *evidence) verdict(a *Analysis, s utilization) Verdict {
 // openVerdict is the verdict on an open loop.
 func (e *evidence) openVerdict(v Verdict) Verdict {
 	if c, late := e.failedCheck("schedule_lag"); late {
-		v.Bound, v.Why = BySchedule, fmt.Sprintf("1%% of the operations started over %s late", format.Time(c.Value))
+		v.Bound, v.Why = BySchedule, fmt.Sprintf("operations started %s late", format.Time(c.Value))
 		v.Message = "The clients were late: " + c.Message + "."
 		return v
 	}

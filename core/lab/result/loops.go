@@ -48,7 +48,7 @@ type Stages struct {
 	// Whole is the service time of the calls of the same clients. Its mean is exact, except in
 	// mesh-proxied.
 	Whole Spread
-	// Noise is three standard errors of the mean of the sampled calls, as a share of Whole.Mean, without
+	// Noise is three standard errors of the mean of the sampled calls, as a share of Ordinary, without
 	// those in Held.
 	Noise float64
 	// Held is what calls that took longer than HeldLimit add to Whole.Mean, because a thread stalled
@@ -58,7 +58,7 @@ type Stages struct {
 	// Direct is set except in mesh-proxied. Cost is then the time of the clock readings that only
 	// sampled calls take, in nanoseconds, which the stages do not include. Stamps also disturb the
 	// caches and the rhythm of a ping-pong, so sampled calls may still take longer than others:
-	// Slowed is by how much, as a share of Whole.Mean. The means of the stages are reduced by it.
+	// Slowed is by how much, as a share of Ordinary. The means of the stages are reduced by it.
 	Direct       bool
 	Cost, Slowed float64
 	// Halves is the reason why the ways of requests and responses are not measured: they are the
@@ -66,13 +66,16 @@ type Stages struct {
 	Halves string
 }
 
-// Explained returns the sum of the stages' means and of Held as a share of the whole's mean.
+// Ordinary returns the mean service time without what calls that were held up add to it.
+func (s *Stages) Ordinary() float64 { return s.Whole.Mean - s.Held }
+
+// Explained returns the sum of the stages' means as a share of the mean that they are parts of.
 func (s *Stages) Explained() float64 {
-	sum := s.Held
+	sum := 0.0
 	for _, part := range s.Spreads {
 		sum += part.Mean
 	}
-	return sum / s.Whole.Mean
+	return sum / s.Ordinary()
 }
 
 // StagesOf returns the stages of some repeats, or nil if there are none.
@@ -109,11 +112,10 @@ func directStages(repeats []Repeat) (*Stages, error) {
 	if err := s.leaveOutHeld(repeats); err != nil {
 		return nil, err
 	}
-	if s.Slowed = max(0, s.Explained()-1); s.Slowed > 0 {
-		sum := s.Explained()*s.Whole.Mean - s.Held
-		for i := range s.Spreads {
-			s.Spreads[i].Mean *= (s.Whole.Mean - s.Held) / sum
-		}
+	explained := s.Explained()
+	s.Slowed = max(0, explained-1)
+	for i := range s.Spreads {
+		s.Spreads[i].Mean /= max(1, explained)
 	}
 	return s, nil
 }
@@ -181,11 +183,11 @@ func (s *Stages) fill(repeats []Repeat, whole func(*record.ClientReport) *record
 	return s, nil
 }
 
-// noise returns three standard errors of the mean of the sampled calls, as a share of the whole's mean.
-// The sample is from a finite population.
+// noise returns three standard errors of the mean of the sampled calls, as a share of the ordinary
+// mean. The sample is from a finite population.
 func (s *Stages) noise(deviation float64) float64 {
 	some, all := float64(s.Spreads[0].Samples), float64(s.Whole.Samples)
-	return 3 * deviation * math.Sqrt(max(0, 1/some-1/all)) / s.Whole.Mean
+	return 3 * deviation * math.Sqrt(max(0, 1/some-1/all)) / s.Ordinary()
 }
 
 // halvedStages splits calls between ranks that share no clock: the daemons' turnaround, which their

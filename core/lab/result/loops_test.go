@@ -162,7 +162,7 @@ func TestHeldCalls(t *testing.T) {
 			require.NoError(t, err)
 			require.Zero(t, s.Slowed)
 			require.InDelta(t, c.held, s.Held, 1)
-			require.InDelta(t, c.unresolved, (1-s.Explained())*s.Whole.Mean, 5)
+			require.InDelta(t, c.unresolved, (1-s.Explained())*s.Ordinary(), 5)
 			require.Less(t, s.Noise, 0.01, "of calls that are alike")
 			for i, want := range []float64{100, 200, 50, 50, 500, 50} {
 				require.InEpsilon(t, want, s.Spreads[i].Mean, 0.01, s.Names[i])

@@ -107,7 +107,7 @@ var Definitions = []Definition{
 	{HarnessShare, "ratio", Lower, "share of an operation's time, or of the busiest thread's, that the harness takes"},
 	{Bounce, "ns", None, "round trip of one cache line between the run's processors: the machine's state"},
 	{Steal, "ratio", None, "share of the window for which the hypervisor kept a processor of the run"},
-	{Stalled, "ratio", None, "share of the window for which the client or the daemon of a call made no progress"},
+	{Stalled, "ratio", None, "share of the window for which the client or the daemon of a call was in a gap; time in which both were counts once"},
 	{VerifyCost, "ns/op", Lower, "part of the harness overhead that verifies checksums"},
 	{ClientFairness, "ratio", Higher, "rate of the slowest client over that of the median client"},
 	{CopiesPerOp, "/op", None, "copies of payloads per operation, without those of the kernel and of devices"},

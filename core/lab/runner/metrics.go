@@ -106,35 +106,38 @@ func busyTime(repeat *result.Repeat) (total uint64) {
 	return total
 }
 
-// stalledShare returns the share of time for which the client or the daemon of a call was in a gap,
-// as the mean over the clients and that over the daemons; known is false if a thread had no watch.
+// stalledShare returns the share of time for which the client or the daemon of a call was in a gap, as
+// the mean over all pairs of a client and a daemon; known is false if a thread had no watch.
 func stalledShare(clients []record.ClientReport, daemons []record.DaemonReport) (share float64, known bool) {
-	if len(clients) == 0 || len(daemons) == 0 {
-		return 0, false
-	}
-	client, known := gapShare(clients)
-	if !known {
-		return 0, false
-	}
-	daemon := 0.0
-	for _, d := range daemons {
-		if d.Thread.GapLimitNS == 0 || d.ElapsedNS == 0 {
-			return 0, false
+	pairs := float64(len(clients) * len(daemons))
+	for i := range clients {
+		for j := range daemons {
+			c, d := &clients[i], &daemons[j]
+			if c.Thread.GapLimitNS == 0 || d.Thread.GapLimitNS == 0 || c.ElapsedNS == 0 || d.ElapsedNS == 0 {
+				return 0, false
+			}
+			share += eitherStalled(&c.Thread, &d.Thread) / float64(min(c.ElapsedNS, d.ElapsedNS)) / pairs
 		}
-		daemon += float64(d.Thread.GapNS) / float64(d.ElapsedNS) / float64(len(daemons))
 	}
-	return min(client+daemon, 1), true
+	return min(share, 1), pairs > 0
 }
 
-// gapShare returns the mean share of time for which clients were in a gap.
-func gapShare(clients []record.ClientReport) (share float64, known bool) {
-	for _, c := range clients {
-		if c.Thread.GapLimitNS == 0 || c.ElapsedNS == 0 {
-			return 0, false
+// eitherStalled returns the nanoseconds for which one of two threads was in a gap or both were. The
+// times of the longest gaps are recorded. Of the others, at most the smaller sum may have been at the
+// same time as the larger, and counts as if it was.
+func eitherStalled(a, b *record.ThreadReport) float64 {
+	listedA, listedB, both := 0.0, 0.0, 0.0
+	for _, x := range a.Gaps {
+		listedA += float64(x.ForNS)
+		for _, y := range b.Gaps {
+			from, to := max(x.AtNS, y.AtNS), min(x.AtNS+x.ForNS, y.AtNS+y.ForNS)
+			both += float64(max(from, to) - from)
 		}
-		share += float64(c.Thread.GapNS) / float64(c.ElapsedNS) / float64(len(clients))
 	}
-	return min(share, 1), len(clients) > 0
+	for _, y := range b.Gaps {
+		listedB += float64(y.ForNS)
+	}
+	return listedA + listedB - both + max(0, float64(a.GapNS)-listedA, float64(b.GapNS)-listedB)
 }
 
 // kernelTime returns the time of the kernel on the run's behalf. Kernels that account by the tick

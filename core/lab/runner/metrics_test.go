@@ -73,15 +73,36 @@ func TestFillSamples(t *testing.T) {
 	}
 }
 
+// TestStalledShare has gaps whose times are recorded, and others. Time in which both threads stopped
+// counts once.
 func TestStalledShare(t *testing.T) {
-	thread := func(gaps uint64) record.ThreadReport { return record.ThreadReport{GapLimitNS: 20_000, GapNS: gaps} }
-	clients := []record.ClientReport{{ElapsedNS: 1e6, Thread: thread(10_000)}, {ElapsedNS: 1e6, Thread: thread(30_000)}}
+	thread := func(gaps uint64, list ...record.Gap) record.ThreadReport {
+		return record.ThreadReport{GapLimitNS: 20_000, GapNS: gaps, Gaps: list}
+	}
+	for name, c := range map[string]struct {
+		client, daemon record.ThreadReport
+		want           float64
+	}{
+		"one stops":           {thread(50_000), thread(0), 0.05},
+		"both, times unknown": {thread(50_000), thread(30_000), 0.05},
+		"at the same time":    {thread(50_000, record.Gap{AtNS: 100, ForNS: 50_000}), thread(50_000, record.Gap{AtNS: 100, ForNS: 50_000}), 0.05},
+		"partly":              {thread(50_000, record.Gap{AtNS: 100_000, ForNS: 50_000}), thread(50_000, record.Gap{AtNS: 80_000, ForNS: 50_000}), 0.07},
+		"one after the other": {thread(50_000, record.Gap{AtNS: 100_000, ForNS: 50_000}), thread(50_000, record.Gap{AtNS: 200_000, ForNS: 50_000}), 0.1},
+		"some known":          {thread(70_000, record.Gap{AtNS: 100_000, ForNS: 50_000}), thread(80_000, record.Gap{AtNS: 200_000, ForNS: 50_000}), 0.13},
+	} {
+		share, known := stalledShare([]record.ClientReport{{ElapsedNS: 1e6, Thread: c.client}}, []record.DaemonReport{{ElapsedNS: 1e6, Thread: c.daemon}})
+		require.True(t, known, name)
+		require.InDelta(t, c.want, share, 1e-9, name)
+	}
+	clients := []record.ClientReport{{ElapsedNS: 1e6, Thread: thread(10_000)}, {ElapsedNS: 1e6, Thread: thread(90_000)}}
 	daemons := []record.DaemonReport{{ElapsedNS: 1e6, Thread: thread(50_000)}}
 	share, known := stalledShare(clients, daemons)
 	require.True(t, known)
-	require.InDelta(t, 0.07, share, 1e-9)
+	require.InDelta(t, 0.07, share, 1e-9, "the mean over the pairs")
 	daemons[0].Thread.GapLimitNS = 0
 	_, known = stalledShare(clients, daemons)
+	require.False(t, known)
+	_, known = stalledShare(nil, nil)
 	require.False(t, known)
 }
 

@@ -137,8 +137,8 @@ func stages(w io.Writer, repeats []result.Repeat) {
 	if s.Held > 0 {
 		t.AppendRow(table.Row{"stalls", format.Time(s.Held), "", "", portion(s.Held / s.Whole.Mean), "what calls of over " + format.Time(s.HeldLimit) + " add"})
 	}
-	rest := 1 - s.Explained()
-	t.AppendRow(table.Row{"unexplained", format.Time(rest * s.Whole.Mean), "", "", portion(rest), "the mean minus the stages' means"})
+	rest := (1 - s.Explained()) * s.Ordinary()
+	t.AppendRow(table.Row{"unexplained", format.Time(rest), "", "", portion(rest / s.Whole.Mean), "the mean minus the stages' means"})
 	t.AppendRow(table.Row{"whole", format.Time(s.Whole.Mean), format.Time(s.Whole.P50), format.Time(s.Whole.P99), portion(1), "service time"})
 	t.Render()
 	fmt.Fprintln(w)
