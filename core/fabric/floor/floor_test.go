@@ -173,3 +173,9 @@ func TestBounceCancelled(t *testing.T) {
 	require.Positive(t, reading.RoundTrip)
 	far.Wait()
 }
+
+// Batches that another program disturbed do not count, even if they are half of all.
+func TestFasterHalf(t *testing.T) {
+	require.InDelta(t, 301, fasterHalf([]float64{900, 300, 1700, 301, 302, 800, 303, 850}), 1)
+	require.InDelta(t, 50, fasterHalf([]float64{50}), 0)
+}
