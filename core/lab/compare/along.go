@@ -194,7 +194,7 @@ func dropped(s *set.Set, axis string) []string {
 
 // newCandidates compares cells in one metric; ok is false if fewer than two have it.
 func newCandidates(cells []*set.Cell, axis, metric string, drop []string, s *set.Set, states States, o Options) (Candidates, bool) {
-	cells = slices.DeleteFunc(slices.Clone(cells), func(c *set.Cell) bool { return !positive(c.Samples[metric]) })
+	cells = slices.DeleteFunc(slices.Clone(cells), func(c *set.Cell) bool { return !positive(newSample(c, metric).values) })
 	d := result.Define(metric)
 	if len(cells) < 2 || d.Better == result.None {
 		return Candidates{}, false

@@ -1,11 +1,14 @@
 package compare
 
 import (
+	"fmt"
+	"maps"
 	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"transportbench/core/base/config"
 	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/set"
 )
@@ -19,12 +22,10 @@ func openLoop(r *rand.Rand, transport string, rate, share, bounce, p50 float64) 
 		c.Config["rate"] = result.FormatShare(share)
 		value := rate / share
 		c.Capacity = &result.Capacity{Value: value, Share: share, Rate: rate, State: "near", Throughput: result.Metric{Median: value, N: 2}}
-		for _, w := range []result.Window{
+		c.Capacity.Windows = []result.Window{
 			{Throughput: value, BounceBefore: bounce, BounceAfter: bounce},
 			{Throughput: value, BounceBefore: bounce, BounceAfter: bounce},
 			{Throughput: 3 * value, BounceBefore: 20, BounceAfter: 900}, // mixed
-		} {
-			c.Capacity.Windows = append(c.Capacity.Windows, w)
 		}
 	}
 	return c
@@ -133,10 +134,36 @@ func TestAlongSharesOfCapacities(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "shm", ranking.Groups[0].Leader, "the other fell behind")
 
+	ranking, err = Along(newSet(openLoop(r, "shm", 20e3, 0, 0, 1000), openLoop(r, "shm", 2e6, 0.5, 50, 2000)), "rate", Defaults())
+	require.NoError(t, err)
+	require.Equal(t, []string{scheduledNote}, ranking.Notes, "other rates are what is compared")
+	require.Equal(t, "20k", ranking.Groups[0].Leader)
+
 	same := newSet(openLoop(r, "shm", 20e3, 0, 0, 1000), openLoop(r, "tcpx", 20e3, 0, 0, 30000))
 	ranking, err = Along(same, "transport", Defaults())
 	require.NoError(t, err)
 	require.Equal(t, []string{scheduledNote}, ranking.Notes)
+}
+
+// Response times at --rate max are those of a backlog, and are not compared.
+func TestResponseTimesAtRateMax(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 7))
+	most := func(p50 float64) *set.Set {
+		c := openLoop(r, "shm", 4e6, 0, 0, p50)
+		c.Config["rate"] = fmt.Sprintf("%.0f", float64(config.RateMax))
+		other := c
+		other.Config = maps.Clone(c.Config)
+		other.Config["transport"] = "tcpx"
+		return newSet(c, other)
+	}
+	report, err := Diff(most(1e6), most(2e6), Defaults())
+	require.NoError(t, err)
+	require.Len(t, report.Changes, 2)
+	require.Equal(t, result.Throughput, report.Changes[0].Metric)
+	ranking, err := Along(most(1e6), "transport", Defaults())
+	require.NoError(t, err)
+	require.Len(t, ranking.Groups, 1)
+	require.Equal(t, result.Throughput, ranking.Groups[0].Metric)
 }
 
 // A capacity has the state that the set's windows show, whatever its sweep called it.

@@ -22,8 +22,12 @@ type sample struct {
 	windows []set.Window // one for each value; nil if unknown
 }
 
-// newSample returns a cell's sample of a metric, in the order of time if its windows are known.
+// newSample returns a cell's sample of a metric, in the order of time if its windows are known. It has
+// no response times at [config.RateMax], which are those of a backlog.
 func newSample(c *set.Cell, metric string) sample {
+	if c.FindsCapacity() && strings.HasPrefix(metric, "response_") {
+		return sample{}
+	}
 	s := sample{values: c.Samples[metric]}
 	windows := c.WindowsOf(metric)
 	if windows == nil {

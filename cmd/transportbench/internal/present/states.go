@@ -145,7 +145,7 @@ func inState(medians []compare.StateMedian, state string) string {
 // state, or a dash if it was not measured there.
 func shareOfCapacity(closed []*set.Cell, c *set.Cell, states compare.States, state string) string {
 	for _, most := range closed {
-		if most.Config[rateOption] == "" || most.Key(rateOption) != c.Key(rateOption) {
+		if !most.FindsCapacity() || most.Key(rateOption) != c.Key(rateOption) {
 			continue
 		}
 		for _, m := range states.Medians(most, result.Throughput) {

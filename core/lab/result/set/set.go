@@ -201,6 +201,9 @@ func (c *Cell) OpenLoop() bool {
 	return rate != "" && (err != nil || config.Rate(n).Offers())
 }
 
+// FindsCapacity reports whether the cell is an open loop at the rate [config.RateMax].
+func (c *Cell) FindsCapacity() bool { return c.Config["rate"] != "" && !c.OpenLoop() }
+
 // OfferedRate returns the rate of an open loop in op/s, or 0 if the cell has none.
 func (c *Cell) OfferedRate() float64 {
 	if !c.OpenLoop() {
@@ -220,7 +223,7 @@ func (c *Cell) OfferedRate() float64 {
 // percentile of all windows together, else the median over repeats. ok is false if it is unknown.
 func (c *Cell) Metric(name string) (m result.Metric, ok bool) {
 	response := strings.HasPrefix(name, "response_")
-	if response && c.Config["rate"] != "" && !c.OpenLoop() {
+	if response && c.FindsCapacity() {
 		return m, false
 	}
 	if response && len(c.Pooled) > 0 {
