@@ -60,6 +60,28 @@ func TestPairedTestEnds(t *testing.T) {
 	require.Len(t, v.A.Repeats, 1)
 }
 
+// The throughput of open loops is that of their schedules, so the next metric decides the end.
+func TestPairedTestOfOpenLoops(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	d := pairedTest(r, 1e6, 1e6, 0.0001)
+	d.MaxRepeats = 10
+	throughput := d.A.Measure
+	d.A.Measure = func(ctx context.Context, c config.Config, o runner.Observer) (*result.Result, error) {
+		m, err := throughput(ctx, c, o)
+		m.Repeats[0].Samples[result.LatencyP50] = 1000 * (1 + 0.3*r.NormFloat64())
+		return m, err
+	}
+	d.B.Measure = d.A.Measure
+	v, err := d.Run(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, EndPrecise, v.Ended, "of closed loops, it is the throughput")
+	d.A.Config.Rate, d.B.Config.Rate = 1e6, 1e6
+	v, err = d.Run(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, EndMaxRepeats, v.Ended)
+	require.Equal(t, 1, v.Report.Tests)
+}
+
 // Comparing after every round does not raise the rate of false verdicts: with the floor, it is
 // below alpha; without it, it is alpha within three standard deviations of the count.
 func TestPairedTestOfEqualSides(t *testing.T) {

@@ -67,6 +67,12 @@ func TestDiffExitCodes(t *testing.T) {
 		s.Cells[1] = set.Cell{Config: s.Cells[1].Config, Status: set.Failed, Reason: "it crashed"}
 	}, 1e6, 2e6)
 	elsewhere := setOf(t, func(s *set.Set) { s.Cells[0].Config["transport"] = "erpc" }, 1e6)
+	share := func(rate float64) string {
+		return setOf(t, func(s *set.Set) {
+			s.Cells[0].Config["rate"] = "50%"
+			s.Cells[0].Capacity = &result.Capacity{Share: 0.5, Rate: rate, Value: 2 * rate}
+		}, rate)
+	}
 	thresholds := filepath.Join(t.TempDir(), "limits")
 	require.NoError(t, os.WriteFile(thresholds, []byte("# limits\nin-flight=2: throughput<-3%\n"), 0o600))
 	broken := filepath.Join(t.TempDir(), "broken.json")
@@ -94,6 +100,9 @@ func TestDiffExitCodes(t *testing.T) {
 		{"only another meaning", []string{floors("1.3.0"), floors("2.0.0"), "--metric", "floor_ratio"}, ExitIncomparable, "the meaning of floor_ratio changed between schema 1.x and 2.0; use --metric"},
 		{"a threshold of another meaning", []string{floors("1.3.0"), floors("2.0.0"), "--fail-on", "floor_ratio>8"}, ExitIncomparable, "remove the threshold floor_ratio>8"},
 		{"the same meaning", []string{floors("2.0.0"), floors("2.1.0"), "--metric", "floor_ratio"}, ExitOK, ""},
+		{"another rate", []string{share(2e6), share(1e6)}, ExitIncomparable, "the rates differ: 2.00 M op/s (50% of 4.00 M op/s) in old and 1.00 M op/s"},
+		{"across rates", []string{share(2e6), share(1e6), "--across", "rate"}, ExitOK, ""},
+		{"the same rate", []string{share(2e6), share(1.95e6)}, ExitOK, ""},
 		{"too few repeats", []string{few, few}, ExitTooLittle, "too few repeats"},
 		{"a cell failed", []string{old, failed}, ExitIncomparable, "it crashed"},
 		{"nothing in common", []string{old, elsewhere}, ExitIncomparable, "none of the 2 cells has the configuration"},
