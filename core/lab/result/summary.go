@@ -44,6 +44,7 @@ const (
 	Bounce          = "bounce"
 	Steal           = "steal"
 	Stalled         = "stalled"
+	GapLimit        = "gap_limit"
 	CPUPerOp        = "cpu_per_op"
 	HarnessOverhead = "harness_overhead"
 	VerifyCost      = "verify_cost"
@@ -108,6 +109,7 @@ var Definitions = []Definition{
 	{Bounce, "ns", None, "round trip of one cache line between the run's processors: the machine's state"},
 	{Steal, "ratio", None, "share of the window for which the hypervisor kept a processor of the run"},
 	{Stalled, "ratio", None, "share of the window for which the client or the daemon of a call was in a gap; time in which both were counts once"},
+	{GapLimit, "ns", None, "how long an iteration of any thread has to take to be a gap without a known cause"},
 	{VerifyCost, "ns/op", Lower, "part of the harness overhead that verifies checksums"},
 	{ClientFairness, "ratio", Higher, "rate of the slowest client over that of the median client"},
 	{CopiesPerOp, "/op", None, "copies of payloads per operation, without those of the kernel and of devices"},

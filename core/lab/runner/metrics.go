@@ -80,6 +80,7 @@ func putTime(cfg config.Config, repeat *result.Repeat, put func(string, float64)
 	}
 	if share, known := stalledShare(clients, daemons); known {
 		put(result.Stalled, share)
+		put(result.GapLimit, gapLimit(clients, daemons))
 	}
 	if o := repeat.Overhead; o != nil {
 		put(result.HarnessOverhead, o.PerOpNS)
@@ -120,6 +121,18 @@ func stalledShare(clients []record.ClientReport, daemons []record.DaemonReport) 
 		}
 	}
 	return min(share, 1), pairs > 0
+}
+
+// gapLimit returns the largest limit of gaps of any thread, in nanoseconds.
+func gapLimit(clients []record.ClientReport, daemons []record.DaemonReport) float64 {
+	limit := uint64(0)
+	for i := range clients {
+		limit = max(limit, clients[i].Thread.GapLimitNS)
+	}
+	for i := range daemons {
+		limit = max(limit, daemons[i].Thread.GapLimitNS)
+	}
+	return float64(limit)
 }
 
 // eitherStalled returns the nanoseconds for which one of two threads was in a gap or both were. The

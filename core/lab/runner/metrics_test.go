@@ -99,6 +99,8 @@ func TestStalledShare(t *testing.T) {
 	share, known := stalledShare(clients, daemons)
 	require.True(t, known)
 	require.InDelta(t, 0.07, share, 1e-9, "the mean over the pairs")
+	daemons[0].Thread.GapLimitNS = 90_000
+	require.InDelta(t, 90_000, gapLimit(clients, daemons), 0)
 	daemons[0].Thread.GapLimitNS = 0
 	_, known = stalledShare(clients, daemons)
 	require.False(t, known)

@@ -54,9 +54,24 @@ func writeOpen(w io.Writer, rows []*set.Cell, loads loads, states compare.States
 		{"checks", cellChecks},
 	})
 	fmt.Fprintln(w, "CPU/op: of all threads, idle ones that spin included; busy/op: of the polling threads' iterations that found work")
-	if slices.ContainsFunc(rows, func(c *set.Cell) bool { return medianOf(c, result.Stalled) > 0.01 }) {
-		fmt.Fprintln(w, "stalled: share of the time for which the client or the daemon made no progress; above 1%, p99 is a time of such stalls")
+	writeStalled(w, rows)
+}
+
+// writeStalled explains the column of stalls, and in which rows they make the p99.
+func writeStalled(w io.Writer, rows []*set.Cell) {
+	stalled := slices.DeleteFunc(slices.Clone(rows), func(c *set.Cell) bool { return !(medianOf(c, result.Stalled) > 0.01) })
+	if len(stalled) == 0 {
+		return
 	}
+	text := "stalled: share of the time for which something stopped the client or the daemon, or it took far longer than it works at a time"
+	limit := 0.0
+	for _, c := range stalled {
+		limit = max(limit, medianOf(c, result.GapLimit))
+	}
+	if limit > 0 && slices.ContainsFunc(stalled, func(c *set.Cell) bool { return medianOf(c, result.ResponseP99) > limit }) {
+		text += "; above 1%, a p99 of over " + format.Time(limit) + " is a time of such stalls"
+	}
+	fmt.Fprintln(w, text)
 }
 
 // writeCapacities writes the capacities that rates are shares of, each once.

@@ -78,7 +78,7 @@ func TestOpenLoops(t *testing.T) {
 			readings := result.Readings{Bounce: bounce}
 			r.Repeats = append(r.Repeats, result.Repeat{Launch: i, Response: h.Encode(), Before: readings, After: readings, Samples: map[string]float64{
 				result.Throughput: served, result.OfferedLoad: one.rate, result.ProcessCPUPerOp: 2e9 / one.rate,
-				result.KernelPerOp: 12, result.Stalled: 0.021, result.BusyPerOp: 80, result.LatencyP99: 5555,
+				result.KernelPerOp: 12, result.Stalled: 0.021, result.GapLimit: 20e3, result.BusyPerOp: 80, result.LatencyP99: 5555,
 			}})
 		}
 		require.NoError(t, s.Add(r))
@@ -123,4 +123,38 @@ func TestOpenLoopsByMedianInCommonState(t *testing.T) {
 	var out bytes.Buffer
 	Comparison(&out, s)
 	require.Regexp(t, `(?s)quick +memfd +20\.0 K op/s +3\.00 us +5\.00 ms.*lucky +memfd +20\.0 K op/s +1\.50 us +1\.50 us`, out.String())
+}
+
+// TestStalledLegend: only a p99 beyond the limit of gaps can be a time of stalls.
+func TestStalledLegend(t *testing.T) {
+	for _, c := range []struct {
+		stalled, limit, p99 float64
+		says, doesNotSay    string
+	}{
+		{0.02, 20e3, 500e3, "above 1%, a p99 of over 20.0 us is a time of such stalls", "made no progress"},
+		{0.02, 600e3, 500e3, "share of the time", "p99"},
+		{0.02, 0, 500e3, "share of the time", "p99"}, // of an older version
+		{0.005, 20e3, 500e3, "", "stalled"},
+	} {
+		s := set.New()
+		r := sample("shm", "kv", 20e3)
+		r.Config.Rate = 20e3
+		h := record.NewHistogram()
+		for range 10_000 {
+			h.Record(uint64(c.p99))
+		}
+		for i := range r.Repeats {
+			r.Repeats[i].Response = h.Encode()
+			r.Repeats[i].Samples = map[string]float64{result.Stalled: c.stalled, result.GapLimit: c.limit}
+		}
+		require.NoError(t, s.Add(r))
+		var out bytes.Buffer
+		rows := make([]*set.Cell, len(s.Cells))
+		for i := range s.Cells {
+			rows[i] = &s.Cells[i]
+		}
+		writeStalled(&out, rows)
+		require.Contains(t, out.String(), c.says)
+		require.NotContains(t, out.String(), c.doesNotSay)
+	}
 }
