@@ -80,9 +80,9 @@ func newDaemon(w wiring, index int, idle string, worker transport.Worker) (*daem
 		out:    newOutbox(worker, open+forwarded),
 		// One for each request of peers and of clients that can be open.
 		headers: make([][kv.HeaderSize]byte, open+forwarded),
-		loop:    newLoopTimer(machine.Calibrated()),
 		gaps:    newGapWatch(machine.Calibrated()),
 	}
+	d.loop = newLoopTimer(d.clock, &d.gaps)
 	d.idle = newIdler(idle, worker, &d.gaps)
 	return d, d.out.keepFor(w.cfg)
 }

@@ -135,9 +135,6 @@ func (d *daemon) step() error {
 	if d.loop.timing {
 		d.loop.stamp(phaseFlush)
 		d.loop.finish(n > 0, found+waiting > 0)
-		if found+waiting > 0 {
-			d.gaps.work(d.loop.spent)
-		}
 	}
 	if traced >= 0 && d.spot.posted != 0 {
 		d.spot.publish(&d.events[traced])

@@ -23,6 +23,10 @@ const (
 	causedGap = 2
 	plainGap  = 4
 	longWork  = 0.9
+	// With fewer working iterations known, what seems to be gaps without a cause is work if it takes more
+	// than ordinaryShare of the time.
+	fewestWork    = 10
+	ordinaryShare = 0.25
 	// keptGaps is the number of gaps of a window that are recorded one by one.
 	keptGaps = 8
 	// A loop looks at the clock at least once in lookEvery iterations, and more often if these
@@ -43,31 +47,38 @@ type gapWatch struct {
 	away   bool   // the thread gave time away since its evidence was read
 
 	clock    *machine.Clock
+	began    uint64              // ticks
 	worked   *[gapClasses]uint64 // working iterations of the window, by their length
 	working  uint64              // ticks of a long working iteration
-	caused   gapSum              // the gaps with a cause
-	plain    *gapSums            // the others, and iterations that are no gaps if working turns out longer
-	list     []listedGap         // the longest
+	sums     *[gapKinds][gapClasses]gapSum
+	list     []listedGap // the longest
 	seen     gapEvidence
 	collects []metrics.Sample
 }
 
-// listedGap is a gap, and whether it has no known cause.
+// gapKind is what is known of a gap.
+type gapKind int
+
+const (
+	gapParked gapKind = iota // the thread woke late
+	gapCaused
+	gapPlain
+	gapKinds
+)
+
+// listedGap is a gap of a kind.
 type listedGap struct {
 	record.Gap
-	plain bool
+	kind gapKind
 }
 
 // gapSum counts gaps.
 type gapSum struct{ count, ticks uint64 }
 
-func (s *gapSum) add(more gapSum) { s.count, s.ticks = s.count+more.count, s.ticks+more.ticks }
+func (s *gapSum) add(count, ticks uint64) { s.count, s.ticks = s.count+count, s.ticks+ticks }
 
 // gapClasses is the number of classes of lengths, four for each power of two.
 const gapClasses = 4 * 64
-
-// gapSums are gaps by their length.
-type gapSums [gapClasses]gapSum
 
 // gapClass returns the class of a length in ticks.
 func gapClass(ticks uint64) (class int) {
@@ -87,7 +98,7 @@ type gapEvidence struct {
 func newGapWatch(clock *machine.Clock) gapWatch {
 	return gapWatch{
 		clock: clock, left: 1, stride: 1, limit: noLimit, within: clock.Ticks(lookWithin),
-		plain: &gapSums{}, worked: &[gapClasses]uint64{}, list: make([]listedGap, 0, keptGaps),
+		sums: &[gapKinds][gapClasses]gapSum{}, worked: &[gapClasses]uint64{}, list: make([]listedGap, 0, keptGaps),
 		collects: []metrics.Sample{{Name: "/gc/cycles/total:gc-cycles"}},
 	}
 }
@@ -97,11 +108,11 @@ const noLimit = ^uint64(0)
 
 // begin starts a window.
 func (g *gapWatch) begin() {
-	g.list, g.caused, *g.plain = g.list[:0], gapSum{}, gapSums{}
-	*g.worked = [gapClasses]uint64{}
+	g.list, *g.sums, *g.worked = g.list[:0], [gapKinds][gapClasses]gapSum{}, [gapClasses]uint64{}
 	g.seen, g.away = g.evidence(), false
-	g.limit = max(g.clock.Ticks(gapLimit), causedGap*g.working)
-	g.last = g.clock.Now()
+	g.limit = g.limitOf(gapCaused)
+	g.began = g.clock.Now()
+	g.last = g.began
 }
 
 // work counts an iteration that found work and took that time. Loops call it for some of them.
@@ -110,11 +121,22 @@ func (g *gapWatch) work(ticks uint64) { g.worked[gapClass(ticks)]++ }
 // stop ends the window.
 func (g *gapWatch) stop() {
 	g.limit = noLimit
-	all, counted := uint64(0), uint64(0)
-	for _, n := range g.worked {
+	work, all := *g.worked, uint64(0)
+	for _, n := range work {
 		all += n
 	}
-	for class, n := range g.worked {
+	var plain gapSum
+	for _, s := range g.sums[gapPlain] {
+		plain.add(s.count, s.ticks)
+	}
+	if all < fewestWork && plain.count >= fewestWork && float64(plain.ticks) > ordinaryShare*float64(g.clock.Now()-g.began) {
+		for class, s := range g.sums[gapPlain] {
+			work[class] += s.count
+		}
+		all += plain.count
+	}
+	counted := uint64(0)
+	for class, n := range work {
 		if counted += n; all > 0 && float64(counted) >= longWork*float64(all) {
 			g.working = shortestOf(class)
 			return
@@ -122,9 +144,16 @@ func (g *gapWatch) stop() {
 	}
 }
 
-// plainLimit is the length from which on an iteration without a known cause is a gap.
-func (g *gapWatch) plainLimit() uint64 {
-	return max(g.clock.Ticks(gapLimit), plainGap*g.working)
+// limitOf is the length from which on an iteration is a gap of that kind.
+func (g *gapWatch) limitOf(kind gapKind) uint64 {
+	switch kind {
+	case gapParked:
+		return 0
+	case gapCaused:
+		return max(g.clock.Ticks(gapLimit), causedGap*g.working)
+	default:
+		return max(g.clock.Ticks(gapLimit), plainGap*g.working)
+	}
 }
 
 // pass counts an iteration and reports whether to look at the clock.
@@ -184,14 +213,16 @@ func (g *gapWatch) gap(now uint64, parked bool) {
 	gap.Parked = parked
 	switched := gap.Involuntary > 0 && !g.away
 	g.seen, g.away = evidence, false
-	if parked || switched || gap.MajorFaults+gap.Collections > 0 {
-		g.caused.add(gapSum{1, spent})
-		g.keep(listedGap{gap, false})
-	} else {
-		g.plain[gapClass(spent)].add(gapSum{1, spent})
-		if spent >= g.plainLimit() {
-			g.keep(listedGap{gap, true})
-		}
+	kind := gapPlain
+	switch {
+	case parked:
+		kind = gapParked
+	case switched || gap.MajorFaults+gap.Collections > 0:
+		kind = gapCaused
+	}
+	g.sums[kind][gapClass(spent)].add(1, spent)
+	if spent >= g.limitOf(kind) {
+		g.keep(listedGap{gap, kind})
 	}
 	g.last = g.clock.Now()
 }
@@ -234,17 +265,19 @@ func (e *gapEvidence) since(before *gapEvidence, length uint64) record.Gap {
 	}
 }
 
-// report fills in the gaps of the window. Iterations without a cause count if they were far longer
-// than the working iterations of this window, too.
+// report fills in the gaps of the window: those that were far longer than the working iterations of this
+// window, too.
 func (g *gapWatch) report(r *record.ThreadReport) {
-	limit, sum := g.plainLimit(), g.caused
-	for _, s := range g.plain[gapClass(limit):] {
-		sum.add(s)
+	var all gapSum
+	for kind := range gapKinds {
+		for _, s := range g.sums[kind][gapClass(g.limitOf(kind)):] {
+			all.add(s.count, s.ticks)
+		}
 	}
+	r.GapCount, r.GapNS, r.GapLimitNS = all.count, g.clock.Nanos(all.ticks), g.clock.Nanos(g.limitOf(gapPlain))
 	r.Gaps = nil
-	r.GapCount, r.GapNS, r.GapLimitNS = sum.count, g.clock.Nanos(sum.ticks), g.clock.Nanos(limit)
 	for _, gap := range g.list {
-		if !gap.plain || gap.ForNS >= r.GapLimitNS {
+		if gap.ForNS >= g.clock.Nanos(g.limitOf(gap.kind)) {
 			r.Gaps = append(r.Gaps, gap.Gap)
 		}
 	}

@@ -162,6 +162,22 @@ func TestOrdinaryIterationsAreNoGaps(t *testing.T) {
 	}
 }
 
+// TestFewIterations: a thread of whose work no iteration was timed does nothing but iterations of 1 ms.
+func TestFewIterations(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	g := fakeGaps()
+	for range 50 {
+		g.feed(time.Millisecond, 0)
+	}
+	g.feed(time.Millisecond, 1)
+	g.feed(30*time.Millisecond, 0)
+	g.stop()
+	var r record.ThreadReport
+	g.report(&r)
+	require.EqualValues(t, 1, r.GapCount)
+	require.Len(t, r.Gaps, 1)
+}
+
 // TestGapsWithACause feeds iterations that are three times as long as those that work.
 func TestGapsWithACause(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
@@ -203,12 +219,16 @@ func TestGapsDoNotAllocate(t *testing.T) {
 		now = g.last + g.clock.Ticks(time.Millisecond)
 		g.look(now)
 	}))
-	require.Positive(t, g.plain[gapClass(g.clock.Ticks(time.Millisecond))].count+g.caused.count)
+	at := gapClass(g.clock.Ticks(time.Millisecond))
+	require.Positive(t, g.sums[gapPlain][at].count+g.sums[gapCaused][at].count)
 }
 
 // TestLongestGapsAreKept feeds more gaps than are kept, in a window in which they are rare.
 func TestLongestGapsAreKept(t *testing.T) {
 	g := fakeGaps()
+	for range fewestWork {
+		g.work(g.clock.Ticks(time.Microsecond))
+	}
 	second := g.clock.Ticks(time.Second)
 	now, sum := g.last, uint64(0)
 	for i := range 100 {
@@ -268,7 +288,8 @@ func TestWaitsThatEndLateAreGaps(t *testing.T) {
 	require.GreaterOrEqual(t, r.Gaps[0].ForNS, uint64(late-parkLimit)*99/100, "the wait itself is no gap")
 
 	i.gaps.parked(0)
-	require.EqualValues(t, 1, g.caused.count, "outside of a window")
+	g.report(&r)
+	require.EqualValues(t, 1, r.GapCount, "outside of a window")
 }
 
 // sleeper is a worker whose Wait returns at once, or late.

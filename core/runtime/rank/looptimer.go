@@ -18,6 +18,7 @@ const (
 // so that the stamps cost about 1% of an iteration.
 type loopTimer struct {
 	clock    *machine.Clock
+	gaps     *gapWatch // learns how long working iterations are
 	sampler  sampler
 	every    int
 	readCost uint64  // ticks of one reading of the clock
@@ -37,8 +38,8 @@ type loopTimer struct {
 // loopEvery is the sampling of the first window.
 const loopEvery = 1024
 
-func newLoopTimer(clock *machine.Clock) loopTimer {
-	t := loopTimer{clock: clock, every: loopEvery, readCost: readCost(clock), whole: newTiming(), turnaround: newTiming()}
+func newLoopTimer(clock *machine.Clock, gaps *gapWatch) loopTimer {
+	t := loopTimer{clock: clock, gaps: gaps, every: loopEvery, readCost: readCost(clock), whole: newTiming(), turnaround: newTiming()}
 	for i := range t.phases {
 		t.phases[i] = newTiming()
 	}
@@ -104,6 +105,7 @@ func (t *loopTimer) finish(served, busy bool) {
 	if busy {
 		t.busyTimed++
 		t.busyTicks += t.spent
+		t.gaps.work(t.spent)
 	}
 	if served {
 		t.turnaround.record(t.clock, t.spent-t.polling)
