@@ -7,7 +7,6 @@ import (
 
 	"transportbench/core/base/record"
 	"transportbench/core/lab/result"
-	"transportbench/core/lab/state"
 )
 
 // The checks in this file ask whether the load was the configured one, and whether the times of
@@ -26,36 +25,40 @@ func checkComplete(e evidence) finding {
 
 const noSchedule = "a closed loop has no schedule"
 
-// checkRate compares the operations that an open loop completed in all windows with those that were
-// due. If only a few windows fell behind, in a slower state of the machine than the capacity was
-// measured in, it is a warning.
+// checkRate finds windows of an open loop in which less was completed than was due. They measure a
+// backlog that grows until the window ends. It is an error if these are half of the windows, since
+// then the medians measure it, too.
 func checkRate(e evidence) finding {
-	f := finding{value: 1, limit: 0.99}
-	if e.result.Config.Rate == 0 {
+	const keptShare = 0.99 // of the operations due; the last ones may be late
+	f := finding{severity: result.Warning}
+	windows := len(e.result.Repeats)
+	switch rate := e.result.Config.Rate; {
+	case rate == 0:
 		return f.notJudged(noSchedule)
-	}
-	if !e.result.Config.Rate.Offers() {
+	case !rate.Offers():
 		return f.notJudged("more is due than any transport serves, to find the capacity")
-	}
-	var all offered
-	for i := range e.result.Repeats {
-		all.add(e.offeredIn(&e.result.Repeats[i]))
-	}
-	f.value = all.kept()
-	switch f.ok = f.value >= f.limit; {
-	case len(e.result.Repeats) == 0:
+	case windows == 0:
 		return f.notJudged("no repeat was completed")
-	case all.due == 0:
-		f.message = "no operation was due"
-	case f.ok:
-		f.message = fmt.Sprintf("the load was kept: of %d operations due, %d were completed, and all others but %.2f%% were in flight",
-			all.due, all.done, 100*(1-f.value))
-	default:
-		f.message = fmt.Sprintf("the load was not kept: of %d operations due, only %d were completed, so response times grow with the window's length; use a lower --rate or a higher --in-flight",
-			all.due, all.done)
-		if reason := e.slowerState(f.limit); reason != "" {
-			f.severity, f.message = result.Warning, reason
+	}
+	behind, least := 0, 1.
+	for i := range e.result.Repeats {
+		kept := e.offeredIn(&e.result.Repeats[i]).kept()
+		least = min(least, kept)
+		if kept < keptShare {
+			behind++
 		}
+	}
+	f.value = float64(behind) / float64(windows)
+	switch f.ok = behind == 0; {
+	case f.ok:
+		f.message = fmt.Sprintf("the load was kept: in each window, at least %.1f%% of the operations due were completed or in flight", 100*least)
+	case 2*behind < windows:
+		f.message = fmt.Sprintf("in %d of %d windows the load was not kept (at least %s of the operations due): they measure a backlog, and the percentiles of all windows include it; see p50 and p99 by state",
+			behind, windows, percent(least))
+	default:
+		f.severity = result.Error
+		f.message = fmt.Sprintf("the load was not kept: in %d of %d windows, down to %s of the operations due were completed, so response times grow with the window's length; use a lower --rate or a higher --in-flight",
+			behind, windows, percent(least))
 	}
 	return f
 }
@@ -81,60 +84,6 @@ func (o *offered) add(more offered) {
 
 // kept returns the share of the operations due that were completed or in flight.
 func (o offered) kept() float64 { return min(1, float64(o.done+o.waiting)/float64(max(o.due, 1))) }
-
-// slowerState returns which windows fell behind if each of them was in a slower state of the machine
-// than those that the capacity counts, if they are fewer than half, and if the others kept the load.
-// Otherwise it returns "".
-func (e evidence) slowerState(limit float64) string {
-	capacity := e.result.Capacity
-	if capacity == nil {
-		return ""
-	}
-	var bounces []float64
-	for _, w := range capacity.Windows {
-		bounces = append(bounces, w.BounceBefore, w.BounceAfter)
-	}
-	for i := range e.result.Repeats {
-		bounces = append(bounces, e.result.Repeats[i].Before.Bounce, e.result.Repeats[i].After.Bounce)
-	}
-	states := state.Find(bounces)
-	seen, most := map[int]int{}, 0 // windows of the capacity by state, and the most of a state
-	for _, w := range capacity.Windows {
-		if faster, slower := states.Range(w.BounceBefore, w.BounceAfter); faster == slower && slower >= 0 {
-			seen[slower]++
-			most = max(most, seen[slower])
-		}
-	}
-	slowest := -1 // of which the capacity is known: a single window counts for as little as in a sweep
-	for i, n := range seen {
-		if n >= min(most, 2) {
-			slowest = max(slowest, i)
-		}
-	}
-	var (
-		others offered
-		behind int
-		in     string
-		bounce []float64
-	)
-	for i := range e.result.Repeats {
-		r := &e.result.Repeats[i]
-		load := e.offeredIn(r)
-		_, slower := states.Range(r.Before.Bounce, r.After.Bounce)
-		if slowest < 0 || slower <= slowest || load.kept() >= limit {
-			others.add(load)
-			continue
-		}
-		behind++
-		in = states.Names()[slower]
-		bounce = append(bounce, max(r.Before.Bounce, r.After.Bounce))
-	}
-	if behind == 0 || 2*behind >= len(e.result.Repeats) || others.kept() < limit {
-		return ""
-	}
-	return fmt.Sprintf("%d of %d windows ran in the %s state of the machine (bounce %.0f ns), whose capacity is below this rate and was not measured in two windows: they measure a backlog, and the percentiles of all windows include it; see p50 and p99 by state",
-		behind, len(e.result.Repeats), in, record.Median(bounce))
-}
 
 const (
 	// An operation may start late by lagShare of the response time with which it is compared. One that

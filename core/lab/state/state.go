@@ -199,28 +199,19 @@ func (s States) Of(before, after float64) string {
 	if len(s.bounds) == 0 {
 		return ""
 	}
-	switch faster, slower := s.Range(before, after); {
-	case slower < 0:
-		return Unread
-	case faster != slower:
-		return Mixed
-	default:
-		return stateName(slower)
-	}
-}
-
-// Range returns the indexes in [States.Names] of the faster and the slower state around a window, or
-// -1 twice if no bounce is known. They are 0 if there are fewer than two states.
-func (s States) Range(before, after float64) (faster, slower int) {
 	switch {
 	case before <= 0 && after <= 0:
-		return -1, -1
+		return Unread
 	case before <= 0:
 		before = after
 	case after <= 0:
 		after = before
 	}
-	return s.index(min(before, after)), s.index(max(before, after))
+	i := s.index(before)
+	if i != s.index(after) {
+		return Mixed
+	}
+	return stateName(i)
 }
 
 func (s States) index(bounce float64) int {

@@ -45,8 +45,6 @@ func TestStatesAreTold(t *testing.T) {
 		require.Equal(t, state, s.Of(bounces[0], bounces[1]))
 	}
 	require.Equal(t, "far", s.Of(0, 300), "one reading")
-	faster, slower := s.Range(300, 50)
-	require.Equal(t, [2]int{0, 1}, [2]int{faster, slower})
 
 	s = Find([]float64{30, 30, 31, 80, 81, 79, 300, 310, 900, 905})
 	require.Equal(t, []string{"near", "far", "far 2", "far 3"}, s.Names())
