@@ -103,7 +103,11 @@ func TestPartsExplainTheStandardComparison(t *testing.T) {
 						inside[p.Inside] = true
 					}
 				}
-				require.Equal(t, map[string]bool{record.StageRequest: true, record.StageResponse: true}, inside, name)
+				want := map[string]bool{}
+				if _, known := r.Repeats[i].Samples[result.Floor]; known { // the machine kept its state
+					want = map[string]bool{record.StageRequest: true, record.StageResponse: true}
+				}
+				require.Equal(t, want, inside, name)
 				unexplained = append(unexplained, math.Abs(b.Parts[len(b.Parts)-1].Share))
 			}
 		}
