@@ -72,31 +72,34 @@ func TestGaps(t *testing.T) {
 				if stalls == "daemon" {
 					gaps, worker = &daemon.gaps, &daemon.worker
 				}
-				gaps.begin()
-				loop(1000)
 				inner := *worker
-				*worker = &stalling{inner, cause.stall}
-				from := machine.Monotonic()
-				loop(1)
-				to := machine.Monotonic()
-				*worker = inner
-				loop(1000)
-				gaps.stop()
+				// Only the longest gaps are kept, and a busy machine adds its own: try again then.
+				found := false
 				var r record.ThreadReport
-				gaps.report(&r)
-				// The machine may have stalled the test too. The lengths are by another clock.
-				at := slices.IndexFunc(r.Gaps, func(g record.Gap) bool {
-					slack := g.ForNS / 100
-					return g.ForNS >= uint64(length)*99/100 && g.AtNS+g.ForNS+slack > from && g.AtNS < to+slack
-				})
-				require.GreaterOrEqual(t, at, 0, "%s, %s, busy %t: %+v from %d to %d", name, stalls, busy, r.Gaps, from, to)
-				require.Positive(t, cause.count(&r.Gaps[at]), "%s, %s, busy %t", name, stalls, busy)
+				var from, to uint64
+				for tries := 5; tries > 0 && !found; tries-- {
+					gaps.begin()
+					loop(1000)
+					*worker = &stalling{inner, cause.stall}
+					from = machine.Monotonic()
+					loop(1)
+					to = machine.Monotonic()
+					*worker = inner
+					loop(1000)
+					gaps.stop()
+					gaps.report(&r)
+					found = slices.ContainsFunc(r.Gaps, func(g record.Gap) bool {
+						slack := g.ForNS / 100 // the lengths are by another clock
+						return g.ForNS >= uint64(length)*99/100 && g.AtNS+g.ForNS+slack > from && g.AtNS < to+slack && cause.count(&g) > 0
+					})
+					if name == "page fault" {
+						require.NoError(t, unix.Madvise(memory, unix.MADV_DONTNEED))
+					}
+				}
+				require.True(t, found, "%s, %s, busy %t: %+v from %d to %d", name, stalls, busy, r.Gaps, from, to)
 				require.GreaterOrEqual(t, r.GapNS+1, r.Gaps[0].ForNS, "rounded down")
 				require.Positive(t, r.GapCount)
 				require.NotZero(t, r.GapLimitNS)
-				if name == "page fault" {
-					require.NoError(t, unix.Madvise(memory, unix.MADV_DONTNEED))
-				}
 			}
 			require.NoError(t, client.drainInTest(daemon))
 		}
