@@ -94,7 +94,7 @@ var Definitions = []Definition{
 	{LocalMean, "ns", Lower, "mesh: mean service time of requests to the client's own rank"},
 	{RemoteMean, "ns", Lower, "mesh: mean service time of requests to other ranks"},
 	{EmptyLoops, "ratio", None, "share of the daemons' loop iterations that found nothing"},
-	{Floor, "ns", None, "round trip of the bare medium, mean of the probes before and after the window"},
+	{Floor, "ns", None, "round trip of the bare medium, geometric mean of the probes around the window"},
 	{FloorRatio, "ratio", Lower, "latency_p50 over floor, with one call in flight"},
 	{RateFloor, "ns/op", None, "time per operation of the bare medium with the same calls in flight and payloads"},
 	{OpTimeRatio, "ratio", Lower, "time per operation over rate_floor, with several calls in flight"},

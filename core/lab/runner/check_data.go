@@ -288,7 +288,7 @@ func checkHarness(e evidence) finding {
 		return f.notJudged("the harness was not measured")
 	}
 	f.ok = f.value <= f.limit
-	f.message = fmt.Sprintf("the harness takes %s of an operation", percent(f.value))
+	f.message = fmt.Sprintf("the harness takes %s of an operation, over all windows", percent(f.value))
 	if !f.ok {
 		f.message += fmt.Sprintf(": the transport alone may be up to %sx as fast", format.Digits(1/max(1-f.value, 0.01)))
 	}

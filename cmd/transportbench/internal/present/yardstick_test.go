@@ -98,7 +98,7 @@ func renderYardsticks(oldDir string, old *set.Set, newDir string, new *set.Set) 
 		return cmp.Or(cmp.Compare(loads.position(x.cell), loads.position(y.cell)), cmp.Compare(middle(x.time), middle(y.time)))
 	})
 	var out bytes.Buffer
-	fmt.Fprintf(&out, "```text\n%s (old) and %s (new): scatter over the repeats of the time, of its ratio to the floor and to the library\n", a, b)
+	fmt.Fprintf(&out, "```text\n%s (old) and %s (new): scatter over all repeats of the time, of its ratio to the floor and to the library; harness over all repeats\n", a, b)
 	t := newTable(&out, "load", "transport", ">time old", ">new", ">p50 or op/floor old", ">new", ">x library", ">harness old", ">new", ">warnings old", ">new")
 	both := map[string][]yardstick{} // new ones, by load
 	var order []string
