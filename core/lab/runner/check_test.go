@@ -164,7 +164,7 @@ func TestChecksFail(t *testing.T) {
 			})
 		}, 1, "by 50% at most"},
 		{"harness", func(e *evidence) { each(e, func(r *result.Repeat) { r.Overhead.PerOpNS = 500 }) }, 0.5,
-			"takes 50% of an operation: the transport alone may be up to 2.00x as fast"},
+			"takes 50% of an operation, over all windows: the transport alone may be up to 2.00x as fast"},
 		{"sampling_cost", func(e *evidence) { sampleOneIn(e, 1) }, 0.04, "takes 4% of the clients' time, and throughput may be that much low"},
 		{"mixed", func(e *evidence) {
 			for i := range 2 {
