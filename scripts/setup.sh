@@ -28,6 +28,10 @@ if [ "${1:-bench}" = test ]; then
 		install_packages "the report is tested in it" chromium fonts-dejavu-core ||
 			say "going on without Chromium"
 	fi
+	if ! have strace; then
+		install_packages "the counters of system calls are compared with it" strace ||
+			say "going on without strace"
+	fi
 	if ! have shellcheck; then
 		install_packages "the scripts are checked with it" shellcheck ||
 			say "going on without shellcheck"

@@ -28,6 +28,7 @@ func CheckSyscalls(t *testing.T, s Suite, names ...string) {
 	t.Helper()
 	tr, err := survey(&s)
 	if err != nil {
+		require.ErrorIs(t, err, transport.ErrUnavailable)
 		t.Skip(err)
 	}
 	if path := os.Getenv(tracedFile); path != "" {

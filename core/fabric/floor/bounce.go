@@ -27,8 +27,8 @@ const bounceBatches = 16
 // call it on the same word, which is zero and has its cache line to itself, one with
 // initiate true. That side measures for about d after the other has joined and returns
 // the median over the faster half of the batches: other programs on the processors disturb
-// some of them. The other side returns a zero Floor. Both spin, and return the
-// cause of ctx when ctx ends first. Afterwards the word is zero again and can be used
+// some of them. The other side returns a zero Floor. Both sides spin, and return
+// the cause of ctx if it ends first. Afterwards the word is zero again and can be used
 // again; after a cancelled run it may hold something else, which the next call ignores.
 //
 // Batches alternate between two ways to wait: a tight loop, and a loop with a pause

@@ -81,8 +81,8 @@ type loopMaker interface {
 	newLoopEnd(c LoopConfig) (loopEnd, error)
 }
 
-// NewLoop makes the loop of a queue pair, which lives as long as it. It returns
-// transport.ErrUnsupported for the soft device, whose medium is memory.
+// NewLoop makes a loop that lives as long as the queue pair. It returns
+// transport.ErrUnsupported for the soft device: the runtime probes memory itself.
 func NewLoop(q QueuePair, c LoopConfig) (*Loop, error) {
 	m, ok := q.(loopMaker)
 	if !ok {

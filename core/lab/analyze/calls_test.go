@@ -197,8 +197,8 @@ func stalled(t *testing.T, c *record.ClientReport) {
 	c.Thread.GapLimitNS, c.Thread.Gaps = 20_000, []record.Gap{{AtNS: 1000, ForNS: 10e6}}
 }
 
-// A stall held up few calls, and in one window the sample caught one of them. The sum of the stages
-// of the others and of what stalls add is the mean.
+// A stall delays a few calls, and in one window the sample contains one of them. The stages of the
+// other calls and what the stall adds make up the mean.
 func TestStallsAreAPartOfTheMean(t *testing.T) {
 	edit := func(r *result.Result) {
 		staged(t, 100, 900, 400, 200, 2000, 300)(r)

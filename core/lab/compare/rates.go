@@ -26,7 +26,7 @@ const (
 		"response times are compared at the same share, not at the same rate"
 )
 
-// ratesDiffer reports whether a pair is of open loops whose rates are different loads.
+// ratesDiffer reports whether both cells are open loops and their rates are different loads.
 func (p pair) ratesDiffer() bool {
 	a, b := p.old.OfferedRate(), p.new.OfferedRate()
 	return a > 0 && b > 0 && max(a, b) > (1+ratesApart)*min(a, b)

@@ -51,9 +51,8 @@ type Stages struct {
 	// Noise is three standard errors of the mean of the sampled calls, as a share of Ordinary, without
 	// those in Held.
 	Noise float64
-	// Held is what calls that took longer than HeldLimit add to Whole.Mean, because a thread stalled
-	// or was woken late. It is not in the stages, whose means are then those of the other calls. It is
-	// 0 in mesh-proxied.
+	// Held is what calls that took longer than HeldLimit add to Whole.Mean: a thread stalled or was
+	// woken late. The stages leave these calls out. Held is 0 in mesh-proxied.
 	Held, HeldLimit float64
 	// Direct is set except in mesh-proxied. Cost is then the time of the clock readings that only
 	// sampled calls take, in nanoseconds, which the stages do not include. Stamps also disturb the

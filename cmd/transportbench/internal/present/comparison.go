@@ -34,9 +34,9 @@ func Tables(w io.Writer, s *set.Set) {
 }
 
 // Comparison writes one row for each measured cell, by load in order of appearance, and within a load
-// the best first. If the machine was in several states, the rows of a load have the windows in one state,
-// the same for all of them, and tables by state follow. Open loops have tables of their own. The lines
-// below have the cells without a result.
+// the best first. If the machine was in several states, all rows of a load show windows in the same
+// state, and tables with every state follow. Open loops have their own tables. The last lines name the
+// cells without a result.
 func Comparison(w io.Writer, s *set.Set) {
 	loads := loadsOf(s.Cells)
 	var closed, open []*set.Cell

@@ -2,6 +2,7 @@ package present
 
 import (
 	"bytes"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -38,7 +39,7 @@ warning: erpc kv: drift: the rate falls
 	require.Equal(t, "ok", cellChecks(&s.Cells[0]))
 }
 
-// drawn is a transport whose windows were in two states of the machine.
+// drawn describes a transport that drew windows in two states of the machine.
 type drawn struct {
 	transport         string
 	near, far         int     // windows
@@ -68,7 +69,7 @@ func setOf(t *testing.T, cells ...drawn) *set.Set {
 	return s
 }
 
-// misleading has transports whose figures over all windows rank them wrongly: quick is the fastest in
+// misleading lists transports that figures over all windows rank wrongly: quick is the fastest in
 // each state and nearest to the floor, but drew the far cores more often, where the ratio of any
 // transport is smaller.
 var misleading = []drawn{
@@ -128,13 +129,19 @@ func TestOrderWithoutCommonState(t *testing.T) {
 
 // The tables of the standard comparison fit a terminal of 160 columns.
 func TestComparisonFitsATerminal(t *testing.T) {
+	requireFits(t, 160, Comparison)
+}
+
+// requireFits checks that what write prints of the standard comparison fits a terminal.
+func requireFits(t *testing.T, columns int, write func(io.Writer, *set.Set)) {
+	t.Helper()
 	s, err := set.Load("../../../../results/v0.5.0/amd-epyc-2core-vm")
 	require.NoError(t, err)
 	var out bytes.Buffer
-	Comparison(&out, s)
+	write(&out, s)
 	require.Greater(t, strings.Count(out.String(), "\n"), len(s.Cells))
 	for line := range strings.Lines(out.String()) {
-		require.LessOrEqual(t, utf8.RuneCountInString(strings.TrimSuffix(line, "\n")), 160, line)
+		require.LessOrEqual(t, utf8.RuneCountInString(strings.TrimSuffix(line, "\n")), columns, line)
 	}
 }
 

@@ -36,7 +36,7 @@ func newTable(w io.Writer, headers ...string) table.Writer {
 	return t
 }
 
-// ruled writes a table whose line below the header ends with the last column, without its padding.
+// ruled writes a table and cuts the padding off the line below its header.
 type ruled struct{ io.Writer }
 
 func (r ruled) Write(text []byte) (int, error) {

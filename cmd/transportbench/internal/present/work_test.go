@@ -2,9 +2,7 @@ package present
 
 import (
 	"bytes"
-	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 
@@ -15,14 +13,7 @@ import (
 
 // The table of work of the standard comparison fits a terminal of 140 columns.
 func TestWorkFitsATerminal(t *testing.T) {
-	s, err := set.Load("../../../../results/v0.5.0/amd-epyc-2core-vm")
-	require.NoError(t, err)
-	var out bytes.Buffer
-	Work(&out, s)
-	require.Greater(t, strings.Count(out.String(), "\n"), len(s.Cells))
-	for line := range strings.Lines(out.String()) {
-		require.LessOrEqual(t, utf8.RuneCountInString(line), 140, line)
-	}
+	requireFits(t, 140, Work)
 }
 
 func TestWork(t *testing.T) {

@@ -101,7 +101,7 @@ func Interval(m result.Metric) string {
 }
 
 // Range formats a metric's 95% interval, each end in a fitting unit, or returns a dash if there is
-// none. It suits metrics whose intervals span units.
+// none. Use it for metrics whose ends may need different units.
 func Range(m result.Metric) string {
 	if m.Low == nil || m.High == nil {
 		return "-"

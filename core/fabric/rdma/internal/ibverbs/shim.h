@@ -82,7 +82,7 @@ struct tb_poll_call {
 };
 int tb_poll(struct tb_poll_call *call);
 
-// Immediates whose two highest bits are these belong to probes. rdma.IsProbe has the same.
+// Immediates with these two highest bits belong to probes. rdma.IsProbe tests the same bits.
 #define TB_PROBE UINT32_C(0x80000000)
 #define TB_PROBE_MASK UINT32_C(0xc0000000)
 
