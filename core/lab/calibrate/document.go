@@ -62,11 +62,20 @@ type Experiment struct {
 	Set *set.Set `json:"set"`
 }
 
-// Estimate is a value with its 95% interval.
+// Estimate is a value with its 95% interval, which is absent if there are too few windows for one.
 type Estimate struct {
-	Value float64 `json:"value"`
-	Low   float64 `json:"low"`
-	High  float64 `json:"high"`
+	Value float64  `json:"value"`
+	Low   *float64 `json:"low,omitempty"`
+	High  *float64 `json:"high,omitempty"`
+}
+
+// transform applies an ascending function to the value and its interval.
+func (e Estimate) transform(f func(float64) float64) Estimate {
+	t := Estimate{Value: f(e.Value)}
+	if e.Low != nil {
+		t.Low, t.High = new(f(*e.Low)), new(f(*e.High))
+	}
+	return t
 }
 
 // Recovery compares a known quantity with what was measured.
@@ -78,14 +87,14 @@ type Recovery struct {
 	Measured Estimate `json:"measured"`
 	Windows  int      `json:"windows"` // with the quantity injected
 	// Tolerance is the error that the project promises, in Unit; 0 if it promises none here. Within is
-	// set if Measured.Value is within Tolerance of Known.
+	// set if Measured.Value is within Tolerance of Known and there are enough windows for an interval.
 	Tolerance float64 `json:"tolerance,omitempty"`
 	Within    bool    `json:"within,omitempty"`
 }
 
 // Bias returns the measured minus the known value, with its interval.
 func (r *Recovery) Bias() Estimate {
-	return Estimate{r.Measured.Value - r.Known, r.Measured.Low - r.Known, r.Measured.High - r.Known}
+	return r.Measured.transform(func(v float64) float64 { return v - r.Known })
 }
 
 // Observer is the effect of timing one of SampleEvery operations on throughput, relative to timing

@@ -293,7 +293,7 @@ func repeatsFor(alpha float64, tests int) int {
 	return n
 }
 
-// margin returns the weight of the smallest ratios that lie outside of the interval, which is that of
+// margin returns the weight of the smallest pairs that lie outside of the interval, which is that of
 // the largest: the largest k for which the probability that the statistic is below k is at most
 // alpha/2. It is 0 if the samples are too small for any interval.
 func (s blocks) margin(weights []int, alpha float64) int {
@@ -316,14 +316,21 @@ func (s blocks) margin(weights []int, alpha float64) int {
 	return max(0, int(mean-math.Sqrt2*math.Erfinv(1-alpha)*math.Sqrt(variance)))
 }
 
-// mostForRatios is the largest sample size of which shift takes all ratios.
-const mostForRatios = 500
+// mostForPairs is the largest sample size of which shiftBy takes all pairs.
+const mostForPairs = 500
 
-// shift returns how b relates to a: the weighted median of the ratios of each value of b to each of
-// a in the same block, and its interval at 1-alpha, which excludes 1 if the test's p is below alpha.
-// With one block it is the Hodges-Lehmann estimate. All values are positive. If the samples are too
-// small for an interval, low is 0 and high infinite. There must be a block.
+// shift returns how b relates to a as a ratio; see shiftBy. All values are positive. If the samples are
+// too small for an interval, low is 0 and high infinite.
 func shift(s blocks, alpha float64) (ratio, low, high float64) {
+	ratio, low, high = shiftBy(s, alpha, Ratio)
+	return ratio, max(low, 0), high
+}
+
+// shiftBy returns how b relates to a: the weighted median of the relations of each value of b to each of
+// a in the same block, and its interval at 1-alpha, which excludes no change if the test's p is below
+// alpha. With one block it is the Hodges-Lehmann estimate. If the samples are too small for an interval,
+// that is infinite. There must be a block.
+func shiftBy(s blocks, alpha float64, relation Relation) (value, low, high float64) {
 	few := make(blocks, len(s))
 	count := 0
 	for i, b := range s {
@@ -331,50 +338,50 @@ func shift(s blocks, alpha float64) (ratio, low, high float64) {
 		count += len(few[i].a) * len(few[i].b)
 	}
 	weights := few.weights()
-	ratios := make([]weighted, 0, count)
+	pairs := make([]weighted, 0, count)
 	total := 0
 	for i, b := range few {
 		for _, y := range b.b {
 			for _, x := range b.a {
-				ratios = append(ratios, weighted{y / x, weights[i]})
+				pairs = append(pairs, weighted{relation(x, y), weights[i]})
 			}
 		}
 		total += weights[i] * len(b.a) * len(b.b)
 	}
-	slices.SortFunc(ratios, func(a, b weighted) int { return cmp.Compare(a.ratio, b.ratio) })
-	ratio = (ratioAt(ratios, (total+1)/2) + ratioAt(ratios, total/2+1)) / 2
+	slices.SortFunc(pairs, func(a, b weighted) int { return cmp.Compare(a.value, b.value) })
+	value = (valueAt(pairs, (total+1)/2) + valueAt(pairs, total/2+1)) / 2
 	k := few.margin(weights, alpha)
 	if k == 0 {
-		return ratio, 0, math.Inf(1)
+		return value, math.Inf(-1), math.Inf(1)
 	}
-	return ratio, ratioAt(ratios, k), ratioAt(ratios, total-k+1)
+	return value, valueAt(pairs, k), valueAt(pairs, total-k+1)
 }
 
-// weighted is a ratio that counts weight times.
+// weighted is a value that counts weight times.
 type weighted struct {
-	ratio  float64
+	value  float64
 	weight int
 }
 
-// ratioAt returns the k-th smallest of sorted ratios, from 1.
-func ratioAt(sorted []weighted, k int) float64 {
-	for _, r := range sorted {
-		if k -= r.weight; k <= 0 {
-			return r.ratio
+// valueAt returns the k-th smallest of sorted values, from 1.
+func valueAt(sorted []weighted, k int) float64 {
+	for _, v := range sorted {
+		if k -= v.weight; k <= 0 {
+			return v.value
 		}
 	}
-	return sorted[len(sorted)-1].ratio
+	return sorted[len(sorted)-1].value
 }
 
 // thinned returns evenly spaced order statistics of a large sample, which would have millions of
-// ratios. Its interval is narrow in any case.
+// pairs. Its interval is narrow in any case.
 func thinned(sorted []float64) []float64 {
-	if len(sorted) <= mostForRatios {
+	if len(sorted) <= mostForPairs {
 		return sorted
 	}
-	few := make([]float64, mostForRatios)
+	few := make([]float64, mostForPairs)
 	for i := range few {
-		few[i] = sorted[i*(len(sorted)-1)/(mostForRatios-1)]
+		few[i] = sorted[i*(len(sorted)-1)/(mostForPairs-1)]
 	}
 	return few
 }

@@ -30,15 +30,20 @@ type PairedTest struct {
 	Begin func(side string, repeat int) runner.Observer
 	// Judged is called after each round with the comparison so far; it may be nil.
 	Judged func(repeats int, r *compare.Report)
+	StopRule
+	// TimeLimit bounds the whole test; 0 is no limit.
+	TimeLimit time.Duration
+	Seed      uint64
+	Compare   compare.Options
+}
+
+// StopRule decides from the comparison so far when a paired test ends.
+type StopRule struct {
 	// Within is the precision to reach: half the width of the confidence interval of the first
 	// metric's change, as a fraction.
 	Within float64
 	// MinRepeats and MaxRepeats bound the repeats of each side; MinRepeats is at least 1.
 	MinRepeats, MaxRepeats int
-	// TimeLimit bounds the whole test; 0 is no limit.
-	TimeLimit time.Duration
-	Seed      uint64
-	Compare   compare.Options
 }
 
 // EndReason is why a paired test ended, as text for the user.
@@ -145,24 +150,34 @@ func (t *PairedTest) measure(ctx context.Context, s *side, n int) (*result.Resul
 
 // ended returns why the test is over after n rounds, or "" if it is not.
 func (t *PairedTest) ended(report *compare.Report, n int, began time.Time) EndReason {
-	switch {
-	case n >= t.MinRepeats && t.precise(report):
-		return EndPrecise
-	case n >= t.MinRepeats && n >= t.MaxRepeats:
-		return EndMaxRepeats
-	case t.TimeLimit > 0 && time.Since(began) >= t.TimeLimit:
+	if reason := t.Ended(report, t.Compare.Metrics, n); reason != "" {
+		return reason
+	}
+	if t.TimeLimit > 0 && time.Since(began) >= t.TimeLimit {
 		return EndTimeLimit
+	}
+	return ""
+}
+
+// Ended returns why a test is over after n rounds, or "" if it is not. metrics are those of the
+// comparison.
+func (r StopRule) Ended(report *compare.Report, metrics []string, n int) EndReason {
+	switch {
+	case n >= r.MinRepeats && r.precise(report, metrics):
+		return EndPrecise
+	case n >= r.MinRepeats && n >= r.MaxRepeats:
+		return EndMaxRepeats
 	}
 	return ""
 }
 
 // precise reports whether the interval of the first metric's change is narrow enough. A metric that the
 // schedule of open loops sets does not count.
-func (t *PairedTest) precise(report *compare.Report) bool {
-	for _, metric := range t.Compare.Metrics {
+func (r StopRule) precise(report *compare.Report, metrics []string) bool {
+	for _, metric := range metrics {
 		for i := range report.Changes {
 			if c := &report.Changes[i]; c.Metric == metric && !c.Scheduled {
-				return c.Low != nil && (*c.High-*c.Low)/2 <= t.Within
+				return c.Low != nil && (*c.High-*c.Low)/2 <= r.Within
 			}
 		}
 	}

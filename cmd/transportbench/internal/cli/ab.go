@@ -97,7 +97,7 @@ func (a *app) ab(cmd *cobra.Command, f *abFlags) error {
 		return err
 	}
 	return s.pairedTest(cmd.Context(), a1, b1, f, &sweep.PairedTest{
-		Within: within, MinRepeats: base.Repeats, MaxRepeats: max(f.most, base.Repeats),
+		StopRule:  sweep.StopRule{Within: within, MinRepeats: base.Repeats, MaxRepeats: max(f.most, base.Repeats)},
 		TimeLimit: f.limit, Seed: base.Seed, Compare: o,
 	})
 }
