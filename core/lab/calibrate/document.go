@@ -9,7 +9,7 @@ import (
 )
 
 // Kind is the kind of the document.
-const Kind = "calibration"
+const Kind = result.KindCalibration
 
 // SchemaVersion is the version of the document that this package writes.
 const SchemaVersion = "2.0.0"

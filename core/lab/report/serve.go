@@ -38,12 +38,10 @@ type Server struct {
 func NewServer(ctx context.Context, path string, o Options, every time.Duration) (*Server, error) {
 	o.Live, o.cache = true, new(cache)
 	s := &Server{path: path, options: o, every: every, news: make(chan struct{})}
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, fmt.Errorf("reading results: %w", err)
-	}
-	if _, err := s.render(ctx); err != nil && !info.IsDir() {
-		return nil, err
+	if _, err := s.render(ctx); err != nil {
+		if info, failed := os.Stat(path); failed != nil || !info.IsDir() {
+			return nil, err
+		}
 	}
 	return s, nil
 }

@@ -19,6 +19,9 @@ const SchemaVersion = "2.0.0"
 // KindRun is the kind of a result of one transport under one configuration.
 const KindRun = "run"
 
+// KindCalibration is the kind of a calibration of a machine, which is no result: see package calibrate.
+const KindCalibration = "calibration"
+
 // Result is one run.
 type Result struct {
 	SchemaVersion string `json:"schema_version" jsonschema:"pattern=^2\\.[0-9]+\\.[0-9]+$"`

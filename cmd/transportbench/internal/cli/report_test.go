@@ -4,6 +4,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -58,5 +59,21 @@ func TestReportAndServeErrors(t *testing.T) {
 			require.Contains(t, cmd.stderr, c.stderr)
 			require.Equal(t, 1, strings.Count(cmd.stderr, "\n"))
 		})
+	}
+}
+
+// Every command that reads results says in one line what is wrong with a path that has none.
+func TestPathsWithoutResults(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "calibration.json")
+	require.NoError(t, os.WriteFile(path, []byte(`{"schema_version": "2.0.0", "kind": "calibration"}`), 0o600))
+	for _, args := range [][]string{{"report"}, {"serve"}, {"analyze"}, {"export"}, {"diff", "--along", "transport"}} {
+		for bad, want := range map[string]string{
+			path:                "transportbench: " + path + " is a calibration of a machine, which has no results; transportbench calibrate --show " + path + " shows it\n",
+			"/nonexistent/path": "transportbench: /nonexistent/path: no such file or directory; name a directory of results, its index, or a result file\n",
+		} {
+			cmd := &command{T: t}
+			require.Equal(t, ExitUsage, cmd.execute(append(slices.Clone(args), bad)...))
+			require.Equal(t, want, cmd.stderr, args)
+		}
 	}
 }

@@ -149,13 +149,20 @@ func (l *Loader) loadAll(dir string, files []string) (*Set, error) {
 		})
 	}
 	reading.Wait()
-	if err := errors.Join(errs...); err != nil {
-		first, _, _ := strings.Cut(err.Error(), "\n")
-		return nil, errors.New(first)
+	var whole *Set
+	for i, s := range sets {
+		switch {
+		case errors.Is(errs[i], errCalibration):
+		case errs[i] != nil:
+			return nil, errs[i]
+		case whole == nil:
+			whole = s
+		default:
+			whole.Include(s)
+		}
 	}
-	whole := sets[0]
-	for _, s := range sets[1:] {
-		whole.Include(s)
+	if whole == nil {
+		return nil, fmt.Errorf("reading results: %s has no result files, only a calibration; transportbench calibrate --show %s shows it", dir, files[0])
 	}
 	return whole, nil
 }

@@ -24,7 +24,8 @@ import (
 // that is wrong.
 //
 // If a directory has an index, Load reads the index and only those result files whose length
-// differs from that in the index. Otherwise it reads all JSON files in and below the directory.
+// differs from that in the index. Otherwise it reads all JSON files in and below the directory, except
+// calibrations.
 func Load(path string) (*Set, error) { return (*Loader)(nil).Load(path) }
 
 // Load is [Load] but does not read a file again that has not changed.
@@ -32,7 +33,7 @@ func (l *Loader) Load(path string) (*Set, error) {
 	defer l.forget()
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, fmt.Errorf("reading results: %w", err)
+		return nil, unreadable(path, err)
 	}
 	if !info.IsDir() {
 		s, err := l.file(path)
@@ -54,6 +55,18 @@ func (l *Loader) Load(path string) (*Set, error) {
 	}
 	s.Source, s.dir = path, path
 	return s, nil
+}
+
+// unreadable returns the error for a path that cannot be opened.
+func unreadable(path string, err error) error {
+	var perr *fs.PathError
+	if errors.As(err, &perr) {
+		err = perr.Err
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s: %w; name a directory of results, its index, or a result file", path, err)
+	}
+	return fmt.Errorf("reading results: %s: %w", path, err)
 }
 
 // LoadBoth loads two sets in parallel.
@@ -80,7 +93,7 @@ type Loader struct {
 type cachedFile struct {
 	size    int64
 	changed time.Time
-	set     *Set
+	set     *Set // nil for a calibration
 	used    bool // by the current load
 }
 
@@ -98,7 +111,7 @@ func (l *Loader) file(path string) (*Set, error) {
 	l.mu.Unlock()
 	if k == nil || k.size != info.Size() || !k.changed.Equal(info.ModTime()) {
 		s, err := loadFile(path)
-		if err != nil {
+		if err != nil && !errors.Is(err, errCalibration) {
 			return nil, err
 		}
 		k = &cachedFile{size: info.Size(), changed: info.ModTime(), set: s}
@@ -109,6 +122,9 @@ func (l *Loader) file(path string) (*Set, error) {
 		l.known = map[string]*cachedFile{}
 	}
 	l.known[path], k.used = k, true
+	if k.set == nil {
+		return nil, calibrationError(path)
+	}
 	return k.set.clone(), nil
 }
 
@@ -180,13 +196,23 @@ func loadFile(path string) (*Set, error) {
 		return nil, fmt.Errorf("reading results: %s: %w", path, err)
 	}
 	s, err := Parse(text, filepath.Base(path))
+	if errors.Is(err, errCalibration) {
+		return nil, calibrationError(path)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", path, err)
 	}
 	return s, nil
 }
 
-// Parse parses a document of any kind. Cells refer to it as the file name.
+// errCalibration is wrapped by the error for a calibration.
+var errCalibration = errors.New("a calibration of a machine, which has no results")
+
+func calibrationError(path string) error {
+	return fmt.Errorf("%s is %w; transportbench calibrate --show %s shows it", path, errCalibration, path)
+}
+
+// Parse parses a document of any kind but a calibration. Cells refer to it as the file name.
 func Parse(text []byte, name string) (*Set, error) {
 	d, err := result.NewDocument(text)
 	if err != nil {
@@ -201,6 +227,8 @@ func Parse(text []byte, name string) (*Set, error) {
 			return nil, err
 		}
 		return fromPublished(document), nil
+	case result.KindCalibration:
+		return nil, errCalibration
 	}
 	r, err := d.Result()
 	if err != nil {

@@ -157,6 +157,39 @@ func TestLoadLooseDirectoryPoolsEqualCells(t *testing.T) {
 	require.ErrorContains(t, err, "has no result files")
 	_, err = Load("/nonexistent")
 	require.ErrorIs(t, err, os.ErrNotExist)
+	require.EqualError(t, err, "/nonexistent: no such file or directory; name a directory of results, its index, or a result file")
+}
+
+// A calibration beside results is no part of the set, also in a directory with an index and for a
+// loader that has read it before.
+func TestCalibrationIsNoResult(t *testing.T) {
+	calibration := []byte(`{"schema_version": "2.0.0", "kind": "calibration", "experiments": []}`)
+	dir := t.TempDir()
+	path := filepath.Join(dir, "calibration.json")
+	require.NoError(t, os.WriteFile(path, calibration, 0o600))
+	_, err := Load(dir)
+	require.ErrorContains(t, err, dir+" has no result files, only a calibration; transportbench calibrate --show "+path)
+	var l Loader
+	for range 2 {
+		_, err = l.Load(path)
+		require.EqualError(t, err, path+" is a calibration of a machine, which has no results; transportbench calibrate --show "+path+" shows it")
+	}
+
+	below := filepath.Join(dir, "below")
+	write(t, below, run(1, 1, 2), run(2, 3))
+	require.NoError(t, os.WriteFile(filepath.Join(below, "other-name.json"), calibration, 0o600))
+	for range 2 {
+		s, err := l.Load(dir)
+		require.NoError(t, err)
+		require.Len(t, s.Cells, 2)
+		require.Len(t, l.known, 4)
+	}
+	s, err := Load(below)
+	require.NoError(t, err)
+	require.NoError(t, s.WriteIndex(below))
+	s, err = Load(dir)
+	require.NoError(t, err)
+	require.Len(t, s.Cells, 2)
 }
 
 func TestIndexIsReadAndRenewed(t *testing.T) {
