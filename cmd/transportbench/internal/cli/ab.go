@@ -16,6 +16,7 @@ import (
 	"transportbench/core/base/config"
 	"transportbench/core/lab/compare"
 	"transportbench/core/lab/result"
+	"transportbench/core/lab/result/format"
 	"transportbench/core/lab/runner"
 	"transportbench/core/lab/sweep"
 )
@@ -229,9 +230,20 @@ func (s *session) pairedTest(ctx context.Context, a, b *abSide, f *abFlags, test
 	if err := s.showDiff(&f.comparison, v.Report); err != nil {
 		return err
 	}
-	s.note("%s after %d repeats of each; results in %s", v.Ended, len(v.A.Repeats), s.settings.Out)
+	s.note("%s after %s of each%s; results in %s", v.Ended, format.Count(len(v.A.Repeats), "repeat"), f.remedy(v), s.settings.Out)
 	if interrupted != nil {
 		return interrupted
 	}
 	return verdictOf(v.Report, len(test.Compare.Thresholds) > 0)
+}
+
+// remedy returns what lets a test go on that ended before it was precise enough.
+func (f *abFlags) remedy(v *sweep.PairedResult) string {
+	switch v.Ended {
+	case sweep.EndTimeLimit:
+		return fmt.Sprintf("; raise --limit (%v) for more, or --within (%s)", f.limit, f.within)
+	case sweep.EndMaxRepeats:
+		return fmt.Sprintf("; raise --most (%d) for more, or --within (%s)", f.most, f.within)
+	}
+	return ""
 }
