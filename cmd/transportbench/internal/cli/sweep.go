@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -121,7 +122,10 @@ func readSpec(f *sweepFlags, flags *pflag.FlagSet, args []string) (spec *sweep.S
 		file, text := args[0]+".yaml", results.Sweep(args[0])
 		if text == nil {
 			file = args[0]
-			if text, err = os.ReadFile(file); err != nil {
+			if text, err = os.ReadFile(file); errors.Is(err, fs.ErrNotExist) {
+				return nil, "", usagef("%s: no such file, and the built-in sweeps are %s%s", file,
+					strings.Join(results.Names(), ", "), transport.SuggestionFor(file, results.Names()))
+			} else if err != nil {
 				return nil, "", usagef("%v", err)
 			}
 		}

@@ -120,7 +120,9 @@ func TestSweepMistakes(t *testing.T) {
 		want string
 	}{
 		{[]string{good, good}, "takes at most one file"},
-		{[]string{"/nonexistent.yaml"}, "/nonexistent.yaml"},
+		{[]string{"/nonexistent.yaml"}, "/nonexistent.yaml: no such file, and the built-in sweeps are "},
+		{[]string{"standrd"}, `did you mean "standard"?`},
+		{[]string{"/proc"}, "/proc: is a directory"},
 		{[]string{sweepFile(t, "axis: {a: 1}")}, `unknown key "axis"`},
 		{[]string{"--transport", "fake", "--in-flight", "1,x"}, `in-flight: "x" is not a whole number`},
 		{[]string{"--transport", "fake", "--in-flight", "0,1"}, "--in-flight: 0 is out of range"},
