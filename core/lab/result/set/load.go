@@ -253,7 +253,7 @@ func parseSet(d *result.Document) (*Set, error) {
 			return nil, err
 		}
 	}
-	return s, s.check()
+	return s, s.Check()
 }
 
 func major(version string) string {
@@ -261,9 +261,9 @@ func major(version string) string {
 	return before
 }
 
-// check returns an error for what the types allow but a set must not have, and adds the warnings of
+// Check returns an error for what the types allow but a set must not have, and adds the warnings of
 // package consistency.
-func (s *Set) check() error {
+func (s *Set) Check() error {
 	statuses := []Status{Measured, Failed, Unavailable, Published}
 	for i := range s.Cells {
 		c := &s.Cells[i]
