@@ -355,6 +355,25 @@ func (s *Set) Results(c *Cell) ([]*result.Result, error) {
 	return list, nil
 }
 
+// Directories returns the directories of the set's files, with those between them and the set's own
+// directory, and the one above that. It is empty if the set was not read from a file.
+func (s *Set) Directories() []string {
+	if s.dir == "" {
+		return nil
+	}
+	list := []string{s.dir, filepath.Join(s.dir, "..")}
+	for i := range s.Cells {
+		for _, f := range s.Cells[i].Files {
+			for dir := filepath.Dir(f.Name); dir != "."; dir = filepath.Dir(dir) {
+				if path := filepath.Join(s.dir, dir); !slices.Contains(list, path) {
+					list = append(list, path)
+				}
+			}
+		}
+	}
+	return list
+}
+
 // Responses returns the response times of each window of a cell that has some. If the set does not
 // hold them, Responses reads the cell's results, as [Set.Results].
 func (s *Set) Responses(c *Cell) ([]result.Responses, error) {
