@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"transportbench/core/lab/result"
+	"transportbench/core/lab/result/set"
 )
 
 // Verdict is the outcome of a comparison.
@@ -47,6 +48,8 @@ type Report struct {
 	OnlyNew []Single `json:"only_new,omitempty"`
 	// Broken lists the thresholds that failed.
 	Broken []Breach `json:"broken,omitempty"`
+	// Doubts are the failed checks of all cells of both sets, compared or not.
+	Doubts []set.Doubt `json:"doubts,omitempty"`
 }
 
 // Change is one metric of one cell.

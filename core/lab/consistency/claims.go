@@ -245,3 +245,47 @@ func (p Percentiles) Check() []result.Check {
 		"the percentiles are averages over %d %s, which are not percentiles: the p99 of all calls may be anywhere between the lowest and the highest p99 of the %s; merge histograms instead",
 		p.Over, p.Of, p.Of)
 }
+
+// Timed is what a benchmark does between two readings of the clock.
+type Timed struct {
+	What string `json:"what"`
+	// Calls are the system calls that are timed, and Of those that the operation consists of.
+	Calls []string `json:"calls"`
+	Of    []string `json:"of"`
+}
+
+// Check warns of timed calls that are no part of the operation.
+func (t Timed) Check() []result.Check {
+	extra := slices.DeleteFunc(slices.Clone(t.Calls), func(call string) bool { return slices.Contains(t.Of, call) })
+	if len(extra) == 0 {
+		return nil
+	}
+	own := "of none"
+	if len(t.Of) > 0 {
+		own = "of " + join(t.Of)
+	}
+	return failed("timed", result.Warning, float64(len(extra)), 0,
+		"the timed loop of %s has system calls that are no part of the operation, which consists %s: %s", t.What, own, join(extra))
+}
+
+// Lookups is how often a benchmark looks up something that exists.
+type Lookups struct {
+	What  string  `json:"what"`
+	Count float64 `json:"count"`
+	// Space is the size in bytes of the range in which the benchmark picks addresses at random, and
+	// Covered that of the part with something to find.
+	Space   float64 `json:"space"`
+	Covered float64 `json:"covered"`
+}
+
+// Check warns if lookups find nothing.
+func (l Lookups) Check() []result.Check {
+	const most = 0.5
+	share := l.Covered / l.Space
+	if share >= most {
+		return nil
+	}
+	return failed("lookups", result.Warning, share, most,
+		"the lookups of %s find nothing: %s%% of the addresses that they pick from have something to find, so about %s of %s lookups find it",
+		l.What, format.Digits(100*share), format.Digits(l.Count*share), format.Digits(l.Count))
+}

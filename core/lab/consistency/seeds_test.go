@@ -48,6 +48,8 @@ func TestContradictionsOfTheSeedDocuments(t *testing.T) {
 		{"mooncake-shm", "", result.Warning, []string{"the authors expect 8 of 8 rows"}},
 		{"mooncake-shm", "shared-memory allocation, upper end", result.Warning, []string{"factor of 20.0 to 500, but 100 is claimed"}},
 		{"mooncake-shm", "address look-up, linear over 100 segments, upper end", result.Warning, []string{"factor of 10.0 to 200"}},
+		{"mooncake-shm", "shared-memory allocation, upper end", result.Warning, []string{"the timed loop of an allocation by size", "shm_open, ftruncate and mmap: munmap, close and shm_unlink"}},
+		{"mooncake-shm", "address look-up, linear over 100 segments, upper end", result.Warning, []string{"find nothing", "about 0.477 of 10000 lookups"}},
 		{"mooncake-shm", "memcpy of 4 KiB, upper end", result.Error, []string{"30.0 GB/s, 3.00 times"}},
 		{"copyrpc", "inproc fastforward", result.Error, []string{"90.2 M op/s, 2.71 times", "theoretical limit"}},
 		{"copyrpc", "4 nodes, all to all, std mpsc, notify", result.Error, []string{"124 K op/s, not 495 K op/s", "for each of 4"}},

@@ -125,9 +125,13 @@ func (a *app) analyze(q *analyzeFlags, o analyze.CapacityOptions, path string, a
 	}
 	report := present.Analysis{Kind: "analysis", Source: path}
 	if q.curves() {
-		if report.Capacity, err = analyze.CapacityOf(s, o); errors.Is(err, analyze.ErrClosedLoop) {
+		if report.Capacity, err = analyze.CapacityOf(s, o); err != nil {
+			present.Doubts(a.stderr, set.Doubts(s), false)
+		}
+		switch {
+		case errors.Is(err, analyze.ErrClosedLoop):
 			return exitf(ExitTooLittle, "--target: %s: %v; measure open loops (--rate, or sweep latency), or assume with --headroom which share of it stays free", path, err)
-		} else if err != nil {
+		case err != nil:
 			return exitf(ExitTooLittle, "%v", err)
 		}
 	}
@@ -136,6 +140,7 @@ func (a *app) analyze(q *analyzeFlags, o analyze.CapacityOptions, path string, a
 			return err
 		}
 	}
+	report.AddDoubts(s)
 	if asJSON {
 		err = writeJSON(a.stdout, &report)
 	} else {

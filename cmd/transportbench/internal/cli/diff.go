@@ -54,7 +54,8 @@ func (a *app) diffCommand() *cobra.Command {
 		Long: `diff matches the cells of two sets by configuration. For each metric it shows the
 change with its 95% interval, the Holm-adjusted p of a rank test over the repeats,
 and a verdict. A set is a directory of results, its index, a single result, or
-published figures. Where the sets show several states of the machine (near, far),
+published figures. The failed checks of their cells are listed below, each once.
+Where the sets show several states of the machine (near, far),
 windows are compared within a state only.
 
 Results of different versions of the runtime, the measured loop, are compared,
@@ -187,10 +188,13 @@ func (a *app) diff(c *comparison, o compare.Options, oldPath, newPath string) er
 	if err != nil {
 		return badInput(err)
 	}
+	doubts := set.DoubtsOfBoth(old, new)
 	report, err := compare.Diff(old, new, o)
 	if err != nil {
+		present.Doubts(a.stderr, doubts, false)
 		return err
 	}
+	report.Doubts = doubts
 	if err := a.showDiff(c, report); err != nil {
 		return err
 	}
@@ -238,7 +242,11 @@ func (a *app) along(c *comparison, o compare.Options, path string) error {
 	if err != nil {
 		return badInput(err)
 	}
+	doubts := set.Doubts(s)
 	ranking, err := compare.Along(s, c.along, o)
+	if err != nil {
+		present.Doubts(a.stderr, doubts, false)
+	}
 	var unmatched *compare.UnmatchedError
 	switch {
 	case errors.As(err, &unmatched):
@@ -250,6 +258,7 @@ func (a *app) along(c *comparison, o compare.Options, path string) error {
 		}
 		return badInput(err)
 	}
+	ranking.Doubts = doubts
 	switch c.format {
 	case formatJSON:
 		return writeJSON(a.stdout, ranking)

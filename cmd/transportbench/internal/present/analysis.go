@@ -23,6 +23,24 @@ type Analysis struct {
 	Source   string            `json:"source"`
 	Cells    []AnalyzedCell    `json:"cells,omitempty"`
 	Capacity *analyze.Capacity `json:"capacity,omitempty"`
+	// Doubts are the errors and warnings of all cells.
+	Doubts []set.Doubt `json:"doubts,omitempty"`
+}
+
+// AddDoubts sets Doubts: the findings of the analyses, and the failed checks of cells of s without
+// one.
+func (a *Analysis) AddDoubts(s *set.Set) {
+	if len(a.Cells) == 0 {
+		a.Doubts = set.Doubts(s)
+		return
+	}
+	var g set.DoubtGroups
+	for i := range a.Cells {
+		for _, f := range a.Cells[i].findings() {
+			g.Add("", a.Cells[i].Cell, set.Warning{Check: f.Name, Severity: f.Severity, Message: f.Message})
+		}
+	}
+	a.Doubts = g.List()
 }
 
 // AnalyzedCell is one cell with its analysis.
@@ -82,6 +100,13 @@ func Analyze(w io.Writer, a *Analysis, detail bool) {
 			fmt.Fprintln(w)
 		}
 		capacity(w, a.Capacity)
+	}
+	switch {
+	case len(a.Cells) == 1 && a.Cells[0].Analysis != nil: // it has its findings
+	case len(a.Doubts) > 0:
+		Doubts(w, a.Doubts, false)
+	default:
+		fmt.Fprintln(w, "no findings against these figures")
 	}
 }
 
@@ -267,7 +292,7 @@ func writeFindings(w io.Writer, list []analyze.Finding) {
 	}
 }
 
-// overview writes one row per cell, and then the findings.
+// overview writes one row per cell, and what is predicted.
 func overview(w io.Writer, cells []AnalyzedCell) {
 	analyzed := 0
 	t := newTable(w, "cell", ">throughput", ">of its limit", "bound by", "")
@@ -299,45 +324,5 @@ func overview(w io.Writer, cells []AnalyzedCell) {
 		for _, p := range cells[i].Predictions {
 			paragraph(w, 0, 2, fmt.Sprintf("what if: %s: %s%s", cells[i].Cell, p.Message, measuredNote(p)))
 		}
-	}
-	allFindings(w, cells)
-}
-
-// allFindings writes the findings against all cells. Findings of the same check
-// are written once, with the first cell and the number of others.
-func allFindings(w io.Writer, cells []AnalyzedCell) {
-	type group struct {
-		analyze.Finding
-		cells []string
-	}
-	var groups []*group
-	known := map[string]*group{}
-	for i := range cells {
-		for _, f := range cells[i].findings() {
-			key := string(f.Severity) + f.Name
-			if cells[i].Status == set.Published { // each figure has findings of its own
-				key += f.Message
-			}
-			if known[key] == nil {
-				known[key] = &group{Finding: f}
-				groups = append(groups, known[key])
-			}
-			known[key].cells = append(known[key].cells, cells[i].Cell)
-		}
-	}
-	for _, severity := range []result.Severity{result.Error, result.Warning} {
-		for _, g := range groups {
-			if g.Severity != severity {
-				continue
-			}
-			of := g.cells[0]
-			if more := len(g.cells) - 1; more > 0 {
-				of += fmt.Sprintf(" and %s", format.Count(more, "other"))
-			}
-			paragraph(w, 0, 2, fmt.Sprintf("%s: %s: %s: %s", g.Severity, g.Name, of, g.Message))
-		}
-	}
-	if len(groups) == 0 {
-		fmt.Fprintln(w, "no findings against these figures")
 	}
 }

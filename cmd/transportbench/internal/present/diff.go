@@ -58,6 +58,7 @@ func Diff(w io.Writer, r *compare.Report, all, markdown bool) {
 	for _, b := range r.Broken {
 		fmt.Fprintf(w, "threshold %s failed: %s: %s %s\n", b.Threshold, b.Cell, b.Metric, breach(b))
 	}
+	Doubts(w, r.Doubts, markdown)
 	fmt.Fprintln(w, DiffSummary(r))
 }
 
@@ -238,6 +239,7 @@ func Ranking(w io.Writer, r *compare.Ranking, markdown bool) {
 	renderTable(wins, markdown)
 	fmt.Fprintln(w)
 	rankingNotes(w, r)
+	Doubts(w, r.Doubts, markdown)
 	fmt.Fprintf(w, "%s, %d undecided (alpha %g over %s, leads below %g%% do not count)\n",
 		format.Count(len(r.Groups), "comparison"), undecided, r.Alpha, format.Count(r.Tests, "test"), 100*r.Floor)
 	if tooLittle > 0 {

@@ -17,7 +17,7 @@ import (
 const Kind = "published"
 
 // SchemaVersion is the version of the document.
-const SchemaVersion = "1.1.0"
+const SchemaVersion = "1.2.0"
 
 // Document has the figures of one source.
 type Document struct {
@@ -45,14 +45,16 @@ type Row struct {
 	Metrics map[string]Figure `json:"metrics"`
 	// Expected is set if the source expects the figures and did not measure them.
 	Expected bool `json:"expected,omitempty"`
-	// Work, Loops, Sums, Limits and Ratios are claims of the source whose figures must be
-	// consistent: amounts and rates, counters of a loop, wholes and their parts, limits, and
-	// factors.
-	Work   []consistency.Work  `json:"work,omitempty"`
-	Loops  []consistency.Loop  `json:"loops,omitempty"`
-	Sums   []consistency.Sum   `json:"sums,omitempty"`
-	Limits []consistency.Limit `json:"limits,omitempty"`
-	Ratios []consistency.Ratio `json:"ratios,omitempty"`
+	// Work, Loops, Sums, Limits, Ratios, Timed and Lookups are claims of the source whose figures
+	// must be consistent: amounts and rates, counters of a loop, wholes and their parts, limits,
+	// factors, what is timed, and what lookups find.
+	Work    []consistency.Work    `json:"work,omitempty"`
+	Loops   []consistency.Loop    `json:"loops,omitempty"`
+	Sums    []consistency.Sum     `json:"sums,omitempty"`
+	Limits  []consistency.Limit   `json:"limits,omitempty"`
+	Ratios  []consistency.Ratio   `json:"ratios,omitempty"`
+	Timed   []consistency.Timed   `json:"timed,omitempty"`
+	Lookups []consistency.Lookups `json:"lookups,omitempty"`
 	// SingleRun is set if there was one repeat: the spread of the figures is unknown.
 	SingleRun bool `json:"single_run"`
 	// Contradiction names the figures of the row that contradict each other.
@@ -138,6 +140,8 @@ func (r *Row) Findings() []result.Check {
 	list = append(list, claims(r.Sums)...)
 	list = append(list, claims(r.Limits)...)
 	list = append(list, claims(r.Ratios)...)
+	list = append(list, claims(r.Timed)...)
+	list = append(list, claims(r.Lookups)...)
 	return append(list, consistency.Check(f)...)
 }
 

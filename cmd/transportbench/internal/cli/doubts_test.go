@@ -1,0 +1,101 @@
+package cli
+
+import (
+	"encoding/json"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/cmd/transportbench/internal/present"
+	"transportbench/core/lab/compare"
+	"transportbench/core/lab/result"
+	"transportbench/core/lab/result/set"
+)
+
+// The faults of the published figures.
+var faults = []struct{ file, says string }{
+	{"benchkv-2rank", "took 29.9 s, not 15.0 s"},
+	{"mooncake-shm", "the timed loop of an allocation by size"},
+	{"mooncake-shm", "find nothing"},
+	{"tcpx", "2.68 GB/s, not 20.0 GB/s"},
+	{"kvstore", "leave 44 to 64% unexplained"},
+}
+
+// likePublished returns a measured set with the configurations of a published one.
+func likePublished(t *testing.T, path string) string {
+	t.Helper()
+	return setOf(t, func(s *set.Set) {
+		old, err := set.Load(path)
+		require.NoError(t, err)
+		for i := range s.Cells {
+			s.Cells[i].Config = old.Cells[min(i, len(old.Cells)-1)].Config
+		}
+	}, 1e6, 2e6)
+}
+
+func TestPublishedFaultsAreNamed(t *testing.T) {
+	cmd := &command{T: t}
+	// oneLine undoes the wrapping of lines.
+	oneLine := func(text string) string { return strings.Join(strings.Fields(text), " ") }
+	note := regexp.MustCompile(`(?m)^note: .*$`) // why a pair is INCOMPARABLE
+	for _, fault := range faults {
+		path := published + fault.file + ".json"
+		cmd.execute("analyze", path)
+		require.Equal(t, 1, strings.Count(oneLine(cmd.stdout), fault.says), "analyze %s:\n%s", path, cmd.stdout)
+		cmd.execute("analyze", path, "--knee", "--rate-metric", "throughput")
+		require.Contains(t, oneLine(cmd.stdout+cmd.stderr), fault.says, "analyze --knee %s", path)
+		measured := likePublished(t, path)
+		for _, sides := range [][]string{{path, measured}, {measured, path}} {
+			cmd.execute("diff", sides[0], sides[1], "--across", "all")
+			require.Equal(t, 1, strings.Count(oneLine(note.ReplaceAllString(cmd.stdout, "")), fault.says), "diff %v:\n%s%s", sides, cmd.stdout, cmd.stderr)
+			cmd.execute("diff", sides[0], sides[1], "--across", "all", "--format", "markdown")
+			require.Regexp(t, `(?m)^- (error|warning): (old|new): .*`+fault.says, cmd.stdout)
+		}
+		cmd.execute("diff", "--along", "transport", path)
+		require.Contains(t, oneLine(cmd.stdout+cmd.stderr), fault.says, "diff --along %s", path)
+	}
+}
+
+func TestDoubtsOfMeasuredCells(t *testing.T) {
+	doubtful := setOf(t, func(s *set.Set) {
+		timed(s)
+		for i := range s.Cells {
+			s.Cells[i].Warnings = []set.Warning{{Check: "drift", Severity: result.Warning, Message: "it fell"}}
+		}
+	}, 1e6, 2e6, 3e6)
+	clean := setOf(t, timed, 1e6, 2e6, 3e6)
+	cmd := &command{T: t}
+
+	code := cmd.execute("diff", doubtful, clean)
+	require.Contains(t, cmd.stdout, "warning: old: drift: ")
+	require.Equal(t, cmd.execute("diff", clean, clean), code, "a warning does not change the exit code")
+	require.NotContains(t, cmd.stdout, "warning")
+	require.Empty(t, cmd.stderr)
+
+	cmd.execute("diff", doubtful, doubtful, "--format", "json")
+	var report compare.Report
+	require.NoError(t, json.Unmarshal([]byte(cmd.stdout), &report))
+	require.Len(t, report.Doubts, 1)
+	require.Equal(t, []string{"old", "new"}, report.Doubts[0].Sides)
+	require.Len(t, report.Doubts[0].Cells, 3)
+
+	require.Zero(t, cmd.execute("diff", "--along", "in_flight", doubtful), cmd.stderr)
+	require.Contains(t, cmd.stdout, "warning: drift: ")
+	cmd.execute("diff", "--along", "in_flight", doubtful, "--format", "json")
+	var ranking compare.Ranking
+	require.NoError(t, json.Unmarshal([]byte(cmd.stdout), &ranking))
+	require.Len(t, ranking.Doubts, 1)
+	require.Zero(t, cmd.execute("diff", "--along", "in_flight", clean), cmd.stderr)
+	require.NotContains(t, cmd.stdout, "warning")
+
+	require.Zero(t, cmd.execute("analyze", doubtful, "--knee"), cmd.stderr)
+	require.Contains(t, cmd.stdout, "warning: drift: ")
+	cmd.execute("analyze", doubtful, "--knee", "--json")
+	var analysis present.Analysis
+	require.NoError(t, json.Unmarshal([]byte(cmd.stdout), &analysis))
+	require.Len(t, analysis.Doubts, 1)
+	require.Zero(t, cmd.execute("analyze", clean, "--knee"), cmd.stderr)
+	require.Contains(t, cmd.stdout, "no findings against these figures")
+}

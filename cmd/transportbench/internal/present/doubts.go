@@ -1,0 +1,36 @@
+package present
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"transportbench/core/lab/result/format"
+	"transportbench/core/lab/result/set"
+)
+
+// Doubts writes the failed checks of cells, each once with the cells that it concerns.
+func Doubts(w io.Writer, list []set.Doubt, markdown bool) {
+	for i := range list {
+		d := &list[i]
+		parts := []string{string(d.Severity)}
+		if len(d.Sides) > 0 {
+			parts = append(parts, strings.Join(d.Sides, " and "))
+		}
+		line := strings.Join(append(parts, d.Check, someOf(d.Cells), d.Message), ": ")
+		if markdown {
+			fmt.Fprintln(w, "- "+line)
+			continue
+		}
+		paragraph(w, 0, 2, line)
+	}
+}
+
+// someOf returns the first names of a list and the number of others.
+func someOf(names []string) string {
+	const most = 3
+	if more := len(names) - most; more > 0 {
+		return strings.Join(names[:most], ", ") + " and " + format.Count(more, "other")
+	}
+	return strings.Join(names, ", ")
+}
