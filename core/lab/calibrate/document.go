@@ -140,7 +140,7 @@ type FalseVerdicts struct {
 	False  int `json:"false"`
 	Beyond int `json:"beyond"`
 	// Share is False over Comparisons with its exact 95% interval. Within is set if the interval is not
-	// wholly above alpha.
+	// wholly above alpha, of at least 100 comparisons: fewer bound nothing.
 	Share  Estimate `json:"share"`
 	Within bool     `json:"within"`
 }

@@ -1,0 +1,16 @@
+package calibrate
+
+// The names of the experiments.
+const (
+	ExperimentDelay       = "delay"
+	ExperimentLongDelay   = "long delay"
+	ExperimentExponential = "exponential"
+	ExperimentBimodal     = "bimodal"
+	ExperimentRate        = "rate"
+	ExperimentStall       = "stall"
+	ExperimentObserver    = "observer"
+	ExperimentSelf        = "self"
+	ExperimentPower       = "power"
+	ExperimentPowerLoaded = "power loaded"
+	ExperimentClients     = "clients"
+)

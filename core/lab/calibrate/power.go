@@ -1,0 +1,148 @@
+package calibrate
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"transportbench/core/lab/compare"
+	"transportbench/core/lab/result"
+	"transportbench/core/lab/result/set"
+)
+
+const (
+	// resolutionRepeats are the repeats of a comparison of the resolution.
+	resolutionRepeats = 10
+	// foundShare is the share of the trials that must find a change that counts as visible, and
+	// fewestTrials the number of trials below which no share is trusted.
+	foundShare   = 0.9
+	fewestTrials = 10
+)
+
+// powerRepeats are the repeats of the comparisons of the power.
+var powerRepeats = []int{10, 20}
+
+// resolution compares medians of the latency. They are finer than the delays here, in whole ns, and
+// leave out interruptions, of which few fall into a window: those move the exact mean of a window of
+// 50 ms by more than the delays.
+func (d *Document) resolution() (Resolution, error) {
+	r := Resolution{Repeats: resolutionRepeats, FoundShare: foundShare, Trials: []Trials{}}
+	e := d.experiment(ExperimentDelay)
+	if e == nil {
+		return r, nil
+	}
+	var err error
+	if r.Trials, err = e.trials(resolutionRepeats, result.LatencyP50, d.Alpha); err != nil {
+		return r, err
+	}
+	r.Delay, _ = smallestFound(r.Trials)
+	return r, nil
+}
+
+func (d *Document) power() ([]Power, error) {
+	rows := []Power{}
+	for _, name := range []string{ExperimentPower, ExperimentPowerLoaded} {
+		e := d.experiment(name)
+		if e == nil {
+			continue
+		}
+		for _, repeats := range powerRepeats {
+			trials, err := e.trials(repeats, result.Throughput, d.Alpha)
+			if err != nil {
+				return nil, err
+			}
+			if len(trials) > 0 {
+				rows = append(rows, Power{Load: loadName(e.reference()), Loaded: e.Loaded, Repeats: repeats, Trials: trials})
+			}
+		}
+	}
+	return rows, nil
+}
+
+// loadName describes what a cell measures, without what was injected.
+func loadName(c *set.Cell) string {
+	name := fmt.Sprintf("%s, %s in flight", c.Config["profile"], c.Config["in_flight"])
+	if delay := c.Config["options.delay"]; durationOf(c, "delay") > 0 {
+		name += ", delay " + delay
+	}
+	return name
+}
+
+// trials cuts e into comparisons of so many consecutive rounds, and counts for each known change those
+// that found it: that it makes the metric worse. There are none if e is too short for one, or has no
+// reference.
+func (e *Experiment) trials(repeats int, metric string, alpha float64) ([]Trials, error) {
+	reference := e.reference()
+	rows := []Trials{}
+	count := e.rounds() / repeats
+	if reference == nil || count == 0 {
+		return rows, nil
+	}
+	o := compare.Options{Alpha: alpha, Metrics: []string{metric}}
+	for i, known := range e.Known {
+		c := &e.Set.Cells[i]
+		if known == 0 || len(c.Samples[metric]) == 0 || len(reference.Samples[metric]) == 0 {
+			continue
+		}
+		t := Trials{Known: known, Count: count}
+		for n := range count {
+			report, err := compare.Pairwise(e.setOf(cut(reference, n*repeats, repeats)), e.setOf(cut(c, n*repeats, repeats)), o)
+			if err != nil {
+				return nil, err
+			}
+			t.Found += report.Count(compare.Worse)
+			t.Wrong += report.Count(compare.Better)
+		}
+		t.Share = binomial(t.Found, t.Count)
+		rows = append(rows, t)
+	}
+	slices.SortFunc(rows, func(a, b Trials) int { return cmp.Compare(a.Known, b.Known) })
+	return rows, nil
+}
+
+// smallestFound returns the smallest change that was found in at least foundShare of the trials, as was
+// every larger one. ok is false if none was, or if there are too few trials. trials ascend.
+func smallestFound(trials []Trials) (known float64, ok bool) {
+	for _, t := range slices.Backward(trials) {
+		if t.Count < fewestTrials || t.Share.Value < foundShare {
+			break
+		}
+		known, ok = t.Known, true
+	}
+	return known, ok
+}
+
+// LeastChange returns the smallest change of throughput, as a share, that comparisons of so many repeats
+// a side find on this machine: in at least 90% of the trials on quiet processors with at most that many
+// repeats, as every larger change. If none was, it is the largest change of the trials: the machine may
+// not even show that one. With fewer repeats than all trials have, those with the fewest count: fewer
+// repeats do not show more. ok is false for a quick calibration, and without trials.
+func (d *Document) LeastChange(repeats int) (share float64, ok bool) {
+	if d.Quick {
+		return 0, false
+	}
+	var quiet []Power
+	for _, p := range d.Power {
+		if !p.Loaded && len(p.Trials) > 0 && p.Trials[0].Count >= fewestTrials {
+			quiet = append(quiet, p)
+		}
+	}
+	if len(quiet) == 0 {
+		return 0, false
+	}
+	slices.SortFunc(quiet, func(a, b Power) int { return cmp.Compare(a.Repeats, b.Repeats) })
+	for i, p := range quiet {
+		if i > 0 && p.Repeats > repeats {
+			break
+		}
+		largest := p.Trials[len(p.Trials)-1].Known
+		found, any := smallestFound(p.Trials)
+		if !any {
+			found = largest
+		}
+		if share == 0 || found < share {
+			share = found
+		}
+	}
+	return share, true
+}
