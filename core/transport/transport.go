@@ -40,6 +40,9 @@ type Info struct {
 	// Unavailable is the reason why Open always fails in this build, and the remedy, such as for
 	// a plugin that was built without its native library. It is empty if Open can succeed.
 	Unavailable string `json:"unavailable,omitempty"`
+	// Instrument marks a transport that tests the tool, not a candidate for use. The command runs it
+	// only if it is named, not with "all".
+	Instrument bool `json:"instrument,omitempty"`
 }
 
 // Config is the argument of Open. The counts are upper bounds for as long as the transport is

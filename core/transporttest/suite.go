@@ -83,6 +83,27 @@ func Run(t *testing.T, s Suite) {
 	}
 }
 
+// RunClause runs one clause of the suite and returns its report if it fails. It is for tests that
+// require the suite to find a fault. It returns an error if the clause is unknown or about a feature
+// that the transport does not declare.
+func RunClause(s Suite, name string) (failed bool, report string, err error) {
+	tr, err := survey(&s)
+	if err != nil {
+		return false, "", err
+	}
+	for _, c := range clauses() {
+		if c.name != name {
+			continue
+		}
+		if missing := c.missing(tr); missing != "" {
+			return false, "", fmt.Errorf("clause %q would not run: the transport lacks %s", name, missing)
+		}
+		failed, lines := try(&s, tr, c)
+		return failed, strings.Join(lines, "\n"), nil
+	}
+	return false, "", fmt.Errorf("no clause %q", name)
+}
+
 func skip(t *testing.T, forbidden bool, reason string) {
 	t.Helper()
 	if forbidden {

@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"transportbench/core/fabric/clock"
 	"transportbench/core/transport"
-	"transportbench/plugins/tcpx/internal/clock"
 	"transportbench/plugins/tcpx/internal/sock"
 )
 

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"time"
 
+	"transportbench/core/fabric/clock"
 	"transportbench/core/transport"
-	"transportbench/plugins/tcpx/internal/clock"
 )
 
 var _ transport.SeriesReader = (*worker)(nil)

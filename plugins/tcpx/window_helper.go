@@ -6,8 +6,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"transportbench/core/fabric/clock"
 	"transportbench/plugins/tcpx/internal/bounce"
-	"transportbench/plugins/tcpx/internal/clock"
 	"transportbench/plugins/tcpx/internal/sock"
 )
 

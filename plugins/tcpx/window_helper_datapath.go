@@ -1,8 +1,8 @@
 package tcpx
 
 import (
+	"transportbench/core/fabric/clock"
 	"transportbench/plugins/tcpx/internal/bounce"
-	"transportbench/plugins/tcpx/internal/clock"
 	"transportbench/plugins/tcpx/internal/sock"
 )
 

@@ -1,8 +1,8 @@
 package tcpx
 
 import (
+	"transportbench/core/fabric/clock"
 	"transportbench/plugins/tcpx/internal/bounce"
-	"transportbench/plugins/tcpx/internal/clock"
 )
 
 // postReceive posts a receive into a buffer and puts its credit into the control socket's

@@ -1,7 +1,7 @@
 package tcpx
 
 import (
-	"transportbench/plugins/tcpx/internal/clock"
+	"transportbench/core/fabric/clock"
 	"transportbench/plugins/tcpx/internal/sock"
 )
 

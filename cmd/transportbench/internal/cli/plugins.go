@@ -59,11 +59,17 @@ func (a *app) catalog(ctx context.Context, dir string) ([]*entry, error) {
 	return describe(ctx, host.Discover(dirs)), nil
 }
 
+// candidates returns the entries that [options.All] selects: all that are not instruments.
+func candidates(entries []*entry) []*entry {
+	return slices.DeleteFunc(entries, func(e *entry) bool { return e.description.Info.Instrument })
+}
+
 // find returns the plugins of the named transports in their order, or all
-// installed plugins if [options.All] is among the names.
+// installed candidates if [options.All] is among the names.
 func (a *app) find(ctx context.Context, dir string, names []string) ([]*entry, error) {
 	if slices.Contains(names, options.All) {
 		entries, err := a.catalog(ctx, dir)
+		entries = candidates(entries)
 		if err == nil && len(entries) == 0 {
 			err = errors.New(noPlugins)
 		}
@@ -94,7 +100,7 @@ func findIn(ctx context.Context, dir string, names []string) ([]*entry, error) {
 		return nil, &config.Error{Option: options.KeyPluginDir, Problem: fmt.Sprintf("%q is not a directory", dir)}
 	}
 	if slices.Contains(names, options.All) {
-		return describe(ctx, host.Discover([]string{path})), nil
+		return candidates(describe(ctx, host.Discover([]string{path}))), nil
 	}
 	var plugins []*host.Plugin
 	for _, name := range names {

@@ -42,6 +42,9 @@ func Plugins(w io.Writer, plugins []Plugin) {
 			providers = strings.Join(p.Description.Info.Providers, ", ")
 		}
 		available := "yes"
+		if p.Description != nil && p.Description.Info.Instrument {
+			available = "by name only"
+		}
 		if p.Unavailable != "" {
 			available = "no: " + p.Unavailable
 		}
@@ -58,6 +61,9 @@ func PluginDetails(w io.Writer, p Plugin) {
 	}
 	d, info := p.Description, p.Description.Info
 	fmt.Fprintf(w, "%s %s: %s\n", info.Name, info.Version, info.Summary)
+	if info.Instrument {
+		fmt.Fprintln(w, "an instrument that tests the tool: --transport all leaves it out")
+	}
 	if p.Unavailable != "" {
 		fmt.Fprintf(w, "not available: %s\n", p.Unavailable)
 	}

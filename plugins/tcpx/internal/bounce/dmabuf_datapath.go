@@ -5,8 +5,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"transportbench/core/fabric/clock"
 	"transportbench/core/transport"
-	"transportbench/plugins/tcpx/internal/clock"
 	"transportbench/plugins/tcpx/internal/devmem"
 	"transportbench/plugins/tcpx/internal/sock"
 )

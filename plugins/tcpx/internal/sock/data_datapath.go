@@ -3,7 +3,7 @@ package sock
 import (
 	"golang.org/x/sys/unix"
 
-	"transportbench/plugins/tcpx/internal/clock"
+	"transportbench/core/fabric/clock"
 )
 
 const (

@@ -1,0 +1,8 @@
+package main
+
+import (
+	"transportbench/core/plugin"
+	"transportbench/plugins/calibration"
+)
+
+func main() { plugin.Main(calibration.Driver{}) }

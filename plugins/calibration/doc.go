@@ -1,0 +1,21 @@
+// Package calibration is a transport with a known cost: package core/fabric/shm/inbox, as in
+// plugins/shm, with options that delay, limit, stall and damage calls by exactly known amounts. A
+// measurement of it shows what the tool can see. It is an instrument, not a candidate.
+//
+// With nothing injected, a worker is the inbox's own. Otherwise it wraps one (worker_datapath.go):
+//
+//   - A delay starts when the caller's worker finds the response in shared memory, and ends when
+//     Poll returns it. Until then [held] has a copy.
+//   - A rate admits the calls of one worker at absolute times, with a credit of at most one call.
+//   - A stall begins at every multiple of stall-every on the host's CLOCK_MONOTONIC, so all workers
+//     on a host stand still at the same time. Until it ends, Post takes nothing and Poll returns
+//     nothing.
+//   - client-time and daemon-time are spent spinning: by Post before each call, and by Poll before
+//     it returns a request. With daemon-time, a Poll returns one event, as if it served one request
+//     after another.
+//   - Each worker damages every N-th response that it polls, or every N-th with a payload. With
+//     reorder-every, it also returns every N-th request after the next one, which breaks the promise
+//     of [transport.Capabilities] on purpose.
+//
+// Random numbers have a fixed seed for each worker of each rank.
+package calibration

@@ -1,0 +1,83 @@
+package calibration
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"transportbench/core/fabric/shm"
+	"transportbench/core/fabric/shm/inbox"
+	"transportbench/core/fabric/shm/ring"
+	"transportbench/core/transport"
+)
+
+// Driver opens the transport with a known cost.
+type Driver struct{}
+
+var _ transport.Driver = Driver{}
+
+// Info implements [transport.Driver].
+func (Driver) Info() transport.Info {
+	return transport.Info{
+		Name: name, Version: version, Instrument: true,
+		Summary:      "shm with known delays, limits, stalls and faults, to calibrate the tool",
+		Providers:    []string{string(shm.Memfd)},
+		Capabilities: inbox.Capabilities,
+		Limits:       transport.Limits{MaxPayload: inbox.MaxPayload, InlineSize: ring.CallInlineSize, Peers: inbox.MaxPeers},
+		Options:      schema,
+	}
+}
+
+// Open implements [transport.Driver].
+func (Driver) Open(_ context.Context, cfg transport.Config) (transport.Transport, error) {
+	in, err := resolve(cfg.Options)
+	if err != nil {
+		return nil, transport.NewOpError(name, "open", err)
+	}
+	sound, err := inbox.Open(inboxConfig(cfg))
+	if err != nil {
+		return nil, err
+	}
+	if in == (injection{}) {
+		return sound, nil
+	}
+	return &rank{Transport: sound, config: cfg, injection: in}, nil
+}
+
+// rank is an inbox.Transport whose workers inject.
+type rank struct {
+	*inbox.Transport
+	config    transport.Config
+	injection injection
+
+	mu      sync.Mutex
+	workers []*worker
+}
+
+// NewWorker implements [transport.Transport].
+func (r *rank) NewWorker(index int) (transport.Worker, error) {
+	sound, err := r.Transport.NewWorker(index)
+	if err != nil {
+		return nil, err
+	}
+	seed := uint64(r.config.Rank)<<32 | uint64(index)
+	w, err := newWorker(sound.(soundWorker), r.injection, seed, r.Properties().Limits.MaxPayload, r.config.InFlight*r.config.Peers)
+	if err != nil {
+		return nil, transport.NewOpError(name, "new worker", err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.workers = append(r.workers, w)
+	return w, nil
+}
+
+// Close implements [transport.Transport].
+func (r *rank) Close() error {
+	errs := []error{r.Transport.Close()}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, w := range r.workers {
+		errs = append(errs, w.held.close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,44 @@
+package calibration
+
+import (
+	"golang.org/x/sys/unix"
+
+	"transportbench/core/fabric/clock"
+)
+
+// pace admits calls at a rate. The times at which they are due do not depend on when earlier calls
+// were taken, so the rate does not drift. A caller that comes late may take one call at once, and
+// loses the others.
+type pace struct {
+	interval int64 // in picoseconds; 0 for no limit
+	due      int64 // of the next call, in picoseconds
+}
+
+const picos = 1000 // in a nanosecond
+
+func newPace(rate int) pace {
+	if rate == 0 {
+		return pace{}
+	}
+	return pace{interval: 1e12 / int64(rate)}
+}
+
+// left returns the nanoseconds until the next call is due, rounded up, or 0.
+func (p *pace) left(now int64) int64 { return max(0, (p.due-now*picos+picos-1)/picos) }
+
+// take takes a call that is due.
+func (p *pace) take(now int64) { p.due = max(p.due, now*picos-p.interval) + p.interval }
+
+// stall is a stall of the given length at every multiple of a period. Times are in nanoseconds.
+type stall struct{ length, every int64 }
+
+// left returns how long a stall still lasts, or 0. now is on CLOCK_MONOTONIC.
+func (s *stall) left(now int64) int64 { return max(0, s.length-now%s.every) }
+
+// sinceBoot returns the difference between CLOCK_MONOTONIC, which the processes of a host share, and
+// the clock of this process.
+func sinceBoot() (int64, error) {
+	var t unix.Timespec
+	err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t)
+	return t.Nano() - clock.Now(), err
+}
