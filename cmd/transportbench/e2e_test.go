@@ -74,7 +74,7 @@ func command(t testing.TB, args ...string) *invocation {
 		args = append([]string{args[0], "--out", i.out}, args[1:]...)
 	}
 	i.cmd = exec.Command(filepath.Join(bin, "transportbench"), args...)
-	i.cmd.Env = append(os.Environ(), "XDG_CONFIG_HOME="+t.TempDir(), "TMPDIR="+i.tmp)
+	i.cmd.Env = append(os.Environ(), "XDG_CONFIG_HOME="+t.TempDir(), "XDG_STATE_HOME="+t.TempDir(), "TMPDIR="+i.tmp)
 	i.cmd.Stdout, i.cmd.Stderr = &i.stdout, &i.stderr
 	return i
 }

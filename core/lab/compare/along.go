@@ -21,7 +21,9 @@ type Ranking struct {
 	Axis   string  `json:"axis"`
 	Alpha  float64 `json:"alpha"`
 	Floor  float64 `json:"floor"`
-	Tests  int     `json:"tests"`
+	// FloorFrom says where Floor is from, if the caller has chosen it by what is known of the machine.
+	FloorFrom string `json:"floor_from,omitempty"`
+	Tests     int    `json:"tests"`
 	// Across lists the differences of identity that were allowed.
 	Across []Difference `json:"across,omitempty"`
 	// Runtime is set if cells have different versions of the runtime.

@@ -31,6 +31,8 @@ type Report struct {
 	// counts, as a share.
 	Alpha float64 `json:"alpha"`
 	Floor float64 `json:"floor"`
+	// FloorFrom says where Floor is from, if the caller has chosen it by what is known of the machine.
+	FloorFrom string `json:"floor_from,omitempty"`
 	// Tests is how many tests the p-values were adjusted for.
 	Tests int `json:"tests"`
 	// Across lists the differences of identity that were allowed, except that of the runtime.

@@ -35,6 +35,9 @@ type PairedTest struct {
 	TimeLimit time.Duration
 	Seed      uint64
 	Compare   compare.Options
+	// LeastChange returns the smallest change that counts with that many repeats of each side, in place
+	// of that in Compare; nil if that does.
+	LeastChange func(repeats int) float64
 }
 
 // StopRule decides from the comparison so far when a paired test ends.
@@ -96,7 +99,7 @@ func (t *PairedTest) Run(ctx context.Context) (*PairedResult, error) {
 				return nil, err
 			}
 		}
-		report, err := compare.Pairwise(sides[0].set, sides[1].set, t.Compare)
+		report, err := t.compare(sides)
 		if err != nil {
 			return nil, err
 		}
@@ -184,10 +187,18 @@ func (r StopRule) precise(report *compare.Report, metrics []string) bool {
 	return false
 }
 
+func (t *PairedTest) compare(sides [2]*side) (*compare.Report, error) {
+	o := t.Compare
+	if t.LeastChange != nil {
+		o.Floor = t.LeastChange(len(sides[0].results))
+	}
+	return compare.Pairwise(sides[0].set, sides[1].set, o)
+}
+
 func (t *PairedTest) conclude(sides [2]*side, reason EndReason) (*PairedResult, error) {
 	outcome := &PairedResult{Ended: reason}
 	var err error
-	if outcome.Report, err = compare.Pairwise(sides[0].set, sides[1].set, t.Compare); err != nil {
+	if outcome.Report, err = t.compare(sides); err != nil {
 		return nil, err
 	}
 	for i, merged := range []**result.Result{&outcome.A, &outcome.B} {

@@ -47,6 +47,15 @@ func TestPairedTestEnds(t *testing.T) {
 	require.Len(t, v.B.Repeats, len(v.A.Repeats))
 	require.Equal(t, len(v.A.Repeats), judged)
 
+	d = pairedTest(r, 1e6, 0.9e6, 0.005)
+	least := 0
+	d.LeastChange = func(n int) float64 { least = n; return 0.5 }
+	v, err = d.Run(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, compare.Same, v.Report.Changes[0].Verdict)
+	require.Equal(t, 0.5, v.Report.Floor)
+	require.Equal(t, len(v.A.Repeats), least)
+
 	v, err = pairedTest(r, 1e6, 1e6, 0.3).Run(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, EndMaxRepeats, v.Ended)

@@ -14,9 +14,11 @@ import (
 	"transportbench/cmd/transportbench/internal/options"
 	"transportbench/cmd/transportbench/internal/present"
 	"transportbench/core/base/config"
+	"transportbench/core/lab/calibrate"
 	"transportbench/core/lab/compare"
 	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/format"
+	"transportbench/core/lab/result/set"
 	"transportbench/core/lab/runner"
 	"transportbench/core/lab/sweep"
 )
@@ -191,6 +193,20 @@ func (s *session) notePlugins(a, b *abSide) error {
 	return nil
 }
 
+// leastChange looks for the calibration of this machine.
+func (s *session) leastChange(f *abFlags) (leastChange, error) {
+	if f.floor != "" {
+		return leastChange{chosen: true}, nil
+	}
+	identity, err := set.Flatten(s.environment.Identity)
+	if err != nil {
+		return leastChange{}, err
+	}
+	l := leastChange{found: []calibrate.Found{calibrate.Find(identity)}}
+	s.noteCalibrations(l.found)
+	return l, nil
+}
+
 // pairedTest runs test and shows its outcome.
 func (s *session) pairedTest(ctx context.Context, a, b *abSide, f *abFlags, test *sweep.PairedTest) error {
 	if err := s.notePlugins(a, b); err != nil {
@@ -198,6 +214,14 @@ func (s *session) pairedTest(ctx context.Context, a, b *abSide, f *abFlags, test
 	}
 	progress := present.NewSweepProgress(s.stderr)
 	defer progress.Close()
+	least, err := s.leastChange(f)
+	if err != nil {
+		return err
+	}
+	test.LeastChange = func(repeats int) float64 {
+		share, _ := least.of(test.Compare, repeats)
+		return share
+	}
 	for side, of := range map[*abSide]*sweep.Side{a: &test.A, b: &test.B} {
 		var err error
 		of.Config = side.config
@@ -227,6 +251,7 @@ func (s *session) pairedTest(ctx context.Context, a, b *abSide, f *abFlags, test
 			return err
 		}
 	}
+	_, v.Report.FloorFrom = least.of(test.Compare, len(v.A.Repeats))
 	if err := s.showDiff(&f.comparison, v.Report); err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 
 	"transportbench/cmd/transportbench/internal/options"
 	"transportbench/cmd/transportbench/internal/present"
+	"transportbench/core/lab/calibrate"
 	"transportbench/core/lab/compare"
 	"transportbench/core/lab/result/format"
 	"transportbench/core/lab/result/set"
@@ -40,7 +41,7 @@ var diffFormats = []string{formatTable, formatMarkdown, formatJSON, formatCSV}
 
 func (c *comparison) add(flags *pflag.FlagSet) {
 	flags.StringVar(&c.alpha, "alpha", "0.05", "significance level, over all comparisons together")
-	flags.StringVar(&c.floor, "floor", "2%", "smallest change that counts")
+	flags.StringVar(&c.floor, "floor", "", "smallest change that counts; default: 2%, or what a calibration of the machine found if that is more")
 	flags.StringSliceVar(&c.metrics, "metric", nil, "metrics to compare, a comma list, or all; default: "+strings.Join(compare.DefaultMetrics, ","))
 	flags.StringVar(&c.format, "format", formatTable, strings.Join(diffFormats, ", "))
 	flags.StringArrayVar(&c.failOn, "fail-on", nil, "threshold, repeatable: 'throughput<-3%', 'shm: latency_p99>+10%', 'floor_ratio>8'")
@@ -110,8 +111,10 @@ func (c *comparison) options() (compare.Options, error) {
 	if o.Alpha, err = share(c.alpha); err != nil || !(o.Alpha > 0 && o.Alpha < 1) {
 		return o, usagef("--alpha: %q is not a number between 0 and 1", c.alpha)
 	}
-	if o.Floor, err = share(c.floor); err != nil || !(o.Floor >= 0 && o.Floor < 1) {
-		return o, usagef("--floor: %q is not a share such as 2%% or 0.02", c.floor)
+	if c.floor != "" {
+		if o.Floor, err = share(c.floor); err != nil || !(o.Floor >= 0 && o.Floor < 1) {
+			return o, usagef("--floor: %q is not a share such as 2%% or 0.02", c.floor)
+		}
 	}
 	if !slices.Contains(diffFormats, c.format) {
 		return o, usagef("--format: %q is not one of %s%s", c.format, strings.Join(diffFormats, ", "), transport.SuggestionFor(c.format, diffFormats))
@@ -189,12 +192,15 @@ func (a *app) diff(c *comparison, o compare.Options, oldPath, newPath string) er
 		return badInput(err)
 	}
 	doubts := set.DoubtsOfBoth(old, new)
+	var from string
+	o.Floor, from = a.calibrated(c, old, new).of(o, calibrate.Repeats(o.Ignore, old, new))
 	report, err := compare.Diff(old, new, o)
 	if err != nil {
 		present.Doubts(a.stderr, doubts, false)
 		return err
 	}
 	report.Doubts = doubts
+	report.FloorFrom = from
 	if err := a.showDiff(c, report); err != nil {
 		return err
 	}
@@ -243,6 +249,8 @@ func (a *app) along(c *comparison, o compare.Options, path string) error {
 		return badInput(err)
 	}
 	doubts := set.Doubts(s)
+	var from string
+	o.Floor, from = a.calibrated(c, s).of(o, calibrate.Repeats(nil, s))
 	ranking, err := compare.Along(s, c.along, o)
 	if err != nil {
 		present.Doubts(a.stderr, doubts, false)
@@ -259,6 +267,7 @@ func (a *app) along(c *comparison, o compare.Options, path string) error {
 		return badInput(err)
 	}
 	ranking.Doubts = doubts
+	ranking.FloorFrom = from
 	switch c.format {
 	case formatJSON:
 		return writeJSON(a.stdout, ranking)

@@ -26,7 +26,14 @@ func TestMain(m *testing.M) {
 	if name, ok := strings.CutPrefix(filepath.Base(os.Args[0]), "transport-"); ok {
 		os.Exit(describePlugin(name))
 	}
-	os.Exit(m.Run())
+	state, err := os.MkdirTemp("", "transportbench-state")
+	if err != nil {
+		panic(err)
+	}
+	os.Setenv("XDG_STATE_HOME", state) // a calibration of this machine must not decide a test
+	code := m.Run()
+	os.RemoveAll(state)
+	os.Exit(code)
 }
 
 func describePlugin(name string) int {

@@ -106,9 +106,7 @@ func diffNotes(w io.Writer, r *compare.Report) {
 	for _, d := range r.Across {
 		fmt.Fprintf(w, "compared across different %s\n", d)
 	}
-	for _, note := range r.Notes {
-		fmt.Fprintln(w, "note: "+note)
-	}
+	writeNotes(w, r.Notes, r.Floor, r.FloorFrom)
 	const most = 20
 	written := map[string]bool{}
 	for i := range r.Changes {
@@ -126,6 +124,17 @@ func diffNotes(w io.Writer, r *compare.Report) {
 	}
 	single(w, "old", r.OnlyOld)
 	single(w, "new", r.OnlyNew)
+}
+
+// writeNotes writes the notes of a comparison, and where the least change that counts is from if
+// that is worth knowing.
+func writeNotes(w io.Writer, notes []string, floor float64, from string) {
+	for _, note := range notes {
+		fmt.Fprintln(w, "note: "+note)
+	}
+	if from != "" {
+		fmt.Fprintf(w, "note: least change that counts: %g%%, %s; --floor sets another\n", 100*floor, from)
+	}
 }
 
 // single lists the cells of one side that have no counterpart.
@@ -252,9 +261,7 @@ func rankingNotes(w io.Writer, r *compare.Ranking) {
 	for _, d := range r.Across {
 		fmt.Fprintf(w, "compared across different %s\n", d)
 	}
-	for _, note := range r.Notes {
-		fmt.Fprintln(w, "note: "+note)
-	}
+	writeNotes(w, r.Notes, r.Floor, r.FloorFrom)
 	written := map[string]bool{}
 	for _, group := range r.Groups {
 		if second := group.List[1]; second.Note != "" {

@@ -29,10 +29,16 @@ type screen struct {
 
 func newScreen(out io.Writer) screen {
 	var width func() int
-	if f, ok := out.(*os.File); ok && os.Getenv("TERM") != "dumb" && terminalWidth(f) > 0 {
-		width = func() int { return terminalWidth(f) }
+	if IsTerminal(out) {
+		width = func() int { return terminalWidth(out.(*os.File)) }
 	}
 	return screen{out: out, width: width}
+}
+
+// IsTerminal reports whether w is a terminal that can overwrite lines.
+func IsTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && os.Getenv("TERM") != "dumb" && terminalWidth(f) > 0
 }
 
 // terminalWidth returns 0 if f is not a terminal.
