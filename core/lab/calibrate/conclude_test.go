@@ -209,8 +209,8 @@ func TestRecoveryOfStalls(t *testing.T) {
 	d := concluded(t, e)
 	require.Len(t, d.Recovery, 4)
 	for quantity, known := range map[string]float64{
-		"stall, longest call of a closed loop": stall, "stall, p99 of a closed loop": 0,
-		"stall, longest response of an open loop": stall, "stall, p99 of an open loop": 64e6,
+		"stall: max, closed loop": stall, "stall: p99, closed loop": 0,
+		"stall: max, open loop": stall, "stall: p99, open loop": 64e6,
 	} {
 		require.True(t, rowOf(t, d, quantity, known).Within, quantity)
 	}
@@ -222,7 +222,7 @@ func TestRecoveryOfStalls(t *testing.T) {
 		return m
 	})
 	e.Set.Cells[1].Config["options.stall-every"] = "1s"
-	require.InDelta(t, 0.074, rowOf(t, concluded(t, e), "stall, throughput lost by a closed loop", 0.074).Measured.Value, 0.02)
+	require.InDelta(t, 0.074, rowOf(t, concluded(t, e), "stall: lost, closed loop", 0.074).Measured.Value, 0.02)
 }
 
 func TestRecoveryOfRates(t *testing.T) {
@@ -345,10 +345,10 @@ func TestPower(t *testing.T) {
 	require.Positive(t, found)
 	require.Less(t, twenty.Trials[0].Share.Value, 0.5)
 	require.InDelta(t, 1, twenty.Trials[3].Share.Value, 0.1)
-	burn := rowOf(t, d, "added time of an operation", 0.05)
+	burn := rowOf(t, d, "added time", 0.05)
 	require.InDelta(t, 0.05, burn.Measured.Value, 0.01)
 	require.Less(t, *burn.Measured.Low, *burn.Measured.High)
-	rowOf(t, d, "added time of an operation, loaded processors", 0.05)
+	rowOf(t, d, "added time, loaded", 0.05)
 }
 
 func TestLeastChange(t *testing.T) {
@@ -446,4 +446,41 @@ func TestConcludeRefuses(t *testing.T) {
 			require.Empty(t, d.FalseVerdicts, name)
 		}
 	}
+}
+
+// The summary's figures are those of the conclusions.
+func TestSummary(t *testing.T) {
+	require.Empty(t, new(Document).Summary())
+	d := &Document{
+		Alpha: 0.05,
+		Recovery: []Recovery{
+			{Quantity: "delay", Known: 20, Measured: Estimate{40, new(1.0), new(50.0)}}, // nothing is promised
+			{Quantity: "delay", Known: 200, Measured: Estimate{208, new(200.0), new(220.0)}, Tolerance: 10, Within: true},
+			{Quantity: "delay", Known: 1e6, Measured: Estimate{1.05e6, new(1e6), new(1.1e6)}, Tolerance: 30e3},
+			{Quantity: "rate", Known: 10, Measured: Estimate{Value: 20}, Tolerance: 1},
+		},
+		FalseVerdicts: []FalseVerdicts{{Method: "diff", Comparisons: 200, False: 8, Share: binomial(8, 200)}},
+		Power: []Power{
+			{Repeats: 10, Trials: []Trials{{Known: 0.05, Count: 60, Found: 1, Share: binomial(1, 60)}}},
+			{Repeats: 20, Trials: []Trials{
+				{Known: 0.02, Count: 30, Found: 2, Share: binomial(2, 30)},
+				{Known: 0.049, Count: 30, Found: 27, Wrong: 1, Share: binomial(27, 30)},
+			}},
+			{Repeats: 40, Loaded: true, Trials: []Trials{{Known: 0.05, Count: 1}}},
+		},
+		Resolution: Resolution{Repeats: 10, Delay: 100, FoundShare: 0.9, Trials: []Trials{{Known: 100, Count: 10}}},
+	}
+	require.Equal(t, []string{
+		"1 of 2 delays of 200 ns and more are recovered within 3% or 10 ns; the largest error is 5%, of 1.00 ms",
+		"diff reports a difference in 8 of 200 comparisons of a configuration with itself (1.74 to 7.73%); alpha is 5%",
+		"a change of 4.9% is found in 27 of 30 trials with 20 repeats (73.5 to 97.9%), and in the wrong direction in 1",
+		"the smallest delay told from none with 10 repeats is 100 ns",
+	}, d.Summary())
+	d.Recovery = []Recovery{{Quantity: "delay", Known: 1e6, Measured: Estimate{Value: 1.05e6}, Tolerance: 30e3}}
+	d.Resolution.Delay = 0
+	lines := d.Summary()
+	require.Equal(t, "the largest error of a recovered delay is 5%, of 1.00 ms: too few windows to bound it", lines[0])
+	require.Equal(t, "no delay up to 100 ns is told from none in 90% of the trials with 10 repeats", lines[3])
+	d.Resolution.Trials[0].Count = 1
+	require.Equal(t, "1 trial: too few to say which delay is told from none with 10 repeats", d.Summary()[3])
 }

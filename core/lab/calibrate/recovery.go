@@ -18,6 +18,9 @@ const (
 	rateTolerance  = 0.01
 )
 
+// quantityDelay is the quantity of fixed delays.
+const quantityDelay = "delay"
+
 // tolerance returns the promised error of a delay in ns; 0 if none is promised.
 func tolerance(delay float64) float64 {
 	if delay < leastPromised {
@@ -84,7 +87,7 @@ func (e *Experiment) added(quantity, metric, base string, known func(c *set.Cell
 
 // delays compares medians, which interruptions of the machine do not move.
 func (e *Experiment) delays() []Recovery {
-	return e.added("delay", result.LatencyP50, result.LatencyP50, func(_ *set.Cell, delay float64) float64 { return delay })
+	return e.added(quantityDelay, result.LatencyP50, result.LatencyP50, func(_ *set.Cell, delay float64) float64 { return delay })
 }
 
 // exponential compares the mean and two percentiles with theory: an exponential delay of the mean D is
@@ -165,13 +168,13 @@ func (e *Experiment) stalls() []Recovery {
 			}
 		}
 		if !c.OpenLoop() {
-			add("stall, longest call of a closed loop", result.LatencyMax, stall)
-			add("stall, p99 of a closed loop", result.LatencyP99, 0)
+			add("stall: max, closed loop", result.LatencyMax, stall)
+			add("stall: p99, closed loop", result.LatencyP99, 0)
 			continue
 		}
-		add("stall, longest response of an open loop", result.ResponseMax, stall)
+		add("stall: max, open loop", result.ResponseMax, stall)
 		if p99 := stall * (1 - 0.01*every/stall); p99 > 0 {
-			add("stall, p99 of an open loop", result.ResponseP99, p99)
+			add("stall: p99, open loop", result.ResponseP99, p99)
 		}
 	}
 	return append(rows, e.lost()...)
@@ -194,7 +197,7 @@ func (e *Experiment) lost() []Recovery {
 		}
 		if kept, windows, ok := throughputRatio(c, reference, states); ok {
 			rows = append(rows, Recovery{
-				Quantity: "stall, throughput lost by a closed loop", Unit: "share", Known: stall / every,
+				Quantity: "stall: lost, closed loop", Unit: "share", Known: stall / every,
 				Measured: kept.transform(func(ratio float64) float64 { return 1 - 1/ratio }), Windows: windows,
 			})
 		}
@@ -209,9 +212,9 @@ func (e *Experiment) burns() []Recovery {
 	if reference == nil {
 		return nil
 	}
-	quantity := "added time of an operation"
+	quantity := "added time"
 	if e.Loaded {
-		quantity += ", loaded processors"
+		quantity += ", loaded"
 	}
 	var rows []Recovery
 	for i, share := range e.Known {

@@ -1,0 +1,189 @@
+package present
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+
+	"transportbench/core/lab/calibrate"
+	"transportbench/core/lab/compare"
+	"transportbench/core/lab/result"
+	"transportbench/core/lab/result/format"
+)
+
+// Calibration writes what a calibration found, one table for each question, and the summary.
+func Calibration(w io.Writer, d *calibrate.Document, markdown bool) {
+	id := &d.Environment.Identity
+	fmt.Fprintf(w, "Calibration of %s\n", format.Machine(id.CPU, id.Cores, id.Virtualisation))
+	length := "full"
+	if d.Quick {
+		length = "quick, too short to bound rates and power"
+	}
+	if markdown {
+		fmt.Fprintln(w)
+	}
+	fmt.Fprintf(w, "%s, transportbench %s, %s, took %s\n", d.StartedAt.UTC().Format("2006-01-02 15:04 UTC"), d.Tool.Version, length,
+		time.Duration(d.TookS*float64(time.Second)).Round(time.Second))
+
+	c := calibration{w, markdown}
+	c.recovered(d)
+	c.observer(d)
+	c.resolution(d)
+	c.falseVerdicts(d)
+	c.power(d)
+	if lines := d.Summary(); len(lines) > 0 {
+		c.title("Summary", "")
+		for _, line := range lines {
+			fmt.Fprintln(w, "- "+line)
+		}
+	}
+}
+
+type calibration struct {
+	io.Writer
+	markdown bool
+}
+
+// title begins a table. help explains it, in a line.
+func (c calibration) title(name, help string) {
+	if c.markdown {
+		name = "**" + name + "**"
+	}
+	if help != "" {
+		name += ": " + help
+	}
+	fmt.Fprintf(c, "\n%s\n", name)
+	if c.markdown {
+		fmt.Fprintln(c)
+	}
+}
+
+func (c calibration) recovered(d *calibrate.Document) {
+	if len(d.Recovery) == 0 {
+		return
+	}
+	c.title("Recovered", "what was injected, or follows from it in theory, against what was measured")
+	t := newTable(c, "quantity", ">known", ">measured", ">95% interval", ">error", ">windows", "within")
+	for i := range d.Recovery {
+		r := &d.Recovery[i]
+		number := func(v float64) string { return quantity(v, r.Unit) }
+		interval := "-"
+		if m := r.Measured; m.Low != nil && r.Unit == "share" {
+			interval = m.Interval()
+		} else if m.Low != nil {
+			interval = format.Range(result.Metric{Unit: r.Unit, Low: m.Low, High: m.High})
+		}
+		deviation := "-"
+		if r.Known > 0 {
+			deviation = format.Percent(new(r.Bias().Value / r.Known))
+		}
+		t.AppendRow(table.Row{r.Quantity, number(r.Known), number(r.Measured.Value), interval, deviation, r.Windows, promise(r)})
+	}
+	renderTable(t, c.markdown)
+}
+
+// quantity formats a value; shares are percentages.
+func quantity(v float64, unit string) string {
+	if unit == "share" {
+		return calibrate.Share(v)
+	}
+	return format.Number(v, unit)
+}
+
+// promise formats the promised error and whether it was kept, such as "3%: yes".
+func promise(r *calibrate.Recovery) string {
+	if r.Tolerance == 0 {
+		return "-"
+	}
+	limit := strings.Replace(quantity(r.Tolerance, r.Unit), ".0 ", " ", 1)
+	// A promise is a share of the known value or, where that is less, a time.
+	if share := r.Tolerance / r.Known; r.Known > 0 && math.Abs(100*share-math.Round(100*share)) < 1e-9 && r.Tolerance > 10 {
+		limit = calibrate.Share(share)
+	}
+	switch {
+	case r.Within:
+		return limit + ": yes"
+	case r.Measured.Low == nil:
+		return limit + ": too few"
+	}
+	return limit + ": no"
+}
+
+func (c calibration) observer(d *calibrate.Document) {
+	if len(d.Observer) == 0 {
+		return
+	}
+	c.title("Observer effect", "throughput with one of so many operations timed, against none")
+	t := newTable(c, ">timed", ">in flight", ">change", ">95% interval", ">windows")
+	for _, o := range d.Observer {
+		timed := "all"
+		if o.SampleEvery > 1 {
+			timed = fmt.Sprintf("1 of %d", o.SampleEvery)
+		}
+		t.AppendRow(table.Row{timed, o.InFlight, format.Percent(&o.Change.Value), format.Percents(o.Change.Low, o.Change.High), o.Windows})
+	}
+	renderTable(t, c.markdown)
+}
+
+func (c calibration) resolution(d *calibrate.Document) {
+	r := &d.Resolution
+	if len(r.Trials) == 0 {
+		return
+	}
+	c.title("Resolution", fmt.Sprintf("how often a delay is told from none with %d repeats a side", r.Repeats))
+	t := newTable(c, append([]string{">delay"}, trialColumns...)...)
+	for _, trial := range r.Trials {
+		t.AppendRow(append(table.Row{format.Time(trial.Known)}, trialRow(trial)...))
+	}
+	renderTable(t, c.markdown)
+}
+
+// trialColumns are those of trialRow.
+var trialColumns = []string{">trials", ">found", ">share", ">95% interval", ">wrong direction"}
+
+func trialRow(t calibrate.Trials) table.Row {
+	return table.Row{t.Count, t.Found, calibrate.Share(t.Share.Value), t.Share.Interval(), t.Wrong}
+}
+
+func (c calibration) falseVerdicts(d *calibrate.Document) {
+	if len(d.FalseVerdicts) == 0 {
+		return
+	}
+	c.title("False verdicts", fmt.Sprintf("a configuration compared with itself, %d repeats a side; alpha is %s",
+		d.FalseVerdicts[0].Repeats, calibrate.Share(d.Alpha)))
+	t := newTable(c, "method", ">tests", ">comparisons", ">false", ">share", ">95% interval", "within alpha", ">beyond "+calibrate.Share(compare.Defaults().Floor))
+	for _, f := range d.FalseVerdicts {
+		verdict := "no"
+		switch low := f.Share.Low; {
+		case f.Within:
+			verdict = "yes"
+		case low != nil && *low <= d.Alpha:
+			verdict = "too few"
+		}
+		t.AppendRow(table.Row{f.Method, f.Tests, f.Comparisons, f.False, calibrate.Share(f.Share.Value),
+			f.Share.Interval(), verdict, f.Beyond})
+	}
+	renderTable(t, c.markdown)
+}
+
+func (c calibration) power(d *calibrate.Document) {
+	if len(d.Power) == 0 {
+		return
+	}
+	c.title("Power", "how often a known change of throughput is found ("+d.Power[0].Load+")")
+	t := newTable(c, append([]string{"processors", ">repeats", ">change"}, trialColumns...)...)
+	for _, p := range d.Power {
+		processors := "quiet"
+		if p.Loaded {
+			processors = "loaded"
+		}
+		for _, trial := range p.Trials {
+			t.AppendRow(append(table.Row{processors, p.Repeats, calibrate.Share(trial.Known)}, trialRow(trial)...))
+		}
+	}
+	renderTable(t, c.markdown)
+}

@@ -1,0 +1,123 @@
+package calibrate
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"transportbench/core/lab/result/format"
+)
+
+// Summary returns how far the instrument can be trusted, in one line each: how well it recovers delays,
+// how often it reports a difference where there is none, how often it finds one, and the smallest delay
+// that it sees. It leaves out what was not measured.
+func (d *Document) Summary() []string {
+	var lines []string
+	for _, line := range []string{d.delaySummary(), d.falseSummary(), d.powerSummary(), d.resolutionSummary()} {
+		if line != "" {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+func (d *Document) delaySummary() string {
+	count, within, bounded := 0, 0, 0
+	largest, of := 0.0, 0.0
+	for i := range d.Recovery {
+		r := &d.Recovery[i]
+		if r.Quantity != quantityDelay || r.Tolerance == 0 {
+			continue
+		}
+		count++
+		if r.Measured.Low != nil {
+			bounded++
+		}
+		if r.Within {
+			within++
+		}
+		if e := math.Abs(r.Bias().Value) / r.Known; e >= largest {
+			largest, of = e, r.Known
+		}
+	}
+	switch {
+	case count == 0:
+		return ""
+	case bounded == 0:
+		return fmt.Sprintf("the largest error of a recovered delay is %s, of %s: too few windows to bound it", Share(largest), format.Time(of))
+	}
+	return fmt.Sprintf("%d of %d delays of %d ns and more are recovered within %g%% or %d ns; the largest error is %s, of %s",
+		within, count, leastPromised, 100*delayTolerance, leastTolerance, Share(largest), format.Time(of))
+}
+
+func (d *Document) falseSummary() string {
+	var parts []string
+	for _, f := range d.FalseVerdicts {
+		part := fmt.Sprintf("%s in %d", f.Method, f.False)
+		if len(parts) == 0 {
+			part = fmt.Sprintf("%s reports a difference in %d of %d comparisons of a configuration with itself", f.Method, f.False, f.Comparisons)
+		}
+		parts = append(parts, part+" ("+f.Share.Interval()+")")
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return strings.Join(parts, ", ") + "; alpha is " + Share(d.Alpha)
+}
+
+// powerSummary is about the change nearest to 5%, with the most repeats on quiet processors.
+func (d *Document) powerSummary() string {
+	var most *Power
+	for i := range d.Power {
+		if p := &d.Power[i]; !p.Loaded && (most == nil || p.Repeats > most.Repeats) {
+			most = p
+		}
+	}
+	if most == nil || len(most.Trials) == 0 {
+		return ""
+	}
+	distance := func(t Trials) float64 { return math.Abs(t.Known - 0.05) }
+	t := slices.MinFunc(most.Trials, func(a, b Trials) int {
+		if distance(a) < distance(b) {
+			return -1
+		}
+		return 1
+	})
+	return fmt.Sprintf("a change of %s is found in %d of %s with %d repeats (%s), and in the wrong direction in %d",
+		Share(t.Known), t.Found, format.Count(t.Count, "trial"), most.Repeats, t.Share.Interval(), t.Wrong)
+}
+
+func (d *Document) resolutionSummary() string {
+	r := &d.Resolution
+	if len(r.Trials) == 0 {
+		return ""
+	}
+	last := r.Trials[len(r.Trials)-1]
+	switch {
+	case r.Delay > 0:
+		return fmt.Sprintf("the smallest delay told from none with %d repeats is %s", r.Repeats, format.Time(r.Delay))
+	case last.Count < fewestTrials:
+		return fmt.Sprintf("%s: too few to say which delay is told from none with %d repeats", format.Count(last.Count, "trial"), r.Repeats)
+	}
+	return fmt.Sprintf("no delay up to %s is told from none in %s of the trials with %d repeats", format.Time(last.Known), Share(r.FoundShare), r.Repeats)
+}
+
+// Share formats a share as a percentage with two digits after the point if it is below 10%, else one,
+// without zeros at the end.
+func Share(share float64) string {
+	digits := 2
+	if math.Abs(share) >= 0.0995 {
+		digits = 1
+	}
+	text := fmt.Sprintf("%.*f", digits, 100*share)
+	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".") + "%"
+}
+
+// Interval formats the interval of a share.
+func (e Estimate) Interval() string {
+	if e.Low == nil || e.High == nil {
+		return "no interval"
+	}
+	return strings.TrimSuffix(Share(*e.Low), "%") + " to " + Share(*e.High)
+}
