@@ -4,45 +4,11 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"transportbench/core/base/config"
 	"transportbench/core/base/record"
 	"transportbench/core/lab/result"
 )
-
-func TestNetworkByHand(t *testing.T) {
-	solve := func(n network) float64 {
-		x, time := n.solve()
-		require.InEpsilon(t, float64(n.calls), x*time, 1e-9, "Little's law")
-		return x
-	}
-	// One call never waits.
-	require.InEpsilon(t, 1.0/3000, solve(network{calls: 1, clients: 1, daemons: 1, client: 500, daemon: 1000, delay: 1500}), 1e-9)
-	// Balanced stations: n/(n+k-1) over the demand of one, with k stations.
-	require.InEpsilon(t, 2.0/3, solve(network{calls: 2, clients: 1, daemons: 1, client: 1, daemon: 1}), 1e-9)
-	require.InEpsilon(t, 5.0/8, solve(network{calls: 5, clients: 2, daemons: 2, client: 2, daemon: 2}), 1e-9)
-	// A machine repairman: 3 calls, 10 elsewhere, 1 at the daemon. R(1)=1, X=1/11, Q=1/11;
-	// R(2)=12/11, X=2/(10+12/11)=22/122; Q=24/122; R(3)=146/122, X=3/(10+146/122).
-	require.InEpsilon(t, 3/(10+146.0/122), solve(network{calls: 3, clients: 1, daemons: 1, daemon: 1, delay: 10}), 1e-9)
-	// Many calls are limited by the slowest station.
-	require.InEpsilon(t, 1.0/400, solve(network{calls: 1000, clients: 1, daemons: 1, client: 100, daemon: 400, delay: 5000}), 1e-3)
-}
-
-func TestCalibration(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		n := network{
-			calls: rapid.IntRange(1, 64).Draw(t, "calls"), clients: rapid.IntRange(1, 4).Draw(t, "clients"), daemons: rapid.IntRange(1, 2).Draw(t, "daemons"),
-			client: rapid.Float64Range(1, 1000).Draw(t, "client"), daemon: rapid.Float64Range(1, 1000).Draw(t, "daemon"),
-			delay: rapid.Float64Range(100, 10000).Draw(t, "delay"),
-		}
-		x, _ := n.solve()
-		again, _ := n.calibrated(x).solve()
-		require.InEpsilon(t, x, again, 1e-6)
-	})
-	// Even without delay it is slower than measured.
-	require.Zero(t, network{calls: 1, clients: 1, daemons: 1, client: 100, daemon: 100}.calibrated(1).delay)
-}
 
 func model() *Model {
 	return &Model{Clients: 1, Daemons: 1, InFlight: 1, CallingRanks: 1, ServingRanks: 1, Transported: 0.5, RemoteShare: 0.5,

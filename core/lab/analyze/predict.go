@@ -98,8 +98,7 @@ func (m *Model) Predict(change string) (Prediction, error) {
 
 // against returns the prediction of a changed model, given the measured one.
 func (m *Model) against(measured *Model, change string) Prediction {
-	base, _ := measured.network().solve()
-	expected, _ := m.network().solve()
+	base, expected := measured.network().solve(), m.network().solve()
 	p := Prediction{Change: change, Measured: measured.Measured * float64(measured.Clients*measured.CallingRanks)}
 	p.Throughput = p.Measured * expected / base
 	limit := ""
