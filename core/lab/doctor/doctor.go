@@ -5,11 +5,14 @@ import (
 	"os"
 	"runtime"
 	"strconv"
+	"time"
 
 	"golang.org/x/sys/unix"
 
+	"transportbench/core"
 	"transportbench/core/base/config"
 	"transportbench/core/base/machine"
+	"transportbench/core/lab/calibrate"
 )
 
 // Status is the severity of a finding.
@@ -59,6 +62,8 @@ func Examine(ctx context.Context) []Finding {
 		filesystem: statFilesystem,
 		shareMemfd: shareMemfd,
 		openPidfd:  openPidfd,
+		find:       func(identity map[string]string) calibrate.Found { return calibrate.Find(identity) },
+		version:    core.Version, runtime: core.RuntimeDigest(), now: time.Now,
 	}
 	return x.examine(ctx)
 }
@@ -77,6 +82,10 @@ type examiner struct {
 	filesystem func(path string) (size, free uint64, err error)
 	shareMemfd func() error
 	openPidfd  func() error
+
+	find             func(identity map[string]string) calibrate.Found
+	version, runtime string // of this command
+	now              func() time.Time
 }
 
 func (x *examiner) examine(ctx context.Context) []Finding {
@@ -87,7 +96,7 @@ func (x *examiner) examine(ctx context.Context) []Finding {
 		one(x.virtualisation), one(x.isolation), one(x.numa),
 		one(x.timeSource), one(x.perfEvents), one(x.mitigations), one(x.aslr),
 		one(x.hugePages), one(x.transparentHugePages), one(x.lockedMemory), one(x.devShm), one(x.memfd),
-		x.rdma, x.libraries,
+		x.rdma, x.libraries, one(x.calibration),
 	} {
 		if ctx.Err() != nil {
 			break

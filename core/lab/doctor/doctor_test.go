@@ -8,11 +8,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
 	"transportbench/core/base/machine"
+	"transportbench/core/lab/calibrate"
+	"transportbench/core/lab/result"
 )
 
 type files map[string]string
@@ -81,6 +84,39 @@ func examinerOf(t *testing.T, changes files) *examiner {
 		},
 		shareMemfd: func() error { return nil },
 		openPidfd:  func() error { return nil },
+		find: func(identity map[string]string) calibrate.Found {
+			return calibrate.Found{Identity: identity, Document: calibration()}
+		},
+		version: "1.2.3", runtime: "aaaabbbbccccdddd",
+		now: func() time.Time { return time.Date(2026, 3, 14, 6, 0, 0, 0, time.UTC) },
+	}
+}
+
+// calibration returns one of ten days ago.
+func calibration() *calibrate.Document {
+	return &calibrate.Document{
+		StartedAt: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC), Alpha: 0.05,
+		Tool: result.Tool{Version: "1.2.3"}, Plugin: result.Plugin{RuntimeDigest: "aaaabbbbccccdddd"},
+		Recovery: []calibrate.Recovery{
+			{Quantity: "delay", Unit: "ns", Known: 200, Measured: calibrate.Estimate{Value: 203}, Tolerance: 10, Within: true},
+			{Quantity: "delay", Unit: "ns", Known: 500, Measured: calibrate.Estimate{Value: 600}, Tolerance: 15},
+			{Quantity: "delay", Unit: "ns", Known: 50, Measured: calibrate.Estimate{Value: 53}},
+		},
+		FalseVerdicts: []calibrate.FalseVerdicts{{Method: "diff", Comparisons: 200, False: 7}, {Method: "ab", Comparisons: 200, False: 2}},
+		Power: []calibrate.Power{{Repeats: 20, Trials: []calibrate.Trials{
+			{Known: 0.05, Count: 30, Found: 29, Share: calibrate.Estimate{Value: 29. / 30}},
+		}}},
+	}
+}
+
+// withCalibration returns a change of the examiner that finds f.
+func withCalibration(edit func(f *calibrate.Found)) func(*examiner) {
+	return func(x *examiner) {
+		x.find = func(map[string]string) calibrate.Found {
+			f := calibrate.Found{Document: calibration()}
+			edit(&f)
+			return f
+		}
 	}
 }
 
@@ -123,6 +159,7 @@ func TestQuietServer(t *testing.T) {
 		"libibverbs":  "50.0-2, /usr/lib/x86_64-linux-gnu/libibverbs.so.1.14.50.0",
 		"libucp":      "/usr/lib/x86_64-linux-gnu/libucp.so.0.0.0",
 		"libcuda":     "/opt/driver/libcuda.so.570.1",
+		"calibration": "2026-03-04 (10 days old), full, version 1.2.3: recovers 1 of 2, 9 of 400 verdicts false, least change 5% with 20 repeats",
 	}, values)
 }
 
@@ -188,6 +225,18 @@ func TestFaults(t *testing.T) {
 		{"another architecture's library", files{verbs: "-", "usr/lib/i386-linux-gnu/libibverbs.so.1": "",
 			"etc/ld.so.conf.d/i386.conf": "/usr/lib/i386-linux-gnu\n"}, nil, "libibverbs", Note, "not installed"},
 		{"no headers", files{"usr/include/infiniband/verbs.h": "-"}, nil, "libibverbs", Note, "headers"},
+		{"no calibration", nil, withCalibration(func(f *calibrate.Found) { f.Document = nil }), "calibration", Note, "none on this machine"},
+		{"calibration of another kernel", nil, withCalibration(func(f *calibrate.Found) {
+			f.Document, f.Unused = nil, []string{"x.json is of another machine: kernel \"6.1\" instead of \"6.2\""}
+		}), "calibration", Warn, "kernel \"6.1\" instead of"},
+		{"quick calibration", nil, withCalibration(func(f *calibrate.Found) { f.Document.Quick = true }), "calibration", Note, "quick, version 1.2.3: recovers"},
+		{"calibration of today", nil, withCalibration(func(f *calibrate.Found) {
+			f.Document.StartedAt, f.Document.Plugin.RuntimeDigest = time.Date(2026, 3, 14, 1, 0, 0, 0, time.UTC), "eeeeffff"
+		}), "calibration", Warn, "2026-03-14 (today)"},
+		{"calibration of another runtime", nil, withCalibration(func(f *calibrate.Found) { f.Document.Plugin.RuntimeDigest = "eeeeffff" }),
+			"calibration", Warn, "measured with runtime eeeeffff, and this has aaaabbbbcccc, so it may not hold. run it again: transportbench calibrate"},
+		{"calibration of another version", nil, withCalibration(func(f *calibrate.Found) { f.Document.Tool.Version = "1.0.0" }),
+			"calibration", Warn, "measured with version 1.0.0, and this is 1.2.3"},
 		{"library by LD_LIBRARY_PATH", files{"opt/ucx/lib/libucp.so.0": ""}, func(x *examiner) { x.loaderPath = "relative:/opt/ucx/lib" }, "libucp", OK, "/opt/ucx/lib/libucp.so.0"},
 	}
 	for _, test := range tests {
@@ -216,7 +265,7 @@ func TestBareRoot(t *testing.T) {
 	x.root = machine.Root(t.TempDir())
 	findings := x.examine(t.Context())
 	requireWellFormed(t, findings)
-	require.Len(t, findings, 22)
+	require.Len(t, findings, 23)
 	for _, f := range findings {
 		switch f.Name {
 		case "load", "governor", "turbo", "smt", "numa", "aslr", "huge-pages", "transparent-huge-pages", "locked-memory":
@@ -229,7 +278,7 @@ func TestBareRoot(t *testing.T) {
 func TestExamineThisMachine(t *testing.T) {
 	findings := Examine(t.Context())
 	requireWellFormed(t, findings)
-	require.GreaterOrEqual(t, len(findings), 22)
+	require.GreaterOrEqual(t, len(findings), 23)
 }
 
 func TestExamineEndsWithItsContext(t *testing.T) {
