@@ -156,6 +156,14 @@ func scaled(p []float64) []float64 {
 	return p
 }
 
+// OneCallEach returns the op/s of clients with one call in flight each at a single daemon, whose service
+// of a call and the rest of a call's time are given in ns. With exponential service times it is that of
+// [Model]. With fixed ones, no call waits for another until the daemon is always busy.
+func OneCallEach(clients int, elsewhere, daemon float64) (exponential, fixed float64) {
+	n := network{clients: clients, inFlight: 1, daemons: 1, daemon: daemon, delay: elsewhere}
+	return 1e9 * n.solve(), 1e9 * n.bound()
+}
+
 // bound returns the throughput of a network in which no call waits for another until a station is
 // always busy. No service times allow more, and fixed ones of clients with one call each and a single
 // daemon reach it, as the calls fall into step.

@@ -23,6 +23,9 @@ func TestNetworkByHand(t *testing.T) {
 	require.InEpsilon(t, 3/(10+146.0/122), network{clients: 1, inFlight: 3, daemons: 1, daemon: 1, delay: 10}.solve(), 1e-9)
 	// Clients with one call each wait at the daemon alone, so their own time is like delay.
 	require.InEpsilon(t, 3/(10+146.0/122), network{clients: 3, inFlight: 1, daemons: 1, client: 4, daemon: 1, delay: 6}.solve(), 1e-9)
+	// Clients that are always busy share nothing. With a single class, whose calls visit any client, they
+	// would have 16/31 of this.
+	require.InEpsilon(t, 16.0/1000, network{clients: 16, inFlight: 1, daemons: 1, client: 1000, daemon: 1e-6}.solve(), 1e-6)
 	// Many calls are limited by the slowest station.
 	require.InEpsilon(t, 1.0/400, network{clients: 1, inFlight: 1000, daemons: 1, client: 100, daemon: 400, delay: 5000}.solve(), 1e-3)
 	require.InEpsilon(t, 4.0/1600, network{clients: 4, inFlight: 1 << 18, daemons: 1, client: 1600, daemon: 100, delay: 5000}.solve(), 1e-3)

@@ -44,6 +44,8 @@ func (d *Document) recovery() []Recovery {
 			rows = append(rows, e.rates()...)
 		case ExperimentStall:
 			rows = append(rows, e.stalls()...)
+		case ExperimentClients:
+			rows = append(rows, e.clients()...)
 		case ExperimentPower, ExperimentPowerLoaded:
 			rows = append(rows, e.burns()...)
 		}
