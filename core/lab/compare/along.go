@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"math"
 	"slices"
@@ -50,19 +51,25 @@ type Candidates struct {
 	// List has the values of the axis, the best first. The order takes account of the states of the
 	// machine that each value was measured in, so it need not be that of the medians.
 	List []Candidate `json:"runners"`
-	// Leader is the first value if it is significantly better than the second, by more than the
-	// floor, else empty.
+	// Leader is the first value if it is significantly better than each other one, by more than the
+	// floor, else empty. It is then alone in group a.
 	Leader string `json:"winner"`
 	// TooLittle is set if there are too few repeats for any value to lead.
 	TooLittle bool `json:"too_little,omitempty"`
+	// changes are those from each value to each better one, in the order of allPairs.
+	changes []Change
 }
 
 // Candidate is one value of the axis.
 type Candidate struct {
 	Value  string        `json:"value"`
 	Metric result.Metric `json:"metric"`
+	// Group has a letter for each group of values that it belongs to. The values of a group cannot be
+	// told apart; values without a letter in common can, by more than the floor.
+	Group string `json:"group"`
 	// Behind is the change from this value to the best, absent for the best itself. Low and High
-	// are its 95% interval.
+	// are its interval, at the level that Holm's adjustment over all pairs of all groups tested it at.
+	// PHolm is against the floor.
 	Behind *float64 `json:"behind,omitempty"`
 	Low    *float64 `json:"low,omitempty"`
 	High   *float64 `json:"high,omitempty"`
@@ -72,7 +79,6 @@ type Candidate struct {
 	// Verdict compares the best with this one: BETTER, SAME or AMBIGUOUS.
 	Verdict Verdict `json:"verdict,omitempty"`
 	Note    string  `json:"note,omitempty"`
-	change  Change
 }
 
 // Leader counts the groups in which a value leads.
@@ -207,17 +213,31 @@ func newCandidates(cells []*set.Cell, axis, metric string, drop []string, s *set
 	BestFirst(cells, metric, states)
 	names := candidateNames(cells, axis)
 	for i, c := range cells {
-		candidate := Candidate{Value: names[i], Metric: result.Summarize(metric, c.Samples[metric])}
-		if i > 0 {
-			p := pair{c, cells[0], [2]string{names[i], names[0]}}
-			if p.otherMeaning(metric) {
-				return Candidates{}, false
-			}
-			candidate.change = comparePair(p, unreadNote(p, states), Options{Metrics: []string{metric}, Alpha: o.Alpha, Across: []string{rateOption}}, states, "")[0]
-		}
-		group.List = append(group.List, candidate)
+		group.List = append(group.List, Candidate{Value: names[i], Metric: result.Summarize(metric, c.Samples[metric])})
 	}
+	pairs := make([]pair, 0, len(cells)*(len(cells)-1)/2)
+	for better, worse := range allPairs(len(cells)) {
+		pairs = append(pairs, pair{cells[worse], cells[better], [2]string{names[worse], names[better]}})
+	}
+	if slices.ContainsFunc(pairs, func(p pair) bool { return p.otherMeaning(metric) }) {
+		return Candidates{}, false
+	}
+	group.changes = comparePairs(pairs, Options{Metrics: []string{metric}, Floor: o.Floor, Across: []string{rateOption}}, states,
+		func(p pair) string { return unreadNote(p, states) }, func(pair) string { return "" })
 	return group, true
+}
+
+// allPairs returns the pairs of n values in the order of their ranks, those with the best first.
+func allPairs(n int) iter.Seq2[int, int] {
+	return func(yield func(better, worse int) bool) {
+		for better := range n {
+			for worse := better + 1; worse < n; worse++ {
+				if !yield(better, worse) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // BestFirst sorts cells by a metric, in an order that does not depend on the states of the machine that
@@ -275,33 +295,50 @@ func candidateNames(cells []*set.Cell, axis string) []string {
 	return names
 }
 
-// judge adjusts the tests of all groups and names their leaders.
+// judge adjusts the tests of all pairs of all groups, and names groups and leaders.
 func (r *Ranking) judge(o Options) {
 	var changes []Change
 	for _, group := range r.Groups {
-		for _, candidate := range group.List[1:] {
-			changes = append(changes, candidate.change)
-		}
+		changes = append(changes, group.changes...)
 	}
 	judge(changes, o)
 	r.Tests = tests(changes)
-	next := 0
 	for i := range r.Groups {
 		group := &r.Groups[i]
-		for j := range group.List[1:] {
-			c, candidate := changes[next], &group.List[j+1]
-			next++
-			candidate.Behind, candidate.Low, candidate.High, candidate.PHolm = c.Change, c.Low, c.High, c.PHolm
-			candidate.Verdict, candidate.Note, candidate.States = c.Verdict, c.Note, c.States
-			if j == 0 {
-				group.TooLittle = c.TooLittle
-			}
-		}
-		if group.List[1].Verdict == Better {
-			group.Leader = group.List[0].Value
-		}
+		group.changes, changes = changes[:len(group.changes)], changes[len(group.changes):]
+		group.judge()
 	}
 	r.Leaders = r.leaders()
+}
+
+// judge takes the outcome from the changes, which have their verdicts.
+func (g *Candidates) judge() {
+	leads := true
+	apart := make([][]bool, len(g.List))
+	for i := range apart {
+		apart[i] = make([]bool, len(g.List))
+	}
+	next := 0
+	for better, worse := range allPairs(len(g.List)) {
+		c := &g.changes[next]
+		next++
+		known := c.Verdict == Better || c.Verdict == Worse
+		apart[better][worse], apart[worse][better] = known, known
+		if better > 0 {
+			continue
+		}
+		candidate := &g.List[worse]
+		candidate.Behind, candidate.Low, candidate.High, candidate.PHolm = c.Change, c.Low, c.High, c.PHolm
+		candidate.Verdict, candidate.Note, candidate.States = c.Verdict, c.Note, c.States
+		g.TooLittle = g.TooLittle || c.TooLittle
+		leads = leads && c.Verdict == Better
+	}
+	for i, group := range letters(apart) {
+		g.List[i].Group = group
+	}
+	if leads {
+		g.Leader = g.List[0].Value
+	}
 }
 
 // leaders counts the groups that each value leads, by metric, the most first.

@@ -29,13 +29,15 @@ func TestAlong(t *testing.T) {
 	ranking, err := Along(s, "transport", Defaults())
 	require.NoError(t, err)
 	require.Len(t, ranking.Groups, 2, "only one cell has 64 in flight")
-	require.Equal(t, 3, ranking.Tests)
+	require.Equal(t, 3+1, ranking.Tests, "all pairs")
 	first := ranking.Groups[0]
 	require.Equal(t, "in_flight=1", first.Cell)
 	require.Equal(t, "ucxam", first.Leader)
 	require.Equal(t, []string{"ucxam", "erpc", "shm"}, []string{first.List[0].Value, first.List[1].Value, first.List[2].Value})
 	require.InDelta(t, 1.0, *first.List[2].Behind, 0.02)
+	require.Equal(t, []string{"a", "b", "c"}, []string{first.List[0].Group, first.List[1].Group, first.List[2].Group})
 	require.Empty(t, ranking.Groups[1].Leader)
+	require.Equal(t, []string{"a", "a"}, []string{ranking.Groups[1].List[0].Group, ranking.Groups[1].List[1].Group})
 	require.Equal(t, Leader{result.Throughput, "ucxam", 1, 2}, ranking.Leaders[0])
 
 	s = newSet(add("shm", "1", "lamport", 1e6), add("shm", "1", "onesided", 2e6), add("shm", "1", "third", 2e6))

@@ -19,7 +19,9 @@ import (
 // Options configure a comparison.
 type Options struct {
 	Alpha float64 // between 0 and 1
-	Floor float64 // as a share, from 0
+	// Floor is the least change that counts, as a share. Every change is tested against it; with 0, any
+	// significant change counts.
+	Floor float64
 	// Metrics are compared if both sides have them.
 	Metrics []string
 	// Across lists the keys of the identity that may differ, and "rate" if the rates of matched open
@@ -127,7 +129,7 @@ func report(old, new *set.Set, m matched, o Options, label func(pair) string) (*
 	if r.States = states.Names(); len(r.States) > 0 {
 		r.Notes = append(r.Notes, statesNote(r.States))
 	}
-	r.Changes = comparePairs(m.pairs, o, states, label)
+	r.Changes = comparePairs(m.pairs, o, states, func(p pair) string { return pairNote(p, states) }, label)
 	if len(changed) > 0 {
 		if len(r.Changes) == 0 {
 			return nil, &MeaningError{changed, ""}
@@ -140,7 +142,7 @@ func report(old, new *set.Set, m matched, o Options, label func(pair) string) (*
 	judge(r.Changes, o)
 	r.Tests = tests(r.Changes)
 	r.Means = means(r.Changes)
-	r.Broken = breaches(r.Changes, o.Thresholds, o.Alpha)
+	r.Broken, r.Thresholds = breaches(r.Changes, o)
 	sortByEffect(r.Changes)
 	return r, nil
 }
@@ -149,20 +151,27 @@ func statesNote(states []string) string {
 	return fmt.Sprintf("compared within states of the machine (%s); medians are over all windows", strings.Join(states, ", "))
 }
 
-// comparePairs returns the changes of all pairs. It uses all processors.
-func comparePairs(pairs []pair, o Options, states States, label func(pair) string) []Change {
+// comparePairs returns the changes of all pairs.
+func comparePairs(pairs []pair, o Options, states States, note, label func(pair) string) []Change {
 	lists := make([][]Change, len(pairs))
+	inParallel(len(pairs), func(i int) {
+		lists[i] = comparePair(pairs[i], note(pairs[i]), o, states, label(pairs[i]))
+	})
+	return slices.Concat(lists...)
+}
+
+// inParallel calls do with 0 to n-1 on all processors.
+func inParallel(n int, do func(int)) {
 	var working sync.WaitGroup
 	workers := runtime.GOMAXPROCS(0)
 	for w := range workers {
 		working.Go(func() {
-			for i := w; i < len(pairs); i += workers {
-				lists[i] = comparePair(pairs[i], pairNote(pairs[i], states), o, states, label(pairs[i]))
+			for i := w; i < n; i += workers {
+				do(i)
 			}
 		})
 	}
 	working.Wait()
-	return slices.Concat(lists...)
 }
 
 func comparePair(p pair, note string, o Options, states States, label string) []Change {
@@ -185,10 +194,10 @@ func comparePair(p pair, note string, o Options, states States, label string) []
 		c := blank
 		c.Note = note
 		c.addNote(p.droppedStates(a, b, states))
-		c.fill(name, a, b, states, o.Alpha)
+		c.fill(name, a, b, states, o.Floor)
 		switch {
 		case p.old.Status == set.Published || p.new.Status == set.Published:
-			c.Verdict, c.P, c.Low, c.High = Incomparable, nil, nil, nil
+			c.Verdict, c.P, c.blocks = Incomparable, nil, nil
 		case c.Verdict != "":
 		case p.scheduled(name):
 			c.Scheduled, c.P, c.Verdict = true, nil, Ambiguous
@@ -305,9 +314,9 @@ func sorted(values []float64) []float64 { return slices.Sorted(slices.Values(val
 
 func positive(values []float64) bool { return len(values) > 0 && slices.Min(values) > 0 }
 
-// fill compares the samples of one metric. The verdict needs the number of all tests and comes
-// later, unless there can be none.
-func (c *Change) fill(metric string, a, b sample, states States, alpha float64) {
+// fill compares the samples of one metric. The verdict and the interval need the number of all tests
+// and come later, unless there can be none.
+func (c *Change) fill(metric string, a, b sample, states States, floor float64) {
 	d := result.Define(metric)
 	c.Metric, c.Unit, c.Better = metric, d.Unit, d.Better
 	before, after := result.Summarize(metric, a.values), result.Summarize(metric, b.values)
@@ -322,16 +331,13 @@ func (c *Change) fill(metric string, a, b sample, states States, alpha float64) 
 	note, prevents := within.overlap()
 	c.addNote(note)
 	if prevents {
-		ratio, _, _ := shift(blocks{{sorted(a.values), sorted(b.values)}}, alpha)
+		ratio, _, _ := shift(blocks{{sorted(a.values), sorted(b.values)}}, 1)
 		c.Change, c.Verdict = new(ratio-1), Ambiguous
 		return
 	}
-	ratio, low, high := shift(within.blocks, alpha)
-	c.Change = new(ratio - 1)
-	if low > 0 {
-		c.Low, c.High = new(low-1), new(high-1)
-	}
-	c.P, c.least = new(rankTest(within.blocks)), within.blocks.least()
+	c.blocks = within.blocks
+	ratio, _, _ := shift(c.blocks, 1)
+	c.Change, c.P = new(ratio-1), new(c.blocks.outside(ratio, floor))
 }
 
 func (c *Change) addNote(note string) {
@@ -381,33 +387,60 @@ func (p pair) droppedStates(a, b sample, states States) string {
 	return ""
 }
 
-// judge sets the verdict of every change.
+// judge sets the verdict and the interval of every change.
 func judge(changes []Change, o Options) {
-	var tested []*Change
+	var tested []int
 	var p []float64
 	for i := range changes {
-		c := &changes[i]
-		if c.Verdict == "" && c.Better != result.None {
-			tested, p = append(tested, c), append(p, *c.P)
+		if c := &changes[i]; c.Verdict == "" && c.Better != result.None {
+			tested, p = append(tested, i), append(p, *c.P)
 		}
 	}
-	for i, adjusted := range holm(p) {
-		tested[i].PHolm = new(adjusted)
+	adjusted, levels := holm(p, o.Alpha)
+	last := o.Alpha
+	if len(levels) > 0 {
+		last = slices.Max(levels)
 	}
-	for i := range changes {
-		if c := &changes[i]; c.Verdict == "" {
+	level := slices.Repeat([]float64{last}, len(changes)) // of changes without a test, too
+	for at, i := range tested {
+		changes[i].PHolm, level[i] = new(adjusted[at]), levels[at]
+	}
+	inParallel(len(changes), func(i int) {
+		c := &changes[i]
+		c.interval(level[i])
+		if c.Verdict == "" {
 			c.Verdict = verdict(c, o)
-			c.explain(o.Alpha, len(p))
+			c.explain(level[i])
 			c.withholdForClock(o.Floor)
 		}
+	})
+}
+
+// interval sets the interval at 1-level.
+func (c *Change) interval(level float64) {
+	if len(c.blocks) == 0 {
+		return
+	}
+	if _, low, high := shift(c.blocks, level); low > 0 {
+		c.Low, c.High = new(low-1), new(high-1)
 	}
 }
 
+// Precision returns half the width of a change's interval at alpha over the number of all tests. Holm
+// tests no change at a lower level, so the interval of the report is at most as wide; unlike that, this
+// one does not depend on the outcome of the tests. It is infinite if there are too few repeats.
+func (r *Report) Precision(c *Change) float64 {
+	if len(c.blocks) == 0 {
+		return math.Inf(1)
+	}
+	_, low, high := shift(c.blocks, r.Alpha/float64(max(1, r.Tests)))
+	return (high - low) / 2
+}
+
 func verdict(c *Change, o Options) Verdict {
-	change := *c.Change
 	switch {
-	case c.PHolm != nil && *c.PHolm < o.Alpha && math.Abs(change) >= o.Floor:
-		if (change > 0) == (c.Better == result.Higher) {
+	case c.PHolm != nil && *c.PHolm < o.Alpha:
+		if (*c.Change > 0) == (c.Better == result.Higher) {
 			return Better
 		}
 		return Worse
@@ -426,27 +459,30 @@ func isClocked(metric string) bool {
 
 var clocked = regexp.MustCompile(`_(p[0-9]+|max)$`)
 
-// withholdForClock makes a change ambiguous if it is smaller than a step of the clock, unless the
-// step is finer than the floor, below which no change counts anyway.
+// withholdForClock makes a change ambiguous if it is beyond the least change that counts by less than
+// a step of the clock, which may be all of that. A step finer than the least change hides none that
+// counts.
 func (c *Change) withholdForClock(floor float64) {
 	median := c.Old.Median
-	if c.step <= floor*median || math.Abs(*c.Change)*median >= c.step {
+	change := math.Abs(*c.Change) * median
+	counts := c.Verdict == Better || c.Verdict == Worse
+	if c.step == 0 || !counts && c.step <= floor*median || change >= floor*median+c.step {
 		return
 	}
-	c.Verdict, c.TooLittle, c.withheld = Ambiguous, false, true
-	c.addNote(fmt.Sprintf("the change of %s is smaller than a step of the clock (%.0f ns), so there is no verdict", c.Metric, c.step))
+	c.Verdict, c.TooLittle = Ambiguous, false
+	least := ""
+	if change >= c.step {
+		least = fmt.Sprintf("%g%% and ", 100*floor)
+	}
+	c.addNote(fmt.Sprintf("the change of %s is smaller than %sa step of the clock (%.0f ns), so there is no verdict", c.Metric, least, c.step))
 }
 
 // explain sets TooLittle, or adds a note, if too few windows rather than noise kept a change from a
-// verdict: no outcome could have been significant, or this one is significant alone but so few
-// windows cannot be after the adjustment for the other tests.
-func (c *Change) explain(alpha float64, tests int) {
-	tooFew := func(least float64) bool {
-		return least >= alpha || *c.P < alpha && least*float64(tests) >= alpha
-	}
+// verdict: no outcome could have been significant at its level.
+func (c *Change) explain(level float64) {
 	switch {
-	case c.Verdict != Ambiguous || c.Better == result.None || !tooFew(c.least):
-	case len(c.States) == 0 || tooFew(least(c.Old.N, c.New.N)):
+	case c.Verdict != Ambiguous || c.Better == result.None || c.blocks.least() < level:
+	case len(c.States) == 0 || least(c.Old.N, c.New.N) >= level:
 		c.TooLittle = true
 	default:
 		c.addNote("too few windows in the same states of the machine for a verdict")

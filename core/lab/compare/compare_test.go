@@ -168,10 +168,12 @@ func TestSameAgainstSame(t *testing.T) {
 // With 10 repeats, a change of 5% under 2% of noise is found nearly always.
 func TestPower(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 1))
+	o := Defaults()
+	o.Floor = 0
 	found := 0
 	const trials = 50
 	for range trials {
-		c := one(t, newSet(cell(nil, noisy(r, 10, 1e6, 0.02)...)), newSet(cell(nil, noisy(r, 10, 0.95e6, 0.02)...)), Defaults())
+		c := one(t, newSet(cell(nil, noisy(r, 10, 1e6, 0.02)...)), newSet(cell(nil, noisy(r, 10, 0.95e6, 0.02)...)), o)
 		if c.Verdict == Worse {
 			found++
 		}

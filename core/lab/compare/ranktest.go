@@ -24,13 +24,48 @@ const (
 	exactRange = 200_000
 )
 
-// rankTest returns the two-sided p-value of the stratified rank test of van Elteren: the statistic
-// is the sum over the blocks of the Mann-Whitney statistics, each with its weight. With one block it
-// is the Mann-Whitney test. It is a permutation test within blocks, exact with and without ties;
-// beyond the bounds above it uses the normal approximation. It returns 1 if there are no blocks.
-func rankTest(s blocks) float64 {
-	if len(s) == 0 {
+// outside returns the two-sided p-value of the ratio of b to a being within the limits 1-least and
+// 1+least. ratio is its estimate, which decides the limit that is tested: the test against the other
+// cannot reject. With least 0 it is the test of no difference. It returns 1 if there are no blocks.
+func (s blocks) outside(ratio, least float64) float64 {
+	if ratio > 1 {
+		return min(1, 2*s.beyond(1+least, true))
+	}
+	return min(1, 2*s.beyond(1-least, false))
+}
+
+// beyond returns the one-sided p-value of the ratio of b to a being at most the limit if above is set,
+// else of its being at least the limit. If the ratio is the limit, a times the limit and b are
+// exchangeable, so their rank test has its level there.
+func (s blocks) beyond(limit float64, above bool) float64 {
+	if limit <= 0 { // no ratio is below 0
 		return 1
+	}
+	if limit != 1 {
+		scaled := make(blocks, len(s))
+		for i, one := range s {
+			scaled[i] = block{make([]float64, len(one.a)), one.b}
+			for j, x := range one.a {
+				scaled[i].a[j] = x * limit
+			}
+		}
+		s = scaled
+	}
+	fewer, more := rankTest(s)
+	if above {
+		return fewer
+	}
+	return more
+}
+
+// rankTest returns the one-sided p-values of the stratified rank test of van Elteren: the statistic is
+// the sum over the blocks of the Mann-Whitney statistics, each with its weight, and fewer and more are
+// the probabilities that a wins as few or as many pairs as it does. With one block it is the
+// Mann-Whitney test. It is a permutation test within blocks, exact with and without ties; beyond the
+// bounds above it uses the normal approximation. It returns 1 if there are no blocks.
+func rankTest(s blocks) (fewer, more float64) {
+	if len(s) == 0 {
+		return 1, 1
 	}
 	weights := s.weights()
 	statistic, tied := 0, false
@@ -44,14 +79,13 @@ func rankTest(s blocks) float64 {
 		return normalTest(ranked, weights, statistic)
 	}
 	if !tied {
-		d := untied(s, weights)
-		return d.p(statistic / 2) // statistics are doubled only for the sake of ties
+		return untied(s, weights).tails(statistic / 2) // statistics are doubled only for the sake of ties
 	}
 	d := distribution{1}
 	for i, r := range ranked {
 		d = d.plus(permutations(r.doubled, len(s[i].a)), weights[i])
 	}
-	return d.p(statistic)
+	return d.tails(statistic)
 }
 
 // weights returns the weights of van Elteren, 1/(n+m+1), as small whole numbers. They have the
@@ -162,9 +196,8 @@ func (d distribution) plus(other distribution, weight int) distribution {
 	return sum
 }
 
-// p returns twice the probability of the smaller tail from value on.
-func (d distribution) p(value int) float64 {
-	below, above := 0.0, 0.0
+// tails returns the probabilities of value or less, and of value or more.
+func (d distribution) tails(value int) (below, above float64) {
 	for i, p := range d {
 		if i <= value {
 			below += p
@@ -173,7 +206,7 @@ func (d distribution) p(value int) float64 {
 			above += p
 		}
 	}
-	return min(1, 2*min(below, above))
+	return min(1, below), min(1, above)
 }
 
 // permutations returns the distribution of twice the Mann-Whitney statistic over all choices of size
@@ -222,7 +255,7 @@ func untied(s blocks, weights []int) distribution {
 }
 
 // normalTest is the normal approximation, with corrections for ties and continuity.
-func normalTest(ranked []rankedBlock, weights []int, statistic int) float64 {
+func normalTest(ranked []rankedBlock, weights []int, statistic int) (fewer, more float64) {
 	mean, variance := 0.0, 0.0
 	smallest := math.Inf(1) // step of the statistic
 	for i, r := range ranked {
@@ -235,10 +268,10 @@ func normalTest(ranked []rankedBlock, weights []int, statistic int) float64 {
 		smallest = min(smallest, w)
 	}
 	if variance <= 0 { // all values are equal
-		return 1
+		return 1, 1
 	}
-	z := max(0, math.Abs(float64(statistic)-mean)-smallest) / math.Sqrt(variance)
-	return min(1, math.Erfc(z/math.Sqrt2))
+	tail := func(from float64) float64 { return math.Erfc((from-smallest)/math.Sqrt(2*variance)) / 2 }
+	return tail(mean - float64(statistic)), tail(float64(statistic) - mean)
 }
 
 // sums counts the choices of size ranks by their sum, up to limit. It goes through the ranks, which
@@ -386,19 +419,24 @@ func thinned(sorted []float64) []float64 {
 	return few
 }
 
-// holm adjusts p-values for the number of tests. The family-wise error rate stays below the level
-// however the tests depend on each other (Holm 1979).
-func holm(p []float64) []float64 {
+// holm adjusts p-values for the number of tests. The family-wise error rate stays below alpha however
+// the tests depend on each other (Holm 1979). levels are those at which it tested each p-value: alpha
+// over the number of tests for the smallest, over one less for the next, and so on up to the first that
+// is not rejected, which has its level in common with the rest.
+func holm(p []float64, alpha float64) (adjusted, levels []float64) {
 	order := make([]int, len(p))
 	for i := range order {
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(p[i], p[j]) })
-	adjusted := make([]float64, len(p))
-	worst := 0.0
+	adjusted, levels = make([]float64, len(p)), make([]float64, len(p))
+	worst, rejected := 0.0, 0
 	for at, i := range order {
 		worst = max(worst, min(1, p[i]*float64(len(p)-at)))
-		adjusted[i] = worst
+		adjusted[i], levels[i] = worst, alpha/float64(len(p)-rejected)
+		if worst < alpha {
+			rejected++
+		}
 	}
-	return adjusted
+	return adjusted, levels
 }

@@ -14,6 +14,12 @@ import (
 // alone returns two sorted samples as one block.
 func alone(a, b []float64) blocks { return blocks{{a, b}} }
 
+// twoSided returns the p-value of the test of no difference.
+func twoSided(s blocks) float64 {
+	fewer, more := rankTest(s)
+	return min(1, 2*min(fewer, more))
+}
+
 func sortedSample(r *rand.Rand, n int, centre, spread, step float64) []float64 {
 	values := make([]float64, n)
 	for i := range values {
@@ -57,7 +63,7 @@ func TestRankTestIsAPermutationTest(t *testing.T) {
 			}
 		}
 		want := min(1, 2*float64(min(below, above))/float64(total))
-		require.InDelta(t, want, rankTest(alone(a, b)), 1e-9, "%v %v", a, b)
+		require.InDelta(t, want, twoSided(alone(a, b)), 1e-9, "%v %v", a, b)
 	}
 }
 
@@ -69,7 +75,7 @@ func TestRankTestAgreesWithTheLibrary(t *testing.T) {
 		a, b := sortedSample(r, 1+r.IntN(40), 1000, 0.02, 0), sortedSample(r, 1+r.IntN(40), 1010, 0.02, 0)
 		test, err := stats.MannWhitneyUTest(a, b, stats.LocationDiffers)
 		require.NoError(t, err)
-		require.InDelta(t, min(1, test.P), rankTest(alone(a, b)), 1e-9, "%v %v", a, b)
+		require.InDelta(t, min(1, test.P), twoSided(alone(a, b)), 1e-9, "%v %v", a, b)
 	}
 }
 
@@ -79,14 +85,15 @@ func TestRankTestOfLargeTiedSamples(t *testing.T) {
 	for range 20 {
 		a, b := sortedSample(r, 25, 1000, 0.02, 5), sortedSample(r, 26, 1010, 0.02, 5)
 		require.False(t, alone(a, b).exact([]int{1}, true))
-		require.InDelta(t, exactly(a, b), rankTest(alone(a, b)), 0.01)
+		require.InDelta(t, exactly(a, b), twoSided(alone(a, b)), 0.01)
 	}
 }
 
 // exactly is the exact p-value of samples with ties.
 func exactly(a, b []float64) float64 {
 	r := rank(block{a, b})
-	return permutations(r.doubled, len(a)).p(r.statistic)
+	below, above := permutations(r.doubled, len(a)).tails(r.statistic)
+	return min(1, 2*min(below, above))
 }
 
 // wins is twice the U statistic by its definition.
@@ -109,16 +116,16 @@ func TestRankTestOfLargeSamples(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 20 {
 		a, b := sortedSample(r, 40, 1000, 0.02, 1), sortedSample(r, 40, 1005, 0.02, 1)
-		require.InDelta(t, exactly(a, b), rankTest(alone(a, b)), 0.02)
+		require.InDelta(t, exactly(a, b), twoSided(alone(a, b)), 0.02)
 	}
 	same := slices.Repeat([]float64{5}, 50)
-	require.Equal(t, 1.0, rankTest(alone(same, same)))
-	require.Equal(t, 1.0, rankTest(nil))
+	require.Equal(t, 1.0, twoSided(alone(same, same)))
+	require.Equal(t, 1.0, twoSided(nil))
 }
 
 func TestLeast(t *testing.T) {
 	require.InDelta(t, 2.0/184756, least(10, 10), 1e-12)
-	require.InDelta(t, least(10, 10), rankTest(alone([]float64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, []float64{11, 12, 13, 14, 15, 16, 17, 18, 19, 20})), 1e-12)
+	require.InDelta(t, least(10, 10), twoSided(alone([]float64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, []float64{11, 12, 13, 14, 15, 16, 17, 18, 19, 20})), 1e-12)
 	require.Equal(t, 4, repeatsFor(0.05, 1)) // 3 against 3 reach 0.1
 	require.Equal(t, 11, repeatsFor(0.05, 10_000))
 }
@@ -132,7 +139,7 @@ func TestIntervalBelongsToTheTest(t *testing.T) {
 		ratio, low, high := shift(alone(a, b), 0.05)
 		require.LessOrEqual(t, low, ratio)
 		require.LessOrEqual(t, ratio, high)
-		require.Equal(t, rankTest(alone(a, b)) <= 0.05, low > 1 || high < 1, "%v %v", a, b)
+		require.Equal(t, twoSided(alone(a, b)) <= 0.05, low > 1 || high < 1, "%v %v", a, b)
 	}
 	_, low, high := shift(alone([]float64{1, 2, 3}, []float64{1, 2, 3}), 0.05)
 	require.Zero(t, low)
@@ -164,9 +171,15 @@ func TestShiftOfLargeSamples(t *testing.T) {
 
 func TestHolm(t *testing.T) {
 	// The worked example of the method's page in R: p.adjust(p, "holm").
-	require.InDeltaSlice(t, []float64{0.04, 0.06, 0.06, 0.06}, holm([]float64{0.01, 0.02, 0.03, 0.04}), 1e-12)
-	require.InDeltaSlice(t, []float64{0.3, 0.003, 0.9}, holm([]float64{0.15, 0.001, 0.9}), 1e-12)
-	require.Empty(t, holm(nil))
+	adjusted, levels := holm([]float64{0.01, 0.02, 0.03, 0.04}, 0.05)
+	require.InDeltaSlice(t, []float64{0.04, 0.06, 0.06, 0.06}, adjusted, 1e-12)
+	require.InDeltaSlice(t, []float64{0.0125, 0.05 / 3, 0.05 / 3, 0.05 / 3}, levels, 1e-12)
+	adjusted, levels = holm([]float64{0.15, 0.001, 0.9}, 0.05)
+	require.InDeltaSlice(t, []float64{0.3, 0.003, 0.9}, adjusted, 1e-12)
+	require.InDeltaSlice(t, []float64{0.025, 0.05 / 3, 0.025}, levels, 1e-12)
+	adjusted, levels = holm(nil, 0.05)
+	require.Empty(t, adjusted)
+	require.Empty(t, levels)
 }
 
 func BenchmarkRankTest(b *testing.B) {
@@ -175,7 +188,7 @@ func BenchmarkRankTest(b *testing.B) {
 		x, y := sortedSample(r, n, 1000, 0.02, 1), sortedSample(r, n, 1001, 0.02, 1)
 		b.Run(map[int]string{10: "10", 20: "20"}[n], func(b *testing.B) {
 			for b.Loop() {
-				rankTest(alone(x, y))
+				twoSided(alone(x, y))
 			}
 		})
 	}

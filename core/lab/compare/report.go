@@ -11,7 +11,7 @@ import (
 // Verdict is the outcome of a comparison.
 type Verdict string
 
-// The verdicts. Better and Worse changes are significant and larger than the floor. The interval of
+// The verdicts. Better and Worse changes are significantly larger than the floor. The interval of
 // a Same one lies within the floor on both sides. All others are Ambiguous; more repeats would
 // decide them. A pair is Incomparable if one side must not be used, or their loads differ.
 const (
@@ -33,7 +33,7 @@ type Report struct {
 	Floor float64 `json:"floor"`
 	// FloorFrom says where Floor is from, if the caller has chosen it by what is known of the machine.
 	FloorFrom string `json:"floor_from,omitempty"`
-	// Tests is how many tests the p-values were adjusted for.
+	// Tests is how many tests the p-values and the intervals were adjusted for.
 	Tests int `json:"tests"`
 	// Across lists the differences of identity that were allowed, except that of the runtime.
 	Across []Difference `json:"across,omitempty"`
@@ -48,8 +48,9 @@ type Report struct {
 	Means   []Mean   `json:"means"`
 	OnlyOld []Single `json:"only_old,omitempty"`
 	OnlyNew []Single `json:"only_new,omitempty"`
-	// Broken lists the thresholds that failed.
-	Broken []Breach `json:"broken,omitempty"`
+	// Broken lists the thresholds that failed, and Thresholds counts the tests of relative ones.
+	Broken     []Breach       `json:"broken,omitempty"`
+	Thresholds ThresholdTests `json:"thresholds,omitzero"`
 	// Doubts are the failed checks of all cells of both sets, compared or not.
 	Doubts []set.Doubt `json:"doubts,omitempty"`
 }
@@ -65,8 +66,9 @@ type Change struct {
 	Old       *result.Metric    `json:"old,omitempty"`
 	New       *result.Metric    `json:"new,omitempty"`
 	// Change is new over old minus 1 within the states of the machine, absent if Incomparable. Low and
-	// High are its 95% interval, absent if there are too few repeats. Old and New are over all repeats,
-	// so their ratio may differ from Change.
+	// High are its interval at the level that Holm's adjustment tested it at (without a test, at that of
+	// the changes that were not rejected), absent if there are too few repeats. Old and New are over all
+	// repeats, so their ratio may differ from Change.
 	Change *float64 `json:"change,omitempty"`
 	Low    *float64 `json:"low,omitempty"`
 	High   *float64 `json:"high,omitempty"`
@@ -77,7 +79,8 @@ type Change struct {
 	OneLaunch bool `json:"one_launch,omitempty"`
 	// Scheduled is set if the metric is that of the schedule on both sides, so that there is no test.
 	Scheduled bool `json:"scheduled,omitempty"`
-	// P is the p-value of the stratified rank test, and PHolm that adjusted for all tests.
+	// P is the two-sided p-value of the stratified rank test against the floor: of a change that is no
+	// larger in either direction. PHolm is that adjusted for all tests.
 	P       *float64 `json:"p,omitempty"`
 	PHolm   *float64 `json:"p_holm,omitempty"`
 	Verdict Verdict  `json:"verdict"`
@@ -85,9 +88,8 @@ type Change struct {
 	TooLittle bool   `json:"too_little,omitempty"`
 	Note      string `json:"note,omitempty"`
 
-	step     float64 // of the clock, in ns, if the metric is read from it; else 0
-	least    float64 // possible p
-	withheld bool    // there is no verdict, whatever the test says
+	step   float64 // of the clock, in ns, if the metric is read from it; else 0
+	blocks blocks  // in which the values were compared; nil if they were not
 }
 
 // RuntimeDifference describes two versions of the runtime, the measured loop, which plugins link.

@@ -119,19 +119,21 @@ func TestUnequallyDrawnStatesMakeNoDifference(t *testing.T) {
 // A true shift of 5% under a fivefold jump of the state: the stratified test finds it nearly always,
 // and the test without states less than half as often. The estimate is that of the shift.
 func TestPowerWithinStates(t *testing.T) {
+	o := Defaults()
+	o.Floor = 0
 	m := &machineState{r: rand.New(rand.NewPCG(4, 1)), start: time.Unix(0, 0)}
 	const trials = 200
 	found, foundWithout, inside := 0, 0, 0
 	for range trials {
 		a, b := m.side(10, 0.4, 1e6, 0.2, 0.02), m.side(10, 0.4, 1.05e6, 0.2, 0.02)
-		c := one(t, newSet(a), newSet(b), Defaults())
+		c := one(t, newSet(a), newSet(b), o)
 		if c.Verdict == Better {
 			found++
 		}
 		if c.Low != nil && *c.Low <= 0.05 && 0.05 <= *c.High {
 			inside++
 		}
-		if one(t, newSet(without(a)), newSet(without(b)), Defaults()).Verdict == Better {
+		if one(t, newSet(without(a)), newSet(without(b)), o).Verdict == Better {
 			foundWithout++
 		}
 	}
@@ -167,7 +169,7 @@ func TestStratifiedRankTestIsAPermutationTest(t *testing.T) {
 				above++
 			}
 		}
-		require.InDelta(t, min(1, 2*float64(min(below, above))/float64(total)), rankTest(s), 1e-9, "%v", s)
+		require.InDelta(t, min(1, 2*float64(min(below, above))/float64(total)), twoSided(s), 1e-9, "%v", s)
 		require.InDelta(t, min(1, 2/float64(total)), s.least(), 1e-9)
 	}
 }
@@ -215,7 +217,7 @@ func TestStratifiedInterval(t *testing.T) {
 		ratio, low, high := shift(s, 0.05)
 		require.LessOrEqual(t, low, ratio)
 		require.LessOrEqual(t, ratio, high)
-		require.Equal(t, rankTest(s) <= 0.05, low > 1 || high < 1, "%v", s)
+		require.Equal(t, twoSided(s) <= 0.05, low > 1 || high < 1, "%v", s)
 	}
 	var large blocks
 	for state := range 3 {
@@ -230,7 +232,8 @@ func TestStratifiedInterval(t *testing.T) {
 		ranked = append(ranked, rank(b))
 		statistic += weights[i] * ranked[i].statistic
 	}
-	require.InDelta(t, rankTest(large), normalTest(ranked, weights, statistic), 0.01)
+	fewer, more := normalTest(ranked, weights, statistic)
+	require.InDelta(t, twoSided(large), 2*min(fewer, more), 0.01)
 }
 
 // Interleaved sides are compared within about five rounds each, so a drift that is far larger than
@@ -238,6 +241,8 @@ func TestStratifiedInterval(t *testing.T) {
 func TestRounds(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 1))
 	start := time.Unix(0, 0)
+	o := Defaults()
+	o.Floor = 0
 	found, foundWithout := 0, 0
 	const trials = 60
 	for range trials {
@@ -254,10 +259,10 @@ func TestRounds(t *testing.T) {
 		within := newComparison(newSample(&a, result.Throughput), newSample(&b, result.Throughput), States{})
 		require.Len(t, within.blocks, 4)
 		require.Len(t, within.blocks[0].a, roundsPerBlock)
-		if one(t, newSet(a), newSet(b), Defaults()).Verdict == Better {
+		if one(t, newSet(a), newSet(b), o).Verdict == Better {
 			found++
 		}
-		if one(t, newSet(without(a)), newSet(without(b)), Defaults()).Verdict == Better {
+		if one(t, newSet(without(a)), newSet(without(b)), o).Verdict == Better {
 			foundWithout++
 		}
 	}
@@ -427,6 +432,10 @@ func TestNoVerdictBelowAClockStep(t *testing.T) {
 	require.Equal(t, Worse, one(t, latency(100, 10), latency(115, 10), o).Verdict, "more than a step")
 	require.Equal(t, Same, one(t, latency(1000, 10), latency(1001, 10), o).Verdict, "a step is finer than the floor")
 	require.Equal(t, Ambiguous, one(t, latency(100, 10), latency(100, 10), o).Verdict, "a step is coarser than the floor")
+	c = one(t, latency(1000, 15), latency(1033, 15), o)
+	require.Less(t, *c.PHolm, 0.05)
+	require.Equal(t, "the change of latency_p50 is smaller than 2% and a step of the clock (15 ns), so there is no verdict", c.Note)
+	require.Equal(t, Worse, one(t, latency(1000, 15), latency(1037, 15), o).Verdict, "beyond the floor by more than a step")
 
 	threshold, err := ParseThreshold("latency_p50>+1%")
 	require.NoError(t, err)

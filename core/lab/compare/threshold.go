@@ -38,6 +38,18 @@ type Breach struct {
 	Metric    string  `json:"metric"`
 	Value     float64 `json:"value"` // the change as a share, or the median
 	Relative  bool    `json:"relative"`
+	// PHolm is the one-sided p-value of a relative threshold: of a change that is not beyond the limit,
+	// adjusted for all tests of thresholds.
+	PHolm *float64 `json:"p_holm,omitempty"`
+}
+
+// ThresholdTests counts the tests of relative thresholds.
+type ThresholdTests struct {
+	Tests int `json:"tests"`
+	// TooLittle is how many of them no change could have failed, for lack of repeats or launches, and
+	// Needed how many repeats each side needs.
+	TooLittle int `json:"too_little"`
+	Needed    int `json:"needed"`
 }
 
 var thresholdSyntax = regexp.MustCompile(`^(?:(.*):)?\s*([A-Za-z0-9_-]+)\s*([<>])\s*([-+]?[0-9.eE+-]+)\s*(%?)$`)
@@ -60,7 +72,9 @@ func ParseThreshold(text string) (Threshold, error) {
 		Above: parts[3] == ">", Limit: limit, Relative: parts[5] == "%", text: text,
 	}
 	if t.Relative {
-		t.Limit /= 100
+		if t.Limit /= 100; t.Limit <= -1 {
+			return Threshold{}, fmt.Errorf("%q: %s%% is out of range (more than -100%%)", text, parts[4])
+		}
 	}
 	if err := set.CheckPattern(t.Pattern); err != nil {
 		return Threshold{}, fmt.Errorf("%q: the pattern of cells: %w", text, err)
@@ -104,27 +118,51 @@ func ReadThresholds(r io.Reader) ([]Threshold, error) {
 	return list, nil
 }
 
-// breaches returns the thresholds that changes break. A relative threshold breaks only if the
-// change is significant, so noise breaks none; an absolute one breaks if the new median is beyond
-// it.
-func breaches(changes []Change, thresholds []Threshold, alpha float64) []Breach {
-	var list []Breach
-	for _, t := range thresholds {
+// thresholdTest is the test of one change against one relative threshold.
+type thresholdTest struct {
+	breach Breach
+	change *Change
+	excess float64 // of the change beyond the limit, as a share of the old median
+}
+
+// breaches returns the thresholds that changes break. A relative threshold breaks if the change is
+// significantly beyond its limit, adjusted for all tests of thresholds; an absolute one breaks if the
+// new median is beyond it.
+func breaches(changes []Change, o Options) (list []Breach, counts ThresholdTests) {
+	var tests []thresholdTest
+	var p []float64
+	for _, t := range o.Thresholds {
 		for i := range changes {
 			c := &changes[i]
-			if c.Metric != t.Metric || c.Verdict == Incomparable || !set.Match(t.Pattern, c.Config) {
+			if c.Metric != t.Metric || c.Verdict == Incomparable || t.Relative && c.Scheduled || !set.Match(t.Pattern, c.Config) {
 				continue
 			}
-			value := c.New.Median
-			if t.Relative {
-				if value = *c.Change; c.withheld || c.PHolm == nil || *c.PHolm >= alpha {
-					continue
+			switch value := c.New.Median; {
+			case t.Relative:
+				test := thresholdTest{Breach{Threshold: t.text, Cell: c.Cell, Metric: c.Metric, Value: *c.Change, Relative: true}, c, math.Abs(*c.Change - t.Limit)}
+				tests = append(tests, test)
+				if p = append(p, 1); c.P != nil {
+					p[len(p)-1] = c.blocks.beyond(1+t.Limit, t.Above)
 				}
-			}
-			if t.Above && value > t.Limit || !t.Above && value < t.Limit {
-				list = append(list, Breach{t.text, c.Cell, c.Metric, value, t.Relative})
+			case t.Above && value > t.Limit || !t.Above && value < t.Limit:
+				list = append(list, Breach{Threshold: t.text, Cell: c.Cell, Metric: c.Metric, Value: value})
 			}
 		}
 	}
-	return list
+	adjusted, levels := holm(p, o.Alpha)
+	counts.Tests = len(tests)
+	for i, test := range tests {
+		c := test.change
+		switch {
+		case adjusted[i] < o.Alpha && test.excess*c.Old.Median >= c.step:
+			test.breach.PHolm = &adjusted[i]
+			list = append(list, test.breach)
+		case c.P == nil || c.blocks.least()/2 >= levels[i]:
+			counts.TooLittle++
+		}
+	}
+	if counts.TooLittle > 0 {
+		counts.Needed = repeatsFor(2*o.Alpha, len(tests)) // of one-sided tests
+	}
+	return list, counts
 }

@@ -137,7 +137,7 @@ func changesOf(d diff, metric string) changeList {
 		return 50 + 50*max(-1, min(1, math.Log1p(max(change, -0.9999))/reach))
 	}
 	floor := d.Report.Floor
-	l.Zero, l.BandX = at(0), at(-floor/(1+floor))
+	l.Zero, l.BandX = at(0), at(-floor)
 	l.BandW = at(floor) - l.BandX
 	for _, change := range []float64{0, 1, -0.5, 0.5, -0.25, 0.1, -0.1, 0.05, -0.05, 3, -0.75, 9, -0.9} {
 		if x := at(change); math.Abs(math.Log1p(change)) <= reach && farFrom(l.Ticks, x) {

@@ -42,8 +42,8 @@ type PairedTest struct {
 
 // StopRule decides from the comparison so far when a paired test ends.
 type StopRule struct {
-	// Within is the precision to reach: half the width of the confidence interval of the first
-	// metric's change, as a fraction.
+	// Within is the precision to reach: [compare.Report.Precision] of the first metric's change, as a
+	// fraction.
 	Within float64
 	// MinRepeats and MaxRepeats bound the repeats of each side; MinRepeats is at least 1.
 	MinRepeats, MaxRepeats int
@@ -180,7 +180,7 @@ func (r StopRule) precise(report *compare.Report, metrics []string) bool {
 	for _, metric := range metrics {
 		for i := range report.Changes {
 			if c := &report.Changes[i]; c.Metric == metric && !c.Scheduled {
-				return c.Low != nil && (*c.High-*c.Low)/2 <= r.Within
+				return report.Precision(c) <= r.Within
 			}
 		}
 	}

@@ -41,7 +41,7 @@ var diffFormats = []string{formatTable, formatMarkdown, formatJSON, formatCSV}
 
 func (c *comparison) add(flags *pflag.FlagSet) {
 	flags.StringVar(&c.alpha, "alpha", "0.05", "significance level, over all comparisons together")
-	flags.StringVar(&c.floor, "floor", "", "smallest change that counts; default: 2%, or what a calibration of the machine found if that is more")
+	flags.StringVar(&c.floor, "floor", "", "least change that counts, which a change must exceed significantly; default: 2%, or what a calibration of the machine found if that is more")
 	flags.StringSliceVar(&c.metrics, "metric", nil, "metrics to compare, a comma list, or all; default: "+strings.Join(compare.DefaultMetrics, ","))
 	flags.StringVar(&c.format, "format", formatTable, strings.Join(diffFormats, ", "))
 	flags.StringArrayVar(&c.failOn, "fail-on", nil, "threshold, repeatable: 'throughput<-3%', 'shm: latency_p99>+10%', 'floor_ratio>8'")
@@ -53,10 +53,10 @@ func (a *app) diffCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "diff OLD NEW", Short: "Compare two sets of results, or the values of one option",
 		Long: `diff matches the cells of two sets by configuration. For each metric it shows the
-change with its 95% interval, the Holm-adjusted p of a rank test over the repeats,
-and a verdict. A set is a directory of results, its index, a single result, or
-published figures. The failed checks of their cells are listed below, each once.
-Where the sets show several states of the machine (near, far),
+change with its interval, the Holm-adjusted p of a rank test over the repeats against
+the least change that counts (--floor), and a verdict. A set is a directory of results,
+its index, a single result, or published figures. The failed checks of their cells are
+listed below, each once. Where the sets show several states of the machine (near, far),
 windows are compared within a state only.
 
 Results of different versions of the runtime, the measured loop, are compared,
@@ -64,12 +64,14 @@ and a line says what the harness cost in each; --strict refuses them. For versio
 on the machine at hand, ab --a plugin-dir=OLD --b plugin-dir=NEW is fairer.
 
 With --along AXIS it compares within one set which transport (or which value of
-another option) wins, and by how much.
+another option) wins, by how much, and which ones cannot be told apart: those with
+a letter in common.
 
 Without --fail-on, a WORSE cell exits with 3. With it, only the thresholds decide,
-with 4: METRIC<LIMIT or METRIC>LIMIT, where a LIMIT with a percent sign applies to
-a significant change and one without to the new median. A selection of cells may
-stand before a colon ('transport=shm,in_flight=3*: throughput<-3%').
+with 4: METRIC<LIMIT or METRIC>LIMIT. A LIMIT with a percent sign is one that the
+change must exceed significantly, or 6 if there are too few repeats for that; one
+without applies to the new median. A selection of cells may stand before a colon
+('transport=shm,in_flight=3*: throughput<-3%').
 
 ` + exitHelp,
 		Example: `  transportbench diff results/v0.1.0/my-machine results/local
@@ -219,8 +221,8 @@ func (a *app) showDiff(c *comparison, report *compare.Report) error {
 }
 
 // verdictOf returns the error of a comparison: a regression before cells that
-// cannot be compared, and those before cells with too few repeats. Published
-// figures have no verdict.
+// cannot be compared, and those before too few repeats for a verdict, or for a
+// threshold to fail. Published figures have no verdict.
 func verdictOf(r *compare.Report, thresholds bool) error {
 	switch {
 	case len(r.Broken) > 0:
@@ -234,7 +236,10 @@ func verdictOf(r *compare.Report, thresholds bool) error {
 			return exitf(ExitIncomparable, "%s cannot be compared: %s", c.Cell, c.Note)
 		}
 	}
-	if n := r.TooLittle(); n > 0 {
+	if t := r.Thresholds; t.TooLittle > 0 {
+		return exitf(ExitTooLittle, "%d of %d tests of thresholds could not fail, whatever the change; measure %d launches on each side, or use fewer thresholds", t.TooLittle, t.Tests, t.Needed)
+	}
+	if n := r.TooLittle(); n > 0 && r.Thresholds.Tests == 0 {
 		return exitf(ExitTooLittle, "%d of %d comparisons have too few repeats for a verdict; measure %d on each side, or compare fewer metrics and cells", n, len(r.Changes), r.Needed())
 	}
 	return nil

@@ -104,6 +104,8 @@ func TestDiffExitCodes(t *testing.T) {
 		{"across rates", []string{share(2e6), share(1e6), "--across", "rate"}, ExitOK, ""},
 		{"the same rate", []string{share(2e6), share(1.95e6)}, ExitOK, ""},
 		{"too few repeats", []string{few, few}, ExitTooLittle, "too few repeats"},
+		{"too few repeats for a threshold", []string{few, few, "--fail-on", "throughput<-3%"}, ExitTooLittle, "2 of 2 tests of thresholds could not fail, whatever the change; measure 4 launches"},
+		{"a median needs no test", []string{old, slower, "--fail-on", "throughput<1e5"}, ExitOK, ""},
 		{"a cell failed", []string{old, failed}, ExitIncomparable, "it crashed"},
 		{"nothing in common", []string{old, elsewhere}, ExitIncomparable, "none of the 2 cells has the configuration"},
 		{"along", []string{"--along", "in-flight", old}, ExitOK, ""},
@@ -186,9 +188,11 @@ func TestDiffFormats(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, rows, 3)
 
-	for _, format := range diffFormats {
+	for format, want := range map[string]string{
+		formatTable: `throughput +2 +2 a, 1 b `, formatMarkdown: `\| groups \|`, formatJSON: `"group": "a"`, formatCSV: `(?m),winner,group$`,
+	} {
 		require.Zero(t, cmd.execute("diff", "--along", "in_flight", old, "--format", format), cmd.stderr)
-		require.Contains(t, cmd.stdout, "throughput")
+		require.Regexp(t, want, cmd.stdout)
 	}
 }
 

@@ -24,7 +24,7 @@ const rowsShown = 40
 // false, it only counts those with the verdict SAME.
 func Diff(w io.Writer, r *compare.Report, all, markdown bool) {
 	hide := !all && len(r.Changes) > rowsShown
-	columns := []string{"cell", "metric", ">old", ">new", ">change", ">95% interval", ">p (Holm)", "verdict"}
+	columns := []string{"cell", "metric", ">old", ">new", ">change", ">interval", ">p (Holm)", "verdict"}
 	if len(r.States) > 0 {
 		columns = append(columns, "by state (windows)")
 	}
@@ -164,12 +164,21 @@ func DiffSummary(r *compare.Report) string {
 	if len(parts) == 0 {
 		parts = []string{"nothing to compare"}
 	}
-	text := fmt.Sprintf("%s (alpha %g over %s, changes below %g%% do not count)",
+	text := fmt.Sprintf("%s (alpha %g over %s against changes of %g%%; intervals at the adjusted level)",
 		strings.Join(parts, ", "), r.Alpha, format.Count(r.Tests, "test"), 100*r.Floor)
 	if n := r.TooLittle(); n > 0 {
 		text += fmt.Sprintf("\n%d of them have too few repeats for a verdict among %s: %d on each side are needed", n, format.Count(r.Tests, "test"), r.Needed())
 	}
+	if t := r.Thresholds; t.TooLittle > 0 {
+		text += "\n" + untestedThresholds(t)
+	}
 	return text
+}
+
+// untestedThresholds says how many tests of thresholds no change could have failed.
+func untestedThresholds(t compare.ThresholdTests) string {
+	return fmt.Sprintf("%d of %s of thresholds could not fail, whatever the change: too few repeats, or several of a launch; %d launches on each side are needed",
+		t.TooLittle, format.Count(t.Tests, "test"), t.Needed)
 }
 
 func median(m *result.Metric) string {
@@ -209,9 +218,10 @@ func plainMetric(m *result.Metric) (value, n string) {
 	return plain(&m.Median), strconv.Itoa(m.N)
 }
 
-// Ranking writes which value of an axis wins in which cells, and by how much.
+// Ranking writes which value of an axis wins in which cells, by how much, and which values cannot be
+// told apart.
 func Ranking(w io.Writer, r *compare.Ranking, markdown bool) {
-	columns := []string{"cell", "metric", "winner", ">best", ">by", ">95% interval", ">p (Holm)", "before", "then"}
+	columns := []string{"cell", "metric", "winner", "groups", ">best", ">by", ">interval", ">p (Holm)", "before", "then"}
 	if len(r.States) > 0 {
 		columns = append(columns, "by state (windows of the second:best)")
 	}
@@ -231,7 +241,7 @@ func Ranking(w io.Writer, r *compare.Ranking, markdown bool) {
 		for _, candidate := range group.List[2:] {
 			rest = append(rest, fmt.Sprintf("%s (%s)", candidate.Value, format.Percent(candidate.Behind)))
 		}
-		row := table.Row{group.Cell, group.Metric, winner, first.Value + " " + format.Value(first.Metric),
+		row := table.Row{group.Cell, group.Metric, winner, lettersOf(group), first.Value + " " + format.Value(first.Metric),
 			format.Percent(second.Behind), format.Percents(second.Low, second.High), format.Probability(second.PHolm),
 			second.Value + " " + format.Value(second.Metric), strings.Join(rest, ", ")}
 		if len(r.States) > 0 {
@@ -249,11 +259,21 @@ func Ranking(w io.Writer, r *compare.Ranking, markdown bool) {
 	fmt.Fprintln(w)
 	rankingNotes(w, r)
 	Doubts(w, r.Doubts, markdown)
-	fmt.Fprintf(w, "%s, %d undecided (alpha %g over %s, leads below %g%% do not count)\n",
+	fmt.Fprintln(w, "groups: values without a letter in common are told apart; those with one may be equal; a winner is told apart from all others")
+	fmt.Fprintf(w, "%s, %d undecided (alpha %g over %s of all pairs against leads of %g%%; intervals at the adjusted level)\n",
 		format.Count(len(r.Groups), "comparison"), undecided, r.Alpha, format.Count(r.Tests, "test"), 100*r.Floor)
 	if tooLittle > 0 {
 		fmt.Fprintf(w, "%d of them have too few repeats to be decided\n", tooLittle)
 	}
+}
+
+// lettersOf lists the values of a group of cells with their letters, the best first: "shm a, erpc ab".
+func lettersOf(group compare.Candidates) string {
+	var parts []string
+	for _, candidate := range group.List {
+		parts = append(parts, candidate.Value+" "+candidate.Group)
+	}
+	return strings.Join(parts, ", ")
 }
 
 // rankingNotes writes what a reader of a ranking should know, each note once.
@@ -277,12 +297,12 @@ func rankingNotes(w io.Writer, r *compare.Ranking) {
 // RankingCSV writes one line per value and group of cells, with plain numbers.
 func RankingCSV(w io.Writer, r *compare.Ranking) error {
 	out := csv.NewWriter(w)
-	rows := [][]string{{"cell", "metric", "unit", "place", r.Axis, "median", "repeats", "behind", "behind_low", "behind_high", "p_holm", "winner"}}
+	rows := [][]string{{"cell", "metric", "unit", "place", r.Axis, "median", "repeats", "behind", "behind_low", "behind_high", "p_holm", "winner", "group"}}
 	for _, group := range r.Groups {
 		for i, candidate := range group.List {
 			value, n := plainMetric(&candidate.Metric)
 			rows = append(rows, []string{group.Cell, group.Metric, group.Unit, strconv.Itoa(i + 1), candidate.Value, value, n,
-				plain(candidate.Behind), plain(candidate.Low), plain(candidate.High), plain(candidate.PHolm), group.Leader})
+				plain(candidate.Behind), plain(candidate.Low), plain(candidate.High), plain(candidate.PHolm), group.Leader, candidate.Group})
 		}
 	}
 	return out.WriteAll(rows)
