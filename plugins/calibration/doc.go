@@ -2,10 +2,12 @@
 // plugins/shm, with options that delay, limit, stall and damage calls by exactly known amounts. A
 // measurement of it shows what the tool can see. It is an instrument, not a candidate.
 //
-// With nothing injected, a worker is the inbox's own. Otherwise it wraps one (worker_datapath.go):
+// A worker wraps one of the inbox (worker_datapath.go):
 //
 //   - A delay starts when the caller's worker finds the response in shared memory, and ends when
-//     Poll returns it. Until then [held] has a copy.
+//     Poll returns it. Until then [held] has a copy. Without a delay a response takes the same path
+//     with its reading of the clock, so that two delays, one of which may be 0, differ by the time
+//     between the readings alone. That path makes the transport slower than shm.
 //   - A rate admits the calls of one worker at absolute times, with a credit of at most one call.
 //   - A stall begins at every multiple of stall-every on the host's CLOCK_MONOTONIC, so all workers
 //     on a host stand still at the same time. Until it ends, Post takes nothing and Poll returns

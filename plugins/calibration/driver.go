@@ -38,9 +38,6 @@ func (Driver) Open(_ context.Context, cfg transport.Config) (transport.Transport
 	if err != nil {
 		return nil, err
 	}
-	if in == (injection{}) {
-		return sound, nil
-	}
 	return &rank{Transport: sound, config: cfg, injection: in}, nil
 }
 

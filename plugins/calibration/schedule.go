@@ -16,15 +16,21 @@ type pace struct {
 
 const picos = 1000 // in a nanosecond
 
-func newPace(rate int) pace {
+// newPace returns the pace of a rate in calls per second; the first call is due now.
+func newPace(rate int, now int64) pace {
 	if rate == 0 {
 		return pace{}
 	}
-	return pace{interval: 1e12 / int64(rate)}
+	return pace{interval: 1e12 / int64(rate), due: now * picos}
 }
 
 // left returns the nanoseconds until the next call is due, rounded up, or 0.
-func (p *pace) left(now int64) int64 { return max(0, (p.due-now*picos+picos-1)/picos) }
+func (p *pace) left(now int64) int64 {
+	if p.interval == 0 {
+		return 0
+	}
+	return max(0, (p.due-now*picos+picos-1)/picos)
+}
 
 // take takes a call that is due.
 func (p *pace) take(now int64) { p.due = max(p.due, now*picos-p.interval) + p.interval }

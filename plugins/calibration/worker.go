@@ -54,7 +54,7 @@ func newWorker(sound soundWorker, in injection, seed uint64, maxPayload, events 
 		return nil, err
 	}
 	w := &worker{soundWorker: sound, injection: in, held: h, boot: boot, reading: clockReading(),
-		random: rand.New(rand.NewPCG(seed, 0)), pace: newPace(in.rate), gap: leastGap,
+		random: rand.New(rand.NewPCG(seed, 0)), pace: newPace(in.rate, clock.Now()), gap: leastGap,
 		lose: newEvery(in.lose), corrupt: newEvery(in.corrupt), duplicate: newEvery(in.duplicate)}
 	for i := range w.late {
 		w.late[i].every = newEvery(in.reorder)
@@ -103,5 +103,5 @@ var clockReading = sync.OnceValue(func() int64 {
 		}
 		least = min(least, clock.Now()-start)
 	}
-	return least / (readings + 1)
+	return max(1, least/(readings+1))
 })

@@ -40,7 +40,7 @@ func (w *worker) Post(ops []transport.Op) (int, error) {
 				return i, w.refuse(now + left)
 			}
 			if in.clientTime > 0 && !w.spent {
-				w.until(now + in.clientTime)
+				w.until(now, now+in.clientTime)
 				w.spent = true
 			}
 		}
@@ -62,14 +62,14 @@ func (w *worker) refuse(until int64) error {
 	return nil
 }
 
-// until spins until a time and returns the time. As a loop sees the time pass half a reading of the
-// clock late on average, it ends as much earlier.
-func (w *worker) until(due int64) int64 {
-	for {
-		if now := clock.Now(); now+w.reading/2 >= due {
-			return now
-		}
+// until spins from now until a time and returns the time. A spinning thread sees the time only at its
+// readings of the clock, so until draws at random whether it ends at the one before or after due. That
+// makes the mean exact.
+func (w *worker) until(now, due int64) int64 {
+	for due -= w.random.Int64N(w.reading); now < due; {
+		now = clock.Now()
 	}
+	return now
 }
 
 // Poll implements [transport.Worker].
@@ -112,9 +112,9 @@ func (w *worker) Poll(events []transport.Event) (int, error) {
 
 // deliver adds the events that are due to the first n, and returns the number of all.
 //
-// The user of a worker sees a response when it polls, half an iteration late on average. So if
-// there is nothing else to return, deliver spins until an event that is due before the next Poll.
-// Otherwise it returns an event up to half an iteration early.
+// A loop that polls would find a response due half an iteration ago on average. So if there is nothing
+// else to return, deliver spins until an event that is due before the next Poll is likely to come;
+// otherwise it returns the event up to half an iteration early.
 func (w *worker) deliver(events []transport.Event, n int, now int64) (int, int64) {
 	for n < len(events) && !w.held.empty() {
 		due := w.held.due()
@@ -125,7 +125,7 @@ func (w *worker) deliver(events []transport.Event, n int, now int64) (int, int64
 		} else if due-now > w.gap {
 			break
 		} else if due > now {
-			now = w.until(due)
+			now = w.until(now, due)
 		}
 		w.held.take(&events[n])
 		n++
@@ -139,7 +139,7 @@ func (w *worker) pass(e *transport.Event, now int64, alone bool) bool {
 	switch e.Kind {
 	case transport.EventRequest:
 		if w.injection.daemonTime > 0 {
-			w.until(now + w.injection.daemonTime)
+			w.until(now, now+w.injection.daemonTime)
 		}
 		return w.inOrder(e, &w.late[0], now, now)
 	case transport.EventResponse:
@@ -174,7 +174,7 @@ func (w *worker) passResponse(e *transport.Event, now int64, alone bool) bool {
 		return false
 	}
 	if alone && due > now && due-now <= w.gap && w.held.empty() {
-		w.until(due)
+		w.until(now, due)
 		due = now
 	}
 	return w.inOrder(e, &w.late[1], now, due)
@@ -185,7 +185,7 @@ func (w *worker) inOrder(e *transport.Event, l *late, now, due int64) (pass bool
 	if l.number != 0 && w.held.find(l.number) < 0 {
 		l.number = 0 // none came in time
 	}
-	if l.number == 0 && l.hit() {
+	if l.hit() && l.number == 0 {
 		l.number, _ = w.hold(e, due+patience)
 		l.peer = e.Peer
 		w.counts.reordered++
