@@ -2,6 +2,7 @@ package calibrate
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"transportbench/core/lab/result/format"
@@ -24,13 +25,22 @@ func LeastChange(found []Found, repeats int, standard float64) (share float64, f
 		by := fmt.Sprintf("with %s (calibration of %s, %s)",
 			format.Count(repeats, "repeat"), f.Document.StartedAt.UTC().Format(time.DateOnly), f.Path)
 		switch {
-		case seen > share:
+		case seen > share && f.Document.finds(seen):
 			share, from = seen, "what the machine was seen to find "+by
+		case seen > share:
+			share, from = seen, "which the machine was not seen to find "+by
 		case from == "":
 			from = fmt.Sprintf("the default; the machine was seen to find %g%% %s", 100*seen, by)
 		}
 	}
 	return share, from
+}
+
+// finds reports whether a change was found in enough trials on quiet processors.
+func (d *Document) finds(change float64) bool {
+	return slices.ContainsFunc(d.Power, func(p Power) bool {
+		return !p.Loaded && slices.ContainsFunc(p.Trials, func(t Trials) bool { return t.Known == change && t.Share.Value >= foundShare })
+	})
 }
 
 // Repeats returns the least number of repeats of the measured cells whose configuration all sets have,

@@ -19,6 +19,8 @@ func seen(share float64, quick bool) Found {
 
 // Of several machines, the one that sees least decides. A change below the default never counts.
 func TestLeastChangeOfMachines(t *testing.T) {
+	unseen := seen(0.05, false)
+	unseen.Document.Power[0].Trials[0].Share.Value = 0.5
 	for _, c := range []struct {
 		found []Found
 		share float64
@@ -29,6 +31,7 @@ func TestLeastChangeOfMachines(t *testing.T) {
 		{[]Found{seen(0.05, true)}, 0.02, ""},
 		{[]Found{seen(0.05, false)}, 0.05, "what the machine was seen to find with 10 repeats (calibration of 2026-03-04, calibration.json)"},
 		{[]Found{seen(0.05, false), {}, seen(0.1, false), seen(0.01, false)}, 0.1, "what the machine was seen to find with 10 repeats (calibration of 2026-03-04, calibration.json)"},
+		{[]Found{unseen}, 0.05, "which the machine was not seen to find with 10 repeats (calibration of 2026-03-04, calibration.json)"},
 		{[]Found{seen(0.01, false)}, 0.02, "the default; the machine was seen to find 1% with 10 repeats (calibration of 2026-03-04, calibration.json)"},
 	} {
 		share, from := LeastChange(c.found, 10, 0.02)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"transportbench/core/lab/calibrate"
 	"transportbench/core/lab/compare"
 	"transportbench/core/lab/result/format"
 	"transportbench/core/lab/result/set"
@@ -18,11 +19,14 @@ func (b *builder) diffs() {
 	b.doc.Diffs = []diff{}
 	for i := 1; i < len(b.sets); i++ {
 		d := diff{Old: 0, New: i}
-		report, err := compare.Diff(b.sets[0], b.sets[i], b.Compare)
+		o, from := b.Compare, ""
+		o.Floor, from = calibrate.LeastChange(b.found, calibrate.Repeats(o.Ignore, b.sets[0], b.sets[i]), o.Floor)
+		report, err := compare.Diff(b.sets[0], b.sets[i], o)
 		if err != nil {
 			d.Refused = err.Error()
 		} else {
 			d.Report, d.Cells = report, b.cellsOf(i, report.Changes)
+			report.FloorFrom = from
 			for j := range report.Changes {
 				report.Changes[j].Config = nil // the cell's page has it
 			}

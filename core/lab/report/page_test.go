@@ -22,7 +22,7 @@ var pageOf = sync.OnceValue(func() func(t testing.TB) []byte {
 	var once sync.Once
 	var page []byte
 	return func(t testing.TB) []byte {
-		once.Do(func() { page = rendered(t, build(t, fakeSet(t, loads(), 6, 1))) })
+		once.Do(func() { page = rendered(t, buildCalibrated(t, fakeSet(t, loads(), 6, 1))) })
 		return page
 	}
 })

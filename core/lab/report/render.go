@@ -70,7 +70,7 @@ func (p *Page) Render(w io.Writer) error {
 	var body bytes.Buffer
 	err := s.body.Execute(&body, map[string]any{
 		"Doc": p.doc, "Heat": p.heat, "HeatAcross": p.heatAcross, "Phases": p.phases, "Changes": p.changes, "Trust": p.trust,
-		"Traces": p.traces, "Warmups": p.warmups,
+		"Least": p.least, "Calibrations": p.calibrated, "Traces": p.traces, "Warmups": p.warmups,
 		"Cells": format.Count(len(p.doc.Cells.Label), "cell"), "UPlot": uPlotVersion,
 	})
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"transportbench/core/lab/analyze"
+	"transportbench/core/lab/calibrate"
 	"transportbench/core/lab/compare"
 	"transportbench/core/lab/result/format"
 	"transportbench/core/lab/result/set"
@@ -23,6 +24,9 @@ type Options struct {
 	Objective *analyze.Objective
 	// Compare configures the comparison of several sets.
 	Compare compare.Options
+	// Calibrations finds the last calibration of each machine of the sets. They are shown, and set the
+	// least change that counts if that is more than in Compare. If it is nil, there are none.
+	Calibrations func(sets ...*set.Set) []calibrate.Found
 	// Live makes a page that asks its server for changes.
 	Live bool
 
@@ -38,7 +42,9 @@ type Page struct {
 	heat       []heatMap
 	heatAcross string
 	changes    []changeList
+	least      string
 	traces     []traces
+	calibrated []calibration
 	warmups    string
 }
 
@@ -51,6 +57,9 @@ func Build(ctx context.Context, sets []*set.Set, o Options) (*Page, error) {
 		Environments: []set.Environment{}, Axes: []axis{}, Metrics: []metricColumn{}, Cells: cells{Axes: [][]int{}}}}
 	for _, s := range sets {
 		s.Sort()
+	}
+	if o.Calibrations != nil {
+		b.found = o.Calibrations(sets...)
 	}
 	b.number()
 	if len(b.cells) == 0 {
@@ -67,7 +76,8 @@ func Build(ctx context.Context, sets []*set.Set, o Options) (*Page, error) {
 	p := &Page{doc: b.doc, chunks: b.chunks}
 	p.heat, p.heatAcross = b.heatMaps(), b.heatAcross()
 	p.phases = b.breakdowns()
-	p.changes = b.changeLists()
+	p.changes, p.least = b.changeLists(), b.leastChanges()
+	p.calibrated = b.calibrations()
 	p.trust = b.trustRows()
 	p.traces, p.warmups = b.allTraces(), b.warmups()
 	return p, nil
@@ -77,6 +87,7 @@ func Build(ctx context.Context, sets []*set.Set, o Options) (*Page, error) {
 type builder struct {
 	Options
 	sets    []*set.Set
+	found   []calibrate.Found
 	doc     *document
 	cells   []*set.Cell // of all sets, as numbered
 	first   []int       // number of the first cell of each set

@@ -53,7 +53,7 @@ func TestCalibrationSetsTheLeastChange(t *testing.T) {
 	cmd = diff(ExitOK, old, slower)
 	from := "what the machine was seen to find with 10 repeats (calibration of 2026-03-04, " + path + ")"
 	require.Contains(t, cmd.stdout, "note: least change that counts: 20%, "+from+"; --floor sets another\n")
-	require.Contains(t, cmd.stdout, "against changes of 20%")
+	require.Contains(t, cmd.stdout, "over 2 tests against changes of 20%")
 	require.NotContains(t, diff(ExitRegression, old, slower, "--floor", "2%").stdout, "least change that counts")
 
 	var report struct {
@@ -64,12 +64,19 @@ func TestCalibrationSetsTheLeastChange(t *testing.T) {
 	require.Equal(t, 0.2, report.Floor)
 	require.Equal(t, from, report.From)
 
-	require.Contains(t, diff(ExitOK, "--along", "transport", two).stdout, "shm 1")
-	require.NotContains(t, diff(ExitOK, "--along", "transport", two).stdout, "undecided (alpha 0.05 over 1 test of all pairs against leads of 20%")
+	require.Contains(t, diff(ExitOK, "--along", "transport", two).stdout, "1 comparison, 0 undecided")
 	require.NoError(t, calibrate.Write(filepath.Join(two, calibrate.FileName), calibration(here, 0.2)))
-	require.Contains(t, diff(ExitOK, "--along", "transport", two).stdout, "1 undecided (alpha 0.05 over 1 test of all pairs against leads of 20%")
+	require.Contains(t, diff(ExitOK, "--along", "transport", two).stdout, "1 comparison, 1 undecided (alpha 0.05 over 1 test of all pairs against leads of 20%")
 	require.NoError(t, json.Unmarshal([]byte(diff(ExitOK, "--along", "transport", two, "--format", "json").stdout), &report))
 	require.Contains(t, report.From, two)
+
+	page := filepath.Join(t.TempDir(), "report.html")
+	cmd = &command{T: t}
+	require.Zero(t, cmd.execute("report", old, slower, "-o", page), cmd.stderr)
+	text, err := os.ReadFile(page)
+	require.NoError(t, err)
+	require.Contains(t, string(text), "The least change that counts is 20%, "+from)
+	require.Contains(t, string(text), "on 2026-03-04, version ")
 
 	require.NoError(t, os.WriteFile(path, []byte(`{"kind": "calib`), 0o600))
 	cmd = diff(ExitRegression, old, slower)

@@ -9,6 +9,7 @@ import (
 
 	"transportbench/cmd/transportbench/internal/options"
 	"transportbench/core/lab/analyze"
+	"transportbench/core/lab/calibrate"
 	"transportbench/core/lab/compare"
 	"transportbench/core/lab/report"
 	"transportbench/core/lab/result"
@@ -26,7 +27,7 @@ func (f *reportFlags) add(cmd *cobra.Command) {
 }
 
 func (f *reportFlags) options() (report.Options, error) {
-	o := report.Options{Compare: compare.Defaults()}
+	o := report.Options{Compare: compare.Defaults(), Calibrations: calibrate.OfSets}
 	o.Compare.Across, o.Compare.Ignore = f.across, underscored(f.ignore)
 	if f.slo != "" {
 		objective, err := analyze.ParseObjective(f.slo)
