@@ -71,8 +71,8 @@ func (e *evidence) model(s utilization) *Model {
 		m.Local, m.Remote, m.RemoteShare = local, remote, share
 		m.Expected = float64(m.InFlight) / consistency.MixedMean(local, remote, share) * 1e9
 	}
-	if m.InFlight > 1 && s.client > 0 { // with one call in flight, waiting looks like work
-		m.ClientTime = max(m.ClientTime, s.client*float64(e.clients())/e.throughput*1e9)
+	if m.InFlight > 1 { // with one call in flight, waiting looks like work
+		m.ClientTime = max(m.ClientTime, s.clientPerOp)
 	}
 	n := m.network()
 	m.Delay = n.calibrated(e.throughput / 1e9).delay

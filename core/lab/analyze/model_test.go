@@ -118,6 +118,11 @@ func TestModelOfAResult(t *testing.T) {
 	near(t, 1e6, p.Throughput)
 	require.Nil(t, analysed(t, func(r *result.Result) { r.Config.Rate = config.Rate(1e6) }).Model)
 
+	parked := analysed(t, func(r *result.Result) {
+		each(r, func(_ *record.DaemonReport, c *record.ClientReport) { c.Thread.CPUNS /= 4 })
+	}).Model
+	near(t, 230, parked.ClientTime, "a quarter of a second without 200,000 empty polls, for a million operations")
+
 	one := analysed(t, func(r *result.Result) {
 		r.Config.InFlight = 1
 		each(r, func(_ *record.DaemonReport, c *record.ClientReport) { c.Reads, c.Writes = 100_000, 100_000 })

@@ -14,8 +14,9 @@ type utilization struct {
 	busyIteration, emptyIteration float64
 	// batch is the number of requests that an iteration served if it found something.
 	batch float64
-	// perOp is the time in ns that an operation keeps daemons busy; 0 if unknown.
-	perOp float64
+	// perOp and clientPerOp are the times in ns that an operation keeps the daemons and its client busy;
+	// 0 if unknown.
+	perOp, clientPerOp float64
 	// harness is the share of a client's time that the harness takes.
 	harness float64
 	// running is the share of the windows in which polling threads had a processor; 1 if the kernel
@@ -52,6 +53,7 @@ func (e *evidence) utilization() utilization {
 		emptyIteration: over(func(s *utilization) float64 { return s.emptyIteration }),
 		batch:          over(func(s *utilization) float64 { return s.batch }),
 		perOp:          over(func(s *utilization) float64 { return s.perOp }),
+		clientPerOp:    over(func(s *utilization) float64 { return s.clientPerOp }),
 		running:        over(func(s *utilization) float64 { return s.running }),
 		harness:        record.Median(harness),
 	}
@@ -87,6 +89,7 @@ func utilizationOf(t totals, timed *record.Histogram) utilization {
 	s.perOp = s.daemon * available / t.ops
 	if own := min(t.clientCPU, t.clientTime); own > 0 && s.emptyIteration > 0 {
 		s.client = max(0, 1-t.emptyPolls*s.emptyIteration/own)
+		s.clientPerOp = s.client * own / t.ops
 	}
 	return s
 }

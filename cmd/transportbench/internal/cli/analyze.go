@@ -119,7 +119,8 @@ func (a *app) analyze(q *analyzeFlags, o analyze.CapacityOptions, path string, a
 	if err != nil {
 		return badInput(err)
 	}
-	s.Cells = slices.DeleteFunc(s.Cells, func(c set.Cell) bool { return !set.Match(q.cells, c.Config) })
+	whole := *s
+	s.Cells = slices.DeleteFunc(slices.Clone(s.Cells), func(c set.Cell) bool { return !set.Match(q.cells, c.Config) })
 	if len(s.Cells) == 0 {
 		return usagef("--cell: %s has no cell %q; transportbench export --format csv lists their options", path, q.cells)
 	}
@@ -136,7 +137,7 @@ func (a *app) analyze(q *analyzeFlags, o analyze.CapacityOptions, path string, a
 		}
 	}
 	if !q.curves() || len(q.whatIf) > 0 {
-		if report.Cells, err = a.analyzeCells(s, q.whatIf); err != nil {
+		if report.Cells, err = a.analyzeCells(s, &whole, q.whatIf); err != nil {
 			return err
 		}
 	}
@@ -152,8 +153,9 @@ func (a *app) analyze(q *analyzeFlags, o analyze.CapacityOptions, path string, a
 	return errors.Join(capacityVerdict(q, report.Capacity), analysisVerdict(&report))
 }
 
-// analyzeCells analyzes every cell. A cell that was not measured gets a reason.
-func (a *app) analyzeCells(s *set.Set, whatIf []string) ([]present.AnalyzedCell, error) {
+// analyzeCells analyzes every cell of s. A cell that was not measured gets a reason. Predictions have what
+// was measured in a cell of whole.
+func (a *app) analyzeCells(s, whole *set.Set, whatIf []string) ([]present.AnalyzedCell, error) {
 	labels := set.LabelsOf(s.Cells)
 	list := make([]present.AnalyzedCell, len(s.Cells))
 	usable := 0
@@ -177,7 +179,7 @@ func (a *app) analyzeCells(s *set.Set, whatIf []string) ([]present.AnalyzedCell,
 			if err != nil {
 				return nil, err
 			}
-			p.MeasuredAfter = analyze.MeasuredAfter(s, c, change)
+			p.MeasuredAfter = analyze.MeasuredAfter(whole, c, change)
 			list[i].Predictions = append(list[i].Predictions, p)
 		}
 	}
