@@ -2,6 +2,7 @@ package calibrate
 
 import (
 	"maps"
+	"strings"
 
 	"transportbench/core/lab/compare"
 	"transportbench/core/lab/result"
@@ -115,8 +116,10 @@ func (e *Experiment) selfAlong(block int, o compare.Options) (outcome, bool, err
 	}
 	found := outcome{tests: ranking.Tests}
 	for _, group := range ranking.Groups {
-		for _, candidate := range group.List {
-			found.any = found.any || candidate.Verdict == compare.Better || candidate.Verdict == compare.Worse
+		for i, one := range group.List {
+			for _, other := range group.List[:i] {
+				found.any = found.any || !strings.ContainsAny(one.Group, other.Group) // they are told apart
+			}
 		}
 	}
 	return found, true, nil
