@@ -112,7 +112,7 @@ func (b *bench) readings(ctx context.Context, before bool) (r result.Readings, e
 	}
 	kinds := floorKinds[:]
 	switch {
-	case b.req.OneProbe:
+	case b.req.OneProbe, b.req.StateOnly:
 		kinds = nil
 	case before:
 		kinds = slices.Clone(kinds)
@@ -165,6 +165,9 @@ func readingOf(p *result.PairReadings, kind transport.ProbeKind) *float64 {
 
 // unprobedNote says what cannot be probed. Most transports have no library to compare with.
 func (b *bench) unprobedNote() string {
+	if b.req.StateOnly {
+		return "the run was asked for the bounce alone"
+	}
 	if b.req.OneProbe {
 		return "the plugin is of a version that knows no other probe than its own floor"
 	}

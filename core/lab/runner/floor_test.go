@@ -134,3 +134,30 @@ func TestReadingsOfAnOlderPlugin(t *testing.T) {
 		})
 	}
 }
+
+// TestStateOnly: of what is measured beside a window, only the bounces are left, and no check misses
+// the rest.
+func TestStateOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		probed := map[transport.ProbeKind]bool{}
+		c.perPair = func(p record.Probe, _ *transport.Floor) { probed[p.Kind] = true }
+		req := request(c)
+		req.StateOnly = true
+		r, err := Run(t.Context(), req, nil)
+		require.NoError(t, err)
+		require.Equal(t, map[transport.ProbeKind]bool{record.ProbeBounce: true}, probed)
+		require.NotContains(t, c.calls(0), opOverhead)
+		for _, repeat := range r.Repeats {
+			require.Nil(t, repeat.Overhead)
+			require.Nil(t, repeat.Before.Medium)
+			require.Len(t, repeat.Before.Bounces, 1)
+			require.Positive(t, repeat.Before.Bounce)
+			require.Positive(t, repeat.After.Bounce)
+			require.Positive(t, repeat.Samples[result.Throughput])
+		}
+		for _, check := range r.Checks {
+			require.True(t, check.OK || check.Severity == result.Info, "%s: %s", check.Name, check.Message)
+		}
+	})
+}

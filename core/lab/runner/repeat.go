@@ -78,12 +78,14 @@ func (b *bench) measureWindow(ctx context.Context, i int, again bool) (repeat re
 		}
 		return b.timed(ctx, name, run) // of the setup, which ends with the first window
 	}
-	err = step(StepOverhead, overheadDuration, func(ctx context.Context) (err error) {
-		repeat.Overhead, err = b.measureOverhead(ctx)
-		return err
-	})
-	if err != nil {
-		return repeat, err
+	if !b.req.StateOnly {
+		err = step(StepOverhead, overheadDuration, func(ctx context.Context) (err error) {
+			repeat.Overhead, err = b.measureOverhead(ctx)
+			return err
+		})
+		if err != nil {
+			return repeat, err
+		}
 	}
 	err = step(StepFloor, probeDuration, func(ctx context.Context) (err error) {
 		repeat.Before, err = b.readings(ctx, true)

@@ -45,6 +45,10 @@ type Request struct {
 
 	// OneProbe is set if the plugin is of a version whose only probe is that of the floor.
 	OneProbe bool
+	// StateOnly measures windows and the state of the machine around them, which the bounces show. It
+	// leaves out the overhead of the harness and the floors. It is for many short launches of which
+	// only differences between windows are used; their results are not for users.
+	StateOnly bool
 
 	// The result contains these as they are. Run fills in the fields of Plugin that only an open
 	// transport knows.
