@@ -14,8 +14,6 @@ import (
 	"strconv"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/set"
 	"transportbench/core/lab/runner"
@@ -116,13 +114,9 @@ func open(dir string, p *Plan, origin Origin) (*store, error) {
 }
 
 func newStore(dir string, p *Plan) (*store, error) {
-	lock, err := os.Open(dir)
+	lock, err := result.LockDir(dir)
 	if err != nil {
 		return nil, err
-	}
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		lock.Close()
-		return nil, fmt.Errorf("%s: another sweep uses this directory: %w", dir, err)
 	}
 	s := &store{dir: dir, lock: lock, plan: p, cells: make([]progress, len(p.Cells)), index: set.New()}
 	for i := range s.cells {

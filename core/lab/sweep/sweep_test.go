@@ -280,7 +280,7 @@ func TestTwoSweepsInOneDirectory(t *testing.T) {
 	dir := t.TempDir()
 	inside := func(ctx context.Context, c config.Config, obs runner.Observer) (*result.Result, error) {
 		_, err := Run(ctx, plan(t, matrix), Options{Dir: dir, Resume: true, Measure: good, Watcher: new(watcher)})
-		require.ErrorContains(t, err, "another sweep uses this directory")
+		require.ErrorContains(t, err, "another process uses this directory")
 		return good(ctx, c, obs)
 	}
 	_, err := Run(t.Context(), plan(t, matrix), Options{Dir: dir, Measure: inside, Watcher: new(watcher)})

@@ -299,7 +299,7 @@ func (s *Set) NewCell(r *result.Result, files ...File) (Cell, error) {
 	if err != nil {
 		return Cell{}, err
 	}
-	machine, err := environmentOf(r.Environment)
+	machine, err := EnvironmentOf(r.Environment)
 	if err != nil {
 		return Cell{}, err
 	}
@@ -382,7 +382,8 @@ func (c *Cell) addWarnings(found []result.Check) {
 // momentary lists the volatile values that change all the time.
 var momentary = []string{"load_average", "available_memory_bytes"}
 
-func environmentOf(e machine.Environment) (machine Environment, err error) {
+// EnvironmentOf returns a machine as names and values, without what changes all the time.
+func EnvironmentOf(e machine.Environment) (machine Environment, err error) {
 	if machine.Identity, err = Flatten(e.Identity); err != nil {
 		return machine, err
 	}
