@@ -33,6 +33,13 @@ func onLauncher(start func() error) error {
 	return <-result
 }
 
+// StartTied starts cmd in a process group of its own. The kernel kills it when this process ends,
+// whatever ends it.
+func StartTied(cmd *exec.Cmd) error {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	return onLauncher(cmd.Start)
+}
+
 // lateOutput is how long the output of a dead plugin is still read, if a process that left its
 // group keeps the pipe open.
 const lateOutput = 2 * time.Second
@@ -63,8 +70,7 @@ func startChild(cmd *exec.Cmd) (*child, error) {
 	defer stderrW.Close()
 
 	cmd.Stdout, cmd.Stderr = stdoutW, stderrW
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	if err := onLauncher(cmd.Start); err != nil {
+	if err := StartTied(cmd); err != nil {
 		stdout.Close()
 		stderr.Close()
 		return nil, err

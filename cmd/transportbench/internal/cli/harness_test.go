@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"transportbench/core/base/machine"
 	"transportbench/core/lab/result"
 	"transportbench/core/lab/runner"
 	"transportbench/core/plugin"
@@ -21,8 +22,15 @@ import (
 )
 
 // TestMain makes this binary a plugin, too: under a plugin's name it answers
-// `describe`.
+// `describe`. It is also the hidden command that loads a processor, and a
+// process that starts one.
 func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == loadName {
+		os.Exit(load())
+	}
+	if len(os.Args) == 3 && os.Args[1] == spinName {
+		os.Exit(Main(os.Args[1:], os.Stdout, os.Stderr))
+	}
 	if name, ok := strings.CutPrefix(filepath.Base(os.Args[0]), "transport-"); ok {
 		os.Exit(describePlugin(name))
 	}
@@ -34,6 +42,23 @@ func TestMain(m *testing.M) {
 	code := m.Run()
 	os.RemoveAll(state)
 	os.Exit(code)
+}
+
+// loadName is the argument for load.
+const loadName = "load"
+
+// load loads a processor until it is killed.
+func load() int {
+	cpus, err := machine.AllowedCPUs()
+	if err == nil {
+		_, err = spinOn([]machine.CPU{{ID: cpus[0]}})
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	time.Sleep(time.Minute)
+	return 0
 }
 
 func describePlugin(name string) int {
@@ -52,6 +77,13 @@ func describePlugin(name string) int {
 	case "crash":
 		fmt.Fprintln(os.Stderr, "panic: no such luck")
 		return 2
+	case "calibration":
+		d.info.Options = nil
+		for _, name := range []string{
+			"delay", "delay-distribution", "slow-delay", "slow-every", "rate", "stall", "stall-every", "daemon-time", "lose-every",
+		} {
+			d.info.Options = append(d.info.Options, transport.Option{Name: name, Type: transport.TypeString, Help: "what is injected"})
+		}
 	case "other":
 		d.info.Options = []transport.Option{{Name: "pages", Type: transport.TypeInt, Default: "8", Help: "of memory"}}
 	}

@@ -82,7 +82,7 @@ func (a *app) rootCommand() *cobra.Command {
 		a.reportCommand(), a.serveCommand(), a.exportCommand(), a.microCommand(),
 		group("plugins", "List and show transports", a.pluginsListCommand(), a.pluginsShowCommand()),
 		group("profiles", "List and show named loads", a.profilesListCommand(), a.profilesShowCommand()),
-		a.doctorCommand(), a.versionCommand())
+		a.doctorCommand(), a.calibrateCommand(), a.versionCommand(), a.spinCommand())
 	root.Long = `transportbench runs every transport with the same runtime and the same load, so
 only the transport differs. Each result has the floor of the medium, measured in
 the same run, and checks of its own trustworthiness.

@@ -27,6 +27,7 @@ import (
 type session struct {
 	*app
 	settings    *options.Settings
+	stateOnly   bool          // as in runner.Request
 	cpus        []machine.CPU // that this process may use
 	environment machine.Environment
 	results     []*result.Result
@@ -212,6 +213,7 @@ func (s *session) request(j job, l runner.Launcher, began time.Time) (runner.Req
 		},
 		Environment: s.environment,
 		OneProbe:    !j.entry.description.ProbeKinds,
+		StateOnly:   s.stateOnly,
 	}, nil
 }
 

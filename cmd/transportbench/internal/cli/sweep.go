@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -337,12 +338,12 @@ func (s *session) origin(m matrix, plan *sweep.Plan) (sweep.Origin, error) {
 	return origin, err
 }
 
-// measureWith returns a function that makes runs. mixed allows plugins of another version of the
-// runtime.
-func (s *session) measureWith(m matrix, progress *present.SweepProgress, mixed bool) (sweep.Measure, error) {
+// measureWith returns a function that makes runs. Plugins log to w. mixed allows those of another
+// version of the runtime.
+func (s *session) measureWith(m matrix, w io.Writer, mixed bool) (sweep.Measure, error) {
 	launchers := map[string]runner.Launcher{}
 	for name, e := range m {
-		l, err := s.newLauncher(e.Plugin, progress)
+		l, err := s.newLauncher(e.Plugin, w)
 		if err != nil {
 			return nil, err
 		}

@@ -50,6 +50,12 @@ func AddCommon(flags *pflag.FlagSet) {
 // AddJSON adds --json.
 func AddJSON(flags *pflag.FlagSet) { addSettings(flags, KeyJSON) }
 
+// AddOut adds --out, which is initial by default.
+func AddOut(flags *pflag.FlagSet, initial string) {
+	addSettings(flags, KeyOut)
+	flags.Lookup(KeyOut).DefValue = initial
+}
+
 // AddRun adds the flags of a command that runs transports, except leaveOut,
 // which the command sets itself. defaults are the command's own, by key. The
 // flags also accept the names that a sweep file uses.

@@ -96,6 +96,13 @@ func NewProgress(out io.Writer, label string) *Progress {
 // barTemplate fills the line: the bar takes what the texts leave.
 const barTemplate = `{{string . "what"}} {{bar . "[" "=" ">" " " "]"}} {{string . "figures"}}{{string . "left"}} left`
 
+func newBar(out io.Writer, total int64) *pb.ProgressBar {
+	bar := pb.New64(total).SetTemplateString(barTemplate).SetWriter(out)
+	bar.Set(pb.Static, true) // it draws only when told to
+	bar.Set(pb.Terminal, true).Set(pb.ReturnSymbol, "\r")
+	return bar.Start()
+}
+
 // Progress implements [runner.Observer].
 func (p *Progress) Progress(s runner.Status) {
 	p.mu.Lock()
@@ -111,10 +118,7 @@ func (p *Progress) Progress(s runner.Status) {
 // draw overwrites the line.
 func (p *Progress) draw(s runner.Status) {
 	if p.bar == nil {
-		p.bar = pb.New64(int64(s.Left)).SetTemplateString(barTemplate).SetWriter(p.out)
-		p.bar.Set(pb.Static, true) // it draws only when told to
-		p.bar.Set(pb.Terminal, true).Set(pb.ReturnSymbol, "\r")
-		p.bar.Start()
+		p.bar = newBar(p.out, int64(s.Left))
 	}
 	if s.OpsPerSec > 0 { // else keep the last figures, so the line keeps its shape
 		p.figures = Figures(s) + ", "

@@ -1,0 +1,228 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"runtime"
+
+	"github.com/spf13/cobra"
+
+	"transportbench/cmd/transportbench/internal/options"
+	"transportbench/cmd/transportbench/internal/present"
+	"transportbench/core"
+	"transportbench/core/base/config"
+	"transportbench/core/base/machine"
+	"transportbench/core/lab/calibrate"
+	"transportbench/core/lab/result"
+	"transportbench/core/lab/result/set"
+	"transportbench/core/lab/sweep"
+)
+
+// calibrateFlags are the flags of calibrate.
+type calibrateFlags struct{ quick, resume, dryRun bool }
+
+func (a *app) calibrateCommand() *cobra.Command {
+	f := new(calibrateFlags)
+	cmd := &cobra.Command{
+		Use: "calibrate", Short: "Measure how far the results of this machine can be trusted", Args: noArgs,
+		Long: `calibrate measures the instrument itself on this machine. It injects known delays,
+rates and stalls into the transport "calibration" and reports how well they are
+recovered, what timing operations costs, the smallest delay that is seen, how often
+a configuration differs from itself, and how often a known change is found.
+
+The full calibration bounds the rates of false and of found differences; --quick
+takes under two minutes and does not. Every finished launch is on disk: after
+Ctrl-C, a crash or a power cut, the same command with --resume continues. The
+calibration is also kept in the user's state directory, where doctor, diff and
+report find it.
+
+` + exitHelp,
+		Example: `  transportbench calibrate --quick
+  transportbench calibrate
+  transportbench calibrate --resume
+  transportbench calibrate --dry-run
+  transportbench calibrate show`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			settings, err := a.settings(cmd, cmd.Flags(), nil, nil)
+			if err != nil {
+				return err
+			}
+			if !cmd.Flags().Changed(options.KeyOut) && settings.Out == options.DefaultOut {
+				settings.Out = filepath.Join(options.DefaultOut, "calibration")
+			}
+			s := &session{app: a, settings: settings, stateOnly: true}
+			return s.calibrate(cmd.Context(), f)
+		},
+	}
+	flags := cmd.Flags()
+	options.AddOut(flags, filepath.Join(options.DefaultOut, "calibration"))
+	options.AddJSON(flags)
+	flags.BoolVar(&f.quick, "quick", false, "measure less, in under two minutes")
+	flags.BoolVar(&f.resume, "resume", false, "continue the calibration in --out")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "print the experiments and the expected time only")
+	cmd.AddCommand(a.calibrateShowCommand())
+	return cmd
+}
+
+func (a *app) calibrateShowCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "show [FILE]", Short: "Show a calibration, by default the last one of this machine",
+		Args: takes(0, 1, "at most one file"),
+		RunE: a.withSettings(func(_ *cobra.Command, s *options.Settings, args []string) error {
+			d, err := a.lastOrNamed(args)
+			if err != nil {
+				return err
+			}
+			return a.showCalibration(d, s.JSON)
+		}),
+	}
+	options.AddJSON(cmd.Flags())
+	return cmd
+}
+
+// lastOrNamed reads the calibration that the argument names, or the last one of this machine.
+func (a *app) lastOrNamed(args []string) (*calibrate.Document, error) {
+	if len(args) == 1 {
+		d, err := calibrate.Read(args[0])
+		if err != nil {
+			return nil, badInput(err)
+		}
+		return d, nil
+	}
+	identity, err := set.Flatten(machine.ReadEnvironment().Identity)
+	if err != nil {
+		return nil, err
+	}
+	found := calibrate.Find(identity)
+	if found.Document == nil {
+		return nil, usagef("this machine has no calibration; make one with %s calibrate", a.program)
+	}
+	return found.Document, nil
+}
+
+func (a *app) showCalibration(d *calibrate.Document, asJSON bool) error {
+	if asJSON {
+		return d.Encode(a.stdout)
+	}
+	present.Calibration(a.stdout, d, false)
+	return nil
+}
+
+func (s *session) calibrate(ctx context.Context, f *calibrateFlags) error {
+	m, err := s.calibrationPlugin(ctx)
+	if err != nil {
+		return err
+	}
+	plan, err := calibrate.NewPlan(f.quick, calibrate.NominalBase, m)
+	if err != nil {
+		return explainSpec(err)
+	}
+	if f.dryRun {
+		present.CalibrationPlan(s.stdout, plan)
+		return nil
+	}
+	if f.resume && !calibrate.Exists(s.settings.Out) {
+		return usagef("--resume: %s has no unfinished calibration", s.settings.Out)
+	}
+	if err := s.begin(); err != nil {
+		return err
+	}
+	if err := s.announce(f, plan, m); err != nil {
+		return err
+	}
+	d, err := s.runCalibration(ctx, f, m)
+	if err != nil {
+		var changed *calibrate.ChangedError
+		if errors.As(err, &changed) || errors.Is(err, calibrate.ErrExists) {
+			return usagef("%v", err)
+		}
+		if calibrate.Exists(s.settings.Out) {
+			s.note("to continue, repeat the command with --resume --out %s", s.settings.Out)
+		}
+		return err
+	}
+	if err := s.showCalibration(d, s.settings.JSON); err != nil {
+		return err
+	}
+	s.note("calibration in %s", filepath.Join(s.settings.Out, calibrate.FileName))
+	s.keepCalibration(d)
+	return nil
+}
+
+// calibrationPlugin finds the plugin that injects what is recovered.
+func (s *session) calibrationPlugin(ctx context.Context) (matrix, error) {
+	spec := sweep.NewSpec()
+	spec.Base[options.KeyTransport] = calibrate.Transport
+	m, err := s.matrix(ctx, spec)
+	var wrong *config.Error
+	if errors.As(err, &wrong) { // it names a flag that calibrate does not have
+		return nil, usagef("calibrate needs the plugin of transport %s: %s", calibrate.Transport, wrong.Problem)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if reason := m[calibrate.Transport].unavailable(); reason != "" {
+		return nil, fmt.Errorf("%s: %s", calibrate.Transport, reason)
+	}
+	return m, nil
+}
+
+// announce states the expected time before anything is measured.
+func (s *session) announce(f *calibrateFlags, plan *calibrate.Plan, m matrix) error {
+	text := present.CalibrationSummary(plan)
+	if !f.quick && !f.resume {
+		quick, err := calibrate.NewPlan(true, calibrate.NominalBase, m)
+		if err != nil {
+			return err
+		}
+		text += "; --quick takes " + present.Left(quick.Expected())
+	}
+	s.note("%s, in %s", text, s.settings.Out)
+	return nil
+}
+
+func (s *session) runCalibration(ctx context.Context, f *calibrateFlags, m matrix) (*calibrate.Document, error) {
+	e := m[calibrate.Transport]
+	sum, err := e.SHA256()
+	if err != nil {
+		return nil, err
+	}
+	progress := present.NewCalibrationProgress(s.stderr)
+	defer progress.Close()
+	measure, err := s.measureWith(m, progress, false)
+	if err != nil {
+		return nil, err
+	}
+	info := e.description.Info
+	return calibrate.Run(ctx, calibrate.Options{
+		Dir: s.settings.Out, Quick: f.quick, Resume: f.resume, Resolver: m, Measure: measure, Begin: progress.Begin,
+		Load: func() (func(), error) { return spinOn(s.cpus) },
+		Origin: calibrate.Origin{
+			Argv: append([]string{"transportbench"}, s.args...),
+			Tool: result.Tool{Version: core.Version, Revision: core.BuildRevision(), Go: runtime.Version()},
+			Plugin: result.Plugin{
+				Name: info.Name, Version: info.Version, SHA256: sum, RuntimeDigest: e.description.RuntimeDigest,
+			},
+			Environment: s.environment,
+		},
+	})
+}
+
+// keepCalibration keeps d as the last calibration of this machine, unless it is a quick one and there is
+// a full one. If that fails, d is still in its own file.
+func (s *session) keepCalibration(d *calibrate.Document) {
+	path, err := calibrate.StatePath(d.Environment.Identity)
+	if err != nil {
+		s.note("it is not kept as the last of this machine: %s", oneLine(err))
+		return
+	}
+	if last, err := calibrate.Read(path); d.Quick && err == nil && !last.Quick {
+		s.note("the full calibration of this machine is kept: %s", path)
+		return
+	}
+	if err := calibrate.Write(path, d); err != nil {
+		s.note("it is not kept as the last of this machine: %s", oneLine(err))
+	}
+}

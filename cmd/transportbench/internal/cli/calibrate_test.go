@@ -1,0 +1,225 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/base/machine"
+	"transportbench/core/lab/calibrate"
+	"transportbench/core/lab/result"
+	"transportbench/core/lab/runner"
+)
+
+// calibrated is a run whose operation takes what was injected.
+func calibrated(_ context.Context, req runner.Request, obs runner.Observer) (*result.Result, error) {
+	obs.Progress(runner.Status{Step: runner.StepRepeat, Repeat: 1, Repeats: 1})
+	if !req.StateOnly {
+		return nil, errors.New("floors are not needed")
+	}
+	delay, _ := time.ParseDuration(req.Config.Options["delay"])
+	operation := 200 + float64(delay) + float64(req.Config.Burn)
+	repeat := result.Repeat{
+		StartedAt: time.Now(), Before: result.Readings{Bounce: 50}, After: result.Readings{Bounce: 50},
+		Samples: map[string]float64{
+			result.Throughput: 1e9 / operation, result.LatencyMean: operation, result.LatencyP50: operation,
+			result.LatencyP99: operation, result.LatencyMax: operation,
+		},
+	}
+	return &result.Result{
+		SchemaVersion: result.SchemaVersion, Kind: result.KindRun, ID: result.NewID(), StartedAt: time.Now(),
+		Config: req.Config, Plugin: req.Plugin, Environment: req.Environment, Repeats: []result.Repeat{repeat},
+	}, nil
+}
+
+// calibrate runs the command with the plugin calibration and with results in c.out.
+func (c *command) calibrate(args ...string) int {
+	c.Helper()
+	if c.plugins == nil {
+		c.plugins = []string{"calibration"}
+	}
+	if c.out == "" {
+		c.out = filepath.Join(c.TempDir(), "made")
+	}
+	if c.run == nil {
+		c.run = calibrated
+	}
+	return c.execute(append([]string{"calibrate", "--plugin-dir", pluginDir(c.T, c.plugins...), "--out", c.out}, args...)...)
+}
+
+func TestCalibrate(t *testing.T) {
+	state := t.TempDir()
+	t.Setenv("XDG_STATE_HOME", state)
+	c := &command{T: t}
+	require.Zero(t, c.calibrate("--dry-run"), c.stderr)
+	require.Regexp(t, `(?m)^self +3 +2000 +6000 +14m0s$`, c.stdout)
+	require.Contains(t, c.stdout, "11,120 launches, about ")
+	require.NoDirExists(t, c.out)
+	require.Equal(t, ExitUsage, c.execute("calibrate", "show"))
+	require.Contains(t, c.stderr, "has no calibration; make one with")
+
+	require.Zero(t, c.calibrate("--quick"), c.stderr)
+	require.Contains(t, c.stderr, "416 launches, about ")
+	require.Contains(t, c.stderr, "self: 60 rounds, ")
+	require.Contains(t, c.stdout, "delay")
+	path := filepath.Join(c.out, calibrate.FileName)
+	require.Contains(t, c.stderr, "calibration in "+path)
+	d, err := calibrate.Read(path)
+	require.NoError(t, err)
+	require.True(t, d.Quick)
+	require.Equal(t, "1.2.3", d.Plugin.Version)
+	require.NotEmpty(t, d.Plugin.SHA256)
+	require.Contains(t, d.Argv, "--quick")
+
+	// It is the last one of this machine.
+	last, err := calibrate.StatePath(machine.ReadEnvironment().Identity)
+	require.NoError(t, err)
+	kept, err := calibrate.Read(last)
+	require.NoError(t, err)
+	require.Equal(t, d.ID, kept.ID)
+	table := c.stdout
+	require.Zero(t, c.execute("calibrate", "show"), c.stderr)
+	require.Equal(t, table, c.stdout)
+	require.Zero(t, c.execute("calibrate", "show", path))
+	require.Equal(t, table, c.stdout)
+	require.Zero(t, c.execute("calibrate", "show", "--json", path))
+	shown, err := calibrate.Parse([]byte(c.stdout))
+	require.NoError(t, err)
+	require.Equal(t, d.ID, shown.ID)
+	require.Equal(t, ExitUsage, c.execute("calibrate", "show", filepath.Join(c.out, "none")))
+
+	// A quick one does not take the place of a full one.
+	kept.Quick = false
+	require.NoError(t, calibrate.Write(last, kept))
+	require.Zero(t, c.calibrate("--quick", "--json"))
+	require.Contains(t, c.stderr, "the full calibration of this machine is kept: "+last)
+	_, err = calibrate.Parse([]byte(c.stdout))
+	require.NoError(t, err)
+	again, err := calibrate.Read(last)
+	require.NoError(t, err)
+	require.Equal(t, kept.ID, again.ID)
+
+	// A calibration that cannot be kept is still in its file.
+	require.NoError(t, os.RemoveAll(state))
+	require.NoError(t, os.WriteFile(state, nil, 0o600))
+	require.Zero(t, c.calibrate("--quick"))
+	require.Contains(t, c.stderr, "it is not kept as the last of this machine: ")
+}
+
+func TestInterruptedCalibration(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	ctx, cancel := context.WithCancel(t.Context())
+	launches := 0
+	c := &command{T: t, ctx: ctx, run: func(ctx context.Context, req runner.Request, obs runner.Observer) (*result.Result, error) {
+		if launches++; launches == 20 {
+			cancel()
+		}
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return calibrated(ctx, req, obs)
+	}}
+	require.Equal(t, ExitInterrupted, c.calibrate("--quick"))
+	require.Contains(t, c.stderr, "to continue, repeat the command with --resume --out "+c.out)
+	require.True(t, strings.HasSuffix(c.stderr, "transportbench: interrupted\n"), c.stderr)
+	require.Empty(t, c.stdout)
+
+	c.ctx = t.Context()
+	require.Equal(t, ExitUsage, c.calibrate("--quick"))
+	require.Contains(t, c.stderr, "use --resume to continue it")
+	require.Equal(t, ExitUsage, c.calibrate("--resume"))
+	require.Contains(t, c.stderr, "is a quick one, not a full one; choose another --out")
+	require.Zero(t, c.calibrate("--quick", "--resume"), c.stderr)
+	require.Equal(t, 416+5+1, launches, "with the pilot, and the one that was interrupted")
+	require.Equal(t, ExitUsage, c.calibrate("--quick", "--resume"))
+	require.Contains(t, c.stderr, "has no unfinished calibration")
+}
+
+func TestCalibrateMistakes(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	for want, c := range map[string]*command{
+		`calibrate needs the plugin of transport calibration: there is no plugin "calibration"`: {plugins: []string{"fake"}},
+		"results directory": {out: "/dev/null/x"},
+	} {
+		c.T = t
+		require.Equal(t, ExitUsage, c.calibrate("--quick"), want)
+		require.Contains(t, c.stderr, want)
+		require.Equal(t, 1, strings.Count(c.stderr, "\n"), c.stderr)
+	}
+	c := &command{T: t, run: failWith(errors.New("it crashed"))}
+	require.Equal(t, ExitInternal, c.calibrate("--quick"))
+	require.Contains(t, c.stderr, "pilot, after 3 attempts: it crashed")
+	require.NotContains(t, c.stderr, "--resume", "nothing was measured")
+}
+
+// spinning returns the processes that parent started to spin.
+func spinning(t *testing.T, parent int) (pids []int) {
+	t.Helper()
+	paths, err := filepath.Glob("/proc/[0-9]*/stat")
+	require.NoError(t, err)
+	for _, path := range paths {
+		stat, err := os.ReadFile(path)
+		if err != nil {
+			continue // it ended
+		}
+		_, after, _ := strings.Cut(string(stat), ") ")
+		fields := strings.Fields(after)
+		line, _ := os.ReadFile(filepath.Join(filepath.Dir(path), "cmdline"))
+		if len(fields) > 1 && fields[1] == strconv.Itoa(parent) && strings.Contains(string(line), "\x00"+spinName+"\x00") {
+			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+			require.NoError(t, err)
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// TestSpinOn: a process spins on each processor until it is stopped.
+func TestSpinOn(t *testing.T) {
+	ids, err := machine.AllowedCPUs()
+	require.NoError(t, err)
+	var cpus []machine.CPU
+	for _, id := range ids {
+		cpus = append(cpus, machine.CPU{ID: id})
+	}
+	stop, err := spinOn(cpus)
+	require.NoError(t, err)
+	pids := spinning(t, os.Getpid())
+	require.Len(t, pids, len(cpus))
+	for i, pid := range pids {
+		require.Eventually(t, func() bool {
+			status, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status"))
+			return strings.Contains(string(status), "State:\tR")
+		}, 10*time.Second, time.Millisecond, "process %d", i)
+	}
+	stop()
+	require.Empty(t, spinning(t, os.Getpid()))
+	stop()
+}
+
+// TestKilledLoad: no process that spins survives the one that started it.
+func TestKilledLoad(t *testing.T) {
+	self, err := os.Executable()
+	require.NoError(t, err)
+	cmd := exec.Command(self, loadName)
+	require.NoError(t, cmd.Start())
+	defer func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	}()
+	var pids []int
+	require.Eventually(t, func() bool { pids = spinning(t, cmd.Process.Pid); return len(pids) == 1 }, 10*time.Second, time.Millisecond)
+	require.NoError(t, cmd.Process.Kill())
+	require.Eventually(t, func() bool {
+		stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pids[0]), "stat"))
+		return err != nil || strings.Contains(string(stat), ") Z ")
+	}, 10*time.Second, time.Millisecond)
+}
