@@ -68,7 +68,7 @@ func TestPathsWithoutResults(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, []byte(`{"schema_version": "2.0.0", "kind": "calibration"}`), 0o600))
 	for _, args := range [][]string{{"report"}, {"serve"}, {"analyze"}, {"export"}, {"diff", "--along", "transport"}} {
 		for bad, want := range map[string]string{
-			path:                "transportbench: " + path + " is a calibration of a machine, which has no results; transportbench calibrate --show " + path + " shows it\n",
+			path:                "transportbench: " + path + " is a calibration of a machine, which has no results; transportbench calibrate show " + path + " shows it\n",
 			"/nonexistent/path": "transportbench: /nonexistent/path: no such file or directory; name a directory of results, its index, or a result file\n",
 		} {
 			cmd := &command{T: t}

@@ -162,7 +162,7 @@ func (l *Loader) loadAll(dir string, files []string) (*Set, error) {
 		}
 	}
 	if whole == nil {
-		return nil, fmt.Errorf("reading results: %s has no result files, only a calibration; transportbench calibrate --show %s shows it", dir, files[0])
+		return nil, fmt.Errorf("reading results: %s has no result files, only a calibration; transportbench calibrate show %s shows it", dir, files[0])
 	}
 	return whole, nil
 }

@@ -209,7 +209,7 @@ func loadFile(path string) (*Set, error) {
 var errCalibration = errors.New("a calibration of a machine, which has no results")
 
 func calibrationError(path string) error {
-	return fmt.Errorf("%s is %w; transportbench calibrate --show %s shows it", path, errCalibration, path)
+	return fmt.Errorf("%s is %w; transportbench calibrate show %s shows it", path, errCalibration, path)
 }
 
 // Parse parses a document of any kind but a calibration. Cells refer to it as the file name.

@@ -168,11 +168,11 @@ func TestCalibrationIsNoResult(t *testing.T) {
 	path := filepath.Join(dir, "calibration.json")
 	require.NoError(t, os.WriteFile(path, calibration, 0o600))
 	_, err := Load(dir)
-	require.ErrorContains(t, err, dir+" has no result files, only a calibration; transportbench calibrate --show "+path)
+	require.ErrorContains(t, err, dir+" has no result files, only a calibration; transportbench calibrate show "+path)
 	var l Loader
 	for range 2 {
 		_, err = l.Load(path)
-		require.EqualError(t, err, path+" is a calibration of a machine, which has no results; transportbench calibrate --show "+path+" shows it")
+		require.EqualError(t, err, path+" is a calibration of a machine, which has no results; transportbench calibrate show "+path+" shows it")
 	}
 
 	below := filepath.Join(dir, "below")
