@@ -47,7 +47,8 @@ func (f Finding) unknown(meaning string) Finding {
 	return f.as(Note, meaning, "")
 }
 
-// Examine examines the machine in about 20 ms, without changing it. When ctx ends, it returns the
+// Examine examines the machine without changing it, in about 20 ms and the time to read its last
+// calibration, which is 0.2 s for a full one. When ctx ends, it returns the
 // findings so far.
 func Examine(ctx context.Context) []Finding {
 	defaults := config.Default()
