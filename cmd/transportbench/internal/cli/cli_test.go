@@ -185,6 +185,30 @@ func TestAllTransports(t *testing.T) {
 	})
 }
 
+// TestInstrument checks that "all" leaves an instrument out, and that it runs by its name.
+func TestInstrument(t *testing.T) {
+	cmd := &command{T: t, plugins: []string{"fake", "gauge"}}
+	require.Equal(t, ExitOK, cmd.execute("run", "--transport", "all"))
+	require.Len(t, cmd.results(), 1)
+	require.NotContains(t, cmd.stdout, "gauge")
+	require.Equal(t, ExitOK, cmd.execute("run", "--transport", "gauge"))
+	require.Contains(t, cmd.stdout, "gauge 1.2.3 (memory)")
+	require.Equal(t, ExitOK, cmd.execute("plugins", "list"))
+	require.Regexp(t, `(?m)^fake .* yes `, cmd.stdout)
+	require.Regexp(t, `(?m)^gauge .* by name only `, cmd.stdout)
+	require.Equal(t, ExitOK, cmd.execute("plugins", "show", "gauge"))
+	require.Contains(t, cmd.stdout, "--transport all leaves it out")
+	for transport, cells := range map[string]string{"all": "1 cell,", "gauge": "1 cell,", "fake,gauge": "2 cells,"} {
+		sweep := &command{T: t, plugins: cmd.plugins}
+		require.Zero(t, sweep.sweep("--transport", transport, "--repeats", "1", "--dry-run"), sweep.stderr)
+		require.Contains(t, sweep.stdout, cells)
+		require.Equal(t, transport != "all", strings.Contains(sweep.stdout, "gauge"))
+	}
+	only := &command{T: t, plugins: []string{"gauge"}}
+	require.Equal(t, ExitInternal, only.execute("run", "--transport", "all"))
+	require.Contains(t, only.stderr, "no plugins found")
+}
+
 func TestSetWithSeveralTransports(t *testing.T) {
 	got := map[string]map[string]string{}
 	cmd := &command{T: t, run: func(ctx context.Context, req runner.Request, obs runner.Observer) (*result.Result, error) {

@@ -84,6 +84,8 @@ func describePlugin(name string) int {
 		} {
 			d.info.Options = append(d.info.Options, transport.Option{Name: name, Type: transport.TypeString, Help: "what is injected"})
 		}
+	case "gauge":
+		d.info.Instrument = true
 	case "other":
 		d.info.Options = []transport.Option{{Name: "pages", Type: transport.TypeInt, Default: "8", Help: "of memory"}}
 	}
