@@ -99,6 +99,11 @@ func (a *app) ab(cmd *cobra.Command, f *abFlags) error {
 	if err != nil {
 		return err
 	}
+	for _, side := range []*abSide{a1, b1} {
+		if !cmd.Flags().Changed(strings.TrimPrefix(side.flag, "--")) {
+			s.note("%s is not given: %s is %s with the flags that apply to both sides, and the defaults", side.flag, side.name, side.config.Transport)
+		}
+	}
 	return s.pairedTest(cmd.Context(), a1, b1, f, &sweep.PairedTest{
 		StopRule:  sweep.StopRule{Within: within, MinRepeats: base.Repeats, MaxRepeats: max(f.most, base.Repeats)},
 		TimeLimit: f.limit, Seed: base.Seed, Compare: o,

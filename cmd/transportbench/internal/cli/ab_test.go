@@ -39,6 +39,7 @@ func TestAB(t *testing.T) {
 		{[]string{"--transport", "fake", "--a", "in-flight=2", "--b", "in-flight=1"}, ExitRegression, "WORSE"},
 		{[]string{"--transport", "fake", "--a", "in-flight=2", "--b", "in-flight=1", "--fail-on", "throughput<-60%"}, ExitOK, ""},
 		{[]string{"--transport", "fake", "--a", "", "--repeats", "2", "--most", "2"}, ExitTooLittle, "too few repeats"},
+		{[]string{"--transport", "fake", "--a", "in-flight=2", "--in-flight", "2"}, ExitOK, "--b is not given: B is fake with the flags that apply to both sides, and the defaults"},
 		{[]string{"--transport", "fake", "--a", "", "--repeats", "2", "--most", "2"}, ExitTooLittle, "raise --most (2) for more, or --within (1%)"},
 		{[]string{"--transport", "fake", "--a", "", "--limit", "1ns"}, ExitTooLittle, "the time is up after 1 repeat of each; raise --limit (1ns) for more, or --within (1%)"},
 		{[]string{"--transport", "fake", "--a", "", "--in-flight", "1,2"}, ExitUsage, "--in-flight: ab takes one value"},
