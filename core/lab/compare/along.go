@@ -146,7 +146,7 @@ func Along(s *set.Set, axis string, o Options) (*Ranking, error) {
 	scheduled, shares := false, false
 	for _, key := range order {
 		for _, metric := range o.Metrics {
-			if slices.Contains(bySchedule, metric) && !slices.ContainsFunc(groups[key], func(c *set.Cell) bool { return !keptLoad(c) }) {
+			if len(groups[key]) > 1 && slices.Contains(bySchedule, metric) && !slices.ContainsFunc(groups[key], func(c *set.Cell) bool { return !keptLoad(c) }) {
 				scheduled = true
 				continue
 			}

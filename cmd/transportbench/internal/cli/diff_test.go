@@ -110,6 +110,7 @@ func TestDiffExitCodes(t *testing.T) {
 		{"nothing in common", []string{old, elsewhere}, ExitIncomparable, "none of the 2 cells has the configuration"},
 		{"along", []string{"--along", "in-flight", old}, ExitOK, ""},
 		{"along what does not vary", []string{"--along", "transport", old}, ExitIncomparable, "no two cells differ only in transport"},
+		{"along what does not vary, in open loops", []string{"--along", "transport", setOf(t, func(s *set.Set) { s.Cells[0].Config["rate"] = "1000" }, 1e6)}, ExitIncomparable, "no two cells differ only in transport"},
 		{"along what there is not", []string{"--along", "colour", old}, ExitUsage, `no cell has the option "colour"`},
 		{"along with a threshold", []string{"--along", "transport", old, "--fail-on", "throughput<-1%"}, ExitUsage, "--fail-on"},
 		{"one set", []string{old}, ExitUsage, "takes 2 sets"},
