@@ -148,7 +148,7 @@ func report(old, new *set.Set, m matched, o Options, label func(pair) string) (*
 }
 
 func statesNote(states []string) string {
-	return fmt.Sprintf("compared within states of the machine (%s); medians are over all windows", strings.Join(states, ", "))
+	return fmt.Sprintf("compared within states of the machine (%s)", strings.Join(states, ", "))
 }
 
 // comparePairs returns the changes of all pairs.

@@ -216,6 +216,19 @@ type StateChange struct {
 	Change *float64 `json:"change,omitempty"`
 }
 
+// Common returns the state of the machine in which both sides have most windows, so that their medians
+// there compare; nil if there are no states to tell apart or none in common.
+func Common(states []StateChange) *StateChange {
+	var common *StateChange
+	for i := range states {
+		s := &states[i]
+		if n := min(s.OldN, s.NewN); s.State != state.Mixed && s.State != state.Unread && n > 0 && (common == nil || n > min(common.OldN, common.NewN)) {
+			common = s
+		}
+	}
+	return common
+}
+
 // levelOf is the level of a sample in one state, and how many values it has there.
 type levelOf struct {
 	median float64 // of the log

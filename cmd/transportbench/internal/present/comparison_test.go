@@ -145,6 +145,22 @@ func requireFits(t *testing.T, columns int, write func(io.Writer, *set.Set)) {
 	}
 }
 
+// A ranking and a comparison show the medians in the state that both sides have in common, so they do
+// not contradict the change, which is within states: over all windows, quick is the slower one.
+func TestMediansInCommonState(t *testing.T) {
+	ranking, err := compare.Along(setOf(t, drawn{"slow", 10, 0, 2e6, 0, 8}, drawn{"quick", 4, 6, 3e6, 1.5e6, 8}), "transport", compare.Defaults())
+	require.NoError(t, err)
+	var out bytes.Buffer
+	Ranking(&out, ranking, false)
+	require.Regexp(t, `quick 3\.00 M op/s near +\+50\.0% .* slow 2\.00 M op/s near`, out.String())
+
+	report, err := compare.Diff(setOf(t, drawn{"quick", 10, 0, 2e6, 0, 8}), setOf(t, drawn{"quick", 4, 6, 3e6, 1.5e6, 8}), compare.Defaults())
+	require.NoError(t, err)
+	out.Reset()
+	Diff(&out, report, true, false)
+	require.Regexp(t, `throughput +2\.00 M op/s near +3\.00 M op/s near +\+50\.0%`, out.String())
+}
+
 // The orders of two versions are those in the common state, too.
 func TestYardsticksWithinState(t *testing.T) {
 	s := setOf(t, misleading...)

@@ -36,7 +36,8 @@ func Diff(w io.Writer, r *compare.Report, all, markdown bool) {
 			hidden++
 			continue
 		}
-		row := table.Row{c.Cell, c.Metric, median(c.Old), median(c.New),
+		old, new := medians(c.Old, c.New, c.States)
+		row := table.Row{c.Cell, c.Metric, old, new,
 			format.Percent(c.Change), changeInterval(c), format.Probability(c.PHolm), string(c.Verdict)}
 		if len(r.States) > 0 {
 			row = append(row, byState(c.States))
@@ -60,6 +61,19 @@ func Diff(w io.Writer, r *compare.Report, all, markdown bool) {
 	}
 	Doubts(w, r.Doubts, markdown)
 	fmt.Fprintln(w, DiffSummary(r))
+}
+
+// medians formats the medians of both sides: those of the windows in the state of the machine in which
+// both have most, with its name, or those of all windows if there are no states in common.
+func medians(old, new *result.Metric, states []compare.StateChange) (a, b string) {
+	common := compare.Common(states)
+	if common == nil || old == nil || new == nil {
+		return median(old), median(new)
+	}
+	in := func(unit string, value *float64) string {
+		return format.Value(result.Metric{Unit: unit, Median: *value}) + " " + common.State
+	}
+	return in(old.Unit, common.Old), in(new.Unit, common.New)
 }
 
 // changeInterval formats the interval of a change, with a label if it is within one launch.
@@ -241,9 +255,10 @@ func Ranking(w io.Writer, r *compare.Ranking, markdown bool) {
 		for _, candidate := range group.List[2:] {
 			rest = append(rest, fmt.Sprintf("%s (%s)", candidate.Value, format.Percent(candidate.Behind)))
 		}
-		row := table.Row{group.Cell, group.Metric, winner, lettersOf(group), first.Value + " " + format.Value(first.Metric),
+		before, best := medians(&second.Metric, &first.Metric, second.States)
+		row := table.Row{group.Cell, group.Metric, winner, lettersOf(group), first.Value + " " + best,
 			format.Percent(second.Behind), format.Percents(second.Low, second.High), format.Probability(second.PHolm),
-			second.Value + " " + format.Value(second.Metric), strings.Join(rest, ", ")}
+			second.Value + " " + before, strings.Join(rest, ", ")}
 		if len(r.States) > 0 {
 			row = append(row, byState(second.States))
 		}
@@ -259,7 +274,7 @@ func Ranking(w io.Writer, r *compare.Ranking, markdown bool) {
 	fmt.Fprintln(w)
 	rankingNotes(w, r)
 	Doubts(w, r.Doubts, markdown)
-	fmt.Fprintln(w, "groups: values without a letter in common are told apart; those with one may be equal; a winner is told apart from all others")
+	fmt.Fprintln(w, "groups: values without a letter in common are told apart, those with one are not; a winner is told apart from all others")
 	fmt.Fprintf(w, "%s, %d undecided (alpha %g over %s of all pairs against leads of %g%%; intervals at the adjusted level)\n",
 		format.Count(len(r.Groups), "comparison"), undecided, r.Alpha, format.Count(r.Tests, "test"), 100*r.Floor)
 	if tooLittle > 0 {

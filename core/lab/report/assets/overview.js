@@ -174,11 +174,14 @@ function drawTables() {
 }
 
 function changeTable(x) {
-  const m = (v, unit) => (v ? number(v.median, unit) : "-");
+  // common is the state of the machine in which both sides have most windows, as in the tables of diff.
+  const common = (c) => (c.states || []).filter((s) => s.change !== undefined && s.state !== "mixed" && s.state !== "unread")
+    .reduce((a, s) => (a && Math.min(a.old_n, a.new_n) >= Math.min(s.old_n, s.new_n) ? a : s), null);
+  const m = (c, side) => (common(c) ? number(common(c)[side], c.unit) + " " + common(c).state : c[side] ? number(c[side].median, c.unit) : "-");
   const rows = x.report.changes.map((c, i) => ({ ...c, at: x.cells[i] }));
   return el("div", {}, table("Changes", [
     { name: "cell", node: (c) => (c.at >= 0 ? cellLink(c.at, c.cell) : c.cell), key: (c) => c.cell }, { name: "metric", text: (c) => c.metric, key: (c) => c.metric },
-    { name: "old", right: true, text: (c) => m(c.old, c.unit) }, { name: "new", right: true, text: (c) => m(c.new, c.unit) },
+    { name: "old", right: true, text: (c) => m(c, "old") }, { name: "new", right: true, text: (c) => m(c, "new") },
     { name: "change", right: true, text: (c) => percent(c.change), key: (c) => c.change }, { name: "interval", right: true, text: (c) => percents(c.low, c.high) },
     { name: "p (Holm)", right: true, text: (c) => probability(c.p_holm), key: (c) => c.p_holm }, { name: "verdict", text: (c) => c.verdict, key: (c) => c.verdict },
     { name: "note", long: true, text: (c) => c.note || "" }], rows.filter((c) => c.at < 0 || visible(c.at))),
