@@ -37,6 +37,7 @@ func Find(identity map[string]string, dirs ...string) Found {
 		more, _ := filepath.Glob(filepath.Join(filepath.Dir(path), "*.json"))
 		paths = append(paths, more...)
 	}
+	var kernels []string
 	for i, path := range paths {
 		if _, err := os.Stat(path); err != nil || slices.Contains(paths[:i], path) {
 			continue
@@ -54,10 +55,18 @@ func Find(identity map[string]string, dirs ...string) Found {
 			if f.Document == nil || d.after(f.Document) {
 				f.Document, f.Path = d, path
 			}
-		case i < own || strings.HasPrefix(other[0], "kernel ") && len(other) == 1:
-			// Other machines may share the state directory; this one may have a new kernel.
-			f.Unused = append(f.Unused, fmt.Sprintf("%s is of another machine: %s", path, strings.Join(other, ", ")))
+		default:
+			why := fmt.Sprintf("%s is of another machine: %s", path, strings.Join(other, ", "))
+			switch {
+			case i < own:
+				f.Unused = append(f.Unused, why)
+			case len(other) == 1 && strings.HasPrefix(other[0], "kernel "):
+				kernels = append(kernels, why)
+			}
 		}
+	}
+	if f.Document == nil { // other machines may share the state directory, but this one may have a new kernel
+		f.Unused = append(f.Unused, kernels...)
 	}
 	return f
 }

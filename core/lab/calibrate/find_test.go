@@ -81,6 +81,10 @@ func TestFindInASharedStateDirectory(t *testing.T) {
 	require.NoError(t, err)
 	kept(t, path, before, 1, false)
 	require.Equal(t, []string{path + ` is of another machine: kernel "6.1" instead of "6.2"`}, Find(identity).Unused)
+	path, err = StatePath(here)
+	require.NoError(t, err)
+	kept(t, path, here, 1, true)
+	require.Empty(t, Find(identity).Unused)
 }
 
 // A calibration is found beside a set, above it, and beside the sets that are below a directory.
