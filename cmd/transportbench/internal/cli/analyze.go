@@ -64,7 +64,7 @@ Published figures are checked for contradictions.
 	flags.StringVar(&q.target, "target", "", "show how many servers a throughput such as 10M takes")
 	flags.StringVar(&q.headroom, "headroom", "", "share of a closed loop's throughput to keep free with --target, such as 0.3; without it, closed loops have no number of servers")
 	flags.StringVar(&q.rate, "rate-metric", "", "metric that counts as throughput; default: throughput, else iterations or tokens")
-	flags.StringVar(&q.cells, "cell", "", "cells to analyze: a transport, or option=value,... with wildcards")
+	flags.StringVar(&q.cells, "cell", "", "cells to analyze: a transport, or option=value,... with wildcards, or the name of one as analyze prints it")
 	flags.StringArrayVar(&q.whatIf, "what-if", nil, "change to predict, such as rtt=2us,clients=16; repeatable")
 	options.AddJSON(flags)
 	return cmd
@@ -119,8 +119,10 @@ func (a *app) analyze(q *analyzeFlags, o analyze.CapacityOptions, path string, a
 	if err != nil {
 		return badInput(err)
 	}
-	whole := *s
-	s.Cells = slices.DeleteFunc(slices.Clone(s.Cells), func(c set.Cell) bool { return !set.Match(q.cells, c.Config) })
+	whole, labels := *s, set.LabelsOf(s.Cells)
+	s.Cells = slices.DeleteFunc(slices.Clone(s.Cells), func(c set.Cell) bool {
+		return !set.Match(q.cells, c.Config) && labels.Of(c.Config) != q.cells
+	})
 	if len(s.Cells) == 0 {
 		return usagef("--cell: %s has no cell %q; transportbench export --format csv lists their options", path, q.cells)
 	}
@@ -156,12 +158,15 @@ func (a *app) analyze(q *analyzeFlags, o analyze.CapacityOptions, path string, a
 // analyzeCells analyzes every cell of s. A cell that was not measured gets a reason. Predictions have what
 // was measured in a cell of whole.
 func (a *app) analyzeCells(s, whole *set.Set, whatIf []string) ([]present.AnalyzedCell, error) {
-	labels := set.LabelsOf(s.Cells)
+	labels, states := set.LabelsOf(whole.Cells), compare.FindStates(whole)
 	list := make([]present.AnalyzedCell, len(s.Cells))
 	usable := 0
 	for i := range s.Cells {
 		c := &s.Cells[i]
 		list[i] = present.AnalyzedCell{Cell: labels.Of(c.Config), Config: c.Config, Status: c.Status, Reason: c.Reason, Warnings: c.Warnings}
+		for _, in := range states.Divide(c.Windows) {
+			list[i].Windows = append(list[i].Windows, present.StateWindows{State: in.State, Windows: len(in.Windows)})
+		}
 		results, err := s.Results(c)
 		if err != nil {
 			return nil, badInput(err)

@@ -119,6 +119,27 @@ func wronged(t *testing.T) string {
 	return path
 }
 
+// A cell is selected by the name that analyze prints, and has the windows of each state of the machine.
+func TestAnalyzeTakesItsOwnNames(t *testing.T) {
+	const several = "../../../../results/v0.5.0/amd-epyc-2core-vm"
+	cmd := &command{T: t}
+	require.Zero(t, cmd.execute("analyze", several), cmd.stderr)
+	require.Contains(t, cmd.stdout, "erpc echo in_flight=1 ")
+	require.Contains(t, cmd.stdout, "over the windows of all states of the machine; diff compares within each")
+	require.Zero(t, cmd.execute("analyze", several, "--cell", "erpc echo in_flight=1", "--json"), cmd.stderr)
+	var report present.Analysis
+	require.NoError(t, json.Unmarshal([]byte(cmd.stdout), &report))
+	require.Len(t, report.Cells, 1)
+	require.Equal(t, "erpc echo in_flight=1", report.Cells[0].Cell)
+	windows := 0
+	for _, in := range report.Cells[0].Windows {
+		windows += in.Windows
+	}
+	require.Equal(t, report.Cells[0].Analysis.Repeats, windows)
+	require.Zero(t, cmd.execute("analyze", several, "--cell", "erpc echo in_flight=1"), cmd.stderr)
+	require.Regexp(t, `over the windows of all states of the machine: \d+ near, \d+ far`, cmd.stdout)
+}
+
 func TestAnalyzeAsJSON(t *testing.T) {
 	cmd := &command{T: t}
 	require.Zero(t, cmd.execute("analyze", committedSet, "--json", "--what-if", "burn=1us", "--slo", "p99<1s"), cmd.stderr)

@@ -45,13 +45,31 @@ func (a *Analysis) AddDoubts(s *set.Set) {
 
 // AnalyzedCell is one cell with its analysis.
 type AnalyzedCell struct {
-	Cell        string               `json:"cell"`
-	Config      map[string]string    `json:"config"`
-	Status      set.Status           `json:"status"`
-	Reason      string               `json:"reason,omitempty"`
-	Warnings    []set.Warning        `json:"doubts,omitempty"`
-	Analysis    *analyze.Analysis    `json:"analysis,omitempty"`
+	Cell     string            `json:"cell"`
+	Config   map[string]string `json:"config"`
+	Status   set.Status        `json:"status"`
+	Reason   string            `json:"reason,omitempty"`
+	Warnings []set.Warning     `json:"doubts,omitempty"`
+	Analysis *analyze.Analysis `json:"analysis,omitempty"`
+	// Windows has the windows of each state of the machine if the set shows several. The analysis is
+	// over all of them.
+	Windows     []StateWindows       `json:"windows,omitempty"`
 	Predictions []analyze.Prediction `json:"predictions,omitempty"`
+}
+
+// StateWindows counts the windows of a cell in one state of the machine.
+type StateWindows struct {
+	State   string `json:"state"`
+	Windows int    `json:"windows"`
+}
+
+// windows describes the windows of a cell by state: "6 near, 4 far".
+func (c *AnalyzedCell) windows() string {
+	var parts []string
+	for _, in := range c.Windows {
+		parts = append(parts, fmt.Sprintf("%d %s", in.Windows, in.State))
+	}
+	return strings.Join(parts, ", ")
 }
 
 // findings returns those of the analysis, or the cell's failed checks without one.
@@ -112,7 +130,11 @@ func Analyze(w io.Writer, a *Analysis, detail bool) {
 
 func analyzedCell(w io.Writer, c *AnalyzedCell, detail bool) {
 	a := c.Analysis
-	fmt.Fprintf(w, "%s, %s\n\n", c.Cell, format.Count(a.Repeats, "repeat"))
+	fmt.Fprintf(w, "%s, %s\n", c.Cell, format.Count(a.Repeats, "repeat"))
+	if len(c.Windows) > 0 {
+		paragraph(w, 0, 2, fmt.Sprintf("over the windows of all states of the machine: %s", c.windows()))
+	}
+	fmt.Fprintln(w)
 	paragraph(w, 0, 2, fmt.Sprintf("%s: %s", strings.ToUpper(string(a.Verdict.Bound)), a.Verdict.Message))
 	for _, line := range a.Verdict.Evidence {
 		paragraph(w, 2, 2, "- "+line)
@@ -310,6 +332,9 @@ func overview(w io.Writer, cells []AnalyzedCell) {
 	}
 	if analyzed > 0 {
 		t.Render()
+		if slices.ContainsFunc(cells, func(c AnalyzedCell) bool { return len(c.Windows) > 0 }) {
+			fmt.Fprintln(w, "the figures are over the windows of all states of the machine; diff compares within each")
+		}
 		fmt.Fprint(w, "--cell selects one, which is then explained in full\n\n")
 	}
 	for i := range cells {

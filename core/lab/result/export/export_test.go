@@ -65,7 +65,7 @@ func TestCSV(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, rows, 1+6+6+1)
 	require.Contains(t, rows[0], "throughput (op/s)")
-	require.Contains(t, rows[0], "in_flight")
+	require.Equal(t, []string{"profile", "in_flight"}, rows[0][5:7])
 	require.Equal(t, "shm", rows[1][0])
 	require.Contains(t, rows[12], "2005")
 	require.Equal(t, []string{"failed", "it\ncrashed"}, rows[13][3:5])

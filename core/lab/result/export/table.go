@@ -18,12 +18,15 @@ import (
 func number(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 
 // CSV writes one line per repeat of each cell, and one for a cell without samples. Its columns are
-// the transport and its version and provider, the status and its reason, the options that vary, the
-// repeat, and each metric with its unit. Metrics that are measured once per run are in the first
+// the transport and its version and provider, the status and its reason, the profile, the options that
+// vary, the repeat, and each metric with its unit. Metrics that are measured once per run are in the first
 // repeat's line.
 func CSV(w io.Writer, s *set.Set) error {
 	varying, metrics := set.Varying(s.Cells), set.Metrics(s.Cells)
 	out := csv.NewWriter(w)
+	if !slices.Contains(varying, "profile") {
+		varying = append([]string{"profile"}, varying...)
+	}
 	header := []string{"transport", "version", "provider", "status", "reason"}
 	for _, name := range varying {
 		header = append(header, strings.TrimPrefix(name, "options."))
