@@ -23,13 +23,14 @@ func often(times, fewer int) int {
 }
 
 // pairedTests runs ab the given number of times, with 10 repeats of each side, and returns the reports.
+// Any significant change counts.
 func pairedTests(b *testing.B, times int, a, other string) []compare.Report {
 	b.Helper()
 	repeats := strconv.Itoa(often(10, 2))
 	var reports []compare.Report
 	for range times {
 		i := command(b, "ab", "--transport", "shm", "--profile", "pingpong", "--a", a, "--b", other, "--repeats", repeats, "--most", repeats,
-			"--limit", "1h", "--duration", "100ms", "--warmup", "50ms", "--format", "json")
+			"--limit", "1h", "--floor", "0", "--duration", "100ms", "--warmup", "50ms", "--format", "json")
 		i.cmd.Args = append(i.cmd.Args, "--out", i.out)
 		_ = i.cmd.Run() // a verdict is an exit code
 		var r compare.Report

@@ -393,6 +393,7 @@ func TestNoVerdictWithinOneLaunch(t *testing.T) {
 	require.Equal(t, "new measured within one launch: the interval lacks the spread between launches, so there is no verdict", c.Note)
 	require.Zero(t, report.Tests)
 	require.Empty(t, report.Broken)
+	require.Equal(t, 1, report.Thresholds.TooLittle, "the threshold could not fail")
 	require.False(t, c.TooLittle)
 
 	two := m.side(10, 0, 0.5e6, 1, 0.01)
