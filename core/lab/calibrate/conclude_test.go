@@ -471,16 +471,16 @@ func TestSummary(t *testing.T) {
 		Resolution: Resolution{Repeats: 10, Delay: 100, FoundShare: 0.9, Trials: []Trials{{Known: 100, Count: 10}}},
 	}
 	require.Equal(t, []string{
-		"1 of 2 delays of 200 ns and more are recovered within 3% or 10 ns; the largest error is 5%, of 1.00 ms",
-		"diff reports a difference in 8 of 200 comparisons of a configuration with itself (1.74 to 7.73%); alpha is 5%",
+		"1 of 2 delays of 200 ns and more are recovered within 3% or 10 ns, and the largest error is 5% (of 1.00 ms)",
+		"diff reports a difference in 8 of 200 comparisons of a configuration with itself (1.74 to 7.73%), at alpha 5%",
 		"a change of 4.9% is found in 27 of 30 trials with 20 repeats (73.5 to 97.9%), and in the wrong direction in 1",
 		"the smallest delay told from none with 10 repeats is 100 ns",
 	}, d.Summary())
 	d.Recovery = []Recovery{{Quantity: "delay", Known: 1e6, Measured: Estimate{Value: 1.05e6}, Tolerance: 30e3}}
 	d.Resolution.Delay = 0
 	lines := d.Summary()
-	require.Equal(t, "the largest error of a recovered delay is 5%, of 1.00 ms: too few windows to bound it", lines[0])
+	require.Equal(t, "the largest error of a recovered delay is 5% (of 1.00 ms), but too few windows bound it", lines[0])
 	require.Equal(t, "no delay up to 100 ns is told from none in 90% of the trials with 10 repeats", lines[3])
 	d.Resolution.Trials[0].Count = 1
-	require.Equal(t, "1 trial: too few to say which delay is told from none with 10 repeats", d.Summary()[3])
+	require.Equal(t, "1 trial with 10 repeats cannot say which delay is told from none", d.Summary()[3])
 }

@@ -45,9 +45,9 @@ func (d *Document) delaySummary() string {
 	case count == 0:
 		return ""
 	case bounded == 0:
-		return fmt.Sprintf("the largest error of a recovered delay is %s, of %s: too few windows to bound it", Share(largest), format.Time(of))
+		return fmt.Sprintf("the largest error of a recovered delay is %s (of %s), but too few windows bound it", Share(largest), format.Time(of))
 	}
-	return fmt.Sprintf("%d of %d delays of %d ns and more are recovered within %g%% or %d ns; the largest error is %s, of %s",
+	return fmt.Sprintf("%d of %d delays of %d ns and more are recovered within %g%% or %d ns, and the largest error is %s (of %s)",
 		within, count, leastPromised, 100*delayTolerance, leastTolerance, Share(largest), format.Time(of))
 }
 
@@ -63,7 +63,7 @@ func (d *Document) falseSummary() string {
 	if len(parts) == 0 {
 		return ""
 	}
-	return strings.Join(parts, ", ") + "; alpha is " + Share(d.Alpha)
+	return strings.Join(parts, ", ") + ", at alpha " + Share(d.Alpha)
 }
 
 // powerSummary is about the change nearest to 5%, with the most repeats on quiet processors.
@@ -98,7 +98,7 @@ func (d *Document) resolutionSummary() string {
 	case r.Delay > 0:
 		return fmt.Sprintf("the smallest delay told from none with %d repeats is %s", r.Repeats, format.Time(r.Delay))
 	case last.Count < fewestTrials:
-		return fmt.Sprintf("%s: too few to say which delay is told from none with %d repeats", format.Count(last.Count, "trial"), r.Repeats)
+		return fmt.Sprintf("%s with %d repeats cannot say which delay is told from none", format.Count(last.Count, "trial"), r.Repeats)
 	}
 	return fmt.Sprintf("no delay up to %s is told from none in %s of the trials with %d repeats", format.Time(last.Known), Share(r.FoundShare), r.Repeats)
 }
