@@ -28,9 +28,9 @@ func (e *Experiment) clients() []Recovery {
 			continue
 		}
 		exponential, fixed := analyze.OneCallEach(int(clients), single-daemon, daemon)
-		quantity := fmt.Sprintf("%g clients, ", clients)
+		quantity := fmt.Sprintf("%g clients: ", clients)
 		rows = append(rows,
-			Recovery{Quantity: quantity + "exponential model", Unit: "op/s", Known: exponential, Measured: measured, Windows: len(c.Windows)},
+			Recovery{Quantity: quantity + "exponential", Unit: "op/s", Known: exponential, Measured: measured, Windows: len(c.Windows)},
 			Recovery{Quantity: quantity + "fixed times", Unit: "op/s", Known: fixed, Measured: measured, Windows: len(c.Windows)})
 	}
 	return rows

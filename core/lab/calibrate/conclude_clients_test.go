@@ -22,10 +22,10 @@ func TestRecoveryOfClients(t *testing.T) {
 		quantity        string
 		known, measured float64
 	}{
-		{"4 clients, exponential model", 0.972 * 4 / 1.1e-3, 4 / 1.1e-3},
-		{"4 clients, fixed times", 4 / 1.1e-3, 4 / 1.1e-3},
-		{"16 clients, exponential model", 0.978e4, 1e4},
-		{"16 clients, fixed times", 1e4, 1e4},
+		{"4 clients: exponential", 0.972 * 4 / 1.1e-3, 4 / 1.1e-3},
+		{"4 clients: fixed times", 4 / 1.1e-3, 4 / 1.1e-3},
+		{"16 clients: exponential", 0.978e4, 1e4},
+		{"16 clients: fixed times", 1e4, 1e4},
 	} {
 		r := d.Recovery[i]
 		require.Equal(t, want.quantity, r.Quantity)

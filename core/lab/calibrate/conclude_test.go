@@ -164,8 +164,8 @@ func TestRecoveryOfDistributions(t *testing.T) {
 	d := concluded(t, exponential, bimodal)
 	require.Len(t, d.Recovery, 5)
 	for quantity, known := range map[string]float64{
-		"mean of exponential delays": 10_000, "p50 of exponential delays": 10_000 * math.Ln2,
-		"p99 of exponential delays": 10_000 * math.Log(100), "p50 of bimodal delays": 2000, "p99 of bimodal delays": 50_000,
+		"exponential delay: mean": 10_000, "exponential delay: p50": 10_000 * math.Ln2,
+		"exponential delay: p99": 10_000 * math.Log(100), "bimodal delay: p50": 2000, "bimodal delay: p99": 50_000,
 	} {
 		require.True(t, rowOf(t, d, quantity, known).Within, quantity)
 	}

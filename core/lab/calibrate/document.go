@@ -80,7 +80,7 @@ func (e Estimate) transform(f func(float64) float64) Estimate {
 
 // Recovery compares a known quantity with what was measured.
 type Recovery struct {
-	Quantity string `json:"quantity"` // "delay", "rate", "stall", "p99 of exponential delays", ...
+	Quantity string `json:"quantity"` // "delay", "rate", "exponential delay: p99", "stall: p99, open loop", ...
 	Unit     string `json:"unit"`     // "ns", "op/s", "share"
 	// Known is what was injected, or what follows from it in theory.
 	Known    float64  `json:"known"`

@@ -195,7 +195,8 @@ func (b *planner) stalls() {
 	stalled := func(more values) point {
 		return point{float64(stallTime), with(more, values{"stall": stallTime.String(), "stall-every": stallEvery.String()})}
 	}
-	b.add(ExperimentStall, "ns", false, b.rounds(5, 1), with(injecting, values{"duration": "2s"}), []point{{0, nil},
+	// Six windows are the fewest that have a 95% interval of the median.
+	b.add(ExperimentStall, "ns", false, b.rounds(6, 1), with(injecting, values{"duration": "2s"}), []point{{0, nil},
 		stalled(values{"sample-every": "1"}), stalled(values{"rate": strconv.Itoa(stallRate)})})
 }
 

@@ -99,16 +99,16 @@ func (e *Experiment) exponential() []Recovery {
 	times := func(factor float64) func(*set.Cell, float64) float64 {
 		return func(_ *set.Cell, mean float64) float64 { return factor * mean }
 	}
-	rows := e.added("mean of exponential delays", result.LatencyMean, result.LatencyMean, times(1))
-	rows = append(rows, e.added("p50 of exponential delays", result.LatencyP50, result.LatencyP50, times(math.Ln2))...)
-	return append(rows, e.added("p99 of exponential delays", result.LatencyP99, result.LatencyP50, times(math.Log(100)))...)
+	rows := e.added("exponential delay: mean", result.LatencyMean, result.LatencyMean, times(1))
+	rows = append(rows, e.added("exponential delay: p50", result.LatencyP50, result.LatencyP50, times(math.Ln2))...)
+	return append(rows, e.added("exponential delay: p99", result.LatencyP99, result.LatencyP50, times(math.Log(100)))...)
 }
 
 // bimodal compares the fast mode, in which the median lies, and the slow one, in which p99 does if more
 // than one call in 100 is slow.
 func (e *Experiment) bimodal() []Recovery {
-	rows := e.added("p50 of bimodal delays", result.LatencyP50, result.LatencyP50, func(_ *set.Cell, fast float64) float64 { return fast })
-	return append(rows, e.added("p99 of bimodal delays", result.LatencyP99, result.LatencyP50, func(c *set.Cell, _ float64) float64 {
+	rows := e.added("bimodal delay: p50", result.LatencyP50, result.LatencyP50, func(_ *set.Cell, fast float64) float64 { return fast })
+	return append(rows, e.added("bimodal delay: p99", result.LatencyP99, result.LatencyP50, func(c *set.Cell, _ float64) float64 {
 		return durationOf(c, "slow-delay")
 	})...)
 }
@@ -161,22 +161,22 @@ func (e *Experiment) stalls() []Recovery {
 		if stall == 0 || every == 0 {
 			continue
 		}
-		add := func(quantity, metric string, known float64) {
+		add := func(quantity, metric string, known, tolerance float64) {
 			if measured, ok := level(c, metric); ok {
 				rows = append(rows, Recovery{
 					Quantity: quantity, Unit: "ns", Known: known, Measured: measured,
-					Windows: len(c.Windows), Tolerance: tolerance(stall),
+					Windows: len(c.Windows), Tolerance: tolerance,
 				}.judged())
 			}
 		}
 		if !c.OpenLoop() {
-			add("stall: max, closed loop", result.LatencyMax, stall)
-			add("stall: p99, closed loop", result.LatencyP99, 0)
+			add("stall: max, closed loop", result.LatencyMax, stall, tolerance(stall))
+			add("stall: p99, closed loop", result.LatencyP99, 0, tolerance(stall))
 			continue
 		}
-		add("stall: max, open loop", result.ResponseMax, stall)
+		add("stall: max, open loop", result.ResponseMax, stall, tolerance(stall))
 		if p99 := stall * (1 - 0.01*every/stall); p99 > 0 {
-			add("stall: p99, open loop", result.ResponseP99, p99)
+			add("stall: p99, open loop", result.ResponseP99, p99, tolerance(p99))
 		}
 	}
 	return append(rows, e.lost()...)

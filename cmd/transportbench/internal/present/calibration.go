@@ -66,8 +66,8 @@ func (c calibration) recovered(d *calibrate.Document) {
 	if len(d.Recovery) == 0 {
 		return
 	}
-	c.title("Recovered", "what was injected, or follows from it in theory, against what was measured")
-	t := newTable(c, "quantity", ">known", ">measured", ">95% interval", ">error", ">windows", "within")
+	c.title("Recovered", "what was injected, or follows from it, against what was measured in n windows")
+	t := newTable(c, "quantity", ">known", ">measured", ">95% interval", ">error", ">n", "within")
 	for i := range d.Recovery {
 		r := &d.Recovery[i]
 		number := func(v float64) string { return quantity(v, r.Unit) }
