@@ -26,8 +26,8 @@ const (
 	stallTime       = 74 * time.Millisecond
 	stallEvery      = time.Second
 	stallRate       = 20_000 // op/s of the open loop
-	clientsDelay    = time.Millisecond
-	clientsWork     = 100 * time.Microsecond // of the daemon for each request
+	clientsDelay    = 5 * time.Millisecond
+	clientsWork     = 500 * time.Microsecond // of the daemon for each request
 	powerDelay      = time.Microsecond
 )
 
@@ -219,13 +219,15 @@ func (b *planner) power(name string, loaded bool, rounds int) {
 	b.add(name, "share", loaded, b.rounds(rounds, 10), powerLoad, points)
 }
 
+// clients adds the experiment of the queueing model. A client's wake-ups cost up to 100 us of processor
+// time for each call, so the daemon's time is long enough for two processors to serve 16 clients.
 func (b *planner) clients() {
 	var points []point
 	for _, n := range []int{1, 4, 16} {
 		points = append(points, point{float64(n), values{"clients": strconv.Itoa(n)}})
 	}
 	b.add(ExperimentClients, "clients", false, b.rounds(5, 1),
-		values{"daemon-time": clientsWork.String(), "delay": clientsDelay.String(), "idle": config.IdlePark, "duration": "200ms"}, points)
+		values{"daemon-time": clientsWork.String(), "delay": clientsDelay.String(), "idle": config.IdlePark, "duration": "500ms"}, points)
 }
 
 // launch is one launch of a cell of an experiment, by their indices.
