@@ -344,6 +344,19 @@ func TestUntrustedLaunch(t *testing.T) {
 	_, err = Run(t.Context(), o)
 	require.ErrorContains(t, err, "timed no operation")
 
+	// An open loop that did not keep its load is measured again, and then counts.
+	f = new(fake)
+	o.Measure = func(ctx context.Context, c config.Config, obs runner.Observer) (*result.Result, error) {
+		r, err := f.measure(ctx, c, obs)
+		if c.Rate.Offers() {
+			r.Checks = []result.Check{{Name: "rate", Severity: result.Error, Message: "in 1 of 1 windows"}}
+		}
+		return r, err
+	}
+	_, err = Run(t.Context(), o)
+	require.NoError(t, err)
+	require.Equal(t, quickLaunches+pilots+attempts-1, f.launches)
+
 	o.Measure = f.measure
 	o.Resolver = resolver{unavailable: "no memory"}
 	_, err = Run(t.Context(), o)
