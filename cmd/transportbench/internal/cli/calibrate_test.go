@@ -61,7 +61,7 @@ func TestCalibrate(t *testing.T) {
 	c := &command{T: t}
 	require.Zero(t, c.calibrate("--dry-run"), c.stderr)
 	require.Regexp(t, `(?m)^self +3 +2000 +6000 +14m0s$`, c.stdout)
-	require.Contains(t, c.stdout, "11,120 launches, about ")
+	require.Contains(t, c.stdout, "11,123 launches, about ")
 	require.NoDirExists(t, c.out)
 	require.Equal(t, ExitUsage, c.execute("calibrate", "show"))
 	require.Contains(t, c.stderr, "has no calibration; make one with")
