@@ -22,9 +22,9 @@ const (
 // powerRepeats are the repeats of the comparisons of the power.
 var powerRepeats = []int{10, 20}
 
-// resolution compares medians of the latency. They are finer than the delays here, in whole ns, and
-// leave out interruptions, of which few fall into a window: those move the exact mean of a window of
-// 50 ms by more than the delays.
+// resolution compares medians of the latency, which interruptions do not move: the exact mean of a window
+// of 50 ms scatters by far more than the delays as soon as a thread loses its processor once. A median
+// that moved by less than a step of the clock has no verdict, as in any comparison.
 func (d *Document) resolution() (Resolution, error) {
 	r := Resolution{Repeats: resolutionRepeats, FoundShare: foundShare, Trials: []Trials{}}
 	e := d.experiment(ExperimentDelay)
