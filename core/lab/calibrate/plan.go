@@ -36,11 +36,6 @@ const offEvery = 1 << 30
 
 type values = map[string]string
 
-// injecting makes the transport inject, but nothing: it loses one response in more than any launch has.
-// References of delays have it too, so that what injecting itself costs, some 100 ns, does not count as
-// delay.
-var injecting = values{"lose-every": strconv.Itoa(1 << 40)}
-
 // with returns base with more options.
 func with(base, more values) values {
 	all := maps.Clone(base)
@@ -164,14 +159,14 @@ func (b *planner) delays() {
 		}
 		return points
 	}
-	b.add(ExperimentDelay, "ns", false, b.rounds(100, 10), with(injecting, values{"sample-every": "64"}), list(0, 10, 20, 50, 100, 200, 500))
-	b.add(ExperimentLongDelay, "ns", false, b.rounds(20, 6), with(injecting, values{"sample-every": "1"}), list(time.Millisecond,
+	b.add(ExperimentDelay, "ns", false, b.rounds(100, 10), values{"sample-every": "64"}, list(0, 10, 20, 50, 100, 200, 500))
+	b.add(ExperimentLongDelay, "ns", false, b.rounds(20, 6), values{"sample-every": "1"}, list(time.Millisecond,
 		time.Microsecond, 2*time.Microsecond, 5*time.Microsecond, 10*time.Microsecond, 100*time.Microsecond,
 		time.Millisecond, 10*time.Millisecond))
 }
 
 func (b *planner) distributions() {
-	rounds, short := b.rounds(10, 6), with(injecting, values{"sample-every": "1"})
+	rounds, short := b.rounds(10, 6), values{"sample-every": "1"}
 	long := with(short, values{"duration": "200ms"})
 	b.add(ExperimentExponential, "ns", false, rounds, long, []point{{0, nil},
 		{float64(exponentialMean), values{"delay": exponentialMean.String(), "delay-distribution": "exponential"}}})
@@ -196,7 +191,7 @@ func (b *planner) stalls() {
 		return point{float64(stallTime), with(more, values{"stall": stallTime.String(), "stall-every": stallEvery.String()})}
 	}
 	// Six windows are the fewest that have a 95% interval of the median.
-	b.add(ExperimentStall, "ns", false, b.rounds(6, 1), with(injecting, values{"duration": "2s"}), []point{{0, nil},
+	b.add(ExperimentStall, "ns", false, b.rounds(6, 1), values{"duration": "2s"}, []point{{0, nil},
 		stalled(values{"sample-every": "1"}), stalled(values{"rate": strconv.Itoa(stallRate)})})
 }
 

@@ -80,7 +80,7 @@ func describePlugin(name string) int {
 	case "calibration":
 		d.info.Options = nil
 		for _, name := range []string{
-			"delay", "delay-distribution", "slow-delay", "slow-every", "rate", "stall", "stall-every", "daemon-time", "lose-every",
+			"delay", "delay-distribution", "slow-delay", "slow-every", "rate", "stall", "stall-every", "daemon-time",
 		} {
 			d.info.Options = append(d.info.Options, transport.Option{Name: name, Type: transport.TypeString, Help: "what is injected"})
 		}
