@@ -37,6 +37,18 @@ func clauses() []clause {
 		microClauses, allocClauses)
 }
 
+// clauseNamed returns the clause with this name.
+func clauseNamed(name string) (clause, error) {
+	var names []string
+	for _, c := range clauses() {
+		if c.name == name {
+			return c, nil
+		}
+		names = append(names, c.name)
+	}
+	return clause{}, fmt.Errorf("no clause %q%s", name, transport.SuggestionFor(name, names))
+}
+
 // traits are the declarations of an open transport.
 type traits struct {
 	info       transport.Info

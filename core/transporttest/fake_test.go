@@ -277,14 +277,11 @@ func (f *fake) caught(t *testing.T, c clause) (err error) {
 	return err
 }
 
-func clauseNamed(t *testing.T, name string) clause {
-	for _, c := range clauses() {
-		if c.name == name {
-			return c
-		}
-	}
-	t.Fatalf("no clause %q", name)
-	return clause{}
+// itsClause returns the clause that must catch the fault.
+func (f *fake) itsClause(t *testing.T) clause {
+	c, err := clauseNamed(f.clause)
+	require.NoError(t, err)
+	return c
 }
 
 // TestFakesAreCaught tries several fakes concurrently, because slow ones mostly wait for a time
@@ -295,7 +292,7 @@ func TestFakesAreCaught(t *testing.T) {
 	running := make(chan struct{}, 8)
 	var all sync.WaitGroup
 	for i, f := range list {
-		if c := clauseNamed(t, f.clause); !c.alone {
+		if c := f.itsClause(t); !c.alone {
 			all.Go(func() {
 				running <- struct{}{}
 				defer func() { <-running }()
@@ -305,7 +302,7 @@ func TestFakesAreCaught(t *testing.T) {
 	}
 	all.Wait()
 	for i, f := range list {
-		if !clauseNamed(t, f.clause).alone {
+		if !f.itsClause(t).alone {
 			t.Run(f.clause+" "+f.name, func(t *testing.T) { require.NoError(t, results[i]) })
 		}
 	}
@@ -314,7 +311,7 @@ func TestFakesAreCaught(t *testing.T) {
 // TestFakesAreCaughtAlone tries the clauses that measure the whole process.
 func TestFakesAreCaughtAlone(t *testing.T) {
 	for _, f := range fakes() {
-		if c := clauseNamed(t, f.clause); c.alone {
+		if c := f.itsClause(t); c.alone {
 			t.Run(c.name+" "+f.name, func(t *testing.T) { require.NoError(t, f.caught(t, c)) })
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -84,24 +83,22 @@ func Run(t *testing.T, s Suite) {
 }
 
 // RunClause runs one clause of the suite and returns its report if it fails. It is for tests that
-// require the suite to find a fault. It returns an error if the clause is unknown or about a feature
-// that the transport does not declare.
+// require the suite to find a fault. It returns an error if there is no such clause, or if it is about
+// a feature that the transport does not declare.
 func RunClause(s Suite, name string) (failed bool, report string, err error) {
 	tr, err := survey(&s)
 	if err != nil {
 		return false, "", err
 	}
-	for _, c := range clauses() {
-		if c.name != name {
-			continue
-		}
-		if missing := c.missing(tr); missing != "" {
-			return false, "", fmt.Errorf("clause %q would not run: the transport lacks %s", name, missing)
-		}
-		failed, lines := try(&s, tr, c)
-		return failed, strings.Join(lines, "\n"), nil
+	c, err := clauseNamed(name)
+	if err != nil {
+		return false, "", err
 	}
-	return false, "", fmt.Errorf("no clause %q", name)
+	if missing := c.missing(tr); missing != "" {
+		return false, "", fmt.Errorf("clause %q would not run: the transport lacks %s", name, missing)
+	}
+	failed, lines := try(&s, tr, c)
+	return failed, strings.Join(lines, "\n"), nil
 }
 
 func skip(t *testing.T, forbidden bool, reason string) {
@@ -114,14 +111,10 @@ func skip(t *testing.T, forbidden bool, reason string) {
 }
 
 func checkSkip(name, reason string) error {
-	var names []string
-	for _, c := range clauses() {
-		names = append(names, c.name)
+	if _, err := clauseNamed(name); err != nil {
+		return fmt.Errorf("Suite.Skip: %w", err)
 	}
-	switch {
-	case !slices.Contains(names, name):
-		return fmt.Errorf("Suite.Skip: no clause %q%s", name, transport.SuggestionFor(name, names))
-	case strings.TrimSpace(reason) == "":
+	if strings.TrimSpace(reason) == "" {
 		return fmt.Errorf("Suite.Skip: clause %q needs a reason", name)
 	}
 	return nil

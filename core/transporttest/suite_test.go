@@ -74,6 +74,23 @@ func TestRun(t *testing.T) {
 	}
 }
 
+func TestRunClause(t *testing.T) {
+	broken := callFakes[0].suite(t)
+	failed, report, err := RunClause(*broken, "call/once")
+	require.NoError(t, err)
+	require.True(t, failed)
+	require.Contains(t, report, callFakes[0].says)
+
+	sound := Suite{Driver: NewMemoryDriver()}
+	failed, report, err = RunClause(sound, "call/once")
+	require.NoError(t, err)
+	require.False(t, failed, report)
+	_, _, err = RunClause(sound, "call/onse")
+	require.ErrorContains(t, err, `no clause "call/onse"; did you mean "call/once"?`)
+	_, _, err = RunClause(sound, "peers/lost-by-death")
+	require.ErrorContains(t, err, "would not run: the transport lacks Suite.Kill")
+}
+
 func TestTry(t *testing.T) {
 	s := &Suite{Timeout: 50 * time.Millisecond}
 	forever := make(chan struct{})

@@ -2,8 +2,10 @@ package calibration
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -424,6 +426,35 @@ func TestClosedWorkerRefuses(t *testing.T) {
 	require.True(t, s.closed)
 	_, err := w.Post([]transport.Op{{Kind: transport.OpCall}})
 	require.ErrorIs(t, err, transport.ErrClosed)
+}
+
+// TestMemoryIsReturned opens and closes a transport whose workers reserve much address space.
+func TestMemoryIsReturned(t *testing.T) {
+	mapped := func() (pages int) {
+		text, err := os.ReadFile("/proc/self/statm")
+		require.NoError(t, err)
+		_, err = fmt.Sscan(string(text), &pages)
+		require.NoError(t, err)
+		return pages
+	}
+	options, err := transport.ParseOptions(schema, map[string]string{"delay": "1us"})
+	require.NoError(t, err)
+	cycle := func() {
+		r, err := Driver{}.Open(t.Context(), transport.Config{Workers: 1, Peers: 4, InFlight: 64, MaxPayload: 1 << 20, Options: options})
+		require.NoError(t, err)
+		_, err = r.NewWorker(0)
+		require.NoError(t, err)
+		reserved := len(r.(*rank).workers[0].held.memory)
+		require.GreaterOrEqual(t, reserved, 2*4*64<<20, "room for all calls in flight, twice")
+		require.LessOrEqual(t, reserved, maxHeldBytes)
+		require.NoError(t, r.Close())
+	}
+	cycle()
+	before := mapped()
+	for range 8 {
+		cycle()
+	}
+	require.Less(t, (mapped()-before)*os.Getpagesize(), 1<<30)
 }
 
 // TestSeeds checks that two runs inject the same, and that two workers do not.
