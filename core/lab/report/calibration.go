@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -92,8 +93,8 @@ func (c *calibration) power(d *calibrate.Document) {
 		}
 		c.Loads = append(c.Loads, fmt.Sprintf("%s, %d repeats", on, p.Repeats))
 		for _, t := range p.Trials {
-			if !slices.Contains(changes, t.Known) {
-				changes = append(changes, t.Known)
+			if change := wanted(t.Known); !slices.Contains(changes, change) {
+				changes = append(changes, change)
 			}
 		}
 	}
@@ -103,7 +104,7 @@ func (c *calibration) power(d *calibrate.Document) {
 		for _, p := range d.Power {
 			var found foundShare
 			for _, t := range p.Trials {
-				if t.Known == change {
+				if wanted(t.Known) == change {
 					found = foundShare{fmt.Sprintf("%d of %d", t.Found, t.Count), t.Share.Interval(), 100 * max(0, min(1, t.Share.Value))}
 				}
 			}
@@ -112,6 +113,10 @@ func (c *calibration) power(d *calibrate.Document) {
 		c.Power = append(c.Power, row)
 	}
 }
+
+// wanted returns the change that was wanted, in steps of half a percent: the one that was made of it
+// differs a little from one experiment to the next.
+func wanted(change float64) float64 { return math.Round(200*change) / 200 }
 
 func valueOf(p *float64, otherwise float64) float64 {
 	if p == nil {

@@ -21,7 +21,7 @@ func estimate(value, low, high float64) calibrate.Estimate {
 // fakeCalibrations finds a calibration of the first machine and none of another.
 func fakeCalibrations(sets ...*set.Set) []calibrate.Found {
 	trials := func(found ...int) (list []calibrate.Trials) {
-		for i, known := range []float64{0.01, 0.02, 0.05, 0.1} {
+		for i, known := range []float64{0.0101, 0.0203, 0.05, 0.1} {
 			share := float64(found[i]) / 30
 			list = append(list, calibrate.Trials{Known: known, Count: 30, Found: found[i], Share: estimate(share, share/2, min(1, share*1.2))})
 		}
@@ -39,6 +39,7 @@ func fakeCalibrations(sets ...*set.Set) []calibrate.Found {
 			{Load: "echo", Repeats: 10, Loaded: true, Trials: trials(1, 2, 9, 20)[1:]},
 		},
 	}
+	d.Power[2].Trials[0].Known = 0.0198
 	return []calibrate.Found{
 		{Identity: sets[0].Environments[0].Identity, Document: d, Path: "results/calibration.json"},
 		{Identity: map[string]string{"cpu": "another", "cores": "4"}, Unused: []string{`x.json is of another machine: cores "2" instead of "4"`}},
@@ -60,12 +61,13 @@ func TestCalibrationsOnThePage(t *testing.T) {
 	for _, want := range []string{
 		"2026-03-04, version 1.2.3, full", "1 of 1 delays of 200 ns and more are recovered",
 		"alpha, 5%", `<th scope="row">diff</th><td class="right">7 of 200</td><td class="right">3.5%</td><td class="right">1.42 to 7.08%</td>`,
-		"&lt;b&gt;along&lt;/b&gt;", `<th scope="col" class="right">loaded, 10 repeats</th>`, `<th scope="row">5%</th>`, "28 of 30",
+		"&lt;b&gt;along&lt;/b&gt;", `<th scope="col" class="right">loaded, 10 repeats</th>`, `<th scope="row">2%</th>`, `<th scope="row">5%</th>`, "28 of 30",
 		"<h3>Calibration of another, 4 cores", "There is no calibration of this machine", "cores &#34;2&#34; instead of",
 	} {
 		require.Contains(t, trust, want)
 	}
 	require.Equal(t, 1, strings.Count(trust, `class="share worse"`), "only one is significantly above alpha")
+	require.Equal(t, 2+4, strings.Count(trust, `<th scope="row">`), "a wanted change is one row")
 	require.NotContains(t, string(rendered(t, build(t, s))), "<h3>Calibration")
 }
 

@@ -70,6 +70,10 @@ func TestCalibrationSetsTheLeastChange(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(diff(ExitOK, "--along", "transport", two, "--format", "json").stdout), &report))
 	require.Contains(t, report.From, two)
 
+	require.NoError(t, calibrate.Write(path, calibration(here, 0.20306)))
+	require.Contains(t, diff(ExitOK, old, slower).stdout, "against changes of 20.3%")
+	require.NoError(t, calibrate.Write(path, calibration(here, 0.2)))
+
 	page := filepath.Join(t.TempDir(), "report.html")
 	cmd = &command{T: t}
 	require.Zero(t, cmd.execute("report", old, slower, "-o", page), cmd.stderr)
