@@ -115,7 +115,7 @@ func openJournal(dir string) (*journal, error) {
 		return nil, fmt.Errorf("reading %s: %w", j.path, err)
 	}
 	first, rest, ended := bytes.Cut(text, []byte("\n"))
-	if err := result.Decode(first, &j.header); err != nil || !ended || j.Kind != journalKind {
+	if err := result.Decode(first, &j.header); err != nil || !ended || j.Kind != journalKind || j.Base <= 0 {
 		return nil, fmt.Errorf("%s is not the journal of a calibration; remove it to begin again", j.path)
 	}
 	whole, err := j.read(rest)

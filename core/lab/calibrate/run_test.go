@@ -468,6 +468,10 @@ func TestTornJournal(t *testing.T) {
 		require.ErrorContains(t, err, "remove it to begin again")
 	}
 
+	require.NoError(t, os.WriteFile(path, bytes.Replace(text, []byte(`"base_ns":`), []byte(`"base_ns":-`), 1), 0o600))
+	_, err = openJournal(dir)
+	require.ErrorContains(t, err, "is not the journal of a calibration")
+
 	require.NoError(t, os.WriteFile(path, bytes.Replace(text, []byte(`"c":`), []byte(`"c"`), 1), 0o600))
 	_, err = openJournal(dir)
 	require.ErrorContains(t, err, "line 2: ")
