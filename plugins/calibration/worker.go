@@ -1,9 +1,7 @@
 package calibration
 
 import (
-	"math"
 	"math/rand/v2"
-	"sync"
 
 	"transportbench/core/fabric/clock"
 	"transportbench/core/transport"
@@ -24,7 +22,7 @@ type worker struct {
 	held      *held
 	closed    bool
 	boot      int64 // see sinceBoot
-	reading   int64 // see clockReading
+	step      int64 // nanoseconds between the last two readings of the clock while spinning
 
 	pace    pace
 	blocked int64 // when Post may take a call again, if it took fewer than it was given; otherwise 0
@@ -53,7 +51,7 @@ func newWorker(sound soundWorker, in injection, seed uint64, maxPayload, events 
 	if err != nil {
 		return nil, err
 	}
-	w := &worker{soundWorker: sound, injection: in, held: h, boot: boot, reading: clockReading(),
+	w := &worker{soundWorker: sound, injection: in, held: h, boot: boot,
 		random: rand.New(rand.NewPCG(seed, 0)), pace: newPace(in.rate, clock.Now()), gap: leastGap,
 		lose: newEvery(in.lose), corrupt: newEvery(in.corrupt), duplicate: newEvery(in.duplicate)}
 	for i := range w.late {
@@ -90,18 +88,3 @@ func (w *worker) ReadStats(dst []transport.Stat) []transport.Stat {
 		transport.Stat{Name: "injected_refusals", Help: "posts that the rate or a stall refused", Value: w.counts.refused},
 	)
 }
-
-// clockReading returns the nanoseconds that a reading of the clock takes: the least of some means, as
-// interrupts make a mean larger.
-var clockReading = sync.OnceValue(func() int64 {
-	const readings = 64
-	least := int64(math.MaxInt64)
-	for range 64 {
-		start := clock.Now()
-		for range readings {
-			clock.Now()
-		}
-		least = min(least, clock.Now()-start)
-	}
-	return max(1, least/(readings+1))
-})

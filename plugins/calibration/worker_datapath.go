@@ -11,6 +11,8 @@ const (
 	// The bounds of worker.gap, in nanoseconds. A longer gap is a thread that gave its core away.
 	leastGap = 100
 	mostGap  = 1000
+	// mostStep bounds worker.step, in nanoseconds. An interrupt makes a step longer.
+	mostStep = 100
 	// wakeMargin is how many nanoseconds before its end a wait ends, because the kernel may let a
 	// thread sleep 50 us longer than it asks for (timer slack, prctl(2)).
 	wakeMargin = 60e3
@@ -63,11 +65,14 @@ func (w *worker) refuse(until int64) error {
 }
 
 // until spins from now until a time and returns the time. A spinning thread sees the time only at its
-// readings of the clock, so until draws at random whether it ends at the one before or after due. That
-// makes the mean exact.
+// readings of the clock, so until draws at random whether it ends at the one before or after due, with
+// probabilities that make the mean exact.
 func (w *worker) until(now, due int64) int64 {
-	for due -= w.random.Int64N(w.reading); now < due; {
+	const parts = 1 << 10
+	for early := w.random.Int64N(parts); (due-now)*parts > early*w.step; {
+		last := now
 		now = clock.Now()
+		w.step = min(now-last, mostStep)
 	}
 	return now
 }
