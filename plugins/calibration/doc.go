@@ -8,7 +8,7 @@
 //     Poll returns it. Until then [held] has a copy. Without a delay a response takes the same path
 //     with its reading of the clock, so that two delays, one of which may be 0, differ by the time
 //     between the readings alone. That path makes the transport slower than shm.
-//   - A rate admits the calls of one worker at absolute times, with a credit of at most one call.
+//   - A rate admits the calls of one worker at absolute times, with a credit of the calls of 1 ms, or one call.
 //   - A stall begins at every multiple of stall-every on the host's CLOCK_MONOTONIC, so all workers
 //     on a host stand still at the same time. Until it ends, Post takes nothing and Poll returns
 //     nothing.

@@ -7,14 +7,18 @@ import (
 )
 
 // pace admits calls at a rate. The times at which they are due do not depend on when earlier calls
-// were taken, so the rate does not drift. A caller that comes late may take one call at once, and
-// loses the others.
+// were taken, so the rate does not drift. A caller that comes late may take the calls that were due in
+// the last credit nanoseconds at once, so that it keeps the rate although its thread shortly loses its
+// processor, and loses those before.
 type pace struct {
 	interval int64 // in picoseconds; 0 for no limit
 	due      int64 // of the next call, in picoseconds
 }
 
-const picos = 1000 // in a nanosecond
+const (
+	picos  = 1000 // in a nanosecond
+	credit = 1e6
+)
 
 // newPace returns the pace of a rate in calls per second; the first call is due now.
 func newPace(rate int, now int64) pace {
@@ -33,7 +37,9 @@ func (p *pace) left(now int64) int64 {
 }
 
 // take takes a call that is due.
-func (p *pace) take(now int64) { p.due = max(p.due, now*picos-p.interval) + p.interval }
+func (p *pace) take(now int64) {
+	p.due = max(p.due, now*picos-max(credit*picos, p.interval)) + p.interval
+}
 
 // stall is a stall of the given length at every multiple of a period. Times are in nanoseconds.
 type stall struct{ length, every int64 }

@@ -167,8 +167,18 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// TestPaceCredit checks that a late caller gets one call at once and no burst.
+// TestPaceCredit checks that a late caller gets the calls of the last millisecond at once, or one, and
+// no more.
 func TestPaceCredit(t *testing.T) {
+	fast := newPace(10_000, 0)
+	const after = 50e6
+	burst := 0
+	for fast.left(after) == 0 {
+		fast.take(after)
+		burst++
+	}
+	require.Equal(t, 11, burst, "the credit and the call that is due")
+
 	p := newPace(1000, 0)
 	p.take(0)
 	require.EqualValues(t, 1, p.left(999_999))

@@ -108,9 +108,9 @@ func TestRecoveryOfDelays(t *testing.T) {
 		}))
 		require.Len(t, d.Recovery, 5)
 		for _, delay := range known[1:] {
-			r := rowOf(t, d, "delay", delay)
-			require.Equal(t, delay >= 200, r.Tolerance > 0)
-			require.Equal(t, r.Tolerance > 0 && math.Abs(r.Bias().Value) <= r.Tolerance, r.Within)
+			r := rowOf(t, d, quantityDelayed, delay)
+			require.Zero(t, r.Tolerance, "a pause costs more than its time")
+			require.False(t, r.Within)
 			require.InDelta(t, delay, r.Measured.Value, 40)
 			bias += r.Bias().Value
 			if count++; *r.Bias().Low <= 0 && *r.Bias().High >= 0 {
@@ -120,6 +120,30 @@ func TestRecoveryOfDelays(t *testing.T) {
 	}
 	require.InDelta(t, 0, bias/float64(count), 1.5)
 	require.GreaterOrEqual(t, float64(covered), 0.9*float64(count))
+}
+
+// Each window has calls of which half are delayed. A call after a delayed one takes 100 ns longer, which
+// moves the median by more than the delay.
+func TestRecoveryOfHalves(t *testing.T) {
+	known := []float64{200, 1000, 100_000}
+	s := newSynthetic(4, 0.1, 0.5)
+	d := concluded(t, s.experiment(ExperimentHalf, known, 20, func(cell int, ns float64) map[string]float64 {
+		calls, after := make([]float64, 4000), 0.0
+		for i := range calls {
+			calls[i] = ns + after + 5*s.NormFloat64()
+			if after = 0; s.IntN(2) == 0 {
+				calls[i] += known[cell]
+				after = 100
+			}
+		}
+		return map[string]float64{lowerQuartile: quantile(calls, 0.25), upperQuartile: quantile(calls, 0.75)}
+	}))
+	require.Len(t, d.Recovery, len(known))
+	for _, delay := range known {
+		r := rowOf(t, d, quantityDelay, delay)
+		require.True(t, r.Within, "%+v", r)
+		require.Positive(t, r.Tolerance)
+	}
 }
 
 func TestTolerance(t *testing.T) {
@@ -385,8 +409,8 @@ func TestLeastChange(t *testing.T) {
 // A quick calibration leaves out what it cannot bound.
 func TestConcludeQuick(t *testing.T) {
 	s := newSynthetic(13, 0.01, 0)
-	delays := s.experiment(ExperimentLongDelay, []float64{0, 1000}, 3, func(cell int, ns float64) map[string]float64 {
-		return closedLoop(ns + 1000*float64(cell))
+	delays := s.experiment(ExperimentHalf, []float64{1000}, 3, func(_ int, ns float64) map[string]float64 {
+		return map[string]float64{lowerQuartile: ns, upperQuartile: ns + 1000}
 	})
 	short := s.experiment(ExperimentDelay, []float64{0, 500}, 10, func(cell int, ns float64) map[string]float64 {
 		return closedLoop(ns + 500*float64(cell))
@@ -394,7 +418,7 @@ func TestConcludeQuick(t *testing.T) {
 	self := s.experiment(ExperimentSelf, []float64{0, 0, 0}, 60, func(_ int, ns float64) map[string]float64 { return closedLoop(ns) })
 	power := powers(s, ExperimentPower, 10)
 	d := concluded(t, delays, short, self, power)
-	r := rowOf(t, d, "delay", 1000)
+	r := rowOf(t, d, quantityDelay, 1000)
 	require.Nil(t, r.Measured.Low)
 	require.Nil(t, r.Bias().High)
 	require.False(t, r.Within)
@@ -433,7 +457,7 @@ func TestConcludeRefuses(t *testing.T) {
 
 	// Experiments without cells, and cells without what a conclusion needs, are no error.
 	for _, name := range []string{
-		ExperimentDelay, ExperimentExponential, ExperimentBimodal, ExperimentRate, ExperimentStall,
+		ExperimentDelay, ExperimentHalf, ExperimentExponential, ExperimentBimodal, ExperimentRate, ExperimentStall,
 		ExperimentObserver, ExperimentSelf, ExperimentPower, ExperimentClients,
 	} {
 		for _, known := range [][]float64{nil, {0, 500, 1000}} {
@@ -454,9 +478,9 @@ func TestSummary(t *testing.T) {
 	d := &Document{
 		Alpha: 0.05,
 		Recovery: []Recovery{
-			{Quantity: "delay", Known: 20, Measured: Estimate{40, new(1.0), new(50.0)}}, // nothing is promised
-			{Quantity: "delay", Known: 200, Measured: Estimate{208, new(200.0), new(220.0)}, Tolerance: 10, Within: true},
-			{Quantity: "delay", Known: 1e6, Measured: Estimate{1.05e6, new(1e6), new(1.1e6)}, Tolerance: 30e3},
+			{Quantity: quantityDelay, Known: 20, Measured: Estimate{40, new(1.0), new(50.0)}}, // nothing is promised
+			{Quantity: quantityDelay, Known: 200, Measured: Estimate{208, new(200.0), new(220.0)}, Tolerance: 10, Within: true},
+			{Quantity: quantityDelay, Known: 1e6, Measured: Estimate{1.05e6, new(1e6), new(1.1e6)}, Tolerance: 30e3},
 			{Quantity: "rate", Known: 10, Measured: Estimate{Value: 20}, Tolerance: 1},
 		},
 		FalseVerdicts: []FalseVerdicts{{Method: "diff", Comparisons: 200, False: 8, Share: binomial(8, 200)}},
@@ -476,7 +500,7 @@ func TestSummary(t *testing.T) {
 		"a change of 4.9% is found in 27 of 30 trials with 20 repeats (73.5 to 97.9%), and in the wrong direction in 1",
 		"the smallest delay told from none with 10 repeats is 100 ns",
 	}, d.Summary())
-	d.Recovery = []Recovery{{Quantity: "delay", Known: 1e6, Measured: Estimate{Value: 1.05e6}, Tolerance: 30e3}}
+	d.Recovery = []Recovery{{Quantity: quantityDelay, Known: 1e6, Measured: Estimate{Value: 1.05e6}, Tolerance: 30e3}}
 	d.Resolution.Delay = 0
 	lines := d.Summary()
 	require.Equal(t, "the largest error of a recovered delay is 5% (of 1.00 ms), but too few windows bound it", lines[0])

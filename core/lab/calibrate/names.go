@@ -3,7 +3,7 @@ package calibrate
 // The names of the experiments.
 const (
 	ExperimentDelay       = "delay"
-	ExperimentLongDelay   = "long delay"
+	ExperimentHalf        = "half"
 	ExperimentExponential = "exponential"
 	ExperimentBimodal     = "bimodal"
 	ExperimentRate        = "rate"

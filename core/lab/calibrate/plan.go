@@ -28,7 +28,7 @@ const (
 	stallRate       = 20_000 // op/s of the open loop
 	clientsDelay    = 5 * time.Millisecond
 	clientsWork     = 500 * time.Microsecond // of the daemon for each request
-	powerDelay      = time.Microsecond
+	powerDelay      = 2 * time.Microsecond
 )
 
 // offEvery is the sampling that times no operation.
@@ -44,7 +44,7 @@ func with(base, more values) values {
 }
 
 // NominalBase is about the time of an operation of [PilotCell], for a plan that is only shown.
-const NominalBase = 1200 * time.Nanosecond
+const NominalBase = 2400 * time.Nanosecond
 
 // Plan is what a calibration measures.
 type Plan struct {
@@ -145,24 +145,28 @@ func (b *planner) rounds(full, quick int) int {
 	return full
 }
 
-// delays adds the fixed delays. The same share of operations is timed in all cells, so that timing
-// costs the same and does not show in differences.
+// delays adds delays of every call, and of half of the calls at random. The same share of operations is
+// timed in all cells of the first, so that timing costs the same and does not show in differences.
 func (b *planner) delays() {
-	list := func(longWindow time.Duration, delays ...time.Duration) (points []point) {
-		points = []point{{0, nil}}
-		for _, d := range delays {
-			p := point{float64(d), values{"delay": d.String()}}
-			if longWindow > 0 && d >= longWindow {
-				p.options["duration"] = "200ms"
-			}
-			points = append(points, p)
-		}
-		return points
+	every := []point{{0, nil}}
+	for _, d := range []time.Duration{10, 20, 50, 100, 200, 500} {
+		every = append(every, point{float64(d), values{"delay": d.String()}})
 	}
-	b.add(ExperimentDelay, "ns", false, b.rounds(100, 10), values{"sample-every": "64"}, list(0, 10, 20, 50, 100, 200, 500))
-	b.add(ExperimentLongDelay, "ns", false, b.rounds(20, 6), values{"sample-every": "1"}, list(time.Millisecond,
-		time.Microsecond, 2*time.Microsecond, 5*time.Microsecond, 10*time.Microsecond, 100*time.Microsecond,
-		time.Millisecond, 10*time.Millisecond))
+	b.add(ExperimentDelay, "ns", false, b.rounds(100, 10), values{"sample-every": "64"}, every)
+
+	var half []point
+	for _, d := range []time.Duration{
+		200, 500, time.Microsecond, 2 * time.Microsecond, 5 * time.Microsecond, 10 * time.Microsecond,
+		100 * time.Microsecond, time.Millisecond, 10 * time.Millisecond,
+	} {
+		p := point{float64(d), values{"slow-delay": d.String()}}
+		if d >= time.Millisecond {
+			p.options["duration"] = "200ms"
+		}
+		half = append(half, p)
+	}
+	b.add(ExperimentHalf, "ns", false, b.rounds(20, 6),
+		values{"sample-every": "1", "delay-distribution": "bimodal", "slow-every": "2"}, half)
 }
 
 func (b *planner) distributions() {
@@ -182,7 +186,8 @@ func (b *planner) rates() {
 	for _, rate := range []int{10_000, 100_000, 1_000_000} {
 		points = append(points, point{float64(rate), values{Transport + ".rate": strconv.Itoa(rate)}})
 	}
-	b.add(ExperimentRate, "op/s", false, b.rounds(10, 6), nil, points)
+	// The credit of 1 ms that the limit gives is 0.1% of a window.
+	b.add(ExperimentRate, "op/s", false, b.rounds(10, 6), values{"duration": "1s"}, points)
 }
 
 // stalls adds a closed and an open loop, and a closed loop without stalls.

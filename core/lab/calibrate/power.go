@@ -32,7 +32,7 @@ func (d *Document) resolution() (Resolution, error) {
 		return r, nil
 	}
 	var err error
-	if r.Trials, err = e.trials(resolutionRepeats, result.LatencyP50, d.Alpha); err != nil {
+	if r.Trials, err = e.trials(resolutionRepeats, d.Alpha, result.LatencyP50); err != nil {
 		return r, err
 	}
 	r.Delay, _ = smallestFound(r.Trials)
@@ -47,7 +47,7 @@ func (d *Document) power() ([]Power, error) {
 			continue
 		}
 		for _, repeats := range powerRepeats {
-			trials, err := e.trials(repeats, result.Throughput, d.Alpha)
+			trials, err := e.trials(repeats, d.Alpha, compare.DefaultMetrics...)
 			if err != nil {
 				return nil, err
 			}
@@ -69,19 +69,19 @@ func loadName(c *set.Cell) string {
 }
 
 // trials cuts e into comparisons of so many consecutive rounds, and counts for each known change those
-// that found it: that it makes the metric worse. There are none if e is too short for one, or has no
-// reference.
-func (e *Experiment) trials(repeats int, metric string, alpha float64) ([]Trials, error) {
+// that found it: that it makes any of the metrics worse. There are none if e is too short for one, or has
+// no reference.
+func (e *Experiment) trials(repeats int, alpha float64, metrics ...string) ([]Trials, error) {
 	reference := e.reference()
 	rows := []Trials{}
 	count := e.rounds() / repeats
 	if reference == nil || count == 0 {
 		return rows, nil
 	}
-	o := compare.Options{Alpha: alpha, Metrics: []string{metric}}
+	o := compare.Options{Alpha: alpha, Metrics: metrics}
 	for i, known := range e.Known {
 		c := &e.Set.Cells[i]
-		if known == 0 || len(c.Samples[metric]) == 0 || len(reference.Samples[metric]) == 0 {
+		if known == 0 || !slices.ContainsFunc(metrics, func(m string) bool { return len(c.Samples[m]) > 0 && len(reference.Samples[m]) > 0 }) {
 			continue
 		}
 		t := Trials{Known: known, Count: count}
@@ -90,8 +90,8 @@ func (e *Experiment) trials(repeats int, metric string, alpha float64) ([]Trials
 			if err != nil {
 				return nil, err
 			}
-			t.Found += report.Count(compare.Worse)
-			t.Wrong += report.Count(compare.Better)
+			t.Found += min(report.Count(compare.Worse), 1)
+			t.Wrong += min(report.Count(compare.Better), 1)
 		}
 		t.Share = binomial(t.Found, t.Count)
 		rows = append(rows, t)

@@ -18,8 +18,11 @@ const (
 	rateTolerance  = 0.01
 )
 
-// quantityDelay is the quantity of fixed delays.
-const quantityDelay = "delay"
+// The quantities of fixed delays.
+const (
+	quantityDelay   = "delay of half of the calls"
+	quantityDelayed = "delay of every call"
+)
 
 // tolerance returns the promised error of a delay in ns; 0 if none is promised.
 func tolerance(delay float64) float64 {
@@ -34,8 +37,10 @@ func (d *Document) recovery() []Recovery {
 	for i := range d.Experiments {
 		e := &d.Experiments[i]
 		switch e.Name {
-		case ExperimentDelay, ExperimentLongDelay:
+		case ExperimentDelay:
 			rows = append(rows, e.delays()...)
+		case ExperimentHalf:
+			rows = append(rows, e.halves()...)
 		case ExperimentExponential:
 			rows = append(rows, e.exponential()...)
 		case ExperimentBimodal:
@@ -87,9 +92,40 @@ func (e *Experiment) added(quantity, metric, base string, known func(c *set.Cell
 	return rows
 }
 
-// delays compares medians, which interruptions of the machine do not move.
+// delays compares medians, which interruptions of the machine do not move. Nothing is promised: a call
+// after a pause takes longer, whatever causes the pause, because the medium and the processors have
+// settled on the rhythm of calls without one.
 func (e *Experiment) delays() []Recovery {
-	return e.added(quantityDelay, result.LatencyP50, result.LatencyP50, func(_ *set.Cell, delay float64) float64 { return delay })
+	rows := e.added(quantityDelayed, result.LatencyP50, result.LatencyP50, func(_ *set.Cell, delay float64) float64 { return delay })
+	for i := range rows {
+		rows[i].Tolerance, rows[i].Within = 0, false
+	}
+	return rows
+}
+
+// halves compares the delayed half of the calls of a window with the other half: the lower quartile of
+// all calls is the median of those without a delay, and the upper one that of those with one, if the
+// delay is longer than the calls differ. Both halves have calls after a pause alike, and the luck of a
+// launch is that of both.
+func (e *Experiment) halves() []Recovery {
+	var rows []Recovery
+	for i, delay := range e.Known {
+		c := &e.Set.Cells[i]
+		lower, upper := c.Samples[lowerQuartile], c.Samples[upperQuartile]
+		if delay == 0 || len(lower) == 0 || len(lower) != len(upper) {
+			continue
+		}
+		between := make([]float64, len(lower))
+		for w := range lower {
+			between[w] = upper[w] - lower[w]
+		}
+		m := result.Summarize(upperQuartile, between)
+		rows = append(rows, Recovery{
+			Quantity: quantityDelay, Unit: "ns", Known: delay, Measured: Estimate{m.Median, m.Low, m.High},
+			Windows: len(between), Tolerance: tolerance(delay),
+		}.judged())
+	}
+	return rows
 }
 
 // exponential compares the mean and two percentiles with theory: an exponential delay of the mean D is

@@ -45,6 +45,12 @@ var keptSamples = []string{
 	result.ResponseP50, result.ResponseP99, result.ResponseMax,
 }
 
+// The quartiles of the latencies of a window with bimodal delays; the document has no histograms.
+const (
+	lowerQuartile = "latency_p25"
+	upperQuartile = "latency_p75"
+)
+
 // Run makes a calibration and stores it in o.Dir. Every finished launch is in the journal there, with
 // which a calibration that ended early is resumed. When ctx ends, Run drops the current launch and
 // returns ctx's error.
@@ -263,6 +269,13 @@ func (c *calibration) launch(ctx context.Context, cell *sweep.Cell, s sweep.Stat
 		if values := one.Samples[name]; len(values) == 1 {
 			m.Samples[name] = values[0]
 		}
+	}
+	if cell.Config.Options["delay-distribution"] == "bimodal" {
+		h, err := result.Histograms(r.Repeats[0].Latency)
+		if err != nil {
+			return m, err
+		}
+		m.Samples[lowerQuartile], m.Samples[upperQuartile] = h.Interpolate(0.25, one.ClockStep), h.Interpolate(0.75, one.ClockStep)
 	}
 	if !(m.Samples[result.Throughput] > 0) {
 		return m, errors.New("the window completed nothing")

@@ -25,7 +25,7 @@ import (
 )
 
 // quickLaunches is how many launches a quick calibration has.
-const quickLaunches = 416
+const quickLaunches = 422
 
 // resolver knows the transport calibration.
 type resolver struct{ unavailable string }
@@ -81,7 +81,7 @@ func plan(t *testing.T, quick bool) *Plan {
 
 func TestPlan(t *testing.T) {
 	full, quick := plan(t, false), plan(t, true)
-	require.Equal(t, 11123, full.Launches())
+	require.Equal(t, 11143, full.Launches())
 	require.Equal(t, quickLaunches, quick.Launches())
 	require.Less(t, quick.Expected(), 2*time.Minute, "promised by --quick")
 	require.Less(t, full.Expected(), 40*time.Minute)
@@ -94,7 +94,7 @@ func TestPlan(t *testing.T) {
 		require.Equal(t, e.Name == ExperimentPowerLoaded, e.Loaded, e.Name)
 	}
 	require.ElementsMatch(t, []string{
-		ExperimentDelay, ExperimentLongDelay, ExperimentExponential, ExperimentBimodal, ExperimentRate, ExperimentStall,
+		ExperimentDelay, ExperimentHalf, ExperimentExponential, ExperimentBimodal, ExperimentRate, ExperimentStall,
 		ExperimentObserver, ExperimentSelf, ExperimentPower, ExperimentPowerLoaded, ExperimentClients,
 	}, names)
 
@@ -102,8 +102,8 @@ func TestPlan(t *testing.T) {
 	require.Equal(t, []float64{0, 10, 20, 50, 100, 200, 500}, at(ExperimentDelay).Known)
 	require.Equal(t, at(ExperimentDelay).Cells[6].Config.Options["lose-every"], at(ExperimentDelay).Cells[0].Config.Options["lose-every"])
 	require.Equal(t, "500ns", at(ExperimentDelay).Cells[6].Config.Options["delay"])
-	require.Equal(t, "10ms", at(ExperimentLongDelay).Cells[7].Config.Options["delay"])
-	require.Equal(t, config.Duration(200*time.Millisecond), at(ExperimentLongDelay).Cells[7].Config.Duration)
+	require.Equal(t, "10ms", at(ExperimentHalf).Cells[8].Config.Options["slow-delay"])
+	require.Equal(t, config.Duration(200*time.Millisecond), at(ExperimentHalf).Cells[8].Config.Duration)
 	require.Equal(t, "100000", at(ExperimentRate).Cells[1].Config.Options["rate"], "the limit of the transport")
 	require.Zero(t, at(ExperimentRate).Cells[1].Config.Rate)
 	require.Equal(t, config.Rate(20_000), at(ExperimentStall).Cells[2].Config.Rate, "the load")
@@ -111,7 +111,7 @@ func TestPlan(t *testing.T) {
 	require.Equal(t, at(ExperimentSelf).Cells[0].ID, at(ExperimentSelf).Cells[2].ID)
 	require.GreaterOrEqual(t, at(ExperimentSelf).Rounds/10, 200, "comparisons of 10 repeats")
 	require.InDeltaSlice(t, []float64{0, 0.01, 0.02, 0.05, 0.1}, at(ExperimentPower).Known, 1e-9)
-	require.Equal(t, config.Duration(60), at(ExperimentPower).Cells[3].Config.Burn)
+	require.Equal(t, config.Duration(120), at(ExperimentPower).Cells[3].Config.Burn)
 	require.Equal(t, 16, at(ExperimentClients).Cells[2].Config.Clients)
 
 	require.Equal(t, full.Digest(), plan(t, false).Digest())

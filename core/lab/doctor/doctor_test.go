@@ -98,9 +98,9 @@ func calibration() *calibrate.Document {
 		StartedAt: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC), Alpha: 0.05,
 		Tool: result.Tool{Version: "1.2.3"}, Plugin: result.Plugin{RuntimeDigest: "aaaabbbbccccdddd"},
 		Recovery: []calibrate.Recovery{
-			{Quantity: "delay", Unit: "ns", Known: 200, Measured: calibrate.Estimate{Value: 203}, Tolerance: 10, Within: true},
-			{Quantity: "delay", Unit: "ns", Known: 500, Measured: calibrate.Estimate{Value: 600}, Tolerance: 15},
-			{Quantity: "delay", Unit: "ns", Known: 50, Measured: calibrate.Estimate{Value: 53}},
+			{Quantity: "delay of half of the calls", Unit: "ns", Known: 200, Measured: calibrate.Estimate{Value: 203}, Tolerance: 10, Within: true},
+			{Quantity: "delay of half of the calls", Unit: "ns", Known: 500, Measured: calibrate.Estimate{Value: 600}, Tolerance: 15},
+			{Quantity: "delay of half of the calls", Unit: "ns", Known: 50, Measured: calibrate.Estimate{Value: 53}},
 		},
 		FalseVerdicts: []calibrate.FalseVerdicts{{Method: "diff", Comparisons: 200, False: 7}, {Method: "ab", Comparisons: 200, False: 2}},
 		Power: []calibrate.Power{{Repeats: 20, Trials: []calibrate.Trials{

@@ -29,7 +29,7 @@ func fakeCalibrations(sets ...*set.Set) []calibrate.Found {
 	}
 	d := &calibrate.Document{
 		StartedAt: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC), Alpha: 0.05, Tool: result.Tool{Version: "1.2.3"},
-		Recovery: []calibrate.Recovery{{Quantity: "delay", Unit: "ns", Known: 200, Measured: estimate(203, 199, 207), Tolerance: 10, Within: true}},
+		Recovery: []calibrate.Recovery{{Quantity: "delay of half of the calls", Unit: "ns", Known: 200, Measured: estimate(203, 199, 207), Tolerance: 10, Within: true}},
 		FalseVerdicts: []calibrate.FalseVerdicts{
 			{Method: "diff", Repeats: 10, Comparisons: 200, False: 7, Share: estimate(0.035, 0.0142, 0.0708), Within: true},
 			{Method: "<b>along</b>", Repeats: 10, Comparisons: 200, False: 30, Share: estimate(0.15, 0.1035, 0.2072)},

@@ -174,7 +174,7 @@ func (c calibration) power(d *calibrate.Document) {
 	if len(d.Power) == 0 {
 		return
 	}
-	c.title("Power", "how often a known change of throughput is found ("+d.Power[0].Load+")")
+	c.title("Power", "how often a known change is found ("+d.Power[0].Load+")")
 	t := newTable(c, append([]string{"processors", ">repeats", ">change"}, trialColumns...)...)
 	for _, p := range d.Power {
 		processors := "quiet"
