@@ -30,7 +30,7 @@ func LeastChange(found []Found, repeats int, standard float64) (share float64, f
 		case seen > share:
 			share, from = seen, "which the machine was not seen to find "+by
 		case from == "":
-			from = fmt.Sprintf("the default; the machine was seen to find %s %s", Share(seen), by)
+			from = fmt.Sprintf("the default; the machine was seen to find %s %s", format.Share(seen), by)
 		}
 	}
 	return share, from

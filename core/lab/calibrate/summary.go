@@ -45,10 +45,10 @@ func (d *Document) delaySummary() string {
 	case count == 0:
 		return ""
 	case bounded == 0:
-		return fmt.Sprintf("the largest error of a recovered delay is %s (of %s), but too few windows bound it", Share(largest), format.Time(of))
+		return fmt.Sprintf("the largest error of a recovered delay is %s (of %s), but too few windows bound it", format.Share(largest), format.Time(of))
 	}
-	return fmt.Sprintf("%d of %d delays of %d ns and more are recovered within %g%% or %d ns, and the largest error is %s (of %s)",
-		within, count, leastPromised, 100*delayTolerance, leastTolerance, Share(largest), format.Time(of))
+	return fmt.Sprintf("%d of %d delays of %d ns and more are recovered within %s or %d ns, and the largest error is %s (of %s)",
+		within, count, leastPromised, format.Share(delayTolerance), leastTolerance, format.Share(largest), format.Time(of))
 }
 
 func (d *Document) falseSummary() string {
@@ -63,7 +63,7 @@ func (d *Document) falseSummary() string {
 	if len(parts) == 0 {
 		return ""
 	}
-	return strings.Join(parts, ", ") + ", at alpha " + Share(d.Alpha)
+	return strings.Join(parts, ", ") + ", at alpha " + format.Share(d.Alpha)
 }
 
 // powerSummary is about the change nearest to 5%, with the most repeats on quiet processors.
@@ -85,7 +85,7 @@ func (d *Document) powerSummary() string {
 		return 1
 	})
 	return fmt.Sprintf("a change of %s is found in %d of %s with %d repeats (%s), and in the wrong direction in %d",
-		Share(t.Known), t.Found, format.Count(t.Count, "trial"), most.Repeats, t.Share.Interval(), t.Wrong)
+		format.Share(t.Known), t.Found, format.Count(t.Count, "trial"), most.Repeats, t.Share.Interval(), t.Wrong)
 }
 
 func (d *Document) resolutionSummary() string {
@@ -100,18 +100,7 @@ func (d *Document) resolutionSummary() string {
 	case last.Count < fewestTrials:
 		return fmt.Sprintf("%s with %d repeats cannot say which delay is told from none", format.Count(last.Count, "trial"), r.Repeats)
 	}
-	return fmt.Sprintf("no delay up to %s is told from none in %s of the trials with %d repeats", format.Time(last.Known), Share(r.FoundShare), r.Repeats)
-}
-
-// Share formats a share as a percentage with two digits after the point if it is below 10%, else one,
-// without zeros at the end.
-func Share(share float64) string {
-	digits := 2
-	if math.Abs(share) >= 0.0995 {
-		digits = 1
-	}
-	text := fmt.Sprintf("%.*f", digits, 100*share)
-	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".") + "%"
+	return fmt.Sprintf("no delay up to %s is told from none in %s of the trials with %d repeats", format.Time(last.Known), format.Share(r.FoundShare), r.Repeats)
 }
 
 // Interval formats the interval of a share.
@@ -119,5 +108,5 @@ func (e Estimate) Interval() string {
 	if e.Low == nil || e.High == nil {
 		return "no interval"
 	}
-	return strings.TrimSuffix(Share(*e.Low), "%") + " to " + Share(*e.High)
+	return strings.TrimSuffix(format.Share(*e.Low), "%") + " to " + format.Share(*e.High)
 }

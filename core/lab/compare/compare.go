@@ -13,6 +13,7 @@ import (
 	"github.com/aclements/go-moremath/stats"
 
 	"transportbench/core/lab/result"
+	"transportbench/core/lab/result/format"
 	"transportbench/core/lab/result/set"
 )
 
@@ -472,7 +473,7 @@ func (c *Change) withholdForClock(floor float64) {
 	c.Verdict, c.TooLittle = Ambiguous, false
 	least := ""
 	if change >= c.step {
-		least = fmt.Sprintf("%g%% and ", 100*floor)
+		least = format.Share(floor) + " and "
 	}
 	c.addNote(fmt.Sprintf("the change of %s is smaller than %sa step of the clock (%.0f ns), so there is no verdict", c.Metric, least, c.step))
 }

@@ -437,6 +437,10 @@ func TestNoVerdictBelowAClockStep(t *testing.T) {
 	require.Less(t, *c.PHolm, 0.05)
 	require.Equal(t, "the change of latency_p50 is smaller than 2% and a step of the clock (15 ns), so there is no verdict", c.Note)
 	require.Equal(t, Worse, one(t, latency(1000, 15), latency(1037, 15), o).Verdict, "beyond the floor by more than a step")
+	calibrated := o
+	calibrated.Floor = 0.04958333333333333
+	c = one(t, latency(1000, 15), latency(1060, 15), calibrated)
+	require.Equal(t, "the change of latency_p50 is smaller than 4.96% and a step of the clock (15 ns), so there is no verdict", c.Note)
 
 	threshold, err := ParseThreshold("latency_p50>+1%")
 	require.NoError(t, err)

@@ -91,7 +91,7 @@ func keyFigures(d *calibrate.Document) string {
 	}
 	const repeats = 20
 	if share, ok := d.LeastChange(repeats); ok {
-		parts = append(parts, fmt.Sprintf("least change %s with %d repeats", calibrate.Share(share), repeats))
+		parts = append(parts, fmt.Sprintf("least change %s with %d repeats", format.Share(share), repeats))
 	}
 	return strings.Join(parts, ", ")
 }

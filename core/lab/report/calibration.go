@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"transportbench/core/lab/calibrate"
+	"transportbench/core/lab/result/format"
 	"transportbench/core/lab/result/set"
 )
 
@@ -72,12 +73,12 @@ func (c *calibration) falseVerdicts(d *calibrate.Document) {
 		end = max(end, v.Share.Value, valueOf(v.Share.High, 0))
 	}
 	at := func(share float64) float64 { return 100 * max(0, min(1, share/end)) }
-	c.Alpha, c.AlphaX = calibrate.Share(d.Alpha), at(d.Alpha)
+	c.Alpha, c.AlphaX = format.Share(d.Alpha), at(d.Alpha)
 	for _, v := range d.FalseVerdicts {
 		low, high := at(valueOf(v.Share.Low, v.Share.Value)), at(valueOf(v.Share.High, v.Share.Value))
 		c.False = append(c.False, falseRow{
 			Method: v.Method, Count: fmt.Sprintf("%d of %d", v.False, v.Comparisons),
-			Share: calibrate.Share(v.Share.Value), Interval: v.Share.Interval(),
+			Share: format.Share(v.Share.Value), Interval: v.Share.Interval(),
 			X: at(v.Share.Value), Low: low, Width: max(0, high-low), Over: valueOf(v.Share.Low, 0) > d.Alpha,
 		})
 	}
@@ -100,7 +101,7 @@ func (c *calibration) power(d *calibrate.Document) {
 	}
 	slices.Sort(changes)
 	for _, change := range changes {
-		row := powerRow{Change: calibrate.Share(change)}
+		row := powerRow{Change: format.Share(change)}
 		for _, p := range d.Power {
 			var found foundShare
 			for _, t := range p.Trials {
@@ -132,7 +133,7 @@ func (b *builder) leastChanges() string {
 		if d.Report == nil || d.Report.FloorFrom == "" {
 			continue
 		}
-		text := fmt.Sprintf("The least change that counts is %s, %s.", calibrate.Share(d.Report.Floor), d.Report.FloorFrom)
+		text := fmt.Sprintf("The least change that counts is %s, %s.", format.Share(d.Report.Floor), d.Report.FloorFrom)
 		if !slices.Contains(texts, text) {
 			texts = append(texts, text)
 		}

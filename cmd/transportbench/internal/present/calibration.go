@@ -89,7 +89,7 @@ func (c calibration) recovered(d *calibrate.Document) {
 // quantity formats a value; shares are percentages.
 func quantity(v float64, unit string) string {
 	if unit == "share" {
-		return calibrate.Share(v)
+		return format.Share(v)
 	}
 	return format.Number(v, unit)
 }
@@ -102,7 +102,7 @@ func promise(r *calibrate.Recovery) string {
 	limit := strings.Replace(quantity(r.Tolerance, r.Unit), ".0 ", " ", 1)
 	// A promise is a share of the known value or, where that is less, a time.
 	if share := r.Tolerance / r.Known; r.Known > 0 && math.Abs(100*share-math.Round(100*share)) < 1e-9 && r.Tolerance > 10 {
-		limit = calibrate.Share(share)
+		limit = format.Share(share)
 	}
 	switch {
 	case r.Within:
@@ -146,7 +146,7 @@ func (c calibration) resolution(d *calibrate.Document) {
 var trialColumns = []string{">trials", ">found", ">share", ">95% interval", ">wrong direction"}
 
 func trialRow(t calibrate.Trials) table.Row {
-	return table.Row{t.Count, t.Found, calibrate.Share(t.Share.Value), t.Share.Interval(), t.Wrong}
+	return table.Row{t.Count, t.Found, format.Share(t.Share.Value), t.Share.Interval(), t.Wrong}
 }
 
 func (c calibration) falseVerdicts(d *calibrate.Document) {
@@ -154,8 +154,8 @@ func (c calibration) falseVerdicts(d *calibrate.Document) {
 		return
 	}
 	c.title("False verdicts", fmt.Sprintf("a configuration compared with itself, %d repeats a side; alpha is %s",
-		d.FalseVerdicts[0].Repeats, calibrate.Share(d.Alpha)))
-	t := newTable(c, "method", ">tests", ">comparisons", ">false", ">share", ">95% interval", "within alpha", ">beyond "+calibrate.Share(compare.Defaults().Floor))
+		d.FalseVerdicts[0].Repeats, format.Share(d.Alpha)))
+	t := newTable(c, "method", ">tests", ">comparisons", ">false", ">share", ">95% interval", "within alpha", ">beyond "+format.Share(compare.Defaults().Floor))
 	for _, f := range d.FalseVerdicts {
 		verdict := "no"
 		switch low := f.Share.Low; {
@@ -164,7 +164,7 @@ func (c calibration) falseVerdicts(d *calibrate.Document) {
 		case low != nil && *low <= d.Alpha:
 			verdict = "too few"
 		}
-		t.AppendRow(table.Row{f.Method, f.Tests, f.Comparisons, f.False, calibrate.Share(f.Share.Value),
+		t.AppendRow(table.Row{f.Method, f.Tests, f.Comparisons, f.False, format.Share(f.Share.Value),
 			f.Share.Interval(), verdict, f.Beyond})
 	}
 	renderTable(t, c.markdown)
@@ -182,7 +182,7 @@ func (c calibration) power(d *calibrate.Document) {
 			processors = "loaded"
 		}
 		for _, trial := range p.Trials {
-			t.AppendRow(append(table.Row{processors, p.Repeats, calibrate.Share(trial.Known)}, trialRow(trial)...))
+			t.AppendRow(append(table.Row{processors, p.Repeats, format.Share(trial.Known)}, trialRow(trial)...))
 		}
 	}
 	renderTable(t, c.markdown)

@@ -135,6 +135,17 @@ func Percent(change *float64) string {
 	return fmt.Sprintf("%+.2f%%", 100**change)
 }
 
+// Share formats a share as a percentage with two digits after the point if it is below 10%, else one,
+// without zeros at the end.
+func Share(share float64) string {
+	digits := 2
+	if math.Abs(share) >= 0.0995 {
+		digits = 1
+	}
+	text := fmt.Sprintf("%.*f", digits, 100*share)
+	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".") + "%"
+}
+
 // Percents formats an interval of changes, or a dash if there is none.
 func Percents(low, high *float64) string {
 	if low == nil || high == nil {

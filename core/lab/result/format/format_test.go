@@ -18,3 +18,11 @@ func TestRange(t *testing.T) {
 	require.Equal(t, "0.900 to 1.10", of("ratio", 0.9, 1.1))
 	require.Equal(t, "-", Range(result.Metric{Unit: "ns"}))
 }
+
+func TestShare(t *testing.T) {
+	for share, text := range map[float64]string{
+		0: "0%", 0.02: "2%", 0.04958333333333333: "4.96%", 0.0999: "10%", 0.20306: "20.3%", 1: "100%", -0.005: "-0.5%",
+	} {
+		require.Equal(t, text, Share(share))
+	}
+}
