@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"transportbench/core"
 	"transportbench/core/base/machine"
 	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/set"
@@ -18,6 +19,7 @@ func kept(t *testing.T, path string, identity machine.Identity, day int, quick b
 	t.Helper()
 	d := fileDocument()
 	d.Environment.Identity, d.StartedAt, d.Quick = identity, time.Date(2026, 1, day, 0, 0, 0, 0, time.UTC), quick
+	d.Tool.Version, d.Plugin.RuntimeDigest = core.Version, core.RuntimeDigest()
 	require.NoError(t, Write(path, d))
 	return d
 }
@@ -124,4 +126,68 @@ func TestOfSets(t *testing.T) {
 	require.Nil(t, OfSets(s)[0].Document)
 	s.Cells[0].Status = set.Published
 	require.Empty(t, OfSets(s))
+}
+
+// A date in the future would hide every later calibration.
+func TestFindIgnoresTheFuture(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	here := machine.Identity{CPU: "some", Arch: "amd64"}
+	identity, err := set.Flatten(here)
+	require.NoError(t, err)
+	dir := t.TempDir()
+	path := filepath.Join(dir, FileName)
+	d := kept(t, path, here, 1, false)
+	for ahead, counts := range map[time.Duration]bool{23 * time.Hour: true, 25 * time.Hour: false} {
+		d.StartedAt = time.Now().Add(ahead)
+		require.NoError(t, Write(path, d))
+		f := Find(identity, dir)
+		require.Equal(t, counts, f.Document != nil)
+		if !counts {
+			require.Equal(t, []string{path + " does not count: started_at is in the future, " + d.StartedAt.UTC().Format(time.DateOnly)}, f.Unused)
+		}
+	}
+}
+
+// A calibration by another version or runtime is used, with its age.
+func TestFindTellsAnotherVersion(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	here := machine.Identity{CPU: "some", Arch: "amd64"}
+	identity, err := set.Flatten(here)
+	require.NoError(t, err)
+	dir := t.TempDir()
+	d := kept(t, filepath.Join(dir, FileName), here, 1, false)
+	stale := func(version, runtime string) string {
+		d.StartedAt, d.Tool.Version, d.Plugin.RuntimeDigest = time.Now().Add(-10*24*time.Hour-time.Hour), version, runtime
+		require.NoError(t, Write(filepath.Join(dir, FileName), d))
+		f := Find(identity, dir)
+		require.NotNil(t, f.Document)
+		return f.Stale
+	}
+	require.Empty(t, stale(core.Version, core.RuntimeDigest()))
+	require.Equal(t, "10 days old, made with version 0.1.0, and this is "+core.Version, stale("0.1.0", core.RuntimeDigest()))
+	require.Equal(t, "10 days old, made with runtime 0123456789ab, and this has "+core.RuntimeDigest()[:12], stale(core.Version, "0123456789abcdef"))
+}
+
+// A file that has not changed is read once, whatever number of machines and sets there are.
+func TestFinderReadsAgainAfterAChange(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	here := machine.Identity{CPU: "some", Arch: "amd64"}
+	identity, err := set.Flatten(here)
+	require.NoError(t, err)
+	dir := t.TempDir()
+	path := filepath.Join(dir, FileName)
+	first := kept(t, path, here, 1, false)
+	finder := new(Finder)
+	f := finder.Find(identity, dir)
+	require.Equal(t, first.ID, f.Document.ID)
+	require.Same(t, f.Document, finder.Find(identity, dir).Document)
+
+	second := kept(t, path, here, 2, false)
+	later := time.Now().Add(time.Minute)
+	require.NoError(t, os.Chtimes(path, later, later))
+	f = finder.Find(identity, dir)
+	require.Equal(t, second.ID, f.Document.ID)
+	require.NotEqual(t, first.StartedAt, f.Document.StartedAt)
+	require.NoError(t, os.Remove(path))
+	require.Nil(t, finder.Find(identity, dir).Document)
 }
