@@ -388,16 +388,30 @@ func TestLeastChange(t *testing.T) {
 		{Repeats: 10, Trials: trials(27, 20, 28, 30)}, // 1% is luck: 2% was not found
 		{Repeats: 10, Loaded: true, Trials: trials(30, 30, 30, 30)},
 	}}
-	for repeats, want := range map[int]float64{5: 0.05, 10: 0.05, 19: 0.05, 20: 0.02, 100: 0.02} {
-		share, ok := d.LeastChange(repeats)
+	for repeats, want := range map[int]string{
+		5:   "5%, found in 28 of 30 trials with 10 repeats, not measured below 10 repeats",
+		10:  "5%, found in 28 of 30 trials with 10 repeats",
+		19:  "5%, found in 28 of 30 trials with 10 repeats",
+		20:  "2%, found in 28 of 30 trials with 20 repeats",
+		100: "2%, found in 28 of 30 trials with 20 repeats",
+	} {
+		least, ok := d.LeastChange(repeats)
 		require.True(t, ok)
-		require.InDelta(t, want, share, 1e-12, "%d repeats", repeats)
+		require.Equal(t, want, least.String(), "%d repeats", repeats)
 	}
 
-	blind := &Document{Power: []Power{{Repeats: 20, Trials: trials(0, 1, 2, 3)}}}
-	share, ok := blind.LeastChange(20)
+	few := &Document{Power: []Power{{Repeats: 20, Trials: trials(0, 1, 2, 26)}, {Repeats: 10, Trials: trials(0, 1, 2, 3)}}}
+	least, ok := few.LeastChange(5)
 	require.True(t, ok)
-	require.InDelta(t, 0.1, share, 1e-12, "the largest that was tried")
+	require.Equal(t, "10%, the largest change tried, and not even that was found in 90% of the trials with 10 repeats, not measured below 10 repeats", least.String())
+	least, _ = few.LeastChange(100)
+	require.Equal(t, "10%, the largest change tried, and not even that was found in 90% of the trials with 20 repeats", least.String())
+	few.Power[0].Trials = trials(0, 1, 2, 27)
+	least, _ = few.LeastChange(20)
+	require.Equal(t, "10%, found in 27 of 30 trials with 20 repeats", least.String(), "the trials that found it decide")
+	few.Power[1].Trials = trials(0, 1, 2, 28)
+	least, _ = few.LeastChange(20)
+	require.Equal(t, 20, least.Repeats, "of equal changes")
 
 	d.Quick = true
 	_, ok = d.LeastChange(20)

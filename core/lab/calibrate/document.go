@@ -47,6 +47,14 @@ type Document struct {
 	Experiments []Experiment `json:"experiments"`
 }
 
+// Length returns "full" or "quick", and what a quick one cannot say.
+func (d *Document) Length() string {
+	if d.Quick {
+		return "quick, too short to bound rates and power"
+	}
+	return "full"
+}
+
 // Experiment is what was measured for one purpose. The i-th windows of its cells are one round.
 type Experiment struct {
 	// Name is one of the constants Experiment*.

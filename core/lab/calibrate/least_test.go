@@ -14,30 +14,39 @@ import (
 func seen(share float64, quick bool) Found {
 	d := &Document{StartedAt: time.Date(2026, 3, 4, 0, 0, 0, 0, time.UTC), Quick: quick}
 	d.Power = []Power{{Repeats: 10, Trials: []Trials{{Known: share, Count: 30, Found: 30, Share: Estimate{Value: 1}}}}}
-	return Found{Document: d, Path: "calibration.json"}
+	return Found{Identity: map[string]string{"cpu": "some", "kernel": "6.2"}, Document: d, Path: "calibration.json"}
 }
 
-// Of several machines, the one that sees least decides. A change below the default never counts.
+// Of several machines, the one that sees least decides. A change below the default never counts. The text
+// names the calibrations of all machines.
 func TestLeastChangeOfMachines(t *testing.T) {
-	unseen := seen(0.05, false)
+	unseen, stale := seen(0.05, false), seen(0.05, false)
 	unseen.Document.Power[0].Trials[0].Share.Value = 0.5
+	stale.Stale = "10 days old, made with version 1, and this is 2"
+	other := Found{Identity: map[string]string{"cpu": "another", "kernel": "6.1"}}
+	const none = "the default; no full calibration of this machine"
 	for _, c := range []struct {
 		found []Found
 		share float64
 		from  string
 	}{
-		{nil, 0.02, ""},
-		{[]Found{{}}, 0.02, ""},
-		{[]Found{seen(0.05, true)}, 0.02, ""},
-		{[]Found{seen(0.05, false)}, 0.05, "what the machine was seen to find with 10 repeats (calibration of 2026-03-04, calibration.json)"},
-		{[]Found{seen(0.05, false), {}, seen(0.1, false), seen(0.01, false)}, 0.1, "what the machine was seen to find with 10 repeats (calibration of 2026-03-04, calibration.json)"},
-		{[]Found{unseen}, 0.05, "which the machine was not seen to find with 10 repeats (calibration of 2026-03-04, calibration.json)"},
-		{[]Found{seen(0.01, false)}, 0.02, "the default; the machine was seen to find 1% with 10 repeats (calibration of 2026-03-04, calibration.json)"},
+		{nil, 0.02, none},
+		{[]Found{{}}, 0.02, none},
+		{[]Found{seen(0.05, true)}, 0.02, none},
+		{[]Found{seen(0.05, false)}, 0.05, "found in 30 of 30 trials with 10 repeats (calibration of 2026-03-04, calibration.json)"},
+		{[]Found{stale}, 0.05, "found in 30 of 30 trials with 10 repeats (calibration of 2026-03-04, calibration.json, 10 days old, made with version 1, and this is 2)"},
+		{[]Found{unseen}, 0.05, "the largest change tried, and not even that was found in 90% of the trials with 10 repeats (calibration of 2026-03-04, calibration.json)"},
+		{[]Found{seen(0.01, false)}, 0.02, "the default; 1%, found in 30 of 30 trials with 10 repeats (calibration of 2026-03-04, calibration.json)"},
+		{[]Found{seen(0.05, false), other, seen(0.1, false)}, 0.1, "found in 30 of 30 trials with 10 repeats (calibration of some, kernel 6.2 of 2026-03-04, calibration.json)" +
+			"; 5%, found in 30 of 30 trials with 10 repeats (calibration of some, kernel 6.2 of 2026-03-04, calibration.json)" +
+			"; no full calibration of another, kernel 6.1"},
 	} {
 		share, from := LeastChange(c.found, 10, 0.02)
 		require.Equal(t, c.share, share)
 		require.Equal(t, c.from, from)
 	}
+	_, from := LeastChange([]Found{seen(0.05, false)}, 5, 0.02)
+	require.Contains(t, from, "with 10 repeats, not measured below 10 repeats (calibration")
 }
 
 func TestRepeats(t *testing.T) {

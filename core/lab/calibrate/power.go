@@ -35,7 +35,8 @@ func (d *Document) resolution() (Resolution, error) {
 	if r.Trials, err = e.trials(resolutionRepeats, d.Alpha, result.LatencyP50); err != nil {
 		return r, err
 	}
-	r.Delay, _ = smallestFound(r.Trials)
+	smallest, _ := smallestFound(r.Trials)
+	r.Delay = smallest.Known
 	return r, nil
 }
 
@@ -100,49 +101,14 @@ func (e *Experiment) trials(repeats int, alpha float64, metrics ...string) ([]Tr
 	return rows, nil
 }
 
-// smallestFound returns the smallest change that was found in at least foundShare of the trials, as was
-// every larger one. ok is false if none was, or if there are too few trials. trials ascend.
-func smallestFound(trials []Trials) (known float64, ok bool) {
+// smallestFound returns the trials of the smallest change that was found in at least foundShare of them,
+// as was every larger one. ok is false if none was, or if there are too few trials. trials ascend.
+func smallestFound(trials []Trials) (smallest Trials, ok bool) {
 	for _, t := range slices.Backward(trials) {
 		if t.Count < fewestTrials || t.Share.Value < foundShare {
 			break
 		}
-		known, ok = t.Known, true
+		smallest, ok = t, true
 	}
-	return known, ok
-}
-
-// LeastChange returns the smallest change of throughput, as a share, that comparisons of so many repeats
-// a side find on this machine: in at least 90% of the trials on quiet processors with at most that many
-// repeats, as every larger change. If none was, it is the largest change of the trials: the machine may
-// not even show that one. With fewer repeats than all trials have, those with the fewest count: fewer
-// repeats do not show more. ok is false for a quick calibration, and without trials.
-func (d *Document) LeastChange(repeats int) (share float64, ok bool) {
-	if d.Quick {
-		return 0, false
-	}
-	var quiet []Power
-	for _, p := range d.Power {
-		if !p.Loaded && len(p.Trials) > 0 && p.Trials[0].Count >= fewestTrials {
-			quiet = append(quiet, p)
-		}
-	}
-	if len(quiet) == 0 {
-		return 0, false
-	}
-	slices.SortFunc(quiet, func(a, b Power) int { return cmp.Compare(a.Repeats, b.Repeats) })
-	for i, p := range quiet {
-		if i > 0 && p.Repeats > repeats {
-			break
-		}
-		largest := p.Trials[len(p.Trials)-1].Known
-		found, any := smallestFound(p.Trials)
-		if !any {
-			found = largest
-		}
-		if share == 0 || found < share {
-			share = found
-		}
-	}
-	return share, true
+	return smallest, ok
 }

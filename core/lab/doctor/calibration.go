@@ -1,12 +1,13 @@
 package doctor
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"transportbench/core/lab/calibrate"
-	"transportbench/core/lab/result/format"
 	"transportbench/core/lab/result/set"
 )
 
@@ -30,22 +31,12 @@ func (x *examiner) calibration() Finding {
 		f.Value = "none on this machine"
 		return f.as(Note, unknown+".", remedy)
 	}
-	length := "full"
-	if d.Quick {
-		length = "quick"
-	}
-	f.Value = fmt.Sprintf("%s (%s), %s, version %s", d.StartedAt.UTC().Format(time.DateOnly), age(x.now().Sub(d.StartedAt)), length, d.Tool.Version)
+	f.Value = fmt.Sprintf("%s (%s), version %s, %s", d.StartedAt.UTC().Format(time.DateOnly), d.Age(x.now()), d.Tool.Version, d.Length())
 	if figures := keyFigures(d); figures != "" {
 		f.Value += ": " + figures
 	}
 	f.Meaning = "Comparisons on this machine can be trusted as far as its calibration says: " + strings.Join(d.Summary(), "; ") + "."
-	var changed []string
-	if d.Tool.Version != x.version {
-		changed = append(changed, fmt.Sprintf("version %s, and this is %s", d.Tool.Version, x.version))
-	}
-	if d.Plugin.RuntimeDigest != x.runtime {
-		changed = append(changed, fmt.Sprintf("runtime %.12s, and this has %.12s", d.Plugin.RuntimeDigest, x.runtime))
-	}
+	changed := d.Changed(x.version, x.runtime)
 	switch {
 	case len(changed) > 0:
 		return f.as(Warn, "It was measured with "+strings.Join(changed, "; ")+", so it may not hold.", "run it again: "+remedy)
@@ -56,17 +47,8 @@ func (x *examiner) calibration() Finding {
 	return f
 }
 
-// age returns how long ago something was, in days.
-func age(d time.Duration) string {
-	days := int(d.Hours() / 24)
-	if days <= 0 {
-		return "today"
-	}
-	return format.Count(days, "day") + " old"
-}
-
-// keyFigures returns what a calibration recovered, its false verdicts, and the least change that
-// counts.
+// keyFigures returns what a calibration recovered, the false verdicts of the worst way to compare, and
+// the least change that counts.
 func keyFigures(d *calibrate.Document) string {
 	var parts []string
 	promised, kept := 0, 0
@@ -81,17 +63,13 @@ func keyFigures(d *calibrate.Document) string {
 	if promised > 0 {
 		parts = append(parts, fmt.Sprintf("recovers %d of %d", kept, promised))
 	}
-	comparisons, wrong := 0, 0
-	for _, v := range d.FalseVerdicts {
-		comparisons += v.Comparisons
-		wrong += v.False
-	}
-	if comparisons > 0 {
-		parts = append(parts, fmt.Sprintf("%d of %d verdicts false", wrong, comparisons))
+	if len(d.FalseVerdicts) > 0 {
+		worst := slices.MaxFunc(d.FalseVerdicts, func(a, b calibrate.FalseVerdicts) int { return cmp.Compare(a.Share.Value, b.Share.Value) })
+		parts = append(parts, fmt.Sprintf("false verdicts at most in %d of %d comparisons (%s)", worst.False, worst.Comparisons, worst.Method))
 	}
 	const repeats = 20
-	if share, ok := d.LeastChange(repeats); ok {
-		parts = append(parts, fmt.Sprintf("least change %s with %d repeats", format.Share(share), repeats))
+	if least, ok := d.LeastChange(repeats); ok {
+		parts = append(parts, "least change "+least.String())
 	}
 	return strings.Join(parts, ", ")
 }

@@ -102,7 +102,11 @@ func calibration() *calibrate.Document {
 			{Quantity: "delay of half of the calls", Unit: "ns", Known: 500, Measured: calibrate.Estimate{Value: 600}, Tolerance: 15},
 			{Quantity: "delay of half of the calls", Unit: "ns", Known: 50, Measured: calibrate.Estimate{Value: 53}},
 		},
-		FalseVerdicts: []calibrate.FalseVerdicts{{Method: "diff", Comparisons: 200, False: 7}, {Method: "ab", Comparisons: 200, False: 2}},
+		FalseVerdicts: []calibrate.FalseVerdicts{
+			{Method: "along", Comparisons: 200, False: 2, Share: calibrate.Estimate{Value: 0.01}},
+			{Method: "diff", Comparisons: 200, False: 7, Share: calibrate.Estimate{Value: 0.035}},
+			{Method: "ab", Comparisons: 200, False: 2, Share: calibrate.Estimate{Value: 0.01}},
+		},
 		Power: []calibrate.Power{{Repeats: 20, Trials: []calibrate.Trials{
 			{Known: 0.05, Count: 30, Found: 29, Share: calibrate.Estimate{Value: 29. / 30}},
 		}}},
@@ -159,7 +163,7 @@ func TestQuietServer(t *testing.T) {
 		"libibverbs":  "50.0-2, /usr/lib/x86_64-linux-gnu/libibverbs.so.1.14.50.0",
 		"libucp":      "/usr/lib/x86_64-linux-gnu/libucp.so.0.0.0",
 		"libcuda":     "/opt/driver/libcuda.so.570.1",
-		"calibration": "2026-03-04 (10 days old), full, version 1.2.3: recovers 1 of 2, 9 of 400 verdicts false, least change 5% with 20 repeats",
+		"calibration": "2026-03-04 (10 days old), version 1.2.3, full: recovers 1 of 2, false verdicts at most in 7 of 200 comparisons (diff), least change 5%, found in 29 of 30 trials with 20 repeats",
 	}, values)
 }
 
@@ -229,7 +233,7 @@ func TestFaults(t *testing.T) {
 		{"calibration of another kernel", nil, withCalibration(func(f *calibrate.Found) {
 			f.Document, f.Unused = nil, []string{"x.json is of another machine: kernel \"6.1\" instead of \"6.2\""}
 		}), "calibration", Warn, "kernel \"6.1\" instead of"},
-		{"quick calibration", nil, withCalibration(func(f *calibrate.Found) { f.Document.Quick = true }), "calibration", Note, "quick, version 1.2.3: recovers"},
+		{"quick calibration", nil, withCalibration(func(f *calibrate.Found) { f.Document.Quick = true }), "calibration", Note, "version 1.2.3, quick, too short to bound rates and power: recovers"},
 		{"calibration of today", nil, withCalibration(func(f *calibrate.Found) {
 			f.Document.StartedAt, f.Document.Plugin.RuntimeDigest = time.Date(2026, 3, 14, 1, 0, 0, 0, time.UTC), "eeeeffff"
 		}), "calibration", Warn, "2026-03-14 (today)"},

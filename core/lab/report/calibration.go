@@ -52,11 +52,7 @@ func (b *builder) calibrations() []calibration {
 		c := calibration{Machine: cmp.Or(machineOf(set.Environment{Identity: f.Identity}), "an unknown machine"), Unused: f.Unused}
 		if d := f.Document; d != nil {
 			c.Known = true
-			length := "full"
-			if d.Quick {
-				length = "quick, too short to bound these shares"
-			}
-			c.Title = fmt.Sprintf("%s, version %s, %s", d.StartedAt.UTC().Format(time.DateOnly), d.Tool.Version, length)
+			c.Title = fmt.Sprintf("%s, version %s, %s", d.StartedAt.UTC().Format(time.DateOnly), d.Tool.Version, d.Length())
 			c.Claims = d.Summary()
 			c.falseVerdicts(d)
 			c.power(d)

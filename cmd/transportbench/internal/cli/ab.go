@@ -198,20 +198,6 @@ func (s *session) notePlugins(a, b *abSide) error {
 	return nil
 }
 
-// leastChange looks for the calibration of this machine.
-func (s *session) leastChange(f *abFlags) (leastChange, error) {
-	if f.floor != "" {
-		return leastChange{chosen: true}, nil
-	}
-	identity, err := set.Flatten(s.environment.Identity)
-	if err != nil {
-		return leastChange{}, err
-	}
-	l := leastChange{found: []calibrate.Found{calibrate.Find(identity)}}
-	s.noteCalibrations(l.found)
-	return l, nil
-}
-
 // pairedTest runs test and shows its outcome.
 func (s *session) pairedTest(ctx context.Context, a, b *abSide, f *abFlags, test *sweep.PairedTest) error {
 	if err := s.notePlugins(a, b); err != nil {
@@ -219,10 +205,11 @@ func (s *session) pairedTest(ctx context.Context, a, b *abSide, f *abFlags, test
 	}
 	progress := present.NewSweepProgress(s.stderr)
 	defer progress.Close()
-	least, err := s.leastChange(f)
+	identity, err := set.Flatten(s.environment.Identity)
 	if err != nil {
 		return err
 	}
+	least := s.calibrated(&f.comparison, func() []calibrate.Found { return []calibrate.Found{calibrate.Find(identity)} })
 	test.LeastChange = func(repeats int) float64 {
 		share, _ := least.of(test.Compare, repeats)
 		return share

@@ -1,13 +1,8 @@
 package cli
 
 import (
-	"maps"
-
-	"transportbench/cmd/transportbench/internal/present"
-	"transportbench/core/base/machine"
 	"transportbench/core/lab/calibrate"
 	"transportbench/core/lab/compare"
-	"transportbench/core/lab/result/set"
 )
 
 // leastChange is the smallest change that counts, from calibrations unless the
@@ -17,32 +12,19 @@ type leastChange struct {
 	found  []calibrate.Found
 }
 
-// calibrated looks for the calibrations of the machines of sets. It notes those
-// that it cannot use, and on a terminal that this machine has none.
-func (a *app) calibrated(c *comparison, sets ...*set.Set) leastChange {
+// calibrated looks for calibrations, unless the user has chosen the least change,
+// and notes those that it cannot use.
+func (a *app) calibrated(c *comparison, find func() []calibrate.Found) leastChange {
 	if c.floor != "" {
 		return leastChange{chosen: true}
 	}
-	l := leastChange{found: calibrate.OfSets(sets...)}
-	a.noteCalibrations(l.found)
-	return l
-}
-
-func (a *app) noteCalibrations(found []calibrate.Found) {
-	for _, f := range found {
+	l := leastChange{found: find()}
+	for _, f := range l.found {
 		for _, why := range f.Unused {
 			a.note("%s", why)
 		}
-		if f.Document == nil && present.IsTerminal(a.stderr) && isHere(f.Identity) {
-			a.note("no calibration of this machine, so it is not known which changes it can see; run transportbench calibrate")
-		}
 	}
-}
-
-// isHere reports whether identity is that of this machine.
-func isHere(identity map[string]string) bool {
-	here, err := set.Flatten(machine.ReadEnvironment().Identity)
-	return err == nil && maps.Equal(here, identity)
+	return l
 }
 
 // of returns the least change that counts with so many repeats, and where it is

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"transportbench/core"
 	"transportbench/core/base/machine"
 	"transportbench/core/lab/calibrate"
 	"transportbench/core/lab/result"
@@ -20,6 +21,7 @@ func calibration(identity machine.Identity, least float64) *calibrate.Document {
 	return &calibrate.Document{
 		SchemaVersion: calibrate.SchemaVersion, Kind: calibrate.Kind, ID: result.NewID(), Alpha: 0.05,
 		StartedAt: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC), Environment: machine.Environment{Identity: identity},
+		Tool: result.Tool{Version: core.Version}, Plugin: result.Plugin{RuntimeDigest: core.RuntimeDigest()},
 		Power: []calibrate.Power{{Load: "echo", Repeats: 10, Trials: []calibrate.Trials{
 			{Known: least / 2, Count: 30, Found: 3, Share: calibrate.Estimate{Value: 0.1}},
 			{Known: least, Count: 30, Found: 30, Share: calibrate.Estimate{Value: 1}},
@@ -46,12 +48,15 @@ func TestCalibrationSetsTheLeastChange(t *testing.T) {
 		return cmd
 	}
 	cmd := diff(ExitRegression, old, slower)
-	require.NotContains(t, cmd.stdout, "least change that counts")
+	const none = "the default; no full calibration of this machine"
+	require.Contains(t, cmd.stdout, "note: least change that counts: 2%, "+none+"; --floor sets another\n")
+	require.NotContains(t, cmd.stderr, "calibration", "the note says it")
+	require.Contains(t, diff(ExitRegression, old, slower, "--format", "markdown").stdout, none)
 
 	path := filepath.Join(slower, calibrate.FileName)
 	require.NoError(t, calibrate.Write(path, calibration(here, 0.2)))
 	cmd = diff(ExitOK, old, slower)
-	from := "what the machine was seen to find with 10 repeats (calibration of 2026-03-04, " + path + ")"
+	from := "found in 30 of 30 trials with 10 repeats (calibration of 2026-03-04, " + path + ")"
 	require.Contains(t, cmd.stdout, "note: least change that counts: 20%, "+from+"; --floor sets another\n")
 	require.Contains(t, cmd.stdout, "over 2 tests against changes of 20%")
 	require.NotContains(t, diff(ExitRegression, old, slower, "--floor", "2%").stdout, "least change that counts")
@@ -104,5 +109,5 @@ func TestABUsesTheCalibration(t *testing.T) {
 	require.NoError(t, calibrate.Write(path, calibration(here, 0.9)))
 	code, c = ab()
 	require.Equal(t, ExitOK, code, c.stderr)
-	require.Contains(t, c.stdout, "note: least change that counts: 90%, what the machine was seen to find with 10 repeats")
+	require.Contains(t, c.stdout, "note: least change that counts: 90%, found in 30 of 30 trials with 10 repeats (calibration of 2026-03-04, "+path+")")
 }

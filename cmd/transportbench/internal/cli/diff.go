@@ -195,7 +195,7 @@ func (a *app) diff(c *comparison, o compare.Options, oldPath, newPath string) er
 	}
 	doubts := set.DoubtsOfBoth(old, new)
 	var from string
-	o.Floor, from = a.calibrated(c, old, new).of(o, calibrate.Repeats(o.Ignore, old, new))
+	o.Floor, from = a.calibrated(c, func() []calibrate.Found { return calibrate.OfSets(old, new) }).of(o, calibrate.Repeats(o.Ignore, old, new))
 	report, err := compare.Diff(old, new, o)
 	if err != nil {
 		present.Doubts(a.stderr, doubts, false)
@@ -255,7 +255,7 @@ func (a *app) along(c *comparison, o compare.Options, path string) error {
 	}
 	doubts := set.Doubts(s)
 	var from string
-	o.Floor, from = a.calibrated(c, s).of(o, calibrate.Repeats(nil, s))
+	o.Floor, from = a.calibrated(c, func() []calibrate.Found { return calibrate.OfSets(s) }).of(o, calibrate.Repeats(nil, s))
 	ranking, err := compare.Along(s, c.along, o)
 	if err != nil {
 		present.Doubts(a.stderr, doubts, false)

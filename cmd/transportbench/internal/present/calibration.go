@@ -19,14 +19,10 @@ import (
 func Calibration(w io.Writer, d *calibrate.Document, markdown bool) {
 	id := &d.Environment.Identity
 	fmt.Fprintf(w, "Calibration of %s\n", format.Machine(id.CPU, id.Cores, id.Virtualisation))
-	length := "full"
-	if d.Quick {
-		length = "quick, too short to bound rates and power"
-	}
 	if markdown {
 		fmt.Fprintln(w)
 	}
-	fmt.Fprintf(w, "%s, transportbench %s, %s, took %s\n", d.StartedAt.UTC().Format("2006-01-02 15:04 UTC"), d.Tool.Version, length,
+	fmt.Fprintf(w, "%s, transportbench %s, %s, took %s\n", d.StartedAt.UTC().Format("2006-01-02 15:04 UTC"), d.Tool.Version, d.Length(),
 		time.Duration(d.TookS*float64(time.Second)).Round(time.Second))
 
 	c := calibration{w, markdown}

@@ -140,8 +140,8 @@ func diffNotes(w io.Writer, r *compare.Report) {
 	single(w, "new", r.OnlyNew)
 }
 
-// writeNotes writes the notes of a comparison, and where the least change that counts is from if
-// that is worth knowing.
+// writeNotes writes the notes of a comparison, and where the least change that counts is from unless
+// the user has chosen it.
 func writeNotes(w io.Writer, notes []string, floor float64, from string) {
 	for _, note := range notes {
 		fmt.Fprintln(w, "note: "+note)

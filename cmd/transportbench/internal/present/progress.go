@@ -29,14 +29,14 @@ type screen struct {
 
 func newScreen(out io.Writer) screen {
 	var width func() int
-	if IsTerminal(out) {
+	if isTerminal(out) {
 		width = func() int { return terminalWidth(out.(*os.File)) }
 	}
 	return screen{out: out, width: width}
 }
 
-// IsTerminal reports whether w is a terminal that can overwrite lines.
-func IsTerminal(w io.Writer) bool {
+// isTerminal reports whether w is a terminal that can overwrite lines.
+func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && os.Getenv("TERM") != "dumb" && terminalWidth(f) > 0
 }
