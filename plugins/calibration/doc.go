@@ -8,7 +8,8 @@
 //     Poll returns it. Until then [held] has a copy. Without a delay a response takes the same path
 //     with its reading of the clock, so that two delays, one of which may be 0, differ by the time
 //     between the readings alone. That path makes the transport slower than shm.
-//   - A rate admits the calls of one worker at absolute times, with a credit of the calls of 1 ms, or one call.
+//   - A rate admits the calls of one worker at absolute times, with a credit of the calls of 1 ms,
+//     or one call.
 //   - A stall begins at every multiple of stall-every on the host's CLOCK_MONOTONIC, so all workers
 //     on a host stand still at the same time. Until it ends, Post takes nothing and Poll returns
 //     nothing.
@@ -16,8 +17,8 @@
 //     it returns a request. With daemon-time, a Poll returns one event, as if it served one request
 //     after another.
 //   - Each worker damages every N-th response that it polls, or every N-th with a payload. With
-//     reorder-every, it also returns every N-th request after the next one, which breaks the promise
-//     of [transport.Capabilities] on purpose.
+//     reorder-every, it also returns every N-th request after the next one, which breaks the
+//     promise of [transport.Capabilities] on purpose.
 //
 // Random numbers have a fixed seed for each worker of each rank.
 package calibration

@@ -38,11 +38,11 @@ func (Driver) Open(_ context.Context, cfg transport.Config) (transport.Transport
 	if err != nil {
 		return nil, err
 	}
-	return &rank{Transport: sound, config: cfg, injection: in}, nil
+	return &endpoint{Transport: sound, config: cfg, injection: in}, nil
 }
 
-// rank is an inbox.Transport whose workers inject.
-type rank struct {
+// endpoint is an inbox.Transport whose workers inject.
+type endpoint struct {
 	*inbox.Transport
 	config    transport.Config
 	injection injection
@@ -52,28 +52,28 @@ type rank struct {
 }
 
 // NewWorker implements [transport.Transport].
-func (r *rank) NewWorker(index int) (transport.Worker, error) {
-	sound, err := r.Transport.NewWorker(index)
+func (e *endpoint) NewWorker(index int) (transport.Worker, error) {
+	sound, err := e.Transport.NewWorker(index)
 	if err != nil {
 		return nil, err
 	}
-	seed := uint64(r.config.Rank)<<32 | uint64(index)
-	w, err := newWorker(sound.(soundWorker), r.injection, seed, r.Properties().Limits.MaxPayload, r.config.InFlight*r.config.Peers)
+	seed := uint64(e.config.Rank)<<32 | uint64(index)
+	w, err := newWorker(sound.(soundWorker), e.injection, seed, e.Properties().Limits.MaxPayload, e.config.InFlight*e.config.Peers)
 	if err != nil {
 		return nil, transport.NewOpError(name, "new worker", err)
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.workers = append(r.workers, w)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.workers = append(e.workers, w)
 	return w, nil
 }
 
 // Close implements [transport.Transport].
-func (r *rank) Close() error {
-	errs := []error{r.Transport.Close()}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, w := range r.workers {
+func (e *endpoint) Close() error {
+	errs := []error{e.Transport.Close()}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, w := range e.workers {
 		errs = append(errs, w.held.close())
 	}
 	return errors.Join(errs...)

@@ -18,9 +18,13 @@ type held struct {
 	events []transport.Event // by slot
 	free   []uint32          // slots, a stack, so that memory in the cache is used first
 	given  []uint32          // slots of the events that the last Poll returned
-	queue  []ticket          // the first one last
 	latest int64             // due time of all so far
 	number uint64            // of the last ticket
+
+	// queue[head:] are in order. A new one comes last unless delays vary, and the capacity is twice the
+	// number of slots, so that tickets are rarely moved.
+	queue []ticket
+	head  int
 }
 
 // ticket is the place of a held event in the queue.
@@ -39,7 +43,7 @@ func newHeld(maxPayload, events int) (*held, error) {
 		return nil, err
 	}
 	h := &held{memory: memory, stride: stride, events: make([]transport.Event, n),
-		free: make([]uint32, n), given: make([]uint32, 0, n), queue: make([]ticket, 0, n)}
+		free: make([]uint32, n), given: make([]uint32, 0, n), queue: make([]ticket, 0, 2*n)}
 	for i := range h.free {
 		h.free[i] = uint32(n - 1 - i)
 	}
@@ -48,10 +52,10 @@ func newHeld(maxPayload, events int) (*held, error) {
 
 func (h *held) close() error { return unix.Munmap(h.memory) }
 
-func (h *held) empty() bool { return len(h.queue) == 0 }
+func (h *held) empty() bool { return h.head == len(h.queue) }
 
 // due returns when the first event is due; there must be one.
-func (h *held) due() int64 { return h.queue[len(h.queue)-1].due }
+func (h *held) due() int64 { return h.queue[h.head].due }
 
 // add copies an event and returns its ticket's number and the copy's payload. There must be a free
 // slot.
@@ -71,13 +75,22 @@ func (h *held) add(e *transport.Event, due int64) (number uint64, payload []byte
 func (h *held) queueUp(slot uint32, due int64) (number uint64) {
 	h.number++
 	h.latest = max(h.latest, due)
-	at, _ := slices.BinarySearchFunc(h.queue, due, func(t ticket, due int64) int {
+	if len(h.queue) == cap(h.queue) {
+		h.queue = h.queue[:copy(h.queue, h.queue[h.head:])]
+		h.head = 0
+	}
+	t := ticket{due, h.number, slot}
+	if last := len(h.queue) - 1; last < h.head || h.queue[last].due <= due {
+		h.queue = append(h.queue, t)
+		return h.number
+	}
+	at, _ := slices.BinarySearchFunc(h.queue[h.head:], due, func(t ticket, due int64) int {
 		if t.due > due {
-			return -1
+			return 1
 		}
-		return 1 // also those of the same time, which came before
+		return -1 // also those of the same time, which came before
 	})
-	h.queue = slices.Insert(h.queue, at, ticket{due, h.number, slot})
+	h.queue = slices.Insert(h.queue, h.head+at, t)
 	return h.number
 }
 
@@ -92,13 +105,19 @@ func (h *held) move(number uint64, due int64) {
 
 // find returns the position of an event in the queue, or -1.
 func (h *held) find(number uint64) int {
-	return slices.IndexFunc(h.queue, func(t ticket) bool { return t.number == number })
+	at := slices.IndexFunc(h.queue[h.head:], func(t ticket) bool { return t.number == number })
+	if at < 0 {
+		return at
+	}
+	return h.head + at
 }
 
 // take moves the first event to e. Its payload is valid until release.
 func (h *held) take(e *transport.Event) {
-	slot := h.queue[len(h.queue)-1].slot
-	h.queue = h.queue[:len(h.queue)-1]
+	slot := h.queue[h.head].slot
+	if h.head++; h.empty() {
+		h.queue, h.head = h.queue[:0], 0
+	}
 	*e = h.events[slot]
 	h.given = append(h.given, slot)
 }
@@ -111,8 +130,8 @@ func (h *held) release() {
 
 // drop forgets all events that were not taken.
 func (h *held) drop() {
-	for _, t := range h.queue {
+	for _, t := range h.queue[h.head:] {
 		h.free = append(h.free, t.slot)
 	}
-	h.queue = h.queue[:0]
+	h.queue, h.head = h.queue[:0], 0
 }

@@ -90,6 +90,37 @@ func TestHeldOrder(t *testing.T) {
 	}
 }
 
+// TestHeldWithoutEnd checks the order and the allocations of a queue that is never empty, of equal
+// delays and of some that are shorter.
+func TestHeldWithoutEnd(t *testing.T) {
+	h, now := newTestHeld(t), int64(0)
+	kept := len(h.free) / 2
+	add := func() {
+		due := now + 1000
+		if now%7 == 0 {
+			due -= now % 50
+		}
+		h.add(&transport.Event{Token: transport.Token(due)}, due)
+		now++
+	}
+	for range kept {
+		add()
+	}
+	last := transport.Token(0)
+	inOrder := true
+	turn := func() {
+		var e transport.Event
+		h.take(&e)
+		inOrder = inOrder && e.Token >= last
+		last = e.Token
+		h.release()
+		add()
+	}
+	require.Zero(t, testing.AllocsPerRun(20*kept, turn))
+	require.True(t, inOrder)
+	require.Len(t, h.free, kept)
+}
+
 func TestHeldKeepsNilPayloads(t *testing.T) {
 	h := newTestHeld(t)
 	h.add(&transport.Event{}, 1)
@@ -349,6 +380,28 @@ func TestDelayIsKept(t *testing.T) {
 	require.Equal(t, []int{1, 2, 3, 9}, tokens)
 }
 
+// TestRequestPassesAHeldResponse checks that with room for one event, a request does not wait for a
+// delay, and a response that is due not for requests.
+func TestRequestPassesAHeldResponse(t *testing.T) {
+	w, s := newScripted(t, map[string]string{"delay": "1m"})
+	one := make([]transport.Event, 1)
+	s.arrive(transport.EventResponse, 1, 1)
+	n, err := w.Poll(one)
+	require.NoError(t, err)
+	require.Zero(t, n)
+	s.arrive(transport.EventRequest, 2, 2)
+	n, err = w.Poll(one)
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	require.EqualValues(t, 2, one[0].Token)
+
+	w.held.queue[w.held.head].due = clock.Now()
+	n, err = w.Poll(one)
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	require.EqualValues(t, 1, one[0].Token)
+}
+
 func TestStallHoldsEverything(t *testing.T) {
 	w, s := newScripted(t, map[string]string{"stall": "10s", "stall-every": "20s"})
 	w.boot = -clock.Now() // a stall begins now
@@ -454,7 +507,7 @@ func TestMemoryIsReturned(t *testing.T) {
 		require.NoError(t, err)
 		_, err = r.NewWorker(0)
 		require.NoError(t, err)
-		reserved := len(r.(*rank).workers[0].held.memory)
+		reserved := len(r.(*endpoint).workers[0].held.memory)
 		require.GreaterOrEqual(t, reserved, 2*4*64<<20, "room for all calls in flight, twice")
 		require.LessOrEqual(t, reserved, maxHeldBytes)
 		require.NoError(t, r.Close())

@@ -26,7 +26,8 @@ type worker struct {
 
 	pace    pace
 	blocked int64 // when Post may take a call again, if it took fewer than it was given; otherwise 0
-	spent   bool  // the client-time of a call that the sound worker has not taken yet
+	// clientTimeDone is set while the sound worker has not taken a call whose client-time is over.
+	clientTimeDone bool
 
 	// gap is the recent time between two calls of Poll that return nothing, and polled when the last
 	// such Poll read the clock, or 0.

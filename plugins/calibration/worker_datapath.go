@@ -41,16 +41,16 @@ func (w *worker) Post(ops []transport.Op) (int, error) {
 			if left := w.pace.left(now); left > 0 {
 				return i, w.refuse(now + left)
 			}
-			if in.clientTime > 0 && !w.spent {
+			if in.clientTime > 0 && !w.clientTimeDone {
 				w.until(now, now+in.clientTime)
-				w.spent = true
+				w.clientTimeDone = true
 			}
 		}
 		if n, err := w.soundWorker.Post(ops[i : i+1]); n == 0 {
 			return i, err
 		}
 		if call {
-			w.spent = false
+			w.clientTimeDone = false
 			w.pace.take(now)
 		}
 	}
@@ -88,8 +88,10 @@ func (w *worker) Poll(events []transport.Event) (int, error) {
 	if in.daemonTime > 0 {
 		room = min(room, 1)
 	}
-	if room == len(events) && !w.held.empty() {
-		room-- // leave room for one that is due
+	// Leave room for a held event. The only room is for one that is due before the next Poll, so that
+	// requests do not wait for a long delay.
+	if room == len(events) && !w.held.empty() && (room > 1 || w.held.due()-clock.Now() <= w.gap) {
+		room--
 	}
 	n, err := w.soundWorker.Poll(events[:max(room, 0)])
 	if n == 0 && w.held.empty() {
