@@ -66,6 +66,8 @@ type Experiment struct {
 	// reference, of which nothing was changed, has 0.
 	Unit  string    `json:"unit"`
 	Known []float64 `json:"known"`
+	// Discarded counts by cell the launches that failed and were made again; absent if there were none.
+	Discarded []int `json:"discarded,omitempty"`
 	// Set has the cells with their windows, and samples of the metrics that are needed.
 	Set *set.Set `json:"set"`
 }

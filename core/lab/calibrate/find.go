@@ -145,14 +145,18 @@ func (d *Document) otherMachine(identity map[string]string) ([]string, error) {
 		return nil, err
 	}
 	var list []string
-	keys := maps.Clone(is)
-	maps.Copy(keys, identity)
-	for _, key := range slices.Sorted(maps.Keys(keys)) {
-		if is[key] != identity[key] {
-			list = append(list, fmt.Sprintf("%s %q instead of %q", key, is[key], identity[key]))
-		}
+	for _, key := range differing(is, identity) {
+		list = append(list, fmt.Sprintf("%s %q instead of %q", key, is[key], identity[key]))
 	}
 	return list, nil
+}
+
+// differing returns the keys whose values differ, sorted. A key that is missing has the value "".
+func differing(a, b map[string]string) []string {
+	keys := maps.Clone(a)
+	maps.Copy(keys, b)
+	maps.DeleteFunc(keys, func(key, _ string) bool { return a[key] == b[key] })
+	return slices.Sorted(maps.Keys(keys))
 }
 
 // after reports whether d counts instead of other.

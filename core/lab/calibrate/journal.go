@@ -6,10 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"transportbench/core/base/machine"
@@ -50,6 +48,7 @@ type measured struct {
 	launch
 	TookS     float64            `json:"took_s"`
 	ClockStep float64            `json:"clock_step_ns,omitempty"`
+	Again     int                `json:"again,omitempty"` // how many launches failed before this one
 	Window    set.Window         `json:"window"`
 	Samples   map[string]float64 `json:"samples"`
 }
@@ -180,10 +179,8 @@ func (j *journal) check(dir string, p *Plan, o Origin) error {
 	if err != nil {
 		return err
 	}
-	for _, key := range slices.Sorted(maps.Keys(is)) {
-		if was[key] != is[key] {
-			return changed("the machine's %s was %q and is now %q", key, was[key], is[key])
-		}
+	if keys := differing(was, is); len(keys) > 0 {
+		return changed("the machine's %s was %q and is now %q", keys[0], was[keys[0]], is[keys[0]])
 	}
 	if j.Digest != p.Digest() {
 		return changed("this transportbench measures another plan than the one that began the calibration")

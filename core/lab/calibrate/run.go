@@ -27,8 +27,12 @@ type Options struct {
 	Resolver sweep.Resolver
 	// Measure makes one run of one repeat.
 	Measure sweep.Measure
-	// Load runs a process that spins on every processor until stop is called.
-	Load func() (stop func(), err error)
+	// Load runs a process that spins on every processor until stop is called. running returns an error
+	// once one of them has ended.
+	Load func() (running func() error, stop func(), err error)
+	// Resumed is called before the first launch of a calibration that is resumed, with the plan and what
+	// is left of it.
+	Resumed func(p *Plan, launches int, left time.Duration)
 	// Begin is called before each launch. The observer that it returns may be nil.
 	Begin func(sweep.Status) runner.Observer
 }
@@ -45,7 +49,7 @@ var keptSamples = []string{
 	result.ResponseP50, result.ResponseP99, result.ResponseMax,
 }
 
-// The quartiles of the latencies of a window with bimodal delays; the document has no histograms.
+// The quartiles of the latencies of a window of [ExperimentHalf]; the document has no histograms.
 const (
 	lowerQuartile = "latency_p25"
 	upperQuartile = "latency_p75"
@@ -158,10 +162,15 @@ func (c *calibration) pilot(ctx context.Context) (time.Duration, error) {
 // measureAll measures all launches that the journal does not have.
 func (c *calibration) measureAll(ctx context.Context) error {
 	launches := c.plan.launches()
+	todo := 0
 	for _, l := range launches {
 		if _, done := c.journal.done[l]; !done {
+			todo++
 			c.left += c.plan.Experiments[l.Experiment].expected(l.Cell)
 		}
+	}
+	if c.Resume {
+		c.Resumed(c.plan, todo, c.left)
 	}
 	for len(launches) > 0 {
 		first := launches[0].Experiment
@@ -184,12 +193,14 @@ func (c *calibration) measureExperiment(ctx context.Context, launches []launch) 
 		return nil
 	}
 	e := &c.plan.Experiments[todo[0].Experiment]
+	running := func() error { return nil }
 	if e.Loaded {
-		stop, err := c.Load()
+		check, stop, err := c.Load()
 		if err != nil {
 			return fmt.Errorf("loading the processors: %w", err)
 		}
 		defer stop()
+		running = check
 	}
 	for _, l := range todo {
 		expected, began := e.expected(l.Cell), time.Now()
@@ -199,6 +210,9 @@ func (c *calibration) measureExperiment(ctx context.Context, launches []launch) 
 		})
 		if err != nil {
 			return err
+		}
+		if err := running(); err != nil { // the launch was not measured under load
+			return fmt.Errorf("loading the processors: %w", err)
 		}
 		took := time.Since(began)
 		c.planned, c.spent, c.left = c.planned+expected, c.spent+took, c.left-expected
@@ -219,7 +233,7 @@ func (c *calibration) timeLeft() time.Duration {
 	return time.Duration(float64(c.left) * float64(c.spent) / float64(c.planned))
 }
 
-// try makes one launch, again if it fails.
+// try makes one launch, again if it fails. It counts the failures.
 func (c *calibration) try(ctx context.Context, cell *sweep.Cell, s sweep.Status) (m measured, err error) {
 	if cell.Unavailable != "" {
 		return m, fmt.Errorf("%s: %s", Transport, cell.Unavailable)
@@ -227,7 +241,8 @@ func (c *calibration) try(ctx context.Context, cell *sweep.Cell, s sweep.Status)
 	for attempt := 1; ; attempt++ {
 		m, err = c.launch(ctx, cell, s)
 		switch {
-		case err == nil, errors.Is(err, errLoadNotKept) && attempt == attempts:
+		case err == nil:
+			m.Again = attempt - 1
 			return m, nil
 		case ctx.Err() != nil:
 			return m, ctx.Err()
@@ -237,10 +252,6 @@ func (c *calibration) try(ctx context.Context, cell *sweep.Cell, s sweep.Status)
 	}
 }
 
-// errLoadNotKept reports an open loop of which calls were still due at the end of the window. One that
-// ends within a stall is such; on a busy machine all may be, which the recovery then shows.
-var errLoadNotKept = errors.New("the load was not kept")
-
 func (c *calibration) launch(ctx context.Context, cell *sweep.Cell, s sweep.Status) (m measured, err error) {
 	r, err := c.Measure(ctx, cell.Config, c.Begin(s))
 	switch {
@@ -249,13 +260,10 @@ func (c *calibration) launch(ctx context.Context, cell *sweep.Cell, s sweep.Stat
 	case r == nil || len(r.Repeats) != 1:
 		return m, errors.New("the launch has no complete window")
 	}
-	kept := true
 	for _, check := range r.Checks {
-		switch {
-		case check.OK || check.Severity != result.Error:
-		case check.Name == "rate":
-			kept = false
-		default:
+		// Calls are still due at the end of a window of an open loop that ends within a stall. To measure
+		// these again would select the windows that end otherwise.
+		if !check.OK && check.Severity == result.Error && check.Name != "rate" {
 			return m, fmt.Errorf("check %s failed: %s", check.Name, check.Message)
 		}
 	}
@@ -270,7 +278,7 @@ func (c *calibration) launch(ctx context.Context, cell *sweep.Cell, s sweep.Stat
 			m.Samples[name] = values[0]
 		}
 	}
-	if cell.Config.Options["delay-distribution"] == "bimodal" {
+	if s.Label == ExperimentHalf {
 		h, err := result.Histograms(r.Repeats[0].Latency)
 		if err != nil {
 			return m, err
@@ -282,9 +290,6 @@ func (c *calibration) launch(ctx context.Context, cell *sweep.Cell, s sweep.Stat
 	}
 	if _, timed := m.Samples[result.LatencyP50]; !timed && cell.Config.SampleEvery != offEvery {
 		return m, errors.New("the window timed no operation")
-	}
-	if !kept {
-		return m, errLoadNotKept
 	}
 	return m, nil
 }
@@ -310,9 +315,27 @@ func (c *calibration) document() (*Document, error) {
 		for cell := range e.Cells {
 			s.Cells = append(s.Cells, j.cell(e, launch{Experiment: i, Cell: cell}))
 		}
-		d.Experiments = append(d.Experiments, Experiment{Name: e.Name, Loaded: e.Loaded, Unit: e.Unit, Known: e.Known, Set: s})
+		d.Experiments = append(d.Experiments, Experiment{
+			Name: e.Name, Loaded: e.Loaded, Unit: e.Unit, Known: e.Known, Discarded: j.discarded(i, len(e.Cells)), Set: s,
+		})
 	}
 	return d, nil
+}
+
+// discarded counts the launches of each cell of an experiment that were made again; nil if there were
+// none.
+func (j *journal) discarded(experiment, cells int) []int {
+	counts, total := make([]int, cells), 0
+	for l, m := range j.done {
+		if l.Experiment == experiment {
+			counts[l.Cell] += m.Again
+			total += m.Again
+		}
+	}
+	if total == 0 {
+		return nil
+	}
+	return counts
 }
 
 // cell returns what was measured of one cell of an experiment. It leaves out metrics that some window

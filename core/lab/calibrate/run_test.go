@@ -150,6 +150,7 @@ func (withoutStall) Own(name string) ([]string, bool) {
 type fake struct {
 	launches int
 	fail     func(launch int) error // before a launch, from 1
+	unloaded func(launch int) bool  // whether a process that spins has ended after a launch
 	loaded   int                    // processes that run
 	underLoad,
 	loads int
@@ -188,11 +189,18 @@ func (f *fake) options(dir string) Options {
 	return Options{
 		Dir: dir, Quick: true, Resolver: resolver{}, Measure: f.measure,
 		Begin: func(sweep.Status) runner.Observer { return nil },
-		Load: func() (func(), error) {
+		Load: func() (func() error, func(), error) {
 			f.loads++
 			f.loaded++
-			return func() { f.loaded-- }, nil
+			running := func() error {
+				if f.unloaded != nil && f.unloaded(f.launches) {
+					return errors.New("a process has ended")
+				}
+				return nil
+			}
+			return running, func() { f.loaded-- }, nil
 		},
+		Resumed: func(*Plan, int, time.Duration) {},
 		Origin: Origin{
 			Argv: []string{"transportbench", "calibrate"}, Tool: result.Tool{Version: "1"},
 			Plugin:      result.Plugin{Name: Transport, Version: "1", SHA256: "abc"},
@@ -244,6 +252,8 @@ func TestRun(t *testing.T) {
 	require.Equal(t, 50.0, self.Cells[0].Windows[0].BounceBefore)
 	require.NotContains(t, self.Cells[0].Samples, result.Goodput)
 	require.NotEmpty(t, stored.Recovery, "concluded")
+	require.Contains(t, stored.experiment(ExperimentHalf).Set.Cells[0].Samples, lowerQuartile)
+	require.NotContains(t, stored.experiment(ExperimentBimodal).Set.Cells[0].Samples, lowerQuartile)
 
 	// Another one replaces it.
 	again, err := Run(t.Context(), f.options(dir))
@@ -283,6 +293,11 @@ func TestResumedCalibrationIsTheSame(t *testing.T) {
 	f.fail = nil
 	o := f.options(dir)
 	o.Resume = true
+	o.Resumed = func(p *Plan, launches int, left time.Duration) {
+		require.Equal(t, quickLaunches, p.Launches())
+		require.Equal(t, quickLaunches-(99-pilots), launches)
+		require.Less(t, left, p.Expected())
+	}
 	got, err := Run(t.Context(), o)
 	require.NoError(t, err)
 	require.Equal(t, whole.launches, f.launches, "no launch is measured twice")
@@ -293,17 +308,29 @@ func TestResumedCalibrationIsTheSame(t *testing.T) {
 // stays.
 func TestFailingLaunch(t *testing.T) {
 	f, dir := new(fake), t.TempDir()
-	failures := 0
+	failures, all := 0, 0
 	f.fail = func(n int) error {
 		if n%50 == 0 && failures < attempts-1 {
 			failures++
+			all++
 			return errors.New("port in use")
 		}
 		failures = 0
 		return nil
 	}
-	_, err := Run(t.Context(), f.options(dir))
+	d, err := Run(t.Context(), f.options(dir))
 	require.NoError(t, err)
+	counted := 0
+	for _, e := range d.Experiments {
+		require.Contains(t, []int{0, len(e.Known)}, len(e.Discarded))
+		for _, n := range e.Discarded {
+			counted += n
+		}
+	}
+	require.Equal(t, all, counted)
+	stored, err := Read(filepath.Join(dir, FileName))
+	require.NoError(t, err)
+	require.Equal(t, d.Experiments[0].Discarded, stored.Experiments[0].Discarded)
 
 	f = new(fake)
 	f.fail = func(n int) error {
@@ -344,7 +371,7 @@ func TestUntrustedLaunch(t *testing.T) {
 	_, err = Run(t.Context(), o)
 	require.ErrorContains(t, err, "timed no operation")
 
-	// An open loop that did not keep its load is measured again, and then counts.
+	// An open loop that did not keep its load counts, too: it may have ended in a stall.
 	f = new(fake)
 	o.Measure = func(ctx context.Context, c config.Config, obs runner.Observer) (*result.Result, error) {
 		r, err := f.measure(ctx, c, obs)
@@ -353,9 +380,10 @@ func TestUntrustedLaunch(t *testing.T) {
 		}
 		return r, err
 	}
-	_, err = Run(t.Context(), o)
+	d, err := Run(t.Context(), o)
 	require.NoError(t, err)
-	require.Equal(t, quickLaunches+pilots+attempts-1, f.launches)
+	require.Equal(t, quickLaunches+pilots, f.launches)
+	require.Nil(t, d.experiment(ExperimentStall).Discarded)
 
 	o.Measure = f.measure
 	o.Resolver = resolver{unavailable: "no memory"}
@@ -383,12 +411,18 @@ func TestLoadedExperiment(t *testing.T) {
 	require.Error(t, c.measureAll(t.Context()))
 	require.Zero(t, f.loaded)
 	f.fail = nil
+	f.unloaded = func(n int) bool { return n == 22 }
+	require.ErrorContains(t, c.measureAll(t.Context()), "loading the processors: a process has ended")
+	require.Zero(t, f.loaded)
+	require.Len(t, j.done, 21, "the launch after which a process had ended is not kept")
+	f.unloaded = nil
 	require.NoError(t, c.measureAll(t.Context()))
-	require.Equal(t, 10, f.underLoad)
-	require.Equal(t, 2, f.loads)
+	require.Len(t, j.done, 24)
+	require.Equal(t, 11, f.underLoad)
+	require.Equal(t, 3, f.loads)
 	require.Zero(t, f.loaded)
 	require.NoError(t, c.measureAll(t.Context()))
-	require.Equal(t, 2, f.loads, "nothing is left to measure")
+	require.Equal(t, 3, f.loads, "nothing is left to measure")
 }
 
 // interrupted makes a calibration with launches of the journal, and returns its directory.
@@ -427,6 +461,21 @@ func TestChangedCalibrationIsRefused(t *testing.T) {
 		require.ErrorContains(t, err, "choose another --out")
 		require.NotContains(t, err.Error(), "\n")
 	}
+}
+
+// A device that is gone is a change, like one that is new.
+func TestOtherDevices(t *testing.T) {
+	p := plan(t, true)
+	with := new(fake).options("").Origin
+	with.Environment.Identity.RDMA = []machine.RDMADevice{{Name: "mlx5_0"}}
+	without := new(fake).options("").Origin
+	journalOf := func(o Origin) *journal { return &journal{header: header{Quick: true, Digest: p.Digest(), Origin: o}} }
+	require.ErrorContains(t, journalOf(with).check("dir", p, without), `mlx5_0`)
+	require.ErrorContains(t, journalOf(without).check("dir", p, with), `mlx5_0`)
+	require.NoError(t, journalOf(with).check("dir", p, with))
+
+	require.Equal(t, []string{"b", "c", "d"}, differing(
+		map[string]string{"a": "same", "b": "one", "c": "gone", "e": ""}, map[string]string{"a": "same", "b": "two", "d": "new"}))
 }
 
 // otherDefaults stands for a version whose configurations differ.

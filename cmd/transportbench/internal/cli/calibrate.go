@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"runtime"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -129,8 +131,10 @@ func (s *session) calibrate(ctx context.Context, f *calibrateFlags) error {
 	if err := s.begin(); err != nil {
 		return err
 	}
-	if err := s.announce(f, plan, m); err != nil {
-		return err
+	if !f.resume {
+		if err := s.announce(f, plan, m); err != nil {
+			return err
+		}
 	}
 	d, err := s.runCalibration(ctx, f, m)
 	if err != nil {
@@ -169,10 +173,10 @@ func (s *session) calibrationPlugin(ctx context.Context) (matrix, error) {
 	return m, nil
 }
 
-// announce states the expected time before anything is measured.
+// announce states the expected time before anything is measured, and what is replaced.
 func (s *session) announce(f *calibrateFlags, plan *calibrate.Plan, m matrix) error {
 	text := present.CalibrationSummary(plan)
-	if !f.quick && !f.resume {
+	if !f.quick {
 		quick, err := calibrate.NewPlan(true, calibrate.NominalBase, m)
 		if err != nil {
 			return err
@@ -180,7 +184,15 @@ func (s *session) announce(f *calibrateFlags, plan *calibrate.Plan, m matrix) er
 		text += "; --quick takes " + present.Left(quick.Expected())
 	}
 	s.note("%s, in %s", text, s.settings.Out)
+	if path := filepath.Join(s.settings.Out, calibrate.FileName); isFile(path) {
+		s.note("it replaces the calibration in %s", path)
+	}
 	return nil
+}
+
+func isFile(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 func (s *session) runCalibration(ctx context.Context, f *calibrateFlags, m matrix) (*calibrate.Document, error) {
@@ -198,7 +210,10 @@ func (s *session) runCalibration(ctx context.Context, f *calibrateFlags, m matri
 	info := e.description.Info
 	return calibrate.Run(ctx, calibrate.Options{
 		Dir: s.settings.Out, Quick: f.quick, Resume: f.resume, Resolver: m, Measure: measure, Begin: progress.Begin,
-		Load: func() (func(), error) { return spinOn(s.cpus) },
+		Load: func() (func() error, func(), error) { return spinOn(s.cpus) },
+		Resumed: func(p *calibrate.Plan, launches int, left time.Duration) {
+			s.note("%s, in %s", present.CalibrationLeft(p, launches, left), s.settings.Out)
+		},
 		Origin: calibrate.Origin{
 			Argv: append([]string{"transportbench"}, s.args...),
 			Tool: result.Tool{Version: core.Version, Revision: core.BuildRevision(), Go: runtime.Version()},

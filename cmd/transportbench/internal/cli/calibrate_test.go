@@ -3,15 +3,18 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"transportbench/core/base/machine"
 	"transportbench/core/lab/calibrate"
@@ -69,6 +72,7 @@ func TestCalibrate(t *testing.T) {
 	require.Zero(t, c.calibrate("--quick"), c.stderr)
 	require.Contains(t, c.stderr, "422 launches, about ")
 	require.Contains(t, c.stderr, "self: 60 rounds, ")
+	require.NotContains(t, c.stderr, "it replaces")
 	require.Contains(t, c.stdout, "delay")
 	path := filepath.Join(c.out, calibrate.FileName)
 	require.Contains(t, c.stderr, "calibration in "+path)
@@ -100,6 +104,7 @@ func TestCalibrate(t *testing.T) {
 	kept.Quick = false
 	require.NoError(t, calibrate.Write(last, kept))
 	require.Zero(t, c.calibrate("--quick", "--json"))
+	require.Contains(t, c.stderr, "transportbench: it replaces the calibration in "+path+"\n")
 	require.Contains(t, c.stderr, "the full calibration of this machine is kept: "+last)
 	_, err = calibrate.Parse([]byte(c.stdout))
 	require.NoError(t, err)
@@ -137,7 +142,10 @@ func TestInterruptedCalibration(t *testing.T) {
 	require.Contains(t, c.stderr, "use --resume to continue it")
 	require.Equal(t, ExitUsage, c.calibrate("--resume"))
 	require.Contains(t, c.stderr, "is a quick one, not a full one; choose another --out")
+	require.NotContains(t, c.stderr, "launches left")
 	require.Zero(t, c.calibrate("--quick", "--resume"), c.stderr)
+	require.Regexp(t, `transportbench: 408 of 422 launches left, about \S+ of \S+, in `+c.out+"\n", c.stderr)
+	require.NotContains(t, c.stderr, "it replaces")
 	require.Equal(t, 422+5+1, launches, "with the pilot, and the one that was interrupted")
 	require.Equal(t, ExitUsage, c.calibrate("--quick", "--resume"))
 	require.Contains(t, c.stderr, "has no unfinished calibration")
@@ -182,6 +190,17 @@ func spinning(t *testing.T, parent int) (pids []int) {
 	return pids
 }
 
+// spinsOn reports whether a thread of a process that may only run on one processor runs. The first
+// thread may not be the one that spins, since a goroutine moves between threads until it is locked.
+func spinsOn(pid, cpu int) bool {
+	paths, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
+	return slices.ContainsFunc(paths, func(path string) bool {
+		status, _ := os.ReadFile(path)
+		return strings.Contains(string(status), "State:\tR") &&
+			strings.Contains(string(status), fmt.Sprintf("Cpus_allowed_list:\t%d\n", cpu))
+	})
+}
+
 // TestSpinOn: a process spins on each processor until it is stopped.
 func TestSpinOn(t *testing.T) {
 	ids, err := machine.AllowedCPUs()
@@ -190,19 +209,38 @@ func TestSpinOn(t *testing.T) {
 	for _, id := range ids {
 		cpus = append(cpus, machine.CPU{ID: id})
 	}
-	stop, err := spinOn(cpus)
+	running, stop, err := spinOn(cpus)
 	require.NoError(t, err)
 	pids := spinning(t, os.Getpid())
 	require.Len(t, pids, len(cpus))
-	for i, pid := range pids {
-		require.Eventually(t, func() bool {
-			status, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status"))
-			return strings.Contains(string(status), "State:\tR")
-		}, 10*time.Second, time.Millisecond, "process %d", i)
+	for _, id := range ids {
+		require.True(t, slices.ContainsFunc(pids, func(pid int) bool { return spinsOn(pid, id) }), "on cpu %d", id)
 	}
+	require.NoError(t, running())
 	stop()
 	require.Empty(t, spinning(t, os.Getpid()))
 	stop()
+}
+
+// TestLoadThatEnds: a process that does not start to spin, or does not go on, is noticed.
+func TestLoadThatEnds(t *testing.T) {
+	ids, err := machine.AllowedCPUs()
+	require.NoError(t, err)
+	const missing = 1 << 12
+	_, _, err = spinOn([]machine.CPU{{ID: ids[0]}, {ID: missing}})
+	require.ErrorContains(t, err, fmt.Sprintf("the process on cpu %d: ", missing))
+	require.ErrorContains(t, err, fmt.Sprintf("pinning to cpu %d", missing))
+	require.Empty(t, spinning(t, os.Getpid()), "the other one is stopped")
+
+	running, stop, err := spinOn([]machine.CPU{{ID: ids[0]}})
+	require.NoError(t, err)
+	defer stop()
+	require.NoError(t, running())
+	pids := spinning(t, os.Getpid())
+	require.Len(t, pids, 1)
+	require.NoError(t, unix.Kill(pids[0], unix.SIGKILL)) // as the kernel does when memory is short
+	want := fmt.Sprintf("the process that spins on cpu %d has ended", ids[0])
+	require.Eventually(t, func() bool { err := running(); return err != nil && err.Error() == want }, 10*time.Second, time.Millisecond)
 }
 
 // TestKilledLoad: no process that spins survives the one that started it.

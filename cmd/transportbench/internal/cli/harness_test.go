@@ -51,7 +51,7 @@ const loadName = "load"
 func load() int {
 	cpus, err := machine.AllowedCPUs()
 	if err == nil {
-		_, err = spinOn([]machine.CPU{{ID: cpus[0]}})
+		_, _, err = spinOn([]machine.CPU{{ID: cpus[0]}})
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -31,6 +31,12 @@ func CalibrationSummary(p *calibrate.Plan) string {
 	return fmt.Sprintf("%s launches, about %s", thousands(p.Launches()), Left(p.Expected()))
 }
 
+// CalibrationLeft returns what is left of a calibration that is resumed in one line.
+func CalibrationLeft(p *calibrate.Plan, launches int, left time.Duration) string {
+	return fmt.Sprintf("%s of %s launches left, about %s of %s",
+		thousands(launches), thousands(p.Launches()), Left(left), Left(p.Expected()))
+}
+
 // thousands formats a number of at most six digits with a comma: 12,345.
 func thousands(n int) string {
 	if n < 1000 {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"transportbench/core/lab/calibrate"
 	"transportbench/core/lab/runner"
 	"transportbench/core/lab/sweep"
 )
@@ -17,6 +18,11 @@ var aCalibration = []sweep.Status{
 	{Label: "delay", Repeat: 1, Repeats: 10, Run: 1, Runs: 40, Left: 80 * time.Second},
 	{Label: "delay", Repeat: 10, Repeats: 10, Run: 20, Runs: 40, Left: 42 * time.Second},
 	{Label: "self", Repeat: 1, Repeats: 1, Run: 40, Runs: 40, Left: 2 * time.Second},
+}
+
+func TestCalibrationLeft(t *testing.T) {
+	p := &calibrate.Plan{Experiments: []calibrate.PlannedExperiment{{Rounds: 1000, Cells: make([]sweep.Cell, 2)}}}
+	require.Equal(t, "1,500 of 2,000 launches left, about 1m30s of "+Left(p.Expected()), CalibrationLeft(p, 1500, 90*time.Second))
 }
 
 func TestPlainCalibrationProgress(t *testing.T) {

@@ -31,6 +31,7 @@ func Calibration(w io.Writer, d *calibrate.Document, markdown bool) {
 	c.resolution(d)
 	c.falseVerdicts(d)
 	c.power(d)
+	c.discarded(d)
 	if lines := d.Summary(); len(lines) > 0 {
 		c.title("Summary", "")
 		for _, line := range lines {
@@ -182,4 +183,21 @@ func (c calibration) power(d *calibrate.Document) {
 		}
 	}
 	renderTable(t, c.markdown)
+}
+
+// discarded lists the experiments of which launches were made again.
+func (c calibration) discarded(d *calibrate.Document) {
+	var lines []string
+	for i := range d.Experiments {
+		if e := &d.Experiments[i]; len(e.Discarded) > 0 {
+			lines = append(lines, fmt.Sprintf("- %s: %s", e.Name, strings.Trim(fmt.Sprint(e.Discarded), "[]")))
+		}
+	}
+	if len(lines) == 0 {
+		return
+	}
+	c.title("Made again", "launches that failed, by cell of an experiment")
+	for _, line := range lines {
+		fmt.Fprintln(c, line)
+	}
 }

@@ -84,3 +84,11 @@ func TestCalibrationWithoutConclusions(t *testing.T) {
 2026-11-22 14:30 UTC, transportbench 0.5.0, quick, too short to bound rates and power, took 1m35s
 `, out.String())
 }
+
+func TestDiscardedLaunchesAreShown(t *testing.T) {
+	d := calibration1()
+	d.Experiments = []calibrate.Experiment{{Name: "delay", Discarded: []int{0, 2, 1}}, {Name: "stall"}, {Name: "rate", Discarded: []int{1}}}
+	var out bytes.Buffer
+	Calibration(&out, d, false)
+	require.Contains(t, out.String(), "\n\nMade again: launches that failed, by cell of an experiment\n- delay: 0 2 1\n- rate: 1\n\n")
+}
