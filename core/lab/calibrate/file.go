@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"transportbench/core/base/machine"
@@ -87,7 +88,7 @@ func (d *Document) check() error {
 		}
 		seen[e.Name] = true
 	}
-	return nil
+	return d.checkConclusions()
 }
 
 func (e *Experiment) check() error {
@@ -101,8 +102,15 @@ func (e *Experiment) check() error {
 		return fmt.Errorf("set: %w", err)
 	}
 	cells := e.Set.Cells
-	if len(e.Known) != len(cells) {
+	switch {
+	case len(e.Known) != len(cells):
 		return fmt.Errorf("known has %d values for %d cells", len(e.Known), len(cells))
+	case !finite(e.Known...):
+		return fmt.Errorf("known: %g is not finite", e.Known)
+	case len(e.Discarded) != 0 && len(e.Discarded) != len(cells):
+		return fmt.Errorf("discarded has %d values for %d cells", len(e.Discarded), len(cells))
+	case slices.ContainsFunc(e.Discarded, func(n int) bool { return n < 0 }):
+		return fmt.Errorf("discarded: %d has a negative number", e.Discarded)
 	}
 	for i := range cells {
 		rounds := len(cells[i].Windows)

@@ -5,6 +5,7 @@ import (
 	"encoding"
 	"encoding/json"
 	"flag"
+	"math"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -160,16 +161,120 @@ func TestHostileCalibrationIsRefused(t *testing.T) {
 	require.ErrorContains(t, twice.check(), `two of the name "delay"`)
 }
 
+// withConclusions returns a calibration with conclusions of each kind.
+func withConclusions() *Document {
+	estimate := func(value, low, high float64) Estimate { return Estimate{value, &low, &high} }
+	trials := func() []Trials {
+		return []Trials{
+			{Known: 0.01, Count: 10, Found: 4, Wrong: 1, Share: estimate(0.4, 0.12, 0.74)},
+			{Known: 0.05, Count: 10, Found: 9, Share: estimate(0.9, 0.55, 0.99)},
+		}
+	}
+	d := fileDocument()
+	d.Recovery = []Recovery{{Quantity: quantityDelay, Unit: "ns", Known: 200, Measured: estimate(201, 199, 203), Windows: 20, Tolerance: 10}}
+	d.Observer = []Observer{{SampleEvery: 1, InFlight: 1, Change: estimate(-0.1, -0.2, 0), Windows: 40}}
+	d.Resolution = Resolution{Repeats: 10, Delay: 50, FoundShare: 0.9, Trials: trials()}
+	d.FalseVerdicts = []FalseVerdicts{{Method: "diff", Repeats: 10, Comparisons: 200, Tests: 3, False: 7, Beyond: 6, Share: estimate(0.035, 0.01, 0.07)}}
+	d.Power = []Power{{Load: "echo", Repeats: 10, Trials: trials()}}
+	return d
+}
+
+// wrongConclusions change a calibration with conclusions into one that none has, and have the error.
+func wrongConclusions() map[string]func(*Document) {
+	nan, minus, two := math.NaN(), -1.0, 2.0
+	return map[string]func(*Document){
+		"recovery[0]: measured: the interval has one bound only":            func(d *Document) { d.Recovery[0].Measured.High = nil },
+		"recovery[0]: measured: the interval from 204 to 203 is empty":      func(d *Document) { *d.Recovery[0].Measured.Low = 204 },
+		"recovery[0]: measured: [NaN 199 203] is out of range":              func(d *Document) { d.Recovery[0].Measured.Value = nan },
+		"recovery[0]: measured: [201 NaN 203] is out of range":              func(d *Document) { d.Recovery[0].Measured.Low = &nan },
+		"recovery[0]: known: NaN is not finite":                             func(d *Document) { d.Recovery[0].Known = nan },
+		"recovery[0]: known: 0 is not a delay":                              func(d *Document) { d.Recovery[0].Known = 0 },
+		"recovery[0]: tolerance: -1 is out of range":                        func(d *Document) { d.Recovery[0].Tolerance = -1 },
+		"recovery[0]: windows: -1 is negative":                              func(d *Document) { d.Recovery[0].Windows = -1 },
+		"observer[0]: change: the interval has one bound only":              func(d *Document) { d.Observer[0].Change.Low = nil },
+		"observer[0]: sample_every: 0 is not positive":                      func(d *Document) { d.Observer[0].SampleEvery = 0 },
+		"observer[0]: in_flight -1":                                         func(d *Document) { d.Observer[0].InFlight = -1 },
+		"observer[0]: in_flight 1 or windows -1 is negative":                func(d *Document) { d.Observer[0].Windows = -1 },
+		"resolution: repeats: 0 is not positive":                            func(d *Document) { d.Resolution.Repeats = 0 },
+		"resolution: delay_ns: -1 is out of range":                          func(d *Document) { d.Resolution.Delay = -1 },
+		"resolution: found_share: 2 is out of range":                        func(d *Document) { d.Resolution.FoundShare = 2 },
+		"resolution: trials[1]: known: 0.001 is below the one before, 0.01": func(d *Document) { d.Resolution.Trials[1].Known = 0.001 },
+		"power[0]: repeats: 0 is not positive":                              func(d *Document) { d.Power[0].Repeats = 0 },
+		"power[0]: trials[0]: known: NaN is not finite":                     func(d *Document) { d.Power[0].Trials[0].Known = nan },
+		"power[0]: trials[0]: count: -1 is negative":                        func(d *Document) { d.Power[0].Trials[0].Count = -1 },
+		"power[0]: trials[0]: found 11":                                     func(d *Document) { d.Power[0].Trials[0].Found = 11 },
+		"power[0]: trials[0]: found -1":                                     func(d *Document) { d.Power[0].Trials[0].Found = -1 },
+		"power[0]: trials[0]: found 4 or wrong 11":                          func(d *Document) { d.Power[0].Trials[0].Wrong = 11 },
+		"power[0]: trials[0]: share: [0.4 -1 0.74] is out of range":         func(d *Document) { d.Power[0].Trials[0].Share.Low = &minus },
+		"power[0]: trials[0]: share: the interval has one bound only":       func(d *Document) { d.Power[0].Trials[0].Share.High = nil },
+		"false_verdicts[0]: share: [2 0.01 0.07] is out of range":           func(d *Document) { d.FalseVerdicts[0].Share.Value = 2 },
+		"false_verdicts[0]: share: [0.035 0.01 2] is out of range":          func(d *Document) { d.FalseVerdicts[0].Share.High = &two },
+		"false_verdicts[0]: repeats: 0 is not positive":                     func(d *Document) { d.FalseVerdicts[0].Repeats = 0 },
+		"false_verdicts[0]: comparisons -1":                                 func(d *Document) { d.FalseVerdicts[0].Comparisons = -1 },
+		"false_verdicts[0]: comparisons 200 or tests -3 is negative":        func(d *Document) { d.FalseVerdicts[0].Tests = -3 },
+		"false_verdicts[0]: false 201":                                      func(d *Document) { d.FalseVerdicts[0].False = 201 },
+		"false_verdicts[0]: false 7 or beyond 201":                          func(d *Document) { d.FalseVerdicts[0].Beyond = 201 },
+		"experiments[0]: known: [NaN 10] is not finite":                     func(d *Document) { d.Experiments[0].Known[0] = nan },
+		"experiments[0]: discarded has 1 values for 2 cells":                func(d *Document) { d.Experiments[0].Discarded = []int{1} },
+		"experiments[0]: discarded: [0 -1] has a negative number":           func(d *Document) { d.Experiments[0].Discarded = []int{0, -1} },
+	}
+}
+
+func TestHostileConclusionsAreRefused(t *testing.T) {
+	require.NoError(t, withConclusions().check())
+	for want, change := range wrongConclusions() {
+		d := withConclusions()
+		change(d)
+		require.ErrorContains(t, d.check(), want)
+	}
+}
+
+// show calls what shows a calibration to people.
+func show(d *Document) {
+	d.Summary()
+	for _, repeats := range []int{1, 10, 20, 1000} {
+		d.LeastChange(repeats)
+	}
+	for i := range d.Recovery {
+		d.Recovery[i].Bias().Interval()
+		d.Recovery[i].Measured.Interval()
+	}
+	for _, o := range d.Observer {
+		o.Change.Interval()
+	}
+	for _, f := range d.FalseVerdicts {
+		f.Share.Interval()
+	}
+	for _, p := range append([]Power{{Trials: d.Resolution.Trials}}, d.Power...) {
+		smallestFound(p.Trials)
+		for _, t := range p.Trials {
+			t.Share.Interval()
+		}
+	}
+	LeastChange([]Found{{Document: d}}, 10, 0.01)
+}
+
 func FuzzParse(f *testing.F) {
-	var good bytes.Buffer
-	require.NoError(f, fileDocument().Encode(&good))
-	f.Add(good.Bytes())
+	for _, d := range []*Document{fileDocument(), withConclusions()} {
+		var good bytes.Buffer
+		require.NoError(f, d.Encode(&good))
+		f.Add(good.Bytes())
+	}
+	for _, change := range wrongConclusions() {
+		d := withConclusions()
+		change(d)
+		var text bytes.Buffer
+		if d.Encode(&text) == nil { // JSON has no NaN
+			f.Add(text.Bytes())
+		}
+	}
 	f.Add([]byte(`{"schema_version":"2.0.0","kind":"calibration"}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		d, err := Parse(data)
 		if err != nil {
 			return
 		}
+		show(d)
 		var text bytes.Buffer
 		require.NoError(t, d.Encode(&text))
 		_, err = Parse(text.Bytes())
