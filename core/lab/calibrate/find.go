@@ -98,7 +98,7 @@ func (r *Finder) Find(identity map[string]string, dirs ...string) Found {
 				f.Document, f.Path = d, path
 			}
 		default:
-			why := fmt.Sprintf("%s is of another machine: %s", path, strings.Join(other, ", "))
+			why := path + ofAnother + strings.Join(other, ", ")
 			switch {
 			case i < own:
 				f.Unused = append(f.Unused, why)
@@ -137,6 +137,9 @@ func (d *Document) Age(now time.Time) string {
 	}
 	return format.Count(days, "day") + " old"
 }
+
+// ofAnother follows the path of a calibration that does not count for a machine.
+const ofAnother = " is of another machine: "
 
 // otherMachine lists what differs between a machine and that of the calibration.
 func (d *Document) otherMachine(identity map[string]string) ([]string, error) {
@@ -191,6 +194,13 @@ func (r *Finder) OfSets(sets ...*set.Set) []Found {
 	var list []Found
 	for _, id := range machines {
 		list = append(list, r.Find(id, dirs...))
+	}
+	for i := range list { // the calibration of one machine is no news for the others
+		list[i].Unused = slices.DeleteFunc(list[i].Unused, func(why string) bool {
+			return slices.ContainsFunc(list, func(f Found) bool {
+				return f.Document != nil && strings.HasPrefix(why, f.Path+ofAnother)
+			})
+		})
 	}
 	return list
 }

@@ -121,6 +121,29 @@ func TestOfSets(t *testing.T) {
 		require.Equal(t, d.ID, found[0].Document.ID)
 	}
 
+	other := here
+	other.CPU = "another"
+	r.Environment.Identity, r.ID = other, result.NewID()
+	dir := filepath.Join(root, "other")
+	kept(t, filepath.Join(dir, FileName), other, 1, false)
+	of := set.New()
+	require.NoError(t, of.Add(r))
+	require.NoError(t, of.WriteIndex(dir))
+	two := []string{filepath.Join(root, "machine"), dir}
+	var sets []*set.Set
+	for _, path := range two {
+		s, err := set.Load(path)
+		require.NoError(t, err)
+		sets = append(sets, s)
+	}
+	found := OfSets(sets...)
+	require.Len(t, found, 2)
+	for i, f := range found {
+		require.Equal(t, filepath.Join(two[i], FileName), f.Path)
+		require.Empty(t, f.Unused, "that of the other machine is used for it")
+	}
+	r.Environment.Identity = here
+
 	s := set.New() // not from a file
 	require.NoError(t, s.Add(r))
 	require.Nil(t, OfSets(s)[0].Document)

@@ -19,9 +19,13 @@ func (a *app) calibrated(c *comparison, find func() []calibrate.Found) leastChan
 		return leastChange{chosen: true}
 	}
 	l := leastChange{found: find()}
+	noted := map[string]bool{} // a file may be of no use for several machines
 	for _, f := range l.found {
 		for _, why := range f.Unused {
-			a.note("%s", why)
+			if !noted[why] {
+				a.note("%s", why)
+			}
+			noted[why] = true
 		}
 	}
 	return l
