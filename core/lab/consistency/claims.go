@@ -278,7 +278,15 @@ type Lookups struct {
 	Covered float64 `json:"covered"`
 }
 
-// Check warns if lookups find nothing.
+// Valid returns an error if there is nothing to pick from, or more to find than that.
+func (l Lookups) Valid() error {
+	if !(l.Space > 0 && l.Covered >= 0 && l.Covered <= l.Space) {
+		return errors.New("space must be above 0, and covered from 0 to space")
+	}
+	return nil
+}
+
+// Check warns if most lookups find nothing.
 func (l Lookups) Check() []result.Check {
 	const most = 0.5
 	share := l.Covered / l.Space
@@ -286,6 +294,6 @@ func (l Lookups) Check() []result.Check {
 		return nil
 	}
 	return failed("lookups", result.Warning, share, most,
-		"the lookups of %s find nothing: %s%% of the addresses that they pick from have something to find, so about %s of %s lookups find it",
+		"the lookups of %s mostly find nothing: %s%% of the addresses that they pick from have something to find, so about %s of %s lookups find it",
 		l.What, format.Digits(100*share), format.Digits(l.Count*share), format.Digits(l.Count))
 }

@@ -83,6 +83,21 @@ func TestClaimsThatHold(t *testing.T) {
 	require.Empty(t, consistency.Percentiles{Combined: consistency.Averaged, Over: 1}.Check())
 }
 
+// Of 100 lookups, 40 find something, so they do not all find nothing.
+func TestLookups(t *testing.T) {
+	found := consistency.Lookups{What: "an index", Count: 100, Space: 10, Covered: 4}.Check()
+	require.Len(t, found, 1)
+	require.Contains(t, found[0].Message, "the lookups of an index mostly find nothing: 40.0% of the addresses")
+	require.Contains(t, found[0].Message, "about 40.0 of 100 lookups find it")
+	require.Empty(t, consistency.Lookups{Count: 100, Space: 10, Covered: 5}.Check())
+
+	require.NoError(t, consistency.Lookups{Space: 10, Covered: 10}.Valid())
+	require.NoError(t, consistency.Lookups{Space: 10}.Valid())
+	for _, l := range []consistency.Lookups{{}, {Space: -1, Covered: -2}, {Space: 10, Covered: -1}, {Space: 10, Covered: 11}} {
+		require.ErrorContains(t, l.Valid(), "space must be above 0, and covered from 0 to space")
+	}
+}
+
 func TestSlips(t *testing.T) {
 	message := func(w consistency.Work) string { return w.Check()[0].Message }
 	require.Contains(t, message(consistency.Work{Amount: 1, Unit: "B", Seconds: 1, PerSecond: 0.125}), "bytes taken for bits")

@@ -118,6 +118,11 @@ func (r *Row) Check() error {
 			return err
 		}
 	}
+	for _, l := range r.Lookups {
+		if err := l.Valid(); err != nil {
+			return err
+		}
+	}
 	if r.Contradiction != "" {
 		return nil
 	}

@@ -103,6 +103,7 @@ func TestParseRefuses(t *testing.T) {
 	for want, edit := range map[string]func(d, row map[string]any){
 		`rows[0] "a row": 2000000 op in 4.00 s are 500 K op/s, not 1.00 M op/s`: func(_, row map[string]any) { work(row)["seconds"] = 4 },
 		"must be above 0":           func(_, row map[string]any) { work(row)["amount"] = -1 },
+		"space must be above 0":     func(_, row map[string]any) { row["lookups"] = []any{map[string]any{"what": "x", "count": 1}} },
 		"0 is not above 0":          func(_, row map[string]any) { metric(row)["value"] = 0 },
 		"has no unit":               func(_, row map[string]any) { metric(row)["unit"] = "" },
 		"our throughput is in op/s": func(_, row map[string]any) { metric(row)["unit"] = "B/s" },
