@@ -19,11 +19,23 @@ func (n network) calls() int { return n.clients * n.inFlight }
 const exactCalls = 1 << 10
 
 // solve returns the throughput in operations per ns over all clients. It is exact up to exactCalls.
+// With more calls it corrects the approximation by its error for the reduced network. Otherwise, a
+// comparison of two numbers of calls with exactCalls between them would contain that error, and could
+// predict that more clients achieve less.
 func (n network) solve() float64 {
-	if n.calls() > exactCalls {
-		return n.approximate()
+	if n.calls() <= exactCalls {
+		return n.exact()
 	}
-	return n.exact()
+	reduced := n.reduced()
+	return min(n.bound(), n.approximate()*reduced.exact()/reduced.approximate())
+}
+
+// reduced returns the network with fewer calls in flight, up to exactCalls, and fewer clients only if
+// one call each is too many.
+func (n network) reduced() network {
+	n.clients = min(n.clients, exactCalls)
+	n.inFlight = min(n.inFlight, exactCalls/n.clients)
+	return n
 }
 
 // approximate solves the network approximately (Schweitzer, Approximate Analysis of Multiclass

@@ -60,6 +60,27 @@ func TestNetworkOfManyCalls(t *testing.T) {
 	})
 }
 
+// Predictions for numbers of calls on different sides of exactCalls are those of the exact solution,
+// which still works for somewhat more. With an approximation for 1100 clients alone, they would achieve
+// less than 1000.
+func TestNetworkBeyondTheExactSolution(t *testing.T) {
+	for _, delay := range []float64{100, 900, 1000, 1100, 2000} {
+		m := Model{Clients: 1000, Daemons: 1, InFlight: 1, CallingRanks: 1, ServingRanks: 1, ClientTime: 1e-3, DaemonTime: 1, Delay: delay, Measured: 1}
+		p, err := m.Predict("clients=1100")
+		require.NoError(t, err)
+		more := m.network()
+		more.clients = 1100
+		require.InEpsilon(t, more.exact()/m.network().exact(), p.Throughput/p.Measured, 0.006, "delay %v", delay)
+		require.GreaterOrEqual(t, p.Throughput/p.Measured, 1-1e-9, "delay %v", delay)
+	}
+	for _, n := range []network{
+		{clients: 2000, inFlight: 1000}, {clients: 3, inFlight: 1 << 18}, {clients: 600, inFlight: 3}, {clients: 1025, inFlight: 1},
+	} {
+		require.LessOrEqual(t, n.reduced().calls(), exactCalls)
+		require.Positive(t, n.reduced().calls())
+	}
+}
+
 // meanValueAnalysis solves a network (Reiser and Lavenberg, Mean-Value Analysis of Closed Multichain
 // Queuing Networks, 1980). Its time grows exponentially with the number of clients.
 func meanValueAnalysis(n network) float64 {
