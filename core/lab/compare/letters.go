@@ -8,7 +8,7 @@ import (
 // letters returns the compact letter display of values in the order of their ranks: two values have a
 // letter in common unless they are told apart. It inserts each pair that is told apart into the groups
 // and absorbs groups within another (Piepho, An algorithm for a letter-based representation of
-// all-pairwise comparisons, 2004).
+// all-pairwise comparisons, 2004). Then it leaves out groups that tell nothing more than the others.
 func letters(apart [][]bool) []string {
 	all := make([]bool, len(apart))
 	for i := range all {
@@ -34,6 +34,11 @@ func letters(apart [][]bool) []string {
 		}
 		return 0
 	})
+	for at := len(groups) - 1; at >= 0; at-- {
+		if others := slices.Delete(slices.Clone(groups), at, at+1); covered(groups[at], others) {
+			groups = others
+		}
+	}
 	texts := make([]string, len(apart))
 	for g, group := range groups {
 		for i, member := range group {
@@ -73,6 +78,18 @@ func within(group, other []bool) bool {
 	for i, member := range group {
 		if member && !other[i] {
 			return false
+		}
+	}
+	return true
+}
+
+// covered reports whether any two values of a group, and each alone, are in one of the others.
+func covered(group []bool, others [][]bool) bool {
+	for i := range group {
+		for j := range i + 1 {
+			if group[i] && group[j] && !slices.ContainsFunc(others, func(other []bool) bool { return other[i] && other[j] }) {
+				return false
+			}
 		}
 	}
 	return true
