@@ -56,8 +56,25 @@ type Candidates struct {
 	Leader string `json:"winner"`
 	// TooLittle is set if there are too few repeats for any value to lead.
 	TooLittle bool `json:"too_little,omitempty"`
+	// Pairs has the test of each pair of values, those with the first value first.
+	Pairs []Pair `json:"pairs"`
 	// changes are those from each value to each better one, in the order of allPairs.
 	changes []Change
+}
+
+// Pair compares two values of the axis.
+type Pair struct {
+	// Old and New are the values; New is before Old in the order of the group.
+	Old string `json:"old"`
+	New string `json:"new"`
+	// Change is that from Old to New. Low, High and PHolm are as in [Candidate].
+	Change *float64 `json:"change,omitempty"`
+	Low    *float64 `json:"low,omitempty"`
+	High   *float64 `json:"high,omitempty"`
+	PHolm  *float64 `json:"p_holm,omitempty"`
+	// Verdict compares New with Old.
+	Verdict Verdict `json:"verdict"`
+	Note    string  `json:"note,omitempty"`
 }
 
 // Candidate is one value of the axis.
@@ -324,6 +341,10 @@ func (g *Candidates) judge() {
 		next++
 		known := c.Verdict == Better || c.Verdict == Worse
 		apart[better][worse], apart[worse][better] = known, known
+		g.Pairs = append(g.Pairs, Pair{
+			Old: g.List[worse].Value, New: g.List[better].Value,
+			Change: c.Change, Low: c.Low, High: c.High, PHolm: c.PHolm, Verdict: c.Verdict, Note: c.Note,
+		})
 		if better > 0 {
 			continue
 		}

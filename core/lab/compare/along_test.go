@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"encoding/json"
 	"math/rand/v2"
 	"testing"
 
@@ -36,6 +37,20 @@ func TestAlong(t *testing.T) {
 	require.Equal(t, []string{"ucxam", "erpc", "shm"}, []string{first.List[0].Value, first.List[1].Value, first.List[2].Value})
 	require.InDelta(t, 1.0, *first.List[2].Behind, 0.02)
 	require.Equal(t, []string{"a", "b", "c"}, []string{first.List[0].Group, first.List[1].Group, first.List[2].Group})
+	require.Len(t, first.Pairs, 3)
+	require.Equal(t, first.List[2].Behind, first.Pairs[1].Change)
+	text, err := json.Marshal(first)
+	require.NoError(t, err)
+	var fields struct {
+		Pairs []map[string]any `json:"pairs"`
+	}
+	require.NoError(t, json.Unmarshal(text, &fields))
+	last := fields.Pairs[2] // neither is the best
+	require.Equal(t, []any{"shm", "erpc", "BETTER"}, []any{last["old"], last["new"], last["verdict"]})
+	require.InDelta(t, 0.9, last["change"], 0.02)
+	require.Less(t, last["low"], last["change"])
+	require.Greater(t, last["high"], last["change"])
+	require.Less(t, last["p_holm"], 0.05)
 	require.Empty(t, ranking.Groups[1].Leader)
 	require.Equal(t, []string{"a", "a"}, []string{ranking.Groups[1].List[0].Group, ranking.Groups[1].List[1].Group})
 	require.Equal(t, Leader{result.Throughput, "ucxam", 1, 2}, ranking.Leaders[0])
