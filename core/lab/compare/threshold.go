@@ -50,6 +50,9 @@ type ThresholdTests struct {
 	// Needed how many repeats each side needs.
 	TooLittle int `json:"too_little"`
 	Needed    int `json:"needed"`
+	// StatesApart is how many of them no change could have failed although there are enough repeats,
+	// because the sides have too few windows in the same states of the machine.
+	StatesApart int `json:"states_apart,omitempty"`
 }
 
 var thresholdSyntax = regexp.MustCompile(`^(?:(.*):)?\s*([A-Za-z0-9_-]+)\s*([<>])\s*([-+]?[0-9.eE+-]+)\s*(%?)$`)
@@ -157,7 +160,10 @@ func breaches(changes []Change, o Options) (list []Breach, counts ThresholdTests
 		case adjusted[i] < o.Alpha && test.excess*c.Old.Median >= c.step:
 			test.breach.PHolm = &adjusted[i]
 			list = append(list, test.breach)
-		case c.P == nil || c.blocks.least()/2 >= levels[i]:
+		case c.P != nil && c.blocks.least()/2 < levels[i]: // another change could have failed
+		case !c.OneLaunch && len(c.States) > 0 && least(c.Old.N, c.New.N)/2 < levels[i]:
+			counts.StatesApart++
+		default:
 			counts.TooLittle++
 		}
 	}

@@ -69,8 +69,8 @@ a letter in common.
 
 Without --fail-on, a WORSE cell exits with 3. With it, only the thresholds decide,
 with 4: METRIC<LIMIT or METRIC>LIMIT. A LIMIT with a percent sign is one that the
-change must exceed significantly, or 6 if there are too few repeats for that; one
-without applies to the new median. A selection of cells may stand before a colon
+change must exceed significantly, or 6 if there are too few repeats for that, or too
+few in the same states; one without applies to the new median. A selection of cells may stand before a colon
 ('transport=shm,in_flight=3*: throughput<-3%').
 
 ` + exitHelp,
@@ -239,7 +239,10 @@ func verdictOf(r *compare.Report, thresholds bool) error {
 	if t := r.Thresholds; t.TooLittle > 0 {
 		return exitf(ExitTooLittle, "%d of %d tests of thresholds could not fail, whatever the change; measure %d launches on each side, or use fewer thresholds", t.TooLittle, t.Tests, t.Needed)
 	}
-	if n := r.TooLittle(); n > 0 && r.Thresholds.Tests == 0 {
+	if t := r.Thresholds; t.StatesApart > 0 {
+		return exitf(ExitTooLittle, "%d of %d tests of thresholds could not fail, whatever the change: the sides have too few windows in the same states of the machine; measure them in turns, as ab does, or again", t.StatesApart, t.Tests)
+	}
+	if n := r.TooLittle(); n > 0 && !thresholds {
 		return exitf(ExitTooLittle, "%d of %d comparisons have too few repeats for a verdict; measure %d on each side, or compare fewer metrics and cells", n, len(r.Changes), r.Needed())
 	}
 	return nil

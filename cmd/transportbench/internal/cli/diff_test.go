@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -63,6 +64,18 @@ func TestDiffExitCodes(t *testing.T) {
 			s.Cells[i].Samples[result.Throughput] = s.Cells[i].Samples[result.Throughput][:2]
 		}
 	}, 1e6, 2e6)
+	in := func(bounce float64) func(*set.Set) {
+		return func(s *set.Set) {
+			for i := range s.Cells {
+				for launch := range 10 {
+					s.Cells[i].Windows = append(s.Cells[i].Windows, set.Window{
+						StartedAt: time.Unix(int64(launch), 0), Launch: launch, BounceBefore: bounce, BounceAfter: bounce,
+					})
+				}
+			}
+		}
+	}
+	near, far := setOf(t, in(50), 1e6, 2e6), setOf(t, in(300), 1e6, 2e6)
 	failed := setOf(t, func(s *set.Set) {
 		s.Cells[1] = set.Cell{Config: s.Cells[1].Config, Status: set.Failed, Reason: "it crashed"}
 	}, 1e6, 2e6)
@@ -105,6 +118,9 @@ func TestDiffExitCodes(t *testing.T) {
 		{"the same rate", []string{share(2e6), share(1.95e6)}, ExitOK, ""},
 		{"too few repeats", []string{few, few}, ExitTooLittle, "too few repeats"},
 		{"too few repeats for a threshold", []string{few, few, "--fail-on", "throughput<-3%"}, ExitTooLittle, "2 of 2 tests of thresholds could not fail, whatever the change; measure 4 launches"},
+		{"no states in common for a threshold", []string{near, far, "--fail-on", "throughput<-3%"}, ExitTooLittle, "2 of 2 tests of thresholds could not fail, whatever the change: the sides have too few windows in the same states"},
+		{"states in common", []string{near, near, "--fail-on", "throughput<-3%"}, ExitOK, ""},
+		{"too few repeats, but a median needs no test", []string{few, few, "--fail-on", "throughput<1e5"}, ExitOK, ""},
 		{"a median needs no test", []string{old, slower, "--fail-on", "throughput<1e5"}, ExitOK, ""},
 		{"a cell failed", []string{old, failed}, ExitIncomparable, "it crashed"},
 		{"nothing in common", []string{old, elsewhere}, ExitIncomparable, "none of the 2 cells has the configuration"},

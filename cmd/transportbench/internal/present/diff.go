@@ -184,15 +184,23 @@ func DiffSummary(r *compare.Report) string {
 		text += fmt.Sprintf("\n%d of them have too few repeats for a verdict among %s: %d on each side are needed", n, format.Count(r.Tests, "test"), r.Needed())
 	}
 	if t := r.Thresholds; t.TooLittle > 0 {
-		text += "\n" + untestedThresholds(t)
+		text += fmt.Sprintf("\n%d of %s of thresholds could not fail, whatever the change: too few repeats, or several of a launch; %d launches on each side are needed",
+			t.TooLittle, format.Count(t.Tests, "test"), t.Needed)
+	}
+	if t := r.Thresholds; t.StatesApart > 0 {
+		text += fmt.Sprintf("\n%d of %s of thresholds could not fail, whatever the change: too few windows in the same states of the machine",
+			t.StatesApart, format.Count(t.Tests, "test"))
 	}
 	return text
 }
 
-// untestedThresholds says how many tests of thresholds no change could have failed.
-func untestedThresholds(t compare.ThresholdTests) string {
-	return fmt.Sprintf("%d of %s of thresholds could not fail, whatever the change: too few repeats, or several of a launch; %d launches on each side are needed",
-		t.TooLittle, format.Count(t.Tests, "test"), t.Needed)
+// margins returns the least change that counts, and that within which changes are SAME if it is less.
+func margins(floor, same float64) string {
+	text := format.Share(floor)
+	if same > 0 && same < floor {
+		text += ", SAME within " + format.Share(same)
+	}
+	return text
 }
 
 func median(m *result.Metric) string {
