@@ -24,7 +24,9 @@ type Ranking struct {
 	Floor  float64 `json:"floor"`
 	// FloorFrom says where Floor is from, if the caller has chosen it by what is known of the machine.
 	FloorFrom string `json:"floor_from,omitempty"`
-	Tests     int    `json:"tests"`
+	// Same is the margin within which the interval of a SAME pair lies, as a share; at most Floor.
+	Same  float64 `json:"same"`
+	Tests int     `json:"tests"`
 	// Across lists the differences of identity that were allowed.
 	Across []Difference `json:"across,omitempty"`
 	// Runtime is set if cells have different versions of the runtime.
@@ -124,7 +126,7 @@ func Along(s *set.Set, axis string, o Options) (*Ranking, error) {
 	if len(cells) == 0 {
 		return nil, &UnmatchedError{Old: len(s.Cells), New: len(s.Cells)}
 	}
-	r := &Ranking{Kind: "ranking", Source: s.Source, Axis: axis, Alpha: o.Alpha, Floor: o.Floor, Groups: []Candidates{}, Leaders: []Leader{}}
+	r := &Ranking{Kind: "ranking", Source: s.Source, Axis: axis, Alpha: o.Alpha, Floor: o.Floor, Same: o.same(), Groups: []Candidates{}, Leaders: []Leader{}}
 	var pairs []pair
 	for _, c := range cells[1:] {
 		pairs = append(pairs, pair{old: cells[0], new: c})

@@ -23,6 +23,9 @@ type Options struct {
 	// Floor is the least change that counts, as a share. Every change is tested against it; with 0, any
 	// significant change counts.
 	Floor float64
+	// Same is the margin of the verdict [Same], as a share. A Floor above it, for a machine that cannot
+	// see smaller changes, does not make them the same. With 0, or if Floor is less, it is Floor.
+	Same float64
 	// Metrics are compared if both sides have them.
 	Metrics []string
 	// Across lists the keys of the identity that may differ, and "rate" if the rates of matched open
@@ -52,7 +55,17 @@ func AllMetrics() []string {
 }
 
 // Defaults returns the default options.
-func Defaults() Options { return Options{Alpha: 0.05, Floor: 0.02, Metrics: DefaultMetrics} }
+func Defaults() Options {
+	return Options{Alpha: 0.05, Floor: 0.02, Same: 0.02, Metrics: DefaultMetrics}
+}
+
+// same returns the margin within which a change is [Same].
+func (o Options) same() float64 {
+	if o.Same == 0 {
+		return o.Floor
+	}
+	return min(o.Floor, o.Same)
+}
 
 // Diff compares two sets. It returns an [*IdentityError] if their identities differ in a key that
 // is not in o.Across, an [*UnmatchedError] if they have no configuration in common, and a
@@ -113,7 +126,7 @@ func report(old, new *set.Set, m matched, o Options, label func(pair) string) (*
 		}
 	}
 	r := &Report{
-		Kind: "diff", Old: old.Source, New: new.Source, Alpha: o.Alpha, Floor: o.Floor,
+		Kind: "diff", Old: old.Source, New: new.Source, Alpha: o.Alpha, Floor: o.Floor, Same: o.same(),
 		Runtime: runtimeDifference(m.pairs),
 	}
 	if r.Runtime != nil {
@@ -412,7 +425,7 @@ func judge(changes []Change, o Options) {
 		if c.Verdict == "" {
 			c.Verdict = verdict(c, o)
 			c.explain(level[i])
-			c.withholdForClock(o.Floor)
+			c.withholdForClock(o)
 		}
 	})
 }
@@ -445,7 +458,7 @@ func verdict(c *Change, o Options) Verdict {
 			return Better
 		}
 		return Worse
-	case c.Low != nil && *c.Low > -o.Floor && *c.High < o.Floor:
+	case c.Low != nil && *c.Low > -o.same() && *c.High < o.same():
 		return Same
 	}
 	return Ambiguous
@@ -461,10 +474,13 @@ func isClocked(metric string) bool {
 var clocked = regexp.MustCompile(`_(p[0-9]+|max)$`)
 
 // withholdForClock makes a change ambiguous if it is beyond the least change that counts by less than
-// a step of the clock, which may be all of that. A step finer than the least change hides none that
-// counts.
-func (c *Change) withholdForClock(floor float64) {
-	median := c.Old.Median
+// a step of the clock, which may be all of that. A step finer than the least change, or than the margin
+// of SAME, hides none that counts.
+func (c *Change) withholdForClock(o Options) {
+	median, floor := c.Old.Median, o.Floor
+	if c.Verdict == Same {
+		floor = o.same()
+	}
 	change := math.Abs(*c.Change) * median
 	counts := c.Verdict == Better || c.Verdict == Worse
 	if c.step == 0 || !counts && c.step <= floor*median || change >= floor*median+c.step {

@@ -21,8 +21,14 @@
 // The interval of each change is at the level at which Holm's adjustment tested it: alpha over the
 // number of tests for the smallest p, over one less for the next, and so on up to the first change that
 // is not significant, which has its level in common with the rest. So an interval excludes the floor
-// exactly where the test rejects; with tied values, the two may differ by a tie. SAME, too, is a
-// statement about such an interval.
+// exactly where the test rejects; with tied values, the two may differ by a tie. Each is at least as
+// wide as one at 1-alpha. They agree with Holm's decisions, but are not simultaneous: the chance that
+// all of them cover their true changes may be less than 1-alpha, because those of significant changes
+// are at levels that the data chose. Alpha bounds the chance of any false BETTER or WORSE.
+//
+// SAME, too, is a statement about such an interval. It must lie within the smaller of the floor and
+// [Options.Same], so that a floor that was raised for a machine that cannot see small changes calls
+// none of them SAME.
 //
 // # Rankings
 //

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"transportbench/core/lab/result"
+	"transportbench/core/lab/result/set"
 )
 
 // atMost is alpha of so many trials and three standard deviations of the count.
@@ -112,6 +113,60 @@ func TestThresholdsWithTooFewRepeats(t *testing.T) {
 	}
 	few(3) // a one-sided test of 3 against 3 reaches 0.05, which is not below alpha
 	few(4)
+
+	// More launches do not help sides that were in different states of the machine.
+	m := &machineState{r: rand.New(rand.NewPCG(26, 1)), start: time.Unix(0, 0)}
+	near, far := newSet(m.side(10, 0, 1e6, 0.2, 0.02)), newSet(m.side(10, 1, 1e6, 0.2, 0.02))
+	report, err := Diff(near, far, o)
+	require.NoError(t, err)
+	require.Equal(t, ThresholdTests{Tests: 1, StatesApart: 1}, report.Thresholds)
+	// With one launch each, they do.
+	for _, s := range []*set.Set{near, far} {
+		for i := range s.Cells[0].Windows {
+			s.Cells[0].Windows[i].Launch, s.Cells[0].Windows[i].BounceBefore, s.Cells[0].Windows[i].BounceAfter = 1, 0, 0
+		}
+	}
+	report, err = Diff(near, far, o)
+	require.NoError(t, err)
+	require.Equal(t, ThresholdTests{Tests: 1, TooLittle: 1, Needed: 4}, report.Thresholds)
+}
+
+// A floor that was raised, for a machine that cannot see small changes, calls none of them SAME.
+func TestRaisedFloorDoesNotWidenSame(t *testing.T) {
+	r := rand.New(rand.NewPCG(27, 1))
+	equal, changed := newSet(cell(nil, noisy(r, 10, 1e6, 0.005)...)), newSet(cell(nil, noisy(r, 10, 1.07e6, 0.005)...))
+	same := newSet(cell(nil, noisy(r, 10, 1e6, 0.005)...))
+	o := Defaults()
+	require.Equal(t, Better, one(t, equal, changed, o).Verdict)
+	o.Floor = 0.1
+	c := one(t, equal, changed, o)
+	require.Equal(t, Ambiguous, c.Verdict)
+	require.Less(t, *c.High, o.Floor, "within the floor")
+	require.False(t, c.TooLittle)
+	require.Equal(t, Same, one(t, equal, same, o).Verdict)
+	report, err := Diff(equal, changed, o)
+	require.NoError(t, err)
+	require.Equal(t, []float64{0.1, 0.02}, []float64{report.Floor, report.Same})
+
+	two := newSet(equal.Cells[0], changed.Cells[0])
+	two.Cells[0].Config["transport"] = "tcpx"
+	ranking, err := Along(two, "transport", o)
+	require.NoError(t, err)
+	require.Equal(t, []float64{0.1, 0.02}, []float64{ranking.Floor, ranking.Same})
+	require.Equal(t, Ambiguous, ranking.Groups[0].Pairs[0].Verdict)
+
+	// A clock step above the margin may hide a change that counts.
+	o.Metrics = []string{result.LatencyP50}
+	for i, s := range []*set.Set{equal, same} {
+		s.Cells[0].Config["transport"], s.Cells[0].ClockStep = "shm", 4e4
+		s.Cells[0].Samples = map[string][]float64{result.LatencyP50: noisy(rand.New(rand.NewPCG(28, uint64(i))), 10, 1e6, 0.005)}
+	}
+	require.Equal(t, Ambiguous, one(t, equal, same, o).Verdict)
+
+	o = Options{Alpha: 0.05, Floor: 0.1, Metrics: DefaultMetrics}
+	require.Equal(t, 0.1, o.same(), "without a margin of its own")
+	o.Same = 0.2
+	require.Equal(t, 0.1, o.same())
 }
 
 // The interval of each change is at the level of its test, so it excludes the limits exactly where the

@@ -12,8 +12,9 @@ import (
 type Verdict string
 
 // The verdicts. Better and Worse changes are significantly larger than the floor. The interval of
-// a Same one lies within the floor on both sides. All others are Ambiguous; more repeats would
-// decide them. A pair is Incomparable if one side must not be used, or their loads differ.
+// a Same one lies within the margin of [Options.Same] on both sides. All others are Ambiguous; more
+// repeats would decide them, unless they lie between that margin and a larger floor. A pair is
+// Incomparable if one side must not be used, or their loads differ.
 const (
 	Better       Verdict = "BETTER"
 	Worse        Verdict = "WORSE"
@@ -33,6 +34,8 @@ type Report struct {
 	Floor float64 `json:"floor"`
 	// FloorFrom says where Floor is from, if the caller has chosen it by what is known of the machine.
 	FloorFrom string `json:"floor_from,omitempty"`
+	// Same is the margin within which the interval of a Same change lies, as a share; at most Floor.
+	Same float64 `json:"same"`
 	// Tests is how many tests the p-values and the intervals were adjusted for.
 	Tests int `json:"tests"`
 	// Across lists the differences of identity that were allowed, except that of the runtime.

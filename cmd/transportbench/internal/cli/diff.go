@@ -117,6 +117,7 @@ func (c *comparison) options() (compare.Options, error) {
 		if o.Floor, err = share(c.floor); err != nil || !(o.Floor >= 0 && o.Floor < 1) {
 			return o, usagef("--floor: %q is not a share such as 2%% or 0.02", c.floor)
 		}
+		o.Same = o.Floor
 	}
 	if !slices.Contains(diffFormats, c.format) {
 		return o, usagef("--format: %q is not one of %s%s", c.format, strings.Join(diffFormats, ", "), transport.SuggestionFor(c.format, diffFormats))

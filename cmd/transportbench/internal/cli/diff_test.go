@@ -6,12 +6,15 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"transportbench/core/base/machine"
+	"transportbench/core/lab/calibrate"
 	"transportbench/core/lab/compare"
 	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/set"
@@ -146,6 +149,39 @@ func TestDiffExitCodes(t *testing.T) {
 			require.LessOrEqual(t, strings.Count(cmd.stderr, "\n"), 1)
 		})
 	}
+}
+
+// A calibration that finds a machine blind to changes of 7% does not make such a change SAME, unless the
+// user calls it that.
+func TestCalibrationDoesNotWidenSame(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	here := machine.Identity{CPU: "some", Arch: "amd64"}
+	identity, err := set.Flatten(here)
+	require.NoError(t, err)
+	on := func(s *set.Set) { s.Environments[0].Identity = identity }
+	old, slower := setOf(t, on, 1e6), setOf(t, on, 0.93e6)
+	require.NoError(t, calibrate.Write(filepath.Join(slower, calibrate.FileName), calibration(here, 0.2)))
+	cmd := &command{T: t}
+	diff := func(args ...string) *compare.Report {
+		t.Helper()
+		require.Zero(t, cmd.execute(append([]string{"diff", old, slower}, args...)...), cmd.stderr)
+		report := new(compare.Report)
+		if slices.Contains(args, formatJSON) {
+			require.NoError(t, json.Unmarshal([]byte(cmd.stdout), report))
+		}
+		return report
+	}
+	report := diff("--format", formatJSON)
+	require.Equal(t, compare.Ambiguous, report.Changes[0].Verdict)
+	require.Equal(t, []float64{0.2, 0.02}, []float64{report.Floor, report.Same})
+	diff()
+	require.Contains(t, cmd.stdout, "against changes of 20%, SAME within 2%; intervals")
+
+	report = diff("--floor", "10%", "--format", formatJSON)
+	require.Equal(t, compare.Same, report.Changes[0].Verdict)
+	require.Equal(t, []float64{0.1, 0.1}, []float64{report.Floor, report.Same})
+	diff("--floor", "10%")
+	require.Contains(t, cmd.stdout, "against changes of 10%; intervals")
 }
 
 // Every pair of committed versions of a machine can be compared. Only another kernel has to be

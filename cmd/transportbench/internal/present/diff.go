@@ -179,7 +179,7 @@ func DiffSummary(r *compare.Report) string {
 		parts = []string{"nothing to compare"}
 	}
 	text := fmt.Sprintf("%s (alpha %g over %s against changes of %s; intervals at the adjusted level)",
-		strings.Join(parts, ", "), r.Alpha, format.Count(r.Tests, "test"), format.Share(r.Floor))
+		strings.Join(parts, ", "), r.Alpha, format.Count(r.Tests, "test"), margins(r.Floor, r.Same))
 	if n := r.TooLittle(); n > 0 {
 		text += fmt.Sprintf("\n%d of them have too few repeats for a verdict among %s: %d on each side are needed", n, format.Count(r.Tests, "test"), r.Needed())
 	}
@@ -284,7 +284,7 @@ func Ranking(w io.Writer, r *compare.Ranking, markdown bool) {
 	Doubts(w, r.Doubts, markdown)
 	fmt.Fprintln(w, "groups: values without a letter in common are told apart, those with one are not; a winner is told apart from all others")
 	fmt.Fprintf(w, "%s, %d undecided (alpha %g over %s of all pairs against leads of %s; intervals at the adjusted level)\n",
-		format.Count(len(r.Groups), "comparison"), undecided, r.Alpha, format.Count(r.Tests, "test"), format.Share(r.Floor))
+		format.Count(len(r.Groups), "comparison"), undecided, r.Alpha, format.Count(r.Tests, "test"), margins(r.Floor, r.Same))
 	if tooLittle > 0 {
 		fmt.Fprintf(w, "%d of them have too few repeats to be decided\n", tooLittle)
 	}
