@@ -40,8 +40,8 @@ type Ranking struct {
 	Groups []Candidates `json:"races"`
 	// Leaders counts for each metric and value the groups that it leads.
 	Leaders []Leader `json:"wins"`
-	// Doubts are the failed checks of all cells of the set, compared or not.
-	Doubts []set.Doubt `json:"doubts,omitempty"`
+	// Warnings are the failed checks of all cells of the set, compared or not.
+	Warnings []set.GroupedWarning `json:"warnings,omitempty"`
 }
 
 // Candidates are cells that differ in the axis alone, compared in one metric.

@@ -54,8 +54,8 @@ type Report struct {
 	// Broken lists the thresholds that failed, and Thresholds counts the tests of relative ones.
 	Broken     []Breach       `json:"broken,omitempty"`
 	Thresholds ThresholdTests `json:"thresholds,omitzero"`
-	// Doubts are the failed checks of all cells of both sets, compared or not.
-	Doubts []set.Doubt `json:"doubts,omitempty"`
+	// Warnings are the failed checks of all cells of both sets, compared or not.
+	Warnings []set.GroupedWarning `json:"warnings,omitempty"`
 }
 
 // Change is one metric of one cell.

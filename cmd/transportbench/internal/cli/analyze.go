@@ -129,7 +129,7 @@ func (a *app) analyze(q *analyzeFlags, o analyze.CapacityOptions, path string, a
 	report := present.Analysis{Kind: "analysis", Source: path}
 	if q.curves() {
 		if report.Capacity, err = analyze.CapacityOf(s, o); err != nil {
-			present.Doubts(a.stderr, set.Doubts(s), false)
+			present.GroupedWarnings(a.stderr, set.Warnings(s), false)
 		}
 		switch {
 		case errors.Is(err, analyze.ErrClosedLoop):
@@ -143,7 +143,7 @@ func (a *app) analyze(q *analyzeFlags, o analyze.CapacityOptions, path string, a
 			return err
 		}
 	}
-	report.AddDoubts(s)
+	report.AddWarnings(s)
 	if asJSON {
 		err = writeJSON(a.stdout, &report)
 	} else {

@@ -194,15 +194,15 @@ func (a *app) diff(c *comparison, o compare.Options, oldPath, newPath string) er
 	if err != nil {
 		return badInput(err)
 	}
-	doubts := set.DoubtsOfBoth(old, new)
+	warnings := set.WarningsOfBoth(old, new)
 	var from string
 	o.Floor, from = a.calibrated(c, func() []calibrate.Found { return calibrate.OfSets(old, new) }).of(o, calibrate.Repeats(o.Ignore, old, new))
 	report, err := compare.Diff(old, new, o)
 	if err != nil {
-		present.Doubts(a.stderr, doubts, false)
+		present.GroupedWarnings(a.stderr, warnings, false)
 		return err
 	}
-	report.Doubts = doubts
+	report.Warnings = warnings
 	report.FloorFrom = from
 	if err := a.showDiff(c, report); err != nil {
 		return err
@@ -257,12 +257,12 @@ func (a *app) along(c *comparison, o compare.Options, path string) error {
 	if err != nil {
 		return badInput(err)
 	}
-	doubts := set.Doubts(s)
+	warnings := set.Warnings(s)
 	var from string
 	o.Floor, from = a.calibrated(c, func() []calibrate.Found { return calibrate.OfSets(s) }).of(o, calibrate.Repeats(nil, s))
 	ranking, err := compare.Along(s, c.along, o)
 	if err != nil {
-		present.Doubts(a.stderr, doubts, false)
+		present.GroupedWarnings(a.stderr, warnings, false)
 	}
 	var unmatched *compare.UnmatchedError
 	switch {
@@ -275,7 +275,7 @@ func (a *app) along(c *comparison, o compare.Options, path string) error {
 		}
 		return badInput(err)
 	}
-	ranking.Doubts = doubts
+	ranking.Warnings = warnings
 	ranking.FloorFrom = from
 	switch c.format {
 	case formatJSON:

@@ -23,24 +23,24 @@ type Analysis struct {
 	Source   string            `json:"source"`
 	Cells    []AnalyzedCell    `json:"cells,omitempty"`
 	Capacity *analyze.Capacity `json:"capacity,omitempty"`
-	// Doubts are the errors and warnings of all cells.
-	Doubts []set.Doubt `json:"doubts,omitempty"`
+	// Warnings are the errors and warnings of all cells.
+	Warnings []set.GroupedWarning `json:"warnings,omitempty"`
 }
 
-// AddDoubts sets Doubts: the findings of the analyses, and the failed checks of cells of s without
+// AddWarnings sets Warnings: the findings of the analyses, and the failed checks of cells of s without
 // one.
-func (a *Analysis) AddDoubts(s *set.Set) {
+func (a *Analysis) AddWarnings(s *set.Set) {
 	if len(a.Cells) == 0 {
-		a.Doubts = set.Doubts(s)
+		a.Warnings = set.Warnings(s)
 		return
 	}
-	var g set.DoubtGroups
+	var g set.WarningGroups
 	for i := range a.Cells {
 		for _, f := range a.Cells[i].findings() {
 			g.Add("", a.Cells[i].Cell, set.Warning{Check: f.Name, Severity: f.Severity, Message: f.Message})
 		}
 	}
-	a.Doubts = g.List()
+	a.Warnings = g.List()
 }
 
 // AnalyzedCell is one cell with its analysis.
@@ -121,8 +121,8 @@ func Analyze(w io.Writer, a *Analysis, detail bool) {
 	}
 	switch {
 	case len(a.Cells) == 1 && a.Cells[0].Analysis != nil: // it has its findings
-	case len(a.Doubts) > 0:
-		Doubts(w, a.Doubts, false)
+	case len(a.Warnings) > 0:
+		GroupedWarnings(w, a.Warnings, false)
 	default:
 		fmt.Fprintln(w, "no findings against these figures")
 	}

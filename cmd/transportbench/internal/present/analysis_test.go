@@ -34,7 +34,7 @@ func analysis(t *testing.T, cells string) *Analysis {
 		require.NoError(t, err)
 		a.Cells = append(a.Cells, AnalyzedCell{Cell: labels.Of(c.Config), Status: c.Status, Analysis: of, Predictions: []analyze.Prediction{p}})
 	}
-	a.AddDoubts(s)
+	a.AddWarnings(s)
 	a.Capacity, err = analyze.CapacityOf(s, analyze.CapacityOptions{Target: 1e9, Headroom: new(0.3)})
 	require.NoError(t, err)
 	return a

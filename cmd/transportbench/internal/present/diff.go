@@ -59,7 +59,7 @@ func Diff(w io.Writer, r *compare.Report, all, markdown bool) {
 	for _, b := range r.Broken {
 		fmt.Fprintf(w, "threshold %s failed: %s: %s %s\n", b.Threshold, b.Cell, b.Metric, breach(b))
 	}
-	Doubts(w, r.Doubts, markdown)
+	GroupedWarnings(w, r.Warnings, markdown)
 	fmt.Fprintln(w, DiffSummary(r))
 }
 
@@ -281,7 +281,7 @@ func Ranking(w io.Writer, r *compare.Ranking, markdown bool) {
 	renderTable(wins, markdown)
 	fmt.Fprintln(w)
 	rankingNotes(w, r)
-	Doubts(w, r.Doubts, markdown)
+	GroupedWarnings(w, r.Warnings, markdown)
 	fmt.Fprintln(w, "groups: values without a letter in common are told apart, those with one are not; a winner is told apart from all others")
 	fmt.Fprintf(w, "%s, %d undecided (alpha %g over %s of all pairs against leads of %s; intervals at the adjusted level)\n",
 		format.Count(len(r.Groups), "comparison"), undecided, r.Alpha, format.Count(r.Tests, "test"), margins(r.Floor, r.Same))

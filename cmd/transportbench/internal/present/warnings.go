@@ -9,8 +9,8 @@ import (
 	"transportbench/core/lab/result/set"
 )
 
-// Doubts writes the failed checks of cells, each once with the cells that it concerns.
-func Doubts(w io.Writer, list []set.Doubt, markdown bool) {
+// GroupedWarnings writes the failed checks of cells, each once with the cells that it concerns.
+func GroupedWarnings(w io.Writer, list []set.GroupedWarning, markdown bool) {
 	for i := range list {
 		d := &list[i]
 		parts := []string{string(d.Severity)}

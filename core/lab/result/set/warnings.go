@@ -10,8 +10,8 @@ import (
 	"transportbench/core/lab/result"
 )
 
-// Doubt is a failed check and all the cells that fail it, for people.
-type Doubt struct {
+// GroupedWarning is a failed check and all the cells that fail it, for people.
+type GroupedWarning struct {
 	Check    string          `json:"check"`
 	Severity result.Severity `json:"severity"`
 	// Message is a complete sentence. Of cells whose messages differ only in numbers, it has the range
@@ -22,28 +22,28 @@ type Doubt struct {
 	Cells []string `json:"cells"` // as labels name them
 }
 
-// Doubts returns the errors and warnings of the cells of a set.
-func Doubts(s *Set) []Doubt {
-	var g DoubtGroups
+// Warnings returns the errors and warnings of the cells of a set.
+func Warnings(s *Set) []GroupedWarning {
+	var g WarningGroups
 	g.AddSet("", s, LabelsOf(s.Cells))
 	return g.List()
 }
 
-// DoubtsOfBoth returns the errors and warnings of the cells of two sets that are compared.
-func DoubtsOfBoth(old, new *Set) []Doubt {
-	var g DoubtGroups
+// WarningsOfBoth returns the errors and warnings of the cells of two sets that are compared.
+func WarningsOfBoth(old, new *Set) []GroupedWarning {
+	var g WarningGroups
 	labels := LabelsOf(old.Cells, new.Cells)
 	g.AddSet("old", old, labels)
 	g.AddSet("new", new, labels)
 	return g.List()
 }
 
-// DoubtGroups collects doubts. Those of the same check whose messages differ only in numbers become
-// one.
-type DoubtGroups struct{ list []*doubtGroup }
+// WarningGroups collects failed checks. Those of the same check whose messages differ only in numbers
+// become one.
+type WarningGroups struct{ list []*warningGroup }
 
-type doubtGroup struct {
-	Doubt
+type warningGroup struct {
+	GroupedWarning
 	words   []string // of the messages, between their numbers
 	numbers []span
 }
@@ -52,7 +52,7 @@ type doubtGroup struct {
 type span struct{ low, high string }
 
 // AddSet adds the failed checks of a set's cells.
-func (g *DoubtGroups) AddSet(side string, s *Set, labels Labels) {
+func (g *WarningGroups) AddSet(side string, s *Set, labels Labels) {
 	for i := range s.Cells {
 		c := &s.Cells[i]
 		for _, w := range c.Warnings {
@@ -62,17 +62,17 @@ func (g *DoubtGroups) AddSet(side string, s *Set, labels Labels) {
 }
 
 // Add adds one failed check of a cell. It leaves out checks that only inform.
-func (g *DoubtGroups) Add(side, cell string, w Warning) {
+func (g *WarningGroups) Add(side, cell string, w Warning) {
 	if w.Severity == result.Info {
 		return
 	}
 	words, numbers := splitNumbers(w.Message)
-	i := slices.IndexFunc(g.list, func(d *doubtGroup) bool {
+	i := slices.IndexFunc(g.list, func(d *warningGroup) bool {
 		return d.Check == w.Check && d.Severity == w.Severity && slices.Equal(d.words, words)
 	})
 	if i < 0 {
 		i = len(g.list)
-		group := &doubtGroup{Doubt: Doubt{Check: w.Check, Severity: w.Severity}, words: words}
+		group := &warningGroup{GroupedWarning: GroupedWarning{Check: w.Check, Severity: w.Severity}, words: words}
 		for _, n := range numbers {
 			group.numbers = append(group.numbers, span{n, n})
 		}
@@ -90,20 +90,20 @@ func (g *DoubtGroups) Add(side, cell string, w Warning) {
 	}
 }
 
-// List returns the doubts, errors first.
-func (g *DoubtGroups) List() []Doubt {
-	var list []Doubt
+// List returns the warnings, errors first.
+func (g *WarningGroups) List() []GroupedWarning {
+	var list []GroupedWarning
 	for _, d := range g.list {
 		d.Message = d.text()
-		list = append(list, d.Doubt)
+		list = append(list, d.GroupedWarning)
 	}
-	slices.SortStableFunc(list, func(a, b Doubt) int { // "error" is before "warning"
+	slices.SortStableFunc(list, func(a, b GroupedWarning) int { // "error" is before "warning"
 		return cmp.Compare(a.Severity, b.Severity)
 	})
 	return list
 }
 
-func (d *doubtGroup) text() string {
+func (d *warningGroup) text() string {
 	var b strings.Builder
 	for i, word := range d.words {
 		b.WriteString(word)

@@ -58,7 +58,7 @@ func TestPublishedFaultsAreNamed(t *testing.T) {
 	}
 }
 
-func TestDoubtsOfMeasuredCells(t *testing.T) {
+func TestWarningsOfMeasuredCells(t *testing.T) {
 	doubtful := setOf(t, func(s *set.Set) {
 		timed(s)
 		for i := range s.Cells {
@@ -77,16 +77,16 @@ func TestDoubtsOfMeasuredCells(t *testing.T) {
 	cmd.execute("diff", doubtful, doubtful, "--format", "json")
 	var report compare.Report
 	require.NoError(t, json.Unmarshal([]byte(cmd.stdout), &report))
-	require.Len(t, report.Doubts, 1)
-	require.Equal(t, []string{"old", "new"}, report.Doubts[0].Sides)
-	require.Len(t, report.Doubts[0].Cells, 3)
+	require.Len(t, report.Warnings, 1)
+	require.Equal(t, []string{"old", "new"}, report.Warnings[0].Sides)
+	require.Len(t, report.Warnings[0].Cells, 3)
 
 	require.Zero(t, cmd.execute("diff", "--along", "in_flight", doubtful), cmd.stderr)
 	require.Contains(t, cmd.stdout, "warning: drift: ")
 	cmd.execute("diff", "--along", "in_flight", doubtful, "--format", "json")
 	var ranking compare.Ranking
 	require.NoError(t, json.Unmarshal([]byte(cmd.stdout), &ranking))
-	require.Len(t, ranking.Doubts, 1)
+	require.Len(t, ranking.Warnings, 1)
 	require.Zero(t, cmd.execute("diff", "--along", "in_flight", clean), cmd.stderr)
 	require.NotContains(t, cmd.stdout, "warning")
 
@@ -95,7 +95,7 @@ func TestDoubtsOfMeasuredCells(t *testing.T) {
 	cmd.execute("analyze", doubtful, "--knee", "--json")
 	var analysis present.Analysis
 	require.NoError(t, json.Unmarshal([]byte(cmd.stdout), &analysis))
-	require.Len(t, analysis.Doubts, 1)
+	require.Len(t, analysis.Warnings, 1)
 	require.Zero(t, cmd.execute("analyze", clean, "--knee"), cmd.stderr)
 	require.Contains(t, cmd.stdout, "no findings against these figures")
 }
