@@ -211,10 +211,13 @@ func TestSpinOn(t *testing.T) {
 	}
 	running, stop, err := spinOn(cpus)
 	require.NoError(t, err)
+	defer stop()
 	pids := spinning(t, os.Getpid())
 	require.Len(t, pids, len(cpus))
 	for _, id := range ids {
-		require.True(t, slices.ContainsFunc(pids, func(pid int) bool { return spinsOn(pid, id) }), "on cpu %d", id)
+		require.Eventually(t, func() bool {
+			return slices.ContainsFunc(pids, func(pid int) bool { return spinsOn(pid, id) })
+		}, 10*time.Second, time.Millisecond, "on cpu %d", id)
 	}
 	require.NoError(t, running())
 	stop()
