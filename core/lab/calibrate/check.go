@@ -127,8 +127,8 @@ func checkTrials(trials []Trials) error {
 			return wrong("known: %g is below the one before, %g", t.Known, trials[i-1].Known)
 		case t.Count < 0:
 			return wrong("count: %d is negative", t.Count)
-		case min(t.Found, t.Wrong) < 0 || max(t.Found, t.Wrong) > t.Count:
-			return wrong("found %d or wrong %d is out of range (0 to %d)", t.Found, t.Wrong, t.Count)
+		case min(t.Found, t.Wrong, t.Beyond) < 0 || max(t.Found, t.Wrong, t.Beyond) > t.Count:
+			return wrong("found %d, wrong %d or beyond %d is out of range (0 to %d)", t.Found, t.Wrong, t.Beyond, t.Count)
 		}
 		if err := t.Share.check(0, 1); err != nil {
 			return wrong("share: %v", err)

@@ -32,5 +32,6 @@ func TestRecoveryOfClients(t *testing.T) {
 		require.InEpsilon(t, want.known, r.Known, 2e-3)
 		require.InEpsilon(t, want.measured, r.Measured.Value, 1e-9)
 		require.Equal(t, 10, r.Windows)
+		require.Equal(t, i%2 == 0, r.Within, "only the model promises")
 	}
 }

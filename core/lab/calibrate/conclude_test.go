@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"transportbench/core/lab/compare"
 	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/set"
 )
@@ -156,6 +157,9 @@ func TestTolerance(t *testing.T) {
 	require.True(t, off.judged().Within)
 	off.Measured.Low, off.Measured.High = nil, nil
 	require.False(t, off.judged().Within, "too few windows for an interval")
+	wide := Recovery{Known: 200, Measured: Estimate{201, new(100.0), new(202.0)}, Tolerance: tolerance(200)}.judged()
+	require.False(t, wide.Within, "the interval is wider than the tolerance")
+	require.False(t, wide.Beyond())
 }
 
 // Each window has calls drawn from the distribution, so the theory of the rows is checked too.
@@ -191,7 +195,9 @@ func TestRecoveryOfDistributions(t *testing.T) {
 		"exponential delay: mean": 10_000, "exponential delay: p50": 10_000 * math.Ln2,
 		"exponential delay: p99": 10_000 * math.Log(100), "bimodal delay: p50": 2000, "bimodal delay: p99": 50_000,
 	} {
-		require.True(t, rowOf(t, d, quantity, known).Within, quantity)
+		r := rowOf(t, d, quantity, known)
+		require.InEpsilon(t, known, r.Measured.Value, 0.03, quantity)
+		require.Zero(t, r.Tolerance, "a pause costs more than its time")
 	}
 }
 
@@ -206,10 +212,11 @@ func quantile(values []float64, q float64) float64 {
 func TestRecoveryOfStalls(t *testing.T) {
 	const stall, every, service = 74e6, 1e9, 250.0
 	s := newSynthetic(5, 0.02, 0)
-	e := s.experiment(ExperimentStall, []float64{stall, stall}, 6, func(cell int, ns float64) map[string]float64 {
-		if cell == 0 {
+	e := s.experiment(ExperimentStall, []float64{0, stall, stall}, 6, func(cell int, _ float64) map[string]float64 {
+		const ns = 400.0
+		if cell < 2 {
 			m := closedLoop(ns)
-			m[result.LatencyMax] = stall + ns
+			m[result.LatencyMax] = float64(cell)*stall + ns
 			return m
 		}
 		var responses []float64
@@ -229,11 +236,11 @@ func TestRecoveryOfStalls(t *testing.T) {
 	for i := range e.Set.Cells {
 		e.Set.Cells[i].Config["options.stall-every"] = "1s"
 	}
-	e.Set.Cells[1].Config["rate"] = "20000"
+	e.Set.Cells[2].Config["rate"] = "20000"
 	d := concluded(t, e)
-	require.Len(t, d.Recovery, 4)
+	require.Len(t, d.Recovery, 5)
 	for quantity, known := range map[string]float64{
-		"stall: max, closed loop": stall, "stall: p99, closed loop": 0,
+		"stall: max, closed loop": stall, "stall: p99, closed loop": 600,
 		"stall: max, open loop": stall, "stall: p99, open loop": 64e6,
 	} {
 		require.True(t, rowOf(t, d, quantity, known).Within, quantity)
@@ -321,6 +328,54 @@ func TestFalseVerdicts(t *testing.T) {
 	}
 }
 
+// Comparisons of diff use each part once, and there are as many as blocks.
+func TestDiffPairs(t *testing.T) {
+	for _, blocks := range []int{2, 6, 200} {
+		parts := map[part]bool{}
+		for n := range blocks {
+			a, b, ok := diffPair(n, blocks, 3)
+			require.True(t, ok)
+			require.Less(t, a.block, b.block)
+			parts[a], parts[b] = true, true
+		}
+		require.Len(t, parts, 2*blocks)
+	}
+	_, _, ok := diffPair(0, 1, 3)
+	require.False(t, ok)
+	_, _, ok = diffPair(100, 200, 2)
+	require.False(t, ok, "there is no third cell")
+}
+
+// ab looks after each round, and the width of the intervals ends it, which is small by luck now and then:
+// with many looks, equal cells are told apart more often than alpha, but not called different.
+func TestFalseVerdictsOfLongAB(t *testing.T) {
+	const comparisons, most = 400, 60
+	s := newSynthetic(15, 0.015, 0)
+	e := s.experiment(ExperimentSelf, []float64{0, 0}, comparisons*most, func(_ int, ns float64) map[string]float64 { return closedLoop(ns) })
+	rule := abRule
+	rule.MaxRepeats = most
+	called := compare.Defaults()
+	called.Metrics = []string{result.Throughput}
+	told := called
+	told.Floor = 0
+	foundTold, foundCalled := 0, 0
+	for n := range comparisons {
+		one, _, err := e.ab(rule, n*most, told)
+		require.NoError(t, err)
+		if one.any {
+			foundTold++
+		}
+		one, _, err = e.ab(rule, n*most, called)
+		require.NoError(t, err)
+		if one.any {
+			foundCalled++
+		}
+	}
+	t.Logf("%d told apart, %d called different", foundTold, foundCalled)
+	require.LessOrEqual(t, float64(foundTold)/comparisons, 2*called.Alpha)
+	require.LessOrEqual(t, float64(foundCalled)/comparisons, called.Alpha)
+}
+
 // Cells that differ are found, so a false verdict would be counted: by diff, along and ab alike.
 func TestFalseVerdictsOfDifferentCells(t *testing.T) {
 	s := newSynthetic(11, 0.05, 0)
@@ -362,11 +417,14 @@ func TestPower(t *testing.T) {
 	for i := range ten.Trials {
 		require.GreaterOrEqual(t, twenty.Trials[i].Share.Value+0.1, ten.Trials[i].Share.Value, "more repeats find more")
 		require.LessOrEqual(t, twenty.Trials[i].Wrong, 1)
+		require.LessOrEqual(t, twenty.Trials[i].Beyond, twenty.Trials[i].Found)
 		if twenty.Trials[i].Share.Value > ten.Trials[i].Share.Value {
 			found++
 		}
 	}
 	require.Positive(t, found)
+	require.Less(t, twenty.Trials[1].Beyond, twenty.Trials[1].Found, "2% is the least change that counts")
+	require.Equal(t, 30, twenty.Trials[3].Beyond, "10% is clearly above it")
 	require.Less(t, twenty.Trials[0].Share.Value, 0.5)
 	require.InDelta(t, 1, twenty.Trials[3].Share.Value, 0.1)
 	burn := rowOf(t, d, "added time", 0.05)
@@ -495,6 +553,8 @@ func TestSummary(t *testing.T) {
 			{Quantity: quantityDelay, Known: 20, Measured: Estimate{40, new(1.0), new(50.0)}}, // nothing is promised
 			{Quantity: quantityDelay, Known: 200, Measured: Estimate{208, new(200.0), new(220.0)}, Tolerance: 10, Within: true},
 			{Quantity: quantityDelay, Known: 1e6, Measured: Estimate{1.05e6, new(1e6), new(1.1e6)}, Tolerance: 30e3},
+			{Quantity: quantityDelayed, Known: 20, Measured: Estimate{Value: 70}},
+			{Quantity: quantityDelayed, Known: 50, Measured: Estimate{Value: 47}},
 			{Quantity: "rate", Known: 10, Measured: Estimate{Value: 20}, Tolerance: 1},
 		},
 		FalseVerdicts: []FalseVerdicts{{Method: "diff", Comparisons: 200, False: 8, Share: binomial(8, 200)}},
@@ -502,23 +562,25 @@ func TestSummary(t *testing.T) {
 			{Repeats: 10, Trials: []Trials{{Known: 0.05, Count: 60, Found: 1, Share: binomial(1, 60)}}},
 			{Repeats: 20, Trials: []Trials{
 				{Known: 0.02, Count: 30, Found: 2, Share: binomial(2, 30)},
-				{Known: 0.049, Count: 30, Found: 27, Wrong: 1, Share: binomial(27, 30)},
+				{Known: 0.049, Count: 30, Found: 27, Wrong: 1, Beyond: 11, Share: binomial(27, 30)},
 			}},
 			{Repeats: 40, Loaded: true, Trials: []Trials{{Known: 0.05, Count: 1}}},
 		},
-		Resolution: Resolution{Repeats: 10, Delay: 100, FoundShare: 0.9, Trials: []Trials{{Known: 100, Count: 10}}},
+		Resolution: Resolution{Repeats: 10, Delay: 100, FoundShare: 0.9, Trials: []Trials{{Known: 100, Count: 10, Found: 10, Share: binomial(10, 10)}}},
 	}
 	require.Equal(t, []string{
-		"1 of 2 delays of 200 ns and more are recovered within 3% or 10 ns, and the largest error is 5% (of 1.00 ms)",
+		"1 of 2 delays of half of the calls, within one window, of 200 ns and more, are recovered within 3% or 10 ns, " +
+			"and the largest error is 5% (of 1.00 ms); a delay of every call, between two configurations, shows with an error of -3 to +50 ns",
 		"diff reports a difference in 8 of 200 comparisons of a configuration with itself (1.74 to 7.73%), at alpha 5%",
-		"a change of 4.9% is found in 27 of 30 trials with 20 repeats (73.5 to 97.9%), and in the wrong direction in 1",
-		"the smallest delay told from none with 10 repeats is 100 ns",
+		"a change of 4.9% is told from none in 27 of 30 trials with 20 repeats (73.5 to 97.9%), " +
+			"called by diff (it must clearly exceed 2%) in 11, and in the wrong direction in 1",
+		"the smallest delay told from none with 10 repeats is 100 ns (in 10 of 10 trials, 69.2 to 100%)",
 	}, d.Summary())
 	d.Recovery = []Recovery{{Quantity: quantityDelay, Known: 1e6, Measured: Estimate{Value: 1.05e6}, Tolerance: 30e3}}
 	d.Resolution.Delay = 0
 	lines := d.Summary()
 	require.Equal(t, "the largest error of a recovered delay is 5% (of 1.00 ms), but too few windows bound it", lines[0])
-	require.Equal(t, "no delay up to 100 ns is told from none in 90% of the trials with 10 repeats", lines[3])
+	require.Equal(t, "no delay up to 100 ns is told from none in 90% of the trials with 10 repeats (the last in 10 of 10 trials, 69.2 to 100%)", lines[3])
 	d.Resolution.Trials[0].Count = 1
 	require.Equal(t, "1 trial with 10 repeats cannot say which delay is told from none", d.Summary()[3])
 }

@@ -1,6 +1,7 @@
 package calibrate
 
 import (
+	"math"
 	"time"
 
 	"transportbench/core/base/machine"
@@ -97,9 +98,15 @@ type Recovery struct {
 	Measured Estimate `json:"measured"`
 	Windows  int      `json:"windows"` // with the quantity injected
 	// Tolerance is the error that the project promises, in Unit; 0 if it promises none here. Within is
-	// set if Measured.Value is within Tolerance of Known and there are enough windows for an interval.
+	// set if Measured.Value is within Tolerance of Known, and the interval reaches no further than
+	// Tolerance from Measured.Value.
 	Tolerance float64 `json:"tolerance,omitempty"`
 	Within    bool    `json:"within,omitempty"`
+}
+
+// Beyond reports whether the estimate breaks the promise.
+func (r *Recovery) Beyond() bool {
+	return r.Tolerance > 0 && math.Abs(r.Measured.Value-r.Known) > r.Tolerance
 }
 
 // Bias returns the measured minus the known value, with its interval.
@@ -134,6 +141,9 @@ type Trials struct {
 	// those in the wrong one.
 	Found int `json:"found"`
 	Wrong int `json:"wrong"`
+	// Beyond counts those that diff calls worse with its default least change, which a change must
+	// significantly exceed.
+	Beyond int `json:"beyond"`
 	// Share is Found over Count with its exact 95% interval (Clopper and Pearson 1934).
 	Share Estimate `json:"share"`
 }

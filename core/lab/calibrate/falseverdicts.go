@@ -17,9 +17,11 @@ const (
 	fewestComparisons = 100
 )
 
-// abRule is the rule by which comparisons of ab end. The repeats that ab takes at most are those of a
-// block here.
-var abRule = sweep.StopRule{Within: 0.01, MinRepeats: 6, MaxRepeats: selfRepeats}
+// FewestABRepeats are the fewest repeats of a comparison of ab.
+const FewestABRepeats = 6
+
+// abRule is the rule by which comparisons of ab end, but for the most repeats: a block has few.
+var abRule = sweep.StopRule{Within: 0.01, MinRepeats: FewestABRepeats, MaxRepeats: selfRepeats}
 
 // outcome is that of one comparison.
 type outcome struct {
@@ -79,17 +81,34 @@ func (d *Document) falseVerdicts() ([]FalseVerdicts, error) {
 	return rows, nil
 }
 
-// selfDiff compares the first cell in a block with the second in the block half the experiment later, as
-// two sets that were measured at different times. Each sample is used once.
+// part is a cell in a block.
+type part struct{ cell, block int }
+
+// diffPair returns what the n-th comparison of diff compares: a part of the first half of the experiment
+// with one of the second. No two comparisons share a part, and none are of the same two blocks.
+func diffPair(n, blocks, cells int) (a, b part, ok bool) {
+	half := blocks / 2
+	switch {
+	case n < half:
+		return part{0, n}, part{1, n + half}, true
+	case n < 2*half && cells > 2:
+		n -= half
+		return part{2, n}, part{0, half + (n+max(half/3, 1))%half}, true
+	}
+	return part{}, part{}, false
+}
+
+// selfDiff compares two parts as sets that were measured at different times. Each sample is used once, but
+// comparisons share the drift of the machine, so the exact interval of their share is as if they were
+// independent.
 func (e *Experiment) selfDiff(block int, o compare.Options) (outcome, bool, error) {
-	blocks := e.rounds() / selfRepeats
-	if blocks < 2 {
+	a, b, ok := diffPair(block, e.rounds()/selfRepeats, len(e.Set.Cells))
+	if !ok {
 		return outcome{}, false, nil
 	}
-	later := (block + blocks/2) % blocks
 	report, err := compare.Diff(
-		e.setOf(cut(&e.Set.Cells[0], block*selfRepeats, selfRepeats)),
-		e.setOf(cut(&e.Set.Cells[1], later*selfRepeats, selfRepeats)), o)
+		e.setOf(cut(&e.Set.Cells[a.cell], a.block*selfRepeats, selfRepeats)),
+		e.setOf(cut(&e.Set.Cells[b.cell], b.block*selfRepeats, selfRepeats)), o)
 	if err != nil {
 		return outcome{}, false, err
 	}
@@ -127,13 +146,17 @@ func (e *Experiment) selfAlong(block int, o compare.Options) (outcome, bool, err
 
 // selfAB compares the first two cells in a block as ab does, which looks after each round.
 func (e *Experiment) selfAB(block int, o compare.Options) (outcome, bool, error) {
+	return e.ab(abRule, block*selfRepeats, o)
+}
+
+// ab compares the first two cells from a round on until the rule ends it.
+func (e *Experiment) ab(rule sweep.StopRule, from int, o compare.Options) (outcome, bool, error) {
 	for n := 1; ; n++ {
-		report, err := compare.Pairwise(
-			e.setOf(cut(&e.Set.Cells[0], block*selfRepeats, n)), e.setOf(cut(&e.Set.Cells[1], block*selfRepeats, n)), o)
+		report, err := compare.Pairwise(e.setOf(cut(&e.Set.Cells[0], from, n)), e.setOf(cut(&e.Set.Cells[1], from, n)), o)
 		if err != nil {
 			return outcome{}, false, err
 		}
-		if abRule.Ended(report, o.Metrics, n) != "" {
+		if rule.Ended(report, o.Metrics, n) != "" {
 			return ofReport(report), true, nil
 		}
 	}

@@ -70,7 +70,7 @@ func loadName(c *set.Cell) string {
 }
 
 // trials cuts e into comparisons of so many consecutive rounds, and counts for each known change those
-// that found it: that it makes any of the metrics worse. There are none if e is too short for one, or has
+// that found it: that it makes any of the metrics worse, at all and by more than the least change. There are none if e is too short for one, or has
 // no reference.
 func (e *Experiment) trials(repeats int, alpha float64, metrics ...string) ([]Trials, error) {
 	reference := e.reference()
@@ -79,7 +79,10 @@ func (e *Experiment) trials(repeats int, alpha float64, metrics ...string) ([]Tr
 	if reference == nil || count == 0 {
 		return rows, nil
 	}
-	o := compare.Options{Alpha: alpha, Metrics: metrics}
+	called := compare.Defaults()
+	called.Alpha, called.Metrics = alpha, metrics
+	told := called
+	told.Floor = 0
 	for i, known := range e.Known {
 		c := &e.Set.Cells[i]
 		if known == 0 || !slices.ContainsFunc(metrics, func(m string) bool { return len(c.Samples[m]) > 0 && len(reference.Samples[m]) > 0 }) {
@@ -87,12 +90,17 @@ func (e *Experiment) trials(repeats int, alpha float64, metrics ...string) ([]Tr
 		}
 		t := Trials{Known: known, Count: count}
 		for n := range count {
-			report, err := compare.Pairwise(e.setOf(cut(reference, n*repeats, repeats)), e.setOf(cut(c, n*repeats, repeats)), o)
+			a, b := e.setOf(cut(reference, n*repeats, repeats)), e.setOf(cut(c, n*repeats, repeats))
+			report, err := compare.Pairwise(a, b, told)
 			if err != nil {
 				return nil, err
 			}
 			t.Found += min(report.Count(compare.Worse), 1)
 			t.Wrong += min(report.Count(compare.Better), 1)
+			if report, err = compare.Pairwise(a, b, called); err != nil {
+				return nil, err
+			}
+			t.Beyond += min(report.Count(compare.Worse), 1)
 		}
 		t.Share = binomial(t.Found, t.Count)
 		rows = append(rows, t)

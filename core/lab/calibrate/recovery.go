@@ -60,13 +60,15 @@ func (d *Document) recovery() []Recovery {
 
 // judged returns the row with Within set.
 func (r Recovery) judged() Recovery {
-	r.Within = r.Tolerance > 0 && r.Measured.Low != nil && math.Abs(r.Measured.Value-r.Known) <= r.Tolerance
+	m := r.Measured
+	r.Within = r.Tolerance > 0 && !r.Beyond() && m.Low != nil && max(m.Value-*m.Low, *m.High-m.Value) <= r.Tolerance
 	return r
 }
 
 // added returns a row for each cell in which something is injected: by how much its metric exceeds a
 // metric of the reference, in ns. known returns the theory for a cell and what was injected into it; a
-// cell of which it returns 0 has no row.
+// cell of which it returns 0 has no row. Nothing is promised: a call after a pause takes longer, whatever
+// causes the pause, because the medium and the processors have settled on the rhythm of calls without one.
 func (e *Experiment) added(quantity, metric, base string, known func(c *set.Cell, injected float64) float64) []Recovery {
 	reference, states := e.reference(), compare.FindStates(e.Set)
 	if reference == nil {
@@ -86,21 +88,15 @@ func (e *Experiment) added(quantity, metric, base string, known func(c *set.Cell
 		}
 		rows = append(rows, Recovery{
 			Quantity: quantity, Unit: "ns", Known: expected, Measured: newEstimate(shift),
-			Windows: shift.B, Tolerance: tolerance(expected),
-		}.judged())
+			Windows: shift.B,
+		})
 	}
 	return rows
 }
 
-// delays compares medians, which interruptions of the machine do not move. Nothing is promised: a call
-// after a pause takes longer, whatever causes the pause, because the medium and the processors have
-// settled on the rhythm of calls without one.
+// delays compares medians, which interruptions of the machine do not move.
 func (e *Experiment) delays() []Recovery {
-	rows := e.added(quantityDelayed, result.LatencyP50, result.LatencyP50, func(_ *set.Cell, delay float64) float64 { return delay })
-	for i := range rows {
-		rows[i].Tolerance, rows[i].Within = 0, false
-	}
-	return rows
+	return e.added(quantityDelayed, result.LatencyP50, result.LatencyP50, func(_ *set.Cell, delay float64) float64 { return delay })
 }
 
 // halves compares the delayed half of the calls of a window with the other half: the lower quartile of
@@ -183,12 +179,13 @@ func (e *Experiment) rates() []Recovery {
 
 // stalls compares a closed loop and an open loop with theory.
 //
-// In a closed loop one call of each client waits for the whole stall, and too few do to move p99. In an
+// In a closed loop one call of each client waits for the whole stall, and too few do to move p99: it is
+// that of a closed loop without stalls, if the experiment has one. In an
 // open loop the share s = stall / every of the calls is due during a stall and waits for its end; they are
 // due at any moment of it, so the response times of these are uniform from 0 to the stall. A response
 // time above x then has the probability s (1 - x / stall), which is 1% at x = stall (1 - 0.01 / s). The
 // calls that waited are served at once after the stall: at a hundredth of the transport's capacity, which
-// the load is below, the time that this takes makes p99 larger by less than a thousandth.
+// the load is below, the time that this takes makes p99 larger by less than 0.2%.
 func (e *Experiment) stalls() []Recovery {
 	var rows []Recovery
 	for i, stall := range e.Known {
@@ -207,7 +204,11 @@ func (e *Experiment) stalls() []Recovery {
 		}
 		if !c.OpenLoop() {
 			add("stall: max, closed loop", result.LatencyMax, stall, tolerance(stall))
-			add("stall: p99, closed loop", result.LatencyP99, 0, tolerance(stall))
+			if unstalled := e.reference(); unstalled != nil && !unstalled.OpenLoop() {
+				if p99, ok := level(unstalled, result.LatencyP99); ok {
+					add("stall: p99, closed loop", result.LatencyP99, p99.Value, tolerance(p99.Value))
+				}
+			}
 			continue
 		}
 		add("stall: max, open loop", result.ResponseMax, stall, tolerance(stall))

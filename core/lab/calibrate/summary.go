@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"transportbench/core/lab/compare"
 	"transportbench/core/lab/result/format"
 )
 
@@ -47,8 +48,22 @@ func (d *Document) delaySummary() string {
 	case bounded == 0:
 		return fmt.Sprintf("the largest error of a recovered delay is %s (of %s), but too few windows bound it", format.Share(largest), format.Time(of))
 	}
-	return fmt.Sprintf("%d of %d delays of %d ns and more are recovered within %s or %d ns, and the largest error is %s (of %s)",
+	return fmt.Sprintf("%d of %d delays of half of the calls, within one window, of %d ns and more, are recovered within %s or %d ns, and the largest error is %s (of %s)"+d.delayedSummary(),
 		within, count, leastPromised, format.Share(delayTolerance), leastTolerance, format.Share(largest), format.Time(of))
+}
+
+// delayedSummary goes on with what delays of every call show.
+func (d *Document) delayedSummary() string {
+	low, high := math.Inf(1), math.Inf(-1)
+	for i := range d.Recovery {
+		if r := &d.Recovery[i]; r.Quantity == quantityDelayed {
+			low, high = min(low, r.Bias().Value), max(high, r.Bias().Value)
+		}
+	}
+	if low > high {
+		return ""
+	}
+	return fmt.Sprintf("; a delay of every call, between two configurations, shows with an error of %+.0f to %+.0f ns", low, high)
 }
 
 func (d *Document) falseSummary() string {
@@ -84,8 +99,9 @@ func (d *Document) powerSummary() string {
 		}
 		return 1
 	})
-	return fmt.Sprintf("a change of %s is found in %d of %s with %d repeats (%s), and in the wrong direction in %d",
-		format.Share(t.Known), t.Found, format.Count(t.Count, "trial"), most.Repeats, t.Share.Interval(), t.Wrong)
+	return fmt.Sprintf("a change of %s is told from none in %d of %s with %d repeats (%s), called by diff (it must clearly exceed %s) in %d, and in the wrong direction in %d",
+		format.Share(t.Known), t.Found, format.Count(t.Count, "trial"), most.Repeats, t.Share.Interval(),
+		format.Share(compare.Defaults().Floor), t.Beyond, t.Wrong)
 }
 
 func (d *Document) resolutionSummary() string {
@@ -96,11 +112,18 @@ func (d *Document) resolutionSummary() string {
 	last := r.Trials[len(r.Trials)-1]
 	switch {
 	case r.Delay > 0:
-		return fmt.Sprintf("the smallest delay told from none with %d repeats is %s", r.Repeats, format.Time(r.Delay))
+		smallest, _ := smallestFound(r.Trials)
+		return fmt.Sprintf("the smallest delay told from none with %d repeats is %s (%s)", r.Repeats, format.Time(r.Delay), smallest.counted())
 	case last.Count < fewestTrials:
 		return fmt.Sprintf("%s with %d repeats cannot say which delay is told from none", format.Count(last.Count, "trial"), r.Repeats)
 	}
-	return fmt.Sprintf("no delay up to %s is told from none in %s of the trials with %d repeats", format.Time(last.Known), format.Share(r.FoundShare), r.Repeats)
+	return fmt.Sprintf("no delay up to %s is told from none in %s of the trials with %d repeats (the last %s)",
+		format.Time(last.Known), format.Share(r.FoundShare), r.Repeats, last.counted())
+}
+
+// counted describes how many found the change.
+func (t Trials) counted() string {
+	return fmt.Sprintf("in %d of %s, %s", t.Found, format.Count(t.Count, "trial"), t.Share.Interval())
 }
 
 // Interval formats the interval of a share.

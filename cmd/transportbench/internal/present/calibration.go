@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"strconv"
 	"strings"
 	"time"
 
@@ -64,7 +65,7 @@ func (c calibration) recovered(d *calibrate.Document) {
 		return
 	}
 	c.title("Recovered", "what was injected, or follows from it, against what was measured in n windows")
-	t := newTable(c, "quantity", ">known", ">measured", ">95% interval", ">error", ">n", "within")
+	t := newTable(c, "quantity", ">known", ">measured", ">95% interval", ">error", ">n", "promised")
 	for i := range d.Recovery {
 		r := &d.Recovery[i]
 		number := func(v float64) string { return quantity(v, r.Unit) }
@@ -72,7 +73,7 @@ func (c calibration) recovered(d *calibrate.Document) {
 		if m := r.Measured; m.Low != nil && r.Unit == "share" {
 			interval = m.Interval()
 		} else if m.Low != nil {
-			interval = format.Range(result.Metric{Unit: r.Unit, Low: m.Low, High: m.High})
+			interval = narrow(r.Unit, *m.Low, *m.High)
 		}
 		deviation := "-"
 		if r.Known > 0 {
@@ -104,10 +105,30 @@ func promise(r *calibrate.Recovery) string {
 	switch {
 	case r.Within:
 		return limit + ": yes"
+	case r.Beyond():
+		return limit + ": no"
 	case r.Measured.Low == nil:
 		return limit + ": too few"
 	}
-	return limit + ": no"
+	return limit + ": unclear"
+}
+
+// narrow is [format.Range] with up to two more digits where its own do not tell the ends apart.
+func narrow(unit string, low, high float64) string {
+	text := format.Range(result.Metric{Unit: unit, Low: &low, High: &high})
+	digits, unit, _ := strings.Cut(format.Number(low, unit), " ")
+	shown, err := strconv.ParseFloat(digits, 64)
+	if err != nil || shown <= 0 || low <= 0 || high <= low || strings.Count(text, " "+unit) > 1 {
+		return text
+	}
+	scale := math.Pow(10, math.Round(math.Log10(low/shown)))
+	_, decimals, _ := strings.Cut(digits, ".")
+	needed := int(math.Ceil(-math.Log10((high - low) / scale)))
+	if needed <= len(decimals) {
+		return text
+	}
+	needed = min(needed, len(decimals)+2)
+	return fmt.Sprintf("%.*f to %.*f %s", needed, low/scale, needed, high/scale, unit)
 }
 
 func (c calibration) observer(d *calibrate.Document) {
@@ -115,13 +136,13 @@ func (c calibration) observer(d *calibrate.Document) {
 		return
 	}
 	c.title("Observer effect", "throughput with one of so many operations timed, against none")
-	t := newTable(c, ">timed", ">in flight", ">change", ">95% interval", ">windows")
+	t := newTable(c, ">timed", ">change", ">95% interval", ">windows")
 	for _, o := range d.Observer {
 		timed := "all"
 		if o.SampleEvery > 1 {
 			timed = fmt.Sprintf("1 of %d", o.SampleEvery)
 		}
-		t.AppendRow(table.Row{timed, o.InFlight, format.Percent(&o.Change.Value), format.Percents(o.Change.Low, o.Change.High), o.Windows})
+		t.AppendRow(table.Row{timed, format.Percent(&o.Change.Value), format.Percents(o.Change.Low, o.Change.High), o.Windows})
 	}
 	renderTable(t, c.markdown)
 }
@@ -150,8 +171,8 @@ func (c calibration) falseVerdicts(d *calibrate.Document) {
 	if len(d.FalseVerdicts) == 0 {
 		return
 	}
-	c.title("False verdicts", fmt.Sprintf("a configuration compared with itself, %d repeats a side; alpha is %s",
-		d.FalseVerdicts[0].Repeats, format.Share(d.Alpha)))
+	c.title("False verdicts", fmt.Sprintf("a configuration compared with itself, %d repeats a side (ab: %d to %d); alpha is %s",
+		d.FalseVerdicts[0].Repeats, calibrate.FewestABRepeats, d.FalseVerdicts[0].Repeats, format.Share(d.Alpha)))
 	t := newTable(c, "method", ">tests", ">comparisons", ">false", ">share", ">95% interval", "within alpha", ">beyond "+format.Share(compare.Defaults().Floor))
 	for _, f := range d.FalseVerdicts {
 		verdict := "no"
@@ -171,15 +192,17 @@ func (c calibration) power(d *calibrate.Document) {
 	if len(d.Power) == 0 {
 		return
 	}
-	c.title("Power", "how often a known change is found ("+d.Power[0].Load+")")
-	t := newTable(c, append([]string{"processors", ">repeats", ">change"}, trialColumns...)...)
+	c.title("Power", fmt.Sprintf("trials that told a change from none, or called it (diff, %s): %s",
+		format.Share(compare.Defaults().Floor), d.Power[0].Load))
+	t := newTable(c, "processors", ">repeats", ">change", ">trials", ">told", ">share", ">95% interval", ">called", ">wrong direction")
 	for _, p := range d.Power {
 		processors := "quiet"
 		if p.Loaded {
 			processors = "loaded"
 		}
 		for _, trial := range p.Trials {
-			t.AppendRow(append(table.Row{processors, p.Repeats, format.Share(trial.Known)}, trialRow(trial)...))
+			t.AppendRow(table.Row{processors, p.Repeats, format.Share(trial.Known), trial.Count, trial.Found,
+				format.Share(trial.Share.Value), trial.Share.Interval(), trial.Beyond, trial.Wrong})
 		}
 	}
 	renderTable(t, c.markdown)
