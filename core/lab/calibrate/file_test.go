@@ -204,7 +204,7 @@ func wrongConclusions() map[string]func(*Document) {
 		"power[0]: trials[0]: count: -1 is negative":                        func(d *Document) { d.Power[0].Trials[0].Count = -1 },
 		"power[0]: trials[0]: found 11":                                     func(d *Document) { d.Power[0].Trials[0].Found = 11 },
 		"power[0]: trials[0]: found -1":                                     func(d *Document) { d.Power[0].Trials[0].Found = -1 },
-		"power[0]: trials[0]: found 4 or wrong 11":                          func(d *Document) { d.Power[0].Trials[0].Wrong = 11 },
+		"power[0]: trials[0]: found 4, wrong 11 or beyond 0":                func(d *Document) { d.Power[0].Trials[0].Wrong = 11 },
 		"power[0]: trials[0]: share: [0.4 -1 0.74] is out of range":         func(d *Document) { d.Power[0].Trials[0].Share.Low = &minus },
 		"power[0]: trials[0]: share: the interval has one bound only":       func(d *Document) { d.Power[0].Trials[0].Share.High = nil },
 		"false_verdicts[0]: share: [2 0.01 0.07] is out of range":           func(d *Document) { d.FalseVerdicts[0].Share.Value = 2 },
