@@ -38,6 +38,9 @@ func (d *Document) checkConclusions() error {
 			return fmt.Errorf("power[%d]: %w", i, err)
 		}
 	}
+	if drift := d.Drift; drift != nil && (drift.Comparisons <= 0 || drift.Repeats <= 0 || !within(0, 1, drift.Limit) || !within(0, math.MaxInt32, drift.ApartS)) {
+		return fmt.Errorf("drift: %+v is out of range", *drift)
+	}
 	return nil
 }
 

@@ -27,6 +27,9 @@ func Conclude(d *Document) error {
 	if d.FalseVerdicts, err = d.falseVerdicts(); err != nil {
 		return fmt.Errorf("false verdicts: %w", err)
 	}
+	if d.Drift, err = d.drift(); err != nil {
+		return fmt.Errorf("drift: %w", err)
+	}
 	if d.Power, err = d.power(); err != nil {
 		return fmt.Errorf("power: %w", err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"transportbench/core/lab/compare"
 	"transportbench/core/lab/result"
+	"transportbench/core/lab/result/format"
 	"transportbench/core/lab/result/set"
 )
 
@@ -246,14 +247,6 @@ func TestRecoveryOfStalls(t *testing.T) {
 		require.True(t, rowOf(t, d, quantity, known).Within, quantity)
 	}
 
-	// With a reference, the throughput that the stalls cost is known too.
-	e = s.experiment(ExperimentStall, []float64{0, stall}, 20, func(cell int, ns float64) map[string]float64 {
-		m := closedLoop(ns)
-		m[result.Throughput] *= 1 - float64(cell)*stall/every
-		return m
-	})
-	e.Set.Cells[1].Config["options.stall-every"] = "1s"
-	require.InDelta(t, 0.074, rowOf(t, concluded(t, e), "stall: lost, closed loop", 0.074).Measured.Value, 0.02)
 }
 
 func TestRecoveryOfRates(t *testing.T) {
@@ -374,6 +367,40 @@ func TestFalseVerdictsOfLongAB(t *testing.T) {
 	t.Logf("%d told apart, %d called different", foundTold, foundCalled)
 	require.LessOrEqual(t, float64(foundTold)/comparisons, 2*called.Alpha)
 	require.LessOrEqual(t, float64(foundCalled)/comparisons, called.Alpha)
+}
+
+// A machine that gets 10% slower between the halves makes diff see a difference in most comparisons, and
+// ab and along in few, because they compare what was measured in turns. With a least change of about the
+// drift, diff sees it in few, too.
+func TestDrift(t *testing.T) {
+	s, window := newSynthetic(15, 0.02, 0), 0
+	d := concluded(t, s.experiment(ExperimentSelf, []float64{0, 0, 0}, 2000, func(_ int, ns float64) map[string]float64 {
+		if window++; window > 3*1000 {
+			ns *= 1.1
+		}
+		return closedLoop(ns)
+	}))
+	for _, f := range d.FalseVerdicts {
+		require.Equal(t, f.Method != "diff", f.Within, "%+v", f)
+	}
+	require.NotNil(t, d.Drift)
+	require.InDelta(t, 0.1, d.Drift.Limit, 0.03)
+	require.Equal(t, 200, d.Drift.Comparisons)
+	require.InDelta(t, 300, d.Drift.ApartS, 60)
+
+	verdicts := 0
+	for block := range 200 {
+		o := compare.Defaults()
+		o.Floor = d.Drift.Limit
+		found, ok, err := d.experiment(ExperimentSelf).selfDiff(block, o)
+		require.NoError(t, err)
+		require.True(t, ok)
+		if found.any {
+			verdicts++
+		}
+	}
+	require.LessOrEqual(t, verdicts, 10)
+	require.Contains(t, d.Summary()[0], "in the 5 minutes between the sides of diff, the machine moves by up to "+format.Share(d.Drift.Limit))
 }
 
 // Cells that differ are found, so a false verdict would be counted: by diff, along and ab alike.

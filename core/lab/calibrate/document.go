@@ -44,6 +44,8 @@ type Document struct {
 	Resolution    Resolution      `json:"resolution"`
 	FalseVerdicts []FalseVerdicts `json:"false_verdicts"`
 	Power         []Power         `json:"power"`
+	// Drift is absent if there are too few comparisons to tell.
+	Drift *Drift `json:"drift,omitempty"`
 
 	Experiments []Experiment `json:"experiments"`
 }

@@ -13,8 +13,9 @@ import (
 
 // LeastChange returns the least change that counts in comparisons of so many repeats a side: the largest
 // of those that the machines were seen to find, or standard if that is larger. from names the calibration
-// of each machine, the one that decided first, or says that there is none.
-func LeastChange(found []Found, repeats int, standard float64) (share float64, from string) {
+// of each machine, the one that decided first, or says that there is none. apart tells that the sides were
+// measured at different times, between which the machines drift.
+func LeastChange(found []Found, repeats int, apart bool, standard float64) (share float64, from string) {
 	share = standard
 	least := make([]Least, len(found))
 	decided := -1
@@ -22,7 +23,11 @@ func LeastChange(found []Found, repeats int, standard float64) (share float64, f
 		if f.Document == nil {
 			continue
 		}
-		if least[i], _ = f.Document.LeastChange(repeats); least[i].Known > share {
+		least[i], _ = f.Document.LeastChange(repeats)
+		if drift := f.Document.Drift; apart && drift != nil && least[i].Count > 0 && drift.Limit > least[i].Known {
+			least[i].Known, least[i].Drift = drift.Limit, drift
+		}
+		if least[i].Known > share {
 			share, decided = least[i].Known, i
 		}
 	}
@@ -72,6 +77,8 @@ type Least struct {
 	Seen bool
 	// Fewer is set if no trial has as few repeats as was asked for.
 	Fewer bool
+	// Drift is set if the machine moves by more between two times. Known is then its limit.
+	Drift *Drift
 }
 
 // String returns the change and what is known of it.
@@ -79,6 +86,9 @@ func (l Least) String() string { return format.Share(l.Known) + ", " + l.evidenc
 
 // evidence says how well the change was found.
 func (l Least) evidence() string {
+	if l.Drift != nil {
+		return fmt.Sprintf("by which the machine moves without a change in %s; ab, which alternates, sees less", l.Drift.Apart())
+	}
 	repeats := format.Count(l.Repeats, "repeat")
 	text := fmt.Sprintf("found in %d of %s with %s", l.Found, format.Count(l.Count, "trial"), repeats)
 	if !l.Seen {

@@ -41,11 +41,20 @@ func TestLeastChangeOfMachines(t *testing.T) {
 			"; 5%, found in 30 of 30 trials with 10 repeats (calibration of some, kernel 6.2 of 2026-03-04, calibration.json)" +
 			"; no full calibration of another, kernel 6.1"},
 	} {
-		share, from := LeastChange(c.found, 10, 0.02)
+		share, from := LeastChange(c.found, 10, false, 0.02)
 		require.Equal(t, c.share, share)
 		require.Equal(t, c.from, from)
 	}
-	_, from := LeastChange([]Found{seen(0.05, false)}, 5, 0.02)
+	// A machine that drifts shows less of what was measured at different times.
+	drifting := seen(0.05, false)
+	drifting.Document.Drift = &Drift{ApartS: 480, Comparisons: 200, Repeats: 10, Limit: 0.12}
+	share, from := LeastChange([]Found{drifting}, 10, true, 0.02)
+	require.Equal(t, 0.12, share)
+	require.Equal(t, "by which the machine moves without a change in 8 minutes; ab, which alternates, sees less (calibration of 2026-03-04, calibration.json)", from)
+	share, _ = LeastChange([]Found{drifting}, 10, false, 0.02)
+	require.Equal(t, 0.05, share)
+
+	_, from = LeastChange([]Found{seen(0.05, false)}, 5, false, 0.02)
 	require.Contains(t, from, "with 10 repeats, not measured below 10 repeats (calibration")
 }
 

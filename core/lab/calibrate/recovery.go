@@ -206,7 +206,8 @@ func (e *Experiment) stalls() []Recovery {
 			add("stall: max, closed loop", result.LatencyMax, stall, tolerance(stall))
 			if unstalled := e.reference(); unstalled != nil && !unstalled.OpenLoop() {
 				if p99, ok := level(unstalled, result.LatencyP99); ok {
-					add("stall: p99, closed loop", result.LatencyP99, p99.Value, tolerance(p99.Value))
+					// A transport with stalls reads the clock to tell them, so nothing is promised.
+					add("stall: p99, closed loop", result.LatencyP99, p99.Value, 0)
 				}
 			}
 			continue
@@ -214,31 +215,6 @@ func (e *Experiment) stalls() []Recovery {
 		add("stall: max, open loop", result.ResponseMax, stall, tolerance(stall))
 		if p99 := stall * (1 - 0.01*every/stall); p99 > 0 {
 			add("stall: p99, open loop", result.ResponseP99, p99, tolerance(p99))
-		}
-	}
-	return append(rows, e.lost()...)
-}
-
-// lost compares the throughput that stalls cost a closed loop, stall / every, if the experiment has a
-// closed loop without them.
-func (e *Experiment) lost() []Recovery {
-	reference := e.reference()
-	if reference == nil || reference.OpenLoop() {
-		return nil
-	}
-	var rows []Recovery
-	states := compare.FindStates(e.Set)
-	for i, stall := range e.Known {
-		c := &e.Set.Cells[i]
-		every := durationOf(c, "stall-every")
-		if stall == 0 || every == 0 || c.OpenLoop() {
-			continue
-		}
-		if kept, windows, ok := throughputRatio(c, reference, states); ok {
-			rows = append(rows, Recovery{
-				Quantity: "stall: lost, closed loop", Unit: "share", Known: stall / every,
-				Measured: kept.transform(func(ratio float64) float64 { return 1 - 1/ratio }), Windows: windows,
-			})
 		}
 	}
 	return rows

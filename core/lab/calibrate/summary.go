@@ -78,7 +78,11 @@ func (d *Document) falseSummary() string {
 	if len(parts) == 0 {
 		return ""
 	}
-	return strings.Join(parts, ", ") + ", at alpha " + format.Share(d.Alpha)
+	text := strings.Join(parts, ", ") + ", at alpha " + format.Share(d.Alpha)
+	if d.Drift != nil {
+		text += fmt.Sprintf("; in the %s between the sides of diff, the machine moves by up to %s without a change", d.Drift.Apart(), format.Share(d.Drift.Limit))
+	}
+	return text
 }
 
 // powerSummary is about the change nearest to 5%, with the most repeats on quiet processors.

@@ -211,7 +211,7 @@ func (s *session) pairedTest(ctx context.Context, a, b *abSide, f *abFlags, test
 	}
 	least := s.calibrated(&f.comparison, func() []calibrate.Found { return []calibrate.Found{calibrate.Find(identity)} })
 	test.LeastChange = func(repeats int) float64 {
-		share, _ := least.of(test.Compare, repeats)
+		share, _ := least.of(test.Compare, repeats, false)
 		return share
 	}
 	for side, of := range map[*abSide]*sweep.Side{a: &test.A, b: &test.B} {
@@ -243,7 +243,7 @@ func (s *session) pairedTest(ctx context.Context, a, b *abSide, f *abFlags, test
 			return err
 		}
 	}
-	_, v.Report.FloorFrom = least.of(test.Compare, len(v.A.Repeats))
+	_, v.Report.FloorFrom = least.of(test.Compare, len(v.A.Repeats), false)
 	if err := s.showDiff(&f.comparison, v.Report); err != nil {
 		return err
 	}

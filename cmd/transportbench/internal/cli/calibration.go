@@ -32,10 +32,11 @@ func (a *app) calibrated(c *comparison, find func() []calibrate.Found) leastChan
 }
 
 // of returns the least change that counts with so many repeats, and where it is
-// from if not from the user.
-func (l leastChange) of(o compare.Options, repeats int) (share float64, from string) {
+// from if not from the user. apart tells that the sides were measured at
+// different times.
+func (l leastChange) of(o compare.Options, repeats int, apart bool) (share float64, from string) {
 	if l.chosen {
 		return o.Floor, ""
 	}
-	return calibrate.LeastChange(l.found, repeats, compare.Defaults().Floor)
+	return calibrate.LeastChange(l.found, repeats, apart, compare.Defaults().Floor)
 }

@@ -196,7 +196,7 @@ func (a *app) diff(c *comparison, o compare.Options, oldPath, newPath string) er
 	}
 	warnings := set.WarningsOfBoth(old, new)
 	var from string
-	o.Floor, from = a.calibrated(c, func() []calibrate.Found { return calibrate.OfSets(old, new) }).of(o, calibrate.Repeats(o.Ignore, old, new))
+	o.Floor, from = a.calibrated(c, func() []calibrate.Found { return calibrate.OfSets(old, new) }).of(o, calibrate.Repeats(o.Ignore, old, new), true)
 	report, err := compare.Diff(old, new, o)
 	if err != nil {
 		present.GroupedWarnings(a.stderr, warnings, false)
@@ -259,7 +259,7 @@ func (a *app) along(c *comparison, o compare.Options, path string) error {
 	}
 	warnings := set.Warnings(s)
 	var from string
-	o.Floor, from = a.calibrated(c, func() []calibrate.Found { return calibrate.OfSets(s) }).of(o, calibrate.Repeats(nil, s))
+	o.Floor, from = a.calibrated(c, func() []calibrate.Found { return calibrate.OfSets(s) }).of(o, calibrate.Repeats(nil, s), false)
 	ranking, err := compare.Along(s, c.along, o)
 	if err != nil {
 		present.GroupedWarnings(a.stderr, warnings, false)

@@ -186,6 +186,10 @@ func (c calibration) falseVerdicts(d *calibrate.Document) {
 			f.Share.Interval(), verdict, f.Beyond})
 	}
 	renderTable(t, c.markdown)
+	if drift := d.Drift; drift != nil {
+		fmt.Fprintf(c, "\ndiff compares sets %s apart. Only with a least change of %s do at most %s of its comparisons give a verdict:\n"+
+			"the machine drifts. along and ab compare what was measured in turns.\n", drift.Apart(), format.Share(drift.Limit), format.Share(d.Alpha))
+	}
 }
 
 func (c calibration) power(d *calibrate.Document) {
@@ -223,4 +227,32 @@ func (c calibration) discarded(d *calibrate.Document) {
 	for _, line := range lines {
 		fmt.Fprintln(c, line)
 	}
+}
+
+// Trust writes the summary of a calibration, and its power as a matrix, in markdown.
+func Trust(w io.Writer, d *calibrate.Document) {
+	for _, line := range d.Summary() {
+		fmt.Fprintln(w, "- "+line)
+	}
+	if len(d.Power) == 0 {
+		return
+	}
+	header := []string{"found with"}
+	for _, trial := range d.Power[0].Trials {
+		header = append(header, ">"+format.Share(trial.Known)+" slower")
+	}
+	t := newTable(w, header...)
+	for _, p := range d.Power {
+		processors := "quiet"
+		if p.Loaded {
+			processors = "loaded"
+		}
+		row := table.Row{fmt.Sprintf("%d repeats, %s processors", p.Repeats, processors)}
+		for _, trial := range p.Trials {
+			row = append(row, fmt.Sprintf("%d of %d", trial.Found, trial.Count))
+		}
+		t.AppendRow(row)
+	}
+	fmt.Fprintln(w)
+	renderTable(t, true)
 }

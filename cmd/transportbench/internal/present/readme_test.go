@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"transportbench/core/lab/calibrate"
 	"transportbench/core/lab/result/set"
 
 	"github.com/stretchr/testify/require"
@@ -47,6 +48,44 @@ func TestPublishedResults(t *testing.T) {
 		}
 	}
 	require.NotZero(t, blocks, "no document shows results")
+}
+
+// calibrated matches a block of a document that shows a committed calibration.
+var calibrated = regexp.MustCompile(`(?s)<!-- calibration: (results/\S+) -->\n.*?<!-- end of calibration -->`)
+
+// TestPublishedCalibration compares the documents with the committed calibrations that they show, and
+// each calibration's conclusions with its own samples. With -update it rewrites both.
+func TestPublishedCalibration(t *testing.T) {
+	const root = "../../../.."
+	blocks := 0
+	for _, document := range documents(t, root) {
+		text, err := os.ReadFile(document)
+		require.NoError(t, err)
+		for _, block := range calibrated.FindAllSubmatch(text, -1) {
+			blocks++
+			first, _, _ := bytes.Cut(block[0], []byte("\n"))
+			d, err := calibrate.Read(filepath.Join(root, string(block[1])))
+			require.NoError(t, err)
+			again := *d
+			require.NoError(t, calibrate.Conclude(&again))
+			if *update {
+				d = &again
+				require.NoError(t, calibrate.Write(filepath.Join(root, string(block[1])), d))
+			}
+			require.Equal(t, d, &again, "conclusions that do not follow from the samples")
+			var shown bytes.Buffer
+			Trust(&shown, d)
+			want := fmt.Sprintf("%s\n%s<!-- end of calibration -->", first, shown.Bytes())
+			if *update {
+				text = bytes.Replace(text, block[0], []byte(want), 1)
+				require.NoError(t, os.WriteFile(document, text, 0o644))
+				continue
+			}
+			require.Equal(t, want, string(block[0]), "%s: go test ./cmd/transportbench/internal/present "+
+				"-run TestPublishedCalibration -update", document)
+		}
+	}
+	require.NotZero(t, blocks, "no document shows a calibration")
 }
 
 func documents(t *testing.T, root string) []string {
