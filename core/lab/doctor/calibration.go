@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"transportbench/core/lab/calibrate"
+	"transportbench/core/lab/compare"
+	"transportbench/core/lab/result/format"
 	"transportbench/core/lab/result/set"
 )
 
@@ -43,6 +45,9 @@ func (x *examiner) calibration() Finding {
 	case d.Quick:
 		return f.as(Note, "A quick calibration has too few comparisons to bound false verdicts and what is found: "+strings.Join(d.Summary(), "; ")+".",
 			"transportbench calibrate")
+	case d.Drift != nil && d.Drift.Limit > compare.Defaults().Floor:
+		return f.as(Warn, fmt.Sprintf("The machine drifts: equal sets that were measured %s apart differ by up to %s, so diff of two sets calls only larger changes better or worse.",
+			d.Drift.Apart(), format.Share(d.Drift.Limit)), "compare in turns: transportbench ab, or one sweep and diff --along")
 	}
 	return f
 }

@@ -234,6 +234,10 @@ func TestFaults(t *testing.T) {
 			f.Document, f.Unused = nil, []string{"x.json is of another machine: kernel \"6.1\" instead of \"6.2\""}
 		}), "calibration", Warn, "kernel \"6.1\" instead of"},
 		{"quick calibration", nil, withCalibration(func(f *calibrate.Found) { f.Document.Quick = true }), "calibration", Note, "version 1.2.3, quick, too short to bound rates and power: recovers"},
+		{"machine that drifts", nil, withCalibration(func(f *calibrate.Found) { f.Document.Drift = &calibrate.Drift{ApartS: 480, Limit: 0.22} }),
+			"calibration", Warn, "sets that were measured 8 minutes apart differ by up to 22%"},
+		{"machine that hardly drifts", nil, withCalibration(func(f *calibrate.Found) { f.Document.Drift = &calibrate.Drift{ApartS: 480, Limit: 0.01} }),
+			"calibration", OK, "2026-03-04 (10 days old)"},
 		{"calibration of today", nil, withCalibration(func(f *calibrate.Found) {
 			f.Document.StartedAt, f.Document.Plugin.RuntimeDigest = time.Date(2026, 3, 14, 1, 0, 0, 0, time.UTC), "eeeeffff"
 		}), "calibration", Warn, "2026-03-14 (today)"},
