@@ -22,32 +22,13 @@ var published = regexp.MustCompile(`(?s)<!-- results: (results/\S+)(?: and (resu
 // TestPublishedResults compares the documents with the committed results that
 // they show. With -update it rewrites them.
 func TestPublishedResults(t *testing.T) {
-	const root = "../../../.."
-	blocks := 0
-	for _, document := range documents(t, root) {
-		text, err := os.ReadFile(document)
-		require.NoError(t, err)
-		for _, block := range published.FindAllSubmatch(text, -1) {
-			blocks++
-			first, _, _ := bytes.Cut(block[0], []byte("\n"))
-			dir, other := string(block[1]), string(block[2])
-			shown := []byte(nil)
-			if other == "" {
-				shown = render(dir, readPublished(t, root, dir))
-			} else {
-				shown = renderYardsticks(dir, readPublished(t, root, dir), other, readPublished(t, root, other))
-			}
-			want := fmt.Sprintf("%s\n%s<!-- end of results -->", first, shown)
-			if *update {
-				text = bytes.Replace(text, block[0], []byte(want), 1)
-				require.NoError(t, os.WriteFile(document, text, 0o644))
-				continue
-			}
-			require.Equal(t, want, string(block[0]), "%s: go test ./cmd/transportbench/internal/present "+
-				"-run TestPublishedResults -update", document)
+	compareBlocks(t, published, func(root string, block [][]byte) []byte {
+		dir, other := string(block[1]), string(block[2])
+		if other == "" {
+			return render(dir, readPublished(t, root, dir))
 		}
-	}
-	require.NotZero(t, blocks, "no document shows results")
+		return renderYardsticks(dir, readPublished(t, root, dir), other, readPublished(t, root, other))
+	})
 }
 
 // calibrated matches a block of a document that shows a committed calibration.
@@ -56,36 +37,46 @@ var calibrated = regexp.MustCompile(`(?s)<!-- calibration: (results/\S+) -->\n.*
 // TestPublishedCalibration compares the documents with the committed calibrations that they show, and
 // each calibration's conclusions with its own samples. With -update it rewrites both.
 func TestPublishedCalibration(t *testing.T) {
+	compareBlocks(t, calibrated, func(root string, block [][]byte) []byte {
+		path := filepath.Join(root, string(block[1]))
+		d, err := calibrate.Read(path)
+		require.NoError(t, err)
+		again := *d
+		require.NoError(t, calibrate.Conclude(&again))
+		if *update {
+			d = &again
+			require.NoError(t, calibrate.Write(path, d))
+		}
+		require.Equal(t, d, &again, "conclusions that do not follow from the samples")
+		var shown bytes.Buffer
+		Trust(&shown, d)
+		return shown.Bytes()
+	})
+}
+
+// compareBlocks compares the blocks of all documents that match pattern with what they should show between
+// their markers. With -update it rewrites them.
+func compareBlocks(t *testing.T, pattern *regexp.Regexp, shown func(root string, block [][]byte) []byte) {
+	t.Helper()
 	const root = "../../../.."
 	blocks := 0
 	for _, document := range documents(t, root) {
 		text, err := os.ReadFile(document)
 		require.NoError(t, err)
-		for _, block := range calibrated.FindAllSubmatch(text, -1) {
+		for _, block := range pattern.FindAllSubmatch(text, -1) {
 			blocks++
 			first, _, _ := bytes.Cut(block[0], []byte("\n"))
-			d, err := calibrate.Read(filepath.Join(root, string(block[1])))
-			require.NoError(t, err)
-			again := *d
-			require.NoError(t, calibrate.Conclude(&again))
-			if *update {
-				d = &again
-				require.NoError(t, calibrate.Write(filepath.Join(root, string(block[1])), d))
-			}
-			require.Equal(t, d, &again, "conclusions that do not follow from the samples")
-			var shown bytes.Buffer
-			Trust(&shown, d)
-			want := fmt.Sprintf("%s\n%s<!-- end of calibration -->", first, shown.Bytes())
+			last := block[0][bytes.LastIndexByte(block[0], '\n')+1:]
+			want := fmt.Sprintf("%s\n%s%s", first, shown(root, block), last)
 			if *update {
 				text = bytes.Replace(text, block[0], []byte(want), 1)
 				require.NoError(t, os.WriteFile(document, text, 0o644))
 				continue
 			}
-			require.Equal(t, want, string(block[0]), "%s: go test ./cmd/transportbench/internal/present "+
-				"-run TestPublishedCalibration -update", document)
+			require.Equal(t, want, string(block[0]), "%s: go test ./cmd/transportbench/internal/present -run %s -update", document, t.Name())
 		}
 	}
-	require.NotZero(t, blocks, "no document shows a calibration")
+	require.NotZero(t, blocks, "no document has such a block")
 }
 
 func documents(t *testing.T, root string) []string {
