@@ -401,7 +401,7 @@ func TestDrift(t *testing.T) {
 		}
 	}
 	require.LessOrEqual(t, verdicts, 10)
-	require.Contains(t, d.Summary()[0], "in the 5 minutes between the sides of diff, the machine moves by up to "+format.Share(d.Drift.Limit))
+	require.Contains(t, d.Summary()[0], "measured 5 minutes apart, of which 95% differ by no more than "+format.Share(d.Drift.Limit))
 }
 
 // Cells that differ are found, so a false verdict would be counted: by diff, along and ab alike.
@@ -597,11 +597,11 @@ func TestSummary(t *testing.T) {
 		Resolution: Resolution{Repeats: 10, Delay: 100, FoundShare: 0.9, Trials: []Trials{{Known: 100, Count: 10, Found: 10, Share: binomial(10, 10)}}},
 	}
 	require.Equal(t, []string{
-		"1 of 2 delays of half of the calls, within one window, of 200 ns and more, are recovered within 3% or 10 ns, " +
-			"and the largest error is 5% (of 1.00 ms); a delay of every call, between two configurations, shows with an error of -3 to +50 ns",
-		"diff reports a difference in 8 of 200 comparisons of a configuration with itself (1.74 to 7.73%), at alpha 5%",
-		"a change of 4.9% is told from none in 27 of 30 trials with 20 repeats (73.5 to 97.9%), " +
-			"called by diff (it must clearly exceed 2%) in 11, and in the wrong direction in 1",
+		"delays of 200 ns and more, of half of the calls of a window: 1 of 2 are recovered within 3% or 10 ns, " +
+			"and the largest error is 5% (of 1.00 ms); a delay of every call, compared between two configurations, is off by -3 to +50 ns",
+		"equal configurations differ significantly, at alpha 5%, for diff in 8 of 200 comparisons (1.74 to 7.73%)",
+		"measured in turns with 20 repeats, as ab does, a change of 4.9% is told from none in 27 of 30 trials (73.5 to 97.9%), " +
+			"in the wrong direction in 1, and called worse against the default least change of 2% in 11",
 		"the smallest delay told from none with 10 repeats is 100 ns (in 10 of 10 trials, 69.2 to 100%)",
 	}, d.Summary())
 	d.Recovery = []Recovery{{Quantity: quantityDelay, Known: 1e6, Measured: Estimate{Value: 1.05e6}, Tolerance: 30e3}}

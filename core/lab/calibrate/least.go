@@ -49,7 +49,7 @@ func LeastChange(found []Found, repeats int, apart bool, standard float64) (shar
 		if i == decided {
 			texts[0] = least[i].evidence() + source
 		} else {
-			texts = append(texts, least[i].String()+source)
+			texts = append(texts, "seen: "+least[i].String()+source)
 		}
 	}
 	return share, strings.Join(texts, "; ")
@@ -87,7 +87,7 @@ func (l Least) String() string { return format.Share(l.Known) + ", " + l.evidenc
 // evidence says how well the change was found.
 func (l Least) evidence() string {
 	if l.Drift != nil {
-		return fmt.Sprintf("by which the machine moves without a change in %s; ab, which alternates, sees less", l.Drift.Apart())
+		return fmt.Sprintf("equal sets that were measured %s apart differ by that much; ab alternates and finds smaller changes", l.Drift.Apart())
 	}
 	repeats := format.Count(l.Repeats, "repeat")
 	text := fmt.Sprintf("found in %d of %s with %s", l.Found, format.Count(l.Count, "trial"), repeats)

@@ -36,9 +36,9 @@ func TestLeastChangeOfMachines(t *testing.T) {
 		{[]Found{seen(0.05, false)}, 0.05, "found in 30 of 30 trials with 10 repeats (calibration of 2026-03-04, calibration.json)"},
 		{[]Found{stale}, 0.05, "found in 30 of 30 trials with 10 repeats (calibration of 2026-03-04, calibration.json, 10 days old, made with version 1, and this is 2)"},
 		{[]Found{unseen}, 0.05, "the largest change tried, and not even that was found in 90% of the trials with 10 repeats (calibration of 2026-03-04, calibration.json)"},
-		{[]Found{seen(0.01, false)}, 0.02, "the default; 1%, found in 30 of 30 trials with 10 repeats (calibration of 2026-03-04, calibration.json)"},
+		{[]Found{seen(0.01, false)}, 0.02, "the default; seen: 1%, found in 30 of 30 trials with 10 repeats (calibration of 2026-03-04, calibration.json)"},
 		{[]Found{seen(0.05, false), other, seen(0.1, false)}, 0.1, "found in 30 of 30 trials with 10 repeats (calibration of some, kernel 6.2 of 2026-03-04, calibration.json)" +
-			"; 5%, found in 30 of 30 trials with 10 repeats (calibration of some, kernel 6.2 of 2026-03-04, calibration.json)" +
+			"; seen: 5%, found in 30 of 30 trials with 10 repeats (calibration of some, kernel 6.2 of 2026-03-04, calibration.json)" +
 			"; no full calibration of another, kernel 6.1"},
 	} {
 		share, from := LeastChange(c.found, 10, false, 0.02)
@@ -50,7 +50,7 @@ func TestLeastChangeOfMachines(t *testing.T) {
 	drifting.Document.Drift = &Drift{ApartS: 480, Comparisons: 200, Repeats: 10, Limit: 0.12}
 	share, from := LeastChange([]Found{drifting}, 10, true, 0.02)
 	require.Equal(t, 0.12, share)
-	require.Equal(t, "by which the machine moves without a change in 8 minutes; ab, which alternates, sees less (calibration of 2026-03-04, calibration.json)", from)
+	require.Equal(t, "equal sets that were measured 8 minutes apart differ by that much; ab alternates and finds smaller changes (calibration of 2026-03-04, calibration.json)", from)
 	share, _ = LeastChange([]Found{drifting}, 10, false, 0.02)
 	require.Equal(t, 0.05, share)
 

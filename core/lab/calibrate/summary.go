@@ -48,8 +48,8 @@ func (d *Document) delaySummary() string {
 	case bounded == 0:
 		return fmt.Sprintf("the largest error of a recovered delay is %s (of %s), but too few windows bound it", format.Share(largest), format.Time(of))
 	}
-	return fmt.Sprintf("%d of %d delays of half of the calls, within one window, of %d ns and more, are recovered within %s or %d ns, and the largest error is %s (of %s)"+d.delayedSummary(),
-		within, count, leastPromised, format.Share(delayTolerance), leastTolerance, format.Share(largest), format.Time(of))
+	return fmt.Sprintf("delays of %d ns and more, of half of the calls of a window: %d of %d are recovered within %s or %d ns, and the largest error is %s (of %s)"+d.delayedSummary(),
+		leastPromised, within, count, format.Share(delayTolerance), leastTolerance, format.Share(largest), format.Time(of))
 }
 
 // delayedSummary goes on with what delays of every call show.
@@ -63,24 +63,21 @@ func (d *Document) delayedSummary() string {
 	if low > high {
 		return ""
 	}
-	return fmt.Sprintf("; a delay of every call, between two configurations, shows with an error of %+.0f to %+.0f ns", low, high)
+	return fmt.Sprintf("; a delay of every call, compared between two configurations, is off by %+.0f to %+.0f ns", low, high)
 }
 
 func (d *Document) falseSummary() string {
 	var parts []string
 	for _, f := range d.FalseVerdicts {
-		part := fmt.Sprintf("%s in %d", f.Method, f.False)
-		if len(parts) == 0 {
-			part = fmt.Sprintf("%s reports a difference in %d of %d comparisons of a configuration with itself", f.Method, f.False, f.Comparisons)
-		}
-		parts = append(parts, part+" ("+f.Share.Interval()+")")
+		parts = append(parts, fmt.Sprintf("%s in %d of %d comparisons (%s)", f.Method, f.False, f.Comparisons, f.Share.Interval()))
 	}
 	if len(parts) == 0 {
 		return ""
 	}
-	text := strings.Join(parts, ", ") + ", at alpha " + format.Share(d.Alpha)
+	text := fmt.Sprintf("equal configurations differ significantly, at alpha %s, for %s", format.Share(d.Alpha), strings.Join(parts, ", "))
 	if d.Drift != nil {
-		text += fmt.Sprintf("; in the %s between the sides of diff, the machine moves by up to %s without a change", d.Drift.Apart(), format.Share(d.Drift.Limit))
+		text += fmt.Sprintf("; diff has sets that were measured %s apart, of which %s differ by no more than %s",
+			d.Drift.Apart(), format.Share(1-d.Alpha), format.Share(d.Drift.Limit))
 	}
 	return text
 }
@@ -103,9 +100,9 @@ func (d *Document) powerSummary() string {
 		}
 		return 1
 	})
-	return fmt.Sprintf("a change of %s is told from none in %d of %s with %d repeats (%s), called by diff (it must clearly exceed %s) in %d, and in the wrong direction in %d",
-		format.Share(t.Known), t.Found, format.Count(t.Count, "trial"), most.Repeats, t.Share.Interval(),
-		format.Share(compare.Defaults().Floor), t.Beyond, t.Wrong)
+	return fmt.Sprintf("measured in turns with %d repeats, as ab does, a change of %s is told from none in %d of %s (%s), in the wrong direction in %d, and called worse against the default least change of %s in %d",
+		most.Repeats, format.Share(t.Known), t.Found, format.Count(t.Count, "trial"), t.Share.Interval(), t.Wrong,
+		format.Share(compare.Defaults().Floor), t.Beyond)
 }
 
 func (d *Document) resolutionSummary() string {

@@ -1,13 +1,10 @@
 package doctor
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
-	"transportbench/core/lab/calibrate"
 	"transportbench/core/lab/compare"
 	"transportbench/core/lab/result/format"
 	"transportbench/core/lab/result/set"
@@ -34,9 +31,6 @@ func (x *examiner) calibration() Finding {
 		return f.as(Note, unknown+".", remedy)
 	}
 	f.Value = fmt.Sprintf("%s (%s), version %s, %s", d.StartedAt.UTC().Format(time.DateOnly), d.Age(x.now()), d.Tool.Version, d.Length())
-	if figures := keyFigures(d); figures != "" {
-		f.Value += ": " + figures
-	}
 	f.Meaning = "Comparisons on this machine can be trusted as far as its calibration says: " + strings.Join(d.Summary(), "; ") + "."
 	changed := d.Changed(x.version, x.runtime)
 	switch {
@@ -46,35 +40,8 @@ func (x *examiner) calibration() Finding {
 		return f.as(Note, "A quick calibration has too few comparisons to bound false verdicts and what is found: "+strings.Join(d.Summary(), "; ")+".",
 			"transportbench calibrate")
 	case d.Drift != nil && d.Drift.Limit > compare.Defaults().Floor:
-		return f.as(Warn, fmt.Sprintf("The machine drifts: equal sets that were measured %s apart differ by up to %s, so diff of two sets calls only larger changes better or worse.",
-			d.Drift.Apart(), format.Share(d.Drift.Limit)), "compare in turns: transportbench ab, or one sweep and diff --along")
+		return f.as(Warn, fmt.Sprintf("The machine drifts: of equal sets that were measured %s apart, %s differ by no more than %s, and diff of two sets calls only larger changes better or worse.",
+			d.Drift.Apart(), format.Share(1-d.Alpha), format.Share(d.Drift.Limit)), "compare in turns: transportbench ab, or one sweep and diff --along")
 	}
 	return f
-}
-
-// keyFigures returns what a calibration recovered, the false verdicts of the worst way to compare, and
-// the least change that counts.
-func keyFigures(d *calibrate.Document) string {
-	var parts []string
-	promised, kept := 0, 0
-	for _, r := range d.Recovery {
-		if r.Tolerance > 0 {
-			promised++
-			if r.Within {
-				kept++
-			}
-		}
-	}
-	if promised > 0 {
-		parts = append(parts, fmt.Sprintf("recovers %d of %d", kept, promised))
-	}
-	if len(d.FalseVerdicts) > 0 {
-		worst := slices.MaxFunc(d.FalseVerdicts, func(a, b calibrate.FalseVerdicts) int { return cmp.Compare(a.Share.Value, b.Share.Value) })
-		parts = append(parts, fmt.Sprintf("false verdicts at most in %d of %d comparisons (%s)", worst.False, worst.Comparisons, worst.Method))
-	}
-	const repeats = 20
-	if least, ok := d.LeastChange(repeats); ok {
-		parts = append(parts, "least change "+least.String())
-	}
-	return strings.Join(parts, ", ")
 }

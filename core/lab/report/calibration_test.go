@@ -59,7 +59,7 @@ func TestCalibrationsOnThePage(t *testing.T) {
 	page := string(rendered(t, buildCalibrated(t, s)))
 	trust := page[strings.Index(page, `id="trust"`):strings.Index(page, `id="trust-more"`)]
 	for _, want := range []string{
-		"2026-03-04, version 1.2.3, full", "1 of 1 delays of half of the calls, within one window, of 200 ns and more, are recovered",
+		"2026-03-04, version 1.2.3, full", "delays of 200 ns and more, of half of the calls of a window: 1 of 1 are recovered",
 		"alpha, 5%", `<th scope="row">diff</th><td class="right">7 of 200</td><td class="right">3.5%</td><td class="right">1.42 to 7.08%</td>`,
 		"&lt;b&gt;along&lt;/b&gt;", `<th scope="col" class="right">loaded, 10 repeats</th>`, `<th scope="row">2%</th>`, `<th scope="row">5%</th>`, "28 of 30",
 		"<h3>Calibration of another, 4 cores", "There is no calibration of this machine", "cores &#34;2&#34; instead of",

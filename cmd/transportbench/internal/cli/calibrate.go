@@ -70,8 +70,8 @@ report find it.
 
 func (a *app) calibrateShowCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "show [FILE]", Short: "Show a calibration, by default the last one of this machine",
-		Args: takes(0, 1, "at most one file"),
+		Use: "show [FILE|DIRECTORY]", Short: "Show a calibration, by default the last one of this machine",
+		Args: takes(0, 1, "at most one file or directory"),
 		RunE: a.withSettings(func(_ *cobra.Command, s *options.Settings, args []string) error {
 			d, err := a.lastOrNamed(args)
 			if err != nil {
@@ -87,7 +87,11 @@ func (a *app) calibrateShowCommand() *cobra.Command {
 // lastOrNamed reads the calibration that the argument names, or the last one of this machine.
 func (a *app) lastOrNamed(args []string) (*calibrate.Document, error) {
 	if len(args) == 1 {
-		d, err := calibrate.Read(args[0])
+		path := args[0]
+		if info, err := os.Stat(path); err == nil && info.IsDir() {
+			path = filepath.Join(path, calibrate.FileName)
+		}
+		d, err := calibrate.Read(path)
 		if err != nil {
 			return nil, badInput(err)
 		}

@@ -92,6 +92,7 @@ func TestCalibrate(t *testing.T) {
 	table := c.stdout
 	require.Zero(t, c.execute("calibrate", "show"), c.stderr)
 	require.Equal(t, table, c.stdout)
+	require.Zero(t, c.execute("calibrate", "show", filepath.Dir(path)))
 	require.Zero(t, c.execute("calibrate", "show", path))
 	require.Equal(t, table, c.stdout)
 	require.Zero(t, c.execute("calibrate", "show", "--json", path))

@@ -187,8 +187,8 @@ func (c calibration) falseVerdicts(d *calibrate.Document) {
 	}
 	renderTable(t, c.markdown)
 	if drift := d.Drift; drift != nil {
-		fmt.Fprintf(c, "\ndiff compares sets %s apart. Only with a least change of %s do at most %s of its comparisons give a verdict:\n"+
-			"the machine drifts. along and ab compare what was measured in turns.\n", drift.Apart(), format.Share(drift.Limit), format.Share(d.Alpha))
+		fmt.Fprintf(c, "\nThe machine drifts: diff compares sets %s apart, and only with a least change of %s do at most %s of\n"+
+			"its comparisons give a verdict. along and ab compare what was measured in turns.\n", drift.Apart(), format.Share(drift.Limit), format.Share(d.Alpha))
 	}
 }
 
@@ -237,9 +237,9 @@ func Trust(w io.Writer, d *calibrate.Document) {
 	if len(d.Power) == 0 {
 		return
 	}
-	header := []string{"found with"}
+	header := []string{"told from none with"}
 	for _, trial := range d.Power[0].Trials {
-		header = append(header, ">"+format.Share(trial.Known)+" slower")
+		header = append(header, fmt.Sprintf(">%.0f%% slower", 100*trial.Known))
 	}
 	t := newTable(w, header...)
 	for _, p := range d.Power {
