@@ -199,7 +199,7 @@ type Repeat struct {
 	// order.
 	Stalls []Stall `json:"stalls,omitempty"`
 	// Mixed marks a window during which the machine changed its state: the bounces before and after
-	// it differ too much. Remeasured has the mixed windows that this one replaces.
+	// it differ too much. Remeasured has the mixed and the starved windows that this one replaces.
 	Mixed      bool     `json:"mixed,omitempty"`
 	Remeasured []Window `json:"remeasured,omitempty"`
 }
@@ -220,8 +220,21 @@ type Readings struct {
 	Library *transport.Floor `json:"library,omitempty"`
 	// Pairs has the readings of each calling pair if there are several.
 	Pairs []PairReadings `json:"pairs,omitempty"`
+	// Failures are the probes that failed and were taken again.
+	Failures []ProbeFailure `json:"failures,omitempty"`
 	// Note is the reason why probes are missing.
 	Note string `json:"note,omitempty"`
+}
+
+// ProbeFailure is a probe between one calling thread and one daemon that failed.
+type ProbeFailure struct {
+	Kind   transport.ProbeKind `json:"kind"`
+	Caller record.Thread       `json:"caller"`
+	Daemon record.Thread       `json:"daemon"`
+	Times  int                 `json:"times"`
+	Error  string              `json:"error"` // of the last time
+	// GivenUp is set if it failed for so long that this side of the window was probed no more.
+	GivenUp bool `json:"given_up,omitempty"`
 }
 
 // PairReadings are the probes between one calling thread and one daemon, in nanoseconds; 0 if not
@@ -260,6 +273,8 @@ type Window struct {
 	Throughput   float64   `json:"throughput"` // op/s
 	BounceBefore float64   `json:"bounce_before_ns"`
 	BounceAfter  float64   `json:"bounce_after_ns"`
+	// Starved is the reason why the window measured nothing, such as a rank without a processor.
+	Starved string `json:"starved,omitempty"`
 }
 
 // Stall is a time for which polling threads of one host made no progress.

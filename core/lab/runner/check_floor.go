@@ -2,6 +2,7 @@ package runner
 
 import (
 	"fmt"
+	"slices"
 
 	"transportbench/core/lab/result"
 )
@@ -52,6 +53,31 @@ func checkFloorBeaten(e evidence) finding {
 			cause = "the bounces show one state of the machine, so the probes were disturbed or do not reach what the medium can do"
 		}
 		f.message += fmt.Sprintf(", by %s at most: %s; ratios to the floor may be that much low", percent(1-lowest), cause)
+	}
+	return f
+}
+
+// checkProbes counts the probes that failed and were taken again, and finds sides of windows on which
+// they were given up, so that floors or bounces are missing.
+func checkProbes(e evidence) finding {
+	f := finding{ok: true, message: "no probe failed"}
+	again, last := 0, ""
+	for i := range e.result.Repeats {
+		r := &e.result.Repeats[i]
+		for _, failure := range slices.Concat(r.Before.Failures, r.After.Failures) {
+			last = fmt.Sprintf("the %s probe between %v and %v: %s", failure.Kind, failure.Caller, failure.Daemon, failure.Error)
+			again += failure.Times
+			if failure.GivenUp {
+				f.value++
+				again--
+			}
+		}
+	}
+	if again > 0 {
+		f.message = fmt.Sprintf("%d probes failed and were taken again; %s", again, last)
+	}
+	if f.ok = f.value == 0; !f.ok {
+		f.message = fmt.Sprintf("on %.0f sides of windows, the probes were given up, so their floors are missing; %s", f.value, last)
 	}
 	return f
 }

@@ -18,7 +18,11 @@ func checkMixed(e evidence) finding {
 	f := finding{limit: 0.2}
 	probed, mixed, again := 0, 0, 0
 	for _, r := range e.result.Repeats {
-		again += len(r.Remeasured)
+		for _, w := range r.Remeasured {
+			if w.Starved == "" {
+				again++
+			}
+		}
 		if r.Before.Bounce > 0 && r.After.Bounce > 0 {
 			probed++
 		}
@@ -53,6 +57,32 @@ func (e evidence) withoutMixed() string {
 		return "; no window shows one state"
 	}
 	return fmt.Sprintf("; without them p50 is %s instead of %s", format.Time(without), format.Time(with))
+}
+
+// checkStarved counts the windows that measured nothing because a rank had no processor, and were
+// measured again. If they are many, the others are those in which the machine happened to have one.
+func checkStarved(e evidence) finding {
+	f := finding{limit: 0.2}
+	starved, last := 0, ""
+	for _, r := range e.result.Repeats {
+		for _, w := range r.Remeasured {
+			if w.Starved != "" {
+				starved++
+				last = w.Starved
+			}
+		}
+	}
+	if starved == 0 {
+		f.ok, f.message = true, "every rank had a processor in all windows"
+		return f
+	}
+	f.value = float64(starved) / float64(starved+len(e.result.Repeats))
+	f.ok = f.value <= f.limit
+	f.message = fmt.Sprintf("%d windows measured nothing and were measured again (%s)", starved, last)
+	if !f.ok {
+		f.message += fmt.Sprintf("; the %d that count are those for which the machine had time", len(e.result.Repeats))
+	}
+	return f
 }
 
 // checkSteal computes the share of time for which the hypervisor took the run's processors away.

@@ -166,6 +166,15 @@ func TestChecksFail(t *testing.T) {
 		{"harness", func(e *evidence) { each(e, func(r *result.Repeat) { r.Overhead.PerOpNS = 500 }) }, 0.5,
 			"takes 50% of an operation, over all windows: the transport alone may be up to 2.00x as fast"},
 		{"sampling_cost", func(e *evidence) { sampleOneIn(e, 1) }, 0.04, "takes 4% of the clients' time, and throughput may be that much low"},
+		{"probes", func(e *evidence) {
+			e.result.Repeats[1].After.Failures = []result.ProbeFailure{{
+				Kind: transport.ProbeMedium, Caller: record.Thread{Rank: 1, Daemon: -1}, Daemon: record.Thread{Client: -1},
+				Times: 4, Error: errProbeLate.Error(), GivenUp: true,
+			}}
+		}, 1, "the medium probe between client 0 of rank 1 and daemon 0 of rank 0: it did not end within 3s"},
+		{"starved", func(e *evidence) {
+			each(e, func(r *result.Repeat) { r.Remeasured = []result.Window{{Starved: "nothing was completed in 1s"}} })
+		}, 0.5, "6 windows measured nothing and were measured again (nothing was completed in 1s); the 6 that count"},
 		{"mixed", func(e *evidence) {
 			for i := range 2 {
 				r := &e.result.Repeats[i]

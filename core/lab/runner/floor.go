@@ -25,6 +25,23 @@ const (
 	probeDuration = bounceTime + time.Duration(len(floorKinds))*(floorTime+bounceTime)
 )
 
+// A probe that fails is taken again after a pause that doubles: on a loaded machine a rank may get no
+// processor for a while, and a link may be down. An attempt may take probePatience longer than planned.
+// Once failed attempts and pauses on one side of a window have taken probeBudget, the side is given up.
+const (
+	probeBudget   = 10 * time.Second
+	probePatience = 3 * time.Second
+	probePause    = 100 * time.Millisecond
+	maxProbePause = time.Second
+)
+
+var (
+	errProbeLate  = fmt.Errorf("it did not end within %v; its ranks got no processor, or hang", probePatience)
+	errNoReading  = errors.New("it measured nothing; its ranks got no processor")
+	errImpossible = errors.New("is impossible")
+	errGivenUp    = errors.New("a probe was given up")
+)
+
 // floorKinds are the kinds of probes besides the bounce, the one next to the window first.
 var floorKinds = [...]transport.ProbeKind{transport.ProbeMedium, transport.ProbeRate, transport.ProbeLibrary}
 
@@ -85,20 +102,41 @@ func sampleOf[T any](list []T, n int) []T {
 
 // readings takes the probes on one side of a window, one pair at a time. Every probe of a floor is
 // between two bounces, and one bounce is next to the window. A kind that cannot be probed is left out
-// from then on, and Note has the reason.
-func (b *bench) readings(ctx context.Context, before bool) (r result.Readings, err error) {
+// from then on, and Note has the reason. If a probe is given up, so are those after it.
+func (b *bench) readings(ctx context.Context, before bool) (result.Readings, error) {
 	pairs := callingPairs(b.cfg, b.plans, len(b.req.CPUs))
 	if len(pairs) == 0 {
-		r.Note = "every thread that calls over the transport shares its processor with the daemons; a probe needs two processors"
-		return r, nil
+		return result.Readings{
+			Note: "every thread that calls over the transport shares its processor with the daemons; a probe needs two processors",
+		}, nil
 	}
+	side := probeSide{bench: b}
+	err := side.probe(ctx, pairs, before)
+	if errors.Is(err, errGivenUp) {
+		err = nil
+		if before {
+			side.Bounce = 0 // it was to be next to the window
+		}
+	}
+	side.Note = b.unprobedNote()
+	return side.Readings, err
+}
+
+// probeSide is one side of a window while it is probed.
+type probeSide struct {
+	*bench
+	result.Readings
+	lost time.Duration // in failed attempts, and in pauses after them
+}
+
+func (r *probeSide) probe(ctx context.Context, pairs []callingPair, before bool) error {
 	byPair := make([]result.PairReadings, len(pairs))
 	for i, p := range pairs {
 		byPair[i].Caller, byPair[i].Daemon = p.caller, p.server
 	}
 	bounce := func() error {
-		floor, each, err := b.probeAll(ctx, pairs, record.ProbeBounce)
-		if floor == nil || b.req.OneProbe && floor.Name != bounceName {
+		floor, each, err := r.probeAll(ctx, pairs, record.ProbeBounce)
+		if floor == nil || r.req.OneProbe && floor.Name != bounceName {
 			return err
 		}
 		r.Bounces = append(r.Bounces, floor.RoundTrip)
@@ -112,25 +150,25 @@ func (b *bench) readings(ctx context.Context, before bool) (r result.Readings, e
 	}
 	kinds := floorKinds[:]
 	switch {
-	case b.req.OneProbe, b.req.StateOnly:
+	case r.req.OneProbe, r.req.StateOnly:
 		kinds = nil
 	case before:
 		kinds = slices.Clone(kinds)
 		slices.Reverse(kinds)
 	}
 	if err := bounce(); err != nil {
-		return r, err
+		return err
 	}
 	for _, kind := range kinds {
-		floor, each, err := b.probeAll(ctx, pairs, kind)
+		floor, each, err := r.probeAll(ctx, pairs, kind)
 		if err != nil {
-			return r, err
+			return err
 		}
 		if floor == nil {
 			continue
 		}
 		if err := bounce(); err != nil {
-			return r, err
+			return err
 		}
 		for i, value := range each {
 			*readingOf(&byPair[i], kind) = value
@@ -147,8 +185,7 @@ func (b *bench) readings(ctx context.Context, before bool) (r result.Readings, e
 	if len(pairs) > 1 {
 		r.Pairs = byPair
 	}
-	r.Note = b.unprobedNote()
-	return r, nil
+	return nil
 }
 
 // readingOf returns where a pair's reading of a floor goes.
@@ -182,41 +219,34 @@ func (b *bench) unprobedNote() string {
 
 // probeAll takes a probe of one kind between each pair, and returns the median with the readings. The
 // median is nil if the kind cannot be probed.
-func (b *bench) probeAll(ctx context.Context, pairs []callingPair, kind transport.ProbeKind) (*transport.Floor, []float64, error) {
-	if b.unprobed[kind] != "" {
+func (r *probeSide) probeAll(ctx context.Context, pairs []callingPair, kind transport.ProbeKind) (*transport.Floor, []float64, error) {
+	if r.unprobed[kind] != "" {
 		return nil, nil, nil
 	}
 	duration := floorTime
 	if kind == record.ProbeBounce {
 		duration = bounceTime
 	}
-	forth, back := b.cfg.Payloads()
+	forth, back := r.cfg.Payloads()
 	probe := transport.Probe{
 		Kind: kind, Duration: max(duration/time.Duration(len(pairs)), probeLeast),
-		Forth: int(forth), Back: int(back), InFlight: b.cfg.CallsPerPair(),
+		Forth: int(forth), Back: int(back), InFlight: r.cfg.CallsPerPair(),
 	}
 	var merged transport.Floor
 	each := make([]float64, len(pairs))
 	for i, pair := range pairs {
-		floor, err := b.probePair(ctx, pair, probe)
+		floor, err := r.probePair(ctx, pair, probe)
 		if errors.Is(err, transport.ErrUnsupported) {
-			if b.unprobed == nil {
-				b.unprobed = map[transport.ProbeKind]string{}
+			if r.unprobed == nil {
+				r.unprobed = map[transport.ProbeKind]string{}
 			}
-			b.unprobed[kind] = err.Error()
+			r.unprobed[kind] = err.Error()
 			return nil, nil, nil
 		}
 		if err != nil {
 			return nil, nil, err
 		}
-		each[i] = floor.RoundTrip
-		if kind == transport.ProbeRate {
-			each[i] = floor.PerOp
-		}
-		if !(each[i] > 0) {
-			return nil, nil, &RankError{pair.caller.Rank, "probing the floor",
-				fmt.Errorf("a reading of %g ns (%s) is impossible", each[i], kind)}
-		}
+		each[i] = readingIn(floor, kind)
 		merged.Name = floor.Name
 		merged.Samples += floor.Samples
 	}
@@ -229,10 +259,60 @@ func (b *bench) probeAll(ctx context.Context, pairs []callingPair, kind transpor
 	return &merged, each, nil
 }
 
-// probePair takes one probe and returns the caller's reading.
-func (b *bench) probePair(ctx context.Context, pair callingPair, probe transport.Probe) (transport.Floor, error) {
+// readingIn returns what a probe of a kind measured.
+func readingIn(floor transport.Floor, kind transport.ProbeKind) float64 {
+	if kind == transport.ProbeRate {
+		return floor.PerOp
+	}
+	return floor.RoundTrip
+}
+
+// probePair takes a probe of one pair, and takes it again if it fails. It returns errGivenUp once that
+// has taken too long, and the error of a probe that cannot succeed later.
+func (r *probeSide) probePair(ctx context.Context, pair callingPair, probe transport.Probe) (transport.Floor, error) {
+	failure := result.ProbeFailure{Kind: probe.Kind, Caller: pair.caller, Daemon: pair.server}
+	for pause := probePause; ; pause = min(2*pause, maxProbePause) {
+		began := time.Now()
+		floor, err := r.tryProbe(ctx, pair, probe)
+		if err == nil || ctx.Err() != nil || lasting(err) {
+			r.addFailure(failure)
+			return floor, err
+		}
+		failure.Times++
+		failure.Error = err.Error()
+		r.lost += time.Since(began) + pause
+		if failure.GivenUp = r.lost > probeBudget; failure.GivenUp {
+			r.addFailure(failure)
+			return floor, errGivenUp
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return floor, ctx.Err()
+		}
+	}
+}
+
+// addFailure adds a probe that failed to the readings.
+func (r *probeSide) addFailure(failure result.ProbeFailure) {
+	if failure.Times > 0 {
+		r.Failures = append(r.Failures, failure)
+	}
+}
+
+// lasting reports whether a probe that failed with err fails again: the transport has no such probe or
+// a wrong one, or a rank is gone.
+func lasting(err error) bool {
+	var died *record.ExitError
+	return errors.As(err, &died) || errors.Is(err, transport.ErrUnsupported) || errors.Is(err, transport.ErrPeerDown) ||
+		errors.Is(err, transport.ErrClosed) || errors.Is(err, transport.ErrCorrupt) || errors.Is(err, errImpossible)
+}
+
+// tryProbe takes one probe and returns the caller's reading.
+func (b *bench) tryProbe(ctx context.Context, pair callingPair, probe transport.Probe) (transport.Floor, error) {
+	const op = "probing the floor"
 	server, caller := pair.server.Rank, pair.caller.Rank
-	floors, err := callAll(ctx, b.ranks, []int{server, caller}, "probing the floor", probe.Duration+margin,
+	floors, err := callAll(ctx, b.ranks, []int{server, caller}, op, probe.Duration+probePatience,
 		func(ctx context.Context, r int) (transport.Floor, error) {
 			p := record.Probe{Near: pair.server, Far: pair.caller, Probe: probe}
 			if r == caller {
@@ -240,5 +320,13 @@ func (b *bench) probePair(ctx context.Context, pair callingPair, probe transport
 			}
 			return b.ranks.process(r).Probe(ctx, p)
 		})
+	switch reading := readingIn(floors[1], probe.Kind); {
+	case errors.Is(err, ErrNoAnswer) || errors.Is(err, context.DeadlineExceeded):
+		err = errProbeLate
+	case err == nil && reading == 0:
+		err = errNoReading
+	case err == nil && !(reading > 0):
+		err = &RankError{caller, op, fmt.Errorf("a reading of %g ns (%s) %w", reading, probe.Kind, errImpossible)}
+	}
 	return floors[1], err
 }

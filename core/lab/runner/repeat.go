@@ -3,10 +3,12 @@ package runner
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"math"
 	"slices"
 	"time"
 
+	"transportbench/core/base/config"
 	"transportbench/core/base/machine"
 	"transportbench/core/base/record"
 	"transportbench/core/lab/result"
@@ -21,9 +23,23 @@ const mixedRatio = 1.5
 // configurations, and nothing but the bounces decides, so no result is preferred.
 const maxRemeasure = 2
 
-// repeat measures one window, again if it is mixed.
+// A window in which nothing was measured because a rank had no processor is measured again after a
+// pause that doubles, until starvedBudget has passed. What a loaded machine leaves to a rank is
+// decided by its scheduler and not by the transport, so no result is preferred.
+const (
+	starvedBudget   = 10 * time.Second
+	starvedPause    = 100 * time.Millisecond
+	maxStarvedPause = time.Second
+	// starvedShare is the share of a window for which a thread that spins has a processor at least. It
+	// is far below a fair share of a processor on a machine that can measure at all.
+	starvedShare = 0.05
+)
+
+// repeat measures one window, again if it is mixed or starved.
 func (b *bench) repeat(ctx context.Context, i int) (result.Repeat, error) {
 	var discarded []result.Window
+	mixes := 0
+	pause, began := starvedPause, time.Now()
 	for {
 		repeat, err := b.measureWindow(ctx, i, len(discarded) > 0)
 		repeat.Remeasured = discarded
@@ -34,14 +50,76 @@ func (b *bench) repeat(ctx context.Context, i int) (result.Repeat, error) {
 			return repeat, err
 		}
 		repeat.Mixed = mixed(&repeat)
-		if !repeat.Mixed || len(discarded) == maxRemeasure {
+		starved := b.starved(&repeat)
+		if starved == "" && (!repeat.Mixed || mixes == maxRemeasure) {
 			return repeat, nil
+		}
+		if starved == "" {
+			mixes++
+		} else if time.Since(began)+pause > starvedBudget {
+			b.failed = &repeat
+			return repeat, fmt.Errorf("repeat %d: %s, and so in %d windows; let less run beside it, or use a longer --duration",
+				repeat.Index+1, starved, 1+len(discarded)-mixes)
 		}
 		discarded = append(discarded, result.Window{
 			StartedAt: repeat.StartedAt, Throughput: repeat.Samples[result.Throughput],
-			BounceBefore: repeat.Before.Bounce, BounceAfter: repeat.After.Bounce,
+			BounceBefore: repeat.Before.Bounce, BounceAfter: repeat.After.Bounce, Starved: starved,
 		})
+		if starved == "" {
+			continue
+		}
+		select {
+		case <-time.After(pause):
+			pause = min(2*pause, maxStarvedPause)
+		case <-ctx.Done():
+			return repeat, ctx.Err()
+		}
 	}
+}
+
+// starved returns why a window measured nothing: no operation was completed, or a rank had no
+// processor. It is empty for other windows, and if nothing was due.
+func (b *bench) starved(r *result.Repeat) string {
+	var ops, due uint64
+	for _, c := range r.Clients() {
+		ops += c.Ops()
+		if c.Open != nil {
+			due += c.Open.Scheduled
+		}
+	}
+	nothing := ops == 0 && (due > 0 || b.cfg.Rate == 0)
+	rank, least := leastProcessor(r.Ranks)
+	length := time.Duration(b.cfg.Duration)
+	had := fmt.Sprintf("rank %d had a processor for %s of it", rank, percent(least))
+	switch {
+	case nothing && least < 1:
+		return fmt.Sprintf("nothing was completed in %v: %s", length, had)
+	case nothing:
+		return fmt.Sprintf("nothing was completed in %v", length)
+	case least < starvedShare && b.plans[rank].Idle == config.IdleSpin:
+		return fmt.Sprintf("in a window of %v, %s", length, had)
+	}
+	return ""
+}
+
+// leastProcessor returns the rank of the polling thread that had the least of a processor in the
+// window, and its share of the window; 1 if the kernel does not report it.
+func leastProcessor(ranks []record.Report) (rank int, share float64) {
+	share = 1
+	see := func(r int, t *record.ThreadReport, elapsed uint64) {
+		if t.CPUNS > 0 && elapsed > 0 && float64(t.CPUNS)/float64(elapsed) < share {
+			rank, share = r, float64(t.CPUNS)/float64(elapsed)
+		}
+	}
+	for i := range ranks {
+		for j := range ranks[i].Clients {
+			see(ranks[i].Rank, &ranks[i].Clients[j].Thread, ranks[i].Clients[j].ElapsedNS)
+		}
+		for j := range ranks[i].Daemons {
+			see(ranks[i].Rank, &ranks[i].Daemons[j].Thread, ranks[i].Daemons[j].ElapsedNS)
+		}
+	}
+	return rank, share
 }
 
 // mixed reports whether the machine changed its state during the window.

@@ -138,8 +138,6 @@ var steps = []struct {
 	{call{0, opStop, 1}, "advance"},
 	{call{0, opOverhead, 1}, "measuring overhead"},
 	{call{1, opOverhead, 1}, "measuring overhead"},
-	{call{1, opProbe, 1}, "probing the floor"},
-	{call{0, opProbe, 2}, "probing the floor"},
 	{call{0, opRun, 2}, "run"},
 	{call{1, opMeasure, 2}, "advance"},
 	{call{1, opRun, 3}, "run"},
@@ -310,7 +308,7 @@ func TestBadReports(t *testing.T) {
 		require.ErrorContains(t, err, "repeat 0: decoding histogram")
 
 		c = newCluster()
-		c.floor.RoundTrip = 0
+		c.floor.RoundTrip = -1
 		_, err = Run(t.Context(), request(c), nil)
 		requireRankError(t, err, 1, "probing the floor")
 

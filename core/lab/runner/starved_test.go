@@ -1,0 +1,154 @@
+package runner
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/base/record"
+	"transportbench/core/lab/result"
+	"transportbench/core/transport"
+)
+
+// A probe that fails or does not end is taken again and listed. If it fails for too long, its side of
+// the window has no more readings, and the run goes on.
+func TestProbeFailures(t *testing.T) {
+	always := map[call]error{}
+	for nth := range 100 {
+		always[call{0, opProbe, nth + 2}] = errBroken // the probes after the first window, and all later ones
+	}
+	down := transport.NewOpError("erpc", "probe", transport.ErrPeerDown)
+	for name, test := range map[string]struct {
+		fake  func(*cluster)
+		err   string // of the run
+		times int    // that the probe failed
+		text  string // of the failure
+		given bool
+	}{
+		"once":       {fake: func(c *cluster) { c.fail = map[call]error{{0, opProbe, 2}: errBroken} }, times: 1, text: "broken"},
+		"late":       {fake: func(c *cluster) { c.polls = map[call]bool{{0, opProbe, 2}: true} }, times: 1, text: errProbeLate.Error()},
+		"hangs":      {fake: func(c *cluster) { c.hang = map[call]bool{{1, opProbe, 2}: true} }, times: 1, text: errProbeLate.Error()},
+		"for good":   {fake: func(c *cluster) { c.fail = always }, times: 13, text: "broken", given: true},
+		"no reading": {fake: func(c *cluster) { c.floor.RoundTrip = 0 }, times: 13, text: errNoReading.Error(), given: true},
+		"peer down":  {fake: func(c *cluster) { c.fail = map[call]error{{0, opProbe, 2}: down} }, err: "rank 0: probing the floor: erpc: probe: peer is down"},
+		"died": {
+			fake: func(c *cluster) {
+				c.fail = map[call]error{{1, opProbe, 2}: &record.ExitError{Plugin: "shm", State: "exit status 1"}}
+			},
+			err: "rank 1: probing the floor: plugin shm",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster()
+				test.fake(c)
+				req := request(c)
+				req.Config.Ranks, req.Config.Repeats = 2, 1
+				start := time.Now()
+				r, err := Run(t.Context(), req, nil)
+				c.requireAllKilled(t)
+				if test.err != "" {
+					require.ErrorContains(t, err, test.err)
+					require.Less(t, time.Since(start), 5*time.Second, "it is not taken again")
+					return
+				}
+				require.NoError(t, err)
+				requireValid(t, r)
+				after := &r.Repeats[0].After
+				require.Len(t, after.Failures, 1)
+				failure := after.Failures[0]
+				require.Contains(t, failure.Error, test.text)
+				require.Equal(t, transport.ProbeMedium, failure.Kind)
+				require.Equal(t, "client 0 of rank 1", failure.Caller.String())
+				require.Equal(t, test.times, failure.Times)
+				require.Equal(t, test.given, failure.GivenUp)
+				check := findOf(t, r, "probes")
+				require.Equal(t, !test.given, check.OK)
+				require.Contains(t, check.Message, test.text)
+				if test.given {
+					require.Nil(t, after.Medium)
+					require.NotZero(t, after.Bounce, "it was next to the window")
+					require.Nil(t, after.Rate, "probes after it")
+				} else {
+					require.NotNil(t, after.Medium)
+					require.NotNil(t, after.Rate)
+				}
+			})
+		})
+	}
+}
+
+func findOf(t *testing.T, r *result.Result, name string) result.Check {
+	t.Helper()
+	for _, c := range r.Checks {
+		if c.Name == name {
+			return c
+		}
+	}
+	require.Fail(t, "no check "+name)
+	return result.Check{}
+}
+
+// A window in which nothing was completed, or a spinning thread had no processor, is measured again and
+// listed. If none succeeds, the repeat fails and says why.
+func TestStarvedWindows(t *testing.T) {
+	const ms = uint64(time.Millisecond)
+	empty := func(r *record.Report) {
+		thread := record.ThreadReport{CPUNS: 20 * ms, MonotonicNS: 1000 * ms}
+		r.Clients[0] = record.ClientReport{ElapsedNS: 1000 * ms, Latency: r.Clients[0].Latency, Thread: thread}
+	}
+	off := func(r *record.Report) { r.Clients[0].Thread.CPUNS = 30 * ms }
+	for name, test := range map[string]struct {
+		edit    func(*record.Report)
+		windows int // that it edits
+		idle    string
+		again   []string
+		err     string
+	}{
+		"nothing completed": {edit: empty, windows: 1, again: []string{"nothing was completed in 1s: rank 1 had a processor for 2% of it"}},
+		"no processor": {edit: off, windows: 2, again: []string{
+			"in a window of 1s, rank 1 had a processor for 3% of it", "in a window of 1s, rank 1 had a processor for 3% of it",
+		}},
+		"parked":           {edit: off, windows: 2, idle: "park"},
+		"little processor": {edit: func(r *record.Report) { r.Clients[0].Thread.CPUNS = 60 * ms }, windows: 1},
+		"never": {edit: empty, windows: 100,
+			err: "repeat 1: nothing was completed in 1s: rank 1 had a processor for 2% of it, and so in 7 windows; let less run beside it, or use a longer --duration"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster()
+				windows := 0
+				c.edit = func(r *record.Report) {
+					if windows++; windows > 1 && windows <= 1+test.windows { // the first is the warm-up's
+						test.edit(r)
+					}
+				}
+				req := request(c)
+				req.Config.Ranks, req.Config.Repeats = 2, 1
+				if test.idle != "" {
+					req.Config.Idle = test.idle
+				}
+				r, err := Run(t.Context(), req, nil)
+				if test.err != "" {
+					require.EqualError(t, err, test.err)
+					require.Empty(t, r.Repeats)
+					require.Len(t, r.FailedRepeat.Remeasured, 6)
+					requireValid(t, r)
+					return
+				}
+				require.NoError(t, err)
+				requireValid(t, r)
+				var again []string
+				for _, w := range r.Repeats[0].Remeasured {
+					again = append(again, w.Starved)
+				}
+				require.Equal(t, test.again, again)
+				require.InDelta(t, 1e6, r.Summary[result.Throughput].Median, 1)
+				require.Equal(t, len(test.again) == 0, findOf(t, r, "starved").OK)
+				require.Contains(t, findOf(t, r, "mixed").Message, "; 0 windows were measured again")
+			})
+		})
+	}
+}
