@@ -15,12 +15,14 @@ type workerAddress struct {
 	Port      []byte `json:"port"`
 	Heartbeat []byte `json:"heartbeat"`
 	Nonce     uint64 `json:"nonce"`
+	Presence  string `json:"presence,omitempty"` // its name
 }
 
 func encodeAddress(w *worker) ([]byte, error) {
 	a := workerAddress{Port: w.port.Address(), Nonce: w.nonce}
 	if w.heartbeat != nil {
 		a.Heartbeat = w.heartbeat.port.Address()
+		a.Presence = w.heartbeat.show(w.nonce)
 	}
 	return json.Marshal(a)
 }

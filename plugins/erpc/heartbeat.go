@@ -28,6 +28,7 @@ type heartbeat struct {
 	mu      sync.Mutex // guards port and the fields below
 	watches []*watch
 	packets []datagram.Packet
+	present map[uint64]presence // of this rank's workers, by nonce
 	head    [headerSize]byte
 	body    [beatSize]byte
 	closed  bool
@@ -39,6 +40,7 @@ type watch struct {
 	source datagram.Source
 	nonce  uint64 // of the peer's worker
 	local  uint64 // nonce of this rank's worker
+	shown  string // name of the peer's presence; empty if it is not on this host
 	wake   func() // wakes this rank's worker, so that it notices the death
 	missed int
 	up     atomic.Bool // the peer knows the session and so answers pings; set by the worker
@@ -57,7 +59,7 @@ const (
 // newHeartbeat starts a heartbeat, which owns the port.
 func newHeartbeat(port datagram.Port, interval time.Duration, maxMissed int) *heartbeat {
 	h := &heartbeat{port: port, interval: interval, maxMissed: maxMissed, stop: make(chan struct{}),
-		packets: make([]datagram.Packet, heartbeatBatch)}
+		packets: make([]datagram.Packet, heartbeatBatch), present: map[uint64]presence{}}
 	h.running.Go(h.run)
 	return h
 }
@@ -77,19 +79,45 @@ func (h *heartbeat) run() {
 	}
 }
 
-// watch starts to watch the worker with this nonce, whose rank's heartbeat has this address, and to
-// answer pings for the local worker. It calls wake when the peer is dead. It does not keep address.
-func (h *heartbeat) watch(address []byte, nonce, local uint64, wake func()) (*watch, error) {
+// show makes a local worker present, until hide or close, and returns the name of its presence. The
+// name is empty if the machine does not allow one; peers then judge by pings alone.
+func (h *heartbeat) show(local uint64) string {
+	p, err := newPresence()
+	if err != nil {
+		return ""
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.present[local] = p
+	return p.name
+}
+
+// hide ends the presence of a local worker.
+func (h *heartbeat) hide(local uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if p, has := h.present[local]; has {
+		p.close()
+		delete(h.present, local)
+	}
+}
+
+// watch starts to watch a peer's worker, and to answer pings for the local worker. It calls wake when
+// the peer is dead. It does not keep peer.
+func (h *heartbeat) watch(peer *workerAddress, local uint64, wake func()) (*watch, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
 		return nil, errors.New("the transport is closed")
 	}
-	remote, err := h.port.Open(address)
+	remote, err := h.port.Open(peer.Heartbeat)
 	if err != nil {
 		return nil, err
 	}
-	w := &watch{remote: remote, source: h.port.Source(remote), nonce: nonce, local: local, wake: wake}
+	w := &watch{remote: remote, source: h.port.Source(remote), nonce: peer.Nonce, local: local, wake: wake}
+	if isPresent(peer.Presence) {
+		w.shown = peer.Presence
+	}
 	h.watches = append(h.watches, w)
 	return w, nil
 }
@@ -121,7 +149,7 @@ func (h *heartbeat) beat() {
 		if !w.up.Load() {
 			continue
 		}
-		if w.missed++; w.missed > h.maxMissed {
+		if w.missed++; w.missed > h.maxMissed && !isPresent(w.shown) {
 			w.dead.Store(true)
 			deaths++
 			continue
@@ -188,5 +216,9 @@ func (h *heartbeat) close() error {
 	}
 	close(h.stop)
 	h.running.Wait()
+	for _, p := range h.present {
+		p.close()
+	}
+	clear(h.present)
 	return h.port.Close()
 }

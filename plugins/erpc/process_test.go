@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -169,9 +170,8 @@ func TestKilledAndRestarted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			// Longer than a preempted process may be silent.
 			options["peer-timeout"] = "1h"
-			mine := map[string]string{"provider": options["provider"], "keepalive": "50ms", "peer-timeout": "4s"}
+			mine := map[string]string{"provider": options["provider"], "keepalive": "50ms", "peer-timeout": "200ms"}
 			w := opened(t, 1, transport.Config{Peers: 2, InFlight: 8, MaxPayload: 1000}, mine)[0]
 			for id := range transport.PeerID(2) {
 				s := startServer(t, options)
@@ -187,6 +187,33 @@ func TestKilledAndRestarted(t *testing.T) {
 				_, err := w.Post([]transport.Op{{Kind: transport.OpCall, Peer: id}})
 				require.ErrorIs(t, err, transport.ErrPeerDown)
 			}
+		})
+	}
+}
+
+// TestStoppedPeerLives: a peer of this host whose process gets no processor is not lost, however much
+// longer than the peer timeout that lasts, and answers when it runs again. Once it is killed, it is.
+func TestStoppedPeerLives(t *testing.T) {
+	for _, provider := range []string{"udp", "soft"} {
+		t.Run(provider, func(t *testing.T) {
+			t.Parallel()
+			w := opened(t, 1, transport.Config{InFlight: 8, MaxPayload: 1000},
+				map[string]string{"provider": provider, "keepalive": "10ms", "peer-timeout": "30ms"})[0]
+			s := startServer(t, map[string]string{"provider": provider, "keepalive": "10ms", "peer-timeout": "30ms"})
+			s.connect(t, w, 0)
+			echo(t, w, 0, 10)
+			require.NoError(t, s.command.Process.Signal(syscall.SIGSTOP))
+			events := make([]transport.Event, 16)
+			for began := time.Now(); time.Since(began) < time.Second; {
+				require.NoError(t, w.Wait(10*time.Millisecond))
+				n, err := w.Poll(events)
+				require.NoError(t, err)
+				require.Zero(t, n, "the peer is lost")
+			}
+			require.NoError(t, s.command.Process.Signal(syscall.SIGCONT))
+			echo(t, w, 0, 10)
+			require.NoError(t, s.command.Process.Kill())
+			awaitLoss(t, w, 0)
 		})
 	}
 }

@@ -104,7 +104,7 @@ func (w *worker) connect(id transport.PeerID, address []byte) error {
 	}
 	p.nonce, p.handshakeKey, p.remote, p.source = peer.Nonce, handshakeKey(peer.Nonce), remote, w.port.Source(remote)
 	if w.heartbeat != nil {
-		if p.watch, err = w.heartbeat.watch(peer.Heartbeat, peer.Nonce, w.nonce, w.Wake); err != nil {
+		if p.watch, err = w.heartbeat.watch(&peer, w.nonce, w.Wake); err != nil {
 			w.port.Release(remote)
 			return errors.Join(err, unix.Munmap(p.memory))
 		}
@@ -196,6 +196,9 @@ func (w *worker) Close() error {
 			}
 		}
 		_ = w.port.Flush()
+	}
+	if w.heartbeat != nil {
+		w.heartbeat.hide(w.nonce)
 	}
 	for _, p := range w.sessions {
 		if p != nil {

@@ -202,6 +202,8 @@ type Repeat struct {
 	// it differ too much. Remeasured has the mixed and the starved windows that this one replaces.
 	Mixed      bool     `json:"mixed,omitempty"`
 	Remeasured []Window `json:"remeasured,omitempty"`
+	// Starved is the reason why the window measured next to nothing: a rank had no processor in it.
+	Starved string `json:"starved,omitempty"`
 }
 
 // Readings are the probes on one side of a window.
@@ -273,7 +275,7 @@ type Window struct {
 	Throughput   float64   `json:"throughput"` // op/s
 	BounceBefore float64   `json:"bounce_before_ns"`
 	BounceAfter  float64   `json:"bounce_after_ns"`
-	// Starved is the reason why the window measured nothing, such as a rank without a processor.
+	// Starved is the reason why the window measured nothing; it is empty for a mixed window.
 	Starved string `json:"starved,omitempty"`
 }
 

@@ -59,28 +59,32 @@ func (e evidence) withoutMixed() string {
 	return fmt.Sprintf("; without them p50 is %s instead of %s", format.Time(without), format.Time(with))
 }
 
-// checkStarved counts the windows that measured nothing because a rank had no processor, and were
+// checkStarved counts the windows that measured nothing because a rank had no processor. Most are
 // measured again. If they are many, the others are those in which the machine happened to have one.
 func checkStarved(e evidence) finding {
 	f := finding{limit: 0.2}
-	starved, last := 0, ""
+	again, kept, last := 0, 0, ""
 	for _, r := range e.result.Repeats {
 		for _, w := range r.Remeasured {
 			if w.Starved != "" {
-				starved++
+				again++
 				last = w.Starved
 			}
 		}
+		if r.Starved != "" {
+			kept++
+			last = r.Starved
+		}
 	}
-	if starved == 0 {
+	if again+kept == 0 {
 		f.ok, f.message = true, "every rank had a processor in all windows"
 		return f
 	}
-	f.value = float64(starved) / float64(starved+len(e.result.Repeats))
+	f.value = float64(again+kept) / float64(again+len(e.result.Repeats))
 	f.ok = f.value <= f.limit
-	f.message = fmt.Sprintf("%d windows measured nothing and were measured again (%s)", starved, last)
+	f.message = fmt.Sprintf("%d windows measured nothing and were measured again, and %d remained (%s)", again, kept, last)
 	if !f.ok {
-		f.message += fmt.Sprintf("; the %d that count are those for which the machine had time", len(e.result.Repeats))
+		f.message += "; the others are those for which the machine had time"
 	}
 	return f
 }

@@ -23,23 +23,25 @@ const mixedRatio = 1.5
 // configurations, and nothing but the bounces decides, so no result is preferred.
 const maxRemeasure = 2
 
-// A window in which nothing was measured because a rank had no processor is measured again after a
-// pause that doubles, until starvedBudget has passed. What a loaded machine leaves to a rank is
-// decided by its scheduler and not by the transport, so no result is preferred.
+// A starved window is measured again after a pause that doubles: starvedTries times at least, and until
+// pauses and windows have taken starvedBudget. What a loaded machine leaves to a rank is decided by its
+// scheduler and not by the transport, so no result is preferred.
 const (
 	starvedBudget   = 10 * time.Second
+	starvedTries    = 3
 	starvedPause    = 100 * time.Millisecond
 	maxStarvedPause = time.Second
 	// starvedShare is the share of a window for which a thread that spins has a processor at least. It
 	// is far below a fair share of a processor on a machine that can measure at all.
-	starvedShare = 0.05
+	starvedShare = 0.01
 )
 
-// repeat measures one window, again if it is mixed or starved.
+// repeat measures one window, again if it is mixed or starved. It fails if nothing was completed in the
+// last one.
 func (b *bench) repeat(ctx context.Context, i int) (result.Repeat, error) {
 	var discarded []result.Window
-	mixes := 0
-	pause, began := starvedPause, time.Now()
+	mixes, tries := 0, 0
+	pause, lost := starvedPause, time.Duration(0)
 	for {
 		repeat, err := b.measureWindow(ctx, i, len(discarded) > 0)
 		repeat.Remeasured = discarded
@@ -50,22 +52,31 @@ func (b *bench) repeat(ctx context.Context, i int) (result.Repeat, error) {
 			return repeat, err
 		}
 		repeat.Mixed = mixed(&repeat)
-		starved := b.starved(&repeat)
-		if starved == "" && (!repeat.Mixed || mixes == maxRemeasure) {
-			return repeat, nil
-		}
-		if starved == "" {
-			mixes++
-		} else if time.Since(began)+pause > starvedBudget {
+		var nothing bool
+		repeat.Starved, nothing = b.starved(&repeat)
+		switch {
+		case repeat.Starved != "":
+			tries++
+			lost += time.Duration(b.cfg.Duration) + pause
+			if tries < starvedTries || lost <= starvedBudget {
+				break
+			}
+			if !nothing {
+				return repeat, nil
+			}
 			b.failed = &repeat
-			return repeat, fmt.Errorf("repeat %d: %s, and so in %d windows; let less run beside it, or use a longer --duration",
-				repeat.Index+1, starved, 1+len(discarded)-mixes)
+			return repeat, fmt.Errorf("repeat %d: %s; %d windows were measured; let less run beside it, or use a longer --duration",
+				repeat.Index+1, repeat.Starved, tries+mixes)
+		case repeat.Mixed && mixes < maxRemeasure:
+			mixes++
+		default:
+			return repeat, nil
 		}
 		discarded = append(discarded, result.Window{
 			StartedAt: repeat.StartedAt, Throughput: repeat.Samples[result.Throughput],
-			BounceBefore: repeat.Before.Bounce, BounceAfter: repeat.After.Bounce, Starved: starved,
+			BounceBefore: repeat.Before.Bounce, BounceAfter: repeat.After.Bounce, Starved: repeat.Starved,
 		})
-		if starved == "" {
+		if repeat.Starved == "" {
 			continue
 		}
 		select {
@@ -77,9 +88,9 @@ func (b *bench) repeat(ctx context.Context, i int) (result.Repeat, error) {
 	}
 }
 
-// starved returns why a window measured nothing: no operation was completed, or a rank had no
-// processor. It is empty for other windows, and if nothing was due.
-func (b *bench) starved(r *result.Repeat) string {
+// starved returns why a window measured nothing: nothing was completed, or a rank had no processor. It
+// is empty for other windows, and if nothing was due.
+func (b *bench) starved(r *result.Repeat) (reason string, nothing bool) {
 	var ops, due uint64
 	for _, c := range r.Clients() {
 		ops += c.Ops()
@@ -87,19 +98,19 @@ func (b *bench) starved(r *result.Repeat) string {
 			due += c.Open.Scheduled
 		}
 	}
-	nothing := ops == 0 && (due > 0 || b.cfg.Rate == 0)
+	nothing = ops == 0 && (due > 0 || b.cfg.Rate == 0)
 	rank, least := leastProcessor(r.Ranks)
 	length := time.Duration(b.cfg.Duration)
-	had := fmt.Sprintf("rank %d had a processor for %s of it", rank, percent(least))
+	had := fmt.Sprintf("rank %d had a processor for %v", rank, time.Duration(least*float64(length)).Round(10*time.Microsecond))
 	switch {
 	case nothing && least < 1:
-		return fmt.Sprintf("nothing was completed in %v: %s", length, had)
+		return fmt.Sprintf("nothing was completed in %v: %s", length, had), true
 	case nothing:
-		return fmt.Sprintf("nothing was completed in %v", length)
+		return fmt.Sprintf("nothing was completed in %v", length), true
 	case least < starvedShare && b.plans[rank].Idle == config.IdleSpin:
-		return fmt.Sprintf("in a window of %v, %s", length, had)
+		return fmt.Sprintf("in a window of %v, %s", length, had), false
 	}
-	return ""
+	return "", false
 }
 
 // leastProcessor returns the rank of the polling thread that had the least of a processor in the

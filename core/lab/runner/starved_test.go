@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -99,7 +100,7 @@ func TestStarvedWindows(t *testing.T) {
 		thread := record.ThreadReport{CPUNS: 20 * ms, MonotonicNS: 1000 * ms}
 		r.Clients[0] = record.ClientReport{ElapsedNS: 1000 * ms, Latency: r.Clients[0].Latency, Thread: thread}
 	}
-	off := func(r *record.Report) { r.Clients[0].Thread.CPUNS = 30 * ms }
+	off := func(r *record.Report) { r.Clients[0].Thread.CPUNS = 5 * ms }
 	for name, test := range map[string]struct {
 		edit    func(*record.Report)
 		windows int // that it edits
@@ -107,14 +108,15 @@ func TestStarvedWindows(t *testing.T) {
 		again   []string
 		err     string
 	}{
-		"nothing completed": {edit: empty, windows: 1, again: []string{"nothing was completed in 1s: rank 1 had a processor for 2% of it"}},
+		"nothing completed": {edit: empty, windows: 1, again: []string{"nothing was completed in 1s: rank 1 had a processor for 20ms"}},
 		"no processor": {edit: off, windows: 2, again: []string{
-			"in a window of 1s, rank 1 had a processor for 3% of it", "in a window of 1s, rank 1 had a processor for 3% of it",
+			"in a window of 1s, rank 1 had a processor for 5ms", "in a window of 1s, rank 1 had a processor for 5ms",
 		}},
-		"parked":           {edit: off, windows: 2, idle: "park"},
-		"little processor": {edit: func(r *record.Report) { r.Clients[0].Thread.CPUNS = 60 * ms }, windows: 1},
+		"parked":              {edit: off, windows: 2, idle: "park"},
+		"little processor":    {edit: func(r *record.Report) { r.Clients[0].Thread.CPUNS = 15 * ms }, windows: 1},
+		"never, but it works": {edit: off, windows: 100, again: slices.Repeat([]string{"in a window of 1s, rank 1 had a processor for 5ms"}, 6)},
 		"never": {edit: empty, windows: 100,
-			err: "repeat 1: nothing was completed in 1s: rank 1 had a processor for 2% of it, and so in 7 windows; let less run beside it, or use a longer --duration"},
+			err: "repeat 1: nothing was completed in 1s: rank 1 had a processor for 20ms; 7 windows were measured; let less run beside it, or use a longer --duration"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -145,6 +147,7 @@ func TestStarvedWindows(t *testing.T) {
 					again = append(again, w.Starved)
 				}
 				require.Equal(t, test.again, again)
+				require.Equal(t, test.windows > 10, r.Repeats[0].Starved != "")
 				require.InDelta(t, 1e6, r.Summary[result.Throughput].Median, 1)
 				require.Equal(t, len(test.again) == 0, findOf(t, r, "starved").OK)
 				require.Contains(t, findOf(t, r, "mixed").Message, "; 0 windows were measured again")
