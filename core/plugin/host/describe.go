@@ -86,30 +86,33 @@ func (p *Plugin) run(ctx context.Context, grace time.Duration, read func(*child)
 			waitFor(c.exited, grace)
 		}
 		c.kill()
-		if err := awaitExit(c); err != nil {
-			return fmt.Errorf("plugin %s: %w", p.Name, err)
-		}
+	}
+	if err := awaitExit(c); err != nil {
+		return fmt.Errorf("plugin %s: %w", p.Name, err)
 	}
 	reading.Wait()
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case !c.state().Success():
-		return exitError(p.Name, c.state(), &errorOutput)
+	case !c.success():
+		return exitError(p.Name, c, &errorOutput)
 	}
 	return nil
 }
 
-// awaitExit waits for the end of a killed process, for reapTimeout at most.
+// awaitExit waits for the end of a killed process and of those that it left, for reapTimeout at most.
 func awaitExit(c *child) error {
 	timeout := time.NewTimer(reapTimeout)
 	defer timeout.Stop()
 	select {
 	case <-c.exited:
+		if len(c.left) > 0 {
+			return fmt.Errorf("it left processes that do not die: %v; see their /proc/PID/status", c.left)
+		}
 		return nil
 	case <-timeout.C:
 		return fmt.Errorf("process %d does not die: it hangs in the kernel; see /proc/%d/stack as root",
-			c.cmd.Process.Pid, c.cmd.Process.Pid)
+			c.pid, c.pid)
 	}
 }
 

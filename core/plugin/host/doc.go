@@ -5,11 +5,26 @@
 // # How a plugin ends
 //
 // [Process.Kill] first asks the plugin to end, and kills its process group after a grace period.
-// The host may also die without a chance to do anything. Then the kernel kills the plugin, because
-// the launcher thread, which forked it, has ended. In case the plugin is no longer a child of that
-// thread, it also notices the end of a pipe from the host. No socket is left, because the host
-// unlinks its file once the connection stands: SIGKILL would leave it otherwise. A host that dies
-// in the few milliseconds before leaves a directory, which the next host removes.
+//
+// Plugins are not children of the host but of the keeper, a process of the same executable that the
+// host starts with its first plugin. The keeper is a subreaper: a process whose parent has ended
+// becomes its child, whatever session, group or environment the process has. So its descendants are
+// exactly the processes that plugins started. When the last running plugin has ended, it kills all
+// others that are left, and reports the end of the plugin when they are gone. The children of the
+// host itself are none of its business. It also removes what a plugin leaves: its directory for
+// sockets, its directory in /dev/shm, and its System V shared memory, recognised by the creator.
+//
+// If the host dies, even by SIGKILL, its connection to the keeper ends. The keeper then kills
+// everything and ends. If the keeper is killed, the kernel kills the plugins, because their parent
+// thread has ended; the host reports it. A plugin also notices the end of a pipe from the host.
+//
+// Some things cannot be held:
+//   - If the keeper is killed by SIGKILL, processes of a plugin's own outlive it, and so do
+//     directories until the next host removes them. Only another program or a plugin itself does so.
+//   - A process in an uninterruptible sleep, or one of another user, cannot be killed. The keeper
+//     waits two seconds for it, and the error has its number.
+//   - What a plugin has another service start, such as systemd or a container engine, is not its
+//     descendant.
 //
 // # Decisions
 //
@@ -17,6 +32,11 @@
 // directory that only the user can enter.
 //
 // go-plugin could start processes itself. It gets a runner of this package instead, because the
-// process must start on the launcher thread, the end must reach the whole process group, and
-// nobody must ever wait for a plugin's output.
+// keeper must start the process, the end must reach all its descendants, and nobody must ever wait
+// for a plugin's output.
+//
+// The host itself is no subreaper. It could not tell orphans of plugins from children of other code
+// in the same process, and could do nothing about them after its own end by SIGKILL. A control group
+// (cgroup.kill) would need a writable hierarchy, which users rarely have, and would move the measured
+// processes into a group with other limits.
 package host

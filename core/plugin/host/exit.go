@@ -13,9 +13,9 @@ import (
 	"transportbench/core/base/record"
 )
 
-// exitError returns why a process of plugin ended, from its state and output: a missing library, or
+// exitError returns why a process of plugin ended, from its status and output: a missing library, or
 // a [*record.ExitError].
-func exitError(plugin string, state *os.ProcessState, output *tail) error {
+func exitError(plugin string, c *child, output *tail) error {
 	lines := output.all()
 	for _, line := range lines {
 		if problem := missingLibrary(line); problem != "" {
@@ -23,7 +23,7 @@ func exitError(plugin string, state *os.ProcessState, output *tail) error {
 		}
 	}
 	return &record.ExitError{
-		Plugin: plugin, PID: state.Pid(), State: state.String(), Reason: output.reason(), Output: lines,
+		Plugin: plugin, PID: c.pid, State: c.state(), Reason: output.reason(), Output: lines,
 	}
 }
 

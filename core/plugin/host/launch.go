@@ -92,7 +92,7 @@ func newLaunch(p *Plugin, sum string, dir *runDir, opts LaunchOptions) *launch {
 	env := append(pluginEnvironment(os.Environ()), logEnvironment(func(level slog.Level) bool {
 		return opts.Logger.Enabled(context.Background(), level)
 	}))
-	l := &launch{plugin: p, opts: opts, runner: newRunner(p, sum, env), began: time.Now()}
+	l := &launch{plugin: p, opts: opts, runner: newRunner(p, sum, env, dir.path), began: time.Now()}
 	l.client = goplugin.NewClient(&goplugin.ClientConfig{
 		HandshakeConfig:  wire.Handshake,
 		Plugins:          goplugin.PluginSet{wire.ServiceName: &wire.Plugin{}},
@@ -222,7 +222,7 @@ func (l *launch) fail(ctx context.Context, err error) error {
 	case errors.Is(err, context.Canceled):
 		return fmt.Errorf("plugin %s: starting: %w", l.plugin.Name, context.Canceled)
 	case child.failed():
-		return exitError(l.plugin.Name, child.state(), l.runner.output)
+		return exitError(l.plugin.Name, child, l.runner.output)
 	default:
 		return fmt.Errorf("plugin %s: %s is %w: %s", l.plugin.Name, l.plugin.Path, errNotAPlugin, abbreviate(err.Error()))
 	}
@@ -240,7 +240,7 @@ func (l *launch) close() {
 
 func (l *launch) process(conn *grpc.ClientConn, d plugin.Description) *Process {
 	p := &Process{
-		name: l.plugin.Name, pid: l.runner.child.cmd.Process.Pid, description: d,
+		name: l.plugin.Name, pid: l.runner.child.pid, description: d,
 		exited: l.runner.exited, owned: l, grace: l.opts.KillGrace,
 	}
 	p.Client = wire.NewClient(conn, p.lost)

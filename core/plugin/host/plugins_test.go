@@ -122,6 +122,12 @@ func actAsPlugin(name string) {
 		handshakeOnly(name)
 	case "imposter":
 		plugin.Serve(fakeDriver{"somethingelse"}, newFakeRank)
+	case "daemon": // the process between a plugin and its daemon
+		startDaemon(&syscall.SysProcAttr{Setsid: true}, "silent")
+		os.Exit(0)
+	case "breeding":
+		breed()
+		plugin.Serve(fakeDriver{name}, newFakeRank)
 	default:
 		plugin.Serve(fakeDriver{name}, newFakeRank)
 	}
@@ -144,6 +150,35 @@ func leaveNumber() {
 	if err := os.Rename(path+".new", path); err != nil {
 		panic(err)
 	}
+}
+
+// breed starts three processes: one in the plugin's group, one in a session of its own, and a daemon
+// whose parent has ended and that has no environment. It leaves their numbers in files.
+func breed() {
+	startDaemon(nil, "silent")
+	startDaemon(&syscall.SysProcAttr{Setsid: true}, "silent")
+	between := startDaemon(nil, "daemon")
+	if _, err := between.Process.Wait(); err != nil {
+		panic(err)
+	}
+}
+
+// startDaemon starts this binary as a plugin and leaves its number in a file.
+func startDaemon(attributes *syscall.SysProcAttr, name string) *exec.Cmd {
+	child := &exec.Cmd{
+		Path: "/proc/self/exe", Args: []string{filepath.Join(filepath.Dir(os.Args[0]), "transport-"+name)},
+		Env: []string{"NONE="}, SysProcAttr: attributes,
+	}
+	if err := child.Start(); err != nil {
+		panic(err)
+	}
+	if name == "silent" {
+		path := filepath.Join(filepath.Dir(os.Args[0]), fmt.Sprintf("bred-%d", child.Process.Pid))
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			panic(err)
+		}
+	}
+	return child
 }
 
 // handshakeOnly prints a valid handshake and then does not serve.
@@ -197,6 +232,11 @@ func (f *fakeRank) Prepare(_ context.Context, plan record.Plan) (record.Prepared
 	f.do = plan.Config.Options["do"]
 	prepared := record.Prepared{PID: os.Getpid()}
 	switch f.do {
+	case "breed":
+		breed()
+	case "breed and panic":
+		breed()
+		panic("boom")
 	case "panic":
 		panic("boom")
 	case "crash":

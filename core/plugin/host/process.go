@@ -68,7 +68,7 @@ func (p *Process) exitError() error {
 	if p.owned == nil {
 		return fmt.Errorf("plugin %s (pid %d) closed the connection", p.name, p.pid)
 	}
-	return exitError(p.name, p.owned.runner.child.state(), p.owned.runner.output)
+	return exitError(p.name, p.owned.runner.child, p.owned.runner.output)
 }
 
 // lost explains a broken connection.

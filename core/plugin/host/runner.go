@@ -24,6 +24,7 @@ type pluginRunner struct {
 	plugin *Plugin
 	sha256 string
 	cmd    *exec.Cmd
+	remove []string // directories to remove when the process has ended
 	output *tail
 
 	parent *os.File // the pipe whose end tells the plugin that this host is gone
@@ -39,10 +40,10 @@ type pluginRunner struct {
 
 var _ runner.Runner = (*pluginRunner)(nil)
 
-func newRunner(p *Plugin, sum string, env []string) *pluginRunner {
+func newRunner(p *Plugin, sum string, env []string, remove ...string) *pluginRunner {
 	cmd := exec.Command(p.Path, "serve")
 	cmd.Env = env
-	return &pluginRunner{plugin: p, sha256: sum, cmd: cmd, output: &tail{}, exited: make(chan struct{})}
+	return &pluginRunner{plugin: p, sha256: sum, cmd: cmd, remove: remove, output: &tail{}, exited: make(chan struct{})}
 }
 
 // adopt makes r the runner of a go-plugin client, which adds variables to the environment.
@@ -72,7 +73,7 @@ func (r *pluginRunner) Start(context.Context) error {
 		ours.Close()
 		return errKilled
 	}
-	c, err := startChild(r.cmd)
+	c, err := startChild(r.cmd, r.remove...)
 	if err != nil {
 		ours.Close()
 		return startError(r.plugin.Name, r.plugin.Path, err)
@@ -116,8 +117,8 @@ func (r *pluginRunner) watch() {
 
 func (r *pluginRunner) Wait(context.Context) error {
 	<-r.child.exited
-	if state := r.child.state(); !state.Success() {
-		return errors.New(state.String())
+	if !r.child.success() {
+		return errors.New(r.child.state())
 	}
 	return nil
 }
@@ -146,7 +147,7 @@ func (r *pluginRunner) Name() string          { return r.plugin.Path }
 
 func (r *pluginRunner) ID() string {
 	if c := r.started(); c != nil {
-		return strconv.Itoa(c.cmd.Process.Pid)
+		return strconv.Itoa(c.pid)
 	}
 	return ""
 }

@@ -18,6 +18,7 @@ import (
 	"transportbench/cmd/transportbench/internal/options"
 	"transportbench/core/lab/result"
 	"transportbench/core/lab/runner"
+	"transportbench/core/plugin/host"
 	"transportbench/core/transport"
 )
 
@@ -40,6 +41,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)
+	defer host.End()
 	a := &app{program: os.Args[0], args: args, stdout: stdout, stderr: stderr, began: time.Now(), run: runner.Run}
 	return a.main(ctx)
 }

@@ -1,0 +1,296 @@
+package host
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// keeper is the host's side of the keeper process, which is the parent of all plugins of this
+// process. Package documentation says why. It is safe for concurrent use.
+type keeper struct {
+	conn *net.UnixConn
+	cmd  *exec.Cmd
+	gone chan struct{} // closed once the keeper is reaped
+
+	mu       sync.Mutex
+	last     int
+	children map[int]*child
+	lost     bool
+}
+
+// keeperOrder is a message to the keeper. With a Path it starts a process, whose standard output,
+// standard error and further descriptors come with the message. Otherwise it sends a signal.
+type keeperOrder struct {
+	ID     int      `json:"id"` // of the process, unique for a keeper
+	Path   string   `json:"path,omitempty"`
+	Args   []string `json:"args,omitempty"`
+	Env    []string `json:"env,omitempty"`
+	Remove []string `json:"remove,omitempty"` // directories to remove when the process has ended
+	Signal int      `json:"signal,omitempty"` // for its process group
+}
+
+// keeperReport is a message from the keeper: a process has been started, or has not, or has ended.
+type keeperReport struct {
+	ID     int    `json:"id"`
+	PID    int    `json:"pid,omitempty"`
+	Errno  int    `json:"errno,omitempty"` // it was not started
+	Ended  bool   `json:"ended,omitempty"`
+	Status uint32 `json:"status,omitempty"` // a syscall.WaitStatus
+	Left   []int  `json:"left,omitempty"`   // processes that do not die
+}
+
+// maxDescriptors is how many descriptors come with an order, at most.
+const maxDescriptors = 8
+
+var theKeeper struct {
+	sync.Mutex
+	*keeper
+}
+
+// runningKeeper returns the keeper of this process. It starts one if there is none.
+func runningKeeper() (*keeper, error) {
+	theKeeper.Lock()
+	defer theKeeper.Unlock()
+	if k := theKeeper.keeper; k != nil && !k.isLost() {
+		return k, nil
+	}
+	k, err := startKeeper()
+	theKeeper.keeper = k
+	return k, err
+}
+
+// End ends all plugins of this process, and what they started. It returns once they are gone, and
+// soon also if one does not die. A process that ends without it leaves that to the keeper, which
+// takes a moment longer.
+func End() {
+	theKeeper.Lock()
+	defer theKeeper.Unlock()
+	if k := theKeeper.keeper; k != nil {
+		_ = k.conn.CloseWrite()
+		waitFor(k.gone, reapTimeout)
+		theKeeper.keeper = nil
+	}
+}
+
+func startKeeper() (*keeper, error) {
+	fail := func(err error) (*keeper, error) {
+		return nil, fmt.Errorf("starting the keeper of plugins: %w", err)
+	}
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return fail(err)
+	}
+	theirs := os.NewFile(uintptr(pair[1]), "keeper")
+	defer theirs.Close()
+	conn, err := unixConn(pair[0])
+	if err != nil {
+		return fail(err)
+	}
+	// The link is valid even if the file has been replaced since this process started.
+	cmd := &exec.Cmd{Path: "/proc/self/exe", Args: []string{keeperName}, ExtraFiles: []*os.File{theirs}}
+	cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for the host only
+	if err := cmd.Start(); err != nil {
+		conn.Close()
+		return fail(err)
+	}
+	k := &keeper{conn: conn, cmd: cmd, gone: make(chan struct{}), children: map[int]*child{}}
+	go k.listen()
+	return k, nil
+}
+
+// unixConn makes a connection of a descriptor, which it takes over.
+func unixConn(fd int) (*net.UnixConn, error) {
+	file := os.NewFile(uintptr(fd), "keeper")
+	defer file.Close()
+	conn, err := net.FileConn(file)
+	if err != nil {
+		return nil, err
+	}
+	return conn.(*net.UnixConn), nil
+}
+
+func (k *keeper) isLost() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.lost
+}
+
+// listen passes the keeper's reports to the processes until the keeper is gone.
+func (k *keeper) listen() {
+	buffer := make([]byte, 1<<16)
+	for {
+		n, err := k.conn.Read(buffer)
+		var r keeperReport
+		if err != nil || n == 0 || json.Unmarshal(buffer[:n], &r) != nil {
+			break
+		}
+		k.mu.Lock()
+		c := k.children[r.ID]
+		if r.Ended || r.Errno != 0 {
+			delete(k.children, r.ID)
+		}
+		k.mu.Unlock()
+		switch {
+		case c == nil:
+		case r.Ended:
+			c.end(syscall.WaitStatus(r.Status), r.Left)
+		default:
+			c.started <- r
+		}
+	}
+	k.conn.Close()
+	_ = k.cmd.Wait()
+	k.mu.Lock()
+	k.lost = true
+	children := k.children
+	k.children = nil
+	k.mu.Unlock()
+	// The kernel has killed the keeper's children with it.
+	for _, c := range children {
+		close(c.started)
+		c.end(syscall.WaitStatus(syscall.SIGKILL), nil)
+	}
+	close(k.gone)
+}
+
+var errKeeperLost = errors.New("the keeper of plugins, the parent of their processes, was killed: run the command again")
+
+// start starts cmd as c. The outputs are those of cmd, and its standard input is /dev/null.
+func (k *keeper) start(c *child, cmd *exec.Cmd, remove []string, outputs ...*os.File) error {
+	k.mu.Lock()
+	if k.lost {
+		k.mu.Unlock()
+		return errKeeperLost
+	}
+	k.last++
+	c.keeper, c.id = k, k.last
+	k.children[c.id] = c
+	k.mu.Unlock()
+
+	var descriptors []int
+	for _, file := range append(outputs, cmd.ExtraFiles...) {
+		descriptors = append(descriptors, int(file.Fd()))
+	}
+	order := keeperOrder{ID: c.id, Path: cmd.Path, Args: cmd.Args, Env: cmd.Env, Remove: remove}
+	if err := k.send(order, unix.UnixRights(descriptors...)); err != nil {
+		k.mu.Lock()
+		delete(k.children, c.id)
+		k.mu.Unlock()
+		return err
+	}
+	r, ok := <-c.started
+	switch {
+	case !ok:
+		return errKeeperLost
+	case r.Errno != 0:
+		return &os.PathError{Op: "fork/exec", Path: cmd.Path, Err: syscall.Errno(r.Errno)}
+	}
+	c.pid = r.PID
+	return nil
+}
+
+// send sends an order. A message is not divided, so concurrent calls need no lock.
+func (k *keeper) send(order keeperOrder, rights []byte) error {
+	text, err := json.Marshal(order)
+	if err != nil {
+		return err
+	}
+	_, _, err = k.conn.WriteMsgUnix(text, rights, nil)
+	if errors.Is(err, unix.EPIPE) {
+		return errKeeperLost
+	}
+	return err
+}
+
+// lateOutput is how long the output of a dead plugin is still read, if another process keeps the
+// pipe open.
+const lateOutput = 2 * time.Second
+
+// child is a process that the keeper started, the leader of its own process group, with its two
+// outputs.
+type child struct {
+	keeper         *keeper
+	id             int
+	pid            int
+	stdout, stderr *os.File // read ends
+	started        chan keeperReport
+	exited         chan struct{}
+	status         syscall.WaitStatus
+	left           []int // processes that it left and that do not die
+}
+
+// startChild starts cmd in its own process group and with pipes for its outputs. The keeper removes
+// the directories in remove when the process has ended. After exited is closed, the caller reads the
+// rest of both outputs and closes them.
+func startChild(cmd *exec.Cmd, remove ...string) (*child, error) {
+	k, err := runningKeeper()
+	if err != nil {
+		return nil, err
+	}
+	stdout, stdoutW, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer stdoutW.Close()
+	stderr, stderrW, err := os.Pipe()
+	if err != nil {
+		stdout.Close()
+		return nil, err
+	}
+	defer stderrW.Close()
+	c := &child{stdout: stdout, stderr: stderr, started: make(chan keeperReport, 1), exited: make(chan struct{})}
+	if err := k.start(c, cmd, remove, stdoutW, stderrW); err != nil {
+		stdout.Close()
+		stderr.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// end records the end of the process.
+func (c *child) end(status syscall.WaitStatus, left []int) {
+	c.status, c.left = status, left
+	deadline := time.Now().Add(lateOutput)
+	_ = c.stdout.SetReadDeadline(deadline)
+	_ = c.stderr.SetReadDeadline(deadline)
+	close(c.exited)
+}
+
+// kill sends SIGKILL to the whole group. It does not wait.
+func (c *child) kill() { c.signal(unix.SIGKILL) }
+
+// signal sends a signal to the whole group, unless the process has ended. It does not wait.
+func (c *child) signal(s unix.Signal) {
+	_ = c.keeper.send(keeperOrder{ID: c.id, Signal: int(s)}, nil)
+}
+
+// success, failed and state describe how the process ended. They are valid after exited is closed.
+func (c *child) success() bool { return c.status.Exited() && c.status.ExitStatus() == 0 }
+
+// failed reports whether the process ended with a failure of its own, not by SIGKILL. A kill does
+// not change the status of a process that is already exiting.
+func (c *child) failed() bool {
+	return !c.success() && !(c.status.Signaled() && c.status.Signal() == syscall.SIGKILL)
+}
+
+// state words the end like [os.ProcessState].
+func (c *child) state() string {
+	text := fmt.Sprintf("exit status %d", c.status.ExitStatus())
+	if c.status.Signaled() {
+		text = "signal: " + c.status.Signal().String()
+		if c.status.CoreDump() {
+			text += " (core dumped)"
+		}
+	}
+	return text
+}

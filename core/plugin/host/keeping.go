@@ -1,0 +1,241 @@
+package host
+
+import (
+	"bytes"
+	"encoding/json"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// keeperName is the name under which a program that links this package runs as the keeper.
+const keeperName = "transportbench-keeper"
+
+// The keeper runs instead of the program's main function, also in tests and in programs that only
+// use this package.
+func init() {
+	if os.Args[0] == keeperName {
+		os.Exit(keep())
+	}
+}
+
+// keeping is the state of the keeper process. Only its main thread uses it.
+type keeping struct {
+	host    *net.UnixConn
+	kept    map[int]*kept // running plugins
+	ended   []keeperReport
+	overdue <-chan time.Time // processes that the plugins left have had their time to die
+}
+
+// kept is a running plugin.
+type kept struct {
+	pid    int
+	began  time.Time
+	remove []string
+}
+
+// order is an order with its descriptors.
+type order struct {
+	keeperOrder
+	descriptors []int
+}
+
+// keep is the main function of the keeper. It ends when the host is gone and all that the keeper
+// started, and their descendants.
+func keep() int {
+	// The kernel kills a plugin when the thread that started it ends. The main thread, on which init
+	// runs, ends with the process.
+	runtime.LockOSThread()
+	unix.CloseOnExec(firstExtraFile)
+	host, err := unixConn(firstExtraFile)
+	if err != nil {
+		return 1
+	}
+	// The plugins' orphans become children of this process.
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return 1
+	}
+	// Only the host's end ends the keeper. Plugins would inherit signals that are ignored.
+	signal.Notify(make(chan os.Signal, 1), unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT)
+	died := make(chan os.Signal, 1)
+	signal.Notify(died, unix.SIGCHLD)
+	orders := make(chan order)
+	go receive(host, orders)
+
+	k := &keeping{host: host, kept: map[int]*kept{}}
+	for orders != nil || len(k.kept) > 0 || len(k.ended) > 0 {
+		select {
+		case o, ok := <-orders:
+			switch {
+			case !ok:
+				orders = nil
+				for _, p := range k.kept {
+					_ = unix.Kill(-p.pid, unix.SIGKILL)
+				}
+			case o.Path != "":
+				k.start(o)
+			case k.kept[o.ID] != nil:
+				_ = unix.Kill(-k.kept[o.ID].pid, unix.Signal(o.Signal))
+			}
+		case <-died:
+		case <-k.overdue:
+			k.report(childrenOf(os.Getpid()))
+		}
+		k.bury()
+	}
+	return 0
+}
+
+// receive passes the host's orders on until the host is gone.
+func receive(host *net.UnixConn, orders chan<- order) {
+	defer close(orders)
+	text, rights := make([]byte, 1<<20), make([]byte, unix.CmsgSpace(4*maxDescriptors))
+	for {
+		n, m, _, _, err := host.ReadMsgUnix(text, rights)
+		var o order
+		if err != nil || n == 0 || json.Unmarshal(text[:n], &o.keeperOrder) != nil {
+			return
+		}
+		if messages, err := unix.ParseSocketControlMessage(rights[:m]); err == nil {
+			for _, message := range messages {
+				received, _ := unix.ParseUnixRights(&message)
+				o.descriptors = append(o.descriptors, received...)
+			}
+		}
+		orders <- o
+	}
+}
+
+// start starts a plugin, tells the host its number, and closes the descriptors.
+func (k *keeping) start(o order) {
+	defer func() {
+		for _, fd := range o.descriptors {
+			_ = unix.Close(fd)
+		}
+	}()
+	r := keeperReport{ID: o.ID}
+	began := time.Now()
+	pid, err := forkExec(o)
+	if err != nil {
+		r.Errno = int(unix.EIO)
+		if errno, ok := err.(syscall.Errno); ok {
+			r.Errno = int(errno)
+		}
+	} else {
+		r.PID = pid
+		k.kept[o.ID] = &kept{pid: pid, began: began, remove: o.Remove}
+	}
+	k.tell(r)
+}
+
+func forkExec(o order) (int, error) {
+	null, err := unix.Open(os.DevNull, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return 0, err
+	}
+	defer unix.Close(null)
+	files := []uintptr{uintptr(null)}
+	for _, fd := range o.descriptors {
+		files = append(files, uintptr(fd))
+	}
+	return syscall.ForkExec(o.Path, o.Args, &syscall.ProcAttr{
+		Env: o.Env, Files: files,
+		Sys: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
+	})
+}
+
+func (k *keeping) tell(r keeperReport) {
+	if text, err := json.Marshal(r); err == nil {
+		_, _ = k.host.Write(text) // fails if the host is gone
+	}
+}
+
+// bury reaps the plugins that have ended and kills the rest of their groups. When no plugin runs, it
+// kills and reaps all that plugins left. While one runs, a process whose parent has ended may be its
+// helper.
+func (k *keeping) bury() {
+	for id, p := range k.kept {
+		var info unix.Siginfo
+		err := unix.Waitid(unix.P_PID, p.pid, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
+		if err != nil || info.Signo == 0 {
+			continue
+		}
+		// Until it is reaped, no other process or group can have its number.
+		_ = unix.Kill(-p.pid, unix.SIGKILL)
+		removeSysV(p.pid, p.began)
+		var status unix.WaitStatus
+		for {
+			if _, err := unix.Wait4(p.pid, &status, 0, nil); err != unix.EINTR {
+				break
+			}
+		}
+		for _, dir := range p.remove {
+			_ = os.RemoveAll(dir)
+			_ = unix.Rmdir(filepath.Dir(dir)) // fails while it has other directories
+		}
+		delete(k.kept, id)
+		k.ended = append(k.ended, keeperReport{ID: id, Ended: true, Status: uint32(status)})
+	}
+	if len(k.kept) > 0 {
+		k.report(nil)
+		return
+	}
+	for {
+		pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil)
+		switch {
+		case err == unix.EINTR || pid > 0:
+			continue
+		case err != nil: // there are no children
+			k.report(nil)
+			return
+		}
+		break
+	}
+	// Each death causes a SIGCHLD and with it another round, which finds the children of the dead.
+	for _, pid := range childrenOf(os.Getpid()) {
+		_ = unix.Kill(pid, unix.SIGKILL)
+	}
+	if k.overdue == nil {
+		k.overdue = time.After(leftTimeout)
+	}
+}
+
+// leftTimeout is how long processes that a plugin left may take to die.
+const leftTimeout = 2 * time.Second
+
+// report tells the host which plugins have ended.
+func (k *keeping) report(left []int) {
+	left = left[:min(len(left), 8)] // it is for a message
+	for _, r := range k.ended {
+		r.Left = left
+		k.tell(r)
+	}
+	k.ended, k.overdue = nil, nil
+}
+
+// childrenOf returns the children of a process. Not every kernel has /proc/PID/task/TID/children.
+func childrenOf(parent int) []int {
+	paths, _ := filepath.Glob("/proc/[0-9]*/stat")
+	var pids []int
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			continue // it has ended
+		}
+		// PID (NAME) STATE PARENT ...; a name may have parentheses and spaces.
+		fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
+		if len(fields) > 1 && string(fields[1]) == strconv.Itoa(parent) {
+			if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path))); err == nil {
+				pids = append(pids, pid)
+			}
+		}
+	}
+	return pids
+}
