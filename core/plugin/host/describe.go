@@ -20,30 +20,48 @@ import (
 )
 
 const (
-	// describeTimeout bounds `describe`, which touches no hardware.
-	describeTimeout = 10 * time.Second
+	// describeTimeout bounds `describe`, which touches no hardware and takes milliseconds. Waiting for
+	// a processor or a disk does not count, up to describeLimit in all.
+	describeTimeout = 2 * time.Second
+	describeLimit   = 10 * time.Second
 	// describeMax is the largest size of a description in bytes.
 	describeMax = 1 << 20
 	// reapTimeout bounds the time from SIGKILL to the end of a process.
 	reapTimeout = 5 * time.Second
 )
 
-// Describe runs the plugin with `describe` and returns its description. It returns within
-// describeTimeout, or soon after ctx ends.
+// Describe runs the plugin with `describe` and returns its description. It returns soon after
+// describeTimeout, or after ctx ends.
 func (p *Plugin) Describe(ctx context.Context) (plugin.Description, error) {
-	ctx, cancel := context.WithTimeout(ctx, describeTimeout)
+	return p.describeWithin(ctx, describeTimeout)
+}
+
+func (p *Plugin) describeWithin(ctx context.Context, limit time.Duration) (plugin.Description, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, describeLimit, noAnswer(fmt.Sprintf(
+		"%v, most of which it waited for a processor or a disk: try again when the machine is less busy", describeLimit)))
 	defer cancel()
-	output, err := p.describe(ctx)
+	output, err := p.describe(ctx, limit)
 	if err != nil {
 		return plugin.Description{}, err
 	}
 	return p.parseDescription(output)
 }
 
+// noAnswer is the error of a plugin that did not answer within a time.
+type noAnswer string
+
+func (n noAnswer) Error() string { return "no answer within " + string(n) }
+
+// Is makes it a [context.DeadlineExceeded].
+func (noAnswer) Is(target error) bool { return target == context.DeadlineExceeded }
+
 // describe returns the output of `describe`.
-func (p *Plugin) describe(ctx context.Context) ([]byte, error) {
+func (p *Plugin) describe(ctx context.Context, limit time.Duration) ([]byte, error) {
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
 	var output []byte
 	err := p.run(ctx, 0, func(c *child) {
+		go endAfter(ctx, limit, c.pid, end)
 		output, _ = io.ReadAll(io.LimitReader(c.stdout, describeMax+1))
 		if len(output) > describeMax {
 			c.kill()
@@ -53,7 +71,7 @@ func (p *Plugin) describe(ctx context.Context) ([]byte, error) {
 	case len(output) > describeMax:
 		return nil, notAPlugin(p, "printed more than 1 MiB")
 	case errors.Is(err, context.DeadlineExceeded):
-		return nil, fmt.Errorf("plugin %s: `%s describe` took too long and was killed: %w", p.Name, p.Path, err)
+		return nil, fmt.Errorf("plugin %s: its `describe` was killed: %w", p.Name, err)
 	}
 	return output, err
 }
@@ -93,7 +111,7 @@ func (p *Plugin) run(ctx context.Context, grace time.Duration, read func(*child)
 	reading.Wait()
 	switch {
 	case ctx.Err() != nil:
-		return ctx.Err()
+		return context.Cause(ctx)
 	case !c.success():
 		return exitError(p.Name, c, &errorOutput)
 	}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -106,23 +107,37 @@ func TestDescribeFails(t *testing.T) {
 		"failing":  "died: exit status 7: the license has expired",
 		"crashing": "died: exit status 2: SIGSEGV: segmentation violation",
 		"imposter": "call the file transport-somethingelse",
-		"garbage":  "took too long and was killed",
-		"silent":   "took too long and was killed",
-		"deaf":     "took too long and was killed",
+		"garbage":  "its `describe` was killed: no answer within 300ms",
+		"silent":   "its `describe` was killed: no answer within 300ms",
+		"deaf":     "its `describe` was killed: no answer within 300ms",
 	} {
 		t.Run(name, func(t *testing.T) {
-			ctx := context.Background()
-			if strings.Contains(says, "took too long") {
-				var cancel context.CancelFunc
-				ctx, cancel = context.WithTimeout(ctx, soon)
-				defer cancel()
+			limit := describeTimeout
+			if strings.Contains(says, "no answer") {
+				limit = soon
 			}
-			_, err := find(t, name).Describe(ctx)
+			_, err := find(t, name).describeWithin(context.Background(), limit)
 			require.ErrorContains(t, err, says)
 			require.NotContains(t, err.Error(), "\n")
 			noChildren(t)
 		})
 	}
+}
+
+// A plugin that waits for a processor or a disk keeps its time.
+func TestPatience(t *testing.T) {
+	var p patience
+	tick := lookInterval
+	p.look(tick, activity{})
+	require.Equal(t, tick, p.used, "it slept")
+	p.look(tick, activity{waiting: true})
+	require.Equal(t, tick, p.used, "it had no processor")
+	p.look(tick, activity{waiting: true, cpu: tick / 5})
+	require.Equal(t, tick+tick/5, p.used, "it had a fifth of a processor")
+	p.look(tick, activity{waiting: true, cpu: 10 * tick})
+	require.Equal(t, 2*tick+tick/5, p.used, "several threads computed")
+	p.look(time.Hour, activity{cpu: 10 * tick})
+	require.Equal(t, 3*tick+tick/5, p.used, "the host had no processor")
 }
 
 // Describe and Launch return the same error for files that the kernel or the dynamic loader rejects.

@@ -1,7 +1,6 @@
 package host
 
 import (
-	"bytes"
 	"encoding/json"
 	"net"
 	"os"
@@ -225,13 +224,7 @@ func childrenOf(parent int) []int {
 	paths, _ := filepath.Glob("/proc/[0-9]*/stat")
 	var pids []int
 	for _, path := range paths {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			continue // it has ended
-		}
-		// PID (NAME) STATE PARENT ...; a name may have parentheses and spaces.
-		fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
-		if len(fields) > 1 && string(fields[1]) == strconv.Itoa(parent) {
+		if fields := statFields(path); len(fields) > 1 && string(fields[1]) == strconv.Itoa(parent) {
 			if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path))); err == nil {
 				pids = append(pids, pid)
 			}
