@@ -8,6 +8,8 @@ import (
 	"io"
 	"strings"
 	"unicode/utf8"
+
+	"transportbench/core/base/printable"
 )
 
 // maxDepth is how deep the objects and lists of a document may nest. A result needs less than 12.
@@ -50,8 +52,15 @@ func NewDocument(text []byte) (*Document, error) {
 	return c.document, nil
 }
 
-// Decode unmarshals the document into v. Errors have a line and a column.
-func (d *Document) Decode(v any) error { return located(d.text, json.Unmarshal(d.text, v)) }
+// Decode unmarshals the document into v, a pointer, and makes its strings printable. Every file with
+// results is read by it. Errors have a line and a column.
+func (d *Document) Decode(v any) error {
+	if err := json.Unmarshal(d.text, v); err != nil {
+		return located(d.text, err)
+	}
+	printable.Strings(v)
+	return nil
+}
 
 // Decode checks text as [NewDocument] does and unmarshals it into v.
 func Decode(text []byte, v any) error {

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"transportbench/core/base/printable"
 	"transportbench/core/plugin"
 )
 
@@ -142,12 +143,13 @@ func (p *Plugin) parseDescription(output []byte) (plugin.Description, error) {
 	if err := json.Unmarshal(last, &d); err != nil || d.Info.Name == "" {
 		return d, notAPlugin(p, fmt.Sprintf("printed %q", abbreviate(string(last))))
 	}
-	return d, p.checkDescription(d)
+	return d, p.checkDescription(&d)
 }
 
-// checkDescription returns an error if the plugin speaks another protocol version, or another
-// transport than its file's name says.
-func (p *Plugin) checkDescription(d plugin.Description) error {
+// checkDescription makes the strings of d printable. It returns an error if the plugin speaks another
+// protocol version, or another transport than its file's name says.
+func (p *Plugin) checkDescription(d *plugin.Description) error {
+	printable.Strings(d)
 	if err := checkProtocol(p.Name, d.ProtocolVersion); err != nil {
 		return err
 	}

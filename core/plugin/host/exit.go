@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"transportbench/core/base/printable"
 	"transportbench/core/base/record"
 )
 
@@ -17,13 +18,14 @@ import (
 // a [*record.ExitError].
 func exitError(plugin string, c *child, output *tail) error {
 	lines := output.all()
+	printable.Strings(&lines)
 	for _, line := range lines {
 		if problem := missingLibrary(line); problem != "" {
 			return fmt.Errorf("plugin %s: %s", plugin, problem)
 		}
 	}
 	return &record.ExitError{
-		Plugin: plugin, PID: c.pid, State: c.state(), Reason: output.reason(), Output: lines,
+		Plugin: plugin, PID: c.pid, State: c.state(), Reason: printable.Text(output.reason()), Output: lines,
 	}
 }
 

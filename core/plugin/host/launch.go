@@ -169,7 +169,7 @@ func (p *Plugin) describeRunning(ctx context.Context, conn *grpc.ClientConn, opt
 	if err := json.Unmarshal(data, &d); err != nil {
 		return d, &refusal{fmt.Errorf("plugin %s: reading its description: %w", p.Name, err)}
 	}
-	if err := p.checkDescription(d); err != nil {
+	if err := p.checkDescription(&d); err != nil {
 		return d, &refusal{err}
 	}
 	if d.RuntimeDigest != opts.runtimeDigest && !opts.AllowMixedRuntime {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"transportbench/core/base/printable"
 	"transportbench/core/plugin"
 	"transportbench/core/transport"
 )
@@ -40,6 +41,7 @@ func readAnswers(lines *bufio.Scanner, report func(transport.Measurement) error)
 		if json.Unmarshal(lines.Bytes(), &a) != nil {
 			continue // printed by a native library
 		}
+		printable.Strings(&a)
 		if a.Error != "" {
 			return errors.New(a.Error)
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"os"
 	"os/signal"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"transportbench/cmd/transportbench/internal/options"
+	"transportbench/core/base/printable"
 	"transportbench/core/lab/result"
 	"transportbench/core/lab/runner"
 	"transportbench/core/plugin/host"
@@ -42,6 +44,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	defer stop()
 	context.AfterFunc(ctx, stop)
 	defer host.End()
+	log.SetOutput(printable.NewWriter(stderr)) // of libraries
 	a := &app{program: os.Args[0], args: args, stdout: stdout, stderr: stderr, began: time.Now(), run: runner.Run}
 	return a.main(ctx)
 }
@@ -62,8 +65,10 @@ func (w *checkedWriter) Write(p []byte) (int, error) {
 }
 
 func (a *app) main(ctx context.Context) int {
-	out := &checkedWriter{Writer: a.stdout}
-	a.stdout = out
+	stdout, stderr := printable.NewWriter(a.stdout), printable.NewWriter(a.stderr)
+	defer func() { _, _ = stdout.Flush(), stderr.Flush() }()
+	out := &checkedWriter{Writer: stdout}
+	a.stdout, a.stderr = out, stderr
 	root := a.rootCommand()
 	root.SetArgs(a.args)
 	root.SetOut(a.stdout)

@@ -9,6 +9,7 @@ import (
 	"github.com/cheggaaa/pb/v3"
 	"github.com/jedib0t/go-pretty/v6/table"
 
+	"transportbench/core/base/printable"
 	"transportbench/core/lab/calibrate"
 	"transportbench/core/lab/result/format"
 	"transportbench/core/lab/runner"
@@ -84,10 +85,10 @@ func (p *CalibrationProgress) draw() {
 	}
 	s := p.status
 	if p.bar == nil {
-		p.bar = newBar(p.out, int64(s.Runs))
+		p.bar = newBar(p.raw, int64(s.Runs))
 	}
 	p.bar.SetWidth(p.width()).
-		Set("what", fmt.Sprintf("%s: round %d of %d", s.Label, s.Repeat, s.Repeats)).
+		Set("what", printable.Text(fmt.Sprintf("%s: round %d of %d", s.Label, s.Repeat, s.Repeats))).
 		Set("figures", "").
 		Set("left", Left(max(0, s.Left-time.Since(p.at)))).
 		SetCurrent(int64(max(0, s.Run-1))).

@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"github.com/cheggaaa/pb/v3"
+	"github.com/jedib0t/go-pretty/v6/text"
 	"golang.org/x/sys/unix"
 
+	"transportbench/core/base/printable"
 	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/format"
 	"transportbench/core/lab/result/set"
@@ -23,16 +25,21 @@ import (
 type screen struct {
 	mu    sync.Mutex
 	out   io.Writer
+	raw   io.Writer  // what out writes to: the line has control sequences
 	width func() int // of the terminal; nil for a plain stream
 	drawn bool       // the line is visible
 }
 
 func newScreen(out io.Writer) screen {
-	var width func() int
-	if isTerminal(out) {
-		width = func() int { return terminalWidth(out.(*os.File)) }
+	raw := out
+	if w, ok := out.(*printable.Writer); ok {
+		raw = w.Unwrap()
 	}
-	return screen{out: out, width: width}
+	var width func() int
+	if isTerminal(raw) {
+		width = func() int { return terminalWidth(raw.(*os.File)) }
+	}
+	return screen{out: out, raw: raw, width: width}
 }
 
 // isTerminal reports whether w is a terminal that can overwrite lines.
@@ -73,7 +80,7 @@ func (s *screen) Close() {
 // clear removes the line. The caller holds mu.
 func (s *screen) clear() {
 	if s.drawn {
-		fmt.Fprint(s.out, "\r\x1b[K")
+		fmt.Fprint(s.raw, "\r\x1b[K")
 		s.drawn = false
 	}
 }
@@ -118,13 +125,13 @@ func (p *Progress) Progress(s runner.Status) {
 // draw overwrites the line.
 func (p *Progress) draw(s runner.Status) {
 	if p.bar == nil {
-		p.bar = newBar(p.out, int64(s.Left))
+		p.bar = newBar(p.raw, int64(s.Left))
 	}
 	if s.OpsPerSec > 0 { // else keep the last figures, so the line keeps its shape
 		p.figures = Figures(s) + ", "
 	}
 	p.bar.SetWidth(p.width()).
-		Set("what", p.label+": "+stepName(s)).
+		Set("what", printable.Text(p.label+": "+stepName(s))).
 		Set("figures", p.figures).
 		Set("left", Left(s.Left)).
 		SetCurrent(p.bar.Total() - int64(s.Left)).
@@ -215,12 +222,9 @@ func (p *SweepProgress) draw(figures string) {
 		return
 	}
 	s := p.status
-	line := fmt.Sprintf("[%d/%d] %s left: %s, repeat %d of %d%s", s.Run, s.Runs,
-		Left(max(0, s.Left-time.Since(p.at))), s.Label, s.Repeat, s.Repeats, figures)
-	if most := p.width() - 1; len(line) > most {
-		line = line[:max(most, 0)]
-	}
-	fmt.Fprintf(p.out, "\r%s\x1b[K", line)
+	line := printable.Text(fmt.Sprintf("[%d/%d] %s left: %s, repeat %d of %d%s", s.Run, s.Runs,
+		Left(max(0, s.Left-time.Since(p.at))), s.Label, s.Repeat, s.Repeats, figures))
+	fmt.Fprintf(p.raw, "\r%s\x1b[K", text.Trim(line, max(p.width()-1, 0)))
 	p.drawn = true
 }
 

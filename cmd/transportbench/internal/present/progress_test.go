@@ -8,7 +8,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"transportbench/core/base/printable"
+	"transportbench/core/lab/result/set"
 	"transportbench/core/lab/runner"
+	"transportbench/core/lab/sweep"
 )
 
 // aRun has the states that a run of two repeats reports to its observer.
@@ -104,5 +107,39 @@ func TestTerminalProgress(t *testing.T) {
 			require.Contains(t, log, "shm kv: repeat 1 of 2 [")
 			require.Contains(t, log, "2.60 M op/s, p50 340 ns, p99 1.24 us, 1s left")
 		}
+	}
+}
+
+// The line's own control sequences pass the writer that escapes all others, and text of the line has
+// none.
+func TestProgressOfForeignText(t *testing.T) {
+	const hostile = "shm\x1b[2J\r\u202e größe"
+	for _, width := range []int{120, 60, 12} {
+		var out bytes.Buffer
+		w := printable.NewWriter(&out)
+		run, sweeping, calibration := NewProgress(w, hostile), NewSweepProgress(w), NewCalibrationProgress(w)
+		for _, s := range []*screen{&run.screen, &sweeping.screen, &calibration.screen} {
+			s.width = func() int { return width }
+		}
+		run.Progress(runner.Status{Step: runner.StepWarmup + hostile, Repeats: 2, OpsPerSec: 1})
+		run.Close()
+		status := sweep.Status{Label: hostile, Repeat: 1, Repeats: 2, Run: 1, Runs: 2}
+		sweeping.Begin(status).Progress(runner.Status{OpsPerSec: 1e6})
+		sweeping.Cell(status, &set.Cell{Status: set.Failed, Reason: hostile})
+		sweeping.Close()
+		calibration.Begin(status)
+		_, err := calibration.Write([]byte(hostile + "\n"))
+		require.NoError(t, err)
+		require.NoError(t, w.Flush())
+
+		text := out.String()
+		if width == 120 {
+			require.Contains(t, text, `shm\x1b[2J\r\u202e größe`)
+		}
+		for _, own := range []string{"\r", "\x1b[K", "\n"} {
+			require.Contains(t, text, own)
+			text = strings.ReplaceAll(text, own, "")
+		}
+		require.Equal(t, printable.Text(text), text)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"transportbench/core/base/printable"
 	"transportbench/core/base/record"
 	"transportbench/core/transport"
 )
@@ -50,6 +51,7 @@ func call[Value any](ctx context.Context, c *Client, name string, request any) (
 	if err != nil {
 		return answer.Value, c.statusError(ctx, name, err)
 	}
+	printable.Strings(&answer.Value)
 	return answer.Value, decodeFailure(answer.Error, 0)
 }
 
@@ -127,6 +129,7 @@ func (c *Client) Run(
 		case e.Progress != nil:
 			progress(*e.Progress)
 		case e.Report != nil:
+			printable.Strings(e.Report)
 			return *e.Report, decodeFailure(e.Error, 0)
 		}
 	}

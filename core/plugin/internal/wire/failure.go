@@ -2,8 +2,10 @@ package wire
 
 import (
 	"context"
+	"strings"
 
 	"transportbench/core/base/config"
+	"transportbench/core/base/printable"
 	"transportbench/core/transport"
 )
 
@@ -97,10 +99,13 @@ func (e *remoteError) Error() string   { return e.text }
 func (e *remoteError) Unwrap() []error { return e.causes }
 
 // decodeFailure returns the error that f describes, or nil if f is nil. It is the inverse of
-// encodeFailure, except for types that only the plugin knows.
+// encodeFailure, except for types that only the plugin knows and text that is not printable.
 func decodeFailure(f *failure, depth int) error {
 	if f == nil {
 		return nil
+	}
+	for _, text := range []*string{&f.Text, &f.Option, &f.Problem, &f.Transport, &f.Op} {
+		*text = printable.Text(strings.ReplaceAll(*text, "\n", "; ")) // errors.Join has a line for each
 	}
 	var causes []error
 	if depth < maxDepth {

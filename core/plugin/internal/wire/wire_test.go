@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 
 	"transportbench/core/base/config"
+	"transportbench/core/base/printable"
 	"transportbench/core/base/record"
 	"transportbench/core/transport"
 )
@@ -171,13 +172,15 @@ func TestErrorsKeepTextAndType(t *testing.T) {
 		"deadline":           {fmt.Errorf("connect: %w", context.DeadlineExceeded), []error{context.DeadlineExceeded}},
 		"plain":              {errors.New("plain text: ünïcode, \"quotes\""), nil},
 		"not UTF-8":          {errors.New("bad \xff byte"), nil},
+		"escapes":            {transport.NewOpError("a\x1b[2J", "\u202e", errors.New("\r\b\u009b")), nil},
 		"text like a status": {errors.New("rpc error: code = Unavailable"), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			client := linkOne(t, &fakeRank{connect: func(context.Context, []record.RankWorkers) error { return c.err }})
 			err := client.Connect(context.Background(), nil)
 			require.Error(t, err)
-			require.Equal(t, strings.ToValidUTF8(c.err.Error(), "\uFFFD"), err.Error()) // JSON is UTF-8
+			text := strings.ToValidUTF8(c.err.Error(), "\uFFFD") // JSON is UTF-8
+			require.Equal(t, printable.Text(strings.ReplaceAll(text, "\n", "; ")), err.Error())
 			for _, sentinel := range c.is {
 				require.ErrorIs(t, err, sentinel)
 			}
