@@ -18,6 +18,9 @@ import (
 
 // Calibration writes what a calibration found, one table for each question, and the summary.
 func Calibration(w io.Writer, d *calibrate.Document, markdown bool) {
+	if markdown {
+		w = markdownText{w}
+	}
 	id := &d.Environment.Identity
 	fmt.Fprintf(w, "Calibration of %s\n", format.Machine(id.CPU, id.Cores, id.Virtualisation))
 	if markdown {
@@ -48,16 +51,14 @@ type calibration struct {
 
 // title begins a table. help explains it, in a line.
 func (c calibration) title(name, help string) {
-	if c.markdown {
-		name = "**" + name + "**"
-	}
 	if help != "" {
-		name += ": " + help
+		help = ": " + help
 	}
-	fmt.Fprintf(c, "\n%s\n", name)
-	if c.markdown {
-		fmt.Fprintln(c)
+	if plain, ok := c.Writer.(markdownText); ok {
+		fmt.Fprintf(plain.Writer, "\n**%s**%s\n\n", name, markdownEscaper.Replace(help))
+		return
 	}
+	fmt.Fprintf(c, "\n%s%s\n", name, help)
 }
 
 func (c calibration) recovered(d *calibrate.Document) {
@@ -65,7 +66,7 @@ func (c calibration) recovered(d *calibrate.Document) {
 		return
 	}
 	c.title("Recovered", "what was injected, or follows from it, against what was measured in n windows")
-	t := newTable(c, "quantity", ">known", ">measured", ">95% interval", ">error", ">n", "promised")
+	t := newTable(c.Writer, "quantity", ">known", ">measured", ">95% interval", ">error", ">n", "promised")
 	for i := range d.Recovery {
 		r := &d.Recovery[i]
 		number := func(v float64) string { return quantity(v, r.Unit) }
@@ -136,7 +137,7 @@ func (c calibration) observer(d *calibrate.Document) {
 		return
 	}
 	c.title("Observer effect", "throughput with one of so many operations timed, against none")
-	t := newTable(c, ">timed", ">change", ">95% interval", ">windows")
+	t := newTable(c.Writer, ">timed", ">change", ">95% interval", ">windows")
 	for _, o := range d.Observer {
 		timed := "all"
 		if o.SampleEvery > 1 {
@@ -153,7 +154,7 @@ func (c calibration) resolution(d *calibrate.Document) {
 		return
 	}
 	c.title("Resolution", fmt.Sprintf("how often a delay is told from none with %d repeats a side", r.Repeats))
-	t := newTable(c, append([]string{">delay"}, trialColumns...)...)
+	t := newTable(c.Writer, append([]string{">delay"}, trialColumns...)...)
 	for _, trial := range r.Trials {
 		t.AppendRow(append(table.Row{format.Time(trial.Known)}, trialRow(trial)...))
 	}
@@ -173,7 +174,7 @@ func (c calibration) falseVerdicts(d *calibrate.Document) {
 	}
 	c.title("False verdicts", fmt.Sprintf("a configuration compared with itself, %d repeats a side (ab: %d to %d); alpha is %s",
 		d.FalseVerdicts[0].Repeats, calibrate.FewestABRepeats, d.FalseVerdicts[0].Repeats, format.Share(d.Alpha)))
-	t := newTable(c, "method", ">tests", ">comparisons", ">false", ">share", ">95% interval", "within alpha", ">beyond "+format.Share(compare.Defaults().Floor))
+	t := newTable(c.Writer, "method", ">tests", ">comparisons", ">false", ">share", ">95% interval", "within alpha", ">beyond "+format.Share(compare.Defaults().Floor))
 	for _, f := range d.FalseVerdicts {
 		verdict := "no"
 		switch low := f.Share.Low; {
@@ -198,7 +199,7 @@ func (c calibration) power(d *calibrate.Document) {
 	}
 	c.title("Power", fmt.Sprintf("trials that told a change from none, or called it (diff, %s): %s",
 		format.Share(compare.Defaults().Floor), d.Power[0].Load))
-	t := newTable(c, "processors", ">repeats", ">change", ">trials", ">told", ">share", ">95% interval", ">called", ">wrong direction")
+	t := newTable(c.Writer, "processors", ">repeats", ">change", ">trials", ">told", ">share", ">95% interval", ">called", ">wrong direction")
 	for _, p := range d.Power {
 		processors := "quiet"
 		if p.Loaded {
@@ -231,6 +232,7 @@ func (c calibration) discarded(d *calibrate.Document) {
 
 // Trust writes the summary of a calibration, and its power as a matrix, in markdown.
 func Trust(w io.Writer, d *calibrate.Document) {
+	w = markdownText{w}
 	for _, line := range d.Summary() {
 		fmt.Fprintln(w, "- "+line)
 	}

@@ -1,7 +1,6 @@
 package present
 
 import (
-	"encoding/csv"
 	"fmt"
 	"io"
 	"math"
@@ -12,6 +11,7 @@ import (
 
 	"transportbench/core/lab/compare"
 	"transportbench/core/lab/result"
+	"transportbench/core/lab/result/export"
 	"transportbench/core/lab/result/format"
 )
 
@@ -23,6 +23,9 @@ const rowsShown = 40
 // without a counterpart, and a summary. If there are many changes and all is
 // false, it only counts those with the verdict SAME.
 func Diff(w io.Writer, r *compare.Report, all, markdown bool) {
+	if markdown {
+		w = markdownText{w}
+	}
 	hide := !all && len(r.Changes) > rowsShown
 	columns := []string{"cell", "metric", ">old", ">new", ">change", ">interval", ">p (Holm)", "verdict"}
 	if len(r.States) > 0 {
@@ -212,7 +215,7 @@ func median(m *result.Metric) string {
 
 // DiffCSV writes one line per change, with plain numbers.
 func DiffCSV(w io.Writer, r *compare.Report) error {
-	out := csv.NewWriter(w)
+	out := export.NewCSVWriter(w)
 	rows := [][]string{{"cell", "transport", "metric", "unit", "old", "old_repeats", "new", "new_repeats",
 		"change", "change_low", "change_high", "p", "p_holm", "verdict", "too_little", "one_launch", "by_state", "note"}}
 	for i := range r.Changes {
@@ -243,6 +246,9 @@ func plainMetric(m *result.Metric) (value, n string) {
 // Ranking writes which value of an axis wins in which cells, by how much, and which values cannot be
 // told apart.
 func Ranking(w io.Writer, r *compare.Ranking, markdown bool) {
+	if markdown {
+		w = markdownText{w}
+	}
 	columns := []string{"cell", "metric", "winner", "groups", ">best", ">by", ">interval", ">p (Holm)", "before", "then"}
 	if len(r.States) > 0 {
 		columns = append(columns, "by state (windows of the second:best)")
@@ -319,7 +325,7 @@ func rankingNotes(w io.Writer, r *compare.Ranking) {
 
 // RankingCSV writes one line per value and group of cells, with plain numbers.
 func RankingCSV(w io.Writer, r *compare.Ranking) error {
-	out := csv.NewWriter(w)
+	out := export.NewCSVWriter(w)
 	rows := [][]string{{"cell", "metric", "unit", "place", r.Axis, "median", "repeats", "behind", "behind_low", "behind_high", "p_holm", "winner", "group"}}
 	for _, group := range r.Groups {
 		for i, candidate := range group.List {

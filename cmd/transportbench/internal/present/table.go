@@ -2,6 +2,7 @@ package present
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"strings"
 
@@ -12,7 +13,10 @@ import (
 // newTable returns a table without frames, which reads well in a terminal, a
 // log and a mail. A header that begins with > is of a column of numbers, which
 // is aligned to the right.
-func newTable(w io.Writer, headers ...string) table.Writer {
+func newTable(w io.Writer, headers ...string) grid {
+	if plain, ok := w.(markdownText); ok {
+		w = plain.Writer // cells are escaped one by one
+	}
 	t := table.NewWriter()
 	t.SetOutputMirror(ruled{w})
 	style := table.StyleDefault
@@ -23,17 +27,25 @@ func newTable(w io.Writer, headers ...string) table.Writer {
 	t.SetStyle(style)
 	t.SuppressTrailingSpaces()
 	var row table.Row
-	var numbers []table.ColumnConfig
+	var columns []table.ColumnConfig
 	for i, header := range headers {
 		name, number := strings.CutPrefix(header, ">")
+		column := table.ColumnConfig{Number: i + 1}
 		if number {
-			numbers = append(numbers, table.ColumnConfig{Number: i + 1, Align: text.AlignRight, AlignHeader: text.AlignRight})
+			column.Align, column.AlignHeader = text.AlignRight, text.AlignRight
 		}
+		columns = append(columns, column)
 		row = append(row, name)
 	}
 	t.AppendHeader(row)
-	t.SetColumnConfigs(numbers)
-	return t
+	t.SetColumnConfigs(columns)
+	return grid{t, columns}
+}
+
+// grid is a table and the form of its columns.
+type grid struct {
+	table.Writer
+	columns []table.ColumnConfig
 }
 
 // ruled writes a table and cuts the padding off the line below its header.
@@ -47,10 +59,15 @@ func (r ruled) Write(text []byte) (int, error) {
 }
 
 // renderTable renders plain text or Markdown.
-func renderTable(t table.Writer, markdown bool) {
-	if markdown {
-		t.RenderMarkdown()
-	} else {
+func renderTable(t grid, markdown bool) {
+	if !markdown {
 		t.Render()
+		return
 	}
+	escape := func(cell any) string { return markdownEscaper.Replace(fmt.Sprint(cell)) }
+	for i := range t.columns {
+		t.columns[i].Transformer, t.columns[i].TransformerHeader = escape, escape
+	}
+	t.SetColumnConfigs(t.columns)
+	t.RenderMarkdown()
 }

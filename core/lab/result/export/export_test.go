@@ -187,3 +187,42 @@ func TestWholeSetInOneFile(t *testing.T) {
 	require.Contains(t, log.String(), "Tag=shm_in_flight=1")
 	require.Equal(t, fmt.Sprint(s.Cells[0].Samples), fmt.Sprint(whole.Cells[0].Samples))
 }
+
+// A spreadsheet must not run what a result says. Numbers stay numbers.
+func TestCSVHasNoFormulas(t *testing.T) {
+	s := sample(t)
+	s.Cells[2].Reason = "=HYPERLINK(\"http://example.com\")"
+	s.Cells[2].Plugin.Version, s.Cells[2].Plugin.Provider = "@SUM(A1)", "＝1+1"
+	s.Cells[2].Config["in_flight"] = "-1"
+	s.Cells[0].Samples[result.Throughput][0] = -1.5
+	var out bytes.Buffer
+	require.NoError(t, CSV(&out, s))
+	rows, err := csv.NewReader(&out).ReadAll()
+	require.NoError(t, err)
+	require.Equal(t, []string{"'@SUM(A1)", "'＝1+1"}, rows[13][1:3])
+	require.Equal(t, "'=HYPERLINK(\"http://example.com\")", rows[13][4])
+	require.Contains(t, rows[13], "-1")
+	require.Contains(t, rows[1], "-1.5")
+
+	for cell, want := range map[string]string{
+		"-2.5e3": "-2.5e3", "+1": "+1", "+1+cmd|' /C calc'!A0": "'+1+cmd|' /C calc'!A0", "-x": "'-x",
+		"\t=1": "'\t=1", "\r": "'\r", "a=1": "a=1", "": "",
+	} {
+		out.Reset()
+		require.NoError(t, NewCSVWriter(&out).WriteAll([][]string{{"x", cell}}))
+		row, err := csv.NewReader(&out).Read()
+		require.NoError(t, err)
+		require.Equal(t, want, strings.ReplaceAll(row[1], "\n", "\r"))
+	}
+}
+
+// Names of metrics and of the machine's properties cannot make lines of their own.
+func TestBenchfmtForeignNames(t *testing.T) {
+	s := sample(t)
+	s.Environments[0].Identity["BenchmarkFake 1 5 ns/op\nBenchmarkFake"] = "1 5 ns/op\nBenchmarkFake 1 6 ns/op"
+	s.Cells[0].Samples["x 7 ns/op\nBenchmarkFake 1 8 ns/op"] = []float64{1, 2, 3, 4, 5, 6}
+	var out bytes.Buffer
+	require.NoError(t, Benchfmt(&out, s))
+	require.NotContains(t, out.String(), "\nBenchmarkFake")
+	require.NotContains(t, out.String(), " 7 ")
+}

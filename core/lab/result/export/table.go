@@ -2,7 +2,6 @@ package export
 
 import (
 	"bufio"
-	"encoding/csv"
 	"fmt"
 	"io"
 	"maps"
@@ -11,6 +10,7 @@ import (
 	"strings"
 	"unicode"
 
+	"transportbench/core/base/printable"
 	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/set"
 )
@@ -23,7 +23,7 @@ func number(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 // repeat's line.
 func CSV(w io.Writer, s *set.Set) error {
 	varying, metrics := set.Varying(s.Cells), set.Metrics(s.Cells)
-	out := csv.NewWriter(w)
+	out := NewCSVWriter(w)
 	if !slices.Contains(varying, "profile") {
 		varying = append([]string{"profile"}, varying...)
 	}
@@ -96,11 +96,11 @@ func Benchfmt(w io.Writer, s *set.Set) error {
 			environment = c.Environment
 			identity := s.Machine(c).Identity
 			for _, name := range slices.Sorted(maps.Keys(identity)) {
-				fmt.Fprintf(b, "%s: %s\n", strings.ReplaceAll(name, "_", "-"), strings.ReplaceAll(identity[name], "\n", " "))
+				fmt.Fprintf(b, "%s: %s\n", benchKey(name), printable.Text(identity[name]))
 			}
 		}
 		if len(c.Samples) == 0 {
-			fmt.Fprintf(b, "# %s: %s: %s\n", benchName(c, varying), c.Status, strings.ReplaceAll(c.Reason, "\n", " "))
+			fmt.Fprintf(b, "# %s: %s: %s\n", benchName(c, varying), c.Status, printable.Text(c.Reason))
 			continue
 		}
 		for repeat := range repeats(c) {
@@ -121,10 +121,14 @@ func Benchfmt(w io.Writer, s *set.Set) error {
 func benchUnit(metric string) string {
 	unit := result.Define(metric).Unit
 	if unit == "" || unit == "ratio" {
-		return metric
+		return word(metric)
 	}
-	return metric + "-" + unit
+	return word(metric) + "-" + unit
 }
+
+// benchKey returns a key of a configuration line. It begins with a lower-case letter, unlike the line
+// of a result.
+func benchKey(name string) string { return strings.ToLower(strings.ReplaceAll(word(name), "_", "-")) }
 
 func benchName(c *set.Cell, varying []string) string {
 	name := []rune(word(c.Transport()))

@@ -1,0 +1,66 @@
+package present
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/lab/calibrate"
+	"transportbench/core/lab/compare"
+	"transportbench/core/lab/result"
+	"transportbench/core/lab/result/set"
+)
+
+// hostileMarkdown has a cell, code, HTML, emphasis and links.
+const (
+	hostileMarkdown = "a|b\\|c `x` <img src=y> *z* [t](http://e.x) &#x202e; www.e.x a@e.x"
+	escapedMarkdown = "a&#124;b\\\\&#124;c \\`x\\` \\<img src=y> \\*z\\* [t\\](http:\\//e.x) \\&#x202e; www\\.e.x a\\@e.x"
+)
+
+func TestMarkdownEscapes(t *testing.T) {
+	var out bytes.Buffer
+	w := newTable(markdownText{&out}, "name", ">"+hostileMarkdown)
+	w.AppendRow(table.Row{hostileMarkdown, 1.5})
+	renderTable(w, true)
+	require.Equal(t, "| name | "+escapedMarkdown+" |\n| --- | ---:|\n| "+escapedMarkdown+" | 1.5 |\n", out.String())
+}
+
+// Every text of a comparison, a ranking and a calibration in Markdown is escaped, and the structure
+// is not.
+func TestMarkdownOfForeignText(t *testing.T) {
+	warnings := []set.GroupedWarning{{
+		Check: hostileMarkdown, Severity: result.Warning, Message: hostileMarkdown, Cells: []string{hostileMarkdown},
+	}}
+	var out bytes.Buffer
+	Diff(&out, &compare.Report{
+		Changes:  []compare.Change{{Cell: hostileMarkdown, Metric: hostileMarkdown, Note: hostileMarkdown}},
+		Means:    []compare.Mean{{Transport: hostileMarkdown, Metric: hostileMarkdown}},
+		OnlyOld:  []compare.Single{{Cell: hostileMarkdown, Status: "failed", Reason: hostileMarkdown}},
+		Warnings: warnings, Notes: []string{hostileMarkdown}, Across: []compare.Difference{{Key: hostileMarkdown}},
+	}, true, true)
+	candidate := compare.Candidate{Value: hostileMarkdown, Note: hostileMarkdown}
+	Ranking(&out, &compare.Ranking{
+		Axis:    hostileMarkdown,
+		Groups:  []compare.Candidates{{Cell: hostileMarkdown, Metric: hostileMarkdown, List: []compare.Candidate{candidate, candidate, candidate}}},
+		Leaders: []compare.Leader{{Metric: hostileMarkdown, Value: hostileMarkdown}}, Warnings: warnings, Notes: []string{hostileMarkdown},
+	}, true)
+	d := &calibrate.Document{
+		Recovery: []calibrate.Recovery{{Quantity: hostileMarkdown}},
+		Power:    []calibrate.Power{{Load: hostileMarkdown}},
+	}
+	d.Environment.Identity.CPU, d.Tool.Version = hostileMarkdown, hostileMarkdown
+	d.Experiments = []calibrate.Experiment{{Name: hostileMarkdown, Discarded: []int{1}}}
+	Calibration(&out, d, true)
+
+	require.Contains(t, out.String(), "| cell | metric | old | new |")
+	require.Contains(t, out.String(), "\n**Recovered**: ")
+	require.Contains(t, out.String(), "\n- warning: ")
+	require.Greater(t, strings.Count(out.String(), escapedMarkdown), 25)
+	rest := strings.ReplaceAll(out.String(), escapedMarkdown, "")
+	for _, part := range []string{"<img", "www.", "`x`", "*z*", "](", "&#x"} {
+		require.NotContains(t, rest, part)
+	}
+}
