@@ -81,6 +81,12 @@ initramfs() {
 	(cd "$root" && find . | cpio -o -H newc --quiet | gzip -1) >"$work/initramfs.gz"
 }
 
+# console_text passes on what the guest's console says, without the escape sequences of its firmware:
+# control characters, which in UTF-8 may have two bytes, become question marks.
+console_text() {
+	LC_ALL=C sed -u -e 's/\r$//' -e 's/[\x00-\x08\x0b-\x1f\x7f]/?/g' -e 's/\xc2[\x80-\x9f]/?/g'
+}
+
 guest() {
 	local image log=$work/guest.log limit=${RDMA_LIMIT:-1800}
 	image=$(find "$kernel/boot" -name 'vmlinuz-*')
@@ -91,7 +97,7 @@ guest() {
 	setpriv --pdeathsig TERM timeout --foreground "$limit" qemu-system-x86_64 -nodefaults -nographic -no-reboot -machine q35 -accel tcg,thread=multi -cpu max \
 		-smp 2 -m 3072 -kernel "$image" -initrd "$work/initramfs.gz" -serial stdio \
 		-virtfs local,path=/,mount_tag=host,security_model=none,readonly=on,multidevs=remap \
-		-append "console=ttyS0 quiet panic=-1 mitigations=off tsc=reliable clocksource=tsc tree=$PWD tries=${RDMA_TRIES:-}" </dev/null | sed -u 's/\r$//' | tee "$log" | sed -un "/== /,\$p" || true
+		-append "console=ttyS0 quiet panic=-1 mitigations=off tsc=reliable clocksource=tsc tree=$PWD tries=${RDMA_TRIES:-}" </dev/null | console_text | tee "$log" | sed -un "/== /,\$p" || true
 	if [ $((SECONDS - began)) -ge "$limit" ] && ! grep -q -e '^rdma tests: ' -e '--- FAIL' -e '^panic: ' "$log"; then
 		cannot "the guest was not done in $limit seconds, for want of processors; what it did had passed"
 	fi
