@@ -125,6 +125,21 @@ func (c *Clock) Hertz() float64 { return float64(c.perNano) / (1 << 32) * 1e9 }
 // it is.
 func (c *Clock) Fallback() string { return c.fallback }
 
+// Both returns readings of the clock, in ticks, and of the kernel's monotonic clock, in nanoseconds, at
+// the same moment: of several, the closest, because a thread may lose its processor between the two.
+func (c *Clock) Both() (ticks, monotonic uint64) {
+	width := uint64(math.MaxUint64)
+	for range 8 {
+		before := c.Now()
+		nanos := Monotonic()
+		if after := c.Now(); after-before < width {
+			width = after - before
+			ticks, monotonic = before+width/2, nanos
+		}
+	}
+	return ticks, monotonic
+}
+
 // pair is a reading of both clocks at about the same time.
 type pair struct {
 	ticks uint64

@@ -219,9 +219,11 @@ type DeviceReport struct {
 // ThreadReport has the kernel's figures for one polling thread in the window.
 type ThreadReport struct {
 	// StartNS is the start of the window on the kernel's monotonic clock, which all processes of a
-	// host share, and MonotonicNS the window's length by that clock.
+	// host share, and MonotonicNS the window's length by that clock. ClockNS is the length by the clock
+	// of the measurement, between the same two moments.
 	StartNS     uint64 `json:"start_ns,omitempty"`
 	MonotonicNS uint64 `json:"monotonic_ns,omitempty"`
+	ClockNS     uint64 `json:"clock_ns,omitempty"`
 	CPUNS       uint64 `json:"cpu_ns"`
 	SystemNS    uint64 `json:"system_ns,omitempty"` // of CPUNS, in the kernel
 	Voluntary   uint64 `json:"voluntary_switches"`

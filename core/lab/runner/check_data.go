@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -153,12 +154,12 @@ func checkWindow(e evidence) finding {
 // monotonic clock, by the median over all threads. If the first runs fast or slow, all times and
 // rates are wrong alike.
 func checkClock(e evidence) finding {
-	const slack = time.Millisecond // a thread may lose its processor between two readings
+	const slack = time.Millisecond // without ClockNS, a thread may lose its processor between two readings
 	f := finding{limit: 0.005 + float64(slack)/float64(e.result.Config.Duration)}
 	var deviations []float64
 	for _, t := range e.threads() {
 		if t.MonotonicNS > 0 {
-			deviations = append(deviations, float64(t.elapsedNS)/float64(t.MonotonicNS)-1)
+			deviations = append(deviations, float64(cmp.Or(t.ClockNS, t.elapsedNS))/float64(t.MonotonicNS)-1)
 		}
 	}
 	if len(deviations) == 0 {

@@ -125,6 +125,14 @@ func TestChecksFail(t *testing.T) {
 			e.result.Repeats[1].Ranks[0].Daemons[0].Served -= 2
 		}, 4, "in the windows, 4 were"},
 		{"clock", func(e *evidence) { each(e, func(r *result.Repeat) { stretch(r, 1.01) }) }, 0.0099, "the clock runs slow: by the kernel's clock, the windows were 0.99% longer"},
+		{"clock", func(e *evidence) {
+			each(e, func(r *result.Repeat) {
+				r.Ranks[0].Daemons[0].Thread.ClockNS = 950e6
+				for i := range r.Ranks[1].Clients {
+					r.Ranks[1].Clients[i].Thread.ClockNS = 950e6
+				}
+			})
+		}, 0.05, "the windows were 5% longer"},
 		{"clock", func(e *evidence) { each(e, func(r *result.Repeat) { stretch(r, 0.99) }) }, 0.0101, "all times are that much too high"},
 		{"window", func(e *evidence) {
 			each(e, func(r *result.Repeat) {
@@ -795,4 +803,21 @@ func TestCheckValuesAreJSON(t *testing.T) {
 	require.Equal(t, math.MaxFloat64, representable(math.NaN()))
 	require.Equal(t, math.MaxFloat64, representable(math.Inf(-1)))
 	require.Equal(t, 2.5, representable(2.5))
+}
+
+// Threads that lost their processor before or after a window make no fault of the clock.
+func TestClockOfStarvedThreads(t *testing.T) {
+	e := good(t)
+	each(&e, func(r *result.Repeat) {
+		stretch(r, 1.15)
+		for i := range r.Ranks {
+			for j := range r.Ranks[i].Clients {
+				r.Ranks[i].Clients[j].Thread.ClockNS = r.Ranks[i].Clients[j].Thread.MonotonicNS
+			}
+			for j := range r.Ranks[i].Daemons {
+				r.Ranks[i].Daemons[j].Thread.ClockNS = r.Ranks[i].Daemons[j].Thread.MonotonicNS
+			}
+		}
+	})
+	require.True(t, findCheck(t, e, "clock").OK)
 }

@@ -155,19 +155,22 @@ type usage struct {
 	thread   machine.ThreadUsage
 	events   map[string]uint64
 	err      error
-	start    uint64 // on the kernel's monotonic clock
+	ticks    uint64 // the start on the clock
+	start    uint64 // and on the kernel's monotonic clock
 }
 
 func newUsage(c *counters) *usage {
 	u := &usage{counters: c, events: c.read()}
 	u.thread, u.err = machine.ReadThreadUsage()
-	u.start = machine.Monotonic()
+	u.ticks, u.start = machine.Calibrated().Both()
 	return u
 }
 
 // since returns the usage between newUsage and now.
 func (u *usage) since() record.ThreadReport {
-	r := record.ThreadReport{StartNS: u.start, MonotonicNS: machine.Monotonic() - u.start}
+	clock := machine.Calibrated()
+	ticks, end := clock.Both()
+	r := record.ThreadReport{StartNS: u.start, MonotonicNS: end - u.start, ClockNS: clock.Nanos(ticks - u.ticks)}
 	now, err := machine.ReadThreadUsage()
 	if errors.Join(u.err, err) == nil {
 		d := now.Sub(u.thread)
