@@ -36,10 +36,9 @@ const (
 )
 
 var (
-	errProbeLate  = fmt.Errorf("it did not end within %v; its ranks got no processor, or hang", probePatience)
-	errNoReading  = errors.New("it measured nothing; its ranks got no processor")
-	errImpossible = errors.New("is impossible")
-	errGivenUp    = errors.New("a probe was given up")
+	errProbeLate = fmt.Errorf("it did not end within %v; its ranks got no processor, or hang", probePatience)
+	errNoReading = errors.New("it measured nothing; its ranks got no processor")
+	errGivenUp   = errors.New("a probe was given up")
 )
 
 // floorKinds are the kinds of probes besides the bounce, the one next to the window first.
@@ -304,8 +303,9 @@ func (r *probeSide) addFailure(failure result.ProbeFailure) {
 // a wrong one, or a rank is gone.
 func lasting(err error) bool {
 	var died *record.ExitError
-	return errors.As(err, &died) || errors.Is(err, transport.ErrUnsupported) || errors.Is(err, transport.ErrPeerDown) ||
-		errors.Is(err, transport.ErrClosed) || errors.Is(err, transport.ErrCorrupt) || errors.Is(err, errImpossible)
+	var invalid *record.InvalidError
+	return errors.As(err, &died) || errors.As(err, &invalid) || errors.Is(err, transport.ErrUnsupported) || errors.Is(err, transport.ErrPeerDown) ||
+		errors.Is(err, transport.ErrClosed) || errors.Is(err, transport.ErrCorrupt)
 }
 
 // tryProbe takes one probe and returns the caller's reading.
@@ -320,13 +320,11 @@ func (b *bench) tryProbe(ctx context.Context, pair callingPair, probe transport.
 			}
 			return b.ranks.process(r).Probe(ctx, p)
 		})
-	switch reading := readingIn(floors[1], probe.Kind); {
+	switch {
 	case errors.Is(err, ErrNoAnswer) || errors.Is(err, context.DeadlineExceeded):
 		err = errProbeLate
-	case err == nil && reading == 0:
+	case err == nil && readingIn(floors[1], probe.Kind) == 0:
 		err = errNoReading
-	case err == nil && !(reading > 0):
-		err = &RankError{caller, op, fmt.Errorf("a reading of %g ns (%s) %w", reading, probe.Kind, errImpossible)}
 	}
 	return floors[1], err
 }

@@ -64,7 +64,7 @@ func (s *steady) update(r int, p record.Progress) {
 	if !known || p.Elapsed-before.Elapsed < time.Millisecond {
 		return
 	}
-	ops, seconds := float64(p.Ops-min(before.Ops, p.Ops)), (p.Elapsed - before.Elapsed).Seconds()
+	ops, seconds := float64(p.Ops-before.Ops), (p.Elapsed - before.Elapsed).Seconds()
 	s.rates[r] = round{ops / seconds, 2 * math.Sqrt(ops) / seconds}
 	if len(s.rates) < s.callers {
 		return

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"transportbench/core/plugin"
+	"transportbench/core/plugin/internal/accept"
 	"transportbench/core/plugin/internal/wire"
 )
 
@@ -86,7 +87,7 @@ func Attach(ctx context.Context, r plugin.Reattach, opts LaunchOptions) (*Proces
 			_ = conn.Close()
 		},
 	}
-	p.Client = wire.NewClient(conn, p.lost)
+	p.Rank = accept.New(wire.NewClient(conn, p.lost))
 	go watchConnection(watching, conn, p.exited)
 	return p, nil
 }

@@ -18,6 +18,7 @@ import (
 
 	"transportbench/core/base/printable"
 	"transportbench/core/plugin"
+	"transportbench/core/plugin/internal/accept"
 )
 
 const (
@@ -140,14 +141,17 @@ func (p *Plugin) parseDescription(output []byte) (plugin.Description, error) {
 	lines := bytes.Split(bytes.TrimSpace(output), []byte{'\n'})
 	last := lines[len(lines)-1]
 	var d plugin.Description
-	if err := json.Unmarshal(last, &d); err != nil || d.Info.Name == "" {
+	if !json.Valid(last) || !bytes.HasPrefix(last, []byte("{")) {
 		return d, notAPlugin(p, fmt.Sprintf("printed %q", abbreviate(string(last))))
+	}
+	if err := accept.Decode(last, "description", &d); err != nil {
+		return d, fmt.Errorf("plugin %s: %w", p.Name, err)
 	}
 	return d, p.checkDescription(&d)
 }
 
 // checkDescription makes the strings of d printable. It returns an error if the plugin speaks another
-// protocol version, or another transport than its file's name says.
+// protocol version, if it is another transport than its file's name says, or if d is impossible.
 func (p *Plugin) checkDescription(d *plugin.Description) error {
 	printable.Strings(d)
 	if err := checkProtocol(p.Name, d.ProtocolVersion); err != nil {
@@ -155,6 +159,9 @@ func (p *Plugin) checkDescription(d *plugin.Description) error {
 	}
 	if d.Info.Name != p.Name {
 		return fmt.Errorf("plugin %s: %s is the transport %q: call the file transport-%s", p.Name, p.Path, d.Info.Name, d.Info.Name)
+	}
+	if err := accept.Info(&d.Info); err != nil {
+		return fmt.Errorf("plugin %s: %w", p.Name, err)
 	}
 	return nil
 }

@@ -13,6 +13,9 @@ import (
 
 	"transportbench/core"
 	"transportbench/core/base/config"
+	"transportbench/core/base/record"
+	"transportbench/core/plugin"
+	"transportbench/core/transport"
 )
 
 func TestDirs(t *testing.T) {
@@ -180,6 +183,38 @@ func TestFilesThatDoNotRun(t *testing.T) {
 			noChildren(t)
 		})
 	}
+}
+
+// A description that is JSON but impossible names the field, as does a microbenchmark.
+func TestImpossibleDescriptions(t *testing.T) {
+	for field, says := range map[string]string{
+		"info.options[0].type":      `{"protocol_version":2,"info":{"name":"x","options":[{"name":"ring","type":"prose"}]}}`,
+		"info.limits.peers":         `{"protocol_version":2,"info":{"name":"x","limits":{"peers":-1}}}`,
+		"info.options.min":          `{"protocol_version":2,"info":{"name":"x","options":[{"name":"ring","type":"int","min":"none"}]}}`,
+		"info.options[0].default":   `{"protocol_version":2,"info":{"name":"x","options":[{"name":"ring","type":"int","default":"many"}]}}`,
+		"description":               `{"protocol_version":2,"info":{"name":"x"}} and more`,
+		"info.matched":              `{"protocol_version":2,"info":{"name":"x","matched":{"ring":"b"}}}`,
+		"info.limits.max_payload":   `{"protocol_version":2,"info":{"name":"x","limits":{"max_payload":-5}}}`,
+		"info.providers[0]":         `{"protocol_version":2,"info":{"name":"x","providers":[""]}}`,
+		"info.capabilities.ordered": `{"protocol_version":2,"info":{"name":"x","capabilities":{"ordered":"very"}}}`,
+	} {
+		t.Run(field, func(t *testing.T) {
+			_, err := file(t, "x", "#!/bin/sh\necho '"+says+"'\n").Describe(context.Background())
+			var invalid *record.InvalidError
+			if field == "description" {
+				require.ErrorIs(t, err, errNotAPlugin)
+				return
+			}
+			require.ErrorAs(t, err, &invalid)
+			require.Equal(t, field, invalid.Field)
+			require.ErrorContains(t, err, "plugin x: ")
+		})
+	}
+	micro := file(t, "x", "#!/bin/sh\necho library\necho '{\"name\":\"read\",\"latency_ns\":-3}'\n")
+	err := micro.Micro(context.Background(), plugin.MicroRequest{}, func(transport.Measurement) error { return nil })
+	var invalid *record.InvalidError
+	require.ErrorAs(t, err, &invalid)
+	require.Equal(t, "measurement.latency_ns", invalid.Field)
 }
 
 func TestMissingLibrary(t *testing.T) {

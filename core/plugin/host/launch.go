@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +15,7 @@ import (
 
 	"transportbench/core"
 	"transportbench/core/plugin"
+	"transportbench/core/plugin/internal/accept"
 	"transportbench/core/plugin/internal/wire"
 )
 
@@ -166,8 +166,8 @@ func (p *Plugin) describeRunning(ctx context.Context, conn *grpc.ClientConn, opt
 	if err != nil {
 		return d, err
 	}
-	if err := json.Unmarshal(data, &d); err != nil {
-		return d, &refusal{fmt.Errorf("plugin %s: reading its description: %w", p.Name, err)}
+	if err := accept.Decode(data, "description", &d); err != nil {
+		return d, &refusal{fmt.Errorf("plugin %s: %w", p.Name, err)}
 	}
 	if err := p.checkDescription(&d); err != nil {
 		return d, &refusal{err}
@@ -243,6 +243,6 @@ func (l *launch) process(conn *grpc.ClientConn, d plugin.Description) *Process {
 		name: l.plugin.Name, pid: l.runner.child.pid, description: d,
 		exited: l.runner.exited, owned: l, grace: l.opts.KillGrace,
 	}
-	p.Client = wire.NewClient(conn, p.lost)
+	p.Rank = accept.New(wire.NewClient(conn, p.lost))
 	return p
 }

@@ -2,14 +2,18 @@ package host
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"transportbench/core/base/printable"
+	"transportbench/core/base/record"
 	"transportbench/core/plugin"
+	"transportbench/core/plugin/internal/accept"
 	"transportbench/core/transport"
 )
 
@@ -35,15 +39,28 @@ func (p *Plugin) Micro(ctx context.Context, request plugin.MicroRequest, report 
 	return err
 }
 
+// mostMeasurements bounds the readings of one call of `micro`.
+const mostMeasurements = 1 << 16
+
 func readAnswers(lines *bufio.Scanner, report func(transport.Measurement) error) error {
-	for lines.Scan() {
-		var a plugin.MicroAnswer
-		if json.Unmarshal(lines.Bytes(), &a) != nil {
+	for n := 0; lines.Scan(); {
+		line := lines.Bytes()
+		if !bytes.HasPrefix(line, []byte("{")) || !json.Valid(line) {
 			continue // printed by a native library
+		}
+		var a plugin.MicroAnswer
+		if err := accept.Decode(line, "measurement", &a); err != nil {
+			return err
 		}
 		printable.Strings(&a)
 		if a.Error != "" {
 			return errors.New(a.Error)
+		}
+		if err := accept.Measurement(&a.Measurement); err != nil {
+			return err
+		}
+		if n++; n > mostMeasurements {
+			return &record.InvalidError{Field: "measurement", Value: strconv.Itoa(n) + " readings", Bound: fmt.Sprintf("at most %d", mostMeasurements)}
 		}
 		if err := report(a.Measurement); err != nil {
 			return err

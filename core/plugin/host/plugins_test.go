@@ -230,7 +230,9 @@ func newFakeRank(transport.Driver) record.Control { return &fakeRank{stop: make(
 
 func (f *fakeRank) Prepare(_ context.Context, plan record.Plan) (record.Prepared, error) {
 	f.do = plan.Config.Options["do"]
-	prepared := record.Prepared{PID: os.Getpid()}
+	prepared := record.Prepared{
+		Workers: record.RankWorkers{Rank: plan.Rank}, Properties: transport.Properties{Provider: "none"}, PID: os.Getpid(),
+	}
 	switch f.do {
 	case "breed":
 		breed()
@@ -289,12 +291,12 @@ func (f *fakeRank) Run(ctx context.Context, _ record.Window, started func(), pro
 			go spin()
 		}
 	}
-	progress(record.Progress{Ops: 1})
+	progress(record.Progress{})
 	select {
 	case <-f.stop:
 	case <-ctx.Done():
 	}
-	return record.Report{Rank: 1, Stopped: true}, nil
+	return record.Report{Rank: 4, Stopped: true, Process: record.ProcessReport{Clock: "monotonic"}}, nil
 }
 
 func (f *fakeRank) Advance(_ context.Context, to record.State) error {

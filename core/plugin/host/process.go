@@ -12,14 +12,14 @@ import (
 
 	"transportbench/core/base/record"
 	"transportbench/core/plugin"
-	"transportbench/core/plugin/internal/wire"
+	"transportbench/core/plugin/internal/accept"
 )
 
 // Process is one rank: a plugin's process and the connection to it. Its methods are those of
-// [record.Control] and return the rank's errors, or a [*record.ExitError] if the plugin died. It is
-// safe for concurrent use.
+// [record.Control] and return the rank's errors, a [*record.ExitError] if the plugin died, or a
+// [*record.InvalidError] if it reports what cannot be. It is safe for concurrent use.
 type Process struct {
-	*wire.Client
+	*accept.Rank
 
 	name        string
 	pid         int

@@ -21,16 +21,16 @@ const (
 	ExitInternal     = 1 // also a transport that cannot run here
 	ExitUsage        = 2
 	ExitRegression   = 3
-	ExitThreshold    = 4 // also a result whose checks failed
+	ExitThreshold    = 4 // also a result whose checks failed, and a plugin that reports what cannot be
 	ExitIncomparable = 5
 	ExitTooLittle    = 6
 	ExitInterrupted  = 130
 )
 
 const exitHelp = `Exit codes: 0 success; 1 internal error, or a transport that cannot run here;
-2 wrong usage or configuration; 3 regression; 4 threshold or check failed;
-5 incomparable, for example a plugin built from another runtime; 6 too little
-data; 130 interrupted.`
+2 wrong usage or configuration; 3 regression; 4 threshold or check failed, or a
+plugin reports what cannot be; 5 incomparable, for example a plugin built from
+another runtime; 6 too little data; 130 interrupted.`
 
 // exitError is an error with an exit code of its own. The command may have
 // written its output all the same.
@@ -60,6 +60,7 @@ func exitCode(err error) int {
 		identity *compare.IdentityError
 		nothing  *compare.UnmatchedError
 		meaning  *compare.MeaningError
+		invalid  *record.InvalidError
 	)
 	switch {
 	case err == nil:
@@ -68,6 +69,8 @@ func exitCode(err error) int {
 		return ExitInterrupted
 	case errors.As(err, &exit):
 		return exit.code
+	case errors.As(err, &invalid):
+		return ExitThreshold
 	case errors.As(err, &source), errors.As(err, &option), errors.As(err, &own):
 		return ExitUsage
 	case errors.Is(err, host.ErrMixedRuntime), errors.As(err, &identity), errors.As(err, &nothing), errors.As(err, &meaning):

@@ -22,7 +22,7 @@ import (
 )
 
 // TestMain makes this binary a plugin, too: under a plugin's name it answers
-// `describe`. It is also the hidden command that loads a processor, and a
+// `describe`, and the plugin liar serves ranks that lie. It is also the hidden command that loads a processor, and a
 // process that starts one.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == loadName {
@@ -32,6 +32,9 @@ func TestMain(m *testing.M) {
 		os.Exit(Main(os.Args[1:], os.Stdout, os.Stderr))
 	}
 	if name, ok := strings.CutPrefix(filepath.Base(os.Args[0]), "transport-"); ok {
+		if name == "liar" {
+			plugin.Serve(&driver{info: transport.Info{Name: name, Version: "1"}}, newLiar)
+		}
 		os.Exit(describePlugin(name))
 	}
 	state, err := os.MkdirTemp("", "transportbench-state")

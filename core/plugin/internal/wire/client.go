@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -15,6 +17,7 @@ import (
 
 	"transportbench/core/base/printable"
 	"transportbench/core/base/record"
+	"transportbench/core/plugin/internal/accept"
 	"transportbench/core/transport"
 )
 
@@ -31,6 +34,7 @@ type Client struct {
 	conn        grpc.ClientConnInterface
 	lost        func(error) error
 	stopTimeout time.Duration
+	threads     atomic.Int64 // of the rank, from Prepare
 }
 
 var _ record.Control = (*Client)(nil)
@@ -44,15 +48,28 @@ func NewClient(conn grpc.ClientConnInterface, lost func(error) error) *Client {
 	return &Client{conn: conn, lost: lost, stopTimeout: stopTimeout}
 }
 
+// answerSize bounds an answer in bytes, for the rank and once more for each of its polling threads. A
+// thread reports up to 20 histograms of up to 72 KiB each.
+const answerSize = 4 << 20
+
+// options returns the options of a call.
+func (c *Client) options() []grpc.CallOption {
+	most := min((1+c.threads.Load())*answerSize, math.MaxInt32)
+	return []grpc.CallOption{grpc.CallContentSubtype(codecName), grpc.MaxCallRecvMsgSize(int(most))}
+}
+
 // call makes one unary call and returns its value, or the rank's own error.
 func call[Value any](ctx context.Context, c *Client, name string, request any) (Value, error) {
-	var answer reply[Value]
-	err := c.conn.Invoke(ctx, method(name), request, &answer, grpc.CallContentSubtype(codecName))
-	if err != nil {
-		return answer.Value, c.statusError(ctx, name, err)
+	var text answer
+	var answered reply[Value]
+	if err := c.conn.Invoke(ctx, method(name), request, &text, c.options()...); err != nil {
+		return answered.Value, c.statusError(ctx, name, err)
 	}
-	printable.Strings(&answer.Value)
-	return answer.Value, decodeFailure(answer.Error, 0)
+	if err := accept.Decode(text, strings.ToLower(name), &answered); err != nil {
+		return answered.Value, err
+	}
+	printable.Strings(&answered.Value)
+	return answered.Value, decodeFailure(answered.Error, 0)
 }
 
 // Describe returns the plugin's description as JSON.
@@ -64,6 +81,7 @@ func (c *Client) Describe(ctx context.Context) ([]byte, error) {
 
 // Prepare implements [record.Control].
 func (c *Client) Prepare(ctx context.Context, plan record.Plan) (record.Prepared, error) {
+	c.threads.Store(int64(len(plan.CPUs)))
 	return call[record.Prepared](ctx, c, "Prepare", plan)
 }
 
@@ -111,7 +129,7 @@ func (c *Client) Run(
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { c.stopRun(streamCtx, cancel) })()
 
-	stream, err := c.conn.NewStream(streamCtx, &runStream, method("Run"), grpc.CallContentSubtype(codecName))
+	stream, err := c.conn.NewStream(streamCtx, &runStream, method("Run"), c.options()...)
 	if err == nil {
 		// When SendMsg returns io.EOF, RecvMsg returns the reason.
 		if err = stream.SendMsg(window); err == nil || errors.Is(err, io.EOF) {
@@ -119,9 +137,13 @@ func (c *Client) Run(
 		}
 	}
 	for err == nil {
-		var e event
-		if err = stream.RecvMsg(&e); err != nil {
+		var text answer
+		if err = stream.RecvMsg(&text); err != nil {
 			break
+		}
+		var e event
+		if err := accept.Decode(text, "run", &e); err != nil {
+			return record.Report{}, err
 		}
 		switch {
 		case e.Started:
@@ -131,6 +153,8 @@ func (c *Client) Run(
 		case e.Report != nil:
 			printable.Strings(e.Report)
 			return *e.Report, decodeFailure(e.Error, 0)
+		default:
+			return record.Report{}, &record.InvalidError{Field: "run", Value: "a message without content", Bound: "started, progress or a report"}
 		}
 	}
 	if errors.Is(err, io.EOF) {
@@ -160,6 +184,9 @@ func (c *Client) statusError(ctx context.Context, name string, err error) error 
 	}
 	if ctx.Err() != nil {
 		return fmt.Errorf("%s: %w", op, ctx.Err())
+	}
+	if st.Code() == codes.ResourceExhausted { // gRPC has no typed error for it
+		return &record.InvalidError{Field: op, Value: "an answer that is too long", Bound: st.Message()}
 	}
 	if st.Code() == codes.Unavailable || st.Code() == codes.Canceled {
 		return c.lost(fmt.Errorf("%s: lost the plugin: %s", op, st.Message()))

@@ -3,6 +3,7 @@ package wire
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"google.golang.org/grpc/encoding"
 )
@@ -22,8 +23,16 @@ func (jsonCodec) Name() string { return codecName }
 func (jsonCodec) Marshal(message any) ([]byte, error) { return json.Marshal(message) }
 
 func (jsonCodec) Unmarshal(data []byte, message any) error {
+	if text, ok := message.(*answer); ok {
+		*text = slices.Clone(data)
+		return nil
+	}
 	if err := json.Unmarshal(data, message); err != nil {
 		return fmt.Errorf("%w; host and plugin are of different versions", err)
 	}
 	return nil
 }
+
+// answer is a message of the plugin before it is decoded. The host decodes it itself because gRPC would
+// turn the error into text.
+type answer []byte

@@ -47,6 +47,9 @@ var sentinels = map[string]error{
 // maxDepth bounds the tree of wrapped errors in both directions.
 const maxDepth = 32
 
+// longestText bounds the text of an error, in bytes.
+const longestText = 16 << 10
+
 // encodeFailure returns the wire form of err, or nil if err is nil. It looks at the type of err
 // itself, never through it, so that each error keeps its position in the tree.
 func encodeFailure(err error, depth int) *failure {
@@ -98,6 +101,14 @@ type remoteError struct {
 func (e *remoteError) Error() string   { return e.text }
 func (e *remoteError) Unwrap() []error { return e.causes }
 
+// abbreviated cuts a text to longestText.
+func abbreviated(text string) string {
+	if len(text) <= longestText {
+		return text
+	}
+	return strings.ToValidUTF8(text[:longestText], "") + "..."
+}
+
 // decodeFailure returns the error that f describes, or nil if f is nil. It is the inverse of
 // encodeFailure, except for types that only the plugin knows and text that is not printable.
 func decodeFailure(f *failure, depth int) error {
@@ -128,5 +139,5 @@ func decodeFailure(f *failure, depth int) error {
 	if sentinel := sentinels[f.Kind]; sentinel != nil {
 		return sentinel
 	}
-	return &remoteError{text: f.Text, causes: causes}
+	return &remoteError{text: abbreviated(f.Text), causes: causes}
 }

@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/base/record"
+	"transportbench/core/lab/runner"
+	"transportbench/core/transport"
+)
+
+// A plugin that reports what cannot be ends the run with 4 and one line that names the rank, the field,
+// the value and its bounds.
+func TestLyingPlugin(t *testing.T) {
+	c := &command{T: t, run: runner.Run, plugins: []string{"liar"}}
+	code := c.execute("run", "--transport", "liar", "--repeats", "1", "--warmup", "0", "--duration", "1ms")
+	require.Equal(t, ExitThreshold, code, c.stderr)
+	lines := strings.Split(strings.TrimSpace(c.stderr), "\n")
+	last := lines[len(lines)-1]
+	require.Regexp(t, `^transportbench: rank 1: run: report\.clients\[0\]\.elapsed_ns: 0 is impossible \(1 to \d+\): the plugin is faulty$`, last)
+	require.Equal(t, 1, strings.Count(c.stderr, "impossible"), c.stderr)
+}
+
+// liar is a rank whose clients claim that their window took no time.
+type liar struct {
+	plan    record.Plan
+	stopped chan struct{}
+}
+
+func newLiar(transport.Driver) record.Control { return &liar{stopped: make(chan struct{}, 1)} }
+
+func (l *liar) Prepare(_ context.Context, plan record.Plan) (record.Prepared, error) {
+	l.plan = plan
+	p := record.Prepared{
+		Workers: record.RankWorkers{Rank: plan.Rank}, Properties: transport.Properties{Provider: "memory"}, PID: os.Getpid(), Waits: true,
+	}
+	daemons, clients := plan.Config.Threads(plan.Rank)
+	for range daemons {
+		p.Workers.Daemons = append(p.Workers.Daemons, []byte{1})
+	}
+	for range clients {
+		p.Workers.Clients = append(p.Workers.Clients, []byte{2})
+	}
+	for range plan.CPUs {
+		p.CPUs = append(p.CPUs, "0")
+	}
+	return p, nil
+}
+
+func (*liar) Connect(context.Context, []record.RankWorkers) error { return nil }
+
+func (*liar) Overhead(context.Context, time.Duration) (record.Overhead, error) {
+	return record.Overhead{}, nil
+}
+
+func (*liar) Probe(context.Context, record.Probe) (transport.Floor, error) {
+	return transport.Floor{}, transport.ErrUnsupported
+}
+
+func (l *liar) Run(ctx context.Context, w record.Window, started func(), progress func(record.Progress)) (record.Report, error) {
+	started()
+	r := record.Report{Rank: l.plan.Rank, SampleEvery: w.SampleEvery, Process: record.ProcessReport{Clock: "monotonic"}}
+	if l.plan.Config.Calls(l.plan.Rank) {
+		progress(record.Progress{Drained: true})
+		r.Clients = []record.ClientReport{{Latency: record.NewHistogram().Encode()}}
+		return r, nil
+	}
+	select {
+	case <-l.stopped:
+	case <-ctx.Done():
+	}
+	r.Daemons = []record.DaemonReport{{ElapsedNS: uint64(w.Duration)}}
+	return r, nil
+}
+
+func (l *liar) Advance(_ context.Context, to record.State) error {
+	if to == record.StateStopped {
+		select {
+		case l.stopped <- struct{}{}:
+		default:
+		}
+	}
+	return nil
+}
+
+func (*liar) Close(context.Context) error { return nil }

@@ -1,0 +1,77 @@
+package accept
+
+import (
+	"regexp"
+	"strconv"
+
+	"transportbench/core/transport"
+)
+
+// Names of transports and of their options.
+var (
+	transportName = regexp.MustCompile(`^[a-z0-9]+$`)
+	optionName    = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
+)
+
+// optionTypes are the types of options.
+var optionTypes = []string{
+	string(transport.TypeBool), string(transport.TypeInt), string(transport.TypeSize), string(transport.TypeDuration), string(transport.TypeString),
+}
+
+// Info checks what a transport says of itself before it is opened.
+func Info(info *transport.Info) error {
+	c := new(checker)
+	p := c.at("info")
+	p.named("name", info.Name, transportName)
+	p.atMostLong("providers", len(info.Providers), mostEntries)
+	for i, provider := range info.Providers {
+		p.text("providers["+strconv.Itoa(i)+"]", provider)
+	}
+	p.limits(&info.Limits)
+	p.atMostLong("options", len(info.Options), mostEntries)
+	seen := map[string]bool{}
+	for i, o := range info.Options {
+		option := p.index("options", i)
+		option.named("name", o.Name, optionName)
+		option.oneOf("type", string(o.Type), optionTypes)
+		if seen[o.Name] {
+			option.wrong("name", quoted(o.Name), "each once")
+		}
+		seen[o.Name] = true
+		if o.Min > o.Max {
+			option.wrong("min", strconv.FormatInt(o.Min, 10), "at most max, "+strconv.FormatInt(o.Max, 10))
+		}
+		if c.first != nil { // ParseOptions needs a valid schema
+			break
+		}
+		if _, err := transport.ParseOptions([]transport.Option{o}, nil); err != nil {
+			option.wrong("default", quoted(o.Default), err.Error())
+		}
+	}
+	if c.first == nil && len(info.Matched) > 0 {
+		if _, err := transport.ParseOptions(info.Options, info.Matched); err != nil {
+			p.wrong("matched", strconv.Itoa(len(info.Matched))+" options", err.Error())
+		}
+	}
+	return c.err()
+}
+
+// named requires a name.
+func (p part) named(name, value string, syntax *regexp.Regexp) {
+	if p.text(name, value); !syntax.MatchString(value) {
+		p.wrong(name, quoted(value), "a name such as \"shm\" or \"tx-depth\"")
+	}
+}
+
+// Measurement checks a reading of a microbenchmark.
+func Measurement(m *transport.Measurement) error {
+	c := new(checker)
+	p := c.at("measurement")
+	p.text("name", m.Name)
+	within(p, "size", m.Size, 0, exact)
+	within(p, "latency_ns", m.Latency, 0, exact)
+	within(p, "rate", m.Rate, 0, exact)
+	within(p, "bandwidth", m.Bandwidth, 0, exact)
+	within(p, "samples", m.Samples, 0, exact)
+	return c.err()
+}

@@ -1,0 +1,320 @@
+package accept
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"transportbench/core/base/config"
+	"transportbench/core/base/record"
+	"transportbench/core/transport"
+)
+
+const (
+	// tick is by how much processor time may exceed the time on the clock: the kernel counts it in
+	// ticks, up to 10 ms long, and several threads end theirs at once.
+	tick = 100 * time.Millisecond
+	// mostProcessors bounds the processors of a machine.
+	mostProcessors = 16384
+	// mostGaps bounds the gaps of a thread that a report lists.
+	mostGaps = 64
+	// mostSampling bounds the distance between two samples.
+	mostSampling = 1 << 20
+)
+
+// window bounds the report of one window.
+type window struct {
+	plan *record.Plan
+	spec *record.Window
+	took time.Duration // on the host: from the call of Run to the report
+	// failed means that the rank failed, so that threads may not have begun to measure.
+	failed bool
+}
+
+// most returns the longest time in nanoseconds that anything in the window may have taken. No thread
+// counts more than one of anything per nanosecond, so it also bounds counts.
+func (w *window) most() uint64 { return limitOf(w.took) }
+
+func (w *window) check(r *record.Report) error {
+	c := new(checker)
+	p := c.at("report")
+	daemons, clients := w.plan.Config.Threads(w.plan.Rank)
+	within(p, "rank", r.Rank, w.plan.Rank, w.plan.Rank)
+	p.length("clients", len(r.Clients), clients)
+	p.length("daemons", len(r.Daemons), daemons)
+	switch {
+	case w.spec.Warmup:
+		within(p, "sample_every", r.SampleEvery, 0, max(mostSampling, w.spec.SampleEvery))
+	case w.spec.SampleEvery > 0:
+		within(p, "sample_every", r.SampleEvery, w.spec.SampleEvery, w.spec.SampleEvery)
+	}
+	for i := range r.Clients {
+		w.client(p.index("clients", i), &r.Clients[i])
+	}
+	for i := range r.Daemons {
+		w.daemon(p.index("daemons", i), &r.Daemons[i])
+	}
+	w.process(p.field("process"), &r.Process)
+	return c.err()
+}
+
+// elapsed checks the length of a thread's window. It is not 0 unless the window failed.
+func (w *window) elapsed(p part, ns uint64) {
+	least := uint64(1)
+	if w.failed {
+		least = 0
+	}
+	within(p, "elapsed_ns", ns, least, w.most())
+}
+
+func (w *window) client(p part, r *record.ClientReport) {
+	cfg, elapsed, inFlight := &w.plan.Config, r.ElapsedNS, uint64(max(w.plan.Config.InFlight, 0))
+	w.elapsed(p, elapsed)
+	p.atMost("reads", r.Reads, elapsed)
+	p.atMost("writes", r.Writes, elapsed)
+	p.atMost("lookups", r.Lookups, elapsed)
+	p.atMost("issued", r.Issued, w.most())
+	p.atMost("drained", r.Drained, inFlight)
+	p.atMost("lost", r.Lost, inFlight)
+	if p.first != nil { // the sum below could overflow
+		return
+	}
+	p.atMost("reads+writes+lookups", r.Ops(), min(elapsed, r.Issued))
+	// A read-modify-write moves a value twice, and so does an echo.
+	within(p, "payload_bytes", float64(r.PayloadBytes), 0, float64(2*r.Ops()+inFlight)*float64(cfg.ValueSize.Max()))
+	p.atMost("payload_bytes", r.PayloadBytes, exact)
+	p.atMost("checksummed_bytes", r.ChecksummedBytes, exact)
+	p.atMost("verified_keys", r.VerifiedKeys, r.Ops())
+	p.atMost("verified_checksums", r.VerifiedSums, w.most())
+	p.atMostLong("failures", len(r.Failures), mostEntries)
+	for name, n := range r.Failures {
+		p.atMost("failures["+quoted(name)+"]", n, w.most())
+	}
+	p.atMost("back_pressure", r.BackPressure, w.most())
+	p.atMost("polls", r.Polls, w.most())
+	p.atMost("empty_polls", r.EmptyPolls, r.Polls)
+	within(p, "in_flight_ns", float64(r.InFlightNS), 0, float64(inFlight)*float64(elapsed+1))
+	p.atMost("in_flight_ns", r.InFlightNS, exact)
+	p.atMost("busy_ns", r.BusyNS, exact)
+	w.latencies(p, r)
+	w.optional(p, r)
+	w.slices(p, r)
+	w.thread(p, &r.Thread)
+	counters(p, r.Transport, r.Series)
+}
+
+// latencies checks the latencies of all sampled operations, and of the reads and writes among them.
+func (w *window) latencies(p part, r *record.ClientReport) {
+	p.atMost("samples", r.Samples, r.Ops())
+	w.timing(p.field("latency"), &record.TimingReport{Histogram: r.Latency, MeanNS: r.MeanNS, Samples: r.Samples})
+	sampled := uint64(0)
+	for name, text := range map[string]string{"read_latency": r.ReadLatency, "write_latency": r.WriteLatency} {
+		if h := w.histogram(p, name, text); h != nil {
+			p.atMost(name, h.Count(), r.Samples)
+			sampled += min(h.Count(), r.Samples)
+		}
+	}
+	p.atMost("read_latency+write_latency", sampled, r.Samples)
+}
+
+// optional checks what only some configurations have.
+func (w *window) optional(p part, r *record.ClientReport) {
+	cfg := &w.plan.Config
+	p.present("local", r.Local != nil, cfg.Mesh())
+	p.present("remote", r.Remote != nil, cfg.Mesh())
+	p.present("open_loop", r.Open != nil, cfg.Rate != 0)
+	p.present("iterations", r.Iterations != nil, len(cfg.Pattern) > 0)
+	for name, t := range map[string]*record.TimingReport{"local": r.Local, "remote": r.Remote, "iterations": r.Iterations} {
+		if t != nil {
+			w.timing(p.field(name), t)
+		}
+	}
+	if o := r.Open; o != nil {
+		open := p.field("open_loop")
+		// Poisson arrivals vary; a few are due although far less than one is expected.
+		due := float64(cfg.Rate) / float64(max(cfg.TotalClients(), 1)) * float64(w.most()) / 1e9
+		within(open, "scheduled", float64(o.Scheduled), 0, 1000+2*due)
+		w.timing(open.field("response"), &o.Response)
+		w.timing(open.field("lag"), &o.Lag)
+	}
+	known := record.DirectStages
+	if cfg.Proxied() {
+		known = record.StageNames
+	}
+	w.timings(p, "stages", r.Stages, known)
+	within(p, "stage_cost_ns", r.StageNS, 0, float64(w.most()))
+	var mixed []string
+	if len(cfg.Mix)+len(cfg.Pattern) > 0 {
+		mixed = config.OpNames()
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Operations)) {
+		o := r.Operations[name]
+		if p.oneOf("operations", name, mixed); p.first != nil {
+			return
+		}
+		op := p.key("operations", name)
+		op.atMost("count", o.Count, r.Ops())
+		op.atMost("latency.samples", o.Latency.Samples, o.Count)
+		w.timing(op.field("latency"), &o.Latency)
+	}
+}
+
+// slices checks the operations by the part of the window.
+func (w *window) slices(p part, r *record.ClientReport) {
+	if len(r.Slices) == 0 {
+		return // the window was too short
+	}
+	p.length("slices", len(r.Slices), record.Slices)
+	left := r.Ops()
+	for _, n := range r.Slices {
+		p.atMost("slices", n, left)
+		left -= min(n, left)
+	}
+}
+
+func (w *window) daemon(p part, r *record.DaemonReport) {
+	elapsed, value := r.ElapsedNS, float64(w.plan.Config.ValueSize.Max())
+	w.elapsed(p, elapsed)
+	p.atMost("loops", r.Loops, elapsed)
+	p.atMost("empty_loops", r.EmptyLoops, r.Loops)
+	p.atMost("requests", r.Requests, elapsed)
+	p.atMost("gets", r.Gets, r.Requests)
+	p.atMost("puts", r.Puts, r.Requests-min(r.Gets, r.Requests))
+	p.atMost("lookups", r.Lookups, r.Requests)
+	p.atMost("rejected", r.Rejected, r.Requests)
+	p.atMost("served", r.Served, w.most())
+	within(p, "stored_bytes", float64(r.StoredBytes), 0, value*float64(r.Requests))
+	p.atMost("stored_bytes", r.StoredBytes, exact)
+	p.atMost("checksummed_bytes", r.ChecksummedBytes, exact)
+	p.atMost("flushes", r.Flushes, w.most())
+	p.atMost("back_pressure", r.BackPressure, w.most())
+	p.present("proxy", r.Proxy != nil, w.plan.Config.Proxied())
+	if x := r.Proxy; x != nil {
+		proxy := p.field("proxy")
+		proxy.atMost("from_clients", x.FromClients, w.most())
+		proxy.atMost("local", x.Local, w.most())
+		proxy.atMost("remote", x.Remote, w.most())
+		proxy.atMost("responses", x.Responses, w.most())
+		proxy.atMost("incoming", x.Incoming, w.most())
+		proxy.atMost("held", x.Held, w.most())
+	}
+	if d := r.Device; d != nil {
+		device := p.field("device")
+		device.atMost("values", d.Values, w.most())
+		device.atMost("verified", d.Verified, w.most())
+		device.atMost("wrong", d.Wrong, w.most())
+	}
+	w.timings(p, "phases", r.Phases, append([]string{record.PhaseLoop, record.PhaseTurnaround}, record.PhaseNames...))
+	within(p, "phase_every", r.PhaseEvery, 0, mostSampling)
+	within(p, "phase_cost_ns", r.PhaseNS, 0, float64(w.most()))
+	p.atMost("busy_ns", r.BusyNS, exact)
+	w.thread(p, &r.Thread)
+	counters(p, r.Transport, r.Series)
+}
+
+func (w *window) thread(p part, r *record.ThreadReport) {
+	t := p.field("thread")
+	spent := w.most() + uint64(tick)
+	t.atMost("start_ns", r.StartNS, exact)
+	t.atMost("monotonic_ns", r.MonotonicNS, w.most())
+	t.atMost("cpu_ns", r.CPUNS, spent)
+	t.atMost("system_ns", r.SystemNS, spent)
+	t.atMost("voluntary_switches", r.Voluntary, w.most())
+	t.atMost("involuntary_switches", r.Involuntary, w.most())
+	t.atMost("minor_faults", r.MinorFaults, w.most())
+	t.atMost("major_faults", r.MajorFaults, w.most())
+	t.atMost("migrations", r.Migrations, w.most())
+	t.atMost("gap_count", r.GapCount, w.most())
+	t.atMost("gap_ns", r.GapNS, w.most())
+	t.atMost("gap_limit_ns", r.GapLimitNS, exact)
+	t.atMostLong("gaps", len(r.Gaps), mostGaps)
+	for i := range r.Gaps {
+		g, gap := t.index("gaps", i), &r.Gaps[i]
+		g.atMost("at_ns", gap.AtNS, exact)
+		g.atMost("for_ns", gap.ForNS, w.most())
+		g.atMost("voluntary_switches", gap.Voluntary, exact)
+		g.atMost("involuntary_switches", gap.Involuntary, exact)
+		g.atMost("minor_faults", gap.MinorFaults, exact)
+		g.atMost("major_faults", gap.MajorFaults, exact)
+		g.atMost("collections", gap.Collections, exact)
+	}
+	t.atMostLong("counters", len(r.Counters), mostEntries)
+	for name, n := range r.Counters {
+		t.atMost("counters["+quoted(name)+"]", n, exact)
+	}
+}
+
+func (w *window) process(p part, r *record.ProcessReport) {
+	p.oneOf("clock", r.Clock, []string{"tsc", "cntvct", "monotonic"})
+	p.atMost("collections", r.Collections, w.most())
+	spent := min(mostProcessors*(w.most()+uint64(tick)), exact)
+	p.atMost("cpu_ns", r.CPUNS, spent)
+	p.atMost("system_ns", r.SystemNS, spent)
+	p.atMost("peak_rss_bytes", r.PeakRSS, exact)
+	within(p, "threads", r.Threads, 0, mostProcesses)
+	within(p, "busy_threads", r.BusyThreads, 0, mostProcesses)
+	within(p, "clock_step_ns", r.ClockStepNS, 0, float64(time.Second))
+	within(p, "clock_cost_ns", r.ClockCostNS, 0, float64(time.Second))
+}
+
+// timings checks durations by name.
+func (w *window) timings(p part, name string, list map[string]record.TimingReport, known []string) {
+	for _, key := range slices.Sorted(maps.Keys(list)) {
+		if p.oneOf(name, key, known); p.first != nil {
+			return
+		}
+		t := list[key]
+		w.timing(p.key(name, key), &t)
+	}
+}
+
+// timing checks the samples of one duration.
+func (w *window) timing(p part, t *record.TimingReport) {
+	p.atMost("samples", t.Samples, w.most())
+	within(p, "mean_ns", t.MeanNS, 0, float64(w.most()))
+	if h := w.histogram(p, "histogram", t.Histogram); h != nil {
+		within(p, "histogram's count", h.Count(), t.Samples, t.Samples)
+	}
+}
+
+// histogram decodes a histogram; it returns nil if that is impossible.
+func (w *window) histogram(p part, name, text string) *record.Histogram {
+	if p.first != nil {
+		return nil
+	}
+	h, err := record.DecodeHistogram(text)
+	if err != nil {
+		p.wrong(name, quoted(text), "a histogram: "+err.Error())
+		return nil
+	}
+	// A bucket is 0.1% wide, and so is the error of its upper end.
+	p.atMost(name+"'s longest", h.Max(), w.most()+w.most()/500+1)
+	return h
+}
+
+// counters checks what a transport counted itself.
+func counters(p part, stats []transport.Stat, series []transport.Series) {
+	p.atMostLong("transport", len(stats), mostEntries)
+	p.atMostLong("series", len(series), mostEntries)
+	if p.first != nil {
+		return
+	}
+	seen := map[string]bool{}
+	for i := range stats {
+		s := p.index("transport", i)
+		s.text("name", stats[i].Name)
+		s.atMost("value", stats[i].Value, exact)
+		if seen[stats[i].Name] {
+			s.wrong("name", quoted(stats[i].Name), "each once")
+		}
+		seen[stats[i].Name] = true
+	}
+	for i := range series {
+		s := p.index("series", i)
+		s.text("name", series[i].Name)
+		s.atMostLong("values", len(series[i].Values), record.Slices)
+		for _, v := range series[i].Values {
+			within(s, "values", v, 0, exact)
+		}
+	}
+}
