@@ -26,6 +26,11 @@ func noAnswer(timeout time.Duration) error {
 	return fmt.Errorf("%w within %v, so it was killed; its log shows how far it got", ErrNoAnswer, timeout)
 }
 
+// noSetup is the error of a rank of transport that hangs in a step of the setup.
+func noSetup(transport string, timeout time.Duration) error {
+	return fmt.Errorf("%w from %s within %v, so it was killed; --start-timeout gives it more time", ErrNoAnswer, transport, timeout)
+}
+
 // ranks holds the processes of a run and their calls in progress.
 type ranks struct {
 	calls sync.WaitGroup
@@ -65,6 +70,11 @@ func callRank[T any](ctx context.Context, rs *ranks, r int, op string, timeout t
 	call func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, noAnswer(timeout))
 	defer cancel()
+	return awaitRank(ctx, rs, r, op, call)
+}
+
+// awaitRank makes one call of rank r and stops waiting for it when ctx ends, as callRank does.
+func awaitRank[T any](ctx context.Context, rs *ranks, r int, op string, call func(context.Context) (T, error)) (T, error) {
 	type answer struct {
 		value T
 		err   error
@@ -92,6 +102,13 @@ func callRank[T any](ctx context.Context, rs *ranks, r int, op string, timeout t
 // The first failure ends the other calls.
 func callAll[T any](ctx context.Context, rs *ranks, list []int, op string, timeout time.Duration,
 	call func(ctx context.Context, r int) (T, error)) ([]T, error) {
+	return awaitAll(ctx, list, func(ctx context.Context, r int) (T, error) {
+		return callRank(ctx, rs, r, op, timeout, func(ctx context.Context) (T, error) { return call(ctx, r) })
+	})
+}
+
+// awaitAll runs call for several ranks at once, as callAll does.
+func awaitAll[T any](ctx context.Context, list []int, call func(ctx context.Context, r int) (T, error)) ([]T, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	values := make([]T, len(list))
@@ -103,7 +120,7 @@ func callAll[T any](ctx context.Context, rs *ranks, list []int, op string, timeo
 	for i, r := range list {
 		waiting.Go(func() {
 			var err error
-			values[i], err = callRank(ctx, rs, r, op, timeout, func(ctx context.Context) (T, error) { return call(ctx, r) })
+			values[i], err = call(ctx, r)
 			if err != nil {
 				once.Do(func() { first = err; cancel() })
 			}

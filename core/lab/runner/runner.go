@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -45,6 +46,9 @@ type Request struct {
 
 	// OneProbe is set if the plugin is of a version whose only probe is that of the floor.
 	OneProbe bool
+	// StartTimeout is how long a rank may take for each step of the setup, besides what the
+	// configuration's size adds; 0 is 10 seconds.
+	StartTimeout time.Duration
 	// StateOnly measures windows and the state of the machine around them, which the bounces show. It
 	// leaves out the overhead of the harness and the floors. It is for many short launches of which
 	// only differences between windows are used; their results are not for users.
@@ -65,11 +69,14 @@ const (
 	// margin is how much longer than planned a call may take. A rank that spins on every core
 	// answers slowly.
 	margin = 10 * time.Second
-	// setupTimeout bounds launching and preparing, which opens devices; each rank adds
-	// launchTime.
-	setupTimeout = 60 * time.Second
-	launchTime   = 100 * time.Millisecond
-	// fillRate is the lowest expected rate, in B/s, of filling a store.
+	// startTimeout is the default of Request.StartTimeout. Each rank adds launchTime to a step of the
+	// setup, because ranks may share a processor, and each connection connectTime. A rank that
+	// waits for a processor or a disk has up to starvedFactor as long.
+	startTimeout  = 10 * time.Second
+	launchTime    = 100 * time.Millisecond
+	connectTime   = 10 * time.Millisecond
+	starvedFactor = 6
+	// fillRate is the lowest expected rate, in B/s, of filling a store and of registering buffers.
 	fillRate = 50 << 20
 	// stopGrace is how long interrupted ranks may take to end their window.
 	stopGrace = 2 * time.Second
@@ -182,7 +189,9 @@ func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Mi
 func (b *bench) launch(ctx context.Context) error {
 	// If hundreds of processes started at once on a few processors, all would miss their timeouts.
 	slots := make(chan struct{}, max(minLaunches, 2*len(b.req.CPUs)))
-	timeout := setupTimeout + time.Duration(len(b.plans))*launchTime
+	// The launcher has the timeout of each launch. This one is for all, in turns, and is longer.
+	turns := 1 + len(b.plans)/cap(slots)
+	timeout := time.Duration(turns)*(b.startTimeout()+margin) + time.Duration(len(b.plans))*launchTime
 	_, err := callAll(ctx, b.ranks, b.all(), "launch", timeout,
 		func(ctx context.Context, r int) (struct{}, error) {
 			select {
@@ -197,9 +206,8 @@ func (b *bench) launch(ctx context.Context) error {
 }
 
 func (b *bench) prepare(ctx context.Context) error {
-	fill := time.Duration(float64(b.cfg.TotalKeys()) * (b.cfg.ValueSize.Mean() + 64) / fillRate * float64(time.Second))
 	var err error
-	b.prepared, err = callAll(ctx, b.ranks, b.all(), "prepare", setupTimeout+fill,
+	b.prepared, err = setupAll(ctx, b, "prepare", b.prepareTimeout(),
 		func(ctx context.Context, r int) (record.Prepared, error) {
 			return b.ranks.process(r).Prepare(ctx, b.plans[r])
 		})
@@ -214,11 +222,54 @@ func (b *bench) connect(ctx context.Context) error {
 	for r, p := range b.prepared {
 		workers[r] = p.Workers
 	}
-	_, err := callAll(ctx, b.ranks, b.all(), "connect", setupTimeout,
+	_, err := setupAll(ctx, b, "connect", b.connectTimeout(workers),
 		func(ctx context.Context, r int) (struct{}, error) {
 			return struct{}{}, b.ranks.process(r).Connect(ctx, workers)
 		})
 	return err
+}
+
+func (b *bench) startTimeout() time.Duration { return cmp.Or(b.req.StartTimeout, startTimeout) }
+
+// prepareTimeout returns the time to open the transport, register buffers and fill the store.
+func (b *bench) prepareTimeout() time.Duration {
+	value := b.cfg.ValueSize.Mean() + 64
+	const copies = 4 // a payload's, of both sides
+	buffers := copies * float64(b.cfg.InFlight) * float64(b.cfg.Clients) * float64(len(b.plans))
+	seconds := min(value*(float64(b.cfg.TotalKeys())+buffers)/fillRate, 1e9)
+	return b.startTimeout() + time.Duration(len(b.plans))*launchTime + time.Duration(seconds*float64(time.Second))
+}
+
+// connectTimeout returns the time to connect the workers.
+func (b *bench) connectTimeout(workers []record.RankWorkers) time.Duration {
+	daemons, all := 0, 0
+	for _, w := range workers {
+		daemons += len(w.Daemons)
+		all += len(w.Daemons) + len(w.Clients)
+	}
+	return b.startTimeout() + time.Duration(len(b.plans))*launchTime + time.Duration(daemons*all)*connectTime
+}
+
+// setupAll makes a call of the setup of all ranks at once. Each has timeout of its own time, as
+// [machine.UsesUp] measures it.
+func setupAll[T any](ctx context.Context, b *bench, op string, timeout time.Duration,
+	call func(context.Context, int) (T, error)) ([]T, error) {
+	return awaitAll(ctx, b.all(), func(ctx context.Context, r int) (T, error) {
+		late, longest := noSetup(b.req.Plugin.Name, timeout), timeout
+		ctx, end := context.WithCancelCause(ctx)
+		defer end(nil)
+		if p, local := b.ranks.process(r).(interface{ PID() int }); local {
+			longest *= starvedFactor
+			go func() {
+				if machine.UsesUp(ctx, p.PID(), timeout) {
+					end(late)
+				}
+			}()
+		}
+		ctx, cancel := context.WithTimeoutCause(ctx, longest, late)
+		defer cancel()
+		return awaitRank(ctx, b.ranks, r, op, func(ctx context.Context) (T, error) { return call(ctx, r) })
+	})
 }
 
 // warmUp runs the warm-up, which chooses the latency sampling unless the configuration does.

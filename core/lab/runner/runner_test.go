@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -245,12 +246,52 @@ func TestEverythingHangs(t *testing.T) {
 	})
 }
 
+// A rank that hangs in the setup costs StartTimeout, and the error names the rank, the call and the
+// option.
+func TestHangInSetup(t *testing.T) {
+	for _, op := range []string{opPrepare, opConnect} {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCluster()
+			c.hang = map[call]bool{{1, op, 1}: true}
+			req := request(c)
+			req.Plugin.Name, req.StartTimeout = "erpc", 3*time.Second
+			start := time.Now()
+			_, err := Run(t.Context(), req, nil)
+			requireRankError(t, err, 1, op)
+			require.ErrorIs(t, err, ErrNoAnswer)
+			require.ErrorContains(t, err, "rank 1: "+op+": no answer from erpc within 3.")
+			require.ErrorContains(t, err, "--start-timeout gives it more time")
+			require.Less(t, time.Since(start), 5*time.Second, "with closing")
+			c.requireAllKilled(t)
+		})
+	}
+}
+
+// Large configurations have longer to prepare and to connect.
+func TestSetupTimeouts(t *testing.T) {
+	b := &bench{cfg: config.Default()}
+	b.plans = make([]record.Plan, 2)
+	require.InDelta(t, 10, b.prepareTimeout().Seconds(), 1)
+	b.cfg.InFlight, b.cfg.Clients, b.cfg.ValueSize = 1024, 16, config.FixedSize(1<<20)
+	require.Greater(t, b.prepareTimeout(), time.Minute)
+	b.cfg.Keys = math.MaxInt32
+	b.cfg.ValueSize = config.FixedSize(1 << 30)
+	require.Positive(t, b.prepareTimeout(), "no overflow")
+	b.plans = make([]record.Plan, 64)
+	workers := make([]record.RankWorkers, 64)
+	for i := range workers {
+		workers[i] = record.RankWorkers{Daemons: make([][]byte, 1), Clients: make([][]byte, 1)}
+	}
+	require.Greater(t, b.connectTimeout(workers), time.Minute)
+	require.Less(t, b.connectTimeout(workers[:2]), 20*time.Second)
+}
+
 func TestLateLaunch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
 		c.hook = func(this call) {
 			if this.op == opLaunch && this.rank == 1 {
-				time.Sleep(setupTimeout + time.Second) // ignores its context
+				time.Sleep(startTimeout + margin + time.Second) // ignores its context
 			}
 		}
 		_, err := Run(t.Context(), request(c), nil)

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"transportbench/core/base/machine"
 	"transportbench/core/base/printable"
 	"transportbench/core/plugin"
 	"transportbench/core/plugin/internal/accept"
@@ -63,7 +64,11 @@ func (p *Plugin) describe(ctx context.Context, limit time.Duration) ([]byte, err
 	defer end(nil)
 	var output []byte
 	err := p.run(ctx, 0, func(c *child) {
-		go endAfter(ctx, limit, c.pid, end)
+		go func() {
+			if machine.UsesUp(ctx, c.pid, limit) {
+				end(noAnswer(limit.String()))
+			}
+		}()
 		output, _ = io.ReadAll(io.LimitReader(c.stdout, describeMax+1))
 		if len(output) > describeMax {
 			c.kill()

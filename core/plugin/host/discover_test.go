@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -125,22 +124,6 @@ func TestDescribeFails(t *testing.T) {
 			noChildren(t)
 		})
 	}
-}
-
-// A plugin that waits for a processor or a disk keeps its time.
-func TestPatience(t *testing.T) {
-	var p patience
-	tick := lookInterval
-	p.look(tick, activity{})
-	require.Equal(t, tick, p.used, "it slept")
-	p.look(tick, activity{waiting: true})
-	require.Equal(t, tick, p.used, "it had no processor")
-	p.look(tick, activity{waiting: true, cpu: tick / 5})
-	require.Equal(t, tick+tick/5, p.used, "it had a fifth of a processor")
-	p.look(tick, activity{waiting: true, cpu: 10 * tick})
-	require.Equal(t, 2*tick+tick/5, p.used, "several threads computed")
-	p.look(time.Hour, activity{cpu: 10 * tick})
-	require.Equal(t, 3*tick+tick/5, p.used, "the host had no processor")
 }
 
 // Describe and Launch return the same error for files that the kernel or the dynamic loader rejects.

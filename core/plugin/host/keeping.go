@@ -1,6 +1,7 @@
 package host
 
 import (
+	"bytes"
 	"encoding/json"
 	"net"
 	"os"
@@ -224,7 +225,10 @@ func childrenOf(parent int) []int {
 	paths, _ := filepath.Glob("/proc/[0-9]*/stat")
 	var pids []int
 	for _, path := range paths {
-		if fields := statFields(path); len(fields) > 1 && string(fields[1]) == strconv.Itoa(parent) {
+		text, _ := os.ReadFile(path) // it may have ended
+		// PID (NAME) STATE PARENT ...; a name may have parentheses and spaces.
+		fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
+		if len(fields) > 1 && string(fields[1]) == strconv.Itoa(parent) {
 			if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path))); err == nil {
 				pids = append(pids, pid)
 			}

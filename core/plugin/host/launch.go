@@ -217,8 +217,8 @@ func (l *launch) fail(ctx context.Context, err error) error {
 	case errors.As(err, &refused):
 		return refused.error
 	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("plugin %s: no answer %v after its start, killed: %w",
-			l.plugin.Name, time.Since(l.began).Round(time.Millisecond), context.DeadlineExceeded)
+		return fmt.Errorf("plugin %s: %w after its start, so it was killed; --start-timeout gives it more time",
+			l.plugin.Name, noAnswer(time.Since(l.began).Round(time.Millisecond).String()))
 	case errors.Is(err, context.Canceled):
 		return fmt.Errorf("plugin %s: starting: %w", l.plugin.Name, context.Canceled)
 	case child.failed():

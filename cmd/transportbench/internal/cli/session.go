@@ -214,6 +214,8 @@ func (s *session) request(j job, l runner.Launcher, began time.Time) (runner.Req
 		Environment: s.environment,
 		OneProbe:    !j.entry.description.ProbeKinds,
 		StateOnly:   s.stateOnly,
+
+		StartTimeout: s.settings.StartTimeout,
 	}, nil
 }
 
@@ -258,7 +260,9 @@ func (s *session) newLauncher(p *host.Plugin, w io.Writer) (*launcher, error) {
 		level = slog.LevelInfo
 	}
 	logger := slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level}))
-	l := &launcher{plugin: p, options: host.LaunchOptions{Logger: logger, AllowMixedRuntime: s.settings.AllowMixed}}
+	l := &launcher{plugin: p, options: host.LaunchOptions{
+		Logger: logger, AllowMixedRuntime: s.settings.AllowMixed, StartTimeout: s.settings.StartTimeout,
+	}}
 	all, err := host.Reattachments()
 	for _, r := range all {
 		if r.Transport == p.Name {

@@ -21,6 +21,8 @@ const (
 	KeyPluginDir  = "plugin-dir"
 	KeyAllowMixed = "allow-mixed-runtime"
 	KeyVerbose    = "verbose"
+
+	KeyStartTimeout = "start-timeout"
 )
 
 // DefaultOut is the default directory for results.
@@ -39,6 +41,7 @@ var settings = []setting{
 	{KeyConfig, "file", "", "configuration file: YAML, TOML or JSON"},
 	{KeyPluginDir, "string", "", "directory to search first for plugins"},
 	{KeyAllowMixed, kindBool, "false", "run plugins built from another version of the runtime"},
+	{KeyStartTimeout, "duration", "10s", "time for a rank to start, to prepare and to connect, each; large configurations add to it"},
 	{KeyVerbose, kindBool, "false", "show more detail, and the whole chain of an error"},
 }
 
@@ -60,7 +63,7 @@ func AddOut(flags *pflag.FlagSet, initial string) {
 // which the command sets itself. defaults are the command's own, by key. The
 // flags also accept the names that a sweep file uses.
 func AddRun(flags *pflag.FlagSet, defaults map[string]string, leaveOut ...string) {
-	addSettings(flags, KeyTransport, KeySet, KeyOut, KeyAllowMixed)
+	addSettings(flags, KeyTransport, KeySet, KeyOut, KeyAllowMixed, KeyStartTimeout)
 	initial := config.Default()
 	for _, o := range configOptions {
 		if !slices.Contains(leaveOut, o.name) {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cast"
 	"github.com/spf13/pflag"
@@ -28,8 +29,10 @@ type Settings struct {
 	Out        string
 	PluginDir  string
 	AllowMixed bool
-	JSON       bool
-	Verbose    bool
+	// StartTimeout is how long a rank may take for each step of the setup.
+	StartTimeout time.Duration
+	JSON         bool
+	Verbose      bool
 	// File is the path of the configuration file, or empty if there is none.
 	File string
 
@@ -307,6 +310,12 @@ func settleService(c *config.Config, level func(key string) level) {
 	}
 }
 
+// The range of KeyStartTimeout.
+const (
+	leastStartTimeout = config.Duration(100 * time.Millisecond)
+	mostStartTimeout  = config.Duration(time.Hour)
+)
+
 // settings reads the keys that are not part of a run's configuration.
 func (r *resolver) settings(s *Settings) error {
 	for key, field := range map[string]*string{KeyOut: &s.Out, KeyPluginDir: &s.PluginDir} {
@@ -325,7 +334,19 @@ func (r *resolver) settings(s *Settings) error {
 			return &Error{Source: r.source(key), Problem: err.Error(), Err: err}
 		}
 	}
-	text, err := r.text(KeyTransport)
+	text, err := r.text(KeyStartTimeout)
+	if err != nil {
+		return err
+	}
+	timeout, err := parseDuration(text)
+	if err = isNot("a duration such as 500ms or 1.5s", text, err); err == nil && (timeout < leastStartTimeout || timeout > mostStartTimeout) {
+		err = fmt.Errorf("%s is out of range (%v to %v)", text, leastStartTimeout, mostStartTimeout)
+	}
+	if err != nil {
+		return &Error{Source: r.source(KeyStartTimeout), Problem: err.Error(), Err: err}
+	}
+	s.StartTimeout = time.Duration(timeout)
+	text, err = r.text(KeyTransport)
 	if err != nil {
 		return err
 	}

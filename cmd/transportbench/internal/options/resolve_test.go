@@ -55,6 +55,7 @@ func TestDefaults(t *testing.T) {
 	require.Equal(t, DefaultOut, s.Out)
 	require.Empty(t, s.File)
 	require.False(t, s.JSON || s.Verbose || s.AllowMixed)
+	require.Equal(t, 10*time.Second, s.StartTimeout)
 }
 
 func TestPrecedence(t *testing.T) {
@@ -196,11 +197,12 @@ func ptr[T any](v T) *T { return &v }
 
 func TestSettings(t *testing.T) {
 	s, err := resolve(t, given{args: []string{"--json", "-v", "--allow-mixed-runtime", "--out", "x", "--plugin-dir=y",
-		"--transport", "shm, tcpx,shm"}})
+		"--start-timeout", "1m", "--transport", "shm, tcpx,shm"}})
 	require.NoError(t, err)
 	require.True(t, s.JSON && s.Verbose && s.AllowMixed)
 	require.Equal(t, "x", s.Out)
 	require.Equal(t, "y", s.PluginDir)
+	require.Equal(t, time.Minute, s.StartTimeout)
 	require.Equal(t, []string{"shm", "tcpx"}, s.Transports)
 
 	s, err = resolve(t, given{file: "transport: [shm, ucxam]\nverbose: true\nout: z\n"})
@@ -276,6 +278,8 @@ func TestErrors(t *testing.T) {
 			[]string{`TRANSPORTBENCH_DURATION: "5" is not a duration such as 500ms`}},
 		{"ill-typed in a file", given{file: "pin: perhaps\n"}, []string{"pin in", `"perhaps" is not true or false`}},
 		{"out of bounds flag", given{args: []string{"--keys=0"}}, []string{"--keys: 0 is out of range (1"}},
+		{"ill-typed timeout", given{args: []string{"--start-timeout=soon"}}, []string{`--start-timeout: "soon" is not a duration`}},
+		{"out of bounds timeout", given{args: []string{"--start-timeout=1ms"}}, []string{"--start-timeout: 1ms is out of range (100ms to 1h0m0s)"}},
 		{"out of bounds variable", given{env: map[string]string{"TRANSPORTBENCH_KEYS": "0"}}, []string{"TRANSPORTBENCH_KEYS: 0 is out of range (1"}},
 		{"out of bounds in a file", given{file: "repeats: 0\n"}, []string{"repeats in", "0 is out of range (1"}},
 		{"more daemons than keys", given{args: []string{"--daemons=3", "--keys=2"}}, []string{"--daemons: 3 daemons for 2 keys", "--keys 3"}},
