@@ -3,6 +3,7 @@ package erpc
 import (
 	"encoding/binary"
 	"math/rand/v2"
+	"net"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -160,6 +161,41 @@ func (flood) Receive(packets []datagram.Packet) (int, error) {
 func TestBeatEndsInAFlood(t *testing.T) {
 	h := &heartbeat{port: flood{}, packets: make([]datagram.Packet, heartbeatBatch)}
 	h.beat()
+}
+
+// TestPongAmongStrangers: strangers that fill the buffer of the heartbeat's port keep no pong out.
+func TestPongAmongStrangers(t *testing.T) {
+	s := settingsOf(t, transport.Config{Workers: 1, Peers: 2}, nil)
+	ports, err := openPorts(s)
+	require.NoError(t, err)
+	open := func() datagram.Port {
+		p, err := ports.open(heartbeatPort)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, p.Close()) })
+		return p
+	}
+	own, peer, other := open(), open(), open()
+	h := &heartbeat{port: own, packets: make([]datagram.Packet, heartbeatBatch), maxMissed: 100}
+	watched, err := h.watch(&workerAddress{Heartbeat: peer.Address(), Nonce: 1}, 2, func() {})
+	require.NoError(t, err)
+	_, err = h.watch(&workerAddress{Heartbeat: other.Address(), Nonce: 3}, 2, func() {})
+	require.NoError(t, err)
+	watched.up.Store(true)
+	watched.missed = 50
+
+	stranger, err := net.Dial("udp", own.Notes()["address"])
+	require.NoError(t, err)
+	defer stranger.Close()
+	for range 5000 {
+		_, err := stranger.Write(make([]byte, headerSize+beatSize))
+		require.NoError(t, err)
+	}
+	to, err := peer.Open(own.Address())
+	require.NoError(t, err)
+	(&heartbeat{port: peer}).send(&watch{remote: to}, kindPong, 1)
+	require.NoError(t, peer.Flush())
+	h.beat()
+	require.Equal(t, 1, watched.missed, "the pong arrived, and one ping is on its way")
 }
 
 // countingPort counts the packets sent.

@@ -86,7 +86,7 @@ func (f *portFactory) openUDP(worker int) (datagram.Port, error) {
 	}
 	o.Address = netip.AddrPortFrom(f.address, number)
 	if worker == heartbeatPort {
-		o.SendBuffer, o.ReceiveBuffer, o.Batch = heartbeatBuffer, heartbeatBuffer, heartbeatBatch
+		o.SendBuffer, o.ReceiveBuffer, o.Batch, o.OnlyRemotes = heartbeatBuffer, heartbeatBuffer, heartbeatBatch, true
 	}
 	return datagram.OpenUDP(o)
 }

@@ -175,6 +175,9 @@ func (p *peer) dial() error {
 		return err
 	}
 	p.sockets[0] = fd
+	if h.Port, err = sock.LocalPort(fd); err != nil {
+		return err
+	}
 	p.dialing = append(p.dialing, dialing{fd: fd, hello: h.encode()})
 	return nil
 }
@@ -274,19 +277,23 @@ func (p *peer) attach() error {
 	return w.watch(controlFD, uint32(p.id))
 }
 
-// acceptAll accepts the sockets that have come and finds their peers.
+// strangersHeld is how many sockets of strangers a listener may hold until they say what they are for.
+const strangersHeld = 64
+
+// acceptAll accepts the sockets that have come and finds their peers. Of those that may be strangers'
+// it keeps the latest: a peer's socket has its hello, or is listed in one, at once.
 func (w *worker) acceptAll() {
 	// Honest peers have no more sockets waiting at a port than those of all connections
 	// and their probes.
-	most := 2*w.settings.peers*(w.settings.sockets+1) + 8
-	for len(w.arrivals) < most {
+	most := 2*w.settings.peers*(w.settings.sockets+1) + strangersHeld
+	for range most {
 		fd, from, err := w.settings.sock.Accept(w.listener)
 		if err != nil || fd < 0 {
 			break
 		}
 		w.arrivals = append(w.arrivals, &arrival{fd: fd, from: from, raw: make([]byte, helloSize), since: clock.Now()})
 	}
-	for len(w.dataSockets) < most {
+	for range most {
 		fd, from, err := w.settings.sock.Accept(w.dataListener)
 		if err != nil || fd < 0 {
 			break
@@ -295,6 +302,35 @@ func (w *worker) acceptAll() {
 	}
 	w.arrivals = slices.DeleteFunc(w.arrivals, w.matchControl)
 	w.dataSockets = slices.DeleteFunc(w.dataSockets, w.matchData)
+	surplus := len(w.arrivals) - most
+	w.arrivals = slices.DeleteFunc(w.arrivals, func(a *arrival) bool {
+		drop := surplus > 0 && a.filled < helloSize
+		if drop {
+			surplus--
+			w.dropStranger(a.fd)
+		}
+		return drop
+	})
+	surplus = len(w.dataSockets) - most
+	w.dataSockets = slices.DeleteFunc(w.dataSockets, func(d dataSocket) bool {
+		drop := surplus > 0 && !w.listed(d)
+		if drop {
+			surplus--
+			w.dropStranger(d.fd)
+		}
+		return drop
+	})
+}
+
+// dropStranger closes a socket that belongs to no peer.
+func (w *worker) dropStranger(fd int) {
+	w.counters.strangers++
+	_ = unix.Close(fd)
+}
+
+// listed reports whether a hello lists a data socket.
+func (w *worker) listed(d dataSocket) bool {
+	return slices.ContainsFunc(w.arrivals, func(a *arrival) bool { return a.origin().index(d.from) >= 0 })
 }
 
 // readHello reads what has come of an arrival's hello. done is false while some is
@@ -315,7 +351,7 @@ func (w *worker) readHello(a *arrival) (done, ok bool) {
 		late := clock.Now()-a.since > int64(w.settings.sock.Timeout)
 		return late, false
 	}
-	a.hello, ok = decodeHello(a.raw, w.nonce)
+	a.hello, ok = decodeHello(a.raw, w.nonce, a.from.Port())
 	return true, ok
 }
 
@@ -329,6 +365,8 @@ func (w *worker) matchControl(a *arrival) bool {
 	p, use := w.peers.Find(a.hello.From), a.hello.Use
 	switch {
 	case !ok:
+		w.dropStranger(a.fd)
+		return true
 	case p == nil:
 		if sock.Peek(a.fd) == nil {
 			return false
@@ -355,10 +393,9 @@ func (w *worker) matchData(d dataSocket) bool {
 			return true
 		}
 	}
-	listed := slices.ContainsFunc(w.arrivals, func(a *arrival) bool { return a.origin().index(d.from) >= 0 })
-	if (listed || clock.Now()-d.since <= int64(w.settings.sock.Timeout)) && sock.Peek(d.fd) == nil {
+	if (w.listed(d) || clock.Now()-d.since <= int64(w.settings.sock.Timeout)) && sock.Peek(d.fd) == nil {
 		return false
 	}
-	_ = unix.Close(d.fd)
+	w.dropStranger(d.fd)
 	return true
 }

@@ -2,6 +2,7 @@ package tcpx
 
 import (
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"net/netip"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"transportbench/core/transport"
+	"transportbench/plugins/tcpx/internal/sock"
 )
 
 // alone returns a worker whose peer is to dial it and never does, and the hello that the
@@ -40,6 +42,9 @@ func greeting(from, to nonce, ports ...uint16) []byte {
 	return h.encode()
 }
 
+// helloPort is the offset of hello.Port.
+const helloPort = 8 + 2*nonceSize + 2
+
 // dialled returns a socket to a worker on which bytes were sent.
 func dialled(t *testing.T, w *worker, said []byte) int {
 	t.Helper()
@@ -52,6 +57,11 @@ func dialledTo(t *testing.T, w *worker, at netip.AddrPort, said []byte) int {
 	t.Helper()
 	fd, err := w.settings.sock.Dial(at)
 	require.NoError(t, err)
+	if len(said) == helloSize { // a hello names the port that it comes from
+		port, err := sock.LocalPort(fd)
+		require.NoError(t, err)
+		binary.LittleEndian.PutUint16(said[helloPort:], port)
+	}
 	eventually(t, "the bytes to be sent", func() bool {
 		if len(said) > 0 {
 			n, err := sendHello(fd, said)

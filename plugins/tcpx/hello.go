@@ -69,13 +69,16 @@ type hello struct {
 	Magic    uint64
 	To, From nonce // of the accepting and the dialling worker
 	Use      uint8
-	_        [7]byte
+	_        uint8
+	// Port is the local port of the socket, so that nobody else can use the hello again.
+	Port uint16
+	_    [4]byte
 	// Ports are the local ports of the connection's data sockets in order, then zeros. Only
 	// control sockets have them.
 	Ports [maxSockets]uint16
 }
 
-const helloMagic = 0x32787063_74627274 // "trbtcpx2"
+const helloMagic = 0x33787063_74627274 // "trbtcpx3"
 
 // Values of hello.Use.
 const (
@@ -92,11 +95,11 @@ func (h *hello) encode() []byte {
 	return b
 }
 
-// decodeHello reads a hello. ok is false if it is malformed or for another
-// worker.
-func decodeHello(b []byte, to nonce) (h hello, ok bool) {
+// decodeHello reads a hello. ok is false if it is malformed, for another worker or from another port
+// than it says.
+func decodeHello(b []byte, to nonce, port uint16) (h hello, ok bool) {
 	if _, err := binary.Decode(b, binary.LittleEndian, &h); err != nil || len(b) != helloSize {
 		return h, false
 	}
-	return h, h.Magic == helloMagic && h.To == to && (h.Use == useControl || h.Use == useProbe)
+	return h, h.Magic == helloMagic && h.To == to && h.Port == port && (h.Use == useControl || h.Use == useProbe)
 }

@@ -43,6 +43,9 @@ func (p *peer) lead(ctx context.Context, probe transport.Probe) (reading transpo
 	}
 	defer func() { err = errors.Join(err, unix.Close(fd)) }()
 	h := hello{To: nonce(p.address.Nonce), From: p.w.nonce, Use: useProbe}
+	if h.Port, err = sock.LocalPort(fd); err != nil {
+		return reading, err
+	}
 	if err := rawExchange(stopped, fd, h.encode(), sendHello); err != nil {
 		return reading, err
 	}

@@ -5,7 +5,9 @@ import (
 	"crypto/rand"
 	"errors"
 	"net/netip"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -17,6 +19,14 @@ import (
 
 // connectedWorkers makes two connected workers that have each other as peer 0.
 func connectedWorkers(tb testing.TB, cfg transport.Config, options map[string]string) (a, b *worker) {
+	tb.Helper()
+	a, b = openWorkers(tb, cfg, options)
+	meet(tb, a, b)
+	return a, b
+}
+
+// openWorkers makes two workers.
+func openWorkers(tb testing.TB, cfg transport.Config, options map[string]string) (a, b *worker) {
 	tb.Helper()
 	values, err := transport.ParseOptions(schema, options)
 	require.NoError(tb, err)
@@ -30,7 +40,6 @@ func connectedWorkers(tb testing.TB, cfg transport.Config, options map[string]st
 		require.NoError(tb, err)
 		workers = append(workers, w.(*worker))
 	}
-	meet(tb, workers[0], workers[1])
 	return workers[0], workers[1]
 }
 
@@ -222,6 +231,63 @@ func TestStrangers(t *testing.T) {
 	})
 }
 
+// TestCrowdOfStrangers: workers connect and probe while strangers hold more sockets than a listener
+// keeps, and close those that they do not keep.
+func TestCrowdOfStrangers(t *testing.T) {
+	cfg := transport.Config{Peers: 1, InFlight: 4, MaxPayload: 100}
+	options := map[string]string{"timeout": "1h"}
+	a, b := openWorkers(t, cfg, options)
+	var fds []int
+	for _, w := range []*worker{a, b} {
+		at, err := w.settings.decodeAddress(w.Address())
+		require.NoError(t, err)
+		for range 3 * strangersHeld {
+			fds = append(fds, dialledTo(t, w, at.At, []byte("?")),
+				dialledTo(t, w, netip.AddrPortFrom(at.At.Addr(), at.DataPort), nil))
+		}
+	}
+	meet(t, a, b)
+	for _, w := range []*worker{a, b} {
+		require.LessOrEqual(t, len(w.arrivals), 4+strangersHeld)
+		require.LessOrEqual(t, len(w.dataSockets), 4+strangersHeld)
+		eventually(t, "the strangers to be dropped", func() bool { w.connect(); return w.counters.strangers >= 4*strangersHeld-8 })
+	}
+	probe := transport.Probe{Kind: transport.ProbeMedium, Duration: time.Millisecond}
+	require.NoError(t, onTwoThreads(context.Background(),
+		func(ctx context.Context) error {
+			lead := probe
+			lead.Initiate = true
+			_, err := a.Probe(ctx, 0, lead)
+			return err
+		},
+		func(ctx context.Context) error {
+			_, err := b.Probe(ctx, 0, probe)
+			return err
+		}))
+	require.NoError(t, sock.CloseAll(fds))
+}
+
+// TestReplayedHello: the hello of a probe opens no second probe.
+func TestReplayedHello(t *testing.T) {
+	a, b := connectedWorkers(t, transport.Config{Peers: 1, InFlight: 4, MaxPayload: 100}, nil)
+	at, err := a.settings.decodeAddress(a.Address())
+	require.NoError(t, err)
+	h := hello{To: a.nonce, From: b.nonce, Use: useProbe}
+	fd := dialledTo(t, a, at.At, h.encode())
+	eventually(t, "the socket of the probe", func() bool { a.connect(); return a.peers.Get(0).probe >= 0 })
+	first := a.peers.Get(0).probe
+	h.Port, err = sock.LocalPort(fd)
+	require.NoError(t, err)
+	replay, err := a.settings.sock.Dial(at.At)
+	require.NoError(t, err)
+	said := h.encode()
+	require.NoError(t, rawExchange(new(atomic.Bool), replay, said, sendHello))
+	eventually(t, "the replay to be dropped", func() bool { a.connect(); return sock.Peek(replay) != nil })
+	require.Equal(t, first, a.peers.Get(0).probe)
+	require.Equal(t, uint64(1), a.counters.strangers)
+	require.NoError(t, sock.CloseAll([]int{fd, replay}))
+}
+
 // TestHalfConnected: a peer that closes before all of its sockets have come is lost.
 func TestHalfConnected(t *testing.T) {
 	w, hello := alone(t, nil)
@@ -304,13 +370,14 @@ func (c *conn) receiveWithoutLanes() error {
 // FuzzHello: every hello that is accepted is the encoding of what was decoded.
 func FuzzHello(f *testing.F) {
 	var to nonce
-	honest := hello{To: to, From: nonce{7}, Use: useControl, Ports: [maxSockets]uint16{40000, 40001, maxSockets - 1: maxPort}}
+	honest := hello{To: to, From: nonce{7}, Use: useControl, Port: 40002, Ports: [maxSockets]uint16{40000, 40001, maxSockets - 1: maxPort}}
 	f.Add(honest.encode())
 	f.Add(honest.encode()[1:])
 	f.Fuzz(func(t *testing.T, said []byte) {
-		h, ok := decodeHello(said, to)
+		h, ok := decodeHello(said, to, 40002)
 		if ok {
-			copy(said[8+2*nonceSize+1:], make([]byte, 7)) // padding
+			said[helloPort-1] = 0 // padding
+			copy(said[helloPort+2:], make([]byte, 4))
 			require.Equal(t, h.encode(), said)
 		}
 	})

@@ -2,7 +2,9 @@ package tcpx
 
 import (
 	"errors"
+	"time"
 
+	"transportbench/core/fabric/clock"
 	"transportbench/core/transport"
 	"transportbench/plugins/tcpx/internal/sock"
 )
@@ -13,6 +15,9 @@ const (
 	// restEvery is how many polls pass between two looks at the listeners, and at the
 	// sockets of a peer from which nothing is expected.
 	restEvery = 64
+	// arrivalsEvery is the time between two looks at sockets that belong to no peer yet, in
+	// nanoseconds: strangers may leave hundreds open, and each look is a system call for each.
+	arrivalsEvery = int64(10 * time.Millisecond)
 )
 
 // Post implements [transport.Worker].
@@ -131,7 +136,8 @@ func (w *worker) findReadable() {
 		w.releaseLost()
 	}
 	many := len(w.peers.ByID) > directPeers
-	arrived := len(w.connecting) > 0 || rest && len(w.arrivals)+len(w.dataSockets) > 0
+	arrived := len(w.connecting) > 0 ||
+		rest && len(w.arrivals)+len(w.dataSockets) > 0 && clock.Now()-w.lastConnect > arrivalsEvery
 	if many || rest {
 		w.counters.calls[sock.Others]++
 		for i := range sock.Ready(w.epoll, w.ready) {

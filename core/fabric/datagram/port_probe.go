@@ -9,8 +9,8 @@ import (
 // probePort is one side of a probe between ports that are for nothing else.
 func probePort(ctx context.Context, port Port, remote Remote, probe transport.Probe, last *uint64) (transport.Floor, error) {
 	l := &portLink{port: port, to: remote, zeros: make([]byte, port.MTU())}
-	for l.take(probeMost) > 0 { // left from an abandoned probe
-	}
+	l.from = port.Source(remote)
+	drain(l)
 	f, err := measure(ctx, l, port.MTU(), probe, last)
 	if err == nil && l.err != nil {
 		return transport.Floor{}, l.err
@@ -23,6 +23,7 @@ func probePort(ctx context.Context, port Port, remote Remote, probe transport.Pr
 type portLink struct {
 	port    Port
 	to      Remote
+	from    Source
 	zeros   []byte
 	packets [probeMost]Packet
 	err     error
@@ -39,7 +40,14 @@ func (l *portLink) post(head []byte, size, n int) (sent int) {
 func (l *portLink) take(most int) int {
 	n, err := l.port.Receive(l.packets[:most])
 	l.fail(err)
-	return n
+	kept := 0
+	for i := range n {
+		if l.packets[i].Source == l.from {
+			l.packets[kept] = l.packets[i]
+			kept++
+		}
+	}
+	return kept
 }
 
 func (l *portLink) head(i int) []byte { return l.packets[i].Data }

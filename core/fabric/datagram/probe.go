@@ -61,6 +61,19 @@ const (
 	probeMaxPatience = 200 * time.Millisecond
 )
 
+// drain takes what an abandoned probe has left in the queue, and no more than fits into one: strangers
+// may send without end.
+func drain(l link) {
+	const datagrams = 4 * udpDefaultBuffer / probeLeast
+	for taken := 0; taken < datagrams; {
+		n := l.take(probeMost)
+		if n == 0 {
+			return
+		}
+		taken += n
+	}
+}
+
 type probeHead struct {
 	kind   byte
 	alone  bool

@@ -58,6 +58,9 @@ type UDPOptions struct {
 	// BusyPoll is how long the kernel polls the network device when nothing has arrived
 	// (SO_BUSY_POLL); 0 is the system's setting. It has no effect on the loopback.
 	BusyPoll time.Duration
+	// OnlyRemotes has the kernel drop datagrams that come from other port numbers than those of the
+	// remotes, so that strangers cannot fill the receive buffer. It costs time for each datagram.
+	OnlyRemotes bool
 
 	forProbe bool // the port is one for probes
 }
@@ -315,6 +318,7 @@ func (p *UDP) Open(address []byte) (Remote, error) {
 	}
 	p.remotes[i] = r
 	p.connect()
+	p.filter()
 	return Remote(i), nil
 }
 
@@ -349,6 +353,37 @@ func (p *UDP) connect() {
 	}
 }
 
+// maxFiltered is the most remotes that a filter names. The kernel limits the size of a filter.
+const maxFiltered = 256
+
+// filter attaches a classic BPF program that accepts datagrams from the remotes' port numbers. A port
+// that cannot have one does without: its user checks the source anyway.
+func (p *UDP) filter() {
+	if !p.options.OnlyRemotes {
+		return
+	}
+	numbers := map[uint16]bool{}
+	for _, r := range p.remotes {
+		if r != nil {
+			numbers[r.address.addr.Port()] = true
+		}
+	}
+	if len(numbers) == 0 || len(numbers) > maxFiltered {
+		_ = unix.SetsockoptInt(p.fd, unix.SOL_SOCKET, unix.SO_DETACH_FILTER, 0) // ENOENT: there is none
+		return
+	}
+	// The program sees the UDP header, which begins with the source port.
+	program := []unix.SockFilter{{Code: unix.BPF_LD | unix.BPF_H | unix.BPF_ABS}}
+	for number := range numbers {
+		program = append(program,
+			unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jf: 1, K: uint32(number)},
+			unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: 1 << 16}) // all of it
+	}
+	program = append(program, unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K})
+	_ = unix.SetsockoptSockFprog(p.fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER,
+		&unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]})
+}
+
 // Release implements [Port].
 func (p *UDP) Release(r Remote) {
 	if int(r) < len(p.remotes) {
@@ -357,6 +392,7 @@ func (p *UDP) Release(r Remote) {
 		}
 		p.remotes[r] = nil
 		p.connect()
+		p.filter()
 	}
 }
 

@@ -84,8 +84,7 @@ func (p *UDP) Probe(ctx context.Context, to Remote, probe transport.Probe) (f tr
 		return f, fmt.Errorf("connecting to the probe socket of %v: %w", r.address.addr, errno)
 	}
 	l := newUDPLink(p.probe.fd, p.mtu)
-	for l.take(probeMost) > 0 { // left from an abandoned probe
-	}
+	drain(l)
 	f, err = measure(ctx, l, p.mtu, probe, &p.probe.last)
 	if f.RoundTrip > 0 {
 		f.Name = "raw UDP ping-pong"

@@ -2,11 +2,13 @@ package datagram
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"math/rand/v2"
 	"net"
 	"net/netip"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -144,6 +146,84 @@ func TestUDPStrangers(t *testing.T) {
 				require.Positive(t, counter(a, "datagrams_too_long"))
 			}
 		})
+	}
+}
+
+// TestUDPOnlyRemotes: with OnlyRemotes a port with several remotes receives from all of them although
+// strangers have sent more than its buffer holds; without a remote again, from everybody.
+func TestUDPOnlyRemotes(t *testing.T) {
+	a := openUDP(t, UDPOptions{OnlyRemotes: true, ReceiveBuffer: 16 << 10})
+	remotes := []*UDP{openUDP(t, UDPOptions{}), openUDP(t, UDPOptions{})}
+	var numbers []Remote
+	for _, r := range remotes {
+		numbers = append(numbers, openTo(t, a, r))
+	}
+	stranger, err := net.Dial("udp", a.local.String())
+	require.NoError(t, err)
+	defer stranger.Close()
+	for range 1000 {
+		_, err = stranger.Write([]byte("noise"))
+		require.NoError(t, err)
+	}
+	for i, r := range remotes {
+		require.True(t, r.Send(openTo(t, r, a), []byte("real"), nil))
+		require.NoError(t, r.Flush())
+		receiveUntil(t, a, "the remote's datagram", func(data []byte, source Source) bool {
+			require.Equal(t, "real", string(data))
+			require.Equal(t, a.Source(numbers[i]), source)
+			return true
+		})
+	}
+	require.GreaterOrEqual(t, counter(a, "receive_drops"), uint64(1000), "what the kernel dropped is counted")
+	for _, r := range numbers {
+		a.Release(r)
+	}
+	_, err = stranger.Write([]byte("noise"))
+	require.NoError(t, err)
+	receiveUntil(t, a, "the stranger's datagram", func(data []byte, _ Source) bool { return string(data) == "noise" })
+}
+
+// TestProbeAmongStrangers: a probe between ports of several remotes ends although strangers send
+// requests of probes.
+func TestProbeAmongStrangers(t *testing.T) {
+	a, b, third := openUDP(t, UDPOptions{}), openUDP(t, UDPOptions{}), openUDP(t, UDPOptions{})
+	toB, toA := openTo(t, a, b), openTo(t, b, a)
+	openTo(t, b, third)
+	stranger, err := net.Dial("udp", b.stream.local.String())
+	require.NoError(t, err)
+	defer stranger.Close()
+	forged := probeHead{kind: probeRequest, count: 1, size: probeSize, group: 1, nonce: 1}
+	packet := make([]byte, probeSize)
+	forged.put(packet)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	var others sync.WaitGroup
+	defer others.Wait()
+	done := make(chan struct{})
+	defer close(done)
+	others.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			default:
+				_, _ = stranger.Write(packet)
+			}
+		}
+	})
+	probe := transport.Probe{Kind: transport.ProbeRate, Duration: time.Millisecond, InFlight: 4}
+	lead := probe
+	lead.Initiate = true
+	for range 20 { // a stranger has to be in time to do harm
+		follower := make(chan error, 1)
+		go func() {
+			_, err := b.Probe(ctx, toA, probe)
+			follower <- err
+		}()
+		f, err := a.Probe(ctx, toB, lead)
+		require.NoError(t, err)
+		require.Positive(t, f.PerOp)
+		require.NoError(t, <-follower)
 	}
 }
 

@@ -1,0 +1,306 @@
+package main
+
+import (
+	"bufio"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"transportbench/core/lab/result"
+)
+
+// port is a socket of a rank that anyone can reach.
+type port struct {
+	network string // "udp" or "tcp"
+	at      netip.AddrPort
+}
+
+// portsOf returns the UDP sockets and the listening TCP sockets of processes, as far as they still
+// run.
+func portsOf(pids []int) (ports []port) {
+	for _, pid := range pids {
+		inodes := map[string]bool{}
+		links, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+		for _, link := range links {
+			if to, err := os.Readlink(link); err == nil && strings.HasPrefix(to, "socket:[") {
+				inodes[strings.Trim(to, "socket:[]")] = true
+			}
+		}
+		for _, network := range []string{"udp", "tcp"} {
+			table, _ := os.ReadFile(fmt.Sprintf("/proc/%d/net/%s", pid, network))
+			for _, line := range strings.Split(string(table), "\n") {
+				f := strings.Fields(line)
+				const listening = "0A"
+				if len(f) < 10 || !inodes[f[9]] || network == "tcp" && f[3] != listening {
+					continue
+				}
+				var a [4]byte
+				var number uint16
+				if _, err := fmt.Sscanf(f[1], "%02X%02X%02X%02X:%04X", &a[3], &a[2], &a[1], &a[0], &number); err != nil {
+					continue
+				}
+				if a == [4]byte{} {
+					a = [4]byte{127, 0, 0, 1}
+				}
+				ports = append(ports, port{network, netip.AddrPortFrom(netip.AddrFrom4(a), number)})
+			}
+		}
+	}
+	return ports
+}
+
+// recording has packets that others sent over the loopback.
+type recording struct {
+	bodies [][]byte // of UDP and TCP
+	whole  [][]byte // UDP packets with their IP headers
+}
+
+// record records the packets to some ports, or nothing without the privilege for it.
+func record(t *testing.T, ports []port, most int) (r recording) {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, int(0x0008)) // ETH_P_IP in network order
+	if err != nil {
+		t.Logf("no packets are replayed, because none can be recorded: %v", err)
+		return r
+	}
+	defer unix.Close(fd)
+	require.NoError(t, unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Usec: 100_000}))
+	wanted := map[uint16]bool{}
+	for _, p := range ports {
+		wanted[p.at.Port()] = true
+	}
+	b := make([]byte, 1<<16)
+	for until := time.Now().Add(5 * time.Second); len(r.bodies) < most && time.Now().Before(until); {
+		n, err := unix.Read(fd, b)
+		head := 0
+		if err == nil && n > 20 {
+			head = int(b[0]&15) * 4
+		}
+		if head == 0 || n < head+20 || !wanted[binary.BigEndian.Uint16(b[head+2:])] {
+			continue
+		}
+		switch packet := append([]byte(nil), b[:n]...); packet[9] {
+		case unix.IPPROTO_UDP:
+			r.whole = append(r.whole, packet)
+			r.bodies = append(r.bodies, packet[head+8:])
+		case unix.IPPROTO_TCP:
+			if body := packet[min(n, head+int(packet[head+12]>>4)*4):]; len(body) > 0 {
+				r.bodies = append(r.bodies, body)
+			}
+		}
+	}
+	return r
+}
+
+// strangers attack the ports of all plugins until stop is called.
+type strangers struct {
+	t    *testing.T
+	seen []recording
+	rate int // packets and connections per second, each
+	done chan struct{}
+	once sync.Once
+	wait sync.WaitGroup
+	sent int
+}
+
+func attack(t *testing.T, seed uint64, rate int, seen ...recording) *strangers {
+	s := &strangers{t: t, seen: seen, rate: rate, done: make(chan struct{})}
+	s.wait.Go(func() { s.run(rand.New(rand.NewPCG(seed, 0))) })
+	return s
+}
+
+func (s *strangers) stop() int {
+	s.once.Do(func() { close(s.done) })
+	s.wait.Wait()
+	return s.sent
+}
+
+func (s *strangers) run(r *rand.Rand) {
+	forger, err := unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_RAW)
+	if err == nil {
+		defer unix.Close(forger)
+	}
+	udp, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		return
+	}
+	defer udp.Close()
+	var held []net.Conn
+	defer func() {
+		for _, c := range held {
+			c.Close()
+		}
+	}()
+	const tick = 2 * time.Millisecond
+	ticker := time.NewTicker(tick)
+	defer ticker.Stop()
+	perTick := max(int(time.Duration(s.rate)*tick/time.Second), 1)
+	var ports []port
+	for ticks := 0; ; ticks++ {
+		select {
+		case <-s.done:
+			return
+		case <-ticker.C:
+		}
+		if ticks%50 == 0 {
+			ports = portsOf(plugins(s.t))
+		}
+		if len(ports) == 0 {
+			continue
+		}
+		for range perTick {
+			s.sent++
+			p := ports[r.IntN(len(ports))]
+			if p.network == "udp" {
+				if whole := s.whole(r); whole != nil && forger >= 0 && r.IntN(4) == 0 {
+					_ = unix.Sendto(forger, whole, 0, &unix.SockaddrInet4{Addr: [4]byte(whole[16:20])})
+					continue
+				}
+				_, _ = udp.WriteToUDPAddrPort(s.body(r), p.at)
+				continue
+			}
+			if s.sent%8 == 0 { // a connection costs the machine as much as some packets
+				held = s.connect(r, p, held)
+			}
+		}
+	}
+}
+
+// halfOpen is how many connections stay open and say too little.
+const halfOpen = 300
+
+// connect connects to a port. The first connections are held, and others say something and go.
+func (s *strangers) connect(r *rand.Rand, p port, held []net.Conn) []net.Conn {
+	c, err := net.DialTimeout("tcp", p.at.String(), 50*time.Millisecond)
+	if err != nil {
+		return held
+	}
+	if len(held) < halfOpen {
+		_, _ = c.Write([]byte("?")[:r.IntN(2)])
+		return append(held, c)
+	}
+	_ = c.SetWriteDeadline(time.Now().Add(time.Millisecond))
+	_, _ = c.Write(s.body(r))
+	if r.IntN(2) == 0 {
+		_ = c.(*net.TCPConn).SetLinger(0) // close with RST
+	}
+	c.Close()
+	return held
+}
+
+// whole returns a recorded packet with the address of its sender, or nil.
+func (s *strangers) whole(r *rand.Rand) []byte {
+	if len(s.seen) == 0 {
+		return nil
+	}
+	if all := s.seen[r.IntN(len(s.seen))].whole; len(all) > 0 {
+		return all[r.IntN(len(all))]
+	}
+	return nil
+}
+
+// body returns noise, or recorded bytes, as they were, cut short or changed.
+func (s *strangers) body(r *rand.Rand) []byte {
+	noise := make([]byte, r.IntN(200))
+	for i := range noise {
+		noise[i] = byte(r.Uint32())
+	}
+	if len(s.seen) == 0 {
+		return noise
+	}
+	all := s.seen[r.IntN(len(s.seen))].bodies
+	how := r.IntN(4)
+	if len(all) == 0 || how == 0 {
+		return noise
+	}
+	b := append([]byte(nil), all[r.IntN(len(all))]...)
+	switch {
+	case len(b) == 0:
+	case how == 1:
+		b = b[:r.IntN(len(b))]
+	case how == 2:
+		b[r.IntN(len(b))] ^= 1 << r.IntN(8)
+	}
+	return b
+}
+
+// footprint is what processes hold.
+type footprint struct{ descriptors, threads, memory int } // memory in KiB
+
+// footprints adds up what all plugins hold.
+func footprints(t *testing.T) (sum footprint) {
+	t.Helper()
+	for _, pid := range plugins(t) {
+		fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+		require.NoError(t, err)
+		sum.descriptors += len(fds)
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		require.NoError(t, err)
+		for _, line := range strings.Split(string(status), "\n") {
+			var threads, memory int
+			_, _ = fmt.Sscanf(line, "Threads: %d", &threads)
+			_, _ = fmt.Sscanf(line, "VmRSS: %d kB", &memory)
+			sum.threads += threads
+			sum.memory += memory
+		}
+	}
+	return sum
+}
+
+// TestStrangers lets strangers at all ports of a run's ranks from its beginning on: noise, packets of
+// another run, whole and damaged, some of them with the address of their sender, and hundreds of
+// connections that say nothing. The run ends well, every response is right, and the ranks do not hold
+// what strangers left.
+func TestStrangers(t *testing.T) {
+	for name, options := range map[string][]string{
+		"erpc": {"--transport", "erpc", "--set", "provider=udp"},
+		"tcpx": {"--transport", "tcpx", "--set", "sockets=2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			load := append([]string{"--launches", "1", "--duration", "300ms", "--ranks", "3", "--in-flight", "4", "--verify-every", "1"}, options...)
+			other := begin(t, "repeat 1 of", load...)
+			quiet := footprints(t)
+			seen := record(t, portsOf(plugins(t)), 300)
+			require.NoError(t, other.cmd.Process.Signal(os.Interrupt))
+			require.Equal(t, 130, other.wait(t))
+
+			strangers := attack(t, 1, 5000, seen)
+			defer strangers.stop()
+			i := command(t, append([]string{"run", "--json", "--warmup", "10ms", "--repeats", "4"}, load...)...)
+			i.cmd.Stderr = nil
+			stderr, err := i.cmd.StderrPipe()
+			require.NoError(t, err)
+			require.NoError(t, i.cmd.Start())
+			lines := bufio.NewScanner(stderr)
+			for lines.Scan() {
+				i.stderr.WriteString(lines.Text() + "\n")
+				switch {
+				case strings.Contains(lines.Text(), "repeat 3 of 4"):
+					t.Logf("%d packets and connections of strangers", strangers.stop())
+				case strings.HasSuffix(lines.Text(), "repeat 4 of 4"):
+					after := footprints(t)
+					require.Less(t, after.descriptors, quiet.descriptors+halfOpen, "descriptors of all ranks")
+					require.Less(t, after.threads, quiet.threads+10, "threads of all ranks")
+					require.Less(t, after.memory, quiet.memory+64<<10, "KiB of all ranks")
+				}
+			}
+			require.Zero(t, i.wait(t), i.stderr.String())
+			r, err := result.Parse(i.stdout.Bytes())
+			require.NoError(t, err)
+			for _, c := range r.Checks {
+				require.True(t, c.OK || c.Severity != result.Error, "%s: %s", c.Name, c.Message)
+			}
+		})
+	}
+}
