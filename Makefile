@@ -8,6 +8,9 @@ SHELL := /bin/bash
 # How long each fuzz target runs.
 FUZZTIME ?= 3s
 
+# For how long test-long inflicts random faults on runs.
+FAULTTIME ?= 10m
+
 .PHONY: help
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,9 +35,9 @@ test: ## check and test everything that takes minutes, set-up included
 	@scripts/test.sh
 
 .PHONY: test-long
-test-long: ## verbs in a guest, fuzzing, each benchmark once, volume tests
+test-long: ## verbs in a guest, fuzzing, each benchmark once, volume tests, faults for FAULTTIME (10m)
 	@scripts/setup.sh test
-	@FUZZTIME=$(FUZZTIME) scripts/test.sh long
+	@FUZZTIME=$(FUZZTIME) FAULTTIME=$(FAULTTIME) scripts/test.sh long
 
 .PHONY: test-rdma
 test-rdma: ## test verbs: on Soft-RoCE in QEMU, or on DEVICE=mlx5_0

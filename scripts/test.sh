@@ -2,7 +2,7 @@
 # Tests the repository; setup.sh has installed what this needs.
 #
 #	test.sh         scripts, build, lint, all tests in short mode, the race detector
-#	test.sh long    the guest, fuzzing, every benchmark once, long and volume tests
+#	test.sh long    the guest, fuzzing, every benchmark once, long and volume tests, random faults
 #
 # Each step prints how long it took, and the last lines list the tests that passed
 # only when run again.
@@ -91,6 +91,12 @@ race() {
 	tests ./core/lab/report -race -run 'Server|Listen'
 }
 
+# faults inflicts random schedules on runs. One that fails is never run again by chance: the seed
+# that it prints replays it.
+faults() {
+	FAULTTIME=${FAULTTIME:-10m} go test -tags "$tags" -count=1 -timeout 24h -run '^TestFaults$' ./cmd/transportbench
+}
+
 case ${1:-} in
 '')
 	step "scripts" scripts_tests
@@ -105,6 +111,7 @@ long)
 	step "benchmarks" benchmarks
 	step "fuzz" scripts/fuzz.sh "${FUZZTIME:-3s}"
 	step "verbs" guest
+	step "faults" faults
 	# What short mode leaves out, and volumes.
 	export ERPC_TEST_VOLUME=400000 TCPX_TEST_VOLUME=0-150
 	step "long tests" tests "./cmd/transportbench ./plugins/erpc ./plugins/tcpx ./plugins/ucxam" -p 1 \

@@ -160,6 +160,24 @@ func (h *Host) Do(f func() error) error {
 	return <-done
 }
 
+// SetWire brings the host's end of the wire up or takes it down. While it is down the host has no
+// route to the other one, which has no carrier.
+func (h *Host) SetWire(up bool) error {
+	handle, err := netlink.NewHandleAt(h.space)
+	if err != nil {
+		return err
+	}
+	defer handle.Close()
+	wire, err := handle.LinkByName(wireName)
+	if err != nil {
+		return err
+	}
+	if up {
+		return handle.LinkSetUp(wire)
+	}
+	return handle.LinkSetDown(wire)
+}
+
 // Carried returns the number of bytes that the host has received over the wire.
 func (h *Host) Carried() (uint64, error) {
 	handle, err := netlink.NewHandleAt(h.space)
