@@ -251,7 +251,7 @@ func (b *bench) measureOverhead(ctx context.Context) (*record.Overhead, error) {
 	}
 	var all []record.Overhead
 	for _, ranks := range groups {
-		list, err := callAll(ctx, b.ranks, ranks, op, timeout, measure)
+		list, err := patientAll(ctx, b, ranks, op, timeout, noAnswer(timeout), measure)
 		if err != nil {
 			return nil, err
 		}

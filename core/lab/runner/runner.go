@@ -66,8 +66,8 @@ type Request struct {
 const (
 	overheadDuration = 10 * time.Millisecond
 
-	// margin is how much longer than planned a call may take. A rank that spins on every core
-	// answers slowly.
+	// margin is how much longer than planned a call may take, in the rank's own time. A rank that spins
+	// on every core answers slowly.
 	margin = 10 * time.Second
 	// startTimeout is the default of Request.StartTimeout. Each rank adds launchTime to a step of the
 	// setup, because ranks may share a processor, and each connection connectTime. A rank that
@@ -250,26 +250,39 @@ func (b *bench) connectTimeout(workers []record.RankWorkers) time.Duration {
 	return b.startTimeout() + time.Duration(len(b.plans))*launchTime + time.Duration(daemons*all)*connectTime
 }
 
-// setupAll makes a call of the setup of all ranks at once. Each has timeout of its own time, as
-// [machine.UsesUp] measures it.
+// setupAll makes a call of the setup of all ranks at once. Each has timeout of its own time.
 func setupAll[T any](ctx context.Context, b *bench, op string, timeout time.Duration,
 	call func(context.Context, int) (T, error)) ([]T, error) {
-	return awaitAll(ctx, b.all(), func(ctx context.Context, r int) (T, error) {
-		late, longest := noSetup(b.req.Plugin.Name, timeout), timeout
-		ctx, end := context.WithCancelCause(ctx)
-		defer end(nil)
-		if p, local := b.ranks.process(r).(interface{ PID() int }); local {
-			longest *= starvedFactor
-			go func() {
-				if machine.UsesUp(ctx, p.PID(), timeout) {
-					end(late)
-				}
-			}()
-		}
-		ctx, cancel := context.WithTimeoutCause(ctx, longest, late)
+	return patientAll(ctx, b, b.all(), op, timeout, noSetup(b.req.Plugin.Name, timeout), call)
+}
+
+// patientAll makes the same call of several ranks at once, as callAll does. A rank has timeout of its
+// own time, and then fails with late.
+func patientAll[T any](ctx context.Context, b *bench, list []int, op string, timeout time.Duration, late error,
+	call func(context.Context, int) (T, error)) ([]T, error) {
+	return awaitAll(ctx, list, func(ctx context.Context, r int) (T, error) {
+		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		return awaitRank(ctx, b.ranks, r, op, func(ctx context.Context) (T, error) { return call(ctx, r) })
+		return awaitRank(b.ownTime(ctx, r, timeout, late), b.ranks, r, op, func(ctx context.Context) (T, error) { return call(ctx, r) })
 	})
+}
+
+// ownTime returns a context that ends with the cause late once rank r has used timeout of its own time,
+// as [machine.UsesUp] measures it, or starvedFactor times as long has passed. It ends with ctx, too.
+func (b *bench) ownTime(ctx context.Context, r int, timeout time.Duration, late error) context.Context {
+	own, end := context.WithCancelCause(ctx)
+	longest := timeout
+	if p, local := b.ranks.process(r).(interface{ PID() int }); local {
+		longest *= starvedFactor
+		go func() {
+			if machine.UsesUp(own, p.PID(), timeout) {
+				end(late)
+			}
+		}()
+	}
+	timer := time.AfterFunc(longest, func() { end(late) })
+	context.AfterFunc(own, func() { timer.Stop() })
+	return own
 }
 
 // warmUp runs the warm-up, which chooses the latency sampling unless the configuration does.

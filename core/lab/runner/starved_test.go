@@ -1,6 +1,8 @@
 package runner
 
 import (
+	"context"
+	"os"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -152,6 +154,43 @@ func TestStarvedWindows(t *testing.T) {
 				require.Equal(t, len(test.again) == 0, findOf(t, r, "starved").OK)
 				require.Contains(t, findOf(t, r, "mixed").Message, "; 0 windows were measured again")
 			})
+		})
+	}
+}
+
+// starvedRank is a rank whose process wants a processor and has next to none, in the time of the test.
+type starvedRank struct{ *fakeRank }
+
+func (starvedRank) PID() int { return os.Getpid() }
+
+type starvedCluster struct{ *cluster }
+
+func (c starvedCluster) Launch(ctx context.Context, r int) (Process, error) {
+	p, err := c.cluster.Launch(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	return starvedRank{p.(*fakeRank)}, nil
+}
+
+// A rank is given up in its own time: without a processor it has starvedFactor as long.
+func TestStarvedRankIsWaitedFor(t *testing.T) {
+	for name, fake := range map[string]func(*cluster){
+		"run":                func(c *cluster) { c.stuck = map[call]bool{{1, opRun, 2}: true} },
+		"advance":            func(c *cluster) { c.hang = map[call]bool{{1, opMeasure, 2}: true} },
+		"measuring overhead": func(c *cluster) { c.hang = map[call]bool{{1, opOverhead, 1}: true} },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCluster()
+			fake(c)
+			req := request(c)
+			req.Launcher = starvedCluster{c}
+			start := time.Now()
+			_, err := Run(t.Context(), req, nil)
+			requireRankError(t, err, 1, name)
+			require.ErrorIs(t, err, ErrNoAnswer)
+			require.Greater(t, time.Since(start), starvedFactor*margin)
+			c.requireAllKilled(t)
 		})
 	}
 }

@@ -65,7 +65,7 @@ type outcome struct {
 
 func (w *window) run(ctx, runCtx context.Context) error {
 	w.start(runCtx)
-	if err := w.wait(ctx, margin, w.all(), w.running); err != nil {
+	if err := w.wait(ctx, 0, w.all(), w.running); err != nil {
 		return err
 	}
 	// Servers must count before the first call arrives. In a mesh, all ranks serve.
@@ -84,14 +84,14 @@ func (w *window) run(ctx, runCtx context.Context) error {
 	} else if w.firstWindow.IsZero() {
 		w.firstWindow = time.Now()
 	}
-	if err := w.wait(ctx, w.spec.Duration+margin, w.callers(), w.drained); err != nil {
+	if err := w.wait(ctx, w.spec.Duration, w.callers(), w.drained); err != nil {
 		return err
 	}
 	w.isSteady, w.stopping = nil, true
 	if err := w.advance(ctx, w.servers(), record.StateStopped); err != nil {
 		return err
 	}
-	return w.wait(ctx, margin, w.all(), w.done)
+	return w.wait(ctx, 0, w.all(), w.done)
 }
 
 // start calls Run of every rank.
@@ -115,10 +115,14 @@ func (w *window) start(ctx context.Context) {
 }
 
 // wait returns once every rank in ranks has reached state, which is running, drained or done. It
-// returns an error if a rank fails, or if that takes longer than timeout.
-func (w *window) wait(ctx context.Context, timeout time.Duration, ranks []int, state []bool) error {
-	timer := time.NewTimer(timeout)
-	defer timer.Stop()
+// returns an error if a rank fails, or has used margin of its own time beyond the planned time.
+func (w *window) wait(ctx context.Context, planned time.Duration, ranks []int, state []bool) error {
+	waiting, done := context.WithCancel(ctx)
+	defer done()
+	over := time.NewTimer(planned)
+	defer over.Stop()
+	late := make(chan int, len(ranks))
+	tooLate := noAnswer(planned + margin)
 	for {
 		missing := slices.IndexFunc(ranks, func(r int) bool { return !state[r] })
 		if missing < 0 {
@@ -140,8 +144,16 @@ func (w *window) wait(ctx context.Context, timeout time.Duration, ranks []int, s
 			if err := w.advance(ctx, w.callers(), record.StateDraining); err != nil {
 				return err
 			}
-		case <-timer.C:
-			return &RankError{Rank: ranks[missing], Op: "run", Err: noAnswer(timeout)}
+		case <-over.C:
+			for _, r := range ranks {
+				if !state[r] {
+					context.AfterFunc(w.ownTime(waiting, r, margin, tooLate), func() { late <- r })
+				}
+			}
+		case r := <-late:
+			if !state[r] {
+				return &RankError{Rank: r, Op: "run", Err: tooLate}
+			}
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -165,7 +177,7 @@ func (w *window) take(o outcome) error {
 
 // advance moves ranks to a later state of the window.
 func (w *window) advance(ctx context.Context, ranks []int, to record.State) error {
-	_, err := callAll(ctx, w.ranks, ranks, "advance", margin, func(ctx context.Context, r int) (struct{}, error) {
+	_, err := patientAll(ctx, w.bench, ranks, "advance", margin, noAnswer(margin), func(ctx context.Context, r int) (struct{}, error) {
 		return struct{}{}, w.ranks.process(r).Advance(ctx, to)
 	})
 	return err

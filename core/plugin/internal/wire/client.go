@@ -22,8 +22,8 @@ import (
 )
 
 const (
-	// answerTimeout bounds the calls that a healthy rank answers at once.
-	answerTimeout = 10 * time.Second
+	// answerTimeout bounds the calls that a rank answers at once, even if it hardly gets a processor.
+	answerTimeout = time.Minute
 	// stopTimeout bounds the time from the end of Run's context to the report.
 	stopTimeout = 5 * time.Second
 )
