@@ -119,7 +119,8 @@ const ProbeHeader = 16
 type Prober interface {
 	// Probe takes one measurement against peer. Both sides call it at about the same time while
 	// no call is in flight. The side with Initiate set returns the reading, the other a zero
-	// Floor. Probe gives up when ctx ends, so a peer that does not take part cannot hang it. For a
+	// Floor. Probe gives up when ctx ends, so a peer that does not take part cannot hang it. While it
+	// waits longer than a peer that runs, it sleeps now and then (core/fabric/spin). For a
 	// kind that it cannot measure, it returns an error that wraps ErrUnsupported, on both sides
 	// and without waiting for the other.
 	Probe(ctx context.Context, peer PeerID, probe Probe) (Floor, error)

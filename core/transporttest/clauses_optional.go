@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"math"
+	"runtime"
 	"slices"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"transportbench/core/transport"
 )
@@ -39,7 +41,7 @@ var probeClauses = []clause{
 	{name: "probe/reading", run: probeReading, needs: []need{needsProber},
 		says: "The initiator of a probe returns the reading, and the other side a zero Floor."},
 	{name: "probe/alone", run: probeAlone, needs: []need{needsProber},
-		says: "A probe whose peer does not take part ends with its context and returns an error."},
+		says: "A probe whose peer does not take part ends with its context and returns an error. Until then it sleeps now and then."},
 	{name: "probe/unknown", run: probeUnknown, needs: []need{needsProber},
 		says: "A probe of a kind that the worker cannot measure returns ErrUnsupported without waiting."},
 	{name: "probe/then-calls", run: probeThenCalls, needs: []need{needsProber},
@@ -260,17 +262,39 @@ func probeReading(t *trial) {
 
 func probeAlone(t *trial) {
 	_, a, b := t.pair(layout{})
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	for _, kind := range probeKinds {
 		for _, initiate := range []bool{true, false} {
+			sleeps, cpu := threadRest()
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 			floor, err := a.probe(ctx, kind, initiate, never)
 			cancel()
 			require.Error(t, err, "Probe without the other side (%s, initiate %v)", kind, initiate)
 			require.Zero(t, floor, "the Floor of a probe that failed (%s)", kind)
 			require.NoError(t, t.Context().Err(), "Probe outlived its context (%s)", kind)
+			nowSleeps, nowCPU := threadRest()
+			if spun := nowCPU - cpu; spun > 2*mostSpin {
+				require.Greater(t, (nowSleeps-sleeps)*int64(mostSpin), int64(spun),
+					"sleeps of a probe without the other side, which ran for %v (%s, initiate %v)", spun, kind, initiate)
+			}
 		}
 	}
 	probeBoth(t, a, b)
+}
+
+// mostSpin is the processor time that a probe may take without its peer before it sleeps, on average.
+// Go's scheduler interrupts a goroutine, which looks the same, after 10 ms.
+const mostSpin = 2 * time.Millisecond
+
+// threadRest returns how often this thread has slept, and its processor time.
+func threadRest() (sleeps int64, cpu time.Duration) {
+	var usage unix.Rusage
+	var t unix.Timespec
+	if unix.Getrusage(unix.RUSAGE_THREAD, &usage) != nil || unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t) != nil {
+		return 0, 0
+	}
+	return usage.Nvcsw, time.Duration(t.Nano())
 }
 
 func probeUnknown(t *trial) {

@@ -207,6 +207,14 @@ var optionalFakes = []fake{
 				return floor, nil
 			}
 		}},
+	{name: "spins in a probe alone", clause: "probe/alone", says: "sleeps of a probe",
+		worker: func(w *fakeWorker) {
+			w.probe = func(ctx context.Context, _ transport.PeerID, _ transport.Probe) (transport.Floor, error) {
+				for ctx.Err() == nil {
+				}
+				return transport.Floor{}, ctx.Err()
+			}
+		}},
 	{name: "waits with a probe of an unknown kind", clause: "probe/unknown", says: "Probe of an unknown kind",
 		worker: func(w *fakeWorker) {
 			w.probe = func(ctx context.Context, peer transport.PeerID, probe transport.Probe) (transport.Floor, error) {

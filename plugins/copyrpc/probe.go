@@ -3,9 +3,9 @@ package copyrpc
 import (
 	"context"
 	"fmt"
-	"runtime"
 
 	"transportbench/core/fabric/rdma"
+	"transportbench/core/fabric/spin"
 	"transportbench/core/transport"
 )
 
@@ -17,12 +17,11 @@ func (w *worker) Probe(ctx context.Context, id transport.PeerID, probe transport
 		return transport.Floor{}, name.PeerError("probe", id, transport.ErrUnsupported)
 	}
 	p := w.peers.Get(id)
-	for !w.closed && p != nil && p.state == connecting {
+	for wait := (spin.Wait{}); !w.closed && p != nil && p.state == connecting; wait.VainCall() {
 		if err := context.Cause(ctx); err != nil {
 			return transport.Floor{}, name.PeerError("probe", id, fmt.Errorf("the peer has not connected: %w", err))
 		}
 		w.manager.progress()
-		runtime.Gosched()
 	}
 	return name.Probe(id, w.closed, p != nil && p.state == up, func() (transport.Floor, error) {
 		if p.loop == nil {

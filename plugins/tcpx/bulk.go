@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"transportbench/core/fabric/spin"
 	"transportbench/plugins/tcpx/internal/bounce"
 	"transportbench/plugins/tcpx/internal/sock"
 )
@@ -96,7 +97,7 @@ func (b *bulkSide) progress() error {
 func (b *bulkSide) send(stopped *atomic.Bool, tag uint64, next func() []byte) error {
 	c := b.conn
 	window := uint64(c.settings.sendWindow)
-	spins := 0
+	var wait spin.Wait
 	for more := true; more || c.sendFreed < c.sendPosted; {
 		c.stall.windowFull = false
 		for more && c.sendPosted-c.sendFreed < window {
@@ -114,7 +115,7 @@ func (b *bulkSide) send(stopped *atomic.Bool, tag uint64, next func() []byte) er
 		freed := c.sendFreed
 		for c.freeSend() {
 		}
-		if err := yieldWhenIdle(stopped, &spins, freed == c.sendFreed && before == c.counters.sentBytes); err != nil {
+		if err := stepped(stopped, &wait, freed == c.sendFreed && before == c.counters.sentBytes); err != nil {
 			return err
 		}
 	}
@@ -126,7 +127,7 @@ func (b *bulkSide) send(stopped *atomic.Bool, tag uint64, next func() []byte) er
 func (b *bulkSide) receive(stopped *atomic.Bool, tag uint64, next func(number uint64) bounce.Buffer) (bytes int, err error) {
 	c := b.conn
 	window := uint64(c.settings.receiveWindow)
-	spins := 0
+	var wait spin.Wait
 	for ended := false; !ended; {
 		for c.receivePosted-c.receiveConsumed < window {
 			if err := c.postReceive(next(c.receivePosted), tag+c.receivePosted); err != nil {
@@ -149,7 +150,7 @@ func (b *bulkSide) receive(stopped *atomic.Bool, tag uint64, next func(number ui
 			bytes += size
 			ended = size == 0
 		}
-		if err := yieldWhenIdle(stopped, &spins, consumed == c.receiveConsumed && before == c.counters.receivedBytes); err != nil {
+		if err := stepped(stopped, &wait, consumed == c.receiveConsumed && before == c.counters.receivedBytes); err != nil {
 			return bytes, err
 		}
 	}
@@ -158,22 +159,15 @@ func (b *bulkSide) receive(stopped *atomic.Bool, tag uint64, next func(number ui
 
 var errStopped = errors.New("stopped")
 
-// spinsBeforeYield is the number of unsuccessful steps before a thread yields: more than a running
-// thread needs to answer. The other side has no core then, and may be waiting for this one's.
-const spinsBeforeYield = 256
-
-// yieldWhenIdle returns errStopped if the loop is to stop, and offers the core to others
-// after many idle steps in a row, without entering Go's scheduler.
-func yieldWhenIdle(stopped *atomic.Bool, spins *int, idle bool) error {
+// stepped is called after each step of a loop. It returns errStopped if the loop is to stop.
+func stepped(stopped *atomic.Bool, wait *spin.Wait, idle bool) error {
+	if idle {
+		wait.VainCall()
+	} else {
+		wait.Found()
+	}
 	if stopped.Load() {
 		return errStopped
-	}
-	if *spins++; !idle {
-		*spins = 0
-	}
-	if *spins >= spinsBeforeYield {
-		*spins = 0
-		_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
 	}
 	return nil
 }

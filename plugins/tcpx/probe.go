@@ -3,11 +3,11 @@ package tcpx
 import (
 	"context"
 	"errors"
-	"runtime"
 
 	"golang.org/x/sys/unix"
 
 	"transportbench/core/fabric/floor"
+	"transportbench/core/fabric/spin"
 	"transportbench/core/transport"
 	"transportbench/plugins/tcpx/internal/sock"
 )
@@ -66,13 +66,12 @@ func sendHello(fd int, b []byte) (int, error) {
 func (p *peer) follow(ctx context.Context, probe transport.Probe) error {
 	stopped, release := stoppedBy(ctx)
 	defer release()
-	for spins := 0; ; {
-		for !p.hasProbe() {
+	for {
+		for wait := (spin.Wait{}); !p.hasProbe(); {
 			p.w.connect()
-			if err := yieldWhenIdle(stopped, &spins, true); err != nil {
+			if err := stepped(stopped, &wait, true); err != nil {
 				return err
 			}
-			runtime.Gosched()
 		}
 		_, err := floor.ProbeStream(ctx, p.probe, probe)
 		p.dropProbe()

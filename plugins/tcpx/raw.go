@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"transportbench/core/fabric/floor"
+	"transportbench/core/fabric/spin"
 	"transportbench/core/transport"
 	"transportbench/plugins/tcpx/internal/sock"
 )
@@ -24,13 +25,13 @@ const rawMessage = 8
 
 // rawExchange sends or receives all of b.
 func rawExchange(stopped *atomic.Bool, fd int, b []byte, do func(int, []byte) (int, error)) error {
-	for spins := 0; len(b) > 0; {
+	for wait := (spin.Wait{}); len(b) > 0; {
 		n, err := do(fd, b)
 		if err != nil {
 			return err
 		}
 		b = b[n:]
-		if err := yieldWhenIdle(stopped, &spins, n == 0); err != nil {
+		if err := stepped(stopped, &wait, n == 0); err != nil {
 			return err
 		}
 	}
@@ -46,7 +47,7 @@ type rawPingPong struct {
 }
 
 func newRawPingPong(stopped *atomic.Bool, fd int) *floor.PingPong {
-	return &floor.PingPong{Name: "raw TCP ping-pong", Medium: &rawPingPong{stopped: stopped, fd: fd}, YieldAfter: spinsBeforeYield}
+	return &floor.PingPong{Name: "raw TCP ping-pong", Medium: &rawPingPong{stopped: stopped, fd: fd}}
 }
 
 func (m *rawPingPong) Post(number uint64) error {
@@ -70,7 +71,7 @@ func rawSend(stopped *atomic.Bool, fds []int, s *settings, source []byte, d time
 	unsent := make([][]byte, len(fds))
 	parts := s.parts(source, s.chunk)
 	start := time.Now()
-	spins := 0
+	var wait spin.Wait
 	for ending, open := false, len(fds); open > 0; {
 		moved := false
 		for i, fd := range fds {
@@ -96,7 +97,7 @@ func rawSend(stopped *atomic.Bool, fds []int, s *settings, source []byte, d time
 			bytes += n
 			moved = moved || n > 0
 		}
-		if err := yieldWhenIdle(stopped, &spins, !moved); err != nil {
+		if err := stepped(stopped, &wait, !moved); err != nil {
 			return bytes, err
 		}
 	}
@@ -106,7 +107,7 @@ func rawSend(stopped *atomic.Bool, fds []int, s *settings, source []byte, d time
 // rawReceive reads from the sockets until all have ended, and returns how many bytes came.
 func rawReceive(stopped *atomic.Bool, fds []int, buffer []byte) (bytes int, err error) {
 	ended := make([]bool, len(fds))
-	spins := 0
+	var wait spin.Wait
 	for open := len(fds); open > 0; {
 		moved := false
 		for i, fd := range fds {
@@ -124,7 +125,7 @@ func rawReceive(stopped *atomic.Bool, fds []int, buffer []byte) (bytes int, err 
 			bytes += n
 			moved = moved || n > 0
 		}
-		if err := yieldWhenIdle(stopped, &spins, !moved); err != nil {
+		if err := stepped(stopped, &wait, !moved); err != nil {
 			return bytes, err
 		}
 	}

@@ -8,9 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"transportbench/core/fabric/floor"
+	"transportbench/core/fabric/spin"
 	"transportbench/core/transport"
 )
 
@@ -47,7 +46,6 @@ const (
 
 const (
 	probeLost      = 1 << 16                // empty polls: far longer than an answer takes while both sides run
-	probeYield     = 1 << 12                // empty polls before the thread yields its core
 	probeStream    = 1 << 20                // bytes in flight in each direction: more would overrun a socket
 	probeLeast     = 1 << 10                // bytes of a queue that a short datagram takes, with the kernel's records
 	probeMost      = 64                     // datagrams of one call
@@ -124,7 +122,7 @@ type probe struct {
 	stopped atomic.Bool
 	got     int // answers to the ping under way
 	out     [probeSize]byte
-	idle    int
+	wait    spin.Wait
 }
 
 // shape is how a message is divided into datagrams: count of them, all of size bytes but the last.
@@ -165,7 +163,7 @@ func measure(ctx context.Context, l link, mtu int, asked transport.Probe, last *
 	}
 	p.nonce = rand.Uint64()
 	if asked.Kind == transport.ProbeMedium {
-		pings := floor.PingPong{Medium: pingPong{p}, YieldAfter: probeYield, LostAfter: probeLost}
+		pings := floor.PingPong{Medium: pingPong{p}, Wait: &p.wait, LostAfter: probeLost}
 		f, err = pings.Run(ctx, true, asked.Duration)
 	} else {
 		f = p.rate(asked.Duration, max(asked.InFlight, 1))
@@ -180,14 +178,12 @@ func measure(ctx context.Context, l link, mtu int, asked transport.Probe, last *
 	return f, nil
 }
 
-// polled counts empty polls and yields the core now and then, because the other side may be waiting
-// for it.
+// polled is called after each poll.
 func (p *probe) polled(found bool) {
-	if p.idle++; found {
-		p.idle = 0
-	}
-	if p.idle%probeYield == probeYield-1 {
-		_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
+	if found {
+		p.wait.Found()
+	} else {
+		p.wait.VainCall()
 	}
 }
 
@@ -252,6 +248,9 @@ func (m pingPong) Post(number uint64) error {
 func (m pingPong) Take() (number uint64, ok bool, err error) {
 	var h probeHead
 	n := m.link.take(m.most(1))
+	if n > 0 {
+		m.wait.Found()
+	}
 	for i := range n {
 		if h.get(m.link.head(i)) && h.kind == probeAnswer && h.nonce == m.nonce && h.number == m.number {
 			m.probe.got++

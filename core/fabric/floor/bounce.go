@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"transportbench/core/fabric/spin"
 	"transportbench/core/transport"
 )
 
@@ -65,8 +66,7 @@ func Bounce(ctx context.Context, line *atomic.Uint64, initiate bool, d time.Dura
 	}
 	line.Store(bounceOver)
 	// The other side stores zero once it has seen the end.
-	for looks := 0; line.Load() != bounceIdle && !stopped.Load(); looks++ {
-		yield(looks, defaultYield)
+	for wait := (spin.Wait{}); line.Load() != bounceIdle && !stopped.Load(); wait.Vain() {
 	}
 	return transport.Floor{
 		Name:      "cache-line bounce",
@@ -91,11 +91,10 @@ func bounceForth(line *atomic.Uint64, value uint64, stopped *atomic.Bool) (next 
 	pauses := waits(value) == 1
 	for range bounceBatch {
 		line.Store(value)
-		for looks := 0; line.Load() != value+1; looks++ {
+		for wait := (spin.Wait{}); line.Load() != value+1; wait.Vain() {
 			if stopped.Load() {
 				return value, false
 			}
-			yield(looks, defaultYield)
 			if pauses {
 				pause()
 			}
@@ -110,16 +109,16 @@ func bounceForth(line *atomic.Uint64, value uint64, stopped *atomic.Bool) (next 
 func bounceBack(line *atomic.Uint64, stopped *atomic.Bool) (over bool) {
 	last := uint64(bounceIdle)
 	pauses := false
-	for looks := 0; !stopped.Load(); looks++ {
-		yield(looks, defaultYield)
+	for wait := (spin.Wait{}); !stopped.Load(); wait.Vain() {
 		seen := line.Load()
 		switch {
 		case seen == bounceOver && last != bounceIdle: // not left over from an earlier run
 			line.Store(bounceIdle)
 			return true
 		case seen != bounceOver && seen != last && seen&1 == 1:
-			last, looks = seen+1, 0
+			last = seen + 1
 			line.Store(last)
+			wait.Found()
 			pauses = waits(seen+2) == 1 // how the next value is waited for
 		case pauses:
 			pause()

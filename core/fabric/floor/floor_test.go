@@ -12,6 +12,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+
+	"transportbench/core/transport"
 )
 
 func TestMain(m *testing.M) {
@@ -178,4 +181,36 @@ func TestBounceCancelled(t *testing.T) {
 func TestFasterHalf(t *testing.T) {
 	require.InDelta(t, 301, fasterHalf([]float64{900, 300, 1700, 301, 302, 800, 303, 850}), 1)
 	require.InDelta(t, 50, fasterHalf([]float64{50}), 0)
+}
+
+// TestAloneSleeps: a probe of memory without the other side gives its processor away.
+func TestAloneSleeps(t *testing.T) {
+	sleeps := func() int64 {
+		var usage unix.Rusage
+		require.NoError(t, unix.Getrusage(unix.RUSAGE_THREAD, &usage))
+		return usage.Nvcsw
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	l := lines(t, 1<<16)
+	for _, initiate := range []bool{true, false} {
+		for name, probe := range map[string]func(context.Context) (transport.Floor, error){
+			"bounce": func(ctx context.Context) (transport.Floor, error) {
+				return Bounce(ctx, new(atomic.Uint64), initiate, time.Second)
+			},
+			"lines": func(ctx context.Context) (transport.Floor, error) {
+				return l.Probe(ctx, transport.Probe{Kind: transport.ProbeMedium, Initiate: initiate, Duration: time.Second})
+			},
+		} {
+			before := sleeps()
+			// On a busy machine the thread may not run at all for some milliseconds.
+			for tries := 0; sleeps() < before+3; tries++ {
+				require.Less(t, tries, 100, "%s, initiate %v", name, initiate)
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+				_, err := probe(ctx)
+				cancel()
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+			}
+		}
+	}
 }

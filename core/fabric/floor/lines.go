@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"transportbench/core/fabric/shm"
+	"transportbench/core/fabric/spin"
 	"transportbench/core/transport"
 )
 
@@ -249,11 +250,10 @@ func (s *lineSide) accept() (tag uint64, ok bool) {
 	chunk, sum := l.chunk(tag), uint64(0)
 	for from := 0; from < len(b); from += chunk * LineSize {
 		part := b[from:min(from+chunk*LineSize, len(b))]
-		for looks := 0; atomic.LoadUint64(word(part, 0)) != value; looks++ {
+		for wait := (spin.Wait{}); atomic.LoadUint64(word(part, 0)) != value; wait.Vain() {
 			if s.stopped.Load() {
 				return tag, false
 			}
-			yield(looks, defaultYield)
 		}
 		for at := LineSize; at < len(part); at += LineSize {
 			sum += binary.NativeEndian.Uint64(part[at:])
@@ -266,11 +266,10 @@ func (s *lineSide) accept() (tag uint64, ok bool) {
 // take waits for count messages and reads them. It returns early if it is stopped.
 func (s *lineSide) take(tag uint64, count int) {
 	for range count {
-		for looks := 0; !s.arrived(); looks++ {
+		for wait := (spin.Wait{}); !s.arrived(); wait.Vain() {
 			if s.stopped.Load() {
 				return
 			}
-			yield(looks, defaultYield)
 			if tag&linePauses != 0 {
 				pause()
 			}
@@ -361,11 +360,10 @@ func (s *lineSide) bounce(tag uint64, memory []byte, side uint64) {
 		if side == 0 {
 			atomic.StoreUint64(line, first+2*i)
 		}
-		for looks := 0; atomic.LoadUint64(line) != first+2*i+1-side; looks++ {
+		for wait := (spin.Wait{}); atomic.LoadUint64(line) != first+2*i+1-side; wait.Vain() {
 			if s.stopped.Load() {
 				return
 			}
-			yield(looks, defaultYield)
 			if pauses {
 				pause()
 			}
@@ -454,7 +452,8 @@ func (s *lineSide) slice(tag uint64, inFlight int, d time.Duration) (ops int, el
 	sent, got, mark := 0, 0, every
 	var start time.Time
 	began := false
-	for looks := 0; ; {
+	var wait spin.Wait
+	for {
 		if sent-got <= inFlight-group && mark >= 0 {
 			s.post(tag, group)
 			sent += group
@@ -466,13 +465,13 @@ func (s *lineSide) slice(tag uint64, inFlight int, d time.Duration) (ops int, el
 			if s.stopped.Load() {
 				return 0, 0
 			}
-			if looks++; tag&linePauses != 0 {
+			if tag&linePauses != 0 {
 				pause()
 			}
-			yield(looks, defaultYield)
+			wait.Vain()
 			continue
 		}
-		looks = 0
+		wait.Found()
 		for s.arrived() {
 			if _, ok := s.accept(); !ok {
 				return 0, 0
@@ -507,6 +506,7 @@ func (s *lineSide) slice(tag uint64, inFlight int, d time.Duration) (ops int, el
 func (s *lineSide) follow() (over bool) {
 	pauses, pending := false, 0
 	slots := s.in.narrow / s.in.stride
+	var wait spin.Wait
 	for looks := 0; !s.stopped.Load(); looks++ {
 		if s.base == 0 || looks%controlLooks == controlLooks-1 {
 			if base := s.control.Load(); base != s.base && base != 0 { // also after an abandoned probe
@@ -514,18 +514,19 @@ func (s *lineSide) follow() (over bool) {
 				pauses, pending = false, 0
 			}
 			if s.base == 0 {
-				yield(looks, defaultYield)
+				wait.Vain()
 				continue
 			}
 		}
 		if !s.arrived() {
-			yield(looks, defaultYield)
+			wait.Vain()
 			if pauses {
 				pause()
 			}
 			continue
 		}
 		looks = 0
+		wait.Found()
 		tag, ok := s.accept()
 		if !ok {
 			return false

@@ -6,8 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"transportbench/core/fabric/spin"
 	"transportbench/core/transport"
 )
 
@@ -32,9 +31,9 @@ type PingPong struct {
 	// the clock costs more than a few percent of a round trip.
 	Batch int
 
-	// YieldAfter is how many calls of Take in a row find nothing before the thread
-	// offers its core to others; 0 is a number for media that take nanoseconds.
-	YieldAfter int
+	// Wait is the wait for the other side; nil unless Medium calls Found of it when part of a number
+	// has moved.
+	Wait *spin.Wait
 
 	// LostAfter is how many calls of Take in a row find nothing before a number counts
 	// as lost; 0 if the medium loses none. A batch with a lost number is not counted.
@@ -58,27 +57,15 @@ const (
 // those after it may find caches and branch predictors cold.
 const warmups = 3
 
-// defaultYield is the default of PingPong.YieldAfter. A thread that runs answers sooner;
-// the other side has no core then, and may be waiting for this one's.
-const defaultYield = 1 << 14
-
-// yield offers the core to other threads once in every so many vain looks. It does not
-// enter Go's scheduler.
-func yield(looks, every int) {
-	if looks%every == every-1 {
-		_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
-	}
-}
-
 // Run measures round trips for about d after the other side has joined. Both sides call
 // it, one with initiate true; that side returns the reading, the other a zero Floor.
-// Run spins, and returns the cause of ctx when ctx ends first. It returns errors of the
-// medium unwrapped.
+// Run spins as in package spin, and returns the cause of ctx when ctx ends first. It returns
+// errors of the medium unwrapped.
 func (p *PingPong) Run(ctx context.Context, initiate bool, d time.Duration) (transport.Floor, error) {
 	var stopped atomic.Bool
 	defer context.AfterFunc(ctx, func() { stopped.Store(true) })()
-	if p.YieldAfter == 0 {
-		p.YieldAfter = defaultYield
+	if p.Wait == nil {
+		p.Wait = new(spin.Wait)
 	}
 	var times []float64
 	var err error
@@ -140,6 +127,7 @@ func (p *PingPong) roundTrip(stopped *atomic.Bool, number uint64) (answered bool
 	if err := p.Medium.Post(number); err != nil {
 		return false, err
 	}
+	p.Wait.Found()
 	for looks := 1; !stopped.Load(); looks++ {
 		echo, ok, err := p.Medium.Take()
 		if err != nil || ok && echo == number {
@@ -148,23 +136,23 @@ func (p *PingPong) roundTrip(stopped *atomic.Bool, number uint64) (answered bool
 		if looks == p.LostAfter {
 			return false, nil
 		}
-		yield(looks, p.YieldAfter)
+		p.Wait.VainCall()
 	}
 	return false, nil
 }
 
 // follow echoes numbers up to the last.
 func (p *PingPong) follow(stopped *atomic.Bool) error {
-	for looks := 1; !stopped.Load(); looks++ {
+	for !stopped.Load() {
 		number, ok, err := p.Medium.Take()
 		if err != nil {
 			return err
 		}
 		if !ok || number&^lastNumber <= p.number {
-			yield(looks, p.YieldAfter)
+			p.Wait.VainCall()
 			continue
 		}
-		looks = 0
+		p.Wait.Found()
 		p.number = number &^ lastNumber
 		if err := p.Medium.Post(number); err != nil || number&lastNumber != 0 {
 			return err

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"transportbench/core/fabric/spin"
 	"transportbench/core/transport"
 )
 
@@ -21,9 +22,6 @@ const (
 	// streamBuffer is how much one call sends or receives at most, unless a message is longer. It
 	// stays in a core's cache.
 	streamBuffer = 256 << 10
-	// streamYield is how many vain looks, each a system call, a thread takes before it offers its
-	// core.
-	streamYield = 256
 	// streamHold is how many vain looks a follower takes before it answers fewer messages than the
 	// initiator asked for, because the rest does not come.
 	streamHold = 32
@@ -34,7 +32,7 @@ const (
 // ProbeStream is one side of a probe over a connected, non-blocking stream socket, which belongs to
 // the probe: the round trips of one message, or messages under way in both directions. There is
 // nothing but send(2) and recv(2) in between. Messages have the payload and a header, as those of a
-// transport. It spins.
+// transport. It spins as in package spin.
 func ProbeStream(ctx context.Context, fd int, probe transport.Probe) (transport.Floor, error) {
 	s, err := newStream(fd, probe)
 	if err != nil {
@@ -44,7 +42,7 @@ func ProbeStream(ctx context.Context, fd int, probe transport.Probe) (transport.
 	var reading transport.Floor
 	switch {
 	case probe.Kind == transport.ProbeMedium:
-		p := PingPong{Name: "raw TCP ping-pong", Medium: s, YieldAfter: streamYield}
+		p := PingPong{Name: "raw TCP ping-pong", Medium: s, Wait: &s.wait}
 		if reading, err = p.Run(ctx, probe.Initiate, probe.Duration); err == nil {
 			err = s.finish()
 		}
@@ -63,6 +61,7 @@ func ProbeStream(ctx context.Context, fd int, probe transport.Probe) (transport.
 type stream struct {
 	fd      int
 	stopped atomic.Bool
+	wait    spin.Wait // until bytes move
 
 	out    []byte // whole messages of outSize
 	outLen int    // bytes of a message
@@ -107,6 +106,9 @@ func (s *stream) push() error {
 		if err != nil {
 			return err
 		}
+		if sent > 0 {
+			s.wait.Found()
+		}
 		s.unsent -= sent
 		if s.next += sent; s.next == len(s.out) {
 			s.next = 0
@@ -120,11 +122,10 @@ func (s *stream) push() error {
 
 // finish sends all that is unsent.
 func (s *stream) finish() error {
-	for looks := 0; s.unsent > 0 && !s.stopped.Load(); looks++ {
+	for ; s.unsent > 0 && !s.stopped.Load(); s.wait.VainCall() {
 		if err := s.push(); err != nil {
 			return err
 		}
-		yield(looks, streamYield)
 	}
 	return nil
 }
@@ -133,6 +134,9 @@ func (s *stream) finish() error {
 // and the first word of the last of them.
 func (s *stream) pull() (messages int, head uint64, err error) {
 	n, err := streamReceive(s.fd, s.in)
+	if n > 0 {
+		s.wait.Found()
+	}
 	for b := s.in[:n]; len(b) > 0; {
 		if s.part < len(s.head) {
 			copy(s.head[s.part:], b)
@@ -195,14 +199,13 @@ func (s *stream) lead(inFlight int, d time.Duration) (transport.Floor, error) {
 	}
 	s.mark(streamOver)
 	s.next, s.unsent = 0, s.outLen
-	for looks := 0; !s.stopped.Load(); looks++ {
+	for ; !s.stopped.Load(); s.wait.VainCall() {
 		if err := s.push(); err != nil {
 			return transport.Floor{}, err
 		}
 		if n, _, err := s.pull(); n > 0 || err != nil {
 			return transport.Floor{Name: "raw TCP stream", PerOp: LeastMedian(times), Samples: total}, err
 		}
-		yield(looks, streamYield)
 	}
 	return transport.Floor{}, nil
 }
@@ -215,7 +218,7 @@ func (s *stream) slice(group, inFlight int, d time.Duration) (ops int, elapsed t
 	sent, got := 0, 0
 	var start time.Time
 	first := -1 // messages that were answered when the clock began
-	for looks := 0; !s.stopped.Load(); looks++ {
+	for !s.stopped.Load() {
 		if free := inFlight - (sent - got); free >= group && elapsed == 0 {
 			s.unsent += free * s.outLen
 			sent += free
@@ -228,10 +231,9 @@ func (s *stream) slice(group, inFlight int, d time.Duration) (ops int, elapsed t
 			return 0, 0, err
 		}
 		if n == 0 {
-			yield(looks, streamYield)
+			s.wait.VainCall()
 			continue
 		}
-		looks = 0
 		got += n
 		switch {
 		case elapsed > 0: // drains
@@ -275,7 +277,7 @@ func (s *stream) follow() error {
 		if err := s.push(); err != nil {
 			return err
 		}
-		yield(looks, streamYield)
+		s.wait.VainCall()
 	}
 	return nil
 }

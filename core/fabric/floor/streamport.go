@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"transportbench/core/fabric/spin"
 	"transportbench/core/transport"
 )
 
@@ -128,7 +129,7 @@ func (p *StreamPort) lead(ctx context.Context, peer streamAddress, probe transpo
 	defer context.AfterFunc(ctx, func() { stopped.Store(true) })()
 	hello := make([]byte, 0, helloSize)
 	hello = binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(hello, peer.Nonce), p.address.Nonce)
-	for looks := 0; len(hello) > 0; looks++ {
+	for wait := (spin.Wait{}); len(hello) > 0; wait.VainCall() {
 		n, err := streamSend(fd, hello)
 		if err != nil {
 			return f, fmt.Errorf("connecting to %v for a probe: %w", peer.At, err)
@@ -136,7 +137,6 @@ func (p *StreamPort) lead(ctx context.Context, peer streamAddress, probe transpo
 		if hello = hello[n:]; stopped.Load() {
 			return f, context.Cause(ctx)
 		}
-		yield(looks, streamYield)
 	}
 	return ProbeStream(ctx, fd, probe)
 }
@@ -145,7 +145,7 @@ func (p *StreamPort) lead(ctx context.Context, peer streamAddress, probe transpo
 func (p *StreamPort) wait(ctx context.Context, from uint64) (int, error) {
 	var stopped atomic.Bool
 	defer context.AfterFunc(ctx, func() { stopped.Store(true) })()
-	for looks := 0; !stopped.Load(); looks++ {
+	for wait := (spin.Wait{}); !stopped.Load(); wait.VainCall() {
 		if err := p.accept(); err != nil {
 			return -1, err
 		}
@@ -153,7 +153,6 @@ func (p *StreamPort) wait(ctx context.Context, from uint64) (int, error) {
 			delete(p.waiting, from)
 			return fd, nil
 		}
-		yield(looks, streamYield)
 	}
 	return -1, context.Cause(ctx)
 }

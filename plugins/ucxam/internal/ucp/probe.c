@@ -16,6 +16,19 @@ static uint64_t now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + t.tv_nsec;
 }
 
+// rest is called from time to time by a thread that waits for the peer, as spin.Wait of core/fabric/spin
+// is: after 100 us of spinning it sleeps for a moment. began is when the thread began to spin, 0 at first.
+static void rest(uint64_t *began, uint64_t now)
+{
+	static const struct timespec moment = {0, 50000};
+	if (*began == 0) {
+		*began = now;
+	} else if (now - *began >= 100000) {
+		nanosleep(&moment, NULL);
+		*began = 0;
+	}
+}
+
 // uam_probe_limit returns the payload that a probe can have: that of a message which is a header
 // alone. UCX may announce longer ones and have them fetched.
 uint64_t uam_probe_limit(uam_worker *w)
@@ -48,14 +61,19 @@ static void send_probe(uam_worker *w, uam_peer *p, uint64_t kind, uint64_t token
 // trip does one round trip. It returns 0 if there is no pong before end.
 static int trip(uam_worker *w, uam_peer *p, uint64_t token, uint32_t size, uint64_t end)
 {
+	uint64_t began = 0;
 	w->probe_kind = 0;
 	send_probe(w, p, UAM_PING, token, size);
 	for (uint32_t spins = 1;; spins++) {
 		uam_progress(w);
 		if (w->probe_kind == UAM_PONG && w->probe_token == token)
 			return 1;
-		if ((spins & 255) == 0 && (p->state != PEER_UP || now_ns() > end))
-			return 0;
+		if ((spins & 255) == 0) {
+			uint64_t now = now_ns();
+			if (p->state != PEER_UP || now > end)
+				return 0;
+			rest(&began, now);
+		}
 	}
 }
 
@@ -92,7 +110,7 @@ void uam_probe_end(uam_worker *w, uint32_t peer, uint32_t session)
 int uam_probe_follow(uam_worker *w, uint32_t peer, uint32_t size, uint64_t slice_ns, uint32_t done, uint32_t *current)
 {
 	uam_peer *p = &w->peers[peer];
-	uint64_t end = now_ns() + slice_ns;
+	uint64_t end = now_ns() + slice_ns, began = 0;
 	int result = 0;
 	w->probing = 1;
 	for (uint32_t spins = 1; result == 0; spins++) {
@@ -101,13 +119,17 @@ int uam_probe_follow(uam_worker *w, uint32_t peer, uint32_t size, uint64_t slice
 		uint32_t session = w->probe_token >> 32;
 		if (w->probe_kind == UAM_PING && w->probe_peer == peer && session > done) {
 			*current = session;
+			began = 0;
 			send_probe(w, p, UAM_PONG, w->probe_token, size);
 		} else if (w->probe_kind == UAM_PING_END && session == *current && *current > done) {
 			result = 1;
 		} else if (p->state != PEER_UP) {
 			result = -1;
-		} else if ((spins & 255) == 0 && now_ns() > end) {
-			break;
+		} else if ((spins & 255) == 0) {
+			uint64_t now = now_ns();
+			if (now > end)
+				break;
+			rest(&began, now);
 		}
 	}
 	w->probing = 0;

@@ -4,7 +4,6 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <sched.h>
 #include <time.h>
 
 enum { CHUNK = 32 };
@@ -195,7 +194,7 @@ int tb_poll(struct tb_poll_call *call)
 // the epoch, which separates the messages of one slice from those of the last.
 enum { REQUEST = 0, ANSWER = 1, OVER = 2, ENDED = 3 };
 enum { NONCE_BITS = 15, EPOCH_BITS = 13 };
-enum { YIELD = 1 << 12, FAREWELLS = 3 };
+enum { FAREWELLS = 3 };
 #define LOOP_ID (UINT64_C(0x7462) << 48) // with the number of the send
 
 static uint32_t immediate(uint32_t kind, uint32_t nonce, uint32_t epoch)
@@ -294,16 +293,24 @@ static int take(struct tb_loop *l, uint32_t *immediates)
 	return found;
 }
 
-static void vain(uint32_t looks)
+// rest is called from time to time by a thread that finds nothing. As spin.Wait of core/fabric/spin does,
+// it sleeps for a moment after 100 us. began is when the thread began to spin, 0 at first.
+static void rest(uint64_t *began, uint64_t time)
 {
-	if (looks % YIELD == YIELD - 1)
-		sched_yield();
+	static const struct timespec moment = {0, 50000};
+
+	if (!*began) {
+		*began = time;
+	} else if (time - *began >= 100000) {
+		nanosleep(&moment, NULL);
+		*began = 0;
+	}
 }
 
 int tb_lead(struct tb_loop *l)
 {
 	uint32_t kind = l->farewell ? OVER : REQUEST, want, imm, out = 0, arrived = 0, looks = 0;
-	uint64_t got = 0, first = 0, start = 0, heard = now();
+	uint64_t got = 0, first = 0, start = 0, began = 0, heard = now();
 	int measuring = 0, ending = 0;
 
 	l->epoch = (l->epoch + 1) & ((1 << EPOCH_BITS) - 1);
@@ -334,15 +341,16 @@ int tb_lead(struct tb_loop *l)
 		arrived %= l->expected;
 		got += whole;
 		out -= whole < out ? whole : out;
-		if (!n) {
-			vain(looks);
-			if (looks++ % 16)
-				continue;
-		}
+		if (!n && looks++ % 16)
+			continue;
 		time = now();
-		if (n)
+		if (n) {
 			heard = time;
-		else if (time - heard > l->patience)
+			began = 0;
+		} else {
+			rest(&began, time);
+		}
+		if (!n && time - heard > l->patience)
 			return ending ? TB_DONE : TB_LOST;
 		if (l->farewell && got)
 			return TB_DONE;
@@ -384,7 +392,7 @@ static int farewell(struct tb_loop *l, uint32_t epoch)
 
 int tb_follow(struct tb_loop *l)
 {
-	uint64_t start = now();
+	uint64_t start = now(), began = 0;
 
 	l->foreign_count = 0;
 	l->freed = l->posted;
@@ -417,10 +425,16 @@ int tb_follow(struct tb_loop *l)
 		}
 		if (l->foreign_count)
 			return TB_FOREIGN;
-		if (!n)
-			vain(looks);
-		if (looks % 64 == 63 && now() - start > l->patience)
-			return TB_LOST;
+		if (n)
+			began = 0;
+		if (looks % 64 == 63) {
+			uint64_t time = now();
+
+			if (time - start > l->patience)
+				return TB_LOST;
+			if (!n)
+				rest(&began, time);
+		}
 	}
 	return TB_STOPPED;
 }
