@@ -300,6 +300,9 @@ func TestStrangers(t *testing.T) {
 			require.NoError(t, err)
 			for _, c := range r.Checks {
 				require.True(t, c.OK || c.Severity != result.Error, "%s: %s", c.Name, c.Message)
+				if c.Name == "strangers" {
+					require.Contains(t, c.Message, "of strangers came")
+				}
 			}
 		})
 	}

@@ -138,6 +138,7 @@ var checks = []struct {
 	{name: "collections", severity: result.Warning, find: checkCollections},
 	{name: "pinned", severity: result.Warning, find: checkPinned},
 	{name: "closed", severity: result.Warning, find: checkClosed},
+	{name: "strangers", severity: result.Warning, find: checkStrangers},
 	{name: "interval", severity: result.Info, find: checkInterval},
 	{name: "warmup", severity: result.Info, find: checkWarmup, cause: "preempted"},
 	{name: "oversubscribed", severity: result.Warning, find: checkOversubscribed, scope: result.ScopeMachine},

@@ -8,6 +8,7 @@ import (
 	"transportbench/core/base/config"
 	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/format"
+	"transportbench/core/transport"
 )
 
 // The checks in this file ask whether the machine disturbed the measurement.
@@ -259,6 +260,39 @@ func checkClosed(e evidence) finding {
 	}
 	if f.ok && e.result.Incomplete {
 		return f.notJudged("the run ended early")
+	}
+	return f
+}
+
+// checkStrangers counts what came to the transport's ports in the windows and belongs to no peer. A
+// transport rejects it, which takes time. A port scan may come across a run; many are an attack, or
+// another run with the same fixed ports.
+func checkStrangers(e evidence) finding {
+	f := finding{limit: 0.001}
+	strangers, ops := uint64(0), uint64(0)
+	count := func(stats []transport.Stat) {
+		for _, s := range stats {
+			if s.Name == "strangers" || s.Name == "forged" {
+				strangers += s.Value
+			}
+		}
+	}
+	for _, c := range e.clients() {
+		ops += c.Ops()
+		count(c.Transport)
+	}
+	for _, d := range e.daemons() {
+		count(d.Transport)
+	}
+	f.value = float64(strangers) / float64(max(ops, 1))
+	f.ok = f.value <= f.limit
+	switch {
+	case strangers == 0:
+		f.message = "nothing came to the transport's ports that belongs to no peer"
+	case f.ok:
+		f.message = fmt.Sprintf("%d packets or connections of strangers came to the transport's ports, and were rejected", strangers)
+	default:
+		f.message = fmt.Sprintf("%d packets or connections of strangers came to the transport's ports, and were rejected: that took time from the ranks; keep others away from the ports", strangers)
 	}
 	return f
 }

@@ -216,6 +216,9 @@ func TestChecksFail(t *testing.T) {
 			e.result.Placement[0].CPUs, e.result.Placement[1].CPUs = []int{-1}, []int{-1, -1}
 		}, 3, "not pinned, as configured"},
 		{"closed", func(e *evidence) { e.closing = []error{nil, errors.New("rank 1: close: stuck")} }, 1, "rank 1: close: stuck"},
+		{"strangers", func(e *evidence) {
+			client(e).Transport = []transport.Stat{{Name: "strangers", Value: 20_000}, {Name: "forged", Value: 4_000}}
+		}, 0.002, "24000 packets or connections of strangers came"},
 		{"interval", func(e *evidence) { e.result.Repeats = e.result.Repeats[:5] }, 5, "use --repeats 6 or more"},
 		{"interval", func(e *evidence) { e.result.Config.Launches = 1 }, 6, "within one launch (--launches 1)"},
 		{"complete", func(e *evidence) {
