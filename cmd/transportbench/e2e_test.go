@@ -215,9 +215,20 @@ func requireNothingLeft(t *testing.T, tmp string) {
 	left, err := filepath.Glob(filepath.Join(tmp, "transportbench-*"))
 	require.NoError(t, err)
 	require.Empty(t, left, "directories for sockets")
-	segments, err := filepath.Glob("/dev/shm/transportbench*")
-	require.NoError(t, err)
-	require.Empty(t, segments)
+	// A directory of a command that runs is locked. Other tests may run commands at the same time, and
+	// may be about to lock theirs.
+	require.Eventually(t, func() bool {
+		dirs, err := filepath.Glob("/dev/shm/transportbench-*/*")
+		require.NoError(t, err)
+		return !slices.ContainsFunc(dirs, func(dir string) bool {
+			file, err := os.Open(dir)
+			if err != nil {
+				return false
+			}
+			defer file.Close()
+			return syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil
+		})
+	}, 5*time.Second, 10*time.Millisecond, "directories for shared memory")
 }
 
 // results reads the result files and checks them against the schema.

@@ -27,7 +27,7 @@ var schema = []transport.Option{
 	},
 	{
 		Name: "backing", Type: transport.TypeString, Default: string(shm.Memfd), Allowed: []string{string(shm.Memfd), string(shm.Named)},
-		Help: "memfd leaves nothing behind; use named (/dev/shm) if /proc is closed to the peers; a run that is killed while it starts can leave files there",
+		Help: "memfd leaves nothing behind; use named (/dev/shm) if /proc is closed to the peers",
 	},
 	{
 		Name: "hot-rings", Type: transport.TypeInt, Default: "4", Max: inbox.MaxPeers,

@@ -2,10 +2,13 @@ package ucxam
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"transportbench/core/fabric/shm"
 	"transportbench/core/transport"
 )
 
@@ -92,6 +95,25 @@ func TestSharedMemoryIsChosen(t *testing.T) {
 	tr, _, err := openWith(t, nil)
 	require.NoError(t, err)
 	require.Contains(t, []string{"posix", "sysv"}, tr.Properties().Provider)
+}
+
+// TestSharedMemoryIsInItsDirectory: the host removes the directory of a rank that was killed. UCX names
+// its files at random, and with this variable it keeps the names; peers open them by their paths.
+func TestSharedMemoryIsInItsDirectory(t *testing.T) {
+	var workers []transport.Worker
+	for range 2 {
+		dir, err := os.MkdirTemp(shm.NamedDir, "ucxamtest-")
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+		t.Setenv(shm.EnvDir, dir)
+		_, w, err := openWith(t, map[string]string{optionTLS: "posix", optionVariables: "UCX_POSIX_USE_PROC_LINK=n"})
+		require.NoError(t, err)
+		workers = append(workers, w)
+		files, err := filepath.Glob(filepath.Join(dir, "ucx_shm_posix_*"))
+		require.NoError(t, err)
+		require.NotEmpty(t, files)
+	}
+	require.NoError(t, workers[0].Connect(t.Context(), 0, workers[1].Address()), "with another directory")
 }
 
 // TestSelf: UCX's transport self connects a worker to itself only.

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"transportbench/core/fabric/pow2"
+	"transportbench/core/fabric/shm"
 	"transportbench/core/transport"
 	"transportbench/plugins/ucxam/internal/ucp"
 )
@@ -67,6 +68,10 @@ func (s *settings) resolveVariables(o transport.Values, environ []string) error 
 				set(name, value)
 			}
 		}
+	}
+	// It differs between ranks, so it is neither reported nor part of layout.
+	if _, ok := s.variables["POSIX_DIR"]; !ok && mayUse(s.tls, "posix") && shm.Dir() != shm.NamedDir {
+		s.others = append(s.others, ucp.Setting{Name: "POSIX_DIR", Value: shm.Dir()})
 	}
 	return nil
 }

@@ -19,9 +19,6 @@ const (
 	Named Backing = "named" // a file in /dev/shm; freed after Unlink
 )
 
-// NamedDir is the directory of segments with backing Named.
-const NamedDir = "/dev/shm"
-
 // Ref tells another process of this host how to open a segment.
 type Ref struct {
 	PID  int    `json:"pid,omitempty"` // of the owner, with FD
@@ -77,7 +74,7 @@ func Create(label string, size int, backing Backing) (*Segment, error) {
 }
 
 func createNamed(label string, size int) (*Segment, error) {
-	file, err := os.CreateTemp(NamedDir, label+"-*")
+	file, err := os.CreateTemp(Dir(), label+"-*")
 	if err != nil {
 		return nil, fmt.Errorf("creating shared memory: %w", err)
 	}
@@ -96,7 +93,7 @@ func createNamed(label string, size int) (*Segment, error) {
 	if err != nil {
 		return fail(fmt.Errorf("creating shared memory %s: %w", file.Name(), err))
 	}
-	s, err := mapSegment(fd, Ref{Name: filepath.Base(file.Name()), Size: size})
+	s, err := mapSegment(fd, Ref{Name: below(file.Name()), Size: size})
 	if err != nil {
 		return fail(err)
 	}
@@ -108,8 +105,8 @@ func createNamed(label string, size int) (*Segment, error) {
 func Open(ref Ref) (*Segment, error) {
 	path := fmt.Sprintf("/proc/%d/fd/%d", ref.PID, ref.FD)
 	if ref.Name != "" {
-		if ref.Name != filepath.Base(ref.Name) || strings.HasPrefix(ref.Name, ".") {
-			return nil, fmt.Errorf("mapping shared memory: %q is not a plain file name", ref.Name)
+		if !plain(ref.Name) {
+			return nil, fmt.Errorf("mapping shared memory: %q is not a file below %s", ref.Name, NamedDir)
 		}
 		path = filepath.Join(NamedDir, ref.Name)
 	}

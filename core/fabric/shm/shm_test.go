@@ -75,6 +75,31 @@ func TestOpenRefuses(t *testing.T) {
 	require.ErrorContains(t, err, "paper")
 }
 
+// Named segments are made in the directory of EnvDir, which is below /dev/shm.
+func TestDir(t *testing.T) {
+	dir, err := os.MkdirTemp(NamedDir, "shmtest-")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	for value, want := range map[string]string{
+		dir: dir, "": NamedDir, NamedDir: NamedDir, "/tmp": NamedDir, NamedDir + "/../tmp": NamedDir, "x": NamedDir,
+	} {
+		t.Setenv(EnvDir, value)
+		require.Equal(t, want, Dir(), value)
+	}
+	t.Setenv(EnvDir, dir)
+	mine, err := Create("shmtest", 4096, Named)
+	require.NoError(t, err)
+	defer mine.Close()
+	files, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, files, 1)
+	t.Setenv(EnvDir, "")
+	theirs, err := Open(mine.Ref())
+	require.NoError(t, err)
+	require.NoError(t, theirs.Close())
+	require.NoError(t, mine.Unlink())
+}
+
 func TestNamedTakesItsMemoryAtOnce(t *testing.T) {
 	var stat unix.Statfs_t
 	require.NoError(t, unix.Statfs(NamedDir, &stat))

@@ -65,7 +65,7 @@ func (x *examiner) memfd() Finding {
 		Meaning: "Processes of one user share memory that disappears with them, even if they are killed."}
 	if err := x.shareMemfd(); err != nil {
 		f.Value = "unusable"
-		return f.as(Warn, "Shared memory needs names in /dev/shm, which a killed process leaves behind: "+err.Error()+".",
+		return f.as(Warn, "Shared memory needs names in /dev/shm: "+err.Error()+".",
 			"allow memfd_create and mount /proc in the container or sandbox; run all processes as one user")
 	}
 	if err := x.openPidfd(); err != nil {

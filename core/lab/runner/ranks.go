@@ -28,7 +28,7 @@ func noAnswer(timeout time.Duration) error {
 
 // noSetup is the error of a rank of transport that hangs in a step of the setup.
 func noSetup(transport string, timeout time.Duration) error {
-	return fmt.Errorf("%w from %s within %v, so it was killed; --start-timeout gives it more time", ErrNoAnswer, transport, timeout)
+	return fmt.Errorf("%w from %s within %v, so it was killed; --start-timeout gives it more time", ErrNoAnswer, transport, timeout.Round(100*time.Millisecond))
 }
 
 // ranks holds the processes of a run and their calls in progress.

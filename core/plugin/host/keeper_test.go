@@ -2,10 +2,13 @@ package host
 
 import (
 	"context"
+	"fmt"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -27,6 +30,21 @@ func bred(t *testing.T, dir string) []int {
 		list = append(list, fd)
 	}
 	return list
+}
+
+// noLitter checks that the shared memory which a plugin in dir has made with litter is gone.
+func noLitter(t *testing.T, dir string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, "litter"))
+	require.NoError(t, err)
+	var memory string
+	var id int
+	_, err = fmt.Sscan(string(text), &memory, &id)
+	require.NoError(t, err)
+	require.Equal(t, memoryDir(), filepath.Dir(filepath.Dir(memory)))
+	require.NoDirExists(t, memory)
+	_, err = unix.SysvShmCtl(id, unix.IPC_STAT, &unix.SysvShmDesc{})
+	require.ErrorIs(t, err, unix.EINVAL, "a segment of System V")
 }
 
 func ended(t *testing.T, pidfd int) bool {
@@ -51,9 +69,11 @@ func TestNothingThatAPluginStartedSurvives(t *testing.T) {
 		return process, dir
 	}
 	t.Run("describe", func(t *testing.T) {
-		_, err := find(t, "breeding").Describe(context.Background())
+		p := find(t, "breeding")
+		_, err := p.Describe(context.Background())
 		require.NoError(t, err)
 		noChildren(t)
+		noLitter(t, filepath.Dir(p.Path))
 	})
 	t.Run("end", func(t *testing.T) {
 		p, dir := launch(t, "breed")
@@ -66,12 +86,14 @@ func TestNothingThatAPluginStartedSurvives(t *testing.T) {
 			require.True(t, ended(t, fd))
 		}
 		noChildren(t)
+		noLitter(t, dir)
 	})
 	t.Run("panic", func(t *testing.T) {
-		p, _ := launch(t, "breed and panic")
+		p, dir := launch(t, "breed and panic")
 		<-p.Exited()
 		require.ErrorContains(t, p.Err(), "panic: boom")
 		noChildren(t)
+		noLitter(t, dir)
 	})
 	t.Run("another plugin runs", func(t *testing.T) {
 		other := launch1(t, "fake", LaunchOptions{})
@@ -94,10 +116,17 @@ func TestNothingThatAPluginStartedSurvivesAKilledHost(t *testing.T) {
 	require.True(t, lines.Scan())
 	require.True(t, lines.Scan(), "the host did not launch its plugin")
 	children := bred(t, dir)
+	keepers := childrenOf(host.Process.Pid)
+	require.Len(t, keepers, 1)
+	keeper, err := unix.PidfdOpen(keepers[0], 0)
+	require.NoError(t, err)
+	defer unix.Close(keeper)
 	require.NoError(t, host.Process.Kill())
 	for _, fd := range children {
 		awaitEnd(t, fd)
 	}
+	awaitEnd(t, keeper)
+	noLitter(t, dir)
 }
 
 // The host starts a new keeper if the keeper is killed, and its plugins end with it.
@@ -105,13 +134,18 @@ func TestKilledKeeper(t *testing.T) {
 	p := launch1(t, "fake", LaunchOptions{})
 	k, err := runningKeeper()
 	require.NoError(t, err)
+	dirs, err := filepath.Glob(filepath.Join(memoryDir(), fmt.Sprintf("%d-*", k.cmd.Process.Pid), "*"))
+	require.NoError(t, err)
+	require.Len(t, dirs, 1)
 	require.NoError(t, k.cmd.Process.Kill())
 	<-p.Exited()
 	require.ErrorContains(t, p.Err(), "died: signal: killed")
 	<-k.gone
+	require.DirExists(t, dirs[0])
 	_, err = find(t, "fake").Describe(context.Background())
 	require.NoError(t, err)
 	noChildren(t)
+	require.NoDirExists(t, dirs[0], "the next keeper removes it")
 }
 
 // The host's own children are not the keeper's business.
@@ -126,3 +160,21 @@ func TestKeeperLeavesChildrenOfTheHost(t *testing.T) {
 	require.NoError(t, own.Process.Kill())
 	require.Error(t, own.Wait(), "it could still be waited for")
 }
+
+func TestAbandoned(t *testing.T) {
+	const line = "         0         98   600                  4096   501   502      0     0     0     0     0 1763820000 1763820001 1763819999        0        0\n"
+	began := time.Unix(1763819998, 5e8)
+	id, ok := abandoned(line, 501, began)
+	require.True(t, ok)
+	require.Equal(t, 98, id)
+	for what, ok := range map[string]bool{
+		"of another process":     second(abandoned(line, 502, began)),
+		"older than the process": second(abandoned(line, 501, began.Add(2*time.Second))),
+		"in use":                 second(abandoned(strings.Replace(line, " 502      0 ", " 502      1 ", 1), 501, began)),
+		"a heading":              second(abandoned("       key      shmid perms                  size  cpid\n", 0, began)),
+	} {
+		require.False(t, ok, what)
+	}
+}
+
+func second(_ int, ok bool) bool { return ok }

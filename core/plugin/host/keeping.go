@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"transportbench/core/fabric/shm"
 )
 
 // keeperName is the name under which a program that links this package runs as the keeper.
@@ -29,6 +31,7 @@ func init() {
 // keeping is the state of the keeper process. Only its main thread uses it.
 type keeping struct {
 	host    *net.UnixConn
+	memory  *runDir       // in /dev/shm, with a directory for each plugin; nil if there can be none
 	kept    map[int]*kept // running plugins
 	ended   []keeperReport
 	overdue <-chan time.Time // processes that the plugins left have had their time to die
@@ -70,6 +73,11 @@ func keep() int {
 	go receive(host, orders)
 
 	k := &keeping{host: host, kept: map[int]*kept{}}
+	removeStale(memoryDir())
+	if dir, err := newRunDirIn(memoryDir()); err == nil {
+		k.memory = dir
+		defer dir.remove()
+	}
 	for orders != nil || len(k.kept) > 0 || len(k.ended) > 0 {
 		select {
 		case o, ok := <-orders:
@@ -122,8 +130,16 @@ func (k *keeping) start(o order) {
 	}()
 	r := keeperReport{ID: o.ID}
 	began := time.Now()
+	if k.memory != nil {
+		dir := filepath.Join(k.memory.path, strconv.Itoa(o.ID))
+		if unix.Mkdir(dir, 0o700) == nil {
+			o.Env = append(o.Env, shm.EnvDir+"="+dir)
+			o.Remove = append(o.Remove, dir)
+		}
+	}
 	pid, err := forkExec(o)
 	if err != nil {
+		k.remove(o.Remove)
 		r.Errno = int(unix.EIO)
 		if errno, ok := err.(syscall.Errno); ok {
 			r.Errno = int(errno)
@@ -176,10 +192,7 @@ func (k *keeping) bury() {
 				break
 			}
 		}
-		for _, dir := range p.remove {
-			_ = os.RemoveAll(dir)
-			_ = unix.Rmdir(filepath.Dir(dir)) // fails while it has other directories
-		}
+		k.remove(p.remove)
 		delete(k.kept, id)
 		k.ended = append(k.ended, keeperReport{ID: id, Ended: true, Status: uint32(status)})
 	}
@@ -206,6 +219,19 @@ func (k *keeping) bury() {
 		k.overdue = time.After(leftTimeout)
 	}
 }
+
+// remove removes directories, and their parents if those are empty then and not the keeper's own.
+func (k *keeping) remove(dirs []string) {
+	for _, dir := range dirs {
+		_ = os.RemoveAll(dir)
+		if parent := filepath.Dir(dir); k.memory == nil || parent != k.memory.path {
+			_ = unix.Rmdir(parent)
+		}
+	}
+}
+
+// memoryDir returns the directory in /dev/shm of this user's keepers. Nothing else may be in it.
+func memoryDir() string { return filepath.Join(shm.NamedDir, filepath.Base(userDir())) }
 
 // leftTimeout is how long processes that a plugin left may take to die.
 const leftTimeout = 2 * time.Second

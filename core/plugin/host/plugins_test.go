@@ -24,6 +24,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"transportbench/core/base/record"
+	"transportbench/core/fabric/shm"
 	"transportbench/core/plugin"
 	"transportbench/core/transport"
 )
@@ -126,6 +127,7 @@ func actAsPlugin(name string) {
 		startDaemon(&syscall.SysProcAttr{Setsid: true}, "silent")
 		os.Exit(0)
 	case "breeding":
+		litter()
 		breed()
 		plugin.Serve(fakeDriver{name}, newFakeRank)
 	default:
@@ -148,6 +150,21 @@ func leaveNumber() {
 		panic(err)
 	}
 	if err := os.Rename(path+".new", path); err != nil {
+		panic(err)
+	}
+}
+
+// litter makes shared memory of both kinds, which nobody removes, and leaves their names in a file.
+func litter() {
+	id, err := unix.SysvShmGet(unix.IPC_PRIVATE, 4096, 0o600)
+	if err != nil {
+		panic(err)
+	}
+	if err := os.WriteFile(filepath.Join(shm.Dir(), "litter"), nil, 0o600); err != nil {
+		panic(err)
+	}
+	text := fmt.Sprintf("%s %d", shm.Dir(), id)
+	if err := os.WriteFile(filepath.Join(filepath.Dir(os.Args[0]), "litter"), []byte(text), 0o600); err != nil {
 		panic(err)
 	}
 }
@@ -235,8 +252,10 @@ func (f *fakeRank) Prepare(_ context.Context, plan record.Plan) (record.Prepared
 	}
 	switch f.do {
 	case "breed":
+		litter()
 		breed()
 	case "breed and panic":
+		litter()
 		breed()
 		panic("boom")
 	case "panic":

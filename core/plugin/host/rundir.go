@@ -48,6 +48,10 @@ var staleOnce sync.Once
 func newRunDir() (*runDir, error) {
 	parent := userDir()
 	staleOnce.Do(func() { removeStale(parent) })
+	return newRunDirIn(parent)
+}
+
+func newRunDirIn(parent string) (*runDir, error) {
 	// Another host that ends now may remove the parent, or take the new directory for a stale one
 	// before it is locked.
 	for range 100 {
