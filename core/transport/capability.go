@@ -27,3 +27,11 @@ type Limits struct {
 	// Peers is the largest number of connections of one worker.
 	Peers int `json:"peers"`
 }
+
+// Needs estimates what a transport takes from the kernel, so that the host can refuse a run that
+// does not fit before it starts. A value of 0 is unknown.
+type Needs struct {
+	WorkerFiles  int `json:"worker_files,omitempty"`  // descriptors of a worker
+	PeerFiles    int `json:"peer_files,omitempty"`    // descriptors of a connection, on each side
+	WorkerMemory int `json:"worker_memory,omitempty"` // bytes of a worker without connections
+}

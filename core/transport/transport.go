@@ -29,9 +29,11 @@ type Info struct {
 	Summary string `json:"summary"`
 	// Providers are the possible values of Properties.Provider.
 	Providers []string `json:"providers"`
-	// Capabilities and Limits apply with the default options.
+	// Capabilities apply with the default options. Limits are the largest that any options allow: the
+	// host refuses a load that exceeds them before it starts a rank.
 	Capabilities Capabilities `json:"capabilities"`
 	Limits       Limits       `json:"limits"`
+	Needs        Needs        `json:"needs,omitzero"`
 	// Options is the schema of Config.Options.
 	Options []Option `json:"options"`
 	// Matched has the options that turn off checks of payloads which the transport makes itself,

@@ -37,6 +37,7 @@ func (Driver) Info() transport.Info {
 		Providers:    []string{string(rdma.Verbs), string(rdma.Soft)},
 		Capabilities: capabilities,
 		Limits:       transport.Limits{MaxPayload: maxPayload, Peers: maxPeers},
+		Needs:        transport.Needs{WorkerFiles: 3, PeerFiles: 3},
 		Options:      schema,
 	}
 }

@@ -32,7 +32,8 @@ func (Driver) Info() transport.Info {
 		Summary:      "eRPC's protocol over unreliable datagrams: kernel UDP, or UD queue pairs",
 		Providers:    []string{providerUDP, providerVerbs, providerSoft},
 		Capabilities: capabilities,
-		Limits:       transport.Limits{MaxPayload: maxMessage, Peers: maxPeers},
+		Limits:       transport.Limits{MaxPayload: maxMessage, InFlight: maxInFlight, Peers: maxPeers},
+		Needs:        transport.Needs{WorkerFiles: 6, WorkerMemory: 4 << 20},
 		Matched:      map[string]string{"checksum": checkHeader},
 		Options:      schema,
 	}

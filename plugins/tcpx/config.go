@@ -1,6 +1,7 @@
 package tcpx
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -290,9 +291,12 @@ func (s *settings) checkSizes() error {
 	return nil
 }
 
-// congestionControls lists what the kernel has loaded. A privileged process loads other
-// modules on demand.
-const congestionControls = "/proc/sys/net/ipv4/tcp_available_congestion_control"
+// congestionControls lists what the kernel has loaded, and allowedCongestionControls what processes
+// without privileges may use. A privileged process loads other modules on demand.
+const (
+	congestionControls        = "/proc/sys/net/ipv4/tcp_available_congestion_control"
+	allowedCongestionControls = "/proc/sys/net/ipv4/tcp_allowed_congestion_control"
+)
 
 func (s *settings) checkCongestion() error {
 	if s.sock.Congestion == "" {
@@ -304,6 +308,11 @@ func (s *settings) checkCongestion() error {
 	}
 	known, _ := os.ReadFile(congestionControls)
 	available := strings.Fields(string(known))
+	if slices.Contains(available, s.sock.Congestion) && errors.Is(err, unix.EPERM) {
+		known, _ = os.ReadFile(allowedCongestionControls)
+		return refuse("congestion-control", "only root may use %q here, other users %s; set one of these, or add it to net.ipv4.tcp_allowed_congestion_control",
+			s.sock.Congestion, strings.Join(strings.Fields(string(known)), ", "))
+	}
 	return refuse("congestion-control", "the kernel refuses %q (%v); it has %s%s", s.sock.Congestion, err,
 		strings.Join(available, ", "), transport.SuggestionFor(s.sock.Congestion, available))
 }

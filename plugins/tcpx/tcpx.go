@@ -23,7 +23,8 @@ func (Driver) Info() transport.Info {
 		Summary:      "requests in chunks over striped TCP sockets, into bounce pages and unpacked",
 		Providers:    modeNames(),
 		Capabilities: capabilities,
-		Limits:       transport.Limits{MaxPayload: maxPayload, Peers: maxPeers},
+		Limits:       transport.Limits{MaxPayload: maxPayload, InFlight: maxInFlight, Peers: maxPeers},
+		Needs:        transport.Needs{WorkerFiles: 4, PeerFiles: 2},
 		Options:      schema,
 	}
 }

@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"sync"
 
+	"golang.org/x/sys/unix"
+
 	control "transportbench/core/fabric/endpoint"
+	"transportbench/core/fabric/shm"
 	"transportbench/core/transport"
 	"transportbench/plugins/ucxam/internal/ucp"
 )
@@ -21,6 +24,9 @@ const (
 	// headerReserve is what UCX needs for its own headers, at most.
 	headerReserve = 128
 )
+
+// needs has the shared memory of a worker, as measured with UCX 1.13.
+var needs = transport.Needs{WorkerFiles: 8, WorkerMemory: 5 << 20}
 
 // missing is why the driver cannot open in a build without UCX, else empty.
 const missing = ucp.Missing
@@ -38,6 +44,7 @@ func (Driver) Info() transport.Info {
 		Providers:    providers,
 		Capabilities: capabilities,
 		Limits:       transport.Limits{MaxPayload: maxPayload, InlineSize: smallPayload - ucp.HeaderSize - headerReserve, Peers: maxPeers},
+		Needs:        needs,
 		Options:      schema,
 		Unavailable:  missing,
 	}
@@ -132,9 +139,21 @@ func (s *settings) explain(err error) error {
 			s.tlsInForce(), errorsPeer, err)
 	case status.Code == ucp.StatusUnreachable:
 		return refuse(optionTLS, "no transport of UCX_TLS=%s reaches another worker: %v", s.tlsInForce(), err)
+	case sharedMemoryFull():
+		return refuse(optionTLS, "UCX %s with UCX_TLS=%s does not start, and %s is full or read-only; enlarge it (mount -o remount,size=1G %[3]s; docker run --shm-size=1g), or use tcp: %v",
+			ucp.Version(), s.tlsInForce(), shm.NamedDir, err)
 	default:
 		return transport.Unavailable("UCX %s with UCX_TLS=%s does not start; see UCX's messages in the log: %w", ucp.Version(), s.tlsInForce(), err)
 	}
+}
+
+// sharedMemoryFull reports whether UCX's shared memory has no room for one more worker.
+func sharedMemoryFull() bool {
+	var fs unix.Statfs_t
+	if err := unix.Statfs(shm.NamedDir, &fs); err != nil {
+		return true
+	}
+	return fs.Flags&unix.ST_RDONLY != 0 || fs.Bavail*uint64(fs.Bsize) < uint64(needs.WorkerMemory)
 }
 
 // refuse returns the error for an option with which UCX cannot run here.

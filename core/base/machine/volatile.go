@@ -51,7 +51,7 @@ func (r Root) volatile() Volatile {
 		v.ASLR = [...]string{"off", "partial", "full"}[aslr]
 	}
 	if available := r.memory().MemAvailableBytes; available != nil {
-		v.AvailableMemory = *available
+		v.AvailableMemory = r.groupMemory(*available)
 	}
 	if fs, err := procfs.NewFS(r.Path("proc")); err == nil {
 		if load, err := fs.LoadAvg(); err == nil {
@@ -153,31 +153,9 @@ func (r Root) container() string {
 // which is tens of milliseconds.
 func (r Root) CPUQuota() float64 {
 	quota := 0.0
-	for line := range strings.Lines(r.Text("proc/self/cgroup")) {
-		// The format is number:controllers:path. The unified hierarchy has no controllers.
-		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
-		if len(parts) != 3 {
-			continue
-		}
-		controllers := strings.Split(parts[1], ",")
-		if parts[1] != "" && !slices.Contains(controllers, "cpu") {
-			continue
-		}
-		mounts := []string{"sys/fs/cgroup/" + parts[1], "sys/fs/cgroup/cpu"}
-		if parts[1] == "" {
-			mounts = []string{"sys/fs/cgroup", "sys/fs/cgroup/unified"}
-		}
-		for _, mount := range mounts {
-			// The quota of every ancestor applies as well. A path from outside this container
-			// does not exist here; then the root is the container's own group.
-			for dir := path.Join("/", parts[2]); ; dir = path.Dir(dir) {
-				if q := r.groupQuota(mount + dir); q > 0 && (quota == 0 || q < quota) {
-					quota = q
-				}
-				if dir == "/" {
-					break
-				}
-			}
+	for _, group := range r.groups("cpu") {
+		if q := r.groupQuota(group); q > 0 && (quota == 0 || q < quota) {
+			quota = q
 		}
 	}
 	return quota
@@ -195,4 +173,35 @@ func (r Root) groupQuota(dir string) float64 {
 		return 0 // "max", -1, or no such file
 	}
 	return q / p
+}
+
+// groups returns the directories of the process's control group for a controller and of all its
+// ancestors, whose limits apply as well, in cgroup version 2 and 1.
+func (r Root) groups(controller string) []string {
+	var dirs []string
+	for line := range strings.Lines(r.Text("proc/self/cgroup")) {
+		// The format is number:controllers:path. The unified hierarchy has no controllers.
+		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(parts) != 3 {
+			continue
+		}
+		if parts[1] != "" && !slices.Contains(strings.Split(parts[1], ","), controller) {
+			continue
+		}
+		mounts := []string{"sys/fs/cgroup/" + parts[1], "sys/fs/cgroup/" + controller}
+		if parts[1] == "" {
+			mounts = []string{"sys/fs/cgroup", "sys/fs/cgroup/unified"}
+		}
+		for _, mount := range slices.Compact(mounts) {
+			// A path from outside this container does not exist here; then the root is the
+			// container's own group.
+			for dir := path.Join("/", parts[2]); ; dir = path.Dir(dir) {
+				dirs = append(dirs, mount+dir)
+				if dir == "/" {
+					break
+				}
+			}
+		}
+	}
+	return dirs
 }

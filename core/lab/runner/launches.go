@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,9 +28,13 @@ import (
 // If a check finds that the numbers must not be used, Run returns no error; see
 // [result.Result.Failed].
 func Run(ctx context.Context, req Request, obs Observer) (*result.Result, error) {
-	if err := checkMemory(req.Config, req.Environment.Volatile.AvailableMemory); err != nil {
-		return nil, err
+	for _, check := range []error{checkLimits(req.Config, req.Limits), checkResources(req)} {
+		if check != nil {
+			return nil, check
+		}
 	}
+	root := cmp.Or(req.Root, "/")
+	oomKills := root.OOMKills()
 	plans, oversubscribed, err := Place(req.Config, req.CPUs)
 	if err != nil {
 		return nil, err
@@ -67,6 +72,7 @@ func Run(ctx context.Context, req Request, obs Observer) (*result.Result, error)
 		}
 	}
 	progress.end()
+	err = explainLimit(err, req.System, root.OOMKills()-oomKills)
 	switch {
 	case ctx.Err() != nil && err != nil:
 		if err = ctx.Err(); done == 0 { // most likely the interruption made the rank fail

@@ -74,6 +74,15 @@ func newRunDirIn(parent string) (*runDir, error) {
 	return nil, fmt.Errorf("making a directory for a plugin's socket: other hosts keep removing %s", parent)
 }
 
+// CheckTemp returns an error if no plugin could be started, because its socket has no place.
+func CheckTemp() error {
+	dir, err := newRunDir()
+	if err == nil {
+		dir.remove()
+	}
+	return err
+}
+
 // makePrivate makes the user's directory, or checks that an existing one belongs to this user alone:
 // in a shared /tmp another user may have made it first.
 func makePrivate(path string) error {

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+	"runtime"
 	"slices"
 	"time"
 
@@ -35,7 +36,9 @@ func (r *Rank) Overhead(ctx context.Context, d time.Duration) (o record.Overhead
 	if len(r.threads) == 0 {
 		return o, errors.New("measure the harness: the rank is not prepared")
 	}
-	err = r.each(ctx, func(t *thread) (err error) {
+	daemons, clients := r.apart()
+	threads := slices.Concat(daemons, clients)
+	err = eachOf(ctx, threads, func(t *thread) (err error) {
 		if t.overhead == nil {
 			t.overhead, err = newOverhead(r.plan, t.id.IsDaemon(), r.transport.Properties(), t.batch())
 		}
@@ -50,21 +53,36 @@ func (r *Rank) Overhead(ctx context.Context, d time.Duration) (o record.Overhead
 	}
 	restore := pauseCollector()
 	defer restore()
-	costs := make([]float64, len(r.threads))
-	err = r.each(ctx, func(t *thread) (err error) {
-		costs[slices.Index(r.threads, t)], err = t.overhead.measure(every, d)
+	costs := make([]float64, len(threads))
+	err = eachOf(ctx, threads, func(t *thread) (err error) {
+		costs[slices.Index(threads, t)], err = t.overhead.measure(every, d)
 		return err
 	})
 	if err != nil { // a thread may still write its cost
 		return o, err
 	}
-	daemons, _ := r.plan.Config.Threads(r.plan.Rank)
-	o.DaemonNS, o.ClientNS = record.Median(costs[:daemons]), record.Median(costs[daemons:])
+	o.DaemonNS, o.ClientNS = record.Median(costs[:len(daemons)]), record.Median(costs[len(daemons):])
 	o.PerOpNS = o.ClientNS + o.DaemonNS
-	for _, t := range r.threads[daemons:] {
+	for _, t := range clients {
 		o.VerifyNS, o.StampNS = t.overhead.verifyNS, t.overhead.stampNS
 	}
 	return o, nil
+}
+
+// apart returns one daemon and one client for each processor. Others would wait for these, and hundreds
+// of loops on the null transport exhaust a small machine's memory.
+func (r *Rank) apart() (daemons, clients []*thread) {
+	for _, t := range r.threads {
+		list := &clients
+		if t.id.IsDaemon() {
+			list = &daemons
+		}
+		shares := func(other *thread) bool { return t.cpu >= 0 && other.cpu == t.cpu }
+		if len(*list) < runtime.NumCPU() && !slices.ContainsFunc(*list, shares) {
+			*list = append(*list, t)
+		}
+	}
+	return daemons, clients
 }
 
 // batch returns the mean number of calls that a poll of the last window, which may be the warm-up,

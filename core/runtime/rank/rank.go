@@ -183,9 +183,13 @@ func (r *Rank) Connect(ctx context.Context, workers []record.RankWorkers) error 
 
 // each runs f on all threads concurrently and joins their errors.
 func (r *Rank) each(ctx context.Context, f func(*thread) error) error {
-	errs := make([]error, len(r.threads))
+	return eachOf(ctx, r.threads, f)
+}
+
+func eachOf(ctx context.Context, threads []*thread, f func(*thread) error) error {
+	errs := make([]error, len(threads))
 	var all sync.WaitGroup
-	for i, t := range r.threads {
+	for i, t := range threads {
 		all.Go(func() { errs[i] = t.do(ctx, func() error { return f(t) }) })
 	}
 	all.Wait()

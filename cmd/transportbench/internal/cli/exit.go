@@ -11,6 +11,7 @@ import (
 	"transportbench/core/base/config"
 	"transportbench/core/base/record"
 	"transportbench/core/lab/compare"
+	"transportbench/core/lab/runner"
 	"transportbench/core/plugin/host"
 	"transportbench/core/transport"
 )
@@ -61,6 +62,7 @@ func exitCode(err error) int {
 		nothing  *compare.UnmatchedError
 		meaning  *compare.MeaningError
 		invalid  *record.InvalidError
+		limit    *runner.LimitError
 	)
 	switch {
 	case err == nil:
@@ -71,7 +73,7 @@ func exitCode(err error) int {
 		return exit.code
 	case errors.As(err, &invalid):
 		return ExitThreshold
-	case errors.As(err, &source), errors.As(err, &option), errors.As(err, &own):
+	case errors.As(err, &source), errors.As(err, &option), errors.As(err, &own), errors.As(err, &limit) && limit.Err == nil:
 		return ExitUsage
 	case errors.Is(err, host.ErrMixedRuntime), errors.As(err, &identity), errors.As(err, &nothing), errors.As(err, &meaning):
 		return ExitIncomparable

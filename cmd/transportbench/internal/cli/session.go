@@ -30,6 +30,7 @@ type session struct {
 	stateOnly   bool          // as in runner.Request
 	cpus        []machine.CPU // that this process may use
 	environment machine.Environment
+	limits      machine.Limits
 	results     []*result.Result
 	paths       []string // of the results' files
 	missing     []missing
@@ -82,6 +83,13 @@ func (s *session) begin() error {
 		}
 	}
 	s.environment = machine.ReadEnvironment()
+	s.limits = machine.ReadLimits()
+	if err := runner.CheckStart(s.limits); err != nil {
+		return err
+	}
+	if err := host.CheckTemp(); err != nil {
+		return usagef("%s", oneLine(err))
+	}
 	return nil
 }
 
@@ -212,8 +220,9 @@ func (s *session) request(j job, l runner.Launcher, began time.Time) (runner.Req
 			RuntimeDigest: j.entry.description.RuntimeDigest,
 		},
 		Environment: s.environment,
-		OneProbe:    !j.entry.description.ProbeKinds,
-		StateOnly:   s.stateOnly,
+		Limits:      info.Limits, Needs: info.Needs, System: s.limits,
+		OneProbe:  !j.entry.description.ProbeKinds,
+		StateOnly: s.stateOnly,
 
 		StartTimeout: s.settings.StartTimeout,
 	}, nil
