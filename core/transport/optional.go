@@ -10,6 +10,7 @@ import (
 // today a single transport implements it:
 //
 //   - Waiter, StatsReader and Prober: most transports
+//   - SilenceReporter: erpc and tcpx, between whose ranks a link can fail
 //   - SeriesReader: tcpx; for any transport whose stalls change within a window, as congestion
 //     control makes them
 //   - DeviceReader: tcpx; part of Capabilities.DeviceMemory, without which the runtime could not
@@ -24,6 +25,14 @@ type Waiter interface {
 	Wait(timeout time.Duration) error
 	// Wake ends the current or the next Wait. Any thread may call it.
 	Wake()
+}
+
+// SilenceReporter is implemented by workers that know why nothing comes from a peer.
+type SilenceReporter interface {
+	// Silence returns why a peer is lost or, if it is not, since when nothing has come from it. It
+	// names the peer's address and the option that limits the time. It returns nil if the peer
+	// answers, or if the worker does not know. It is called on the worker's thread.
+	Silence(peer PeerID) error
 }
 
 // StatsReader is implemented by workers with counters. The names are the transport's own, except

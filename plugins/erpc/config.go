@@ -162,6 +162,7 @@ type settings struct {
 	bucket         int64 // width of a bucket of the pacing wheel
 	keepalive      time.Duration
 	maxMissed      int // consecutive missed pings after which a peer is dead
+	peerTimeout    time.Duration
 	connectTimeout int64
 }
 
@@ -194,8 +195,8 @@ func resolve(cfg transport.Config) (settings, error) {
 	if s.credits == 0 {
 		s.credits = max(32, s.inFlight)
 	}
-	timeout := o.Duration("peer-timeout")
-	s.maxMissed = int(timeout / s.keepalive)
+	s.peerTimeout = o.Duration("peer-timeout")
+	s.maxMissed = int(s.peerTimeout / s.keepalive)
 	switch {
 	case cfg.MaxPayload > maxMessage:
 		return s, fmt.Errorf("%w: a payload of %d bytes exceeds the limit of %d",
@@ -211,7 +212,7 @@ func resolve(cfg transport.Config) (settings, error) {
 	case s.mtu != 0 && s.mtu < minMTU:
 		return s, badMTU(s.mtu)
 	case s.maxMissed < 3:
-		return s, optionError("peer-timeout", "%v is less than three times keepalive, %v", timeout, s.keepalive)
+		return s, optionError("peer-timeout", "%v is less than three times keepalive, %v", s.peerTimeout, s.keepalive)
 	case s.port != 0 && s.port+cfg.Workers > 65535:
 		return s, optionError("udp-port", "%d plus %d ports for the workers exceeds 65535", s.port, cfg.Workers)
 	}

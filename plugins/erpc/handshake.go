@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"transportbench/core/fabric/datagram"
+	"transportbench/core/transport"
 )
 
 // workerAddress is what a worker tells its peers through the host.
@@ -137,7 +138,7 @@ func (w *worker) receiveHandshake(h *header, packet *datagram.Packet, now int64)
 	case p.state == lost:
 		return
 	case h.kind == kindBye && len(data) == 8:
-		w.lose(p)
+		w.lose(p, errBye)
 		return
 	case h.kind != kindHello && h.kind != kindWelcome || len(data) != offerSize:
 		w.counts.malformed++
@@ -180,14 +181,18 @@ func (w *worker) establish(p *session, o *offer, now int64) {
 func (w *worker) abandon(p *session) {
 	w.counts.abandoned++
 	w.bye(p)
-	w.lose(p)
+	w.lose(p, fmt.Errorf("no answer from %v for %v (connect-timeout)", p.source, time.Duration(w.settings.connectTimeout)))
 }
 
+// errBye: the peer's worker closed, or cut this one off.
+var errBye = errors.New("the peer has ended the connection")
+
 // lose marks a peer as lost. The next Poll reports it.
-func (w *worker) lose(p *session) {
+func (w *worker) lose(p *session, reason error) {
 	if p.state == lost {
 		return
 	}
+	p.loss = reason
 	if p.state == connecting {
 		w.connecting--
 	}
@@ -204,6 +209,6 @@ func (w *worker) cutOff(p *session) {
 		return
 	}
 	w.bye(p)
-	w.lose(p)
+	w.lose(p, transport.ErrCorrupt)
 	w.corrupt = append(w.corrupt, p)
 }

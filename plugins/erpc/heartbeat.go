@@ -3,6 +3,7 @@ package erpc
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -43,8 +44,10 @@ type watch struct {
 	shown  string // name of the peer's presence; empty if it is not on this host
 	wake   func() // wakes this rank's worker, so that it notices the death
 	missed int
+	heard  time.Time   // when the peer answered last
 	up     atomic.Bool // the peer knows the session and so answers pings; set by the worker
 	dead   atomic.Bool
+	reason error // why; set before dead
 }
 
 const (
@@ -149,7 +152,11 @@ func (h *heartbeat) beat() {
 		if !w.up.Load() {
 			continue
 		}
+		if w.heard.IsZero() {
+			w.heard = time.Now()
+		}
 		if w.missed++; w.missed > h.maxMissed && !isPresent(w.shown) {
+			w.reason = h.reasonOf(w)
 			w.dead.Store(true)
 			deaths++
 			continue
@@ -171,6 +178,21 @@ func (h *heartbeat) beat() {
 	})
 }
 
+// silence returns for how long a peer has not answered, or nil if it has missed no ping.
+func (h *heartbeat) silence(w *watch) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if w.missed < 2 { // the last ping may be on its way
+		return nil
+	}
+	return h.reasonOf(w)
+}
+
+func (h *heartbeat) reasonOf(w *watch) error {
+	return fmt.Errorf("no answer from %v for %v (peer-timeout is %v)", w.source,
+		time.Since(w.heard).Round(10*time.Millisecond), time.Duration(h.maxMissed)*h.interval)
+}
+
 // receive answers a ping and counts a pong. Only watched peers get an answer, and only for workers
 // that are not closed: all byes of a worker may get lost while others of its rank live on.
 func (h *heartbeat) receive(packet *datagram.Packet) {
@@ -189,7 +211,7 @@ func (h *heartbeat) receive(packet *datagram.Packet) {
 			h.send(w, kindPong, nonce)
 			return
 		case head.kind == kindPong && w.nonce == nonce:
-			w.missed = 0 // no return: other local workers may watch the same peer
+			w.missed, w.heard = 0, time.Now() // no return: other local workers may watch the same peer
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 func (w *worker) Probe(ctx context.Context, id transport.PeerID,
 	probe transport.Probe) (transport.Floor, error) {
 	p := w.peers.Get(id)
-	return name.Probe(id, w.closed, p != nil && p.state != lost, func() (transport.Floor, error) {
+	return name.Probe(id, w.closed, p != nil && !p.isLost(), func() (transport.Floor, error) {
 		prober, ok := w.port.(datagram.Prober)
 		if !ok {
 			return transport.Floor{}, transport.ErrUnsupported

@@ -17,6 +17,7 @@ import (
 type session struct {
 	id           transport.PeerID
 	state        sessionState
+	loss         error  // why, in state lost
 	localNumber  uint16 // in arriving packets
 	localKey     uint32 // of the checksum of arriving packets
 	nonce        uint64 // of the peer's worker
@@ -65,6 +66,9 @@ const (
 	established
 	lost
 )
+
+// isLost reports whether the peer is lost, or will be with the next scan.
+func (p *session) isLost() bool { return p.state == lost || p.watch != nil && p.watch.dead.Load() }
 
 // call is a posted call.
 type call struct {
@@ -212,7 +216,7 @@ func (w *worker) reclaim() {
 		_ = unix.Munmap(p.memory) // fails only for memory that is not mapped
 		w.peers.Forget(p.nonce)
 		w.sessions[p.localNumber] = nil
-		*p = session{id: p.id, state: lost, errors: p.errors}
+		*p = session{id: p.id, state: lost, loss: p.loss, errors: p.errors}
 		return true
 	})
 }

@@ -3,6 +3,7 @@ package erpc
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -48,7 +49,10 @@ type worker struct {
 	counts counts
 }
 
-var _ transport.Waiter = (*worker)(nil)
+var (
+	_ transport.Waiter          = (*worker)(nil)
+	_ transport.SilenceReporter = (*worker)(nil)
+)
 
 // monotonic returns a clock that counts nanoseconds from now.
 func monotonic() func() int64 {
@@ -74,15 +78,18 @@ func newWorker(s *settings, port datagram.Port, h *heartbeat, credits int, clock
 // Address implements [transport.Worker].
 func (w *worker) Address() []byte { return w.address }
 
-// Connect implements [transport.Worker]. It sends the first hello and does not wait for the peer.
-func (w *worker) Connect(_ context.Context, id transport.PeerID, address []byte) error {
+// Connect implements [transport.Worker]. It sends the first hello and does not wait for the peer. It
+// waits for a route to the peer, for peer-timeout at most.
+func (w *worker) Connect(ctx context.Context, id transport.PeerID, address []byte) error {
 	if w.closed {
 		return name.PeerError("connect", id, transport.ErrClosed)
 	}
-	return name.PeerError("connect", id, w.connect(id, address))
+	ctx, cancel := context.WithTimeoutCause(ctx, w.settings.peerTimeout, fmt.Errorf("peer-timeout, %v, has passed", w.settings.peerTimeout))
+	defer cancel()
+	return name.PeerError("connect", id, w.connect(ctx, id, address))
 }
 
-func (w *worker) connect(id transport.PeerID, address []byte) error {
+func (w *worker) connect(ctx context.Context, id transport.PeerID, address []byte) error {
 	if err := w.peers.CheckID(id); err != nil {
 		return err
 	}
@@ -93,7 +100,11 @@ func (w *worker) connect(id transport.PeerID, address []byte) error {
 	if err := w.peers.CheckNonce(peer.Nonce); err != nil {
 		return err
 	}
-	remote, err := w.port.Open(peer.Port)
+	var remote datagram.Remote
+	err = control.WhileUnreachable(ctx, func() (err error) {
+		remote, err = w.port.Open(peer.Port)
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -104,7 +115,11 @@ func (w *worker) connect(id transport.PeerID, address []byte) error {
 	}
 	p.nonce, p.handshakeKey, p.remote, p.source = peer.Nonce, handshakeKey(peer.Nonce), remote, w.port.Source(remote)
 	if w.heartbeat != nil {
-		if p.watch, err = w.heartbeat.watch(&peer, w.nonce, w.Wake); err != nil {
+		err = control.WhileUnreachable(ctx, func() (err error) {
+			p.watch, err = w.heartbeat.watch(&peer, w.nonce, w.Wake)
+			return err
+		})
+		if err != nil {
 			w.port.Release(remote)
 			return errors.Join(err, unix.Munmap(p.memory))
 		}
@@ -170,6 +185,20 @@ func (w *worker) nextTimer() int64 {
 		}
 	}
 	return at
+}
+
+// Silence implements [transport.SilenceReporter].
+func (w *worker) Silence(id transport.PeerID) error {
+	p := w.peers.Get(id)
+	switch {
+	case p == nil:
+		return nil
+	case p.state == connecting:
+		return fmt.Errorf("no answer from %v to the handshake", p.source)
+	case p.state == established && p.watch != nil:
+		return w.heartbeat.silence(p.watch)
+	}
+	return p.loss
 }
 
 // Wake implements [transport.Waiter].

@@ -234,7 +234,7 @@ func (w *worker) scan(now int64) {
 		w.deaths = deaths
 		for _, p := range w.sessions {
 			if p != nil && p.watch != nil && p.watch.dead.Load() {
-				w.lose(p)
+				w.lose(p, p.watch.reason)
 			}
 		}
 	}

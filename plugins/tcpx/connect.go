@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"transportbench/core/fabric/clock"
+	control "transportbench/core/fabric/endpoint"
 	"transportbench/core/transport"
 	"transportbench/plugins/tcpx/internal/sock"
 )
@@ -53,7 +54,10 @@ type handshake struct {
 	waited  int64 // time in which the worker polled and the peer was not connected
 	sockets []int // not attached yet: the control socket first; -1 for none
 	from    origin
-	dialing []dialing
+	dialing []dialing // the control socket last
+	dials   bool      // this side dials
+	dialAt  int64     // when to dial anew, because the peer could not be reached; else 0
+	failure error     // the last such failure
 }
 
 func newHandshake(s *settings) handshake {
@@ -142,8 +146,8 @@ func (w *worker) begin(id transport.PeerID, encoded []byte) error {
 	if err != nil {
 		return err
 	}
-	if bytes.Compare(w.nonce[:], a.Nonce) < 0 {
-		if err := p.dial(); err != nil {
+	if p.dials = bytes.Compare(w.nonce[:], a.Nonce) < 0; p.dials {
+		if err := p.keepDialing(clock.Now()); err != nil {
 			return errors.Join(err, p.closeSockets(), w.freeMemory(p))
 		}
 	}
@@ -182,12 +186,31 @@ func (p *peer) dial() error {
 	return nil
 }
 
+// dialEvery is how long a dialling side waits after it could not reach the peer.
+const dialEvery = int64(20 * time.Millisecond)
+
+// keepDialing dials a peer, or continues to. While the peer cannot be reached, it dials all sockets
+// anew: a hello lists the ports of them all.
+func (p *peer) keepDialing(now int64) (err error) {
+	switch {
+	case p.dialAt > now:
+		return nil
+	case slices.Contains(p.sockets, -1):
+		p.dialAt = 0
+		err = p.dial()
+	default:
+		err = p.sendHellos()
+	}
+	if !control.Unreachable(err) {
+		return err
+	}
+	p.failure, p.dialAt, p.dialing = err, now+dialEvery, nil
+	return p.dropSockets()
+}
+
 // longestWait is how much of the time between two calls of connect counts as waiting: a
 // worker that does not poll cannot know that a peer does not connect.
 const longestWait = int64(100 * time.Millisecond)
-
-// errNoConnection: a peer did not connect in time.
-var errNoConnection = errors.New("the peer did not connect within connect-timeout")
 
 // connect continues the connections that are not up yet.
 func (w *worker) connect() {
@@ -200,7 +223,7 @@ func (w *worker) connect() {
 			return true
 		}
 		p.waited += passed
-		done, err := p.tryConnect()
+		done, err := p.tryConnect(now)
 		if err != nil {
 			w.lose(p, err)
 		}
@@ -209,12 +232,18 @@ func (w *worker) connect() {
 }
 
 // tryConnect continues one connection and reports whether it is up.
-func (p *peer) tryConnect() (done bool, err error) {
-	if p.waited > int64(p.w.settings.connectTimeout) {
-		return false, errNoConnection
-	}
-	if err := p.sendHellos(); err != nil || len(p.dialing) > 0 {
+func (p *peer) tryConnect(now int64) (done bool, err error) {
+	if limit := p.w.settings.connectTimeout; p.waited > int64(limit) {
+		err := fmt.Errorf("no connection with %v within %v (connect-timeout)", p.address.At, limit)
+		if p.failure != nil {
+			err = fmt.Errorf("%w: %w", err, p.failure)
+		}
 		return false, err
+	}
+	if p.dials {
+		if err := p.keepDialing(now); err != nil || p.dialAt > 0 || len(p.dialing) > 0 {
+			return false, err
+		}
 	}
 	if !slices.Contains(p.sockets, -1) {
 		return true, p.attach()
@@ -231,7 +260,8 @@ func (p *peer) tryConnect() (done bool, err error) {
 	return false, nil
 }
 
-// sendHellos sends the unsent parts of hellos, and removes the sockets that are connected and done.
+// sendHellos sends the unsent parts of hellos, and removes the sockets that are connected and done. The
+// hello waits for the sockets before it: the peer takes it as the word that all it lists will come.
 func (p *peer) sendHellos() error {
 	left := p.dialing[:0]
 	for _, d := range p.dialing {
@@ -239,7 +269,7 @@ func (p *peer) sendHellos() error {
 		if err != nil {
 			return err
 		}
-		if connected && len(d.hello) > 0 {
+		if connected && len(d.hello) > 0 && len(left) == 0 {
 			n, err := sock.SendBytes(d.fd, d.hello)
 			if err != nil {
 				return err

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -13,6 +14,8 @@ import (
 	"transportbench/plugins/tcpx/internal/bounce"
 	"transportbench/plugins/tcpx/internal/sock"
 )
+
+var _ transport.SilenceReporter = (*worker)(nil)
 
 // worker is one thread's sockets and its connections. worker_datapath.go has what the
 // measured loop calls.
@@ -58,6 +61,7 @@ type peer struct {
 	id      transport.PeerID
 	address address
 	state   peerState
+	loss    error // why, in state lost
 	handshake
 	probe int // socket on which the peer wants to probe; -1 for none
 	conn  *conn
@@ -144,6 +148,28 @@ func (w *worker) watch(fd int, id uint32) error {
 	return nil
 }
 
+// Silence implements [transport.SilenceReporter].
+func (w *worker) Silence(id transport.PeerID) error {
+	p := w.peers.Get(id)
+	switch {
+	case p == nil:
+		return nil
+	case p.state == connecting && p.failure != nil:
+		return fmt.Errorf("no connection yet (connect-timeout is %v): %w", w.settings.connectTimeout, p.failure)
+	case p.state == connecting:
+		return fmt.Errorf("no connection with %v yet (connect-timeout is %v)", p.address.At, w.settings.connectTimeout)
+	case p.state == up && sock.Silence(p.conn.control.fd) > 2*time.Second: // else there are answers to keepalive probes
+		return p.silence()
+	}
+	return p.loss
+}
+
+// silence returns for how long no packet has come on the control socket.
+func (p *peer) silence() error {
+	return fmt.Errorf("no packet from %v for %v (timeout is %v)", p.address.At,
+		sock.Silence(p.conn.control.fd).Round(10*time.Millisecond), p.w.settings.sock.Timeout)
+}
+
 // Address implements [transport.Worker].
 func (w *worker) Address() []byte { return w.address }
 
@@ -175,6 +201,11 @@ func (p *peer) closeSockets() (err error) {
 		return p.conn.close()
 	}
 	p.conn.leave()
+	return p.dropSockets()
+}
+
+// dropSockets closes the sockets that are not attached yet.
+func (p *peer) dropSockets() (err error) {
 	for i, fd := range p.sockets {
 		if fd >= 0 {
 			err = errors.Join(err, unix.Close(fd))

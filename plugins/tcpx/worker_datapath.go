@@ -2,9 +2,11 @@ package tcpx
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"transportbench/core/fabric/clock"
+	control "transportbench/core/fabric/endpoint"
 	"transportbench/core/transport"
 	"transportbench/plugins/tcpx/internal/sock"
 )
@@ -202,7 +204,10 @@ func (w *worker) lose(p *peer, err error) {
 	if p.state == lost {
 		return
 	}
-	p.state = lost
+	p.state, p.loss = lost, err
+	if p.conn.control.fd >= 0 && control.Unreachable(err) {
+		p.loss = fmt.Errorf("%w: %w", p.silence(), err)
+	}
 	switch {
 	case errors.Is(err, transport.ErrUnavailable):
 		w.failures = append(w.failures, name.PeerError("poll", p.id, err))

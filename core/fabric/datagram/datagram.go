@@ -2,7 +2,10 @@ package datagram
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
+	"fmt"
+	"net/netip"
 	"time"
 
 	"transportbench/core/fabric/endpoint"
@@ -24,7 +27,8 @@ type Port interface {
 	// dense and which Release frees. It does not wait for that port, and may be called again for
 	// the same address. A port receives what its open remotes send; what others send it may receive
 	// or drop. Open returns an error with the remedy for an address of another provider or another
-	// MTU, and if the path's MTU is too small. It does not keep address.
+	// MTU, and if the path's MTU is too small. Its error is [endpoint.Unreachable] while there is no
+	// route to the port. It does not keep address.
 	Open(address []byte) (Remote, error)
 
 	// Release closes a remote. Unflushed datagrams to it may be lost.
@@ -82,6 +86,21 @@ type Packet struct {
 type Source struct {
 	High, Low uint64 // the host's address
 	Port      uint64 // the port or queue pair, and anything else that identifies it
+}
+
+// String returns the sender's address and its port or the number of its queue pair.
+func (s Source) String() string {
+	var ip [16]byte
+	binary.BigEndian.PutUint64(ip[:], s.High)
+	binary.BigEndian.PutUint64(ip[8:], s.Low)
+	port := s.Port & (1<<32 - 1) // above it is the interface of a link-local address
+	switch {
+	case s.High == 0 && s.Low == 0:
+		return fmt.Sprintf("queue pair %d", port)
+	case s.High == 0 && s.Low>>32 == 0:
+		return fmt.Sprintf("%v:%d", netip.AddrFrom4([4]byte(ip[12:])), port)
+	}
+	return fmt.Sprintf("[%v]:%d", netip.AddrFrom16(ip).Unmap(), port)
 }
 
 // ErrClosed is the error of a closed port.

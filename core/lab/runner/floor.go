@@ -36,7 +36,7 @@ const (
 )
 
 var (
-	errProbeLate = fmt.Errorf("it did not end within %v; its ranks got no processor, or hang", probePatience)
+	errProbeLate = fmt.Errorf("it did not end within %v; its ranks got no processor, cannot reach each other, or hang", probePatience)
 	errNoReading = errors.New("it measured nothing; its ranks got no processor")
 	errGivenUp   = errors.New("a probe was given up")
 )

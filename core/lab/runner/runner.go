@@ -73,8 +73,8 @@ const (
 	overheadDuration = 10 * time.Millisecond
 
 	// margin is how much longer than planned a call may take, in the rank's own time. A rank that spins
-	// on every core answers slowly.
-	margin = 10 * time.Second
+	// on every core answers slowly, and a window waits up to 12 s for its last responses.
+	margin = 15 * time.Second
 	// startTimeout is the default of Request.StartTimeout. Each rank adds launchTime to a step of the
 	// setup, because ranks may share a processor, and each connection connectTime. A rank that
 	// waits for a processor or a disk has up to starvedFactor as long.

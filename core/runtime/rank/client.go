@@ -113,8 +113,9 @@ type seenVersion struct {
 
 const maxSeen = 1 << 20
 
-// drainLimit is generous, because a machine that stalls for seconds has not lost a call.
-const drainLimit = 5 * time.Second
+// drainLimit is generous, because a machine or a link that stalls for seconds has not lost a call. It
+// is longer than the default timeouts of the transports, which know best whether a peer is gone.
+const drainLimit = 12 * time.Second
 
 // clientCounts are the counts of one window.
 type clientCounts struct {

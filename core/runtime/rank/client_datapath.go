@@ -2,6 +2,7 @@ package rank
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"transportbench/core/base/config"
@@ -28,7 +29,7 @@ func (c *client) run(s *state, atBegin, atEnd func()) error {
 		return err
 	}
 	if c.inFlight > 0 {
-		return fmt.Errorf("%d calls of the last window were not answered within %v: the transport lost them, or the far side stalls", c.inFlight, 2*c.drainLimit)
+		return c.unanswered()
 	}
 	for s.now() == record.StateReady {
 		if err := c.idle.pause(); err != nil {
@@ -578,6 +579,13 @@ func (c *client) drain(s *state) error {
 	}
 	c.counts.lost = uint64(c.inFlight)
 	return nil
+}
+
+// unanswered returns the error of calls that have no answer.
+func (c *client) unanswered() error {
+	first := slices.IndexFunc(c.calls, func(call call) bool { return call.state == callInFlight })
+	err := fmt.Errorf("%d calls of the last window were not answered within %v: the transport lost them, or the far side stalls", c.inFlight, 2*c.drainLimit)
+	return explain(c.worker, c.requests[first].Peer, err)
 }
 
 func (c *client) unexpected(e *transport.Event) error {

@@ -231,7 +231,8 @@ func (r *Rank) probe(ctx context.Context, t *thread, peer transport.PeerID, prob
 		}
 	}
 	if prober, ok := t.worker.(transport.Prober); ok {
-		return prober.Probe(ctx, peer, probe.Probe)
+		floor, err := prober.Probe(ctx, peer, probe.Probe)
+		return floor, explainLoss(t.worker, err)
 	}
 	return transport.Floor{}, transport.NewOpError(r.plan.Config.Transport, "probe", transport.ErrUnsupported)
 }

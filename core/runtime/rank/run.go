@@ -222,8 +222,28 @@ func (r *Rank) runThread(t *thread, result *threadResult, run *windowRun, window
 		result.setSeries(recorder.ReadSeries(nil))
 	}
 	if result.err != nil {
+		result.err = explainLoss(t.worker, result.err)
 		r.advance(record.StateStopped)
 	}
+}
+
+// explainLoss adds to an error about a lost peer why it was lost, if the worker knows.
+func explainLoss(w transport.Worker, err error) error {
+	var op *transport.OpError
+	if !errors.Is(err, transport.ErrPeerDown) || !errors.As(err, &op) || op.Peer == transport.NoPeer {
+		return err
+	}
+	return &transport.OpError{Transport: op.Transport, Op: op.Op, Peer: op.Peer, Err: explain(w, op.Peer, op.Err)}
+}
+
+// explain adds to an error why nothing comes from a peer, if the worker knows.
+func explain(w transport.Worker, peer transport.PeerID, err error) error {
+	if reporter, ok := w.(transport.SilenceReporter); ok {
+		if reason := reporter.Silence(peer); reason != nil {
+			return fmt.Errorf("%w: %w", err, reason)
+		}
+	}
+	return err
 }
 
 // supervise moves the window through its states until all threads are done, and reports

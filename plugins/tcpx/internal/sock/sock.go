@@ -71,7 +71,12 @@ func (o *Options) apply(fd int) error {
 		set("SO_KEEPALIVE", unix.SOL_SOCKET, unix.SO_KEEPALIVE, 1),
 		set("TCP_KEEPIDLE", unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, 1),
 		set("TCP_KEEPINTVL", unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, 1),
+		// Data sockets have no TCP_USER_TIMEOUT, which otherwise comes before this count.
+		set("TCP_KEEPCNT", unix.IPPROTO_TCP, unix.TCP_KEEPCNT, int(min(max(o.Timeout/time.Second, 1), maxKeepalives))),
 	}
+	// TCP doubles the time between retransmissions, up to two minutes. With a tenth of the timeout at
+	// most, one falls into the timeout soon after a link has come back. Linux has this since 6.15.
+	_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, tcpRTOMax, int(min(max(o.Timeout/10, time.Second), 2*time.Minute).Milliseconds()))
 	if o.Congestion != "" {
 		if err := unix.SetsockoptString(fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION, o.Congestion); err != nil {
 			errs = append(errs, fmt.Errorf("TCP_CONGESTION %s: %w", o.Congestion, err))
@@ -83,6 +88,11 @@ func (o *Options) apply(fd int) error {
 	}
 	return errors.Join(errs...)
 }
+
+const (
+	tcpRTOMax     = 44  // TCP_RTO_MAX_MS of linux/tcp.h
+	maxKeepalives = 127 // of tcp(7)
+)
 
 // toKernel converts an address to the kernel's form.
 func toKernel(a netip.AddrPort) unix.Sockaddr {
@@ -224,6 +234,15 @@ func Retransmits(fd int) uint64 {
 		return 0
 	}
 	return uint64(info.Total_retrans)
+}
+
+// Silence returns for how long no packet has come on a socket; 0 if the kernel does not say.
+func Silence(fd int) time.Duration {
+	info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
+	if err != nil {
+		return 0
+	}
+	return time.Duration(min(info.Last_data_recv, info.Last_ack_recv)) * time.Millisecond
 }
 
 // Peek returns [ErrClosed] or another error if a socket has ended. Bytes that wait to
