@@ -79,8 +79,11 @@ type ClientReport struct {
 	Open *OpenReport `json:"open_loop,omitempty"`
 	// Slices are the operations completed in each slice of the window, to the nearest sampled
 	// operation.
-	Slices []uint64     `json:"slices,omitempty"`
-	Thread ThreadReport `json:"thread"`
+	Slices []uint64 `json:"slices,omitempty"`
+	// Silences are the longest times in which the client polled and no response came, if they are far
+	// longer than its calls take.
+	Silences []Gap        `json:"silences,omitempty"`
+	Thread   ThreadReport `json:"thread"`
 	// Transport are the worker's counters over the window.
 	Transport []transport.Stat `json:"transport,omitempty"`
 	// Series are the worker's time series over the slices of the window.

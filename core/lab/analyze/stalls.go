@@ -20,6 +20,7 @@ var causes = map[result.Cause]string{
 	result.CauseSwitch:    "the scheduler ran another thread",
 	result.CauseCollector: "the Go runtime collected garbage",
 	result.CausePageFault: "a page fault",
+	result.CauseNoTraffic: "no response came although the threads ran: packets were lost, or a link was down",
 	result.CauseUnknown:   "unknown cause",
 }
 

@@ -285,7 +285,7 @@ type Stall struct {
 	ForNS uint64 `json:"for_ns"`
 	// Threads are the threads that stalled at the time, as "client 0 of rank 1".
 	Threads []string `json:"threads"`
-	Cause   Cause    `json:"cause" jsonschema:"enum=steal,enum=machine,enum=switch,enum=collector,enum=page_fault,enum=unknown"`
+	Cause   Cause    `json:"cause" jsonschema:"enum=steal,enum=machine,enum=switch,enum=collector,enum=page_fault,enum=no_traffic,enum=unknown"`
 }
 
 // Cause is the cause of a stall.
@@ -299,6 +299,7 @@ const (
 	CauseSwitch    Cause = "switch"     // the scheduler ran another thread
 	CauseCollector Cause = "collector"  // the Go runtime collected garbage
 	CausePageFault Cause = "page_fault" // the thread touched memory that was not mapped
+	CauseNoTraffic Cause = "no_traffic" // clients polled, and no response came: packets were lost, or a link was down
 	CauseUnknown   Cause = "unknown"
 )
 

@@ -21,21 +21,21 @@ type threadGap struct {
 
 func (g *threadGap) end() uint64 { return g.AtNS + g.ForNS }
 
-// stallsOf turns the gaps of all threads in a window into its longest stalls, in order. Gaps of
-// several threads are one stall if most of the shorter one is within the other. steal is the time in
+// stallsOf turns the gaps of all threads in a window, and the silences that gaps do not explain, into
+// its longest stalls, in order. Gaps of several threads are one stall if most of the shorter one is
+// within the other. steal is the time in
 // nanoseconds for which the hypervisor kept processors of the run during the window.
 func stallsOf(ranks []record.Report, steal uint64) []result.Stall {
-	var groups [][]threadGap
-	for _, g := range gapsOf(ranks) {
-		if last := len(groups) - 1; last >= 0 && together(groups[last], &g) {
-			groups[last] = append(groups[last], g)
-		} else {
-			groups = append(groups, []threadGap{g})
-		}
-	}
+	groups := grouped(gapsOf(ranks))
+	silent := silencesOf(ranks, groups)
 	stalls := make([]result.Stall, len(groups))
 	for i, group := range groups {
 		stalls[i] = stallOf(group)
+	}
+	for _, group := range silent {
+		s := stallOf(group)
+		s.Cause = result.CauseNoTraffic
+		stalls = append(stalls, s)
 	}
 	slices.SortStableFunc(stalls, func(a, b result.Stall) int { return cmp.Compare(b.ForNS, a.ForNS) })
 	stalls = stalls[:min(len(stalls), keptStalls)]
@@ -52,7 +52,7 @@ func stallsOf(ranks []record.Report, steal uint64) []result.Stall {
 	return stalls
 }
 
-// gapsOf returns the gaps of all threads by their start. Gaps of different hosts are far apart,
+// gapsOf returns the gaps of all threads. Gaps of different hosts are far apart,
 // because the hosts' clocks began when they booted.
 func gapsOf(ranks []record.Report) []threadGap {
 	var list []threadGap
@@ -70,8 +70,52 @@ func gapsOf(ranks []record.Report) []threadGap {
 			add(record.Thread{Rank: r.Rank, Daemon: -1, Client: j}, &r.Clients[j].Thread)
 		}
 	}
-	slices.SortStableFunc(list, func(a, b threadGap) int { return cmp.Compare(a.AtNS, b.AtNS) })
 	return list
+}
+
+// grouped sorts gaps by their start and puts those together that are one stall.
+func grouped(list []threadGap) (groups [][]threadGap) {
+	slices.SortStableFunc(list, func(a, b threadGap) int { return cmp.Compare(a.AtNS, b.AtNS) })
+	for _, g := range list {
+		if last := len(groups) - 1; last >= 0 && together(groups[last], &g) {
+			groups[last] = append(groups[last], g)
+		} else {
+			groups = append(groups, []threadGap{g})
+		}
+	}
+	return groups
+}
+
+// silencesOf returns the silences of clients that gaps do not explain, those of several clients at the
+// same time together. A silence is explained if threads stood still for half of it.
+func silencesOf(ranks []record.Report, gaps [][]threadGap) (groups [][]threadGap) {
+	var list []threadGap
+	for i := range ranks {
+		r := &ranks[i]
+		for j := range r.Clients {
+			id := record.Thread{Rank: r.Rank, Daemon: -1, Client: j}
+			for _, silence := range r.Clients[j].Silences {
+				g := threadGap{Gap: silence, rank: r.Rank, thread: id.String(), start: r.Clients[j].Thread.StartNS}
+				if explained(&g, gaps) < g.ForNS/2 {
+					list = append(list, g)
+				}
+			}
+		}
+	}
+	return grouped(list)
+}
+
+// explained returns how much of a silence gaps cover.
+func explained(silence *threadGap, gaps [][]threadGap) (covered uint64) {
+	for _, group := range gaps {
+		from, to := group[0].AtNS, uint64(0)
+		for i := range group {
+			to = max(to, group[i].end())
+		}
+		from, to = max(from, silence.AtNS), min(to, silence.end())
+		covered += to - min(from, to)
+	}
+	return covered
 }
 
 // together reports whether g, which starts no earlier than the gaps of group, is of the same stall.

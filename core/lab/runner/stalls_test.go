@@ -25,6 +25,12 @@ func gapped(rank int, daemon bool, gaps ...record.Gap) record.Report {
 	return record.Report{Rank: rank, Clients: []record.ClientReport{{}, {Thread: t}}}
 }
 
+// silent adds a silence to the client of a report.
+func silent(r record.Report, at, length uint64) record.Report {
+	r.Clients[1].Silences = []record.Gap{{AtNS: windowStart + 1000*at, ForNS: 1000 * length}}
+	return r
+}
+
 func TestStallsOf(t *testing.T) {
 	none := record.Gap{}
 	gap := func(at, length uint64, counts record.Gap) record.Gap {
@@ -73,6 +79,17 @@ func TestStallsOf(t *testing.T) {
 			want: []result.Stall{
 				stall(100, 500, result.CauseUnknown, server), stall(2000, 9000, result.CauseSteal, server), stall(20_000, 9500, result.CauseSwitch, server),
 			},
+		},
+		"silence": {
+			ranks: []record.Report{gapped(0, true, gap(100, 5000, none)), silent(gapped(1, false, gap(400_000, 20_000, none)), 300_000, 900_000)},
+			want: []result.Stall{
+				stall(100, 5000, result.CauseUnknown, server), stall(300_000, 900_000, result.CauseNoTraffic, caller),
+				stall(400_000, 20_000, result.CauseUnknown, caller),
+			},
+		},
+		"silence because a thread stood still": {
+			ranks: []record.Report{gapped(0, true, gap(310_000, 480_000, record.Gap{Involuntary: 3})), silent(gapped(1, false), 300_000, 900_000)},
+			want:  []result.Stall{stall(310_000, 480_000, result.CauseSwitch, server)},
 		},
 		"one after the other": {
 			ranks: []record.Report{gapped(0, true, gap(100, 1000, none)), gapped(1, false, gap(900, 1000, none))},

@@ -207,6 +207,7 @@ func newClientOf(w wiring, number int, idle string, worker transport.Worker, cal
 	}
 	c.gaps = newGapWatch(c.clock)
 	c.live.every = c.clock.Ticks(liveEvery)
+	c.live.silences = newSilences(c.clock)
 	c.readCost = readCost(c.clock)
 	c.idle = newIdler(idle, worker, &c.gaps)
 	c.burner = newBurner(c.clock, time.Duration(cfg.Burn))
@@ -313,6 +314,7 @@ func (c *client) report(thread record.ThreadReport) record.ClientReport {
 		r.BusyNS = uint64(float64(c.clock.Nanos(n.busyTicks)) / float64(n.busyTimed) * float64(n.found))
 	}
 	c.gaps.report(&r.Thread)
+	r.Silences = c.live.silences.report(n.window, n.ops, c.cfg.InFlight)
 	c.reportStages(&r)
 	if n.samples > 0 {
 		r.MeanNS = float64(c.clock.Nanos(n.latencySum)) / float64(n.samples)

@@ -42,6 +42,7 @@ func (c *client) run(s *state, atBegin, atEnd func()) error {
 	start := c.clock.Now()
 	c.counted = start
 	c.slices.start(start)
+	c.live.begin(start, c.schedule)
 	err := c.enter(start)
 	for err == nil && s.measuring() {
 		err = c.step(true)
@@ -53,6 +54,7 @@ func (c *client) run(s *state, atBegin, atEnd func()) error {
 		c.open.scheduled += c.schedule.overdue(now)
 	}
 	c.gaps.stop()
+	c.live.end(now)
 	atEnd()
 	if err != nil {
 		return err

@@ -81,8 +81,10 @@ type live struct {
 	count  atomic.Uint64
 	recent [recentSamples]atomic.Uint32 // nanoseconds
 
-	due   uint64 // ticks: when ops may be written again; only the loop uses it
-	every uint64 // ticks
+	// The rest is the loop's alone.
+	due      uint64 // ticks: when ops may be written again
+	every    uint64 // ticks
+	silences silences
 }
 
 // liveEvery is less than 1% of a round of progress in a warm-up, and makes the cost of writing ops
@@ -92,9 +94,29 @@ const liveEvery = 50 * time.Microsecond
 // publish sets ops, unless that was done a moment ago.
 func (l *live) publish(ops, now uint64) {
 	if now >= l.due {
+		if now-l.due >= l.silences.limit {
+			l.silences.add(now - l.due)
+		}
 		l.ops.Store(ops)
 		l.due = now + l.every
 	}
+}
+
+// begin starts a window, end ends it.
+func (l *live) begin(now uint64, s *schedule) {
+	gap := 0.0
+	if s != nil {
+		gap = s.gap
+	}
+	l.silences.begin(gap)
+	l.due = now
+}
+
+func (l *live) end(now uint64) {
+	if now > l.due && now-l.due >= l.silences.limit {
+		l.silences.add(now - l.due)
+	}
+	l.silences.limit = noLimit
 }
 
 func (l *live) record(ns uint64) {

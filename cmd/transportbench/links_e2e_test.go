@@ -1,0 +1,219 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/fabric/datagram/datagramtest/hosts"
+	"transportbench/core/lab/result"
+)
+
+// linkRun is a run between two hosts whose link a test cuts.
+type linkRun struct {
+	*invocation
+	a, b     *hosts.Host
+	progress watchedBuffer
+}
+
+func runOverLink(t *testing.T, transport string, args ...string) *linkRun {
+	if _, err := exec.LookPath("nsenter"); err != nil {
+		t.Skip("nsenter (util-linux) is needed to put ranks into namespaces")
+	}
+	a, b := hosts.Pair(t, hosts.Wire{})
+	r := &linkRun{a: a, b: b}
+	r.invocation = command(t, append([]string{"run", "--json", "--transport", transport,
+		"--plugin-dir", onHosts(t, "transport-"+transport, a, b), "--set", "address=10.77.0.0/24", "--ranks", "2", "--warmup", "20ms"}, args...)...)
+	r.cmd.Stderr = &r.progress
+	if transport == "erpc" {
+		r.cmd.Args = append(r.cmd.Args, "--set", "provider=udp")
+	}
+	return r
+}
+
+// cut takes the link down for a while. It begins at the side of one host: the other one has no carrier.
+func (r *linkRun) cut(t *testing.T, at *hosts.Host, d time.Duration) {
+	require.NoError(t, at.SetWire(false))
+	time.Sleep(d)
+	require.NoError(t, at.SetWire(true))
+}
+
+// end waits for the run, and returns its exit code and its result.
+func (r *linkRun) end(t *testing.T) (int, *result.Result) {
+	t.Helper()
+	code := r.wait(t)
+	got, err := result.Parse(r.stdout.Bytes())
+	require.NoError(t, err, r.progress.String())
+	return code, got
+}
+
+// requireWhole requires that a run has all its repeats and that everything was verified.
+func (r *linkRun) requireWhole(t *testing.T) *result.Result {
+	t.Helper()
+	_, got := r.end(t) // checks of the rate may fail
+	require.False(t, got.Incomplete, "%s\n%s", got.IncompleteReason, r.progress.String())
+	verified := slices.IndexFunc(got.Checks, func(c result.Check) bool { return c.Name == "verified" })
+	require.True(t, got.Checks[verified].OK, got.Checks[verified].Message)
+	return got
+}
+
+// watchedBuffer is a buffer that tells when it has a text.
+type watchedBuffer struct {
+	mu     sync.Mutex
+	buffer bytes.Buffer
+}
+
+func (b *watchedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buffer.Write(p)
+}
+
+func (b *watchedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buffer.String()
+}
+
+func (b *watchedBuffer) await(t *testing.T, text string) {
+	t.Helper()
+	require.Eventually(t, func() bool { return strings.Contains(b.String(), text) }, time.Minute, time.Millisecond, "waiting for %q", text)
+}
+
+// TestLinkDown: a link that is down for 2 s costs a stall and no run, whenever that happens. In short
+// mode, during one window.
+func TestLinkDown(t *testing.T) {
+	for _, transport := range []string{"erpc", "tcpx"} {
+		for moment, text := range map[string]string{
+			"launch": "launch", "window": "repeat 1 of 2", "between": "repeat 1 of 2 done",
+		} {
+			if testing.Short() && (transport != "tcpx" || moment != "window") {
+				continue
+			}
+			t.Run(transport+"/"+moment, func(t *testing.T) {
+				r := runOverLink(t, transport, "--duration", "1s", "--repeats", "2")
+				require.NoError(t, r.cmd.Start())
+				r.progress.await(t, text)
+				if moment == "window" {
+					time.Sleep(300 * time.Millisecond)
+				}
+				r.cut(t, r.b, 2*time.Second)
+				got := r.requireWhole(t)
+				if moment == "window" {
+					requireStall(t, got, 400*time.Millisecond)
+				}
+			})
+		}
+	}
+}
+
+// requireStall requires that the first window lists a stall without traffic.
+func requireStall(t *testing.T, r *result.Result, least time.Duration) {
+	t.Helper()
+	require.True(t, slices.ContainsFunc(r.Repeats[0].Stalls, func(s result.Stall) bool {
+		return s.Cause == result.CauseNoTraffic && time.Duration(s.ForNS) >= least
+	}), "%+v", r.Repeats[0].Stalls)
+}
+
+// TestLinkFlaps: a link that goes down and comes back all the time, from the launch on, costs no run.
+func TestLinkFlaps(t *testing.T) {
+	for _, transport := range []string{"erpc", "tcpx"} {
+		if testing.Short() && transport != "erpc" {
+			continue
+		}
+		t.Run(transport, func(t *testing.T) {
+			r := runOverLink(t, transport, "--duration", "500ms", "--repeats", "2")
+			require.NoError(t, r.cmd.Start())
+			stop, flapping := make(chan struct{}), sync.WaitGroup{}
+			flapping.Go(func() {
+				for at := r.a; ; {
+					r.cut(t, at, 200*time.Millisecond)
+					select {
+					case <-stop:
+						return
+					case <-time.After(300 * time.Millisecond):
+					}
+				}
+			})
+			r.requireWhole(t)
+			close(stop)
+			flapping.Wait()
+		})
+	}
+}
+
+// TestLinkGone: after the transport's timeout the run ends with one line, and keeps its repeats.
+func TestLinkGone(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
+	for transport, c := range map[string]struct{ options, says []string }{
+		"erpc": {[]string{"--set", "peer-timeout=1s"}, []string{"peer is down: no answer from 10.77.0.", "(peer-timeout is 1s)"}},
+		"tcpx": {[]string{"--set", "timeout=1s"}, []string{"peer is down: no packet from 10.77.0.", "(timeout is 1s)"}},
+	} {
+		t.Run(transport, func(t *testing.T) {
+			r := runOverLink(t, transport, append([]string{"--duration", "1s", "--repeats", "3"}, c.options...)...)
+			require.NoError(t, r.cmd.Start())
+			r.progress.await(t, "repeat 2 of 3")
+			require.NoError(t, r.a.SetWire(false))
+			code, got := r.end(t)
+			require.Equal(t, 1, code)
+			require.True(t, got.Incomplete)
+			require.Len(t, got.Repeats, 1)
+			for _, text := range c.says {
+				require.Contains(t, got.Failure.Error, text)
+			}
+			require.NotContains(t, got.Failure.Error, "\n")
+		})
+	}
+}
+
+// TestLinkAtAnyMoment cuts the link at random moments and for random times below the timeouts, in
+// LINK_TEST_RUNS runs. It prints the seed; LINK_TEST_SEED sets it.
+func TestLinkAtAnyMoment(t *testing.T) {
+	runs, _ := strconv.Atoi(os.Getenv("LINK_TEST_RUNS"))
+	if runs == 0 {
+		t.Skip("set LINK_TEST_RUNS to a number of runs")
+	}
+	seed, err := strconv.ParseUint(os.Getenv("LINK_TEST_SEED"), 10, 64)
+	if err != nil {
+		seed = rand.Uint64()
+	}
+	t.Logf("LINK_TEST_SEED=%d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	for n := range runs {
+		transport := []string{"erpc", "tcpx"}[random.IntN(2)]
+		t.Run(fmt.Sprint(transport, n), func(t *testing.T) {
+			r := runOverLink(t, transport, "--duration", "200ms", "--repeats", "8", "--launches", fmt.Sprint(1+random.IntN(8)))
+			require.NoError(t, r.cmd.Start())
+			stop := make(chan struct{})
+			var cutting sync.WaitGroup
+			cutting.Go(func() {
+				for {
+					up, down := time.Duration(random.Int64N(int64(2*time.Second))), time.Duration(random.Int64N(int64(4*time.Second)))
+					select {
+					case <-stop:
+						return
+					case <-time.After(up):
+					}
+					at := []*hosts.Host{r.a, r.b}[random.IntN(2)]
+					t.Logf("up for %v, then down for %v", up, down)
+					r.cut(t, at, down)
+				}
+			})
+			r.requireWhole(t)
+			close(stop)
+			cutting.Wait()
+		})
+	}
+}
