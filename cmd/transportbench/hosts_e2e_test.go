@@ -56,17 +56,17 @@ func TestBetweenHosts(t *testing.T) {
 	}
 }
 
-// onHosts makes a directory with a plugin whose first process runs on one host and
-// whose other processes run on the other.
-func onHosts(t *testing.T, plugin string, first, others *hosts.Host) string {
+// onHosts makes a directory with a plugin whose processes run on one host and the other in turn: the
+// two ranks of each launch.
+func onHosts(t *testing.T, plugin string, first, second *hosts.Host) string {
 	dir := t.TempDir()
 	script := fmt.Sprintf(`#!/bin/sh
-real=%q
+real=%[1]q
 [ "$1" = serve ] || exec "$real" "$@"
-host=%q
-mkdir %q 2>/dev/null || host=%q
+host=%[2]q
+mkdir %[4]q 2>/dev/null || { host=%[3]q; rmdir %[4]q; }
 exec nsenter --net="$host" "$real" "$@"
-`, filepath.Join(bin, "plugins", plugin), first.Path(), filepath.Join(dir, "first"), others.Path())
+`, filepath.Join(bin, "plugins", plugin), first.Path(), second.Path(), filepath.Join(dir, "first"))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, plugin), []byte(script), 0o755))
 	return dir
 }

@@ -91,19 +91,19 @@ func (b *watchedBuffer) await(t *testing.T, text string) {
 }
 
 // TestLinkDown: a link that is down for 2 s costs a stall and no run, whenever that happens. In short
-// mode, during one window.
+// mode, during a window of tcpx.
 func TestLinkDown(t *testing.T) {
 	for _, transport := range []string{"erpc", "tcpx"} {
-		for moment, text := range map[string]string{
-			"launch": "launch", "window": "repeat 1 of 2", "between": "repeat 1 of 2 done",
+		for moment, c := range map[string]struct{ text, duration, repeats string }{
+			"launch": {"launch", "200ms", "2"}, "window": {"repeat 1 of 1", "2s", "1"}, "between": {"repeat 1 of 2 done", "200ms", "2"},
 		} {
 			if testing.Short() && (transport != "tcpx" || moment != "window") {
 				continue
 			}
 			t.Run(transport+"/"+moment, func(t *testing.T) {
-				r := runOverLink(t, transport, "--duration", "1s", "--repeats", "2")
+				r := runOverLink(t, transport, "--duration", c.duration, "--repeats", c.repeats, "--launches", "1")
 				require.NoError(t, r.cmd.Start())
-				r.progress.await(t, text)
+				r.progress.await(t, c.text)
 				if moment == "window" {
 					time.Sleep(300 * time.Millisecond)
 				}

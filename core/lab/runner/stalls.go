@@ -87,7 +87,7 @@ func grouped(list []threadGap) (groups [][]threadGap) {
 }
 
 // silencesOf returns the silences of clients that gaps do not explain, those of several clients at the
-// same time together. A silence is explained if threads stood still for half of it.
+// same time together.
 func silencesOf(ranks []record.Report, gaps [][]threadGap) (groups [][]threadGap) {
 	var list []threadGap
 	for i := range ranks {
@@ -96,7 +96,7 @@ func silencesOf(ranks []record.Report, gaps [][]threadGap) (groups [][]threadGap
 			id := record.Thread{Rank: r.Rank, Daemon: -1, Client: j}
 			for _, silence := range r.Clients[j].Silences {
 				g := threadGap{Gap: silence, rank: r.Rank, thread: id.String(), start: r.Clients[j].Thread.StartNS}
-				if explained(&g, gaps) < g.ForNS/2 {
+				if !explained(&g, gaps) {
 					list = append(list, g)
 				}
 			}
@@ -105,17 +105,22 @@ func silencesOf(ranks []record.Report, gaps [][]threadGap) (groups [][]threadGap
 	return grouped(list)
 }
 
-// explained returns how much of a silence gaps cover.
-func explained(silence *threadGap, gaps [][]threadGap) (covered uint64) {
+// explained reports whether a silence came from threads that stood still: one stall took half of it, or
+// several nearly all. Between stalls threads run, and so responses come.
+func explained(silence *threadGap, gaps [][]threadGap) bool {
+	covered := uint64(0)
 	for _, group := range gaps {
 		from, to := group[0].AtNS, uint64(0)
 		for i := range group {
 			to = max(to, group[i].end())
 		}
 		from, to = max(from, silence.AtNS), min(to, silence.end())
-		covered += to - min(from, to)
+		part := to - min(from, to)
+		if covered += part; part > silence.ForNS/2 {
+			return true
+		}
 	}
-	return covered
+	return covered > silence.ForNS/10*9
 }
 
 // together reports whether g, which starts no earlier than the gaps of group, is of the same stall.

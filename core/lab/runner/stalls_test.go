@@ -91,6 +91,12 @@ func TestStallsOf(t *testing.T) {
 			ranks: []record.Report{gapped(0, true, gap(310_000, 480_000, record.Gap{Involuntary: 3})), silent(gapped(1, false), 300_000, 900_000)},
 			want:  []result.Stall{stall(310_000, 480_000, result.CauseSwitch, server)},
 		},
+		"silence because threads stood still in turn": {
+			ranks: []record.Report{
+				gapped(0, true, gap(300_000, 300_000, none)), silent(gapped(1, false, gap(600_000, 300_000, none), gap(900_000, 250_000, none)), 300_000, 900_000)},
+			want: []result.Stall{stall(300_000, 300_000, result.CauseUnknown, server), stall(600_000, 300_000, result.CauseUnknown, caller),
+				stall(900_000, 250_000, result.CauseUnknown, caller)},
+		},
 		"one after the other": {
 			ranks: []record.Report{gapped(0, true, gap(100, 1000, none)), gapped(1, false, gap(900, 1000, none))},
 			want:  []result.Stall{stall(100, 1000, result.CauseUnknown, server), stall(900, 1000, result.CauseUnknown, caller)},
