@@ -23,8 +23,8 @@ const mixedRatio = 1.5
 // configurations, and nothing but the bounces decides, so no result is preferred.
 const maxRemeasure = 2
 
-// A starved window is measured again after a pause that doubles: starvedTries times at least, and until
-// pauses and windows have taken starvedBudget. What a loaded machine leaves to a rank is decided by its
+// A starved window is measured again after a pause that doubles, from the window's length or
+// starvedPause: starvedTries times at least, and until pauses and windows have taken starvedBudget. What a loaded machine leaves to a rank is decided by its
 // scheduler and not by the transport, so no result is preferred.
 const (
 	starvedBudget   = 10 * time.Second
@@ -41,7 +41,7 @@ const (
 func (b *bench) repeat(ctx context.Context, i int) (result.Repeat, error) {
 	var discarded []result.Window
 	mixes, tries := 0, 0
-	pause, lost := starvedPause, time.Duration(0)
+	pause, lost := min(time.Duration(b.cfg.Duration), starvedPause), time.Duration(0)
 	for {
 		repeat, err := b.measureWindow(ctx, i, len(discarded) > 0)
 		repeat.Remeasured = discarded
