@@ -32,7 +32,7 @@ type pings struct {
 }
 
 func newPings() floor.PingPong {
-	return floor.PingPong{Name: "raw datagram ping-pong", YieldAfter: 64}
+	return floor.PingPong{Name: "raw datagram ping-pong"}
 }
 
 // Post implements [floor.Medium].
