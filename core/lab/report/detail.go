@@ -12,6 +12,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"transportbench/core/base/printable"
 	"transportbench/core/lab/analyze"
 	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/set"
@@ -73,7 +74,7 @@ func detailOf(s *set.Set, c *set.Cell) (detail, brief) {
 	results, err := s.Results(c)
 	switch {
 	case err != nil:
-		d.Problem = "The results of this cell cannot be read: " + err.Error()
+		d.Problem = "The results of this cell cannot be read: " + printable.Text(err.Error())
 		return d, brief{}
 	case len(results) == 0:
 		d.Problem = "The set has no results for this cell."
@@ -98,12 +99,12 @@ func detailOf(s *set.Set, c *set.Cell) (detail, brief) {
 	known.rates = d.Rates
 	d.Plugin = results[0].Plugin
 	if err := d.spectra(repeats); err != nil {
-		d.Problem = err.Error()
+		d.Problem = printable.Text(err.Error())
 	}
 	if known.analysis, err = analyze.Results(results); err != nil {
-		d.Problem = "This cell cannot be analyzed: " + err.Error()
+		d.Problem = "This cell cannot be analyzed: " + printable.Text(err.Error())
 	} else if _, err := json.Marshal(known.analysis); err != nil { // NaN or infinity
-		d.Problem, known.analysis = "The analysis of this cell cannot be shown: "+err.Error(), nil
+		d.Problem, known.analysis = "The analysis of this cell cannot be shown: "+printable.Text(err.Error()), nil
 	}
 	d.Analysis = known.analysis
 	return d, known

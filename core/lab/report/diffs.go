@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"transportbench/core/base/printable"
 	"transportbench/core/lab/calibrate"
 	"transportbench/core/lab/compare"
 	"transportbench/core/lab/result/format"
@@ -23,7 +24,7 @@ func (b *builder) diffs() {
 		o.Floor, from = calibrate.LeastChange(b.found, calibrate.Repeats(o.Ignore, b.sets[0], b.sets[i]), true, o.Floor)
 		report, err := compare.Diff(b.sets[0], b.sets[i], o)
 		if err != nil {
-			d.Refused = err.Error()
+			d.Refused = printable.Text(err.Error())
 		} else {
 			d.Report, d.Cells = report, b.cellsOf(i, report.Changes)
 			report.FloorFrom = from

@@ -154,11 +154,8 @@ func (b *builder) heatMap(title string, cells []int, positions []heatPosition) h
 	return m
 }
 
-// columnHead lets a name wrap between its options, and by a zero-width space after the equals sign
-// of an option that is wider than the column.
-func columnHead(name string) heatColumn {
-	return strings.Fields(strings.ReplaceAll(name, "=", "=\u200b"))
-}
+// columnHead lets a name wrap between its options.
+func columnHead(name string) heatColumn { return strings.Fields(name) }
 
 // heatAcross names what the columns of the maps are.
 func (b *builder) heatAcross() string {

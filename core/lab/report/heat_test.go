@@ -44,7 +44,7 @@ func TestHeatMap(t *testing.T) {
 func TestHeatMapByLoad(t *testing.T) {
 	p := build(t, fakeSet(t, []load{{"shm", "client-server", 1, 32, 0}, {"shm", "client-server", 4, 32, 0}, {"shm", "mesh-proxied", 4, 32, 0}}, 3, 1))
 	require.Len(t, p.heat, 1)
-	require.Contains(t, p.heat[0].Columns, heatColumn{"topology=\u200bclient-server", "in_flight=\u200b4"})
+	require.Contains(t, p.heat[0].Columns, heatColumn{"topology=client-server", "in_flight=4"})
 	page := string(rendered(t, p))
 	require.Contains(t, page, "Transports by load")
 	require.NotContains(t, page, "y payload<")

@@ -47,13 +47,19 @@ var loadStatic = sync.OnceValue(func() *static {
 		return b.String()
 	}
 	s := &static{
-		body:   template.Must(template.New("page").Parse(read("page.html"))),
+		body:   template.Must(template.New("page").Funcs(template.FuncMap{"breakable": breakable}).Parse(read("page.html"))),
 		script: "/*!\n" + read("uPlot.LICENSE") + "*/\n" + read(scripts...),
 		style:  read("uPlot.min.css", "style.css"),
 	}
 	s.policy = fmt.Sprintf("default-src 'none'; script-src '%s'; style-src '%s'; img-src data:; base-uri 'none'; form-action 'none'", hashOf(s.script), hashOf(s.style))
 	return s
 })
+
+// breakable returns a word of a column's name, which may wrap after the "=" of an option that is
+// wider than the column.
+func breakable(word string) template.HTML {
+	return template.HTML(strings.ReplaceAll(template.HTMLEscapeString(word), "=", "=<wbr>"))
+}
 
 // hashOf returns the hash by which the page's policy allows a script or style.
 func hashOf(text string) string {

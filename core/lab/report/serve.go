@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"transportbench/core/base/printable"
 	"transportbench/core/lab/result/set"
 )
 
@@ -116,7 +117,7 @@ func (s *Server) servePage(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	if page == nil {
 		w.Header().Set("Refresh", strconv.Itoa(max(1, int(s.every.Seconds()))))
-		fmt.Fprintf(w, "<!DOCTYPE html><title>transportbench</title><p>There is nothing to show yet: %s</p>", template.HTMLEscapeString(err.Error()))
+		fmt.Fprintf(w, "<!DOCTYPE html><title>transportbench</title><p>There is nothing to show yet: %s</p>", template.HTMLEscapeString(printable.Text(err.Error())))
 		return
 	}
 	_, _ = w.Write(page) // the reader went away

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode"
 
 	"golang.org/x/sys/unix"
 
@@ -190,13 +189,7 @@ func notAPlugin(p *Plugin, evidence string) error {
 // abbreviate makes one short printable line of any output.
 func abbreviate(text string) string {
 	const longest = 120
-	text = strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return ' '
-		}
-		return r
-	}, text)
-	text = strings.Join(strings.Fields(text), " ")
+	text = printable.Text(strings.Join(strings.Fields(text), " "))
 	if runes := []rune(text); len(runes) > longest {
 		return string(runes[:longest]) + "..."
 	}

@@ -35,6 +35,9 @@ func TestMain(m *testing.M) {
 		if name == "liar" {
 			plugin.Serve(&driver{info: transport.Info{Name: name, Version: "1"}}, newLiar)
 		}
+		if strings.HasPrefix(name, hostile) {
+			actHostile(name)
+		}
 		os.Exit(describePlugin(name))
 	}
 	state, err := os.MkdirTemp("", "transportbench-state")

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"transportbench/core/base/printable"
 	"transportbench/core/lab/consistency"
 	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/published"
@@ -43,7 +44,7 @@ func (l *Loader) Load(path string) (*Set, error) {
 		if err != nil {
 			return nil, err
 		}
-		s.Source, s.dir = path, filepath.Dir(path)
+		s.Source, s.dir = printable.Text(path), filepath.Dir(path)
 		return s, nil
 	}
 	s, err := l.loadIndexed(path)
@@ -53,7 +54,7 @@ func (l *Loader) Load(path string) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.Source, s.dir = path, path
+	s.Source, s.dir = printable.Text(path), path
 	return s, nil
 }
 

@@ -1,0 +1,358 @@
+package cli
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/base/config"
+	"transportbench/core/base/record"
+	"transportbench/core/lab/calibrate"
+	"transportbench/core/lab/result/set"
+	"transportbench/core/lab/runner"
+	"transportbench/core/plugin"
+	"transportbench/core/transport"
+)
+
+// poison sets the title of a terminal's window, clears it, reverses text, hides text, forges a line,
+// and has markup of HTML.
+const poison = "\x1b]0;owned\a\x1b[2J\u009b31m\u202e\u2066\u200f\u200b\ufeff\r\b\x7f\u2028\t\nforged: line\U000e0041</td><script>"
+
+// hostile is the prefix of the names of plugins that say poison wherever they can.
+const hostile = "hostile"
+
+// actHostile acts as the plugin of that name. It never returns.
+func actHostile(name string) {
+	rest := "\xff" + poison // as in a stream of bytes
+	fmt.Fprintln(os.Stderr, rest)
+	switch name {
+	case hostile + "garbage":
+		fmt.Println(rest)
+		os.Exit(0)
+	case hostile + "exit":
+		os.Exit(3)
+	}
+	d := &driver{info: transport.Info{
+		Name: name, Version: "1" + poison, Summary: poison, Providers: []string{poison, "b" + poison},
+		Options: []transport.Option{
+			{Name: "do", Type: transport.TypeString, Help: poison},
+			{Name: "ring", Type: transport.TypeString, Default: poison, Allowed: []string{poison, "x" + poison}, Help: poison},
+		},
+		Matched: map[string]string{"do": poison},
+	}}
+	switch name {
+	case hostile + "stub":
+		d.info.Unavailable = poison
+	case hostile + "names":
+		d.info.Options[0].Name, d.info.Matched = poison, map[string]string{poison: poison}
+	}
+	plugin.Serve(d, func(transport.Driver) record.Control { return new(hostileRank) })
+}
+
+// hostileRank fails in the ways that the option "do" names.
+type hostileRank struct{ record.Control }
+
+func (*hostileRank) Prepare(_ context.Context, plan record.Plan) (record.Prepared, error) {
+	slog.Error(poison, "key"+poison, poison)
+	slog.Info(poison, slog.Group(poison, poison, poison))
+	fmt.Println("\xff" + poison)
+	fmt.Fprintln(os.Stderr, "\xff"+poison)
+	prepared := record.Prepared{CPUs: []string{poison}, Properties: transport.Properties{Provider: poison, Medium: poison}}
+	switch plan.Config.Options["do"] {
+	case "panic":
+		panic(poison)
+	case "exit":
+		os.Exit(3)
+	case "unavailable":
+		return prepared, transport.Unavailable("%s", poison)
+	case "option":
+		return prepared, &config.Error{Option: poison, Problem: poison}
+	}
+	return prepared, errors.Join(transport.NewOpError(poison, poison, errors.New(poison)), &transport.OptionError{Option: poison, Problem: poison})
+}
+
+func (*hostileRank) Close(context.Context) error { return errors.New(poison) }
+
+// requirePrintable fails if text has anything but printable characters, tabs and line feeds, or the
+// line that poison forges.
+func requirePrintable(t *testing.T, text string, of ...any) {
+	t.Helper()
+	require.True(t, utf8.ValidString(text), of...)
+	for i, r := range text {
+		if !unicode.IsGraphic(r) && r != '\n' && r != '\t' {
+			require.Failf(t, "raw character", "%q of %v in %q", r, of, text[max(0, i-200):min(len(text), i+50)])
+		}
+	}
+	require.NotContains(t, text, "\nforged", of...)
+}
+
+// safely runs a command line, and checks what it writes.
+func (c *command) safely(args ...string) int {
+	c.Helper()
+	code := c.execute(args...)
+	requirePrintable(c.T, c.stdout, args)
+	requirePrintable(c.T, c.stderr, args)
+	return code
+}
+
+func TestHostilePlugins(t *testing.T) {
+	names := []string{hostile, hostile + "names", hostile + "stub", hostile + "garbage", hostile + "exit"}
+	c := &command{T: t, plugins: names, run: runner.Run}
+	dir := pluginDir(t, names...)
+	for _, format := range []string{"--json=false", "--json"} {
+		require.Zero(t, c.safely("plugins", "list", format))
+		require.Contains(t, c.stdout, hostile)
+		require.Contains(t, c.stdout, `\u202e`)
+		for _, name := range names {
+			c.safely("plugins", "show", name, format)
+			require.Regexp(t, `\\\\?(x1b|u202e|udb40)`, c.stdout+c.stderr, "the text is shown")
+		}
+	}
+	for _, line := range [][]string{
+		{"micro", hostile}, {"micro", hostile + "exit"}, {"micro", hostile, poison},
+		{"sweep", "--transport", strings.Join(names, ","), "--dry-run"},
+		{"sweep", "--transport", hostile, "--set", "do" + poison + "=" + poison, "--dry-run"},
+		{"sweep", "--transport", hostile + "," + hostile + "stub", "--repeats", "1", "--out", t.TempDir(), "-v"},
+		{"__complete", "run", "--transport", ""},
+	} {
+		c.safely(append(line, "--plugin-dir", dir)...)
+		require.NotEmpty(t, c.stdout+c.stderr)
+	}
+	for _, do := range []string{"fail", "panic", "exit", "unavailable", "option"} {
+		for _, format := range []string{"-v", "--json"} {
+			require.NotZero(t, c.safely("run", "--transport", hostile, "--set", "do="+do, "--repeats", "1", "--duration", "1ms", "--warmup", "0", format))
+			require.Contains(t, c.stderr, `\u202e`, do)
+		}
+	}
+	require.NotZero(t, c.safely("run", "--transport", "all", "--repeats", "1", "-v"))
+	requireFiles(t, c.out)
+}
+
+// poisoned returns a JSON document with poison in every string that parse accepts so, and with a
+// poisonous name more in every object that it accepts so.
+func poisoned(t *testing.T, text []byte, parse func([]byte) error) []byte {
+	t.Helper()
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	var document any
+	require.NoError(t, decoder.Decode(&document))
+	encode := func() []byte {
+		text, err := json.Marshal(document)
+		require.NoError(t, err)
+		return text
+	}
+	require.NoError(t, parse(encode()))
+	all, made := 0, 0
+	fields := map[string][]edit{}
+	for _, e := range edits("", document) {
+		fields[e.field] = append(fields[e.field], e)
+	}
+	for _, list := range fields { // a field of a type other than text refuses poison everywhere
+		all += len(list)
+		for _, e := range list {
+			e.do()
+		}
+		if parse(encode()) == nil {
+			made += len(list)
+			continue
+		}
+		for _, e := range list {
+			e.undo()
+		}
+	}
+	t.Logf("%d of %d strings and objects are poisoned", made, all)
+	require.Greater(t, 4*made, 3*all)
+	return encode()
+}
+
+// edit puts poison at one place of a document, in the field of that name or in what it leads to.
+type edit struct {
+	field    string
+	do, undo func()
+}
+
+func edits(field string, node any) []edit {
+	var list []edit
+	add := func(field string, child any, set func(any)) {
+		if text, ok := child.(string); ok {
+			list = append(list, edit{field, func() { set(text + poison) }, func() { set(text) }})
+			return
+		}
+		list = append(list, edits(field, child)...)
+	}
+	switch node := node.(type) {
+	case []any:
+		for i, child := range node {
+			add(field, child, func(v any) { node[i] = v })
+		}
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(node)) {
+			add(name, node[name], func(v any) { node[name] = v })
+		}
+		if len(node) > 0 {
+			like := node[slices.Min(slices.Collect(maps.Keys(node)))]
+			list = append(list, edit{"{}" + field, func() { node["name"+poison] = like }, func() { delete(node, "name"+poison) }})
+		}
+	}
+	return list
+}
+
+// hostileFile writes a poisoned copy of a file of results below a directory whose name is poison.
+func hostileFile(t *testing.T, text []byte, parse func([]byte) error) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), strings.ReplaceAll(poison, "/", "")+"\xff")
+	require.NoError(t, os.Mkdir(dir, 0o755))
+	path := filepath.Join(dir, "file.json")
+	require.NoError(t, os.WriteFile(path, poisoned(t, text, parse), 0o600))
+	return path
+}
+
+func parseSet(text []byte) error {
+	_, err := set.Parse(text, "file.json")
+	return err
+}
+
+var packedData = regexp.MustCompile(`<script type="text/plain" id="[a-z0-9-]+">([^<]*)</script>`)
+
+// requirePage checks a page of HTML and the data that it carries.
+func requirePage(t *testing.T, page string) {
+	t.Helper()
+	requirePrintable(t, page)
+	require.NotContains(t, page, "</td><script>")
+	parts := packedData.FindAllStringSubmatch(page, -1)
+	require.NotEmpty(t, parts)
+	for _, part := range parts {
+		packed, err := base64.StdEncoding.DecodeString(part[1])
+		require.NoError(t, err)
+		z, err := gzip.NewReader(bytes.NewReader(packed))
+		require.NoError(t, err)
+		text, err := io.ReadAll(z)
+		require.NoError(t, err)
+		requirePrintable(t, string(text))
+	}
+}
+
+// requireFiles checks the names and texts of all files in a directory.
+func requireFiles(t *testing.T, dir string) {
+	t.Helper()
+	require.NoError(t, filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		requirePrintable(t, strings.TrimPrefix(path, dir))
+		if err == nil && !entry.IsDir() {
+			var text []byte
+			if text, err = os.ReadFile(path); err == nil {
+				requirePrintable(t, string(text), path)
+			}
+		}
+		return err
+	}))
+}
+
+func TestHostileResults(t *testing.T) {
+	const published = "../../../../results/"
+	read := func(path string) []byte {
+		text, err := os.ReadFile(published + path)
+		require.NoError(t, err)
+		return text
+	}
+	// first returns a document that has only the first n of a list.
+	first := func(path, list string, n int) []byte {
+		var document map[string]any
+		require.NoError(t, json.Unmarshal(read(path), &document))
+		document[list] = document[list].([]any)[:n]
+		text, err := json.Marshal(document)
+		require.NoError(t, err)
+		return text
+	}
+	const machine = "v0.5.0/amd-epyc-2core-vm/"
+	one, err := filepath.Glob(published + machine + "cells/shm-*.json")
+	require.NoError(t, err)
+
+	for name, text := range map[string][]byte{
+		"result":    first(strings.TrimPrefix(one[0], published), "repeats", 1),
+		"set":       first(machine+"index.json", "cells", 4),
+		"published": read("published/mooncake-shm.json"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := &command{T: t}
+			path := hostileFile(t, text, parseSet)
+			lines := [][]string{
+				{"analyze", path}, {"analyze", path, "--json"}, {"diff", path, path, "--across", "all", "-v"}, {"report", path, "-o", "-"},
+				{"report", path, path, "-o", filepath.Join(t.TempDir(), poison[:9])}, {"calibrate", "show", path},
+			}
+			for _, format := range exportFormats {
+				lines = append(lines, []string{"export", path, "--format", format})
+			}
+			for _, format := range diffFormats {
+				lines = append(lines, []string{"diff", path, path, "--all", "--format", format},
+					[]string{"diff", path, "--along", "transport", "--format", format}, []string{"diff", path, "--along", "in-flight", "--format", format})
+			}
+			for _, line := range lines {
+				c.safely(line...)
+				require.NotEmpty(t, c.stdout+c.stderr, line)
+			}
+			require.Zero(t, c.safely("report", path, "-o", "-"), c.stderr)
+			requirePage(t, c.stdout)
+			dir := t.TempDir()
+			for _, format := range exportFormats {
+				c.safely("export", path, "--format", format, "-o", filepath.Join(dir, format))
+			}
+			c.safely("export", path, "--format", "hdr", "-o", dir+"/histograms/")
+			c.safely("report", path, path, "-o", filepath.Join(dir, "page.html"))
+			requireFiles(t, dir)
+			page, err := os.ReadFile(filepath.Join(dir, "page.html"))
+			require.NoError(t, err)
+			requirePage(t, string(page))
+		})
+	}
+	t.Run("calibration", func(t *testing.T) {
+		c := &command{T: t}
+		path := hostileFile(t, first(machine+"calibration.json", "experiments", 0), func(text []byte) error {
+			_, err := calibrate.Parse(text)
+			return err
+		})
+		require.Zero(t, c.safely("calibrate", "show", path), c.stderr)
+		require.Zero(t, c.safely("calibrate", "show", path, "--json"), c.stderr)
+		c.safely("analyze", path)
+	})
+	t.Run("errors", func(t *testing.T) {
+		c := &command{T: t}
+		for name, text := range map[string]string{
+			"sweep.yaml": "transport: [\"" + `\u001b[2J\u202e` + "\"]\n" + poison + ": 1\n", "broken.yaml": poison, "not.json": poison,
+			"kind.json":    `{"schema_version":"2.0.0","kind":"\u001b[2J\u202e\nforged"}`,
+			"version.json": `{"schema_version":"\u001b[2J\u202e\nforged","kind":"run"}`,
+		} {
+			path := filepath.Join(t.TempDir(), poison[:9]+name)
+			require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+			for _, line := range [][]string{
+				{"analyze", path}, {"sweep", path, "--dry-run"}, {"profiles", "show", path}, {"run", "--profile", path}, {"run", "--config", path},
+				{"calibrate", "show", path}, {"run", "--value-size", "file:" + path}, {"diff", path, path, "-v"}, {"report", path},
+			} {
+				require.Equal(t, ExitUsage, c.safely(line...), "%q", line)
+			}
+		}
+		for _, line := range [][]string{
+			{poison}, {"run", "--" + poison}, {"run", "--transport", poison}, {"run", "--set", poison}, {"run", "--set", poison + "=" + poison},
+			{"plugins", "show", poison}, {"diff", poison, poison}, {"export", poison, "--format", poison}, {"report", poison, "--slo", poison},
+		} {
+			require.NotZero(t, c.safely(line...), "%q", line)
+		}
+	})
+}
