@@ -5,6 +5,8 @@
 #   - only *_unsafe.go files import unsafe
 #   - only the internal package of a native library imports "C"
 #   - no plugin imports another
+#   - of the host, only the command's main function has standard output and standard error, because
+#     what else is written to them goes through core/base/printable
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -42,6 +44,14 @@ for file in $(importers 'transportbench/plugins/[^"]*'); do
 	if grep -E '"transportbench/plugins/' "$file" | grep -qvE "\"transportbench/$own(/[^\"]*)?\""; then
 		complain "$file: imports another plugin; what two share belongs to core/fabric"
 	fi
+done
+
+for file in $(grep -rlE --include='*.go' --exclude='*_test.go' 'os\.Std(out|err)\b|fmt\.Print' \
+	cmd/transportbench core/base core/lab core/plugin/host core/plugin/internal 2>/dev/null || true); do
+	case $file in
+	cmd/transportbench/main.go) ;;
+	*) complain "$file: writes to standard output or standard error; take an io.Writer" ;;
+	esac
 done
 
 exit $bad

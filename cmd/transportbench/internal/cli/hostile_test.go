@@ -93,23 +93,23 @@ func (*hostileRank) Close(context.Context) error { return errors.New(poison) }
 
 // requirePrintable fails if text has anything but printable characters, tabs and line feeds, or the
 // line that poison forges.
-func requirePrintable(t *testing.T, text string, of ...any) {
+func requirePrintable(t *testing.T, text, of string) {
 	t.Helper()
-	require.True(t, utf8.ValidString(text), of...)
+	require.True(t, utf8.ValidString(text), of)
 	for i, r := range text {
 		if !unicode.IsGraphic(r) && r != '\n' && r != '\t' {
-			require.Failf(t, "raw character", "%q of %v in %q", r, of, text[max(0, i-200):min(len(text), i+50)])
+			require.Failf(t, "raw character", "%q of %s in %q", r, of, text[max(0, i-200):min(len(text), i+50)])
 		}
 	}
-	require.NotContains(t, text, "\nforged", of...)
+	require.NotContains(t, text, "\nforged", of)
 }
 
 // safely runs a command line, and checks what it writes.
 func (c *command) safely(args ...string) int {
 	c.Helper()
 	code := c.execute(args...)
-	requirePrintable(c.T, c.stdout, args)
-	requirePrintable(c.T, c.stderr, args)
+	requirePrintable(c.T, c.stdout, fmt.Sprintf("%q", args))
+	requirePrintable(c.T, c.stderr, fmt.Sprintf("%q", args))
 	return code
 }
 
@@ -235,7 +235,7 @@ var packedData = regexp.MustCompile(`<script type="text/plain" id="[a-z0-9-]+">(
 // requirePage checks a page of HTML and the data that it carries.
 func requirePage(t *testing.T, page string) {
 	t.Helper()
-	requirePrintable(t, page)
+	requirePrintable(t, page, "page")
 	require.NotContains(t, page, "</td><script>")
 	parts := packedData.FindAllStringSubmatch(page, -1)
 	require.NotEmpty(t, parts)
@@ -246,7 +246,7 @@ func requirePage(t *testing.T, page string) {
 		require.NoError(t, err)
 		text, err := io.ReadAll(z)
 		require.NoError(t, err)
-		requirePrintable(t, string(text))
+		requirePrintable(t, string(text), "data of the page")
 	}
 }
 
@@ -254,11 +254,11 @@ func requirePage(t *testing.T, page string) {
 func requireFiles(t *testing.T, dir string) {
 	t.Helper()
 	require.NoError(t, filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		requirePrintable(t, strings.TrimPrefix(path, dir))
+		requirePrintable(t, strings.TrimPrefix(path, dir), "name of a file")
 		if err == nil && !entry.IsDir() {
 			var text []byte
 			if text, err = os.ReadFile(path); err == nil {
-				requirePrintable(t, string(text), path)
+				requirePrintable(t, string(text), fmt.Sprintf("%q", path))
 			}
 		}
 		return err
