@@ -122,7 +122,8 @@ func TestHostilePlugins(t *testing.T) {
 		require.Contains(t, c.stdout, hostile)
 		require.Contains(t, c.stdout, `\u202e`)
 		for _, name := range names {
-			c.safely("plugins", "show", name, format)
+			code := c.safely("plugins", "show", name, format)
+			require.Equal(t, name == hostile || name == hostile+"stub", code == ExitOK, c.stderr)
 			require.Regexp(t, `\\\\?(x1b|u202e|udb40)`, c.stdout+c.stderr, "the text is shown")
 		}
 	}
