@@ -196,6 +196,10 @@ func (r *refusal) Unwrap() error { return r.error }
 // fail ends the process and returns why the start failed. How the process ended explains more than
 // go-plugin's error.
 func (l *launch) fail(ctx context.Context, err error) error {
+	var refused *refusal
+	if child := l.runner.started(); child != nil && ctx.Err() == nil && !errors.As(err, &refused) {
+		waitFor(child.exited, endingGrace) // a broken connection may be its end
+	}
 	_ = l.runner.Kill(ctx)
 	child := l.runner.started()
 	if child == nil {
@@ -212,7 +216,6 @@ func (l *launch) fail(ctx context.Context, err error) error {
 	if n, _ := fmt.Sscanf(err.Error(), "incompatible API version with plugin. Plugin version: %d", &version); n == 1 {
 		return checkProtocol(l.plugin.Name, version)
 	}
-	var refused *refusal
 	switch {
 	case errors.As(err, &refused):
 		return refused.error
@@ -221,7 +224,7 @@ func (l *launch) fail(ctx context.Context, err error) error {
 			l.plugin.Name, noAnswer(time.Since(l.began).Round(time.Millisecond).String()))
 	case errors.Is(err, context.Canceled):
 		return fmt.Errorf("plugin %s: starting: %w", l.plugin.Name, context.Canceled)
-	case child.failed():
+	case child.failed() || !child.success() && !l.runner.shot: // somebody else killed it
 		return exitError(l.plugin.Name, child, l.runner.output)
 	default:
 		return fmt.Errorf("plugin %s: %s is %w: %s", l.plugin.Name, l.plugin.Path, errNotAPlugin, abbreviate(err.Error()))

@@ -120,6 +120,8 @@ func TestFailedStarts(t *testing.T) {
 		"quitter":      {says: []string{"is not a transportbench plugin"}},
 		"failing":      {says: []string{"died: exit status 7: the license has expired"}},
 		"crashing":     {says: []string{"died: exit status 2: SIGSEGV: segmentation violation"}},
+		"shot":         {says: []string{"died: signal: killed"}},
+		"shotlater":    {says: []string{"died: signal: killed"}},
 		"closing":      {says: []string{"is not a transportbench plugin"}},
 		"otherversion": {says: []string{"plugin otherversion speaks version 1 of the control protocol, this host version 2"}},
 		"imposter":     {says: []string{`is the transport "somethingelse": call the file transport-somethingelse`}},

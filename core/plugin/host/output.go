@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"sync/atomic"
 )
 
 // handshakeMax is the length of the longest handshake line in bytes.
@@ -19,6 +20,7 @@ type handshakeReader struct {
 	rest   io.Writer
 	passed int
 	ended  bool
+	empty  atomic.Bool // the output ended before a line
 }
 
 func (h *handshakeReader) Read(p []byte) (int, error) {
@@ -34,6 +36,7 @@ func (h *handshakeReader) Read(p []byte) (int, error) {
 	h.passed += len(line)
 	if h.passed >= handshakeMax || err != nil {
 		h.ended = true
+		h.empty.Store(h.passed == 0)
 	}
 	if h.ended {
 		_, _ = h.rest.Write(bytes.Clone(p[len(line):n]))

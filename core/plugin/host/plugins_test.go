@@ -112,6 +112,10 @@ func actAsPlugin(name string) {
 		os.Exit(7)
 	case "crashing":
 		crash()
+	case "shot":
+		_ = unix.Kill(os.Getpid(), unix.SIGKILL)
+	case "shotlater":
+		handshakeOnly(name)
 	case "deaf": // ignores signals, spins, and prints nothing
 		signal.Ignore()
 		leaveNumber()
@@ -217,6 +221,9 @@ func handshakeOnly(name string) {
 		}
 		if name == "closing" {
 			_ = conn.Close()
+		}
+		if name == "shotlater" {
+			_ = unix.Kill(os.Getpid(), unix.SIGKILL)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 	goplugin "github.com/hashicorp/go-plugin"
@@ -36,6 +37,7 @@ type pluginRunner struct {
 	mu     sync.Mutex // orders Kill and Start
 	child  *child
 	killed bool
+	shot   bool // Kill has sent its signal to a process that had not ended
 }
 
 var _ runner.Runner = (*pluginRunner)(nil)
@@ -123,14 +125,27 @@ func (r *pluginRunner) Wait(context.Context) error {
 	return nil
 }
 
+// endingGrace is how long Kill waits for a process whose output has ended, which the kernel does while
+// it ends the process.
+const endingGrace = 200 * time.Millisecond
+
 // Kill sends SIGKILL to the process group. If the process has not started, it never will.
 func (r *pluginRunner) Kill(context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.killed = true
-	if r.child != nil {
-		r.child.kill()
+	if r.child == nil {
+		return nil
 	}
+	if r.stdout.empty.Load() {
+		waitFor(r.child.exited, endingGrace)
+	}
+	select {
+	case <-r.child.exited:
+	default:
+		r.shot = true
+	}
+	r.child.kill() // the group may have more processes
 	return nil
 }
 
