@@ -118,6 +118,9 @@ func (b *bench) readings(ctx context.Context, before bool) (result.Readings, err
 		}
 	}
 	side.Note = b.unprobedNote()
+	if n := len(side.Failures); n > 0 && side.Failures[n-1].GivenUp {
+		side.Note = strings.TrimPrefix(side.Note+"; given up: "+side.Failures[n-1].Error, "; ")
+	}
 	return side.Readings, err
 }
 

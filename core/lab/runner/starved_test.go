@@ -72,6 +72,7 @@ func TestProbeFailures(t *testing.T) {
 				require.Contains(t, check.Message, test.text)
 				if test.given {
 					require.Nil(t, after.Medium)
+					require.Contains(t, after.Note, "given up: "+failure.Error)
 					require.NotZero(t, after.Bounce, "it was next to the window")
 					require.Nil(t, after.Rate, "probes after it")
 				} else {
