@@ -372,6 +372,40 @@ func TestKilledHost(t *testing.T) {
 	i.wait(t)
 }
 
+// TestChildrenOfPlugins checks that a daemon which a plugin starts, without environment and in its own
+// session, does not outlive the command.
+func TestChildrenOfPlugins(t *testing.T) {
+	dir := t.TempDir()
+	script := fmt.Sprintf(`#!/bin/sh
+(env -i setsid tail -f %s/daemon </dev/null >/dev/null 2>&1 &)
+exec %s/plugins/transport-shm "$@"
+`, dir, bin)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "transport-shm"), []byte(script), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "daemon"), nil, 0o600))
+	daemons := func() (n int) {
+		lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
+		require.NoError(t, err)
+		for _, path := range lines {
+			if text, _ := os.ReadFile(path); strings.HasPrefix(string(text), "tail\x00-f\x00"+dir) {
+				n++
+			}
+		}
+		return n
+	}
+	for what, end := range map[string]func(*exec.Cmd) error{
+		"interrupt": func(c *exec.Cmd) error { return c.Process.Signal(os.Interrupt) },
+		"kill":      func(c *exec.Cmd) error { return c.Process.Kill() },
+	} {
+		t.Run(what, func(t *testing.T) {
+			i := begin(t, "repeat 1 of", "--duration", "30s", "--plugin-dir", dir)
+			require.NotZero(t, daemons())
+			require.NoError(t, end(i.cmd))
+			i.wait(t)
+			require.Eventually(t, func() bool { return daemons() == 0 }, 10*time.Second, 10*time.Millisecond)
+		})
+	}
+}
+
 // TestKilledPlugin kills one rank during its window. The run must end and keep
 // what the other rank recorded.
 func TestKilledPlugin(t *testing.T) {

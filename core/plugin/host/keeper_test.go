@@ -151,7 +151,8 @@ func TestKilledKeeper(t *testing.T) {
 // The host's own children are not the keeper's business.
 func TestKeeperLeavesChildrenOfTheHost(t *testing.T) {
 	own, lines := startHost(t, "fake")
-	require.True(t, lines.Scan() && lines.Scan(), "the host did not launch its plugin")
+	require.True(t, lines.Scan())
+	require.True(t, lines.Scan(), "the host did not launch its plugin")
 	p := launch1(t, "fake", LaunchOptions{})
 	require.NoError(t, p.Kill())
 	require.True(t, alive(own.Process.Pid))
