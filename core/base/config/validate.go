@@ -47,11 +47,15 @@ func checkEnums(c *Config) *Error {
 	return nil
 }
 
-func checkNumbers(c *Config) *Error {
-	bounds := []struct {
-		option         string
-		value, low, up int
-	}{
+// bound is a number of an option and its range.
+type bound struct {
+	option         string
+	value, low, up int
+}
+
+// sizes are the numbers that determine how large a run is.
+func sizes(c *Config) []bound {
+	return []bound{
 		{"ranks", c.Ranks, 2, MaxRanks},
 		{"daemons", c.Daemons, 1, MaxThreads},
 		{"clients", c.Clients, 1, MaxThreads},
@@ -61,11 +65,29 @@ func checkNumbers(c *Config) *Error {
 		{"bytes-per-token", int(c.BytesPerToken), 0, MaxValueSize},
 		{"value-size", c.ValueSize.Min(), 0, MaxValueSize},
 		{"value-size", c.ValueSize.Max(), 0, MaxValueSize},
-		{"repeats", c.Repeats, 1, MaxRepeats},
-		{"launches", c.Launches, 0, c.Repeats},
-		{"verify-every", c.VerifyEvery, 1, 1 << 30},
-		{"sample-every", c.SampleEvery, 0, 1 << 30},
 	}
+}
+
+// CheckSizes returns an [*Error] for a size that no run can have. It is for the configuration of a
+// result of any version, which need not pass [Config.Validate].
+func (c *Config) CheckSizes() error {
+	if err := within(sizes(c)); err != nil {
+		return err
+	}
+	return nil
+}
+
+func checkNumbers(c *Config) *Error {
+	return within(append(sizes(c),
+		bound{"repeats", c.Repeats, 1, MaxRepeats},
+		bound{"launches", c.Launches, 0, c.Repeats},
+		bound{"verify-every", c.VerifyEvery, 1, 1 << 30},
+		bound{"sample-every", c.SampleEvery, 0, 1 << 30},
+	))
+}
+
+// within returns an error for the first number out of its range.
+func within(bounds []bound) *Error {
 	for _, b := range bounds {
 		if b.value < b.low || b.value > b.up {
 			return &Error{b.option, fmt.Sprintf("%d is out of range (%d to %d)", b.value, b.low, b.up)}

@@ -7,7 +7,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
 	"pgregory.net/rapid"
+	"transportbench/core/base/config"
 )
 
 func TestNetworkByHand(t *testing.T) {
@@ -235,3 +237,18 @@ func (e events) Less(i, j int) bool { return e[i].at < e[j].at }
 func (e events) Swap(i, j int)      { e[i], e[j] = e[j], e[i] }
 func (e *events) Push(any)          { panic("the number of calls is constant") }
 func (e *events) Pop() any          { panic("the number of calls is constant") }
+
+// The largest configurations are solved in about as many steps as those with [exactCalls].
+func TestLargestNetworks(t *testing.T) {
+	const threads = config.MaxRanks * config.MaxThreads
+	for _, n := range []network{
+		{clients: 1024, inFlight: config.MaxInFlight, daemons: 1, client: 120, daemon: 300},
+		{clients: threads, inFlight: config.MaxInFlight, daemons: threads, client: 120, daemon: 300},
+		{clients: 1, inFlight: config.MaxInFlight, daemons: threads, client: 120, daemon: 300},
+		{clients: threads, inFlight: 1, daemons: 1, client: 120, daemon: 300},
+	} {
+		require.LessOrEqual(t, n.reduced().calls(), exactCalls)
+		c := n.calibrated(n.most() / 2)
+		require.InEpsilon(t, n.most()/2, c.solve(), 0.01)
+	}
+}

@@ -108,25 +108,29 @@ func (j *journal) failed(err error) error {
 
 // openJournal reads the journal in dir and cuts off a torn line at its end.
 func openJournal(dir string) (*journal, error) {
-	j := &journal{path: filepath.Join(dir, journalName), done: map[launch]measured{}}
-	text, err := result.ReadFile(j.path, maxJournal)
-	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", j.path, err)
-	}
-	first, rest, ended := bytes.Cut(text, []byte("\n"))
-	if err := result.Decode(first, &j.header); err != nil || !ended || j.Kind != journalKind || j.Base <= 0 {
-		return nil, fmt.Errorf("%s is not the journal of a calibration; remove it to begin again", j.path)
-	}
-	whole, err := j.read(rest)
+	j, whole, err := readJournal(dir)
 	if err != nil {
 		return nil, err
 	}
-	if whole += int64(len(first)) + 1; whole < int64(len(text)) {
-		if err := os.Truncate(j.path, whole); err != nil {
-			return nil, j.failed(err)
-		}
+	if err := os.Truncate(j.path, whole); err != nil {
+		return nil, j.failed(err)
 	}
 	return j, j.append()
+}
+
+// readJournal reads the journal in dir. It also returns the length of its complete lines.
+func readJournal(dir string) (j *journal, whole int64, err error) {
+	j = &journal{path: filepath.Join(dir, journalName), done: map[launch]measured{}}
+	text, err := result.ReadFile(j.path, maxJournal)
+	if err != nil {
+		return nil, 0, fmt.Errorf("reading %s: %w", j.path, err)
+	}
+	first, rest, ended := bytes.Cut(text, []byte("\n"))
+	if err := result.Decode(first, &j.header); err != nil || !ended || j.Kind != journalKind || j.Base <= 0 {
+		return nil, 0, fmt.Errorf("%s is not the journal of a calibration; remove it to begin again", j.path)
+	}
+	whole, err = j.read(rest)
+	return j, whole + int64(len(first)) + 1, err
 }
 
 // read reads the lines after the header and returns the length of those that are complete.

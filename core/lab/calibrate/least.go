@@ -46,6 +46,9 @@ func LeastChange(found []Found, repeats int, apart bool, standard float64) (shar
 			continue
 		}
 		source := fmt.Sprintf(" (calibration%s of %s, %s)", of, f.Document.StartedAt.UTC().Format(time.DateOnly), f.origin())
+		if apart && f.Document.Drift == nil {
+			source += ", " + DriftUnknown
+		}
 		if i == decided {
 			texts[0] = least[i].evidence() + source
 		} else {
@@ -54,6 +57,9 @@ func LeastChange(found []Found, repeats int, apart bool, standard float64) (shar
 	}
 	return share, strings.Join(texts, "; ")
 }
+
+// DriftUnknown says that a full calibration has no drift: an older build made it, or it has too few comparisons.
+const DriftUnknown = "which does not say how far sets that were measured at different times differ: measure in turns, or run calibrate again"
 
 // machine names the machine.
 func (f *Found) machine() string {

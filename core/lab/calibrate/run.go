@@ -134,6 +134,42 @@ func (c *calibration) resume() (err error) {
 	return err
 }
 
+// Left is what a calibration would measure.
+type Left struct {
+	*Plan
+	Launches int           `json:"launches"` // that are not in the journal
+	Expected time.Duration `json:"expected_ns"`
+}
+
+// Remaining returns what is left of the calibration in dir, which [Run] would resume with the same
+// arguments. It leaves the journal as it is.
+func Remaining(dir string, quick bool, r sweep.Resolver, o Origin) (Left, error) {
+	j, _, err := readJournal(dir)
+	if err != nil {
+		return Left{}, err
+	}
+	p, err := NewPlan(quick, j.Base, r)
+	if err == nil {
+		err = j.check(dir, p, o)
+	}
+	if err != nil {
+		return Left{}, err
+	}
+	launches, expected := j.left(p)
+	return Left{p, launches, expected}, nil
+}
+
+// left returns how many launches of a plan the journal does not have, and how long they take.
+func (j *journal) left(p *Plan) (launches int, expected time.Duration) {
+	for _, l := range p.launches() {
+		if _, done := j.done[l]; !done {
+			launches++
+			expected += p.Experiments[l.Experiment].expected(l.Cell)
+		}
+	}
+	return launches, expected
+}
+
 // pilot measures the time of an operation of the experiments of power: the median, which the share of a
 // processor that other processes take does not move.
 func (c *calibration) pilot(ctx context.Context) (time.Duration, error) {
@@ -162,13 +198,8 @@ func (c *calibration) pilot(ctx context.Context) (time.Duration, error) {
 // measureAll measures all launches that the journal does not have.
 func (c *calibration) measureAll(ctx context.Context) error {
 	launches := c.plan.launches()
-	todo := 0
-	for _, l := range launches {
-		if _, done := c.journal.done[l]; !done {
-			todo++
-			c.left += c.plan.Experiments[l.Experiment].expected(l.Cell)
-		}
-	}
+	todo, left := c.journal.left(c.plan)
+	c.left = left
 	if c.Resume {
 		c.Resumed(c.plan, todo, c.left)
 	}

@@ -196,12 +196,34 @@ func Along(s *set.Set, axis string, o Options) (*Ranking, error) {
 // axisName returns the name that cells have for an option.
 func axisName(s *set.Set, axis string) (string, error) {
 	names := set.Names(s.Cells)
-	for _, candidate := range []string{axis, strings.ReplaceAll(axis, "-", "_"), "options." + axis} {
-		if slices.Contains(names, candidate) {
-			return candidate, nil
-		}
+	if name := optionName(names, axis); slices.Contains(names, name) {
+		return name, nil
 	}
 	return "", fmt.Errorf("no cell has the option %q; they have %s", axis, strings.Join(names, ", "))
+}
+
+// OptionNames returns the names that cells have for options which are named as flags: a transport's own
+// option needs no prefix.
+func OptionNames(options []string, sets ...*set.Set) []string {
+	var names, list []string
+	for _, s := range sets {
+		names = append(names, set.Names(s.Cells)...)
+	}
+	for _, option := range options {
+		list = append(list, optionName(names, strings.TrimSpace(option)))
+	}
+	return list
+}
+
+// optionName returns the one of names that an option has, or the option itself with underscores.
+func optionName(names []string, option string) string {
+	general := strings.ReplaceAll(option, "-", "_")
+	for _, candidate := range []string{option, general, "options." + option} {
+		if slices.Contains(names, candidate) {
+			return candidate
+		}
+	}
+	return general
 }
 
 // dropped returns the options that do not tell groups apart: the axis, if that is the transport the

@@ -71,6 +71,7 @@ func (o Options) same() float64 {
 // is not in o.Across, an [*UnmatchedError] if they have no configuration in common, and a
 // [*MeaningError] if they have no metric in common or a threshold is for one that they have not.
 func Diff(old, new *set.Set, o Options) (*Report, error) {
+	o.Ignore = OptionNames(o.Ignore, old, new)
 	m := match(old, new, o.Ignore)
 	if len(m.pairs) == 0 {
 		return nil, &UnmatchedError{len(old.Cells), len(new.Cells), apart(m.onlyOld, m.onlyNew)}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"transportbench/core/lab/calibrate"
 	"transportbench/core/lab/compare"
 	"transportbench/core/lab/result/format"
 	"transportbench/core/lab/result/set"
@@ -39,7 +40,9 @@ func (x *examiner) calibration() Finding {
 	case d.Quick:
 		return f.as(Note, "A quick calibration has too few comparisons to bound false verdicts and what is found: "+strings.Join(d.Summary(), "; ")+".",
 			"transportbench calibrate")
-	case d.Drift != nil && d.Drift.Limit > compare.Defaults().Floor:
+	case d.Drift == nil:
+		return f.as(Note, "There is a calibration, "+calibrate.DriftUnknown+".", "transportbench calibrate")
+	case d.Drift.Limit > compare.Defaults().Floor:
 		return f.as(Warn, fmt.Sprintf("The machine drifts: of equal sets that were measured %s apart, %s differ by no more than %s, and diff of two sets calls only larger changes better or worse.",
 			d.Drift.Apart(), format.Share(1-d.Alpha), format.Share(d.Drift.Limit)), "compare in turns: transportbench ab, or one sweep and diff --along")
 	}

@@ -107,6 +107,7 @@ func calibration() *calibrate.Document {
 			{Method: "diff", Comparisons: 200, False: 7, Share: calibrate.Estimate{Value: 0.035}},
 			{Method: "ab", Comparisons: 200, False: 2, Share: calibrate.Estimate{Value: 0.01}},
 		},
+		Drift: &calibrate.Drift{ApartS: 480, Comparisons: 200, Repeats: 10, Limit: 0.01},
 		Power: []calibrate.Power{{Repeats: 20, Trials: []calibrate.Trials{
 			{Known: 0.05, Count: 30, Found: 29, Share: calibrate.Estimate{Value: 29. / 30}},
 		}}},
@@ -233,6 +234,7 @@ func TestFaults(t *testing.T) {
 		{"calibration of another kernel", nil, withCalibration(func(f *calibrate.Found) {
 			f.Document, f.Unused = nil, []string{"x.json is of another machine: kernel \"6.1\" instead of \"6.2\""}
 		}), "calibration", Warn, "kernel \"6.1\" instead of"},
+		{"calibration without a drift", nil, withCalibration(func(f *calibrate.Found) { f.Document.Drift = nil }), "calibration", Note, "version 1.2.3, full"},
 		{"quick calibration", nil, withCalibration(func(f *calibrate.Found) { f.Document.Quick = true }), "calibration", Note, "version 1.2.3, quick, too short to bound rates and power"},
 		{"machine that drifts", nil, withCalibration(func(f *calibrate.Found) { f.Document.Drift = &calibrate.Drift{ApartS: 480, Limit: 0.22} }),
 			"calibration", Warn, "equal sets that were measured 8 minutes apart, 95% differ by no more than 22%"},

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"transportbench/core/base/config"
 )
 
 // maxSize is the size in bytes of the largest result file.
@@ -84,6 +86,11 @@ func (d *Document) Result() (*Result, error) {
 	}
 	if err := Validate(d.text); err != nil {
 		return nil, err
+	}
+	// Analyses take time and memory for each rank, client and call.
+	var size *config.Error
+	if errors.As(r.Config.CheckSizes(), &size) {
+		return nil, fmt.Errorf("config: %s: %s", size.Option, size.Problem)
 	}
 	return r, nil
 }

@@ -67,6 +67,26 @@ func TestReadRefuses(t *testing.T) {
 	require.EqualError(t, err, "reading result "+missing+": no such file or directory")
 }
 
+// Analyses take time and memory for each rank, client and call, so sizes that no run can have are refused.
+func TestReadRefusesImpossibleSizes(t *testing.T) {
+	for option, c := range map[string]struct {
+		key   string
+		value any
+	}{
+		"in-flight: -1 is": {"in_flight", -1}, "in-flight: 65537 is": {"in_flight", 65537}, "clients: 0 is": {"clients", 0},
+		"clients: 4611686018427387904 is": {"clients", int64(1) << 62}, "ranks: 1025 is": {"ranks", 1025}, "daemons: 1025 is": {"daemons", 1025},
+		"keys: -7 is": {"keys", -7}, "value-size: 2147483648 is": {"value_size", 1 << 31},
+	} {
+		_, err := Parse(edited(t, func(d map[string]any) { d["config"].(map[string]any)[c.key] = c.value }))
+		require.ErrorContains(t, err, "config: "+option+" out of range", c.key)
+	}
+	_, err := Parse(edited(t, func(d map[string]any) {
+		config := d["config"].(map[string]any)
+		config["clients"], config["in_flight"], config["ranks"] = 1024, 65536, 1024
+	}))
+	require.NoError(t, err)
+}
+
 // withMigration installs a migration from major version 0 for one test.
 func withMigration(t *testing.T, up migration) {
 	saved := migrations

@@ -125,12 +125,11 @@ func (s *session) calibrate(ctx context.Context, f *calibrateFlags) error {
 	if err != nil {
 		return explainSpec(err)
 	}
-	if f.dryRun {
-		present.CalibrationPlan(s.stdout, plan)
-		return nil
-	}
 	if f.resume && !calibrate.Exists(s.settings.Out) {
 		return usagef("--resume: %s has no unfinished calibration", s.settings.Out)
+	}
+	if f.dryRun {
+		return s.planCalibration(f, plan, m)
 	}
 	if err := s.begin(); err != nil {
 		return err
@@ -142,9 +141,8 @@ func (s *session) calibrate(ctx context.Context, f *calibrateFlags) error {
 	}
 	d, err := s.runCalibration(ctx, f, m)
 	if err != nil {
-		var changed *calibrate.ChangedError
-		if errors.As(err, &changed) || errors.Is(err, calibrate.ErrExists) {
-			return usagef("%v", err)
+		if explained := explainCalibration(err); explained != err {
+			return explained
 		}
 		if calibrate.Exists(s.settings.Out) {
 			s.note("to continue, repeat the command with --resume --out %s", s.settings.Out)
@@ -156,6 +154,38 @@ func (s *session) calibrate(ctx context.Context, f *calibrateFlags) error {
 	}
 	s.note("calibration in %s", filepath.Join(s.settings.Out, calibrate.FileName))
 	s.keepCalibration(d)
+	return nil
+}
+
+// explainCalibration returns wrong usage for a calibration that cannot be resumed or replaced.
+func explainCalibration(err error) error {
+	var changed *calibrate.ChangedError
+	if errors.As(err, &changed) || errors.Is(err, calibrate.ErrExists) {
+		return usagef("%v", err)
+	}
+	return err
+}
+
+// planCalibration shows what would be measured, or what is left of it.
+func (s *session) planCalibration(f *calibrateFlags, plan *calibrate.Plan, m matrix) error {
+	left := calibrate.Left{Plan: plan, Launches: plan.Launches(), Expected: plan.Expected()}
+	if f.resume {
+		s.environment = machine.ReadEnvironment()
+		origin, err := s.calibrationOrigin(m)
+		if err != nil {
+			return err
+		}
+		if left, err = calibrate.Remaining(s.settings.Out, f.quick, m, origin); err != nil {
+			return explainCalibration(err)
+		}
+	}
+	if s.settings.JSON {
+		return writeJSON(s.stdout, left)
+	}
+	present.CalibrationPlan(s.stdout, left.Plan)
+	if f.resume {
+		fmt.Fprintln(s.stdout, present.CalibrationLeft(left.Plan, left.Launches, left.Expected))
+	}
 	return nil
 }
 
@@ -200,8 +230,7 @@ func isFile(path string) bool {
 }
 
 func (s *session) runCalibration(ctx context.Context, f *calibrateFlags, m matrix) (*calibrate.Document, error) {
-	e := m[calibrate.Transport]
-	sum, err := e.SHA256()
+	origin, err := s.calibrationOrigin(m)
 	if err != nil {
 		return nil, err
 	}
@@ -211,22 +240,29 @@ func (s *session) runCalibration(ctx context.Context, f *calibrateFlags, m matri
 	if err != nil {
 		return nil, err
 	}
-	info := e.description.Info
 	return calibrate.Run(ctx, calibrate.Options{
 		Dir: s.settings.Out, Quick: f.quick, Resume: f.resume, Resolver: m, Measure: measure, Begin: progress.Begin,
 		Load: func() (func() error, func(), error) { return spinOn(s.cpus) },
 		Resumed: func(p *calibrate.Plan, launches int, left time.Duration) {
 			s.note("%s, in %s", present.CalibrationLeft(p, launches, left), s.settings.Out)
 		},
-		Origin: calibrate.Origin{
-			Argv: append([]string{"transportbench"}, s.args...),
-			Tool: result.Tool{Version: core.Version, Revision: core.BuildRevision(), Go: runtime.Version()},
-			Plugin: result.Plugin{
-				Name: info.Name, Version: info.Version, SHA256: sum, RuntimeDigest: e.description.RuntimeDigest,
-			},
-			Environment: s.environment,
-		},
+		Origin: origin,
 	})
+}
+
+// calibrationOrigin returns what a calibration is measured with.
+func (s *session) calibrationOrigin(m matrix) (calibrate.Origin, error) {
+	e := m[calibrate.Transport]
+	sum, err := e.SHA256()
+	info := e.description.Info
+	return calibrate.Origin{
+		Argv: append([]string{"transportbench"}, s.args...),
+		Tool: result.Tool{Version: core.Version, Revision: core.BuildRevision(), Go: runtime.Version()},
+		Plugin: result.Plugin{
+			Name: info.Name, Version: info.Version, SHA256: sum, RuntimeDigest: e.description.RuntimeDigest,
+		},
+		Environment: s.environment,
+	}, err
 }
 
 // keepCalibration keeps d as the last calibration of this machine, unless it is a quick one and there is

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -65,6 +66,20 @@ func TestCalibrate(t *testing.T) {
 	require.Zero(t, c.calibrate("--dry-run"), c.stderr)
 	require.Regexp(t, `(?m)^self +3 +2000 +6000 +14m0s$`, c.stdout)
 	require.Contains(t, c.stdout, "11,143 launches, about ")
+	require.Zero(t, c.calibrate("--dry-run", "--json"), c.stderr)
+	var plan struct {
+		Launches    int
+		Expected    time.Duration `json:"expected_ns"`
+		Experiments []struct{ Name string }
+	}
+	require.NoError(t, json.Unmarshal([]byte(c.stdout), &plan), c.stdout)
+	require.Equal(t, 11143, plan.Launches)
+	require.Greater(t, plan.Expected, 10*time.Minute)
+	require.NotEmpty(t, plan.Experiments)
+	require.Equal(t, ExitUsage, c.calibrate("--dry-run", "--resume"))
+	require.Contains(t, c.stderr, "has no unfinished calibration")
+	require.Equal(t, ExitUsage, c.execute("calibrate", "shwo"))
+	require.Equal(t, "transportbench: calibrate takes no arguments, got \"shwo\"; did you mean \"show\"?\n", c.stderr)
 	require.NoDirExists(t, c.out)
 	require.Equal(t, ExitUsage, c.execute("calibrate", "show"))
 	require.Contains(t, c.stderr, "has no calibration; make one with")
@@ -139,6 +154,21 @@ func TestInterruptedCalibration(t *testing.T) {
 	require.Empty(t, c.stdout)
 
 	c.ctx = t.Context()
+	journal := filepath.Join(c.out, "calibration.journal")
+	before, err := os.ReadFile(journal)
+	require.NoError(t, err)
+	require.Zero(t, c.calibrate("--quick", "--resume", "--dry-run"), c.stderr)
+	require.Regexp(t, `(?m)^408 of 422 launches left, about \S+ of \S+$`, c.stdout)
+	require.Zero(t, c.calibrate("--quick", "--resume", "--dry-run", "--json"), c.stderr)
+	var plan struct{ Launches int }
+	require.NoError(t, json.Unmarshal([]byte(c.stdout), &plan))
+	require.Equal(t, 408, plan.Launches)
+	require.Equal(t, ExitUsage, c.calibrate("--resume", "--dry-run"))
+	require.Contains(t, c.stderr, "is a quick one, not a full one")
+	after, err := os.ReadFile(journal)
+	require.NoError(t, err)
+	require.Equal(t, before, after)
+
 	require.Equal(t, ExitUsage, c.calibrate("--quick"))
 	require.Contains(t, c.stderr, "use --resume to continue it")
 	require.Equal(t, ExitUsage, c.calibrate("--resume"))

@@ -56,7 +56,7 @@ func TestCalibrationSetsTheLeastChange(t *testing.T) {
 	path := filepath.Join(slower, calibrate.FileName)
 	require.NoError(t, calibrate.Write(path, calibration(here, 0.2)))
 	cmd = diff(ExitOK, old, slower)
-	from := "found in 30 of 30 trials with 10 repeats (calibration of 2026-03-04, " + path + ")"
+	from := "found in 30 of 30 trials with 10 repeats (calibration of 2026-03-04, " + path + "), " + calibrate.DriftUnknown
 	require.Contains(t, cmd.stdout, "note: least change that counts: 20%, "+from+"; --floor sets another\n")
 	require.Contains(t, cmd.stdout, "over 2 tests against changes of 20%")
 	require.NotContains(t, diff(ExitRegression, old, slower, "--floor", "2%").stdout, "least change that counts")

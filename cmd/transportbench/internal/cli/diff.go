@@ -125,7 +125,7 @@ func (c *comparison) options() (compare.Options, error) {
 	if err := c.readMetrics(&o); err != nil {
 		return o, err
 	}
-	o.Across, o.Ignore, o.Strict = c.across, underscored(c.ignore), c.strict
+	o.Across, o.Ignore, o.Strict = c.across, c.ignore, c.strict
 	return o, c.readThresholds(&o)
 }
 
@@ -196,7 +196,7 @@ func (a *app) diff(c *comparison, o compare.Options, oldPath, newPath string) er
 	}
 	warnings := set.WarningsOfBoth(old, new)
 	var from string
-	o.Floor, from = a.calibrated(c, func() []calibrate.Found { return calibrate.OfSets(old, new) }).of(o, calibrate.Repeats(o.Ignore, old, new), true)
+	o.Floor, from = a.calibrated(c, func() []calibrate.Found { return calibrate.OfSets(old, new) }).of(o, calibrate.Repeats(compare.OptionNames(o.Ignore, old, new), old, new), true)
 	report, err := compare.Diff(old, new, o)
 	if err != nil {
 		present.GroupedWarnings(a.stderr, warnings, false)

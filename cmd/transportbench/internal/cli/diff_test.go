@@ -45,6 +45,21 @@ func setOf(t *testing.T, edit func(*set.Set), centres ...float64) string {
 	return dir
 }
 
+// --ignore takes a transport's own option by its bare name, as --along does.
+func TestDiffIgnoresAnOwnOption(t *testing.T) {
+	with := func(delay string, centre float64) string {
+		return setOf(t, func(s *set.Set) { s.Cells[0].Config["options.hot-rings"] = delay }, centre)
+	}
+	old, new := with("1us", 1e6), with("2us", 0.9e6)
+	for _, name := range []string{"options.hot-rings", "hot-rings"} {
+		c := &command{T: t}
+		require.Equal(t, ExitRegression, c.execute("diff", old, new, "--ignore", name), c.stderr)
+		require.Contains(t, c.stdout, "WORSE")
+	}
+	c := &command{T: t}
+	require.Equal(t, ExitIncomparable, c.execute("diff", old, new, "--ignore", "duration"), c.stderr)
+}
+
 func TestDiffExitCodes(t *testing.T) {
 	old := setOf(t, nil, 1e6, 2e6)
 	slower := setOf(t, nil, 1e6, 1.9e6)

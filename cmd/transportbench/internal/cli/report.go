@@ -28,7 +28,7 @@ func (f *reportFlags) add(cmd *cobra.Command) {
 
 func (f *reportFlags) options() (report.Options, error) {
 	o := report.Options{Compare: compare.Defaults(), Calibrations: new(calibrate.Finder).OfSets}
-	o.Compare.Across, o.Compare.Ignore = f.across, underscored(f.ignore)
+	o.Compare.Across, o.Compare.Ignore = f.across, f.ignore
 	if f.slo != "" {
 		objective, err := analyze.ParseObjective(f.slo)
 		if err != nil {

@@ -136,7 +136,11 @@ func makeGroup(cmd *cobra.Command) {
 
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usagef("%s takes no arguments, got %q", cmd.Name(), args[0])
+		var names []string
+		for _, sub := range cmd.Commands() {
+			names = append(names, sub.Name())
+		}
+		return usagef("%s takes no arguments, got %q%s", cmd.Name(), args[0], transport.SuggestionFor(args[0], names))
 	}
 	return nil
 }

@@ -93,10 +93,21 @@ func (c *AnalyzedCell) Unusable() bool {
 // width is the length of a line.
 const width = 98
 
+// widthOf returns the length of a line on w: less than width on a narrower terminal.
+func widthOf(w io.Writer) int {
+	if s := newScreen(w); s.width != nil {
+		return max(min(width, s.width()-1), narrowest)
+	}
+	return width
+}
+
+// narrowest is the shortest line that a text is wrapped to.
+const narrowest = 30
+
 // paragraph wraps and writes a text. It indents all lines by indent, and those
 // after the first by hang more.
 func paragraph(w io.Writer, indent, hang int, message string) {
-	for i, line := range strings.Split(text.WrapSoft(message, width-indent-hang), "\n") {
+	for i, line := range strings.Split(text.WrapSoft(message, widthOf(w)-indent-hang), "\n") {
 		if i == 1 {
 			indent += hang
 		}

@@ -39,7 +39,11 @@ func Calibration(w io.Writer, d *calibrate.Document, markdown bool) {
 	if lines := d.Summary(); len(lines) > 0 {
 		c.title("Summary", "")
 		for _, line := range lines {
-			fmt.Fprintln(w, "- "+line)
+			if markdown {
+				fmt.Fprintln(w, "- "+line)
+			} else {
+				paragraph(w, 0, 2, "- "+line)
+			}
 		}
 	}
 }

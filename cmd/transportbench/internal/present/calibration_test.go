@@ -2,14 +2,17 @@ package present
 
 import (
 	"bytes"
+	"os"
 	"strings"
 	"testing"
 	"time"
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"transportbench/core/base/machine"
+	"transportbench/core/base/printable"
 	"transportbench/core/lab/calibrate"
 	"transportbench/core/lab/result"
 )
@@ -57,6 +60,22 @@ func calibration1() *calibrate.Document {
 			{Load: "echo, 1 in flight, delay 1us", Loaded: true, Repeats: 20, Trials: []calibrate.Trials{trials(0.0496, 2, 10, 0, 0.0252, 0.5561)}},
 		},
 	}
+}
+
+// Texts are wrapped to a terminal that is narrower than other outputs.
+func TestWidthOfATerminal(t *testing.T) {
+	terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	defer terminal.Close()
+	t.Setenv("TERM", "xterm")
+	for columns, want := range map[uint16]int{60: 59, 200: width, 5: narrowest} {
+		require.NoError(t, unix.IoctlSetWinsize(int(terminal.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Col: columns, Row: 24}))
+		require.Equal(t, want, widthOf(terminal))
+		require.Equal(t, want, widthOf(printable.NewWriter(terminal)))
+	}
+	require.Equal(t, width, widthOf(new(bytes.Buffer)))
 }
 
 func TestCalibration(t *testing.T) {
