@@ -296,7 +296,7 @@ func TestHostileResults(t *testing.T) {
 			path := hostileFile(t, text, parseSet)
 			lines := [][]string{
 				{"analyze", path}, {"analyze", path, "--json"}, {"diff", path, path, "--across", "all", "-v"}, {"report", path, "-o", "-"},
-				{"report", path, path, "-o", filepath.Join(t.TempDir(), poison[:9])}, {"calibrate", "show", path},
+				{"report", path, path, "-o", filepath.Join(t.TempDir(), strings.ReplaceAll(poison, "/", ""))}, {"calibrate", "show", path},
 			}
 			for _, format := range exportFormats {
 				lines = append(lines, []string{"export", path, "--format", format})

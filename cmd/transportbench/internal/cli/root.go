@@ -208,7 +208,7 @@ func (a *app) settings(cmd *cobra.Command, flags *pflag.FlagSet, defaults, fixed
 
 // note writes a line to standard error.
 func (a *app) note(format string, args ...any) {
-	fmt.Fprintf(a.stderr, "transportbench: "+format+"\n", args...)
+	fmt.Fprintf(a.stderr, "transportbench: %s\n", printable.Text(fmt.Sprintf(format, args...)))
 }
 
 func writeJSON(w io.Writer, v any) error {

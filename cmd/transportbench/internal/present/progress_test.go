@@ -2,6 +2,7 @@ package present
 
 import (
 	"bytes"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -142,4 +143,16 @@ func TestProgressOfForeignText(t *testing.T) {
 		}
 		require.Equal(t, printable.Text(text), text)
 	}
+}
+
+// The command's writer does not hide that it writes to a terminal.
+func TestTerminalBehindWriter(t *testing.T) {
+	t.Setenv("TERM", "xterm")
+	terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Skip("no terminals here:", err)
+	}
+	defer terminal.Close()
+	require.NotNil(t, NewProgress(printable.NewWriter(terminal), "shm kv").width)
+	require.Nil(t, NewProgress(printable.NewWriter(new(bytes.Buffer)), "shm kv").width)
 }

@@ -244,3 +244,33 @@ func FuzzFailureNeverPanics(f *testing.F) {
 		_ = err.Error()
 	})
 }
+
+// Whatever text a rank answers with is one printable line in the host.
+func TestAnswersArePrintable(t *testing.T) {
+	const raw, shown = "a\x1b[2J\u202e\nb", `a\x1b[2J\u202e\nb`
+	prepared := func(text string) record.Prepared {
+		return record.Prepared{CPUs: []string{text}, Properties: transport.Properties{
+			Provider: text, Medium: text, Integrity: text, Libraries: map[string]string{text: text}, Notes: map[string]string{text: text},
+		}}
+	}
+	report := func(text string) record.Report {
+		return record.Report{
+			Clients: []record.ClientReport{{NoStages: text, Failures: map[string]uint64{text: 1}}},
+			Process: record.ProcessReport{Clock: text, NoCounters: text},
+		}
+	}
+	c := linkOne(t, &fakeRank{
+		prepare: func(context.Context, record.Plan) (record.Prepared, error) { return prepared(raw), nil },
+		run: func(context.Context, record.Window, func(), func(record.Progress)) (record.Report, error) {
+			return report(raw), errors.New(raw)
+		},
+		advance: func(context.Context, record.State) error { return nil },
+		close:   func(context.Context) error { return nil },
+	})
+	gotPrepared, err := c.Prepare(context.Background(), record.Plan{})
+	require.NoError(t, err)
+	require.Equal(t, prepared(shown), gotPrepared)
+	gotReport, err := c.Run(context.Background(), record.Window{}, func() {}, func(record.Progress) {})
+	require.EqualError(t, err, strings.ReplaceAll(shown, `\n`, "; "))
+	require.Equal(t, report(shown), gotReport)
+}
