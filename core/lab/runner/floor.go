@@ -18,11 +18,11 @@ import (
 // the calling pairs, but probeLeast for each pair. With more than maxPairs pairs, that many of them are
 // probed, evenly spread over all.
 const (
-	floorTime     = 6 * time.Millisecond
-	bounceTime    = 2 * time.Millisecond
-	probeLeast    = 300 * time.Microsecond
-	maxPairs      = 16
-	probeDuration = bounceTime + time.Duration(len(floorKinds))*(floorTime+bounceTime)
+	floorTime  = 6 * time.Millisecond
+	bounceTime = 2 * time.Millisecond
+	probeLeast = 300 * time.Microsecond
+	maxPairs   = 16
+	probeTime  = bounceTime + time.Duration(len(floorKinds))*(floorTime+bounceTime)
 )
 
 // A probe that fails is taken again after a pause that doubles: on a loaded machine a rank may get no
@@ -225,9 +225,9 @@ func (r *probeSide) probeAll(ctx context.Context, pairs []callingPair, kind tran
 	if r.unprobed[kind] != "" {
 		return nil, nil, nil
 	}
-	duration := floorTime
+	duration := beside(r.cfg, floorTime)
 	if kind == record.ProbeBounce {
-		duration = bounceTime
+		duration = beside(r.cfg, bounceTime)
 	}
 	forth, back := r.cfg.Payloads()
 	probe := transport.Probe{

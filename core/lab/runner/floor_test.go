@@ -3,6 +3,7 @@ package runner
 import (
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -113,6 +114,26 @@ func TestReadings(t *testing.T) {
 		}
 		require.Len(t, asked, 1+len(floorKinds))
 	})
+}
+
+// TestReadingsBesideShortWindows: probes beside short windows are short.
+func TestReadingsBesideShortWindows(t *testing.T) {
+	for window, want := range map[time.Duration]time.Duration{
+		time.Second: floorTime, 20 * time.Millisecond: floorTime, 10 * time.Millisecond: floorTime / 2, 2 * time.Millisecond: floorTime / 4,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCluster()
+			c.perPair = func(p record.Probe, _ *transport.Floor) {
+				if p.Kind == transport.ProbeMedium {
+					require.Equal(t, want, p.Duration, window)
+				}
+			}
+			req := request(c)
+			req.Config.Ranks, req.Config.Duration = 2, config.Duration(window)
+			_, err := Run(t.Context(), req, nil)
+			require.NoError(t, err)
+		})
+	}
 }
 
 // TestReadingsOfAnOlderPlugin: a plugin whose only probe is its floor is asked for nothing else, and

@@ -59,9 +59,22 @@ func newProgress(cfg config.Config, obs Observer) *progress {
 	}
 }
 
+// What is measured beside a window takes its full time with windows of fullBeside and longer, and with
+// the shortest leastBeside of that.
+const (
+	fullBeside  = 20 * time.Millisecond
+	leastBeside = 0.25
+)
+
+// beside returns how long a measurement beside a window takes that takes d beside a long one.
+func beside(cfg config.Config, d time.Duration) time.Duration {
+	share := float64(cfg.Duration) / float64(fullBeside)
+	return time.Duration(float64(d) * min(max(share, leastBeside), 1))
+}
+
 // windowTime is the planned time of a window with what is measured beside it.
 func windowTime(cfg config.Config) time.Duration {
-	return overheadDuration + time.Duration(cfg.Duration) + 2*probeDuration
+	return beside(cfg, overheadTime) + time.Duration(cfg.Duration) + 2*beside(cfg, probeTime)
 }
 
 // extend adds to the planned time.

@@ -168,7 +168,7 @@ func (b *bench) measureWindow(ctx context.Context, i int, again bool) (repeat re
 		return b.timed(ctx, name, run) // of the setup, which ends with the first window
 	}
 	if !b.req.StateOnly {
-		err = step(StepOverhead, overheadDuration, func(ctx context.Context) (err error) {
+		err = step(StepOverhead, beside(b.cfg, overheadTime), func(ctx context.Context) (err error) {
 			repeat.Overhead, err = b.measureOverhead(ctx)
 			return err
 		})
@@ -176,7 +176,7 @@ func (b *bench) measureWindow(ctx context.Context, i int, again bool) (repeat re
 			return repeat, err
 		}
 	}
-	err = step(StepFloor, probeDuration, func(ctx context.Context) (err error) {
+	err = step(StepFloor, beside(b.cfg, probeTime), func(ctx context.Context) (err error) {
 		repeat.Before, err = b.readings(ctx, true)
 		return err
 	})
@@ -190,7 +190,7 @@ func (b *bench) measureWindow(ctx context.Context, i int, again bool) (repeat re
 	repeat.Machine = watch()
 	repeat.Stalls = stallsOf(repeat.Ranks, repeat.Machine.StealNS)
 	if err == nil {
-		b.progress.enter(StepFloor, nth, probeDuration)
+		b.progress.enter(StepFloor, nth, beside(b.cfg, probeTime))
 		repeat.After, err = b.readings(ctx, false)
 	}
 	if filled := fillSamples(b.cfg, &repeat); err == nil {
@@ -238,10 +238,11 @@ func (b *bench) processors() []int {
 // measureOverhead measures the cost of the harness on the threads of the window, in all ranks at
 // once as in the window. If the threads share processors, it takes one rank after the other.
 func (b *bench) measureOverhead(ctx context.Context) (*record.Overhead, error) {
+	duration := beside(b.cfg, overheadTime)
 	measure := func(ctx context.Context, r int) (record.Overhead, error) {
-		return b.ranks.process(r).Overhead(ctx, overheadDuration)
+		return b.ranks.process(r).Overhead(ctx, duration)
 	}
-	const op, timeout = "measuring overhead", overheadDuration + margin
+	op, timeout := "measuring overhead", duration+margin
 	groups := [][]int{numbers(0, len(b.plans))}
 	if b.oversubscribed {
 		groups = [][]int{{0}}

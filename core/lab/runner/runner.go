@@ -68,9 +68,9 @@ type Request struct {
 	Environment machine.Environment
 }
 
-// Durations and timeouts. Only the first two affect results.
+// Durations and timeouts. Only the first affects results.
 const (
-	overheadDuration = 10 * time.Millisecond
+	overheadTime = 10 * time.Millisecond
 
 	// margin is how much longer than planned a call may take, in the rank's own time. A rank that spins
 	// on every core answers slowly, and a window waits up to 12 s for its last responses.

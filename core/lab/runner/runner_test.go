@@ -380,14 +380,14 @@ func TestProgress(t *testing.T) {
 		}, slices.Compact(steps))
 
 		first, last := seen.states[0], seen.states[len(seen.states)-1]
-		require.Equal(t, 300*time.Millisecond+2*(overheadDuration+time.Second+2*probeDuration), first.Left)
+		require.Equal(t, 300*time.Millisecond+2*(overheadTime+time.Second+2*probeTime), first.Left)
 		require.Zero(t, last.Left)
 		// Both client ranks have reported a million op/s each.
 		at := slices.IndexFunc(seen.states, func(s Status) bool { return s.Step == StepRepeat && s.OpsPerSec > 1.5e6 })
 		require.Equal(t, 2e6, seen.states[at].OpsPerSec)
 		require.Equal(t, 900.0, seen.states[at].P50)
 		require.Equal(t, 1102.0, seen.states[at].P99, "the slowest rank's")
-		require.Equal(t, time.Second+probeDuration+overheadDuration+time.Second+2*probeDuration, seen.states[at].Left)
+		require.Equal(t, time.Second+probeTime+overheadTime+time.Second+2*probeTime, seen.states[at].Left)
 	})
 }
 

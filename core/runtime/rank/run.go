@@ -21,8 +21,10 @@ const (
 	// progressEvery is long, because each report interrupts a polling thread for 0.2 to 0.5 ms where no
 	// processor is left for it: every 100 ms, these were the most frequent stalls of windows.
 	progressEvery = time.Second
-	// warmupProgressEvery is short, so that the host soon sees steady throughput.
+	// warmupProgressEvery is short, so that the host soon sees steady throughput. With shorter windows
+	// it is as short as they are, down to leastProgressEvery.
 	warmupProgressEvery = 10 * time.Millisecond
+	leastProgressEvery  = 2 * time.Millisecond
 	// warmupSampling feeds the live view only; the latencies of a warm-up are dropped.
 	warmupSampling = 64
 	// memoryLimit bounds the Go heap while the collector is off.
@@ -251,7 +253,7 @@ func explain(w transport.Worker, peer transport.PeerID, err error) error {
 func (r *Rank) supervise(ctx context.Context, window record.Window, measuring <-chan struct{}, run *windowRun, progress func(record.Progress)) (stopped bool) {
 	every := progressEvery
 	if window.Warmup {
-		every = warmupProgressEvery
+		every = max(min(warmupProgressEvery, time.Duration(r.plan.Config.Duration)), leastProgressEvery)
 	}
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()

@@ -34,6 +34,7 @@ const (
 	keyPattern       = "pattern"
 	keyService       = "service"
 	keyVerifyEvery   = "verify-every"
+	keyWarmup        = "warmup"
 )
 
 var operations = orList(config.OpNames())
@@ -69,7 +70,7 @@ var configOptions = []option{
 	text("flush", "when the doorbell rings: loop (once per iteration), or immediate (after each message)", func(c *config.Config) *string { return &c.Flush }),
 	text("idle", "what a thread with nothing to do does: auto, spin, yield or park", func(c *config.Config) *string { return &c.Idle }),
 	toggle("pin", "pin each polling thread to a core", func(c *config.Config) *bool { return &c.Pin }),
-	duration("warmup", "longest load before the first repeat; ends when throughput is steady", func(c *config.Config) *config.Duration { return &c.Warmup }),
+	duration(keyWarmup, "longest load before the first repeat; ends when throughput is steady", func(c *config.Config) *config.Duration { return &c.Warmup }),
 	duration("duration", "time of one repeat", func(c *config.Config) *config.Duration { return &c.Duration }),
 	number("repeats", "windows to measure; fewer than 6 give no 95% interval", func(c *config.Config) *int { return &c.Repeats }),
 	number("launches", "starts of the ranks, each for a part of the repeats; 0 starts them for each repeat, 1 only once", func(c *config.Config) *int { return &c.Launches }),

@@ -136,6 +136,7 @@ func Build(values map[string]string) (config.Config, error) {
 	}
 	settleService(&c, level)
 	settleTrack(&c, level)
+	settleWarmup(&c, level)
 	return c, c.Validate()
 }
 
@@ -276,6 +277,7 @@ func settle(c *config.Config, level func(key string) level) {
 	}
 	settleService(c, level)
 	settleTrack(c, level)
+	settleWarmup(c, level)
 	switch size, token := level(keyValueSize), level(keyBytesPerToken); {
 	case size > token:
 		c.BytesPerToken = 0
@@ -289,6 +291,20 @@ func settle(c *config.Config, level func(key string) level) {
 func settleTrack(c *config.Config, level func(key string) level) {
 	if c.Track == config.TrackMatched && level(KeyTrack) > level(keyVerifyEvery) {
 		c.VerifyEvery = 1
+	}
+}
+
+// A warm-up that nobody asked for takes at most warmupWindows windows, or leastWarmup. On a busy machine,
+// where throughput never is steady, each launch would else spend most of its time on it.
+const (
+	warmupWindows = 10
+	leastWarmup   = config.Duration(50 * time.Millisecond)
+)
+
+// settleWarmup bounds the default of the warm-up by the windows.
+func settleWarmup(c *config.Config, level func(key string) level) {
+	if level(keyWarmup) == levelDefault && c.Duration > 0 && c.Duration < c.Warmup/warmupWindows {
+		c.Warmup = min(c.Warmup, max(warmupWindows*c.Duration, leastWarmup))
 	}
 }
 

@@ -193,6 +193,28 @@ func TestTrack(t *testing.T) {
 	require.ErrorContains(t, err, "contradicts --track matched")
 }
 
+// TestWarmup: short windows shorten a warm-up that nobody asked for.
+func TestWarmup(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		want time.Duration
+	}{
+		{[]string{"--duration", "1s"}, 500 * time.Millisecond},
+		{[]string{"--duration", "50ms"}, 500 * time.Millisecond},
+		{[]string{"--duration", "20ms"}, 200 * time.Millisecond},
+		{[]string{"--duration", "2ms"}, 50 * time.Millisecond},
+		{[]string{"--duration", "2ms", "--warmup", "500ms"}, 500 * time.Millisecond},
+		{[]string{"--duration", "2ms", "--warmup", "1ms"}, time.Millisecond},
+	} {
+		s, err := resolve(t, given{args: c.args})
+		require.NoError(t, err)
+		require.EqualValues(t, c.want, s.Config.Warmup, "%v", c.args)
+	}
+	c, err := Build(map[string]string{"duration": "2ms"})
+	require.NoError(t, err)
+	require.EqualValues(t, 50*time.Millisecond, c.Warmup)
+}
+
 func ptr[T any](v T) *T { return &v }
 
 func TestSettings(t *testing.T) {
