@@ -103,6 +103,7 @@ const (
 	MaxValueSize = 1 << 30
 	MaxTokens    = 1 << 20 // of a block
 	MaxRepeats   = 10_000
+	MaxDuration  = Duration(100 * time.Hour) // of a window or a warm-up
 )
 
 // Default returns the options before any profile, file, variable or flag.

@@ -117,12 +117,12 @@ func checkFractions(c *Config) *Error {
 
 func checkTimes(c *Config) *Error {
 	switch {
-	case c.Duration < Duration(time.Millisecond):
-		return &Error{"duration", fmt.Sprintf("%v is out of range (1ms or more)", c.Duration)}
+	case c.Duration < Duration(time.Millisecond) || c.Duration > MaxDuration:
+		return &Error{"duration", fmt.Sprintf("%v is out of range (1ms to %v)", c.Duration, MaxDuration)}
 	case c.Burn < 0 || c.Burn > Duration(time.Second):
 		return &Error{"burn", fmt.Sprintf("%v is out of range (0s to 1s)", c.Burn)}
-	case c.Warmup < 0:
-		return &Error{"warmup", fmt.Sprintf("%v is negative; use 0s or more", c.Warmup)}
+	case c.Warmup < 0 || c.Warmup > MaxDuration:
+		return &Error{"warmup", fmt.Sprintf("%v is out of range (0s to %v)", c.Warmup, MaxDuration)}
 	}
 	return nil
 }

@@ -208,6 +208,27 @@ func CheckWritable(dir string) error {
 	}
 }
 
+// CheckRoom returns an [*IOError] if the file system of dir, or of the directory in which dir will be
+// made, has less than size bytes free.
+func CheckRoom(dir string, size int64) error {
+	existing := filepath.Clean(dir)
+	for existing != filepath.Dir(existing) {
+		if _, err := os.Stat(existing); err == nil {
+			break
+		}
+		existing = filepath.Dir(existing)
+	}
+	var fs unix.Statfs_t
+	if err := unix.Statfs(existing, &fs); err != nil || fs.Blocks == 0 {
+		return nil // a file system that does not count its space
+	}
+	if free := fs.Bavail * uint64(fs.Bsize); uint64(size) > free {
+		op := fmt.Sprintf("checking the results directory: the results take about %d KiB, and %d KiB are free", size>>10, free>>10)
+		return &IOError{op, dir, unix.ENOSPC}
+	}
+	return nil
+}
+
 // tryFile writes a file in dir that is large enough to detect a full disk.
 func tryFile(dir string) error {
 	f, err := os.CreateTemp(dir, ".writable-*.tmp")

@@ -98,6 +98,17 @@ func checkGranted(limits machine.Limits, files, tasks, space int, less string) e
 
 func gibibytes(n float64) float64 { return n / (1 << 30) }
 
+// ResultSize returns the approximate size of a run's result file in bytes, as measured.
+func ResultSize(cfg *config.Config) int64 {
+	const (
+		fixed     = 20 << 10
+		perRepeat = 10 << 10
+		perThread = 8 << 10 // of each repeat: histograms, phases and counters
+	)
+	threads := cfg.TotalClients() + cfg.ServingRanks()*cfg.Daemons
+	return fixed + int64(cfg.Repeats)*int64(perRepeat+threads*perThread)
+}
+
 // need is a part of a run's memory and the option that determines it.
 type need struct {
 	option string

@@ -18,6 +18,7 @@ import (
 	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/set"
 	"transportbench/core/lab/runner"
+	"transportbench/core/lab/sweep"
 	"transportbench/core/plugin"
 	"transportbench/core/plugin/host"
 	"transportbench/core/transport"
@@ -160,6 +161,9 @@ func (s *session) runAll(ctx context.Context) (interrupted, err error) {
 		c.Transport, c.Options = e.Name, set[e.Name]
 		jobs = append(jobs, job{e, c})
 	}
+	if err := s.checkLength(jobs); err != nil {
+		return nil, err
+	}
 	for i, j := range jobs {
 		label := j.entry.Name + " " + j.config.Profile
 		if len(jobs) > 1 {
@@ -185,6 +189,28 @@ func (s *session) runAll(ctx context.Context) (interrupted, err error) {
 		}
 	}
 	return nil, nil
+}
+
+// longRun is the time from which a run is announced with its time and size.
+const longRun = 10 * time.Minute
+
+// checkLength checks that the results fit the disk, and says how long a long run takes.
+func (s *session) checkLength(jobs []job) error {
+	var size int64
+	var lasts time.Duration
+	for _, j := range jobs {
+		c := sweep.Cell{Config: j.config}
+		size += runner.ResultSize(&j.config)
+		lasts += time.Duration(j.config.Repeats) * c.Expected()
+	}
+	if err := result.CheckRoom(s.settings.Out, size); err != nil {
+		return &options.Error{Problem: err.Error(), Err: err}
+	}
+	if lasts >= longRun {
+		s.note("this takes about %s and writes about %d KiB; use fewer --repeats or a shorter --duration for less. Ctrl-C keeps the complete repeats",
+			present.Left(lasts), size>>10)
+	}
+	return nil
 }
 
 func (s *session) runOne(ctx context.Context, j job, label string, began time.Time) (*result.Result, error) {
