@@ -90,17 +90,23 @@ func (b *watchedBuffer) await(t *testing.T, text string) {
 	require.Eventually(t, func() bool { return strings.Contains(b.String(), text) }, time.Minute, time.Millisecond, "waiting for %q", text)
 }
 
-// TestLinkDown: a link that is down for 2 s costs a stall and no run, whenever that happens. In short
-// mode, during a window of tcpx.
+// linkRuns returns the value of LINK_TEST_RUNS, which asks for all cases and for that many random ones.
+func linkRuns() int {
+	runs, _ := strconv.Atoi(os.Getenv("LINK_TEST_RUNS"))
+	return runs
+}
+
+// TestLinkDown: a link that is down for 2 s costs a stall and no run, whenever that happens.
 func TestLinkDown(t *testing.T) {
 	for _, transport := range []string{"erpc", "tcpx"} {
 		for moment, c := range map[string]struct{ text, duration, repeats string }{
 			"launch": {"launch", "200ms", "2"}, "window": {"repeat 1 of 1", "2s", "1"}, "between": {"repeat 1 of 2 done", "200ms", "2"},
 		} {
-			if testing.Short() && (transport != "tcpx" || moment != "window") {
+			name := transport + "/" + moment
+			if name != "tcpx/window" && (testing.Short() || name != "erpc/launch" && linkRuns() == 0) {
 				continue
 			}
-			t.Run(transport+"/"+moment, func(t *testing.T) {
+			t.Run(name, func(t *testing.T) {
 				r := runOverLink(t, transport, "--duration", c.duration, "--repeats", c.repeats, "--launches", "1")
 				require.NoError(t, r.cmd.Start())
 				r.progress.await(t, c.text)
@@ -128,7 +134,7 @@ func requireStall(t *testing.T, r *result.Result, least time.Duration) {
 // TestLinkFlaps: a link that goes down and comes back all the time, from the launch on, costs no run.
 func TestLinkFlaps(t *testing.T) {
 	for _, transport := range []string{"erpc", "tcpx"} {
-		if testing.Short() && transport != "erpc" {
+		if transport != "erpc" && linkRuns() == 0 {
 			continue
 		}
 		t.Run(transport, func(t *testing.T) {
@@ -181,8 +187,7 @@ func TestLinkGone(t *testing.T) {
 // TestLinkAtAnyMoment cuts the link at random moments and for random times below the timeouts, in
 // LINK_TEST_RUNS runs. It prints the seed; LINK_TEST_SEED sets it.
 func TestLinkAtAnyMoment(t *testing.T) {
-	runs, _ := strconv.Atoi(os.Getenv("LINK_TEST_RUNS"))
-	if runs == 0 {
+	if linkRuns() == 0 {
 		t.Skip("set LINK_TEST_RUNS to a number of runs")
 	}
 	seed, err := strconv.ParseUint(os.Getenv("LINK_TEST_SEED"), 10, 64)
@@ -191,7 +196,7 @@ func TestLinkAtAnyMoment(t *testing.T) {
 	}
 	t.Logf("LINK_TEST_SEED=%d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
-	for n := range runs {
+	for n := range linkRuns() {
 		transport := []string{"erpc", "tcpx"}[random.IntN(2)]
 		t.Run(fmt.Sprint(transport, n), func(t *testing.T) {
 			r := runOverLink(t, transport, "--duration", "200ms", "--repeats", "8", "--launches", fmt.Sprint(1+random.IntN(8)))

@@ -114,7 +114,7 @@ var schema = []transport.Option{
 		Help: "interval between heartbeat pings to each connected rank"},
 	{Name: "peer-timeout", Type: transport.TypeDuration, Default: "5s",
 		Min: int64(time.Millisecond), Max: int64(24 * time.Hour),
-		Help: "a peer whose process does not answer pings for this long is lost, unless it is seen to live on this host; at least three times keepalive"},
+		Help: "a peer whose process does not answer pings for this long is lost, unless it is seen to live on this host; a link may be down as long; at least three times keepalive"},
 	{Name: "connect-timeout", Type: transport.TypeDuration, Default: "1m",
 		Min: int64(time.Millisecond), Max: int64(24 * time.Hour),
 		Help: "a peer that does not answer the handshake for this long is lost; only time in which the worker polls counts"},

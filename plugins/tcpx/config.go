@@ -130,7 +130,7 @@ var schema = append([]transport.Option{
 	},
 	{
 		Name: "timeout", Type: transport.TypeDuration, Default: "10s", Min: int64(10 * time.Millisecond), Max: int64(time.Hour),
-		Help: "a peer is lost if its host leaves the control socket unanswered for this long",
+		Help: "a peer is lost if its host leaves the control socket unanswered for this long, for example because the link is down",
 	},
 	faultOption,
 }, modeOptions()...)

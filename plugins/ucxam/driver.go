@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -51,8 +54,8 @@ func (Driver) Info() transport.Info {
 }
 
 // Open implements [transport.Driver].
-func (Driver) Open(_ context.Context, cfg transport.Config) (transport.Transport, error) {
-	e, err := openEndpoint(cfg)
+func (Driver) Open(ctx context.Context, cfg transport.Config) (transport.Transport, error) {
+	e, err := openEndpoint(ctx, cfg)
 	if err != nil {
 		return nil, name.Error("open", err)
 	}
@@ -70,7 +73,7 @@ type endpoint struct {
 }
 
 // openEndpoint opens UCX and determines the lane.
-func openEndpoint(cfg transport.Config) (*endpoint, error) {
+func openEndpoint(ctx context.Context, cfg transport.Config) (*endpoint, error) {
 	if missing != "" {
 		return nil, transport.Unavailable("%s", missing)
 	}
@@ -79,7 +82,7 @@ func openEndpoint(cfg transport.Config) (*endpoint, error) {
 		return nil, err
 	}
 	e := &endpoint{settings: s, eager: min(s.worker.Eager, s.worker.MaxPayload), workers: control.NewWorkers[worker](name, cfg.Workers)}
-	if e.context, err = ucp.Open(s.checked, s.others, s.wakeUp, s.workers > 1); err != nil {
+	if e.context, err = s.openContext(ctx); err != nil {
 		return nil, s.explain(err)
 	}
 	if err = s.checkResources(e.context.Info()); err == nil {
@@ -92,6 +95,42 @@ func openEndpoint(cfg transport.Config) (*endpoint, error) {
 		return nil, err
 	}
 	return e, nil
+}
+
+// UCX has no device for an interface whose link is down. The link may come back: openContext waits for
+// it for linkWait.
+const (
+	linkWait  = 5 * time.Second
+	linkEvery = 50 * time.Millisecond
+)
+
+func (s *settings) openContext(ctx context.Context) (*ucp.Context, error) {
+	for began := time.Now(); ; {
+		c, err := ucp.Open(s.checked, s.others, s.wakeUp, s.workers > 1)
+		var status *ucp.Status
+		devices := s.variables["NET_DEVICES"]
+		if !errors.As(err, &status) || status.Code != ucp.StatusNoDevice || !linkDown(devices) {
+			return c, err
+		}
+		if time.Since(began) > linkWait {
+			return nil, refuse(optionDevices, "%s: the link has been down for %v", devices, linkWait)
+		}
+		select {
+		case <-time.After(linkEvery):
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
+}
+
+// linkDown reports whether a value of UCX_NET_DEVICES has an interface whose link is down.
+func linkDown(devices string) bool {
+	for item := range strings.SplitSeq(devices, ",") {
+		if i, err := net.InterfaceByName(item); err == nil && i.Flags&net.FlagRunning == 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // trialLanes has the lanes of this process's earlier trial connections, keyed by everything that
