@@ -3,6 +3,7 @@ package rank
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"transportbench/core/base/config"
 	"transportbench/core/base/record"
@@ -48,7 +49,8 @@ func (d *daemon) run(s *state, atBegin, atEnd func()) error {
 // end ends the window: later requests are served but not counted.
 func (d *daemon) end(atEnd func()) {
 	d.ended = true
-	d.counts.window = d.clock.Now() - d.start
+	// A thread that had no processor ends its window as it begins it, within one step of the clock.
+	d.counts.window = max(d.clock.Now()-d.start, d.clock.Ticks(time.Nanosecond)+1)
 	d.counts.store = d.work().Since(d.counts.store)
 	d.atEnd = d.counts
 	d.loop.stop()

@@ -3,6 +3,7 @@ package rank
 import (
 	"fmt"
 	"math"
+	"runtime"
 	"testing"
 	"time"
 
@@ -184,4 +185,28 @@ func TestNullServerKeepsWhatAPollLeaves(t *testing.T) {
 	poll(3)
 	poll(8)
 	require.Equal(t, []transport.Token{1, 2, 3, 4, 5, 6, 7, 8}, got)
+}
+
+// A daemon that gets no processor until the window is over has a window all the same.
+func TestWindowOfAStarvedDaemon(t *testing.T) {
+	o, err := newOverhead(record.Plan{Config: config.Default(), Idle: config.IdleSpin}, true, transport.Properties{Medium: transport.MediumMemory}, 0)
+	require.NoError(t, err)
+	defer o.close()
+	var over state
+	over.advance(record.StateStopped)
+	for range 1 << 12 { // some are within a step of the clock
+		o.daemon.begin()
+		require.NoError(t, o.daemon.run(&over, func() {}, func() {}))
+		require.Positive(t, o.daemon.report(record.ThreadReport{}).ElapsedNS)
+	}
+}
+
+func TestOverheadOfThreadsThatShareProcessors(t *testing.T) {
+	r := &Rank{}
+	for i := range 3 * runtime.NumCPU() {
+		r.threads = append(r.threads, &thread{id: record.Thread{Daemon: i, Client: -1}, cpu: 5}, &thread{id: record.Thread{Daemon: -1, Client: i}, cpu: -1})
+	}
+	daemons, clients := r.apart()
+	require.Len(t, daemons, 1, "all share one processor")
+	require.Len(t, clients, runtime.NumCPU(), "not pinned")
 }
