@@ -8,6 +8,9 @@ SHELL := /bin/bash
 # How long each fuzz target runs.
 FUZZTIME ?= 3s
 
+# How long make soak runs each transport.
+SOAK ?= 1h
+
 # For how long test-long inflicts random faults on runs.
 FAULTTIME ?= 10m
 
@@ -38,6 +41,11 @@ test: ## check and test everything that takes minutes, set-up included
 test-long: ## verbs in a guest, fuzzing, each benchmark once, volume tests, faults for FAULTTIME (10m)
 	@scripts/setup.sh test
 	@FUZZTIME=$(FUZZTIME) FAULTTIME=$(FAULTTIME) scripts/test.sh long
+
+.PHONY: soak
+soak: ## run each transport for SOAK (1h) and check that nothing grows
+	@scripts/build.sh
+	@SOAK_TEST_TIME=$(SOAK) go test -trimpath -count=1 -timeout 0 -v -run TestSoak ./cmd/transportbench
 
 .PHONY: test-rdma
 test-rdma: ## test verbs: on Soft-RoCE in QEMU, or on DEVICE=mlx5_0
