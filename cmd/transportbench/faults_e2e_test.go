@@ -273,7 +273,7 @@ func lastLine(text string) string {
 // requireBlame checks that an error names a rank, and as dead no process but those that were killed.
 func requireBlame(t *testing.T, said string, killed []int) {
 	t.Helper()
-	require.Regexp(t, `rank \d+: `, said)
+	require.Regexp(t, `rank \d+: |plugin \w+ \(pid`, said) // the latter when it is asked for its description
 	for _, m := range died.FindAllStringSubmatch(said, -1) {
 		pid, err := strconv.Atoi(m[2])
 		require.NoError(t, err)

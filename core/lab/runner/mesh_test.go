@@ -104,6 +104,25 @@ func TestRankDiesInWindow(t *testing.T) {
 	}
 }
 
+// The death of a rank is the cause, even if another rank notices it first and fails.
+func TestDeathIsTheCause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, err := awaitAll(t.Context(), []int{0, 1, 2}, func(ctx context.Context, r int) (int, error) {
+			switch r {
+			case 0:
+				return 0, &RankError{Rank: 0, Op: opConnect, Err: errors.New("no such process")}
+			case 1:
+				time.Sleep(deathGrace / 2)
+				return 0, &RankError{Rank: 1, Op: opConnect, Err: death}
+			}
+			<-ctx.Done()
+			return 0, ctx.Err()
+		})
+		requireRankError(t, err, 1, opConnect)
+		require.ErrorIs(t, err, death)
+	})
+}
+
 // A rank that died is told apart from those that lost it, even if its own error only says that it
 // lost a peer.
 func TestCausePrefersTheFirstFailure(t *testing.T) {

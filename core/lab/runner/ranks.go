@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"transportbench/core/base/record"
 )
 
 // RankError reports that a rank failed or did not answer.
@@ -107,6 +109,16 @@ func callAll[T any](ctx context.Context, rs *ranks, list []int, op string, timeo
 	})
 }
 
+// deathGrace is how long after the failure of a rank the others may report their death, which then
+// counts as the cause: a rank may see that its peer is gone before the host does.
+const deathGrace = 100 * time.Millisecond
+
+// isDeath reports whether err says that a rank's process has died.
+func isDeath(err error) bool {
+	var died *record.ExitError
+	return errors.As(err, &died)
+}
+
 // awaitAll runs call for several ranks at once, as callAll does.
 func awaitAll[T any](ctx context.Context, list []int, call func(ctx context.Context, r int) (T, error)) ([]T, error) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -114,15 +126,27 @@ func awaitAll[T any](ctx context.Context, list []int, call func(ctx context.Cont
 	values := make([]T, len(list))
 	var (
 		waiting sync.WaitGroup
-		once    sync.Once
+		mu      sync.Mutex
 		first   error
 	)
 	for i, r := range list {
 		waiting.Go(func() {
 			var err error
 			values[i], err = call(ctx, r)
-			if err != nil {
-				once.Do(func() { first = err; cancel() })
+			if err == nil {
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case isDeath(err):
+				if !isDeath(first) {
+					first = err
+				}
+				cancel()
+			case first == nil:
+				first = err
+				time.AfterFunc(deathGrace, cancel)
 			}
 		})
 	}

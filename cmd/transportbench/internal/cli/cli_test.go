@@ -237,6 +237,19 @@ func TestInterrupt(t *testing.T) {
 	require.Contains(t, cmd.stderr, "transportbench: interrupted")
 }
 
+// TestInterruptedDescription: a plugin that was not asked to the end is not an unavailable one.
+func TestInterruptedDescription(t *testing.T) {
+	for _, args := range [][]string{{"run", "--transport", "fake"}, {"sweep", "--plugin-dir", pluginDir(t, "fake"), "--out", filepath.Join(t.TempDir(), "set"), "--transport", "fake", "--in-flight", "1,2"}} {
+		t.Run(args[0], func(t *testing.T) {
+			ctx, cancel := context.WithCancel(context.Background())
+			cancel()
+			cmd := &command{T: t, ctx: ctx, run: succeed}
+			require.Equal(t, ExitInterrupted, cmd.execute(args...), cmd.stderr)
+			require.Contains(t, cmd.stderr, "transportbench: interrupted")
+		})
+	}
+}
+
 func TestRequest(t *testing.T) {
 	var req runner.Request
 	cmd := &command{T: t, run: func(_ context.Context, r runner.Request, _ runner.Observer) (*result.Result, error) {

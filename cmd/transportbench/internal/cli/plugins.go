@@ -56,7 +56,7 @@ func (a *app) catalog(ctx context.Context, dir string) ([]*entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	return describe(ctx, host.Discover(dirs)), nil
+	return describe(ctx, host.Discover(dirs))
 }
 
 // candidates returns the entries that [options.All] selects: all that are not instruments.
@@ -87,7 +87,7 @@ func (a *app) find(ctx context.Context, dir string, names []string) ([]*entry, e
 		}
 		plugins = append(plugins, p)
 	}
-	return describe(ctx, plugins), nil
+	return describe(ctx, plugins)
 }
 
 // findIn returns the plugins of the named transports in one directory.
@@ -100,7 +100,8 @@ func findIn(ctx context.Context, dir string, names []string) ([]*entry, error) {
 		return nil, &config.Error{Option: options.KeyPluginDir, Problem: fmt.Sprintf("%q is not a directory", dir)}
 	}
 	if slices.Contains(names, options.All) {
-		return candidates(describe(ctx, host.Discover([]string{path}))), nil
+		entries, err := describe(ctx, host.Discover([]string{path}))
+		return candidates(entries), err
 	}
 	var plugins []*host.Plugin
 	for _, name := range names {
@@ -110,7 +111,7 @@ func findIn(ctx context.Context, dir string, names []string) ([]*entry, error) {
 		}
 		plugins = append(plugins, p)
 	}
-	return describe(ctx, plugins), nil
+	return describe(ctx, plugins)
 }
 
 // findArgument returns the plugin that an argument names. It fails if the
@@ -127,7 +128,8 @@ func (a *app) findArgument(ctx context.Context, dir, name string) (*entry, error
 	return entries[0], entries[0].err
 }
 
-func describe(ctx context.Context, plugins []*host.Plugin) []*entry {
+// describe asks plugins for their descriptions. It fails only if ctx ends.
+func describe(ctx context.Context, plugins []*host.Plugin) ([]*entry, error) {
 	entries := make([]*entry, len(plugins))
 	var asking sync.WaitGroup
 	for i, p := range plugins {
@@ -137,7 +139,7 @@ func describe(ctx context.Context, plugins []*host.Plugin) []*entry {
 		asking.Go(func() { _, _ = p.SHA256() }) // it is cached
 	}
 	asking.Wait()
-	return entries
+	return entries, ctx.Err()
 }
 
 // checkSet checks the transports' own options and returns them complete, by
