@@ -118,7 +118,7 @@ func (h *heartbeat) watch(peer *workerAddress, local uint64, wake func()) (*watc
 		return nil, err
 	}
 	w := &watch{remote: remote, source: h.port.Source(remote), nonce: peer.Nonce, local: local, wake: wake}
-	if isPresent(peer.Presence) {
+	if findPresence(peer.Presence) == nil {
 		w.shown = peer.Presence
 	}
 	h.watches = append(h.watches, w)

@@ -3,6 +3,7 @@ package erpc
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 
 	"golang.org/x/sys/unix"
 )
@@ -32,18 +33,23 @@ func newPresence() (presence, error) {
 
 func (p presence) close() { _ = unix.Close(p.fd) }
 
-// isPresent reports whether a worker is open whose presence has this name. It cannot tell for workers
-// of other hosts and network namespaces.
-func isPresent(name string) bool {
+// isPresent reports whether the worker with a presence that was found before may still be open. It
+// reports true if it cannot tell, for example without a free descriptor.
+func isPresent(name string) bool { return !errors.Is(findPresence(name), unix.ECONNREFUSED) }
+
+// findPresence looks for an open worker whose presence has this name. It returns ECONNREFUSED if there
+// is none on this host, or if the worker is in another network namespace; other errors say nothing
+// about the worker.
+func findPresence(name string) error {
 	if name == "" || name[0] != '@' {
-		return false
+		return unix.ECONNREFUSED
 	}
 	fd, err := presenceSocket()
 	if err != nil {
-		return false
+		return err
 	}
 	defer func() { _ = unix.Close(fd) }()
-	return unix.Connect(fd, &unix.SockaddrUnix{Name: name}) == nil
+	return unix.Connect(fd, &unix.SockaddrUnix{Name: name})
 }
 
 func presenceSocket() (int, error) {

@@ -17,7 +17,6 @@ import (
 type session struct {
 	id           transport.PeerID
 	state        sessionState
-	loss         error  // why, in state lost
 	localNumber  uint16 // in arriving packets
 	localKey     uint32 // of the checksum of arriving packets
 	nonce        uint64 // of the peer's worker
@@ -57,6 +56,7 @@ type session struct {
 	memory []byte // all buffers
 	stride int    // bytes from one buffer to the next
 	errors control.PeerErrors
+	loss   error // why, in state lost
 }
 
 type sessionState uint8

@@ -61,7 +61,6 @@ type peer struct {
 	id      transport.PeerID
 	address address
 	state   peerState
-	loss    error // why, in state lost
 	handshake
 	probe int // socket on which the peer wants to probe; -1 for none
 	conn  *conn
@@ -73,6 +72,7 @@ type peer struct {
 	isDirty        bool
 	readable       bool
 	errors         control.PeerErrors
+	loss           error // why, in state lost
 }
 
 // pendingCalls are the calls of one connection that have no response yet, by the number

@@ -380,8 +380,11 @@ func (p *UDP) filter() {
 			unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: 1 << 16}) // all of it
 	}
 	program = append(program, unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K})
-	_ = unix.SetsockoptSockFprog(p.fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER,
+	err := unix.SetsockoptSockFprog(p.fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER,
 		&unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]})
+	if err != nil { // the filter before it would drop what a new remote sends
+		_ = unix.SetsockoptInt(p.fd, unix.SOL_SOCKET, unix.SO_DETACH_FILTER, 0)
+	}
 }
 
 // Release implements [Port].

@@ -63,6 +63,8 @@ func (o *Options) apply(fd int) error {
 		}
 		return nil
 	}
+	// tcp(7) allows 127 keepalive probes.
+	interval := max(1, int((o.Timeout+127*time.Second-1)/(127*time.Second))) // seconds
 	errs := []error{
 		set("TCP_NODELAY", unix.IPPROTO_TCP, unix.TCP_NODELAY, 1),
 		set("TCP_USER_TIMEOUT", unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(o.Timeout.Milliseconds())),
@@ -70,9 +72,9 @@ func (o *Options) apply(fd int) error {
 		// vanished while there was nothing to send.
 		set("SO_KEEPALIVE", unix.SOL_SOCKET, unix.SO_KEEPALIVE, 1),
 		set("TCP_KEEPIDLE", unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, 1),
-		set("TCP_KEEPINTVL", unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, 1),
+		set("TCP_KEEPINTVL", unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, interval),
 		// Data sockets have no TCP_USER_TIMEOUT, which otherwise comes before this count.
-		set("TCP_KEEPCNT", unix.IPPROTO_TCP, unix.TCP_KEEPCNT, int(min(max(o.Timeout/time.Second, 1), maxKeepalives))),
+		set("TCP_KEEPCNT", unix.IPPROTO_TCP, unix.TCP_KEEPCNT, max(int(o.Timeout/time.Second)/interval, 1)),
 	}
 	// TCP doubles the time between retransmissions, up to two minutes. With a tenth of the timeout at
 	// most, one falls into the timeout soon after a link has come back. Linux has this since 6.15.
@@ -89,10 +91,7 @@ func (o *Options) apply(fd int) error {
 	return errors.Join(errs...)
 }
 
-const (
-	tcpRTOMax     = 44  // TCP_RTO_MAX_MS of linux/tcp.h
-	maxKeepalives = 127 // of tcp(7)
-)
+const tcpRTOMax = 44 // TCP_RTO_MAX_MS of linux/tcp.h
 
 // toKernel converts an address to the kernel's form.
 func toKernel(a netip.AddrPort) unix.Sockaddr {
