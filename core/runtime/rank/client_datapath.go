@@ -48,7 +48,9 @@ func (c *client) run(s *state, atBegin, atEnd func()) error {
 		err = c.step(true)
 	}
 	now := c.clock.Now()
-	c.counts.window, c.counts.found = now-start, c.counts.polls-c.counts.empty
+	// A thread that had no processor ends its window as it begins it, within one step of the clock.
+	c.counts.window = max(now-start, c.clock.Ticks(time.Nanosecond)+1)
+	c.counts.found = c.counts.polls - c.counts.empty
 	c.count(now)
 	if c.schedule != nil {
 		c.open.scheduled += c.schedule.overdue(now)

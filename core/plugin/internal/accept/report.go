@@ -2,6 +2,7 @@ package accept
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -99,6 +100,7 @@ func (w *window) client(p part, r *record.ClientReport) {
 	w.latencies(p, r)
 	w.optional(p, r)
 	w.slices(p, r)
+	w.gaps(p, "silences", r.Silences)
 	w.thread(p, &r.Thread)
 	counters(p, r.Transport, r.Series)
 }
@@ -215,8 +217,9 @@ func (w *window) daemon(p part, r *record.DaemonReport) {
 func (w *window) thread(p part, r *record.ThreadReport) {
 	t := p.field("thread")
 	spent := w.most() + uint64(tick)
-	t.atMost("start_ns", r.StartNS, exact)
+	t.atMost("start_ns", r.StartNS, math.MaxInt64)
 	t.atMost("monotonic_ns", r.MonotonicNS, w.most())
+	t.atMost("clock_ns", r.ClockNS, w.most())
 	t.atMost("cpu_ns", r.CPUNS, spent)
 	t.atMost("system_ns", r.SystemNS, spent)
 	t.atMost("voluntary_switches", r.Voluntary, w.most())
@@ -227,20 +230,28 @@ func (w *window) thread(p part, r *record.ThreadReport) {
 	t.atMost("gap_count", r.GapCount, w.most())
 	t.atMost("gap_ns", r.GapNS, w.most())
 	t.atMost("gap_limit_ns", r.GapLimitNS, exact)
-	t.atMostLong("gaps", len(r.Gaps), mostGaps)
-	for i := range r.Gaps {
-		g, gap := t.index("gaps", i), &r.Gaps[i]
-		g.atMost("at_ns", gap.AtNS, exact)
+	w.gaps(t, "gaps", r.Gaps)
+	t.atMostLong("counters", len(r.Counters), mostEntries)
+	for name, n := range r.Counters {
+		t.atMost("counters["+quoted(name)+"]", n, exact)
+	}
+}
+
+// gaps checks a list of gaps. The clock of their starts counts from the boot of the machine.
+func (w *window) gaps(p part, name string, list []record.Gap) {
+	p.atMostLong(name, len(list), mostGaps)
+	if p.first != nil {
+		return
+	}
+	for i := range list {
+		g, gap := p.index(name, i), &list[i]
+		g.atMost("at_ns", gap.AtNS, math.MaxInt64)
 		g.atMost("for_ns", gap.ForNS, w.most())
 		g.atMost("voluntary_switches", gap.Voluntary, exact)
 		g.atMost("involuntary_switches", gap.Involuntary, exact)
 		g.atMost("minor_faults", gap.MinorFaults, exact)
 		g.atMost("major_faults", gap.MajorFaults, exact)
 		g.atMost("collections", gap.Collections, exact)
-	}
-	t.atMostLong("counters", len(r.Counters), mostEntries)
-	for name, n := range r.Counters {
-		t.atMost("counters["+quoted(name)+"]", n, exact)
 	}
 }
 
