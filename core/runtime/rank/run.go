@@ -235,7 +235,7 @@ func explainLoss(w transport.Worker, err error) error {
 	if !errors.Is(err, transport.ErrPeerDown) || !errors.As(err, &op) || op.Peer == transport.NoPeer {
 		return err
 	}
-	return &transport.OpError{Transport: op.Transport, Op: op.Op, Peer: op.Peer, Err: explain(w, op.Peer, op.Err)}
+	return explain(w, op.Peer, err)
 }
 
 // explain adds to an error why nothing comes from a peer, if the worker knows.
