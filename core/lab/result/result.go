@@ -199,7 +199,7 @@ type Repeat struct {
 	// order.
 	Stalls []Stall `json:"stalls,omitempty"`
 	// Mixed marks a window during which the machine changed its state: the bounces before and after
-	// it differ too much. Remeasured has the mixed and the starved windows that this one replaces.
+	// it differ too much. Remeasured has the mixed, starved and empty windows that this one replaces.
 	Mixed      bool     `json:"mixed,omitempty"`
 	Remeasured []Window `json:"remeasured,omitempty"`
 	// Starved is the reason why the window measured next to nothing: a rank had no processor in it.
@@ -275,8 +275,13 @@ type Window struct {
 	Throughput   float64   `json:"throughput"` // op/s
 	BounceBefore float64   `json:"bounce_before_ns"`
 	BounceAfter  float64   `json:"bounce_after_ns"`
-	// Starved is the reason why the window measured nothing; it is empty for a mixed window.
+	// Starved is the reason why the window measured next to nothing if a rank had little of a
+	// processor. Empty is the reason if nothing was completed though no rank was starved. Both are
+	// absent for a mixed window.
 	Starved string `json:"starved,omitempty"`
+	Empty   string `json:"empty,omitempty"`
+	// Stalls are those of the window, as in a repeat.
+	Stalls []Stall `json:"stalls,omitempty"`
 }
 
 // Stall is a time for which polling threads of one host made no progress.

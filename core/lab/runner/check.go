@@ -132,6 +132,7 @@ var checks = []struct {
 	{name: "drift", severity: result.Warning, find: checkDrift, cause: "preempted"},
 	{name: "mixed", severity: result.Warning, find: checkMixed},
 	{name: "starved", severity: result.Warning, find: checkStarved},
+	{name: "empty_windows", severity: result.Warning, find: checkEmptyWindows},
 	{name: "steal", severity: result.Warning, find: checkSteal},
 	{name: "preempted", severity: result.Warning, find: checkPreempted},
 	{name: "fairness", severity: result.Warning, find: checkFairness},

@@ -183,6 +183,9 @@ func TestChecksFail(t *testing.T) {
 		{"starved", func(e *evidence) {
 			each(e, func(r *result.Repeat) { r.Remeasured = []result.Window{{Starved: "nothing was completed in 1s"}} })
 		}, 0.5, "6 windows measured nothing and were measured again, and 0 remained (nothing was completed in 1s); the others"},
+		{"empty_windows", func(e *evidence) {
+			e.result.Repeats[2].Remeasured = []result.Window{{Empty: "nothing was completed in 1s"}}
+		}, 1, "1 windows were empty and were measured again (nothing was completed in 1s): the metrics leave them out"},
 		{"mixed", func(e *evidence) {
 			for i := range 2 {
 				r := &e.result.Repeats[i]

@@ -14,9 +14,9 @@ import (
 	"transportbench/core/transport"
 )
 
-// Each kind of probe takes floorTime on one side of a window, and each bounce bounceTime, divided over
-// the calling pairs, but probeLeast for each pair. With more than maxPairs pairs, that many of them are
-// probed, evenly spread over all.
+// Each kind of probe takes floorTime on one side of a window, and each bounce bounceTime, divided
+// over the calling pairs, but probeLeast for each pair. With more than maxPairs pairs, that many of
+// them are probed, evenly spread over all.
 const (
 	floorTime  = 6 * time.Millisecond
 	bounceTime = 2 * time.Millisecond
@@ -25,9 +25,11 @@ const (
 	probeTime  = bounceTime + time.Duration(len(floorKinds))*(floorTime+bounceTime)
 )
 
-// A probe that fails is taken again after a pause that doubles: on a loaded machine a rank may get no
-// processor for a while, and a link may be down. An attempt may take probePatience longer than planned.
-// Once failed attempts and pauses on one side of a window have taken probeBudget, the side is given up.
+// A probe that fails is taken again after a pause that doubles: on a loaded machine a rank may get
+// no processor for a while, and a link may be down. An attempt may take probePatience longer than
+// planned. Once failed attempts and pauses on one side of a window have taken probeBudget, the side
+// is given up. From then on a side is given up at its first failure, until one succeeds, so that a
+// probe that always fails does not cost probeBudget at every window.
 const (
 	probeBudget   = 10 * time.Second
 	probePatience = 3 * time.Second
@@ -36,8 +38,8 @@ const (
 )
 
 var (
-	errProbeLate = fmt.Errorf("it did not end within %v; its ranks got no processor, cannot reach each other, or hang", probePatience)
-	errNoReading = errors.New("it measured nothing; its ranks got no processor")
+	errProbeLate = fmt.Errorf("it did not end within %v; its ranks perhaps got no processor, cannot reach each other, or hang", probePatience)
+	errNoReading = errors.New("it measured nothing; perhaps its ranks got no processor")
 	errGivenUp   = errors.New("a probe was given up")
 )
 
@@ -100,8 +102,8 @@ func sampleOf[T any](list []T, n int) []T {
 }
 
 // readings takes the probes on one side of a window, one pair at a time. Every probe of a floor is
-// between two bounces, and one bounce is next to the window. A kind that cannot be probed is left out
-// from then on, and Note has the reason. If a probe is given up, so are those after it.
+// between two bounces, and one bounce is next to the window. A kind that cannot be probed is left
+// out from then on, and Note has the reason. If a probe is given up, so are those after it.
 func (b *bench) readings(ctx context.Context, before bool) (result.Readings, error) {
 	pairs := callingPairs(b.cfg, b.plans, len(b.req.CPUs))
 	if len(pairs) == 0 {
@@ -111,7 +113,7 @@ func (b *bench) readings(ctx context.Context, before bool) (result.Readings, err
 	}
 	side := probeSide{bench: b}
 	err := side.probe(ctx, pairs, before)
-	if errors.Is(err, errGivenUp) {
+	if b.probesGivenUp = errors.Is(err, errGivenUp); b.probesGivenUp {
 		err = nil
 		if before {
 			side.Bounce = 0 // it was to be next to the window
@@ -219,8 +221,8 @@ func (b *bench) unprobedNote() string {
 	return strings.Join(notes, "; ")
 }
 
-// probeAll takes a probe of one kind between each pair, and returns the median with the readings. The
-// median is nil if the kind cannot be probed.
+// probeAll takes a probe of one kind between each pair, and returns the median with the readings.
+// The median is nil if the kind cannot be probed.
 func (r *probeSide) probeAll(ctx context.Context, pairs []callingPair, kind transport.ProbeKind) (*transport.Floor, []float64, error) {
 	if r.unprobed[kind] != "" {
 		return nil, nil, nil
@@ -269,8 +271,8 @@ func readingIn(floor transport.Floor, kind transport.ProbeKind) float64 {
 	return floor.RoundTrip
 }
 
-// probePair takes a probe of one pair, and takes it again if it fails. It returns errGivenUp once that
-// has taken too long, and the error of a probe that cannot succeed later.
+// probePair takes a probe of one pair, and takes it again if it fails. It returns errGivenUp once
+// that has taken too long, and the error of a probe that cannot succeed later.
 func (r *probeSide) probePair(ctx context.Context, pair callingPair, probe transport.Probe) (transport.Floor, error) {
 	failure := result.ProbeFailure{Kind: probe.Kind, Caller: pair.caller, Daemon: pair.server}
 	for pause := probePause; ; pause = min(2*pause, maxProbePause) {
@@ -283,7 +285,7 @@ func (r *probeSide) probePair(ctx context.Context, pair callingPair, probe trans
 		failure.Times++
 		failure.Error = err.Error()
 		r.lost += time.Since(began) + pause
-		if failure.GivenUp = r.lost > probeBudget; failure.GivenUp {
+		if failure.GivenUp = r.probesGivenUp || r.lost > probeBudget; failure.GivenUp {
 			r.addFailure(failure)
 			return floor, errGivenUp
 		}
@@ -302,8 +304,8 @@ func (r *probeSide) addFailure(failure result.ProbeFailure) {
 	}
 }
 
-// lasting reports whether a probe that failed with err fails again: the transport has no such probe or
-// a wrong one, or a rank is gone.
+// lasting reports whether a probe that failed with err fails again: the transport has no such probe
+// or a wrong one, or a rank is gone.
 func lasting(err error) bool {
 	var died *record.ExitError
 	var invalid *record.InvalidError

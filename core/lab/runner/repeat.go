@@ -23,9 +23,11 @@ const mixedRatio = 1.5
 // configurations, and nothing but the bounces decides, so no result is preferred.
 const maxRemeasure = 2
 
-// A starved window is measured again after a pause that doubles, from the window's length or
-// starvedPause: starvedTries times at least, and until pauses and windows have taken starvedBudget. What a loaded machine leaves to a rank is decided by its
-// scheduler and not by the transport, so no result is preferred.
+// A starved or empty window is measured again after a pause that doubles, from the window's length
+// or starvedPause: starvedTries times at least, and until pauses and windows have taken
+// starvedBudget. The machine's scheduler and not the transport decides what is left to a rank, so to
+// replace starved windows prefers no result. To replace an empty one does: the metrics then show
+// less of an outage than there was. So the result lists its stall, and a check warns.
 const (
 	starvedBudget   = 10 * time.Second
 	starvedTries    = 3
@@ -34,10 +36,17 @@ const (
 	// starvedShare is the share of a window for which a thread that spins has a processor at least. It
 	// is far below a fair share of a processor on a machine that can measure at all.
 	starvedShare = 0.01
+	// In a window in which nothing was completed, a thread was starved below starvedEmpty of the
+	// window, and in one shorter than fewTurns below starvedHalf. Two threads with over half of a
+	// window run at the same time for a while. In a longer window, threads that take turns of some
+	// milliseconds complete calls with far less.
+	starvedEmpty = 0.1
+	starvedHalf  = 0.5
+	fewTurns     = 20 * time.Millisecond
 )
 
-// repeat measures one window, again if it is mixed or starved. It fails if nothing was completed in the
-// last one.
+// repeat measures one window, again if it is mixed, starved or empty. It fails if nothing was
+// completed in the last one.
 func (b *bench) repeat(ctx context.Context, i int) (result.Repeat, error) {
 	var discarded []result.Window
 	mixes, tries := 0, 0
@@ -52,10 +61,13 @@ func (b *bench) repeat(ctx context.Context, i int) (result.Repeat, error) {
 			return repeat, err
 		}
 		repeat.Mixed = mixed(&repeat)
-		var nothing bool
-		repeat.Starved, nothing = b.starved(&repeat)
+		nothing := b.nothingDone(&repeat)
+		var empty string
+		if repeat.Starved = b.starved(&repeat, nothing); nothing && repeat.Starved == "" {
+			empty = b.empty(&repeat)
+		}
 		switch {
-		case repeat.Starved != "":
+		case nothing || repeat.Starved != "":
 			tries++
 			lost += time.Duration(b.cfg.Duration) + pause
 			if tries < starvedTries || lost <= starvedBudget {
@@ -65,8 +77,12 @@ func (b *bench) repeat(ctx context.Context, i int) (result.Repeat, error) {
 				return repeat, nil
 			}
 			b.failed = &repeat
-			return repeat, fmt.Errorf("repeat %d: %s; %d windows were measured; let less run beside it, or use a longer --duration",
-				repeat.Index+1, repeat.Starved, tries+mixes)
+			remedy := "let less run beside it"
+			if empty != "" {
+				remedy = "find out what holds the traffic up"
+			}
+			return repeat, fmt.Errorf("repeat %d: %s; %d windows were measured; %s, or use a longer --duration",
+				repeat.Index+1, repeat.Starved+empty, tries+mixes, remedy)
 		case repeat.Mixed && mixes < maxRemeasure:
 			mixes++
 		default:
@@ -74,9 +90,10 @@ func (b *bench) repeat(ctx context.Context, i int) (result.Repeat, error) {
 		}
 		discarded = append(discarded, result.Window{
 			StartedAt: repeat.StartedAt, Throughput: repeat.Samples[result.Throughput],
-			BounceBefore: repeat.Before.Bounce, BounceAfter: repeat.After.Bounce, Starved: repeat.Starved,
+			BounceBefore: repeat.Before.Bounce, BounceAfter: repeat.After.Bounce,
+			Starved: repeat.Starved, Empty: empty, Stalls: repeat.Stalls,
 		})
-		if repeat.Starved == "" {
+		if repeat.Starved+empty == "" {
 			continue
 		}
 		select {
@@ -88,9 +105,8 @@ func (b *bench) repeat(ctx context.Context, i int) (result.Repeat, error) {
 	}
 }
 
-// starved returns why a window measured nothing: nothing was completed, or a rank had no processor. It
-// is empty for other windows, and if nothing was due.
-func (b *bench) starved(r *result.Repeat) (reason string, nothing bool) {
+// nothingDone reports whether nothing was completed in a window although something was due.
+func (b *bench) nothingDone(r *result.Repeat) bool {
 	var ops, due uint64
 	for _, c := range r.Clients() {
 		ops += c.Ops()
@@ -98,28 +114,60 @@ func (b *bench) starved(r *result.Repeat) (reason string, nothing bool) {
 			due += c.Open.Scheduled
 		}
 	}
-	nothing = ops == 0 && (due > 0 || b.cfg.Rate == 0)
-	rank, least := leastProcessor(r.Ranks)
+	return ops == 0 && (due > 0 || b.cfg.Rate == 0)
+}
+
+// starved returns why a window measured next to nothing: a rank had no processor, or if nothing was
+// completed in it, little of one. It is empty for other windows.
+func (b *bench) starved(r *result.Repeat, nothing bool) string {
+	rank, least := b.leastProcessor(r.Ranks)
 	length := time.Duration(b.cfg.Duration)
-	had := fmt.Sprintf("rank %d had a processor for %v", rank, time.Duration(least*float64(length)).Round(10*time.Microsecond))
+	enough := starvedShare
 	switch {
-	case nothing && least < 1:
-		return fmt.Sprintf("nothing was completed in %v: %s", length, had), true
+	case nothing && length < fewTurns:
+		enough = starvedHalf
 	case nothing:
-		return fmt.Sprintf("nothing was completed in %v", length), true
-	case least < starvedShare && b.plans[rank].Idle == config.IdleSpin:
-		return fmt.Sprintf("in a window of %v, %s", length, had), false
+		enough = starvedEmpty
 	}
-	return "", false
+	switch {
+	case least >= enough, !nothing && b.plans[rank].Idle != config.IdleSpin:
+		return ""
+	case nothing:
+		return fmt.Sprintf("nothing was completed in %v: %s", length, b.processorTime(rank, least))
+	}
+	return fmt.Sprintf("in a window of %v, %s", length, b.processorTime(rank, least))
+}
+
+// empty describes a window in which nothing was completed although no rank was starved.
+func (b *bench) empty(r *result.Repeat) string {
+	reason := fmt.Sprintf("nothing was completed in %v, and no rank was starved", time.Duration(b.cfg.Duration))
+	if rank, least := b.leastProcessor(r.Ranks); least < 1 {
+		reason += ": " + b.processorTime(rank, least)
+	}
+	return reason
+}
+
+// processorTime describes a share of a window for which a rank had a processor.
+func (b *bench) processorTime(rank int, share float64) string {
+	had := time.Duration(share * float64(b.cfg.Duration)).Round(10 * time.Microsecond)
+	if b.plans[rank].Idle == config.IdlePark {
+		return fmt.Sprintf("rank %d waited %v for a processor", rank, time.Duration(b.cfg.Duration)-had)
+	}
+	return fmt.Sprintf("rank %d had a processor for %v", rank, had)
 }
 
 // leastProcessor returns the rank of the polling thread that had the least of a processor in the
-// window, and its share of the window; 1 if the kernel does not report it.
-func leastProcessor(ranks []record.Report) (rank int, share float64) {
+// window, and its share of the window; 1 if that is unknown. A thread that sleeps while it is idle
+// uses no processor then, so its share is the time without gaps, which are what stopped it.
+func (b *bench) leastProcessor(ranks []record.Report) (rank int, share float64) {
 	share = 1
 	see := func(r int, t *record.ThreadReport, elapsed uint64) {
-		if t.CPUNS > 0 && elapsed > 0 && float64(t.CPUNS)/float64(elapsed) < share {
-			rank, share = r, float64(t.CPUNS)/float64(elapsed)
+		had := elapsed - min(elapsed, t.GapNS)
+		if b.plans[r].Idle != config.IdlePark {
+			had = t.CPUNS
+		}
+		if t.CPUNS > 0 && elapsed > 0 && float64(had)/float64(elapsed) < share {
+			rank, share = r, float64(had)/float64(elapsed)
 		}
 	}
 	for i := range ranks {
@@ -152,8 +200,8 @@ func apart(a, b float64) bool {
 	return low > 0 && high > mixedRatio*low
 }
 
-// measureWindow measures one window with the readings and the overhead of the harness beside it. The
-// repeat has reports of ranks if the window began. again means that it is not planned for.
+// measureWindow measures one window with the readings and the overhead of the harness beside it.
+// The repeat has reports of ranks if the window began. again means that it is not planned for.
 func (b *bench) measureWindow(ctx context.Context, i int, again bool) (repeat result.Repeat, err error) {
 	nth, duration := b.earlier+i+1, time.Duration(b.cfg.Duration)
 	repeat = result.Repeat{Index: nth - 1}
@@ -188,7 +236,7 @@ func (b *bench) measureWindow(ctx context.Context, i int, again bool) (repeat re
 	repeat.StartedAt = time.Now()
 	repeat.Ranks, err = b.runWindow(ctx, record.Window{Duration: duration, SampleEvery: b.sampleEvery})
 	repeat.Machine = watch()
-	repeat.Stalls = stallsOf(repeat.Ranks, repeat.Machine.StealNS)
+	repeat.Stalls = stallsOf(repeat.Ranks, repeat.Machine.StealNS, err == nil && b.nothingDone(&repeat))
 	if err == nil {
 		b.progress.enter(StepFloor, nth, beside(b.cfg, probeTime))
 		repeat.After, err = b.readings(ctx, false)
@@ -217,8 +265,8 @@ func (b *bench) watchMachine() func() result.MachineTime {
 	}
 }
 
-// processors returns the processors of the polling threads, or if those are not pinned, all on which
-// they may run.
+// processors returns the processors of the polling threads, or if those are not pinned, all on
+// which they may run.
 func (b *bench) processors() []int {
 	var cpus []int
 	for _, p := range b.plans {

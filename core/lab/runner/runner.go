@@ -72,8 +72,9 @@ type Request struct {
 const (
 	overheadTime = 10 * time.Millisecond
 
-	// margin is how much longer than planned a call may take, in the rank's own time. A rank that spins
-	// on every core answers slowly, and a window waits up to 12 s for its last responses.
+	// margin is how much longer than planned a call may take, not counting time in which the rank
+	// waits for a processor or a disk. A rank that spins on every core answers slowly, and a window
+	// waits up to 12 s for its last responses.
 	margin = 15 * time.Second
 	// startTimeout is the default of Request.StartTimeout. Each rank adds launchTime to a step of the
 	// setup, because ranks may share a processor, and each connection connectTime. A rank that
@@ -116,13 +117,16 @@ type bench struct {
 	prepared    []record.Prepared
 	sampleEvery int
 	unprobed    map[transport.ProbeKind]string // kinds that cannot be probed, with the reason
-	steps       []result.Step
-	firstWindow time.Time
-	repeats     []result.Repeat
-	failed      *result.Repeat // the repeat during or after whose window a rank failed
-	warmup      *result.Warmup
-	settled     bool    // the warm-up ended because its throughput was steady
-	closing     []error // of each rank, after a complete launch
+	// probesGivenUp means that the last probes beside a window were given up, perhaps in an earlier
+	// launch.
+	probesGivenUp bool
+	steps         []result.Step
+	firstWindow   time.Time
+	repeats       []result.Repeat
+	failed        *result.Repeat // the repeat during or after whose window a rank failed
+	warmup        *result.Warmup
+	settled       bool    // the warm-up ended because its throughput was steady
+	closing       []error // of each rank, after a complete launch
 }
 
 // run launches the ranks, measures and ends them. If it returns an error, the result has the
@@ -256,14 +260,14 @@ func (b *bench) connectTimeout(workers []record.RankWorkers) time.Duration {
 	return b.startTimeout() + time.Duration(len(b.plans))*launchTime + time.Duration(daemons*all)*connectTime
 }
 
-// setupAll makes a call of the setup of all ranks at once. Each has timeout of its own time.
+// setupAll makes a call of the setup of all ranks at once, with timeout as in ownTime.
 func setupAll[T any](ctx context.Context, b *bench, op string, timeout time.Duration,
 	call func(context.Context, int) (T, error)) ([]T, error) {
 	return patientAll(ctx, b, b.all(), op, timeout, noSetup(b.req.Plugin.Name, timeout), call)
 }
 
-// patientAll makes the same call of several ranks at once, as callAll does. A rank has timeout of its
-// own time, and then fails with late.
+// patientAll makes the same call of several ranks at once, as callAll does. A rank fails with late
+// after timeout, as in ownTime.
 func patientAll[T any](ctx context.Context, b *bench, list []int, op string, timeout time.Duration, late error,
 	call func(context.Context, int) (T, error)) ([]T, error) {
 	return awaitAll(ctx, list, func(ctx context.Context, r int) (T, error) {
@@ -273,8 +277,9 @@ func patientAll[T any](ctx context.Context, b *bench, list []int, op string, tim
 	})
 }
 
-// ownTime returns a context that ends with the cause late once rank r has used timeout of its own time,
-// as [machine.UsesUp] measures it, or starvedFactor times as long has passed. It ends with ctx, too.
+// ownTime returns a context that ends with the cause late after timeout. Time in which rank r waits
+// for a processor or a disk does not count, as [machine.UsesUp] measures it, but the context ends
+// after starvedFactor times as long at the latest. It ends with ctx, too.
 func (b *bench) ownTime(ctx context.Context, r int, timeout time.Duration, late error) context.Context {
 	own, end := context.WithCancelCause(ctx)
 	longest := timeout

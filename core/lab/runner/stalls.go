@@ -21,13 +21,14 @@ type threadGap struct {
 
 func (g *threadGap) end() uint64 { return g.AtNS + g.ForNS }
 
-// stallsOf turns the gaps of all threads in a window, and the silences that gaps do not explain, into
-// its longest stalls, in order. Gaps of several threads are one stall if most of the shorter one is
-// within the other. steal is the time in
-// nanoseconds for which the hypervisor kept processors of the run during the window.
-func stallsOf(ranks []record.Report, steal uint64) []result.Stall {
+// stallsOf turns the gaps of all threads in a window, and the silences that gaps do not explain,
+// into its longest stalls, in order. Gaps of several threads are one stall if most of the shorter
+// one is within the other. steal is the time in nanoseconds for which the hypervisor kept
+// processors of the run during the window. nothing means that nothing was completed, so all clients
+// were silent.
+func stallsOf(ranks []record.Report, steal uint64, nothing bool) []result.Stall {
 	groups := grouped(gapsOf(ranks))
-	silent := silencesOf(ranks, groups)
+	silent := silencesOf(ranks, groups, nothing)
 	stalls := make([]result.Stall, len(groups))
 	for i, group := range groups {
 		stalls[i] = stallOf(group)
@@ -86,16 +87,21 @@ func grouped(list []threadGap) (groups [][]threadGap) {
 	return groups
 }
 
-// silencesOf returns the silences of clients that gaps do not explain, those of several clients at the
-// same time together.
-func silencesOf(ranks []record.Report, gaps [][]threadGap) (groups [][]threadGap) {
+// silencesOf returns the silences of clients that gaps do not explain, those of several clients at
+// the same time together. A client records a silence when it ends, so if nothing was completed, its
+// silence is the window.
+func silencesOf(ranks []record.Report, gaps [][]threadGap, nothing bool) (groups [][]threadGap) {
 	var list []threadGap
 	for i := range ranks {
 		r := &ranks[i]
 		for j := range r.Clients {
 			id := record.Thread{Rank: r.Rank, Daemon: -1, Client: j}
-			for _, silence := range r.Clients[j].Silences {
-				g := threadGap{Gap: silence, rank: r.Rank, thread: id.String(), start: r.Clients[j].Thread.StartNS}
+			start, silences := r.Clients[j].Thread.StartNS, r.Clients[j].Silences
+			if nothing {
+				silences = []record.Gap{{AtNS: start, ForNS: r.Clients[j].ElapsedNS}}
+			}
+			for _, silence := range silences {
+				g := threadGap{Gap: silence, rank: r.Rank, thread: id.String(), start: start}
 				if !explained(&g, gaps) {
 					list = append(list, g)
 				}
@@ -105,8 +111,8 @@ func silencesOf(ranks []record.Report, gaps [][]threadGap) (groups [][]threadGap
 	return grouped(list)
 }
 
-// explained reports whether a silence came from threads that stood still: one stall took half of it, or
-// several nearly all. Between stalls threads run, and so responses come.
+// explained reports whether a silence came from threads that stood still: one stall took half of
+// it, or several nearly all. Between stalls threads run, and so responses come.
 func explained(silence *threadGap, gaps [][]threadGap) bool {
 	covered := uint64(0)
 	for _, group := range gaps {

@@ -31,6 +31,14 @@ func silent(r record.Report, at, length uint64) record.Report {
 	return r
 }
 
+// lasting1s sets the window of the clients of a report.
+func lasting1s(r record.Report) record.Report {
+	for i := range r.Clients {
+		r.Clients[i].ElapsedNS, r.Clients[i].Thread.StartNS = 1e9, windowStart
+	}
+	return r
+}
+
 func TestStallsOf(t *testing.T) {
 	none := record.Gap{}
 	gap := func(at, length uint64, counts record.Gap) record.Gap {
@@ -44,6 +52,7 @@ func TestStallsOf(t *testing.T) {
 	for name, c := range map[string]struct {
 		ranks []record.Report
 		steal uint64 // microseconds
+		idle  bool   // nothing was completed
 		want  []result.Stall
 	}{
 		"none": {ranks: []record.Report{gapped(0, true), gapped(1, false)}},
@@ -97,6 +106,14 @@ func TestStallsOf(t *testing.T) {
 			want: []result.Stall{stall(300_000, 300_000, result.CauseUnknown, server), stall(600_000, 300_000, result.CauseUnknown, caller),
 				stall(900_000, 250_000, result.CauseUnknown, caller)},
 		},
+		"nothing was completed": {
+			ranks: []record.Report{gapped(0, true, gap(100, 5000, none)), lasting1s(gapped(1, false))}, idle: true,
+			want: []result.Stall{stall(0, 1_000_000, result.CauseNoTraffic, "client 0 of rank 1", caller), stall(100, 5000, result.CauseUnknown, server)},
+		},
+		"nothing was completed because a thread stood still": {
+			ranks: []record.Report{gapped(0, true, gap(100, 900_000, none)), lasting1s(gapped(1, false))}, idle: true,
+			want: []result.Stall{stall(100, 900_000, result.CauseUnknown, server)},
+		},
 		"one after the other": {
 			ranks: []record.Report{gapped(0, true, gap(100, 1000, none)), gapped(1, false, gap(900, 1000, none))},
 			want:  []result.Stall{stall(100, 1000, result.CauseUnknown, server), stall(900, 1000, result.CauseUnknown, caller)},
@@ -109,7 +126,7 @@ func TestStallsOf(t *testing.T) {
 			want: []result.Stall{stall(100, 1000, result.CauseCollector, caller, "daemon 0 of rank 1")},
 		},
 	} {
-		require.Equal(t, c.want, append([]result.Stall(nil), stallsOf(c.ranks, 1000*c.steal)...), name)
+		require.Equal(t, c.want, append([]result.Stall(nil), stallsOf(c.ranks, 1000*c.steal, c.idle)...), name)
 	}
 }
 
@@ -120,7 +137,7 @@ func TestStallsOfTwoHosts(t *testing.T) {
 	const apart = 1e15
 	far.Daemons[0].Thread.StartNS += apart
 	far.Daemons[0].Thread.Gaps[0].AtNS += apart
-	stalls := stallsOf([]record.Report{far, near}, 0)
+	stalls := stallsOf([]record.Report{far, near}, 0, false)
 	require.Len(t, stalls, 2)
 	for _, s := range stalls {
 		require.EqualValues(t, 100_000, s.AtNS)
@@ -134,7 +151,7 @@ func TestLongestStallsAreListed(t *testing.T) {
 	for i := range uint64(40) {
 		gaps = append(gaps, record.Gap{AtNS: 10_000 * i, ForNS: 100 + (i*7)%40})
 	}
-	stalls := stallsOf([]record.Report{gapped(0, true, gaps...)}, 0)
+	stalls := stallsOf([]record.Report{gapped(0, true, gaps...)}, 0, false)
 	require.Len(t, stalls, keptStalls)
 	for i, s := range stalls {
 		require.GreaterOrEqual(t, s.ForNS, uint64(100+40-keptStalls)*1000)
