@@ -21,6 +21,10 @@ import (
 	"transportbench/core/plugin/internal/accept"
 )
 
+// reapTimeout bounds the time from SIGKILL to the end of a process, and from an order to the keeper's
+// report. It is a variable for tests.
+var reapTimeout = 5 * time.Second
+
 const (
 	// describeTimeout bounds `describe`, which touches no hardware and takes milliseconds. Waiting for
 	// a processor or a disk does not count, up to describeLimit in all.
@@ -28,8 +32,6 @@ const (
 	describeLimit   = 10 * time.Second
 	// describeMax is the largest size of a description in bytes.
 	describeMax = 1 << 20
-	// reapTimeout bounds the time from SIGKILL to the end of a process.
-	reapTimeout = 5 * time.Second
 )
 
 // Describe runs the plugin with `describe` and returns its description. It returns soon after
@@ -124,20 +126,19 @@ func (p *Plugin) run(ctx context.Context, grace time.Duration, read func(*child)
 	return nil
 }
 
-// awaitExit waits for the end of a killed process and of those that it left, for reapTimeout at most.
+// awaitExit waits for the end of a killed process and of those that plugins left. If that takes
+// longer than reapTimeout, it kills the keeper, which either hangs or cannot reap the process.
 func awaitExit(c *child) error {
-	timeout := time.NewTimer(reapTimeout)
-	defer timeout.Stop()
-	select {
-	case <-c.exited:
+	if waitFor(c.exited, reapTimeout) {
 		if len(c.left) > 0 {
-			return fmt.Errorf("it left processes that do not die: %v; see their /proc/PID/status", c.left)
+			return fmt.Errorf("plugins left processes that do not die: %v; see their /proc/PID/status", c.left)
 		}
 		return nil
-	case <-timeout.C:
-		return fmt.Errorf("process %d does not die: it hangs in the kernel; see /proc/%d/stack as root",
-			c.pid, c.pid)
 	}
+	c.keeper.kill()
+	waitFor(c.exited, reapTimeout)
+	return fmt.Errorf("process %d did not die: %w; if the process still exists, it hangs in the kernel: see /proc/%d/stack as root",
+		c.pid, keeperHangs(), c.pid)
 }
 
 func (p *Plugin) parseDescription(output []byte) (plugin.Description, error) {

@@ -1,9 +1,11 @@
 package host
 
 import (
+	"encoding/gob"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -27,15 +29,39 @@ type keeper struct {
 	lost     bool
 }
 
-// keeperOrder is a message to the keeper. With a Path it starts a process, whose standard output,
-// standard error and further descriptors come with the message. Otherwise it sends a signal.
+// keeperOrder is a message to the keeper. With descriptors it starts a process: the first is a file
+// with the keeperCommand, the others are the process's standard output, standard error and further
+// descriptors. Without descriptors it sends a signal.
 type keeperOrder struct {
-	ID     int      `json:"id"` // of the process, unique for a keeper
-	Path   string   `json:"path,omitempty"`
-	Args   []string `json:"args,omitempty"`
-	Env    []string `json:"env,omitempty"`
-	Remove []string `json:"remove,omitempty"` // directories to remove when the process has ended
-	Signal int      `json:"signal,omitempty"` // for its process group
+	ID          int `json:"id"` // of the process, unique for a keeper
+	Descriptors int `json:"descriptors,omitempty"`
+	Signal      int `json:"signal,omitempty"` // for its process group
+}
+
+// keeperCommand is the process to start. It can be longer than a message, and its strings are any
+// bytes, so it is encoded by [gob] into a file in memory.
+type keeperCommand struct {
+	Path      string
+	Args, Env []string
+	Remove    []string // directories to remove when the process has ended
+}
+
+// file returns a file in memory with c.
+func (c *keeperCommand) file() (*os.File, error) {
+	fd, err := unix.MemfdCreate("transportbench-command", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, os.NewSyscallError("memfd_create", err)
+	}
+	file := os.NewFile(uintptr(fd), "command")
+	err = gob.NewEncoder(file).Encode(c)
+	if err == nil {
+		_, err = file.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		file.Close()
+		return nil, err
+	}
+	return file, nil
 }
 
 // keeperReport is a message from the keeper: a process has been started, or has not, or has ended.
@@ -76,7 +102,10 @@ func End() {
 	defer theKeeper.Unlock()
 	if k := theKeeper.keeper; k != nil {
 		_ = k.conn.CloseWrite()
-		waitFor(k.gone, reapTimeout)
+		if !waitFor(k.gone, reapTimeout) {
+			k.kill()
+			waitFor(k.gone, reapTimeout)
+		}
 		theKeeper.keeper = nil
 	}
 }
@@ -125,6 +154,15 @@ func (k *keeper) isLost() bool {
 	return k.lost
 }
 
+// kill kills a keeper that does not answer. The kernel kills the plugins with it.
+func (k *keeper) kill() {
+	k.mu.Lock()
+	k.lost = true
+	k.mu.Unlock()
+	_ = k.cmd.Process.Kill()
+	k.conn.Close() // a plugin that hangs in its exec has the other end open
+}
+
 // listen passes the keeper's reports to the processes until the keeper is gone.
 func (k *keeper) listen() {
 	buffer := make([]byte, 1<<16)
@@ -165,6 +203,12 @@ func (k *keeper) listen() {
 
 var errKeeperLost = errors.New("the keeper of plugins, the parent of their processes, was killed: run the command again")
 
+// keeperHangs is the error of a keeper that had to be killed.
+func keeperHangs() error {
+	return fmt.Errorf("the keeper of plugins, the parent of their processes, did not answer within %v "+
+		"and was killed, and all plugins with it: a plugin may have stopped it (SIGSTOP)", reapTimeout)
+}
+
 // start starts cmd as c. The outputs are those of cmd, and its standard input is /dev/null.
 func (k *keeper) start(c *child, cmd *exec.Cmd, remove []string, outputs ...*os.File) error {
 	k.mu.Lock()
@@ -177,26 +221,43 @@ func (k *keeper) start(c *child, cmd *exec.Cmd, remove []string, outputs ...*os.
 	k.children[c.id] = c
 	k.mu.Unlock()
 
-	var descriptors []int
-	for _, file := range append(outputs, cmd.ExtraFiles...) {
-		descriptors = append(descriptors, int(file.Fd()))
-	}
-	order := keeperOrder{ID: c.id, Path: cmd.Path, Args: cmd.Args, Env: cmd.Env, Remove: remove}
-	if err := k.send(order, unix.UnixRights(descriptors...)); err != nil {
+	command := keeperCommand{Path: cmd.Path, Args: cmd.Args, Env: cmd.Env, Remove: remove}
+	if err := k.sendCommand(c.id, &command, append(outputs, cmd.ExtraFiles...)); err != nil {
 		k.mu.Lock()
 		delete(k.children, c.id)
 		k.mu.Unlock()
 		return err
 	}
-	r, ok := <-c.started
-	switch {
-	case !ok:
-		return errKeeperLost
-	case r.Errno != 0:
-		return &os.PathError{Op: "fork/exec", Path: cmd.Path, Err: syscall.Errno(r.Errno)}
+	timeout := time.NewTimer(reapTimeout)
+	defer timeout.Stop()
+	select {
+	case r, ok := <-c.started:
+		switch {
+		case !ok:
+			return errKeeperLost
+		case r.Errno != 0:
+			return &os.PathError{Op: "fork/exec", Path: cmd.Path, Err: syscall.Errno(r.Errno)}
+		}
+		c.pid = r.PID
+		return nil
+	case <-timeout.C:
+		k.kill()
+		return keeperHangs()
 	}
-	c.pid = r.PID
-	return nil
+}
+
+// sendCommand orders the start of a process with the given files as its descriptors from 1.
+func (k *keeper) sendCommand(id int, command *keeperCommand, files []*os.File) error {
+	file, err := command.file()
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	descriptors := []int{int(file.Fd())}
+	for _, file := range files {
+		descriptors = append(descriptors, int(file.Fd()))
+	}
+	return k.send(keeperOrder{ID: id, Descriptors: len(descriptors)}, unix.UnixRights(descriptors...))
 }
 
 // send sends an order. A message is not divided, so concurrent calls need no lock.
@@ -205,8 +266,13 @@ func (k *keeper) send(order keeperOrder, rights []byte) error {
 	if err != nil {
 		return err
 	}
+	_ = k.conn.SetWriteDeadline(time.Now().Add(reapTimeout))
 	_, _, err = k.conn.WriteMsgUnix(text, rights, nil)
-	if errors.Is(err, unix.EPIPE) {
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		k.kill()
+		return keeperHangs()
+	case errors.Is(err, unix.EPIPE), errors.Is(err, net.ErrClosed):
 		return errKeeperLost
 	}
 	return err

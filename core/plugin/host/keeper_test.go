@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"transportbench/core/base/record"
 )
 
 // bred returns descriptors of the processes that a plugin in dir has started with breed.
@@ -148,7 +150,90 @@ func TestKilledKeeper(t *testing.T) {
 	require.NoDirExists(t, dirs[0], "the next keeper removes it")
 }
 
-// The host's own children are not the keeper's business.
+// A plugin can stop its parent, the keeper. The host then kills the keeper and with it the plugins.
+func TestStoppedKeeper(t *testing.T) {
+	before := reapTimeout
+	reapTimeout = 500 * time.Millisecond
+	t.Cleanup(func() { reapTimeout = before })
+	current := func(t *testing.T) *keeper {
+		t.Helper()
+		k, err := runningKeeper()
+		require.NoError(t, err)
+		return k
+	}
+	for name, stop := range map[string]func(*testing.T) error{
+		"before a start": func(t *testing.T) error {
+			require.NoError(t, unix.Kill(current(t).cmd.Process.Pid, unix.SIGSTOP))
+			_, err := find(t, "fake").Launch(context.Background(), LaunchOptions{})
+			return err
+		},
+		"during a start": func(t *testing.T) error {
+			_, err := find(t, "stopparent").Launch(context.Background(), LaunchOptions{StartTimeout: soon})
+			return err
+		},
+		"during describe": func(t *testing.T) error {
+			_, err := find(t, "stopparent").describeWithin(context.Background(), soon)
+			return err
+		},
+		"by a running plugin": func(t *testing.T) error {
+			p, err := find(t, "fake").Launch(context.Background(), LaunchOptions{})
+			require.NoError(t, err)
+			_, err = do(context.Background(), p, "stop parent")
+			require.NoError(t, err)
+			err = p.Kill()
+			<-p.Exited()
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := current(t)
+			require.ErrorContains(t, stop(t), "the keeper of plugins, the parent of their processes, did not answer")
+			<-k.gone
+			noChildren(t)
+		})
+	}
+	t.Run("before the end", func(t *testing.T) {
+		k := current(t)
+		require.NoError(t, unix.Kill(k.cmd.Process.Pid, unix.SIGSTOP))
+		End()
+		<-k.gone
+	})
+	reapTimeout = before
+	_, err := find(t, "fake").Describe(context.Background())
+	require.NoError(t, err)
+}
+
+// A plugin gets its environment, arguments and path as they are, of any length and in any encoding.
+func TestPluginGetsBytesUnchanged(t *testing.T) {
+	t.Setenv("UCX_TEST_PATH", "/tmp/caf\xe9")
+	for i := range 16 {
+		t.Setenv(fmt.Sprintf("UCX_TEST_LONG_%d", i), strings.Repeat("x", 1<<16))
+	}
+	dir := filepath.Join(t.TempDir(), "caf\xe9")
+	require.NoError(t, os.Rename(plugins(t, "fake")[0], dir))
+	p, err := Find("fake", []string{dir})
+	require.NoError(t, err)
+	process, err := p.Launch(context.Background(), LaunchOptions{})
+	require.NoError(t, err)
+	_, err = do(context.Background(), process, "environment")
+	require.NoError(t, process.Kill())
+	require.NoError(t, err)
+	text, err := os.ReadFile(filepath.Join(dir, "environment"))
+	require.NoError(t, err)
+	require.Greater(t, len(text), 1<<20)
+	require.Contains(t, strings.Split(string(text), "\x00"), "UCX_TEST_PATH=/tmp/caf\xe9")
+}
+
+// A description that is too long is the plugin's fault, and the error has the field.
+func TestDescriptionIsTooLong(t *testing.T) {
+	_, err := find(t, "huge").Launch(context.Background(), LaunchOptions{})
+	var invalid *record.InvalidError
+	require.ErrorAs(t, err, &invalid)
+	require.NotErrorIs(t, err, errNotAPlugin)
+	require.Equal(t, "describe", invalid.Field)
+}
+
+// The keeper leaves the host's own children alone.
 func TestKeeperLeavesChildrenOfTheHost(t *testing.T) {
 	own, lines := startHost(t, "fake")
 	require.True(t, lines.Scan())

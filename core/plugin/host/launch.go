@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 
 	"transportbench/core"
+	"transportbench/core/base/record"
 	"transportbench/core/plugin"
 	"transportbench/core/plugin/internal/accept"
 	"transportbench/core/plugin/internal/wire"
@@ -136,13 +137,15 @@ func (l *launch) connect(ctx context.Context) (*grpc.ClientConn, plugin.Descript
 	return nil, plugin.Description{}, ctx.Err()
 }
 
-// waitFor waits until done is closed, for timeout at most.
-func waitFor(done <-chan struct{}, timeout time.Duration) {
+// waitFor waits until done is closed, for timeout at most, and reports whether it is.
+func waitFor(done <-chan struct{}, timeout time.Duration) bool {
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()
 	select {
 	case <-done:
+		return true
 	case <-timer.C:
+		return false
 	}
 }
 
@@ -163,6 +166,10 @@ func (l *launch) dial() (*grpc.ClientConn, error) {
 func (p *Plugin) describeRunning(ctx context.Context, conn *grpc.ClientConn, opts LaunchOptions) (plugin.Description, error) {
 	var d plugin.Description
 	data, err := wire.NewClient(conn, nil).Describe(ctx)
+	var invalid *record.InvalidError
+	if errors.As(err, &invalid) {
+		return d, &refusal{fmt.Errorf("plugin %s: %w", p.Name, err)}
+	}
 	if err != nil {
 		return d, err
 	}
@@ -224,7 +231,7 @@ func (l *launch) fail(ctx context.Context, err error) error {
 			l.plugin.Name, noAnswer(time.Since(l.began).Round(time.Millisecond).String()))
 	case errors.Is(err, context.Canceled):
 		return fmt.Errorf("plugin %s: starting: %w", l.plugin.Name, context.Canceled)
-	case child.failed() || !child.success() && !l.runner.shot: // somebody else killed it
+	case child.failed() || !child.success() && !l.runner.killSent(): // somebody else killed it
 		return exitError(l.plugin.Name, child, l.runner.output)
 	default:
 		return fmt.Errorf("plugin %s: %s is %w: %s", l.plugin.Name, l.plugin.Path, errNotAPlugin, abbreviate(err.Error()))

@@ -125,6 +125,9 @@ func actAsPlugin(name string) {
 		forever()
 	case "closing", "mute", "otherversion":
 		handshakeOnly(name)
+	case "stopparent":
+		_ = unix.Kill(os.Getppid(), unix.SIGSTOP)
+		forever()
 	case "imposter":
 		plugin.Serve(fakeDriver{"somethingelse"}, newFakeRank)
 	case "daemon": // the process between a plugin and its daemon
@@ -237,7 +240,11 @@ func crash() {
 type fakeDriver struct{ name string }
 
 func (d fakeDriver) Info() transport.Info {
-	return transport.Info{Name: d.name, Version: "1.2.3", Summary: "a fake for tests", Providers: []string{"none"}}
+	info := transport.Info{Name: d.name, Version: "1.2.3", Summary: "a fake for tests", Providers: []string{"none"}}
+	if d.name == "huge" { // its description is longer than any answer may be
+		info.Summary = strings.Repeat("x", 8<<20)
+	}
+	return info
 }
 
 func (d fakeDriver) Open(context.Context, transport.Config) (transport.Transport, error) {
@@ -265,6 +272,8 @@ func (f *fakeRank) Prepare(_ context.Context, plan record.Plan) (record.Prepared
 		litter()
 		breed()
 		panic("boom")
+	case "stop parent":
+		return prepared, unix.Kill(os.Getppid(), unix.SIGSTOP)
 	case "panic":
 		panic("boom")
 	case "crash":
@@ -286,6 +295,8 @@ func (f *fakeRank) Prepare(_ context.Context, plan record.Plan) (record.Prepared
 	case "log":
 		slog.Warn("careful", "rank", plan.Rank)
 		slog.Debug("detail")
+	case "environment":
+		return prepared, os.WriteFile(filepath.Join(filepath.Dir(os.Args[0]), "environment"), []byte(strings.Join(os.Environ(), "\x00")), 0o600)
 	case "child":
 		child := exec.Command(os.Args[0])
 		child.Args[0] = "transport-silent"

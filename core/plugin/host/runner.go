@@ -34,10 +34,10 @@ type pluginRunner struct {
 	// exited is closed once the process is reaped and all its standard error is read.
 	exited chan struct{}
 
-	mu     sync.Mutex // orders Kill and Start
-	child  *child
-	killed bool
-	shot   bool // Kill has sent its signal to a process that had not ended
+	mu       sync.Mutex // orders Kill and Start
+	child    *child
+	killed   bool
+	signaled bool // Kill has sent its signal to a process that had not ended
 }
 
 var _ runner.Runner = (*pluginRunner)(nil)
@@ -143,7 +143,7 @@ func (r *pluginRunner) Kill(context.Context) error {
 	select {
 	case <-r.child.exited:
 	default:
-		r.shot = true
+		r.signaled = true
 	}
 	r.child.kill() // the group may have more processes
 	return nil
@@ -154,6 +154,13 @@ func (r *pluginRunner) started() *child {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.child
+}
+
+// killSent reports whether Kill has sent its signal to a process that had not ended.
+func (r *pluginRunner) killSent() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.signaled
 }
 
 func (r *pluginRunner) Stdout() io.ReadCloser { return r.stdout }

@@ -2,6 +2,7 @@ package host
 
 import (
 	"bytes"
+	"encoding/gob"
 	"encoding/json"
 	"net"
 	"os"
@@ -87,7 +88,7 @@ func keep() int {
 				for _, p := range k.kept {
 					_ = unix.Kill(-p.pid, unix.SIGKILL)
 				}
-			case o.Path != "":
+			case o.Descriptors > 0:
 				k.start(o)
 			case k.kept[o.ID] != nil:
 				_ = unix.Kill(-k.kept[o.ID].pid, unix.Signal(o.Signal))
@@ -104,7 +105,7 @@ func keep() int {
 // receive passes the host's orders on until the host is gone.
 func receive(host *net.UnixConn, orders chan<- order) {
 	defer close(orders)
-	text, rights := make([]byte, 1<<20), make([]byte, unix.CmsgSpace(4*maxDescriptors))
+	text, rights := make([]byte, 1<<12), make([]byte, unix.CmsgSpace(4*maxDescriptors))
 	for {
 		n, m, _, _, err := host.ReadMsgUnix(text, rights)
 		var o order
@@ -121,48 +122,64 @@ func receive(host *net.UnixConn, orders chan<- order) {
 	}
 }
 
+// command returns the command of o. The descriptors that are left are for its process.
+func (o *order) command() (*keeperCommand, error) {
+	if len(o.descriptors) < o.Descriptors {
+		return nil, unix.EMFILE // the kernel drops descriptors above the limit
+	}
+	file := os.NewFile(uintptr(o.descriptors[0]), "command")
+	o.descriptors = o.descriptors[1:]
+	defer file.Close()
+	var c keeperCommand
+	return &c, gob.NewDecoder(file).Decode(&c)
+}
+
 // start starts a plugin, tells the host its number, and closes the descriptors.
 func (k *keeping) start(o order) {
+	r := keeperReport{ID: o.ID}
+	began := time.Now()
+	c, err := o.command()
 	defer func() {
 		for _, fd := range o.descriptors {
 			_ = unix.Close(fd)
 		}
 	}()
-	r := keeperReport{ID: o.ID}
-	began := time.Now()
-	if k.memory != nil {
+	if err == nil && k.memory != nil {
 		dir := filepath.Join(k.memory.path, strconv.Itoa(o.ID))
 		if unix.Mkdir(dir, 0o700) == nil {
-			o.Env = append(o.Env, shm.EnvDir+"="+dir)
-			o.Remove = append(o.Remove, dir)
+			c.Env = append(c.Env, shm.EnvDir+"="+dir)
+			c.Remove = append(c.Remove, dir)
 		}
 	}
-	pid, err := forkExec(o)
+	if err == nil {
+		if r.PID, err = forkExec(c, o.descriptors); err != nil {
+			k.remove(c.Remove)
+		}
+	}
 	if err != nil {
-		k.remove(o.Remove)
 		r.Errno = int(unix.EIO)
 		if errno, ok := err.(syscall.Errno); ok {
 			r.Errno = int(errno)
 		}
 	} else {
-		r.PID = pid
-		k.kept[o.ID] = &kept{pid: pid, began: began, remove: o.Remove}
+		k.kept[o.ID] = &kept{pid: r.PID, began: began, remove: c.Remove}
 	}
 	k.tell(r)
 }
 
-func forkExec(o order) (int, error) {
+// forkExec starts c with /dev/null and the given descriptors.
+func forkExec(c *keeperCommand, descriptors []int) (int, error) {
 	null, err := unix.Open(os.DevNull, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return 0, err
 	}
 	defer unix.Close(null)
 	files := []uintptr{uintptr(null)}
-	for _, fd := range o.descriptors {
+	for _, fd := range descriptors {
 		files = append(files, uintptr(fd))
 	}
-	return syscall.ForkExec(o.Path, o.Args, &syscall.ProcAttr{
-		Env: o.Env, Files: files,
+	return syscall.ForkExec(c.Path, c.Args, &syscall.ProcAttr{
+		Env: c.Env, Files: files,
 		Sys: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
 	})
 }
