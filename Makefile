@@ -11,6 +11,9 @@ FUZZTIME ?= 3s
 # How long make soak runs each transport.
 SOAK ?= 1h
 
+# How often test-long cuts links at random moments; 0 leaves out most of its cuts.
+LINK_TEST_RUNS ?= 2
+
 # For how long test-long inflicts random faults on runs.
 FAULTTIME ?= 10m
 
@@ -40,7 +43,7 @@ test: ## check and test everything that takes minutes, set-up included
 .PHONY: test-long
 test-long: ## verbs in a guest, fuzzing, each benchmark once, volume tests, faults for FAULTTIME (10m)
 	@scripts/setup.sh test
-	@FUZZTIME=$(FUZZTIME) FAULTTIME=$(FAULTTIME) scripts/test.sh long
+	@FUZZTIME=$(FUZZTIME) FAULTTIME=$(FAULTTIME) LINK_TEST_RUNS=$(LINK_TEST_RUNS) scripts/test.sh long
 
 .PHONY: soak
 soak: ## run each transport for SOAK (1h) and check that nothing grows

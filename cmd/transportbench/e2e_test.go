@@ -105,7 +105,7 @@ func (i *invocation) await(t *testing.T) {
 	if !errors.As(err, &exit) {
 		require.NoError(t, err)
 	}
-	require.Eventually(t, func() bool { return len(plugins(t)) == 0 }, 10*time.Second, 10*time.Millisecond, "plugins are still running")
+	require.Eventually(t, func() bool { return len(plugins()) == 0 }, 10*time.Second, 10*time.Millisecond, "plugins are still running")
 }
 
 func (i *invocation) run(t *testing.T) int {
@@ -134,8 +134,7 @@ func TestLoads(t *testing.T) {
 			require.Zero(t, i.run(t), i.stderr.String())
 			r, err := result.Parse(i.stdout.Bytes())
 			require.NoError(t, err)
-			verified := slices.IndexFunc(r.Checks, func(c result.Check) bool { return c.Name == "verified" })
-			require.True(t, r.Checks[verified].OK, r.Checks[verified].Message)
+			requireVerified(t, r)
 			if name == "any size" {
 				require.Equal(t, "histogram:0=1,32=5,1000=3,5KiB=1", r.Config.ValueSize.String())
 			}
@@ -166,8 +165,7 @@ func TestTopologies(t *testing.T) {
 					i.run(t) // a busy machine may not keep the rate
 					r, err := result.Parse(i.stdout.Bytes())
 					require.NoError(t, err, i.stderr.String())
-					verified := slices.IndexFunc(r.Checks, func(c result.Check) bool { return c.Name == "verified" })
-					require.True(t, r.Checks[verified].OK, r.Checks[verified].Message)
+					requireVerified(t, r)
 				})
 			}
 		}
@@ -193,20 +191,68 @@ func TestBadLoads(t *testing.T) {
 	}
 }
 
-// plugins returns the processes that run a plugin from bin.
-func plugins(t *testing.T) []int {
-	t.Helper()
-	links, err := filepath.Glob("/proc/[0-9]*/exe")
-	require.NoError(t, err)
-	var pids []int
+// plugins returns the processes that run a plugin from bin. It is for any goroutine.
+func plugins() (pids []int) {
+	links, _ := filepath.Glob("/proc/[0-9]*/exe") // the pattern is valid
 	for _, link := range links {
-		if exe, err := os.Readlink(link); err == nil && strings.HasPrefix(exe, bin) && strings.Contains(exe, "/transport-") {
-			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(link)))
-			require.NoError(t, err)
+		exe, err := os.Readlink(link)
+		pid, notPID := strconv.Atoi(filepath.Base(filepath.Dir(link)))
+		if err == nil && notPID == nil && strings.HasPrefix(exe, bin) && strings.Contains(exe, "/transport-") {
 			pids = append(pids, pid)
 		}
 	}
 	return pids
+}
+
+// footprint is what processes hold.
+type footprint struct{ processes, descriptors, threads, memory int } // memory in KiB
+
+// footprintOf adds up what processes hold. It fails if one of them has ended.
+func footprintOf(pids ...int) (sum footprint, err error) {
+	for _, pid := range pids {
+		descriptors, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+		if err != nil {
+			return sum, err
+		}
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		if err != nil {
+			return sum, err
+		}
+		var threads, memory int
+		for line := range strings.Lines(string(status)) {
+			_, _ = fmt.Sscanf(line, "Threads: %d", &threads)
+			_, _ = fmt.Sscanf(line, "VmRSS: %d kB", &memory)
+		}
+		if memory == 0 {
+			return sum, fmt.Errorf("process %d has ended", pid)
+		}
+		sum.processes++
+		sum.descriptors += len(descriptors)
+		sum.threads += threads
+		sum.memory += memory
+	}
+	return sum, nil
+}
+
+// buildUCXAM builds the plugin that needs UCX, for the time of a test.
+func buildUCXAM(t *testing.T) error {
+	t.Helper()
+	plugin := filepath.Join(bin, "plugins", "transport-ucxam")
+	build := exec.Command("go", "build", "-buildvcs=false", "-trimpath", "-tags", "ucx", "-o", plugin, "transportbench/cmd/transport-ucxam")
+	build.Env = append(os.Environ(), "CGO_ENABLED=1")
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("the plugin ucxam does not build: %w\n%s", err, out)
+	}
+	t.Cleanup(func() { os.Remove(plugin) })
+	return nil
+}
+
+// requireVerified requires that a run verified responses and that all of them were right.
+func requireVerified(t *testing.T, r *result.Result) {
+	t.Helper()
+	verified := slices.IndexFunc(r.Checks, func(c result.Check) bool { return c.Name == "verified" })
+	require.GreaterOrEqual(t, verified, 0, "the check is missing")
+	require.True(t, r.Checks[verified].OK, r.Checks[verified].Message)
 }
 
 // requireNothingLeft checks that a command and its plugins left no files.
@@ -348,7 +394,7 @@ func TestInterrupt(t *testing.T) {
 
 func TestSecondInterrupt(t *testing.T) {
 	i := begin(t, "repeat 1 of", "--duration", "30s")
-	for _, pid := range plugins(t) { // so a clean end takes long
+	for _, pid := range plugins() { // so a clean end takes long
 		require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
 	}
 	gone := make(chan struct{})
@@ -367,7 +413,7 @@ func TestSecondInterrupt(t *testing.T) {
 
 func TestKilledHost(t *testing.T) {
 	i := begin(t, "repeat 1 of", "--duration", "30s")
-	require.Len(t, plugins(t), 2)
+	require.Len(t, plugins(), 2)
 	require.NoError(t, i.cmd.Process.Kill())
 	i.wait(t)
 }
@@ -412,7 +458,7 @@ func TestKilledPlugin(t *testing.T) {
 	for _, topology := range topologies {
 		t.Run(topology, func(t *testing.T) {
 			i := begin(t, "repeat 1 of", "--duration", "30s", "--topology", topology)
-			require.NoError(t, syscall.Kill(plugins(t)[1], syscall.SIGKILL))
+			require.NoError(t, syscall.Kill(plugins()[1], syscall.SIGKILL))
 			require.Equal(t, 1, i.wait(t))
 			results := i.results(t)
 			require.Len(t, results, 1)

@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -44,8 +43,7 @@ func TestBetweenHosts(t *testing.T) {
 			i.run(t) // checks of the rate may fail
 			r, err := result.Parse(i.stdout.Bytes())
 			require.NoError(t, err, i.stderr.String())
-			verified := slices.IndexFunc(r.Checks, func(c result.Check) bool { return c.Name == "verified" })
-			require.True(t, r.Checks[verified].OK, r.Checks[verified].Message)
+			requireVerified(t, r)
 			require.Positive(t, r.Summary[result.Throughput].Median)
 			for _, h := range []*hosts.Host{a, b} {
 				carried, err := h.Carried()

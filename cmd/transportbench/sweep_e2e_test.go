@@ -120,8 +120,8 @@ func TestSweepWithKilledPlugin(t *testing.T) {
 		i.stderr.WriteString(lines.Text() + "\n")
 		if strings.Contains(lines.Text(), "repeat 1 of 1") && !killed {
 			killed = true
-			require.Eventually(t, func() bool { return len(plugins(t)) == 2 }, 30*time.Second, time.Millisecond)
-			require.NoError(t, syscall.Kill(plugins(t)[0], syscall.SIGKILL))
+			require.Eventually(t, func() bool { return len(plugins()) == 2 }, 30*time.Second, time.Millisecond)
+			require.NoError(t, syscall.Kill(plugins()[0], syscall.SIGKILL))
 		}
 	}
 	require.Equal(t, 1, i.wait(t), i.stderr.String())

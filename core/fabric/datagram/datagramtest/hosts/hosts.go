@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime"
 	"testing"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
@@ -176,6 +177,16 @@ func (h *Host) SetWire(up bool) error {
 		return handle.LinkSetUp(wire)
 	}
 	return handle.LinkSetDown(wire)
+}
+
+// CutWire takes the host's end of the wire down and brings it up again after d.
+func (h *Host) CutWire(d time.Duration) (err error) {
+	defer func() { err = errors.Join(err, h.SetWire(true)) }()
+	if err := h.SetWire(false); err != nil {
+		return err
+	}
+	time.Sleep(d)
+	return nil
 }
 
 // Carried returns the number of bytes that the host has received over the wire.
