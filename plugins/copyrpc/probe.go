@@ -17,7 +17,7 @@ func (w *worker) Probe(ctx context.Context, id transport.PeerID, probe transport
 		return transport.Floor{}, name.PeerError("probe", id, transport.ErrUnsupported)
 	}
 	p := w.peers.Get(id)
-	for wait := (spin.Wait{}); !w.closed && p != nil && p.state == connecting; wait.VainCall() {
+	for wait := (spin.Wait{}); !w.closed && p != nil && p.state == connecting; wait.IdleCall() {
 		if err := context.Cause(ctx); err != nil {
 			return transport.Floor{}, name.PeerError("probe", id, fmt.Errorf("the peer has not connected: %w", err))
 		}

@@ -162,7 +162,7 @@ var errStopped = errors.New("stopped")
 // stepped is called after each step of a loop. It returns errStopped if the loop is to stop.
 func stepped(stopped *atomic.Bool, wait *spin.Wait, idle bool) error {
 	if idle {
-		wait.VainCall()
+		wait.IdleCall()
 	} else {
 		wait.Found()
 	}

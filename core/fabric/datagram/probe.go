@@ -183,7 +183,7 @@ func (p *probe) polled(found bool) {
 	if found {
 		p.wait.Found()
 	} else {
-		p.wait.VainCall()
+		p.wait.IdleCall()
 	}
 }
 

@@ -66,7 +66,7 @@ func Bounce(ctx context.Context, line *atomic.Uint64, initiate bool, d time.Dura
 	}
 	line.Store(bounceOver)
 	// The other side stores zero once it has seen the end.
-	for wait := (spin.Wait{}); line.Load() != bounceIdle && !stopped.Load(); wait.Vain() {
+	for wait := (spin.Wait{}); line.Load() != bounceIdle && !stopped.Load(); wait.Idle() {
 	}
 	return transport.Floor{
 		Name:      "cache-line bounce",
@@ -89,9 +89,10 @@ func waits(value uint64) uint64 { return value / (2 * bounceBatch) & 1 }
 // stopped.
 func bounceForth(line *atomic.Uint64, value uint64, stopped *atomic.Bool) (next uint64, ok bool) {
 	pauses := waits(value) == 1
+	var wait spin.Wait
 	for range bounceBatch {
 		line.Store(value)
-		for wait := (spin.Wait{}); line.Load() != value+1; wait.Vain() {
+		for ; line.Load() != value+1; wait.Idle() {
 			if stopped.Load() {
 				return value, false
 			}
@@ -99,6 +100,7 @@ func bounceForth(line *atomic.Uint64, value uint64, stopped *atomic.Bool) (next 
 				pause()
 			}
 		}
+		wait.Found()
 		value += 2
 	}
 	return value, true
@@ -109,7 +111,7 @@ func bounceForth(line *atomic.Uint64, value uint64, stopped *atomic.Bool) (next 
 func bounceBack(line *atomic.Uint64, stopped *atomic.Bool) (over bool) {
 	last := uint64(bounceIdle)
 	pauses := false
-	for wait := (spin.Wait{}); !stopped.Load(); wait.Vain() {
+	for wait := (spin.Wait{}); !stopped.Load(); wait.Idle() {
 		seen := line.Load()
 		switch {
 		case seen == bounceOver && last != bounceIdle: // not left over from an earlier run

@@ -3,6 +3,7 @@ package floor
 import (
 	"context"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"sync"
@@ -76,6 +77,35 @@ func TestPingPong(t *testing.T) {
 		cancel()
 		a, b = b, a
 	}
+}
+
+// farAway is a Medium that echoes each number after an exact delay.
+type farAway struct {
+	delay  time.Duration
+	after  time.Time // when the echo of number arrives
+	number uint64
+}
+
+func (m *farAway) Post(number uint64) error {
+	m.number, m.after = number, time.Now().Add(m.delay)
+	return nil
+}
+
+func (m *farAway) Take() (uint64, bool, error) { return m.number, !time.Now().Before(m.after), nil }
+
+// TestPingPongFarAway: a side does not sleep while the answer is on a long way. The least of many runs
+// counts, because load can only lengthen a round trip. A side that slept after 100 us, for at least
+// 50 us, would need 150 us.
+func TestPingPongFarAway(t *testing.T) {
+	const delay = 120 * time.Microsecond
+	p := &PingPong{Medium: &farAway{delay: delay}}
+	least := math.Inf(1)
+	for tries := 0; tries < 100 && least > 1.2*float64(delay); tries++ {
+		reading, err := p.Run(t.Context(), true, 2*time.Millisecond)
+		require.NoError(t, err)
+		least = min(least, reading.RoundTrip)
+	}
+	require.InDelta(t, float64(delay), least, 0.2*float64(delay))
 }
 
 func TestPingPongAlone(t *testing.T) {

@@ -51,7 +51,7 @@ const (
 	// lineBypassed is how many lines a message has at least for which it may be the fastest to bypass
 	// the caches.
 	lineBypassed = 16
-	// controlLooks is how many vain looks a follower takes between two looks at Control.
+	// controlLooks is how often a follower finds nothing before it looks at Control again.
 	controlLooks = 64
 )
 
@@ -248,13 +248,15 @@ func (s *lineSide) accept() (tag uint64, ok bool) {
 		return tag, true
 	}
 	chunk, sum := l.chunk(tag), uint64(0)
+	var wait spin.Wait
 	for from := 0; from < len(b); from += chunk * LineSize {
 		part := b[from:min(from+chunk*LineSize, len(b))]
-		for wait := (spin.Wait{}); atomic.LoadUint64(word(part, 0)) != value; wait.Vain() {
+		for ; atomic.LoadUint64(word(part, 0)) != value; wait.Idle() {
 			if s.stopped.Load() {
 				return tag, false
 			}
 		}
+		wait.Found()
 		for at := LineSize; at < len(part); at += LineSize {
 			sum += binary.NativeEndian.Uint64(part[at:])
 		}
@@ -265,8 +267,9 @@ func (s *lineSide) accept() (tag uint64, ok bool) {
 
 // take waits for count messages and reads them. It returns early if it is stopped.
 func (s *lineSide) take(tag uint64, count int) {
+	var wait spin.Wait
 	for range count {
-		for wait := (spin.Wait{}); !s.arrived(); wait.Vain() {
+		for ; !s.arrived(); wait.Idle() {
 			if s.stopped.Load() {
 				return
 			}
@@ -274,6 +277,7 @@ func (s *lineSide) take(tag uint64, count int) {
 				pause()
 			}
 		}
+		wait.Found()
 		if _, ok := s.accept(); !ok {
 			return
 		}
@@ -356,11 +360,12 @@ func (s *lineSide) bounce(tag uint64, memory []byte, side uint64) {
 	const offset = 32 // in the line of the first message
 	line, pauses := word(memory, offset), tag&linePauses != 0
 	first := s.out.number + s.in.number // not yet in the line
+	var wait spin.Wait
 	for i := range uint64(lineTrips) {
 		if side == 0 {
 			atomic.StoreUint64(line, first+2*i)
 		}
-		for wait := (spin.Wait{}); atomic.LoadUint64(line) != first+2*i+1-side; wait.Vain() {
+		for ; atomic.LoadUint64(line) != first+2*i+1-side; wait.Idle() {
 			if s.stopped.Load() {
 				return
 			}
@@ -371,6 +376,7 @@ func (s *lineSide) bounce(tag uint64, memory []byte, side uint64) {
 		if side == 1 {
 			atomic.StoreUint64(line, first+2*i+1)
 		}
+		wait.Found()
 	}
 }
 
@@ -468,7 +474,7 @@ func (s *lineSide) slice(tag uint64, inFlight int, d time.Duration) (ops int, el
 			if tag&linePauses != 0 {
 				pause()
 			}
-			wait.Vain()
+			wait.Idle()
 			continue
 		}
 		wait.Found()
@@ -514,12 +520,12 @@ func (s *lineSide) follow() (over bool) {
 				pauses, pending = false, 0
 			}
 			if s.base == 0 {
-				wait.Vain()
+				wait.Idle()
 				continue
 			}
 		}
 		if !s.arrived() {
-			wait.Vain()
+			wait.Idle()
 			if pauses {
 				pause()
 			}

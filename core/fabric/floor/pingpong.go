@@ -31,8 +31,8 @@ type PingPong struct {
 	// the clock costs more than a few percent of a round trip.
 	Batch int
 
-	// Wait is the wait for the other side; nil unless Medium calls Found of it when part of a number
-	// has moved.
+	// Wait is set if Medium moves a number in parts: Medium calls Wait.Found for each part, because
+	// the other side is then at work. Run makes a Wait if it is nil.
 	Wait *spin.Wait
 
 	// LostAfter is how many calls of Take in a row find nothing before a number counts
@@ -136,7 +136,7 @@ func (p *PingPong) roundTrip(stopped *atomic.Bool, number uint64) (answered bool
 		if looks == p.LostAfter {
 			return false, nil
 		}
-		p.Wait.VainCall()
+		p.Wait.IdleCall()
 	}
 	return false, nil
 }
@@ -149,7 +149,7 @@ func (p *PingPong) follow(stopped *atomic.Bool) error {
 			return err
 		}
 		if !ok || number&^lastNumber <= p.number {
-			p.Wait.VainCall()
+			p.Wait.IdleCall()
 			continue
 		}
 		p.Wait.Found()

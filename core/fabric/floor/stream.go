@@ -22,8 +22,8 @@ const (
 	// streamBuffer is how much one call sends or receives at most, unless a message is longer. It
 	// stays in a core's cache.
 	streamBuffer = 256 << 10
-	// streamHold is how many vain looks a follower takes before it answers fewer messages than the
-	// initiator asked for, because the rest does not come.
+	// streamHold is how often a follower finds nothing before it answers fewer messages than the initiator
+	// asked for, because the rest does not come.
 	streamHold = 32
 	// streamSlice is the least time for which one way to batch is measured before the next.
 	streamSlice = 300 * time.Microsecond
@@ -122,7 +122,7 @@ func (s *stream) push() error {
 
 // finish sends all that is unsent.
 func (s *stream) finish() error {
-	for ; s.unsent > 0 && !s.stopped.Load(); s.wait.VainCall() {
+	for ; s.unsent > 0 && !s.stopped.Load(); s.wait.IdleCall() {
 		if err := s.push(); err != nil {
 			return err
 		}
@@ -199,7 +199,7 @@ func (s *stream) lead(inFlight int, d time.Duration) (transport.Floor, error) {
 	}
 	s.mark(streamOver)
 	s.next, s.unsent = 0, s.outLen
-	for ; !s.stopped.Load(); s.wait.VainCall() {
+	for ; !s.stopped.Load(); s.wait.IdleCall() {
 		if err := s.push(); err != nil {
 			return transport.Floor{}, err
 		}
@@ -231,7 +231,7 @@ func (s *stream) slice(group, inFlight int, d time.Duration) (ops int, elapsed t
 			return 0, 0, err
 		}
 		if n == 0 {
-			s.wait.VainCall()
+			s.wait.IdleCall()
 			continue
 		}
 		got += n
@@ -277,7 +277,7 @@ func (s *stream) follow() error {
 		if err := s.push(); err != nil {
 			return err
 		}
-		s.wait.VainCall()
+		s.wait.IdleCall()
 	}
 	return nil
 }

@@ -129,7 +129,7 @@ func (p *StreamPort) lead(ctx context.Context, peer streamAddress, probe transpo
 	defer context.AfterFunc(ctx, func() { stopped.Store(true) })()
 	hello := make([]byte, 0, helloSize)
 	hello = binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(hello, peer.Nonce), p.address.Nonce)
-	for wait := (spin.Wait{}); len(hello) > 0; wait.VainCall() {
+	for wait := (spin.Wait{}); len(hello) > 0; wait.IdleCall() {
 		n, err := streamSend(fd, hello)
 		if err != nil {
 			return f, fmt.Errorf("connecting to %v for a probe: %w", peer.At, err)
@@ -145,7 +145,7 @@ func (p *StreamPort) lead(ctx context.Context, peer streamAddress, probe transpo
 func (p *StreamPort) wait(ctx context.Context, from uint64) (int, error) {
 	var stopped atomic.Bool
 	defer context.AfterFunc(ctx, func() { stopped.Store(true) })()
-	for wait := (spin.Wait{}); !stopped.Load(); wait.VainCall() {
+	for wait := (spin.Wait{}); !stopped.Load(); wait.IdleCall() {
 		if err := p.accept(); err != nil {
 			return -1, err
 		}

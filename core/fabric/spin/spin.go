@@ -9,48 +9,80 @@ import (
 )
 
 const (
-	// looksPerClock is how many vain looks at memory pass between two readings of the clock: more than
+	// looksPerClock is how many looks at memory pass between two readings of the clock: more than
 	// an answer of a thread that runs takes, so that floors of memory are without them. A system call
 	// counts as callLooks.
 	looksPerClock = 1 << 10
 	callLooks     = 32
-	// longest is how long a thread spins at a stretch, and rest how long it sleeps then. A thread that
-	// runs answers sooner.
-	longest = 100 * time.Microsecond
-	rest    = 50 * time.Microsecond
+
+	// A thread spins for spinTimes its longest recent wait before it sleeps for the first time, at
+	// least leastSpin and at most mostSpin, and for firstSpin until it knows a wait. Otherwise the
+	// sleep would count as part of a long round trip. Later in the same wait it sleeps after each
+	// leastSpin. The loops in C of UCX and ibverbs have the same constants.
+	spinTimes = 4
+	leastSpin = 100 * time.Microsecond
+	firstSpin = time.Millisecond
+	mostSpin  = 2 * time.Millisecond
+	rest      = 50 * time.Microsecond
+
+	// spinDecay is how much of its length a spin loses with each shorter wait, as a shift. A window of
+	// messages arrives in several parts, and only the first wait of each is a whole round trip.
+	spinDecay = 6
 )
 
-// Wait is a wait for another thread. The zero value is ready to use.
+// Wait is a wait for another thread. The zero value is ready to use. Keep it from one wait to the
+// next, because it learns how long they take.
 type Wait struct {
 	looks int
-	began int64 // when the thread began to spin, on the clock of package clock; 0 if not known
+	began int64 // when the thread first read the clock in this wait, on that of package clock; 0 if not yet
+	sleep int64 // when it sleeps next
+	spin  int64 // spinTimes the longest recent wait, in nanoseconds; 0 if none is known
 }
 
-// Vain is called after each look at memory that found nothing.
-func (w *Wait) Vain() {
+// Idle is called after each look at memory that found nothing.
+func (w *Wait) Idle() {
 	if w.looks++; w.looks%looksPerClock == 0 {
 		w.spun()
 	}
 }
 
-// VainCall is Vain after a look that is a system call, or takes as long.
-func (w *Wait) VainCall() {
+// IdleCall is Idle after a look that is a system call, or takes as long.
+func (w *Wait) IdleCall() {
 	w.looks += callLooks - 1
-	w.Vain()
+	w.Idle()
 }
 
 // Found is called after a look that found something.
-func (w *Wait) Found() { *w = Wait{} }
+func (w *Wait) Found() {
+	if w.looks == 0 {
+		return
+	}
+	w.looks = 0
+	w.spin = max(w.spin-w.spin>>spinDecay, 1)
+	if w.began != 0 {
+		w.learn()
+	}
+}
+
+// learn ends a wait that was long enough for the clock to be read.
+func (w *Wait) learn() {
+	w.spin = max(w.spin, min(spinTimes*(clock.Now()-w.began), int64(mostSpin)))
+	w.began = 0
+}
 
 // spun sleeps if the thread has been spinning for long.
 func (w *Wait) spun() {
 	now := clock.Now()
 	switch {
 	case w.began == 0:
-		w.began = now
-	case now-w.began >= int64(longest):
+		spin := max(w.spin, int64(leastSpin))
+		if w.spin == 0 {
+			spin = int64(firstSpin)
+		}
+		w.began, w.sleep = now, now+spin
+	case now >= w.sleep:
 		t := unix.NsecToTimespec(int64(rest))
 		_ = unix.ClockNanosleep(unix.CLOCK_MONOTONIC, 0, &t, nil) // EINTR: it looks again
-		w.began = 0
+		w.sleep = clock.Now() + int64(leastSpin)
 	}
 }

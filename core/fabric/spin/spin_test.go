@@ -22,27 +22,27 @@ func TestWait(t *testing.T) {
 	var w Wait
 	before, start, looks := sleeps(t), time.Now(), 0
 	for ; sleeps(t) < before+3; looks++ {
-		require.Less(t, time.Since(start), time.Minute, "a wait in vain never sleeps")
-		w.Vain()
+		require.Less(t, time.Since(start), time.Minute, "a wait that finds nothing never sleeps")
+		w.Idle()
 	}
 	require.Greater(t, looks, 3*looksPerClock)
 	for before = sleeps(t); sleeps(t) < before+3; {
-		require.Less(t, time.Since(start), time.Minute, "a wait in vain never sleeps")
-		w.VainCall()
+		require.Less(t, time.Since(start), time.Minute, "a wait that finds nothing never sleeps")
+		w.IdleCall()
 	}
 	for range looksPerClock {
 		w.Found()
 		for range looksPerClock - 1 {
-			w.Vain()
+			w.Idle()
 		}
 	}
 	require.Zero(t, w.began, "a wait that finds something in time reads no clock")
 }
 
-func BenchmarkVain(b *testing.B) {
+func BenchmarkIdle(b *testing.B) {
 	var w Wait
 	for i := 0; b.Loop(); i++ {
-		if w.Vain(); i%looksPerClock == 0 {
+		if w.Idle(); i%looksPerClock == 0 {
 			w.Found()
 		}
 	}

@@ -16,17 +16,33 @@ static uint64_t now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + t.tv_nsec;
 }
 
-// rest is called from time to time by a thread that waits for the peer, as spin.Wait of core/fabric/spin
-// is: after 100 us of spinning it sleeps for a moment. began is when the thread began to spin, 0 at first.
-static void rest(uint64_t *began, uint64_t now)
+enum { SPIN_TIMES = 4, SPIN_DECAY = 6 };
+enum { LEAST_SPIN = 100000, FIRST_SPIN = 1000000, MOST_SPIN = 2000000, REST = 50000 };
+
+// spun is called from time to time by a thread that waits. It sleeps if the thread has been spinning for long.
+static void spun(uam_wait *w, uint64_t now)
 {
-	static const struct timespec moment = {0, 50000};
-	if (*began == 0) {
-		*began = now;
-	} else if (now - *began >= 100000) {
-		nanosleep(&moment, NULL);
-		*began = 0;
+	static const struct timespec rest = {0, REST};
+	if (w->began == 0) {
+		w->began = now;
+		w->sleep = now + (w->spin == 0 ? FIRST_SPIN : w->spin < LEAST_SPIN ? LEAST_SPIN : w->spin);
+	} else if (now >= w->sleep) {
+		nanosleep(&rest, NULL);
+		w->sleep = now_ns() + LEAST_SPIN;
 	}
+}
+
+// found is called when a wait has ended.
+static void found(uam_wait *w)
+{
+	w->spin -= w->spin >> SPIN_DECAY;
+	if (w->began != 0) {
+		uint64_t spin = SPIN_TIMES * (now_ns() - w->began);
+		spin = spin < MOST_SPIN ? spin : MOST_SPIN;
+		w->spin = w->spin > spin ? w->spin : spin;
+		w->began = 0;
+	}
+	w->spin += w->spin == 0;
 }
 
 // uam_probe_limit returns the payload that a probe can have: that of a message which is a header
@@ -59,34 +75,35 @@ static void send_probe(uam_worker *w, uam_peer *p, uint64_t kind, uint64_t token
 }
 
 // trip does one round trip. It returns 0 if there is no pong before end.
-static int trip(uam_worker *w, uam_peer *p, uint64_t token, uint32_t size, uint64_t end)
+static int trip(uam_worker *w, uam_peer *p, uam_wait *wait, uint64_t token, uint32_t size, uint64_t end)
 {
-	uint64_t began = 0;
 	w->probe_kind = 0;
 	send_probe(w, p, UAM_PING, token, size);
 	for (uint32_t spins = 1;; spins++) {
 		uam_progress(w);
-		if (w->probe_kind == UAM_PONG && w->probe_token == token)
+		if (w->probe_kind == UAM_PONG && w->probe_token == token) {
+			found(wait);
 			return 1;
+		}
 		if ((spins & 255) == 0) {
 			uint64_t now = now_ns();
 			if (p->state != PEER_UP || now > end)
 				return 0;
-			rest(&began, now);
+			spun(wait, now);
 		}
 	}
 }
 
 // uam_probe_lead does round trips with size bytes of payload for slice_ns and appends the mean of each batch, in
 // nanoseconds, to trips. It returns -1 if the peer is lost.
-int uam_probe_lead(uam_worker *w, uint32_t peer, uint32_t session, uint32_t size, uint64_t slice_ns, double *trips, uint32_t *filled, uint32_t most)
+int uam_probe_lead(uam_worker *w, uint32_t peer, uint32_t session, uint32_t size, uint64_t slice_ns, uam_wait *wait, double *trips, uint32_t *filled, uint32_t most)
 {
 	uam_peer *p = &w->peers[peer];
 	uint64_t start = now_ns(), end = start + slice_ns;
 	w->probing = 1;
 	while (p->state == PEER_UP && start < end && *filled < most) {
 		int done = 0;
-		while (done < BATCH && trip(w, p, (uint64_t)session << 32 | ++w->probe_number, size, end))
+		while (done < BATCH && trip(w, p, wait, (uint64_t)session << 32 | ++w->probe_number, size, end))
 			done++;
 		uint64_t now = now_ns();
 		if (done == BATCH)
@@ -107,10 +124,10 @@ void uam_probe_end(uam_worker *w, uint32_t peer, uint32_t session)
 // uam_probe_follow answers pings with size bytes of payload for slice_ns. It ignores sessions up to done, which are
 // left over from a failed probe. It returns 1 when the leader has ended the current session,
 // and -1 if the peer is lost.
-int uam_probe_follow(uam_worker *w, uint32_t peer, uint32_t size, uint64_t slice_ns, uint32_t done, uint32_t *current)
+int uam_probe_follow(uam_worker *w, uint32_t peer, uint32_t size, uint64_t slice_ns, uam_wait *wait, uint32_t done, uint32_t *current)
 {
 	uam_peer *p = &w->peers[peer];
-	uint64_t end = now_ns() + slice_ns, began = 0;
+	uint64_t end = now_ns() + slice_ns;
 	int result = 0;
 	w->probing = 1;
 	for (uint32_t spins = 1; result == 0; spins++) {
@@ -119,7 +136,7 @@ int uam_probe_follow(uam_worker *w, uint32_t peer, uint32_t size, uint64_t slice
 		uint32_t session = w->probe_token >> 32;
 		if (w->probe_kind == UAM_PING && w->probe_peer == peer && session > done) {
 			*current = session;
-			began = 0;
+			found(wait);
 			send_probe(w, p, UAM_PONG, w->probe_token, size);
 		} else if (w->probe_kind == UAM_PING_END && session == *current && *current > done) {
 			result = 1;
@@ -129,7 +146,7 @@ int uam_probe_follow(uam_worker *w, uint32_t peer, uint32_t size, uint64_t slice
 			uint64_t now = now_ns();
 			if (now > end)
 				break;
-			rest(&began, now);
+			spun(wait, now);
 		}
 	}
 	w->probing = 0;

@@ -116,9 +116,16 @@ void uam_poll(uam_worker *w);
 int uam_arm(uam_worker *w); // 0 if there is something to poll
 
 // The floor. Each call runs for a slice of time.
+// uam_wait is spin.Wait of core/fabric/spin in C, with the same constants, in nanoseconds.
+typedef struct {
+	uint64_t began; // when the clock was first read in this wait; 0 if not yet
+	uint64_t sleep; // when the thread sleeps next
+	uint64_t spin; // SPIN_TIMES the longest recent wait; 0 if none is known
+} uam_wait;
+
 uint64_t uam_probe_limit(uam_worker *w);
-int uam_probe_lead(uam_worker *w, uint32_t peer, uint32_t session, uint32_t size, uint64_t slice_ns, double *trips, uint32_t *filled, uint32_t most);
+int uam_probe_lead(uam_worker *w, uint32_t peer, uint32_t session, uint32_t size, uint64_t slice_ns, uam_wait *wait, double *trips, uint32_t *filled, uint32_t most);
 void uam_probe_end(uam_worker *w, uint32_t peer, uint32_t session);
-int uam_probe_follow(uam_worker *w, uint32_t peer, uint32_t size, uint64_t slice_ns, uint32_t done, uint32_t *current);
+int uam_probe_follow(uam_worker *w, uint32_t peer, uint32_t size, uint64_t slice_ns, uam_wait *wait, uint32_t done, uint32_t *current);
 
 #endif

@@ -138,12 +138,13 @@ func (w *Worker) Lead(ctx context.Context, peer int, session uint32, size int, d
 	const batch = 16
 	trips := make([]float64, maxTrips)
 	var filled C.uint32_t
+	var wait C.uam_wait // goes on from slice to slice
 	var begin time.Time
 	for filled == 0 || filled < maxTrips && time.Since(begin) < d {
 		if ctx.Err() != nil {
 			return nil, 0, context.Cause(ctx)
 		}
-		lost := C.uam_probe_lead(w.c, C.uint32_t(peer), C.uint32_t(session), C.uint32_t(size), C.uint64_t(min(slice, max(d, time.Microsecond))),
+		lost := C.uam_probe_lead(w.c, C.uint32_t(peer), C.uint32_t(session), C.uint32_t(size), C.uint64_t(min(slice, max(d, time.Microsecond))), &wait,
 			(*C.double)(&trips[0]), &filled, maxTrips)
 		if lost != 0 {
 			return nil, 0, errors.New("the peer was lost")
@@ -160,8 +161,9 @@ func (w *Worker) Lead(ctx context.Context, peer int, session uint32, size int, d
 // session. It ignores sessions up to done. size is that of Lead, for the answers.
 func (w *Worker) Follow(ctx context.Context, peer int, size int, done uint32) (session uint32, err error) {
 	var current C.uint32_t
+	var wait C.uam_wait
 	for {
-		switch C.uam_probe_follow(w.c, C.uint32_t(peer), C.uint32_t(size), C.uint64_t(slice), C.uint32_t(done), &current) {
+		switch C.uam_probe_follow(w.c, C.uint32_t(peer), C.uint32_t(size), C.uint64_t(slice), &wait, C.uint32_t(done), &current) {
 		case 1:
 			return uint32(current), nil
 		case -1:

@@ -293,24 +293,49 @@ static int take(struct tb_loop *l, uint32_t *immediates)
 	return found;
 }
 
-// rest is called from time to time by a thread that finds nothing. As spin.Wait of core/fabric/spin does,
-// it sleeps for a moment after 100 us. began is when the thread began to spin, 0 at first.
-static void rest(uint64_t *began, uint64_t time)
-{
-	static const struct timespec moment = {0, 50000};
+// wait is spin.Wait of core/fabric/spin in C, with the same constants, in nanoseconds.
+struct wait {
+	uint64_t began; // when the clock was first read in this wait; 0 if not yet
+	uint64_t sleep; // when the thread sleeps next
+	uint64_t spin; // SPIN_TIMES the longest recent wait; 0 if none is known
+};
 
-	if (!*began) {
-		*began = time;
-	} else if (time - *began >= 100000) {
-		nanosleep(&moment, NULL);
-		*began = 0;
+enum { SPIN_TIMES = 4, SPIN_DECAY = 6 };
+enum { LEAST_SPIN = 100000, FIRST_SPIN = 1000000, MOST_SPIN = 2000000, REST = 50000 };
+
+// spun is called from time to time by a thread that waits. It sleeps if the thread has been spinning for long.
+static void spun(struct wait *w, uint64_t time)
+{
+	static const struct timespec rest = {0, REST};
+
+	if (!w->began) {
+		w->began = time;
+		w->sleep = time + (!w->spin ? FIRST_SPIN : w->spin < LEAST_SPIN ? LEAST_SPIN : w->spin);
+	} else if (time >= w->sleep) {
+		nanosleep(&rest, NULL);
+		w->sleep = now() + LEAST_SPIN;
 	}
+}
+
+// found is called when a wait has ended.
+static void found(struct wait *w)
+{
+	w->spin -= w->spin >> SPIN_DECAY;
+	if (w->began) {
+		uint64_t spin = SPIN_TIMES * (now() - w->began);
+
+		spin = spin < MOST_SPIN ? spin : MOST_SPIN;
+		w->spin = w->spin > spin ? w->spin : spin;
+		w->began = 0;
+	}
+	w->spin += !w->spin;
 }
 
 int tb_lead(struct tb_loop *l)
 {
 	uint32_t kind = l->farewell ? OVER : REQUEST, want, imm, out = 0, arrived = 0, looks = 0;
-	uint64_t got = 0, first = 0, start = 0, began = 0, heard = now();
+	uint64_t got = 0, first = 0, start = 0, heard = now();
+	struct wait wait = {0};
 	int measuring = 0, ending = 0;
 
 	l->epoch = (l->epoch + 1) & ((1 << EPOCH_BITS) - 1);
@@ -346,9 +371,9 @@ int tb_lead(struct tb_loop *l)
 		time = now();
 		if (n) {
 			heard = time;
-			began = 0;
+			found(&wait);
 		} else {
-			rest(&began, time);
+			spun(&wait, time);
 		}
 		if (!n && time - heard > l->patience)
 			return ending ? TB_DONE : TB_LOST;
@@ -392,7 +417,8 @@ static int farewell(struct tb_loop *l, uint32_t epoch)
 
 int tb_follow(struct tb_loop *l)
 {
-	uint64_t start = now(), began = 0;
+	uint64_t start = now();
+	struct wait wait = {0};
 
 	l->foreign_count = 0;
 	l->freed = l->posted;
@@ -426,14 +452,14 @@ int tb_follow(struct tb_loop *l)
 		if (l->foreign_count)
 			return TB_FOREIGN;
 		if (n)
-			began = 0;
+			found(&wait);
 		if (looks % 64 == 63) {
 			uint64_t time = now();
 
 			if (time - start > l->patience)
 				return TB_LOST;
 			if (!n)
-				rest(&began, time);
+				spun(&wait, time);
 		}
 	}
 	return TB_STOPPED;
