@@ -125,8 +125,8 @@ func (c *Clock) Hertz() float64 { return float64(c.perNano) / (1 << 32) * 1e9 }
 // it is.
 func (c *Clock) Fallback() string { return c.fallback }
 
-// Both returns readings of the clock, in ticks, and of the kernel's monotonic clock, in nanoseconds, at
-// the same moment: of several, the closest, because a thread may lose its processor between the two.
+// Both reads both clocks: this one, in ticks, and the kernel's monotonic clock, in nanoseconds. It keeps
+// the closest of eight pairs, because the thread may lose its processor between two readings.
 func (c *Clock) Both() (ticks, monotonic uint64) {
 	width := uint64(math.MaxUint64)
 	for range 8 {

@@ -106,11 +106,11 @@ func (l Least) evidence() string {
 	return text
 }
 
-// LeastChange returns the smallest known change that comparisons of so many repeats a side find on this
-// machine: in at least 90% of the trials on quiet processors with at most that many repeats, as every
-// larger change. If none was, it is the largest change of the trials: the machine may not even show that
-// one. With fewer repeats than all trials have, those with the fewest count: fewer repeats do not show
-// more. ok is false for a quick calibration, and without trials.
+// LeastChange returns the smallest known change that comparisons of so many repeats a side find on
+// this machine: in at least 90% of the trials on quiet processors with at most that many repeats, as
+// every larger change. If none was, it is the largest change of the trials: the machine may not even
+// show that one. With fewer repeats than all trials have, those with the fewest count: fewer repeats
+// do not show more. ok is false for a quick calibration, and without trials.
 func (d *Document) LeastChange(repeats int) (least Least, ok bool) {
 	if d.Quick {
 		return Least{}, false

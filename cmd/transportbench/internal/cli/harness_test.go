@@ -22,8 +22,8 @@ import (
 )
 
 // TestMain makes this binary a plugin, too: under a plugin's name it answers
-// `describe`, and the plugin liar serves ranks that lie. It is also the hidden command that loads a processor, and a
-// process that starts one.
+// `describe`, and the plugin liar serves ranks that lie. It is also the hidden command that loads a
+// processor, and a process that starts one.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == loadName {
 		os.Exit(load())

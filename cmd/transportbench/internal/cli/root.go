@@ -56,6 +56,9 @@ type checkedWriter struct {
 	err error
 }
 
+// Unwrap returns the writer that w writes to.
+func (w *checkedWriter) Unwrap() io.Writer { return w.Writer }
+
 func (w *checkedWriter) Write(p []byte) (int, error) {
 	n, err := w.Writer.Write(p)
 	if err != nil && w.err == nil {

@@ -294,8 +294,8 @@ func settleTrack(c *config.Config, level func(key string) level) {
 	}
 }
 
-// A warm-up that nobody asked for takes at most warmupWindows windows, or leastWarmup. On a busy machine,
-// where throughput never is steady, each launch would else spend most of its time on it.
+// The default warm-up takes at most warmupWindows windows, or leastWarmup if that is longer. On a busy
+// machine throughput is never steady, so each launch would spend most of its time on the warm-up.
 const (
 	warmupWindows = 10
 	leastWarmup   = config.Duration(50 * time.Millisecond)

@@ -193,7 +193,7 @@ func TestTrack(t *testing.T) {
 	require.ErrorContains(t, err, "contradicts --track matched")
 }
 
-// TestWarmup: short windows shorten a warm-up that nobody asked for.
+// TestWarmup: short windows shorten the default warm-up.
 func TestWarmup(t *testing.T) {
 	for _, c := range []struct {
 		args []string

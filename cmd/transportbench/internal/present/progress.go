@@ -31,15 +31,23 @@ type screen struct {
 }
 
 func newScreen(out io.Writer) screen {
-	raw := out
-	if w, ok := out.(*printable.Writer); ok {
-		raw = w.Unwrap()
-	}
+	raw := unwrapped(out)
 	var width func() int
 	if isTerminal(raw) {
 		width = func() int { return terminalWidth(raw.(*os.File)) }
 	}
 	return screen{out: out, raw: raw, width: width}
+}
+
+// unwrapped returns the innermost of the writers around a file.
+func unwrapped(w io.Writer) io.Writer {
+	for {
+		outer, ok := w.(interface{ Unwrap() io.Writer })
+		if !ok {
+			return w
+		}
+		w = outer.Unwrap()
+	}
 }
 
 // isTerminal reports whether w is a terminal that can overwrite lines.
