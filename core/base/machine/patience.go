@@ -15,7 +15,7 @@ import (
 // Time in which the process computes or sleeps is its own. Time in which it waits for a processor or
 // a disk is not, so that on a busy machine or with a cold disk it is not taken for one that hangs.
 func UsesUp(ctx context.Context, pid int, limit time.Duration) bool {
-	p := patience{interval: limit / looks}
+	p := patience{interval: limit / samples}
 	ticker := time.NewTicker(p.interval)
 	defer ticker.Stop()
 	for last := time.Now(); p.used < limit; {
@@ -23,26 +23,26 @@ func UsesUp(ctx context.Context, pid int, limit time.Duration) bool {
 		case <-ctx.Done():
 			return false
 		case now := <-ticker.C:
-			p.look(now.Sub(last), activityOf(pid))
+			p.sample(now.Sub(last), activityOf(pid))
 			last = now
 		}
 	}
 	return true
 }
 
-// looks is how often a process is looked at within its time.
-const looks = 40
+// samples is how often a process is sampled within its time.
+const samples = 40
 
 // patience measures how much of its own time a process has used.
 type patience struct {
-	interval time.Duration // between two looks
+	interval time.Duration // between two samples
 	used     time.Duration
-	cpu      time.Duration // at the last look
+	cpu      time.Duration // at the last sample
 }
 
-// look counts the time since the last look, but at most an interval: a process that is late to look
-// had no processor itself.
-func (p *patience) look(elapsed time.Duration, a activity) {
+// sample counts the time since the last sample, but at most an interval: if the sample is late, this
+// process had no processor itself.
+func (p *patience) sample(elapsed time.Duration, a activity) {
 	computed := max(a.cpu-p.cpu, 0)
 	p.cpu = a.cpu
 	elapsed = min(elapsed, p.interval)

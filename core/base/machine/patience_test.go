@@ -13,16 +13,16 @@ import (
 func TestPatience(t *testing.T) {
 	const tick = 50 * time.Millisecond
 	p := patience{interval: tick}
-	p.look(tick, activity{})
+	p.sample(tick, activity{})
 	require.Equal(t, tick, p.used, "it slept")
-	p.look(tick, activity{waiting: true})
+	p.sample(tick, activity{waiting: true})
 	require.Equal(t, tick, p.used, "it had no processor")
-	p.look(tick, activity{waiting: true, cpu: tick / 5})
+	p.sample(tick, activity{waiting: true, cpu: tick / 5})
 	require.Equal(t, tick+tick/5, p.used, "it had a fifth of a processor")
-	p.look(tick, activity{waiting: true, cpu: 10 * tick})
+	p.sample(tick, activity{waiting: true, cpu: 10 * tick})
 	require.Equal(t, 2*tick+tick/5, p.used, "several threads computed")
-	p.look(time.Hour, activity{cpu: 10 * tick})
-	require.Equal(t, 3*tick+tick/5, p.used, "nobody looked")
+	p.sample(time.Hour, activity{cpu: 10 * tick})
+	require.Equal(t, 3*tick+tick/5, p.used, "the sample is late")
 }
 
 func TestUsesUp(t *testing.T) {

@@ -9,7 +9,8 @@ import (
 const NamedDir = "/dev/shm"
 
 // EnvDir is the variable with the directory in which a process makes files of shared memory. It is
-// below NamedDir. Who sets it removes the directory when the process has ended, also if it was killed.
+// below NamedDir. The process that sets it removes the directory when the other process has ended,
+// also if it was killed.
 const EnvDir = "TRANSPORTBENCH_SHM_DIR"
 
 // Dir returns the directory in which this process makes files of shared memory: that of EnvDir, or

@@ -113,11 +113,11 @@ func (p *Plugin) run(ctx context.Context, grace time.Duration, read func(*child)
 		}
 		c.kill()
 	}
-	if err := awaitExit(c); err != nil {
-		return fmt.Errorf("plugin %s: %w", p.Name, err)
-	}
+	stuck := awaitExit(c)
 	reading.Wait()
 	switch {
+	case stuck != nil:
+		return fmt.Errorf("plugin %s: %w", p.Name, stuck)
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case !c.success():
@@ -130,13 +130,16 @@ func (p *Plugin) run(ctx context.Context, grace time.Duration, read func(*child)
 // longer than reapTimeout, it kills the keeper, which either hangs or cannot reap the process.
 func awaitExit(c *child) error {
 	if waitFor(c.exited, reapTimeout) {
-		if len(c.left) > 0 {
-			return fmt.Errorf("plugins left processes that do not die: %v; see their /proc/PID/status", c.left)
+		if len(c.survivors) > 0 {
+			return fmt.Errorf("plugins left processes that do not die: %v; see their /proc/PID/status", c.survivors)
 		}
 		return nil
 	}
 	c.keeper.kill()
-	waitFor(c.exited, reapTimeout)
+	if !waitFor(c.exited, reapTimeout) { // the output may never end
+		_ = c.stdout.SetReadDeadline(time.Now())
+		_ = c.stderr.SetReadDeadline(time.Now())
+	}
 	return fmt.Errorf("process %d did not die: %w; if the process still exists, it hangs in the kernel: see /proc/%d/stack as root",
 		c.pid, keeperHangs(), c.pid)
 }

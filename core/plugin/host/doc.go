@@ -9,20 +9,22 @@
 // Plugins are not children of the host but of the keeper, a process of the same executable that the
 // host starts with its first plugin. The keeper is a subreaper: a process whose parent has ended
 // becomes its child, whatever session, group or environment the process has. So its descendants are
-// exactly the processes that plugins started. When the last running plugin has ended, it kills all
-// others that are left, and reports the end of the plugin when they are gone. The children of the
-// host itself are none of its business. It also removes what a plugin leaves: its directory for
-// sockets, its directory in /dev/shm, and its System V shared memory, recognised by the creator.
+// exactly the processes that plugins started. When the last running plugin has ended, the keeper
+// kills all others that are left, and reports the end of the plugin when they are gone. It does not
+// touch other children of the host. It also removes what a plugin leaves: its directory for sockets,
+// its directory in /dev/shm, and its System V shared memory, recognised by the creator.
 //
 // If the host dies, even by SIGKILL, its connection to the keeper ends. The keeper then kills
 // everything and ends. If the keeper is killed, the kernel kills the plugins, because their parent
-// thread has ended; the host reports it. A plugin also notices the end of a pipe from the host.
+// thread has ended; the host reports it. A plugin also notices the end of a pipe from the host. If the
+// keeper does not answer within five seconds, for example because a plugin stopped it by SIGSTOP, the
+// host kills it.
 //
-// Some things cannot be held:
-//   - If the keeper is killed by SIGKILL, processes of a plugin's own outlive it, and so do
-//     directories until the next host removes them. Only another program or a plugin itself does so.
+// The keeper cannot end or remove everything:
+//   - If the keeper is killed by SIGKILL, processes that plugins started outlive it, and so do
+//     directories until the next host removes them.
 //   - A process in an uninterruptible sleep, or one of another user, cannot be killed. The keeper
-//     waits two seconds for it, and the error has its number.
+//     waits two seconds for it, and the error has its process number.
 //   - What a plugin has another service start, such as systemd or a container engine, is not its
 //     descendant.
 //
@@ -32,8 +34,8 @@
 // directory that only the user can enter.
 //
 // go-plugin could start processes itself. It gets a runner of this package instead, because the
-// keeper must start the process, the end must reach all its descendants, and nobody must ever wait
-// for a plugin's output.
+// keeper must start the process, the end must reach all its descendants, and the host must not wait
+// without limit for a plugin's output.
 //
 // The host itself is no subreaper. It could not tell orphans of plugins from children of other code
 // in the same process, and could do nothing about them after its own end by SIGKILL. A control group

@@ -66,12 +66,12 @@ func (c *keeperCommand) file() (*os.File, error) {
 
 // keeperReport is a message from the keeper: a process has been started, or has not, or has ended.
 type keeperReport struct {
-	ID     int    `json:"id"`
-	PID    int    `json:"pid,omitempty"`
-	Errno  int    `json:"errno,omitempty"` // it was not started
-	Ended  bool   `json:"ended,omitempty"`
-	Status uint32 `json:"status,omitempty"` // a syscall.WaitStatus
-	Left   []int  `json:"left,omitempty"`   // processes that do not die
+	ID        int    `json:"id"`
+	PID       int    `json:"pid,omitempty"`
+	Errno     int    `json:"errno,omitempty"` // it was not started
+	Ended     bool   `json:"ended,omitempty"`
+	Status    uint32 `json:"status,omitempty"`    // a syscall.WaitStatus
+	Survivors []int  `json:"survivors,omitempty"` // processes that do not die
 }
 
 // maxDescriptors is how many descriptors come with an order, at most.
@@ -181,7 +181,7 @@ func (k *keeper) listen() {
 		switch {
 		case c == nil:
 		case r.Ended:
-			c.end(syscall.WaitStatus(r.Status), r.Left)
+			c.end(syscall.WaitStatus(r.Status), r.Survivors)
 		default:
 			c.started <- r
 		}
@@ -292,7 +292,7 @@ type child struct {
 	started        chan keeperReport
 	exited         chan struct{}
 	status         syscall.WaitStatus
-	left           []int // processes that it left and that do not die
+	survivors      []int // processes that plugins left and that do not die
 }
 
 // startChild starts cmd in its own process group and with pipes for its outputs. The keeper removes
@@ -324,8 +324,8 @@ func startChild(cmd *exec.Cmd, remove ...string) (*child, error) {
 }
 
 // end records the end of the process.
-func (c *child) end(status syscall.WaitStatus, left []int) {
-	c.status, c.left = status, left
+func (c *child) end(status syscall.WaitStatus, survivors []int) {
+	c.status, c.survivors = status, survivors
 	deadline := time.Now().Add(lateOutput)
 	_ = c.stdout.SetReadDeadline(deadline)
 	_ = c.stderr.SetReadDeadline(deadline)

@@ -25,21 +25,21 @@ const keeperName = "transportbench-keeper"
 // use this package.
 func init() {
 	if os.Args[0] == keeperName {
-		os.Exit(keep())
+		os.Exit(keeperMain())
 	}
 }
 
-// keeping is the state of the keeper process. Only its main thread uses it.
-type keeping struct {
+// supervisor is the state of the keeper process. Only its main thread uses it.
+type supervisor struct {
 	host    *net.UnixConn
-	memory  *runDir       // in /dev/shm, with a directory for each plugin; nil if there can be none
-	kept    map[int]*kept // running plugins
+	memory  *runDir // in /dev/shm, with a directory for each plugin; nil if there can be none
+	running map[int]*runningPlugin
 	ended   []keeperReport
-	overdue <-chan time.Time // processes that the plugins left have had their time to die
+	overdue <-chan time.Time // fires when survivors have had their time to die
 }
 
-// kept is a running plugin.
-type kept struct {
+// runningPlugin is a plugin that has not ended.
+type runningPlugin struct {
 	pid    int
 	began  time.Time
 	remove []string
@@ -51,9 +51,9 @@ type order struct {
 	descriptors []int
 }
 
-// keep is the main function of the keeper. It ends when the host is gone and all that the keeper
+// keeperMain is the main function of the keeper. It ends when the host is gone and all that the keeper
 // started, and their descendants.
-func keep() int {
+func keeperMain() int {
 	// The kernel kills a plugin when the thread that started it ends. The main thread, on which init
 	// runs, ends with the process.
 	runtime.LockOSThread()
@@ -73,31 +73,31 @@ func keep() int {
 	orders := make(chan order)
 	go receive(host, orders)
 
-	k := &keeping{host: host, kept: map[int]*kept{}}
+	s := &supervisor{host: host, running: map[int]*runningPlugin{}}
 	removeStale(memoryDir())
 	if dir, err := newRunDirIn(memoryDir()); err == nil {
-		k.memory = dir
+		s.memory = dir
 		defer dir.remove()
 	}
-	for orders != nil || len(k.kept) > 0 || len(k.ended) > 0 {
+	for orders != nil || len(s.running) > 0 || len(s.ended) > 0 {
 		select {
 		case o, ok := <-orders:
 			switch {
 			case !ok:
 				orders = nil
-				for _, p := range k.kept {
+				for _, p := range s.running {
 					_ = unix.Kill(-p.pid, unix.SIGKILL)
 				}
 			case o.Descriptors > 0:
-				k.start(o)
-			case k.kept[o.ID] != nil:
-				_ = unix.Kill(-k.kept[o.ID].pid, unix.Signal(o.Signal))
+				s.start(o)
+			case s.running[o.ID] != nil:
+				_ = unix.Kill(-s.running[o.ID].pid, unix.Signal(o.Signal))
 			}
 		case <-died:
-		case <-k.overdue:
-			k.report(childrenOf(os.Getpid()))
+		case <-s.overdue:
+			s.report(childrenOf(os.Getpid()))
 		}
-		k.bury()
+		s.reap()
 	}
 	return 0
 }
@@ -135,7 +135,7 @@ func (o *order) command() (*keeperCommand, error) {
 }
 
 // start starts a plugin, tells the host its number, and closes the descriptors.
-func (k *keeping) start(o order) {
+func (s *supervisor) start(o order) {
 	r := keeperReport{ID: o.ID}
 	began := time.Now()
 	c, err := o.command()
@@ -144,8 +144,8 @@ func (k *keeping) start(o order) {
 			_ = unix.Close(fd)
 		}
 	}()
-	if err == nil && k.memory != nil {
-		dir := filepath.Join(k.memory.path, strconv.Itoa(o.ID))
+	if err == nil && s.memory != nil {
+		dir := filepath.Join(s.memory.path, strconv.Itoa(o.ID))
 		if unix.Mkdir(dir, 0o700) == nil {
 			c.Env = append(c.Env, shm.EnvDir+"="+dir)
 			c.Remove = append(c.Remove, dir)
@@ -153,7 +153,7 @@ func (k *keeping) start(o order) {
 	}
 	if err == nil {
 		if r.PID, err = forkExec(c, o.descriptors); err != nil {
-			k.remove(c.Remove)
+			s.remove(c.Remove)
 		}
 	}
 	if err != nil {
@@ -162,9 +162,9 @@ func (k *keeping) start(o order) {
 			r.Errno = int(errno)
 		}
 	} else {
-		k.kept[o.ID] = &kept{pid: r.PID, began: began, remove: c.Remove}
+		s.running[o.ID] = &runningPlugin{pid: r.PID, began: began, remove: c.Remove}
 	}
-	k.tell(r)
+	s.send(r)
 }
 
 // forkExec starts c with /dev/null and the given descriptors.
@@ -184,17 +184,17 @@ func forkExec(c *keeperCommand, descriptors []int) (int, error) {
 	})
 }
 
-func (k *keeping) tell(r keeperReport) {
+func (s *supervisor) send(r keeperReport) {
 	if text, err := json.Marshal(r); err == nil {
-		_, _ = k.host.Write(text) // fails if the host is gone
+		_, _ = s.host.Write(text) // fails if the host is gone
 	}
 }
 
-// bury reaps the plugins that have ended and kills the rest of their groups. When no plugin runs, it
+// reap reaps the plugins that have ended and kills the rest of their groups. When no plugin runs, it
 // kills and reaps all that plugins left. While one runs, a process whose parent has ended may be its
 // helper.
-func (k *keeping) bury() {
-	for id, p := range k.kept {
+func (s *supervisor) reap() {
+	for id, p := range s.running {
 		var info unix.Siginfo
 		err := unix.Waitid(unix.P_PID, p.pid, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
 		if err != nil || info.Signo == 0 {
@@ -209,12 +209,12 @@ func (k *keeping) bury() {
 				break
 			}
 		}
-		k.remove(p.remove)
-		delete(k.kept, id)
-		k.ended = append(k.ended, keeperReport{ID: id, Ended: true, Status: uint32(status)})
+		s.remove(p.remove)
+		delete(s.running, id)
+		s.ended = append(s.ended, keeperReport{ID: id, Ended: true, Status: uint32(status)})
 	}
-	if len(k.kept) > 0 {
-		k.report(nil)
+	if len(s.running) > 0 {
+		s.report(nil)
 		return
 	}
 	for {
@@ -223,7 +223,7 @@ func (k *keeping) bury() {
 		case err == unix.EINTR || pid > 0:
 			continue
 		case err != nil: // there are no children
-			k.report(nil)
+			s.report(nil)
 			return
 		}
 		break
@@ -232,16 +232,16 @@ func (k *keeping) bury() {
 	for _, pid := range childrenOf(os.Getpid()) {
 		_ = unix.Kill(pid, unix.SIGKILL)
 	}
-	if k.overdue == nil {
-		k.overdue = time.After(leftTimeout)
+	if s.overdue == nil {
+		s.overdue = time.After(survivorTimeout)
 	}
 }
 
 // remove removes directories, and their parents if those are empty then and not the keeper's own.
-func (k *keeping) remove(dirs []string) {
+func (s *supervisor) remove(dirs []string) {
 	for _, dir := range dirs {
 		_ = os.RemoveAll(dir)
-		if parent := filepath.Dir(dir); k.memory == nil || parent != k.memory.path {
+		if parent := filepath.Dir(dir); s.memory == nil || parent != s.memory.path {
 			_ = unix.Rmdir(parent)
 		}
 	}
@@ -250,17 +250,17 @@ func (k *keeping) remove(dirs []string) {
 // memoryDir returns the directory in /dev/shm of this user's keepers. Nothing else may be in it.
 func memoryDir() string { return filepath.Join(shm.NamedDir, filepath.Base(userDir())) }
 
-// leftTimeout is how long processes that a plugin left may take to die.
-const leftTimeout = 2 * time.Second
+// survivorTimeout is how long survivors, processes that plugins left, may take to die.
+const survivorTimeout = 2 * time.Second
 
 // report tells the host which plugins have ended.
-func (k *keeping) report(left []int) {
-	left = left[:min(len(left), 8)] // it is for a message
-	for _, r := range k.ended {
-		r.Left = left
-		k.tell(r)
+func (s *supervisor) report(survivors []int) {
+	survivors = survivors[:min(len(survivors), 8)] // it is for a message
+	for _, r := range s.ended {
+		r.Survivors = survivors
+		s.send(r)
 	}
-	k.ended, k.overdue = nil, nil
+	s.ended, s.overdue = nil, nil
 }
 
 // childrenOf returns the children of a process. Not every kernel has /proc/PID/task/TID/children.

@@ -144,7 +144,6 @@ func TestFailedStarts(t *testing.T) {
 	}
 }
 
-// noChildren checks that this process has no children, dead or alive.
 // noChildren checks that this process has no child but the keeper, which has none.
 func noChildren(t testing.TB) {
 	t.Helper()
