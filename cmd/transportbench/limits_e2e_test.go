@@ -15,20 +15,18 @@ import (
 
 var everyTransport = []string{"shm", "copyrpc", "erpc", "tcpx"}
 
-// refusal is a run that is refused before it starts anything; docs/limits.md has the table.
+// refusal is a run that every transport refuses before it starts anything.
 type refusal struct {
-	ulimit string // "-n 20"; empty for none
-	args   []string
-	want   string
+	limit string // a shell command; empty for none
+	args  []string
+	want  string
 }
 
 var refusals = map[string]refusal{
-	"few descriptors": {"-n 20", nil, "open files: a process of this run needs about 26, but the limit is 20; raise it with ulimit -n 1024"},
-	"descriptors for the clients": {"-n 64", []string{"--clients", "64"},
+	"few descriptors": {"ulimit -n 20", nil, "open files: a process of this run needs about 26, but the limit is 20; raise it with ulimit -n 1024"},
+	"descriptors for the clients": {"ulimit -n 64", []string{"--clients", "64"},
 		"but the limit is 64; raise it with ulimit -n 1024, or use fewer ranks, daemons or clients"},
-	"address space": {"-v 1048576", nil, "address space: a process of this run reserves about 1.5 GiB, but the limit is 1.0 GiB; raise it with ulimit -v unlimited"},
-	"values":        {"", []string{"--value-size", "1GiB", "--keys", "1"}, "use --value-size "},
-	"values, all":   {"", []string{"--value-size", "1GiB", "--keys", "100000"}, "--"},
+	"address space": {"ulimit -v 1048576", nil, "address space: a process of this run reserves about 1.5 GiB, but the limit is 1.0 GiB; raise it with ulimit -v unlimited"},
 	"keys":          {"", []string{"--keys", "1000000000", "--value-size", "64KiB"}, "GiB are available; use fewer keys or smaller values"},
 	"memory": {"", []string{"--clients", "256", "--in-flight", "65536", "--value-size", "1MiB"},
 		"GiB are available; use fewer clients, fewer calls in flight or smaller values"},
@@ -38,12 +36,12 @@ var refusals = map[string]refusal{
 	"rate":          {"", []string{"--rate", "1e12"}, "--rate: 1e+12 op/s is out of range (0.001 to 1e+09)"},
 }
 
-// limitedCommand is command with a ulimit and a transport.
-func limitedCommand(t *testing.T, ulimit, transport string, args ...string) *invocation {
+// limitedCommand is command with a transport, after a shell command that limits it.
+func limitedCommand(t *testing.T, limit, transport string, args ...string) *invocation {
 	t.Helper()
 	i := command(t, append([]string{"run", "--transport", transport}, args...)...)
-	if ulimit != "" {
-		i.cmd.Args = append([]string{"bash", "-c", "ulimit " + ulimit + ` && exec "$@"`, "bash", i.cmd.Path}, i.cmd.Args[1:]...)
+	if limit != "" {
+		i.cmd.Args = append([]string{"bash", "-c", limit + ` && exec "$@"`, "bash", i.cmd.Path}, i.cmd.Args[1:]...)
 		shell, err := exec.LookPath("bash")
 		require.NoError(t, err)
 		i.cmd.Path = shell
@@ -66,13 +64,61 @@ func TestLimitsRefuseARun(t *testing.T) {
 			if testing.Short() && name != "descriptors for the clients" && transport != "shm" {
 				continue // only the needs of a transport differ
 			}
-			if name == "values" && transport == "tcpx" {
-				continue // it takes such values, if there is memory for them
-			}
 			t.Run(name+"/"+transport, func(t *testing.T) {
-				limitedCommand(t, r.ulimit, transport, r.args...).requireRefused(t, r.want)
+				limitedCommand(t, r.limit, transport, r.args...).requireRefused(t, r.want)
 			})
 		}
+	}
+}
+
+// TestTransportsRefuseARun has the refusals that name a limit of one transport.
+func TestTransportsRefuseARun(t *testing.T) {
+	values := []string{"--value-size", "1GiB", "--keys", "1"}
+	proxied := []string{"--topology", "mesh-proxied", "--clients", "256", "--in-flight", "4096"}
+	for _, test := range []struct {
+		transport string
+		args      []string
+		want      string
+	}{
+		{"shm", values, "use --value-size 268435440 or less"},
+		{"copyrpc", values, "use --value-size 134217656 or less"},
+		{"erpc", values, "use --value-size 16777199 or less"},
+		{"tcpx", values, "use --value-size 1073741808 or less"},
+		{"tcpx", []string{"--daemons", "1024"},
+			"--daemons: each client would have 1024 daemons, but transport tcpx takes 256 connections a worker; use fewer ranks or daemons"},
+		{"tcpx", []string{"--clients", "1024", "--daemons", "64"},
+			"--clients: each daemon would have 1024 clients, but transport tcpx takes 256 connections a worker; use fewer ranks or clients"},
+		{"tcpx", []string{"--ranks", "1024", "--topology", "mesh-direct"},
+			"--clients: each daemon would have 1024 clients, but transport tcpx takes 256 connections a worker; use fewer ranks or clients"},
+		{"erpc", proxied, "transport erpc takes 65536 on a connection; use fewer clients, or fewer calls in flight"},
+		{"tcpx", proxied, "transport tcpx takes 65536 on a connection; use fewer clients, or fewer calls in flight"},
+	} {
+		t.Run(test.transport+" "+strings.Join(test.args, " "), func(t *testing.T) {
+			limitedCommand(t, "", test.transport, test.args...).requireRefused(t, test.want)
+		})
+	}
+
+	// A launched rank finds this limit.
+	i := limitedCommand(t, "", "copyrpc", "--in-flight", "65536", "--value-size", "1KiB")
+	require.Equal(t, 2, i.run(t), i.stderr.String())
+	require.Contains(t, i.stderr.String(), "transportbench: --in-flight: 65536 calls in flight, but transport copyrpc takes 15420 "+
+		"on a connection; use --in-flight 15420 or less\n")
+	require.Empty(t, i.results(t))
+}
+
+// TestWithinTheLimits runs where little is allowed, but enough.
+func TestWithinTheLimits(t *testing.T) {
+	run := []string{"--duration", "100ms", "--warmup", "20ms", "--repeats", "1"}
+	for name, limit := range map[string]string{
+		"descriptors":   "ulimit -n 40",
+		"address space": "ulimit -v 2097152",
+		"one processor": "taskset -p -c $(taskset -p -c $$ | grep -o '[0-9]*$') $$ >/dev/null",
+	} {
+		t.Run(name, func(t *testing.T) {
+			i := limitedCommand(t, limit, "shm", run...)
+			require.Contains(t, []int{0, 4}, i.run(t), i.stderr.String()) // a check may warn of a busy machine
+			require.Len(t, i.results(t), 1)
+		})
 	}
 }
 
@@ -85,7 +131,7 @@ func TestUsersOfFewProcesses(t *testing.T) {
 	const nobody = 65534
 	home := shortTempDir(t)
 	require.NoError(t, os.Chown(home, nobody, nobody))
-	i := limitedCommand(t, "-u 20", "shm", "--out", filepath.Join(home, "results"))
+	i := limitedCommand(t, "ulimit -u 20", "shm", "--out", filepath.Join(home, "results"))
 	i.cmd.Env = append(i.cmd.Env, "TMPDIR="+home, "XDG_CONFIG_HOME="+home, "XDG_STATE_HOME="+home)
 	i.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 	i.requireRefused(t, "more; raise ulimit -u or pids.max")
@@ -95,6 +141,15 @@ func TestNoPlaceForFiles(t *testing.T) {
 	i := command(t, append([]string{"run"}, short...)...)
 	i.cmd.Env = append(i.cmd.Env, "TMPDIR=/nonexistent/tmp")
 	i.requireRefused(t, "set TMPDIR to another directory")
+
+	readOnly := t.TempDir()
+	if err := unix.Mount("none", readOnly, "tmpfs", unix.MS_RDONLY, ""); err != nil {
+		t.Skipf("mounting a file system: %v", err)
+	}
+	t.Cleanup(func() { require.NoError(t, unix.Unmount(readOnly, 0)) })
+	i = command(t, "run", "--transport", "shm", "--out", readOnly)
+	i.requireRefused(t, "checking the results directory: "+readOnly+
+		": read-only file system; make it writable or choose another directory with --out")
 
 	full := t.TempDir()
 	if err := unix.Mount("none", full, "tmpfs", 0, "size=200k"); err != nil {
