@@ -290,7 +290,11 @@ func checkHarness(e evidence) finding {
 	}
 	f.ok = f.value <= f.limit
 	f.message = fmt.Sprintf("the harness takes %s of an operation, over all windows", percent(f.value))
-	if !f.ok {
+	switch {
+	case f.ok:
+	case e.oversubscribed:
+		f.message += "; its threads share processors, so this includes waiting for one: use fewer clients, or stop what runs beside it"
+	default:
 		f.message += fmt.Sprintf(": the transport alone may be up to %sx as fast", format.Digits(1/max(1-f.value, 0.01)))
 	}
 	return f

@@ -173,6 +173,10 @@ func TestChecksFail(t *testing.T) {
 		}, 1, "by 50% at most"},
 		{"harness", func(e *evidence) { each(e, func(r *result.Repeat) { r.Overhead.PerOpNS = 500 }) }, 0.5,
 			"takes 50% of an operation, over all windows: the transport alone may be up to 2.00x as fast"},
+		{"harness", func(e *evidence) {
+			e.oversubscribed = true
+			each(e, func(r *result.Repeat) { r.Overhead.PerOpNS = 500 })
+		}, 0.5, "takes 50% of an operation, over all windows; its threads share processors"},
 		{"sampling_cost", func(e *evidence) { sampleOneIn(e, 1) }, 0.04, "takes 4% of the clients' time, and throughput may be that much low"},
 		{"probes", func(e *evidence) {
 			e.result.Repeats[1].After.Failures = []result.ProbeFailure{{
