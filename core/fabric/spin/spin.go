@@ -25,9 +25,9 @@ const (
 	mostSpin  = 2 * time.Millisecond
 	rest      = 50 * time.Microsecond
 
-	// spinDecay is how much of its length a spin loses with each shorter wait, as a shift. A window of
-	// messages arrives in several parts, and only the first wait of each is a whole round trip.
-	spinDecay = 6
+	// spinMemory is for how many times its length the longest wait counts. A window of messages arrives
+	// in several parts, and only the first wait of each is a whole round trip.
+	spinMemory = 16
 )
 
 // Wait is a wait for another thread. The zero value is ready to use. Keep it from one wait to the
@@ -36,7 +36,8 @@ type Wait struct {
 	looks int
 	began int64 // when the thread first read the clock in this wait, on that of package clock; 0 if not yet
 	sleep int64 // when it sleeps next
-	spin  int64 // spinTimes the longest recent wait, in nanoseconds; 0 if none is known
+	spin  int64 // spinTimes the longest recent wait, in nanoseconds
+	until int64 // when spin is out of date; 0 before the first long wait
 }
 
 // Idle is called after each look at memory that found nothing.
@@ -54,11 +55,7 @@ func (w *Wait) IdleCall() {
 
 // Found is called after a look that found something.
 func (w *Wait) Found() {
-	if w.looks == 0 {
-		return
-	}
 	w.looks = 0
-	w.spin = max(w.spin-w.spin>>spinDecay, 1)
 	if w.began != 0 {
 		w.learn()
 	}
@@ -66,7 +63,11 @@ func (w *Wait) Found() {
 
 // learn ends a wait that was long enough for the clock to be read.
 func (w *Wait) learn() {
-	w.spin = max(w.spin, min(spinTimes*(clock.Now()-w.began), int64(mostSpin)))
+	now := clock.Now()
+	if took := now - w.began; spinTimes*took > w.spin || now > w.until {
+		w.spin = min(spinTimes*took, int64(mostSpin))
+		w.until = now + spinMemory*took
+	}
 	w.began = 0
 }
 
@@ -75,11 +76,12 @@ func (w *Wait) spun() {
 	now := clock.Now()
 	switch {
 	case w.began == 0:
-		spin := max(w.spin, int64(leastSpin))
-		if w.spin == 0 {
-			spin = int64(firstSpin)
+		if w.until == 0 {
+			w.spin, w.until = int64(firstSpin), now+spinMemory*int64(firstSpin)
+		} else if now > w.until {
+			w.spin = 0
 		}
-		w.began, w.sleep = now, now+spin
+		w.began, w.sleep = now, now+max(w.spin, int64(leastSpin))
 	case now >= w.sleep:
 		t := unix.NsecToTimespec(int64(rest))
 		_ = unix.ClockNanosleep(unix.CLOCK_MONOTONIC, 0, &t, nil) // EINTR: it looks again
