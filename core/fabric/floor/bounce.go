@@ -92,15 +92,17 @@ func bounceForth(line *atomic.Uint64, value uint64, stopped *atomic.Bool) (next 
 	var wait spin.Wait
 	for range bounceBatch {
 		line.Store(value)
-		for ; line.Load() != value+1; wait.Idle() {
+		looks := 0
+		for ; line.Load() != value+1; looks++ {
 			if stopped.Load() {
 				return value, false
 			}
+			wait.IdleAfter(looks)
 			if pauses {
 				pause()
 			}
 		}
-		wait.Found()
+		wait.FoundAfter(looks)
 		value += 2
 	}
 	return value, true
@@ -111,7 +113,9 @@ func bounceForth(line *atomic.Uint64, value uint64, stopped *atomic.Bool) (next 
 func bounceBack(line *atomic.Uint64, stopped *atomic.Bool) (over bool) {
 	last := uint64(bounceIdle)
 	pauses := false
-	for wait := (spin.Wait{}); !stopped.Load(); wait.Idle() {
+	var wait spin.Wait
+	for looks := 0; !stopped.Load(); looks++ {
+		wait.IdleAfter(looks)
 		seen := line.Load()
 		switch {
 		case seen == bounceOver && last != bounceIdle: // not left over from an earlier run
@@ -120,7 +124,8 @@ func bounceBack(line *atomic.Uint64, stopped *atomic.Bool) (over bool) {
 		case seen != bounceOver && seen != last && seen&1 == 1:
 			last = seen + 1
 			line.Store(last)
-			wait.Found()
+			wait.FoundAfter(looks)
+			looks = 0
 			pauses = waits(seen+2) == 1 // how the next value is waited for
 		case pauses:
 			pause()

@@ -251,12 +251,14 @@ func (s *lineSide) accept() (tag uint64, ok bool) {
 	var wait spin.Wait
 	for from := 0; from < len(b); from += chunk * LineSize {
 		part := b[from:min(from+chunk*LineSize, len(b))]
-		for ; atomic.LoadUint64(word(part, 0)) != value; wait.Idle() {
+		looks := 0
+		for ; atomic.LoadUint64(word(part, 0)) != value; looks++ {
 			if s.stopped.Load() {
 				return tag, false
 			}
+			wait.IdleAfter(looks)
 		}
-		wait.Found()
+		wait.FoundAfter(looks)
 		for at := LineSize; at < len(part); at += LineSize {
 			sum += binary.NativeEndian.Uint64(part[at:])
 		}
@@ -269,15 +271,17 @@ func (s *lineSide) accept() (tag uint64, ok bool) {
 func (s *lineSide) take(tag uint64, count int) {
 	var wait spin.Wait
 	for range count {
-		for ; !s.arrived(); wait.Idle() {
+		looks := 0
+		for ; !s.arrived(); looks++ {
 			if s.stopped.Load() {
 				return
 			}
+			wait.IdleAfter(looks)
 			if tag&linePauses != 0 {
 				pause()
 			}
 		}
-		wait.Found()
+		wait.FoundAfter(looks)
 		if _, ok := s.accept(); !ok {
 			return
 		}
@@ -365,10 +369,12 @@ func (s *lineSide) bounce(tag uint64, memory []byte, side uint64) {
 		if side == 0 {
 			atomic.StoreUint64(line, first+2*i)
 		}
-		for ; atomic.LoadUint64(line) != first+2*i+1-side; wait.Idle() {
+		looks := 0
+		for ; atomic.LoadUint64(line) != first+2*i+1-side; looks++ {
 			if s.stopped.Load() {
 				return
 			}
+			wait.IdleAfter(looks)
 			if pauses {
 				pause()
 			}
@@ -376,7 +382,7 @@ func (s *lineSide) bounce(tag uint64, memory []byte, side uint64) {
 		if side == 1 {
 			atomic.StoreUint64(line, first+2*i+1)
 		}
-		wait.Found()
+		wait.FoundAfter(looks)
 	}
 }
 
@@ -459,6 +465,7 @@ func (s *lineSide) slice(tag uint64, inFlight int, d time.Duration) (ops int, el
 	var start time.Time
 	began := false
 	var wait spin.Wait
+	looks := 0
 	for {
 		if sent-got <= inFlight-group && mark >= 0 {
 			s.post(tag, group)
@@ -474,10 +481,12 @@ func (s *lineSide) slice(tag uint64, inFlight int, d time.Duration) (ops int, el
 			if tag&linePauses != 0 {
 				pause()
 			}
-			wait.Idle()
+			wait.IdleAfter(looks)
+			looks++
 			continue
 		}
-		wait.Found()
+		wait.FoundAfter(looks)
+		looks = 0
 		for s.arrived() {
 			if _, ok := s.accept(); !ok {
 				return 0, 0
@@ -520,19 +529,19 @@ func (s *lineSide) follow() (over bool) {
 				pauses, pending = false, 0
 			}
 			if s.base == 0 {
-				wait.Idle()
+				wait.IdleAfter(looks)
 				continue
 			}
 		}
 		if !s.arrived() {
-			wait.Idle()
+			wait.IdleAfter(looks)
 			if pauses {
 				pause()
 			}
 			continue
 		}
+		wait.FoundAfter(looks)
 		looks = 0
-		wait.Found()
 		tag, ok := s.accept()
 		if !ok {
 			return false

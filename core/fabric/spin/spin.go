@@ -61,6 +61,21 @@ func (w *Wait) Found() {
 	}
 }
 
+// IdleAfter is Idle for a loop that counts its looks since the last arrival in a register, so that a
+// floor of memory does not touch the Wait. The first look has number 0.
+func (w *Wait) IdleAfter(looks int) {
+	if looks%looksPerClock == looksPerClock-1 {
+		w.spun()
+	}
+}
+
+// FoundAfter is Found after IdleAfter. The argument is the number of looks that found nothing.
+func (w *Wait) FoundAfter(looks int) {
+	if looks >= looksPerClock {
+		w.Found()
+	}
+}
+
 // learn ends a wait that was long enough for the clock to be read.
 func (w *Wait) learn() {
 	now := clock.Now()
