@@ -335,7 +335,7 @@ int tb_lead(struct tb_loop *l)
 {
 	uint32_t kind = l->farewell ? OVER : REQUEST, want, imm, out = 0, arrived = 0, looks = 0;
 	uint64_t got = 0, first = 0, start = 0, heard = now();
-	struct wait wait = {0};
+	struct wait wait = {.began = heard, .sleep = heard + FIRST_SPIN};
 	int measuring = 0, ending = 0;
 
 	l->epoch = (l->epoch + 1) & ((1 << EPOCH_BITS) - 1);
@@ -418,7 +418,7 @@ static int farewell(struct tb_loop *l, uint32_t epoch)
 int tb_follow(struct tb_loop *l)
 {
 	uint64_t start = now();
-	struct wait wait = {0};
+	struct wait wait = {.began = start, .sleep = start + FIRST_SPIN};
 
 	l->foreign_count = 0;
 	l->freed = l->posted;
