@@ -117,7 +117,7 @@ func linkRuns() int {
 func TestLinkDown(t *testing.T) {
 	for _, transport := range []string{"erpc", "tcpx"} {
 		for moment, c := range map[string]struct{ text, duration, repeats string }{
-			"launch": {"launch", "200ms", "2"}, "window": {"repeat 1 of 1", "2s", "1"}, "between": {"repeat 1 of 2 done", "200ms", "2"},
+			"launch": {"launch", "200ms", "2"}, "window": {"repeat 1 of 1", "4s", "1"}, "between": {"repeat 1 of 2 done", "200ms", "2"},
 		} {
 			name := transport + "/" + moment
 			if name != "tcpx/window" && (testing.Short() || name != "erpc/launch" && name != "tcpx/between" && linkRuns() == 0) {
@@ -128,7 +128,7 @@ func TestLinkDown(t *testing.T) {
 				require.NoError(t, r.cmd.Start())
 				r.progress.await(t, c.text)
 				if moment == "window" {
-					time.Sleep(300 * time.Millisecond)
+					time.Sleep(time.Second) // for probes and the warm-up
 				}
 				require.NoError(t, r.b.CutWire(2*time.Second))
 				got := r.requireWhole(t)

@@ -20,16 +20,20 @@ func TestWait(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	var w Wait
-	before, start, looks := sleeps(t), time.Now(), 0
-	for ; sleeps(t) < before+3; looks++ {
-		require.Less(t, time.Since(start), time.Minute, "a wait that finds nothing never sleeps")
-		w.Idle()
+	// awaitSleeps calls idle until w has slept three times, and returns the number of calls.
+	awaitSleeps := func(idle func()) (calls int) {
+		for start, slept := time.Now(), 0; slept < 3; calls++ {
+			require.Less(t, time.Since(start), time.Minute, "a wait that finds nothing never sleeps")
+			next, before := w.sleep, sleeps(t)
+			if idle(); next != 0 && w.sleep != next {
+				slept++
+				require.Greater(t, sleeps(t), before)
+			}
+		}
+		return calls
 	}
-	require.Greater(t, looks, 3*looksPerClock)
-	for before = sleeps(t); sleeps(t) < before+3; {
-		require.Less(t, time.Since(start), time.Minute, "a wait that finds nothing never sleeps")
-		w.IdleCall()
-	}
+	require.Greater(t, awaitSleeps(w.Idle), looksPerClock)
+	awaitSleeps(w.IdleCall)
 	for range looksPerClock {
 		w.Found()
 		for range looksPerClock - 1 {

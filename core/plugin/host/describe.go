@@ -129,19 +129,19 @@ func (p *Plugin) run(ctx context.Context, grace time.Duration, read func(*child)
 // awaitExit waits for the end of a killed process and of those that plugins left. If that takes
 // longer than reapTimeout, it kills the keeper, which either hangs or cannot reap the process.
 func awaitExit(c *child) error {
-	if waitFor(c.exited, reapTimeout) {
+	if waitFor(c.exited, c.keeper.reap) {
 		if len(c.survivors) > 0 {
 			return fmt.Errorf("plugins left processes that do not die: %v; see their /proc/PID/status", c.survivors)
 		}
 		return nil
 	}
 	c.keeper.kill()
-	if !waitFor(c.exited, reapTimeout) { // the output may never end
+	if !waitFor(c.exited, c.keeper.reap) { // the output may never end
 		_ = c.stdout.SetReadDeadline(time.Now())
 		_ = c.stderr.SetReadDeadline(time.Now())
 	}
 	return fmt.Errorf("process %d did not die: %w; if the process still exists, it hangs in the kernel: see /proc/%d/stack as root",
-		c.pid, keeperHangs(), c.pid)
+		c.pid, c.keeper.hangs(), c.pid)
 }
 
 func (p *Plugin) parseDescription(output []byte) (plugin.Description, error) {

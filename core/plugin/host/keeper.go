@@ -22,6 +22,7 @@ type keeper struct {
 	conn *net.UnixConn
 	cmd  *exec.Cmd
 	gone chan struct{} // closed once the keeper is reaped
+	reap time.Duration // reapTimeout when the keeper started
 
 	mu       sync.Mutex
 	last     int
@@ -102,9 +103,9 @@ func End() {
 	defer theKeeper.Unlock()
 	if k := theKeeper.keeper; k != nil {
 		_ = k.conn.CloseWrite()
-		if !waitFor(k.gone, reapTimeout) {
+		if !waitFor(k.gone, k.reap) {
 			k.kill()
-			waitFor(k.gone, reapTimeout)
+			waitFor(k.gone, k.reap)
 		}
 		theKeeper.keeper = nil
 	}
@@ -132,7 +133,7 @@ func startKeeper() (*keeper, error) {
 		conn.Close()
 		return fail(err)
 	}
-	k := &keeper{conn: conn, cmd: cmd, gone: make(chan struct{}), children: map[int]*child{}}
+	k := &keeper{conn: conn, cmd: cmd, gone: make(chan struct{}), reap: reapTimeout, children: map[int]*child{}}
 	go k.listen()
 	return k, nil
 }
@@ -203,10 +204,10 @@ func (k *keeper) listen() {
 
 var errKeeperLost = errors.New("the keeper of plugins, the parent of their processes, was killed: run the command again")
 
-// keeperHangs is the error of a keeper that had to be killed.
-func keeperHangs() error {
+// hangs returns the error of a keeper that had to be killed.
+func (k *keeper) hangs() error {
 	return fmt.Errorf("the keeper of plugins, the parent of their processes, did not answer within %v "+
-		"and was killed, and all plugins with it: a plugin may have stopped it (SIGSTOP)", reapTimeout)
+		"and was killed, and all plugins with it: a plugin may have stopped it (SIGSTOP)", k.reap)
 }
 
 // start starts cmd as c. The outputs are those of cmd, and its standard input is /dev/null.
@@ -228,7 +229,7 @@ func (k *keeper) start(c *child, cmd *exec.Cmd, remove []string, outputs ...*os.
 		k.mu.Unlock()
 		return err
 	}
-	timeout := time.NewTimer(reapTimeout)
+	timeout := time.NewTimer(k.reap)
 	defer timeout.Stop()
 	select {
 	case r, ok := <-c.started:
@@ -242,7 +243,7 @@ func (k *keeper) start(c *child, cmd *exec.Cmd, remove []string, outputs ...*os.
 		return nil
 	case <-timeout.C:
 		k.kill()
-		return keeperHangs()
+		return k.hangs()
 	}
 }
 
@@ -266,12 +267,12 @@ func (k *keeper) send(order keeperOrder, rights []byte) error {
 	if err != nil {
 		return err
 	}
-	_ = k.conn.SetWriteDeadline(time.Now().Add(reapTimeout))
+	_ = k.conn.SetWriteDeadline(time.Now().Add(k.reap))
 	_, _, err = k.conn.WriteMsgUnix(text, rights, nil)
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		k.kill()
-		return keeperHangs()
+		return k.hangs()
 	case errors.Is(err, unix.EPIPE), errors.Is(err, net.ErrClosed):
 		return errKeeperLost
 	}

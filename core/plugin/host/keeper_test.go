@@ -153,6 +153,7 @@ func TestKilledKeeper(t *testing.T) {
 
 // A plugin can stop its parent, the keeper. The host then kills the keeper and with it the plugins.
 func TestStoppedKeeper(t *testing.T) {
+	End() // the next keeper has the shorter timeout
 	before := reapTimeout
 	reapTimeout = 500 * time.Millisecond
 	t.Cleanup(func() { reapTimeout = before })
