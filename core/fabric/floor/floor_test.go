@@ -137,6 +137,35 @@ func TestPingPongOfLosses(t *testing.T) {
 	far.Wait()
 }
 
+// lateJoiner is a Medium that drops the first number and echoes the others.
+type lateJoiner struct {
+	number uint64
+	looks  int // for the first
+}
+
+func (m *lateJoiner) Post(number uint64) error {
+	m.number = number
+	return nil
+}
+
+func (m *lateJoiner) Take() (uint64, bool, error) {
+	if m.number <= 1 {
+		m.looks++
+		return 0, false, nil
+	}
+	return m.number, true, nil
+}
+
+// TestPingPongBeforeTheOtherSide: a first number that gets lost is given up soon.
+func TestPingPongBeforeTheOtherSide(t *testing.T) {
+	m := &lateJoiner{}
+	p := &PingPong{Medium: m, LostAfter: 1 << 20}
+	reading, err := p.Run(t.Context(), true, time.Millisecond)
+	require.NoError(t, err)
+	require.Positive(t, reading.Samples)
+	require.Less(t, m.looks, 1<<12)
+}
+
 func TestPingPongOfABrokenMedium(t *testing.T) {
 	a, _ := sides()
 	broken := errors.New("broken")

@@ -57,6 +57,11 @@ const (
 // those after it may find caches and branch predictors cold.
 const warmups = 3
 
+// firstLostAfter is how many calls of Take find nothing before the first number counts as lost, the
+// next ones after twice as many each, up to LostAfter. The other side may drop what arrives before it
+// joins.
+const firstLostAfter = 1 << 10
+
 // Run measures round trips for about d after the other side has joined. Both sides call
 // it, one with initiate true; that side returns the reading, the other a zero Floor.
 // Run spins as in package spin, and returns the cause of ctx when ctx ends first. It returns
@@ -96,17 +101,19 @@ func (p *PingPong) lead(stopped *atomic.Bool, d time.Duration) (times []float64,
 	batch := max(p.Batch, 1)
 	before := time.Now()
 	joined := before
+	patience := min(p.LostAfter, firstLostAfter)
 	for len(times) <= warmups || before.Sub(joined) < d || len(times) < leastTimes && before.Sub(joined) < mostOvertime*d {
 		whole := true
 		for range batch {
 			p.number++
-			answered, err := p.roundTrip(stopped, p.number)
+			answered, err := p.roundTrip(stopped, p.number, patience)
 			if err != nil || stopped.Load() {
 				return nil, err
 			}
 			whole = whole && answered
 		}
 		now := time.Now()
+		patience = min(2*patience, p.LostAfter)
 		if whole {
 			if times = append(times, float64(now.Sub(before))/float64(batch)); len(times) == 1 {
 				joined = now
@@ -116,14 +123,14 @@ func (p *PingPong) lead(stopped *atomic.Bool, d time.Duration) (times []float64,
 	}
 	if p.LostAfter == 0 {
 		p.number++
-		_, err = p.roundTrip(stopped, p.number|lastNumber)
+		_, err = p.roundTrip(stopped, p.number|lastNumber, 0)
 	}
 	return times[warmups:], err
 }
 
-// roundTrip posts a number and waits for its echo. It returns false if the number was
-// lost or the run is stopped.
-func (p *PingPong) roundTrip(stopped *atomic.Bool, number uint64) (answered bool, err error) {
+// roundTrip posts a number and waits for its echo, or until Take has found nothing patience times; 0
+// is without limit. It returns false if the number was lost or the run is stopped.
+func (p *PingPong) roundTrip(stopped *atomic.Bool, number uint64, patience int) (answered bool, err error) {
 	if err := p.Medium.Post(number); err != nil {
 		return false, err
 	}
@@ -133,7 +140,7 @@ func (p *PingPong) roundTrip(stopped *atomic.Bool, number uint64) (answered bool
 		if err != nil || ok && echo == number {
 			return err == nil, err
 		}
-		if looks == p.LostAfter {
+		if looks == patience {
 			return false, nil
 		}
 		p.Wait.IdleCall()
