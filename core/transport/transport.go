@@ -27,6 +27,12 @@ type Info struct {
 	Version string `json:"version"`
 	// Summary is one line for users who choose a transport.
 	Summary string `json:"summary"`
+	// Choose completes the sentence "choose it ..." in lists of transports: "for few peers with RDMA",
+	// in at most about 100 characters.
+	Choose string `json:"choose,omitempty"`
+	// Groups has what the transport can run on. Lists show it in the first one, which is what it is
+	// made for.
+	Groups []Group `json:"groups,omitempty"`
 	// Providers are the possible values of Properties.Provider.
 	Providers []string `json:"providers"`
 	// Capabilities apply with the default options. Limits are the largest that any options allow: the
@@ -45,6 +51,28 @@ type Info struct {
 	// Instrument marks a transport that tests the tool, not a candidate for use. The command runs it
 	// only if it is named, not with "all".
 	Instrument bool `json:"instrument,omitempty"`
+}
+
+// Group is what transports need of a machine. Lists of transports are grouped by it.
+type Group string
+
+// The groups. Their texts are as lists show them.
+const (
+	GroupMemory  Group = "memory"  // shared by the processes of one host
+	GroupSockets Group = "sockets" // the kernel's
+	GroupRDMA    Group = "RDMA"    // an RDMA device
+	GroupGPU     Group = "GPU"     // the memory of a GPU
+)
+
+// Groups returns all groups in the order of lists: those that every machine has come first.
+func Groups() []Group { return []Group{GroupMemory, GroupSockets, GroupRDMA, GroupGPU} }
+
+// Group returns what the transport is made for, or "" if it does not say.
+func (i *Info) Group() Group {
+	if len(i.Groups) == 0 {
+		return ""
+	}
+	return i.Groups[0]
 }
 
 // Config is the argument of Open. The counts are upper bounds for as long as the transport is

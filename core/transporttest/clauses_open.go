@@ -11,7 +11,7 @@ import (
 
 var infoClauses = []clause{
 	{name: "info/names", run: infoNames,
-		says: "Info has a name of lower-case letters and digits, a version, a summary of one line and providers, the same each time."},
+		says: "Info has a name of lower-case letters and digits, a version, a summary and a reason to choose it of one line each, groups and providers, the same each time."},
 	{name: "info/options", run: infoOptions,
 		says: "Every option has a name of words joined by hyphens, help, and a default that parses; unknown names do not parse."},
 	{name: "info/limits", run: infoLimits,
@@ -39,12 +39,20 @@ var openClauses = []clause{
 
 var transportName = regexp.MustCompile(`^[a-z0-9]+$`)
 
+// longestChoose is the longest reason to choose a transport, in bytes: lists show it beside its name.
+const longestChoose = 100
+
 func infoNames(t *trial) {
 	info := t.suite.Driver.Info()
 	require.Regexp(t, transportName, info.Name, "the name")
 	require.NotEmpty(t, info.Version, "the version")
 	require.NotEmpty(t, strings.TrimSpace(info.Summary), "the summary")
 	require.NotContains(t, info.Summary, "\n", "the summary is one line")
+	require.NotEmpty(t, strings.TrimSpace(info.Choose), "when to choose it")
+	require.NotContains(t, info.Choose, "\n", "when to choose it, in one line")
+	require.LessOrEqual(t, len(info.Choose), longestChoose, "when to choose it, in one line")
+	require.NotEmpty(t, info.Groups, "the groups")
+	require.Subset(t, transport.Groups(), info.Groups, "the groups")
 	require.NotEmpty(t, info.Providers, "the providers")
 	require.NotContains(t, info.Providers, "", "the providers")
 	require.Equal(t, info, t.suite.Driver.Info(), "the second Info")

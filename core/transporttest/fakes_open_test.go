@@ -32,6 +32,10 @@ func (d *fakeDriver) leakFile() {
 var openFakes = []fake{
 	{name: "has a name in capitals", clause: "info/names", says: "the name",
 		info: func(_ *fakeDriver, info *transport.Info) { info.Name = "Memory" }},
+	{name: "does not say when to choose it", clause: "info/names", says: "when to choose it",
+		info: func(_ *fakeDriver, info *transport.Info) { info.Choose = " " }},
+	{name: "needs what no list has", clause: "info/names", says: "the groups",
+		info: func(_ *fakeDriver, info *transport.Info) { info.Groups = []transport.Group{"FPGA"} }},
 	{name: "changes its Info each time", clause: "info/names", says: "the second Info",
 		info: func(d *fakeDriver, info *transport.Info) {
 			d.mu.Lock()

@@ -53,6 +53,7 @@ func NewMemoryDriver() *Memory { return &Memory{} }
 func (m *Memory) Info() transport.Info {
 	return transport.Info{
 		Name: string(memoryName), Version: "1", Summary: "within one process, for tests",
+		Choose: "in tests of the conformance suite", Groups: []transport.Group{transport.GroupMemory},
 		Providers:    []string{"heap"},
 		Capabilities: transport.Capabilities{Ordered: true, Waits: true, TellsPeerLost: true},
 		Limits: transport.Limits{MaxPayload: memoryMaxPayload, InlineSize: inlinePayload,

@@ -24,6 +24,8 @@ func (driver) Info() transport.Info {
 	return transport.Info{
 		Name: string(name), Version: version,
 		Summary:      "Unix datagram sockets between processes of one host",
+		Choose:       "to see how a transport is written",
+		Groups:       []transport.Group{transport.GroupSockets},
 		Providers:    []string{"socket"},
 		Capabilities: capabilities,
 		Limits:       limits(),

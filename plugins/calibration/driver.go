@@ -21,6 +21,8 @@ func (Driver) Info() transport.Info {
 	return transport.Info{
 		Name: name, Version: version, Instrument: true,
 		Summary:      "shm with known delays, limits, stalls and faults, to calibrate the tool",
+		Choose:       "to check what this tool can see; it is no candidate for use",
+		Groups:       []transport.Group{transport.GroupMemory},
 		Providers:    []string{string(shm.Memfd)},
 		Capabilities: inbox.Capabilities,
 		Limits:       transport.Limits{MaxPayload: inbox.MaxPayload, InlineSize: ring.CallInlineSize, Peers: inbox.MaxPeers},

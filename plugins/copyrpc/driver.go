@@ -34,6 +34,8 @@ func (Driver) Info() transport.Info {
 	return transport.Info{
 		Name: string(name), Version: version,
 		Summary:      "rings on RDMA WRITE WITH IMMEDIATE, over verbs or a software device",
+		Choose:       "for small calls to few peers with RDMA: one write carries all calls of a batch",
+		Groups:       []transport.Group{transport.GroupRDMA, transport.GroupMemory},
 		Providers:    []string{string(rdma.Verbs), string(rdma.Soft)},
 		Capabilities: capabilities,
 		Limits:       transport.Limits{MaxPayload: maxPayload, Peers: maxPeers},

@@ -30,6 +30,8 @@ func (Driver) Info() transport.Info {
 	return transport.Info{
 		Name: string(name), Version: version,
 		Summary:      "eRPC's protocol over unreliable datagrams: kernel UDP, or UD queue pairs",
+		Choose:       "for small calls to many peers: no connection takes memory of the NIC, and kernel UDP will do",
+		Groups:       []transport.Group{transport.GroupRDMA, transport.GroupSockets, transport.GroupMemory},
 		Providers:    []string{providerUDP, providerVerbs, providerSoft},
 		Capabilities: capabilities,
 		Limits:       transport.Limits{MaxPayload: maxMessage, InFlight: maxInFlight, Peers: maxPeers},

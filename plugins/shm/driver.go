@@ -19,6 +19,8 @@ func (Driver) Info() transport.Info {
 	return transport.Info{
 		Name: name, Version: version,
 		Summary:      "rings in shared memory between processes of one host",
+		Choose:       "if all processes run on one host",
+		Groups:       []transport.Group{transport.GroupMemory},
 		Providers:    []string{string(shm.Memfd), string(shm.Named)},
 		Capabilities: inbox.Capabilities,
 		Limits:       transport.Limits{MaxPayload: inbox.MaxPayload, InlineSize: ring.CallInlineSize, Peers: inbox.MaxPeers},

@@ -21,6 +21,8 @@ func (Driver) Info() transport.Info {
 	return transport.Info{
 		Name: string(name), Version: version,
 		Summary:      "requests in chunks over striped TCP sockets, into bounce pages and unpacked",
+		Choose:       "for large payloads over TCP, into the memory of a GPU or of the host",
+		Groups:       []transport.Group{transport.GroupGPU, transport.GroupSockets},
 		Providers:    modeNames(),
 		Capabilities: capabilities,
 		Limits:       transport.Limits{MaxPayload: maxPayload, InFlight: maxInFlight, Peers: maxPeers},

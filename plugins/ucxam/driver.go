@@ -44,6 +44,8 @@ func (Driver) Info() transport.Info {
 	return transport.Info{
 		Name: string(name), Version: version,
 		Summary:      "UCX active messages over shared memory, TCP or RDMA",
+		Choose:       "to run everywhere: the library UCX finds the path, over memory, TCP or any RDMA device",
+		Groups:       []transport.Group{transport.GroupRDMA, transport.GroupSockets, transport.GroupMemory},
 		Providers:    providers,
 		Capabilities: capabilities,
 		Limits:       transport.Limits{MaxPayload: maxPayload, InlineSize: smallPayload - ucp.HeaderSize - headerReserve, Peers: maxPeers},

@@ -378,12 +378,14 @@ func TestProfiles(t *testing.T) {
 func TestPlugins(t *testing.T) {
 	cmd := &command{T: t, plugins: []string{"fake", "stub", "crash"}}
 	require.Equal(t, ExitOK, cmd.execute("plugins", "list"))
+	require.Regexp(t, `(?m)^RDMA +fake +memory +to test the command$`, cmd.stdout)
+	require.Regexp(t, `(?m)^- +stub +- +-$`, cmd.stdout, "it does not say when to choose it")
 	require.Regexp(t, `(?m)^fake +1\.2\.3 +memory +yes +[0-9a-f]{12} +/.*/transport-fake$`, cmd.stdout)
 	require.Regexp(t, `(?m)^stub +1\.2\.3 +memory +no: built without libfake: install libfake-dev`, cmd.stdout)
 	require.Regexp(t, `(?m)^crash +- +- +no: .*no such luck`, cmd.stdout)
 
 	require.Equal(t, ExitOK, cmd.execute("plugins", "show", "fake"))
-	for _, want := range []string{"fake 1.2.3: for tests", "ordered, tells peer lost", "payload 64KiB, inline 48, in flight unlimited, peers 16",
+	for _, want := range []string{"fake 1.2.3: for tests", "made for RDMA, also runs on: memory", "choose it to test the command", "ordered, tells peer lost", "payload 64KiB, inline 48, in flight unlimited, peers 16",
 		"lamport, onesided", "1 to 1024"} {
 		require.Contains(t, cmd.stdout, want)
 	}

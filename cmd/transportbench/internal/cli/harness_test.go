@@ -78,6 +78,8 @@ func describePlugin(name string) int {
 		},
 	}}
 	switch name {
+	case "fake":
+		d.info.Choose, d.info.Groups = "to test the command", []transport.Group{transport.GroupRDMA, transport.GroupMemory}
 	case "stub":
 		d.info.Unavailable = "built without libfake: install libfake-dev"
 	case "crash":

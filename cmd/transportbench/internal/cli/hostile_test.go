@@ -51,7 +51,7 @@ func actHostile(name string) {
 		os.Exit(3)
 	}
 	d := &driver{info: transport.Info{
-		Name: name, Version: "1" + poison, Summary: poison, Providers: []string{poison, "b" + poison},
+		Name: name, Version: "1" + poison, Summary: poison, Choose: poison, Providers: []string{poison, "b" + poison},
 		Options: []transport.Option{
 			{Name: "do", Type: transport.TypeString, Help: poison},
 			{Name: "ring", Type: transport.TypeString, Default: poison, Allowed: []string{poison, "x" + poison}, Help: poison},

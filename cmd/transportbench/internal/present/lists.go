@@ -1,6 +1,7 @@
 package present
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -32,8 +33,9 @@ type Plugin struct {
 	Description *plugin.Description `json:"description,omitempty"`
 }
 
-// Plugins writes one row per plugin.
+// Plugins writes when to choose each plugin, by what they need, and then one row per plugin.
 func Plugins(w io.Writer, plugins []Plugin) {
+	choices(w, plugins)
 	t := newTable(w, "name", "version", "providers", "available", "sha256", "path")
 	for _, p := range plugins {
 		version, providers := "-", "-"
@@ -53,6 +55,44 @@ func Plugins(w io.Writer, plugins []Plugin) {
 	t.Render()
 }
 
+// choices writes when to choose each plugin that is a candidate, in the group of what it is made for.
+// Plugins that do not say it come last.
+func choices(w io.Writer, plugins []Plugin) {
+	t := newTable(w, "made for", "name", "also runs on", "choose it")
+	rows := 0
+	add := func(group transport.Group, heading string) {
+		for _, p := range plugins {
+			if p.Description == nil {
+				continue
+			}
+			info := p.Description.Info
+			if info.Instrument || info.Group() != group {
+				continue
+			}
+			t.AppendRow(table.Row{heading, p.Name, alsoOn(info), text.WrapSoft(cmp.Or(info.Choose, "-"), 60)})
+			heading = ""
+			rows++
+		}
+	}
+	for _, group := range transport.Groups() {
+		add(group, string(group))
+	}
+	add("", "-")
+	if rows > 0 {
+		t.Render()
+		fmt.Fprintln(w)
+	}
+}
+
+// alsoOn names what a transport can run on besides what it is made for.
+func alsoOn(info transport.Info) string {
+	var names []string
+	for _, group := range info.Groups[min(1, len(info.Groups)):] {
+		names = append(names, string(group))
+	}
+	return cmp.Or(strings.Join(names, ", "), "-")
+}
+
 // PluginDetails writes the description of a plugin.
 func PluginDetails(w io.Writer, p Plugin) {
 	if p.Description == nil {
@@ -61,6 +101,12 @@ func PluginDetails(w io.Writer, p Plugin) {
 	}
 	d, info := p.Description, p.Description.Info
 	fmt.Fprintf(w, "%s %s: %s\n", info.Name, info.Version, info.Summary)
+	if group := info.Group(); group != "" {
+		fmt.Fprintf(w, "made for %s, also runs on: %s\n", group, alsoOn(info))
+	}
+	if info.Choose != "" {
+		fmt.Fprintf(w, "choose it %s\n", info.Choose)
+	}
 	if info.Instrument {
 		fmt.Fprintln(w, "an instrument that tests the tool: --transport all leaves it out")
 	}

@@ -248,9 +248,13 @@ func TestDescriptions(t *testing.T) {
 				{Name: "tx-depth", Type: transport.TypeInt, Default: "8", Min: 1, Max: 64},
 			},
 			Matched: map[string]string{"ring": "b"},
+			Choose:  "for tests", Groups: []transport.Group{transport.GroupRDMA, transport.GroupMemory},
 		}
 	}
 	require.NoError(t, accept.Info(info()))
+	old := info()
+	old.Choose, old.Groups = "", nil
+	require.NoError(t, accept.Info(old), "a plugin of an earlier version")
 	for field, lie := range map[string]func(*transport.Info){
 		"info.name":               func(i *transport.Info) { i.Name = "../../bin/sh" },
 		"info.providers[0]":       func(i *transport.Info) { i.Providers[0] = "" },
@@ -265,6 +269,9 @@ func TestDescriptions(t *testing.T) {
 		"info.limits.max_payload": func(i *transport.Info) { i.Limits.MaxPayload = math.MinInt },
 		"info.providers":          func(i *transport.Info) { i.Providers = make([]string, 1025) },
 		"info.options[0].default": func(i *transport.Info) { i.Options[0].Default = "c" },
+		"info.choose":             func(i *transport.Info) { i.Choose = strings.Repeat("x", 257) },
+		"info.groups[0]":          func(i *transport.Info) { i.Groups[0] = "FPGA" },
+		"info.groups[1]":          func(i *transport.Info) { i.Groups[1] = i.Groups[0] },
 	} {
 		t.Run(field, func(t *testing.T) {
 			i := info()

@@ -2,6 +2,7 @@ package accept
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 
 	"transportbench/core/transport"
@@ -23,6 +24,10 @@ func Info(info *transport.Info) error {
 	c := new(checker)
 	p := c.at("info")
 	p.named("name", info.Name, transportName)
+	if info.Choose != "" { // plugins of earlier versions have neither this nor groups
+		p.text("choose", info.Choose)
+	}
+	p.groups(info.Groups)
 	p.atMostLong("providers", len(info.Providers), mostEntries)
 	for i, provider := range info.Providers {
 		p.text("providers["+strconv.Itoa(i)+"]", provider)
@@ -54,6 +59,23 @@ func Info(info *transport.Info) error {
 		}
 	}
 	return c.err()
+}
+
+// groups requires groups that lists know, each once.
+func (p part) groups(groups []transport.Group) {
+	var known []string
+	for _, group := range transport.Groups() {
+		known = append(known, string(group))
+	}
+	for i, group := range groups {
+		name := "groups[" + strconv.Itoa(i) + "]"
+		if p.oneOf(name, string(group), known); slices.Contains(groups[:i], group) {
+			p.wrong(name, quoted(string(group)), "each once")
+		}
+		if p.first != nil {
+			return
+		}
+	}
 }
 
 // named requires a name.
