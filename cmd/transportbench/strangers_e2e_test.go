@@ -319,7 +319,9 @@ func requireForgotten(t *testing.T, quiet footprint) {
 	require.Eventually(t, func() bool {
 		var err error
 		now, err = footprintOf(plugins()...)
-		return err == nil && now.processes == quiet.processes && now.descriptors <= quiet.descriptors+8 &&
+		return err == nil && now.processes == quiet.processes &&
+			now.descriptors >= quiet.descriptors-8 && // a rank at its end has closed its sockets
+			now.descriptors <= quiet.descriptors+8 &&
 			now.threads < quiet.threads+10 && now.memory < quiet.memory+64<<10
 	}, 5*time.Second, 5*time.Millisecond, "they hold %+v, and without strangers %+v", &now, quiet)
 	t.Logf("all ranks hold %+v, and without strangers %+v", now, quiet)

@@ -398,7 +398,7 @@ func (w *worker) matchControl(a *arrival) bool {
 		w.dropStranger(a.fd)
 		return true
 	case p == nil:
-		if sock.Peek(a.fd) == nil {
+		if !sock.Ended(a.fd) {
 			return false
 		}
 	case p.state == lost:
@@ -423,7 +423,7 @@ func (w *worker) matchData(d dataSocket) bool {
 			return true
 		}
 	}
-	if (w.listed(d) || clock.Now()-d.since <= int64(w.settings.sock.Timeout)) && sock.Peek(d.fd) == nil {
+	if (w.listed(d) || clock.Now()-d.since <= int64(w.settings.sock.Timeout)) && !sock.Ended(d.fd) {
 		return false
 	}
 	w.dropStranger(d.fd)

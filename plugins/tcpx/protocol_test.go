@@ -267,6 +267,18 @@ func TestCrowdOfStrangers(t *testing.T) {
 	require.NoError(t, sock.CloseAll(fds))
 }
 
+// TestStrangersThatLeave: a data socket of a stranger is closed once the stranger has gone, also if
+// it has sent something.
+func TestStrangersThatLeave(t *testing.T) {
+	a, _ := connectedWorkers(t, transport.Config{Peers: 1, InFlight: 4, MaxPayload: 100}, map[string]string{"timeout": "1h"})
+	at, err := a.settings.decodeAddress(a.Address())
+	require.NoError(t, err)
+	fd := dialledTo(t, a, netip.AddrPortFrom(at.At.Addr(), at.DataPort), []byte("?"))
+	eventually(t, "the stranger", func() bool { a.connect(); return len(a.dataSockets) == 1 })
+	require.NoError(t, unix.Close(fd))
+	eventually(t, "the stranger to be forgotten", func() bool { a.connect(); return len(a.dataSockets) == 0 })
+}
+
 // TestReplayedHello: the hello of a probe opens no second probe.
 func TestReplayedHello(t *testing.T) {
 	a, b := connectedWorkers(t, transport.Config{Peers: 1, InFlight: 4, MaxPayload: 100}, nil)

@@ -251,6 +251,14 @@ func Peek(fd int) error {
 	return peeked(receiveFlags(fd, b[:], unix.MSG_PEEK))
 }
 
+// Ended reports whether the other side sends no more, or nothing can be sent to it. Bytes that wait to
+// be read do not matter.
+func Ended(fd int) bool {
+	list := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
+	n, err := unix.Poll(list, 0)
+	return err == nil && n > 0
+}
+
 func peeked(_ int, err error) error {
 	if err == ErrInDmabuf { // a data socket has bytes, which this call cannot read
 		return nil
