@@ -5,6 +5,7 @@
 #   - only *_unsafe.go files import unsafe
 #   - only the internal package of a native library imports "C"
 #   - no plugin imports another
+#   - only core/plugin imports go-plugin, and only core/plugin and plugins/grpc import gRPC
 #   - of the host, only the command's main function has standard output and standard error, because
 #     what else is written to them goes through core/base/printable
 set -euo pipefail
@@ -44,6 +45,17 @@ for file in $(importers 'transportbench/plugins/[^"]*'); do
 	if grep -E '"transportbench/plugins/' "$file" | grep -qvE "\"transportbench/$own(/[^\"]*)?\""; then
 		complain "$file: imports another plugin; what two share belongs to core/fabric"
 	fi
+done
+
+for file in $(importers 'github.com/hashicorp/go-plugin(/[^"]*)?'); do
+	case $file in core/plugin/*) ;; *) complain "$file: imports go-plugin; only core/plugin knows it" ;; esac
+done
+
+for file in $(importers 'google.golang.org/grpc(/[^"]*)?'); do
+	case $file in
+	core/plugin/* | plugins/grpc/*) ;;
+	*) complain "$file: imports gRPC; only core/plugin and the transport plugins/grpc know it" ;;
+	esac
 done
 
 for file in $(grep -rlE --include='*.go' --exclude='*_test.go' 'os\.Std(out|err)\b|fmt\.Print' \

@@ -70,13 +70,16 @@ var (
 	needsOrder    = need{"Capabilities.Ordered", func(tr traits) bool { return tr.properties.Capabilities.Ordered }}
 	needsLostPeer = need{"Capabilities.TellsPeerLost", func(tr traits) bool { return tr.properties.Capabilities.TellsPeerLost }}
 	needsWaits    = need{"Capabilities.Waits", func(tr traits) bool { return tr.properties.Capabilities.Waits && tr.waiter }}
-	needsInFlight = need{"Limits.InFlight", func(tr traits) bool { return tr.properties.Limits.InFlight > 0 }}
-	needsProber   = need{"Prober", func(tr traits) bool { return tr.prober }}
-	needsSeries   = need{"SeriesReader", func(tr traits) bool { return tr.series }}
-	needsMicro    = need{"Microbenchmarker", func(tr traits) bool { return tr.micro }}
-	needsStats    = need{"StatsReader", func(tr traits) bool { return tr.stats }}
-	needsKill     = need{"Suite.Kill", func(tr traits) bool { return tr.killable }}
-	needsRoom     = need{"Limits.Peers of 2 or more", func(tr traits) bool { return tr.properties.Limits.Peers >= 2 }}
+	// Allocations are counted for the whole process, so they cannot be told from those of the
+	// transport's goroutines.
+	needsNoGoroutines = need{"Capabilities.Goroutines of false", func(tr traits) bool { return !tr.properties.Capabilities.Goroutines }}
+	needsInFlight     = need{"Limits.InFlight", func(tr traits) bool { return tr.properties.Limits.InFlight > 0 }}
+	needsProber       = need{"Prober", func(tr traits) bool { return tr.prober }}
+	needsSeries       = need{"SeriesReader", func(tr traits) bool { return tr.series }}
+	needsMicro        = need{"Microbenchmarker", func(tr traits) bool { return tr.micro }}
+	needsStats        = need{"StatsReader", func(tr traits) bool { return tr.stats }}
+	needsKill         = need{"Suite.Kill", func(tr traits) bool { return tr.killable }}
+	needsRoom         = need{"Limits.Peers of 2 or more", func(tr traits) bool { return tr.properties.Limits.Peers >= 2 }}
 )
 
 // survey opens one rank and returns its traits.

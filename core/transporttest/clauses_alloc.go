@@ -10,15 +10,15 @@ import (
 )
 
 var allocClauses = []clause{
-	{name: "alloc/small", run: allocTraffic(false), alone: true,
+	{name: "alloc/small", run: allocTraffic(false), alone: true, needs: []need{needsNoGoroutines},
 		says: "Post, Flush and Poll of small messages do not allocate."},
-	{name: "alloc/large", run: allocTraffic(true), alone: true,
+	{name: "alloc/large", run: allocTraffic(true), alone: true, needs: []need{needsNoGoroutines},
 		says: "Post, Flush and Poll of large messages do not allocate."},
-	{name: "alloc/idle", run: allocIdle, alone: true,
+	{name: "alloc/idle", run: allocIdle, alone: true, needs: []need{needsNoGoroutines},
 		says: "Flush and Poll with nothing to do do not allocate."},
-	{name: "alloc/back-pressure", run: allocBackPressure, alone: true,
+	{name: "alloc/back-pressure", run: allocBackPressure, alone: true, needs: []need{needsNoGoroutines},
 		says: "A Post that finds no room does not allocate."},
-	{name: "alloc/refusal", run: allocRefusal, alone: true, needs: []need{needsBound},
+	{name: "alloc/refusal", run: allocRefusal, alone: true, needs: []need{needsBound, needsNoGoroutines},
 		says: "A Post that is refused does not allocate."},
 }
 

@@ -162,6 +162,8 @@ func openCapabilities(t *trial) {
 		require.Equal(t, t.traits.info.Capabilities, properties.Capabilities,
 			"Properties.Capabilities against Info's, under the default options")
 	}
+	require.Equal(t, t.traits.info.Capabilities.Goroutines, properties.Capabilities.Goroutines,
+		"Properties.Capabilities.Goroutines against Info's, under any options")
 	require.Equal(t, properties.Capabilities.Waits, t.traits.waiter,
 		"Capabilities.Waits against whether the worker implements Waiter")
 }

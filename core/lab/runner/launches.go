@@ -35,7 +35,7 @@ func Run(ctx context.Context, req Request, obs Observer) (*result.Result, error)
 	}
 	root := cmp.Or(req.Root, "/")
 	oomKills := root.OOMKills()
-	plans, oversubscribed, err := Place(req.Config, req.CPUs)
+	plans, oversubscribed, err := Place(req.Config, req.Capabilities, req.CPUs)
 	if err != nil {
 		return nil, err
 	}

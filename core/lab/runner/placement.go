@@ -9,17 +9,21 @@ import (
 	"transportbench/core/base/config"
 	"transportbench/core/base/machine"
 	"transportbench/core/base/record"
+	"transportbench/core/transport"
 )
 
 // Place assigns a processor to every polling thread and resolves the idle strategy auto: spin if
 // each thread has a processor of its own, yield if threads share processors, which is called
 // oversubscribed. The strategy spin on shared processors is a [*config.Error].
 //
+// The polling loops of a transport with goroutines are not pinned, and auto parks them, because those
+// goroutines need processors; in mesh-proxied, whose links cannot park, it is as above.
+//
 // Place uses one processor of each physical core first, in the order of NUMA nodes, and starts
 // again when they run out. In an oversubscribed mesh, each rank gets its own part of the
 // processors if they divide evenly: a switch between threads of one process costs less, and the
 // cache lines that clients share with their daemon stay in one cache.
-func Place(cfg config.Config, cpus []machine.CPU) (plans []record.Plan, oversubscribed bool, err error) {
+func Place(cfg config.Config, capabilities transport.Capabilities, cpus []machine.CPU) (plans []record.Plan, oversubscribed bool, err error) {
 	if len(cpus) == 0 {
 		return nil, false, errors.New("placing the polling threads: there are no processors")
 	}
@@ -31,6 +35,8 @@ func Place(cfg config.Config, cpus []machine.CPU) (plans []record.Plan, oversubs
 		return nil, true, &config.Error{Option: "idle", Problem: fmt.Sprintf(
 			"spin needs a processor for each polling thread, but %d threads have %d; use --idle auto, or fewer ranks, daemons or clients",
 			total, len(cpus))}
+	case idle == config.IdleAuto && capabilities.Goroutines && !cfg.Proxied():
+		idle = config.IdlePark
 	case idle == config.IdleAuto && oversubscribed:
 		idle = config.IdleYield
 	case idle == config.IdleAuto:
@@ -47,7 +53,7 @@ func Place(cfg config.Config, cpus []machine.CPU) (plans []record.Plan, oversubs
 		}
 		for t := range plan.CPUs {
 			plan.CPUs[t] = -1
-			if cfg.Pin {
+			if cfg.Pin && !capabilities.Goroutines {
 				plan.CPUs[t] = own[next%len(own)]
 			}
 			next++

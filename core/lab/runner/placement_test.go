@@ -9,6 +9,7 @@ import (
 
 	"transportbench/core/base/config"
 	"transportbench/core/base/machine"
+	"transportbench/core/transport"
 )
 
 func TestPlace(t *testing.T) {
@@ -50,7 +51,7 @@ func TestPlace(t *testing.T) {
 			cfg := config.Default()
 			cfg.Topology = cmp.Or(c.topology, cfg.Topology)
 			cfg.Ranks, cfg.Daemons, cfg.Clients, cfg.Pin, cfg.Idle = c.ranks, c.daemons, c.clients, c.pin, c.idle
-			plans, oversubscribed, err := Place(cfg, c.cpus)
+			plans, oversubscribed, err := Place(cfg, transport.Capabilities{}, c.cpus)
 			require.NoError(t, err)
 			require.Equal(t, c.oversubscribed, oversubscribed)
 			require.Len(t, plans, len(c.want))
@@ -69,7 +70,7 @@ func TestPlaceRefusesToSpinOnSharedProcessors(t *testing.T) {
 	cfg.Clients, cfg.Idle = 16, config.IdleSpin
 	for _, pin := range []bool{true, false} {
 		cfg.Pin = pin
-		_, _, err := Place(cfg, processors(2))
+		_, _, err := Place(cfg, transport.Capabilities{}, processors(2))
 		var configErr *config.Error
 		require.ErrorAs(t, err, &configErr)
 		require.Equal(t, "idle", configErr.Option)
@@ -93,7 +94,7 @@ func TestPlaceIsEven(t *testing.T) {
 				Package: rapid.IntRange(0, 1).Draw(t, "package"), Node: rapid.IntRange(-1, 1).Draw(t, "node"),
 			}
 		}
-		plans, oversubscribed, err := Place(cfg, cpus)
+		plans, oversubscribed, err := Place(cfg, transport.Capabilities{}, cpus)
 		require.NoError(t, err)
 		use := make([]int, len(cpus))
 		for _, p := range plans {

@@ -44,11 +44,12 @@ type Request struct {
 	// Root has proc and sys of this machine; empty means "/".
 	Root machine.Root
 
-	// Limits and Needs are those that the transport declares before it is opened, and System what the
-	// kernel grants. A run that exceeds them is refused before anything starts.
-	Limits transport.Limits
-	Needs  transport.Needs
-	System machine.Limits
+	// Capabilities, Limits and Needs are those that the transport declares before it is opened, and
+	// System what the kernel grants. A run that exceeds the limits is refused before anything starts.
+	Capabilities transport.Capabilities
+	Limits       transport.Limits
+	Needs        transport.Needs
+	System       machine.Limits
 
 	// OneProbe is set if the plugin is of a version whose only probe is that of the floor.
 	OneProbe bool

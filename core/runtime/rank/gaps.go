@@ -45,6 +45,7 @@ type gapWatch struct {
 	limit  uint64 // ticks from which on an iteration may be a gap
 	within uint64 // ticks
 	away   bool   // the thread gave time away since its evidence was read
+	shared bool   // the loop is a goroutine, for which the kernel has no evidence
 
 	clock    *machine.Clock
 	began    uint64              // ticks
@@ -247,7 +248,9 @@ func (g *gapWatch) shortest() *listedGap {
 }
 
 func (g *gapWatch) evidence() (e gapEvidence) {
-	_ = unix.Getrusage(unix.RUSAGE_THREAD, &e.usage) // without it, the cause is unknown
+	if !g.shared {
+		_ = unix.Getrusage(unix.RUSAGE_THREAD, &e.usage) // without it, the cause is unknown
+	}
 	metrics.Read(g.collects)
 	e.collections = g.collects[0].Value.Uint64()
 	return e

@@ -13,6 +13,7 @@ import (
 type idler struct {
 	yield  bool
 	waiter transport.Waiter // nil unless the strategy is park
+	after  int              // empty iterations before the loop parks
 	streak int              // iterations in a row: empty ones, or with yield busy ones
 	gaps   *gapWatch        // leaves out the time that the loop gives away
 }
@@ -35,11 +36,18 @@ const (
 )
 
 func newIdler(strategy string, w transport.Worker, gaps *gapWatch) idler {
-	i := idler{yield: strategy == config.IdleYield, gaps: gaps}
+	i := idler{yield: strategy == config.IdleYield, after: parkAfter, gaps: gaps}
 	if strategy == config.IdlePark {
 		i.waiter, _ = w.(transport.Waiter)
 	}
 	return i
+}
+
+// share is called for a loop that is a goroutine. It parks at once: to park a goroutine is cheap,
+// and those of the transport may wait for its processor.
+func (i *idler) share() {
+	i.after = 1
+	i.gaps.shared = true
 }
 
 // busy is called after an iteration that found work.
@@ -71,7 +79,7 @@ func (i *idler) pauseUntil(left time.Duration) error {
 	if i.waiter == nil || left <= sleepMargin {
 		return nil
 	}
-	if i.streak++; i.streak < parkAfter {
+	if i.streak++; i.streak < i.after {
 		return nil
 	}
 	i.streak = 0

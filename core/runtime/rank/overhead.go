@@ -51,6 +51,7 @@ func (r *Rank) Overhead(ctx context.Context, d time.Duration) (o record.Overhead
 	if every == 0 {
 		every = warmupSampling
 	}
+	runtime.GC()
 	restore := pauseCollector()
 	defer restore()
 	costs := make([]float64, len(threads))

@@ -65,9 +65,12 @@ func (r *Rank) Prepare(ctx context.Context, plan record.Plan) (record.Prepared, 
 		return record.Prepared{}, fmt.Errorf("prepare rank %d: the plan has %d processors for %d polling threads", plan.Rank, len(plan.CPUs), pollers)
 	}
 	// Polling threads never yield to Go's scheduler, so the control plane needs one more.
-	runtime.GOMAXPROCS(pollers + 1)
+	processors := runtime.GOMAXPROCS(pollers + 1)
 	if err := r.open(ctx); err != nil {
 		return record.Prepared{}, err
+	}
+	if r.goroutines() {
+		runtime.GOMAXPROCS(processorsFor(plan.Idle, pollers, processors))
 	}
 	prepared := record.Prepared{
 		Workers: record.RankWorkers{Rank: plan.Rank}, Properties: r.transport.Properties(),
@@ -78,7 +81,7 @@ func (r *Rank) Prepare(ctx context.Context, plan record.Plan) (record.Prepared, 
 		if index >= daemons {
 			id = record.Thread{Rank: plan.Rank, Daemon: -1, Client: index - daemons}
 		}
-		t := startThread(id, cpu)
+		t := startThread(id, cpu, !r.goroutines())
 		r.mu.Lock()
 		r.threads = append(r.threads, t)
 		r.mu.Unlock()
@@ -127,6 +130,20 @@ func (r *Rank) open(ctx context.Context) error {
 	return err
 }
 
+// goroutines reports whether the polling loops are goroutines that the Go scheduler moves between
+// threads.
+func (r *Rank) goroutines() bool { return r.transport.Properties().Capabilities.Goroutines }
+
+// processorsFor returns GOMAXPROCS for a transport with goroutines, given what it was when the
+// process started. Loops that park block in the Go scheduler, so they share its processors with the
+// transport as in any Go program. A loop that spins or yields holds one.
+func processorsFor(idle string, pollers, initial int) int {
+	if idle == config.IdlePark {
+		return max(initial, 2)
+	}
+	return pollers + initial
+}
+
 func (r *Rank) deviceMemory() bool { return r.transport.Properties().Capabilities.DeviceMemory }
 
 // prepareThread makes the worker of t and its daemon or client. It runs on t itself, so that
@@ -148,14 +165,23 @@ func (r *Rank) prepareThread(t *thread, index int) (affinity string, err error) 
 		return "", err
 	}
 	t.counters = &counters{reason: countersNeedSpin}
-	if r.plan.Idle == config.IdleSpin {
+	switch {
+	case !t.locked:
+		t.counters.reason = countersNeedThread
+	case r.plan.Idle == config.IdleSpin:
 		t.counters = openCounters()
 	}
 	if !t.id.IsDaemon() {
 		t.client, err = newClient(w, cfg.CallerNumber(r.plan.Rank)*cfg.Clients+t.id.Client, r.plan.Idle, worker)
+		if err == nil && !t.locked {
+			t.client.idle.share()
+		}
 		return affinity, err
 	}
 	t.daemon, err = newDaemon(w, t.id.Daemon, r.plan.Idle, worker)
+	if err == nil && !t.locked {
+		t.daemon.idle.share()
+	}
 	if err == nil && r.deviceMemory() {
 		t.daemon.device, err = newDeviceLog(&cfg, worker)
 	}

@@ -36,8 +36,10 @@ func (r *Rank) Run(ctx context.Context, window record.Window, started func(), pr
 	if len(r.threads) == 0 {
 		return record.Report{}, errors.New("run a window: the rank is not prepared")
 	}
-	restore := pauseCollector()
-	defer restore()
+	runtime.GC()
+	if !r.goroutines() {
+		defer pauseCollector()()
+	}
 	collections, threads, began := machine.GCCycles(), machine.ReadThreadTimes(), time.Now()
 	measuring := make(chan struct{})
 	r.mu.Lock()
@@ -92,10 +94,8 @@ var clockCost = sync.OnceValue(func() float64 {
 	return float64(clock.Nanos(readCost(clock)*1024)) / 1024
 })
 
-// pauseCollector collects garbage and turns the collector off until restore, unless the heap
-// reaches memoryLimit.
+// pauseCollector turns the collector off until restore, unless the heap reaches memoryLimit.
 func pauseCollector() (restore func()) {
-	runtime.GC()
 	percent := debug.SetGCPercent(-1)
 	limit := debug.SetMemoryLimit(memoryLimit)
 	return func() {
@@ -196,7 +196,7 @@ func (r *Rank) runThread(t *thread, result *threadResult, run *windowRun, window
 		if records {
 			recorder.StartSeries(record.Slices, window)
 		}
-		before = newUsage(t.counters)
+		before = t.usage()
 		if t == r.threads[0] {
 			process, _ = machine.ReadProcessTime() // 0 if the kernel does not report it
 		}

@@ -11,12 +11,14 @@ import (
 	"transportbench/core/transport"
 )
 
-// thread is one polling thread: an OS thread that runs a daemon or a client.
+// thread is one polling thread: an OS thread that runs a daemon or a client, or a goroutine for a
+// transport with goroutines.
 type thread struct {
-	id   record.Thread
-	cpu  int // -1 if it may run anywhere
-	work chan func()
-	done chan struct{}
+	id     record.Thread
+	cpu    int // -1 if it may run anywhere
+	locked bool
+	work   chan func()
+	done   chan struct{}
 
 	worker   transport.Worker // a client of mesh-proxied has a link here
 	daemon   *daemon          // nil for a client
@@ -25,15 +27,19 @@ type thread struct {
 	counters *counters
 }
 
-// startThread locks a goroutine to an OS thread, which runs the functions that do is given
-// until end is called.
-func startThread(id record.Thread, cpu int) *thread {
-	t := &thread{id: id, cpu: cpu, work: make(chan func()), done: make(chan struct{})}
+// startThread starts a goroutine, which runs the functions that do is given until end is called.
+// It is locked to an OS thread unless the goroutines of a transport share threads with it: to switch
+// between a locked goroutine and another takes two switches of threads, which doubled the round
+// trips of gRPC.
+func startThread(id record.Thread, cpu int, locked bool) *thread {
+	t := &thread{id: id, cpu: cpu, locked: locked, work: make(chan func()), done: make(chan struct{})}
 	go func() {
 		defer close(t.done)
-		// Never unlocked: the OS thread exits with the goroutine, so its affinity does not
-		// leak to other goroutines.
-		runtime.LockOSThread()
+		if locked {
+			// Never unlocked: the OS thread exits with the goroutine, so its affinity does not
+			// leak to other goroutines.
+			runtime.LockOSThread()
+		}
 		for f := range t.work {
 			f()
 		}
@@ -76,7 +82,7 @@ func get[T any](ctx context.Context, t *thread, f func() (T, error)) (value T, e
 // reports. Call it after the worker is made, so that threads of a native library do not
 // inherit the affinity.
 func (t *thread) pin() (affinity string, err error) {
-	if t.cpu >= 0 {
+	if t.cpu >= 0 && t.locked {
 		if err := machine.Pin(t.cpu); err != nil {
 			return "", fmt.Errorf("pin a polling thread to processor %d: %w; try --pin=false", t.cpu, err)
 		}
@@ -122,6 +128,9 @@ type counters struct {
 // hypervisor emulates the registers.
 const countersNeedSpin = "hardware counters are read with --idle spin only: saving and restoring them slows every context switch"
 
+// countersNeedThread is the reason for polling loops that are goroutines.
+const countersNeedThread = "the kernel counts for threads, and with this transport the polling loops are goroutines, which move between threads"
+
 func openCounters() *counters {
 	c, err := machine.OpenCounters()
 	if err != nil {
@@ -149,9 +158,11 @@ func (c *counters) close() error {
 	return c.Close()
 }
 
-// usage is the calling thread's resource usage at the start of a window.
+// usage is the calling thread's resource usage at the start of a window. For a goroutine it has
+// the time only, because the kernel counts for threads.
 type usage struct {
 	counters *counters
+	locked   bool
 	thread   machine.ThreadUsage
 	events   map[string]uint64
 	err      error
@@ -159,18 +170,23 @@ type usage struct {
 	start    uint64 // and on the kernel's monotonic clock
 }
 
-func newUsage(c *counters) *usage {
-	u := &usage{counters: c, events: c.read()}
-	u.thread, u.err = machine.ReadThreadUsage()
+func (t *thread) usage() *usage {
+	u := &usage{counters: t.counters, locked: t.locked, events: t.counters.read()}
+	if u.locked {
+		u.thread, u.err = machine.ReadThreadUsage()
+	}
 	u.ticks, u.start = machine.Calibrated().Both()
 	return u
 }
 
-// since returns the usage between newUsage and now.
+// since returns the usage between then and now.
 func (u *usage) since() record.ThreadReport {
 	clock := machine.Calibrated()
 	ticks, end := clock.Both()
 	r := record.ThreadReport{StartNS: u.start, MonotonicNS: end - u.start, ClockNS: clock.Nanos(ticks - u.ticks)}
+	if !u.locked {
+		return r
+	}
 	now, err := machine.ReadThreadUsage()
 	if errors.Join(u.err, err) == nil {
 		d := now.Sub(u.thread)

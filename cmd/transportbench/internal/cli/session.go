@@ -245,8 +245,8 @@ func (s *session) request(j job, l runner.Launcher, began time.Time) (runner.Req
 			Name: info.Name, Version: info.Version, SHA256: sum, Matched: info.Matched,
 			RuntimeDigest: j.entry.description.RuntimeDigest,
 		},
-		Environment: s.environment,
-		Limits:      info.Limits, Needs: info.Needs, System: s.limits,
+		Environment:  s.environment,
+		Capabilities: info.Capabilities, Limits: info.Limits, Needs: info.Needs, System: s.limits,
 		OneProbe:  !j.entry.description.ProbeKinds,
 		StateOnly: s.stateOnly,
 

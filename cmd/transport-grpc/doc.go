@@ -1,0 +1,2 @@
+// Command transport-grpc is the plugin of the grpc transport.
+package main

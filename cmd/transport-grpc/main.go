@@ -1,0 +1,8 @@
+package main
+
+import (
+	"transportbench/core/plugin"
+	"transportbench/plugins/grpc"
+)
+
+func main() { plugin.Main(grpc.Driver{}) }

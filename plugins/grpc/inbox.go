@@ -1,0 +1,121 @@
+package grpc
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc/mem"
+)
+
+// message is what a goroutine of a connection passes to the worker.
+type message struct {
+	next   atomic.Pointer[message] // in the inbox
+	peer   *peer
+	kind   kind
+	token  uint64
+	bytes  []byte     // as received: a frame, or the payload of a unary call
+	buffer mem.Buffer // of grpc-go's pool, which bytes are in; nil if they are the collector's
+	answer chan *slot // of a unary call: where its handler waits for the reply
+}
+
+var messages = sync.Pool{New: func() any { return new(message) }}
+
+func newMessage(p *peer, k kind) *message {
+	m := messages.Get().(*message)
+	m.peer, m.kind = p, k
+	return m
+}
+
+// release gives back a message and its memory.
+func (m *message) release() {
+	if m.buffer != nil {
+		m.buffer.Free()
+	}
+	*m = message{}
+	messages.Put(m)
+}
+
+// inbox is a queue without locks from any goroutine to the worker, after Dmitry Vyukov's intrusive
+// queue for many producers and one consumer. A message is linked into a list. The consumer sleeps in
+// wait until a producer notifies it.
+type inbox struct {
+	head     atomic.Pointer[message] // the newest
+	sleeping atomic.Bool
+	notice   chan struct{}
+
+	tail  *message // the oldest; the consumer's
+	stub  message
+	timer *time.Timer
+}
+
+func (q *inbox) init() {
+	q.head.Store(&q.stub)
+	q.tail = &q.stub
+	q.notice = make(chan struct{}, 1)
+	q.timer = time.NewTimer(time.Hour)
+	q.timer.Stop()
+}
+
+// push adds a message and wakes the consumer if it sleeps.
+func (q *inbox) push(m *message) {
+	q.link(m)
+	if q.sleeping.Load() && q.sleeping.CompareAndSwap(true, false) {
+		q.notify()
+	}
+}
+
+func (q *inbox) link(m *message) {
+	m.next.Store(nil)
+	q.head.Swap(m).next.Store(m)
+}
+
+// notify ends the current or the next wait.
+func (q *inbox) notify() {
+	select {
+	case q.notice <- struct{}{}:
+	default: // one is pending
+	}
+}
+
+// pop returns the oldest message, or nil if there is none or the oldest is not linked yet.
+func (q *inbox) pop() *message {
+	oldest := q.tail
+	next := oldest.next.Load()
+	if oldest == &q.stub {
+		if next == nil {
+			return nil
+		}
+		q.tail = next
+		oldest, next = next, next.next.Load()
+	}
+	if next == nil {
+		if q.head.Load() != oldest {
+			return nil
+		}
+		q.link(&q.stub) // so that the last message can be taken
+		if next = oldest.next.Load(); next == nil {
+			return nil
+		}
+	}
+	q.tail = next
+	return oldest
+}
+
+// empty reports whether there is no message.
+func (q *inbox) empty() bool { return q.tail == &q.stub && q.head.Load() == &q.stub }
+
+// wait blocks until there may be a message, notify is called, or timeout has passed. It blocks in the
+// Go scheduler, so that the goroutines of the connections get the processor.
+func (q *inbox) wait(timeout time.Duration) {
+	q.sleeping.Store(true)
+	if q.empty() {
+		q.timer.Reset(timeout)
+		select {
+		case <-q.notice:
+		case <-q.timer.C:
+		}
+		q.timer.Stop()
+	}
+	q.sleeping.Store(false)
+}

@@ -1,0 +1,177 @@
+package grpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync/atomic"
+	"time"
+
+	gogrpc "google.golang.org/grpc"
+
+	"transportbench/core/fabric/floor"
+	"transportbench/core/transport"
+)
+
+var _ transport.Prober = (*worker)(nil)
+
+// pings is the follower's part of probes of the library.
+type pings struct {
+	sessions chan *session
+	size     atomic.Int64 // bytes of the answer to a unary ping
+}
+
+func newPings() pings { return pings{sessions: make(chan *session)} }
+
+// session is one probe, as the follower offers it to the handler of the initiator's stream.
+type session struct {
+	back  int
+	whole chan bool // what the handler returns: whether the initiator has ended the probe
+}
+
+// Probe implements [transport.Prober]. The library is grpc-go: round trips of messages of the run's
+// sizes, over a connection with the run's options, between the initiator's goroutine and a handler,
+// without the rings and goroutines of this package.
+func (w *worker) Probe(ctx context.Context, id transport.PeerID, probe transport.Probe) (transport.Floor, error) {
+	p := w.peers.Get(id)
+	return name.Probe(id, w.closed, p != nil && p.state == peerUp, func() (transport.Floor, error) {
+		switch {
+		case probe.Kind != transport.ProbeLibrary && w.probes != nil:
+			return w.probes.Probe(ctx, p.address.Probe, probe)
+		case probe.Kind != transport.ProbeLibrary || max(probe.Forth, probe.Back) > w.settings.payload || min(probe.Forth, probe.Back) < 0:
+			return transport.Floor{}, transport.ErrUnsupported
+		case probe.Initiate:
+			return w.lead(ctx, p, probe)
+		default:
+			return transport.Floor{}, w.follow(ctx, probe.Back)
+		}
+	})
+}
+
+// warmups is how many of the first round trips are dropped. grpc-go's windows and pools adapt in them.
+const warmups = 100
+
+// lead measures round trips over a connection of its own.
+func (w *worker) lead(ctx context.Context, p *peer, probe transport.Probe) (transport.Floor, error) {
+	client, err := w.dial(p.address, func(ctx context.Context) (net.Conn, error) {
+		return dialSocket(ctx, w.settings.network, p.address.At)
+	})
+	if err != nil {
+		return transport.Floor{}, err
+	}
+	defer client.Close()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	s, err := client.NewStream(ctx, &probeDesc, probeMethod, gogrpc.WaitForReady(true))
+	if err != nil {
+		return transport.Floor{}, err
+	}
+	ping := func(out *slot, in *message) error {
+		if err := s.SendMsg(out); err != nil {
+			return err
+		}
+		return s.RecvMsg(in)
+	}
+	what := "stream"
+	if w.settings.unary {
+		what = "unary"
+		if err := ping(new(slot), new(message)); err != nil { // the follower is there
+			return transport.Floor{}, err
+		}
+		ping = func(out *slot, in *message) error { return client.Invoke(ctx, pingMethod, out, in) }
+	}
+	var times []float64
+	out := &slot{}
+	out.fill(0, 0, make([]byte, probe.Forth))
+	began := time.Now()
+	for before, n := began, 0; n < 2*warmups || before.Sub(began) < probe.Duration; n++ {
+		in := newMessage(p, kindReply)
+		if err := ping(out, in); err != nil {
+			return transport.Floor{}, err
+		}
+		if len(in.bytes) != probe.Back {
+			return transport.Floor{}, fmt.Errorf("%w: an answer of %d bytes", errFrame, len(in.bytes))
+		}
+		in.release()
+		now := time.Now()
+		if n >= warmups {
+			times = append(times, float64(now.Sub(before)))
+		} else {
+			began = now
+		}
+		before = now
+	}
+	err = s.CloseSend()
+	if err == nil { // the follower has seen the end
+		if err = s.RecvMsg(new(message)); err != nil {
+			err = nil
+		}
+	}
+	return transport.Floor{Name: "grpc-go " + what + " ping-pong over " + w.settings.network, RoundTrip: floor.Median(times), Samples: len(times)}, err
+}
+
+// follow answers a probe.
+func (w *worker) follow(ctx context.Context, back int) error {
+	for {
+		s := &session{back: back, whole: make(chan bool, 1)}
+		select {
+		case w.pings.sessions <- s:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-w.ctx.Done():
+			return transport.ErrClosed
+		}
+		select {
+		case whole := <-s.whole:
+			if whole {
+				return nil
+			} // the initiator gave an earlier probe up, and there will be another
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// serveProbe is the handler of an initiator's stream.
+func (w *worker) serveProbe(s gogrpc.ServerStream) error {
+	select {
+	case session := <-w.pings.sessions:
+		w.pings.size.Store(int64(session.back))
+		whole, err := echo(s, session.back)
+		session.whole <- whole
+		return err
+	case <-s.Context().Done():
+		return s.Context().Err()
+	case <-w.ctx.Done():
+		return transport.ErrClosed
+	}
+}
+
+// echo answers each message, and reports whether the initiator has ended the stream.
+func echo(s stream, size int) (whole bool, err error) {
+	out := &slot{}
+	out.fill(0, 0, make([]byte, size))
+	for {
+		in := messages.Get().(*message)
+		err := s.RecvMsg(in)
+		in.release()
+		if err != nil {
+			return errors.Is(err, io.EOF), nil
+		}
+		if err := s.SendMsg(out); err != nil {
+			return false, err
+		}
+	}
+}
+
+// servePing is the handler of a unary ping.
+func (w *worker) servePing(decode func(any) error) (any, error) {
+	in := messages.Get().(*message)
+	err := decode(in)
+	in.release()
+	out := &slot{}
+	out.fill(0, 0, make([]byte, w.pings.size.Load()))
+	return out, err
+}

@@ -1,0 +1,198 @@
+package grpc
+
+import (
+	"context"
+	"errors"
+
+	gogrpc "google.golang.org/grpc"
+	"google.golang.org/grpc/connectivity"
+)
+
+// With unary calls each side dials the other. Each call in flight has a goroutine of its own on both
+// sides: one that waits for the response, and grpc-go's handler.
+
+// callers are the slots for a worker's unary calls to one peer. Each has a goroutine, which is started
+// with the slot's first call.
+type callers struct {
+	slots []slot
+	free  []uint32 // slots without a call, the one used last at the end
+	dirty []uint32 // posted since the last Flush
+}
+
+func newCallers(count int) *callers {
+	c := &callers{slots: make([]slot, count), free: make([]uint32, count), dirty: make([]uint32, 0, count)}
+	for i := range c.free {
+		c.free[i] = uint32(count - 1 - i)
+	}
+	return c
+}
+
+// post fills a slot, and returns false if none is free.
+func (c *callers) post(token uint64, payload []byte) bool {
+	if len(c.free) == 0 {
+		return false
+	}
+	number := c.free[len(c.free)-1]
+	s := &c.slots[number]
+	if s.posted.Load() {
+		return false // the response has come, and grpc-go has not given the memory back yet
+	}
+	c.free = c.free[:len(c.free)-1]
+	s.token = token
+	s.fill(0, 0, payload)
+	c.dirty = append(c.dirty, number)
+	return true
+}
+
+// flushCalls starts the calls posted since the last Flush, and returns their number.
+func (p *peer) flushCalls() int {
+	c := p.callers
+	for _, number := range c.dirty {
+		s := &c.slots[number]
+		if s.start == nil {
+			s.start = make(chan struct{}, 1)
+			p.worker.group.Go(func() { p.makeCalls(s, number) })
+		}
+		s.start <- struct{}{} // it has room: the slot has one call at a time
+	}
+	n := len(c.dirty)
+	c.dirty = c.dirty[:0]
+	return n
+}
+
+// makeCalls makes the calls of one slot.
+func (p *peer) makeCalls(s *slot, number uint32) {
+	for {
+		select {
+		case <-s.start:
+		case <-p.ctx.Done():
+			return
+		}
+		m := newMessage(p, kindReply)
+		if err := p.client.Invoke(p.ctx, callMethod, s, m, gogrpc.WaitForReady(true)); err != nil {
+			m.release()
+			p.fail(err)
+			return
+		}
+		if len(m.bytes) > p.worker.settings.payload {
+			m.release()
+			p.fail(errFrame)
+			return
+		}
+		m.token = uint64(number)
+		p.worker.inbox.push(m)
+	}
+}
+
+// watch reports the loss of a peer whose connection ends.
+func (p *peer) watch() {
+	p.client.Connect()
+	for state := p.client.GetState(); p.client.WaitForStateChange(p.ctx, state); {
+		previous := state
+		if state = p.client.GetState(); state == connectivity.Ready {
+			p.up.Store(true)
+		} else if previous == connectivity.Ready {
+			p.fail(errors.New("the connection has ended"))
+			return
+		}
+	}
+}
+
+// serveCall is the handler of a peer's call.
+func (w *worker) serveCall(ctx context.Context, decode func(any) error) (any, error) {
+	p, err := w.admit(ctx)
+	if err != nil {
+		return nil, err
+	}
+	m := newMessage(p, kindCall)
+	if err = decode(m); err == nil && len(m.bytes) > w.settings.payload {
+		err = errFrame
+	}
+	if err == nil {
+		err = p.count(kindCall)
+	}
+	if err != nil {
+		m.release()
+		p.fail(err)
+		return nil, err
+	}
+	answer := make(chan *slot, 1)
+	m.answer = answer
+	w.inbox.push(m)
+	select {
+	case s := <-answer:
+		return s, nil
+	case <-p.ctx.Done():
+		return nil, context.Cause(p.ctx)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// requests are the unary calls of one peer that the worker has polled and not answered. A handle has
+// the number of its slot and how often that was used, so that no reply is taken twice.
+type requests struct {
+	slots []replySlot
+	free  []uint32
+	dirty []uint32 // answered since the last Flush
+}
+
+type replySlot struct {
+	slot
+	answer chan *slot // nil if the slot has no request
+	uses   uint32
+}
+
+func newRequests(count int) *requests {
+	r := &requests{slots: make([]replySlot, count), free: make([]uint32, count), dirty: make([]uint32, 0, count)}
+	for i := range r.free {
+		r.free[i] = uint32(count - 1 - i)
+	}
+	return r
+}
+
+// open returns the handle of a request, and false if there are more than a peer may have.
+func (r *requests) open(answer chan *slot) (handle uint64, ok bool) {
+	for at := len(r.free) - 1; at >= 0; at-- {
+		number := r.free[at]
+		s := &r.slots[number]
+		if s.posted.Load() {
+			continue // grpc-go has not given the memory back yet
+		}
+		r.free[at] = r.free[len(r.free)-1]
+		r.free = r.free[:len(r.free)-1]
+		s.uses++
+		s.answer = answer
+		return uint64(s.uses)<<32 | uint64(number), true
+	}
+	return 0, false
+}
+
+// reply answers the request with this handle, and returns false if there is none.
+func (r *requests) reply(handle uint64, payload []byte) bool {
+	number := uint32(handle)
+	if int(number) >= len(r.slots) {
+		return false
+	}
+	s := &r.slots[number]
+	if s.answer == nil || s.uses != uint32(handle>>32) {
+		return false
+	}
+	s.fill(0, 0, payload)
+	s.uses++ // the handle is used up
+	r.dirty = append(r.dirty, number)
+	return true
+}
+
+// flush sends the replies since the last Flush to their handlers, and returns their number.
+func (r *requests) flush() int {
+	for _, number := range r.dirty {
+		s := &r.slots[number]
+		s.answer <- &s.slot // it has room
+		s.answer = nil
+		r.free = append(r.free, number)
+	}
+	n := len(r.dirty)
+	r.dirty = r.dirty[:0]
+	return n
+}
