@@ -15,9 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"transportbench/core/fabric/sock"
 	"transportbench/core/transport"
 	"transportbench/core/transporttest"
-	"transportbench/plugins/tcpx/internal/sock"
 )
 
 // peerRounds returns how often BenchmarkPeers runs each contender.

@@ -11,9 +11,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"transportbench/core/fabric/sock"
 	"transportbench/core/fabric/spin"
 	"transportbench/plugins/tcpx/internal/bounce"
-	"transportbench/plugins/tcpx/internal/sock"
 )
 
 // footprint is the size in bytes of a cold source and of a bulk transfer's destination.

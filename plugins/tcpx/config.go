@@ -1,22 +1,21 @@
 package tcpx
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	control "transportbench/core/fabric/endpoint"
+	"transportbench/core/fabric/mirror"
 	"transportbench/core/fabric/pow2"
+	"transportbench/core/fabric/sock"
 	"transportbench/core/transport"
 	"transportbench/plugins/tcpx/internal/bounce"
 	"transportbench/plugins/tcpx/internal/cuda"
-	"transportbench/plugins/tcpx/internal/sock"
 )
 
 const (
@@ -216,10 +215,10 @@ func resolve(cfg transport.Config) (*settings, error) {
 	s.hostPrefix = min(max(cfg.HostPrefix, 0), s.payload)
 	// A message is posted whole or not at all, so there must be room for the largest one
 	// beside another that is being sent.
-	s.staging = pow2.Ceil(max(s.sendWindow*s.request, 2*s.payload, bounce.RingUnit))
+	s.staging = pow2.Ceil(max(s.sendWindow*s.request, 2*s.payload, mirror.Unit))
 	// One message that is being assembled, those that the last Poll handed out, and a
-	// window of requests to come, rounded up to RingUnit bytes.
-	const unit = bounce.RingUnit / pageSize
+	// window of requests to come, rounded up to mirror.Unit bytes.
+	const unit = mirror.Unit / pageSize
 	s.slots = ((s.payload+s.request-1)/s.request + 2*requests + unit) &^ (unit - 1)
 	if s.onGPU() {
 		kept := min(keptMessages*s.payload, keptBytes) / s.request
@@ -261,7 +260,7 @@ func resolveOptions(o transport.Values) (*settings, error) {
 	if s.sock.Address, err = transport.LocalAddress("address", o.String("address")); err != nil {
 		return nil, err
 	}
-	return s, s.checkCongestion()
+	return s, sock.CheckCongestion("congestion-control", s.sock.Congestion)
 }
 
 func (s *settings) checkSizes() error {
@@ -289,32 +288,6 @@ func (s *settings) checkSizes() error {
 		return refuse("threads", "%d is more than the number of data sockets, %d; use one thread per socket at most", s.threads, s.sockets)
 	}
 	return nil
-}
-
-// congestionControls lists what the kernel has loaded, and allowedCongestionControls what processes
-// without privileges may use. A privileged process loads other modules on demand.
-const (
-	congestionControls        = "/proc/sys/net/ipv4/tcp_available_congestion_control"
-	allowedCongestionControls = "/proc/sys/net/ipv4/tcp_allowed_congestion_control"
-)
-
-func (s *settings) checkCongestion() error {
-	if s.sock.Congestion == "" {
-		return nil
-	}
-	err := sock.TryCongestion(s.sock.Congestion)
-	if err == nil {
-		return nil
-	}
-	known, _ := os.ReadFile(congestionControls)
-	available := strings.Fields(string(known))
-	if slices.Contains(available, s.sock.Congestion) && errors.Is(err, unix.EPERM) {
-		known, _ = os.ReadFile(allowedCongestionControls)
-		return refuse("congestion-control", "only root may use %q here, other users %s; set one of these, or add it to net.ipv4.tcp_allowed_congestion_control",
-			s.sock.Congestion, strings.Join(strings.Fields(string(known)), ", "))
-	}
-	return refuse("congestion-control", "the kernel refuses %q (%v); it has %s%s", s.sock.Congestion, err,
-		strings.Join(available, ", "), transport.SuggestionFor(s.sock.Congestion, available))
 }
 
 // zeroCopyTo reports whether connections to an address send with MSG_ZEROCOPY.

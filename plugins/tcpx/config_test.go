@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"transportbench/core/fabric/sock"
 	"transportbench/core/transport"
-	"transportbench/plugins/tcpx/internal/sock"
 )
 
 // openWith opens the transport with some options.
@@ -105,7 +105,7 @@ func TestAddressDoesNotFit(t *testing.T) {
 // TestCongestionControlIsPinned: the sockets have the congestion control of the option.
 func TestCongestionControlIsPinned(t *testing.T) {
 	for _, control := range []string{"cubic", "reno"} {
-		if sock.TryCongestion(control) != nil {
+		if sock.CheckCongestion("congestion-control", control) != nil {
 			continue
 		}
 		s := testSettings(t, map[string]string{"congestion-control": control})

@@ -13,8 +13,8 @@ import (
 
 	"transportbench/core/fabric/clock"
 	control "transportbench/core/fabric/endpoint"
+	"transportbench/core/fabric/sock"
 	"transportbench/core/transport"
-	"transportbench/plugins/tcpx/internal/sock"
 )
 
 // Of two workers the one with the smaller nonce dials all sockets of a connection.

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"transportbench/core/fabric/sock"
 	"transportbench/core/transport"
-	"transportbench/plugins/tcpx/internal/sock"
 )
 
 // alone returns a worker whose peer is to dial it and never does, and the hello that the

@@ -11,7 +11,7 @@
 //	stream   stream_*.go               messages as a stream of bytes; the staging ring
 //	window   window*.go                16 requests each way, chunks, credits, helper threads
 //	memory   internal/bounce           bounce pages and unpacking, over internal/cuda, gpu, devmem
-//	sockets  internal/sock             TCP sockets and their system calls
+//	sockets  core/fabric/sock          sockets and their system calls
 //	time     time_*.go                 counters, and where the time of a connection goes
 //	floor    probe.go raw.go bulk.go micro.go
 //	                                   measurements without messages or without requests

@@ -3,9 +3,9 @@ package tcpx
 import (
 	"encoding/binary"
 
+	"transportbench/core/fabric/sock"
 	"transportbench/core/transport"
 	"transportbench/plugins/tcpx/internal/gpu"
-	"transportbench/plugins/tcpx/internal/sock"
 )
 
 // Values of the option fault: the four mistakes in the document that this transport is

@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"transportbench/core/fabric/floor"
+	"transportbench/core/fabric/sock"
 	"transportbench/core/fabric/spin"
 	"transportbench/core/transport"
-	"transportbench/plugins/tcpx/internal/sock"
 )
 
 var _ transport.Prober = (*worker)(nil)

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"transportbench/core/fabric/floor"
+	"transportbench/core/fabric/sock"
 	"transportbench/core/fabric/spin"
 	"transportbench/core/transport"
-	"transportbench/plugins/tcpx/internal/sock"
 )
 
 // The floor uses the same sockets and the same source, and nothing else. One side sends

@@ -4,10 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"strings"
 
 	control "transportbench/core/fabric/endpoint"
+	"transportbench/core/fabric/sock"
 	"transportbench/core/transport"
 )
 
@@ -74,7 +73,7 @@ func (e *endpoint) Properties() transport.Properties {
 		Provider: s.mode.name, Medium: transport.MediumTCP, Capabilities: s.capabilities(), Limits: s.limits(),
 		Notes: map[string]string{
 			"unpack":             s.unpack,
-			"congestion_control": s.congestionInForce(),
+			"congestion_control": sock.CongestionInForce(s.sock.Congestion),
 			"sockets":            fmt.Sprint(s.sockets),
 			"chunk":              transport.FormatSize(int64(s.chunk)),
 			"windows":            fmt.Sprintf("%d sends, %d receives", s.sendWindow, s.receiveWindow),
@@ -82,15 +81,6 @@ func (e *endpoint) Properties() transport.Properties {
 	}
 	s.describe(&p)
 	return p
-}
-
-// congestionInForce returns the congestion control of the sockets.
-func (s *settings) congestionInForce() string {
-	if s.sock.Congestion != "" {
-		return s.sock.Congestion
-	}
-	inForce, _ := os.ReadFile("/proc/sys/net/ipv4/tcp_congestion_control")
-	return strings.TrimSpace(string(inForce)) + " (the kernel's default)"
 }
 
 // NewWorker implements [transport.Transport].

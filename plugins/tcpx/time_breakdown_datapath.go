@@ -2,7 +2,7 @@ package tcpx
 
 import (
 	"transportbench/core/fabric/clock"
-	"transportbench/plugins/tcpx/internal/sock"
+	"transportbench/core/fabric/sock"
 )
 
 // The time of a connection is booked to one reason at a time in each direction: either its thread

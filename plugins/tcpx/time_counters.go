@@ -4,9 +4,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	control "transportbench/core/fabric/endpoint"
+	"transportbench/core/fabric/sock"
 	"transportbench/core/transport"
 	"transportbench/plugins/tcpx/internal/bounce"
-	"transportbench/plugins/tcpx/internal/sock"
 )
 
 // counters are what a worker has counted over all of its connections. They only grow.

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"transportbench/plugins/tcpx/internal/sock"
+	"transportbench/core/fabric/sock"
 
 	"github.com/stretchr/testify/require"
 )

@@ -1,6 +1,6 @@
 package tcpx
 
-import "transportbench/plugins/tcpx/internal/sock"
+import "transportbench/core/fabric/sock"
 
 // controlSocket is the control socket with a buffer each way.
 type controlSocket struct {

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"transportbench/core/fabric/clock"
+	"transportbench/core/fabric/sock"
 	"transportbench/plugins/tcpx/internal/bounce"
-	"transportbench/plugins/tcpx/internal/sock"
 )
 
 // helper is a thread of a connection that makes the system calls of some of its lanes,

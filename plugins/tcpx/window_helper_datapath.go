@@ -2,8 +2,8 @@ package tcpx
 
 import (
 	"transportbench/core/fabric/clock"
+	"transportbench/core/fabric/sock"
 	"transportbench/plugins/tcpx/internal/bounce"
-	"transportbench/plugins/tcpx/internal/sock"
 )
 
 // The helper's side.

@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"testing"
 
+	"transportbench/core/fabric/sock"
 	"transportbench/plugins/tcpx/internal/bounce"
-	"transportbench/plugins/tcpx/internal/sock"
 
 	"github.com/stretchr/testify/require"
 )

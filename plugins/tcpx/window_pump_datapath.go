@@ -3,7 +3,7 @@ package tcpx
 import (
 	"golang.org/x/sys/unix"
 
-	"transportbench/plugins/tcpx/internal/sock"
+	"transportbench/core/fabric/sock"
 )
 
 // pumpOut is the only function through which bytes leave: it assigns requests that have

@@ -2,7 +2,7 @@ package tcpx
 
 import (
 	"transportbench/core/fabric/clock"
-	"transportbench/plugins/tcpx/internal/sock"
+	"transportbench/core/fabric/sock"
 )
 
 // postSend posts a send of the stream's bytes from position at. They are in source, except borrowed

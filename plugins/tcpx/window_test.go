@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"transportbench/core/fabric/mirror"
 	"transportbench/core/fabric/pow2"
 	"transportbench/plugins/tcpx/internal/bounce"
 
@@ -18,7 +19,7 @@ import (
 // pair makes two sides of a bulk transfer; the second can receive size bytes.
 func pair(tb testing.TB, options map[string]string, size int) (a, b *bulkSide) {
 	tb.Helper()
-	a, b, err := newBulkSides(testSettings(tb, options), max(pow2.Ceil(size), bounce.RingUnit))
+	a, b, err := newBulkSides(testSettings(tb, options), max(pow2.Ceil(size), mirror.Unit))
 	require.NoError(tb, err)
 	tb.Cleanup(func() {
 		require.NoError(tb, a.close())

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"transportbench/core/fabric/mirror"
 	"transportbench/core/fabric/pow2"
 	"transportbench/plugins/tcpx/internal/bounce"
 
@@ -72,7 +73,7 @@ func slow(e *bulkSide, ripe func(slot int) bool) *slowUnpacker {
 // compares.
 func transferOnce(t *testing.T, options map[string]string, data []byte, delay time.Duration) {
 	t.Helper()
-	a, b, err := newBulkSides(testSettings(t, options), max(pow2.Ceil(len(data)), bounce.RingUnit))
+	a, b, err := newBulkSides(testSettings(t, options), max(pow2.Ceil(len(data)), mirror.Unit))
 	require.NoError(t, err)
 	defer func() {
 		require.NoError(t, a.close())

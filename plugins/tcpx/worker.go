@@ -10,9 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	control "transportbench/core/fabric/endpoint"
+	"transportbench/core/fabric/mirror"
+	"transportbench/core/fabric/sock"
 	"transportbench/core/transport"
 	"transportbench/plugins/tcpx/internal/bounce"
-	"transportbench/plugins/tcpx/internal/sock"
 )
 
 var _ transport.SilenceReporter = (*worker)(nil)
@@ -183,11 +184,11 @@ func (w *worker) newPeer(id transport.PeerID, a address) (p *peer, err error) {
 	if s.onGPU() && s.hostPrefix > 0 {
 		p.conn.headers = newHeaderCache(s.hostPrefix, &p.conn.announced)
 	}
-	if p.out.staging, err = bounce.NewRing("transportbench-tcpx-staging", s.staging); err != nil {
+	if p.out.staging, err = mirror.New("transportbench-tcpx-staging", s.staging); err != nil {
 		return nil, err
 	}
 	if p.in.destination, err = w.unpacker.Allocate(s.slots * s.request); err != nil {
-		return nil, errors.Join(err, bounce.FreeRing(p.out.staging))
+		return nil, errors.Join(err, mirror.Free(p.out.staging))
 	}
 	p.postReceives()
 	return p, nil
@@ -267,7 +268,7 @@ func (w *worker) destroy() error {
 }
 
 func (w *worker) freeMemory(p *peer) error {
-	return errors.Join(bounce.FreeRing(p.out.staging), w.unpacker.Free(p.in.destination))
+	return errors.Join(mirror.Free(p.out.staging), w.unpacker.Free(p.in.destination))
 }
 
 var _ transport.DeviceReader = (*worker)(nil)

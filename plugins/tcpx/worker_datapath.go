@@ -7,8 +7,8 @@ import (
 
 	"transportbench/core/fabric/clock"
 	control "transportbench/core/fabric/endpoint"
+	"transportbench/core/fabric/sock"
 	"transportbench/core/transport"
-	"transportbench/plugins/tcpx/internal/sock"
 )
 
 const (

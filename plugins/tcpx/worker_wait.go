@@ -6,8 +6,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"transportbench/core/fabric/sock"
 	"transportbench/core/transport"
-	"transportbench/plugins/tcpx/internal/sock"
 )
 
 var _ transport.Waiter = (*worker)(nil)

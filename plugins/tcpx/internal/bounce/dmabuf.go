@@ -4,9 +4,9 @@ import (
 	"errors"
 	"time"
 
+	"transportbench/core/fabric/sock"
 	"transportbench/core/transport"
 	"transportbench/plugins/tcpx/internal/devmem"
-	"transportbench/plugins/tcpx/internal/sock"
 )
 
 // headroom is how many bytes of dmabuf there are for a byte of bounce memory: the

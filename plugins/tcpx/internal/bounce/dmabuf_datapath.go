@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"transportbench/core/fabric/clock"
+	"transportbench/core/fabric/sock"
 	"transportbench/core/transport"
 	"transportbench/plugins/tcpx/internal/devmem"
-	"transportbench/plugins/tcpx/internal/sock"
 )
 
 // Reserve implements [Allocator]. It counts bytes as [Pages] does; the dmabuf has headroom

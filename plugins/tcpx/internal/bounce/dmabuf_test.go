@@ -9,10 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"transportbench/core/fabric/sock"
 	"transportbench/core/transport"
 	"transportbench/plugins/tcpx/internal/devmem"
 	"transportbench/plugins/tcpx/internal/devmem/devmemtest"
-	"transportbench/plugins/tcpx/internal/sock"
 )
 
 const testBinding = 7

@@ -4,6 +4,8 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+
+	"transportbench/core/fabric/mirror"
 )
 
 // States of a slot of [Host].
@@ -68,12 +70,12 @@ func (u *Host) Register(bounce []byte) error {
 
 // Allocate implements [Unpacker].
 func (u *Host) Allocate(size int) (Buffer, error) {
-	ring, err := NewRing("transportbench-tcpx-destination", size)
+	ring, err := mirror.New("transportbench-tcpx-destination", size)
 	return Buffer{Host: ring, Size: len(ring)}, err
 }
 
 // Free implements [Unpacker].
-func (u *Host) Free(b Buffer) error { return FreeRing(b.Host) }
+func (u *Host) Free(b Buffer) error { return mirror.Free(b.Host) }
 
 // Close implements [Unpacker].
 func (u *Host) Close() error {

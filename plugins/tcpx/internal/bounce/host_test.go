@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"transportbench/core/fabric/mirror"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -52,7 +54,7 @@ func TestUnpackAlignments(t *testing.T) {
 func TestUnpackWorkers(t *testing.T) {
 	for _, workers := range []int{1, 3, UnpackSlots} {
 		u := NewHost(workers)
-		bounce, err := NewRing("transportbench-tcpx-test", UnpackSlots*PageSize)
+		bounce, err := mirror.New("transportbench-tcpx-test", UnpackSlots*PageSize)
 		require.NoError(t, err)
 		bounce = bounce[:UnpackSlots*PageSize]
 		copy(bounce, random(uint64(workers), len(bounce)))
@@ -84,6 +86,6 @@ func TestUnpackWorkers(t *testing.T) {
 		require.NoError(t, u.Close())
 		require.NoError(t, u.Close())
 		require.True(t, bytes.Equal(bounce[:PageSize], destination[:PageSize]), "launched before close")
-		require.NoError(t, FreeRing(bounce[:2*len(bounce)]))
+		require.NoError(t, mirror.Free(bounce[:2*len(bounce)]))
 	}
 }

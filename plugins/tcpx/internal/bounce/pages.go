@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"transportbench/plugins/tcpx/internal/sock"
+	"transportbench/core/fabric/sock"
 )
 
 // Pages is bounce memory in the host, in pages of 4 KiB with a free list. The list is a

@@ -1,4 +1,4 @@
-package bounce
+package mirror
 
 import (
 	"errors"
@@ -8,12 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// RingUnit divides the size of every ring.
-const RingUnit = 64 << 10
+// Unit divides the size of every ring.
+const Unit = 64 << 10
 
-// NewRing maps size bytes twice in a row, so that what wraps around is contiguous: byte
+// New maps size bytes twice in a row, so that what wraps around is contiguous: byte
 // i is byte size+i. Pages are allocated when they are touched.
-func NewRing(label string, size int) ([]byte, error) {
+func New(label string, size int) ([]byte, error) {
 	fail := func(call string, err error) error { return fmt.Errorf("a ring of %d bytes: %s: %w", size, call, err) }
 	fd, err := unix.MemfdCreate(label, unix.MFD_CLOEXEC)
 	if err != nil {
@@ -36,15 +36,10 @@ func NewRing(label string, size int) ([]byte, error) {
 	return unsafe.Slice((*byte)(base), 2*size), nil
 }
 
-// FreeRing unmaps what NewRing returned; nil is allowed.
-func FreeRing(ring []byte) error {
+// Free unmaps what New returned; nil is allowed.
+func Free(ring []byte) error {
 	if ring == nil {
 		return nil
 	}
 	return unix.MunmapPtr(unsafe.Pointer(&ring[0]), uintptr(len(ring)))
-}
-
-// aligned reports whether memory starts at a page.
-func aligned(b []byte) bool {
-	return len(b) == 0 || uintptr(unsafe.Pointer(&b[0]))%PageSize == 0
 }

@@ -28,41 +28,59 @@ type Options struct {
 	Timeout    time.Duration // TCP_USER_TIMEOUT
 }
 
-// TryCongestion returns nil if the kernel accepts a congestion control.
-func TryCongestion(control string) error {
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return fmt.Errorf("socket: %w", err)
-	}
-	err = unix.SetsockoptString(fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION, control)
-	return errors.Join(err, unix.Close(fd))
-}
-
-// newSocket makes a nonblocking TCP socket with the options applied.
-func (o *Options) newSocket() (int, error) {
-	family := unix.AF_INET
-	if o.Address.Is6() {
-		family = unix.AF_INET6
-	}
-	fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+// newSocket makes a nonblocking stream socket of the family of an address, with the options applied.
+func (o *Options) newSocket(of unix.Sockaddr) (int, error) {
+	fd, err := unix.Socket(family(of), unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return -1, fmt.Errorf("socket: %w", err)
 	}
-	if err := o.apply(fd); err != nil {
+	if err := o.apply(fd, of); err != nil {
 		return -1, errors.Join(err, unix.Close(fd))
 	}
 	return fd, nil
 }
 
+// family returns the family of an address.
+func family(a unix.Sockaddr) int {
+	switch a.(type) {
+	case *unix.SockaddrInet6:
+		return unix.AF_INET6
+	case *unix.SockaddrUnix:
+		return unix.AF_UNIX
+	case *unix.SockaddrVM:
+		return unix.AF_VSOCK
+	}
+	return unix.AF_INET
+}
+
+// isTCP reports whether sockets of the family of an address are those of TCP.
+func isTCP(a unix.Sockaddr) bool {
+	f := family(a)
+	return f == unix.AF_INET || f == unix.AF_INET6
+}
+
 // apply sets the options of a socket. Accepted sockets need it too: they inherit most
 // options from the listener, but not on all kernels.
-func (o *Options) apply(fd int) error {
+func (o *Options) apply(fd int, of unix.Sockaddr) error {
 	set := func(what string, level, option, value int) error {
 		if err := unix.SetsockoptInt(fd, level, option, value); err != nil {
 			return fmt.Errorf("%s: %w", what, err)
 		}
 		return nil
 	}
+	var errs []error
+	if isTCP(of) {
+		errs = append(errs, o.applyTCP(fd, set))
+	}
+	if o.Buffer > 0 {
+		errs = append(errs, set("SO_SNDBUF", unix.SOL_SOCKET, unix.SO_SNDBUF, o.Buffer),
+			set("SO_RCVBUF", unix.SOL_SOCKET, unix.SO_RCVBUF, o.Buffer))
+	}
+	return errors.Join(errs...)
+}
+
+// applyTCP sets the options of TCP.
+func (o *Options) applyTCP(fd int, set func(what string, level, option, value int) error) error {
 	// tcp(7) allows 127 keepalive probes.
 	interval := max(1, int((o.Timeout+127*time.Second-1)/(127*time.Second))) // seconds
 	errs := []error{
@@ -83,10 +101,6 @@ func (o *Options) apply(fd int) error {
 		if err := unix.SetsockoptString(fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION, o.Congestion); err != nil {
 			errs = append(errs, fmt.Errorf("TCP_CONGESTION %s: %w", o.Congestion, err))
 		}
-	}
-	if o.Buffer > 0 {
-		errs = append(errs, set("SO_SNDBUF", unix.SOL_SOCKET, unix.SO_SNDBUF, o.Buffer),
-			set("SO_RCVBUF", unix.SOL_SOCKET, unix.SO_RCVBUF, o.Buffer))
 	}
 	return errors.Join(errs...)
 }
@@ -121,34 +135,59 @@ func LocalPort(fd int) (uint16, error) {
 	return fromKernel(own).Port(), nil
 }
 
-// Listen makes a listening socket on a port, or on one that the kernel chooses if port
+// Listen makes a listening TCP socket on a port, or on one that the kernel chooses if port
 // is 0.
 func (o *Options) Listen(port uint16) (fd int, at netip.AddrPort, err error) {
-	if fd, err = o.newSocket(); err != nil {
+	fd, own, err := o.ListenAt(toKernel(netip.AddrPortFrom(o.Address, port)))
+	if err != nil {
 		return -1, at, err
 	}
-	// Connections of an earlier run may linger on the port.
-	if err = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); err != nil {
-		err = fmt.Errorf("SO_REUSEADDR: %w", err)
-	} else if err = unix.Bind(fd, toKernel(netip.AddrPortFrom(o.Address, port))); err == nil {
-		if err = unix.Listen(fd, unix.SOMAXCONN); err == nil {
-			port, err = LocalPort(fd)
-		}
-	}
-	if err != nil {
-		return -1, at, errors.Join(err, unix.Close(fd))
-	}
-	return fd, netip.AddrPortFrom(o.Address, port), nil
+	return fd, netip.AddrPortFrom(o.Address, fromKernel(own).Port()), nil
 }
 
-// Dial begins to connect; [Established] reports when that is done.
+// ListenAt makes a listening socket at an address of any family, and returns the address that the kernel
+// gave it.
+func (o *Options) ListenAt(at unix.Sockaddr) (fd int, own unix.Sockaddr, err error) {
+	if fd, err = o.newSocket(at); err != nil {
+		return -1, nil, err
+	}
+	if isTCP(at) { // connections of an earlier run may linger on the port
+		if err = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); err != nil {
+			err = fmt.Errorf("SO_REUSEADDR: %w", err)
+		}
+	}
+	if err == nil {
+		err = unix.Bind(fd, at)
+	}
+	if err == nil {
+		err = unix.Listen(fd, unix.SOMAXCONN)
+	}
+	if err == nil {
+		own, err = unix.Getsockname(fd)
+	}
+	if err != nil {
+		return -1, nil, errors.Join(err, unix.Close(fd))
+	}
+	return fd, own, nil
+}
+
+// Dial begins to connect over TCP; [Established] reports when that is done.
 func (o *Options) Dial(to netip.AddrPort) (int, error) {
-	fd, err := o.newSocket()
+	fd, err := o.DialTo(toKernel(to))
+	if err != nil {
+		return -1, fmt.Errorf("connect to %s: %w", to, err)
+	}
+	return fd, nil
+}
+
+// DialTo is [Options.Dial] to an address of any family. Its error is the kernel's.
+func (o *Options) DialTo(to unix.Sockaddr) (int, error) {
+	fd, err := o.newSocket(to)
 	if err != nil {
 		return -1, err
 	}
-	if err := unix.Connect(fd, toKernel(to)); err != nil && err != unix.EINPROGRESS {
-		return -1, errors.Join(fmt.Errorf("connect to %s: %w", to, err), unix.Close(fd))
+	if err := unix.Connect(fd, to); err != nil && err != unix.EINPROGRESS {
+		return -1, errors.Join(err, unix.Close(fd))
 	}
 	return fd, nil
 }
@@ -169,20 +208,26 @@ func Established(fd int) (bool, error) {
 	return err == nil, err
 }
 
-// Accept takes the next connection and the address it comes from. fd is -1 if none is
+// Accept takes the next connection over TCP and the address it comes from. fd is -1 if none is
 // waiting.
 func (o *Options) Accept(listener int) (fd int, from netip.AddrPort, err error) {
-	fd, a, err := unix.Accept4(listener, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
+	fd, a, err := o.AcceptFrom(listener)
+	return fd, fromKernel(a), err
+}
+
+// AcceptFrom is [Options.Accept] for a listener of any family.
+func (o *Options) AcceptFrom(listener int) (fd int, from unix.Sockaddr, err error) {
+	fd, from, err = unix.Accept4(listener, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
 	switch {
 	case err == nil:
-		if err = o.apply(fd); err != nil {
-			return -1, from, errors.Join(err, unix.Close(fd))
+		if err = o.apply(fd, from); err != nil {
+			return -1, nil, errors.Join(err, unix.Close(fd))
 		}
-		return fd, fromKernel(a), nil
-	case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.EINTR), errors.Is(err, unix.ECONNABORTED):
-		return -1, from, nil
+		return fd, from, nil
+	case err == unix.EAGAIN, err == unix.EINTR, err == unix.ECONNABORTED:
+		return -1, nil, nil
 	default:
-		return -1, from, fmt.Errorf("accept: %w", err)
+		return -1, nil, fmt.Errorf("accept: %w", err)
 	}
 }
 

@@ -1,0 +1,12 @@
+// Package sock has stream sockets for transports, and the system calls on them. It knows nothing of
+// requests or messages.
+//
+//   - [Options] makes sockets: Listen, Dial and Accept those of TCP, ListenAt, DialTo and AcceptFrom those
+//     of any family.
+//   - [Data] is a data socket, and [Syscalls] sends and receives on it.
+//   - [Vectors] sends and receives stretches of memory.
+//   - [Notifier] wakes a thread that sleeps in poll(2).
+//
+// All sockets are nonblocking. The calls that move bytes are raw system calls: they
+// take as long as the copy does, so Go's scheduler need not hear of them.
+package sock

@@ -1,0 +1,91 @@
+package sockets
+
+import (
+	"fmt"
+
+	"transportbench/core/fabric/mirror"
+)
+
+// engine moves the bytes of one worker's connections between their sockets and their streams. Methods
+// are called on the worker's thread. attach, rest, detach and close may block and allocate, the others
+// not.
+type engine interface {
+	// attach begins to move the bytes of a connection, whose socket is connected and whose rings are
+	// empty except for what was posted.
+	attach(c *conn) error
+	// lend sends payload, which is not in the ring and follows all that was posted, straight from where it
+	// is. It returns how many of its bytes the socket took, and 0 if there are unsent bytes before it.
+	lend(c *conn, payload []byte) int
+	// send begins to send what was posted and not sent yet. What the socket does not take now, progress
+	// sends later.
+	send(c *conn)
+	// submit ends a number of calls of send: what they began is on its way when it returns.
+	submit()
+	// progress receives what has come, as far as the rings have room, and continues to send. It calls
+	// worker.found for each connection to which bytes came or whose conn.err it has set.
+	progress()
+	// release is called when in.released of a connection has grown.
+	release(c *conn)
+	// rest prepares for the thread to sleep. fd is readable while progress has something to do; ready
+	// reports that it has already.
+	rest() (fd int, ready bool)
+	// detach closes the socket of a connection. Afterwards the engine does not use its rings.
+	detach(c *conn) error
+	// close releases the engine, which has no connections any more.
+	close() error
+}
+
+// conn is what an engine knows of a connection. Positions count the bytes of a stream from its
+// beginning; byte i of it is at i modulo the size of the ring.
+type conn struct {
+	fd    int // -1 if there is none
+	index int // from 0, below Config.Peers; no other connection of the worker has it
+	out   outStream
+	in    inStream
+	// err is set once by the engine, when nothing more will be received: io.EOF if the peer has closed the
+	// socket, else the kernel's error. Bytes that were received before are delivered first.
+	err error
+	// found is set while the worker has the connection in its list of those to look at.
+	found bool
+}
+
+// outStream is the stream to the peer: freed <= posted.
+type outStream struct {
+	ring   ring
+	posted uint64 // written by the worker, and by lend
+	freed  uint64 // sent, written by the engine: what is before may be overwritten
+}
+
+// inStream is the stream from the peer: released <= read <= received <= released + the ring's size.
+type inStream struct {
+	ring     ring
+	received uint64 // written by the engine
+	read     uint64 // parsed by the worker
+	released uint64 // what is before may be overwritten
+}
+
+// room returns how many bytes may be received.
+func (s *inStream) room() int { return s.ring.size() - int(s.received-s.released) }
+
+// ring is memory that is mapped twice in a row, not on the Go heap. Its size is a power of two.
+type ring []byte
+
+func newRing(size int) (ring, error) {
+	memory, err := mirror.New("transportbench-sockets", size)
+	if err != nil {
+		return nil, fmt.Errorf("memory of a connection: %w", err)
+	}
+	return memory, nil
+}
+
+func (r ring) size() int { return len(r) / 2 }
+
+// at returns n bytes from a position on.
+func (r ring) at(position uint64, n int) []byte {
+	return r[position&uint64(r.size()-1):][:n]
+}
+
+// enginesByName makes the engines of a worker, by the value of the option engine.
+var enginesByName = map[string]func(w *worker) (engine, error){
+	"epoll": newEpoll,
+}
