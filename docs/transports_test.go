@@ -16,6 +16,7 @@ import (
 	"transportbench/plugins/copyrpc"
 	"transportbench/plugins/erpc"
 	"transportbench/plugins/shm"
+	"transportbench/plugins/sockets"
 	"transportbench/plugins/tcpx"
 	"transportbench/plugins/ucxam"
 )
@@ -23,7 +24,7 @@ import (
 var update = flag.Bool("update", false, "write the generated parts of documents")
 
 // drivers has every transport that can be chosen for use.
-var drivers = []transport.Driver{shm.Driver{}, copyrpc.Driver{}, erpc.Driver{}, ucxam.Driver{}, tcpx.Driver{}}
+var drivers = []transport.Driver{shm.Driver{}, copyrpc.Driver{}, erpc.Driver{}, ucxam.Driver{}, tcpx.Driver{}, sockets.Driver{}}
 
 // listed matches the list of transports in a document.
 var listed = regexp.MustCompile(`(?s)<!-- transports -->\n.*?<!-- end of transports -->`)

@@ -38,7 +38,8 @@ func buildAndRun(m *testing.M) int {
 		"": {"transportbench/cmd/transportbench"},
 		// CGO_ENABLED=0 builds these without their native libraries.
 		"plugins": {"transportbench/cmd/transport-shm", "transportbench/cmd/transport-copyrpc",
-			"transportbench/cmd/transport-erpc", "transportbench/cmd/transport-tcpx", "transportbench/cmd/transport-calibration"},
+			"transportbench/cmd/transport-erpc", "transportbench/cmd/transport-tcpx", "transportbench/cmd/transport-sockets",
+			"transportbench/cmd/transport-calibration"},
 		// Other compiler settings make another runtime.
 		"mixed": {"-gcflags=-l", "transportbench/cmd/transport-shm"},
 	} {

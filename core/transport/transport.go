@@ -137,6 +137,7 @@ const (
 	MediumMemory = "memory" // shared by the processes of one host
 	MediumUDP    = "udp"    // the kernel's
 	MediumTCP    = "tcp"    // the kernel's
+	MediumUnix   = "unix"   // the kernel's stream sockets of one host
 	MediumVerbs  = "verbs"  // an RDMA device
 )
 

@@ -13,8 +13,9 @@ type engine interface {
 	// attach begins to move the bytes of a connection, whose socket is connected and whose rings are
 	// empty except for what was posted.
 	attach(c *conn) error
-	// lend sends payload, which is not in the ring and follows all that was posted, straight from where it
-	// is. It returns how many of its bytes the socket took, and 0 if there are unsent bytes before it.
+	// lend sends what is unsent and then payload, which is not in the ring and follows all that was posted,
+	// straight from where it is. It returns how many bytes of payload the socket took, and has added them to
+	// what is posted and freed; 0 if it cannot.
 	lend(c *conn, payload []byte) int
 	// send begins to send what was posted and not sent yet. What the socket does not take now, progress
 	// sends later.
@@ -83,9 +84,4 @@ func (r ring) size() int { return len(r) / 2 }
 // at returns n bytes from a position on.
 func (r ring) at(position uint64, n int) []byte {
 	return r[position&uint64(r.size()-1):][:n]
-}
-
-// enginesByName makes the engines of a worker, by the value of the option engine.
-var enginesByName = map[string]func(w *worker) (engine, error){
-	"epoll": newEpoll,
 }

@@ -3,7 +3,7 @@
 // many under way (transport.ProbeRate).
 //
 //   - [Lines]: memory. The runtime uses it, so that all transports over memory have the same floors.
-//   - [ProbeStream] and [StreamPort]: TCP, over a socket that a transport lends, or one of its own.
+//   - [ProbeStream] and [StreamPort]: TCP and other stream sockets, over a socket that a transport lends, or one of its own.
 //   - [PingPong]: round trips over any medium that can post and take a number.
 //   - [Bounce]: one cache line, as a record of the machine's state.
 //

@@ -42,7 +42,7 @@ func ProbeStream(ctx context.Context, fd int, probe transport.Probe) (transport.
 	var reading transport.Floor
 	switch {
 	case probe.Kind == transport.ProbeMedium:
-		p := PingPong{Name: "raw TCP ping-pong", Medium: s, Wait: &s.wait}
+		p := PingPong{Name: "raw " + streamKind(fd) + " ping-pong", Medium: s, Wait: &s.wait}
 		if reading, err = p.Run(ctx, probe.Initiate, probe.Duration); err == nil {
 			err = s.finish()
 		}
@@ -55,6 +55,17 @@ func ProbeStream(ctx context.Context, fd int, probe transport.Probe) (transport.
 		reading, err = transport.Floor{}, context.Cause(ctx)
 	}
 	return reading, err
+}
+
+// streamKind returns what readings call a socket.
+func streamKind(fd int) string {
+	switch family, _ := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DOMAIN); family {
+	case unix.AF_UNIX:
+		return "Unix"
+	case unix.AF_VSOCK:
+		return "vsock"
+	}
+	return "TCP"
 }
 
 // stream is one side of a socket.
@@ -204,7 +215,7 @@ func (s *stream) lead(inFlight int, d time.Duration) (transport.Floor, error) {
 			return transport.Floor{}, err
 		}
 		if n, _, err := s.pull(); n > 0 || err != nil {
-			return transport.Floor{Name: "raw TCP stream", PerOp: LeastMedian(times), Samples: total}, err
+			return transport.Floor{Name: "raw " + streamKind(s.fd) + " stream", PerOp: LeastMedian(times), Samples: total}, err
 		}
 	}
 	return transport.Floor{}, nil

@@ -35,6 +35,9 @@ func (v *Vectors) Add(b []byte) {
 	v.size += len(b)
 }
 
+// Send sends the listed memory and returns how many bytes went: 0 if the socket has no room.
+func (v *Vectors) Send(fd int) (int, error) { return v.send(fd, 0) }
+
 // send sends the listed memory and returns how many bytes went. It returns 0 if the
 // socket has no room, and unix.ENOBUFS if the kernel has no memory for zero-copy.
 func (v *Vectors) send(fd, flags int) (int, error) {
@@ -115,6 +118,14 @@ func Ready(fd int, events []unix.EpollEvent) int {
 	}
 	return int(n)
 }
+
+// readable reports whether a descriptor is readable.
+func readable(fd *unix.PollFd) bool {
+	n, _, errno := unix.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(fd)), 1, uintptr(unsafe.Pointer(&noTime)), 0, 0, 0)
+	return errno == 0 && n > 0
+}
+
+var noTime unix.Timespec
 
 // zeroCopyNotice completes the zero-copy sends numbered first to last, both included.
 // copied reports that the kernel copied the bytes after all. See

@@ -1,0 +1,2 @@
+// Command transport-sockets is the plugin of the sockets transport.
+package main

@@ -1,0 +1,8 @@
+package main
+
+import (
+	"transportbench/core/plugin"
+	"transportbench/plugins/sockets"
+)
+
+func main() { plugin.Main(sockets.Driver{}) }

@@ -1,0 +1,44 @@
+package sockets
+
+import (
+	control "transportbench/core/fabric/endpoint"
+	"transportbench/core/fabric/sock"
+	"transportbench/core/transport"
+)
+
+// counters are those of one worker. The engine counts its system calls and the kernel's bytes.
+type counters struct {
+	control.Work
+	full    uint64
+	blocked uint64
+	direct  uint64
+	setupNS uint64
+	// retransmits are those of connections that have ended.
+	retransmits uint64
+}
+
+var _ transport.StatsReader = (*worker)(nil)
+
+// ReadStats implements [transport.StatsReader].
+func (w *worker) ReadStats(dst []transport.Stat) []transport.Stat {
+	retransmits := w.counters.retransmits
+	for _, p := range w.byIndex {
+		retransmits += p.retransmits()
+	}
+	return append(w.counters.Append(dst),
+		transport.Stat{Name: "ring_full", Help: "posts that found no room in a connection's ring, or as many calls in flight as the run has", Value: w.counters.full},
+		transport.Stat{Name: "socket_full", Help: "sends of which the socket took a part or nothing, because the peer had not read", Value: w.counters.blocked},
+		transport.Stat{Name: "direct_bytes", Help: "bytes that were sent from the caller's memory, without a copy to the ring", Value: w.counters.direct},
+		transport.Stat{Name: "retransmits", Help: "segments that TCP sent again (TCP_INFO)", Value: retransmits},
+		transport.Stat{Name: "setup_ns", Help: "time from Connect until the socket was connected, over all peers; part of no transfer", Value: w.counters.setupNS},
+		transport.Stat{Name: "strangers", Help: "connections that were closed because they sent no proper hello in time", Value: w.door.Strangers},
+	)
+}
+
+// retransmits returns how many segments TCP has sent again on a connection that has not ended.
+func (p *peer) retransmits() uint64 {
+	if p.state != up || p.w.settings.network.medium != transport.MediumTCP {
+		return 0
+	}
+	return sock.Retransmits(p.fd)
+}

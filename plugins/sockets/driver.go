@@ -1,0 +1,75 @@
+package sockets
+
+import (
+	"context"
+	"errors"
+
+	control "transportbench/core/fabric/endpoint"
+	"transportbench/core/fabric/sock"
+	"transportbench/core/transport"
+)
+
+// Driver opens the sockets transport.
+type Driver struct{}
+
+var _ transport.Driver = Driver{}
+
+// Info implements [transport.Driver].
+func (Driver) Info() transport.Info {
+	return transport.Info{
+		Name: string(name), Version: version,
+		Summary:      "length-prefixed messages over one plain stream socket per peer",
+		Choose:       "as the baseline, or if nothing but the kernel's sockets may be needed",
+		Groups:       []transport.Group{transport.GroupSockets},
+		Providers:    networkNames(),
+		Capabilities: capabilities,
+		Limits:       transport.Limits{MaxPayload: maxPayload, InFlight: maxInFlight, Peers: maxPeers},
+		Needs:        transport.Needs{WorkerFiles: 3, PeerFiles: 1},
+		Options:      schema,
+	}
+}
+
+// Open implements [transport.Driver].
+func (Driver) Open(_ context.Context, cfg transport.Config) (transport.Transport, error) {
+	s, err := resolve(cfg)
+	if err != nil {
+		return nil, name.Error("open", err)
+	}
+	return &endpoint{settings: s, workers: control.NewWorkers[worker](name, cfg.Workers)}, nil
+}
+
+// endpoint is the transport of one rank.
+type endpoint struct {
+	settings *settings
+	workers  *control.Workers[worker]
+}
+
+// Properties implements [transport.Transport].
+func (e *endpoint) Properties() transport.Properties {
+	s := e.settings
+	p := transport.Properties{
+		Provider: s.network.name, Medium: s.network.medium, Capabilities: capabilities, Integrity: s.network.integrity,
+		Limits: transport.Limits{MaxPayload: s.payload, InFlight: s.inFlight, Peers: maxPeers},
+		Notes:  map[string]string{"engine": s.engine, "buffer": transport.FormatSize(int64(s.buffer))},
+	}
+	if s.network.medium == transport.MediumTCP {
+		p.Notes["congestion_control"] = sock.CongestionInForce(s.sock.Congestion)
+	}
+	return p
+}
+
+// NewWorker implements [transport.Transport].
+func (e *endpoint) NewWorker(index int) (transport.Worker, error) {
+	w, err := e.workers.New(index, func() (*worker, error) { return newWorker(e.settings, index) })
+	if err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+// Close implements [transport.Transport].
+func (e *endpoint) Close() error {
+	return e.workers.Close(func(workers []*worker) error {
+		return control.Each(workers, func(w *worker) error { return errors.Join(w.Close(), w.destroy()) })
+	})
+}

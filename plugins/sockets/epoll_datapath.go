@@ -1,0 +1,119 @@
+package sockets
+
+import (
+	"io"
+
+	"transportbench/core/fabric/sock"
+)
+
+// directPeers is the most connections that are read without asking epoll first which of them are readable.
+const directPeers = 2
+
+func (e *epollEngine) lend(c *conn, payload []byte) int {
+	to := e.byIndex[c.index]
+	if to.blocked || to.failed != nil {
+		return 0
+	}
+	unsent := int(c.out.posted - c.out.freed)
+	e.vectors.Reset()
+	e.vectors.Add(c.out.ring.at(c.out.freed, unsent)) // at least the header of the message
+	e.vectors.Add(payload[:min(len(payload), sock.MaxCall)])
+	n, err := e.vectors.Send(c.fd)
+	e.count(n)
+	if to.failed = err; n <= unsent {
+		c.out.freed += uint64(n)
+		return 0
+	}
+	n -= unsent
+	c.out.posted += uint64(n)
+	c.out.freed = c.out.posted
+	e.w.counters.direct += uint64(n)
+	return n
+}
+
+func (e *epollEngine) send(c *conn) {
+	if to := e.byIndex[c.index]; !to.blocked && !e.push(to) {
+		to.blocked = true
+		e.blocked = append(e.blocked, to)
+	}
+}
+
+// push sends what was posted and reports whether the socket took all of it, or takes no more.
+func (e *epollEngine) push(c *epollConn) (done bool) {
+	o := &c.out
+	for o.freed < o.posted && c.failed == nil {
+		unsent := min(int(o.posted-o.freed), sock.MaxCall)
+		n, err := sock.SendBytes(c.fd, o.ring.at(o.freed, unsent))
+		e.count(n)
+		c.failed = err
+		if o.freed += uint64(n); n < unsent && err == nil {
+			e.w.counters.blocked++
+			return false
+		}
+	}
+	if o.freed == o.posted { // begin again in memory that the cache has
+		o.freed, o.posted = 0, 0
+	}
+	return true
+}
+
+// count counts a system call and the bytes that it moved.
+func (e *epollEngine) count(bytes int) {
+	e.w.counters.Syscalls++
+	e.w.counters.KernelBytes += uint64(bytes)
+}
+
+func (e *epollEngine) submit() {}
+
+func (e *epollEngine) progress() {
+	if len(e.conns) <= directPeers {
+		for _, c := range e.conns {
+			e.receive(c)
+		}
+	} else {
+		e.w.counters.Syscalls++
+		for i := range sock.Ready(e.fd, e.ready) {
+			if c := e.byIndex[e.ready[i].Fd]; c != nil {
+				e.receive(c)
+			}
+		}
+	}
+	if len(e.blocked) == 0 {
+		return
+	}
+	left := e.blocked[:0]
+	for _, c := range e.blocked {
+		if c.blocked = !e.push(c); c.blocked {
+			left = append(left, c)
+		}
+	}
+	e.blocked = left
+}
+
+// receive receives what has come on a socket. After a failed send, it receives until the end.
+func (e *epollEngine) receive(c *epollConn) {
+	room := c.in.room()
+	if room == 0 || c.err != nil {
+		return
+	}
+	n, err := sock.ReceiveBytes(c.fd, c.in.ring.at(c.in.received, min(room, sock.MaxCall)))
+	e.count(n)
+	c.in.received += uint64(n)
+	switch {
+	case n == 0 && c.failed != nil:
+		c.err = c.failed
+	case err == sock.ErrClosed:
+		c.err = io.EOF
+	default:
+		c.err = err
+	}
+	if n > 0 || c.err != nil {
+		e.w.found(c.conn)
+	}
+}
+
+func (e *epollEngine) release(c *conn) {
+	if in := &c.in; in.released == in.received { // begin again in memory that the cache has
+		in.released, in.read, in.received = 0, 0, 0
+	}
+}

@@ -1,0 +1,142 @@
+package sockets
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	control "transportbench/core/fabric/endpoint"
+	"transportbench/core/fabric/mirror"
+	"transportbench/core/fabric/pow2"
+	"transportbench/core/fabric/sock"
+	"transportbench/core/transport"
+)
+
+const (
+	name    = control.Name("sockets")
+	version = "0.1.0"
+
+	maxPeers    = 1024
+	maxInFlight = 1 << 16
+	maxPayload  = 1 << 30
+	maxPort     = 1<<16 - 1
+)
+
+var schema = []transport.Option{
+	{
+		Name: "network", Type: transport.TypeString, Default: networks[0].name, Allowed: networkNames(),
+		Help: "tcp; unix, stream sockets of one host; or vsock, between virtual machines and their host",
+	},
+	{
+		Name: "engine", Type: transport.TypeString, Default: engineEpoll, Allowed: engineNames(),
+		Help: "what moves bytes between sockets and memory: epoll is a send and a receive call for each batch",
+	},
+	{
+		Name: "address", Type: transport.TypeString, Default: "127.0.0.1",
+		Help: "IP address to listen on, or a network such as 10.0.0.0/24 for the address that each host has in it (tcp)",
+	},
+	{
+		Name: "port", Type: transport.TypeInt, Default: "0", Max: maxPort,
+		Help: "port to listen on; worker n listens on port+n; 0 takes free ports (tcp, vsock)",
+	},
+	{
+		Name: "cid", Type: transport.TypeInt, Default: "0", Max: 1<<32 - 2,
+		Help: "context ID by which others reach this machine; 0 asks the kernel (vsock)",
+	},
+	{
+		Name: "buffer", Type: transport.TypeSize, Default: "256KiB", Max: 1 << 30,
+		Help: "bytes of each connection's two rings; those of two of the largest messages at least, and a power of two",
+	},
+	{
+		Name: "socket-buffer", Type: transport.TypeSize, Default: "0", Max: 1 << 30,
+		Help: "bytes of each socket buffer; 0 lets the kernel choose",
+	},
+	{
+		Name: "congestion-control", Type: transport.TypeString, Default: "cubic",
+		Help: "congestion control of all sockets; empty for the kernel's default, which is not pinned (tcp)",
+	},
+	{
+		Name: "connect-timeout", Type: transport.TypeDuration, Default: "1m", Min: int64(10 * time.Millisecond), Max: int64(24 * time.Hour),
+		Help: "a peer is lost if its socket is not connected after this time, counted while its worker polls",
+	},
+	{
+		Name: "timeout", Type: transport.TypeDuration, Default: "10s", Min: int64(10 * time.Millisecond), Max: int64(time.Hour),
+		Help: "a peer is lost if its host answers nothing for this long, for example because the link is down (tcp); connections of strangers are closed after this time",
+	},
+}
+
+var capabilities = transport.Capabilities{Ordered: true, Waits: true, TellsPeerLost: true}
+
+const engineEpoll = "epoll"
+
+// enginesByName makes the engine of a worker, by the value of the option engine.
+var enginesByName = map[string]func(w *worker) (engine, error){
+	engineEpoll: newEpoll,
+}
+
+func engineNames() []string { return []string{engineEpoll} }
+
+// settings is a [transport.Config], resolved and checked.
+type settings struct {
+	network        *network
+	engine         string
+	sock           sock.Options
+	port           int
+	cid            uint32
+	connectTimeout time.Duration
+
+	peers    int
+	inFlight int
+	payload  int // bytes of the largest message
+	buffer   int // bytes of a ring
+}
+
+func resolve(cfg transport.Config) (*settings, error) {
+	o := cfg.Options
+	s := &settings{
+		network: networkNamed(o.String("network")), engine: o.String("engine"),
+		port: o.Int("port"), cid: uint32(o.Int("cid")), connectTimeout: o.Duration("connect-timeout"),
+		sock: sock.Options{Congestion: o.String("congestion-control"), Buffer: o.Size("socket-buffer"), Timeout: o.Duration("timeout")},
+	}
+	switch {
+	case cfg.MaxPayload > maxPayload:
+		return nil, fmt.Errorf("%w: %d bytes, and the limit is %d", transport.ErrTooLarge, cfg.MaxPayload, maxPayload)
+	case cfg.Peers > maxPeers:
+		return nil, fmt.Errorf("%w: %d peers of one worker, and the limit is %d", transport.ErrUnsupported, cfg.Peers, maxPeers)
+	case cfg.InFlight > maxInFlight:
+		return nil, fmt.Errorf("%w: %d calls in flight on one connection, and the limit is %d", transport.ErrUnsupported, cfg.InFlight, maxInFlight)
+	}
+	if last := s.port + max(cfg.Workers, 1) - 1; s.port > 0 && last > maxPort {
+		return nil, refuse("port", "%d workers take a port each, and the last would be %d; use %d or less", cfg.Workers, last, s.port-last+maxPort)
+	}
+	s.peers, s.inFlight, s.payload = max(cfg.Peers, 1), max(cfg.InFlight, 1), max(cfg.MaxPayload, 1)
+	// While the peer does not poll, a ring takes all calls that may be in flight, if they are small.
+	s.buffer = pow2.Ceil(max(o.Size("buffer"), 2*(headerSize+s.payload), s.inFlight*smallMessage, mirror.Unit))
+	return s, s.network.check(s, o)
+}
+
+// smallMessage is a header and a small payload.
+const smallMessage = 64
+
+func refuse(option, format string, args ...any) error {
+	return &transport.OptionError{Option: option, Problem: fmt.Sprintf(format, args...)}
+}
+
+func networkNames() (names []string) {
+	for i := range networks {
+		names = append(names, networks[i].name)
+	}
+	return names
+}
+
+func networkNamed(name string) *network {
+	return &networks[slices.IndexFunc(networks, func(n network) bool { return n.name == name })]
+}
+
+// checkIP resolves the options of TCP.
+func (s *settings) checkIP(o transport.Values) (err error) {
+	if s.sock.Address, err = transport.LocalAddress("address", o.String("address")); err != nil {
+		return err
+	}
+	return sock.CheckCongestion("congestion-control", s.sock.Congestion)
+}

@@ -1,0 +1,55 @@
+package sockets
+
+import (
+	"errors"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"transportbench/core/transport"
+)
+
+var _ transport.Waiter = (*worker)(nil)
+
+// Wait implements [transport.Waiter].
+func (w *worker) Wait(timeout time.Duration) error {
+	if w.closed {
+		return name.Error("wait", transport.ErrClosed)
+	}
+	if w.lost.Len() > 0 || len(w.failures) > 0 || len(w.arrived) > 0 {
+		return nil
+	}
+	w.notifier.Begin()
+	defer w.notifier.End()
+	fd, ready := w.engine.rest()
+	if ready {
+		return nil
+	}
+	list := append(w.pollFD[:0], unix.PollFd{Fd: int32(w.notifier.FD), Events: unix.POLLIN}, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN})
+	list = w.door.Interests(list)
+	for _, p := range w.connecting {
+		switch {
+		case p.state == connecting && p.fd >= 0:
+			list = append(list, unix.PollFd{Fd: int32(p.fd), Events: unix.POLLOUT})
+		case p.dialAt > 0:
+			timeout = min(timeout, dialEvery)
+		}
+	}
+	w.pollFD = list
+	w.counters.Syscalls++
+	limit := unix.NsecToTimespec(int64(max(timeout, 0)))
+	if _, err := unix.Ppoll(list, &limit, nil); err != nil && !errors.Is(err, unix.EINTR) {
+		return name.Error("wait", err)
+	}
+	if list[0].Revents != 0 {
+		w.counters.Syscalls++
+		w.notifier.Drain()
+	}
+	if list[2].Revents != 0 { // the listener
+		w.connect()
+	}
+	return nil
+}
+
+// Wake implements [transport.Waiter].
+func (w *worker) Wake() { w.notifier.Wake() }
