@@ -34,6 +34,10 @@ func TestConformance(t *testing.T) {
 		"unix": {"network": "unix"},
 		// Small socket buffers take large messages in parts.
 		"small": {"socket-buffer": "4KiB"},
+
+		"uring tcp":   {"engine": "uring"},
+		"uring unix":  {"engine": "uring", "network": "unix"},
+		"uring small": {"engine": "uring", "socket-buffer": "4KiB"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			transporttest.Run(t, transporttest.Suite{Driver: Driver{}, Options: options, Kill: kill, Timeout: time.Minute})

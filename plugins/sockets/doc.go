@@ -10,6 +10,7 @@
 //	wait.go               sleeping
 //	engine.go             the interface between messages and sockets
 //	epoll*.go             the engine epoll
+//	uring*.go             the engine uring, over internal/uring
 //	probe.go              the floors, over a socket of their own
 //
 // Files named *_datapath.go run inside measured windows: they neither block, lock, log nor allocate.

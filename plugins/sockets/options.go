@@ -10,6 +10,7 @@ import (
 	"transportbench/core/fabric/pow2"
 	"transportbench/core/fabric/sock"
 	"transportbench/core/transport"
+	"transportbench/plugins/sockets/internal/uring"
 )
 
 const (
@@ -29,7 +30,7 @@ var schema = []transport.Option{
 	},
 	{
 		Name: "engine", Type: transport.TypeString, Default: engineEpoll, Allowed: engineNames(),
-		Help: "what moves bytes between sockets and memory: epoll is a send and a receive call for each batch",
+		Help: "what moves bytes between sockets and memory: epoll is a send and a receive call for each batch; uring is io_uring, which receives by itself (Linux 6.12 or later)",
 	},
 	{
 		Name: "address", Type: transport.TypeString, Default: "127.0.0.1",
@@ -67,14 +68,18 @@ var schema = []transport.Option{
 
 var capabilities = transport.Capabilities{Ordered: true, Waits: true, TellsPeerLost: true}
 
-const engineEpoll = "epoll"
+const (
+	engineEpoll = "epoll"
+	engineUring = "uring"
+)
 
 // enginesByName makes the engine of a worker, by the value of the option engine.
 var enginesByName = map[string]func(w *worker) (engine, error){
 	engineEpoll: newEpoll,
+	engineUring: newUring,
 }
 
-func engineNames() []string { return []string{engineEpoll} }
+func engineNames() []string { return []string{engineEpoll, engineUring} }
 
 // settings is a [transport.Config], resolved and checked.
 type settings struct {
@@ -112,6 +117,11 @@ func resolve(cfg transport.Config) (*settings, error) {
 	s.peers, s.inFlight, s.payload = max(cfg.Peers, 1), max(cfg.InFlight, 1), max(cfg.MaxPayload, 1)
 	// While the peer does not poll, a ring takes all calls that may be in flight, if they are small.
 	s.buffer = pow2.Ceil(max(o.Size("buffer"), 2*(headerSize+s.payload), s.inFlight*smallMessage, mirror.Unit))
+	if s.engine == engineUring {
+		if err := uring.Check(); err != nil {
+			return nil, err
+		}
+	}
 	return s, s.network.check(s, o)
 }
 

@@ -67,6 +67,24 @@ func New(c Config) (*Ring, error) {
 	return r, nil
 }
 
+// Check returns the error with which New fails on this machine, if it does.
+func Check() error {
+	r, err := New(Config{Submissions: 1, Completions: 2, Files: 1})
+	if err != nil {
+		return err
+	}
+	page, err := unix.Mmap(-1, 0, 16*chunks, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	if err != nil {
+		return errors.Join(fmt.Errorf("mmap: %w", err), r.Close())
+	}
+	defer func() { _ = unix.Munmap(page) }()
+	s, err := r.NewStream(0, page)
+	if err == nil {
+		err = s.Close()
+	}
+	return errors.Join(err, r.Close())
+}
+
 // open maps the memory of the ring and registers its table of files.
 func (r *Ring) open(c Config, p *params) error {
 	const features = featSingleMmap | featNoDrop | featExtArg

@@ -25,16 +25,19 @@ func (c *Completion) Errno() unix.Errno {
 
 // next returns the next free entry for an operation, or nil if the queue is full.
 func (r *Ring) next(opcode uint8, file int, data uint64) *sqe {
-	entries := uint32(len(r.sqes))
-	if room(r.sqHead.Load(), r.tail, entries) == 0 { // pairs with the kernel's store after it read entries
+	if r.Full() {
 		return nil
 	}
-	s := &r.sqes[place(r.tail, entries)]
+	s := &r.sqes[place(r.tail, uint32(len(r.sqes)))]
 	*s = sqe{opcode: opcode, flags: sqeFixedFile, fd: int32(file), userData: data}
 	r.tail++
 	r.inFlight++
 	return s
 }
+
+// Full reports whether the queue of submissions is full until Submit. The load pairs with the kernel's store
+// after it has read entries.
+func (r *Ring) Full() bool { return room(r.sqHead.Load(), r.tail, uint32(len(r.sqes))) == 0 }
 
 // Pending reports whether operations wait for Submit.
 func (r *Ring) Pending() bool { return r.tail != r.submitted }

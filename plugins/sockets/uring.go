@@ -1,0 +1,122 @@
+package sockets
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"transportbench/core/fabric/pow2"
+	"transportbench/plugins/sockets/internal/uring"
+)
+
+// uringEngine moves bytes with io_uring. The kernel receives into a connection's ring by itself as long
+// as it has room there (multishot receive), and sends straight from the other ring. uring_datapath.go has what
+// the measured loop calls.
+type uringEngine struct {
+	w     *worker
+	ring  *uring.Ring
+	conns []uringConn // by conn.index
+	// arrived are the connections to report with the next progress. Completions are also taken
+	// elsewhere, where worker.found may not be called.
+	arrived []*conn
+	stalled bool  // an operation found no room in the queue of submissions
+	failure error // of the ring
+}
+
+// uringConn is what the engine keeps for a connection.
+type uringConn struct {
+	*conn
+	stream    *uring.Stream
+	flushed   uint64 // out.posted at the last send
+	sending   bool   // from out.freed on
+	failed    error  // of a send: what the peer sent before may still be received
+	receiving bool
+	closing   bool
+	inArrived bool
+}
+
+const (
+	// leastCompletions is room for what several connections receive in one go.
+	leastCompletions = 256
+	// detachTimeout is how long detach waits until operations that it has cancelled end.
+	detachTimeout = 5 * time.Second
+)
+
+func newUring(w *worker) (engine, error) {
+	peers := w.settings.peers
+	// A connection has at most a send and a receive to submit, and a full queue is submitted early. What
+	// is more than the queue of completions waits in the kernel.
+	ring, err := uring.New(uring.Config{Submissions: pow2.Ceil(2 * min(peers, 256)),
+		Completions: pow2.Ceil(max(leastCompletions, 4*peers)), Files: peers})
+	if err != nil {
+		return nil, err
+	}
+	return &uringEngine{w: w, ring: ring, conns: make([]uringConn, peers), arrived: make([]*conn, 0, peers)}, nil
+}
+
+// attach implements engine.
+func (e *uringEngine) attach(c *conn) error {
+	if c.index >= len(e.conns) {
+		return fmt.Errorf("connection %d of at most %d", c.index+1, len(e.conns))
+	}
+	if err := e.ring.SetFile(c.index, c.fd); err != nil {
+		return err
+	}
+	stream, err := e.ring.NewStream(uint16(c.index), c.in.ring[:c.in.ring.size()])
+	if err != nil {
+		return err
+	}
+	e.conns[c.index] = uringConn{conn: c, stream: stream}
+	e.receive(&e.conns[c.index])
+	e.enter()
+	return nil
+}
+
+// rest implements engine.
+func (e *uringEngine) rest() (fd int, ready bool) {
+	if e.ring.Pending() || e.ring.NeedsEnter() {
+		e.enter()
+	}
+	return e.ring.FD(), e.ring.Ready() || len(e.arrived) > 0
+}
+
+// detach implements engine. The kernel has stopped to use the rings when its operations have completed. If they
+// do not, the rings stay mapped for good.
+func (e *uringEngine) detach(c *conn) (err error) {
+	if c.index < len(e.conns) && e.conns[c.index].conn == c {
+		err = e.stop(&e.conns[c.index])
+	}
+	// Without the shutdown the peer may not learn of the end: kernels before 6.13 keep a registered file
+	// open until operations on other files have ended, too.
+	_ = unix.Shutdown(c.fd, unix.SHUT_RDWR) // fails if the peer was first
+	return errors.Join(err, unix.Close(c.fd))
+}
+
+// stop cancels the operations of a connection and waits for their completions.
+func (e *uringEngine) stop(u *uringConn) error {
+	u.closing = true
+	deadline := time.Now().Add(detachTimeout)
+	for e.enter(); u.sending || u.receiving; {
+		err := e.ring.Cancel(u.index)
+		if e.reap(); !u.sending && !u.receiving {
+			break
+		}
+		if err == nil {
+			err = e.ring.Wait(time.Millisecond)
+			e.reap()
+		}
+		if err == nil && time.Now().After(deadline) {
+			err = errors.New("operations of io_uring do not end")
+		}
+		if err != nil {
+			u.in.ring, u.out.ring = nil, nil
+			return err
+		}
+	}
+	return errors.Join(u.stream.Close(), e.ring.SetFile(u.index, -1))
+}
+
+// close implements engine.
+func (e *uringEngine) close() error { return e.ring.Close() }
