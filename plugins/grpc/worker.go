@@ -391,6 +391,7 @@ func (w *worker) Close() error {
 		}
 	}
 	w.server.Stop()
+	w.inbox.timer.Stop()
 	w.group.Wait()
 	if w.probes != nil {
 		errs = append(errs, w.probes.Close())

@@ -1,0 +1,235 @@
+package grpc
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	gogrpc "google.golang.org/grpc"
+	"google.golang.org/grpc/mem"
+
+	"transportbench/core/transport"
+)
+
+// connected returns a worker and its only peer's, connected.
+func connected(t *testing.T, options string) (a, b *worker) {
+	var workers []*worker
+	for range 2 {
+		tr, w, err := openWith(options, 1<<10, 4)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, tr.Close()) })
+		workers = append(workers, w)
+	}
+	a, b = workers[0], workers[1]
+	require.NoError(t, a.Connect(context.Background(), 0, b.Address()))
+	require.NoError(t, b.Connect(context.Background(), 0, a.Address()))
+	return a, b
+}
+
+// event polls until there is an event or an error.
+func event(t *testing.T, w *worker) (e transport.Event, err error) {
+	events := make([]transport.Event, 1)
+	require.Eventually(t, func() bool {
+		n := 0
+		n, err = w.Poll(events)
+		return n > 0 || err != nil
+	}, time.Minute, 50*time.Microsecond)
+	return events[0], err
+}
+
+// roundTrip makes a call from a to b.
+func roundTrip(t *testing.T, a, b *worker) {
+	n, err := a.Post([]transport.Op{{Kind: transport.OpCall, Token: 7, Payload: []byte("ping")}})
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	require.NoError(t, a.Flush())
+	request, err := event(t, b)
+	require.NoError(t, err)
+	require.Equal(t, transport.EventRequest, request.Kind)
+	n, err = b.Post([]transport.Op{{Kind: transport.OpReply, Peer: request.Peer, Token: request.Token}})
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	require.NoError(t, b.Flush())
+	response, err := event(t, a)
+	require.NoError(t, err)
+	require.Equal(t, transport.EventResponse, response.Kind)
+}
+
+// TestStrangers connects without the token, or says nothing. The peers go on, and no more sockets
+// than maxStrange stay open.
+func TestStrangers(t *testing.T) {
+	for _, options := range []string{"", "tls=true", "network=unix calls=unary"} {
+		t.Run(options, func(t *testing.T) {
+			a, b := connected(t, options)
+			at, err := decodeAddress(a.Address())
+			require.NoError(t, err)
+			dial := func() net.Conn {
+				c, err := net.Dial(a.settings.network, at.At)
+				require.NoError(t, err)
+				t.Cleanup(func() { _ = c.Close() })
+				return c
+			}
+			for range maxStrange + 8 {
+				dial()
+			}
+			wrong := dial()
+			_, err = wrong.Write(append(appendPreface(nil, bytes.Repeat([]byte{1}, tokenSize), 1), "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"...))
+			require.NoError(t, err)
+			_, err = wrong.Read(make([]byte, 1))
+			require.Error(t, err, "the worker closes the connection and sends nothing")
+			require.Eventually(t, func() bool { return a.door.strangers.Load() > 8 }, time.Minute, time.Millisecond)
+			a.door.mu.Lock()
+			require.LessOrEqual(t, len(a.door.strange), maxStrange)
+			a.door.mu.Unlock()
+			roundTrip(t, a, b)
+			roundTrip(t, b, a)
+		})
+	}
+}
+
+// TestImpostor has the token of a worker, but not the certificate of the peer whose nonce it uses.
+func TestImpostor(t *testing.T) {
+	tr, victim, err := openWith("tls=true", 1<<10, 4)
+	require.NoError(t, err)
+	defer tr.Close()
+	honest, peer, err := openWith("tls=true", 1<<10, 4)
+	require.NoError(t, err)
+	defer honest.Close()
+	other, impostor, err := openWith("tls=true", 1<<10, 4)
+	require.NoError(t, err)
+	defer other.Close()
+	require.NoError(t, victim.Connect(context.Background(), 0, peer.Address()))
+	impostor.nonce = peer.nonce
+	s := dialStream(t, impostor, victim)
+	require.ErrorContains(t, s.RecvMsg(new(message)), "certificate")
+}
+
+// TestWrongCertificate dials a worker that has not the certificate of its address.
+func TestWrongCertificate(t *testing.T) {
+	tr, w, err := openWith("tls=true", 1<<10, 4)
+	require.NoError(t, err)
+	defer tr.Close()
+	other, dialling, err := openWith("tls=true connect-timeout=200ms", 1<<10, 4)
+	require.NoError(t, err)
+	defer other.Close()
+	a, err := decodeAddress(w.Address())
+	require.NoError(t, err)
+	a.Certificate, dialling.nonce = dialling.certificate.Certificate[0], 0 // the smaller nonce dials
+	require.NoError(t, dialling.Connect(context.Background(), 0, a.encode()))
+	e, err := event(t, dialling)
+	require.NoError(t, err)
+	require.Equal(t, transport.EventPeerLost, e.Kind)
+	require.ErrorContains(t, dialling.Silence(0), "connect-timeout")
+}
+
+// dialStream opens the stream of a worker to another as Connect does, for messages of any kind.
+func dialStream(t *testing.T, from, to *worker) gogrpc.ClientStream {
+	a, err := decodeAddress(to.Address())
+	require.NoError(t, err)
+	client, err := from.dial(a, func(ctx context.Context) (net.Conn, error) {
+		return dialSocket(ctx, from.settings.network, a.At)
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = client.Close() })
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	t.Cleanup(cancel)
+	s, err := client.NewStream(ctx, &streamDesc, streamMethod, gogrpc.WaitForReady(true))
+	require.NoError(t, err)
+	return s
+}
+
+// frame returns a slot with these bytes.
+func frame(k kind, token uint64, payload []byte) *slot {
+	s := new(slot)
+	s.fill(k, token, payload)
+	return s
+}
+
+// TestHostilePeer sends what no peer sends: Poll returns ErrCorrupt, then the loss, and other peers go
+// on.
+func TestHostilePeer(t *testing.T) {
+	for name, frames := range map[string][]*slot{
+		"kind":           {frame(kindLost, 0, nil)},
+		"short":          {frame(0, 0, []byte("x"))},
+		"too long":       {frame(kindCall, 0, make([]byte, 1<<10+1))},
+		"reply to none":  {frame(kindReply, 0, nil)},
+		"too many calls": {frame(kindCall, 0, nil), frame(kindCall, 1, nil), frame(kindCall, 2, nil), frame(kindCall, 3, nil), frame(kindCall, 4, nil)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, b := connected(t, "")
+			tr, hostile, err := openWith("", 1<<10, 4)
+			require.NoError(t, err)
+			defer tr.Close()
+			hostile.nonce = 0 // it dials
+			address, err := decodeAddress(hostile.Address())
+			require.NoError(t, err)
+			address.Nonce = 0
+			require.NoError(t, a.Connect(context.Background(), 1, address.encode()))
+			s := dialStream(t, hostile, a)
+			for _, f := range frames {
+				require.NoError(t, s.SendMsg(f))
+			}
+			for {
+				e, err := event(t, a)
+				if err != nil {
+					require.ErrorIs(t, err, transport.ErrCorrupt)
+					break
+				}
+				require.Equal(t, transport.EventRequest, e.Kind)
+			}
+			e, err := event(t, a)
+			require.NoError(t, err)
+			require.Equal(t, transport.Event{Kind: transport.EventPeerLost, Peer: 1}, e)
+			roundTrip(t, a, b)
+		})
+	}
+}
+
+func TestAddress(t *testing.T) {
+	a := address{Layout: "tcp+stream+raw+plain", At: "127.0.0.1:1", Nonce: 1, InFlight: 1, Token: make([]byte, tokenSize)}
+	back, err := decodeAddress(a.encode())
+	require.NoError(t, err)
+	require.Equal(t, a, *back)
+	for _, b := range []string{"", "{}", "null", `{"at":"x","in_flight":1,"token":"AA=="}`, `{"more":1}`, string(make([]byte, maxAddress+1))} {
+		_, err := decodeAddress([]byte(b))
+		require.Error(t, err, b)
+	}
+	tr, w, err := openWith("", 64, 4)
+	require.NoError(t, err)
+	defer tr.Close()
+	a.Layout = "tcp+unary+raw+plain"
+	require.ErrorContains(t, w.Connect(context.Background(), 0, a.encode()), "open all ranks with the same")
+}
+
+// FuzzPreface: only the token and the magic make a preface, and its nonce is read back.
+func FuzzPreface(f *testing.F) {
+	token := bytes.Repeat([]byte{7}, tokenSize)
+	f.Add(appendPreface(nil, token, 9))
+	f.Add([]byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		nonce, err := parsePreface(b, token)
+		if err == nil {
+			require.Equal(t, b, appendPreface(nil, token, nonce))
+		}
+	})
+}
+
+// FuzzFrame: a frame that is taken has a header and is not too long, and reads as it was written.
+func FuzzFrame(f *testing.F) {
+	f.Add(frame(kindCall, 1, []byte("x")).data)
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		k, token, payload, err := parseFrame(b, 16)
+		if err == nil {
+			require.LessOrEqual(t, len(payload), 16)
+			require.Equal(t, b, frame(k, token, payload).data)
+		}
+		m := new(message)
+		if (codec{protobuf: true}).Unmarshal(mem.BufferSlice{mem.SliceBuffer(b)}, m) == nil {
+			require.LessOrEqual(t, len(m.bytes), len(b))
+		}
+	})
+}
