@@ -15,6 +15,7 @@ import (
 	"transportbench/core/transport"
 	"transportbench/plugins/copyrpc"
 	"transportbench/plugins/erpc"
+	"transportbench/plugins/ofi"
 	"transportbench/plugins/shm"
 	"transportbench/plugins/sockets"
 	"transportbench/plugins/tcpx"
@@ -24,7 +25,9 @@ import (
 var update = flag.Bool("update", false, "write the generated parts of documents")
 
 // drivers has every transport that can be chosen for use.
-var drivers = []transport.Driver{shm.Driver{}, copyrpc.Driver{}, erpc.Driver{}, ucxam.Driver{}, tcpx.Driver{}, sockets.Driver{}}
+var drivers = []transport.Driver{
+	shm.Driver{}, copyrpc.Driver{}, erpc.Driver{}, ucxam.Driver{}, ofi.Driver{}, tcpx.Driver{}, sockets.Driver{},
+}
 
 // listed matches the list of transports in a document.
 var listed = regexp.MustCompile(`(?s)<!-- transports -->\n.*?<!-- end of transports -->`)

@@ -13,6 +13,7 @@
 native_table() {
 	cat "${NATIVE_TABLE:-/dev/fd/3}" 3<<-'TABLE'
 	ucxam ucx libucx-dev ucx
+	ofi libfabric libfabric-dev ofi
 	copyrpc  libibverbs  libibverbs-dev  ibverbs
 	erpc  libibverbs  libibverbs-dev  ibverbs
 	tcpx  -  gcc  cuda

@@ -9,13 +9,13 @@ import (
 )
 
 // Watcher reports when processes end, for whatever reason. One goroutine sleeps in
-// epoll_wait(2) on their pidfds. The methods are safe for concurrent use.
+// epoll_wait(2) on their pidfds, or on sockets that they hold. The methods are safe for concurrent use.
 type Watcher struct {
 	epoll, wake int // descriptors
 	done        chan struct{}
 
 	mu     sync.Mutex
-	died   map[int]func() // by pidfd
+	died   map[int]func() // by descriptor
 	closed bool
 }
 
@@ -74,6 +74,13 @@ func (w *Watcher) Add(pid int, died func()) (handle int, err error) {
 	if err != nil {
 		return 0, fmt.Errorf("watching peer process %d: pidfd_open: %w", pid, err)
 	}
+	return w.AddSocket(fd, died)
+}
+
+// AddSocket is Add for the process at the other end of a socket that nothing is sent on: died is
+// called when the socket becomes readable, which is when the other end is closed. The watcher owns
+// the descriptor, and closes it if there is an error.
+func (w *Watcher) AddSocket(fd int, died func()) (handle int, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {

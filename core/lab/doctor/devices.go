@@ -63,6 +63,7 @@ var nativeLibraries = []library{
 	{"libibverbs.so", "libibverbs1", "infiniband/verbs.h", "apt-get install libibverbs-dev ibverbs-providers",
 		"copyrpc and erpc use it for RDMA devices (provider=verbs)."},
 	{"libucp.so", "libucx0", "ucp/api/ucp.h", "apt-get install libucx-dev", "ucxam uses it."},
+	{"libfabric.so", "libfabric1", "rdma/fabric.h", "apt-get install libfabric-dev", "ofi uses it."},
 	{"libcuda.so", "libcuda1", "", "install NVIDIA's driver, which includes the library",
 		"tcpx uses it for GPUs (mode=gpu)."},
 }

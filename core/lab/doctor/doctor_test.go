@@ -54,6 +54,8 @@ var quietServer = files{
 	"usr/include/infiniband/verbs.h":             "",
 	"usr/lib/x86_64-linux-gnu/libucp.so.0.0.0":   "",
 	"usr/include/ucp/api/ucp.h":                  "",
+	"usr/lib/x86_64-linux-gnu/libfabric.so.1":    "",
+	"usr/include/rdma/fabric.h":                  "",
 	"opt/driver/libcuda.so.570.1":                "",
 	"etc/ld.so.conf.d/driver.conf":               "# the GPU's driver\n/opt/driver\n",
 	"var/lib/dpkg/status":                        "Package: libibverbs1\nStatus: install ok installed\nVersion: 50.0-2\n\nPackage: libucx0\nStatus: deinstall ok config-files\nVersion: 1.0\n",
@@ -163,6 +165,7 @@ func TestQuietServer(t *testing.T) {
 		"rdma mlx5_0": "MT4129 firmware 28.39.1002; port 1 InfiniBand ACTIVE 400 Gb/sec (4X NDR); NUMA node 0",
 		"libibverbs":  "50.0-2, /usr/lib/x86_64-linux-gnu/libibverbs.so.1.14.50.0",
 		"libucp":      "/usr/lib/x86_64-linux-gnu/libucp.so.0.0.0",
+		"libfabric":   "/usr/lib/x86_64-linux-gnu/libfabric.so.1",
 		"libcuda":     "/opt/driver/libcuda.so.570.1",
 		"calibration": "2026-03-04 (10 days old), version 1.2.3, full",
 	}, values)
@@ -275,7 +278,7 @@ func TestBareRoot(t *testing.T) {
 	x.root = machine.Root(t.TempDir())
 	findings := x.examine(t.Context())
 	requireWellFormed(t, findings)
-	require.Len(t, findings, 23)
+	require.Len(t, findings, 24)
 	for _, f := range findings {
 		switch f.Name {
 		case "load", "governor", "turbo", "smt", "numa", "aslr", "huge-pages", "transparent-huge-pages", "locked-memory":
@@ -288,7 +291,7 @@ func TestBareRoot(t *testing.T) {
 func TestExamineThisMachine(t *testing.T) {
 	findings := Examine(t.Context())
 	requireWellFormed(t, findings)
-	require.GreaterOrEqual(t, len(findings), 23)
+	require.GreaterOrEqual(t, len(findings), 24)
 }
 
 func TestExamineEndsWithItsContext(t *testing.T) {

@@ -37,6 +37,7 @@ var libraryPackages = []struct{ prefix, remedy string }{
 	{"libuct.so", "install libucx0"},
 	{"libucs.so", "install libucx0"},
 	{"libucm.so", "install libucx0"},
+	{"libfabric.so", "install libfabric1"},
 	{"libibverbs.so", "install libibverbs1"},
 	{"librdmacm.so", "install librdmacm1"},
 	{"libmlx5.so", "install ibverbs-providers"},

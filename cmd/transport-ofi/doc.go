@@ -1,0 +1,2 @@
+// Command transport-ofi is the plugin of the transport over libfabric.
+package main

@@ -1,0 +1,104 @@
+package fi
+
+import "fmt"
+
+// Kind is the kind of a message.
+type Kind uint32
+
+// The kinds of arrivals, with the values of the shim.
+const (
+	Call  Kind = 1
+	Reply Kind = 2
+	Lost  Kind = 7 // the peer is lost; the token is a Reason
+)
+
+// Reason is why a peer was lost: Closed, Corrupt or a negative error of libfabric.
+type Reason int64
+
+// The reasons that are not errors of libfabric.
+const (
+	Closed  Reason = 0
+	Corrupt Reason = 1
+)
+
+// SharedMemoryName returns the endpoint name with which provider shm makes its file at a path below
+// /dev/shm.
+func SharedMemoryName(path string) string { return "fi_shm://" + path }
+
+// HeaderSize is the size in bytes of the header before each payload.
+const HeaderSize = 16
+
+// NonceMask has the bits that a worker's nonce may use.
+const NonceMask = ^uint64(0xff)
+
+// Error is an error of libfabric.
+type Error struct {
+	Code int    // positive; those below 256 are of the C library
+	Text string // libfabric's message
+}
+
+func (e *Error) Error() string { return fmt.Sprintf("%s (libfabric error %d)", e.Text, e.Code) }
+
+// The errors that callers distinguish, with the values of FI_E*.
+const (
+	ErrNoData   = 61 // nothing provides this
+	ErrNoSystem = 38 // not implemented
+	ErrNoMemory = 12
+	ErrNoSpace  = 28
+)
+
+// The formats of addresses that callers distinguish, with the values of FI_*.
+const (
+	FormatInet  = 2
+	FormatInet6 = 3
+	FormatText  = 9
+)
+
+// Modes of memory registration, with the values of FI_MR_*.
+var mrModes = []struct {
+	bit  uint64
+	name string
+}{
+	{1 << 2, "local"}, {1 << 4, "virtual address"}, {1 << 5, "allocated"}, {1 << 6, "provider key"}, {1 << 9, "endpoint"},
+}
+
+// Interface is one of libfabric's interfaces to a provider.
+type Interface struct {
+	Provider string // "shm", "tcp;ofi_rxm"
+	Version  string // of the provider
+	Fabric   string // "shm", "127.0.0.1/32"
+	Domain   string // "shm", "lo", "mlx5_0"
+	Format   int    // of addresses
+	Address  []byte // of this side, in that format; may be empty
+	Inject   int    // bytes that libfabric copies at once
+	Sends    int    // that libfabric takes before one completes
+	Receives int    // that can be posted
+	MRMode   uint64
+}
+
+// MRModes returns the modes of memory registration that the provider demands.
+func (i *Interface) MRModes() []string {
+	var names []string
+	for _, m := range mrModes {
+		if i.MRMode&m.bit != 0 {
+			names = append(names, m.name)
+		}
+	}
+	return names
+}
+
+// WorkerConfig sizes a worker. All counts are upper bounds.
+type WorkerConfig struct {
+	Peers      int
+	Window     int // calls in flight per connection and direction
+	MaxPayload int // bytes
+	Small      int // bytes of the largest payload of a plain message
+	LargeBytes int // bytes for the slots of larger payloads, per direction
+	Bound      int // reads of the completion queue in one Progress
+	WakeUp     bool
+}
+
+// Counts are the counters of a worker since it was made.
+type Counts struct {
+	Sent, Injected, Retried, Received, Early, Errors, Strangers uint64
+}

@@ -1,0 +1,94 @@
+//go:build ofi && cgo
+
+// What libfabric's provider shm leaves to its process: where its files are, and what becomes of
+// a lock whose holder is killed. The functions of the C library below stand before libfabric's
+// use of them, because the linker resolves a library's undefined symbols in the program first.
+
+#define _GNU_SOURCE
+
+#include "shim.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+// path_of writes the path of a name of shared memory. Names may have a directory, which the C library
+// does not allow, but no way out of /dev/shm: peers send them.
+static int path_of(const char *name, char *path, size_t size)
+{
+	while (*name == '/')
+		name++;
+	if (*name == 0 || strstr(name, "..") != NULL)
+		return EINVAL;
+	int length = snprintf(path, size, "/dev/shm/%s", name);
+	return length < 0 || (size_t)length >= size ? ENAMETOOLONG : 0;
+}
+
+// shm_open is the C library's, with names that have a directory.
+int shm_open(const char *name, int flags, mode_t mode)
+{
+	char path[PATH_MAX];
+	int error = path_of(name, path, sizeof path);
+	if (error != 0) {
+		errno = error;
+		return -1;
+	}
+	return open(path, flags | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, mode);
+}
+
+// shm_unlink is the C library's, with names that have a directory.
+int shm_unlink(const char *name)
+{
+	char path[PATH_MAX];
+	int error = path_of(name, path, sizeof path);
+	if (error != 0) {
+		errno = error;
+		return -1;
+	}
+	return unlink(path);
+}
+
+// deaths counts the processes that a peer of this process had and that have ended.
+static atomic_uint deaths;
+
+// fb_process_died is called when the process of a peer has ended. Any thread may call it.
+int fb_process_died(void) { return (int)atomic_fetch_add(&deaths, 1); }
+
+// LOCK_PATIENCE is how long a thread waits for a lock that a killed process may hold. A process
+// that runs holds one of libfabric's for less than a microsecond, or as long as it is preempted.
+enum { LOCK_PATIENCE_MS = 500, LOOKS = 1024 };
+
+static uint64_t now_ms(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+// pthread_spin_lock is the C library's, except that a lock whose holder is dead is taken over.
+// The provider shm of libfabric 1.17 has such locks in memory that processes share, and a
+// process that is killed while it holds one would make all others spin forever.
+int pthread_spin_lock(pthread_spinlock_t *lock)
+{
+	uint64_t began = 0;
+	for (uint32_t looks = 1; pthread_spin_trylock(lock) != 0; looks++) {
+#if defined(__x86_64__)
+		__builtin_ia32_pause();
+#endif
+		if (looks % LOOKS != 0 || atomic_load(&deaths) == 0)
+			continue;
+		uint64_t now = now_ms();
+		if (began == 0)
+			began = now;
+		else if (now - began > LOCK_PATIENCE_MS)
+			return 0; // it is locked, and from now on by this thread
+	}
+	return 0;
+}

@@ -1,0 +1,239 @@
+//go:build ofi && cgo
+
+#include "shim_internal.h"
+
+fb_peer *fb_find_indexed(fb_worker *w, uint64_t nonce)
+{
+	uint32_t at = (uint32_t)((nonce * 0x9e3779b97f4a7c15u) >> 32) & w->index_mask;
+	for (; w->index[at] != 0; at = (at + 1) & w->index_mask) {
+		fb_peer *p = &w->peers[w->index[at] - 1];
+		if (p->nonce == nonce)
+			return w->last = p;
+	}
+	return NULL;
+}
+
+// fb_lose marks a peer lost and puts the loss into the ring, after all messages of the peer.
+void fb_lose(fb_worker *w, fb_peer *p, int64_t why)
+{
+	if (p->state != PEER_UP)
+		return;
+	p->state = PEER_LOST;
+	w->shared.pending -= p->pending; // they may never complete
+	if (w->closed)
+		return;
+	// The ring has one spare entry per peer for this.
+	w->shared.ring[w->shared.arrived++ & w->shared.mask] =
+		(fb_arrival){ .token = (uint64_t)why, .peer = p->id, .kind = FB_LOST };
+}
+
+// post_receive gives a receive to libfabric.
+static inline void post_receive(fb_worker *w, fb_op *op)
+{
+	ssize_t error;
+	if (op->kind == OP_RECEIVE)
+		error = fi_recv(w->ep, fb_pool_at(&w->receives, op->slot), sizeof(fb_header) + w->config.small, w->desc,
+			FI_ADDR_UNSPEC, &op->context);
+	else
+		error = fi_trecv(w->ep, fb_pool_at(&w->large_receives, op->slot), sizeof(fb_header) + w->config.max_payload,
+			w->desc, FI_ADDR_UNSPEC, LARGE_TAG, 0, &op->context);
+	if (__builtin_expect(error != 0, 0) && !op->unposted) {
+		op->unposted = 1;
+		w->unposted++;
+	} else if (__builtin_expect(error == 0 && op->unposted, 0)) {
+		op->unposted = 0;
+		w->unposted--;
+	}
+}
+
+// fb_post_receives posts the receives that libfabric had no room for.
+void fb_post_receives(fb_worker *w)
+{
+	for (uint32_t i = 0; i < w->receives.count && w->unposted > 0; i++)
+		if (w->receiving[i].unposted)
+			post_receive(w, &w->receiving[i]);
+	for (uint32_t i = 0; i < w->large_receives.count && w->unposted > 0; i++)
+		if (w->receiving_large[i].unposted)
+			post_receive(w, &w->receiving_large[i]);
+}
+
+// keep_early copies a message whose sender is not connected yet. The list has room for all that
+// correct peers can send before Connect; others can only fill it up.
+static void keep_early(fb_worker *w, const fb_header *h, const void *payload, uint64_t size)
+{
+	if (w->early_count == w->early_size) {
+		w->shared.strangers++;
+		return;
+	}
+	fb_early *e = &w->early[w->early_count];
+	e->header = *h;
+	e->size = size;
+	if ((e->data = malloc(size + 1)) == NULL)
+		return;
+	memcpy(e->data, payload, size);
+	w->early_count++;
+}
+
+// fb_admit_early moves the messages that a peer sent before it was connected into the ring.
+void fb_admit_early(fb_worker *w, fb_peer *p)
+{
+	uint32_t kept = 0;
+	for (uint32_t i = 0; i < w->early_count; i++) {
+		fb_early e = w->early[i];
+		uint32_t kind = FB_KIND(e.header.origin);
+		if (FB_NONCE(e.header.origin) != p->nonce) {
+			w->early[kept++] = e;
+			continue;
+		}
+		if (kind > FB_REPLY || kind < FB_CALL || p->state != PEER_UP) {
+			free(e.data);
+			fb_lose(w, p, kind == FB_CLOSE ? FB_CLOSED : FB_CORRUPT);
+			continue;
+		}
+		w->shared.early++;
+		w->shared.ring[w->shared.arrived++ & w->shared.mask] = (fb_arrival){
+			.token = e.header.token, .data = e.data, .size = e.size, .peer = p->id, .kind = kind, .copy = e.data,
+		};
+	}
+	w->early_count = kept;
+}
+
+// send_completed frees the slot of a send.
+static inline void send_completed(fb_worker *w, fb_op *op)
+{
+	fb_peer *p = &w->peers[op->peer];
+	p->pending--;
+	w->shared.pending -= p->state == PEER_UP;
+	fb_give_slot(&w->shared, op->slot);
+}
+
+// control handles messages that are neither calls nor replies.
+static void control(fb_worker *w, fb_peer *p, const fb_header *h)
+{
+	uint32_t kind = FB_KIND(h->origin);
+	if (kind == FB_CLOSE) {
+		fb_lose(w, p, FB_CLOSED);
+	} else if (kind < FB_CLOSE || kind > FB_PING_END) {
+		fb_lose(w, p, FB_CORRUPT);
+	} else if (w->probing) {
+		w->probe_token = h->token;
+		w->probe_kind = kind;
+		w->probe_peer = p->id;
+	}
+}
+
+// received puts a message into the ring. It returns 0 if the receive can be posted again.
+static inline int received(fb_worker *w, fb_op *op, uint64_t length)
+{
+	fb_shared *s = &w->shared;
+	char *base = fb_pool_at(op->kind == OP_RECEIVE ? &w->receives : &w->large_receives, op->slot);
+	fb_header *h = (fb_header *)base;
+	if (__builtin_expect(length < sizeof *h || w->closed, 0)) {
+		s->strangers += !w->closed;
+		return 0;
+	}
+	uint64_t size = length - sizeof *h;
+	uint32_t kind = FB_KIND(h->origin);
+	fb_peer *p = fb_find(w, FB_NONCE(h->origin));
+	if (__builtin_expect(p == NULL, 0)) {
+		keep_early(w, h, base + sizeof *h, size);
+		return 0;
+	}
+	if (__builtin_expect(p->state != PEER_UP, 0))
+		return 0;
+	if (__builtin_expect(kind - FB_CALL > FB_REPLY - FB_CALL, 0)) {
+		control(w, p, h);
+		return 0;
+	}
+	if (__builtin_expect(size > w->config.max_payload, 0)) {
+		fb_lose(w, p, FB_CORRUPT);
+		return 0;
+	}
+	fb_arrival *a = &s->ring[s->arrived++ & s->mask];
+	a->token = h->token;
+	a->data = base + sizeof *h;
+	a->size = size;
+	a->peer = p->id;
+	a->kind = kind;
+	a->receive = op;
+	a->copy = NULL;
+	s->received++;
+	return 1;
+}
+
+// failed handles the error of an operation.
+static void failed(fb_worker *w)
+{
+	struct fi_cq_err_entry e = { 0 };
+	if (fi_cq_readerr(w->cq, &e, 0) != 1)
+		return;
+	w->shared.errors++;
+	fb_op *op = e.op_context;
+	if (op == NULL)
+		return; // an injected message, of which libfabric does not tell the peer
+	if (op->kind == OP_SEND) {
+		send_completed(w, op);
+		fb_lose(w, &w->peers[op->peer], -(int64_t)e.err);
+	} else if (e.err != FI_ECANCELED) {
+		post_receive(w, op);
+	}
+}
+
+enum { COMPLETIONS = 16 };
+
+// fb_read_completions makes libfabric progress and handles what has completed.
+void fb_read_completions(fb_worker *w)
+{
+	struct fi_cq_msg_entry entries[COMPLETIONS];
+	ssize_t n = fi_cq_read(w->cq, entries, COMPLETIONS);
+	if (__builtin_expect(n == -FI_EAVAIL, 0)) {
+		failed(w);
+		return;
+	}
+	for (ssize_t i = 0; i < n; i++) {
+		fb_op *op = entries[i].op_context;
+		if (op->kind == OP_SEND)
+			send_completed(w, op);
+		else if (!received(w, op, entries[i].len))
+			post_receive(w, op);
+	}
+}
+
+// release posts the receives of the arrivals that were taken.
+static inline void release(fb_worker *w)
+{
+	fb_shared *s = &w->shared;
+	for (; w->released < s->taken; w->released++) {
+		fb_arrival *a = &s->ring[w->released & s->mask];
+		if (__builtin_expect(a->receive != NULL, 1))
+			post_receive(w, a->receive);
+		else
+			free(a->copy);
+	}
+	if (__builtin_expect(w->unposted > 0, 0))
+		fb_post_receives(w);
+}
+
+// fb_poll frees the memory of arrivals that were taken, and reads completions: once if something
+// has arrived already, else until something arrives, at most config.bound times.
+void fb_poll(fb_worker *w)
+{
+	fb_shared *s = &w->shared;
+	release(w);
+	if (__builtin_expect(s->queued > 0, 0))
+		fb_flush(w);
+	uint32_t bound = s->arrived != s->taken ? 1 : w->config.bound;
+	do
+		fb_read_completions(w);
+	while (s->arrived == s->taken && --bound > 0);
+}
+
+// fb_arm makes the descriptor readable with the next completion. It returns 0 if there is work
+// now.
+int fb_arm(fb_worker *w)
+{
+	struct fid *queue = &w->cq->fid;
+	if (w->shared.arrived != w->shared.taken || w->shared.queued > 0)
+		return 0;
+	return fi_trywait(w->context->fabric, &queue, 1) == FI_SUCCESS;
+}

@@ -1,0 +1,140 @@
+//go:build ofi && cgo
+
+// The native half of package fi. A worker owns its domain, endpoint and queues of libfabric,
+// the memory of messages, the queue of messages to send and the ring of arrivals. Go fills
+// the queue and empties the ring without a call into C. It calls fb_flush once to send the
+// queue, and fb_poll once to fill the ring.
+//
+// One thread at a time may use a worker.
+
+#ifndef FB_SHIM_H
+#define FB_SHIM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+// fb_header precedes every payload. origin is the sender's nonce, with the kind in its low
+// eight bits.
+typedef struct {
+	uint64_t token;
+	uint64_t origin;
+} fb_header;
+
+enum {
+	FB_CALL = 1,
+	FB_REPLY,
+	FB_CLOSE, // the sender closes
+	FB_PING,  // of the library probe; the token is session and number
+	FB_PONG,
+	FB_PING_END,
+	FB_LOST, // not a message: the peer is lost, and the token has the reason
+};
+
+// Tokens of FB_LOST, besides negative errors of libfabric.
+enum { FB_CLOSED = 0, FB_CORRUPT = 1 };
+
+// fb_send is one message to send. Its header and payload are in a slot.
+typedef struct {
+	uint32_t slot;
+	uint32_t peer;
+	uint64_t size; // of the payload
+} fb_send;
+
+// fb_arrival is one message that has arrived.
+typedef struct {
+	uint64_t token;
+	void *data;
+	uint64_t size;
+	uint32_t peer;
+	uint32_t kind;
+	void *receive; // posted again once the arrival is taken, or NULL
+	void *copy;    // freed then, or NULL
+} fb_arrival;
+
+// fb_pool has slots of one size, and a stack of the free ones.
+typedef struct {
+	char *base;
+	uint64_t stride;
+	uint32_t *free;
+	uint32_t left; // free slots
+	uint32_t count;
+} fb_pool;
+
+typedef struct fb_list fb_list;
+typedef struct fb_context fb_context;
+typedef struct fb_worker fb_worker;
+
+// fb_info is one interface to a provider, as fi_getinfo describes it.
+typedef struct {
+	const char *provider, *fabric, *domain;
+	uint32_t version, format, protocol;
+	const void *address;
+	uint64_t address_size;
+	uint64_t inject, transmits, receives, most, mr_mode, mode;
+} fb_info;
+
+typedef struct {
+	uint32_t peers;
+	uint32_t window; // calls in flight per connection and direction
+	uint64_t max_payload;
+	uint64_t small;       // payloads up to this size are plain messages, others tagged ones
+	uint64_t large_bytes; // limit for the memory of large slots, per direction
+	uint32_t bound;       // limit of reads of the completion queue in one poll
+	int wakeup;
+} fb_config;
+
+// fb_shared is the part of a worker that Go reads and writes.
+typedef struct {
+	uint32_t queued;   // entries in sends
+	uint32_t pending;  // sends that libfabric has not completed
+	uint64_t arrived;  // arrivals so far; written by C
+	uint64_t taken;    // arrivals handed out; written by Go
+	fb_pool small, large; // memory of messages to send
+	fb_send *sends;
+	fb_arrival *ring;
+	uint64_t mask; // of the ring
+	uint64_t nonce;
+	// Counters.
+	uint64_t sent, injected, retried, received, early, errors, strangers;
+} fb_shared;
+
+// Control. Functions return 0 or a negative error of libfabric.
+uint32_t fb_version(void);
+const char *fb_error(int error);
+int fb_list_open(const char *provider, fb_list **out);
+int fb_list_at(fb_list *l, uint32_t i, fb_info *out); // 0 past the end
+void fb_list_close(fb_list *l);
+int fb_open(fb_list *l, uint32_t i, fb_context **out);
+void fb_close(fb_context *c);
+
+int fb_worker_open(fb_context *c, const fb_config *cfg, uint64_t nonce, const char *name, fb_worker **out);
+fb_shared *fb_worker_shared(fb_worker *w);
+const void *fb_worker_address(fb_worker *w, size_t *length);
+int fb_worker_descriptor(fb_worker *w); // -1 if there is none
+int fb_connect(fb_worker *w, uint32_t peer, uint64_t nonce, const void *address);
+void fb_cut(fb_worker *w, uint32_t peer);
+void fb_begin_close(fb_worker *w);
+uint32_t fb_drain(fb_worker *w, uint32_t rounds); // returns what is still to be sent
+void fb_worker_close(fb_worker *w);
+
+// Shared memory. See memory.c.
+int fb_process_died(void); // returns how many had before
+
+// Data path.
+void fb_flush(fb_worker *w);
+void fb_poll(fb_worker *w);
+int fb_arm(fb_worker *w); // 0 if there is something to poll
+
+// The library probe. Each call runs for a slice of time.
+// fb_wait is spin.Wait of core/fabric/spin in C, with the same constants, in nanoseconds.
+typedef struct {
+	uint64_t began; // when the clock was first read in this wait; 0 if not yet
+	uint64_t sleep; // when the thread sleeps next
+	uint64_t spin;  // SPIN_TIMES the longest recent wait; 0 if none is known
+} fb_wait;
+
+int fb_probe_lead(fb_worker *w, uint32_t peer, uint32_t session, uint32_t size, uint64_t slice_ns, fb_wait *wait, double *trips, uint32_t *filled, uint32_t most);
+void fb_probe_end(fb_worker *w, uint32_t peer, uint32_t session);
+int fb_probe_follow(fb_worker *w, uint32_t peer, uint32_t size, uint64_t slice_ns, fb_wait *wait, uint32_t done, uint32_t *current);
+
+#endif

@@ -1,0 +1,201 @@
+package ofi
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"transportbench/core/transport"
+	"transportbench/plugins/ofi/internal/fi"
+)
+
+// Names of options.
+const (
+	optionProvider = "provider"
+	optionDomain   = "domain"
+	optionEager    = "eager-limit"
+	optionBound    = "progress-bound"
+	optionWakeUp   = "wake-up"
+	optionSilence  = "silence"
+)
+
+// providerAuto leaves the provider to the transport.
+const providerAuto = "auto"
+
+// schema lists the options.
+var schema = []transport.Option{
+	{
+		Name: optionProvider, Type: transport.TypeString, Default: providerAuto,
+		Help: "libfabric's provider: shm, tcp, udp, sockets, verbs, efa, cxi or another that fi_info lists; auto takes RDMA hardware if there is some, else shm",
+	},
+	{
+		Name: optionDomain, Type: transport.TypeString, Default: "",
+		Help: "libfabric's domain: the network interface or RDMA device, such as lo or mlx5_0; empty takes the first one",
+	},
+	{
+		Name: optionEager, Type: transport.TypeSize, Default: "8KiB", Min: 64, Max: 1 << 20,
+		Help: "largest payload that is a plain message; a larger one is a tagged message into a receive of its size",
+	},
+	{
+		Name: optionBound, Type: transport.TypeInt, Default: "64", Min: 1, Max: 4096,
+		Help: "limit of reads of the completion queue in one poll while nothing arrives",
+	},
+	{
+		Name: optionWakeUp, Type: transport.TypeBool, Default: "false",
+		Help: "lets threads park on the completion queue's descriptor (FI_WAIT_FD), with providers that have one",
+	},
+	{
+		Name: optionSilence, Type: transport.TypeDuration, Default: "10s", Min: int64(2 * time.Second), Max: int64(time.Hour),
+		Help: "how long the host of a peer may be silent before the peer is lost; in whole seconds, and not for provider shm",
+	},
+}
+
+// providers are those of libfabric with reliable datagrams, by its names.
+var providers = []string{
+	"shm", "tcp;ofi_rxm", "udp;ofi_rxd", "sockets", "net", "net;ofi_rxm", "verbs;ofi_rxm", "verbs;ofi_rxd", "efa", "cxi",
+	"psm3", "psm2", "opx",
+}
+
+// hardware are the providers that auto prefers to shm, the best first.
+var hardware = []string{"cxi", "efa", "opx", "psm3", "psm2", "psm", "verbs;ofi_rxm"}
+
+// capabilities are those of the default options. Plain and tagged messages overtake each other, so
+// Ordered is not among them.
+var capabilities = transport.Capabilities{TellsPeerLost: true}
+
+// largeBytes is the limit of address space for large slots, per direction.
+const largeBytes = 512 << 20
+
+// settings is a checked transport.Config.
+type settings struct {
+	worker   fi.WorkerConfig
+	provider string // requested
+	domain   string // requested; empty means the first
+	silence  time.Duration
+}
+
+func resolve(cfg transport.Config) (*settings, error) {
+	if cfg.MaxPayload > maxPayload {
+		return nil, fmt.Errorf("%w: payload of %d bytes, the limit is %d", transport.ErrTooLarge, cfg.MaxPayload, maxPayload)
+	}
+	if cfg.Peers > maxPeers {
+		return nil, fmt.Errorf("%w: %d peers per worker, the limit is %d", transport.ErrUnsupported, cfg.Peers, maxPeers)
+	}
+	o := cfg.Options
+	most := max(cfg.MaxPayload, 1)
+	return &settings{
+		worker: fi.WorkerConfig{
+			Peers: max(cfg.Peers, 1), Window: max(cfg.InFlight, 1), MaxPayload: most,
+			Small: min(o.Size(optionEager), most), LargeBytes: largeBytes, Bound: o.Int(optionBound), WakeUp: o.Bool(optionWakeUp),
+		},
+		provider: o.String(optionProvider),
+		domain:   o.String(optionDomain),
+		silence:  o.Duration(optionSilence),
+	}, nil
+}
+
+// refuse returns the error for an option with which libfabric cannot run here.
+func refuse(option, format string, args ...any) error {
+	return fmt.Errorf("%w: %w", transport.ErrUnavailable,
+		&transport.OptionError{Option: option, Problem: fmt.Sprintf(format, args...)})
+}
+
+// choose opens the list that has the requested interface and returns its index.
+func (s *settings) choose() (l *fi.List, index int, err error) {
+	name := s.provider
+	if name == providerAuto {
+		name = ""
+	}
+	if l, err = fi.NewList(name); err != nil {
+		return nil, 0, s.explain(err)
+	}
+	defer func() {
+		if err != nil {
+			l.Close()
+		}
+	}()
+	found := l.Interfaces
+	if name == "" {
+		name = best(found)
+	}
+	// A name may leave out the layer above: tcp means tcp;ofi_rxm. An exact match wins.
+	var provider string
+	for i := range found {
+		if full := found[i].Provider; full == name || provider == "" && strings.HasPrefix(full, name+";") {
+			provider = full
+		}
+		if provider == name {
+			break
+		}
+	}
+	index, domains := -1, []string(nil)
+	for i := range found {
+		f := &found[i]
+		if f.Provider != provider {
+			continue
+		}
+		if !slices.Contains(domains, f.Domain) {
+			domains = append(domains, f.Domain)
+		}
+		if (s.domain == "" || s.domain == f.Domain) && (index < 0 || rank(f) < rank(&found[index])) {
+			index = i
+		}
+	}
+	switch {
+	case provider == "":
+		err = s.explain(&fi.Error{Code: fi.ErrNoData})
+	case index < 0:
+		err = refuse(optionDomain, "provider %s has no domain %q here; it has %s%s", provider, s.domain,
+			strings.Join(domains, ", "), transport.SuggestionFor(s.domain, domains))
+	}
+	return l, index, err
+}
+
+// best returns the provider that auto takes.
+func best(found []fi.Interface) string {
+	for _, name := range hardware {
+		if slices.ContainsFunc(found, func(f fi.Interface) bool { return f.Provider == name }) {
+			return name
+		}
+	}
+	return "shm"
+}
+
+// rank orders the interfaces of a provider: those at an IPv4 address first, those at an address
+// that needs a scope last.
+func rank(f *fi.Interface) int {
+	at := addressOf(f)
+	switch {
+	case f.Format != fi.FormatInet6:
+		return 0
+	case at.IsValid() && !at.IsLinkLocalUnicast():
+		return 1
+	}
+	return 2
+}
+
+// explain says which providers there are if there is none of the requested name.
+func (s *settings) explain(err error) error {
+	code, is := err.(*fi.Error)
+	if !is || code.Code != fi.ErrNoData {
+		return transport.Unavailable("libfabric %s does not start: %w", fi.Version(), err)
+	}
+	var names []string
+	if l, err := fi.NewList(""); err == nil {
+		defer l.Close()
+		for i := range l.Interfaces {
+			if name := l.Interfaces[i].Provider; !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	slices.Sort(names)
+	filter := ""
+	if value := os.Getenv("FI_PROVIDER"); value != "" {
+		filter = fmt.Sprintf(" with FI_PROVIDER=%s", value)
+	}
+	return refuse(optionProvider, "libfabric %s has no provider %q here%s; it has %s%s", fi.Version(), s.provider, filter,
+		strings.Join(names, ", "), transport.SuggestionFor(s.provider, names))
+}
