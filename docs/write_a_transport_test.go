@@ -71,11 +71,16 @@ func noteFiles(t *testing.T, dirs ...string) {
 	}
 }
 
-// TestExample follows the instructions of the guide.
+// TestExample follows the instructions of the guide in a module outside this repository, made from a copy of
+// the example.
 func TestExample(t *testing.T) {
-	const example = "example"
-	noteFiles(t, example, "../core", "../cmd/transportbench")
+	noteFiles(t, "example", "../core", "../cmd/transportbench")
 	bin := t.TempDir()
+	example := filepath.Join(bin, "module")
+	require.NoError(t, os.CopyFS(example, os.DirFS("example")))
+	repository, err := filepath.Abs("..")
+	require.NoError(t, err)
+	command(t, example, "go", "mod", "edit", "-replace", "transportbench="+repository)
 	transportbench := filepath.Join(bin, "transportbench")
 	plugins := filepath.Join(bin, "elsewhere")
 
@@ -111,6 +116,12 @@ func TestExample(t *testing.T) {
 		verified = verified || check.Name == "verified" && check.OK
 	}
 	require.True(t, verified, "no check says that the responses were verified")
+
+	// Against a transport of the repository, in turns. The plugins are in two directories.
+	command(t, "..", "go", "build", "-buildvcs=false", "-o", filepath.Join(bin, "plugins", "transport-shm"), "./cmd/transport-shm")
+	ab := command(t, bin, transportbench, "ab", "--a", "transport=unixgram", "--b", "transport=shm", "--profile", "pingpong",
+		"--duration", "50ms", "--warmup", "50ms", "--repeats", "6", "--most", "6", "--out", filepath.Join(bin, "ab"))
+	require.Regexp(t, `(?m)^unixgram -> shm +throughput +`, ab)
 
 	_, complaint, err = try(t, bin, transportbench, append(run, "--in-flight", "65536")...)
 	require.Error(t, err)
