@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
 	"transportbench/core/fabric/shm"
@@ -63,4 +64,17 @@ func conform(t *testing.T, options, skip map[string]string) {
 func TestConformance(t *testing.T) {
 	t.Run("shm", func(t *testing.T) { conform(t, map[string]string{optionProvider: "shm"}, nil) })
 	t.Run("tcp", func(t *testing.T) { conform(t, map[string]string{optionProvider: "tcp"}, nil) })
+}
+
+// TestConformanceWakeUp runs what is about waiting, over the provider that has descriptors.
+func TestConformanceWakeUp(t *testing.T) {
+	needLibrary(t)
+	suite := transporttest.Suite{Driver: Driver{}, Timeout: patience, Options: map[string]string{optionProvider: "tcp", optionWakeUp: "true"}}
+	for _, clause := range []string{"wait/timeout", "wait/blocks", "wait/arrival-before", "wait/arrival-during", "wait/wake-before", "wait/wake-during", "wait/peer-lost", "call/once"} {
+		t.Run(clause, func(t *testing.T) {
+			failed, report, err := transporttest.RunClause(suite, clause)
+			require.NoError(t, err)
+			require.False(t, failed, report)
+		})
+	}
 }
