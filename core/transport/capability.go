@@ -12,10 +12,11 @@ type Capabilities struct {
 	// DeviceMemory declares that payloads may stay in device memory except for their first
 	// Config.HostPrefix bytes (see [Event]), and promises that workers implement [DeviceReader].
 	DeviceMemory bool `json:"device_memory"`
-	// Goroutines declares that goroutines of the transport carry the messages, and may allocate: a
-	// worker only passes messages to them and takes messages from them. They need processors and
-	// the collector, so the runtime runs its polling loops as goroutines instead of pinned threads
-	// and leaves the collector on in windows. It must not depend on options.
+	// Goroutines declares that goroutines of the transport carry the messages: a worker passes
+	// messages to them and takes messages from them. They, and the worker's Post, Flush and Poll too,
+	// may allocate and take locks that are held for moments. They need processors and the collector, so
+	// the runtime runs its polling loops as goroutines instead of pinned threads and leaves the
+	// collector on in windows. It must not depend on options.
 	Goroutines bool `json:"goroutines,omitempty"`
 }
 

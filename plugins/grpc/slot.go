@@ -1,6 +1,7 @@
 package grpc
 
 import (
+	"math"
 	"sync/atomic"
 
 	"google.golang.org/grpc/mem"
@@ -15,6 +16,8 @@ type slot struct {
 	// data.
 	posted atomic.Bool
 	ready  atomic.Bool   // of a stream: to be taken by the sender
+	size   int64         // of a stream: what it counts in unsent
+	unsent *atomic.Int64 // of a stream: the outbox's; nil of others
 	start  chan struct{} // of a unary call: starts the slot's goroutine
 	token  uint64        // of a unary call
 }
@@ -48,19 +51,43 @@ var _ mem.BufferPool = (*slot)(nil)
 func (*slot) Get(size int) *[]byte { b := make([]byte, size); return &b }
 
 // Put implements [mem.BufferPool]: grpc-go has written the data.
-func (s *slot) Put(*[]byte) { s.posted.Store(false) }
+func (s *slot) Put(*[]byte) {
+	if s.unsent != nil {
+		s.unsent.Add(-s.size)
+	}
+	s.posted.Store(false)
+}
 
-// outbox is the queue from the worker to the goroutine that sends the messages of a stream: a ring of
-// slots. A slot is free again when grpc-go has written it.
+// outbox is the queue from the worker to a stream: a ring of slots. A slot is free again when grpc-go
+// has written it. Flush sends the slots itself while SendMsg cannot block, as a plain program does, and
+// leaves the others to a goroutine.
 type outbox struct {
 	slots    []slot
-	next     int         // the slot that the worker fills next
-	sleeping atomic.Bool // the sender
+	next     int                    // the slot that the worker fills next
+	direct   int64                  // Flush sends while unsent is below this
+	unsent   atomic.Int64           // bytes that grpc-go has not written yet
+	stream   atomic.Pointer[stream] // once it is open
+	sending  atomic.Bool            // Flush or the goroutine has first
+	first    int                    // the slot that is sent next
+	sleeping atomic.Bool            // the goroutine
 	notice   chan struct{}
 }
 
-func newOutbox(count int) *outbox {
-	return &outbox{slots: make([]slot, count), notice: make(chan struct{}, 1)}
+// writeQuota is how many bytes of a stream grpc-go buffers before SendMsg blocks. It counts those that it
+// has not begun to write.
+const writeQuota = 64 << 10
+
+// newOutbox returns a ring of slots. Flush may send only if the codec lends the slots to grpc-go, or the
+// bytes that are not written would be unknown.
+func newOutbox(count int, lends bool) *outbox {
+	o := &outbox{slots: make([]slot, count), notice: make(chan struct{}, 1)}
+	if lends {
+		o.direct = writeQuota
+	}
+	for i := range o.slots {
+		o.slots[i].unsent = &o.unsent
+	}
+	return o
 }
 
 // post fills a slot, and returns false if none is free.
@@ -77,9 +104,15 @@ func (o *outbox) post(k kind, token uint64, payload []byte) bool {
 	return true
 }
 
-// flush wakes the sender if it sleeps, and returns 1 if so.
+// flush sends what SendMsg takes without blocking. It wakes the goroutine for the rest if that sleeps,
+// and returns 1 if so.
 func (o *outbox) flush() int {
-	if !o.sleeping.Load() {
+	rest := true
+	if open := o.stream.Load(); open != nil && o.sending.CompareAndSwap(false, true) {
+		rest = o.send(*open, o.direct)
+		o.sending.Store(false)
+	}
+	if !rest || !o.sleeping.Load() {
 		return 0
 	}
 	select {
@@ -89,20 +122,54 @@ func (o *outbox) flush() int {
 	return 1
 }
 
-// take returns the slot with this number when the worker has filled it, or nil when stop is closed.
-func (o *outbox) take(number int, stop <-chan struct{}) *slot {
-	s := &o.slots[number]
-	for !s.ready.Load() {
-		o.sleeping.Store(true)
+// send sends slots while fewer than limit bytes are not written, and reports whether there are more. The
+// caller has set sending.
+func (o *outbox) send(to stream, limit int64) (rest bool) {
+	for {
+		s := &o.slots[o.first]
 		if !s.ready.Load() {
-			select {
-			case <-o.notice:
-			case <-stop:
-				return nil
+			return false
+		}
+		if o.unsent.Load() >= limit {
+			return true
+		}
+		s.size = int64(len(s.data)) + messagePrefix
+		o.unsent.Add(s.size)
+		s.ready.Store(false)
+		if o.first++; o.first == len(o.slots) {
+			o.first = 0
+		}
+		if to.SendMsg(s) != nil {
+			return false // the receiver gets the error
+		}
+	}
+}
+
+// messagePrefix is what gRPC adds to a message.
+const messagePrefix = 5
+
+// run sends what Flush leaves, until the stream ends.
+func (o *outbox) run(to stream) {
+	for {
+		if o.sending.CompareAndSwap(false, true) {
+			o.send(to, math.MaxInt64)
+			o.sending.Store(false)
+		}
+		o.sleeping.Store(true)
+		// A Flush may have found this goroutine sending, and not asleep, after its last look.
+		if o.sending.CompareAndSwap(false, true) {
+			more := o.slots[o.first].ready.Load()
+			o.sending.Store(false)
+			if more {
+				o.sleeping.Store(false)
+				continue
 			}
+		}
+		select {
+		case <-o.notice:
+		case <-to.Context().Done():
+			return
 		}
 		o.sleeping.Store(false)
 	}
-	s.ready.Store(false)
-	return s
 }

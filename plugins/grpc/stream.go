@@ -71,17 +71,8 @@ func (w *worker) serveStream(s gogrpc.ServerStream) error {
 // carry sends and receives until the stream ends, and returns why it ended.
 func (p *peer) carry(s stream) error {
 	p.up.Store(true)
-	p.worker.group.Go(func() {
-		for number := 0; ; {
-			slot := p.out.take(number, s.Context().Done())
-			if slot == nil || s.SendMsg(slot) != nil {
-				return // the receiver gets the error
-			}
-			if number++; number == len(p.out.slots) {
-				number = 0
-			}
-		}
-	})
+	p.out.stream.Store(&s)
+	p.worker.group.Go(func() { p.out.run(s) })
 	for {
 		m := newMessage(p, 0)
 		if err := s.RecvMsg(m); err != nil {
