@@ -42,6 +42,9 @@ func TestRefusedOptions(t *testing.T) {
 
 // TestLargePayload sends more than grpc-go's default limit for a received message.
 func TestLargePayload(t *testing.T) {
+	if raceDetector {
+		t.Skip("the detector is slow with long payloads, and finds nothing more in them")
+	}
 	for _, options := range []map[string]string{{}, {"calls": callsUnary, "codec": codecProtobuf}} {
 		failed, report, err := transporttest.RunClause(transporttest.Suite{Driver: Driver{}, Options: options, MaxPayload: 9 << 20}, "call/both-sides")
 		require.NoError(t, err)
