@@ -64,14 +64,14 @@ type schedule struct {
 func newSchedule(seed uint64) (s schedule) {
 	r := rand.New(rand.NewPCG(seed, 0))
 	pick := func(of ...string) string { return of[r.IntN(len(of))] }
-	s.transport = pick("shm", "copyrpc", "erpc", "tcpx", "ucxam")
+	s.transport = pick("shm", "copyrpc", "erpc", "tcpx", "sockets", "ucxam")
 	s.repeats = 2 + r.IntN(3)
 	window := 50 + r.IntN(200)
 	s.args = []string{"--transport", s.transport, "--repeats", strconv.Itoa(s.repeats),
 		"--duration", fmt.Sprintf("%dms", window), "--warmup", "20ms", "--verify-every", "1",
 		"--topology", pick("client-server", "mesh-direct", "mesh-proxied"),
 		"--value-size", pick("32", "1KiB", "100KiB"), "--keys", "256"}
-	wired := s.transport == "erpc" || s.transport == "tcpx"
+	wired := s.transport == "erpc" || s.transport == "tcpx" || s.transport == "sockets"
 	switch s.onHosts = wired && r.IntN(2) == 0; {
 	case s.onHosts:
 		s.args = append(s.args, "--launches", "1", "--ranks", "2", "--in-flight", pick("1", "4", "16"))

@@ -115,7 +115,7 @@ func linkRuns() int {
 // TestLinkDown: a link that is down for 2 s costs a stall and no run, whenever that happens. In short mode
 // it is down in a window of tcpx.
 func TestLinkDown(t *testing.T) {
-	for _, transport := range []string{"erpc", "tcpx"} {
+	for _, transport := range []string{"erpc", "tcpx", "sockets"} {
 		for moment, c := range map[string]struct{ text, duration, repeats string }{
 			"launch": {"launch", "200ms", "2"}, "window": {"repeat 1 of 1", "4s", "1"}, "between": {"repeat 1 of 2 done", "200ms", "2"},
 		} {
@@ -173,8 +173,9 @@ func TestLinkGone(t *testing.T) {
 		t.Skip("long")
 	}
 	for transport, c := range map[string]struct{ options, says []string }{
-		"erpc": {[]string{"--set", "peer-timeout=1s"}, []string{"peer is down: no answer from 10.77.0.", "(peer-timeout is 1s)"}},
-		"tcpx": {[]string{"--set", "timeout=1s"}, []string{"peer is down: no packet from 10.77.0.", "(timeout is 1s)"}},
+		"erpc":    {[]string{"--set", "peer-timeout=1s"}, []string{"peer is down: no answer from 10.77.0.", "(peer-timeout is 1s)"}},
+		"tcpx":    {[]string{"--set", "timeout=1s"}, []string{"peer is down: no packet from 10.77.0.", "(timeout is 1s)"}},
+		"sockets": {[]string{"--set", "timeout=1s"}, []string{"peer is down: no packet from 10.77.0.", "(timeout is 1s)"}},
 	} {
 		t.Run(transport, func(t *testing.T) {
 			r := runOverLink(t, transport, append([]string{"--duration", "1s", "--repeats", "3"}, c.options...)...)
@@ -206,7 +207,7 @@ func TestLinkAtAnyMoment(t *testing.T) {
 	t.Logf("LINK_TEST_SEED=%d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 	for n := range linkRuns() {
-		transport := []string{"erpc", "tcpx"}[random.IntN(2)]
+		transport := []string{"erpc", "tcpx", "sockets"}[random.IntN(3)]
 		t.Run(fmt.Sprint(transport, n), func(t *testing.T) {
 			r := runOverLink(t, transport, "--duration", "200ms", "--repeats", "8", "--launches", fmt.Sprint(1+random.IntN(8)))
 			require.NoError(t, r.cmd.Start())

@@ -241,8 +241,9 @@ func (s *strangers) body(r *rand.Rand) []byte {
 // right, the ranks soon hold nothing that strangers left, and they are as fast as before.
 func TestStrangers(t *testing.T) {
 	for name, options := range map[string][]string{
-		"erpc": {"--transport", "erpc", "--set", "provider=udp"},
-		"tcpx": {"--transport", "tcpx", "--set", "sockets=2"},
+		"erpc":    {"--transport", "erpc", "--set", "provider=udp"},
+		"tcpx":    {"--transport", "tcpx", "--set", "sockets=2"},
+		"sockets": {"--transport", "sockets"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			load := append([]string{"--launches", "1", "--duration", "200ms", "--ranks", "3", "--in-flight", "4", "--verify-every", "1"}, options...)

@@ -4,14 +4,11 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
 	"transportbench/core/transport"
 	"transportbench/core/transporttest"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // kill closes the sockets of a rank, as the kernel does when a process dies.
 func kill(t transport.Transport) {
