@@ -180,7 +180,9 @@ func serveCalls(w *worker, over *atomic.Bool) {
 			panic(err)
 		}
 		for i := range events[:n] {
-			replies[i] = transport.Op{Kind: transport.OpReply, Peer: events[i].Peer, Token: events[i].Token, Payload: events[i].Payload}
+			// Field by field, as worker.deliver fills events.
+			e, reply := &events[i], &replies[i]
+			reply.Kind, reply.Peer, reply.Token, reply.Payload = transport.OpReply, e.Peer, e.Token, e.Payload
 		}
 		for left := replies[:n]; len(left) > 0; {
 			taken, err := w.Post(left)

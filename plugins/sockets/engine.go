@@ -69,19 +69,25 @@ type inStream struct {
 func (s *inStream) room() int { return s.ring.size() - int(s.received-s.released) }
 
 // ring is memory that is mapped twice in a row, not on the Go heap. Its size is a power of two.
-type ring []byte
+type ring struct {
+	memory []byte // both mappings
+	mask   uint64 // size - 1
+}
 
 func newRing(size int) (ring, error) {
 	memory, err := mirror.New("transportbench-sockets", size)
 	if err != nil {
-		return nil, fmt.Errorf("memory of a connection: %w", err)
+		return ring{}, fmt.Errorf("memory of a connection: %w", err)
 	}
-	return memory, nil
+	return ring{memory: memory, mask: uint64(size - 1)}, nil
 }
 
-func (r ring) size() int { return len(r) / 2 }
+func (r *ring) free() error { return mirror.Free(r.memory) }
+
+func (r *ring) size() int { return int(r.mask + 1) }
 
 // at returns n bytes from a position on.
-func (r ring) at(position uint64, n int) []byte {
-	return r[position&uint64(r.size()-1):][:n]
+func (r *ring) at(position uint64, n int) []byte {
+	from := position & r.mask
+	return r.memory[from : from+uint64(n)]
 }

@@ -20,6 +20,7 @@ type epollEngine struct {
 	blocked []*epollConn // their sockets have not taken all
 	ready   []unix.EpollEvent
 	vectors sock.Vectors
+	_       padding
 }
 
 // epollConn is what the engine knows of a connection.
@@ -28,6 +29,7 @@ type epollConn struct {
 	blocked bool
 	armed   bool  // epoll reports when the socket takes bytes again
 	failed  error // of a send: what the peer sent before may still be received
+	_       padding
 }
 
 func newEpoll(w *worker) (engine, error) {

@@ -10,7 +10,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	control "transportbench/core/fabric/endpoint"
-	"transportbench/core/fabric/mirror"
 	"transportbench/core/fabric/sock"
 	"transportbench/core/transport"
 )
@@ -40,7 +39,12 @@ type worker struct {
 	closed    bool
 	destroyed bool
 	counters  counters
+	_         padding
 }
+
+// padding keeps the next object on the heap, which may be another thread's, off the cache lines of
+// this one and off those that the processor fetches with them.
+type padding [128]byte
 
 // peerState is the state of a connection.
 type peerState uint8
@@ -66,6 +70,7 @@ type peer struct {
 	isDirty        bool
 	errors         control.PeerErrors
 	loss           error // why, in state lost
+	_              padding
 }
 
 func newWorker(s *settings, index int) (*worker, error) {
@@ -114,7 +119,7 @@ func (w *worker) newPeer(id transport.PeerID, a address) (p *peer, err error) {
 		return nil, err
 	}
 	if p.in.ring, err = newRing(s.buffer); err != nil {
-		return nil, errors.Join(err, mirror.Free(p.out.ring))
+		return nil, errors.Join(err, p.out.ring.free())
 	}
 	return p, nil
 }
@@ -206,7 +211,7 @@ func (w *worker) destroy() error {
 	w.destroyed = true
 	errs := []error{w.notifier.Close()}
 	for _, p := range w.byIndex {
-		errs = append(errs, mirror.Free(p.out.ring), mirror.Free(p.in.ring))
+		errs = append(errs, p.out.ring.free(), p.in.ring.free())
 	}
 	return errors.Join(errs...)
 }

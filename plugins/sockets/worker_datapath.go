@@ -16,7 +16,7 @@ const (
 
 const (
 	// restEvery is how many polls pass between two looks at the listener.
-	restEvery = 64
+	restEvery = 1024
 	// leastDirect is the size from which Post offers a payload to the socket before it copies it to the
 	// ring: the copy then costs about what a system call costs.
 	leastDirect = 32 << 10
@@ -84,20 +84,31 @@ func (p *peer) postCall(op *transport.Op) bool {
 // post appends a message to the stream if there is room for all of it.
 func (p *peer) post(number uint32, payload []byte) bool {
 	o := &p.out
-	if uint64(o.ring.size()) < o.posted-o.freed+uint64(headerSize+len(payload)) {
+	need := uint64(headerSize + len(payload))
+	if o.posted-o.freed+need > o.ring.mask+1 {
 		return false
 	}
-	binary.LittleEndian.PutUint64(o.ring.at(o.posted, headerSize), uint64(number)<<32|uint64(len(payload)))
-	o.posted += headerSize
+	b := o.ring.at(o.posted, headerSize+len(payload))
+	binary.LittleEndian.PutUint64(b, uint64(number)<<32|uint64(len(payload)))
 	if len(payload) >= leastDirect && p.state == up {
-		payload = payload[p.w.engine.lend(&p.conn, payload):]
+		p.postDirect(payload)
+		return true
 	}
-	if len(payload) > 0 {
+	copy(b[headerSize:], payload)
+	o.posted += need
+	p.w.counters.Copied(len(payload))
+	return true
+}
+
+// postDirect appends a payload, of which the socket takes what it can from where it is.
+func (p *peer) postDirect(payload []byte) {
+	o := &p.out
+	o.posted += headerSize
+	if payload = payload[p.w.engine.lend(&p.conn, payload):]; len(payload) > 0 {
 		copy(o.ring.at(o.posted, len(payload)), payload)
 		o.posted += uint64(len(payload))
 		p.w.counters.Copied(len(payload))
 	}
-	return true
 }
 
 // Flush implements [transport.Worker]. An error of a connection is left to the next Poll.
