@@ -69,25 +69,22 @@ type inStream struct {
 func (s *inStream) room() int { return s.ring.size() - int(s.received-s.released) }
 
 // ring is memory that is mapped twice in a row, not on the Go heap. Its size is a power of two.
-type ring struct {
-	memory []byte // both mappings
-	mask   uint64 // size - 1
-}
+type ring []byte
 
 func newRing(size int) (ring, error) {
 	memory, err := mirror.New("transportbench-sockets", size)
 	if err != nil {
-		return ring{}, fmt.Errorf("memory of a connection: %w", err)
+		return nil, fmt.Errorf("memory of a connection: %w", err)
 	}
-	return ring{memory: memory, mask: uint64(size - 1)}, nil
+	return memory, nil
 }
 
-func (r *ring) free() error { return mirror.Free(r.memory) }
+func (r ring) free() error { return mirror.Free(r) }
 
-func (r *ring) size() int { return int(r.mask + 1) }
+func (r ring) size() int { return len(r) / 2 }
 
 // at returns n bytes from a position on.
-func (r *ring) at(position uint64, n int) []byte {
-	from := position & r.mask
-	return r.memory[from : from+uint64(n)]
+func (r ring) at(position uint64, n int) []byte {
+	from := position & uint64(len(r)/2-1)
+	return r[from : from+uint64(n)]
 }

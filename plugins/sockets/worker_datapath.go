@@ -85,7 +85,7 @@ func (p *peer) postCall(op *transport.Op) bool {
 func (p *peer) post(number uint32, payload []byte) bool {
 	o := &p.out
 	need := uint64(headerSize + len(payload))
-	if o.posted-o.freed+need > o.ring.mask+1 {
+	if o.posted-o.freed+need > uint64(o.ring.size()) {
 		return false
 	}
 	b := o.ring.at(o.posted, headerSize+len(payload))
