@@ -19,8 +19,10 @@ type epollEngine struct {
 	byIndex []*epollConn // by conn.index
 	blocked []*epollConn // their sockets have not taken all
 	ready   []unix.EpollEvent
-	vectors sock.Vectors
-	_       padding
+
+	readable []*epollConn // as epoll said last
+	vectors  sock.Vectors
+	_        padding
 }
 
 // epollConn is what the engine knows of a connection.
@@ -39,7 +41,8 @@ func newEpoll(w *worker) (engine, error) {
 	}
 	peers := w.settings.peers
 	return &epollEngine{w: w, fd: fd, conns: make([]*epollConn, 0, peers), byIndex: make([]*epollConn, peers),
-		blocked: make([]*epollConn, 0, peers), ready: make([]unix.EpollEvent, peers)}, nil
+		blocked: make([]*epollConn, 0, peers), ready: make([]unix.EpollEvent, peers),
+		readable: make([]*epollConn, 0, peers)}, nil
 }
 
 // control adds a connection to epoll, or changes what epoll reports of it.

@@ -39,6 +39,7 @@ type Arrival struct {
 // Verdict is what becomes of an arrival with a whole hello.
 type Verdict int
 
+// The verdicts.
 const (
 	Wait     Verdict = iota // its owner is not known yet; the door closes it if the other side does
 	Taken                   // it has an owner now
