@@ -15,6 +15,7 @@ import (
 	"transportbench/core/transport"
 	"transportbench/plugins/copyrpc"
 	"transportbench/plugins/erpc"
+	"transportbench/plugins/grpc"
 	"transportbench/plugins/ofi"
 	"transportbench/plugins/shm"
 	"transportbench/plugins/sockets"
@@ -26,7 +27,7 @@ var update = flag.Bool("update", false, "write the generated parts of documents"
 
 // drivers has every transport that can be chosen for use.
 var drivers = []transport.Driver{
-	shm.Driver{}, copyrpc.Driver{}, erpc.Driver{}, ucxam.Driver{}, ofi.Driver{}, tcpx.Driver{}, sockets.Driver{},
+	shm.Driver{}, copyrpc.Driver{}, erpc.Driver{}, ucxam.Driver{}, ofi.Driver{}, tcpx.Driver{}, sockets.Driver{}, grpc.Driver{},
 }
 
 // listed matches the list of transports in a document.
