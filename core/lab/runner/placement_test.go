@@ -111,3 +111,24 @@ func TestPlaceIsEven(t *testing.T) {
 		require.Equal(t, oversubscribed, most > 1)
 	})
 }
+
+// TestPlaceGoroutines checks that loops which share processors with a transport's goroutines are not
+// pinned, and park if they can.
+func TestPlaceGoroutines(t *testing.T) {
+	cfg := config.Default()
+	for idle, want := range map[string]string{config.IdleAuto: config.IdlePark, config.IdleSpin: config.IdleSpin} {
+		cfg.Idle = idle
+		plans, _, err := Place(cfg, transport.Capabilities{Goroutines: true}, processors(8))
+		require.NoError(t, err)
+		for _, p := range plans {
+			require.Equal(t, want, p.Idle)
+			for _, cpu := range p.CPUs {
+				require.Equal(t, -1, cpu)
+			}
+		}
+	}
+	cfg.Topology, cfg.Ranks, cfg.Idle = config.TopologyMeshProxied, 2, config.IdleAuto
+	plans, _, err := Place(cfg, transport.Capabilities{Goroutines: true}, processors(1))
+	require.NoError(t, err)
+	require.Equal(t, config.IdleYield, plans[0].Idle, "links cannot park")
+}
