@@ -75,16 +75,26 @@ type endpoint struct {
 	reaper   reaper
 }
 
-// prepare sets what libfabric reads when it starts: its cache of registered memory hooks the C
-// library's mmap, which does not see Go's calls, and it logs warnings about what is no fault. A value
-// of the user's wins.
-var prepare = sync.OnceFunc(func() {
-	for variable, value := range map[string]string{"FI_MR_CACHE_MONITOR": "disabled", "FI_LOG_PROV": "none"} {
-		if _, ok := os.LookupEnv(variable); !ok {
-			_ = os.Setenv(variable, value) // C's environment too
+// leastUniverse is the least number of peers that libfabric is told to expect.
+const leastUniverse = 64
+
+var prepared sync.Once
+
+// prepare sets what libfabric reads when it starts, in the first Open of a process: its cache of
+// registered memory hooks the C library's mmap, which does not see Go's calls; it logs warnings about
+// what is no fault; and it sizes completion queues for 256 peers, more than some RDMA devices
+// have room for. A value of the user's wins.
+func prepare(peers int) {
+	prepared.Do(func() {
+		for variable, value := range map[string]string{
+			"FI_MR_CACHE_MONITOR": "disabled", "FI_LOG_PROV": "none", "FI_UNIVERSE_SIZE": strconv.Itoa(max(peers, leastUniverse)),
+		} {
+			if _, ok := os.LookupEnv(variable); !ok {
+				_ = os.Setenv(variable, value) // C's environment too
+			}
 		}
-	}
-})
+	})
+}
 
 func openEndpoint(cfg transport.Config) (*endpoint, error) {
 	if missing != "" {
@@ -94,7 +104,7 @@ func openEndpoint(cfg transport.Config) (*endpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	prepare()
+	prepare(cfg.Peers)
 	l, index, err := s.choose()
 	if err != nil {
 		return nil, err
@@ -164,8 +174,8 @@ func (e *endpoint) explain(err error) error {
 	if errors.As(err, &code) && code.Code == fi.ErrNoSystem && e.settings.worker.WakeUp {
 		return e.noDescriptor()
 	}
-	return transport.Unavailable("provider %s of libfabric %s does not start on %s; unset FI_LOG_PROV to see its messages: %w",
-		e.fabric.Provider, fi.Version(), e.fabric.Domain, err)
+	return transport.Unavailable("provider %s of libfabric %s does not start on %s; FI_LOG_PROV=%s in the environment shows its messages: %w",
+		e.fabric.Provider, fi.Version(), e.fabric.Domain, strings.ReplaceAll(e.fabric.Provider, ";", ","), err)
 }
 
 // full reports whether shared memory has no room for one more worker.
