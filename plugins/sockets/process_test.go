@@ -2,6 +2,7 @@ package sockets
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -15,7 +16,7 @@ import (
 	"transportbench/core/transport"
 )
 
-// serverVariable turns the test binary into a server process over the network that is its value. It prints
+// serverVariable turns the test binary into a server process over the network that is its value, with the engine behind it if there is one. It prints
 // its address, reads the test's, and answers calls until it is killed or the peer is lost.
 const serverVariable = "SOCKETS_TEST_SERVER"
 
@@ -33,7 +34,8 @@ func TestMain(m *testing.M) {
 }
 
 func openForProcess(network string) (transport.Transport, transport.Worker, error) {
-	values, err := transport.ParseOptions(schema, map[string]string{"network": network})
+	network, engine, _ := strings.Cut(network, " ")
+	values, err := transport.ParseOptions(schema, map[string]string{"network": network, "engine": cmp.Or(engine, engineEpoll)})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -85,7 +87,7 @@ func serve(network string) error {
 // TestKilledProcess kills a peer in the middle of large messages: Poll reports the loss, the socket is closed,
 // and nothing of the dead process is left.
 func TestKilledProcess(t *testing.T) {
-	for _, network := range bothNetworks {
+	for _, network := range append([]string{"tcp uring", "unix uring"}, bothNetworks...) {
 		t.Run(network, func(t *testing.T) {
 			before := descriptors(t)
 			server := exec.Command(os.Args[0])

@@ -21,8 +21,9 @@ type uringEngine struct {
 	// arrived are the connections to report with the next progress. Completions are also taken
 	// elsewhere, where worker.found may not be called.
 	arrived []*conn
-	stalled bool  // an operation found no room in the queue of submissions
-	failure error // of the ring
+	stalled bool      // an operation found no room in the queue of submissions
+	failure error     // of the ring
+	_       [128]byte // keeps what another thread writes off these cache lines
 }
 
 // uringConn is what the engine keeps for a connection.
@@ -64,7 +65,7 @@ func (e *uringEngine) attach(c *conn) error {
 	if err := e.ring.SetFile(c.index, c.fd); err != nil {
 		return err
 	}
-	stream, err := e.ring.NewStream(uint16(c.index), c.in.ring[:c.in.ring.size()])
+	stream, err := e.ring.NewStream(uint16(c.index), c.in.ring.at(0, c.in.ring.size()))
 	if err != nil {
 		return err
 	}
@@ -111,7 +112,8 @@ func (e *uringEngine) stop(u *uringConn) error {
 			err = errors.New("operations of io_uring do not end")
 		}
 		if err != nil {
-			u.in.ring, u.out.ring = nil, nil
+			var none ring
+			u.in.ring, u.out.ring = none, none
 			return err
 		}
 	}

@@ -37,6 +37,7 @@ type Ring struct {
 	timeout  unix.Timespec
 	file     int32
 	argument getEventsArg
+	_        [128]byte // keeps what another thread writes off these cache lines
 }
 
 // Config has the sizes of a ring.
