@@ -62,6 +62,25 @@ func TestStream(t *testing.T) {
 	}
 }
 
+// TestUnixStream probes Unix sockets, and refuses a port of TCP.
+func TestUnixStream(t *testing.T) {
+	var ports [2]*StreamPort
+	for i := range ports {
+		p, err := ListenUnixStream()
+		require.NoError(t, err)
+		defer func() { require.NoError(t, p.Close()) }()
+		ports[i] = p
+	}
+	f := probeStream(t, ports[0], ports[1], transport.Probe{Kind: transport.ProbeMedium, Forth: 64, Duration: 5 * time.Millisecond})
+	require.Equal(t, "raw Unix ping-pong", f.Name)
+	require.Positive(t, f.RoundTrip)
+	f = probeStream(t, ports[0], ports[1], transport.Probe{Kind: transport.ProbeRate, Forth: 64, InFlight: 8, Duration: 5 * time.Millisecond})
+	require.Positive(t, f.PerOp)
+	tcp, _ := streamPair(t)
+	_, err := ports[0].Probe(context.Background(), tcp.Address(), transport.Probe{Kind: transport.ProbeMedium, Initiate: true})
+	require.ErrorContains(t, err, "another kind of socket")
+}
+
 // TestStreamGivenUp: a probe without the other side ends with its context, and what it leaves behind
 // does not disturb the next one.
 func TestStreamGivenUp(t *testing.T) {

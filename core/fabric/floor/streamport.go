@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"strings"
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
@@ -16,7 +17,7 @@ import (
 	"transportbench/core/transport"
 )
 
-// StreamPort probes TCP for transports over it that have no sockets to lend, such as those over a
+// StreamPort probes TCP, or Unix sockets, for transports over it that have no sockets to lend, such as those over a
 // library: each probe has a socket of its own. A port belongs to one thread.
 type StreamPort struct {
 	listener int
@@ -28,12 +29,34 @@ type StreamPort struct {
 
 // streamAddress is the content of Address.
 type streamAddress struct {
-	At    netip.AddrPort `json:"at"`
+	At    netip.AddrPort `json:"at,omitzero"`    // of TCP
+	Unix  string         `json:"unix,omitempty"` // an abstract name
 	Nonce uint64         `json:"nonce"`
 }
 
+func (a *streamAddress) socketAddress() unix.Sockaddr {
+	if a.Unix != "" {
+		return &unix.SockaddrUnix{Name: a.Unix}
+	}
+	return socketAddress(a.At)
+}
+
+func (a *streamAddress) name() string {
+	if a.Unix != "" {
+		return a.Unix
+	}
+	return a.At.String()
+}
+
+func (a *streamAddress) noDelay(fd int) error {
+	if a.Unix != "" {
+		return nil
+	}
+	return unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
+}
+
 func (a *streamAddress) decode(b []byte) error {
-	if err := json.Unmarshal(b, a); err != nil || !a.At.IsValid() {
+	if err := json.Unmarshal(b, a); err != nil || a.At.IsValid() == strings.HasPrefix(a.Unix, "@") {
 		return errors.New("not the address of a port for probes")
 	}
 	return nil
@@ -81,6 +104,22 @@ func ListenStream(at netip.Addr) (*StreamPort, error) {
 	}, nil
 }
 
+// ListenUnixStream returns a port of Unix sockets. Its name is abstract: there is no file.
+func ListenUnixStream() (*StreamPort, error) {
+	fd, err := newStreamSocket(netip.Addr{})
+	if err != nil {
+		return nil, err
+	}
+	a := streamAddress{Unix: fmt.Sprintf("@transportbench-floor-%016x", rand.Uint64()), Nonce: rand.Uint64()}
+	if err = unix.Bind(fd, a.socketAddress()); err == nil {
+		err = unix.Listen(fd, unix.SOMAXCONN)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("listening for probes at %s: %w", a.Unix, err), unix.Close(fd))
+	}
+	return &StreamPort{listener: fd, waiting: map[uint64]int{}, address: a}, nil
+}
+
 // Address returns what the Probe of another port needs to reach this one.
 func (p *StreamPort) Address() []byte {
 	b, _ := json.Marshal(p.address) // cannot fail
@@ -117,13 +156,16 @@ func (p *StreamPort) Probe(ctx context.Context, address []byte, probe transport.
 }
 
 func (p *StreamPort) lead(ctx context.Context, peer streamAddress, probe transport.Probe) (f transport.Floor, err error) {
+	if (peer.Unix == "") != (p.address.Unix == "") {
+		return f, errors.New("the port for probes of the peer has another kind of socket")
+	}
 	fd, err := newStreamSocket(peer.At.Addr())
 	if err != nil {
 		return f, err
 	}
 	defer func() { err = errors.Join(err, unix.Close(fd)) }()
-	if err := unix.Connect(fd, socketAddress(peer.At)); err != nil && err != unix.EINPROGRESS {
-		return f, fmt.Errorf("connecting to %v for a probe: %w", peer.At, err)
+	if err := unix.Connect(fd, peer.socketAddress()); err != nil && err != unix.EINPROGRESS {
+		return f, fmt.Errorf("connecting to %s for a probe: %w", peer.name(), err)
 	}
 	var stopped atomic.Bool
 	defer context.AfterFunc(ctx, func() { stopped.Store(true) })()
@@ -132,7 +174,7 @@ func (p *StreamPort) lead(ctx context.Context, peer streamAddress, probe transpo
 	for wait := (spin.Wait{}); len(hello) > 0; wait.IdleCall() {
 		n, err := streamSend(fd, hello)
 		if err != nil {
-			return f, fmt.Errorf("connecting to %v for a probe: %w", peer.At, err)
+			return f, fmt.Errorf("connecting to %s for a probe: %w", peer.name(), err)
 		}
 		if hello = hello[n:]; stopped.Load() {
 			return f, context.Cause(ctx)
@@ -167,7 +209,7 @@ func (p *StreamPort) accept() error {
 		if err != nil {
 			return fmt.Errorf("accepting a probe: %w", err)
 		}
-		if err := unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1); err != nil {
+		if err := p.address.noDelay(fd); err != nil {
 			return errors.Join(fmt.Errorf("accepting a probe: TCP_NODELAY: %w", err), unix.Close(fd))
 		}
 		if len(p.strange) == maxStrange {
@@ -213,14 +255,21 @@ func (p *StreamPort) Close() error {
 	return unix.Close(p.listener)
 }
 
+// newStreamSocket returns a socket for this address of TCP, or a Unix socket without one.
 func newStreamSocket(a netip.Addr) (int, error) {
 	family := unix.AF_INET
-	if a.Is6() {
+	switch {
+	case !a.IsValid():
+		family = unix.AF_UNIX
+	case a.Is6():
 		family = unix.AF_INET6
 	}
 	fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return -1, fmt.Errorf("a socket for probes: %w", err)
+	}
+	if family == unix.AF_UNIX {
+		return fd, nil
 	}
 	if err := unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1); err != nil {
 		return -1, errors.Join(fmt.Errorf("a socket for probes: TCP_NODELAY: %w", err), unix.Close(fd))
