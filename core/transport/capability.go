@@ -14,7 +14,8 @@ type Capabilities struct {
 	DeviceMemory bool `json:"device_memory"`
 	// Goroutines declares that goroutines of the transport carry the messages: a worker passes
 	// messages to them and takes messages from them. They, and the worker's Post, Flush and Poll too,
-	// may allocate and take locks that are held for moments. They need processors and the collector, so
+	// may allocate and take locks that are held for moments. Flush may call the library while that
+	// cannot wait for the peer. None of the three may block. The goroutines need processors and the collector, so
 	// the runtime runs its polling loops as goroutines instead of pinned threads and leaves the
 	// collector on in windows. It must not depend on options.
 	Goroutines bool `json:"goroutines,omitempty"`

@@ -142,7 +142,8 @@ const (
 )
 
 // Worker is the endpoint of one thread. Its methods are not called concurrently, except Address
-// and the Wake of a [Waiter]. Post, Flush and Poll never block, lock or allocate.
+// and the Wake of a [Waiter]. Post, Flush and Poll never block, lock or allocate;
+// with [Capabilities].Goroutines they may do the last two, and still never block.
 type Worker interface {
 	// Address returns the bytes by which a peer's Connect reaches this worker. They are opaque to
 	// others and constant, and the caller must not change them.
