@@ -98,7 +98,7 @@ var Definitions = []Definition{
 	{FloorRatio, "ratio", Lower, "latency_p50 over floor, with one call in flight"},
 	{RateFloor, "ns/op", None, "time per operation of the bare medium with the same calls in flight and payloads"},
 	{OpTimeRatio, "ratio", Lower, "time per operation over rate_floor, with several calls in flight"},
-	{Library, "ns", None, "round trip of the library under the transport, called from C"},
+	{Library, "ns", None, "round trip of the library under the transport, without the transport"},
 	{LibraryRatio, "ratio", Lower, "latency_p50 over library, with one call in flight"},
 	{CPUPerOp, "ns", Lower, "processor time of all polling threads per operation"},
 	{BusyPerOp, "ns", Lower, "time of the polling threads' iterations that found work, per operation"},
