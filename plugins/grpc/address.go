@@ -18,7 +18,7 @@ type address struct {
 	InFlight    int    `json:"in_flight"`
 	Token       []byte `json:"token"`
 	Certificate []byte `json:"certificate,omitempty"` // DER, with TLS
-	Probe       []byte `json:"probe,omitempty"`       // of the port for probes of TCP
+	Probe       []byte `json:"probe"`                 // of the port for probes of the sockets
 }
 
 func (a *address) encode() []byte {

@@ -3,13 +3,16 @@ package grpc
 import (
 	"bytes"
 	"context"
+	"errors"
 	"net"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	gogrpc "google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/status"
 
 	"transportbench/core/transport"
 )
@@ -186,6 +189,63 @@ func TestHostilePeer(t *testing.T) {
 			roundTrip(t, a, b)
 		})
 	}
+}
+
+// TestLateStream opens the stream of a peer that the worker has given up: it is refused.
+func TestLateStream(t *testing.T) {
+	a, _ := connected(t, "")
+	tr, late, err := openWith("", 1<<10, 4)
+	require.NoError(t, err)
+	defer tr.Close()
+	late.nonce = 0 // it dials
+	address, err := decodeAddress(late.Address())
+	require.NoError(t, err)
+	address.Nonce = 0
+	require.NoError(t, a.Connect(context.Background(), 1, address.encode()))
+	a.peers.Get(1).fail(errors.New("given up"))
+	require.Equal(t, codes.Unavailable, status.Code(dialStream(t, late, a).RecvMsg(new(message))))
+}
+
+// TestWatchOfReadyConnection: a peer whose connection is up before watch looks is up.
+func TestWatchOfReadyConnection(t *testing.T) {
+	a, b := connected(t, "calls=unary")
+	roundTrip(t, a, b)
+	p := &peer{worker: a, client: a.peers.Get(0).client}
+	p.ctx, p.cancel = context.WithCancelCause(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); p.watch() }()
+	require.Eventually(t, p.up.Load, 10*time.Second, time.Millisecond)
+	p.cancel(nil)
+	<-done
+}
+
+// TestLentReplies: a peer within its calls is served while grpc-go has the memory of earlier replies,
+// and a call more than agreed is refused.
+func TestLentReplies(t *testing.T) {
+	r := newRequests(2)
+	for range 8 {
+		answer := make(chan *slot, 1)
+		handle, ok := r.open(answer)
+		require.True(t, ok)
+		require.True(t, r.reply(handle, []byte("reply")))
+		require.False(t, r.reply(handle, nil), "a handle is used once")
+		require.Equal(t, 1, r.flush())
+		require.True(t, (<-answer).posted.Load()) // and nobody calls Put
+	}
+	for range 2 {
+		_, ok := r.open(make(chan *slot, 1))
+		require.True(t, ok)
+	}
+	_, ok := r.open(make(chan *slot, 1))
+	require.False(t, ok)
+}
+
+// TestLentCalls: Post takes a free slot although grpc-go has the memory of the one that was used last.
+func TestLentCalls(t *testing.T) {
+	c := newCallers(2)
+	c.slots[c.free[1]].posted.Store(true)
+	require.True(t, c.post(1, nil))
+	require.False(t, c.post(2, nil))
 }
 
 func TestAddress(t *testing.T) {

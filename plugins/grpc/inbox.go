@@ -134,7 +134,19 @@ type alarm struct {
 
 func (a *alarm) set(at int64) {
 	a.at.Store(at)
-	a.timer.Reset(time.Duration(max(at-clock.Now(), 0)))
+	// A wait that began meanwhile may have seen the older, earlier at, and left the timer alone.
+	if deadline := a.deadline.Load(); deadline < at {
+		at = deadline
+		a.at.Store(at)
+	}
+	for {
+		a.timer.Reset(time.Duration(max(at-clock.Now(), 0)))
+		latest := a.at.Load()
+		if latest == at {
+			return
+		}
+		at = latest // of another set, whose Reset may have come before this one
+	}
 }
 
 // ring is called by the timer.

@@ -54,11 +54,11 @@ var schema = []transport.Option{
 	},
 	{
 		Name: "stream-window", Type: transport.TypeSize, Default: "0", Min: 0, Max: math.MaxInt32,
-		Help: "flow-control window of a stream, 64KiB or more; 0: grpc-go starts at 64 KiB and adapts it",
+		Help: "flow-control window of a stream, 64KiB or more; 0: 64 KiB, and adapted if connection-window is 0 too",
 	},
 	{
 		Name: "connection-window", Type: transport.TypeSize, Default: "0", Min: 0, Max: math.MaxInt32,
-		Help: "flow-control window of a connection, 64KiB or more; 0: grpc-go starts at 64 KiB and adapts it",
+		Help: "flow-control window of a connection, 64KiB or more; 0: 64 KiB, and adapted if stream-window is 0 too",
 	},
 	{
 		Name: "write-buffer", Type: transport.TypeSize, Default: "32KiB", Min: 0, Max: 16 << 20,
@@ -169,10 +169,10 @@ func (s *settings) messageLimit() int { return s.payload + headerSize + codecOve
 // notes are the settings that a result shows.
 func (s *settings) notes() map[string]string {
 	window := func(n int32) string {
-		if n == 0 {
+		if s.streamWindow == 0 && s.connectionWindow == 0 {
 			return "adaptive"
 		}
-		return transport.FormatSize(int64(n))
+		return transport.FormatSize(int64(max(n, leastWindow))) // either option ends the adapting of both
 	}
 	n := map[string]string{
 		"windows": fmt.Sprintf("stream %s, connection %s", window(s.streamWindow), window(s.connectionWindow)),
@@ -200,7 +200,7 @@ func (s *settings) medium() string {
 	if s.network == networkTCP {
 		return transport.MediumTCP
 	}
-	return networkUnix
+	return transport.MediumUnix
 }
 
 // integrity names the checks of payloads.

@@ -20,14 +20,14 @@ var _ transport.Prober = (*worker)(nil)
 // pings is the follower's part of probes of the library.
 type pings struct {
 	sessions chan *session
-	size     atomic.Int64 // bytes of the answer to a unary ping
+	answer   atomic.Pointer[slot] // to unary pings
 }
 
 func newPings() pings { return pings{sessions: make(chan *session)} }
 
 // session is one probe, as the follower offers it to the handler of the initiator's stream.
 type session struct {
-	back  int
+	back  *slot     // the answer to each message
 	whole chan bool // what the handler returns: whether the initiator has ended the probe
 }
 
@@ -38,9 +38,9 @@ func (w *worker) Probe(ctx context.Context, id transport.PeerID, probe transport
 	p := w.peers.Get(id)
 	return name.Probe(id, w.closed, p != nil && p.state == peerUp, func() (transport.Floor, error) {
 		switch {
-		case probe.Kind != transport.ProbeLibrary && w.probes != nil:
+		case probe.Kind != transport.ProbeLibrary:
 			return w.probes.Probe(ctx, p.address.Probe, probe)
-		case probe.Kind != transport.ProbeLibrary || max(probe.Forth, probe.Back) > w.settings.payload || min(probe.Forth, probe.Back) < 0:
+		case max(probe.Forth, probe.Back) > w.settings.payload || min(probe.Forth, probe.Back) < 0:
 			return transport.Floor{}, transport.ErrUnsupported
 		case probe.Initiate:
 			return w.lead(ctx, p, probe)
@@ -50,7 +50,8 @@ func (w *worker) Probe(ctx context.Context, id transport.PeerID, probe transport
 	})
 }
 
-// warmups is how many of the first round trips are dropped. grpc-go's windows and pools adapt in them.
+// warmups is how many of the first round trips are dropped, unless a quarter of the time passes before.
+// grpc-go's windows and pools adapt in them.
 const warmups = 100
 
 // lead measures round trips over a connection of its own.
@@ -75,18 +76,18 @@ func (w *worker) lead(ctx context.Context, p *peer, probe transport.Probe) (tran
 		return s.RecvMsg(in)
 	}
 	what := "stream"
+	if err := ping(new(slot), new(message)); err != nil { // the follower is there
+		return transport.Floor{}, err
+	}
 	if w.settings.unary {
 		what = "unary"
-		if err := ping(new(slot), new(message)); err != nil { // the follower is there
-			return transport.Floor{}, err
-		}
 		ping = func(out *slot, in *message) error { return client.Invoke(ctx, pingMethod, out, in) }
 	}
 	var times []float64
 	out := &slot{}
 	out.fill(0, 0, make([]byte, probe.Forth))
 	began := time.Now()
-	for before, n := began, 0; n < 2*warmups || before.Sub(began) < probe.Duration; n++ {
+	for before, n := began, 0; len(times) == 0 || before.Sub(began) < probe.Duration; n++ {
 		in := newMessage(p, kindReply)
 		if err := ping(out, in); err != nil {
 			return transport.Floor{}, err
@@ -96,10 +97,8 @@ func (w *worker) lead(ctx context.Context, p *peer, probe transport.Probe) (tran
 		}
 		in.release()
 		now := time.Now()
-		if n >= warmups {
+		if n >= warmups || before.Sub(began) > probe.Duration/4 {
 			times = append(times, float64(now.Sub(before)))
-		} else {
-			began = now
 		}
 		before = now
 	}
@@ -114,8 +113,10 @@ func (w *worker) lead(ctx context.Context, p *peer, probe transport.Probe) (tran
 
 // follow answers a probe.
 func (w *worker) follow(ctx context.Context, back int) error {
+	answer := new(slot)
+	answer.fill(0, 0, make([]byte, back))
 	for {
-		s := &session{back: back, whole: make(chan bool, 1)}
+		s := &session{back: answer, whole: make(chan bool, 1)}
 		select {
 		case w.pings.sessions <- s:
 		case <-ctx.Done():
@@ -138,7 +139,7 @@ func (w *worker) follow(ctx context.Context, back int) error {
 func (w *worker) serveProbe(s gogrpc.ServerStream) error {
 	select {
 	case session := <-w.pings.sessions:
-		w.pings.size.Store(int64(session.back))
+		w.pings.answer.Store(session.back)
 		whole, err := echo(s, session.back)
 		session.whole <- whole
 		return err
@@ -150,9 +151,7 @@ func (w *worker) serveProbe(s gogrpc.ServerStream) error {
 }
 
 // echo answers each message, and reports whether the initiator has ended the stream.
-func echo(s stream, size int) (whole bool, err error) {
-	out := &slot{}
-	out.fill(0, 0, make([]byte, size))
+func echo(s stream, out *slot) (whole bool, err error) {
 	for {
 		in := messages.Get().(*message)
 		err := s.RecvMsg(in)
@@ -171,7 +170,9 @@ func (w *worker) servePing(decode func(any) error) (any, error) {
 	in := messages.Get().(*message)
 	err := decode(in)
 	in.release()
-	out := &slot{}
-	out.fill(0, 0, make([]byte, w.pings.size.Load()))
+	out := w.pings.answer.Load()
+	if err == nil && out == nil {
+		err = errFrame // no probe has begun
+	}
 	return out, err
 }

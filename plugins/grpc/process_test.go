@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"transportbench/core/transport"
 )
@@ -139,7 +140,7 @@ func connectProcess(tb testing.TB, options string) (*os.Process, *worker) {
 }
 
 // TestKilledProcess kills a peer among large calls: Poll reports the loss, and Post refuses the peer.
-// A peer that is only stopped meanwhile is not lost.
+// A peer that is only stopped for a while is not lost.
 func TestKilledProcess(t *testing.T) {
 	for _, options := range []string{"calls=stream", "calls=unary network=unix", "tls=true"} {
 		t.Run(options, func(t *testing.T) {
@@ -166,6 +167,15 @@ func TestKilledProcess(t *testing.T) {
 				}
 			}
 			require.Eventually(t, func() bool { step(); return answered >= 50 }, time.Minute, time.Microsecond)
+			require.NoError(t, process.Signal(unix.SIGSTOP))
+			require.NoError(t, unix.Waitid(unix.P_PID, process.Pid, nil, unix.WSTOPPED, nil))
+			for begin := time.Now(); time.Since(begin) < 100*time.Millisecond; {
+				step()
+			}
+			require.False(t, lost)
+			require.NoError(t, process.Signal(unix.SIGCONT))
+			before := answered
+			require.Eventually(t, func() bool { step(); return answered >= before+processInFlight }, time.Minute, time.Microsecond)
 			require.False(t, lost)
 			require.NoError(t, process.Kill())
 			require.Eventually(t, func() bool { step(); return lost }, time.Minute, time.Microsecond)

@@ -18,8 +18,20 @@ func TestProperties(t *testing.T) {
 	require.NotEmpty(t, p.Libraries["grpc-go"])
 	p = transporttest.Properties(t, Driver{}, map[string]string{"calls": callsUnary, "network": networkUnix, "tls": "true"})
 	require.Equal(t, networkUnix, p.Provider)
+	require.Equal(t, transport.MediumUnix, p.Medium)
 	require.False(t, p.Capabilities.Ordered)
 	require.Contains(t, p.Integrity, "TLS")
+}
+
+// TestWindows: either window set ends grpc-go's adapting of both, and the notes say so.
+func TestWindows(t *testing.T) {
+	for want, s := range map[string]settings{
+		"stream adaptive, connection adaptive": {},
+		"stream 1MiB, connection 64KiB":        {streamWindow: 1 << 20},
+		"stream 64KiB, connection 1MiB":        {connectionWindow: 1 << 20},
+	} {
+		require.Equal(t, want, s.notes()["windows"])
+	}
 }
 
 // TestRefusedOptions checks that what grpc-go would change in silence is an error.

@@ -29,19 +29,20 @@ func newCallers(count int) *callers {
 
 // post fills a slot, and returns false if none is free.
 func (c *callers) post(token uint64, payload []byte) bool {
-	if len(c.free) == 0 {
-		return false
+	for at := len(c.free) - 1; at >= 0; at-- {
+		number := c.free[at]
+		s := &c.slots[number]
+		if s.posted.Load() {
+			continue // the response has come, and grpc-go has not given the memory back yet
+		}
+		c.free[at] = c.free[len(c.free)-1]
+		c.free = c.free[:len(c.free)-1]
+		s.token = token
+		s.fill(0, 0, payload)
+		c.dirty = append(c.dirty, number)
+		return true
 	}
-	number := c.free[len(c.free)-1]
-	s := &c.slots[number]
-	if s.posted.Load() {
-		return false // the response has come, and grpc-go has not given the memory back yet
-	}
-	c.free = c.free[:len(c.free)-1]
-	s.token = token
-	s.fill(0, 0, payload)
-	c.dirty = append(c.dirty, number)
-	return true
+	return false
 }
 
 // flushCalls starts the calls posted since the last Flush, and returns their number.
@@ -87,12 +88,16 @@ func (p *peer) makeCalls(s *slot, number uint32) {
 // watch reports the loss of a peer whose connection ends.
 func (p *peer) watch() {
 	p.client.Connect()
-	for state := p.client.GetState(); p.client.WaitForStateChange(p.ctx, state); {
-		previous := state
-		if state = p.client.GetState(); state == connectivity.Ready {
+	for ready := false; ; {
+		state := p.client.GetState()
+		if state == connectivity.Ready {
 			p.up.Store(true)
-		} else if previous == connectivity.Ready {
+			ready = true
+		} else if ready {
 			p.fail(errors.New("the connection has ended"))
+			return
+		}
+		if !p.client.WaitForStateChange(p.ctx, state) {
 			return
 		}
 	}
@@ -132,7 +137,7 @@ func (w *worker) serveCall(ctx context.Context, decode func(any) error) (any, er
 // requests are the unary calls of one peer that the worker has polled and not answered. A handle has
 // the number of its slot and how often that was used, so that no reply is taken twice.
 type requests struct {
-	slots []replySlot
+	slots []*replySlot
 	free  []uint32
 	dirty []uint32 // answered since the last Flush
 }
@@ -144,28 +149,35 @@ type replySlot struct {
 }
 
 func newRequests(count int) *requests {
-	r := &requests{slots: make([]replySlot, count), free: make([]uint32, count), dirty: make([]uint32, 0, count)}
+	r := &requests{slots: make([]*replySlot, count), free: make([]uint32, count), dirty: make([]uint32, 0, count)}
 	for i := range r.free {
+		r.slots[i] = new(replySlot)
 		r.free[i] = uint32(count - 1 - i)
 	}
 	return r
 }
 
-// open returns the handle of a request, and false if there are more than a peer may have.
+// open returns the handle of a request, and false if there are more than a peer may have. It allocates
+// if grpc-go has all the free slots' memory still.
 func (r *requests) open(answer chan *slot) (handle uint64, ok bool) {
-	for at := len(r.free) - 1; at >= 0; at-- {
-		number := r.free[at]
-		s := &r.slots[number]
-		if s.posted.Load() {
-			continue // grpc-go has not given the memory back yet
-		}
-		r.free[at] = r.free[len(r.free)-1]
-		r.free = r.free[:len(r.free)-1]
-		s.uses++
-		s.answer = answer
-		return uint64(s.uses)<<32 | uint64(number), true
+	if len(r.free) == 0 {
+		return 0, false
 	}
-	return 0, false
+	at := len(r.free) - 1
+	for at > 0 && r.slots[r.free[at]].posted.Load() {
+		at-- // grpc-go has not given the memory back yet
+	}
+	number := r.free[at]
+	r.free[at] = r.free[len(r.free)-1]
+	r.free = r.free[:len(r.free)-1]
+	s := r.slots[number]
+	if s.posted.Load() {
+		s = &replySlot{uses: s.uses}
+		r.slots[number] = s
+	}
+	s.uses++
+	s.answer = answer
+	return uint64(s.uses)<<32 | uint64(number), true
 }
 
 // reply answers the request with this handle, and returns false if there is none.
@@ -174,7 +186,7 @@ func (r *requests) reply(handle uint64, payload []byte) bool {
 	if int(number) >= len(r.slots) {
 		return false
 	}
-	s := &r.slots[number]
+	s := r.slots[number]
 	if s.answer == nil || s.uses != uint32(handle>>32) {
 		return false
 	}
@@ -187,7 +199,7 @@ func (r *requests) reply(handle uint64, payload []byte) bool {
 // flush sends the replies since the last Flush to their handlers, and returns their number.
 func (r *requests) flush() int {
 	for _, number := range r.dirty {
-		s := &r.slots[number]
+		s := r.slots[number]
 		s.answer <- &s.slot // it has room
 		s.answer = nil
 		r.free = append(r.free, number)

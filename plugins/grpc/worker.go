@@ -49,7 +49,7 @@ type worker struct {
 
 	door   *door
 	server *gogrpc.Server
-	probes *floor.StreamPort // nil unless the medium is TCP
+	probes *floor.StreamPort
 	pings  pings
 	ctx    context.Context // ends when the worker closes
 	cancel context.CancelFunc
@@ -127,16 +127,17 @@ func newWorker(s *settings) (w *worker, err error) {
 	network, at := "unix", "@transportbench-grpc-"+hex.EncodeToString(random(8))
 	if s.network == networkTCP {
 		network, at = "tcp", net.JoinHostPort(s.address.String(), "0")
-		if w.probes, err = floor.ListenStream(s.address); err != nil {
-			return nil, err
-		}
-		a.Probe = w.probes.Address()
+		w.probes, err = floor.ListenStream(s.address)
+	} else {
+		w.probes, err = floor.ListenUnixStream()
 	}
+	if err != nil {
+		return nil, err
+	}
+	a.Probe = w.probes.Address()
 	listener, err := net.Listen(network, at)
 	if err != nil {
-		if w.probes != nil {
-			err = errors.Join(err, w.probes.Close())
-		}
+		err = errors.Join(err, w.probes.Close())
 		return nil, transport.Unavailable("%w", &transport.OptionError{Option: "address", Problem: err.Error()})
 	}
 	a.At = listener.Addr().String()
@@ -229,7 +230,7 @@ func (w *worker) connect(id transport.PeerID, encoded []byte) error {
 	p := &peer{worker: w, id: id, address: a, errors: name.PeerErrors(id)}
 	p.ctx, p.cancel = context.WithCancelCause(w.ctx)
 	if s.unary {
-		p.callers, p.requests = newCallers(s.inFlight), newRequests(2*s.inFlight)
+		p.callers, p.requests = newCallers(s.inFlight), newRequests(s.inFlight)
 	} else {
 		p.out = newOutbox(2*s.inFlight, !s.codec.protobuf)
 	}
@@ -311,6 +312,10 @@ func (w *worker) admit(ctx context.Context) (*peer, error) {
 		return nil, status.Error(codes.Unauthenticated, "the certificate is not the one in the address")
 	}
 	p.accepted.Store(&id.raw)
+	if p.ended.Load() { // before or after the store: one of the two closes the socket
+		p.disconnect()
+		return nil, status.Error(codes.Unavailable, "the connection has ended")
+	}
 	id.peer.Store(p)
 	return p, nil
 }
@@ -393,9 +398,7 @@ func (w *worker) Close() error {
 	w.server.Stop()
 	w.inbox.timer.Stop()
 	w.group.Wait()
-	if w.probes != nil {
-		errs = append(errs, w.probes.Close())
-	}
+	errs = append(errs, w.probes.Close())
 	return errors.Join(errs...)
 }
 

@@ -80,7 +80,8 @@ func (p *peer) postReply(op *transport.Op) (taken, known bool) {
 	return true, true
 }
 
-// Flush implements [transport.Worker]. It wakes the goroutines that send.
+// Flush implements [transport.Worker]. It sends what grpc-go takes without waiting for the peer, which
+// may lock and allocate, and wakes the goroutines that send the rest.
 func (w *worker) Flush() error {
 	if w.closed {
 		return name.Error("flush", transport.ErrClosed)
