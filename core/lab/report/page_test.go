@@ -330,5 +330,5 @@ func TestSmallSetsInBrowser(t *testing.T) {
 func TestCommittedResultsInBrowser(t *testing.T) {
 	b := newTab(t)
 	b.open(rendered(t, build(t, committed(t))))
-	require.Equal(t, 5, eval[int](b, `document.querySelectorAll(".card").length`), "one for each transport")
+	require.Equal(t, 8, eval[int](b, `document.querySelectorAll(".card").length`), "one for each transport")
 }
