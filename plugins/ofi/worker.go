@@ -36,7 +36,7 @@ type worker struct {
 	presence presence
 	gone     atomic.Uint32 // peers whose presence has ended
 	handled  uint32        // of gone
-	grace    int           // empty polls until they are handled
+	grace    int           // polls since it differs from handled, empty ones with their weight
 
 	stream    *floor.StreamPort // for probes of TCP, or nil
 	datagrams *datagram.UDP     // for probes of UDP, or nil
@@ -177,8 +177,12 @@ func (w *worker) connect(ctx context.Context, id transport.PeerID, encoded []byt
 }
 
 // graceful is how many empty polls a worker makes before it reports a peer whose presence has
-// ended. What the peer sent before is polled first.
-const graceful = 64
+// ended, and busyGraceful how many of any kind, if other peers keep it busy. What the peer sent before
+// is polled first.
+const (
+	graceful     = 64
+	busyGraceful = 64 * graceful
+)
 
 // peerGone is called by the watcher.
 func (w *worker) peerGone(p *peer, sameHost bool) {

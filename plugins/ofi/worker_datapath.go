@@ -78,11 +78,12 @@ func (w *worker) Poll(events []transport.Event) (int, error) {
 	if w.library.Ready() < max(len(events), 1) {
 		w.counts.crossings++
 		w.library.Progress()
-		if w.library.Ready() == 0 && w.lost.Len() == 0 {
+		empty := w.library.Ready() == 0 && w.lost.Len() == 0
+		if w.gone.Load() != w.handled {
+			w.cutGone(empty)
+		}
+		if empty {
 			w.counts.empty++
-			if w.gone.Load() != w.handled {
-				w.cutGone()
-			}
 			return 0, nil
 		}
 	}
@@ -130,9 +131,12 @@ func (w *worker) Poll(events []transport.Event) (int, error) {
 	return n, nil
 }
 
-// cutGone reports the peers whose presence has ended, after some more polls.
-func (w *worker) cutGone() {
-	if w.grace++; w.grace < graceful {
+// cutGone reports the peers whose presence has ended, after some more polls. It is called after each.
+func (w *worker) cutGone(empty bool) {
+	if w.grace++; empty {
+		w.grace += busyGraceful/graceful - 1
+	}
+	if w.grace < busyGraceful {
 		return
 	}
 	w.grace = 0

@@ -55,15 +55,10 @@ int shm_unlink(const char *name)
 	return unlink(path);
 }
 
-// deaths counts the processes that a peer of this process had and that have ended.
-static atomic_uint deaths;
-
-// fb_process_died is called when the process of a peer has ended. Any thread may call it.
-int fb_process_died(void) { return (int)atomic_fetch_add(&deaths, 1); }
-
 // LOCK_PATIENCE is how long a thread waits for a lock that a killed process may hold. A process
-// that runs holds one of libfabric's for less than a microsecond, or as long as it is preempted.
-enum { LOCK_PATIENCE_MS = 500, LOOKS = 1024 };
+// that runs holds one of libfabric's for less than a microsecond, or as long as it is preempted or
+// stopped. So a lock is taken over only for AFTER_DEATH after a peer's process has ended.
+enum { LOCK_PATIENCE_MS = 500, AFTER_DEATH_MS = 5000, LOOKS = 1024 };
 
 static uint64_t now_ms(void)
 {
@@ -71,6 +66,12 @@ static uint64_t now_ms(void)
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (uint64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
+
+// last_death is when the process of a peer ended last, in milliseconds; 0 if none has.
+static atomic_uint_fast64_t last_death;
+
+// fb_process_died is called when the process of a peer has ended. Any thread may call it.
+int fb_process_died(void) { return atomic_exchange(&last_death, now_ms()) != 0; }
 
 // pthread_spin_lock is the C library's, except that a lock whose holder is dead is taken over.
 // The provider shm of libfabric 1.17 has such locks in memory that processes share, and a
@@ -82,12 +83,13 @@ int pthread_spin_lock(pthread_spinlock_t *lock)
 #if defined(__x86_64__)
 		__builtin_ia32_pause();
 #endif
-		if (looks % LOOKS != 0 || atomic_load(&deaths) == 0)
+		uint64_t death = atomic_load(&last_death), now;
+		if (looks % LOOKS != 0 || death == 0)
 			continue;
-		uint64_t now = now_ms();
+		now = now_ms();
 		if (began == 0)
 			began = now;
-		else if (now - began > LOCK_PATIENCE_MS)
+		else if (now - began > LOCK_PATIENCE_MS && now < death + AFTER_DEATH_MS)
 			return 0; // it is locked, and from now on by this thread
 	}
 	return 0;

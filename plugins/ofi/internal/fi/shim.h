@@ -118,7 +118,7 @@ uint32_t fb_drain(fb_worker *w, uint32_t rounds); // returns what is still to be
 void fb_worker_close(fb_worker *w);
 
 // Shared memory. See memory.c.
-int fb_process_died(void); // returns how many had before
+int fb_process_died(void); // returns whether one had before
 
 // Data path.
 void fb_flush(fb_worker *w);
