@@ -13,6 +13,7 @@ import (
 
 	"transportbench/core/fabric/sock"
 	"transportbench/core/transport"
+	"transportbench/core/transporttest"
 )
 
 func eventually(t testing.TB, what string, done func() bool) {
@@ -27,9 +28,16 @@ func eventually(t testing.TB, what string, done func() bool) {
 // newTestWorker opens a transport with one worker, which takes one peer.
 func newTestWorker(t testing.TB, options map[string]string) *worker {
 	t.Helper()
-	values, err := transport.ParseOptions(schema, options)
+	return openTestWorker(t, transport.Config{Workers: 1, Peers: 1, InFlight: 4, MaxPayload: 100}, options)
+}
+
+// openTestWorker opens a transport and its first worker.
+func openTestWorker(t testing.TB, cfg transport.Config, options map[string]string) *worker {
+	t.Helper()
+	var err error
+	cfg.Options, err = transport.ParseOptions(schema, options)
 	require.NoError(t, err)
-	tr, err := Driver{}.Open(context.Background(), transport.Config{Workers: 1, Peers: 1, InFlight: 4, MaxPayload: 100, Options: values})
+	tr, err := Driver{}.Open(context.Background(), cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, tr.Close()) })
 	opened, err := tr.NewWorker(0)
@@ -42,14 +50,21 @@ func newTestWorker(t testing.TB, options map[string]string) *worker {
 func expecting(t testing.TB, options map[string]string) (*worker, hello) {
 	t.Helper()
 	w := newTestWorker(t, options)
-	var first nonce // the smallest: its owner dials
+	return w, expect(t, w, 0)
+}
+
+// expect adds a peer to a worker, whose nonce is its number: so small that the peer is to dial. It returns
+// the hello that the peer would send.
+func expect(t testing.TB, w *worker, number byte) hello {
+	t.Helper()
+	peers := nonce{nonceSize - 1: number}
 	var own address
 	require.NoError(t, json.Unmarshal(w.Address(), &own))
-	own.Nonce = first[:]
+	own.Nonce = peers[:]
 	encoded, err := json.Marshal(own)
 	require.NoError(t, err)
-	require.NoError(t, w.Connect(context.Background(), 0, encoded))
-	return w, hello{To: w.nonce, From: first}
+	require.NoError(t, w.Connect(context.Background(), transport.PeerID(number), encoded))
+	return hello{To: w.nonce, From: peers}
 }
 
 // dialled returns a blocking socket to a worker.
@@ -87,9 +102,21 @@ func message(number uint32, size uint32, payload string) []byte {
 
 var bothNetworks = []string{"tcp", "unix"}
 
+// withEngines runs a test for each engine that this machine has.
+func withEngines(t *testing.T, test func(t *testing.T, engine string)) {
+	for _, engine := range engineNames() {
+		t.Run(engine, func(t *testing.T) {
+			transporttest.Properties(t, Driver{}, map[string]string{"engine": engine}) // skips without it
+			test(t, engine)
+		})
+	}
+}
+
 // TestCorruptPeer: a peer that breaks the protocol is reported by ErrCorrupt and as lost, after the messages
 // that it sent before.
-func TestCorruptPeer(t *testing.T) {
+func TestCorruptPeer(t *testing.T) { withEngines(t, testCorruptPeer) }
+
+func testCorruptPeer(t *testing.T, engine string) {
 	for name, bad := range map[string][]byte{
 		"size":                message(1, 101, ""),
 		"negative size":       message(1, 1<<31, ""),
@@ -101,7 +128,7 @@ func TestCorruptPeer(t *testing.T) {
 		"a hello in a stream": (&hello{}).encode(),
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, h := expecting(t, nil)
+			w, h := expecting(t, map[string]string{"engine": engine})
 			fd := say(t, w, h, append(message(0, 3, "abc"), bad...))
 			defer unix.Close(fd)
 			events := make([]transport.Event, 4)
@@ -128,11 +155,13 @@ func TestCorruptPeer(t *testing.T) {
 }
 
 // TestCutMessage: a peer that ends in the middle of a message is lost, and the message is not handed out.
-func TestCutMessage(t *testing.T) {
+func TestCutMessage(t *testing.T) { withEngines(t, testCutMessage) }
+
+func testCutMessage(t *testing.T, engine string) {
 	for _, network := range bothNetworks {
 		whole := message(0, 3, "abc")
 		for cut := range whole {
-			w, h := expecting(t, map[string]string{"network": network})
+			w, h := expecting(t, map[string]string{"network": network, "engine": engine})
 			require.NoError(t, unix.Close(say(t, w, h, whole[:cut])))
 			events := make([]transport.Event, 4)
 			eventually(t, "the loss", func() bool {
@@ -153,11 +182,13 @@ func descriptors(t *testing.T) int {
 
 // TestStrangers: hundreds of strangers that say nothing, a part of a hello, noise, or a hello with a wrong
 // nonce or port are refused, and a peer that comes after them is connected.
-func TestStrangers(t *testing.T) {
+func TestStrangers(t *testing.T) { withEngines(t, testStrangers) }
+
+func testStrangers(t *testing.T, engine string) {
 	const strangers = 300
 	for _, network := range bothNetworks {
 		t.Run(network, func(t *testing.T) {
-			w, h := expecting(t, map[string]string{"network": network, "timeout": "50ms"})
+			w, h := expecting(t, map[string]string{"network": network, "engine": engine, "timeout": "50ms"})
 			before := descriptors(t)
 			wrongTo, wrongPort := h, h
 			wrongTo.To[3] ^= 1
@@ -199,6 +230,36 @@ func TestStrangers(t *testing.T) {
 			require.Equal(t, before, descriptors(t))
 		})
 	}
+}
+
+// TestWaitWithStranger: Wait sleeps although a stranger has sent a part of a hello.
+func TestWaitWithStranger(t *testing.T) { withEngines(t, testWaitWithStranger) }
+
+func testWaitWithStranger(t *testing.T, engine string) {
+	w, h := expecting(t, map[string]string{"engine": engine})
+	peer := say(t, w, h, nil)
+	defer unix.Close(peer)
+	eventually(t, "the peer", func() bool {
+		_, err := w.Poll(nil)
+		require.NoError(t, err)
+		return w.byIndex[0].state == up
+	})
+	stranger, _ := dialled(t, w)
+	defer unix.Close(stranger)
+	eventually(t, "the stranger", func() bool {
+		require.NoError(t, w.Wait(time.Second))
+		return w.door.Waiting() == 1
+	})
+	_, err := unix.Write(stranger, h.encode()[:20])
+	require.NoError(t, err)
+	before, calls := w.counters.Syscalls, 0
+	for start := time.Now(); time.Since(start) < 100*time.Millisecond; calls++ {
+		require.NoError(t, w.Wait(10*time.Millisecond))
+	}
+	// 10 calls that sleep fill the time; the stranger's bytes end one more early.
+	require.LessOrEqual(t, calls, 30)
+	require.LessOrEqual(t, w.counters.Syscalls-before, uint64(100))
+	require.Equal(t, 1, w.door.Waiting())
 }
 
 // TestStrangerAfterConnect: a second connection with the peer's hello does not replace the first.

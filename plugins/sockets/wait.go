@@ -2,6 +2,7 @@ package sockets
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -26,7 +27,9 @@ func (w *worker) Wait(timeout time.Duration) error {
 		return nil
 	}
 	list := append(w.pollFD[:0], unix.PollFd{Fd: int32(w.notifier.FD), Events: unix.POLLIN}, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN})
+	begin := len(list)
 	list = w.door.Interests(list)
+	end := len(list)
 	for _, p := range w.connecting {
 		switch {
 		case p.state == connecting && p.fd >= 0:
@@ -45,7 +48,7 @@ func (w *worker) Wait(timeout time.Duration) error {
 		w.counters.Syscalls++
 		w.notifier.Drain()
 	}
-	if list[2].Revents != 0 { // the listener
+	if slices.ContainsFunc(list[begin:end], func(p unix.PollFd) bool { return p.Revents != 0 }) {
 		w.connect()
 	}
 	return nil
