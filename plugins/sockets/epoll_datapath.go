@@ -3,6 +3,8 @@ package sockets
 import (
 	"io"
 
+	"golang.org/x/sys/unix"
+
 	"transportbench/core/fabric/sock"
 )
 
@@ -20,7 +22,7 @@ func (e *epollEngine) lend(c *conn, payload []byte) int {
 	e.vectors.Add(payload[:min(len(payload), sock.MaxCall)])
 	n, err := e.vectors.Send(c.fd)
 	e.count(n)
-	if to.failed = err; n <= unsent {
+	if to.sent(err); n <= unsent {
 		c.out.freed += uint64(n)
 		return 0
 	}
@@ -45,7 +47,7 @@ func (e *epollEngine) send(c *conn) {
 		o.freed, o.posted = 0, 0 // begin again in memory that the cache has
 		return
 	}
-	if to.failed = err; err == nil && (n < unsent || !e.push(to)) {
+	if to.sent(err); to.failed == nil && (n < unsent || !e.push(to)) {
 		to.blocked = true
 		e.w.counters.blocked++
 		e.blocked = append(e.blocked, to)
@@ -59,8 +61,8 @@ func (e *epollEngine) push(c *epollConn) (done bool) {
 		unsent := min(int(o.posted-o.freed), sock.MaxCall)
 		n, err := sock.SendBytes(c.fd, o.ring.at(o.freed, unsent))
 		e.count(n)
-		c.failed = err
-		if o.freed += uint64(n); n < unsent && err == nil {
+		c.sent(err)
+		if o.freed += uint64(n); n < unsent && c.failed == nil {
 			return false
 		}
 	}
@@ -68,6 +70,16 @@ func (e *epollEngine) push(c *epollConn) (done bool) {
 		o.freed, o.posted = 0, 0
 	}
 	return true
+}
+
+// sent takes the error of a send. After one that does not pass, the connection is shut down: then it is
+// readable, and progress receives what came before and then the end.
+func (c *epollConn) sent(err error) {
+	if err == nil || err == unix.ENOBUFS || err == unix.ENOMEM { // the kernel has no memory now: no room
+		return
+	}
+	c.failed = err
+	_ = unix.Shutdown(c.fd, unix.SHUT_RDWR) // fails if the connection has ended
 }
 
 // count counts a system call and the bytes that it moved.

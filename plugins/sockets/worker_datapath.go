@@ -94,9 +94,11 @@ func (p *peer) post(number uint32, payload []byte) bool {
 		p.postDirect(payload)
 		return true
 	}
-	copy(b[headerSize:], payload)
 	o.posted += need
-	p.w.counters.Copied(len(payload))
+	if len(payload) > 0 {
+		copy(b[headerSize:], payload)
+		p.w.counters.Copied(len(payload))
+	}
 	return true
 }
 

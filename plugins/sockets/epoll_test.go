@@ -1,0 +1,84 @@
+package sockets
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"transportbench/core/transport"
+)
+
+// TestFailedSend: an error of a send that leaves the socket open loses the peer, also if epoll says which
+// sockets are readable.
+func TestFailedSend(t *testing.T) {
+	for name, c := range map[string]struct {
+		size    int
+		blocked bool // the socket took a part of a message before
+	}{
+		"send": {size: 10}, "lend": {size: leastDirect}, "push": {size: 1 << 20, blocked: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			const peers = directPeers + 1
+			w := openTestWorker(t, transport.Config{Workers: 1, Peers: peers, InFlight: 4, MaxPayload: 1 << 20},
+				map[string]string{"network": "unix", "engine": engineEpoll})
+			for number := range peers {
+				fd := say(t, w, expect(t, w, byte(number)), nil)
+				defer unix.Close(fd)
+			}
+			eventually(t, "the peers", func() bool {
+				_, err := w.Poll(nil)
+				require.NoError(t, err)
+				return len(w.connecting) == 0
+			})
+			post := func() {
+				taken, err := w.Post([]transport.Op{{Kind: transport.OpCall, Peer: 1, Payload: make([]byte, c.size)}})
+				require.NoError(t, err)
+				require.Equal(t, 1, taken)
+				require.NoError(t, w.Flush())
+			}
+			e := w.engine.(*epollEngine)
+			if c.blocked {
+				post()
+				require.Len(t, e.blocked, 1)
+			}
+			require.NoError(t, unix.Shutdown(w.byIndex[1].fd, unix.SHUT_WR)) // sends return EPIPE, receives wait
+			if !c.blocked {
+				post()
+			}
+			events := make([]transport.Event, 4)
+			eventually(t, "the loss", func() bool {
+				n, err := w.Poll(events)
+				require.NoError(t, err)
+				return n == 1 && events[0].Kind == transport.EventPeerLost && events[0].Peer == 1
+			})
+			require.ErrorIs(t, w.Silence(1), unix.EPIPE)
+		})
+	}
+}
+
+// TestSendWithoutKernelMemory: a send for which the kernel has no memory is tried again.
+func TestSendWithoutKernelMemory(t *testing.T) {
+	for _, err := range []error{unix.ENOBUFS, unix.ENOMEM, nil} {
+		c := &epollConn{conn: &conn{fd: -1}}
+		c.sent(err)
+		require.NoError(t, c.failed)
+	}
+	c := &epollConn{conn: &conn{fd: -1}}
+	c.sent(unix.EPIPE)
+	require.ErrorIs(t, c.failed, unix.EPIPE)
+}
+
+// TestEmptyPayload: a message without a payload counts no copy.
+func TestEmptyPayload(t *testing.T) {
+	w, h := expecting(t, nil)
+	fd := say(t, w, h, nil)
+	defer unix.Close(fd)
+	for payload, copies := range map[string]uint64{"": 0, "a": 1} {
+		before := w.counters.Copies
+		taken, err := w.Post([]transport.Op{{Kind: transport.OpCall, Payload: []byte(payload)}})
+		require.NoError(t, err)
+		require.Equal(t, 1, taken)
+		require.Equal(t, copies, w.counters.Copies-before)
+	}
+}
