@@ -93,7 +93,9 @@ race() {
 		^TestConformance/^alloc$
 		^TestConformance/.*/^alloc$
 		^TestSyscalls$
-		^Test(RankTest|Shift|Interval|StratifiedInterval|LeastChange)
+		^TestRankTest(IsAPermutationTest|AgreesWithTheLibrary|OfLargeTiedSamples|OfLargeSamples)$
+		^Test(IntervalBelongsToTheTest|IntervalCovers|IntervalsBelongToTheVerdicts|StratifiedInterval)$
+		^Test(ShiftOfLargeSamples|ShiftOfTooFew|ShiftWithinStates|LeastChangeIsTheLimitOfTheTest)$
 		^TestConformanceSlow$/^(times|bimodal|short_delay|exponential|delay|rate)$
 	TESTS
 	)
