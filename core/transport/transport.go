@@ -28,7 +28,7 @@ type Info struct {
 	// Summary is one line for users who choose a transport.
 	Summary string `json:"summary"`
 	// Choose completes the sentence "choose it ..." in lists of transports: "for few peers with RDMA",
-	// in at most about 100 characters.
+	// in one line of at most 100 bytes. The conformance suite requires it.
 	Choose string `json:"choose,omitempty"`
 	// Groups has what the transport can run on. Lists show it in the first one, which is what it is
 	// made for.

@@ -65,12 +65,12 @@ func (r *Rank) Prepare(ctx context.Context, plan record.Plan) (record.Prepared, 
 		return record.Prepared{}, fmt.Errorf("prepare rank %d: the plan has %d processors for %d polling threads", plan.Rank, len(plan.CPUs), pollers)
 	}
 	// Polling threads never yield to Go's scheduler, so the control plane needs one more.
-	processors := runtime.GOMAXPROCS(pollers + 1)
+	runtime.GOMAXPROCS(pollers + 1)
 	if err := r.open(ctx); err != nil {
 		return record.Prepared{}, err
 	}
 	if r.goroutines() {
-		runtime.GOMAXPROCS(processorsFor(plan.Idle, pollers, processors))
+		runtime.GOMAXPROCS(processorsFor(plan.Idle, pollers, startProcessors))
 	}
 	prepared := record.Prepared{
 		Workers: record.RankWorkers{Rank: plan.Rank}, Properties: r.transport.Properties(),
@@ -133,6 +133,9 @@ func (r *Rank) open(ctx context.Context) error {
 // goroutines reports whether the polling loops are goroutines that the Go scheduler moves between
 // threads.
 func (r *Rank) goroutines() bool { return r.transport.Properties().Capabilities.Goroutines }
+
+// startProcessors is GOMAXPROCS of the process before any run changed it: a plugin may serve several.
+var startProcessors = runtime.GOMAXPROCS(0)
 
 // processorsFor returns GOMAXPROCS for a transport with goroutines, given what it was when the
 // process started. Loops that park block in the Go scheduler, so they share its processors with the
