@@ -59,14 +59,13 @@ func (w *worker) begin(id transport.PeerID, encoded []byte) error {
 	if err != nil {
 		return err
 	}
-	w.byIndex = append(w.byIndex, p)
-	w.peers.Add(id, nonce(a.Nonce), p)
 	if p.dials = bytes.Compare(w.nonce[:], a.Nonce) < 0; p.dials {
 		if err := p.keepDialing(clock.Now()); err != nil {
-			_ = p.end()
-			return err
+			return errors.Join(err, p.end(), p.free())
 		}
 	}
+	w.byIndex = append(w.byIndex, p)
+	w.peers.Add(id, nonce(a.Nonce), p)
 	w.connecting = append(w.connecting, p)
 	w.lastConnect = clock.Now()
 	w.connect() // on one host this is often all that is needed

@@ -71,9 +71,30 @@ func parseIP(text string) (unix.Sockaddr, error) {
 	return &unix.SockaddrInet6{Port: int(at.Port()), Addr: at.Addr().As16()}, nil
 }
 
-func (s *settings) checkUnix(transport.Values) error {
+func (s *settings) checkUnix(o transport.Values) error {
 	if s.port > 0 {
 		return refuse("port", "%d: Unix sockets have no ports; leave it out, or use network=tcp", s.port)
+	}
+	if err := s.onlyTCP(o); err != nil {
+		return err
+	}
+	return s.onlyVsock()
+}
+
+// onlyTCP refuses options that have no effect on other networks.
+func (s *settings) onlyTCP(o transport.Values) error {
+	for _, unset := range [][2]string{{"address", defaultAddress}, {"congestion-control", defaultCongestion}} {
+		if value := o.String(unset[0]); value != unset[1] {
+			return refuse(unset[0], "%q has no effect with network=%s; leave it out, or use network=tcp", value, s.network.name)
+		}
+	}
+	return nil
+}
+
+// onlyVsock refuses the option that has no effect on other networks.
+func (s *settings) onlyVsock() error {
+	if s.cid != 0 {
+		return refuse("cid", "%d has no effect with network=%s; leave it out, or use network=vsock", s.cid, s.network.name)
 	}
 	return nil
 }
@@ -104,7 +125,10 @@ func parseUnix(text string) (unix.Sockaddr, error) {
 const vsockDevice = "/dev/vsock"
 
 // checkVsock asks the kernel for this machine's context ID.
-func (s *settings) checkVsock(transport.Values) error {
+func (s *settings) checkVsock(o transport.Values) error {
+	if err := s.onlyTCP(o); err != nil {
+		return err
+	}
 	fd, err := unix.Socket(unix.AF_VSOCK, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return transport.Unavailable("network=vsock: the kernel has no AF_VSOCK sockets (%w); load its module vsock, or use network=tcp", err)

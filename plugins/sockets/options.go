@@ -21,6 +21,9 @@ const (
 	maxInFlight = 1 << 16
 	maxPayload  = 1 << 30
 	maxPort     = 1<<16 - 1
+
+	defaultAddress    = "127.0.0.1"
+	defaultCongestion = "cubic"
 )
 
 var schema = []transport.Option{
@@ -33,7 +36,7 @@ var schema = []transport.Option{
 		Help: "what moves bytes between sockets and memory: epoll is a send and a receive call for each batch; uring is io_uring, which receives by itself (Linux 6.12 or later)",
 	},
 	{
-		Name: "address", Type: transport.TypeString, Default: "127.0.0.1",
+		Name: "address", Type: transport.TypeString, Default: defaultAddress,
 		Help: "IP address to listen on, or a network such as 10.0.0.0/24 for the address that each host has in it (tcp)",
 	},
 	{
@@ -53,7 +56,7 @@ var schema = []transport.Option{
 		Help: "bytes of each socket buffer; 0 lets the kernel choose",
 	},
 	{
-		Name: "congestion-control", Type: transport.TypeString, Default: "cubic",
+		Name: "congestion-control", Type: transport.TypeString, Default: defaultCongestion,
 		Help: "congestion control of all sockets; empty for the kernel's default, which is not pinned (tcp)",
 	},
 	{
@@ -145,6 +148,9 @@ func networkNamed(name string) *network {
 
 // checkIP resolves the options of TCP.
 func (s *settings) checkIP(o transport.Values) (err error) {
+	if err := s.onlyVsock(); err != nil {
+		return err
+	}
 	if s.sock.Address, err = transport.LocalAddress("address", o.String("address")); err != nil {
 		return err
 	}

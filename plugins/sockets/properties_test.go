@@ -3,6 +3,7 @@ package sockets
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -38,6 +39,11 @@ func TestRefusedOptions(t *testing.T) {
 		{map[string]string{"address": "10.0.0.300"}, 1, "address", "neither an IP address nor a network"},
 		{map[string]string{"port": "65534"}, 3, "port", "use 65533 or less"},
 		{map[string]string{"network": "unix", "port": "5000"}, 1, "port", "Unix sockets have no ports"},
+		{map[string]string{"network": "unix", "address": "10.0.0.0/24"}, 1, "address", `"10.0.0.0/24" has no effect with network=unix`},
+		{map[string]string{"network": "unix", "congestion-control": "bbr"}, 1, "congestion-control", "leave it out, or use network=tcp"},
+		{map[string]string{"network": "vsock", "address": "10.0.0.1"}, 1, "address", "has no effect with network=vsock"},
+		{map[string]string{"network": "unix", "cid": "3"}, 1, "cid", "leave it out, or use network=vsock"},
+		{map[string]string{"cid": "3"}, 1, "cid", "3 has no effect with network=tcp"},
 		{map[string]string{"congestion-control": "cubik"}, 1, "congestion-control", "the kernel refuses"},
 	} {
 		values, err := transport.ParseOptions(schema, c.options)
@@ -74,6 +80,21 @@ func TestAddresses(t *testing.T) {
 	} {
 		require.ErrorContains(t, w.Connect(context.Background(), 0, encoded), says)
 	}
+}
+
+// TestConnectAfterFailure: a Connect that failed has taken neither the number of the peer nor its place.
+func TestConnectAfterFailure(t *testing.T) {
+	w := newTestWorker(t, map[string]string{"network": "unix"})
+	var a address
+	require.NoError(t, json.Unmarshal(w.Address(), &a))
+	for i := range a.Nonce {
+		a.Nonce[i] = 0xff // the largest: the worker is to dial
+	}
+	a.At = unixPrefix + strings.Repeat("x", 200) // longer than the kernel takes
+	encoded, err := json.Marshal(a)
+	require.NoError(t, err)
+	require.ErrorContains(t, w.Connect(context.Background(), 0, encoded), "connect to "+unixPrefix)
+	expect(t, w, 0)
 }
 
 // TestNetworkAddresses: what a network announces it can parse, and what is not its own it refuses.

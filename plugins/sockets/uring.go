@@ -62,12 +62,15 @@ func (e *uringEngine) attach(c *conn) error {
 	if c.index >= len(e.conns) {
 		return fmt.Errorf("connection %d of at most %d", c.index+1, len(e.conns))
 	}
+	if e.failure != nil {
+		return e.failure
+	}
 	if err := e.ring.SetFile(c.index, c.fd); err != nil {
 		return err
 	}
 	stream, err := e.ring.NewStream(uint16(c.index), c.in.ring.at(0, c.in.ring.size()))
 	if err != nil {
-		return err
+		return errors.Join(err, e.ring.SetFile(c.index, -1))
 	}
 	e.conns[c.index] = uringConn{conn: c, stream: stream}
 	e.receive(&e.conns[c.index])
@@ -80,7 +83,7 @@ func (e *uringEngine) rest() (fd int, ready bool) {
 	if e.ring.Pending() || e.ring.NeedsEnter() {
 		e.enter()
 	}
-	return e.ring.FD(), e.ring.Ready() || len(e.arrived) > 0
+	return e.ring.FD(), e.ring.Ready() || e.ring.Pending() || e.stalled || len(e.arrived) > 0
 }
 
 // detach implements engine. The kernel has stopped to use the rings when its operations have completed. If they

@@ -26,6 +26,9 @@ func (e *uringEngine) send(c *conn) {
 	e.continueSending(u)
 }
 
+// maxSend is the most bytes of one send: the kernel takes its length as 32 bits.
+const maxSend = 1 << 30
+
 // continueSending begins a send if there is something to send and none is in progress: two could mix
 // their bytes.
 func (e *uringEngine) continueSending(u *uringConn) {
@@ -34,7 +37,8 @@ func (e *uringEngine) continueSending(u *uringConn) {
 		return
 	}
 	e.makeRoom()
-	u.sending = e.ring.Send(u.index, o.ring.at(o.freed, int(u.flushed-o.freed)), sendData(u))
+	unsent := min(int(u.flushed-o.freed), maxSend)
+	u.sending = e.ring.Send(u.index, o.ring.at(o.freed, unsent), sendData(u))
 	e.stalled = e.stalled || !u.sending
 }
 

@@ -184,6 +184,9 @@ func (p *peer) end() (err error) {
 	return err
 }
 
+// free releases the memory of a connection that has ended.
+func (p *peer) free() error { return errors.Join(p.out.ring.free(), p.in.ring.free()) }
+
 // Close implements [transport.Worker]. Payloads that Poll handed out stay readable until
 // the transport closes.
 func (w *worker) Close() error {
@@ -211,7 +214,7 @@ func (w *worker) destroy() error {
 	w.destroyed = true
 	errs := []error{w.notifier.Close()}
 	for _, p := range w.byIndex {
-		errs = append(errs, p.out.ring.free(), p.in.ring.free())
+		errs = append(errs, p.free())
 	}
 	return errors.Join(errs...)
 }
