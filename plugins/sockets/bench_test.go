@@ -47,7 +47,7 @@ func benchmarkRaw(b *testing.B, network string, inFlight int) {
 	var near int
 	eventually(b, "the socket of the loop", func() bool {
 		var err error
-		near, _, err = x.settings.sock.AcceptFrom(x.door.Listener)
+		near, _, err = x.settings.sock.AcceptFrom(x.acceptor.Listener)
 		require.NoError(b, err)
 		return near >= 0
 	})

@@ -137,7 +137,7 @@ const longestWait = int64(100 * time.Millisecond)
 
 // connect continues the connections that are not up yet.
 func (w *worker) connect() {
-	w.door.Answer(w.decide)
+	w.acceptor.Accept(w.decide)
 	now := clock.Now()
 	passed := min(now-w.lastConnect, longestWait)
 	w.lastConnect = now

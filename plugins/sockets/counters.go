@@ -31,7 +31,7 @@ func (w *worker) ReadStats(dst []transport.Stat) []transport.Stat {
 		transport.Stat{Name: "direct_bytes", Help: "bytes that were sent from the caller's memory, without a copy to the ring", Value: w.counters.direct},
 		transport.Stat{Name: "retransmits", Help: "segments that TCP sent again (TCP_INFO)", Value: retransmits},
 		transport.Stat{Name: "setup_ns", Help: "time from Connect until the socket was connected, over all peers; part of no transfer", Value: w.counters.setupNS},
-		transport.Stat{Name: "strangers", Help: "connections that were closed because they sent no proper hello in time", Value: w.door.Strangers},
+		transport.Stat{Name: "strangers", Help: "connections that were closed because they sent no proper hello in time", Value: w.acceptor.Strangers},
 	)
 }
 

@@ -7,15 +7,15 @@ import (
 )
 
 // engine moves the bytes of one worker's connections between their sockets and their streams. Methods
-// are called on the worker's thread. attach, rest, detach and close may block and allocate, the others
+// are called on the worker's thread. attach, prepareWait, detach and close may block and allocate, the others
 // not.
 type engine interface {
 	// attach begins to move the bytes of a connection, whose socket is connected and whose rings are
 	// empty except for what was posted.
 	attach(c *conn) error
-	// lend sends what is unsent and then payload, which is not in the ring and follows all that was posted,
-	// straight from where it is. It returns how many bytes of payload the socket took, and has added them to
-	// what is posted and freed; 0 if it cannot.
+	// lend sends what is unsent, and then payload from where it is: payload is not in the ring. It returns
+	// how many bytes of payload the socket took, and adds them to posted and freed. An engine that cannot
+	// send from the caller's memory returns 0.
 	lend(c *conn, payload []byte) int
 	// send begins to send what was posted and not sent yet. What the socket does not take now, progress
 	// sends later.
@@ -27,9 +27,9 @@ type engine interface {
 	progress()
 	// release is called when in.released of a connection has grown.
 	release(c *conn)
-	// rest prepares for the thread to sleep. fd is readable while progress has something to do; ready
+	// prepareWait prepares for the thread to sleep. fd is readable while progress has something to do; ready
 	// reports that it has already.
-	rest() (fd int, ready bool)
+	prepareWait() (fd int, ready bool)
 	// detach closes the socket of a connection. Afterwards the engine does not use its rings.
 	detach(c *conn) error
 	// close releases the engine, which has no connections any more.

@@ -70,8 +70,8 @@ func (e *epollEngine) detach(c *conn) error {
 	return unix.Close(c.fd) // epoll forgets it
 }
 
-// rest has epoll report when the sockets of blocked connections take bytes again.
-func (e *epollEngine) rest() (fd int, ready bool) {
+// prepareWait has epoll report when the sockets of blocked connections take bytes again.
+func (e *epollEngine) prepareWait() (fd int, ready bool) {
 	for _, c := range e.conns {
 		if c.blocked == c.armed {
 			continue

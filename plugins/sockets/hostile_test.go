@@ -205,7 +205,7 @@ func testStrangers(t *testing.T, engine string) {
 				}
 				_, err := w.Poll(nil)
 				require.NoError(t, err)
-				require.LessOrEqual(t, w.door.Waiting(), 2+64)
+				require.LessOrEqual(t, w.acceptor.Waiting(), 2+64)
 			}
 			fd := say(t, w, h, message(2, 2, "hi"))
 			events := make([]transport.Event, 4)
@@ -217,7 +217,7 @@ func testStrangers(t *testing.T, engine string) {
 			eventually(t, "all strangers to be refused", func() bool {
 				_, err := w.Poll(nil)
 				require.NoError(t, err)
-				return w.door.Waiting() == 0 && w.door.Strangers == strangers
+				return w.acceptor.Waiting() == 0 && w.acceptor.Strangers == strangers
 			})
 			for _, fd := range append(fds, fd) {
 				require.NoError(t, unix.Close(fd))
@@ -248,7 +248,7 @@ func testWaitWithStranger(t *testing.T, engine string) {
 	defer unix.Close(stranger)
 	eventually(t, "the stranger", func() bool {
 		require.NoError(t, w.Wait(time.Second))
-		return w.door.Waiting() == 1
+		return w.acceptor.Waiting() == 1
 	})
 	_, err := unix.Write(stranger, h.encode()[:20])
 	require.NoError(t, err)
@@ -259,7 +259,7 @@ func testWaitWithStranger(t *testing.T, engine string) {
 	// 10 calls that sleep fill the time; the stranger's bytes end one more early.
 	require.LessOrEqual(t, calls, 30)
 	require.LessOrEqual(t, w.counters.Syscalls-before, uint64(100))
-	require.Equal(t, 1, w.door.Waiting())
+	require.Equal(t, 1, w.acceptor.Waiting())
 }
 
 // TestStrangerAfterConnect: a second connection with the peer's hello does not replace the first.
@@ -377,14 +377,14 @@ type givenEngine struct {
 	give []byte // what the next progress receives
 }
 
-func (e *givenEngine) attach(*conn) error     { return nil }
-func (e *givenEngine) lend(*conn, []byte) int { return 0 }
-func (e *givenEngine) send(c *conn)           { c.out.freed = c.out.posted }
-func (e *givenEngine) submit()                {}
-func (e *givenEngine) release(*conn)          {}
-func (e *givenEngine) rest() (int, bool)      { return -1, true }
-func (e *givenEngine) detach(*conn) error     { return nil }
-func (e *givenEngine) close() error           { return nil }
+func (e *givenEngine) attach(*conn) error       { return nil }
+func (e *givenEngine) lend(*conn, []byte) int   { return 0 }
+func (e *givenEngine) send(c *conn)             { c.out.freed = c.out.posted }
+func (e *givenEngine) submit()                  {}
+func (e *givenEngine) release(*conn)            {}
+func (e *givenEngine) prepareWait() (int, bool) { return -1, true }
+func (e *givenEngine) detach(*conn) error       { return nil }
+func (e *givenEngine) close() error             { return nil }
 func (e *givenEngine) progress() {
 	if c := &e.w.byIndex[0].conn; len(e.give) > 0 {
 		copy(c.in.ring.at(c.in.received, len(e.give)), e.give)

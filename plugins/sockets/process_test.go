@@ -16,8 +16,9 @@ import (
 	"transportbench/core/transport"
 )
 
-// serverVariable turns the test binary into a server process over the network that is its value, with the engine behind it if there is one. It prints
-// its address, reads the test's, and answers calls until it is killed or the peer is lost.
+// serverVariable turns the test binary into a server process. Its value is the network and, after a
+// space, the engine; epoll if there is none. The server prints its address, reads the test's, and answers
+// calls until it is killed or the peer is lost.
 const serverVariable = "SOCKETS_TEST_SERVER"
 
 const serverPayload = 4 << 20

@@ -78,8 +78,8 @@ func (e *uringEngine) attach(c *conn) error {
 	return nil
 }
 
-// rest implements engine.
-func (e *uringEngine) rest() (fd int, ready bool) {
+// prepareWait implements engine.
+func (e *uringEngine) prepareWait() (fd int, ready bool) {
 	if e.ring.Pending() || e.ring.NeedsEnter() {
 		e.enter()
 	}

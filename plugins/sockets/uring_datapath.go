@@ -71,7 +71,7 @@ func (e *uringEngine) unstall() {
 	}
 }
 
-// submit implements engine. Sends have mostly ended when it returns.
+// submit implements engine. The kernel tries each send at once, so most have ended when it returns.
 func (e *uringEngine) submit() {
 	if e.ring.Pending() {
 		e.enter()

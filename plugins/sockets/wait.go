@@ -22,13 +22,13 @@ func (w *worker) Wait(timeout time.Duration) error {
 	}
 	w.notifier.Begin()
 	defer w.notifier.End()
-	fd, ready := w.engine.rest()
+	fd, ready := w.engine.prepareWait()
 	if ready {
 		return nil
 	}
 	list := append(w.pollFD[:0], unix.PollFd{Fd: int32(w.notifier.FD), Events: unix.POLLIN}, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN})
 	begin := len(list)
-	list = w.door.Interests(list)
+	list = w.acceptor.Interests(list)
 	end := len(list)
 	for _, p := range w.connecting {
 		switch {

@@ -24,7 +24,7 @@ type worker struct {
 	peers    control.Peers[peer, nonce]
 	byIndex  []*peer // by conn.index
 
-	door        sock.Door
+	acceptor    sock.Acceptor
 	connecting  []*peer // not up yet
 	lastConnect int64   // when connect ran last
 
@@ -74,7 +74,7 @@ type peer struct {
 }
 
 func newWorker(s *settings, index int) (*worker, error) {
-	w := &worker{settings: s, door: sock.Door{Listener: -1}, notifier: sock.Notifier{FD: -1}, lost: control.NewLostPeers(s.peers),
+	w := &worker{settings: s, acceptor: sock.Acceptor{Listener: -1}, notifier: sock.Notifier{FD: -1}, lost: control.NewLostPeers(s.peers),
 		dirty: make([]*peer, 0, s.peers), arrived: make([]*peer, 0, s.peers), delivered: make([]*peer, 0, s.peers),
 		failures: make([]error, 0, s.peers)}
 	_, _ = rand.Read(w.nonce[:]) // never fails
@@ -95,7 +95,7 @@ func (w *worker) open(index int) error {
 		return s.listenError(at, err)
 	}
 	// Each peer has a connection and one for a probe.
-	w.door = sock.NewDoor(fd, &s.sock, helloSize, 2*s.peers)
+	w.acceptor = sock.NewAcceptor(fd, &s.sock, helloSize, 2*s.peers)
 	a := address{Nonce: w.nonce[:], Network: s.network.name, InFlight: s.inFlight, Payload: s.payload}
 	if a.At, err = s.network.announce(s, own); err != nil {
 		return err
@@ -203,7 +203,7 @@ func (w *worker) Close() error {
 	if w.engine != nil {
 		errs = append(errs, w.engine.close())
 	}
-	return errors.Join(append(errs, w.door.Close())...)
+	return errors.Join(append(errs, w.acceptor.Close())...)
 }
 
 // destroy releases what Close has left.

@@ -15,8 +15,8 @@ const (
 )
 
 const (
-	// restEvery is how many polls pass between two looks at the listener.
-	restEvery = 1024
+	// acceptEvery is how many polls pass between two looks at the listener.
+	acceptEvery = 1024
 	// leastDirect is the size from which Post offers a payload to the socket before it copies it to the
 	// ring: the copy then costs about what a system call costs.
 	leastDirect = 32 << 10
@@ -148,9 +148,9 @@ func (w *worker) Poll(events []transport.Event) (n int, err error) {
 	w.polls++
 	if len(w.connecting) > 0 {
 		w.connect()
-	} else if w.polls%restEvery == 0 {
+	} else if w.polls%acceptEvery == 0 {
 		w.counters.Syscalls++
-		if w.door.Knocked() {
+		if w.acceptor.Ready() {
 			w.connect()
 		}
 	}

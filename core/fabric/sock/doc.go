@@ -5,6 +5,7 @@
 //     of any family.
 //   - [Data] is a data socket, and [Syscalls] sends and receives on it.
 //   - [Vectors] sends and receives stretches of memory.
+//   - [Acceptor] accepts connections, and refuses those of strangers.
 //   - [Notifier] wakes a thread that sleeps in poll(2).
 //
 // All sockets are nonblocking. The calls that move bytes are raw system calls: they

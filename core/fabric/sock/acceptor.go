@@ -1,0 +1,154 @@
+package sock
+
+import (
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"transportbench/core/fabric/clock"
+)
+
+// strangersHeld is how many connections of strangers an acceptor holds until they say what they are for.
+const strangersHeld = 64
+
+// Acceptor is a listening socket and the connections to it that have no owner yet. A connection begins
+// with a hello of fixed length, by which its owner recognises it.
+type Acceptor struct {
+	Listener  int    // -1 if there is none
+	Strangers uint64 // connections that were closed because they sent no proper hello in time
+
+	options *Options
+	hello   int
+	limit   int
+	waiting []*Arrival
+
+	accepted int64 // when Accept ran last
+	listener unix.PollFd
+}
+
+// Arrival is a connection without an owner.
+type Arrival struct {
+	FD    int
+	From  unix.Sockaddr
+	Hello []byte // what has come of it
+
+	since int64
+}
+
+// Verdict is what becomes of an arrival with a whole hello.
+type Verdict int
+
+// The verdicts.
+const (
+	Wait     Verdict = iota // its owner is not known yet; the acceptor closes it if the other side does
+	Taken                   // it has an owner now
+	Close                   // it is not needed
+	Stranger                // its hello is wrong
+)
+
+// NewAcceptor returns the acceptor of a listening socket. hello is the length of a hello, and expected
+// the most connections that peers, other than strangers, may have waiting.
+func NewAcceptor(listener int, o *Options, hello, expected int) Acceptor {
+	return Acceptor{Listener: listener, options: o, hello: hello, limit: expected + strangersHeld}
+}
+
+// Waiting returns the number of connections without an owner.
+func (l *Acceptor) Waiting() int { return len(l.waiting) }
+
+// lookEvery is the time between two looks at connections without an owner, in nanoseconds:
+// strangers may leave many open, and each look is a system call for each.
+const lookEvery = int64(10 * time.Millisecond)
+
+// Ready reports whether Accept has something to do, which costs a system call. It does not allocate.
+func (l *Acceptor) Ready() bool {
+	l.listener = unix.PollFd{Fd: int32(l.Listener), Events: unix.POLLIN}
+	return readable(&l.listener) || len(l.waiting) > 0 && clock.Now()-l.accepted > lookEvery
+}
+
+// Interests appends what poll(2) has to watch for Accept: the listener, and the connections with an
+// incomplete hello.
+func (l *Acceptor) Interests(list []unix.PollFd) []unix.PollFd {
+	list = append(list, unix.PollFd{Fd: int32(l.Listener), Events: unix.POLLIN})
+	for _, a := range l.waiting {
+		if len(a.Hello) < l.hello {
+			list = append(list, unix.PollFd{Fd: int32(a.FD), Events: unix.POLLIN})
+		}
+	}
+	return list
+}
+
+// Accept accepts the connections that have come, reads their hellos, and calls decide for those that are
+// complete. Of connections without a whole hello it keeps the latest: a peer that is no stranger sends
+// its hello at once.
+func (l *Acceptor) Accept(decide func(*Arrival) Verdict) {
+	l.accepted = clock.Now()
+	for range l.limit {
+		fd, from, err := l.options.AcceptFrom(l.Listener)
+		if err != nil || fd < 0 {
+			break
+		}
+		l.waiting = append(l.waiting, &Arrival{FD: fd, From: from, Hello: make([]byte, 0, l.hello), since: clock.Now()})
+	}
+	l.waiting = slices.DeleteFunc(l.waiting, func(a *Arrival) bool { return l.settle(a, decide) })
+	surplus := len(l.waiting) - l.limit
+	l.waiting = slices.DeleteFunc(l.waiting, func(a *Arrival) bool {
+		drop := surplus > 0 && len(a.Hello) < l.hello
+		if drop {
+			surplus--
+			l.refuse(a)
+		}
+		return drop
+	})
+}
+
+// settle reports whether an arrival is no longer waiting.
+func (l *Acceptor) settle(a *Arrival, decide func(*Arrival) Verdict) bool {
+	if missing := a.Hello[len(a.Hello):l.hello]; len(missing) > 0 {
+		n, err := ReceiveBytes(a.FD, missing)
+		a.Hello = a.Hello[:len(a.Hello)+n]
+		switch {
+		case err != nil:
+			l.refuse(a)
+			return true
+		case len(a.Hello) < l.hello:
+			late := clock.Now()-a.since > int64(l.options.Timeout)
+			if late {
+				l.refuse(a)
+			}
+			return late
+		}
+	}
+	switch decide(a) {
+	case Taken:
+		return true
+	case Stranger:
+		l.refuse(a)
+		return true
+	case Wait:
+		if Peek(a.FD) == nil {
+			return false
+		}
+	}
+	_ = unix.Close(a.FD)
+	return true
+}
+
+// refuse closes the connection of a stranger.
+func (l *Acceptor) refuse(a *Arrival) {
+	l.Strangers++
+	_ = unix.Close(a.FD)
+}
+
+// Close closes the listener and the connections without an owner.
+func (l *Acceptor) Close() (err error) {
+	for _, a := range l.waiting {
+		_ = unix.Close(a.FD)
+	}
+	l.waiting = nil
+	if l.Listener >= 0 {
+		err = unix.Close(l.Listener)
+		l.Listener = -1
+	}
+	return err
+}
