@@ -55,10 +55,11 @@ int shm_unlink(const char *name)
 	return unlink(path);
 }
 
-// LOCK_PATIENCE is how long a thread waits for a lock that a killed process may hold. A process
-// that runs holds one of libfabric's for less than a microsecond, or as long as it is preempted or
-// stopped. So a lock is taken over only for AFTER_DEATH after a peer's process has ended.
-enum { LOCK_PATIENCE_MS = 500, AFTER_DEATH_MS = 5000, LOOKS = 1024 };
+// A thread waits LOCK_PATIENCE for a lock that a killed process may hold, within AFTER_DEATH after a
+// peer's process has ended, and later LONG_PATIENCE. A process that runs holds one of libfabric's for
+// less than a microsecond, or as long as it is preempted; one that is stopped for longer than
+// LONG_PATIENCE does not come back, because its run has ended.
+enum { LOCK_PATIENCE_MS = 500, AFTER_DEATH_MS = 5000, LONG_PATIENCE_MS = 15000, LOOKS = 1024 };
 
 static uint64_t now_ms(void)
 {
@@ -89,7 +90,7 @@ int pthread_spin_lock(pthread_spinlock_t *lock)
 		now = now_ms();
 		if (began == 0)
 			began = now;
-		else if (now - began > LOCK_PATIENCE_MS && now < death + AFTER_DEATH_MS)
+		else if (now - began > (now < death + AFTER_DEATH_MS ? LOCK_PATIENCE_MS : LONG_PATIENCE_MS))
 			return 0; // it is locked, and from now on by this thread
 	}
 	return 0;
