@@ -72,7 +72,7 @@ type endpoint struct {
 	context  *fi.Context
 	workers  *control.Workers[worker]
 	watcher  *shm.Watcher
-	reaper   reaper
+	reaper   control.Reaper
 }
 
 // leastUniverse is the least number of peers that libfabric is told to expect.
@@ -283,7 +283,7 @@ func (e *endpoint) Close() error {
 
 // release frees the workers, which are closed, and the interface.
 func (e *endpoint) release(workers []*worker) error {
-	e.reaper.stop()
+	e.reaper.Stop()
 	e.watcher.Close()
 	err := control.Each(workers, (*worker).closeAll)
 	free := func() {

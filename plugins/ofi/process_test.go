@@ -237,7 +237,7 @@ func next(t testing.TB, w *worker) transport.Event {
 			return events[0]
 		}
 	}
-	t.Fatal("nothing arrived in 30 s")
+	t.Fatal("nothing arrived in 10 s")
 	panic("unreachable")
 }
 

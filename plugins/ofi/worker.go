@@ -170,7 +170,7 @@ func (w *worker) connect(ctx context.Context, id transport.PeerID, encoded []byt
 	}
 	if err := w.library.Connect(int(id), a.nonce, a.library); err != nil {
 		e.watcher.Remove(p.watch)
-		return e.explain(err)
+		return fmt.Errorf("provider %s does not take the peer's address: %w", e.fabric.Provider, err)
 	}
 	w.peers.Add(id, a.nonce, p)
 	return nil
@@ -199,8 +199,8 @@ func (w *worker) peerGone(p *peer, sameHost bool) {
 // drainRounds is how often a closing worker makes progress. The reaper does the rest.
 const drainRounds = 64
 
-// Close implements [transport.Worker]. It drops what was not flushed; libfabric still sends what
-// was, and then tells the peers. Payloads of the last Poll stay readable until the transport
+// Close implements [transport.Worker]. It goes on with what is queued, and tells the peers, who may
+// hear of that before large payloads have arrived, and drop those. Payloads of the last Poll stay readable until the transport
 // closes.
 func (w *worker) Close() error {
 	if w.closed {
@@ -209,7 +209,7 @@ func (w *worker) Close() error {
 	w.closed = true
 	w.library.BeginClose()
 	if w.library.Drain(drainRounds) > 0 {
-		w.endpoint.reaper.add(w.library)
+		w.endpoint.reaper.Add(w.library)
 	}
 	for _, p := range w.peers.ByID {
 		if p != nil {

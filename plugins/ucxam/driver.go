@@ -71,7 +71,7 @@ type endpoint struct {
 	lane     lane
 	eager    int // bytes
 	workers  *control.Workers[worker]
-	reaper   reaper
+	reaper   control.Reaper
 }
 
 // openEndpoint opens UCX and determines the lane.
@@ -263,7 +263,7 @@ func (e *endpoint) Close() error {
 
 // release frees the workers, which are closed, and the context.
 func (e *endpoint) release(workers []*worker) error {
-	e.reaper.stop()
+	e.reaper.Stop()
 	err := control.Each(workers, (*worker).destroy)
 	e.context.Close()
 	return err

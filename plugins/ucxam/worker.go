@@ -152,7 +152,7 @@ func (w *worker) Close() error {
 	w.closed = true
 	w.ucp.BeginClose()
 	if w.ucp.Drain(drainRounds) > 0 {
-		w.endpoint.reaper.add(w.ucp)
+		w.endpoint.reaper.Add(w.ucp)
 	}
 	return w.closeStream()
 }

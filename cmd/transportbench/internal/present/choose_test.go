@@ -83,7 +83,7 @@ var kernelFloor = regexp.MustCompile(`(?i)tcp|udp|unix|vsock|socket|datagram`)
 
 func (a *answerSet) kernel(c *set.Cell) bool { return kernelFloor.MatchString(a.floors[c.Transport()]) }
 
-// markdown writes a table. The columns whose headers begin with ">" are of numbers.
+// markdown writes a table. Columns of numbers have headers that begin with ">".
 func markdown(w *bytes.Buffer, headers []string, rows [][]string) {
 	line := func(cells []string) { fmt.Fprintf(w, "| %s |\n", strings.Join(cells, " | ")) }
 	names, marks := slices.Clone(headers), slices.Repeat([]string{"---"}, len(headers))

@@ -42,9 +42,7 @@ func (e *Error) Error() string { return fmt.Sprintf("%s (libfabric error %d)", e
 // The errors that callers distinguish, with the values of FI_E*.
 const (
 	ErrNoData   = 61 // nothing provides this
-	ErrNoSystem = 38 // not implemented
-	ErrNoMemory = 12
-	ErrNoSpace  = 28
+	ErrNoSystem = 38 // FI_ENOSYS
 )
 
 // The formats of addresses that callers distinguish, with the values of FI_*.

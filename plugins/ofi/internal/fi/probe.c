@@ -59,9 +59,7 @@ static void send_probe(fb_worker *w, fb_peer *p, uint64_t kind, uint64_t token, 
 	h->origin = s->nonce | kind;
 	if (!small)
 		slot += s->small.count;
-	int error;
-	while ((error = fb_post(w, p, slot, size)) == -FI_EAGAIN && s->pending > 0)
-		fb_read_completions(w);
+	int error = fb_post(w, p, slot, size);
 	if (error == -FI_EAGAIN)
 		s->sends[s->queued++] = (fb_send){ .slot = slot, .peer = p->id, .size = size };
 	else if (error != 0)

@@ -1,17 +1,21 @@
-package ofi
+package endpoint
 
 import (
 	"sync"
 	"time"
-
-	"transportbench/plugins/ofi/internal/fi"
 )
 
-// reaper progresses closed workers until libfabric has sent their last messages. Their own
-// threads no longer call them.
-type reaper struct {
+// Drainer is a closed worker of a library.
+type Drainer interface {
+	// Drain makes progress up to rounds times and returns how much is still to be sent.
+	Drain(rounds int) (pending int)
+}
+
+// Reaper makes progress with closed workers until their library has sent their last messages. Their
+// own threads no longer call them. The zero value is ready to use.
+type Reaper struct {
 	mu      sync.Mutex
-	workers []*fi.Worker
+	workers []Drainer
 	stopped chan struct{} // closed when the goroutine ends; nil if there is none
 	ending  bool
 }
@@ -20,12 +24,12 @@ const (
 	// reapRounds is how often a worker progresses before the next one does.
 	reapRounds = 256
 	reapPause  = 200 * time.Microsecond
-	// reapPatience is how long Close of the transport waits for the reaper.
+	// reapPatience is how long Stop waits.
 	reapPatience = 10 * time.Millisecond
 )
 
-// add passes a closed worker to the reaper.
-func (r *reaper) add(w *fi.Worker) {
+// Add takes a closed worker, until Stop or until nothing of it is pending.
+func (r *Reaper) Add(w Drainer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.workers = append(r.workers, w)
@@ -35,7 +39,7 @@ func (r *reaper) add(w *fi.Worker) {
 	}
 }
 
-func (r *reaper) run(stopped chan struct{}) {
+func (r *Reaper) run(stopped chan struct{}) {
 	defer close(stopped)
 	for {
 		r.mu.Lock()
@@ -57,9 +61,8 @@ func (r *reaper) run(stopped chan struct{}) {
 	}
 }
 
-// stop waits until the goroutine is done, or ends it after reapPatience. It uses no worker
-// afterwards.
-func (r *reaper) stop() {
+// Stop waits for the last messages, up to reapPatience, and uses no worker afterwards.
+func (r *Reaper) Stop() {
 	r.mu.Lock()
 	stopped := r.stopped
 	r.mu.Unlock()
