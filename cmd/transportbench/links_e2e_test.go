@@ -140,12 +140,17 @@ func TestLinkDown(t *testing.T) {
 	}
 }
 
-// requireStall requires that the first window lists a stall without traffic.
+// requireStall requires that the first repeat lists a stall without traffic, in its window or in one
+// that it replaces: on a busy machine a window with an outage may be a mixed or a starved one.
 func requireStall(t *testing.T, r *result.Result, least time.Duration) {
 	t.Helper()
-	require.True(t, slices.ContainsFunc(r.Repeats[0].Stalls, func(s result.Stall) bool {
+	stalls := slices.Clone(r.Repeats[0].Stalls)
+	for _, w := range r.Repeats[0].Remeasured {
+		stalls = append(stalls, w.Stalls...)
+	}
+	require.True(t, slices.ContainsFunc(stalls, func(s result.Stall) bool {
 		return s.Cause == result.CauseNoTraffic && time.Duration(s.ForNS) >= least
-	}), "%+v", r.Repeats[0].Stalls)
+	}), "%+v", stalls)
 }
 
 // TestLinkFlaps: a link that goes down and comes back all the time, from the launch on, costs no run.

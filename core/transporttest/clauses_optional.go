@@ -266,26 +266,39 @@ func probeAlone(t *trial) {
 	defer runtime.UnlockOSThread()
 	for _, kind := range probeKinds {
 		for _, initiate := range []bool{true, false} {
-			sleeps, cpu := threadRest()
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-			floor, err := a.probe(ctx, kind, initiate, never)
-			cancel()
-			require.Error(t, err, "Probe without the other side (%s, initiate %v)", kind, initiate)
-			require.Zero(t, floor, "the Floor of a probe that failed (%s)", kind)
-			require.NoError(t, t.Context().Err(), "Probe outlived its context (%s)", kind)
-			nowSleeps, nowCPU := threadRest()
-			if spun := nowCPU - cpu; spun > 2*mostSpin {
-				require.Greater(t, (nowSleeps-sleeps)*int64(mostSpin), int64(spun),
-					"sleeps of a probe without the other side, which ran for %v (%s, initiate %v)", spun, kind, initiate)
+			rested := false
+			for try := 0; try < aloneTries && !rested; try++ {
+				rested = restsAlone(t, a, kind, initiate)
 			}
+			require.True(t, rested, "sleeps of a probe without the other side (%s, initiate %v): in each of %d tries it spun for %v and more between them",
+				kind, initiate, aloneTries, mostSpin)
 		}
 	}
 	probeBoth(t, a, b)
 }
 
-// mostSpin is the processor time that a probe may take without its peer before it sleeps, on average.
-// Go's scheduler interrupts a goroutine, which looks the same, after 10 ms.
-const mostSpin = 2 * time.Millisecond
+// restsAlone reports whether a probe without the other side slept often enough.
+func restsAlone(t *trial, n *node, kind transport.ProbeKind, initiate bool) bool {
+	sleeps, cpu := threadRest()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	floor, err := n.probe(ctx, kind, initiate, never)
+	require.Error(t, err, "Probe without the other side (%s, initiate %v)", kind, initiate)
+	require.Zero(t, floor, "the Floor of a probe that failed (%s)", kind)
+	require.NoError(t, t.Context().Err(), "Probe outlived its context (%s)", kind)
+	nowSleeps, nowCPU := threadRest()
+	spun := nowCPU - cpu
+	return spun <= 2*mostSpin || (nowSleeps-sleeps)*int64(mostSpin) > int64(spun)
+}
+
+const (
+	// mostSpin is the processor time that a probe may take without its peer before it sleeps, on
+	// average. Go's scheduler interrupts a goroutine, which looks the same, after 10 ms.
+	mostSpin = 2 * time.Millisecond
+	// The first probe may set up what it needs, and a thread's processor time contains what the
+	// hypervisor stole. So one that sleeps may look as if it did not, but not each time.
+	aloneTries = 5
+)
 
 // threadRest returns how often this thread has slept, and its processor time.
 func threadRest() (sleeps int64, cpu time.Duration) {
