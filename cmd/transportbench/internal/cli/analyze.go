@@ -161,6 +161,7 @@ func (a *app) analyzeCells(s, whole *set.Set, whatIf []string) ([]present.Analyz
 	labels, states := set.LabelsOf(whole.Cells), compare.FindStates(whole)
 	list := make([]present.AnalyzedCell, len(s.Cells))
 	usable := 0
+	var without []string // cells without a model
 	for i := range s.Cells {
 		c := &s.Cells[i]
 		list[i] = present.AnalyzedCell{Cell: labels.Of(c.Config), Config: c.Config, Status: c.Status, Reason: c.Reason, Warnings: c.Warnings}
@@ -179,10 +180,14 @@ func (a *app) analyzeCells(s, whole *set.Set, whatIf []string) ([]present.Analyz
 			continue
 		}
 		usable++
+		if list[i].Analysis.Model == nil {
+			without = append(without, list[i].Cell)
+			continue
+		}
 		for _, change := range whatIf {
-			p, err := predict(list[i].Analysis, change)
+			p, err := list[i].Analysis.Model.Predict(change)
 			if err != nil {
-				return nil, err
+				return nil, usagef("--what-if: %v", err)
 			}
 			p.MeasuredAfter = analyze.MeasuredAfter(whole, c, change)
 			list[i].Predictions = append(list[i].Predictions, p)
@@ -192,18 +197,17 @@ func (a *app) analyzeCells(s, whole *set.Set, whatIf []string) ([]present.Analyz
 	if usable == 0 && !published {
 		return nil, exitf(ExitTooLittle, "%s: no cell has a complete repeat; the first: %s: %s", s.Source, list[0].Cell, list[0].Reason)
 	}
+	const noModel = "no model, because it is of an open loop or the daemons' loop was not timed"
+	switch {
+	case len(whatIf) == 0 || len(without) == 0:
+	case len(without) == usable:
+		return nil, exitf(ExitTooLittle, "--what-if: %s has %s", strings.Join(without, "; "), noModel)
+	default:
+		for _, cell := range without {
+			a.note("--what-if: no prediction for %s: it has %s", cell, noModel)
+		}
+	}
 	return list, nil
-}
-
-func predict(of *analyze.Analysis, change string) (analyze.Prediction, error) {
-	if of.Model == nil {
-		return analyze.Prediction{}, exitf(ExitTooLittle, "--what-if: the result has no model, because it is of an open loop or the daemons' loop was not timed")
-	}
-	p, err := of.Model.Predict(change)
-	if err != nil {
-		return p, usagef("--what-if: %v", err)
-	}
-	return p, nil
 }
 
 // analysisVerdict fails if figures must not be used.

@@ -140,6 +140,26 @@ func TestAnalyzeTakesItsOwnNames(t *testing.T) {
 	require.Regexp(t, `over the windows of all states of the machine: \d+ near, \d+ far`, cmd.stdout)
 }
 
+// Open loops have no model, so --what-if skips such cells by name. It fails if there are no others.
+func TestWhatIfSkipsCellsWithoutModel(t *testing.T) {
+	const machine = "../../../../results/v0.5.0/amd-epyc-2core-vm"
+	open, err := filepath.Glob(machine + "/latency/cells/shm-*.json")
+	require.NoError(t, err)
+	require.NotEmpty(t, open)
+	mixed := t.TempDir()
+	for _, path := range []string{open[0], committedCell(t, "shm")} {
+		require.NoError(t, os.Link(path, filepath.Join(mixed, filepath.Base(path))))
+	}
+	cmd := &command{T: t}
+	require.Zero(t, cmd.execute("analyze", mixed, "--what-if", "rtt=2us,clients=16"), cmd.stderr)
+	require.Regexp(t, `^transportbench: --what-if: no prediction for shm .*rate=.*: it has no model, because`, cmd.stderr)
+	require.Contains(t, cmd.stdout, "rtt=2us,clients=16")
+
+	require.Equal(t, ExitTooLittle, cmd.execute("analyze", open[0], "--what-if", "clients=16"))
+	require.Regexp(t, `^transportbench: --what-if: shm has no model, because`, cmd.stderr)
+	require.Equal(t, 1, strings.Count(cmd.stderr, "\n"))
+}
+
 func TestAnalyzeAsJSON(t *testing.T) {
 	cmd := &command{T: t}
 	require.Zero(t, cmd.execute("analyze", committedSet, "--json", "--what-if", "burn=1us", "--slo", "p99<1s"), cmd.stderr)
