@@ -80,7 +80,15 @@ func TestExample(t *testing.T) {
 	require.NoError(t, os.CopyFS(example, os.DirFS("example")))
 	repository, err := filepath.Abs("..")
 	require.NoError(t, err)
-	command(t, example, "go", "mod", "edit", "-replace", "transportbench="+repository)
+	guide, err := os.ReadFile("write-a-transport.md")
+	require.NoError(t, err)
+	command(t, example, "go", "mod", "edit", "-droprequire=transportbench", "-dropreplace=transportbench")
+	edits := regexp.MustCompile(`(?m)^go mod edit .*$`).FindAllString(string(guide), -1)
+	require.Len(t, edits, 2)
+	for _, edit := range edits {
+		words := strings.Fields(strings.Replace(edit, "/path/of/transportbench", repository, 1))
+		command(t, example, words[0], words[1:]...)
+	}
 	transportbench := filepath.Join(bin, "transportbench")
 	plugins := filepath.Join(bin, "elsewhere")
 

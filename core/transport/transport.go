@@ -102,7 +102,8 @@ type Transport interface {
 	NewWorker(index int) (Worker, error)
 
 	// Close releases everything, including the workers. It is called once, while no other call
-	// is in progress, and returns in bounded time whatever the peers do.
+	// is in progress, and returns in bounded time whatever the peers do. After it, NewWorker and
+	// the methods of the workers return ErrClosed.
 	Close() error
 }
 
@@ -177,7 +178,7 @@ type Worker interface {
 	Poll(events []Event) (n int, err error)
 
 	// Close notifies the peers and abandons the calls in flight. It is idempotent and does not
-	// wait for any peer.
+	// wait for any peer. After it, Connect, Post, Flush and Poll return ErrClosed.
 	Close() error
 }
 
