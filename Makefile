@@ -17,6 +17,9 @@ LINK_TEST_RUNS ?= 2
 # For how long test-long inflicts random faults on runs.
 FAULTTIME ?= 10m
 
+# Where make install puts things.
+PREFIX ?= /usr/local
+
 .PHONY: help
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -57,6 +60,18 @@ test-rdma: ## test verbs: on Soft-RoCE in QEMU, or on DEVICE=mlx5_0
 .PHONY: build
 build: ## build bin/transportbench and bin/plugins/transport-*
 	@scripts/build.sh
+
+.PHONY: man
+man: ## write manual pages into bin/man
+	@scripts/man.sh
+
+.PHONY: install
+install: ## after make build: install below PREFIX (/usr/local), with DESTDIR before it
+	@scripts/install.sh "$(PREFIX)" "$(DESTDIR)"
+
+.PHONY: package
+package: build ## make a tarball and a .deb in bin/package
+	@scripts/package.sh
 
 .PHONY: lint
 lint: ## vet, lint and check the import rules

@@ -26,6 +26,9 @@ revision() {
 	fi
 }
 
+# commit_time prints SOURCE_DATE_EPOCH, else when the commit was made, else the time, in seconds since 1970.
+commit_time() { echo "${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || date +%s)}"; }
+
 # as_root runs a command with the rights to install packages, and never waits
 # for a password where no user can type it.
 as_root() {

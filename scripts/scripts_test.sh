@@ -94,6 +94,50 @@ mkdir -p bin/plugins && touch bin/plugins/transport-gone
 with_fakes scripts/build.sh || fail "build.sh failed"
 [ ! -e bin/plugins/transport-gone ] || fail "the plugin is still there"
 
+# packageable turns the module's command into one that can be packaged: it says its version and its completion.
+packageable() {
+	mkdir -p cmd/transportbench/internal/man tools
+	cp -r "$root/tools/package" tools/
+	cat >cmd/transportbench/main.go <<-'GO'
+		package main
+
+		import "os"
+
+		func main() { println(os.Args[1]); os.Stdout.WriteString("transportbench 1.2.3, revision 0123456789abcdef\n") }
+	GO
+	printf 'package main\n\nimport "os"\n\nfunc main() { os.Mkdir(os.Args[1], 0o755); os.WriteFile(os.Args[1]+"/transportbench.1", nil, 0o644) }\n' \
+		>cmd/transportbench/internal/man/main.go
+	with_fakes scripts/build.sh || fail "build.sh failed"
+}
+
+new_module "install puts everything below a prefix, and removes plugins of an older version"
+! with_fakes scripts/install.sh /opt/x || fail "install.sh did not fail without a build"
+expect "run make build first"
+packageable
+! with_fakes scripts/install.sh x || fail "install.sh took a relative prefix"
+expect 'PREFIX: "x" is not an absolute path'
+mkdir -p root/opt/x/lib/transportbench/plugins && touch root/opt/x/lib/transportbench/plugins/transport-gone
+with_fakes scripts/install.sh /opt/x/ "$PWD/root" || fail "install.sh failed"
+(cd root/opt/x && find . -type f | sort) >"$scratch/output"
+expect ./bin/transportbench ./lib/transportbench/plugins/transport-native ./lib/transportbench/plugins/transport-plain \
+	./share/man/man1/transportbench.1 ./share/bash-completion/completions/transportbench \
+	./share/zsh/site-functions/_transportbench ./share/fish/vendor_completions.d/transportbench.fish
+refuse transport-gone
+
+new_module "equal builds make equal packages"
+packageable
+for again in first second; do
+	with_fakes env SOURCE_DATE_EPOCH=1000000000 scripts/package.sh || fail "package.sh failed"
+	expect transportbench_1.2.3+g01234567_linux_ "transportbench_1.2.3+g01234567_$(go env GOARCH).deb"
+	sha256sum bin/package/* >$again
+done
+cmp first second || fail "they differ"
+with_output tar tzf bin/package/*.tar.gz && expect "_linux_$(go env GOARCH)/lib/transportbench/plugins/transport-plain"
+if have dpkg-deb; then
+	with_output dpkg-deb --info bin/package/*.deb && expect "Version: 1.2.3+g01234567" "Recommends: libucx0" "Revision 0123456789abcdef"
+	with_output dpkg-deb --contents bin/package/*.deb && expect ./usr/bin/transportbench ./usr/share/man/man1/transportbench.1
+fi
+
 new_module "setup prints nothing if nothing is missing"
 found
 with_fakes scripts/setup.sh bench || fail "setup.sh failed"

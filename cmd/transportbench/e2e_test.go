@@ -54,6 +54,22 @@ func buildAndRun(m *testing.M) int {
 	return m.Run()
 }
 
+// An installed command finds the plugins that make install puts below its prefix.
+func TestInstalled(t *testing.T) {
+	prefix := t.TempDir()
+	for from, to := range map[string]string{"transportbench": "bin/transportbench", "plugins/transport-shm": "lib/transportbench/plugins/transport-shm"} {
+		to = filepath.Join(prefix, to)
+		require.NoError(t, os.MkdirAll(filepath.Dir(to), 0o755))
+		text, err := os.ReadFile(filepath.Join(bin, from))
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(to, text, 0o755))
+	}
+	i := command(t, "plugins", "list", "--json")
+	i.cmd.Path = filepath.Join(prefix, "bin/transportbench")
+	require.Zero(t, i.run(t), i.stderr.String())
+	require.Contains(t, i.stdout.String(), filepath.Join(prefix, "lib/transportbench/plugins/transport-shm"))
+}
+
 // window is long enough for operations to complete even on a busy machine. A run
 // that completes none fails.
 const window = "400ms"

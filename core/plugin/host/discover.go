@@ -73,8 +73,9 @@ func (p *Plugin) check() error {
 }
 
 // Dirs returns the directories to search for plugins, in order: explicit unless it is empty, those
-// in EnvPluginPath, `plugins` beside the executable, and the executable's own directory. The
-// working directory and $PATH are never searched.
+// in EnvPluginPath, `plugins` beside the executable, the executable's own directory, and where make
+// install puts plugins, `lib/transportbench/plugins` beside `bin`. The working directory and $PATH are
+// never searched.
 func Dirs(explicit string) ([]string, error) {
 	var dirs []string
 	if explicit != "" {
@@ -102,7 +103,8 @@ func Dirs(explicit string) ([]string, error) {
 		return nil, fmt.Errorf("finding the plugins beside the executable: %w", err)
 	}
 	beside := filepath.Dir(executable)
-	return append(dirs, filepath.Join(beside, "plugins"), beside), nil
+	return append(dirs, filepath.Join(beside, "plugins"), beside,
+		filepath.Join(filepath.Dir(beside), "lib", "transportbench", "plugins")), nil
 }
 
 // Discover returns the plugins in dirs, sorted by name. If several directories have a plugin of the

@@ -21,17 +21,18 @@ func TestDirs(t *testing.T) {
 	executable, err := os.Executable()
 	require.NoError(t, err)
 	beside := filepath.Dir(executable)
+	always := []string{filepath.Join(beside, "plugins"), beside, filepath.Join(beside, "../lib/transportbench/plugins")}
 	explicit := t.TempDir()
 
 	t.Setenv(EnvPluginPath, "")
 	dirs, err := Dirs("")
 	require.NoError(t, err)
-	require.Equal(t, []string{filepath.Join(beside, "plugins"), beside}, dirs)
+	require.Equal(t, always, dirs)
 
 	t.Setenv(EnvPluginPath, "/one::/two/")
 	dirs, err = Dirs(explicit)
 	require.NoError(t, err)
-	require.Equal(t, []string{explicit, "/one", "/two", filepath.Join(beside, "plugins"), beside}, dirs)
+	require.Equal(t, append([]string{explicit, "/one", "/two"}, always...), dirs)
 
 	t.Setenv(EnvPluginPath, "relative")
 	_, err = Dirs("")

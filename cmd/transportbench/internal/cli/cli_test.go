@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"transportbench/core"
 	"transportbench/core/base/config"
 	"transportbench/core/base/record"
 	"transportbench/core/lab/result"
@@ -92,6 +93,12 @@ func TestExitCodesAndErrors(t *testing.T) {
 			require.NotContains(t, cmd.stderr+cmd.stdout, "Usage:", "the usage is not printed")
 		})
 	}
+}
+
+func TestVersionFlag(t *testing.T) {
+	cmd := &command{T: t}
+	require.Zero(t, cmd.execute("--version"), cmd.stderr)
+	require.Equal(t, "transportbench "+core.Version+", revision "+core.BuildRevision()+"\n", cmd.stdout)
 }
 
 func TestVerboseErrors(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"transportbench/cmd/transportbench/internal/options"
+	"transportbench/core"
 	"transportbench/core/base/printable"
 	"transportbench/core/lab/result"
 	"transportbench/core/lab/runner"
@@ -48,6 +49,9 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	a := &app{program: os.Args[0], args: args, stdout: stdout, stderr: stderr, began: time.Now(), run: runner.Run}
 	return a.main(ctx)
 }
+
+// Command returns the command with all its subcommands, to be described and not run.
+func Command() *cobra.Command { return (&app{program: "transportbench"}).rootCommand() }
 
 // checkedWriter keeps the first error of a writer, because tables are written
 // without checking.
@@ -104,6 +108,8 @@ profile, else from defaults.
 
 ` + exitHelp
 	root.SilenceErrors, root.SilenceUsage = true, true
+	root.Version = core.Version + ", revision " + core.BuildRevision()
+	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	options.AddCommon(root.PersistentFlags())
 	root.SetFlagErrorFunc(flagError)
 	root.InitDefaultCompletionCmd(a.args...)

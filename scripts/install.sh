@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# Installs what make build has built: the command, its plugins, manual pages and completions.
+#
+#	install.sh PREFIX [DESTDIR]
+#
+# DESTDIR is put before every path, for those who make packages. The command finds its plugins in
+# lib/transportbench/plugins, beside the bin that it lies in, so PREFIX may be moved as a whole.
+set -euo pipefail
+# shellcheck source=scripts/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+prefix=${1:-}
+[[ $prefix = /* ]] || die "PREFIX: \"$prefix\" is not an absolute path"
+root=${2:-}${prefix%/}
+[ -x bin/transportbench ] || die "bin/transportbench is missing: run make build first"
+# make install may run as root, who has no Go: then the pages are those of make man.
+if have go; then scripts/man.sh; fi
+[ -d bin/man ] || die "bin/man is missing, and there is no Go to make it: run make man first"
+
+plugins=$root/lib/transportbench/plugins
+install -d "$root/bin" "$plugins" "$root"/share/{man/man1,bash-completion/completions,zsh/site-functions,fish/vendor_completions.d}
+# A plugin of an older version would still be found.
+rm -f "$plugins"/transport-*
+install -m 755 bin/plugins/transport-* "$plugins/"
+install -m 755 bin/transportbench "$root/bin/"
+install -m 644 bin/man/*.1 "$root/share/man/man1/"
+bin/transportbench completion bash >"$root/share/bash-completion/completions/transportbench"
+bin/transportbench completion zsh >"$root/share/zsh/site-functions/_transportbench"
+bin/transportbench completion fish >"$root/share/fish/vendor_completions.d/transportbench.fish"
+say "installed in $root"
