@@ -309,9 +309,10 @@ func (i *invocation) results(t *testing.T) []*result.Result {
 }
 
 func TestRun(t *testing.T) {
-	i := command(t, append([]string{"run"}, short...)...)
+	i := command(t, append([]string{"run", "--setup"}, short...)...)
 	require.Zero(t, i.run(t), i.stderr.String())
 	require.Contains(t, i.stdout.String(), "throughput")
+	require.Contains(t, i.stdout.String(), "what a start took")
 	require.Contains(t, i.stderr.String(), "shm kv: repeat 2 of 2 done")
 
 	results := i.results(t)
@@ -324,6 +325,10 @@ func TestRun(t *testing.T) {
 	require.NotZero(t, r.Repeats[0].Ranks[1].Clients[0].VerifiedSums)
 	require.NotNil(t, r.Repeats[0].Before.Medium)
 	require.NotEqual(t, r.Placement[0].PID, r.Placement[1].PID, "two separate processes")
+	for _, name := range []string{result.SetupOpen, result.SetupConnect, result.SetupConnectAll, result.FirstCall, result.Teardown} {
+		require.Positive(t, r.Summary[name].Median, name)
+		require.Equal(t, len(r.Launches), r.Summary[name].N, name)
+	}
 }
 
 func TestJSON(t *testing.T) {

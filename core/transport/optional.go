@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// A [Worker] may implement the interfaces below, and a [Driver] Microbenchmarker. Each is here
+// A [Worker] may implement the interfaces below, a [Transport] RegistrationReader, and a [Driver]
+// Microbenchmarker. Each is here
 // because the runtime or the command uses it and plugins can import this package only, even if
 // today a single transport implements it:
 //
@@ -13,6 +14,7 @@ import (
 //   - SilenceReporter: erpc and tcpx, between whose ranks a link can fail
 //   - SeriesReader: tcpx; for any transport whose stalls change within a window, as congestion
 //     control makes them
+//   - RegistrationReader: copyrpc and erpc, whose devices reach registered memory only
 //   - DeviceReader: tcpx; part of Capabilities.DeviceMemory, without which the runtime could not
 //     verify payloads in device memory
 //   - Microbenchmarker: copyrpc and tcpx
@@ -72,6 +74,13 @@ type Series struct {
 	Remedy string `json:"remedy,omitempty"`
 	// Values has one value for each part of the window, in order.
 	Values []float64 `json:"values"`
+}
+
+// RegistrationReader is implemented by transports that register memory with a device or a library.
+type RegistrationReader interface {
+	// Registered returns how many bytes were registered since Open, and the time that it took. Any
+	// goroutine may call it.
+	Registered() (bytes uint64, took time.Duration)
 }
 
 // DeviceReader is implemented by workers that leave payloads in device memory.

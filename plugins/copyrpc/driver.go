@@ -95,6 +95,9 @@ type endpoint struct {
 	open    []*worker // for tick
 }
 
+// Registered implements [transport.RegistrationReader].
+func (e *endpoint) Registered() (bytes uint64, took time.Duration) { return e.device.Registered() }
+
 // checkDevice checks the settings against the device's limits.
 func (e *endpoint) checkDevice() error {
 	a, s := e.device.Attributes(), &e.settings

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"time"
 
 	"transportbench/core/fabric/datagram"
 	control "transportbench/core/fabric/endpoint"
@@ -118,6 +119,14 @@ func (e *endpoint) Properties() transport.Properties {
 		p.Uncounted = "libibverbs"
 	}
 	return p
+}
+
+// Registered implements [transport.RegistrationReader]. UDP registers nothing.
+func (e *endpoint) Registered() (bytes uint64, took time.Duration) {
+	if e.ports.device == nil {
+		return 0, 0
+	}
+	return e.ports.device.Registered()
 }
 
 // NewWorker implements [transport.Transport].

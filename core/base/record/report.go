@@ -15,6 +15,8 @@ type Report struct {
 	SampleEvery int `json:"sample_every"`
 	// Stopped reports that the window was cut short.
 	Stopped bool `json:"stopped"`
+	// Setup is what the rank's setup took. Only the report of its first window has it.
+	Setup *RankSetup `json:"setup,omitempty"`
 }
 
 // ClientReport is what one client recorded. The counts cover the window; ops that were in flight

@@ -3,6 +3,8 @@ package rdma
 import (
 	"io"
 	"sync"
+	"sync/atomic"
+	"time"
 )
 
 // children holds the open objects of a device, which the device's Close closes.
@@ -10,6 +12,8 @@ type children struct {
 	mu      sync.Mutex
 	closed  bool // the device is
 	objects map[io.Closer]int
+
+	registeredBytes, registeredNS atomic.Uint64
 }
 
 func newChildren() children { return children{objects: map[io.Closer]int{}} }
@@ -21,6 +25,17 @@ const (
 	closeMemory
 	closeOrders
 )
+
+// registered counts memory whose registration began then.
+func (c *children) registered(size int, began time.Time) {
+	c.registeredBytes.Add(uint64(size))
+	c.registeredNS.Add(uint64(time.Since(began)))
+}
+
+// Registered implements [Device].
+func (c *children) Registered() (bytes uint64, took time.Duration) {
+	return c.registeredBytes.Load(), time.Duration(c.registeredNS.Load())
+}
 
 // adopt adds an object. It returns ErrClosed if the device is closed.
 func (c *children) adopt(o io.Closer, order int) error {

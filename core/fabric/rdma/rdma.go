@@ -181,6 +181,9 @@ type Device interface {
 	// names it.
 	Allocate(size int, access Access) (*Region, error)
 
+	// Registered returns how many bytes Allocate has returned, and how long that took.
+	Registered() (bytes uint64, took time.Duration)
+
 	// NewCompletionQueue makes a queue of at least capacity entries (ibv_create_cq(3)). If
 	// more requests and receives are outstanding than it has entries, it overruns and is
 	// lost.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync/atomic"
+	"time"
 
 	"transportbench/core/fabric/shm"
 )
@@ -127,6 +128,7 @@ func (d *softDevice) Allocate(size int, access Access) (*Region, error) {
 	if index < 0 {
 		return nil, fmt.Errorf("%w: the soft device has %d regions at most", ErrInvalid, maxRegions)
 	}
+	began := time.Now()
 	segment, err := shm.Create("transportbench-region", size, shm.Memfd)
 	if err != nil {
 		return nil, err
@@ -144,6 +146,7 @@ func (d *softDevice) Allocate(size int, access Access) (*Region, error) {
 	*d.entries.plain64(entry + entryLength) = uint64(size)
 	*d.entries.plain32(entry + entryFD) = uint32(segment.Ref().FD)
 	d.entries.store32(entry+entryKey, key) // pairs with the load in resolve
+	d.registered(size, began)
 	r := &Region{Bytes: segment.Bytes(), Address: s.address, LocalKey: key,
 		Remote: RemoteRegion{Address: s.address, Key: key, Length: uint64(size)}}
 	r.close = func() error { return d.release(r, index, segment) }

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -191,6 +192,7 @@ func (d *verbsDevice) Allocate(size int, access Access) (*Region, error) {
 	if d.isClosed() {
 		return nil, ErrClosed
 	}
+	began := time.Now()
 	bytes, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	if err != nil {
 		return nil, fmt.Errorf("map %d bytes: %w", size, err)
@@ -199,6 +201,7 @@ func (d *verbsDevice) Allocate(size int, access Access) (*Region, error) {
 	if err != nil {
 		return nil, errors.Join(explainNoRegion(err, size), unix.Munmap(bytes))
 	}
+	d.registered(size, began)
 	r := &Region{Bytes: bytes, Address: memory.Address, LocalKey: memory.LocalKey,
 		Remote: RemoteRegion{Address: memory.Address, Key: memory.RemoteKey, Length: uint64(size)}}
 	r.close = func() error {

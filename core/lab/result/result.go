@@ -152,6 +152,10 @@ type Setup struct {
 	FirstWindowMS float64 `json:"first_window_ms"`
 	// Warmup is absent if there was none.
 	Warmup *Warmup `json:"warmup,omitempty"`
+	// Ranks is what the setup took each rank by its own clock, and CloseMS the time to close all after
+	// the last window; 0 if the launch failed. Both are absent in results of older versions.
+	Ranks   []record.RankSetup `json:"ranks,omitempty"`
+	CloseMS float64            `json:"close_ms,omitempty"`
 }
 
 // Warmup is the load before the first window.

@@ -58,7 +58,23 @@ const (
 	DoorbellsPerOp        = "doorbells_per_op"
 	HarnessBytesPerOp     = "harness_bytes_per_op"
 	Threads               = "threads"
+
+	SetupOpen       = "setup_open"
+	SetupRegister   = "setup_register"
+	SetupConnect    = "setup_connect"
+	SetupConnectAll = "setup_connect_all"
+	FirstCall       = "first_call"
+	Teardown        = "teardown"
 )
+
+// OfSetup reports whether a metric is of the setup or the end of a launch, which has one sample of it.
+func OfSetup(metric string) bool {
+	switch metric {
+	case SetupOpen, SetupRegister, SetupConnect, SetupConnectAll, FirstCall, Teardown:
+		return true
+	}
+	return false
+}
 
 // Iteration begins the names of percentiles of whole iterations of a pattern ("iteration_p50"), as
 // the name of an operation begins those of its percentiles ("lookup_p99").
@@ -120,6 +136,12 @@ var Definitions = []Definition{
 	{DoorbellsPerOp, "/op", None, "postings to a device and notifications of a peer per operation"},
 	{HarnessBytesPerOp, "B/op", None, "copied and checksummed bytes per operation that are the harness's"},
 	{Threads, "threads", None, "threads of all ranks that were on a processor for over 1% of the window"},
+	{SetupOpen, "ns", Lower, "setup: opening the transport and making its workers, of the slowest rank"},
+	{SetupRegister, "ns/MiB", Lower, "setup: registering memory with the device, which is a part of opening"},
+	{SetupConnect, "ns", Lower, "setup: one side of a connection, mean over all"},
+	{SetupConnectAll, "ns", Lower, "setup: all connections of a rank, of the slowest rank"},
+	{FirstCall, "ns", Lower, "setup: first call on a connection, median over all; compare latency_p50"},
+	{Teardown, "ns", Lower, "closing all ranks after the last window, with a round trip of the control plane"},
 }
 
 // init inserts the percentiles of operations and of iterations.

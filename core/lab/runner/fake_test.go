@@ -380,6 +380,7 @@ func (f *fakeRank) report(ph record.Window, elapsed time.Duration) record.Report
 	report := record.Report{Rank: f.number, SampleEvery: ph.SampleEvery, Stopped: elapsed < ph.Duration}
 	if ph.Warmup {
 		report.SampleEvery = f.advice
+		report.Setup = &record.RankSetup{OpenNS: 1000, Connections: 1, ConnectNS: 100, ConnectAllNS: 100}
 	}
 	daemons, clients := cfg.Threads(f.number)
 	for range clients {

@@ -128,6 +128,8 @@ type bench struct {
 	warmup        *result.Warmup
 	settled       bool    // the warm-up ended because its throughput was steady
 	closing       []error // of each rank, after a complete launch
+	setups        []record.RankSetup
+	closed        time.Duration // how long closing took, after a complete launch
 }
 
 // run launches the ranks, measures and ends them. If it returns an error, the result has the
@@ -143,10 +145,11 @@ func (b *bench) run(ctx context.Context) (*result.Result, error) {
 	if err != nil {
 		timeout = abortTimeout
 	}
+	began := time.Now()
 	closing := b.ranks.close(context.WithoutCancel(ctx), timeout)
 	switch {
 	case err == nil:
-		b.closing = closing
+		b.closing, b.closed = closing, time.Since(began)
 		return b.conclude(), nil
 	case len(b.repeats) > 0 || b.failed != nil && ctx.Err() == nil:
 		return b.conclude(), err
@@ -345,7 +348,10 @@ func (b *bench) conclude() *result.Result {
 		SchemaVersion: result.SchemaVersion, Kind: result.KindRun, ID: result.NewID(),
 		StartedAt: b.began.UTC(), Argv: b.req.Argv,
 		Tool: b.req.Tool, Plugin: b.req.Plugin, Config: b.cfg, Environment: b.req.Environment,
-		Setup:        result.Setup{Steps: b.steps, FirstWindowMS: milliseconds(b.firstWindow.Sub(b.began)), Warmup: b.warmup},
+		Setup: result.Setup{
+			Steps: b.steps, FirstWindowMS: milliseconds(b.firstWindow.Sub(b.began)), Warmup: b.warmup,
+			Ranks: b.setups, CloseMS: milliseconds(b.closed),
+		},
 		Repeats:      b.repeats,
 		FailedRepeat: b.failed,
 	}
@@ -360,5 +366,8 @@ func (b *bench) conclude() *result.Result {
 		})
 	}
 	r.Launches = []result.Launch{{Placement: r.Placement, Setup: r.Setup}}
+	if len(r.Repeats) > 0 {
+		putSetup(&r.Setup, r.Repeats[0].Samples)
+	}
 	return r
 }

@@ -30,6 +30,7 @@ func (b *bench) runWindow(ctx context.Context, spec record.Window) ([]record.Rep
 		w.reports[r].Rank = r
 	}
 	err := w.run(ctx, runCtx)
+	b.takeSetups(w.reports)
 	if ctx.Err() != nil {
 		err = ctx.Err()
 	}

@@ -67,7 +67,11 @@ type client struct {
 	traced  sampler // of issued calls, in mesh-proxied
 	gaps    gapWatch
 	stager  *stager // nil in mesh-proxied
-	counted uint64  // ticks: up to here, counts.inFlight has the calls in flight
+	// callsFirst means that the next window begins with a first call on each connection, whose times in
+	// nanoseconds are in first.
+	callsFirst bool
+	first      []uint64
+	counted    uint64 // ticks: up to here, counts.inFlight has the calls in flight
 
 	counts clientCounts
 	slices sliceCounter

@@ -36,6 +36,11 @@ func (c *client) run(s *state, atBegin, atEnd func()) error {
 			return err
 		}
 	}
+	if c.callsFirst {
+		if err := c.callFirst(s); err != nil {
+			return err
+		}
+	}
 	atBegin()
 	c.counts = clientCounts{}
 	c.gaps.begin()

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"time"
 
 	"transportbench/core/base/config"
 	"transportbench/core/base/record"
@@ -29,6 +30,7 @@ type Rank struct {
 	links     *inbox.Transport // nil unless mesh-proxied
 	shared    *shared          // nil until prepared
 	state     state
+	setup     *record.RankSetup // until the report of the first window
 	// sampleEvery is the latency sampling of the last window, or after a warm-up that of the next; 0
 	// if there was none.
 	sampleEvery int
@@ -44,7 +46,7 @@ var _ record.Control = (*Rank)(nil)
 
 // New returns a rank that opens its transport with driver.
 func New(driver transport.Driver, logger *slog.Logger) *Rank {
-	return &Rank{driver: driver, logger: logger}
+	return &Rank{driver: driver, logger: logger, setup: new(record.RankSetup)}
 }
 
 func (r *Rank) wiring() wiring { return wiring{r.plan.Config, r.plan.Rank} }
@@ -111,7 +113,7 @@ func (r *Rank) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w := r.wiring()
+	w, began := r.wiring(), time.Now()
 	r.transport, err = r.driver.Open(ctx, transport.Config{
 		Rank: r.plan.Rank, Workers: w.workers(), Peers: w.peers(), InFlight: cfg.CallsPerConnection(),
 		MaxPayload: cfg.LargestMessage(), HostPrefix: kv.HeaderSize, Options: options, Logger: r.logger,
@@ -119,6 +121,7 @@ func (r *Rank) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	r.setup.OpenNS = nanoseconds(time.Since(began))
 	if r.deviceMemory() {
 		if err := checkDeviceWorkload(&cfg); err != nil {
 			return err
@@ -157,12 +160,17 @@ func (r *Rank) prepareThread(t *thread, index int) (affinity string, err error) 
 	if cfg.Proxied() && !t.id.IsDaemon() {
 		newWorker = r.links.NewWorker
 	}
+	began := time.Now()
 	worker, err := newWorker(index)
 	if err != nil {
 		return "", err
 	}
+	took := nanoseconds(time.Since(began))
 	r.mu.Lock()
 	t.worker = worker
+	if !cfg.Proxied() || t.id.IsDaemon() {
+		r.setup.WorkersNS += took
+	}
 	r.mu.Unlock()
 	if affinity, err = t.pin(); err != nil {
 		return "", err
@@ -196,18 +204,23 @@ func (r *Rank) Connect(ctx context.Context, workers []record.RankWorkers) error 
 	w := r.wiring()
 	all := slices.SortedFunc(slices.Values(workers), func(a, b record.RankWorkers) int { return a.Rank - b.Rank })
 	r.shared.connect(all)
-	return r.each(ctx, func(t *thread) error {
+	began := time.Now()
+	err := r.each(ctx, func(t *thread) error {
 		r.shareTraces(t)
 		if t.client != nil && w.cfg.Proxied() {
 			return nil
 		}
 		for _, c := range w.connections(t.id, all) {
+			start := time.Now()
 			if err := t.worker.Connect(ctx, c.peer, c.address); err != nil {
 				return err
 			}
+			t.connects.add(time.Since(start))
 		}
 		return nil
 	})
+	r.setup.ConnectAllNS = nanoseconds(time.Since(began))
+	return err
 }
 
 // each runs f on all threads concurrently and joins their errors.

@@ -51,7 +51,7 @@ func (r *Rank) Run(ctx context.Context, window record.Window, started func(), pr
 		sampleEvery = warmupSampling
 	}
 	r.sampleEvery = sampleEvery
-	run := r.launch(sampleEvery, window.Duration)
+	run := r.launch(sampleEvery, window)
 	run.entered.Wait()
 	started()
 	stopped := r.supervise(ctx, window, measuring, run, progress)
@@ -62,6 +62,7 @@ func (r *Rank) Run(ctx context.Context, window record.Window, started func(), pr
 	report.Process.BusyThreads = now.Busy(threads, time.Since(began)/100)
 	err := run.collect(&report)
 	report.Process.CPUNS, report.Process.SystemNS = run.process.CPUNS, run.process.SystemNS
+	report.Setup = r.setupReport()
 	if window.Warmup {
 		report.SampleEvery = r.adviseSampling(report.Clients)
 		r.sampleEvery = report.SampleEvery
@@ -152,7 +153,7 @@ func (run *windowRun) collect(report *record.Report) (err error) {
 }
 
 // launch starts the loop of every thread.
-func (r *Rank) launch(sampleEvery int, duration time.Duration) *windowRun {
+func (r *Rank) launch(sampleEvery int, window record.Window) *windowRun {
 	run := &windowRun{
 		drained: make(chan struct{}), finished: make(chan struct{}),
 		results: make([]threadResult, len(r.threads)),
@@ -163,7 +164,8 @@ func (r *Rank) launch(sampleEvery int, duration time.Duration) *windowRun {
 		run.entered.Add(1)
 		if t.client != nil {
 			calling.Add(1)
-			t.client.begin(sampleEvery, duration)
+			t.client.begin(sampleEvery, window.Duration)
+			t.client.callsFirst = window.Warmup && r.setup != nil && !r.plan.Config.Proxied()
 		} else {
 			t.daemon.begin()
 		}
@@ -171,7 +173,7 @@ func (r *Rank) launch(sampleEvery int, duration time.Duration) *windowRun {
 	for i, t := range r.threads {
 		go func() {
 			t.work <- func() {
-				r.runThread(t, &run.results[i], run, duration)
+				r.runThread(t, &run.results[i], run, window.Duration)
 				if t.client != nil && calling.Add(-1) == 0 {
 					close(run.drained)
 				}

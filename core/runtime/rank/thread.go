@@ -25,6 +25,7 @@ type thread struct {
 	client   *client          // nil for a daemon
 	overhead *overhead        // nil until it is measured
 	counters *counters
+	connects connects
 }
 
 // startThread starts a goroutine, which runs the functions that do is given until end is called.

@@ -13,6 +13,7 @@ import (
 )
 
 func (a *app) runCommand() *cobra.Command {
+	setup := false
 	cmd := &cobra.Command{
 		Use: "run", Short: "Run transports under one load", Args: noArgs,
 		Long: `run starts the ranks of a transport, applies a load, and writes a result file. It
@@ -35,7 +36,7 @@ Ctrl-C ends a run and keeps the complete repeats; a second one kills it at once.
 			if err != nil {
 				return err
 			}
-			if err := s.show(); err != nil {
+			if err := s.show(setup); err != nil {
 				return err
 			}
 			if interrupted != nil {
@@ -46,6 +47,7 @@ Ctrl-C ends a run and keeps the complete repeats; a second one kills it at once.
 	}
 	options.AddRun(cmd.Flags(), nil)
 	options.AddJSON(cmd.Flags())
+	cmd.Flags().BoolVar(&setup, "setup", false, "show what a start took, too: opening, registering, connecting, first calls, closing")
 	a.addCompletion(cmd)
 	return cmd
 }
@@ -58,8 +60,9 @@ func (a *app) addCompletion(cmd *cobra.Command) {
 	}
 }
 
-// show writes the results: as JSON, one in full, or several in a table.
-func (s *session) show() error {
+// show writes the results: as JSON, one in full, or several in a table, with what their setup took if
+// setup is set.
+func (s *session) show(setup bool) error {
 	missing := s.missingCells()
 	if s.settings.JSON {
 		for i, r := range s.results {
@@ -73,33 +76,6 @@ func (s *session) show() error {
 		}
 		return nil
 	}
-	switch {
-	case len(s.results)+len(missing) > 1:
-		if err := s.compare(missing); err != nil {
-			return err
-		}
-	case len(s.results) == 1:
-		present.Result(s.stdout, s.results[0])
-		one := set.New()
-		if err := one.Add(s.results[0]); err != nil {
-			return err
-		}
-		present.Work(s.stdout, one)
-		if s.verbose {
-			present.Events(s.stdout, s.results[0])
-		}
-	}
-	for i, path := range s.paths {
-		if i == 0 {
-			fmt.Fprintln(s.stdout)
-		}
-		fmt.Fprintf(s.stdout, "result in %s\n", path)
-	}
-	return nil
-}
-
-// compare writes the results of several transports in a table.
-func (s *session) compare(missing []set.Cell) error {
 	all := set.New()
 	for _, r := range s.results {
 		if err := all.Add(r); err != nil {
@@ -107,7 +83,25 @@ func (s *session) compare(missing []set.Cell) error {
 		}
 	}
 	all.Cells = append(all.Cells, missing...)
-	present.Tables(s.stdout, all)
+	switch {
+	case len(all.Cells) > 1:
+		present.Tables(s.stdout, all)
+	case len(s.results) == 1:
+		present.Result(s.stdout, s.results[0])
+		present.Work(s.stdout, all)
+		if s.verbose {
+			present.Events(s.stdout, s.results[0])
+		}
+	}
+	if setup {
+		present.Setup(s.stdout, all)
+	}
+	for i, path := range s.paths {
+		if i == 0 {
+			fmt.Fprintln(s.stdout)
+		}
+		fmt.Fprintf(s.stdout, "result in %s\n", path)
+	}
 	return nil
 }
 

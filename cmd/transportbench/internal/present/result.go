@@ -18,6 +18,7 @@ func Result(w io.Writer, r *result.Result) {
 	t := newTable(w, "metric", ">median", intervalHeader(r.Config.WithinLaunch()), "")
 	for _, d := range result.Definitions {
 		m, ok := r.Summary[d.Name]
+		ok = ok && !result.OfSetup(d.Name)
 		if p, pooled := r.Pooled[d.Name]; pooled {
 			m.Median, m.Low, m.High = p.Value, p.Low, p.High
 			d.Help += ", all windows together"

@@ -70,6 +70,8 @@ func scalesOf(unit string) (scales []scale, suffix string) {
 		return timeScales, ""
 	case "ns/op":
 		return timeScales, "/op"
+	case "ns/MiB":
+		return timeScales, "/MiB"
 	case "op/s":
 		return rateScales, ""
 	case "B/s":

@@ -92,6 +92,26 @@ func TestWindowWithoutFloor(t *testing.T) {
 	}
 }
 
+// A launch of several windows has one sample of what its start took.
+func TestSamplesOfLaunches(t *testing.T) {
+	r := run(1, 10, 20, 30, 40)
+	for i := range r.Repeats {
+		if r.Repeats[i].Launch = i / 2; i%2 == 0 {
+			r.Repeats[i].Samples[result.SetupOpen] = float64(i)
+		}
+	}
+	s := New()
+	require.NoError(t, s.Add(r))
+	c := &s.Cells[0]
+	require.Equal(t, []float64{0, 2}, c.Samples[result.SetupOpen])
+	require.Equal(t, []Window{c.Windows[0], c.Windows[2]}, c.WindowsOf(result.SetupOpen))
+	for i, want := range []float64{0, -1, 2, -1} {
+		open, has := c.Sample(result.SetupOpen, i)
+		require.Equal(t, want >= 0, has)
+		require.InDelta(t, max(want, 0), open, 0)
+	}
+}
+
 // What compares with a floor depends on the calls of all clients of a daemon.
 func TestRatiosOfSeveralClients(t *testing.T) {
 	for _, c := range []struct {

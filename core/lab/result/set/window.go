@@ -47,9 +47,15 @@ var ofFloors = []string{
 
 // WindowsOf returns the window of each sample of a metric, or nil if they are unknown.
 func (c *Cell) WindowsOf(metric string) []Window {
-	windows, samples := c.Windows, len(c.Samples[metric])
-	if len(windows) != samples && slices.Contains(ofFloors, metric) {
-		windows = slices.DeleteFunc(slices.Clone(windows), func(w Window) bool { return w.NoFloor })
+	samples := len(c.Samples[metric])
+	if len(c.Windows) == samples {
+		return c.Windows
+	}
+	var windows []Window
+	for i, w := range c.Windows {
+		if !c.lacks(metric, i) {
+			windows = append(windows, w)
+		}
 	}
 	if len(windows) != samples {
 		return nil
@@ -57,15 +63,24 @@ func (c *Cell) WindowsOf(metric string) []Window {
 	return windows
 }
 
+// lacks reports whether a window cannot have a sample of a metric: of a floor that was not measured,
+// or of a launch that was not its own.
+func (c *Cell) lacks(metric string, window int) bool {
+	if result.OfSetup(metric) {
+		return window > 0 && c.Windows[window].Launch == c.Windows[window-1].Launch
+	}
+	return c.Windows[window].NoFloor && slices.Contains(ofFloors, metric)
+}
+
 // Sample returns the sample of a metric in a repeat, from 0.
 func (c *Cell) Sample(metric string, repeat int) (value float64, has bool) {
 	values, at := c.Samples[metric], repeat
 	if len(values) != len(c.Windows) && c.WindowsOf(metric) != nil {
-		if c.Windows[repeat].NoFloor {
+		if c.lacks(metric, repeat) {
 			return 0, false
 		}
-		for _, w := range c.Windows[:repeat] {
-			if w.NoFloor {
+		for earlier := range repeat {
+			if c.lacks(metric, earlier) {
 				at--
 			}
 		}

@@ -135,6 +135,18 @@ var lies = []struct {
 	{"report.clients[0].transport[1].name", nil, client(func(c *record.ClientReport) { c.Transport = append(c.Transport, c.Transport[0]) })},
 	{"report.clients[0].series[0].values", nil, client(func(c *record.ClientReport) { c.Series[0].Values = make([]float64, 21) })},
 
+	{"report.setup.open_ns", nil, setup(func(s *record.RankSetup) { s.OpenNS = math.MaxUint64 })},
+	{"report.setup.workers_ns", nil, setup(func(s *record.RankSetup) { s.WorkersNS = 1 << 60 })},
+	{"report.setup.register_ns", nil, setup(func(s *record.RankSetup) { s.RegisterNS = 61 })},
+	{"report.setup.registered_bytes", nil, setup(func(s *record.RankSetup) { s.RegisteredBytes = 1 << 60 })},
+	{"report.setup.connections", nil, setup(func(s *record.RankSetup) { s.Connections = 31 })},
+	{"report.setup.connect_ns", nil, setup(func(s *record.RankSetup) { s.ConnectNS = math.MaxUint64 })},
+	{"report.setup.connect_max_ns", nil, setup(func(s *record.RankSetup) { s.ConnectMaxNS = 31 })},
+	{"report.setup.connect_all_ns", nil, setup(func(s *record.RankSetup) { s.ConnectAllNS = math.MaxUint64 })},
+	{"report.setup.first_calls", nil, setup(func(s *record.RankSetup) { s.FirstCalls = 3 })},
+	{"report.setup.first_call_ns", nil, setup(func(s *record.RankSetup) { s.FirstCallNS = 9 })},
+	{"report.setup.first_call_max_ns", nil, setup(func(s *record.RankSetup) { s.FirstCallMaxNS = math.MaxUint64 })},
+
 	{"report.daemons[0].elapsed_ns", proxied, daemon(func(d *record.DaemonReport) { d.ElapsedNS = 0 })},
 	{"report.daemons[0].requests", proxied, daemon(func(d *record.DaemonReport) { d.Requests = math.MaxUint64 })},
 	{"report.daemons[0].puts", proxied, daemon(func(d *record.DaemonReport) { d.Puts = 11 })},
@@ -146,6 +158,10 @@ var lies = []struct {
 	{"report.daemons[0].phases", proxied, daemon(func(d *record.DaemonReport) { d.Phases["sleep"] = timing(1) })},
 	{`report.daemons[0].phases["poll"].histogram`, proxied, daemon(func(d *record.DaemonReport) { d.Phases["poll"] = record.TimingReport{Samples: 1} })},
 	{"report.daemons[0].phase_every", proxied, daemon(func(d *record.DaemonReport) { d.PhaseEvery = -64 })},
+}
+
+func setup(lie func(*record.RankSetup)) func(*honest) {
+	return func(h *honest) { lie(h.Report.Setup) }
 }
 
 func client(lie func(*record.ClientReport)) func(*honest) {

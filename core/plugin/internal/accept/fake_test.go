@@ -127,6 +127,10 @@ func honestRank(plan record.Plan) *honest {
 		Progress: []record.Progress{{Ops: 1, Elapsed: 1}, {Ops: 2, Elapsed: 2, RecentP50: 10, RecentP99: 20}, {Ops: 2, Elapsed: 3, Drained: true}},
 		Report:   record.Report{Rank: plan.Rank, SampleEvery: 8, Process: record.ProcessReport{Clock: "tsc", Threads: 9}},
 	}
+	h.Report.Setup = &record.RankSetup{
+		OpenNS: 10, WorkersNS: 20, RegisteredBytes: 4096, RegisterNS: 5,
+		Connections: 2, ConnectNS: 30, ConnectMaxNS: 20, ConnectAllNS: 31, FirstCalls: 2, FirstCallNS: 7, FirstCallMaxNS: 8,
+	}
 	if clients == 0 {
 		h.Progress = nil
 	}

@@ -56,7 +56,30 @@ func (w *window) check(r *record.Report) error {
 		w.daemon(p.index("daemons", i), &r.Daemons[i])
 	}
 	w.process(p.field("process"), &r.Process)
+	if r.Setup != nil {
+		setup(p.field("setup"), r.Setup)
+	}
 	return c.err()
+}
+
+// setup checks what the setup of a rank took. What is missing is 0, so only sums and counts that
+// exceed each other are impossible.
+func setup(p part, s *record.RankSetup) {
+	for name, value := range map[string]uint64{
+		"open_ns": s.OpenNS, "workers_ns": s.WorkersNS, "registered_bytes": s.RegisteredBytes, "connect_ns": s.ConnectNS,
+	} {
+		p.atMost(name, value, exact)
+	}
+	if p.first != nil { // the sum below could overflow
+		return
+	}
+	p.atMost("register_ns", s.RegisterNS, s.OpenNS+s.WorkersNS+s.ConnectNS)
+	p.atMost("connections", s.Connections, s.ConnectNS)
+	p.atMost("connect_max_ns", s.ConnectMaxNS, s.ConnectNS)
+	p.atMost("connect_all_ns", s.ConnectAllNS, exact)
+	p.atMost("first_calls", s.FirstCalls, s.Connections)
+	p.atMost("first_call_max_ns", s.FirstCallMaxNS, exact)
+	p.atMost("first_call_ns", s.FirstCallNS, s.FirstCallMaxNS)
 }
 
 // elapsed checks the length of a thread's window. It is not 0 unless the window failed.

@@ -1,0 +1,77 @@
+package rank
+
+import (
+	"slices"
+	"time"
+
+	"transportbench/core/base/record"
+	"transportbench/core/transport"
+)
+
+// connects are the calls of Connect that one polling thread made.
+type connects struct{ count, sum, longest uint64 }
+
+func (c *connects) add(took time.Duration) {
+	ns := nanoseconds(took)
+	c.count, c.sum, c.longest = c.count+1, c.sum+ns, max(c.longest, ns)
+}
+
+// nanoseconds returns a time of which something was done, so at least 1.
+func nanoseconds(d time.Duration) uint64 { return uint64(max(d, 1)) }
+
+// setupReport returns what the setup took, once: with the report of the first window.
+func (r *Rank) setupReport() *record.RankSetup {
+	if r.setup == nil {
+		return nil
+	}
+	s := r.setup
+	r.setup = nil
+	if reader, ok := r.transport.(transport.RegistrationReader); ok {
+		bytes, took := reader.Registered()
+		s.RegisteredBytes, s.RegisterNS = bytes, uint64(max(took, 0))
+	}
+	var first []uint64
+	for _, t := range r.threads {
+		s.Connections += t.connects.count
+		s.ConnectNS += t.connects.sum
+		s.ConnectMaxNS = max(s.ConnectMaxNS, t.connects.longest)
+		if t.client != nil {
+			first = append(first, t.client.first...)
+		}
+	}
+	if n := len(first); n > 0 {
+		slices.Sort(first)
+		s.FirstCalls, s.FirstCallNS, s.FirstCallMaxNS = uint64(n), (first[(n-1)/2]+first[n/2])/2, first[n-1]
+	}
+	return s
+}
+
+// firstTries bounds the calls that callFirst makes for each connection: requests are drawn, so some
+// connections are called several times before another is called once.
+const firstTries = 8
+
+// callFirst makes the first call on each of the client's connections, one at a time, and notes how
+// long it took.
+func (c *client) callFirst(s *state) error {
+	connections := int(c.route.ranks * c.route.daemons)
+	called := make(map[transport.PeerID]bool, connections)
+	for tries := 0; len(called) < connections && tries < firstTries*connections && s.measuring(); tries++ {
+		start, answered := c.clock.Now(), c.counts.drained
+		c.issueMany(1, start)
+		peer := c.ops[0].Peer
+		if err := c.post(); err != nil {
+			return err
+		}
+		if err := c.drain(s); err != nil {
+			return err
+		}
+		if c.inFlight > 0 {
+			return c.unanswered()
+		}
+		if c.counts.drained > answered && !called[peer] {
+			called[peer] = true
+			c.first = append(c.first, max(c.clock.Nanos(c.clock.Now()-start), 1))
+		}
+	}
+	return nil
+}
