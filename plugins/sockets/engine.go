@@ -3,6 +3,8 @@ package sockets
 import (
 	"fmt"
 
+	"golang.org/x/sys/unix"
+
 	"transportbench/core/fabric/mirror"
 )
 
@@ -27,9 +29,9 @@ type engine interface {
 	progress()
 	// release is called when in.released of a connection has grown.
 	release(c *conn)
-	// prepareWait prepares for the thread to sleep. fd is readable while progress has something to do; ready
-	// reports that it has already.
-	prepareWait() (fd int, ready bool)
+	// prepareWait prepares for the thread to sleep. It appends what poll(2) has to watch to list: a
+	// descriptor is ready while progress has something to do. ready reports that it has already.
+	prepareWait(list []unix.PollFd) (_ []unix.PollFd, ready bool)
 	// detach closes the socket of a connection. Afterwards the engine does not use its rings.
 	detach(c *conn) error
 	// close releases the engine, which has no connections any more.

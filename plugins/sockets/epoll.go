@@ -10,11 +10,17 @@ import (
 	"transportbench/core/fabric/sock"
 )
 
-// epollEngine sends and receives with a system call for each batch. epoll_datapath.go has what the measured
-// loop calls.
+// directPeers is the most connections that are read without asking epoll which of them are readable.
+const directPeers = 2
+
+// epollEngine sends and receives with a system call for each batch. epoll_datapath.go has what the
+// measured loop calls.
 type epollEngine struct {
-	w       *worker
-	fd      int
+	w  *worker
+	fd int
+	// asks is set with the first connection beyond directPeers. Before, epoll has no socket: each
+	// message would notify it, which costs the sender time.
+	asks    bool
 	conns   []*epollConn // attached
 	byIndex []*epollConn // by conn.index
 	blocked []*epollConn // their sockets have not taken all
@@ -29,6 +35,7 @@ type epollEngine struct {
 type epollConn struct {
 	*conn
 	blocked bool
+	watched bool  // by epoll
 	armed   bool  // epoll reports when the socket takes bytes again
 	failed  error // of a send: what the peer sent before may still be received
 	_       padding
@@ -58,7 +65,20 @@ func (e *epollEngine) attach(c *conn) error {
 	added := &epollConn{conn: c}
 	e.conns = append(e.conns, added)
 	e.byIndex[c.index] = added
-	return e.control(unix.EPOLL_CTL_ADD, added, unix.EPOLLIN)
+	if !e.asks && len(e.conns) <= directPeers {
+		return nil
+	}
+	for _, c := range e.conns {
+		if c.watched {
+			continue
+		}
+		if err := e.control(unix.EPOLL_CTL_ADD, c, unix.EPOLLIN); err != nil {
+			return err
+		}
+		c.watched = true
+	}
+	e.asks = true
+	return nil
 }
 
 func (e *epollEngine) detach(c *conn) error {
@@ -70,23 +90,33 @@ func (e *epollEngine) detach(c *conn) error {
 	return unix.Close(c.fd) // epoll forgets it
 }
 
-// prepareWait has epoll report when the sockets of blocked connections take bytes again.
-func (e *epollEngine) prepareWait() (fd int, ready bool) {
+// prepareWait lists the sockets, or has epoll report when those of blocked connections take bytes again.
+func (e *epollEngine) prepareWait(list []unix.PollFd) (_ []unix.PollFd, ready bool) {
+	if !e.asks {
+		for _, c := range e.conns {
+			list = append(list, unix.PollFd{Fd: int32(c.fd), Events: int16(c.interests())})
+		}
+		return list, false
+	}
 	for _, c := range e.conns {
 		if c.blocked == c.armed {
 			continue
 		}
-		events := uint32(unix.EPOLLIN)
-		if c.blocked {
-			events |= unix.EPOLLOUT
-		}
 		e.w.counters.Syscalls++
-		if e.control(unix.EPOLL_CTL_MOD, c, events) != nil {
-			return e.fd, true
+		if e.control(unix.EPOLL_CTL_MOD, c, c.interests()) != nil {
+			return list, true
 		}
 		c.armed = c.blocked
 	}
-	return e.fd, false
+	return append(list, unix.PollFd{Fd: int32(e.fd), Events: unix.POLLIN}), false
+}
+
+// interests returns what a thread that sleeps waits for, which poll and epoll number alike.
+func (c *epollConn) interests() uint32 {
+	if c.blocked {
+		return unix.EPOLLIN | unix.EPOLLOUT
+	}
+	return unix.EPOLLIN
 }
 
 func (e *epollEngine) close() error {

@@ -8,9 +8,6 @@ import (
 	"transportbench/core/fabric/sock"
 )
 
-// directPeers is the most connections that are read without asking epoll first which of them are readable.
-const directPeers = 2
-
 func (e *epollEngine) lend(c *conn, payload []byte) int {
 	to := e.byIndex[c.index]
 	if to.blocked || to.failed != nil {
@@ -94,7 +91,7 @@ func (e *epollEngine) submit() {}
 // speculation in the kernel about 20 ns.
 func (e *epollEngine) progress() {
 	conns := e.conns
-	if len(conns) > directPeers {
+	if e.asks {
 		conns = e.askEpoll()
 	}
 	for _, c := range conns {

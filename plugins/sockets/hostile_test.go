@@ -377,14 +377,16 @@ type givenEngine struct {
 	give []byte // what the next progress receives
 }
 
-func (e *givenEngine) attach(*conn) error       { return nil }
-func (e *givenEngine) lend(*conn, []byte) int   { return 0 }
-func (e *givenEngine) send(c *conn)             { c.out.freed = c.out.posted }
-func (e *givenEngine) submit()                  {}
-func (e *givenEngine) release(*conn)            {}
-func (e *givenEngine) prepareWait() (int, bool) { return -1, true }
-func (e *givenEngine) detach(*conn) error       { return nil }
-func (e *givenEngine) close() error             { return nil }
+func (e *givenEngine) attach(*conn) error     { return nil }
+func (e *givenEngine) lend(*conn, []byte) int { return 0 }
+func (e *givenEngine) send(c *conn)           { c.out.freed = c.out.posted }
+func (e *givenEngine) submit()                {}
+func (e *givenEngine) release(*conn)          {}
+func (e *givenEngine) detach(*conn) error     { return nil }
+func (e *givenEngine) close() error           { return nil }
+func (e *givenEngine) prepareWait(list []unix.PollFd) ([]unix.PollFd, bool) {
+	return list, true
+}
 func (e *givenEngine) progress() {
 	if c := &e.w.byIndex[0].conn; len(e.give) > 0 {
 		copy(c.in.ring.at(c.in.received, len(e.give)), e.give)

@@ -79,11 +79,12 @@ func (e *uringEngine) attach(c *conn) error {
 }
 
 // prepareWait implements engine.
-func (e *uringEngine) prepareWait() (fd int, ready bool) {
+func (e *uringEngine) prepareWait(list []unix.PollFd) (_ []unix.PollFd, ready bool) {
 	if e.ring.Pending() || e.ring.NeedsEnter() {
 		e.enter()
 	}
-	return e.ring.FD(), e.ring.Ready() || e.ring.Pending() || e.stalled || len(e.arrived) > 0
+	list = append(list, unix.PollFd{Fd: int32(e.ring.FD()), Events: unix.POLLIN})
+	return list, e.ring.Ready() || e.ring.Pending() || e.stalled || len(e.arrived) > 0
 }
 
 // detach implements engine. The kernel has stopped to use the rings when its operations have completed. If they

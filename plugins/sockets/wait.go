@@ -22,11 +22,11 @@ func (w *worker) Wait(timeout time.Duration) error {
 	}
 	w.notifier.Begin()
 	defer w.notifier.End()
-	fd, ready := w.engine.prepareWait()
+	list := append(w.pollFD[:0], unix.PollFd{Fd: int32(w.notifier.FD), Events: unix.POLLIN})
+	list, ready := w.engine.prepareWait(list)
 	if ready {
 		return nil
 	}
-	list := append(w.pollFD[:0], unix.PollFd{Fd: int32(w.notifier.FD), Events: unix.POLLIN}, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN})
 	begin := len(list)
 	list = w.acceptor.Interests(list)
 	end := len(list)
