@@ -23,83 +23,82 @@ const (
 )
 
 // Post implements [transport.Worker].
-func (w *worker) Post(ops []transport.Op) (int, error) {
+func (w *worker) Post(ops []transport.Op) (n int, _ error) {
 	if w.closed {
 		return 0, name.Error("post", transport.ErrClosed)
 	}
-	for i := range ops {
-		op := &ops[i]
-		p := w.peers.Get(op.Peer)
+	for n < len(ops) {
+		p := w.peers.Get(ops[n].Peer)
 		switch {
 		case p == nil:
-			return i, name.PeerError("post", op.Peer, transport.ErrPeerDown)
+			return n, name.PeerError("post", ops[n].Peer, transport.ErrPeerDown)
 		case p.state == lost:
-			return i, p.errors.Down
-		case len(op.Payload) > w.settings.payload:
-			return i, p.errors.TooLarge
+			return n, p.errors.Down
 		}
-		var taken bool
-		switch op.Kind {
-		case transport.OpCall:
-			taken = p.postCall(op)
-		case transport.OpReply:
-			if op.Token >= transport.Token(len(p.pendingReplies)) || !p.pendingReplies[op.Token] {
-				return i, p.errors.NoCall
-			}
-			if taken = p.post(uint32(op.Token)|replyBit, op.Payload); taken {
-				p.pendingReplies[op.Token] = false
-			}
-		default:
-			return i, p.errors.Unsupported
-		}
-		if !taken {
-			w.counters.full++
-			return i, nil
-		}
-		if !p.isDirty {
+		taken, full, err := p.post(ops[n:])
+		n += taken
+		if taken > 0 && !p.isDirty {
 			p.isDirty = true
 			w.dirty = append(w.dirty, p)
 		}
+		if full {
+			w.counters.full++
+		}
+		if full || err != nil {
+			return n, err
+		}
 	}
-	return len(ops), nil
+	return n, nil
 }
 
-// postCall posts a call if there is room for it.
-func (p *peer) postCall(op *transport.Op) bool {
-	t := &p.calls
-	last := len(t.free) - 1
-	if last < 0 {
-		return false
+// post appends messages to the stream, up to the first that goes to another peer, and returns how many.
+// full reports that there is no room for the next one.
+func (p *peer) post(ops []transport.Op) (n int, full bool, err error) {
+	o, t, ring, most := &p.out, &p.calls, p.out.ring, p.w.settings.payload
+	for n < len(ops) && ops[n].Peer == p.id {
+		op := &ops[n]
+		size := len(op.Payload)
+		if size > most {
+			return n, false, p.errors.TooLarge
+		}
+		room := o.posted-o.freed+uint64(headerSize+size) <= uint64(ring.size())
+		var number uint32
+		switch op.Kind {
+		case transport.OpCall:
+			last := len(t.free) - 1
+			if last < 0 || !room {
+				return n, true, nil
+			}
+			number = t.free[last]
+			t.free = t.free[:last]
+			t.tokens[number] = op.Token
+			t.waiting[number] = true
+		case transport.OpReply:
+			if op.Token >= transport.Token(len(p.pendingReplies)) || !p.pendingReplies[op.Token] {
+				return n, false, p.errors.NoCall
+			}
+			if !room {
+				return n, true, nil
+			}
+			p.pendingReplies[op.Token] = false
+			number = uint32(op.Token) | replyBit
+		default:
+			return n, false, p.errors.Unsupported
+		}
+		n++
+		b := ring.at(o.posted, headerSize+size)
+		binary.LittleEndian.PutUint64(b, uint64(number)<<32|uint64(size))
+		if size >= leastDirect && p.state == up {
+			p.postDirect(op.Payload)
+			continue
+		}
+		o.posted += uint64(headerSize + size)
+		if size > 0 {
+			copy(b[headerSize:], op.Payload)
+			p.w.counters.Copied(size)
+		}
 	}
-	number := t.free[last]
-	if !p.post(number, op.Payload) {
-		return false
-	}
-	t.free = t.free[:last]
-	t.tokens[number] = op.Token
-	t.waiting[number] = true
-	return true
-}
-
-// post appends a message to the stream if there is room for all of it.
-func (p *peer) post(number uint32, payload []byte) bool {
-	o := &p.out
-	need := uint64(headerSize + len(payload))
-	if o.posted-o.freed+need > uint64(o.ring.size()) {
-		return false
-	}
-	b := o.ring.at(o.posted, headerSize+len(payload))
-	binary.LittleEndian.PutUint64(b, uint64(number)<<32|uint64(len(payload)))
-	if len(payload) >= leastDirect && p.state == up {
-		p.postDirect(payload)
-		return true
-	}
-	o.posted += need
-	if len(payload) > 0 {
-		copy(b[headerSize:], payload)
-		p.w.counters.Copied(len(payload))
-	}
-	return true
+	return n, false, nil
 }
 
 // postDirect appends a payload, of which the socket takes what it can from where it is.
@@ -208,40 +207,41 @@ func (w *worker) deliver(events []transport.Event) (n int) {
 // deliver hands out messages that have arrived as events from n on. more reports that there is another
 // one and no room for it.
 func (p *peer) deliver(events []transport.Event, n int) (_ int, more bool, err error) {
-	in := &p.in
-	for {
-		arrived := in.received - in.read
-		if arrived < headerSize {
-			return n, false, nil
-		}
-		header := binary.LittleEndian.Uint64(in.ring.at(in.read, headerSize))
+	in, t, ring, most := &p.in, &p.calls, p.in.ring, p.w.settings.payload
+	read, received := in.read, in.received
+	for received-read >= headerSize {
+		header := binary.LittleEndian.Uint64(ring.at(read, headerSize))
 		size, number := int(uint32(header)), uint32(header>>32)
 		call := number&replyBit == 0
 		number &^= replyBit
-		if size > p.w.settings.payload || int(number) >= len(p.pendingReplies) ||
-			call && p.pendingReplies[number] || !call && !p.calls.waiting[number] {
-			return n, false, transport.ErrCorrupt
+		if size > most || int(number) >= len(p.pendingReplies) ||
+			call && p.pendingReplies[number] || !call && !t.waiting[number] {
+			err = transport.ErrCorrupt
+			break
 		}
-		if arrived < uint64(headerSize+size) {
-			return n, false, nil
+		if received-read < uint64(headerSize+size) {
+			break
 		}
 		if n == len(events) {
-			return n, true, nil
+			more = true
+			break
 		}
 		e := &events[n]
 		n++
 		// Field by field: a literal is built on the stack with narrow stores and copied
 		// with wide loads, which stall on them.
 		e.Kind, e.Peer, e.Size, e.DeviceOffset = transport.EventRequest, p.id, size, 0
-		e.Payload = in.ring.at(in.read+headerSize, size)
-		in.read += uint64(headerSize + size)
+		e.Payload = ring.at(read+headerSize, size)
+		read += uint64(headerSize + size)
 		if call {
 			p.pendingReplies[number] = true
 			e.Token = transport.Token(number)
 			continue
 		}
-		e.Kind, e.Token = transport.EventResponse, p.calls.tokens[number]
-		p.calls.waiting[number] = false
-		p.calls.free = append(p.calls.free, number)
+		e.Kind, e.Token = transport.EventResponse, t.tokens[number]
+		t.waiting[number] = false
+		t.free = append(t.free, number)
 	}
+	in.read = read
+	return n, more, err
 }
