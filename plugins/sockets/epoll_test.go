@@ -28,8 +28,7 @@ func withPeers(t *testing.T, peers int) (w *worker, fds []int) {
 }
 
 // TestWaitForAnyPeer: Wait returns when any peer has sent, and when a socket that was full takes more,
-// whether epoll or poll watches the sockets.
-// Until then there is nothing to do.
+// whether epoll or poll watches the sockets. Until then there is nothing to do.
 func TestWaitForAnyPeer(t *testing.T) {
 	for peers := 1; peers <= directPeers+2; peers++ {
 		w, fds := withPeers(t, peers)
