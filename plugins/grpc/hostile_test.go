@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"math"
 	"net"
 	"testing"
 	"time"
@@ -240,12 +241,85 @@ func TestLentReplies(t *testing.T) {
 	require.False(t, ok)
 }
 
-// TestLentCalls: Post takes a free slot although grpc-go has the memory of the one that was used last.
+// TestLentCalls: Post takes as many calls as agreed although grpc-go has the memory of earlier ones.
 func TestLentCalls(t *testing.T) {
 	c := newCallers(2)
-	c.slots[c.free[1]].posted.Store(true)
-	require.True(t, c.post(1, nil))
-	require.False(t, c.post(2, nil))
+	for range 3 {
+		require.True(t, c.post(1, nil))
+		require.True(t, c.post(2, nil))
+		require.False(t, c.post(3, nil))
+		c.free, c.dirty = append(c.free, c.dirty...), c.dirty[:0] // the responses have come, and nobody calls Put
+	}
+}
+
+// TestRoomForAll: with all calls and replies on their way, and one more slot that grpc-go has not given
+// back, there was room for each.
+func TestRoomForAll(t *testing.T) {
+	const inFlight = 4
+	o := newOutbox(inFlight, true)
+	o.slots[0].posted.Store(true)
+	o.next = 1
+	for i := range uint64(inFlight) {
+		require.True(t, o.post(kindCall, i, nil))
+		require.True(t, o.post(kindReply, i, nil))
+	}
+	require.False(t, o.post(kindCall, 0, nil))
+}
+
+// TestFirstMessageWhileSending: a stream's first message comes while SendMsg waits for room. grpc-go gives
+// back the memory of that message too.
+func TestFirstMessageWhileSending(t *testing.T) {
+	const size = 32 << 10
+	tr, w, err := openWith("stream-window=64KiB connection-window=64KiB", size, 8)
+	require.NoError(t, err)
+	defer tr.Close()
+	full, first := make(chan struct{}), make(chan struct{})
+	address, err := decodeAddress(w.Address())
+	require.NoError(t, err)
+	serveStreams(t, w, address, func(s gogrpc.ServerStream) error {
+		if err := s.SendHeader(nil); err != nil {
+			return err
+		}
+		<-full
+		if err := s.SendMsg(frame(kindCall, 0, nil)); err != nil {
+			return err
+		}
+		<-first
+		for s.RecvMsg(new(message)) == nil {
+		}
+		return nil
+	})
+	require.NoError(t, w.Connect(context.Background(), 0, address.encode()))
+	call := transport.Op{Kind: transport.OpCall, Payload: make([]byte, size)}
+	n, err := w.Post([]transport.Op{call, call, call, call, call}) // the window and the quota have room for four
+	require.NoError(t, err)
+	require.Equal(t, 5, n)
+	require.NoError(t, w.Flush())
+	out := w.peers.Get(0).out
+	require.Eventually(t, func() bool { return !out.slots[4].ready.Load() }, time.Minute, time.Millisecond)
+	close(full)
+	e, err := event(t, w)
+	require.NoError(t, err)
+	require.Equal(t, transport.EventRequest, e.Kind)
+	close(first)
+	for i := range n {
+		require.Eventually(t, func() bool { return !out.slots[i].posted.Load() }, 10*time.Second, time.Millisecond, "slot %d", i)
+	}
+}
+
+// serveStreams serves the streams of a worker to a peer that it makes of address.
+func serveStreams(t *testing.T, w *worker, address *address, handler func(gogrpc.ServerStream) error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	address.At, address.Nonce = l.Addr().String(), math.MaxUint64 // the smaller nonce dials
+	d := &door{Listener: l}
+	server := gogrpc.NewServer(w.settings.serverOptions(&acceptor{token: w.token, door: d})...)
+	desc := streamDesc
+	desc.Handler = func(_ any, s gogrpc.ServerStream) error { return handler(s) }
+	server.RegisterService(&gogrpc.ServiceDesc{ServiceName: serviceName, HandlerType: (*any)(nil), Streams: []gogrpc.StreamDesc{desc}}, nil)
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(d) }()
+	t.Cleanup(func() { server.Stop(); require.NoError(t, <-served) })
 }
 
 func TestAddress(t *testing.T) {

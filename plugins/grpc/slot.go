@@ -18,8 +18,6 @@ type slot struct {
 	ready  atomic.Bool   // of a stream: to be taken by the sender
 	size   int64         // of a stream: what it counts in unsent
 	unsent *atomic.Int64 // of a stream: the outbox's; nil of others
-	start  chan struct{} // of a unary call: starts the slot's goroutine
-	token  uint64        // of a unary call
 }
 
 // leastSlot is the initial size of a slot's memory. grpc-go gives memory back only if it has room for
@@ -77,10 +75,14 @@ type outbox struct {
 // has not begun to write.
 const writeQuota = 64 << 10
 
-// newOutbox returns a ring of slots. Flush may send only if the codec lends the slots to grpc-go, or the
-// bytes that are not written would be unknown.
-func newOutbox(count int, lends bool) *outbox {
-	o := &outbox{slots: make([]slot, count), notice: make(chan struct{}, 1)}
+// newOutbox returns a ring for so many calls in flight each way. So many calls and replies may be on their
+// way, and grpc-go may have one more slot, whose message has come but which it has not given back yet.
+// Hence a slot is always free for a call or reply that is due.
+//
+// Flush may send only if the codec lends the slots to grpc-go, or the bytes that are not written would be
+// unknown.
+func newOutbox(inFlight int, lends bool) *outbox {
+	o := &outbox{slots: make([]slot, 2*inFlight+1), notice: make(chan struct{}, 1)}
 	if lends {
 		o.direct = writeQuota
 	}

@@ -50,6 +50,10 @@ type stream interface {
 func (p *peer) openStream() {
 	s, err := p.client.NewStream(p.ctx, &streamDesc, streamMethod, gogrpc.WaitForReady(true))
 	if err == nil {
+		// Until the peer's header or first message comes, grpc-go keeps what is sent for a retry. It never
+		// gives back a message that SendMsg has at that moment (v1.85, bufferForRetryLocked), and the slot
+		// would be lost. So no message is sent before the header. RecvMsg returns the error, if any.
+		_, _ = s.Header()
 		err = p.carry(s)
 	}
 	p.fail(err)
@@ -64,7 +68,10 @@ func (w *worker) serveStream(s gogrpc.ServerStream) error {
 	if !p.streaming.CompareAndSwap(false, true) {
 		return errors.New("the stream is open already")
 	}
-	p.fail(p.carry(s))
+	if err = s.SendHeader(nil); err == nil { // openStream waits for it
+		err = p.carry(s)
+	}
+	p.fail(err)
 	return errors.New("the connection has ended")
 }
 

@@ -11,61 +11,75 @@ import (
 // With unary calls each side dials the other. Each call in flight has a goroutine of its own on both
 // sides: one that waits for the response, and grpc-go's handler.
 
-// callers are the slots for a worker's unary calls to one peer. Each has a goroutine, which is started
-// with the slot's first call.
+// callers make a worker's unary calls to one peer. Each has a goroutine, which is started with its first
+// call.
 type callers struct {
-	slots []slot
-	free  []uint32 // slots without a call, the one used last at the end
+	list  []caller
+	free  []uint32 // callers without a call, the one used last at the end
 	dirty []uint32 // posted since the last Flush
 }
 
+type caller struct {
+	slot  *slot
+	start chan *slot // to its goroutine
+	token uint64
+}
+
 func newCallers(count int) *callers {
-	c := &callers{slots: make([]slot, count), free: make([]uint32, count), dirty: make([]uint32, 0, count)}
+	c := &callers{list: make([]caller, count), free: make([]uint32, count), dirty: make([]uint32, 0, count)}
 	for i := range c.free {
 		c.free[i] = uint32(count - 1 - i)
 	}
 	return c
 }
 
-// post fills a slot, and returns false if none is free.
+// post fills the slot of a caller, and returns false if none is free.
 func (c *callers) post(token uint64, payload []byte) bool {
-	for at := len(c.free) - 1; at >= 0; at-- {
-		number := c.free[at]
-		s := &c.slots[number]
-		if s.posted.Load() {
-			continue // the response has come, and grpc-go has not given the memory back yet
-		}
-		c.free[at] = c.free[len(c.free)-1]
-		c.free = c.free[:len(c.free)-1]
-		s.token = token
-		s.fill(0, 0, payload)
-		c.dirty = append(c.dirty, number)
-		return true
+	if len(c.free) == 0 {
+		return false
 	}
-	return false
+	number := c.free[len(c.free)-1]
+	c.free = c.free[:len(c.free)-1]
+	caller := &c.list[number]
+	caller.token = token
+	caller.slot = unlent(caller.slot)
+	caller.slot.fill(0, 0, payload)
+	c.dirty = append(c.dirty, number)
+	return true
+}
+
+// unlent returns s, or a new slot if grpc-go has not given s back yet. It may not have although the peer
+// has the message: a busy machine may stop a goroutine of grpc-go just then.
+func unlent(s *slot) *slot {
+	if s == nil || s.posted.Load() {
+		return new(slot)
+	}
+	return s
 }
 
 // flushCalls starts the calls posted since the last Flush, and returns their number.
 func (p *peer) flushCalls() int {
 	c := p.callers
 	for _, number := range c.dirty {
-		s := &c.slots[number]
-		if s.start == nil {
-			s.start = make(chan struct{}, 1)
-			p.worker.group.Go(func() { p.makeCalls(s, number) })
+		caller := &c.list[number]
+		if caller.start == nil {
+			start := make(chan *slot, 1)
+			caller.start = start
+			p.worker.group.Go(func() { p.makeCalls(start, number) })
 		}
-		s.start <- struct{}{} // it has room: the slot has one call at a time
+		caller.start <- caller.slot // it has room: there is one call at a time
 	}
 	n := len(c.dirty)
 	c.dirty = c.dirty[:0]
 	return n
 }
 
-// makeCalls makes the calls of one slot.
-func (p *peer) makeCalls(s *slot, number uint32) {
+// makeCalls makes the calls of one caller.
+func (p *peer) makeCalls(start <-chan *slot, number uint32) {
 	for {
+		var s *slot
 		select {
-		case <-s.start:
+		case s = <-start:
 		case <-p.ctx.Done():
 			return
 		}
@@ -135,63 +149,53 @@ func (w *worker) serveCall(ctx context.Context, decode func(any) error) (any, er
 }
 
 // requests are the unary calls of one peer that the worker has polled and not answered. A handle has
-// the number of its slot and how often that was used, so that no reply is taken twice.
+// the number of a request and how often that was used, so that no reply is taken twice.
 type requests struct {
-	slots []*replySlot
+	list  []request
 	free  []uint32
 	dirty []uint32 // answered since the last Flush
 }
 
-type replySlot struct {
-	slot
-	answer chan *slot // nil if the slot has no request
+type request struct {
+	slot   *slot
+	answer chan *slot // nil if there is no request
 	uses   uint32
 }
 
 func newRequests(count int) *requests {
-	r := &requests{slots: make([]*replySlot, count), free: make([]uint32, count), dirty: make([]uint32, 0, count)}
+	r := &requests{list: make([]request, count), free: make([]uint32, count), dirty: make([]uint32, 0, count)}
 	for i := range r.free {
-		r.slots[i] = new(replySlot)
 		r.free[i] = uint32(count - 1 - i)
 	}
 	return r
 }
 
-// open returns the handle of a request, and false if there are more than a peer may have. It allocates
-// if grpc-go has all the free slots' memory still.
+// open returns the handle of a request, and false if there are more than a peer may have.
 func (r *requests) open(answer chan *slot) (handle uint64, ok bool) {
 	if len(r.free) == 0 {
 		return 0, false
 	}
-	at := len(r.free) - 1
-	for at > 0 && r.slots[r.free[at]].posted.Load() {
-		at-- // grpc-go has not given the memory back yet
-	}
-	number := r.free[at]
-	r.free[at] = r.free[len(r.free)-1]
+	number := r.free[len(r.free)-1]
 	r.free = r.free[:len(r.free)-1]
-	s := r.slots[number]
-	if s.posted.Load() {
-		s = &replySlot{uses: s.uses}
-		r.slots[number] = s
-	}
-	s.uses++
-	s.answer = answer
-	return uint64(s.uses)<<32 | uint64(number), true
+	q := &r.list[number]
+	q.uses++
+	q.answer = answer
+	return uint64(q.uses)<<32 | uint64(number), true
 }
 
 // reply answers the request with this handle, and returns false if there is none.
 func (r *requests) reply(handle uint64, payload []byte) bool {
 	number := uint32(handle)
-	if int(number) >= len(r.slots) {
+	if int(number) >= len(r.list) {
 		return false
 	}
-	s := r.slots[number]
-	if s.answer == nil || s.uses != uint32(handle>>32) {
+	q := &r.list[number]
+	if q.answer == nil || q.uses != uint32(handle>>32) {
 		return false
 	}
-	s.fill(0, 0, payload)
-	s.uses++ // the handle is used up
+	q.slot = unlent(q.slot)
+	q.slot.fill(0, 0, payload)
+	q.uses++ // the handle is used up
 	r.dirty = append(r.dirty, number)
 	return true
 }
@@ -199,9 +203,9 @@ func (r *requests) reply(handle uint64, payload []byte) bool {
 // flush sends the replies since the last Flush to their handlers, and returns their number.
 func (r *requests) flush() int {
 	for _, number := range r.dirty {
-		s := r.slots[number]
-		s.answer <- &s.slot // it has room
-		s.answer = nil
+		q := &r.list[number]
+		q.answer <- q.slot // it has room
+		q.answer = nil
 		r.free = append(r.free, number)
 	}
 	n := len(r.dirty)

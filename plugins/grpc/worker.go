@@ -232,7 +232,7 @@ func (w *worker) connect(id transport.PeerID, encoded []byte) error {
 	if s.unary {
 		p.callers, p.requests = newCallers(s.inFlight), newRequests(s.inFlight)
 	} else {
-		p.out = newOutbox(2*s.inFlight, !s.codec.protobuf)
+		p.out = newOutbox(s.inFlight, !s.codec.protobuf)
 	}
 	if s.unary || w.nonce < a.Nonce {
 		if p.client, err = w.dial(a, p.openSocket); err != nil {

@@ -163,7 +163,7 @@ func (p *peer) receive(m *message, e *transport.Event) bool {
 	case unary:
 		number := uint32(m.token)
 		p.calls--
-		e.Kind, e.Token = transport.EventResponse, transport.Token(p.callers.slots[number].token)
+		e.Kind, e.Token = transport.EventResponse, transport.Token(p.callers.list[number].token)
 		p.callers.free = append(p.callers.free, number)
 	default:
 		p.waiting[kindReply-1].Add(-1)
