@@ -32,6 +32,10 @@ if [ "${1:-bench}" = test ]; then
 		install_packages "the counters of system calls are compared with it" strace ||
 			say "going on without strace"
 	fi
+	if ! have sockperf; then
+		install_packages "the option --witness is tested with it" sockperf ||
+			say "going on without sockperf"
+	fi
 	if ! have shellcheck; then
 		install_packages "the scripts are checked with it" shellcheck ||
 			say "going on without shellcheck"

@@ -331,6 +331,26 @@ func TestRun(t *testing.T) {
 	}
 }
 
+// The benchmark of the field runs beside the windows, and the table has its ratio.
+func TestWitness(t *testing.T) {
+	if _, err := exec.LookPath("sockperf"); err != nil {
+		t.Skip("sockperf is not installed: apt install sockperf")
+	}
+	i := command(t, "run", "--transport", "shm,sockets", "--profile", "pingpong", "--duration", window, "--warmup", "20ms", "--repeats", "1", "--witness")
+	require.Zero(t, i.run(t), i.stderr.String())
+	require.Contains(t, i.stdout.String(), "x witness")
+	require.Contains(t, i.stdout.String(), "shm pingpong: no witness; no benchmark of the field measures round trips of shm over memory")
+	for _, r := range i.results(t) {
+		if r.Plugin.Name != "sockets" {
+			continue
+		}
+		require.Empty(t, r.Witness.Missing)
+		require.Contains(t, r.Witness.Client, "ping-pong")
+		require.Positive(t, r.Summary[result.WitnessRoundTrip].Median)
+		require.Positive(t, r.Repeats[0].After.Witness.Samples)
+	}
+}
+
 func TestJSON(t *testing.T) {
 	i := command(t, append([]string{"run", "--json", "--in-flight", "32", "--set", "ring=lamport"}, short...)...)
 	require.Zero(t, i.run(t), i.stderr.String())

@@ -17,6 +17,7 @@ const (
 	StepWarmup   = "warmup"
 	StepFloor    = "floor"
 	StepRepeat   = "repeat"
+	StepWitness  = "witness"
 	StepClose    = "close"
 )
 

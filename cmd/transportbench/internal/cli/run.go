@@ -96,6 +96,7 @@ func (s *session) show(setup bool) error {
 	if setup {
 		present.Setup(s.stdout, all)
 	}
+	present.Witnesses(s.stdout, s.results)
 	for i, path := range s.paths {
 		if i == 0 {
 			fmt.Fprintln(s.stdout)

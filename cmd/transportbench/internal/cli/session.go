@@ -250,7 +250,7 @@ func (s *session) request(j job, l runner.Launcher, began time.Time) (runner.Req
 		OneProbe:  !j.entry.description.ProbeKinds,
 		StateOnly: s.stateOnly,
 
-		StartTimeout: s.settings.StartTimeout,
+		StartTimeout: s.settings.StartTimeout, Witness: s.settings.Witness,
 	}, nil
 }
 

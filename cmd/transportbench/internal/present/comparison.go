@@ -139,6 +139,7 @@ func closedColumns(loads loads, state func(*set.Cell) string) []column {
 		{">p50/floor", metricColumn(result.FloorRatio, format.Value)},
 		{">op/floor", metricColumn(result.OpTimeRatio, format.Value)},
 		{">x library", metricColumn(result.LibraryRatio, format.Value)},
+		{">x witness", witnessRatio},
 		{">harness", percentColumn(result.HarnessShare)},
 		{"checks", cellChecks},
 	}
