@@ -33,6 +33,7 @@ const childVariable = "OFI_TEST_CHILD"
 type role struct {
 	Name       string // "echo", "follow" (a probe, then echo) or one of childRoles
 	Options    map[string]string
+	Peers      int // 1 if it is 0
 	MaxPayload int
 	InFlight   int
 	Size       int
@@ -106,7 +107,7 @@ func open(r role) (transport.Transport, *worker, error) {
 		return nil, nil, err
 	}
 	tr, err := Driver{}.Open(context.Background(), transport.Config{
-		Workers: 1, Peers: 1, InFlight: max(r.InFlight, 4), MaxPayload: r.MaxPayload, Options: options,
+		Workers: 1, Peers: max(r.Peers, 1), InFlight: max(r.InFlight, 4), MaxPayload: r.MaxPayload, Options: options,
 	})
 	if err != nil {
 		return nil, nil, err
@@ -242,7 +243,11 @@ func next(t testing.TB, w *worker) transport.Event {
 }
 
 func call(t testing.TB, w *worker, token transport.Token, payload []byte) {
-	n, err := w.Post([]transport.Op{{Kind: transport.OpCall, Token: token, Payload: payload}})
+	post(t, w, transport.Op{Kind: transport.OpCall, Token: token, Payload: payload})
+}
+
+func post(t testing.TB, w *worker, op transport.Op) {
+	n, err := w.Post([]transport.Op{op})
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
 	require.NoError(t, w.Flush())
@@ -371,6 +376,97 @@ func TestCloseIsReported(t *testing.T) {
 			require.NoError(t, c.cmd.Wait(), "the child ends when its peer is lost")
 		})
 	}
+}
+
+// TestCloseFollowsLargeMessages: a worker that closes tells so after what it has sent, which a plain message
+// would overtake.
+func TestCloseFollowsLargeMessages(t *testing.T) {
+	for _, provider := range []string{"shm", "tcp"} {
+		t.Run(provider, func(t *testing.T) {
+			const calls, size = 8, 1 << 20
+			r := role{Options: map[string]string{optionProvider: provider}, MaxPayload: size, InFlight: calls}
+			a, b := neighbours(t, r)
+			for i := range calls {
+				call(t, a, transport.Token(i), make([]byte, size))
+			}
+			require.NoError(t, a.Close())
+			for range calls {
+				require.Equal(t, transport.EventRequest, next(t, b).Kind)
+			}
+			require.Equal(t, transport.EventPeerLost, next(t, b).Kind)
+		})
+	}
+}
+
+// neighbours returns two connected workers of this process, which have met.
+func neighbours(t *testing.T, r role) (a, b *worker) {
+	needLibrary(t)
+	var workers [2]*worker
+	for i := range workers {
+		tr, w, err := open(r)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, tr.Close()) })
+		workers[i] = w
+	}
+	a, b = workers[0], workers[1]
+	require.NoError(t, a.Connect(t.Context(), 0, b.Address()))
+	require.NoError(t, b.Connect(t.Context(), 0, a.Address()))
+	call(t, a, 0, nil)
+	e := meet(t, a, b)
+	post(t, b, transport.Op{Kind: transport.OpReply, Token: e.Token})
+	require.Equal(t, transport.EventResponse, next(t, a).Kind)
+	return a, b
+}
+
+// meet polls until the first event of b: libfabric connects while both poll.
+func meet(t *testing.T, a, b *worker) transport.Event {
+	events := make([]transport.Event, 1)
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
+		_, err := a.Poll(nil)
+		require.NoError(t, err)
+		n, err := b.Poll(events)
+		require.NoError(t, err)
+		if n == 1 {
+			return events[0]
+		}
+	}
+	t.Fatal("nothing arrived in 10 s")
+	panic("unreachable")
+}
+
+// TestBusyWorkerHearsOfLoss: a worker whose polls always find something still reports the loss of a killed
+// peer.
+func TestBusyWorkerHearsOfLoss(t *testing.T) {
+	r := role{Options: map[string]string{optionProvider: "shm"}, MaxPayload: 64, Peers: 2}
+	w, c := between(t, r)
+	tr, busy, err := open(r)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, tr.Close()) })
+	require.NoError(t, w.Connect(t.Context(), 1, busy.Address()))
+	require.NoError(t, busy.Connect(t.Context(), 0, w.Address()))
+	for token := range transport.Token(4) {
+		call(t, busy, token, nil)
+	}
+	e := meet(t, busy, w)
+	require.NoError(t, c.cmd.Process.Kill())
+	require.Error(t, c.cmd.Wait())
+	for deadline := time.Now().Add(10 * time.Second); e.Kind != transport.EventPeerLost; e = next(t, w) {
+		require.True(t, time.Now().Before(deadline), "the loss was not reported in 10 s")
+		post(t, w, transport.Op{Kind: transport.OpReply, Peer: 1, Token: e.Token})
+		call(t, busy, next(t, busy).Token, nil)
+	}
+	require.EqualValues(t, 0, e.Peer)
+}
+
+// TestBrokenQueueLosesPeers: errors of the completion queue itself, which are of no operation.
+func TestBrokenQueueLosesPeers(t *testing.T) {
+	w, _ := between(t, role{Options: map[string]string{optionProvider: "shm"}, MaxPayload: 64})
+	call(t, w, 1, nil)
+	require.Equal(t, transport.EventResponse, next(t, w).Kind)
+	w.library.FailReads(int(unix.EIO))
+	require.Equal(t, transport.EventPeerLost, next(t, w).Kind)
+	_, err := w.Post([]transport.Op{{Kind: transport.OpCall}})
+	require.ErrorIs(t, err, transport.ErrPeerDown)
 }
 
 // TestStandardOutputIsClean makes libfabric log as much as it can. Standard output must have only
