@@ -15,14 +15,14 @@ trap 'rm -rf "$(dirname "$results")"' EXIT
 
 step() { printf '== %s (%ss)\n' "$*" "$SECONDS"; }
 
-# tests FOLDER BINARY runs its tests of verbs there. As in test.sh, those that fail run
+# tests FOLDER BINARY FLAGS... runs its tests of verbs there. As in test.sh, those that fail run
 # again by themselves, twice at most, and are named: an emulated guest on two shared
 # processors can be without them for seconds.
 tests() {
 	local run='Verbs' log=/tmp/${2##*/}.log failed again
 	for again in 1 2 ''; do
 		# What passed within a test is left out of what is shown.
-		(cd "$1" && "$2" -test.v -test.run "$run" -test.timeout 20m) 2>&1 | tee "$log" | sed -u '/^=== /d; /^ *    --- PASS/d' && return
+		(cd "$1" && "${@:2}" -test.v -test.run "$run" -test.timeout 20m) 2>&1 | tee "$log" | sed -u '/^=== /d; /^ *    --- PASS/d' && return
 		failed=$(sed -n 's/^--- FAIL: \([^ ]*\) .*/\1/p' "$log" | sort -u | paste -sd'|')
 		# What fails as a whole, or in too many places, is no matter of time.
 		[ -n "$failed" ] && [ -n "$again" ] && [ "$(tr '|' '\n' <<<"$failed" | wc -l)" -le 5 ] || return 1
@@ -39,6 +39,10 @@ step "copyrpc: conformance, processes, faults"
 tests plugins/copyrpc "$work/copyrpc.test"
 step "erpc: conformance, processes"
 tests plugins/erpc "$work/erpc.test"
+if [ -x "$work/ofi.test" ]; then
+	step "libfabric: conformance, short"
+	tests plugins/ofi "$work/ofi.test" -test.short
+fi
 
 # Our microbenchmarks and round trips of copyrpc and erpc beside perftest. Ratios are what
 # to look at, and nothing is asserted: the guest is emulated.
