@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"transportbench/cmd/transportbench/internal/options"
+	"transportbench/cmd/transportbench/internal/present"
 	"transportbench/core"
 	"transportbench/core/base/printable"
 	"transportbench/core/lab/result"
@@ -71,9 +72,29 @@ func (w *checkedWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
+// safeWriter escapes what could command a terminal, and then fits and colours it for one.
+type safeWriter struct {
+	*printable.Writer
+	terminal io.Writer
+}
+
+func screened(w io.Writer) safeWriter {
+	terminal := present.OnTerminal(w)
+	return safeWriter{printable.NewWriter(terminal), terminal}
+}
+
+// Flush writes what is held back.
+func (w safeWriter) Flush() {
+	_ = w.Writer.Flush()
+	if t, is := w.terminal.(*present.Terminal); is {
+		_ = t.Flush()
+	}
+}
+
 func (a *app) main(ctx context.Context) int {
-	stdout, stderr := printable.NewWriter(a.stdout), printable.NewWriter(a.stderr)
-	defer func() { _, _ = stdout.Flush(), stderr.Flush() }()
+	stdout, stderr := screened(a.stdout), screened(a.stderr)
+	defer stdout.Flush()
+	defer stderr.Flush()
 	out := &checkedWriter{Writer: stdout}
 	a.stdout, a.stderr = out, stderr
 	root := a.rootCommand()
