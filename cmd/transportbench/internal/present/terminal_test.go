@@ -130,5 +130,5 @@ func TestColumnsAreLeftOut(t *testing.T) {
 	require.Contains(t, render(50), "12345678  12345678  12345678  some words")
 	require.NotContains(t, render(50), "left out")
 	require.Contains(t, render(40), "left out on this narrow terminal:\n  second\n")
-	require.Contains(t, render(31), "left out on this narrow terminal:\n  second, first\n")
+	require.Contains(t, render(31), "left out on this narrow\n  terminal: second, first\n")
 }
