@@ -22,8 +22,13 @@ import (
 	"transportbench/core/lab/result"
 )
 
-// bin has the command and its plugins, built once as scripts/build.sh does.
+// bin has links to the command and its plugins, built as scripts/build.sh does. The directory's name
+// tells this run's processes from others.
 var bin string
+
+// built has the binaries that bin links to. They stay there, so that the next run of tests only builds
+// what has changed.
+const built = "../../bin/test"
 
 func TestMain(m *testing.M) { os.Exit(buildAndRun(m)) }
 
@@ -34,35 +39,63 @@ func buildAndRun(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(bin)
-	for directory, arguments := range map[string][]string{
-		"": {"transportbench/cmd/transportbench"},
-		// CGO_ENABLED=0 builds these without their native libraries.
-		"plugins": {"transportbench/cmd/transport-shm", "transportbench/cmd/transport-copyrpc",
-			"transportbench/cmd/transport-erpc", "transportbench/cmd/transport-tcpx", "transportbench/cmd/transport-sockets",
-			"transportbench/cmd/transport-calibration"},
-		// Other compiler settings make another runtime.
-		"mixed": {"-gcflags=-l", "transportbench/cmd/transport-shm"},
+	for directory, commands := range map[string][]string{
+		"": {"transportbench"},
+		"plugins": {"transport-shm", "transport-copyrpc", "transport-erpc", "transport-tcpx", "transport-sockets",
+			"transport-calibration"},
+		"mixed": {"transport-shm"},
 	} {
-		arguments = append([]string{"build", "-buildvcs=false", "-trimpath", "-o", filepath.Join(bin, directory) + "/"}, arguments...)
-		build := exec.Command("go", arguments...)
-		build.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := build.CombinedOutput(); err != nil {
-			fmt.Fprintf(os.Stderr, "go %s: %v\n%s", strings.Join(arguments, " "), err, out)
+		if err := build(directory, commands); err != nil {
+			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
 	}
 	return m.Run()
 }
 
+// build builds commands without their native libraries, and links them into a directory of bin. Those of
+// mixed have other compiler settings, which make another runtime.
+func build(directory string, commands []string) error {
+	arguments := []string{"build", "-buildvcs=false", "-trimpath", "-o", filepath.Join(built, directory) + "/"}
+	if directory == "mixed" {
+		arguments = append(arguments, "-gcflags=-l")
+	}
+	for _, name := range commands {
+		arguments = append(arguments, "transportbench/cmd/"+name)
+	}
+	cmd := exec.Command("go", arguments...)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("go %s: %w\n%s", strings.Join(arguments, " "), err, out)
+	}
+	for _, name := range commands {
+		if err := link(filepath.Join(built, directory, name), filepath.Join(bin, directory, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// link makes target a link to the file source, or on another file system a copy.
+func link(source, target string) error {
+	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
+		return err
+	}
+	if os.Link(source, target) == nil {
+		return nil
+	}
+	text, err := os.ReadFile(source)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(target, text, 0o755)
+}
+
 // An installed command finds the plugins that make install puts below its prefix.
 func TestInstalled(t *testing.T) {
 	prefix := t.TempDir()
 	for from, to := range map[string]string{"transportbench": "bin/transportbench", "plugins/transport-shm": "lib/transportbench/plugins/transport-shm"} {
-		to = filepath.Join(prefix, to)
-		require.NoError(t, os.MkdirAll(filepath.Dir(to), 0o755))
-		text, err := os.ReadFile(filepath.Join(bin, from))
-		require.NoError(t, err)
-		require.NoError(t, os.WriteFile(to, text, 0o755))
+		require.NoError(t, link(filepath.Join(bin, from), filepath.Join(prefix, to)))
 	}
 	i := command(t, "plugins", "list", "--json")
 	i.cmd.Path = filepath.Join(prefix, "bin/transportbench")
