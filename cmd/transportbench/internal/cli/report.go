@@ -98,7 +98,7 @@ results takes processor time, which a measurement on the same processors notices
 a longer --every disturbs it less. Ctrl-C ends it.
 
 ` + exitHelp,
-		Example: `  transportbench serve results/local/sweep-matrix
+		Example: `  transportbench serve results/local/sweep-latency
   transportbench serve results/local --port 0`,
 		Args: takes(1, 1, "one set of results"),
 		RunE: a.withSettings(func(cmd *cobra.Command, _ *options.Settings, args []string) error {
