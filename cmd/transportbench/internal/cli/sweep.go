@@ -355,7 +355,7 @@ func (s *session) measureWith(m matrix, w io.Writer, mixed bool) (sweep.Measure,
 		if err != nil {
 			return nil, err
 		}
-		r, err := s.run(ctx, req, obs)
+		r, err := s.measure(ctx, req, obs)
 		if errors.Is(err, host.ErrMixedRuntime) {
 			err = fmt.Errorf("%w; rebuild the plugin, or use --allow-mixed-runtime", err)
 		}

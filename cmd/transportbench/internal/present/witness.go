@@ -1,7 +1,6 @@
 package present
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -21,20 +20,11 @@ func witnessRatio(c *set.Cell) string {
 	return "-"
 }
 
-// Witnesses writes which benchmark ran beside each result, and why readings are missing. It writes
-// nothing for results without one.
+// Witnesses writes which benchmark ran beside each result that had one.
 func Witnesses(w io.Writer, results []*result.Result) {
 	for _, r := range results {
-		if r.Witness == nil {
-			continue
+		if r.Witness != nil && r.Witness.Tool != "" {
+			fmt.Fprintf(w, "witness of %s %s: %s %s: %s\n", r.Plugin.Name, r.Config.Profile, r.Witness.Tool, r.Witness.Version, strings.Join(r.Witness.Client, " "))
 		}
-		text := "no witness"
-		if r.Witness.Tool != "" {
-			text = fmt.Sprintf("witness %s %s: %s", r.Witness.Tool, r.Witness.Version, strings.Join(r.Witness.Client, " "))
-		}
-		if r.Witness.Missing != "" {
-			text += "; " + r.Witness.Missing
-		}
-		fmt.Fprintf(w, "%s %s: %s\n", r.Plugin.Name, cmp.Or(r.Config.Profile, "run"), text)
 	}
 }
