@@ -42,6 +42,7 @@ func run(m *testing.M) int {
 		}
 	}
 	code := m.Run()
+	endSpares()
 	if err := goleak.Find(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -69,9 +70,29 @@ func conform(t *testing.T, options map[string]string) {
 	transporttest.Run(t, transporttest.Suite{Driver: Driver{}, Timeout: patience, Options: options, Kill: kill})
 }
 
+// TestConformance runs the suite over shm, and what differs over tcp.
 func TestConformance(t *testing.T) {
 	t.Run("shm", func(t *testing.T) { conform(t, map[string]string{optionProvider: "shm"}) })
-	t.Run("tcp", func(t *testing.T) { conform(t, map[string]string{optionProvider: "tcp"}) })
+	t.Run("tcp", func(t *testing.T) {
+		runClauses(t, map[string]string{optionProvider: "tcp"}, shortClauses)
+	})
+}
+
+// TestWholeSuite runs all of the suite over tcp.
+func TestWholeSuite(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short mode: TestConformance runs what differs from shm")
+	}
+	conform(t, map[string]string{optionProvider: "tcp"})
+}
+
+// shortClauses are about what differs between providers: connections, all sizes of messages, back-pressure, and above all
+// losses and closing.
+var shortClauses = []string{
+	"connect/call-before-peer", "connect/late", "echo/sizes", "flow/back-pressure", "flow/credits", "poll/request-lifetime",
+	"call/both-sides", "peers/lost-by-worker-close", "peers/lost-by-transport-close", "peers/lost-by-death", "peers/each-lost",
+	"peers/lost-comes-last", "peers/lost-in-flight", "peers/post-to-lost", "peers/others-go-on", "close/in-flight", "close/one-worker",
+	"close/descriptors",
 }
 
 // TestProviderConformance runs the suite over the provider of OFI_TEST_PROVIDER, such as udp, efa or cxi.

@@ -5,15 +5,6 @@ import (
 	"testing"
 )
 
-// verbsClauses are those that short mode runs over an RDMA device: connections, all sizes of messages, back-pressure,
-// and above all losses and closing.
-var verbsClauses = []string{
-	"connect/call-before-peer", "connect/late", "echo/sizes", "flow/back-pressure", "flow/credits", "poll/request-lifetime",
-	"call/both-sides", "peers/lost-by-worker-close", "peers/lost-by-transport-close", "peers/lost-by-death", "peers/each-lost",
-	"peers/lost-comes-last", "peers/lost-in-flight", "peers/post-to-lost", "peers/others-go-on", "close/in-flight", "close/one-worker",
-	"close/descriptors", "probe/reading",
-}
-
 // TestVerbsConformance runs the suite over the RDMA device of RDMA_TEST_DEVICE, and in short mode, for an
 // emulated guest, a part of it. probe/alone fails in the guest: the 64 reads of a queue between two sleeps of
 // a probe take more than 2 ms there.
@@ -24,7 +15,7 @@ func TestVerbsConformance(t *testing.T) {
 	}
 	options := map[string]string{optionProvider: "verbs", optionDomain: device}
 	if testing.Short() {
-		runClauses(t, options, verbsClauses)
+		runClauses(t, options, append(shortClauses, "probe/reading"))
 	} else {
 		conform(t, options)
 	}
