@@ -36,7 +36,8 @@ type session struct {
 	results     []*result.Result
 	paths       []string // of the results' files
 	missing     []missing
-	unwitnessed []string // what was said of witnesses
+	unwitnessed []string       // what was said of witnesses
+	tables      func(*set.Set) // writes those of a sweep
 }
 
 // job is one run to make.
