@@ -29,19 +29,22 @@ const (
 // two alternate on the same two processors. It reports the median over the pairs of the transport's rate
 // over that of the loop. SOCKETS_BENCH_ROUNDS sets the number of pairs.
 func BenchmarkRaw(b *testing.B) {
-	for _, network := range bothNetworks {
-		for _, inFlight := range []int{1, 64} {
-			b.Run(fmt.Sprintf("%s/%d", network, inFlight), func(b *testing.B) { benchmarkRaw(b, network, inFlight) })
+	for _, engine := range []string{engineEpoll, engineUring} {
+		for _, network := range bothNetworks {
+			for _, inFlight := range []int{1, 64} {
+				b.Run(fmt.Sprintf("%s/%s/%d", engine, network, inFlight), func(b *testing.B) {
+					benchmarkRaw(b, map[string]string{"engine": engine, "network": network}, inFlight)
+				})
+			}
 		}
 	}
 }
 
-func benchmarkRaw(b *testing.B, network string, inFlight int) {
-	cpus := transporttest.Processors(b)
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(len(cpus) + 2)) // both threads spin in system calls
-	defer debug.SetGCPercent(debug.SetGCPercent(-1))
-	x, y := connectedPair(b, map[string]string{"network": network}, inFlight)
+func benchmarkRaw(b *testing.B, options map[string]string, inFlight int) {
+	threads := newBenchThreads(b)
+	own := newBenchPair(b, threads, options, inFlight, benchPayload)
 	// The loop has sockets with the same options.
+	x := own.caller
 	far, _ := dialled(b, x)
 	require.NoError(b, unix.SetNonblock(far, true))
 	var near int
@@ -52,29 +55,95 @@ func benchmarkRaw(b *testing.B, network string, inFlight int) {
 		return near >= 0
 	})
 	defer func() { require.NoError(b, sock.CloseAll([]int{near, far})) }()
-
-	var ratios, rates []float64
-	for range transporttest.Rounds("SOCKETS_BENCH_ROUNDS", 10) {
-		plain := rate(b, cpus, func(stop *atomic.Bool) { rawServe(far, stop) },
+	raw := func() float64 {
+		r, _ := rate(threads, func(stop *atomic.Bool) { rawServe(far, stop) },
 			func(stop func(int) bool) { rawCalls(near, inFlight, stop) })
-		own := rate(b, cpus, func(stop *atomic.Bool) { serveCalls(y, stop) },
-			func(stop func(int) bool) { calls(x, inFlight, stop) })
-		ratios, rates = append(ratios, own/plain), append(rates, own)
+		return r
 	}
-	slices.Sort(ratios)
-	slices.Sort(rates)
+	compare(b, raw, own.rate, "loop", "transport", "ratio")
+}
+
+// BenchmarkEngines compares calls with engine=uring with those with engine=epoll. The two alternate on
+// the same two processors. It reports the median over the pairs of the rate with io_uring over that with
+// epoll, and the system calls for each call, of both sides. SOCKETS_BENCH_ROUNDS sets the number of pairs.
+func BenchmarkEngines(b *testing.B) {
+	for _, network := range bothNetworks {
+		for _, c := range []struct{ payload, inFlight int }{{32, 1}, {32, 64}, {64 << 10, 1}, {64 << 10, 16}, {1 << 20, 1}, {1 << 20, 4}} {
+			b.Run(fmt.Sprintf("%s/%s/%d", network, transport.FormatSize(int64(c.payload)), c.inFlight), func(b *testing.B) {
+				threads := newBenchThreads(b)
+				epoll := newBenchPair(b, threads, map[string]string{"network": network, "engine": engineEpoll}, c.inFlight, c.payload)
+				uring := newBenchPair(b, threads, map[string]string{"network": network, "engine": engineUring}, c.inFlight, c.payload)
+				compare(b, epoll.rate, uring.rate, engineEpoll, engineUring, "uring/epoll")
+				b.ReportMetric(epoll.syscallsPerCall(), "epoll-syscalls/call")
+				b.ReportMetric(uring.syscallsPerCall(), "uring-syscalls/call")
+			})
+		}
+	}
+}
+
+// compare takes two rates in turns and reports their medians, and the median of the second over the first.
+func compare(b *testing.B, first, second func() float64, firstName, secondName, ratioName string) {
+	var firsts, seconds, ratios []float64
+	for range transporttest.Rounds("SOCKETS_BENCH_ROUNDS", 10) {
+		f, s := first(), second()
+		firsts, seconds, ratios = append(firsts, f), append(seconds, s), append(ratios, s/f)
+	}
+	for _, list := range [][]float64{firsts, seconds, ratios} {
+		slices.Sort(list)
+	}
+	middle := len(ratios) / 2
 	b.ReportMetric(0, "ns/op")
-	b.ReportMetric(ratios[len(ratios)/2], "ratio")
-	b.ReportMetric(rates[len(rates)/2], "calls/s")
+	b.ReportMetric(firsts[middle], firstName+"-calls/s")
+	b.ReportMetric(seconds[middle], secondName+"-calls/s")
+	b.ReportMetric(ratios[middle], ratioName)
 	b.Logf("ratios %.3f", ratios)
+}
+
+// benchThread runs functions on one thread, as the runtime does with all that a worker does: the kernel
+// completes an operation of io_uring on the thread that began it.
+type benchThread chan func()
+
+// newBenchThreads starts a thread for the caller and one for the server, on two processors.
+func newBenchThreads(b *testing.B) (threads [2]benchThread) {
+	cpus := transporttest.Processors(b)
+	processors := runtime.GOMAXPROCS(len(cpus) + 2) // both threads spin in system calls
+	percent := debug.SetGCPercent(-1)
+	b.Cleanup(func() {
+		runtime.GOMAXPROCS(processors)
+		debug.SetGCPercent(percent)
+	})
+	for i, cpu := range cpus {
+		t, pinned := make(benchThread), make(chan error)
+		go func() {
+			pinned <- transporttest.Pin(cpu)
+			for f := range t {
+				f()
+			}
+		}()
+		b.Cleanup(func() { close(t) })
+		require.NoError(b, <-pinned)
+		threads[i] = t
+	}
+	return threads
+}
+
+// start begins to run f. The channel is closed when f has returned.
+func (t benchThread) start(f func()) <-chan struct{} {
+	done := make(chan struct{})
+	t <- func() {
+		defer close(done)
+		f()
+	}
+	return done
 }
 
 // meter takes the rate of calls in slices of time, so that the median leaves out those in which
 // another program had a processor.
 type meter struct {
-	start, began time.Time
-	calls, looks int
-	rates        []float64
+	start, began  time.Time // of all, and of the slice
+	calls, before int       // of all, and when the slice began
+	looks         int
+	rates         []float64
 }
 
 const benchSlice = time.Millisecond
@@ -86,71 +155,74 @@ func (m *meter) stop(answered int) bool {
 		return false
 	}
 	now := time.Now()
-	if d := now.Sub(m.began); d >= benchSlice {
-		m.rates = append(m.rates, float64(m.calls)/d.Seconds())
-		m.began, m.calls = now, 0
+	if d := now.Sub(m.began); d >= benchSlice && m.calls > m.before {
+		m.rates = append(m.rates, float64(m.calls-m.before)/d.Seconds())
+		m.began, m.before = now, m.calls
 	}
 	return now.Sub(m.start) > benchTime && len(m.rates) > 0
 }
 
-// rate runs a server and a client on two processors and returns the client's calls per second.
-func rate(b *testing.B, cpus [2]int, server func(*atomic.Bool), client func(stop func(answered int) bool)) float64 {
+// rate runs a server and a client on the threads, and returns the client's calls per second and how many
+// it made.
+func rate(threads [2]benchThread, server func(*atomic.Bool), client func(stop func(answered int) bool)) (perSecond float64, calls int) {
 	var over atomic.Bool
-	served := make(chan error, 1)
-	go func() {
-		if err := transporttest.Pin(cpus[1]); err != nil {
-			served <- err
-			return
-		}
-		server(&over)
-		served <- nil
-	}()
-	result := make(chan float64, 1)
-	go func() {
-		if err := transporttest.Pin(cpus[0]); err != nil {
-			panic(err)
-		}
-		m := meter{start: time.Now(), began: time.Now()}
+	served := threads[1].start(func() { server(&over) })
+	var m meter
+	<-threads[0].start(func() {
+		m = meter{start: time.Now(), began: time.Now()}
 		client(m.stop)
-		slices.Sort(m.rates)
-		result <- m.rates[len(m.rates)/2]
-	}()
-	r := <-result
+	})
 	over.Store(true)
-	require.NoError(b, <-served)
+	<-served
+	slices.Sort(m.rates)
+	return m.rates[len(m.rates)/2], m.calls
+}
+
+// benchPair is a caller and a server with one connection, each on its thread, and what they did.
+type benchPair struct {
+	caller, server    *worker
+	threads           [2]benchThread
+	inFlight, payload int
+	answered          int
+	syscalls          uint64
+}
+
+func newBenchPair(b *testing.B, threads [2]benchThread, options map[string]string, inFlight, payload int) *benchPair {
+	cfg := transport.Config{Workers: 1, Peers: 1, InFlight: inFlight, MaxPayload: payload}
+	ws := [2]*worker{openTestWorker(b, cfg, options), openTestWorker(b, cfg, options)}
+	onBoth := func(f func(i int) error) {
+		for i := range ws {
+			var err error
+			<-threads[i].start(func() { err = f(i) })
+			require.NoError(b, err)
+		}
+	}
+	onBoth(func(i int) error { return ws[i].Connect(context.Background(), 0, ws[1-i].Address()) })
+	eventually(b, "the connection", func() bool {
+		onBoth(func(i int) error {
+			_, err := ws[i].Poll(nil)
+			return err
+		})
+		return ws[0].byIndex[0].state == up && ws[1].byIndex[0].state == up
+	})
+	return &benchPair{caller: ws[0], server: ws[1], threads: threads, inFlight: inFlight, payload: payload}
+}
+
+func (p *benchPair) rate() float64 {
+	before := p.caller.counters.Syscalls + p.server.counters.Syscalls
+	r, answered := rate(p.threads, func(over *atomic.Bool) { serveCalls(p.server, over) },
+		func(stop func(int) bool) { calls(p.caller, p.inFlight, p.payload, stop) })
+	p.answered += answered
+	p.syscalls += p.caller.counters.Syscalls + p.server.counters.Syscalls - before
 	return r
 }
 
-// connectedPair returns two workers with one connection.
-func connectedPair(t testing.TB, options map[string]string, inFlight int) (x, y *worker) {
-	values, err := transport.ParseOptions(schema, options)
-	require.NoError(t, err)
-	var ws [2]*worker
-	for i := range ws {
-		tr, err := Driver{}.Open(context.Background(), transport.Config{Workers: 1, Peers: 1, InFlight: inFlight, MaxPayload: benchPayload, Options: values})
-		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, tr.Close()) })
-		w, err := tr.NewWorker(0)
-		require.NoError(t, err)
-		ws[i] = w.(*worker)
-	}
-	x, y = ws[0], ws[1]
-	require.NoError(t, x.Connect(context.Background(), 0, y.Address()))
-	require.NoError(t, y.Connect(context.Background(), 0, x.Address()))
-	eventually(t, "the connection", func() bool {
-		for _, w := range ws {
-			_, err := w.Poll(nil)
-			require.NoError(t, err)
-		}
-		return x.byIndex[0].state == up && y.byIndex[0].state == up
-	})
-	return x, y
-}
+func (p *benchPair) syscallsPerCall() float64 { return float64(p.syscalls) / float64(p.answered) }
 
 // calls makes calls with inFlight of them in flight until stop, and then until all are answered.
-func calls(w *worker, inFlight int, stop func(answered int) bool) {
+func calls(w *worker, inFlight, size int, stop func(answered int) bool) {
 	ops := make([]transport.Op, inFlight)
-	payload := make([]byte, benchPayload)
+	payload := make([]byte, size)
 	for i := range ops {
 		ops[i] = transport.Op{Kind: transport.OpCall, Token: transport.Token(i), Payload: payload}
 	}
@@ -189,7 +261,10 @@ func serveCalls(w *worker, over *atomic.Bool) {
 			if err != nil {
 				panic(err)
 			}
-			left = left[taken:]
+			if left = left[taken:]; len(left) > 0 { // no room: what was posted must leave first, and payloads must stay
+				_ = w.Flush()
+				w.engine.progress()
+			}
 		}
 		if n > 0 {
 			_ = w.Flush()
