@@ -24,10 +24,10 @@ const (
 	benchTime    = 100 * time.Millisecond
 )
 
-// BenchmarkRaw compares calls of this transport with a loop over the same kind of socket that has the
-// same framing and makes plain sends and receives of batches, as a program without a transport would. The
-// two alternate on the same two processors. It reports the median over the pairs of the transport's rate
-// over that of the loop. SOCKETS_BENCH_ROUNDS sets the number of pairs.
+// BenchmarkRaw compares calls of this transport with a loop over the same kind of socket that has
+// the same framing and makes plain sends and receives of batches, as a program without a transport
+// would. The two alternate on the same two processors. It reports the median over the pairs of the
+// transport's rate over that of the loop. SOCKETS_BENCH_ROUNDS sets the number of pairs.
 func BenchmarkRaw(b *testing.B) {
 	for _, engine := range []string{engineEpoll, engineUring} {
 		for _, network := range bothNetworks {
@@ -63,9 +63,10 @@ func benchmarkRaw(b *testing.B, options map[string]string, inFlight int) {
 	compare(b, raw, own.rate, "loop", "transport", "ratio")
 }
 
-// BenchmarkEngines compares calls with engine=uring with those with engine=epoll. The two alternate on
-// the same two processors. It reports the median over the pairs of the rate with io_uring over that with
-// epoll, and the system calls for each call, of both sides. SOCKETS_BENCH_ROUNDS sets the number of pairs.
+// BenchmarkEngines compares calls with engine=uring with those with engine=epoll. The two alternate
+// on the same two processors. It reports the median over the pairs of the rate with io_uring over
+// that with epoll, and the system calls for each call, of both sides. SOCKETS_BENCH_ROUNDS sets the
+// number of pairs.
 func BenchmarkEngines(b *testing.B) {
 	for _, network := range bothNetworks {
 		for _, c := range []struct{ payload, inFlight int }{{32, 1}, {32, 64}, {64 << 10, 1}, {64 << 10, 16}, {1 << 20, 1}, {1 << 20, 4}} {
@@ -81,7 +82,8 @@ func BenchmarkEngines(b *testing.B) {
 	}
 }
 
-// compare takes two rates in turns and reports their medians, and the median of the second over the first.
+// compare takes two rates in turns and reports their medians, and the median of the second over the
+// first.
 func compare(b *testing.B, first, second func() float64, firstName, secondName, ratioName string) {
 	var firsts, seconds, ratios []float64
 	for range transporttest.Rounds("SOCKETS_BENCH_ROUNDS", 10) {
@@ -99,8 +101,8 @@ func compare(b *testing.B, first, second func() float64, firstName, secondName, 
 	b.Logf("ratios %.3f", ratios)
 }
 
-// benchThread runs functions on one thread, as the runtime does with all that a worker does: the kernel
-// completes an operation of io_uring on the thread that began it.
+// benchThread runs functions on one thread, as the runtime does with all that a worker does: the
+// kernel completes an operation of io_uring on the thread that began it.
 type benchThread chan func()
 
 // newBenchThreads starts a thread for the caller and one for the server, on two processors.
@@ -162,8 +164,8 @@ func (m *meter) stop(answered int) bool {
 	return now.Sub(m.start) > benchTime && len(m.rates) > 0
 }
 
-// rate runs a server and a client on the threads, and returns the client's calls per second and how many
-// it made.
+// rate runs a server and a client on the threads, and returns the client's calls per second and how
+// many it made.
 func rate(threads [2]benchThread, server func(*atomic.Bool), client func(stop func(answered int) bool)) (perSecond float64, calls int) {
 	var over atomic.Bool
 	served := threads[1].start(func() { server(&over) })
@@ -261,7 +263,7 @@ func serveCalls(w *worker, over *atomic.Bool) {
 			if err != nil {
 				panic(err)
 			}
-			if left = left[taken:]; len(left) > 0 { // no room: what was posted must leave first, and payloads must stay
+			if left = left[taken:]; len(left) > 0 { // no room: what was posted must leave first
 				_ = w.Flush()
 				w.engine.progress()
 			}
@@ -272,7 +274,8 @@ func serveCalls(w *worker, over *atomic.Bool) {
 	}
 }
 
-// rawCalls is calls without a transport: 64-bit headers and payloads, in one buffer for each direction.
+// rawCalls is calls without a transport: 64-bit headers and payloads, in one buffer for each
+// direction.
 func rawCalls(fd, inFlight int, stop func(answered int) bool) {
 	const size = headerSize + benchPayload
 	out, in := make([]byte, inFlight*size), make([]byte, inFlight*size)
@@ -312,7 +315,8 @@ func rawServe(fd int, over *atomic.Bool) {
 	}
 }
 
-// rawReceive receives what has come behind the held bytes, and returns how many whole messages there are.
+// rawReceive receives what has come behind the held bytes, and returns how many whole messages
+// there are.
 func rawReceive(fd int, in []byte, held *int) (messages int) {
 	n, err := sock.ReceiveBytes(fd, in[*held:])
 	if err != nil {

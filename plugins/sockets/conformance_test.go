@@ -43,10 +43,11 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// TestSmallBuffers runs the clauses about large and many messages with socket buffers that take them in parts.
+// TestSmallBuffers runs the clauses about large and many messages with socket buffers that take
+// them in parts.
 func TestSmallBuffers(t *testing.T) {
 	for _, engine := range engineNames() {
-		transporttest.Properties(t, Driver{}, map[string]string{"engine": engine}) // skips if it is unavailable
+		transporttest.Properties(t, Driver{}, map[string]string{"engine": engine}) // or skip
 		suite := transporttest.Suite{Driver: Driver{}, Kill: kill, Timeout: time.Minute,
 			Options: map[string]string{"engine": engine, "socket-buffer": "4KiB"}}
 		for _, clause := range []string{"poll/size", "flow/back-pressure", "flow/wrap", "peers/lost-comes-last"} {

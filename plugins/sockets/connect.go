@@ -16,9 +16,9 @@ import (
 	"transportbench/core/transport"
 )
 
-// Of two workers the one with the smaller nonce dials. Connect only begins; Poll and Flush go on with
-// it through connect. That allocates, which is allowed because nothing is measured before all peers are
-// connected.
+// Of two workers the one with the smaller nonce dials. Connect only begins; Poll and Flush go on
+// with it through connect. That allocates, which is allowed because nothing is measured before all
+// peers are connected.
 
 // handshake is the part of a peer that matters until the connection is up.
 type handshake struct {

@@ -1,6 +1,6 @@
-// Package sockets is a transport over the kernel's stream sockets with as few tricks as a good engineer
-// would use: length-prefixed messages over one socket per peer (TCP, Unix or vsock). It shows what the
-// cleverness of other transports is worth.
+// Package sockets is a transport over the kernel's stream sockets with as few tricks as a good
+// engineer would use: length-prefixed messages over one socket per peer (TCP, Unix or vsock). It
+// shows what the cleverness of other transports is worth.
 //
 //	file                  what it does
 //	driver.go options.go  options; opening
@@ -13,17 +13,19 @@
 //	uring*.go             the engine uring, over internal/uring
 //	probe.go              the floors, over a socket of their own
 //
-// Files named *_datapath.go run inside measured windows: they neither block, lock, log nor allocate.
+// Files named *_datapath.go run inside measured windows: they neither block, lock, log nor
+// allocate.
 //
 // # How a call travels
 //
-//  1. worker.Post takes a number for the call, and appends a header of 8 bytes and the payload to the ring
-//     of the connection. A payload of 32 KiB or more goes to the socket at once, with what is unsent before
-//     it, and only the part that the socket does not take is copied to the ring.
-//  2. worker.Flush sends all rings that have something: one system call for each peer. What a socket does
-//     not take is sent by later Polls.
-//  3. The peer's worker.Poll receives into the ring of the connection, one system call, and hands out all
-//     whole messages. Both rings are mapped twice in a row, so that messages are contiguous; a payload
-//     points into the ring, and the next Poll releases it.
+//  1. worker.Post takes a number for the call, and appends a header of 8 bytes and the payload to
+//     the ring of the connection. A payload of 32 KiB or more goes to the socket at once, with
+//     what is unsent before it, and only the part that the socket does not take is copied to the
+//     ring.
+//  2. worker.Flush sends all rings that have something: one system call for each peer. What a
+//     socket does not take is sent by later Polls.
+//  3. The peer's worker.Poll receives into the ring of the connection, one system call, and hands
+//     out all whole messages. Both rings are mapped twice in a row, so that messages are
+//     contiguous; a payload points into the ring, and the next Poll releases it.
 //  4. The reply goes back in the same way, with the number of the call.
 package sockets

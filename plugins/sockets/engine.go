@@ -8,24 +8,24 @@ import (
 	"transportbench/core/fabric/mirror"
 )
 
-// engine moves the bytes of one worker's connections between their sockets and their streams. Methods
-// are called on the worker's thread. attach, prepareWait, detach and close may block and allocate, the others
-// not.
+// engine moves the bytes of one worker's connections between their sockets and their streams.
+// Methods are called on the worker's thread. attach, prepareWait, detach and close may block and
+// allocate, the others not.
 type engine interface {
-	// attach begins to move the bytes of a connection, whose socket is connected and whose rings are
-	// empty except for what was posted.
+	// attach begins to move the bytes of a connection, whose socket is connected and whose rings
+	// are empty except for what was posted.
 	attach(c *conn) error
-	// lend sends what is unsent, and then payload from where it is: payload is not in the ring. It returns
-	// how many bytes of payload the socket took, and adds them to posted and freed. An engine that cannot
-	// send from the caller's memory returns 0.
+	// lend sends what is unsent, and then payload from where it is: payload is not in the ring. It
+	// returns how many bytes of payload the socket took, and adds them to posted and freed. An
+	// engine that cannot send from the caller's memory returns 0.
 	lend(c *conn, payload []byte) int
-	// send begins to send what was posted and not sent yet. What the socket does not take now, progress
-	// sends later.
+	// send begins to send what was posted and not sent yet. What the socket does not take now,
+	// progress sends later.
 	send(c *conn)
 	// submit ends a number of calls of send: what they began is on its way when it returns.
 	submit()
-	// progress receives what has come, as far as the rings have room, and continues to send. It calls
-	// worker.found for each connection to which bytes came or whose conn.err it has set.
+	// progress receives what has come, as far as the rings have room, and continues to send. It
+	// calls worker.found for each connection to which bytes came or whose conn.err it has set.
 	progress()
 	// release is called when in.released of a connection has grown.
 	release(c *conn)
@@ -45,8 +45,9 @@ type conn struct {
 	index int // from 0, below Config.Peers; no other connection of the worker has it
 	out   outStream
 	in    inStream
-	// err is set once by the engine, when nothing more will be received: io.EOF if the peer has closed the
-	// socket, else the kernel's error. Bytes that were received before are delivered first.
+	// err is set once by the engine, when nothing more will be received: io.EOF if the peer has
+	// closed the socket, else the kernel's error. Bytes that were received before are delivered
+	// first.
 	err error
 	// found is set while the worker has the connection in its list of those to look at.
 	found bool

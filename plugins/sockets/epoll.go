@@ -10,7 +10,8 @@ import (
 	"transportbench/core/fabric/sock"
 )
 
-// directPeers is the most connections that are read without asking epoll which of them are readable.
+// directPeers is the most connections that are read without asking epoll which of them are
+// readable.
 const directPeers = 2
 
 // epollEngine sends and receives with a system call for each batch. epoll_datapath.go has what the
@@ -90,7 +91,8 @@ func (e *epollEngine) detach(c *conn) error {
 	return unix.Close(c.fd) // epoll forgets it
 }
 
-// prepareWait lists the sockets, or has epoll report when those of blocked connections take bytes again.
+// prepareWait lists the sockets, or has epoll report when those of blocked connections take bytes
+// again.
 func (e *epollEngine) prepareWait(list []unix.PollFd) (_ []unix.PollFd, ready bool) {
 	if !e.asks {
 		for _, c := range e.conns {

@@ -69,10 +69,10 @@ func (e *epollEngine) push(c *epollConn) (done bool) {
 	return true
 }
 
-// sent takes the error of a send. After one that does not pass, the connection is shut down: then it is
-// readable, and progress receives what came before and then the end.
+// sent takes the error of a send. After one that does not pass, the connection is shut down: then
+// it is readable, and progress receives what came before and then the end.
 func (c *epollConn) sent(err error) {
-	if err == nil || err == unix.ENOBUFS || err == unix.ENOMEM { // the kernel has no memory now: no room
+	if err == nil || err == unix.ENOBUFS || err == unix.ENOMEM { // no memory now: no room
 		return
 	}
 	c.failed = err
@@ -87,8 +87,8 @@ func (e *epollEngine) count(bytes int) {
 
 func (e *epollEngine) submit() {}
 
-// progress receives in its own body: after a system call, each return costs a processor that guards against
-// speculation in the kernel about 20 ns.
+// progress receives in its own body: after a system call, each return costs a processor that guards
+// against speculation in the kernel about 20 ns.
 func (e *epollEngine) progress() {
 	conns := e.conns
 	if e.asks {

@@ -27,8 +27,8 @@ func withPeers(t *testing.T, peers int) (w *worker, fds []int) {
 	return w, fds
 }
 
-// TestWaitForAnyPeer: Wait returns when any peer has sent, and when a socket that was full takes more,
-// whether epoll or poll watches the sockets. Until then there is nothing to do.
+// TestWaitForAnyPeer: Wait returns when any peer has sent, and when a socket that was full takes
+// more, whether epoll or poll watches the sockets. Until then there is nothing to do.
 func TestWaitForAnyPeer(t *testing.T) {
 	for peers := 1; peers <= directPeers+2; peers++ {
 		w, fds := withPeers(t, peers)
@@ -67,8 +67,8 @@ func TestWaitForAnyPeer(t *testing.T) {
 	}
 }
 
-// TestFailedSend: an error of a send that leaves the socket open loses the peer, also if epoll says which
-// sockets are readable.
+// TestFailedSend: an error of a send that leaves the socket open loses the peer, also if epoll says
+// which sockets are readable.
 func TestFailedSend(t *testing.T) {
 	for name, c := range map[string]struct {
 		size    int
@@ -89,7 +89,7 @@ func TestFailedSend(t *testing.T) {
 				post()
 				require.Len(t, e.blocked, 1)
 			}
-			require.NoError(t, unix.Shutdown(w.byIndex[1].fd, unix.SHUT_WR)) // sends return EPIPE, receives wait
+			require.NoError(t, unix.Shutdown(w.byIndex[1].fd, unix.SHUT_WR)) // sends fail
 			if !c.blocked {
 				post()
 			}

@@ -60,7 +60,8 @@ type hello struct {
 	Magic    uint64
 	To, From nonce // of the accepting and the dialling worker
 	Use      uint32
-	// Port is the local port of the socket, so that nobody else can use the hello again; 0 for Unix sockets.
+	// Port is the local port of the socket, so that nobody else can use the hello again; 0 for Unix
+	// sockets.
 	Port uint32
 }
 
@@ -81,8 +82,8 @@ func (h *hello) encode() []byte {
 	return b
 }
 
-// decodeHello reads a hello. ok is false if it is malformed, for another worker or from another port
-// than it says.
+// decodeHello reads a hello. ok is false if it is malformed, for another worker or from another
+// port than it says.
 func decodeHello(b []byte, to nonce, port uint32) (h hello, ok bool) {
 	if _, err := binary.Decode(b, binary.LittleEndian, &h); err != nil || len(b) != helloSize {
 		return h, false

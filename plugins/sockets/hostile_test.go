@@ -45,16 +45,16 @@ func openTestWorker(t testing.TB, cfg transport.Config, options map[string]strin
 	return opened.(*worker)
 }
 
-// expecting returns a worker whose peer has nonce zero and is to dial it, and the hello that the peer
-// would send.
+// expecting returns a worker whose peer has nonce zero and is to dial it, and the hello that the
+// peer would send.
 func expecting(t testing.TB, options map[string]string) (*worker, hello) {
 	t.Helper()
 	w := newTestWorker(t, options)
 	return w, expect(t, w, 0)
 }
 
-// expect adds a peer to a worker, whose nonce is its number: so small that the peer is to dial. It returns
-// the hello that the peer would send.
+// expect adds a peer to a worker, whose nonce is its number: so small that the peer is to dial. It
+// returns the hello that the peer would send.
 func expect(t testing.TB, w *worker, number byte) hello {
 	t.Helper()
 	peers := nonce{nonceSize - 1: number}
@@ -106,14 +106,14 @@ var bothNetworks = []string{"tcp", "unix"}
 func withEngines(t *testing.T, test func(t *testing.T, engine string)) {
 	for _, engine := range engineNames() {
 		t.Run(engine, func(t *testing.T) {
-			transporttest.Properties(t, Driver{}, map[string]string{"engine": engine}) // skips without it
+			transporttest.Properties(t, Driver{}, map[string]string{"engine": engine}) // or skip
 			test(t, engine)
 		})
 	}
 }
 
-// TestCorruptPeer: a peer that breaks the protocol is reported by ErrCorrupt and as lost, after the messages
-// that it sent before.
+// TestCorruptPeer: a peer that breaks the protocol is reported by ErrCorrupt and as lost, after the
+// messages that it sent before.
 func TestCorruptPeer(t *testing.T) { withEngines(t, testCorruptPeer) }
 
 func testCorruptPeer(t *testing.T, engine string) {
@@ -154,7 +154,8 @@ func testCorruptPeer(t *testing.T, engine string) {
 	}
 }
 
-// TestCutMessage: a peer that ends in the middle of a message is lost, and the message is not handed out.
+// TestCutMessage: a peer that ends in the middle of a message is lost, and the message is not
+// handed out.
 func TestCutMessage(t *testing.T) { withEngines(t, testCutMessage) }
 
 func testCutMessage(t *testing.T, engine string) {
@@ -180,8 +181,8 @@ func descriptors(t *testing.T) int {
 	return len(entries)
 }
 
-// TestStrangers: hundreds of strangers that say nothing, a part of a hello, noise, or a hello with a wrong
-// nonce or port are refused, and a peer that comes after them is connected.
+// TestStrangers: hundreds of strangers that say nothing, a part of a hello, noise, or a hello with
+// a wrong nonce or port are refused, and a peer that comes after them is connected.
 func TestStrangers(t *testing.T) { withEngines(t, testStrangers) }
 
 func testStrangers(t *testing.T, engine string) {
@@ -291,7 +292,8 @@ func TestStrangerAfterConnect(t *testing.T) {
 	require.NoError(t, unix.Close(again))
 }
 
-// TestNeverConnected: a peer that does not come is lost after connect-timeout, and Silence says why.
+// TestNeverConnected: a peer that does not come is lost after connect-timeout, and Silence says
+// why.
 func TestNeverConnected(t *testing.T) {
 	for _, network := range bothNetworks {
 		w, _ := expecting(t, map[string]string{"network": network, "connect-timeout": "20ms"})
@@ -310,8 +312,8 @@ func TestNeverConnected(t *testing.T) {
 	}
 }
 
-// FuzzFraming feeds a worker with bytes of a peer in parts of different lengths. It hands out the whole
-// messages before the first wrong one, and loses the peer only for a wrong one.
+// FuzzFraming feeds a worker with bytes of a peer in parts of different lengths. It hands out the
+// whole messages before the first wrong one, and loses the peer only for a wrong one.
 func FuzzFraming(f *testing.F) {
 	f.Add(append(message(0, 3, "abc"), message(1, 0, "")...), uint8(1))
 	f.Add(message(3, 100, string(make([]byte, 100))), uint8(7))
@@ -342,8 +344,8 @@ func FuzzFraming(f *testing.F) {
 	})
 }
 
-// parse is the framing of a connection with 4 calls in flight of at most 100 bytes each, on which this side
-// has made call 0 only and answers nothing.
+// parse is the framing of a connection with 4 calls in flight of at most 100 bytes each, on which
+// this side has made call 0 only and answers nothing.
 func parse(said []byte) (payloads [][]byte, broken bool) {
 	var open [4]bool
 	waiting := true

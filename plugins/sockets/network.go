@@ -99,8 +99,8 @@ func (s *settings) onlyVsock() error {
 	return nil
 }
 
-// unixPrefix begins the names of Unix sockets. The @ stands for the zero byte of the abstract namespace, in
-// which a name disappears with its socket.
+// unixPrefix begins the names of Unix sockets. The @ stands for the zero byte of the abstract
+// namespace, in which a name disappears with its socket.
 const unixPrefix = "@transportbench-"
 
 func localUnix(_ *settings, n nonce, _ int) unix.Sockaddr {

@@ -118,7 +118,8 @@ func resolve(cfg transport.Config) (*settings, error) {
 		return nil, refuse("port", "%d workers take a port each, and the last would be %d; use %d or less", cfg.Workers, last, s.port-last+maxPort)
 	}
 	s.peers, s.inFlight, s.payload = max(cfg.Peers, 1), max(cfg.InFlight, 1), max(cfg.MaxPayload, 1)
-	// While the peer does not poll, a ring takes all calls that may be in flight, if they are small.
+	// While the peer does not poll, a ring takes all calls that may be in flight, if they are
+	// small.
 	s.buffer = pow2.Ceil(max(o.Size("buffer"), 2*(headerSize+s.payload), s.inFlight*smallMessage, mirror.Unit))
 	if s.engine == engineUring {
 		if err := uring.Check(); err != nil {

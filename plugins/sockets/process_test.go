@@ -17,8 +17,8 @@ import (
 )
 
 // serverVariable turns the test binary into a server process. Its value is the network and, after a
-// space, the engine; epoll if there is none. The server prints its address, reads the test's, and answers
-// calls until it is killed or the peer is lost.
+// space, the engine; epoll if there is none. The server prints its address, reads the test's, and
+// answers calls until it is killed or the peer is lost.
 const serverVariable = "SOCKETS_TEST_SERVER"
 
 const serverPayload = 4 << 20
@@ -85,8 +85,8 @@ func serve(network string) error {
 	}
 }
 
-// TestKilledProcess kills a peer in the middle of large messages: Poll reports the loss, the socket is closed,
-// and nothing of the dead process is left.
+// TestKilledProcess kills a peer in the middle of large messages: Poll reports the loss, the socket
+// is closed, and nothing of the dead process is left.
 func TestKilledProcess(t *testing.T) {
 	for _, network := range append([]string{"tcp uring", "unix uring"}, bothNetworks...) {
 		t.Run(network, func(t *testing.T) {

@@ -82,7 +82,8 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// TestConnectAfterFailure: a Connect that failed has taken neither the number of the peer nor its place.
+// TestConnectAfterFailure: a Connect that failed has taken neither the number of the peer nor its
+// place.
 func TestConnectAfterFailure(t *testing.T) {
 	w := newTestWorker(t, map[string]string{"network": "unix"})
 	var a address
@@ -118,10 +119,10 @@ func TestNetworkAddresses(t *testing.T) {
 	}
 }
 
-// TestVsockWithoutCarrier: a vsock listener has an address, and a peer on a machine that carries vsock nowhere is
-// unavailable with the remedy.
+// TestVsockWithoutCarrier: a vsock listener has an address, and a peer on a machine that carries
+// vsock nowhere is unavailable with the remedy.
 func TestVsockWithoutCarrier(t *testing.T) {
-	transporttest.Properties(t, Driver{}, map[string]string{"network": "vsock"}) // skips without AF_VSOCK
+	transporttest.Properties(t, Driver{}, map[string]string{"network": "vsock"}) // or skip
 	w := newTestWorker(t, map[string]string{"network": "vsock", "port": "5999"})
 	require.Contains(t, string(w.Address()), ":5999")
 	p := &peer{address: address{At: "3:5999"}}

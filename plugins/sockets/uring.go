@@ -11,9 +11,9 @@ import (
 	"transportbench/plugins/sockets/internal/uring"
 )
 
-// uringEngine moves bytes with io_uring. The kernel receives into a connection's ring by itself as long
-// as it has room there (multishot receive), and sends straight from the other ring. uring_datapath.go has what
-// the measured loop calls.
+// uringEngine moves bytes with io_uring. The kernel receives into a connection's ring by itself as
+// long as it has room there (multishot receive), and sends straight from the other ring.
+// uring_datapath.go has what the measured loop calls.
 type uringEngine struct {
 	w     *worker
 	ring  *uring.Ring
@@ -47,8 +47,8 @@ const (
 
 func newUring(w *worker) (engine, error) {
 	peers := w.settings.peers
-	// A connection has at most a send and a receive to submit, and a full queue is submitted early. What
-	// is more than the queue of completions waits in the kernel.
+	// A connection has at most a send and a receive to submit, and a full queue is submitted early.
+	// What is more than the queue of completions waits in the kernel.
 	ring, err := uring.New(uring.Config{Submissions: pow2.Ceil(2 * min(peers, 256)),
 		Completions: pow2.Ceil(max(leastCompletions, 4*peers)), Files: peers})
 	if err != nil {
@@ -87,14 +87,14 @@ func (e *uringEngine) prepareWait(list []unix.PollFd) (_ []unix.PollFd, ready bo
 	return list, e.ring.Ready() || e.ring.Pending() || e.stalled || len(e.arrived) > 0
 }
 
-// detach implements engine. The kernel has stopped to use the rings when its operations have completed. If they
-// do not, the rings stay mapped for good.
+// detach implements engine. The kernel has stopped to use the rings when its operations have
+// completed. If they do not, the rings stay mapped for good.
 func (e *uringEngine) detach(c *conn) (err error) {
 	if c.index < len(e.conns) && e.conns[c.index].conn == c {
 		err = e.stop(&e.conns[c.index])
 	}
-	// Without the shutdown the peer may not learn of the end: kernels before 6.13 keep a registered file
-	// open until operations on other files have ended, too.
+	// Without the shutdown the peer may not learn of the end: kernels before 6.13 keep a registered
+	// file open until operations on other files have ended, too.
 	_ = unix.Shutdown(c.fd, unix.SHUT_RDWR) // fails if the peer was first
 	return errors.Join(err, unix.Close(c.fd))
 }

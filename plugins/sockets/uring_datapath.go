@@ -29,8 +29,8 @@ func (e *uringEngine) send(c *conn) {
 // maxSend is the most bytes of one send: the kernel takes its length as 32 bits.
 const maxSend = 1 << 30
 
-// continueSending begins a send if there is something to send and none is in progress: two could mix
-// their bytes.
+// continueSending begins a send if there is something to send and none is in progress: two could
+// mix their bytes.
 func (e *uringEngine) continueSending(u *uringConn) {
 	o := &u.out
 	if u.sending || u.failed != nil || u.closing || o.freed >= u.flushed {
@@ -52,8 +52,8 @@ func (e *uringEngine) receive(u *uringConn) {
 	e.stalled = e.stalled || !u.receiving
 }
 
-// makeRoom submits operations if the queue for them is full. The kernel may refuse that for lack of memory,
-// and until completions are taken.
+// makeRoom submits operations if the queue for them is full. The kernel may refuse that for lack of
+// memory, and until completions are taken.
 func (e *uringEngine) makeRoom() {
 	if e.ring.Full() {
 		e.enter()
@@ -180,7 +180,8 @@ func (e *uringEngine) received(u *uringConn, c *uring.Completion) {
 		u.in.received += uint64(c.Result)
 		e.w.counters.KernelBytes += uint64(c.Result)
 		e.report(u)
-	case unix.ENOBUFS, unix.EAGAIN, unix.EINTR, unix.ECANCELED, unix.ENOMEM: // again; ECANCELED if its thread has ended
+	case unix.ENOBUFS, unix.EAGAIN, unix.EINTR, unix.ENOMEM: // again
+	case unix.ECANCELED: // again: the thread that began it has ended
 	default:
 		e.end(u, c.Errno())
 		return

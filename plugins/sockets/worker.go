@@ -139,7 +139,7 @@ func (w *worker) Silence(id transport.PeerID) error {
 		return fmt.Errorf("no connection yet (connect-timeout is %v): %w", w.settings.connectTimeout, p.failure)
 	case p.state == connecting:
 		return fmt.Errorf("no connection with %v yet (connect-timeout is %v)", p.address.At, w.settings.connectTimeout)
-	case p.state == up && sock.Silence(p.fd) > 2*time.Second: // else there are answers to keepalive probes
+	case p.state == up && sock.Silence(p.fd) > 2*time.Second: // else keepalive is answered
 		return p.silence()
 	}
 	return p.loss
@@ -151,7 +151,8 @@ func (p *peer) silence() error {
 		sock.Silence(p.fd).Round(10*time.Millisecond), p.w.settings.sock.Timeout)
 }
 
-// lose ends a connection. Poll reports the loss, and before it the error if the peer broke the protocol.
+// lose ends a connection. Poll reports the loss, and before it the error if the peer broke the
+// protocol.
 func (w *worker) lose(p *peer, err error) {
 	if p.state == lost {
 		return

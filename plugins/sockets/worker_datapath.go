@@ -6,9 +6,9 @@ import (
 	"transportbench/core/transport"
 )
 
-// A message is a header and its payload, one directly after the other in the stream. The header has the
-// size of the payload and the number of the call, 32 bits each, little-endian. Bit 31 of the number is
-// set in a reply.
+// A message is a header and its payload, one directly after the other in the stream. The header has
+// the size of the payload and the number of the call, 32 bits each, little-endian. Bit 31 of the
+// number is set in a reply.
 const (
 	headerSize = 8
 	replyBit   = 1 << 31
@@ -17,8 +17,8 @@ const (
 const (
 	// acceptEvery is how many polls pass between two looks at the listener.
 	acceptEvery = 1024
-	// leastDirect is the size from which Post offers a payload to the socket before it copies it to the
-	// ring: the copy then costs about what a system call costs.
+	// leastDirect is the size from which Post offers a payload to the socket before it copies it to
+	// the ring: the copy then costs about what a system call costs.
 	leastDirect = 32 << 10
 )
 
@@ -51,8 +51,8 @@ func (w *worker) Post(ops []transport.Op) (n int, _ error) {
 	return n, nil
 }
 
-// post appends messages to the stream, up to the first that goes to another peer, and returns how many.
-// full reports that there is no room for the next one.
+// post appends messages to the stream, up to the first that goes to another peer, and returns how
+// many. full reports that there is no room for the next one.
 func (p *peer) post(ops []transport.Op) (n int, full bool, err error) {
 	o, t, ring, most := &p.out, &p.calls, p.out.ring, p.w.settings.payload
 	for n < len(ops) && ops[n].Peer == p.id {
@@ -173,8 +173,8 @@ func (w *worker) found(c *conn) {
 	}
 }
 
-// deliver fills events from the connections to which something came. A connection with more messages
-// than fit is the last one at the next Poll.
+// deliver fills events from the connections to which something came. A connection with more
+// messages than fit is the last one at the next Poll.
 func (w *worker) deliver(events []transport.Event) (n int) {
 	for i, p := range w.arrived {
 		read := p.in.read
@@ -204,8 +204,8 @@ func (w *worker) deliver(events []transport.Event) (n int) {
 	return n
 }
 
-// deliver hands out messages that have arrived as events from n on. more reports that there is another
-// one and no room for it.
+// deliver hands out messages that have arrived as events from n on. more reports that there is
+// another one and no room for it.
 func (p *peer) deliver(events []transport.Event, n int) (_ int, more bool, err error) {
 	in, t, ring, most := &p.in, &p.calls, p.in.ring, p.w.settings.payload
 	read, received := in.read, in.received

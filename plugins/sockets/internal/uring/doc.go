@@ -6,6 +6,6 @@
 // It needs Linux 6.12, the first kernel with incremental provided buffers (IOU_PBUF_RING_INC).
 //
 // A [Ring] belongs to one goroutine at a time. The kernel reads and writes the memory of an
-// operation until its last completion, so this memory must not be on the Go heap, and Close must have
-// returned before it is unmapped.
+// operation until its last completion, so this memory must not be on the Go heap, and Close must
+// have returned before it is unmapped.
 package uring

@@ -1,14 +1,14 @@
 package uring
 
-// The positions in a queue that two sides share are free-running 32-bit counts: the reader's head and the
-// writer's tail. An entry's place is its position modulo the number of entries, a power of two.
-// These functions know counts and no memory.
+// The positions in a queue that two sides share are free-running 32-bit counts: the reader's head
+// and the writer's tail. An entry's place is its position modulo the number of entries, a power of
+// two. These functions know counts and no memory.
 
 // used returns how many entries lie between head and tail.
 func used(head, tail uint32) uint32 { return tail - head }
 
-// room returns how many entries the writer may add. A head that is out of reach of tail, which the kernel
-// never leaves, counts as no room.
+// room returns how many entries the writer may add. A head that is out of reach of tail, which the
+// kernel never leaves, counts as no room.
 func room(head, tail, entries uint32) uint32 {
 	if n := used(head, tail); n < entries {
 		return entries - n
@@ -19,16 +19,16 @@ func room(head, tail, entries uint32) uint32 {
 // place returns where the entry at a position lies.
 func place(position, entries uint32) uint32 { return position & (entries - 1) }
 
-// window is the part of a stream's ring that the kernel may fill: from the position of the next byte that it
-// writes to the end of what it was given. Positions count all bytes of the stream.
+// window is the part of a stream's ring that the kernel may fill: from the position of the next
+// byte that it writes to the end of what it was given. Positions count all bytes of the stream.
 type window struct {
 	size, chunk uint64 // of the ring, and of what is given at once; chunk divides size
 	received    uint64 // bytes that the kernel has reported
 	given       uint64 // bytes that the kernel may fill; a multiple of chunk
 }
 
-// grant returns the position of the next chunk to give to the kernel, if one is free. consumed is the
-// number of bytes that their reader has done with.
+// grant returns the position of the next chunk to give to the kernel, if one is free. consumed is
+// the number of bytes that their reader has done with.
 func (w *window) grant(consumed uint64) (position uint64, ok bool) {
 	if w.given+w.chunk > consumed+w.size {
 		return 0, false

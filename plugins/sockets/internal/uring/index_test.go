@@ -7,7 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A queue keeps its order and never overwrites an entry that was not read, also where counts wrap around.
+// A queue keeps its order and never overwrites an entry that was not read, also where counts wrap
+// around.
 func TestQueueIsFIFO(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		entries := uint32(1) << rapid.IntRange(0, 6).Draw(t, "log entries")

@@ -13,7 +13,8 @@ import (
 	"transportbench/core/transport"
 )
 
-// Ring is one io_uring: a queue of submissions, a queue of completions, and a table of registered files.
+// Ring is one io_uring: a queue of submissions, a queue of completions, and a table of registered
+// files.
 type Ring struct {
 	fd     int
 	memory []byte // both queues
@@ -26,8 +27,10 @@ type Ring struct {
 	tail           uint32 // of the submissions made
 	submitted      uint32 // of those that the kernel has taken
 
-	cqHead *atomic.Uint32 // stored with release: pairs with the kernel's load before it reuses an entry
-	cqTail *atomic.Uint32 // loaded with acquire: pairs with the kernel's store after it wrote an entry
+	// The store to cqHead pairs with the kernel's load before it reuses an entry, and the load of
+	// cqTail with the kernel's store after it has written one.
+	cqHead *atomic.Uint32
+	cqTail *atomic.Uint32
 	cqes   []cqe
 	head   uint32 // of the completions taken, stored to cqHead
 	ready  uint32 // cqTail as it was last loaded
@@ -47,10 +50,11 @@ type Config struct {
 	Files       int // registered files
 }
 
-// New makes a ring. The kernel does not interrupt its thread when something arrives (COOP_TASKRUN): it sets
-// a flag, which NeedsEnter reads. On the virtual machine on which this was measured, the interrupt
-// makes a round trip 2.5 to 4 times as long. DEFER_TASKRUN, which is as fast, is not used: it
-// requires SINGLE_ISSUER, with which Close fails on another thread than that of the operations.
+// New makes a ring. The kernel does not interrupt its thread when something arrives (COOP_TASKRUN):
+// it sets a flag, which NeedsEnter reads. On the virtual machine on which this was measured, the
+// interrupt makes a round trip 2.5 to 4 times as long. DEFER_TASKRUN, which is as fast, is not
+// used: it requires SINGLE_ISSUER, with which Close fails on another thread than that of the
+// operations.
 //
 // If the kernel or the sandbox refuses it, the error wraps
 // [transport.ErrUnavailable] and names the remedy.
@@ -139,7 +143,8 @@ func (r *Ring) FD() int { return r.fd }
 // Enters returns the number of system calls since New.
 func (r *Ring) Enters() uint64 { return r.enters }
 
-// Cancel cancels the operations on a registered file. Their completions have come after a short time.
+// Cancel cancels the operations on a registered file. Their completions have come after a short
+// time.
 func (r *Ring) Cancel(file int) error {
 	if err := r.cancel(cancelFD|cancelFDFixed, file); err != nil {
 		return fmt.Errorf("io_uring_register cancel: %w", err)
@@ -150,9 +155,9 @@ func (r *Ring) Cancel(file int) error {
 // closeTimeout is how long Close waits for operations to end after it has cancelled them.
 const closeTimeout = 5 * time.Second
 
-// Close cancels all operations, waits for their completions and releases the ring. Without an error,
-// the kernel uses none of the memory that operations were given any more. If operations do not end, Close
-// returns an error, and this memory must stay mapped.
+// Close cancels all operations, waits for their completions and releases the ring. Without an
+// error, the kernel uses none of the memory that operations were given any more. If operations do
+// not end, Close returns an error, and this memory must stay mapped.
 func (r *Ring) Close() error {
 	if r.fd < 0 {
 		return nil

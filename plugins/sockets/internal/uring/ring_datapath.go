@@ -35,15 +35,15 @@ func (r *Ring) next(opcode uint8, file int, data uint64) *sqe {
 	return s
 }
 
-// Full reports whether the queue of submissions is full until Submit. The load pairs with the kernel's store
-// after it has read entries.
+// Full reports whether the queue of submissions is full until Submit. The load pairs with the
+// kernel's store after it has read entries.
 func (r *Ring) Full() bool { return room(r.sqHead.Load(), r.tail, uint32(len(r.sqes))) == 0 }
 
 // Pending reports whether operations wait for Submit.
 func (r *Ring) Pending() bool { return r.tail != r.submitted }
 
-// NeedsEnter reports whether the kernel has work that it does in Submit only: something has arrived,
-// or there are completions for which the queue had no room.
+// NeedsEnter reports whether the kernel has work that it does in Submit only: something has
+// arrived, or there are completions for which the queue had no room.
 func (r *Ring) NeedsEnter() bool { return r.sqFlags.Load()&(sqTaskrun|sqCQOverflow) != 0 }
 
 // Ready reports whether Next has a completion.
@@ -83,7 +83,8 @@ func (r *Ring) enter(wait uint32, timeout time.Duration) error {
 		case errno == unix.ETIME || errno == unix.EINTR && wait > 0:
 			return nil
 		case errno == unix.EINTR:
-		case errno == unix.EAGAIN || errno == unix.EBUSY: // no memory or too many completions: the caller takes some and tries again
+		case errno == unix.EAGAIN || errno == unix.EBUSY:
+			// No memory or too many completions: the caller takes some and tries again.
 			return nil
 		case errno != 0:
 			return fmt.Errorf("io_uring_enter: %w", errno)
@@ -105,10 +106,10 @@ func (r *Ring) Send(file int, b []byte, data uint64) bool {
 	return true
 }
 
-// Receive begins to receive into a stream. Each completion says how many bytes came after the earlier
-// ones. The operation ends with 0 bytes at the end of what the peer sends, with ENOBUFS if the kernel
-// has filled all that it was given, with another error, or after any completion without More. It returns
-// false if the queue of submissions is full.
+// Receive begins to receive into a stream. Each completion says how many bytes came after the
+// earlier ones. The operation ends with 0 bytes at the end of what the peer sends, with ENOBUFS if
+// the kernel has filled all that it was given, with another error, or after any completion without
+// More. It returns false if the queue of submissions is full.
 func (r *Ring) Receive(file int, s *Stream, data uint64) bool {
 	e := r.next(opRecv, file, data)
 	if e == nil {

@@ -149,7 +149,8 @@ func run(t *testing.T, r *Ring, pipes []*pipe, done func() bool) {
 	}
 }
 
-// Bytes arrive once and in order through rings that are full most of the time, in pieces of all sizes.
+// Bytes arrive once and in order through rings that are full most of the time, in pieces of all
+// sizes.
 func TestEcho(t *testing.T) {
 	const total = 1 << 19
 	r := newRing(t)
@@ -352,8 +353,8 @@ func TestCancel(t *testing.T) {
 	require.True(t, b.armed)
 }
 
-// A ring can be used and closed on another thread than the one that began its operations, also after that
-// thread has ended, which cancels them.
+// A ring can be used and closed on another thread than the one that began its operations, also
+// after that thread has ended, which cancels them.
 func TestOtherThreads(t *testing.T) {
 	for _, ends := range []bool{true, false} {
 		r := openRing(t, testConfig)

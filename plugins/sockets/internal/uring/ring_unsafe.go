@@ -105,8 +105,8 @@ func (r *Ring) SetFile(file, fd int) error {
 	return nil
 }
 
-// cancel cancels the operations that flags and file select, and waits a moment until they have ended.
-// It returns nil if there are none.
+// cancel cancels the operations that flags and file select, and waits a moment until they have
+// ended. It returns nil if there are none.
 func (r *Ring) cancel(flags uint32, file int) error {
 	a := syncCancel{fd: int32(file), flags: flags | cancelAll, timeout: unix.NsecToTimespec(int64(10 * time.Millisecond))}
 	switch err := r.register(registerSyncCancel, unsafe.Pointer(&a), 1); err {

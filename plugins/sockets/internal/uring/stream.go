@@ -8,27 +8,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Stream is the memory that receives of one socket fill in order, like a pipe. It is a ring of buffers for the
-// kernel: parts of the memory, one after the other, each of which the kernel fills to the end.
+// Stream is the memory that receives of one socket fill in order, like a pipe. It is a ring of
+// buffers for the kernel: parts of the memory, one after the other, each of which the kernel fills
+// to the end.
 type Stream struct {
 	ring    *Ring
 	group   uint16
 	memory  []byte
 	page    []byte
 	entries []buffer
-	// tail is the number of buffers given, in the upper half of the word; the lower half is the number of
-	// buffer 0. The store pairs with the kernel's load before it reads an entry.
+	// tail is the number of buffers given, in the upper half of the word; the lower half is the
+	// number of buffer 0. The store pairs with the kernel's load before it reads an entry.
 	tail   *atomic.Uint32
 	given  uint16
 	window window
 }
 
-// chunks is how many buffers the memory of a stream is: the kernel gets a new one when a chunk of the
-// memory has been released.
+// chunks is how many buffers the memory of a stream is: the kernel gets a new one when a chunk of
+// the memory has been released.
 const chunks = 16
 
-// NewStream makes a stream over memory whose length is a multiple of 16, not on the Go heap. group tells it from
-// the other streams of the ring.
+// NewStream makes a stream over memory whose length is a multiple of 16, not on the Go heap. group
+// tells it from the other streams of the ring.
 func (r *Ring) NewStream(group uint16, memory []byte) (*Stream, error) {
 	if len(memory) == 0 || len(memory)%chunks != 0 {
 		return nil, fmt.Errorf("a stream of %d bytes: not a multiple of %d", len(memory), chunks)
