@@ -85,13 +85,16 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 		if err := protobuf.Unmarshal(data, &b); err != nil {
 			return err
 		}
-		m.bytes = b.Value
+		m.bytes, m.copies = b.Value, 1
+		if len(data) > 1 {
+			m.copies++ // protobuf wants it in one
+		}
 	case len(data) == 1:
 		data[0].Ref()
 		m.buffer, m.bytes = data[0], data[0].ReadOnlyData()
 	default:
 		m.buffer = data.MaterializeToBuffer(mem.DefaultBufferPool())
-		m.bytes = m.buffer.ReadOnlyData()
+		m.bytes, m.copies = m.buffer.ReadOnlyData(), 1
 	}
 	return nil
 }

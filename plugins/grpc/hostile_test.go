@@ -6,6 +6,7 @@ import (
 	"errors"
 	"math"
 	"net"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,11 +19,15 @@ import (
 	"transportbench/core/transport"
 )
 
-// connected returns a worker and its only peer's, connected.
+// connected returns a worker and its only peer's, connected, for payloads of 1 KiB.
 func connected(t *testing.T, options string) (a, b *worker) {
+	return connectedFor(t, options, 1<<10)
+}
+
+func connectedFor(t *testing.T, options string, payload int) (a, b *worker) {
 	var workers []*worker
 	for range 2 {
-		tr, w, err := openWith(options, 1<<10, 4)
+		tr, w, err := openWith(options, payload, 4)
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, tr.Close()) })
 		workers = append(workers, w)
@@ -129,8 +134,8 @@ func TestWrongCertificate(t *testing.T) {
 	require.ErrorContains(t, dialling.Silence(0), "connect-timeout")
 }
 
-// dialStream opens the stream of a worker to another as Connect does, for messages of any kind.
-func dialStream(t *testing.T, from, to *worker) gogrpc.ClientStream {
+// dial returns a client of a worker to another as Connect makes it, for messages of any kind.
+func dial(t *testing.T, from, to *worker) *gogrpc.ClientConn {
 	a, err := decodeAddress(to.Address())
 	require.NoError(t, err)
 	client, err := from.dial(a, func(ctx context.Context) (net.Conn, error) {
@@ -138,6 +143,12 @@ func dialStream(t *testing.T, from, to *worker) gogrpc.ClientStream {
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// dialStream opens the stream of a worker to another.
+func dialStream(t *testing.T, from, to *worker) gogrpc.ClientStream {
+	client := dial(t, from, to)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	t.Cleanup(cancel)
 	s, err := client.NewStream(ctx, &streamDesc, streamMethod, gogrpc.WaitForReady(true))
@@ -176,19 +187,156 @@ func TestHostilePeer(t *testing.T) {
 			for _, f := range frames {
 				require.NoError(t, s.SendMsg(f))
 			}
-			for {
-				e, err := event(t, a)
-				if err != nil {
-					require.ErrorIs(t, err, transport.ErrCorrupt)
-					break
-				}
-				require.Equal(t, transport.EventRequest, e.Kind)
+			requireCorrupt(t, a, 1)
+			roundTrip(t, a, b)
+		})
+	}
+}
+
+// requireCorrupt polls until ErrCorrupt and then the loss of a peer.
+func requireCorrupt(t *testing.T, w *worker, id transport.PeerID) {
+	for {
+		e, err := event(t, w)
+		if err != nil {
+			require.ErrorIs(t, err, transport.ErrCorrupt)
+			break
+		}
+		require.Equal(t, transport.EventRequest, e.Kind)
+	}
+	e, err := event(t, w)
+	require.NoError(t, err)
+	require.Equal(t, transport.Event{Kind: transport.EventPeerLost, Peer: id}, e)
+}
+
+// TestHostileCalls makes unary calls that no peer makes: Poll returns ErrCorrupt, then the loss, and other
+// peers go on.
+func TestHostileCalls(t *testing.T) {
+	for name, c := range map[string]struct{ calls, size int }{
+		"too many calls": {calls: 5}, "too long": {calls: 1, size: 1<<10 + 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, b := connected(t, "calls=unary")
+			client := dial(t, knownCaller(t, a), a)
+			ctx, cancel := context.WithCancel(context.Background())
+			var group sync.WaitGroup
+			defer group.Wait()
+			defer cancel()
+			for range c.calls {
+				group.Go(func() {
+					_ = client.Invoke(ctx, callMethod, frame(0, 0, make([]byte, c.size)), new(message), gogrpc.WaitForReady(true))
+				})
 			}
+			requireCorrupt(t, a, 1)
+			roundTrip(t, a, b)
+		})
+	}
+}
+
+// knownCaller returns a worker that the other knows as its peer 1, and that does not know the other.
+func knownCaller(t *testing.T, w *worker) *worker {
+	tr, caller, err := openWith("calls=unary", 1<<10, 4)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, tr.Close()) })
+	require.NoError(t, w.Connect(context.Background(), 1, caller.Address()))
+	return caller
+}
+
+// TestCancelledCalls gives up calls before and after Poll returns them. The worker may answer them, and
+// serves further calls of the peer.
+func TestCancelledCalls(t *testing.T) {
+	a, b := connected(t, "calls=unary")
+	client := dial(t, knownCaller(t, a), a)
+	answer := func(e transport.Event) {
+		n, err := a.Post([]transport.Op{{Kind: transport.OpReply, Peer: e.Peer, Token: e.Token, Payload: []byte("pong")}})
+		require.NoError(t, err)
+		require.Equal(t, 1, n)
+		require.NoError(t, a.Flush())
+	}
+	invoke := func(ctx context.Context) chan error {
+		done := make(chan error, 1)
+		go func() {
+			done <- client.Invoke(ctx, callMethod, frame(0, 0, []byte("ping")), new(message), gogrpc.WaitForReady(true))
+		}()
+		return done
+	}
+	for i := range 8 { // more than the calls in flight
+		ctx, cancel := context.WithCancel(context.Background())
+		done := invoke(ctx)
+		var request transport.Event
+		poll := func() {
+			var err error
+			request, err = event(t, a)
+			require.NoError(t, err)
+			require.Equal(t, transport.EventRequest, request.Kind)
+		}
+		if i%2 == 0 {
+			poll()
+		} else {
+			require.Eventually(t, func() bool { return a.peers.Get(1).waiting[kindCall-1].Load() == 1 }, time.Minute, time.Millisecond)
+		}
+		cancel()
+		require.Equal(t, codes.Canceled, status.Code(<-done))
+		if i%2 != 0 {
+			poll()
+		}
+		answer(request)
+	}
+	done := invoke(context.Background())
+	request, err := event(t, a)
+	require.NoError(t, err)
+	answer(request)
+	require.NoError(t, <-done)
+	roundTrip(t, a, b)
+}
+
+// TestLongReply answers a unary call with more than was agreed, by a byte or by more than grpc-go takes.
+func TestLongReply(t *testing.T) {
+	for _, size := range []int{1<<10 + 1, 1 << 16} {
+		a, b := connected(t, "calls=unary")
+		address, err := decodeAddress(a.Address())
+		require.NoError(t, err)
+		serveAs(t, a, address, nil, func(context.Context) *slot { return frame(0, 0, make([]byte, size)) })
+		require.NoError(t, a.Connect(context.Background(), 1, address.encode()))
+		n, err := a.Post([]transport.Op{{Kind: transport.OpCall, Peer: 1}})
+		require.NoError(t, err)
+		require.Equal(t, 1, n)
+		require.NoError(t, a.Flush())
+		if size <= a.settings.messageLimit() {
+			requireCorrupt(t, a, 1)
+		} else { // grpc-go refuses it
 			e, err := event(t, a)
 			require.NoError(t, err)
 			require.Equal(t, transport.Event{Kind: transport.EventPeerLost, Peer: 1}, e)
-			roundTrip(t, a, b)
-		})
+		}
+		roundTrip(t, a, b)
+	}
+}
+
+// TestCopies: Post copies a message once, and the codec copies what comes in several frames or as protobuf.
+func TestCopies(t *testing.T) {
+	for codec, c := range map[string]struct{ sent, small, large uint64 }{
+		codecRaw: {sent: 1, large: 1}, codecProtobuf: {sent: 2, small: 1, large: 2},
+	} {
+		a, b := connectedFor(t, "codec="+codec, 40<<10)
+		copies := func(w *worker) (n uint64) {
+			for _, s := range w.ReadStats(nil) {
+				if s.Name == transport.StatCopies {
+					n = s.Value
+				}
+			}
+			return n
+		}
+		for size, received := range map[int]uint64{8: c.small, 40 << 10: c.large} {
+			atA, atB := copies(a), copies(b)
+			n, err := a.Post([]transport.Op{{Kind: transport.OpCall, Payload: make([]byte, size)}})
+			require.NoError(t, err)
+			require.Equal(t, 1, n)
+			require.NoError(t, a.Flush())
+			_, err = event(t, b)
+			require.NoError(t, err)
+			require.Equal(t, c.sent, copies(a)-atA)
+			require.Equal(t, received, copies(b)-atB)
+		}
 	}
 }
 
@@ -276,7 +424,7 @@ func TestFirstMessageWhileSending(t *testing.T) {
 	full, first := make(chan struct{}), make(chan struct{})
 	address, err := decodeAddress(w.Address())
 	require.NoError(t, err)
-	serveStreams(t, w, address, func(s gogrpc.ServerStream) error {
+	serveAs(t, w, address, func(s gogrpc.ServerStream) error {
 		if err := s.SendHeader(nil); err != nil {
 			return err
 		}
@@ -288,7 +436,7 @@ func TestFirstMessageWhileSending(t *testing.T) {
 		for s.RecvMsg(new(message)) == nil {
 		}
 		return nil
-	})
+	}, nil)
 	require.NoError(t, w.Connect(context.Background(), 0, address.encode()))
 	call := transport.Op{Kind: transport.OpCall, Payload: make([]byte, size)}
 	n, err := w.Post([]transport.Op{call, call, call, call, call}) // the window and the quota have room for four
@@ -307,8 +455,8 @@ func TestFirstMessageWhileSending(t *testing.T) {
 	}
 }
 
-// serveStreams serves the streams of a worker to a peer that it makes of address.
-func serveStreams(t *testing.T, w *worker, address *address, handler func(gogrpc.ServerStream) error) {
+// serveAs makes a peer of address, which serves the streams and calls of a worker.
+func serveAs(t *testing.T, w *worker, address *address, handler func(gogrpc.ServerStream) error, call func(context.Context) *slot) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	address.At, address.Nonce = l.Addr().String(), math.MaxUint64 // the smaller nonce dials
@@ -316,7 +464,12 @@ func serveStreams(t *testing.T, w *worker, address *address, handler func(gogrpc
 	server := gogrpc.NewServer(w.settings.serverOptions(&acceptor{token: w.token, door: d})...)
 	desc := streamDesc
 	desc.Handler = func(_ any, s gogrpc.ServerStream) error { return handler(s) }
-	server.RegisterService(&gogrpc.ServiceDesc{ServiceName: serviceName, HandlerType: (*any)(nil), Streams: []gogrpc.StreamDesc{desc}}, nil)
+	server.RegisterService(&gogrpc.ServiceDesc{
+		ServiceName: serviceName, HandlerType: (*any)(nil), Streams: []gogrpc.StreamDesc{desc},
+		Methods: []gogrpc.MethodDesc{{MethodName: "Call", Handler: func(_ any, ctx context.Context, decode func(any) error, _ gogrpc.UnaryServerInterceptor) (any, error) {
+			return call(ctx), decode(new(message))
+		}}},
+	}, nil)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(d) }()
 	t.Cleanup(func() { server.Stop(); require.NoError(t, <-served) })
@@ -354,6 +507,10 @@ func FuzzPreface(f *testing.F) {
 // FuzzFrame: a frame that is taken has a header and is not too long, and reads as it was written.
 func FuzzFrame(f *testing.F) {
 	f.Add(frame(kindCall, 1, []byte("x")).data)
+	f.Add(frame(0, 0, make([]byte, 17)).data) // a unary call that is too long
+	encoded, err := (codec{protobuf: true}).Marshal(frame(0, 0, []byte("x")))
+	require.NoError(f, err)
+	f.Add(encoded.Materialize())
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		k, token, payload, err := parseFrame(b, 16)

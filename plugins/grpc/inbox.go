@@ -18,6 +18,7 @@ type message struct {
 	token  uint64
 	bytes  []byte     // as received: a frame, or the payload of a unary call
 	buffer mem.Buffer // of grpc-go's pool, which bytes are in; nil if they are the collector's
+	copies uint64     // that the codec made of bytes
 	answer chan *slot // of a unary call: where its handler waits for the reply
 }
 

@@ -405,12 +405,17 @@ func (w *worker) Close() error {
 // counts are the worker's counters.
 type counts struct {
 	posted, bytes, polled, full, wakes, parked uint64
+	copies, copied                             uint64 // that the codec made on receipt, and their bytes
 }
 
 // ReadStats implements [transport.StatsReader].
 func (w *worker) ReadStats(dst []transport.Stat) []transport.Stat {
 	c := &w.counts
-	work := control.Work{Copies: c.posted, CopiedBytes: c.bytes, Doorbells: c.wakes}
+	work := control.Work{Copies: c.posted + c.copies, CopiedBytes: c.bytes + c.copied, Doorbells: c.wakes}
+	if w.settings.codec.protobuf { // Marshal copies the slot
+		work.Copies += c.posted
+		work.CopiedBytes += c.bytes
+	}
 	return append(work.Append(dst),
 		transport.Stat{Name: "posted", Help: "messages posted", Value: c.posted},
 		transport.Stat{Name: "polled", Help: "messages polled", Value: c.polled},

@@ -132,6 +132,8 @@ func (w *worker) Poll(events []transport.Event) (int, error) {
 		e.Peer, e.Payload, e.Size = m.peer.id, m.bytes, len(m.bytes)
 		w.held = append(w.held, m)
 		w.counts.polled++
+		w.counts.copies += m.copies
+		w.counts.copied += m.copies * uint64(len(m.bytes))
 		n++
 	}
 	return n, nil

@@ -147,11 +147,7 @@ func (c *command) execute(args ...string) int {
 		c.ctx = context.Background()
 	}
 	// The case's own flags follow, and win.
-	name := ""
-	if len(args) > 0 {
-		name = args[0]
-	}
-	switch name {
+	switch args[0] {
 	case "run", "bench":
 		args = slices.Insert(slices.Clone(args), 1, "--plugin-dir", pluginDir(c.T, c.plugins...), "--out", c.out)
 	case "plugins":
