@@ -11,7 +11,7 @@ mkdir -p bin/plugins
 ldflags="-X transportbench/core.revision=$(revision)"
 
 build() { # CGO TAGS OUTPUT PACKAGE...
-	CGO_ENABLED=$1 go build -trimpath -buildvcs=false -ldflags "$ldflags" -tags "$2" -o "$3" "${@:4}"
+	CGO_ENABLED=$1 go build -buildvcs=false -ldflags "$ldflags" -tags "$2" -o "$3" "${@:4}"
 }
 
 build_plugin() { # CGO PLUGIN

@@ -4,6 +4,9 @@
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 
+# One set of compiled packages then serves builds, checks, tests and fuzzing, in every checkout.
+export GOFLAGS="-trimpath${GOFLAGS:+ $GOFLAGS}"
+
 say() { printf 'transportbench: %s\n' "$*" >&2; }
 
 die() {
@@ -78,4 +81,36 @@ leaves() {
 	awk -F': ' '
 		NF { lines[++n] = $0; names[n] = name = $1; while (sub(/\/[^\/]*$/, "", name)) parents[name] }
 		END { for (i = 1; i <= n; i++) if (!(names[i] in parents)) print lines[i] }' "$1"
+}
+
+# untested says that something goes untested, and notes it for the summary of test.sh.
+untested() { # NAME REASON
+	say "$1 goes untested: $2"
+	[ -z "${UNTESTED:-}" ] || printf '%s\t%s\n' "$2" "$1" >>"$UNTESTED"
+}
+
+# without_skips passes on what gotestsum prints, except for its list of skipped tests, which it
+# adds to the file UNTESTED.
+without_skips() {
+	awk -v file="$UNTESTED" '
+		function note(reason) { if (name != "") print reason "\t" name >>file; name = "" }
+		/^=== Skipped$/ { skips = 1; next }
+		/^(DONE|=== (Failed|Errors)$)/ { note("no reason"); skips = 0 }
+		!skips { print; fflush(); next }
+		/^=== SKIP: / { note("no reason"); name = $3 " " $4; next }
+		NF { sub(/^ *[^ ]+\.go:[0-9]+: /, ""); note($0) }'
+}
+
+# by_reason prints a file of reasons and names: each reason once, how often it is there, and its first name.
+by_reason() {
+	sort -u "$1" | awk -F'\t' '
+		!($1 in times) { reasons[++n] = $1; first[$1] = $2 }
+		{ times[$1]++ }
+		END {
+			for (i = 1; i <= n; i++) {
+				reason = reasons[i]
+				more = times[reason] > 1 ? " and " times[reason] - 1 " more" : ""
+				printf "%5d  %s%s: %s\n", times[reason], first[reason], more, reason
+			}
+		}'
 }

@@ -6,4 +6,4 @@ set -euo pipefail
 
 need_go
 rm -rf bin/man
-SOURCE_DATE_EPOCH=$(commit_time) CGO_ENABLED=0 go run -trimpath -buildvcs=false ./cmd/transportbench/internal/man bin/man
+SOURCE_DATE_EPOCH=$(commit_time) CGO_ENABLED=0 go run -buildvcs=false ./cmd/transportbench/internal/man bin/man

@@ -72,7 +72,7 @@ native_env() {
 
 # golangci_lint runs the linter over packages.
 golangci_lint() {
-	GOFLAGS=-buildvcs=false go tool -modfile=tools/go.mod golangci-lint run --build-tags "$tags" "$@"
+	GOFLAGS="$GOFLAGS -buildvcs=false" go tool -modfile=tools/go.mod golangci-lint run --build-tags "$tags" "$@"
 }
 
 # all_native_tags prints the tags of every plugin, for tools that look at the

@@ -226,5 +226,36 @@ with_output leaves report || fail "leaves failed"
 expect "a/b.TestX/killed: 2 runs" "a/b.TestX/small/control/probe: 2 runs" "a/b.TestXY: 2 runs"
 [ "$(wc -l <"$scratch/output")" = 3 ] || fail "it does not have 3 lines"
 
+new_module "skipped tests leave the output, and the summary counts them by reason"
+export UNTESTED=$scratch/untested
+: >"$UNTESTED"
+cat >output <<'TEXT'
+ok  	a/b	0.1s
+
+=== Skipped
+=== SKIP: a/b TestX (0.00s)
+    x_test.go:7: no device: plug one in
+
+=== SKIP: a/b TestY/z (0.00s)
+    y_test.go:9: no device: plug one in
+
+=== SKIP: a/c TestQuiet (0.00s)
+
+=== Failed
+=== FAIL: a/c TestBad (0.00s)
+    bad_test.go:3: bad
+
+DONE 4 tests, 3 skipped, 1 failure in 1.0s
+TEXT
+with_output without_skips <output
+expect "ok  	a/b" "=== FAIL: a/c TestBad" "bad_test.go:3: bad" "DONE 4 tests"
+refuse SKIP
+refuse "plug one in"
+with_output untested "the verbs device" "no QEMU"
+expect "transportbench: the verbs device goes untested: no QEMU"
+with_output by_reason "$UNTESTED"
+expect "    2  a/b TestX and 1 more: no device: plug one in" "    1  a/c TestQuiet: no reason" "    1  the verbs device: no QEMU"
+unset UNTESTED
+
 [ $failures = 0 ] || die "$failures checks of the scripts failed"
 echo "ok  scripts"

@@ -11,6 +11,15 @@ set -euo pipefail
 
 need_go
 
+# modules downloads the modules of a go.mod. Commands that need them later would print a line for each.
+modules() { # GO.MOD
+	[ -e "$1" ] || return 0
+	GOPROXY=off go mod download -modfile="$1" 2>/dev/null && return
+	say "downloading the Go modules of $1"
+	go mod download -modfile="$1" || say "some cannot be downloaded; going on with those that are there"
+}
+
+modules go.mod
 # A library that cannot be had costs its own plugin only.
 for plugin in $(plugins); do
 	mapfile -t missing < <(native_missing "$plugin")
@@ -21,6 +30,8 @@ for plugin in $(plugins); do
 done
 
 if [ "${1:-bench}" = test ]; then
+	modules tools/go.mod
+	modules tools/package/go.mod
 	if ! native_compiler >/dev/null; then
 		install_packages "the race detector needs a C compiler" gcc libc6-dev
 	fi
@@ -31,6 +42,10 @@ if [ "${1:-bench}" = test ]; then
 	if ! have strace; then
 		install_packages "the counters of system calls are compared with it" strace ||
 			say "going on without strace"
+	fi
+	if ! have sockperf; then
+		install_packages "the option --witness is tested with it" sockperf ||
+			say "going on without sockperf"
 	fi
 	if ! have shellcheck; then
 		install_packages "the scripts are checked with it" shellcheck ||

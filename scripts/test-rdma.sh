@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tests the verbs device, datagrams, copyrpc and erpc on it.
+# Tests the verbs device, datagrams, copyrpc, erpc and ofi on it; ofi where libfabric is installed.
 #
 #	test-rdma.sh          on Soft-RoCE, in a guest that QEMU emulates
 #	test-rdma.sh DEVICE   on an RDMA device of this machine, such as mlx5_0
@@ -17,7 +17,7 @@ work=$PWD/bin/rdma
 
 cannot() {
 	[ -z "${CI_REQUIRE_RDMA:-}" ] || die "the verbs device goes untested: $*"
-	say "the verbs device goes untested: $*"
+	untested "the verbs device" "$*"
 	exit 0
 }
 
@@ -40,11 +40,12 @@ missing() {
 
 build() {
 	mkdir -p "$work"
-	CGO_ENABLED=1 go test -c -tags ibverbs -o "$work/rdma.test" ./core/fabric/rdma
-	CGO_ENABLED=1 go test -c -tags ibverbs -o "$work/datagram.test" ./core/fabric/datagram
-	CGO_ENABLED=1 go test -c -tags ibverbs -o "$work/copyrpc.test" ./plugins/copyrpc
-	CGO_ENABLED=1 go test -c -tags ibverbs -o "$work/erpc.test" ./plugins/erpc
-	CGO_ENABLED=0 go build -o "$work/transportbench" ./cmd/transportbench
+	CGO_ENABLED=1 go test -c -tags ibverbs -o "$work/" ./core/fabric/rdma ./core/fabric/datagram ./plugins/copyrpc ./plugins/erpc
+	rm -f "$work/ofi.test"
+	if pkg-config --exists libfabric 2>/dev/null; then
+		CGO_ENABLED=1 go test -c -tags ofi -o "$work/" ./plugins/ofi
+	fi
+	CGO_ENABLED=0 go build -o "$work/" ./cmd/transportbench
 	CGO_ENABLED=1 go build -tags ibverbs -o "$work/" ./cmd/transport-copyrpc ./cmd/transport-erpc
 }
 

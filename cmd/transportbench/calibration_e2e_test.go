@@ -11,7 +11,8 @@ import (
 
 // TestInjectedFaults checks that a run finds the faults of a transport. Responses may come in any order,
 // and the runtime does not rely on the order of requests, so reordering is no fault of a run; the
-// conformance suite finds it.
+// conformance suite finds it. A client waits 24 s for calls that were lost, as the tests of core/runtime/rank
+// check with a shorter wait, so a real transport loses calls only where all cases of links are asked for.
 func TestInjectedFaults(t *testing.T) {
 	for fault, c := range map[string]struct {
 		code     int
@@ -25,6 +26,9 @@ func TestInjectedFaults(t *testing.T) {
 		"reorder-every":   {code: 0},
 	} {
 		t.Run(fault, func(t *testing.T) {
+			if fault == "lose-every" && linkRuns() == 0 {
+				t.Skip("it waits 24 s for lost calls: set LINK_TEST_RUNS to a number of runs")
+			}
 			args := append([]string{"run", "--json"}, short...)
 			args = append(args, "--transport", "calibration", "--in-flight", "4", "--verify-every", "1", "--repeats", "1")
 			if fault != "none" {

@@ -75,20 +75,12 @@ type endpoint struct {
 	reaper   control.Reaper
 }
 
-// leastUniverse is the least number of peers that libfabric is told to expect.
-const leastUniverse = 64
-
 var prepared sync.Once
 
-// prepare sets what libfabric reads when it starts, in the first Open of a process: its cache of
-// registered memory hooks the C library's mmap, which does not see Go's calls; it logs warnings about
-// what is no fault; and it sizes completion queues for 256 peers, more than some RDMA devices
-// have room for. A value of the user's wins.
-func prepare(peers int) {
+// prepare sets what libfabric reads when it starts, in the first Open of a process. A value of the user's wins.
+func prepare(s *settings) {
 	prepared.Do(func() {
-		for variable, value := range map[string]string{
-			"FI_MR_CACHE_MONITOR": "disabled", "FI_LOG_PROV": "none", "FI_UNIVERSE_SIZE": strconv.Itoa(max(peers, leastUniverse)),
-		} {
+		for variable, value := range s.environment() {
 			if _, ok := os.LookupEnv(variable); !ok {
 				_ = os.Setenv(variable, value) // C's environment too
 			}
@@ -104,13 +96,16 @@ func openEndpoint(cfg transport.Config) (*endpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	prepare(cfg.Peers)
+	prepare(s)
 	l, index, err := s.choose()
 	if err != nil {
 		return nil, err
 	}
 	defer l.Close()
 	e := &endpoint{settings: s, fabric: l.Interfaces[index], workers: control.NewWorkers[worker](name, cfg.Workers)}
+	if err := s.fit(&e.fabric); err != nil {
+		return nil, err
+	}
 	if e.fabric.Provider == "shm" && cfg.Peers > shmPeers {
 		return nil, fmt.Errorf("%w: %d peers per worker, the limit of provider shm is %d", transport.ErrUnsupported, cfg.Peers, shmPeers)
 	}
@@ -173,6 +168,10 @@ func (e *endpoint) explain(err error) error {
 	var code *fi.Error
 	if errors.As(err, &code) && code.Code == fi.ErrNoSystem && e.settings.worker.WakeUp {
 		return e.noDescriptor()
+	}
+	if code != nil && code.Code == fi.ErrNoMemory && e.fabric.Pins() {
+		return transport.Unavailable("provider %s of libfabric %s could not register the memory of messages on %s; raise the limit of locked memory (ulimit -l unlimited): %w",
+			e.fabric.Provider, fi.Version(), e.fabric.Domain, err)
 	}
 	return transport.Unavailable("provider %s of libfabric %s does not start on %s; FI_LOG_PROV=%s in the environment shows its messages: %w",
 		e.fabric.Provider, fi.Version(), e.fabric.Domain, strings.ReplaceAll(e.fabric.Provider, ";", ","), err)

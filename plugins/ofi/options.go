@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -65,8 +66,12 @@ var hardware = []string{"cxi", "efa", "opx", "psm3", "psm2", "psm", "verbs;ofi_r
 // Ordered is not among them.
 var capabilities = transport.Capabilities{TellsPeerLost: true}
 
-// largeBytes is the limit of address space for large slots, per direction.
-const largeBytes = 512 << 20
+// Limits of the memory for large slots, per direction: of address space, and of what stays in
+// memory because the provider wants it registered. Two slots are the least.
+const (
+	largeBytes  = 512 << 20
+	pinnedBytes = 64 << 20
+)
 
 // settings is a checked transport.Config.
 type settings struct {
@@ -94,6 +99,50 @@ func resolve(cfg transport.Config) (*settings, error) {
 		domain:   o.String(optionDomain),
 		silence:  o.Duration(optionSilence),
 	}, nil
+}
+
+// leastUniverse is the least number of peers that libfabric is told to expect.
+const leastUniverse = 64
+
+// Buffers of ofi_rxm: the bytes of one, and how many it posts on an RDMA device.
+const (
+	leastBuffer, mostBuffer   = 1 << 10, 16 << 10
+	leastBuffers, mostBuffers = 1 << 7, 1 << 12
+)
+
+// environment returns the variables for libfabric, which are of a process. Its cache of registered memory hooks the C
+// library's mmap, which does not see Go's calls. It logs warnings about what is no fault. It sizes completion
+// queues for 256 peers, more than some RDMA devices have room for. ofi_rxm has a thousand buffers or more per worker,
+// which take time to make and stay in memory: they need to be no larger than the messages, up to its own size of
+// 16 KiB, and not more than the messages in flight.
+func (s *settings) environment() map[string]string {
+	w := &s.worker
+	variables := map[string]string{
+		"FI_MR_CACHE_MONITOR": "disabled", "FI_LOG_PROV": "none", "FI_UNIVERSE_SIZE": strconv.Itoa(max(w.Peers, leastUniverse)),
+	}
+	if need := w.MaxPayload + fi.HeaderSize; need < mostBuffer {
+		size := strconv.Itoa(max((need+63)/64*64, leastBuffer))
+		variables["FI_OFI_RXM_BUFFER_SIZE"], variables["FI_OFI_RXM_EAGER_LIMIT"] = size, size
+	}
+	// With receives of its own for each connection, ofi_rxm posts one again on a connection that it has just
+	// closed, and ends the process (libfabric 1.17, github.com/ofiwg/libfabric/issues/11828). tcp shares them anyway.
+	if s.provider == providerAuto || strings.HasPrefix(s.provider, "verbs") {
+		variables["FI_OFI_RXM_USE_SRX"] = "1"
+		variables["FI_OFI_RXM_MSG_RX_SIZE"] = strconv.Itoa(min(max(2*w.Peers*w.Window, leastBuffers), mostBuffers))
+	}
+	return variables
+}
+
+// fit adapts the settings to the interface of libfabric that was chosen.
+func (s *settings) fit(f *fi.Interface) error {
+	if need := uint64(s.worker.MaxPayload) + fi.HeaderSize; need > f.Most {
+		return fmt.Errorf("%w: payload of %d bytes and a header of %d, the largest message of provider %s is %d bytes",
+			transport.ErrTooLarge, s.worker.MaxPayload, fi.HeaderSize, f.Provider, f.Most)
+	}
+	if f.Pins() {
+		s.worker.LargeBytes = pinnedBytes
+	}
+	return nil
 }
 
 // refuse returns the error for an option with which libfabric cannot run here.

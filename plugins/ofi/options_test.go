@@ -51,6 +51,43 @@ func TestBest(t *testing.T) {
 	require.Equal(t, "efa", best(list("verbs;ofi_rxm", "efa", "shm")))
 }
 
+// TestEnvironment: buffers of ofi_rxm are as large and as many as the options need, and shared on RDMA devices.
+func TestEnvironment(t *testing.T) {
+	of := func(provider string, payload, peers, window int) map[string]string {
+		s := &settings{provider: provider}
+		s.worker.MaxPayload, s.worker.Peers, s.worker.Window = payload, peers, window
+		return s.environment()
+	}
+	small := of("tcp", 32, 1, 16)
+	require.Equal(t, "64", small["FI_UNIVERSE_SIZE"])
+	require.Equal(t, "1024", small["FI_OFI_RXM_BUFFER_SIZE"])
+	require.Equal(t, small["FI_OFI_RXM_BUFFER_SIZE"], small["FI_OFI_RXM_EAGER_LIMIT"], "verbs wants them to be equal")
+	require.NotContains(t, small, "FI_OFI_RXM_USE_SRX")
+	require.NotContains(t, of("tcp", 64<<10, 1, 16), "FI_OFI_RXM_BUFFER_SIZE", "libfabric's own size")
+	require.Equal(t, "4160", of("tcp", 4096, 100, 16)["FI_OFI_RXM_BUFFER_SIZE"])
+	require.Equal(t, "100", of("tcp", 4096, 100, 16)["FI_UNIVERSE_SIZE"])
+	for _, provider := range []string{providerAuto, "verbs", "verbs;ofi_rxm"} {
+		require.Equal(t, "1", of(provider, 32, 1, 16)["FI_OFI_RXM_USE_SRX"])
+		require.Equal(t, "128", of(provider, 32, 1, 16)["FI_OFI_RXM_MSG_RX_SIZE"])
+		require.Equal(t, "1280", of(provider, 32, 10, 64)["FI_OFI_RXM_MSG_RX_SIZE"])
+		require.Equal(t, "4096", of(provider, 32, 100, 64)["FI_OFI_RXM_MSG_RX_SIZE"])
+	}
+}
+
+// TestFit: a payload that no message of the provider can carry is refused, and memory that the provider
+// pins is kept small.
+func TestFit(t *testing.T) {
+	s := &settings{}
+	s.worker.MaxPayload, s.worker.LargeBytes = 1<<20, largeBytes
+	require.NoError(t, s.fit(&fi.Interface{Most: 1<<20 + fi.HeaderSize}))
+	require.Equal(t, largeBytes, s.worker.LargeBytes)
+	require.NoError(t, s.fit(&fi.Interface{Most: 1 << 30, MRMode: 1 << 2}))
+	require.Equal(t, pinnedBytes, s.worker.LargeBytes)
+	err := s.fit(&fi.Interface{Provider: "usnic", Most: 1 << 20})
+	require.ErrorIs(t, err, transport.ErrTooLarge)
+	require.ErrorContains(t, err, "the largest message of provider usnic is 1048576 bytes")
+}
+
 // TestTooManyPeers: provider shm has a limit of its own.
 func TestTooManyPeers(t *testing.T) {
 	needLibrary(t)

@@ -25,14 +25,15 @@ import (
 	"transportbench/core/transporttest"
 )
 
-// childVariable makes the test binary a rank with the role in its value, as JSON: it prints
-// its address, reads the other's, and acts.
+// childVariable makes the test binary a rank: it reads its role, as JSON, prints its address, reads the
+// other's, and acts.
 const childVariable = "OFI_TEST_CHILD"
 
 // role tells a child what to do.
 type role struct {
 	Name       string // "echo", "follow" (a probe, then echo) or one of childRoles
 	Options    map[string]string
+	Peers      int // 1 if it is 0
 	MaxPayload int
 	InFlight   int
 	Size       int
@@ -44,21 +45,24 @@ type role struct {
 var childRoles = map[string]func(r role, w *worker) (any, error){}
 
 func runChild() bool {
-	text := os.Getenv(childVariable)
-	if text == "" {
+	if os.Getenv(childVariable) == "" {
 		return false
 	}
 	debug.SetGCPercent(-1)
-	if err := playRole(os.Stdin, os.Stdout, text); err != nil {
+	if err := playRole(os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 	return true
 }
 
-func playRole(in io.Reader, out io.Writer, text string) error {
+func playRole(in io.Reader, out io.Writer) error {
+	lines := bufio.NewScanner(in)
+	if !lines.Scan() {
+		return lines.Err() // a spare that was not needed
+	}
 	var r role
-	if err := json.Unmarshal([]byte(text), &r); err != nil {
+	if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
 		return err
 	}
 	tr, w, err := open(r)
@@ -69,7 +73,6 @@ func playRole(in io.Reader, out io.Writer, text string) error {
 		return err
 	}
 	fmt.Fprintf(out, "%x\n", w.Address())
-	lines := bufio.NewScanner(in)
 	lines.Scan()
 	address, err := hex.DecodeString(lines.Text())
 	if err != nil {
@@ -106,7 +109,7 @@ func open(r role) (transport.Transport, *worker, error) {
 		return nil, nil, err
 	}
 	tr, err := Driver{}.Open(context.Background(), transport.Config{
-		Workers: 1, Peers: 1, InFlight: max(r.InFlight, 4), MaxPayload: r.MaxPayload, Options: options,
+		Workers: 1, Peers: max(r.Peers, 1), InFlight: max(r.InFlight, 4), MaxPayload: r.MaxPayload, Options: options,
 	})
 	if err != nil {
 		return nil, nil, err
@@ -172,20 +175,53 @@ type child struct {
 	lines *bufio.Reader
 }
 
-// start starts a child and returns its address.
-func start(t testing.TB, r role) (*child, string) {
-	text, err := json.Marshal(r)
-	require.NoError(t, err)
+// spares are children without a role. The libraries that libfabric loads make a process sleep for 0.2 s when
+// it starts, so tests start some ahead.
+var spares []*child
+
+const mostSpares = 6
+
+// spawn starts a process without a role.
+func spawn(t testing.TB) *child {
 	c := &child{cmd: exec.Command(os.Args[0])}
-	c.cmd.Env = append(os.Environ(), childVariable+"="+string(text), "GODEBUG=asyncpreemptoff=1")
+	c.cmd.Env = append(os.Environ(), childVariable+"=1", "GODEBUG=asyncpreemptoff=1")
 	c.cmd.Stderr = childStderr
+	var err error
 	c.in, err = c.cmd.StdinPipe()
 	require.NoError(t, err)
 	out, err := c.cmd.StdoutPipe()
 	require.NoError(t, err)
 	c.lines = bufio.NewReader(out)
 	require.NoError(t, c.cmd.Start())
+	return c
+}
+
+// endSpares ends the children that no test has taken.
+func endSpares() {
+	for _, c := range spares {
+		_ = c.in.Close()
+		_ = c.cmd.Wait()
+	}
+	spares = nil
+}
+
+// start gives a child its role and returns its address. A test with an environment or a standard error
+// of its own calls endSpares before.
+func start(t testing.TB, r role) (*child, string) {
+	text, err := json.Marshal(r)
+	require.NoError(t, err)
+	ahead := mostSpares
+	if _, measures := t.(*testing.B); measures {
+		ahead = 0
+	}
+	for len(spares) <= ahead {
+		spares = append(spares, spawn(t))
+	}
+	c := spares[0]
+	spares = spares[1:]
 	t.Cleanup(func() { _ = c.cmd.Process.Kill(); _ = c.cmd.Wait() })
+	_, err = fmt.Fprintf(c.in, "%s\n", text)
+	require.NoError(t, err)
 	return c, c.line(t)
 }
 
@@ -242,7 +278,11 @@ func next(t testing.TB, w *worker) transport.Event {
 }
 
 func call(t testing.TB, w *worker, token transport.Token, payload []byte) {
-	n, err := w.Post([]transport.Op{{Kind: transport.OpCall, Token: token, Payload: payload}})
+	post(t, w, transport.Op{Kind: transport.OpCall, Token: token, Payload: payload})
+}
+
+func post(t testing.TB, w *worker, op transport.Op) {
+	n, err := w.Post([]transport.Op{op})
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
 	require.NoError(t, w.Flush())
@@ -373,6 +413,97 @@ func TestCloseIsReported(t *testing.T) {
 	}
 }
 
+// TestCloseFollowsLargeMessages: a worker that closes tells so after what it has sent, which a plain message
+// would overtake.
+func TestCloseFollowsLargeMessages(t *testing.T) {
+	for _, provider := range []string{"shm", "tcp"} {
+		t.Run(provider, func(t *testing.T) {
+			const calls, size = 8, 1 << 20
+			r := role{Options: map[string]string{optionProvider: provider}, MaxPayload: size, InFlight: calls}
+			a, b := neighbours(t, r)
+			for i := range calls {
+				call(t, a, transport.Token(i), make([]byte, size))
+			}
+			require.NoError(t, a.Close())
+			for range calls {
+				require.Equal(t, transport.EventRequest, next(t, b).Kind)
+			}
+			require.Equal(t, transport.EventPeerLost, next(t, b).Kind)
+		})
+	}
+}
+
+// neighbours returns two connected workers of this process, which have met.
+func neighbours(t *testing.T, r role) (a, b *worker) {
+	needLibrary(t)
+	var workers [2]*worker
+	for i := range workers {
+		tr, w, err := open(r)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, tr.Close()) })
+		workers[i] = w
+	}
+	a, b = workers[0], workers[1]
+	require.NoError(t, a.Connect(t.Context(), 0, b.Address()))
+	require.NoError(t, b.Connect(t.Context(), 0, a.Address()))
+	call(t, a, 0, nil)
+	e := meet(t, a, b)
+	post(t, b, transport.Op{Kind: transport.OpReply, Token: e.Token})
+	require.Equal(t, transport.EventResponse, next(t, a).Kind)
+	return a, b
+}
+
+// meet polls until the first event of b: libfabric connects while both poll.
+func meet(t *testing.T, a, b *worker) transport.Event {
+	events := make([]transport.Event, 1)
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
+		_, err := a.Poll(nil)
+		require.NoError(t, err)
+		n, err := b.Poll(events)
+		require.NoError(t, err)
+		if n == 1 {
+			return events[0]
+		}
+	}
+	t.Fatal("nothing arrived in 10 s")
+	panic("unreachable")
+}
+
+// TestBusyWorkerHearsOfLoss: a worker whose polls always find something still reports the loss of a killed
+// peer.
+func TestBusyWorkerHearsOfLoss(t *testing.T) {
+	r := role{Options: map[string]string{optionProvider: "shm"}, MaxPayload: 64, Peers: 2}
+	w, c := between(t, r)
+	tr, busy, err := open(r)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, tr.Close()) })
+	require.NoError(t, w.Connect(t.Context(), 1, busy.Address()))
+	require.NoError(t, busy.Connect(t.Context(), 0, w.Address()))
+	for token := range transport.Token(4) {
+		call(t, busy, token, nil)
+	}
+	e := meet(t, busy, w)
+	require.NoError(t, c.cmd.Process.Kill())
+	require.Error(t, c.cmd.Wait())
+	for deadline := time.Now().Add(10 * time.Second); e.Kind != transport.EventPeerLost; e = next(t, w) {
+		require.True(t, time.Now().Before(deadline), "the loss was not reported in 10 s")
+		post(t, w, transport.Op{Kind: transport.OpReply, Peer: 1, Token: e.Token})
+		call(t, busy, next(t, busy).Token, nil)
+	}
+	require.EqualValues(t, 0, e.Peer)
+}
+
+// TestBrokenQueueLosesPeers: errors of the completion queue itself, which are of no operation.
+func TestBrokenQueueLosesPeers(t *testing.T) {
+	w, _ := between(t, role{Options: map[string]string{optionProvider: "shm"}, MaxPayload: 64})
+	call(t, w, 1, nil)
+	require.Equal(t, transport.EventResponse, next(t, w).Kind)
+	w.library.FailReads(int(unix.EIO))
+	require.Equal(t, transport.EventPeerLost, next(t, w).Kind)
+	_, err := w.Post([]transport.Op{{Kind: transport.OpCall}})
+	require.ErrorIs(t, err, transport.ErrPeerDown)
+}
+
 // TestStandardOutputIsClean makes libfabric log as much as it can. Standard output must have only
 // the child's own lines, which start checks.
 func TestStandardOutputIsClean(t *testing.T) {
@@ -380,8 +511,9 @@ func TestStandardOutputIsClean(t *testing.T) {
 	stderr, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	require.NoError(t, err)
 	defer stderr.Close()
+	endSpares()
 	childStderr = stderr
-	defer func() { childStderr = os.Stderr }()
+	defer func() { childStderr = os.Stderr; endSpares() }()
 	w, c := between(t, role{Options: map[string]string{optionProvider: "tcp"}, MaxPayload: 64})
 	call(t, w, 1, nil)
 	require.Equal(t, transport.EventResponse, next(t, w).Kind)

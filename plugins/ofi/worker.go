@@ -199,9 +199,8 @@ func (w *worker) peerGone(p *peer, sameHost bool) {
 // drainRounds is how often a closing worker makes progress. The reaper does the rest.
 const drainRounds = 64
 
-// Close implements [transport.Worker]. It goes on with what is queued, and tells the peers, who may
-// hear of that before large payloads have arrived, and drop those. Payloads of the last Poll stay readable until the transport
-// closes.
+// Close implements [transport.Worker]. It goes on with what is queued, and then tells the peers.
+// Payloads of the last Poll stay readable until the transport closes.
 func (w *worker) Close() error {
 	if w.closed {
 		return nil

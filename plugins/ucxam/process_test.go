@@ -29,7 +29,7 @@ const childVariable = "UCXAM_TEST_CHILD"
 
 // role tells a child what to do.
 type role struct {
-	Name       string // "echo", "follow" (a probe, then echo) or one of childRoles
+	Name       string // "echo" or one of childRoles
 	Options    map[string]string
 	MaxPayload int
 	InFlight   int
@@ -86,11 +86,6 @@ func playRole(in io.Reader, out io.Writer, text string) error {
 			return err
 		}
 	} else {
-		if r.Name == "follow" {
-			if _, err := probe(w, false, 0); err != nil {
-				return err
-			}
-		}
 		if err := echo(w); err != nil {
 			return err
 		}

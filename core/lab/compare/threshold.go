@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -94,7 +95,14 @@ func CheckMetric(name string) error {
 		}
 		names = append(names, d.Name)
 	}
-	return fmt.Errorf("unknown metric %q%s", name, transport.SuggestionFor(name, names))
+	hint := transport.SuggestionFor(name, names)
+	if i := slices.IndexFunc(names, func(known string) bool { return strings.HasSuffix(known, "_"+name) }); hint == "" && i >= 0 {
+		hint = fmt.Sprintf("; did you mean %q?", names[i])
+	}
+	if hint == "" {
+		hint = "; the metrics are " + strings.Join(names, ", ")
+	}
+	return fmt.Errorf("unknown metric %q%s", name, hint)
 }
 
 // ReadThresholds reads one threshold per line. Text after # is a comment.

@@ -45,6 +45,8 @@ type Result struct {
 	// Overhead is the cost of the harness: the medians over the repeats.
 	Overhead record.Overhead `json:"overhead"`
 	Repeats  []Repeat        `json:"repeats"`
+	// Witness is set if a benchmark of the field was to run beside the windows.
+	Witness *Witness `json:"witness,omitempty"`
 	// Capacity is set if the rate of an open loop is a share of it.
 	Capacity *Capacity `json:"capacity,omitempty"`
 	// Summary has every metric that any repeat has a sample of, and those that are measured once
@@ -84,6 +86,17 @@ type Capacity struct {
 // FormatShare returns a share in percent, as a sweep's file has it: "70%".
 func FormatShare(share float64) string {
 	return strconv.FormatFloat(math.Round(share*1e8)/1e6, 'f', -1, 64) + "%"
+}
+
+// Witness is a benchmark of the field that ran beside the windows.
+type Witness struct {
+	Tool    string `json:"tool,omitempty"`
+	Version string `json:"version,omitempty"`
+	// Server and Client are the command lines of its last reading.
+	Server []string `json:"server,omitempty"`
+	Client []string `json:"client,omitempty"`
+	// Missing is the reason why readings are missing.
+	Missing string `json:"missing,omitempty"`
 }
 
 // Failure describes the rank that ended a run.
@@ -224,6 +237,8 @@ type Readings struct {
 	Medium  *transport.Floor `json:"medium,omitempty"`
 	Rate    *transport.Floor `json:"rate,omitempty"`
 	Library *transport.Floor `json:"library,omitempty"`
+	// Witness is the reading of a benchmark of the field, farther from the window than the others.
+	Witness *transport.Floor `json:"witness,omitempty"`
 	// Pairs has the readings of each calling pair if there are several.
 	Pairs []PairReadings `json:"pairs,omitempty"`
 	// Failures are the probes that failed and were taken again.

@@ -59,6 +59,11 @@ const (
 	HarnessBytesPerOp     = "harness_bytes_per_op"
 	Threads               = "threads"
 
+	WitnessRoundTrip = "witness"
+	WitnessRatio     = "witness_ratio"
+	WitnessRate      = "witness_rate"
+	WitnessTimeRatio = "witness_time_ratio"
+
 	SetupOpen       = "setup_open"
 	SetupRegister   = "setup_register"
 	SetupConnect    = "setup_connect"
@@ -116,6 +121,10 @@ var Definitions = []Definition{
 	{OpTimeRatio, "ratio", Lower, "time per operation over rate_floor, with several calls in flight"},
 	{Library, "ns", None, "round trip of the library under the transport, without the transport"},
 	{LibraryRatio, "ratio", Lower, "latency_p50 over library, with one call in flight"},
+	{WitnessRoundTrip, "ns", None, "round trip by a benchmark of the field, with --witness"},
+	{WitnessRatio, "ratio", Lower, "latency_p50 over witness"},
+	{WitnessRate, "ns/op", None, "time per message by a benchmark of the field that keeps several in flight, with --witness"},
+	{WitnessTimeRatio, "ratio", Lower, "time per operation over witness_rate"},
 	{CPUPerOp, "ns", Lower, "processor time of all polling threads per operation"},
 	{BusyPerOp, "ns", Lower, "time of the polling threads' iterations that found work, per operation"},
 	{ProcessCPUPerOp, "ns", Lower, "processor time of the ranks' processes per operation, helper threads included"},

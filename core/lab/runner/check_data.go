@@ -21,6 +21,19 @@ import (
 // random value.
 const verifySlack = 100
 
+// unanswered describes calls that had no response when the drain after a window ended. On a machine that
+// starves ranks they may only be late.
+func unanswered(e evidence) string {
+	text := "calls unanswered long after the window: "
+	if off := checkPreempted(e); !e.oversubscribed && (off.ok || off.value < starvedOff) {
+		return text + "the transport lost them, or holds them up"
+	}
+	return text + "the ranks waited for processors, so these calls are late rather than lost; use a core for each polling thread, or a lower load"
+}
+
+// starvedOff is the share of the time off their processors from which spinning threads are starved.
+const starvedOff = 0.15
+
 // checkVerified counts wrong responses, lost calls, rejected requests and responses that were not
 // verified.
 func checkVerified(e evidence) finding {
@@ -71,7 +84,7 @@ func checkVerified(e evidence) finding {
 	for _, p := range []struct {
 		count uint64
 		what  string
-	}{{lost, "calls lost"}, {rejected, "requests rejected"}, {unchecked, "responses not checked"},
+	}{{lost, unanswered(e)}, {rejected, "requests rejected"}, {unchecked, "responses not checked"},
 		{sunk, "values sunk of which no checksum was verified"},
 		{device.Wrong, "values wrong in device memory"}, {unread, "values in device memory of which none was copied back"}} {
 		if p.count > 0 {

@@ -23,6 +23,9 @@ func checkComplete(e evidence) finding {
 	return f
 }
 
+// notSteady is the advice if throughput is not steady, whichever check finds it.
+const notSteady = "let less run beside it, and if that does not help, use a longer --warmup"
+
 const noSchedule = "a closed loop has no schedule"
 
 // checkRate finds windows of an open loop in which less was completed than was due. They measure a
@@ -209,10 +212,10 @@ func checkDrift(e evidence) finding {
 	case f.ok:
 		f.message = fmt.Sprintf("the rates at the start and the end of a window differ by %s, beyond counting noise", percent(math.Abs(f.value)))
 	case f.value > 0:
-		f.message = fmt.Sprintf("the rate rises by %s within a window, so throughput is about %s low; use a longer --warmup", percent(f.value), percent(f.value/2))
+		f.message = fmt.Sprintf("the rate rises by %s within a window, so throughput is about %s low; %s", percent(f.value), percent(f.value/2), notSteady)
 	default:
-		f.message = fmt.Sprintf("the rate falls by %s within a window, so throughput is about %s higher than it stays; another program runs here, or the processor's frequency falls",
-			percent(-f.value), percent(-f.value/2))
+		f.message = fmt.Sprintf("the rate falls by %s within a window, so throughput is about %s higher than it stays; %s",
+			percent(-f.value), percent(-f.value/2), notSteady)
 	}
 	return f
 }
@@ -355,8 +358,8 @@ func checkWarmup(e evidence) finding {
 	f.ok = f.value <= f.limit
 	f.message = fmt.Sprintf("in %d of %d launches the throughput was steady after at most %.0f ms", len(launches)-unsteady, len(launches), longest)
 	if !f.ok {
-		f.message = fmt.Sprintf("in %d of %d launches, the throughput was not steady within %v; use a longer --warmup, and see whether the windows drift",
-			unsteady, len(launches), limit)
+		f.message = fmt.Sprintf("in %d of %d launches, the throughput was not steady within %v; %s",
+			unsteady, len(launches), limit, notSteady)
 	}
 	return f
 }

@@ -218,7 +218,7 @@ func checkOversubscribed(e evidence) finding {
 	f := finding{
 		ok:    !e.oversubscribed,
 		value: float64(e.pollers), limit: float64(e.cpus),
-		message: fmt.Sprintf("%d polling threads have %d processors", e.pollers, e.cpus),
+		message: fmt.Sprintf("%d polling threads have %s", e.pollers, format.Count(e.cpus, "processor")),
 	}
 	if !f.ok {
 		f.message += "; latencies include the time that a thread waits for one"

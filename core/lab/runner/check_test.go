@@ -103,7 +103,7 @@ func TestChecksFail(t *testing.T) {
 			client(e).Failures = map[string]uint64{"short": 3}
 			client(e).VerifiedKeys -= 3
 		}, 3, "3 responses short"},
-		{"verified", func(e *evidence) { client(e).Lost = 4 }, 4, "4 calls lost"},
+		{"verified", func(e *evidence) { client(e).Lost = 4 }, 4, "4 calls unanswered long after the window: the transport lost them"},
 		{"verified", func(e *evidence) { client(e).VerifiedKeys -= 5 }, 5, "5 responses not checked"},
 		{"verified", func(e *evidence) { daemon(e).Rejected = 6 }, 6, "6 requests rejected"},
 		{"verified", func(e *evidence) { daemon(e).Device = &record.DeviceReport{Values: 9, Verified: 3, Wrong: 2} }, 2, "2 values wrong in device memory"},

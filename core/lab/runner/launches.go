@@ -43,7 +43,7 @@ func Run(ctx context.Context, req Request, obs Observer) (*result.Result, error)
 	var parts []*result.Result // of the launches
 	done := 0                  // repeats
 	var closing []error        // of ranks
-	probesGivenUp := false
+	probesGivenUp, unwitnessed := false, ""
 	for i, repeats := range req.Config.RepeatsByLaunch() {
 		if err = ctx.Err(); err != nil {
 			break
@@ -52,6 +52,7 @@ func Run(ctx context.Context, req Request, obs Observer) (*result.Result, error)
 			req: req, cfg: req.Config, plans: plans, oversubscribed: oversubscribed, began: time.Now(),
 			earlier: done, ranks: newRanks(len(plans)), progress: progress,
 			steady: newSteady(req.Config.CallingRanks()), probesGivenUp: probesGivenUp,
+			unwitnessed: unwitnessed,
 		}
 		b.cfg.Repeats = repeats
 		if i == 0 && !req.Began.IsZero() {
@@ -59,7 +60,7 @@ func Run(ctx context.Context, req Request, obs Observer) (*result.Result, error)
 		}
 		var part *result.Result
 		part, err = b.run(ctx)
-		probesGivenUp = b.probesGivenUp
+		probesGivenUp, unwitnessed = b.probesGivenUp, b.unwitnessed
 		if part != nil && i > 0 {
 			if unlike := samePlugin(parts[0], part); unlike != nil {
 				part, err = nil, fmt.Errorf("launch %d: %w", i+1, unlike)

@@ -56,6 +56,7 @@ func join(parts []*result.Result) (*result.Result, error) {
 		merged.Launches = append(merged.Launches, part.Launches...)
 		merged.Config.Repeats += part.Config.Repeats
 	}
+	merged.Witness = witnessOf(parts)
 	var err error
 	if merged.Pooled, err = result.Pool(result.ResponsesOf(merged.Repeats)); err != nil {
 		return nil, fmt.Errorf("merging results: %w", err)

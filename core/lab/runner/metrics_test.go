@@ -354,6 +354,15 @@ func TestEveryMetricIsDefined(t *testing.T) {
 			}
 		}
 	}
+	for _, f := range []*transport.Floor{{RoundTrip: 1}, {PerOp: 1}} {
+		repeat.Before.Witness, repeat.After.Witness = f, f
+		require.NoError(t, fillSamples(cfg, &repeat))
+		for name := range repeat.Samples {
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
 	putSetup(&result.Setup{CloseMS: 2, Ranks: []record.RankSetup{{
 		OpenNS: 1, RegisteredBytes: 1, RegisterNS: 1, Connections: 1, ConnectNS: 1, ConnectAllNS: 1, FirstCalls: 1, FirstCallNS: 1,
 	}}}, repeat.Samples)

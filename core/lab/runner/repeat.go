@@ -224,8 +224,13 @@ func (b *bench) measureWindow(ctx context.Context, i int, again bool) (repeat re
 			return repeat, err
 		}
 	}
+	witnessed, err := b.readWitness(ctx, nth)
+	if err != nil {
+		return repeat, err
+	}
 	err = step(StepFloor, beside(b.cfg, probeTime), func(ctx context.Context) (err error) {
 		repeat.Before, err = b.readings(ctx, true)
+		repeat.Before.Witness = witnessed
 		return err
 	})
 	if err != nil {
@@ -240,6 +245,9 @@ func (b *bench) measureWindow(ctx context.Context, i int, again bool) (repeat re
 	if err == nil {
 		b.progress.enter(StepFloor, nth, beside(b.cfg, probeTime))
 		repeat.After, err = b.readings(ctx, false)
+	}
+	if err == nil {
+		repeat.After.Witness, err = b.readWitness(ctx, nth)
 	}
 	if filled := fillSamples(b.cfg, &repeat); err == nil {
 		err = filled

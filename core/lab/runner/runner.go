@@ -9,6 +9,7 @@ import (
 	"transportbench/core/base/machine"
 	"transportbench/core/base/record"
 	"transportbench/core/lab/result"
+	"transportbench/core/lab/witness"
 	"transportbench/core/transport"
 )
 
@@ -60,6 +61,9 @@ type Request struct {
 	// leaves out the overhead of the harness and the floors. It is for many short launches of which
 	// only differences between windows are used; their results are not for users.
 	StateOnly bool
+
+	// Witness asks for a benchmark of the field beside the windows (package witness).
+	Witness bool
 
 	// The result contains these as they are. Run fills in the fields of Plugin that only an open
 	// transport knows.
@@ -130,6 +134,8 @@ type bench struct {
 	closing       []error // of each rank, after a complete launch
 	setups        []record.RankSetup
 	closed        time.Duration // how long closing took, after a complete launch
+	witness       *witness.Witness
+	unwitnessed   string // why readings of a witness are missing
 }
 
 // run launches the ranks, measures and ends them. If it returns an error, the result has the
@@ -228,7 +234,11 @@ func (b *bench) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return checkPrepared(b.cfg, b.prepared)
+	if err := checkPrepared(b.cfg, b.prepared); err != nil {
+		return err
+	}
+	b.findWitness(ctx)
+	return nil
 }
 
 func (b *bench) connect(ctx context.Context) error {
@@ -354,6 +364,7 @@ func (b *bench) conclude() *result.Result {
 		},
 		Repeats:      b.repeats,
 		FailedRepeat: b.failed,
+		Witness:      b.witnessed(),
 	}
 
 	opened := b.prepared[0].Properties

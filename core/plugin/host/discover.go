@@ -108,9 +108,10 @@ func Dirs(explicit string) ([]string, error) {
 }
 
 // Discover returns the plugins in dirs, sorted by name. If several directories have a plugin of the
-// same name, the first one counts. Directories that do not exist are ignored.
+// same name, the first executable one counts. A file that nobody may execute is a plugin too, so that
+// describing it says what to do. Directories that do not exist are ignored.
 func Discover(dirs []string) []*Plugin {
-	found := map[string]*Plugin{}
+	found, notExecutable := map[string]*Plugin{}, map[string]*Plugin{}
 	for _, dir := range dirs {
 		entries, err := os.ReadDir(dir)
 		if err != nil {
@@ -124,9 +125,18 @@ func Discover(dirs []string) []*Plugin {
 			path := filepath.Join(dir, entry.Name())
 			// Stat follows links to binaries.
 			info, err := os.Stat(path)
-			if err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o111 != 0 {
-				found[m[1]] = newPlugin(m[1], path)
+			switch name := m[1]; {
+			case err != nil || !info.Mode().IsRegular():
+			case info.Mode().Perm()&0o111 != 0:
+				found[name] = newPlugin(name, path)
+			case notExecutable[name] == nil:
+				notExecutable[name] = newPlugin(name, path)
 			}
+		}
+	}
+	for name, p := range notExecutable {
+		if found[name] == nil {
+			found[name] = p
 		}
 	}
 	return slices.SortedFunc(maps.Values(found), func(a, b *Plugin) int { return strings.Compare(a.Name, b.Name) })

@@ -52,7 +52,8 @@ func TestDiscover(t *testing.T) {
 	put(first, "transport-shm", 0o755)
 	put(second, "transport-shm", 0o755) // the first directory hides it
 	put(second, "transport-erpc", 0o755)
-	put(first, "transport-data", 0o644)    // not executable
+	put(first, "transport-data", 0o644)    // described, it says that it is not executable
+	put(first, "transport-erpc", 0o644)    // the executable one counts
 	put(first, "transport-Upper", 0o755)   // not a valid name
 	put(first, "transport-shm.old", 0o755) // not a valid name either
 	put(first, "transporter", 0o755)
@@ -66,9 +67,11 @@ func TestDiscover(t *testing.T) {
 		paths = append(paths, p.Path)
 	}
 	require.Equal(t, []string{
-		filepath.Join(second, "transport-erpc"), filepath.Join(first, "transport-link"), filepath.Join(first, "transport-shm"),
+		filepath.Join(first, "transport-data"), filepath.Join(second, "transport-erpc"), filepath.Join(first, "transport-link"), filepath.Join(first, "transport-shm"),
 	}, paths)
 	require.Empty(t, Discover(nil))
+	_, err := found[0].Describe(context.Background())
+	require.ErrorContains(t, err, "transport-data is not executable: chmod +x it")
 }
 
 func TestFind(t *testing.T) {

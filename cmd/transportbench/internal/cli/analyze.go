@@ -28,7 +28,7 @@ type analyzeFlags struct {
 func (a *app) analyzeCommand() *cobra.Command {
 	q := new(analyzeFlags)
 	cmd := &cobra.Command{
-		Use: "analyze RESULT|SET", Short: "Explain where time goes and what limits the throughput",
+		Use: "analyze RESULT|SET", ValidArgsFunction: completeResults, Short: "Explain where time goes and what limits the throughput",
 		Long: `analyze reads results or a set of them. It explains where the time of an operation
 goes, what limits the throughput, and what contradicts the figures. It measures
 nothing. It shows several cells as one row each; --cell selects.

@@ -51,7 +51,7 @@ func (c *comparison) add(flags *pflag.FlagSet) {
 func (a *app) diffCommand() *cobra.Command {
 	c := new(comparison)
 	cmd := &cobra.Command{
-		Use: "diff OLD NEW", Short: "Compare two sets of results, or the values of one option",
+		Use: "diff OLD NEW", ValidArgsFunction: completeResults, Short: "Compare two sets of results, or the values of one option",
 		Long: `diff matches the cells of two sets by configuration. For each metric it shows the
 change with its interval, the Holm-adjusted p of a rank test over the repeats against
 the least change that counts (--floor), and a verdict. A set is a directory of results,
@@ -74,7 +74,7 @@ few in the same states; one without applies to the new median. A selection of ce
 ('transport=shm,in_flight=3*: throughput<-3%').
 
 ` + exitHelp,
-		Example: `  transportbench diff results/v0.1.0/my-machine results/local
+		Example: `  transportbench diff results/v0.5.0/amd-epyc-2core-vm results/v0.6.0/amd-epyc-2core-vm
   transportbench diff old/ new/ --strict --metric throughput --fail-on 'throughput<-3%'
   transportbench diff --along transport results/local
   transportbench diff old.json new.json --across kernel --format markdown`,
@@ -86,6 +86,9 @@ few in the same states; one without applies to the new median. A selection of ce
 			return takes(want, want, format.Count(want, "set")+" of results")(cmd, args)
 		},
 		RunE: a.withSettings(func(_ *cobra.Command, _ *options.Settings, args []string) error {
+			if c.format != formatTable {
+				present.Verbatim(a.stdout)
+			}
 			o, err := c.options()
 			if err != nil {
 				return err
@@ -102,6 +105,8 @@ few in the same states; one without applies to the new median. A selection of ce
 	cmd.Flags().StringSliceVar(&c.ignore, "ignore", nil, "options that do not distinguish cells, such as duration")
 	cmd.Flags().BoolVar(&c.strict, "strict", false, "refuse results of different versions of the runtime")
 	cmd.Flags().BoolVar(&c.all, "all", false, "also show all cells with the verdict SAME")
+	_ = cmd.RegisterFlagCompletionFunc("metric", completeMetrics)
+	_ = cmd.RegisterFlagCompletionFunc("along", completeAxes)
 	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(diffFormats, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }

@@ -33,7 +33,7 @@ var exporters = map[string]func(io.Writer, *set.Set) error{
 func (a *app) exportCommand() *cobra.Command {
 	var format, output string
 	cmd := &cobra.Command{
-		Use: "export SET", Short: "Convert results to other tools' formats",
+		Use: "export SET", ValidArgsFunction: completeResults, Short: "Convert results to other tools' formats",
 		Long: `export reads a set of results (a directory, its index, a file) and writes it as
 
   csv          one line per repeat, one column per metric
@@ -69,6 +69,9 @@ func (a *app) export(s *set.Set, format, output string) error {
 	write := func(w io.Writer) error { return exporters[format](w, s) }
 	switch info, err := os.Stat(output); {
 	case output == "":
+		if format != "table" {
+			present.Verbatim(a.stdout)
+		}
 		return write(a.stdout)
 	case format == "hdr" && (strings.HasSuffix(output, "/") || err == nil && info.IsDir()):
 		return exportHistograms(s, output)

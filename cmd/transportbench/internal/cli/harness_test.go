@@ -147,7 +147,11 @@ func (c *command) execute(args ...string) int {
 		c.ctx = context.Background()
 	}
 	// The case's own flags follow, and win.
-	switch args[0] {
+	name := ""
+	if len(args) > 0 {
+		name = args[0]
+	}
+	switch name {
 	case "run", "bench":
 		args = slices.Insert(slices.Clone(args), 1, "--plugin-dir", pluginDir(c.T, c.plugins...), "--out", c.out)
 	case "plugins":

@@ -263,22 +263,6 @@ is not a run: it has no load and writes no result file.`,
 		},
 	}
 	options.AddMicro(cmd.Flags(), microDuration)
+	_ = cmd.RegisterFlagCompletionFunc(options.KeySet, a.completeSet)
 	return cmd
-}
-
-// completeTransports completes names of installed transports in a shell.
-func (a *app) completeTransports(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	s, err := a.settings(cmd, cmd.Flags(), nil, nil)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	entries, err := a.catalog(cmd.Context(), s.PluginDir)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	var names []string
-	for _, e := range entries {
-		names = append(names, e.Name+"\t"+e.description.Info.Summary)
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
 }

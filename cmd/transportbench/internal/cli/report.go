@@ -42,7 +42,7 @@ func (f *reportFlags) options() (report.Options, error) {
 func (a *app) reportCommand() *cobra.Command {
 	f, output := new(reportFlags), ""
 	cmd := &cobra.Command{
-		Use: "report SET...", Short: "Draw sets of results as one HTML file",
+		Use: "report SET...", ValidArgsFunction: completeResults, Short: "Draw sets of results as one HTML file",
 		Long: `report draws sets of results as one self-contained HTML file, which opens without
 a network. It compares each later set with the first.
 
@@ -91,14 +91,14 @@ const minEvery = 100 * time.Millisecond
 func (a *app) serveCommand() *cobra.Command {
 	f, port, every := new(reportFlags), 0, time.Duration(0)
 	cmd := &cobra.Command{
-		Use: "serve SET", Short: "Show a set of results in a browser, also while it grows",
+		Use: "serve SET", ValidArgsFunction: completeResults, Short: "Show a set of results in a browser, also while it grows",
 		Long: `serve shows the page of report on the loopback interface. New results appear by
 themselves: to watch a running sweep, give serve the sweep's directory. Reading
 results takes processor time, which a measurement on the same processors notices;
 a longer --every disturbs it less. Ctrl-C ends it.
 
 ` + exitHelp,
-		Example: `  transportbench serve results/local/sweep-matrix
+		Example: `  transportbench serve results/local/sweep-latency
   transportbench serve results/local --port 0`,
 		Args: takes(1, 1, "one set of results"),
 		RunE: a.withSettings(func(cmd *cobra.Command, _ *options.Settings, args []string) error {

@@ -1,14 +1,18 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log"
+	"maps"
 	"os"
 	"os/signal"
+	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -17,6 +21,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"transportbench/cmd/transportbench/internal/options"
+	"transportbench/cmd/transportbench/internal/present"
 	"transportbench/core"
 	"transportbench/core/base/printable"
 	"transportbench/core/lab/result"
@@ -71,9 +76,29 @@ func (w *checkedWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
+// safeWriter escapes what could command a terminal, and then fits and colours it for one.
+type safeWriter struct {
+	*printable.Writer
+	terminal io.Writer
+}
+
+func screened(w io.Writer) safeWriter {
+	terminal := present.OnTerminal(w)
+	return safeWriter{printable.NewWriter(terminal), terminal}
+}
+
+// Flush writes what is held back.
+func (w safeWriter) Flush() {
+	_ = w.Writer.Flush()
+	if t, is := w.terminal.(*present.Terminal); is {
+		_ = t.Flush()
+	}
+}
+
 func (a *app) main(ctx context.Context) int {
-	stdout, stderr := printable.NewWriter(a.stdout), printable.NewWriter(a.stderr)
-	defer func() { _, _ = stdout.Flush(), stderr.Flush() }()
+	stdout, stderr := screened(a.stdout), screened(a.stderr)
+	defer stdout.Flush()
+	defer stderr.Flush()
 	out := &checkedWriter{Writer: stdout}
 	a.stdout, a.stderr = out, stderr
 	root := a.rootCommand()
@@ -108,10 +133,16 @@ profile, else from defaults.
 
 ` + exitHelp
 	root.SilenceErrors, root.SilenceUsage = true, true
+	root.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return unknownCommand(cmd, args)
+		}
+		return a.greet(cmd)
+	}
 	root.Version = core.Version + ", revision " + core.BuildRevision()
 	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	options.AddCommon(root.PersistentFlags())
-	root.SetFlagErrorFunc(flagError)
+	root.SetFlagErrorFunc(a.flagError)
 	root.InitDefaultCompletionCmd(a.args...)
 	if completion, _, err := root.Find([]string{"completion"}); err == nil && completion != root {
 		makeGroup(completion)
@@ -135,12 +166,40 @@ func makeGroup(cmd *cobra.Command) {
 		if len(args) == 0 {
 			return cmd.Help()
 		}
-		var names []string
-		for _, sub := range cmd.Commands() {
-			names = append(names, sub.Name())
-		}
-		return usagef("unknown command %q for %q%s", args[0], cmd.CommandPath(), suggestion(cmd, args[0], names))
+		return unknownCommand(cmd, args)
 	}
+}
+
+func unknownCommand(cmd *cobra.Command, args []string) error {
+	var names []string
+	for _, sub := range cmd.Commands() {
+		names = append(names, sub.Name())
+	}
+	return usagef("unknown command %q for %q%s", args[0], cmd.CommandPath(), suggestion(cmd, args[0], names))
+}
+
+// greet says what to type first.
+func (a *app) greet(cmd *cobra.Command) error {
+	entries, err := a.installed(cmd)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(a.stdout, "%s %s: %s\n\n", cmd.Name(), core.Version, cmd.Short)
+	if len(entries) == 0 {
+		fmt.Fprintf(a.stdout, "There are no transports yet. Build them first:\n\n  make build\n\nThen:\n\n")
+	} else {
+		fmt.Fprintf(a.stdout, "Start with one of these:\n\n")
+	}
+	for _, first := range [][2]string{
+		{"bench", "compare every transport, about three minutes"},
+		{"run --transport shm", "run one transport, a few seconds"},
+		{"plugins list", "which transports there are, and when to choose each"},
+		{"doctor", "what on this machine disturbs the numbers"},
+		{"--help", "all commands"},
+	} {
+		fmt.Fprintf(a.stdout, "  %s %-20s  %s\n", a.program, first[0], first[1])
+	}
+	return nil
 }
 
 func noArgs(cmd *cobra.Command, args []string) error {
@@ -166,15 +225,46 @@ func takes(least, most int, what string) cobra.PositionalArgs {
 }
 
 // flagError adds a remedy to the parser's error.
-func flagError(cmd *cobra.Command, err error) error {
+func (a *app) flagError(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	if errors.As(err, &unknown) {
 		name := unknown.GetSpecifiedName()
 		var names []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
-		return usagef("unknown flag --%s%s", name, suggestion(cmd, "--"+name, names))
+		hint := suggestion(cmd, "--"+name, names)
+		if transport.SuggestionFor("--"+name, names) == "" {
+			hint = cmp.Or(a.ownOption(cmd, name), hint)
+		}
+		return usagef("unknown flag --%s%s", name, hint)
 	}
 	return usagef("%s%s", strings.TrimSuffix(err.Error(), "."), suggestion(cmd, "", nil))
+}
+
+// ownOption returns the end of a message about an unknown flag that is nearly a transport's own option,
+// if cmd takes such options.
+func (a *app) ownOption(cmd *cobra.Command, name string) string {
+	if cmd.Flags().Lookup(options.KeySet) == nil {
+		return ""
+	}
+	entries, err := a.installed(cmd)
+	if err != nil {
+		return ""
+	}
+	owners := map[string]string{}
+	for _, e := range entries {
+		for _, o := range e.description.Info.Options {
+			owners[o.Name] += " " + e.Name
+		}
+	}
+	names := slices.Sorted(maps.Keys(owners))
+	hint := transport.SuggestionFor(name, names)
+	for _, option := range names {
+		if strings.Contains(hint, strconv.Quote(option)) {
+			of := strings.Fields(owners[option])
+			return fmt.Sprintf("; did you mean \"--set %s=...\", an option of %s? See %s plugins show %s", option, strings.Join(of, ", "), a.program, of[0])
+		}
+	}
+	return ""
 }
 
 // suggestion returns the end of a message about a wrong word: the nearest known

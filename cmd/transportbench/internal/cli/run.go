@@ -8,6 +8,8 @@ import (
 
 	"transportbench/cmd/transportbench/internal/options"
 	"transportbench/cmd/transportbench/internal/present"
+	"transportbench/core"
+	"transportbench/core/lab/compare"
 	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/set"
 )
@@ -52,18 +54,16 @@ Ctrl-C ends a run and keeps the complete repeats; a second one kills it at once.
 	return cmd
 }
 
-func (a *app) addCompletion(cmd *cobra.Command) {
-	// These fail only if the flag does not exist.
-	_ = cmd.RegisterFlagCompletionFunc(options.KeyTransport, a.completeTransports)
-	if cmd.Flags().Lookup("profile") != nil {
-		_ = cmd.RegisterFlagCompletionFunc("profile", completeProfiles)
-	}
-}
-
 // show writes the results: as JSON, one in full, or several in a table, with what their setup took if
 // setup is set.
 func (s *session) show(setup bool) error {
 	missing := s.missingCells()
+	all := set.New()
+	for _, r := range s.results {
+		if err := all.Add(r); err != nil {
+			return err
+		}
+	}
 	if s.settings.JSON {
 		for i, r := range s.results {
 			if err := result.Encode(s.stdout, r); err != nil {
@@ -74,13 +74,8 @@ func (s *session) show(setup bool) error {
 		for _, m := range missing {
 			s.note("%s: %s: %s", m.Transport(), m.Status, m.Reason)
 		}
+		present.Warnings(s.stderr, all)
 		return nil
-	}
-	all := set.New()
-	for _, r := range s.results {
-		if err := all.Add(r); err != nil {
-			return err
-		}
 	}
 	all.Cells = append(all.Cells, missing...)
 	switch {
@@ -96,6 +91,7 @@ func (s *session) show(setup bool) error {
 	if setup {
 		present.Setup(s.stdout, all)
 	}
+	present.Witnesses(s.stdout, s.results)
 	for i, path := range s.paths {
 		if i == 0 {
 			fmt.Fprintln(s.stdout)
@@ -120,11 +116,8 @@ It takes about two minutes and writes the results to a directory of their own.
 				return err
 			}
 			s := &session{app: a, settings: settings}
-			if err := s.sweep(cmd, f, []string{standardSweep}); err != nil || f.dryRun || settings.JSON {
-				return err
-			}
-			s.suggestNext()
-			return nil
+			s.tables = s.benchTables
+			return s.sweep(cmd, f, []string{standardSweep})
 		},
 	}
 	f.add(cmd.Flags(), filepath.Join(options.DefaultOut, "bench-TIME"))
@@ -135,6 +128,27 @@ It takes about two minutes and writes the results to a directory of their own.
 // timedOut returns a directory for results that is named after the time.
 func (a *app) timedOut(prefix string) string {
 	return filepath.Join(options.DefaultOut, prefix+a.began.UTC().Format("20060102T150405Z"))
+}
+
+// benchTables writes the tables of bench. They end with the comparison, which transport wins under each
+// load, and what to try next.
+func (s *session) benchTables(all *set.Set) {
+	present.Work(s.stdout, all)
+	fmt.Fprintln(s.stdout)
+	if len(all.Cells) > 0 {
+		present.Heading(s.stdout, core.Version, all.Machine(&all.Cells[0]))
+	}
+	present.Comparison(s.stdout, all)
+	fmt.Fprintln(s.stdout)
+	present.Warnings(s.stdout, all)
+	o := compare.Defaults()
+	o.Metrics = []string{result.Throughput}
+	if ranking, err := compare.Along(all, options.KeyTransport, o); err == nil { // else there is nothing to compare
+		fmt.Fprintln(s.stdout)
+		present.Verdicts(s.stdout, ranking)
+	}
+	fmt.Fprintf(s.stdout, "\nresults in %s\n", s.settings.Out)
+	s.suggestNext()
 }
 
 func (s *session) suggestNext() {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,6 +36,8 @@ type session struct {
 	results     []*result.Result
 	paths       []string // of the results' files
 	missing     []missing
+	unwitnessed []string       // what was said of witnesses
+	tables      func(*set.Set) // writes those of a sweep
 }
 
 // job is one run to make.
@@ -224,7 +227,19 @@ func (s *session) runOne(ctx context.Context, j job, label string, began time.Ti
 	if err != nil {
 		return nil, err
 	}
-	return s.run(ctx, req, progress)
+	return s.measure(ctx, req, progress)
+}
+
+// measure makes a run, and says once for each transport why its witness is missing.
+func (s *session) measure(ctx context.Context, req runner.Request, obs runner.Observer) (*result.Result, error) {
+	r, err := s.run(ctx, req, obs)
+	if r != nil && r.Witness != nil && r.Witness.Missing != "" {
+		if reason := r.Plugin.Name + ": no witness: " + r.Witness.Missing; !slices.Contains(s.unwitnessed, reason) {
+			s.unwitnessed = append(s.unwitnessed, reason)
+			s.note("%s", reason)
+		}
+	}
+	return r, err
 }
 
 // request returns what the runner needs for a job.
@@ -250,7 +265,7 @@ func (s *session) request(j job, l runner.Launcher, began time.Time) (runner.Req
 		OneProbe:  !j.entry.description.ProbeKinds,
 		StateOnly: s.stateOnly,
 
-		StartTimeout: s.settings.StartTimeout,
+		StartTimeout: s.settings.StartTimeout, Witness: s.settings.Witness,
 	}, nil
 }
 

@@ -59,13 +59,17 @@ configuration file, so a committed sweep means the same everywhere.
   transportbench sweep matrix.yaml --dry-run
   transportbench sweep matrix.yaml --resume
   transportbench sweep standard`,
-		Args: takes(0, 1, "at most one file"),
+		Args: takes(0, 1, "at most one file"), ValidArgsFunction: completeSweeps,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			settings, err := a.settings(cmd, options.WithoutRun(cmd.Flags()), nil, nil)
 			if err != nil {
 				return err
 			}
 			s := &session{app: a, settings: settings}
+			s.tables = func(all *set.Set) {
+				present.Tables(s.stdout, all)
+				fmt.Fprintf(s.stdout, "\nresults in %s\n", s.settings.Out)
+			}
 			return s.sweep(cmd, f, args)
 		},
 	}
@@ -312,10 +316,11 @@ func (s *session) sweepAll(ctx context.Context, m matrix, plan *sweep.Plan, spec
 		return interrupted
 	}
 	if !s.settings.JSON {
-		present.Tables(s.stdout, outcome.Set)
-		fmt.Fprintf(s.stdout, "\nresults in %s\n", s.settings.Out)
+		s.tables(outcome.Set)
 	} else if err := outcome.Set.Encode(s.stdout); err != nil {
 		return err
+	} else {
+		present.Warnings(s.stderr, outcome.Set)
 	}
 	if interrupted != nil {
 		s.note("to continue, repeat the command with --resume --out %s", s.settings.Out)
@@ -355,7 +360,7 @@ func (s *session) measureWith(m matrix, w io.Writer, mixed bool) (sweep.Measure,
 		if err != nil {
 			return nil, err
 		}
-		r, err := s.run(ctx, req, obs)
+		r, err := s.measure(ctx, req, obs)
 		if errors.Is(err, host.ErrMixedRuntime) {
 			err = fmt.Errorf("%w; rebuild the plugin, or use --allow-mixed-runtime", err)
 		}

@@ -23,6 +23,7 @@ const (
 	KeyVerbose    = "verbose"
 
 	KeyStartTimeout = "start-timeout"
+	KeyWitness      = "witness"
 )
 
 // DefaultOut is the default directory for results.
@@ -42,6 +43,7 @@ var settings = []setting{
 	{KeyPluginDir, "string", "", "directory to search first for plugins"},
 	{KeyAllowMixed, kindBool, "false", "run plugins built from another version of the runtime"},
 	{KeyStartTimeout, "duration", "10s", "time for a rank to start, to prepare and to connect, each; large configurations add to it"},
+	{KeyWitness, kindBool, "false", "run the field's own benchmark before and after each window: ucx_perftest, fi_pingpong, ib_write_lat, sockperf, iperf3"},
 	{KeyVerbose, kindBool, "false", "show more detail, and the whole chain of an error"},
 }
 
@@ -63,7 +65,7 @@ func AddOut(flags *pflag.FlagSet, initial string) {
 // which the command sets itself. defaults are the command's own, by key. The
 // flags also accept the names that a sweep file uses.
 func AddRun(flags *pflag.FlagSet, defaults map[string]string, leaveOut ...string) {
-	addSettings(flags, KeyTransport, KeySet, KeyOut, KeyAllowMixed, KeyStartTimeout)
+	addSettings(flags, KeyTransport, KeySet, KeyOut, KeyAllowMixed, KeyStartTimeout, KeyWitness)
 	initial := config.Default()
 	for _, o := range configOptions {
 		if !slices.Contains(leaveOut, o.name) {

@@ -97,6 +97,29 @@ func Names() []string {
 	return names
 }
 
+// Values returns the values of an option that has a fixed list of them, for completion.
+func Values(name string) []string {
+	switch name {
+	case "topology":
+		return []string{config.TopologyClientServer, config.TopologyMeshDirect, config.TopologyMeshProxied}
+	case keyService:
+		return []string{config.ServiceStore.String(), config.ServiceEcho.String(), config.ServiceSink.String()}
+	case "distribution":
+		return config.Distributions()
+	case "arrival":
+		return []string{config.ArrivalPoisson, config.ArrivalConstant}
+	case "flush":
+		return []string{config.FlushLoop, config.FlushImmediate}
+	case "idle":
+		return []string{config.IdleAuto, config.IdleSpin, config.IdleYield, config.IdlePark}
+	case KeyTrack:
+		return []string{config.TrackShipped.String(), config.TrackMatched.String()}
+	case "rate":
+		return []string{config.Rate(0).String(), config.RateMax.String()}
+	}
+	return nil
+}
+
 // IsOption reports whether name is an option of every run, and not of one
 // transport or of the command.
 func IsOption(name string) bool {

@@ -31,8 +31,10 @@ type Settings struct {
 	AllowMixed bool
 	// StartTimeout is how long a rank may take for each step of the setup.
 	StartTimeout time.Duration
-	JSON         bool
-	Verbose      bool
+	// Witness asks for a benchmark of the field beside the windows.
+	Witness bool
+	JSON    bool
+	Verbose bool
 	// File is the path of the configuration file, or empty if there is none.
 	File string
 
@@ -341,7 +343,7 @@ func (r *resolver) settings(s *Settings) error {
 		}
 		*field = text
 	}
-	for key, field := range map[string]*bool{KeyAllowMixed: &s.AllowMixed, KeyJSON: &s.JSON, KeyVerbose: &s.Verbose} {
+	for key, field := range map[string]*bool{KeyAllowMixed: &s.AllowMixed, KeyJSON: &s.JSON, KeyVerbose: &s.Verbose, KeyWitness: &s.Witness} {
 		text, err := r.text(key)
 		if err != nil {
 			return err

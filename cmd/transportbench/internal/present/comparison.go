@@ -6,7 +6,6 @@ import (
 	"io"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
@@ -139,6 +138,7 @@ func closedColumns(loads loads, state func(*set.Cell) string) []column {
 		{">p50/floor", metricColumn(result.FloorRatio, format.Value)},
 		{">op/floor", metricColumn(result.OpTimeRatio, format.Value)},
 		{">x library", metricColumn(result.LibraryRatio, format.Value)},
+		{">x witness", witnessRatio},
 		{">harness", percentColumn(result.HarnessShare)},
 		{"checks", cellChecks},
 	}
@@ -153,7 +153,7 @@ func writeRows(w io.Writer, rows []*set.Cell, columns []column) {
 	for i, col := range columns {
 		headers[i] = col.header
 	}
-	t := newTable(w, headers...)
+	t := newTable(w, headers...).drop(leastImportant...)
 	for _, c := range rows {
 		row := make(table.Row, len(columns))
 		for i, col := range columns {
@@ -163,6 +163,10 @@ func writeRows(w io.Writer, rows []*set.Cell, columns []column) {
 	}
 	t.Render()
 }
+
+// leastImportant are the columns of cells that a narrow terminal leaves out, in this order.
+var leastImportant = []string{"harness", "x library", "kernel/op", "CPU/op", "samples", "busy/op", "95% interval", "state", "provider",
+	"floor", "stalled", "p99.9", "figure", "doorbells", "threads", "kernel bytes", "harness bytes", "checksummed", "op/floor"}
 
 // column is one column of the table of cells.
 type column struct {
@@ -238,21 +242,22 @@ func (l loads) groups(cells []*set.Cell) [][]*set.Cell {
 
 func (l loads) position(c *set.Cell) int { return slices.Index(l.order, l.name(c)) }
 
-// Warnings writes the failed checks of a set's cells. It writes a fact of the machine once.
+// Warnings writes the failed checks of a set's cells that the rows count, each once with the cells that
+// it concerns, and before them the facts of the machine.
 func Warnings(w io.Writer, s *set.Set) {
-	loads := loadsOf(s.Cells)
 	for _, d := range machineFacts(s.Cells) {
-		fmt.Fprintf(w, "%s: this machine: %s: %s\n", d.Severity, d.Check, d.Message)
+		paragraph(w, 0, 2, fmt.Sprintf("%s: this machine: %s: %s", d.Severity, d.Check, d.Message))
 	}
+	var g set.WarningGroups
+	labels := set.LabelsOf(s.Cells)
 	for i := range s.Cells {
-		c := &s.Cells[i]
-		for _, d := range c.Warnings {
-			if d.Scope == result.ScopeMachine {
-				continue
+		for _, d := range s.Cells[i].Warnings {
+			if d.Scope != result.ScopeMachine {
+				g.Add("", labels.Of(s.Cells[i].Config), d)
 			}
-			fmt.Fprintf(w, "%s: %s: %s: %s\n", d.Severity, strings.TrimSpace(c.Transport()+" "+loads.name(c)), d.Check, d.Message)
 		}
 	}
+	GroupedWarnings(w, g.List(), false)
 }
 
 // machineFacts returns the failed checks about the machine, each message once, in order.

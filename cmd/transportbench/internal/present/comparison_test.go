@@ -31,8 +31,7 @@ func TestMachineFactsOnce(t *testing.T) {
 	var out bytes.Buffer
 	Warnings(&out, s)
 	require.Equal(t, `info: this machine: spare_processor: 2 threads take all 2 processors
-warning: shm kv: drift: the rate falls
-warning: erpc kv: drift: the rate falls
+warning: drift: shm, erpc: the rate falls
 `, out.String())
 	require.Equal(t, "1 warning", cellChecks(&s.Cells[0]))
 	s.Cells[0].Warnings = []set.Warning{fact}

@@ -31,7 +31,7 @@ func Diff(w io.Writer, r *compare.Report, all, markdown bool) {
 	if len(r.States) > 0 {
 		columns = append(columns, "by state (windows)")
 	}
-	t := newTable(w, columns...)
+	t := newTable(w, columns...).wrap("cell", 16).drop("by state (windows)", "p (Holm)", "interval", "old", "new")
 	hidden := 0
 	for i := range r.Changes {
 		c := &r.Changes[i]
@@ -253,7 +253,8 @@ func Ranking(w io.Writer, r *compare.Ranking, markdown bool) {
 	if len(r.States) > 0 {
 		columns = append(columns, "by state (windows of the second:best)")
 	}
-	t := newTable(w, columns...)
+	t := newTable(w, columns...).wrap("groups", 24).
+		drop("by state (windows of the second:best)", "then", "before", "p (Holm)", "interval", "best", "by")
 	undecided, tooLittle := 0, 0
 	for _, group := range r.Groups {
 		winner := group.Leader

@@ -82,6 +82,20 @@ func TestResult(t *testing.T) {
 	r.Incomplete, r.IncompleteReason = true, "interrupted after 1 of 10 repeats"
 	Result(&out, r)
 	golden(t, "result_failed.txt", out.String())
+
+	for _, c := range []result.Check{
+		{Name: "oversubscribed", Severity: result.Warning, Message: "2 polling threads have 1 processor"},
+		{Name: "preempted", Severity: result.Warning, Value: 0.4, Message: "the polling threads were off their processors"},
+	} {
+		out.Reset()
+		r.Checks = []result.Check{c}
+		Result(&out, r)
+		require.Contains(t, out.String(), "\n\nOVERSUBSCRIBED: "+c.Message)
+	}
+	out.Reset()
+	r.Checks[0].Value = 0.05
+	Result(&out, r)
+	require.NotContains(t, out.String(), "OVERSUBSCRIBED")
 }
 
 func TestComparison(t *testing.T) {

@@ -31,20 +31,26 @@ type screen struct {
 }
 
 func newScreen(out io.Writer) screen {
-	raw := unwrapped(out)
+	terminal, raw := unwrapped(out)
+	if terminal == nil {
+		terminal, _ = OnTerminal(raw).(*Terminal)
+	}
 	var width func() int
-	if isTerminal(raw) {
-		width = func() int { return terminalWidth(raw.(*os.File)) }
+	if terminal != nil {
+		width = terminal.width
 	}
 	return screen{out: out, raw: raw, width: width}
 }
 
-// unwrapped returns the innermost of the writers around a file.
-func unwrapped(w io.Writer) io.Writer {
+// unwrapped returns the innermost of the writers around w, and the [Terminal] among them or nil.
+func unwrapped(w io.Writer) (terminal *Terminal, raw io.Writer) {
 	for {
+		if t, is := w.(*Terminal); is {
+			terminal = t
+		}
 		outer, ok := w.(interface{ Unwrap() io.Writer })
 		if !ok {
-			return w
+			return terminal, w
 		}
 		w = outer.Unwrap()
 	}
@@ -101,6 +107,7 @@ type Progress struct {
 	bar     *pb.ProgressBar
 	last    runner.Status
 	figures string // on the bar
+	recent  history
 }
 
 // NewProgress returns a Progress that writes to out.
@@ -135,10 +142,12 @@ func (p *Progress) draw(s runner.Status) {
 	if p.bar == nil {
 		p.bar = newBar(p.raw, int64(s.Left))
 	}
+	width := p.width()
 	if s.OpsPerSec > 0 { // else keep the last figures, so the line keeps its shape
-		p.figures = Figures(s) + ", "
+		p.recent.add(time.Now(), s)
+		p.figures = p.recent.figures(s, width) + ", "
 	}
-	p.bar.SetWidth(p.width()).
+	p.bar.SetWidth(width).
 		Set("what", printable.Text(p.label+": "+stepName(s))).
 		Set("figures", p.figures).
 		Set("left", Left(s.Left)).
@@ -180,6 +189,72 @@ func Figures(s runner.Status) string {
 	return fmt.Sprintf("%s, p50 %s, p99 %s", format.Rate(s.OpsPerSec), format.Time(s.P50), format.Time(s.P99))
 }
 
+// history has the throughput of the last seconds.
+type history struct {
+	times []time.Time
+	rates []float64
+}
+
+const (
+	// remembered is how far a history goes back.
+	remembered = 10 * time.Second
+	// sparks is the most characters of a history, each of the same time.
+	sparks = 10
+	// wide is the width of a terminal from which a line shows the 99th percentile, too.
+	wide = 100
+)
+
+func (h *history) add(now time.Time, s runner.Status) {
+	rate := s.RecentOpsPerSec
+	if rate == 0 {
+		rate = s.OpsPerSec
+	}
+	h.times, h.rates = append(h.times, now), append(h.rates, rate)
+	old := 0
+	for now.Sub(h.times[old]) > remembered {
+		old++
+	}
+	h.times, h.rates = h.times[old:], h.rates[old:]
+}
+
+// line draws the history from zero to its highest rate, the latest at the right end. A part of the time
+// without a report is a space.
+func (h *history) line() string {
+	if len(h.rates) == 0 {
+		return ""
+	}
+	const levels = "▁▂▃▄▅▆▇█"
+	blocks := []rune(levels)
+	var sums [sparks]float64
+	var counts [sparks]int
+	last := h.times[len(h.times)-1]
+	highest := 0.0
+	for i, at := range h.times {
+		slot := max(0, sparks-1-int(last.Sub(at)*sparks/remembered))
+		sums[slot] += h.rates[i]
+		counts[slot]++
+	}
+	for i, n := range counts {
+		sums[i] /= float64(max(n, 1))
+		highest = max(highest, sums[i])
+	}
+	line := make([]rune, sparks)
+	for i, n := range counts {
+		if line[i] = ' '; n > 0 && highest > 0 {
+			line[i] = blocks[min(int(sums[i]/highest*float64(len(blocks))), len(blocks)-1)]
+		}
+	}
+	return string(line)
+}
+
+// figures formats recent throughput and latency for a terminal of the given width.
+func (h *history) figures(s runner.Status, width int) string {
+	if width < wide {
+		return fmt.Sprintf("%s %s, p50 %s", h.line(), format.Rate(s.OpsPerSec), format.Time(s.P50))
+	}
+	return h.line() + " " + Figures(s)
+}
+
 // Left rounds the remaining time for a reader.
 func Left(d time.Duration) string {
 	if d < 10*time.Second {
@@ -196,6 +271,7 @@ type SweepProgress struct {
 	status sweep.Status
 	at     time.Time // of status
 	round  int
+	recent history
 }
 
 // NewSweepProgress returns a SweepProgress that writes to out.
@@ -220,8 +296,9 @@ func (p *SweepProgress) Begin(s sweep.Status) runner.Observer {
 func (p *SweepProgress) Progress(s runner.Status) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if s.OpsPerSec > 0 {
-		p.draw(", " + Figures(s))
+	if s.OpsPerSec > 0 && p.width != nil {
+		p.recent.add(time.Now(), s)
+		p.draw(" " + p.recent.figures(s, p.width()))
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 
@@ -102,11 +103,13 @@ func TestTerminalProgress(t *testing.T) {
 		require.NotContains(t, log, "\n")
 		require.True(t, strings.HasSuffix(rest, "\r\x1b[K"), "the line is gone at the end")
 		for frame := range strings.SplitSeq(strings.ReplaceAll(log, "\x1b[K", ""), "\r") {
-			require.LessOrEqual(t, len(frame), width, "%q", frame)
+			require.LessOrEqual(t, utf8.RuneCountInString(frame), width, "%q", frame)
 		}
 		if width >= 80 {
 			require.Contains(t, log, "shm kv: repeat 1 of 2 [")
-			require.Contains(t, log, "2.60 M op/s, p50 340 ns, p99 1.24 us, 1s left")
+			require.Contains(t, log, "         █ 2.60 M op/s, p50 340 ns, ")
+			require.Contains(t, log, " 1s left")
+			require.Equal(t, width >= wide, strings.Contains(log, "p99 1.24 us"))
 		}
 	}
 }
@@ -155,4 +158,16 @@ func TestTerminalBehindWriter(t *testing.T) {
 	defer terminal.Close()
 	require.NotNil(t, NewProgress(printable.NewWriter(terminal), "shm kv").width)
 	require.Nil(t, NewProgress(printable.NewWriter(new(bytes.Buffer)), "shm kv").width)
+}
+
+func TestHistory(t *testing.T) {
+	var h history
+	require.Empty(t, h.line())
+	began := time.Unix(1000, 0)
+	for i, rate := range []float64{8, 4, 1, 0, 0, 8} {
+		h.add(began.Add(time.Duration(i)*time.Second), runner.Status{OpsPerSec: 5, RecentOpsPerSec: max(rate, 0.01)})
+	}
+	require.Equal(t, "    █▅▂▁▁█", h.line())
+	h.add(began.Add(12*time.Second), runner.Status{OpsPerSec: 16})
+	require.Equal(t, "▁▁▅      █", h.line(), "what is over 10 s old is gone, and without recent figures the mean counts")
 }

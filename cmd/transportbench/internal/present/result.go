@@ -3,6 +3,7 @@ package present
 import (
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -10,12 +11,18 @@ import (
 	"transportbench/core/base/config"
 	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/format"
+	"transportbench/core/transport"
 )
 
 // Result writes one result: what ran, its metrics and its failed checks.
 func Result(w io.Writer, r *result.Result) {
 	fmt.Fprintf(w, "%s\n%s\n\n", Title(r), Load(r.Config))
-	t := newTable(w, "metric", ">median", intervalHeader(r.Config.WithinLaunch()), "")
+	if c, is := oversubscribed(r); is {
+		paragraph(w, 0, 2, fmt.Sprintf("OVERSUBSCRIBED: %s. Throughput and latencies are those of the scheduler and not of the transport. "+
+			"Use a core for each polling thread, or fewer threads.", c.Message))
+		fmt.Fprintln(w)
+	}
+	t := newTable(w, "metric", ">median", intervalHeader(r.Config.WithinLaunch()), "").wrap("", 40)
 	for _, d := range result.Definitions {
 		m, ok := r.Summary[d.Name]
 		ok = ok && !result.OfSetup(d.Name)
@@ -33,6 +40,21 @@ func Result(w io.Writer, r *result.Result) {
 	fmt.Fprintln(w)
 	mesh(w, r)
 	Checks(w, r)
+}
+
+// offTooMuch is the share of the time off their processors from which spinning threads are
+// oversubscribed, as in analyze.
+const offTooMuch = 0.15
+
+// oversubscribed returns the failed check of a result whose polling threads shared processors: with each
+// other, or for most of the time with other programs.
+func oversubscribed(r *result.Result) (c result.Check, is bool) {
+	for _, c := range r.Checks {
+		if !c.OK && (c.Name == "oversubscribed" || c.Name == "preempted" && c.Value > offTooMuch) {
+			return c, true
+		}
+	}
+	return c, false
 }
 
 // intervalHeader returns the header of a column of intervals. Repeats of one launch do not show what
@@ -79,12 +101,25 @@ func Load(c config.Config) string {
 func values(s config.Sizes) string {
 	switch {
 	case s.Fixed():
-		return fmt.Sprintf("values of %d B", s.Max())
+		return "values of " + size(s.Max())
 	case s.Histogram() == nil:
-		return fmt.Sprintf("values of %d to %d B", s.Min(), s.Max())
+		return "values of " + sizes(s)
 	default:
-		return fmt.Sprintf("values of %d to %d B (%s)", s.Min(), s.Max(), format.Count(len(s.Histogram()), "size"))
+		return fmt.Sprintf("values of %s (%s)", sizes(s), format.Count(len(s.Histogram()), "size"))
 	}
+}
+
+func sizes(s config.Sizes) string {
+	return size(s.Min()) + " to " + size(s.Max())
+}
+
+// size formats bytes as options have them: "32 B", "4KiB".
+func size(n int) string {
+	text := transport.FormatSize(int64(n))
+	if _, err := strconv.Atoi(text); err == nil {
+		text += " B"
+	}
+	return text
 }
 
 func operations(c *config.Config) string {

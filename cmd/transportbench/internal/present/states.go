@@ -75,14 +75,22 @@ func openPools(s *set.Set, open []*set.Cell, states compare.States) map[*set.Cel
 }
 
 // statesTable returns a table of cells with some columns for each state.
-func statesTable(w io.Writer, states compare.States, columns ...string) table.Writer {
+func statesTable(w io.Writer, states compare.States, columns ...string) *grid {
 	headers := []string{"load", "transport"}
 	for _, name := range states.Names() {
 		for _, column := range columns {
 			headers = append(headers, ">"+name+column)
 		}
 	}
-	return newTable(w, append(headers, "windows")...)
+	var fewer []string // the fastest state and its p50 are kept longest
+	for i, name := range slices.Backward(states.Names()) {
+		for j, column := range slices.Backward(columns) {
+			if i > 0 || j > 1 {
+				fewer = append(fewer, name+column)
+			}
+		}
+	}
+	return newTable(w, append(headers, "windows")...).drop(fewer...)
 }
 
 // windowsByState counts windows: "9 near, 1 far".

@@ -2,8 +2,10 @@ package present
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -13,7 +15,11 @@ import (
 // newTable returns a table without frames, which reads well in a terminal, a
 // log and a mail. A header that begins with > is of a column of numbers, which
 // is aligned to the right.
-func newTable(w io.Writer, headers ...string) grid {
+func newTable(w io.Writer, headers ...string) *grid {
+	limit := 0
+	if s := newScreen(w); s.width != nil {
+		limit = max(s.width()-1, narrowest)
+	}
 	if plain, ok := w.(markdownText); ok {
 		w = plain.Writer // cells are escaped one by one
 	}
@@ -39,13 +45,102 @@ func newTable(w io.Writer, headers ...string) grid {
 	}
 	t.AppendHeader(row)
 	t.SetColumnConfigs(columns)
-	return grid{t, columns}
+	g := &grid{Writer: t, out: w, limit: limit, columns: columns}
+	for _, header := range headers {
+		name := strings.TrimPrefix(header, ">")
+		g.names, g.widths = append(g.names, name), append(g.widths, text.LongestLineLen(name))
+	}
+	return g
 }
 
-// grid is a table and the form of its columns.
+// grid is a table and the form of its columns. On a terminal that is too narrow it leaves columns out.
 type grid struct {
 	table.Writer
+	out     io.Writer
 	columns []table.ColumnConfig
+	names   []string
+	widths  []int    // of the columns
+	limit   int      // the longest line; 0 if there is none
+	dropped []string // columns to leave out, in this order
+	texts   string   // the column with texts
+	least   int      // its width at least
+	wraps   bool     // a column has texts
+}
+
+// drop names the columns that a narrow terminal leaves out, the least important first.
+func (g *grid) drop(columns ...string) *grid {
+	g.dropped = columns
+	return g
+}
+
+// wrap names a column of texts, which a narrow terminal wraps between words if least columns are left
+// for it.
+func (g *grid) wrap(column string, least int) *grid {
+	g.texts, g.least, g.wraps = column, least, true
+	return g
+}
+
+// prose limits the table to the length of a line of text, wherever it is written.
+func (g *grid) prose() *grid {
+	g.limit = widthOf(g.out)
+	return g
+}
+
+// AppendRow adds a row.
+func (g *grid) AppendRow(row table.Row, configs ...table.RowConfig) {
+	for i, cell := range row {
+		g.widths[i] = max(g.widths[i], text.LongestLineLen(fmt.Sprint(cell)))
+	}
+	g.Writer.AppendRow(row, configs...)
+}
+
+// Render writes the table, and which columns are left out.
+func (g *grid) Render() string {
+	left := g.fit()
+	text := g.Writer.Render()
+	if len(left) > 0 {
+		paragraph(g.out, 0, 2, "left out on this narrow terminal: "+strings.Join(left, ", "))
+	}
+	return text
+}
+
+// gap is the space between two columns.
+const gap = 2
+
+// fit leaves columns out, and wraps the texts, until a line is not longer than the limit. It returns the
+// names of the columns that are left out.
+func (g *grid) fit() (left []string) {
+	if g.limit == 0 {
+		return nil
+	}
+	order := append(slices.Clone(g.dropped), g.names[1:]...)
+	slices.Reverse(order[len(g.dropped):]) // the last resort: from the right
+	for _, next := range append(order, "") {
+		room := g.limit + gap
+		texts := -1
+		for i, name := range g.names {
+			switch {
+			case g.columns[i].Hidden:
+			case g.wraps && name == g.texts:
+				texts = i
+				room -= gap
+			default:
+				room -= g.widths[i] + gap
+			}
+		}
+		if texts < 0 && room >= 0 || texts >= 0 && room >= min(g.least, g.widths[texts]) {
+			if texts >= 0 && room < g.widths[texts] {
+				g.columns[texts].WidthMax, g.columns[texts].WidthMaxEnforcer = room, text.WrapSoft
+			}
+			break
+		}
+		if i := slices.Index(g.names, next); i > 0 && !g.columns[i].Hidden {
+			g.columns[i].Hidden = true
+			left = append(left, cmp.Or(next, "the explanation"))
+		}
+	}
+	g.SetColumnConfigs(g.columns)
+	return left
 }
 
 // ruled writes a table and cuts the padding off the line below its header.
@@ -59,7 +154,7 @@ func (r ruled) Write(text []byte) (int, error) {
 }
 
 // renderTable renders plain text or Markdown.
-func renderTable(t grid, markdown bool) {
+func renderTable(t *grid, markdown bool) {
 	if !markdown {
 		t.Render()
 		return

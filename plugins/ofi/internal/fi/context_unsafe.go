@@ -53,7 +53,7 @@ func NewList(provider string) (*List, error) {
 			Provider: C.GoString(c.provider), Version: versionText(uint32(c.version)),
 			Fabric: C.GoString(c.fabric), Domain: C.GoString(c.domain),
 			Format: int(c.format), Address: C.GoBytes(c.address, C.int(c.address_size)),
-			Inject: int(c.inject), Sends: int(c.transmits), Receives: int(c.receives), MRMode: uint64(c.mr_mode),
+			Inject: int(c.inject), Sends: int(c.transmits), Receives: int(c.receives), Most: uint64(c.most), MRMode: uint64(c.mr_mode),
 		})
 	}
 	return l, nil

@@ -41,6 +41,7 @@ func (e *Error) Error() string { return fmt.Sprintf("%s (libfabric error %d)", e
 
 // The errors that callers distinguish, with the values of FI_E*.
 const (
+	ErrNoMemory = 12
 	ErrNoData   = 61 // nothing provides this
 	ErrNoSystem = 38 // FI_ENOSYS
 )
@@ -57,7 +58,7 @@ var mrModes = []struct {
 	bit  uint64
 	name string
 }{
-	{1 << 2, "local"}, {1 << 4, "virtual address"}, {1 << 5, "allocated"}, {1 << 6, "provider key"}, {1 << 9, "endpoint"},
+	{mrLocal, "local"}, {1 << 4, "virtual address"}, {1 << 5, "allocated"}, {1 << 6, "provider key"}, {1 << 9, "endpoint"},
 }
 
 // Interface is one of libfabric's interfaces to a provider.
@@ -71,8 +72,15 @@ type Interface struct {
 	Inject   int    // bytes that libfabric copies at once
 	Sends    int    // that libfabric takes before one completes
 	Receives int    // that can be posted
+	Most     uint64 // bytes of the largest message
 	MRMode   uint64
 }
+
+// mrLocal is FI_MR_LOCAL.
+const mrLocal = 1 << 2
+
+// Pins reports whether the memory of messages has to be registered, and stays in memory.
+func (i *Interface) Pins() bool { return i.MRMode&mrLocal != 0 }
 
 // MRModes returns the modes of memory registration that the provider demands.
 func (i *Interface) MRModes() []string {

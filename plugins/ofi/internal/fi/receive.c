@@ -27,6 +27,13 @@ void fb_lose(fb_worker *w, fb_peer *p, int64_t why)
 		(fb_arrival){ .token = (uint64_t)why, .peer = p->id, .kind = FB_LOST };
 }
 
+// fb_lose_all loses every peer: libfabric's queue no longer works.
+void fb_lose_all(fb_worker *w, int64_t why)
+{
+	for (uint32_t i = 0; i < w->config.peers; i++)
+		fb_lose(w, &w->peers[i], why);
+}
+
 // post_receive gives a receive to libfabric.
 static inline void post_receive(fb_worker *w, fb_op *op)
 {
@@ -130,6 +137,11 @@ static inline int received(fb_worker *w, fb_op *op, uint64_t length)
 	fb_header *h = (fb_header *)base;
 	if (__builtin_expect(length < sizeof *h || w->closed, 0)) {
 		s->strangers += !w->closed;
+		if (length >= sizeof *h && FB_KIND(h->origin) == FB_CLOSE) {
+			fb_peer *p = fb_find(w, FB_NONCE(h->origin));
+			if (p != NULL)
+				fb_lose(w, p, FB_CLOSED); // it waits for nothing more
+		}
 		return 0;
 	}
 	uint64_t size = length - sizeof *h;
@@ -186,8 +198,11 @@ void fb_read_completions(fb_worker *w)
 {
 	struct fi_cq_msg_entry entries[COMPLETIONS];
 	ssize_t n = fi_cq_read(w->cq, entries, COMPLETIONS);
-	if (__builtin_expect(n == -FI_EAVAIL, 0)) {
-		failed(w);
+	if (__builtin_expect(n < 0 && n != -FI_EAGAIN, 0)) {
+		if (n == -FI_EAVAIL)
+			failed(w);
+		else
+			fb_lose_all(w, n);
 		return;
 	}
 	for (ssize_t i = 0; i < n; i++) {
@@ -197,6 +212,23 @@ void fb_read_completions(fb_worker *w)
 		else if (!received(w, op, entries[i].len))
 			post_receive(w, op);
 	}
+}
+
+static ssize_t read_error;
+
+static ssize_t fail_read(struct fid_cq *cq, void *entries, size_t count)
+{
+	(void)cq, (void)entries, (void)count;
+	return read_error;
+}
+
+void fb_fail_reads(fb_worker *w, int error)
+{
+	static struct fi_ops_cq ops;
+	ops = *w->cq->ops;
+	ops.read = fail_read;
+	read_error = error;
+	w->cq->ops = &ops;
 }
 
 // release posts the receives of the arrivals that were taken.

@@ -75,27 +75,48 @@ void fb_flush(fb_worker *w)
 	}
 }
 
-// fb_enqueue queues a header alone. It drops it if there is no slot.
-void fb_enqueue(fb_worker *w, uint32_t peer, uint32_t kind, uint64_t token)
+// fb_enqueue queues a header alone. It returns 0 if there is no slot.
+int fb_enqueue(fb_worker *w, uint32_t peer, uint32_t kind, uint64_t token)
 {
 	fb_shared *s = &w->shared;
 	if (s->small.left == 0)
-		return;
+		return 0;
 	uint32_t slot = fb_pool_take(&s->small);
 	fb_header *h = (fb_header *)fb_pool_at(&s->small, slot);
 	h->token = token;
 	h->origin = s->nonce | kind;
 	s->sends[s->queued++] = (fb_send){ .slot = slot, .peer = peer };
+	return 1;
 }
 
-// fb_drain sends what is left of the queue.
+// tell_closing tells each peer that the worker closes, once libfabric has completed what the peer is sent:
+// FB_CLOSE is a plain message, and would overtake a large one. It returns how many peers are still to be told.
+static uint32_t tell_closing(fb_worker *w)
+{
+	uint32_t left = 0;
+	for (uint32_t i = 0; i < w->config.peers; i++) {
+		fb_peer *p = &w->peers[i];
+		if (p->state != PEER_UP || p->told)
+			continue;
+		int queued = w->shared.queued > 0 && p->blocked == w->flush;
+		p->told = !queued && p->pending == 0 && fb_enqueue(w, i, FB_CLOSE, 0);
+		left += !p->told;
+	}
+	return left;
+}
+
+// fb_drain sends what is left of the queue, and tells the peers if the worker closes.
 uint32_t fb_drain(fb_worker *w, uint32_t rounds)
 {
 	fb_shared *s = &w->shared;
-	for (; rounds > 0 && (s->queued > 0 || s->pending > 0); rounds--) {
+	uint32_t untold = 0;
+	for (; rounds > 0; rounds--) {
 		if (s->queued > 0)
 			send_queue(w);
+		untold = w->closed ? tell_closing(w) : 0;
+		if (s->queued + s->pending + untold == 0)
+			break;
 		fb_read_completions(w);
 	}
-	return s->queued + s->pending;
+	return s->queued + s->pending + untold;
 }

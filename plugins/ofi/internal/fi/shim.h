@@ -116,6 +116,7 @@ void fb_cut(fb_worker *w, uint32_t peer);
 void fb_begin_close(fb_worker *w);
 uint32_t fb_drain(fb_worker *w, uint32_t rounds); // returns what is still to be sent
 void fb_worker_close(fb_worker *w);
+void fb_fail_reads(fb_worker *w, int error); // of the completion queue from now on, for tests
 
 // Shared memory. See memory.c.
 int fb_process_died(void); // returns whether one had before

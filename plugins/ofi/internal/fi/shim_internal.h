@@ -40,6 +40,7 @@ typedef struct {
 	peer_state state;
 	uint32_t id;
 	uint32_t pending; // sends that libfabric has not completed
+	int told;         // that this worker closes
 } fb_peer;
 
 typedef enum { OP_SEND, OP_RECEIVE, OP_RECEIVE_LARGE } op_kind;
@@ -106,10 +107,11 @@ void fb_post_receives(fb_worker *w);
 void fb_read_completions(fb_worker *w);
 void fb_admit_early(fb_worker *w, fb_peer *p);
 void fb_lose(fb_worker *w, fb_peer *p, int64_t why);
+void fb_lose_all(fb_worker *w, int64_t why);
 
 // send.c
 int fb_post(fb_worker *w, fb_peer *p, uint32_t slot, uint64_t size);
-void fb_enqueue(fb_worker *w, uint32_t peer, uint32_t kind, uint64_t token);
+int fb_enqueue(fb_worker *w, uint32_t peer, uint32_t kind, uint64_t token);
 
 // fb_find_indexed looks for a peer in the hash table.
 fb_peer *fb_find_indexed(fb_worker *w, uint64_t nonce);

@@ -48,6 +48,7 @@ func (w *Worker) Address() []byte                           { return nil }
 func (w *Worker) Descriptor() int                           { return -1 }
 func (w *Worker) Connect(int, uint64, []byte) error         { return errMissing }
 func (w *Worker) Cut(int)                                   {}
+func (w *Worker) FailReads(int)                             {}
 func (w *Worker) BeginClose()                               {}
 func (w *Worker) Drain(int) int                             { return 0 }
 func (w *Worker) Destroy()                                  {}

@@ -223,14 +223,8 @@ int fb_connect(fb_worker *w, uint32_t id, uint64_t nonce, const void *address)
 // fb_cut ends the connection to a peer.
 void fb_cut(fb_worker *w, uint32_t id) { fb_lose(w, &w->peers[id], FB_CLOSED); }
 
-// fb_begin_close tells all peers that the worker closes.
-void fb_begin_close(fb_worker *w)
-{
-	w->closed = 1;
-	for (uint32_t i = 0; i < w->config.peers; i++)
-		if (w->peers[i].state == PEER_UP)
-			fb_enqueue(w, i, FB_CLOSE, 0);
-}
+// fb_begin_close makes fb_drain tell all peers that the worker closes.
+void fb_begin_close(fb_worker *w) { w->closed = 1; }
 
 static void close_object(struct fid *object)
 {

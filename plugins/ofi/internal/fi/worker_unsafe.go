@@ -95,8 +95,11 @@ func (w *Worker) Connect(peer int, nonce uint64, address []byte) error {
 // Cut ends the connection to a peer. An arrival of kind Lost follows.
 func (w *Worker) Cut(peer int) { C.fb_cut(w.c, C.uint32_t(peer)) }
 
-// BeginClose tells all peers that this worker closes. Only Drain and Destroy may be called
-// afterwards; Drain sends what is still pending.
+// FailReads makes reads of the completion queue fail with an error of libfabric, for tests.
+func (w *Worker) FailReads(code int) { C.fb_fail_reads(w.c, C.int(-code)) }
+
+// BeginClose begins to close the worker. Only Drain and Destroy may be called afterwards; Drain sends
+// what is still pending, and then tells the peers that this worker closes.
 func (w *Worker) BeginClose() { C.fb_begin_close(w.c) }
 
 // Drain makes progress up to rounds times and returns how many messages are still to be sent.

@@ -1,0 +1,143 @@
+package cli
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"transportbench/cmd/transportbench/internal/options"
+	"transportbench/core/lab/result"
+	"transportbench/core/lab/result/set"
+	"transportbench/core/transport"
+	"transportbench/results"
+)
+
+// addCompletion completes the values of the flags of a command that runs transports.
+func (a *app) addCompletion(cmd *cobra.Command) {
+	// These fail only if the flag does not exist.
+	_ = cmd.RegisterFlagCompletionFunc(options.KeyTransport, a.completeTransports)
+	_ = cmd.RegisterFlagCompletionFunc(options.KeySet, a.completeSet)
+	if cmd.Flags().Lookup("profile") != nil {
+		_ = cmd.RegisterFlagCompletionFunc("profile", completeProfiles)
+	}
+	for _, name := range options.Names() {
+		if values := options.Values(name); values != nil && cmd.Flags().Lookup(name) != nil {
+			_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+		}
+	}
+}
+
+// completeTransports completes names of installed transports.
+func (a *app) completeTransports(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	entries, err := a.installed(cmd)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name+"\t"+e.description.Info.Summary)
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// installed returns the installed transports for a command line that need not be complete.
+func (a *app) installed(cmd *cobra.Command) ([]*entry, error) {
+	dir := ""
+	if f := cmd.Flags().Lookup(options.KeyPluginDir); f != nil {
+		dir = f.Value.String()
+	}
+	return a.catalog(cmd.Context(), dir)
+}
+
+// completeSet completes "key=value" with the own options of the transports of --transport, or of the
+// transport that is the argument, or of all.
+func (a *app) completeSet(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+	entries, err := a.installed(cmd)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	var wanted []string
+	if f := cmd.Flags().Lookup(options.KeyTransport); f != nil && f.Value.String() != "" && f.Value.String() != options.All {
+		wanted = strings.Split(f.Value.String(), ",")
+	} else if f == nil {
+		wanted = args[:min(1, len(args))] // of micro
+	}
+	key, _, valued := strings.Cut(begun, "=")
+	found := map[string]string{}
+	for _, e := range entries {
+		if len(wanted) > 0 && !slices.Contains(wanted, e.Name) {
+			continue
+		}
+		for _, o := range e.description.Info.Options {
+			switch {
+			case !valued:
+				found[o.Name+"="] = o.Help
+			case o.Name == key:
+				for _, value := range valuesOf(o) {
+					found[key+"="+value] = ""
+				}
+			}
+		}
+	}
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		list = append(list, strings.TrimSuffix(name+"\t"+found[name], "\t"))
+	}
+	if valued {
+		return list, cobra.ShellCompDirectiveNoFileComp
+	}
+	return list, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+}
+
+func valuesOf(o transport.Option) []string {
+	switch {
+	case len(o.Allowed) > 0:
+		return o.Allowed
+	case o.Type == transport.TypeBool:
+		return []string{"true", "false"}
+	}
+	return nil
+}
+
+// completeMetrics completes a comma list of metrics.
+func completeMetrics(_ *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
+	first := begun[:strings.LastIndexByte(begun, ',')+1]
+	var names []string
+	if first == "" {
+		names = []string{"all"}
+	}
+	for _, d := range result.Definitions {
+		names = append(names, first+d.Name+"\t"+d.Help)
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeAxes completes the options that differ between the cells of the set that is the argument, or
+// the options of every run.
+func completeAxes(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	names := options.Names()
+	if len(args) > 0 {
+		if s, err := set.Load(args[0]); err == nil {
+			names = set.Varying(s.Cells)
+		}
+	}
+	return append([]string{options.KeyTransport}, names...), cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeResults completes directories and files of results.
+func completeResults(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return []string{"json"}, cobra.ShellCompDirectiveFilterFileExt
+}
+
+// completeSweeps completes names of built-in sweeps, or else files.
+func completeSweeps(_ *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+	var names []string
+	for _, name := range results.Names() {
+		if len(args) == 0 && strings.HasPrefix(name, begun) {
+			names = append(names, name)
+		}
+	}
+	return names, cobra.ShellCompDirectiveDefault
+}

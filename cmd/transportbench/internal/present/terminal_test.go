@@ -1,0 +1,134 @@
+package present
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/base/printable"
+	"transportbench/core/lab/compare"
+	"transportbench/core/lab/result/set"
+	"transportbench/core/plugin"
+	"transportbench/core/transport"
+)
+
+func TestTerminalWraps(t *testing.T) {
+	for _, c := range []struct{ line, want string }{
+		{"short", "short"},
+		{"warning: drift: the rate falls by a lot within each window", "warning: drift: the rate falls\n  by a lot within each window"},
+		{"      --flag string   the help of this flag is long", "      --flag string   the help\n        of this flag is long"},
+		{"  -v  the help of this flag is long enough", "  -v  the help of this flag is\n      long enough"},
+		{"results in /a/path/that/is/longer/than/the/line and more", "results in\n  /a/path/that/is/longer/than/the/line\n  and more"},
+		{"größe größe größe größe größe größe", "größe größe größe größe größe\n  größe"},
+	} {
+		require.Equal(t, c.want, wrapLine(c.line, 30), c.line)
+	}
+}
+
+func TestTerminalColours(t *testing.T) {
+	const red, green, yellow, off = "\x1b[31m", "\x1b[32m", "\x1b[33m", "\x1b[0m"
+	for line, want := range map[string]string{
+		"error: verified: shm: wrong":        "\x1b[31;1merror" + off + ": verified: shm: wrong",
+		"OVERSUBSCRIBED: 2 threads":          "\x1b[31;1mOVERSUBSCRIBED" + off + ": 2 threads",
+		"warning: drift: shm":                yellow + "warning" + off + ": drift: shm",
+		"shm kv  p50  +30%  WORSE":           "shm kv  p50  +30%  " + red + "WORSE" + off,
+		"shm kv  p50  -30%  BETTER  by":      "shm kv  p50  -30%  " + green + "BETTER" + off + "  by",
+		"kv  tcpx  800 K op/s  1 FAILED, ok": "kv  tcpx  800 K op/s  " + red + "1 FAILED" + off + ", ok",
+		"kv  tcpx  800 K op/s  2 warnings":   "kv  tcpx  800 K op/s  " + yellow + "2 warnings" + off,
+		"tcpx kv: failed: rank 1: no answer": "tcpx kv: " + red + "failed" + off + ": rank 1: no answer",
+		`{"verdict": "WORSE"}, NOTWORSE`:     `{"verdict": "WORSE"}, NOTWORSE`,
+	} {
+		var out bytes.Buffer
+		w := &Terminal{out: &out, width: func() int { return 100 }, colour: true}
+		_, err := fmt.Fprint(w, "first\n"+line) // the line is not complete
+		require.NoError(t, err)
+		require.Equal(t, "first\n", out.String())
+		require.NoError(t, w.Flush())
+		require.Equal(t, "first\n"+want, out.String())
+
+		out.Reset()
+		w.colour = false
+		_, err = fmt.Fprintln(w, line)
+		require.NoError(t, err)
+		require.Equal(t, line+"\n", out.String())
+	}
+}
+
+func TestTerminalLeavesDocumentsAlone(t *testing.T) {
+	long := strings.Repeat("error: WORSE ", 20) + "\n"
+	var out bytes.Buffer
+	w := &Terminal{out: &out, width: func() int { return 40 }, colour: true}
+	_, err := fmt.Fprint(w, "{\n"+long)
+	require.NoError(t, err)
+	require.Equal(t, "{\n"+long, out.String())
+
+	out.Reset()
+	w = &Terminal{out: &out, width: func() int { return 40 }, colour: true}
+	Verbatim(printable.NewWriter(w))
+	_, err = fmt.Fprint(w, long)
+	require.NoError(t, err)
+	require.Equal(t, long, out.String())
+	Verbatim(&out) // nothing to do
+}
+
+// terminalOf returns a terminal of the given width, and what it shows.
+func terminalOf(width int) (*Terminal, *bytes.Buffer) {
+	var out bytes.Buffer
+	return &Terminal{out: &out, width: func() int { return width }}, &out
+}
+
+// TestTablesFitTheTerminal writes tables for terminals. No line may be longer than the terminal, nor
+// broken in a cell.
+func TestTablesFitTheTerminal(t *testing.T) {
+	s, err := set.Load("../../../../results/v0.6.0/amd-epyc-2core-vm")
+	require.NoError(t, err)
+	ranking, err := compare.Along(s, "transport", compare.Defaults())
+	require.NoError(t, err)
+	report, err := compare.Diff(s, s, compare.Defaults())
+	require.NoError(t, err)
+	results, err := s.Results(&s.Cells[0])
+	require.NoError(t, err)
+	list := []Plugin{{Name: "shm", Path: "/a/long/path/to/the/plugins/transport-shm", SHA256: strings.Repeat("ab", 32), Description: &plugin.Description{Info: transport.Info{
+		Name: "shm", Version: "0.1.0", Providers: []string{"memfd", "hugepages"}, Groups: []transport.Group{"memory"},
+		Choose: strings.Repeat("for processes of one host that can give a processor to each thread ", 3),
+		Options: []transport.Option{{Name: "congestion-control", Default: "several words here", Allowed: []string{"one", "two", "three-or-more"},
+			Help: strings.Repeat("what it does and why ", 8)}}}}},
+		{Name: "erpc", Path: "/a/long/path/to/the/plugins/transport-erpc", Unavailable: "libraries are missing: install them with apt, and try again"}}
+	for _, width := range []int{60, 80, 100, 160} {
+		out, shown := terminalOf(width)
+		Comparison(out, s)
+		Work(out, s)
+		Ranking(out, ranking, false)
+		Diff(out, report, true, false)
+		Result(out, results[0])
+		Plugins(out, list)
+		PluginDetails(out, list[0])
+		for line := range strings.Lines(shown.String()) {
+			line = strings.TrimSuffix(line, "\n")
+			if !strings.Contains(line, "/a/long") && !strings.Contains(line, "ababab") {
+				require.Less(t, utf8.RuneCountInString(line), width, "%q", line)
+			}
+		}
+		require.Equal(t, width >= 80, strings.Contains(shown.String(), "1 warning"))
+	}
+}
+
+func TestColumnsAreLeftOut(t *testing.T) {
+	render := func(width int) string {
+		out, shown := terminalOf(width)
+		g := newTable(out, "name", ">first", ">second", "third", "text").drop("second", "first").wrap("text", 10)
+		g.AppendRow(table.Row{"a", "12345678", "12345678", "12345678", "some words to wrap"})
+		g.Render()
+		return shown.String()
+	}
+	require.Contains(t, render(80), "\na     12345678  12345678  12345678  some words to wrap\n")
+	require.Contains(t, render(50), "12345678  12345678  12345678  some words")
+	require.NotContains(t, render(50), "left out")
+	require.Contains(t, render(40), "left out on this narrow terminal:\n  second\n")
+	require.Contains(t, render(31), "left out on this narrow\n  terminal: second, first\n")
+}

@@ -1,0 +1,51 @@
+package present
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"transportbench/core/lab/compare"
+	"transportbench/core/lab/result/format"
+)
+
+// Verdicts writes one line for each load: which value of the axis is the best, or which ones cannot be
+// told apart.
+func Verdicts(w io.Writer, r *compare.Ranking) {
+	for i := range r.Groups {
+		paragraph(w, 0, 2, Verdict(&r.Groups[i]))
+	}
+}
+
+// Verdict returns the outcome of one comparison along an axis in one line.
+func Verdict(group *compare.Candidates) string {
+	first := group.List[0]
+	text := group.Cell + ": "
+	if group.Cell == "" {
+		text = ""
+	}
+	if group.Leader != "" {
+		second := group.List[1]
+		return fmt.Sprintf("%s%s has the best %s, %s against %s", text, group.Leader, group.Metric, format.Percent(second.Behind), second.Value)
+	}
+	equal := []string{first.Value}
+	for _, candidate := range group.List[1:] {
+		if strings.ContainsAny(candidate.Group, first.Group) {
+			equal = append(equal, candidate.Value)
+		}
+	}
+	remedy := "more repeats may tell them apart"
+	if group.TooLittle {
+		remedy = "there are too few repeats"
+	}
+	return fmt.Sprintf("%sundecided in %s between %s; %s", text, group.Metric, andList(equal), remedy)
+}
+
+// andList joins names as in "a, b and c".
+func andList(names []string) string {
+	last := len(names) - 1
+	if last < 1 {
+		return strings.Join(names, "")
+	}
+	return strings.Join(names[:last], ", ") + " and " + names[last]
+}

@@ -1,0 +1,112 @@
+package runner
+
+import (
+	"cmp"
+	"context"
+	"maps"
+
+	"transportbench/core/lab/result"
+	"transportbench/core/lab/witness"
+	"transportbench/core/transport"
+)
+
+// findWitness finds the benchmark that measures what this run does, if the run was asked for one.
+func (b *bench) findWitness(ctx context.Context) {
+	if !b.req.Witness || b.unwitnessed != "" {
+		return
+	}
+	pairs := callingPairs(b.cfg, b.plans, len(b.req.CPUs))
+	if len(pairs) == 0 {
+		b.unwitnessed = "the threads of the run share a processor; a witness needs two"
+		return
+	}
+	opened := b.prepared[0].Properties
+	options := maps.Clone(b.cfg.Options)
+	if options == nil {
+		options = map[string]string{}
+	}
+	maps.Copy(options, opened.Chosen)
+	forth, back := b.cfg.Payloads()
+	b.witness, b.unwitnessed = witness.Find(ctx, witness.Load{
+		Transport: b.cfg.Transport, Provider: opened.Provider, Medium: opened.Medium, Options: options,
+		Size: int(max(forth, back)), InFlight: b.cfg.CallsPerPair(),
+		DaemonCPU: b.cpuOf(pairs[0].server.Rank, pairs[0].server.Daemon),
+		ClientCPU: b.cpuOf(pairs[0].caller.Rank, b.indexOf(pairs[0])),
+	})
+}
+
+// cpuOf returns the processor of a polling thread.
+func (b *bench) cpuOf(rank, thread int) int { return b.plans[rank].CPUs[thread] }
+
+// indexOf returns the index of a pair's caller among the polling threads of its rank.
+func (b *bench) indexOf(pair callingPair) int {
+	if pair.caller.IsDaemon() {
+		return pair.caller.Daemon
+	}
+	daemons, _ := b.cfg.Threads(pair.caller.Rank)
+	return daemons + pair.caller.Client
+}
+
+// readWitness takes a reading of the witness if there is one. After one that fails there are no
+// others: it is not what the run is about, and may take long to fail.
+func (b *bench) readWitness(ctx context.Context, nth int) (*transport.Floor, error) {
+	if b.witness == nil || b.unwitnessed != "" {
+		return nil, nil
+	}
+	b.progress.enter(StepWitness, nth, 0)
+	reading, err := b.witness.Measure(ctx)
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err != nil:
+		b.unwitnessed = err.Error()
+		return nil, nil
+	}
+	return &reading, nil
+}
+
+// witnessed returns the witness for the result, or nil if none was asked for.
+func (b *bench) witnessed() *result.Witness {
+	if !b.req.Witness {
+		return nil
+	}
+	w := new(result.Witness)
+	if b.witness != nil {
+		w = b.witness.Result()
+	}
+	w.Missing = b.unwitnessed
+	return w
+}
+
+// putWitness puts the readings of the witness around the window.
+func putWitness(repeat *result.Repeat, put func(string, float64)) {
+	before, after := repeat.Before.Witness, repeat.After.Witness
+	if before == nil || after == nil {
+		return
+	}
+	if roundTrip, ok := around(before.RoundTrip, after.RoundTrip); ok {
+		put(result.WitnessRoundTrip, roundTrip)
+		if p50, sampled := repeat.Samples[result.LatencyP50]; sampled {
+			put(result.WitnessRatio, p50/roundTrip)
+		}
+	}
+	if perOp, ok := around(before.PerOp, after.PerOp); ok {
+		put(result.WitnessRate, perOp)
+		put(result.WitnessTimeRatio, 1e9/repeat.Samples[result.Throughput]/perOp)
+	}
+}
+
+// witnessOf returns the witness of all parts: the first one, with the first reason why readings are
+// missing.
+func witnessOf(parts []*result.Result) *result.Witness {
+	if parts[0].Witness == nil {
+		return nil
+	}
+	w := *parts[0].Witness
+	for _, part := range parts {
+		if part.Witness != nil {
+			w.Missing = cmp.Or(w.Missing, part.Witness.Missing)
+		}
+	}
+	return &w
+}

@@ -1,0 +1,170 @@
+package witness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"transportbench/core/lab/result"
+	"transportbench/core/transport"
+)
+
+// Load is what a witness has to measure.
+type Load struct {
+	// Transport, Provider and Medium are those of the run, and Options the options of the transport,
+	// with what it chose for those that left the choice to it.
+	Transport, Provider, Medium string
+	Options                     map[string]string
+	// Size is the number of payload bytes of the larger message of a call, and InFlight the calls that
+	// a client and a daemon have in flight.
+	Size, InFlight int
+	// DaemonCPU and ClientCPU are the processors of the pair; -1 for any.
+	DaemonCPU, ClientCPU int
+}
+
+// Witness is a tool and how it is run.
+type Witness struct {
+	tool     *tool
+	load     Load
+	version  string
+	patience time.Duration // with one reading
+	client   []string      // the last command line
+	server   []string
+}
+
+// Find returns the witness of a load, or the reason why there is none, in one line with the remedy.
+func Find(ctx context.Context, load Load) (w *Witness, missing string) {
+	at := slices.IndexFunc(tools, func(t tool) bool { return t.measures(&load) })
+	if at < 0 {
+		return nil, "no benchmark of the field measures " + load.describe()
+	}
+	t := &tools[at]
+	if _, err := exec.LookPath(t.name); err != nil {
+		return nil, fmt.Sprintf("%s is not installed: apt install %s", t.name, t.pkg)
+	}
+	return &Witness{tool: t, load: load, version: t.readVersion(ctx), patience: patience}, ""
+}
+
+func (l *Load) describe() string {
+	over := l.Medium
+	if over == "" {
+		over = l.Provider
+	}
+	if l.InFlight > 1 {
+		return fmt.Sprintf("%d messages in flight of %s over %s", l.InFlight, l.Transport, over)
+	}
+	return fmt.Sprintf("round trips of %s over %s", l.Transport, over)
+}
+
+// Result returns the tool, its version and its last command lines.
+func (w *Witness) Result() *result.Witness {
+	return &result.Witness{Tool: w.tool.name, Version: w.version, Server: slices.Clone(w.server), Client: slices.Clone(w.client)}
+}
+
+// patience bounds a reading. The server of a tool takes a moment until it listens, so the client is
+// started again until then.
+const (
+	patience = 20 * time.Second
+	again    = 20 * time.Millisecond
+)
+
+// Measure takes one reading, which takes up to about a second: a round trip, or with several messages
+// in flight the time per message. No process is left when it returns.
+func (w *Witness) Measure(ctx context.Context) (transport.Floor, error) {
+	ctx, cancel := context.WithTimeout(ctx, w.patience)
+	defer cancel()
+	port, err := freePort()
+	if err != nil {
+		return transport.Floor{}, err
+	}
+	// The kernel ends the tools with the thread that started them.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	server, client := w.tool.commands(&w.load, strconv.Itoa(port))
+	w.server, w.client = onCPU(w.load.DaemonCPU, server), onCPU(w.load.ClientCPU, client)
+	environment := w.tool.environment(&w.load)
+
+	serving, stop := context.WithCancel(ctx)
+	s := command(serving, w.server, environment)
+	if err := s.Start(); err != nil {
+		stop()
+		return transport.Floor{}, fmt.Errorf("%s: %w", w.tool.name, err)
+	}
+	defer func() {
+		stop()
+		_ = s.Wait() // it was killed, or has ended with its client
+	}()
+	var last error // that is not of the timeout
+	for {
+		output, err := command(ctx, w.client, environment).CombinedOutput()
+		if err != nil {
+			err = fmt.Errorf("%s: %w: %s", w.tool.name, err, lastLine(output))
+		} else {
+			// A tool may end with 0 though it found no server.
+			var reading transport.Floor
+			if reading, err = w.tool.reading(&w.load, output); err == nil {
+				return reading, nil
+			}
+		}
+		if ctx.Err() == nil {
+			last = err
+		}
+		select {
+		case <-time.After(again):
+		case <-ctx.Done():
+			if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				return transport.Floor{}, ctx.Err()
+			}
+			if last == nil {
+				last = fmt.Errorf("%s did not end", w.tool.name)
+			}
+			return transport.Floor{}, fmt.Errorf("%w; it had %v", last, w.patience)
+		}
+	}
+}
+
+// command returns a command of a process group of its own, so that Ctrl-C reaches only this program,
+// which then ends it.
+func command(ctx context.Context, line []string, environment map[string]string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, line[0], line[1:]...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	cmd.WaitDelay = time.Second
+	cmd.Env = os.Environ()
+	for _, name := range slices.Sorted(maps.Keys(environment)) {
+		cmd.Env = append(cmd.Env, name+"="+environment[name])
+	}
+	return cmd
+}
+
+// onCPU returns a command line that runs on one processor.
+func onCPU(cpu int, line []string) []string {
+	if cpu < 0 {
+		return line
+	}
+	return append([]string{"taskset", "-c", strconv.Itoa(cpu)}, line...)
+}
+
+func freePort() (int, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, fmt.Errorf("find a free port: %w", err)
+	}
+	defer listener.Close()
+	return listener.Addr().(*net.TCPAddr).Port, nil
+}
+
+// lastLine returns the last line of a tool that is not empty.
+func lastLine(output []byte) string {
+	lines := strings.Split(strings.TrimSpace(string(output)), "\n")
+	return strings.TrimSpace(lines[len(lines)-1])
+}

@@ -1,0 +1,172 @@
+package witness
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+
+	"transportbench/core/transport"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestFind(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	for name, c := range map[string]struct {
+		load Load
+		says string
+	}{
+		"shm":          {Load{Transport: "shm", Medium: transport.MediumMemory, InFlight: 1}, "no benchmark of the field measures round trips of shm over memory"},
+		"deep":         {Load{Transport: "erpc", Medium: transport.MediumUDP, InFlight: 32}, "no benchmark of the field measures 32 messages in flight of erpc over udp"},
+		"ucxam":        {Load{Transport: "ucxam", Provider: "posix", InFlight: 32}, "ucx_perftest is not installed: apt install ucx-utils"},
+		"ofi":          {Load{Transport: "ofi", Provider: "shm", InFlight: 1}, "fi_pingpong is not installed: apt install libfabric-bin"},
+		"copyrpc":      {Load{Transport: "copyrpc", Medium: transport.MediumVerbs, InFlight: 1}, "ib_write_lat is not installed: apt install perftest"},
+		"erpc verbs":   {Load{Transport: "erpc", Medium: transport.MediumVerbs, InFlight: 1}, "ib_send_lat is not installed: apt install perftest"},
+		"erpc":         {Load{Transport: "erpc", Medium: transport.MediumUDP, InFlight: 1}, "sockperf is not installed: apt install sockperf"},
+		"one over TCP": {Load{Transport: "tcpx", Medium: transport.MediumTCP, Size: 32, InFlight: 1}, "sockperf is not installed: apt install sockperf"},
+		"large":        {Load{Transport: "tcpx", Medium: transport.MediumTCP, Size: 1 << 20, InFlight: 4}, "iperf3 is not installed: apt install iperf3"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, missing := Find(t.Context(), c.load)
+			require.Nil(t, w)
+			require.Equal(t, c.says, missing)
+		})
+	}
+}
+
+// The outputs have the columns that the tools print, with figures that cannot be mistaken for each
+// other.
+func TestReadings(t *testing.T) {
+	one, many := Load{Transport: "copyrpc", Size: 64, InFlight: 1}, Load{Size: 1 << 20, InFlight: 8}
+	for name, c := range map[string]struct {
+		read   func(*Load, []byte) (transport.Floor, error)
+		load   Load
+		output string
+		want   transport.Floor
+	}{
+		"ucx_perftest, a round trip": {perftestReading, one,
+			"iterations,50.0_percentile_lat,avg_lat,overall_lat,avg_bw,overall_bw,avg_mr,overall_mr\n1000,0.2,0.3,0.4,5,6,7,8\n4000,0.155,0.3,0.4,5,6,7,8\n",
+			transport.Floor{Name: "ucx_perftest ucp_am_lat", RoundTrip: 310, Samples: 4000}},
+		"ucx_perftest, a rate": {perftestReading, many, "1562,0.140,inf,651.2,0.00,767.8,0,2000000\n",
+			transport.Floor{Name: "ucx_perftest ucp_am_bw", PerOp: 500, Samples: 1562}},
+		"fi_pingpong": {pingpongReading, Load{Size: 64, InFlight: 1, Provider: "shm"},
+			"bytes   #sent   #ack     total       time     MB/sec    usec/xfer   Mxfers/sec\n64      20k     =20k     2.4m        0.02s     110.1       0.58       1.72\n",
+			transport.Floor{Name: "fi_pingpong", RoundTrip: 1160, Samples: 20_000}},
+		"ib_write_lat": {ibReading, one,
+			" #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    t_stdev[usec]   99% percentile[usec]   99.9% percentile[usec]\n" +
+				" 64      5000          1.01           9.02         1.25               1.30           0.10            1.90                   3.30\n",
+			transport.Floor{Name: "ib_write_lat", RoundTrip: 2500, Samples: 5000}},
+		"sockperf": {sockperfReading, one,
+			"sockperf: \x1b[2;35mTotal 67356 observations\x1b[0m; each percentile contains 673.56 observations\n" +
+				"sockperf: ---> percentile 90.000 =    4.101\nsockperf: ---> percentile 50.000 =    3.915\n",
+			transport.Floor{Name: "sockperf ping-pong", RoundTrip: 7830, Samples: 67356}},
+		"iperf3": {iperfReading, many, `{"end":{"sum_sent":{"bits_per_second":1},"sum_received":{"bytes":1048576000,"bits_per_second":8388608000}}}`,
+			transport.Floor{Name: "iperf3", PerOp: 1e6, Samples: 1000}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := c.read(&c.load, []byte(c.output))
+			require.NoError(t, err)
+			require.InDelta(t, c.want.RoundTrip, got.RoundTrip, 1e-6)
+			require.InDelta(t, c.want.PerOp, got.PerOp, 1e-6)
+			require.Equal(t, c.want.Name, got.Name)
+			require.Equal(t, c.want.Samples, got.Samples)
+
+			for _, wrong := range []string{"", "usage: something\nno such host\n", "0,0,0,0,0,0,0,0", `{"error":"unable to connect"}`} {
+				_, err = c.read(&c.load, []byte(wrong))
+				require.Error(t, err, wrong)
+			}
+		})
+	}
+}
+
+// fakeTool puts a shell script in place of sockperf, which writes into its directory.
+func fakeTool(t *testing.T, server, client string) (dir string, load Load) {
+	dir = t.TempDir()
+	script := "#!/bin/sh\ncd " + dir + "\nif [ $1 = --version ]; then echo fake 7.8; exit; fi\n" +
+		"if [ $1 = server ]; then echo $$ >new; mv new pid; " + server + "; fi\n" + client + "\n"
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "sockperf"), []byte(script), 0o755))
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	return dir, Load{Transport: "erpc", Medium: transport.MediumUDP, Size: 100, InFlight: 1, DaemonCPU: -1, ClientCPU: -1,
+		Options: map[string]string{"address": "127.0.0.9"}}
+}
+
+// requireEnded requires that the server of the tool is gone.
+func requireEnded(t *testing.T, dir string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, "pid"))
+	require.NoError(t, err)
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	require.NoError(t, err)
+	require.ErrorIs(t, unix.Kill(pid, 0), unix.ESRCH)
+}
+
+// The server takes a moment until it listens: the client is started again, after failures of both kinds.
+func TestMeasure(t *testing.T) {
+	dir, load := fakeTool(t, "exec sleep 60", `n=$(cat tries 2>/dev/null || echo 0); echo $((n+1)) >tries
+case $n in 0) echo refused; exit 1;; 1) echo in progress; exit 0;; esac
+echo "Total 12 observations"; echo "percentile 50.000 = 2.5"; echo "$@" >arguments`)
+	w, missing := Find(t.Context(), load)
+	require.Empty(t, missing)
+	reading, err := w.Measure(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, transport.Floor{Name: "sockperf ping-pong", RoundTrip: 5000, Samples: 12}, reading)
+	requireEnded(t, dir)
+	arguments, err := os.ReadFile(filepath.Join(dir, "arguments"))
+	require.NoError(t, err)
+	require.Regexp(t, `^ping-pong -i 127\.0\.0\.9 -p \d+ --nonblocked -m 100 -t 1\n$`, string(arguments))
+	r := w.Result()
+	require.Equal(t, "sockperf", r.Tool)
+	require.Equal(t, "7.8", r.Version)
+	require.Equal(t, []string{"sockperf", "server", "-i", "127.0.0.9"}, r.Server[:4])
+	require.Contains(t, r.Client, "ping-pong")
+}
+
+func TestMeasureEndsWithItsContext(t *testing.T) {
+	dir, load := fakeTool(t, "exec sleep 60", "exec sleep 60")
+	w, missing := Find(t.Context(), load)
+	require.Empty(t, missing)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		for _, err := os.Stat(filepath.Join(dir, "pid")); err != nil; _, err = os.Stat(filepath.Join(dir, "pid")) {
+			time.Sleep(time.Millisecond)
+		}
+		cancel()
+	}()
+	_, err := w.Measure(ctx)
+	require.ErrorIs(t, err, context.Canceled)
+	requireEnded(t, dir)
+}
+
+func TestToolThatFails(t *testing.T) {
+	dir, load := fakeTool(t, "exec sleep 60", "echo first; echo no route to host; exit 3")
+	w, missing := Find(t.Context(), load)
+	require.Empty(t, missing)
+	w.patience = 200 * time.Millisecond
+	_, err := w.Measure(t.Context())
+	require.ErrorContains(t, err, "sockperf: exit status 3: no route to host; it had 200ms")
+	requireEnded(t, dir)
+}
+
+func TestOptions(t *testing.T) {
+	load := Load{Transport: "copyrpc", Medium: transport.MediumVerbs, Size: 8, InFlight: 1, Options: map[string]string{"device": "mlx5_0:2"}}
+	server, client := ib(&load, "ib_write_lat", "7")
+	require.Equal(t, []string{"ib_write_lat", "--port=7", "--size=8", "--iters=5000", "--CPU-freq", "--ib-dev=mlx5_0", "--ib-port=2"}, server)
+	require.Equal(t, append(server, "127.0.0.1"), client)
+
+	load = Load{Provider: "tcp", InFlight: 64, Size: 4 << 20}
+	_, client = perftest(&load, "7")
+	require.Equal(t, []string{"ucx_perftest", "-p", "7", "127.0.0.1", "-t", "ucp_am_bw", "-s", "4194304", "-n", "100", "-w", "1000", "-f", "-v"}, client)
+
+	load.Options = map[string]string{"sockets": "4"}
+	_, client = iperf(&load, "7")
+	require.Contains(t, strings.Join(client, " "), "--parallel 4")
+	require.Equal(t, []string{"taskset", "-c", "3", "x"}, onCPU(3, []string{"x"}))
+}
