@@ -38,7 +38,7 @@ func TestBetweenHosts(t *testing.T) {
 			// operation take half a second.
 			args := append([]string{"run", "--json", "--transport", transport, "--plugin-dir", onHosts(t, "transport-"+transport, a, b),
 				"--set", "address=10.77.0.0/24", "--ranks", "2",
-				"--duration", "3s", "--warmup", "20ms", "--repeats", "1"}, args...)
+				"--duration", "1500ms", "--warmup", "20ms", "--repeats", "1"}, args...)
 			i := command(t, args...)
 			i.run(t) // checks of the rate may fail
 			r, err := result.Parse(i.stdout.Bytes())

@@ -39,7 +39,7 @@ func predictClients(t *testing.T) [2]float64 {
 	require.NoError(t, os.Mkdir(results, 0o755))
 	for _, load := range [][2]string{{"1", "0s"}, {"1", "20ms"}, {"16", "20ms"}} {
 		i := command(t, "run", "--transport", "calibration", "--profile", "echo", "--clients", load[0], "--idle", "park",
-			"--set", "daemon-time=500us", "--set", "delay="+load[1], "--duration", "500ms", "--warmup", "50ms", "--repeats", "3")
+			"--set", "daemon-time=500us", "--set", "delay="+load[1], "--duration", "300ms", "--warmup", "50ms", "--repeats", "3", "--launches", "1")
 		require.Zero(t, i.run(t), i.stderr.String())
 		files, err := filepath.Glob(i.out + "/*.json")
 		require.NoError(t, err)
