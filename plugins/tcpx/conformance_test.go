@@ -11,7 +11,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if runServer() {
+	if transporttest.ServeProcess(Driver{}) {
 		return
 	}
 	goleak.VerifyTestMain(m)
