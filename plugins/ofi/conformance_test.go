@@ -42,7 +42,6 @@ func run(m *testing.M) int {
 		}
 	}
 	code := m.Run()
-	endSpares()
 	if err := goleak.Find(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

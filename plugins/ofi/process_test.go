@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -25,8 +26,8 @@ import (
 	"transportbench/core/transporttest"
 )
 
-// childVariable makes the test binary a rank: it reads its role, as JSON, prints its address, reads the
-// other's, and acts.
+// childVariable makes the test binary a rank with the role in its value, as JSON: it prints
+// its address, reads the other's, and acts.
 const childVariable = "OFI_TEST_CHILD"
 
 // role tells a child what to do.
@@ -45,24 +46,21 @@ type role struct {
 var childRoles = map[string]func(r role, w *worker) (any, error){}
 
 func runChild() bool {
-	if os.Getenv(childVariable) == "" {
+	text := os.Getenv(childVariable)
+	if text == "" {
 		return false
 	}
 	debug.SetGCPercent(-1)
-	if err := playRole(os.Stdin, os.Stdout); err != nil {
+	if err := playRole(os.Stdin, os.Stdout, text); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 	return true
 }
 
-func playRole(in io.Reader, out io.Writer) error {
-	lines := bufio.NewScanner(in)
-	if !lines.Scan() {
-		return lines.Err() // a spare that was not needed
-	}
+func playRole(in io.Reader, out io.Writer, text string) error {
 	var r role
-	if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
+	if err := json.Unmarshal([]byte(text), &r); err != nil {
 		return err
 	}
 	tr, w, err := open(r)
@@ -73,6 +71,7 @@ func playRole(in io.Reader, out io.Writer) error {
 		return err
 	}
 	fmt.Fprintf(out, "%x\n", w.Address())
+	lines := bufio.NewScanner(in)
 	lines.Scan()
 	address, err := hex.DecodeString(lines.Text())
 	if err != nil {
@@ -175,53 +174,20 @@ type child struct {
 	lines *bufio.Reader
 }
 
-// spares are children without a role. The libraries that libfabric loads make a process sleep for 0.2 s when
-// it starts, so tests start some ahead.
-var spares []*child
-
-const mostSpares = 6
-
-// spawn starts a process without a role.
-func spawn(t testing.TB) *child {
+// start starts a child and returns its address.
+func start(t testing.TB, r role) (*child, string) {
+	text, err := json.Marshal(r)
+	require.NoError(t, err)
 	c := &child{cmd: exec.Command(os.Args[0])}
-	c.cmd.Env = append(os.Environ(), childVariable+"=1", "GODEBUG=asyncpreemptoff=1")
+	c.cmd.Env = append(os.Environ(), childVariable+"="+string(text), "GODEBUG=asyncpreemptoff=1")
 	c.cmd.Stderr = childStderr
-	var err error
 	c.in, err = c.cmd.StdinPipe()
 	require.NoError(t, err)
 	out, err := c.cmd.StdoutPipe()
 	require.NoError(t, err)
 	c.lines = bufio.NewReader(out)
 	require.NoError(t, c.cmd.Start())
-	return c
-}
-
-// endSpares ends the children that no test has taken.
-func endSpares() {
-	for _, c := range spares {
-		_ = c.in.Close()
-		_ = c.cmd.Wait()
-	}
-	spares = nil
-}
-
-// start gives a child its role and returns its address. A test with an environment or a standard error
-// of its own calls endSpares before.
-func start(t testing.TB, r role) (*child, string) {
-	text, err := json.Marshal(r)
-	require.NoError(t, err)
-	ahead := mostSpares
-	if _, measures := t.(*testing.B); measures {
-		ahead = 0
-	}
-	for len(spares) <= ahead {
-		spares = append(spares, spawn(t))
-	}
-	c := spares[0]
-	spares = spares[1:]
 	t.Cleanup(func() { _ = c.cmd.Process.Kill(); _ = c.cmd.Wait() })
-	_, err = fmt.Fprintf(c.in, "%s\n", text)
-	require.NoError(t, err)
 	return c, c.line(t)
 }
 
@@ -511,9 +477,8 @@ func TestStandardOutputIsClean(t *testing.T) {
 	stderr, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	require.NoError(t, err)
 	defer stderr.Close()
-	endSpares()
 	childStderr = stderr
-	defer func() { childStderr = os.Stderr; endSpares() }()
+	defer func() { childStderr = os.Stderr }()
 	w, c := between(t, role{Options: map[string]string{optionProvider: "tcp"}, MaxPayload: 64})
 	call(t, w, 1, nil)
 	require.Equal(t, transport.EventResponse, next(t, w).Kind)
@@ -521,6 +486,19 @@ func TestStandardOutputIsClean(t *testing.T) {
 	rest, err := io.ReadAll(c.lines)
 	require.NoError(t, err)
 	require.Empty(t, string(rest))
+}
+
+// TestStart: a process starts without the sleeps of the libraries that libfabric loads, and they say nothing.
+func TestStart(t *testing.T) {
+	needLibrary(t)
+	if _, err := os.Stat("/sys/class/infiniband"); err == nil {
+		t.Skip("there is an RDMA device, for which these libraries may compare clocks")
+	}
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^$")
+	output, err := cmd.CombinedOutput()
+	require.NoError(t, err)
+	require.NotContains(t, string(output), "timebase")
+	require.Less(t, cmd.ProcessState.SysUsage().(*syscall.Rusage).Nvcsw, int64(400), "sleeps; those of the libraries are about 1000")
 }
 
 // TestSignals: with provider shm open, Go still handles the signals that libfabric takes over, and
