@@ -50,7 +50,8 @@ func (w *teller) Begin(s Status) runner.Observer {
 	return nil
 }
 
-func (*teller) Cell(Status, *set.Cell) {}
+func (*teller) Cell(Status, *set.Cell)       {}
+func (*teller) Again(Status, string, string) {}
 
 // Whenever the process is killed, stored repeats are complete and are not measured again, and the
 // sweep can be resumed.

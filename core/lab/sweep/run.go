@@ -32,6 +32,9 @@ type Watcher interface {
 	// Cell is called when a cell is complete, with the samples of all repeats, and when a cell is
 	// given up, with the reason.
 	Cell(Status, *set.Cell)
+	// Again is called before a run that has failed is made once more, with the reason and the file that
+	// has more about it.
+	Again(s Status, reason, log string)
 }
 
 // Failure is why a cell has no result.
@@ -163,18 +166,35 @@ func (s *sweep) run(ctx context.Context, r run) error {
 	began := time.Now()
 	c, capacity, err := s.configOf(r.cell)
 	var measured *result.Result
-	if err == nil {
-		measured, err = s.measure(ctx, c, s.options.Watcher.Begin(s.status(r)))
-	}
-	if ctx.Err() != nil {
-		return ctx.Err()
+	var failure Failure
+	for try := 1; err == nil; try++ {
+		measured, err = s.attempt(ctx, c, s.status(r))
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err == nil {
+			break
+		}
+		if failure = failureOf(err); failure.Status != set.Failed {
+			break
+		}
+		log, logErr := s.store.log(r, try, err, measured)
+		if logErr != nil {
+			return logErr
+		}
+		if try == tries {
+			failure.Reason += fmt.Sprintf("%s%d times, see %s", set.Tried, tries, log)
+			break
+		}
+		s.options.Watcher.Again(s.status(r), failure.Reason, log)
+		err = nil
 	}
 	s.planned, s.spent, s.left = s.planned+expected, s.spent+time.Since(began), s.left-expected
-	if err == nil && (measured == nil || len(measured.Repeats) != 1) {
-		err = errors.New("the run has no complete repeat")
-	}
 	if err != nil {
-		s.fail(r.cell, failureOf(err))
+		if failure.Reason == "" {
+			failure = failureOf(err)
+		}
+		s.fail(r.cell, failure)
 		s.left -= expected * time.Duration(s.plan.Repeats-len(cell.done)-1)
 		return nil
 	}
@@ -186,6 +206,18 @@ func (s *sweep) run(ctx context.Context, r run) error {
 		s.options.Watcher.Cell(s.status(r), &cell.cell)
 	}
 	return nil
+}
+
+// tries is how often a run is made that fails: a stall of the machine should not cost a cell.
+const tries = 2
+
+// attempt makes one run, which must have a complete repeat.
+func (s *sweep) attempt(ctx context.Context, c config.Config, status Status) (*result.Result, error) {
+	r, err := s.measure(ctx, c, s.options.Watcher.Begin(status))
+	if err == nil && (r == nil || len(r.Repeats) != 1) {
+		err = errors.New("the run has no complete repeat")
+	}
+	return r, err
 }
 
 // stored handles err, the outcome of storing cell i: it gives up the cell if err concerns only that

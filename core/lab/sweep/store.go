@@ -13,7 +13,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
+	"transportbench/core/base/printable"
+	"transportbench/core/base/record"
 	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/set"
 	"transportbench/core/lab/runner"
@@ -25,6 +28,7 @@ const (
 	planName   = "sweep.plan"
 	cellsDir   = "cells"
 	repeatsDir = "repeats"
+	logsDir    = "logs" // of runs that failed
 )
 
 // Origin identifies the plugins and the machine of a sweep. A resumed sweep must have the same.
@@ -370,6 +374,35 @@ func (s *store) write(path string, r *result.Result) (size int64, err error) {
 		err = &result.IOError{Op: "writing a repeat", Path: path, Err: err}
 	}
 	return size, err
+}
+
+// log keeps what is known of a run that failed, and returns the file's name in the directory: the errors,
+// the last output of a plugin that died, and what was recorded of the repeat.
+func (s *store) log(r run, try int, failure error, measured *result.Result) (name string, err error) {
+	c := &s.plan.Cells[r.cell]
+	name = filepath.Join(logsDir, fmt.Sprintf("%s-%s-repeat-%d-try-%d.log", c.Config.Transport, c.ID, r.repeat+1, try))
+	var file bytes.Buffer
+	text := printable.NewWriter(&file)
+	fmt.Fprintf(text, "%s\nrepeat %d, try %d\n%v\n", time.Now().UTC().Format(time.RFC3339), r.repeat+1, try, failure)
+	var died *record.ExitError
+	if errors.As(failure, &died) {
+		fmt.Fprintf(text, "\nlast output of plugin %s (pid %d):\n%s\n", died.Plugin, died.PID, strings.Join(died.Output, "\n"))
+	}
+	if measured != nil && measured.FailedRepeat != nil {
+		recorded, err := json.MarshalIndent(measured.FailedRepeat, "", "  ")
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(text, "\nrecorded of the repeat:\n%s\n", recorded)
+	}
+	path := filepath.Join(s.dir, name)
+	if err = os.MkdirAll(filepath.Dir(path), 0o755); err == nil {
+		err = os.WriteFile(path, file.Bytes(), 0o644)
+	}
+	if err != nil {
+		err = &result.IOError{Op: "writing the log of a failed run", Path: path, Err: err}
+	}
+	return name, err
 }
 
 // finish writes the index of all cells that were begun. failures are by cell.

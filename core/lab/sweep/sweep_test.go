@@ -85,9 +85,13 @@ func measured(c config.Config, throughput float64) *result.Result {
 type watcher struct {
 	begun []Status
 	cells []string
+	again []string
 }
 
 func (w *watcher) Begin(s Status) runner.Observer { w.begun = append(w.begun, s); return nil }
+func (w *watcher) Again(s Status, reason, log string) {
+	w.again = append(w.again, fmt.Sprintf("%s %d: %s: %s", s.Label, s.Repeat, reason, log))
+}
 func (w *watcher) Cell(s Status, c *set.Cell) {
 	w.cells = append(w.cells, fmt.Sprintf("%s %s %d %s", s.Label, c.Status, len(c.Samples[result.Throughput]), c.Reason))
 }
@@ -163,7 +167,7 @@ func TestCellsThatFailAreRecordedAndTheSweepGoesOn(t *testing.T) {
 			return nil, transport.Unavailable("no such %s", "NIC")
 		case c.InFlight == 8:
 			calls++
-			if calls == 2 {
+			if calls >= 2 {
 				<-ctx.Done()
 				return nil, ctx.Err()
 			}
@@ -185,13 +189,14 @@ func TestCellsThatFailAreRecordedAndTheSweepGoesOn(t *testing.T) {
 	}
 	require.Equal(t, set.Measured, got["shm1"].Status)
 	require.Equal(t, set.Failed, got["shm8"].Status)
-	require.Equal(t, "a repeat took longer than the cell limit of 50ms", got["shm8"].Reason)
+	require.Regexp(t, `^a repeat took longer than the cell limit of 50ms; tried 2 times, see logs/shm-\w+-repeat-2-try-2.log$`, got["shm8"].Reason)
 	require.Len(t, got["shm8"].Samples[result.Throughput], 1)
-	require.Equal(t, "rank 1: run: the plugin; crashed", got["erpc1"].Reason)
+	require.Regexp(t, `^rank 1: run: the plugin; crashed; tried 2 times, see logs/erpc-`, got["erpc1"].Reason)
 	require.Equal(t, set.Unavailable, got["erpc8"].Status)
 	require.Contains(t, got["erpc8"].Reason, "no such NIC")
 	require.Equal(t, set.Unavailable, got["stub8"].Status)
-	require.Len(t, w.begun, 3+2+1+1)
+	require.Len(t, w.begun, 3+3+2+1)
+	require.Len(t, w.again, 2)
 
 	// Failed cells are tried again, and keep the repeats that they had.
 	w = new(watcher)
@@ -199,6 +204,37 @@ func TestCellsThatFailAreRecordedAndTheSweepGoesOn(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 4, outcome.Complete)
 	require.Len(t, w.begun, 2+3+3)
+}
+
+// TestAFailedRunIsMadeOnceMore checks that a single failure costs no cell, and that its log stays.
+func TestAFailedRunIsMadeOnceMore(t *testing.T) {
+	dir := t.TempDir()
+	w := new(watcher)
+	calls := 0
+	measure := func(ctx context.Context, c config.Config, obs runner.Observer) (*result.Result, error) {
+		if calls++; calls != 2 {
+			return good(ctx, c, obs)
+		}
+		r := measured(c, 1)
+		r.Repeats, r.FailedRepeat = nil, &result.Repeat{Index: 1, Starved: "rank 1 had no processor"}
+		return r, fmt.Errorf("rank 1: run: %w", &record.ExitError{Plugin: "shm", PID: 7, State: "signal: killed", Output: []string{"one line", "an escape \x1b[2J"}})
+	}
+	outcome, err := Run(t.Context(), plan(t, "repeats: 3\naxes: {transport: [shm]}\n"), Options{Dir: dir, Measure: measure, Watcher: w})
+	require.NoError(t, err)
+	require.Zero(t, outcome.Failed)
+	require.Equal(t, 1, outcome.Complete)
+	require.Equal(t, 4, calls)
+	require.Len(t, w.again, 1)
+	require.Contains(t, w.again[0], "shm 2: rank 1: run: plugin shm (pid 7) died: signal: killed: logs/shm-")
+	_, log, _ := strings.Cut(w.again[0], "killed: ")
+	text, err := os.ReadFile(filepath.Join(dir, log))
+	require.NoError(t, err)
+	for _, part := range []string{"repeat 2, try 1\nrank 1: run: plugin shm", "one line\nan escape \\x1b[2J\n", "rank 1 had no processor"} {
+		require.Contains(t, string(text), part)
+	}
+	s, err := set.Load(dir)
+	require.NoError(t, err)
+	require.Len(t, s.Cells, 1)
 }
 
 func TestInterruptAndResume(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
@@ -75,7 +76,10 @@ func writeReasons(w io.Writer, s *set.Set, loads loads) {
 		text      string
 	}
 	cells, with := map[string]int{}, map[reason]int{}
-	of := func(c *set.Cell) reason { return reason{c.Transport(), c.Status, c.Reason} }
+	of := func(c *set.Cell) reason {
+		text, _, _ := strings.Cut(c.Reason, set.Tried) // each has a log of its own
+		return reason{c.Transport(), c.Status, text}
+	}
 	for i := range s.Cells {
 		cells[s.Cells[i].Transport()]++
 		with[of(&s.Cells[i])]++
@@ -85,10 +89,10 @@ func writeReasons(w io.Writer, s *set.Set, loads loads) {
 		switch r := of(c); {
 		case r.text == "" || with[r] == 0:
 		case with[r] == cells[r.transport]:
-			fmt.Fprintf(w, "%s: %s: %s\n", r.transport, r.status, r.text)
+			fmt.Fprintf(w, "%s: %s: %s\n", r.transport, r.status, c.Reason)
 			with[r] = 0
 		default:
-			fmt.Fprintf(w, "%s %s: %s: %s\n", r.transport, loads.name(c), r.status, r.text)
+			fmt.Fprintf(w, "%s %s: %s: %s\n", r.transport, loads.name(c), r.status, c.Reason)
 		}
 	}
 }

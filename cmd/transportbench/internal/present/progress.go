@@ -313,6 +313,11 @@ func (p *SweepProgress) draw(figures string) {
 	p.drawn = true
 }
 
+// Again implements [sweep.Watcher].
+func (p *SweepProgress) Again(s sweep.Status, reason, log string) {
+	fmt.Fprintf(p, "%s: repeat %d of %d failed and is made once more: %s; see %s\n", s.Label, s.Repeat, s.Repeats, reason, log)
+}
+
 // Cell implements [sweep.Watcher].
 func (p *SweepProgress) Cell(s sweep.Status, c *set.Cell) {
 	text := string(c.Status) + ": " + c.Reason

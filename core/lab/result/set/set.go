@@ -100,6 +100,9 @@ const (
 	Published   Status = "published"
 )
 
+// Tried begins the end of a reason that says how often a run was made and where its log is.
+const Tried = "; tried "
+
 // Plugin is the transport's program that a cell was measured with.
 type Plugin struct {
 	Name          string `json:"name"`
