@@ -40,6 +40,8 @@ type Ranking struct {
 	Groups []Candidates `json:"races"`
 	// Leaders counts for each metric and value the groups that it leads.
 	Leaders []Leader `json:"wins"`
+	// LeftOut has the cells that were compared with no other, with the reason.
+	LeftOut []Single `json:"left_out,omitempty"`
 	// Warnings are the failed checks of all cells of the set, compared or not.
 	Warnings []set.GroupedWarning `json:"warnings,omitempty"`
 }
@@ -62,6 +64,7 @@ type Candidates struct {
 	Pairs []Pair `json:"pairs"`
 	// changes are those from each value to each better one, in the order of allPairs.
 	changes []Change
+	cells   []*set.Cell // of List
 }
 
 // Pair compares two values of the axis.
@@ -86,6 +89,10 @@ type Candidate struct {
 	// Group has a letter for each group of values that it belongs to. The values of a group cannot be
 	// told apart; values without a letter in common can, by more than the floor.
 	Group string `json:"group"`
+	// Lead is the best over this value minus 1, absent for the best itself: the ratio of the medians, with
+	// several states of the machine that of the levels which the order is by. No value is closer to the best
+	// than one before it in the list.
+	Lead *float64 `json:"lead,omitempty"`
 	// Behind is the change from this value to the best, absent for the best itself. Low and High
 	// are its interval, at the level that Holm's adjustment over all pairs of all groups tested it at.
 	// PHolm is against the floor.
@@ -126,6 +133,7 @@ func Along(s *set.Set, axis string, o Options) (*Ranking, error) {
 	if len(cells) == 0 {
 		return nil, &UnmatchedError{Old: len(s.Cells), New: len(s.Cells)}
 	}
+	compared := map[string]bool{} // by key; a cell of both tracks is compared as either
 	r := &Ranking{Kind: "ranking", Source: s.Source, Axis: axis, Alpha: o.Alpha, Floor: o.Floor, Same: o.same(), Groups: []Candidates{}, Leaders: []Leader{}}
 	var pairs []pair
 	for _, c := range cells[1:] {
@@ -167,10 +175,16 @@ func Along(s *set.Set, axis string, o Options) (*Ranking, error) {
 		for _, metric := range o.Metrics {
 			if len(groups[key]) > 1 && slices.Contains(bySchedule, metric) && !slices.ContainsFunc(groups[key], func(c *set.Cell) bool { return !keptLoad(c) }) {
 				scheduled = true
+				for _, c := range groups[key] { // the note says why
+					compared[c.Key(trackOption)] = true
+				}
 				continue
 			}
 			if group, ok := newCandidates(groups[key], axis, metric, drop, s, states, o); ok {
 				r.Groups = append(r.Groups, group)
+				for _, c := range group.cells {
+					compared[c.Key(trackOption)] = true
+				}
 				shares = shares || axis != rateOption && slices.ContainsFunc(groups[key], func(c *set.Cell) bool {
 					return pair{old: groups[key][0], new: c}.ratesDiffer()
 				})
@@ -189,8 +203,28 @@ func Along(s *set.Set, axis string, o Options) (*Ranking, error) {
 	case len(r.Groups) == 0:
 		return nil, &UnmatchedError{Old: len(s.Cells), New: len(s.Cells)}
 	}
+	r.LeftOut = leftOut(s, axis, compared)
 	r.judge(o)
 	return r, nil
+}
+
+// leftOut lists the cells that were not compared.
+func leftOut(s *set.Set, axis string, compared map[string]bool) (list []Single) {
+	labels := set.LabelsOf(s.Cells)
+	for i := range s.Cells {
+		c := &s.Cells[i]
+		if compared[c.Key(trackOption)] {
+			continue
+		}
+		reason := "no other cell with the metrics differs only in " + axis
+		if why := lacking(c); why != "" {
+			reason = why
+		} else if c.Status == set.Published {
+			reason = "a published figure: " + c.Reason
+		}
+		list = append(list, Single{labels.Of(c.Config), string(c.Status), reason})
+	}
+	return list
 }
 
 // axisName returns the name that cells have for an option.
@@ -252,9 +286,20 @@ func newCandidates(cells []*set.Cell, axis, metric string, drop []string, s *set
 	}
 	group := Candidates{Cell: commonLabel(cells[0], axis, set.LabelsOf(s.Cells).Without(drop...)), Metric: metric, Unit: d.Unit, Better: d.Better}
 	BestFirst(cells, metric, states)
+	group.cells = cells
 	names := candidateNames(cells, axis)
+	samples := make([]sample, len(cells))
 	for i, c := range cells {
-		group.List = append(group.List, Candidate{Value: names[i], Metric: result.Summarize(metric, c.Samples[metric])})
+		samples[i] = newSample(c, metric)
+	}
+	level := levels(samples, states)
+	for i, c := range cells {
+		candidate := Candidate{Value: names[i], Metric: result.Summarize(metric, c.Samples[metric])}
+		if i > 0 {
+			lead := math.Expm1(level[0] - level[i])
+			candidate.Lead = &lead
+		}
+		group.List = append(group.List, candidate)
 	}
 	pairs := make([]pair, 0, len(cells)*(len(cells)-1)/2)
 	for better, worse := range allPairs(len(cells)) {

@@ -85,3 +85,40 @@ func TestAlongNamesVariants(t *testing.T) {
 	require.Equal(t, "shm ring=onesided", ranking.Groups[0].Leader)
 	require.Equal(t, "all", ranking.Groups[0].Cell)
 }
+
+// A value further down the list is never closer to the best, whatever the shifts are.
+func TestLeadsAscend(t *testing.T) {
+	r := rand.New(rand.NewPCG(9, 1))
+	for range 50 {
+		var cells []set.Cell
+		for _, transport := range []string{"shm", "ucxam", "erpc", "tcpx", "ofi"} {
+			cells = append(cells, cell(map[string]string{"transport": transport}, noisy(r, 5, 1e6, 0.5)...))
+		}
+		ranking, err := Along(newSet(cells...), "transport", Defaults())
+		require.NoError(t, err)
+		list := ranking.Groups[0].List
+		require.Nil(t, list[0].Lead)
+		for i := range list[1:] {
+			require.InDelta(t, list[0].Metric.Median/list[i+1].Metric.Median-1, *list[i+1].Lead, 1e-9, "one state: the ratio of the medians")
+			if i > 0 {
+				require.GreaterOrEqual(t, *list[i+1].Lead, *list[i].Lead)
+			}
+		}
+	}
+}
+
+// Every cell that was not compared is named, with the reason.
+func TestLeftOut(t *testing.T) {
+	failed := cell(map[string]string{"transport": "erpc"})
+	failed.Status, failed.Reason = set.Failed, "it crashed"
+	bad := cell(map[string]string{"transport": "ofi"}, 1, 2)
+	bad.Warnings = []set.Warning{{Check: "complete", Severity: result.Error, Message: "calls are missing"}}
+	ranking, err := Along(newSet(cell(nil, 1, 2), cell(map[string]string{"transport": "tcpx"}, 1, 2), failed, bad,
+		cell(map[string]string{"in_flight": "8"}, 1, 2)), "transport", Defaults())
+	require.NoError(t, err)
+	require.Equal(t, []Single{
+		{"erpc in_flight=1", "failed", "failed: it crashed"},
+		{"ofi in_flight=1", "measured", "check complete failed: calls are missing"},
+		{"shm in_flight=8", "measured", "no other cell with the metrics differs only in transport"},
+	}, ranking.LeftOut)
+}

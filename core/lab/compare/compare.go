@@ -127,7 +127,7 @@ func report(old, new *set.Set, m matched, o Options, label func(pair) string) (*
 		}
 	}
 	r := &Report{
-		Kind: "diff", Old: old.Source, New: new.Source, Alpha: o.Alpha, Floor: o.Floor, Same: o.same(),
+		Kind: "diff", Old: old.Source, New: new.Source, OldSide: newSide(old, m.oldCells()), NewSide: newSide(new, m.newCells()), Alpha: o.Alpha, Floor: o.Floor, Same: o.same(),
 		Runtime: runtimeDifference(m.pairs),
 	}
 	if r.Runtime != nil {
@@ -157,7 +157,11 @@ func report(old, new *set.Set, m matched, o Options, label func(pair) string) (*
 	judge(r.Changes, o)
 	r.Tests = tests(r.Changes)
 	r.Means = means(r.Changes)
-	r.Broken, r.Thresholds = breaches(r.Changes, o)
+	r.Broken, r.Thresholds, r.detectable = breaches(r.Changes, o)
+	if changes := r.detectableChanges(o); len(r.detectable) == 0 {
+		r.detectable = changes
+	}
+	r.Seen = seen(r.detectable)
 	sortByEffect(r.Changes)
 	return r, nil
 }
@@ -343,6 +347,7 @@ func (c *Change) fill(metric string, a, b sample, states States, floor float64) 
 	}
 	within := newComparison(a, b, states)
 	c.States = within.changes(metric)
+	c.OfMedians = ofMedians(&before, &after, c.States)
 	note, prevents := within.overlap()
 	c.addNote(note)
 	if prevents {

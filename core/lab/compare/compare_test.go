@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -363,4 +364,35 @@ func TestReleasedSchemaVersions(t *testing.T) {
 	}
 	require.True(t, versions["1.0.0"])
 	require.True(t, versions[result.SchemaVersion], "add a result of schema %s to testdata/released", result.SchemaVersion)
+}
+
+// Each side has its version, its date and its repeats, and one plugin is named.
+func TestSides(t *testing.T) {
+	side := func(version string, plugins ...string) *set.Set {
+		s := newSet()
+		for i, sum := range plugins {
+			c := cell(map[string]string{"in_flight": fmt.Sprint(i + 1)}, 1, 2, 3, 4)
+			c.Tool = &result.Tool{Version: version, Revision: "0123456789abcdef"}
+			c.Plugin.Version, c.Plugin.SHA256 = "0.1.0", sum
+			c.StartedAt = time.Date(2026, 11, 20+i, 12, 0, 0, 0, time.UTC)
+			s.Cells = append(s.Cells, c)
+		}
+		return s
+	}
+	report, err := Diff(side("0.5.0", "sum"), side("0.6.0", "sum", "other"), Defaults())
+	require.NoError(t, err)
+	require.Equal(t, "transportbench 0.5.0 (revision 0123456789ab), plugin shm 0.1.0 with SHA-256 sum, 2026-11-20, 4 repeats", report.OldSide.String())
+	report, err = Diff(side("0.5.0", "sum", "other"), side("0.6.0", "sum", "other"), Defaults())
+	require.NoError(t, err)
+	require.Equal(t, "transportbench 0.6.0 (revision 0123456789ab), 2026-11-20 to 2026-11-21, 4 repeats of each of 2 cells", report.NewSide.String())
+	report, err = Diff(newSet(cell(nil, 1)), newSet(cell(nil, 1, 2)), Defaults())
+	require.NoError(t, err)
+	require.Equal(t, "an unknown version, 2 repeats", report.NewSide.String())
+}
+
+// The change of the medians is what a reader computes from the two columns, and Change is the shift.
+func TestChangeOfMedians(t *testing.T) {
+	c := one(t, newSet(cell(nil, 1, 10, 11)), newSet(cell(nil, 5, 12, 100)), Defaults())
+	require.InDelta(t, 0.2, *c.OfMedians, 1e-9)
+	require.NotEqual(t, *c.Change, *c.OfMedians)
 }

@@ -28,6 +28,9 @@ type Report struct {
 	Kind string `json:"kind"` // "diff"
 	Old  string `json:"old"`
 	New  string `json:"new"`
+	// OldSide and NewSide describe what was measured on each side.
+	OldSide Side `json:"old_side"`
+	NewSide Side `json:"new_side"`
 	// Alpha is the significance level over all tests together, and Floor the smallest change that
 	// counts, as a share.
 	Alpha float64 `json:"alpha"`
@@ -54,8 +57,13 @@ type Report struct {
 	// Broken lists the thresholds that failed, and Thresholds counts the tests of relative ones.
 	Broken     []Breach       `json:"broken,omitempty"`
 	Thresholds ThresholdTests `json:"thresholds,omitzero"`
+	// Seen describes which changes the tests could have found: those of relative thresholds if there are
+	// any, else those of the changes.
+	Seen Seen `json:"seen,omitzero"`
 	// Warnings are the failed checks of all cells of both sets, compared or not.
 	Warnings []set.GroupedWarning `json:"warnings,omitempty"`
+
+	detectable []detectable // of the tests that Seen describes
 }
 
 // Change is one metric of one cell.
@@ -71,10 +79,17 @@ type Change struct {
 	// Change is new over old minus 1 within the states of the machine, absent if Incomparable. Low and
 	// High are its interval at the level that Holm's adjustment tested it at (without a test, at that of
 	// the changes that were not rejected), absent if there are too few repeats. Old and New are over all
-	// repeats, so their ratio may differ from Change.
+	// repeats, so their ratio may differ from Change, and so may OfMedians.
 	Change *float64 `json:"change,omitempty"`
 	Low    *float64 `json:"low,omitempty"`
 	High   *float64 `json:"high,omitempty"`
+	// OfMedians is new over old minus 1 of the medians that tables show: those of the windows in the
+	// state of the machine in which both sides have most, or else of all repeats.
+	OfMedians *float64 `json:"change_of_medians,omitempty"`
+	// Detectable is the smallest change for the worse that the test would have called if the values had
+	// scattered as they did, as a share above 0. It is absent without a test, and if no change could have
+	// been significant.
+	Detectable *float64 `json:"detectable,omitempty"`
 	// States has the medians by state, if there are several.
 	States []StateChange `json:"states,omitempty"`
 	// OneLaunch is set if a side has several repeats of a launch. The interval then lacks the spread

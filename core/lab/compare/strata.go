@@ -229,6 +229,17 @@ func Common(states []StateChange) *StateChange {
 	return common
 }
 
+// ofMedians returns new over old minus 1 of the medians in the common state of two samples, or of all
+// values if there is none.
+func ofMedians(old, new *result.Metric, states []StateChange) *float64 {
+	a, b := old.Median, new.Median
+	if common := Common(states); common != nil {
+		a, b = *common.Old, *common.New
+	}
+	change := b/a - 1
+	return &change
+}
+
 // levelOf is the level of a sample in one state, and how many values it has there.
 type levelOf struct {
 	median float64 // of the log

@@ -96,7 +96,9 @@ func CheckMetric(name string) error {
 		names = append(names, d.Name)
 	}
 	hint := transport.SuggestionFor(name, names)
-	if i := slices.IndexFunc(names, func(known string) bool { return strings.HasSuffix(known, "_"+name) }); hint == "" && i >= 0 {
+	if slices.Contains(names, "latency_"+name) && slices.Contains(names, "response_"+name) { // a percentile alone
+		hint = fmt.Sprintf("; did you mean %q or %q?", "latency_"+name, "response_"+name)
+	} else if i := slices.IndexFunc(names, func(known string) bool { return strings.HasSuffix(known, "_"+name) }); hint == "" && i >= 0 {
 		hint = fmt.Sprintf("; did you mean %q?", names[i])
 	}
 	if hint == "" {
@@ -134,12 +136,14 @@ type thresholdTest struct {
 	breach Breach
 	change *Change
 	excess float64 // of the change beyond the limit, as a share of the old median
+	limit  float64
+	above  bool
 }
 
 // breaches returns the thresholds that changes break. A relative threshold breaks if the change is
 // significantly beyond its limit, adjusted for all tests of thresholds; an absolute one breaks if the
-// new median is beyond it.
-func breaches(changes []Change, o Options) (list []Breach, counts ThresholdTests) {
+// new median is beyond it. detectables are the changes that the tests could have found.
+func breaches(changes []Change, o Options) (list []Breach, counts ThresholdTests, detectables []detectable) {
 	var tests []thresholdTest
 	var p []float64
 	for _, t := range o.Thresholds {
@@ -150,7 +154,7 @@ func breaches(changes []Change, o Options) (list []Breach, counts ThresholdTests
 			}
 			switch value := c.New.Median; {
 			case t.Relative:
-				test := thresholdTest{Breach{Threshold: t.text, Cell: c.Cell, Metric: c.Metric, Value: *c.Change, Relative: true}, c, math.Abs(*c.Change - t.Limit)}
+				test := thresholdTest{Breach{Threshold: t.text, Cell: c.Cell, Metric: c.Metric, Value: *c.Change, Relative: true}, c, math.Abs(*c.Change - t.Limit), t.Limit, t.Above}
 				tests = append(tests, test)
 				if p = append(p, 1); c.P != nil {
 					p[len(p)-1] = c.blocks.beyond(1+t.Limit, t.Above)
@@ -164,6 +168,7 @@ func breaches(changes []Change, o Options) (list []Breach, counts ThresholdTests
 	counts.Tests = len(tests)
 	for i, test := range tests {
 		c := test.change
+		detectables = append(detectables, test.detectable(2*o.Alpha/float64(len(tests)))) // of one-sided tests
 		switch {
 		case adjusted[i] < o.Alpha && test.excess*c.Old.Median >= c.step:
 			test.breach.PHolm = &adjusted[i]
@@ -178,5 +183,5 @@ func breaches(changes []Change, o Options) (list []Breach, counts ThresholdTests
 	if counts.TooLittle > 0 {
 		counts.Needed = repeatsFor(2*o.Alpha, len(tests)) // of one-sided tests
 	}
-	return list, counts
+	return list, counts, detectables
 }

@@ -6,6 +6,14 @@
 // Percentiles are read from merged histograms. Medians and intervals are taken over repeats, never
 // over operations.
 //
+// # Reading results
+//
+// This package and package set are the ones for tools of others. [Read] and [Parse] return a result; a
+// sweep's directory, or several results of one configuration, is a set. Take figures from Summary, by
+// the names in [Definitions], and look at Checks first: if one of severity [Error] failed, the figures
+// must not be used. Samples of the single repeats are in Repeats. Package format formats figures as the
+// command does.
+//
 // # Versions
 //
 // The schema has a semantic version. Within a major version, fields are only added, added fields

@@ -244,14 +244,12 @@ func (s *session) pairedTest(ctx context.Context, a, b *abSide, f *abFlags, test
 		}
 	}
 	_, v.Report.FloorFrom = least.of(test.Compare, len(v.A.Repeats), false)
-	if err := s.showDiff(&f.comparison, v.Report); err != nil {
-		return err
-	}
+	verdict := s.conclude(&f.comparison, v.Report, len(test.Compare.Thresholds) > 0)
 	s.note("%s after %s of each%s; results in %s", v.Ended, format.Count(len(v.A.Repeats), "repeat"), f.remedy(v), s.settings.Out)
 	if interrupted != nil {
 		return interrupted
 	}
-	return verdictOf(v.Report, len(test.Compare.Thresholds) > 0)
+	return verdict
 }
 
 // remedy returns what lets a test go on that ended before it was precise enough.

@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"strconv"
@@ -12,6 +14,7 @@ import (
 
 	"transportbench/cmd/transportbench/internal/options"
 	"transportbench/cmd/transportbench/internal/present"
+	"transportbench/core/base/printable"
 	"transportbench/core/lab/calibrate"
 	"transportbench/core/lab/compare"
 	"transportbench/core/lab/result/format"
@@ -25,8 +28,10 @@ type comparison struct {
 	metrics, across, ignore []string
 	failOn                  []string
 	failOnFile, format      string
-	along                   string
+	along, comment, power   string
 	all, strict             bool
+
+	required float64 // of power, a share; 0 if it is not given
 }
 
 // The formats of a comparison.
@@ -35,9 +40,11 @@ const (
 	formatMarkdown = "markdown"
 	formatJSON     = "json"
 	formatCSV      = "csv"
+	formatGitHub   = "github"
+	formatJUnit    = "junit"
 )
 
-var diffFormats = []string{formatTable, formatMarkdown, formatJSON, formatCSV}
+var diffFormats = []string{formatTable, formatMarkdown, formatJSON, formatCSV, formatGitHub, formatJUnit}
 
 func (c *comparison) add(flags *pflag.FlagSet) {
 	flags.StringVar(&c.alpha, "alpha", "0.05", "significance level, over all comparisons together")
@@ -46,6 +53,8 @@ func (c *comparison) add(flags *pflag.FlagSet) {
 	flags.StringVar(&c.format, "format", formatTable, strings.Join(diffFormats, ", "))
 	flags.StringArrayVar(&c.failOn, "fail-on", nil, "threshold, repeatable: 'throughput<-3%', 'shm: latency_p99>+10%', 'floor_ratio>8'")
 	flags.StringVar(&c.failOnFile, "fail-on-file", "", "file with one threshold per line")
+	flags.StringVar(&c.power, "require-power", "", "exit with 6 unless every test could have found a change of this size, such as 5%")
+	flags.StringVar(&c.comment, "comment", "", "with --format github: write a comment for the pull request to this file, empty if nothing changed")
 }
 
 func (a *app) diffCommand() *cobra.Command {
@@ -94,6 +103,9 @@ few in the same states; one without applies to the new median. A selection of ce
 				return err
 			}
 			if c.along != "" {
+				if err := c.checkAlong(); err != nil {
+					return err
+				}
 				return a.along(c, o, args[0])
 			}
 			return a.diff(c, o, args[0], args[1])
@@ -127,11 +139,32 @@ func (c *comparison) options() (compare.Options, error) {
 	if !slices.Contains(diffFormats, c.format) {
 		return o, usagef("--format: %q is not one of %s%s", c.format, strings.Join(diffFormats, ", "), transport.SuggestionFor(c.format, diffFormats))
 	}
+	if c.comment != "" && c.format != formatGitHub {
+		return o, usagef("--comment needs --format %s", formatGitHub)
+	}
+	if c.power != "" {
+		if c.required, err = share(c.power); err != nil || !(c.required > 0) {
+			return o, usagef("--require-power: %q is not a share such as 5%% or 0.05", c.power)
+		}
+	}
 	if err := c.readMetrics(&o); err != nil {
 		return o, err
 	}
 	o.Across, o.Ignore, o.Strict = c.across, c.ignore, c.strict
 	return o, c.readThresholds(&o)
+}
+
+// checkAlong refuses what needs two sets.
+func (c *comparison) checkAlong() error {
+	for flag, given := range map[string]bool{
+		"--fail-on": len(c.failOn) > 0, "--fail-on-file": c.failOnFile != "", "--require-power": c.power != "", "--comment": c.comment != "",
+		"--format " + formatJUnit: c.format == formatJUnit,
+	} {
+		if given {
+			return usagef("%s is for two sets; remove it or --along", flag)
+		}
+	}
+	return nil
 }
 
 func (c *comparison) readMetrics(o *compare.Options) error {
@@ -209,14 +242,32 @@ func (a *app) diff(c *comparison, o compare.Options, oldPath, newPath string) er
 	}
 	report.Warnings = warnings
 	report.FloorFrom = from
-	if err := a.showDiff(c, report); err != nil {
-		return err
-	}
-	return verdictOf(report, len(o.Thresholds) > 0)
+	return a.conclude(c, report, len(o.Thresholds) > 0)
 }
 
-func (a *app) showDiff(c *comparison, report *compare.Report) error {
+// conclude shows a comparison and returns its verdict.
+func (a *app) conclude(c *comparison, report *compare.Report, thresholds bool) error {
+	verdict := c.verdictOf(report, thresholds)
+	if err := a.showDiff(c, report, thresholds, verdict); err != nil {
+		return err
+	}
+	return verdict
+}
+
+func (a *app) showDiff(c *comparison, report *compare.Report, thresholds bool, verdict error) error {
 	switch c.format {
+	case formatGitHub:
+		if err := c.writeComment(report); err != nil {
+			return err
+		}
+		return present.GitHubSummary(a.stdout, report)
+	case formatJUnit:
+		gate := present.Gate{Thresholds: thresholds}
+		if verdict != nil {
+			code := exitCode(verdict)
+			gate.Problem, gate.Regression = verdict.Error(), code == ExitRegression || code == ExitThreshold
+		}
+		return present.JUnit(a.stdout, report, gate)
 	case formatJSON:
 		return writeJSON(a.stdout, report)
 	case formatCSV:
@@ -226,10 +277,29 @@ func (a *app) showDiff(c *comparison, report *compare.Report) error {
 	return nil
 }
 
+// writeComment writes the comment of a pull request into its file, which becomes empty if nothing changed.
+func (c *comparison) writeComment(report *compare.Report) error {
+	if c.comment == "" {
+		return nil
+	}
+	var text bytes.Buffer
+	out := printable.NewWriter(&text)
+	if err := present.GitHubComment(out, report); err != nil {
+		return err
+	}
+	if err := out.Flush(); err != nil {
+		return err
+	}
+	if err := os.WriteFile(c.comment, text.Bytes(), 0o644); err != nil { //nolint:gosec // for other programs to read
+		return fmt.Errorf("--comment: %w", err)
+	}
+	return nil
+}
+
 // verdictOf returns the error of a comparison: a regression before cells that
-// cannot be compared, and those before too few repeats for a verdict, or for a
-// threshold to fail. Published figures have no verdict.
-func verdictOf(r *compare.Report, thresholds bool) error {
+// cannot be compared, and those before too few repeats for a verdict, for a
+// threshold to fail, or for the power that is required. Published figures have no verdict.
+func (c *comparison) verdictOf(r *compare.Report, thresholds bool) error {
 	switch {
 	case len(r.Broken) > 0:
 		b := r.Broken[0]
@@ -251,13 +321,18 @@ func verdictOf(r *compare.Report, thresholds bool) error {
 	if n := r.TooLittle(); n > 0 && !thresholds {
 		return exitf(ExitTooLittle, "%d of %d comparisons have too few repeats for a verdict; measure %d on each side, or compare fewer metrics and cells", n, len(r.Changes), r.Needed())
 	}
+	if n := r.Unseen(c.required); c.required > 0 && n > 0 {
+		weakest := "could not have found any"
+		if s := r.Seen; s.None == 0 {
+			weakest = "needs " + format.Share(s.Largest)
+		}
+		return exitf(ExitTooLittle, "%d of %d tests could not have found a change of %s (--require-power); the weakest, %s %s, %s; measure more repeats, or compare fewer metrics and cells",
+			n, r.Seen.Tests, format.Share(c.required), r.Seen.Cell, r.Seen.Metric, weakest)
+	}
 	return nil
 }
 
 func (a *app) along(c *comparison, o compare.Options, path string) error {
-	if len(o.Thresholds) > 0 {
-		return usagef("--fail-on compares two sets; remove it or --along")
-	}
 	s, err := set.Load(path)
 	if err != nil {
 		return badInput(err)
@@ -287,6 +362,9 @@ func (a *app) along(c *comparison, o compare.Options, path string) error {
 		return writeJSON(a.stdout, ranking)
 	case formatCSV:
 		return present.RankingCSV(a.stdout, ranking)
+	case formatGitHub:
+		present.GitHubRanking(a.stdout, ranking)
+		return nil
 	}
 	present.Ranking(a.stdout, ranking, c.format == formatMarkdown)
 	return nil

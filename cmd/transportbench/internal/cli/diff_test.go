@@ -82,6 +82,13 @@ func TestDiffExitCodes(t *testing.T) {
 			s.Cells[i].Samples[result.Throughput] = s.Cells[i].Samples[result.Throughput][:2]
 		}
 	}, 1e6, 2e6)
+	noisy := setOf(t, func(s *set.Set) {
+		for i := range s.Cells {
+			for j, v := range s.Cells[i].Samples[result.Throughput] {
+				s.Cells[i].Samples[result.Throughput][j] = v * (1 + 0.3*float64(j%2))
+			}
+		}
+	}, 1e6, 2e6)
 	in := func(bounce float64) func(*set.Set) {
 		return func(s *set.Set) {
 			for i := range s.Cells {
@@ -147,10 +154,23 @@ func TestDiffExitCodes(t *testing.T) {
 		{"along what does not vary, in open loops", []string{"--along", "transport", setOf(t, func(s *set.Set) { s.Cells[0].Config["rate"] = "1000" }, 1e6)}, ExitIncomparable, "no two cells differ only in transport"},
 		{"along what there is not", []string{"--along", "colour", old}, ExitUsage, `no cell has the option "colour"`},
 		{"along with a threshold", []string{"--along", "transport", old, "--fail-on", "throughput<-1%"}, ExitUsage, "--fail-on"},
-		{"one set", []string{old}, ExitUsage, "takes 2 sets"},
+		{"one set", []string{old}, ExitUsage, "transportbench: diff takes 2 sets of results, got 1 argument; "},
+		{"the weakest test is strong enough", []string{old, old, "--require-power", "5%"}, ExitOK, ""},
+		{"too little power", []string{noisy, noisy, "--require-power", "5%"}, ExitTooLittle, "2 of 2 tests could not have found a change of 5% (--require-power); the weakest, shm in_flight="},
+		{"a regression before too little power", []string{old, slower, "--require-power", "0.1%"}, ExitRegression, "WORSE"},
+		{"too little power of thresholds", []string{noisy, noisy, "--fail-on", "throughput<-3%", "--require-power", "5%"}, ExitTooLittle, "2 of 2 tests could not have found a change of 5%"},
+		{"power of thresholds", []string{old, old, "--fail-on", "throughput<-3%", "--require-power", "5%"}, ExitOK, ""},
+		{"bad power", []string{old, old, "--require-power", "much"}, ExitUsage, "--require-power: \"much\" is not a share"},
+		{"a comment needs its format", []string{old, old, "--comment", "/nonexistent/comment"}, ExitUsage, "--comment needs --format github"},
+		{"a comment that cannot be written", []string{old, old, "--format", "github", "--comment", "/nonexistent/comment"}, ExitInternal, "--comment: open /nonexistent/comment"},
+		{"no tests along an axis", []string{"--along", "in-flight", old, "--format", "junit"}, ExitUsage, "--format junit is for two sets"},
+		{"no power along an axis", []string{"--along", "in-flight", old, "--require-power", "5%"}, ExitUsage, "--require-power is for two sets"},
 		{"no such set", []string{old, "/nonexistent"}, ExitUsage, "/nonexistent"},
 		{"broken JSON", []string{old, broken}, ExitUsage, "line 2 column 9"},
 		{"unknown metric", []string{old, old, "--metric", "thruput"}, ExitUsage, `did you mean "throughput"`},
+		{"a percentile alone", []string{old, old, "--metric", "p99"}, ExitUsage, `unknown metric "p99"; did you mean "latency_p99" or "response_p99"?`},
+		{"a percentile alone in a threshold", []string{old, old, "--fail-on", "p50>5%"}, ExitUsage, `did you mean "latency_p50" or "response_p50"?`},
+		{"a metric like none", []string{old, old, "--metric", "elephants"}, ExitUsage, `unknown metric "elephants"; the metrics are throughput, `},
 		{"unknown format", []string{old, old, "--format", "cvs"}, ExitUsage, `did you mean "csv"`},
 		{"bad alpha", []string{old, old, "--alpha", "2"}, ExitUsage, "--alpha"},
 		{"bad floor", []string{old, old, "--floor", "x"}, ExitUsage, "--floor"},
@@ -239,7 +259,7 @@ func TestDiffFormats(t *testing.T) {
 	old, slower := setOf(t, nil, 1e6, 2e6), setOf(t, nil, 1e6, 1.9e6)
 	cmd := &command{T: t}
 	cmd.execute("diff", old, slower)
-	require.Regexp(t, `(?m)^shm in_flight=2 +throughput +2.00 M op/s +1.90 M op/s +-5.00% +\S+ to \S+ +<?0.\d+ +WORSE$`, cmd.stdout)
+	require.Regexp(t, `(?m)^shm in_flight=2 +throughput +2.00 M op/s +1.90 M op/s +-5.00% +-5.00% +\S+ to \S+ +<?0.\d+ +WORSE$`, cmd.stdout)
 	require.Less(t, strings.Index(cmd.stdout, "in_flight=2"), strings.Index(cmd.stdout, "in_flight=1"), "the largest change first")
 	require.Contains(t, cmd.stdout, "1 WORSE, 1 SAME (alpha 0.05 over 2 tests")
 
@@ -257,7 +277,7 @@ func TestDiffFormats(t *testing.T) {
 	require.Len(t, rows, 3)
 
 	for format, want := range map[string]string{
-		formatTable: `throughput +2 +2 a, 1 b `, formatMarkdown: `\| groups \|`, formatJSON: `"group": "a"`, formatCSV: `(?m),winner,group$`,
+		formatTable: `throughput: 2 a, 1 b \+100\.\d%`, formatMarkdown: `\| winner \|`, formatGitHub: `^### transportbench: a winner in 1 of 1 comparison along in_flight\n`, formatJSON: `"group": "a"`, formatCSV: `(?m),winner,group$`,
 	} {
 		require.Zero(t, cmd.execute("diff", "--along", "in_flight", old, "--format", format), cmd.stderr)
 		require.Regexp(t, want, cmd.stdout)

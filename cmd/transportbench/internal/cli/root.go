@@ -25,6 +25,7 @@ import (
 	"transportbench/core"
 	"transportbench/core/base/printable"
 	"transportbench/core/lab/result"
+	"transportbench/core/lab/result/format"
 	"transportbench/core/lab/runner"
 	"transportbench/core/plugin/host"
 	"transportbench/core/transport"
@@ -218,7 +219,7 @@ func noArgs(cmd *cobra.Command, args []string) error {
 func takes(least, most int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < least || most > 0 && len(args) > most {
-			return usagef("%s takes %s, got %d arguments; see %s --help", cmd.Name(), what, len(args), cmd.CommandPath())
+			return usagef("%s takes %s, got %s; see %s --help", cmd.Name(), what, format.Count(len(args), "argument"), cmd.CommandPath())
 		}
 		return nil
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -19,38 +20,26 @@ import (
 // are only counted.
 const rowsShown = 40
 
-// Diff writes a comparison: the changes, largest first, the means, cells
+// Diff writes a comparison: the sides, the changes, largest first, the means, cells
 // without a counterpart, and a summary. If there are many changes and all is
 // false, it only counts those with the verdict SAME.
 func Diff(w io.Writer, r *compare.Report, all, markdown bool) {
 	if markdown {
 		w = markdownText{w}
 	}
+	writeLines(w, sides(r), markdown)
+	fmt.Fprintln(w)
+	var rows []*compare.Change
 	hide := !all && len(r.Changes) > rowsShown
-	columns := []string{"cell", "metric", ">old", ">new", ">change", ">interval", ">p (Holm)", "verdict"}
-	if len(r.States) > 0 {
-		columns = append(columns, "by state (windows)")
-	}
-	t := newTable(w, columns...).wrap("cell", 16).drop("by state (windows)", "p (Holm)", "interval", "old", "new")
-	hidden := 0
 	for i := range r.Changes {
-		c := &r.Changes[i]
-		if hide && c.Verdict == compare.Same {
-			hidden++
-			continue
+		if c := &r.Changes[i]; !hide || c.Verdict != compare.Same {
+			rows = append(rows, c)
 		}
-		old, new := medians(c.Old, c.New, c.States)
-		row := table.Row{c.Cell, c.Metric, old, new,
-			format.Percent(c.Change), changeInterval(c), format.Probability(c.PHolm), string(c.Verdict)}
-		if len(r.States) > 0 {
-			row = append(row, byState(c.States))
-		}
-		t.AppendRow(row)
 	}
-	if t.Length() > 0 {
-		renderTable(t, markdown)
+	if len(rows) > 0 {
+		changeTable(w, rows, len(r.States) > 0, markdown)
 	}
-	if hidden > 0 {
+	if hidden := len(r.Changes) - len(rows); hidden > 0 {
 		fmt.Fprintf(w, "%s with the verdict SAME hidden; --all shows them\n", format.Count(hidden, "row"))
 	}
 	if len(r.Means) > 0 {
@@ -58,13 +47,37 @@ func Diff(w io.Writer, r *compare.Report, all, markdown bool) {
 		diffMeans(w, r, markdown)
 	}
 	fmt.Fprintln(w)
-	diffNotes(w, r)
-	for _, b := range r.Broken {
-		fmt.Fprintf(w, "threshold %s failed: %s: %s %s\n", b.Threshold, b.Cell, b.Metric, breach(b))
-	}
+	writeLines(w, append([]string{columnsNote}, diffNotes(r)...), markdown)
 	GroupedWarnings(w, r.Warnings, markdown)
 	fmt.Fprintln(w, DiffSummary(r))
 }
+
+// sides describes both sides, each in one line.
+func sides(r *compare.Report) []string {
+	return []string{fmt.Sprintf("old: %s: %s", r.Old, r.OldSide), fmt.Sprintf("new: %s: %s", r.New, r.NewSide)}
+}
+
+// changeTable writes one row for each change. The column change is what the medians beside it imply.
+func changeTable(w io.Writer, changes []*compare.Change, states, markdown bool) {
+	columns := []string{"cell", "metric", ">old", ">new", ">change", ">shift", ">interval", ">p (Holm)", "verdict"}
+	if states {
+		columns = append(columns, "by state (windows)")
+	}
+	t := newTable(w, columns...).wrap("cell", 16).drop("by state (windows)", "p (Holm)", "shift", "interval", "old", "new")
+	for _, c := range changes {
+		old, new := medians(c.Old, c.New, c.States)
+		row := table.Row{c.Cell, c.Metric, old, new, format.Percent(c.OfMedians), format.Percent(c.Change), changeInterval(c),
+			format.Probability(c.PHolm), string(c.Verdict)}
+		if states {
+			row = append(row, byState(c.States))
+		}
+		t.AppendRow(row)
+	}
+	renderTable(t, markdown)
+}
+
+// columnsNote explains the columns that a reader could take for each other.
+const columnsNote = "change: of the two medians; shift: the median of all ratios of a new value to an old one, which interval and verdict are about"
 
 // medians formats the medians of both sides: those of the windows in the state of the machine in which
 // both have most, with its name, or those of all windows if there are no states in common.
@@ -118,12 +131,12 @@ func diffMeans(w io.Writer, r *compare.Report, markdown bool) {
 	renderTable(t, markdown)
 }
 
-// diffNotes writes what explains changes, each note once.
-func diffNotes(w io.Writer, r *compare.Report) {
+// diffNotes returns what explains changes, each note once.
+func diffNotes(r *compare.Report) (lines []string) {
 	for _, d := range r.Across {
-		fmt.Fprintf(w, "compared across different %s\n", d)
+		lines = append(lines, "compared across different "+d.String())
 	}
-	writeNotes(w, r.Notes, r.Floor, r.FloorFrom)
+	lines = append(lines, notesOf(r.Notes, r.Floor, r.FloorFrom)...)
 	const most = 20
 	written := map[string]bool{}
 	for i := range r.Changes {
@@ -133,41 +146,47 @@ func diffNotes(w io.Writer, r *compare.Report) {
 			continue
 		}
 		if written[line] = true; len(written) <= most {
-			fmt.Fprintln(w, "note: "+line)
+			lines = append(lines, "note: "+line)
 		}
 	}
 	if len(written) > most {
-		fmt.Fprintf(w, "note: and %d more like these\n", len(written)-most)
+		lines = append(lines, fmt.Sprintf("note: and %d more like these", len(written)-most))
 	}
-	single(w, "old", r.OnlyOld)
-	single(w, "new", r.OnlyNew)
+	lines = append(append(lines, singles("old", r.OnlyOld)...), singles("new", r.OnlyNew)...)
+	for _, b := range r.Broken {
+		lines = append(lines, fmt.Sprintf("threshold %s failed: %s: %s %s", b.Threshold, b.Cell, b.Metric, breach(b)))
+	}
+	return lines
 }
 
-// writeNotes writes the notes of a comparison, and where the least change that counts is from unless
-// the user has chosen it.
-func writeNotes(w io.Writer, notes []string, floor float64, from string) {
+// notesOf returns the notes of a comparison, and where the least change that counts is from unless the
+// user has chosen it.
+func notesOf(notes []string, floor float64, from string) (lines []string) {
 	for _, note := range notes {
-		fmt.Fprintln(w, "note: "+note)
+		lines = append(lines, "note: "+note)
 	}
 	if from != "" {
-		fmt.Fprintf(w, "note: least change that counts: %s, %s; --floor sets another\n", format.Share(floor), from)
+		lines = append(lines, fmt.Sprintf("note: least change that counts: %s, %s; --floor sets another", format.Share(floor), from))
 	}
+	return lines
 }
 
-// single lists the cells of one side that have no counterpart.
-func single(w io.Writer, side string, cells []compare.Single) {
-	const most = 20
+// singlesShown is the number of cells without a counterpart that are named.
+const singlesShown = 20
+
+// singles lists the cells of one side that have no counterpart.
+func singles(side string, cells []compare.Single) (lines []string) {
 	for i, c := range cells {
-		if i == most {
-			fmt.Fprintf(w, "only in %s: and %d more\n", side, len(cells)-most)
-			return
+		if i == singlesShown {
+			return append(lines, fmt.Sprintf("only in %s: and %d more", side, len(cells)-i))
 		}
 		line := "only in " + side + ": " + c.Cell
 		if c.Status != "measured" {
 			line += " (" + c.Status + ": " + c.Reason + ")"
 		}
-		fmt.Fprintln(w, line)
+		lines = append(lines, line)
 	}
+	return lines
 }
 
 // DiffSummary returns the outcome of a comparison in one line.
@@ -194,7 +213,31 @@ func DiffSummary(r *compare.Report) string {
 		text += fmt.Sprintf("\n%d of %s of thresholds could not fail, whatever the change: too few windows in the same states of the machine",
 			t.StatesApart, format.Count(t.Tests, "test"))
 	}
+	if line := seen(r); line != "" {
+		text += "\n" + line
+	}
 	return text
+}
+
+// seen says which changes the tests could have found, or returns "" if there are none.
+func seen(r *compare.Report) string {
+	s := r.Seen
+	if s.Tests == 0 {
+		return ""
+	}
+	what := "for the worse that could have been found"
+	if r.Thresholds.Tests > 0 {
+		what = "that could have failed a threshold"
+	}
+	of := s.Cell + " " + s.Metric
+	if s.None == s.Tests {
+		return fmt.Sprintf("no change %s: too few repeats", what)
+	}
+	text := fmt.Sprintf("smallest change %s: %s in half of %s, at most %s", what, format.Share(s.Median), format.Count(s.Tests-s.None, "test"), format.Share(s.Largest))
+	if s.None > 0 {
+		return fmt.Sprintf("%s; none in %d more, the first of %s", text, s.None, of)
+	}
+	return fmt.Sprintf("%s (%s)", text, of)
 }
 
 // margins returns the least change that counts, and that within which changes are SAME if it is less.
@@ -217,14 +260,15 @@ func median(m *result.Metric) string {
 func DiffCSV(w io.Writer, r *compare.Report) error {
 	out := export.NewCSVWriter(w)
 	rows := [][]string{{"cell", "transport", "metric", "unit", "old", "old_repeats", "new", "new_repeats",
-		"change", "change_low", "change_high", "p", "p_holm", "verdict", "too_little", "one_launch", "by_state", "note"}}
+		"change", "change_low", "change_high", "p", "p_holm", "verdict", "too_little", "one_launch", "by_state", "note", "change_of_medians", "detectable"}}
 	for i := range r.Changes {
 		c := &r.Changes[i]
 		oldMedian, oldN := plainMetric(c.Old)
 		newMedian, newN := plainMetric(c.New)
 		rows = append(rows, []string{c.Cell, c.Transport, c.Metric, c.Unit, oldMedian, oldN, newMedian, newN,
 			plain(c.Change), plain(c.Low), plain(c.High), plain(c.P), plain(c.PHolm),
-			string(c.Verdict), strconv.FormatBool(c.TooLittle), strconv.FormatBool(c.OneLaunch), byState(c.States), c.Note})
+			string(c.Verdict), strconv.FormatBool(c.TooLittle), strconv.FormatBool(c.OneLaunch), byState(c.States), c.Note,
+			plain(c.OfMedians), plain(c.Detectable)})
 	}
 	return out.WriteAll(rows)
 }
@@ -249,12 +293,7 @@ func Ranking(w io.Writer, r *compare.Ranking, markdown bool) {
 	if markdown {
 		w = markdownText{w}
 	}
-	columns := []string{"cell", "metric", "winner", "groups", ">best", ">by", ">interval", ">p (Holm)", "before", "then"}
-	if len(r.States) > 0 {
-		columns = append(columns, "by state (windows of the second:best)")
-	}
-	t := newTable(w, columns...).wrap("groups", 24).
-		drop("by state (windows of the second:best)", "then", "before", "p (Holm)", "interval", "best", "by")
+	t := newTable(w, "cell", "metric", "winner", "best", ">by", ">interval", ">p (Holm)").wrap("cell", 16).drop("p (Holm)", "interval", "best")
 	undecided, tooLittle := 0, 0
 	for _, group := range r.Groups {
 		winner := group.Leader
@@ -266,20 +305,20 @@ func Ranking(w io.Writer, r *compare.Ranking, markdown bool) {
 			tooLittle++
 		}
 		first, second := group.List[0], group.List[1]
-		var rest []string
-		for _, candidate := range group.List[2:] {
-			rest = append(rest, fmt.Sprintf("%s (%s)", candidate.Value, format.Percent(candidate.Behind)))
-		}
-		before, best := medians(&second.Metric, &first.Metric, second.States)
-		row := table.Row{group.Cell, group.Metric, winner, lettersOf(group), first.Value + " " + best,
-			format.Percent(second.Behind), format.Percents(second.Low, second.High), format.Probability(second.PHolm),
-			second.Value + " " + before, strings.Join(rest, ", ")}
-		if len(r.States) > 0 {
-			row = append(row, byState(second.States))
-		}
-		t.AppendRow(row)
+		_, best := medians(&second.Metric, &first.Metric, second.States)
+		t.AppendRow(table.Row{group.Cell, group.Metric, winner, first.Value + " " + best,
+			format.Percent(second.Lead), format.Percents(second.Low, second.High), format.Probability(second.PHolm)})
 	}
 	renderTable(t, markdown)
+	fmt.Fprintln(w)
+	for _, group := range r.Groups {
+		line := fmt.Sprintf("%s %s: %s", group.Cell, group.Metric, lettersOf(group))
+		if markdown {
+			fmt.Fprintln(w, "- "+line)
+			continue
+		}
+		paragraph(w, 0, 2, line)
+	}
 	fmt.Fprintln(w)
 	wins := newTable(w, "metric", r.Axis, ">wins", ">of")
 	for _, leader := range r.Leaders {
@@ -287,41 +326,66 @@ func Ranking(w io.Writer, r *compare.Ranking, markdown bool) {
 	}
 	renderTable(wins, markdown)
 	fmt.Fprintln(w)
-	rankingNotes(w, r)
+	writeLines(w, rankingNotes(r), markdown)
 	GroupedWarnings(w, r.Warnings, markdown)
-	fmt.Fprintln(w, "groups: values without a letter in common are told apart, those with one are not; a winner is told apart from all others")
-	fmt.Fprintf(w, "%s, %d undecided (alpha %g over %s of all pairs against leads of %s; intervals at the adjusted level)\n",
-		format.Count(len(r.Groups), "comparison"), undecided, r.Alpha, format.Count(r.Tests, "test"), margins(r.Floor, r.Same))
+	writeLines(w, []string{
+		"by: of the best over the second; the interval is of the shift between the two, which the test is about",
+		"groups: values without a letter in common are told apart, those with one are not; a winner is told apart from all others",
+		fmt.Sprintf("%s, %d undecided (alpha %g over %s of all pairs against leads of %s; intervals at the adjusted level)",
+			format.Count(len(r.Groups), "comparison"), undecided, r.Alpha, format.Count(r.Tests, "test"), margins(r.Floor, r.Same)),
+	}, markdown)
 	if tooLittle > 0 {
 		fmt.Fprintf(w, "%d of them have too few repeats to be decided\n", tooLittle)
 	}
 }
 
-// lettersOf lists the values of a group of cells with their letters, the best first: "shm a, erpc ab".
+// writeLines writes lines of text: items of a list in Markdown, else wrapped on a terminal.
+func writeLines(w io.Writer, lines []string, markdown bool) {
+	for _, line := range lines {
+		switch {
+		case markdown:
+			fmt.Fprintln(w, "- "+line)
+		case newScreen(w).width != nil:
+			paragraph(w, 0, 2, line)
+		default:
+			fmt.Fprintln(w, line)
+		}
+	}
+}
+
+// lettersOf lists the values of a group of cells with their letters, the best first, and by how much the
+// best leads: "shm a, erpc ab +12.0%".
 func lettersOf(group compare.Candidates) string {
 	var parts []string
 	for _, candidate := range group.List {
-		parts = append(parts, candidate.Value+" "+candidate.Group)
+		part := candidate.Value + " " + candidate.Group
+		if candidate.Lead != nil {
+			part += " " + format.Percent(candidate.Lead)
+		}
+		parts = append(parts, part)
 	}
 	return strings.Join(parts, ", ")
 }
 
-// rankingNotes writes what a reader of a ranking should know, each note once.
-func rankingNotes(w io.Writer, r *compare.Ranking) {
+// rankingNotes returns what a reader of a ranking should know, each note once.
+func rankingNotes(r *compare.Ranking) (lines []string) {
 	for _, d := range r.Across {
-		fmt.Fprintf(w, "compared across different %s\n", d)
+		lines = append(lines, "compared across different "+d.String())
 	}
-	writeNotes(w, r.Notes, r.Floor, r.FloorFrom)
-	written := map[string]bool{}
+	lines = append(lines, notesOf(r.Notes, r.Floor, r.FloorFrom)...)
 	for _, group := range r.Groups {
-		if second := group.List[1]; second.Note != "" {
-			line := group.Cell + ": " + second.Note
-			if !written[line] {
-				written[line] = true
-				fmt.Fprintln(w, "note: "+line)
-			}
+		line := "note: " + group.Cell + ": " + group.List[1].Note
+		if group.List[1].Note != "" && !slices.Contains(lines, line) {
+			lines = append(lines, line)
 		}
 	}
+	for i, c := range r.LeftOut {
+		if i == singlesShown {
+			return append(lines, fmt.Sprintf("not compared: %d more", len(r.LeftOut)-i))
+		}
+		lines = append(lines, "not compared: "+c.Cell+": "+c.Reason)
+	}
+	return lines
 }
 
 // RankingCSV writes one line per value and group of cells, with plain numbers.

@@ -35,18 +35,26 @@ func TestMarkdownOfForeignText(t *testing.T) {
 		Check: hostileMarkdown, Severity: result.Warning, Message: hostileMarkdown, Cells: []string{hostileMarkdown},
 	}}
 	var out bytes.Buffer
-	Diff(&out, &compare.Report{
-		Changes:  []compare.Change{{Cell: hostileMarkdown, Metric: hostileMarkdown, Note: hostileMarkdown}},
+	report := &compare.Report{
+		Old: hostileMarkdown, New: hostileMarkdown,
+		Changes:  []compare.Change{{Cell: hostileMarkdown, Metric: hostileMarkdown, Note: hostileMarkdown, Verdict: compare.Incomparable}},
+		Broken:   []compare.Breach{{Threshold: hostileMarkdown, Cell: hostileMarkdown, Metric: hostileMarkdown}},
 		Means:    []compare.Mean{{Transport: hostileMarkdown, Metric: hostileMarkdown}},
 		OnlyOld:  []compare.Single{{Cell: hostileMarkdown, Status: "failed", Reason: hostileMarkdown}},
 		Warnings: warnings, Notes: []string{hostileMarkdown}, Across: []compare.Difference{{Key: hostileMarkdown}},
-	}, true, true)
+	}
+	Diff(&out, report, true, true)
+	require.NoError(t, GitHubSummary(&out, report))
+	require.NoError(t, GitHubComment(&out, report))
 	candidate := compare.Candidate{Value: hostileMarkdown, Note: hostileMarkdown}
-	Ranking(&out, &compare.Ranking{
+	ranking := &compare.Ranking{
 		Axis:    hostileMarkdown,
 		Groups:  []compare.Candidates{{Cell: hostileMarkdown, Metric: hostileMarkdown, List: []compare.Candidate{candidate, candidate, candidate}}},
 		Leaders: []compare.Leader{{Metric: hostileMarkdown, Value: hostileMarkdown}}, Warnings: warnings, Notes: []string{hostileMarkdown},
-	}, true)
+		LeftOut: []compare.Single{{Cell: hostileMarkdown, Reason: hostileMarkdown}},
+	}
+	Ranking(&out, ranking, true)
+	GitHubRanking(&out, ranking)
 	d := &calibrate.Document{
 		Recovery: []calibrate.Recovery{{Quantity: hostileMarkdown}},
 		Power:    []calibrate.Power{{Load: hostileMarkdown}},

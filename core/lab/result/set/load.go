@@ -356,6 +356,30 @@ func (s *Set) Results(c *Cell) ([]*result.Result, error) {
 	return list, nil
 }
 
+// Tools returns the versions that measured the set, each once. Indexes of version 0.6 and before do not
+// have them: then it is the version of the first result that can be read, and none if there is no such
+// result.
+func (s *Set) Tools() []result.Tool {
+	var tools []result.Tool
+	for i := range s.Cells {
+		if tool := s.Cells[i].Tool; tool != nil && !slices.Contains(tools, *tool) {
+			tools = append(tools, *tool)
+		}
+	}
+	for i := 0; len(tools) == 0 && i < len(s.Cells); i++ {
+		for _, f := range s.Cells[i].Files {
+			text, err := result.ReadFile(filepath.Join(s.dir, f.Name), maxSize)
+			var document struct {
+				Tool result.Tool `json:"tool"`
+			}
+			if err == nil && result.Decode(text, &document) == nil {
+				return []result.Tool{document.Tool}
+			}
+		}
+	}
+	return tools
+}
+
 // Directories returns the directories of the set's files, with those between them and the set's own
 // directory, and the one above that. It is empty if the set was not read from a file.
 func (s *Set) Directories() []string {

@@ -58,7 +58,9 @@ type Cell struct {
 	Status Status `json:"status" jsonschema:"enum=measured,enum=failed,enum=unavailable,enum=published"`
 	// Reason is why there are no samples, or the source of published ones.
 	Reason string `json:"reason,omitempty"`
-	Plugin Plugin `json:"plugin"`
+	// Tool is the version that measured the cell, if known; see [Set.Tools].
+	Tool   *result.Tool `json:"tool,omitempty"`
+	Plugin Plugin       `json:"plugin"`
 	// Environment is an index into the set's environments; -1 if the machine is unknown.
 	Environment int       `json:"environment"`
 	StartedAt   time.Time `json:"started_at"`
@@ -307,7 +309,7 @@ func (s *Set) NewCell(r *result.Result, files ...File) (Cell, error) {
 		return Cell{}, err
 	}
 	c := Cell{
-		Config: config, Status: Measured, StartedAt: r.StartedAt, Files: files,
+		Config: config, Status: Measured, StartedAt: r.StartedAt, Files: files, Tool: &r.Tool,
 		Plugin: Plugin{
 			Name: r.Plugin.Name, Version: r.Plugin.Version, SHA256: r.Plugin.SHA256,
 			RuntimeDigest: r.Plugin.RuntimeDigest, Provider: r.Plugin.Provider,

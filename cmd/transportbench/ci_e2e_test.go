@@ -1,0 +1,145 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/viper"
+	"github.com/stretchr/testify/require"
+)
+
+// workflow is what the test runs of the workflow in docs/ci.md.
+type workflow struct {
+	Jobs map[string]struct {
+		Steps []struct {
+			Name string
+			Run  string
+			Env  map[string]string
+		}
+	}
+}
+
+// step returns the script of a step of the workflow.
+func (w *workflow) step(t *testing.T, name string) string {
+	t.Helper()
+	for _, s := range w.Jobs["compare"].Steps {
+		if s.Name == name {
+			require.NotEmpty(t, s.Run)
+			return s.Run
+		}
+	}
+	t.Fatalf("the workflow has no step %q", name)
+	return ""
+}
+
+func readWorkflow(t *testing.T) *workflow {
+	t.Helper()
+	page, err := os.ReadFile("../../docs/ci.md")
+	require.NoError(t, err)
+	_, text, found := strings.Cut(string(page), "```yaml\nname: ")
+	require.True(t, found)
+	text, _, _ = strings.Cut("name: "+text, "```\n")
+	v := viper.New()
+	v.SetConfigType("yaml")
+	require.NoError(t, v.ReadConfig(strings.NewReader(text)))
+	w := new(workflow)
+	require.NoError(t, v.Unmarshal(w))
+	return w
+}
+
+// slowShm builds the plugin of shm with a worker that waits at every poll.
+func slowShm(t *testing.T, dir string) {
+	t.Helper()
+	source, err := filepath.Abs("../../core/fabric/shm/inbox/worker_datapath.go")
+	require.NoError(t, err)
+	text, err := os.ReadFile(source)
+	require.NoError(t, err)
+	const poll = "func (w *worker) Poll(events []transport.Event) (int, error) {\n"
+	require.Equal(t, 1, strings.Count(string(text), poll))
+	slow := filepath.Join(t.TempDir(), "slow.go")
+	wait := poll + "\tfor began := time.Now(); time.Since(began) < 20*time.Microsecond; {\n\t}\n"
+	require.NoError(t, os.WriteFile(slow, []byte(strings.Replace(string(text), poll, wait, 1)), 0o600))
+	overlay := filepath.Join(t.TempDir(), "overlay.json")
+	replace, err := json.Marshal(map[string]any{"Replace": map[string]string{source: slow}})
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(overlay, replace, 0o600))
+	build := exec.Command("go", "build", "-buildvcs=false", "-trimpath", "-overlay", overlay, "-o", dir+"/", "transportbench/cmd/transport-shm")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	out, err := build.CombinedOutput()
+	require.NoError(t, err, string(out))
+}
+
+// gh stands in for GitHub's command. It keeps the comment in a file.
+const gh = `#!/bin/bash
+set -eu
+case "$*" in
+	*PATCH*comments/7*@comment.md | *POST*issues/42/comments*@comment.md) cp comment.md posted.md ;;
+	*DELETE*comments/7*) rm posted.md ;;
+	*--paginate*issues/42/comments*) if [ -e posted.md ]; then echo 7; fi ;;
+	*) echo "gh: $*" >&2 && exit 1 ;;
+esac
+`
+
+// TestWorkflow runs the scripts of the workflow in docs/ci.md: a slower build is commented on, and the
+// comment goes away when both builds are equal.
+func TestWorkflow(t *testing.T) {
+	w := readWorkflow(t)
+	dir := shortTempDir(t)
+	for _, d := range []string{"new/bin", "old/bin", "programs"} {
+		require.NoError(t, os.MkdirAll(filepath.Join(dir, d), 0o755))
+	}
+	require.NoError(t, os.Symlink(filepath.Join(bin, "transportbench"), filepath.Join(dir, "new/bin/transportbench")))
+	require.NoError(t, os.Symlink(filepath.Join(bin, "plugins"), filepath.Join(dir, "old/bin/plugins")))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "programs/gh"), []byte(gh), 0o755))
+	slowShm(t, filepath.Join(dir, "slow"))
+	run := func(step string, env ...string) (code int, output string) {
+		script := exec.Command("bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", w.step(t, step))
+		script.Dir = dir
+		// Both builds are equal or very different, and two processors are not quiet.
+		script.Env = append(os.Environ(), "LOAD=--transport shm --profile echo --duration 20ms --warmup 5ms --repeats 5 --most 5 --metric throughput --floor 50%",
+			"GITHUB_STEP_SUMMARY=step-summary.md", "GITHUB_OUTPUT=output", "GITHUB_REPOSITORY=owner/name", "PULL_REQUEST=42",
+			"PATH="+filepath.Join(dir, "programs")+":"+os.Getenv("PATH"), "TMPDIR="+dir, "XDG_CONFIG_HOME="+dir, "XDG_STATE_HOME="+dir)
+		script.Env = append(script.Env, env...)
+		out, _ := script.CombinedOutput()
+		return script.ProcessState.ExitCode(), string(out)
+	}
+	read := func(name string) string {
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		require.NoError(t, err)
+		return string(text)
+	}
+	for _, build := range []struct {
+		plugins  string
+		code     int
+		headline string
+	}{
+		{"slow", 3, "### transportbench: 1 of 1 comparison WORSE\n"},
+		{"old/bin/plugins", 0, "### transportbench: no change found in 1 comparison\n"},
+	} {
+		for _, file := range []string{"output", "step-summary.md", "new/bin/plugins", "results"} {
+			require.NoError(t, os.RemoveAll(filepath.Join(dir, file)))
+		}
+		require.NoError(t, os.Symlink(filepath.Join(dir, build.plugins), filepath.Join(dir, "new/bin/plugins")))
+		code, output := run("Compare")
+		require.Zero(t, code, output)
+		require.Equal(t, fmt.Sprintf("code=%d\n", build.code), read("output"), output)
+		require.True(t, strings.HasPrefix(read("step-summary.md"), build.headline), read("step-summary.md"))
+		require.Contains(t, read("step-summary.md"), "\n- new: B: transportbench ")
+		code, output = run("Comment")
+		require.Zero(t, code, output)
+		if build.code == 0 {
+			require.Empty(t, read("comment.md"))
+			require.NoFileExists(t, filepath.Join(dir, "posted.md"))
+		} else {
+			require.Equal(t, read("step-summary.md"), read("posted.md"))
+			require.Regexp(t, `\| shm \| throughput \| .* op/s \| .* op/s \| -\d\d\.\d% \|`, read("posted.md"))
+		}
+		code, _ = run("Verdict", fmt.Sprintf("CODE=%d", build.code))
+		require.Equal(t, build.code, code)
+	}
+}
