@@ -137,7 +137,9 @@ const longestWait = int64(100 * time.Millisecond)
 
 // connect continues the connections that are not up yet.
 func (w *worker) connect() {
-	w.acceptor.Accept(w.decide)
+	if err := w.acceptor.Accept(w.decide); err != nil {
+		w.failures = append(w.failures, name.Error("poll", err))
+	}
 	now := clock.Now()
 	passed := min(now-w.lastConnect, longestWait)
 	w.lastConnect = now

@@ -206,7 +206,7 @@ func testStrangers(t *testing.T, engine string) {
 				}
 				_, err := w.Poll(nil)
 				require.NoError(t, err)
-				require.LessOrEqual(t, w.acceptor.Waiting(), 2+64)
+				require.LessOrEqual(t, len(w.acceptor.Waiting), 2+64)
 			}
 			fd := say(t, w, h, message(2, 2, "hi"))
 			events := make([]transport.Event, 4)
@@ -218,7 +218,7 @@ func testStrangers(t *testing.T, engine string) {
 			eventually(t, "all strangers to be refused", func() bool {
 				_, err := w.Poll(nil)
 				require.NoError(t, err)
-				return w.acceptor.Waiting() == 0 && w.acceptor.Strangers == strangers
+				return len(w.acceptor.Waiting) == 0 && w.acceptor.Strangers == strangers
 			})
 			for _, fd := range append(fds, fd) {
 				require.NoError(t, unix.Close(fd))
@@ -249,7 +249,7 @@ func testWaitWithStranger(t *testing.T, engine string) {
 	defer unix.Close(stranger)
 	eventually(t, "the stranger", func() bool {
 		require.NoError(t, w.Wait(time.Second))
-		return w.acceptor.Waiting() == 1
+		return len(w.acceptor.Waiting) == 1
 	})
 	_, err := unix.Write(stranger, h.encode()[:20])
 	require.NoError(t, err)
@@ -260,7 +260,7 @@ func testWaitWithStranger(t *testing.T, engine string) {
 	// 10 calls that sleep fill the time; the stranger's bytes end one more early.
 	require.LessOrEqual(t, calls, 30)
 	require.LessOrEqual(t, w.counters.Syscalls-before, uint64(100))
-	require.Equal(t, 1, w.acceptor.Waiting())
+	require.Len(t, w.acceptor.Waiting, 1)
 }
 
 // TestStrangerAfterConnect: a second connection with the peer's hello does not replace the first.

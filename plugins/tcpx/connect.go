@@ -29,23 +29,11 @@ import (
 
 // connector is what a worker needs to connect to its peers.
 type connector struct {
-	listener     int     // for control sockets and probes
-	dataListener int     // for data sockets
-	connecting   []*peer // not up yet
-	lastConnect  int64   // when connect ran last
-	arrivals     []*arrival
-	dataSockets  []dataSocket // accepted, not matched to a peer yet
-}
-
-// closeArrivals closes the sockets that were not matched to a peer.
-func (c *connector) closeArrivals() {
-	for _, a := range c.arrivals {
-		_ = unix.Close(a.fd)
-	}
-	for _, d := range c.dataSockets {
-		_ = unix.Close(d.fd)
-	}
-	c.arrivals, c.dataSockets = nil, nil
+	acceptor     sock.Acceptor // of control sockets and probes
+	dataListener int           // for data sockets
+	connecting   []*peer       // not up yet
+	lastConnect  int64         // when connect ran last
+	dataSockets  []dataSocket  // accepted, not matched to a peer yet
 }
 
 // handshake is the part of a peer that matters until the connection is up.
@@ -70,16 +58,6 @@ type dialing struct {
 	hello []byte // the unsent part; empty for a data socket
 }
 
-// arrival is an accepted control socket or a socket of a probe.
-type arrival struct {
-	fd     int
-	from   netip.AddrPort
-	raw    []byte
-	filled int // bytes of raw
-	since  int64
-	hello  hello // once all of it has come
-}
-
 // dataSocket is an accepted data socket without a peer.
 type dataSocket struct {
 	fd    int
@@ -93,7 +71,9 @@ type origin struct {
 	ports   [maxSockets]uint16 // in the order of the sockets; 0 for none
 }
 
-func (a *arrival) origin() origin { return origin{address: a.from.Addr(), ports: a.hello.Ports} }
+func (h *hello) origin(a *sock.Arrival) origin {
+	return origin{address: a.Addr().Addr(), ports: h.Ports}
+}
 
 // index returns the number of the data socket that comes from an address, or -1.
 func (o origin) index(from netip.AddrPort) int {
@@ -307,22 +287,18 @@ func (p *peer) attach() error {
 	return w.watch(controlFD, uint32(p.id))
 }
 
-// strangersHeld is how many sockets of strangers a listener may hold until they say what they are for.
+// strangersHeld is how many sockets of strangers the listener for data sockets may hold.
 const strangersHeld = 64
 
-// acceptAll accepts the sockets that have come and finds their peers. Of those that may be strangers'
-// it keeps the latest: a peer's socket has its hello, or is listed in one, at once.
+// acceptAll accepts the sockets that have come and finds their peers. Of data sockets that may be
+// strangers' it keeps the latest: a peer's socket is listed in a hello at once.
 func (w *worker) acceptAll() {
-	// Honest peers have no more sockets waiting at a port than those of all connections
+	if err := w.acceptor.Accept(w.decide); err != nil {
+		w.failures = append(w.failures, name.Error("poll", err))
+	}
+	// Peers, other than strangers, have no more data sockets waiting than those of all connections
 	// and their probes.
 	most := 2*w.settings.peers*(w.settings.sockets+1) + strangersHeld
-	for range most {
-		fd, from, err := w.settings.sock.Accept(w.listener)
-		if err != nil || fd < 0 {
-			break
-		}
-		w.arrivals = append(w.arrivals, &arrival{fd: fd, from: from, raw: make([]byte, helloSize), since: clock.Now()})
-	}
 	for range most {
 		fd, from, err := w.settings.sock.Accept(w.dataListener)
 		if err != nil || fd < 0 {
@@ -330,18 +306,8 @@ func (w *worker) acceptAll() {
 		}
 		w.dataSockets = append(w.dataSockets, dataSocket{fd: fd, from: from, since: clock.Now()})
 	}
-	w.arrivals = slices.DeleteFunc(w.arrivals, w.matchControl)
 	w.dataSockets = slices.DeleteFunc(w.dataSockets, w.matchData)
-	surplus := len(w.arrivals) - most
-	w.arrivals = slices.DeleteFunc(w.arrivals, func(a *arrival) bool {
-		drop := surplus > 0 && a.filled < helloSize
-		if drop {
-			surplus--
-			w.dropStranger(a.fd)
-		}
-		return drop
-	})
-	surplus = len(w.dataSockets) - most
+	surplus := len(w.dataSockets) - most
 	w.dataSockets = slices.DeleteFunc(w.dataSockets, func(d dataSocket) bool {
 		drop := surplus > 0 && !w.listed(d)
 		if drop {
@@ -352,66 +318,40 @@ func (w *worker) acceptAll() {
 	})
 }
 
-// dropStranger closes a socket that belongs to no peer.
+// dropStranger closes a data socket that belongs to no peer.
 func (w *worker) dropStranger(fd int) {
-	w.counters.strangers++
+	w.acceptor.Strangers++
 	_ = unix.Close(fd)
 }
 
 // listed reports whether a hello lists a data socket.
 func (w *worker) listed(d dataSocket) bool {
-	return slices.ContainsFunc(w.arrivals, func(a *arrival) bool { return a.origin().index(d.from) >= 0 })
+	return slices.ContainsFunc(w.acceptor.Waiting, func(a *sock.Arrival) bool {
+		h, ok := decodeHello(a.Hello, w.nonce, a.Addr().Port())
+		return ok && h.origin(a).index(d.from) >= 0
+	})
 }
 
-// readHello reads what has come of an arrival's hello. done is false while some is
-// missing; ok is false if the arrival must be closed.
-func (w *worker) readHello(a *arrival) (done, ok bool) {
-	if a.filled == helloSize {
-		return true, true
+// decide gives an arrival to its peer.
+func (w *worker) decide(a *sock.Arrival) sock.Verdict {
+	h, ok := decodeHello(a.Hello, w.nonce, a.Addr().Port())
+	if !ok {
+		return sock.Stranger
 	}
-	n, err := sock.ReceiveBytes(a.fd, a.raw[a.filled:])
-	a.filled += n
-	if errors.Is(err, transport.ErrUnavailable) {
-		w.failures = append(w.failures, name.Error("poll", err))
-	}
-	if err != nil {
-		return true, false
-	}
-	if a.filled < helloSize {
-		late := clock.Now()-a.since > int64(w.settings.sock.Timeout)
-		return late, false
-	}
-	a.hello, ok = decodeHello(a.raw, w.nonce, a.from.Port())
-	return true, ok
-}
-
-// matchControl gives an arrival to its peer, or closes it, and reports whether it did
-// either. An arrival whose peer is not connected yet waits.
-func (w *worker) matchControl(a *arrival) bool {
-	done, ok := w.readHello(a)
-	if !done {
-		return false
-	}
-	p, use := w.peers.Find(a.hello.From), a.hello.Use
+	p := w.peers.Find(h.From)
 	switch {
-	case !ok:
-		w.dropStranger(a.fd)
-		return true
 	case p == nil:
-		if !sock.Ended(a.fd) {
-			return false
-		}
+		return sock.Wait
 	case p.state == lost:
-	case use == useProbe:
+	case h.Use == useProbe:
 		p.dropProbe()
-		p.probe = a.fd
-		return true
-	case use == useControl && p.sockets[0] < 0 && p.state == connecting:
-		p.sockets[0], p.from = a.fd, a.origin()
-		return true
+		p.probe = a.FD
+		return sock.Taken
+	case p.sockets[0] < 0 && p.state == connecting:
+		p.sockets[0], p.from = a.FD, h.origin(a)
+		return sock.Taken
 	}
-	_ = unix.Close(a.fd)
-	return true
+	return sock.Close
 }
 
 // matchData gives a data socket to its peer, or closes it, and reports whether it did

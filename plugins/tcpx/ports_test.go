@@ -226,7 +226,7 @@ func TestMatchDataBeforeConnect(t *testing.T) {
 	eventually(t, "the hello", func() bool {
 		_, err := w.Poll(nil)
 		require.NoError(t, err)
-		return len(w.arrivals) == 1 && w.arrivals[0].filled == helloSize
+		return len(w.acceptor.Waiting) == 1 && len(w.acceptor.Waiting[0].Hello) == helloSize
 	})
 	dialData(t, w, data)
 	stranger := dialledTo(t, w, dataAddress, nil)
@@ -247,7 +247,7 @@ func TestMatchDataBeforeConnect(t *testing.T) {
 	eventually(t, "the other one to be dropped", func() bool {
 		_, err := w.Poll(nil)
 		require.NoError(t, err)
-		return sock.Peek(data) != nil && len(w.dataSockets)+len(w.arrivals) == 0
+		return sock.Peek(data) != nil && len(w.dataSockets)+len(w.acceptor.Waiting) == 0
 	})
 	require.NoError(t, sock.CloseAll([]int{data, stranger}))
 }

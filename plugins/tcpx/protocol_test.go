@@ -227,7 +227,7 @@ func TestStrangers(t *testing.T) {
 	eventually(t, "no socket to be left", func() bool {
 		_, err := w.Poll(nil)
 		require.NoError(t, err)
-		return len(w.arrivals)+len(w.dataSockets) == 0
+		return len(w.acceptor.Waiting)+len(w.dataSockets) == 0
 	})
 }
 
@@ -248,9 +248,9 @@ func TestCrowdOfStrangers(t *testing.T) {
 	}
 	meet(t, a, b)
 	for _, w := range []*worker{a, b} {
-		require.LessOrEqual(t, len(w.arrivals), 4+strangersHeld)
+		require.LessOrEqual(t, len(w.acceptor.Waiting), 2+strangersHeld)
 		require.LessOrEqual(t, len(w.dataSockets), 4+strangersHeld)
-		eventually(t, "the strangers to be dropped", func() bool { w.connect(); return w.counters.strangers >= 4*strangersHeld-8 })
+		eventually(t, "the strangers to be dropped", func() bool { w.connect(); return w.acceptor.Strangers >= 4*strangersHeld-8 })
 	}
 	probe := transport.Probe{Kind: transport.ProbeMedium, Duration: time.Millisecond}
 	require.NoError(t, onTwoThreads(context.Background(),
@@ -296,7 +296,7 @@ func TestReplayedHello(t *testing.T) {
 	require.NoError(t, rawExchange(new(atomic.Bool), replay, said, sendHello))
 	eventually(t, "the replay to be dropped", func() bool { a.connect(); return sock.Peek(replay) != nil })
 	require.Equal(t, first, a.peers.Get(0).probe)
-	require.Equal(t, uint64(1), a.counters.strangers)
+	require.Equal(t, uint64(1), a.acceptor.Strangers)
 	require.NoError(t, sock.CloseAll([]int{fd, replay}))
 }
 

@@ -27,7 +27,6 @@ type counters struct {
 	series                        timeSeries    // over a window
 
 	setupNS                  uint64
-	strangers                uint64
 	messages, staged, direct uint64
 	stagings                 uint64 // copies to the staging ring
 	full                     uint64
@@ -118,7 +117,7 @@ func (w *worker) ReadStats(dst []transport.Stat) []transport.Stat {
 		transport.Stat{Name: "retransmits", Help: "segments that TCP sent again (TCP_INFO)", Value: retransmitted},
 		transport.Stat{Name: "process_cpu_ns", Help: "CPU time of the process; over received_bytes, the cost per byte", Value: k.cpuNS},
 		transport.Stat{Name: "setup_ns", Help: "time from Connect until all sockets were connected, over all peers; part of no transfer", Value: k.setupNS},
-		transport.Stat{Name: "strangers", Help: "sockets closed because they belong to no peer: they sent no proper hello in time, or were listed in none", Value: k.strangers},
+		transport.Stat{Name: "strangers", Help: "sockets closed because they belong to no peer: they sent no proper hello in time, or were listed in none", Value: w.acceptor.Strangers},
 	)
 	for _, part := range []any{w.unpacker.Unpacker, w.memory} {
 		if c, counts := part.(bounce.Counter); counts {

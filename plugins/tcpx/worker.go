@@ -93,7 +93,7 @@ func newPendingCalls(most int) pendingCalls {
 }
 
 func newWorker(s *settings, index int) (*worker, error) {
-	w := &worker{settings: s, connector: connector{listener: -1, dataListener: -1}, epoll: -1, notifier: sock.Notifier{FD: -1},
+	w := &worker{settings: s, connector: connector{acceptor: sock.Acceptor{Listener: -1}, dataListener: -1}, epoll: -1, notifier: sock.Notifier{FD: -1},
 		ready: make([]unix.EpollEvent, s.peers+2), lost: control.NewLostPeers(s.peers),
 		dirty: make([]*peer, 0, s.peers), failures: make([]error, 0, s.peers), releasing: make([]*peer, 0, s.peers)}
 	_, _ = rand.Read(w.nonce[:]) // never fails
@@ -112,7 +112,8 @@ func (w *worker) open(index int) (err error) {
 	if err != nil {
 		return err
 	}
-	w.listener = fd
+	// Each peer has a control socket and one for a probe.
+	w.acceptor = sock.NewAcceptor(fd, &s.sock, helloSize, 2*s.peers)
 	port := s.dataPort
 	if port > 0 {
 		port += index
@@ -128,7 +129,7 @@ func (w *worker) open(index int) (err error) {
 	if w.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return fmt.Errorf("epoll_create: %w", err)
 	}
-	if err = errors.Join(w.watch(w.listener, noPeer), w.watch(w.dataListener, noPeer), w.notifier.Open()); err != nil {
+	if err = errors.Join(w.watch(w.acceptor.Listener, noPeer), w.watch(w.dataListener, noPeer), w.notifier.Open()); err != nil {
 		return err
 	}
 	if w.memory, w.unpacker, err = s.newBounce(); err == nil {
@@ -230,8 +231,12 @@ func (w *worker) Close() error {
 			errs = append(errs, p.closeSockets())
 		}
 	}
-	w.closeArrivals()
-	for _, fd := range []int{w.listener, w.dataListener, w.epoll} {
+	for _, d := range w.dataSockets {
+		_ = unix.Close(d.fd)
+	}
+	w.dataSockets = nil
+	errs = append(errs, w.acceptor.Close())
+	for _, fd := range []int{w.dataListener, w.epoll} {
 		if fd >= 0 {
 			errs = append(errs, unix.Close(fd))
 		}

@@ -139,7 +139,7 @@ func (w *worker) findReadable() {
 	}
 	many := len(w.peers.ByID) > directPeers
 	arrived := len(w.connecting) > 0 ||
-		rest && len(w.arrivals)+len(w.dataSockets) > 0 && clock.Now()-w.lastConnect > arrivalsEvery
+		rest && len(w.acceptor.Waiting)+len(w.dataSockets) > 0 && clock.Now()-w.lastConnect > arrivalsEvery
 	if many || rest {
 		w.counters.calls[sock.Others]++
 		for i := range sock.Ready(w.epoll, w.ready) {

@@ -2,6 +2,7 @@ package tcpx
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -64,4 +65,24 @@ func TestWaitWaits(t *testing.T) {
 		}
 		return quiet
 	})
+}
+
+// TestWaitWithStranger: Wait reads the part of a hello that a stranger has sent, so that it sleeps
+// afterwards.
+func TestWaitWithStranger(t *testing.T) {
+	a, _ := connectedWorkers(t, transport.Config{Peers: 1, InFlight: 4, MaxPayload: 100}, nil)
+	at, err := a.settings.decodeAddress(a.Address())
+	require.NoError(t, err)
+	stranger := dialledTo(t, a, at.At, nil)
+	defer unix.Close(stranger)
+	read := func(bytes int) func() bool {
+		return func() bool {
+			require.NoError(t, a.Wait(time.Millisecond))
+			return len(a.acceptor.Waiting) == 1 && len(a.acceptor.Waiting[0].Hello) == bytes
+		}
+	}
+	eventually(t, "the stranger", read(0))
+	_, err = unix.Write(stranger, []byte("?"))
+	require.NoError(t, err)
+	eventually(t, "what it said", read(1))
 }

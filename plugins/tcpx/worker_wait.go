@@ -2,6 +2,7 @@ package tcpx
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -23,12 +24,9 @@ func (w *worker) Wait(timeout time.Duration) error {
 	w.notifier.Begin()
 	defer w.notifier.End()
 	list := append(w.pollFD[:0], unix.PollFd{Fd: int32(w.notifier.FD), Events: unix.POLLIN},
-		unix.PollFd{Fd: int32(w.listener), Events: unix.POLLIN}, unix.PollFd{Fd: int32(w.dataListener), Events: unix.POLLIN})
-	for _, a := range w.arrivals {
-		if a.filled < helloSize {
-			list = append(list, unix.PollFd{Fd: int32(a.fd), Events: unix.POLLIN})
-		}
-	}
+		unix.PollFd{Fd: int32(w.dataListener), Events: unix.POLLIN})
+	list = w.acceptor.Interests(list)
+	arrivals := len(list)
 	ready := false
 	for _, p := range w.peers.ByID {
 		if p != nil && p.state != lost && !ready {
@@ -48,7 +46,7 @@ func (w *worker) Wait(timeout time.Duration) error {
 		w.counters.calls[sock.Others]++
 		w.notifier.Drain()
 	}
-	if list[1].Revents|list[2].Revents != 0 {
+	if slices.ContainsFunc(list[1:arrivals], func(p unix.PollFd) bool { return p.Revents != 0 }) {
 		w.connect()
 	}
 	return nil

@@ -1,6 +1,7 @@
 package sock
 
 import (
+	"net/netip"
 	"slices"
 	"time"
 
@@ -9,19 +10,20 @@ import (
 	"transportbench/core/fabric/clock"
 )
 
-// strangersHeld is how many connections of strangers an acceptor holds until they say what they are for.
+// strangersHeld is how many connections of strangers an acceptor holds until they say what they are
+// for.
 const strangersHeld = 64
 
-// Acceptor is a listening socket and the connections to it that have no owner yet. A connection begins
-// with a hello of fixed length, by which its owner recognises it.
+// Acceptor is a listening socket and the connections to it that have no owner yet. A connection
+// begins with a hello of fixed length, by which its owner recognises it.
 type Acceptor struct {
-	Listener  int    // -1 if there is none
-	Strangers uint64 // connections that were closed because they sent no proper hello in time
+	Listener  int        // -1 if there is none
+	Strangers uint64     // connections that were closed because they sent no proper hello in time
+	Waiting   []*Arrival // connections without an owner; only Accept and Close change it
 
 	options *Options
 	hello   int
 	limit   int
-	waiting []*Arrival
 
 	accepted int64 // when Accept ran last
 	listener unix.PollFd
@@ -36,6 +38,9 @@ type Arrival struct {
 	since int64
 }
 
+// Addr returns where a connection over TCP comes from.
+func (a *Arrival) Addr() netip.AddrPort { return fromKernel(a.From) }
+
 // Verdict is what becomes of an arrival with a whole hello.
 type Verdict int
 
@@ -47,30 +52,28 @@ const (
 	Stranger                // its hello is wrong
 )
 
-// NewAcceptor returns the acceptor of a listening socket. hello is the length of a hello, and expected
-// the most connections that peers, other than strangers, may have waiting.
+// NewAcceptor returns the acceptor of a listening socket. hello is the length of a hello, and
+// expected the most connections that peers, other than strangers, may have waiting.
 func NewAcceptor(listener int, o *Options, hello, expected int) Acceptor {
 	return Acceptor{Listener: listener, options: o, hello: hello, limit: expected + strangersHeld}
 }
-
-// Waiting returns the number of connections without an owner.
-func (l *Acceptor) Waiting() int { return len(l.waiting) }
 
 // lookEvery is the time between two looks at connections without an owner, in nanoseconds:
 // strangers may leave many open, and each look is a system call for each.
 const lookEvery = int64(10 * time.Millisecond)
 
-// Ready reports whether Accept has something to do, which costs a system call. It does not allocate.
+// Ready reports whether Accept has something to do, which costs a system call. It does not
+// allocate.
 func (l *Acceptor) Ready() bool {
 	l.listener = unix.PollFd{Fd: int32(l.Listener), Events: unix.POLLIN}
-	return readable(&l.listener) || len(l.waiting) > 0 && clock.Now()-l.accepted > lookEvery
+	return readable(&l.listener) || len(l.Waiting) > 0 && clock.Now()-l.accepted > lookEvery
 }
 
 // Interests appends what poll(2) has to watch for Accept: the listener, and the connections with an
 // incomplete hello.
 func (l *Acceptor) Interests(list []unix.PollFd) []unix.PollFd {
 	list = append(list, unix.PollFd{Fd: int32(l.Listener), Events: unix.POLLIN})
-	for _, a := range l.waiting {
+	for _, a := range l.Waiting {
 		if len(a.Hello) < l.hello {
 			list = append(list, unix.PollFd{Fd: int32(a.FD), Events: unix.POLLIN})
 		}
@@ -78,21 +81,27 @@ func (l *Acceptor) Interests(list []unix.PollFd) []unix.PollFd {
 	return list
 }
 
-// Accept accepts the connections that have come, reads their hellos, and calls decide for those that are
-// complete. Of connections without a whole hello it keeps the latest: a peer that is no stranger sends
-// its hello at once.
-func (l *Acceptor) Accept(decide func(*Arrival) Verdict) {
+// Accept accepts the connections that have come, reads their hellos, and calls decide for those
+// that are complete. Of connections without a whole hello it keeps the latest: a peer that is no
+// stranger sends its hello at once. It returns [ErrInDmabuf] if this host could not read a hello.
+func (l *Acceptor) Accept(decide func(*Arrival) Verdict) (err error) {
 	l.accepted = clock.Now()
 	for range l.limit {
 		fd, from, err := l.options.AcceptFrom(l.Listener)
 		if err != nil || fd < 0 {
 			break
 		}
-		l.waiting = append(l.waiting, &Arrival{FD: fd, From: from, Hello: make([]byte, 0, l.hello), since: clock.Now()})
+		l.Waiting = append(l.Waiting, &Arrival{FD: fd, From: from, Hello: make([]byte, 0, l.hello), since: clock.Now()})
 	}
-	l.waiting = slices.DeleteFunc(l.waiting, func(a *Arrival) bool { return l.settle(a, decide) })
-	surplus := len(l.waiting) - l.limit
-	l.waiting = slices.DeleteFunc(l.waiting, func(a *Arrival) bool {
+	l.Waiting = slices.DeleteFunc(l.Waiting, func(a *Arrival) bool {
+		settled, failure := l.settle(a, decide)
+		if failure == ErrInDmabuf {
+			err = failure
+		}
+		return settled
+	})
+	surplus := len(l.Waiting) - l.limit
+	l.Waiting = slices.DeleteFunc(l.Waiting, func(a *Arrival) bool {
 		drop := surplus > 0 && len(a.Hello) < l.hello
 		if drop {
 			surplus--
@@ -100,38 +109,40 @@ func (l *Acceptor) Accept(decide func(*Arrival) Verdict) {
 		}
 		return drop
 	})
+	return err
 }
 
-// settle reports whether an arrival is no longer waiting.
-func (l *Acceptor) settle(a *Arrival, decide func(*Arrival) Verdict) bool {
+// settle reports whether an arrival is no longer waiting, and returns the error of reading its
+// hello.
+func (l *Acceptor) settle(a *Arrival, decide func(*Arrival) Verdict) (settled bool, err error) {
 	if missing := a.Hello[len(a.Hello):l.hello]; len(missing) > 0 {
 		n, err := ReceiveBytes(a.FD, missing)
 		a.Hello = a.Hello[:len(a.Hello)+n]
 		switch {
 		case err != nil:
 			l.refuse(a)
-			return true
+			return true, err
 		case len(a.Hello) < l.hello:
 			late := clock.Now()-a.since > int64(l.options.Timeout)
 			if late {
 				l.refuse(a)
 			}
-			return late
+			return late, nil
 		}
 	}
 	switch decide(a) {
 	case Taken:
-		return true
+		return true, nil
 	case Stranger:
 		l.refuse(a)
-		return true
+		return true, nil
 	case Wait:
 		if Peek(a.FD) == nil {
-			return false
+			return false, nil
 		}
 	}
 	_ = unix.Close(a.FD)
-	return true
+	return true, nil
 }
 
 // refuse closes the connection of a stranger.
@@ -142,10 +153,10 @@ func (l *Acceptor) refuse(a *Arrival) {
 
 // Close closes the listener and the connections without an owner.
 func (l *Acceptor) Close() (err error) {
-	for _, a := range l.waiting {
+	for _, a := range l.Waiting {
 		_ = unix.Close(a.FD)
 	}
-	l.waiting = nil
+	l.Waiting = nil
 	if l.Listener >= 0 {
 		err = unix.Close(l.Listener)
 		l.Listener = -1

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Connections with a whole hello are decided on, the others are refused: when they end, and when there are
-// more than the limit.
+// Connections with a whole hello are decided on, the others are refused: when they end, and when
+// there are more than the limit.
 func TestAcceptor(t *testing.T) {
 	o := Options{Address: netip.MustParseAddr("127.0.0.1"), Timeout: time.Minute}
 	listener, at, err := o.Listen(0)
@@ -32,13 +32,13 @@ func TestAcceptor(t *testing.T) {
 	var seen []string
 	taken := -1
 	accept := func() {
-		l.Accept(func(a *Arrival) Verdict {
+		require.NoError(t, l.Accept(func(a *Arrival) Verdict {
 			seen = append(seen, string(a.Hello))
 			if string(a.Hello) == "take" {
 				taken = a.FD
 			}
 			return verdicts[string(a.Hello)]
-		})
+		}))
 	}
 	part := dial("ta")
 	for _, hello := range []string{"take", "drop", "evil", "wait"} {
@@ -48,13 +48,13 @@ func TestAcceptor(t *testing.T) {
 	accept()
 	require.ElementsMatch(t, []string{"take", "drop", "evil", "wait"}, seen)
 	require.NoError(t, unix.Close(taken))
-	require.Equal(t, 2, l.Waiting(), "the part of a hello, and the one whose owner is not known")
+	require.Len(t, l.Waiting, 2, "the part of a hello, and the one whose owner is not known")
 	require.Len(t, l.Interests(nil), 2, "the listener, and the part of a hello")
 	require.Equal(t, uint64(1), l.Strangers)
 
 	require.NoError(t, unix.Shutdown(part, unix.SHUT_WR))
 	accept()
-	require.Equal(t, 1, l.Waiting())
+	require.Len(t, l.Waiting, 1)
 	require.Equal(t, uint64(2), l.Strangers)
 
 	for range strangersHeld + 3 {
@@ -62,11 +62,11 @@ func TestAcceptor(t *testing.T) {
 	}
 	accept()
 	accept() // Accept takes as many as it may hold at a time
-	require.Equal(t, strangersHeld, l.Waiting())
+	require.Len(t, l.Waiting, strangersHeld)
 	require.Equal(t, uint64(2+4), l.Strangers)
 	verdicts["wait"] = Close
 	accept()
-	require.Equal(t, strangersHeld-1, l.Waiting(), "a whole hello is not dropped for silent ones")
+	require.Len(t, l.Waiting, strangersHeld-1, "a whole hello is not dropped for silent ones")
 	require.NoError(t, l.Close())
-	require.Zero(t, l.Waiting())
+	require.Empty(t, l.Waiting)
 }
