@@ -114,3 +114,9 @@ by_reason() {
 			}
 		}'
 }
+
+# console_text passes on what a guest's console says, without the escape sequences of its firmware:
+# control characters, which in UTF-8 may have two bytes, become question marks.
+console_text() {
+	LC_ALL=C sed -u -e 's/\r$//' -e 's/[\x00-\x08\x0b-\x1f\x7f]/?/g' -e 's/\xc2[\x80-\x9f]/?/g'
+}

@@ -226,6 +226,12 @@ with_output leaves report || fail "leaves failed"
 expect "a/b.TestX/killed: 2 runs" "a/b.TestX/small/control/probe: 2 runs" "a/b.TestXY: 2 runs"
 [ "$(wc -l <"$scratch/output")" = 3 ] || fail "it does not have 3 lines"
 
+new_module "a guest's firmware cannot clear the terminal"
+printf '\033c\033[2J\302\2332Jbooted\r\n== step \303\251\n' >console
+with_output console_text <console
+expect "?c?[2J?2Jbooted" "== step é"
+! LC_ALL=C grep -q "$(printf '[\001-\010\013-\037\177]')" "$scratch/output" || fail "control characters are left"
+
 new_module "skipped tests leave the output, and the summary counts them by reason"
 export UNTESTED=$scratch/untested
 : >"$UNTESTED"

@@ -82,12 +82,6 @@ initramfs() {
 	(cd "$root" && find . | cpio -o -H newc --quiet | gzip -1) >"$work/initramfs.gz"
 }
 
-# console_text passes on what the guest's console says, without the escape sequences of its firmware:
-# control characters, which in UTF-8 may have two bytes, become question marks.
-console_text() {
-	LC_ALL=C sed -u -e 's/\r$//' -e 's/[\x00-\x08\x0b-\x1f\x7f]/?/g' -e 's/\xc2[\x80-\x9f]/?/g'
-}
-
 guest() {
 	local image log=$work/guest.log limit=${RDMA_LIMIT:-1800}
 	image=$(find "$kernel/boot" -name 'vmlinuz-*')

@@ -92,10 +92,10 @@ benchmarks() {
 }
 
 # packages prints the packages whose tests run without the race detector, and not one at a time. The host's
-# side of a run is not measured and does not count its allocations: the step "race" alone has its tests.
+# side of a run, which is not measured, and the conformance suite's own tests run in the step "race" alone.
 packages() {
 	go list -tags "$tags" ./core/... ./plugins/... ./cmd/transportbench/internal/... |
-		grep -vE '^transportbench/core/(plugin|lab/(runner|sweep|result/set))(/|$)' | paste -sd' '
+		grep -vE '^transportbench/core/(plugin|transporttest|lab/(runner|sweep|result/set))(/|$)' | paste -sd' '
 }
 
 # race runs the tests of what shares memory between goroutines or threads under the race
