@@ -101,7 +101,7 @@ func TestWorkflow(t *testing.T) {
 		script := exec.Command("bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", w.step(t, step))
 		script.Dir = dir
 		// Both builds are equal or very different, and two processors are not quiet.
-		script.Env = append(os.Environ(), "LOAD=--transport shm --profile echo --duration 20ms --warmup 5ms --repeats 5 --most 5 --metric throughput --floor 50%",
+		script.Env = append(os.Environ(), "LOAD=--transport shm --profile echo --duration 50ms --warmup 5ms --repeats 5 --most 5 --metric throughput --floor 50%",
 			"GITHUB_STEP_SUMMARY=step-summary.md", "GITHUB_OUTPUT=output", "GITHUB_REPOSITORY=owner/name", "PULL_REQUEST=42",
 			"PATH="+filepath.Join(dir, "programs")+":"+os.Getenv("PATH"), "TMPDIR="+dir, "XDG_CONFIG_HOME="+dir, "XDG_STATE_HOME="+dir)
 		script.Env = append(script.Env, env...)

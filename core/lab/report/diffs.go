@@ -59,6 +59,7 @@ func (b *builder) cellsOf(at int, changes []compare.Change) []int {
 // changeList shows the changes of one metric between two sets, the largest first.
 type changeList struct {
 	Old, New, Refused string
+	Sides             []string // what both are, in the first list of a comparison
 	Metric, Better    string
 	BandX, BandW      float64 // the changes that do not count, in percent
 	Zero              float64
@@ -104,9 +105,14 @@ func (b *builder) changeLists() []changeList {
 		slices.SortFunc(metrics, func(x, y string) int {
 			return slices.Index(b.Compare.Metrics, x) - slices.Index(b.Compare.Metrics, y)
 		})
-		for _, metric := range metrics {
+		for i, metric := range metrics {
 			l := changesOf(d, metric)
 			l.Old, l.New = old, new
+			if i == 0 {
+				l.Sides = []string{
+					printable.Text(old + ": " + d.Report.OldSide.String()), printable.Text(new + ": " + d.Report.NewSide.String()),
+				}
+			}
 			lists = append(lists, l)
 		}
 	}

@@ -61,7 +61,7 @@ func TestComment(t *testing.T) {
 
 // GitHub refuses comments of more than 65,536 characters.
 func TestCommentIsShort(t *testing.T) {
-	const cells = 1500
+	const cells = 700
 	many := func(centre float64) string {
 		return setOf(t, func(s *set.Set) {
 			first := s.Cells[0]

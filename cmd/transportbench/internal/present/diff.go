@@ -329,7 +329,7 @@ func Ranking(w io.Writer, r *compare.Ranking, markdown bool) {
 	writeLines(w, rankingNotes(r), markdown)
 	GroupedWarnings(w, r.Warnings, markdown)
 	writeLines(w, []string{
-		"by: of the best over the second; the interval is of the shift between the two, which the test is about",
+		"by, and the percentages of the groups: the best over the other value; the interval is of the shift between the best and the second, which the test is about",
 		"groups: values without a letter in common are told apart, those with one are not; a winner is told apart from all others",
 		fmt.Sprintf("%s, %d undecided (alpha %g over %s of all pairs against leads of %s; intervals at the adjusted level)",
 			format.Count(len(r.Groups), "comparison"), undecided, r.Alpha, format.Count(r.Tests, "test"), margins(r.Floor, r.Same)),
@@ -391,12 +391,12 @@ func rankingNotes(r *compare.Ranking) (lines []string) {
 // RankingCSV writes one line per value and group of cells, with plain numbers.
 func RankingCSV(w io.Writer, r *compare.Ranking) error {
 	out := export.NewCSVWriter(w)
-	rows := [][]string{{"cell", "metric", "unit", "place", r.Axis, "median", "repeats", "behind", "behind_low", "behind_high", "p_holm", "winner", "group"}}
+	rows := [][]string{{"cell", "metric", "unit", "place", r.Axis, "median", "repeats", "lead", "behind", "behind_low", "behind_high", "p_holm", "winner", "group"}}
 	for _, group := range r.Groups {
 		for i, candidate := range group.List {
 			value, n := plainMetric(&candidate.Metric)
 			rows = append(rows, []string{group.Cell, group.Metric, group.Unit, strconv.Itoa(i + 1), candidate.Value, value, n,
-				plain(candidate.Behind), plain(candidate.Low), plain(candidate.High), plain(candidate.PHolm), group.Leader, candidate.Group})
+				plain(candidate.Lead), plain(candidate.Behind), plain(candidate.Low), plain(candidate.High), plain(candidate.PHolm), group.Leader, candidate.Group})
 		}
 	}
 	return out.WriteAll(rows)

@@ -182,7 +182,8 @@ function changeTable(x) {
   return el("div", {}, table("Changes", [
     { name: "cell", node: (c) => (c.at >= 0 ? cellLink(c.at, c.cell) : c.cell), key: (c) => c.cell }, { name: "metric", text: (c) => c.metric, key: (c) => c.metric },
     { name: "old", right: true, text: (c) => m(c, "old") }, { name: "new", right: true, text: (c) => m(c, "new") },
-    { name: "change", right: true, text: (c) => percent(c.change), key: (c) => c.change }, { name: "interval", right: true, text: (c) => percents(c.low, c.high) },
+    { name: "change", right: true, text: (c) => percent(c.change_of_medians), key: (c) => c.change_of_medians },
+    { name: "shift", right: true, text: (c) => percent(c.change), key: (c) => c.change }, { name: "interval", right: true, text: (c) => percents(c.low, c.high) },
     { name: "p (Holm)", right: true, text: (c) => probability(c.p_holm), key: (c) => c.p_holm }, { name: "verdict", text: (c) => c.verdict, key: (c) => c.verdict },
     { name: "note", long: true, text: (c) => c.note || "" }], rows.filter((c) => c.at < 0 || visible(c.at))),
   notesOf(x.report));
