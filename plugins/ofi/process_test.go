@@ -179,7 +179,8 @@ func start(t testing.TB, r role) (*child, string) {
 	text, err := json.Marshal(r)
 	require.NoError(t, err)
 	c := &child{cmd: exec.Command(os.Args[0])}
-	c.cmd.Env = append(os.Environ(), childVariable+"="+string(text), "GODEBUG=asyncpreemptoff=1")
+	c.cmd.Env = append(os.Environ(), childVariable+"="+string(text), "GODEBUG=asyncpreemptoff=1",
+		"GORACE=atexit_sleep_ms=0") // the race detector would wait for a second
 	c.cmd.Stderr = childStderr
 	c.in, err = c.cmd.StdinPipe()
 	require.NoError(t, err)
