@@ -36,7 +36,7 @@ func newSide(s *set.Set, cells []*set.Cell) Side {
 	programs := map[string]*set.Plugin{}
 	for i, c := range cells {
 		if c.Plugin.SHA256 != "" {
-			programs[c.Plugin.SHA256] = &c.Plugin
+			programs[c.Plugin.Name+c.Plugin.SHA256] = &c.Plugin
 		}
 		if at := c.StartedAt; !at.IsZero() {
 			if side.From.IsZero() || at.Before(side.From) {
