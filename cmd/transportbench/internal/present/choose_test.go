@@ -24,12 +24,16 @@ var answered = regexp.MustCompile(`(?s)<!-- answer: (\S+) from (results/\S+) -->
 // TestPublishedAnswers compares the answers of the documents with the committed results that they are from.
 // With -update it rewrites them.
 func TestPublishedAnswers(t *testing.T) {
+	sets := map[string]*answerSet{} // each is read once
 	compareBlocks(t, answered, func(root string, block [][]byte) []byte {
 		dir, question := string(block[2]), string(block[1])
 		answer, known := answers[question]
 		require.True(t, known, question)
+		if sets[dir] == nil {
+			sets[dir] = newAnswerSet(t, dir, readPublished(t, root, dir))
+		}
 		var text bytes.Buffer
-		answer(&text, newAnswerSet(t, dir, readPublished(t, root, dir)))
+		answer(&text, sets[dir])
 		return text.Bytes()
 	})
 }
