@@ -60,7 +60,7 @@ func TestSweepFromFlags(t *testing.T) {
 	require.Zero(t, c.sweep(args...), c.stderr)
 	require.Contains(t, c.stderr, "12 cells")
 	require.Contains(t, c.stderr, "repeat 2 of 2")
-	require.Contains(t, c.stderr, "fake in_flight=8 value_size=4KiB ring=onesided: throughput 8.00 M op/s")
+	require.Contains(t, c.stderr, "fake in_flight=8 value_size=4KiB ring=onesided: 8.00 M op/s")
 	require.Contains(t, c.stdout, "results in "+c.out)
 	s, err := set.Load(c.out)
 	require.NoError(t, err)

@@ -198,7 +198,7 @@ func stalls(w io.Writer, a *analyze.Analysis) {
 }
 
 func breakdown(w io.Writer, b *analyze.Breakdown) {
-	t := newTable(w, b.Name, ">mean", ">share", "").wrap("", 20)
+	t := newTable(w, b.Name, ">mean", ">share", "").wrap(20, "")
 	for _, p := range b.Parts {
 		t.AppendRow(table.Row{p.Label(), format.Time(p.Mean), portion(p.Share), p.Help})
 	}
@@ -217,7 +217,7 @@ func limits(w io.Writer, l *analyze.Limit) {
 	}
 	fmt.Fprintf(w, "the limit: measured %s, %.0f%% of the possible %s (%s)\n",
 		format.Rate(l.Measured), 100*l.Share, format.Rate(l.Throughput), l.Bounds[0].Name)
-	t := newTable(w, "bound", ">at most", "").wrap("", 20)
+	t := newTable(w, "bound", ">at most", "").wrap(20, "")
 	for _, b := range l.Bounds {
 		t.AppendRow(table.Row{b.Name, format.Rate(b.Throughput), text.WrapSoft(b.Message, 64)})
 	}
@@ -328,7 +328,7 @@ func writeFindings(w io.Writer, list []analyze.Finding) {
 // overview writes one row per cell, and what is predicted.
 func overview(w io.Writer, cells []AnalyzedCell) {
 	analyzed := 0
-	t := newTable(w, "cell", ">throughput", ">of its limit", "bound by", "").wrap("", 16)
+	t := newTable(w, "cell", ">throughput", ">of its limit", "bound by", "").wrap(16, "")
 	for i := range cells {
 		c := &cells[i]
 		if c.Analysis == nil {

@@ -62,7 +62,7 @@ func operating(w io.Writer, u *analyze.Curve) {
 		return
 	}
 	fmt.Fprintln(w)
-	t := newTable(w, "for", "load", ">throughput", ">"+u.Metric, "why").wrap("why", 16)
+	t := newTable(w, "for", "load", ">throughput", ">"+u.Metric, "why").wrap(16, "why")
 	for _, o := range u.Operating {
 		p := &u.Points[o.Point]
 		t.AppendRow(table.Row{o.Name, p.Load, format.Value(p.Rate), format.Value(p.Latency), text.WrapSoft(o.Why, 34)})

@@ -63,7 +63,7 @@ func changeTable(w io.Writer, changes []*compare.Change, states, markdown bool) 
 	if states {
 		columns = append(columns, "by state (windows)")
 	}
-	t := newTable(w, columns...).wrap("cell", 16).drop("by state (windows)", "p (Holm)", "shift", "interval", "old", "new")
+	t := newTable(w, columns...).wrap(16, "cell").drop("by state (windows)", "p (Holm)", "shift", "interval", "old", "new")
 	for _, c := range changes {
 		old, new := medians(c.Old, c.New, c.States)
 		row := table.Row{c.Cell, c.Metric, old, new, format.Percent(c.OfMedians), format.Percent(c.Change), changeInterval(c),
@@ -293,7 +293,7 @@ func Ranking(w io.Writer, r *compare.Ranking, markdown bool) {
 	if markdown {
 		w = markdownText{w}
 	}
-	t := newTable(w, "cell", "metric", "winner", "best", ">by", ">interval", ">p (Holm)").wrap("cell", 16).drop("p (Holm)", "interval", "best")
+	t := newTable(w, "cell", "metric", "winner", "best", ">by", ">interval", ">p (Holm)").wrap(16, "cell").drop("p (Holm)", "interval", "best")
 	undecided, tooLittle := 0, 0
 	for _, group := range r.Groups {
 		winner := group.Leader

@@ -37,7 +37,7 @@ type Plugin struct {
 func Plugins(w io.Writer, plugins []Plugin) {
 	choices(w, plugins)
 	t := newTable(w, "name", "version", "providers", "available", "sha256", "path").
-		drop("path", "sha256", "version").wrap("available", 12)
+		drop("path", "sha256", "version").wrap(16, "available", "providers")
 	for _, p := range plugins {
 		version, providers := "-", "-"
 		if p.Description != nil {
@@ -59,7 +59,7 @@ func Plugins(w io.Writer, plugins []Plugin) {
 // choices writes when to choose each plugin that is a candidate, in the group of what it is made for.
 // Plugins that do not say it come last.
 func choices(w io.Writer, plugins []Plugin) {
-	t := newTable(w, "made for", "name", "also runs on", "choose it").prose().drop("also runs on", "made for").wrap("choose it", 32)
+	t := newTable(w, "made for", "name", "also runs on", "choose it").prose().drop("also runs on", "made for").wrap(32, "choose it")
 	rows := 0
 	add := func(group transport.Group, heading string) {
 		for _, p := range plugins {
@@ -130,7 +130,7 @@ func PluginDetails(w io.Writer, p Plugin) {
 		return
 	}
 	fmt.Fprintln(w, "\nOptions, for --set key=value:")
-	t := newTable(w, "key", "type", "default", "allowed", "").prose().drop("type", "allowed").wrap("", 24)
+	t := newTable(w, "key", "type", "default", "allowed", "").prose().drop("type", "allowed").wrap(24, "")
 	for _, o := range info.Options {
 		t.AppendRow(table.Row{o.Name, o.Type, text.WrapSoft(o.Default, 12), text.WrapSoft(allowed(o), 20), o.Help})
 	}
@@ -183,7 +183,7 @@ func allowed(o transport.Option) string {
 
 // Profiles writes one row per profile.
 func Profiles(w io.Writer, profiles []config.Profile) {
-	t := newTable(w, "name", "load").wrap("load", 20)
+	t := newTable(w, "name", "load").wrap(20, "load")
 	for _, p := range profiles {
 		t.AppendRow(table.Row{p.Name, p.Summary})
 	}
@@ -207,7 +207,7 @@ func Measurements(w io.Writer, list []transport.Measurement) {
 
 // Findings writes what doctor found, and remedies for what is not OK.
 func Findings(w io.Writer, findings []doctor.Finding) {
-	t := newTable(w, "", "what", "found").wrap("found", 20)
+	t := newTable(w, "", "what", "found").wrap(20, "found")
 	wrong := 0
 	for _, f := range findings {
 		t.AppendRow(table.Row{f.Status, f.Name, f.Value})

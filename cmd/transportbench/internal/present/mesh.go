@@ -129,7 +129,7 @@ func stages(w io.Writer, repeats []result.Repeat) {
 	if s.Direct {
 		title = "stage of a call"
 	}
-	t := newTable(w, title, ">mean", ">p50", ">p99", ">share", "").wrap("", 20)
+	t := newTable(w, title, ">mean", ">p50", ">p99", ">share", "").wrap(20, "")
 	for i, name := range s.Names {
 		part := s.Spreads[i]
 		t.AppendRow(table.Row{name, format.Time(part.Mean), format.Time(part.P50), format.Time(part.P99), portion(part.Mean / s.Whole.Mean), stageHelp[name]})

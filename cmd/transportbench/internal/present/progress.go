@@ -198,7 +198,7 @@ type history struct {
 const (
 	// remembered is how far a history goes back.
 	remembered = 10 * time.Second
-	// sparks is the most characters of a history, each of the same time.
+	// sparks is the most characters of a history.
 	sparks = 10
 	// wide is the width of a terminal from which a line shows the 99th percentile, too.
 	wide = 100
@@ -217,8 +217,8 @@ func (h *history) add(now time.Time, s runner.Status) {
 	h.times, h.rates = h.times[old:], h.rates[old:]
 }
 
-// line draws the history from zero to its highest rate, the latest at the right end. A part of the time
-// without a report is a space.
+// line draws the history from zero to its highest rate, the latest at the right end: each report if they
+// are few, else each second.
 func (h *history) line() string {
 	if len(h.rates) == 0 {
 		return ""
@@ -227,10 +227,13 @@ func (h *history) line() string {
 	blocks := []rune(levels)
 	var sums [sparks]float64
 	var counts [sparks]int
-	last := h.times[len(h.times)-1]
+	last := len(h.times) - 1
 	highest := 0.0
 	for i, at := range h.times {
-		slot := max(0, sparks-1-int(last.Sub(at)*sparks/remembered))
+		slot := sparks - 1 - (last - i) // few reports are drawn one by one
+		if last >= sparks {
+			slot = max(0, sparks-1-int(h.times[last].Sub(at)*sparks/remembered))
+		}
 		sums[slot] += h.rates[i]
 		counts[slot]++
 	}
@@ -283,6 +286,9 @@ func NewSweepProgress(out io.Writer) *SweepProgress {
 func (p *SweepProgress) Begin(s sweep.Status) runner.Observer {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if s.Label != p.status.Label {
+		p.recent = history{} // of another cell
+	}
 	p.status, p.at = s, time.Now()
 	if p.width == nil && s.Repeat != p.round {
 		p.round = s.Repeat
@@ -327,6 +333,11 @@ func (p *SweepProgress) Cell(s sweep.Status, c *set.Cell) {
 	fmt.Fprintf(p, "%s: %s (%d of %d)\n", s.Label, text, s.Done, s.Cells)
 }
 
+// shortNames are what stands before the figures of a cell.
+var shortNames = map[string]string{
+	result.LatencyP50: "p50 ", result.ResponseP50: "response p50 ", result.ResponseP99: "p99 ",
+}
+
 func cellSummary(c *set.Cell) string {
 	var parts []string
 	names := []string{result.Throughput, result.LatencyP50}
@@ -335,7 +346,7 @@ func cellSummary(c *set.Cell) string {
 	}
 	for _, name := range names {
 		if m, known := c.Metric(name); known {
-			parts = append(parts, name+" "+format.Value(m))
+			parts = append(parts, shortNames[name]+format.Value(m))
 		}
 	}
 	if len(c.Warnings) > 0 {

@@ -107,7 +107,7 @@ func TestTerminalProgress(t *testing.T) {
 		}
 		if width >= 80 {
 			require.Contains(t, log, "shm kv: repeat 1 of 2 [")
-			require.Contains(t, log, "         █ 2.60 M op/s, p50 340 ns, ")
+			require.Contains(t, log, "█ 2.60 M op/s, p50 340 ns, ")
 			require.Contains(t, log, " 1s left")
 			require.Equal(t, width >= wide, strings.Contains(log, "p99 1.24 us"))
 		}
@@ -165,9 +165,11 @@ func TestHistory(t *testing.T) {
 	require.Empty(t, h.line())
 	began := time.Unix(1000, 0)
 	for i, rate := range []float64{8, 4, 1, 0, 0, 8} {
-		h.add(began.Add(time.Duration(i)*time.Second), runner.Status{OpsPerSec: 5, RecentOpsPerSec: max(rate, 0.01)})
+		h.add(began.Add(time.Duration(i)*time.Second/10), runner.Status{OpsPerSec: 5, RecentOpsPerSec: max(rate, 0.01)})
 	}
-	require.Equal(t, "    █▅▂▁▁█", h.line())
-	h.add(began.Add(12*time.Second), runner.Status{OpsPerSec: 16})
-	require.Equal(t, "▁▁▅      █", h.line(), "what is over 10 s old is gone, and without recent figures the mean counts")
+	require.Equal(t, "    █▅▂▁▁█", h.line(), "one by one")
+	for i := range 16 {
+		h.add(began.Add(time.Duration(10+i)*time.Second/2), runner.Status{OpsPerSec: float64(1 + i)})
+	}
+	require.Equal(t, "  ▁▂▃▄▅▆▇█", h.line(), "means of each second, and what is over 10 s old is gone")
 }

@@ -22,7 +22,7 @@ func Result(w io.Writer, r *result.Result) {
 			"Use a core for each polling thread, or fewer threads.", c.Message))
 		fmt.Fprintln(w)
 	}
-	t := newTable(w, "metric", ">median", intervalHeader(r.Config.WithinLaunch()), "").wrap("", 40)
+	t := newTable(w, "metric", ">median", intervalHeader(r.Config.WithinLaunch()), "").wrap(40, "")
 	for _, d := range result.Definitions {
 		m, ok := r.Summary[d.Name]
 		ok = ok && !result.OfSetup(d.Name)

@@ -18,7 +18,7 @@ func Plan(w io.Writer, p *sweep.Plan) {
 		cells[i].Config = p.Cells[i].Flat()
 	}
 	labels := set.LabelsOf(cells)
-	t := newTable(w, ">cell", "configuration", ">a repeat takes").wrap("configuration", 20)
+	t := newTable(w, ">cell", "configuration", ">a repeat takes").wrap(20, "configuration")
 	for i := range p.Cells {
 		takes := "about " + Left(p.Cells[i].Expected())
 		if reason := p.Cells[i].Unavailable; reason != "" {

@@ -62,9 +62,8 @@ type grid struct {
 	widths  []int    // of the columns
 	limit   int      // the longest line; 0 if there is none
 	dropped []string // columns to leave out, in this order
-	texts   string   // the column with texts
-	least   int      // its width at least
-	wraps   bool     // a column has texts
+	texts   []string // columns with texts
+	least   int      // the width of each of them at least
 }
 
 // drop names the columns that a narrow terminal leaves out, the least important first.
@@ -73,10 +72,10 @@ func (g *grid) drop(columns ...string) *grid {
 	return g
 }
 
-// wrap names a column of texts, which a narrow terminal wraps between words if least columns are left
-// for it.
-func (g *grid) wrap(column string, least int) *grid {
-	g.texts, g.least, g.wraps = column, least, true
+// wrap names columns of texts, which a narrow terminal wraps between words if it has room for least
+// characters of each.
+func (g *grid) wrap(least int, columns ...string) *grid {
+	g.texts, g.least = columns, least
 	return g
 }
 
@@ -117,21 +116,19 @@ func (g *grid) fit() (left []string) {
 	slices.Reverse(order[len(g.dropped):]) // the last resort: from the right
 	for _, next := range append(order, "") {
 		room := g.limit + gap
-		texts := -1
+		var texts []int
 		for i, name := range g.names {
 			switch {
 			case g.columns[i].Hidden:
-			case g.wraps && name == g.texts:
-				texts = i
-				room -= gap
+			case slices.Contains(g.texts, name):
+				texts = append(texts, i)
+				room -= gap + min(g.least, g.widths[i])
 			default:
 				room -= g.widths[i] + gap
 			}
 		}
-		if texts < 0 && room >= 0 || texts >= 0 && room >= min(g.least, g.widths[texts]) {
-			if texts >= 0 && room < g.widths[texts] {
-				g.columns[texts].WidthMax, g.columns[texts].WidthMaxEnforcer = room, text.WrapSoft
-			}
+		if room >= 0 {
+			g.share(texts, room)
 			break
 		}
 		if i := slices.Index(g.names, next); i > 0 && !g.columns[i].Hidden {
@@ -141,6 +138,19 @@ func (g *grid) fit() (left []string) {
 	}
 	g.SetColumnConfigs(g.columns)
 	return left
+}
+
+// share divides the room beyond the least among columns of texts, and wraps them.
+func (g *grid) share(texts []int, room int) {
+	slices.SortStableFunc(texts, func(a, b int) int { return cmp.Compare(g.widths[a], g.widths[b]) })
+	for n, i := range texts {
+		least := min(g.least, g.widths[i])
+		more := min(room/(len(texts)-n), g.widths[i]-least)
+		room -= more
+		if least+more < g.widths[i] {
+			g.columns[i].WidthMax, g.columns[i].WidthMaxEnforcer = least+more, text.WrapSoft
+		}
+	}
 }
 
 // ruled writes a table and cuts the padding off the line below its header.

@@ -98,7 +98,7 @@ var entry = regexp.MustCompile(`^ +\S.*?  +`)
 func wrapLine(line string, width int) string {
 	indent := len(line) - len(strings.TrimLeft(line, " "))
 	hang := indent + 2
-	if name := utf8.RuneCountInString(entry.FindString(line)); name > 0 && name <= width/2 {
+	if name := utf8.RuneCountInString(entry.FindString(line)); name > 0 && name <= width*2/3 {
 		hang = name
 	}
 	if width-hang < 10 { // nothing is gained

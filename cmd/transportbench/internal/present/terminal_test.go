@@ -94,7 +94,7 @@ func TestTablesFitTheTerminal(t *testing.T) {
 	results, err := s.Results(&s.Cells[0])
 	require.NoError(t, err)
 	list := []Plugin{{Name: "shm", Path: "/a/long/path/to/the/plugins/transport-shm", SHA256: strings.Repeat("ab", 32), Description: &plugin.Description{Info: transport.Info{
-		Name: "shm", Version: "0.1.0", Providers: []string{"memfd", "hugepages"}, Groups: []transport.Group{"memory"},
+		Name: "shm", Version: "0.1.0", Providers: []string{"memfd", "hugepages", "posix", "sysv", "tcp", "self", "cma", "verbs", "dc", "ud"}, Groups: []transport.Group{"memory"},
 		Choose: strings.Repeat("for processes of one host that can give a processor to each thread ", 3),
 		Options: []transport.Option{{Name: "congestion-control", Default: "several words here", Allowed: []string{"one", "two", "three-or-more"},
 			Help: strings.Repeat("what it does and why ", 8)}}}}},
@@ -115,13 +115,14 @@ func TestTablesFitTheTerminal(t *testing.T) {
 			}
 		}
 		require.Equal(t, width >= 80, strings.Contains(shown.String(), "1 warning"))
+		require.Contains(t, shown.String(), "libraries are", "why a plugin is not available")
 	}
 }
 
 func TestColumnsAreLeftOut(t *testing.T) {
 	render := func(width int) string {
 		out, shown := terminalOf(width)
-		g := newTable(out, "name", ">first", ">second", "third", "text").drop("second", "first").wrap("text", 10)
+		g := newTable(out, "name", ">first", ">second", "third", "text").drop("second", "first").wrap(10, "text")
 		g.AppendRow(table.Row{"a", "12345678", "12345678", "12345678", "some words to wrap"})
 		g.Render()
 		return shown.String()

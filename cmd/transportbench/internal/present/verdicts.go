@@ -26,7 +26,11 @@ func Verdict(group *compare.Candidates) string {
 	}
 	if group.Leader != "" {
 		second := group.List[1]
-		return fmt.Sprintf("%s%s has the best %s, %s against %s", text, group.Leader, group.Metric, format.Percent(second.Behind), second.Value)
+		lead := format.Percent(second.Behind) + " against"
+		if b := second.Behind; b != nil && *b > 1 {
+			lead = format.Digits(1+*b) + " times that of"
+		}
+		return fmt.Sprintf("%s%s has the best %s, %s %s", text, group.Leader, group.Metric, lead, second.Value)
 	}
 	equal := []string{first.Value}
 	for _, candidate := range group.List[1:] {
