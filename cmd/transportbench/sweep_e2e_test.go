@@ -106,26 +106,27 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// TestSweepWithKilledPlugin checks that a plugin that dies fails only its cell.
+// TestSweepWithKilledPlugin checks that a plugin that dies costs its repeat, which is made once more, and
+// that one that dies again fails only its cell.
 func TestSweepWithKilledPlugin(t *testing.T) {
-	i := command(t, "sweep", "--transport", "shm", "--in-flight", "1,4", "--repeats", "1", "--duration", "2s", "--warmup", "10ms")
+	i := command(t, "sweep", "--transport", "shm", "--in-flight", "1,4", "--repeats", "1", "--duration", "1s", "--warmup", "10ms")
 	i.cmd.Args = append(i.cmd.Args, "--out", i.out)
 	i.cmd.Stderr = nil
 	stderr, err := i.cmd.StderrPipe()
 	require.NoError(t, err)
 	require.NoError(t, i.cmd.Start())
-	killed := false
+	killed := 0
 	lines := bufio.NewScanner(stderr)
 	for lines.Scan() {
 		i.stderr.WriteString(lines.Text() + "\n")
-		if strings.Contains(lines.Text(), "repeat 1 of 1") && !killed {
-			killed = true
+		if killed == 0 && strings.HasPrefix(lines.Text(), "repeat 1 of 1") || strings.Contains(lines.Text(), "is made once more") {
+			killed++
 			require.Eventually(t, func() bool { return len(plugins()) == 2 }, 30*time.Second, time.Millisecond)
 			require.NoError(t, syscall.Kill(plugins()[0], syscall.SIGKILL))
 		}
 	}
 	require.Equal(t, 1, i.wait(t), i.stderr.String())
-	require.True(t, killed)
+	require.Equal(t, 2, killed)
 	counts := map[set.Status]int{}
 	for _, c := range loadSet(t, i.out).Cells {
 		counts[c.Status]++
