@@ -110,25 +110,25 @@ const (
 	leastBuffers, mostBuffers = 1 << 7, 1 << 12
 )
 
-// environment returns the variables for libfabric, which are of a process. Its cache of registered memory hooks the C
-// library's mmap, which does not see Go's calls. It logs warnings about what is no fault. It sizes completion
-// queues for 256 peers, more than some RDMA devices have room for. ofi_rxm has a thousand buffers or more per worker,
-// which take time to make and stay in memory: they need to be no larger than the messages, up to its own size of
-// 16 KiB, and not more than the messages in flight.
+// environment returns the variables for libfabric, which are of a process. Its cache of registered memory hooks
+// the C library's mmap, which does not see Go's calls. It logs warnings about what is no fault. It sizes
+// completion queues for 256 peers, more than some RDMA devices have room for.
 func (s *settings) environment() map[string]string {
 	w := &s.worker
 	variables := map[string]string{
 		"FI_MR_CACHE_MONITOR": "disabled", "FI_LOG_PROV": "none", "FI_UNIVERSE_SIZE": strconv.Itoa(max(w.Peers, leastUniverse)),
 	}
+	if s.provider != providerAuto && !strings.HasPrefix(s.provider, "verbs") {
+		return variables
+	}
+	// With receives of its own for each connection, ofi_rxm posts one again on a connection that it has just
+	// closed, and ends the process (libfabric 1.17, github.com/ofiwg/libfabric/issues/11828). The shared ones stay in
+	// memory. They need to be no larger than the messages, up to ofi_rxm's own size, and not more than these.
+	variables["FI_OFI_RXM_USE_SRX"] = "1"
+	variables["FI_OFI_RXM_MSG_RX_SIZE"] = strconv.Itoa(min(max(2*w.Peers*w.Window, leastBuffers), mostBuffers))
 	if need := w.MaxPayload + fi.HeaderSize; need < mostBuffer {
 		size := strconv.Itoa(max((need+63)/64*64, leastBuffer))
 		variables["FI_OFI_RXM_BUFFER_SIZE"], variables["FI_OFI_RXM_EAGER_LIMIT"] = size, size
-	}
-	// With receives of its own for each connection, ofi_rxm posts one again on a connection that it has just
-	// closed, and ends the process (libfabric 1.17, github.com/ofiwg/libfabric/issues/11828). tcp shares them anyway.
-	if s.provider == providerAuto || strings.HasPrefix(s.provider, "verbs") {
-		variables["FI_OFI_RXM_USE_SRX"] = "1"
-		variables["FI_OFI_RXM_MSG_RX_SIZE"] = strconv.Itoa(min(max(2*w.Peers*w.Window, leastBuffers), mostBuffers))
 	}
 	return variables
 }

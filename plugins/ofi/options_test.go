@@ -51,26 +51,28 @@ func TestBest(t *testing.T) {
 	require.Equal(t, "efa", best(list("verbs;ofi_rxm", "efa", "shm")))
 }
 
-// TestEnvironment: buffers of ofi_rxm are as large and as many as the options need, and shared on RDMA devices.
+// TestEnvironment: on RDMA devices ofi_rxm shares receives, as large and as many as the options need.
 func TestEnvironment(t *testing.T) {
 	of := func(provider string, payload, peers, window int) map[string]string {
 		s := &settings{provider: provider}
 		s.worker.MaxPayload, s.worker.Peers, s.worker.Window = payload, peers, window
 		return s.environment()
 	}
-	small := of("tcp", 32, 1, 16)
-	require.Equal(t, "64", small["FI_UNIVERSE_SIZE"])
-	require.Equal(t, "1024", small["FI_OFI_RXM_BUFFER_SIZE"])
-	require.Equal(t, small["FI_OFI_RXM_BUFFER_SIZE"], small["FI_OFI_RXM_EAGER_LIMIT"], "verbs wants them to be equal")
-	require.NotContains(t, small, "FI_OFI_RXM_USE_SRX")
-	require.NotContains(t, of("tcp", 64<<10, 1, 16), "FI_OFI_RXM_BUFFER_SIZE", "libfabric's own size")
-	require.Equal(t, "4160", of("tcp", 4096, 100, 16)["FI_OFI_RXM_BUFFER_SIZE"])
-	require.Equal(t, "100", of("tcp", 4096, 100, 16)["FI_UNIVERSE_SIZE"])
+	require.Equal(t, "64", of("shm", 32, 1, 16)["FI_UNIVERSE_SIZE"])
+	require.Equal(t, "100", of("shm", 32, 100, 16)["FI_UNIVERSE_SIZE"])
+	for _, provider := range []string{"shm", "tcp", "tcp;ofi_rxm"} {
+		require.Len(t, of(provider, 32, 1, 16), 3)
+	}
 	for _, provider := range []string{providerAuto, "verbs", "verbs;ofi_rxm"} {
-		require.Equal(t, "1", of(provider, 32, 1, 16)["FI_OFI_RXM_USE_SRX"])
-		require.Equal(t, "128", of(provider, 32, 1, 16)["FI_OFI_RXM_MSG_RX_SIZE"])
+		small, large := of(provider, 32, 1, 16), of(provider, 64<<10, 100, 64)
+		require.Equal(t, "1", small["FI_OFI_RXM_USE_SRX"])
+		require.Equal(t, "128", small["FI_OFI_RXM_MSG_RX_SIZE"])
 		require.Equal(t, "1280", of(provider, 32, 10, 64)["FI_OFI_RXM_MSG_RX_SIZE"])
-		require.Equal(t, "4096", of(provider, 32, 100, 64)["FI_OFI_RXM_MSG_RX_SIZE"])
+		require.Equal(t, "4096", large["FI_OFI_RXM_MSG_RX_SIZE"])
+		require.Equal(t, "1024", small["FI_OFI_RXM_BUFFER_SIZE"])
+		require.Equal(t, "4160", of(provider, 4096, 1, 16)["FI_OFI_RXM_BUFFER_SIZE"])
+		require.Equal(t, small["FI_OFI_RXM_BUFFER_SIZE"], small["FI_OFI_RXM_EAGER_LIMIT"], "verbs wants them to be equal")
+		require.NotContains(t, large, "FI_OFI_RXM_BUFFER_SIZE", "libfabric's own size")
 	}
 }
 
