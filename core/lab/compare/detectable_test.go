@@ -69,6 +69,23 @@ func TestDetectableOfThresholds(t *testing.T) {
 	}
 }
 
+// A true change of the size that one comparison could have found is found by another about half of the
+// time.
+func TestDetectableIsFoundHalfOfTheTime(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 5))
+	sets := func(size float64) *Report {
+		report, err := Diff(newSet(cell(nil, noisy(r, 10, 1e6, 0.05)...)), newSet(cell(nil, noisy(r, 10, 1e6*(1-size), 0.05)...)), Defaults())
+		require.NoError(t, err)
+		return report
+	}
+	const trials = 300
+	found := 0
+	for range trials {
+		found += sets(*sets(0).Changes[0].Detectable).Count(Worse)
+	}
+	require.InDelta(t, 0.5, float64(found)/trials, 0.1)
+}
+
 // A test that cannot find any change is named.
 func TestNothingDetectable(t *testing.T) {
 	report, err := Diff(newSet(cell(nil, 1, 2)), newSet(cell(nil, 1, 2)), Defaults())

@@ -11,7 +11,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/set"
 )
 
@@ -21,6 +20,7 @@ func TestComment(t *testing.T) {
 	failed := setOf(t, func(s *set.Set) {
 		s.Cells[1] = set.Cell{Config: s.Cells[1].Config, Status: set.Failed, Reason: "it crashed"}
 	}, 1e6, 2e6)
+	few := setOf(t, tooFew, 1e6, 2e6)
 	comment := filepath.Join(t.TempDir(), "comment.md")
 	for _, c := range []struct {
 		name, old, new string
@@ -29,7 +29,8 @@ func TestComment(t *testing.T) {
 		headline       string
 		comment        string // "" if it is empty
 	}{
-		{"the same", old, old, nil, ExitOK, "no change found in 2 comparisons", ""},
+		{"the same", old, old, nil, ExitOK, `no change found in 2 comparisons \(half could have found one of \d\.\d+%, all one of \d\.\d+%\)`, ""},
+		{"too few repeats", few, few, nil, ExitTooLittle, `no change found in 2 comparisons \(2 of 2 tests could not have found any\)`, ""},
 		{"slower", old, slower, nil, ExitRegression, "1 of 2 comparisons WORSE", "| shm in_flight=2 | throughput | 2.00 M op/s | 1.90 M op/s | -5.00% |"},
 		{"faster", slower, old, nil, ExitOK, "1 of 2 comparisons BETTER", "| shm in_flight=2 | throughput | 1.90 M op/s | 2.00 M op/s | +5.26% |"},
 		{"beyond a threshold", old, slower, []string{"--fail-on", "throughput<-3%"}, ExitThreshold, "1 threshold failed, 1 of 2 comparisons WORSE",
@@ -111,11 +112,7 @@ type junitProblem struct {
 // A JUnit document has a failure or an error exactly if the command fails, and its counts are right.
 func TestJUnit(t *testing.T) {
 	old, slower := setOf(t, nil, 1e6, 2e6), setOf(t, nil, 1e6, 1.9e6)
-	few := setOf(t, func(s *set.Set) {
-		for i := range s.Cells {
-			s.Cells[i].Samples[result.Throughput] = s.Cells[i].Samples[result.Throughput][:2]
-		}
-	}, 1e6, 2e6)
+	few := setOf(t, tooFew, 1e6, 2e6)
 	hostile := setOf(t, func(s *set.Set) {
 		s.Cells[1] = set.Cell{Config: s.Cells[1].Config, Status: set.Failed, Reason: "a <b> & \"c\" ]]> \x01"}
 	}, 1e6, 2e6)

@@ -72,6 +72,9 @@ Results of different versions of the runtime, the measured loop, are compared,
 and a line says what the harness cost in each; --strict refuses them. For versions
 on the machine at hand, ab --a plugin-dir=OLD --b plugin-dir=NEW is fairer.
 
+The last line names the changes that the tests could have found. --require-power
+5% exits with 6 if one of them found no change and could not have found one of 5%.
+
 With --along AXIS it compares within one set which transport (or which value of
 another option) wins, by how much, and which ones cannot be told apart: those with
 a letter in common.

@@ -45,6 +45,13 @@ func setOf(t *testing.T, edit func(*set.Set), centres ...float64) string {
 	return dir
 }
 
+// tooFew leaves two repeats in each cell.
+func tooFew(s *set.Set) {
+	for i := range s.Cells {
+		s.Cells[i].Samples[result.Throughput] = s.Cells[i].Samples[result.Throughput][:2]
+	}
+}
+
 // --ignore takes a transport's own option by its bare name, as --along does.
 func TestDiffIgnoresAnOwnOption(t *testing.T) {
 	with := func(delay string, centre float64) string {
@@ -77,11 +84,7 @@ func TestDiffExitCodes(t *testing.T) {
 			}
 		}, 1e6, 2e6)
 	}
-	few := setOf(t, func(s *set.Set) {
-		for i := range s.Cells {
-			s.Cells[i].Samples[result.Throughput] = s.Cells[i].Samples[result.Throughput][:2]
-		}
-	}, 1e6, 2e6)
+	few := setOf(t, tooFew, 1e6, 2e6)
 	noisy := setOf(t, func(s *set.Set) {
 		for i := range s.Cells {
 			for j, v := range s.Cells[i].Samples[result.Throughput] {

@@ -117,10 +117,20 @@ func headline(r *compare.Report) string {
 	if failed > 0 {
 		parts = append(parts, fmt.Sprintf("%d of %s %s", failed, all, compare.Incomparable))
 	}
-	if len(parts) == 0 {
-		return "no change found in " + all
+	if len(parts) > 0 {
+		return strings.Join(parts, ", ")
 	}
-	return strings.Join(parts, ", ")
+	text := "no change found in " + all
+	switch s := r.Seen; {
+	case s.Tests == 0:
+	case s.None > 0:
+		text += fmt.Sprintf(" (%d of %s could not have found any)", s.None, format.Count(s.Tests, "test"))
+	case s.Tests == 1:
+		text += fmt.Sprintf(" (it could have found one of %s)", format.Share(s.Largest))
+	default:
+		text += fmt.Sprintf(" (half could have found one of %s, all one of %s)", format.Share(s.Median), format.Share(s.Largest))
+	}
+	return text
 }
 
 // GitHubRanking writes a ranking as a job summary of GitHub Actions.
