@@ -26,8 +26,8 @@ func Verdict(group *compare.Candidates) string {
 	}
 	if group.Leader != "" {
 		second := group.List[1]
-		lead := format.Percent(second.Behind) + " against"
-		if b := second.Behind; b != nil && *b > 1 {
+		lead := format.Percent(second.Lead) + " against"
+		if b := second.Lead; b != nil && *b > 1 {
 			lead = format.Digits(1+*b) + " times that of"
 		}
 		return fmt.Sprintf("%s%s has the best %s, %s %s", text, group.Leader, group.Metric, lead, second.Value)

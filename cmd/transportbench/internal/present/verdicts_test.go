@@ -21,9 +21,9 @@ func TestVerdicts(t *testing.T) {
 	Verdicts(w, ranking)
 	golden(t, "verdicts.txt", out.String())
 
-	behind := 0.2
+	lead := 0.2
 	group := compare.Candidates{Cell: "kv", Metric: result.Throughput, List: []compare.Candidate{
-		{Value: "shm", Group: "a"}, {Value: "erpc", Group: "ab", Behind: &behind}, {Value: "ofi", Group: "ac"}, {Value: "tcpx", Group: "b"}}}
+		{Value: "shm", Group: "a"}, {Value: "erpc", Group: "ab", Lead: &lead}, {Value: "ofi", Group: "ac"}, {Value: "tcpx", Group: "b"}}}
 	require.Equal(t, "kv: undecided in throughput between shm, erpc and ofi; more repeats may tell them apart", Verdict(&group))
 	group.TooLittle = true
 	require.Contains(t, Verdict(&group), "there are too few repeats")
