@@ -67,6 +67,9 @@ type Candidates struct {
 	cells   []*set.Cell // of List
 }
 
+// Cells returns the cells of List, in its order. A cell that counts on both tracks may be a copy.
+func (g *Candidates) Cells() []*set.Cell { return g.cells }
+
 // Pair compares two values of the axis.
 type Pair struct {
 	// Old and New are the values; New is before Old in the order of the group.

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"transportbench/core/lab/analyze"
@@ -18,9 +19,14 @@ func (b *builder) columns() {
 	b.machines()
 	c := &d.Cells
 	c.Bound, c.Why = make([]string, n), make([]string, n)
+	c.Repeats = map[string][][]float64{}
 	states := compare.FindStates(b.sets...)
 	for _, cell := range b.cells {
 		c.States = append(c.States, inStates(cell, states))
+		c.RepeatStates = append(c.RepeatStates, stateNames(cell, result.Throughput, states))
+		for _, name := range drawnRepeats {
+			c.Repeats[name] = append(c.Repeats[name], rounded(cell.Samples[name]))
+		}
 		c.Series = append(c.Series, b.seriesOf(cell))
 		c.Label = append(c.Label, b.labels.Of(cell.Config))
 		c.Load = append(c.Load, b.load(cell))
@@ -36,6 +42,25 @@ func (b *builder) columns() {
 		}
 	}
 	b.metrics()
+}
+
+// drawnRepeats are the metrics of the charts, which draw each repeat behind its median.
+var drawnRepeats = []string{
+	result.Throughput, result.Goodput, result.LatencyP50, result.LatencyP99, result.LatencyP999,
+	result.ResponseP50, result.ResponseP99, result.ResponseP999,
+}
+
+// rounded returns samples with four digits, enough to draw them.
+func rounded(samples []float64) []float64 {
+	var list []float64
+	for _, v := range samples {
+		short, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 4, 64), 64)
+		if err != nil {
+			short = v
+		}
+		list = append(list, short)
+	}
+	return list
 }
 
 // inStates returns what a closed loop did in each state of the machine. An open loop has none: its

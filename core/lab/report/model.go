@@ -28,6 +28,10 @@ type document struct {
 	Curves  []curve        `json:"curves"`
 	// Notes list the loads without a curve, and why.
 	Notes []string `json:"notes,omitempty"`
+	// Rankings answer which transport is best for which load, by set and metric. Unranked has the
+	// sets without an answer, and why.
+	Rankings []ranking `json:"rankings"`
+	Unranked []string  `json:"unranked,omitempty"`
 	// Findings are the problems of the figures, and Stacks the parts of times.
 	Findings []findingGroup `json:"findings"`
 	Stacks   []stack        `json:"stacks"`
@@ -91,8 +95,12 @@ type cells struct {
 	Open        []bool  `json:"open"` // an open loop
 	// States has what each closed loop did in each state of the machine, if the sets saw several.
 	States [][]inState `json:"states"`
-	Status []string    `json:"status"`
-	Reason []string    `json:"reason"`
+	// Repeats has the samples of each metric of a load curve, and RepeatStates the state of the machine
+	// in each, if the sets saw several.
+	Repeats      map[string][][]float64 `json:"repeats"`
+	RepeatStates [][]string             `json:"repeat_states"`
+	Status       []string               `json:"status"`
+	Reason       []string               `json:"reason"`
 	// Worst is the highest severity of a failed check, and Warnings the number of warnings.
 	Worst    []string `json:"worst"`
 	Warnings []int    `json:"warnings"`

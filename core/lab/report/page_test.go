@@ -106,7 +106,7 @@ func TestKeyboard(t *testing.T) {
 	b.press(kb.Tab)
 	require.Equal(t, "skip", eval[string](b, `document.activeElement.className`))
 	b.press(kb.Tab)
-	require.Equal(t, "#verdict", eval[string](b, `document.activeElement.getAttribute("href")`))
+	require.Equal(t, "#answers", eval[string](b, `document.activeElement.getAttribute("href")`))
 
 	eval[bool](b, `document.querySelector("#curves-closed .chart").focus(); true`)
 	b.press(kb.ArrowRight)
@@ -331,4 +331,27 @@ func TestCommittedResultsInBrowser(t *testing.T) {
 	b := newTab(t)
 	b.open(rendered(t, build(t, committed(t))))
 	require.Equal(t, 8, eval[int](b, `document.querySelectorAll(".card").length`), "one for each transport")
+	everyPage(b)
+}
+
+// everyPage opens all tables of the overview and of each cell's page, and fails if a value was set as
+// text without being formatted.
+func everyPage(b *tab) {
+	b.Helper()
+	b.await(`(async () => {
+		window.unformatted = [];
+		const look = (where) => {
+			for (const d of document.querySelectorAll("details")) { d.open = true; d.dispatchEvent(new Event("toggle")); }
+			const found = /\[object |undefined|NaN/.exec(document.body.innerText);
+			if (found) window.unformatted.push(where + ": " + document.body.innerText.slice(Math.max(0, found.index - 40), found.index + 40));
+		};
+		look("overview");
+		for (let cell = 0; cell < report.doc.cells.label.length; cell++) {
+			await openCell(cell);
+			look(labelOf(cell));
+		}
+		show(false);
+		return true;
+	})()`)
+	require.Empty(b, eval[string](b, `window.unformatted.slice(0, 3).join("; ")`))
 }

@@ -71,6 +71,7 @@ func Build(ctx context.Context, sets []*set.Set, o Options) (*Page, error) {
 	}
 	b.describe()
 	b.curves()
+	b.rankings()
 	b.diffs()
 	b.findings()
 	p := &Page{doc: b.doc, chunks: b.chunks}

@@ -14,6 +14,7 @@ async function openCell(cell, again) {
     detail.analysis ? part("Verdict", verdictOf(detail.analysis)) : null,
     part("Figures", statesText(cell) ? el("p", {}, "Throughput in the machine's states: " + statesText(cell)) : null, figureTable(cell)),
     spectrumOf(cell, detail),
+    repeatsOf(cell),
     (detail.analysis?.breakdowns || []).length ? part("Where the time goes", detail.analysis.breakdowns.map(breakdownTable)) : null,
     detail.analysis?.stalls ? part("Longest stalls", stallsOf(detail.analysis.stalls)) : null,
     part("Checks", checkTable(detail)),
@@ -60,9 +61,20 @@ function spectrumOf(cell, detail) {
       lines: [`${shareText(report.doc.grid[i])} of the ${kind} times are at most ${number(v, "ns")}`] })) }));
   if (!curves.length) return null;
   const figure = el("figure", { class: "later" });
-  figure.addEventListener("draw", () => drawChart(figure, { label: "Percentile spectrum", height: 260, curves,
+  figure.addEventListener("draw", () => drawChart(figure, { label: "Percentile spectrum", height: 260, curves, levels: floorsOf([cell]),
     x: { title: "percentile: 1/(1-p), logarithmic", log: true, text: (v) => shareText(1 - 1 / v), ticks: tens }, y: { title: "time", log: true, text: (v) => number(v, "ns") } }));
   return el("section", {}, el("h3", {}, "Percentiles, all repeats merged"), figure, folded("cell-spectrum", "The percentiles, as a table", () => spectrumTable(curves)));
+}
+
+// repeatsOf draws the throughput of each repeat in the order of measurement.
+function repeatsOf(cell) {
+  const dots = dotsOf(cell, null, "throughput"), m = metricOf(cell, "throughput");
+  if (!dots.length || !m) return null;
+  const figure = el("figure", { class: "later" }), states = [...new Set(dots.map((d) => d.state).filter(Boolean))];
+  figure.addEventListener("draw", () => drawChart(figure, { label: "Throughput of each repeat", height: 200, levels: [{ y: m.median, text: "median" }],
+    curves: [{ series: report.doc.cells.series[cell], dash: [0, 9999], shape: "circle", points: dots.map((d, i) => ({ x: i + 1, y: d.y, cell, color: stateColor(d.state), lines: [`repeat ${i + 1}: ${number(d.y, m.unit)}`, d.state && "the machine was " + d.state].filter(Boolean) })) }],
+    x: { title: "repeat", range: [0.5, dots.length + 0.5], text: String, ticks: () => dots.map((_, i) => i + 1) }, y: { title: "throughput (op/s)", text: (v) => short(v, "op/s") } }));
+  return el("section", {}, el("h3", {}, "Repeats"), states.length ? stateLegend(states) : null, figure);
 }
 
 function breakdownTable(b) {

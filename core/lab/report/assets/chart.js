@@ -76,7 +76,8 @@ function drawChart(host, spec) {
   chart.points = spec.curves.flatMap((curve) => curve.points.map((p) => ({ ...p, curve })));
   const fits = (p) => (!spec.x.log || p.x > 0) && (!spec.y.log || p.y > 0);
   chart.points = chart.points.filter(fits);
-  chart.full = { x: spec.x.range || rangeOf(chart.points, "x", spec.x.log), y: rangeOf(chart.points, "y", spec.y.log) };
+  const levels = (spec.levels || []).map((l) => ({ y: l.y, x: null }));
+  chart.full = { x: spec.x.range || rangeOf(chart.points, "x", spec.x.log), y: rangeOf([...chart.points, ...levels], "y", spec.y.log) };
   const box = el("div", { class: "chart", tabindex: "0", role: "group", "aria-roledescription": "chart",
     "aria-label": `${spec.label}. ${count(chart.points.length, "point")}; the arrow keys go from one to the next, Enter opens its cell.` });
   host.append(box);
@@ -120,6 +121,8 @@ function paint(chart) {
   c.beginPath();
   c.rect(u.bbox.left - 6 * ratio, u.bbox.top - 6 * ratio, u.bbox.width + 12 * ratio, u.bbox.height + 12 * ratio);
   c.clip();
+  for (const level of chart.spec.levels || []) paintLevel(u, level, y(level.y), ratio);
+  for (const p of chart.points) paintDots(c, p, x, y, ratio);
   for (const curve of chart.spec.curves) {
     const points = chart.points.filter((p) => p.curve === curve);
     c.strokeStyle = c.fillStyle = color("--s" + (curve.series % 8));
@@ -135,6 +138,54 @@ function paint(chart) {
   c.restore();
 }
 
+// paintLevel draws a horizontal line with its name.
+function paintLevel(u, level, y, ratio) {
+  const c = u.ctx;
+  c.strokeStyle = c.fillStyle = color("--quiet");
+  c.lineWidth = ratio;
+  c.setLineDash([2 * ratio, 3 * ratio]);
+  c.beginPath();
+  c.moveTo(u.bbox.left, y);
+  c.lineTo(u.bbox.left + u.bbox.width, y);
+  c.stroke();
+  c.setLineDash([]);
+  c.font = `${11.5 * ratio}px system-ui, sans-serif`;
+  c.textAlign = "right";
+  c.fillText(level.text, u.bbox.left + u.bbox.width - 4 * ratio, y - 4 * ratio);
+}
+
+// paintDots draws the repeats behind a median.
+function paintDots(c, p, x, y, ratio) {
+  c.globalAlpha = 0.4;
+  const tints = {};
+  for (const d of p.dots || []) {
+    c.fillStyle = tints[d.state] ??= color(stateColor(d.state) || "--s" + (p.curve.series % 8));
+    c.beginPath();
+    c.arc(x(d.x ?? p.x), y(d.y), 2 * ratio, 0, 7);
+    c.fill();
+  }
+  c.globalAlpha = 1;
+}
+
+// stateColor returns the colour of a state of the machine, or nothing for a machine with one state.
+function stateColor(state) {
+  return { near: "--good", far: "--bad", mixed: "--warn", unread: "--quiet" }[state] || (state ? "--link" : "");
+}
+
+// paintKnee rings the knee of a curve.
+function paintKnee(c, x, y, ratio) {
+  c.lineWidth = 1.5 * ratio;
+  c.beginPath();
+  c.arc(x, y, 9 * ratio, 0, 7);
+  c.stroke();
+  const fill = c.fillStyle;
+  c.fillStyle = color("--ink");
+  c.font = `${11.5 * ratio}px system-ui, sans-serif`;
+  c.textAlign = "center";
+  c.fillText("knee", x, y - 13 * ratio);
+  c.fillStyle = fill;
+}
+
 function paintPoint(c, p, shape, x, y, ratio) {
   c.lineWidth = ratio;
   c.globalAlpha = 0.55;
@@ -143,13 +194,15 @@ function paintPoint(c, p, shape, x, y, ratio) {
   if (p.xl != null && p.xl > 0) { c.moveTo(x(p.xl), y(p.y)); c.lineTo(x(p.xh), y(p.y)); }
   c.stroke();
   c.globalAlpha = 1;
+  const fill = c.fillStyle, line = c.strokeStyle;
+  if (p.knee) paintKnee(c, x(p.x), y(p.y), ratio);
   tracePath(c, shape, x(p.x), y(p.y), 4.2 * ratio);
-  const fill = c.fillStyle;
+  if (p.color) c.fillStyle = c.strokeStyle = color(p.color);
   if (p.past || p.crossed) c.fillStyle = color("--paper");
   c.fill();
   c.lineWidth = 1.5 * ratio;
   c.stroke();
-  c.fillStyle = fill;
+  [c.fillStyle, c.strokeStyle] = [fill, line];
   if (p.crossed) {
     const r = 7 * ratio;
     c.beginPath();
@@ -235,3 +288,14 @@ function showTip(lines, x, y, quiet) {
 }
 
 function hideTip() { document.getElementById("tip").hidden = true; }
+
+// stateLegend names the colours of the states of the machine.
+function stateLegend(states) {
+  const dot = (s) => svg("svg", { class: "key state-" + s, width: 10, height: 10, "aria-hidden": "true" }, svg("circle", { cx: 5, cy: 5, r: 4 }));
+  return el("ul", { class: "legend plain states" }, states.map((s) => el("li", {}, dot(s), "repeat with the machine " + s)));
+}
+
+// statesOf lists the states of the machine in the repeats of cells.
+function statesOf(cells) {
+  return [...new Set(cells.flatMap((c) => report.doc.cells.repeat_states[c] || []))];
+}

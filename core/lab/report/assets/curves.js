@@ -12,7 +12,7 @@ function drawCurves() {
   for (const open of [false, true]) {
     const id = open ? "open" : "closed", host = document.getElementById("curves-" + id);
     const curves = report.doc.curves.filter((c) => c.open === open)
-      .map((c) => ({ ...c, points: c.points.filter((p) => visible(p.cell)) })).filter((c) => c.points.length);
+      .map((c) => ({ ...c, kneeCell: c.knee === undefined ? -1 : c.points[c.knee].cell, points: c.points.filter((p) => visible(p.cell)) })).filter((c) => c.points.length);
     host.hidden = curves.length === 0;
     if (!curves.length) {
       host.replaceChildren();
@@ -23,7 +23,7 @@ function drawCurves() {
     const panels = el("div", { class: "panels three" });
     host.replaceChildren(el("h3", {}, host.dataset.title),
       el("p", { class: "controls" }, toggle("logarithmic rate", look[id].x, (on) => { look[id].x = on; redraw(); }), toggle("logarithmic time", look[id].y, (on) => { look[id].y = on; redraw(); })),
-      legendOf(curves, rests, redraw), panels, folded("curves-" + id, "The points, as a table", () => curveTable()));
+      legendOf(curves, rests, redraw), stateLegend(statesOf(curves.flatMap((c) => c.points.map((p) => p.cell)))), panels, folded("curves-" + id, "The points, as a table", () => curveTable()));
     const figures = ["p50", "p99", "p999"].map((p) => el("figure", {}, el("figcaption", {}, p.replace("p999", "p99.9"))));
     panels.append(...figures); // before drawing, since each one's width depends on the others
     ["p50", "p99", "p999"].forEach((p, i) => panel(figures[i], curves.filter((c) => !look.hidden.has(restOf(c))), rests, open, p, look[id]));
@@ -54,8 +54,8 @@ function panel(figure, curves, rests, open, p, scale) {
       series: c.series, dash: dashOf(rests, c), shape: shapes[c.series % shapes.length],
       points: c.points.map((q) => {
         const x = metricOf(q.cell, "throughput"), y = metricOf(q.cell, metric);
-        return x && y && { x: x.median, xl: x.low, xh: x.high, y: y.median, yl: y.low, yh: y.high, cell: q.cell, past: q.past, crossed: Boolean(q.unusable),
-          lines: [labelOf(q.cell), `throughput ${value(x)} (${interval(x)})`, `${metric} ${value(y)} (${interval(y)})`, q.unusable ? "unusable: " + q.unusable : q.past ? "past the peak" : "", count(x.n, "repeat")].filter(Boolean) };
+        return x && y && { x: x.median, xl: x.low, xh: x.high, y: y.median, yl: y.low, yh: y.high, cell: q.cell, past: q.past, crossed: Boolean(q.unusable), dots: dotsOf(q.cell, "throughput", metric), knee: c.kneeCell === q.cell,
+          lines: [labelOf(q.cell), `throughput ${value(x)} (${interval(x)})`, `${metric} ${value(y)} (${interval(y)})`, q.unusable ? "unusable: " + q.unusable : q.past ? "past the peak" : "", c.kneeCell === q.cell ? "the knee: throughput over p50 is highest" : "", count(x.n, "repeat")].filter(Boolean) };
       }).filter(Boolean),
     })),
   });
@@ -103,10 +103,20 @@ async function drawSpectrum() {
     toggle("logarithmic time", look.spectrum.y, (on) => { look.spectrum.y = on; drawSpectrum(); })),
     el("ul", { class: "legend plain" }, curves.map((c) => el("li", {}, key(c.series, c.dash), `${report.doc.sets.length > 1 ? report.doc.sets[report.doc.cells.set[c.cell]].name + " " : ""}${[seriesName(c.series), ownOptions(c.cell)].filter(Boolean).join(" ")}, ${c.kind} time`))),
     figure, folded("spectrum", "The percentiles, as a table", () => spectrumTable(curves)));
+  const floors = floorsOf(cells);
   if (!curves.length) return figure.append(el("p", { class: "note" }, "These cells have no histograms."));
   const longest = Math.max(...curves.map((c) => c.points.length));
-  drawChart(figure, { label: "Percentile spectrum, " + look.group, height: 320, curves,
+  drawChart(figure, { label: "Percentile spectrum, " + look.group, height: 320, curves, levels: floors,
     x: { title: "percentile: 1/(1-p), logarithmic", log: true, text: (v) => shareText(1 - 1 / v), range: [1, 1.3 / (1 - grid[longest - 1])], ticks: tens }, y: { title: "time", log: look.spectrum.y, text: (v) => number(v, "ns") } });
+}
+
+// floorsOf returns the lowest and the highest round trip of the bare medium under the cells, or one if
+// they are nearly the same.
+function floorsOf(cells) {
+  const list = cells.map((c) => metricOf(c, "floor")?.median).filter((v) => v > 0).sort((a, b) => a - b);
+  if (!list.length) return [];
+  const low = list[0], high = list[list.length - 1], text = (v) => `floor ${number(v, "ns")}`;
+  return high < 1.2 * low ? [{ y: list[Math.floor(list.length / 2)], text: text(list[Math.floor(list.length / 2)]) }] : [{ y: low, text: text(low) + ", lowest" }, { y: high, text: text(high) + ", highest" }];
 }
 
 // spectrumDash returns the dash for values of a transport's own options.

@@ -4,8 +4,10 @@ let scrolled = 0;
 
 function drawAll() {
   applyFilter();
+  drawAnswers();
   drawStrip();
   drawCurves();
+  drawScaling();
   drawTables();
   return drawSpectrum();
 }
@@ -43,6 +45,7 @@ async function route(again) {
 function redrawCurves() {
   if (!document.getElementById("main").hidden) {
     drawCurves();
+    drawScaling();
     drawSpectrum();
   } else for (const f of document.querySelectorAll("#page .later")) {
     f.replaceChildren();

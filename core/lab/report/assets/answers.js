@@ -1,0 +1,80 @@
+// The first screen: which transport for which load, how far from the limit, how far to trust it.
+
+const rankingTitles = { throughput: "throughput", latency_p50: "service time p50", latency_p99: "service time p99" };
+const loadsAtOnce = 8;
+let rankedBy = "throughput", allLoads = false;
+
+// limitOf returns how far a cell is from the floor of the medium, by the ratio that its load allows.
+function limitOf(cell) {
+  const time = metricOf(cell, "floor_ratio"), op = metricOf(cell, "op_time_ratio");
+  return time || op ? { ratio: time || op, of: time ? "p50 / round trip" : "time per op / floor" } : null;
+}
+
+function drawAnswers() {
+  const host = document.getElementById("answers-figure"), d = report.doc;
+  const metrics = [...new Set(d.rankings.map((r) => r.metric))];
+  if (!metrics.includes(rankedBy)) rankedBy = metrics[0];
+  const shown = d.rankings.filter((r) => r.metric === rankedBy && filter.sets.has(r.set));
+  const parts = shown.map(rankingFigure).filter(Boolean);
+  host.replaceChildren(
+    el("div", { class: "question" }, el("h3", {}, "Which transport for which load, and how far from the limit"),
+      metrics.length > 1 ? el("label", { class: "controls" }, "by ", el("select", { id: "ranked-by", onchange: (e) => {
+        rankedBy = e.target.value;
+        drawAnswers();
+        document.getElementById("ranked-by").focus();
+      } }, metrics.map((m) => el("option", { value: m, selected: m === rankedBy }, rankingTitles[m] || m)))) : null),
+    ...(parts.length ? parts : [el("p", { class: "note" }, "No load shown has two transports to compare.")]),
+    ...(d.unranked || []).map((t) => el("p", { class: "note" }, t)),
+    el("h3", {}, "How far to trust it"), trustList(shown));
+}
+
+// rankingFigure has a row for each load and a column for each transport, those that are best most often
+// first.
+function rankingFigure(r) {
+  const d = report.doc, places = new Map();
+  const loads = r.loads.map((l) => ({ ...l, cells: l.cells.filter((c) => visible(c.cell)) })).filter((l) => l.cells.length > 1);
+  if (!loads.length) return null;
+  for (const l of loads) l.cells.forEach((c, i) => {
+    const s = d.cells.series[c.cell];
+    places.set(s, [...(places.get(s) || []), i]);
+  });
+  const mean = (s) => places.get(s).reduce((a, v) => a + v, 0) / places.get(s).length;
+  const columns = [...places.keys()].sort((a, b) => mean(a) - mean(b)), rows = allLoads ? loads : loads.slice(0, loadsAtOnce);
+  const cell = (l, s) => {
+    const at = l.cells.findIndex((c) => d.cells.series[c.cell] === s);
+    if (at < 0) return el("td", { class: "right quiet" }, "-");
+    const c = l.cells[at], limit = limitOf(c.cell), m = metricOf(c.cell, r.metric);
+    return el("td", { class: at === 0 ? "right first" : "right" }, el("a", { href: "#cell-" + c.cell, title: `${labelOf(c.cell)}: ${value(m)} (${interval(m)})${statesText(c.cell) ? "; " + statesText(c.cell) : ""}` }, short(m.median, m.unit)),
+      el("sup", { title: "cells of a row with a letter in common cannot be told apart" }, c.group),
+      el("span", { class: "limit" }, markOf(c.cell), " ", limit ? digits(limit.ratio.median) + " x" : "\u00a0"));
+  };
+  const unit = (l) => limitOf(l.cells[0].cell)?.of;
+  const caption = `${d.sets.length > 1 ? d.sets[r.set].name + ": " : ""}Medians of ${rankingTitles[r.metric] || r.metric}${r.metric === "throughput" ? " in op/s" : ""}, the best of each load bold. Transports of a row with a letter in common cannot be told apart. Below, as a multiple of what the bare medium needs for the same load (1 x is the limit).`;
+  return el("div", {}, el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Ranking" },
+    el("table", { class: "ranking" }, el("caption", {}, caption),
+      el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "load"), columns.map((s) => el("th", { scope: "col", class: "right" }, swatch(s), " ", d.series[s].transport)))),
+      el("tbody", {}, rows.map((l) => el("tr", {}, el("th", { scope: "row" }, l.load, unit(l) ? el("span", { class: "limit" }, unit(l)) : null), columns.map((s) => cell(l, s))))))),
+    loads.length > loadsAtOnce ? el("button", { type: "button", class: "more-loads", onclick: () => { allLoads = !allLoads; drawAnswers(); } }, allLoads ? `only the first ${loadsAtOnce} loads` : `all ${loads.length} loads`) : null);
+}
+
+// markOf marks a figure that must not be used, or that has a warning.
+function markOf(cell) {
+  const c = report.doc.cells;
+  if (c.worst[cell] === "error") return el("span", { class: "mark error", title: "failed: do not use" }, "failed");
+  return c.warnings[cell] ? el("span", { class: "mark warning", title: count(c.warnings[cell], "warning") }, "!") : null;
+}
+
+// trustList says in a few lines what stands behind the figures.
+function trustList(shown) {
+  const c = report.doc.cells, of = (test) => shownCells.filter(test).length;
+  const measured = of((i) => c.status[i] === "measured"), bad = of(failed), warned = of((i) => !failed(i) && c.warnings[i] > 0);
+  const repeats = shownCells.map((i) => metricOf(i, "throughput")?.n || 0).filter((n) => n > 0);
+  const few = Math.min(...repeats), many = Math.max(...repeats), states = shownCells.some((i) => c.states[i]);
+  const undecided = shown.reduce((n, r) => n + r.loads.filter((l) => !l.led).length, 0), loads = shown.reduce((n, r) => n + r.loads.length, 0);
+  const lines = [
+    [el("strong", { class: bad ? "error" : null }, `${measured - bad} of ${count(shownCells.length, "cell")} usable`), bad ? `, ${count(bad, "failed cell")} must not be used` : "", warned ? `, ${warned} with ` : "", warned ? el("a", { href: "#trust" }, "warnings") : ""],
+    repeats.length ? [el("strong", {}, few === many ? count(few, "repeat") : `${few} to ${many} repeats`), ` of each${few < 5 ? ", too few to tell most differences apart" : ""}${states ? "; the machine changed between states, which comparisons take into account" : ""}`] : null,
+    loads ? [el("strong", {}, `${loads - undecided} of ${count(loads, "load")}`), ` with a clear best${shown.length ? `: it leads all others by more than ${digits(100 * shown[0].floor)}%` : ""}${shown[0].from ? `, ${shown[0].from.replace(/ \(calibration of ([0-9-]+)[^)]*\)/g, " (calibration of $1)")}` : ""}`] : null,
+  ];
+  return el("ul", { class: "trust-list" }, lines.filter(Boolean).map((l) => el("li", {}, l.filter(Boolean))));
+}
