@@ -74,6 +74,7 @@ func (s *session) show(setup bool) error {
 		for _, m := range missing {
 			s.note("%s: %s: %s", m.Transport(), m.Status, m.Reason)
 		}
+		present.Oversubscribed(s.stderr, all)
 		present.Warnings(s.stderr, all)
 		return nil
 	}
@@ -133,6 +134,7 @@ func (a *app) timedOut(prefix string) string {
 // benchTables writes the tables of bench. They end with the comparison, which transport wins under each
 // load, and what to try next.
 func (s *session) benchTables(all *set.Set) {
+	present.Oversubscribed(s.stdout, all)
 	present.Work(s.stdout, all)
 	fmt.Fprintln(s.stdout)
 	if len(all.Cells) > 0 {

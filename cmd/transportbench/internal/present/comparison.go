@@ -28,6 +28,7 @@ func machineName(machine set.Environment) string {
 
 // Tables writes the tables of a set: the comparison, the work, and the failed checks.
 func Tables(w io.Writer, s *set.Set) {
+	Oversubscribed(w, s)
 	Comparison(w, s)
 	Work(w, s)
 	Warnings(w, s)

@@ -34,6 +34,17 @@ func TestMachineFactsOnce(t *testing.T) {
 warning: drift: shm, erpc: the rate falls
 `, out.String())
 	require.Equal(t, "1 warning", cellChecks(&s.Cells[0]))
+	Oversubscribed(&out, s)
+	require.NotContains(t, out.String(), "OVERSUBSCRIBED")
+	shared := fact
+	shared.Check = "oversubscribed"
+	for i := range s.Cells {
+		s.Cells[i].Warnings = append(s.Cells[i].Warnings, shared)
+	}
+	out.Reset()
+	Tables(&out, s)
+	require.True(t, strings.HasPrefix(out.String(), "OVERSUBSCRIBED: 2 threads take all 2 processors. "), out.String())
+	require.Equal(t, 1, strings.Count(out.String(), "OVERSUBSCRIBED"))
 	s.Cells[0].Warnings = []set.Warning{fact}
 	require.Equal(t, "ok", cellChecks(&s.Cells[0]))
 }

@@ -11,6 +11,7 @@ import (
 	"transportbench/core/base/config"
 	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/format"
+	"transportbench/core/lab/result/set"
 	"transportbench/core/transport"
 )
 
@@ -18,9 +19,7 @@ import (
 func Result(w io.Writer, r *result.Result) {
 	fmt.Fprintf(w, "%s\n%s\n\n", Title(r), Load(r.Config))
 	if c, is := oversubscribed(r); is {
-		paragraph(w, 0, 2, fmt.Sprintf("OVERSUBSCRIBED: %s. Throughput and latencies are those of the scheduler and not of the transport. "+
-			"Use a core for each polling thread, or fewer threads.", c.Message))
-		fmt.Fprintln(w)
+		writeOversubscribed(w, c.Message)
 	}
 	t := newTable(w, "metric", ">median", intervalHeader(r.Config.WithinLaunch()), "").wrap(40, "")
 	for _, d := range result.Definitions {
@@ -40,6 +39,22 @@ func Result(w io.Writer, r *result.Result) {
 	fmt.Fprintln(w)
 	mesh(w, r)
 	Checks(w, r)
+}
+
+// Oversubscribed writes that polling threads shared processors if a cell of the set says so.
+func Oversubscribed(w io.Writer, s *set.Set) {
+	for _, d := range machineFacts(s.Cells) {
+		if d.Check == "oversubscribed" {
+			writeOversubscribed(w, d.Message)
+			return
+		}
+	}
+}
+
+func writeOversubscribed(w io.Writer, message string) {
+	paragraph(w, 0, 2, fmt.Sprintf("OVERSUBSCRIBED: %s. Throughput and latencies are those of the scheduler and not of the transport. "+
+		"Use a core for each polling thread, or fewer threads.", message))
+	fmt.Fprintln(w)
 }
 
 // offTooMuch is the share of the time off their processors from which spinning threads are
