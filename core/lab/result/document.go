@@ -41,6 +41,14 @@ func NewDocument(text []byte) (*Document, error) {
 	if !utf8.Valid(text) {
 		return nil, errorAt(text, 0, "the text is not UTF-8")
 	}
+	if document, plain := scan(text); plain {
+		return document, nil
+	}
+	return checkTokens(text)
+}
+
+// checkTokens is NewDocument for text in UTF-8, token by token.
+func checkTokens(text []byte) (*Document, error) {
 	c := checker{Decoder: json.NewDecoder(bytes.NewReader(text)), document: &Document{text: text}}
 	c.UseNumber()
 	if err := c.value(0, ""); err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 )
@@ -97,6 +98,11 @@ func FuzzNewDocument(f *testing.F) {
 	f.Add([]byte(`{"a": [}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		d, err := NewDocument(text)
+		if quick, plain := scan(text); plain && utf8.Valid(text) {
+			slow, err := checkTokens(text)
+			require.NoError(t, err, "scan accepts what the checker refuses")
+			require.Equal(t, slow, quick)
+		}
 		if err != nil {
 			var place *SyntaxError
 			require.ErrorAs(t, err, &place)

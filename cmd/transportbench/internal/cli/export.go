@@ -18,7 +18,10 @@ import (
 	"transportbench/core/transport"
 )
 
-var exportFormats = []string{"csv", "benchfmt", "hdr", "openmetrics", "json", "table"}
+var exportFormats = []string{"csv", "benchfmt", "hdr", "openmetrics", "json", "table", formatOtava}
+
+// formatOtava is of many sets.
+const formatOtava = "otava"
 
 // exporters write a set in each format.
 var exporters = map[string]func(io.Writer, *set.Set) error{
@@ -43,6 +46,8 @@ func (a *app) exportCommand() *cobra.Command {
   openmetrics  gauges with medians and intervals
   json         the set as a single file with all results
   table        the tables that sweep prints
+  otava        for Apache Otava, of many sets: SET is a directory as history takes it,
+               and --output DIR/ gets a CSV file per cell and the tests in otava.yaml
 
 ` + exitHelp,
 		Example: `  transportbench export --format benchfmt old/ > old.txt
@@ -51,6 +56,9 @@ func (a *app) exportCommand() *cobra.Command {
 		RunE: a.withSettings(func(_ *cobra.Command, _ *options.Settings, args []string) error {
 			if !slices.Contains(exportFormats, format) {
 				return usagef("--format: %q is not one of %s%s", format, strings.Join(exportFormats, ", "), transport.SuggestionFor(format, exportFormats))
+			}
+			if format == formatOtava {
+				return exportOtava(args[0], output)
 			}
 			s, err := set.Load(args[0])
 			if err != nil {

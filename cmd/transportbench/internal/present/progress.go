@@ -107,7 +107,7 @@ type Progress struct {
 	bar     *pb.ProgressBar
 	last    runner.Status
 	figures string // on the bar
-	recent  history
+	recent  recentRates
 }
 
 // NewProgress returns a Progress that writes to out.
@@ -189,8 +189,8 @@ func Figures(s runner.Status) string {
 	return fmt.Sprintf("%s, p50 %s, p99 %s", format.Rate(s.OpsPerSec), format.Time(s.P50), format.Time(s.P99))
 }
 
-// history has the throughput of the last seconds.
-type history struct {
+// recentRates has the throughput of the last seconds.
+type recentRates struct {
 	times []time.Time
 	rates []float64
 }
@@ -204,7 +204,10 @@ const (
 	wide = 100
 )
 
-func (h *history) add(now time.Time, s runner.Status) {
+// blocks are the levels of a line of values.
+var blocks = []rune("▁▂▃▄▅▆▇█")
+
+func (h *recentRates) add(now time.Time, s runner.Status) {
 	rate := s.RecentOpsPerSec
 	if rate == 0 {
 		rate = s.OpsPerSec
@@ -219,12 +222,10 @@ func (h *history) add(now time.Time, s runner.Status) {
 
 // line draws the history from zero to its highest rate, the latest at the right end: each report if they
 // are few, else each second.
-func (h *history) line() string {
+func (h *recentRates) line() string {
 	if len(h.rates) == 0 {
 		return ""
 	}
-	const levels = "▁▂▃▄▅▆▇█"
-	blocks := []rune(levels)
 	var sums [sparks]float64
 	var counts [sparks]int
 	last := len(h.times) - 1
@@ -251,7 +252,7 @@ func (h *history) line() string {
 }
 
 // figures formats recent throughput and latency for a terminal of the given width.
-func (h *history) figures(s runner.Status, width int) string {
+func (h *recentRates) figures(s runner.Status, width int) string {
 	if width < wide {
 		return fmt.Sprintf("%s %s, p50 %s", h.line(), format.Rate(s.OpsPerSec), format.Time(s.P50))
 	}
@@ -274,7 +275,7 @@ type SweepProgress struct {
 	status sweep.Status
 	at     time.Time // of status
 	round  int
-	recent history
+	recent recentRates
 }
 
 // NewSweepProgress returns a SweepProgress that writes to out.

@@ -161,7 +161,7 @@ func TestTerminalBehindWriter(t *testing.T) {
 }
 
 func TestHistory(t *testing.T) {
-	var h history
+	var h recentRates
 	require.Empty(t, h.line())
 	began := time.Unix(1000, 0)
 	for i, rate := range []float64{8, 4, 1, 0, 0, 8} {

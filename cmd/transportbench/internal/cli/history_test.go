@@ -1,0 +1,78 @@
+package cli
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/lab/history/historytest"
+)
+
+func TestHistory(t *testing.T) {
+	nights := append(slices.Repeat([]float64{1e6, 1.01e6}, 5), slices.Repeat([]float64{0.9e6, 0.89e6}, 3)...)
+	dir := historytest.Write(t, t.TempDir(), 2, 3, nights...)
+	c := &command{T: t}
+	require.Zero(t, c.execute("history", dir), c.stderr)
+	require.Contains(t, c.stdout, "6 of 6 series changed")
+	require.Regexp(t, `night0011 +000000000.\.\.000000000. +in_flight=2 +shm +throughput +1\.00 M op/s +895 K op/s +-10\.9% +WORSE`, c.stdout)
+	require.Contains(t, c.stdout, "▇█▇█")
+
+	require.Equal(t, ExitRegression, c.execute("history", dir, "--gate"))
+	require.Contains(t, c.stderr, "6 changes for the worse; bless SET --why REASON accepts what is right")
+	require.Equal(t, ExitRegression, c.execute("history", dir, "--gate", "--metric", "throughput"))
+	require.Contains(t, c.stderr, "2 changes")
+	require.Zero(t, c.execute("history", dir, "--gate", "--floor", "20%"), c.stderr)
+	require.Contains(t, c.stdout, "0 of 6 series changed; --all shows the others")
+	require.Zero(t, c.execute("history", dir, "--floor", "20%", "--all"), c.stderr)
+	require.Contains(t, c.stdout, "newest/baseline")
+
+	night := filepath.Join(dir, "night0011")
+	require.Equal(t, ExitUsage, c.execute("bless", night))
+	require.Contains(t, c.stderr, "--why: give the reason")
+	require.Equal(t, ExitUsage, c.execute("bless", dir, "--why", "x"))
+	require.Contains(t, c.stderr, "holds 16 sets; name the one to accept")
+	require.Equal(t, ExitUsage, c.execute("bless", night, "--why", "x", "--metric", "troughput"))
+	require.Contains(t, c.stderr, `did you mean "throughput"?`)
+	require.Equal(t, ExitUsage, c.execute("bless", night, "--why", "x", "--cell", "shm in_flight=9"))
+	require.Zero(t, c.execute("bless", night, "--why", "checksums\x1b[31m", "--who", "ada", "--cell", "shm in_flight=1"), c.stderr)
+	require.Contains(t, c.stdout, `ada accepts shm in_flight=1 in `)
+	require.Equal(t, ExitRegression, c.execute("history", dir, "--gate"))
+	require.Contains(t, c.stderr, "3 changes")
+	require.Zero(t, c.execute("bless", night, "--why", "all of it", "--who", "ada"), c.stderr)
+	require.Zero(t, c.execute("history", dir, "--gate"), c.stderr)
+	require.Contains(t, c.stdout, "accepted by ada: all of it")
+
+	require.Zero(t, c.execute("history", dir, "--json"), c.stderr)
+	var read struct {
+		Kind   string
+		Sets   []json.RawMessage
+		Series []struct{ Changes []json.RawMessage }
+	}
+	require.NoError(t, json.Unmarshal([]byte(c.stdout), &read))
+	require.Equal(t, "history", read.Kind)
+	require.Len(t, read.Sets, 16)
+	require.Len(t, read.Series, 6)
+
+	for _, args := range [][]string{{"history"}, {"history", "/nonexistent"}, {"history", dir, "--metric", "p99"}, {"history", dir, "--floor", "x"}, {"bless"}} {
+		require.Equal(t, ExitUsage, c.execute(args...), args)
+	}
+}
+
+func TestExportOtava(t *testing.T) {
+	dir := historytest.Write(t, t.TempDir(), 1, 3, slices.Repeat([]float64{1e6}, 3)...)
+	c, out := &command{T: t}, filepath.Join(t.TempDir(), "otava")
+	require.Equal(t, ExitUsage, c.execute("export", "--format", "otava", dir))
+	require.Zero(t, c.execute("export", "--format", "otava", dir, "-o", out), c.stderr)
+	tests, err := os.ReadFile(filepath.Join(out, "otava.yaml"))
+	require.NoError(t, err)
+	require.Contains(t, string(tests), filepath.Join(out, "shm_.csv"))
+	values, err := os.ReadFile(filepath.Join(out, "shm_.csv"))
+	require.NoError(t, err)
+	require.Contains(t, string(values), "time,commit,version,set,throughput")
+	one := historytest.Write(t, t.TempDir(), 1, 3, 1e6)
+	require.Equal(t, ExitTooLittle, c.execute("export", "--format", "otava", one, "-o", out))
+}

@@ -1,0 +1,166 @@
+package present
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+
+	"transportbench/core/lab/history"
+	"transportbench/core/lab/history/changepoint"
+	"transportbench/core/lab/result"
+	"transportbench/core/lab/result/format"
+)
+
+// History writes the sets, the series that changed, or all of them, and each change with the sets
+// between which it came.
+func History(w io.Writer, h *history.History, list []history.Series, all bool) {
+	t := newTable(w, "set", "began (UTC)", "version", "revision", "accepted")
+	for _, s := range h.Sets {
+		t.AppendRow(table.Row{s.Label, s.StartedAt.UTC().Format("2006-01-02 15:04"), cmp.Or(s.Version, "-"), short(s.Revision), accepted(s)})
+	}
+	t.Render()
+	shown := list
+	if !all {
+		shown = slices.DeleteFunc(slices.Clone(list), func(s history.Series) bool { return len(s.Changes) == 0 })
+	}
+	if len(shown) > 0 {
+		fmt.Fprintln(w)
+		historyTable(w, shown)
+	}
+	fmt.Fprintf(w, "\n%d of %d series changed", changed(list), len(list))
+	if hidden := len(list) - len(shown); hidden > 0 {
+		fmt.Fprintf(w, "; --all shows the others")
+	}
+	fmt.Fprintln(w)
+	if short := tooShort(list); short > 0 {
+		fmt.Fprintf(w, "%d series are in fewer than %d sets, too few to find a change; diff compares two sets\n", short, changepoint.Least)
+	}
+	changes(w, h, list)
+}
+
+func accepted(s history.Set) string {
+	if len(s.Blessed) == 0 {
+		return ""
+	}
+	b := s.Blessed[len(s.Blessed)-1]
+	return b.Who + ": " + b.Why
+}
+
+func short(revision string) string {
+	const length = 10
+	return cmp.Or(revision[:min(length, len(revision))], "-")
+}
+
+func changed(list []history.Series) (n int) {
+	for _, s := range list {
+		n += min(1, len(s.Changes))
+	}
+	return n
+}
+
+func tooShort(list []history.Series) (n int) {
+	for _, s := range list {
+		if len(s.Points) < changepoint.Least {
+			n++
+		}
+	}
+	return n
+}
+
+// historyTable has a row for each series, with its values since the last change.
+func historyTable(w io.Writer, list []history.Series) {
+	machines := slices.ContainsFunc(list, func(s history.Series) bool { return s.Machine != "" })
+	headers := []string{"load", "transport", "metric", ">sets", ">first", "series", ">newest", ">changes", ">baseline", ">newest/baseline"}
+	if machines {
+		headers = append(headers, "machine")
+	}
+	t := newTable(w, headers...)
+	for _, s := range list {
+		value := func(v float64) string { return format.Number(v, s.Unit) }
+		newest, baseline := s.Points[len(s.Points)-1].Value, s.Baseline()
+		row := table.Row{
+			s.Load, s.Transport, s.Metric, len(s.Points), value(s.Points[0].Value), sparkline(s.Points),
+			value(newest), len(s.Changes), value(baseline), change(newest/baseline - 1),
+		}
+		if machines {
+			row = append(row, s.Machine)
+		}
+		t.AppendRow(row)
+	}
+	t.Render()
+}
+
+func change(share float64) string { return fmt.Sprintf("%+.1f%%", 100*share) }
+
+// changes writes each change, the newest first.
+func changes(w io.Writer, h *history.History, list []history.Series) {
+	type line struct {
+		series *history.Series
+		change history.Change
+	}
+	var lines []line
+	for i := range list {
+		for _, c := range list[i].Changes {
+			lines = append(lines, line{&list[i], c})
+		}
+	}
+	if len(lines) == 0 {
+		return
+	}
+	slices.SortStableFunc(lines, func(a, b line) int { return b.change.Set - a.change.Set })
+	fmt.Fprintln(w)
+	t := newTable(w, "set", "commits", "load", "transport", "metric", ">before", ">after", ">change", "verdict")
+	for _, l := range lines {
+		c := l.change
+		t.AppendRow(table.Row{
+			h.Sets[c.Set].Label, commits(h, c), l.series.Load, l.series.Transport, l.series.Metric,
+			format.Number(c.Old, l.series.Unit), format.Number(c.New, l.series.Unit), change(c.Share), historyVerdict(l.series, c),
+		})
+	}
+	t.Render()
+}
+
+// commits names the range of commits in which a change came, as git log takes it.
+func commits(h *history.History, c history.Change) string {
+	from, to := h.Sets[c.Before].Revision, h.Sets[c.Set].Revision
+	if from == "" || to == "" {
+		return "-"
+	}
+	return short(from) + ".." + short(to)
+}
+
+func historyVerdict(s *history.Series, c history.Change) string {
+	switch {
+	case c.Blessed != nil:
+		return "accepted by " + c.Blessed.Who + ": " + c.Blessed.Why
+	case c.Worse:
+		return "WORSE"
+	case s.Better == result.None:
+		return "changed"
+	}
+	return "BETTER"
+}
+
+// sparkline draws at most sparklineMost values between the least and the most of a series.
+func sparkline(points []history.Point) string {
+	const sparklineMost = 24
+	if len(points) > sparklineMost {
+		points = points[len(points)-sparklineMost:]
+	}
+	least, most := points[0].Value, points[0].Value
+	for _, p := range points {
+		least, most = min(least, p.Value), max(most, p.Value)
+	}
+	line := make([]rune, len(points))
+	for i, p := range points {
+		at := 0
+		if most > least {
+			at = int((p.Value - least) / (most - least) * float64(len(blocks)-1))
+		}
+		line[i] = blocks[at]
+	}
+	return string(line)
+}

@@ -1,0 +1,2 @@
+// Package historytest makes sets of results for tests of histories.
+package historytest
