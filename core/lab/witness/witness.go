@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"transportbench/core/lab/result"
 	"transportbench/core/transport"
 )
@@ -137,6 +139,8 @@ func (w *Witness) Measure(ctx context.Context) (transport.Floor, error) {
 // which then ends it.
 func command(ctx context.Context, line []string, environment map[string]string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, line[0], line[1:]...)
+	// fi_pingpong removes its files in /dev/shm if it is asked to end, and not if it is killed.
+	cmd.Cancel = func() error { return cmd.Process.Signal(unix.SIGTERM) }
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.WaitDelay = time.Second
 	cmd.Env = os.Environ()

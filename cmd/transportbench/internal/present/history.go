@@ -30,7 +30,7 @@ func History(w io.Writer, h *history.History, list []history.Series, all bool) {
 		fmt.Fprintln(w)
 		historyTable(w, shown)
 	}
-	fmt.Fprintf(w, "\n%d of %d series changed", changed(list), len(list))
+	fmt.Fprintf(w, "\n%d of %d series changed", changedSeries(list), len(list))
 	if hidden := len(list) - len(shown); hidden > 0 {
 		fmt.Fprintf(w, "; --all shows the others")
 	}
@@ -54,7 +54,7 @@ func short(revision string) string {
 	return cmp.Or(revision[:min(length, len(revision))], "-")
 }
 
-func changed(list []history.Series) (n int) {
+func changedSeries(list []history.Series) (n int) {
 	for _, s := range list {
 		n += min(1, len(s.Changes))
 	}

@@ -288,7 +288,7 @@ func (p *SweepProgress) Begin(s sweep.Status) runner.Observer {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if s.Label != p.status.Label {
-		p.recent = history{} // of another cell
+		p.recent = recentRates{} // of another cell
 	}
 	p.status, p.at = s, time.Now()
 	if p.width == nil && s.Repeat != p.round {
