@@ -24,7 +24,7 @@ func (b *builder) diffs() {
 		o.Floor, from = calibrate.LeastChange(b.found, calibrate.Repeats(compare.OptionNames(o.Ignore, b.sets[0], b.sets[i]), b.sets[0], b.sets[i]), true, o.Floor)
 		report, err := compare.Diff(b.sets[0], b.sets[i], o)
 		if err != nil {
-			d.Refused = printable.Text(err.Error())
+			d.Refused, d.err = printable.Text(err.Error()), err
 		} else {
 			d.Report, d.Cells = report, b.cellsOf(i, report.Changes)
 			report.FloorFrom = from

@@ -157,6 +157,7 @@ type diff struct {
 	New int `json:"new"`
 	// Refused is why the sets were not compared.
 	Refused string          `json:"refused,omitempty"`
+	err     error           // as Refused
 	Report  *compare.Report `json:"report,omitempty"`
 	// Cells has the number of the new cell of each change, or -1.
 	Cells []int `json:"cells,omitempty"`

@@ -300,6 +300,7 @@ func TestSeveralSetsInBrowser(t *testing.T) {
 	b.open(rendered(t, build(t, old, new)))
 	require.Equal(t, 12, eval[int](b, `document.querySelectorAll(".card").length`))
 	require.Positive(t, eval[int](b, `document.querySelectorAll("#changes .bar-row[data-c]").length`))
+	require.Regexp(t, `v1 → v2: 108 AMBIGUOUS of 108 comparisons`, eval[string](b, `document.querySelector(".changed").innerText`))
 	eval[bool](b, everyFold)
 	b.await(`document.querySelector("#changes-table tbody tr") !== null`)
 	b.do(chromedp.Click(`#filters input[name=sets][value="0"]`))

@@ -84,6 +84,16 @@ func Build(ctx context.Context, sets []*set.Set, o Options) (*Page, error) {
 	return p, nil
 }
 
+// Incomparable returns why a later set could not be compared with the first, or nil.
+func (p *Page) Incomparable() error {
+	for _, d := range p.doc.Diffs {
+		if d.err != nil {
+			return d.err
+		}
+	}
+	return nil
+}
+
 // builder makes a document.
 type builder struct {
 	Options

@@ -40,21 +40,25 @@ func (f *reportFlags) options() (report.Options, error) {
 }
 
 func (a *app) reportCommand() *cobra.Command {
-	f, output := new(reportFlags), ""
+	f, output, pair := new(reportFlags), "", false
 	cmd := &cobra.Command{
 		Use: "report SET...", ValidArgsFunction: completeResults, Short: "Draw sets of results as one HTML file",
 		Long: `report draws sets of results as one self-contained HTML file, which opens without
-a network. It compares each later set with the first.
+a network. It compares each later set with the first. With --compare it takes two
+sets and fails if they cannot be compared.
 
 ` + exitHelp,
 		Example: `  transportbench report results/local -o report.html
-  transportbench report old/ new/ -o changes.html
+  transportbench report --compare old/ new/ -o changes.html
   transportbench report results/local --slo 'p99<50us' -o report.html`,
 		Args: takes(1, 0, "one or more sets of results"),
 		RunE: a.withSettings(func(cmd *cobra.Command, _ *options.Settings, args []string) error {
 			o, err := f.options()
 			if err != nil {
 				return err
+			}
+			if pair && len(args) != 2 {
+				return usagef("--compare: takes two sets, the old and the new, not %d", len(args))
 			}
 			var sets []*set.Set
 			for _, path := range args {
@@ -68,6 +72,9 @@ a network. It compares each later set with the first.
 			if err != nil {
 				return err
 			}
+			if err := page.Incomparable(); pair && err != nil {
+				return err
+			}
 			if output == "-" {
 				return page.Render(a.stdout)
 			}
@@ -79,6 +86,7 @@ a network. It compares each later set with the first.
 		}),
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "report.html", "file to write; - is standard output")
+	cmd.Flags().BoolVar(&pair, "compare", false, "take two sets, OLD and NEW, and fail if they cannot be compared")
 	f.add(cmd)
 	cmd.Flags().StringSliceVar(&f.across, "across", nil, "keys of the environment that may differ between sets, a comma list, or all")
 	cmd.Flags().StringSliceVar(&f.ignore, "ignore", nil, "options that do not distinguish cells, such as duration")

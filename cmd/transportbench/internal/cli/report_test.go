@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"transportbench/core/lab/result/set"
 )
 
 func TestReport(t *testing.T) {
@@ -24,6 +26,12 @@ func TestReport(t *testing.T) {
 	require.True(t, strings.HasPrefix(string(page), "<!DOCTYPE html>"))
 	require.Contains(t, string(page), "WORSE")
 	require.NotRegexp(t, `(src|href)="(https?:)?//`, string(page), "nothing is fetched from a network")
+
+	require.Zero(t, cmd.execute("report", "--compare", old, new, "-o", out), cmd.stderr)
+	machine := setOf(t, func(s *set.Set) { s.Environments[0].Identity["cpu"] = "another" }, 1e6, 2e6)
+	require.Zero(t, cmd.execute("report", old, machine, "-o", out), cmd.stderr)
+	require.Equal(t, ExitIncomparable, cmd.execute("report", "--compare", old, machine, "-o", out))
+	require.Contains(t, cmd.stderr, "another")
 
 	require.Zero(t, cmd.execute("report", old, "-o", "-"), cmd.stderr)
 	require.True(t, strings.HasPrefix(cmd.stdout, "<!DOCTYPE html>"))
@@ -44,6 +52,7 @@ func TestReportAndServeErrors(t *testing.T) {
 		stderr string
 	}{
 		{"no set", []string{"report"}, "takes one or more sets of results"},
+		{"one of two sets", []string{"report", "--compare", one}, "--compare: takes two sets, the old and the new, not 1"},
 		{"no such set", []string{"report", "/nonexistent"}, "/nonexistent"},
 		{"no such directory", []string{"report", one, "-o", "/nonexistent/report.html"}, "--output"},
 		{"bad objective", []string{"report", one, "--slo", "fast"}, "--slo"},

@@ -25,6 +25,7 @@ function drawAnswers() {
       } }, metrics.map((m) => el("option", { value: m, selected: m === rankedBy }, rankingTitles[m] || m)))) : null),
     ...(parts.length ? parts : [el("p", { class: "note" }, "No load shown has two transports to compare.")]),
     ...(d.unranked || []).map((t) => el("p", { class: "note" }, t)),
+    ...changesInShort(),
     el("h3", {}, "How far to trust it"), trustList(shown));
 }
 
@@ -77,4 +78,19 @@ function trustList(shown) {
     loads ? [el("strong", {}, `${loads - undecided} of ${count(loads, "load")}`), ` with a clear best${shown.length ? `: it leads all others by more than ${digits(100 * shown[0].floor)}%` : ""}${shown[0].from ? `, ${shown[0].from.replace(/ \(calibration of ([0-9-]+)[^)]*\)/g, " (calibration of $1)")}` : ""}`] : null,
   ];
   return el("ul", { class: "trust-list" }, lines.filter(Boolean).map((l) => el("li", {}, l.filter(Boolean))));
+}
+
+// changesInShort counts the verdicts of each comparison with the first set, over all its cells.
+function changesInShort() {
+  const d = report.doc;
+  if (!d.diffs.length) return [];
+  const line = (x) => {
+    const names = `${d.sets[x.old].name} → ${d.sets[x.new].name}: `;
+    if (!x.report) return [names, el("span", { class: "warning" }, "not compared: "), x.refused];
+    const counts = new Map();
+    for (const c of x.report.changes) counts.set(c.verdict, (counts.get(c.verdict) || 0) + 1);
+    const list = ["WORSE", "BETTER", ...counts.keys()].filter((v, i, all) => all.indexOf(v) === i && counts.has(v));
+    return [names, ...list.flatMap((v, i) => [i ? ", " : "", el("span", { class: "verdict " + v.toLowerCase() }, `${counts.get(v)} ${v}`)]), ` of ${count(x.report.changes.length, "comparison")} (`, el("a", { href: "#changes" }, "each change"), ")"];
+  };
+  return [el("h3", {}, "What changed"), el("ul", { class: "trust-list changed" }, d.diffs.map((x) => el("li", {}, line(x))))];
 }
