@@ -75,13 +75,33 @@ func Load(paths []string) (*History, error) {
 	if err := cmp.Or(errs...); err != nil {
 		return nil, err
 	}
+	if err := h.prepare(); err != nil {
+		return nil, fmt.Errorf("%s: %w", strings.Join(paths, ", "), err)
+	}
+	return h, nil
+}
+
+// prepare orders and names the sets.
+func (h *History) prepare() error {
 	h.arrange()
 	if len(h.Sets) == 0 {
-		return nil, fmt.Errorf("%s: no set has measured cells", strings.Join(paths, ", "))
+		return ErrNothingMeasured
 	}
 	h.label()
 	h.states = compare.FindStates(h.loaded...)
-	return h, nil
+	return nil
+}
+
+// Of makes a history of sets that are loaded, which it does not change.
+func Of(sets ...*set.Set) (*History, error) {
+	h := &History{Sets: make([]Set, len(sets)), loaded: make([]*set.Set, len(sets))}
+	for i, s := range sets {
+		var err error
+		if h.Sets[i], h.loaded[i], err = follow(s); err != nil {
+			return nil, err
+		}
+	}
+	return h, h.prepare()
 }
 
 // setsBelow returns the directories with an index at path and below it, or path if there is none.
@@ -117,8 +137,14 @@ func load(dir string) (Set, *set.Set, error) {
 	if err != nil {
 		return Set{}, nil, err
 	}
-	entry := Set{Path: printable.Text(dir)}
-	measured := s.Cells[:0]
+	return follow(s)
+}
+
+// follow returns what a history keeps of a set, and does not change the set.
+func follow(s *set.Set) (Set, *set.Set, error) {
+	entry := Set{Path: printable.Text(s.Source)}
+	kept := *s
+	kept.Cells = make([]set.Cell, 0, len(s.Cells))
 	for _, c := range s.Cells {
 		if c.Status != set.Measured || c.StartedAt.IsZero() {
 			continue
@@ -127,14 +153,14 @@ func load(dir string) (Set, *set.Set, error) {
 			entry.StartedAt = c.StartedAt
 		}
 		if entry.Version == "" {
-			entry.Version, entry.Revision = toolOf(dir, &c)
+			entry.Version, entry.Revision = toolOf(s.Source, &c)
 		}
 		c.Warnings, c.Results = nil, nil
-		measured = append(measured, c)
+		kept.Cells = append(kept.Cells, c)
 	}
-	s.Cells = measured
-	entry.Blessed, err = readBlessings(dir)
-	return entry, s, err
+	var err error
+	entry.Blessed, err = readBlessings(s.Source)
+	return entry, &kept, err
 }
 
 // toolOf returns the version and the revision of the command that measured a cell, from the beginning
@@ -416,5 +442,9 @@ func Unaccepted(list []Series) (n int) {
 	return n
 }
 
-// errNoSet is for a path without a set.
-var errNoSet = errors.New("no set of results")
+var (
+	// errNoSet is for a path without a set.
+	errNoSet = errors.New("no set of results")
+	// ErrNothingMeasured is for sets without measured cells.
+	ErrNothingMeasured = errors.New("no set has measured cells")
+)

@@ -43,6 +43,7 @@ type Page struct {
 	heatAcross string
 	changes    []changeList
 	least      string
+	history    []historyList
 	traces     []traces
 	calibrated []calibration
 	warmups    string
@@ -78,6 +79,10 @@ func Build(ctx context.Context, sets []*set.Set, o Options) (*Page, error) {
 	p.heat, p.heatAcross = b.heatMaps(), b.heatAcross()
 	p.phases = b.breakdowns()
 	p.changes, p.least = b.changeLists(), b.leastChanges()
+	var err error
+	if p.history, err = b.histories(); err != nil {
+		return nil, err
+	}
 	p.calibrated = b.calibrations()
 	p.trust = b.trustRows()
 	p.traces, p.warmups = b.allTraces(), b.warmups()
