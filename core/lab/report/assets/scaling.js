@@ -12,7 +12,7 @@ function drawScaling() {
   list.forEach((s, i) => {
     drawChart(figures[i], { label: s.title, curves: s.lines,
       x: { title: s.name, log: true, text: (v) => (s.name === "value_size" ? bytes(v) : String(v)), ticks: () => [...new Set(s.lines.flatMap((l) => l.points.map((p) => p.x)))].sort((a, b) => a - b) },
-      y: { title: s.metric, log: true, text: (v) => number(v, s.metric === "goodput" ? "B/s" : "op/s") } });
+      y: { title: s.metric + (s.metric === "goodput" ? "" : " (op/s)"), log: true, text: (v) => (s.metric === "goodput" ? number(v, "B/s") : short(v, "op/s")) } });
   });
 }
 
