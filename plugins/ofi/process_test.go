@@ -32,13 +32,12 @@ const childVariable = "OFI_TEST_CHILD"
 
 // role tells a child what to do.
 type role struct {
-	Name       string // "echo", "follow" (a probe, then echo) or one of childRoles
+	Name       string // "echo" or one of childRoles
 	Options    map[string]string
 	Peers      int // 1 if it is 0
 	MaxPayload int
 	InFlight   int
 	Size       int
-	Duration   time.Duration
 	CPU        int // -1 for any
 }
 
@@ -90,11 +89,6 @@ func playRole(in io.Reader, out io.Writer, text string) error {
 			return err
 		}
 	} else {
-		if r.Name == "follow" {
-			if _, err := probe(w, false, 0); err != nil {
-				return err
-			}
-		}
 		if err := echo(w); err != nil {
 			return err
 		}
@@ -155,13 +149,6 @@ func echo(w *worker) error {
 			}
 		}
 	}
-}
-
-// probe runs one side of a floor probe.
-func probe(w *worker, initiate bool, d time.Duration) (transport.Floor, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-	defer cancel()
-	return w.Probe(ctx, 0, transport.Probe{Kind: transport.ProbeLibrary, Initiate: initiate, Duration: d})
 }
 
 // childStderr is the standard error of the next child.

@@ -34,7 +34,6 @@ type role struct {
 	MaxPayload int
 	InFlight   int
 	Size       int
-	Duration   time.Duration
 	CPU        int // -1 for any
 }
 
@@ -146,13 +145,6 @@ func echo(w *worker) error {
 			}
 		}
 	}
-}
-
-// probe runs one side of a floor probe.
-func probe(w *worker, initiate bool, d time.Duration) (transport.Floor, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-	defer cancel()
-	return w.Probe(ctx, 0, transport.Probe{Kind: transport.ProbeLibrary, Initiate: initiate, Duration: d})
 }
 
 // child is one process with a role.
