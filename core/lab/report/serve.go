@@ -2,6 +2,7 @@ package report
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"html/template"
@@ -16,6 +17,7 @@ import (
 
 	"transportbench/core/base/printable"
 	"transportbench/core/lab/result/set"
+	"transportbench/core/lab/sweep"
 )
 
 // Server shows one set on the loopback interface and updates the page while the set grows. Without
@@ -32,6 +34,9 @@ type Server struct {
 	version int
 	news    chan struct{} // closed and replaced at each change
 	seen    string        // fingerprint at the last check
+
+	sweep    *sweep.Follower // nil until there is one
+	progress string          // of it, as JSON; empty without one
 }
 
 // NewServer returns a server for the set at path that checks for changes at the interval every. A
@@ -152,6 +157,21 @@ func (s *Server) render(ctx context.Context) ([]byte, error) {
 	return s.page, nil
 }
 
+// follow returns the progress of the sweep in the directory as JSON; it is empty without one.
+func (s *Server) follow() string {
+	if s.sweep == nil {
+		s.sweep, _ = sweep.Follow(s.path) // a file, or a plan that is being written
+	}
+	if s.sweep == nil {
+		return ""
+	}
+	text, err := json.Marshal(s.sweep.Progress(time.Now()))
+	if err != nil {
+		panic(err) // numbers only
+	}
+	return string(text)
+}
+
 // watch notifies event streams of changes.
 func (s *Server) watch(ctx context.Context) {
 	tick := time.NewTicker(s.every)
@@ -163,13 +183,18 @@ func (s *Server) watch(ctx context.Context) {
 		case <-tick.C:
 		}
 		now, err := set.Fingerprint(s.path)
+		progress := s.follow()
 		s.mu.Lock()
 		if s.seen == "" {
 			s.seen = s.of
 		}
-		if err == nil && now != s.seen {
+		changed := err == nil && now != s.seen
+		if changed {
 			s.seen = now
 			s.version++
+		}
+		if changed || progress != s.progress {
+			s.progress = progress
 			close(s.news)
 			s.news = make(chan struct{})
 		}
@@ -178,7 +203,7 @@ func (s *Server) watch(ctx context.Context) {
 }
 
 // serveEvents streams an event for each change, and one at the start if the set has changed since
-// the page was rendered.
+// the page was rendered; one with the progress of a sweep when that changes; and one at the end.
 func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
 	out := http.NewResponseController(w)
 	w.Header().Set("Content-Type", "text/event-stream")
@@ -189,10 +214,15 @@ func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
 		sent--
 	}
 	s.mu.Unlock()
+	told := ""
 	for {
 		s.mu.Lock()
-		version, news := s.version, s.news
+		version, progress, news := s.version, s.progress, s.news
 		s.mu.Unlock()
+		if progress != told {
+			told = progress
+			fmt.Fprintf(w, "event: progress\ndata: %s\n\n", progress)
+		}
 		if version != sent {
 			sent = version
 			fmt.Fprintf(w, "event: changed\ndata: %d\n\n", version)
@@ -201,7 +231,9 @@ func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		select {
-		case <-r.Context().Done():
+		case <-r.Context().Done(): // of the reader, who gets nothing more, or of the server
+			fmt.Fprint(w, "event: stopped\ndata: 1\n\n")
+			_ = out.Flush()
 			return
 		case <-news:
 		}

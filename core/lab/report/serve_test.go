@@ -14,7 +14,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"transportbench/core/base/config"
 	"transportbench/core/lab/compare"
+	"transportbench/core/lab/result"
+	"transportbench/core/lab/result/set"
+	"transportbench/core/lab/runner"
+	"transportbench/core/lab/sweep"
 )
 
 // serving is a running server.
@@ -131,6 +136,54 @@ func TestServerTellsOfChanges(t *testing.T) {
 	}
 }
 
+// quiet is a watcher of a sweep that says nothing.
+type quiet struct{}
+
+func (quiet) Begin(sweep.Status) runner.Observer { return nil }
+func (quiet) Again(sweep.Status, string, string) {}
+func (quiet) Cell(sweep.Status, *set.Cell)       {}
+
+// Event streams tell how far a sweep is, that it has ended, and that the server was stopped.
+func TestServerFollowsASweep(t *testing.T) {
+	dir := t.TempDir()
+	s := serve(t, dir)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/events", http.NoBody)
+	require.NoError(t, err)
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	response, err := client.Do(request)
+	require.NoError(t, err)
+	defer response.Body.Close()
+	lines := bufio.NewScanner(response.Body)
+	await := func(text string) {
+		t.Helper()
+		for lines.Scan() {
+			if strings.Contains(lines.Text(), text) {
+				return
+			}
+		}
+		require.Fail(t, "the stream ended", "before %q", text)
+	}
+	steps := make(chan bool)
+	plan := &sweep.Plan{Repeats: 2, Cells: []sweep.Cell{{ID: "one", Config: config.Default()}}}
+	measure := func(context.Context, config.Config, runner.Observer) (*result.Result, error) {
+		<-steps
+		return fake(t, loads()[0], 1, 1, 1), nil
+	}
+	ended := make(chan error)
+	go func() {
+		_, err := sweep.Run(t.Context(), plan, sweep.Options{Dir: dir, Measure: measure, Watcher: quiet{}})
+		ended <- err
+	}()
+	await(`data: {"done":0,"planned":2,"ended":false,"left_s":0}`)
+	steps <- true
+	await(`data: {"done":1,"planned":2,"ended":false`)
+	steps <- true
+	await(`data: {"done":2,"planned":2,"ended":true,"left_s":0}`)
+	require.NoError(t, <-ended)
+	require.NoError(t, s.stop())
+	await("event: stopped")
+}
+
 // An empty directory is shown once it has results. While a file cannot be read, the old page stays.
 func TestServerBeforeAndBesideASweep(t *testing.T) {
 	dir := t.TempDir()
@@ -176,5 +229,5 @@ func TestLivePage(t *testing.T) {
 
 	b.lax = true // the console reports the lost connection
 	require.NoError(t, s.stop())
-	b.await(`document.getElementById("live").textContent.includes("the server is gone")`)
+	b.await(`document.getElementById("live").textContent.includes("the server was stopped")`)
 }

@@ -91,10 +91,15 @@ function restore(chosen) {
   if (cell >= 0) history.replaceState(null, "", "#cell-" + cell);
 }
 
-// follow updates the page when the server's page changes.
+function duration(seconds) {
+  return seconds < 90 ? `${Math.round(seconds)} s` : `${Math.round(seconds / 60)} min`;
+}
+
+// follow updates the page when the server's page changes, and tells how far a sweep is.
 function follow() {
   const state = document.getElementById("live"), pause = document.getElementById("pause");
-  let waiting = false, busy = false;
+  let waiting = false, busy = false, sweep = "";
+  const tell = (text) => { state.textContent = sweep ? `${sweep}; ${text}` : text; };
   const update = async () => {
     if (busy || pause.getAttribute("aria-pressed") === "true") {
       waiting = true;
@@ -114,7 +119,7 @@ function follow() {
       await draw(true);
       window.scrollTo(0, y);
       if (focus) document.getElementById(focus)?.focus({ preventScroll: true });
-      state.textContent = `live, ${count(report.doc.cells.label.length, "cell")} at ${new Date().toLocaleTimeString()}`;
+      tell(`live, ${count(report.doc.cells.label.length, "cell")} at ${new Date().toLocaleTimeString()}`);
     } catch (e) {
       state.textContent = "the server did not answer: " + e.message;
     }
@@ -128,7 +133,17 @@ function follow() {
   });
   const events = new EventSource("/events");
   events.addEventListener("changed", update);
-  events.addEventListener("error", () => { state.textContent = "the server is gone; this is its last page"; });
+  events.addEventListener("progress", (e) => {
+    const p = JSON.parse(e.data), windows = `${p.done} of ${count(p.planned, "window")}`;
+    if (!p.ended) sweep = `sweep: ${windows}` + (p.left_s ? `, about ${duration(p.left_s)} left` : "");
+    else sweep = p.done === p.planned ? `the sweep has ended with all ${count(p.planned, "window")}` : `the sweep has ended with ${windows}`;
+    tell("live");
+  });
+  events.addEventListener("stopped", () => {
+    events.close();
+    tell("the server was stopped; this is its last page");
+  });
+  events.addEventListener("error", () => tell("the server is gone; this is its last page"));
 }
 
 listenToWindow();
