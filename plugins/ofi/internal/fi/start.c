@@ -17,19 +17,31 @@
 static int started;
 static __attribute__((constructor)) void program_starts(void) { started = 1; }
 
-// skip_calibration reports whether the constructors of libpsm2 and libinfinipath, the libraries of Omni-Path and
-// InfiniPath devices, must not compare clocks: each sleeps for 0.1 s over it, and there is no RDMA device.
-static int skip_calibration(void) { return !started && access("/sys/class/infiniband", F_OK) != 0; }
+// called_by reports whether an address is within a library with that in its name.
+static int called_by(const void *address, const char *name)
+{
+	Dl_info info;
+	return dladdr(address, &info) != 0 && info.dli_fname != NULL && strstr(info.dli_fname, name) != NULL;
+}
+
+// skip_calibration reports whether the caller is a constructor of libpsm2 or libinfinipath, the libraries of Omni-Path
+// and InfiniPath devices, and must not compare clocks: each sleeps for 0.1 s over it, and there is no RDMA device.
+static int skip_calibration(const void *caller)
+{
+	return !started && (called_by(caller, "libpsm2") || called_by(caller, "libinfinipath")) && access("/sys/class/infiniband", F_OK) != 0;
+}
 
 // gettimeofday is the C library's, except for these constructors: they give up when time runs backwards, and take
-// the processor's speed from /proc/cpuinfo.
+// the processor's speed from /proc/cpuinfo. Other libraries that the program links see no difference.
 int gettimeofday(struct timeval *restrict tv, void *restrict zone)
 {
 	static time_t calls;
 	struct timespec t;
 	(void)zone;
 	clock_gettime(CLOCK_REALTIME, &t);
-	*tv = (struct timeval){ .tv_sec = t.tv_sec - (skip_calibration() ? ++calls : 0), .tv_usec = t.tv_nsec / 1000 };
+	*tv = (struct timeval){ .tv_sec = t.tv_sec, .tv_usec = t.tv_nsec / 1000 };
+	if (skip_calibration(__builtin_return_address(0)))
+		tv->tv_sec -= ++calls;
 	return 0;
 }
 
@@ -41,11 +53,12 @@ FILE *fopen(const char *restrict path, const char *restrict mode)
 {
 	static char speed[] = "cpu MHz : 1000000\n";
 	static _Atomic(void *) next;
-	if (strcmp(path, "/proc/kallsyms") == 0) {
+	const void *caller = __builtin_return_address(0);
+	if (strcmp(path, "/proc/kallsyms") == 0 && called_by(caller, "libfabric")) {
 		errno = ENOENT;
 		return NULL;
 	}
-	if (strcmp(path, "/proc/cpuinfo") == 0 && skip_calibration())
+	if (strcmp(path, "/proc/cpuinfo") == 0 && skip_calibration(caller))
 		return fmemopen(speed, sizeof speed - 1, "r");
 	if (next == NULL)
 		next = dlsym(RTLD_NEXT, "fopen");
