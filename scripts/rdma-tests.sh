@@ -42,8 +42,11 @@ tests plugins/copyrpc "$work/copyrpc.test"
 # Those of killed processes mostly sleep until a peer is declared dead.
 step "erpc: conformance, and processes at the same time"
 tests plugins/erpc "$work/erpc.test" -test.skip=Killed &
-tests plugins/erpc "$work/erpc.test" -test.skip=Conformance
-wait $!
+conformance=$!
+status=0
+tests plugins/erpc "$work/erpc.test" -test.skip=Conformance || status=1
+wait "$conformance" || status=1
+[ $status = 0 ]
 if [ -x "$work/ofi.test" ]; then
 	step "libfabric: conformance, short"
 	tests plugins/ofi "$work/ofi.test" -test.short

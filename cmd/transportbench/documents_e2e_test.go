@@ -126,6 +126,8 @@ func workplace(t *testing.T) string {
 	} {
 		require.NoError(t, os.Symlink(filepath.Join(dir, source), filepath.Join(dir, name)))
 	}
+	// A night of a history, which is written to.
+	require.NoError(t, os.CopyFS(filepath.Join(dir, "nightly/2026-11-22"), os.DirFS(filepath.Join(results, "v0.6.0/amd-epyc-2core-vm"))))
 	return dir
 }
 

@@ -13,10 +13,11 @@ import (
 
 	"transportbench/core/base/printable"
 	"transportbench/core/lab/result"
+	"transportbench/core/lab/result/set"
 )
 
 // BlessedName is the name of the file, next to a set's index, with the changes that were accepted.
-const BlessedName = "blessed.json"
+const BlessedName = set.BlessedName
 
 // Blessing says that the level of a metric since a set is right.
 type Blessing struct {

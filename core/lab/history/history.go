@@ -166,6 +166,9 @@ func follow(s *set.Set) (Set, *set.Set, error) {
 // toolOf returns the version and the revision of the command that measured a cell, from the beginning
 // of its first file: a result is long.
 func toolOf(dir string, c *set.Cell) (version, revision string) {
+	if c.Tool != nil {
+		return c.Tool.Version, c.Tool.Revision
+	}
 	if len(c.Results) > 0 {
 		return c.Results[0].Tool.Version, c.Results[0].Tool.Revision
 	}
@@ -376,13 +379,18 @@ func (h *History) findChanges(s *Series, floor float64) {
 	if slices.ContainsFunc(s.Points, func(p Point) bool { return p.Value <= 0 }) {
 		return // a share of 0 has no meaning
 	}
-	starts := append(append([]int{0}, changepoint.Find(values)...), len(values))
+	// A level that differs too little from the one before belongs to it.
+	found, starts := append(changepoint.Find(values), len(values)), []int{0}
+	for i, at := range found[:len(found)-1] {
+		old, now := level(s.Points[starts[len(starts)-1]:at]), level(s.Points[at:found[i+1]])
+		if math.Abs(now/old-1) >= floor {
+			starts = append(starts, at)
+		}
+	}
+	starts = append(starts, len(values))
 	for i := 1; i < len(starts)-1; i++ {
 		old, now := level(s.Points[starts[i-1]:starts[i]]), level(s.Points[starts[i]:starts[i+1]])
 		share := now/old - 1
-		if math.Abs(share) < floor {
-			continue
-		}
 		c := Change{
 			Set: s.Points[starts[i]].Set, Before: s.Points[starts[i]-1].Set, Old: old, New: now, Share: share,
 			Worse: s.Better == result.Higher && share < 0 || s.Better == result.Lower && share > 0,

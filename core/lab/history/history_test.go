@@ -84,6 +84,16 @@ func TestBless(t *testing.T) {
 	_, list = load(t, dir)
 	require.Zero(t, history.Unaccepted(list))
 
+	// A directory of results without an index stays readable.
+	loose := t.TempDir()
+	text, err := os.ReadFile(filepath.Join(night("01"), "index.json"))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(loose, "set.json"), text, 0o600))
+	require.NoError(t, history.Bless(loose, b))
+	again, err := history.Load([]string{loose})
+	require.NoError(t, err)
+	require.Equal(t, "ada", again.Sets[0].Blessed[0].Who)
+
 	require.ErrorContains(t, history.Bless(filepath.Join(dir, "none"), b), "no set of results")
 	for text, says := range map[string]string{
 		"{": "EOF", `{"kind":"blessings","schema_version":"2.0.0"}`: "not blessings of 1.0.0", `{"kinds":1}`: "unknown field",

@@ -14,6 +14,7 @@ import (
 // Test is the series of one cell, which Apache Otava calls a test.
 type Test struct {
 	Name   string
+	ID     string // tells tests apart in names of files
 	series []Series
 }
 
@@ -31,7 +32,7 @@ func Tests(list []Series) []Test {
 			if s.Machine != "" {
 				name += " " + s.Machine
 			}
-			tests = append(tests, Test{Name: name})
+			tests = append(tests, Test{Name: name, ID: fmt.Sprintf("%04d", at)})
 		}
 		tests[at].series = append(tests[at].series, s)
 	}

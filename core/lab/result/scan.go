@@ -93,6 +93,10 @@ func (s *scanner) quoted(from, end int) bool {
 		}
 	}
 	own := s.names[s.open[depth-1]:]
+	const many = 256 // for which the checker's map is faster
+	if len(own) > many {
+		return false
+	}
 	if slices.ContainsFunc(own, func(other []byte) bool { return len(other) == len(content) && bytes.EqualFold(other, content) }) {
 		return false
 	}

@@ -50,7 +50,7 @@ func fillSamples(cfg config.Config, repeat *result.Repeat) error {
 	putTime(cfg, repeat, put)
 	putFloors(cfg, repeat, put)
 	putWork(repeat, put)
-	putWitness(repeat, put)
+	putWitness(cfg, repeat, put)
 	return nil
 }
 

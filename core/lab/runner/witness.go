@@ -5,6 +5,7 @@ import (
 	"context"
 	"maps"
 
+	"transportbench/core/base/config"
 	"transportbench/core/lab/result"
 	"transportbench/core/lab/witness"
 	"transportbench/core/transport"
@@ -78,8 +79,9 @@ func (b *bench) witnessed() *result.Witness {
 	return w
 }
 
-// putWitness puts the readings of the witness around the window.
-func putWitness(repeat *result.Repeat, put func(string, float64)) {
+// putWitness puts the readings of the witness around the window. Like the rate floor, a rate is that of
+// one pair of threads, and compares with neither an open loop nor a mesh whose clients are proxied.
+func putWitness(cfg config.Config, repeat *result.Repeat, put func(string, float64)) {
 	before, after := repeat.Before.Witness, repeat.After.Witness
 	if before == nil || after == nil {
 		return
@@ -92,7 +94,9 @@ func putWitness(repeat *result.Repeat, put func(string, float64)) {
 	}
 	if perOp, ok := around(before.PerOp, after.PerOp); ok {
 		put(result.WitnessRate, perOp)
-		put(result.WitnessTimeRatio, 1e9/repeat.Samples[result.Throughput]/perOp)
+		if !cfg.Rate.Offers() && !cfg.Proxied() {
+			put(result.WitnessTimeRatio, 1e9/repeat.Samples[result.Throughput]/(perOp/float64(cfg.IndependentPairs())))
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"transportbench/core/base/config"
 	"transportbench/core/lab/result"
 	"transportbench/core/lab/witness"
 	"transportbench/core/transport"
@@ -14,7 +15,7 @@ import (
 func TestWitnessMetrics(t *testing.T) {
 	put := func(r *result.Repeat) map[string]float64 {
 		samples := map[string]float64{}
-		putWitness(r, func(name string, v float64) { samples[name] = v })
+		putWitness(config.Default(), r, func(name string, v float64) { samples[name] = v })
 		return samples
 	}
 	r := &result.Repeat{Samples: map[string]float64{result.LatencyP50: 600, result.Throughput: 1e6}}

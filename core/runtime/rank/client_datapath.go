@@ -29,7 +29,7 @@ func (c *client) run(s *state, atBegin, atEnd func()) error {
 		return err
 	}
 	if c.inFlight > 0 {
-		return c.unanswered()
+		return c.unanswered("of the last window", 2*c.drainLimit)
 	}
 	for s.now() == record.StateReady {
 		if err := c.idle.pause(); err != nil {
@@ -591,9 +591,9 @@ func (c *client) drain(s *state) error {
 }
 
 // unanswered returns the error of calls that have no answer.
-func (c *client) unanswered() error {
+func (c *client) unanswered(which string, within time.Duration) error {
 	first := slices.IndexFunc(c.calls, func(call call) bool { return call.state == callInFlight })
-	err := fmt.Errorf("%d calls of the last window were not answered within %v: the transport lost them, or the far side stalls", c.inFlight, 2*c.drainLimit)
+	err := fmt.Errorf("%d calls %s were not answered within %v: the transport lost them, or the far side stalls", c.inFlight, which, within)
 	return explain(c.worker, c.requests[first].Peer, err)
 }
 

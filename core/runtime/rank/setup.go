@@ -66,7 +66,7 @@ func (c *client) callFirst(s *state) error {
 			return err
 		}
 		if c.inFlight > 0 {
-			return c.unanswered()
+			return c.unanswered("that were the first on a connection", c.drainLimit)
 		}
 		if c.counts.drained > answered && !called[peer] {
 			called[peer] = true

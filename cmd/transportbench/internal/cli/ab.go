@@ -71,6 +71,9 @@ func (a *app) ab(cmd *cobra.Command, f *abFlags) error {
 	if err != nil {
 		return err
 	}
+	if f.format != formatTable {
+		present.Verbatim(a.stdout)
+	}
 	o, err := f.options()
 	if err != nil {
 		return err

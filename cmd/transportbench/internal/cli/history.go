@@ -29,7 +29,7 @@ type historyFlags struct {
 }
 
 func (f *historyFlags) options() (history.Options, error) {
-	o := history.Options{Metrics: f.metrics}
+	o := history.Options{Metrics: underscored(f.metrics)}
 	var names []string
 	for _, d := range result.Definitions {
 		names = append(names, d.Name)
@@ -133,7 +133,7 @@ changes as accepted, and --gate passes. --cell and --metric accept only those.
 		}),
 	}
 	cmd.Flags().StringVar(&b.Why, "why", "", "reason, which is required")
-	cmd.Flags().StringVar(&b.Who, "who", "", "who accepts it; default: the user of this session")
+	cmd.Flags().StringVar(&b.Who, "who", "", "who accepts it; default: your login name")
 	cmd.Flags().StringVar(&b.Metric, "metric", "", "accept only this metric")
 	cmd.Flags().StringVar(&b.Cell, "cell", "", "accept only this cell: its transport and load as history shows them, or its id in --json")
 	return cmd
@@ -153,7 +153,7 @@ func (a *app) bless(dir string, b history.Blessing) error {
 			b.Who = u.Username
 		}
 		if b.Who == "" {
-			return usagef("--who: this session has no user name; say who accepts it")
+			return usagef("--who: the user has no login name; say who accepts it")
 		}
 	}
 	h, err := history.Load([]string{dir})
@@ -170,7 +170,7 @@ func (a *app) bless(dir string, b history.Blessing) error {
 		}
 	}
 	b.At = time.Now().UTC().Truncate(time.Second)
-	if err := history.Bless(dir, b); err != nil {
+	if err := history.Bless(h.Sets[0].Path, b); err != nil {
 		return badInput(err)
 	}
 	if b.Metric != "" {
@@ -196,7 +196,7 @@ func exportOtava(source, dir string) error {
 	if len(tests) == 0 {
 		return exitf(ExitTooLittle, "%s: no cell is in two sets", source)
 	}
-	path := func(t history.Test) string { return filepath.Join(dir, fileName(t.Name)+".csv") }
+	path := func(t history.Test) string { return filepath.Join(dir, t.ID+"-"+fileName(t.Name)+".csv") }
 	for _, t := range tests {
 		if err := result.Replace(path(t), func(w io.Writer) error { return h.WriteOtava(w, t) }); err != nil {
 			return usagef("--output: %v", err)

@@ -49,7 +49,7 @@ func changed(r *compare.Report) (list []*compare.Change) {
 
 // github returns a comparison of at most limit bytes, with as many rows as that allows.
 func github(r *compare.Report, limit int) string {
-	for rows := len(r.Changes); ; rows /= 2 {
+	for rows := max(len(r.Changes), len(r.Broken), len(r.Warnings)); ; rows /= 2 {
 		if text := githubRows(r, rows); len(text) <= limit || rows == 0 {
 			return text
 		}
@@ -63,6 +63,7 @@ func githubRows(r *compare.Report, rows int) string {
 	for _, b := range r.Broken[:min(rows, len(r.Broken))] {
 		fmt.Fprintf(w, "- threshold %s failed: %s: %s %s\n", b.Threshold, b.Cell, b.Metric, breach(b))
 	}
+	leftOut(&text, "threshold", len(r.Broken)-rows)
 	githubTable(&text, r, changed(r), rows)
 	all := make([]*compare.Change, len(r.Changes))
 	for i := range all {
@@ -72,6 +73,7 @@ func githubRows(r *compare.Report, rows int) string {
 	fold(&text, "Notes and failed checks", func() {
 		writeLines(w, append([]string{columnsNote}, diffNotes(r)...), true)
 		GroupedWarnings(w, r.Warnings[:min(rows, len(r.Warnings))], true)
+		leftOut(&text, "warning", len(r.Warnings)-rows)
 	})
 	writeLines(w, append(sides(r), strings.Split(DiffSummary(r), "\n")...), true)
 	return text.String()
@@ -83,10 +85,15 @@ func githubTable(text *strings.Builder, r *compare.Report, changes []*compare.Ch
 		fmt.Fprintln(text)
 		changeTable(markdownText{text}, shown, len(r.States) > 0, true)
 	}
-	if left := len(changes) - rows; left > 0 {
-		fmt.Fprintf(text, "\n%s more, left out for their length\n", format.Count(left, "row"))
-	}
+	leftOut(text, "row", len(changes)-rows)
 	fmt.Fprintln(text)
+}
+
+// leftOut writes how many of something are not shown.
+func leftOut(text *strings.Builder, what string, n int) {
+	if n > 0 {
+		fmt.Fprintf(text, "\n%s more, left out for their length\n", format.Count(n, what))
+	}
 }
 
 // fold writes a part that a reader unfolds.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -93,7 +94,12 @@ func historyTable(w io.Writer, list []history.Series) {
 	t.Render()
 }
 
-func change(share float64) string { return fmt.Sprintf("%+.1f%%", 100*share) }
+func change(share float64) string {
+	if math.IsNaN(share) || math.IsInf(share, 0) {
+		return "-"
+	}
+	return fmt.Sprintf("%+.1f%%", 100*share)
+}
 
 // changes writes each change, the newest first.
 func changes(w io.Writer, h *history.History, list []history.Series) {

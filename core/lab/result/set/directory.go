@@ -92,7 +92,7 @@ func (l *Loader) loadLoose(dir string) (*Set, error) {
 			return err
 		case entry.IsDir() && path != dir && strings.HasPrefix(entry.Name(), "."):
 			return filepath.SkipDir
-		case entry.Type().IsRegular() && filepath.Ext(path) == ".json" && !strings.HasPrefix(entry.Name(), "."):
+		case entry.Type().IsRegular() && filepath.Ext(path) == ".json" && !strings.HasPrefix(entry.Name(), ".") && entry.Name() != BlessedName:
 			files = append(files, path)
 		}
 		return nil

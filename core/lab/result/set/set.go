@@ -28,6 +28,10 @@ const Kind = "set"
 // IndexName is the name of the file that holds a directory's set.
 const IndexName = "index.json"
 
+// BlessedName is the name of a file in a set's directory that is no result: the changes that were
+// accepted (package history).
+const BlessedName = "blessed.json"
+
 // Set is a set of results.
 type Set struct {
 	SchemaVersion string `json:"schema_version" jsonschema:"pattern=^2\\.[0-9]+\\.[0-9]+$"`
