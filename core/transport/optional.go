@@ -6,9 +6,8 @@ import (
 )
 
 // A [Worker] may implement the interfaces below, a [Transport] RegistrationReader, and a [Driver]
-// Microbenchmarker. Each is here
-// because the runtime or the command uses it and plugins can import this package only, even if
-// today a single transport implements it:
+// Microbenchmarker. Each is here because the runtime or the command uses it and plugins can import
+// this package only, even if today a single transport implements it:
 //
 //   - Waiter, StatsReader and Prober: most transports
 //   - SilenceReporter: erpc and tcpx, between whose ranks a link can fail
@@ -76,7 +75,7 @@ type Series struct {
 	Values []float64 `json:"values"`
 }
 
-// RegistrationReader is implemented by transports that register memory with a device or a library.
+// RegistrationReader may be implemented by transports that register memory with a device or a library.
 type RegistrationReader interface {
 	// Registered returns how many bytes were registered since Open, and the time that it took. Any
 	// goroutine may call it.

@@ -102,8 +102,8 @@ type Transport interface {
 	NewWorker(index int) (Worker, error)
 
 	// Close releases everything, including the workers. It is called once, while no other call
-	// is in progress, and returns in bounded time whatever the peers do. After it, NewWorker and
-	// the methods of the workers return ErrClosed.
+	// is in progress, and returns in bounded time whatever the peers do. After it, NewWorker, and
+	// Connect, Post, Flush and Poll of the workers, return ErrClosed.
 	Close() error
 }
 

@@ -277,18 +277,27 @@ func probeAlone(t *trial) {
 	probeBoth(t, a, b)
 }
 
-// restsAlone reports whether a probe without the other side slept often enough.
+// restsAlone reports whether a probe without the other side slept often enough. What a probe that ends
+// soon takes, too, is no spinning: it may map the memory of its peer.
 func restsAlone(t *trial, n *node, kind transport.ProbeKind, initiate bool) bool {
-	sleeps, cpu := threadRest()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	_, fixed := probeFor(t, n, kind, initiate, time.Millisecond)
+	sleeps, cpu := probeFor(t, n, kind, initiate, 10*time.Millisecond)
+	spun := cpu - fixed
+	return spun <= 2*mostSpin || sleeps*int64(mostSpin) > int64(spun)
+}
+
+// probeFor probes without the other side for d, and returns how often the thread slept meanwhile, and its
+// processor time.
+func probeFor(t *trial, n *node, kind transport.ProbeKind, initiate bool, d time.Duration) (sleeps int64, cpu time.Duration) {
+	sleepsBefore, cpuBefore := threadRest()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
 	defer cancel()
 	floor, err := n.probe(ctx, kind, initiate, never)
 	require.Error(t, err, "Probe without the other side (%s, initiate %v)", kind, initiate)
 	require.Zero(t, floor, "the Floor of a probe that failed (%s)", kind)
 	require.NoError(t, t.Context().Err(), "Probe outlived its context (%s)", kind)
-	nowSleeps, nowCPU := threadRest()
-	spun := nowCPU - cpu
-	return spun <= 2*mostSpin || (nowSleeps-sleeps)*int64(mostSpin) > int64(spun)
+	sleeps, cpu = threadRest()
+	return sleeps - sleepsBefore, cpu - cpuBefore
 }
 
 const (

@@ -128,6 +128,7 @@ func KillProcess(t *testing.T, driver transport.Driver, options map[string]strin
 		n, err := w.Poll(events)
 		require.NoError(t, err)
 		for _, e := range events[:n] {
+			require.False(t, lost, "an event after the loss")
 			if lost = e.Kind == transport.EventPeerLost; !lost {
 				answered++
 			}
@@ -138,6 +139,9 @@ func KillProcess(t *testing.T, driver transport.Driver, options map[string]strin
 			require.NoError(t, server.Process.Kill())
 		}
 	}
+	n, err := w.Poll(events)
+	require.NoError(t, err)
+	require.Zero(t, n, "events after the loss")
 	_, err = w.Post(call)
 	require.ErrorIs(t, err, transport.ErrPeerDown)
 	return tr, w, server.Process.Pid

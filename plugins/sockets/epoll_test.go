@@ -13,7 +13,7 @@ import (
 // withPeers returns a worker with connected peers that say nothing, and their sockets.
 func withPeers(t *testing.T, peers int) (w *worker, fds []int) {
 	w = openTestWorker(t, transport.Config{Workers: 1, Peers: peers, InFlight: 4, MaxPayload: 1 << 20},
-		map[string]string{"network": "unix", "engine": engineEpoll})
+		map[string]string{"network": "unix", "engine": engineEpoll, "socket-buffer": "64KiB"})
 	for number := range peers {
 		fd := say(t, w, expect(t, w, byte(number)), nil)
 		t.Cleanup(func() { _ = unix.Close(fd) })
@@ -36,6 +36,9 @@ func TestWaitForAnyPeer(t *testing.T) {
 		idle := func() bool {
 			list, ready := w.engine.prepareWait(nil)
 			n, err := unix.Poll(list, 0)
+			for err == unix.EINTR {
+				n, err = unix.Poll(list, 0)
+			}
 			require.NoError(t, err)
 			return !ready && n == 0
 		}

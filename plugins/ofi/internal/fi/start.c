@@ -25,7 +25,7 @@ static int called_by(const void *address, const char *name)
 }
 
 // skip_calibration reports whether the caller is a constructor of libpsm2 or libinfinipath, the libraries of Omni-Path
-// and InfiniPath devices, and must not compare clocks: each sleeps for 0.1 s over it, and there is no RDMA device.
+// and InfiniPath devices, and must not compare clocks: each sleeps for 0.1 s over it, and the kernel's RDMA core is not loaded.
 static int skip_calibration(const void *caller)
 {
 	return !started && (called_by(caller, "libpsm2") || called_by(caller, "libinfinipath")) && access("/sys/class/infiniband", F_OK) != 0;
@@ -37,7 +37,8 @@ int gettimeofday(struct timeval *restrict tv, void *restrict zone)
 {
 	static time_t calls;
 	struct timespec t;
-	(void)zone;
+	if (zone != NULL)
+		memset(zone, 0, sizeof(struct timezone));
 	clock_gettime(CLOCK_REALTIME, &t);
 	*tv = (struct timeval){ .tv_sec = t.tv_sec, .tv_usec = t.tv_nsec / 1000 };
 	if (skip_calibration(__builtin_return_address(0)))
@@ -46,8 +47,8 @@ int gettimeofday(struct timeval *restrict tv, void *restrict zone)
 }
 
 // fopen is the C library's, with two exceptions. The constructors above read a speed that agrees with
-// what they found, about which they would otherwise complain. And the provider verbs of libfabric 1.17 does
-// not find the kernel's symbols: it reads all of them twice when libfabric starts, which takes 0.1 s with any
+// what they found, about which they would otherwise complain. And libfabric does not find the
+// kernel's symbols: its provider verbs (1.17) reads all of them twice when it starts, which takes 0.1 s with any
 // provider, to learn whether the kernel registers memory of GPUs. This transport has none.
 FILE *fopen(const char *restrict path, const char *restrict mode)
 {

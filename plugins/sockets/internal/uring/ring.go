@@ -53,7 +53,7 @@ type Config struct {
 // New makes a ring. The kernel does not interrupt its thread when something arrives (COOP_TASKRUN):
 // it sets a flag, which NeedsEnter reads. On the virtual machine on which this was measured, the
 // interrupt makes a round trip 2.5 to 4 times as long. DEFER_TASKRUN is not used, though small
-// messages over Unix sockets were 15% faster with it: it requires SINGLE_ISSUER, with which Close
+// messages over Unix sockets were 8 to 15% faster with it: it requires SINGLE_ISSUER, with which Close
 // fails on another thread than that of the operations.
 //
 // If the kernel or the sandbox refuses it, the error wraps

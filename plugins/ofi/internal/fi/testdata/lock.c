@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -25,6 +26,7 @@ static pid_t holder(pthread_spinlock_t *lock)
 {
 	pid_t pid = fork();
 	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL); // the waiter may be killed
 		pthread_spin_lock(lock);
 		kill(getpid(), SIGSTOP);
 		_exit(0);
