@@ -306,7 +306,7 @@ const (
 	mostSpin = 2 * time.Millisecond
 	// The first probe may set up what it needs, and a thread's processor time contains what the
 	// hypervisor stole. So one that sleeps may look as if it did not, but not each time.
-	aloneTries = 5
+	aloneTries = 20
 )
 
 // threadRest returns how often this thread has slept, and its processor time.
