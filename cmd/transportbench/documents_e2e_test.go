@@ -26,8 +26,8 @@ const repository = "../.."
 // A shellBlock is a block of shell commands in a document. A comment before it may say why it is not run.
 var shellBlock = regexp.MustCompile("(?s)(?:<!-- not run: ([^>]+) -->\n)?```sh\n(.*?)```\n")
 
-// tiny makes the commands that measure take a moment. Nothing else of a command is changed, except for
-// serve, which takes a free port and is interrupted, and for calibrate, which only says what it would do.
+// tiny makes the commands that measure take a moment. It changes nothing else of a command, with two
+// exceptions: serve takes a free port and is interrupted, and calibrate is a dry run.
 var tiny = map[string]string{
 	"run": "--duration 50ms --warmup 20ms --repeats 1", "bench": "--duration 50ms --warmup 20ms --repeats 1",
 	"sweep": "--duration 50ms --warmup 20ms --repeats 1", "ab": "--duration 50ms --warmup 20ms --repeats 1 --most 1",
@@ -54,7 +54,7 @@ var calibrated = regexp.MustCompile(`calibrate (show|--resume)`)
 // directory.
 func TestDocumentedCommands(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long")
+		t.Skip("it takes long: make test-long runs it")
 	}
 	d := &documents{dir: workplace(t), seen: map[string]bool{}}
 	// A result of a second transport, to compare with.

@@ -226,7 +226,7 @@ func controlGroup(t *testing.T) string {
 // tests: each takes seconds on two processors.
 func TestLargestLoads(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long")
+		t.Skip("it takes long: make test-long runs it")
 	}
 	for name, args := range map[string][]string{
 		"clients":   {"--clients", "256"},

@@ -480,7 +480,7 @@ func TestStandardOutputIsClean(t *testing.T) {
 func TestStart(t *testing.T) {
 	needLibrary(t)
 	if _, err := os.Stat("/sys/class/infiniband"); err == nil {
-		t.Skip("there is an RDMA device, for which these libraries may compare clocks")
+		t.Skip("the kernel's RDMA core is loaded (/sys/class/infiniband), so these libraries may compare clocks")
 	}
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^$")
 	output, err := cmd.CombinedOutput()

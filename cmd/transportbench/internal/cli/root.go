@@ -179,7 +179,7 @@ func unknownCommand(cmd *cobra.Command, args []string) error {
 	return usagef("unknown command %q for %q%s", args[0], cmd.CommandPath(), suggestion(cmd, args[0], names))
 }
 
-// greet says what to type first.
+// greet tells a newcomer which commands to type first.
 func (a *app) greet(cmd *cobra.Command) error {
 	entries, err := a.installed(cmd)
 	if err != nil {

@@ -38,7 +38,7 @@ func write(dir string) error {
 // markup has the characters that the generator, which reads texts as Markdown, would not print.
 var markup = strings.NewReplacer(`\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`, "<", `\<`, ">", `\>`, "[", `\[`)
 
-// completion is the command whose help is cobra's, which is Markdown.
+// completion is the name of the command whose help cobra writes, in Markdown.
 const completion = "completion"
 
 // escape escapes the help of cmd, of its flags and of the commands below it.

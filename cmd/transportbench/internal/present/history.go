@@ -15,8 +15,8 @@ import (
 	"transportbench/core/lab/result/format"
 )
 
-// History writes the sets, the series that changed, or all of them, and each change with the sets
-// between which it came.
+// History writes a table of the sets, one of the series that changed, or with all of every series, and one
+// of the changes, each with the sets between which it came.
 func History(w io.Writer, h *history.History, list []history.Series, all bool) {
 	t := newTable(w, "set", "began (UTC)", "version", "revision", "accepted")
 	for _, s := range h.Sets {
