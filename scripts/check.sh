@@ -28,7 +28,7 @@ done | sort -u)
 mapfile -t tested < <(printf '%s\n' "${packages[@]}" | grep -vx './cmd/transportbench' || true)
 
 scripts/build.sh
-go vet -tags "$tags" ./...
+go_vet ./...
 scripts/check-imports.sh
 scripts/check-docs.sh
 if [ ${#packages[@]} = 0 ]; then

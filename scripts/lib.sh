@@ -4,7 +4,7 @@
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 
-# One set of compiled packages then serves builds, checks, tests and fuzzing, in every checkout.
+# One set of compiled packages then serves builds, tests and fuzzing, in every checkout.
 export GOFLAGS="-trimpath${GOFLAGS:+ $GOFLAGS}"
 
 say() { printf 'transportbench: %s\n' "$*" >&2; }

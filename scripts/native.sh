@@ -62,7 +62,7 @@ native_missing() {
 
 # native_env sets tags to the build tags of the libraries that were found, and
 # CGO_ENABLED as the binaries are built: one set of compiled packages then serves the
-# build, vet, the linter and the tests.
+# build and the tests.
 native_env() {
 	tags=$(all_native_tags)
 	CGO_ENABLED=0
@@ -70,9 +70,15 @@ native_env() {
 	export CGO_ENABLED
 }
 
-# golangci_lint runs the linter over packages.
+# go_vet and golangci_lint check packages. They compile without -trimpath: with it,
+# checkouts share what cgo wrote into the build cache, which names the files of the
+# checkout that wrote it, and both fail once that checkout is gone.
+go_vet() {
+	GOFLAGS=${GOFLAGS/-trimpath/} go vet -tags "$tags" "$@"
+}
+
 golangci_lint() {
-	GOFLAGS="$GOFLAGS -buildvcs=false" go tool -modfile=tools/go.mod golangci-lint run --build-tags "$tags" "$@"
+	GOFLAGS="${GOFLAGS/-trimpath/} -buildvcs=false" go tool -modfile=tools/go.mod golangci-lint run --build-tags "$tags" "$@"
 }
 
 # all_native_tags prints the tags of every plugin, for tools that look at the
