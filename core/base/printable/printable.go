@@ -3,6 +3,7 @@ package printable
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"sync"
 	"unicode"
 	"unicode/utf16"
@@ -63,6 +64,14 @@ func appendEscape(out []byte, r rune) []byte {
 		return fmt.Appendf(out, `\u%04x\u%04x`, high, low)
 	}
 	return fmt.Appendf(out, `\u%04x`, r)
+}
+
+// JSON reports whether text, which is valid JSON, is printable ASCII without escapes. Each string that it
+// decodes to is then its own [Text].
+func JSON(text []byte) bool {
+	return !slices.ContainsFunc(text, func(b byte) bool {
+		return b == '\\' || b > '~' || b < ' ' && b != '\n' && b != '\r' && b != '\t' // space between values
+	})
 }
 
 // Strings replaces every string that v, a pointer, leads to by its [Text], keys of maps included. It

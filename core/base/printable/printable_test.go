@@ -47,6 +47,19 @@ type embedded struct{ Embedded name }
 
 type name string
 
+func TestJSON(t *testing.T) {
+	for text, want := range map[string]bool{
+		"{\"a\": [\"b ~\",\n\t1]}\r\n": true,
+		`"\u001b[2J"`:                  false,
+		`"\n"`:                         false,
+		"\"\u0085\"":                   false,
+		"\"\x7f\"":                     false,
+		`"ä"`:                          false, // printable, but to see this takes Text
+	} {
+		require.Equal(t, want, JSON([]byte(text)), "%q", text)
+	}
+}
+
 func TestStrings(t *testing.T) {
 	const bad, good = "a\x1b\n", `a\x1b\n`
 	make := func(s string) *document {

@@ -89,8 +89,9 @@ func OfText(options map[string]string, samples map[string][]float64) []result.Ch
 	}
 	load := LoadOfText(options)
 	var list []result.Check
+	f := Figures{Load: load, Values: map[string]float64{}}
 	for i := range repeats {
-		f := Figures{Load: load, Values: map[string]float64{}}
+		clear(f.Values)
 		for name, values := range samples {
 			if len(values) == repeats {
 				f.Values[name] = values[i]

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync"
 
 	"transportbench/core/base/config"
 	"transportbench/core/base/record"
@@ -115,10 +116,9 @@ func ranges(f Figures) (list []result.Check) {
 
 // order checks that no percentile is below a lower one.
 func order(f Figures) (list []result.Check) {
-	for _, family := range families() {
+	for _, family := range percentiles() {
 		previous, was := -1.0, ""
-		for _, q := range quantiles {
-			name := family + "_" + q.name
+		for _, name := range family {
 			v, has := f.Values[name]
 			if !has {
 				continue
@@ -324,10 +324,17 @@ var quantiles = []struct {
 	at   float64
 }{{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"p999", 0.999}, {"max", 1}}
 
-// families returns the prefixes of metrics that are percentiles.
-func families() []string {
-	return append(config.OpNames(), "latency", "response", result.Iteration)
-}
+// percentiles returns the metrics that are percentiles of one quantity, in order, for each quantity.
+var percentiles = sync.OnceValue(func() (list [][]string) {
+	for _, quantity := range append(config.OpNames(), "latency", "response", result.Iteration) {
+		var names []string
+		for _, q := range quantiles {
+			names = append(names, quantity+"_"+q.name)
+		}
+		list = append(list, names)
+	}
+	return list
+})
 
 // meanBounds returns the lowest and the highest mean that the percentiles of the latency allow; 0 is
 // no bound. Between two percentiles, all values may equal the lower or the higher one.

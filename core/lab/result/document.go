@@ -66,7 +66,9 @@ func (d *Document) Decode(v any) error {
 	if err := json.Unmarshal(d.text, v); err != nil {
 		return located(d.text, err)
 	}
-	printable.Strings(v)
+	if !printable.JSON(d.text) {
+		printable.Strings(v)
+	}
 	return nil
 }
 
