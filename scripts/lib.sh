@@ -16,6 +16,11 @@ die() {
 
 have() { command -v "$1" >/dev/null 2>&1; }
 
+have_all() {
+	local program
+	for program; do have "$program" || return; done
+}
+
 # revision prints the commit that the build is made from, with "+modified"
 # behind it where the tree differs.
 revision() {

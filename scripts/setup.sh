@@ -47,6 +47,12 @@ if [ "${1:-bench}" = test ]; then
 		install_packages "the option --witness is tested with it" sockperf ||
 			say "going on without sockperf"
 	fi
+	# Only root can make the cluster, and a developer's own machine should get no servers.
+	if [ "$(id -u)" = 0 ] && ! PATH=$PATH:/usr/sbin have_all slurmctld slurmd srun mpirun sshd ssh ip; then
+		install_packages "hosts are tested with a cluster of namespaces" \
+			slurmctld slurmd slurm-client openmpi-bin openssh-server openssh-client iproute2 ||
+			say "going on without Slurm, Open MPI and ssh"
+	fi
 	if ! have shellcheck; then
 		install_packages "the scripts are checked with it" shellcheck ||
 			say "going on without shellcheck"

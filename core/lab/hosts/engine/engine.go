@@ -1,0 +1,224 @@
+package engine
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// TicketVariable is the environment variable from which an agent takes its ticket.
+const TicketVariable = "TRANSPORTBENCH_TICKET"
+
+// Process is one command that starts agents, and ends when they do.
+type Process struct {
+	// Label names the process in its output and in errors: a host, or the engine.
+	Label string
+	Argv  []string
+	// TicketOnInput means that the agent reads its ticket from standard input. Otherwise it is in the
+	// environment. It is never an argument, which every user of the machine could read.
+	TicketOnInput bool
+}
+
+// Launch returns the process of an engine such as "srun -N2": command, which the shell splits, followed
+// by the agent's own command.
+func Launch(command string, agent ...string) []Process {
+	label, _, _ := strings.Cut(strings.TrimSpace(command), " ")
+	return []Process{{Label: label, Argv: append([]string{"/bin/sh", "-c", command + ` "$@"`, "sh"}, agent...)}}
+}
+
+// SSH returns a process for each host. It runs the user's ssh, so that their configuration, keys and
+// jump hosts apply; ssh never asks for a password, because the questions of several would mix.
+func SSH(hosts []string, agent ...string) []Process {
+	quoted := make([]string, len(agent))
+	for i, word := range agent {
+		quoted[i] = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	}
+	var all []Process
+	for _, h := range hosts {
+		all = append(all, Process{Label: h, TicketOnInput: true,
+			Argv: []string{"ssh", "-T", "-o", "BatchMode=yes", "--", h, strings.Join(quoted, " ")}})
+	}
+	return all
+}
+
+const (
+	tailLines   = 3               // of a failed process, in its error
+	patience    = 3 * time.Second // before a process that should end gets a signal, and then another
+	outputDelay = time.Second     // for output of a process that has ended
+)
+
+// Engine is a set of running processes.
+type Engine struct {
+	log      func(label, line string)
+	running  sync.WaitGroup
+	failed   chan error // gets the first error
+	patience time.Duration
+
+	mu     sync.Mutex
+	groups map[int]bool // process groups that run
+	first  error
+}
+
+// Start starts processes, which hand ticket to their agents. log gets each line of their output and may
+// be called concurrently.
+func Start(processes []Process, ticket string, log func(label, line string)) (*Engine, error) {
+	e := &Engine{log: log, failed: make(chan error, 1), patience: patience, groups: map[int]bool{}}
+	for _, p := range processes {
+		if err := e.start(p, ticket); err != nil {
+			e.signal(syscall.SIGTERM)
+			e.Stop()
+			return nil, err
+		}
+	}
+	return e, nil
+}
+
+func (e *Engine) start(p Process, ticket string) error {
+	cmd := exec.Command(p.Argv[0], p.Argv[1:]...)
+	cmd.Env = environment(os.Environ(), ticket)
+	if p.TicketOnInput {
+		cmd.Env = os.Environ()
+		cmd.Stdin = strings.NewReader(ticket + "\n")
+	}
+	cmd.WaitDelay = outputDelay
+	// A group of its own: an interrupt from the terminal is for the coordinator, which ends the agents.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+	output, input := io.Pipe()
+	cmd.Stdout, cmd.Stderr = input, input
+	started := make(chan error)
+	e.running.Go(func() {
+		runtime.LockOSThread() // the kernel sends Pdeathsig when the thread ends
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		if err == nil {
+			e.mark(cmd.Process.Pid, true)
+		}
+		started <- err
+		if err != nil {
+			return
+		}
+		lines := make(chan []string)
+		go func() { lines <- e.pass(p.Label, output) }()
+		err = cmd.Wait()
+		e.mark(cmd.Process.Pid, false)
+		_ = input.Close()
+		e.ended(p, err, <-lines)
+	})
+	if err := <-started; err != nil {
+		return fmt.Errorf("start %s: %w", p.Label, err)
+	}
+	return nil
+}
+
+func (e *Engine) mark(group int, runs bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if runs {
+		e.groups[group] = true
+	} else {
+		delete(e.groups, group)
+	}
+}
+
+// environment returns variables with the ticket. Open MPI passes its processes no others than its own
+// variables, except those that the list in one of these names.
+func environment(variables []string, ticket string) []string {
+	const list = "OMPI_MCA_mca_base_env_list="
+	names := TicketVariable
+	variables = slices.DeleteFunc(slices.Clone(variables), func(v string) bool {
+		own, found := strings.CutPrefix(v, list)
+		if found && own != "" {
+			names = own + ";" + names
+		}
+		return found
+	})
+	return append(variables, TicketVariable+"="+ticket, list+names)
+}
+
+// pass logs lines and returns the last.
+func (e *Engine) pass(label string, output io.Reader) (last []string) {
+	lines := bufio.NewReaderSize(output, 4<<10)
+	for {
+		line, _, err := lines.ReadLine() // a longer line comes in parts
+		if err != nil {
+			return last
+		}
+		if text := strings.TrimSpace(string(line)); text != "" {
+			e.log(label, text)
+			if last = append(last, text); len(last) > tailLines {
+				last = last[1:]
+			}
+		}
+	}
+}
+
+// ExitError reports an engine that ended before the run did.
+type ExitError struct {
+	Label string
+	Err   error    // nil for exit status 0
+	Lines []string // the last of its output
+}
+
+func (e *ExitError) Error() string {
+	text := e.Label + " ended before the run did"
+	if e.Err != nil {
+		text = fmt.Sprintf("%s failed: %v", e.Label, e.Err)
+	}
+	if len(e.Lines) > 0 {
+		text += ": " + strings.Join(e.Lines, "; ")
+	}
+	return text
+}
+
+func (e *ExitError) Unwrap() error { return e.Err }
+
+func (e *Engine) ended(p Process, err error, last []string) {
+	if errors.Is(err, exec.ErrWaitDelay) {
+		err = nil // a process that it left behind holds the pipe
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.first == nil {
+		e.first = &ExitError{p.Label, err, last}
+		e.failed <- e.first
+	}
+}
+
+// Failed receives an [*ExitError] when the first process ends.
+func (e *Engine) Failed() <-chan error { return e.failed }
+
+// Stop waits until all processes have ended, which they do soon after their agents. It ends those that
+// do not.
+func (e *Engine) Stop() {
+	ended := make(chan struct{})
+	go func() {
+		e.running.Wait()
+		close(ended)
+	}()
+	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
+		select {
+		case <-ended:
+			return
+		case <-time.After(e.patience):
+			e.signal(signal)
+		}
+	}
+	<-ended
+}
+
+func (e *Engine) signal(signal syscall.Signal) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for group := range e.groups {
+		_ = syscall.Kill(-group, signal)
+	}
+}

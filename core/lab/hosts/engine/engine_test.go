@@ -1,0 +1,93 @@
+package engine
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// record returns a log, and what was logged once the engine has stopped.
+func record() (log func(label, line string), lines func() []string) {
+	var mu sync.Mutex
+	var all []string
+	return func(label, line string) {
+			mu.Lock()
+			defer mu.Unlock()
+			all = append(all, label+": "+line)
+		}, func() []string {
+			mu.Lock()
+			defer mu.Unlock()
+			return all
+		}
+}
+
+// script writes a program.
+func script(t *testing.T, name, text string) string {
+	path := filepath.Join(t.TempDir(), name)
+	require.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\n"+text), 0o755))
+	return path
+}
+
+func TestLaunch(t *testing.T) {
+	t.Setenv("OMPI_MCA_mca_base_env_list", "HOME")
+	agent := script(t, "agent", `echo "$@" and $TRANSPORTBENCH_TICKET; echo $OMPI_MCA_mca_base_env_list >&2; tr '\0' ' ' </proc/$PPID/cmdline`)
+	log, lines := record()
+	e, err := Start(Launch(`sh -c '"$@"; exit 0' "an engine"`, agent, "agent", "two words"), "ticket-1", log)
+	require.NoError(t, err)
+	failure := <-e.Failed()
+	e.Stop()
+	require.Len(t, lines(), 3)
+	require.Equal(t, "sh: agent two words and ticket-1", lines()[0])
+	require.Equal(t, "sh: HOME;TRANSPORTBENCH_TICKET", lines()[1])
+	require.NotContains(t, lines()[2], "ticket-1", "arguments")
+	require.ErrorContains(t, failure, "sh ended before the run did: agent two words")
+}
+
+func TestLaunchFails(t *testing.T) {
+	log, _ := record()
+	e, err := Start(Launch("for i in 1 2 3 4; do echo line $i; done; exit 7;"), "ticket", log)
+	require.NoError(t, err)
+	failure := <-e.Failed()
+	e.Stop()
+	require.EqualError(t, failure, "for failed: exit status 7: line 2; line 3; line 4")
+	var exit *ExitError
+	require.True(t, errors.As(failure, &exit))
+}
+
+func TestSSH(t *testing.T) {
+	ssh := script(t, "ssh", `for last; do :; done; read ticket; echo "$@" TICKET $ticket ENV $TRANSPORTBENCH_TICKET; eval "$last"`)
+	t.Setenv("PATH", filepath.Dir(ssh)+":"+os.Getenv("PATH"))
+	log, lines := record()
+	e, err := Start(SSH([]string{"a", "root@b"}, "echo", "it's"), "ticket-2", log)
+	require.NoError(t, err)
+	e.Stop()
+	require.ElementsMatch(t, []string{
+		`a: -T -o BatchMode=yes -- a 'echo' 'it'\''s' TICKET ticket-2 ENV`, "a: it's",
+		`root@b: -T -o BatchMode=yes -- root@b 'echo' 'it'\''s' TICKET ticket-2 ENV`, "root@b: it's",
+	}, lines())
+}
+
+// TestStop ends a process that ignores SIGTERM, and its child.
+func TestStop(t *testing.T) {
+	log, lines := record()
+	e, err := Start(Launch("trap '' TERM; echo begun; sh -c 'sleep 1000; :';"), "ticket", log)
+	require.NoError(t, err)
+	e.patience = 50 * time.Millisecond
+	require.Eventually(t, func() bool { return len(lines()) > 0 }, time.Minute, time.Millisecond)
+	e.Stop()
+	require.EqualError(t, <-e.Failed(), "trap failed: signal: killed: begun")
+}
+
+func TestStartFails(t *testing.T) {
+	log, _ := record()
+	missing := filepath.Join(t.TempDir(), "missing")
+	_, err := Start(append(Launch("sleep 1000;"), Process{Label: "x", Argv: []string{missing}}), "ticket", log)
+	require.ErrorContains(t, err, "start x: ")
+	require.True(t, strings.HasSuffix(err.Error(), "no such file or directory"), err)
+}
