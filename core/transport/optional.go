@@ -13,7 +13,8 @@ import (
 //   - SilenceReporter: erpc and tcpx, between whose ranks a link can fail
 //   - SeriesReader: tcpx; for any transport whose stalls change within a window, as congestion
 //     control makes them
-//   - RegistrationReader: copyrpc and erpc, whose devices reach registered memory only
+//   - RegistrationReader: copyrpc, erpc, ofi and ucxam, whose devices or libraries reach registered
+//     memory only
 //   - DeviceReader: tcpx; part of Capabilities.DeviceMemory, without which the runtime could not
 //     verify payloads in device memory
 //   - Microbenchmarker: copyrpc and tcpx

@@ -73,6 +73,7 @@ type endpoint struct {
 	workers  *control.Workers[worker]
 	watcher  *shm.Watcher
 	reaper   control.Reaper
+	control.Registrations
 }
 
 var prepared sync.Once

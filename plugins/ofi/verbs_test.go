@@ -3,6 +3,10 @@ package ofi
 import (
 	"os"
 	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/transport"
 )
 
 // TestVerbsConformance runs the suite over the RDMA device of RDMA_TEST_DEVICE, and in short mode, for an
@@ -18,5 +22,29 @@ func TestVerbsConformance(t *testing.T) {
 		runClauses(t, options, append(shortClauses, "probe/reading"))
 	} else {
 		conform(t, options)
+	}
+}
+
+// TestRegistered: only providers whose devices reach registered memory alone register any.
+func TestRegistered(t *testing.T) {
+	needLibrary(t)
+	cases := map[string]map[string]string{"shm": {optionProvider: "shm"}, "tcp": {optionProvider: "tcp"}}
+	if device := os.Getenv("RDMA_TEST_DEVICE"); device != "" {
+		cases["verbs"] = map[string]string{optionProvider: "verbs", optionDomain: device}
+	}
+	for provider, options := range cases {
+		t.Run(provider, func(t *testing.T) {
+			tr, _, err := open(role{Options: options, MaxPayload: 64 << 10, InFlight: 16})
+			require.NoError(t, err)
+			defer func() { require.NoError(t, tr.Close()) }()
+			bytes, took := tr.(transport.RegistrationReader).Registered()
+			if provider != "verbs" {
+				require.Zero(t, bytes)
+				require.Zero(t, took)
+				return
+			}
+			require.GreaterOrEqual(t, bytes, uint64(16*(64<<10)), "room for the calls in flight")
+			require.Positive(t, took)
+		})
 	}
 }

@@ -84,6 +84,7 @@ func newWorker(e *endpoint) (_ *worker, err error) {
 	if w.library, err = e.newLibraryWorker(w.nonce); err != nil {
 		return nil, err
 	}
+	e.AddRegistered(w.library.Registered())
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, w.closeAll())

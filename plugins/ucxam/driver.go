@@ -72,6 +72,7 @@ type endpoint struct {
 	eager    int // bytes
 	workers  *control.Workers[worker]
 	reaper   control.Reaper
+	control.Registrations
 }
 
 // openEndpoint opens UCX and determines the lane.

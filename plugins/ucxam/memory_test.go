@@ -103,3 +103,12 @@ func resident(t testing.TB, c *child) int64 {
 	require.NoError(t, err)
 	return pages * int64(os.Getpagesize())
 }
+
+// TestRegistered: the memory of messages is registered with UCX when a worker is made.
+func TestRegistered(t *testing.T) {
+	tr, _, err := openWith(t, map[string]string{optionTLS: "posix"}) // 4 calls in flight of 4 KiB
+	require.NoError(t, err)
+	bytes, took := tr.(transport.RegistrationReader).Registered()
+	require.GreaterOrEqual(t, bytes, uint64(4*4096))
+	require.Positive(t, took)
+}

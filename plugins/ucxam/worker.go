@@ -78,6 +78,7 @@ func newWorker(e *endpoint) (*worker, error) {
 	if w.ucp, err = e.context.NewWorker(cfg, w.nonce); err != nil {
 		return nil, e.settings.explain(err)
 	}
+	e.AddRegistered(w.ucp.Registered())
 	if e.settings.wakeUp {
 		if w.parking, err = newParking(w); err != nil {
 			return nil, errors.Join(err, w.destroy())

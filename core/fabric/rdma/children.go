@@ -3,8 +3,8 @@ package rdma
 import (
 	"io"
 	"sync"
-	"sync/atomic"
-	"time"
+
+	"transportbench/core/fabric/endpoint"
 )
 
 // children holds the open objects of a device, which the device's Close closes.
@@ -13,7 +13,7 @@ type children struct {
 	closed  bool // the device is
 	objects map[io.Closer]int
 
-	registeredBytes, registeredNS atomic.Uint64
+	endpoint.Registrations
 }
 
 func newChildren() children { return children{objects: map[io.Closer]int{}} }
@@ -25,17 +25,6 @@ const (
 	closeMemory
 	closeOrders
 )
-
-// registered counts memory whose registration began then.
-func (c *children) registered(size int, began time.Time) {
-	c.registeredBytes.Add(uint64(size))
-	c.registeredNS.Add(uint64(time.Since(began)))
-}
-
-// Registered implements [Device].
-func (c *children) Registered() (bytes uint64, took time.Duration) {
-	return c.registeredBytes.Load(), time.Duration(c.registeredNS.Load())
-}
 
 // adopt adds an object. It returns ErrClosed if the device is closed.
 func (c *children) adopt(o io.Closer, order int) error {

@@ -146,7 +146,7 @@ func (d *softDevice) Allocate(size int, access Access) (*Region, error) {
 	*d.entries.plain64(entry + entryLength) = uint64(size)
 	*d.entries.plain32(entry + entryFD) = uint32(segment.Ref().FD)
 	d.entries.store32(entry+entryKey, key) // pairs with the load in resolve
-	d.registered(size, began)
+	d.AddRegistered(uint64(size), time.Since(began))
 	r := &Region{Bytes: segment.Bytes(), Address: s.address, LocalKey: key,
 		Remote: RemoteRegion{Address: s.address, Key: key, Length: uint64(size)}}
 	r.close = func() error { return d.release(r, index, segment) }

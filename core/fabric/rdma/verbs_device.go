@@ -201,7 +201,7 @@ func (d *verbsDevice) Allocate(size int, access Access) (*Region, error) {
 	if err != nil {
 		return nil, errors.Join(explainNoRegion(err, size), unix.Munmap(bytes))
 	}
-	d.registered(size, began)
+	d.AddRegistered(uint64(size), time.Since(began))
 	r := &Region{Bytes: bytes, Address: memory.Address, LocalKey: memory.LocalKey,
 		Remote: RemoteRegion{Address: memory.Address, Key: memory.RemoteKey, Length: uint64(size)}}
 	r.close = func() error {

@@ -96,6 +96,7 @@ typedef struct {
 	uint64_t nonce;
 	// Counters.
 	uint64_t sent, injected, retried, received, early, errors, strangers;
+	uint64_t registered, registered_ns; // bytes that the provider registered, and the time it took
 } fb_shared;
 
 // Control. Functions return 0 or a negative error of libfabric.

@@ -54,6 +54,7 @@ func (w *Worker) Drain(int) int                             { return 0 }
 func (w *Worker) Destroy()                                  {}
 func (w *Worker) Arm() bool                                 { return false }
 func (w *Worker) Counts() Counts                            { return Counts{} }
+func (w *Worker) Registered() (uint64, time.Duration)       { return 0, 0 }
 func (w *Worker) Enqueue(uint32, Kind, uint64, []byte) bool { return false }
 func (w *Worker) Unsent() bool                              { return false }
 func (w *Worker) Flush()                                    {}

@@ -139,12 +139,15 @@ static int make_objects(fb_worker *w, const char *name)
 	if ((error = fi_enable(w->ep)) != 0)
 		return error;
 	if (info->domain_attr->mr_mode & FI_MR_LOCAL) {
+		uint64_t began = now_ns();
 		error = fi_mr_reg(w->domain, w->memory, w->memory_size, FI_SEND | FI_RECV, 0, 0, 0, &w->mr, NULL);
 		if (error == 0 && (info->domain_attr->mr_mode & FI_MR_ENDPOINT) &&
 		    (error = fi_mr_bind(w->mr, &w->ep->fid, 0)) == 0)
 			error = fi_mr_enable(w->mr);
 		if (error != 0)
 			return error;
+		w->shared.registered = w->memory_size;
+		w->shared.registered_ns = now_ns() - began;
 		w->desc = fi_mr_desc(w->mr);
 	}
 	w->inject = info->tx_attr->inject_size;

@@ -120,6 +120,11 @@ func (w *Worker) Counts() Counts {
 	}
 }
 
+// Registered returns how many bytes of its memory were registered, and the time that it took.
+func (w *Worker) Registered() (bytes uint64, took time.Duration) {
+	return uint64(w.s.registered), time.Duration(w.s.registered_ns)
+}
+
 // slice is how long a probe stays in C before it checks its context.
 const slice = time.Millisecond
 

@@ -9,13 +9,6 @@
 
 enum { BATCH = 16 };
 
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + t.tv_nsec;
-}
-
 enum { SPIN_TIMES = 4, SPIN_DECAY = 6 };
 enum { LEAST_SPIN = 100000, FIRST_SPIN = 1000000, MOST_SPIN = 2000000, REST = 50000 };
 

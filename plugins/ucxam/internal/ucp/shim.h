@@ -91,6 +91,7 @@ typedef struct {
 	uint64_t nonce;
 	// Counters.
 	uint64_t sent, received, pended, rendezvous, copied, copied_bytes, kept, strangers;
+	uint64_t registered, registered_ns; // bytes that UCX registered, and the time it took
 } uam_shared;
 
 // Control.

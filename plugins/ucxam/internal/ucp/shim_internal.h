@@ -10,6 +10,14 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+
+static inline uint64_t now_ns(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + t.tv_nsec;
+}
 
 enum { AM_SMALL = 1, AM_LARGE = 2 }; // IDs of the handlers: a header alone, and with data
 

@@ -39,11 +39,14 @@ static ucs_status_t map_memory(uam_worker *w, size_t size, char **base, ucp_mem_
 		.address = at,
 		.length = size,
 	};
+	uint64_t began = now_ns();
 	ucs_status_t status = ucp_mem_map(w->context->ucp, &params, handle);
 	if (status != UCS_OK) {
 		munmap(at, size);
 		return status;
 	}
+	w->shared.registered += size;
+	w->shared.registered_ns += now_ns() - began;
 	*base = at;
 	return UCS_OK;
 }
