@@ -43,25 +43,35 @@ type bar struct {
 // barsShown is the number of rows of one kind that are drawn; the table has all.
 const barsShown = 60
 
-// breakdowns returns the breakdowns of the analyses by name, as drawings, and adds them to the
-// document for the tables.
+// breakdowns returns the breakdowns of the analyses by name and then those of the starts, as drawings,
+// and adds them to the document for the tables.
 func (b *builder) breakdowns() []breakdown {
 	b.doc.Stacks = []stack{}
 	var list []breakdown
-	for cell, brief := range b.briefs {
-		if brief.analysis == nil {
-			continue
+	add := func(cell int, d analyze.Breakdown) {
+		title := heading(d.Name)
+		at := slices.IndexFunc(list, func(have breakdown) bool { return have.Title == title })
+		if at < 0 {
+			at = len(list)
+			list = append(list, breakdown{Title: title})
+			b.doc.Stacks = append(b.doc.Stacks, stack{Title: title})
 		}
-		for _, d := range brief.analysis.Breakdowns {
-			title := heading(d.Name)
-			at := slices.IndexFunc(list, func(have breakdown) bool { return have.Title == title })
-			if at < 0 {
-				at = len(list)
-				list = append(list, breakdown{Title: title})
-				b.doc.Stacks = append(b.doc.Stacks, stack{Title: title})
+		list[at].add(cell, b.doc.Cells.Label[cell], d)
+		b.doc.Stacks[at].add(cell, d)
+	}
+	for cell, brief := range b.briefs {
+		if brief.analysis != nil {
+			for _, d := range brief.analysis.Breakdowns {
+				add(cell, d)
 			}
-			list[at].add(cell, b.doc.Cells.Label[cell], d)
-			b.doc.Stacks[at].add(cell, d)
+		}
+	}
+	for i := range list {
+		list[i].explainRest()
+	}
+	for cell, brief := range b.briefs {
+		if brief.start != nil {
+			add(cell, *brief.start)
 		}
 	}
 	for i := range list {
@@ -165,6 +175,10 @@ func (l *breakdown) scale() {
 			row.Bars[j].W *= 100 / length
 		}
 	}
+}
+
+// explainRest adds what the parts leave over to the legend.
+func (l *breakdown) explainRest() {
 	if i := slices.IndexFunc(l.Legend, func(p legendPart) bool { return p.Class == "unexplained" }); i < 0 {
 		l.Legend = append(l.Legend, legendPart{analyze.Unexplained, "the whole minus its parts", "unexplained"})
 	}

@@ -29,6 +29,7 @@ type brief struct {
 	warmups  []result.Warmup
 	versions []string // of the commands that measured
 	analysis *analyze.Analysis
+	start    *analyze.Breakdown
 }
 
 // details reads the results of all cells and compresses their details, one chunk at a time to save
@@ -97,6 +98,8 @@ func detailOf(s *set.Set, c *set.Cell) (detail, brief) {
 		}
 	}
 	known.rates = d.Rates
+	known.start = startOf(results)
+	d.Start = known.start
 	d.Plugin = results[0].Plugin
 	if err := d.spectra(repeats); err != nil {
 		d.Problem = printable.Text(err.Error())

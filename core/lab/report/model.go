@@ -179,6 +179,8 @@ type detail struct {
 	// Rates are the operations per second in each slice of each repeat.
 	Rates    [][]float64       `json:"rates,omitempty"`
 	Analysis *analyze.Analysis `json:"analysis,omitempty"`
+	// Start has the phases of a start of the ranks.
+	Start *analyze.Breakdown `json:"start,omitempty"`
 	// Problem is why details are missing.
 	Problem string `json:"problem,omitempty"`
 }
