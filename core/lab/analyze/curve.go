@@ -54,9 +54,10 @@ func CapacityOf(s *set.Set, o CapacityOptions) (*Capacity, error) {
 		}
 		groups[key].cells = append(groups[key].cells, i)
 	}
+	labels := set.LabelsOf(s.Cells)
 	for _, key := range keys {
 		g := groups[key]
-		curve, err := newCurve(s, g.cells, g.open, c)
+		curve, err := newCurve(s, g.cells, labels, g.open, c)
 		if err != nil {
 			c.Notes = append(c.Notes, err.Error())
 			continue
@@ -100,13 +101,13 @@ func rateMetric(s *set.Set) string {
 }
 
 // newCurve makes a curve of cells.
-func newCurve(s *set.Set, cells []int, open bool, c *Capacity) (*Curve, error) {
+func newCurve(s *set.Set, cells []int, labels set.Labels, open bool, c *Capacity) (*Curve, error) {
 	first := &s.Cells[cells[0]]
 	u := &Curve{Transport: first.Transport(), Open: open, Config: maps.Clone(first.Config)}
 	for _, name := range loadAxes[open] {
 		delete(u.Config, name)
 	}
-	u.Label = set.LabelsOf(s.Cells).Without(loadAxes[open]...).Of(first.Config)
+	u.Label = labels.Without(loadAxes[open]...).Of(first.Config)
 	axes := varyingAxes(s, cells, open)
 	u.Axis = strings.Join(axes, ", ")
 	if u.Metric = timeMetric(s, cells, open, c.Objective); u.Metric == "" {

@@ -164,6 +164,7 @@ func Along(s *set.Set, axis string, o Options) (*Ranking, error) {
 	if axis == "transport" {
 		cells = onBothTracks(cells, drop)
 	}
+	labels := set.LabelsOf(s.Cells).Without(drop...)
 	groups := map[string][]*set.Cell{}
 	var order []string
 	for _, c := range cells {
@@ -183,7 +184,7 @@ func Along(s *set.Set, axis string, o Options) (*Ranking, error) {
 				}
 				continue
 			}
-			if group, ok := newCandidates(groups[key], axis, metric, drop, s, states, o); ok {
+			if group, ok := newCandidates(groups[key], axis, metric, labels, states, o); ok {
 				r.Groups = append(r.Groups, group)
 				for _, c := range group.cells {
 					compared[c.Key(trackOption)] = true
@@ -281,13 +282,13 @@ func dropped(s *set.Set, axis string) []string {
 }
 
 // newCandidates compares cells in one metric; ok is false if fewer than two have it.
-func newCandidates(cells []*set.Cell, axis, metric string, drop []string, s *set.Set, states States, o Options) (Candidates, bool) {
+func newCandidates(cells []*set.Cell, axis, metric string, labels set.Labels, states States, o Options) (Candidates, bool) {
 	cells = slices.DeleteFunc(slices.Clone(cells), func(c *set.Cell) bool { return !positive(newSample(c, metric).values) })
 	d := result.Define(metric)
 	if len(cells) < 2 || d.Better == result.None {
 		return Candidates{}, false
 	}
-	group := Candidates{Cell: commonLabel(cells[0], axis, set.LabelsOf(s.Cells).Without(drop...)), Metric: metric, Unit: d.Unit, Better: d.Better}
+	group := Candidates{Cell: commonLabel(cells[0], axis, labels), Metric: metric, Unit: d.Unit, Better: d.Better}
 	BestFirst(cells, metric, states)
 	group.cells = cells
 	names := candidateNames(cells, axis)
