@@ -64,3 +64,20 @@ func TestFirstScreenInBrowser(t *testing.T) {
 		return [...rows.values()].every((row) => row.length > 1 && row.every((r) => Math.abs(r.width - row[0].width) < 1 && Math.abs(r.height - row[0].height) < 1));
 	})()`))
 }
+
+// Several sets share one table, of which the newest set's rows come first.
+func TestRankingOfSeveralSets(t *testing.T) {
+	b := newTab(t)
+	list := []load{{"shm", "client-server", 1, 32, 0}, {"copyrpc", "client-server", 1, 32, 0}, {"shm", "client-server", 4, 32, 0}, {"copyrpc", "client-server", 4, 32, 0},
+		{"shm", "client-server", 16, 32, 0}, {"copyrpc", "client-server", 16, 32, 0}}
+	b.open(rendered(t, build(t, fakeSet(t, list, 2, 1), fakeSet(t, list, 2, 1.1), fakeSet(t, list, 2, 1.2))))
+	rows := `document.querySelectorAll("table.ranking tbody tr").length`
+	require.Equal(t, 1, eval[int](b, `document.querySelectorAll("table.ranking").length`))
+	require.Equal(t, 3, eval[int](b, rows), "the loads of the last set")
+	eval[bool](b, `(() => { document.querySelector(".more-loads").click(); return true; })()`)
+	require.Equal(t, 9, eval[int](b, rows))
+	require.Equal(t, "all 3 loads of 3 sets", func() string {
+		eval[bool](b, `(() => { document.querySelector(".more-loads").click(); return true; })()`)
+		return eval[string](b, `document.querySelector(".more-loads").textContent`)
+	}())
+}

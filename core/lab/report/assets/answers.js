@@ -1,8 +1,8 @@
 // The first screen: which transport for which load, how far from the limit, how far to trust it.
 
 const rankingTitles = { throughput: "throughput", latency_p50: "service time p50", latency_p99: "service time p99" };
-const loadsAtOnce = 8;
-let rankedBy = "throughput", allLoads = false;
+const rowsInShort = 8;
+let rankedBy = "throughput", allRows = false;
 
 // limitOf returns how far a cell is from the floor of the medium, by the ratio that its load allows.
 function limitOf(cell) {
@@ -15,7 +15,7 @@ function drawAnswers() {
   const metrics = [...new Set(d.rankings.map((r) => r.metric))];
   if (!metrics.includes(rankedBy)) rankedBy = metrics[0];
   const shown = d.rankings.filter((r) => r.metric === rankedBy && filter.sets.has(r.set));
-  const parts = shown.map(rankingFigure).filter(Boolean);
+  const figure = rankingFigure(shown);
   host.replaceChildren(
     el("div", { class: "question" }, el("h3", {}, "Which transport for which load, and how far from the limit"),
       metrics.length > 1 ? el("label", { class: "controls" }, "by ", el("select", { id: "ranked-by", onchange: (e) => {
@@ -23,39 +23,46 @@ function drawAnswers() {
         drawAnswers();
         document.getElementById("ranked-by").focus();
       } }, metrics.map((m) => el("option", { value: m, selected: m === rankedBy }, rankingTitles[m] || m)))) : null),
-    ...(parts.length ? parts : [el("p", { class: "note" }, "No load shown has two transports to compare.")]),
+    figure || el("p", { class: "note" }, "No load shown has two transports to compare."),
     ...(d.unranked || []).map((t) => el("p", { class: "note" }, t)),
     ...changesInShort(),
     el("h3", {}, "How far to trust it"), trustList(shown));
 }
 
-// rankingFigure has a row for each load and a column for each transport, those that are best most often
-// first.
-function rankingFigure(r) {
-  const d = report.doc, places = new Map();
-  const loads = r.loads.map((l) => ({ ...l, cells: l.cells.filter((c) => visible(c.cell)) })).filter((l) => l.cells.length > 1);
-  if (!loads.length) return null;
-  for (const l of loads) l.cells.forEach((c, i) => {
-    const s = d.cells.series[c.cell];
-    places.set(s, [...(places.get(s) || []), i]);
-  });
+// rankingFigure has a row for each load and set, and a column for each transport, those that are best
+// most often first. Of more rows than fit it has those of the last set first.
+function rankingFigure(rankings) {
+  const d = report.doc, places = new Map(), all = [];
+  for (const r of rankings) for (const l of r.loads) {
+    const cells = l.cells.filter((c) => visible(c.cell));
+    if (cells.length < 2) continue;
+    all.push({ ...l, cells, set: r.set });
+    cells.forEach((c, i) => {
+      const s = d.cells.series[c.cell];
+      places.set(s, [...(places.get(s) || []), i]);
+    });
+  }
+  if (!all.length) return null;
+  const sets = new Set(all.map((l) => l.set)), loads = [...new Set(all.map((l) => l.load))], metric = rankings[0].metric;
+  all.sort((a, b) => loads.indexOf(a.load) - loads.indexOf(b.load) || a.set - b.set);
   const mean = (s) => places.get(s).reduce((a, v) => a + v, 0) / places.get(s).length;
-  const columns = [...places.keys()].sort((a, b) => mean(a) - mean(b)), rows = allLoads ? loads : loads.slice(0, loadsAtOnce);
+  const columns = [...places.keys()].sort((a, b) => mean(a) - mean(b)), folds = all.length > rowsInShort, last = Math.max(...sets);
+  const rows = folds && !allRows ? all.filter((l) => l.set === last).slice(0, rowsInShort) : all;
   const cell = (l, s) => {
     const at = l.cells.findIndex((c) => d.cells.series[c.cell] === s);
     if (at < 0) return el("td", { class: "right quiet" }, "-");
-    const c = l.cells[at], limit = limitOf(c.cell), m = metricOf(c.cell, r.metric);
+    const c = l.cells[at], limit = limitOf(c.cell), m = metricOf(c.cell, metric);
     return el("td", { class: at === 0 ? "right first" : "right" }, el("a", { href: "#cell-" + c.cell, title: `${labelOf(c.cell)}: ${value(m)} (${interval(m)})${statesText(c.cell) ? "; " + statesText(c.cell) : ""}` }, short(m.median, m.unit)),
       el("sup", { title: "cells of a row with a letter in common cannot be told apart" }, c.group),
       el("span", { class: "limit" }, markOf(c.cell), " ", limit ? digits(limit.ratio.median) + " x" : "\u00a0"));
   };
   const unit = (l) => limitOf(l.cells[0].cell)?.of;
-  const caption = `${d.sets.length > 1 ? d.sets[r.set].name + ": " : ""}Medians of ${rankingTitles[r.metric] || r.metric}${r.metric === "throughput" ? " in op/s" : ""}, the best of each load bold. Transports of a row with a letter in common cannot be told apart. Below, as a multiple of what the bare medium needs for the same load (1 x is the limit).`;
+  const caption = `Medians of ${rankingTitles[metric] || metric}${metric === "throughput" ? " in op/s" : ""}, the best of each row bold. Transports of a row with a letter in common cannot be told apart. Below, as a multiple of what the bare medium needs for the same load (1 x is the limit).`;
   return el("div", {}, el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Ranking" },
     el("table", { class: "ranking" }, el("caption", {}, caption),
-      el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "load"), columns.map((s) => el("th", { scope: "col", class: "right" }, swatch(s), " ", d.series[s].transport)))),
-      el("tbody", {}, rows.map((l) => el("tr", {}, el("th", { scope: "row" }, l.load, unit(l) ? el("span", { class: "limit" }, unit(l)) : null), columns.map((s) => cell(l, s))))))),
-    loads.length > loadsAtOnce ? el("button", { type: "button", class: "more-loads", onclick: () => { allLoads = !allLoads; drawAnswers(); } }, allLoads ? `only the first ${loadsAtOnce} loads` : `all ${loads.length} loads`) : null);
+      el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "load"), d.sets.length > 1 ? el("th", { scope: "col" }, "set") : null, columns.map((s) => el("th", { scope: "col", class: "right" }, swatch(s), " ", d.series[s].transport)))),
+      el("tbody", {}, rows.map((l) => el("tr", {}, el("th", { scope: "row" }, l.load, unit(l) ? el("span", { class: "limit" }, unit(l)) : null), d.sets.length > 1 ? el("td", {}, d.sets[l.set].name) : null, columns.map((s) => cell(l, s))))))),
+    folds ? el("button", { type: "button", class: "more-loads", onclick: () => { allRows = !allRows; drawAnswers(); } }, allRows ? "fewer rows" : sets.size > 1 ? `all ${count(loads.length, "load")} of ${sets.size} sets` : `all ${count(loads.length, "load")}`) : null);
 }
 
 // markOf marks a figure that must not be used, or that has a warning.
