@@ -231,13 +231,23 @@ func day(t time.Time) string {
 	return t.UTC().Format(time.DateOnly)
 }
 
-// setNames names sets by the ends of their paths, as short as they are distinct.
+// setNames names sets by parts of their paths: the last one in which they differ, with as many before it
+// as make the names distinct.
 func setNames(sets []*set.Set) []string {
 	names := make([]string, len(sets))
+	paths := make([][]string, len(sets))
+	for i, s := range sets {
+		paths[i] = strings.Split(filepath.ToSlash(filepath.Clean(s.Source)), "/")
+	}
+	last := func(path []string) string { return path[len(path)-1] }
+	for len(sets) > 1 && !slices.ContainsFunc(paths, func(path []string) bool { return len(path) == 1 || last(path) != last(paths[0]) }) {
+		for i, path := range paths {
+			paths[i] = path[:len(path)-1]
+		}
+	}
 	for depth := 1; depth <= 6; depth++ {
 		seen := map[string]bool{}
-		for i, s := range sets {
-			parts := strings.Split(filepath.ToSlash(filepath.Clean(s.Source)), "/")
+		for i, parts := range paths {
 			names[i] = strings.Join(parts[max(0, len(parts)-depth):], "/")
 			seen[names[i]] = true
 		}
@@ -245,8 +255,8 @@ func setNames(sets []*set.Set) []string {
 			return names
 		}
 	}
-	for i := range names {
-		names[i] = fmt.Sprintf("%d: %s", i+1, names[i])
+	for i, s := range sets {
+		names[i] = fmt.Sprintf("%d: %s", i+1, filepath.Base(s.Source))
 	}
 	return names
 }

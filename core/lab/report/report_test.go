@@ -186,7 +186,7 @@ func TestSeveralSets(t *testing.T) {
 	old.Source, new.Source, far.Source = "results/v1/box", "results/v2/box", "results/v3/box"
 	far.Environments[0].Identity["cpu"] = "Other CPU"
 	p := build(t, old, new, far)
-	require.Equal(t, "v1/box", p.doc.Sets[0].Name)
+	require.Equal(t, "v1", p.doc.Sets[0].Name)
 	require.Len(t, p.doc.Diffs, 2)
 	report := p.doc.Diffs[0].Report
 	require.NotNil(t, report)
@@ -345,7 +345,8 @@ func TestLimitScale(t *testing.T) {
 
 func TestSetNames(t *testing.T) {
 	names := setNames([]*set.Set{{Source: "a/v1/box/"}, {Source: "a/v2/box"}})
-	require.Equal(t, []string{"v1/box", "v2/box"}, names)
+	require.Equal(t, []string{"v1", "v2"}, names)
+	require.Equal(t, []string{"a/box", "b/box", "b/other"}, setNames([]*set.Set{{Source: "x/a/box/"}, {Source: "b/box"}, {Source: "b/other"}}))
 	require.Equal(t, []string{"1: box", "2: box"}, setNames([]*set.Set{{Source: "box"}, {Source: "box"}}))
 }
 
