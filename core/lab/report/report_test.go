@@ -203,7 +203,7 @@ func TestSeveralSets(t *testing.T) {
 	page := string(rendered(t, p))
 	require.Contains(t, page, "Not compared: the results differ in cpu")
 	require.Contains(t, page, `class="verdict worse">WORSE`)
-	for _, side := range []string{"v1/box", "v2/box"} {
+	for _, side := range []string{"v1", "v2"} {
 		require.Equal(t, 1, strings.Count(page, `<p class="note">`+side+": transportbench 0.3.0 (revision r), 2026-03-04, 10 repeats of each of "))
 	}
 }
