@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 
+	"transportbench/core/base/machine"
 	"transportbench/core/base/record"
 	"transportbench/core/plugin/internal/wire"
 	"transportbench/core/runtime/rank"
@@ -24,6 +25,7 @@ const (
 
 // Main is the main function of a plugin. It runs the command line and ends the process.
 func Main(driver transport.Driver) {
+	go machine.Calibrated() // it takes 10 ms, in which the host connects
 	Serve(driver, func(d transport.Driver) record.Control { return rank.New(d, slog.Default()) })
 }
 

@@ -36,6 +36,9 @@ func (r *Rank) Overhead(ctx context.Context, d time.Duration) (o record.Overhead
 	if len(r.threads) == 0 {
 		return o, errors.New("measure the harness: the rank is not prepared")
 	}
+	// No collection begins beside the measurement, not even from what it allocates.
+	restore := pauseCollector()
+	defer restore()
 	daemons, clients := r.apart()
 	threads := slices.Concat(daemons, clients)
 	err = eachOf(ctx, threads, func(t *thread) (err error) {
@@ -51,9 +54,6 @@ func (r *Rank) Overhead(ctx context.Context, d time.Duration) (o record.Overhead
 	if every == 0 {
 		every = warmupSampling
 	}
-	runtime.GC()
-	restore := pauseCollector()
-	defer restore()
 	costs := make([]float64, len(threads))
 	err = eachOf(ctx, threads, func(t *thread) (err error) {
 		costs[slices.Index(threads, t)], err = t.overhead.measure(every, d)

@@ -36,7 +36,9 @@ func (r *Rank) Run(ctx context.Context, window record.Window, started func(), pr
 	if len(r.threads) == 0 {
 		return record.Report{}, errors.New("run a window: the rank is not prepared")
 	}
-	runtime.GC()
+	if !window.Warmup { // after which the heap is cleaned anyway
+		runtime.GC()
+	}
 	if !r.goroutines() {
 		defer pauseCollector()()
 	}
