@@ -45,6 +45,8 @@ type Config struct {
 	// RemoteShare is the share of requests to other ranks than the client's own. With ByHash it
 	// follows from the keys' owners.
 	RemoteShare Share `json:"remote_share,omitempty"`
+	// Traffic chooses the rank of each call instead of the keys.
+	Traffic Traffic `json:"traffic,omitempty"`
 	// Rate is the open-loop load of all clients together, and Arrival the distribution of the gaps
 	// between operations.
 	Rate    Rate   `json:"rate,omitempty"`

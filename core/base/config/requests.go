@@ -28,8 +28,10 @@ const (
 // gets another message than last time, and parts of the old one that remain in it are wrong.
 func (c *Config) Requests() (n int, replayed bool) {
 	n = 2 * c.InFlight
+	unit := max(c.Turns(), 1)
+	whole := func(least int) int { return unit * nextPrime((least+unit-1)/unit) }
 	if c.Service != ServiceStore {
-		return nextPrime(max(replayAhead*c.InFlight, replayLeastAlike)), true
+		return whole(max(replayAhead*c.InFlight, replayLeastAlike)), true
 	}
 	if c.Distribution == DistributionLatest {
 		return n, false
@@ -39,9 +41,8 @@ func (c *Config) Requests() (n int, replayed bool) {
 			return n, false
 		}
 	}
-	unit := 1
 	if c.Distribution == DistributionSequential {
-		unit = c.TotalKeys()
+		unit *= c.TotalKeys()
 	}
 	unit *= max(c.Pattern.Len(), 1)
 	most := replayBytes / ((c.LargestMessage() + 63) &^ 63)
@@ -49,8 +50,7 @@ func (c *Config) Requests() (n int, replayed bool) {
 	if least > most || unit > most {
 		return n, false
 	}
-	all := unit * nextPrime((least+unit-1)/unit)
-	return all, true
+	return whole(least), true
 }
 
 // has reports whether the mix or the pattern has an operation.

@@ -3,7 +3,7 @@ package config
 // The topologies: which ranks serve, which call, and how.
 const (
 	// TopologyClientServer: rank 0 serves, and the clients of the other ranks call it over the
-	// transport.
+	// transport. With TrafficFanOut, the last rank calls and the others serve.
 	TopologyClientServer = "client-server"
 	// TopologyMeshDirect: every rank serves and calls. A client calls the daemons of all ranks,
 	// including its own, over the transport.
@@ -25,33 +25,33 @@ func (c *Config) Mesh() bool { return c.Topology != TopologyClientServer }
 func (c *Config) Proxied() bool { return c.Topology == TopologyMeshProxied }
 
 // Serves reports whether a rank has daemons.
-func (c *Config) Serves(rank int) bool { return c.Mesh() || rank == 0 }
+func (c *Config) Serves(rank int) bool { return rank < c.ServingRanks() }
 
 // Calls reports whether a rank has clients.
-func (c *Config) Calls(rank int) bool { return c.Mesh() || rank > 0 }
+func (c *Config) Calls(rank int) bool { return rank >= c.Ranks-c.CallingRanks() }
 
 // ServingRanks returns the number of ranks with daemons. They have the lowest numbers.
 func (c *Config) ServingRanks() int {
-	if c.Mesh() {
+	switch {
+	case c.Mesh():
 		return c.Ranks
+	case c.Traffic.Name() == TrafficFanOut:
+		return c.Ranks - 1
 	}
 	return 1
 }
 
-// CallingRanks returns the number of ranks with clients.
+// CallingRanks returns the number of ranks with clients. They have the highest numbers.
 func (c *Config) CallingRanks() int {
 	if c.Mesh() {
 		return c.Ranks
 	}
-	return c.Ranks - 1
+	return c.Ranks - c.ServingRanks()
 }
 
 // CallerNumber returns the number of a calling rank among the calling ranks, from 0.
 func (c *Config) CallerNumber(rank int) int {
-	if c.Mesh() {
-		return rank
-	}
-	return rank - 1
+	return rank - (c.Ranks - c.CallingRanks())
 }
 
 // Threads returns the numbers of daemons and clients of a rank, each a polling thread.

@@ -72,10 +72,13 @@ type ClientReport struct {
 	// StageNS is the cost of the stamps in a call whose stages are taken. It has been subtracted
 	// from the stages.
 	StageNS float64 `json:"stage_cost_ns,omitempty"`
+	// Peers are the operations by the rank that was called, in the order of ranks, for loads with a
+	// pattern of traffic.
+	Peers []PeerReport `json:"peers,omitempty"`
 	// Operations are the latencies by operation, for loads with a mix or a pattern.
 	Operations map[string]OperationReport `json:"operations,omitempty"`
-	// Iterations are the times of whole iterations of a pattern, from the first call to the last
-	// response. All are timed.
+	// Iterations are the times of whole iterations, from the first call to the last response. All are
+	// timed.
 	Iterations *TimingReport `json:"iterations,omitempty"`
 	// Open is set for an open-loop load.
 	Open *OpenReport `json:"open_loop,omitempty"`
@@ -97,6 +100,13 @@ func (c *ClientReport) Ops() uint64 { return c.Reads + c.Writes + c.Lookups }
 
 // OperationReport has the figures of one operation.
 type OperationReport struct {
+	Count   uint64       `json:"count"` // completed in the window
+	Latency TimingReport `json:"latency"`
+}
+
+// PeerReport has the operations of a client that one rank served.
+type PeerReport struct {
+	Rank    int          `json:"rank"`
 	Count   uint64       `json:"count"` // completed in the window
 	Latency TimingReport `json:"latency"`
 }

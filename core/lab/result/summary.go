@@ -49,6 +49,9 @@ const (
 	HarnessOverhead = "harness_overhead"
 	VerifyCost      = "verify_cost"
 	ClientFairness  = "client_fairness"
+	JainClients     = "jain_clients"
+	JainPeers       = "jain_peers"
+	StragglerRatio  = "straggler_ratio"
 
 	CopiesPerOp           = "copies_per_op"
 	CopiedBytesPerOp      = "copied_bytes_per_op"
@@ -81,7 +84,7 @@ func OfSetup(metric string) bool {
 	return false
 }
 
-// Iteration begins the names of percentiles of whole iterations of a pattern ("iteration_p50"), as
+// Iteration begins the names of percentiles of whole iterations ("iteration_p50"), as
 // the name of an operation begins those of its percentiles ("lookup_p99").
 const Iteration = "iteration"
 
@@ -103,7 +106,7 @@ var Definitions = []Definition{
 	{LatencyP99, "ns", Lower, "service time, 99th percentile"},
 	{LatencyP999, "ns", Lower, "service time, 99.9th percentile"},
 	{LatencyMax, "ns", Lower, "service time, largest sample"},
-	{IterationRate, "iteration/s", Higher, "whole iterations of the pattern per second, summed over the clients"},
+	{IterationRate, "iteration/s", Higher, "whole iterations per second, summed over the clients"},
 	{TokenRate, "token/s", Higher, "tokens of the blocks read and written per second"},
 	{ResponseP50, "ns", Lower, "open loop: response time from the intended start, median"},
 	{ResponseP90, "ns", Lower, "open loop: response time, 90th percentile"},
@@ -137,6 +140,9 @@ var Definitions = []Definition{
 	{GapLimit, "ns", None, "how long an iteration of any thread has to take to be a gap without a known cause"},
 	{VerifyCost, "ns/op", Lower, "part of the harness overhead that verifies checksums"},
 	{ClientFairness, "ratio", Higher, "rate of the slowest client over that of the median client"},
+	{JainClients, "ratio", Higher, "traffic: Jain's index of the clients' rates; 1 if all are equal"},
+	{JainPeers, "ratio", None, "traffic: Jain's index of the rates of the ranks that were called"},
+	{StragglerRatio, "ratio", Lower, "traffic: latency_p50 of the slowest pair of ranks over that of the median pair"},
 	{CopiesPerOp, "/op", None, "copies of payloads per operation, without those of the kernel and of devices"},
 	{CopiedBytesPerOp, "B/op", None, "bytes of these copies per operation"},
 	{ChecksummedBytesPerOp, "B/op", None, "bytes per operation of which a checksum was computed"},

@@ -41,6 +41,9 @@ func fillSamples(cfg config.Config, repeat *result.Repeat) error {
 	put(result.ClientFairness, fairness(clients))
 	put(result.EmptyLoops, emptyLoops(repeat))
 	putMesh(clients, put)
+	if err := putTraffic(cfg, repeat, put); err != nil {
+		return fmt.Errorf("repeat %d: %w", repeat.Index, err)
+	}
 	if err := putOperations(clients, repeat.ClockStep(), put); err != nil {
 		return fmt.Errorf("repeat %d: %w", repeat.Index, err)
 	}
@@ -328,6 +331,32 @@ func putMesh(clients []record.ClientReport, put func(string, float64)) {
 	}
 	put(result.LocalMean, meanOf(local))
 	put(result.RemoteMean, meanOf(remote))
+}
+
+// putTraffic puts the fairness of a pattern of traffic and its stragglers.
+func putTraffic(cfg config.Config, repeat *result.Repeat, put func(string, float64)) error {
+	if cfg.Traffic == "" {
+		return nil
+	}
+	var clients []float64
+	peers := make([]float64, cfg.ServingRanks())
+	for _, c := range repeat.Clients() {
+		clients = append(clients, result.PerSecond(c.Ops(), c.ElapsedNS))
+		for _, p := range c.Peers {
+			peers[p.Rank] += result.PerSecond(p.Count, c.ElapsedNS)
+		}
+	}
+	if index, ok := result.Jain(clients); ok {
+		put(result.JainClients, index)
+	}
+	if index, ok := result.Jain(peers); ok {
+		put(result.JainPeers, index)
+	}
+	flows, err := result.FlowsOf([]result.Repeat{*repeat})
+	if ratio, ok := result.Straggler(flows); ok {
+		put(result.StragglerRatio, ratio)
+	}
+	return err
 }
 
 // meanOf returns the mean of all samples, or NaN if there are none.

@@ -324,6 +324,32 @@ func TestProcessorTime(t *testing.T) {
 	require.EqualValues(t, 200, kernelTime(200, result.MachineTime{}))
 }
 
+// TestTrafficMetrics computes the fairness of known counts.
+func TestTrafficMetrics(t *testing.T) {
+	cfg := config.Default()
+	cfg.Topology, cfg.Traffic, cfg.Ranks = config.TopologyMeshDirect, "hotspot:0.5", 3
+	client := func(counts ...uint64) record.ClientReport {
+		c := record.ClientReport{ElapsedNS: 1e9, Latency: histogram(t, 5)}
+		for rank, n := range counts {
+			c.Reads += n
+			c.Peers = append(c.Peers, record.PeerReport{Rank: rank, Count: n, Latency: *timingOf(min(n, 1), 100*uint64(1+rank))})
+		}
+		return c
+	}
+	repeat := result.Repeat{Ranks: []record.Report{
+		{Rank: 0, Clients: []record.ClientReport{client(0, 20, 20)}},
+		{Rank: 1, Clients: []record.ClientReport{client(40, 0, 20)}},
+		{Rank: 2, Clients: []record.ClientReport{client(40, 40, 0)}},
+	}}
+	require.NoError(t, fillSamples(cfg, &repeat))
+	require.InDelta(t, 180.0*180/(3*(40*40+60*60+80*80)), repeat.Samples[result.JainClients], 1e-9)
+	require.InDelta(t, 180.0*180/(3*(80*80+60*60+40*40)), repeat.Samples[result.JainPeers], 1e-9)
+	require.InEpsilon(t, 1.5, repeat.Samples[result.StragglerRatio], 0.01, "300 ns over a median of 200 ns")
+	cfg.Traffic = ""
+	require.NoError(t, fillSamples(cfg, &repeat))
+	require.NotContains(t, repeat.Samples, result.JainClients)
+}
+
 func TestEveryMetricIsDefined(t *testing.T) {
 	operations := map[string]record.OperationReport{}
 	for _, op := range config.OpNames() {
@@ -331,9 +357,12 @@ func TestEveryMetricIsDefined(t *testing.T) {
 	}
 	cfg := config.Default()
 	cfg.TokensPerBlock = 128
+	cfg.Topology, cfg.Traffic = config.TopologyMeshDirect, config.TrafficAllToAll
+	peers := []record.PeerReport{{Rank: 0, Count: 1, Latency: *timingOf(1, 5)}, {Rank: 1, Count: 1, Latency: *timingOf(1, 5)}}
 	repeat := result.Repeat{
 		Ranks: []record.Report{{
-			Clients: []record.ClientReport{{
+			Clients: []record.ClientReport{{ElapsedNS: 9, Reads: 1, InFlightNS: 5, BusyNS: 1, Latency: histogram(t, 5), Local: timingOf(1, 5), Remote: timingOf(1, 5), Peers: peers,
+				Open: &record.OpenReport{Scheduled: 1, Response: *timingOf(1, 5), Lag: *timingOf(1, 5)}, Thread: record.ThreadReport{GapLimitNS: 1}}, {
 				Reads: 1, ElapsedNS: 9, BusyNS: 1, InFlightNS: 5, Latency: histogram(t, 5), Local: timingOf(1, 5), Remote: timingOf(1, 5),
 				Transport:  stats(map[string]uint64{transport.StatCopies: 1}),
 				Open:       &record.OpenReport{Scheduled: 1, Response: *timingOf(1, 5), Lag: *timingOf(1, 5)},

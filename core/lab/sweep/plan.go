@@ -86,7 +86,7 @@ func Expand(s *Spec, r Resolver) (*Plan, error) {
 	if err := s.Check(); err != nil {
 		return nil, err
 	}
-	s = s.withAll(r.Transports())
+	s = s.withTraffic().withAll(r.Transports())
 	if err := s.checkNames(r); err != nil {
 		return nil, err
 	}
@@ -137,6 +137,34 @@ func Expand(s *Spec, r Resolver) (*Plan, error) {
 		return nil, fmt.Errorf("exclude: item %d matches no cell", i+1)
 	}
 	return p, nil
+}
+
+// withTraffic returns s with the patterns of traffic that it calls patterns under their own option.
+func (s *Spec) withTraffic() *Spec {
+	const alias, option = "pattern", "traffic"
+	rename := func(values map[string]string) map[string]string {
+		text := values[alias]
+		if !config.IsTraffic(text) {
+			return values
+		}
+		values = maps.Clone(values)
+		delete(values, alias)
+		values[option] = text
+		return values
+	}
+	each := func(tables []map[string]string) (list []map[string]string) {
+		for _, values := range tables {
+			list = append(list, rename(values))
+		}
+		return list
+	}
+	c := *s
+	c.Base, c.Include, c.Exclude = rename(s.Base), each(s.Include), each(s.Exclude)
+	c.Axes = nil
+	for _, axis := range s.Axes {
+		c.Axes = append(c.Axes, Axis{Name: axis.Name, Values: each(axis.Values)})
+	}
+	return &c
 }
 
 // withAll returns s with the transport "all" replaced by transports.

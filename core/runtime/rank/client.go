@@ -37,7 +37,7 @@ type client struct {
 	stride   int            // in buffers
 	replays  bool
 	alike    bool  // replays, and calls are issued without a schedule, traces and iterations
-	echoes   bool  // replayed echoes, without iterations
+	echoes   bool  // replayed echoes, without iterations and traffic
 	cursor   int   // the call that replaying issues next, unless it is in flight
 	prepared queue // if not replays: calls ready to be issued, in the order in which they were drawn
 	// ops are the calls to post. If they are consecutive and replayed, they are a part of requests,
@@ -57,7 +57,8 @@ type client struct {
 	freed      uint64      // ticks: when an open loop that was full had a free call again
 	open       *openTimes  // nil for a closed loop
 	mesh       *meshTimes  // nil unless a mesh
-	iterations *iterations // nil without a pattern
+	peers      *peerTimes  // nil without a pattern of traffic
+	iterations *iterations // nil without iterations
 
 	readCost uint64 // ticks of one reading of the clock
 
@@ -199,7 +200,7 @@ func newClientOf(w wiring, number int, idle string, worker transport.Worker, cal
 		loose: make([]transport.Op, 0, cfg.InFlight), events: make([]transport.Event, max(minPollBatch, min(cfg.InFlight, maxPollBatch))),
 		seen: make([]seenVersion, entries), seenMask: uint64(entries - 1),
 		nonce: uint64(number) << 40, drainLimit: drainLimit,
-		readSize: kv.AnySize, iterations: newIterations(cfg, calls),
+		readSize: kv.AnySize, peers: newPeerTimes(cfg, calls), iterations: newIterations(cfg, calls),
 	}
 	if cfg.ValueSize.Fixed() {
 		c.readSize = int32(cfg.ValueSize.Max())
@@ -226,7 +227,7 @@ func newClientOf(w wiring, number int, idle string, worker transport.Worker, cal
 	}
 	c.ops = c.loose
 	c.alike = replays && !cfg.Proxied() && c.iterations == nil && c.schedule == nil
-	c.echoes = c.service == serviceEcho && replays && c.iterations == nil
+	c.echoes = c.service == serviceEcho && replays && c.iterations == nil && c.peers == nil
 	for i := range c.calls {
 		c.requests[i].Kind = transport.OpCall
 		c.requests[i].Token = transport.Token(i)
@@ -294,6 +295,9 @@ func (c *client) begin(sampleEvery int, duration time.Duration) {
 	if c.mesh != nil {
 		c.mesh.reset()
 	}
+	if c.peers != nil {
+		c.peers.reset()
+	}
 	if c.open != nil {
 		c.open.response.reset()
 		c.open.lag.reset()
@@ -326,6 +330,9 @@ func (c *client) report(thread record.ThreadReport) record.ClientReport {
 	c.reportLatencies(&r)
 	if c.mesh != nil {
 		c.reportMesh(&r)
+	}
+	if c.peers != nil {
+		r.Peers = c.peers.report(c.clock)
 	}
 	if o := c.open; o != nil {
 		r.Open = &record.OpenReport{Scheduled: o.scheduled, Response: o.response.report(c.clock), Lag: o.lag.report(c.clock)}

@@ -322,7 +322,7 @@ func (c *client) modify(s *call, e *transport.Event) {
 func (c *client) completeAll(events []transport.Event, done int, now uint64, measuring bool) {
 	if !measuring {
 		c.discard(events, now)
-	} else if c.service == serviceStore && c.iterations == nil && c.sampler.left > uint32(len(events)) {
+	} else if c.service == serviceStore && c.iterations == nil && c.peers == nil && c.sampler.left > uint32(len(events)) {
 		c.completeStore(events) // no latency is due to be recorded
 	} else {
 		for done < len(events) {
@@ -435,6 +435,9 @@ func (c *client) completeOne(e *transport.Event, now uint64) {
 	s.state = callFree
 	c.counts.ops++
 	c.counts.byOp[s.op]++
+	if c.peers != nil {
+		c.peers.ops[c.peers.of[e.Token]]++
+	}
 	if failure := c.check(s, e); failure != kv.FailureNone {
 		c.counts.wrong++
 		c.counts.failures[failure]++
@@ -506,6 +509,9 @@ func (c *client) record(index uint32, now uint64) {
 	}
 	if c.mesh != nil {
 		c.recordMesh(s, ticks)
+	}
+	if c.peers != nil {
+		c.peers.times[c.peers.of[index]].record(c.clock, ticks)
 	}
 }
 
@@ -618,9 +624,12 @@ func (c *client) prepare(index uint32) {
 	s.flags = 0
 	key := r.Key
 	if !c.route.single() {
-		var remote bool
-		if key, request.Peer, remote = c.route.choose(key); remote {
+		var owner uint64
+		if key, owner, request.Peer = c.route.choose(key); c.route.remote(owner) {
 			s.flags = callRemote
+		}
+		if c.peers != nil {
+			c.peers.of[index] = uint16(owner)
 		}
 	}
 	s.key = key

@@ -5,7 +5,7 @@ import (
 	"transportbench/core/base/machine"
 )
 
-// iterations times whole iterations of a pattern, from the first call to the last response.
+// iterations times whole iterations, from the first call to the last response.
 // With several calls in flight, iterations overlap and end in any order.
 type iterations struct {
 	length  int32    // operations of an iteration
@@ -28,13 +28,14 @@ type iteration struct {
 	left    int32 // operations without a response
 }
 
-// newIterations returns nil if the load has no pattern.
+// newIterations returns nil if the load has no iterations.
 func newIterations(cfg config.Config, calls int) *iterations {
-	if len(cfg.Pattern) == 0 {
+	length := cfg.Iteration()
+	if length == 0 {
 		return nil
 	}
 	c := &iterations{
-		length: int32(cfg.Pattern.Len()), of: make([]uint32, calls), times: newTiming(),
+		length: int32(length), of: make([]uint32, calls), times: newTiming(),
 		open: make([]iteration, calls+1), free: make([]uint32, 0, calls+1),
 	}
 	for i := range c.open {

@@ -119,9 +119,9 @@ func TestRemoteShare(t *testing.T) {
 	const draws = 100_000
 	to := make([]int, cfg.Ranks)
 	for i := range draws {
-		key, peer, remote := r.choose(uint64(i % cfg.TotalKeys()))
+		key, owner, peer := r.choose(uint64(i % cfg.TotalKeys()))
 		require.EqualValues(t, kv.RankOf(key, cfg.Ranks), peer)
-		require.Equal(t, peer != 2, remote)
+		require.Equal(t, peer != 2, r.remote(owner))
 		to[peer]++
 	}
 	for rank, count := range to {

@@ -123,6 +123,9 @@ func newOverhead(plan record.Plan, isDaemon bool, properties transport.Propertie
 	// Always a closed loop between one client and one daemon, without the deliberate slow-down.
 	cfg.Topology, cfg.Ranks, cfg.Daemons, cfg.Clients = config.TopologyClientServer, 2, 1, 1
 	cfg.Rate, cfg.RemoteShare = 0, config.ByHash
+	if cfg.Traffic != "" {
+		cfg.Traffic = config.TrafficIncast + ":1"
+	}
 	cfg.Burn = 0
 	cfg.Keys = max(1, min(cfg.Keys, overheadKeys, overheadBytes/(cfg.LargestMessage())))
 	if replayed {

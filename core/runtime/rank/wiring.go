@@ -114,12 +114,26 @@ type route struct {
 	ranks, daemons uint64
 	own            uint64 // the client's rank, as a server
 	mesh, proxied  bool
-	// forced replaces each drawn key by its neighbour on a rank drawn by RemoteShare: another
-	// rank than the client's if the draw is below remote.
-	forced bool
-	remote uint64 // fraction of 2^63
-	random random
+	policy         policy
+	targets        []uint64 // ranks: all but the client's own, and with toHot but the hot one
+	turn           int      // inTurn: the index in targets of the next one
+	share          uint64   // byShare: of the other ranks; toHot: of the hot rank; a fraction of 2^63
+	random         random
 }
+
+// policy is how a route chooses the rank of a request. All but byKey replace the drawn key by its
+// neighbour on that rank.
+type policy uint8
+
+const (
+	byKey   policy = iota // the rank that owns the key
+	byShare               // the client's own rank, or with the share another
+	inTurn                // one target after the other
+	toHot                 // with the share the hot rank, else another target
+)
+
+// hotRank is the hot rank of [config.TrafficHotspot].
+const hotRank = 0
 
 // newRoute returns the route of one client; number seeds its choices.
 func newRoute(w wiring, number int) route {
@@ -127,11 +141,30 @@ func newRoute(w wiring, number int) route {
 	r := route{
 		ranks: uint64(cfg.ServingRanks()), daemons: uint64(cfg.Daemons),
 		own: uint64(w.rank), mesh: cfg.Mesh(), proxied: cfg.Proxied(),
-		forced: cfg.Mesh() && cfg.RemoteShare != config.ByHash,
 		random: newRandom(cfg.Seed, uint64(number), drawRoutes),
 	}
-	if r.forced {
-		r.remote = uint64(float64(cfg.RemoteShare) * (1 << 63))
+	share := cfg.Traffic.Share()
+	switch {
+	case cfg.Turns() > 0:
+		r.policy = inTurn
+	case share > 0 && r.own != hotRank:
+		r.policy = toHot
+	case share > 0: // the hot rank calls the others alike
+		r.policy, share = byShare, 1
+	case cfg.Mesh() && cfg.RemoteShare != config.ByHash:
+		r.policy, share = byShare, float64(cfg.RemoteShare)
+	}
+	r.share = uint64(share * (1 << 63))
+	if r.policy == byKey {
+		return r
+	}
+	for rank := range r.ranks {
+		if rank != r.own && !(r.policy == toHot && rank == hotRank) {
+			r.targets = append(r.targets, rank)
+		}
+	}
+	if r.policy == inTurn { // begin with different ranks: the next ones after the client's own
+		r.turn = (w.rank + number%cfg.Clients) % len(r.targets)
 	}
 	return r
 }
@@ -139,16 +172,15 @@ func newRoute(w wiring, number int) route {
 // single reports whether there is only one daemon to call.
 func (r *route) single() bool { return r.ranks*r.daemons == 1 }
 
-// choose returns the key to request in place of the drawn one, the peer to call, and whether
-// another rank than the client's owns the key.
-func (r *route) choose(key uint64) (uint64, transport.PeerID, bool) {
-	owner := uint64(0)
-	if r.mesh {
-		if r.forced {
-			owner = r.drawRank()
-			key = kv.OnRank(key, int(owner), int(r.ranks))
-		} else {
+// choose returns the key to request in place of the drawn one, the rank that owns it, and the peer
+// to call.
+func (r *route) choose(key uint64) (_, owner uint64, _ transport.PeerID) {
+	if r.ranks > 1 {
+		if r.policy == byKey {
 			owner = uint64(kv.RankOf(key, int(r.ranks)))
+		} else {
+			owner = r.chooseRank()
+			key = kv.OnRank(key, int(owner), int(r.ranks))
 		}
 	}
 	daemon := uint64(0)
@@ -159,17 +191,27 @@ func (r *route) choose(key uint64) (uint64, transport.PeerID, bool) {
 	if r.proxied {
 		peer = daemon
 	}
-	return key, transport.PeerID(peer), r.mesh && owner != r.own
+	return key, owner, transport.PeerID(peer)
 }
 
-// drawRank returns the client's own rank, or any of the others with equal probability.
-func (r *route) drawRank() uint64 {
-	if r.random.next()>>1 >= r.remote {
+// remote reports whether a rank is another than the client's own in a mesh.
+func (r *route) remote(rank uint64) bool { return r.mesh && rank != r.own }
+
+// chooseRank returns the rank to call.
+func (r *route) chooseRank() uint64 {
+	if r.policy == inTurn {
+		target := r.targets[r.turn]
+		if r.turn++; r.turn == len(r.targets) {
+			r.turn = 0
+		}
+		return target
+	}
+	within := r.random.next()>>1 < r.share
+	switch {
+	case r.policy == toHot && (within || len(r.targets) == 0):
+		return hotRank
+	case r.policy == byShare && !within:
 		return r.own
 	}
-	other := r.random.below(r.ranks - 1)
-	if other >= r.own {
-		other++
-	}
-	return other
+	return r.targets[r.random.below(uint64(len(r.targets)))]
 }

@@ -33,6 +33,9 @@ const (
 	keyMix           = "mix"
 	keyPattern       = "pattern"
 	keyService       = "service"
+	keyTraffic       = "traffic"
+	keyTopology      = "topology"
+	keyRanks         = "ranks"
 	keyVerifyEvery   = "verify-every"
 	keyWarmup        = "warmup"
 )
@@ -42,8 +45,8 @@ var operations = orList(config.OpNames())
 // configOptions has every option of a run, in the order of the help.
 var configOptions = []option{
 	profileOption(),
-	text("topology", "how ranks call each other: client-server, mesh-direct or mesh-proxied", func(c *config.Config) *string { return &c.Topology }),
-	number("ranks", "number of processes", func(c *config.Config) *int { return &c.Ranks }),
+	text(keyTopology, "how ranks call each other: client-server, mesh-direct or mesh-proxied", func(c *config.Config) *string { return &c.Topology }),
+	number(keyRanks, "number of processes", func(c *config.Config) *int { return &c.Ranks }),
 	number("daemons", "polling threads per serving rank", func(c *config.Config) *int { return &c.Daemons }),
 	number("clients", "client threads per calling rank", func(c *config.Config) *int { return &c.Clients }),
 	number("in-flight", "calls in flight per client", func(c *config.Config) *int { return &c.InFlight }),
@@ -65,6 +68,7 @@ var configOptions = []option{
 	fraction("hot-share", "hotspot: share of requests to hot keys", func(c *config.Config) *float64 { return &c.HotShare }),
 	seed("seed", "seed of the workload; the same seed gives the same operations", func(c *config.Config) *uint64 { return &c.Seed }),
 	setter("remote-share", "share", "mesh: share of requests to other ranks, 0 to 1; hash leaves it to the keys", func(c *config.Config) setShower { return &c.RemoteShare }),
+	setter(keyTraffic, "pattern", "which rank each call goes to, instead of the keys: "+orList(config.TrafficNames())+"; also --pattern", func(c *config.Config) setShower { return &c.Traffic }),
 	setter("rate", "op/s", "open-loop load of all clients together: 5000, 200k, 1.5M, or max to find the capacity; closed keeps calls in flight instead", func(c *config.Config) setShower { return &c.Rate }),
 	text("arrival", "gaps of an open-loop load: poisson or constant", func(c *config.Config) *string { return &c.Arrival }),
 	text("flush", "when the doorbell rings: loop (once per iteration), or immediate (after each message)", func(c *config.Config) *string { return &c.Flush }),
@@ -100,7 +104,7 @@ func Names() []string {
 // Values returns the values of an option that has a fixed list of them, for completion.
 func Values(name string) []string {
 	switch name {
-	case "topology":
+	case keyTopology:
 		return []string{config.TopologyClientServer, config.TopologyMeshDirect, config.TopologyMeshProxied}
 	case keyService:
 		return []string{config.ServiceStore.String(), config.ServiceEcho.String(), config.ServiceSink.String()}
@@ -108,6 +112,8 @@ func Values(name string) []string {
 		return config.Distributions()
 	case "arrival":
 		return []string{config.ArrivalPoisson, config.ArrivalConstant}
+	case keyTraffic:
+		return config.TrafficNames()
 	case "flush":
 		return []string{config.FlushLoop, config.FlushImmediate}
 	case "idle":

@@ -138,6 +138,7 @@ func Build(values map[string]string) (config.Config, error) {
 	}
 	settleService(&c, level)
 	settleTrack(&c, level)
+	settleTraffic(&c, level)
 	settleWarmup(&c, level)
 	return c, c.Validate()
 }
@@ -179,6 +180,27 @@ const (
 
 // find returns the value of a key and where it comes from.
 func (r *resolver) find(key string) (any, level) {
+	value, from := r.given(key)
+	if key != keyPattern && key != keyTraffic {
+		return value, from
+	}
+	// A pattern of traffic may be given as the pattern.
+	pattern, at := r.given(keyPattern)
+	text, _ := pattern.(string)
+	switch is := config.IsTraffic(text); {
+	case is && key == keyTraffic && at > from:
+		return pattern, at
+	case is && key == keyPattern:
+		if v, ok := r.profile.Set[key]; ok {
+			return v, levelProfile
+		}
+		return r.defaults[key], levelDefault
+	}
+	return value, from
+}
+
+// given returns the value of a key that the user gave, or a default, and where it comes from.
+func (r *resolver) given(key string) (any, level) {
 	if v, ok := r.fixed[key]; ok {
 		return v, levelFixed
 	}
@@ -279,6 +301,7 @@ func settle(c *config.Config, level func(key string) level) {
 	}
 	settleService(c, level)
 	settleTrack(c, level)
+	settleTraffic(c, level)
 	settleWarmup(c, level)
 	switch size, token := level(keyValueSize), level(keyBytesPerToken); {
 	case size > token:
@@ -293,6 +316,25 @@ func settle(c *config.Config, level func(key string) level) {
 func settleTrack(c *config.Config, level func(key string) level) {
 	if c.Track == config.TrackMatched && level(KeyTrack) > level(keyVerifyEvery) {
 		c.VerifyEvery = 1
+	}
+}
+
+// settleTraffic gives a pattern of traffic its topology and its number of ranks, unless the same level or
+// a higher one says otherwise.
+func settleTraffic(c *config.Config, level func(key string) level) {
+	from := level(keyTraffic)
+	if c.Traffic == "" || from == levelDefault {
+		return
+	}
+	if from > level(keyRanks) {
+		c.Ranks = c.Traffic.DefaultRanks()
+	}
+	switch {
+	case from <= level(keyTopology):
+	case !c.Traffic.Mesh():
+		c.Topology = config.TopologyClientServer
+	case !c.Mesh():
+		c.Topology = config.TopologyMeshDirect
 	}
 }
 

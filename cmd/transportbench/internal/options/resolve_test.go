@@ -3,6 +3,7 @@ package options
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -105,8 +106,8 @@ func TestEveryOptionFromEverywhere(t *testing.T) {
 	file := ""
 	for _, o := range configOptions {
 		text := o.show(&want)
-		if o.name == keyPattern || o.name == keyService || o.name == KeyTrack {
-			continue // a mix stands for the first two, and the track matched for verify-every
+		if o.name == keyPattern || o.name == keyService || o.name == KeyTrack || o.name == keyTraffic {
+			continue // other options stand for these: a mix, verify-every and remote-share
 		}
 		require.NotEqual(t, o.show(ptr(config.Default())), text, o.name)
 		args = append(args, "--"+o.name+"="+text)
@@ -191,6 +192,61 @@ func TestTrack(t *testing.T) {
 	require.Equal(t, 1, c.VerifyEvery)
 	_, err = Build(map[string]string{"track": "matched", "verify-every": "2"})
 	require.ErrorContains(t, err, "contradicts --track matched")
+}
+
+// TestTraffic checks the topology and the ranks of a pattern of traffic, and who may overrule them.
+func TestTraffic(t *testing.T) {
+	for _, c := range []struct {
+		args     string
+		env      string
+		traffic  config.Traffic
+		topology string
+		ranks    int
+		wrong    string
+	}{
+		{"--traffic incast:3", "", "incast:3", "client-server", 4, ""},
+		{"--pattern incast:03", "", "incast:3", "client-server", 4, ""},
+		{"--pattern fan-out", "", "fan-out", "client-server", 4, ""},
+		{"--pattern fan-out --ranks 3", "", "fan-out", "client-server", 3, ""},
+		{"--pattern all-to-all", "", "all-to-all", "mesh-direct", 4, ""},
+		{"--pattern all-to-all --topology mesh-proxied", "", "all-to-all", "mesh-proxied", 4, ""},
+		{"--pattern hotspot:0.50 --ranks 5", "", "hotspot:0.5", "mesh-direct", 5, ""},
+		{"--traffic incast:2", "mesh-direct", "incast:2", "client-server", 3, ""},
+		{"--profile kvcache --pattern fan-out", "", "fan-out", "client-server", 4, ""},
+		{"--traffic none", "", "", "client-server", 2, ""},
+		{"--pattern incast", "", "", "", 0, `"incast": the number of calling ranks is not from 1 to 1023; use incast:8`},
+		{"--pattern incast:0", "", "", "", 0, "from 1 to 1023"},
+		{"--pattern fan-out:3", "", "", "", 0, `leave out ":3"`},
+		{"--pattern hotspot:1.5", "", "", "", 0, "above 0 and at most 1"},
+		{"--traffic fanout", "", "", "", 0, `did you mean "fan-out"?`},
+		{"--pattern incast:3 --ranks 2", "", "", "", 0, "incast:3 has 4 ranks with the one that serves, and not 2; leave --ranks out"},
+		{"--pattern all-to-all --topology client-server", "", "", "", 0, "use --topology mesh-direct or mesh-proxied"},
+		{"--pattern incast:2 --topology mesh-direct", "", "", "", 0, "use --topology client-server"},
+		{"--pattern hotspot:0.5 --ranks 2", "", "", "", 0, "needs 3 ranks or more"},
+		{"--pattern all-to-all --remote-share 0.5", "", "", "", 0, "--remote-share: cannot be combined with the traffic all-to-all"},
+	} {
+		t.Run(c.args, func(t *testing.T) {
+			g := given{args: strings.Fields(c.args)}
+			if c.env != "" {
+				g.env = map[string]string{"TRANSPORTBENCH_TOPOLOGY": c.env}
+			}
+			s, err := resolve(t, g)
+			if c.wrong != "" {
+				require.ErrorContains(t, err, c.wrong)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, c.traffic, s.Config.Traffic)
+			require.Equal(t, c.topology, s.Config.Topology)
+			require.Equal(t, c.ranks, s.Config.Ranks)
+		})
+	}
+	s, err := resolve(t, given{args: []string{"--profile", "kvcache", "--pattern", "fan-out"}})
+	require.NoError(t, err)
+	require.Equal(t, "lookup:7,read:6,write:3", s.Config.Pattern.String(), "the profile's pattern of operations stays")
+	c, err := Build(map[string]string{"traffic": "hotspot:0.5"})
+	require.NoError(t, err)
+	require.Equal(t, 4, c.Ranks)
 }
 
 // TestWarmup: short windows shorten the default warm-up.

@@ -37,6 +37,7 @@ func Result(w io.Writer, r *result.Result) {
 	}
 	t.Render()
 	fmt.Fprintln(w)
+	flows(w, r)
 	mesh(w, r)
 	Checks(w, r)
 }
@@ -91,6 +92,9 @@ func Title(r *result.Result) string {
 		if c.RemoteShare != config.ByHash {
 			title += fmt.Sprintf(" (%g%% remote)", 100*float64(c.RemoteShare))
 		}
+	}
+	if c.Traffic != "" {
+		title += ", traffic " + c.Traffic.String()
 	}
 	if c.Rate == config.RateMax {
 		title += ", open loop at its capacity"

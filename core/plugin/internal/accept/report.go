@@ -148,7 +148,7 @@ func (w *window) optional(p part, r *record.ClientReport) {
 	p.present("local", r.Local != nil, cfg.Mesh())
 	p.present("remote", r.Remote != nil, cfg.Mesh())
 	p.present("open_loop", r.Open != nil, cfg.Rate != 0)
-	p.present("iterations", r.Iterations != nil, len(cfg.Pattern) > 0)
+	p.present("iterations", r.Iterations != nil, cfg.Iteration() > 0)
 	for name, t := range map[string]*record.TimingReport{"local": r.Local, "remote": r.Remote, "iterations": r.Iterations} {
 		if t != nil {
 			w.timing(p.field(name), t)
@@ -162,6 +162,7 @@ func (w *window) optional(p part, r *record.ClientReport) {
 		w.timing(open.field("response"), &o.Response)
 		w.timing(open.field("lag"), &o.Lag)
 	}
+	w.peers(p, r)
 	known := record.DirectStages
 	if cfg.Proxied() {
 		known = record.StageNames
@@ -181,6 +182,31 @@ func (w *window) optional(p part, r *record.ClientReport) {
 		op.atMost("count", o.Count, r.Ops())
 		op.atMost("latency.samples", o.Latency.Samples, o.Count)
 		w.timing(op.field("latency"), &o.Latency)
+	}
+}
+
+// peers checks the operations by the rank that was called.
+func (w *window) peers(p part, r *record.ClientReport) {
+	cfg := &w.plan.Config
+	n := 0
+	if cfg.Traffic != "" {
+		n = cfg.ServingRanks()
+	}
+	p.length("peers", len(r.Peers), n)
+	if p.first != nil {
+		return
+	}
+	left := r.Ops()
+	for i := range r.Peers {
+		peer := p.index("peers", i)
+		within(peer, "rank", r.Peers[i].Rank, i, i)
+		peer.atMost("count", r.Peers[i].Count, left)
+		left -= min(r.Peers[i].Count, left)
+		peer.atMost("latency.samples", r.Peers[i].Latency.Samples, r.Peers[i].Count)
+		w.timing(peer.field("latency"), &r.Peers[i].Latency)
+	}
+	if n > 0 {
+		within(p, "ops of no peer", left, 0, 0)
 	}
 }
 

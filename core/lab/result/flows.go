@@ -1,0 +1,80 @@
+package result
+
+import (
+	"cmp"
+	"slices"
+
+	"transportbench/core/base/record"
+)
+
+// Flow has the operations between a calling rank and a rank that it called, for loads with a pattern
+// of traffic.
+type Flow struct {
+	From, To int
+	// PerSecond is the throughput in op/s, the mean over the windows.
+	PerSecond float64
+	Latency   Spread // service time
+}
+
+// FlowsOf returns the flows of some repeats that completed operations, by ranks.
+func FlowsOf(repeats []Repeat) ([]Flow, error) {
+	type pair struct{ from, to int }
+	flows, timings := map[pair]*Flow{}, map[pair][]record.TimingReport{}
+	for _, repeat := range repeats {
+		for _, r := range repeat.Ranks {
+			for _, c := range r.Clients {
+				for _, p := range c.Peers {
+					at := pair{r.Rank, p.Rank}
+					if flows[at] == nil {
+						flows[at] = &Flow{From: r.Rank, To: p.Rank}
+					}
+					flows[at].PerSecond += PerSecond(p.Count, c.ElapsedNS) / float64(len(repeats))
+					timings[at] = append(timings[at], p.Latency)
+				}
+			}
+		}
+	}
+	list := make([]Flow, 0, len(flows))
+	for at, f := range flows {
+		var err error
+		if f.Latency, err = spread(timings[at]); err != nil {
+			return nil, err
+		}
+		if f.PerSecond > 0 {
+			list = append(list, *f)
+		}
+	}
+	slices.SortFunc(list, func(a, b Flow) int { return cmp.Or(a.From-b.From, a.To-b.To) })
+	return list, nil
+}
+
+// Straggler returns the median service time of the slowest flow over that of the median flow; ok is
+// false with fewer than two flows that have samples.
+func Straggler(flows []Flow) (ratio float64, ok bool) {
+	var medians []float64
+	for _, f := range flows {
+		if f.Latency.Samples > 0 {
+			medians = append(medians, f.Latency.P50)
+		}
+	}
+	if len(medians) < 2 {
+		return 0, false
+	}
+	middle := record.Median(medians)
+	return slices.Max(medians) / middle, middle > 0
+}
+
+// Jain returns Jain's fairness index of some rates (Jain, Chiu and Hawe, "A quantitative measure of
+// fairness", 1984): 1 if all are equal, and 1/n if one of n has everything. ok is false with fewer than
+// two rates or if all are 0.
+func Jain(rates []float64) (index float64, ok bool) {
+	sum, squares := 0.0, 0.0
+	for _, r := range rates {
+		sum += r
+		squares += r * r
+	}
+	if len(rates) < 2 || squares == 0 {
+		return 0, false
+	}
+	return sum * sum / (float64(len(rates)) * squares), true
+}

@@ -1,0 +1,187 @@
+package rank
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/base/config"
+	"transportbench/core/base/record"
+	"transportbench/core/runtime/kv"
+	"transportbench/core/transporttest"
+)
+
+// TestTraffic runs each pattern of traffic on one thread, and checks whom the clients called, by their
+// own counts and by those of the daemons.
+func TestTraffic(t *testing.T) {
+	for _, test := range []struct {
+		name, topology string
+		traffic        config.Traffic
+		ranks          int
+		shape          func(*config.Config)
+	}{
+		{"incast", config.TopologyClientServer, "incast:3", 4, nil},
+		{"fan-out", config.TopologyClientServer, "fan-out", 4, nil},
+		{"fan-out of several daemons and clients", config.TopologyClientServer, "fan-out", 3, func(c *config.Config) { c.Daemons, c.Clients = 2, 2 }},
+		{"fan-out of echoes", config.TopologyClientServer, "fan-out", 4, func(c *config.Config) { c.Service, c.ReadRatio = config.ServiceEcho, 1 }},
+		{"fan-out without replay", config.TopologyClientServer, "fan-out", 4, func(c *config.Config) { c.Distribution = config.DistributionLatest }},
+		{"all-to-all", config.TopologyMeshDirect, "all-to-all", 4, nil},
+		{"all-to-all by proxies", config.TopologyMeshProxied, "all-to-all", 3, nil},
+		{"hotspot", config.TopologyMeshDirect, "hotspot:0.6", 4, nil},
+		{"hotspot by proxies", config.TopologyMeshProxied, "hotspot:0.6", 3, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			cfg := testConfig()
+			cfg.Topology, cfg.Traffic, cfg.Ranks = test.topology, test.traffic, test.ranks
+			if test.shape != nil {
+				test.shape(&cfg)
+			}
+			require.NoError(t, cfg.Validate())
+			ranks := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield)
+			for range 2 { // the second window begins where the first ended
+				runOnOneThread(t, ranks, 20_000)
+				checkTraffic(t, cfg, ranks)
+			}
+		})
+	}
+}
+
+// runOnOneThread runs a window in which every client completes that many operations.
+func runOnOneThread(t *testing.T, ranks []*Rank, ops uint64) {
+	var clients []*client
+	var daemons []*daemon
+	for _, r := range ranks {
+		for _, thread := range r.threads {
+			if thread.daemon != nil {
+				thread.daemon.begin()
+				daemons = append(daemons, thread.daemon)
+				continue
+			}
+			thread.client.begin(4, time.Hour)
+			require.NoError(t, thread.client.enter(1))
+			clients = append(clients, thread.client)
+		}
+	}
+	for busy := true; busy; {
+		busy = false
+		for _, c := range clients {
+			measuring := c.counts.ops < ops
+			require.NoError(t, c.step(measuring))
+			busy = busy || measuring || c.inFlight > 0
+		}
+		for _, d := range daemons {
+			require.NoError(t, d.step())
+		}
+	}
+}
+
+func checkTraffic(t *testing.T, cfg config.Config, ranks []*Rank) {
+	served := make([]uint64, cfg.Ranks)
+	called := make([]uint64, cfg.Ranks)
+	drained := uint64(0)
+	for rank, r := range ranks {
+		daemons, clients := 0, 0
+		for _, thread := range r.threads {
+			if d := thread.daemon; d != nil {
+				daemons++
+				if served[rank] += d.counts.requests; cfg.Proxied() {
+					served[rank] -= d.counts.local
+				}
+				continue
+			}
+			clients++
+			c := thread.client.report(record.ThreadReport{})
+			drained += c.Drained
+			checkPeers(t, cfg, rank, &c)
+			for _, p := range c.Peers {
+				called[p.Rank] += p.Count
+			}
+		}
+		require.Equal(t, cfg.Calls(rank), clients > 0, "rank %d", rank)
+		require.Equal(t, cfg.Serves(rank), daemons > 0, "rank %d", rank)
+	}
+	for rank := range called {
+		require.LessOrEqual(t, called[rank], served[rank])
+		require.LessOrEqual(t, served[rank], called[rank]+drained, "the clients count whom they called")
+		if cfg.Traffic == config.TrafficFanOut && cfg.Serves(rank) { // each client may end its turns anywhere
+			require.InDelta(t, float64(served[0]), float64(served[rank]), float64(cfg.Clients), "served by rank %d", rank)
+		}
+	}
+}
+
+// checkPeers checks the counts of one client.
+func checkPeers(t *testing.T, cfg config.Config, rank int, c *record.ClientReport) {
+	require.Empty(t, c.Failures)
+	require.Len(t, c.Peers, cfg.ServingRanks())
+	var ops, samples, most uint64
+	least := ^uint64(0)
+	for i, p := range c.Peers {
+		require.Equal(t, i, p.Rank)
+		ops, samples = ops+p.Count, samples+p.Latency.Samples
+		if cfg.Mesh() && p.Rank == rank {
+			require.Zero(t, p.Count, "calls to the client's own rank")
+			continue
+		}
+		most, least = max(most, p.Count), min(least, p.Count)
+	}
+	require.Equal(t, c.Ops(), ops)
+	require.Equal(t, c.Samples, samples)
+	if cfg.Turns() > 0 { // those in flight at the ends of the window may all have been to one rank
+		require.LessOrEqual(t, most-least, uint64(cfg.InFlight+1))
+		require.InDelta(t, float64(ops)/float64(cfg.Turns()), float64(c.Iterations.Samples), float64(2*cfg.InFlight))
+	}
+	if share := cfg.Traffic.Share(); share > 0 && rank != hotRank {
+		requests, _ := cfg.Requests()
+		requireShare(t, share, c.Peers[hotRank].Count, ops, requests)
+	}
+}
+
+// requireShare checks a share of n draws, of which at most distinct are independent, against its
+// binomial distribution.
+func requireShare(t *testing.T, share float64, count, n uint64, distinct int) {
+	t.Helper()
+	deviation := math.Sqrt(share * (1 - share) / float64(min(n, uint64(distinct))))
+	require.InDelta(t, share, float64(count)/float64(n), 5*deviation, "of %d", n)
+}
+
+// TestTrafficRoutes draws the ranks that requests go to.
+func TestTrafficRoutes(t *testing.T) {
+	cfg := meshConfig(config.TopologyMeshDirect)
+	cfg.Ranks, cfg.Daemons, cfg.Clients = 5, 2, 3
+	draw := func(rank, client, draws int) (to []int, order []uint64) {
+		r := newRoute(wiring{cfg, rank}, rank*cfg.Clients+client)
+		to = make([]int, cfg.Ranks)
+		for i := range draws {
+			key, owner, peer := r.choose(uint64(i % cfg.TotalKeys()))
+			require.EqualValues(t, kv.RankOf(key, cfg.Ranks), owner)
+			require.EqualValues(t, int(owner)*cfg.Daemons+kv.DaemonOf(key, cfg.Daemons), peer)
+			to[owner]++
+			order = append(order, owner)
+		}
+		return to, order
+	}
+
+	cfg.Traffic = config.TrafficAllToAll
+	to, order := draw(2, 0, 400)
+	require.Equal(t, []int{100, 100, 0, 100, 100}, to)
+	require.Equal(t, []uint64{3, 4, 0, 1, 3}, order[:5])
+	_, order = draw(2, 1, 2)
+	require.Equal(t, []uint64{4, 0}, order, "the clients of a rank do not begin with the same rank")
+	_, order = draw(4, 0, 2)
+	require.Equal(t, []uint64{0, 1}, order)
+
+	cfg.Traffic = "hotspot:0.7"
+	const draws = 100_000
+	to, _ = draw(3, 0, draws)
+	again, _ := draw(3, 0, draws)
+	require.Equal(t, to, again, "the seed decides")
+	for rank, share := range []float64{0.7, 0.1, 0.1, 0, 0.1} {
+		requireShare(t, share, uint64(to[rank]), draws, draws)
+	}
+	to, _ = draw(hotRank, 0, draws)
+	for rank, share := range []float64{0, 0.25, 0.25, 0.25, 0.25} {
+		requireShare(t, share, uint64(to[rank]), draws, draws)
+	}
+}
