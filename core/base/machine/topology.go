@@ -2,6 +2,7 @@ package machine
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -73,4 +74,17 @@ func Cores(cpus []CPU) int {
 		seen[k] = true
 	}
 	return len(seen)
+}
+
+// AllowedTopology returns the online processors on which this process may run.
+func AllowedTopology() ([]CPU, error) {
+	online, err := Topology()
+	if err != nil {
+		return nil, err
+	}
+	ids, err := AllowedCPUs()
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(online, func(c CPU) bool { return !slices.Contains(ids, c.ID) }), nil
 }

@@ -164,3 +164,33 @@ func Find(name string, dirs []string) (*Plugin, error) {
 	}
 	return nil, &config.Error{Option: "transport", Problem: problem}
 }
+
+// FindExact returns the plugin of the transport name in dirs whose file has the digest, or an error that
+// tells the digests of the others.
+func FindExact(name, digest string, dirs []string) (*Plugin, error) {
+	if !fileName.MatchString("transport-" + name) {
+		return nil, fmt.Errorf("%q is no transport's name", name)
+	}
+	var others []string
+	for _, dir := range dirs {
+		path := filepath.Join(dir, "transport-"+name)
+		info, err := os.Stat(path)
+		if err != nil || !info.Mode().IsRegular() {
+			continue
+		}
+		p := newPlugin(name, path)
+		sum, err := p.SHA256()
+		switch {
+		case err != nil:
+			others = append(others, err.Error())
+		case sum == digest:
+			return p, nil
+		default:
+			others = append(others, fmt.Sprintf("%s has the digest %.12s", path, sum))
+		}
+	}
+	if len(others) == 0 {
+		return nil, fmt.Errorf("there is no plugin %q in %s: install the same build on all hosts", name, strings.Join(dirs, ", "))
+	}
+	return nil, fmt.Errorf("plugin %s: %s, the coordinator's %.12s: install the same build on all hosts", name, strings.Join(others, ", "), digest)
+}

@@ -35,6 +35,7 @@ import (
 type app struct {
 	program        string // as the user typed it
 	args           []string
+	stdin          io.Reader
 	stdout, stderr io.Writer
 	began          time.Time
 	verbose        bool
@@ -52,7 +53,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	context.AfterFunc(ctx, stop)
 	defer host.End()
 	log.SetOutput(printable.NewWriter(stderr)) // of libraries
-	a := &app{program: os.Args[0], args: args, stdout: stdout, stderr: stderr, began: time.Now(), run: runner.Run}
+	a := &app{program: os.Args[0], args: args, stdin: os.Stdin, stdout: stdout, stderr: stderr, began: time.Now(), run: runner.Run}
 	return a.main(ctx)
 }
 
@@ -122,7 +123,7 @@ func (a *app) rootCommand() *cobra.Command {
 		a.reportCommand(), a.serveCommand(), a.historyCommand(), a.blessCommand(), a.exportCommand(), a.microCommand(),
 		group("plugins", "List and show transports", a.pluginsListCommand(), a.pluginsShowCommand()),
 		group("profiles", "List and show named loads", a.profilesListCommand(), a.profilesShowCommand()),
-		a.doctorCommand(), a.calibrateCommand(), a.versionCommand(), a.spinCommand())
+		a.agentCommand(), a.doctorCommand(), a.calibrateCommand(), a.versionCommand(), a.spinCommand())
 	root.Long = `transportbench runs every transport with the same runtime and the same load, so
 only the transport differs. Each result has the floor of the medium, measured in
 the same run, and checks of its own trustworthiness.

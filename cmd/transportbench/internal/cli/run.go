@@ -34,6 +34,10 @@ Ctrl-C ends a run and keeps the complete repeats; a second one kills it at once.
 			if err != nil {
 				return err
 			}
+			if err := s.join(cmd.Context()); err != nil {
+				return err
+			}
+			defer s.leave()
 			interrupted, err := s.runAll(cmd.Context())
 			if err != nil {
 				return err

@@ -30,6 +30,7 @@ type session struct {
 	*app
 	settings    *options.Settings
 	stateOnly   bool          // as in runner.Request
+	cluster     *cluster      // nil to run on this host
 	cpus        []machine.CPU // that this process may use
 	environment machine.Environment
 	limits      machine.Limits
@@ -69,22 +70,9 @@ func (s *session) begin() error {
 	if err := result.CheckWritable(s.settings.Out); err != nil {
 		return &options.Error{Problem: err.Error(), Err: err}
 	}
-	online, err := machine.Topology()
-	if err != nil {
+	var err error
+	if s.cpus, err = machine.AllowedTopology(); err != nil {
 		return err
-	}
-	ids, err := machine.AllowedCPUs()
-	if err != nil {
-		return err
-	}
-	allowed := map[int]bool{}
-	for _, id := range ids {
-		allowed[id] = true
-	}
-	for _, cpu := range online {
-		if allowed[cpu.ID] {
-			s.cpus = append(s.cpus, cpu)
-		}
 	}
 	s.environment = machine.ReadEnvironment()
 	s.limits = machine.ReadLimits()
@@ -103,6 +91,11 @@ func (s *session) selected(ctx context.Context) ([]*entry, map[string]map[string
 	entries, err := s.find(ctx, s.settings.PluginDir, s.settings.Transports)
 	if err != nil {
 		return nil, nil, s.settings.Explain(err)
+	}
+	if s.cluster != nil {
+		if err := s.cluster.describe(ctx, entries); err != nil {
+			return nil, nil, err
+		}
 	}
 	var usable []*entry
 	for _, e := range entries {
@@ -219,7 +212,7 @@ func (s *session) checkLength(jobs []job) error {
 func (s *session) runOne(ctx context.Context, j job, label string, began time.Time) (*result.Result, error) {
 	progress := present.NewProgress(s.stderr, label)
 	defer progress.Close()
-	l, err := s.newLauncher(j.entry.Plugin, progress)
+	l, err := s.launcherFor(j.entry, progress, s.settings.AllowMixed)
 	if err != nil {
 		return nil, err
 	}
@@ -302,8 +295,24 @@ type launcher struct {
 	attached []plugin.Reattach // by rank; empty to start the ranks
 }
 
-// newLauncher returns a launcher. Plugins log to w: errors, and with verbose all
-// but debug messages.
+// launcherFor returns a launcher for a plugin, on this host or the others. Plugins log to w: errors, and
+// with verbose all but debug messages. mixed allows another version of the runtime.
+func (s *session) launcherFor(e *entry, w io.Writer, mixed bool) (runner.Launcher, error) {
+	if s.cluster != nil {
+		l, err := s.cluster.launcher(s, e)
+		if err == nil {
+			l.options.AllowMixedRuntime = mixed || s.settings.AllowMixed
+		}
+		return l, err
+	}
+	l, err := s.newLauncher(e.Plugin, w)
+	if err == nil {
+		l.options.AllowMixedRuntime = mixed || s.settings.AllowMixed
+	}
+	return l, err
+}
+
+// newLauncher returns a launcher for this host.
 func (s *session) newLauncher(p *host.Plugin, w io.Writer) (*launcher, error) {
 	level := slog.LevelError
 	if s.verbose {

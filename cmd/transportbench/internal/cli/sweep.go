@@ -348,11 +348,10 @@ func (s *session) origin(m matrix, plan *sweep.Plan) (sweep.Origin, error) {
 func (s *session) measureWith(m matrix, w io.Writer, mixed bool) (sweep.Measure, error) {
 	launchers := map[string]runner.Launcher{}
 	for name, e := range m {
-		l, err := s.newLauncher(e.Plugin, w)
+		l, err := s.launcherFor(e, w, mixed)
 		if err != nil {
 			return nil, err
 		}
-		l.options.AllowMixedRuntime = l.options.AllowMixedRuntime || mixed
 		launchers[name] = l
 	}
 	return func(ctx context.Context, c config.Config, obs runner.Observer) (*result.Result, error) {

@@ -24,6 +24,12 @@ const (
 
 	KeyStartTimeout = "start-timeout"
 	KeyWitness      = "witness"
+
+	KeyListen       = "listen"
+	KeyAgents       = "agents"
+	KeyRanksPerHost = "ranks-per-host"
+	KeyMap          = "map"
+	KeyShareMachine = "share-machine"
 )
 
 // DefaultOut is the default directory for results.
@@ -44,6 +50,11 @@ var settings = []setting{
 	{KeyAllowMixed, kindBool, "false", "run plugins built from another version of the runtime"},
 	{KeyStartTimeout, "duration", "10s", "time for a rank to start, to prepare and to connect, each; large configurations add to it"},
 	{KeyWitness, kindBool, "false", "run the field's own benchmark before and after each window: ucx_perftest, fi_pingpong, ib_write_lat, sockperf, iperf3"},
+	{KeyListen, "address", "", "run the ranks on other hosts: wait on HOST:PORT or :PORT for their agents"},
+	{KeyAgents, "int", "0", "number of agents to wait for"},
+	{KeyRanksPerHost, "int", "0", "ranks on each host, the first hosts first; by default they are dealt out in turn"},
+	{KeyMap, "hosts", "", "host of each rank, by name or number: h0,h0,h1"},
+	{KeyShareMachine, kindBool, "false", "allow several agents on one machine"},
 	{KeyVerbose, kindBool, "false", "show more detail, and the whole chain of an error"},
 }
 
@@ -65,7 +76,8 @@ func AddOut(flags *pflag.FlagSet, initial string) {
 // which the command sets itself. defaults are the command's own, by key. The
 // flags also accept the names that a sweep file uses.
 func AddRun(flags *pflag.FlagSet, defaults map[string]string, leaveOut ...string) {
-	addSettings(flags, KeyTransport, KeySet, KeyOut, KeyAllowMixed, KeyStartTimeout, KeyWitness)
+	addSettings(flags, KeyTransport, KeySet, KeyOut, KeyAllowMixed, KeyStartTimeout, KeyWitness,
+		KeyListen, KeyAgents, KeyRanksPerHost, KeyMap, KeyShareMachine)
 	initial := config.Default()
 	for _, o := range configOptions {
 		if !slices.Contains(leaveOut, o.name) {

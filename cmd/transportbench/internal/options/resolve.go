@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -35,10 +36,20 @@ type Settings struct {
 	Witness bool
 	JSON    bool
 	Verbose bool
+	Hosts   Hosts
 	// File is the path of the configuration file, or empty if there is none.
 	File string
 
 	sources map[string]string // by key, in the user's words
+}
+
+// Hosts are the options of a run on other hosts.
+type Hosts struct {
+	Listen       string
+	Agents       int
+	RanksPerHost int
+	Map          string
+	ShareMachine bool
 }
 
 // All selects every transport that can run.
@@ -376,16 +387,30 @@ const (
 	mostStartTimeout  = config.Duration(time.Hour)
 )
 
+// mostHosts bounds the hosts of a run, and the ranks of each.
+const mostHosts = 4096
+
 // settings reads the keys that are not part of a run's configuration.
 func (r *resolver) settings(s *Settings) error {
-	for key, field := range map[string]*string{KeyOut: &s.Out, KeyPluginDir: &s.PluginDir} {
+	for key, field := range map[string]*string{KeyOut: &s.Out, KeyPluginDir: &s.PluginDir, KeyListen: &s.Hosts.Listen, KeyMap: &s.Hosts.Map} {
 		text, err := r.text(key)
 		if err != nil {
 			return err
 		}
 		*field = text
 	}
-	for key, field := range map[string]*bool{KeyAllowMixed: &s.AllowMixed, KeyJSON: &s.JSON, KeyVerbose: &s.Verbose, KeyWitness: &s.Witness} {
+	for key, field := range map[string]*int{KeyAgents: &s.Hosts.Agents, KeyRanksPerHost: &s.Hosts.RanksPerHost} {
+		text, err := r.text(key)
+		if err != nil {
+			return err
+		}
+		if *field, err = strconv.Atoi(text); err != nil || *field < 0 || *field > mostHosts {
+			return &Error{Source: r.source(key), Problem: fmt.Sprintf("%q is not a whole number from 0 to %d", text, mostHosts)}
+		}
+	}
+	for key, field := range map[string]*bool{
+		KeyAllowMixed: &s.AllowMixed, KeyJSON: &s.JSON, KeyVerbose: &s.Verbose, KeyWitness: &s.Witness, KeyShareMachine: &s.Hosts.ShareMachine,
+	} {
 		text, err := r.text(key)
 		if err != nil {
 			return err
@@ -486,6 +511,7 @@ var otherVariables = []string{
 	prefix + "PLUGIN_PATH",
 	prefix + "REATTACH",
 	prefix + "LOG_LEVEL",
+	prefix + "TICKET",
 	prefix + "FORBID_SKIPS",
 }
 

@@ -31,6 +31,7 @@ const (
 // Client is the host's end of the control service. Describe, Advance and Close are bounded in
 // time; the other calls last until their context ends or the connection breaks.
 type Client struct {
+	service     string
 	conn        grpc.ClientConnInterface
 	lost        func(error) error
 	stopTimeout time.Duration
@@ -45,7 +46,7 @@ func NewClient(conn grpc.ClientConnInterface, lost func(error) error) *Client {
 	if lost == nil {
 		lost = func(err error) error { return err }
 	}
-	return &Client{conn: conn, lost: lost, stopTimeout: stopTimeout}
+	return &Client{service: serviceName, conn: conn, lost: lost, stopTimeout: stopTimeout}
 }
 
 // answerSize bounds an answer in bytes, for the rank and once more for each of its polling threads. A
@@ -62,7 +63,7 @@ func (c *Client) options() []grpc.CallOption {
 func call[Value any](ctx context.Context, c *Client, name string, request any) (Value, error) {
 	var text answer
 	var answered reply[Value]
-	if err := c.conn.Invoke(ctx, method(name), request, &text, c.options()...); err != nil {
+	if err := c.conn.Invoke(ctx, method(c.service, name), request, &text, c.options()...); err != nil {
 		return answered.Value, c.statusError(ctx, name, err)
 	}
 	if err := accept.Decode(text, strings.ToLower(name), &answered); err != nil {
@@ -129,7 +130,7 @@ func (c *Client) Run(
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { c.stopRun(streamCtx, cancel) })()
 
-	stream, err := c.conn.NewStream(streamCtx, &runStream, method("Run"), c.options()...)
+	stream, err := c.conn.NewStream(streamCtx, &runStream, method(serviceName, "Run"), c.options()...)
 	if err == nil {
 		// When SendMsg returns io.EOF, RecvMsg returns the reason.
 		if err = stream.SendMsg(window); err == nil || errors.Is(err, io.EOF) {

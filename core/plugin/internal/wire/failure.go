@@ -6,6 +6,7 @@ import (
 
 	"transportbench/core/base/config"
 	"transportbench/core/base/printable"
+	"transportbench/core/base/record"
 	"transportbench/core/transport"
 )
 
@@ -23,13 +24,20 @@ type failure struct {
 	Transport string           `json:"transport,omitempty"`
 	Op        string           `json:"op,omitempty"`
 	Peer      transport.PeerID `json:"peer,omitempty"`
-	Causes    []*failure       `json:"causes,omitempty"` // the errors that it wraps
+	// Exit is set for kindExit, and Invalid for kindInvalid.
+	Exit    *record.ExitError    `json:"exit,omitempty"`
+	Invalid *record.InvalidError `json:"invalid,omitempty"`
+	Causes  []*failure           `json:"causes,omitempty"` // the errors that it wraps
 }
 
 const (
 	kindConfig = "config" // *config.Error
 	kindOption = "option" // *transport.OptionError
 	kindOp     = "op"     // *transport.OpError
+
+	// Only agents send these: a plugin cannot report its own end, or that it lies.
+	kindExit    = "exit"    // *record.ExitError
+	kindInvalid = "invalid" // *record.InvalidError
 )
 
 // sentinels are the errors that callers compare by identity, by kind.
@@ -64,6 +72,10 @@ func encodeFailure(err error, depth int) *failure {
 		f.Kind, f.Option, f.Problem = kindOption, e.Option, e.Problem
 	case *transport.OpError:
 		f.Kind, f.Transport, f.Op, f.Peer = kindOp, e.Transport, e.Op, e.Peer
+	case *record.ExitError:
+		f.Kind, f.Exit = kindExit, e
+	case *record.InvalidError:
+		f.Kind, f.Invalid = kindInvalid, e
 	default:
 		for kind, sentinel := range sentinels {
 			if err == sentinel {
@@ -118,6 +130,8 @@ func decodeFailure(f *failure, depth int) error {
 	for _, text := range []*string{&f.Text, &f.Option, &f.Problem, &f.Transport, &f.Op} {
 		*text = printable.Text(strings.ReplaceAll(*text, "\n", "; ")) // errors.Join has a line for each
 	}
+	printable.Strings(&f.Exit)
+	printable.Strings(&f.Invalid)
 	var causes []error
 	if depth < maxDepth {
 		for _, cause := range f.Causes {
@@ -134,6 +148,14 @@ func decodeFailure(f *failure, depth int) error {
 	case kindOp:
 		if len(causes) == 1 {
 			return &transport.OpError{Transport: f.Transport, Op: f.Op, Peer: f.Peer, Err: causes[0]}
+		}
+	case kindExit:
+		if f.Exit != nil {
+			return f.Exit
+		}
+	case kindInvalid:
+		if f.Invalid != nil {
+			return f.Invalid
 		}
 	}
 	if sentinel := sentinels[f.Kind]; sentinel != nil {

@@ -60,12 +60,12 @@ var runStream = grpc.StreamDesc{
 	},
 }
 
-// method returns the full name of a method, as gRPC calls it.
-func method(name string) string { return "/" + serviceName + "/" + name }
+// method returns the full name of a service's method, as gRPC calls it.
+func method(service, name string) string { return "/" + service + "/" + name }
 
 // unary describes a method that handle implements. The servers have no interceptors.
-func unary[Request, Value any](
-	name string, handle func(*Server, context.Context, Request) (Value, error),
+func unary[Server, Request, Value any](
+	name string, handle func(Server, context.Context, Request) (Value, error),
 ) grpc.MethodDesc {
 	return grpc.MethodDesc{
 		MethodName: name,
@@ -74,7 +74,7 @@ func unary[Request, Value any](
 			if err := decode(&request); err != nil {
 				return nil, err
 			}
-			value, err := handle(server.(*Server), ctx, request)
+			value, err := handle(server.(Server), ctx, request)
 			return reply[Value]{value, encodeFailure(err, 0)}, nil
 		},
 	}

@@ -1,0 +1,57 @@
+package hosts
+
+import (
+	"crypto/tls"
+	"net"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// joinTimeout bounds the handshake and the messages of joining.
+	joinTimeout = 10 * time.Second
+	// lossTimeout is how long a host may be silent.
+	lossTimeout     = 12 * time.Second
+	keepaliveIdle   = 4 * time.Second
+	keepalivePeriod = 2 * time.Second
+)
+
+// watchPeer has the kernel end a connection whose other end is silent for lossTimeout, whether data is
+// on its way to it or not.
+func watchPeer(conn net.Conn) error {
+	c, ok := conn.(*net.TCPConn)
+	if !ok {
+		return nil // in tests
+	}
+	err := c.SetKeepAliveConfig(net.KeepAliveConfig{
+		Enable: true, Idle: keepaliveIdle, Interval: keepalivePeriod, Count: int((lossTimeout - keepaliveIdle) / keepalivePeriod),
+	})
+	if err != nil {
+		return err
+	}
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var set error
+	err = raw.Control(func(fd uintptr) {
+		set = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(lossTimeout/time.Millisecond))
+	})
+	if err != nil {
+		return err
+	}
+	return set
+}
+
+// handshake completes the TLS handshake, and sets the deadline of the messages that follow.
+func handshake(raw net.Conn, wrap func(net.Conn, *tls.Config) *tls.Conn, config *tls.Config) (*tls.Conn, error) {
+	if err := watchPeer(raw); err != nil {
+		return nil, err
+	}
+	if err := raw.SetDeadline(time.Now().Add(joinTimeout)); err != nil {
+		return nil, err
+	}
+	conn := wrap(raw, config)
+	return conn, conn.Handshake()
+}

@@ -1,0 +1,296 @@
+package hosts
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"transportbench/core"
+)
+
+// Options configure a coordinator. The zero value is ready to use.
+type Options struct {
+	// Token is the secret of the run; zero is a fresh one.
+	Token Token
+	// ShareMachine allows several agents on one machine.
+	ShareMachine bool
+	// AllowMixedRuntime allows agents that were built from another measured runtime.
+	AllowMixedRuntime bool
+	// Log gets a line for each agent that joins and each connection that is refused. It may be nil, and
+	// may be called concurrently.
+	Log func(line string)
+}
+
+// Agent is a host that has joined.
+type Agent struct {
+	Hello
+	// Conn is the connection, over which the agent serves the coordinator.
+	Conn net.Conn
+	// Remote is where it comes from.
+	Remote string
+
+	joined bool // it has the answer
+}
+
+func (a *Agent) String() string { return fmt.Sprintf("%s (%s)", a.Name, a.Remote) }
+
+// Coordinator accepts the agents of one run.
+type Coordinator struct {
+	ticket   Ticket
+	options  Options
+	config   *tls.Config
+	listener net.Listener
+	running  sync.WaitGroup
+	slots    chan struct{}
+	changed  chan struct{} // wakes Wait
+
+	mu      sync.Mutex
+	want    int // agents; 0 until Wait
+	agents  []*Agent
+	failed  error // an agent that the user did not mean to start
+	ended   bool
+	pending map[net.Conn]bool // that have not joined
+}
+
+// mostPending bounds the connections that have not said hello. Others wait in the kernel's queue.
+const mostPending = 256
+
+// Listen opens the coordinator's port. address is HOST:PORT; an empty host listens on all addresses, and
+// port 0 takes a free one.
+func Listen(address string, options Options) (*Coordinator, error) {
+	if options.Token == (Token{}) {
+		rand.Read(options.Token[:]) // never fails
+	}
+	if options.Log == nil {
+		options.Log = func(string) {}
+	}
+	config, err := options.Token.config(coordinatorRole, agentRole)
+	if err != nil {
+		return nil, err
+	}
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("listen for agents: %w", err)
+	}
+	bound, err := netip.ParseAddrPort(listener.Addr().String())
+	if err != nil {
+		_ = listener.Close()
+		return nil, fmt.Errorf("listen for agents: %w", err)
+	}
+	local, err := net.InterfaceAddrs()
+	if err != nil {
+		_ = listener.Close()
+		return nil, fmt.Errorf("list the addresses of this host: %w", err)
+	}
+	c := &Coordinator{
+		ticket:  Ticket{Token: options.Token, Addresses: addresses(netip.AddrPortFrom(bound.Addr().Unmap(), bound.Port()), local)},
+		options: options, config: config, listener: listener,
+		slots: make(chan struct{}, mostPending), changed: make(chan struct{}, 1), pending: map[net.Conn]bool{},
+	}
+	c.running.Go(c.accept)
+	return c, nil
+}
+
+// Ticket returns what agents need to join.
+func (c *Coordinator) Ticket() Ticket { return c.ticket }
+
+// Wait returns n agents once they have joined. They are in the order of the engine that started them, or
+// else of their hosts' names. Agents that join later are refused. Wait fails if ctx ends, or if an agent
+// joins that the user cannot have meant: of another version, or the second on a machine.
+func (c *Coordinator) Wait(ctx context.Context, n int) ([]*Agent, error) {
+	c.mu.Lock()
+	c.want = n
+	c.mu.Unlock()
+	for {
+		if agents, err := c.complete(); agents != nil || err != nil {
+			return agents, err
+		}
+		select {
+		case <-c.changed:
+		case <-ctx.Done():
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			return nil, fmt.Errorf("waiting for agents: %d of %d joined: %w", len(c.agents), n, context.Cause(ctx))
+		}
+	}
+}
+
+// complete returns the agents if all have joined.
+func (c *Coordinator) complete() ([]*Agent, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.failed != nil {
+		return nil, c.failed
+	}
+	var agents []*Agent
+	for _, a := range c.agents {
+		if a.joined {
+			agents = append(agents, a)
+		}
+	}
+	if len(agents) < c.want {
+		return nil, nil
+	}
+	for _, late := range agents[c.want:] { // they joined before Wait said how many
+		c.options.Log(fmt.Sprintf("%v is one agent more than the %d that were wanted", late, c.want))
+		_ = late.Conn.Close()
+	}
+	agents = agents[:c.want]
+	c.agents = slices.Clone(agents)
+	slices.SortStableFunc(agents, func(a, b *Agent) int {
+		return cmp.Or(cmp.Compare(a.order(), b.order()), naturally(a.Name, b.Name))
+	})
+	return agents, nil
+}
+
+// Close stops listening. It leaves the connections of agents that have joined open.
+func (c *Coordinator) Close() {
+	_ = c.listener.Close()
+	c.mu.Lock()
+	c.ended = true
+	for conn := range c.pending {
+		_ = conn.Close()
+	}
+	c.mu.Unlock()
+	c.running.Wait()
+}
+
+func (c *Coordinator) accept() {
+	for {
+		c.slots <- struct{}{}
+		conn, err := c.listener.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil { // such as too many open files
+			c.options.Log("accept an agent: " + err.Error())
+			<-c.slots
+			time.Sleep(retryPause)
+			continue
+		}
+		c.running.Go(func() {
+			defer func() { <-c.slots }()
+			if err := c.admit(conn); err != nil {
+				_ = conn.Close()
+				c.options.Log(fmt.Sprintf("refused a connection from %v: %v", conn.RemoteAddr(), err))
+			}
+		})
+	}
+}
+
+// track remembers a connection that has not joined, so that Close can end it. It reports whether the
+// coordinator still runs.
+func (c *Coordinator) track(conn net.Conn) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.pending[conn] = true
+	return !c.ended
+}
+
+func (c *Coordinator) forget(conn net.Conn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.pending, conn)
+}
+
+// admit lets a connection join, or returns why not.
+func (c *Coordinator) admit(raw net.Conn) error {
+	if !c.track(raw) {
+		return net.ErrClosed
+	}
+	defer c.forget(raw)
+	conn, err := handshake(raw, tls.Server, c.config)
+	if err != nil {
+		return explainHandshake(err)
+	}
+	hello, err := readHello(conn)
+	if err != nil {
+		return err
+	}
+	remote, _, _ := net.SplitHostPort(raw.RemoteAddr().String())
+	agent := &Agent{Hello: hello, Conn: conn, Remote: remote}
+	refusal := c.join(agent)
+	err = writeMessage(conn, answer{Refusal: refusal})
+	switch {
+	case refusal != "":
+		return fmt.Errorf("agent on %s: %s", hello.Name, refusal)
+	case err == nil:
+		err = conn.SetDeadline(time.Time{})
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err == nil && c.ended {
+		err = net.ErrClosed
+	}
+	if err != nil {
+		c.agents = slices.DeleteFunc(c.agents, func(a *Agent) bool { return a == agent })
+		return err
+	}
+	agent.joined = true
+	c.options.Log(fmt.Sprintf("%v joined", agent))
+	c.wake()
+	return nil
+}
+
+func (c *Coordinator) wake() {
+	select {
+	case c.changed <- struct{}{}:
+	default:
+	}
+}
+
+// join returns why an agent cannot join, or "".
+func (c *Coordinator) join(agent *Agent) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.want > 0 && len(c.agents) >= c.want {
+		return fmt.Sprintf("the run has its %d agents already", c.want)
+	}
+	reason := c.unmeant(agent)
+	if reason == "" {
+		c.agents = append(c.agents, agent) // so that a second one on its machine is seen
+	} else if c.failed == nil {
+		c.failed = fmt.Errorf("agent on %v: %s", agent, reason)
+		c.wake()
+	}
+	return reason
+}
+
+// unmeant returns why an agent cannot be what the user meant, or "".
+func (c *Coordinator) unmeant(agent *Agent) string {
+	switch {
+	case agent.Version != core.Version:
+		return fmt.Sprintf("it is of version %s, the coordinator of %s: install the same on all hosts", agent.Version, core.Version)
+	case agent.Runtime != core.RuntimeDigest() && !c.options.AllowMixedRuntime:
+		return "it was built from another measured runtime than the coordinator: install the same build on all hosts, or pass --allow-mixed-runtime"
+	case c.options.ShareMachine:
+		return ""
+	}
+	for _, other := range c.agents {
+		if other.BootID == agent.BootID {
+			return fmt.Sprintf("%v is on the same machine: start one agent for each host (srun --ntasks-per-node=1, mpirun --map-by node), or pass --share-machine", other)
+		}
+	}
+	return ""
+}
+
+// explainHandshake replaces the errors of what most often connects by mistake.
+func explainHandshake(err error) error {
+	var record tls.RecordHeaderError
+	switch {
+	case errors.As(err, &record):
+		return errors.New("it is no agent: it does not speak TLS")
+	case strings.Contains(err.Error(), "bad certificate"), errors.Is(err, errWrongKey):
+		return errWrongKey
+	}
+	return err
+}

@@ -1,0 +1,123 @@
+package hosts
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"strings"
+
+	"transportbench/core"
+	"transportbench/core/base/machine"
+	"transportbench/core/base/printable"
+)
+
+// Hello is what an agent says of itself when it joins.
+type Hello struct {
+	Version string `json:"version"` // of the command
+	Runtime string `json:"runtime"` // the digest of the measured runtime that it was built from
+	Name    string `json:"name"`    // the host's
+	BootID  string `json:"boot_id"` // the same for all agents on one machine
+	PID     int    `json:"pid"`
+	// Index is the agent's number in the order of the engine that started it; -1 if there is none.
+	Index int `json:"index"`
+	// Address is the host's in its connection to the coordinator.
+	Address     netip.Addr          `json:"address"`
+	Environment machine.Environment `json:"environment"`
+	CPUs        []machine.CPU       `json:"cpus"` // that the agent may use
+	Limits      machine.Limits      `json:"limits"`
+}
+
+// answer is the coordinator's reply.
+type answer struct {
+	Refusal string `json:"refusal,omitempty"`
+}
+
+const (
+	longestHello  = 4 << 20
+	longestAnswer = 4096
+	mostCPUs      = 1 << 16
+	longestName   = 255
+)
+
+// NewHello describes this host.
+func NewHello() (Hello, error) {
+	h := Hello{
+		Version: core.Version, Runtime: core.RuntimeDigest(), PID: os.Getpid(), Index: -1,
+		BootID:      machine.Root("/").Text("proc/sys/kernel/random/boot_id"),
+		Environment: machine.ReadEnvironment(), Limits: machine.ReadLimits(),
+	}
+	var err error
+	if h.Name, err = os.Hostname(); err != nil {
+		return h, err
+	}
+	h.CPUs, err = machine.AllowedTopology()
+	if err == nil {
+		err = h.check()
+	}
+	return h, err
+}
+
+// check returns an error if no host can be like that, and makes the texts printable.
+func (h *Hello) check() error {
+	printable.Strings(h)
+	switch {
+	case h.Name == "" || len(h.Name) > longestName || strings.ContainsAny(h.Name, " ,"):
+		return fmt.Errorf("%q is no host's name", h.Name)
+	case h.BootID == "" || len(h.BootID) > longestName:
+		return errors.New("it has no /proc/sys/kernel/random/boot_id, so machines cannot be told apart")
+	case len(h.CPUs) == 0 || len(h.CPUs) > mostCPUs:
+		return fmt.Errorf("it may use %d processors", len(h.CPUs))
+	}
+	seen := map[int]bool{}
+	for _, cpu := range h.CPUs {
+		if cpu.ID < 0 || cpu.ID >= mostCPUs || seen[cpu.ID] {
+			return fmt.Errorf("it has an impossible processor %d", cpu.ID)
+		}
+		seen[cpu.ID] = true
+	}
+	return nil
+}
+
+// writeMessage writes v with its length before it.
+func writeMessage(w io.Writer, v any) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(text))), text...))
+	return err
+}
+
+// readMessage reads what writeMessage wrote. It reads no byte more, because the same connection then
+// carries something else.
+func readMessage(r io.Reader, longest int, v any) error {
+	var header [4]byte
+	if _, err := io.ReadFull(r, header[:]); err != nil {
+		return err
+	}
+	length := binary.BigEndian.Uint32(header[:])
+	if length > uint32(longest) {
+		return fmt.Errorf("a message of %d bytes; at most %d are allowed", length, longest)
+	}
+	text, err := io.ReadAll(io.LimitReader(r, int64(length))) // grows with what arrives
+	switch {
+	case err != nil:
+		return err
+	case len(text) < int(length):
+		return io.ErrUnexpectedEOF
+	}
+	return json.Unmarshal(text, v)
+}
+
+// readHello reads and checks an agent's message.
+func readHello(r io.Reader) (Hello, error) {
+	var h Hello
+	if err := readMessage(r, longestHello, &h); err != nil {
+		return h, fmt.Errorf("read its first message: %w", err)
+	}
+	return h, h.check()
+}

@@ -1,0 +1,342 @@
+package hosts
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"transportbench/core"
+	"transportbench/core/base/machine"
+)
+
+// fakeHello is the hello of a host.
+func fakeHello(name, boot string, index int) Hello {
+	return Hello{Version: core.Version, Runtime: core.RuntimeDigest(), Name: name, BootID: boot, Index: index, CPUs: []machine.CPU{{ID: 0}}}
+}
+
+// logLines collects what a coordinator logs.
+type logLines struct {
+	mu    sync.Mutex
+	lines []string
+	each  chan struct{}
+}
+
+func newLog() *logLines { return &logLines{each: make(chan struct{}, 100)} }
+
+func (l *logLines) add(line string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lines = append(l.lines, line)
+	l.each <- struct{}{}
+}
+
+func (l *logLines) all() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Join(l.lines, "\n")
+}
+
+func listen(t *testing.T, options Options) (*Coordinator, *logLines) {
+	t.Helper()
+	before := goleak.IgnoreCurrent()
+	log := newLog()
+	options.Log = log.add
+	c, err := Listen("127.0.0.1:0", options)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		c.Close()
+		goleak.VerifyNone(t, before)
+	})
+	return c, log
+}
+
+func join(t *testing.T, ticket Ticket, hello Hello) (net.Conn, error) {
+	conn, err := Join(t.Context(), ticket, hello, 0)
+	if err == nil {
+		t.Cleanup(func() { _ = conn.Close() })
+	}
+	return conn, err
+}
+
+func TestJoin(t *testing.T) {
+	c, log := listen(t, Options{})
+	ticket, err := ParseTicket(c.Ticket().String())
+	require.NoError(t, err)
+	require.Equal(t, c.Ticket(), ticket)
+	var conns []net.Conn
+	for _, hello := range []Hello{fakeHello("h10", "a", -1), fakeHello("h9", "b", -1), fakeHello("h11", "c", 7)} {
+		conn, err := join(t, ticket, hello)
+		require.NoError(t, err)
+		conns = append(conns, conn)
+	}
+	agents, err := c.Wait(t.Context(), 3)
+	require.NoError(t, err)
+	require.Equal(t, []string{"h11", "h9", "h10"}, []string{agents[0].Name, agents[1].Name, agents[2].Name})
+	require.Equal(t, netip.MustParseAddr("127.0.0.1"), agents[0].Address)
+	require.Contains(t, log.all(), "h9 (127.0.0.1) joined")
+
+	// The connection carries what comes next, unchanged.
+	go func() { _, _ = agents[2].Conn.Write([]byte("from the coordinator")) }()
+	got := make([]byte, 20)
+	_, err = io.ReadFull(conns[0], got)
+	require.NoError(t, err)
+	require.Equal(t, "from the coordinator", string(got))
+
+	_, err = join(t, ticket, fakeHello("h12", "d", -1))
+	require.EqualError(t, err, "the coordinator refuses this agent: the run has its 3 agents already")
+	for _, a := range agents {
+		_ = a.Conn.Close()
+	}
+}
+
+func TestAgentsThatNobodyMeant(t *testing.T) {
+	other := fakeHello("h1", "b", -1)
+	other.Version = "0.0.1"
+	built := fakeHello("h1", "b", -1)
+	built.Runtime = "other"
+	for says, hello := range map[string]Hello{
+		"it is of version 0.0.1, the coordinator of " + core.Version:           other,
+		"built from another measured runtime than the coordinator":             built,
+		"h0 (127.0.0.1) is on the same machine: start one agent for each host": fakeHello("h1", "a", -1),
+	} {
+		c, _ := listen(t, Options{})
+		_, err := join(t, c.Ticket(), fakeHello("h0", "a", -1))
+		require.NoError(t, err)
+		_, err = join(t, c.Ticket(), hello)
+		var refused *RefusedError
+		require.ErrorAs(t, err, &refused)
+		require.Contains(t, refused.Reason, says)
+		_, err = c.Wait(t.Context(), 2)
+		require.ErrorContains(t, err, "agent on h1 (127.0.0.1): ")
+		require.ErrorContains(t, err, says)
+	}
+	c, _ := listen(t, Options{ShareMachine: true, AllowMixedRuntime: true})
+	for range 2 {
+		_, err := join(t, c.Ticket(), built)
+		require.NoError(t, err)
+	}
+	_, err := c.Wait(t.Context(), 2)
+	require.NoError(t, err)
+}
+
+// Strangers are refused and logged, and the run goes on.
+func TestStrangers(t *testing.T) {
+	c, log := listen(t, Options{})
+	wrong := c.Ticket()
+	wrong.Token[0]++
+	_, err := join(t, wrong, fakeHello("h0", "a", -1))
+	require.ErrorContains(t, err, "it does not know the token of this run")
+	<-log.each
+	require.Contains(t, log.all(), "refused a connection from 127.0.0.1:")
+	require.Contains(t, log.all(), "it does not know the token of this run")
+
+	conn, err := net.Dial("tcp", c.Ticket().Addresses[0])
+	require.NoError(t, err)
+	_, err = conn.Write([]byte("GET / HTTP/1.1\r\n\r\n"))
+	require.NoError(t, err)
+	<-log.each
+	require.Contains(t, log.all(), "it does not speak TLS")
+	_, _ = io.Copy(io.Discard, conn)
+	require.NoError(t, conn.Close())
+
+	_, err = join(t, c.Ticket(), Hello{})
+	require.Error(t, err)
+	<-log.each
+	require.Contains(t, log.all(), "is no host's name")
+
+	_, err = join(t, c.Ticket(), fakeHello("h0", "a", -1))
+	require.NoError(t, err)
+	_, err = c.Wait(t.Context(), 1)
+	require.NoError(t, err)
+}
+
+// An agent does not join a coordinator that does not know its token.
+func TestForeignCoordinator(t *testing.T) {
+	c, _ := listen(t, Options{})
+	ticket := Ticket{Token: Token{1, 2, 3}, Addresses: c.Ticket().Addresses}
+	_, err := join(t, ticket, fakeHello("h0", "a", -1))
+	require.ErrorContains(t, err, "it does not know the token of this run")
+}
+
+func TestJoinWaitsForTheCoordinator(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	address := l.Addr().String()
+	require.NoError(t, l.Close())
+	token := Token{7}
+	joined := make(chan error, 1)
+	go func() {
+		conn, err := Join(t.Context(), Ticket{token, []string{address}}, fakeHello("h0", "a", -1), time.Minute)
+		if err == nil {
+			_ = conn.Close()
+		}
+		joined <- err
+	}()
+	c, err := Listen(address, Options{Token: token})
+	require.NoError(t, err)
+	defer c.Close()
+	agents, err := c.Wait(t.Context(), 1)
+	require.NoError(t, err)
+	require.NoError(t, <-joined)
+	_ = agents[0].Conn.Close()
+}
+
+func TestWaitEndsWithItsContext(t *testing.T) {
+	c, _ := listen(t, Options{})
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("srun failed"))
+	_, err := c.Wait(ctx, 2)
+	require.EqualError(t, err, "waiting for agents: 0 of 2 joined: srun failed")
+}
+
+// Close ends connections that never say anything.
+func TestCloseWhileSomebodyJoins(t *testing.T) {
+	c, _ := listen(t, Options{})
+	conn, err := net.Dial("tcp", c.Ticket().Addresses[0])
+	require.NoError(t, err)
+	defer conn.Close()
+	c.Close()
+	_, err = conn.Read(make([]byte, 1))
+	require.Error(t, err)
+}
+
+func TestTickets(t *testing.T) {
+	for _, text := range []string{
+		"", "tb1-", "tb1-00112233445566778899aabbccddeeff", "tb1-00112233445566778899aabbccddeeff@",
+		"tb1-00112233445566778899aabbccddeeff@host", "tb1-00112233445566778899aabbccddeeff@host:0",
+		"tb1-00112233445566778899aabbccddeefg@host:1", "tb1-0011@host:1", "tb2-00112233445566778899aabbccddeeff@host:1",
+		"tb1-00112233445566778899aabbccddeeff@a b:1", "tb1-00112233445566778899aabbccddeeff@" + strings.Repeat("a:1,", 40) + "a:1",
+	} {
+		_, err := ParseTicket(text)
+		require.ErrorIs(t, err, errTicket, text)
+	}
+	ticket, err := ParseTicket("tb1-00112233445566778899aabbccddeeff@host:1,[fd00::1]:2")
+	require.NoError(t, err)
+	require.Equal(t, []string{"host:1", "[fd00::1]:2"}, ticket.Addresses)
+}
+
+func TestAddresses(t *testing.T) {
+	prefix := func(text string) net.Addr {
+		ip, network, err := net.ParseCIDR(text)
+		require.NoError(t, err)
+		network.IP = ip
+		return network
+	}
+	local := []net.Addr{prefix("127.0.0.1/8"), prefix("fd00::5/64"), prefix("fe80::1/64"), prefix("10.0.0.5/24")}
+	all := netip.MustParseAddrPort("[::]:7177")
+	require.Equal(t, []string{"10.0.0.5:7177", "[fd00::5]:7177"}, addresses(all, local))
+	require.Equal(t, []string{"127.0.0.1:7177"}, addresses(all, local[:1]))
+	require.Equal(t, []string{"10.0.0.5:7177"}, addresses(netip.MustParseAddrPort("0.0.0.0:7177"), local))
+	require.Equal(t, []string{"192.0.2.1:1"}, addresses(netip.MustParseAddrPort("192.0.2.1:1"), local))
+}
+
+func TestNaturally(t *testing.T) {
+	for _, pair := range [][2]string{{"h2", "h10"}, {"a", "b"}, {"h1", "h1a"}, {"h1-9", "h1-10"}, {"h", "h1"}, {"h01", "h2"}} {
+		require.Negative(t, naturally(pair[0], pair[1]), pair)
+		require.Positive(t, naturally(pair[1], pair[0]), pair)
+	}
+	require.Zero(t, naturally("h1", "h1"))
+}
+
+func TestLayout(t *testing.T) {
+	names := []string{"h0", "h1", "h2"}
+	for _, c := range []struct {
+		perHost int
+		list    string
+		ranks   int
+		want    []int
+		fails   string
+	}{
+		{ranks: 5, want: []int{0, 1, 2, 0, 1}},
+		{perHost: 2, ranks: 5, want: []int{0, 0, 1, 1, 2}},
+		{perHost: 1, ranks: 4, fails: "--ranks-per-host: 1 on each of 3 hosts"},
+		{list: "h2,h0,1", ranks: 3, want: []int{2, 0, 1}},
+		{list: "h2", ranks: 2, fails: "--map has the hosts of 1 ranks"},
+		{list: "h3", fails: `--map: "h3" is no host of this run; they are h0, h1, h2`},
+		{list: "3", fails: `--map: "3" is no host`},
+		{perHost: 1, list: "h0", fails: "exclude each other"},
+	} {
+		l, err := NewLayout(names, c.perHost, c.list)
+		var got []int
+		if err == nil {
+			got, err = l.Hosts(c.ranks)
+		}
+		if c.fails != "" {
+			require.ErrorContains(t, err, c.fails)
+			continue
+		}
+		require.NoError(t, err)
+		require.Equal(t, c.want, got)
+	}
+}
+
+func TestNewHello(t *testing.T) {
+	h, err := NewHello()
+	require.NoError(t, err)
+	var message bytes.Buffer
+	require.NoError(t, writeMessage(&message, h))
+	message.WriteString("next")
+	got, err := readHello(&message)
+	require.NoError(t, err)
+	require.Equal(t, h, got)
+	require.Equal(t, "next", message.String())
+}
+
+// FuzzHello reads what anybody with the token may send.
+func FuzzHello(f *testing.F) {
+	var message bytes.Buffer
+	require.NoError(f, writeMessage(&message, fakeHello("h0", "a", 1)))
+	f.Add(message.Bytes())
+	f.Add([]byte{0, 0, 0, 2, '{', '}'})
+	f.Add([]byte{0xff, 0xff, 0xff, 0xff})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		h, err := readHello(bytes.NewReader(data))
+		if err == nil {
+			require.NotEmpty(t, h.Name)
+			require.NotContains(t, h.Name, "\x1b")
+			require.NotEmpty(t, h.CPUs)
+		}
+	})
+}
+
+// FuzzTicket parses what a user may paste.
+func FuzzTicket(f *testing.F) {
+	f.Add("tb1-00112233445566778899aabbccddeeff@host:1,[fd00::1]:2")
+	f.Fuzz(func(t *testing.T, text string) {
+		ticket, err := ParseTicket(text)
+		if err != nil {
+			return
+		}
+		again, err := ParseTicket(ticket.String())
+		require.NoError(t, err)
+		require.Equal(t, ticket, again)
+		require.NotContains(t, ticket.String(), " ")
+	})
+}
+
+// FuzzCoordinator sends arbitrary bytes to the port of a coordinator, which must refuse them and go on.
+func FuzzCoordinator(f *testing.F) {
+	log := make(chan string, 1)
+	c, err := Listen("127.0.0.1:0", Options{Log: func(line string) { log <- line }})
+	require.NoError(f, err)
+	f.Cleanup(c.Close)
+	f.Add([]byte("GET / HTTP/1.1\r\n\r\n"))
+	f.Add([]byte{22, 3, 1, 0, 5, 1, 0, 0, 1, 0})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		conn, err := net.Dial("tcp", c.Ticket().Addresses[0])
+		require.NoError(t, err)
+		_, _ = conn.Write(data)
+		require.NoError(t, conn.Close())
+		require.Contains(t, <-log, "refused a connection")
+	})
+}

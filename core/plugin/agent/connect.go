@@ -1,0 +1,210 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math"
+	"net"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+
+	"transportbench/core/base/record"
+	"transportbench/core/plugin"
+	"transportbench/core/plugin/host"
+	"transportbench/core/plugin/internal/accept"
+	"transportbench/core/plugin/internal/wire"
+)
+
+// Remote is an agent, as the coordinator sees it.
+type Remote struct {
+	name   string
+	conn   *grpc.ClientConn
+	raw    *watchedConn
+	client *wire.AgentClient
+	ctx    context.Context // ends with the connection
+	end    context.CancelFunc
+}
+
+// LostError reports that the connection to an agent broke.
+type LostError struct {
+	Host string
+	Err  error
+}
+
+func (e *LostError) Error() string { return fmt.Sprintf("host %s is lost: %v", e.Host, e.Err) }
+
+func (e *LostError) Unwrap() error { return e.Err }
+
+// Connect returns the agent at the other end of conn, which errors call name. log gets what its plugins
+// log; it may be called concurrently.
+func Connect(name string, conn net.Conn, log func(text string)) (*Remote, error) {
+	r := &Remote{name: name, raw: watch(conn)}
+	var once sync.Once
+	dial := func(context.Context, string) (net.Conn, error) {
+		dialled := net.Conn(nil)
+		once.Do(func() { dialled = r.raw })
+		if dialled == nil {
+			return nil, r.lost(net.ErrClosed)
+		}
+		return dialled, nil
+	}
+	var err error
+	r.conn, err = grpc.NewClient("passthrough:///agent",
+		grpc.WithContextDialer(dial), grpc.WithTransportCredentials(insecure.NewCredentials()), // TLS is below
+		grpc.WithIdleTimeout(0), grpc.WithDefaultCallOptions(grpc.MaxCallSendMsgSize(math.MaxInt32)),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: pingTime, Timeout: pingTimeout, PermitWithoutStream: true}),
+	)
+	if err != nil {
+		return nil, err
+	}
+	r.client = wire.NewAgentClient(r.conn, r.lost)
+	r.ctx, r.end = context.WithCancel(context.Background())
+	r.conn.Connect()
+	for state := r.conn.GetState(); state != connectivity.Ready; state = r.conn.GetState() {
+		if state == connectivity.TransientFailure || state == connectivity.Shutdown || !r.conn.WaitForStateChange(r.ctx, state) {
+			_ = r.conn.Close()
+			return nil, r.lost(net.ErrClosed)
+		}
+	}
+	go func() {
+		<-r.raw.closed
+		r.end()
+	}()
+	go func() { _ = r.client.Logs(r.ctx, log) }()
+	return r, nil
+}
+
+// Lost returns a channel that is closed when the connection has ended.
+func (r *Remote) Lost() <-chan struct{} { return r.ctx.Done() }
+
+// lost explains a call that failed because the connection ended.
+func (r *Remote) lost(err error) error {
+	cause := r.raw.cause()
+	switch {
+	case errors.Is(cause, io.EOF), errors.Is(cause, io.ErrUnexpectedEOF):
+		cause = errors.New("its agent ended")
+	case cause == nil && r.isClosed():
+		cause = errors.New("it does not answer")
+	case cause == nil:
+		cause = err
+	}
+	return &LostError{r.name, cause}
+}
+
+func (r *Remote) isClosed() bool {
+	select {
+	case <-r.raw.closed:
+		return true
+	default:
+		return false
+	}
+}
+
+// on names the host in an error.
+func (r *Remote) on(err error) error {
+	var lost *LostError
+	if err == nil || errors.As(err, &lost) {
+		return err
+	}
+	return fmt.Errorf("host %s: %w", r.name, err)
+}
+
+// Describe returns the description of a plugin by the agent's host.
+func (r *Remote) Describe(ctx context.Context, name, sha256 string) (plugin.Description, error) {
+	var d plugin.Description
+	data, err := r.client.Describe(ctx, wire.PluginRequest{Name: name, SHA256: sha256})
+	if err == nil {
+		err = accept.Decode(data, "description", &d)
+	}
+	if err == nil {
+		err = accept.Info(&d.Info)
+	}
+	return d, r.on(err)
+}
+
+// LaunchOptions configure the start of a rank on another host.
+type LaunchOptions struct {
+	Name, SHA256      string // of the plugin
+	AllowMixedRuntime bool
+	StartTimeout      time.Duration
+	LogLevel          slog.Level
+}
+
+// Launch starts a rank. It returns an error in which nothing is left of it, unless the host is lost.
+func (r *Remote) Launch(ctx context.Context, rank int, options LaunchOptions) (*Process, error) {
+	launched, err := r.client.Launch(ctx, wire.LaunchRequest{
+		PluginRequest: wire.PluginRequest{Name: options.Name, SHA256: options.SHA256}, Rank: rank,
+		AllowMixedRuntime: options.AllowMixedRuntime, StartTimeout: options.StartTimeout, LogLevel: options.LogLevel,
+	})
+	if err != nil {
+		return nil, r.on(err)
+	}
+	p := &Process{remote: r, id: launched.ID, exited: make(chan struct{})}
+	p.Rank = accept.New(r.client.Rank(launched.ID, p.lost))
+	go func() {
+		defer close(p.exited)
+		_ = r.client.Await(r.ctx, launched.ID)
+	}()
+	return p, nil
+}
+
+// State reads the state of the agent's machine for some processors.
+func (r *Remote) State(ctx context.Context, cpus []int) (wire.MachineState, error) {
+	state, err := r.client.State(ctx, cpus)
+	return state, r.on(err)
+}
+
+// Close ends the agent's ranks and the connection.
+func (r *Remote) Close() {
+	_ = r.conn.Close()
+	r.end()
+}
+
+// killTimeout is longer than an agent takes to kill a process.
+const killTimeout = 15 * time.Second
+
+// Process is a rank on another host. Its methods are those of [record.Control], as of [host.Process].
+type Process struct {
+	*accept.Rank
+
+	remote *Remote
+	id     string
+	exited chan struct{}
+	once   sync.Once
+	mu     sync.Mutex
+	killed bool
+}
+
+var _ record.Control = (*Process)(nil)
+
+// Exited returns a channel that is closed once the process is gone, or its host is lost.
+func (p *Process) Exited() <-chan struct{} { return p.exited }
+
+// Kill ends the process. It returns at once if the host is lost: the agent then ends its ranks by itself.
+func (p *Process) Kill() {
+	p.once.Do(func() {
+		p.mu.Lock()
+		p.killed = true
+		p.mu.Unlock()
+		ctx, cancel := context.WithTimeout(p.remote.ctx, killTimeout)
+		defer cancel()
+		_ = p.remote.client.Kill(ctx, p.id)
+	})
+}
+
+func (p *Process) lost(err error) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.killed {
+		return host.ErrKilled
+	}
+	return p.remote.lost(err)
+}

@@ -1,0 +1,242 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math"
+	"net"
+	"strconv"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/keepalive"
+
+	"transportbench/core/base/machine"
+	"transportbench/core/base/record"
+	"transportbench/core/plugin/host"
+	"transportbench/core/plugin/internal/wire"
+)
+
+// An end that is alive but answers nothing, such as a stopped process, is given up after both times. A
+// host that is gone is noticed earlier, by the kernel (core/lab/hosts). Ranks that spin on every
+// processor may starve an agent for seconds.
+const (
+	pingTime    = 10 * time.Second
+	pingTimeout = 10 * time.Second
+	leastPing   = 5 * time.Second // between pings of the coordinator
+)
+
+// ErrEnded is returned by Serve when the coordinator has ended the connection in order.
+var ErrEnded = errors.New("the run has ended")
+
+// Serve serves a coordinator over conn until the connection or ctx ends, and then ends all ranks.
+// Plugins are those in dirs. It returns [ErrEnded], the context's error, or how the connection broke.
+func Serve(ctx context.Context, conn net.Conn, dirs []string) error {
+	s := &server{dirs: dirs, plugins: map[wire.PluginRequest]*host.Plugin{}, ranks: map[string]*rank{}, logs: make(chan string, logLines)}
+	watched := watch(conn)
+	g := grpc.NewServer(
+		grpc.MaxRecvMsgSize(math.MaxInt32), grpc.MaxSendMsgSize(math.MaxInt32),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingTime, Timeout: pingTimeout}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: leastPing, PermitWithoutStream: true}),
+	)
+	wire.RegisterAgent(g, s)
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = g.Serve(&oneConn{conn: watched, closed: watched.closed})
+	}()
+	select {
+	case <-watched.closed:
+	case <-ctx.Done():
+	}
+	s.killAll()
+	g.Stop()
+	<-served
+	switch err := watched.cause(); {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, io.EOF):
+		return ErrEnded
+	case err == nil:
+		return errors.New("the coordinator does not answer")
+	default:
+		return err
+	}
+}
+
+// logLines is how many lines of plugins' logs wait for the coordinator; more are dropped.
+const logLines = 1024
+
+// server is an agent.
+type server struct {
+	dirs []string
+	logs chan string
+
+	mu      sync.Mutex
+	plugins map[wire.PluginRequest]*host.Plugin
+	ranks   map[string]*rank
+	next    int
+	ended   bool // no rank may start
+}
+
+var _ wire.Agent = (*server)(nil)
+
+// rank is a process that the agent has started.
+type rank struct {
+	*host.Process
+	control *wire.Server
+}
+
+// find returns the plugin with the coordinator's digest.
+func (s *server) find(request wire.PluginRequest) (*host.Plugin, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p := s.plugins[request]; p != nil {
+		return p, nil
+	}
+	p, err := host.FindExact(request.Name, request.SHA256, s.dirs)
+	if err == nil {
+		s.plugins[request] = p
+	}
+	return p, err
+}
+
+// Describe implements [wire.Agent].
+func (s *server) Describe(ctx context.Context, request wire.PluginRequest) ([]byte, error) {
+	p, err := s.find(request)
+	if err != nil {
+		return nil, err
+	}
+	description, err := p.Describe(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(description)
+}
+
+// Launch implements [wire.Agent].
+func (s *server) Launch(ctx context.Context, request wire.LaunchRequest) (wire.Launched, error) {
+	p, err := s.find(request.PluginRequest)
+	if err != nil {
+		return wire.Launched{}, err
+	}
+	process, err := p.Launch(ctx, host.LaunchOptions{
+		Logger:            slog.New(slog.NewTextHandler(logWriter{s, fmt.Sprintf("rank %d: ", request.Rank)}, &slog.HandlerOptions{Level: request.LogLevel})),
+		AllowMixedRuntime: request.AllowMixedRuntime, StartTimeout: request.StartTimeout,
+	})
+	if err != nil {
+		return wire.Launched{}, err
+	}
+	r := &rank{process, wire.NewServer([]byte("null"), func() record.Control { return process })}
+	s.mu.Lock()
+	late := s.ended || ctx.Err() != nil
+	id := strconv.Itoa(s.next)
+	if s.next++; !late {
+		s.ranks[id] = r
+	}
+	s.mu.Unlock()
+	if late {
+		return wire.Launched{}, errors.Join(ErrEnded, process.Kill())
+	}
+	return wire.Launched{ID: id, PID: process.PID()}, nil
+}
+
+func (s *server) rank(id string) (*rank, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r := s.ranks[id]; r != nil {
+		return r, nil
+	}
+	return nil, fmt.Errorf("there is no rank %q", id)
+}
+
+// Rank implements [wire.Agent].
+func (s *server) Rank(id string) (*wire.Server, error) {
+	r, err := s.rank(id)
+	if err != nil {
+		return nil, err
+	}
+	return r.control, nil
+}
+
+// Await implements [wire.Agent].
+func (s *server) Await(ctx context.Context, id string) error {
+	r, err := s.rank(id)
+	if err != nil {
+		return err
+	}
+	select {
+	case <-r.Exited():
+		return r.Err()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Kill implements [wire.Agent].
+func (s *server) Kill(_ context.Context, id string) error {
+	r, err := s.rank(id)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.ranks, id)
+	}()
+	return r.Process.Kill()
+}
+
+// State implements [wire.Agent].
+func (s *server) State(_ context.Context, cpus []int) (wire.MachineState, error) {
+	root := machine.Root("/")
+	return wire.MachineState{Times: root.CPUTimes(cpus), Frequency: root.FrequencyRatio(cpus), OOMKills: root.OOMKills()}, nil
+}
+
+// Logs implements [wire.Agent].
+func (s *server) Logs(ctx context.Context, send func(string) error) error {
+	for {
+		select {
+		case text := <-s.logs:
+			if err := send(text); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// logWriter passes lines of a plugin's log on. It never blocks: a coordinator that reads slowly loses
+// lines.
+type logWriter struct {
+	server *server
+	prefix string
+}
+
+func (w logWriter) Write(line []byte) (int, error) {
+	select {
+	case w.server.logs <- w.prefix + string(line):
+	default:
+	}
+	return len(line), nil
+}
+
+// killAll ends all ranks, in bounded time, and lets no other start.
+func (s *server) killAll() {
+	s.mu.Lock()
+	s.ended = true
+	ranks := s.ranks
+	s.ranks = map[string]*rank{}
+	s.mu.Unlock()
+	var ending sync.WaitGroup
+	for _, r := range ranks {
+		ending.Go(func() { _ = r.Process.Kill() })
+	}
+	ending.Wait()
+}

@@ -1,0 +1,198 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+
+	"transportbench/core/base/machine"
+	"transportbench/core/base/record"
+)
+
+// agentService is the name of the service with which a coordinator starts and ends ranks on another
+// host. It calls them over the control service, on the same connection.
+const agentService = "transportbench.Agent"
+
+// PluginRequest names a plugin on another host: the agent looks in its own directories for the file
+// transport-NAME with exactly this digest.
+type PluginRequest struct {
+	Name   string `json:"name"`
+	SHA256 string `json:"sha256"`
+}
+
+// LaunchRequest asks an agent to start one rank.
+type LaunchRequest struct {
+	PluginRequest
+	Rank              int           `json:"rank"`
+	AllowMixedRuntime bool          `json:"allow_mixed_runtime,omitempty"`
+	StartTimeout      time.Duration `json:"start_timeout"`
+	LogLevel          slog.Level    `json:"log_level"`
+}
+
+// Launched identifies a rank that an agent has started, among all that it starts.
+type Launched struct {
+	ID  string `json:"id"`
+	PID int    `json:"pid"`
+}
+
+// MachineState is what an agent reads of its machine beside a window.
+type MachineState struct {
+	Times     machine.CPUTimes `json:"times"`
+	Frequency float64          `json:"frequency"`
+	OOMKills  uint64           `json:"oom_kills"`
+}
+
+// Agent is what an agent does for a coordinator.
+type Agent interface {
+	// Describe returns a plugin's description as JSON.
+	Describe(ctx context.Context, request PluginRequest) ([]byte, error)
+	Launch(ctx context.Context, request LaunchRequest) (Launched, error)
+	// Await returns once the rank's process is gone.
+	Await(ctx context.Context, id string) error
+	Kill(ctx context.Context, id string) error
+	// State reads the machine's state for some processors.
+	State(ctx context.Context, cpus []int) (MachineState, error)
+	// Logs calls send with what the plugins log, until ctx ends.
+	Logs(ctx context.Context, send func(text string) error) error
+	// Rank returns the control service of a rank.
+	Rank(id string) (*Server, error)
+}
+
+var agentDesc = grpc.ServiceDesc{
+	ServiceName: agentService,
+	HandlerType: (*any)(nil),
+	Methods: []grpc.MethodDesc{
+		unary("Describe", func(a Agent, ctx context.Context, r PluginRequest) ([]byte, error) { return a.Describe(ctx, r) }),
+		unary("Launch", func(a Agent, ctx context.Context, r LaunchRequest) (Launched, error) { return a.Launch(ctx, r) }),
+		unary("Await", func(a Agent, ctx context.Context, id string) (none, error) { return none{}, a.Await(ctx, id) }),
+		unary("Kill", func(a Agent, ctx context.Context, id string) (none, error) { return none{}, a.Kill(ctx, id) }),
+		unary("State", func(a Agent, ctx context.Context, cpus []int) (MachineState, error) { return a.State(ctx, cpus) }),
+	},
+	Streams: []grpc.StreamDesc{logStream},
+}
+
+var logStream = grpc.StreamDesc{
+	StreamName:    "Logs",
+	ServerStreams: true,
+	Handler: func(server any, stream grpc.ServerStream) error {
+		if err := stream.RecvMsg(&none{}); err != nil {
+			return err
+		}
+		return server.(Agent).Logs(stream.Context(), func(text string) error { return stream.SendMsg(text) })
+	},
+}
+
+// rankKey is the metadata of a call of the control service that has the rank's ID.
+const rankKey = "transportbench-rank"
+
+// RegisterAgent adds the service of an agent, and the control service of its ranks.
+func RegisterAgent(registrar grpc.ServiceRegistrar, agent Agent) {
+	registrar.RegisterService(&agentDesc, agent)
+	find := func(ctx context.Context) (*Server, error) {
+		ids := metadata.ValueFromIncomingContext(ctx, rankKey)
+		if len(ids) != 1 {
+			return nil, errors.New("the call names no rank")
+		}
+		return agent.Rank(ids[0])
+	}
+	desc := serviceDesc
+	desc.Methods, desc.Streams = slices.Clone(desc.Methods), slices.Clone(desc.Streams)
+	for i, m := range serviceDesc.Methods {
+		desc.Methods[i].Handler = func(_ any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
+			server, err := find(ctx)
+			if err != nil {
+				return reply[none]{Error: encodeFailure(err, 0)}, nil
+			}
+			return m.Handler(server, ctx, decode, interceptor)
+		}
+	}
+	for i, s := range serviceDesc.Streams {
+		desc.Streams[i].Handler = func(_ any, stream grpc.ServerStream) error {
+			server, err := find(stream.Context())
+			if err != nil {
+				return err
+			}
+			return s.Handler(server, stream)
+		}
+	}
+	registrar.RegisterService(&desc, agent)
+}
+
+// rankConn is a connection to an agent for the calls of one of its ranks.
+type rankConn struct {
+	grpc.ClientConnInterface
+	id string
+}
+
+func (c rankConn) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
+	return c.ClientConnInterface.Invoke(metadata.AppendToOutgoingContext(ctx, rankKey, c.id), method, args, reply, opts...)
+}
+
+func (c rankConn) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	return c.ClientConnInterface.NewStream(metadata.AppendToOutgoingContext(ctx, rankKey, c.id), desc, method, opts...)
+}
+
+// AgentClient is the coordinator's end of an agent's service.
+type AgentClient struct{ client *Client }
+
+// NewAgentClient returns a client of the agent at the other end of conn. lost is as for [NewClient].
+func NewAgentClient(conn grpc.ClientConnInterface, lost func(error) error) *AgentClient {
+	c := NewClient(conn, lost)
+	c.service = agentService
+	return &AgentClient{c}
+}
+
+// Rank returns a client of a rank that the agent has started.
+func (c *AgentClient) Rank(id string, lost func(error) error) record.Control {
+	return NewClient(rankConn{c.client.conn, id}, lost)
+}
+
+// Describe is as in [Agent].
+func (c *AgentClient) Describe(ctx context.Context, request PluginRequest) ([]byte, error) {
+	return call[[]byte](ctx, c.client, "Describe", request)
+}
+
+// Launch is as in [Agent].
+func (c *AgentClient) Launch(ctx context.Context, request LaunchRequest) (Launched, error) {
+	return call[Launched](ctx, c.client, "Launch", request)
+}
+
+// Await is as in [Agent].
+func (c *AgentClient) Await(ctx context.Context, id string) error {
+	_, err := call[none](ctx, c.client, "Await", id)
+	return err
+}
+
+// Kill is as in [Agent].
+func (c *AgentClient) Kill(ctx context.Context, id string) error {
+	_, err := call[none](ctx, c.client, "Kill", id)
+	return err
+}
+
+// State is as in [Agent].
+func (c *AgentClient) State(ctx context.Context, cpus []int) (MachineState, error) {
+	return call[MachineState](ctx, c.client, "State", cpus)
+}
+
+// Logs calls handle with what the agent's plugins log, until the connection or ctx ends.
+func (c *AgentClient) Logs(ctx context.Context, handle func(text string)) error {
+	stream, err := c.client.conn.NewStream(ctx, &logStream, method(agentService, "Logs"), c.client.options()...)
+	if err == nil {
+		err = stream.SendMsg(none{})
+	}
+	if err == nil {
+		err = stream.CloseSend()
+	}
+	for err == nil {
+		var text string
+		if err = stream.RecvMsg(&text); err == nil {
+			handle(text)
+		}
+	}
+	return c.client.statusError(ctx, "Logs", err)
+}
