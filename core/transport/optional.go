@@ -13,6 +13,7 @@ import (
 //   - SilenceReporter: erpc and tcpx, between whose ranks a link can fail
 //   - SeriesReader: tcpx; for any transport whose stalls change within a window, as congestion
 //     control makes them
+//   - PathReader: every transport that can tell
 //   - RegistrationReader: copyrpc, erpc, ofi and ucxam, whose devices or libraries reach registered
 //     memory only
 //   - DeviceReader: tcpx; part of Capabilities.DeviceMemory, without which the runtime could not

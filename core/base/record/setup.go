@@ -1,5 +1,7 @@
 package record
 
+import "transportbench/core/transport"
+
 // RankSetup is what a rank's setup took, up to its first window. Times are in nanoseconds.
 type RankSetup struct {
 	// OpenNS is the time to open the transport, and WorkersNS that to make its workers, one after the
@@ -22,4 +24,7 @@ type RankSetup struct {
 	FirstCalls     uint64 `json:"first_calls,omitempty"`
 	FirstCallNS    uint64 `json:"first_call_ns,omitempty"`
 	FirstCallMaxNS uint64 `json:"first_call_max_ns,omitempty"`
+	// Paths are what carries the bytes of this rank's workers, as the transport states it and the
+	// kernel completes it. It is empty if the transport does not state it.
+	Paths []transport.Path `json:"paths,omitempty"`
 }

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"transportbench/core/base/carrier"
 	"transportbench/core/base/machine"
 	"transportbench/core/base/record"
 	"transportbench/core/transport"
@@ -42,6 +43,10 @@ func (r *Rank) Run(ctx context.Context, window record.Window, started func(), pr
 	if !r.goroutines() {
 		defer pauseCollector()()
 	}
+	var watch *carrier.Watch
+	if !window.Warmup {
+		watch = carrier.NewWatch()
+	}
 	collections, threads, began := machine.GCCycles(), machine.ReadThreadTimes(), time.Now()
 	measuring := make(chan struct{})
 	r.mu.Lock()
@@ -64,7 +69,12 @@ func (r *Rank) Run(ctx context.Context, window record.Window, started func(), pr
 	report.Process.BusyThreads = now.Busy(threads, time.Since(began)/100)
 	err := run.collect(&report)
 	report.Process.CPUNS, report.Process.SystemNS = run.process.CPUNS, run.process.SystemNS
-	report.Setup = r.setupReport()
+	if watch != nil {
+		report.Traffic = watch.Traffic()
+	}
+	if report.Setup = r.setupReport(); report.Setup != nil && err == nil {
+		report.Setup.Paths = r.paths(ctx)
+	}
 	if window.Warmup {
 		report.SampleEvery = r.adviseSampling(report.Clients)
 		r.sampleEvery = report.SampleEvery

@@ -1,9 +1,11 @@
 package rank
 
 import (
+	"context"
 	"slices"
 	"time"
 
+	"transportbench/core/base/carrier"
 	"transportbench/core/base/record"
 	"transportbench/core/transport"
 )
@@ -44,6 +46,23 @@ func (r *Rank) setupReport() *record.RankSetup {
 		s.FirstCalls, s.FirstCallNS, s.FirstCallMaxNS = uint64(n), (first[(n-1)/2]+first[n/2])/2, first[n-1]
 	}
 	return s
+}
+
+// paths returns what carries the bytes of the rank's workers. Workers whose thread no longer answers are
+// left out.
+func (r *Rank) paths(ctx context.Context) []transport.Path {
+	var stated []transport.Path
+	for _, t := range r.threads {
+		reader, ok := t.worker.(transport.PathReader)
+		if !ok || t.client != nil && r.plan.Config.Proxied() { // a link of this rank
+			continue
+		}
+		list, err := get(ctx, t, func() ([]transport.Path, error) { return reader.ReadPaths(nil), nil })
+		if err == nil {
+			stated = append(stated, list...)
+		}
+	}
+	return carrier.Describe(stated)
 }
 
 // firstTries bounds the calls that callFirst makes for each connection: requests are drawn, so some

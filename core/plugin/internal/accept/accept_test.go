@@ -147,6 +147,21 @@ var lies = []struct {
 	{"report.setup.first_call_ns", nil, setup(func(s *record.RankSetup) { s.FirstCallNS = 9 })},
 	{"report.setup.first_call_max_ns", nil, setup(func(s *record.RankSetup) { s.FirstCallMaxNS = math.MaxUint64 })},
 
+	{"report.setup.paths[0].carrier", nil, setup(func(s *record.RankSetup) { s.Paths = []transport.Path{{}} })},
+	{"report.setup.paths[0].port", nil, setup(func(s *record.RankSetup) { s.Paths = []transport.Path{{Carrier: "verbs", Port: -1}} })},
+	{"report.setup.paths[0].overhead_bytes", nil, setup(func(s *record.RankSetup) { s.Paths = []transport.Path{{Carrier: "tcp", Overhead: -1}} })},
+	{"report.setup.paths[0].local", nil, setup(func(s *record.RankSetup) {
+		s.Paths = []transport.Path{{Carrier: "tcp", Local: strings.Repeat("1", 1000)}}
+	})},
+	{`report.setup.paths[0].facts["lanes"]`, nil, setup(func(s *record.RankSetup) {
+		s.Paths = []transport.Path{{Carrier: "tcp", Facts: map[string]string{"lanes": strings.Repeat("x", 5000)}}}
+	})},
+	{"report.setup.paths", nil, setup(func(s *record.RankSetup) { s.Paths = make([]transport.Path, 1025) })},
+	{"report.traffic.counters[0].kind", nil, func(h *honest) { h.Report.Traffic.Counters[0].Kind = "pigeon" }},
+	{"report.traffic.counters[0].name", nil, func(h *honest) { h.Report.Traffic.Counters[0].Name = "" }},
+	{"report.traffic.counters[0].sent_bytes", nil, func(h *honest) { h.Report.Traffic.Counters[0].Sent = math.MaxUint64 }},
+	{"report.traffic.counters", nil, func(h *honest) { h.Report.Traffic.Counters = make([]record.Counter, 1025) }},
+
 	{"report.daemons[0].elapsed_ns", proxied, daemon(func(d *record.DaemonReport) { d.ElapsedNS = 0 })},
 	{"report.daemons[0].requests", proxied, daemon(func(d *record.DaemonReport) { d.Requests = math.MaxUint64 })},
 	{"report.daemons[0].puts", proxied, daemon(func(d *record.DaemonReport) { d.Puts = 11 })},

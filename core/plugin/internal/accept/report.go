@@ -1,6 +1,7 @@
 package accept
 
 import (
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -19,6 +20,8 @@ const (
 	mostProcessors = 16384
 	// mostGaps bounds the gaps of a thread that a report lists.
 	mostGaps = 64
+	// longestFact bounds what a path states, such as a list of lanes.
+	longestFact = 4096
 	// mostSampling bounds the distance between two samples.
 	mostSampling = 1 << 20
 )
@@ -59,12 +62,60 @@ func (w *window) check(r *record.Report) error {
 	if r.Setup != nil {
 		setup(p.field("setup"), r.Setup)
 	}
+	if r.Traffic != nil {
+		traffic(p.field("traffic"), r.Traffic)
+	}
 	return c.err()
+}
+
+// traffic checks the counters of the kernel.
+func traffic(p part, t *record.Traffic) {
+	p.atMostLong("counters", len(t.Counters), mostEntries)
+	if p.first != nil {
+		return
+	}
+	for i := range t.Counters {
+		c, counter := p.index("counters", i), &t.Counters[i]
+		c.oneOf("kind", counter.Kind, []string{record.KindTCP, record.KindUDP, record.KindInterface, record.KindPort})
+		c.text("name", counter.Name)
+		for name, value := range map[string]uint64{
+			"sent_bytes": counter.Sent, "received_bytes": counter.Received, "sent_packets": counter.SentPackets,
+			"received_packets": counter.ReceivedPackets, "retransmitted_packets": counter.Retransmitted, "dropped_packets": counter.Dropped,
+		} {
+			c.atMost(name, value, exact)
+		}
+	}
+}
+
+// paths checks what a transport states to carry its bytes.
+func paths(p part, list []transport.Path) {
+	p.atMostLong("paths", len(list), mostEntries)
+	if p.first != nil {
+		return
+	}
+	for i := range list {
+		at, path := p.index("paths", i), &list[i]
+		at.text("carrier", path.Carrier)
+		for name, text := range map[string]string{"local": path.Local, "remote": path.Remote, "interface": path.Interface, "device": path.Device} {
+			if text != "" {
+				at.text(name, text)
+			}
+		}
+		within(at, "port", path.Port, 0, 255)
+		within(at, "overhead_bytes", path.Overhead, 0, 1<<20)
+		at.atMostLong("facts", len(path.Facts), mostEntries)
+		for name, value := range path.Facts {
+			if at.text("facts", name); len(value) > longestFact {
+				at.wrong("facts["+quoted(name)+"]", quoted(value), fmt.Sprintf("at most %d bytes", longestFact))
+			}
+		}
+	}
 }
 
 // setup checks what the setup of a rank took. What is missing is 0, so only sums and counts that
 // exceed each other are impossible.
 func setup(p part, s *record.RankSetup) {
+	paths(p, s.Paths)
 	for name, value := range map[string]uint64{
 		"open_ns": s.OpenNS, "workers_ns": s.WorkersNS, "registered_bytes": s.RegisteredBytes, "connect_ns": s.ConnectNS,
 	} {

@@ -1,0 +1,115 @@
+package record
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+
+	"transportbench/core/transport"
+)
+
+// Names of facts that the runtime adds to a path.
+const (
+	FactConnections   = "connections"
+	FactCongestion    = "congestion_control"
+	FactSegment       = "segment_bytes"
+	FactSendBuffer    = "send_buffer"
+	FactReceiveBuffer = "receive_buffer"
+	FactRoute         = "route"
+	FactMTU           = "mtu"
+	FactLinkRate      = "link_rate"
+	FactBus           = "bus"
+	FactNUMA          = "numa_node"
+	FactSegments      = "segments"
+)
+
+// Bytes are counters of one carrier.
+type Bytes struct {
+	Sent            uint64 `json:"sent_bytes"`
+	Received        uint64 `json:"received_bytes"`
+	SentPackets     uint64 `json:"sent_packets,omitempty"`
+	ReceivedPackets uint64 `json:"received_packets,omitempty"`
+	Retransmitted   uint64 `json:"retransmitted_packets,omitempty"`
+	Dropped         uint64 `json:"dropped_packets,omitempty"`
+}
+
+// Add adds the counters of o.
+func (b *Bytes) Add(o Bytes) {
+	b.Sent, b.Received = b.Sent+o.Sent, b.Received+o.Received
+	b.SentPackets, b.ReceivedPackets = b.SentPackets+o.SentPackets, b.ReceivedPackets+o.ReceivedPackets
+	b.Retransmitted, b.Dropped = b.Retransmitted+o.Retransmitted, b.Dropped+o.Dropped
+}
+
+// Since returns what the counters grew by. One that is lower than before was reset, and has grown by
+// its value at least.
+func (b Bytes) Since(before Bytes) Bytes {
+	grown := func(now, then uint64) uint64 {
+		if now < then {
+			return now
+		}
+		return now - then
+	}
+	return Bytes{
+		Sent: grown(b.Sent, before.Sent), Received: grown(b.Received, before.Received),
+		SentPackets: grown(b.SentPackets, before.SentPackets), ReceivedPackets: grown(b.ReceivedPackets, before.ReceivedPackets),
+		Retransmitted: grown(b.Retransmitted, before.Retransmitted), Dropped: grown(b.Dropped, before.Dropped),
+	}
+}
+
+// The kinds of counters.
+const (
+	KindTCP       = "tcp"       // of the process's connections between two addresses, "LOCAL REMOTE"
+	KindUDP       = "udp"       // of the process's datagram sockets, of which the kernel counts drops only
+	KindInterface = "interface" // of all traffic of an interface
+	KindPort      = "rdma"      // of all traffic of a port of an RDMA device, "DEVICE/PORT"
+)
+
+// Counter is what one carrier counted in a window.
+type Counter struct {
+	Kind string `json:"kind" jsonschema:"enum=tcp,enum=udp,enum=interface,enum=rdma"`
+	Name string `json:"name"`
+	Bytes
+}
+
+// Traffic is what the kernel counted in a window, whatever a transport says. Counters that did not
+// grow are left out.
+type Traffic struct {
+	// Namespace numbers the network namespace to which the interfaces belong.
+	Namespace uint64    `json:"namespace,omitempty"`
+	Counters  []Counter `json:"counters"`
+}
+
+// volatile are the facts that may differ between two runs over the same path.
+var volatile = []string{FactConnections, FactSegment, FactSendBuffer, FactReceiveBuffer, FactSegments, FactNUMA, FactBus, "gid", "pcie_link"}
+
+// PathIdentity returns one line for each way that the paths take, without what differs between two runs
+// over the same one or between two machines alike, such as addresses and granted buffers.
+func PathIdentity(paths []transport.Path) (list []string) {
+	for _, p := range paths {
+		line := PathName(&p)
+		for _, name := range slices.Sorted(maps.Keys(p.Facts)) {
+			if !slices.Contains(volatile, name) {
+				line += ", " + name + " " + p.Facts[name]
+			}
+		}
+		list = append(list, line)
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// PathName names a path in a few words: "tcp over lo", "verbs over mlx5_0/1", "memory".
+func PathName(p *transport.Path) string {
+	switch {
+	case p.Device != "" && p.Port == 0:
+		return p.Carrier + " over " + p.Device
+	case p.Device != "":
+		return p.Carrier + " over " + PortName(p)
+	case p.Interface != "":
+		return p.Carrier + " over " + p.Interface
+	}
+	return p.Carrier
+}
+
+// PortName returns the name of a path's port as a [Counter] of KindPort has it.
+func PortName(p *transport.Path) string { return p.Device + "/" + strconv.Itoa(p.Port) }

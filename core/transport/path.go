@@ -1,0 +1,36 @@
+package transport
+
+// PathReader is implemented by workers that state what carries their bytes. The runtime completes
+// each statement with what the kernel knows of it, and the host compares it with the counters of the
+// kernel.
+type PathReader interface {
+	// ReadPaths appends the worker's paths to dst. What it states comes from the library, the device
+	// or the open connections, never from the options alone. It is called once on the worker's
+	// thread, outside measured windows, after the first calls.
+	ReadPaths(dst []Path) []Path
+}
+
+// Path is one way that bytes take between a worker and its peers.
+type Path struct {
+	// Carrier is one of the media of [Properties], or a name of the transport's own.
+	Carrier string `json:"carrier"`
+	// Local and Remote are the IP addresses of both ends. For MediumTCP they may be left out: the
+	// runtime asks the process's sockets.
+	Local  string `json:"local,omitempty"`
+	Remote string `json:"remote,omitempty"`
+	// Interface is the network interface. If it is left out, the runtime asks the kernel for the route
+	// from Local to Remote.
+	Interface string `json:"interface,omitempty"`
+	// Device and Port name the port of an RDMA device.
+	Device string `json:"device,omitempty"`
+	Port   int    `json:"port,omitempty"`
+	// Overhead is the most bytes that the transport adds to a message of any size, as headers or
+	// messages of its own; the carrier's own headers are not included. With 0, it is unknown.
+	Overhead int `json:"overhead_bytes,omitempty"`
+	// Facts are what else the source says of the path, by name: [FactGIDIndex], "lanes", "mtu".
+	Facts map[string]string `json:"facts,omitempty"`
+}
+
+// FactGIDIndex is the name of the fact with which a path over an RDMA device names its entry in the
+// port's table of addresses.
+const FactGIDIndex = "gid_index"
