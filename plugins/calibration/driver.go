@@ -77,6 +77,9 @@ func (e *endpoint) Close() error {
 	defer e.mu.Unlock()
 	for _, w := range e.workers {
 		errs = append(errs, w.held.close())
+		if w.detour != nil {
+			errs = append(errs, w.detour.close())
+		}
 	}
 	return errors.Join(errs...)
 }

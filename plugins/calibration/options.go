@@ -83,6 +83,10 @@ var schema = []transport.Option{
 		Name: "daemon-time", Type: transport.TypeDuration, Default: "0s", Max: int64(time.Second),
 		Help: "processor time that the server's worker adds to each request",
 	},
+	{
+		Name: "path", Type: transport.TypeString, Default: pathMemory, Allowed: []string{pathMemory, pathTCP, pathDetour},
+		Help: "what the transport states of its path: with tcp it lies, and with detour it conceals that each worker sends all payloads over a TCP connection as well",
+	},
 }
 
 // injection has what the options inject. The zero value is nothing. Times are in nanoseconds.
@@ -93,6 +97,7 @@ type injection struct {
 	lose, corrupt          int
 	duplicate, reorder     int
 	clientTime, daemonTime int64
+	path                   string
 }
 
 // resolve returns what the options inject.
@@ -102,6 +107,9 @@ func resolve(o transport.Values) (injection, error) {
 		lose: o.Int("lose-every"), corrupt: o.Int("corrupt-every"),
 		duplicate: o.Int("duplicate-every"), reorder: o.Int("reorder-every"),
 		clientTime: int64(o.Duration("client-time")), daemonTime: int64(o.Duration("daemon-time")),
+	}
+	if path := o.String("path"); path != pathMemory {
+		in.path = path
 	}
 	mean, slow, every := int64(o.Duration("delay")), int64(o.Duration("slow-delay")), uint64(o.Int("slow-every"))
 	switch o.String("delay-distribution") {

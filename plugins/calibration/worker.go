@@ -1,6 +1,7 @@
 package calibration
 
 import (
+	"errors"
 	"math/rand/v2"
 
 	"transportbench/core/fabric/clock"
@@ -12,6 +13,7 @@ type soundWorker interface {
 	transport.Worker
 	transport.Waiter
 	transport.StatsReader
+	transport.PathReader
 }
 
 // worker injects what the options ask for between a sound worker and its user.
@@ -20,6 +22,7 @@ type worker struct {
 	injection injection
 	random    *rand.Rand
 	held      *held
+	detour    *detour // nil without one
 	closed    bool
 	boot      int64 // see sinceBoot
 	step      int64 // nanoseconds between the last two readings of the clock while spinning
@@ -55,6 +58,11 @@ func newWorker(sound soundWorker, in injection, seed uint64, maxPayload, events 
 	w := &worker{soundWorker: sound, injection: in, held: h, boot: boot,
 		random: rand.New(rand.NewPCG(seed, 0)), pace: newPace(in.rate, clock.Now()), gap: leastGap,
 		lose: newEvery(in.lose), corrupt: newEvery(in.corrupt), duplicate: newEvery(in.duplicate)}
+	if in.path == pathDetour {
+		if w.detour, err = newDetour(); err != nil {
+			return nil, errors.Join(err, h.close())
+		}
+	}
 	for i := range w.late {
 		w.late[i].every = newEvery(in.reorder)
 	}

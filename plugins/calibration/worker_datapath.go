@@ -20,6 +20,14 @@ const (
 
 // Post implements [transport.Worker].
 func (w *worker) Post(ops []transport.Op) (int, error) {
+	n, err := w.post(ops)
+	if w.detour != nil {
+		w.detour.send(ops[:n])
+	}
+	return n, err
+}
+
+func (w *worker) post(ops []transport.Op) (int, error) {
 	in := &w.injection
 	w.blocked = 0
 	if w.closed || len(ops) == 0 {

@@ -383,3 +383,13 @@ func (w *worker) ReadStats(dst []transport.Stat) []transport.Stat {
 		transport.Stat{Name: "receiver_not_ready", Help: "messages of the device that found no receive, if the device counts them", Value: w.endpoint.device.ReceiverNotReady()},
 	)
 }
+
+// ReadPaths implements [transport.PathReader].
+func (w *worker) ReadPaths(dst []transport.Path) []transport.Path {
+	p := w.endpoint.device.Attributes().Path()
+	p.Overhead = headerSize + messageHeader
+	if mtu := w.endpoint.settings.connect.MTU; mtu > 0 {
+		p.Facts["path_mtu"] = fmt.Sprint(mtu)
+	}
+	return append(dst, p)
+}

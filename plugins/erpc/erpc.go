@@ -140,6 +140,7 @@ func (e *endpoint) NewWorker(index int) (transport.Worker, error) {
 		if err != nil {
 			return nil, errors.Join(err, port.Close())
 		}
+		w.ports = e.ports
 		return w, nil
 	})
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 type worker struct {
 	settings  *settings
 	port      datagram.Port
+	ports     *portFactory    // that made port
 	waiter    datagram.Waiter // nil if the port cannot wait
 	heartbeat *heartbeat      // nil in tests without one
 	clock     func() int64    // nanoseconds since an arbitrary start

@@ -117,12 +117,15 @@ func inet(at netip.AddrPort) (family int, sockaddr unix.Sockaddr) {
 
 // addressOf returns the IP address of an interface of libfabric. It is not valid if the interface
 // has an address of another kind.
-func addressOf(f *fi.Interface) netip.Addr {
+func addressOf(f *fi.Interface) netip.Addr { return hostOf(f.Format, f.Address) }
+
+// hostOf returns the IP address in one of libfabric's addresses, if it has one.
+func hostOf(format int, address []byte) netip.Addr {
 	switch {
-	case f.Format == fi.FormatInet && len(f.Address) >= 8:
-		return netip.AddrFrom4([4]byte(f.Address[4:8]))
-	case f.Format == fi.FormatInet6 && len(f.Address) >= 24:
-		return netip.AddrFrom16([16]byte(f.Address[8:24]))
+	case format == fi.FormatInet && len(address) >= 8:
+		return netip.AddrFrom4([4]byte(address[4:8]))
+	case format == fi.FormatInet6 && len(address) >= 24:
+		return netip.AddrFrom16([16]byte(address[8:24]))
 	}
 	return netip.Addr{}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"sync/atomic"
 
 	"transportbench/core/fabric/datagram"
@@ -56,6 +57,7 @@ type counts struct {
 type peer struct {
 	id             transport.PeerID
 	probe          []byte // address of its port for probes
+	library        []byte // libfabric's address
 	remote         datagram.Remote
 	watch          int // handle of the watcher
 	gone           atomic.Bool
@@ -155,7 +157,7 @@ func (w *worker) connect(ctx context.Context, id transport.PeerID, encoded []byt
 	case len(a.library) != len(w.library.Address()) && e.fabric.Format != fi.FormatText:
 		return errors.New("the peer's address of libfabric has another length: use the same version of libfabric on all ranks")
 	}
-	p := &peer{id: id, probe: a.probe, errors: name.PeerErrors(id)}
+	p := &peer{id: id, probe: a.probe, library: slices.Clone(a.library), errors: name.PeerErrors(id)}
 	if w.datagrams != nil {
 		if p.remote, err = w.datagrams.Open(a.probe); err != nil {
 			return err

@@ -48,6 +48,7 @@ type counts struct {
 type peer struct {
 	id             transport.PeerID
 	lane           lane
+	info           string // UCX's description of the connection
 	probe          []byte // address of its port for probes
 	state          peerState
 	calls          int                            // posted, without a response
@@ -127,7 +128,7 @@ func (w *worker) connect(id transport.PeerID, encoded []byte) error {
 	if err != nil {
 		return w.endpoint.settings.explain(err)
 	}
-	p := &peer{id: id, probe: slices.Clone(a.probe), errors: name.PeerErrors(id)}
+	p := &peer{id: id, info: info, probe: slices.Clone(a.probe), errors: name.PeerErrors(id)}
 	w.peers.Add(id, a.nonce, p)
 	if p.lane, err = laneOf(info); err == nil && p.lane.transport != w.endpoint.lane.transport {
 		err = transport.Unavailable("the transport was opened for %s and UCX chose %s for this peer: set the option %q or %q to a transport that reaches all peers",

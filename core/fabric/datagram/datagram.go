@@ -90,17 +90,30 @@ type Source struct {
 
 // String returns the sender's address and its port or the number of its queue pair.
 func (s Source) String() string {
+	port := s.Port & (1<<32 - 1) // above it is the interface of a link-local address
+	switch ip := s.Address(); {
+	case !ip.IsValid():
+		return fmt.Sprintf("queue pair %d", port)
+	case ip.Is4() && s.Low>>32 == 0:
+		return fmt.Sprintf("%v:%d", ip, port)
+	default:
+		return fmt.Sprintf("[%v]:%d", ip, port)
+	}
+}
+
+// Address returns the IP address of the sender's host. It is not valid for a source that has a queue
+// pair only.
+func (s Source) Address() netip.Addr {
 	var ip [16]byte
 	binary.BigEndian.PutUint64(ip[:], s.High)
 	binary.BigEndian.PutUint64(ip[8:], s.Low)
-	port := s.Port & (1<<32 - 1) // above it is the interface of a link-local address
 	switch {
 	case s.High == 0 && s.Low == 0:
-		return fmt.Sprintf("queue pair %d", port)
+		return netip.Addr{}
 	case s.High == 0 && s.Low>>32 == 0:
-		return fmt.Sprintf("%v:%d", netip.AddrFrom4([4]byte(ip[12:])), port)
+		return netip.AddrFrom4([4]byte(ip[12:]))
 	}
-	return fmt.Sprintf("[%v]:%d", netip.AddrFrom16(ip).Unmap(), port)
+	return netip.AddrFrom16(ip).Unmap()
 }
 
 // ErrClosed is the error of a closed port.

@@ -283,3 +283,8 @@ func (w *worker) ReadStats(dst []transport.Stat) []transport.Stat {
 		transport.Stat{Name: "parked", Help: "waits that slept", Value: w.counts.slept},
 	)
 }
+
+// ReadPaths implements [transport.PathReader]. The kernel knows the segments.
+func (w *worker) ReadPaths(dst []transport.Path) []transport.Path {
+	return append(dst, transport.Path{Carrier: transport.MediumMemory})
+}

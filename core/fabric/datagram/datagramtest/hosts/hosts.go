@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
@@ -62,6 +63,46 @@ func Pair(t testing.TB, w Wire) (a, b *Host) {
 		cannot("joining two hosts: the kernel needs veth and, for a limited rate, the queueing discipline tbf: %v", err)
 	}
 	return both[0], both[1]
+}
+
+// secondName is the name of the interface at each end of the second wire.
+const secondName = "second"
+
+// AddSecondWire joins the hosts by one more wire, which carries nothing until Reroute.
+func AddSecondWire(t testing.TB, a, b *Host) {
+	t.Helper()
+	here, err := netlink.NewHandleAt(a.space)
+	require.NoError(t, err)
+	defer here.Close()
+	require.NoError(t, here.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: secondName}, PeerName: secondName,
+		PeerNamespace: netlink.NsFd(b.space)}))
+	for _, h := range []*Host{a, b} {
+		require.NoError(t, h.with(secondName, func(handle *netlink.Handle, link netlink.Link) error {
+			return handle.LinkSetUp(link)
+		}))
+	}
+}
+
+// Reroute sends this host's packets to the other one over the second wire.
+func (h *Host) Reroute(to *Host) error {
+	return h.with(secondName, func(handle *netlink.Handle, link netlink.Link) error {
+		return handle.RouteReplace(&netlink.Route{LinkIndex: link.Attrs().Index, Scope: netlink.SCOPE_LINK, Src: h.Address.AsSlice(),
+			Dst: &net.IPNet{IP: to.Address.AsSlice(), Mask: net.CIDRMask(32, 32)}})
+	})
+}
+
+// with calls f with one of the host's interfaces.
+func (h *Host) with(name string, f func(*netlink.Handle, netlink.Link) error) error {
+	handle, err := netlink.NewHandleAt(h.space)
+	if err != nil {
+		return err
+	}
+	defer handle.Close()
+	link, err := handle.LinkByName(name)
+	if err != nil {
+		return err
+	}
+	return f(handle, link)
 }
 
 // newHost makes a network namespace on a thread that exits afterwards.

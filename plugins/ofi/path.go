@@ -1,0 +1,33 @@
+package ofi
+
+import (
+	"cmp"
+
+	"transportbench/core/transport"
+)
+
+// mostHeaders is the most bytes that libfabric adds to a message: the headers of a provider and of the
+// layer above it, ours, and the messages of a rendezvous.
+const mostHeaders = 512
+
+// ReadPaths implements [transport.PathReader], from the attributes of the interface that libfabric
+// opened.
+func (w *worker) ReadPaths(dst []transport.Path) []transport.Path {
+	e, f := w.endpoint, &w.endpoint.fabric
+	path := transport.Path{Carrier: cmp.Or(e.medium(), f.Provider), Overhead: mostHeaders,
+		Facts: map[string]string{"provider": f.Provider, "fabric": f.Fabric, "domain": f.Domain}}
+	switch path.Carrier {
+	case transport.MediumVerbs:
+		path.Device = f.Domain // libfabric does not tell the port
+	case transport.MediumUDP:
+		for _, p := range w.peers.ByID {
+			if p == nil {
+				continue
+			}
+			path.Local, path.Remote = addressOf(f).String(), hostOf(f.Format, p.library).String()
+			dst = append(dst, path)
+		}
+		return dst
+	}
+	return append(dst, path)
+}
