@@ -31,6 +31,11 @@ func runOverLink(t *testing.T, transport string, args ...string) *linkRun {
 		t.Skip("nsenter (util-linux) is needed to put ranks into namespaces")
 	}
 	a, b := hosts.Pair(t, hosts.Wire{})
+	return overHosts(t, transport, a, b, args...)
+}
+
+// overHosts returns a run between two hosts.
+func overHosts(t *testing.T, transport string, a, b *hosts.Host, args ...string) *linkRun {
 	r := &linkRun{a: a, b: b}
 	r.invocation = command(t, append([]string{"run", "--json", "--transport", transport,
 		"--plugin-dir", onHosts(t, "transport-"+transport, a, b), "--set", "address=10.77.0.0/24", "--ranks", "2", "--warmup", "20ms"}, args...)...)

@@ -217,6 +217,16 @@ func TestIdentity(t *testing.T) {
 	report, err = Diff(old, new, Defaults())
 	require.NoError(t, err)
 	require.Equal(t, []string{new.Cells[0].Transport() + " took inplace for ring and now takes fastforward"}, report.Notes)
+
+	old, new = newSet(cell(nil, 1, 2, 3)), newSet(cell(nil, 1, 2, 3))
+	new.Cells[0].Plugin.Path = []string{"tcp over bond0, mtu 1500"}
+	report, err = Diff(old, new, Defaults())
+	require.NoError(t, err)
+	require.Empty(t, report.Notes)
+	old.Cells[0].Plugin.Path = []string{"verbs over mlx5_0/1"}
+	report, err = Diff(old, new, Defaults())
+	require.NoError(t, err)
+	require.Equal(t, []string{"the bytes of " + new.Cells[0].Transport() + " took another path: verbs over mlx5_0/1, and now tcp over bond0, mtu 1500"}, report.Notes)
 }
 
 func TestMatching(t *testing.T) {

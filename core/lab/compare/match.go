@@ -361,6 +361,21 @@ func chosenNotes(pairs []pair) (notes []string) {
 	return notes
 }
 
+// pathNotes lists the paths that are not the same on each side, each difference once.
+func pathNotes(pairs []pair) (notes []string) {
+	for _, p := range pairs {
+		a, b := p.old.Plugin.Path, p.new.Plugin.Path
+		if p.old.Plugin.Name != p.new.Plugin.Name || len(a) == 0 || len(b) == 0 || slices.Equal(a, b) {
+			continue
+		}
+		note := fmt.Sprintf("the bytes of %s took another path: %s, and now %s", p.new.Transport(), strings.Join(a, "; "), strings.Join(b, "; "))
+		if !slices.Contains(notes, note) {
+			notes = append(notes, note)
+		}
+	}
+	return notes
+}
+
 // volatileNotes lists the differences of the machines that do not forbid a comparison, and the
 // options that only one side knows.
 func volatileNotes(old, new *set.Set, m matched) []string {
@@ -382,6 +397,7 @@ func volatileNotes(old, new *set.Set, m matched) []string {
 		}
 	}
 	notes = append(notes, chosenNotes(m.pairs)...)
+	notes = append(notes, pathNotes(m.pairs)...)
 	if m.lengths {
 		notes = append(notes, "cells with windows of different lengths were matched")
 	}

@@ -327,6 +327,16 @@ const (
 	CauseUnknown   Cause = "unknown"
 )
 
+// Path returns what identifies the path of the bytes in the first launch, one line for each way: see
+// [record.PathIdentity].
+func Path(r *Result) []string {
+	var all []transport.Path
+	for _, rank := range r.Setup.Ranks {
+		all = append(all, rank.Paths...)
+	}
+	return record.PathIdentity(all)
+}
+
 // Clients returns the reports of all clients, by rank.
 func (r *Repeat) Clients() []record.ClientReport {
 	var clients []record.ClientReport

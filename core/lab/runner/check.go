@@ -118,6 +118,7 @@ var checks = []struct {
 	{name: "verified", severity: result.Error, find: checkVerified},
 	{name: "stopped_early", severity: result.Error, find: checkStoppedEarly},
 	{name: "served", severity: result.Error, find: checkServed},
+	{name: "path", severity: result.Error, find: checkPath},
 	{name: "clock", severity: result.Error, find: checkClock},
 	{name: "rate", severity: result.Error, find: checkRate},
 	{name: "window", severity: result.Warning, find: checkWindow, cause: "preempted"},

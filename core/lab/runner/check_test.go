@@ -277,7 +277,7 @@ func TestChecksFail(t *testing.T) {
 	for _, group := range []struct {
 		good  func(*testing.T) evidence
 		cases []checkCase
-	}{{good, cases}, {goodOpen, openCases}, {goodProxied, proxiedCases}} {
+	}{{good, cases}, {good, pathCases}, {goodOpen, openCases}, {goodProxied, proxiedCases}} {
 		for _, c := range group.cases {
 			covered[c.check] = true
 			t.Run(c.check, func(t *testing.T) {

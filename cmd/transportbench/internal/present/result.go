@@ -17,7 +17,11 @@ import (
 
 // Result writes one result: what ran, its metrics and its failed checks.
 func Result(w io.Writer, r *result.Result) {
-	fmt.Fprintf(w, "%s\n%s\n\n", Title(r), Load(r.Config))
+	fmt.Fprintf(w, "%s\n%s\n", Title(r), Load(r.Config))
+	for _, path := range result.Path(r) {
+		paragraph(w, 0, 2, "path: "+path)
+	}
+	fmt.Fprintln(w)
 	if c, is := oversubscribed(r); is {
 		writeOversubscribed(w, c.Message)
 	}

@@ -63,6 +63,9 @@ func Time(ns float64) string { return scaled(ns, timeScales) }
 // Rate formats operations per second.
 func Rate(perSecond float64) string { return scaled(perSecond, rateScales) }
 
+// Bytes formats a number of bytes: "1.20 GB".
+func Bytes(n float64) string { return strings.TrimSuffix(scaled(n, byteScales), "/s") }
+
 // scalesOf returns the scales of a unit and what follows their names.
 func scalesOf(unit string) (scales []scale, suffix string) {
 	switch unit {

@@ -121,6 +121,8 @@ type Plugin struct {
 	Integrity string            `json:"integrity,omitempty"`
 	Uncounted string            `json:"uncounted,omitempty"`
 	Matched   map[string]string `json:"matched,omitempty"`
+	// Path is [result.Path].
+	Path []string `json:"path,omitempty"`
 }
 
 // Warning is a failed check.
@@ -318,6 +320,7 @@ func (s *Set) NewCell(r *result.Result, files ...File) (Cell, error) {
 			Name: r.Plugin.Name, Version: r.Plugin.Version, SHA256: r.Plugin.SHA256,
 			RuntimeDigest: r.Plugin.RuntimeDigest, Provider: r.Plugin.Provider,
 			Chosen: r.Plugin.Chosen, Integrity: r.Plugin.Integrity, Uncounted: r.Plugin.Uncounted, Matched: r.Plugin.Matched,
+			Path: result.Path(r),
 		},
 		Environment: s.environment(machine),
 		Schema:      cmp.Or(r.MigratedFrom, r.SchemaVersion),

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/fabric/datagram/datagramtest/hosts"
+	"transportbench/core/lab/result"
+)
+
+// pathOf returns the check path of a result, and the names of the interfaces that rank 1 states.
+func pathOf(t *testing.T, r *result.Result) (check result.Check, interfaces []string) {
+	t.Helper()
+	for _, c := range r.Checks {
+		if c.Name == "path" {
+			check = c
+		}
+	}
+	require.NotEmpty(t, check.Name)
+	for _, p := range r.Setup.Ranks[1].Paths {
+		interfaces = append(interfaces, p.Interface)
+	}
+	return check, interfaces
+}
+
+// TestPathOverTwoRoutes: the result names the interface over which the bytes went. If the route changes
+// after the transport has stated its path, the check fails and names the other interface.
+func TestPathOverTwoRoutes(t *testing.T) {
+	for _, transport := range []string{"sockets", "erpc"} {
+		t.Run(transport, func(t *testing.T) {
+			r := runOverLink(t, transport, "--duration", "100ms", "--repeats", "4", "--launches", "1", "--value-size", "4KiB")
+			hosts.AddSecondWire(t, r.a, r.b)
+			require.NoError(t, r.cmd.Start())
+			r.progress.await(t, "repeat 1 of 4 done")
+			require.NoError(t, r.a.Reroute(r.b))
+			require.NoError(t, r.b.Reroute(r.a))
+			_, got := r.end(t)
+			require.False(t, got.Incomplete, r.progress.String())
+			check, interfaces := pathOf(t, got)
+			require.Equal(t, []string{"wire"}, interfaces)
+			require.False(t, check.OK, check.Message)
+			require.Equal(t, result.Error, check.Severity)
+			require.Regexp(t, `over wire: in [123] windows?, the path's interface carried .*; second, which is no part of it, sent `, check.Message)
+
+			again := overHosts(t, transport, r.a, r.b, "--duration", "50ms", "--repeats", "1", "--value-size", "4KiB")
+			require.NoError(t, again.cmd.Start())
+			_, got = again.end(t)
+			check, interfaces = pathOf(t, got)
+			require.Equal(t, []string{"second"}, interfaces)
+			require.True(t, check.OK, check.Message)
+			require.Contains(t, check.Message, "over second: ")
+			require.NotContains(t, check.Message, "not judged")
+		})
+	}
+}
+
+// TestTransportLiesAboutItsPath: a transport that states another path than the bytes take fails its
+// runs.
+func TestTransportLiesAboutItsPath(t *testing.T) {
+	for path, message := range map[string]string{
+		"tcp":    "tcp over lo: in 2 windows, the path's TCP connections carried 0 B of ",
+		"detour": " went over TCP from 127.0.0.1 to 127.0.0.1, which the transport does not state, beside ",
+	} {
+		t.Run(path, func(t *testing.T) {
+			i := command(t, "run", "--json", "--transport", "calibration", "--set", "path="+path,
+				"--duration", "20ms", "--warmup", "10ms", "--repeats", "2", "--launches", "1", "--value-size", "1KiB")
+			require.Equal(t, 4, i.run(t)) // a check failed
+			r, err := result.Parse(i.stdout.Bytes())
+			require.NoError(t, err, i.stderr.String())
+			check, _ := pathOf(t, r)
+			require.False(t, check.OK, check.Message)
+			require.Contains(t, check.Message, message)
+		})
+	}
+}

@@ -1,0 +1,310 @@
+package runner
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"transportbench/core/base/config"
+	"transportbench/core/base/record"
+	"transportbench/core/lab/result"
+	"transportbench/core/lab/result/format"
+	"transportbench/core/transport"
+)
+
+const (
+	// pathBound is the share of the payload by which a carrier's counters may fall below it, or exceed
+	// it and the transport's stated overhead. The payload is known from the calls that were completed in
+	// the window, and those that began before it or ended after it are of the same sizes by their mean
+	// only.
+	pathBound = 0.1
+	// pathSlack is what connections may carry besides: probes of liveness, credits, window updates. A
+	// window that carried less is not judged.
+	pathSlack = 64 << 10
+)
+
+// mostRDMAPacket is the largest payload of a packet of RDMA.
+const mostRDMAPacket = 4096
+
+// checkPath compares, for each window, what the ranks posted to the transport with what the kernel
+// counted on the paths that the transport states. Too few bytes there, or payload on a connection that
+// the transport does not state, mean that bytes went elsewhere.
+func checkPath(e evidence) finding {
+	f := finding{ok: true, limit: pathBound}
+	launches := e.launches()
+	var names []string
+	var posted, counted float64
+	var uncounted string
+	judged, bad := 0, 0
+	for i := range e.result.Repeats {
+		r := &e.result.Repeats[i]
+		if r.Launch >= len(launches) {
+			continue
+		}
+		w := newPathWindow(launches[r.Launch].Setup.Ranks, r)
+		for _, name := range w.names {
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+		if len(w.names) == 0 || w.posted <= pathSlack {
+			continue
+		}
+		v := w.judge()
+		switch {
+		case v.problem != "":
+			if bad++; f.ok || v.deviation > f.value {
+				f = finding{value: v.deviation, limit: f.limit, message: v.problem, severity: v.severity}
+			}
+		case v.unknown != "":
+			uncounted = v.unknown
+		default:
+			judged++
+			posted, counted = posted+w.posted, counted+v.counted
+			if f.ok {
+				f.value = max(f.value, v.deviation)
+			}
+		}
+	}
+	path := strings.Join(names, ", ")
+	switch {
+	case !f.ok:
+		f.message = fmt.Sprintf("%s: in %s, %s", path, format.Count(bad, "window"), f.message)
+	case len(names) == 0:
+		return f.notJudged("%s does not state what carries its bytes", e.result.Plugin.Name)
+	case judged == 0:
+		return f.notJudged("%s: %s", path, cmp.Or(uncounted, "the windows carried too little"))
+	default:
+		f.message = fmt.Sprintf("%s: %s were counted there for %s of payload, and no other TCP connection of the ranks carried any",
+			path, format.Bytes(counted), format.Bytes(posted))
+	}
+	return f
+}
+
+// pathWindow is what the ranks posted in one window and what the kernel counted.
+type pathWindow struct {
+	names            []string // of the paths
+	carriers         map[string]bool
+	overhead         float64 // bytes of a message; 0 if a path does not state it
+	posted, messages float64 // both directions, of all ranks
+
+	tcp, elsewhere float64            // bytes of connections that are stated, and of others
+	tcpPath        string             // a connection that is not stated and carried most
+	interfaces     map[place]bool     // that are stated
+	ports          map[string]bool    // that are stated
+	sent           map[place]float64  // of interfaces
+	port           map[string]float64 // bytes of ports
+	portPackets    map[string]float64
+	own            float64 // the workers' own count of the bytes that the kernel copied
+	sharedPort     bool    // several ranks state the same port
+}
+
+// place is an interface of a network namespace.
+type place struct {
+	namespace uint64
+	name      string
+}
+
+func newPathWindow(setups []record.RankSetup, r *result.Repeat) *pathWindow {
+	w := &pathWindow{carriers: map[string]bool{}, interfaces: map[place]bool{}, ports: map[string]bool{},
+		sent: map[place]float64{}, port: map[string]float64{}, portPackets: map[string]float64{}}
+	w.count(r)
+	if len(setups) != len(r.Ranks) {
+		return w
+	}
+	var overheads []float64
+	for i := range r.Ranks {
+		traffic := r.Ranks[i].Traffic
+		if traffic == nil {
+			w.names = nil
+			return w
+		}
+		connections := map[string]bool{}
+		for _, p := range setups[i].Paths {
+			if name := record.PathName(&p); !slices.Contains(w.names, name) {
+				w.names = append(w.names, name)
+			}
+			w.carriers[p.Carrier] = true
+			connections[p.Local+" "+p.Remote] = p.Carrier == transport.MediumTCP
+			switch {
+			case p.Device != "":
+				name := record.PortName(&p)
+				w.sharedPort = w.sharedPort || w.ports[name] // each rank states it once
+				w.ports[name] = true
+			case p.Interface != "":
+				w.interfaces[place{traffic.Namespace, p.Interface}] = true
+			}
+			overheads = append(overheads, float64(p.Overhead))
+		}
+		w.add(traffic, connections)
+	}
+	if len(overheads) > 0 && slices.Min(overheads) > 0 {
+		w.overhead = slices.Max(overheads)
+	}
+	return w
+}
+
+// add adds what one rank's kernel counted. Ranks of one namespace read the same interfaces.
+func (w *pathWindow) add(traffic *record.Traffic, connections map[string]bool) {
+	for _, c := range traffic.Counters {
+		sent := float64(c.Sent)
+		switch c.Kind {
+		case record.KindTCP:
+			if connections[c.Name] {
+				w.tcp += sent
+				continue
+			}
+			if w.elsewhere == 0 || sent > w.elsewhere/2 {
+				w.tcpPath = strings.Replace(c.Name, " ", " to ", 1)
+			}
+			w.elsewhere += sent
+		case record.KindInterface:
+			at := place{traffic.Namespace, c.Name}
+			w.sent[at] = max(w.sent[at], sent)
+		case record.KindPort:
+			w.port[c.Name] = max(w.port[c.Name], sent)
+			w.portPackets[c.Name] = max(w.portPackets[c.Name], float64(c.SentPackets))
+		}
+	}
+}
+
+// count adds up the messages that went over the transport.
+func (w *pathWindow) count(r *result.Repeat) {
+	var requests, completed, values float64
+	for _, c := range r.Clients() {
+		requests += float64(c.Issued)
+		completed += float64(c.Ops() + c.Operations[config.OpRMW].Count)
+		values += float64(c.PayloadBytes)
+	}
+	var here, there, kernel float64 // requests at proxies
+	for _, d := range r.Daemons() {
+		if d.Proxy != nil {
+			here, there = here+float64(d.Proxy.FromClients), there+float64(d.Proxy.Remote)
+		}
+		kernel += kernelBytes(d.Transport)
+	}
+	for _, c := range r.Clients() {
+		kernel += kernelBytes(c.Transport)
+	}
+	if here > 0 {
+		requests *= there / here
+	}
+	w.messages, w.own = 2*requests, kernel
+	if completed > 0 {
+		w.posted = w.messages*config.MessageHeader + values*requests/completed
+	}
+}
+
+func kernelBytes(stats []transport.Stat) float64 {
+	for _, s := range stats {
+		if s.Name == transport.StatKernelBytes {
+			return float64(s.Value)
+		}
+	}
+	return 0
+}
+
+// pathVerdict is what one window's counters show.
+type pathVerdict struct {
+	counted   float64
+	deviation float64 // from the payload, as a share of it
+	problem   string
+	severity  result.Severity // of the problem, if it is not that of the check
+	unknown   string          // why nothing counts the bytes
+}
+
+func (w *pathWindow) judge() pathVerdict {
+	if w.elsewhere > pathBound*w.posted+pathSlack {
+		return pathVerdict{deviation: w.elsewhere / w.posted, problem: fmt.Sprintf(
+			"%s went over TCP from %s, which the transport does not state, beside %s of payload",
+			format.Bytes(w.elsewhere), w.tcpPath, format.Bytes(w.posted))}
+	}
+	for carrier := range w.carriers {
+		switch carrier {
+		case transport.MediumTCP, transport.MediumUDP, transport.MediumVerbs:
+		case transport.MediumUnix:
+			if len(w.carriers) > 1 || w.own == 0 {
+				return pathVerdict{unknown: "nothing but the transport counts the bytes of Unix sockets"}
+			}
+			// Both ends count, each what it sent and received.
+			return w.atLeast(w.own/2, "by the transport's own count, Unix sockets")
+		default:
+			return pathVerdict{unknown: fmt.Sprintf("the kernel counts no bytes of %s, and no TCP connection of the ranks carried payload", carrier)}
+		}
+	}
+	switch {
+	case w.carriers[transport.MediumVerbs]:
+		v := w.atLeast(w.portBytes(), "the RDMA port")
+		if v.problem != "" && w.sharedPort {
+			return pathVerdict{unknown: "the ranks share an RDMA port, which does not count what it sends to itself"}
+		}
+		return v
+	case len(w.interfaces) == 0:
+		return pathVerdict{unknown: "the kernel knows no route for the path"}
+	}
+	overInterface := w.atLeast(w.interfaceBytes(), "the path's interface")
+	if w.carriers[transport.MediumUDP] {
+		return overInterface
+	}
+	v := w.atLeast(w.tcp, "the path's TCP connections")
+	if v.problem == "" && overInterface.problem != "" {
+		return overInterface
+	}
+	most := (1+pathBound)*w.posted + w.overhead*w.messages + pathSlack
+	if v.problem == "" && w.overhead > 0 && w.tcp > most {
+		v.deviation, v.severity = w.tcp/w.posted-1, result.Warning
+		v.problem = fmt.Sprintf("the path's TCP connections carried %s, more than %s of payload and the stated %.0f bytes a message allow",
+			format.Bytes(w.tcp), format.Bytes(w.posted), w.overhead)
+	}
+	return v
+}
+
+// atLeast requires that a carrier counted the payload.
+func (w *pathWindow) atLeast(counted float64, carrier string) pathVerdict {
+	v := pathVerdict{counted: counted, deviation: max(0, 1-counted/w.posted)}
+	if counted < (1-pathBound)*w.posted-pathSlack {
+		v.problem = fmt.Sprintf("%s carried %s of %s of payload%s", carrier, format.Bytes(counted), format.Bytes(w.posted), w.detour())
+	}
+	return v
+}
+
+// interfaceBytes returns what the path's interfaces sent.
+func (w *pathWindow) interfaceBytes() (sum float64) {
+	for at := range w.interfaces {
+		sum += w.sent[at]
+	}
+	return sum
+}
+
+// portBytes returns what the path's ports sent. A path without a port takes all of its device. A
+// driver that counts packets only may have filled each.
+func (w *pathWindow) portBytes() (sum float64) {
+	for _, name := range slices.Sorted(maps.Keys(w.port)) {
+		device, _, _ := strings.Cut(name, "/")
+		if !w.ports[name] && !w.ports[device+"/0"] {
+			continue
+		}
+		if bytes := w.port[name]; bytes > 0 {
+			sum += bytes
+		} else {
+			sum += w.portPackets[name] * mostRDMAPacket
+		}
+	}
+	return sum
+}
+
+// detour names the interface that carried most and is not of the path.
+func (w *pathWindow) detour() string {
+	var other place
+	for at, sent := range w.sent {
+		if !w.interfaces[at] && sent > w.sent[other] {
+			other = at
+		}
+	}
+	if w.sent[other] < pathSlack {
+		return ""
+	}
+	return fmt.Sprintf("; %s, which is no part of it, sent %s", other.name, format.Bytes(w.sent[other]))
+}
