@@ -48,15 +48,14 @@ on() {
 	nsenter --target "${pids[${host#h}]}" --all --wd="$PWD" -- "$@"
 }
 
-# until_true WHAT COMMAND... waits until COMMAND succeeds.
+# until_true COMMAND... waits ten seconds at most until COMMAND succeeds.
 until_true() {
-	local what=$1 tries
-	shift
+	local tries
 	for ((tries = 0; tries < 400; tries++)); do
 		"$@" && return
 		sleep 0.025
 	done
-	fail "$what"
+	return 1
 }
 
 # start_host K starts host hK and notes the process that nsenter needs.
@@ -73,7 +72,7 @@ start_host() {
 		touch $state/$name/ready
 		exec sleep infinity" </dev/null >"$state/$name/log" 2>&1 &
 	outer=$!
-	until_true "$name did not start: $(cat "$state/$name/log")" test -e "$state/$name/ready"
+	until_true test -e "$state/$name/ready" || fail "$name did not start: $(cat "$state/$name/log")"
 	pids[$1]=$(cat "/proc/$outer/task/$outer/children")
 	pids[$1]=${pids[$1]% }
 	ip link add "p$1" type veth peer name eth0 netns "${pids[$1]}"
@@ -164,7 +163,7 @@ fi
 if [ -n "$slurm" ]; then
 	start_node h0 slurmctld
 	for ((k = 0; k < n; k++)); do start_node "h$k" slurmd; done
-	until_true "the nodes of Slurm do not become idle: $(tail -n 5 "$state"/slurm/*.log)" idle
+	until_true idle || fail "the nodes of Slurm do not become idle: $(tail -n 5 "$state"/slurm/*.log)"
 fi
 if [ $# -gt 0 ]; then
 	status=0

@@ -32,6 +32,7 @@ done
 if [ "${1:-bench}" = test ]; then
 	modules tools/go.mod
 	modules tools/package/go.mod
+	modules tools/kubernetes/go.mod
 	if ! native_compiler >/dev/null; then
 		install_packages "the race detector needs a C compiler" gcc libc6-dev
 	fi

@@ -148,6 +148,7 @@ long)
 	step "fuzz" scripts/fuzz.sh "${FUZZTIME:-3s}"
 	step "verbs" guest
 	step "faults" faults
+	step "kubernetes" go -C tools/kubernetes test .
 	# What short mode leaves out, and volumes.
 	export ERPC_TEST_VOLUME=400000 TCPX_TEST_VOLUME=0-150
 	step "long tests" tests "./cmd/transportbench ./plugins/erpc ./plugins/ofi ./plugins/tcpx ./plugins/ucxam" -p 1 \

@@ -1,0 +1,2 @@
+// Package kubernetes has the test of the manifests in docs/kubernetes.
+package kubernetes

@@ -1,0 +1,123 @@
+package kubernetes
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	batch "k8s.io/api/batch/v1"
+	core "k8s.io/api/core/v1"
+	"sigs.k8s.io/json"
+	"sigs.k8s.io/yaml"
+)
+
+const manifests = "../../docs/kubernetes"
+
+// TestManifestsDecode decodes every document strictly: an unknown or misplaced field is an error.
+func TestManifestsDecode(t *testing.T) {
+	paths, err := filepath.Glob(filepath.Join(manifests, "*.yaml"))
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no manifests in %s: %v", manifests, err)
+	}
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, document := range bytes.Split(text, []byte("\n---\n")) {
+			if _, err := decode(document); err != nil {
+				t.Errorf("%s, document %d: %v", path, i+1, err)
+			}
+		}
+	}
+}
+
+func decode(document []byte) (any, error) {
+	var kind struct {
+		Kind string `json:"kind"`
+	}
+	if err := yaml.Unmarshal(document, &kind); err != nil {
+		return nil, err
+	}
+	var object any
+	switch kind.Kind {
+	case "Secret":
+		object = new(core.Secret)
+	case "Service":
+		object = new(core.Service)
+	default:
+		object = new(batch.Job)
+	}
+	text, err := yaml.YAMLToJSONStrict(document)
+	if err != nil {
+		return nil, err
+	}
+	// The API server's decoder: unlike encoding/json it minds the case of names.
+	problems, err := json.UnmarshalStrict(text, object)
+	return object, errors.Join(append(problems, err)...)
+}
+
+func TestMisspeltFieldIsRefused(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(manifests, "indexed-job.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	documents := bytes.Split(text, []byte("\n---\n"))
+	job := documents[len(documents)-1]
+	if _, err := decode(bytes.Replace(job, []byte("backoffLimit"), []byte("backOffLimit"), 1)); err == nil {
+		t.Error("a misspelt field was accepted")
+	}
+}
+
+// TestIndexedJobFitsTogether checks what must agree between the three objects.
+func TestIndexedJobFitsTogether(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(manifests, "indexed-job.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var secret *core.Secret
+	var service *core.Service
+	var job *batch.Job
+	for _, document := range bytes.Split(text, []byte("\n---\n")) {
+		object, err := decode(document)
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch o := object.(type) {
+		case *core.Secret:
+			secret = o
+		case *core.Service:
+			service = o
+		case *batch.Job:
+			job = o
+		}
+	}
+	if secret == nil || service == nil || job == nil {
+		t.Fatal("there must be a Secret, a Service and a Job")
+	}
+	pod := job.Spec.Template.Spec
+	container := pod.Containers[0]
+	if want := "tb1-TOKEN@" + job.Name + "-0." + service.Name + ":7177"; secret.StringData["ticket"] != want {
+		t.Errorf("the ticket is %s, want %s", secret.StringData["ticket"], want)
+	}
+	for _, same := range []struct {
+		what      string
+		got, want any
+	}{
+		{"subdomain", pod.Subdomain, service.Name},
+		{"selector", service.Spec.Selector["job-name"], job.Name},
+		{"completions", *job.Spec.Completions, *job.Spec.Parallelism},
+		{"completion mode", *job.Spec.CompletionMode, batch.IndexedCompletion},
+		{"secret", container.Env[0].ValueFrom.SecretKeyRef.Name, secret.Name},
+		{"port", container.Ports[0].ContainerPort, service.Spec.Ports[0].Port},
+		{"labels", pod.TopologySpreadConstraints[0].LabelSelector.MatchLabels["app"], job.Spec.Template.Labels["app"]},
+		{"processors", container.Resources.Requests.Cpu().String(), container.Resources.Limits.Cpu().String()},
+		{"memory", container.Resources.Requests.Memory().String(), container.Resources.Limits.Memory().String()},
+	} {
+		if same.got != same.want {
+			t.Errorf("%s: %v, want %v", same.what, same.got, same.want)
+		}
+	}
+}
