@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -103,7 +104,8 @@ func Listen(address string, options Options) (*Coordinator, error) {
 // Ticket returns what agents need to join.
 func (c *Coordinator) Ticket() Ticket { return c.ticket }
 
-// Wait returns n agents once they have joined. They are in the order of the engine that started them, or
+// Wait returns n agents once they have joined, or if n is 0, as many as the engine of the first says that
+// it started. They are in the order of the engine that started them, or
 // else of their hosts' names. Agents that join later are refused. Wait fails if ctx ends, or if an agent
 // joins that the user cannot have meant: of another version, or the second on a machine.
 func (c *Coordinator) Wait(ctx context.Context, n int) ([]*Agent, error) {
@@ -119,7 +121,11 @@ func (c *Coordinator) Wait(ctx context.Context, n int) ([]*Agent, error) {
 		case <-ctx.Done():
 			c.mu.Lock()
 			defer c.mu.Unlock()
-			return nil, fmt.Errorf("waiting for agents: %d of %d joined: %w", len(c.agents), n, context.Cause(ctx))
+			joined := strconv.Itoa(len(c.agents))
+			if c.want > 0 {
+				joined += fmt.Sprintf(" of %d", c.want)
+			}
+			return nil, fmt.Errorf("waiting for agents: %s joined: %w", joined, context.Cause(ctx))
 		}
 	}
 }
@@ -131,13 +137,18 @@ func (c *Coordinator) complete() ([]*Agent, error) {
 	if c.failed != nil {
 		return nil, c.failed
 	}
+	if c.want == 0 && len(c.agents) > 0 {
+		if c.want = c.agents[0].Tasks; c.want == 0 {
+			return nil, fmt.Errorf("%v joined, and its engine does not tell how many agents it started: add --agents", c.agents[0])
+		}
+	}
 	var agents []*Agent
 	for _, a := range c.agents {
 		if a.joined {
 			agents = append(agents, a)
 		}
 	}
-	if len(agents) < c.want {
+	if c.want == 0 || len(agents) < c.want {
 		return nil, nil
 	}
 	for _, late := range agents[c.want:] { // they joined before Wait said how many

@@ -24,6 +24,8 @@ type Hello struct {
 	PID     int    `json:"pid"`
 	// Index is the agent's number in the order of the engine that started it; -1 if there is none.
 	Index int `json:"index"`
+	// Tasks is the number of agents that the engine started; 0 if it does not tell.
+	Tasks int `json:"tasks,omitempty"`
 	// Address is the host's in its connection to the coordinator.
 	Address     netip.Addr          `json:"address"`
 	Environment machine.Environment `json:"environment"`

@@ -85,7 +85,7 @@ func (a *app) serveCoordinator(ctx context.Context, s *options.Settings, ticket 
 	}
 	hello.Index = index
 	if task, found := engine.FindTask(os.Getenv); found && index < 0 {
-		hello.Index = task.Rank
+		hello.Index, hello.Tasks = task.Rank, task.Size
 	}
 	conn, err := hosts.Join(ctx, ticket, hello, patience)
 	if err != nil {

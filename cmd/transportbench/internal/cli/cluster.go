@@ -18,6 +18,7 @@ import (
 // cluster is the hosts of a run that are not this one.
 type cluster struct {
 	coordinator *hosts.Coordinator
+	engine      *engine.Engine // nil if the user starts the agents
 	agents      []*hosts.Agent
 	remotes     []*agent.Remote
 	layout      *hosts.Layout
@@ -32,31 +33,35 @@ func (s *session) join(ctx context.Context) (err error) {
 // leave ends what join started.
 func (s *session) leave() { s.cluster.close() }
 
-// gather waits for the agents that the settings ask for. It returns nil if they ask for none.
+// gather starts the agents that the settings ask for, and waits for them. It returns nil if they ask for
+// none.
 func (s *session) gather(ctx context.Context) (*cluster, error) {
-	o := s.settings.Hosts
+	st, err := s.starter()
 	switch {
-	case o.Listen == "" && o.Agents+o.RanksPerHost == 0 && o.Map == "" && !o.ShareMachine:
-		return nil, nil
-	case o.Listen == "":
-		return nil, usagef("--agents, --ranks-per-host, --map and --share-machine are for a run on other hosts: add --listen :7177")
-	case o.Agents == 0:
-		return nil, usagef("--listen needs the number of hosts: --agents 2")
+	case st == nil || err != nil:
+		return nil, err
+	case st.job != nil && st.job.Rank > 0:
+		return nil, s.serveTask(ctx, st)
 	}
-	coordinator, err := hosts.Listen(o.Listen, hosts.Options{
-		ShareMachine: o.ShareMachine, AllowMixedRuntime: s.settings.AllowMixed,
+	coordinator, err := hosts.Listen(st.listen, hosts.Options{
+		Token: st.token, ShareMachine: s.settings.Hosts.ShareMachine, AllowMixedRuntime: s.settings.AllowMixed,
 		Log: func(line string) { s.note("%s", line) },
 	})
 	if err != nil {
 		return nil, usagef("--listen: %v", err)
 	}
-	s.note("waiting for %d agents; start on each host: %s=%v transportbench agent", o.Agents, engine.TicketVariable, coordinator.Ticket())
-	agents, err := coordinator.Wait(ctx, o.Agents)
+	starting, engine, err := s.start(ctx, st, coordinator.Ticket())
 	if err != nil {
 		coordinator.Close()
 		return nil, err
 	}
-	c := &cluster{coordinator: coordinator, agents: agents}
+	agents, err := coordinator.Wait(starting, st.agents)
+	if err != nil {
+		coordinator.Close()
+		engine.Stop()
+		return nil, err
+	}
+	c := &cluster{coordinator: coordinator, engine: engine, agents: agents}
 	if err := c.connect(s); err != nil {
 		c.close()
 		return nil, err
@@ -110,6 +115,7 @@ func (c *cluster) close() {
 		_ = a.Conn.Close()
 	}
 	c.coordinator.Close()
+	c.engine.Stop()
 }
 
 // describe replaces the descriptions of plugins by those of the hosts, which may have devices that this

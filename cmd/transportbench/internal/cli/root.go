@@ -108,6 +108,9 @@ func (a *app) main(ctx context.Context) int {
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	err := root.ExecuteContext(ctx)
+	if errors.Is(err, errServed) {
+		err = nil
+	}
 	if err == nil && out.err != nil {
 		err = fmt.Errorf("write to standard output: %w", out.err)
 	}

@@ -30,6 +30,11 @@ const (
 	KeyRanksPerHost = "ranks-per-host"
 	KeyMap          = "map"
 	KeyShareMachine = "share-machine"
+
+	KeyHosts         = "hosts"
+	KeyHostfile      = "hostfile"
+	KeyLaunch        = "launch"
+	KeyRemoteCommand = "remote-command"
 )
 
 // DefaultOut is the default directory for results.
@@ -50,6 +55,10 @@ var settings = []setting{
 	{KeyAllowMixed, kindBool, "false", "run plugins built from another version of the runtime"},
 	{KeyStartTimeout, "duration", "10s", "time for a rank to start, to prepare and to connect, each; large configurations add to it"},
 	{KeyWitness, kindBool, "false", "run the field's own benchmark before and after each window: ucx_perftest, fi_pingpong, ib_write_lat, sockperf, iperf3"},
+	{KeyHosts, "hosts", "", "run the ranks on these hosts, through ssh: a,user@b"},
+	{KeyHostfile, "file", "", "run the ranks on the hosts in this file, through ssh; one in each line"},
+	{KeyLaunch, "command", "", "run the ranks on the hosts on which this command starts agents: \"srun -N2 --ntasks-per-node=1\""},
+	{KeyRemoteCommand, "command", "", "how the other hosts call transportbench, if not by the path that it has here"},
 	{KeyListen, "address", "", "run the ranks on other hosts: wait on HOST:PORT or :PORT for their agents"},
 	{KeyAgents, "int", "0", "number of agents to wait for"},
 	{KeyRanksPerHost, "int", "0", "ranks on each host, the first hosts first; by default they are dealt out in turn"},
@@ -77,7 +86,7 @@ func AddOut(flags *pflag.FlagSet, initial string) {
 // flags also accept the names that a sweep file uses.
 func AddRun(flags *pflag.FlagSet, defaults map[string]string, leaveOut ...string) {
 	addSettings(flags, KeyTransport, KeySet, KeyOut, KeyAllowMixed, KeyStartTimeout, KeyWitness,
-		KeyListen, KeyAgents, KeyRanksPerHost, KeyMap, KeyShareMachine)
+		KeyHosts, KeyHostfile, KeyLaunch, KeyRemoteCommand, KeyListen, KeyAgents, KeyRanksPerHost, KeyMap, KeyShareMachine)
 	initial := config.Default()
 	for _, o := range configOptions {
 		if !slices.Contains(leaveOut, o.name) {

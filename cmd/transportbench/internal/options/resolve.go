@@ -45,6 +45,10 @@ type Settings struct {
 
 // Hosts are the options of a run on other hosts.
 type Hosts struct {
+	// Hosts, Hostfile and Launch say what starts agents; at most one is set.
+	Hosts, Hostfile, Launch string
+	RemoteCommand           string
+
 	Listen       string
 	Agents       int
 	RanksPerHost int
@@ -392,7 +396,10 @@ const mostHosts = 4096
 
 // settings reads the keys that are not part of a run's configuration.
 func (r *resolver) settings(s *Settings) error {
-	for key, field := range map[string]*string{KeyOut: &s.Out, KeyPluginDir: &s.PluginDir, KeyListen: &s.Hosts.Listen, KeyMap: &s.Hosts.Map} {
+	for key, field := range map[string]*string{
+		KeyOut: &s.Out, KeyPluginDir: &s.PluginDir, KeyListen: &s.Hosts.Listen, KeyMap: &s.Hosts.Map, KeyHosts: &s.Hosts.Hosts,
+		KeyHostfile: &s.Hosts.Hostfile, KeyLaunch: &s.Hosts.Launch, KeyRemoteCommand: &s.Hosts.RemoteCommand,
+	} {
 		text, err := r.text(key)
 		if err != nil {
 			return err

@@ -7,8 +7,10 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -28,27 +30,32 @@ type Process struct {
 	TicketOnInput bool
 }
 
-// Launch returns the process of an engine such as "srun -N2": command, which the shell splits, followed
-// by the agent's own command.
-func Launch(command string, agent ...string) []Process {
-	label, _, _ := strings.Cut(strings.TrimSpace(command), " ")
-	return []Process{{Label: label, Argv: append([]string{"/bin/sh", "-c", command + ` "$@"`, "sh"}, agent...)}}
+// Launch returns the process of an engine such as "srun -N2", followed by the command of an agent and its
+// arguments. A shell splits engine and agent, and env allows variables before the engine's name.
+func Launch(engine, agent string, args ...string) []Process {
+	words := slices.DeleteFunc(strings.Fields(engine), func(word string) bool { return strings.Contains(word, "=") })
+	label := filepath.Base(append(words, "engine")[0])
+	return []Process{{Label: label, Argv: append([]string{"/bin/sh", "-c", "exec env " + engine + " " + agent + ` "$@"`, "sh"}, args...)}}
 }
 
-// SSH returns a process for each host. It runs the user's ssh, so that their configuration, keys and
-// jump hosts apply; ssh never asks for a password, because the questions of several would mix.
-func SSH(hosts []string, agent ...string) []Process {
-	quoted := make([]string, len(agent))
-	for i, word := range agent {
-		quoted[i] = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-	}
+// SSH returns a process for each host, which starts an agent with its index. It runs the user's ssh, so
+// that their configuration, keys and jump hosts apply; ssh never asks for a password, because the
+// questions of several would mix.
+func SSH(hosts []string, agent string, args ...string) []Process {
 	var all []Process
-	for _, h := range hosts {
-		all = append(all, Process{Label: h, TicketOnInput: true,
-			Argv: []string{"ssh", "-T", "-o", "BatchMode=yes", "--", h, strings.Join(quoted, " ")}})
+	for i, host := range hosts {
+		command := agent
+		for _, word := range append(slices.Clone(args), "--join", "-", "--index", strconv.Itoa(i)) {
+			command += " " + Quote(word)
+		}
+		all = append(all, Process{Label: host, TicketOnInput: true,
+			Argv: []string{"ssh", "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "--", host, command}})
 	}
 	return all
 }
+
+// Quote returns word as one word of a shell's command.
+func Quote(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
 
 const (
 	tailLines   = 3               // of a failed process, in its error
@@ -152,7 +159,7 @@ func (e *Engine) pass(label string, output io.Reader) (last []string) {
 		if err != nil {
 			return last
 		}
-		if text := strings.TrimSpace(string(line)); text != "" {
+		if text := strings.TrimPrefix(strings.TrimSpace(string(line)), label+": "); text != "" {
 			e.log(label, text)
 			if last = append(last, text); len(last) > tailLines {
 				last = last[1:]
@@ -181,6 +188,12 @@ func (e *ExitError) Error() string {
 
 func (e *ExitError) Unwrap() error { return e.Err }
 
+// NotFound reports whether a shell did not find or could not start the command.
+func (e *ExitError) NotFound() bool {
+	var status *exec.ExitError
+	return errors.As(e.Err, &status) && (status.ExitCode() == 126 || status.ExitCode() == 127)
+}
+
 func (e *Engine) ended(p Process, err error, last []string) {
 	if errors.Is(err, exec.ErrWaitDelay) {
 		err = nil // a process that it left behind holds the pipe
@@ -197,8 +210,11 @@ func (e *Engine) ended(p Process, err error, last []string) {
 func (e *Engine) Failed() <-chan error { return e.failed }
 
 // Stop waits until all processes have ended, which they do soon after their agents. It ends those that
-// do not.
+// do not. A nil engine has none.
 func (e *Engine) Stop() {
+	if e == nil {
+		return
+	}
 	ended := make(chan struct{})
 	go func() {
 		e.running.Wait()

@@ -38,7 +38,7 @@ func TestLaunch(t *testing.T) {
 	t.Setenv("OMPI_MCA_mca_base_env_list", "HOME")
 	agent := script(t, "agent", `echo "$@" and $TRANSPORTBENCH_TICKET; echo $OMPI_MCA_mca_base_env_list >&2; tr '\0' ' ' </proc/$PPID/cmdline`)
 	log, lines := record()
-	e, err := Start(Launch(`sh -c '"$@"; exit 0' "an engine"`, agent, "agent", "two words"), "ticket-1", log)
+	e, err := Start(Launch(`sh -c '"$@"; exit 0' "an engine"`, Quote(agent), "agent", "two words"), "ticket-1", log)
 	require.NoError(t, err)
 	failure := <-e.Failed()
 	e.Stop()
@@ -51,11 +51,11 @@ func TestLaunch(t *testing.T) {
 
 func TestLaunchFails(t *testing.T) {
 	log, _ := record()
-	e, err := Start(Launch("for i in 1 2 3 4; do echo line $i; done; exit 7;"), "ticket", log)
+	e, err := Start(Launch(`CODE=7 sh -c 'for i in 1 2 3 4; do echo line $i; done; exit $CODE'`, ""), "ticket", log)
 	require.NoError(t, err)
 	failure := <-e.Failed()
 	e.Stop()
-	require.EqualError(t, failure, "for failed: exit status 7: line 2; line 3; line 4")
+	require.EqualError(t, failure, "sh failed: exit status 7: line 2; line 3; line 4")
 	var exit *ExitError
 	require.True(t, errors.As(failure, &exit))
 }
@@ -64,30 +64,33 @@ func TestSSH(t *testing.T) {
 	ssh := script(t, "ssh", `for last; do :; done; read ticket; echo "$@" TICKET $ticket ENV $TRANSPORTBENCH_TICKET; eval "$last"`)
 	t.Setenv("PATH", filepath.Dir(ssh)+":"+os.Getenv("PATH"))
 	log, lines := record()
-	e, err := Start(SSH([]string{"a", "root@b"}, "echo", "it's"), "ticket-2", log)
+	e, err := Start(SSH([]string{"a", "root@b"}, "echo plain", "it's"), "ticket-2", log)
 	require.NoError(t, err)
 	e.Stop()
 	require.ElementsMatch(t, []string{
-		`a: -T -o BatchMode=yes -- a 'echo' 'it'\''s' TICKET ticket-2 ENV`, "a: it's",
-		`root@b: -T -o BatchMode=yes -- root@b 'echo' 'it'\''s' TICKET ticket-2 ENV`, "root@b: it's",
+		`a: -T -o BatchMode=yes -o ConnectTimeout=10 -- a echo plain 'it'\''s' '--join' '-' '--index' '0' TICKET ticket-2 ENV`,
+		"a: plain it's --join - --index 0",
+		`root@b: -T -o BatchMode=yes -o ConnectTimeout=10 -- root@b echo plain 'it'\''s' '--join' '-' '--index' '1' TICKET ticket-2 ENV`,
+		"root@b: plain it's --join - --index 1",
 	}, lines())
 }
 
 // TestStop ends a process that ignores SIGTERM, and its child.
 func TestStop(t *testing.T) {
 	log, lines := record()
-	e, err := Start(Launch("trap '' TERM; echo begun; sh -c 'sleep 1000; :';"), "ticket", log)
+	e, err := Start(Launch(`sh -c 'trap "" TERM; echo sh: begun; sleep 1000; :'`, ""), "ticket", log)
 	require.NoError(t, err)
 	e.patience = 50 * time.Millisecond
 	require.Eventually(t, func() bool { return len(lines()) > 0 }, time.Minute, time.Millisecond)
 	e.Stop()
-	require.EqualError(t, <-e.Failed(), "trap failed: signal: killed: begun")
+	require.EqualError(t, <-e.Failed(), "sh failed: signal: killed: begun")
+	require.Equal(t, []string{"sh: begun"}, lines(), "labelled once")
 }
 
 func TestStartFails(t *testing.T) {
 	log, _ := record()
 	missing := filepath.Join(t.TempDir(), "missing")
-	_, err := Start(append(Launch("sleep 1000;"), Process{Label: "x", Argv: []string{missing}}), "ticket", log)
+	_, err := Start(append(Launch("sleep 1000", ""), Process{Label: "x", Argv: []string{missing}}), "ticket", log)
 	require.ErrorContains(t, err, "start x: ")
 	require.True(t, strings.HasSuffix(err.Error(), "no such file or directory"), err)
 }

@@ -1,0 +1,223 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"transportbench/cmd/transportbench/internal/options"
+	"transportbench/core/base/printable"
+	"transportbench/core/lab/hosts"
+	"transportbench/core/lab/hosts/engine"
+	"transportbench/core/lab/hosts/pmi"
+)
+
+// errServed ends a command that only was an agent of the same command in another task.
+var errServed = errors.New("the run is another task's")
+
+// starter knows how the agents of a run start.
+type starter struct {
+	processes []engine.Process // none for agents that the user starts
+	agents    int              // 0 for as many as the engine starts
+	listen    string
+	token     hosts.Token // zero for a fresh one
+	job       *pmi.Job    // not nil if this command is all tasks of a job
+}
+
+// starter returns how the agents start that the settings ask for, or nil if they ask for none.
+func (s *session) starter() (*starter, error) {
+	o := s.settings.Hosts
+	if task, found := engine.FindTask(os.Getenv); found && task.Size > 1 {
+		return s.everyTask(task, o)
+	}
+	var ways []string
+	for _, way := range []struct{ name, value string }{
+		{options.KeyHosts, o.Hosts}, {options.KeyHostfile, o.Hostfile}, {options.KeyLaunch, o.Launch},
+	} {
+		if way.value != "" {
+			ways = append(ways, way.name)
+		}
+	}
+	st := &starter{listen: o.Listen, agents: o.Agents}
+	switch {
+	case len(ways) > 1:
+		return nil, usagef("--%s and --%s exclude each other: each starts the agents", ways[0], ways[1])
+	case len(ways) == 0 && o.Listen == "" && o.RemoteCommand == "" && o.Agents+o.RanksPerHost == 0 && o.Map == "" && !o.ShareMachine:
+		return nil, nil
+	case len(ways) == 0 && o.Listen == "":
+		return nil, usagef("--agents, --ranks-per-host, --map, --share-machine and --remote-command are for a run on other hosts: add --hosts, --launch or --listen")
+	case len(ways) == 0 && o.Agents == 0:
+		return nil, usagef("--listen needs the number of hosts: --agents 2")
+	case len(ways) == 0 && o.RemoteCommand != "":
+		return nil, usagef("--remote-command is for --hosts, --hostfile and --launch; with --listen, agents are started by hand")
+	case len(ways) == 0:
+		return st, st.readToken()
+	case o.Launch == "" && o.Agents != 0:
+		return nil, usagef("--agents is for --listen and --launch; with --%s, each host has one", ways[0])
+	}
+	if st.listen == "" {
+		st.listen = ":0"
+	}
+	return st, s.plan(st, ways[0])
+}
+
+// readToken takes the token of the ticket in the environment: agents may have it before the run exists.
+func (st *starter) readToken() error {
+	text := os.Getenv(engine.TicketVariable)
+	if text == "" {
+		return nil
+	}
+	ticket, err := hosts.ParseTicket(text)
+	if err != nil {
+		return usagef("%s: %v", engine.TicketVariable, err)
+	}
+	st.token = ticket.Token
+	return nil
+}
+
+// plan sets the processes that start agents.
+func (s *session) plan(st *starter, way string) error {
+	o := s.settings.Hosts
+	command, args := o.RemoteCommand, []string{"agent"}
+	if command == "" {
+		self, err := os.Executable()
+		if err != nil {
+			return fmt.Errorf("find the path of this command: %w", err)
+		}
+		command = engine.Quote(self)
+		if dir := s.settings.PluginDir; dir != "" {
+			if dir, err = filepath.Abs(dir); err != nil {
+				return err
+			}
+			args = append(args, "--"+options.KeyPluginDir, dir)
+		}
+	}
+	if way == options.KeyLaunch {
+		st.processes = engine.Launch(o.Launch, command, args...)
+		return nil
+	}
+	var list []string
+	var err error
+	if way == options.KeyHosts {
+		list, err = engine.ParseHosts(o.Hosts)
+	} else {
+		list, err = readHostfile(o.Hostfile)
+	}
+	if err != nil {
+		return usagef("--%s: %v", way, err)
+	}
+	st.agents = len(list)
+	st.processes = engine.SSH(list, command, args...)
+	return nil
+}
+
+func readHostfile(path string) ([]string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	list, err := engine.ReadHostfile(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return list, nil
+}
+
+// everyTask returns the starter of rank 0 of a job whose tasks all run this command. The others only
+// need what rank 0 shares.
+func (s *session) everyTask(task engine.Task, o options.Hosts) (*starter, error) {
+	job, err := pmi.Open(os.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	if job == nil || job.Size != task.Size {
+		remedy := "run it once, with --launch \"" + task.Engine + " ...\""
+		if task.Engine == "srun" {
+			remedy += ", or in each task with srun --mpi=pmi2"
+		}
+		return nil, usagef("%s started %d copies of this command, and each would be a run of its own: %s", task.Engine, task.Size, remedy)
+	}
+	if o.Hosts+o.Hostfile+o.Launch+o.Listen != "" || o.Agents != 0 {
+		return nil, usagef("every task of %s runs this command, so each is a host of the run: leave out --hosts, --hostfile, --launch, --listen and --agents", task.Engine)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find the path of this command: %w", err)
+	}
+	args := []string{self, "agent", "--index", "0"}
+	if s.settings.PluginDir != "" {
+		args = append(args, "--"+options.KeyPluginDir, s.settings.PluginDir)
+	}
+	host, err := os.Hostname()
+	return &starter{listen: ":0", agents: task.Size, job: job, processes: []engine.Process{{Label: host, Argv: args}}}, err
+}
+
+// share gives rank 0's ticket to all tasks.
+func (st *starter) share(ticket string) (string, error) {
+	shared, err := st.job.Share("transportbench", ticket)
+	if err == nil {
+		err = st.job.Close()
+	}
+	return shared, err
+}
+
+// serveTask makes this task an agent of rank 0's run.
+func (s *session) serveTask(ctx context.Context, st *starter) error {
+	text, err := st.share("")
+	if err != nil {
+		return err
+	}
+	ticket, err := hosts.ParseTicket(text)
+	if err != nil {
+		return fmt.Errorf("ticket of task 0: %w", err)
+	}
+	if err := s.serveCoordinator(ctx, s.settings, ticket, joinPatience, st.job.Rank); err != nil {
+		return err
+	}
+	return errServed
+}
+
+// start starts the agents. The context that it returns ends if that fails later.
+func (s *session) start(ctx context.Context, st *starter, ticket hosts.Ticket) (context.Context, *engine.Engine, error) {
+	switch {
+	case st.processes == nil:
+		text := engine.TicketVariable + "=" + ticket.String()
+		if st.token == ticket.Token {
+			text = "with this " + engine.TicketVariable
+		}
+		s.note("waiting for %d agents; start on each host: %s transportbench agent", st.agents, text)
+		return ctx, nil, nil
+	case st.job != nil:
+		if _, err := st.share(ticket.String()); err != nil {
+			return ctx, nil, err
+		}
+	}
+	e, err := engine.Start(st.processes, ticket.String(), func(label, line string) {
+		fmt.Fprintf(s.stderr, "%s: %s\n", label, printable.Text(line))
+	})
+	if err != nil {
+		return ctx, nil, err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	go func() {
+		select {
+		case err := <-e.Failed():
+			cancel(explainEngine(err))
+		case <-ctx.Done():
+			cancel(nil)
+		}
+	}()
+	return ctx, e, nil
+}
+
+// explainEngine adds the remedy to the error of a shell that does not find the command.
+func explainEngine(err error) error {
+	var exit *engine.ExitError
+	if errors.As(err, &exit) && exit.NotFound() {
+		return fmt.Errorf("%w; if transportbench has another path there, set --%s", err, options.KeyRemoteCommand)
+	}
+	return err
+}

@@ -1,0 +1,47 @@
+package engine
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// mostHostfile bounds a hostfile in bytes.
+const mostHostfile = 1 << 20
+
+// ParseHosts returns the hosts of a list such as "a,user@b".
+func ParseHosts(list string) ([]string, error) { return checkHosts(strings.Split(list, ",")) }
+
+// ReadHostfile returns the hosts of a file with one in each line. It ignores comments after # and, as there
+// is one agent for each host, what MPI's hostfiles have after the name, such as slots=4.
+func ReadHostfile(r io.Reader) ([]string, error) {
+	text, err := io.ReadAll(io.LimitReader(r, mostHostfile))
+	if err != nil {
+		return nil, err
+	}
+	var hosts []string
+	for line := range strings.Lines(string(text)) {
+		line, _, _ = strings.Cut(line, "#")
+		if words := strings.Fields(line); len(words) > 0 {
+			hosts = append(hosts, words[0])
+		}
+	}
+	if len(hosts) == 0 {
+		return nil, fmt.Errorf("it has no hosts; write one in each line")
+	}
+	return checkHosts(hosts)
+}
+
+func checkHosts(hosts []string) ([]string, error) {
+	for i, host := range hosts {
+		hosts[i] = strings.TrimSpace(host)
+		switch {
+		case hosts[i] == "" || hosts[i][0] == '-' || strings.ContainsAny(hosts[i], " \t"):
+			return nil, fmt.Errorf("%q is no host", host)
+		case slices.Contains(hosts[:i], hosts[i]):
+			return nil, fmt.Errorf("%q is there twice; each host has one agent, and --ranks-per-host says how many ranks", host)
+		}
+	}
+	return hosts, nil
+}
