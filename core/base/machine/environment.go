@@ -25,6 +25,8 @@ type Identity struct {
 	Kernel         string       `json:"kernel"`
 	Virtualisation string       `json:"virtualisation"` // hypervisor; empty on bare metal
 	RDMA           []RDMADevice `json:"rdma,omitempty"`
+	// Machines is the number of machines if the ranks were on several; the rest describes the first.
+	Machines int `json:"machines,omitempty"`
 }
 
 // RDMADevice is one entry of /sys/class/infiniband.

@@ -37,6 +37,9 @@ type Result struct {
 	Plugin      Plugin              `json:"plugin"`
 	Config      config.Config       `json:"config"`
 	Environment machine.Environment `json:"environment"`
+	// Hosts are the hosts of the ranks, if these were not started on the host of the command. Environment
+	// is then that of the first.
+	Hosts []Host `json:"hosts,omitempty"`
 	// Placement and Setup are those of the first launch.
 	Placement []Placement `json:"placement"`
 	Setup     Setup       `json:"setup"`
@@ -137,11 +140,27 @@ type Plugin struct {
 	Limits       transport.Limits       `json:"limits"`
 }
 
+// Host is a host on which ranks ran.
+type Host struct {
+	Name string `json:"name"`
+	// Machine is the kernel's boot ID: hosts with the same one are on one machine.
+	Machine string `json:"machine"`
+	// Address is the host's in its connection to the coordinator.
+	Address string `json:"address"`
+	CPUs    []int  `json:"cpus"` // that the ranks could use
+	Ranks   []int  `json:"ranks"`
+	// Options are the transport's options that differ from those of the configuration.
+	Options     map[string]string   `json:"options,omitempty"`
+	Environment machine.Environment `json:"environment"`
+}
+
 // Placement has the processors on which the polling threads of one rank ran, daemons before
 // clients.
 type Placement struct {
 	Rank int `json:"rank"`
-	PID  int `json:"pid"`
+	// Host is the name of its host; empty for the host of the command.
+	Host string `json:"host,omitempty"`
+	PID  int    `json:"pid"`
 	// CPUs are the processors that were requested; -1 leaves the choice to the scheduler.
 	CPUs []int `json:"cpus"`
 	// Affinity is what the kernel reported afterwards, as a list ("0", "0-3").
@@ -267,6 +286,8 @@ type PairReadings struct {
 	Medium  float64       `json:"medium_ns,omitempty"`
 	Rate    float64       `json:"rate_ns,omitempty"`
 	Library float64       `json:"library_ns,omitempty"`
+	// Crosses is set for a pair on different machines.
+	Crosses bool `json:"crosses,omitempty"`
 }
 
 // MachineTime is what the processors of a run did in a window besides the run.

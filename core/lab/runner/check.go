@@ -113,6 +113,8 @@ var checks = []struct {
 	// cause is a check whose failure explains that of this one, which is then not judged: one
 	// disturbance, one warning.
 	cause string
+	// hosts marks a check of results that name hosts.
+	hosts bool
 }{
 	{name: "complete", severity: result.Error, find: checkComplete},
 	{name: "verified", severity: result.Error, find: checkVerified},
@@ -139,6 +141,7 @@ var checks = []struct {
 	{name: "fairness", severity: result.Warning, find: checkFairness},
 	{name: "collections", severity: result.Warning, find: checkCollections},
 	{name: "pinned", severity: result.Warning, find: checkPinned},
+	{name: "machines", severity: result.Warning, find: checkMachines, scope: result.ScopeMachine, hosts: true},
 	{name: "closed", severity: result.Warning, find: checkClosed},
 	{name: "strangers", severity: result.Warning, find: checkStrangers},
 	{name: "interval", severity: result.Info, find: checkInterval},
@@ -149,22 +152,28 @@ var checks = []struct {
 }
 
 func runChecks(e evidence) []result.Check {
-	list := make([]result.Check, len(checks))
+	list := make([]result.Check, 0, len(checks))
 	failed := map[string]bool{}
 	findings := make([]finding, len(checks))
 	for i, c := range checks {
+		if c.hosts && len(e.result.Hosts) == 0 {
+			continue
+		}
 		findings[i] = c.find(e)
 		failed[c.name] = !findings[i].ok
 	}
 	for i, c := range checks {
+		if c.hosts && len(e.result.Hosts) == 0 {
+			continue
+		}
 		f := findings[i]
 		if !f.ok && failed[c.cause] {
 			f = f.notJudged("%s explains it: %s", c.cause, f.message)
 		}
-		list[i] = result.Check{
+		list = append(list, result.Check{
 			Name: c.name, OK: f.ok, Severity: cmp.Or(f.severity, c.severity), Scope: c.scope,
 			Value: representable(f.value), Limit: f.limit, Message: f.message,
-		}
+		})
 	}
 	return list
 }

@@ -222,6 +222,13 @@ func TestChecksFail(t *testing.T) {
 			e.result.Config.Pin = false
 			e.result.Placement[0].CPUs, e.result.Placement[1].CPUs = []int{-1}, []int{-1, -1}
 		}, 3, "not pinned, as configured"},
+		{"machines", func(e *evidence) {
+			e.result.Hosts = []result.Host{{Name: "h0", Machine: "a"}, {Name: "h1", Machine: "b"}, {Name: "h2", Machine: "a"}}
+		}, 2, "3 hosts on 2 machines: h0, h2 share one"},
+		{"machines", func(e *evidence) {
+			e.result.Hosts = []result.Host{{Name: "h0", Machine: "a"}, {Name: "h1", Machine: "b"}}
+			e.result.Hosts[1].Environment.Identity.Kernel = "7.1"
+		}, 2, "the hosts differ, so the slower one decides: kernel  on h0 and 7.1 on h1"},
 		{"closed", func(e *evidence) { e.closing = []error{nil, errors.New("rank 1: close: stuck")} }, 1, "rank 1: close: stuck"},
 		{"strangers", func(e *evidence) {
 			client(e).Transport = []transport.Stat{{Name: "strangers", Value: 20_000}, {Name: "forged", Value: 4_000}}

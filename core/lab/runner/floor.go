@@ -59,10 +59,7 @@ type callingPair struct{ server, caller record.Thread }
 
 // callingPairs returns the pairs of threads that probe: of different ranks, and on different
 // processors. On a shared processor, a probe would measure the scheduler's time slice.
-func callingPairs(cfg config.Config, plans []record.Plan, processors int) (pairs []callingPair) {
-	if processors < 2 {
-		return nil
-	}
+func callingPairs(req *Request, cfg config.Config, plans []record.Plan) (pairs []callingPair) {
 	for s := range cfg.ServingRanks() {
 		for d, daemonCPU := range plans[s].CPUs[:cfg.Daemons] {
 			server := record.Thread{Rank: s, Daemon: d, Client: -1}
@@ -72,8 +69,12 @@ func callingPairs(cfg config.Config, plans []record.Plan, processors int) (pairs
 					continue
 				}
 				daemons, _ := cfg.Threads(r)
+				crosses := req.crosses(s, r)
+				if !crosses && req.processorsOf(r) < 2 {
+					continue
+				}
 				for i, cpu := range plans[r].CPUs {
-					if cpu == daemonCPU && cpu >= 0 {
+					if !crosses && cpu == daemonCPU && cpu >= 0 {
 						continue
 					}
 					switch {
@@ -86,7 +87,27 @@ func callingPairs(cfg config.Config, plans []record.Plan, processors int) (pairs
 			}
 		}
 	}
-	return sampleOf(pairs, maxPairs)
+	// Both kinds of pairs are probed, within a machine and between machines.
+	far, near := partition(pairs, req.crossing)
+	if len(far) == 0 || len(near) == 0 {
+		return sampleOf(pairs, maxPairs)
+	}
+	return append(sampleOf(far, maxPairs/2), sampleOf(near, maxPairs/2)...)
+}
+
+// crossing reports whether a pair is on different machines.
+func (r *Request) crossing(p callingPair) bool { return r.crosses(p.server.Rank, p.caller.Rank) }
+
+// partition returns the pairs for which is holds, and the others.
+func partition(pairs []callingPair, is func(callingPair) bool) (those, others []callingPair) {
+	for _, p := range pairs {
+		if is(p) {
+			those = append(those, p)
+		} else {
+			others = append(others, p)
+		}
+	}
+	return those, others
 }
 
 // sampleOf returns at most n elements of list, evenly spread.
@@ -105,7 +126,7 @@ func sampleOf[T any](list []T, n int) []T {
 // between two bounces, and one bounce is next to the window. A kind that cannot be probed is left
 // out from then on, and Note has the reason. If a probe is given up, so are those after it.
 func (b *bench) readings(ctx context.Context, before bool) (result.Readings, error) {
-	pairs := callingPairs(b.cfg, b.plans, len(b.req.CPUs))
+	pairs := callingPairs(&b.req, b.cfg, b.plans)
 	if len(pairs) == 0 {
 		return result.Readings{
 			Note: "every thread that calls over the transport shares its processor with the daemons; a probe needs two processors",
@@ -136,7 +157,7 @@ type probeSide struct {
 func (r *probeSide) probe(ctx context.Context, pairs []callingPair, before bool) error {
 	byPair := make([]result.PairReadings, len(pairs))
 	for i, p := range pairs {
-		byPair[i].Caller, byPair[i].Daemon = p.caller, p.server
+		byPair[i].Caller, byPair[i].Daemon, byPair[i].Crosses = p.caller, p.server, r.req.crossing(p)
 	}
 	bounce := func() error {
 		floor, each, err := r.probeAll(ctx, pairs, record.ProbeBounce)
@@ -222,7 +243,8 @@ func (b *bench) unprobedNote() string {
 }
 
 // probeAll takes a probe of one kind between each pair, and returns the median with the readings.
-// The median is nil if the kind cannot be probed.
+// The median is nil if the kind cannot be probed. If some pairs are on different machines and others are
+// not, it is that of the former, which are the slower ones. No cache line bounces between machines.
 func (r *probeSide) probeAll(ctx context.Context, pairs []callingPair, kind transport.ProbeKind) (*transport.Floor, []float64, error) {
 	if r.unprobed[kind] != "" {
 		return nil, nil, nil
@@ -238,29 +260,51 @@ func (r *probeSide) probeAll(ctx context.Context, pairs []callingPair, kind tran
 	}
 	var merged transport.Floor
 	each := make([]float64, len(pairs))
+	var far, near []float64
 	for i, pair := range pairs {
+		crosses := r.req.crossing(pair)
+		if crosses && kind == record.ProbeBounce {
+			continue
+		}
 		floor, err := r.probePair(ctx, pair, probe)
 		if errors.Is(err, transport.ErrUnsupported) {
-			if r.unprobed == nil {
-				r.unprobed = map[transport.ProbeKind]string{}
-			}
-			r.unprobed[kind] = err.Error()
+			r.leaveOut(kind, err.Error())
 			return nil, nil, nil
 		}
 		if err != nil {
 			return nil, nil, err
 		}
 		each[i] = readingIn(floor, kind)
+		if crosses {
+			far = append(far, each[i])
+		} else {
+			near = append(near, each[i])
+		}
 		merged.Name = floor.Name
 		merged.Samples += floor.Samples
 	}
-	middle := record.Median(each)
+	if len(far)+len(near) == 0 {
+		r.leaveOut(kind, "every pair of threads is on different machines")
+		return nil, nil, nil
+	}
+	middle := record.Median(near)
+	if len(far) > 0 {
+		middle = record.Median(far)
+	}
 	if kind == transport.ProbeRate {
 		merged.PerOp = middle
 	} else {
 		merged.RoundTrip = middle
 	}
 	return &merged, each, nil
+}
+
+// leaveOut remembers that a kind cannot be probed.
+func (b *bench) leaveOut(kind transport.ProbeKind, reason string) {
+	if b.unprobed == nil {
+		b.unprobed = map[transport.ProbeKind]string{}
+	}
+	b.unprobed[kind] = reason
 }
 
 // readingIn returns what a probe of a kind measured.

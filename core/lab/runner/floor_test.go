@@ -49,7 +49,8 @@ func TestCallingPairs(t *testing.T) {
 	} {
 		cfg := config.Default()
 		cfg.Topology, cfg.Ranks, cfg.Daemons = c.topology, len(c.plans), c.daemons
-		require.Equal(t, c.want, callingPairs(cfg, c.plans, c.processors), name)
+		req := &Request{Config: cfg, CPUs: processors(c.processors)}
+		require.Equal(t, c.want, pairs(callingPairs(req, cfg, c.plans)), name)
 	}
 }
 

@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,12 +32,12 @@ func Run(ctx context.Context, req Request, obs Observer) (*result.Result, error)
 			return nil, check
 		}
 	}
-	root := cmp.Or(req.Root, "/")
-	oomKills := root.OOMKills()
-	plans, oversubscribed, err := Place(req.Config, req.Capabilities, req.CPUs)
+	oomKills := req.oomKills(ctx)
+	plans, busiest, err := place(req.Config, req.Capabilities, req.pools())
 	if err != nil {
 		return nil, err
 	}
+	req.setOptions(plans)
 	progress := newProgress(req.Config, obs)
 	var parts []*result.Result // of the launches
 	done := 0                  // repeats
@@ -49,8 +48,8 @@ func Run(ctx context.Context, req Request, obs Observer) (*result.Result, error)
 			break
 		}
 		b := &bench{
-			req: req, cfg: req.Config, plans: plans, oversubscribed: oversubscribed, began: time.Now(),
-			earlier: done, ranks: newRanks(len(plans)), progress: progress,
+			req: req, cfg: req.Config, plans: plans, oversubscribed: busiest.oversubscribed(), began: time.Now(),
+			earlier: done, ranks: newRanks(len(plans), &req), progress: progress,
 			steady: newSteady(req.Config.CallingRanks()), probesGivenUp: probesGivenUp,
 			unwitnessed: unwitnessed,
 		}
@@ -75,7 +74,12 @@ func Run(ctx context.Context, req Request, obs Observer) (*result.Result, error)
 		}
 	}
 	progress.end()
-	err = explainLimit(err, req.System, root.OOMKills()-oomKills)
+	if err != nil && ctx.Err() == nil && req.Explain != nil {
+		err = req.Explain(err)
+	}
+	if err != nil {
+		err = explainLimit(err, req.System, max(req.oomKills(context.WithoutCancel(ctx)), oomKills)-oomKills)
+	}
 	switch {
 	case ctx.Err() != nil && err != nil:
 		if err = ctx.Err(); done == 0 { // most likely the interruption made the rank fail
@@ -86,7 +90,7 @@ func Run(ctx context.Context, req Request, obs Observer) (*result.Result, error)
 	}
 	merged := conclude(req, parts, err, ctx.Err() != nil)
 	merged.Checks = runChecks(evidence{
-		result: merged, pollers: pollers(plans), cpus: len(req.CPUs), oversubscribed: oversubscribed, closing: closing,
+		result: merged, pollers: busiest.threads, cpus: busiest.cpus, oversubscribed: busiest.oversubscribed(), closing: closing,
 	})
 	return merged, err
 }

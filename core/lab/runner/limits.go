@@ -12,7 +12,7 @@ import (
 func checkPrepared(cfg config.Config, prepared []record.Prepared) error {
 	for r, p := range prepared {
 		if p.Properties.Provider != prepared[0].Properties.Provider {
-			return &RankError{r, "prepare", fmt.Errorf("it opened provider %q, but rank 0 opened %q; choose one with --set provider=...",
+			return &RankError{Rank: r, Op: "prepare", Err: fmt.Errorf("it opened provider %q, but rank 0 opened %q; choose one with --set provider=...",
 				p.Properties.Provider, prepared[0].Properties.Provider)}
 		}
 		if err := checkLimits(cfg, p.Properties.Limits); err != nil {

@@ -122,7 +122,7 @@ func TestMemoryIsCheckedFirst(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			cfg := config.Default()
 			c.change(&cfg)
-			err := checkMemory(cfg, transport.Needs{}, c.available)
+			err := checkMemory(cfg, transport.Needs{}, c.available, 1)
 			if c.option == "" {
 				require.NoError(t, err)
 				return

@@ -24,31 +24,62 @@ import (
 // processors if they divide evenly: a switch between threads of one process costs less, and the
 // cache lines that clients share with their daemon stay in one cache.
 func Place(cfg config.Config, capabilities transport.Capabilities, cpus []machine.CPU) (plans []record.Plan, oversubscribed bool, err error) {
-	if len(cpus) == 0 {
-		return nil, false, errors.New("placing the polling threads: there are no processors")
+	plans, busiest, err := place(cfg, capabilities, []pool{{cpus: cpus, ranks: numbers(0, cfg.Ranks)}})
+	return plans, busiest.oversubscribed(), err
+}
+
+// occupancy is how many polling threads share how many processors.
+type occupancy struct{ threads, cpus int }
+
+func (o occupancy) oversubscribed() bool { return o.threads > o.cpus }
+
+// place is [Place] with several pools of processors, each for some of the ranks. It returns the occupancy
+// of the busiest.
+func place(cfg config.Config, capabilities transport.Capabilities, pools []pool) ([]record.Plan, occupancy, error) {
+	plans := make([]record.Plan, cfg.Ranks)
+	var busiest occupancy
+	for _, p := range pools {
+		own, err := placeIn(cfg, capabilities, p, plans)
+		if err != nil {
+			return nil, own, err
+		}
+		if busiest.cpus == 0 || own.threads*busiest.cpus > busiest.threads*own.cpus {
+			busiest = own
+		}
 	}
-	total := cfg.ServingRanks()*cfg.Daemons + cfg.CallingRanks()*cfg.Clients
-	oversubscribed = total > len(cpus)
+	return plans, busiest, nil
+}
+
+// placeIn makes the plans of the ranks of a pool.
+func placeIn(cfg config.Config, capabilities transport.Capabilities, p pool, plans []record.Plan) (occupancy, error) {
+	o := occupancy{cpus: len(p.cpus)}
+	for _, r := range p.ranks {
+		daemons, clients := cfg.Threads(r)
+		o.threads += daemons + clients
+	}
+	if o.cpus == 0 {
+		return o, errors.New("placing the polling threads: there are no processors")
+	}
 	idle := cfg.Idle
 	switch {
-	case idle == config.IdleSpin && oversubscribed:
-		return nil, true, &config.Error{Option: "idle", Problem: fmt.Sprintf(
+	case idle == config.IdleSpin && o.oversubscribed():
+		return o, &config.Error{Option: "idle", Problem: fmt.Sprintf(
 			"spin needs a processor for each polling thread, but %d threads have %d; use --idle auto, or fewer ranks, daemons or clients",
-			total, len(cpus))}
+			o.threads, o.cpus)}
 	case idle == config.IdleAuto && capabilities.Goroutines && !cfg.Proxied():
 		idle = config.IdlePark
-	case idle == config.IdleAuto && oversubscribed:
+	case idle == config.IdleAuto && o.oversubscribed():
 		idle = config.IdleYield
 	case idle == config.IdleAuto:
 		idle = config.IdleSpin
 	}
-	order := spread(cpus)
+	order := spread(p.cpus)
 	next := 0
-	for r := range cfg.Ranks {
+	for i, r := range p.ranks {
 		daemons, clients := cfg.Threads(r)
 		plan := record.Plan{Rank: r, Config: cfg, Idle: idle, CPUs: make([]int, daemons+clients)}
 		own := order
-		if part := share(order, r, cfg.Ranks); oversubscribed && cfg.Mesh() && part != nil {
+		if part := share(order, i, len(p.ranks)); o.oversubscribed() && cfg.Mesh() && part != nil {
 			own, next = part, 0
 		}
 		for t := range plan.CPUs {
@@ -58,9 +89,9 @@ func Place(cfg config.Config, capabilities transport.Capabilities, cpus []machin
 			}
 			next++
 		}
-		plans = append(plans, plan)
+		plans[r] = plan
 	}
-	return plans, oversubscribed, nil
+	return o, nil
 }
 
 // share returns rank r's part of the processors in order: several processors, or one that equally
@@ -102,13 +133,4 @@ func spread(cpus []machine.CPU) []int {
 		order[i] = c.ID
 	}
 	return order
-}
-
-// pollers returns the number of polling threads.
-func pollers(plans []record.Plan) int {
-	n := 0
-	for _, p := range plans {
-		n += len(p.CPUs)
-	}
-	return n
 }

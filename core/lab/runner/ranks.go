@@ -13,11 +13,17 @@ import (
 // RankError reports that a rank failed or did not answer.
 type RankError struct {
 	Rank int
+	Host string // empty for a rank on this host
 	Op   string // "launch", "prepare", "run", ...
 	Err  error  // wraps ErrNoAnswer if the rank did not answer in time
 }
 
-func (e *RankError) Error() string { return fmt.Sprintf("rank %d: %s: %v", e.Rank, e.Op, e.Err) }
+func (e *RankError) Error() string {
+	if e.Host != "" {
+		return fmt.Sprintf("rank %d on %s: %s: %v", e.Rank, e.Host, e.Op, e.Err)
+	}
+	return fmt.Sprintf("rank %d: %s: %v", e.Rank, e.Op, e.Err)
+}
 
 func (e *RankError) Unwrap() error { return e.Err }
 
@@ -36,13 +42,23 @@ func noSetup(transport string, timeout time.Duration) error {
 // ranks holds the processes of a run and their calls in progress.
 type ranks struct {
 	calls sync.WaitGroup
+	hosts []string // names, by rank
 
 	mu        sync.Mutex
 	processes []Process // nil until launched
 	killed    bool
 }
 
-func newRanks(n int) *ranks { return &ranks{processes: make([]Process, n)} }
+func newRanks(n int, req *Request) *ranks {
+	rs := &ranks{processes: make([]Process, n), hosts: make([]string, n)}
+	for r := range rs.hosts {
+		rs.hosts[r] = req.hosts()[req.hostOf(r)].Name
+	}
+	return rs
+}
+
+// host returns the name of rank r's host.
+func (rs *ranks) host(r int) string { return rs.hosts[r] }
 
 func (rs *ranks) process(r int) Process {
 	rs.mu.Lock()
@@ -97,7 +113,7 @@ func awaitRank[T any](ctx context.Context, rs *ranks, r int, op string, call fun
 	if cause := context.Cause(ctx); cause != nil {
 		a.err = cause // it explains the call's own error
 	}
-	return a.value, &RankError{Rank: r, Op: op, Err: a.err}
+	return a.value, &RankError{Rank: r, Host: rs.host(r), Op: op, Err: a.err}
 }
 
 // callAll makes the same call of several ranks at once and returns the answers in their order.

@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -9,7 +8,6 @@ import (
 	"time"
 
 	"transportbench/core/base/config"
-	"transportbench/core/base/machine"
 	"transportbench/core/base/record"
 	"transportbench/core/lab/result"
 )
@@ -257,38 +255,60 @@ func (b *bench) measureWindow(ctx context.Context, i int, again bool) (repeat re
 
 // watchMachine returns a function that returns what the run's processors did since.
 func (b *bench) watchMachine() func() result.MachineTime {
-	root, cpus := cmp.Or(b.req.Root, machine.Root("/")), b.processors()
-	before, frequency := root.CPUTimes(cpus), root.FrequencyRatio(cpus)
+	ctx, cpus := context.Background(), b.processors()
+	before := b.req.readStates(ctx, cpus)
 	began := time.Now()
 	return func() result.MachineTime {
-		covered := time.Since(began)
-		spent := root.CPUTimes(cpus).Sub(before)
-		m := result.MachineTime{
-			Processors: len(cpus), CoveredNS: uint64(covered), StealNS: spent.StealNS, SoftIRQNS: spent.SoftIRQNS, KernelNS: spent.KernelNS,
+		m := result.MachineTime{CoveredNS: uint64(time.Since(began))}
+		frequencies := 0.0 // summed over processors
+		for h, now := range b.req.readStates(ctx, cpus) {
+			spent := now.Times.Sub(before[h].Times)
+			m.Processors += len(cpus[h])
+			m.StealNS += spent.StealNS
+			m.SoftIRQNS += spent.SoftIRQNS
+			m.KernelNS += spent.KernelNS
+			switch {
+			case len(cpus[h]) == 0:
+			case now.Frequency > 0 && before[h].Frequency > 0:
+				frequencies += float64(len(cpus[h])) * (now.Frequency + before[h].Frequency) / 2
+			default:
+				frequencies = math.NaN()
+			}
 		}
-		if now := root.FrequencyRatio(cpus); frequency > 0 && now > 0 {
-			m.Frequency = (frequency + now) / 2
+		if frequencies > 0 {
+			m.Frequency = frequencies / float64(m.Processors)
 		}
 		return m
 	}
 }
 
-// processors returns the processors of the polling threads, or if those are not pinned, all on
-// which they may run.
-func (b *bench) processors() []int {
-	var cpus []int
-	for _, p := range b.plans {
-		cpus = append(cpus, p.CPUs...)
+// processors returns, by host, the processors of the polling threads, or if those are not pinned, all on
+// which they may run. Those of hosts that share a machine are with the first of them.
+func (b *bench) processors() [][]int {
+	hosts := b.req.hosts()
+	lists := make([][]int, len(hosts))
+	first := map[string]int{}
+	for r, p := range b.plans {
+		h := b.req.hostOf(r)
+		at, known := first[hosts[h].Machine]
+		if !known {
+			at, first[hosts[h].Machine] = h, h
+		}
+		for _, cpu := range p.CPUs {
+			if cpu >= 0 {
+				lists[at] = append(lists[at], cpu)
+				continue
+			}
+			for _, c := range hosts[h].CPUs {
+				lists[at] = append(lists[at], c.ID)
+			}
+		}
 	}
-	slices.Sort(cpus)
-	if cpus = slices.Compact(cpus); cpus[0] >= 0 {
-		return cpus
+	for h := range lists {
+		slices.Sort(lists[h])
+		lists[h] = slices.Compact(lists[h])
 	}
-	cpus = nil
-	for _, cpu := range b.req.CPUs {
-		cpus = append(cpus, cpu.ID)
-	}
-	return cpus
+	return lists
 }
 
 // measureOverhead measures the cost of the harness on the threads of the window, in all ranks at

@@ -61,11 +61,32 @@ func CheckStart(limits machine.Limits) error {
 // checkResources returns an error if the run exceeds what the machine grants: a [*LimitError], or a
 // [*config.Error] if less load is the only remedy.
 func checkResources(req Request) error {
-	cfg, needs := req.Config, req.Needs
-	files, tasks, threads := processFiles+rankFiles*cfg.Ranks, (2+cfg.Ranks)*processTasks, 0
-	for rank := range cfg.Ranks {
+	for _, h := range req.used() {
+		var ranks []int
+		for rank := range req.Config.Ranks {
+			if req.hostOf(rank) == h {
+				ranks = append(ranks, rank)
+			}
+		}
+		host := req.hosts()[h]
+		if err := checkHost(req.Config, req.Needs, ranks, host.Limits, host.Environment.Volatile.AvailableMemory); err != nil {
+			if host.Name == "" {
+				return err
+			}
+			return fmt.Errorf("host %s: %w", host.Name, err)
+		}
+	}
+	return nil
+}
+
+// checkHost checks what the ranks of one host exceed there.
+func checkHost(cfg config.Config, needs transport.Needs, ranks []int, limits machine.Limits, available uint64) error {
+	files, tasks, threads := processFiles+rankFiles*len(ranks), (2+len(ranks))*processTasks, 0
+	own := 0 // polling threads of these ranks
+	for _, rank := range ranks {
 		daemons, clients := cfg.Threads(rank)
 		tasks += daemons + clients
+		own += daemons + clients
 		threads = max(threads, daemons+clients)
 		workers, peers := daemons+clients, daemons*cfg.TotalClients()+clients*cfg.ServingRanks()*cfg.Daemons
 		if cfg.Proxied() {
@@ -73,10 +94,11 @@ func checkResources(req Request) error {
 		}
 		files = max(files, processFiles+workers*needs.WorkerFiles+peers*needs.PeerFiles)
 	}
-	if err := checkGranted(req.System, files, tasks, processSpace+threads*threadSpace, ", or use fewer ranks, daemons or clients"); err != nil {
+	if err := checkGranted(limits, files, tasks, processSpace+threads*threadSpace, ", or use fewer ranks, daemons or clients"); err != nil {
 		return err
 	}
-	return checkMemory(cfg, needs, req.Environment.Volatile.AvailableMemory)
+	all := cfg.TotalClients() + cfg.ServingRanks()*cfg.Daemons
+	return checkMemory(cfg, needs, available, float64(own)/float64(all))
 }
 
 // checkGranted compares needs with limits; a limit of 0 is unknown.
@@ -136,12 +158,12 @@ func memoryNeeds(cfg config.Config, needs transport.Needs) []need {
 	}
 }
 
-// checkMemory returns an error if the run needs more than the available memory in bytes; 0 is
-// unknown.
-func checkMemory(cfg config.Config, needs transport.Needs, available uint64) error {
+// checkMemory returns an error if a host's share of the run, by polling threads, needs more than its
+// available memory in bytes; 0 is unknown.
+func checkMemory(cfg config.Config, needs transport.Needs, available uint64, share float64) error {
 	total, largest := 0.0, need{}
 	for _, n := range memoryNeeds(cfg, needs) {
-		total += n.bytes
+		total += share * n.bytes
 		if n.bytes > largest.bytes {
 			largest = n
 		}

@@ -75,7 +75,7 @@ func TestCheckStart(t *testing.T) {
 }
 
 func TestFailuresNameTheLimit(t *testing.T) {
-	died := &RankError{1, "run", &record.ExitError{Plugin: "shm", State: "signal: killed"}}
+	died := &RankError{Rank: 1, Op: "run", Err: &record.ExitError{Plugin: "shm", State: "signal: killed"}}
 	full := errors.New("epoll_create: too many open files")
 	limits := machine.Limits{OpenFiles: 64, AddressSpace: machine.Unlimited}
 	for _, c := range []struct {

@@ -37,6 +37,14 @@ type Request struct {
 	// CPUs are the processors on which polling threads may be placed.
 	CPUs     []machine.CPU
 	Launcher Launcher
+	// Hosts are the hosts on which the launcher starts ranks, and RankHosts has the number of each
+	// rank's. Without them all ranks are on this host. CPUs, System and Environment are then those of the
+	// first host.
+	Hosts     []Host
+	RankHosts []int
+
+	// Explain may add to the error of a failed run what is known of the hosts. It may be nil.
+	Explain func(error) error
 
 	// Began is when the command started, from which the setup time counts. If it is zero, the
 	// setup time counts from the call of Run.
@@ -208,7 +216,11 @@ func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Mi
 
 func (b *bench) launch(ctx context.Context) error {
 	// If hundreds of processes started at once on a few processors, all would miss their timeouts.
-	slots := make(chan struct{}, max(minLaunches, 2*len(b.req.CPUs)))
+	processors := 0
+	for _, p := range b.req.pools() {
+		processors += len(p.cpus)
+	}
+	slots := make(chan struct{}, max(minLaunches, 2*processors))
 	// The launcher has the timeout of each launch. This one is for all, in turns, and is longer.
 	turns := 1 + len(b.plans)/cap(slots)
 	timeout := time.Duration(turns)*(b.startTimeout()+margin) + time.Duration(len(b.plans))*launchTime
@@ -235,6 +247,9 @@ func (b *bench) prepare(ctx context.Context) error {
 		return err
 	}
 	if err := checkPrepared(b.cfg, b.prepared); err != nil {
+		return err
+	}
+	if err := b.req.checkCrossing(b.prepared); err != nil {
 		return err
 	}
 	b.findWitness(ctx)
@@ -357,7 +372,7 @@ func (b *bench) conclude() *result.Result {
 	r := &result.Result{
 		SchemaVersion: result.SchemaVersion, Kind: result.KindRun, ID: result.NewID(),
 		StartedAt: b.began.UTC(), Argv: b.req.Argv,
-		Tool: b.req.Tool, Plugin: b.req.Plugin, Config: b.cfg, Environment: b.req.Environment,
+		Tool: b.req.Tool, Plugin: b.req.Plugin, Config: b.cfg, Environment: b.req.Environment, Hosts: b.req.resultHosts(),
 		Setup: result.Setup{
 			Steps: b.steps, FirstWindowMS: milliseconds(b.firstWindow.Sub(b.began)), Warmup: b.warmup,
 			Ranks: b.setups, CloseMS: milliseconds(b.closed),
@@ -373,7 +388,7 @@ func (b *bench) conclude() *result.Result {
 	r.Plugin.Capabilities, r.Plugin.Limits = opened.Capabilities, opened.Limits
 	for i, p := range b.prepared {
 		r.Placement = append(r.Placement, result.Placement{
-			Rank: i, PID: p.PID, CPUs: b.plans[i].CPUs, Affinity: p.CPUs, Idle: b.plans[i].Idle,
+			Rank: i, Host: b.ranks.host(i), PID: p.PID, CPUs: b.plans[i].CPUs, Affinity: p.CPUs, Idle: b.plans[i].Idle,
 		})
 	}
 	r.Launches = []result.Launch{{Placement: r.Placement, Setup: r.Setup}}

@@ -153,7 +153,7 @@ func (w *window) wait(ctx context.Context, planned time.Duration, ranks []int, s
 			}
 		case r := <-late:
 			if !state[r] {
-				return &RankError{Rank: r, Op: "run", Err: tooLate}
+				return &RankError{Rank: r, Host: w.ranks.host(r), Op: "run", Err: tooLate}
 			}
 		case <-ctx.Done():
 			return ctx.Err()
@@ -169,9 +169,9 @@ func (w *window) take(o outcome) error {
 	w.running[r], w.drained[r], w.done[r] = true, true, true
 	switch {
 	case o.err != nil:
-		return &RankError{Rank: r, Op: "run", Err: o.err}
+		return &RankError{Rank: r, Host: w.ranks.host(r), Op: "run", Err: o.err}
 	case !w.stopping && w.cfg.Serves(r):
-		return &RankError{Rank: r, Op: "run", Err: errors.New("it stopped serving before the clients were done")}
+		return &RankError{Rank: r, Host: w.ranks.host(r), Op: "run", Err: errors.New("it stopped serving before the clients were done")}
 	}
 	return nil
 }

@@ -16,7 +16,11 @@ func (b *bench) findWitness(ctx context.Context) {
 	if !b.req.Witness || b.unwitnessed != "" {
 		return
 	}
-	pairs := callingPairs(b.cfg, b.plans, len(b.req.CPUs))
+	if len(b.req.Hosts) > 0 {
+		b.unwitnessed = "a witness runs on one host only"
+		return
+	}
+	pairs := callingPairs(&b.req, b.cfg, b.plans)
 	if len(pairs) == 0 {
 		b.unwitnessed = "the threads of the run share a processor; a witness needs two"
 		return

@@ -99,6 +99,10 @@ func (a *app) ab(cmd *cobra.Command, f *abFlags) error {
 	if err != nil {
 		return err
 	}
+	if err := s.join(cmd.Context()); err != nil {
+		return err
+	}
+	defer s.leave()
 	a1, b1, err := s.sides(cmd.Context(), base, f)
 	if err != nil {
 		return err
@@ -152,7 +156,7 @@ func (s *session) resolve(ctx context.Context, side *abSide, base *sweep.Spec, t
 	}
 	var err error
 	if side.ownPlugins {
-		side.plugins, err = matrixIn(ctx, spec, dir)
+		side.plugins, err = s.matrixIn(ctx, spec, dir)
 	} else {
 		side.plugins, err = s.matrix(ctx, spec)
 	}

@@ -5,9 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
+	"slices"
 	"strings"
 	"sync"
+	"time"
 
+	"transportbench/core/base/machine"
 	"transportbench/core/lab/hosts"
 	"transportbench/core/lab/hosts/engine"
 	"transportbench/core/lab/runner"
@@ -26,7 +30,9 @@ type cluster struct {
 
 // join waits for the hosts of the run, if the settings ask for any.
 func (s *session) join(ctx context.Context) (err error) {
-	s.cluster, err = s.gather(ctx)
+	if s.cluster, err = s.gather(ctx); s.cluster != nil {
+		s.environment = s.cluster.environment(nil)
+	}
 	return err
 }
 
@@ -103,6 +109,102 @@ func (c *cluster) names() []string {
 	return names
 }
 
+// place puts the ranks of a run on the hosts. It does nothing if c is nil.
+func (c *cluster) place(req *runner.Request) error {
+	if c == nil {
+		return nil
+	}
+	list, err := c.layout.Hosts(req.Config.Ranks)
+	if err != nil {
+		return usagef("%v", err)
+	}
+	req.RankHosts, req.Explain = list, c.explain
+	names, several := c.names(), c.several()
+	for i, a := range c.agents {
+		h := runner.Host{
+			Name: names[i], Machine: a.BootID, Address: a.Remote, CPUs: a.CPUs, Environment: a.Environment, Limits: a.Limits,
+			State: func(ctx context.Context, cpus []int) (runner.State, error) {
+				state, err := c.remotes[i].State(ctx, cpus)
+				return runner.State(state), err
+			},
+		}
+		if several {
+			h.Options = ownAddress(req.Config.Options, a.Address)
+		}
+		req.Hosts = append(req.Hosts, h)
+	}
+	first := req.Hosts[list[0]]
+	req.CPUs, req.System, req.Environment = first.CPUs, first.Limits, c.environment(list)
+	return nil
+}
+
+// environment returns the environment of the hosts in list, or of all if that is nil: the first one's,
+// with the number of machines if there are several. Results of one machine and of several do not compare.
+func (c *cluster) environment(list []int) machine.Environment {
+	if list == nil {
+		for i := range c.agents {
+			list = append(list, i)
+		}
+	}
+	machines := map[string]bool{}
+	for _, i := range list {
+		machines[c.agents[i].BootID] = true
+	}
+	e := c.agents[list[0]].Environment
+	if len(machines) > 1 {
+		e.Identity.Machines = len(machines)
+	}
+	return e
+}
+
+// ownAddress returns the address of a host as the transport's option, if the option exists and has its
+// default: loopback does not reach other machines.
+func ownAddress(given map[string]string, address netip.Addr) map[string]string {
+	const option, network, tcp = "address", "network", "tcp"
+	if given[option] != loopback || given[network] != "" && given[network] != tcp {
+		return nil
+	}
+	return map[string]string{option: address.String()}
+}
+
+// loopback is the default address of the transports that have one.
+const loopback = "127.0.0.1"
+
+// several reports whether the agents are on more than one machine.
+func (c *cluster) several() bool {
+	return slices.ContainsFunc(c.agents, func(a *hosts.Agent) bool { return a.BootID != c.agents[0].BootID })
+}
+
+// explain adds the hosts that do not answer to the error of a run: a rank may notice that its peer is gone
+// before this host does.
+func (c *cluster) explain(err error) error {
+	var lost *agent.LostError
+	if errors.As(err, &lost) {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), answerTime)
+	defer cancel()
+	failures := make([]error, len(c.remotes))
+	var asking sync.WaitGroup
+	for i, r := range c.remotes {
+		asking.Go(func() { _, failures[i] = r.State(ctx, nil) })
+	}
+	asking.Wait()
+	for i, failure := range failures {
+		if failure == nil {
+			continue
+		}
+		if !errors.As(failure, &lost) {
+			failure = fmt.Errorf("host %s does not answer", c.names()[i])
+		}
+		return fmt.Errorf("%w; %w", err, failure)
+	}
+	return err
+}
+
+// answerTime is how long explain waits for hosts.
+const answerTime = 3 * time.Second
+
 // close ends the agents.
 func (c *cluster) close() {
 	if c == nil {
@@ -116,6 +218,16 @@ func (c *cluster) close() {
 	}
 	c.coordinator.Close()
 	c.engine.Stop()
+}
+
+// onHosts returns a function that passes entries on as they are on the hosts of the run.
+func (s *session) onHosts(ctx context.Context) func([]*entry, error) ([]*entry, error) {
+	return func(entries []*entry, err error) ([]*entry, error) {
+		if err == nil && s.cluster != nil {
+			err = s.cluster.describe(ctx, entries)
+		}
+		return entries, err
+	}
 }
 
 // describe replaces the descriptions of plugins by those of the hosts, which may have devices that this

@@ -74,7 +74,9 @@ func (s *session) begin() error {
 	if s.cpus, err = machine.AllowedTopology(); err != nil {
 		return err
 	}
-	s.environment = machine.ReadEnvironment()
+	if s.environment = machine.ReadEnvironment(); s.cluster != nil {
+		s.environment = s.cluster.environment(nil)
+	}
 	s.limits = machine.ReadLimits()
 	if err := runner.CheckStart(s.limits); err != nil {
 		return err
@@ -88,14 +90,9 @@ func (s *session) begin() error {
 // selected returns the transports that the settings name and that can run, and
 // their own options, checked. It records the others as missing.
 func (s *session) selected(ctx context.Context) ([]*entry, map[string]map[string]string, error) {
-	entries, err := s.find(ctx, s.settings.PluginDir, s.settings.Transports)
+	entries, err := s.onHosts(ctx)(s.find(ctx, s.settings.PluginDir, s.settings.Transports))
 	if err != nil {
 		return nil, nil, s.settings.Explain(err)
-	}
-	if s.cluster != nil {
-		if err := s.cluster.describe(ctx, entries); err != nil {
-			return nil, nil, err
-		}
 	}
 	var usable []*entry
 	for _, e := range entries {
@@ -242,7 +239,7 @@ func (s *session) request(j job, l runner.Launcher, began time.Time) (runner.Req
 		return runner.Request{}, err
 	}
 	info := j.entry.description.Info
-	return runner.Request{
+	req := runner.Request{
 		Config:   j.config,
 		CPUs:     s.cpus,
 		Launcher: l,
@@ -259,7 +256,8 @@ func (s *session) request(j job, l runner.Launcher, began time.Time) (runner.Req
 		StateOnly: s.stateOnly,
 
 		StartTimeout: s.settings.StartTimeout, Witness: s.settings.Witness,
-	}, nil
+	}
+	return req, s.cluster.place(&req)
 }
 
 // outcome returns the error of the session: failed runs first, then results

@@ -98,6 +98,12 @@ func (s *session) sweep(cmd *cobra.Command, f *sweepFlags, args []string) error 
 	if err != nil {
 		return err
 	}
+	if !f.dryRun {
+		if err := s.join(cmd.Context()); err != nil {
+			return err
+		}
+		defer s.leave()
+	}
 	m, err := s.matrix(cmd.Context(), spec)
 	if err != nil {
 		return err
@@ -179,12 +185,14 @@ type matrix map[string]*entry
 
 // matrix finds the plugins that a sweep names.
 func (s *session) matrix(ctx context.Context, spec *sweep.Spec) (matrix, error) {
-	return matrixOf(spec, func(names []string) ([]*entry, error) { return s.find(ctx, s.settings.PluginDir, names) })
+	return matrixOf(spec, func(names []string) ([]*entry, error) {
+		return s.onHosts(ctx)(s.find(ctx, s.settings.PluginDir, names))
+	})
 }
 
 // matrixIn finds them in one directory.
-func matrixIn(ctx context.Context, spec *sweep.Spec, dir string) (matrix, error) {
-	return matrixOf(spec, func(names []string) ([]*entry, error) { return findIn(ctx, dir, names) })
+func (s *session) matrixIn(ctx context.Context, spec *sweep.Spec, dir string) (matrix, error) {
+	return matrixOf(spec, func(names []string) ([]*entry, error) { return s.onHosts(ctx)(findIn(ctx, dir, names)) })
 }
 
 func matrixOf(spec *sweep.Spec, find func(names []string) ([]*entry, error)) (matrix, error) {

@@ -1,0 +1,214 @@
+package runner
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"transportbench/core/base/machine"
+	"transportbench/core/base/record"
+	"transportbench/core/lab/result"
+	"transportbench/core/transport"
+)
+
+// Host is a host on which ranks run.
+type Host struct {
+	Name string
+	// Machine is the boot ID: hosts with the same one, such as containers, share processors and memory.
+	Machine string
+	// Address is the host's in its connection to this one.
+	Address     string
+	CPUs        []machine.CPU // on which polling threads may be placed
+	Environment machine.Environment
+	Limits      machine.Limits
+	// Options are the transport's options that differ on this host.
+	Options map[string]string
+	// State reads the machine's state for some processors.
+	State func(ctx context.Context, cpus []int) (State, error)
+}
+
+// State is the state of a machine, as far as the kernel counts it.
+type State struct {
+	Times     machine.CPUTimes // of the given processors
+	Frequency float64
+	OOMKills  uint64
+}
+
+// stateTimeout bounds the reading of a host's state, which takes a millisecond.
+const stateTimeout = 3 * time.Second
+
+// hosts returns the hosts of the run: this one, unless the request has others.
+func (r *Request) hosts() []Host {
+	if len(r.Hosts) > 0 {
+		return r.Hosts
+	}
+	root := cmp.Or(r.Root, machine.Root("/"))
+	return []Host{{
+		CPUs: r.CPUs, Environment: r.Environment, Limits: r.System,
+		State: func(_ context.Context, cpus []int) (State, error) {
+			return State{root.CPUTimes(cpus), root.FrequencyRatio(cpus), root.OOMKills()}, nil
+		},
+	}}
+}
+
+// hostOf returns the number of a rank's host.
+func (r *Request) hostOf(rank int) int {
+	if len(r.Hosts) == 0 {
+		return 0
+	}
+	return r.RankHosts[rank]
+}
+
+// used returns the numbers of the hosts that have a rank, in order.
+func (r *Request) used() []int {
+	var list []int
+	for rank := range r.Config.Ranks {
+		list = append(list, r.hostOf(rank))
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// crosses reports whether two ranks are on different machines.
+func (r *Request) crosses(a, b int) bool {
+	hosts := r.hosts()
+	return hosts[r.hostOf(a)].Machine != hosts[r.hostOf(b)].Machine
+}
+
+// machines returns the number of machines that have a rank.
+func (r *Request) machines() int {
+	seen := map[string]bool{}
+	for _, h := range r.used() {
+		seen[r.hosts()[h].Machine] = true
+	}
+	return len(seen)
+}
+
+// pool is a set of processors and the ranks that share it: those of all hosts that are on one machine and
+// may use the same processors.
+type pool struct {
+	cpus  []machine.CPU
+	ranks []int
+}
+
+func (r *Request) pools() []pool {
+	index := map[string]int{}
+	var pools []pool
+	hosts := r.hosts()
+	for rank := range r.Config.Ranks {
+		h := hosts[r.hostOf(rank)]
+		key := fmt.Sprint(h.Machine, h.CPUs)
+		at, known := index[key]
+		if !known {
+			at = len(pools)
+			index[key] = at
+			pools = append(pools, pool{cpus: h.CPUs})
+		}
+		pools[at].ranks = append(pools[at].ranks, rank)
+	}
+	return pools
+}
+
+// processorsOf returns how many processors the pool of a rank's host has.
+func (r *Request) processorsOf(rank int) int { return len(r.hosts()[r.hostOf(rank)].CPUs) }
+
+// setOptions gives the plans the options of their hosts.
+func (r *Request) setOptions(plans []record.Plan) {
+	for rank := range plans {
+		own := r.hosts()[r.hostOf(rank)].Options
+		if len(own) == 0 {
+			continue
+		}
+		options := maps.Clone(plans[rank].Config.Options)
+		if options == nil {
+			options = map[string]string{}
+		}
+		maps.Copy(options, own)
+		plans[rank].Config.Options = options
+	}
+}
+
+// checkCrossing returns an error if the ranks are on several machines and a transport was opened on a
+// medium that does not leave its machine.
+func (r *Request) checkCrossing(prepared []record.Prepared) error {
+	if r.machines() < 2 {
+		return nil
+	}
+	for _, p := range prepared {
+		if m := p.Properties.Medium; m == transport.MediumMemory || m == transport.MediumUnix {
+			return fmt.Errorf("%s: %w", r.Config.Transport, transport.Unavailable(
+				"it was opened on %s (provider %s), which does not cross machines, and the ranks are on %s: choose another provider or network (plugins show %s), or a transport such as erpc, tcpx or sockets",
+				m, p.Properties.Provider, r.hostNames(), r.Config.Transport))
+		}
+	}
+	return nil
+}
+
+// hostNames returns the names of all hosts that have a rank.
+func (r *Request) hostNames() string {
+	var names []string
+	for _, h := range r.used() {
+		names = append(names, r.hosts()[h].Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// resultHosts returns what the result has of the hosts; nil for this one.
+func (r *Request) resultHosts() []result.Host {
+	if len(r.Hosts) == 0 {
+		return nil
+	}
+	var list []result.Host
+	for _, n := range r.used() {
+		h := r.Hosts[n]
+		host := result.Host{Name: h.Name, Machine: h.Machine, Address: h.Address, Options: h.Options, Environment: h.Environment}
+		for _, cpu := range h.CPUs {
+			host.CPUs = append(host.CPUs, cpu.ID)
+		}
+		for rank := range r.Config.Ranks {
+			if r.hostOf(rank) == n {
+				host.Ranks = append(host.Ranks, rank)
+			}
+		}
+		list = append(list, host)
+	}
+	return list
+}
+
+// readStates reads the states of all machines at once, each for its processors among those of plans.
+// Missing ones are zero.
+func (r *Request) readStates(ctx context.Context, cpus [][]int) []State {
+	hosts := r.hosts()
+	states := make([]State, len(hosts))
+	var reading sync.WaitGroup
+	ctx, cancel := context.WithTimeout(ctx, stateTimeout)
+	defer cancel()
+	for h, list := range cpus {
+		if len(list) > 0 && hosts[h].State != nil {
+			reading.Go(func() { states[h], _ = hosts[h].State(ctx, list) })
+		}
+	}
+	reading.Wait()
+	return states
+}
+
+// oomKills returns the processes that the kernels have killed for lack of memory.
+func (r *Request) oomKills(ctx context.Context) (sum uint64) {
+	cpus := make([][]int, len(r.hosts()))
+	seen := map[string]bool{}
+	for _, h := range r.used() {
+		if m := r.hosts()[h].Machine; !seen[m] {
+			seen[m] = true
+			cpus[h] = []int{0}
+		}
+	}
+	for _, s := range r.readStates(ctx, cpus) {
+		sum += s.OOMKills
+	}
+	return sum
+}

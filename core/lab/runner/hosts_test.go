@@ -1,0 +1,169 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/base/config"
+	"transportbench/core/base/machine"
+	"transportbench/core/base/record"
+	"transportbench/core/lab/result"
+	"transportbench/core/transport"
+)
+
+// onHosts puts the ranks of a request on hosts with two processors each. machines names each host's.
+func onHosts(req Request, ranks []int, machines ...string) Request {
+	for i, m := range machines {
+		req.Hosts = append(req.Hosts, Host{
+			Name: string(rune('a' + i)), Machine: m, CPUs: processors(2),
+			State: func(_ context.Context, cpus []int) (State, error) {
+				return State{Times: machine.CPUTimes{StealNS: uint64(len(cpus))}, OOMKills: 1}, nil
+			},
+		})
+	}
+	req.RankHosts = ranks
+	return req
+}
+
+// Ranks of different machines have processors of their own; those of containers on one machine share them.
+func TestPlacementOnHosts(t *testing.T) {
+	cfg := config.Default()
+	cfg.Topology, cfg.Ranks = config.TopologyMeshDirect, 3
+	for name, c := range map[string]struct {
+		machines []string
+		ranks    []int
+		cpus     [][]int
+		idle     []string
+	}{
+		"own machines": {[]string{"m0", "m1", "m2"}, []int{0, 1, 2}, [][]int{{0, 1}, {0, 1}, {0, 1}}, []string{"spin", "spin", "spin"}},
+		"two on one":   {[]string{"m0", "m1", "m1"}, []int{0, 1, 2}, [][]int{{0, 1}, {0, 0}, {1, 1}}, []string{"spin", "yield", "yield"}},
+		"by map":       {[]string{"m0", "m1"}, []int{1, 0, 1}, [][]int{{0, 0}, {0, 1}, {1, 1}}, []string{"yield", "spin", "yield"}},
+	} {
+		req := onHosts(Request{Config: cfg}, c.ranks, c.machines...)
+		plans, busiest, err := place(cfg, transport.Capabilities{}, req.pools())
+		require.NoError(t, err)
+		for r, p := range plans {
+			require.Equal(t, r, p.Rank, name)
+			require.Equal(t, c.cpus[r], p.CPUs, name)
+			require.Equal(t, c.idle[r], p.Idle, name)
+		}
+		require.Equal(t, name != "own machines", busiest.oversubscribed(), name)
+	}
+}
+
+// Threads with the same processor number on different machines do not share it.
+func TestPairsOnHosts(t *testing.T) {
+	cfg := config.Default()
+	cfg.Topology, cfg.Ranks = config.TopologyMeshDirect, 3
+	req := onHosts(Request{Config: cfg}, []int{0, 1, 1}, "m0", "m1")
+	plans, _, err := place(cfg, transport.Capabilities{}, req.pools())
+	require.NoError(t, err)
+	far, near := partition(callingPairs(&req, cfg, plans), req.crossing)
+	require.Len(t, far, 4)
+	require.Len(t, near, 2)
+	for _, p := range near {
+		require.NotEqual(t, p.server.Rank, p.caller.Rank)
+		require.NotZero(t, p.server.Rank*p.caller.Rank)
+	}
+}
+
+func TestRunOnHosts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		req := onHosts(request(c), []int{0, 1, 1}, "m0", "m1")
+		req.Config.Ranks = 3
+		req.Hosts[1].Options = map[string]string{"address": "10.0.0.2"}
+		r, err := Run(t.Context(), req, nil)
+		require.NoError(t, err)
+		requireValid(t, r)
+		require.Len(t, r.Hosts, 2)
+		require.Equal(t, []int{1, 2}, r.Hosts[1].Ranks)
+		require.Equal(t, []string{"a", "b", "b"}, []string{r.Placement[0].Host, r.Placement[1].Host, r.Placement[2].Host})
+		require.Equal(t, 3, r.Repeats[0].Machine.Processors, "processor 0 of one host, and 0 and 1 of the other")
+	})
+}
+
+// A transport on a medium of one machine is refused between machines, in one line.
+func TestCrossing(t *testing.T) {
+	for medium, refused := range map[string]bool{
+		transport.MediumMemory: true, transport.MediumUnix: true, transport.MediumTCP: false, "": false,
+	} {
+		for _, machines := range [][]string{{"m0", "m1"}, {"m0", "m0"}} {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster()
+				c.prepared.Properties.Medium = medium
+				req := onHosts(request(c), []int{0, 1}, machines...)
+				req.Config.Ranks = 2
+				_, err := Run(t.Context(), req, nil)
+				c.requireAllKilled(t)
+				if refused && machines[1] == "m1" {
+					require.ErrorIs(t, err, transport.ErrUnavailable)
+					require.ErrorContains(t, err, "does not cross machines, and the ranks are on a, b")
+					require.NotContains(t, err.Error(), "\n")
+					return
+				}
+				require.NoError(t, err)
+			})
+		}
+	}
+}
+
+// The error of a rank names its host, and Explain completes it.
+func TestFailureOnAHost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		c.fail = map[call]error{{1, opRun, 3}: errBroken}
+		req := onHosts(request(c), []int{0, 1}, "m0", "m1")
+		req.Config.Ranks = 2
+		gone := errors.New("host b does not answer")
+		req.Explain = func(err error) error { return errors.Join(err, gone) }
+		r, err := Run(t.Context(), req, nil)
+		require.ErrorIs(t, err, errBroken)
+		require.ErrorIs(t, err, gone)
+		require.ErrorContains(t, err, "rank 1 on b: run: ")
+		require.Equal(t, "run", r.Failure.Operation)
+		require.Contains(t, r.Failure.Error, "host b does not answer")
+		c.requireAllKilled(t)
+	})
+}
+
+// In a run of both kinds of pairs, the floor is that of the pairs between machines, and no cache line
+// bounces between those.
+func TestFloorsOfBothKinds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		c.others = map[transport.ProbeKind]transport.Floor{record.ProbeBounce: {RoundTrip: 60}}
+		c.perPair = func(p record.Probe, f *transport.Floor) {
+			if p.Near.Rank == 0 || p.Far.Rank == 0 {
+				require.NotEqual(t, record.ProbeBounce, p.Kind)
+				f.RoundTrip *= 100
+			}
+		}
+		req := onHosts(request(c), []int{0, 1, 1}, "m0", "m1")
+		req.Hosts[1].CPUs = processors(4)
+		req.Config.Topology, req.Config.Ranks, req.Config.Repeats = config.TopologyMeshDirect, 3, 1
+		r, err := Run(t.Context(), req, nil)
+		require.NoError(t, err)
+		requireValid(t, r)
+		before := r.Repeats[0].Before
+		var far, near []result.PairReadings
+		for _, p := range before.Pairs {
+			if p.Crosses {
+				far = append(far, p)
+				require.Zero(t, p.Bounce)
+			} else {
+				near = append(near, p)
+				require.NotZero(t, p.Bounce)
+			}
+		}
+		require.Len(t, far, 4)
+		require.Len(t, near, 2)
+		require.Equal(t, far[0].Medium, before.Medium.RoundTrip)
+		require.Equal(t, 100*near[0].Medium, before.Medium.RoundTrip)
+		require.Equal(t, 60.0, before.Bounce)
+	})
+}
