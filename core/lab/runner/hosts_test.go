@@ -44,7 +44,7 @@ func TestPlacementOnHosts(t *testing.T) {
 		"by map":       {[]string{"m0", "m1"}, []int{1, 0, 1}, [][]int{{0, 0}, {0, 1}, {1, 1}}, []string{"yield", "spin", "yield"}},
 	} {
 		req := onHosts(Request{Config: cfg}, c.ranks, c.machines...)
-		plans, busiest, err := place(cfg, transport.Capabilities{}, req.pools())
+		plans, busiest, err := placePools(cfg, transport.Capabilities{}, req.pools())
 		require.NoError(t, err)
 		for r, p := range plans {
 			require.Equal(t, r, p.Rank, name)
@@ -60,7 +60,7 @@ func TestPairsOnHosts(t *testing.T) {
 	cfg := config.Default()
 	cfg.Topology, cfg.Ranks = config.TopologyMeshDirect, 3
 	req := onHosts(Request{Config: cfg}, []int{0, 1, 1}, "m0", "m1")
-	plans, _, err := place(cfg, transport.Capabilities{}, req.pools())
+	plans, _, err := placePools(cfg, transport.Capabilities{}, req.pools())
 	require.NoError(t, err)
 	far, near := partition(callingPairs(&req, cfg, plans), req.crossing)
 	require.Len(t, far, 4)

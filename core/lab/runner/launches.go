@@ -33,7 +33,7 @@ func Run(ctx context.Context, req Request, obs Observer) (*result.Result, error)
 		}
 	}
 	oomKills := req.oomKills(ctx)
-	plans, busiest, err := place(req.Config, req.Capabilities, req.pools())
+	plans, busiest, err := placePools(req.Config, req.Capabilities, req.pools())
 	if err != nil {
 		return nil, err
 	}

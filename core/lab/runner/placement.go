@@ -24,7 +24,7 @@ import (
 // processors if they divide evenly: a switch between threads of one process costs less, and the
 // cache lines that clients share with their daemon stay in one cache.
 func Place(cfg config.Config, capabilities transport.Capabilities, cpus []machine.CPU) (plans []record.Plan, oversubscribed bool, err error) {
-	plans, busiest, err := place(cfg, capabilities, []pool{{cpus: cpus, ranks: numbers(0, cfg.Ranks)}})
+	plans, busiest, err := placePools(cfg, capabilities, []pool{{cpus: cpus, ranks: numbers(0, cfg.Ranks)}})
 	return plans, busiest.oversubscribed(), err
 }
 
@@ -33,9 +33,9 @@ type occupancy struct{ threads, cpus int }
 
 func (o occupancy) oversubscribed() bool { return o.threads > o.cpus }
 
-// place is [Place] with several pools of processors, each for some of the ranks. It returns the occupancy
+// placePools is [Place] with several pools of processors, each for some of the ranks. It returns the occupancy
 // of the busiest.
-func place(cfg config.Config, capabilities transport.Capabilities, pools []pool) ([]record.Plan, occupancy, error) {
+func placePools(cfg config.Config, capabilities transport.Capabilities, pools []pool) ([]record.Plan, occupancy, error) {
 	plans := make([]record.Plan, cfg.Ranks)
 	var busiest occupancy
 	for _, p := range pools {
