@@ -13,8 +13,8 @@ prefix=${1:-}
 [[ $prefix = /* ]] || die "PREFIX: \"$prefix\" is not an absolute path"
 root=${2:-}${prefix%/}
 [ -x bin/transportbench ] || die "bin/transportbench is missing: run make build first"
-# make install may run as root, who has no Go: then the pages are those of make man.
-if have go; then scripts/man.sh; fi
+# Root, who may have no Go and should leave no files in the tree, takes the pages of make man if there are any.
+if have go && { [ "$(id -u)" -ne 0 ] || [ ! -d bin/man ]; }; then scripts/man.sh; fi
 [ -d bin/man ] || die "bin/man is missing, and there is no Go to make it: run make man first"
 
 plugins=$root/lib/transportbench/plugins

@@ -9,6 +9,7 @@ need_go
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 tree=$scratch/tree
+scripts/man.sh
 scripts/install.sh /usr "$tree"
 if have strip; then strip "$tree/usr/bin/transportbench" "$tree"/usr/lib/transportbench/plugins/*; fi
 

@@ -123,6 +123,12 @@ expect ./bin/transportbench ./lib/transportbench/plugins/transport-native ./lib/
 	./share/man/man1/transportbench.1 ./share/bash-completion/completions/transportbench \
 	./share/zsh/site-functions/_transportbench ./share/fish/vendor_completions.d/transportbench.fish
 refuse transport-gone
+printf 'func broken\n' >>cmd/transportbench/internal/man/main.go
+if [ "$(id -u)" -eq 0 ]; then
+	with_fakes scripts/install.sh /opt/x/ "$PWD/root" || fail "install.sh made the manual pages again as root"
+fi
+rm -r bin/man
+! with_fakes scripts/install.sh /opt/x/ "$PWD/root" || fail "install.sh went on without manual pages"
 
 new_module "equal builds make equal packages"
 packageable

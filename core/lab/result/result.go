@@ -429,6 +429,10 @@ type Check struct {
 	Scope Scope `json:"scope,omitempty" jsonschema:"enum=machine"`
 }
 
+// StarvedShare is the share of the time off their processors, the value of check preempted, from which
+// spinning threads are starved: figures are then those of the scheduler, and late calls may look lost.
+const StarvedShare = 0.15
+
 // Scope is what a check is about.
 type Scope string
 

@@ -25,14 +25,11 @@ const verifySlack = 100
 // starves ranks they may only be late.
 func unanswered(e evidence) string {
 	text := "calls unanswered long after the window: "
-	if off := checkPreempted(e); !e.oversubscribed && (off.ok || off.value < starvedOff) {
+	if off := checkPreempted(e); !e.oversubscribed && (off.ok || off.value < result.StarvedShare) {
 		return text + "the transport lost them, or holds them up"
 	}
 	return text + "the ranks waited for processors, so these calls are late rather than lost; use a core for each polling thread, or a lower load"
 }
-
-// starvedOff is the share of the time off their processors from which spinning threads are starved.
-const starvedOff = 0.15
 
 // checkVerified counts wrong responses, lost calls, rejected requests and responses that were not
 // verified.

@@ -101,17 +101,32 @@ func valuesOf(o transport.Option) []string {
 	return nil
 }
 
-// completeMetrics completes a comma list of metrics.
+// completeMetrics completes a comma list of metrics, or "all".
 func completeMetrics(_ *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
-	first := begun[:strings.LastIndexByte(begun, ',')+1]
-	var names []string
-	if first == "" {
-		names = []string{"all"}
+	names := metricNames(begun)
+	if !strings.Contains(begun, ",") {
+		names = append(names, "all")
 	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeFollowed completes a comma list of metrics.
+func completeFollowed(_ *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
+	return metricNames(begun), cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeMetric completes the name of one metric.
+func completeMetric(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return metricNames(""), cobra.ShellCompDirectiveNoFileComp
+}
+
+// metricNames returns all metrics behind the complete ones of a list that is begun, with their meanings.
+func metricNames(begun string) (names []string) {
+	first := begun[:strings.LastIndexByte(begun, ',')+1]
 	for _, d := range result.Definitions {
 		names = append(names, first+d.Name+"\t"+d.Help)
 	}
-	return names, cobra.ShellCompDirectiveNoFileComp
+	return names
 }
 
 // completeAxes completes the options that differ between the cells of the set that is the argument, or
@@ -129,6 +144,18 @@ func completeAxes(_ *cobra.Command, args []string, _ string) ([]string, cobra.Sh
 // completeResults completes directories and files of results.
 func completeResults(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	return []string{"json"}, cobra.ShellCompDirectiveFilterFileExt
+}
+
+// completeDirectories completes directories of sets.
+func completeDirectories(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return nil, cobra.ShellCompDirectiveFilterDirs
+}
+
+func completeOneDirectory(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return nil, cobra.ShellCompDirectiveFilterDirs
 }
 
 // completeSweeps completes names of built-in sweeps, or else files.

@@ -19,6 +19,13 @@ func TestCompletion(t *testing.T) {
 		"sweep --profile @":                    {"pingpong"},
 		"diff --metric @":                      {"all", "latency_p50"},
 		"diff --metric throughput,@":           {"throughput,latency_p50"},
+		"history --metric @":                   {"latency_p50"},
+		"history --metric throughput,@":        {"throughput,latency_p50"},
+		"history @":                            {":16"}, // directories
+		"history results @":                    {":16"},
+		"bless @":                              {":16"},
+		"bless results @":                      {":4"}, // nothing
+		"bless results --metric @":             {"latency_p50"},
 		"diff --along @":                       {"transport", "in-flight"},
 		"diff " + committedSet + " --along @":  {"transport", "in_flight"},
 		"analyze @":                            {"json", ":8"}, // directories and files that end so

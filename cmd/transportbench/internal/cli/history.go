@@ -65,7 +65,7 @@ With --gate the command exits with 3 if a change for the worse is not accepted.
 		Example: `  transportbench history results/
   transportbench history nightly/ --metric latency_p99 --gate
   transportbench history results/ --json > history.json`,
-		Args: takes(1, 0, "directories of sets"),
+		ValidArgsFunction: completeDirectories, Args: takes(1, 0, "directories of sets"),
 		RunE: a.withSettings(func(_ *cobra.Command, s *options.Settings, args []string) error {
 			o, err := f.options()
 			if err != nil {
@@ -97,11 +97,7 @@ With --gate the command exits with 3 if a change for the worse is not accepted.
 func (f *historyFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringSliceVar(&f.metrics, "metric", compare.DefaultMetrics, "metrics to follow, a comma list")
 	cmd.Flags().StringVar(&f.floor, "floor", "2%", "least change of a level that counts")
-	var names []string
-	for _, d := range result.Definitions {
-		names = append(names, d.Name)
-	}
-	_ = cmd.RegisterFlagCompletionFunc("metric", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("metric", completeFollowed)
 }
 
 // writeHistory writes a history as a JSON document.
@@ -127,7 +123,7 @@ changes as accepted, and --gate passes. --cell and --metric accept only those.
 ` + exitHelp,
 		Example: `  transportbench bless nightly/2026-11-22 --why "checksums are on by default now"
   transportbench bless nightly/2026-11-22 --metric latency_p99 --why "new kernel" --who ada`,
-		Args: takes(1, 1, "one set of results"),
+		ValidArgsFunction: completeOneDirectory, Args: takes(1, 1, "one set of results"),
 		RunE: a.withSettings(func(_ *cobra.Command, _ *options.Settings, args []string) error {
 			return a.bless(args[0], b)
 		}),
@@ -135,6 +131,7 @@ changes as accepted, and --gate passes. --cell and --metric accept only those.
 	cmd.Flags().StringVar(&b.Why, "why", "", "reason, which is required")
 	cmd.Flags().StringVar(&b.Who, "who", "", "who accepts it; default: your login name")
 	cmd.Flags().StringVar(&b.Metric, "metric", "", "accept only this metric")
+	_ = cmd.RegisterFlagCompletionFunc("metric", completeMetric)
 	cmd.Flags().StringVar(&b.Cell, "cell", "", "accept only this cell: its transport and load as history shows them, or its id in --json")
 	return cmd
 }

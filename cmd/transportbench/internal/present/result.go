@@ -62,15 +62,11 @@ func writeOversubscribed(w io.Writer, message string) {
 	fmt.Fprintln(w)
 }
 
-// offTooMuch is the share of the time off their processors from which spinning threads are
-// oversubscribed, as in analyze.
-const offTooMuch = 0.15
-
 // oversubscribed returns the failed check of a result whose polling threads shared processors: with each
 // other, or for most of the time with other programs.
 func oversubscribed(r *result.Result) (c result.Check, is bool) {
 	for _, c := range r.Checks {
-		if !c.OK && (c.Name == "oversubscribed" || c.Name == "preempted" && c.Value > offTooMuch) {
+		if !c.OK && (c.Name == "oversubscribed" || c.Name == "preempted" && c.Value > result.StarvedShare) {
 			return c, true
 		}
 	}

@@ -116,11 +116,10 @@ func paths(p part, list []transport.Path) {
 // exceed each other are impossible.
 func setup(p part, s *record.RankSetup) {
 	paths(p, s.Paths)
-	for name, value := range map[string]uint64{
-		"open_ns": s.OpenNS, "workers_ns": s.WorkersNS, "registered_bytes": s.RegisteredBytes, "connect_ns": s.ConnectNS,
-	} {
-		p.atMost(name, value, exact)
-	}
+	p.atMost("open_ns", s.OpenNS, exact)
+	p.atMost("workers_ns", s.WorkersNS, exact)
+	p.atMost("registered_bytes", s.RegisteredBytes, exact)
+	p.atMost("connect_ns", s.ConnectNS, exact)
 	if p.first != nil { // the sum below could overflow
 		return
 	}
@@ -162,8 +161,8 @@ func (w *window) client(p part, r *record.ClientReport) {
 	p.atMost("verified_keys", r.VerifiedKeys, r.Ops())
 	p.atMost("verified_checksums", r.VerifiedSums, w.most())
 	p.atMostLong("failures", len(r.Failures), mostEntries)
-	for name, n := range r.Failures {
-		p.atMost("failures["+quoted(name)+"]", n, w.most())
+	for _, name := range slices.Sorted(maps.Keys(r.Failures)) {
+		p.atMost("failures["+quoted(name)+"]", r.Failures[name], w.most())
 	}
 	p.atMost("back_pressure", r.BackPressure, w.most())
 	p.atMost("polls", r.Polls, w.most())
@@ -184,7 +183,8 @@ func (w *window) latencies(p part, r *record.ClientReport) {
 	p.atMost("samples", r.Samples, r.Ops())
 	w.timing(p.field("latency"), &record.TimingReport{Histogram: r.Latency, MeanNS: r.MeanNS, Samples: r.Samples})
 	sampled := uint64(0)
-	for name, text := range map[string]string{"read_latency": r.ReadLatency, "write_latency": r.WriteLatency} {
+	for _, one := range [...][2]string{{"read_latency", r.ReadLatency}, {"write_latency", r.WriteLatency}} {
+		name, text := one[0], one[1]
 		if h := w.histogram(p, name, text); h != nil {
 			p.atMost(name, h.Count(), r.Samples)
 			sampled += min(h.Count(), r.Samples)
@@ -200,11 +200,14 @@ func (w *window) optional(p part, r *record.ClientReport) {
 	p.present("remote", r.Remote != nil, cfg.Mesh())
 	p.present("open_loop", r.Open != nil, cfg.Rate != 0)
 	p.present("iterations", r.Iterations != nil, cfg.Iteration() > 0)
-	for name, t := range map[string]*record.TimingReport{"local": r.Local, "remote": r.Remote, "iterations": r.Iterations} {
+	optionalTiming := func(name string, t *record.TimingReport) {
 		if t != nil {
 			w.timing(p.field(name), t)
 		}
 	}
+	optionalTiming("local", r.Local)
+	optionalTiming("remote", r.Remote)
+	optionalTiming("iterations", r.Iterations)
 	if o := r.Open; o != nil {
 		open := p.field("open_loop")
 		// Poisson arrivals vary; a few are due although far less than one is expected.
@@ -332,8 +335,8 @@ func (w *window) thread(p part, r *record.ThreadReport) {
 	t.atMost("gap_limit_ns", r.GapLimitNS, exact)
 	w.gaps(t, "gaps", r.Gaps)
 	t.atMostLong("counters", len(r.Counters), mostEntries)
-	for name, n := range r.Counters {
-		t.atMost("counters["+quoted(name)+"]", n, exact)
+	for _, name := range slices.Sorted(maps.Keys(r.Counters)) {
+		t.atMost("counters["+quoted(name)+"]", r.Counters[name], exact)
 	}
 }
 
