@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -77,7 +76,7 @@ With --gate the command exits with 3 if a change for the worse is not accepted.
 			}
 			list := h.Series(o)
 			if s.JSON {
-				err = writeHistory(a.stdout, h, list)
+				err = h.Encode(a.stdout, list)
 			} else {
 				present.History(a.stdout, h, list, all)
 			}
@@ -98,18 +97,6 @@ func (f *historyFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringSliceVar(&f.metrics, "metric", compare.DefaultMetrics, "metrics to follow, a comma list")
 	cmd.Flags().StringVar(&f.floor, "floor", "2%", "least change of a level that counts")
 	_ = cmd.RegisterFlagCompletionFunc("metric", completeFollowed)
-}
-
-// writeHistory writes a history as a JSON document.
-func writeHistory(w io.Writer, h *history.History, list []history.Series) error {
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(struct {
-		SchemaVersion string           `json:"schema_version"`
-		Kind          string           `json:"kind"`
-		Sets          []history.Set    `json:"sets"`
-		Series        []history.Series `json:"series"`
-	}{"1.0.0", "history", h.Sets, list})
 }
 
 func (a *app) blessCommand() *cobra.Command {
