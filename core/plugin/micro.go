@@ -22,12 +22,15 @@ type MicroRequest struct {
 	Options  map[string]string `json:"options,omitempty"`
 	Names    []string          `json:"names,omitempty"` // microbenchmarks; empty for all
 	Duration time.Duration     `json:"duration_ns"`     // of each microbenchmark
+	// Connections are the numbers of connections of MicroSetup, which takes Duration for each.
+	Connections []int `json:"connections,omitempty"`
 }
 
 // MicroAnswer is a line of the output of a plugin's `micro`.
 type MicroAnswer struct {
 	transport.Measurement
-	Error string `json:"error,omitempty"`
+	Setup *SetupReading `json:"setup,omitempty"` // of MicroSetup, which has no measurement
+	Error string        `json:"error,omitempty"`
 }
 
 // microProcessors is the smallest GOMAXPROCS of `micro`. A measurement may have two polling threads;
@@ -41,7 +44,7 @@ func micro(driver transport.Driver, text string, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	encoder := json.NewEncoder(stdout)
-	if err := measure(ctx, driver, text, func(m transport.Measurement) error { return encoder.Encode(MicroAnswer{Measurement: m}) }); err != nil {
+	if err := measure(ctx, driver, text, func(a MicroAnswer) error { return encoder.Encode(a) }); err != nil {
 		_ = encoder.Encode(MicroAnswer{Error: err.Error()})
 		fmt.Fprintln(stderr, err)
 		return exitInternal
@@ -49,26 +52,29 @@ func micro(driver transport.Driver, text string, stdout, stderr io.Writer) int {
 	return exitOK
 }
 
-func measure(ctx context.Context, driver transport.Driver, text string, report func(transport.Measurement) error) error {
+func measure(ctx context.Context, driver transport.Driver, text string, report func(MicroAnswer) error) error {
 	var request MicroRequest
 	if err := json.Unmarshal([]byte(text), &request); err != nil {
 		return fmt.Errorf("micro: %w", err)
 	}
 	name := driver.Info().Name
-	m, ok := driver.(transport.Microbenchmarker)
-	if !ok {
-		return fmt.Errorf("the transport %s has no microbenchmarks", name)
-	}
-	known := m.Microbenchmarks()
-	for _, wanted := range request.Names {
-		if !slices.Contains(known, wanted) {
-			return fmt.Errorf("%s has no microbenchmark %q%s; it has %s", name, wanted, transport.SuggestionFor(wanted, known), strings.Join(known, ", "))
-		}
-	}
 	options, err := transport.ParseOptions(driver.Info().Options, request.Options)
 	if err != nil {
 		return err
 	}
+	if slices.Equal(request.Names, []string{MicroSetup}) {
+		return setUpAgain(ctx, driver, options, request.Connections, request.Duration, func(r *SetupReading) error { return report(MicroAnswer{Setup: r}) })
+	}
+	m, ok := driver.(transport.Microbenchmarker)
+	if !ok {
+		return fmt.Errorf("the transport %s has no microbenchmarks but %s", name, MicroSetup)
+	}
+	known := m.Microbenchmarks()
+	for _, wanted := range request.Names {
+		if !slices.Contains(known, wanted) {
+			return fmt.Errorf("%s has no microbenchmark %q%s; it has %s, and %s alone", name, wanted, transport.SuggestionFor(wanted, append(known, MicroSetup)), strings.Join(known, ", "), MicroSetup)
+		}
+	}
 	wanted := func(name string) bool { return len(request.Names) == 0 || slices.Contains(request.Names, name) }
-	return m.Microbenchmark(ctx, options, wanted, request.Duration, report)
+	return m.Microbenchmark(ctx, options, wanted, request.Duration, func(m transport.Measurement) error { return report(MicroAnswer{Measurement: m}) })
 }

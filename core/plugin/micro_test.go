@@ -71,7 +71,7 @@ func TestMicroRefuses(t *testing.T) {
 	var none struct{ transport.Driver }
 	none.Driver = plainDriver{}
 	_, answers = runMicro(t, none, `{}`)
-	require.Contains(t, answers[0].Error, "has no microbenchmarks")
+	require.Contains(t, answers[0].Error, "has no microbenchmarks but setup")
 }
 
 type plainDriver struct{ transport.Driver }

@@ -14,15 +14,14 @@ import (
 	"transportbench/core/base/record"
 	"transportbench/core/plugin"
 	"transportbench/core/plugin/internal/accept"
-	"transportbench/core/transport"
 )
 
 // microGrace is how long a plugin may take to end after SIGTERM.
 const microGrace = 5 * time.Second
 
-// Micro runs the plugin's microbenchmarks and calls report with each result as it arrives. It ends
+// Micro runs the plugin's microbenchmarks and calls report with each answer as it arrives. It ends
 // when ctx ends.
-func (p *Plugin) Micro(ctx context.Context, request plugin.MicroRequest, report func(transport.Measurement) error) error {
+func (p *Plugin) Micro(ctx context.Context, request plugin.MicroRequest, report func(plugin.MicroAnswer) error) error {
 	text, err := json.Marshal(request)
 	if err != nil {
 		return err
@@ -42,7 +41,7 @@ func (p *Plugin) Micro(ctx context.Context, request plugin.MicroRequest, report 
 // mostMeasurements bounds the readings of one call of `micro`.
 const mostMeasurements = 1 << 16
 
-func readAnswers(lines *bufio.Scanner, report func(transport.Measurement) error) error {
+func readAnswers(lines *bufio.Scanner, report func(plugin.MicroAnswer) error) error {
 	for n := 0; lines.Scan(); {
 		line := lines.Bytes()
 		if !bytes.HasPrefix(line, []byte("{")) || !json.Valid(line) {
@@ -56,13 +55,17 @@ func readAnswers(lines *bufio.Scanner, report func(transport.Measurement) error)
 		if a.Error != "" {
 			return errors.New(a.Error)
 		}
-		if err := accept.Measurement(&a.Measurement); err != nil {
+		err := accept.Measurement(&a.Measurement)
+		if a.Setup != nil {
+			err = accept.Setup(&a.Setup.RankSetup, a.Setup.CloseNS)
+		}
+		if err != nil {
 			return err
 		}
 		if n++; n > mostMeasurements {
 			return &record.InvalidError{Field: "measurement", Value: strconv.Itoa(n) + " readings", Bound: fmt.Sprintf("at most %d", mostMeasurements)}
 		}
-		if err := report(a.Measurement); err != nil {
+		if err := report(a); err != nil {
 			return err
 		}
 	}

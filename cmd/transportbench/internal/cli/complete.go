@@ -10,6 +10,7 @@ import (
 	"transportbench/cmd/transportbench/internal/options"
 	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/set"
+	"transportbench/core/plugin"
 	"transportbench/core/transport"
 	"transportbench/results"
 )
@@ -40,6 +41,14 @@ func (a *app) completeTransports(cmd *cobra.Command, _ []string, _ string) ([]st
 		names = append(names, e.Name+"\t"+e.description.Info.Summary)
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeMicro completes the name of a transport, and then the measurement that all have.
+func (a *app) completeMicro(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return []string{plugin.MicroSetup + "\tsetting up and closing, again and again"}, cobra.ShellCompDirectiveNoFileComp
+	}
+	return a.completeTransports(cmd, args, begun)
 }
 
 // installed returns the installed transports for a command line that need not be complete.

@@ -14,6 +14,7 @@ func TestCompletion(t *testing.T) {
 		"run --transport @":                    {"fake", "other"},
 		"run --transport fake --set @":         {"ring="},
 		"run --transport fake --set ring=@":    {"ring=lamport", "ring=onesided"},
+		"micro fake @":                         {"setup"},
 		"micro fake --set @":                   {"ring="},
 		"sweep @":                              {"standard"},
 		"sweep --profile @":                    {"pingpong"},

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 
+	"transportbench/core/base/record"
 	"transportbench/core/transport"
 )
 
@@ -83,6 +84,15 @@ func (p part) named(name, value string, syntax *regexp.Regexp) {
 	if p.text(name, value); !syntax.MatchString(value) {
 		p.wrong(name, quoted(value), "a name such as \"shm\" or \"tx-depth\"")
 	}
+}
+
+// Setup checks what one round of the microbenchmark of setups took.
+func Setup(s *record.RankSetup, closeNS uint64) error {
+	c := new(checker)
+	p := c.at("setup")
+	setup(p, s)
+	p.atMost("close_ns", closeNS, exact)
+	return c.err()
 }
 
 // Measurement checks a reading of a microbenchmark.

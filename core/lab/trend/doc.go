@@ -1,0 +1,2 @@
+// Package trend estimates how fast a series of measurements rises or falls.
+package trend
