@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"transportbench/core/fabric/sock"
 	"transportbench/core/transport"
 )
 
@@ -83,7 +84,7 @@ func (s *settings) checkUnix(o transport.Values) error {
 
 // onlyTCP refuses options that have no effect on other networks.
 func (s *settings) onlyTCP(o transport.Values) error {
-	for _, unset := range [][2]string{{"address", defaultAddress}, {"congestion-control", defaultCongestion}} {
+	for _, unset := range [][2]string{{"address", defaultAddress}, {"congestion-control", sock.DefaultCongestion()}} {
 		if value := o.String(unset[0]); value != unset[1] {
 			return refuse(unset[0], "%q has no effect with network=%s; leave it out, or use network=tcp", value, s.network.name)
 		}

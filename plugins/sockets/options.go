@@ -22,8 +22,7 @@ const (
 	maxPayload  = 1 << 30
 	maxPort     = 1<<16 - 1
 
-	defaultAddress    = "127.0.0.1"
-	defaultCongestion = "cubic"
+	defaultAddress = "127.0.0.1"
 )
 
 var schema = []transport.Option{
@@ -56,7 +55,7 @@ var schema = []transport.Option{
 		Help: "bytes of each socket buffer; 0 lets the kernel choose",
 	},
 	{
-		Name: "congestion-control", Type: transport.TypeString, Default: defaultCongestion,
+		Name: "congestion-control", Type: transport.TypeString, Default: sock.DefaultCongestion(),
 		Help: "congestion control of all sockets; empty for the kernel's default, which is not pinned (tcp)",
 	},
 	{

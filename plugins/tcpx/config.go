@@ -100,7 +100,7 @@ var schema = append([]transport.Option{
 		Help: "which data socket takes the next chunk: each in turn, or the one with the fewest bytes to send",
 	},
 	{
-		Name: "congestion-control", Type: transport.TypeString, Default: "cubic",
+		Name: "congestion-control", Type: transport.TypeString, Default: sock.DefaultCongestion(),
 		Help: "congestion control of all sockets; empty for the kernel's default, which is not pinned",
 	},
 	{

@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -19,6 +20,21 @@ const (
 	allowedCongestionControls = "/proc/sys/net/ipv4/tcp_allowed_congestion_control"
 	defaultCongestionControl  = "/proc/sys/net/ipv4/tcp_congestion_control"
 )
+
+// DefaultCongestion is the congestion control that an option has by default: cubic, as of most kernels, so that
+// results of machines with other defaults compare. Where the kernel refuses it to this process, as it may
+// outside the root user, it is the kernel's default.
+var DefaultCongestion = sync.OnceValue(func() string {
+	if cubic := "cubic"; tryCongestion(cubic) == nil {
+		return cubic
+	}
+	return kernelCongestion()
+})
+
+func kernelCongestion() string {
+	inForce, _ := os.ReadFile(defaultCongestionControl)
+	return strings.TrimSpace(string(inForce))
+}
 
 // CheckCongestion returns an [*transport.OptionError] for the option with this name if the kernel
 // refuses a congestion control. An empty one is the kernel's default.
@@ -57,6 +73,5 @@ func CongestionInForce(control string) string {
 	if control != "" {
 		return control
 	}
-	inForce, _ := os.ReadFile(defaultCongestionControl)
-	return strings.TrimSpace(string(inForce)) + " (the kernel's default)"
+	return kernelCongestion() + " (the kernel's default)"
 }
