@@ -42,6 +42,12 @@ type Config struct {
 	HotShare float64 `json:"hot_share,omitempty"`
 	Seed     uint64  `json:"seed"`
 
+	// ReadDelay and WriteDelay are what the storage behind the store takes for a value. A daemon's
+	// storage serves StorageLanes values at a time, or any number with 0; lookups do not wait for it.
+	ReadDelay    Delay `json:"read_delay,omitempty"`
+	WriteDelay   Delay `json:"write_delay,omitempty"`
+	StorageLanes int   `json:"storage_lanes,omitempty"`
+
 	// RemoteShare is the share of requests to other ranks than the client's own. With ByHash it
 	// follows from the keys' owners.
 	RemoteShare Share `json:"remote_share,omitempty"`

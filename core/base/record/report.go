@@ -195,6 +195,8 @@ type DaemonReport struct {
 	BackPressure     uint64 `json:"back_pressure"`
 	// Proxy is set in mesh-proxied.
 	Proxy *ProxyReport `json:"proxy,omitempty"`
+	// Storage is set if a storage delays values.
+	Storage *StorageReport `json:"storage,omitempty"`
 	// Device is set if payloads stay in device memory.
 	Device *DeviceReport `json:"device,omitempty"`
 	// Phases are sampled times of the loop, by PhaseNames, PhaseLoop and PhaseTurnaround.
@@ -296,6 +298,19 @@ func (t *ThreadReport) Busy(elapsedNS uint64) uint64 {
 		return elapsedNS
 	}
 	return min(t.CPUNS, elapsedNS)
+}
+
+// StorageReport has the figures of the storage behind a daemon's store.
+type StorageReport struct {
+	Lanes  int    `json:"lanes,omitempty"` // 0 is no limit
+	Reads  uint64 `json:"reads"`           // served in the window
+	Writes uint64 `json:"writes"`
+	// BusyNS is the time of all lanes, and WaitNS the time for which values waited for one. Both are
+	// of the values served in the window.
+	BusyNS uint64 `json:"busy_ns"`
+	WaitNS uint64 `json:"wait_ns"`
+	// MostQueued is the largest number of values that waited at a time.
+	MostQueued int `json:"most_queued"`
 }
 
 // ProcessReport has the figures of the whole process in the window.

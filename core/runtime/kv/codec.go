@@ -46,6 +46,9 @@ func EncodeLookup(dst []byte, key uint64) []byte {
 // IsGet reports whether a request, which must have a header, is a GET.
 func IsGet(request []byte) bool { return request[0] == opGet }
 
+// IsPut reports whether a request, which must have a header, is a PUT.
+func IsPut(request []byte) bool { return request[0] == opPut }
+
 // EncodePut writes a PUT of key with a value of size bytes to the start of dst and returns that
 // part of dst. dst must have a capacity of at least HeaderSize+size. The key must not exceed
 // [MaxKey].

@@ -33,8 +33,9 @@ type daemon struct {
 	headers [][kv.HeaderSize]byte
 	next    int // in headers, circular
 
-	proxy  *proxy     // nil unless mesh-proxied
-	device *deviceLog // nil unless payloads stay in device memory
+	proxy   *proxy     // nil unless mesh-proxied
+	storage *storage   // nil without delays
+	device  *deviceLog // nil unless payloads stay in device memory
 
 	counts daemonCounts
 	// atEnd is a copy of counts at the end of the window.
@@ -81,6 +82,9 @@ func newDaemon(w wiring, index int, idle string, worker transport.Worker) (*daem
 		// One for each request of peers and of clients that can be open.
 		headers: make([][kv.HeaderSize]byte, open+forwarded),
 		gaps:    newGapWatch(machine.Calibrated()),
+	}
+	if w.cfg.Stored() {
+		d.storage = newStorage(d.clock, w.cfg, w.rank*w.cfg.Daemons+index, open+forwarded)
 	}
 	d.loop = newLoopTimer(d.clock, &d.gaps)
 	d.idle = newIdler(idle, worker, &d.gaps)
@@ -176,6 +180,9 @@ func (d *daemon) report(thread record.ThreadReport) record.DaemonReport {
 		device := d.device.report
 		device.Values = n.left
 		r.Device = &device
+	}
+	if d.storage != nil {
+		r.Storage = d.storage.atEnd.report(d.clock, d.storage.limit)
 	}
 	d.gaps.report(&r.Thread)
 	d.loop.report(&r)

@@ -25,6 +25,9 @@ func (d *daemon) run(s *state, atBegin, atEnd func()) error {
 	if d.device != nil {
 		d.device.begin()
 	}
+	if d.storage != nil {
+		d.storage.begin()
+	}
 	d.loop.reset()
 	d.gaps.begin()
 	d.start = d.clock.Now()
@@ -53,6 +56,9 @@ func (d *daemon) end(atEnd func()) {
 	d.counts.window = max(d.clock.Now()-d.start, d.clock.Ticks(time.Nanosecond)+1)
 	d.counts.store = d.work().Since(d.counts.store)
 	d.atEnd = d.counts
+	if d.storage != nil {
+		d.storage.end()
+	}
 	d.loop.stop()
 	d.gaps.stop()
 	atEnd()
@@ -109,10 +115,17 @@ func (d *daemon) step() error {
 			}
 		}
 	}
+	found := n
+	if d.storage != nil && d.storage.open() {
+		m, err := d.complete()
+		if err != nil {
+			return err
+		}
+		found += m
+	}
 	if d.loop.timing {
 		d.loop.stamp(phaseServe)
 	}
-	found := n
 	if d.proxy != nil {
 		m, err := d.scan()
 		if err != nil {
@@ -146,6 +159,9 @@ func (d *daemon) step() error {
 			d.counts.empty++
 		}
 		// The client that must make room may need this core.
+		if d.storage != nil && d.storage.open() {
+			return d.idle.pauseUntil(d.storage.left())
+		}
 		return d.idle.pause()
 	}
 	d.idle.busy()
@@ -172,6 +188,9 @@ func (d *daemon) serve(events []transport.Event, traced int) error {
 				return fmt.Errorf("serve: peers have more open requests than the %d that the run allows", cap(d.out.ops))
 			}
 			d.counts.incoming++
+			if d.storage != nil && d.delay(e, false) {
+				continue
+			}
 			d.answer(e, &d.out)
 			if i == traced {
 				d.spot.serve(d.clock)

@@ -150,6 +150,9 @@ func (d *daemon) scan() (int, error) {
 			}
 		}
 		d.counts.local++
+		if d.storage != nil && d.delay(e, true) {
+			continue
+		}
 		d.answer(e, &p.out)
 		if err := d.flushIfImmediate(); err != nil {
 			return n, err

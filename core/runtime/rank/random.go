@@ -11,6 +11,7 @@ const (
 	drawRoutes
 	drawGaps
 	drawStages
+	drawDelays
 )
 
 // newRandom returns the stream for one use of the client or daemon with that number.

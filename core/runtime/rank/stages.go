@@ -36,7 +36,7 @@ func newCallTrace(memory []byte) *callTrace {
 
 // shareTraces connects a thread with the traces of the daemons on its host.
 func (r *Rank) shareTraces(t *thread) {
-	if r.plan.Config.Proxied() {
+	if r.plan.Config.Proxied() || r.plan.Config.Stored() { // the stages do not have the wait for the storage
 		return
 	}
 	if t.daemon != nil {

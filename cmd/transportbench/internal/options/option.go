@@ -38,6 +38,8 @@ const (
 	keyRanks         = "ranks"
 	keyVerifyEvery   = "verify-every"
 	keyWarmup        = "warmup"
+	keyReadDelay     = "read-delay"
+	keyWriteDelay    = "write-delay"
 )
 
 var operations = orList(config.OpNames())
@@ -67,6 +69,9 @@ var configOptions = []option{
 	fraction("hot-keys", "hotspot: share of keys that are hot", func(c *config.Config) *float64 { return &c.HotKeys }),
 	fraction("hot-share", "hotspot: share of requests to hot keys", func(c *config.Config) *float64 { return &c.HotShare }),
 	seed("seed", "seed of the workload; the same seed gives the same operations", func(c *config.Config) *uint64 { return &c.Seed }),
+	setter(keyReadDelay, "delay", "time that the storage takes to read a value: "+orList(config.DelayForms())+" (median and p99); lookups do not wait for it", func(c *config.Config) setShower { return &c.ReadDelay }),
+	setter(keyWriteDelay, "delay", "time that the storage takes to write a value, in the same forms", func(c *config.Config) setShower { return &c.WriteDelay }),
+	number("storage-lanes", "values that the storage of a daemon serves at a time; 0 is no limit", func(c *config.Config) *int { return &c.StorageLanes }),
 	setter("remote-share", "share", "mesh: share of requests to other ranks, 0 to 1; hash leaves it to the keys", func(c *config.Config) setShower { return &c.RemoteShare }),
 	setter(keyTraffic, "pattern", "which rank each call goes to, instead of the keys: "+orList(config.TrafficNames())+"; also --pattern", func(c *config.Config) setShower { return &c.Traffic }),
 	setter("rate", "op/s", "open-loop load of all clients together: 5000, 200k, 1.5M, or max to find the capacity; closed keeps calls in flight instead", func(c *config.Config) setShower { return &c.Rate }),
@@ -114,6 +119,8 @@ func Values(name string) []string {
 		return []string{config.ArrivalPoisson, config.ArrivalConstant}
 	case keyTraffic:
 		return config.TrafficNames()
+	case keyReadDelay, keyWriteDelay:
+		return config.DelayForms()
 	case "flush":
 		return []string{config.FlushLoop, config.FlushImmediate}
 	case "idle":

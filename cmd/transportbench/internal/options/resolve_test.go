@@ -100,6 +100,7 @@ func TestEveryOptionFromEverywhere(t *testing.T) {
 		Flush: "immediate", Idle: "yield", Pin: false,
 		Warmup: config.Duration(time.Second), Duration: config.Duration(1500 * time.Millisecond), Repeats: 8, Launches: 2,
 		VerifyEvery: 9, SampleEvery: 10, Burn: 11,
+		ReadDelay: "20ms", WriteDelay: "exponential:10ms", StorageLanes: 12,
 	}
 	var args []string
 	env := map[string]string{}

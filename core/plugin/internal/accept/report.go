@@ -303,6 +303,16 @@ func (w *window) daemon(p part, r *record.DaemonReport) {
 		proxy.atMost("incoming", x.Incoming, w.most())
 		proxy.atMost("held", x.Held, w.most())
 	}
+	p.present("storage", r.Storage != nil, w.plan.Config.Stored())
+	if s := r.Storage; s != nil {
+		storage := p.field("storage")
+		within(storage, "lanes", s.Lanes, w.plan.Config.StorageLanes, w.plan.Config.StorageLanes)
+		storage.atMost("reads", s.Reads, w.most())
+		storage.atMost("writes", s.Writes, w.most())
+		storage.atMost("busy_ns", s.BusyNS, exact)
+		storage.atMost("wait_ns", s.WaitNS, exact)
+		within(storage, "most_queued", s.MostQueued, 0, 1<<31)
+	}
 	if d := r.Device; d != nil {
 		device := p.field("device")
 		device.atMost("values", d.Values, w.most())

@@ -1,0 +1,193 @@
+package config
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"transportbench/core/transport"
+)
+
+// Delay is the time that the storage behind the store takes for one value: fixed, or a distribution.
+// The zero value is no delay.
+type Delay string
+
+// The distributions of delays.
+const (
+	delayUniform     = "uniform"     // uniform:10ms-30ms
+	delayExponential = "exponential" // exponential:20ms, its mean
+	delayLognormal   = "lognormal"   // lognormal:20ms-60ms, its median and its 99th percentile
+)
+
+// maxDelay bounds the longest fixed delay and the parameters of distributions.
+const maxDelay = time.Second
+
+// maxStorageDrain bounds the time that the storage takes for all calls in flight, so that the end of
+// a window does not count them as lost.
+const maxStorageDrain = 5 * time.Second
+
+// MaxStorageLanes is the largest number of requests that the storage of a daemon serves at a time.
+const MaxStorageLanes = 1 << 16
+
+// DelayForms returns the forms of a delay as users write them.
+func DelayForms() []string {
+	return []string{"20ms", delayUniform + ":10ms-30ms", delayExponential + ":20ms", delayLognormal + ":20ms-60ms"}
+}
+
+func (d Delay) String() string {
+	if d == "" {
+		return none
+	}
+	return string(d)
+}
+
+// Set parses the format of String.
+func (d *Delay) Set(text string) error {
+	parsed, err := parseDelay(text)
+	if err == nil {
+		*d = parsed.text()
+	}
+	return err
+}
+
+// Sampler returns a function that turns draws into delays: one from (0, 1], and one from a normal
+// distribution with mean 0 and deviation 1. It needs a delay that Set has checked.
+func (d Delay) Sampler() func(unit, normal float64) time.Duration {
+	p, _ := parseDelay(string(d))
+	return p.sample
+}
+
+// Mean returns the mean delay.
+func (d Delay) Mean() time.Duration {
+	p, _ := parseDelay(string(d))
+	switch p.form {
+	case delayUniform:
+		return (p.low + p.high) / 2
+	case delayLognormal:
+		sigma := p.sigma()
+		return time.Duration(float64(p.low) * math.Exp(sigma*sigma/2))
+	}
+	return p.low
+}
+
+// delay is a parsed Delay.
+type delay struct {
+	form      string // a distribution, or empty for a fixed delay
+	low, high time.Duration
+}
+
+// normal99 is the 99th percentile of the normal distribution.
+const normal99 = 2.3263478740408408
+
+// sigma returns the deviation of the logarithm of a lognormal delay.
+func (p delay) sigma() float64 { return math.Log(float64(p.high)/float64(p.low)) / normal99 }
+
+func (p delay) sample(unit, normal float64) time.Duration {
+	ns := float64(p.low)
+	switch p.form {
+	case delayUniform:
+		ns += float64(p.high-p.low) * unit
+	case delayExponential:
+		ns *= -math.Log(unit)
+	case delayLognormal:
+		ns *= math.Exp(p.sigma() * normal)
+	}
+	return min(time.Duration(ns), maxStorageDrain)
+}
+
+func (p delay) text() Delay {
+	switch {
+	case p.form == "" && p.low == 0:
+		return ""
+	case p.form == "":
+		return Delay(p.low.String())
+	case p.form == delayExponential:
+		return Delay(p.form + ":" + p.low.String())
+	}
+	return Delay(p.form + ":" + p.low.String() + "-" + p.high.String())
+}
+
+func parseDelay(text string) (p delay, err error) {
+	if text == "" || text == none {
+		return p, nil
+	}
+	form, times, has := strings.Cut(text, ":")
+	if !has {
+		p.low, err = time.ParseDuration(text)
+		if err != nil {
+			return p, fmt.Errorf("%q is not a delay such as %s", shorten(text), strings.Join(DelayForms(), ", "))
+		}
+		return p, p.check(text)
+	}
+	forms := []string{delayUniform, delayExponential, delayLognormal}
+	p.form = form
+	low, high, ranged := strings.Cut(times, "-")
+	switch form {
+	case delayUniform, delayLognormal:
+		if !ranged {
+			return p, fmt.Errorf("%q has one time; use %s:10ms-30ms", shorten(text), form)
+		}
+	case delayExponential:
+		if ranged {
+			return p, fmt.Errorf("%q has two times; use %s:20ms", shorten(text), form)
+		}
+		high = low
+	default:
+		return p, fmt.Errorf("%q is not one of %s%s", shorten(form), strings.Join(forms, ", "), transport.SuggestionFor(form, forms))
+	}
+	if p.low, err = time.ParseDuration(low); err == nil {
+		p.high, err = time.ParseDuration(high)
+	}
+	if err != nil {
+		return p, fmt.Errorf("%q is not a delay such as %s", shorten(text), strings.Join(DelayForms(), ", "))
+	}
+	return p, p.check(text)
+}
+
+func (p delay) check(text string) error {
+	longest := max(p.low, p.high)
+	switch {
+	case p.low < 0 || longest > maxDelay || p.form != "" && p.low == 0:
+		return fmt.Errorf("%q is out of range (above 0s, to %v)", shorten(text), maxDelay)
+	case p.form != "" && p.high < p.low:
+		return fmt.Errorf("%q begins with the longer time; use %s:%v-%v", shorten(text), p.form, p.high, p.low)
+	}
+	return nil
+}
+
+// Stored reports whether a storage delays requests.
+func (c *Config) Stored() bool { return c.ReadDelay != "" || c.WriteDelay != "" }
+
+// checkStorage checks the delays against the service and the calls in flight.
+func checkStorage(c *Config) *Error {
+	if c.StorageLanes < 0 || c.StorageLanes > MaxStorageLanes {
+		return &Error{"storage-lanes", fmt.Sprintf("%d is out of range (0 to %d)", c.StorageLanes, MaxStorageLanes)}
+	}
+	if !c.Stored() {
+		if c.StorageLanes > 0 {
+			return &Error{"storage-lanes", "has no effect without a delay; use --read-delay or --write-delay too"}
+		}
+		return nil
+	}
+	for _, d := range []struct {
+		option string
+		delay  Delay
+	}{{"read-delay", c.ReadDelay}, {"write-delay", c.WriteDelay}} {
+		if d.delay == "" {
+			continue
+		}
+		if err := new(Delay).Set(string(d.delay)); err != nil {
+			return &Error{d.option, err.Error()}
+		}
+		if c.Service != ServiceStore {
+			return &Error{d.option, fmt.Sprintf("service %s has no storage; use --service store or leave it out", c.Service)}
+		}
+		calls := c.TotalClients() * c.InFlight
+		if rounds := (calls + max(c.StorageLanes, 1) - 1) / max(c.StorageLanes, 1); c.StorageLanes > 0 && time.Duration(rounds) > maxStorageDrain/max(d.delay.Mean(), 1) {
+			return &Error{d.option, fmt.Sprintf("%d calls in flight take over %v on %d lanes at %s each; use more --storage-lanes or a shorter delay",
+				calls, maxStorageDrain, c.StorageLanes, d.delay)}
+		}
+	}
+	return nil
+}

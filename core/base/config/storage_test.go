@@ -1,0 +1,64 @@
+package config
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestDelay(t *testing.T) {
+	for text, c := range map[string]struct {
+		text string
+		mean time.Duration
+		half time.Duration // at a draw of one half, and at the median of the normal distribution
+	}{
+		"none":                  {"none", 0, 0},
+		"0s":                    {"none", 0, 0},
+		"20ms":                  {"20ms", 20 * time.Millisecond, 20 * time.Millisecond},
+		"uniform:10ms-30ms":     {"uniform:10ms-30ms", 20 * time.Millisecond, 20 * time.Millisecond},
+		"exponential:10000us":   {"exponential:10ms", 10 * time.Millisecond, 6931471},
+		"lognormal:20ms-20ms":   {"lognormal:20ms-20ms", 20 * time.Millisecond, 20 * time.Millisecond},
+		"lognormal:18.8ms-23ms": {"lognormal:18.8ms-23ms", 18870725, 18800 * time.Microsecond},
+	} {
+		var d Delay
+		require.NoError(t, d.Set(text), text)
+		require.Equal(t, c.text, d.String())
+		require.InDelta(t, c.mean, d.Mean(), 2000, text)
+		require.InDelta(t, c.half, d.Sampler()(0.5, 0), 2, text)
+	}
+	var d Delay
+	require.NoError(t, d.Set("lognormal:20ms-60ms"))
+	require.InDelta(t, 60*time.Millisecond, d.Sampler()(1, normal99), 2, "the 99th percentile")
+	for text, problem := range map[string]string{
+		"20":                  "is not a delay such as 20ms, uniform:10ms-30ms",
+		"-1ms":                "out of range",
+		"2s":                  "out of range (above 0s, to 1s)",
+		"lognormel:10ms-20ms": `did you mean "lognormal"?`,
+		"lognormal:10ms":      "use lognormal:10ms-30ms",
+		"exponential:1ms-2ms": "use exponential:20ms",
+		"uniform:30ms-10ms":   "use uniform:10ms-30ms",
+		"uniform:0s-10ms":     "out of range",
+		"uniform:10ms-quick":  "is not a delay",
+	} {
+		require.ErrorContains(t, d.Set(text), problem, text)
+	}
+}
+
+func TestCheckStorage(t *testing.T) {
+	for problem, spoil := range map[string]func(*Config){
+		"--storage-lanes: has no effect without": func(c *Config) { c.StorageLanes = 4 },
+		"--storage-lanes: -1 is out of range":    func(c *Config) { c.StorageLanes = -1 },
+		"--read-delay: service echo has no":      func(c *Config) { c.Service, c.ReadRatio, c.ReadDelay = ServiceEcho, 1, "1ms" },
+		"--write-delay: \"soon\" is not a delay": func(c *Config) { c.WriteDelay = "soon" },
+		"--read-delay: 1000 calls in flight":     func(c *Config) { c.InFlight, c.ReadDelay, c.StorageLanes = 1000, "20ms", 2 },
+	} {
+		c := Default()
+		spoil(&c)
+		require.ErrorContains(t, c.Validate(), problem)
+	}
+	c := Default()
+	c.ReadDelay, c.InFlight = "20ms", 1000
+	require.NoError(t, c.Validate(), "without a limit all are served at once")
+	require.True(t, c.Stored())
+}
