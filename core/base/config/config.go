@@ -53,6 +53,9 @@ type Config struct {
 	RemoteShare Share `json:"remote_share,omitempty"`
 	// Traffic chooses the rank of each call instead of the keys.
 	Traffic Traffic `json:"traffic,omitempty"`
+	// Classes give some clients another load than others. Clients is then their sum, and InFlight and
+	// ValueSize are the largest.
+	Classes Classes `json:"class,omitempty"`
 	// Rate is the open-loop load of all clients together, and Arrival the distribution of the gaps
 	// between operations.
 	Rate    Rate   `json:"rate,omitempty"`

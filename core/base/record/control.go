@@ -112,6 +112,8 @@ type Window struct {
 	// SampleEvery is the latency sampling of a measured window: one op in SampleEvery is timed.
 	// The warm-up's Report has the value to use.
 	SampleEvery int `json:"sample_every"`
+	// Only is the number of the only class of traffic whose clients call, from 1; 0 is all.
+	Only int `json:"only,omitempty"`
 }
 
 // Progress is what a rank's clients have done since the window began, and their recent latency.

@@ -78,6 +78,18 @@ func (h *Histogram) Record(ns uint64) {
 	_ = h.hdr.RecordValue(value)
 }
 
+// Within returns the share of the records that are at most ns, to the width of a bucket, or 0 if there
+// are no records.
+func (h *Histogram) Within(ns uint64) float64 {
+	within := int64(0)
+	for _, b := range h.Buckets() {
+		if uint64(b.From) <= ns {
+			within += int64(b.Count)
+		}
+	}
+	return float64(within) / float64(max(h.Count(), 1))
+}
+
 // Merge adds the counts of other, which does not change.
 func (h *Histogram) Merge(other *Histogram) {
 	h.hdr.Merge(other.hdr)

@@ -49,10 +49,10 @@ type Model struct {
 	CPUPerOp   float64 `json:"cpu_per_op_ns,omitempty"`
 }
 
-// model returns the model of the measured configuration, or nil if times are missing or the loop is
-// open.
+// model returns the model of the measured configuration, or nil if times are missing, the loop is
+// open, or clients have different loads.
 func (e *evidence) model(s utilization) *Model {
-	if e.open() || s.perOp == 0 {
+	if e.open() || len(e.cfg.Classes) > 0 || s.perOp == 0 {
 		return nil
 	}
 	m := &Model{

@@ -202,7 +202,7 @@ func (e *evidence) sample(metric string) float64 {
 // clients, configured and daemons return the numbers of clients, of calls in flight, and of daemons
 // that the configuration has.
 func (e *evidence) clients() int    { return e.cfg.TotalClients() }
-func (e *evidence) configured() int { return e.clients() * e.cfg.InFlight }
+func (e *evidence) configured() int { return e.cfg.CallsInFlight() }
 func (e *evidence) daemons() int    { return e.cfg.ServingRanks() * e.cfg.Daemons }
 
 // open reports whether the load is an open loop, other than one that keeps all calls in flight to find
@@ -221,7 +221,7 @@ func (e *evidence) failedCheck(name string) (result.Check, bool) {
 
 // law returns nil for an open loop, in which the number of calls in flight varies.
 func (e *evidence) law() *LittlesLaw {
-	if e.open() {
+	if e.open() || e.cfg.Classes.Open() {
 		return nil
 	}
 	configured := float64(e.configured())

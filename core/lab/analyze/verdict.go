@@ -144,6 +144,9 @@ func (e *evidence) loadLine() string {
 	if e.open() {
 		return fmt.Sprintf("open loop of %s", format.Rate(float64(e.cfg.Rate)))
 	}
+	if len(e.cfg.Classes) > 0 {
+		return "classes " + e.cfg.Classes.String()
+	}
 	return fmt.Sprintf("%s with %d in flight", format.Count(e.clients(), "client"), e.cfg.InFlight)
 }
 

@@ -88,6 +88,9 @@ func ParseThreshold(text string) (Threshold, error) {
 
 // CheckMetric returns an error if there is no metric of that name.
 func CheckMetric(name string) error {
+	if result.IsOfClass(name) {
+		return nil
+	}
 	var names []string
 	for _, d := range result.Definitions {
 		if d.Name == name {

@@ -183,6 +183,9 @@ func Define(name string) Definition {
 			return d
 		}
 	}
+	if IsOfClass(name) {
+		return defineOfClass(name)
+	}
 	return Definition{Name: name, Better: None}
 }
 

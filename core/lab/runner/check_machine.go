@@ -140,6 +140,9 @@ func (e evidence) stolen() float64 {
 func checkFairness(e evidence) finding {
 	f := finding{limit: 0.5}
 	var windows int
+	if len(e.result.Config.Classes) > 0 {
+		return f.notJudged("clients of several classes have different loads")
+	}
 	f.value, windows = e.overWindows(func(r *result.Repeat) (float64, bool) { return fairness(r.Clients()), true })
 	if windows == 0 {
 		return f.notJudged("no repeat was completed")

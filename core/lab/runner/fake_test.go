@@ -68,6 +68,7 @@ type cluster struct {
 
 	mu      sync.Mutex
 	log     []call
+	only    map[int][]int // of each window, by rank
 	count   map[call]int
 	alive   map[int]int // launched and not killed, by rank
 	ready   map[int]bool
@@ -87,7 +88,7 @@ func newCluster() *cluster {
 			record.ProbeBounce:  {Name: "cache-line bounce", RoundTrip: 50, Samples: 10},
 			transport.ProbeRate: {Name: "stream", PerOp: 400, Samples: 10},
 		},
-		count: map[call]int{}, alive: map[int]int{}, ready: map[int]bool{}, drained: map[int]bool{},
+		only: map[int][]int{}, count: map[call]int{}, alive: map[int]int{}, ready: map[int]bool{}, drained: map[int]bool{},
 		lost: make(chan struct{}),
 	}
 }
@@ -253,6 +254,9 @@ func (f *fakeRank) Probe(ctx context.Context, p record.Probe) (transport.Floor, 
 
 func (f *fakeRank) Run(ctx context.Context, ph record.Window, started func(), progress func(record.Progress)) (record.Report, error) {
 	this := f.note(f.number, opRun)
+	f.mu.Lock()
+	f.only[f.number] = append(f.only[f.number], ph.Only)
+	f.mu.Unlock()
 	f.reset() // before a hook may ask for the next state
 	if err := f.obey(ctx, this, f.dead); err != nil {
 		return record.Report{}, err

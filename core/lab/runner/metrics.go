@@ -38,7 +38,9 @@ func fillSamples(cfg config.Config, repeat *result.Repeat) error {
 		put(result.TokenRate, float64(tokens)*blocks)
 	}
 	put(result.CPUPerOp, float64(cpuTime(repeat))/float64(totalOps(clients)))
-	put(result.ClientFairness, fairness(clients))
+	if len(cfg.Classes) == 0 {
+		put(result.ClientFairness, fairness(clients))
+	}
 	put(result.EmptyLoops, emptyLoops(repeat))
 	putMesh(clients, put)
 	if err := putTraffic(cfg, repeat, put); err != nil {
@@ -62,7 +64,7 @@ func putTime(cfg config.Config, repeat *result.Repeat, put func(string, float64)
 	clients, daemons := repeat.Clients(), repeat.Daemons()
 	ops := float64(totalOps(clients))
 	inFlight := cfg.InFlight
-	if cfg.Rate != 0 || cfg.Burn != 0 {
+	if cfg.Rate != 0 || cfg.Burn != 0 || len(cfg.Classes) > 0 {
 		inFlight = 0 // it varies
 	}
 	latency := result.ExactMean(clients, inFlight)
@@ -189,6 +191,9 @@ func harnessShare(o *record.Overhead, clients []record.ClientReport, daemons []r
 func putFloors(cfg config.Config, repeat *result.Repeat, put func(string, float64)) {
 	if bounce, ok := around(repeat.Before.Bounce, repeat.After.Bounce); ok {
 		put(result.Bounce, bounce)
+	}
+	if len(cfg.Classes) > 0 {
+		return // the probes are of one payload
 	}
 	roundTrip := func(f *transport.Floor) float64 {
 		if f == nil {

@@ -17,6 +17,7 @@ const (
 	StepWarmup   = "warmup"
 	StepFloor    = "floor"
 	StepRepeat   = "repeat"
+	StepAlone    = "alone" // of each class of traffic, after a repeat
 	StepWitness  = "witness"
 	StepClose    = "close"
 )
@@ -78,7 +79,8 @@ func beside(cfg config.Config, d time.Duration) time.Duration {
 
 // windowTime is the planned time of a window with what is measured beside it.
 func windowTime(cfg config.Config) time.Duration {
-	return beside(cfg, overheadTime) + time.Duration(cfg.Duration) + 2*beside(cfg, probeTime)
+	windows := 1 + alone(cfg)
+	return beside(cfg, overheadTime) + time.Duration(windows)*time.Duration(cfg.Duration) + 2*beside(cfg, probeTime)
 }
 
 // extend adds to the planned time.

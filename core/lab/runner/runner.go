@@ -359,6 +359,9 @@ func (b *bench) measure(ctx context.Context) error {
 			return err
 		}
 		repeat, err := b.repeat(ctx, i)
+		if err == nil {
+			err = b.measureClasses(ctx, b.earlier+i+1, &repeat)
+		}
 		if err != nil {
 			return err
 		}

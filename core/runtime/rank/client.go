@@ -71,6 +71,7 @@ type client struct {
 	// callsFirst means that the next window begins with a first call on each connection, whose times in
 	// nanoseconds are in first.
 	callsFirst bool
+	silent     bool // the next window is another class's alone
 	first      []uint64
 	counted    uint64 // ticks: up to here, counts.inFlight has the calls in flight
 
@@ -179,13 +180,15 @@ type openTimes struct {
 // newClient returns a client on a worker. number is its number among the clients of all ranks
 // and seeds its requests.
 func newClient(w wiring, number int, idle string, worker transport.Worker) (*client, error) {
-	calls, replays := w.cfg.Requests()
+	cfg := w.cfg.OfClient(number % w.cfg.Clients)
+	calls, replays := cfg.Requests()
 	return newClientOf(w, number, idle, worker, calls, replays)
 }
 
 // newClientOf returns a client with that many calls.
 func newClientOf(w wiring, number int, idle string, worker transport.Worker, calls int, replays bool) (*client, error) {
-	cfg := w.cfg
+	local := number % w.cfg.Clients
+	cfg := w.cfg.OfClient(local)
 	stride := (cfg.LargestMessage() + 63) &^ 63
 	buffers, err := unix.Mmap(-1, 0, stride*calls, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_POPULATE)
 	if err != nil {
@@ -223,7 +226,7 @@ func newClientOf(w wiring, number int, idle string, worker transport.Worker, cal
 		c.prepared = newQueue(calls)
 	}
 	if !cfg.Proxied() {
-		c.stager = newStager(c.clock, c.readCost, w.clientPeer(w.rank, number%cfg.Clients), cfg.Seed)
+		c.stager = newStager(c.clock, c.readCost, w.clientPeer(w.rank, local), cfg.Seed)
 	}
 	c.ops = c.loose
 	c.alike = replays && !cfg.Proxied() && c.iterations == nil && c.schedule == nil

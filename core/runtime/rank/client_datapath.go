@@ -48,7 +48,12 @@ func (c *client) run(s *state, atBegin, atEnd func()) error {
 	c.counted = start
 	c.slices.start(start)
 	c.live.begin(start, c.schedule)
-	err := c.enter(start)
+	var err error
+	if c.silent {
+		stayOut(s)
+	} else {
+		err = c.enter(start)
+	}
 	for err == nil && s.measuring() {
 		err = c.step(true)
 	}
@@ -57,7 +62,7 @@ func (c *client) run(s *state, atBegin, atEnd func()) error {
 	c.counts.window = max(now-start, c.clock.Ticks(time.Nanosecond)+1)
 	c.counts.found = c.counts.polls - c.counts.empty
 	c.count(now)
-	if c.schedule != nil {
+	if c.schedule != nil && !c.silent {
 		c.open.scheduled += c.schedule.overdue(now)
 	}
 	c.gaps.stop()
@@ -67,6 +72,13 @@ func (c *client) run(s *state, atBegin, atEnd func()) error {
 		return err
 	}
 	return c.drain(s)
+}
+
+// stayOut waits for the end of a window without calling.
+func stayOut(s *state) {
+	for s.measuring() {
+		time.Sleep(time.Millisecond)
+	}
 }
 
 // enter begins to measure: a closed loop issues all the calls that it keeps in flight.

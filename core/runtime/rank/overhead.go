@@ -43,7 +43,7 @@ func (r *Rank) Overhead(ctx context.Context, d time.Duration) (o record.Overhead
 	threads := slices.Concat(daemons, clients)
 	err = eachOf(ctx, threads, func(t *thread) (err error) {
 		if t.overhead == nil {
-			t.overhead, err = newOverhead(r.plan, t.id.IsDaemon(), r.transport.Properties(), t.batch())
+			t.overhead, err = newOverhead(r.planOf(t), t.id.IsDaemon(), r.transport.Properties(), t.batch())
 		}
 		return err
 	})
@@ -68,6 +68,13 @@ func (r *Rank) Overhead(ctx context.Context, d time.Duration) (o record.Overhead
 		o.VerifyNS, o.StampNS = t.overhead.verifyNS, t.overhead.stampNS
 	}
 	return o, nil
+}
+
+// planOf returns the plan with the load of one thread: that of a client's class.
+func (r *Rank) planOf(t *thread) record.Plan {
+	plan := r.plan
+	plan.Config = plan.Config.OfClient(t.id.Client) // without a class, that of a daemon
+	return plan
 }
 
 // apart returns one daemon and one client for each processor. Others would wait for these, and hundreds

@@ -177,6 +177,7 @@ func (r *Rank) launch(sampleEvery int, window record.Window) *windowRun {
 		if t.client != nil {
 			calling.Add(1)
 			t.client.begin(sampleEvery, window.Duration)
+			t.client.silent = window.Only > 0 && window.Only-1 != r.plan.Config.ClassOf(t.id.Client)
 			t.client.callsFirst = window.Warmup && r.setup != nil && !r.plan.Config.Proxied()
 		} else {
 			t.daemon.begin()

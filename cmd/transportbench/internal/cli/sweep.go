@@ -147,6 +147,9 @@ func readSpec(f *sweepFlags, flags *pflag.FlagSet, args []string) (spec *sweep.S
 	}
 	flags.Visit(func(flag *pflag.Flag) {
 		values := strings.Split(flag.Value.String(), ",")
+		if flag.Name == options.KeyClass { // it has commas
+			values = []string{flag.Value.String()}
+		}
 		switch {
 		case flag.Name == "repeats":
 			var wrong error

@@ -93,6 +93,9 @@ func AddRun(flags *pflag.FlagSet, defaults map[string]string, leaveOut ...string
 			addText(flags, o.name, o.kind, o.show(&initial), o.help)
 		}
 	}
+	if f := flags.Lookup(KeyClass); f != nil {
+		f.Value.(*textValue).separator = ";"
+	}
 	flags.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		return pflag.NormalizedName(sweep.Option(name))
 	})
@@ -138,12 +141,21 @@ func addText(flags *pflag.FlagSet, name, kind, initial, help string) {
 // textValue is a flag's value before it is read.
 type textValue struct {
 	kind, text string
+	separator  string // of a repeatable flag
 }
 
-func (v *textValue) String() string        { return v.text }
-func (v *textValue) Type() string          { return v.kind }
-func (v *textValue) Set(text string) error { v.text = text; return nil }
-func (v *textValue) IsBoolFlag() bool      { return v.kind == kindBool }
+func (v *textValue) String() string   { return v.text }
+func (v *textValue) Type() string     { return v.kind }
+func (v *textValue) IsBoolFlag() bool { return v.kind == kindBool }
+
+// Set replaces the text, or adds to that of a repeatable flag.
+func (v *textValue) Set(text string) error {
+	if v.separator != "" && v.text != "" {
+		text = v.text + v.separator + text
+	}
+	v.text = text
+	return nil
+}
 
 // listValue is the value of a repeatable flag.
 type listValue struct{ items []string }

@@ -22,8 +22,11 @@ type option struct {
 	show func(c *config.Config) string
 }
 
-// KeyTrack is the option of the integrity checks.
-const KeyTrack = "track"
+// The options of the integrity checks and of the classes of traffic.
+const (
+	KeyTrack = "track"
+	KeyClass = "class"
+)
 
 // The options that replace each other.
 const (
@@ -34,6 +37,9 @@ const (
 	keyPattern       = "pattern"
 	keyService       = "service"
 	keyTraffic       = "traffic"
+	keyClients       = "clients"
+	keyInFlight      = "in-flight"
+	keyRate          = "rate"
 	keyTopology      = "topology"
 	keyRanks         = "ranks"
 	keyVerifyEvery   = "verify-every"
@@ -50,8 +56,8 @@ var configOptions = []option{
 	text(keyTopology, "how ranks call each other: client-server, mesh-direct or mesh-proxied", func(c *config.Config) *string { return &c.Topology }),
 	number(keyRanks, "number of processes", func(c *config.Config) *int { return &c.Ranks }),
 	number("daemons", "polling threads per serving rank", func(c *config.Config) *int { return &c.Daemons }),
-	number("clients", "client threads per calling rank", func(c *config.Config) *int { return &c.Clients }),
-	number("in-flight", "calls in flight per client", func(c *config.Config) *int { return &c.InFlight }),
+	number(keyClients, "client threads per calling rank", func(c *config.Config) *int { return &c.Clients }),
+	number(keyInFlight, "calls in flight per client", func(c *config.Config) *int { return &c.InFlight }),
 	setter(keyService, "name", "what a daemon does: store (reads and writes of a key-value store), echo (returns the message) or sink (drops writes)", func(c *config.Config) setShower { return &c.Service }),
 	number("keys", "distinct keys per serving rank", func(c *config.Config) *int { return &c.Keys }),
 	{
@@ -74,7 +80,8 @@ var configOptions = []option{
 	number("storage-lanes", "values that the storage of a daemon serves at a time; 0 is no limit", func(c *config.Config) *int { return &c.StorageLanes }),
 	setter("remote-share", "share", "mesh: share of requests to other ranks, 0 to 1; hash leaves it to the keys", func(c *config.Config) setShower { return &c.RemoteShare }),
 	setter(keyTraffic, "pattern", "which rank each call goes to, instead of the keys: "+orList(config.TrafficNames())+"; also --pattern", func(c *config.Config) setShower { return &c.Traffic }),
-	setter("rate", "op/s", "open-loop load of all clients together: 5000, 200k, 1.5M, or max to find the capacity; closed keeps calls in flight instead", func(c *config.Config) setShower { return &c.Rate }),
+	setter(KeyClass, "name:size,...", "class of traffic, repeatable: some clients of each rank with a load of their own, as in rpc:64B,in-flight=1,slo=50us or bulk:1MiB,rate=500,clients=2", func(c *config.Config) setShower { return &c.Classes }),
+	setter(keyRate, "op/s", "open-loop load of all clients together: 5000, 200k, 1.5M, or max to find the capacity; closed keeps calls in flight instead", func(c *config.Config) setShower { return &c.Rate }),
 	text("arrival", "gaps of an open-loop load: poisson or constant", func(c *config.Config) *string { return &c.Arrival }),
 	text("flush", "when the doorbell rings: loop (once per iteration), or immediate (after each message)", func(c *config.Config) *string { return &c.Flush }),
 	text("idle", "what a thread with nothing to do does: auto, spin, yield or park", func(c *config.Config) *string { return &c.Idle }),
@@ -127,7 +134,7 @@ func Values(name string) []string {
 		return []string{config.IdleAuto, config.IdleSpin, config.IdleYield, config.IdlePark}
 	case KeyTrack:
 		return []string{config.TrackShipped.String(), config.TrackMatched.String()}
-	case "rate":
+	case keyRate:
 		return []string{config.Rate(0).String(), config.RateMax.String()}
 	}
 	return nil

@@ -154,6 +154,7 @@ func Build(values map[string]string) (config.Config, error) {
 	settleService(&c, level)
 	settleTrack(&c, level)
 	settleTraffic(&c, level)
+	settleClasses(&c, level)
 	settleWarmup(&c, level)
 	return c, c.Validate()
 }
@@ -324,6 +325,7 @@ func settle(c *config.Config, level func(key string) level) {
 	case size < token && c.BytesPerToken > 0:
 		c.ValueSize = config.FixedSize(c.BlockSize())
 	}
+	settleClasses(c, level)
 }
 
 // settleTrack makes the track matched verify every value, unless the same level or a higher one says
@@ -350,6 +352,36 @@ func settleTraffic(c *config.Config, level func(key string) level) {
 		c.Topology = config.TopologyClientServer
 	case !c.Mesh():
 		c.Topology = config.TopologyMeshDirect
+	}
+}
+
+// settleClasses replaces what classes of traffic have themselves, and a store by an echo, unless the same
+// level or a higher one sets it, which Validate refuses.
+func settleClasses(c *config.Config, level func(key string) level) {
+	from := level(KeyClass)
+	if len(c.Classes) == 0 || from == levelDefault {
+		return
+	}
+	above := func(key string) bool { return from > level(key) }
+	clients, inFlight, size := c.Classes.Totals()
+	if above(keyClients) {
+		c.Clients = clients
+	}
+	if above(keyInFlight) {
+		c.InFlight = inFlight
+	}
+	if above(keyValueSize) && above(keyBytesPerToken) {
+		c.ValueSize, c.BytesPerToken = config.FixedSize(size), 0
+	}
+	if above(keyRate) {
+		c.Rate = 0
+	}
+	if above(keyPattern) {
+		c.Pattern = nil
+	}
+	if above(keyService) && c.Service == config.ServiceStore {
+		c.Service, c.Mix = config.ServiceEcho, nil
+		c.ReadRatio, _ = c.Service.ReadRatio()
 	}
 }
 

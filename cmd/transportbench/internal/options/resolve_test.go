@@ -107,8 +107,8 @@ func TestEveryOptionFromEverywhere(t *testing.T) {
 	file := ""
 	for _, o := range configOptions {
 		text := o.show(&want)
-		if o.name == keyPattern || o.name == keyService || o.name == KeyTrack || o.name == keyTraffic {
-			continue // other options stand for these: a mix, verify-every and remote-share
+		if o.name == keyPattern || o.name == keyService || o.name == KeyTrack || o.name == keyTraffic || o.name == KeyClass {
+			continue // they exclude others
 		}
 		require.NotEqual(t, o.show(ptr(config.Default())), text, o.name)
 		args = append(args, "--"+o.name+"="+text)
@@ -248,6 +248,31 @@ func TestTraffic(t *testing.T) {
 	c, err := Build(map[string]string{"traffic": "hotspot:0.5"})
 	require.NoError(t, err)
 	require.Equal(t, 4, c.Ranks)
+}
+
+// TestClasses checks what classes of traffic replace, and what they refuse.
+func TestClasses(t *testing.T) {
+	both := []string{"--class", "bulk:1MiB,rate=500,clients=2", "--class", "rpc:64B,in-flight=4"}
+	s, err := resolve(t, given{args: both})
+	require.NoError(t, err)
+	c := s.Config
+	require.Len(t, c.Classes, 2)
+	require.Equal(t, []any{3, 16, 1 << 20, config.ServiceEcho, 1.0}, []any{c.Clients, c.InFlight, c.ValueSize.Max(), c.Service, c.ReadRatio})
+	s, err = resolve(t, given{args: append(both, "--profile", "bulk")})
+	require.NoError(t, err)
+	require.Equal(t, config.ServiceSink, s.Config.Service, "the profile's service stays")
+	require.Empty(t, s.Config.Pattern)
+	for option, args := range map[string][]string{
+		"clients": {"--clients", "2"}, "in-flight": {"--in-flight", "2"}, "value-size": {"--value-size", "9"},
+		"rate": {"--rate", "9"}, "service": {"--service", "store"}, "pattern": {"--service", "sink", "--pattern", "write:2"},
+		"class": {"--class", "rpc:1"},
+	} {
+		_, err := resolve(t, given{args: append(args, both...)})
+		require.ErrorContains(t, err, "--"+option+": ")
+	}
+	c, err = Build(map[string]string{"class": "a:1;b:2,clients=3"})
+	require.NoError(t, err)
+	require.Equal(t, 4, c.Clients)
 }
 
 // TestWarmup: short windows shorten the default warm-up.

@@ -41,6 +41,7 @@ func Result(w io.Writer, r *result.Result) {
 	}
 	t.Render()
 	fmt.Fprintln(w)
+	classes(w, r)
 	flows(w, r)
 	mesh(w, r)
 	Checks(w, r)
@@ -108,13 +109,20 @@ func Title(r *result.Result) string {
 func Load(c config.Config) string {
 	parts := []string{
 		format.Count(c.Ranks, "rank"), format.Count(c.ServingRanks()*c.Daemons, "daemon"), format.Count(c.CallingRanks()*c.Clients, "client"),
-		fmt.Sprintf("%d in flight", c.InFlight),
-		values(c.ValueSize),
+		calls(&c),
 		operations(&c),
 		fmt.Sprintf("%s (%s)", format.Count(c.TotalKeys(), "key"), c.Distribution),
 		fmt.Sprintf("%d x %v", c.Repeats, c.Duration),
 	}
 	return strings.Join(parts, ", ")
+}
+
+// calls describes the calls of a client, or of those of each class.
+func calls(c *config.Config) string {
+	if len(c.Classes) > 0 {
+		return "classes " + c.Classes.String()
+	}
+	return fmt.Sprintf("%d in flight, %s", c.InFlight, values(c.ValueSize))
 }
 
 func values(s config.Sizes) string {

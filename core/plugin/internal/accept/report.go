@@ -53,7 +53,9 @@ func (w *window) check(r *record.Report) error {
 		within(p, "sample_every", r.SampleEvery, w.spec.SampleEvery, w.spec.SampleEvery)
 	}
 	for i := range r.Clients {
-		w.client(p.index("clients", i), &r.Clients[i])
+		own, plan := *w, *w.plan
+		plan.Config, own.plan = plan.Config.OfClient(i), &plan
+		own.client(p.index("clients", i), &r.Clients[i])
 	}
 	for i := range r.Daemons {
 		w.daemon(p.index("daemons", i), &r.Daemons[i])
