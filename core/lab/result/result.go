@@ -154,6 +154,18 @@ type Host struct {
 	Environment machine.Environment `json:"environment"`
 }
 
+// Machines returns the machine of each rank; it is empty if the ranks were started on the host of the
+// command.
+func (r *Result) Machines() map[int]string {
+	machines := map[int]string{}
+	for _, h := range r.Hosts {
+		for _, rank := range h.Ranks {
+			machines[rank] = h.Machine
+		}
+	}
+	return machines
+}
+
 // Placement has the processors on which the polling threads of one rank ran, daemons before
 // clients.
 type Placement struct {

@@ -43,7 +43,7 @@ func checkPath(e evidence) finding {
 		if r.Launch >= len(launches) {
 			continue
 		}
-		w := newPathWindow(launches[r.Launch].Setup.Ranks, r)
+		w := newPathWindow(launches[r.Launch].Setup.Ranks, e.result.Machines(), r)
 		for _, name := range w.names {
 			if !slices.Contains(names, name) {
 				names = append(names, name)
@@ -101,13 +101,14 @@ type pathWindow struct {
 	sharedPort     bool    // several ranks state the same port
 }
 
-// place is an interface of a network namespace.
+// place is an interface of a network namespace. Machines number their namespaces alike.
 type place struct {
+	machine   string
 	namespace uint64
 	name      string
 }
 
-func newPathWindow(setups []record.RankSetup, r *result.Repeat) *pathWindow {
+func newPathWindow(setups []record.RankSetup, machines map[int]string, r *result.Repeat) *pathWindow {
 	w := &pathWindow{carriers: map[string]bool{}, interfaces: map[place]bool{}, ports: map[string]bool{},
 		sent: map[place]float64{}, port: map[string]float64{}, portPackets: map[string]float64{}}
 	w.count(r)
@@ -130,15 +131,15 @@ func newPathWindow(setups []record.RankSetup, r *result.Repeat) *pathWindow {
 			connections[p.Local+" "+p.Remote] = p.Carrier == transport.MediumTCP
 			switch {
 			case p.Device != "":
-				name := record.PortName(&p)
+				name := machines[i] + record.PortName(&p)
 				w.sharedPort = w.sharedPort || w.ports[name] // each rank states it once
 				w.ports[name] = true
 			case p.Interface != "":
-				w.interfaces[place{traffic.Namespace, p.Interface}] = true
+				w.interfaces[place{machines[i], traffic.Namespace, p.Interface}] = true
 			}
 			overheads = append(overheads, float64(p.Overhead))
 		}
-		w.add(traffic, connections)
+		w.add(machines[i], traffic, connections)
 	}
 	if len(overheads) > 0 && slices.Min(overheads) > 0 {
 		w.overhead = slices.Max(overheads)
@@ -147,7 +148,7 @@ func newPathWindow(setups []record.RankSetup, r *result.Repeat) *pathWindow {
 }
 
 // add adds what one rank's kernel counted. Ranks of one namespace read the same interfaces.
-func (w *pathWindow) add(traffic *record.Traffic, connections map[string]bool) {
+func (w *pathWindow) add(machine string, traffic *record.Traffic, connections map[string]bool) {
 	for _, c := range traffic.Counters {
 		sent := float64(c.Sent)
 		switch c.Kind {
@@ -161,11 +162,12 @@ func (w *pathWindow) add(traffic *record.Traffic, connections map[string]bool) {
 			}
 			w.elsewhere += sent
 		case record.KindInterface:
-			at := place{traffic.Namespace, c.Name}
+			at := place{machine, traffic.Namespace, c.Name}
 			w.sent[at] = max(w.sent[at], sent)
 		case record.KindPort:
-			w.port[c.Name] = max(w.port[c.Name], sent)
-			w.portPackets[c.Name] = max(w.portPackets[c.Name], float64(c.SentPackets))
+			name := machine + c.Name
+			w.port[name] = max(w.port[name], sent)
+			w.portPackets[name] = max(w.portPackets[name], float64(c.SentPackets))
 		}
 	}
 }

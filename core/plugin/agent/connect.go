@@ -162,8 +162,14 @@ func (r *Remote) State(ctx context.Context, cpus []int) (wire.MachineState, erro
 	return state, r.on(err)
 }
 
-// Close ends the agent's ranks and the connection.
+// endTimeout bounds the last call of an agent.
+const endTimeout = 2 * time.Second
+
+// Close ends the agent, with its ranks, and the connection.
 func (r *Remote) Close() {
+	ctx, cancel := context.WithTimeout(r.ctx, endTimeout)
+	defer cancel()
+	_ = r.client.End(ctx)
 	_ = r.conn.Close()
 	r.end()
 }

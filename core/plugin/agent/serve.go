@@ -60,10 +60,12 @@ func Serve(ctx context.Context, conn net.Conn, dirs []string) error {
 	switch err := watched.cause(); {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case errors.Is(err, io.EOF):
+	case s.isOver():
 		return ErrEnded
 	case err == nil:
-		return errors.New("the coordinator does not answer")
+		return errors.New("it does not answer")
+	case errors.Is(err, io.EOF):
+		return errors.New("it ended without a word")
 	default:
 		return err
 	}
@@ -82,6 +84,7 @@ type server struct {
 	ranks   map[string]*rank
 	next    int
 	ended   bool // no rank may start
+	over    bool // the coordinator said so
 }
 
 var _ wire.Agent = (*server)(nil)
@@ -196,6 +199,20 @@ func (s *server) Kill(_ context.Context, id string) error {
 func (s *server) State(_ context.Context, cpus []int) (wire.MachineState, error) {
 	root := machine.Root("/")
 	return wire.MachineState{Times: root.CPUTimes(cpus), Frequency: root.FrequencyRatio(cpus), OOMKills: root.OOMKills()}, nil
+}
+
+// End implements [wire.Agent].
+func (s *server) End(context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.over = true
+	return nil
+}
+
+func (s *server) isOver() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.over
 }
 
 // Logs implements [wire.Agent].

@@ -210,9 +210,11 @@ func (c *cluster) close() {
 	if c == nil {
 		return
 	}
+	var closing sync.WaitGroup
 	for _, r := range c.remotes {
-		r.Close()
+		closing.Go(r.Close)
 	}
+	closing.Wait()
 	for _, a := range c.agents[len(c.remotes):] {
 		_ = a.Conn.Close()
 	}

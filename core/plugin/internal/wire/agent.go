@@ -57,6 +57,8 @@ type Agent interface {
 	Kill(ctx context.Context, id string) error
 	// State reads the machine's state for some processors.
 	State(ctx context.Context, cpus []int) (MachineState, error)
+	// End says that the run is over and the connection will end.
+	End(ctx context.Context) error
 	// Logs calls send with what the plugins log, until ctx ends.
 	Logs(ctx context.Context, send func(text string) error) error
 	// Rank returns the control service of a rank.
@@ -72,6 +74,7 @@ var agentDesc = grpc.ServiceDesc{
 		unary("Await", func(a Agent, ctx context.Context, id string) (none, error) { return none{}, a.Await(ctx, id) }),
 		unary("Kill", func(a Agent, ctx context.Context, id string) (none, error) { return none{}, a.Kill(ctx, id) }),
 		unary("State", func(a Agent, ctx context.Context, cpus []int) (MachineState, error) { return a.State(ctx, cpus) }),
+		unary("End", func(a Agent, ctx context.Context, _ none) (none, error) { return none{}, a.End(ctx) }),
 	},
 	Streams: []grpc.StreamDesc{logStream},
 }
@@ -177,6 +180,12 @@ func (c *AgentClient) Kill(ctx context.Context, id string) error {
 // State is as in [Agent].
 func (c *AgentClient) State(ctx context.Context, cpus []int) (MachineState, error) {
 	return call[MachineState](ctx, c.client, "State", cpus)
+}
+
+// End is as in [Agent].
+func (c *AgentClient) End(ctx context.Context) error {
+	_, err := call[none](ctx, c.client, "End", none{})
+	return err
 }
 
 // Logs calls handle with what the agent's plugins log, until the connection or ctx ends.
