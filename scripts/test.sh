@@ -152,7 +152,7 @@ long)
 	# What short mode leaves out, and volumes.
 	export ERPC_TEST_VOLUME=400000 TCPX_TEST_VOLUME=0-150
 	step "long tests" tests "./cmd/transportbench ./plugins/erpc ./plugins/ofi ./plugins/tcpx ./plugins/ucxam" -p 1 \
-		-run 'TestDocumentedCommands|TestTopologies|TestInjectedFaults/lose-every|TestBetweenHosts|TestLink|TestLargestLoads|TestVolume|TestThousandTransfers|TestNoGrowth|TestWholeSuite' \
+		-run 'TestDocumentedCommands|TestTopologies|TestEngines|TestInjectedFaults/lose-every|TestBetweenHosts|TestLink|TestLargestLoads|TestVolume|TestThousandTransfers|TestNoGrowth|TestWholeSuite' \
 		-skip 'TestTopologies/.*/shm|TestTopologies/.*/.*/(plain|many)|TestBetweenHosts/(erpc-large|tcpx-small)|TestLinkDown/tcpx/window|TestLinkFlaps/erpc|TestLargestLoads/.*/(shm|copyrpc)'
 	;;
 *) die "usage: test.sh [long]" ;;

@@ -80,7 +80,8 @@ func (st *starter) readToken() error {
 // plan sets the processes that start agents.
 func (s *session) plan(st *starter, way string) error {
 	o := s.settings.Hosts
-	command, args := o.RemoteCommand, []string{"agent"}
+	// The coordinator listens already. If it does not answer an agent, it is gone.
+	command, args := o.RemoteCommand, []string{"agent", "--patience", "5s"}
 	if command == "" {
 		self, err := os.Executable()
 		if err != nil {

@@ -1,0 +1,266 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/spf13/viper"
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/lab/result"
+)
+
+// cluster is the hosts of scripts/cluster.sh.
+type cluster struct {
+	pids []string // of a process on each host
+	tmp  string
+}
+
+// startCluster starts n hosts with Slurm and sshd. They end with the test, however that ends.
+func startCluster(t *testing.T, n int) *cluster {
+	cannot := t.Skipf
+	if os.Getenv("CI_REQUIRE_NAMESPACES") != "" {
+		cannot = t.Fatalf
+	}
+	if os.Geteuid() != 0 {
+		cannot("a cluster of namespaces needs root: run the tests as root")
+	}
+	for _, program := range []string{"slurmctld", "slurmd", "srun", "mpirun", "sshd", "ssh", "ip", "nsenter"} {
+		if _, err := exec.LookPath(program); err != nil {
+			cannot("a cluster of namespaces needs %s: run scripts/setup.sh test", program)
+		}
+	}
+	cmd := exec.Command("../../scripts/cluster.sh", "-s", "-k", fmt.Sprint(n))
+	var problems bytes.Buffer
+	cmd.Stderr = &problems
+	alive, err := cmd.StdinPipe() // the hosts end when it is closed
+	require.NoError(t, err)
+	stdout, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = alive.Close()
+		require.NoError(t, cmd.Wait())
+	})
+	c := &cluster{tmp: shortTempDir(t)}
+	lines := bufio.NewScanner(stdout)
+	for lines.Scan() {
+		_, pid, _ := strings.Cut(lines.Text(), " ")
+		c.pids = append(c.pids, pid)
+	}
+	require.Len(t, c.pids, n, problems.String())
+	return c
+}
+
+// on returns a command that runs on a host.
+func (c *cluster) on(host int, args ...string) *exec.Cmd {
+	directory, _ := os.Getwd()
+	cmd := exec.Command("nsenter", append([]string{"--target", c.pids[host], "--all", "--wd=" + directory, "--"}, args...)...)
+	cmd.Env = append(os.Environ(), "TMPDIR="+c.tmp, "XDG_CONFIG_HOME="+c.tmp, "XDG_STATE_HOME="+c.tmp,
+		"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "PATH="+bin+":"+os.Getenv("PATH"))
+	return cmd
+}
+
+// run runs a command on h0 and returns its exit status and output.
+func (c *cluster) run(t *testing.T, args ...string) (status int, stdout, stderr string) {
+	t.Helper()
+	cmd := c.on(0, args...)
+	var out, problems bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &problems
+	cmd.WaitDelay = 10 * time.Second
+	if err := cmd.Run(); cmd.ProcessState == nil {
+		t.Fatal(err)
+	}
+	return cmd.ProcessState.ExitCode(), out.String(), problems.String()
+}
+
+// requireIdle waits until no process of a run is left on any host.
+func (c *cluster) requireIdle(t *testing.T) {
+	t.Helper()
+	for host := range c.pids {
+		require.Eventually(t, func() bool {
+			left, _ := c.on(host, "pgrep", "--full", bin).Output()
+			return len(left) == 0
+		}, 20*time.Second, 20*time.Millisecond, "a process is left on h%d", host)
+	}
+}
+
+// watchTickets fails the test if an argument of any process on the hosts is a ticket.
+func (c *cluster) watchTickets(t *testing.T) {
+	hosts := map[string]bool{}
+	for _, pid := range c.pids {
+		space, err := os.Readlink("/proc/" + pid + "/ns/pid")
+		require.NoError(t, err)
+		hosts[space] = true
+	}
+	stop := make(chan struct{})
+	var watching sync.WaitGroup
+	looks, seen := 0, ""
+	watching.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(20 * time.Millisecond):
+			}
+			looks++
+			processes, _ := filepath.Glob("/proc/[0-9]*")
+			for _, p := range processes {
+				arguments, _ := os.ReadFile(p + "/cmdline")
+				space, _ := os.Readlink(p + "/ns/pid")
+				if hosts[space] && bytes.Contains(arguments, []byte("tb1-")) {
+					seen = strings.ReplaceAll(string(arguments), "\x00", " ")
+				}
+			}
+		}
+	})
+	t.Cleanup(func() {
+		close(stop)
+		watching.Wait()
+		require.Empty(t, seen, "a process with the ticket in its arguments")
+		require.Positive(t, looks)
+	})
+}
+
+// TestEngines runs ranks on several hosts, which the engines of Debian's packages start.
+func TestEngines(t *testing.T) {
+	if testing.Short() {
+		t.Skip("half a minute: scripts/test.sh long runs it")
+	}
+	c := startCluster(t, 3)
+	c.watchTickets(t)
+	tool := filepath.Join(bin, "transportbench")
+	load := []string{"run", "--transport", "tcpx", "--duration", window, "--warmup", "20ms",
+		"--repeats", "1", "--json", "--out", filepath.Join(c.tmp, "results")}
+	hostfile := filepath.Join(c.tmp, "hosts.txt")
+	require.NoError(t, os.WriteFile(hostfile, []byte("# two of three\nh1 slots=2\nh2\n"), 0o644))
+	run := func(args ...string) []string { return append(append([]string{tool}, load...), args...) }
+	script := filepath.Join(c.tmp, "batch.sh")
+	require.NoError(t, os.WriteFile(script, []byte("#!/bin/sh\nexec "+strings.Join(run("--launch", "'srun --ntasks-per-node=1'"), " ")+"\n"), 0o755))
+
+	for name, of := range map[string]struct {
+		command []string
+		hosts   [2]string
+	}{
+		"ssh":            {run("--hosts", "h0,root@h2"), [2]string{"h0", "h2"}},
+		"hostfile":       {run("--hostfile", hostfile), [2]string{"h1", "h2"}},
+		"srun":           {run("--launch", "srun -N2 --ntasks-per-node=1"), [2]string{"h0", "h1"}},
+		"every task":     {append([]string{"srun", "-N2", "--ntasks-per-node=1", "--mpi=pmi2"}, run()...), [2]string{"h0", "h1"}},
+		"mpirun and ssh": {run("--launch", "mpirun --map-by node --bind-to none -n 2 --host h1,h2"), [2]string{"h1", "h2"}},
+		"mpirun in an allocation": {append([]string{"salloc", "-N2", "--ntasks-per-node=1", "--exclusive"},
+			run("--launch", "mpirun --map-by node --bind-to none -n 2")...), [2]string{"h0", "h1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			status, stdout, stderr := c.run(t, of.command...)
+			requireHosts(t, status, stdout, stderr, of.hosts)
+			c.requireIdle(t)
+		})
+	}
+	t.Run("sbatch", func(t *testing.T) {
+		out, problems := filepath.Join(c.tmp, "out"), filepath.Join(c.tmp, "problems")
+		status, _, stderr := c.run(t, "sbatch", "--wait", "-N2", "--ntasks-per-node=1", "-o", out, "-e", problems, script)
+		stdout, _ := os.ReadFile(out)
+		text, _ := os.ReadFile(problems)
+		requireHosts(t, status, string(stdout), stderr+string(text), [2]string{"h0", "h1"})
+		c.requireIdle(t)
+	})
+	for name, of := range map[string]struct {
+		command []string
+		status  int
+		want    []string
+	}{
+		"copies of srun": {append([]string{"srun", "-N2"}, run()...), 2,
+			[]string{`srun started 2 copies of this command, and each would be a run of its own: run it once, with --launch "srun ..."`}},
+		"copies of mpirun": {append([]string{"mpirun", "-n", "2", "--host", "h1,h2"}, run()...), 2,
+			[]string{`mpirun started 2 copies of this command`, `--launch "mpirun ..."`}},
+		"one machine": {run("--launch", "srun -N1 -n2"), 1, []string{"is on the same machine", "srun --ntasks-per-node=1"}},
+		"engine fails": {run("--launch", "srun -w nowhere"), 1,
+			[]string{"srun: ", "transportbench: ", "srun failed: exit status 1: ", "Invalid node name specified"}},
+		"no engine":      {run("--launch", "srunn -N2"), 1, []string{"srunn failed: exit status 127: ", "No such file"}},
+		"unknown host":   {run("--hosts", "h1,nowhere"), 1, []string{"nowhere failed: exit status 255: ", "Could not resolve hostname"}},
+		"another path":   {run("--hosts", "h1", "--remote-command", "/nowhere/transportbench"), 1, []string{"set --remote-command"}},
+		"a host twice":   {run("--hosts", "h1,h1"), 2, []string{`--hosts: "h1" is there twice`}},
+		"two ways":       {run("--hosts", "h1", "--launch", "srun"), 2, []string{"--hosts and --launch exclude each other"}},
+		"missing file":   {run("--hostfile", "/nowhere"), 2, []string{"--hostfile: open /nowhere: no such file"}},
+		"agents and ssh": {run("--hosts", "h1,h2", "--agents", "2"), 2, []string{"--agents is for --listen and --launch"}},
+		"alone":          {run("--remote-command", "x"), 2, []string{"add --hosts, --launch or --listen"}},
+		"a task's --hosts": {append([]string{"srun", "-N2", "--ntasks-per-node=1", "--mpi=pmi2"}, run("--hosts", "h1")...), 2,
+			[]string{"every task of mpiexec runs this command", "leave out --hosts"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			status, _, stderr := c.run(t, of.command...)
+			require.Equal(t, of.status, status, stderr)
+			for _, want := range of.want {
+				require.Contains(t, stderr, want)
+			}
+			c.requireIdle(t)
+		})
+	}
+	t.Run("Kubernetes", func(t *testing.T) { c.likeKubernetes(t) })
+}
+
+// requireHosts checks the result of a run on two hosts.
+func requireHosts(t *testing.T, status int, stdout, stderr string, hosts [2]string) {
+	t.Helper()
+	require.Contains(t, []int{0, 4}, status, stderr) // checks of the rate may fail
+	var names []string
+	for _, host := range hosts {
+		require.Contains(t, stderr, "transportbench: "+host+" (10.78.0.")
+	}
+	require.NotContains(t, stderr, "tb1-", "a ticket")
+	r, err := result.Parse([]byte(stdout))
+	require.NoError(t, err, stderr)
+	requireVerified(t, r)
+	require.Positive(t, r.Summary[result.Throughput].Median)
+}
+
+// likeKubernetes runs what the pods of docs/kubernetes/indexed-job.yaml run, on hosts that find each other
+// as pods do: by an index, and by a name of the first.
+func (c *cluster) likeKubernetes(t *testing.T) {
+	text, err := os.ReadFile("../../docs/kubernetes/indexed-job.yaml")
+	require.NoError(t, err)
+	documents := bytes.Split(text, []byte("\n---\n"))
+	job, secret := viper.New(), viper.New()
+	for v, document := range map[*viper.Viper][]byte{job: documents[2], secret: documents[0]} {
+		v.SetConfigType("yaml")
+		require.NoError(t, v.ReadConfig(bytes.NewReader(document)))
+	}
+	container := job.Get("spec.template.spec.containers").([]any)[0].(map[string]any)
+	script := container["args"].([]any)[0].(string)
+	for from, to := range map[string]string{
+		"--agents 4 --ranks 4": "--agents 3 --ranks 3 --duration " + window + " --warmup 20ms --repeats 1 --json",
+		"--out /results":       "--out " + filepath.Join(c.tmp, "results"),
+	} {
+		require.Contains(t, script, from)
+		script = strings.Replace(script, from, to, 1)
+	}
+	ticket := strings.Replace(secret.GetString("stringData.ticket"), "TOKEN", strings.Repeat("5a", 16), 1)
+	pod := func(index int) (*exec.Cmd, *bytes.Buffer, *bytes.Buffer) {
+		cmd := c.on(index, "/bin/sh", "-ec", script)
+		cmd.Env = append(cmd.Env, "TRANSPORTBENCH_TICKET="+ticket, fmt.Sprintf("JOB_COMPLETION_INDEX=%d", index))
+		var out, problems bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, &problems
+		cmd.WaitDelay = 10 * time.Second
+		require.NoError(t, cmd.Start())
+		return cmd, &out, &problems
+	}
+	// The agents start first, when the name of the first pod does not exist yet.
+	last, _, lastProblems := pod(2)
+	middle, _, middleProblems := pod(1)
+	require.NoError(t, c.on(0, "sh", "-c", "echo 10.78.0.1 transportbench-0.transportbench >>/etc/hosts").Run())
+	first, out, problems := pod(0)
+	_ = first.Wait()
+	require.NoError(t, middle.Wait(), middleProblems.String())
+	require.NoError(t, last.Wait(), lastProblems.String())
+	requireHosts(t, first.ProcessState.ExitCode(), out.String(), problems.String(), [2]string{"h1", "h2"})
+	require.NotContains(t, problems.String(), "5a5a")
+	c.requireIdle(t)
+}
