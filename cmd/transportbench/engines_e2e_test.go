@@ -204,6 +204,16 @@ func TestEngines(t *testing.T) {
 			c.requireIdle(t)
 		})
 	}
+	t.Run("doctor", func(t *testing.T) {
+		status, stdout, stderr := c.run(t, tool, "doctor", "--hosts", "h0,h1,h2")
+		require.Zero(t, status, stderr)
+		require.Regexp(t, "hosts +the same on h0, h1 and h2", stdout)
+		uneven := filepath.Join(c.tmp, "uneven")
+		require.NoError(t, os.WriteFile(uneven, []byte("#!/bin/sh\n[ $SLURM_PROCID = 0 ] || exec taskset -c 0 \"$@\"\nexec \"$@\"\n"), 0o755))
+		status, stdout, stderr = c.run(t, tool, "doctor", "--json", "--launch", "srun -N2 --ntasks-per-node=1 "+uneven)
+		require.Zero(t, status, stderr)
+		require.Contains(t, stdout, ` on h0; 0 on h1"`)
+	})
 	t.Run("Kubernetes", func(t *testing.T) { c.likeKubernetes(t) })
 }
 
@@ -211,7 +221,6 @@ func TestEngines(t *testing.T) {
 func requireHosts(t *testing.T, status int, stdout, stderr string, hosts [2]string) {
 	t.Helper()
 	require.Contains(t, []int{0, 4}, status, stderr) // checks of the rate may fail
-	var names []string
 	for _, host := range hosts {
 		require.Contains(t, stderr, "transportbench: "+host+" (10.78.0.")
 	}
@@ -220,6 +229,11 @@ func requireHosts(t *testing.T, status int, stdout, stderr string, hosts [2]stri
 	require.NoError(t, err, stderr)
 	requireVerified(t, r)
 	require.Positive(t, r.Summary[result.Throughput].Median)
+	var names []string
+	for _, host := range r.Hosts {
+		names = append(names, host.Name)
+	}
+	require.Subset(t, names, hosts[:])
 }
 
 // likeKubernetes runs what the pods of docs/kubernetes/indexed-job.yaml run, on hosts that find each other

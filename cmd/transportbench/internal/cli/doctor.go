@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"runtime"
 
@@ -17,9 +18,18 @@ func (a *app) doctorCommand() *cobra.Command {
 		Use: "doctor", Short: "Report what on this machine affects results", Args: noArgs,
 		Long: `doctor looks at cores, clocks, memory, kernel settings, RDMA devices and native
 libraries. It explains what each means for results and how to fix it, and changes
-nothing. It exits with 1 if something cannot be used at all.`,
+nothing. It exits with 1 if something cannot be used at all.
+
+With --hosts and the like it also compares the other hosts, and warns where they
+differ.`,
+		Example: `  transportbench doctor
+  transportbench doctor --hosts a,b`,
 		RunE: a.withSettings(func(cmd *cobra.Command, s *options.Settings, _ []string) error {
-			findings := doctor.Examine(cmd.Context())
+			differences, err := a.compareHosts(cmd.Context(), s)
+			if err != nil {
+				return err
+			}
+			findings := append(doctor.Examine(cmd.Context()), differences...)
 			if !s.JSON {
 				present.Findings(a.stdout, findings)
 			} else if err := writeJSON(a.stdout, findings); err != nil {
@@ -34,7 +44,22 @@ nothing. It exits with 1 if something cannot be used at all.`,
 		}),
 	}
 	options.AddJSON(cmd.Flags())
+	options.AddHosts(cmd.Flags())
 	return cmd
+}
+
+// compareHosts compares the other hosts that the settings name, if any.
+func (a *app) compareHosts(ctx context.Context, settings *options.Settings) ([]doctor.Finding, error) {
+	s := &session{app: a, settings: settings}
+	if err := s.join(ctx); err != nil || s.cluster == nil {
+		return nil, err
+	}
+	defer s.leave()
+	var hosts []doctor.Host
+	for i, name := range s.cluster.names() {
+		hosts = append(hosts, doctor.Host{Name: name, Environment: s.cluster.agents[i].Environment})
+	}
+	return doctor.Compare(hosts)
 }
 
 // version is the JSON output of the version command.

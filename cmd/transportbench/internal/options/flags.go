@@ -81,12 +81,17 @@ func AddOut(flags *pflag.FlagSet, initial string) {
 	flags.Lookup(KeyOut).DefValue = initial
 }
 
+// AddHosts adds the flags of a command that starts agents on other hosts.
+func AddHosts(flags *pflag.FlagSet) {
+	addSettings(flags, KeyHosts, KeyHostfile, KeyLaunch, KeyRemoteCommand, KeyListen, KeyAgents, KeyShareMachine)
+}
+
 // AddRun adds the flags of a command that runs transports, except leaveOut,
 // which the command sets itself. defaults are the command's own, by key. The
 // flags also accept the names that a sweep file uses.
 func AddRun(flags *pflag.FlagSet, defaults map[string]string, leaveOut ...string) {
-	addSettings(flags, KeyTransport, KeySet, KeyOut, KeyAllowMixed, KeyStartTimeout, KeyWitness,
-		KeyHosts, KeyHostfile, KeyLaunch, KeyRemoteCommand, KeyListen, KeyAgents, KeyRanksPerHost, KeyMap, KeyShareMachine)
+	addSettings(flags, KeyTransport, KeySet, KeyOut, KeyAllowMixed, KeyStartTimeout, KeyWitness, KeyRanksPerHost, KeyMap)
+	AddHosts(flags)
 	initial := config.Default()
 	for _, o := range configOptions {
 		if !slices.Contains(leaveOut, o.name) {
