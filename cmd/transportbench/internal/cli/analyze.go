@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"strconv"
@@ -19,10 +20,13 @@ import (
 
 // analyzeFlags are the flags of analyze.
 type analyzeFlags struct {
-	knee                     bool
-	slo, target, rate, cells string
-	headroom                 string
-	whatIf                   []string
+	knee                bool
+	target, rate, cells string
+	headroom, columns   string
+	slo, whatIf         []string
+
+	objectives []analyze.Objective // of slo
+	shown      present.Columns     // of columns
 }
 
 func (a *app) analyzeCommand() *cobra.Command {
@@ -60,24 +64,40 @@ Published figures are checked for contradictions.
 	}
 	flags := cmd.Flags()
 	flags.BoolVar(&q.knee, "knee", false, "show curves over load with knees and operating points")
-	flags.StringVar(&q.slo, "slo", "", "show the highest throughput under an objective such as 'p99<50us'")
+	flags.StringArrayVar(&q.slo, "slo", nil, "show the highest throughput under an objective such as 'p99<50us'; repeatable: the load that each allows")
+	flags.StringVar(&q.columns, "columns", "", "show only a table with these metrics and options, such as iterations,tokens,lookup_p50,read_p99")
 	flags.StringVar(&q.target, "target", "", "show how many servers a throughput such as 10M takes")
 	flags.StringVar(&q.headroom, "headroom", "", "share of a closed loop's throughput to keep free with --target, such as 0.3; without it, closed loops have no number of servers")
 	flags.StringVar(&q.rate, "rate-metric", "", "metric that counts as throughput; default: throughput, else iterations or tokens")
 	flags.StringVar(&q.cells, "cell", "", "cells to analyze: a transport, or option=value,... with wildcards, or the name of one as analyze prints it")
 	flags.StringArrayVar(&q.whatIf, "what-if", nil, "change to predict, such as rtt=2us,clients=16; repeatable")
 	options.AddJSON(flags)
+	_ = cmd.RegisterFlagCompletionFunc("columns", completeMetrics) // fails only without the flag
 	return cmd
 }
 
 // options checks and converts the flags.
 func (q *analyzeFlags) options() (o analyze.CapacityOptions, err error) {
-	if q.slo != "" {
-		objective, err := analyze.ParseObjective(q.slo)
+	for _, text := range q.slo {
+		objective, err := analyze.ParseObjective(text)
 		if err != nil {
 			return o, usagef("--slo: %v", err)
 		}
-		o.Objective = &objective
+		q.objectives = append(q.objectives, objective)
+	}
+	if len(q.objectives) == 1 {
+		o.Objective = &q.objectives[0]
+	}
+	if q.columns != "" {
+		if q.shown, err = present.ParseColumns(q.columns, options.Names()); err != nil {
+			return o, usagef("--columns: %v", err)
+		}
+		if q.curves() || len(q.whatIf) > 0 {
+			return o, usagef("--columns: shows only a table; leave out --knee, --slo, --target and --what-if")
+		}
+	}
+	if len(q.objectives) > 1 && (q.knee || q.target != "") {
+		return o, usagef("--slo: with several objectives there is only their table; leave out --knee and --target, or give one")
 	}
 	if q.target != "" {
 		var target config.Rate
@@ -112,7 +132,7 @@ func (q *analyzeFlags) options() (o analyze.CapacityOptions, err error) {
 }
 
 // curves reports whether a flag asks for curves over load.
-func (q *analyzeFlags) curves() bool { return q.knee || q.slo != "" || q.target != "" }
+func (q *analyzeFlags) curves() bool { return q.knee || len(q.slo) > 0 || q.target != "" }
 
 func (a *app) analyze(q *analyzeFlags, o analyze.CapacityOptions, path string, asJSON bool) error {
 	s, err := set.Load(path)
@@ -127,7 +147,20 @@ func (a *app) analyze(q *analyzeFlags, o analyze.CapacityOptions, path string, a
 		return usagef("--cell: %s has no cell %q; transportbench export --format csv lists their options", path, q.cells)
 	}
 	report := present.Analysis{Kind: "analysis", Source: path}
-	if q.curves() {
+	switch {
+	case len(q.shown) > 0:
+		report.Columns, report.Figures = q.shown, q.shown.Figures(s)
+	case len(q.objectives) > 1:
+		for i := range q.objectives {
+			each := o
+			each.Objective = &q.objectives[i]
+			c, err := analyze.CapacityOf(s, each)
+			if err != nil {
+				return exitf(ExitTooLittle, "--slo: %s: %v", q.slo[i], err)
+			}
+			report.Objectives = append(report.Objectives, c)
+		}
+	case q.curves():
 		if report.Capacity, err = analyze.CapacityOf(s, o); err != nil {
 			present.GroupedWarnings(a.stderr, set.Warnings(s), false)
 		}
@@ -138,21 +171,28 @@ func (a *app) analyze(q *analyzeFlags, o analyze.CapacityOptions, path string, a
 			return exitf(ExitTooLittle, "%v", err)
 		}
 	}
-	if !q.curves() || len(q.whatIf) > 0 {
+	if len(q.shown) == 0 && !q.curves() || len(q.whatIf) > 0 {
 		if report.Cells, err = a.analyzeCells(s, &whole, q.whatIf); err != nil {
 			return err
 		}
 	}
 	report.AddWarnings(s)
-	if asJSON {
+	switch {
+	case asJSON:
 		err = writeJSON(a.stdout, &report)
-	} else {
+	case len(q.shown) > 0:
+		q.shown.Write(a.stdout, s)
+		present.GroupedWarnings(a.stdout, report.Warnings, false)
+	default:
 		present.Analyze(a.stdout, &report, a.verbose)
 	}
 	if err != nil {
 		return err
 	}
-	return errors.Join(capacityVerdict(q, report.Capacity), analysisVerdict(&report))
+	for _, c := range report.Objectives {
+		err = cmp.Or(err, capacityVerdict(q, c))
+	}
+	return errors.Join(err, capacityVerdict(q, report.Capacity), analysisVerdict(&report))
 }
 
 // analyzeCells analyzes every cell of s. A cell that was not measured gets a reason. Predictions have what
@@ -244,10 +284,10 @@ func capacityVerdict(q *analyzeFlags, c *analyze.Capacity) error {
 		}
 	}
 	switch {
-	case q.slo != "" && met == 0 && perhaps > 0:
-		return exitf(ExitTooLittle, "only medians meet %s; an interval needs 6 repeats", q.slo)
-	case q.slo != "" && met == 0:
-		return exitf(ExitThreshold, "no load meets %s", q.slo)
+	case c.Objective != nil && met == 0 && perhaps > 0:
+		return exitf(ExitTooLittle, "only medians meet %s; an interval needs 6 repeats", c.Objective.Text)
+	case c.Objective != nil && met == 0:
+		return exitf(ExitThreshold, "no load meets %s", c.Objective.Text)
 	case q.knee && knees == 0:
 		return exitf(ExitTooLittle, "a knee needs at least three usable loads")
 	}

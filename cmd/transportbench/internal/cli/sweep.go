@@ -35,6 +35,7 @@ type sweepFlags struct {
 	orderSeed        uint64
 	limit, cellLimit time.Duration
 	dryRun, resume   bool
+	columns          string
 }
 
 func (a *app) sweepCommand() *cobra.Command {
@@ -66,14 +67,27 @@ configuration file, so a committed sweep means the same everywhere.
 				return err
 			}
 			s := &session{app: a, settings: settings}
+			var columns present.Columns
+			if f.columns != "" {
+				if columns, err = present.ParseColumns(f.columns, options.Names()); err != nil {
+					return usagef("--columns: %v", err)
+				}
+			}
 			s.tables = func(all *set.Set) {
-				present.Tables(s.stdout, all)
+				if columns == nil {
+					present.Tables(s.stdout, all)
+				} else {
+					columns.Write(s.stdout, all)
+					present.Warnings(s.stdout, all)
+				}
 				fmt.Fprintf(s.stdout, "\nresults in %s\n", s.settings.Out)
 			}
 			return s.sweep(cmd, f, args)
 		},
 	}
 	f.add(cmd.Flags(), filepath.Join(options.DefaultOut, "sweep-NAME"))
+	cmd.Flags().StringVar(&f.columns, "columns", "", "print a table with these metrics and options instead, such as iterations,tokens,lookup_p50,read_p99; analyze --columns prints it of a saved set")
+	_ = cmd.RegisterFlagCompletionFunc("columns", completeMetrics)
 	a.addCompletion(cmd)
 	return cmd
 }

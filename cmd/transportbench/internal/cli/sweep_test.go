@@ -70,6 +70,11 @@ func TestSweepFromFlags(t *testing.T) {
 	require.Equal(t, ExitUsage, c.sweep(args...))
 	require.Contains(t, c.stderr, "use --resume to continue it")
 	require.Zero(t, c.sweep(append(args, "--resume")...))
+	require.Zero(t, c.sweep(append(args, "--resume", "--columns", "in_flight,throughput,read_p50")...))
+	require.Regexp(t, `(?m)^load +transport +in_flight +throughput +read_p50$`, c.stdout)
+	require.Regexp(t, `(?m)^in_flight=8 value_size=4KiB ring=onesided +fake +8 +8.00 M op/s +-$`, c.stdout)
+	require.Equal(t, ExitUsage, c.sweep(append(args, "--resume", "--columns", "read_p5")...))
+	require.Contains(t, c.stderr, `--columns: unknown metric "read_p5"; did you mean`)
 	require.Equal(t, ExitUsage, c.sweep(append(args, "--resume", "--in-flight", "1,9")...))
 	require.Contains(t, c.stderr, "6 cells are new and 6 are missing")
 }

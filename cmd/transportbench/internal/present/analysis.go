@@ -23,6 +23,11 @@ type Analysis struct {
 	Source   string            `json:"source"`
 	Cells    []AnalyzedCell    `json:"cells,omitempty"`
 	Capacity *analyze.Capacity `json:"capacity,omitempty"`
+	// Objectives has the capacity under each of several objectives.
+	Objectives []*analyze.Capacity `json:"objectives,omitempty"`
+	// Figures are those of Columns, if a user chose them.
+	Columns Columns       `json:"columns,omitempty"`
+	Figures []CellFigures `json:"figures,omitempty"`
 	// Warnings are the errors and warnings of all cells.
 	Warnings []set.GroupedWarning `json:"warnings,omitempty"`
 }
@@ -129,6 +134,9 @@ func Analyze(w io.Writer, a *Analysis, detail bool) {
 			fmt.Fprintln(w)
 		}
 		capacity(w, a.Capacity)
+	}
+	if len(a.Objectives) > 0 {
+		objectives(w, a.Objectives)
 	}
 	switch {
 	case len(a.Cells) == 1 && a.Cells[0].Analysis != nil: // it has its findings

@@ -32,6 +32,30 @@ func capacity(w io.Writer, c *analyze.Capacity) {
 	}
 }
 
+// objectives writes a row for each curve and objective: the load with the highest throughput of those
+// that meet it.
+func objectives(w io.Writer, list []*analyze.Capacity) {
+	t := newTable(w, "curve", "objective", "load", ">"+list[0].Rate, ">95% interval", ">time", ">95% interval", "")
+	for _, c := range list {
+		for i := range c.Curves {
+			u := &c.Curves[i]
+			if u.Most == nil {
+				t.AppendRow(table.Row{u.Label, c.Objective.Text, "none", "-", "-", "-", "-", ""})
+				continue
+			}
+			p, remark := &u.Points[*u.Most], ""
+			if p.Meets == analyze.MeetsPerhaps {
+				remark = "only by the median"
+			}
+			t.AppendRow(table.Row{u.Label, c.Objective.Text, p.Load, format.Value(p.Rate), interval(p.Rate), format.Value(p.Latency), interval(p.Latency), remark})
+		}
+	}
+	t.Render()
+	for _, note := range list[0].Notes {
+		paragraph(w, 0, 2, "omitted: "+note)
+	}
+}
+
 func curve(w io.Writer, c *analyze.Capacity, u *analyze.Curve) {
 	loop := "closed loop"
 	if u.Open {
