@@ -47,7 +47,7 @@ func (b *builder) columns() {
 // drawnRepeats are the metrics of the charts, which draw each repeat behind its median.
 var drawnRepeats = []string{
 	result.Throughput, result.Goodput, result.LatencyP50, result.LatencyP99, result.LatencyP999,
-	result.ResponseP50, result.ResponseP99, result.ResponseP999,
+	result.ResponseP50, result.ResponseP99, result.ResponseP999, result.SetupConnectAll,
 }
 
 // rounded returns samples with four digits, enough to draw them.

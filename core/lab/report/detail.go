@@ -30,6 +30,7 @@ type brief struct {
 	versions []string // of the commands that measured
 	analysis *analyze.Analysis
 	start    *analyze.Breakdown
+	made     int // connections
 }
 
 // details reads the results of all cells and compresses their details, one chunk at a time to save
@@ -58,6 +59,7 @@ func (b *builder) details(ctx context.Context) error {
 		}
 		b.chunks = append(b.chunks, packed)
 		for i := range list {
+			b.doc.Cells.Connections = append(b.doc.Cells.Connections, b.briefs[from+i].made)
 			if a := b.briefs[from+i].analysis; a != nil {
 				b.doc.Cells.Bound[from+i], b.doc.Cells.Why[from+i] = string(a.Verdict.Bound), a.Verdict.Why
 			}
@@ -98,7 +100,7 @@ func detailOf(s *set.Set, c *set.Cell) (detail, brief) {
 		}
 	}
 	known.rates = d.Rates
-	known.start = startOf(results)
+	known.start, known.made = startOf(results), connectionsOf(results)
 	d.Start = known.start
 	d.Plugin = results[0].Plugin
 	if err := d.spectra(repeats); err != nil {

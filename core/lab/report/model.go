@@ -93,6 +93,9 @@ type cells struct {
 	Axes        [][]int `json:"axes"`
 	Environment []int   `json:"environment"`
 	Open        []bool  `json:"open"` // an open loop
+	// Connections is how many connections the start of each cell's ranks made on the side that has most;
+	// 0 if unknown.
+	Connections []int `json:"connections"`
 	// States has what each closed loop did in each state of the machine, if the sets saw several.
 	States [][]inState `json:"states"`
 	// Repeats has the samples of each metric of a load curve, and RepeatStates the state of the machine

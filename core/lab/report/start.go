@@ -1,6 +1,7 @@
 package report
 
 import (
+	"math"
 	"time"
 
 	"transportbench/core/lab/analyze"
@@ -54,3 +55,17 @@ func startOf(results []*result.Result) *analyze.Breakdown {
 }
 
 const startTitle = "What a start takes"
+
+// connectionsOf returns how many sides of connections the rank with most of them made in a start; 0 if
+// the results do not say.
+func connectionsOf(results []*result.Result) int {
+	most := uint64(0)
+	for _, r := range results {
+		for i := range r.Launches {
+			for _, rank := range r.Launches[i].Setup.Ranks {
+				most = max(most, rank.Connections)
+			}
+		}
+	}
+	return int(min(most, math.MaxInt32))
+}

@@ -1,12 +1,16 @@
 package report
 
 import (
+	"fmt"
+	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"transportbench/core/base/record"
 	"transportbench/core/lab/result"
+	"transportbench/core/lab/result/set"
 )
 
 // The phases of a start are those of the slowest rank, means over the launches, stacked and without a
@@ -46,4 +50,33 @@ func TestStartOnThePage(t *testing.T) {
 	eval[bool](b, `(() => { location.hash = "#cell-1"; return true; })()`)
 	b.await(`document.getElementById("page").innerText.includes("What a start takes")`)
 	require.Contains(t, eval[string](b, `document.getElementById("page").innerText`), "open: register")
+}
+
+// Cells with different numbers of connections are a curve of the time to make them.
+func TestConnectionsInBrowser(t *testing.T) {
+	dir := t.TempDir()
+	for i, clients := range []int{1, 10, 32} {
+		for j, transport := range []string{"shm", "copyrpc"} {
+			r := fake(t, load{transport, "client-server", 1, 32, 0}, 2, 1, uint64(10*i+j))
+			r.Config.Clients, r.Config.Daemons = clients, clients
+			for k := range r.Launches {
+				setup := &r.Launches[k].Setup
+				setup.Ranks = slices.Clone(setup.Ranks)
+				setup.Ranks[1].Connections = uint64(clients * clients)
+				r.Repeats[k].Samples[result.SetupConnectAll] = float64(1000 * clients * clients)
+			}
+			r.Summary = result.SummarizeRepeats(r.Repeats)
+			put(t, filepath.Join(dir, fmt.Sprintf("%d%d.json", i, j)), r)
+		}
+	}
+	s, err := set.Load(dir)
+	require.NoError(t, err)
+	b := newTab(t)
+	b.open(rendered(t, build(t, s)))
+	lines := `scalingLines("connections", "setup_connect_all")`
+	require.Equal(t, 2, eval[int](b, lines+".length"), "a line for each transport, without a floor")
+	require.Equal(t, []float64{1, 100, 1024, 1000, 100_000, 1_024_000}, eval[[]float64](b, `(() => { const p = `+lines+`[0].points; return [...p.map((q) => q.x), ...p.map((q) => q.y)]; })()`))
+	text := eval[string](b, `document.getElementById("scaling").innerText`)
+	require.Contains(t, text, "Connections of a rank against the time to make them")
+	require.NotEmpty(t, eval[string](b, `[...document.querySelectorAll("#scaling figure")].find((f) => f.textContent.includes("Connections of")).querySelector("canvas") ? "drawn" : ""`))
 }

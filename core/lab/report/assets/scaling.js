@@ -1,7 +1,8 @@
 // How throughput depends on what varies: payload, calls in flight, clients, ranks.
 
 const scalings = [["value_size", "goodput", "Payload size against goodput"], ["in_flight", "throughput", "Calls in flight against throughput"],
-  ["clients", "throughput", "Clients against throughput"], ["ranks", "throughput", "Ranks against throughput"], ["threads", "throughput", "Threads against throughput"]];
+  ["clients", "throughput", "Clients against throughput"], ["ranks", "throughput", "Ranks against throughput"], ["threads", "throughput", "Threads against throughput"],
+  ["connections", "setup_connect_all", "Connections of a rank against the time to make them"]];
 
 function drawScaling() {
   const host = document.getElementById("scaling-figure"), list = scalings.map(([name, metric, title]) => ({ metric, title, name, lines: scalingLines(name, metric) })).filter((s) => s.lines.length);
@@ -12,7 +13,7 @@ function drawScaling() {
   list.forEach((s, i) => {
     drawChart(figures[i], { label: s.title, curves: s.lines,
       x: { title: s.name, log: true, text: (v) => (s.name === "value_size" ? bytes(v) : String(v)), ticks: () => [...new Set(s.lines.flatMap((l) => l.points.map((p) => p.x)))].sort((a, b) => a - b) },
-      y: { title: s.metric + (s.metric === "goodput" ? "" : " (op/s)"), log: true, text: (v) => (s.metric === "goodput" ? number(v, "B/s") : short(v, "op/s")) } });
+      y: { title: s.metric + (s.metric === "throughput" ? " (op/s)" : ""), log: true, text: (v) => (s.metric === "throughput" ? short(v, "op/s") : number(v, report.metrics.get(s.metric).unit)) } });
   });
 }
 
@@ -21,22 +22,23 @@ function bytes(v) { return v >= 1 << 20 && v % (1 << 20) === 0 ? v / (1 << 20) +
 // scalingLines returns a line for each configuration with several values of an option, closed loops only,
 // and above it the line of its floor: what the bare medium moves under the same loads.
 function scalingLines(name, metric) {
-  const d = report.doc, at = d.axes.findIndex((a) => a.name === name && !a.own && a.values.every((v) => Number(v) > 0));
-  if (at < 0) return [];
-  const lines = new Map();
+  const d = report.doc, connections = name === "connections", at = d.axes.findIndex((a) => a.name === name && !a.own && a.values.every((v) => Number(v) > 0));
+  if (at < 0 && !connections) return [];
+  const lines = new Map(), of = (cell) => (connections ? d.cells.connections[cell] : Number(d.axes[at].values[d.cells.axes[at][cell]]));
   for (const cell of shownCells) {
-    const m = metricOf(cell, metric), v = d.cells.axes[at][cell];
-    if (d.cells.open[cell] || !m || v < 0) continue;
-    const rest = d.axes.map((a, i) => (i === at || d.cells.axes[i][cell] < 0 ? "" : `${a.name}=${a.shown[d.cells.axes[i][cell]]}`)).filter(Boolean).join(" ");
+    const m = metricOf(cell, metric), x = of(cell);
+    if ((d.cells.open[cell] && !connections) || !m || !(x > 0)) continue;
+    const rest = d.axes.map((a, i) => (i === at || (connections && ["clients", "daemons", "ranks"].includes(a.name)) || d.cells.axes[i][cell] < 0 ? "" : `${a.name}=${a.shown[d.cells.axes[i][cell]]}`)).filter(Boolean).join(" ");
     const key = [d.cells.set[cell], d.cells.series[cell], rest].join("|");
     if (!lines.has(key)) lines.set(key, { series: d.cells.series[cell], set: d.cells.set[cell], rest, cells: [] });
-    lines.get(key).cells.push({ cell, m, x: Number(d.axes[at].values[v]) });
+    lines.get(key).cells.push({ cell, m, x });
   }
   const kept = [...lines.values()].filter((l) => new Set(l.cells.map((c) => c.x)).size > 1), rests = [...new Set(kept.map((l) => l.rest))];
   return kept.flatMap((l) => {
     l.cells.sort((a, b) => a.x - b.x);
     const own = { series: l.series, rest: l.rest, set: l.set, dash: dashes[rests.indexOf(l.rest) % dashes.length], shape: shapes[l.series % shapes.length], points: l.cells.map(({ cell, m, x }) => ({
-      x, y: m.median, yl: m.low, yh: m.high, cell, crossed: failed(cell), dots: dotsOf(cell, null, metric), lines: [labelOf(cell), `${metric} ${value(m)} (${interval(m)})`, floorText(cell), statesText(cell)].filter(Boolean) })) };
+      x, y: m.median, yl: m.low, yh: m.high, cell, crossed: failed(cell), dots: dotsOf(cell, null, metric), lines: [labelOf(cell), `${metric} ${value(m)} (${interval(m)})`, ...(connections ? [] : [floorText(cell), statesText(cell)])].filter(Boolean) })) };
+    if (connections) return [own];
     const floor = { series: l.series, floor: true, dash: [2, 3], points: l.cells.map(({ cell, m, x }) => {
       const of = metricOf(cell, "op_time_ratio") || metricOf(cell, "floor_ratio");
       return of && { x, y: m.median * of.median, cell, lines: ["the floor of " + labelOf(cell), `${metric} ${number(m.median * of.median, m.unit)}`] };
@@ -60,7 +62,7 @@ function legendOfScaling(lines) {
 function scalingTable(s) {
   return table(s.title, [{ name: "cell", node: (p) => cellLink(p.cell), key: (p) => labelOf(p.cell) }, { name: s.name, right: true, text: (p) => (s.name === "value_size" ? bytes(p.x) : String(p.x)), key: (p) => p.x },
     metricAt(s.metric), { name: "95% interval", right: true, text: (p) => interval(metricOf(p.cell, s.metric)) },
-    { name: "floor", right: true, text: (p) => limitOf(p.cell) ? value(limitOf(p.cell).ratio) + " x" : "-", key: (p) => limitOf(p.cell)?.ratio.median }], s.lines.filter((l) => !l.floor).flatMap((l) => l.points));
+    ...(s.name === "connections" ? [] : [{ name: "floor", right: true, text: (p) => limitOf(p.cell) ? value(limitOf(p.cell).ratio) + " x" : "-", key: (p) => limitOf(p.cell)?.ratio.median }])], s.lines.filter((l) => !l.floor).flatMap((l) => l.points));
 }
 
 function metricAt(name) {
