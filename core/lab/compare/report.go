@@ -3,6 +3,7 @@ package compare
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/set"
@@ -105,9 +106,18 @@ type Change struct {
 	// TooLittle is set if there are too few repeats for a verdict.
 	TooLittle bool   `json:"too_little,omitempty"`
 	Note      string `json:"note,omitempty"`
+	// Accepted is set if somebody has accepted that the change is Worse.
+	Accepted *Acceptance `json:"accepted,omitempty"`
 
 	step   float64 // of the clock, in ns, if the metric is read from it; else 0
 	blocks blocks  // in which the values were compared; nil if they were not
+}
+
+// Acceptance says who has accepted a change for the worse, and why.
+type Acceptance struct {
+	Who string    `json:"who"`
+	Why string    `json:"why"`
+	At  time.Time `json:"at"`
 }
 
 // RuntimeDifference describes two versions of the runtime, the measured loop, which plugins link.
@@ -224,6 +234,17 @@ func (r *Report) Count(v Verdict) int {
 	n := 0
 	for i := range r.Changes {
 		if r.Changes[i].Verdict == v {
+			n++
+		}
+	}
+	return n
+}
+
+// Accepted returns how many changes for the worse somebody has accepted.
+func (r *Report) Accepted() int {
+	n := 0
+	for i := range r.Changes {
+		if r.Changes[i].Accepted != nil {
 			n++
 		}
 	}

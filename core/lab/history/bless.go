@@ -94,10 +94,18 @@ func Bless(dir string, b Blessing) error {
 // blessing returns the last acceptance of a level of a series, which is that of any of its sets.
 func (h *History) blessing(s *Series, level []Point) *Blessing {
 	for _, p := range slices.Backward(level) {
-		for _, b := range slices.Backward(h.Sets[p.Set].Blessed) {
-			if (b.Cell == "" || b.Cell == s.Cell) && (b.Metric == "" || b.Metric == s.Metric) {
-				return &b
-			}
+		if b := lastFor(h.Sets[p.Set].Blessed, s.Cell, s.Metric); b != nil {
+			return b
+		}
+	}
+	return nil
+}
+
+// lastFor returns the last acceptance of a metric of a cell, or nil.
+func lastFor(list []Blessing, cell, metric string) *Blessing {
+	for _, b := range slices.Backward(list) {
+		if (b.Cell == "" || b.Cell == cell) && (b.Metric == "" || b.Metric == metric) {
+			return &b
 		}
 	}
 	return nil

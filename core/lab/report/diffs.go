@@ -11,6 +11,7 @@ import (
 	"transportbench/core/base/printable"
 	"transportbench/core/lab/calibrate"
 	"transportbench/core/lab/compare"
+	"transportbench/core/lab/history"
 	"transportbench/core/lab/result/format"
 	"transportbench/core/lab/result/set"
 )
@@ -28,6 +29,9 @@ func (b *builder) diffs() {
 		} else {
 			d.Report, d.Cells = report, b.cellsOf(i, report.Changes)
 			report.FloorFrom = from
+			if err := history.Accept(report); err != nil {
+				report.Notes = append(report.Notes, printable.Text(err.Error()))
+			}
 			for j := range report.Changes {
 				report.Changes[j].Config = nil // the cell's page has it
 			}

@@ -17,6 +17,7 @@ import (
 	"transportbench/core/base/printable"
 	"transportbench/core/lab/calibrate"
 	"transportbench/core/lab/compare"
+	"transportbench/core/lab/history"
 	"transportbench/core/lab/result/format"
 	"transportbench/core/lab/result/set"
 	"transportbench/core/transport"
@@ -79,7 +80,8 @@ With --along AXIS it compares within one set which transport (or which value of
 another option) wins, by how much, and which ones cannot be told apart: those with
 a letter in common.
 
-Without --fail-on, a WORSE cell exits with 3. With it, only the thresholds decide,
+Without --fail-on, a WORSE cell exits with 3, unless bless has accepted it for the new
+set; the notes then say who, and why. With --fail-on, only the thresholds decide,
 with 4: METRIC<LIMIT or METRIC>LIMIT. A LIMIT with a percent sign is one that the
 change must exceed significantly, or 6 if there are too few repeats for that, or too
 few in the same states; one without applies to the new median. A selection of cells may stand before a colon
@@ -243,6 +245,9 @@ func (a *app) diff(c *comparison, o compare.Options, oldPath, newPath string) er
 		present.GroupedWarnings(a.stderr, warnings, false)
 		return err
 	}
+	if err := history.Accept(report); err != nil {
+		return badInput(err)
+	}
 	report.Warnings = warnings
 	report.FloorFrom = from
 	return a.conclude(c, report, len(o.Thresholds) > 0)
@@ -307,8 +312,12 @@ func (c *comparison) verdictOf(r *compare.Report, thresholds bool) error {
 	case len(r.Broken) > 0:
 		b := r.Broken[0]
 		return exitf(ExitThreshold, "%d thresholds failed; the first: %s: %s", len(r.Broken), b.Cell, b.Threshold)
-	case !thresholds && r.Count(compare.Worse) > 0:
-		return exitf(ExitRegression, "%d of %d comparisons are WORSE", r.Count(compare.Worse), len(r.Changes))
+	case !thresholds && r.Count(compare.Worse) > r.Accepted():
+		text := fmt.Sprintf("%d of %d comparisons are WORSE", r.Count(compare.Worse), len(r.Changes))
+		if n := r.Accepted(); n > 0 {
+			text += fmt.Sprintf(", %d of them accepted", n)
+		}
+		return exitf(ExitRegression, "%s", text)
 	}
 	for i := range r.Changes {
 		if c := &r.Changes[i]; c.Verdict == compare.Incomparable && c.Change == nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"transportbench/core/lab/compare"
 	"transportbench/core/lab/history/historytest"
 )
 
@@ -75,4 +76,42 @@ func TestExportOtava(t *testing.T) {
 	require.Contains(t, string(values), "time,commit,version,set,throughput")
 	one := historytest.Write(t, t.TempDir(), 1, 3, 1e6)
 	require.Equal(t, ExitTooLittle, c.execute("export", "--format", "otava", one, "-o", out))
+}
+
+// A change for the worse that was accepted is listed with who and why, and fails no comparison.
+func TestDiffOfAcceptedChanges(t *testing.T) {
+	dir := historytest.Write(t, t.TempDir(), 2, 10, 1e6, 0.8e6)
+	old, new := filepath.Join(dir, "night0001"), filepath.Join(dir, "night0002")
+	c := &command{T: t}
+	diff := func(code int, args ...string) {
+		require.Equal(t, code, c.execute(append([]string{"diff", old, new, "--metric", "throughput"}, args...)...), c.stdout+c.stderr)
+	}
+	diff(ExitRegression)
+	require.Contains(t, c.stderr, "2 of 2 comparisons are WORSE\n")
+	require.Zero(t, c.execute("bless", new, "--why", "checksums", "--who", "ada", "--cell", "shm in_flight=1", "--metric", "throughput"), c.stderr)
+	diff(ExitRegression)
+	require.Contains(t, c.stderr, "2 of 2 comparisons are WORSE, 1 of them accepted")
+	require.Contains(t, c.stdout, "2 WORSE (1 accepted)")
+	require.Contains(t, c.stdout, "note: shm in_flight=1: throughput is accepted by ada: checksums")
+	require.NotContains(t, c.stdout, "shm in_flight=2: throughput is accepted")
+	require.Zero(t, c.execute("bless", new, "--why", "all of it", "--who", "eve", "--metric", "latency_p50"), c.stderr)
+	diff(ExitRegression) // of another metric
+	require.Zero(t, c.execute("bless", new, "--why", "all of it", "--who", "eve"), c.stderr)
+	diff(0)
+	require.Contains(t, c.stdout, "throughput is accepted by eve: all of it")
+	diff(0, "--format", "json")
+	var read compare.Report
+	require.NoError(t, json.Unmarshal([]byte(c.stdout), &read))
+	for _, change := range read.Changes {
+		require.Equal(t, compare.Worse, change.Verdict)
+		require.Equal(t, "eve", change.Accepted.Who)
+	}
+	diff(0, "--format", "junit")
+	require.NotContains(t, c.stdout, "<failure")
+	diff(0, "--format", "github")
+	require.Contains(t, c.stdout, "WORSE (2 accepted)")
+	diff(ExitThreshold, "--fail-on", "throughput<-5%") // thresholds are the caller's own
+
+	require.NoError(t, os.WriteFile(filepath.Join(new, "blessed.json"), []byte("{"), 0o600))
+	diff(ExitUsage)
 }

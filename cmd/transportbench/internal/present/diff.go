@@ -189,12 +189,20 @@ func singles(side string, cells []compare.Single) (lines []string) {
 	return lines
 }
 
+// ofThemAccepted says how many of the changes for the worse were accepted, if any.
+func ofThemAccepted(r *compare.Report, v compare.Verdict) string {
+	if n := r.Accepted(); v == compare.Worse && n > 0 {
+		return fmt.Sprintf(" (%d accepted)", n)
+	}
+	return ""
+}
+
 // DiffSummary returns the outcome of a comparison in one line.
 func DiffSummary(r *compare.Report) string {
 	var parts []string
 	for _, v := range []compare.Verdict{compare.Worse, compare.Better, compare.Same, compare.Ambiguous, compare.Incomparable} {
 		if n := r.Count(v); n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, v))
+			parts = append(parts, fmt.Sprintf("%d %s", n, v)+ofThemAccepted(r, v))
 		}
 	}
 	if len(parts) == 0 {

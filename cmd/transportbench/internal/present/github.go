@@ -112,7 +112,7 @@ func headline(r *compare.Report) string {
 	}
 	for _, v := range []compare.Verdict{compare.Worse, compare.Better} {
 		if n := r.Count(v); n > 0 {
-			parts = append(parts, fmt.Sprintf("%d of %s %s", n, all, v))
+			parts = append(parts, fmt.Sprintf("%d of %s %s", n, all, v)+ofThemAccepted(r, v))
 		}
 	}
 	failed := 0

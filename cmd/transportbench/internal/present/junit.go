@@ -115,7 +115,7 @@ func junitChange(r *compare.Report, c *compare.Change, thresholds bool) junitCas
 	switch {
 	case len(broken) > 0:
 		one.Failure = &junitProblem{strings.Join(broken, "; "), "threshold"}
-	case c.Verdict == compare.Worse && !thresholds:
+	case c.Verdict == compare.Worse && c.Accepted == nil && !thresholds:
 		one.Failure = &junitProblem{"changed by " + format.Percent(c.Change) + " (" + changeInterval(c) + ")", string(c.Verdict)}
 	case c.Verdict == compare.Incomparable && c.Change == nil:
 		one.Error = &junitProblem{c.Note, string(c.Verdict)}

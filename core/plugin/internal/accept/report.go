@@ -80,12 +80,12 @@ func traffic(p part, t *record.Traffic) {
 		c, counter := p.index("counters", i), &t.Counters[i]
 		c.oneOf("kind", counter.Kind, []string{record.KindTCP, record.KindUDP, record.KindInterface, record.KindPort})
 		c.text("name", counter.Name)
-		for name, value := range map[string]uint64{
-			"sent_bytes": counter.Sent, "received_bytes": counter.Received, "sent_packets": counter.SentPackets,
-			"received_packets": counter.ReceivedPackets, "retransmitted_packets": counter.Retransmitted, "dropped_packets": counter.Dropped,
-		} {
-			c.atMost(name, value, exact)
-		}
+		c.atMost("sent_bytes", counter.Sent, exact)
+		c.atMost("received_bytes", counter.Received, exact)
+		c.atMost("sent_packets", counter.SentPackets, exact)
+		c.atMost("received_packets", counter.ReceivedPackets, exact)
+		c.atMost("retransmitted_packets", counter.Retransmitted, exact)
+		c.atMost("dropped_packets", counter.Dropped, exact)
 	}
 }
 
@@ -98,15 +98,16 @@ func paths(p part, list []transport.Path) {
 	for i := range list {
 		at, path := p.index("paths", i), &list[i]
 		at.text("carrier", path.Carrier)
-		for name, text := range map[string]string{"local": path.Local, "remote": path.Remote, "interface": path.Interface, "device": path.Device} {
-			if text != "" {
-				at.text(name, text)
+		for _, one := range [...][2]string{{"local", path.Local}, {"remote", path.Remote}, {"interface", path.Interface}, {"device", path.Device}} {
+			if one[1] != "" {
+				at.text(one[0], one[1])
 			}
 		}
 		within(at, "port", path.Port, 0, 255)
 		within(at, "overhead_bytes", path.Overhead, 0, 1<<20)
 		at.atMostLong("facts", len(path.Facts), mostEntries)
-		for name, value := range path.Facts {
+		for _, name := range slices.Sorted(maps.Keys(path.Facts)) {
+			value := path.Facts[name]
 			if at.text("facts", name); len(value) > longestFact {
 				at.wrong("facts["+quoted(name)+"]", quoted(value), fmt.Sprintf("at most %d bytes", longestFact))
 			}
