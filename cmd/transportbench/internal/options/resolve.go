@@ -152,6 +152,7 @@ func Build(values map[string]string) (config.Config, error) {
 		return levelDefault
 	}
 	settleService(&c, level)
+	settleTokens(&c, level)
 	settleTrack(&c, level)
 	settleTraffic(&c, level)
 	settleClasses(&c, level)
@@ -319,13 +320,18 @@ func settle(c *config.Config, level func(key string) level) {
 	settleTrack(c, level)
 	settleTraffic(c, level)
 	settleWarmup(c, level)
+	settleTokens(c, level)
+	settleClasses(c, level)
+}
+
+// settleTokens computes the size of values from that of tokens, unless a higher level sets it.
+func settleTokens(c *config.Config, level func(key string) level) {
 	switch size, token := level(keyValueSize), level(keyBytesPerToken); {
 	case size > token:
 		c.BytesPerToken = 0
 	case size < token && c.BytesPerToken > 0:
 		c.ValueSize = config.FixedSize(c.BlockSize())
 	}
-	settleClasses(c, level)
 }
 
 // settleTrack makes the track matched verify every value, unless the same level or a higher one says

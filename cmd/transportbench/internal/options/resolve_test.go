@@ -158,6 +158,12 @@ func TestService(t *testing.T) {
 	c, err := Build(map[string]string{"service": "echo"})
 	require.NoError(t, err)
 	require.InDelta(t, 1, c.ReadRatio, 0)
+	c, err = Build(map[string]string{"profile": "kvcache", "tokens-per-block": "16"})
+	require.NoError(t, err)
+	require.Equal(t, config.FixedSize(64), c.ValueSize, "of tokens")
+	c, err = Build(map[string]string{"profile": "kvcache", "value-size": "100"})
+	require.NoError(t, err)
+	require.Equal(t, config.FixedSize(100), c.ValueSize)
 	_, err = Build(map[string]string{"profile": "bulk"})
 	require.NoError(t, err)
 }
