@@ -1,8 +1,14 @@
 package main
 
 import (
+	"transportbench/core/fabric/shm/shmperf"
 	"transportbench/core/plugin"
 	"transportbench/plugins/shm"
 )
 
-func main() { plugin.Main(shm.Driver{}) }
+func main() {
+	if shmperf.Child() {
+		return
+	}
+	plugin.Main(shm.Driver{})
+}

@@ -27,11 +27,13 @@ type Description struct {
 	// ProbeKinds is set if the runtime knows the kinds of probes. Before 0.5, every probe was that of
 	// the floor.
 	ProbeKinds bool `json:"probe_kinds"`
+	// Microbenchmarks are the names of the driver's; plugins of 0.6 and before do not list theirs.
+	Microbenchmarks []string `json:"microbenchmarks,omitempty"`
 }
 
 // Describe returns the description of driver in this binary.
 func Describe(driver transport.Driver) Description {
-	return Description{
+	d := Description{
 		ProtocolVersion: ProtocolVersion,
 		Info:            driver.Info(),
 		RuntimeDigest:   core.RuntimeDigest(),
@@ -41,6 +43,10 @@ func Describe(driver transport.Driver) Description {
 		Arch:            runtime.GOARCH,
 		ProbeKinds:      true,
 	}
+	if m, ok := driver.(transport.Microbenchmarker); ok {
+		d.Microbenchmarks = m.Microbenchmarks()
+	}
+	return d
 }
 
 // json returns d as one line of JSON. Info has only strings, numbers and booleans, so encoding cannot

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"transportbench/core/base/machine"
 	"transportbench/core/transport"
 )
 
@@ -22,6 +23,7 @@ type MicroRequest struct {
 	Options  map[string]string `json:"options,omitempty"`
 	Names    []string          `json:"names,omitempty"` // microbenchmarks; empty for all
 	Duration time.Duration     `json:"duration_ns"`     // of each microbenchmark
+	CPUs     []int             `json:"cpus,omitempty"`  // processors of the plugin's threads; empty for all
 	// Connections are the numbers of connections of MicroSetup, which takes Duration for each.
 	Connections []int `json:"connections,omitempty"`
 }
@@ -61,6 +63,11 @@ func measure(ctx context.Context, driver transport.Driver, text string, report f
 	options, err := transport.ParseOptions(driver.Info().Options, request.Options)
 	if err != nil {
 		return err
+	}
+	if len(request.CPUs) > 0 {
+		if err := machine.Confine(request.CPUs); err != nil {
+			return err
+		}
 	}
 	if slices.Equal(request.Names, []string{MicroSetup}) {
 		return setUpAgain(ctx, driver, options, request.Connections, request.Duration, func(r *SetupReading) error { return report(MicroAnswer{Setup: r}) })

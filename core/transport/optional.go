@@ -18,7 +18,7 @@ import (
 //     memory only
 //   - DeviceReader: tcpx; part of Capabilities.DeviceMemory, without which the runtime could not
 //     verify payloads in device memory
-//   - Microbenchmarker: copyrpc and tcpx
+//   - Microbenchmarker: copyrpc, shm and tcpx
 
 // Waiter is implemented by workers that can block until there is something to poll.
 type Waiter interface {
@@ -170,10 +170,20 @@ type Microbenchmarker interface {
 
 // Measurement is one reading of a [Microbenchmarker]. Quantities that it does not measure are 0.
 type Measurement struct {
-	Name      string  `json:"name"`
-	Size      int     `json:"size"`                 // bytes of a message
-	Latency   float64 `json:"latency_ns,omitempty"` // median
-	Rate      float64 `json:"rate,omitempty"`       // messages per second
-	Bandwidth float64 `json:"bandwidth,omitempty"`  // bytes per second
-	Samples   int     `json:"samples"`
+	// Name is that of the microbenchmark; one with several readings adds what tells them apart,
+	// behind slashes: "spsc/lamport/stream/threads".
+	Name       string  `json:"name"`
+	Size       int     `json:"size"`                     // bytes of a message
+	Latency    float64 `json:"latency_ns,omitempty"`     // median
+	LatencyP99 float64 `json:"latency_p99_ns,omitempty"` // 99th percentile
+	Rate       float64 `json:"rate,omitempty"`           // messages per second
+	Bandwidth  float64 `json:"bandwidth,omitempty"`      // bytes per second
+	Samples    int     `json:"samples"`
+	// Floor is the round trip of the bare medium beside the reading, and RateFloor its time per
+	// message with many under way.
+	Floor     float64 `json:"floor_ns,omitempty"`
+	RateFloor float64 `json:"rate_floor_ns,omitempty"`
+	// Baseline names the reading of the same size that this one replaces. It has the same
+	// quantities, and comes before this one.
+	Baseline string `json:"baseline,omitempty"`
 }

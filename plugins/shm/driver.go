@@ -2,17 +2,23 @@ package shm
 
 import (
 	"context"
+	"fmt"
+	"time"
 
 	"transportbench/core/fabric/shm"
 	"transportbench/core/fabric/shm/inbox"
 	"transportbench/core/fabric/shm/ring"
+	"transportbench/core/fabric/shm/shmperf"
 	"transportbench/core/transport"
 )
 
 // Driver opens the shared-memory transport.
 type Driver struct{}
 
-var _ transport.Driver = Driver{}
+var (
+	_ transport.Driver           = Driver{}
+	_ transport.Microbenchmarker = Driver{}
+)
 
 // Info implements [transport.Driver].
 func (Driver) Info() transport.Info {
@@ -36,4 +42,16 @@ func (Driver) Open(_ context.Context, cfg transport.Config) (transport.Transport
 		return nil, err // not t, which is a typed nil
 	}
 	return t, nil
+}
+
+// Microbenchmarks implements [transport.Microbenchmarker].
+func (Driver) Microbenchmarks() []string { return shmperf.Names() }
+
+// Microbenchmark implements [transport.Microbenchmarker]. It measures shared memory without the transport,
+// whose options do not matter to it.
+func (Driver) Microbenchmark(ctx context.Context, _ transport.Values, wanted func(string) bool, d time.Duration, report func(transport.Measurement) error) error {
+	if err := shmperf.Run(ctx, shmperf.Options{Duration: d}, wanted, report); err != nil {
+		return fmt.Errorf("%s: micro: %w", name, err)
+	}
+	return nil
 }

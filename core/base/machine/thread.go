@@ -1,7 +1,9 @@
 package machine
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"runtime/metrics"
 	"strconv"
 	"strings"
@@ -116,6 +118,39 @@ func Pin(cpu int) error {
 	if err := unix.SchedSetaffinityDynamic(0, set); err != nil {
 		return fmt.Errorf("pinning to cpu %d: %w: it is offline or outside this container's cpuset; online are %s",
 			cpu, err, Root("/").Text("sys/devices/system/cpu/online"))
+	}
+	return nil
+}
+
+// Confine binds all threads of this process, and those that it starts later, to processors.
+func Confine(cpus []int) error {
+	set := unix.NewCPUSet(maxCPUs)
+	for _, cpu := range cpus {
+		if cpu < 0 || cpu >= maxCPUs {
+			return fmt.Errorf("binding to cpu %d: processors have numbers from 0 to %d", cpu, maxCPUs-1)
+		}
+		set.Set(cpu)
+	}
+	// A thread that starts meanwhile inherits the affinity of the thread that starts it. So a pass that
+	// finds no new thread has bound all of them.
+	bound := map[int]bool{}
+	for before := -1; before != len(bound); {
+		before = len(bound)
+		tasks, err := os.ReadDir("/proc/self/task")
+		if err != nil {
+			return fmt.Errorf("binding to cpus %v: %w", cpus, err)
+		}
+		for _, task := range tasks {
+			id, err := strconv.Atoi(task.Name())
+			if err != nil || bound[id] {
+				continue
+			}
+			if err := unix.SchedSetaffinityDynamic(id, set); err != nil && !errors.Is(err, unix.ESRCH) {
+				return fmt.Errorf("binding to cpus %v: %w: they are offline or outside this container's cpuset; online are %s",
+					cpus, err, Root("/").Text("sys/devices/system/cpu/online"))
+			}
+			bound[id] = true
+		}
 	}
 	return nil
 }

@@ -97,12 +97,16 @@ func Write(dir string, r *Result) (path string, err error) {
 	if err := Encode(&text, r); err != nil {
 		return "", err
 	}
+	return WriteDocument(dir, FileName(r), func(w io.Writer) error { _, err := text.WriteTo(w); return err })
+}
+
+// WriteDocument is [Write] for what write writes, as a file with that name.
+func WriteDocument(dir, name string, write func(io.Writer) error) (path string, err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", &IOError{"making the results directory", dir, err}
 	}
-	path = filepath.Join(dir, FileName(r))
-	err = store(path, moveWithoutReplacing, func(w io.Writer) error { _, err := text.WriteTo(w); return err })
-	if err != nil {
+	path = filepath.Join(dir, name)
+	if err := store(path, moveWithoutReplacing, write); err != nil {
 		return "", &IOError{"writing the result", path, err}
 	}
 	return path, nil

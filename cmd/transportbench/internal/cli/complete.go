@@ -43,12 +43,22 @@ func (a *app) completeTransports(cmd *cobra.Command, _ []string, _ string) ([]st
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeMicro completes the name of a transport, and then the measurement that all have.
+// completeMicro completes the name of a transport, and then its measurements and the one that all have.
 func (a *app) completeMicro(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return []string{plugin.MicroSetup + "\tsetting up and closing, again and again"}, cobra.ShellCompDirectiveNoFileComp
+	if len(args) == 0 {
+		return a.completeTransports(cmd, args, begun)
 	}
-	return a.completeTransports(cmd, args, begun)
+	entries, err := a.installed(cmd)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	names := []string{plugin.MicroSetup + "\tsetting up and closing, again and again"}
+	for _, e := range entries {
+		if e.Name == args[0] {
+			names = append(names, e.description.Microbenchmarks...)
+		}
+	}
+	return slices.DeleteFunc(names, func(name string) bool { return slices.Contains(args[1:], name) }), cobra.ShellCompDirectiveNoFileComp
 }
 
 // installed returns the installed transports for a command line that need not be complete.

@@ -8,14 +8,12 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"transportbench/cmd/transportbench/internal/options"
 	"transportbench/cmd/transportbench/internal/present"
 	"transportbench/core/base/config"
-	"transportbench/core/lab/result"
 	"transportbench/core/plugin"
 	"transportbench/core/plugin/host"
 	"transportbench/core/transport"
@@ -224,134 +222,5 @@ func (a *app) pluginsShowCommand() *cobra.Command {
 		}),
 	}
 	options.AddJSON(cmd.Flags())
-	return cmd
-}
-
-// microDuration is the default time of one measurement.
-const microDuration = "200ms"
-
-// setupDuration is the default time of the setups with one number of connections.
-const setupDuration = "2s"
-
-// mostConnections bounds the connections of a setup: both ends are in one process.
-const mostConnections = 4096
-
-func checkConnections(list []int, alone bool) error {
-	if alone {
-		return usagef("--connections is for the measurement %s", plugin.MicroSetup)
-	}
-	if len(list) == 0 || len(list) > 16 {
-		return usagef("--connections: give 1 to 16 numbers")
-	}
-	for _, n := range list {
-		if n < 1 || n > mostConnections {
-			return usagef("--connections: %d is out of range (1 to %d)", n, mostConnections)
-		}
-	}
-	return nil
-}
-
-// setupPhases divides rounds of setups into the series of their phases, by the number of connections.
-func setupPhases(rounds []*plugin.SetupReading) (phases []present.SetupPhase) {
-	for len(rounds) > 0 {
-		n := rounds[0].Connections
-		end := slices.IndexFunc(rounds, func(r *plugin.SetupReading) bool { return r.Connections != n })
-		if end < 0 {
-			end = len(rounds)
-		}
-		add := func(name, unit string, of func(*plugin.SetupReading) float64) {
-			var values []float64
-			for _, r := range rounds[:end] {
-				if v := of(r); v > 0 {
-					values = append(values, v)
-				}
-			}
-			if len(values) > 0 {
-				phases = append(phases, present.NewSetupPhase(int(n), name, unit, values))
-			}
-		}
-		add(result.SetupOpen, "ns", func(r *plugin.SetupReading) float64 { return float64(r.OpenNS + r.WorkersNS) })
-		add(result.SetupRegister, "ns/MiB", func(r *plugin.SetupReading) float64 {
-			return float64(r.RegisterNS) / float64(max(r.RegisteredBytes, 1)) * (1 << 20)
-		})
-		add(result.SetupConnect, "ns", func(r *plugin.SetupReading) float64 { return float64(r.ConnectNS) / float64(max(r.Connections, 1)) })
-		add(result.SetupConnectAll, "ns", func(r *plugin.SetupReading) float64 { return float64(r.ConnectAllNS) })
-		add(result.FirstCall, "ns", func(r *plugin.SetupReading) float64 { return float64(r.FirstCallNS) })
-		add(result.Teardown, "ns", func(r *plugin.SetupReading) float64 { return float64(r.CloseNS) })
-		rounds = rounds[end:]
-	}
-	return phases
-}
-
-func (a *app) microCommand() *cobra.Command {
-	var connections []int
-	cmd := &cobra.Command{
-		Use: "micro NAME [MEASUREMENT...]", Short: "Measure what a transport is built on",
-		Long: `micro measures what a transport is built on, without the transport: for example
-the operations of an RDMA device. Without names of measurements it takes all. It
-is not a run: it has no load and writes no result file.
-
-micro NAME setup, which every transport has, sets up two endpoints in one process
-with some connections, makes the first call on each and closes them, again and
-again for --duration (2s by default), once for each number of --connections. It shows the median of
-each phase, and whether it takes longer from time to time, as with libraries that
-keep something of each.`,
-		Example: `  transportbench micro copyrpc
-  transportbench micro sockets setup --connections 1,10,100
-  transportbench micro copyrpc setup --connections 1 --duration 30s`,
-		ValidArgsFunction: a.completeMicro,
-		Args:              takes(1, 0, "the name of a transport (plugins list has them)"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			setup := slices.Equal(args[1:], []string{plugin.MicroSetup})
-			if slices.Contains(args[1:], plugin.MicroSetup) != setup {
-				return usagef("%s: measure it alone, without other measurements", plugin.MicroSetup)
-			}
-			if err := checkConnections(connections, cmd.Flags().Changed("connections") && !setup); err != nil {
-				return err
-			}
-			initial := microDuration
-			if setup {
-				initial = setupDuration
-			}
-			s, err := a.settings(cmd, cmd.Flags(), map[string]string{"duration": initial}, nil)
-			if err != nil {
-				return err
-			}
-			e, err := a.findArgument(cmd.Context(), s.PluginDir, args[0])
-			if err != nil {
-				return err
-			}
-			var list []transport.Measurement
-			var rounds []*plugin.SetupReading
-			request := plugin.MicroRequest{Options: s.Set, Names: args[1:], Duration: time.Duration(s.Config.Duration), Connections: connections}
-			err = e.Micro(cmd.Context(), request, func(answer plugin.MicroAnswer) error {
-				if answer.Setup != nil {
-					rounds = append(rounds, answer.Setup)
-				} else {
-					list = append(list, answer.Measurement)
-				}
-				return nil
-			})
-			if err != nil {
-				return err
-			}
-			if setup {
-				phases := setupPhases(rounds)
-				if s.JSON {
-					return writeJSON(a.stdout, phases)
-				}
-				present.SetupPhases(a.stdout, phases)
-				return nil
-			}
-			if s.JSON {
-				return writeJSON(a.stdout, list)
-			}
-			present.Measurements(a.stdout, list)
-			return nil
-		},
-	}
-	options.AddMicro(cmd.Flags(), microDuration)
-	cmd.Flags().IntSliceVar(&connections, "connections", []int{1, 10, 100}, "of setup: numbers of connections, a comma list")
-	_ = cmd.RegisterFlagCompletionFunc(options.KeySet, a.completeSet)
 	return cmd
 }

@@ -113,8 +113,11 @@ func AddRun(flags *pflag.FlagSet, defaults map[string]string, leaveOut ...string
 // AddMicro adds the flags of a command that runs a transport's
 // microbenchmarks, by default for duration each.
 func AddMicro(flags *pflag.FlagSet, duration string) {
-	addSettings(flags, KeySet, KeyJSON)
+	addSettings(flags, KeySet, KeyJSON, KeyOut)
+	flags.Lookup(KeyOut).DefValue = ""
+	flags.Lookup(KeyOut).Usage = "directory for the readings, which diff and report read"
 	addText(flags, "duration", "duration", duration, "time of one measurement")
+	addText(flags, "repeats", "int", "1", "times to take each measurement, each in a process of its own; fewer than 6 give no 95% interval")
 }
 
 func addSettings(flags *pflag.FlagSet, names ...string) {

@@ -16,7 +16,6 @@ import (
 
 	"transportbench/core/base/config"
 	"transportbench/core/lab/doctor"
-	"transportbench/core/lab/result/format"
 	"transportbench/core/plugin"
 	"transportbench/core/transport"
 )
@@ -186,21 +185,6 @@ func Profiles(w io.Writer, profiles []config.Profile) {
 	t := newTable(w, "name", "load").wrap(20, "load")
 	for _, p := range profiles {
 		t.AppendRow(table.Row{p.Name, p.Summary})
-	}
-	t.Render()
-}
-
-// Measurements writes the microbenchmarks of a transport.
-func Measurements(w io.Writer, list []transport.Measurement) {
-	t := newTable(w, "measurement", ">bytes", ">median", ">rate", ">bandwidth", ">samples")
-	show := func(value float64, unit string) string {
-		if value == 0 {
-			return "-"
-		}
-		return format.Number(value, unit)
-	}
-	for _, m := range list {
-		t.AppendRow(table.Row{m.Name, m.Size, show(m.Latency, "ns"), show(m.Rate, "op/s"), show(m.Bandwidth, "B/s"), m.Samples})
 	}
 	t.Render()
 }

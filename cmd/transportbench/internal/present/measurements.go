@@ -1,0 +1,86 @@
+package present
+
+import (
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+
+	"transportbench/core/lab/result/format"
+	"transportbench/core/transport"
+)
+
+// measurementColumn is a quantity of the readings.
+type measurementColumn struct {
+	header, unit string
+	value        func(*transport.Measurement) float64
+}
+
+var measurementColumns = []measurementColumn{
+	{">median", "ns", func(m *transport.Measurement) float64 { return m.Latency }},
+	{">p99", "ns", func(m *transport.Measurement) float64 { return m.LatencyP99 }},
+	{">rate", "op/s", func(m *transport.Measurement) float64 { return m.Rate }},
+	{">time", "ns/op", timePerOp},
+	{">bandwidth", "B/s", func(m *transport.Measurement) float64 { return m.Bandwidth }},
+	{">floor", "ns", func(m *transport.Measurement) float64 { return m.Floor }},
+	{">rate floor", "ns/op", func(m *transport.Measurement) float64 { return m.RateFloor }},
+}
+
+func timePerOp(m *transport.Measurement) float64 {
+	if m.Rate == 0 {
+		return 0
+	}
+	return 1e9 / m.Rate
+}
+
+// Measurements writes the microbenchmarks of a transport, without the columns that no reading has. The
+// speed-up is that over the reading's baseline: in the median, or else in the time per operation.
+func Measurements(w io.Writer, list []transport.Measurement) {
+	has := func(value func(*transport.Measurement) float64) bool {
+		return slices.ContainsFunc(list, func(m transport.Measurement) bool { return value(&m) != 0 })
+	}
+	headers := []string{"measurement", ">bytes"}
+	var columns []measurementColumn
+	for _, c := range measurementColumns {
+		if has(c.value) {
+			headers, columns = append(headers, c.header), append(columns, c)
+		}
+	}
+	compared := slices.ContainsFunc(list, func(m transport.Measurement) bool { return m.Baseline != "" })
+	if compared {
+		headers = append(headers, ">speed-up", "over")
+	}
+	t := newTable(w, append(headers, ">samples")...)
+	for i := range list {
+		m := &list[i]
+		row := table.Row{m.Name, m.Size}
+		for _, c := range columns {
+			text := "-"
+			if value := c.value(m); value != 0 {
+				text = format.Number(value, c.unit)
+			}
+			row = append(row, text)
+		}
+		if compared {
+			row = append(row, speedUp(list[:i], m), m.Baseline)
+		}
+		t.AppendRow(append(row, m.Samples))
+	}
+	t.Render()
+}
+
+// speedUp compares a reading with its baseline among the earlier ones.
+func speedUp(earlier []transport.Measurement, m *transport.Measurement) string {
+	for i := range earlier {
+		b := &earlier[i]
+		switch {
+		case b.Name != m.Baseline || b.Size != m.Size:
+		case b.Latency > 0 && m.Latency > 0:
+			return fmt.Sprintf("%sx", format.Digits(b.Latency/m.Latency))
+		case b.Rate > 0 && m.Rate > 0:
+			return fmt.Sprintf("%sx", format.Digits(m.Rate/b.Rate))
+		}
+	}
+	return "-"
+}

@@ -1,0 +1,84 @@
+package shmperf
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"transportbench/core/transport"
+)
+
+// Options configure the measurements.
+type Options struct {
+	Duration time.Duration // of each reading
+}
+
+// A benchmark takes its readings with run.
+type benchmark struct {
+	name string
+	run  func(*bench) error
+}
+
+var benchmarks = []benchmark{
+	{"spsc", (*bench).spsc},
+	{"mesh", (*bench).mesh},
+}
+
+// Names returns the names of the benchmarks in the order in which Run runs them.
+func Names() (names []string) {
+	for _, b := range benchmarks {
+		names = append(names, b.name)
+	}
+	return names
+}
+
+// bench is a run of the benchmarks.
+type bench struct {
+	Options
+	ctx    context.Context
+	report func(transport.Measurement) error
+	cpus   []int // that the process may run on
+}
+
+// Run runs the benchmarks for which wanted returns true, and calls report after each reading. It stops at
+// the first error, and with the cause of ctx when ctx ends.
+func Run(ctx context.Context, o Options, wanted func(name string) bool, report func(transport.Measurement) error) error {
+	b := &bench{Options: o, ctx: ctx, report: report}
+	var set unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &set); err != nil {
+		return fmt.Errorf("reading affinity: %w", err)
+	}
+	for cpu := 0; len(b.cpus) < set.Count(); cpu++ {
+		if set.IsSet(cpu) {
+			b.cpus = append(b.cpus, cpu)
+		}
+	}
+	for _, m := range benchmarks {
+		if !wanted(m.name) {
+			continue
+		}
+		if err := m.run(b); err != nil {
+			return fmt.Errorf("%s: %w", m.name, err)
+		}
+	}
+	return nil
+}
+
+// on runs f on a thread of its own, pinned to a processor.
+func on(cpu int, f func() error) <-chan error {
+	done := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+		var set unix.CPUSet
+		set.Set(cpu)
+		if err := unix.SchedSetaffinity(0, &set); err != nil {
+			done <- fmt.Errorf("pinning to cpu %d: %w", cpu, err)
+			return
+		}
+		done <- f()
+	}()
+	return done
+}

@@ -1,0 +1,153 @@
+package shmperf
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"transportbench/core/transport"
+)
+
+func TestMain(m *testing.M) {
+	if Child() {
+		return
+	}
+	if os.Getenv(victimVariable) != "" {
+		victim()
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// raceDetector is set in builds with the race detector. It sees neither the memory of a measurement nor
+// other processes, and takes most of the time.
+var raceDetector bool
+
+func skipUnderRace(t *testing.T) {
+	t.Helper()
+	if raceDetector {
+		t.Skip("the race detector does not see mapped memory: go test without -race runs it")
+	}
+}
+
+// readings runs one benchmark with short windows.
+func readings(t *testing.T, name string) map[string]transport.Measurement {
+	t.Helper()
+	skipUnderRace(t)
+	all := map[string]transport.Measurement{}
+	err := Run(t.Context(), Options{Duration: 2 * time.Millisecond}, func(n string) bool { return n == name }, func(m transport.Measurement) error {
+		key := fmt.Sprintf("%s %d", m.Name, m.Size)
+		require.NotContains(t, all, key)
+		if m.Baseline != "" {
+			require.Contains(t, all, fmt.Sprintf("%s %d", m.Baseline, m.Size), "the baseline of %s", key)
+		}
+		require.Positive(t, m.Samples, key)
+		all[key] = m
+		return nil
+	})
+	require.NoError(t, err)
+	return all
+}
+
+func TestSPSC(t *testing.T) {
+	all := readings(t, "spsc")
+	require.Len(t, all, 3*3*2)
+	for name, m := range all {
+		require.Positive(t, m.Rate, name)
+		require.Positive(t, m.Floor, name)
+		require.Equal(t, strings.Contains(name, "call-1/"), m.Latency > 0, name)
+	}
+}
+
+func TestMesh(t *testing.T) {
+	all := readings(t, "mesh")
+	require.Len(t, all, 2*3*3+2*3*2)
+	for name, m := range all {
+		require.Positive(t, m.Rate, name)
+	}
+}
+
+// A mesh refuses messages that are out of order, from nobody, or from the node itself.
+func TestMeshChecks(t *testing.T) {
+	s := newMeshSide(&job{Nodes: 2, Node: 0}, nil)
+	require.NoError(t, s.handle(meshMessage{from: 1, token: 0}))
+	require.ErrorContains(t, s.handle(meshMessage{from: 1, token: 0}), "message 0 from node 1, want 1")
+	require.ErrorContains(t, s.handle(meshMessage{from: 1, token: 2}), "want 1")
+	require.ErrorContains(t, s.handle(meshMessage{from: 0, token: 0}), "from node 0 of 2")
+	require.ErrorContains(t, s.handle(meshMessage{from: 2, token: 0}), "from node 2 of 2")
+	require.ErrorContains(t, checkPayload(make([]byte, meshPayload), 1), "wrong payload")
+	require.EqualValues(t, 1, s.done)
+}
+
+// A node that dies ends the measurement with an error that names it, and the others end.
+func TestNodeThatDies(t *testing.T) {
+	works["die"] = func(n *node) error {
+		if n.Node == 0 {
+			return n.window(func() (uint64, error) { n.idle(); return 0, nil })
+		}
+		return errors.New("out of order")
+	}
+	t.Cleanup(func() { delete(works, "die") })
+	b := &bench{Options: Options{Duration: time.Minute}, ctx: t.Context(), cpus: []int{0}}
+	_, err := b.team(job{Work: "die", Nodes: 2}, threads)
+	require.ErrorContains(t, err, "out of order")
+}
+
+func TestCancelled(t *testing.T) {
+	for _, where := range []between{threads, processes} {
+		ctx, cancel := context.WithCancel(t.Context())
+		b := &bench{Options: Options{Duration: time.Hour}, ctx: ctx, cpus: []int{0}}
+		time.AfterFunc(10*time.Millisecond, cancel)
+		_, err := b.team(job{Work: "stream", Variant: "lamport", Nodes: 2, Body: 2 * spscGeometry.Bytes()}, where)
+		require.ErrorIs(t, err, context.Canceled)
+	}
+}
+
+// victimVariable makes the test binary measure between processes until it is killed.
+const victimVariable = "SHMPERF_TEST_VICTIM"
+
+func victim() {
+	b := &bench{Options: Options{Duration: time.Hour}, ctx: context.Background(), cpus: []int{0}}
+	_, err := b.team(job{Work: "stream", Variant: "lamport", Nodes: 3, Body: 2 * spscGeometry.Bytes()}, processes)
+	fmt.Fprintln(os.Stderr, err)
+	os.Exit(1)
+}
+
+// The nodes of a process that is killed end with it.
+func TestKilled(t *testing.T) {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), victimVariable+"=1")
+	require.NoError(t, cmd.Start())
+	nodes := func() []string { return processesWith(t, cmd.Process.Pid) }
+	var seen []string
+	require.Eventually(t, func() bool { seen = nodes(); return len(seen) == 2 }, 20*time.Second, time.Millisecond)
+	require.NoError(t, cmd.Process.Kill())
+	require.Error(t, cmd.Wait())
+	require.Eventually(t, func() bool {
+		for _, pid := range seen {
+			if status, err := os.ReadFile("/proc/" + pid + "/stat"); err == nil && !strings.Contains(string(status), ") Z") {
+				return false
+			}
+		}
+		return true
+	}, 20*time.Second, time.Millisecond)
+}
+
+// processesWith returns the children of a process.
+func processesWith(t *testing.T, parent int) (children []string) {
+	t.Helper()
+	tasks, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", parent))
+	for _, task := range tasks {
+		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/children", parent, task.Name()))
+		children = append(children, strings.Fields(string(text))...)
+	}
+	return children
+}

@@ -1,0 +1,5 @@
+//go:build race
+
+package shmperf
+
+func init() { raceDetector = true }
