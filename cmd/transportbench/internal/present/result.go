@@ -21,6 +21,9 @@ func Result(w io.Writer, r *result.Result) {
 	for _, path := range result.Path(r) {
 		paragraph(w, 0, 2, "path: "+path)
 	}
+	for _, line := range hostsOf(r) {
+		paragraph(w, 0, 2, line)
+	}
 	fmt.Fprintln(w)
 	if c, is := oversubscribed(r); is {
 		writeOversubscribed(w, c.Message)
