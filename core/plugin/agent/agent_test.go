@@ -1,0 +1,234 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"transportbench/core/base/record"
+	"transportbench/core/plugin"
+	"transportbench/core/plugin/host"
+	"transportbench/core/transport"
+)
+
+// The test binary also acts as the plugin that the tests start, by the name of the link to it.
+func TestMain(m *testing.M) {
+	if filepath.Base(os.Args[0]) == "transport-fake" {
+		plugin.Serve(fakeDriver{}, func(transport.Driver) record.Control { return &fakeRank{stop: make(chan struct{}, 1)} })
+	}
+	tmp, err := os.MkdirTemp("/tmp", "tb") // sockets need a short path
+	if err == nil {
+		err = os.Setenv("TMPDIR", tmp)
+	}
+	if err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	_ = os.RemoveAll(tmp)
+	os.Exit(code)
+}
+
+type fakeDriver struct{}
+
+func (fakeDriver) Info() transport.Info {
+	return transport.Info{Name: "fake", Version: "1.2.3", Summary: "a fake for tests", Providers: []string{"none"}}
+}
+
+func (fakeDriver) Open(context.Context, transport.Config) (transport.Transport, error) {
+	return nil, transport.ErrUnsupported
+}
+
+// fakeRank does what the option "do" of its plan says.
+type fakeRank struct {
+	rank int
+	stop chan struct{}
+}
+
+func (f *fakeRank) Prepare(_ context.Context, plan record.Plan) (record.Prepared, error) {
+	f.rank = plan.Rank
+	switch plan.Config.Options["do"] {
+	case "die":
+		panic("boom")
+	case "fail":
+		return record.Prepared{}, &transport.OpError{Transport: "fake", Op: "open", Err: transport.Unavailable("no device: install one")}
+	case "log":
+		slog.Error("careful", "rank", plan.Rank)
+	}
+	return record.Prepared{Workers: record.RankWorkers{Rank: plan.Rank}, Properties: transport.Properties{Provider: "none"}, PID: os.Getpid()}, nil
+}
+
+func (f *fakeRank) Connect(context.Context, []record.RankWorkers) error { return nil }
+
+func (f *fakeRank) Overhead(context.Context, time.Duration) (record.Overhead, error) {
+	return record.Overhead{PerOpNS: 1}, nil
+}
+
+func (f *fakeRank) Probe(context.Context, record.Probe) (transport.Floor, error) {
+	return transport.Floor{}, transport.ErrUnsupported
+}
+
+func (f *fakeRank) Run(ctx context.Context, _ record.Window, started func(), progress func(record.Progress)) (record.Report, error) {
+	started()
+	progress(record.Progress{})
+	select {
+	case <-f.stop:
+	case <-ctx.Done():
+	}
+	return record.Report{Rank: f.rank, Stopped: true, Process: record.ProcessReport{Clock: "monotonic"}}, nil
+}
+
+func (f *fakeRank) Advance(_ context.Context, to record.State) error {
+	if to == record.StateStopped {
+		f.stop <- struct{}{}
+	}
+	return nil
+}
+
+func (f *fakeRank) Close(context.Context) error { return nil }
+
+// pair is an agent and its coordinator in one process.
+type pair struct {
+	*Remote
+	plugin *host.Plugin
+	conn   net.Conn   // the agent's end
+	served chan error // what Serve returned
+	logs   chan string
+}
+
+func connected(t *testing.T) *pair {
+	t.Helper()
+	dir := t.TempDir()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	require.NoError(t, os.Symlink(self, filepath.Join(dir, "transport-fake")))
+	p := &pair{served: make(chan error, 1), logs: make(chan string, 10)}
+	p.plugin, err = host.Find("fake", []string{dir})
+	require.NoError(t, err)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	p.conn, err = net.Dial("tcp", l.Addr().String())
+	require.NoError(t, err)
+	go func() { p.served <- Serve(context.Background(), p.conn, []string{dir}) }()
+	accepted, err := l.Accept()
+	require.NoError(t, err)
+	p.Remote, err = Connect("h1", accepted, func(text string) { p.logs <- text })
+	require.NoError(t, err)
+	t.Cleanup(p.Close)
+	return p
+}
+
+func (p *pair) launch(t *testing.T, rank int) *Process {
+	t.Helper()
+	sum, err := p.plugin.SHA256()
+	require.NoError(t, err)
+	process, err := p.Launch(t.Context(), rank, LaunchOptions{Name: "fake", SHA256: sum, StartTimeout: time.Minute, LogLevel: slog.LevelError})
+	require.NoError(t, err)
+	return process
+}
+
+func prepare(p *Process, rank int, what string) (record.Prepared, error) {
+	var plan record.Plan
+	plan.Rank, plan.Config.Options = rank, map[string]string{"do": what}
+	return p.Prepare(context.Background(), plan)
+}
+
+func TestRanks(t *testing.T) {
+	p := connected(t)
+	var pids []int
+	for rank := range 2 {
+		r := p.launch(t, rank)
+		prepared, err := prepare(r, rank, "log")
+		require.NoError(t, err)
+		require.Equal(t, rank, prepared.Workers.Rank, "calls reach the rank that they name")
+		require.Equal(t, fmt.Sprintf("rank %d: ", rank), (<-p.logs)[:8])
+		report, err := r.Run(t.Context(), record.Window{}, func() { go func() { _ = r.Advance(context.Background(), record.StateStopped) }() }, func(record.Progress) {})
+		require.NoError(t, err)
+		require.True(t, report.Stopped)
+		pids = append(pids, prepared.PID)
+	}
+	require.NotEqual(t, pids[0], pids[1])
+	r := p.launch(t, 2)
+	r.Kill()
+	<-r.Exited()
+	require.Error(t, r.Connect(t.Context(), nil))
+	state, err := p.State(t.Context(), []int{0})
+	require.NoError(t, err)
+	require.Positive(t, state.Times.KernelNS)
+
+	p.Close()
+	require.ErrorIs(t, <-p.served, ErrEnded)
+	for _, pid := range pids {
+		require.ErrorIs(t, unix.Kill(pid, 0), unix.ESRCH, "the agent ended its ranks")
+	}
+}
+
+// What a rank fails with arrives with its type, and the last output of one that died with it.
+func TestFailures(t *testing.T) {
+	p := connected(t)
+	_, err := prepare(p.launch(t, 0), 0, "fail")
+	require.EqualError(t, err, "fake: open peer 0: unavailable: no device: install one")
+	require.ErrorIs(t, err, transport.ErrUnavailable)
+	r := p.launch(t, 1)
+	_, err = prepare(r, 1, "die")
+	var died *record.ExitError
+	require.ErrorAs(t, err, &died)
+	require.Contains(t, died.Output, "panic: boom")
+	require.Equal(t, "panic: boom", died.Reason)
+	<-r.Exited()
+}
+
+// An agent starts no file but the coordinator's.
+func TestOtherPlugins(t *testing.T) {
+	p := connected(t)
+	for _, c := range []struct{ name, sum, says string }{
+		{"fake", strings.Repeat("0", 64), "the coordinator's 000000000000: install the same build on all hosts"},
+		{"other", "", `host h1: there is no plugin "other" in `},
+		{"../fake", "", `"../fake" is no transport's name`},
+	} {
+		_, err := p.Launch(t.Context(), 0, LaunchOptions{Name: c.name, SHA256: c.sum})
+		require.ErrorContains(t, err, c.says)
+		_, err = p.Describe(t.Context(), c.name, c.sum)
+		require.ErrorContains(t, err, c.says)
+	}
+	sum, err := p.plugin.SHA256()
+	require.NoError(t, err)
+	d, err := p.Describe(t.Context(), "fake", sum)
+	require.NoError(t, err)
+	require.Equal(t, "fake", d.Info.Name)
+}
+
+// A connection that breaks ends the calls with the host's name, and the agent's ranks.
+func TestLostAgent(t *testing.T) {
+	p := connected(t)
+	r := p.launch(t, 0)
+	prepared, err := prepare(r, 0, "")
+	require.NoError(t, err)
+	failed := make(chan error, 1)
+	running := make(chan struct{})
+	go func() {
+		_, err := r.Run(context.Background(), record.Window{}, func() { close(running) }, func(record.Progress) {})
+		failed <- err
+	}()
+	<-running
+	require.NoError(t, p.conn.Close())
+	var lost *LostError
+	require.ErrorAs(t, <-failed, &lost)
+	require.EqualError(t, lost, "host h1 is lost: its agent ended")
+	<-r.Exited()
+	<-p.Lost()
+	require.Error(t, <-p.served)
+	require.ErrorIs(t, unix.Kill(prepared.PID, 0), unix.ESRCH)
+	r.Kill()
+	_, err = p.Launch(t.Context(), 1, LaunchOptions{Name: "fake"})
+	require.ErrorAs(t, err, &lost)
+}
