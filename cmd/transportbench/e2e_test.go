@@ -19,6 +19,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"transportbench/cmd/transportbench/internal/present"
 	"transportbench/core/lab/result"
 )
 
@@ -554,9 +555,20 @@ func TestPluginsAndDoctor(t *testing.T) {
 
 	i = command(t, "plugins", "show", "shm", "--json")
 	require.Zero(t, i.run(t))
-	require.True(t, json.Valid(i.stdout.Bytes()))
+	var shown struct {
+		Trial present.Trial `json:"trial"`
+	}
+	require.NoError(t, json.Unmarshal(i.stdout.Bytes(), &shown))
+	require.Equal(t, present.Trial{Provider: "memfd", Chosen: map[string]string{"ring": "inplace"},
+		Reason: "inplace because one call is in flight on a connection"}, shown.Trial)
+	i = command(t, "plugins", "show", "copyrpc")
+	require.Zero(t, i.run(t))
+	require.Regexp(t, `(?m)^opens: +(soft|verbs) \(provider=(soft|verbs)\), here and with the default options\nwhy: (soft|verbs) because`, i.stdout.String())
 
 	i = command(t, "doctor")
 	require.Contains(t, []int{0, 1}, i.run(t))
 	require.Contains(t, i.stdout.String(), "cores")
+	require.Regexp(t, `(?m)^note +auto-shm +memfd \(ring=inplace\)$`, i.stdout.String())
+	require.Regexp(t, `(?m)^note: auto-copyrpc: (soft|verbs) .*\n  (soft|verbs) because`, i.stdout.String())
+	require.NotContains(t, i.stdout.String(), "auto-calibration", "an instrument")
 }

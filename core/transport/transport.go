@@ -133,6 +133,9 @@ type Properties struct {
 	Uncounted string `json:"uncounted,omitempty"`
 }
 
+// NoteAuto is the name of the note that says why the transport took what Properties.Chosen has.
+const NoteAuto = "auto"
+
 // The media of Properties.Medium.
 const (
 	MediumMemory = "memory" // shared by the processes of one host

@@ -151,8 +151,11 @@ func (e *endpoint) Properties() transport.Properties {
 		p.Integrity = "the device's checksum of each packet (ICRC)"
 		p.Uncounted = "libibverbs"
 		p.Notes["gid"] = fmt.Sprintf("%s (index %d)", a.GID, a.GIDIndex)
+		if s.device.Provider == rdma.Auto {
+			p.Notes[transport.NoteAuto] = fmt.Sprintf("verbs because port %d of %s is up", a.Port, a.Name)
+		}
 	} else if a.Fallback != "" {
-		p.Notes["auto"] = "soft because verbs are " + a.Fallback
+		p.Notes[transport.NoteAuto] = "soft because verbs are " + a.Fallback
 	}
 	return p
 }

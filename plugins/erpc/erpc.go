@@ -104,7 +104,7 @@ func (e *endpoint) Properties() transport.Properties {
 	}
 	p.Chosen = map[string]string{}
 	if s.auto != "" {
-		p.Notes["auto"] = s.auto
+		p.Notes[transport.NoteAuto] = s.auto
 		p.Chosen["provider"] = s.provider
 	}
 	if s.udp.Offload == datagram.OffloadAuto {

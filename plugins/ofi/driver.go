@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -257,6 +258,11 @@ func (e *endpoint) Properties() transport.Properties {
 	}
 	if s.provider == providerAuto {
 		p.Chosen = map[string]string{optionProvider: f.Provider}
+		if slices.Contains(hardware, f.Provider) {
+			p.Notes[transport.NoteAuto] = f.Provider + " is the first that libfabric finds here of " + strings.Join(hardware, ", ")
+		} else {
+			p.Notes[transport.NoteAuto] = f.Provider + " because libfabric finds none here of " + strings.Join(hardware, ", ")
+		}
 	}
 	return p
 }

@@ -132,11 +132,14 @@ func (s *settings) describe(p *transport.Properties) {
 	}
 	p.Chosen = map[string]string{}
 	if s.autoNote != "" {
-		p.Notes["auto"] = s.autoNote
+		p.Notes[transport.NoteAuto] = s.autoNote
 		p.Chosen["mode"] = s.mode.name
 	}
 	if s.options.String("unpack") == unpackAuto {
 		p.Chosen["unpack"] = s.unpack
+		if s.autoNote == "" {
+			p.Notes[transport.NoteAuto] = fmt.Sprintf("unpack=%s is the first that mode %s has, of %s", s.unpack, s.mode.name, strings.Join(s.mode.unpacks, ", "))
+		}
 	}
 	if s.zeroCopy == zeroCopyAuto {
 		p.Chosen["zero-copy"] = zeroCopyOn

@@ -238,6 +238,7 @@ func (e *endpoint) Properties() transport.Properties {
 	// UCX chooses unless exactly one transport is allowed. The provider names its choice.
 	if names, all := requested(s.tlsInForce()); all || len(names) != 1 || len(expand(names[0])) != 1 {
 		p.Chosen = map[string]string{optionTLS: e.lane.transport}
+		notes[transport.NoteAuto] = fmt.Sprintf("UCX chose %s of UCX_TLS=%s for a connection between two workers of this process", e.lane, s.tlsInForce())
 	}
 	return p
 }

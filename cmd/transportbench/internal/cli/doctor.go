@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -18,7 +19,8 @@ func (a *app) doctorCommand() *cobra.Command {
 		Use: "doctor", Short: "Report what on this machine affects results", Args: noArgs,
 		Long: `doctor looks at cores, clocks, memory, kernel settings, RDMA devices and native
 libraries. It explains what each means for results and how to fix it, and changes
-nothing. It exits with 1 if something cannot be used at all.
+nothing. It opens each installed transport once, which says what auto takes here
+and why. It exits with 1 if something cannot be used at all.
 
 With --hosts and the like it also compares the other hosts, and warns where they
 differ.`,
@@ -29,7 +31,11 @@ differ.`,
 			if err != nil {
 				return err
 			}
-			findings := append(doctor.Examine(cmd.Context()), differences...)
+			tried, err := a.tried(cmd.Context(), s)
+			if err != nil {
+				return err
+			}
+			findings := slices.Concat(doctor.Examine(cmd.Context()), tried, differences)
 			if !s.JSON {
 				present.Findings(a.stdout, findings)
 			} else if err := writeJSON(a.stdout, findings); err != nil {

@@ -207,6 +207,9 @@ TRANSPORTBENCH_PLUGIN_PATH and beside the executable, and whether it can run.`,
 func (a *app) pluginsShowCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "show NAME", Short: "Show a transport's capabilities, limits and options",
+		Long: `show describes a transport. It opens the transport once with its default options,
+without peers, so that the transport itself says what it takes on this machine
+for options such as auto, and why.`,
 		ValidArgsFunction: a.completeTransports,
 		Args:              takes(1, 1, "the name of one transport (plugins list has them)"),
 		RunE: a.withSettings(func(cmd *cobra.Command, s *options.Settings, args []string) error {
@@ -214,10 +217,12 @@ func (a *app) pluginsShowCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			shown := e.present()
+			shown.Trial = e.try(cmd.Context())
 			if s.JSON {
-				return writeJSON(a.stdout, e.present())
+				return writeJSON(a.stdout, shown)
 			}
-			present.PluginDetails(a.stdout, e.present())
+			present.PluginDetails(a.stdout, shown)
 			return nil
 		}),
 	}

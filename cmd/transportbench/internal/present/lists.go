@@ -30,6 +30,30 @@ type Plugin struct {
 	Unavailable string `json:"unavailable,omitempty"`
 	// Description is nil if the plugin gave none.
 	Description *plugin.Description `json:"description,omitempty"`
+	// Trial is what the transport took when it was opened, or nil if it was not.
+	Trial *Trial `json:"trial,omitempty"`
+}
+
+// Trial is what a transport took with its default options on this machine.
+type Trial struct {
+	Provider string `json:"provider,omitempty"`
+	// Chosen has what the transport took for options that leave the choice to it, and Reason why.
+	Chosen map[string]string `json:"chosen,omitempty"`
+	Reason string            `json:"reason,omitempty"`
+	// Failed is the reason why the transport did not open.
+	Failed string `json:"failed,omitempty"`
+}
+
+// Summary returns the provider and what was chosen: "posix (tls=posix)".
+func (t *Trial) Summary() string {
+	var chosen []string
+	for _, option := range slices.Sorted(maps.Keys(t.Chosen)) {
+		chosen = append(chosen, option+"="+t.Chosen[option])
+	}
+	if len(chosen) == 0 {
+		return t.Provider
+	}
+	return t.Provider + " (" + strings.Join(chosen, ", ") + ")"
 }
 
 // Plugins writes when to choose each plugin, by what they need, and then one row per plugin.
@@ -114,6 +138,14 @@ func PluginDetails(w io.Writer, p Plugin) {
 		fmt.Fprintf(w, "not available: %s\n", p.Unavailable)
 	}
 	fmt.Fprintf(w, "providers: %s\n", strings.Join(info.Providers, ", "))
+	if t := p.Trial; t != nil && t.Failed != "" {
+		fmt.Fprintf(w, "opens:     not on this machine with the default options: %s\n", t.Failed)
+	} else if t != nil {
+		fmt.Fprintf(w, "opens:     %s, here and with the default options\n", t.Summary())
+		if t.Reason != "" {
+			paragraph(w, 0, 2, "why: "+t.Reason)
+		}
+	}
 	fmt.Fprintf(w, "path:      %s\nsha256:    %s\n", p.Path, p.SHA256)
 	fmt.Fprintf(w, "runtime:   %s, revision %s, %s, digest %.12s\n", d.Version, d.Revision, d.Go, d.RuntimeDigest)
 

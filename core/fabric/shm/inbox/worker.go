@@ -61,6 +61,10 @@ func (t *Transport) Properties() transport.Properties {
 	}
 	if t.settings.auto {
 		p.Chosen = map[string]string{"ring": kind}
+		p.Notes[transport.NoteAuto] = kind + " because several calls are in flight on a connection"
+		if t.settings.inplace {
+			p.Notes[transport.NoteAuto] = kind + " because one call is in flight on a connection"
+		}
 	}
 	return p
 }
