@@ -24,11 +24,11 @@ func read() snapshot {
 // NewWatch reads the counters.
 func NewWatch() *Watch { return &Watch{read()} }
 
-// Traffic returns what the counters have grown by since NewWatch. Connections that were opened since are
+// Carried returns what the counters have grown by since NewWatch. Connections that were opened since are
 // included, and those that were closed are not.
-func (w *Watch) Traffic() *record.Traffic {
+func (w *Watch) Carried() *record.Carried {
 	now := read()
-	t := &record.Traffic{Namespace: namespace(), Counters: []record.Counter{}}
+	t := &record.Carried{Namespace: namespace(), Counters: []record.Counter{}}
 	tcp := map[string]record.Bytes{}
 	for cookie, c := range now.sockets.tcp {
 		sum := tcp[c.ends.String()]
@@ -51,7 +51,7 @@ func (c connection) bytes() record.Bytes {
 		Retransmitted: c.retransmitted}
 }
 
-func put(t *record.Traffic, kind string, now, before map[string]record.Bytes) {
+func put(t *record.Carried, kind string, now, before map[string]record.Bytes) {
 	for _, name := range slices.Sorted(maps.Keys(now)) {
 		if grown := now[name].Since(before[name]); grown != (record.Bytes{}) {
 			t.Counters = append(t.Counters, record.Counter{Kind: kind, Name: name, Bytes: grown})

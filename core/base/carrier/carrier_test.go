@@ -40,8 +40,8 @@ func carry(t *testing.T, from, to net.Conn, bytes int) {
 }
 
 // find returns the counter of a kind and a name.
-func find(traffic *record.Traffic, kind, name string) record.Counter {
-	for _, c := range traffic.Counters {
+func find(carried *record.Carried, kind, name string) record.Counter {
+	for _, c := range carried.Counters {
 		if c.Kind == kind && c.Name == name {
 			return c
 		}
@@ -49,11 +49,11 @@ func find(traffic *record.Traffic, kind, name string) record.Counter {
 	return record.Counter{}
 }
 
-func TestTrafficOfConnections(t *testing.T) {
+func TestCarriedByConnections(t *testing.T) {
 	near, far := connect(t)
 	carry(t, near, far, 1<<20) // before the window
 	watch := NewWatch()
-	require.Zero(t, find(watch.Traffic(), record.KindTCP, "127.0.0.1 127.0.0.1"), "a window without bytes")
+	require.Zero(t, find(watch.Carried(), record.KindTCP, "127.0.0.1 127.0.0.1"), "a window without bytes")
 	carry(t, near, far, 300_000)
 	carry(t, far, near, 5)
 	one, other := connect(t) // within the window
@@ -62,16 +62,16 @@ func TestTrafficOfConnections(t *testing.T) {
 	// Acknowledgements may be under way when all bytes have arrived.
 	var tcp record.Counter
 	require.Eventually(t, func() bool {
-		tcp = find(watch.Traffic(), record.KindTCP, "127.0.0.1 127.0.0.1")
+		tcp = find(watch.Carried(), record.KindTCP, "127.0.0.1 127.0.0.1")
 		return tcp.Sent >= 300_105
 	}, time.Minute, time.Millisecond)
 	// The kernel's count of acknowledged bytes includes the SYN of a new connection.
 	require.InDelta(t, 300_105, tcp.Sent, 2)
 	require.EqualValues(t, 300_105, tcp.Received)
-	lo := find(watch.Traffic(), record.KindInterface, "lo")
+	lo := find(watch.Carried(), record.KindInterface, "lo")
 	require.Greater(t, lo.Sent, uint64(300_105))
 	require.Positive(t, lo.SentPackets)
-	require.NotZero(t, watch.Traffic().Namespace)
+	require.NotZero(t, watch.Carried().Namespace)
 }
 
 func TestDescribeTCP(t *testing.T) {
@@ -193,5 +193,5 @@ func TestDrops(t *testing.T) {
 		_, err := sender.Write(make([]byte, 1000))
 		require.NoError(t, err)
 	}
-	require.Positive(t, find(watch.Traffic(), record.KindUDP, "all sockets").Dropped)
+	require.Positive(t, find(watch.Carried(), record.KindUDP, "all sockets").Dropped)
 }

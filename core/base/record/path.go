@@ -71,9 +71,9 @@ type Counter struct {
 	Bytes
 }
 
-// Traffic is what the kernel counted in a window, whatever a transport says. Counters that did not
+// Carried is what the kernel counted in a window, whatever a transport says. Counters that did not
 // grow are left out.
-type Traffic struct {
+type Carried struct {
 	// Namespace numbers the network namespace to which the interfaces belong.
 	Namespace uint64    `json:"namespace,omitempty"`
 	Counters  []Counter `json:"counters"`

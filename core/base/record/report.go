@@ -17,9 +17,9 @@ type Report struct {
 	Stopped bool `json:"stopped"`
 	// Setup is what the rank's setup took. Only the report of its first window has it.
 	Setup *RankSetup `json:"setup,omitempty"`
-	// Traffic is what the kernel counted of the rank's bytes, from before the first call of a measured
+	// Carried is what the kernel counted of the rank's bytes, from before the first call of a measured
 	// window until after the last response.
-	Traffic *Traffic `json:"traffic,omitempty"`
+	Carried *Carried `json:"carried,omitempty"`
 }
 
 // ClientReport is what one client recorded. The counts cover the window; ops that were in flight

@@ -117,8 +117,8 @@ func newPathWindow(setups []record.RankSetup, machines map[int]string, r *result
 	}
 	var overheads []float64
 	for i := range r.Ranks {
-		traffic := r.Ranks[i].Traffic
-		if traffic == nil {
+		carried := r.Ranks[i].Carried
+		if carried == nil {
 			w.names = nil
 			return w
 		}
@@ -135,11 +135,11 @@ func newPathWindow(setups []record.RankSetup, machines map[int]string, r *result
 				w.sharedPort = w.sharedPort || w.ports[name] // each rank states it once
 				w.ports[name] = true
 			case p.Interface != "":
-				w.interfaces[place{machines[i], traffic.Namespace, p.Interface}] = true
+				w.interfaces[place{machines[i], carried.Namespace, p.Interface}] = true
 			}
 			overheads = append(overheads, float64(p.Overhead))
 		}
-		w.add(machines[i], traffic, connections)
+		w.add(machines[i], carried, connections)
 	}
 	if len(overheads) > 0 && slices.Min(overheads) > 0 {
 		w.overhead = slices.Max(overheads)
@@ -148,8 +148,8 @@ func newPathWindow(setups []record.RankSetup, machines map[int]string, r *result
 }
 
 // add adds what one rank's kernel counted. Ranks of one namespace read the same interfaces.
-func (w *pathWindow) add(machine string, traffic *record.Traffic, connections map[string]bool) {
-	for _, c := range traffic.Counters {
+func (w *pathWindow) add(machine string, carried *record.Carried, connections map[string]bool) {
+	for _, c := range carried.Counters {
 		sent := float64(c.Sent)
 		switch c.Kind {
 		case record.KindTCP:
@@ -162,7 +162,7 @@ func (w *pathWindow) add(machine string, traffic *record.Traffic, connections ma
 			}
 			w.elsewhere += sent
 		case record.KindInterface:
-			at := place{machine, traffic.Namespace, c.Name}
+			at := place{machine, carried.Namespace, c.Name}
 			w.sent[at] = max(w.sent[at], sent)
 		case record.KindPort:
 			name := machine + c.Name
@@ -174,13 +174,13 @@ func (w *pathWindow) add(machine string, traffic *record.Traffic, connections ma
 
 // count adds up the messages that went over the transport.
 func (w *pathWindow) count(r *result.Repeat) {
-	var requests, completed, values float64
+	var requests, values, here, there, kernel float64 // here and there: requests at proxies
 	for _, c := range r.Clients() {
 		requests += float64(c.Issued)
-		completed += float64(c.Ops() + c.Operations[config.OpRMW].Count)
-		values += float64(c.PayloadBytes)
+		if completed := c.Ops() + c.Operations[config.OpRMW].Count; completed > 0 {
+			values += float64(c.PayloadBytes) * float64(c.Issued) / float64(completed)
+		}
 	}
-	var here, there, kernel float64 // requests at proxies
 	for _, d := range r.Daemons() {
 		if d.Proxy != nil {
 			here, there = here+float64(d.Proxy.FromClients), there+float64(d.Proxy.Remote)
@@ -190,13 +190,12 @@ func (w *pathWindow) count(r *result.Repeat) {
 	for _, c := range r.Clients() {
 		kernel += kernelBytes(c.Transport)
 	}
+	remote := 1.0
 	if here > 0 {
-		requests *= there / here
+		remote = there / here
 	}
-	w.messages, w.own = 2*requests, kernel
-	if completed > 0 {
-		w.posted = w.messages*config.MessageHeader + values*requests/completed
-	}
+	w.messages, w.own = 2*remote*requests, kernel
+	w.posted = w.messages*config.MessageHeader + remote*values
 }
 
 func kernelBytes(stats []transport.Stat) float64 {

@@ -19,7 +19,7 @@ func statePath(e *evidence, p transport.Path, counters func(half uint64) []recor
 	e.result.Setup.Ranks = []record.RankSetup{{Paths: []transport.Path{p}}, {Paths: []transport.Path{p}}}
 	for i := range e.result.Repeats {
 		for j := range e.result.Repeats[i].Ranks {
-			e.result.Repeats[i].Ranks[j].Traffic = &record.Traffic{Namespace: 7, Counters: counters(goodPayload / 2)}
+			e.result.Repeats[i].Ranks[j].Carried = &record.Carried{Namespace: 7, Counters: counters(goodPayload / 2)}
 		}
 	}
 }
@@ -37,7 +37,7 @@ func stateTCP(e *evidence) {
 
 // counter is a counter of rank 1 in the third window.
 func counter(e *evidence, at int) *record.Counter {
-	return &e.result.Repeats[2].Ranks[1].Traffic.Counters[at]
+	return &e.result.Repeats[2].Ranks[1].Carried.Counters[at]
 }
 
 var pathCases = []checkCase{
@@ -50,8 +50,8 @@ var pathCases = []checkCase{
 	{"path", func(e *evidence) {
 		stateTCP(e)
 		for _, r := range e.result.Repeats[4].Ranks {
-			r.Traffic.Counters[1].Sent = 1e6
-			r.Traffic.Counters = append(r.Traffic.Counters, record.Counter{Kind: record.KindInterface, Name: "bond0", Bytes: record.Bytes{Sent: 130e6}})
+			r.Carried.Counters[1].Sent = 1e6
+			r.Carried.Counters = append(r.Carried.Counters, record.Counter{Kind: record.KindInterface, Name: "bond0", Bytes: record.Bytes{Sent: 130e6}})
 		}
 	}, 0.992, "the path's interface carried 1.00 MB of 128 MB of payload; bond0, which is no part of it, sent 130 MB"},
 	{"path", func(e *evidence) {
@@ -72,7 +72,7 @@ var pathCases = []checkCase{
 	}, 0.609, "by the transport's own count, Unix sockets carried 50.0 MB of 128 MB"},
 	{"path", func(e *evidence) {
 		statePorts(e, "mlx5_0", "mlx5_1", 1)
-		each(e, func(r *result.Repeat) { r.Ranks[0].Traffic.Counters, r.Ranks[1].Traffic.Counters = nil, nil })
+		each(e, func(r *result.Repeat) { r.Ranks[0].Carried.Counters, r.Ranks[1].Carried.Counters = nil, nil })
 	}, 1, "verbs over mlx5_0/1, verbs over mlx5_1/1: in 6 windows, the RDMA port carried 0 B of 128 MB"},
 }
 
@@ -120,12 +120,12 @@ func TestPathPasses(t *testing.T) {
 					r.Ranks[1].Clients[i].Issued = 100
 				}
 			})
-			each(e, func(r *result.Repeat) { r.Ranks[0].Traffic, r.Ranks[1].Traffic = &record.Traffic{}, &record.Traffic{} })
+			each(e, func(r *result.Repeat) { r.Ranks[0].Carried, r.Ranks[1].Carried = &record.Carried{}, &record.Carried{} })
 		}, "not judged: tcp over lo: the windows carried too little"},
 		"nothing stated": {func(*evidence) {}, "does not state what carries its bytes"},
 		"an older result": {func(e *evidence) {
 			stateTCP(e)
-			each(e, func(r *result.Repeat) { r.Ranks[0].Traffic = nil })
+			each(e, func(r *result.Repeat) { r.Ranks[0].Carried = nil })
 		}, "does not state what carries its bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {

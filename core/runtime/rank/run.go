@@ -70,7 +70,7 @@ func (r *Rank) Run(ctx context.Context, window record.Window, started func(), pr
 	err := run.collect(&report)
 	report.Process.CPUNS, report.Process.SystemNS = run.process.CPUNS, run.process.SystemNS
 	if watch != nil {
-		report.Traffic = watch.Traffic()
+		report.Carried = watch.Carried()
 	}
 	if report.Setup = r.setupReport(); report.Setup != nil && err == nil {
 		report.Setup.Paths = r.paths(ctx)

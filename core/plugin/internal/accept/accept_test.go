@@ -157,10 +157,10 @@ var lies = []struct {
 		s.Paths = []transport.Path{{Carrier: "tcp", Facts: map[string]string{"lanes": strings.Repeat("x", 5000)}}}
 	})},
 	{"report.setup.paths", nil, setup(func(s *record.RankSetup) { s.Paths = make([]transport.Path, 1025) })},
-	{"report.traffic.counters[0].kind", nil, func(h *honest) { h.Report.Traffic.Counters[0].Kind = "pigeon" }},
-	{"report.traffic.counters[0].name", nil, func(h *honest) { h.Report.Traffic.Counters[0].Name = "" }},
-	{"report.traffic.counters[0].sent_bytes", nil, func(h *honest) { h.Report.Traffic.Counters[0].Sent = math.MaxUint64 }},
-	{"report.traffic.counters", nil, func(h *honest) { h.Report.Traffic.Counters = make([]record.Counter, 1025) }},
+	{"report.carried.counters[0].kind", nil, func(h *honest) { h.Report.Carried.Counters[0].Kind = "pigeon" }},
+	{"report.carried.counters[0].name", nil, func(h *honest) { h.Report.Carried.Counters[0].Name = "" }},
+	{"report.carried.counters[0].sent_bytes", nil, func(h *honest) { h.Report.Carried.Counters[0].Sent = math.MaxUint64 }},
+	{"report.carried.counters", nil, func(h *honest) { h.Report.Carried.Counters = make([]record.Counter, 1025) }},
 
 	{"report.daemons[0].elapsed_ns", proxied, daemon(func(d *record.DaemonReport) { d.ElapsedNS = 0 })},
 	{"report.daemons[0].requests", proxied, daemon(func(d *record.DaemonReport) { d.Requests = math.MaxUint64 })},

@@ -132,7 +132,7 @@ func honestRank(plan record.Plan) *honest {
 		Connections: 2, ConnectNS: 30, ConnectMaxNS: 20, ConnectAllNS: 31, FirstCalls: 2, FirstCallNS: 7, FirstCallMaxNS: 8,
 		Paths: []transport.Path{{Carrier: "tcp", Local: "127.0.0.1", Remote: "127.0.0.1", Interface: "lo", Overhead: 8, Facts: map[string]string{"mtu": "65536"}}},
 	}
-	h.Report.Traffic = &record.Traffic{Namespace: 7, Counters: []record.Counter{
+	h.Report.Carried = &record.Carried{Namespace: 7, Counters: []record.Counter{
 		{Kind: record.KindInterface, Name: "lo", Bytes: record.Bytes{Sent: 10, SentPackets: 1}},
 	}}
 	if clients == 0 {

@@ -64,14 +64,14 @@ func (w *window) check(r *record.Report) error {
 	if r.Setup != nil {
 		setup(p.field("setup"), r.Setup)
 	}
-	if r.Traffic != nil {
-		traffic(p.field("traffic"), r.Traffic)
+	if r.Carried != nil {
+		carried(p.field("carried"), r.Carried)
 	}
 	return c.err()
 }
 
-// traffic checks the counters of the kernel.
-func traffic(p part, t *record.Traffic) {
+// carried checks the counters of the kernel.
+func carried(p part, t *record.Carried) {
 	p.atMostLong("counters", len(t.Counters), mostEntries)
 	if p.first != nil {
 		return
