@@ -21,7 +21,8 @@ type SetupPhase struct {
 	Median float64  `json:"median"`
 	Low    *float64 `json:"low,omitempty"`
 	High   *float64 `json:"high,omitempty"`
-	// Trend is the change from round to round, as a share of the median; absent if there are too few.
+	// Trend is the change from round to round, as a share of the median, without the first tenth of the
+	// rounds, in which the process warms up; absent if there are too few.
 	Trend *trend.Trend `json:"trend,omitempty"`
 	// Values has one value for each round, in order.
 	Values []float64 `json:"values"`
@@ -31,7 +32,7 @@ type SetupPhase struct {
 func NewSetupPhase(connections int, metric, unit string, values []float64) SetupPhase {
 	m := result.Summarize(metric, values)
 	p := SetupPhase{Connections: connections, Metric: metric, Unit: unit, Median: m.Median, Low: m.Low, High: m.High, Values: values}
-	if t, ok := trend.Of(values); ok {
+	if t, ok := trend.Of(values[len(values)/10:]); ok {
 		p.Trend = &t
 	}
 	return p
