@@ -30,8 +30,8 @@ type namespaces struct {
 	tmp    string
 }
 
-// startNamespaces starts n hosts, which end with the test, however that ends.
-func startNamespaces(t *testing.T, n int) *namespaces {
+// startNamespaces starts n hosts, which end with the test, however that ends. The script takes flags.
+func startNamespaces(t *testing.T, n int, flags ...string) *namespaces {
 	cannot := t.Skipf
 	if os.Getenv("CI_REQUIRE_NAMESPACES") != "" {
 		cannot = t.Fatalf
@@ -44,10 +44,10 @@ func startNamespaces(t *testing.T, n int) *namespaces {
 			cannot("hosts of namespaces need %s: run scripts/setup.sh test", program)
 		}
 	}
-	cmd := exec.Command("../../scripts/cluster.sh", fmt.Sprint(n))
+	cmd := exec.Command("../../scripts/cluster.sh", append(flags, fmt.Sprint(n))...)
 	var problems bytes.Buffer
 	cmd.Stderr = &problems
-	alive, err := cmd.StdinPipe()
+	alive, err := cmd.StdinPipe() // the hosts end when it is closed
 	require.NoError(t, err)
 	stdout, err := cmd.StdoutPipe()
 	require.NoError(t, err)

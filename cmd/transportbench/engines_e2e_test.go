@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"fmt"
 	"os"
@@ -18,46 +17,17 @@ import (
 	"transportbench/core/lab/result"
 )
 
-// cluster is the hosts of scripts/cluster.sh.
-type cluster struct {
-	pids []string // of a process on each host
-	tmp  string
-}
+// cluster is hosts with Slurm and sshd.
+type cluster struct{ *namespaces }
 
-// startCluster starts n hosts with Slurm and sshd. They end with the test, however that ends.
+// startCluster starts n hosts, which end with the test.
 func startCluster(t *testing.T, n int) *cluster {
-	cannot := t.Skipf
-	if os.Getenv("CI_REQUIRE_NAMESPACES") != "" {
-		cannot = t.Fatalf
-	}
-	if os.Geteuid() != 0 {
-		cannot("a cluster of namespaces needs root: run the tests as root")
-	}
-	for _, program := range []string{"slurmctld", "slurmd", "srun", "mpirun", "sshd", "ssh", "ip", "nsenter"} {
+	for _, program := range []string{"slurmctld", "slurmd", "srun", "mpirun", "sshd", "ssh"} {
 		if _, err := exec.LookPath(program); err != nil {
-			cannot("a cluster of namespaces needs %s: run scripts/setup.sh test", program)
+			t.Skipf("engines need %s: run scripts/setup.sh test as root", program)
 		}
 	}
-	cmd := exec.Command("../../scripts/cluster.sh", "-s", "-k", fmt.Sprint(n))
-	var problems bytes.Buffer
-	cmd.Stderr = &problems
-	alive, err := cmd.StdinPipe() // the hosts end when it is closed
-	require.NoError(t, err)
-	stdout, err := cmd.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	t.Cleanup(func() {
-		_ = alive.Close()
-		require.NoError(t, cmd.Wait())
-	})
-	c := &cluster{tmp: shortTempDir(t)}
-	lines := bufio.NewScanner(stdout)
-	for lines.Scan() {
-		_, pid, _ := strings.Cut(lines.Text(), " ")
-		c.pids = append(c.pids, pid)
-	}
-	require.Len(t, c.pids, n, problems.String())
-	return c
+	return &cluster{startNamespaces(t, n, "-s", "-k")}
 }
 
 // on returns a command that runs on a host.
@@ -184,14 +154,8 @@ func TestEngines(t *testing.T) {
 		"one machine": {run("--launch", "srun -N1 -n2"), 1, []string{"is on the same machine", "srun --ntasks-per-node=1"}},
 		"engine fails": {run("--launch", "srun -w nowhere"), 1,
 			[]string{"srun: ", "transportbench: ", "srun failed: exit status 1: ", "Invalid node name specified"}},
-		"no engine":      {run("--launch", "srunn -N2"), 1, []string{"srunn failed: exit status 127: ", "No such file"}},
-		"unknown host":   {run("--hosts", "h1,nowhere"), 1, []string{"nowhere failed: exit status 255: ", "Could not resolve hostname"}},
-		"another path":   {run("--hosts", "h1", "--remote-command", "/nowhere/transportbench"), 1, []string{"set --remote-command"}},
-		"a host twice":   {run("--hosts", "h1,h1"), 2, []string{`--hosts: "h1" is there twice`}},
-		"two ways":       {run("--hosts", "h1", "--launch", "srun"), 2, []string{"--hosts and --launch exclude each other"}},
-		"missing file":   {run("--hostfile", "/nowhere"), 2, []string{"--hostfile: open /nowhere: no such file"}},
-		"agents and ssh": {run("--hosts", "h1,h2", "--agents", "2"), 2, []string{"--agents is for --listen and --launch"}},
-		"alone":          {run("--remote-command", "x"), 2, []string{"add --hosts, --launch or --listen"}},
+		"unknown host": {run("--hosts", "h1,nowhere"), 1, []string{"nowhere failed: exit status 255: ", "Could not resolve hostname"}},
+		"another path": {run("--hosts", "h1", "--remote-command", "/nowhere/transportbench"), 1, []string{"set --remote-command"}},
 		"a task's --hosts": {append([]string{"srun", "-N2", "--ntasks-per-node=1", "--mpi=pmi2"}, run("--hosts", "h1")...), 2,
 			[]string{"every task of mpiexec runs this command", "leave out --hosts"}},
 	} {

@@ -206,7 +206,7 @@ func (s *session) start(ctx context.Context, st *starter, ticket hosts.Ticket) (
 	go func() {
 		select {
 		case err := <-e.Failed():
-			cancel(explainEngine(err))
+			cancel(s.explainEngine(err))
 		case <-ctx.Done():
 			cancel(nil)
 		}
@@ -214,10 +214,10 @@ func (s *session) start(ctx context.Context, st *starter, ticket hosts.Ticket) (
 	return ctx, e, nil
 }
 
-// explainEngine adds the remedy to the error of a shell that does not find the command.
-func explainEngine(err error) error {
+// explainEngine adds the remedy to the error of a host that does not find the command.
+func (s *session) explainEngine(err error) error {
 	var exit *engine.ExitError
-	if errors.As(err, &exit) && exit.NotFound() {
+	if s.settings.Hosts.Launch == "" && errors.As(err, &exit) && exit.NotFound() {
 		return fmt.Errorf("%w; if transportbench has another path there, set --%s", err, options.KeyRemoteCommand)
 	}
 	return err
