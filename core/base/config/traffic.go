@@ -24,17 +24,27 @@ const (
 	// TrafficHotspot, written "hotspot:SHARE": every rank calls rank 0 with that share of its calls,
 	// and the others with the rest.
 	TrafficHotspot = "hotspot"
+	// TrafficStorm, written "storm:RATE": the ranks of client-server, while besides their load so many
+	// connections a second are made, used once and dropped.
+	TrafficStorm = "storm"
 )
+
+func trafficNames() []string {
+	return []string{TrafficIncast, TrafficFanOut, TrafficAllToAll, TrafficHotspot, TrafficStorm}
+}
+
+// The range of a storm's rate.
+const leastStorm, mostStorm = 0.1, 10_000
 
 // TrafficNames returns the patterns of traffic as users write them.
 func TrafficNames() []string {
-	return []string{TrafficIncast + ":N", TrafficFanOut, TrafficAllToAll, TrafficHotspot + ":SHARE"}
+	return []string{TrafficIncast + ":N", TrafficFanOut, TrafficAllToAll, TrafficHotspot + ":SHARE", TrafficStorm + ":RATE"}
 }
 
 // IsTraffic reports whether text names a pattern of traffic, valid or not.
 func IsTraffic(text string) bool {
 	name, _, _ := strings.Cut(text, ":")
-	return slices.Contains([]string{TrafficIncast, TrafficFanOut, TrafficAllToAll, TrafficHotspot}, name)
+	return slices.Contains(trafficNames(), name)
 }
 
 // Name returns the pattern without its number.
@@ -58,6 +68,14 @@ func (t Traffic) Share() float64 {
 	return t.number()
 }
 
+// StormRate returns the connections per second of a storm, or 0.
+func (t Traffic) StormRate() float64 {
+	if t.Name() != TrafficStorm {
+		return 0
+	}
+	return t.number()
+}
+
 // Mesh reports whether the pattern needs ranks that serve and call.
 func (t Traffic) Mesh() bool { return t.Name() == TrafficAllToAll || t.Name() == TrafficHotspot }
 
@@ -66,8 +84,11 @@ const trafficRanks = 4
 
 // DefaultRanks returns the number of ranks of the pattern if the user does not choose it.
 func (t Traffic) DefaultRanks() int {
-	if t.Name() == TrafficIncast {
+	switch t.Name() {
+	case TrafficIncast:
 		return int(t.number()) + 1
+	case TrafficStorm:
+		return 2
 	}
 	return trafficRanks
 }
@@ -89,7 +110,7 @@ func (t *Traffic) Set(text string) error {
 	if !IsTraffic(name) {
 		names := TrafficNames()
 		return fmt.Errorf("%q is not one of %s%s", shorten(text), strings.Join(names, ", "),
-			transport.SuggestionFor(name, []string{TrafficIncast, TrafficFanOut, TrafficAllToAll, TrafficHotspot}))
+			transport.SuggestionFor(name, trafficNames()))
 	}
 	switch name {
 	case TrafficIncast:
@@ -104,6 +125,12 @@ func (t *Traffic) Set(text string) error {
 			return fmt.Errorf("%q: the share of the hot rank is not above 0 and at most 1; use %s:0.5", shorten(text), name)
 		}
 		number = strconv.FormatFloat(share, 'g', -1, 64)
+	case TrafficStorm:
+		rate, err := strconv.ParseFloat(number, 64)
+		if err != nil || !(rate >= leastStorm && rate <= mostStorm) {
+			return fmt.Errorf("%q: the connections per second are not from %g to %d; use %s:50", shorten(text), leastStorm, mostStorm, name)
+		}
+		number = strconv.FormatFloat(rate, 'f', -1, 64)
 	default:
 		if has {
 			return fmt.Errorf("%q: %s has no number; leave out %q", shorten(text), name, shorten(":"+number))
@@ -141,7 +168,7 @@ func checkTraffic(c *Config) *Error {
 		return &Error{"traffic", err.Error()}
 	}
 	least := 2
-	if name := c.Traffic.Name(); name != TrafficIncast && name != TrafficAllToAll {
+	if name := c.Traffic.Name(); name == TrafficFanOut || name == TrafficHotspot {
 		least = 3
 	}
 	switch {

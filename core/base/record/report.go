@@ -15,6 +15,8 @@ type Report struct {
 	SampleEvery int `json:"sample_every"`
 	// Stopped reports that the window was cut short.
 	Stopped bool `json:"stopped"`
+	// Storm is set for the calling ranks of a storm of connections.
+	Storm *StormReport `json:"storm,omitempty"`
 	// Setup is what the rank's setup took. Only the report of its first window has it.
 	Setup *RankSetup `json:"setup,omitempty"`
 	// Carried is what the kernel counted of the rank's bytes, from before the first call of a measured
@@ -112,6 +114,20 @@ type PeerReport struct {
 	Rank    int          `json:"rank"`
 	Count   uint64       `json:"count"` // completed in the window
 	Latency TimingReport `json:"latency"`
+}
+
+// StormReport has the connections that a rank made and dropped in the window besides its load.
+type StormReport struct {
+	Due         uint64 `json:"due"`
+	Connections uint64 `json:"connections"` // made, used for one call, and closed without an error
+	Failed      uint64 `json:"failed,omitempty"`
+	Error       string `json:"error,omitempty"` // of the first that failed
+	// Connect is the time from the opening of both sides to the response of the one call, and Close the
+	// time to close both.
+	Connect TimingReport `json:"connect"`
+	Close   TimingReport `json:"close"`
+	// Leaked is by how many descriptors of the process the storm left more than there were.
+	Leaked int `json:"leaked_descriptors,omitempty"`
 }
 
 // TimingReport has the samples of one duration.

@@ -53,6 +53,12 @@ const (
 	JainPeers       = "jain_peers"
 	StragglerRatio  = "straggler_ratio"
 
+	StormRate       = "storm_rate"
+	StormKept       = "storm_kept"
+	StormConnectP50 = "storm_connect_p50"
+	StormConnectP99 = "storm_connect_p99"
+	StormClose      = "storm_close"
+
 	CopiesPerOp           = "copies_per_op"
 	CopiedBytesPerOp      = "copied_bytes_per_op"
 	ChecksummedBytesPerOp = "checksummed_bytes_per_op"
@@ -143,6 +149,11 @@ var Definitions = []Definition{
 	{JainClients, "ratio", Higher, "traffic: Jain's index of the clients' rates; 1 if all are equal"},
 	{JainPeers, "ratio", None, "traffic: Jain's index of the rates of the ranks that were called"},
 	{StragglerRatio, "ratio", Lower, "traffic: latency_p50 of the slowest pair of ranks over that of the median pair"},
+	{StormRate, "connection/s", None, "storm: connections that were opened, used once and closed"},
+	{StormKept, "ratio", Higher, "storm: share of the connections due that were made without an error"},
+	{StormConnectP50, "ns", Lower, "storm: from the opening of both sides to the response of one call, median"},
+	{StormConnectP99, "ns", Lower, "storm: from the opening of both sides to the response of one call, 99th percentile"},
+	{StormClose, "ns", Lower, "storm: closing both sides, median"},
 	{CopiesPerOp, "/op", None, "copies of payloads per operation, without those of the kernel and of devices"},
 	{CopiedBytesPerOp, "B/op", None, "bytes of these copies per operation"},
 	{ChecksummedBytesPerOp, "B/op", None, "bytes per operation of which a checksum was computed"},

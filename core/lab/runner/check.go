@@ -113,8 +113,8 @@ var checks = []struct {
 	// cause is a check whose failure explains that of this one, which is then not judged: one
 	// disturbance, one warning.
 	cause string
-	// hosts marks a check of results that name hosts.
-	hosts bool
+	// applies reports whether results have the check, unless all do.
+	applies func(*result.Result) bool
 }{
 	{name: "complete", severity: result.Error, find: checkComplete},
 	{name: "verified", severity: result.Error, find: checkVerified},
@@ -138,10 +138,11 @@ var checks = []struct {
 	{name: "empty_windows", severity: result.Warning, find: checkEmptyWindows},
 	{name: "steal", severity: result.Warning, find: checkSteal},
 	{name: "preempted", severity: result.Warning, find: checkPreempted},
+	{name: "storm", severity: result.Warning, find: checkStorm, applies: isStorm},
 	{name: "fairness", severity: result.Warning, find: checkFairness},
 	{name: "collections", severity: result.Warning, find: checkCollections},
 	{name: "pinned", severity: result.Warning, find: checkPinned},
-	{name: "machines", severity: result.Warning, find: checkMachines, scope: result.ScopeMachine, hosts: true},
+	{name: "machines", severity: result.Warning, find: checkMachines, scope: result.ScopeMachine, applies: namesHosts},
 	{name: "closed", severity: result.Warning, find: checkClosed},
 	{name: "strangers", severity: result.Warning, find: checkStrangers},
 	{name: "interval", severity: result.Info, find: checkInterval},
@@ -151,19 +152,22 @@ var checks = []struct {
 	{name: "virtual_machine", severity: result.Info, find: checkVirtualMachine, scope: result.ScopeMachine},
 }
 
+func namesHosts(r *result.Result) bool { return len(r.Hosts) > 0 }
+func isStorm(r *result.Result) bool    { return r.Config.Traffic.StormRate() > 0 }
+
 func runChecks(e evidence) []result.Check {
 	list := make([]result.Check, 0, len(checks))
 	failed := map[string]bool{}
 	findings := make([]finding, len(checks))
 	for i, c := range checks {
-		if c.hosts && len(e.result.Hosts) == 0 {
+		if c.applies != nil && !c.applies(e.result) {
 			continue
 		}
 		findings[i] = c.find(e)
 		failed[c.name] = !findings[i].ok
 	}
 	for i, c := range checks {
-		if c.hosts && len(e.result.Hosts) == 0 {
+		if c.applies != nil && !c.applies(e.result) {
 			continue
 		}
 		f := findings[i]

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strconv"
@@ -151,6 +152,37 @@ func checkFairness(e evidence) finding {
 	f.message = fmt.Sprintf("the slowest client has %.2f of the median client's rate", f.value)
 	if !f.ok {
 		f.message += "; latencies are those of the others, because faster clients have more samples"
+	}
+	return f
+}
+
+// checkStorm finds connections of a storm that failed, were made late or left descriptors behind.
+func checkStorm(e evidence) finding {
+	f := finding{limit: 0.1}
+	var due, made, failed, leaked uint64
+	reason := ""
+	for _, repeat := range e.result.Repeats {
+		for _, r := range repeat.Ranks {
+			if s := r.Storm; s != nil {
+				due, made, failed, leaked = due+s.Due, made+s.Connections, failed+s.Failed, leaked+uint64(s.Leaked)
+				reason = cmp.Or(reason, s.Error)
+			}
+		}
+	}
+	if due == 0 {
+		return f.notJudged("no repeat was completed")
+	}
+	f.value = 1 - float64(made)/float64(due)
+	f.ok = f.value <= f.limit && failed == 0 && leaked == 0
+	f.message = fmt.Sprintf("%d of the %d connections due were made and dropped", made, due)
+	if failed > 0 {
+		f.message += fmt.Sprintf("; %d failed: %s", failed, reason)
+	}
+	if leaked > 0 {
+		f.message += fmt.Sprintf("; they left %s behind", format.Count(int(leaked), "descriptor"))
+	}
+	if !f.ok && failed == 0 && leaked == 0 {
+		f.message += "; connecting takes longer than the rate allows, so lower the rate"
 	}
 	return f
 }

@@ -212,6 +212,14 @@ func TestChecksFail(t *testing.T) {
 		{"fairness", func(e *evidence) {
 			each(e, func(r *result.Repeat) { r.Ranks[1].Clients[1].Reads, r.Ranks[1].Clients[1].Writes = 0, 100_000 })
 		}, 0.1 / 0.55, "0.18 of the median client's rate; latencies are those of the others"},
+		{"storm", func(e *evidence) {
+			e.result.Config.Traffic = "storm:10"
+			each(e, func(r *result.Repeat) { r.Ranks[1].Storm = &record.StormReport{Due: 10, Connections: 8} })
+		}, 0.2, "48 of the 60 connections due were made and dropped; connecting takes longer than the rate allows"},
+		{"storm", func(e *evidence) {
+			e.result.Config.Traffic = "storm:10"
+			e.result.Repeats[0].Ranks[1].Storm = &record.StormReport{Due: 20, Connections: 19, Failed: 1, Error: "no device", Leaked: 2}
+		}, 0.05, "19 of the 20 connections due were made and dropped; 1 failed: no device; they left 2 descriptors behind"},
 		{"collections", func(e *evidence) { e.result.Repeats[1].Ranks[1].Process.Collections = 3 }, 3, "ran 3 times in 1 windows"},
 		{"oversubscribed", func(e *evidence) { e.oversubscribed, e.pollers = true, 17 }, 17, "17 polling threads have 4"},
 		{"spare_processor", func(e *evidence) { e.cpus = e.pollers }, 0, "3 polling threads take all 3 processors"},

@@ -357,11 +357,45 @@ func putTraffic(cfg config.Config, repeat *result.Repeat, put func(string, float
 	if index, ok := result.Jain(peers); ok {
 		put(result.JainPeers, index)
 	}
+	if err := putStorm(repeat, put); err != nil {
+		return err
+	}
 	flows, err := result.FlowsOf([]result.Repeat{*repeat})
 	if ratio, ok := result.Straggler(flows); ok {
 		put(result.StragglerRatio, ratio)
 	}
 	return err
+}
+
+// putStorm puts the metrics of a storm of connections.
+func putStorm(repeat *result.Repeat, put func(string, float64)) error {
+	var connects, closes []string
+	var due, made uint64
+	rate := 0.0
+	for _, r := range repeat.Ranks {
+		if s := r.Storm; s != nil && len(r.Clients) > 0 {
+			connects, closes = append(connects, s.Connect.Histogram), append(closes, s.Close.Histogram)
+			due, made = due+s.Due, made+s.Connections
+			rate += result.PerSecond(s.Connections, r.Clients[0].ElapsedNS)
+		}
+	}
+	if due == 0 {
+		return nil
+	}
+	put(result.StormRate, rate)
+	put(result.StormKept, float64(made)/float64(due))
+	connect, err := result.Histograms(connects...)
+	if err != nil || made == 0 {
+		return err
+	}
+	closing, err := result.Histograms(closes...)
+	if err != nil {
+		return err
+	}
+	put(result.StormConnectP50, connect.Quantile(0.5))
+	put(result.StormConnectP99, connect.Quantile(0.99))
+	put(result.StormClose, closing.Quantile(0.5))
+	return nil
 }
 
 // meanOf returns the mean of all samples, or NaN if there are none.

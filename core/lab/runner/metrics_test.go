@@ -369,6 +369,7 @@ func TestEveryMetricIsDefined(t *testing.T) {
 				Operations: operations, Iterations: timingOf(1, 5), Thread: record.ThreadReport{GapLimitNS: 1},
 			}},
 			Daemons: []record.DaemonReport{{Loops: 1, BusyNS: 1, ElapsedNS: 9, Thread: record.ThreadReport{GapLimitNS: 1}}},
+			Storm:   &record.StormReport{Due: 1, Connections: 1, Connect: *timingOf(1, 5), Close: *timingOf(1, 5)},
 			Process: record.ProcessReport{CPUNS: 2, SystemNS: 1, BusyThreads: 2},
 		}},
 		Before: readings(1, 1, 1, 1), After: readings(1, 1, 1, 1),

@@ -13,7 +13,8 @@
 //   - wiring.go: which thread is connected to which, and where a client sends a key
 //   - client.go, client_datapath.go: the client and its loop; schedule.go has the open loop's
 //     arrivals, iterations.go the timing of iterations,
-//     peers.go the counts by rank
+//     peers.go the counts by rank, storm.go
+//     connections that come and go
 //   - daemon.go, daemon_datapath.go: the daemon and its loop; proxy.go adds the links to local
 //     clients in mesh-proxied, device.go the check of values in device memory
 //   - idle.go: spin, yield or park; stats.go and looptimer.go: sampling and timing; gaps.go: times

@@ -66,8 +66,13 @@ func (r *Rank) Prepare(ctx context.Context, plan record.Plan) (record.Prepared, 
 	if len(plan.CPUs) != pollers {
 		return record.Prepared{}, fmt.Errorf("prepare rank %d: the plan has %d processors for %d polling threads", plan.Rank, len(plan.CPUs), pollers)
 	}
-	// Polling threads never yield to Go's scheduler, so the control plane needs one more.
-	runtime.GOMAXPROCS(pollers + 1)
+	// Polling threads never yield to Go's scheduler, so the control plane needs one more, and a storm
+	// another.
+	processors := pollers + 1
+	if plan.Config.Traffic.StormRate() > 0 {
+		processors++
+	}
+	runtime.GOMAXPROCS(processors)
 	if err := r.open(ctx); err != nil {
 		return record.Prepared{}, err
 	}

@@ -59,11 +59,12 @@ func (r *Rank) Run(ctx context.Context, window record.Window, started func(), pr
 	}
 	r.sampleEvery = sampleEvery
 	run := r.launch(sampleEvery, window)
+	storm := r.startStorm(ctx, window)
 	run.entered.Wait()
 	started()
 	stopped := r.supervise(ctx, window, measuring, run, progress)
 
-	report := record.Report{Rank: r.plan.Rank, SampleEvery: sampleEvery, Stopped: stopped, Process: r.processReport(collections)}
+	report := record.Report{Rank: r.plan.Rank, SampleEvery: sampleEvery, Stopped: stopped, Storm: storm(), Process: r.processReport(collections)}
 	now := machine.ReadThreadTimes()
 	report.Process.Threads = len(now)
 	report.Process.BusyThreads = now.Busy(threads, time.Since(began)/100)

@@ -61,6 +61,7 @@ func (w *window) check(r *record.Report) error {
 		w.daemon(p.index("daemons", i), &r.Daemons[i])
 	}
 	w.process(p.field("process"), &r.Process)
+	w.storm(p, r.Storm)
 	if r.Setup != nil {
 		setup(p.field("setup"), r.Setup)
 	}
@@ -113,6 +114,24 @@ func paths(p part, list []transport.Path) {
 			}
 		}
 	}
+}
+
+// storm checks the connections of a storm.
+func (w *window) storm(p part, s *record.StormReport) {
+	cfg := &w.plan.Config
+	p.present("storm", s != nil, cfg.Traffic.StormRate() > 0 && cfg.Calls(w.plan.Rank) && !w.spec.Warmup)
+	if s == nil {
+		return
+	}
+	p = p.field("storm")
+	p.atMost("due", s.Due, w.most())
+	p.atMost("connections", s.Connections, s.Due)
+	p.atMost("failed", s.Failed, s.Due-min(s.Connections, s.Due))
+	within(p, "connect.samples", s.Connect.Samples, s.Connections, s.Connections)
+	within(p, "close.samples", s.Close.Samples, s.Connections, s.Connections)
+	within(p, "leaked_descriptors", s.Leaked, 0, 1<<20)
+	w.timing(p.field("connect"), &s.Connect)
+	w.timing(p.field("close"), &s.Close)
 }
 
 // setup checks what the setup of a rank took. What is missing is 0, so only sums and counts that
