@@ -180,6 +180,7 @@ func (w *worker) writeOpen(p *peer) bool {
 	w.counts.doorbells++
 	w.counts.batches++
 	w.counts.messages += uint64(b.count)
+	w.counts.sizes.Add(uint32(b.count))
 	if b.length <= uint32(w.settings.inline) {
 		w.counts.inline++
 	}
@@ -275,6 +276,7 @@ func (w *worker) batchesPosted(p *peer, n int) {
 		}
 		w.counts.batches++
 		w.counts.messages += uint64(b.count)
+		w.counts.sizes.Add(uint32(b.count))
 		if w.requests[i].Flags&rdma.Inline != 0 {
 			w.counts.inline++
 		}

@@ -315,6 +315,14 @@ func clientServer(t *testing.T, clients, calls int, options map[string]string) {
 			require.Equal(t, calls*clients, r.Answered, "calls answered at rank %d", i)
 		}
 		require.Zero(t, r.Stats["receiver_not_ready"], "receiver not ready at rank %d", i)
+		batches, messages := uint64(0), uint64(0) // by size
+		for name, n := range r.Stats {
+			if most, is := transport.BatchSizeOf(name); is {
+				batches, messages = batches+n, messages+n*uint64(most)
+			}
+		}
+		require.Equal(t, r.Stats["batches"], batches, "batches by size")
+		require.GreaterOrEqual(t, messages, r.Stats["messages"], "sizes are upper bounds")
 		require.LessOrEqual(t, r.Stats["doorbells"], r.Stats["batches"]+r.Stats["credit_only"]+r.Stats["position_reads"], "doorbells")
 	}
 }

@@ -59,6 +59,7 @@ type counts struct {
 	batches, messages, padding, doorbells, inline, credits, reads uint64
 	ringFull, noCredit, blocked, keepalives, parked               uint64
 	copies, copiedBytes                                           uint64
+	sizes                                                         transport.BatchSizes
 }
 
 // work returns what the worker and its soft device have done for the messages.
@@ -368,11 +369,11 @@ func (w *worker) awaitFarewells(n int) {
 // ReadStats implements [transport.StatsReader].
 func (w *worker) ReadStats(dst []transport.Stat) []transport.Stat {
 	c := &w.counts
-	return append(w.work().Append(dst),
-		transport.Stat{Name: "batches", Help: "batches written to peers", Value: c.batches},
-		transport.Stat{Name: "messages", Help: "messages in batches; divided by batches, the mean per batch", Value: c.messages},
+	return append(c.sizes.Append(w.work().Append(dst)),
+		transport.Stat{Name: transport.StatBatches, Help: "batches written to peers", Value: c.batches},
+		transport.Stat{Name: transport.StatBatchedMessages, Help: "messages in batches; divided by batches, the mean per batch", Value: c.messages},
 		transport.Stat{Name: "inline_batches", Help: "batches sent inline; divided by batches, the inline share", Value: c.inline},
-		transport.Stat{Name: "credit_only", Help: "writes that returned credit and nothing else", Value: c.credits},
+		transport.Stat{Name: transport.StatCreditOnly, Help: "writes that returned credit and nothing else", Value: c.credits},
 		transport.Stat{Name: "fillers", Help: "padding batches, which cover the end of a ring", Value: c.padding},
 		transport.Stat{Name: "ring_full", Help: "posts that found no room in the peer's ring", Value: c.ringFull},
 		transport.Stat{Name: "insufficient_credit", Help: "calls that could not promise room for their response", Value: c.noCredit},

@@ -20,7 +20,7 @@ import (
 
 // analyzeFlags are the flags of analyze.
 type analyzeFlags struct {
-	knee                bool
+	knee, loops         bool
 	target, rate, cells string
 	headroom, columns   string
 	slo, whatIf         []string
@@ -66,6 +66,7 @@ Published figures are checked for contradictions.
 	flags.BoolVar(&q.knee, "knee", false, "show curves over load with knees and operating points")
 	flags.StringArrayVar(&q.slo, "slo", nil, "show the highest throughput under an objective such as 'p99<50us'; repeatable: the load that each allows")
 	flags.StringVar(&q.columns, "columns", "", "show only a table with these metrics and options, such as iterations,tokens,lookup_p50,read_p99")
+	flags.BoolVar(&q.loops, "loops", false, "show only the daemons' loops of each rank: events, phases, times, batches")
 	flags.StringVar(&q.target, "target", "", "show how many servers a throughput such as 10M takes")
 	flags.StringVar(&q.headroom, "headroom", "", "share of a closed loop's throughput to keep free with --target, such as 0.3; without it, closed loops have no number of servers")
 	flags.StringVar(&q.rate, "rate-metric", "", "metric that counts as throughput; default: throughput, else iterations or tokens")
@@ -87,6 +88,9 @@ func (q *analyzeFlags) options() (o analyze.CapacityOptions, err error) {
 	}
 	if len(q.objectives) == 1 {
 		o.Objective = &q.objectives[0]
+	}
+	if q.loops && (q.curves() || len(q.whatIf) > 0 || q.columns != "") {
+		return o, usagef("--loops: shows only the loops; leave out --columns, --knee, --slo, --target and --what-if")
 	}
 	if q.columns != "" {
 		if q.shown, err = present.ParseColumns(q.columns, options.Names()); err != nil {
@@ -148,6 +152,10 @@ func (a *app) analyze(q *analyzeFlags, o analyze.CapacityOptions, path string, a
 	}
 	report := present.Analysis{Kind: "analysis", Source: path}
 	switch {
+	case q.loops:
+		if report.Loops, err = loopsOf(s); err != nil {
+			return err
+		}
 	case len(q.shown) > 0:
 		report.Columns, report.Figures = q.shown, q.shown.Figures(s)
 	case len(q.objectives) > 1:
@@ -171,7 +179,7 @@ func (a *app) analyze(q *analyzeFlags, o analyze.CapacityOptions, path string, a
 			return exitf(ExitTooLittle, "%v", err)
 		}
 	}
-	if len(q.shown) == 0 && !q.curves() || len(q.whatIf) > 0 {
+	if !q.loops && len(q.shown) == 0 && !q.curves() || len(q.whatIf) > 0 {
 		if report.Cells, err = a.analyzeCells(s, &whole, q.whatIf); err != nil {
 			return err
 		}
@@ -180,6 +188,9 @@ func (a *app) analyze(q *analyzeFlags, o analyze.CapacityOptions, path string, a
 	switch {
 	case asJSON:
 		err = writeJSON(a.stdout, &report)
+	case q.loops:
+		present.Loops(a.stdout, report.Loops)
+		present.GroupedWarnings(a.stdout, report.Warnings, false)
 	case len(q.shown) > 0:
 		q.shown.Write(a.stdout, s)
 		present.GroupedWarnings(a.stdout, report.Warnings, false)
@@ -193,6 +204,33 @@ func (a *app) analyze(q *analyzeFlags, o analyze.CapacityOptions, path string, a
 		err = cmp.Or(err, capacityVerdict(q, c))
 	}
 	return errors.Join(err, capacityVerdict(q, report.Capacity), analysisVerdict(&report))
+}
+
+// loopsOf returns the loops of the cells that have some.
+func loopsOf(s *set.Set) (list []present.CellLoops, err error) {
+	labels := set.LabelsOf(s.Cells)
+	for i := range s.Cells {
+		c := &s.Cells[i]
+		results, err := s.Results(c)
+		if err != nil {
+			return nil, badInput(err)
+		}
+		var repeats []result.Repeat
+		for _, r := range results {
+			repeats = append(repeats, r.Repeats...)
+		}
+		ranks, err := result.RankLoopsOf(repeats)
+		if err != nil {
+			return nil, badInput(err)
+		}
+		if len(ranks) > 0 {
+			list = append(list, present.CellLoops{Cell: labels.Of(c.Config), Ranks: ranks})
+		}
+	}
+	if len(list) == 0 {
+		return nil, exitf(ExitTooLittle, "--loops: %s has no windows, in which daemons could count; it is an index without its results, or published", s.Source)
+	}
+	return list, nil
 }
 
 // analyzeCells analyzes every cell of s. A cell that was not measured gets a reason. Predictions have what

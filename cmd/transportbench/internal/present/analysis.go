@@ -25,6 +25,8 @@ type Analysis struct {
 	Capacity *analyze.Capacity `json:"capacity,omitempty"`
 	// Objectives has the capacity under each of several objectives.
 	Objectives []*analyze.Capacity `json:"objectives,omitempty"`
+	// Loops are the daemons' loops of each measured cell, if a user asked for them.
+	Loops []CellLoops `json:"loops,omitempty"`
 	// Figures are those of Columns, if a user chose them.
 	Columns Columns       `json:"columns,omitempty"`
 	Figures []CellFigures `json:"figures,omitempty"`
