@@ -68,7 +68,8 @@ func fake(t testing.TB, l load, repeats int, slower float64, seed uint64) *resul
 			Provider: map[string]string{"shm": "memfd", "copyrpc": "soft", "ucxam": "sysv"}[l.transport]},
 		Environment: machine.Environment{Identity: machine.Identity{CPU: "Some CPU", Arch: "amd64", Cores: 8, Kernel: "6.1"},
 			Volatile: machine.Volatile{Governor: "powersave"}},
-		Setup: result.Setup{FirstWindowMS: 300, Warmup: &result.Warmup{LastedMS: 210, Ended: result.WarmupSteady}},
+		Setup: result.Setup{FirstWindowMS: 300, Warmup: &result.Warmup{LastedMS: 210, Ended: result.WarmupSteady},
+			Ranks: []record.RankSetup{{Paths: []transport.Path{{Carrier: "tcp", Interface: "eth7", Facts: map[string]string{"gro": "<b>on</b>"}}}}}},
 		Checks: []result.Check{
 			{Name: "complete", OK: true, Severity: result.Error, Value: float64(repeats), Limit: float64(repeats), Message: "all repeats are here"},
 			{Name: "drift", Severity: result.Warning, Value: 0.12 + 0.1*random.Float64(), Limit: 0.1, Message: "the rate rose within a window"},

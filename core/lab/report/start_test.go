@@ -49,7 +49,9 @@ func TestStartOnThePage(t *testing.T) {
 	require.Contains(t, eval[string](b, `document.getElementById("phases-table").innerText`), startTitle)
 	eval[bool](b, `(() => { location.hash = "#cell-1"; return true; })()`)
 	b.await(`document.getElementById("page").innerText.includes("What a start takes")`)
-	require.Contains(t, eval[string](b, `document.getElementById("page").innerText`), "open: register")
+	text := eval[string](b, `document.getElementById("page").innerText`)
+	require.Contains(t, text, "open: register")
+	require.Regexp(t, `Path of the bytes of rank 0(?s:.*)carrier\s+tcp\s+facts\.gro\s+<b>on</b>\s+interface\s+eth7`, text)
 }
 
 // Cells with different numbers of connections are a curve of the time to make them.

@@ -125,5 +125,6 @@ function runTables(r) {
     pairTable("Run " + r.id, { file: r.file || "-", started: r.started_at, ...flat(r.tool, "tool") }),
     table("Set-up", [{ name: "step", text: (s) => s.name }, { name: "took", right: true, text: (s) => number(s.ms * 1e6, "ns") }], r.setup?.steps || []),
     table("Processors of the threads", [{ name: "rank", text: (p) => String(p.rank) }, { name: "processors", text: (p) => (p.cpus || []).join(", ") },
-      { name: "affinity", text: (p) => (p.affinity || []).join(", ") }, { name: "idle", text: (p) => p.idle }], r.placement || []));
+      { name: "affinity", text: (p) => (p.affinity || []).join(", ") }, { name: "idle", text: (p) => p.idle }], r.placement || []),
+    ...(r.setup?.ranks || []).flatMap((s, rank) => (s.paths || []).map((p) => pairTable("Path of the bytes of rank " + rank, flat(p)))));
 }
