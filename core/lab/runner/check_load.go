@@ -36,9 +36,9 @@ func checkRate(e evidence) finding {
 	f := finding{severity: result.Warning}
 	windows := len(e.result.Repeats)
 	switch rate := e.result.Config.Rate; {
-	case rate == 0:
+	case rate == 0 && !e.result.Config.Classes.Open():
 		return f.notJudged(noSchedule)
-	case !rate.Offers():
+	case rate != 0 && !rate.Offers():
 		return f.notJudged("more is due than any transport serves, to find the capacity")
 	case windows == 0:
 		return f.notJudged("no repeat was completed")

@@ -41,6 +41,19 @@ func TestClassesAlone(t *testing.T) {
 	})
 }
 
+// TestRateOfAClass checks that an open class that falls behind fails the check of the rate.
+func TestRateOfAClass(t *testing.T) {
+	for done, ok := range map[uint64]bool{1000: true, 500: false} {
+		var r result.Result
+		require.NoError(t, r.Config.Classes.Set("rpc:64B,rate=1000;bulk:1KiB"))
+		r.Repeats = []result.Repeat{{Ranks: []record.Report{{Clients: []record.ClientReport{
+			{Reads: done, Open: &record.OpenReport{Scheduled: 1000}}, {Reads: 7},
+		}}}}}
+		f := checkRate(evidence{result: &r})
+		require.Equal(t, ok, f.ok, f.message)
+	}
+}
+
 // TestClassSamples computes the metrics of known reports.
 func TestClassSamples(t *testing.T) {
 	cfg := config.Default()
