@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"transportbench/cmd/transportbench/internal/options"
 	"transportbench/core/base/printable"
@@ -156,18 +157,38 @@ func (s *session) everyTask(task engine.Task, o options.Hosts) (*starter, error)
 	return &starter{listen: ":0", agents: task.Size, job: job, processes: []engine.Process{{Label: host, Argv: args}}}, err
 }
 
+// shareTimeout bounds the time in which all tasks must have started. A launcher does not tell tasks that
+// wait for another that this one has failed.
+const shareTimeout = 15 * time.Second
+
 // share gives rank 0's ticket to all tasks.
-func (st *starter) share(ticket string) (string, error) {
-	shared, err := st.job.Share("transportbench", ticket)
-	if err == nil {
-		err = st.job.Close()
+func (st *starter) share(ctx context.Context, ticket string) (string, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, shareTimeout,
+		fmt.Errorf("the tasks of the job did not all start within %v, or one has failed", shareTimeout))
+	defer cancel()
+	type answer struct {
+		ticket string
+		err    error
 	}
-	return shared, err
+	answers := make(chan answer, 1)
+	go func() {
+		shared, err := st.job.Share("transportbench", ticket)
+		if err == nil {
+			err = st.job.Close()
+		}
+		answers <- answer{shared, err}
+	}()
+	select {
+	case a := <-answers:
+		return a.ticket, a.err
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
 }
 
 // serveTask makes this task an agent of rank 0's run.
 func (s *session) serveTask(ctx context.Context, st *starter) error {
-	text, err := st.share("")
+	text, err := st.share(ctx, "")
 	if err != nil {
 		return err
 	}
@@ -192,7 +213,7 @@ func (s *session) start(ctx context.Context, st *starter, ticket hosts.Ticket) (
 		s.note("waiting for %d agents; start on each host: %s transportbench agent", st.agents, text)
 		return ctx, nil, nil
 	case st.job != nil:
-		if _, err := st.share(ticket.String()); err != nil {
+		if _, err := st.share(ctx, ticket.String()); err != nil {
 			return ctx, nil, err
 		}
 	}

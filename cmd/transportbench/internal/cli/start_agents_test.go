@@ -1,11 +1,17 @@
 package cli
 
 import (
+	"bufio"
+	"context"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 func TestStartAgentsErrors(t *testing.T) {
@@ -53,4 +59,34 @@ func TestStartAgentsErrors(t *testing.T) {
 			require.NotContains(t, cmd.stderr, "secret")
 		})
 	}
+}
+
+// TestTaskWaitsForOthers interrupts a task that waits for one that has failed: the launcher does not end it.
+func TestTaskWaitsForOthers(t *testing.T) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	require.NoError(t, err)
+	launcher := os.NewFile(uintptr(pair[0]), "launcher")
+	ctx, interrupt := context.WithCancel(context.Background())
+	defer interrupt()
+	go func() {
+		for lines := bufio.NewScanner(launcher); lines.Scan(); {
+			name, _, _ := strings.Cut(strings.TrimPrefix(lines.Text(), "cmd="), " ")
+			if name == "barrier_in" {
+				interrupt()
+				continue
+			}
+			fmt.Fprintln(launcher, map[string]string{
+				"init":           "cmd=response_to_init rc=0",
+				"get_maxes":      "cmd=maxes vallen_max=1024",
+				"get_my_kvsname": "cmd=my_kvsname kvsname=job",
+			}[name])
+		}
+	}()
+	for name, value := range map[string]string{"OMPI_COMM_WORLD_SIZE": "", "PMI_FD": strconv.Itoa(pair[1]), "PMI_RANK": "1", "PMI_SIZE": "2"} {
+		t.Setenv(name, value)
+	}
+	cmd := &command{T: t, ctx: ctx}
+	require.Equal(t, ExitInterrupted, cmd.execute("run", "--transport", "fake"), cmd.stderr)
+	require.Equal(t, "transportbench: interrupted\n", cmd.stderr)
+	require.NoError(t, launcher.Close())
 }
