@@ -23,6 +23,9 @@ type benchmark struct {
 }
 
 var benchmarks = []benchmark{
+	{"allocate", (*bench).allocate},
+	{"lookup", (*bench).lookup},
+	{"transfer", (*bench).transfer},
 	{"spsc", (*bench).spsc},
 	{"mesh", (*bench).mesh},
 }

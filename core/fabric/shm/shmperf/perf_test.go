@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"transportbench/core/fabric/shm"
 	"transportbench/core/transport"
 )
 
@@ -55,6 +57,105 @@ func readings(t *testing.T, name string) map[string]transport.Measurement {
 	})
 	require.NoError(t, err)
 	return all
+}
+
+// cut shortens a list of sizes for a test.
+func cut(t *testing.T, list *[]int, to ...int) {
+	all := *list
+	*list = to
+	t.Cleanup(func() { *list = all })
+}
+
+func TestAllocate(t *testing.T) {
+	cut(t, &allocationSizes, 4<<10, 64<<10)
+	dir := filepath.Join(shm.NamedDir, fmt.Sprintf("transportbench-test-%d", os.Getpid()))
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	t.Cleanup(func() { require.NoError(t, os.Remove(dir), "no segment is left") })
+	t.Setenv(shm.EnvDir, dir)
+	all := readings(t, "allocate")
+	for _, size := range allocationSizes {
+		sum := 0.0
+		for _, step := range stepNames {
+			m := all[fmt.Sprintf("allocate/memfd/%s %d", step, size)]
+			require.Positive(t, m.Latency, step)
+			if m.LatencyP99 > 0 {
+				require.GreaterOrEqual(t, m.LatencyP99, m.Latency, step)
+			}
+			sum += m.Latency
+		}
+		life := all[fmt.Sprintf("allocate/memfd/life %d", size)]
+		made := all[fmt.Sprintf("allocate/memfd/make %d", size)]
+		require.Greater(t, life.Latency, made.Latency)
+		require.Positive(t, sum)
+		require.Contains(t, all, fmt.Sprintf("allocate/dev-shm/unlink %d", size))
+		for _, kind := range []string{"bump", "size-classes"} {
+			require.Positive(t, all[fmt.Sprintf("allocate/arena/%s %d", kind, size)].Latency, kind)
+		}
+	}
+}
+
+func TestLookup(t *testing.T) {
+	cut(t, &lookupCounts, 10, 20_000)
+	all := readings(t, "lookup")
+	require.Len(t, all, 2*2*4)
+	for name, m := range all {
+		require.Positive(t, m.Latency, name)
+	}
+}
+
+// A finder that finds nothing, or something else, is an error.
+func TestLookupChecks(t *testing.T) {
+	b := &bench{Options: Options{Duration: time.Millisecond}, ctx: t.Context()}
+	for _, hit := range []bool{true, false} {
+		_, err := b.find(func(q *query) (uint64, bool) { return q.offset + 1, true }, drawQueries(10, hit), 10)
+		require.ErrorContains(t, err, "(found: true), want")
+	}
+	_, err := b.find(func(*query) (uint64, bool) { return 0, false }, drawQueries(10, true), 10)
+	require.ErrorContains(t, err, "(found: false), want")
+	_, find := finders(10)
+	for _, f := range find {
+		_, err := b.find(f, drawQueries(10, true), 10)
+		require.NoError(t, err)
+		_, err = b.find(f, drawQueries(10, false), 10)
+		require.NoError(t, err)
+	}
+}
+
+func TestTransfer(t *testing.T) {
+	cut(t, &transferSizes, 4<<10, 256<<10)
+	all := readings(t, "transfer")
+	for _, size := range transferSizes {
+		for _, mode := range transferModes {
+			if mode.nontemporal && !nontemporal {
+				continue
+			}
+			m := all[fmt.Sprintf("transfer/%s %d", mode.name, size)]
+			require.Positive(t, m.Latency, mode.name)
+			require.Equal(t, mode.in || mode.out, m.Bandwidth > 0, mode.name)
+		}
+		for _, name := range []string{"memcpy", "read"} {
+			require.Positive(t, all[fmt.Sprintf("transfer/%s %d", name, size)].Bandwidth, name)
+		}
+	}
+}
+
+func TestCopies(t *testing.T) {
+	segment, err := shm.Create("shmperf-test", 8192, shm.Memfd)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, segment.Close()) })
+	memory := segment.Bytes()
+	src, dst := memory[:4096], memory[4096:]
+	fillPayload(src, 7)
+	copyAround(dst, src)
+	require.NoError(t, checkWhole(dst, 7))
+	require.ErrorContains(t, checkWhole(dst, 8), "at offset 0")
+	dst[4088]++
+	require.ErrorContains(t, checkWhole(dst, 7), "at offset 4088")
+	stampPayload(dst, 9)
+	require.NoError(t, checkStamp(dst, 9))
+	dst[4095]++
+	require.ErrorContains(t, checkStamp(dst, 9), "transfer 9")
+	readLines(src)
 }
 
 func TestSPSC(t *testing.T) {

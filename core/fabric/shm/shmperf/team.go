@@ -36,6 +36,8 @@ type job struct {
 	CPUs     []int
 	Duration time.Duration
 	Body     int // bytes of memory after the control words
+	Count    int // of lookup and transfer: names, and bytes
+	Huge     bool
 }
 
 // works has what a node does, by name.
@@ -43,6 +45,7 @@ var works = map[string]func(*node) error{
 	"stream": (*node).stream,
 	"call":   (*node).call,
 	"mesh":   (*node).meshNode,
+	"lookup": (*node).lookups, "transfer": (*node).transfers,
 }
 
 // The control words of a team, in bytes from the start of its memory.
@@ -194,20 +197,18 @@ type outcome struct {
 const endTime = 10 * time.Second
 
 // team runs a job.
-func (b *bench) team(j job, where between) (outcome, error) {
-	var o outcome
+func (b *bench) team(j job, where between) (o outcome, err error) {
 	j.CPUs, j.Duration = b.cpus, b.Duration
 	if j.Nodes > maxNodes {
 		return o, fmt.Errorf("%d nodes: at most %d", j.Nodes, maxNodes)
 	}
 	// Polling goroutines that are more than GOMAXPROCS would wait for each other.
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), j.Nodes+2)))
-	segment, err := shm.Create("transportbench-micro", bodyOffset+j.Body, shm.Memfd)
+	memory, fd, err := j.memory()
 	if err != nil {
 		return o, err
 	}
-	defer segment.Close()
-	memory := segment.Bytes()
+	defer func() { err = errors.Join(err, unix.Munmap(memory), unix.Close(fd)) }()
 	clear(memory) // takes the page faults
 	ctx, cancel := context.WithCancelCause(b.ctx)
 	defer cancel(nil)
@@ -225,7 +226,7 @@ func (b *bench) team(j job, where between) (outcome, error) {
 			go func() { ended <- <-on(n.cpu(), n.run) }()
 			continue
 		}
-		wait, err := startNode(ctx, member, segment.Ref().FD)
+		wait, err := startNode(ctx, member, fd)
 		if err != nil {
 			cancel(err)
 			ended <- err
@@ -259,6 +260,33 @@ func (b *bench) team(j job, where between) (outcome, error) {
 		return o, err
 	}
 	return outcomeOf(leader), nil
+}
+
+// memory makes the memory of a team: an anonymous file, of huge pages if the job says so.
+func (j *job) memory() (memory []byte, fd int, err error) {
+	flags := unix.MFD_CLOEXEC
+	if j.Huge {
+		flags |= unix.MFD_HUGETLB | unix.MFD_HUGE_2MB
+	}
+	if fd, err = unix.MemfdCreate("transportbench-micro", flags); err != nil {
+		return nil, -1, fmt.Errorf("making the memory of a measurement: memfd_create: %w", err)
+	}
+	if err = unix.Ftruncate(fd, int64(j.size())); err == nil {
+		memory, err = unix.Mmap(fd, 0, j.size(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	}
+	if err != nil {
+		return nil, -1, errors.Join(fmt.Errorf("making the memory of a measurement: %d bytes: %w", j.size(), err), unix.Close(fd))
+	}
+	return memory, fd, nil
+}
+
+// size returns the bytes of a team's memory.
+func (j *job) size() int {
+	size := bodyOffset + j.Body
+	if j.Huge {
+		size = (size + hugePage - 1) &^ (hugePage - 1)
+	}
+	return size
 }
 
 // outcomeOf returns what the nodes tallied, and what node 0 measured.
@@ -349,7 +377,7 @@ func child(text string) error {
 	if err := json.Unmarshal([]byte(text), &j); err != nil {
 		return err
 	}
-	memory, err := unix.Mmap(childMemory, 0, bodyOffset+j.Body, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	memory, err := unix.Mmap(childMemory, 0, j.size(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
 		return fmt.Errorf("mapping the memory of a measurement: %w", err)
 	}

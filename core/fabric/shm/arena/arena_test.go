@@ -1,0 +1,274 @@
+package arena
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/fabric/shm"
+)
+
+func TestMain(m *testing.M) {
+	if text := os.Getenv(childVariable); text != "" {
+		child(text)
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// create returns an arena on the heap, where the race detector sees it.
+func create(t *testing.T, blocks, size int) (*Arena, []byte) {
+	t.Helper()
+	memory := make([]byte, Overhead(blocks)+size)
+	a, err := Create(memory, blocks, 1)
+	require.NoError(t, err)
+	return a, memory
+}
+
+func TestSizes(t *testing.T) {
+	a, _ := create(t, 16, 1<<16)
+	for _, c := range []struct{ size, class int }{{0, 0}, {1, 0}, {64, 0}, {65, 1}, {128, 1}, {129, 2}, {4096, 6}, {4097, 7}} {
+		require.Equal(t, c.class, classOf(c.size), c.size)
+		b, err := a.Allocate(c.size)
+		require.NoError(t, err)
+		bytes, err := a.Bytes(b)
+		require.NoError(t, err)
+		require.Len(t, bytes, c.size)
+		require.Equal(t, unit<<c.class, cap(bytes))
+	}
+	_, err := a.Allocate(-1)
+	require.ErrorIs(t, err, ErrFull)
+	_, err = a.Allocate(1 << 17)
+	require.ErrorIs(t, err, ErrFull)
+	u, err := a.Usage()
+	require.NoError(t, err)
+	require.Equal(t, Usage{Allocated: 8}, u)
+}
+
+func TestBlocksAreUsedAgain(t *testing.T) {
+	a, memory := create(t, 4, 4*128)
+	var blocks []Block
+	for range 4 {
+		b, err := a.Allocate(100)
+		require.NoError(t, err)
+		blocks = append(blocks, b)
+	}
+	_, err := a.Allocate(100)
+	require.ErrorIs(t, err, ErrFull)
+	other, err := Open(memory, 2)
+	require.NoError(t, err)
+	require.ErrorIs(t, other.Free(blocks[0]), ErrNotAllocated, "it is another owner's")
+	require.NoError(t, a.Free(blocks[0]))
+	require.ErrorIs(t, a.Free(blocks[0]), ErrNotAllocated, "it is free already")
+	_, err = a.Bytes(blocks[0])
+	require.ErrorIs(t, err, ErrNotAllocated)
+	_, err = a.Allocate(10)
+	require.ErrorIs(t, err, ErrFull, "a freed block has its size for good")
+	again, err := other.Allocate(101)
+	require.NoError(t, err)
+	require.Equal(t, blocks[0].ID, again.ID)
+	n, err := a.Reclaim(2)
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	u, err := a.Usage()
+	require.NoError(t, err)
+	require.Equal(t, Usage{Allocated: 3, Free: 1}, u)
+}
+
+// What another process writes into the arena is checked before it is used.
+func TestCorrupt(t *testing.T) {
+	_, err := Open(make([]byte, 1<<16), 1)
+	require.ErrorIs(t, err, ErrCorrupt)
+	_, err = Create(make([]byte, 64), 1, 1)
+	require.ErrorContains(t, err, "want at least")
+	a, memory := create(t, 4, 4096)
+	_, err = Open(memory, 0)
+	require.ErrorContains(t, err, "owner 0")
+	b, err := a.Allocate(64)
+	require.NoError(t, err)
+	shm.Word64(memory, entry(b.ID)+placeOffset).Store(1 << 40)
+	_, err = a.Bytes(b)
+	require.ErrorIs(t, err, ErrCorrupt)
+	_, err = a.Bytes(Block{ID: b.ID, Size: 65})
+	require.ErrorIs(t, err, ErrCorrupt)
+	_, err = a.Bytes(Block{ID: 99})
+	require.ErrorIs(t, err, ErrNotAllocated)
+	shm.Word64(memory, listsOffset).Store(77)
+	_, err = a.Allocate(64)
+	require.ErrorIs(t, err, ErrCorrupt)
+	_, err = a.Usage()
+	require.ErrorIs(t, err, ErrCorrupt)
+	shm.Word64(memory, usedOffset).Store(77 << 32)
+	_, err = a.Reclaim(3)
+	require.ErrorIs(t, err, ErrCorrupt)
+	shm.Word64(memory, shapeOffset).Store(1 << 20)
+	_, err = Open(memory, 1)
+	require.ErrorIs(t, err, ErrCorrupt)
+}
+
+// churn allocates, marks, checks and frees blocks until stop returns true. It returns an error if
+// somebody else has written to a block.
+func churn(a *Arena, seed uint64, stop func() bool) error {
+	type held struct {
+		block Block
+		bytes []byte
+	}
+	random := rand.New(rand.NewPCG(seed, 1))
+	var list []held
+	check := func(h held) error {
+		for _, v := range h.bytes {
+			if v != byte(seed) {
+				return fmt.Errorf("block %d of owner %d has %d", h.block.ID, seed, v)
+			}
+		}
+		return a.Free(h.block)
+	}
+	for !stop() {
+		if len(list) < 8 && random.IntN(2) == 0 {
+			b, err := a.Allocate(1 + random.IntN(400))
+			if errors.Is(err, ErrFull) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			bytes, err := a.Bytes(b)
+			if err != nil {
+				return err
+			}
+			for i := range bytes {
+				bytes[i] = byte(seed)
+			}
+			list = append(list, held{b, bytes})
+		} else if len(list) > 0 {
+			i := random.IntN(len(list))
+			if err := check(list[i]); err != nil {
+				return err
+			}
+			list[i] = list[len(list)-1]
+			list = list[:len(list)-1]
+		}
+	}
+	for _, h := range list {
+		if err := check(h); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// No block belongs to two threads at once, and none is lost.
+func TestThreads(t *testing.T) {
+	a, memory := create(t, 128, 128*512)
+	var working sync.WaitGroup
+	for owner := uint32(2); owner < 6; owner++ {
+		view, err := Open(memory, owner)
+		require.NoError(t, err)
+		rounds := 0
+		working.Go(func() {
+			if err := churn(view, uint64(owner), func() bool { rounds++; return rounds > 5000 }); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	working.Wait()
+	u, err := a.Usage()
+	require.NoError(t, err)
+	require.Zero(t, u.Allocated)
+	require.Zero(t, u.Lost)
+	require.Positive(t, u.Free)
+}
+
+const childVariable = "ARENA_TEST_CHILD"
+
+type childJob struct {
+	Ref   shm.Ref
+	Owner uint32
+}
+
+// child uses the arena until it is killed.
+func child(text string) {
+	var j childJob
+	fail := func(err error) {
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	}
+	fail(json.Unmarshal([]byte(text), &j))
+	s, err := shm.Open(j.Ref)
+	fail(err)
+	a, err := Open(s.Bytes(), j.Owner)
+	fail(err)
+	end := time.Now().Add(time.Minute)
+	fmt.Println("ready")
+	fail(churn(a, uint64(j.Owner), func() bool { return time.Now().After(end) }))
+}
+
+// Processes that are killed at any moment leave an arena that works: what they held can be reclaimed, and
+// at most one block of each is lost.
+func TestKilledProcesses(t *testing.T) {
+	const blocks = 256
+	s, err := shm.Create("arena-test", Overhead(blocks)+blocks*512, shm.Memfd)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	a, err := Create(s.Bytes(), blocks, 1)
+	require.NoError(t, err)
+	const kills = 12
+	for owner := uint32(2); owner < 2+kills; owner++ {
+		text, err := json.Marshal(childJob{s.Ref(), owner})
+		require.NoError(t, err)
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), childVariable+"="+string(text))
+		out, err := cmd.StdoutPipe()
+		require.NoError(t, err)
+		require.NoError(t, cmd.Start())
+		line := make([]byte, len("ready\n"))
+		_, err = out.Read(line)
+		require.NoError(t, err)
+		// This process works in the arena meanwhile, for a random number of rounds.
+		rounds := rand.IntN(20000)
+		require.NoError(t, churn(a, 1, func() bool { rounds--; return rounds < 0 }))
+		require.NoError(t, cmd.Process.Kill())
+		require.Error(t, cmd.Wait())
+		require.Equal(t, -1, cmd.ProcessState.ExitCode(), "it was killed, and ended by nothing else")
+		_, err = a.Reclaim(owner)
+		require.NoError(t, err)
+	}
+	u, err := a.Usage()
+	require.NoError(t, err)
+	require.Zero(t, u.Allocated)
+	require.LessOrEqual(t, u.Lost, kills)
+	require.NoError(t, churn(a, 1, func() bool { u.Free--; return u.Free < -1000 }), "it still works")
+}
+
+func TestBump(t *testing.T) {
+	memory := make([]byte, bumpHeader+256)
+	b, err := NewBump(memory)
+	require.NoError(t, err)
+	other, err := NewBump(memory)
+	require.NoError(t, err)
+	for range 2 {
+		first, err := b.Allocate(1)
+		require.NoError(t, err)
+		require.Equal(t, bumpHeader, first)
+		second, err := other.Allocate(65)
+		require.NoError(t, err)
+		require.Equal(t, bumpHeader+64, second)
+		_, err = b.Allocate(65)
+		require.ErrorIs(t, err, ErrFull)
+		_, err = b.Allocate(64)
+		require.NoError(t, err)
+		b.Reset()
+	}
+	_, err = NewBump(memory[:bumpHeader])
+	require.ErrorContains(t, err, "want more than 128")
+}
