@@ -21,6 +21,7 @@ import (
 
 	"transportbench/core/lab/hosts/engine"
 	"transportbench/core/lab/result"
+	"transportbench/core/lab/result/set"
 )
 
 // namespaces are hosts of scripts/cluster.sh.
@@ -248,6 +249,28 @@ func TestAgents(t *testing.T) {
 		require.False(t, r.Incomplete)
 		require.Contains(t, run.output.String(), "refused a connection from 10.78.0.2")
 		require.Contains(t, run.output.String(), "refused a connection from 10.78.0.1:", "the late one")
+		h.requireIdle(t)
+	})
+	t.Run("sweep", func(t *testing.T) {
+		inLongTests(t)
+		out := t.TempDir()
+		run := h.start(t, 0, nil, "sweep", "--listen", "10.78.0.1:7177", "--agents", "2", "--transport", "tcpx,shm", "--in-flight", "1,2",
+			"--repeats", "1", "--duration", window, "--warmup", "20ms", "--out", out, "--json")
+		ticket := run.output.await(t, `tb1-\S+`)
+		h.join(t, 1, ticket)
+		h.join(t, 2, ticket)
+		run.end(t) // checks may fail
+		s, err := set.Load(out)
+		require.NoError(t, err)
+		require.Len(t, s.Cells, 4)
+		for _, cell := range s.Cells {
+			if cell.Transport() == "shm" {
+				require.Equal(t, set.Unavailable, cell.Status)
+				require.Contains(t, cell.Reason, "does not cross machines")
+			} else {
+				require.Equal(t, set.Measured, cell.Status, cell.Reason)
+			}
+		}
 		h.requireIdle(t)
 	})
 	t.Run("two on one machine", func(t *testing.T) {
