@@ -48,6 +48,9 @@ type Config struct {
 	WriteDelay   Delay `json:"write_delay,omitempty"`
 	StorageLanes int   `json:"storage_lanes,omitempty"`
 
+	// Network impairs the packets between ranks, which are then in network namespaces.
+	Network Network `json:"network,omitempty"`
+
 	// RemoteShare is the share of requests to other ranks than the client's own. With ByHash it
 	// follows from the keys' owners.
 	RemoteShare Share `json:"remote_share,omitempty"`

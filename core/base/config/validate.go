@@ -19,7 +19,7 @@ func (e *Error) Error() string { return fmt.Sprintf("--%s: %s", e.Option, e.Prob
 
 // Validate returns an [*Error] for the first invalid option.
 func (c *Config) Validate() error {
-	for _, check := range []func(*Config) *Error{checkEnums, checkClasses, checkNumbers, checkFractions, checkTimes, checkKeys, checkOperations, checkService, checkStorage, checkTokens, checkLoad, checkTraffic, checkTrack} {
+	for _, check := range []func(*Config) *Error{checkEnums, checkClasses, checkNumbers, checkFractions, checkTimes, checkKeys, checkOperations, checkService, checkStorage, checkNetwork, checkTokens, checkLoad, checkTraffic, checkTrack} {
 		if err := check(c); err != nil {
 			return err
 		}

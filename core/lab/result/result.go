@@ -238,6 +238,8 @@ type Repeat struct {
 	Response string          `json:"response,omitempty"`
 	Lag      string          `json:"lag,omitempty"`
 	Ranks    []record.Report `json:"ranks"`
+	// Network has what the network with impairments did to packets in the window.
+	Network *NetworkCounters `json:"network,omitempty"`
 	// Overhead is the cost of the harness on the threads of the window, measured beside it.
 	Overhead *record.Overhead `json:"overhead,omitempty"`
 	Before   Readings         `json:"before"`

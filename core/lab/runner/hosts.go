@@ -133,9 +133,12 @@ func (r *Request) setOptions(plans []record.Plan) {
 	}
 }
 
-// checkCrossing returns an error if the ranks are on several machines and a transport was opened on a
-// medium that does not leave its machine.
+// checkCrossing returns an error if the ranks are on several machines, or joined by a network, and
+// a transport was opened on a medium that does not leave its machine.
 func (r *Request) checkCrossing(prepared []record.Prepared) error {
+	if r.Network != nil {
+		return r.checkNetworked(prepared)
+	}
 	if r.machines() < 2 {
 		return nil
 	}
@@ -144,6 +147,19 @@ func (r *Request) checkCrossing(prepared []record.Prepared) error {
 			return fmt.Errorf("%s: %w", r.Config.Transport, transport.Unavailable(
 				"it was opened on %s (provider %s), which does not cross machines, and the ranks are on %s: choose another provider or network (plugins show %s), or a transport such as erpc, tcpx or sockets",
 				m, p.Properties.Provider, r.hostNames(), r.Config.Transport))
+		}
+	}
+	return nil
+}
+
+// checkNetworked returns an error if a transport was opened on a medium that does not pass the network
+// with impairments.
+func (r *Request) checkNetworked(prepared []record.Prepared) error {
+	for _, p := range prepared {
+		if m := p.Properties.Medium; m != transport.MediumTCP && m != transport.MediumUDP {
+			return fmt.Errorf("--network: %w", transport.Unavailable(
+				"%s was opened on %s (provider %s), which does not pass the kernel's network: choose a provider that does (plugins show %s), such as --set tls=tcp for ucxam, or a transport such as erpc, tcpx or sockets",
+				r.Config.Transport, m, p.Properties.Provider, r.Config.Transport))
 		}
 	}
 	return nil

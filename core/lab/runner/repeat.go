@@ -236,8 +236,10 @@ func (b *bench) measureWindow(ctx context.Context, i int, again bool) (repeat re
 	}
 	b.progress.enter(StepRepeat, nth, duration)
 	watch := b.watchMachine()
+	network := b.watchNetwork()
 	repeat.StartedAt = time.Now()
 	repeat.Ranks, err = b.runWindow(ctx, record.Window{Duration: duration, SampleEvery: b.sampleEvery})
+	repeat.Network = network()
 	repeat.Machine = watch()
 	repeat.Stalls = stallsOf(repeat.Ranks, repeat.Machine.StealNS, err == nil && b.nothingDone(&repeat))
 	if err == nil {
@@ -251,6 +253,19 @@ func (b *bench) measureWindow(ctx context.Context, i int, again bool) (repeat re
 		err = filled
 	}
 	return repeat, err
+}
+
+// watchNetwork returns a function that returns what the network did to packets since, or nil if there
+// is none.
+func (b *bench) watchNetwork() func() *result.NetworkCounters {
+	if b.req.Network == nil {
+		return func() *result.NetworkCounters { return nil }
+	}
+	before := b.req.Network.Counters()
+	return func() *result.NetworkCounters {
+		c := b.req.Network.Counters().Since(before)
+		return &c
+	}
 }
 
 // watchMachine returns a function that returns what the run's processors did since.

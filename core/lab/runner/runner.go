@@ -31,6 +31,15 @@ type Process interface {
 	Kill()
 }
 
+// Network is a network between ranks that impairs their packets.
+type Network interface {
+	// Open makes the network of a number of ranks, and Close removes it.
+	Open(ranks int) error
+	Close()
+	// Counters returns what the network has done since Open.
+	Counters() result.NetworkCounters
+}
+
 // Request is the input of a run.
 type Request struct {
 	Config config.Config
@@ -69,6 +78,10 @@ type Request struct {
 	// leaves out the overhead of the harness and the floors. It is for many short launches of which
 	// only differences between windows are used; their results are not for users.
 	StateOnly bool
+
+	// Network is the network of the ranks that the launcher starts. It is nil unless the configuration
+	// asks for one.
+	Network Network
 
 	// Witness asks for a benchmark of the field beside the windows (package witness).
 	Witness bool
@@ -149,6 +162,12 @@ type bench struct {
 // run launches the ranks, measures and ends them. If it returns an error, the result has the
 // complete repeats and the failed one, and is nil if there is neither.
 func (b *bench) run(ctx context.Context) (*result.Result, error) {
+	if b.req.Network != nil {
+		if err := b.req.Network.Open(len(b.plans)); err != nil {
+			return nil, err
+		}
+		defer b.req.Network.Close()
+	}
 	defer b.ranks.kill()
 	err := b.setup(ctx)
 	if err == nil {

@@ -32,6 +32,9 @@ type LaunchOptions struct {
 	// KillGrace is how long Kill waits for the plugin to end by itself; 0 is 2 seconds.
 	KillGrace time.Duration
 
+	// Space is the file of the network namespace in which the plugin runs; empty is the host's.
+	Space string
+
 	runtimeDigest string // the host's; tests set another
 }
 
@@ -93,7 +96,7 @@ func newLaunch(p *Plugin, sum string, dir *runDir, opts LaunchOptions) *launch {
 	env := append(pluginEnvironment(os.Environ()), logEnvironment(func(level slog.Level) bool {
 		return opts.Logger.Enabled(context.Background(), level)
 	}))
-	l := &launch{plugin: p, opts: opts, runner: newRunner(p, sum, env, dir.path), began: time.Now()}
+	l := &launch{plugin: p, opts: opts, runner: newRunner(p, sum, opts.Space, env, dir.path), began: time.Now()}
 	l.client = goplugin.NewClient(&goplugin.ClientConfig{
 		HandshakeConfig:  wire.Handshake,
 		Plugins:          goplugin.PluginSet{wire.ServiceName: &wire.Plugin{}},

@@ -42,9 +42,10 @@ type pluginRunner struct {
 
 var _ runner.Runner = (*pluginRunner)(nil)
 
-func newRunner(p *Plugin, sum string, env []string, remove ...string) *pluginRunner {
+func newRunner(p *Plugin, sum, space string, env []string, remove ...string) *pluginRunner {
 	cmd := exec.Command(p.Path, "serve")
 	cmd.Env = env
+	inSpace(cmd, space)
 	return &pluginRunner{plugin: p, sha256: sum, cmd: cmd, remove: remove, output: &tail{}, exited: make(chan struct{})}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"runtime"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"transportbench/core"
 	"transportbench/core/base/config"
 	"transportbench/core/base/machine"
+	"transportbench/core/lab/network"
 	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/set"
 	"transportbench/core/lab/runner"
@@ -257,7 +259,35 @@ func (s *session) request(j job, l runner.Launcher, began time.Time) (runner.Req
 
 		StartTimeout: s.settings.StartTimeout, Witness: s.settings.Witness,
 	}
+	if err := s.impair(&req); err != nil {
+		return req, err
+	}
 	return req, s.cluster.place(&req)
+}
+
+// impair gives a run its network, if it asks for one. Transports with an option for their address use
+// the one that they have there unless the user has set another.
+func (s *session) impair(req *runner.Request) error {
+	c := &req.Config
+	if c.Network == "" {
+		return nil
+	}
+	own, here := req.Launcher.(*launcher)
+	switch {
+	case !here || len(own.attached) > 0:
+		return usagef("--network: it joins ranks that this command starts on this host; leave out the hosts or %s", plugin.EnvReattach)
+	case req.Witness:
+		return usagef("--network: a witness would not pass it; leave out --witness")
+	}
+	n := network.New(c.Network.Impairments(), c.Seed)
+	impaired := *own
+	impaired.network = n
+	req.Launcher, req.Network = &impaired, n
+	if address, has := c.Options["address"]; has && strings.HasPrefix(address, "127.") {
+		c.Options = maps.Clone(c.Options)
+		c.Options["address"] = network.Prefix
+	}
+	return nil
 }
 
 // outcome returns the error of the session: failed runs first, then results
@@ -291,6 +321,7 @@ type launcher struct {
 	plugin   *host.Plugin
 	options  host.LaunchOptions
 	attached []plugin.Reattach // by rank; empty to start the ranks
+	network  *network.Network  // nil for that of this host
 }
 
 // launcherFor returns a launcher for a plugin, on this host or the others. Plugins log to w: errors, and
@@ -337,7 +368,11 @@ func (l *launcher) Launch(ctx context.Context, rank int) (runner.Process, error)
 	)
 	switch {
 	case len(l.attached) == 0:
-		p, err = l.plugin.Launch(ctx, l.options)
+		options := l.options
+		if l.network != nil {
+			options.Space = l.network.Space(rank)
+		}
+		p, err = l.plugin.Launch(ctx, options)
 	case rank < len(l.attached):
 		p, err = host.Attach(ctx, l.attached[rank], l.options)
 	default:

@@ -46,6 +46,7 @@ const (
 	keyWarmup        = "warmup"
 	keyReadDelay     = "read-delay"
 	keyWriteDelay    = "write-delay"
+	keyNetwork       = "network"
 )
 
 var operations = orList(config.OpNames())
@@ -78,6 +79,7 @@ var configOptions = []option{
 	setter(keyReadDelay, "delay", "time that the storage takes to read a value: "+orList(config.DelayForms())+" (median and p99); lookups do not wait for it", func(c *config.Config) setShower { return &c.ReadDelay }),
 	setter(keyWriteDelay, "delay", "time that the storage takes to write a value, in the same forms", func(c *config.Config) setShower { return &c.WriteDelay }),
 	number("storage-lanes", "values that the storage of a daemon serves at a time; 0 is no limit", func(c *config.Config) *int { return &c.StorageLanes }),
+	setter(keyNetwork, "impairments", "network between the ranks, which are then in network namespaces (needs root): "+orList(config.NetworkForms()), func(c *config.Config) setShower { return &c.Network }),
 	setter("remote-share", "share", "mesh: share of requests to other ranks, 0 to 1; hash leaves it to the keys", func(c *config.Config) setShower { return &c.RemoteShare }),
 	setter(keyTraffic, "pattern", "which rank each call goes to, instead of the keys: "+orList(config.TrafficNames())+"; also --pattern", func(c *config.Config) setShower { return &c.Traffic }),
 	setter(KeyClass, "name:size,...", "class of traffic, repeatable: some clients of each rank with a load of their own, as in rpc:64B,in-flight=1,slo=50us or bulk:1MiB,rate=500,clients=2", func(c *config.Config) setShower { return &c.Classes }),
@@ -126,6 +128,8 @@ func Values(name string) []string {
 		return []string{config.ArrivalPoisson, config.ArrivalConstant}
 	case keyTraffic:
 		return config.TrafficNames()
+	case keyNetwork:
+		return []string{"none", "loss=0%", "loss=1%", "delay=50us"}
 	case keyReadDelay, keyWriteDelay:
 		return config.DelayForms()
 	case "flush":

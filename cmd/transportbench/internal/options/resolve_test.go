@@ -101,6 +101,7 @@ func TestEveryOptionFromEverywhere(t *testing.T) {
 		Warmup: config.Duration(time.Second), Duration: config.Duration(1500 * time.Millisecond), Repeats: 8, Launches: 2,
 		VerifyEvery: 9, SampleEvery: 10, Burn: 11,
 		ReadDelay: "20ms", WriteDelay: "exponential:10ms", StorageLanes: 12,
+		Network: "loss=1%,delay=50us",
 	}
 	var args []string
 	env := map[string]string{}

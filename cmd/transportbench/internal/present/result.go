@@ -44,6 +44,7 @@ func Result(w io.Writer, r *result.Result) {
 	}
 	t.Render()
 	fmt.Fprintln(w)
+	network(w, r)
 	classes(w, r)
 	flows(w, r)
 	mesh(w, r)
@@ -96,6 +97,9 @@ func Title(r *result.Result) string {
 		if c.RemoteShare != config.ByHash {
 			title += fmt.Sprintf(" (%g%% remote)", 100*float64(c.RemoteShare))
 		}
+	}
+	if c.Network != "" {
+		title += ", network " + c.Network.String()
 	}
 	if c.Traffic != "" {
 		title += ", traffic " + c.Traffic.String()

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"transportbench/core/lab/result"
+	"transportbench/core/transport"
+)
+
+// needNetwork skips a test of --network if this user may not make namespaces and interfaces.
+func needNetwork(t *testing.T) {
+	t.Helper()
+	probe := exec.Command("true")
+	probe.SysProcAttr = &unix.SysProcAttr{Cloneflags: unix.CLONE_NEWNET | unix.CLONE_NEWNS}
+	err := probe.Run()
+	if err == nil {
+		err = unix.Access("/dev/net/tun", unix.R_OK|unix.W_OK)
+	}
+	switch {
+	case err == nil:
+	case os.Getenv("CI_REQUIRE_NAMESPACES") != "":
+		t.Fatalf("--network needs root and /dev/net/tun: %v", err)
+	default:
+		t.Skipf("--network needs root and /dev/net/tun; run the tests as root: %v", err)
+	}
+}
+
+// TestNetworkLoss: packets that the network drops are sent again, and every operation is verified.
+func TestNetworkLoss(t *testing.T) {
+	needNetwork(t)
+	for name, counter := range map[string]string{"tcpx": "retransmits", "erpc": "retransmitted"} {
+		t.Run(name, func(t *testing.T) {
+			i := command(t, "run", "--json", "--transport", name, "--network", "loss=5%,delay=20us", "--in-flight", "16",
+				"--value-size", "4KiB", "--warmup", "20ms", "--duration", "1s", "--repeats", "1")
+			require.NoError(t, i.cmd.Start())
+			i.wait(t) // checks of the rate may fail
+			got, err := result.Parse(i.stdout.Bytes())
+			require.NoError(t, err, i.stderr.String())
+			require.False(t, got.Incomplete, got.IncompleteReason)
+			requireVerified(t, got)
+			require.EqualValues(t, "loss=5%,delay=20us", got.Config.Network)
+			seen, ok := got.Network()
+			require.True(t, ok)
+			require.Positive(t, seen.Dropped)
+			require.Positive(t, seen.Delivered)
+			require.Less(t, seen.Dropped, seen.Packets/4)
+			require.GreaterOrEqual(t, seen.DelayNS, seen.Delivered*uint64(20*time.Microsecond))
+			require.Positive(t, stat(got, counter), "%d packets were dropped", seen.Dropped)
+		})
+	}
+}
+
+// stat returns the sum of a counter of the transport over all windows and threads.
+func stat(r *result.Result, name string) (sum uint64) {
+	add := func(stats []transport.Stat) {
+		for _, s := range stats {
+			if s.Name == name {
+				sum += s.Value
+			}
+		}
+	}
+	for i := range r.Repeats {
+		for _, c := range r.Repeats[i].Clients() {
+			add(c.Transport)
+		}
+		for _, d := range r.Repeats[i].Daemons() {
+			add(d.Transport)
+		}
+	}
+	return sum
+}
+
+// TestNetworkRefused: a transport whose messages do not pass the network is refused in one line.
+func TestNetworkRefused(t *testing.T) {
+	needNetwork(t)
+	i := command(t, "run", "--transport", "shm", "--network", "loss=1%", "--repeats", "1", "--duration", "10ms")
+	require.NoError(t, i.cmd.Start())
+	require.NotZero(t, i.wait(t))
+	require.Contains(t, i.stderr.String(), "shm was opened on memory (provider")
+}

@@ -1,0 +1,202 @@
+package config
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"transportbench/core/transport"
+)
+
+// Network is what the network between ranks does to packets, in the format of [Network.String]. The
+// zero value is no such network: the ranks use that of their host.
+type Network string
+
+// Impairments are what a network does to the packets of each direction.
+type Impairments struct {
+	Loss    float64       // share of packets that are dropped
+	Delay   time.Duration // of each packet
+	Jitter  time.Duration // the delay is uniform within this much of Delay
+	Reorder float64       // share of packets that are not delayed and so overtake others
+	Rate    float64       // in bit/s; 0 is no limit
+}
+
+// maxNetworkDelay bounds the delay of a packet, below the timeouts of transports.
+const maxNetworkDelay = time.Second
+
+// The bounds of a network's rate, in bit/s.
+const (
+	minNetworkRate = 1e5
+	maxNetworkRate = 1e12
+)
+
+// The impairments of a network as users write them.
+const (
+	networkLoss    = "loss"
+	networkDelay   = "delay"
+	networkJitter  = "jitter"
+	networkReorder = "reorder"
+	networkRate    = "rate"
+)
+
+// networkExample is the form of a network with all impairments.
+const networkExample = "loss=1%,delay=50us,jitter=10us,reorder=0.1%,rate=1Gbit"
+
+// NetworkForms returns the forms of a network as users write them.
+func NetworkForms() []string {
+	return []string{networkExample, "loss=0% for namespaces without impairments", none}
+}
+
+func (n Network) String() string {
+	if n == "" {
+		return none
+	}
+	return string(n)
+}
+
+// Set parses the format of String.
+func (n *Network) Set(text string) error {
+	if text == "" || text == none {
+		*n = ""
+		return nil
+	}
+	p, err := parseNetwork(text)
+	if err == nil {
+		*n = p.text()
+	}
+	return err
+}
+
+// Impairments returns those of a network that Set has checked.
+func (n Network) Impairments() Impairments {
+	p, _ := parseNetwork(string(n))
+	return p
+}
+
+// rateUnits are the units of a rate, the largest first.
+var rateUnits = []struct {
+	name string
+	bits float64
+}{{"Gbit", 1e9}, {"Mbit", 1e6}, {"kbit", 1e3}}
+
+// text returns the same text for equal impairments.
+func (p Impairments) text() Network {
+	var parts []string
+	add := func(name, value string) { parts = append(parts, name+"="+value) }
+	percent := func(share float64) string { return strconv.FormatFloat(100*share, 'g', 6, 64) + "%" }
+	if p.Loss > 0 || p == (Impairments{}) {
+		add(networkLoss, percent(p.Loss))
+	}
+	if p.Delay > 0 {
+		add(networkDelay, p.Delay.String())
+	}
+	if p.Jitter > 0 {
+		add(networkJitter, p.Jitter.String())
+	}
+	if p.Reorder > 0 {
+		add(networkReorder, percent(p.Reorder))
+	}
+	for _, unit := range rateUnits {
+		if p.Rate >= unit.bits {
+			add(networkRate, strconv.FormatFloat(p.Rate/unit.bits, 'g', 6, 64)+unit.name)
+			break
+		}
+	}
+	return Network(strings.ReplaceAll(strings.Join(parts, ","), "µ", "u"))
+}
+
+func parseNetwork(text string) (p Impairments, err error) {
+	names := []string{networkLoss, networkDelay, networkJitter, networkReorder, networkRate}
+	seen := map[string]bool{}
+	for part := range strings.SplitSeq(text, ",") {
+		name, value, has := strings.Cut(strings.TrimSpace(part), "=")
+		if !has {
+			return p, fmt.Errorf("%q has no value; use %s or %s", shorten(part), networkExample, none)
+		}
+		if seen[name] {
+			return p, fmt.Errorf("%s is given twice", shorten(name))
+		}
+		seen[name] = true
+		switch name {
+		case networkLoss:
+			p.Loss, err = parsePercent(name, value)
+		case networkReorder:
+			p.Reorder, err = parsePercent(name, value)
+		case networkDelay:
+			p.Delay, err = parseNetworkDelay(name, value)
+		case networkJitter:
+			p.Jitter, err = parseNetworkDelay(name, value)
+		case networkRate:
+			p.Rate, err = parseRateOfNetwork(value)
+		default:
+			err = fmt.Errorf("%q is not one of %s%s", shorten(name), strings.Join(names, ", "), transport.SuggestionFor(name, names))
+		}
+		if err != nil {
+			return p, err
+		}
+	}
+	switch {
+	case p.Jitter > p.Delay:
+		return p, fmt.Errorf("jitter %v is longer than the delay %v; use a longer delay", p.Jitter, p.Delay)
+	case p.Reorder > 0 && p.Delay == 0:
+		return p, fmt.Errorf("reorder has no effect without a delay, which other packets skip; add delay=50us")
+	}
+	return p, nil
+}
+
+func parsePercent(name, text string) (float64, error) {
+	number, has := strings.CutSuffix(text, "%")
+	v, err := strconv.ParseFloat(number, 64)
+	if err != nil || !has || math.IsNaN(v) {
+		return 0, fmt.Errorf("%s=%s is not a percentage such as 1%%", name, shorten(text))
+	}
+	if v < 0 || v > 90 {
+		return 0, fmt.Errorf("%s=%s is out of range (0%% to 90%%)", name, shorten(text))
+	}
+	return v / 100, nil
+}
+
+func parseNetworkDelay(name, text string) (time.Duration, error) {
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return 0, fmt.Errorf("%s=%s is not a time such as 50us", name, shorten(text))
+	}
+	if d < 0 || d > maxNetworkDelay {
+		return 0, fmt.Errorf("%s=%s is out of range (0s to %v)", name, shorten(text), maxNetworkDelay)
+	}
+	return d, nil
+}
+
+func parseRateOfNetwork(text string) (float64, error) {
+	for _, unit := range rateUnits {
+		number, has := strings.CutSuffix(text, unit.name)
+		if !has {
+			continue
+		}
+		v, err := strconv.ParseFloat(number, 64)
+		if err != nil || math.IsNaN(v) {
+			break
+		}
+		if v *= unit.bits; v < minNetworkRate || v > maxNetworkRate {
+			return 0, fmt.Errorf("rate=%s is out of range (100kbit to 1000Gbit)", shorten(text))
+		}
+		return v, nil
+	}
+	return 0, fmt.Errorf("rate=%s is not a rate such as 1Gbit, 100Mbit or 500kbit", shorten(text))
+}
+
+// checkNetwork checks the network of a configuration that no flag has set.
+func checkNetwork(c *Config) *Error {
+	if err := new(Network).Set(string(c.Network)); err != nil {
+		return &Error{"network", err.Error()}
+	}
+	if c.Network != "" && c.Ranks > MaxNetworkRanks {
+		return &Error{"network", fmt.Sprintf("%d ranks are too many for it (at most %d); use fewer --ranks", c.Ranks, MaxNetworkRanks)}
+	}
+	return nil
+}
+
+// MaxNetworkRanks is the largest number of ranks in a network with impairments.
+const MaxNetworkRanks = 200

@@ -1,0 +1,73 @@
+package network
+
+import (
+	"encoding/binary"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/base/config"
+	"transportbench/core/lab/result"
+)
+
+// pass takes n packets of 1,000 bytes, one every interval, and returns the numbers of the delivered ones
+// in their order, when each was due, and the counters.
+func pass(i config.Impairments, seed uint64, n int, interval time.Duration) (order []int, due []time.Duration, count result.NetworkCounters) {
+	s := newShaper(2, i, seed)
+	for k := range n {
+		frame := s.buffer()[:1000]
+		binary.BigEndian.PutUint16(frame[12:], etherIPv4)
+		binary.BigEndian.PutUint32(frame[20:], uint32(k))
+		s.take(0, frame, time.Duration(k)*interval, &count)
+	}
+	for {
+		p, ok := s.due(time.Hour)
+		if !ok {
+			return order, due, count
+		}
+		order, due = append(order, int(binary.BigEndian.Uint32(p.frame[20:]))), append(due, p.due)
+		s.free(p.frame)
+	}
+}
+
+func TestShaperLoss(t *testing.T) {
+	const n = 20000
+	order, _, count := pass(config.Impairments{Loss: 0.01}, 1, n, time.Microsecond)
+	require.EqualValues(t, n, count.Packets)
+	require.InDelta(t, 0.01*n, count.Dropped, 60, "four standard deviations")
+	require.Len(t, order, n-int(count.Dropped))
+	require.True(t, slices.IsSorted(order))
+	again, _, _ := pass(config.Impairments{Loss: 0.01, Delay: time.Millisecond}, 1, n, time.Microsecond)
+	require.Equal(t, order, again, "a seed drops the same packets, whatever else happens to them")
+	other, _, _ := pass(config.Impairments{Loss: 0.01}, 2, n, time.Microsecond)
+	require.NotEqual(t, order, other)
+}
+
+func TestShaperDelay(t *testing.T) {
+	order, due, _ := pass(config.Impairments{Delay: 50 * time.Microsecond, Jitter: 10 * time.Microsecond}, 1, 1000, 30*time.Microsecond)
+	require.True(t, slices.IsSorted(order), "jitter reorders nothing")
+	low, high := time.Hour, time.Duration(0)
+	for k, at := range due {
+		d := at - time.Duration(order[k])*30*time.Microsecond
+		low, high = min(low, d), max(high, d)
+	}
+	require.InDelta(t, 40*time.Microsecond, low, 500)
+	require.InDelta(t, 60*time.Microsecond, high, 500)
+}
+
+func TestShaperReorder(t *testing.T) {
+	order, _, _ := pass(config.Impairments{Delay: 50 * time.Microsecond, Reorder: 0.1}, 1, 1000, time.Microsecond)
+	require.Len(t, order, 1000)
+	require.False(t, slices.IsSorted(order))
+}
+
+func TestShaperRate(t *testing.T) {
+	_, due, count := pass(config.Impairments{Rate: 8e6}, 1, 2000, 0) // 1,000 bytes take 1 ms
+	require.EqualValues(t, 2000-queueLimit, count.Overflowed)
+	require.Len(t, due, queueLimit)
+	for k, at := range due {
+		require.Equal(t, time.Duration(k+1)*time.Millisecond, at)
+	}
+}
