@@ -164,6 +164,9 @@ func (n *node) call() error {
 	if n.Node != 0 {
 		return n.answer(producer, consumer)
 	}
+	if n.InFlight == 1 {
+		n.least = 2 * callBatch // one whole batch
+	}
 	var payload [spscPayload]byte
 	var m ring.Message
 	sent, got := uint64(0), uint64(0)

@@ -77,6 +77,7 @@ type node struct {
 	wait   spin.Wait
 	looks  int
 	joined int
+	least  uint64 // operations that a window has, even if it takes longer
 
 	// of node 0
 	floor     float64   // round trip of a cache line
@@ -136,7 +137,7 @@ func (n *node) tally(operations uint64, took time.Duration) {
 
 // window leads through warm-up and measurement. step does a bounded amount of work and returns the
 // operations so far. Node 0 advances the phases, by its clock, and the others follow. A window lasts until
-// node 0 has completed an operation.
+// node 0 has completed n.least operations, at least one.
 func (n *node) window(step func() (operations uint64, err error)) error {
 	var operations, first uint64
 	began := time.Now()
@@ -152,7 +153,7 @@ func (n *node) window(step func() (operations uint64, err error)) error {
 			switch passed := time.Since(began); {
 			case phase == warming && passed >= n.Duration/5:
 				seen = measuring
-			case phase == measuring && passed >= n.Duration && operations > first:
+			case phase == measuring && passed >= n.Duration && operations-first >= max(n.least, 1):
 				seen = over
 			}
 			n.phase.Store(seen)
