@@ -40,9 +40,9 @@ var codes = map[string][]int{
 	"run": {4}, "bench": {4}, "sweep": {4}, "ab": {3, 4, 6}, "diff": {3, 4, 6}, "analyze": {4, 6},
 }
 
-// special matches commands that need what a machine may not have. Without it they exit with 1, or 2 for an
-// option, and one line says why.
-var special = regexp.MustCompile(`mode=gpu|mode=devmem|network=vsock|engine=uring|domain=|lane=`)
+// special matches commands that need what a machine may not have, or other hosts. Without it they exit with 1,
+// or 2 for an option, and one line says why.
+var special = regexp.MustCompile(`mode=gpu|mode=devmem|network=vsock|engine=uring|domain=|lane=|--hosts |agent --join `)
 
 // native matches commands with transports that need a native library. make build makes their plugins.
 var native = regexp.MustCompile(`\b(grpc|ofi|ucxam)\b`)
