@@ -17,6 +17,7 @@ import (
 	goplugin "github.com/hashicorp/go-plugin"
 	"github.com/hashicorp/go-plugin/runner"
 
+	"transportbench/core/plugin/enter"
 	"transportbench/core/plugin/internal/wire"
 )
 
@@ -45,7 +46,7 @@ var _ runner.Runner = (*pluginRunner)(nil)
 func newRunner(p *Plugin, sum, space string, env []string, remove ...string) *pluginRunner {
 	cmd := exec.Command(p.Path, "serve")
 	cmd.Env = env
-	inSpace(cmd, space)
+	enter.InSpace(cmd, space)
 	return &pluginRunner{plugin: p, sha256: sum, cmd: cmd, remove: remove, output: &tail{}, exited: make(chan struct{})}
 }
 

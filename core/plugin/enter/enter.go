@@ -1,4 +1,4 @@
-package host
+package enter
 
 import (
 	"fmt"
@@ -9,23 +9,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// enterName is the name under which a program that links this package enters a network namespace and
+// name is that under which a program that links this package enters a network namespace and
 // becomes a plugin.
-const enterName = "transportbench-enter"
+const name = "transportbench-enter"
 
 func init() {
-	if os.Args[0] == enterName {
+	if os.Args[0] == name {
 		fmt.Fprintf(os.Stderr, "entering the network namespace: %v\n", enter(os.Args[1], os.Args[2:]))
 		os.Exit(1)
 	}
 }
 
-// inSpace makes cmd start in the network namespace of a file.
-func inSpace(cmd *exec.Cmd, space string) {
+// InSpace makes cmd start in the network namespace of a file; empty is that of the host.
+func InSpace(cmd *exec.Cmd, space string) {
 	if space == "" {
 		return
 	}
-	cmd.Args = append([]string{enterName, space}, cmd.Args...)
+	cmd.Args = append([]string{name, space}, cmd.Args...)
 	cmd.Path = "/proc/self/exe" // of the keeper, which is that of the host
 }
 
@@ -38,7 +38,7 @@ func enter(space string, command []string) error {
 		return &os.PathError{Op: "open", Path: space, Err: err}
 	}
 	for _, step := range []struct {
-		name string
+		what string
 		do   func() error
 	}{
 		{"setns", func() error { return unix.Setns(fd, unix.CLONE_NEWNET) }},
@@ -50,7 +50,7 @@ func enter(space string, command []string) error {
 		{"execve " + command[0], func() error { return unix.Exec(command[0], command, os.Environ()) }},
 	} {
 		if err := step.do(); err != nil {
-			return os.NewSyscallError(step.name, err)
+			return os.NewSyscallError(step.what, err)
 		}
 	}
 	return nil
