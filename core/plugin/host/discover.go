@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"transportbench/core/base/config"
@@ -30,18 +31,20 @@ type Plugin struct {
 	Path string // absolute
 
 	digest func() (string, error)
-	seen   fingerprint // before digest read the file
+	seen   atomic.Pointer[fingerprint] // before the file was read and had the digest
 	now    func() time.Time
 }
 
 func newPlugin(name, path string) *Plugin {
 	p := &Plugin{Name: name, Path: path, now: time.Now}
 	p.digest = sync.OnceValues(func() (string, error) {
-		p.seen = fingerprintOf(path, p.now())
+		p.see(fingerprintOf(path, p.now()))
 		return sha256Of(path)
 	})
 	return p
 }
+
+func (p *Plugin) see(f fingerprint) { p.seen.Store(&f) }
 
 // SHA256 returns the digest of the binary in hex. It reads the file once; every launch checks that
 // the file still has this digest, and reads it again if the kernel shows a change.

@@ -94,7 +94,8 @@ const firstExtraFile = 3
 
 // verify checks that the file still has the digest that the host read before.
 func (r *pluginRunner) verify() error {
-	if r.plugin.seen.same(fingerprintOf(r.plugin.Path, r.plugin.now())) {
+	found := fingerprintOf(r.plugin.Path, r.plugin.now())
+	if seen := r.plugin.seen.Load(); seen != nil && seen.same(found) {
 		return nil
 	}
 	sum, err := hex.DecodeString(r.sha256)
@@ -109,6 +110,7 @@ func (r *pluginRunner) verify() error {
 	if !same {
 		return fmt.Errorf("plugin %s: %s has changed since this command started: run the command again", r.plugin.Name, r.plugin.Path)
 	}
+	r.plugin.see(found) // after a build the first fingerprint cannot be trusted, but this one may
 	return nil
 }
 
