@@ -200,7 +200,7 @@ func put(t testing.TB, path string, r *result.Result) {
 
 func committed(t testing.TB) *set.Set {
 	t.Helper()
-	s, err := set.Load("../../../results/v0.6.0/amd-epyc-2core-vm")
+	s, err := set.Load("../../../results/v0.8.0/amd-epyc-2core-vm")
 	require.NoError(t, err)
 	return s
 }

@@ -88,7 +88,7 @@ few in the same states; one without applies to the new median. A selection of ce
 ('transport=shm,in_flight=3*: throughput<-3%').
 
 ` + exitHelp,
-		Example: `  transportbench diff results/v0.5.0/amd-epyc-2core-vm results/v0.6.0/amd-epyc-2core-vm
+		Example: `  transportbench diff results/v0.6.0/amd-epyc-2core-vm results/v0.8.0/amd-epyc-2core-vm
   transportbench diff old/ new/ --strict --metric throughput --fail-on 'throughput<-3%'
   transportbench diff --along transport results/local
   transportbench diff old.json new.json --across kernel --format markdown`,

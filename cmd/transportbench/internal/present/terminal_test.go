@@ -85,7 +85,7 @@ func terminalOf(width int) (*Terminal, *bytes.Buffer) {
 // TestTablesFitTheTerminal writes tables for terminals. No line may be longer than the terminal, nor
 // broken in a cell.
 func TestTablesFitTheTerminal(t *testing.T) {
-	s, err := set.Load("../../../../results/v0.6.0/amd-epyc-2core-vm")
+	s, err := set.Load("../../../../results/v0.8.0/amd-epyc-2core-vm")
 	require.NoError(t, err)
 	ranking, err := compare.Along(s, "transport", compare.Defaults())
 	require.NoError(t, err)

@@ -11,7 +11,7 @@ import (
 )
 
 func TestVerdicts(t *testing.T) {
-	s, err := set.Load("../../../../results/v0.6.0/amd-epyc-2core-vm")
+	s, err := set.Load("../../../../results/v0.8.0/amd-epyc-2core-vm")
 	require.NoError(t, err)
 	o := compare.Defaults()
 	o.Metrics = []string{result.Throughput}

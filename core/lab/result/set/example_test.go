@@ -10,7 +10,7 @@ import (
 
 // Print the throughput of each transport at one load of a sweep.
 func Example() {
-	s, err := set.Load("../../../../results/v0.6.0/amd-epyc-2core-vm")
+	s, err := set.Load("../../../../results/v0.8.0/amd-epyc-2core-vm")
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -25,12 +25,12 @@ func Example() {
 		}
 	}
 	// Output:
-	// copyrpc: 8.18 K op/s over 10 repeats
-	// erpc: 6.05 K op/s over 10 repeats
-	// grpc: 2.42 K op/s over 10 repeats
-	// ofi: 11.4 K op/s over 10 repeats
-	// shm: 23.9 K op/s over 10 repeats
-	// sockets: 9.35 K op/s over 10 repeats
-	// tcpx: 6.93 K op/s over 10 repeats
-	// ucxam: 10.9 K op/s over 10 repeats
+	// copyrpc: 7.30 K op/s over 10 repeats
+	// erpc: 5.43 K op/s over 10 repeats
+	// grpc: 2.09 K op/s over 10 repeats
+	// ofi: 8.98 K op/s over 10 repeats
+	// shm: 17.5 K op/s over 10 repeats
+	// sockets: 9.30 K op/s over 10 repeats
+	// tcpx: 7.39 K op/s over 10 repeats
+	// ucxam: 8.54 K op/s over 10 repeats
 }
