@@ -25,12 +25,12 @@ func Example() {
 		}
 	}
 	// Output:
-	// copyrpc: 7.30 K op/s over 10 repeats
-	// erpc: 5.43 K op/s over 10 repeats
-	// grpc: 2.09 K op/s over 10 repeats
-	// ofi: 8.98 K op/s over 10 repeats
-	// shm: 17.5 K op/s over 10 repeats
-	// sockets: 9.30 K op/s over 10 repeats
-	// tcpx: 7.39 K op/s over 10 repeats
-	// ucxam: 8.54 K op/s over 10 repeats
+	// copyrpc: 8.08 K op/s over 10 repeats
+	// erpc: 6.43 K op/s over 10 repeats
+	// grpc: 2.98 K op/s over 10 repeats
+	// ofi: 13.2 K op/s over 10 repeats
+	// shm: 25.6 K op/s over 10 repeats
+	// sockets: 10.6 K op/s over 10 repeats
+	// tcpx: 8.60 K op/s over 10 repeats
+	// ucxam: 10.3 K op/s over 10 repeats
 }
