@@ -85,7 +85,7 @@ func statsGrow(t *trial) {
 	c, a, _ := t.pair(layout{})
 	last := a.stats()
 	for i := range uint64(20) {
-		a.call(0, pattern(i, 16))
+		a.call(0, pattern(i, c.layout.maxPayload)) // some have series of large messages only
 		c.drain()
 		for range 2 { // reading changes nothing
 			now := a.stats()
@@ -161,7 +161,7 @@ func seriesValues(t *trial) {
 	const parts = 7
 	a.startSeries(parts)
 	for i := range uint64(20) {
-		a.call(0, pattern(i, 16))
+		a.call(0, pattern(i, c.layout.maxPayload)) // some have series of large messages only
 		c.drain()
 	}
 	list := a.series()

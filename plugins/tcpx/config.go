@@ -31,6 +31,7 @@ const (
 	laneTasks = 6
 
 	maxRequest  = 4 << 20
+	maxInline   = 16 << 10
 	maxSockets  = 16
 	maxPeers    = 256
 	maxInFlight = 1 << 16
@@ -94,6 +95,10 @@ var schema = append([]transport.Option{
 	{
 		Name: "threads", Type: transport.TypeInt, Default: "0", Max: maxSockets,
 		Help: "threads of each connection that serve its data sockets, at most one per socket; with 0 the polling thread does",
+	},
+	{
+		Name: "inline", Type: transport.TypeSize, Default: "1KiB", Max: maxInline,
+		Help: "messages of up to this size, and less if many calls are in flight, travel on the control socket, which saves both sides a system call; 0, and the modes gpu and devmem, send all as requests",
 	},
 	{
 		Name: "striping", Type: transport.TypeString, Default: stripeRoundRobin, Allowed: []string{stripeRoundRobin, stripeLeastLoaded},
@@ -179,6 +184,7 @@ type settings struct {
 	request        int
 	sendWindow     int
 	receiveWindow  int
+	inline         int // bytes of the largest message that travels on the control socket
 	sockets        int
 	threads        int
 	leastLoaded    bool
@@ -213,6 +219,10 @@ func resolve(cfg transport.Config) (*settings, error) {
 	}
 	s.peers, s.inFlight, s.payload = max(cfg.Peers, 1), max(cfg.InFlight, 1), max(cfg.MaxPayload, 1)
 	s.hostPrefix = min(max(cfg.HostPrefix, 0), s.payload)
+	s.inline = max(0, min(s.inline, s.payload, inlineInFlight/(2*s.inFlight)-recordSize))
+	if s.onGPU() || s.mode.newAllocator != nil || s.fault == faultOneTag { // sendOneTag finds only records
+		s.inline = 0
+	}
 	// A message is posted whole or not at all, so there must be room for the largest one
 	// beside another that is being sent.
 	s.staging = pow2.Ceil(max(s.sendWindow*s.request, 2*s.payload, mirror.Unit))
@@ -227,6 +237,11 @@ func resolve(cfg transport.Config) (*settings, error) {
 	return s, nil
 }
 
+// inlineInFlight is the most bytes that the inline messages of one direction take on the control
+// socket, of calls and of replies together. A socket takes that much however slow its peer is, so a
+// reply that is inline leaves with the next Flush.
+const inlineInFlight = 64 << 10
+
 // keptMessages is how many of the largest messages a destination ring in device memory
 // keeps beyond its need, for verification after a window. keptBytes limits them.
 const (
@@ -240,7 +255,7 @@ func resolveOptions(o transport.Values) (*settings, error) {
 		unpack: o.String("unpack"), unpackWorkers: o.Int("unpack-workers"),
 		chunk: o.Size("chunk"), request: o.Size("request"),
 		sendWindow: o.Int("send-window"), receiveWindow: o.Int("receive-window"),
-		sockets: o.Int("sockets"), threads: o.Int("threads"), leastLoaded: o.String("striping") == stripeLeastLoaded,
+		inline: o.Size("inline"), sockets: o.Int("sockets"), threads: o.Int("threads"), leastLoaded: o.String("striping") == stripeLeastLoaded,
 		zeroCopy: o.String("zero-copy"), fault: o.String("fault"), hotSource: o.String("source") == sourceHot,
 		connectTimeout: o.Duration("connect-timeout"), dataPort: o.Int("data-port"),
 		sock:        sock.Options{Congestion: o.String("congestion-control"), Buffer: o.Size("socket-buffer"), Timeout: o.Duration("timeout")},
@@ -327,7 +342,7 @@ func refuse(option, format string, args ...any) error {
 
 // limits are the limits of the open transport.
 func (s *settings) limits() transport.Limits {
-	return transport.Limits{MaxPayload: s.payload, InFlight: s.inFlight, Peers: maxPeers}
+	return transport.Limits{MaxPayload: s.payload, InlineSize: s.inline, InFlight: s.inFlight, Peers: maxPeers}
 }
 
 func (s *settings) capabilities() transport.Capabilities {

@@ -23,13 +23,14 @@ type address struct {
 	Chunk    int            `json:"chunk"`
 	Request  int            `json:"request"`
 	Window   int            `json:"window"` // of receives
+	Inline   int            `json:"inline"` // bytes of the largest message on the control socket
 	InFlight int            `json:"in_flight"`
 	Payload  int            `json:"payload"`
 }
 
 func (s *settings) announce(own nonce, at netip.AddrPort, dataPort uint16) address {
 	return address{Nonce: own[:], At: at, DataPort: dataPort, Mode: s.mode.name, Sockets: s.sockets, Chunk: s.chunk,
-		Request: s.request, Window: s.receiveWindow, InFlight: s.inFlight, Payload: s.payload}
+		Request: s.request, Window: s.receiveWindow, Inline: s.inline, InFlight: s.inFlight, Payload: s.payload}
 }
 
 // decodeAddress reads a peer's address and refuses one that does not fit this side.

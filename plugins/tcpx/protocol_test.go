@@ -73,30 +73,32 @@ func TestLies(t *testing.T) {
 	chunk := record{kind: recordChunk, index: 0, size: 100, total: 100}
 	with := func(r record, change func(*record)) record { change(&r); return r }
 	for what, records := range map[string][]record{
-		"an unknown kind":                 {{kind: 99}},
-		"no kind":                         {{}},
-		"a credit out of order":           {{kind: recordCredit, index: 5}},
-		"a credit beyond the ring":        {{kind: recordCredit}},
-		"a chunk of a later request":      {with(chunk, func(r *record) { r.index = 3 })},
-		"a chunk of no data socket":       {with(chunk, func(r *record) { r.lane = 1 })},
-		"a chunk that begins late":        {with(chunk, func(r *record) { r.offset = 10 })},
-		"a chunk that ends late":          {with(chunk, func(r *record) { r.total = 99 })},
-		"a chunk of nothing":              {with(chunk, func(r *record) { r.size = 0 })},
-		"another total later on":          {with(chunk, func(r *record) { r.size, r.total = 4096, 5000 }), with(chunk, func(r *record) { r.offset, r.total = 4096, 6000 })},
-		"a chunk that is less than pages": {with(chunk, func(r *record) { r.total = 200 })},
-		"a request larger than its room":  {with(chunk, func(r *record) { r.size, r.total = request+1, request+1 })},
-		"4 GiB":                           {with(chunk, func(r *record) { r.size, r.offset, r.total = 1<<32-1, 0, 1<<32-1 })},
-		"another tag":                     {with(chunk, func(r *record) { r.tag = 1 })},
-		"a message out of order":          {{kind: recordCall, tag: 7}},
-		"a message larger than the run's": {{kind: recordCall, size: payload + 1}},
-		"a call of no number":             {{kind: recordCall, offset: 4}},
-		"a call twice":                    {{kind: recordCall, offset: 1}, {kind: recordCall, offset: 1, tag: 1}},
-		"a reply to nothing":              {{kind: recordReply, offset: 0}},
-		"more messages than can be":       make([]record, 0),
-		"a message that ends in two":      {{kind: recordCall, size: 150}, chunk, with(chunk, func(r *record) { r.index, r.tag = 1, 1 })},
-		"a refusal for a tag":             {{kind: recordRefusal, index: refusalTag}},
-		"a refusal for its size":          {{kind: recordRefusal, index: refusalTruncated}},
-		"a refusal for an unknown reason": {{kind: recordRefusal, index: 77}},
+		"an unknown kind":                  {{kind: 99}},
+		"no kind":                          {{}},
+		"a credit out of order":            {{kind: recordCredit, index: 5}},
+		"a credit beyond the ring":         {{kind: recordCredit}},
+		"a chunk of a later request":       {with(chunk, func(r *record) { r.index = 3 })},
+		"a chunk of no data socket":        {with(chunk, func(r *record) { r.lane = 1 })},
+		"a chunk that begins late":         {with(chunk, func(r *record) { r.offset = 10 })},
+		"a chunk that ends late":           {with(chunk, func(r *record) { r.total = 99 })},
+		"a chunk of nothing":               {with(chunk, func(r *record) { r.size = 0 })},
+		"another total later on":           {with(chunk, func(r *record) { r.size, r.total = 4096, 5000 }), with(chunk, func(r *record) { r.offset, r.total = 4096, 6000 })},
+		"a chunk that is less than pages":  {with(chunk, func(r *record) { r.total = 200 })},
+		"a request larger than its room":   {with(chunk, func(r *record) { r.size, r.total = request+1, request+1 })},
+		"4 GiB":                            {with(chunk, func(r *record) { r.size, r.offset, r.total = 1<<32-1, 0, 1<<32-1 })},
+		"another tag":                      {with(chunk, func(r *record) { r.tag = 1 })},
+		"an inline message that is longer": {{kind: recordCall, size: 10, total: 11}},
+		"an inline message too large":      {{kind: recordCall, size: 4096, total: 4096}},
+		"a message out of order":           {{kind: recordCall, tag: 7}},
+		"a message larger than the run's":  {{kind: recordCall, size: payload + 1}},
+		"a call of no number":              {{kind: recordCall, offset: 4}},
+		"a call twice":                     {{kind: recordCall, offset: 1}, {kind: recordCall, offset: 1, tag: 1}},
+		"a reply to nothing":               {{kind: recordReply, offset: 0}},
+		"more messages than can be":        make([]record, 0),
+		"a message that ends in two":       {{kind: recordCall, size: 150}, chunk, with(chunk, func(r *record) { r.index, r.tag = 1, 1 })},
+		"a refusal for a tag":              {{kind: recordRefusal, index: refusalTag}},
+		"a refusal for its size":           {{kind: recordRefusal, index: refusalTruncated}},
+		"a refusal for an unknown reason":  {{kind: recordRefusal, index: 77}},
 	} {
 		t.Run(what, func(t *testing.T) {
 			victim, liar := connectedWorkers(t, transport.Config{Peers: 2, InFlight: 4, MaxPayload: payload}, nil)
@@ -149,7 +151,7 @@ func TestUnreadCredits(t *testing.T) {
 		if err = c.postReceive(bounce.Buffer{}, i); err != nil {
 			break
 		}
-		require.NoError(t, c.handle(&record{kind: recordChunk, index: uint16(i % requests), tag: i}))
+		require.NoError(t, c.handle(&record{kind: recordChunk, index: uint16(i % requests), tag: i}, nil))
 		require.NoError(t, c.receiveChunks())
 		number, _, ok, err := c.consume()
 		require.NoError(t, err)
@@ -334,14 +336,19 @@ func FuzzControl(f *testing.F) {
 			one := make([]byte, recordSize)
 			r.put(one)
 			b = append(b, one...)
+			if r.inline() {
+				b = append(b, make([]byte, r.total)...)
+			}
 		}
 		f.Add(b)
 	}
 	seed(record{kind: recordCredit, size: 4096})
 	seed(record{kind: recordChunk, size: 100, total: 100}, record{kind: recordCall, size: 100})
 	seed(record{kind: recordChunk, size: 4096, total: 8192}, record{kind: recordChunk, offset: 4096, size: 4096, total: 8192})
+	seed(record{kind: recordCall, size: 64, total: 64}, record{kind: recordCall, offset: 1, tag: 1, size: 100}, record{kind: recordChunk, size: 100, total: 100})
 	f.Fuzz(func(t *testing.T, said []byte) {
 		s := testSettings(t, map[string]string{"chunk": "4KiB", "request": "8KiB"})
+		s.inline = 64
 		in, err := bounce.NewPages(s.request, 1)
 		require.NoError(t, err)
 		u, err := bounce.NewSlots(in, bounce.NewHost(0))
@@ -352,11 +359,11 @@ func FuzzControl(f *testing.F) {
 			err := c.postReceive(bounce.Buffer{Host: destination[i*s.request:][:s.request], Size: s.request}, uint64(i))
 			require.NoError(t, err)
 		}
-		for len(said) >= recordSize {
-			var r record
-			r.get(said)
-			said = said[recordSize:]
-			if c.handle(&r) != nil {
+		for len(said) > 0 {
+			n := copy(c.control.in[c.control.filled:], said[:min(len(said), recordSize)])
+			c.control.filled += n
+			said = said[n:]
+			if c.handleRecords() != nil {
 				break
 			}
 			require.LessOrEqual(t, c.credited-c.sendCut, uint64(requests))

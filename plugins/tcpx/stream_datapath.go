@@ -6,8 +6,8 @@ import (
 )
 
 // The messages of one direction are a stream of bytes, cut into requests. Their kinds,
-// numbers and sizes travel over the control socket. A full request is cut as soon as
-// there is enough; a shorter one ends with a message and is cut at a Flush.
+// numbers and sizes travel over the control socket, and so do small messages themselves. A full
+// request is cut as soon as there is enough; a shorter one ends with a message and is cut at a Flush.
 
 // outStream is the stream to a peer. Positions count its bytes from the beginning:
 // freed <= cut <= flushed <= posted, but full requests are cut before they are flushed.
@@ -34,6 +34,17 @@ const leastDirect = 32 << 10
 // post appends a message to the stream if there is room for all of it.
 func (p *peer) post(kind uint8, number uint32, payload []byte) bool {
 	o, c, size := &p.out, p.conn, uint64(len(payload))
+	if size > 0 && size <= uint64(c.inline) {
+		if c.control.room() < roomForChunks+recordSize+len(payload) {
+			return false
+		}
+		c.control.put(record{kind: kind, size: uint32(size), offset: number, total: uint32(size), tag: o.messages}, payload...)
+		o.messages++
+		c.counters.messages++
+		c.counters.inlineSent++
+		c.counters.inlineSentBytes += size
+		return true
+	}
 	if o.posted+size-o.freed > o.size()/2 {
 		p.freeSends()
 	}
@@ -142,6 +153,9 @@ func (p *peer) freeSends() {
 // when nothing else is under way, and its sender must poll.
 func (p *peer) canReply(size int) bool {
 	o, c, s := &p.out, p.conn, p.w.settings
+	if size <= c.inline {
+		return !c.control.full
+	}
 	if len(c.helpers) > 0 {
 		c.takeSent()
 	}
@@ -245,18 +259,26 @@ func (p *peer) postReceives() {
 	}
 }
 
+// headArrived reports whether the oldest announced message has arrived.
+func (p *peer) headArrived() (bool, error) {
+	m := p.conn.announced.head()
+	if m.inline() {
+		return true, nil
+	}
+	return p.in.arrived(int(m.size), p.conn.receiveConsumed)
+}
+
 // deliver hands out messages that have arrived.
 func (p *peer) deliver(events []transport.Event, n int) (int, error) {
 	announced, in := &p.conn.announced, &p.in
 	for n < len(events) && !announced.empty() {
 		m := announced.head()
-		number, size := m.offset, int(m.size)
+		number, size, inline := m.offset, int(m.size), m.inline()
 		call := m.kind == recordCall
 		if size > p.w.settings.payload || int(number) >= len(p.pendingReplies) || call && p.pendingReplies[number] || !call && !p.calls.waiting[number] {
 			return n, errProtocol
 		}
-		arrived, err := in.arrived(size, p.conn.receiveConsumed)
-		if !arrived {
+		if arrived, err := p.headArrived(); !arrived {
 			return n, err
 		}
 		e := &events[n]
@@ -264,15 +286,19 @@ func (p *peer) deliver(events []transport.Event, n int) (int, error) {
 		// Field by field: a literal is built on the stack with narrow stores and copied
 		// with wide loads, which stall on them.
 		e.Kind, e.Peer, e.Size, e.Payload, e.DeviceOffset = transport.EventRequest, p.id, size, nil, 0
-		if in.destination.Host != nil {
+		switch {
+		case inline:
+			e.Payload = p.conn.inlined.of(announced.first, size)
+		case in.destination.Host != nil:
 			e.Payload = in.at(in.read, in.offset, size).Host
-		} else {
+			in.skip(size, p.conn.receiveConsumed)
+		default:
 			if p.conn.headers != nil {
 				e.Payload = p.conn.headers.of(announced.first, size)
 			}
 			e.DeviceOffset = in.read*uint64(in.request) + uint64(in.offset)
+			in.skip(size, p.conn.receiveConsumed)
 		}
-		in.skip(size, p.conn.receiveConsumed)
 		announced.pop()
 		if call {
 			p.pendingReplies[number] = true

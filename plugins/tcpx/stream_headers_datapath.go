@@ -6,14 +6,11 @@ import "transportbench/plugins/tcpx/internal/bounce"
 // are copied out of bounce memory before a request is unpacked: the runtime must see them,
 // and copying them back from the device would block.
 type headerCache struct {
-	size int // bytes of each message
-	// memory has room for the headers of all messages that were announced and not
-	// delivered, and of as many that the last Poll handed out.
-	memory  []byte
-	next    uint   // the first message, as announced counts them, of which nothing has come
-	left    int    // bytes of the message before next that are still to come
-	missing []byte // of its header
-	found   int    // fragment that had the last byte: the next is mostly near
+	messageSlots        // bytes of each message
+	next         uint   // the first message, as announced counts them, of which nothing has come
+	left         int    // bytes of the message before next that are still to come
+	missing      []byte // of its header
+	found        int    // fragment that had the last byte: the next is mostly near
 
 	copies, copiedBytes uint64
 }
@@ -69,11 +66,17 @@ func (h *headerCache) copyFrom(memory []byte, fragments []bounce.Fragment, at in
 	return 0
 }
 
-// of returns the header of a message of size bytes, by its number in announced. Headers
-// that a Poll handed out stay until the next one: until then no more messages can be
-// announced than announced has room for.
-func (h *headerCache) of(message uint, size int) []byte {
-	at := int(message) & (len(h.memory)/h.size - 1) * h.size
-	n := min(size, h.size)
-	return h.memory[at : at+n : at+n]
+// messageSlots keeps the first bytes of messages: of all that were announced and not delivered,
+// and of as many that the last Poll handed out. The latter stay until the next Poll: until then no
+// more messages can be announced than announced has room for.
+type messageSlots struct {
+	size   int // bytes of each message
+	memory []byte
+}
+
+// of returns the place for a message of size bytes, or for its first, by its number in announced.
+func (s *messageSlots) of(message uint, size int) []byte {
+	at := int(message) & (len(s.memory)/s.size - 1) * s.size
+	n := min(size, s.size)
+	return s.memory[at : at+n : at+n]
 }

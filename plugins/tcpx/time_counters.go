@@ -29,6 +29,10 @@ type counters struct {
 	setupNS                  uint64
 	messages, staged, direct uint64
 	stagings                 uint64 // copies to the staging ring
+	inlineSent               uint64 // messages on the control socket
+	inlineSentBytes          uint64
+	inlineReceived           uint64
+	inlineReceivedBytes      uint64
 	full                     uint64
 }
 
@@ -37,7 +41,8 @@ type counters struct {
 func (w *worker) work() control.Work {
 	k := &w.counters
 	sum := control.Work{
-		Copies: k.stagings, CopiedBytes: k.staged,
+		Copies:      k.stagings + k.inlineSent + k.inlineReceived,
+		CopiedBytes: k.staged + k.inlineSentBytes + k.inlineReceivedBytes,
 		Syscalls:    k.calls[sock.Sends] + k.calls[sock.Receives] + k.calls[sock.Others],
 		KernelBytes: k.calls[sock.PlainBytes],
 	}
@@ -107,6 +112,7 @@ func (w *worker) ReadStats(dst []transport.Stat) []transport.Stat {
 		transport.Stat{Name: "receive_calls", Help: "system calls that received data or tried to", Value: k.calls[sock.Receives]},
 		transport.Stat{Name: "again", Help: "system calls that found a data socket full (EAGAIN)", Value: k.calls[sock.Again]},
 		transport.Stat{Name: "nobufs", Help: "system calls for which the kernel had no memory (ENOBUFS)", Value: k.calls[sock.NoBuffers]},
+		transport.Stat{Name: "inline", Help: "messages posted that travel on the control socket", Value: k.inlineSent},
 		transport.Stat{Name: "staged_bytes", Help: "bytes copied by Post; over sent_bytes, copies per byte before the kernel's", Value: k.staged},
 		transport.Stat{Name: "direct_bytes", Help: "bytes sent by Post straight from the payload", Value: k.direct},
 		transport.Stat{Name: "unpacked_bytes", Help: "bytes unpacked; over received_bytes, copies per byte after the kernel's", Value: k.unpackedBytes},

@@ -89,6 +89,8 @@ type conn struct {
 	holding         int // bounce pages
 
 	headers   *headerCache // nil unless messages go to device memory
+	inlined   messageSlots // messages that came on the control socket
+	inline    int          // bytes of the largest message that may leave on it
 	announced ring[record] // messages announced and not delivered
 	messages  uint64       // announced by the peer
 
@@ -168,7 +170,8 @@ type lane struct {
 // may be announced and not delivered.
 func newConn(s *settings, memory bounce.Allocator, unpacker *bounce.Slots, messages int, counts *counters) *conn {
 	c := &conn{settings: s, peerWindow: requests, memory: memory, unpacker: unpacker, counters: counts,
-		control: newControlSocket(messages, s.sendControl), lanes: make([]lane, s.sockets), announced: newRing[record](messages)}
+		control: newControlSocket(messages, s.inline, s.sendControl), lanes: make([]lane, s.sockets), announced: newRing[record](messages)}
+	c.inlined = newMessageSlots(s.inline, &c.announced)
 	c.syscalls.Counts = &counts.calls
 	fragments := bounce.MaxFragments
 	if s.mode.newAllocator == nil {
@@ -296,7 +299,7 @@ func (c *conn) fail(err error) error {
 	return err
 }
 
-func newControlSocket(messages int, send func(fd int, b []byte) (int, error)) controlSocket {
-	return controlSocket{fd: -1, send: send, in: make([]byte, 512*recordSize),
-		out: make([]byte, 2*messages*recordSize+2*roomForChunks)}
+func newControlSocket(messages, inline int, send func(fd int, b []byte) (int, error)) controlSocket {
+	return controlSocket{fd: -1, send: send, in: make([]byte, 512*recordSize+messages*inline),
+		out: make([]byte, 2*messages*(recordSize+inline)+2*roomForChunks)}
 }

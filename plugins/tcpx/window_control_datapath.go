@@ -29,14 +29,16 @@ func (s *controlSocket) pending() int { return s.tail - s.head }
 // room returns how many bytes can be put.
 func (s *controlSocket) room() int { return len(s.out) - s.pending() }
 
-// put appends a record, for which there must be room.
-func (s *controlSocket) put(r record) {
-	if len(s.out)-s.tail < recordSize {
+// put appends a record and the message that follows it, if any. There must be room for both.
+func (s *controlSocket) put(r record, message ...byte) {
+	size := recordSize + len(message)
+	if len(s.out)-s.tail < size {
 		s.tail = copy(s.out, s.out[s.head:s.tail])
 		s.head = 0
 	}
 	r.put(s.out[s.tail:])
-	s.tail += recordSize
+	copy(s.out[s.tail+recordSize:], message)
+	s.tail += size
 }
 
 // flush sends what the socket takes. It returns no error: the next read finds it, after
@@ -54,7 +56,7 @@ func (s *controlSocket) flush() {
 	}
 }
 
-// readControl reads and handles the records that have come.
+// readControl reads the control socket and handles the records that have come.
 func (c *conn) readControl() error {
 	s := &c.control
 	n, err := sock.ReceiveBytes(s.fd, s.in[s.filled:])
@@ -64,20 +66,35 @@ func (c *conn) readControl() error {
 		return err
 	}
 	s.filled += n
-	at := 0
-	for ; s.filled-at >= recordSize; at += recordSize {
+	return c.handleRecords()
+}
+
+// handleRecords handles the records in the control socket's buffer that are complete.
+func (c *conn) handleRecords() error {
+	s, at := &c.control, 0
+	for s.filled-at >= recordSize {
 		var r record
 		r.get(s.in[at:])
-		if err := c.handle(&r); err != nil {
+		end := at + recordSize
+		if r.inline() {
+			if r.total != r.size || int(r.size) > c.settings.inline {
+				return errProtocol
+			}
+			if end += int(r.size); end > s.filled {
+				break
+			}
+		}
+		if err := c.handle(&r, s.in[at+recordSize:end]); err != nil {
 			return err
 		}
+		at = end
 	}
 	s.filled = copy(s.in, s.in[at:s.filled])
 	return nil
 }
 
-// handle handles one record.
-func (c *conn) handle(r *record) error {
+// handle handles one record, with the message that follows it if that is inline.
+func (c *conn) handle(r *record, message []byte) error {
 	switch r.kind {
 	case recordCredit:
 		// The peer uses a slot of its ring again only after it has consumed what came
@@ -95,6 +112,11 @@ func (c *conn) handle(r *record) error {
 			return errProtocol
 		}
 		c.messages++
+		if r.inline() {
+			copy(c.inlined.of(c.announced.last, len(message)), message)
+			c.counters.inlineReceived++
+			c.counters.inlineReceivedBytes += uint64(len(message))
+		}
 		*c.announced.push() = *r
 		return nil
 	case recordRefusal:

@@ -54,7 +54,7 @@ func TestHelpersSleep(t *testing.T) {
 	// The receiver's helper waits for bytes that are announced and have not come.
 	err := b.conn.postReceive(b.destination.Slice(0, 1000), 9)
 	require.NoError(t, err)
-	require.NoError(t, b.conn.handle(&record{kind: recordChunk, index: uint16(b.conn.receiveBegun % requests), size: 1000, total: 1000, tag: 9}))
+	require.NoError(t, b.conn.handle(&record{kind: recordChunk, index: uint16(b.conn.receiveBegun % requests), size: 1000, total: 1000, tag: 9}, nil))
 	require.NoError(t, b.progress())
 	eventually(t, "all helpers to sleep", asleep)
 	_, err = sock.SendBytes(a.conn.lanes[0].FD, data1000)
@@ -114,7 +114,7 @@ func TestNoWaitWithoutPages(t *testing.T) {
 	waits := func() bool { _, now := p.interests(nil); return !now }
 	err := c.postReceive(b.destination.Slice(0, len(data1000)), 0)
 	require.NoError(t, err)
-	require.NoError(t, c.handle(&record{kind: recordChunk, size: 1000, total: 1000}))
+	require.NoError(t, c.handle(&record{kind: recordChunk, size: 1000, total: 1000}, nil))
 	all := (requests + c.settings.peers) * c.settings.request / pageSize
 	require.True(t, pages.Reserve(all, false), "by another connection")
 	require.NoError(t, b.progress())

@@ -11,7 +11,8 @@ const (
 	// request has total bytes and this tag.
 	recordChunk
 	// recordCall and recordReply: a message of size bytes is next in the stream. offset
-	// is the call's number, and tag counts messages.
+	// is the call's number, and tag counts messages. If total is size and not 0, the message is
+	// inline: it follows the record, and is not in the stream.
 	recordCall
 	recordReply
 	// recordRefusal: the sender of the record ends the connection for the reason in index.
@@ -43,6 +44,11 @@ const (
 	recordSize = 24
 	recordTag  = 16 // offset of the tag
 )
+
+// inline reports whether the message of a record follows it on the control socket.
+func (r *record) inline() bool {
+	return r.total > 0 && (r.kind == recordCall || r.kind == recordReply)
+}
 
 func (r *record) put(b []byte) {
 	_ = b[recordSize-1]

@@ -77,6 +77,6 @@ func (p *peer) canDeliver() bool {
 	if p.conn.announced.empty() {
 		return false
 	}
-	arrived, err := p.in.arrived(int(p.conn.announced.head().size), p.conn.receiveConsumed)
+	arrived, err := p.headArrived()
 	return arrived || err != nil
 }
