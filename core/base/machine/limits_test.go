@@ -1,10 +1,18 @@
 package machine
 
 import (
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
+
+func TestReserveFiles(t *testing.T) {
+	ReserveFiles(700)
+	size, err := strconv.Atoi(fields(Root("/").Text("proc/self/status"))["FDSize"])
+	require.NoError(t, err)
+	require.Greater(t, size, 700)
+}
 
 func TestGroupsLimitMemoryAndTasks(t *testing.T) {
 	r := tree(t, map[string]string{

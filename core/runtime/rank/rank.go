@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"transportbench/core/base/config"
+	"transportbench/core/base/machine"
 	"transportbench/core/base/record"
 	"transportbench/core/fabric/floor"
 	"transportbench/core/fabric/shm/inbox"
@@ -118,7 +119,9 @@ func (r *Rank) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w, began := r.wiring(), time.Now()
+	w, needs := r.wiring(), r.driver.Info().Needs
+	machine.ReserveFiles(w.workers() * (needs.WorkerFiles + w.peers()*needs.PeerFiles))
+	began := time.Now()
 	r.transport, err = r.driver.Open(ctx, transport.Config{
 		Rank: r.plan.Rank, Workers: w.workers(), Peers: w.peers(), InFlight: cfg.CallsPerConnection(),
 		MaxPayload: cfg.LargestMessage(), HostPrefix: kv.HeaderSize, Options: options, Logger: r.logger,
