@@ -51,6 +51,11 @@ func TestValidateNamesTheOption(t *testing.T) {
 		require.NotContains(t, wrong.Error(), "\n")
 	}
 	c := Default()
+	c.Topology, c.Ranks = TopologyMeshProxied, 1
+	require.NoError(t, c.Validate())
+	c.RemoteShare = 0
+	require.NoError(t, c.Validate())
+	c = Default()
 	c.Distribution = "zipfain"
 	require.ErrorContains(t, c.Validate(), `did you mean "zipfian"?`)
 }
@@ -88,6 +93,8 @@ func TestOptionsThatExcludeEachOther(t *testing.T) {
 		"--hot-keys: 1 of the keys leaves no cold keys":    func(c *Config) { c.Distribution, c.HotKeys = DistributionHotspot, 1 },
 		"--bytes-per-token: needs --tokens-per-block":      func(c *Config) { c.BytesPerToken = 4 },
 		"--value-size: differs from the 512 of":            func(c *Config) { c.TokensPerBlock, c.BytesPerToken = 128, 4 },
+		"--ranks: 0 is out of range (1 to 1024)":           func(c *Config) { c.Topology, c.Ranks = TopologyMeshDirect, 0 },
+		"--remote-share: has no effect with one rank":      func(c *Config) { c.Topology, c.Ranks, c.RemoteShare = TopologyMeshDirect, 1, 1 },
 		`--pattern: "reed" is not one of`:                  func(c *Config) { c.Pattern = Pattern{{"reed", 1}} },
 		`; did you mean "insert"?`:                         func(c *Config) { c.Mix = Mix{{"inzert", 1}} },
 		"--mix: read is given twice":                       func(c *Config) { c.Mix = Mix{{OpRead, 0.5}, {OpRead, 0.5}} },

@@ -41,6 +41,15 @@ func (c *Config) ServingRanks() int {
 	return 1
 }
 
+// leastRanks returns the smallest number of ranks: a mesh may have one, whose clients call its own
+// daemons.
+func (c *Config) leastRanks() int {
+	if c.Mesh() {
+		return 1
+	}
+	return 2
+}
+
 // CallingRanks returns the number of ranks with clients. They have the highest numbers.
 func (c *Config) CallingRanks() int {
 	if c.Mesh() {

@@ -56,7 +56,7 @@ type bound struct {
 // sizes are the numbers that determine how large a run is.
 func sizes(c *Config) []bound {
 	return []bound{
-		{"ranks", c.Ranks, 2, MaxRanks},
+		{"ranks", c.Ranks, c.leastRanks(), MaxRanks},
 		{"daemons", c.Daemons, 1, MaxThreads},
 		{"clients", c.Clients, 1, MaxThreads},
 		{"in-flight", c.InFlight, 1, MaxInFlight},
@@ -175,6 +175,8 @@ func checkLoad(c *Config) *Error {
 		return &Error{"remote-share", fmt.Sprintf("%g is out of range (0 to 1)", float64(c.RemoteShare))}
 	case c.RemoteShare != ByHash && !c.Mesh():
 		return &Error{"remote-share", "has no effect in client-server, where every request goes to rank 0; use --topology mesh-direct or mesh-proxied, or leave it out"}
+	case c.RemoteShare != ByHash && c.RemoteShare > 0 && c.Ranks == 1:
+		return &Error{"remote-share", "has no effect with one rank, where every request is local; use --ranks 2 or more, or leave it out"}
 	case c.Rate != 0 && !(c.Rate >= minRate && c.Rate <= maxRate):
 		return &Error{"rate", fmt.Sprintf("%g op/s is out of range (%g to %g)", float64(c.Rate), minRate, maxRate)}
 	case c.Proxied() && c.Idle == IdlePark:

@@ -127,6 +127,9 @@ func sampleOf[T any](list []T, n int) []T {
 // out from then on, and Note has the reason. If a probe is given up, so are those after it.
 func (b *bench) readings(ctx context.Context, before bool) (result.Readings, error) {
 	pairs := callingPairs(&b.req, b.cfg, b.plans)
+	if b.cfg.Ranks == 1 {
+		return result.Readings{Note: "a probe is between two ranks, and the run has one"}, nil
+	}
 	if len(pairs) == 0 {
 		return result.Readings{
 			Note: "every thread that calls over the transport shares its processor with the daemons; a probe needs two processors",

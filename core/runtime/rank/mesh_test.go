@@ -22,6 +22,7 @@ func meshConfig(topology string) config.Config {
 func TestMesh(t *testing.T) {
 	shapes := map[string]func(*config.Config){
 		"one of each":     func(*config.Config) {},
+		"one rank":        func(c *config.Config) { c.Ranks = 1 },
 		"many":            func(c *config.Config) { c.Ranks, c.Daemons, c.Clients = 3, 2, 3 },
 		"one in flight":   func(c *config.Config) { c.InFlight = 1 },
 		"immediate flush": func(c *config.Config) { c.Flush = config.FlushImmediate },
@@ -65,10 +66,10 @@ func checkMesh(t *testing.T, cfg config.Config, reports []record.Report) {
 			require.Equal(t, c.Reads+c.Writes+c.Lookups, c.VerifiedKeys)
 			checkOperations(t, cfg, c)
 			require.Equal(t, c.Samples, c.Local.Samples+c.Remote.Samples)
-			switch cfg.RemoteShare {
-			case 0:
+			switch {
+			case cfg.RemoteShare == 0 || cfg.Ranks == 1:
 				require.Zero(t, c.Remote.Samples)
-			case 1:
+			case cfg.RemoteShare == 1:
 				require.Zero(t, c.Local.Samples)
 			}
 			if cfg.Proxied() && cfg.RemoteShare == 1 {

@@ -127,6 +127,9 @@ func newOverhead(plan record.Plan, isDaemon bool, properties transport.Propertie
 	cfg := plan.Config
 	n, replayed := cfg.Requests()
 	open := wiring{cfg, 0}.openRequests()
+	if open == 0 { // one rank of mesh-proxied: its own clients' requests
+		open = cfg.CallsPerConnection()
+	}
 	// Always a closed loop between one client and one daemon, without the deliberate slow-down.
 	cfg.Topology, cfg.Ranks, cfg.Daemons, cfg.Clients = config.TopologyClientServer, 2, 1, 1
 	cfg.Rate, cfg.RemoteShare = 0, config.ByHash

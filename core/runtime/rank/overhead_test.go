@@ -140,6 +140,16 @@ func TestOverheadHasTheBatchesOfTheWindow(t *testing.T) {
 	}
 }
 
+// The only rank of mesh-proxied has no requests of other ranks, but those of its own clients.
+func TestOverheadOfOneRank(t *testing.T) {
+	cfg := meshConfig(config.TopologyMeshProxied)
+	cfg.Ranks = 1
+	overhead, err := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield)[0].Overhead(t.Context(), time.Millisecond)
+	require.NoError(t, err)
+	require.Positive(t, overhead.ClientNS)
+	require.Positive(t, overhead.DaemonNS)
+}
+
 // TestBatchesAreAShareOfAPart has steps that take 1% of a part each, of which no batch may take more
 // than 1/32.
 func TestBatchesAreAShareOfAPart(t *testing.T) {

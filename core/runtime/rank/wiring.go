@@ -27,10 +27,11 @@ func (w wiring) workers() int {
 	return daemons + clients
 }
 
-// peers returns the largest number of connections of any worker.
+// peers returns the largest number of connections of any worker, at least 1: a transport has room
+// for a peer even if mesh-proxied has one rank.
 func (w wiring) peers() int {
 	if w.cfg.Proxied() {
-		return w.cfg.Ranks - 1
+		return max(w.cfg.Ranks-1, 1)
 	}
 	peers := 0
 	if w.cfg.Serves(w.rank) {
