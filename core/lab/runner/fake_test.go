@@ -178,6 +178,16 @@ type fakeRank struct {
 
 func (f *fakeRank) Exited() <-chan struct{} { return f.dead }
 
+// UsesUp implements [Process] for a rank that always has a processor.
+func (f *fakeRank) UsesUp(ctx context.Context, limit time.Duration) bool {
+	select {
+	case <-time.After(limit):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
 func (f *fakeRank) Kill() {
 	_ = f.begin(context.Background(), f.number, opKill, nil)
 	f.once.Do(func() {

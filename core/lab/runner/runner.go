@@ -26,6 +26,9 @@ type Process interface {
 	record.Control
 	// Exited returns a channel that is closed once the process is gone.
 	Exited() <-chan struct{}
+	// UsesUp waits until the process has used limit of its own time, in which it computes or sleeps and does
+	// not wait for a processor or a disk, and reports true, or until ctx ends.
+	UsesUp(ctx context.Context, limit time.Duration) bool
 	// Kill ends the process at once, whatever it is doing, and makes its calls in progress
 	// return. It is bounded in time, may be called again, and is called on every path.
 	Kill()
@@ -331,10 +334,10 @@ func patientAll[T any](ctx context.Context, b *bench, list []int, op string, tim
 func (b *bench) ownTime(ctx context.Context, r int, timeout time.Duration, late error) context.Context {
 	own, end := context.WithCancelCause(ctx)
 	longest := timeout
-	if p, local := b.ranks.process(r).(interface{ PID() int }); local {
+	if p := b.ranks.process(r); p != nil {
 		longest *= starvedFactor
 		go func() {
-			if machine.UsesUp(own, p.PID(), timeout) {
+			if p.UsesUp(own, timeout) {
 				end(late)
 			}
 		}()

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"transportbench/core/base/config"
+	"transportbench/core/base/machine"
 	"transportbench/core/base/record"
 	"transportbench/core/lab/result"
 	"transportbench/core/transport"
@@ -239,7 +240,9 @@ func TestStarvedWindows(t *testing.T) {
 // starvedRank is a rank whose process wants a processor and has next to none, in the time of the test.
 type starvedRank struct{ *fakeRank }
 
-func (starvedRank) PID() int { return os.Getpid() }
+func (starvedRank) UsesUp(ctx context.Context, limit time.Duration) bool {
+	return machine.UsesUp(ctx, os.Getpid(), limit)
+}
 
 type starvedCluster struct{ *cluster }
 

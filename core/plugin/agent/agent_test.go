@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -14,9 +15,11 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"transportbench/core/base/machine"
 	"transportbench/core/base/record"
 	"transportbench/core/plugin"
 	"transportbench/core/plugin/host"
+	"transportbench/core/plugin/internal/wire"
 	"transportbench/core/transport"
 )
 
@@ -60,6 +63,17 @@ func (f *fakeRank) Prepare(_ context.Context, plan record.Plan) (record.Prepared
 		panic("boom")
 	case "fail":
 		return record.Prepared{}, &transport.OpError{Transport: "fake", Op: "open", Err: transport.Unavailable("no device: install one")}
+	case "spin":
+		cpus, err := machine.AllowedCPUs()
+		if err != nil {
+			return record.Prepared{}, err
+		}
+		go func() {
+			runtime.LockOSThread()
+			_ = machine.Pin(cpus[0])
+			for { //nolint:staticcheck // it is there to use the processor
+			}
+		}()
 	case "log":
 		slog.Error("careful", "rank", plan.Rank)
 	}
@@ -170,6 +184,28 @@ func TestRanks(t *testing.T) {
 	for _, pid := range pids {
 		require.ErrorIs(t, unix.Kill(pid, 0), unix.ESRCH, "the agent ended its ranks")
 	}
+}
+
+// Time in which a rank waits for a processor is not its own. All time is, if the agent does not know.
+func TestUsesUp(t *testing.T) {
+	const limit = 200 * time.Millisecond
+	p := connected(t)
+	r := p.launch(t, 0)
+	_, err := prepare(r, 0, "spin")
+	require.NoError(t, err)
+	_, err = prepare(p.launch(t, 1), 1, "spin") // on the same processor
+	require.NoError(t, err)
+	began := time.Now()
+	require.True(t, r.UsesUp(t.Context(), limit))
+	require.Greater(t, time.Since(began), limit*5/4, "it has half of a processor at most")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.False(t, r.UsesUp(ctx, time.Hour))
+	r.Kill()
+	began = time.Now()
+	require.True(t, r.UsesUp(t.Context(), limit), "the agent has no such rank")
+	require.GreaterOrEqual(t, time.Since(began), limit)
+	require.ErrorContains(t, p.client.UsesUp(t.Context(), wire.PatienceRequest{ID: "1", Limit: 1}), "patience of 1ns; 10ms is the least")
 }
 
 // What a rank fails with arrives with its type, and the last output of one that died with it.

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials/insecure"
@@ -89,7 +90,7 @@ func (r *Remote) Lost() <-chan struct{} { return r.ctx.Done() }
 func (r *Remote) lost(err error) error {
 	cause := r.raw.cause()
 	switch {
-	case errors.Is(cause, io.EOF), errors.Is(cause, io.ErrUnexpectedEOF):
+	case errors.Is(cause, io.EOF), errors.Is(cause, io.ErrUnexpectedEOF), errors.Is(cause, unix.ECONNRESET):
 		cause = errors.New("its agent ended")
 	case cause == nil && r.isClosed():
 		cause = errors.New("it does not answer")
@@ -193,6 +194,19 @@ var _ record.Control = (*Process)(nil)
 
 // Exited returns a channel that is closed once the process is gone, or its host is lost.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
+
+// UsesUp waits until the rank has used limit of its own time, as [machine.UsesUp] does, and reports true, or
+// until ctx ends. All time counts if the agent cannot tell, and an answer before limit cannot be true.
+func (p *Process) UsesUp(ctx context.Context, limit time.Duration) bool {
+	began := time.Now()
+	_ = p.remote.client.UsesUp(ctx, wire.PatienceRequest{ID: p.id, Limit: limit})
+	select {
+	case <-time.After(limit - time.Since(began)):
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
+}
 
 // Kill ends the process. It returns at once if the host is lost: the agent then ends its ranks by itself.
 func (p *Process) Kill() {

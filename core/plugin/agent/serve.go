@@ -146,7 +146,7 @@ func (s *server) Launch(ctx context.Context, request wire.LaunchRequest) (wire.L
 	if late {
 		return wire.Launched{}, errors.Join(ErrEnded, process.Kill())
 	}
-	return wire.Launched{ID: id, PID: process.PID()}, nil
+	return wire.Launched{ID: id}, nil
 }
 
 func (s *server) rank(id string) (*rank, error) {
@@ -194,6 +194,24 @@ func (s *server) Kill(_ context.Context, id string) error {
 	}()
 	return r.Process.Kill()
 }
+
+// UsesUp implements [wire.Agent].
+func (s *server) UsesUp(ctx context.Context, request wire.PatienceRequest) error {
+	r, err := s.rank(request.ID)
+	if err != nil {
+		return err
+	}
+	if request.Limit < leastPatience {
+		return fmt.Errorf("patience of %v; %v is the least", request.Limit, leastPatience)
+	}
+	if !r.UsesUp(ctx, request.Limit) {
+		return ctx.Err()
+	}
+	return nil
+}
+
+// leastPatience keeps an agent from looking at a rank in a tight loop.
+const leastPatience = 10 * time.Millisecond
 
 // State implements [wire.Agent].
 func (s *server) State(_ context.Context, cpus []int) (wire.MachineState, error) {

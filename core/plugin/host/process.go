@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/connectivity"
 
+	"transportbench/core/base/machine"
 	"transportbench/core/base/record"
 	"transportbench/core/plugin"
 	"transportbench/core/plugin/internal/accept"
@@ -43,6 +44,12 @@ var ErrKilled = errors.New("the plugin has been ended")
 
 // PID returns the plugin's process number.
 func (p *Process) PID() int { return p.pid }
+
+// UsesUp waits until the plugin has used limit of its own time, as [machine.UsesUp] does, and reports true,
+// or until ctx ends.
+func (p *Process) UsesUp(ctx context.Context, limit time.Duration) bool {
+	return machine.UsesUp(ctx, p.pid, limit)
+}
 
 // Description returns the running plugin's description of itself.
 func (p *Process) Description() plugin.Description { return p.description }

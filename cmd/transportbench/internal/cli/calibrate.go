@@ -117,6 +117,9 @@ func (a *app) showCalibration(d *calibrate.Document, asJSON bool) error {
 }
 
 func (s *session) calibrate(ctx context.Context, f *calibrateFlags) error {
+	if err := s.alone("calibrate measures one host"); err != nil {
+		return err
+	}
 	m, err := s.calibrationPlugin(ctx)
 	if err != nil {
 		return err

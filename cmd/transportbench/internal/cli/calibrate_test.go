@@ -295,3 +295,27 @@ func TestKilledLoad(t *testing.T) {
 		return err != nil || strings.Contains(string(stat), ") Z ")
 	}, 10*time.Second, time.Millisecond)
 }
+
+// A calibration is one host's: calibrate refuses other hosts, and to run in several tasks at once.
+func TestCalibrateIsOfOneHost(t *testing.T) {
+	for _, c := range []struct {
+		args   []string
+		env    map[string]string
+		stderr string
+	}{
+		{args: []string{"--hosts", "a,b"}, stderr: "unknown flag --hosts"},
+		{env: map[string]string{"TRANSPORTBENCH_HOSTS": "a,b"}, stderr: "calibrate measures one host: leave the options for other hosts out of the configuration file and the environment"},
+		{env: map[string]string{"SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2"}, stderr: "srun started 2 copies of this command, and calibrate measures one host: run it once on each host\n"},
+		{env: map[string]string{"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "3"}, stderr: "mpirun started 3 copies of this command, and calibrate measures one host"},
+	} {
+		for _, name := range []string{"SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE", "TRANSPORTBENCH_HOSTS"} {
+			t.Setenv(name, c.env[name]) // else of the engine that runs this test
+		}
+		for name, value := range c.env {
+			t.Setenv(name, value)
+		}
+		cmd := &command{T: t}
+		require.Equal(t, ExitUsage, cmd.calibrate(append([]string{"--quick"}, c.args...)...), cmd.stderr)
+		require.Contains(t, cmd.stderr, c.stderr)
+	}
+}

@@ -27,6 +27,17 @@ type starter struct {
 	job       *pmi.Job    // not nil if this command is all tasks of a job
 }
 
+// alone refuses other hosts, and several copies, for a command that measures this host; why says so.
+func (s *session) alone(why string) error {
+	if task, found := engine.FindTask(os.Getenv); found && task.Size > 1 {
+		return usagef("%s started %d copies of this command, and %s: run it once on each host", task.Engine, task.Size, why)
+	}
+	if s.settings.Hosts != (options.Hosts{}) {
+		return usagef("%s: leave the options for other hosts out of the configuration file and the environment, and run it on each host", why)
+	}
+	return nil
+}
+
 // starter returns how the agents start that the settings ask for, or nil if they ask for none.
 func (s *session) starter() (*starter, error) {
 	o := s.settings.Hosts

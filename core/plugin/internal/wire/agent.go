@@ -36,8 +36,13 @@ type LaunchRequest struct {
 
 // Launched identifies a rank that an agent has started, among all that it starts.
 type Launched struct {
-	ID  string `json:"id"`
-	PID int    `json:"pid"`
+	ID string `json:"id"`
+}
+
+// PatienceRequest asks an agent when a rank has used up its time.
+type PatienceRequest struct {
+	ID    string        `json:"id"`
+	Limit time.Duration `json:"limit"`
 }
 
 // MachineState is what an agent reads of its machine beside a window.
@@ -55,6 +60,8 @@ type Agent interface {
 	// Await returns once the rank's process is gone.
 	Await(ctx context.Context, id string) error
 	Kill(ctx context.Context, id string) error
+	// UsesUp returns once the rank has used limit of its own time, as [machine.UsesUp] measures it.
+	UsesUp(ctx context.Context, request PatienceRequest) error
 	// State reads the machine's state for some processors.
 	State(ctx context.Context, cpus []int) (MachineState, error)
 	// End says that the run is over and the connection will end.
@@ -73,6 +80,7 @@ var agentDesc = grpc.ServiceDesc{
 		unary("Launch", func(a Agent, ctx context.Context, r LaunchRequest) (Launched, error) { return a.Launch(ctx, r) }),
 		unary("Await", func(a Agent, ctx context.Context, id string) (none, error) { return none{}, a.Await(ctx, id) }),
 		unary("Kill", func(a Agent, ctx context.Context, id string) (none, error) { return none{}, a.Kill(ctx, id) }),
+		unary("UsesUp", func(a Agent, ctx context.Context, r PatienceRequest) (none, error) { return none{}, a.UsesUp(ctx, r) }),
 		unary("State", func(a Agent, ctx context.Context, cpus []int) (MachineState, error) { return a.State(ctx, cpus) }),
 		unary("End", func(a Agent, ctx context.Context, _ none) (none, error) { return none{}, a.End(ctx) }),
 	},
@@ -174,6 +182,12 @@ func (c *AgentClient) Await(ctx context.Context, id string) error {
 // Kill is as in [Agent].
 func (c *AgentClient) Kill(ctx context.Context, id string) error {
 	_, err := call[none](ctx, c.client, "Kill", id)
+	return err
+}
+
+// UsesUp is as in [Agent].
+func (c *AgentClient) UsesUp(ctx context.Context, request PatienceRequest) error {
+	_, err := call[none](ctx, c.client, "UsesUp", request)
 	return err
 }
 
