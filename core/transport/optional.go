@@ -186,4 +186,11 @@ type Measurement struct {
 	// Baseline names the reading of the same size that this one replaces. It has the same
 	// quantities, and comes before this one.
 	Baseline string `json:"baseline,omitempty"`
+	// Witness is the command line of a tool of the field that measures the same, without addresses. If
+	// the tool is installed, the host runs it and adds its figures.
+	Witness        []string `json:"witness,omitempty"`
+	WitnessLatency float64  `json:"witness_latency_ns,omitempty"`
+	WitnessRate    float64  `json:"witness_rate,omitempty"`
+	// Note is what a reader must know: what the device refused, if there are no samples.
+	Note string `json:"note,omitempty"`
 }

@@ -9,12 +9,18 @@ import (
 // always read and write it.
 type Access uint32
 
-// The rights of peers: IBV_ACCESS_REMOTE_WRITE and IBV_ACCESS_REMOTE_READ of
-// ibv_reg_mr(3).
+// The rights of peers: IBV_ACCESS_REMOTE_WRITE, IBV_ACCESS_REMOTE_READ and
+// IBV_ACCESS_REMOTE_ATOMIC of ibv_reg_mr(3).
 const (
-	RemoteWrite Access = 1 << 1
-	RemoteRead  Access = 1 << 2
+	RemoteWrite  Access = 1 << 1
+	RemoteRead   Access = 1 << 2
+	RemoteAtomic Access = 1 << 3
 )
+
+// RelaxedOrdering (IBV_ACCESS_RELAXED_ORDERING) is not a right: it lets the device write the
+// region out of order over PCIe. Verbs ignore it where kernel or device do not know it; the soft
+// device, which is on no bus, refuses it.
+const RelaxedOrdering Access = 1 << 20
 
 // QueuePairType is the service of a queue pair (ibv_qp_type).
 type QueuePairType uint8
@@ -53,6 +59,10 @@ const (
 	Send                      // SEND; consumes a receive and fills its memory
 	SendWithImmediate         // SEND WITH IMMEDIATE
 	Read                      // RDMA READ
+	// FetchAdd and CompareSwap change eight bytes at the target atomically and fetch what was
+	// there before. The address is aligned to 8.
+	FetchAdd
+	CompareSwap
 	// Receive completes a receive that a SEND consumed, ReceiveWriteImmediate one that a
 	// WRITE WITH IMMEDIATE consumed.
 	Receive
@@ -61,7 +71,7 @@ const (
 
 var opcodeNames = [...]string{
 	Write: "write", WriteWithImmediate: "write with immediate", Send: "send",
-	SendWithImmediate: "send with immediate", Read: "read", Receive: "receive",
+	SendWithImmediate: "send with immediate", Read: "read", FetchAdd: "fetch and add", CompareSwap: "compare and swap", Receive: "receive",
 	ReceiveWriteImmediate: "receive of a write with immediate",
 }
 
@@ -86,12 +96,12 @@ const (
 )
 
 // SendRequest is a request to a send queue (ibv_send_wr with one scatter element). Remote
-// and RemoteKey are for Write, WriteWithImmediate and Read, Peer is for UD.
+// and RemoteKey are for one-sided operations, Operand and Swap for atomic ones, Peer is for UD.
 //
 // struct tb_send of internal/ibverbs has the same layout.
 type SendRequest struct {
 	ID        uint64 // returned in the completion
-	Local     uint64 // address of the payload; of a READ, where the data goes
+	Local     uint64 // address of the payload; of a READ or atomic operation, where the data goes
 	Remote    uint64 // address at the peer
 	Length    uint32 // bytes
 	LocalKey  uint32 // Region.LocalKey of Local
@@ -101,6 +111,8 @@ type SendRequest struct {
 	Opcode    Opcode
 	Flags     SendFlags
 	_         [2]uint8
+	Operand   uint64 // what FetchAdd adds, or what CompareSwap compares with
+	Swap      uint64 // what CompareSwap stores if it is equal
 }
 
 // ReceiveRequest is a receive (ibv_recv_wr with one scatter element). Length may be 0 for a
@@ -228,7 +240,9 @@ type Attributes struct {
 	MaxShared        int // receives of a shared receive queue
 	MaxCompletions   int
 	MaxMessage       int // bytes
-	MaxReadsInFlight int // READs that a queue pair may have in progress
+	MaxReadsInFlight int // READs and atomic operations that a queue pair may have in progress
+	// Atomics reports whether the device has FetchAdd and CompareSwap.
+	Atomics bool
 
 	// DeliversAfterClose reports whether posted messages still arrive if the queue pair
 	// closes at once. If it is false, wait for their completion before closing.
@@ -338,7 +352,7 @@ type ConnectOptions struct {
 	// ReceiverNotReadyTimer is the code of the delay that this side asks of the peer between
 	// two of these tries, 1 (10 us) to 31; 0 is 12 (640 us).
 	ReceiverNotReadyTimer int
-	// ReadsInFlight is how many READs each side may have in progress; 0 is 1.
+	// ReadsInFlight is how many READs and atomic operations each side may have in progress; 0 is 1.
 	ReadsInFlight int
 }
 

@@ -100,7 +100,7 @@ func (d *softDevice) Attributes() Attributes {
 	return Attributes{
 		Provider: Soft, Name: "soft", Port: 1, Link: "memory", MTU: softMTU,
 		MaxQueuePairs: softMaxPairs, MaxSendDepth: softMaxDepth, MaxReceiveDepth: softMaxDepth,
-		MaxShared: 1 << 24, MaxCompletions: 1 << 24, MaxMessage: softMaxMessage, MaxReadsInFlight: 128,
+		MaxShared: 1 << 24, MaxCompletions: 1 << 24, MaxMessage: softMaxMessage, MaxReadsInFlight: 128, Atomics: true,
 		DeliversAfterClose: true, Fallback: d.fallback,
 	}
 }
@@ -112,6 +112,9 @@ func (d *softDevice) ReceiverNotReady() uint64 { return d.notReady.Load() }
 func (d *softDevice) Allocate(size int, access Access) (*Region, error) {
 	if size < 1 {
 		return nil, invalid("region of %d bytes", size)
+	}
+	if access&RelaxedOrdering != 0 {
+		return nil, invalid("relaxed ordering: the soft device is not on a PCIe bus")
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -1,6 +1,11 @@
 package rdma
 
-import "transportbench/core/fabric/shm"
+import (
+	"encoding/binary"
+	"sync/atomic"
+
+	"transportbench/core/fabric/shm"
+)
 
 // PostReceive implements [SharedReceiveQueue].
 func (r *softReceiveQueue) PostReceive(requests []ReceiveRequest) (int, error) {
@@ -36,6 +41,7 @@ var (
 	errOpcode         = invalid("opcode that this type of queue pair does not support")
 	errNoPeer         = invalid("datagram to a peer without AddPeer")
 	errDatagramLength = invalid("datagram over the MTU")
+	errAtomic         = invalid("atomic operation that is not of 8 bytes at an aligned address")
 	errOverrun        = invalid("more signaled requests than the completion queue holds")
 )
 
@@ -103,8 +109,11 @@ func (q *softQueuePair) post(r *SendRequest) error {
 			return err
 		}
 	} else {
-		if r.Opcode < Write || r.Opcode > Read {
+		if r.Opcode < Write || r.Opcode > CompareSwap {
 			return errOpcode
+		}
+		if r.Opcode > Read && (r.Length != 8 || r.Remote%8 != 0) {
+			return errAtomic
 		}
 		q.request(r, e)
 	}
@@ -128,7 +137,7 @@ func (q *softQueuePair) request(r *SendRequest, e *softEntry) {
 		q.fail(e, StatusRetryExceeded)
 		return
 	}
-	if r.Opcode == Read {
+	if r.Opcode >= Read {
 		q.read(r, e, payload)
 		return
 	}
@@ -234,7 +243,8 @@ func (q *softQueuePair) requestAck() {
 	q.sent++
 }
 
-// read carries out a READ, or defers it until the peer has taken all earlier messages.
+// read carries out a READ or an atomic operation, or defers it until the peer has taken all earlier
+// messages.
 func (q *softQueuePair) read(r *SendRequest, e *softEntry, target []byte) {
 	if q.caughtUp() {
 		q.readNow(r, e, target)
@@ -253,13 +263,43 @@ func (q *softQueuePair) readNow(r *SendRequest, e *softEntry, target []byte) {
 	if len(target) == 0 {
 		return
 	}
-	from, ok := q.peer.remote.resolve(r.RemoteKey, r.Remote, r.Length, RemoteRead)
+	right := RemoteRead
+	if r.Opcode != Read {
+		right = RemoteAtomic
+	}
+	from, ok := q.peer.remote.resolve(r.RemoteKey, r.Remote, r.Length, right)
 	if !ok {
 		q.fail(e, StatusRemoteAccess)
 		return
 	}
-	copy(target, from)
-	q.copied(len(target))
+	if r.Opcode == Read {
+		copy(target, from)
+		q.copied(len(target))
+		return
+	}
+	if addressOf(from)%8 != 0 { // the peer's directory says where its regions begin
+		q.fail(e, StatusRemoteInvalid)
+		return
+	}
+	var old uint64
+	if word := shm.Word64(from, 0); r.Opcode == FetchAdd {
+		old = word.Add(r.Operand) - r.Operand
+	} else {
+		old = compareSwap(word, r.Operand, r.Swap)
+	}
+	binary.NativeEndian.PutUint64(target, old)
+}
+
+// compareSwap stores swap in word if it holds compare, and returns what it held.
+func compareSwap(word *atomic.Uint64, compare, swap uint64) uint64 {
+	for {
+		if word.CompareAndSwap(compare, swap) {
+			return compare
+		}
+		if old := word.Load(); old != compare {
+			return old
+		}
+	}
 }
 
 // fail makes a request fail and puts the queue pair into the error state.
@@ -373,7 +413,8 @@ func (q *softQueuePair) finishRead(e *softEntry) {
 }
 
 // completionOpcode maps the opcode of a request to that of its completion.
-var completionOpcode = [...]Opcode{Write: Write, WriteWithImmediate: Write, Send: Send, SendWithImmediate: Send, Read: Read}
+var completionOpcode = [...]Opcode{Write: Write, WriteWithImmediate: Write, Send: Send, SendWithImmediate: Send, Read: Read,
+	FetchAdd: FetchAdd, CompareSwap: CompareSwap}
 
 // lossStatus returns the status of requests that the peer will never take, and StatusOK if
 // it may still take them.

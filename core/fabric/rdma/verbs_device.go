@@ -99,7 +99,8 @@ func (d *verbsDevice) choose(name string, o Options) error {
 	d.attributes = Attributes{Provider: Verbs, Name: name, Port: number, Link: "InfiniBand", MTU: d.port.MTU,
 		Libraries:     map[string]string{"libibverbs": libraryVersion()},
 		MaxQueuePairs: limits.Pairs, MaxSendDepth: limits.Depth, MaxReceiveDepth: limits.Depth, MaxShared: limits.Shared,
-		MaxCompletions: limits.Completions, MaxMessage: d.port.MaxMessage, MaxReadsInFlight: limits.Reads}
+		MaxCompletions: limits.Completions, MaxMessage: d.port.MaxMessage, MaxReadsInFlight: limits.Reads,
+		Atomics: limits.Atomics}
 	if d.port.Ethernet {
 		d.attributes.Link = "Ethernet"
 	}

@@ -90,7 +90,7 @@ func (d *verbsDevice) NewQueuePair(c QueuePairConfig) (QueuePair, error) {
 	if !ok || cq.device != d {
 		return nil, invalid("completion queue of another device")
 	}
-	o := ibverbs.PairConfig{Datagrams: c.Type == UnreliableDatagram, CQ: cq.cq, Send: c.SendDepth, Receive: c.ReceiveDepth,
+	o := ibverbs.PairConfig{Datagrams: c.Type == UnreliableDatagram, Atomics: a.Atomics && c.Type == ReliableConnected, CQ: cq.cq, Send: c.SendDepth, Receive: c.ReceiveDepth,
 		Inline: c.MaxInline, MTU: a.MTU, Port: a.Port, Cookie: c.Cookie, QKey: c.QKey}
 	if c.Shared != nil {
 		srq, ok := c.Shared.(*verbsReceiveQueue)

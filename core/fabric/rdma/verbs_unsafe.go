@@ -97,6 +97,8 @@ func postError(code int) error {
 		return errOpcode
 	case ibverbs.BadPeer:
 		return errNoPeer
+	case ibverbs.BadAtomic:
+		return errAtomic
 	case ibverbs.BadDatagram:
 		return errDatagramLength
 	default:

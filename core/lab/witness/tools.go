@@ -107,13 +107,15 @@ func (l *Load) address() string {
 	return "127.0.0.1"
 }
 
+// large is the size in bytes from which the copies of a message take longer than the rest.
+const large = 4096
+
 // rounds returns how many messages take a fraction of a second.
 func (l *Load) rounds() string {
 	n := 5_000
 	if l.Medium == transport.MediumMemory || l.Provider == "posix" || l.Provider == "sysv" || l.Provider == "shm" {
 		n = 20_000
 	}
-	const large = 4096 // bytes from which the copies take longer than the rest
 	return strconv.Itoa(max(100, n/max(1, l.Size/large)))
 }
 
@@ -181,15 +183,9 @@ func ib(l *Load, name, port string, more ...string) (server, client []string) {
 // ibReading reads the columns #bytes, #iterations, t_min, t_max, t_typical and so on, in microseconds;
 // t_typical is the median of half a round trip.
 func ibReading(l *Load, output []byte) (transport.Floor, error) {
-	for line := range strings.Lines(string(output)) {
-		fields := strings.Fields(line)
-		if len(fields) < 7 || strings.Trim(strings.Join(fields, ""), "0123456789.") != "" {
-			continue
-		}
-		samples, _ := strconv.Atoi(fields[1])
-		return roundTrip(map[string]string{"copyrpc": "ib_write_lat", "erpc": "ib_send_lat"}[l.Transport], fields[4], 2000, samples)
-	}
-	return transport.Floor{}, noReading("perftest", output)
+	half, err := perftestLatency(map[string]string{"copyrpc": "ib_write_lat", "erpc": "ib_send_lat"}[l.Transport], output)
+	half.RoundTrip *= 2
+	return half, err
 }
 
 // The messages of sockperf, in bytes: its header, and what fits a datagram.

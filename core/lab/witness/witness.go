@@ -52,9 +52,14 @@ func Find(ctx context.Context, load Load) (w *Witness, missing string) {
 	}
 	t := &tools[at]
 	if _, err := exec.LookPath(t.name); err != nil {
-		return nil, fmt.Sprintf("%s is not installed: apt install %s", t.name, t.pkg)
+		return nil, t.absent()
 	}
 	return &Witness{tool: t, load: load, version: t.readVersion(ctx), patience: patience}, ""
+}
+
+// absent says that the tool is not installed.
+func (t *tool) absent() string {
+	return fmt.Sprintf("%s is not installed: apt install %s", t.name, t.pkg)
 }
 
 func (l *Load) describe() string {
@@ -80,6 +85,8 @@ const (
 	again    = 20 * time.Millisecond
 )
 
+var errServerEnded = errors.New("its server has ended")
+
 // Measure takes one reading, which takes up to about a second: a round trip, or with several messages
 // in flight the time per message. No process is left when it returns.
 func (w *Witness) Measure(ctx context.Context) (transport.Floor, error) {
@@ -102,9 +109,14 @@ func (w *Witness) Measure(ctx context.Context) (transport.Floor, error) {
 		stop()
 		return transport.Floor{}, fmt.Errorf("%s: %w", w.tool.name, err)
 	}
+	ended := make(chan struct{})
+	go func() {
+		_ = s.Wait() // it was killed, has ended with its client, or refuses its options
+		close(ended)
+	}()
 	defer func() {
 		stop()
-		_ = s.Wait() // it was killed, or has ended with its client
+		<-ended
 	}()
 	var last error // that is not of the timeout
 	for {
@@ -122,6 +134,10 @@ func (w *Witness) Measure(ctx context.Context) (transport.Floor, error) {
 			last = err
 		}
 		select {
+		case <-ended:
+			if ctx.Err() == nil {
+				return transport.Floor{}, fmt.Errorf("%w; %w", last, errServerEnded)
+			}
 		case <-time.After(again):
 		case <-ctx.Done():
 			if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
@@ -167,8 +183,8 @@ func freePort() (int, error) {
 	return listener.Addr().(*net.TCPAddr).Port, nil
 }
 
-// lastLine returns the last line of a tool that is not empty.
+// lastLine returns the last line of a tool that is neither empty nor a rule.
 func lastLine(output []byte) string {
-	lines := strings.Split(strings.TrimSpace(string(output)), "\n")
+	lines := strings.Split(strings.TrimRight(string(output), "- \n"), "\n")
 	return strings.TrimSpace(lines[len(lines)-1])
 }

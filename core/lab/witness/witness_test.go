@@ -155,6 +155,16 @@ func TestToolThatFails(t *testing.T) {
 	requireEnded(t, dir)
 }
 
+// A server that refuses its options ends, and nothing is tried again.
+func TestServerThatEnds(t *testing.T) {
+	_, load := fakeTool(t, "exit 1", "sleep 0.2; echo bad option; echo -----; exit 3")
+	w, missing := Find(t.Context(), load)
+	require.Empty(t, missing)
+	w.patience = time.Hour
+	_, err := w.Measure(t.Context())
+	require.ErrorContains(t, err, "sockperf: exit status 3: bad option; its server has ended")
+}
+
 func TestOptions(t *testing.T) {
 	load := Load{Transport: "copyrpc", Medium: transport.MediumVerbs, Size: 8, InFlight: 1, Options: map[string]string{"device": "mlx5_0:2"}}
 	server, client := ib(&load, "ib_write_lat", "7")

@@ -19,6 +19,7 @@ import (
 	"transportbench/core/base/machine"
 	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/set"
+	"transportbench/core/lab/witness"
 	"transportbench/core/plugin"
 	"transportbench/core/transport"
 )
@@ -85,13 +86,14 @@ type micro struct {
 	cpus        string // flag
 	connections []int  // flag
 
-	settings *options.Settings
-	entry    *entry
-	request  plugin.MicroRequest
-	list     []transport.Measurement
-	rounds   []*plugin.SetupReading
-	set      *set.Set // nil without --out
-	like     set.Cell // what all cells of set have in common
+	settings    *options.Settings
+	entry       *entry
+	request     plugin.MicroRequest
+	list        []transport.Measurement
+	rounds      []*plugin.SetupReading
+	unwitnessed bool     // why was said
+	set         *set.Set // nil without --out
+	like        set.Cell // what all cells of set have in common
 }
 
 func (a *app) microCommand() *cobra.Command {
@@ -255,19 +257,31 @@ func (c *micro) newSet() error {
 func (c *micro) repeat(ctx context.Context) error {
 	environment := machine.ReadEnvironment()
 	before := len(c.rounds)
+	var list []transport.Measurement
 	err := c.entry.Micro(ctx, c.request, func(a plugin.MicroAnswer) error {
 		if a.Setup != nil {
 			c.rounds = append(c.rounds, a.Setup)
 			return nil
 		}
-		c.list = append(c.list, a.Measurement)
-		if c.set == nil {
-			return nil
-		}
-		return c.set.AddMicro(c.like, environment, a.Measurement)
+		list = append(list, a.Measurement)
+		return nil
 	})
-	if err != nil || c.set == nil {
+	if err != nil {
 		return err
+	}
+	for i := range list {
+		if err := c.readWitness(ctx, &list[i]); err != nil {
+			return err
+		}
+	}
+	c.list = append(c.list, list...)
+	if c.set == nil {
+		return nil
+	}
+	for _, m := range list {
+		if err := c.set.AddMicro(c.like, environment, m); err != nil {
+			return err
+		}
 	}
 	setups := map[int]map[string]float64{} // the medians of the metrics, by the number of connections
 	for _, p := range setupPhases(c.rounds[before:]) {
@@ -281,6 +295,24 @@ func (c *micro) repeat(ctx context.Context) error {
 		if err := c.set.AddReading(c.like, environment, options, setups[n]); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// readWitness runs the tool of the field that a reading names, if it is installed.
+func (c *micro) readWitness(ctx context.Context, m *transport.Measurement) error {
+	if len(m.Witness) == 0 || c.unwitnessed {
+		return nil
+	}
+	missing, err := witness.Beside(ctx, m, c.request.CPUs)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		c.note("%s: no witness: %v", m.Name, err)
+	case missing != "":
+		c.unwitnessed = true
+		c.note("no witness: %s", missing)
 	}
 	return nil
 }
@@ -312,6 +344,8 @@ func medians(list []transport.Measurement) []transport.Measurement {
 			func(m *transport.Measurement) *float64 { return &m.Bandwidth },
 			func(m *transport.Measurement) *float64 { return &m.Floor },
 			func(m *transport.Measurement) *float64 { return &m.RateFloor },
+			func(m *transport.Measurement) *float64 { return &m.WitnessLatency },
+			func(m *transport.Measurement) *float64 { return &m.WitnessRate },
 		} {
 			var values []float64
 			for i := range all {

@@ -25,6 +25,9 @@ var measurementColumns = []measurementColumn{
 	{">bandwidth", "B/s", func(m *transport.Measurement) float64 { return m.Bandwidth }},
 	{">floor", "ns", func(m *transport.Measurement) float64 { return m.Floor }},
 	{">rate floor", "ns/op", func(m *transport.Measurement) float64 { return m.RateFloor }},
+	{">witness", "ns", func(m *transport.Measurement) float64 { return m.WitnessLatency }},
+	{">witness rate", "op/s", func(m *transport.Measurement) float64 { return m.WitnessRate }},
+	{">x witness", "ratio", timesWitness},
 }
 
 func timePerOp(m *transport.Measurement) float64 {
@@ -32,6 +35,17 @@ func timePerOp(m *transport.Measurement) float64 {
 		return 0
 	}
 	return 1e9 / m.Rate
+}
+
+// timesWitness returns how many times a reading took what its witness took.
+func timesWitness(m *transport.Measurement) float64 {
+	switch {
+	case m.WitnessLatency > 0:
+		return m.Latency / m.WitnessLatency
+	case m.WitnessRate > 0 && m.Rate > 0:
+		return m.WitnessRate / m.Rate
+	}
+	return 0
 }
 
 // Measurements writes the microbenchmarks of a transport, without the columns that no reading has. The
@@ -68,6 +82,11 @@ func Measurements(w io.Writer, list []transport.Measurement) {
 		t.AppendRow(append(row, m.Samples))
 	}
 	t.Render()
+	for _, m := range list {
+		if m.Note != "" {
+			fmt.Fprintf(w, "%s: %s\n", m.Name, m.Note)
+		}
+	}
 }
 
 // speedUp compares a reading with its baseline among the earlier ones.

@@ -10,11 +10,11 @@ import (
 	"transportbench/core/transport"
 )
 
-// post posts n requests with one doorbell. Only the last is signaled.
-func (s *side) post(n int, number uint32) error {
+// post posts n requests with one doorbell, numbered on from number. The last of them is signaled if
+// enough were not.
+func (s *side) post(p *pair, n int, number uint32) error {
 	for i := range n {
 		r := &s.requests[i]
-		r.ID = uint64(n)
 		r.Opcode = s.opcode
 		r.Flags = 0
 		r.Local = s.region.Address
@@ -23,14 +23,25 @@ func (s *side) post(n int, number uint32) error {
 		r.Remote = s.remote.Address + sendSize
 		r.RemoteKey = s.remote.Key
 		r.Immediate = number
-		r.Peer = s.peer
-		if s.size <= s.options.Inline && s.opcode != rdma.Read {
+		r.Peer = p.peer
+		if s.size <= s.inline && !s.fetches() {
 			r.Flags = rdma.Inline
 		}
+		if s.opcode == rdma.CompareSwap {
+			r.Operand, r.Swap = uint64(s.posted+i), uint64(s.posted+i+1)
+		} else {
+			r.Operand = 1
+		}
 	}
-	s.requests[n-1].Flags |= rdma.Signaled
-	s.pending += n
-	posted, err := s.qp.PostSend(s.requests[:n])
+	if p.unsignaled += n; p.unsignaled >= s.signal {
+		last := &s.requests[n-1]
+		last.ID = uint64(p.unsignaled)
+		last.Flags |= rdma.Signaled
+		p.unsignaled = 0
+	}
+	p.pending += n
+	s.posted += n
+	posted, err := p.PostSend(s.requests[:n])
 	if posted < n {
 		return fmt.Errorf("post %d requests: %w", n, err)
 	}
@@ -43,7 +54,6 @@ func (s *side) poll() error {
 	if err != nil {
 		return err
 	}
-	consumed := 0
 	for i := range s.polled[:n] {
 		c := &s.polled[i]
 		switch {
@@ -54,16 +64,23 @@ func (s *side) poll() error {
 			return fmt.Errorf("completion: %v", c.Status)
 		case c.Opcode == rdma.Receive || c.Opcode == rdma.ReceiveWriteImmediate:
 			s.arrived++
-			consumed++
+			s.pairs[c.QueuePair].consumed++
 		default:
-			s.pending -= int(c.ID)
+			s.pairs[c.QueuePair].pending -= int(c.ID)
 			s.done += int(c.ID)
 		}
 	}
-	if consumed > 0 {
-		_, err = s.qp.PostReceive(s.receives[:consumed])
+	if n == 0 || !s.consumes() {
+		return nil
 	}
-	return err
+	for i := range s.pairs {
+		p := &s.pairs[i]
+		if _, err := p.PostReceive(s.receives[:p.consumed]); err != nil {
+			return err
+		}
+		p.consumed = 0
+	}
+	return nil
 }
 
 // await waits for the message with this number. A WRITE shows in memory, any other message
@@ -97,12 +114,13 @@ const pollEvery = 1 << 10
 // send sends the message with this number.
 func (s *side) send(number int) error {
 	shm.Word32(s.region.Bytes, 0).Store(uint32(number))
-	for s.pending >= s.options.Depth-1 && !s.stopped.Load() {
+	p := &s.pairs[0]
+	for p.pending >= s.depth-1 && !s.stopped.Load() {
 		if err := s.poll(); err != nil {
 			return err
 		}
 	}
-	return s.post(1, uint32(number))
+	return s.post(p, 1, uint32(number))
 }
 
 // timedTogether is the number of messages that are timed together, because reading some
@@ -113,7 +131,7 @@ const timedTogether = 8
 func (s *side) latencies(r *transport.Measurement) error {
 	var times []float64
 	way := 2.0
-	if s.opcode == rdma.Read {
+	if s.fetches() {
 		way = 1
 	}
 	// The first samples include the start of the other side, and mappings at first use.
@@ -124,7 +142,7 @@ func (s *side) latencies(r *transport.Measurement) error {
 		if err := s.send(number); err != nil {
 			return err
 		}
-		if s.opcode == rdma.Read {
+		if s.fetches() {
 			for s.done < number && !s.stopped.Load() {
 				if err := s.poll(); err != nil {
 					return err
@@ -149,7 +167,7 @@ func (s *side) latencies(r *transport.Measurement) error {
 
 // respond is the other side of latencies and stream.
 func (s *side) respond() error {
-	if !s.latency || s.opcode == rdma.Read {
+	if !s.latency || s.fetches() {
 		for !s.stopped.Load() {
 			if err := s.poll(); err != nil {
 				return err
@@ -167,14 +185,33 @@ func (s *side) respond() error {
 	}
 }
 
-// stream keeps the send queue full.
+// checkAtomics waits for all requests and checks that the responder's word counts them. A CompareSwap
+// counts only if it found the number of the one before it.
+func (s *side) checkAtomics(memory []byte) error {
+	for s.done < s.posted {
+		if s.stopped.Load() {
+			return nil
+		}
+		if err := s.poll(); err != nil {
+			return err
+		}
+	}
+	if counted := shm.Word64(memory, sendSize).Load(); counted != uint64(s.posted) {
+		return fmt.Errorf("%d requests took effect, but %d completed", counted, s.posted)
+	}
+	return nil
+}
+
+// stream keeps the send queues full.
 func (s *side) stream(r *transport.Measurement) error {
 	begin, warm := time.Now(), 0
 	var from time.Time
 	for {
-		for s.pending+s.postlist <= s.options.Depth {
-			if err := s.post(s.postlist, 0); err != nil {
-				return err
+		for i := range s.pairs {
+			for p := &s.pairs[i]; p.pending+s.postlist <= s.depth; {
+				if err := s.post(p, s.postlist, 0); err != nil {
+					return err
+				}
 			}
 		}
 		if err := s.poll(); err != nil || s.stopped.Load() {

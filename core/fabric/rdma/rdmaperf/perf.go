@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -19,43 +21,8 @@ type Options struct {
 	MTU      int           // of the path; 0 for the smaller of the ports' MTUs
 	Inline   int           // payloads of up to this many bytes go inline; 0 for none
 	Postlist int           // requests per doorbell of the -postlist and bandwidth measurements; at least 1
-	Depth    int           // of the send queue
+	Depth    int           // of the send queue, if the measurement does not say
 	Duration time.Duration // of each measurement
-}
-
-// benchmark is one measurement.
-type benchmark struct {
-	name     string
-	opcode   rdma.Opcode
-	kind     rdma.QueuePairType
-	size     int
-	postlist int  // 0 for Options.Postlist
-	latency  bool // ping-pong; otherwise a stream
-}
-
-const small = 32
-
-func benchmarks() (list []benchmark) {
-	rc := []struct {
-		name   string
-		opcode rdma.Opcode
-	}{{"write", rdma.Write}, {"write-imm", rdma.WriteWithImmediate}, {"send", rdma.Send}, {"read", rdma.Read}}
-	for _, k := range rc {
-		list = append(list, benchmark{k.name + "-latency", k.opcode, rdma.ReliableConnected, small, 1, true})
-	}
-	list = append(list, benchmark{"ud-send-latency", rdma.Send, rdma.UnreliableDatagram, small, 1, true})
-	for _, k := range rc {
-		list = append(list, benchmark{k.name + "-rate", k.opcode, rdma.ReliableConnected, small, 1, false},
-			benchmark{k.name + "-rate-postlist", k.opcode, rdma.ReliableConnected, small, 0, false})
-	}
-	list = append(list, benchmark{"ud-send-rate", rdma.Send, rdma.UnreliableDatagram, small, 1, false},
-		benchmark{"ud-send-rate-postlist", rdma.Send, rdma.UnreliableDatagram, small, 0, false})
-	for _, k := range rc {
-		for _, size := range []int{4 << 10, 64 << 10, 1 << 20} {
-			list = append(list, benchmark{k.name + "-bandwidth", k.opcode, rdma.ReliableConnected, size, 0, false})
-		}
-	}
-	return list
 }
 
 // Names returns the names of the measurements in the order in which Run runs them.
@@ -70,18 +37,16 @@ func Names() (names []string) {
 
 // Run runs the measurements for which wanted returns true, and calls report after each. It
 // stops at the first error, and with the cause of ctx when ctx ends. Latency is half of a round
-// trip, but the whole of a READ; fields that a measurement does not measure are 0.
+// trip, but the whole of a READ or an atomic operation; fields that a measurement does not measure
+// are 0. A reading without samples has a note that says what the device refused.
 func Run(ctx context.Context, o Options, wanted func(name string) bool, report func(transport.Measurement) error) error {
 	for _, b := range benchmarks() {
 		if !wanted(b.name) {
 			continue
 		}
-		if b.postlist == 0 {
-			b.postlist = o.Postlist
-		}
-		r, err := b.run(ctx, o)
+		r, err := b.complete(o).run(ctx)
 		if err != nil {
-			return fmt.Errorf("%s of %d bytes: %w", b.name, b.size, err)
+			return fmt.Errorf("%s of %d bytes: %w", b.reading(), b.size, err)
 		}
 		if err := report(r); err != nil {
 			return err
@@ -90,24 +55,31 @@ func Run(ctx context.Context, o Options, wanted func(name string) bool, report f
 	return nil
 }
 
-// side is one of the two queue pairs.
+// side is one of the two ends, with a thread of its own.
 type side struct {
 	benchmark
-	options  Options
 	device   rdma.Device
 	cq       rdma.CompletionQueue
-	qp       rdma.QueuePair
+	pairs    []pair // by cookie
 	region   *rdma.Region
-	peer     rdma.PeerHandle
 	remote   rdma.RemoteRegion
 	soft     bool
 	stopped  *atomic.Bool
 	requests []rdma.SendRequest
 	receives []rdma.ReceiveRequest
 	polled   [64]rdma.Completion
-	pending  int // requests posted and not completed
+	posted   int // requests, on all pairs
 	arrived  int // messages received
 	done     int // requests completed
+}
+
+// pair is a queue pair of a side.
+type pair struct {
+	rdma.QueuePair
+	peer       rdma.PeerHandle
+	pending    int // requests posted and not completed
+	unsignaled int // requests posted since the last signaled one
+	consumed   int // receives to post again
 }
 
 // The two buffers of a region, in this order.
@@ -116,49 +88,68 @@ const (
 	receiveSize = sendSize + rdma.GlobalRouteHeaderSize
 )
 
-func (b benchmark) side(o Options, stopped *atomic.Bool) (s *side, err error) {
-	s = &side{benchmark: b, options: o, stopped: stopped}
-	if s.device, err = rdma.Open(o.Device); err != nil {
+func (b benchmark) side(stopped *atomic.Bool) (s *side, err error) {
+	s = &side{benchmark: b, stopped: stopped}
+	if s.device, err = rdma.Open(b.options.Device); err != nil {
 		return nil, err
 	}
 	s.soft = s.device.Attributes().Provider == rdma.Soft
-	if s.cq, err = s.device.NewCompletionQueue(4 * o.Depth); err != nil {
+	if s.cq, err = s.device.NewCompletionQueue(4 * b.depth * b.pairs); err != nil {
 		return s, err
 	}
-	s.qp, err = s.device.NewQueuePair(rdma.QueuePairConfig{Type: b.kind, Completions: s.cq, SendDepth: o.Depth,
-		ReceiveDepth: 2 * o.Depth, MaxInline: o.Inline, QKey: 1})
-	if err != nil {
+	rights := rdma.RemoteRead | rdma.RemoteWrite
+	if b.atomic() {
+		if !s.device.Attributes().Atomics {
+			return s, fmt.Errorf("%w: %s has no atomic operations", rdma.ErrInvalid, s.device.Attributes().Name)
+		}
+		rights |= rdma.RemoteAtomic
+	}
+	if s.region, err = s.device.Allocate(sendSize+receiveSize+4096, rights|b.access); err != nil {
 		return s, err
 	}
-	if s.region, err = s.device.Allocate(sendSize+receiveSize+4096, rdma.RemoteRead|rdma.RemoteWrite); err != nil {
-		return s, err
-	}
-	s.receives = make([]rdma.ReceiveRequest, 2*o.Depth)
+	s.receives = make([]rdma.ReceiveRequest, 2*b.depth)
 	for i := range s.receives {
 		if b.opcode == rdma.Send {
 			s.receives[i] = rdma.ReceiveRequest{Local: s.region.Address + sendSize, Length: receiveSize, LocalKey: s.region.LocalKey}
 		}
 	}
-	if b.consumes() {
-		_, err = s.qp.PostReceive(s.receives)
+	for i := range b.pairs {
+		qp, err := s.device.NewQueuePair(rdma.QueuePairConfig{Type: b.kind, Completions: s.cq, SendDepth: b.depth,
+			ReceiveDepth: 2 * b.depth, MaxInline: b.inline, Cookie: uint32(i), QKey: 1})
+		if err != nil {
+			return s, err
+		}
+		s.pairs = append(s.pairs, pair{QueuePair: qp})
+		if b.consumes() {
+			if _, err := qp.PostReceive(s.receives); err != nil {
+				return s, err
+			}
+		}
 	}
 	s.requests = make([]rdma.SendRequest, b.postlist)
-	return s, err
+	return s, nil
 }
 
-// consumes reports whether a message consumes a receive.
-func (b benchmark) consumes() bool {
-	return b.opcode == rdma.Send || b.opcode == rdma.WriteWithImmediate
-}
-
-func (s *side) connect(other *side) (err error) {
+func (s *side) connect(other *side) error {
 	s.remote = other.region.Remote
-	if s.kind == rdma.UnreliableDatagram {
-		s.peer, err = s.qp.AddPeer(other.qp.Endpoint())
-		return err
+	for i := range s.pairs {
+		p, remote := &s.pairs[i], other.pairs[i].Endpoint()
+		var err error
+		if s.kind == rdma.UnreliableDatagram {
+			p.peer, err = p.AddPeer(remote)
+		} else {
+			err = p.Connect(remote, rdma.ConnectOptions{MTU: s.options.MTU,
+				ReadsInFlight: min(s.device.Attributes().MaxReadsInFlight, mostReads)})
+		}
+		if err != nil {
+			return err
+		}
 	}
-	return s.qp.Connect(other.qp.Endpoint(), rdma.ConnectOptions{MTU: s.options.MTU})
+	return nil
 }
+
+// mostReads is the largest number of READs in flight of [rdma.ConnectOptions].
+const mostReads = 128
 
 func (s *side) close() error {
 	if s == nil || s.device == nil {
@@ -168,15 +159,20 @@ func (s *side) close() error {
 }
 
 // run opens two sides and measures between them.
-func (b benchmark) run(ctx context.Context, o Options) (r transport.Measurement, err error) {
+func (b benchmark) run(ctx context.Context) (r transport.Measurement, err error) {
+	r = transport.Measurement{Name: b.reading(), Size: b.size, Baseline: b.baseline}
 	var stopped atomic.Bool
 	defer context.AfterFunc(ctx, func() { stopped.Store(true) })()
-	initiator, err := b.side(o, &stopped)
+	initiator, err := b.side(&stopped)
 	defer func() { err = errors.Join(err, initiator.close()) }()
+	if b.optional && errors.Is(err, rdma.ErrInvalid) {
+		r.Note, err = err.Error(), nil
+		return r, err
+	}
 	if err != nil {
 		return r, err
 	}
-	responder, err := b.side(o, &stopped)
+	responder, err := b.side(&stopped)
 	defer func() { err = errors.Join(err, responder.close()) }()
 	if err != nil {
 		return r, err
@@ -184,7 +180,13 @@ func (b benchmark) run(ctx context.Context, o Options) (r transport.Measurement,
 	if err := errors.Join(initiator.connect(responder), responder.connect(initiator)); err != nil {
 		return r, err
 	}
-	r.Name, r.Size = b.name, b.size
+	a := initiator.device.Attributes()
+	if a.Provider == rdma.Verbs {
+		r.Witness = b.witness(a)
+	}
+	if b.access&rdma.RelaxedOrdering != 0 && !onBus(a.Name) {
+		r.Note = a.Name + " is not on a PCIe bus, so relaxed ordering changes nothing"
+	}
 	var wait sync.WaitGroup
 	var theirs error
 	wait.Go(func() {
@@ -201,10 +203,19 @@ func (b benchmark) run(ctx context.Context, o Options) (r transport.Measurement,
 		} else {
 			err = initiator.stream(&r)
 		}
+		if err == nil && b.atomic() {
+			err = initiator.checkAtomics(responder.region.Bytes)
+		}
 	}()
 	wait.Wait()
 	if err == nil {
 		err = context.Cause(ctx)
 	}
 	return r, errors.Join(err, theirs)
+}
+
+// onBus reports whether a device is on a bus, where transfers can be ordered.
+func onBus(device string) bool {
+	_, err := os.Stat(filepath.Join("/sys/class/infiniband", device, "device"))
+	return err == nil
 }

@@ -2,6 +2,8 @@ package rdmaperf
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -19,12 +21,22 @@ func options() Options {
 }
 
 func TestEveryMeasurementHasAReading(t *testing.T) {
-	var seen []string
+	var seen, readings []string
 	require.NoError(t, Run(t.Context(), options(), func(string) bool { return true }, func(r transport.Measurement) error {
+		if r.Name == "relaxed-ordering/on" {
+			require.Contains(t, r.Note, "not on a PCIe bus")
+			require.Zero(t, r.Samples, r.Name)
+			return nil
+		}
 		require.Positive(t, r.Samples, r.Name)
 		require.Positive(t, r.Latency+r.Rate, r.Name)
-		if len(seen) == 0 || seen[len(seen)-1] != r.Name {
-			seen = append(seen, r.Name)
+		require.Empty(t, r.Witness, "a witness of the soft device")
+		if r.Baseline != "" {
+			require.Contains(t, readings, r.Baseline, r.Name)
+		}
+		readings = append(readings, r.Name)
+		if name, _, _ := strings.Cut(r.Name, "/"); len(seen) == 0 || seen[len(seen)-1] != name {
+			seen = append(seen, name)
 		}
 		return nil
 	}))
@@ -39,5 +51,29 @@ func TestEndsWithItsContext(t *testing.T) {
 	for _, name := range []string{"write-latency", "send-rate"} {
 		err := Run(ctx, o, func(n string) bool { return n == name }, func(transport.Measurement) error { return nil })
 		require.ErrorIs(t, err, context.DeadlineExceeded)
+	}
+}
+
+// The command lines are those of perftest 6 (its --help), on a RoCE port.
+func TestWitnesses(t *testing.T) {
+	lines := map[string]string{}
+	for _, b := range benchmarks() {
+		b = b.complete(options())
+		lines[fmt.Sprintf("%s %d", b.reading(), b.size)] = strings.Join(b.witness(rdma.Attributes{Name: "rxe0", Port: 1, Link: "Ethernet", GIDIndex: 1}), " ")
+	}
+	const on = " --ib-dev=rxe0 --ib-port=1 --gid-index=1"
+	for reading, want := range map[string]string{
+		"write-latency 32":            "ib_write_lat" + on + " --size=32 --inline_size=32",
+		"ud-send-latency 32":          "ib_send_lat" + on + " --size=32 --connection=UD --inline_size=32",
+		"read-latency 32":             "ib_read_lat" + on + " --size=32",
+		"compare-swap-latency 8":      "ib_atomic_lat" + on + " --atomic_type=CMP_AND_SWAP",
+		"fetch-add-rate 8":            "ib_atomic_bw" + on + " --tx-depth=128 --qp=1 --cq-mod=1 --disable_pcie_relaxed",
+		"write-rate-postlist 32":      "ib_write_bw" + on + " --tx-depth=128 --qp=1 --post_list=16 --disable_pcie_relaxed --size=32 --inline_size=32",
+		"write-inline/off/latency 32": "ib_write_lat" + on + " --size=32 --inline_size=0",
+		"write-signal/16 32":          "ib_write_bw" + on + " --tx-depth=128 --qp=1 --cq-mod=16 --disable_pcie_relaxed --size=32 --inline_size=32",
+		"write-pairs/8x256 32":        "ib_write_bw" + on + " --tx-depth=256 --qp=8 --cq-mod=16 --disable_pcie_relaxed --size=32 --inline_size=32",
+		"relaxed-ordering/on 65536":   "ib_write_bw" + on + " --tx-depth=128 --qp=1 --post_list=16 --size=65536 --inline_size=0",
+	} {
+		require.Equal(t, want, lines[reading], reading)
 	}
 }

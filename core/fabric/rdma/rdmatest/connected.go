@@ -1,6 +1,7 @@
 package rdmatest
 
 import (
+	"encoding/binary"
 	"math"
 	"testing"
 
@@ -15,6 +16,8 @@ var connectedTests = []test{
 	{"rc/send", rcSend},
 	{"rc/send-with-immediate", rcSendWithImmediate},
 	{"rc/read", rcRead},
+	{"rc/atomics", rcAtomics},
+	{"rc/atomics-of-two", rcAtomicsOfTwo},
 	{"rc/inline", rcInline},
 	{"rc/unsignaled", rcUnsignaled},
 	{"rc/send-queue-bound", rcSendQueueBound},
@@ -109,6 +112,91 @@ func rcRead(t *testing.T, s *Suite) {
 }
 
 // rcInline changes the payload as soon as it is posted, and sends unregistered memory.
+// rcAtomics checks what atomic operations fetch and leave, also behind WRITEs that are under way.
+func rcAtomics(t *testing.T, s *Suite) {
+	a, b := s.pair(t, setup{})
+	if !a.device.Attributes().Atomics {
+		t.Skipf("%s has no atomic operations", a.device.Attributes().Name)
+	}
+	word := func(x *side, offset int) uint64 { return binary.NativeEndian.Uint64(x.bytes(offset, 8)) }
+	const target, fetched = 64, 128
+	atomic := func(opcode rdma.Opcode, id, operand, swap uint64) rdma.SendRequest {
+		r := toward(a.request(opcode, id, fetched+8*int(id), 8), b, target)
+		r.Operand, r.Swap = operand, swap
+		return r
+	}
+	binary.NativeEndian.PutUint64(b.bytes(target, 8), 40)
+	for i, c := range []struct {
+		opcode              rdma.Opcode
+		operand, swap, left uint64
+	}{
+		{rdma.FetchAdd, 2, 0, 42},
+		{rdma.FetchAdd, math.MaxUint64, 0, 41}, // adds -1
+		{rdma.CompareSwap, 41, 1 << 40, 1 << 40},
+		{rdma.CompareSwap, 41, 7, 1 << 40}, // is not equal
+	} {
+		before := word(b, target)
+		a.post(atomic(c.opcode, uint64(i), c.operand, c.swap))
+		done := a.succeed(b, uint64(i), c.opcode)
+		require.EqualValues(t, 8, done.Length)
+		require.Equal(t, before, word(a, fetched+8*i), "what request %d fetched", i)
+		require.Equal(t, c.left, word(b, target), "what request %d left", i)
+	}
+	// A WRITE before an atomic operation takes effect first.
+	binary.NativeEndian.PutUint64(a.bytes(0, 8), 100)
+	write := toward(a.request(rdma.Write, 20, 0, 8), b, target)
+	write.Flags = 0
+	a.post(write, atomic(rdma.FetchAdd, 21, 1, 0))
+	a.succeed(b, 21, rdma.FetchAdd)
+	require.EqualValues(t, 100, word(a, fetched+8*21))
+	require.EqualValues(t, 101, word(b, target))
+
+	for _, spoil := range []func(*rdma.SendRequest){
+		func(r *rdma.SendRequest) { r.Length = 4 },
+		func(r *rdma.SendRequest) { r.Remote += 4 },
+	} {
+		bad := atomic(rdma.FetchAdd, 1, 1, 0)
+		spoil(&bad)
+		n, err := a.qp.PostSend([]rdma.SendRequest{bad})
+		require.ErrorIs(t, err, rdma.ErrInvalid)
+		require.Zero(t, n)
+	}
+	require.Equal(t, make([]byte, 56), b.bytes(target+8, 56), "bytes behind")
+	quiet(a, b)
+}
+
+// rcAtomicsOfTwo adds from two devices to one word: no addition is lost, and none fetches what another
+// one fetched.
+func rcAtomicsOfTwo(t *testing.T, s *Suite) {
+	const adds = 200
+	a, b := s.pair(t, setup{})
+	c := s.side(t, setup{}.complete(s))
+	if !a.device.Attributes().Atomics {
+		t.Skipf("%s has no atomic operations", a.device.Attributes().Name)
+	}
+	second, err := b.device.NewQueuePair(rdma.QueuePairConfig{Type: rdma.ReliableConnected, Completions: b.cq, SendDepth: depth, ReceiveDepth: 1})
+	require.NoError(t, err)
+	require.NoError(t, second.Connect(c.qp.Endpoint(), s.Connect))
+	require.NoError(t, c.qp.Connect(second.Endpoint(), s.Connect))
+	seen := map[uint64]bool{}
+	for range adds {
+		for _, x := range []*side{a, c} {
+			r := toward(x.request(rdma.FetchAdd, 1, 0, 8), b, 0)
+			r.Operand = 1
+			x.post(r)
+		}
+		for _, x := range []*side{a, c} {
+			until("an addition", func() bool { return len(x.queue) > 0 }, x, b)
+			require.Equal(t, rdma.StatusOK, x.queue[0].Status)
+			x.queue = nil
+			old := binary.NativeEndian.Uint64(x.bytes(0, 8))
+			require.False(t, seen[old], "%d was fetched twice", old)
+			seen[old] = true
+		}
+	}
+	require.EqualValues(t, 2*adds, binary.NativeEndian.Uint64(b.bytes(0, 8)))
+}
+
 func rcInline(t *testing.T, s *Suite) {
 	a, b := s.pair(t, setup{})
 	require.GreaterOrEqual(t, a.qp.MaxInline(), inlineSize, "the inline size is less than configured")

@@ -17,6 +17,7 @@ var errorTests = []test{
 	{"errors/closed-region", errorRemoteAccess(func(_ *rdma.SendRequest, b *side) { require.NoError(b.t, b.memory.Close()) })},
 	{"errors/no-write-access", errorNoAccess(rdma.Write, rdma.RemoteRead)},
 	{"errors/no-read-access", errorNoAccess(rdma.Read, rdma.RemoteWrite)},
+	{"errors/no-atomic-access", errorNoAccess(rdma.FetchAdd, rdma.RemoteRead|rdma.RemoteWrite)},
 	{"errors/local-key", errorLocalKey},
 	{"errors/flush", errorFlush},
 	{"errors/receive-too-short", errorReceiveTooShort},
@@ -51,7 +52,7 @@ func errorRemoteAccess(spoil func(*rdma.SendRequest, *side)) func(*testing.T, *S
 func errorNoAccess(opcode rdma.Opcode, access rdma.Access) func(*testing.T, *Suite) {
 	return func(t *testing.T, s *Suite) {
 		a, b := s.pair(t, setup{access: access})
-		a.post(toward(a.request(opcode, 1, 0, 16), b, 0))
+		a.post(toward(a.request(opcode, 1, 0, 8), b, 0))
 		c := a.next(b)
 		require.Equal(t, rdma.StatusRemoteAccess, c.Status, "%v", c.Status)
 	}

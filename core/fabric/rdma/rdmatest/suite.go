@@ -69,7 +69,7 @@ type setup struct {
 const (
 	depth      = 64
 	memorySize = 2 << 20
-	allAccess  = rdma.RemoteRead | rdma.RemoteWrite
+	allAccess  = rdma.RemoteRead | rdma.RemoteWrite | rdma.RemoteAtomic
 	inlineSize = 64
 	qkey       = 0x1111
 )

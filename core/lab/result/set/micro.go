@@ -18,8 +18,16 @@ func (s *Set) AddMicro(like Cell, environment machine.Environment, m transport.M
 	options := map[string]string{MicroOption: m.Name, "value_size": strconv.Itoa(m.Size)}
 	return s.AddReading(like, environment, options, map[string]float64{
 		result.LatencyP50: m.Latency, result.LatencyP99: m.LatencyP99, result.Throughput: m.Rate, result.Goodput: m.Bandwidth,
-		result.Floor: m.Floor, result.RateFloor: m.RateFloor,
+		result.Floor: m.Floor, result.RateFloor: m.RateFloor, result.WitnessRoundTrip: m.WitnessLatency, result.WitnessRate: perOp(m.WitnessRate),
 	})
+}
+
+// perOp returns the nanoseconds of an operation, 0 without a rate.
+func perOp(rate float64) float64 {
+	if rate == 0 {
+		return 0
+	}
+	return 1e9 / rate
 }
 
 // AddReading adds a reading with these metrics, one repeat of the cell that has the options besides those

@@ -25,6 +25,7 @@ const (
 	BadOpcode   = C.TB_OPCODE
 	BadPeer     = C.TB_PEER
 	BadDatagram = C.TB_DATAGRAM
+	BadAtomic   = C.TB_ATOMIC
 )
 
 // check returns an error if a verbs call has returned an errno.
@@ -68,7 +69,10 @@ type Context struct {
 }
 
 // Limits are the limits of a device.
-type Limits struct{ Pairs, Depth, Shared, Completions, Reads, Ports int }
+type Limits struct {
+	Pairs, Depth, Shared, Completions, Reads, Ports int
+	Atomics                                         bool
+}
 
 // Open opens the device with this name.
 func Open(name string) (c *Context, err error) {
@@ -117,7 +121,8 @@ func (c *Context) Limits() (Limits, error) {
 		return Limits{}, err
 	}
 	return Limits{Pairs: int(a.max_qp), Depth: int(a.max_qp_wr), Shared: int(a.max_srq_wr), Completions: int(a.max_cqe),
-		Reads: int(min(a.max_qp_rd_atom, a.max_qp_init_rd_atom)), Ports: int(a.phys_port_cnt)}, nil
+		Reads: int(min(a.max_qp_rd_atom, a.max_qp_init_rd_atom)), Ports: int(a.phys_port_cnt),
+		Atomics: a.atomic_cap != C.IBV_ATOMIC_NONE}, nil
 }
 
 // Port is the state of a port.
@@ -278,7 +283,7 @@ func (s *SRQ) Close() error {
 
 // PairConfig configures a queue pair.
 type PairConfig struct {
-	Datagrams                        bool
+	Datagrams, Atomics               bool
 	CQ                               *CQ
 	SRQ                              *SRQ // nil for its own receive queue
 	Send, Receive, Inline, MTU, Port int
@@ -317,6 +322,9 @@ func (c *Context) NewPair(o PairConfig) (*Pair, error) {
 		Number: uint32(qp.qp_num), Inline: int(a.cap.max_inline_data)}
 	p.pair.qp = qp
 	p.pair.max_inline = a.cap.max_inline_data
+	if o.Atomics {
+		p.pair.atomics = 1
+	}
 	if o.Datagrams {
 		p.pair.max_datagram = C.uint32_t(o.MTU)
 	}
@@ -338,6 +346,9 @@ func (p *Pair) initialize(o PairConfig) error {
 	a := C.struct_ibv_qp_attr{qp_state: C.IBV_QPS_INIT, port_num: C.uint8_t(o.Port)}
 	if !o.Datagrams {
 		a.qp_access_flags = C.IBV_ACCESS_REMOTE_WRITE | C.IBV_ACCESS_REMOTE_READ
+		if o.Atomics {
+			a.qp_access_flags |= C.IBV_ACCESS_REMOTE_ATOMIC
+		}
 		return p.modify(a, C.IBV_QP_PKEY_INDEX|C.IBV_QP_PORT|C.IBV_QP_ACCESS_FLAGS)
 	}
 	a.qkey = C.uint32_t(o.QKey)

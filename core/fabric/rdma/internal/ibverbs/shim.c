@@ -11,15 +11,19 @@ enum { CHUNK = 32 };
 // rdma.Opcode
 static const enum ibv_wr_opcode send_opcodes[] = {
 	[1] = IBV_WR_RDMA_WRITE, [2] = IBV_WR_RDMA_WRITE_WITH_IMM, [3] = IBV_WR_SEND,
-	[4] = IBV_WR_SEND_WITH_IMM, [5] = IBV_WR_RDMA_READ,
+	[4] = IBV_WR_SEND_WITH_IMM, [5] = IBV_WR_RDMA_READ, [6] = IBV_WR_ATOMIC_FETCH_AND_ADD,
+	[7] = IBV_WR_ATOMIC_CMP_AND_SWP,
 };
-enum { OP_SEND = 3, OP_SEND_IMMEDIATE = 4, OP_READ = 5, OP_RECEIVE = 6, OP_RECEIVE_WRITE = 7 };
+enum { OP_SEND = 3, OP_SEND_IMMEDIATE = 4, OP_READ = 5, OP_FETCH_ADD = 6, OP_COMPARE_SWAP = 7 };
+enum { OP_RECEIVE = 8, OP_RECEIVE_WRITE = 9 };
 enum { FLAG_SIGNALED = 1, FLAG_INLINE = 2 };
 
 static int check(const struct tb_pair *pair, const struct tb_send *r)
 {
-	if (r->opcode < 1 || r->opcode > OP_READ)
+	if (r->opcode < 1 || r->opcode > (pair->atomics ? OP_COMPARE_SWAP : OP_READ))
 		return TB_OPCODE;
+	if (r->opcode > OP_READ && (r->length != 8 || r->remote % 8))
+		return TB_ATOMIC;
 	if ((r->flags & FLAG_INLINE) && r->length > pair->max_inline)
 		return TB_INLINE;
 	if (!pair->max_datagram)
@@ -48,6 +52,11 @@ static void translate(const struct tb_pair *pair, const struct tb_send *r, struc
 		wr->wr.ud.ah = pair->peers[r->peer].ah;
 		wr->wr.ud.remote_qpn = pair->peers[r->peer].number;
 		wr->wr.ud.remote_qkey = pair->peers[r->peer].qkey;
+	} else if (r->opcode > OP_READ) {
+		wr->wr.atomic.remote_addr = r->remote;
+		wr->wr.atomic.rkey = r->remote_key;
+		wr->wr.atomic.compare_add = r->operand;
+		wr->wr.atomic.swap = r->swap;
 	} else {
 		wr->wr.rdma.remote_addr = r->remote;
 		wr->wr.rdma.rkey = r->remote_key;
@@ -139,6 +148,10 @@ static uint8_t opcode_of(enum ibv_wc_opcode opcode)
 		return OP_SEND;
 	case IBV_WC_RDMA_READ:
 		return OP_READ;
+	case IBV_WC_FETCH_ADD:
+		return OP_FETCH_ADD;
+	case IBV_WC_COMP_SWAP:
+		return OP_COMPARE_SWAP;
 	case IBV_WC_RECV:
 		return OP_RECEIVE;
 	case IBV_WC_RECV_RDMA_WITH_IMM:

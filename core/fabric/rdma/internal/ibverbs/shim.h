@@ -12,6 +12,7 @@ struct tb_send {
 	uint64_t id, local, remote;
 	uint32_t length, local_key, remote_key, immediate, peer;
 	uint8_t opcode, flags, pad[2];
+	uint64_t operand, swap;
 };
 
 // rdma.ReceiveRequest
@@ -36,6 +37,7 @@ struct tb_peer {
 struct tb_pair {
 	struct ibv_qp *qp;
 	uint32_t max_inline, max_datagram; // max_datagram is 0 for RC
+	uint32_t atomics;
 	struct tb_peer *peers;
 	uint32_t peer_count;
 };
@@ -51,7 +53,7 @@ struct tb_cq {
 };
 
 // Codes for malformed requests, besides errno values.
-enum { TB_INLINE = -1, TB_OPCODE = -2, TB_PEER = -3, TB_DATAGRAM = -4 };
+enum { TB_INLINE = -1, TB_OPCODE = -2, TB_PEER = -3, TB_DATAGRAM = -4, TB_ATOMIC = -5 };
 
 // The functions of the data path take one pointer to their arguments because
 // core/fabric/ccall calls them.
