@@ -214,6 +214,9 @@ func TestAgents(t *testing.T) {
 				require.Equal(t, "10.78.0."+fmt.Sprint(host.Name[1]-'0'+1), host.Address)
 				require.NotEqual(t, name == "erpc", host.Options["address"] == host.Address, "its own address, unless a network was given")
 			}
+			if c.ranks > c.hosts {
+				requireKinds(t, r)
+			}
 			for _, check := range r.Checks {
 				if check.Name == "machines" || check.Name == "path" {
 					require.True(t, check.OK, check.Message)
@@ -290,6 +293,28 @@ func TestAgents(t *testing.T) {
 	t.Run("the coordinator is killed", func(t *testing.T) {
 		h.lose(t, "coordinator", func(_, run *program) { h.kill(t, run) }, "")
 	})
+}
+
+// requireKinds checks that each kind of pair that completed calls has its own metrics.
+func requireKinds(t *testing.T, r *result.Result) {
+	t.Helper()
+	kinds := map[string]bool{}
+	for _, rank := range r.Repeats[0].Ranks {
+		for _, client := range rank.Clients {
+			require.Len(t, client.Peers, len(r.Placement))
+			for _, p := range client.Peers {
+				if p.Rank != rank.Rank && p.Count > 0 {
+					kinds[map[bool]string{true: result.WithinMachine, false: result.BetweenMachines}[r.Placement[p.Rank].Host == r.Placement[rank.Rank].Host]] = true
+				}
+			}
+		}
+	}
+	require.NotEmpty(t, kinds)
+	for kind := range kinds {
+		require.Positive(t, r.Summary[result.Throughput+kind].Median, kind)
+	}
+	require.Positive(t, r.Summary[result.Floor+result.BetweenMachines].Median)
+	require.NotContains(t, r.Summary, result.FloorRatio)
 }
 
 func inLongTests(t *testing.T) {

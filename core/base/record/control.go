@@ -46,6 +46,8 @@ type Plan struct {
 	// CPUs has the processor of each polling thread, daemons before clients; -1 does not pin the
 	// thread.
 	CPUs []int `json:"cpus"`
+	// ByRank asks the clients for [ClientReport.Peers] although the load has no pattern of traffic.
+	ByRank bool `json:"by_rank,omitempty"`
 	// Idle is the idle strategy that Config.Idle resolves to on this machine: spin, yield or park.
 	Idle string `json:"idle"`
 }

@@ -78,7 +78,7 @@ type ClientReport struct {
 	// from the stages.
 	StageNS float64 `json:"stage_cost_ns,omitempty"`
 	// Peers are the operations by the rank that was called, in the order of ranks, for loads with a
-	// pattern of traffic.
+	// pattern of traffic, and if the plan asks for them.
 	Peers []PeerReport `json:"peers,omitempty"`
 	// Operations are the latencies by operation, for loads with a mix or a pattern.
 	Operations map[string]OperationReport `json:"operations,omitempty"`

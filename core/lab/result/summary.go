@@ -81,6 +81,16 @@ const (
 	Teardown        = "teardown"
 )
 
+// A metric with one of these suffixes is that of a kind of pair of ranks, in a run whose calls are of both
+// kinds.
+const (
+	WithinMachine   = "_within_machine"
+	BetweenMachines = "_between_machines"
+)
+
+// OfKinds are the metrics that each kind of pair has.
+var OfKinds = []string{Throughput, LatencyP50, LatencyP99, Floor, FloorRatio}
+
 // OfSetup reports whether a metric is of the setup or the end of a launch, which has one sample of it.
 func OfSetup(metric string) bool {
 	switch metric {
@@ -170,8 +180,21 @@ var Definitions = []Definition{
 	{Teardown, "ns", Lower, "closing all ranks after the last window, with a round trip of the control plane"},
 }
 
-// init inserts the percentiles of operations and of iterations.
+// init inserts the percentiles of operations and of iterations, and the metrics of kinds of pairs.
 func init() {
+	var kinds []Definition
+	for _, kind := range []struct{ suffix, help string }{
+		{WithinMachine, "calls between ranks on one machine: "}, {BetweenMachines, "calls between machines: "},
+	} {
+		for _, name := range OfKinds {
+			d := Define(name)
+			d.Name += kind.suffix
+			d.Help = kind.help + d.Help
+			kinds = append(kinds, d)
+		}
+	}
+	at := slices.IndexFunc(Definitions, func(d Definition) bool { return d.Name == EmptyLoops })
+	Definitions = slices.Insert(Definitions, at, kinds...)
 	var list []Definition
 	for _, op := range append(config.OpNames(), Iteration) {
 		for _, percentile := range []struct{ name, help string }{{"p50", "median"}, {"p90", "90th percentile"}, {"p99", "99th percentile"}} {
@@ -182,7 +205,7 @@ func init() {
 			list = append(list, Definition{op + "_" + percentile.name, "ns", Lower, help + percentile.help})
 		}
 	}
-	at := slices.IndexFunc(Definitions, func(d Definition) bool { return d.Name == IterationRate })
+	at = slices.IndexFunc(Definitions, func(d Definition) bool { return d.Name == IterationRate })
 	Definitions = slices.Insert(Definitions, at, list...)
 }
 

@@ -23,7 +23,9 @@ func checkFloorBeaten(e evidence) finding {
 	for i := range e.result.Repeats {
 		r := &e.result.Repeats[i]
 		low, probed := 1.0, false
-		for _, name := range []string{result.FloorRatio, result.OpTimeRatio} { // a repeat has one
+		for _, name := range []string{ // a repeat has one, or one for each kind of pair
+			result.FloorRatio, result.OpTimeRatio, result.FloorRatio + result.WithinMachine, result.FloorRatio + result.BetweenMachines,
+		} {
 			if ratio, has := r.Samples[name]; has {
 				probed = true
 				low = min(low, ratio)

@@ -80,6 +80,20 @@ func (r *Request) crosses(a, b int) bool {
 	return hosts[r.hostOf(a)].Machine != hosts[r.hostOf(b)].Machine
 }
 
+// bothKinds reports whether some calls stay within a machine and others go to another one.
+func (r *Request) bothKinds() bool {
+	far, near := false, false
+	for server := range r.Config.ServingRanks() {
+		for caller := range r.Config.Ranks {
+			if caller != server && r.Config.Calls(caller) {
+				crosses := r.crosses(server, caller)
+				far, near = far || crosses, near || !crosses
+			}
+		}
+	}
+	return far && near
+}
+
 // machines returns the number of machines that have a rank.
 func (r *Request) machines() int {
 	seen := map[string]bool{}

@@ -165,5 +165,54 @@ func TestFloorsOfBothKinds(t *testing.T) {
 		require.Equal(t, far[0].Medium, before.Medium.RoundTrip)
 		require.Equal(t, 100*near[0].Medium, before.Medium.RoundTrip)
 		require.Equal(t, 60.0, before.Bounce)
+		samples := r.Repeats[0].Samples
+		require.Equal(t, near[0].Medium, samples[result.Floor+result.WithinMachine])
+		require.Equal(t, 100*near[0].Medium, samples[result.Floor+result.BetweenMachines])
+		require.NotContains(t, samples, result.FloorRatio, "of a latency over both kinds")
 	})
+}
+
+// In a run of both kinds of pairs, each kind has its throughput and latencies. Calls to the own rank have
+// no kind.
+func TestMetricsOfKinds(t *testing.T) {
+	client := func(counts ...uint64) []record.ClientReport {
+		c := record.ClientReport{ElapsedNS: 1e9, Latency: histogram(t, 5)}
+		for rank, n := range counts {
+			c.Reads += n
+			c.Peers = append(c.Peers, record.PeerReport{Rank: rank, Count: n, Latency: *timingOf(min(n, 1), 100*uint64(1+rank))})
+		}
+		return []record.ClientReport{c}
+	}
+	cfg := config.Default()
+	cfg.Topology, cfg.Ranks = config.TopologyMeshDirect, 3
+	req := onHosts(Request{Config: cfg}, []int{0, 1, 1}, "m0", "m1")
+	repeat := result.Repeat{Ranks: []record.Report{
+		{Rank: 0, Clients: client(1, 20, 0)}, {Rank: 1, Clients: client(30, 2, 40)}, {Rank: 2, Clients: client(0, 50, 4)},
+	}}
+	repeat.Before.Pairs = []result.PairReadings{{Medium: 10}, {Medium: 80, Crosses: true}, {Medium: 90, Crosses: true}, {Medium: 95, Crosses: true}}
+	repeat.After.Pairs = repeat.Before.Pairs
+	require.NoError(t, fillSamples(cfg, &repeat))
+	require.NoError(t, req.putKinds(&repeat))
+	for name, want := range map[string]float64{
+		"throughput_within_machine": 90, "throughput_between_machines": 50, // of 20 and 30, of 40 and 50
+		"latency_p50_within_machine": 200, "latency_p99_within_machine": 300, "latency_p50_between_machines": 100, "latency_p99_between_machines": 200,
+		"floor_within_machine": 10, "floor_between_machines": 90, "floor_ratio_within_machine": 20,
+	} {
+		require.InEpsilon(t, want, repeat.Samples[name], 0.02, name)
+	}
+
+	// In client-server, each client calls one rank.
+	cfg.Topology = config.TopologyClientServer
+	req = onHosts(Request{Config: cfg}, []int{0, 0, 1}, "m0", "m1")
+	repeat = result.Repeat{Ranks: []record.Report{{Rank: 0},
+		{Rank: 1, Clients: []record.ClientReport{{ElapsedNS: 1e9, Reads: 70, Latency: histogram(t, 100)}}},
+		{Rank: 2, Clients: []record.ClientReport{{ElapsedNS: 1e9, Reads: 7, Latency: histogram(t, 1000)}}},
+	}}
+	require.NoError(t, fillSamples(cfg, &repeat))
+	require.NoError(t, req.putKinds(&repeat))
+	require.InDelta(t, 70, repeat.Samples["throughput_within_machine"], 1e-9)
+	require.InEpsilon(t, 1000, repeat.Samples["latency_p50_between_machines"], 0.02)
+	require.NotContains(t, repeat.Samples, "floor_within_machine", "nothing was probed")
+	req = onHosts(Request{Config: cfg}, []int{0, 1, 1}, "m0", "m1")
+	require.False(t, req.bothKinds(), "all calls cross")
 }

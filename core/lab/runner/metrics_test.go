@@ -401,6 +401,17 @@ func TestEveryMetricIsDefined(t *testing.T) {
 			names = append(names, name)
 		}
 	}
+	cfg.Ranks, cfg.InFlight = 3, 1
+	repeat.Ranks[0].Clients[0].Peers = append(peers, record.PeerReport{Rank: 2, Count: 1, Latency: *timingOf(1, 5)})
+	repeat.Before.Pairs = []result.PairReadings{{Medium: 1}, {Medium: 1, Crosses: true}}
+	repeat.After.Pairs = repeat.Before.Pairs
+	req := onHosts(Request{Config: cfg}, []int{0, 0, 1}, "m0", "m1")
+	require.NoError(t, req.putKinds(&repeat))
+	for name := range repeat.Samples {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
 	defined := []string{}
 	for _, d := range result.Definitions {
 		defined = append(defined, d.Name)

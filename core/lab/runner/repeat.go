@@ -249,7 +249,11 @@ func (b *bench) measureWindow(ctx context.Context, i int, again bool) (repeat re
 	if err == nil {
 		repeat.After.Witness, err = b.readWitness(ctx, nth)
 	}
-	if filled := fillSamples(b.cfg, &repeat); err == nil {
+	filled := fillSamples(b.cfg, &repeat)
+	if filled == nil {
+		filled = b.req.putKinds(&repeat)
+	}
+	if err == nil {
 		err = filled
 	}
 	return repeat, err

@@ -57,7 +57,7 @@ type client struct {
 	freed      uint64      // ticks: when an open loop that was full had a free call again
 	open       *openTimes  // nil for a closed loop
 	mesh       *meshTimes  // nil unless a mesh
-	peers      *peerTimes  // nil without a pattern of traffic
+	peers      *peerTimes  // nil unless operations count by the rank that was called
 	iterations *iterations // nil without iterations
 
 	readCost uint64 // ticks of one reading of the clock
@@ -203,7 +203,7 @@ func newClientOf(w wiring, number int, idle string, worker transport.Worker, cal
 		loose: make([]transport.Op, 0, cfg.InFlight), events: make([]transport.Event, max(minPollBatch, min(cfg.InFlight, maxPollBatch))),
 		seen: make([]seenVersion, entries), seenMask: uint64(entries - 1),
 		nonce: uint64(number) << 40, drainLimit: drainLimit,
-		readSize: kv.AnySize, peers: newPeerTimes(cfg, calls), iterations: newIterations(cfg, calls),
+		readSize: kv.AnySize, peers: newPeerTimes(w, calls), iterations: newIterations(cfg, calls),
 	}
 	if cfg.ValueSize.Fixed() {
 		c.readSize = int32(cfg.ValueSize.Max())

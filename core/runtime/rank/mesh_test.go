@@ -116,7 +116,7 @@ func checkOperations(t *testing.T, cfg config.Config, c record.ClientReport) {
 func TestRemoteShare(t *testing.T) {
 	cfg := meshConfig(config.TopologyMeshDirect)
 	cfg.Ranks, cfg.RemoteShare = 4, 0.25
-	r := newRoute(wiring{cfg, 2}, 7)
+	r := newRoute(wiring{cfg: cfg, rank: 2}, 7)
 	const draws = 100_000
 	to := make([]int, cfg.Ranks)
 	for i := range draws {
@@ -178,7 +178,7 @@ func TestResponsesToNoForward(t *testing.T) {
 }
 
 func TestWiring(t *testing.T) {
-	direct := wiring{meshConfig(config.TopologyMeshDirect), 1}
+	direct := wiring{cfg: meshConfig(config.TopologyMeshDirect), rank: 1}
 	direct.cfg.Ranks, direct.cfg.Daemons, direct.cfg.Clients = 3, 2, 4
 	require.Equal(t, 6, direct.workers())
 	require.Equal(t, 12, direct.peers())
@@ -186,7 +186,7 @@ func TestWiring(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 11, peer)
 
-	proxied := wiring{direct.cfg, 1}
+	proxied := wiring{cfg: direct.cfg, rank: 1}
 	proxied.cfg.Topology = config.TopologyMeshProxied
 	require.Equal(t, 2, proxied.workers())
 	require.Equal(t, 2, proxied.peers())

@@ -126,7 +126,7 @@ type overhead struct {
 func newOverhead(plan record.Plan, isDaemon bool, properties transport.Properties, batch float64) (o *overhead, err error) {
 	cfg := plan.Config
 	n, replayed := cfg.Requests()
-	open := wiring{cfg, 0}.openRequests()
+	open := wiring{cfg: cfg}.openRequests()
 	if open == 0 { // one rank of mesh-proxied: its own clients' requests
 		open = cfg.CallsPerConnection()
 	}
@@ -159,12 +159,12 @@ func newOverhead(plan record.Plan, isDaemon bool, properties transport.Propertie
 	if err != nil {
 		return nil, err
 	}
-	if o.client, err = newClientOf(wiring{cfg, 1}, 0, plan.Idle, null, n, replayed); err != nil {
+	if o.client, err = newClientOf(wiring{cfg, 1, plan.ByRank}, 0, plan.Idle, null, n, replayed); err != nil {
 		return nil, err
 	}
 	if isDaemon {
 		worker := newNullClient(o.client)
-		if o.daemon, err = newDaemon(wiring{cfg, 0}, 0, plan.Idle, worker); err != nil {
+		if o.daemon, err = newDaemon(wiring{cfg: cfg}, 0, plan.Idle, worker); err != nil {
 			return o, err
 		}
 		// The rate floor of memory reads its payloads too: that is when they arrive. Those of sockets

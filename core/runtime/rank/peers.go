@@ -1,7 +1,6 @@
 package rank
 
 import (
-	"transportbench/core/base/config"
 	"transportbench/core/base/machine"
 	"transportbench/core/base/record"
 )
@@ -13,12 +12,12 @@ type peerTimes struct {
 	times []*timing
 }
 
-// newPeerTimes returns nil if the load has no pattern of traffic.
-func newPeerTimes(cfg config.Config, calls int) *peerTimes {
-	if cfg.Traffic == "" {
+// newPeerTimes returns nil if the load has no pattern of traffic and the plan does not ask for the times.
+func newPeerTimes(w wiring, calls int) *peerTimes {
+	if w.cfg.Traffic == "" && !w.byRank {
 		return nil
 	}
-	p := &peerTimes{of: make([]uint16, calls), ops: make([]uint64, cfg.ServingRanks())}
+	p := &peerTimes{of: make([]uint16, calls), ops: make([]uint64, w.cfg.ServingRanks())}
 	for range p.ops {
 		p.times = append(p.times, newTiming())
 	}

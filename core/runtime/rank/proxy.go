@@ -181,7 +181,7 @@ func (d *daemon) forward(e *transport.Event, owner int) {
 	}
 	call := d.out.add()
 	call.Kind = transport.OpCall
-	call.Peer = wiring{d.cfg, d.rank}.rankPeer(owner)
+	call.Peer = wiring{cfg: d.cfg, rank: d.rank}.rankPeer(owner)
 	call.Token = transport.Token(index)
 	call.Payload = e.Payload
 }

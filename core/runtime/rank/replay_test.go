@@ -79,7 +79,7 @@ func TestReplayHasTheDistribution(t *testing.T) {
 	null, err := newNullServer(cfg)
 	require.NoError(t, err)
 	for number := range 8 {
-		c, err := newClient(wiring{cfg, 1}, number, config.IdleSpin, null)
+		c, err := newClient(wiring{cfg: cfg, rank: 1}, number, config.IdleSpin, null)
 		require.NoError(t, err)
 		reads, keys := 0.0, make([]float64, cfg.Keys)
 		for i := range c.calls {

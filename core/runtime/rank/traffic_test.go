@@ -151,7 +151,7 @@ func TestTrafficRoutes(t *testing.T) {
 	cfg := meshConfig(config.TopologyMeshDirect)
 	cfg.Ranks, cfg.Daemons, cfg.Clients = 5, 2, 3
 	draw := func(rank, client, draws int) (to []int, order []uint64) {
-		r := newRoute(wiring{cfg, rank}, rank*cfg.Clients+client)
+		r := newRoute(wiring{cfg: cfg, rank: rank}, rank*cfg.Clients+client)
 		to = make([]int, cfg.Ranks)
 		for i := range draws {
 			key, owner, peer := r.choose(uint64(i % cfg.TotalKeys()))

@@ -139,6 +139,12 @@ func closedColumns(loads loads, state func(*set.Cell) string) []column {
 			return format.Interval(m)
 		}},
 		{">p50", metricColumn(result.LatencyP50, format.Value)},
+		{">op/s within", metricColumn(result.Throughput+result.WithinMachine, format.Value)},
+		{">p50 within", metricColumn(result.LatencyP50+result.WithinMachine, format.Value)},
+		{">floor within", metricColumn(result.Floor+result.WithinMachine, format.Value)},
+		{">op/s between", metricColumn(result.Throughput+result.BetweenMachines, format.Value)},
+		{">p50 between", metricColumn(result.LatencyP50+result.BetweenMachines, format.Value)},
+		{">floor between", metricColumn(result.Floor+result.BetweenMachines, format.Value)},
 		{">floor", floorOf},
 		{">p50/floor", metricColumn(result.FloorRatio, format.Value)},
 		{">op/floor", metricColumn(result.OpTimeRatio, format.Value)},
@@ -187,8 +193,12 @@ func percentColumn(metric string) func(*set.Cell) string {
 	return metricColumn(metric, func(m result.Metric) string { return fmt.Sprintf("%.0f%%", 100*m.Median) })
 }
 
-// floorOf shows the floor that a ratio of the row divides by.
+// floorOf shows the floor that a ratio of the row divides by. Rows with two kinds of pairs have a floor for
+// each instead.
 func floorOf(c *set.Cell) string {
+	if len(c.Samples[result.Floor+result.BetweenMachines]) > 0 {
+		return "-"
+	}
 	if len(c.Samples[result.FloorRatio]) > 0 {
 		return sampled(c, result.Floor, format.Value)
 	}

@@ -21,8 +21,8 @@ func Result(w io.Writer, r *result.Result) {
 	for _, path := range result.Path(r) {
 		paragraph(w, 0, 2, "path: "+path)
 	}
-	for _, line := range hostsOf(r) {
-		paragraph(w, 0, 2, line)
+	if hosts := hostsOf(r); hosts != "" {
+		paragraph(w, 0, 2, hosts)
 	}
 	fmt.Fprintln(w)
 	if c, is := oversubscribed(r); is {

@@ -43,6 +43,8 @@ func windowsOf(r *result.Result) []Window {
 // ofFloors are the metrics that windows without a floor lack.
 var ofFloors = []string{
 	result.Floor, result.FloorRatio, result.Library, result.LibraryRatio, result.RateFloor, result.OpTimeRatio,
+	result.Floor + result.WithinMachine, result.FloorRatio + result.WithinMachine,
+	result.Floor + result.BetweenMachines, result.FloorRatio + result.BetweenMachines,
 }
 
 // WindowsOf returns the window of each sample of a metric, or nil if they are unknown.

@@ -265,7 +265,7 @@ func (w *window) optional(p part, r *record.ClientReport) {
 func (w *window) peers(p part, r *record.ClientReport) {
 	cfg := &w.plan.Config
 	n := 0
-	if cfg.Traffic != "" {
+	if cfg.Traffic != "" || w.plan.ByRank && len(r.Peers) > 0 { // plugins of an older runtime ignore ByRank
 		n = cfg.ServingRanks()
 	}
 	p.length("peers", len(r.Peers), n)
