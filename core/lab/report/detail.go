@@ -106,6 +106,9 @@ func detailOf(s *set.Set, c *set.Cell) (detail, brief) {
 	if err := d.spectra(repeats); err != nil {
 		d.Problem = printable.Text(err.Error())
 	}
+	if d.Loops, err = result.RankLoopsOf(repeats); err != nil {
+		d.Problem = printable.Text(err.Error())
+	}
 	if known.analysis, err = analyze.Results(results); err != nil {
 		d.Problem = "This cell cannot be analyzed: " + printable.Text(err.Error())
 	} else if _, err := json.Marshal(known.analysis); err != nil { // NaN or infinity

@@ -40,6 +40,9 @@ type document struct {
 	ChunkSize int `json:"chunk_size"`
 	// Grid has the shares at which spectra are read.
 	Grid []float64 `json:"grid"`
+	// LoopEvents and LoopPhases are the names in detail.Loops, in order of display.
+	LoopEvents []string `json:"loop_events"`
+	LoopPhases []string `json:"loop_phases"`
 }
 
 // stack is one kind of breakdown: means in ns.
@@ -182,6 +185,8 @@ type detail struct {
 	// Rates are the operations per second in each slice of each repeat.
 	Rates    [][]float64       `json:"rates,omitempty"`
 	Analysis *analyze.Analysis `json:"analysis,omitempty"`
+	// Loops are what the daemons of each rank did in their loops.
+	Loops []result.RankLoop `json:"loops,omitempty"`
 	// Start has the phases of a start of the ranks.
 	Start *analyze.Breakdown `json:"start,omitempty"`
 	// Problem is why details are missing.

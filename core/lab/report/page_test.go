@@ -2,7 +2,10 @@ package report
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -12,9 +15,11 @@ import (
 	"github.com/chromedp/chromedp/kb"
 	"github.com/stretchr/testify/require"
 
+	"transportbench/core/base/record"
 	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/format"
 	"transportbench/core/lab/result/set"
+	"transportbench/core/transport"
 )
 
 // pageOf returns the page that most tests use.
@@ -160,6 +165,58 @@ func TestCellPage(t *testing.T) {
 	}
 	eval[bool](b, `location.hash = "back"; true`)
 	b.await(`document.getElementById("page").hidden`)
+}
+
+// The page of a cell has the loops of each rank, for every topology: a row of events, the percentiles of
+// each phase, and a histogram whose shares add up to 100%.
+func TestLoopsOnCellPage(t *testing.T) {
+	l := load{"copyrpc", "mesh-proxied", 4, 32, 0}
+	r := fake(t, l, 6, 1, 1)
+	for i := range r.Repeats {
+		far := r.Repeats[i].Ranks[0]
+		far.Rank = 1
+		far.Daemons = slices.Clone(far.Daemons)
+		d := &far.Daemons[0]
+		d.Loops, d.EmptyLoops = 2e6, 5e5
+		d.Phases = maps.Clone(d.Phases)
+		slow := record.NewHistogram()
+		for _, ns := range []uint64{40, 700, 700, 20_000} {
+			slow.Record(ns)
+		}
+		d.Phases[record.PhaseLoop] = record.TimingReport{Histogram: slow.Encode(), MeanNS: 5360, Samples: 4}
+		d.Transport = []transport.Stat{
+			{Name: transport.StatBatches, Value: 10}, {Name: transport.StatBatchedMessages, Value: 30},
+			{Name: transport.StatDoorbells, Value: 11}, {Name: transport.StatCreditOnly, Value: 1},
+		}
+		far.Clients = r.Repeats[i].Ranks[1].Clients
+		r.Repeats[i].Ranks[1] = far
+	}
+	dir := t.TempDir()
+	put(t, filepath.Join(dir, "0.json"), r)
+	s, err := set.Load(dir)
+	require.NoError(t, err)
+	b := newTab(t)
+	b.open(rendered(t, build(t, s)))
+	eval[bool](b, `location.hash = "cell-0"; true`)
+	b.await(`document.querySelector("#page h2") !== null`)
+	rows := func(caption string) [][]string {
+		return eval[[][]string](b, fmt.Sprintf(`[...[...document.querySelectorAll("#page table")].find((t) => t.caption.textContent.startsWith(%q)).querySelectorAll("tbody tr")].map((r) => [...r.children].map((c) => c.textContent))`, caption))
+	}
+	events := rows("Events per iteration")
+	require.Len(t, events, 2)
+	require.Equal(t, []string{"0", "0.200"}, []string{events[0][0], events[0][3]})
+	require.Equal(t, []string{"1", "0.250"}, []string{events[1][0], events[1][3]})
+	phases := rows("Phases of sampled iterations")
+	require.Len(t, phases, 2*5)
+	require.Equal(t, []string{"1", record.PhaseLoop, "5.36 us", "700 ns", "20.0 us", "20.0 us", "20.0 us", "24"}, phases[8])
+	times := rows("Sampled iterations by their time")
+	require.Equal(t, []string{"to 50 ns", "0", "0%", "", "6", "25.0%", ""}, times[0])
+	require.Equal(t, []string{"to 1 us", "0", "0%", "", "12", "50.0%", ""}, times[4])
+	require.Equal(t, []string{"over 10 us", "0", "0%", "", "6", "25.0%", ""}, times[8])
+	batches := rows("Batches of the transport")
+	require.Len(t, batches, 6)
+	require.Equal(t, []string{"1", "0", "10", "30", "3.00", "-", "-", "-", "11", "1"}, batches[0])
+	require.Empty(t, eval[string](b, `[...document.querySelectorAll("#page table")].filter((t) => t.innerText.includes("undefined") || t.innerText.includes("NaN")).map((t) => t.caption.textContent).join()`))
 }
 
 // The page formats figures as the tables in the terminal do.

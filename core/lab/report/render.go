@@ -24,7 +24,7 @@ const uPlotVersion = "1.6.32"
 var assets embed.FS
 
 // scripts lists the parts of the script; each uses those before it.
-var scripts = []string{"uPlot.iife.min.js", "data.js", "dom.js", "chart.js", "filter.js", "answers.js", "overview.js", "curves.js", "scaling.js", "cell.js", "main.js"}
+var scripts = []string{"uPlot.iife.min.js", "data.js", "dom.js", "chart.js", "filter.js", "answers.js", "overview.js", "curves.js", "scaling.js", "loops.js", "cell.js", "main.js"}
 
 // static has what is the same on every page.
 type static struct {

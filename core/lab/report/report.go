@@ -14,6 +14,7 @@ import (
 	"transportbench/core/lab/analyze"
 	"transportbench/core/lab/calibrate"
 	"transportbench/core/lab/compare"
+	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/format"
 	"transportbench/core/lab/result/set"
 )
@@ -53,7 +54,7 @@ type Page struct {
 // reads the results of all cells. A cell whose result cannot be read has no details, and its page
 // has the reason. Build fails if no set has a cell.
 func Build(ctx context.Context, sets []*set.Set, o Options) (*Page, error) {
-	b := &builder{Options: o, sets: sets, doc: &document{Live: o.Live, ChunkSize: chunkSize, Grid: grid(),
+	b := &builder{Options: o, sets: sets, doc: &document{Live: o.Live, ChunkSize: chunkSize, Grid: grid(), LoopEvents: result.LoopEvents(), LoopPhases: result.LoopPhases(),
 		// The script needs a list, even if it is empty, instead of null.
 		Environments: []set.Environment{}, Axes: []axis{}, Metrics: []metricColumn{}, Cells: cells{Axes: [][]int{}}}}
 	for _, s := range sets {

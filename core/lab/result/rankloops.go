@@ -70,6 +70,11 @@ func LoopEvents() []string {
 	return []string{EventEmpty, EventServed, EventFromClients, EventLocal, EventRemote, EventResponses, EventIncoming, EventFlushes, EventBackPressure}
 }
 
+// LoopPhases returns the times of RankLoop.Phases in order of display.
+func LoopPhases() []string {
+	return slices.Concat(record.PhaseNames, []string{record.PhaseLoop, record.PhaseTurnaround})
+}
+
 // WindowWrites are the writes of a transport with batches in one window, over the workers of a rank.
 type WindowWrites struct {
 	Window    int    `json:"window"` // the repeat's index

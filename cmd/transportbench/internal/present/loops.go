@@ -9,7 +9,6 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
-	"transportbench/core/base/record"
 	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/format"
 )
@@ -72,7 +71,7 @@ func loopPhases(w io.Writer, ranks []result.RankLoop) {
 	t := newTable(w, ">rank", "phase", ">mean", ">p50", ">p90", ">p99", ">max", ">samples")
 	rows := 0
 	for i := range ranks {
-		for _, name := range slices.Concat(record.PhaseNames, []string{record.PhaseLoop, record.PhaseTurnaround}) {
+		for _, name := range result.LoopPhases() {
 			p, timed := ranks[i].Phases[name]
 			if !timed || p.Samples == 0 {
 				continue

@@ -16,6 +16,7 @@ async function openCell(cell, again) {
     spectrumOf(cell, detail),
     repeatsOf(cell),
     (detail.analysis?.breakdowns || []).length ? part("Where the time goes", detail.analysis.breakdowns.map(breakdownTable)) : null,
+    (detail.loops || []).length ? part("The daemons' loop", loopsOf(detail.loops)) : null,
     detail.start ? part("What a start takes", breakdownTable(detail.start)) : null,
     detail.analysis?.stalls ? part("Longest stalls", stallsOf(detail.analysis.stalls)) : null,
     part("Checks", checkTable(detail)),
