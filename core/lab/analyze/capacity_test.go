@@ -75,6 +75,51 @@ func TestCurve(t *testing.T) {
 	require.Contains(t, u.Message, "at most 4.30 M op/s (95% interval 4.26 to 4.34)")
 }
 
+// Cells that differ in ranks, clients and calls in flight are on one curve, in order of all calls.
+func TestCurveOverRanks(t *testing.T) {
+	s := set.New()
+	for _, ranks := range []int{4, 1, 2} {
+		c := cell(2, 1e6*float64(ranks), 2e3)
+		c.Config["topology"], c.Config["ranks"] = "mesh-direct", fmt.Sprint(ranks)
+		s.Cells = append(s.Cells, c)
+	}
+	u := curveOf(t, s, CapacityOptions{})
+	require.Equal(t, "ranks", u.Axis)
+	var order []string
+	for _, p := range u.Points {
+		order = append(order, p.Load)
+	}
+	require.Equal(t, []string{"ranks=1", "ranks=2", "ranks=4"}, order)
+	require.NotContains(t, u.Config, "ranks")
+}
+
+// The slowdown is that of a mesh with one rank under the same load of each rank, whatever share of the
+// requests is remote.
+func TestSlowdowns(t *testing.T) {
+	mesh := func(ranks, remote, clients string, throughput float64) set.Cell {
+		c := cell(1, throughput, 2e3)
+		c.Config["topology"], c.Config["ranks"], c.Config["remote_share"], c.Config["clients"] = "mesh-proxied", ranks, remote, clients
+		return c
+	}
+	s := set.New()
+	s.Cells = []set.Cell{
+		mesh("2", "-1", "16", 4.46e6), mesh("1", "-1", "16", 15.77e6), mesh("2", "1", "16", 2e6),
+		mesh("2", "-1", "8", 1e6), // no single rank has 8 clients
+	}
+	other := mesh("2", "-1", "16", 1e6)
+	other.Config["topology"] = "client-server"
+	s.Cells = append(s.Cells, other)
+	list := SlowdownsOf(s)
+	require.Len(t, list, 2)
+	require.InEpsilon(t, 15.77/4.46, list[0].Ratio, 0.001)
+	require.Less(t, *list[0].Low, list[0].Ratio)
+	require.Greater(t, *list[0].High, list[0].Ratio)
+	require.InEpsilon(t, 15.77/2, list[1].Ratio, 0.001)
+	require.InEpsilon(t, 15.77e6, list[1].Alone.Median, 0.001)
+	require.InEpsilon(t, 2e6, list[1].All.Median, 0.001)
+	require.Contains(t, list[1].Cell, "remote_share=1")
+}
+
 func TestObjective(t *testing.T) {
 	u := curveOf(t, loads(), CapacityOptions{Objective: objective(t, "p99<5.2us"), Target: 10e6, Headroom: new(0.0)})
 	var meets []string

@@ -26,7 +26,7 @@ var ErrNoCurve = errors.New("no cells with throughput and time")
 var ErrClosedLoop = errors.New("its curves are closed loops, whose clients send less when the server is slow, so their throughput is no capacity")
 
 // loadAxes has the options that set the load of closed (false) and open (true) loops.
-var loadAxes = map[bool][]string{false: {"clients", "in_flight"}, true: {"rate"}}
+var loadAxes = map[bool][]string{false: {"ranks", "clients", "in_flight"}, true: {"rate"}}
 
 // CapacityOf combines the cells of a set that differ only in load to curves and evaluates those. It
 // fails with [ErrNoCurve] if no cell has the rate and the time.

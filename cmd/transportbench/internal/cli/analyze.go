@@ -183,6 +183,7 @@ func (a *app) analyze(q *analyzeFlags, o analyze.CapacityOptions, path string, a
 		if report.Cells, err = a.analyzeCells(s, &whole, q.whatIf); err != nil {
 			return err
 		}
+		report.Slowdowns = analyze.SlowdownsOf(s)
 	}
 	report.AddWarnings(s)
 	switch {

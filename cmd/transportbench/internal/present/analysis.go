@@ -23,6 +23,8 @@ type Analysis struct {
 	Source   string            `json:"source"`
 	Cells    []AnalyzedCell    `json:"cells,omitempty"`
 	Capacity *analyze.Capacity `json:"capacity,omitempty"`
+	// Slowdowns compare meshes with one rank of each, if the set has it.
+	Slowdowns []analyze.Slowdown `json:"slowdowns,omitempty"`
 	// Objectives has the capacity under each of several objectives.
 	Objectives []*analyze.Capacity `json:"objectives,omitempty"`
 	// Loops are the daemons' loops of each measured cell, if a user asked for them.
@@ -131,6 +133,9 @@ func Analyze(w io.Writer, a *Analysis, detail bool) {
 	case len(a.Cells) > 0:
 		overview(w, a.Cells)
 	}
+	if len(a.Slowdowns) > 0 {
+		slowdowns(w, a.Slowdowns)
+	}
 	if a.Capacity != nil {
 		if len(a.Cells) > 0 {
 			fmt.Fprintln(w)
@@ -147,6 +152,21 @@ func Analyze(w io.Writer, a *Analysis, detail bool) {
 	default:
 		fmt.Fprintln(w, "no findings against these figures")
 	}
+}
+
+// slowdowns writes how much slower meshes are than one rank.
+func slowdowns(w io.Writer, list []analyze.Slowdown) {
+	t := newTable(w, "mesh", ">throughput", ">one rank", ">slowdown", ">95% interval")
+	for i := range list {
+		s := &list[i]
+		between := "-"
+		if s.Low != nil {
+			between = fmt.Sprintf("%.2f to %.2f", *s.Low, *s.High)
+		}
+		t.AppendRow(table.Row{s.Cell, format.Value(s.All), format.Value(s.Alone), fmt.Sprintf("%.2f", s.Ratio), between})
+	}
+	fmt.Fprintln(w, "\nthroughput of one rank, whose requests are all local, over that of all ranks together")
+	t.Render()
 }
 
 func analyzedCell(w io.Writer, c *AnalyzedCell, detail bool) {
