@@ -14,10 +14,12 @@ type Config struct {
 
 	Profile  string `json:"profile"`
 	Topology string `json:"topology"`
-	Ranks    int    `json:"ranks"`   // processes
-	Daemons  int    `json:"daemons"` // polling threads of a serving rank
-	Clients  int    `json:"clients"` // client threads of a calling rank
-	InFlight int    `json:"in_flight"`
+	Ranks    int    `json:"ranks"` // processes
+	// Servers is how many of them serve in client-server; absent for one.
+	Servers  Servers `json:"servers,omitempty"`
+	Daemons  int     `json:"daemons"` // polling threads of a serving rank
+	Clients  int     `json:"clients"` // client threads of a calling rank
+	InFlight int     `json:"in_flight"`
 
 	// Service is what daemons do with a request.
 	Service Service `json:"service,omitempty"`
@@ -65,8 +67,13 @@ type Config struct {
 	Arrival string `json:"arrival,omitempty"`
 
 	Flush string `json:"flush"`
-	Idle  string `json:"idle"`
-	Pin   bool   `json:"pin"`
+	// Interleave is the order of sending and polling; absent for one of each per iteration.
+	Interleave Interleave `json:"interleave,omitempty"`
+	Idle       string     `json:"idle"`
+	Pin        bool       `json:"pin"`
+	// CPUs and NUMA choose processors; absent if the runner does.
+	CPUs CPUs     `json:"cpus,omitempty"`
+	NUMA NUMANode `json:"numa,omitempty"`
 
 	Warmup   Duration `json:"warmup"`
 	Duration Duration `json:"duration"`

@@ -2,8 +2,9 @@ package config
 
 // The topologies: which ranks serve, which call, and how.
 const (
-	// TopologyClientServer: rank 0 serves, and the clients of the other ranks call it over the
-	// transport. With TrafficFanOut, the last rank calls and the others serve.
+	// TopologyClientServer: rank 0, or the first Config.Servers ranks, serve, and the clients of the
+	// other ranks call them over the transport. With TrafficFanOut, the last rank calls and the others
+	// serve.
 	TopologyClientServer = "client-server"
 	// TopologyMeshDirect: every rank serves and calls. A client calls the daemons of all ranks,
 	// including its own, over the transport.
@@ -38,7 +39,7 @@ func (c *Config) ServingRanks() int {
 	case c.Traffic.Name() == TrafficFanOut:
 		return c.Ranks - 1
 	}
-	return 1
+	return c.Servers.count()
 }
 
 // leastRanks returns the smallest number of ranks: a mesh may have one, whose clients call its own

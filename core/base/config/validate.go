@@ -19,7 +19,7 @@ func (e *Error) Error() string { return fmt.Sprintf("--%s: %s", e.Option, e.Prob
 
 // Validate returns an [*Error] for the first invalid option.
 func (c *Config) Validate() error {
-	for _, check := range []func(*Config) *Error{checkEnums, checkClasses, checkNumbers, checkFractions, checkTimes, checkKeys, checkOperations, checkService, checkStorage, checkNetwork, checkTokens, checkLoad, checkTraffic, checkTrack} {
+	for _, check := range []func(*Config) *Error{checkEnums, checkClasses, checkNumbers, checkFractions, checkTimes, checkKeys, checkOperations, checkService, checkStorage, checkNetwork, checkPlacement, checkTokens, checkLoad, checkTraffic, checkTrack} {
 		if err := check(c); err != nil {
 			return err
 		}
@@ -174,7 +174,7 @@ func checkLoad(c *Config) *Error {
 	case c.RemoteShare != ByHash && !(c.RemoteShare >= 0 && c.RemoteShare <= 1):
 		return &Error{"remote-share", fmt.Sprintf("%g is out of range (0 to 1)", float64(c.RemoteShare))}
 	case c.RemoteShare != ByHash && !c.Mesh():
-		return &Error{"remote-share", "has no effect in client-server, where every request goes to rank 0; use --topology mesh-direct or mesh-proxied, or leave it out"}
+		return &Error{"remote-share", "has no effect in client-server, where every request goes to a rank that serves; use --topology mesh-direct or mesh-proxied, or leave it out"}
 	case c.RemoteShare != ByHash && c.RemoteShare > 0 && c.Ranks == 1:
 		return &Error{"remote-share", "has no effect with one rank, where every request is local; use --ranks 2 or more, or leave it out"}
 	case c.Rate != 0 && !(c.Rate >= minRate && c.Rate <= maxRate):

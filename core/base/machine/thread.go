@@ -10,6 +10,8 @@ import (
 
 	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
+
+	"transportbench/core/base/cpulist"
 )
 
 // ThreadUsage has the kernel's counts for one thread since its start.
@@ -104,8 +106,7 @@ func Monotonic() uint64 {
 	return uint64(now.Nano())
 }
 
-// maxCPUs is more than any kernel supports.
-const maxCPUs = 1 << 14
+const maxCPUs = cpulist.Max
 
 // Pin binds the calling thread, which must be locked to its goroutine, to one processor. Threads
 // that it starts afterwards inherit the affinity, so initialise C libraries first.
@@ -174,7 +175,7 @@ func AllowedCPUs() ([]int, error) {
 // Affinity returns [AllowedCPUs] in the kernel's list format, "0-3,8".
 func Affinity() (string, error) {
 	cpus, err := AllowedCPUs()
-	return FormatCPUList(cpus), err
+	return cpulist.Format(cpus), err
 }
 
 // PeakRSS returns the peak resident memory of the process in bytes.

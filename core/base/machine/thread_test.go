@@ -8,7 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
-	"pgregory.net/rapid"
+
+	"transportbench/core/base/cpulist"
 )
 
 // onThread runs f on a new thread that ends with f, and with it any changed affinity.
@@ -68,7 +69,7 @@ func TestPin(t *testing.T) {
 				t.Errorf("pinned to %d, may run on %v", cpu, got)
 			}
 			list, err := Affinity()
-			if assertNoError(t, err) && list != FormatCPUList([]int{cpu}) {
+			if assertNoError(t, err) && list != cpulist.Format([]int{cpu}) {
 				t.Errorf("pinned to %d, affinity is %q", cpu, list)
 			}
 		})
@@ -80,41 +81,6 @@ func TestPin(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestCPUList(t *testing.T) {
-	for _, test := range []struct {
-		cpus []int
-		want string
-	}{{nil, ""}, {[]int{0}, "0"}, {[]int{0, 1}, "0-1"}, {[]int{0, 1, 2, 8, 10, 11}, "0-2,8,10-11"}} {
-		require.Equal(t, test.want, FormatCPUList(test.cpus))
-	}
-	for _, bad := range []string{",", "1,", "a", "3-1", "1,1", "2,1", "-1", "0-", "0-99999999", "0-16384"} {
-		_, err := ParseCPUList(bad)
-		require.Error(t, err, "%q", bad)
-	}
-	rapid.Check(t, func(t *rapid.T) {
-		cpus := rapid.SliceOfNDistinct(rapid.IntRange(0, maxCPUs-1), 0, 40, rapid.ID[int]).Draw(t, "cpus")
-		slices.Sort(cpus)
-		back, err := ParseCPUList(FormatCPUList(cpus))
-		require.NoError(t, err)
-		require.True(t, slices.Equal(cpus, back), "%v", back)
-	})
-}
-
-func FuzzParseCPUList(f *testing.F) {
-	f.Add("0-3,8")
-	f.Add("0-16383")
-	f.Fuzz(func(t *testing.T, text string) {
-		cpus, err := ParseCPUList(text)
-		if err != nil {
-			return
-		}
-		require.True(t, slices.IsSorted(cpus))
-		again, err := ParseCPUList(FormatCPUList(cpus))
-		require.NoError(t, err)
-		require.Equal(t, cpus, again)
-	})
 }
 
 func TestPeakRSS(t *testing.T) {

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"transportbench/core/base/cpulist"
 )
 
 // CPU is one online logical processor and its position in the machine. A number that the kernel
@@ -24,7 +26,7 @@ func Topology() ([]CPU, error) { return Root("/").Topology() }
 // Topology is like the function Topology, below r.
 func (r Root) Topology() ([]CPU, error) {
 	const base = "sys/devices/system/cpu"
-	online, err := ParseCPUList(r.Text(base, "online"))
+	online, err := cpulist.Parse(r.Text(base, "online"))
 	if err != nil {
 		return nil, fmt.Errorf("reading topology: %w", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"transportbench/core/base/cpulist"
 	"transportbench/core/base/machine"
 )
 
@@ -21,7 +22,7 @@ func (x *examiner) cores() Finding {
 		cpus = slices.DeleteFunc(cpus, func(c machine.CPU) bool { return !slices.Contains(allowed, c.ID) })
 		cores = machine.Cores(cpus)
 	}
-	f.Value = fmt.Sprintf("%s, CPUs %s", plural(cores, "core"), machine.FormatCPUList(allowed))
+	f.Value = fmt.Sprintf("%s, CPUs %s", plural(cores, "core"), cpulist.Format(allowed))
 	switch {
 	case cores < x.pollers:
 		return f.as(Warn, fmt.Sprintf("A default run polls with %d threads, so some share a core and latencies depend on the scheduler.", x.pollers),

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"transportbench/core/base/config"
+	"transportbench/core/base/cpulist"
 	"transportbench/core/base/machine"
 	"transportbench/core/base/record"
 	"transportbench/core/transport"
@@ -19,7 +20,8 @@ import (
 // The polling loops of a transport with goroutines are not pinned, and auto parks them, because those
 // goroutines need processors; in mesh-proxied, whose links cannot park, it is as above.
 //
-// Place uses one processor of each physical core first, in the order of NUMA nodes, and starts
+// With the option cpus, threads have the processors that it lists for their role, in turn, and with
+// numa those of that node. Otherwise Place uses one processor of each physical core first, in the order of NUMA nodes, and starts
 // again when they run out. In an oversubscribed mesh, each rank gets its own part of the
 // processors if they divide evenly: a switch between threads of one process costs less, and the
 // cache lines that clients share with their daemon stay in one cache.
@@ -52,10 +54,18 @@ func placePools(cfg config.Config, capabilities transport.Capabilities, pools []
 
 // placeIn makes the plans of the ranks of a pool.
 func placeIn(cfg config.Config, capabilities transport.Capabilities, p pool, plans []record.Plan) (occupancy, error) {
-	o := occupancy{cpus: len(p.cpus)}
+	var daemonThreads, clientThreads int
 	for _, r := range p.ranks {
 		daemons, clients := cfg.Threads(r)
-		o.threads += daemons + clients
+		daemonThreads, clientThreads = daemonThreads+daemons, clientThreads+clients
+	}
+	chosen, err := choose(cfg, capabilities, p.cpus)
+	if err != nil {
+		return occupancy{}, err
+	}
+	o := occupancy{threads: daemonThreads + clientThreads, cpus: len(chosen.cpus)}
+	if chosen.listed() {
+		o.cpus = chosen.used(daemonThreads, clientThreads)
 	}
 	if o.cpus == 0 {
 		return o, errors.New("placing the polling threads: there are no processors")
@@ -73,7 +83,7 @@ func placeIn(cfg config.Config, capabilities transport.Capabilities, p pool, pla
 	case idle == config.IdleAuto:
 		idle = config.IdleSpin
 	}
-	order := spread(p.cpus)
+	order := spread(chosen.cpus)
 	next := 0
 	for i, r := range p.ranks {
 		daemons, clients := cfg.Threads(r)
@@ -83,8 +93,12 @@ func placeIn(cfg config.Config, capabilities transport.Capabilities, p pool, pla
 			own, next = part, 0
 		}
 		for t := range plan.CPUs {
-			plan.CPUs[t] = -1
-			if cfg.Pin && !capabilities.Goroutines {
+			switch {
+			case !cfg.Pin || capabilities.Goroutines:
+				plan.CPUs[t] = -1
+			case chosen.listed():
+				plan.CPUs[t] = chosen.take(t < daemons)
+			default:
 				plan.CPUs[t] = own[next%len(own)]
 			}
 			next++
@@ -92,6 +106,71 @@ func placeIn(cfg config.Config, capabilities transport.Capabilities, p pool, pla
 		plans[r] = plan
 	}
 	return o, nil
+}
+
+// choice is the processors that a run may use, and with the option cpus those of each role.
+type choice struct {
+	cpus             []machine.CPU
+	daemons, clients []int
+	nextDaemon       int
+	nextClient       int
+}
+
+// choose applies the options cpus and numa to the processors of a pool.
+func choose(cfg config.Config, capabilities transport.Capabilities, cpus []machine.CPU) (c choice, err error) {
+	c.cpus = cpus
+	option := "cpus"
+	if cfg.NUMA != "" {
+		option = "numa"
+	}
+	node, one := cfg.NUMA.Node()
+	switch {
+	case cfg.CPUs == "" && !one:
+		return c, nil
+	case capabilities.Goroutines:
+		return c, &config.Error{Option: option, Problem: fmt.Sprintf(
+			"the polling loops of transport %s are goroutines, which are not pinned; leave it out", cfg.Transport)}
+	case one:
+		c.cpus = slices.DeleteFunc(slices.Clone(cpus), func(cpu machine.CPU) bool { return cpu.Node != node })
+		if len(c.cpus) == 0 {
+			return c, &config.Error{Option: option, Problem: fmt.Sprintf(
+				"node %d has none of the processors that the run may use; use --numa any or another node", node)}
+		}
+		return c, nil
+	}
+	var allowed []int
+	for _, cpu := range cpus {
+		allowed = append(allowed, cpu.ID)
+	}
+	slices.Sort(allowed)
+	c.daemons, c.clients = cfg.CPUs.Lists()
+	for _, cpu := range slices.Concat(c.daemons, c.clients) {
+		if !slices.Contains(allowed, cpu) {
+			return c, &config.Error{Option: option, Problem: fmt.Sprintf(
+				"the run may not use processor %d; it may use %s", cpu, cpulist.Format(allowed))}
+		}
+	}
+	return c, nil
+}
+
+// listed reports whether each role has its processors.
+func (c *choice) listed() bool { return c.daemons != nil }
+
+// used returns how many processors so many threads of each role have.
+func (c *choice) used(daemons, clients int) int {
+	all := slices.Concat(c.daemons[:min(daemons, len(c.daemons))], c.clients[:min(clients, len(c.clients))])
+	slices.Sort(all)
+	return len(slices.Compact(all))
+}
+
+// take returns the processor of the next thread of a role.
+func (c *choice) take(daemon bool) int {
+	list, next := c.clients, &c.nextClient
+	if daemon {
+		list, next = c.daemons, &c.nextDaemon
+	}
+	*next++
+	return list[(*next-1)%len(list)]
 }
 
 // share returns rank r's part of the processors in order: several processors, or one that equally

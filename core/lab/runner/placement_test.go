@@ -65,6 +65,66 @@ func TestPlace(t *testing.T) {
 	}
 }
 
+// TestPlaceAsListed has the threads of each role on the processors of its list.
+func TestPlaceAsListed(t *testing.T) {
+	nodes := processors(8)
+	for i := range nodes {
+		nodes[i].Node = i / 4
+	}
+	for name, c := range map[string]struct {
+		cpus           config.CPUs
+		numa           config.NUMANode
+		clients        int
+		want           [][]int
+		oversubscribed bool
+	}{
+		"one each":      {"daemons=7,5,clients=1-4", "", 2, nil, false}, // does not ascend: Set rejects it
+		"in turn":       {"daemons=5,7,clients=1-4", "", 2, [][]int{{5, 1, 2}, {7, 3, 4}}, false},
+		"too few":       {"daemons=5,clients=1-3", "", 2, [][]int{{5, 1, 2}, {5, 3, 1}}, true},
+		"too many":      {"daemons=0-3,clients=4-7", "", 1, [][]int{{0, 4}, {1, 5}}, false},
+		"both roles":    {"daemons=0,1,clients=0-3", "", 1, [][]int{{0, 0}, {1, 1}}, true},
+		"the far node":  {"", "1", 1, [][]int{{4, 5}, {6, 7}}, false},
+		"a node shared": {"", "0", 3, [][]int{{0, 1, 0, 1}, {2, 3, 2, 3}}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := config.Default()
+			cfg.Topology, cfg.Clients, cfg.CPUs, cfg.NUMA = config.TopologyMeshProxied, c.clients, c.cpus, c.numa
+			if c.want == nil {
+				require.Error(t, cfg.Validate())
+				return
+			}
+			require.NoError(t, cfg.Validate())
+			plans, oversubscribed, err := Place(cfg, transport.Capabilities{}, nodes)
+			require.NoError(t, err)
+			for r, p := range plans {
+				require.Equal(t, c.want[r], p.CPUs)
+			}
+			require.Equal(t, c.oversubscribed, oversubscribed)
+			require.Equal(t, map[bool]string{false: config.IdleSpin, true: config.IdleYield}[oversubscribed], plans[0].Idle)
+		})
+	}
+}
+
+func TestPlaceRefusesProcessors(t *testing.T) {
+	for want, c := range map[string]struct {
+		cpus       config.CPUs
+		numa       config.NUMANode
+		goroutines bool
+	}{
+		"--cpus: the run may not use processor 4; it may use 0-3":                                        {"daemons=0,clients=3-5", "", false},
+		"--numa: node 1 has none of the processors that the run may use; use --numa any or another node": {"", "1", false},
+		"--cpus: the polling loops of transport shm are goroutines, which are not pinned; leave it out":  {"daemons=0,clients=1", "", true},
+		"--numa: the polling loops of transport shm are goroutines, which are not pinned; leave it out":  {"", "0", true},
+	} {
+		cfg := config.Default()
+		cfg.CPUs, cfg.NUMA = c.cpus, c.numa
+		_, _, err := Place(cfg, transport.Capabilities{Goroutines: c.goroutines}, processors(4))
+		var configErr *config.Error
+		require.ErrorAs(t, err, &configErr)
+		require.EqualError(t, err, want)
+	}
+}
+
 func TestPlaceRefusesToSpinOnSharedProcessors(t *testing.T) {
 	cfg := config.Default()
 	cfg.Clients, cfg.Idle = 16, config.IdleSpin

@@ -123,6 +123,11 @@ func (d *daemon) step() error {
 		}
 		found += m
 	}
+	if d.sends && found > 0 {
+		if err := d.flushAll(); err != nil {
+			return err
+		}
+	}
 	if d.loop.timing {
 		d.loop.stamp(phaseServe)
 	}
@@ -287,6 +292,11 @@ func (d *daemon) flushIfImmediate() error {
 	if d.cfg.Flush != config.FlushImmediate {
 		return nil
 	}
+	return d.flushAll()
+}
+
+// flushAll flushes the daemon's ops and those of its proxy.
+func (d *daemon) flushAll() error {
 	err := d.flush(&d.out)
 	if err == nil && d.proxy != nil {
 		err = d.flushProxy()

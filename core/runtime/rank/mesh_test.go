@@ -1,6 +1,7 @@
 package rank
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -21,10 +22,15 @@ func meshConfig(topology string) config.Config {
 
 func TestMesh(t *testing.T) {
 	shapes := map[string]func(*config.Config){
-		"one of each":     func(*config.Config) {},
-		"one rank":        func(c *config.Config) { c.Ranks = 1 },
-		"many":            func(c *config.Config) { c.Ranks, c.Daemons, c.Clients = 3, 2, 3 },
-		"one in flight":   func(c *config.Config) { c.InFlight = 1 },
+		"one of each":   func(*config.Config) {},
+		"one rank":      func(c *config.Config) { c.Ranks = 1 },
+		"many":          func(c *config.Config) { c.Ranks, c.Daemons, c.Clients = 3, 2, 3 },
+		"one in flight": func(c *config.Config) { c.InFlight = 1 },
+		"send-poll": func(c *config.Config) {
+			if c.Ranks, c.Clients = 3, 3; c.Proxied() {
+				c.Interleave = config.InterleaveSendPoll
+			}
+		},
 		"immediate flush": func(c *config.Config) { c.Flush = config.FlushImmediate },
 		"large values":    func(c *config.Config) { c.ValueSize = config.FixedSize(5000) },
 		"all remote":      func(c *config.Config) { c.RemoteShare = 1 },
@@ -163,6 +169,49 @@ func TestMeshDoesNotAllocate(t *testing.T) {
 	for clients[0].inFlight+clients[1].inFlight > 0 {
 		step(false)
 	}
+}
+
+// TestSendPoll checks the order of a daemon's work: with send-poll, a reply to another rank is posted
+// before the links of the clients are polled, and a forwarded call in the same iteration.
+func TestSendPoll(t *testing.T) {
+	for interleave, want := range map[config.Interleave][]string{
+		"":                        {"poll", "scan", "post 2"},
+		config.InterleaveSendPoll: {"poll", "post 1", "scan", "post 1"},
+	} {
+		cfg := meshConfig(config.TopologyMeshProxied)
+		cfg.Interleave, cfg.RemoteShare, cfg.InFlight = interleave, 1, 1
+		ranks := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield)
+		for _, r := range ranks { // each client calls the other rank
+			c := r.threads[1].client
+			c.begin(1, 1<<40)
+			require.NoError(t, c.enter(1))
+		}
+		near, far := ranks[0].threads[0].daemon, ranks[1].threads[0].daemon
+		require.NoError(t, far.step()) // forwards its client's call to near
+		var order []string
+		near.worker = ordered{near.worker, "poll", &order}
+		near.out.worker = near.worker
+		near.proxy.links = ordered{near.proxy.links, "scan", &order}
+		require.NoError(t, near.step())
+		require.Equal(t, want, order)
+	}
+}
+
+// ordered notes the calls of a worker.
+type ordered struct {
+	transport.Worker
+	poll  string
+	order *[]string
+}
+
+func (w ordered) Poll(events []transport.Event) (int, error) {
+	*w.order = append(*w.order, w.poll)
+	return w.Worker.Poll(events)
+}
+
+func (w ordered) Post(ops []transport.Op) (int, error) {
+	*w.order = append(*w.order, fmt.Sprintf("post %d", len(ops)))
+	return w.Worker.Post(ops)
 }
 
 // TestResponsesToNoForward checks that a response without a forwarded call is an error. Otherwise a

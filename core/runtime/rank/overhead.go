@@ -132,7 +132,7 @@ func newOverhead(plan record.Plan, isDaemon bool, properties transport.Propertie
 	}
 	// Always a closed loop between one client and one daemon, without the deliberate slow-down.
 	cfg.Topology, cfg.Ranks, cfg.Daemons, cfg.Clients = config.TopologyClientServer, 2, 1, 1
-	cfg.Rate, cfg.RemoteShare = 0, config.ByHash
+	cfg.Servers, cfg.Rate, cfg.RemoteShare = 0, 0, config.ByHash
 	if cfg.Traffic != "" {
 		cfg.Traffic = config.TrafficIncast + ":1"
 	}

@@ -266,6 +266,30 @@ func checkReports(t *testing.T, cfg config.Config, server record.Report, clients
 	requireServedIssued(t, append(clients, server))
 }
 
+// TestServers spreads the keys over several ranks that serve.
+func TestServers(t *testing.T) {
+	cfg := testConfig()
+	cfg.Servers, cfg.Ranks, cfg.Daemons, cfg.Clients = 2, 4, 2, 3
+	ranks := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield)
+	first, others := runUntil(t, ranks, 4, 100)
+	reports := append(others, first)
+	requireServedIssued(t, reports)
+	for _, r := range reports {
+		daemons, clients := cfg.Threads(r.Rank)
+		require.Len(t, r.Daemons, daemons)
+		require.Len(t, r.Clients, clients)
+		require.NotEqual(t, r.Rank < 2, clients > 0)
+		for _, d := range r.Daemons {
+			require.Positive(t, d.Requests, "of rank %d", r.Rank)
+			require.Zero(t, d.Rejected)
+		}
+		for _, c := range r.Clients {
+			require.Empty(t, c.Failures)
+			require.Zero(t, c.Lost)
+		}
+	}
+}
+
 // requireServedIssued checks that daemons served exactly what clients issued.
 func requireServedIssued(t *testing.T, reports []record.Report) {
 	t.Helper()

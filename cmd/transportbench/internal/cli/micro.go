@@ -16,6 +16,7 @@ import (
 	"transportbench/cmd/transportbench/internal/present"
 	"transportbench/core"
 	"transportbench/core/base/config"
+	"transportbench/core/base/cpulist"
 	"transportbench/core/base/machine"
 	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/set"
@@ -201,7 +202,7 @@ func (c *micro) check(cmd *cobra.Command, args []string) (setup bool, err error)
 
 // checkCPUs reads a list of processors, which this process must be allowed to use.
 func checkCPUs(text string) ([]int, error) {
-	cpus, err := machine.ParseCPUList(text)
+	cpus, err := cpulist.Parse(text)
 	if err != nil {
 		return nil, &config.Error{Option: "cpus", Problem: err.Error()}
 	}
@@ -212,7 +213,7 @@ func checkCPUs(text string) ([]int, error) {
 	for _, cpu := range cpus {
 		if !slices.Contains(allowed, cpu) {
 			return nil, &config.Error{Option: "cpus", Problem: fmt.Sprintf("processor %d is offline or not allowed here; use some of %s",
-				cpu, machine.FormatCPUList(allowed))}
+				cpu, cpulist.Format(allowed))}
 		}
 	}
 	return cpus, nil

@@ -47,6 +47,10 @@ const (
 	keyReadDelay     = "read-delay"
 	keyWriteDelay    = "write-delay"
 	keyNetwork       = "network"
+	keyServers       = "servers"
+	keyInterleave    = "interleave"
+	keyCPUs          = "cpus"
+	keyNUMA          = "numa"
 )
 
 var operations = orList(config.OpNames())
@@ -56,6 +60,7 @@ var configOptions = []option{
 	profileOption(),
 	text(keyTopology, "how ranks call each other: client-server, mesh-direct or mesh-proxied", func(c *config.Config) *string { return &c.Topology }),
 	number(keyRanks, "number of processes", func(c *config.Config) *int { return &c.Ranks }),
+	setter(keyServers, "int", "client-server: ranks that serve, the first ones; the others call", func(c *config.Config) setShower { return &c.Servers }),
 	number("daemons", "polling threads per serving rank", func(c *config.Config) *int { return &c.Daemons }),
 	number(keyClients, "client threads per calling rank", func(c *config.Config) *int { return &c.Clients }),
 	number(keyInFlight, "calls in flight per client", func(c *config.Config) *int { return &c.InFlight }),
@@ -86,8 +91,11 @@ var configOptions = []option{
 	setter(keyRate, "op/s", "open-loop load of all clients together: 5000, 200k, 1.5M, or max to find the capacity; closed keeps calls in flight instead", func(c *config.Config) setShower { return &c.Rate }),
 	text("arrival", "gaps of an open-loop load: poisson or constant", func(c *config.Config) *string { return &c.Arrival }),
 	text("flush", "when the doorbell rings: loop (once per iteration), or immediate (after each message)", func(c *config.Config) *string { return &c.Flush }),
+	setter(keyInterleave, "order", "mesh-proxied: none (a daemon polls ranks and clients, then sends) or send-poll (it sends after each of the two)", func(c *config.Config) setShower { return &c.Interleave }),
 	text("idle", "what a thread with nothing to do does: auto, spin, yield or park", func(c *config.Config) *string { return &c.Idle }),
 	toggle("pin", "pin each polling thread to a core", func(c *config.Config) *bool { return &c.Pin }),
+	setter(keyCPUs, "role=list,...", "processors of the polling threads, such as daemons=2,clients=3-18; those of a role are taken in turn, in the order of the ranks; auto spreads threads over cores", func(c *config.Config) setShower { return &c.CPUs }),
+	setter(keyNUMA, "node", "use the processors of one NUMA node; any uses all", func(c *config.Config) setShower { return &c.NUMA }),
 	duration(keyWarmup, "longest load before the first repeat; ends when throughput is steady", func(c *config.Config) *config.Duration { return &c.Warmup }),
 	duration("duration", "time of one repeat", func(c *config.Config) *config.Duration { return &c.Duration }),
 	number("repeats", "windows to measure; fewer than 6 give no 95% interval", func(c *config.Config) *int { return &c.Repeats }),
@@ -134,6 +142,8 @@ func Values(name string) []string {
 		return config.DelayForms()
 	case "flush":
 		return []string{config.FlushLoop, config.FlushImmediate}
+	case keyInterleave:
+		return config.Interleaves()
 	case "idle":
 		return []string{config.IdleAuto, config.IdleSpin, config.IdleYield, config.IdlePark}
 	case KeyTrack:

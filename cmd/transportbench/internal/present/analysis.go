@@ -165,8 +165,9 @@ func slowdowns(w io.Writer, list []analyze.Slowdown) {
 		}
 		t.AppendRow(table.Row{s.Cell, format.Value(s.All), format.Value(s.Alone), fmt.Sprintf("%.2f", s.Ratio), between})
 	}
-	fmt.Fprintln(w, "\nthroughput of one rank, whose requests are all local, over that of all ranks together")
+	fmt.Fprintln(w, "throughput of one rank, whose requests are all local, over that of all ranks together")
 	t.Render()
+	fmt.Fprintln(w)
 }
 
 func analyzedCell(w io.Writer, c *AnalyzedCell, detail bool) {

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"transportbench/core/base/machine"
+	"transportbench/core/base/cpulist"
 	"transportbench/core/base/record"
 	"transportbench/core/transport"
 )
@@ -29,7 +29,7 @@ func checkPrepared(plan *record.Plan, prepared *record.Prepared) error {
 	within(p, "pid", prepared.PID, 1, mostProcesses)
 	p.length("cpus", len(prepared.CPUs), len(plan.CPUs))
 	for i, list := range prepared.CPUs {
-		if cpus, err := machine.ParseCPUList(list); err != nil || len(cpus) == 0 {
+		if cpus, err := cpulist.Parse(list); err != nil || len(cpus) == 0 {
 			p.wrong("cpus["+strconv.Itoa(i)+"]", quoted(list), "a list of processors such as 0-3,8")
 		}
 	}

@@ -1,4 +1,4 @@
-package machine
+package cpulist
 
 import (
 	"fmt"
@@ -6,8 +6,11 @@ import (
 	"strings"
 )
 
-// FormatCPUList formats ascending processor numbers in the kernel's list format, "0-3,8".
-func FormatCPUList(cpus []int) string {
+// Max is more than any kernel supports.
+const Max = 1 << 14
+
+// Format formats ascending processor numbers in the kernel's list format, "0-3,8".
+func Format(cpus []int) string {
 	var b strings.Builder
 	for i := 0; i < len(cpus); {
 		j := i
@@ -27,8 +30,8 @@ func FormatCPUList(cpus []int) string {
 	return b.String()
 }
 
-// ParseCPUList parses the kernel's list format. The numbers must ascend and be below 16384.
-func ParseCPUList(text string) ([]int, error) {
+// Parse parses the kernel's list format. The numbers must ascend and be below Max.
+func Parse(text string) ([]int, error) {
 	var cpus []int
 	text = strings.TrimSpace(text)
 	if text == "" {
@@ -45,7 +48,7 @@ func ParseCPUList(text string) ([]int, error) {
 			return nil, fmt.Errorf("%q is not a list of processors such as 0-3,8", text)
 		}
 		to, err := strconv.ParseUint(high, 10, 16)
-		if err != nil || to < from || int(from) < next || to >= maxCPUs {
+		if err != nil || to < from || int(from) < next || to >= Max {
 			return nil, fmt.Errorf("%q is not a list of processors such as 0-3,8", text)
 		}
 		for cpu := int(from); cpu <= int(to); cpu++ {

@@ -1,0 +1,203 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"transportbench/core/base/cpulist"
+	"transportbench/core/transport"
+)
+
+// CPUs chooses the processors of the polling threads by their role: "daemons=2,clients=3-18". The
+// threads of a host take those of their role in turn, in the order of their ranks. The zero value
+// leaves the choice to the runner.
+type CPUs string
+
+// automatic is the zero value of CPUs as users write it.
+const automatic = "auto"
+
+// The roles of CPUs, as String writes them. Users may leave out the plural.
+const (
+	roleDaemons = "daemons"
+	roleClients = "clients"
+)
+
+func (c CPUs) String() string {
+	if c == "" {
+		return automatic
+	}
+	return string(c)
+}
+
+// Set parses the format of String.
+func (c *CPUs) Set(text string) error {
+	if text == "" || text == automatic {
+		*c = ""
+		return nil
+	}
+	daemons, clients, err := parseCPUs(text)
+	if err == nil {
+		*c = CPUs(roleDaemons + "=" + cpulist.Format(daemons) + "," + roleClients + "=" + cpulist.Format(clients))
+	}
+	return err
+}
+
+// Lists returns the processors of daemons and of clients. It needs a choice that Set has checked.
+func (c CPUs) Lists() (daemons, clients []int) {
+	daemons, clients, _ = parseCPUs(string(c))
+	return daemons, clients
+}
+
+func parseCPUs(text string) (daemons, clients []int, err error) {
+	parts, role := map[string][]string{}, ""
+	for part := range strings.SplitSeq(text, ",") {
+		name, list, named := strings.Cut(part, "=")
+		if !named { // one more of the role before
+			parts[role] = append(parts[role], part)
+			continue
+		}
+		role = strings.TrimSuffix(name, "s") + "s"
+		if role != roleDaemons && role != roleClients {
+			return nil, nil, fmt.Errorf("%q is not one of %s, %s%s", shorten(name), roleDaemons, roleClients,
+				transport.SuggestionFor(name, []string{roleDaemons, roleClients}))
+		}
+		if parts[role] != nil {
+			return nil, nil, fmt.Errorf("%s are given twice", role)
+		}
+		parts[role] = []string{list}
+	}
+	if parts[""] != nil {
+		return nil, nil, fmt.Errorf("%q has no role; use daemons=0,clients=1-3", shorten(text))
+	}
+	for _, of := range []struct {
+		role string
+		list *[]int
+	}{{roleDaemons, &daemons}, {roleClients, &clients}} {
+		if *of.list, err = cpulist.Parse(strings.Join(parts[of.role], ",")); err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", of.role, err)
+		}
+		if len(*of.list) == 0 {
+			return nil, nil, fmt.Errorf("%s have no processors; use daemons=0,clients=1-3", of.role)
+		}
+	}
+	return daemons, clients, nil
+}
+
+// NUMANode restricts the polling threads to the processors of one NUMA node. The zero value is any.
+type NUMANode string
+
+const (
+	anyNode     = "any"
+	maxNUMANode = 1023 // the kernel's largest
+)
+
+func (n NUMANode) String() string {
+	if n == "" {
+		return anyNode
+	}
+	return string(n)
+}
+
+// Set parses the format of String.
+func (n *NUMANode) Set(text string) error {
+	if text == "" || text == anyNode {
+		*n = ""
+		return nil
+	}
+	node, err := strconv.Atoi(text)
+	if err != nil || node < 0 || node > maxNUMANode {
+		return fmt.Errorf("%q is not a node from 0 to %d, or %s", shorten(text), maxNUMANode, anyNode)
+	}
+	*n = NUMANode(strconv.Itoa(node))
+	return nil
+}
+
+// Node returns the number of the node; ok is false for any.
+func (n NUMANode) Node() (node int, ok bool) {
+	node, err := strconv.Atoi(string(n))
+	return node, err == nil
+}
+
+// Servers is the number of ranks of client-server that serve. The zero value is one.
+type Servers int
+
+func (s Servers) String() string { return strconv.Itoa(s.count()) }
+
+func (s Servers) count() int { return max(int(s), 1) }
+
+// Set parses a number from 1.
+func (s *Servers) Set(text string) error {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n >= MaxRanks {
+		return fmt.Errorf("%q is not a number from 1 to %d", shorten(text), MaxRanks-1)
+	}
+	if *s = Servers(n); n == 1 {
+		*s = 0
+	}
+	return nil
+}
+
+// Interleave is the order in which a daemon of mesh-proxied sends and polls. The zero value sends
+// once per iteration, after it has polled the other ranks and the links of its clients.
+type Interleave string
+
+// InterleaveSendPoll sends what a poll of the other ranks brought before the poll of the links, and
+// what that brought before the next iteration.
+const InterleaveSendPoll Interleave = "send-poll"
+
+// Interleaves returns the orders as users write them.
+func Interleaves() []string { return []string{none, string(InterleaveSendPoll)} }
+
+func (i Interleave) String() string {
+	if i == "" {
+		return none
+	}
+	return string(i)
+}
+
+// Set parses the format of String.
+func (i *Interleave) Set(text string) error {
+	if !slices.Contains(Interleaves(), text) && text != "" {
+		return fmt.Errorf("%q is not one of %s%s", shorten(text), strings.Join(Interleaves(), ", "), transport.SuggestionFor(text, Interleaves()))
+	}
+	if *i = Interleave(text); text == none {
+		*i = ""
+	}
+	return nil
+}
+
+// checkPlacement checks the options that place ranks and threads, and order their work.
+func checkPlacement(c *Config) *Error {
+	if err := new(CPUs).Set(string(c.CPUs)); err != nil {
+		return &Error{"cpus", err.Error()}
+	}
+	if err := new(NUMANode).Set(string(c.NUMA)); err != nil {
+		return &Error{"numa", err.Error()}
+	}
+	if err := new(Interleave).Set(string(c.Interleave)); err != nil {
+		return &Error{"interleave", err.Error()}
+	}
+	switch {
+	case c.CPUs != "" && !c.Pin:
+		return &Error{"cpus", "needs threads that are pinned; leave --pin=false out"}
+	case c.NUMA != "" && !c.Pin:
+		return &Error{"numa", "needs threads that are pinned; leave --pin=false out"}
+	case c.CPUs != "" && c.NUMA != "":
+		return &Error{"numa", "cannot be combined with --cpus, which chooses each processor; leave one of them out"}
+	case c.Servers < 0 || c.Servers >= MaxRanks:
+		return &Error{"servers", fmt.Sprintf("%d is out of range (1 to %d)", c.Servers, MaxRanks-1)}
+	case c.Servers != 0 && c.Mesh():
+		return &Error{"servers", "has no effect in a mesh, where every rank serves; leave it out, or use --topology client-server"}
+	case c.Servers != 0 && c.Traffic != "":
+		return &Error{"servers", fmt.Sprintf("cannot be combined with the traffic %s, which chooses the ranks that serve; leave one of them out", c.Traffic)}
+	case c.Servers.count() >= c.Ranks && !c.Mesh():
+		return &Error{"servers", fmt.Sprintf("%d serving ranks leave none of %d ranks to call; use --ranks %d or more", c.Servers.count(), c.Ranks, c.Servers.count()+1)}
+	case c.Interleave != "" && !c.Proxied():
+		return &Error{"interleave", fmt.Sprintf("has no effect in %s, where a daemon sends after each poll; use --topology mesh-proxied, or leave it out", c.Topology)}
+	case c.Interleave != "" && c.Flush == FlushImmediate:
+		return &Error{"interleave", "has no effect with --flush immediate, which sends each message at once; leave one of them out"}
+	}
+	return nil
+}
