@@ -83,8 +83,12 @@ var errNotifierLate = invalid("notifier of a completion queue that already has a
 // check returns an error for a configuration that the device does not accept.
 func (c *QueuePairConfig) check(a Attributes) error {
 	switch {
-	case c.Type != ReliableConnected && c.Type != UnreliableDatagram:
+	case c.Type < ReliableConnected || c.Type > DynamicallyConnected:
 		return invalid("%v", c.Type)
+	case c.Type == DynamicallyConnected && a.Provider == Soft:
+		return invalid("the soft device has no dynamically connected queue pairs")
+	case c.Type == DynamicallyConnected && c.Shared == nil:
+		return invalid("DC queue pair without a shared receive queue")
 	case c.Completions == nil:
 		return invalid("queue pair without a completion queue")
 	case c.SendDepth < 1 || c.SendDepth > a.MaxSendDepth:

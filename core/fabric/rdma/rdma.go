@@ -30,6 +30,10 @@ const (
 	ReliableConnected QueuePairType = iota + 1
 	// UnreliableDatagram (UD) sends single packets, which may be lost.
 	UnreliableDatagram
+	// DynamicallyConnected (DC) reaches any number of peers with the reliability of RC: AddPeer names
+	// them, as of UD. It is of devices of mlx5, in builds with the tag mlx5dv, and needs a shared
+	// receive queue.
+	DynamicallyConnected
 )
 
 func (t QueuePairType) String() string {
@@ -38,6 +42,8 @@ func (t QueuePairType) String() string {
 		return "RC"
 	case UnreliableDatagram:
 		return "UD"
+	case DynamicallyConnected:
+		return "DC"
 	}
 	return fmt.Sprintf("queue pair type %d", uint8(t))
 }
@@ -96,7 +102,8 @@ const (
 )
 
 // SendRequest is a request to a send queue (ibv_send_wr with one scatter element). Remote
-// and RemoteKey are for one-sided operations, Operand and Swap for atomic ones, Peer is for UD.
+// and RemoteKey are for one-sided operations, Operand and Swap for atomic ones, Peer is for UD and
+// DC.
 //
 // struct tb_send of internal/ibverbs has the same layout.
 type SendRequest struct {
@@ -145,7 +152,7 @@ type Completion struct {
 	_            uint8
 }
 
-// PeerHandle identifies a peer of a UD queue pair; see QueuePair.AddPeer.
+// PeerHandle identifies a peer of a UD or DC queue pair; see QueuePair.AddPeer.
 type PeerHandle uint32
 
 // Status is the outcome of a request, with the codes of ibv_wc_status.
@@ -296,7 +303,7 @@ type QueuePairConfig struct {
 	ReceiveDepth int    // receives, without Shared
 	MaxInline    int    // bytes; QueuePair.MaxInline returns what was granted
 	Cookie       uint32 // any number; it is Completion.QueuePair
-	QKey         uint32 // UD: datagrams with another key are dropped; Endpoint carries it
+	QKey         uint32 // UD, DC: what is sent with another key is dropped; Endpoint carries it
 	// Peers is how many peers may send to a UD queue pair of the soft device; 0 is 64.
 	// Verbs have no such limit.
 	Peers int
@@ -317,7 +324,7 @@ type QueuePair interface {
 	// ErrInvalid.
 	Connect(remote Endpoint, options ConnectOptions) error
 
-	// AddPeer returns a handle for datagrams to the remote UD queue pair
+	// AddPeer returns a handle for requests to the remote UD or DC queue pair
 	// (ibv_create_ah(3)). The handles of a queue pair count up from 0.
 	AddPeer(remote Endpoint) (PeerHandle, error)
 

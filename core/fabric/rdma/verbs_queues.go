@@ -90,8 +90,9 @@ func (d *verbsDevice) NewQueuePair(c QueuePairConfig) (QueuePair, error) {
 	if !ok || cq.device != d {
 		return nil, invalid("completion queue of another device")
 	}
-	o := ibverbs.PairConfig{Datagrams: c.Type == UnreliableDatagram, Atomics: a.Atomics && c.Type == ReliableConnected, CQ: cq.cq, Send: c.SendDepth, Receive: c.ReceiveDepth,
-		Inline: c.MaxInline, MTU: a.MTU, Port: a.Port, Cookie: c.Cookie, QKey: c.QKey}
+	o := ibverbs.PairConfig{Datagrams: c.Type == UnreliableDatagram, Atomics: a.Atomics && c.Type != UnreliableDatagram, CQ: cq.cq, Send: c.SendDepth, Receive: c.ReceiveDepth,
+		Inline: c.MaxInline, MTU: a.MTU, Port: a.Port, Cookie: c.Cookie, QKey: c.QKey,
+		Dynamic: c.Type == DynamicallyConnected, Global: d.port.Ethernet, GIDIndex: a.GIDIndex, Reads: a.MaxReadsInFlight}
 	if c.Shared != nil {
 		srq, ok := c.Shared.(*verbsReceiveQueue)
 		if !ok || srq.device != d {
@@ -100,12 +101,15 @@ func (d *verbsDevice) NewQueuePair(c QueuePairConfig) (QueuePair, error) {
 		o.SRQ = srq.srq
 	}
 	pair, err := d.context.NewPair(o)
+	if err != nil && o.Dynamic {
+		return nil, invalid("make DC queue pair on %s: %w", a.Name, err)
+	}
 	if err != nil {
 		return nil, d.explainNoPair(o, err)
 	}
 	cq.pairs++
 	q := &verbsQueuePair{device: d, pair: pair, config: c, sequence: rand.Uint32() & (1<<24 - 1),
-		shared: c.Shared != nil, ready: c.Type == UnreliableDatagram}
+		shared: c.Shared != nil, ready: c.Type != ReliableConnected}
 	return q, d.adopt(q, closeQueuePairs)
 }
 
@@ -192,7 +196,7 @@ func (q *verbsQueuePair) Connect(remote Endpoint, options ConnectOptions) error 
 
 // AddPeer implements [QueuePair].
 func (q *verbsQueuePair) AddPeer(remote Endpoint) (PeerHandle, error) {
-	if q.config.Type != UnreliableDatagram {
+	if q.config.Type == ReliableConnected {
 		return 0, invalid("AddPeer of a %v queue pair", q.config.Type)
 	}
 	p, err := q.path(remote)

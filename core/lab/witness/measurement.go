@@ -55,17 +55,13 @@ func perftestOf(m *transport.Measurement) (*tool, error) {
 	return &tool{
 		name: name, pkg: "perftest",
 		commands: func(l *Load, port string) (server, client []string) {
-			server = append(slices.Clone(m.Witness), "--port="+port, "--iters="+strconv.Itoa(iterations(l.Size)), "--CPU-freq")
+			server = append(slices.Clone(m.Witness), "--port="+port, "--CPU-freq")
 			return server, append(slices.Clone(server), l.address())
 		},
 		environment: func(*Load) map[string]string { return nil },
 		reading:     func(_ *Load, output []byte) (transport.Floor, error) { return reading(name, output) },
 	}, nil
 }
-
-// iterations returns how many messages take a fraction of a second: a multiple of every postlist, which
-// perftest requires.
-func iterations(size int) int { return max(200, ibRounds/max(1, size/large)) &^ 63 }
 
 // perftestLatency reads what ib_write_lat and its like print: t_typical, as they define it, which is half
 // of a round trip unless the operation fetches.

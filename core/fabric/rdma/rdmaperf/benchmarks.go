@@ -110,6 +110,9 @@ func benchmarks() (list []benchmark) {
 		add(connected(k.name+"-latency", k.opcode), latency, size(word), optional)
 		add(connected(k.name+"-rate", k.opcode), size(word), optional)
 	}
+	dynamic := func(b *benchmark) { b.kind, b.optional = rdma.DynamicallyConnected, true }
+	add(connected("dc-write-latency", rdma.Write), latency, dynamic)
+	add(connected("dc-write-rate", rdma.Write), dynamic)
 	return append(list, variants(connected)...)
 }
 

@@ -169,6 +169,12 @@ func (s *side) latencies(r *transport.Measurement) error {
 func (s *side) respond() error {
 	if !s.latency || s.fetches() {
 		for !s.stopped.Load() {
+			if !s.soft && !s.consumes() {
+				// The device serves one-sided operations alone, and one in software would have to share
+				// its processor with a thread that polls.
+				time.Sleep(time.Millisecond)
+				continue
+			}
 			if err := s.poll(); err != nil {
 				return err
 			}

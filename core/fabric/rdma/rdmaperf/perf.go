@@ -113,9 +113,15 @@ func (b benchmark) side(stopped *atomic.Bool) (s *side, err error) {
 			s.receives[i] = rdma.ReceiveRequest{Local: s.region.Address + sendSize, Length: receiveSize, LocalKey: s.region.LocalKey}
 		}
 	}
+	var shared rdma.SharedReceiveQueue
+	if b.kind == rdma.DynamicallyConnected {
+		if shared, err = s.device.NewSharedReceiveQueue(2 * b.depth); err != nil {
+			return s, err
+		}
+	}
 	for i := range b.pairs {
 		qp, err := s.device.NewQueuePair(rdma.QueuePairConfig{Type: b.kind, Completions: s.cq, SendDepth: b.depth,
-			ReceiveDepth: 2 * b.depth, MaxInline: b.inline, Cookie: uint32(i), QKey: 1})
+			ReceiveDepth: 2 * b.depth, Shared: shared, MaxInline: b.inline, Cookie: uint32(i), QKey: 1})
 		if err != nil {
 			return s, err
 		}
@@ -135,7 +141,7 @@ func (s *side) connect(other *side) error {
 	for i := range s.pairs {
 		p, remote := &s.pairs[i], other.pairs[i].Endpoint()
 		var err error
-		if s.kind == rdma.UnreliableDatagram {
+		if s.kind != rdma.ReliableConnected {
 			p.peer, err = p.AddPeer(remote)
 		} else {
 			err = p.Connect(remote, rdma.ConnectOptions{MTU: s.options.MTU,

@@ -7,13 +7,15 @@ import (
 )
 
 // witness returns the command line of perftest that measures the same on a device, without the
-// addresses and the number of iterations; nil if it has none. It has no WRITE WITH IMMEDIATE, whose
+// addresses. It has no WRITE WITH IMMEDIATE, whose
 // receiver does what that of a SEND does.
 func (b benchmark) witness(a rdma.Attributes) []string {
 	program := map[rdma.Opcode]string{rdma.Write: "ib_write", rdma.WriteWithImmediate: "ib_send", rdma.Send: "ib_send",
 		rdma.Read: "ib_read", rdma.FetchAdd: "ib_atomic", rdma.CompareSwap: "ib_atomic"}[b.opcode]
 	number := func(name string, value int) string { return "--" + name + "=" + strconv.Itoa(value) }
-	line := []string{program + "_lat", "--ib-dev=" + a.Name, number("ib-port", a.Port)}
+	// A fraction of a second, and a multiple of every postlist, which perftest requires.
+	iterations := max(256, 5000/b.pairs/max(1, b.size/4096)) &^ 63
+	line := []string{program + "_lat", "--ib-dev=" + a.Name, number("ib-port", a.Port), number("iters", iterations)}
 	if a.Link == "Ethernet" {
 		line = append(line, number("gid-index", a.GIDIndex))
 	}
@@ -36,8 +38,8 @@ func (b benchmark) witness(a rdma.Attributes) []string {
 	case !b.atomic():
 		line = append(line, number("size", b.size))
 	}
-	if b.kind == rdma.UnreliableDatagram {
-		line = append(line, "--connection=UD")
+	if b.kind != rdma.ReliableConnected {
+		line = append(line, "--connection="+b.kind.String())
 	}
 	if !b.fetches() {
 		inline := 0

@@ -30,7 +30,7 @@ func Run(t *testing.T, s Suite) {
 	if s.Impatient == (rdma.ConnectOptions{}) {
 		s.Impatient = rdma.ConnectOptions{Timeout: 8, Retries: 1, MTU: s.Connect.MTU}
 	}
-	for _, group := range [][]test{connectedTests, errorTests, datagramTests, notifierTests, deviceTests} {
+	for _, group := range [][]test{connectedTests, errorTests, datagramTests, dynamicTests, notifierTests, deviceTests} {
 		for _, c := range group {
 			t.Run(c.name, func(t *testing.T) { c.run(t, &s) })
 		}

@@ -288,22 +288,17 @@ type PairConfig struct {
 	SRQ                              *SRQ // nil for its own receive queue
 	Send, Receive, Inline, MTU, Port int
 	Cookie, QKey                     uint32
+
+	// Dynamic asks for a DC initiator and a DC target with the access key QKey. The other fields are for
+	// it alone.
+	Dynamic         bool
+	Global          bool // as of Path
+	GIDIndex, Reads int
 }
 
-// Pair is a queue pair.
-type Pair struct {
-	pair   *C.struct_tb_pair
-	cq     *CQ
-	pd     *C.struct_ibv_pd
-	Number uint32
-	Inline int // granted
-}
-
-// NewPair makes a queue pair. RC is in state INIT afterwards, UD in RTS.
-func (c *Context) NewPair(o PairConfig) (*Pair, error) {
-	var a C.struct_ibv_qp_init_attr
-	a.send_cq, a.recv_cq = o.CQ.cq.cq, o.CQ.cq.cq
-	a.qp_type = C.IBV_QPT_RC
+// attributes returns what creates a queue pair.
+func (o *PairConfig) attributes() C.struct_ibv_qp_init_attr {
+	a := C.struct_ibv_qp_init_attr{send_cq: o.CQ.cq.cq, recv_cq: o.CQ.cq.cq, qp_type: C.IBV_QPT_RC}
 	if o.Datagrams {
 		a.qp_type = C.IBV_QPT_UD
 	}
@@ -314,10 +309,48 @@ func (c *Context) NewPair(o PairConfig) (*Pair, error) {
 	} else {
 		a.cap.max_recv_wr, a.cap.max_recv_sge = C.uint32_t(o.Receive), 1
 	}
+	return a
+}
+
+// access returns the rights of peers.
+func (o *PairConfig) access() C.uint {
+	access := C.uint(C.IBV_ACCESS_REMOTE_WRITE | C.IBV_ACCESS_REMOTE_READ)
+	if o.Atomics {
+		access |= C.IBV_ACCESS_REMOTE_ATOMIC
+	}
+	return access
+}
+
+// Pair is a queue pair.
+type Pair struct {
+	pair   *C.struct_tb_pair
+	cq     *CQ
+	pd     *C.struct_ibv_pd
+	target *C.struct_ibv_qp // of DC
+	Number uint32           // what peers send to
+	Inline int              // granted
+}
+
+// NewPair makes a queue pair. RC is in state INIT afterwards, UD and DC are ready to send.
+func (c *Context) NewPair(o PairConfig) (*Pair, error) {
+	a := o.attributes()
+	if o.Dynamic {
+		return c.newDC(o, a)
+	}
 	qp, err := C.ibv_create_qp(c.pd, &a)
 	if qp == nil {
 		return nil, err
 	}
+	p := c.newPair(o, a, qp)
+	if err := p.initialize(o); err != nil {
+		_ = p.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// newPair returns a created queue pair.
+func (c *Context) newPair(o PairConfig, a C.struct_ibv_qp_init_attr, qp *C.struct_ibv_qp) *Pair {
 	p := &Pair{pair: (*C.struct_tb_pair)(C.calloc(1, C.sizeof_struct_tb_pair)), cq: o.CQ, pd: c.pd,
 		Number: uint32(qp.qp_num), Inline: int(a.cap.max_inline_data)}
 	p.pair.qp = qp
@@ -328,27 +361,27 @@ func (c *Context) NewPair(o PairConfig) (*Pair, error) {
 	if o.Datagrams {
 		p.pair.max_datagram = C.uint32_t(o.MTU)
 	}
-	o.CQ.cookies[p.Number] = o.Cookie
-	o.CQ.rebuild()
-	if err := p.initialize(o); err != nil {
-		_ = p.Close()
-		return nil, err
-	}
-	return p, nil
+	p.addCookie(p.Number, o.Cookie)
+	return p
+}
+
+// addCookie adds the cookie of the completions of a queue pair with this number.
+func (p *Pair) addCookie(number, cookie uint32) {
+	p.cq.cookies[number] = cookie
+	p.cq.rebuild()
 }
 
 // modify changes the state and attributes of a queue pair.
-func (p *Pair) modify(a C.struct_ibv_qp_attr, mask C.int) error {
-	return check("ibv_modify_qp", C.ibv_modify_qp(p.pair.qp, &a, C.IBV_QP_STATE|mask))
+func (p *Pair) modify(a C.struct_ibv_qp_attr, mask C.int) error { return modify(p.pair.qp, a, mask) }
+
+func modify(qp *C.struct_ibv_qp, a C.struct_ibv_qp_attr, mask C.int) error {
+	return check("ibv_modify_qp", C.ibv_modify_qp(qp, &a, C.IBV_QP_STATE|mask))
 }
 
 func (p *Pair) initialize(o PairConfig) error {
 	a := C.struct_ibv_qp_attr{qp_state: C.IBV_QPS_INIT, port_num: C.uint8_t(o.Port)}
 	if !o.Datagrams {
-		a.qp_access_flags = C.IBV_ACCESS_REMOTE_WRITE | C.IBV_ACCESS_REMOTE_READ
-		if o.Atomics {
-			a.qp_access_flags |= C.IBV_ACCESS_REMOTE_ATOMIC
-		}
+		a.qp_access_flags = o.access()
 		return p.modify(a, C.IBV_QP_PKEY_INDEX|C.IBV_QP_PORT|C.IBV_QP_ACCESS_FLAGS)
 	}
 	a.qkey = C.uint32_t(o.QKey)
@@ -414,13 +447,20 @@ func (p *Pair) AddPeer(o Path, qkey uint32) (uint32, error) {
 
 // Close destroys the queue pair and its address handles.
 func (p *Pair) Close() error {
+	if p.target != nil {
+		if err := check("ibv_destroy_qp of a DC target", C.ibv_destroy_qp(p.target)); err != nil {
+			return err
+		}
+		delete(p.cq.cookies, uint32(p.target.qp_num))
+	}
+	number := uint32(p.pair.qp.qp_num)
 	if err := check("ibv_destroy_qp", C.ibv_destroy_qp(p.pair.qp)); err != nil {
 		return err
 	}
 	for _, peer := range unsafe.Slice(p.pair.peers, int(p.pair.peer_count)) {
 		C.ibv_destroy_ah(peer.ah)
 	}
-	delete(p.cq.cookies, p.Number)
+	delete(p.cq.cookies, number)
 	p.cq.rebuild()
 	C.free(unsafe.Pointer(p.pair.peers))
 	C.free(unsafe.Pointer(p.pair))

@@ -10,28 +10,25 @@ enum { CHUNK = 32 };
 
 // rdma.Opcode
 static const enum ibv_wr_opcode send_opcodes[] = {
-	[1] = IBV_WR_RDMA_WRITE, [2] = IBV_WR_RDMA_WRITE_WITH_IMM, [3] = IBV_WR_SEND,
-	[4] = IBV_WR_SEND_WITH_IMM, [5] = IBV_WR_RDMA_READ, [6] = IBV_WR_ATOMIC_FETCH_AND_ADD,
-	[7] = IBV_WR_ATOMIC_CMP_AND_SWP,
+	[TB_WRITE] = IBV_WR_RDMA_WRITE, [TB_WRITE_IMMEDIATE] = IBV_WR_RDMA_WRITE_WITH_IMM, [TB_SEND] = IBV_WR_SEND,
+	[TB_SEND_IMMEDIATE] = IBV_WR_SEND_WITH_IMM, [TB_READ] = IBV_WR_RDMA_READ,
+	[TB_FETCH_ADD] = IBV_WR_ATOMIC_FETCH_AND_ADD, [TB_COMPARE_SWAP] = IBV_WR_ATOMIC_CMP_AND_SWP,
 };
-enum { OP_SEND = 3, OP_SEND_IMMEDIATE = 4, OP_READ = 5, OP_FETCH_ADD = 6, OP_COMPARE_SWAP = 7 };
-enum { OP_RECEIVE = 8, OP_RECEIVE_WRITE = 9 };
-enum { FLAG_SIGNALED = 1, FLAG_INLINE = 2 };
 
-static int check(const struct tb_pair *pair, const struct tb_send *r)
+int tb_check(const struct tb_pair *pair, const struct tb_send *r)
 {
-	if (r->opcode < 1 || r->opcode > (pair->atomics ? OP_COMPARE_SWAP : OP_READ))
+	if (r->opcode < 1 || r->opcode > (pair->atomics ? TB_COMPARE_SWAP : TB_READ))
 		return TB_OPCODE;
-	if (r->opcode > OP_READ && (r->length != 8 || r->remote % 8))
+	if (r->opcode > TB_READ && (r->length != 8 || r->remote % 8))
 		return TB_ATOMIC;
-	if ((r->flags & FLAG_INLINE) && r->length > pair->max_inline)
+	if ((r->flags & TB_INLINED) && r->length > pair->max_inline)
 		return TB_INLINE;
+	if ((pair->post || pair->max_datagram) && r->peer >= pair->peer_count)
+		return TB_PEER;
 	if (!pair->max_datagram)
 		return 0;
-	if (r->opcode != OP_SEND && r->opcode != OP_SEND_IMMEDIATE)
+	if (r->opcode != TB_SEND && r->opcode != TB_SEND_IMMEDIATE)
 		return TB_OPCODE;
-	if (r->peer >= pair->peer_count)
-		return TB_PEER;
 	if (r->length > pair->max_datagram)
 		return TB_DATAGRAM;
 	return 0;
@@ -43,7 +40,7 @@ static void translate(const struct tb_pair *pair, const struct tb_send *r, struc
 	wr->sg_list = sge;
 	wr->num_sge = r->length != 0;
 	wr->opcode = send_opcodes[r->opcode];
-	wr->send_flags = (r->flags & FLAG_SIGNALED ? IBV_SEND_SIGNALED : 0) | (r->flags & FLAG_INLINE ? IBV_SEND_INLINE : 0);
+	wr->send_flags = (r->flags & TB_SIGNALED ? IBV_SEND_SIGNALED : 0) | (r->flags & TB_INLINED ? IBV_SEND_INLINE : 0);
 	wr->imm_data = htonl(r->immediate);
 	sge->addr = r->local;
 	sge->length = r->length;
@@ -52,7 +49,7 @@ static void translate(const struct tb_pair *pair, const struct tb_send *r, struc
 		wr->wr.ud.ah = pair->peers[r->peer].ah;
 		wr->wr.ud.remote_qpn = pair->peers[r->peer].number;
 		wr->wr.ud.remote_qkey = pair->peers[r->peer].qkey;
-	} else if (r->opcode > OP_READ) {
+	} else if (r->opcode > TB_READ) {
 		wr->wr.atomic.remote_addr = r->remote;
 		wr->wr.atomic.rkey = r->remote_key;
 		wr->wr.atomic.compare_add = r->operand;
@@ -70,12 +67,14 @@ int tb_post_send(struct tb_send_call *call)
 	struct ibv_sge sges[CHUNK];
 	int posted = 0, n = call->n;
 
+	if (pair->post)
+		return pair->post(call);
 	call->error = 0;
 	while (posted < n && !call->error) {
 		int count = 0, failed;
 		for (; count < CHUNK && posted + count < n; count++) {
 			const struct tb_send *r = &call->requests[posted + count];
-			if ((call->error = check(pair, r)))
+			if ((call->error = tb_check(pair, r)))
 				break;
 			translate(pair, r, &list[count], &sges[count]);
 			list[count].next = 0;
@@ -143,19 +142,19 @@ static uint8_t opcode_of(enum ibv_wc_opcode opcode)
 {
 	switch (opcode) {
 	case IBV_WC_RDMA_WRITE:
-		return 1; // with or without immediate: the completion does not tell
+		return TB_WRITE; // with or without immediate: the completion does not tell
 	case IBV_WC_SEND:
-		return OP_SEND;
+		return TB_SEND;
 	case IBV_WC_RDMA_READ:
-		return OP_READ;
+		return TB_READ;
 	case IBV_WC_FETCH_ADD:
-		return OP_FETCH_ADD;
+		return TB_FETCH_ADD;
 	case IBV_WC_COMP_SWAP:
-		return OP_COMPARE_SWAP;
+		return TB_COMPARE_SWAP;
 	case IBV_WC_RECV:
-		return OP_RECEIVE;
+		return TB_RECEIVE;
 	case IBV_WC_RECV_RDMA_WITH_IMM:
-		return OP_RECEIVE_WRITE;
+		return TB_RECEIVE_WRITE;
 	default:
 		return 0;
 	}
@@ -247,7 +246,7 @@ static int push(struct tb_loop *l, uint32_t imm)
 			r.id = LOOP_ID | number;
 			r.immediate = imm;
 			r.length = at == l->parts - 1 ? l->last : l->part;
-			r.flags = (number % every ? 0 : FLAG_SIGNALED) | (r.length <= l->pair->max_inline ? FLAG_INLINE : 0);
+			r.flags = (number % every ? 0 : TB_SIGNALED) | (r.length <= l->pair->max_inline ? TB_INLINED : 0);
 			at = at == l->parts - 1 ? 0 : at + 1;
 			translate(l->pair, &r, &list[i], &sges[i]);
 			list[i].next = 0;

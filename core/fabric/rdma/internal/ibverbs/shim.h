@@ -28,14 +28,22 @@ struct tb_completion {
 	uint8_t opcode, status, has_immediate, pad;
 };
 
-// tb_peer is a peer of a UD queue pair.
+// The opcodes and flags of requests, as in core/fabric/rdma.
+enum { TB_WRITE = 1, TB_WRITE_IMMEDIATE, TB_SEND, TB_SEND_IMMEDIATE, TB_READ, TB_FETCH_ADD, TB_COMPARE_SWAP };
+enum { TB_RECEIVE = 8, TB_RECEIVE_WRITE = 9 };
+enum { TB_SIGNALED = 1, TB_INLINED = 2 };
+
+// tb_peer is a peer of a UD or DC queue pair.
 struct tb_peer {
 	struct ibv_ah *ah;
 	uint32_t number, qkey;
 };
 
+struct tb_send_call;
+
 struct tb_pair {
 	struct ibv_qp *qp;
+	int (*post)(struct tb_send_call *call); // instead of tb_post_send; null but for DC
 	uint32_t max_inline, max_datagram; // max_datagram is 0 for RC
 	uint32_t atomics;
 	struct tb_peer *peers;
@@ -54,6 +62,9 @@ struct tb_cq {
 
 // Codes for malformed requests, besides errno values.
 enum { TB_INLINE = -1, TB_OPCODE = -2, TB_PEER = -3, TB_DATAGRAM = -4, TB_ATOMIC = -5 };
+
+// tb_check returns the code for a malformed request, or 0.
+int tb_check(const struct tb_pair *pair, const struct tb_send *r);
 
 // The functions of the data path take one pointer to their arguments because
 // core/fabric/ccall calls them.

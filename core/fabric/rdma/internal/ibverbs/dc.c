@@ -1,0 +1,100 @@
+//go:build ibverbs && mlx5dv
+
+#include "dc.h"
+
+#include <arpa/inet.h>
+
+struct ibv_qp *tb_create_dci(struct ibv_pd *pd, struct ibv_qp_init_attr *a, int atomics)
+{
+	struct ibv_qp_init_attr_ex ex = {
+		.send_cq = a->send_cq, .recv_cq = a->recv_cq, .cap = a->cap, .qp_type = IBV_QPT_DRIVER, .pd = pd,
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+		.send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_SEND |
+				  IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ |
+				  (atomics ? IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP : 0),
+	};
+	struct mlx5dv_qp_init_attr dc = {
+		.comp_mask = MLX5DV_QP_INIT_ATTR_MASK_DC, .dc_init_attr = {.dc_type = MLX5DV_DCTYPE_DCI},
+	};
+	struct ibv_qp *qp;
+
+	ex.cap.max_recv_wr = ex.cap.max_recv_sge = 0;
+	qp = mlx5dv_create_qp(pd->context, &ex, &dc);
+	if (qp)
+		a->cap = ex.cap;
+	return qp;
+}
+
+struct ibv_qp *tb_create_dct(struct ibv_pd *pd, const struct ibv_qp_init_attr *a, uint64_t key)
+{
+	struct ibv_qp_init_attr_ex ex = {
+		.send_cq = a->send_cq, .recv_cq = a->recv_cq, .srq = a->srq, .qp_type = IBV_QPT_DRIVER, .pd = pd,
+		.comp_mask = IBV_QP_INIT_ATTR_PD,
+	};
+	struct mlx5dv_qp_init_attr dc = {
+		.comp_mask = MLX5DV_QP_INIT_ATTR_MASK_DC,
+		.dc_init_attr = {.dc_type = MLX5DV_DCTYPE_DCT, .dct_access_key = key},
+	};
+
+	return mlx5dv_create_qp(pd->context, &ex, &dc);
+}
+
+// tb_post_dc is tb_post_send for a DC initiator. A postlist is taken as a whole.
+static int tb_post_dc(struct tb_send_call *call)
+{
+	struct tb_pair *pair = call->pair;
+	struct ibv_qp_ex *qp = ibv_qp_to_qp_ex(pair->qp);
+	struct mlx5dv_qp_ex *dc = mlx5dv_qp_ex_from_ibv_qp_ex(qp);
+	int posted = 0, failed;
+
+	call->error = 0;
+	ibv_wr_start(qp);
+	for (; posted < call->n; posted++) {
+		const struct tb_send *r = &call->requests[posted];
+		const struct tb_peer *peer;
+
+		if ((call->error = tb_check(pair, r)))
+			break;
+		peer = &pair->peers[r->peer];
+		qp->wr_id = r->id;
+		qp->wr_flags = r->flags & TB_SIGNALED ? IBV_SEND_SIGNALED : 0;
+		switch (r->opcode) {
+		case TB_WRITE:
+			ibv_wr_rdma_write(qp, r->remote_key, r->remote);
+			break;
+		case TB_WRITE_IMMEDIATE:
+			ibv_wr_rdma_write_imm(qp, r->remote_key, r->remote, htonl(r->immediate));
+			break;
+		case TB_SEND:
+			ibv_wr_send(qp);
+			break;
+		case TB_SEND_IMMEDIATE:
+			ibv_wr_send_imm(qp, htonl(r->immediate));
+			break;
+		case TB_READ:
+			ibv_wr_rdma_read(qp, r->remote_key, r->remote);
+			break;
+		case TB_FETCH_ADD:
+			ibv_wr_atomic_fetch_add(qp, r->remote_key, r->remote, r->operand);
+			break;
+		case TB_COMPARE_SWAP:
+			ibv_wr_atomic_cmp_swp(qp, r->remote_key, r->remote, r->operand, r->swap);
+			break;
+		}
+		mlx5dv_wr_set_dc_addr(dc, peer->ah, peer->number, peer->qkey);
+		if (r->flags & TB_INLINED)
+			ibv_wr_set_inline_data(qp, (void *)(uintptr_t)r->local, r->length);
+		else
+			ibv_wr_set_sge(qp, r->local_key, r->local, r->length);
+	}
+	failed = ibv_wr_complete(qp);
+	if (!failed)
+		return posted;
+	call->error = failed < 0 ? -failed : failed;
+	return 0;
+}
+
+void tb_set_dc(struct tb_pair *pair)
+{
+	pair->post = tb_post_dc;
+}
