@@ -62,8 +62,11 @@ ip rule add pref 1000 lookup local
 ip rule del pref 0
 rdma link add rxe0 type rxe netdev v0 || exit 1
 rdma link add rxe1 type rxe netdev v1 || exit 1
+# A third one over an interface on PCIe, which is connected to nothing.
+ip link set eth0 up
+rdma link add rxe2 type rxe netdev eth0 || exit 1
 ulimit -l unlimited
-RDMA_TRIES=$tries scripts/rdma-tests.sh $tree/bin/rdma rxe0 rxe1 /rdma-link
+RDMA_TEST_BUS=rxe2 RDMA_TRIES=$tries scripts/rdma-tests.sh $tree/bin/rdma rxe0 rxe1 /rdma-link
 START
 $busybox chroot /root /bin/bash /start-rdma && echo "rdma tests: passed" || echo "rdma tests: failed"
 $busybox poweroff -f

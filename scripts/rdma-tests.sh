@@ -35,6 +35,8 @@ tests() {
 
 step "verbs device: conformance"
 tests core/fabric/rdma "$work/rdma.test"
+step "the path: what sysfs says and the ports count"
+tests core/base/carrier "$work/carrier.test"
 step "datagrams over UD: conformance"
 tests core/fabric/datagram "$work/datagram.test"
 step "copyrpc: conformance, processes, faults"
@@ -163,7 +165,7 @@ trip() { # TRANSPORT PERFTEST ARGUMENTS...
 }
 
 if [ -n "$quick" ]; then
-	micro 100ms write-latency fetch-add-latency write-pairs relaxed-ordering
+	micro 100ms write-latency fetch-add-latency write-pairs relaxed-ordering dc-write-latency
 else
 	micro 200ms
 fi

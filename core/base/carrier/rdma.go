@@ -57,4 +57,8 @@ func addPort(p *transport.Path, root string) {
 		p.Interface = readText(filepath.Join(port, "gid_attrs/ndevs", index))
 	}
 	addBus(p, filepath.Join(device, "device"))
+	if p.Facts[record.FactBus] == "" && p.Interface != "" {
+		// Soft-RoCE is on no bus, but the interface below it may be.
+		addBus(p, filepath.Join("/sys/class/net", p.Interface, "device"))
+	}
 }

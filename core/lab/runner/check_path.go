@@ -36,7 +36,7 @@ func checkPath(e evidence) finding {
 	launches := e.launches()
 	var names []string
 	var posted, counted float64
-	var uncounted string
+	var uncounted, most string
 	judged, bad := 0, 0
 	for i := range e.result.Repeats {
 		r := &e.result.Repeats[i]
@@ -63,6 +63,9 @@ func checkPath(e evidence) finding {
 		default:
 			judged++
 			posted, counted = posted+w.posted, counted+v.counted
+			if w.packetsOnly {
+				most = "at most "
+			}
 			if f.ok {
 				f.value = max(f.value, v.deviation)
 			}
@@ -77,8 +80,8 @@ func checkPath(e evidence) finding {
 	case judged == 0:
 		return f.notJudged("%s: %s", path, cmp.Or(uncounted, "the windows carried too little"))
 	default:
-		f.message = fmt.Sprintf("%s: %s were counted there for %s of payload, and no other TCP connection of the ranks carried any",
-			path, format.Bytes(counted), format.Bytes(posted))
+		f.message = fmt.Sprintf("%s: %s%s were counted there for %s of payload, and no other TCP connection of the ranks carried any",
+			path, most, format.Bytes(counted), format.Bytes(posted))
 	}
 	return f
 }
@@ -99,6 +102,7 @@ type pathWindow struct {
 	portPackets    map[string]float64
 	own            float64 // the workers' own count of the bytes that the kernel copied
 	sharedPort     bool    // several ranks state the same port
+	packetsOnly    bool    // a port counts packets and no bytes
 }
 
 // place is an interface of a network namespace. Machines number their namespaces alike.
@@ -290,6 +294,7 @@ func (w *pathWindow) portBytes() (sum float64) {
 		if bytes := w.port[name]; bytes > 0 {
 			sum += bytes
 		} else {
+			w.packetsOnly = true
 			sum += w.portPackets[name] * mostRDMAPacket
 		}
 	}
