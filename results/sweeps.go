@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-//go:embed standard.yaml latency.yaml peers.yaml
+//go:embed standard.yaml latency.yaml peers.yaml setup.yaml
 var files embed.FS
 
 // Sweep returns the sweep file called name, without its extension, or nil if there is none.

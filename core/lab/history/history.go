@@ -263,6 +263,8 @@ type Series struct {
 	State   string   `json:"state,omitempty"`
 	Points  []Point  `json:"points"`
 	Changes []Change `json:"changes,omitempty"`
+	// Paths are the changes of what carried the bytes of the cell.
+	Paths []PathChange `json:"path_changes,omitempty"`
 }
 
 // Point is the median of a metric in one set.
@@ -284,6 +286,15 @@ type Change struct {
 	// Worse is set if the metric has a direction and the change goes against it.
 	Worse   bool      `json:"worse,omitempty"`
 	Blessed *Blessing `json:"blessed,omitempty"`
+}
+
+// PathChange is a change of what carried the bytes of a cell.
+type PathChange struct {
+	// Set is the first one after the change, and Before the last one before it that knows its path.
+	Set    int      `json:"set"`
+	Before int      `json:"before"`
+	Old    []string `json:"old"`
+	New    []string `json:"new"`
 }
 
 // Options say which series to make.
@@ -337,6 +348,7 @@ func (h *History) Series(o Options) []Series {
 			}
 			if h.fill(&s, cells[id], metric); len(s.Points) >= 2 {
 				h.findChanges(&s, o.Floor)
+				s.Paths = pathChanges(cells[id])
 				list = append(list, s)
 			}
 		}
@@ -364,6 +376,22 @@ func (h *History) fill(s *Series, cells map[int]*set.Cell, metric string) {
 			s.Points = append(s.Points, Point{Set: at, Value: m.Median, N: m.N})
 		}
 	}
+}
+
+// pathChanges returns the changes of the path of a cell, by set. Sets that do not know it have none.
+func pathChanges(cells map[int]*set.Cell) (list []PathChange) {
+	before := -1
+	for _, at := range slices.Sorted(maps.Keys(cells)) {
+		path := cells[at].Plugin.Path
+		if len(path) == 0 {
+			continue
+		}
+		if before >= 0 && !slices.Equal(cells[before].Plugin.Path, path) {
+			list = append(list, PathChange{Set: at, Before: before, Old: cells[before].Plugin.Path, New: path})
+		}
+		before = at
+	}
+	return list
 }
 
 // findChanges finds the changes of a series by at least floor. Levels are compared as ratios, so the

@@ -3,6 +3,7 @@ package history_test
 import (
 	"bytes"
 	"encoding/csv"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"transportbench/core/lab/history"
 	"transportbench/core/lab/history/historytest"
 	"transportbench/core/lab/result"
+	"transportbench/core/lab/result/set"
 )
 
 // nights are throughputs with 1% of noise, of the levels for so many nights each.
@@ -102,6 +104,33 @@ func TestBless(t *testing.T) {
 		_, err = history.Load([]string{dir})
 		require.ErrorContains(t, err, says)
 		require.ErrorContains(t, err, "night0015")
+	}
+}
+
+// A series names the sets between which the bytes took another path; a set that does not know its path
+// is passed over.
+func TestPathChanges(t *testing.T) {
+	dir := historytest.Write(t, t.TempDir(), 2, 3, nights(6, 1e6)...)
+	var sets []*set.Set
+	for i, path := range []string{"tcp over eth0", "tcp over eth0", "", "tcp over bond0", "tcp over bond0", "tcp over eth0"} {
+		s, err := set.Load(filepath.Join(dir, fmt.Sprintf("night%04d", i+1)))
+		require.NoError(t, err)
+		if path != "" {
+			s.Cells[1].Plugin.Path = []string{path}
+		}
+		sets = append(sets, s)
+	}
+	h, err := history.Of(sets...)
+	require.NoError(t, err)
+	for _, s := range h.Series(history.Options{Metrics: []string{result.Throughput, result.LatencyP50}}) {
+		if s.Load == "in_flight=1" {
+			require.Empty(t, s.Paths)
+			continue
+		}
+		require.Equal(t, []history.PathChange{
+			{Set: 3, Before: 1, Old: []string{"tcp over eth0"}, New: []string{"tcp over bond0"}},
+			{Set: 5, Before: 4, Old: []string{"tcp over bond0"}, New: []string{"tcp over eth0"}},
+		}, s.Paths)
 	}
 }
 

@@ -3,6 +3,8 @@ package result
 import (
 	"slices"
 	"strings"
+
+	"transportbench/core/base/config"
 )
 
 // The kinds of a class's metrics: with all classes at once, alone, and the former over the latter.
@@ -34,6 +36,40 @@ func ofClass(name string) (class, kind, metric string, ok bool) {
 		kind, metric = before, after
 	}
 	return class, kind, metric, ok
+}
+
+// ClassFigures are one metric of a class of traffic: with all classes at once, alone, and the former over
+// the latter. What was not measured is nil.
+type ClassFigures struct {
+	Class     string  `json:"class"`
+	Metric    string  `json:"metric"`
+	Together  *Metric `json:"together,omitempty"`
+	Alone     *Metric `json:"alone,omitempty"`
+	Slowdown  *Metric `json:"slowdown,omitempty"`
+	Objective string  `json:"objective,omitempty"` // of [SLOAttainment]
+}
+
+// FiguresOf returns the metrics of classes that were measured, by class. summary returns a metric by its
+// name.
+func FiguresOf(classes config.Classes, summary func(name string) (Metric, bool)) (list []ClassFigures) {
+	for _, class := range classes {
+		for _, metric := range ClassMetrics {
+			of := func(kind string) *Metric {
+				if m, known := summary(ClassMetric(class.Name, kind, metric)); known {
+					return &m
+				}
+				return nil
+			}
+			f := ClassFigures{Class: class.Name, Metric: metric, Together: of(ClassTogether), Alone: of(ClassAlone), Slowdown: of(ClassSlowdown)}
+			if metric == SLOAttainment {
+				f.Objective = class.Objective.String()
+			}
+			if f.Together != nil || f.Alone != nil {
+				list = append(list, f)
+			}
+		}
+	}
+	return list
 }
 
 // IsOfClass reports whether a name is that of a metric of a class, whatever classes there are.

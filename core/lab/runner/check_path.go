@@ -94,7 +94,8 @@ type pathWindow struct {
 	posted, messages float64 // both directions, of all ranks
 
 	tcp, elsewhere float64            // bytes of connections that are stated, and of others
-	tcpPath        string             // a connection that is not stated and carried most
+	tcpPath        string             // the connection that is not stated and carried most
+	mostElsewhere  float64            // bytes of tcpPath
 	interfaces     map[place]bool     // that are stated
 	ports          map[string]bool    // that are stated
 	sent           map[place]float64  // of interfaces
@@ -161,8 +162,8 @@ func (w *pathWindow) add(machine string, carried *record.Carried, connections ma
 				w.tcp += sent
 				continue
 			}
-			if w.elsewhere == 0 || sent > w.elsewhere/2 {
-				w.tcpPath = strings.Replace(c.Name, " ", " to ", 1)
+			if sent > w.mostElsewhere {
+				w.mostElsewhere, w.tcpPath = sent, strings.Replace(c.Name, " ", " to ", 1)
 			}
 			w.elsewhere += sent
 		case record.KindInterface:

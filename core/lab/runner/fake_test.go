@@ -65,6 +65,7 @@ type cluster struct {
 	leave   bool                                 // the server ends its measured Run early
 	steady  bool                                 // ranks report a constant throughput from the start
 	edit    func(*record.Report)
+	alone   func(r *record.Report, class int) // edits the windows in which a class calls alone, from 1
 
 	mu      sync.Mutex
 	log     []call
@@ -403,6 +404,9 @@ func (f *fakeRank) report(ph record.Window, elapsed time.Duration) record.Report
 	calls := uint64(cfg.CallingRanks()*cfg.Clients) * uint64(elapsed/time.Microsecond)
 	for range daemons {
 		report.Daemons = append(report.Daemons, daemonReport(elapsed, calls/uint64(cfg.ServingRanks()*cfg.Daemons), cfg))
+	}
+	if f.alone != nil && ph.Only > 0 {
+		f.alone(&report, ph.Only)
 	}
 	if f.edit != nil && clients > 0 {
 		f.edit(&report)

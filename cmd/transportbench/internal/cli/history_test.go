@@ -2,15 +2,18 @@ package cli
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"transportbench/core/lab/compare"
 	"transportbench/core/lab/history/historytest"
+	"transportbench/core/lab/result/set"
 )
 
 func TestHistory(t *testing.T) {
@@ -61,6 +64,23 @@ func TestHistory(t *testing.T) {
 	for _, args := range [][]string{{"history"}, {"history", "/nonexistent"}, {"history", dir, "--metric", "p99"}, {"history", dir, "--floor", "x"}, {"bless"}} {
 		require.Equal(t, ExitUsage, c.execute(args...), args)
 	}
+}
+
+// TestHistoryOfPaths checks that a change of the path is written once for all metrics of a cell.
+func TestHistoryOfPaths(t *testing.T) {
+	dir := historytest.Write(t, t.TempDir(), 1, 3, 1e6, 1e6, 1e6)
+	for i, path := range []string{"tcp over eth0", "tcp over eth0", "tcp over bond0\x1b[31m"} {
+		night := filepath.Join(dir, fmt.Sprintf("night%04d", i+1))
+		s, err := set.Load(night)
+		require.NoError(t, err)
+		s.Cells[0].Plugin.Path = []string{path}
+		require.NoError(t, s.WriteIndex(night))
+	}
+	c := &command{T: t}
+	require.Zero(t, c.execute("history", dir), c.stderr)
+	require.Equal(t, 1, strings.Count(c.stdout, "took another path"), c.stdout)
+	require.Contains(t, strings.Join(strings.Fields(c.stdout), " "), "night0003: the bytes of shm took another path than in night0002: tcp over eth0, and now tcp over bond0")
+	require.NotContains(t, c.stdout, "\x1b")
 }
 
 func TestExportOtava(t *testing.T) {

@@ -14,6 +14,8 @@ import (
 	"transportbench/core/lab/result/set"
 )
 
+const setupHelp = "show what a start took, too: opening, registering, connecting, first calls, closing"
+
 func (a *app) runCommand() *cobra.Command {
 	setup := false
 	cmd := &cobra.Command{
@@ -53,7 +55,7 @@ Ctrl-C ends a run and keeps the complete repeats; a second one kills it at once.
 	}
 	options.AddRun(cmd.Flags(), nil)
 	options.AddJSON(cmd.Flags())
-	cmd.Flags().BoolVar(&setup, "setup", false, "show what a start took, too: opening, registering, connecting, first calls, closing")
+	cmd.Flags().BoolVar(&setup, "setup", false, setupHelp)
 	a.addCompletion(cmd)
 	return cmd
 }

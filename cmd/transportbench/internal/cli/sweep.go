@@ -39,7 +39,7 @@ type sweepFlags struct {
 }
 
 func (a *app) sweepCommand() *cobra.Command {
-	f := new(sweepFlags)
+	f, setup := new(sweepFlags), false
 	cmd := &cobra.Command{
 		Use: "sweep [FILE|NAME]", Short: "Measure a matrix of configurations",
 		Long: `sweep measures every combination of its axes. Axes come from a file (YAML, TOML or
@@ -80,6 +80,9 @@ configuration file, so a committed sweep means the same everywhere.
 					columns.Write(s.stdout, all)
 					present.Warnings(s.stdout, all)
 				}
+				if setup {
+					present.Setup(s.stdout, all)
+				}
 				fmt.Fprintf(s.stdout, "\nresults in %s\n", s.settings.Out)
 			}
 			return s.sweep(cmd, f, args)
@@ -87,6 +90,7 @@ configuration file, so a committed sweep means the same everywhere.
 	}
 	f.add(cmd.Flags(), filepath.Join(options.DefaultOut, "sweep-NAME"))
 	cmd.Flags().StringVar(&f.columns, "columns", "", "print a table with these metrics and options instead, such as iterations,tokens,lookup_p50,read_p99; analyze --columns prints it of a saved set")
+	cmd.Flags().BoolVar(&setup, "setup", false, setupHelp)
 	_ = cmd.RegisterFlagCompletionFunc("columns", completeMetrics)
 	a.addCompletion(cmd)
 	return cmd

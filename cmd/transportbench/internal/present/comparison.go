@@ -26,10 +26,11 @@ func machineName(machine set.Environment) string {
 	return format.Machine(machine.Identity["cpu"], cores, machine.Identity["virtualisation"])
 }
 
-// Tables writes the tables of a set: the comparison, the work, and the failed checks.
+// Tables writes the tables of a set: the comparison, the traffic, the work, and the failed checks.
 func Tables(w io.Writer, s *set.Set) {
 	Oversubscribed(w, s)
 	Comparison(w, s)
+	Traffic(w, s)
 	Work(w, s)
 	Warnings(w, s)
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
@@ -40,6 +41,7 @@ func History(w io.Writer, h *history.History, list []history.Series, all bool) {
 		fmt.Fprintf(w, "%d series are in fewer than %d sets, too few to find a change; diff compares two sets\n", short, changepoint.Least)
 	}
 	changes(w, h, list)
+	pathChanges(w, h, list)
 }
 
 func accepted(s history.Set) string {
@@ -127,6 +129,37 @@ func changes(w io.Writer, h *history.History, list []history.Series) {
 		})
 	}
 	t.Render()
+}
+
+// pathChanges writes where the bytes of a cell took another path, once for all of its metrics, the newest
+// first.
+func pathChanges(w io.Writer, h *history.History, list []history.Series) {
+	type line struct {
+		set  int
+		text string
+	}
+	var lines []line
+	for i := range list {
+		s := &list[i]
+		for _, p := range s.Paths {
+			cell := strings.TrimSpace(s.Transport + " " + s.Load)
+			if s.Machine != "" {
+				cell += " on " + s.Machine
+			}
+			text := fmt.Sprintf("%s: the bytes of %s took another path than in %s: %s, and now %s",
+				h.Sets[p.Set].Label, cell, h.Sets[p.Before].Label, strings.Join(p.Old, "; "), strings.Join(p.New, "; "))
+			if l := (line{p.Set, text}); !slices.Contains(lines, l) {
+				lines = append(lines, l)
+			}
+		}
+	}
+	if len(lines) > 0 {
+		fmt.Fprintln(w)
+	}
+	slices.SortStableFunc(lines, func(a, b line) int { return b.set - a.set })
+	for _, l := range lines {
+		paragraph(w, 0, 2, l.text)
+	}
 }
 
 // commits names the range of commits in which a change came, as git log takes it.
