@@ -54,6 +54,25 @@ func TestMeshRun(t *testing.T) {
 	})
 }
 
+// A mesh of one rank passes its checks, and its readings say why there is no floor.
+func TestMeshOfOneRank(t *testing.T) {
+	forEachMesh(t, func(t *testing.T, c *cluster, req Request) {
+		req.Config.Ranks, req.Config.RemoteShare = 1, config.ByHash
+		r, err := Run(t.Context(), req, nil)
+		require.NoError(t, err)
+		c.requireAllKilled(t)
+		require.Empty(t, c.wrong)
+		for _, check := range r.Checks {
+			require.True(t, check.OK || check.Severity == result.Info, "%s: %s", check.Name, check.Message)
+		}
+		require.NotContains(t, c.calls(0), opProbe)
+		require.Equal(t, "a probe is between two ranks, and the run has one", r.Repeats[0].Before.Note)
+		require.NotContains(t, r.Summary, result.Floor)
+		require.Positive(t, r.Summary[result.Throughput].Median)
+		requireValid(t, r)
+	})
+}
+
 // death is the error of a rank whose process ended.
 var death = &record.ExitError{Plugin: "shm", PID: 7, State: "signal: killed", Output: []string{"last", "words"}}
 

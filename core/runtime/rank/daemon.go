@@ -34,7 +34,6 @@ type daemon struct {
 	next    int // in headers, circular
 
 	proxy   *proxy     // nil unless mesh-proxied
-	sends   bool       // before it scans, what the poll brought
 	storage *storage   // nil without delays
 	device  *deviceLog // nil unless payloads stay in device memory
 
@@ -83,7 +82,6 @@ func newDaemon(w wiring, index int, idle string, worker transport.Worker) (*daem
 		// One for each request of peers and of clients that can be open.
 		headers: make([][kv.HeaderSize]byte, open+forwarded),
 		gaps:    newGapWatch(machine.Calibrated()),
-		sends:   w.cfg.Interleave == config.InterleaveSendPoll && w.cfg.Proxied(),
 	}
 	if w.cfg.Stored() {
 		d.storage = newStorage(d.clock, w.cfg, w.rank*w.cfg.Daemons+index, open+forwarded)

@@ -123,11 +123,6 @@ func (d *daemon) step() error {
 		}
 		found += m
 	}
-	if d.sends && found > 0 {
-		if err := d.flushAll(); err != nil {
-			return err
-		}
-	}
 	if d.loop.timing {
 		d.loop.stamp(phaseServe)
 	}

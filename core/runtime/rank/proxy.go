@@ -86,6 +86,7 @@ type proxy struct {
 	links  transport.Worker
 	events []transport.Event
 	out    outbox // responses to clients
+	sends  bool   // before each scan, not only at the end of an iteration
 
 	forwards []forward // by the token of the call over the transport
 	free     []uint32  // indices of forwards; a stack
@@ -109,7 +110,7 @@ func newProxy(w wiring, links transport.Worker, traces []*trace) *proxy {
 	open := w.cfg.Clients * w.cfg.InFlight
 	p := &proxy{
 		links: links, events: make([]transport.Event, max(minPollBatch, min(open, maxPollBatch))),
-		out:      newOutbox(links, open),
+		out: newOutbox(links, open), sends: w.cfg.Interleave == config.InterleaveSendPoll,
 		forwards: make([]forward, open), free: make([]uint32, open),
 		traces: traces, tracing: make([]*trace, 0, len(traces)),
 	}
@@ -120,9 +121,14 @@ func newProxy(w wiring, links transport.Worker, traces []*trace) *proxy {
 }
 
 // scan polls the links of the rank's clients. It answers requests for keys of this rank and
-// forwards the others.
+// forwards the others. With send-poll it first sends what the poll of other ranks brought.
 func (d *daemon) scan() (int, error) {
 	p := d.proxy
+	if p.sends {
+		if err := d.flushAll(); err != nil {
+			return 0, err
+		}
+	}
 	if p.held {
 		d.counts.held++
 		return 0, nil
