@@ -276,6 +276,28 @@ func TestAgents(t *testing.T) {
 		}
 		h.requireIdle(t)
 	})
+	t.Run("micro setup", func(t *testing.T) {
+		inLongTests(t)
+		run := h.start(t, 0, nil, "micro", "tcpx", "setup", "--listen", "10.78.0.1:7177", "--agents", "2", "--connections", "4", "--duration", "1ms", "--json")
+		ticket := run.output.await(t, `tb1-\S+`)
+		h.join(t, 1, ticket)
+		h.join(t, 2, ticket)
+		require.Zero(t, run.end(t), run.output)
+		var phases []struct {
+			Connections int
+			Metric      string
+			Values      []float64
+		}
+		require.NoError(t, json.Unmarshal(run.stdout.Bytes(), &phases))
+		var names []string
+		for _, p := range phases {
+			require.Equal(t, 4, p.Connections)
+			require.NotEmpty(t, p.Values)
+			names = append(names, p.Metric)
+		}
+		require.Equal(t, []string{result.SetupOpen, result.SetupConnect, result.SetupConnectAll, result.FirstCall, result.Teardown}, names)
+		h.requireIdle(t)
+	})
 	t.Run("two on one machine", func(t *testing.T) {
 		run, ticket := h.coordinate(t, 2, "--transport", "tcpx")
 		h.join(t, 1, ticket)

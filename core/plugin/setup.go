@@ -31,11 +31,11 @@ const (
 	MostRounds  = 5000
 )
 
-// setupPayload is the size of the first calls, and setupPatience how long one may take.
-const (
-	setupPayload  = 32
-	setupPatience = 5 * time.Second
-)
+// SetupPayload is the size of the first calls.
+const SetupPayload = 32
+
+// setupPatience is how long a first call may take.
+const setupPatience = 5 * time.Second
 
 // setUpAgain takes rounds of each number of connections for about d, and reports each round.
 func setUpAgain(ctx context.Context, driver transport.Driver, options transport.Values, connections []int, d time.Duration, report func(*SetupReading) error) error {
@@ -57,9 +57,9 @@ func setUpAgain(ctx context.Context, driver transport.Driver, options transport.
 	return nil
 }
 
-// grid divides connections into workers of both sides, each connected to each of the other, as evenly
+// Grid divides connections into workers of both sides, each connected to each of the other, as evenly
 // as it goes.
-func grid(connections int) (servers, clients int) {
+func Grid(connections int) (servers, clients int) {
 	for servers = int(math.Sqrt(float64(connections))); connections%servers != 0; servers-- {
 	}
 	return servers, connections / servers
@@ -102,8 +102,8 @@ func (s *side) close() error {
 
 // setUpOnce takes one round.
 func setUpOnce(ctx context.Context, driver transport.Driver, options transport.Values, connections int) (_ *SetupReading, err error) {
-	servers, clients := grid(connections)
-	cfg := transport.Config{InFlight: 1, MaxPayload: setupPayload, Options: options, Logger: slog.New(slog.DiscardHandler)}
+	servers, clients := Grid(connections)
+	cfg := transport.Config{InFlight: 1, MaxPayload: SetupPayload, Options: options, Logger: slog.New(slog.DiscardHandler)}
 	var serving, calling side
 	r := new(SetupReading)
 	defer func() {
@@ -176,7 +176,7 @@ func callAll(ctx context.Context, serving, calling *side, r *record.RankSetup) e
 // callOnce makes a call of the client and answers it on the server. from is the client's number at the
 // server, and to the server's at the client.
 func callOnce(ctx context.Context, client, server transport.Worker, from, to transport.PeerID) error {
-	payload := make([]byte, setupPayload)
+	payload := make([]byte, SetupPayload)
 	pending := []transport.Op{{Kind: transport.OpCall, Peer: to, Token: 1, Payload: payload}}
 	var answer []transport.Op
 	for began, polls := time.Now(), 0; ; polls++ {

@@ -103,7 +103,7 @@ func TestSetUpFails(t *testing.T) {
 
 func TestGrid(t *testing.T) {
 	for n, want := range map[int][2]int{1: {1, 1}, 7: {1, 7}, 10: {2, 5}, 100: {10, 10}, 1000: {25, 40}} {
-		servers, clients := grid(n)
+		servers, clients := Grid(n)
 		require.Equal(t, want, [2]int{servers, clients}, n)
 	}
 }

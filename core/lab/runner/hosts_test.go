@@ -3,6 +3,8 @@ package runner
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"testing"
 	"testing/synctest"
 
@@ -53,6 +55,35 @@ func TestPlacementOnHosts(t *testing.T) {
 		}
 		require.Equal(t, name != "own machines", busiest.oversubscribed(), name)
 	}
+}
+
+// The ranks of each host are placed by its own NUMA nodes and cores.
+func TestPlacementByOwnNodes(t *testing.T) {
+	read := func(files map[string]string) []machine.CPU {
+		root := machine.Root(t.TempDir())
+		for name, text := range files {
+			path := root.Path("sys/devices/system", name)
+			require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+			require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
+		}
+		cpus, err := root.Topology()
+		require.NoError(t, err)
+		return cpus
+	}
+	cfg := config.Default()
+	cfg.Topology, cfg.Ranks = config.TopologyMeshDirect, 2
+	req := onHosts(Request{Config: cfg}, []int{0, 1}, "m0", "m1")
+	req.Hosts[0].CPUs = read(map[string]string{ // 0 and 1 are one core
+		"cpu/online": "0-3", "cpu/cpu0/topology/core_id": "0", "cpu/cpu1/topology/core_id": "0", "cpu/cpu2/topology/core_id": "1", "cpu/cpu3/topology/core_id": "1",
+		"cpu/cpu0/node0/x": "", "cpu/cpu1/node0/x": "", "cpu/cpu2/node0/x": "", "cpu/cpu3/node0/x": "",
+	})
+	req.Hosts[1].CPUs = read(map[string]string{ // the first node has the last processors
+		"cpu/online": "4-7", "cpu/cpu4/node1/x": "", "cpu/cpu5/node1/x": "", "cpu/cpu6/node0/x": "", "cpu/cpu7/node0/x": "",
+	})
+	plans, _, err := placePools(cfg, transport.Capabilities{}, req.pools())
+	require.NoError(t, err)
+	require.Equal(t, []int{0, 2}, plans[0].CPUs)
+	require.Equal(t, []int{6, 7}, plans[1].CPUs)
 }
 
 // Threads with the same processor number on different machines do not share it.

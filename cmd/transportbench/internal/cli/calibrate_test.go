@@ -304,7 +304,7 @@ func TestCalibrateIsOfOneHost(t *testing.T) {
 		stderr string
 	}{
 		{args: []string{"--hosts", "a,b"}, stderr: "unknown flag --hosts"},
-		{env: map[string]string{"TRANSPORTBENCH_HOSTS": "a,b"}, stderr: "calibrate measures one host: leave the options for other hosts out of the configuration file and the environment"},
+		{env: map[string]string{"TRANSPORTBENCH_HOSTS": "a,b"}, stderr: "calibrate measures one host: leave out the options for other hosts"},
 		{env: map[string]string{"SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2"}, stderr: "srun started 2 copies of this command, and calibrate measures one host: run it once on each host\n"},
 		{env: map[string]string{"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "3"}, stderr: "mpirun started 3 copies of this command, and calibrate measures one host"},
 	} {

@@ -112,7 +112,8 @@ micro NAME setup, which every transport has, sets up two endpoints in one proces
 with some connections, makes the first call on each and closes them, again and
 again for --duration (2s by default), once for each number of --connections. It shows the median of
 each phase, and whether it takes longer from time to time, as with libraries that
-keep something of each.`,
+keep something of each. With --hosts and the like the endpoints are two ranks on two
+hosts, which start anew for each time. The other measurements are of one host.`,
 		Example: `  transportbench micro copyrpc
   transportbench micro shm spsc --cpus 0,1
   transportbench micro shm spsc --repeats 6 --out micro
@@ -123,6 +124,7 @@ keep something of each.`,
 		RunE:              c.run,
 	}
 	options.AddMicro(cmd.Flags(), microDuration)
+	options.AddHosts(cmd.Flags())
 	cmd.Flags().StringVar(&c.cpus, "cpus", "", "processors of the measuring threads, in ascending order: 0,2 (default: all)")
 	cmd.Flags().IntSliceVar(&c.connections, "connections", []int{1, 10, 100}, "of setup: numbers of connections, a comma list")
 	_ = cmd.RegisterFlagCompletionFunc(options.KeySet, a.completeSet)
@@ -134,8 +136,21 @@ func (c *micro) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
+	take := c.repeat
+	if setup {
+		between, err := c.joinSetup(cmd.Context())
+		defer between.leave()
+		if err != nil {
+			return err
+		}
+		if between.cluster != nil {
+			take = between.repeat
+		}
+	} else if err := (&session{app: c.app, settings: c.settings}).alone("micro measures one host, except with " + plugin.MicroSetup); err != nil {
+		return err
+	}
 	for range c.settings.Config.Repeats {
-		if err := c.repeat(cmd.Context()); err != nil {
+		if err := take(cmd.Context()); err != nil {
 			return err
 		}
 	}
@@ -284,8 +299,13 @@ func (c *micro) repeat(ctx context.Context) error {
 			return err
 		}
 	}
+	return c.addSetups(c.rounds[before:], environment)
+}
+
+// addSetups adds the medians of rounds to the set.
+func (c *micro) addSetups(rounds []*plugin.SetupReading, environment machine.Environment) error {
 	setups := map[int]map[string]float64{} // the medians of the metrics, by the number of connections
-	for _, p := range setupPhases(c.rounds[before:]) {
+	for _, p := range setupPhases(rounds) {
 		if setups[p.Connections] == nil {
 			setups[p.Connections] = map[string]float64{}
 		}

@@ -33,7 +33,7 @@ func (s *session) alone(why string) error {
 		return usagef("%s started %d copies of this command, and %s: run it once on each host", task.Engine, task.Size, why)
 	}
 	if s.settings.Hosts != (options.Hosts{}) {
-		return usagef("%s: leave the options for other hosts out of the configuration file and the environment, and run it on each host", why)
+		return usagef("%s: leave out the options for other hosts, such as --hosts, also in the environment and the configuration file", why)
 	}
 	return nil
 }
