@@ -27,7 +27,7 @@ func TestMesh(t *testing.T) {
 		"many":          func(c *config.Config) { c.Ranks, c.Daemons, c.Clients = 3, 2, 3 },
 		"one in flight": func(c *config.Config) { c.InFlight = 1 },
 		"send-poll": func(c *config.Config) {
-			if c.Ranks, c.Clients = 3, 3; c.Proxied() {
+			if c.Proxied() {
 				c.Interleave = config.InterleaveSendPoll
 			}
 		},
