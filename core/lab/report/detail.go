@@ -103,6 +103,10 @@ func detailOf(s *set.Set, c *set.Cell) (detail, brief) {
 	known.start, known.made = startOf(results), connectionsOf(results)
 	d.Start = known.start
 	d.Plugin = results[0].Plugin
+	d.Classes = result.FiguresOf(results[0].Config.Classes, c.Metric)
+	if d.Flows, err = result.FlowsOf(repeats); err != nil {
+		d.Problem = printable.Text(err.Error())
+	}
 	if err := d.spectra(repeats); err != nil {
 		d.Problem = printable.Text(err.Error())
 	}

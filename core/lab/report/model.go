@@ -189,6 +189,9 @@ type detail struct {
 	Loops []result.RankLoop `json:"loops,omitempty"`
 	// Start has the phases of a start of the ranks.
 	Start *analyze.Breakdown `json:"start,omitempty"`
+	// Classes are the classes of traffic, and Flows the pairs of ranks of a pattern.
+	Classes []result.ClassFigures `json:"classes,omitempty"`
+	Flows   []result.Flow         `json:"flows,omitempty"`
 	// Problem is why details are missing.
 	Problem string `json:"problem,omitempty"`
 }

@@ -10,10 +10,11 @@ import (
 // Flow has the operations between a calling rank and a rank that it called, for loads with a pattern
 // of traffic.
 type Flow struct {
-	From, To int
+	From int `json:"from"`
+	To   int `json:"to"`
 	// PerSecond is the throughput in op/s, the mean over the windows.
-	PerSecond float64
-	Latency   Spread // service time
+	PerSecond float64 `json:"per_second"`
+	Latency   Spread  `json:"latency"` // service time
 }
 
 // FlowsOf returns the flows of some repeats that completed operations, by ranks.

@@ -10,8 +10,12 @@ import (
 
 // Spread is the distribution of a time, in nanoseconds.
 type Spread struct {
-	Mean, P50, P90, P99, Max float64
-	Samples                  uint64
+	Mean    float64 `json:"mean_ns"`
+	P50     float64 `json:"p50_ns"`
+	P90     float64 `json:"p90_ns"`
+	P99     float64 `json:"p99_ns"`
+	Max     float64 `json:"max_ns"`
+	Samples uint64  `json:"samples"`
 
 	deviation float64 // standard
 }

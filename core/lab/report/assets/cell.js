@@ -13,6 +13,8 @@ async function openCell(cell, again) {
     detail.problem ? el("p", { class: "notice" }, detail.problem) : null,
     detail.analysis ? part("Verdict", verdictOf(detail.analysis)) : null,
     part("Figures", statesText(cell) ? el("p", {}, "Throughput in the machine's states: " + statesText(cell)) : null, figureTable(cell)),
+    classesOf(detail.classes || []),
+    (detail.flows || []).length ? part("Pairs of ranks", flowTable(detail.flows)) : null,
     spectrumOf(cell, detail),
     repeatsOf(cell),
     (detail.analysis?.breakdowns || []).length ? part("Where the time goes", detail.analysis.breakdowns.map(breakdownTable)) : null,
@@ -66,6 +68,29 @@ function spectrumOf(cell, detail) {
   figure.addEventListener("draw", () => drawChart(figure, { label: "Percentile spectrum", height: 260, curves, levels: floorsOf([cell]),
     x: { title: "percentile: 1/(1-p), logarithmic", log: true, text: (v) => shareText(1 - 1 / v), ticks: tens }, y: { title: "time", log: true, text: (v) => number(v, "ns") } }));
   return el("section", {}, el("h3", {}, "Percentiles, all repeats merged"), figure, folded("cell-spectrum", "The percentiles, as a table", () => spectrumTable(curves)));
+}
+
+// classesOf draws how much each class of traffic is slowed by the others, and has a table of its figures.
+function classesOf(figures) {
+  if (!figures.length) return null;
+  const slowed = figures.filter((f) => f.slowdown), most = Math.max(1, ...slowed.map((f) => f.slowdown.median));
+  const x = (v) => (100 * v) / most + "%";
+  const bars = slowed.map((f, i) => el("div", { class: "bar-row" }, el("span", { class: "bar-label" }, f.class + " " + f.metric),
+    svg("svg", { class: "bar", role: "img", "aria-label": `${f.class} ${f.metric}: ${value(f.slowdown)}` },
+      svg("rect", { width: x(f.slowdown.median), y: 2, height: 16, class: "s" + (figures.findIndex((o) => o.class === f.class) % 8) }), svg("line", { class: "zero", x1: x(1), x2: x(1), y1: 0, y2: 20 })),
+    el("span", { class: "bar-value" }, value(f.slowdown))));
+  return el("section", {}, el("h3", {}, "Classes of traffic"),
+    bars.length ? el("figure", { class: "bars slowdowns" }, el("figcaption", {}, "How many times worse a class is with the others than alone; 1, the dashed line, is no difference"), bars) : null,
+    table("Medians with all classes at once, alone, and the former over the latter", [{ name: "class", text: (f) => f.class }, { name: "metric", text: (f) => f.metric + (f.objective ? " of " + f.objective : "") },
+      { name: "together", right: true, text: (f) => value(f.together) }, { name: "alone", right: true, text: (f) => value(f.alone) }, { name: "slowdown", right: true, text: (f) => value(f.slowdown) }, { name: "95% interval", right: true, text: (f) => interval(f.slowdown) }], figures));
+}
+
+function flowTable(flows) {
+  const all = flows.reduce((sum, f) => sum + f.per_second, 0), rank = (name, of) => ({ name, right: true, text: (f) => String(of(f)), key: of });
+  const time = (name) => ({ name, right: true, text: (f) => number(f.latency[name + "_ns"], "ns"), key: (f) => f.latency[name + "_ns"] });
+  return table("Operations by the calling rank and the rank that it called; times are service times", [rank("from", (f) => f.from), rank("to", (f) => f.to),
+    { name: "throughput", right: true, text: (f) => number(f.per_second, "op/s"), key: (f) => f.per_second }, { name: "share", right: true, text: (f) => digits((100 * f.per_second) / all) + "%" },
+    time("mean"), time("p50"), time("p99"), time("max")], flows);
 }
 
 // repeatsOf draws the throughput of each repeat in the order of measurement.

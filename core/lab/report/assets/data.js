@@ -82,7 +82,7 @@ function value(m) { return m ? number(m.median, m.unit) : "-"; }
 function interval(m) {
   if (!m) return "-";
   if (m.n <= 1) return "measured once";
-  if (m.low === null || m.high === null) return `no interval from ${m.n} repeats`;
+  if (m.low == null || m.high == null) return `no interval from ${m.n} repeats`;
   const s = scaleFor(m.median, scalesOf(m.unit)[0]);
   return digits(m.low / s[0]) + " to " + digits(m.high / s[0]);
 }
