@@ -185,7 +185,7 @@ func TestAgents(t *testing.T) {
 	}{
 		"tcpx": {2, 2, []string{"--transport", "tcpx", "--in-flight", "4"}, []string{"h1", "h2"}},
 		"erpc": {2, 2, []string{"--transport", "erpc", "--set", "provider=udp", "--set", "address=10.78.0.0/24"}, []string{"h1", "h2"}},
-		"mesh": {6, 3, []string{"--transport", "tcpx", "--topology", "mesh-proxied", "--ranks", "6"}, []string{"h0", "h1", "h2", "h0", "h1", "h2"}},
+		"mesh": {6, 3, []string{"--transport", "tcpx", "--topology", "mesh-proxied", "--ranks", "6", "--set", "mode=auto", "--verbose"}, []string{"h0", "h1", "h2", "h0", "h1", "h2"}},
 		"map":  {3, 2, []string{"--transport", "sockets", "--topology", "mesh-direct", "--ranks", "3", "--map", "h2,1,h1", "--verbose"}, []string{"h2", "h2", "h1"}},
 	} {
 		if testing.Short() && name != "mesh" {
@@ -203,6 +203,11 @@ func TestAgents(t *testing.T) {
 			}
 			r, err := result.Parse(run.stdout.Bytes())
 			require.NoError(t, err, run.output.String())
+			if name == "mesh" {
+				for rank, host := range c.placed {
+					require.Regexp(t, fmt.Sprintf(`(?m)^%s: rank %d: .*level=INFO msg="tcpx: mode auto took`, host, rank), run.output.String(), "what a rank logs")
+				}
+			}
 			requireVerified(t, r)
 			require.Positive(t, r.Summary[result.Throughput].Median)
 			require.Positive(t, r.Summary[result.Floor].Median, r.Repeats[0].Before.Note)
