@@ -44,6 +44,7 @@ func Result(w io.Writer, r *result.Result) {
 	}
 	t.Render()
 	fmt.Fprintln(w)
+	stream(w, r)
 	network(w, r)
 	classes(w, r)
 	flows(w, r)

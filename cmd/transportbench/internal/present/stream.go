@@ -1,0 +1,28 @@
+package present
+
+import (
+	"fmt"
+	"io"
+
+	"transportbench/core/lab/result"
+	"transportbench/core/lab/result/format"
+)
+
+const (
+	// leastStreamed is the mean size in bytes of values from which a load is a stream of bytes.
+	leastStreamed = 64 << 10
+	// streamed is the amount in bytes whose time is shown, as in the walk-through of TCPX.
+	streamed = 64 << 20
+)
+
+// stream writes the bandwidth of a load of large values beside that of the bare medium in the same run.
+func stream(w io.Writer, r *result.Result) {
+	goodput, throughput, floor := r.Summary[result.Goodput].Median, r.Summary[result.Throughput].Median, r.Summary[result.RateFloor].Median
+	if throughput == 0 || floor == 0 || goodput/throughput < leastStreamed {
+		return
+	}
+	raw := goodput / throughput / floor * 1e9
+	paragraph(w, 0, 2, fmt.Sprintf("stream: %s, %s per 64MiB; the raw stream between the windows: %s, so the transport reaches %s of it",
+		format.Number(goodput, "B/s"), format.Number(streamed/goodput*1e9, "ns"), format.Number(raw, "B/s"), format.Number(goodput/raw, "ratio")))
+	fmt.Fprintln(w)
+}
