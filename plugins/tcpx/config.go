@@ -45,6 +45,12 @@ const (
 	stripeLeastLoaded = "least-loaded"
 )
 
+// Values of the option unpack-launch.
+const (
+	launchAsync = "async"
+	launchSync  = "sync"
+)
+
 // Values of the option zero-copy.
 const (
 	zeroCopyOff  = "off"
@@ -71,6 +77,10 @@ var schema = append([]transport.Option{
 	{
 		Name: "unpack-workers", Type: transport.TypeInt, Default: "0", Max: bounce.UnpackSlots,
 		Help: "threads that unpack in mode host; with 0 the polling thread does",
+	},
+	{
+		Name: "unpack-launch", Type: transport.TypeString, Default: launchAsync, Allowed: []string{launchAsync, launchSync},
+		Help: "async unpacks while the next requests arrive; sync waits for each request, to show what that costs; without unpack-workers or a GPU they are the same",
 	},
 	{
 		Name: "chunk", Type: transport.TypeSize, Default: "512KiB", Max: maxRequest,
@@ -180,6 +190,7 @@ type settings struct {
 	autoNote string           // what mode auto took and why; else empty
 
 	unpackWorkers  int
+	launch         string // launchAsync or launchSync
 	chunk          int
 	request        int
 	sendWindow     int
@@ -252,7 +263,7 @@ const (
 // resolveOptions resolves what does not depend on the run.
 func resolveOptions(o transport.Values) (*settings, error) {
 	s := &settings{options: o,
-		unpack: o.String("unpack"), unpackWorkers: o.Int("unpack-workers"),
+		unpack: o.String("unpack"), unpackWorkers: o.Int("unpack-workers"), launch: o.String("unpack-launch"),
 		chunk: o.Size("chunk"), request: o.Size("request"),
 		sendWindow: o.Int("send-window"), receiveWindow: o.Int("receive-window"),
 		inline: o.Size("inline"), sockets: o.Int("sockets"), threads: o.Int("threads"), leastLoaded: o.String("striping") == stripeLeastLoaded,

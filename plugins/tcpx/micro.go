@@ -14,16 +14,22 @@ var _ transport.Microbenchmarker = Driver{}
 
 // microbenchmark is a measurement with the options of the user, changed in one way.
 type microbenchmark struct {
-	name   string
-	change func(*settings)
+	name     string
+	change   func(*settings)
+	baseline string
 }
 
 var microbenchmarks = []microbenchmark{
 	{name: microRaw},
 	{name: "stream", change: func(*settings) {}},
 	{name: "stream-no-unpack", change: func(s *settings) { s.unpack = unpackNone }},
+	{name: microAsync, change: func(s *settings) { s.launch, s.unpackWorkers = launchAsync, max(1, s.unpackWorkers) }},
+	{name: "stream-sync-launch", change: func(s *settings) { s.launch, s.unpackWorkers = launchSync, max(1, s.unpackWorkers) },
+		baseline: microAsync},
 	{name: "stream-one-request", change: func(s *settings) { s.sendWindow, s.receiveWindow = 1, 1 }},
 }
+
+const microAsync = "stream-async-launch"
 
 // microRaw is the floor: the same sockets and source without the transport.
 const microRaw = "raw-stream"
@@ -74,7 +80,7 @@ func measure(ctx context.Context, options transport.Values, wanted func(string) 
 }
 
 func (m microbenchmark) run(ctx context.Context, s settings, source []byte, d time.Duration) (transport.Measurement, error) {
-	result := transport.Measurement{Name: m.name, Size: s.chunk}
+	result := transport.Measurement{Name: m.name, Size: s.chunk, Baseline: m.baseline}
 	if m.change == nil {
 		f, err := rawStream(ctx, &s, source, d)
 		result.Latency, result.Samples, result.Bandwidth = f.RoundTrip/2, f.Samples, f.bandwidth

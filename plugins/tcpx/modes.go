@@ -172,6 +172,9 @@ func (s *settings) newBounce() (memory bounce.Allocator, unpacker *bounce.Slots,
 	if err != nil {
 		return nil, nil, errors.Join(err, memory.Close())
 	}
+	if s.launch == launchSync {
+		u = &bounce.Synchronous{Unpacker: u}
+	}
 	unpacker, err = bounce.NewSlots(memory, u)
 	return memory, unpacker, err
 }

@@ -89,3 +89,47 @@ func TestUnpackWorkers(t *testing.T) {
 		require.NoError(t, mirror.Free(bounce[:2*len(bounce)]))
 	}
 }
+
+// late is an unpacker that has copied a request when Done is called for the third time.
+type late struct {
+	*Host
+	looks int
+}
+
+func (u *late) Launch(int, []Fragment, Buffer) error {
+	u.looks = 0
+	return nil
+}
+
+func (u *late) Done(int) (bool, error) {
+	u.looks++
+	return u.looks == 3, nil
+}
+
+func TestSynchronous(t *testing.T) {
+	u := &late{Host: NewHost(0)}
+	s := &Synchronous{Unpacker: u}
+	for range 2 {
+		require.NoError(t, s.Launch(5, nil, Buffer{}))
+		require.Equal(t, 3, u.looks, "Launch has waited")
+		for _, want := range []bool{true, false} { // the slot is free afterwards
+			done, err := s.Done(5)
+			require.NoError(t, err)
+			require.Equal(t, want, done)
+		}
+		done, _ := s.Done(4)
+		require.False(t, done, "another slot")
+	}
+	require.NoError(t, s.Close())
+}
+
+// A failure of the unpacker is that of the Launch that waits.
+func TestSynchronousFails(t *testing.T) {
+	s := &Synchronous{Unpacker: failing{}}
+	require.ErrorIs(t, s.Launch(0, nil, Buffer{}), errMisaligned)
+}
+
+type failing struct{ Unpacker }
+
+func (failing) Launch(int, []Fragment, Buffer) error { return nil }
+func (failing) Done(int) (bool, error)               { return false, errMisaligned }
