@@ -108,9 +108,11 @@ func classSamples(cfg config.Config, reports []record.Report, class int, step fl
 			samples[p.metric] = p.h.Interpolate(p.q, step)
 		}
 	}
-	// Operations that were due and not even issued have missed the objective, too.
-	if objective := cfg.Classes[class].Objective; objective > 0 && timed.Count() > 0 {
-		samples[result.SLOAttainment] = timed.Within(uint64(objective)) * float64(ops) / float64(max(ops, due))
+	// Operations that were due and not even issued have missed the objective, too, and so have all of a
+	// class of which none was answered in the window.
+	starved := ops == 0 && (due > 0 || cfg.Classes[class].Rate == 0)
+	if objective := cfg.Classes[class].Objective; objective > 0 && (timed.Count() > 0 || starved) {
+		samples[result.SLOAttainment] = timed.Within(uint64(objective)) * float64(ops) / float64(max(ops, due, 1))
 	}
 	return samples, nil
 }

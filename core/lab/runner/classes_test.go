@@ -98,6 +98,20 @@ func TestClassSamples(t *testing.T) {
 	require.InDelta(t, 500, bulk[result.LatencyP99], 5)
 	require.InDelta(t, 5000, bulk[result.ResponseP99], 50)
 
+	idle := client(0, latencies(0, 0))
+	idle.Open = &record.OpenReport{Scheduled: 20}
+	reports[1].Clients = []record.ClientReport{client(0, latencies(0, 0)), client(0, latencies(0, 0)), idle}
+	for class := range cfg.Classes {
+		starved, err := classSamples(cfg, reports, class, 1)
+		require.NoError(t, err)
+		require.Contains(t, starved, result.SLOAttainment)
+		require.Zero(t, starved[result.SLOAttainment], "nothing was answered")
+	}
+	idle.Open.Scheduled = 0
+	none, err := classSamples(cfg, reports, 1, 1)
+	require.NoError(t, err)
+	require.NotContains(t, none, result.SLOAttainment, "nothing was due")
+
 	for metric, want := range map[string]float64{result.Throughput: 4, result.LatencyP50: 0.25} {
 		ratio, ok := slowdown(metric, 10, 40)
 		require.True(t, ok)
