@@ -24,22 +24,12 @@ type RankLoop struct {
 	// forwarded; 0 without requests.
 	LoopsPerRequest float64 `json:"loops_per_request,omitempty"`
 	// Phases are sampled times, by the names of [record.DaemonReport.Phases].
-	Phases map[string]PhaseTime `json:"phases"`
+	Phases map[string]Spread `json:"phases"`
 	// Times are the sampled iterations by their time.
 	Times []TimeBucket `json:"times"`
 	// Writes are the transport's counters of batches in each window, if it has some.
 	Writes  []WindowWrites        `json:"writes,omitempty"`
 	Storage *record.StorageReport `json:"storage,omitempty"` // sums, and the largest queue
-}
-
-// PhaseTime is the distribution of a phase's time in nanoseconds.
-type PhaseTime struct {
-	Mean    float64 `json:"mean_ns"`
-	P50     float64 `json:"p50_ns"`
-	P90     float64 `json:"p90_ns"`
-	P99     float64 `json:"p99_ns"`
-	Max     float64 `json:"max_ns"`
-	Samples uint64  `json:"samples"`
 }
 
 // TimeBucket counts the iterations that took at most a time, and longer than that of the bucket before.
@@ -175,13 +165,12 @@ func (l *RankLoop) add(repeats []Repeat) error {
 			}
 		}
 	}
-	l.Phases = map[string]PhaseTime{}
+	l.Phases = map[string]Spread{}
 	for name, t := range timings {
-		s, err := spread(t)
-		if err != nil {
+		var err error
+		if l.Phases[name], err = spread(t); err != nil {
 			return err
 		}
-		l.Phases[name] = PhaseTime{s.Mean, s.P50, s.P90, s.P99, s.Max, s.Samples}
 	}
 	return l.count(timings[record.PhaseLoop])
 }
