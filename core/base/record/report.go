@@ -260,6 +260,9 @@ type ThreadReport struct {
 	StartNS     uint64 `json:"start_ns,omitempty"`
 	MonotonicNS uint64 `json:"monotonic_ns,omitempty"`
 	ClockNS     uint64 `json:"clock_ns,omitempty"`
+	// Sharing is how many clients the OS thread served in turn, if several. The counts of the kernel
+	// below are then equal parts of the thread's.
+	Sharing     int    `json:"sharing,omitempty"`
 	CPUNS       uint64 `json:"cpu_ns"`
 	SystemNS    uint64 `json:"system_ns,omitempty"` // of CPUNS, in the kernel
 	Voluntary   uint64 `json:"voluntary_switches"`

@@ -256,6 +256,13 @@ func checkOversubscribed(e evidence) finding {
 		message: fmt.Sprintf("%d polling threads have %s", e.pollers, format.Count(e.cpus, "processor")),
 	}
 	if !f.ok {
+		turns := 0
+		for _, c := range e.clients() {
+			turns = max(turns, c.Thread.Sharing)
+		}
+		if turns > 0 {
+			f.message += fmt.Sprintf(", and %d clients take turns on a thread", turns)
+		}
 		f.message += "; latencies include the time that a thread waits for one"
 	}
 	return f

@@ -24,7 +24,9 @@ import (
 // numa those of that node. Otherwise Place uses one processor of each physical core first, in the order of NUMA nodes, and starts
 // again when they run out. In an oversubscribed mesh, each rank gets its own part of the
 // processors if they divide evenly: a switch between threads of one process costs less, and the
-// cache lines that clients share with their daemon stay in one cache.
+// cache lines that clients share with their daemon stay in one cache. Where threads yield, daemons get
+// processors of their own if there are enough, and clients the others: a client that shared one with
+// its daemon would be served less often than one that does not.
 func Place(cfg config.Config, capabilities transport.Capabilities, cpus []machine.CPU) (plans []record.Plan, oversubscribed bool, err error) {
 	plans, busiest, err := placePools(cfg, capabilities, []pool{{cpus: cpus, ranks: numbers(0, cfg.Ranks)}})
 	return plans, busiest.oversubscribed(), err
@@ -84,13 +86,19 @@ func placeIn(cfg config.Config, capabilities transport.Capabilities, p pool, pla
 		idle = config.IdleSpin
 	}
 	order := spread(chosen.cpus)
-	next := 0
+	first, next := 0, 0 // daemons with a processor of their own, and other threads, placed so far
 	for i, r := range p.ranks {
 		daemons, clients := cfg.Threads(r)
 		plan := record.Plan{Rank: r, Config: cfg, Idle: idle, CPUs: make([]int, daemons+clients)}
-		own := order
+		own, apart := order, daemonThreads // the first processors of own are for daemons alone
+		if cfg.Mesh() {
+			apart = 0
+		}
 		if part := share(order, i, len(p.ranks)); o.oversubscribed() && cfg.Mesh() && part != nil {
-			own, next = part, 0
+			own, apart, first, next = part, daemons, 0, 0
+		}
+		if !o.oversubscribed() || idle != config.IdleYield || apart >= len(own) {
+			apart = 0
 		}
 		for t := range plan.CPUs {
 			switch {
@@ -98,10 +106,13 @@ func placeIn(cfg config.Config, capabilities transport.Capabilities, p pool, pla
 				plan.CPUs[t] = -1
 			case chosen.listed():
 				plan.CPUs[t] = chosen.take(t < daemons)
+			case t < daemons && apart > 0:
+				plan.CPUs[t] = own[first]
+				first++
 			default:
-				plan.CPUs[t] = own[next%len(own)]
+				plan.CPUs[t] = own[apart+next%(len(own)-apart)]
+				next++
 			}
-			next++
 		}
 		plans[r] = plan
 	}

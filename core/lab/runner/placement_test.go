@@ -2,6 +2,7 @@ package runner
 
 import (
 	"cmp"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -30,7 +31,7 @@ func TestPlace(t *testing.T) {
 	}{
 		{"a processor each", 2, 1, 1, processors(2), true, "auto", [][]int{{0}, {1}}, "spin", false, ""},
 		{"daemons first", 3, 2, 2, processors(6), true, "spin", [][]int{{0, 1}, {2, 3}, {4, 5}}, "spin", false, ""},
-		{"round robin", 2, 1, 4, processors(2), true, "auto", [][]int{{0}, {1, 0, 1, 0}}, "yield", true, ""},
+		{"daemons apart", 2, 1, 4, processors(2), true, "auto", [][]int{{0}, {1, 1, 1, 1}}, "yield", true, ""},
 		{"park as asked", 2, 1, 4, processors(2), true, "park", [][]int{{0}, {1, 0, 1, 0}}, "park", true, ""},
 		{"yield as asked", 2, 1, 1, processors(2), true, "yield", [][]int{{0}, {1}}, "yield", false, ""},
 		{"unpinned", 2, 1, 1, processors(2), false, "auto", [][]int{{-1}, {-1}}, "spin", false, ""},
@@ -42,7 +43,9 @@ func TestPlace(t *testing.T) {
 		// if they divide evenly.
 		{"mesh", 2, 1, 2, processors(6), true, "auto", [][]int{{0, 1, 2}, {3, 4, 5}}, "spin", false, config.TopologyMeshProxied},
 		{"mesh of too few", 2, 1, 2, processors(2), true, "auto", [][]int{{0, 0, 0}, {1, 1, 1}}, "yield", true, config.TopologyMeshDirect},
-		{"mesh, parts of two", 2, 1, 2, processors(4), true, "auto", [][]int{{0, 1, 0}, {2, 3, 2}}, "yield", true, config.TopologyMeshProxied},
+		{"daemons apart, two ranks", 3, 2, 3, processors(4), true, "auto", [][]int{{0, 1}, {2, 3, 2}, {3, 2, 3}}, "yield", true, ""},
+		{"too many daemons", 2, 2, 2, processors(2), true, "auto", [][]int{{0, 1}, {0, 1}}, "yield", true, ""},
+		{"mesh, parts of two", 2, 1, 2, processors(4), true, "auto", [][]int{{0, 1, 1}, {2, 3, 3}}, "yield", true, config.TopologyMeshProxied},
 		{"mesh, ranks that share", 4, 1, 1, processors(2), true, "auto", [][]int{{0, 0}, {0, 0}, {1, 1}, {1, 1}}, "yield", true, config.TopologyMeshProxied},
 		{"mesh, uneven", 3, 1, 1, processors(4), true, "auto", [][]int{{0, 1}, {2, 3}, {0, 1}}, "yield", true, config.TopologyMeshProxied},
 		{"unknown cores", 2, 1, 1, unknown, true, "auto", [][]int{{4}, {6}}, "spin", false, ""},
@@ -84,7 +87,7 @@ func TestPlaceAsListed(t *testing.T) {
 		"too many":      {"daemons=0-3,clients=4-7", "", 1, [][]int{{0, 4}, {1, 5}}, false},
 		"both roles":    {"daemons=0,1,clients=0-3", "", 1, [][]int{{0, 0}, {1, 1}}, true},
 		"the far node":  {"", "1", 1, [][]int{{4, 5}, {6, 7}}, false},
-		"a node shared": {"", "0", 3, [][]int{{0, 1, 0, 1}, {2, 3, 2, 3}}, true},
+		"a node shared": {"", "0", 3, [][]int{{0, 1, 1, 1}, {2, 3, 3, 3}}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := config.Default()
@@ -147,6 +150,7 @@ func TestPlaceIsEven(t *testing.T) {
 		cfg.Ranks = rapid.IntRange(2, 6).Draw(t, "ranks")
 		cfg.Daemons = rapid.IntRange(1, 5).Draw(t, "daemons")
 		cfg.Clients = rapid.IntRange(1, 20).Draw(t, "clients")
+		cfg.Idle = rapid.SampledFrom([]string{config.IdleAuto, config.IdlePark}).Draw(t, "idle")
 		cpus := make([]machine.CPU, rapid.IntRange(1, 40).Draw(t, "cpus"))
 		for i := range cpus {
 			cpus[i] = machine.CPU{
@@ -167,8 +171,26 @@ func TestPlaceIsEven(t *testing.T) {
 			total, least, most = total+n, min(least, n), max(most, n)
 		}
 		require.Equal(t, cfg.ServingRanks()*cfg.Daemons+cfg.CallingRanks()*cfg.Clients, total)
-		require.LessOrEqual(t, most-least, 1)
-		require.Equal(t, oversubscribed, most > 1)
+		require.Equal(t, oversubscribed, total > len(cpus))
+		daemons := cfg.ServingRanks() * cfg.Daemons
+		switch {
+		case !oversubscribed || cfg.Idle == config.IdlePark:
+			require.LessOrEqual(t, most-least, 1)
+		case !cfg.Mesh() && daemons < len(cpus):
+			var alone, others []int
+			for _, cpu := range plans[0].CPUs {
+				alone = append(alone, use[cpu])
+				use[cpu] = 0
+			}
+			for _, n := range use {
+				if n > 0 {
+					others = append(others, n)
+				}
+			}
+			require.Equal(t, 1, slices.Max(alone), "threads on a daemon's processor")
+			require.LessOrEqual(t, slices.Max(others)-slices.Min(others), 1)
+			require.Len(t, others, min(len(cpus)-daemons, total-daemons))
+		}
 	})
 }
 

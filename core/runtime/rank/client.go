@@ -74,6 +74,8 @@ type client struct {
 	silent     bool // the next window is another class's alone
 	first      []uint64
 	counted    uint64 // ticks: up to here, counts.inFlight has the calls in flight
+	entered    bool   // the window has begun
+	began      uint64 // ticks: its begin
 
 	counts clientCounts
 	slices sliceCounter

@@ -23,19 +23,43 @@ const (
 // run runs one window. It calls atBegin when measuring begins and atEnd when it ends, and
 // returns when no call is in flight any more or the drain's deadline has passed.
 func (c *client) run(s *state, atBegin, atEnd func()) error {
-	// Calls that the last window gave up on count as in flight until they are answered.
-	// Issuing others besides would exceed the room that the daemons have for requests.
-	if err := c.drain(s); err != nil {
+	if err := c.settle(s); err != nil {
 		return err
-	}
-	if c.inFlight > 0 {
-		return c.unanswered("of the last window", 2*c.drainLimit)
 	}
 	for s.now() == record.StateReady {
 		if err := c.idle.pause(); err != nil {
 			return err
 		}
 	}
+	err := c.enter(s, atBegin)
+	if err == nil && c.silent {
+		stayOut(s)
+	}
+	for err == nil && s.measuring() {
+		err = c.step(true)
+	}
+	c.leave(atEnd)
+	if err != nil {
+		return err
+	}
+	return c.drain(s)
+}
+
+// settle waits for the calls that the last window gave up on. They count as in flight until they are
+// answered: issuing others besides would exceed the room that the daemons have for requests.
+func (c *client) settle(s *state) error {
+	if err := c.drain(s); err != nil {
+		return err
+	}
+	if c.inFlight > 0 {
+		return c.unanswered("of the last window", 2*c.drainLimit)
+	}
+	return nil
+}
+
+// enter begins to measure.
+func (c *client) enter(s *state, atBegin func()) error {
+	c.entered = false
 	if c.callsFirst {
 		if err := c.callFirst(s); err != nil {
 			return err
@@ -48,18 +72,32 @@ func (c *client) run(s *state, atBegin, atEnd func()) error {
 	c.counted = start
 	c.slices.start(start)
 	c.live.begin(start, c.schedule)
-	var err error
+	c.entered, c.began = true, start
 	if c.silent {
-		stayOut(s)
-	} else {
-		err = c.enter(start)
+		return nil
 	}
-	for err == nil && s.measuring() {
-		err = c.step(true)
+	return c.load(start)
+}
+
+// load begins the load: a closed loop issues all the calls that it keeps in flight.
+func (c *client) load(now uint64) error {
+	if c.schedule != nil {
+		c.schedule.begin(now)
+		c.freed = now
+		return nil
+	}
+	c.issueMany(c.cfg.InFlight, now)
+	return c.post()
+}
+
+// leave ends measuring, if enter has begun it.
+func (c *client) leave(atEnd func()) {
+	if !c.entered {
+		return
 	}
 	now := c.clock.Now()
 	// A thread that had no processor ends its window as it begins it, within one step of the clock.
-	c.counts.window = max(now-start, c.clock.Ticks(time.Nanosecond)+1)
+	c.counts.window = max(now-c.began, c.clock.Ticks(time.Nanosecond)+1)
 	c.counts.found = c.counts.polls - c.counts.empty
 	c.count(now)
 	if c.schedule != nil && !c.silent {
@@ -68,10 +106,6 @@ func (c *client) run(s *state, atBegin, atEnd func()) error {
 	c.gaps.stop()
 	c.live.end(now)
 	atEnd()
-	if err != nil {
-		return err
-	}
-	return c.drain(s)
 }
 
 // stayOut waits for the end of a window without calling.
@@ -79,17 +113,6 @@ func stayOut(s *state) {
 	for s.measuring() {
 		time.Sleep(time.Millisecond)
 	}
-}
-
-// enter begins to measure: a closed loop issues all the calls that it keeps in flight.
-func (c *client) enter(now uint64) error {
-	if c.schedule != nil {
-		c.schedule.begin(now)
-		c.freed = now
-		return nil
-	}
-	c.issueMany(c.cfg.InFlight, now)
-	return c.post()
 }
 
 // step is one iteration of the loop: it polls once and handles the events. While the window

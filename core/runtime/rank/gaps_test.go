@@ -59,7 +59,7 @@ func TestGaps(t *testing.T) {
 			daemon, client := ranks[0].threads[0].daemon, ranks[1].threads[0].client
 			client.begin(8, time.Hour)
 			if busy {
-				require.NoError(t, client.enter(client.clock.Now()))
+				require.NoError(t, client.load(client.clock.Now()))
 			}
 			loop := func(steps int) {
 				for range steps {

@@ -16,6 +16,9 @@ type idler struct {
 	after  int              // empty iterations before the loop parks
 	streak int              // iterations in a row: empty ones, or with yield busy ones
 	gaps   *gapWatch        // leaves out the time that the loop gives away
+	// turns is set while the loop is one of several of its thread, which yields the core for them.
+	// found is whether the last iteration found work.
+	turns, found bool
 }
 
 const (
@@ -52,7 +55,9 @@ func (i *idler) share() {
 
 // busy is called after an iteration that found work.
 func (i *idler) busy() {
-	if !i.yield {
+	if i.turns {
+		i.found = true
+	} else if !i.yield {
 		i.streak = 0
 	} else if i.streak++; i.streak >= busyYield {
 		i.yieldCore()
@@ -72,6 +77,9 @@ func (i *idler) pause() error { return i.pauseUntil(parkLimit + sleepMargin) }
 
 // pauseUntil is pause with a deadline: it returns before left has passed.
 func (i *idler) pauseUntil(left time.Duration) error {
+	if i.turns {
+		return nil
+	}
 	if i.yield {
 		i.yieldCore()
 		return nil
@@ -97,7 +105,7 @@ func (i *idler) wait(most time.Duration) error {
 // sleep at all.
 func (i *idler) sleep(left time.Duration) error {
 	switch {
-	case !i.yield && i.waiter == nil:
+	case i.turns || !i.yield && i.waiter == nil:
 		return nil
 	case left <= sleepMargin:
 		if i.yield {

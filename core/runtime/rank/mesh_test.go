@@ -151,7 +151,7 @@ func TestMeshDoesNotAllocate(t *testing.T) {
 		daemons = append(daemons, r.threads[0].daemon)
 		clients = append(clients, r.threads[1].client)
 		r.threads[1].client.begin(4, 1<<40)
-		require.NoError(t, r.threads[1].client.enter(1))
+		require.NoError(t, r.threads[1].client.load(1))
 	}
 	step := func(measuring bool) {
 		for i := range clients {
@@ -184,7 +184,7 @@ func TestSendPoll(t *testing.T) {
 		for _, r := range ranks { // each client calls the other rank
 			c := r.threads[1].client
 			c.begin(1, 1<<40)
-			require.NoError(t, c.enter(1))
+			require.NoError(t, c.load(1))
 		}
 		near, far := ranks[0].threads[0].daemon, ranks[1].threads[0].daemon
 		require.NoError(t, far.step()) // forwards its client's call to near

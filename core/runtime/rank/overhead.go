@@ -204,7 +204,7 @@ func (o *overhead) measureClient(every int, d time.Duration) (float64, error) {
 	c.counts = clientCounts{}
 	var s state
 	s.advance(record.StateMeasuring)
-	if err := c.enter(c.clock.Now()); err != nil {
+	if err := c.load(c.clock.Now()); err != nil {
 		return 0, err
 	}
 	cost, err := inParts(c.clock, d, func(n int) (uint64, error) {

@@ -127,7 +127,7 @@ func TestOverheadHasTheBatchesOfTheWindow(t *testing.T) {
 		require.EqualValues(t, want, o.daemon.counts.requests-served)
 
 		c := ranks[1].threads[0].overhead.client
-		require.NoError(t, c.enter(c.clock.Now()))
+		require.NoError(t, c.load(c.clock.Now()))
 		done := c.counts.ops
 		require.NoError(t, c.step(true))
 		require.EqualValues(t, want, c.counts.ops-done)

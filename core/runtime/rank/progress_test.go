@@ -17,7 +17,7 @@ func TestProgressDoesNotWaitForSamples(t *testing.T) {
 	ranks := cluster(t, transporttest.NewMemoryDriver(), testConfig(), config.IdleSpin)
 	daemon, caller := ranks[0].threads[0].daemon, ranks[1].threads[0].client
 	caller.begin(1<<20, time.Hour)
-	require.NoError(t, caller.enter(caller.clock.Now()))
+	require.NoError(t, caller.load(caller.clock.Now()))
 	for range 10 {
 		done := caller.counts.ops
 		spin(liveEvery)

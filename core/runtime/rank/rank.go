@@ -89,9 +89,8 @@ func (r *Rank) Prepare(ctx context.Context, plan record.Plan) (record.Prepared, 
 		if index >= daemons {
 			id = record.Thread{Rank: plan.Rank, Daemon: -1, Client: index - daemons}
 		}
-		t := startThread(id, cpu, !r.goroutines())
 		r.mu.Lock()
-		r.threads = append(r.threads, t)
+		t := r.addThread(id, cpu)
 		r.mu.Unlock()
 		affinity, err := get(ctx, t, func() (string, error) { return r.prepareThread(t, index) })
 		if err != nil {

@@ -52,8 +52,13 @@ func testConfig() config.Config {
 	return cfg
 }
 
-// cluster prepares and connects all ranks of a configuration in this process.
+// cluster prepares and connects all ranks of a configuration in this process, without pinning.
 func cluster(t *testing.T, driver transport.Driver, cfg config.Config, idle string) []*Rank {
+	return clusterOn(t, driver, cfg, idle, -1)
+}
+
+// clusterOn is cluster with all threads on one processor.
+func clusterOn(t *testing.T, driver transport.Driver, cfg config.Config, idle string, cpu int) []*Rank {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	t.Cleanup(cancel)
 	ranks := make([]*Rank, cfg.Ranks)
@@ -69,7 +74,7 @@ func cluster(t *testing.T, driver transport.Driver, cfg config.Config, idle stri
 		pollers := daemons + clients
 		cpus := make([]int, pollers)
 		for j := range cpus {
-			cpus[j] = -1
+			cpus[j] = cpu
 		}
 		prepared, err := ranks[i].Prepare(ctx, record.Plan{Rank: i, Config: cfg, CPUs: cpus, Idle: idle})
 		require.NoError(t, err)
@@ -315,7 +320,7 @@ func TestMeasuredLoopDoesNotAllocate(t *testing.T) {
 		ranks := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield)
 		daemon, client := ranks[0].threads[0].daemon, ranks[1].threads[0].client
 		client.begin(8, time.Hour)
-		require.NoError(t, client.enter(1))
+		require.NoError(t, client.load(1))
 		var loop error
 		allocations := testing.AllocsPerRun(1, func() {
 			for client.counts.ops < 1_000_000 && loop == nil {

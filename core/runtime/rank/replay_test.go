@@ -157,7 +157,7 @@ func TestReplayDetectsLostParts(t *testing.T) {
 					client.worker = newSlots(client.worker, n, 7, &lost)
 				}
 				client.begin(1, time.Hour)
-				require.NoError(t, client.enter(1))
+				require.NoError(t, client.load(1))
 				for client.counts.ops < 20_000 {
 					require.NoError(t, client.step(true))
 					require.NoError(t, daemon.step())

@@ -184,15 +184,27 @@ func (r *Rank) launch(sampleEvery int, window record.Window) *windowRun {
 			t.daemon.begin()
 		}
 	}
+	done := func(t *thread) {
+		if t.client != nil && calling.Add(-1) == 0 {
+			close(run.drained)
+		}
+		if running.Add(-1) == 0 {
+			close(run.finished)
+		}
+	}
 	for i, t := range r.threads {
+		if t.crew.follows(t) {
+			continue // its leader's turn is everyone's
+		}
 		go func() {
 			t.work <- func() {
-				r.runThread(t, &run.results[i], run, window.Duration)
-				if t.client != nil && calling.Add(-1) == 0 {
-					close(run.drained)
+				if t.crew != nil {
+					r.runCrew(t.crew, run.results[i:], run, window.Duration)
+				} else {
+					r.runThread(t, &run.results[i], run, window.Duration)
 				}
-				if running.Add(-1) == 0 {
-					close(run.finished)
+				for _, member := range t.crew.members(t) {
+					done(member)
 				}
 			}
 		}()
@@ -202,46 +214,74 @@ func (r *Rank) launch(sampleEvery int, window record.Window) *windowRun {
 
 // runThread runs the window of one thread, on that thread.
 func (r *Rank) runThread(t *thread, result *threadResult, run *windowRun, window time.Duration) {
-	var before *usage
-	var process machine.ProcessTime
-	var report record.ThreadReport
-	recorder, records := t.worker.(transport.SeriesReader)
-	counters := newWorkerCounters(t.worker)
-	atBegin := func() {
-		counters.begin()
-		if records {
-			recorder.StartSeries(record.Slices, window)
-		}
-		before = t.usage()
-		if t == r.threads[0] {
-			process, _ = machine.ReadProcessTime() // 0 if the kernel does not report it
-		}
-	}
-	atEnd := func() {
-		report = before.since()
-		if now, err := machine.ReadProcessTime(); err == nil && t == r.threads[0] {
-			run.process = now.Sub(process)
-		}
-		counters.end()
-	}
+	w := r.newThreadWindow(t, result, run, window)
 	run.entered.Done()
 	if t.daemon != nil {
-		result.err = t.daemon.run(&r.state, atBegin, atEnd)
-		daemon := t.daemon.report(report)
-		daemon.Transport = counters.window()
+		w.finish(t.daemon.run(&r.state, w.begin, w.end))
+	} else {
+		w.finish(t.client.run(&r.state, w.begin, w.end))
+	}
+}
+
+// threadWindow records the window of one thread.
+type threadWindow struct {
+	r        *Rank
+	t        *thread
+	result   *threadResult
+	run      *windowRun
+	length   time.Duration
+	counters *workerCounters
+	recorder transport.SeriesReader // nil if the worker has none
+	before   *usage
+	process  machine.ProcessTime
+	report   record.ThreadReport
+}
+
+func (r *Rank) newThreadWindow(t *thread, result *threadResult, run *windowRun, length time.Duration) *threadWindow {
+	w := &threadWindow{r: r, t: t, result: result, run: run, length: length, counters: newWorkerCounters(t.worker)}
+	w.recorder, _ = t.worker.(transport.SeriesReader)
+	return w
+}
+
+// begin is called when measuring begins.
+func (w *threadWindow) begin() {
+	w.counters.begin()
+	if w.recorder != nil {
+		w.recorder.StartSeries(record.Slices, w.length)
+	}
+	w.before = w.t.usage()
+	if w.t == w.r.threads[0] {
+		w.process, _ = machine.ReadProcessTime() // 0 if the kernel does not report it
+	}
+}
+
+// end is called when measuring ends.
+func (w *threadWindow) end() {
+	w.report = w.before.since()
+	if now, err := machine.ReadProcessTime(); err == nil && w.t == w.r.threads[0] {
+		w.run.process = now.Sub(w.process)
+	}
+	w.counters.end()
+}
+
+// finish stores what was recorded, and the error of the thread, which stops the others.
+func (w *threadWindow) finish(err error) {
+	result := w.result
+	if w.t.daemon != nil {
+		daemon := w.t.daemon.report(w.report)
+		daemon.Transport = w.counters.window()
 		result.daemon = &daemon
 	} else {
-		result.err = t.client.run(&r.state, atBegin, atEnd)
-		client := t.client.report(report)
-		client.Transport = counters.window()
+		client := w.t.client.report(w.report)
+		client.Transport = w.counters.window()
 		result.client = &client
 	}
-	if records {
-		result.setSeries(recorder.ReadSeries(nil))
+	if w.recorder != nil {
+		result.setSeries(w.recorder.ReadSeries(nil))
 	}
-	if result.err != nil {
-		result.err = explainLoss(t.worker, result.err)
-		r.advance(record.StateStopped)
+	if err != nil {
+		result.err = explainLoss(w.t.worker, err)
+		w.r.advance(record.StateStopped)
 	}
 }
 

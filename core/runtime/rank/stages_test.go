@@ -158,7 +158,7 @@ func TestStagesSplitACall(t *testing.T) {
 		client.worker, daemon.worker, daemon.out.worker = &c.client, &c.daemon, &c.daemon
 		client.stager.every = 1
 		client.begin(1, time.Hour)
-		require.NoError(t, client.enter(client.clock.Now()))
+		require.NoError(t, client.load(client.clock.Now()))
 		for client.stager.stages[0].samples < calls {
 			require.NoError(t, errors.Join(client.step(true), daemon.step()))
 		}
@@ -196,7 +196,7 @@ func TestEveryCallIsTimedAlike(t *testing.T) {
 		client.begin(1, time.Hour)
 		client.counted = client.clock.Now()
 		start := client.counted
-		require.NoError(t, client.enter(start))
+		require.NoError(t, client.load(start))
 		for client.counts.ops < 2000 {
 			require.NoError(t, errors.Join(client.step(true), daemon.step()))
 		}

@@ -19,6 +19,7 @@ type thread struct {
 	locked bool
 	work   chan func()
 	done   chan struct{}
+	crew   *crew // the clients that have this OS thread in common; nil for others
 
 	worker   transport.Worker // a client of mesh-proxied has a link here
 	daemon   *daemon          // nil for a client
@@ -46,6 +47,11 @@ func startThread(id record.Thread, cpu int, locked bool) *thread {
 		}
 	}()
 	return t
+}
+
+// join returns a thread that is the same OS thread as t: functions of both run one after another.
+func (t *thread) join(id record.Thread) *thread {
+	return &thread{id: id, cpu: t.cpu, locked: t.locked, work: t.work, done: t.done}
 }
 
 // do runs f on the thread and returns its error. If ctx ends first, do returns and f goes on.
@@ -112,8 +118,11 @@ func (t *thread) release() error {
 	return errors.Join(errs...)
 }
 
-// end waits for the last function and ends the thread.
+// end waits for the last function and ends the thread, for all that share it.
 func (t *thread) end() {
+	if t.crew.follows(t) {
+		return
+	}
 	close(t.work)
 	<-t.done
 }
@@ -163,6 +172,7 @@ func (c *counters) close() error {
 // the time only, because the kernel counts for threads.
 type usage struct {
 	counters *counters
+	sharing  int // clients of the thread
 	locked   bool
 	thread   machine.ThreadUsage
 	events   map[string]uint64
@@ -172,7 +182,7 @@ type usage struct {
 }
 
 func (t *thread) usage() *usage {
-	u := &usage{counters: t.counters, locked: t.locked, events: t.counters.read()}
+	u := &usage{counters: t.counters, sharing: t.crew.size(), locked: t.locked, events: t.counters.read()}
 	if u.locked {
 		u.thread, u.err = machine.ReadThreadUsage()
 	}
@@ -185,14 +195,17 @@ func (u *usage) since() record.ThreadReport {
 	clock := machine.Calibrated()
 	ticks, end := clock.Both()
 	r := record.ThreadReport{StartNS: u.start, MonotonicNS: end - u.start, ClockNS: clock.Nanos(ticks - u.ticks)}
+	if u.sharing > 1 {
+		r.Sharing = u.sharing
+	}
 	if !u.locked {
 		return r
 	}
 	now, err := machine.ReadThreadUsage()
 	if errors.Join(u.err, err) == nil {
-		d := now.Sub(u.thread)
-		r.CPUNS, r.SystemNS, r.Voluntary, r.Involuntary = d.CPUNS, d.SystemNS, d.Voluntary, d.Involuntary
-		r.MinorFaults, r.MajorFaults, r.Migrations = d.MinorFaults, d.MajorFaults, d.Migrations
+		d, part := now.Sub(u.thread), uint64(u.sharing)
+		r.CPUNS, r.SystemNS, r.Voluntary, r.Involuntary = d.CPUNS/part, d.SystemNS/part, d.Voluntary/part, d.Involuntary/part
+		r.MinorFaults, r.MajorFaults, r.Migrations = d.MinorFaults/part, d.MajorFaults/part, d.Migrations/part
 	}
 	if events := u.counters.read(); events != nil && u.events != nil {
 		r.Counters = make(map[string]uint64, len(events))

@@ -60,7 +60,7 @@ func runOnOneThread(t *testing.T, ranks []*Rank, ops uint64) {
 				continue
 			}
 			thread.client.begin(4, time.Hour)
-			require.NoError(t, thread.client.enter(1))
+			require.NoError(t, thread.client.load(1))
 			clients = append(clients, thread.client)
 		}
 	}

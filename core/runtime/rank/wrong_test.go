@@ -65,7 +65,7 @@ func TestWrongTwice(t *testing.T) {
 	daemon, client := ranks[0].threads[0].daemon, ranks[1].threads[0].client
 	take := func(ops uint64) {
 		client.begin(1, time.Hour)
-		require.NoError(t, client.enter(1))
+		require.NoError(t, client.load(1))
 		for client.counts.ops < ops {
 			require.NoError(t, errors.Join(client.step(true), daemon.step()))
 		}

@@ -355,6 +355,7 @@ func (w *window) thread(p part, r *record.ThreadReport) {
 	t.atMost("start_ns", r.StartNS, math.MaxInt64)
 	t.atMost("monotonic_ns", r.MonotonicNS, w.most())
 	t.atMost("clock_ns", r.ClockNS, w.most())
+	within(t, "sharing", r.Sharing, 0, w.plan.Config.Clients)
 	t.atMost("cpu_ns", r.CPUNS, spent)
 	t.atMost("system_ns", r.SystemNS, spent)
 	t.atMost("voluntary_switches", r.Voluntary, w.most())

@@ -1,0 +1,124 @@
+package rank
+
+import (
+	"time"
+
+	"transportbench/core/base/config"
+	"transportbench/core/base/record"
+)
+
+// crew is the clients of a rank that share a processor and yield it to each other. One OS thread
+// serves them in turn: an iteration of the next one costs nanoseconds, and a switch of threads
+// microseconds. Each is a client as any other, with its own worker, calls, clock and report.
+type crew struct {
+	threads []*thread
+}
+
+// follows reports whether t is in the crew and another began it. A nil crew has nobody.
+func (c *crew) follows(t *thread) bool { return c != nil && c.threads[0] != t }
+
+// size returns how many clients share the thread; it is 1 for a nil crew.
+func (c *crew) size() int {
+	if c == nil {
+		return 1
+	}
+	return len(c.threads)
+}
+
+// members returns the threads of the crew, or t alone for a nil crew.
+func (c *crew) members(t *thread) []*thread {
+	if c == nil {
+		return []*thread{t}
+	}
+	return c.threads
+}
+
+// addThread starts a thread, or has a client join an earlier one that yields the same processor.
+func (r *Rank) addThread(id record.Thread, cpu int) (t *thread) {
+	defer func() { r.threads = append(r.threads, t) }()
+	if id.IsDaemon() || r.plan.Idle != config.IdleYield || cpu < 0 || r.goroutines() {
+		return startThread(id, cpu, !r.goroutines())
+	}
+	for _, other := range r.threads {
+		if other.cpu != cpu || other.id.IsDaemon() {
+			continue
+		}
+		if other.crew == nil {
+			other.crew = &crew{threads: []*thread{other}}
+		}
+		t = other.join(id)
+		t.crew = other.crew
+		t.crew.threads = append(t.crew.threads, t)
+		return t
+	}
+	return startThread(id, cpu, true)
+}
+
+// runCrew runs the window of a crew, on its thread. results are those of the rank from the first
+// member on.
+func (r *Rank) runCrew(c *crew, results []threadResult, run *windowRun, length time.Duration) {
+	first := c.threads[0].id.Client
+	windows := make([]*threadWindow, len(c.threads))
+	for i, t := range c.threads {
+		windows[i] = r.newThreadWindow(t, &results[t.id.Client-first], run, length)
+		run.entered.Done()
+	}
+	errs := c.run(&r.state, windows)
+	for i, w := range windows {
+		w.finish(errs[i])
+	}
+}
+
+// run is client.run for all members. What one of them does outside of the measured time, it does
+// alone: the others wait, and their responses with them.
+func (c *crew) run(s *state, windows []*threadWindow) (errs []error) {
+	errs = make([]error, len(windows))
+	// each calls f for all members until one fails; then the window is over for all.
+	each := func(f func(*client, *threadWindow) error) {
+		for i, w := range windows {
+			if errs[i] == nil && s.now() != record.StateStopped {
+				if errs[i] = f(w.t.client, w); errs[i] != nil {
+					w.r.advance(record.StateStopped)
+				}
+			}
+		}
+	}
+	idle := &windows[0].t.client.idle
+	each(func(m *client, _ *threadWindow) error { return m.settle(s) })
+	for s.now() == record.StateReady {
+		idle.yieldCore()
+	}
+	each(func(m *client, w *threadWindow) error { return m.enter(s, w.begin) })
+	for s.measuring() {
+		found, silent := false, true
+		each(func(m *client, _ *threadWindow) error {
+			if m.silent {
+				return nil
+			}
+			silent = false
+			err := m.turn()
+			found = found || m.idle.found
+			return err
+		})
+		if silent {
+			stayOut(s)
+		}
+		if idle.streak++; !found || idle.streak >= busyYield {
+			idle.yieldCore()
+		}
+	}
+	for _, w := range windows {
+		w.t.client.leave(w.end)
+	}
+	each(func(m *client, _ *threadWindow) error { return m.drain(s) })
+	return errs
+}
+
+// turn is one measured iteration of a client whose thread serves others besides.
+func (c *client) turn() error {
+	c.gaps.restart()
+	c.idle.turns, c.idle.found = true, false
+	err := c.step(true)
+	c.idle.turns = false
+	return err
+}
