@@ -82,3 +82,31 @@ func TestConnectionsInBrowser(t *testing.T) {
 	require.Contains(t, text, "Connections of a rank against the time to make them")
 	require.NotEmpty(t, eval[string](b, `[...document.querySelectorAll("#scaling figure")].find((f) => f.textContent.includes("Connections of")).querySelector("canvas") ? "drawn" : ""`))
 }
+
+// Cells with different networks are curves over the loss and the delay.
+func TestNetworksInBrowser(t *testing.T) {
+	dir := t.TempDir()
+	for i, network := range []string{"none", "loss=1%", "loss=10%", "loss=1%,delay=500us", "delay=500us"} {
+		r := fake(t, load{"erpc", "client-server", 1, 32, 0}, 2, 1, uint64(i))
+		require.NoError(t, r.Config.Network.Set(network))
+		if i > 0 {
+			r.Config.Options = map[string]string{"address": "10.79.0.0/24"}
+		}
+		for k := range r.Repeats {
+			r.Repeats[k].Samples[result.LatencyP99] = float64(1000 * (i + 1))
+			r.Repeats[k].Samples[result.Goodput] = float64(1e6 / (i + 1))
+		}
+		r.Summary = result.SummarizeRepeats(r.Repeats)
+		put(t, filepath.Join(dir, fmt.Sprintf("%d.json", i)), r)
+	}
+	s, err := set.Load(dir)
+	require.NoError(t, err)
+	b := newTab(t)
+	b.open(rendered(t, build(t, s)))
+	points := func(name, metric string) [][]float64 {
+		return eval[[][]float64](b, `scalingLines("`+name+`", "`+metric+`").map((l) => [...l.points.map((p) => p.x), ...l.points.map((p) => p.y)])`)
+	}
+	require.ElementsMatch(t, [][]float64{{0, 1, 10, 1000, 2000, 3000}, {0, 1, 5000, 4000}}, points("loss", "latency_p99"), "with no delay, and with 500 us")
+	require.ElementsMatch(t, [][]float64{{0, 0.5, 1e6, 2e5}, {0, 0.5, 5e5, 2.5e5}}, points("delay", "goodput"), "without loss, and with 1%")
+	require.Contains(t, eval[string](b, `document.getElementById("scaling").innerText`), "Loss against p99")
+}
