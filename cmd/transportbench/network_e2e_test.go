@@ -1,8 +1,11 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -83,4 +86,48 @@ func TestNetworkRefused(t *testing.T) {
 	require.NoError(t, i.cmd.Start())
 	require.NotZero(t, i.wait(t))
 	require.Contains(t, i.stderr.String(), "shm was opened on memory (provider")
+}
+
+// TestNetworkKilled: after a command that is killed nothing is left in the namespaces of its ranks.
+func TestNetworkKilled(t *testing.T) {
+	needNetwork(t)
+	for _, moment := range []string{"launch", "repeat 1 of"} {
+		i := begin(t, moment, "--transport", "sockets", "--network", "loss=1%", "--duration", "30s")
+		own, err := os.Readlink("/proc/self/ns/net")
+		require.NoError(t, err)
+		spaces := map[string]bool{}
+		require.Eventually(t, func() bool {
+			for _, pid := range plugins() {
+				space, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/net", pid))
+				if err == nil && space != own {
+					spaces[space] = true
+				}
+			}
+			return len(spaces) == 2
+		}, 10*time.Second, time.Millisecond, "each rank is in a namespace of its own")
+		require.NoError(t, i.cmd.Process.Kill())
+		i.wait(t)
+		links, err := filepath.Glob("/proc/[0-9]*/ns/net")
+		require.NoError(t, err)
+		for _, link := range links {
+			space, _ := os.Readlink(link)
+			require.False(t, spaces[space], "%s is in a namespace of the run", link)
+		}
+	}
+}
+
+// TestNetworkWithoutRights: a user who may not make namespaces reads in one line what is missing.
+func TestNetworkWithoutRights(t *testing.T) {
+	needNetwork(t)
+	setpriv, err := exec.LookPath("setpriv")
+	if err != nil {
+		t.Skip("it needs setpriv (util-linux), which takes privileges away")
+	}
+	i := command(t, "run", "--transport", "sockets", "--network", "loss=1%", "--repeats", "1", "--duration", "10ms")
+	i.cmd.Args = append([]string{setpriv, "--bounding-set=-net_admin,-sys_admin", "--inh-caps=-net_admin,-sys_admin", i.cmd.Path}, i.cmd.Args[1:]...)
+	i.cmd.Path = setpriv
+	require.Equal(t, 1, i.run(t), i.stderr.String())
+	require.Contains(t, i.stderr.String(), "--network: ")
+	require.Contains(t, i.stderr.String(), "run as root or with CAP_NET_ADMIN and CAP_SYS_ADMIN")
+	require.Equal(t, 1, strings.Count(i.stderr.String(), "transportbench: "), i.stderr.String())
 }
