@@ -116,18 +116,37 @@ func TestNetworkKilled(t *testing.T) {
 	}
 }
 
-// TestNetworkWithoutRights: a user who may not make namespaces reads in one line what is missing.
+// TestNetworkWithoutRights: a user who may not make namespaces reads in one line what is missing, and
+// erpc imitates what it can.
 func TestNetworkWithoutRights(t *testing.T) {
 	needNetwork(t)
 	setpriv, err := exec.LookPath("setpriv")
 	if err != nil {
 		t.Skip("it needs setpriv (util-linux), which takes privileges away")
 	}
-	i := command(t, "run", "--transport", "sockets", "--network", "loss=1%", "--repeats", "1", "--duration", "10ms")
-	i.cmd.Args = append([]string{setpriv, "--bounding-set=-net_admin,-sys_admin", "--inh-caps=-net_admin,-sys_admin", i.cmd.Path}, i.cmd.Args[1:]...)
-	i.cmd.Path = setpriv
-	require.Equal(t, 1, i.run(t), i.stderr.String())
-	require.Contains(t, i.stderr.String(), "--network: ")
+	run := func(name, impairments string, more ...string) *invocation {
+		i := command(t, append([]string{"run", "--transport", name, "--network", impairments, "--repeats", "1", "--duration", window}, more...)...)
+		i.cmd.Args = append([]string{setpriv, "--bounding-set=-net_admin,-sys_admin", "--inh-caps=-net_admin,-sys_admin", i.cmd.Path}, i.cmd.Args[1:]...)
+		i.cmd.Path = setpriv
+		i.run(t)
+		return i
+	}
+	i := run("sockets", "loss=1%")
+	require.Equal(t, 1, i.cmd.ProcessState.ExitCode(), i.stderr.String())
 	require.Contains(t, i.stderr.String(), "run as root or with CAP_NET_ADMIN and CAP_SYS_ADMIN")
 	require.Equal(t, 1, strings.Count(i.stderr.String(), "transportbench: "), i.stderr.String())
+
+	i = run("erpc", "loss=1%,jitter=1ms,delay=1ms")
+	require.Equal(t, 2, i.cmd.ProcessState.ExitCode(), i.stderr.String())
+	require.Contains(t, i.stderr.String(), "no jitter")
+
+	i = run("erpc", "loss=19%,delay=100us", "--json")
+	got, err := result.Parse(i.stdout.Bytes())
+	require.NoError(t, err, i.stderr.String())
+	requireVerified(t, got)
+	require.Contains(t, i.stderr.String(), "erpc drops, delays and reorders its datagrams itself")
+	require.Equal(t, "100000", got.Config.Options["fault-drop"], "1 - (1 - 0.1)^2 = 0.19")
+	require.Equal(t, "50us", strings.ReplaceAll(got.Config.Options["fault-delay-by"], "µ", "u"))
+	require.Positive(t, stat(got, "retransmitted"))
+	require.GreaterOrEqual(t, got.Summary[result.LatencyP50].Median, 200e3, "there and back")
 }

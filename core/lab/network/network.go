@@ -38,6 +38,14 @@ func New(impairments config.Impairments, seed uint64) *Network {
 	return &Network{impairments: impairments, seed: seed}
 }
 
+// Available returns an error that is [transport.ErrUnavailable] if the machine or the user's privileges
+// do not allow a network.
+func Available() error {
+	n := New(config.Impairments{}, 0)
+	defer n.Close()
+	return n.Open(1)
+}
+
 // Open makes the namespaces of a number of ranks and joins them. It returns an error that is
 // [transport.ErrUnavailable] if the machine or the user's privileges do not allow it.
 func (n *Network) Open(ranks int) error {

@@ -39,7 +39,7 @@ type session struct {
 	results     []*result.Result
 	paths       []string // of the results' files
 	missing     []missing
-	unwitnessed []string       // what was said of witnesses
+	said        []string       // what noteOnce has said
 	tables      func(*set.Set) // writes those of a sweep
 }
 
@@ -226,12 +226,17 @@ func (s *session) runOne(ctx context.Context, j job, label string, began time.Ti
 func (s *session) measure(ctx context.Context, req runner.Request, obs runner.Observer) (*result.Result, error) {
 	r, err := s.run(ctx, req, obs)
 	if r != nil && r.Witness != nil && r.Witness.Missing != "" {
-		if reason := r.Plugin.Name + ": no witness: " + r.Witness.Missing; !slices.Contains(s.unwitnessed, reason) {
-			s.unwitnessed = append(s.unwitnessed, reason)
-			s.note("%s", reason)
-		}
+		s.noteOnce(r.Plugin.Name + ": no witness: " + r.Witness.Missing)
 	}
 	return r, err
+}
+
+// noteOnce is note for what holds for several runs of the session.
+func (s *session) noteOnce(text string) {
+	if !slices.Contains(s.said, text) {
+		s.said = append(s.said, text)
+		s.note("%s", text)
+	}
 }
 
 // request returns what the runner needs for a job.
@@ -259,15 +264,16 @@ func (s *session) request(j job, l runner.Launcher, began time.Time) (runner.Req
 
 		StartTimeout: s.settings.StartTimeout, Witness: s.settings.Witness,
 	}
-	if err := s.impair(&req); err != nil {
+	if err := s.impair(&req, info); err != nil {
 		return req, err
 	}
 	return req, s.cluster.place(&req)
 }
 
 // impair gives a run its network, if it asks for one. Transports with an option for their address use
-// the one that they have there unless the user has set another.
-func (s *session) impair(req *runner.Request) error {
+// the one that they have there unless the user has set another. Where this user may not make networks,
+// a transport with faults of its own imitates it.
+func (s *session) impair(req *runner.Request, info transport.Info) error {
 	c := &req.Config
 	if c.Network == "" {
 		return nil
@@ -278,6 +284,16 @@ func (s *session) impair(req *runner.Request) error {
 		return usagef("--network: it joins ranks that this command starts on this host; leave out the hosts or %s", plugin.EnvReattach)
 	case req.Witness:
 		return usagef("--network: a witness would not pass it; leave out --witness")
+	}
+	if err := networkAvailable(); err != nil && imitatesNetworks(info) {
+		faults, err := faultsOf(c.Network.Impairments(), err)
+		if err != nil {
+			return err
+		}
+		c.Options = maps.Clone(c.Options)
+		maps.Copy(c.Options, faults)
+		s.noteOnce(fmt.Sprintf("%s drops, delays and reorders its datagrams itself, as --network %s asks: this user may not make networks", info.Name, c.Network))
+		return nil
 	}
 	n := network.New(c.Network.Impairments(), c.Seed)
 	impaired := *own
