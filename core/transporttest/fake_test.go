@@ -289,7 +289,7 @@ func (f *fake) itsClause(t *testing.T) clause {
 func TestFakesAreCaught(t *testing.T) {
 	list := fakes()
 	results := make([]error, len(list))
-	running := make(chan struct{}, 8)
+	running := make(chan struct{}, 4)
 	var all sync.WaitGroup
 	for i, f := range list {
 		if c := f.itsClause(t); !c.alone {
