@@ -46,13 +46,14 @@ func (a *Agent) String() string { return fmt.Sprintf("%s (%s)", a.Name, a.Remote
 
 // Coordinator accepts the agents of one run.
 type Coordinator struct {
-	ticket   Ticket
-	options  Options
-	config   *tls.Config
-	listener net.Listener
-	running  sync.WaitGroup
-	slots    chan struct{}
-	changed  chan struct{} // wakes Wait
+	ticket    Ticket
+	options   Options
+	config    *tls.Config
+	listener  net.Listener
+	running   sync.WaitGroup
+	slots     chan struct{}
+	changed   chan struct{} // wakes Wait
+	tellEvery time.Duration // how often Wait tells what it waits for
 
 	mu      sync.Mutex
 	want    int // agents; 0 until Wait
@@ -61,6 +62,9 @@ type Coordinator struct {
 	ended   bool
 	pending map[net.Conn]bool // that have not joined
 }
+
+// tellEvery is how often Wait tells what it waits for: an engine may queue for hours.
+const tellEvery = 10 * time.Second
 
 // mostPending bounds the connections that have not said hello. Others wait in the kernel's queue.
 const mostPending = 256
@@ -95,7 +99,7 @@ func Listen(address string, options Options) (*Coordinator, error) {
 	c := &Coordinator{
 		ticket:  Ticket{Token: options.Token, Addresses: addresses(netip.AddrPortFrom(bound.Addr().Unmap(), bound.Port()), local)},
 		options: options, config: config, listener: listener,
-		slots: make(chan struct{}, mostPending), changed: make(chan struct{}, 1), pending: map[net.Conn]bool{},
+		slots: make(chan struct{}, mostPending), changed: make(chan struct{}, 1), tellEvery: tellEvery, pending: map[net.Conn]bool{},
 	}
 	c.running.Go(c.accept)
 	return c, nil
@@ -112,22 +116,31 @@ func (c *Coordinator) Wait(ctx context.Context, n int) ([]*Agent, error) {
 	c.mu.Lock()
 	c.want = n
 	c.mu.Unlock()
+	tell := time.NewTicker(c.tellEvery)
+	defer tell.Stop()
 	for {
 		if agents, err := c.complete(); agents != nil || err != nil {
 			return agents, err
 		}
 		select {
 		case <-c.changed:
+		case <-tell.C:
+			c.options.Log(c.waiting())
 		case <-ctx.Done():
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			joined := strconv.Itoa(len(c.agents))
-			if c.want > 0 {
-				joined += fmt.Sprintf(" of %d", c.want)
-			}
-			return nil, fmt.Errorf("waiting for agents: %s joined: %w", joined, context.Cause(ctx))
+			return nil, fmt.Errorf("%s: %w", c.waiting(), context.Cause(ctx))
 		}
 	}
+}
+
+// waiting tells how many agents have joined.
+func (c *Coordinator) waiting() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	joined := strconv.Itoa(len(c.agents))
+	if c.want > 0 {
+		joined += fmt.Sprintf(" of %d", c.want)
+	}
+	return "waiting for agents: " + joined + " joined"
 }
 
 // complete returns the agents if all have joined.

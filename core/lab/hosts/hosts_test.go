@@ -191,6 +191,19 @@ func TestJoinWaitsForTheCoordinator(t *testing.T) {
 	_ = agents[0].Conn.Close()
 }
 
+// TestWaitTells: while agents are missing, the user reads how many have joined.
+func TestWaitTells(t *testing.T) {
+	c, log := listen(t, Options{})
+	c.tellEvery = 50 * time.Millisecond
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { _, err := c.Wait(ctx, 2); ended <- err }()
+	<-log.each
+	cancel()
+	require.ErrorIs(t, <-ended, context.Canceled)
+	require.Contains(t, log.all(), "waiting for agents: 0 of 2 joined")
+}
+
 func TestWaitEndsWithItsContext(t *testing.T) {
 	c, _ := listen(t, Options{})
 	ctx, cancel := context.WithCancelCause(t.Context())

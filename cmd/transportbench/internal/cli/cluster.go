@@ -61,6 +61,11 @@ func (s *session) gather(ctx context.Context) (*cluster, error) {
 		coordinator.Close()
 		return nil, err
 	}
+	if limit := s.settings.Hosts.JoinTimeout; limit > 0 {
+		var cancel context.CancelFunc
+		starting, cancel = context.WithTimeoutCause(starting, limit, fmt.Errorf("not all within %v (--join-timeout)", limit))
+		defer cancel()
+	}
 	agents, err := coordinator.Wait(starting, st.agents)
 	if err != nil {
 		coordinator.Close()

@@ -56,10 +56,10 @@ func (s *session) starter() (*starter, error) {
 	switch {
 	case len(ways) > 1:
 		return nil, usagef("--%s and --%s exclude each other: each starts the agents", ways[0], ways[1])
-	case len(ways) == 0 && o.Listen == "" && o.RemoteCommand == "" && o.Agents+o.RanksPerHost == 0 && o.Map == "" && !o.ShareMachine:
+	case len(ways) == 0 && o.Listen == "" && o.RemoteCommand == "" && o.Agents+o.RanksPerHost == 0 && o.Map == "" && !o.ShareMachine && o.JoinTimeout == 0:
 		return nil, nil
 	case len(ways) == 0 && o.Listen == "":
-		return nil, usagef("--agents, --ranks-per-host, --map, --share-machine and --remote-command are for a run on other hosts: add --hosts, --launch or --listen")
+		return nil, usagef("--agents, --join-timeout, --ranks-per-host, --map, --share-machine and --remote-command are for a run on other hosts: add --hosts, --launch or --listen")
 	case len(ways) == 0 && o.Agents == 0:
 		return nil, usagef("--listen needs the number of hosts: --agents 2")
 	case len(ways) == 0 && o.RemoteCommand != "":

@@ -43,6 +43,10 @@ func TestStartAgentsErrors(t *testing.T) {
 		{name: "one task", env: map[string]string{"SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "1"}, code: ExitOK},
 		{name: "engine fails", args: []string{"--launch", "sh -c 'echo no nodes; exit 3'"}, code: ExitInternal,
 			stderr: "sh failed: exit status 3: no nodes\n"},
+		{name: "nobody joins", args: []string{"--listen", "127.0.0.1:0", "--agents", "2", "--join-timeout", "50ms"}, code: ExitInternal,
+			stderr: "waiting for agents: 0 of 2 joined: not all within 50ms (--join-timeout)\n"},
+		{name: "a limit and nobody to wait for", args: []string{"--join-timeout", "5s"}, code: ExitUsage, stderr: "add --hosts, --launch or --listen"},
+		{name: "no limit", args: []string{"--listen", ":0", "--join-timeout", "-1s"}, code: ExitUsage, stderr: "--join-timeout"},
 		{name: "engine ends", args: []string{"--launch", "true"}, code: ExitInternal, stderr: "true ended before the run did\n"},
 		{name: "no engine", args: []string{"--launch", "/nowhere/srun"}, code: ExitInternal, stderr: "srun failed: exit status 127: "},
 	} {

@@ -27,6 +27,7 @@ const (
 
 	KeyListen       = "listen"
 	KeyAgents       = "agents"
+	KeyJoinTimeout  = "join-timeout"
 	KeyRanksPerHost = "ranks-per-host"
 	KeyMap          = "map"
 	KeyShareMachine = "share-machine"
@@ -61,6 +62,7 @@ var settings = []setting{
 	{KeyRemoteCommand, "command", "", "how the other hosts call transportbench, if not by the path that it has here"},
 	{KeyListen, "address", "", "run the ranks on other hosts: wait on HOST:PORT or :PORT for their agents"},
 	{KeyAgents, "int", "0", "number of agents to wait for"},
+	{KeyJoinTimeout, "duration", "0s", "how long to wait for all agents; 0 waits for as long as the engine runs"},
 	{KeyRanksPerHost, "int", "0", "ranks on each host, the first hosts first; by default they are dealt out in turn"},
 	{KeyMap, "hosts", "", "host of each rank, by name or number: h0,h0,h1"},
 	{KeyShareMachine, kindBool, "false", "allow several agents on one machine"},
@@ -83,7 +85,7 @@ func AddOut(flags *pflag.FlagSet, initial string) {
 
 // AddHosts adds the flags of a command that starts agents on other hosts.
 func AddHosts(flags *pflag.FlagSet) {
-	addSettings(flags, KeyHosts, KeyHostfile, KeyLaunch, KeyRemoteCommand, KeyListen, KeyAgents, KeyShareMachine)
+	addSettings(flags, KeyHosts, KeyHostfile, KeyLaunch, KeyRemoteCommand, KeyListen, KeyAgents, KeyJoinTimeout, KeyShareMachine)
 }
 
 // AddRun adds the flags of a command that runs transports, except leaveOut,

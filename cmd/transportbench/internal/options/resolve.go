@@ -51,6 +51,7 @@ type Hosts struct {
 
 	Listen       string
 	Agents       int
+	JoinTimeout  time.Duration // 0 for none
 	RanksPerHost int
 	Map          string
 	ShareMachine bool
@@ -423,14 +424,31 @@ func settleService(c *config.Config, level func(key string) level) {
 	}
 }
 
-// The range of KeyStartTimeout.
+// The ranges of KeyStartTimeout and KeyJoinTimeout.
 const (
 	leastStartTimeout = config.Duration(100 * time.Millisecond)
 	mostStartTimeout  = config.Duration(time.Hour)
+	mostJoinTimeout   = config.Duration(30 * 24 * time.Hour)
 )
 
 // mostHosts bounds the hosts of a run, and the ranks of each.
 const mostHosts = 4096
+
+// duration reads a setting that is a duration in a range.
+func (r *resolver) duration(key string, least, most config.Duration) (time.Duration, error) {
+	text, err := r.text(key)
+	if err != nil {
+		return 0, err
+	}
+	d, err := parseDuration(text)
+	if err = isNot("a duration such as 500ms or 1.5s", text, err); err == nil && (d < least || d > most) {
+		err = fmt.Errorf("%s is out of range (%v to %v)", text, least, most)
+	}
+	if err != nil {
+		return 0, &Error{Source: r.source(key), Problem: err.Error(), Err: err}
+	}
+	return time.Duration(d), nil
+}
 
 // settings reads the keys that are not part of a run's configuration.
 func (r *resolver) settings(s *Settings) error {
@@ -464,19 +482,14 @@ func (r *resolver) settings(s *Settings) error {
 			return &Error{Source: r.source(key), Problem: err.Error(), Err: err}
 		}
 	}
-	text, err := r.text(KeyStartTimeout)
-	if err != nil {
+	var err error
+	if s.StartTimeout, err = r.duration(KeyStartTimeout, leastStartTimeout, mostStartTimeout); err != nil {
 		return err
 	}
-	timeout, err := parseDuration(text)
-	if err = isNot("a duration such as 500ms or 1.5s", text, err); err == nil && (timeout < leastStartTimeout || timeout > mostStartTimeout) {
-		err = fmt.Errorf("%s is out of range (%v to %v)", text, leastStartTimeout, mostStartTimeout)
+	if s.Hosts.JoinTimeout, err = r.duration(KeyJoinTimeout, 0, mostJoinTimeout); err != nil {
+		return err
 	}
-	if err != nil {
-		return &Error{Source: r.source(KeyStartTimeout), Problem: err.Error(), Err: err}
-	}
-	s.StartTimeout = time.Duration(timeout)
-	text, err = r.text(KeyTransport)
+	text, err := r.text(KeyTransport)
 	if err != nil {
 		return err
 	}
