@@ -169,9 +169,11 @@ func (h *namespaces) requireIdle(t *testing.T) {
 }
 
 // kill ends a program on its host without a chance to say so.
-func (h *namespaces) kill(t *testing.T, p *program) {
+func (h *namespaces) kill(t *testing.T, p *program) { h.signal(t, p, "KILL") }
+
+func (h *namespaces) signal(t *testing.T, p *program, name string) {
 	t.Helper()
-	out, err := exec.Command("nsenter", "--target", h.pids[p.host], "--all", "--", "pkill", "-KILL", "--full", "--exact", strings.Join(p.Args[6:], " ")).CombinedOutput()
+	out, err := exec.Command("nsenter", "--target", h.pids[p.host], "--all", "--", "pkill", "-"+name, "--full", "--exact", strings.Join(p.Args[6:], " ")).CombinedOutput()
 	require.NoError(t, err, string(out))
 }
 
@@ -391,6 +393,18 @@ func TestLostHosts(t *testing.T) {
 	t.Run("the coordinator", func(t *testing.T) {
 		h.lose(t, "coordinator", func(*program, *program) { h.cable(t, 0, "down") }, "")
 		h.cable(t, 0, "up")
+	})
+	// Its host answers, and its ranks run on. Once it runs again it finds that the coordinator is gone.
+	t.Run("an agent that hangs", func(t *testing.T) {
+		h.lose(t, "agent", func(agent, run *program) {
+			h.signal(t, agent, "STOP")
+			go func() {
+				for end := time.Now().Add(time.Minute); !strings.Contains(run.output.String(), "is lost") && time.Now().Before(end); {
+					time.Sleep(50 * time.Millisecond)
+				}
+				h.signal(t, agent, "CONT")
+			}()
+		}, "host h2 is lost: ")
 	})
 }
 

@@ -191,7 +191,8 @@ func (c *micro) check(cmd *cobra.Command, args []string) (setup bool, err error)
 	if setup {
 		initial["duration"] = setupDuration
 	}
-	if c.settings, err = c.app.settings(cmd, cmd.Flags(), initial, nil); err != nil {
+	// The flag cpus is a list, and not that of a run, which has roles.
+	if c.settings, err = c.app.settings(cmd, cmd.Flags(), initial, map[string]string{"cpus": ""}); err != nil {
 		return setup, err
 	}
 	cpus, err := checkCPUs(c.cpus)
