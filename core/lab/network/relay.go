@@ -18,7 +18,7 @@ import (
 const (
 	frameHeader = 14 // of Ethernet
 	maxFrame    = frameHeader + 1500 + 4
-	// queueLimit is how many packets of a rank may wait for the limited rate, as in netem.
+	// queueLimit is how many packets of a rank may wait for the limited rate.
 	queueLimit = 1000
 	// batch is how many packets of a rank are read before the others'.
 	batch = 64
@@ -170,10 +170,10 @@ type shaper struct {
 
 // direction is the state of the packets that one rank sends.
 type direction struct {
-	random *rand.Rand
-	free   time.Duration // when the limited rate has sent all packets so far
-	last   time.Duration // when the last packet that was not reordered is due
-	queued int           // packets that wait
+	random  *rand.Rand
+	free    time.Duration   // when the limited rate has sent all packets so far
+	last    time.Duration   // when the last packet that was not reordered is due
+	leaving []time.Duration // when each packet that waits for the limited rate has been sent
 }
 
 func newShaper(ranks int, impairments config.Impairments, seed uint64) *shaper {
@@ -218,7 +218,7 @@ func (s *shaper) take(from int, frame []byte, now time.Duration, count *result.N
 		count.Dropped++
 		s.free(frame)
 		return
-	case i.Rate > 0 && d.queued >= queueLimit && d.free > now:
+	case i.Rate > 0 && d.waiting(now) >= queueLimit:
 		count.Overflowed++
 		s.free(frame)
 		return
@@ -226,6 +226,7 @@ func (s *shaper) take(from int, frame []byte, now time.Duration, count *result.N
 	if i.Rate > 0 {
 		d.free = max(d.free, now) + time.Duration(float64(8*len(frame))/i.Rate*1e9)
 		p.due = d.free
+		d.leaving = append(d.leaving, d.free)
 	}
 	if skips {
 		p.overtakes = d.last > p.due
@@ -233,8 +234,15 @@ func (s *shaper) take(from int, frame []byte, now time.Duration, count *result.N
 		p.due = max(p.due+i.Delay+time.Duration(shift*float64(i.Jitter)), d.last)
 		d.last = p.due
 	}
-	d.queued++
 	heap.Push(&s.waiting, p)
+}
+
+// waiting returns how many packets wait for the limited rate. Those in the delay after it do not.
+func (d *direction) waiting(now time.Duration) int {
+	for len(d.leaving) > 0 && d.leaving[0] <= now {
+		d.leaving = d.leaving[1:]
+	}
+	return len(d.leaving)
 }
 
 // next returns when the next packet is due.
@@ -250,11 +258,7 @@ func (s *shaper) due(now time.Duration) (packet, bool) {
 	if at, any := s.next(); !any || at > now {
 		return packet{}, false
 	}
-	p := heap.Pop(&s.waiting).(packet)
-	if binary.BigEndian.Uint16(p.frame[12:]) == etherIPv4 {
-		s.directions[p.from].queued--
-	}
-	return p, true
+	return heap.Pop(&s.waiting).(packet), true
 }
 
 // packets is a heap of packets by their time.

@@ -71,3 +71,17 @@ func TestShaperRate(t *testing.T) {
 		require.Equal(t, time.Duration(k+1)*time.Millisecond, at)
 	}
 }
+
+// The queue of the rate is before the delay, so a long delay does not fill it.
+func TestShaperRateWithDelay(t *testing.T) {
+	_, due, count := pass(config.Impairments{Rate: 1e9, Delay: 100 * time.Millisecond}, 1, 20000, 9*time.Microsecond) // of 8 us each
+	require.Zero(t, count.Overflowed)
+	require.Len(t, due, 20000)
+	s, burst := newShaper(2, config.Impairments{Rate: 1e9, Delay: 100 * time.Millisecond}, 1), result.NetworkCounters{}
+	for k := range 20000 { // half of the rate, in bursts of 10
+		frame := s.buffer()[:1000]
+		binary.BigEndian.PutUint16(frame[12:], etherIPv4)
+		s.take(0, frame, time.Duration(k/10)*160*time.Microsecond, &burst)
+	}
+	require.Zero(t, burst.Overflowed)
+}

@@ -43,7 +43,7 @@ func (a *app) sweepCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "sweep [FILE|NAME]", Short: "Measure a matrix of configurations",
 		Long: `sweep measures every combination of its axes. Axes come from a file (YAML, TOML or
-JSON), from flags with comma lists, or from both; a flag replaces the file's axis.
+JSON), from flags with comma lists (--network and --cpus: with semicolons), or both; a flag replaces the file's axis.
 Instead of a file, the name of a built-in sweep: ` + strings.Join(results.Names(), ", ") + `.
 Repeats are interleaved: one of every cell in a shuffled order, then the next.
 
@@ -165,8 +165,11 @@ func readSpec(f *sweepFlags, flags *pflag.FlagSet, args []string) (spec *sweep.S
 	}
 	flags.Visit(func(flag *pflag.Flag) {
 		values := strings.Split(flag.Value.String(), ",")
-		if flag.Name == options.KeyClass { // it has commas
+		switch flag.Name { // whose values have commas
+		case options.KeyClass:
 			values = []string{flag.Value.String()}
+		case options.KeyNetwork, options.KeyCPUs:
+			values = strings.Split(flag.Value.String(), ";")
 		}
 		switch {
 		case flag.Name == "repeats":

@@ -56,6 +56,9 @@ func TestSweepFromFlags(t *testing.T) {
 	require.Contains(t, c.stdout, "12 cells, 2 repeats each (interleaved), about ")
 	require.Regexp(t, `(?m)^ +1 +fake in_flight=1 value_size=32 ring=lamport +about`, c.stdout)
 	require.NoDirExists(t, c.out)
+	require.Zero(t, c.sweep("--transport", "fake", "--network", "none;loss=1%,delay=1ms", "--dry-run"), c.stderr)
+	require.Contains(t, c.stdout, "2 cells")
+	require.Contains(t, c.stdout, "network=loss=1%,delay=1ms")
 
 	require.Zero(t, c.sweep(args...), c.stderr)
 	require.Contains(t, c.stderr, "12 cells")

@@ -46,10 +46,10 @@ const (
 	keyWarmup        = "warmup"
 	keyReadDelay     = "read-delay"
 	keyWriteDelay    = "write-delay"
-	keyNetwork       = "network"
+	KeyNetwork       = "network"
 	keyServers       = "servers"
 	keyInterleave    = "interleave"
-	keyCPUs          = "cpus"
+	KeyCPUs          = "cpus"
 	keyNUMA          = "numa"
 )
 
@@ -84,7 +84,7 @@ var configOptions = []option{
 	setter(keyReadDelay, "delay", "time that the storage takes to read a value: "+orList(config.DelayForms())+" (median and p99); lookups do not wait for it", func(c *config.Config) setShower { return &c.ReadDelay }),
 	setter(keyWriteDelay, "delay", "time that the storage takes to write a value, in the same forms", func(c *config.Config) setShower { return &c.WriteDelay }),
 	number("storage-lanes", "values that the storage of a daemon serves at a time; 0 is no limit", func(c *config.Config) *int { return &c.StorageLanes }),
-	setter(keyNetwork, "impairments", "network between the ranks, which are then in network namespaces (needs root): "+orList(config.NetworkForms()), func(c *config.Config) setShower { return &c.Network }),
+	setter(KeyNetwork, "impairments", "network between the ranks, which are then in network namespaces (needs root): "+orList(config.NetworkForms()), func(c *config.Config) setShower { return &c.Network }),
 	setter("remote-share", "share", "mesh: share of requests to other ranks, 0 to 1; hash leaves it to the keys", func(c *config.Config) setShower { return &c.RemoteShare }),
 	setter(keyTraffic, "pattern", "which rank each call goes to, instead of the keys: "+orList(config.TrafficNames())+"; also --pattern", func(c *config.Config) setShower { return &c.Traffic }),
 	setter(KeyClass, "name:size,...", "class of traffic, repeatable: some clients of each rank with a load of their own, as in rpc:64B,in-flight=1,slo=50us or bulk:1MiB,rate=500,clients=2", func(c *config.Config) setShower { return &c.Classes }),
@@ -94,7 +94,7 @@ var configOptions = []option{
 	setter(keyInterleave, "order", "mesh-proxied: none (a daemon polls ranks and clients, then sends) or send-poll (it sends after each of the two)", func(c *config.Config) setShower { return &c.Interleave }),
 	text("idle", "what a thread with nothing to do does: auto, spin, yield or park", func(c *config.Config) *string { return &c.Idle }),
 	toggle("pin", "pin each polling thread to a core", func(c *config.Config) *bool { return &c.Pin }),
-	setter(keyCPUs, "role=list,...", "processors of the polling threads, such as daemons=2,clients=3-18; those of a role are taken in turn, in the order of the ranks; auto spreads threads over cores", func(c *config.Config) setShower { return &c.CPUs }),
+	setter(KeyCPUs, "role=list,...", "processors of the polling threads, such as daemons=2,clients=3-18; those of a role are taken in turn, in the order of the ranks; auto spreads threads over cores", func(c *config.Config) setShower { return &c.CPUs }),
 	setter(keyNUMA, "node", "use the processors of one NUMA node; any uses all", func(c *config.Config) setShower { return &c.NUMA }),
 	duration(keyWarmup, "longest load before the first repeat; ends when throughput is steady", func(c *config.Config) *config.Duration { return &c.Warmup }),
 	duration("duration", "time of one repeat", func(c *config.Config) *config.Duration { return &c.Duration }),
@@ -136,7 +136,7 @@ func Values(name string) []string {
 		return []string{config.ArrivalPoisson, config.ArrivalConstant}
 	case keyTraffic:
 		return config.TrafficNames()
-	case keyNetwork:
+	case KeyNetwork:
 		return []string{"none", "loss=0%", "loss=1%", "delay=50us"}
 	case keyReadDelay, keyWriteDelay:
 		return config.DelayForms()
