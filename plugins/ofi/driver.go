@@ -231,7 +231,7 @@ func (e *endpoint) Properties() transport.Properties {
 		Limits:       transport.Limits{MaxPayload: maxPayload, InlineSize: min(max(f.Inject-fi.HeaderSize, 0), s.worker.Small), Peers: maxPeers},
 		Libraries:    map[string]string{"libfabric": fi.Version()},
 		Notes: map[string]string{
-			"provider version": f.Version, "fabric": f.Fabric, "domain": f.Domain,
+			"provider version": f.Version, "fabric": f.Fabric, "domain": f.Domain, "endpoint": f.Endpoint, "protocol": f.Protocol,
 			"inject size": strconv.Itoa(f.Inject), "transmit queue": strconv.Itoa(f.Sends), "receive queue": strconv.Itoa(f.Receives),
 		},
 		Integrity: "none",

@@ -15,7 +15,7 @@ const mostHeaders = 512
 func (w *worker) ReadPaths(dst []transport.Path) []transport.Path {
 	e, f := w.endpoint, &w.endpoint.fabric
 	path := transport.Path{Carrier: cmp.Or(e.medium(), f.Provider), Overhead: mostHeaders,
-		Facts: map[string]string{"provider": f.Provider, "fabric": f.Fabric, "domain": f.Domain}}
+		Facts: map[string]string{"provider": f.Provider, "fabric": f.Fabric, "domain": f.Domain, "endpoint": f.Endpoint, "protocol": f.Protocol}}
 	switch path.Carrier {
 	case transport.MediumVerbs:
 		path.Device = f.Domain // libfabric does not tell the port

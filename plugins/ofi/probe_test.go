@@ -25,6 +25,9 @@ func TestLibraryProbe(t *testing.T) {
 		a, b := workers[0], workers[1]
 		require.NoError(t, a.Connect(t.Context(), 0, b.Address()))
 		require.NoError(t, b.Connect(t.Context(), 0, a.Address()))
+		facts := a.ReadPaths(nil)[0].Facts
+		require.Equal(t, "FI_EP_RDM", facts["endpoint"])
+		require.Contains(t, facts["provider"], provider)
 		for _, size := range []int{0, 16, 8 << 10, 64 << 10} {
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 			p := transport.Probe{Kind: transport.ProbeLibrary, Duration: time.Millisecond, Forth: size, Back: 100}

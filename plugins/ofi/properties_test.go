@@ -20,6 +20,7 @@ func TestProviderIsShown(t *testing.T) {
 	require.Equal(t, fi.Version(), p.Libraries["libfabric"])
 	require.Equal(t, "libfabric", p.Uncounted)
 	require.Equal(t, "lo", p.Notes["domain"])
+	require.Equal(t, []string{"FI_EP_RDM", "FI_PROTO_RXM"}, []string{p.Notes["endpoint"], p.Notes["protocol"]})
 	require.Equal(t, "262144", p.Notes["FI_OFI_RXM_SAR_LIMIT"])
 	require.Regexp(t, `^\d+\.\d+$`, p.Notes["provider version"])
 	require.Regexp(t, `^\d+$`, p.Notes["inject size"])

@@ -33,7 +33,7 @@ type historyRow struct {
 	Marks   []historyMark
 }
 
-// historyMark is a change of the level.
+// historyMark is a change of the level, or of the path that the bytes take.
 type historyMark struct {
 	X                   float64 // percent
 	Anchor              string
@@ -125,23 +125,34 @@ func historyRowOf(h *history.History, s *history.Series, cell int) historyRow {
 	}
 	r.Summary = fmt.Sprintf("%s in %s from %s to %s", s.Metric, format.Count(len(s.Points), "set"), format.Number(s.Points[0].Value, s.Unit), r.Newest)
 	for _, c := range s.Changes {
-		r.Marks = append(r.Marks, historyMarkOf(h, s, c, x(c.Set)))
+		r.Marks = append(r.Marks, levelMark(h, s, c, x(c.Set)))
+	}
+	for _, p := range s.Paths {
+		m := historyMarkAt(h.Sets[p.Before], h.Sets[p.Set], x(p.Set))
+		m.Text += ": the bytes took another path: " + strings.Join(p.Old, "; ") + ", and now " + strings.Join(p.New, "; ")
+		m.Verb, m.Class = "path", "path"
+		r.Marks = append(r.Marks, m)
 	}
 	return r
 }
 
-func historyMarkOf(h *history.History, s *history.Series, c history.Change, x float64) historyMark {
-	from, to := h.Sets[c.Before], h.Sets[c.Set]
-	m := historyMark{
-		X: x, Anchor: "middle", Version: nameOf(to), Verb: "changed", Class: "changed",
-		Text: fmt.Sprintf("%s to %s: %s to %s, %+.1f%%", nameOf(from), nameOf(to), format.Number(c.Old, s.Unit), format.Number(c.New, s.Unit), 100*c.Share),
-	}
+// historyMarkAt is a mark of a change between two sets, at x percent of the width.
+func historyMarkAt(from, to history.Set, x float64) historyMark {
+	m := historyMark{X: x, Anchor: "middle", Version: nameOf(to), Text: nameOf(from) + " to " + nameOf(to)}
 	switch {
 	case x > 90:
 		m.Anchor = "end"
 	case x < 10:
 		m.Anchor = "start"
 	}
+	return m
+}
+
+func levelMark(h *history.History, s *history.Series, c history.Change, x float64) historyMark {
+	from, to := h.Sets[c.Before], h.Sets[c.Set]
+	m := historyMarkAt(from, to, x)
+	m.Verb, m.Class = "changed", "changed"
+	m.Text += fmt.Sprintf(": %s to %s, %+.1f%%", format.Number(c.Old, s.Unit), format.Number(c.New, s.Unit), 100*c.Share)
 	switch {
 	case c.Blessed != nil:
 		m.Class, m.Verb = "accepted", printable.Text("accepted by "+c.Blessed.Who+": "+c.Blessed.Why)

@@ -52,6 +52,23 @@ func TestHistory(t *testing.T) {
 	require.Contains(t, string(rendered(t, p)), "accepted by ada: &lt;checksums&gt;")
 }
 
+// A set whose bytes took another path has a mark of its own.
+func TestHistoryOfPaths(t *testing.T) {
+	sets := nightly(t, nights[:4]...)
+	for i, s := range sets {
+		for c := range s.Cells {
+			s.Cells[c].Plugin.Path = []string{map[bool]string{false: "eth0", true: "bond0"}[i >= 2]}
+		}
+	}
+	p := build(t, sets...)
+	marks := p.history[0].Rows[0].Marks
+	require.Len(t, marks, 1)
+	require.Equal(t, "path", marks[0].Class)
+	require.Equal(t, "v0.2.0", marks[0].Version, "the first set with the new path")
+	require.InDelta(t, 100*2.0/3, marks[0].X, 1e-9)
+	require.Contains(t, marks[0].Text, "v0.1.0 to v0.2.0: the bytes took another path: eth0, and now bond0")
+}
+
 func TestHistoryNeedsSets(t *testing.T) {
 	require.Empty(t, build(t, nightly(t, nights[:2]...)...).history)
 	p := build(t, nightly(t, nights[:4]...)...)

@@ -197,6 +197,9 @@ func (a *app) analyze(q *analyzeFlags, o analyze.CapacityOptions, path string, a
 		present.GroupedWarnings(a.stdout, report.Warnings, false)
 	default:
 		present.Analyze(a.stdout, &report, a.verbose)
+		if len(report.Cells) > 0 {
+			present.Traffic(a.stdout, s)
+		}
 	}
 	if err != nil {
 		return err

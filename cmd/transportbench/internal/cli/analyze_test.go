@@ -122,12 +122,30 @@ func wronged(t *testing.T) string {
 	r, err := result.Read(committedCell(t, "shm"))
 	require.NoError(t, err)
 	r.Repeats[1].Samples[result.LatencyP99] *= 2
-	path := filepath.Join(t.TempDir(), "wronged.json")
+	return written(t, r)
+}
+
+func written(t *testing.T, r *result.Result) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "result.json")
 	f, err := os.Create(path)
 	require.NoError(t, err)
 	require.NoError(t, result.Encode(f, r))
 	require.NoError(t, f.Close())
 	return path
+}
+
+// An analysis has the tables of traffic that a sweep has.
+func TestAnalyzeHasTraffic(t *testing.T) {
+	r, err := result.Read(committedCell(t, "shm"))
+	require.NoError(t, err)
+	for i := range r.Repeats {
+		r.Repeats[i].Samples[result.JainClients] = 0.81
+	}
+	r.Summary = result.SummarizeRepeats(r.Repeats)
+	cmd := &command{T: t}
+	require.Zero(t, cmd.execute("analyze", written(t, r)), cmd.stderr)
+	require.Regexp(t, `patterns of traffic[\s\S]*shm +0\.81`, cmd.stdout)
 }
 
 // A cell is selected by the name that analyze prints, and has the windows of each state of the machine.

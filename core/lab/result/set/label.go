@@ -57,6 +57,11 @@ func Varying(cells ...[]Cell) []string {
 	if slices.Contains(names, trackOption) {
 		names = slices.DeleteFunc(names, func(name string) bool { return followsTrack(name, cells) })
 	}
+	if slices.Contains(names, networkOption) {
+		names = slices.DeleteFunc(names, func(name string) bool {
+			return strings.HasPrefix(name, ownPrefix) && follows(name, networkOption, cells)
+		})
+	}
 	slices.SortFunc(names, func(a, b string) int {
 		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b))
 	})
@@ -72,14 +77,11 @@ func followsTrack(option string, cells [][]Cell) bool {
 	if !isOwn && option != "verify_every" {
 		return false
 	}
-	type group struct{ transport, profile, track string }
-	values := map[group]string{}
 	sets := !isOwn
 	for _, list := range cells {
 		for i := range list {
 			c := &list[i]
-			value, has := c.Config[option]
-			if !has {
+			if _, has := c.Config[option]; !has {
 				continue
 			}
 			if _, has := c.Plugin.Matched[own]; has {
@@ -87,14 +89,35 @@ func followsTrack(option string, cells [][]Cell) bool {
 			} else if isOwn && c.Plugin.Name != "" { // empty for cells that were not measured
 				return false
 			}
-			g := group{c.Transport(), c.Config["profile"], c.Config[trackOption]}
+		}
+	}
+	return sets && follows(option, trackOption, cells)
+}
+
+// networkOption may set options of transports: the address that ranks have in a network of their own,
+// or the faults with which a transport imitates the network.
+const networkOption = "network"
+
+// follows reports whether cells of one transport and profile that differ in an option also differ in
+// the option it follows.
+func follows(option, followed string, cells [][]Cell) bool {
+	type group struct{ transport, profile, followed string }
+	values := map[group]string{}
+	for _, list := range cells {
+		for i := range list {
+			c := &list[i]
+			value, has := c.Config[option]
+			if !has {
+				continue
+			}
+			g := group{c.Transport(), c.Config["profile"], c.Config[followed]}
 			if known, seen := values[g]; seen && known != value {
 				return false
 			}
 			values[g] = value
 		}
 	}
-	return sets
+	return true
 }
 
 // loadOptions are the options that shape the load, in the order in which they are shown. Labels name

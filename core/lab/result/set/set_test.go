@@ -361,6 +361,17 @@ func TestTracks(t *testing.T) {
 	require.Equal(t, []string{"options.checksum"}, Varying(cells[1:2], []Cell{cell("erpc", "", "1", "header")}))
 }
 
+// TestNetworks checks that the network alone names cells whose own options follow from it.
+func TestNetworks(t *testing.T) {
+	cell := func(transport, network, address string) Cell {
+		return Cell{Config: map[string]string{"transport": transport, "profile": "kv", "duration": "1s", "network": network, "options.address": address}}
+	}
+	cells := []Cell{cell("tcpx", "none", "127.0.0.1"), cell("tcpx", "loss=1%", "10.79.0.0/24"), cell("erpc", "loss=1%", "10.79.0.0/24")}
+	require.Equal(t, []string{"network"}, Varying(cells))
+	require.Equal(t, "network=loss=1%", LabelsOf(cells).Load(cells[1].Config))
+	require.Equal(t, []string{"network", "options.address"}, Varying(append(cells, cell("tcpx", "none", "127.0.0.2"))), "the user's own choice stays")
+}
+
 func TestLabels(t *testing.T) {
 	s := New()
 	for _, size := range []config.Size{32, 4096} {

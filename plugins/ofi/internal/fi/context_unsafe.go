@@ -52,6 +52,7 @@ func NewList(provider string) (*List, error) {
 		l.Interfaces = append(l.Interfaces, Interface{
 			Provider: C.GoString(c.provider), Version: versionText(uint32(c.version)),
 			Fabric: C.GoString(c.fabric), Domain: C.GoString(c.domain),
+			Endpoint: C.GoString(&c.endpoint[0]), Protocol: C.GoString(&c.protocol[0]),
 			Format: int(c.format), Address: C.GoBytes(c.address, C.int(c.address_size)),
 			Inject: int(c.inject), Sends: int(c.transmits), Receives: int(c.receives), Most: uint64(c.most), MRMode: uint64(c.mr_mode),
 		})

@@ -67,6 +67,8 @@ type Interface struct {
 	Version  string // of the provider
 	Fabric   string // "shm", "127.0.0.1/32"
 	Domain   string // "shm", "lo", "mlx5_0"
+	Endpoint string // type of its endpoints: "FI_EP_RDM"
+	Protocol string // that they speak: "FI_PROTO_RXM"
 	Format   int    // of addresses
 	Address  []byte // of this side, in that format; may be empty
 	Inject   int    // bytes that libfabric copies at once

@@ -57,7 +57,6 @@ int fb_list_at(fb_list *l, uint32_t i, fb_info *out)
 		.domain = info->domain_attr->name,
 		.version = info->fabric_attr->prov_version,
 		.format = info->addr_format,
-		.protocol = info->ep_attr->protocol,
 		.address = info->src_addr,
 		.address_size = info->src_addr == NULL ? 0 : info->src_addrlen,
 		.inject = info->tx_attr->inject_size,
@@ -67,6 +66,8 @@ int fb_list_at(fb_list *l, uint32_t i, fb_info *out)
 		.mr_mode = info->domain_attr->mr_mode,
 		.mode = info->mode,
 	};
+	fi_tostr_r(out->endpoint, sizeof out->endpoint, &info->ep_attr->type, FI_TYPE_EP_TYPE);
+	fi_tostr_r(out->protocol, sizeof out->protocol, &info->ep_attr->protocol, FI_TYPE_PROTOCOL);
 	return 1;
 }
 

@@ -67,7 +67,8 @@ typedef struct fb_worker fb_worker;
 // fb_info is one interface to a provider, as fi_getinfo describes it.
 typedef struct {
 	const char *provider, *fabric, *domain;
-	uint32_t version, format, protocol;
+	char endpoint[32], protocol[32]; // as fi_tostr has them: "FI_EP_RDM", "FI_PROTO_RXM"
+	uint32_t version, format;
 	const void *address;
 	uint64_t address_size;
 	uint64_t inject, transmits, receives, most, mr_mode, mode;
