@@ -315,6 +315,15 @@ func TestAgents(t *testing.T) {
 		require.Contains(t, run.output.String(), "agent on h1 (10.78.0.2): h1 (10.78.0.2) is on the same machine: start one agent for each host (srun --ntasks-per-node=1, mpirun --map-by node), or pass --share-machine")
 		h.requireIdle(t)
 	})
+	t.Run("an agent is killed before the others join", func(t *testing.T) {
+		run, ticket := h.coordinate(t, 2, "--transport", "tcpx")
+		agent := h.join(t, 1, ticket)
+		run.output.await(t, "h1 .* joined")
+		h.kill(t, agent)
+		require.Equal(t, 1, run.end(t))
+		require.Contains(t, run.output.String(), "waiting for agents: 1 of 2 joined: host h1 (10.78.0.2) is lost: its agent ended")
+		h.requireIdle(t)
+	})
 	t.Run("an agent is killed", func(t *testing.T) {
 		inLongTests(t)
 		h.lose(t, "agent", func(agent, _ *program) { h.kill(t, agent) }, `host h2 is lost: its agent ended`)

@@ -2,6 +2,7 @@ package hosts
 
 import (
 	"crypto/tls"
+	"errors"
 	"net"
 	"time"
 
@@ -42,6 +43,31 @@ func watchPeer(conn net.Conn) error {
 		return err
 	}
 	return set
+}
+
+// awaitEnd waits until the other end of conn has ended or is silent for lossTimeout, and returns why. It
+// returns nil once conn's read deadline has passed, or conn is closed. It reads nothing.
+func awaitEnd(conn *net.TCPConn) error {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var ended error
+	err = raw.Read(func(fd uintptr) bool { // is called again whenever something has changed
+		state := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
+		if n, err := unix.Poll(state, 0); n == 0 || err != nil {
+			return false
+		}
+		ended = errors.New("its agent ended")
+		if code, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_ERROR); err == nil && unix.Errno(code) == unix.ETIMEDOUT {
+			ended = errors.New("it does not answer")
+		}
+		return true
+	})
+	if err != nil {
+		return nil //nolint:nilerr // the deadline, or closed here
+	}
+	return ended
 }
 
 // handshake completes the TLS handshake, and sets the deadline of the messages that follow.

@@ -39,7 +39,9 @@ type Agent struct {
 	// Remote is where it comes from.
 	Remote string
 
-	joined bool // it has the answer
+	joined bool          // it has the answer
+	raw    *net.TCPConn  // below Conn
+	unseen chan struct{} // closed when nobody watches for its end
 }
 
 func (a *Agent) String() string { return fmt.Sprintf("%s (%s)", a.Name, a.Remote) }
@@ -58,7 +60,8 @@ type Coordinator struct {
 	mu      sync.Mutex
 	want    int // agents; 0 until Wait
 	agents  []*Agent
-	failed  error // an agent that the user did not mean to start
+	failed  error // an agent that is lost, or that the user did not mean to start
+	handed  bool  // Wait has returned the agents
 	ended   bool
 	pending map[net.Conn]bool // that have not joined
 }
@@ -110,8 +113,9 @@ func (c *Coordinator) Ticket() Ticket { return c.ticket }
 
 // Wait returns n agents once they have joined, or if n is 0, as many as the engine of the first says that
 // it started. They are in the order of the engine that started them, or
-// else of their hosts' names. Agents that join later are refused. Wait fails if ctx ends, or if an agent
-// joins that the user cannot have meant: of another version, or the second on a machine.
+// else of their hosts' names. Agents that join later are refused. Wait fails if ctx ends, if an agent is
+// lost before all have joined, or if one joins that the user cannot have meant: of another version, or the
+// second on a machine.
 func (c *Coordinator) Wait(ctx context.Context, n int) ([]*Agent, error) {
 	c.mu.Lock()
 	c.want = n
@@ -119,8 +123,15 @@ func (c *Coordinator) Wait(ctx context.Context, n int) ([]*Agent, error) {
 	tell := time.NewTicker(c.tellEvery)
 	defer tell.Stop()
 	for {
-		if agents, err := c.complete(); agents != nil || err != nil {
-			return agents, err
+		agents, err := c.complete()
+		if agents != nil {
+			err = c.handOver(agents)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if agents != nil {
+			return agents, nil
 		}
 		select {
 		case <-c.changed:
@@ -176,13 +187,18 @@ func (c *Coordinator) complete() ([]*Agent, error) {
 	return agents, nil
 }
 
-// Close stops listening. It leaves the connections of agents that have joined open.
+// Close stops listening. It leaves the connections of agents that Wait has returned open.
 func (c *Coordinator) Close() {
 	_ = c.listener.Close()
 	c.mu.Lock()
 	c.ended = true
 	for conn := range c.pending {
 		_ = conn.Close()
+	}
+	if !c.handed {
+		for _, a := range c.agents {
+			_ = a.raw.Close()
+		}
 	}
 	c.mu.Unlock()
 	c.running.Wait()
@@ -241,7 +257,7 @@ func (c *Coordinator) admit(raw net.Conn) error {
 		return err
 	}
 	remote, _, _ := net.SplitHostPort(raw.RemoteAddr().String())
-	agent := &Agent{Hello: hello, Conn: conn, Remote: remote}
+	agent := &Agent{Hello: hello, Conn: conn, Remote: remote, raw: raw.(*net.TCPConn), unseen: make(chan struct{})}
 	refusal := c.join(agent)
 	err = writeMessage(conn, answer{Refusal: refusal})
 	switch {
@@ -262,7 +278,37 @@ func (c *Coordinator) admit(raw net.Conn) error {
 	agent.joined = true
 	c.options.Log(fmt.Sprintf("%v joined", agent))
 	c.wake()
+	c.running.Go(func() { c.watch(agent) })
 	return nil
+}
+
+// watch makes Wait fail when an agent that has joined is lost.
+func (c *Coordinator) watch(agent *Agent) {
+	defer close(agent.unseen)
+	ended := awaitEnd(agent.raw)
+	if ended == nil {
+		return
+	}
+	waiting := c.waiting()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.failed == nil {
+		c.failed = fmt.Errorf("%s: host %v is lost: %w", waiting, agent, ended)
+		c.wake()
+	}
+}
+
+// handOver ends the watch of agents, whose connections are then the caller's. It fails if one was lost.
+func (c *Coordinator) handOver(agents []*Agent) error {
+	for _, a := range agents {
+		_ = a.raw.SetReadDeadline(time.Unix(1, 0))
+		<-a.unseen
+		_ = a.raw.SetReadDeadline(time.Time{})
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.handed = c.failed == nil
+	return c.failed
 }
 
 func (c *Coordinator) wake() {

@@ -204,6 +204,22 @@ func TestWaitTells(t *testing.T) {
 	require.Contains(t, log.all(), "waiting for agents: 0 of 2 joined")
 }
 
+// TestAgentIsLostBeforeOthersJoin: the run does not wait for the others. What an agent sends before it ends
+// is not read by then.
+func TestAgentIsLostBeforeOthersJoin(t *testing.T) {
+	c, _ := listen(t, Options{})
+	_, err := join(t, c.Ticket(), fakeHello("h0", "a", -1))
+	require.NoError(t, err)
+	conn, err := join(t, c.Ticket(), fakeHello("h1", "b", -1))
+	require.NoError(t, err)
+	_, err = conn.Write([]byte("settings"))
+	require.NoError(t, err)
+	ended := make(chan error, 1)
+	go func() { _, err := c.Wait(t.Context(), 3); ended <- err }()
+	require.NoError(t, conn.Close())
+	require.EqualError(t, <-ended, "waiting for agents: 2 of 3 joined: host h1 (127.0.0.1) is lost: its agent ended")
+}
+
 func TestWaitEndsWithItsContext(t *testing.T) {
 	c, _ := listen(t, Options{})
 	ctx, cancel := context.WithCancelCause(t.Context())

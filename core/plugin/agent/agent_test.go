@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -184,6 +185,24 @@ func TestRanks(t *testing.T) {
 	for _, pid := range pids {
 		require.ErrorIs(t, unix.Kill(pid, 0), unix.ESRCH, "the agent ended its ranks")
 	}
+}
+
+// TestOtherAgentsAreLate: an agent that has joined waits for hours until the others have.
+func TestOtherAgentsAreLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		own, other := net.Pipe()
+		served := make(chan error, 1)
+		go func() { served <- Serve(context.Background(), own, nil) }()
+		time.Sleep(24 * time.Hour)
+		synctest.Wait()
+		require.Empty(t, served)
+		remote, err := Connect("h1", other, func(string) {})
+		require.NoError(t, err)
+		_, err = remote.State(t.Context(), nil)
+		require.NoError(t, err)
+		remote.Close()
+		require.ErrorIs(t, <-served, ErrEnded)
+	})
 }
 
 // Time in which a rank waits for a processor is not its own. All time is, if the agent does not know.

@@ -41,6 +41,7 @@ func Serve(ctx context.Context, conn net.Conn, dirs []string) error {
 	watched := watch(conn)
 	g := grpc.NewServer(
 		grpc.MaxRecvMsgSize(math.MaxInt32), grpc.MaxSendMsgSize(math.MaxInt32),
+		grpc.ConnectionTimeout(math.MaxInt64), // the coordinator says nothing until all agents have joined
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingTime, Timeout: pingTimeout}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: leastPing, PermitWithoutStream: true}),
 	)
