@@ -54,121 +54,30 @@ if [ -x "$work/ofi.test" ]; then
 	tests plugins/ofi "$work/ofi.test" -test.short
 fi
 
-# Our microbenchmarks and round trips of copyrpc and erpc beside perftest. Ratios are what
-# to look at, and nothing is asserted: the guest is emulated.
+# Our microbenchmarks, copyrpc and erpc, all with perftest as their witness. Ratios are what to look
+# at, and nothing is asserted: the guest is emulated.
 step "perftest and our microbenchmarks"
 
-# gid_index prints which GID of the device is of RoCE version 2 and an IPv4 address, as
-# copyrpc takes it; there is none on InfiniBand.
-gid_index() {
-	local port=/sys/class/infiniband/$RDMA_TEST_DEVICE/ports/1 index
-	for index in {0..15}; do
-		if grep -qs 'RoCE v2' "$port/gid_attrs/types/$index" && grep -qs '^0000:0000:0000:0000:0000:ffff:' "$port/gids/$index"; then
-			echo "$index"
-			return
-		fi
-	done
-}
-gid=$(gid_index)
-quick=
-repeats=6
-if [ "${RDMA_TRIES:-}" = 1 ]; then quick=1 repeats=2; fi
-
-# perftest PROGRAM ARGUMENTS... prints its typical time in nanoseconds. Both its sides
-# are here, and meet over the loopback interface.
-perftest() {
-	local server typical
-	set -- "$@" -d "$RDMA_TEST_DEVICE" ${gid:+-x "$gid"} -F -s 32 -n 2000
-	"$@" >/dev/null 2>&1 &
-	server=$!
-	sleep 1
-	typical=$(timeout 60 "$@" 127.0.0.1 2>/dev/null | awk '$1 == 32 { print $5 * 1000 }') || true
-	kill "$server" 2>/dev/null || true
-	wait "$server" || true
-	echo "${typical:-0}"
-}
-
-# again prints what a command prints, of the first of three tries in which it prints
-# anything: under emulation a plugin may take longer to start than the command waits.
-again() {
-	local output
+# measure takes figures of the device with perftest beside them, which has to know the command lines.
+# In a guest without processors a program may run out of time, so it has three tries.
+measure() { # ARGUMENTS...
+	local log=$results.log
 	for _ in 1 2 3; do
-		output=$("$@") || true
-		[ "${output:-0}" = 0 ] || break
-	done
-	echo "${output:-0}"
-}
-
-# micro takes microbenchmarks of the device, each with perftest beside it, which has to know the command
-# lines. In a guest without processors a program may run out of time, so it has three tries.
-micro() { # DURATION NAMES...
-	local duration=$1
-	shift
-	for _ in 1 2 3; do
-		timeout 300 "$work/transportbench" micro copyrpc --plugin-dir "$work" --set provider=verbs --set device="$RDMA_TEST_DEVICE" \
-			--duration "$duration" "$@" 2>"$results.log" | cat && ! grep -q 'no witness' "$results.log" && return
-		cat "$results.log"
+		rm -rf "$results"
+		timeout 300 "$work/transportbench" "$@" --plugin-dir "$work" --set provider=verbs --set device="$RDMA_TEST_DEVICE" \
+			--out "$results" 2>"$log" | cat && ! grep -q 'no witness' "$log" && return
+		cat "$log"
 	done
 	return 1
 }
 
-# round_trip prints the least median of some short windows: between the host's processors
-# a line takes four times as long in some seconds as in others, and a window is in one kind.
-round_trip() { # TRANSPORT
-	rm -rf "$results"
-	if ! timeout 60 "$work/transportbench" run --transport "$1" --plugin-dir "$work" --set provider=verbs --set device="$RDMA_TEST_DEVICE" --in-flight 1 \
-		--duration 200ms --warmup 500ms --repeats "$repeats" --out "$results" >/dev/null 2>"$results.log"; then
-		# It may have measured, and a check have failed: that is no figure either.
-		printf '%s round trip: %s\n' "$1" "$(tail -n 1 "$results.log")" >&2
-		return 1
-	fi
-	"$work/transportbench" export --format csv "$results" | awk -F, '
-		NR == 1 { for (i = 1; i <= NF; i++) if ($i ~ /^latency_p50/) column = i; next }
-		column && $column + 0 > 0 && (!least || $column + 0 < least) { least = $column + 0 }
-		END { if (least) print least }'
-}
-
-# least prints the least of some tries of a command and the least of those of another, in
-# turn, so a disturbance hits both equally often.
-least() { # TRIES COMMAND -- COMMAND
-	local tries=${RDMA_TRIES:-$1} first=() theirs='' ours=''
-	shift
-	while [ "$1" != -- ]; do
-		first+=("$1")
-		shift
-	done
-	shift
-	for ((; tries > 0; tries--)); do
-		ours+=" $(again "${first[@]}")"
-		theirs+=" $(again "$@")"
-	done
-	printf '%s\n%s\n' "$ours" "$theirs" | awk '{ m = 0; for (i = 1; i <= NF; i++) if ($i > 0 && (!m || $i < m)) m = $i; printf "%s ", m }'
-}
-
-# compare prints a line of both. What never ran is said, since a plugin that cannot is no
-# matter of time, and 0 ns would look like one.
-compare() { # NAME OURS TIMES PERFTEST THEIRS
-	awk -v name="$1" -v ours="$2" -v times="$3" -v perftest="$4" -v theirs="$5" '
-		function shown(ns) { return (ns > 0) ? sprintf("%.0f ns", ns) : "did not run" }
-		BEGIN {
-			theirs *= times
-			ratio = (ours > 0 && theirs > 0) ? sprintf("%.2f", ours / theirs) : "unknown"
-			printf "%-18s %11s   %5s %-20s %11s   ratio %s\n", name, shown(ours), (times > 1) ? "twice" : "", perftest, shown(theirs), ratio
-		}'
-}
-
-trip() { # TRANSPORT PERFTEST ARGUMENTS...
-	local name=$1 ours theirs
-	shift
-	read -r ours theirs <<<"$(least 3 round_trip "$name" -- perftest "$@")"
-	compare "$name round trip" "${ours:-0}" 2 "$*" "${theirs:-0}"
-}
-
-if [ -n "$quick" ]; then
-	micro 100ms write-latency fetch-add-latency write-pairs relaxed-ordering dc-write-latency
+if [ "${RDMA_TRIES:-}" = 1 ]; then
+	measure micro copyrpc --duration 100ms write-latency fetch-add-latency write-pairs relaxed-ordering dc-write-latency
+	repeats=2
 else
-	micro 200ms
+	measure micro copyrpc --duration 200ms
+	repeats=6
 fi
-trip copyrpc ib_write_lat
-trip erpc ib_send_lat -c UD
+measure sweep --transport copyrpc,erpc --profile echo --in-flight 1,16 --witness --repeats $repeats --duration 200ms \
+	--columns latency_p50,floor_ratio,witness,witness_ratio,witness_rate,witness_time_ratio
 step "done"

@@ -48,26 +48,10 @@ var tools = []tool{
 		environment: func(*Load) map[string]string { return nil },
 		reading:     pingpongReading,
 	},
-	{
-		name: "ib_write_lat", pkg: "perftest", version: []string{"ib_write_lat", "--version"},
-		measures: func(l *Load) bool {
-			return l.Medium == transport.MediumVerbs && l.Transport == "copyrpc" && l.InFlight == 1
-		},
-		commands:    func(l *Load, port string) (server, client []string) { return ib(l, "ib_write_lat", port) },
-		environment: func(*Load) map[string]string { return nil },
-		reading:     ibReading,
-	},
-	{
-		name: "ib_send_lat", pkg: "perftest", version: []string{"ib_send_lat", "--version"},
-		measures: func(l *Load) bool {
-			return l.Medium == transport.MediumVerbs && l.Transport == "erpc" && l.InFlight == 1
-		},
-		commands: func(l *Load, port string) (server, client []string) {
-			return ib(l, "ib_send_lat", port, "--connection=UD")
-		},
-		environment: func(*Load) map[string]string { return nil },
-		reading:     ibReading,
-	},
+	ib("ib_write_lat", "copyrpc", perftestLatency),
+	ib("ib_write_bw", "copyrpc", perftestRate),
+	ib("ib_send_lat", "erpc", perftestLatency, "--connection=UD"),
+	ib("ib_send_bw", "erpc", perftestRate, "--connection=UD"),
 	{
 		name: "sockperf", pkg: "sockperf", version: []string{"sockperf", "--version"},
 		measures: func(l *Load) bool {
@@ -168,24 +152,43 @@ func pingpongReading(l *Load, output []byte) (transport.Floor, error) {
 
 const ibRounds = 5000
 
-func ib(l *Load, name, port string, more ...string) (server, client []string) {
-	server = append([]string{name, "--port=" + port, "--size=" + strconv.Itoa(max(l.Size, 2)), "--iters=" + strconv.Itoa(ibRounds), "--CPU-freq"}, more...)
-	if device := l.Options["device"]; device != "" && device != "auto" {
-		name, portOf, _ := strings.Cut(device, ":")
-		server = append(server, "--ib-dev="+name)
-		if portOf != "" {
-			server = append(server, "--ib-port="+portOf)
-		}
+// ib is a program of perftest for a transport over verbs: for one call in flight if it prints latencies,
+// else for several.
+func ib(name, of string, reading func(name string, output []byte) (transport.Floor, error), more ...string) tool {
+	several := strings.HasSuffix(name, "_bw")
+	return tool{
+		name: name, pkg: "perftest", version: []string{name, "--version"},
+		measures: func(l *Load) bool {
+			return l.Medium == transport.MediumVerbs && l.Transport == of && several == (l.InFlight > 1)
+		},
+		commands: func(l *Load, port string) (server, client []string) {
+			server = append([]string{name, "--port=" + port, "--size=" + strconv.Itoa(max(l.Size, 2)), "--iters=" + strconv.Itoa(ibRounds), "--CPU-freq"}, more...)
+			if several {
+				server = append(server, "--tx-depth="+strconv.Itoa(l.InFlight))
+			}
+			server = append(server, l.ibPort()...)
+			return server, append(server[:len(server):len(server)], l.address())
+		},
+		environment: func(*Load) map[string]string { return nil },
+		reading: func(_ *Load, output []byte) (transport.Floor, error) {
+			f, err := reading(name, output)
+			f.RoundTrip *= 2 // a latency is that of one way
+			return f, err
+		},
 	}
-	return server, append(server[:len(server):len(server)], l.address())
 }
 
-// ibReading reads the columns #bytes, #iterations, t_min, t_max, t_typical and so on, in microseconds;
-// t_typical is the median of half a round trip.
-func ibReading(l *Load, output []byte) (transport.Floor, error) {
-	half, err := perftestLatency(map[string]string{"copyrpc": "ib_write_lat", "erpc": "ib_send_lat"}[l.Transport], output)
-	half.RoundTrip *= 2
-	return half, err
+// ibPort returns the arguments that choose the device, port and GID on which the transport runs, as far
+// as its options do.
+func (l *Load) ibPort() (arguments []string) {
+	for _, o := range []struct{ option, automatic, argument string }{
+		{"device", "", "--ib-dev="}, {"port", "0", "--ib-port="}, {"gid-index", "-1", "--gid-index="},
+	} {
+		if value := l.Options[o.option]; value != "" && value != o.automatic {
+			arguments = append(arguments, o.argument+value)
+		}
+	}
+	return arguments
 }
 
 // The messages of sockperf, in bytes: its header, and what fits a datagram.

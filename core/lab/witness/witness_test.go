@@ -30,6 +30,7 @@ func TestFind(t *testing.T) {
 		"ofi":          {Load{Transport: "ofi", Provider: "shm", InFlight: 1}, "fi_pingpong is not installed: apt install libfabric-bin"},
 		"copyrpc":      {Load{Transport: "copyrpc", Medium: transport.MediumVerbs, InFlight: 1}, "ib_write_lat is not installed: apt install perftest"},
 		"erpc verbs":   {Load{Transport: "erpc", Medium: transport.MediumVerbs, InFlight: 1}, "ib_send_lat is not installed: apt install perftest"},
+		"erpc, deep":   {Load{Transport: "erpc", Medium: transport.MediumVerbs, InFlight: 8}, "ib_send_bw is not installed: apt install perftest"},
 		"erpc":         {Load{Transport: "erpc", Medium: transport.MediumUDP, InFlight: 1}, "sockperf is not installed: apt install sockperf"},
 		"one over TCP": {Load{Transport: "tcpx", Medium: transport.MediumTCP, Size: 32, InFlight: 1}, "sockperf is not installed: apt install sockperf"},
 		"large":        {Load{Transport: "tcpx", Medium: transport.MediumTCP, Size: 1 << 20, InFlight: 4}, "iperf3 is not installed: apt install iperf3"},
@@ -60,10 +61,13 @@ func TestReadings(t *testing.T) {
 		"fi_pingpong": {pingpongReading, Load{Size: 64, InFlight: 1, Provider: "shm"},
 			"bytes   #sent   #ack     total       time     MB/sec    usec/xfer   Mxfers/sec\n64      20k     =20k     2.4m        0.02s     110.1       0.58       1.72\n",
 			transport.Floor{Name: "fi_pingpong", RoundTrip: 1160, Samples: 20_000}},
-		"ib_write_lat": {ibReading, one,
+		"ib_write_lat": {toolNamed("ib_write_lat").reading, one,
 			" #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    t_stdev[usec]   99% percentile[usec]   99.9% percentile[usec]\n" +
 				" 64      5000          1.01           9.02         1.25               1.30           0.10            1.90                   3.30\n",
 			transport.Floor{Name: "ib_write_lat", RoundTrip: 2500, Samples: 5000}},
+		"ib_write_bw": {toolNamed("ib_write_bw").reading, many,
+			" #bytes     #iterations    BW peak[MB/sec]    BW average[MB/sec]   MsgRate[Mpps]\n 64         5000             7.00               6.00               0.250000\n",
+			transport.Floor{Name: "ib_write_bw", PerOp: 4000, Samples: 5000}},
 		"sockperf": {sockperfReading, one,
 			"sockperf: \x1b[2;35mTotal 67356 observations\x1b[0m; each percentile contains 673.56 observations\n" +
 				"sockperf: ---> percentile 90.000 =    4.101\nsockperf: ---> percentile 50.000 =    3.915\n",
@@ -85,6 +89,15 @@ func TestReadings(t *testing.T) {
 			}
 		})
 	}
+}
+
+func toolNamed(name string) *tool {
+	for i := range tools {
+		if tools[i].name == name {
+			return &tools[i]
+		}
+	}
+	return nil
 }
 
 // fakeTool puts a shell script in place of sockperf, which writes into its directory.
@@ -166,10 +179,14 @@ func TestServerThatEnds(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
-	load := Load{Transport: "copyrpc", Medium: transport.MediumVerbs, Size: 8, InFlight: 1, Options: map[string]string{"device": "mlx5_0:2"}}
-	server, client := ib(&load, "ib_write_lat", "7")
+	load := Load{Transport: "copyrpc", Medium: transport.MediumVerbs, Size: 8, InFlight: 1, Options: map[string]string{"device": "mlx5_0", "port": "2", "gid-index": "-1"}}
+	server, client := toolNamed("ib_write_lat").commands(&load, "7")
 	require.Equal(t, []string{"ib_write_lat", "--port=7", "--size=8", "--iters=5000", "--CPU-freq", "--ib-dev=mlx5_0", "--ib-port=2"}, server)
 	require.Equal(t, append(server, "127.0.0.1"), client)
+
+	load = Load{InFlight: 16, Size: 64, Options: map[string]string{"device": "", "port": "0", "gid-index": "3"}}
+	server, _ = toolNamed("ib_send_bw").commands(&load, "7")
+	require.Equal(t, []string{"ib_send_bw", "--port=7", "--size=64", "--iters=5000", "--CPU-freq", "--connection=UD", "--tx-depth=16", "--gid-index=3"}, server)
 
 	load = Load{Provider: "tcp", InFlight: 64, Size: 4 << 20}
 	_, client = perftest(&load, "7")
