@@ -126,6 +126,7 @@ var checks = []struct {
 	{name: "window", severity: result.Warning, find: checkWindow, cause: "preempted"},
 	{name: "mean", severity: result.Warning, find: checkMean},
 	{name: "floor_beaten", severity: result.Warning, find: checkFloorBeaten},
+	{name: "ceiling", severity: result.Error, find: checkCeiling},
 	{name: "probes", severity: result.Warning, find: checkProbes},
 	{name: "harness", severity: result.Warning, find: checkHarness},
 	{name: "sampling_cost", severity: result.Warning, find: checkSamplingCost},

@@ -2,9 +2,12 @@ package runner
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"transportbench/core/lab/result"
+	"transportbench/core/lab/result/format"
+	"transportbench/core/transport"
 )
 
 // beaten is the ratio to a floor below which a transport is faster than its medium can be. What is
@@ -22,15 +25,7 @@ func checkFloorBeaten(e evidence) finding {
 	windows, below, steady, lowest := 0.0, 0.0, 0.0, 1.0
 	for i := range e.result.Repeats {
 		r := &e.result.Repeats[i]
-		low, probed := 1.0, false
-		for _, name := range []string{ // a repeat has one, or one for each kind of pair
-			result.FloorRatio, result.OpTimeRatio, result.FloorRatio + result.WithinMachine, result.FloorRatio + result.BetweenMachines,
-		} {
-			if ratio, has := r.Samples[name]; has {
-				probed = true
-				low = min(low, ratio)
-			}
-		}
+		low, probed := ratioToFloor(r)
 		if !probed {
 			continue
 		}
@@ -57,6 +52,81 @@ func checkFloorBeaten(e evidence) finding {
 		f.message += fmt.Sprintf(", by %s at most: %s; ratios to the floor may be that much low", percent(1-lowest), cause)
 	}
 	return f
+}
+
+// ratioToFloor returns the least ratio of a window to a floor. A window has one, or one for each kind of
+// pair.
+func ratioToFloor(r *result.Repeat) (least float64, probed bool) {
+	least = math.Inf(1)
+	for _, name := range []string{
+		result.FloorRatio, result.OpTimeRatio, result.FloorRatio + result.WithinMachine, result.FloorRatio + result.BetweenMachines,
+	} {
+		if ratio, has := r.Samples[name]; has {
+			least, probed = min(least, ratio), true
+		}
+	}
+	return least, probed
+}
+
+// impossible is the share of the bare medium's time below which no window of large values can be. What
+// disturbs the probes of a floor does not double it in all windows of a run.
+const impossible = 0.5
+
+// ceilingLeast is the size in bytes from which on a transport cannot win by moving several values at
+// once.
+const ceilingLeast = 64 << 10
+
+// checkCeiling finds large values that moved faster than what is under the transport can move bytes, so
+// that not all were moved, or not in that time. Memory is left out: there a value may be handed over.
+func checkCeiling(e evidence) finding {
+	f := finding{limit: impossible}
+	c := &e.result.Config
+	switch {
+	case c.ValueSize.Min() < ceilingLeast:
+		return f.notJudged("values below %s may move several at once", transport.FormatSize(ceilingLeast))
+	case !e.crossesKernelOrDevice():
+		return f.notJudged("values need not move in memory, or what carries them is not known")
+	case c.Proxied() && c.RemoteShare != 1:
+		return f.notJudged("requests to a client's own rank do not cross the medium")
+	}
+	windows := 0
+	for i := range e.result.Repeats {
+		samples := e.result.Repeats[i].Samples
+		share, probed := samples[result.OpTimeRatio]
+		if floor := samples[result.Floor]; !probed && floor > 0 {
+			share, probed = samples[result.LatencyMean]/floor, true
+		}
+		if probed {
+			windows++
+			f.value = max(f.value, share)
+		}
+	}
+	if windows == 0 {
+		return f.notJudged("no floor was measured")
+	}
+	f.ok = f.value >= f.limit
+	f.message = fmt.Sprintf("values took up to %.2f of the time that the bare medium takes for their bytes", f.value)
+	if !f.ok {
+		f.message += fmt.Sprintf(", in the slowest of %s: not all were moved, or not in that time", format.Count(windows, "window"))
+	}
+	return f
+}
+
+// crossesKernelOrDevice reports whether every path of the run does.
+func (e evidence) crossesKernelOrDevice() bool {
+	paths := 0
+	for _, launch := range e.launches() {
+		for i := range launch.Setup.Ranks {
+			for _, p := range launch.Setup.Ranks[i].Paths {
+				switch paths++; p.Carrier {
+				case transport.MediumTCP, transport.MediumUDP, transport.MediumUnix, transport.MediumVerbs:
+				default:
+					return false
+				}
+			}
+		}
+	}
+	return paths > 0
 }
 
 // checkProbes counts the probes that failed and were taken again, and finds sides of windows on which

@@ -86,6 +86,12 @@ func goodProxied(t *testing.T) evidence {
 	return e
 }
 
+// large makes the values of a run large, and its medium TCP.
+func large(e *evidence) {
+	e.result.Config.ValueSize = config.FixedSize(ceilingLeast)
+	e.result.Setup.Ranks = []record.RankSetup{{Paths: []transport.Path{{Carrier: transport.MediumTCP}}}}
+}
+
 func TestGoodRunPassesEveryCheck(t *testing.T) {
 	for name, e := range map[string]evidence{"closed": good(t), "open": goodOpen(t), "proxied": goodProxied(t)} {
 		for _, c := range runChecks(e) {
@@ -153,6 +159,12 @@ func TestChecksFail(t *testing.T) {
 			})
 		}, 0, "no latency was sampled"},
 		{"mean", func(e *evidence) { e.result.Repeats[0].Latency = "rubbish" }, math.MaxFloat64, "decoding histogram"},
+		{"ceiling", func(e *evidence) {
+			large(e)
+			each(e, func(r *result.Repeat) {
+				r.Before.Medium, r.After.Medium = &transport.Floor{RoundTrip: 1e6}, &transport.Floor{RoundTrip: 1e6}
+			})
+		}, 0.001, "in the slowest of 6 windows: not all were moved"},
 		{"floor_beaten", func(e *evidence) {
 			for i := range 2 {
 				r := &e.result.Repeats[i]
@@ -401,6 +413,10 @@ func TestChecksAllowForOneWindow(t *testing.T) {
 		"mean":    func(e *evidence) { sampledMean(&e.result.Repeats[2], 5000) },
 		"harness": func(e *evidence) { e.result.Repeats[2].Samples[result.HarnessShare] = 0.9 },
 		"drift":   func(e *evidence) { slope(&e.result.Repeats[2], func(i int) uint64 { return 1000 * uint64(i) }) },
+		"ceiling": func(e *evidence) {
+			large(e)
+			e.result.Repeats[2].Samples[result.LatencyMean] = 1
+		},
 		"floor_beaten": func(e *evidence) {
 			e.result.Repeats = slices.Concat(e.result.Repeats, good(t).result.Repeats)
 			e.result.Repeats[2].Samples[result.FloorRatio] = 0.9
@@ -553,6 +569,11 @@ func TestChecksThatAreNotJudged(t *testing.T) {
 			each(e, func(r *result.Repeat) { r.Before.Medium, r.Before.Rate.PerOp = nil, 1e6 })
 		}, "no floor was measured"},
 		{"floor_beaten", goodProxied, nil, "do not cross the medium"},
+		{"ceiling", good, nil, "values below 64KiB"},
+		{"ceiling", good, func(e *evidence) {
+			large(e)
+			e.result.Setup.Ranks[0].Paths[0].Carrier = transport.MediumMemory
+		}, "values need not move in memory"},
 		{"steal", good, func(e *evidence) { each(e, func(r *result.Repeat) { r.Machine.Processors = 0 }) }, "does not report"},
 		{"mixed", good, func(e *evidence) { each(e, func(r *result.Repeat) { r.After.Bounce = 0 }) }, "was not measured"},
 		{"preempted", good, func(e *evidence) {

@@ -135,6 +135,7 @@ func Analyze(w io.Writer, a *Analysis, detail bool) {
 	}
 	if len(a.Slowdowns) > 0 {
 		slowdowns(w, a.Slowdowns)
+		fmt.Fprintln(w)
 	}
 	if a.Capacity != nil {
 		if len(a.Cells) > 0 {
@@ -167,7 +168,6 @@ func slowdowns(w io.Writer, list []analyze.Slowdown) {
 	}
 	fmt.Fprintln(w, "throughput of one rank, whose requests are all local, over that of all ranks together")
 	t.Render()
-	fmt.Fprintln(w)
 }
 
 func analyzedCell(w io.Writer, c *AnalyzedCell, detail bool) {

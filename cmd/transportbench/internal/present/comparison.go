@@ -10,6 +10,7 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
+	"transportbench/core/lab/analyze"
 	"transportbench/core/lab/compare"
 	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/format"
@@ -26,10 +27,15 @@ func machineName(machine set.Environment) string {
 	return format.Machine(machine.Identity["cpu"], cores, machine.Identity["virtualisation"])
 }
 
-// Tables writes the tables of a set: the comparison, the traffic, the work, and the failed checks.
+// Tables writes the tables of a set: the comparison, the slowdown from one rank, the traffic, the work,
+// and the failed checks.
 func Tables(w io.Writer, s *set.Set) {
 	Oversubscribed(w, s)
 	Comparison(w, s)
+	if list := analyze.SlowdownsOf(s); len(list) > 0 {
+		fmt.Fprintln(w)
+		slowdowns(w, list)
+	}
 	Traffic(w, s)
 	Work(w, s)
 	Warnings(w, s)

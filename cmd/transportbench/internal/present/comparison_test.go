@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"transportbench/core/base/config"
 	"transportbench/core/lab/compare"
 	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/set"
@@ -47,6 +48,20 @@ warning: drift: shm, erpc: the rate falls
 	require.Equal(t, 1, strings.Count(out.String(), "OVERSUBSCRIBED"))
 	s.Cells[0].Warnings = []set.Warning{fact}
 	require.Equal(t, "ok", cellChecks(&s.Cells[0]))
+}
+
+// The tables of a set with one rank and several have the slowdown.
+func TestTablesHaveSlowdowns(t *testing.T) {
+	s := set.New()
+	for ranks, rate := range map[int]float64{1: 3e6, 2: 1.5e6} {
+		r := sample("shm", "kv", rate)
+		r.Config.Topology, r.Config.Ranks = config.TopologyMeshDirect, ranks
+		r.Repeats = []result.Repeat{{Samples: map[string]float64{result.Throughput: rate}}}
+		require.NoError(t, s.Add(r))
+	}
+	var out bytes.Buffer
+	Tables(&out, s)
+	require.Regexp(t, `shm ranks=2 +1\.50 M op/s +3\.00 M op/s +2\.00`, out.String())
 }
 
 // drawn describes a transport that drew windows in two states of the machine.
