@@ -46,11 +46,23 @@ type Plan struct {
 	// CPUs has the processor of each polling thread, daemons before clients; -1 does not pin the
 	// thread.
 	CPUs []int `json:"cpus"`
-	// ByRank asks the clients for [ClientReport.Peers] although the load has no pattern of traffic.
-	ByRank bool `json:"by_rank,omitempty"`
+	// Kinds has the kind of the calls to each serving rank, by which the clients then count them in
+	// [ClientReport.Kinds]. It is empty unless calls within a machine and between machines mix.
+	Kinds []CallKind `json:"kinds,omitempty"`
 	// Idle is the idle strategy that Config.Idle resolves to on this machine: spin, yield or park.
 	Idle string `json:"idle"`
 }
+
+// CallKind tells calls apart by the machines of caller and server.
+type CallKind int
+
+// The kinds of calls: to the caller's own rank, to another one on its machine, and to another machine.
+const (
+	CallOwn CallKind = iota
+	CallWithin
+	CallBetween
+	CallKinds // their number
+)
 
 // Prepared describes a rank that is ready to connect.
 type Prepared struct {

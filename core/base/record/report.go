@@ -78,8 +78,10 @@ type ClientReport struct {
 	// from the stages.
 	StageNS float64 `json:"stage_cost_ns,omitempty"`
 	// Peers are the operations by the rank that was called, in the order of ranks, for loads with a
-	// pattern of traffic, and if the plan asks for them.
+	// pattern of traffic.
 	Peers []PeerReport `json:"peers,omitempty"`
+	// Kinds are the operations by [CallKind], if the plan asks for them.
+	Kinds []OperationReport `json:"kinds,omitempty"`
 	// Operations are the latencies by operation, for loads with a mix or a pattern.
 	Operations map[string]OperationReport `json:"operations,omitempty"`
 	// Iterations are the times of whole iterations, from the first call to the last response. All are

@@ -94,6 +94,31 @@ func (r *Request) bothKinds() bool {
 	return far && near
 }
 
+// setKinds has the clients count their calls by kind, if there are both and nothing else tells them apart: a
+// pattern of traffic counts by rank, and of one server the caller's rank tells.
+func (r *Request) setKinds(plans []record.Plan) {
+	servers := r.Config.ServingRanks()
+	if r.Config.Traffic != "" || servers == 1 || !r.bothKinds() {
+		return
+	}
+	for rank := range plans {
+		for server := range servers {
+			plans[rank].Kinds = append(plans[rank].Kinds, r.kindOf(rank, server))
+		}
+	}
+}
+
+// kindOf returns the kind of a rank's calls to another.
+func (r *Request) kindOf(caller, server int) record.CallKind {
+	switch {
+	case caller == server:
+		return record.CallOwn
+	case r.crosses(caller, server):
+		return record.CallBetween
+	}
+	return record.CallWithin
+}
+
 // machines returns the number of machines that have a rank.
 func (r *Request) machines() int {
 	seen := map[string]bool{}

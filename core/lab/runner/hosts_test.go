@@ -203,6 +203,29 @@ func TestFloorsOfBothKinds(t *testing.T) {
 	})
 }
 
+// TestClientsCountByKind: only where nothing else tells the kinds of calls apart.
+func TestClientsCountByKind(t *testing.T) {
+	cfg := config.Default()
+	cfg.Topology, cfg.Ranks = config.TopologyMeshDirect, 3
+	kinds := func(hosts ...int) [][]record.CallKind {
+		req := onHosts(Request{Config: cfg}, hosts, "m0", "m1")
+		plans := make([]record.Plan, cfg.Ranks)
+		req.setKinds(plans)
+		var all [][]record.CallKind
+		for _, p := range plans {
+			all = append(all, p.Kinds)
+		}
+		return all
+	}
+	const own, within, between = record.CallOwn, record.CallWithin, record.CallBetween
+	require.Equal(t, [][]record.CallKind{{own, between, between}, {between, own, within}, {between, within, own}}, kinds(0, 1, 1))
+	require.Equal(t, make([][]record.CallKind, 3), kinds(1, 1, 1), "all calls within a machine")
+	cfg.Traffic = "all-to-all"
+	require.Equal(t, make([][]record.CallKind, 3), kinds(0, 1, 1), "the clients count by rank")
+	cfg.Traffic, cfg.Topology = "", config.TopologyClientServer
+	require.Equal(t, make([][]record.CallKind, 3), kinds(0, 0, 1), "each client calls one rank")
+}
+
 // In a run of both kinds of pairs, each kind has its throughput and latencies. Calls to the own rank have
 // no kind.
 func TestMetricsOfKinds(t *testing.T) {
@@ -210,7 +233,7 @@ func TestMetricsOfKinds(t *testing.T) {
 		c := record.ClientReport{ElapsedNS: 1e9, Latency: histogram(t, 5)}
 		for rank, n := range counts {
 			c.Reads += n
-			c.Peers = append(c.Peers, record.PeerReport{Rank: rank, Count: n, Latency: *timingOf(min(n, 1), 100*uint64(1+rank))})
+			c.Peers = append(c.Peers, record.PeerReport{Rank: rank, Count: n, Latency: *timingOf(min(n, 1), 100*uint64(1+rank))}) // of a pattern of traffic
 		}
 		return []record.ClientReport{c}
 	}
@@ -231,6 +254,23 @@ func TestMetricsOfKinds(t *testing.T) {
 	} {
 		require.InEpsilon(t, want, repeat.Samples[name], 0.02, name)
 	}
+
+	// The clients count by kind, without a pattern of traffic.
+	for i := range repeat.Ranks {
+		c := &repeat.Ranks[i].Clients[0]
+		c.Kinds = make([]record.OperationReport, record.CallKinds)
+		for _, p := range c.Peers {
+			k := &c.Kinds[req.kindOf(i, p.Rank)]
+			k.Count += p.Count
+			k.Latency = *timingOf(min(k.Count, 1), 500)
+		}
+		c.Peers = nil
+	}
+	require.NoError(t, fillSamples(cfg, &repeat))
+	require.NoError(t, req.putKinds(&repeat))
+	require.InDelta(t, 90, repeat.Samples["throughput_within_machine"], 1e-9)
+	require.InDelta(t, 50, repeat.Samples["throughput_between_machines"], 1e-9)
+	require.InEpsilon(t, 500, repeat.Samples["latency_p50_between_machines"], 0.02)
 
 	// In client-server, each client calls one rank.
 	cfg.Topology = config.TopologyClientServer

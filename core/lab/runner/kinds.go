@@ -21,44 +21,45 @@ func (r *Request) putKinds(repeat *result.Repeat) error {
 	if !r.bothKinds() {
 		return nil
 	}
-	var kinds [2]ofKind
-	kind := func(crosses bool) *ofKind {
+	var kinds [record.CallKinds]ofKind
+	of := func(crosses bool) *ofKind {
 		if crosses {
-			return &kinds[1]
+			return &kinds[record.CallBetween]
 		}
-		return &kinds[0]
+		return &kinds[record.CallWithin]
 	}
 	for i := range repeat.Ranks {
 		from := repeat.Ranks[i].Rank
 		for j := range repeat.Ranks[i].Clients {
 			c := &repeat.Ranks[i].Clients[j]
-			peers := c.Peers
-			if len(peers) == 0 && r.Config.ServingRanks() == 1 {
-				peers = []record.PeerReport{{Count: c.Ops(), Latency: record.TimingReport{Histogram: c.Latency}}}
+			add := func(kind record.CallKind, count uint64, latency string) {
+				kinds[kind].throughput += result.PerSecond(count, c.ElapsedNS)
+				kinds[kind].latencies = append(kinds[kind].latencies, latency)
 			}
-			for _, p := range peers {
-				if p.Rank == from {
-					continue
-				}
-				k := kind(r.crosses(from, p.Rank))
-				k.throughput += result.PerSecond(p.Count, c.ElapsedNS)
-				k.latencies = append(k.latencies, p.Latency.Histogram)
+			for kind, calls := range c.Kinds {
+				add(record.CallKind(kind), calls.Count, calls.Latency.Histogram)
+			}
+			for _, p := range c.Peers {
+				add(r.kindOf(from, p.Rank), p.Count, p.Latency.Histogram)
+			}
+			if r.Config.ServingRanks() == 1 && len(c.Peers) == 0 {
+				add(r.kindOf(from, 0), c.Ops(), c.Latency)
 			}
 		}
 	}
 	for _, p := range repeat.Before.Pairs {
-		k := kind(p.Crosses)
+		k := of(p.Crosses)
 		k.before = append(k.before, p.Medium)
 	}
 	for _, p := range repeat.After.Pairs {
-		k := kind(p.Crosses)
+		k := of(p.Crosses)
 		k.after = append(k.after, p.Medium)
 	}
 	for _, ratio := range []string{result.FloorRatio, result.LibraryRatio, result.OpTimeRatio} {
 		delete(repeat.Samples, ratio)
 	}
-	for i, suffix := range []string{result.WithinMachine, result.BetweenMachines} {
-		if err := r.putKind(repeat, &kinds[i], suffix); err != nil {
+	for kind, suffix := range map[record.CallKind]string{record.CallWithin: result.WithinMachine, record.CallBetween: result.BetweenMachines} {
+		if err := r.putKind(repeat, &kinds[kind], suffix); err != nil {
 			return fmt.Errorf("repeat %d: %w", repeat.Index, err)
 		}
 	}

@@ -38,11 +38,7 @@ func Run(ctx context.Context, req Request, obs Observer) (*result.Result, error)
 		return nil, err
 	}
 	req.setOptions(plans)
-	if req.bothKinds() && req.Config.ServingRanks() > 1 { // else the rank of a client tells the kind of its calls
-		for i := range plans {
-			plans[i].ByRank = true
-		}
-	}
+	req.setKinds(plans)
 	progress := newProgress(req.Config, obs)
 	var parts []*result.Result // of the launches
 	done := 0                  // repeats

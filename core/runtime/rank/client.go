@@ -57,7 +57,7 @@ type client struct {
 	freed      uint64      // ticks: when an open loop that was full had a free call again
 	open       *openTimes  // nil for a closed loop
 	mesh       *meshTimes  // nil unless a mesh
-	peers      *peerTimes  // nil unless operations count by the rank that was called
+	peers      *peerTimes  // nil unless operations count by who was called
 	iterations *iterations // nil without iterations
 
 	readCost uint64 // ticks of one reading of the clock
@@ -337,7 +337,7 @@ func (c *client) report(thread record.ThreadReport) record.ClientReport {
 		c.reportMesh(&r)
 	}
 	if c.peers != nil {
-		r.Peers = c.peers.report(c.clock)
+		c.peers.report(c.clock, &r)
 	}
 	if o := c.open; o != nil {
 		r.Open = &record.OpenReport{Scheduled: o.scheduled, Response: o.response.report(c.clock), Lag: o.lag.report(c.clock)}

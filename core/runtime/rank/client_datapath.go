@@ -664,7 +664,7 @@ func (c *client) prepare(index uint32) {
 			s.flags = callRemote
 		}
 		if c.peers != nil {
-			c.peers.of[index] = uint16(owner)
+			c.peers.of[index] = c.peers.groups[owner]
 		}
 	}
 	s.key = key

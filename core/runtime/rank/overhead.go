@@ -159,7 +159,7 @@ func newOverhead(plan record.Plan, isDaemon bool, properties transport.Propertie
 	if err != nil {
 		return nil, err
 	}
-	if o.client, err = newClientOf(wiring{cfg, 1, plan.ByRank}, 0, plan.Idle, null, n, replayed); err != nil {
+	if o.client, err = newClientOf(wiring{cfg, 1, plan.Kinds}, 0, plan.Idle, null, n, replayed); err != nil {
 		return nil, err
 	}
 	if isDaemon {

@@ -5,19 +5,34 @@ import (
 	"transportbench/core/base/record"
 )
 
-// peerTimes counts and times a client's operations by the rank that it called.
+// peerTimes counts and times a client's operations by the group of ranks that it called: each rank is a
+// group of its own, or all ranks of one [record.CallKind] are one.
 type peerTimes struct {
-	of    []uint16 // by call: the rank
-	ops   []uint64 // by rank
-	times []*timing
+	groups []uint16 // by rank
+	of     []uint16 // by call: the group
+	ops    []uint64 // by group
+	times  []*timing
+	kinds  bool
 }
 
-// newPeerTimes returns nil if the load has no pattern of traffic and the plan does not ask for the times.
+// newPeerTimes returns nil if the load has no pattern of traffic and the plan does not ask for kinds.
 func newPeerTimes(w wiring, calls int) *peerTimes {
-	if w.cfg.Traffic == "" && !w.byRank {
+	p := &peerTimes{of: make([]uint16, calls), groups: make([]uint16, w.cfg.ServingRanks()), kinds: len(w.kinds) > 0}
+	groups := len(p.groups)
+	switch {
+	case p.kinds:
+		groups = int(record.CallKinds)
+		for rank := range p.groups { // fewer than kinds while the harness is measured alone
+			p.groups[rank] = uint16(w.kinds[rank])
+		}
+	case w.cfg.Traffic != "":
+		for rank := range p.groups {
+			p.groups[rank] = uint16(rank)
+		}
+	default:
 		return nil
 	}
-	p := &peerTimes{of: make([]uint16, calls), ops: make([]uint64, w.cfg.ServingRanks())}
+	p.ops = make([]uint64, groups)
 	for range p.ops {
 		p.times = append(p.times, newTiming())
 	}
@@ -31,9 +46,13 @@ func (p *peerTimes) reset() {
 	}
 }
 
-func (p *peerTimes) report(clock *machine.Clock) (list []record.PeerReport) {
-	for rank, ops := range p.ops {
-		list = append(list, record.PeerReport{Rank: rank, Count: ops, Latency: p.times[rank].report(clock)})
+func (p *peerTimes) report(clock *machine.Clock, r *record.ClientReport) {
+	for group, ops := range p.ops {
+		latency := p.times[group].report(clock)
+		if p.kinds {
+			r.Kinds = append(r.Kinds, record.OperationReport{Count: ops, Latency: latency})
+		} else {
+			r.Peers = append(r.Peers, record.PeerReport{Rank: group, Count: ops, Latency: latency})
+		}
 	}
-	return list
 }

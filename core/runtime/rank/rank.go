@@ -50,7 +50,7 @@ func New(driver transport.Driver, logger *slog.Logger) *Rank {
 	return &Rank{driver: driver, logger: logger, setup: new(record.RankSetup)}
 }
 
-func (r *Rank) wiring() wiring { return wiring{r.plan.Config, r.plan.Rank, r.plan.ByRank} }
+func (r *Rank) wiring() wiring { return wiring{r.plan.Config, r.plan.Rank, r.plan.Kinds} }
 
 // Prepare implements [record.Control]. The plan comes from another process, so Prepare
 // validates it; the rest of the runtime relies on that.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -54,11 +55,21 @@ func testConfig() config.Config {
 
 // cluster prepares and connects all ranks of a configuration in this process, without pinning.
 func cluster(t *testing.T, driver transport.Driver, cfg config.Config, idle string) []*Rank {
-	return clusterOn(t, driver, cfg, idle, -1)
+	return clusterWith(t, driver, cfg, func(plan *record.Plan) { plan.Idle = idle })
 }
 
 // clusterOn is cluster with all threads on one processor.
 func clusterOn(t *testing.T, driver transport.Driver, cfg config.Config, idle string, cpu int) []*Rank {
+	return clusterWith(t, driver, cfg, func(plan *record.Plan) {
+		plan.Idle = idle
+		for i := range plan.CPUs {
+			plan.CPUs[i] = cpu
+		}
+	})
+}
+
+// clusterWith is cluster with plans that edit completes.
+func clusterWith(t *testing.T, driver transport.Driver, cfg config.Config, edit func(*record.Plan)) []*Rank {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	t.Cleanup(cancel)
 	ranks := make([]*Rank, cfg.Ranks)
@@ -72,11 +83,9 @@ func clusterOn(t *testing.T, driver transport.Driver, cfg config.Config, idle st
 		})
 		daemons, clients := cfg.Threads(i)
 		pollers := daemons + clients
-		cpus := make([]int, pollers)
-		for j := range cpus {
-			cpus[j] = cpu
-		}
-		prepared, err := ranks[i].Prepare(ctx, record.Plan{Rank: i, Config: cfg, CPUs: cpus, Idle: idle})
+		plan := record.Plan{Rank: i, Config: cfg, CPUs: slices.Repeat([]int{-1}, pollers)}
+		edit(&plan)
+		prepared, err := ranks[i].Prepare(ctx, plan)
 		require.NoError(t, err)
 		require.Len(t, prepared.CPUs, pollers)
 		workers = append(workers, prepared.Workers)

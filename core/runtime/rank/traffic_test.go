@@ -48,6 +48,42 @@ func TestTraffic(t *testing.T) {
 	}
 }
 
+// TestKindsOfCalls counts calls by their kind: those to several ranks of one kind are one count.
+func TestKindsOfCalls(t *testing.T) {
+	for _, topology := range []string{config.TopologyMeshDirect, config.TopologyMeshProxied} {
+		cfg := testConfig()
+		cfg.Topology, cfg.Ranks = topology, 4
+		require.NoError(t, cfg.Validate())
+		ranks := clusterWith(t, transporttest.NewMemoryDriver(), cfg, func(p *record.Plan) {
+			p.Idle, p.Kinds = config.IdleYield, []record.CallKind{record.CallWithin, record.CallWithin, record.CallBetween, record.CallBetween}
+			p.Kinds[p.Rank] = record.CallOwn
+		})
+		_, err := ranks[0].Overhead(t.Context(), time.Millisecond)
+		require.NoError(t, err)
+		runOnOneThread(t, ranks, 20_000)
+		served := map[int]uint64{} // by kind, of rank 0's clients
+		for _, thread := range ranks[0].threads {
+			if thread.client == nil {
+				continue
+			}
+			c := thread.client.report(record.ThreadReport{})
+			require.Empty(t, c.Peers)
+			require.Len(t, c.Kinds, int(record.CallKinds))
+			var ops, samples uint64
+			for kind, k := range c.Kinds {
+				served[kind] += k.Count
+				ops, samples = ops+k.Count, samples+k.Latency.Samples
+			}
+			require.Equal(t, c.Ops(), ops)
+			require.Equal(t, c.Samples, samples)
+			require.Equal(t, c.Local.Samples, c.Kinds[record.CallOwn].Latency.Samples)
+		}
+		for _, kind := range []record.CallKind{record.CallOwn, record.CallWithin} { // one rank of each, and two of the last
+			require.InEpsilon(t, served[int(record.CallBetween)], 2*served[int(kind)], 0.2, topology)
+		}
+	}
+}
+
 // runOnOneThread runs a window in which every client completes that many operations.
 func runOnOneThread(t *testing.T, ranks []*Rank, ops uint64) {
 	var clients []*client

@@ -14,9 +14,9 @@ import (
 // ranks, and a daemon of mesh-proxied numbers the other ranks, where it is connected to the
 // daemon with its own index.
 type wiring struct {
-	cfg    config.Config
-	rank   int
-	byRank bool // as in [record.Plan]
+	cfg   config.Config
+	rank  int
+	kinds []record.CallKind // as in [record.Plan]
 }
 
 // workers returns how many threads of the rank have a worker of the transport.

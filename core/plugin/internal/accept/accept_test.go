@@ -122,6 +122,10 @@ var lies = []struct {
 	{`report.clients[0].operations["read"].count`, mixed, client(func(c *record.ClientReport) {
 		c.Operations["read"] = record.OperationReport{Count: 21, Latency: timing(10)}
 	})},
+	{"report.clients[0].kinds", nil, client(func(c *record.ClientReport) { c.Kinds = make([]record.OperationReport, record.CallKinds) })},
+	{"report.clients[0].kinds", nil, kinds(1000)},
+	{"report.clients[0].kinds[1].count", nil, kinds(int(record.CallKinds), 15, 15)},
+	{"report.clients[0].ops of no kind", nil, kinds(int(record.CallKinds), 15)},
 	{"report.clients[0].slices", nil, client(func(c *record.ClientReport) { c.Slices = make([]uint64, 1000) })},
 	{"report.clients[0].slices", nil, client(func(c *record.ClientReport) { c.Slices[0], c.Slices[1] = 2, math.MaxUint64 })},
 	{"report.clients[0].thread.cpu_ns", nil, client(func(c *record.ClientReport) { c.Thread.CPUNS = uint64(time.Hour) })},
@@ -181,6 +185,21 @@ func setup(lie func(*record.RankSetup)) func(*honest) {
 
 func client(lie func(*record.ClientReport)) func(*honest) {
 	return func(h *honest) { lie(&h.Report.Clients[0]) }
+}
+
+// kinds returns a lie about so many kinds of calls, the first of which have counts.
+func kinds(n int, counts ...uint64) func(*honest) {
+	return func(h *honest) {
+		h.Plan.Kinds = []record.CallKind{record.CallBetween}
+		c := &h.Report.Clients[0]
+		c.Kinds = make([]record.OperationReport, n)
+		for i := range c.Kinds {
+			c.Kinds[i].Latency = timing(0)
+		}
+		for i, count := range counts {
+			c.Kinds[i].Count = count
+		}
+	}
 }
 
 func daemon(lie func(*record.DaemonReport)) func(*honest) {

@@ -239,6 +239,7 @@ func (w *window) optional(p part, r *record.ClientReport) {
 		w.timing(open.field("lag"), &o.Lag)
 	}
 	w.peers(p, r)
+	w.kinds(p, r)
 	known := record.DirectStages
 	if cfg.Proxied() {
 		known = record.StageNames
@@ -263,10 +264,9 @@ func (w *window) optional(p part, r *record.ClientReport) {
 
 // peers checks the operations by the rank that was called.
 func (w *window) peers(p part, r *record.ClientReport) {
-	cfg := &w.plan.Config
 	n := 0
-	if cfg.Traffic != "" || w.plan.ByRank && len(r.Peers) > 0 { // plugins of an older runtime ignore ByRank
-		n = cfg.ServingRanks()
+	if w.plan.Config.Traffic != "" {
+		n = w.plan.Config.ServingRanks()
 	}
 	p.length("peers", len(r.Peers), n)
 	if p.first != nil {
@@ -284,6 +284,30 @@ func (w *window) peers(p part, r *record.ClientReport) {
 	if n > 0 {
 		within(p, "ops of no peer", left, 0, 0)
 	}
+}
+
+// kinds checks the operations by the kind of call.
+func (w *window) kinds(p part, r *record.ClientReport) {
+	if len(r.Kinds) == 0 {
+		return // plugins of an older runtime do not count them
+	}
+	n := 0
+	if len(w.plan.Kinds) > 0 {
+		n = int(record.CallKinds)
+	}
+	p.length("kinds", len(r.Kinds), n)
+	if p.first != nil {
+		return
+	}
+	left := r.Ops()
+	for i, k := range r.Kinds {
+		kind := p.index("kinds", i)
+		kind.atMost("count", k.Count, left)
+		left -= min(k.Count, left)
+		kind.atMost("latency.samples", k.Latency.Samples, k.Count)
+		w.timing(kind.field("latency"), &k.Latency)
+	}
+	within(p, "ops of no kind", left, 0, 0)
 }
 
 // slices checks the operations by the part of the window.
