@@ -31,6 +31,8 @@ type Hello struct {
 	Environment machine.Environment `json:"environment"`
 	CPUs        []machine.CPU       `json:"cpus"` // that the agent may use
 	Limits      machine.Limits      `json:"limits"`
+	// Interfaces are the host's network interfaces; Environment has its RDMA devices.
+	Interfaces []machine.NetworkDevice `json:"interfaces,omitempty"`
 }
 
 // answer is the coordinator's reply.
@@ -56,7 +58,9 @@ func NewHello() (Hello, error) {
 	if h.Name, err = os.Hostname(); err != nil {
 		return h, err
 	}
-	h.CPUs, err = machine.AllowedTopology()
+	if h.CPUs, err = machine.AllowedTopology(); err == nil {
+		h.Interfaces, err = machine.Interfaces()
+	}
 	if err == nil {
 		err = h.check()
 	}

@@ -7,6 +7,8 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -306,6 +308,61 @@ func TestLayout(t *testing.T) {
 		}
 		require.NoError(t, err)
 		require.Equal(t, c.want, got)
+	}
+}
+
+// TestDevice finds the network device of a transport's options in an imitated machine of two nodes.
+func TestDevice(t *testing.T) {
+	root := machine.Root(t.TempDir())
+	for name, text := range map[string]string{
+		"eth0/device/numa_node": "0", "eth1/device/numa_node": "1", "eth2/device/numa_node": "1",
+		"lo/mtu": "65536", "bond0/lower_eth1/mtu": "", "bond0/lower_eth2/mtu": "", "vlan/lower_bond0/mtu": "",
+		"bridge/lower_eth0/mtu": "", "bridge/lower_eth1/mtu": "",
+	} {
+		path := root.Path("sys/class/net", name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
+	}
+	var h Hello
+	for i, name := range []string{"lo", "eth0", "eth1", "bond0", "vlan", "bridge"} {
+		h.Interfaces = append(h.Interfaces, machine.NetworkDevice{Name: name, Node: root.InterfaceNode(name),
+			Addresses: []netip.Addr{netip.AddrFrom4([4]byte{10, 0, byte(i), 1})}})
+	}
+	rdma := []machine.RDMADevice{{Name: "mlx5_0", Node: 0}, {Name: "mlx5_1", Node: 1}}
+	for _, c := range []struct {
+		options map[string]string
+		rdma    int // devices
+		name    string
+		node    int
+	}{
+		{options: map[string]string{"address": "10.0.2.1"}, name: "eth1", node: 1},
+		{options: map[string]string{"address": "10.0.1.0/24"}, name: "eth0", node: 0},
+		{options: map[string]string{"address": "10.0.0.1"}, name: "lo", node: -1},
+		{options: map[string]string{"address": "10.0.3.1"}, name: "bond0", node: 1},
+		{options: map[string]string{"address": "10.0.4.1"}, name: "vlan", node: 1},
+		{options: map[string]string{"address": "10.0.5.1"}, name: "bridge", node: -1}, // over two nodes
+		{options: map[string]string{"address": "10.9.9.9"}},
+		{options: map[string]string{"address": "10.0.1.1", "interface": "eth1"}, name: "eth1", node: 1},
+		{options: map[string]string{"device": "mlx5_1"}, rdma: 2, name: "mlx5_1", node: 1},
+		{options: map[string]string{"net-devices": "mlx5_1:1"}, rdma: 2, name: "mlx5_1", node: 1},
+		{options: map[string]string{"net-devices": "mlx5_1:1,mlx5_0:1"}, rdma: 2},
+		{options: map[string]string{"domain": "nowhere"}},
+		{options: map[string]string{"device": "", "provider": "verbs"}, rdma: 1, name: "mlx5_0", node: 0},
+		{options: map[string]string{"device": "", "provider": "verbs"}, rdma: 2},
+		{options: map[string]string{"device": "", "provider": "auto", "address": "10.0.2.1"}, rdma: 2},
+		{options: map[string]string{"device": "", "provider": "auto", "address": "10.0.2.1"}, name: "eth1", node: 1},
+		{options: map[string]string{"device": "", "provider": "udp", "address": "10.0.2.1"}, rdma: 2, name: "eth1", node: 1},
+		{},
+	} {
+		h.Environment.Identity.RDMA = rdma[:c.rdma]
+		d := h.Device(c.options)
+		if c.name == "" {
+			require.Nil(t, d, c.options)
+			continue
+		}
+		require.NotNil(t, d, c.options)
+		require.Equal(t, c.name, d.Name, c.options)
+		require.Equal(t, c.node, d.Node, c.options)
 	}
 }
 

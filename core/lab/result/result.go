@@ -150,8 +150,17 @@ type Host struct {
 	CPUs    []int  `json:"cpus"` // that the ranks could use
 	Ranks   []int  `json:"ranks"`
 	// Options are the transport's options that differ from those of the configuration.
-	Options     map[string]string   `json:"options,omitempty"`
+	Options map[string]string `json:"options,omitempty"`
+	// Device carries the host's traffic, and the ranks got the processors of its NUMA node first. It is
+	// absent if it is not known, or if the configuration says which processors to use.
+	Device      *Device             `json:"device,omitempty"`
 	Environment machine.Environment `json:"environment"`
+}
+
+// Device is a network device and its NUMA node.
+type Device struct {
+	Name string `json:"name"`
+	Node int    `json:"node"`
 }
 
 // Machines returns the machine of each rank; it is empty if the ranks were started on the host of the
