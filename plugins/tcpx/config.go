@@ -363,4 +363,4 @@ func (s *settings) capabilities() transport.Capabilities {
 }
 
 // capabilities hold under the default options.
-var capabilities = transport.Capabilities{Ordered: true, Waits: true, TellsPeerLost: true}
+var capabilities = transport.Capabilities{Ordered: true, Waits: true, TellsPeerLost: true, Traces: true}

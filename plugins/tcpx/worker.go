@@ -181,6 +181,7 @@ func (w *worker) newPeer(id transport.PeerID, a address) (p *peer, err error) {
 	p = &peer{w: w, id: id, address: a, handshake: newHandshake(s), probe: -1,
 		conn: newConn(s, w.memory, w.unpacker, 2*s.inFlight, &w.counters), in: inStream{request: s.request, sizes: make([]int, s.slots)},
 		calls: newPendingCalls(s.inFlight), pendingReplies: make([]bool, s.inFlight), errors: name.PeerErrors(id)}
+	p.conn.peer = id
 	p.conn.peerWindow, p.conn.inline = uint64(a.Window), max(0, min(a.Inline, s.inline))
 	if s.onGPU() && s.hostPrefix > 0 {
 		p.conn.headers = newHeaderCache(s.hostPrefix, &p.conn.announced)

@@ -86,6 +86,10 @@ type Request struct {
 	// asks for one.
 	Network Network
 
+	// Trace, unless it is nil, is called with the steps of the transfers in the first window, of workers
+	// that record them, and again if that window is measured again. The result does not have them.
+	Trace func([]record.ThreadTrace)
+
 	// Witness asks for a benchmark of the field beside the windows (package witness).
 	Witness bool
 

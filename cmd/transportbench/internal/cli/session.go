@@ -41,6 +41,7 @@ type session struct {
 	missing     []missing
 	said        []string       // what noteOnce has said
 	tables      func(*set.Set) // writes those of a sweep
+	trace       *traceFile     // of run
 }
 
 // job is one run to make.
@@ -159,6 +160,9 @@ func (s *session) runAll(ctx context.Context) (interrupted, err error) {
 	if err := s.checkLength(jobs); err != nil {
 		return nil, err
 	}
+	if err := s.trace.check(jobs, s.settings.Transports[0] != options.All); err != nil {
+		return nil, err
+	}
 	for i, j := range jobs {
 		label := j.entry.Name + " " + j.config.Profile
 		if len(jobs) > 1 {
@@ -262,7 +266,7 @@ func (s *session) request(j job, l runner.Launcher, began time.Time) (runner.Req
 		OneProbe:  !j.entry.description.ProbeKinds,
 		StateOnly: s.stateOnly,
 
-		StartTimeout: s.settings.StartTimeout, Witness: s.settings.Witness,
+		StartTimeout: s.settings.StartTimeout, Witness: s.settings.Witness, Trace: s.trace.of(info.Name),
 	}
 	if err := s.impair(&req, info); err != nil {
 		return req, err
