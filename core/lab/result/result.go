@@ -37,6 +37,8 @@ type Result struct {
 	Plugin      Plugin              `json:"plugin"`
 	Config      config.Config       `json:"config"`
 	Environment machine.Environment `json:"environment"`
+	// ImpairedBy is the mechanism of the network that Config asks for.
+	ImpairedBy Mechanism `json:"impaired_by,omitempty" jsonschema:"enum=netem,enum=relay,enum=imitated"`
 	// Hosts are the hosts of the ranks, if these were not started on the host of the command. Environment
 	// is then that of the first.
 	Hosts []Host `json:"hosts,omitempty"`
@@ -371,14 +373,18 @@ const (
 	CauseUnknown   Cause = "unknown"
 )
 
-// Path returns what identifies the path of the bytes in the first launch, one line for each way: see
-// [record.PathIdentity].
+// Path returns what identifies the path of the bytes in the first launch, one line for each way, as
+// [record.PathIdentity] does, and one for what impairs it.
 func Path(r *Result) []string {
 	var all []transport.Path
 	for _, rank := range r.Setup.Ranks {
 		all = append(all, rank.Paths...)
 	}
-	return record.PathIdentity(all)
+	list := record.PathIdentity(all)
+	if r.ImpairedBy != "" {
+		list = append(list, "impaired by "+string(r.ImpairedBy))
+	}
+	return list
 }
 
 // Clients returns the reports of all clients, by rank.

@@ -232,6 +232,12 @@ func TestChecksFail(t *testing.T) {
 			e.result.Config.Traffic = "storm:10"
 			e.result.Repeats[0].Ranks[1].Storm = &record.StormReport{Due: 20, Connections: 19, Failed: 1, Error: "no device", Leaked: 2}
 		}, 0.05, "19 of the 20 connections due were made and dropped; 1 failed: no device; they left 2 descriptors behind"},
+		{"relay", func(e *evidence) {
+			e.result.ImpairedBy = result.Relay
+			each(e, func(r *result.Repeat) {
+				r.Network = &result.NetworkCounters{BusyNS: r.Machine.CoveredNS - r.Machine.CoveredNS/10}
+			})
+		}, 0.9, "busy for 90% of the time: it limits throughput"},
 		{"collections", func(e *evidence) { e.result.Repeats[1].Ranks[1].Process.Collections = 3 }, 3, "ran 3 times in 1 windows"},
 		{"oversubscribed", func(e *evidence) { e.oversubscribed, e.pollers = true, 17 }, 17, "17 polling threads have 4"},
 		{"spare_processor", func(e *evidence) { e.cpus = e.pollers }, 0, "3 polling threads take all 3 processors"},

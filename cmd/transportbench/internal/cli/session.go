@@ -275,7 +275,7 @@ func (s *session) request(j job, l runner.Launcher, began time.Time) (runner.Req
 }
 
 // impair gives a run its network, if it asks for one. Transports with an option for their address use
-// the one that they have there unless the user has set another. Where this user may not make networks,
+// the one that they have there unless the user has set another, and each datagram is a packet. Where this user may not make networks,
 // a transport with faults of its own imitates it.
 func (s *session) impair(req *runner.Request, info transport.Info) error {
 	c := &req.Config
@@ -289,7 +289,9 @@ func (s *session) impair(req *runner.Request, info transport.Info) error {
 	case req.Witness:
 		return usagef("--network: a witness would not pass it; leave out --witness")
 	}
-	if err := networkAvailable(); err != nil && imitatesNetworks(info) {
+	mechanism, err := networkMechanism()
+	switch {
+	case err != nil && imitatesNetworks(info):
 		faults, err := faultsOf(c.Network.Impairments(), err)
 		if err != nil {
 			return err
@@ -297,15 +299,23 @@ func (s *session) impair(req *runner.Request, info transport.Info) error {
 		c.Options = maps.Clone(c.Options)
 		maps.Copy(c.Options, faults)
 		s.noteOnce(fmt.Sprintf("%s drops, delays and reorders its datagrams itself, as --network %s asks: this user may not make networks", info.Name, c.Network))
+		req.ImpairedBy = result.Imitated
 		return nil
+	case err != nil:
+		return err
 	}
-	n := network.New(c.Network.Impairments(), c.Seed)
+	n := network.New(mechanism, c.Network.Impairments(), c.Seed)
+	req.ImpairedBy = mechanism
 	impaired := *own
 	impaired.network = n
 	req.Launcher, req.Network = &impaired, n
-	if address, has := c.Options["address"]; has && strings.HasPrefix(address, "127.") {
-		c.Options = maps.Clone(c.Options)
+	c.Options = maps.Clone(c.Options)
+	if strings.HasPrefix(c.Options["address"], "127.") {
 		c.Options["address"] = network.Prefix
+	}
+	// The kernel would impair datagrams that it gets as one as if they were one packet.
+	if c.Options["offload"] == "auto" {
+		c.Options["offload"] = "off"
 	}
 	return nil
 }
