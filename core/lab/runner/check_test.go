@@ -89,7 +89,9 @@ func goodProxied(t *testing.T) evidence {
 // large makes the values of a run large, and its medium TCP.
 func large(e *evidence) {
 	e.result.Config.ValueSize = config.FixedSize(ceilingLeast)
-	e.result.Setup.Ranks = []record.RankSetup{{Paths: []transport.Path{{Carrier: transport.MediumTCP}}}}
+	e.result.Setup.Ranks = []record.RankSetup{{Connections: 2, Paths: []transport.Path{
+		{Carrier: transport.MediumTCP, Facts: map[string]string{record.FactConnections: "6"}}, {Carrier: transport.MediumTCP, Facts: map[string]string{record.FactConnections: "2"}},
+	}}}
 }
 
 func TestGoodRunPassesEveryCheck(t *testing.T) {
@@ -421,6 +423,7 @@ func TestChecksAllowForOneWindow(t *testing.T) {
 		"drift":   func(e *evidence) { slope(&e.result.Repeats[2], func(i int) uint64 { return 1000 * uint64(i) }) },
 		"ceiling": func(e *evidence) {
 			large(e)
+			each(e, func(r *result.Repeat) { r.Samples[result.LatencyMean] = 0.13 * r.Samples[result.Floor] }) // of 4 sockets
 			e.result.Repeats[2].Samples[result.LatencyMean] = 1
 		},
 		"floor_beaten": func(e *evidence) {

@@ -67,12 +67,20 @@ func Pair(t testing.TB, w Wire) (a, b *Host) {
 // secondName is the name of the interface at each end of the second wire.
 const secondName = "second"
 
-// AddSecondWire joins the hosts by one more wire, which carries nothing until Reroute.
+// second returns the address of the host's end of the second wire.
+func (h *Host) second() netip.Addr {
+	a := h.Address.As4()
+	a[1]++
+	return netip.AddrFrom4(a)
+}
+
+// AddSecondWire joins the hosts by one more wire with addresses in 10.78.0.0/24. It carries nothing of
+// the first one's addresses until Reroute.
 func AddSecondWire(t testing.TB, a, b *Host) {
 	t.Helper()
 	require.NoError(t, netspace.Join(netspace.Wire{Space: a.space, Name: secondName}, netspace.Wire{Space: b.space, Name: secondName}, 0))
 	for _, h := range []*Host{a, b} {
-		require.NoError(t, h.space.Up(secondName))
+		require.NoError(t, h.space.Up(secondName, netip.PrefixFrom(h.second(), 24)))
 	}
 }
 
