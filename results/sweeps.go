@@ -3,28 +3,28 @@ package results
 
 import (
 	"embed"
-	"slices"
+	"io/fs"
 	"strings"
 )
 
-//go:embed standard.yaml latency.yaml peers.yaml setup.yaml
-var files embed.FS
+// Files has the sweeps, the tables of documents, and the published figures.
+//
+//go:embed standard.yaml latency.yaml peers.yaml setup.yaml reproduce published/*.json
+var Files embed.FS
 
 // Sweep returns the sweep file called name, without its extension, or nil if there is none.
 func Sweep(name string) []byte {
-	if !slices.Contains(Names(), name) {
-		return nil
-	}
-	text, _ := files.ReadFile(name + ".yaml")
+	text, _ := Files.ReadFile(name + ".yaml")
 	return text
 }
 
 // Names returns the names of the sweeps.
-func Names() []string {
-	var names []string
-	entries, _ := files.ReadDir(".")
-	for _, e := range entries {
-		names = append(names, strings.TrimSuffix(e.Name(), ".yaml"))
+func Names() (names []string) {
+	for _, pattern := range []string{"*.yaml", "reproduce/*.yaml"} {
+		files, _ := fs.Glob(Files, pattern)
+		for _, file := range files {
+			names = append(names, strings.TrimSuffix(file, ".yaml"))
+		}
 	}
 	return names
 }

@@ -27,11 +27,11 @@ const repository = "../.."
 var shellBlock = regexp.MustCompile("(?s)(?:<!-- not run: ([^>]+) -->\n)?```sh\n(.*?)```\n")
 
 // tiny makes the commands that measure take a moment. It changes nothing else of a command, with two
-// exceptions: serve takes a free port and is interrupted, and calibrate is a dry run.
+// exceptions: serve takes a free port and is interrupted, and calibrate and reproduce are dry runs.
 var tiny = map[string]string{
 	"run": "--duration 50ms --warmup 20ms --repeats 1", "bench": "--duration 50ms --warmup 20ms --repeats 1",
 	"sweep": "--duration 50ms --warmup 20ms --repeats 1", "ab": "--duration 50ms --warmup 20ms --repeats 1 --most 1",
-	"micro": "--duration 20ms", "serve": "--port 0", "calibrate": "--dry-run",
+	"micro": "--duration 20ms", "serve": "--port 0", "calibrate": "--dry-run", "reproduce": "--dry-run",
 }
 
 // codes are the exit codes that a command may have besides 0, because windows are tiny, their repeats are
@@ -181,7 +181,7 @@ func (d *documents) runLine(t *testing.T, name, line string) (int, string) {
 	tmp := shortTempDir(t)
 	cmd.Env = append(os.Environ(), "PATH="+filepath.Join(d.dir, "bin")+":"+os.Getenv("PATH"), "TMPDIR="+tmp,
 		"XDG_CONFIG_HOME="+tmp, "XDG_STATE_HOME="+tmp)
-	if regexp.MustCompile(`--transport [^a]|plugins show|micro|transport=`).MatchString(line) {
+	if regexp.MustCompile(`--transport [^a]|plugins show|micro|reproduce|transport=`).MatchString(line) {
 		built, err := filepath.Abs(filepath.Join(repository, "bin/plugins"))
 		require.NoError(t, err)
 		cmd.Env = append(cmd.Env, "TRANSPORTBENCH_PLUGIN_PATH="+filepath.Join(bin, "plugins")+":"+built)

@@ -53,7 +53,6 @@ var (
 // the worker calls both. An error ends the connection and stays in err.
 type conn struct {
 	settings   *settings
-	peer       transport.PeerID
 	zeroCopy   bool
 	peerWindow uint64 // receives that the peer posts ahead
 	memory     bounce.Allocator
@@ -108,8 +107,7 @@ type sendRequest struct {
 	written  int    // bytes that sockets have taken
 	lanes    uint16 // set of lanes that have a part of it
 	marks    [maxSockets]laneMark
-
-	posted, cutAt, writtenAt int64 // the latter two only if they are traced, otherwise 0
+	posted   int64
 }
 
 // laneMark is how far a lane must be acknowledged for a request to be.
@@ -136,7 +134,7 @@ type receiveRequest struct {
 
 	fragments []bounce.Fragment
 
-	posted, arrivedAt, launchedAt, unpackedAt int64
+	posted, arrivedAt, unpackedAt int64
 }
 
 // sendTask is a chunk that a lane is to send.

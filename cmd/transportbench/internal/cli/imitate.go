@@ -12,7 +12,7 @@ import (
 	"transportbench/core/transport"
 )
 
-var networkMechanism = sync.OnceValues(network.Find)
+var networkAvailable = sync.OnceValue(network.Available)
 
 // imitatesNetworks reports whether a transport has the options that faultsOf sets.
 func imitatesNetworks(info transport.Info) bool {

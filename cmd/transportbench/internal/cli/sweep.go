@@ -316,7 +316,7 @@ func explainSpec(err error) error {
 	return usagef("%v", err)
 }
 
-// sweepAll measures a plan.
+// sweepAll measures a plan and shows the results.
 func (s *session) sweepAll(ctx context.Context, m matrix, plan *sweep.Plan, spec *sweep.Spec, resume bool) error {
 	if resume && !sweep.Exists(s.settings.Out) {
 		return usagef("--resume: %s has no sweep", s.settings.Out)
@@ -324,27 +324,8 @@ func (s *session) sweepAll(ctx context.Context, m matrix, plan *sweep.Plan, spec
 	if err := s.begin(); err != nil {
 		return err
 	}
-	origin, err := s.origin(m, plan)
-	if err != nil {
-		return err
-	}
-	s.note("%s, in %s", present.PlanSummary(plan), s.settings.Out)
-	progress := present.NewSweepProgress(s.stderr)
-	defer progress.Close()
-	measure, err := s.measureWith(m, progress, s.settings.AllowMixed)
-	if err != nil {
-		return err
-	}
-	outcome, interrupted := sweep.Run(ctx, plan, sweep.Options{
-		Dir: s.settings.Out, Origin: origin, Resume: resume, Measure: measure, Watcher: progress,
-		Limit: spec.Limit, CellLimit: spec.CellLimit,
-	})
-	progress.Close()
+	outcome, interrupted := s.sweepInto(ctx, s.settings.Out, m, plan, spec, resume)
 	if outcome == nil {
-		var changed *sweep.ChangedError
-		if errors.As(interrupted, &changed) || errors.Is(interrupted, sweep.ErrExists) {
-			return usagef("%v", interrupted)
-		}
 		return interrupted
 	}
 	if !s.settings.JSON {
@@ -359,6 +340,31 @@ func (s *session) sweepAll(ctx context.Context, m matrix, plan *sweep.Plan, spec
 		return interrupted
 	}
 	return sweepVerdict(outcome, plan)
+}
+
+// sweepInto measures a plan into a directory. An interrupt ends it early; without an outcome nothing
+// was measured.
+func (s *session) sweepInto(ctx context.Context, dir string, m matrix, plan *sweep.Plan, spec *sweep.Spec, resume bool) (*sweep.Outcome, error) {
+	origin, err := s.origin(m, plan)
+	if err != nil {
+		return nil, err
+	}
+	s.note("%s, in %s", present.PlanSummary(plan), dir)
+	progress := present.NewSweepProgress(s.stderr)
+	defer progress.Close()
+	measure, err := s.measureWith(m, progress, s.settings.AllowMixed)
+	if err != nil {
+		return nil, err
+	}
+	outcome, interrupted := sweep.Run(ctx, plan, sweep.Options{
+		Dir: dir, Origin: origin, Resume: resume, Measure: measure, Watcher: progress,
+		Limit: spec.Limit, CellLimit: spec.CellLimit,
+	})
+	var changed *sweep.ChangedError
+	if outcome == nil && (errors.As(interrupted, &changed) || errors.Is(interrupted, sweep.ErrExists)) {
+		return nil, usagef("%v", interrupted)
+	}
+	return outcome, interrupted
 }
 
 // origin identifies the plugins and the machine of the sweep.

@@ -200,7 +200,7 @@ func TestSweepOutcomes(t *testing.T) {
 func TestBuiltInSweeps(t *testing.T) {
 	require.Contains(t, results.Names(), standardSweep)
 	for _, name := range results.Names() {
-		c := &command{T: t, plugins: []string{"fake", "ucxam", "ofi", "erpc", "tcpx", "sockets"}}
+		c := &command{T: t, plugins: []string{"fake", "shm", "copyrpc", "ucxam", "ofi", "erpc", "tcpx", "sockets", "grpc"}}
 		require.Zero(t, c.sweep(name, "--dry-run"), c.stderr)
 		require.Regexp(t, `\d+ cells, \d+ repeats each`, c.stdout)
 	}

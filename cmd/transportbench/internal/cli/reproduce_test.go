@@ -1,0 +1,95 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/lab/reproduce"
+	"transportbench/core/lab/result"
+	"transportbench/core/lab/runner"
+	"transportbench/results"
+)
+
+// reproduces executes reproduce with plugins that fake the transports of all documents.
+func (c *command) reproduces(args ...string) int {
+	c.Helper()
+	if c.out == "" {
+		c.out = filepath.Join(c.TempDir(), "out")
+	}
+	if c.run == nil {
+		c.run = oneRepeat
+	}
+	dir := pluginDir(c.T, "grpc", "shm", "copyrpc", "ucxam", "erpc", "tcpx")
+	return c.execute(append([]string{"reproduce", "--plugin-dir", dir, "--out", c.out, "--repeats", "1"}, args...)...)
+}
+
+func TestReproduce(t *testing.T) {
+	c := &command{T: t}
+	require.Zero(t, c.reproduces("kvstore"), c.stderr)
+	require.Contains(t, c.stdout, "Performance by concurrency\n")
+	require.Contains(t, c.stdout, "81.5 iteration/s")
+	require.FileExists(t, filepath.Join(c.out, reproducedRuns, "index.json"))
+
+	require.Equal(t, ExitUsage, c.reproduces("kvstore"))
+	require.Contains(t, c.stderr, "there is a reproduction already; use --resume to continue it, or another --out\n")
+	require.Zero(t, c.reproduces("kvstore", "--resume"), c.stderr)
+
+	c = &command{T: t}
+	require.Equal(t, ExitUsage, c.reproduces("kvstore", "--resume"))
+	require.Contains(t, c.stderr, "--resume: "+c.out+" has no reproduction\n")
+	require.Equal(t, ExitUsage, c.reproduces("kvstor"))
+	require.Contains(t, c.stderr, `did you mean "kvstore"?`)
+	require.Equal(t, ExitUsage, c.reproduces("shm", "--hosts", "a,b"))
+	require.Contains(t, c.stderr, "microbenchmarks measure one host")
+}
+
+// TestReproducedRows checks that the sweeps of every document have a cell for each row.
+func TestReproducedRows(t *testing.T) {
+	for _, name := range reproduce.Names(results.Files) {
+		d, err := reproduce.Load(results.Files, name)
+		require.NoError(t, err)
+		d.Micro = nil
+		for _, full := range []string{"", "--full"} {
+			if !d.Sweep {
+				continue
+			}
+			c := &command{T: t}
+			code := c.reproduces(append(strings.Fields(full), name, "--json")...)
+			require.Contains(t, []int{0, ExitInternal}, code, c.stderr) // the fakes have no microbenchmarks
+			compared := new(reproduce.Comparison)
+			require.NoError(t, json.Unmarshal([]byte(c.stdout), compared))
+			for i, table := range d.Tables {
+				for j, row := range table.Rows {
+					if len(row.Ours) > 0 && !strings.Contains(row.Ours[0], "micro=") {
+						require.NotContains(t, compared.Tables[i].Lines[j].Missing, "not measured", "%s %s: %s", name, full, row.Name)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestReproduceInterrupted checks that what was measured is kept and shown.
+func TestReproduceInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	runs := 0
+	c := &command{T: t, ctx: ctx, run: func(ctx context.Context, req runner.Request, obs runner.Observer) (*result.Result, error) {
+		if runs++; runs > 2 {
+			cancel()
+			return nil, ctx.Err()
+		}
+		return oneRepeat(ctx, req, obs)
+	}}
+	require.Equal(t, ExitInterrupted, c.reproduces("kvstore"))
+	require.Contains(t, c.stdout, "Performance by concurrency\n")
+	require.Contains(t, c.stderr, "to continue, repeat the command with --resume --out "+c.out)
+	files, err := os.ReadDir(filepath.Join(c.out, reproducedRuns, "cells"))
+	require.NoError(t, err)
+	require.Len(t, files, 2)
+}
