@@ -87,6 +87,9 @@ type ClientReport struct {
 	// Iterations are the times of whole iterations, from the first call to the last response. All are
 	// timed.
 	Iterations *TimingReport `json:"iterations,omitempty"`
+	// FirstParts are the times from the first call of an iteration to its first response. Results before
+	// version 0.9.0 have none.
+	FirstParts *TimingReport `json:"first_parts,omitempty"`
 	// Open is set for an open-loop load.
 	Open *OpenReport `json:"open_loop,omitempty"`
 	// Slices are the operations completed in each slice of the window, to the nearest sampled

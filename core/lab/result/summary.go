@@ -104,6 +104,10 @@ func OfSetup(metric string) bool {
 // the name of an operation begins those of its percentiles ("lookup_p99").
 const Iteration = "iteration"
 
+// FirstPart begins the names of percentiles of the time from an iteration's first call to its first
+// response: of a value that is read in parts, that to the first part.
+const FirstPart = "first_part"
+
 // Definition is the meaning of a metric.
 type Definition struct {
 	Name   string
@@ -196,10 +200,13 @@ func init() {
 	at := slices.IndexFunc(Definitions, func(d Definition) bool { return d.Name == EmptyLoops })
 	Definitions = slices.Insert(Definitions, at, kinds...)
 	var list []Definition
-	for _, op := range append(config.OpNames(), Iteration) {
+	for _, op := range append(config.OpNames(), FirstPart, Iteration) {
 		for _, percentile := range []struct{ name, help string }{{"p50", "median"}, {"p90", "90th percentile"}, {"p99", "99th percentile"}} {
 			help := "service time of " + op + " operations, "
-			if op == Iteration {
+			switch op {
+			case FirstPart:
+				help = "time from an iteration's first call to its first response, "
+			case Iteration:
 				help = "time of a whole iteration, "
 			}
 			list = append(list, Definition{op + "_" + percentile.name, "ns", Lower, help + percentile.help})

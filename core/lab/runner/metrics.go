@@ -311,6 +311,9 @@ func putOperations(clients []record.ClientReport, step float64, put func(string,
 			encoded[result.Iteration] = append(encoded[result.Iteration], c.Iterations.Histogram)
 			iterations += result.PerSecond(c.Iterations.Samples, c.ElapsedNS)
 		}
+		if c.FirstParts != nil {
+			encoded[result.FirstPart] = append(encoded[result.FirstPart], c.FirstParts.Histogram)
+		}
 	}
 	for name, histograms := range encoded {
 		merged, err := result.Histograms(histograms...)

@@ -366,7 +366,7 @@ func TestEveryMetricIsDefined(t *testing.T) {
 				Reads: 1, ElapsedNS: 9, BusyNS: 1, InFlightNS: 5, Latency: histogram(t, 5), Local: timingOf(1, 5), Remote: timingOf(1, 5),
 				Transport:  stats(map[string]uint64{transport.StatCopies: 1}),
 				Open:       &record.OpenReport{Scheduled: 1, Response: *timingOf(1, 5), Lag: *timingOf(1, 5)},
-				Operations: operations, Iterations: timingOf(1, 5), Thread: record.ThreadReport{GapLimitNS: 1},
+				Operations: operations, Iterations: timingOf(1, 5), FirstParts: timingOf(1, 4), Thread: record.ThreadReport{GapLimitNS: 1},
 			}},
 			Daemons: []record.DaemonReport{{Loops: 1, BusyNS: 1, ElapsedNS: 9, Thread: record.ThreadReport{GapLimitNS: 1}}},
 			Storm:   &record.StormReport{Due: 1, Connections: 1, Connect: *timingOf(1, 5), Close: *timingOf(1, 5)},

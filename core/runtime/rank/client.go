@@ -369,8 +369,8 @@ func (c *client) reportLatencies(r *record.ClientReport) {
 	}
 	r.Latency, r.ReadLatency, r.WriteLatency = all.Encode(), reads.Encode(), writes.Encode()
 	if c.iterations != nil {
-		times := c.iterations.times.report(c.clock)
-		r.Iterations = &times
+		times, firsts := c.iterations.times.report(c.clock), c.iterations.firsts.report(c.clock)
+		r.Iterations, r.FirstParts = &times, &firsts
 	}
 }
 

@@ -5,7 +5,7 @@ import (
 	"transportbench/core/base/machine"
 )
 
-// iterations times whole iterations, from the first call to the last response.
+// iterations times whole iterations, from the first call to the last response, and to the first one.
 // With several calls in flight, iterations overlap and end in any order.
 type iterations struct {
 	length  int32    // operations of an iteration
@@ -14,18 +14,19 @@ type iterations struct {
 	issued  int32    // operations of it
 	// open has room for one iteration more than there are calls: each open iteration has a
 	// call, except the current one.
-	open  []iteration
-	free  []uint32 // indices in open; a stack
-	times *timing
+	open          []iteration
+	free          []uint32 // indices in open; a stack
+	times, firsts *timing
 }
 
 // noIteration is that of a call which is not issued.
 const noIteration = ^uint32(0)
 
 type iteration struct {
-	started uint64 // ticks; 0 if it began in an earlier window
-	begun   bool
-	left    int32 // operations without a response
+	started  uint64 // ticks; 0 if it began in an earlier window
+	begun    bool
+	answered bool  // it had a response
+	left     int32 // operations without a response
 }
 
 // newIterations returns nil if the load has no iterations.
@@ -35,7 +36,7 @@ func newIterations(cfg config.Config, calls int) *iterations {
 		return nil
 	}
 	c := &iterations{
-		length: int32(length), of: make([]uint32, calls), times: newTiming(),
+		length: int32(length), of: make([]uint32, calls), times: newTiming(), firsts: newTiming(),
 		open: make([]iteration, calls+1), free: make([]uint32, 0, calls+1),
 	}
 	for i := range c.open {
@@ -51,6 +52,7 @@ func newIterations(cfg config.Config, calls int) *iterations {
 // begin resets the times before a window. Iterations already open are not timed.
 func (c *iterations) begin() {
 	c.times.reset()
+	c.firsts.reset()
 	for i := range c.open {
 		c.open[i].started = 0
 	}
@@ -86,11 +88,16 @@ func (c *iterations) complete(clock *machine.Clock, call uint32, now uint64, tim
 	index := c.of[call]
 	c.of[call] = noIteration
 	it := &c.open[index]
+	timed = timed && it.started != 0
+	if timed && !it.answered {
+		c.firsts.record(clock, now-it.started)
+	}
+	it.answered = true
 	if it.left--; it.left > 0 {
 		return
 	}
 	c.free = append(c.free, index)
-	if it.started != 0 && timed {
+	if timed {
 		c.times.record(clock, now-it.started)
 	}
 }

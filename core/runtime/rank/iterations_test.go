@@ -28,4 +28,27 @@ func TestIterationsEndInAnyOrder(t *testing.T) {
 	c.complete(clock, 0, 1_000_000*others+1, true)
 	require.EqualValues(t, others+1, c.times.samples)
 	require.EqualValues(t, others+1_000_000*others, c.times.sum)
+	require.Equal(t, []uint64{c.times.sum, c.times.samples}, []uint64{c.firsts.sum, c.firsts.samples}, "of one call each")
+}
+
+// TestFirstParts times three parts whose responses come out of order, of an iteration in the window and of
+// one that began before it.
+func TestFirstParts(t *testing.T) {
+	cfg := testConfig()
+	require.NoError(t, cfg.Pattern.Set(config.OpRead+":3"))
+	clock := machine.Calibrated()
+	c := newIterations(cfg, 6)
+	for i := range uint32(6) {
+		c.issue(i, uint64(100+i))
+		if i == 2 {
+			c.begin()
+		}
+	}
+	for i, call := range []uint32{5, 0, 4, 1, 2, 3} {
+		c.complete(clock, call, uint64(200+10*i), true)
+	}
+	require.EqualValues(t, 1, c.firsts.samples)
+	require.EqualValues(t, 200-103, c.firsts.sum)
+	require.EqualValues(t, 1, c.times.samples)
+	require.EqualValues(t, 250-103, c.times.sum)
 }

@@ -230,6 +230,7 @@ func (w *window) optional(p part, r *record.ClientReport) {
 	optionalTiming("local", r.Local)
 	optionalTiming("remote", r.Remote)
 	optionalTiming("iterations", r.Iterations)
+	optionalTiming("first_parts", r.FirstParts)
 	if o := r.Open; o != nil {
 		open := p.field("open_loop")
 		// Poisson arrivals vary; a few are due although far less than one is expected.
